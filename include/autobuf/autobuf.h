@@ -1,0 +1,459 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * <autobuf/autobuf.h>: the whole public surface of libautobuf.
+ *
+ * Rules that hold for every call:
+ *   - 0 or a positive value is success, a negative value is failure: a negative errno, or one of
+ *     AUTOBUF_E_* (below -4095). autobuf_strerror() tells each in words.
+ *   - Quantities carry their unit: _ns, _bytes, _bit_per_s. Times are CLOCK_MONOTONIC nanoseconds;
+ *     AUTOBUF_NS_UNSET is "no time". A rate or size of 0 is "unknown".
+ *   - Public structs begin with `size`: set them up with their _INIT macro. They grow at the end
+ *     only; what an older program's struct has no room for is not written.
+ *   - Handles are opaque, one thread at a time each, and dead in a forked child (AUTOBUF_E_FORKED).
+ *   - The library never prints, exits, forks, starts a thread or touches a signal handler; only
+ *     bwdelay(host) resolves names.
+ *   - AUTOBUF=off in the environment (ignored in setuid programs) turns every act into "left
+ *     alone": autobuf_tune() and autobuf_apply() change nothing and measure nothing.
+ */
+#ifndef AUTOBUF_AUTOBUF_H
+#define AUTOBUF_AUTOBUF_H
+
+#include <stddef.h>
+#include <stdint.h>
+#include <sys/socket.h>
+
+#include <autobuf/bwdelay.h>
+
+#define AUTOBUF_VERSION_MAJOR 0
+#define AUTOBUF_VERSION_MINOR 1
+#define AUTOBUF_VERSION_PATCH 0
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/* ------------------------------------------------------------------------------------- errors */
+
+#define AUTOBUF_E_NOREPLY (-4096) /* nothing answered before the deadline */
+#define AUTOBUF_E_FEW (-4097)     /* too few answers for what was asked */
+#define AUTOBUF_E_RESOLVE (-4098) /* the name has no address */
+#define AUTOBUF_E_FORKED (-4099)  /* the handle belongs to the parent process */
+#define AUTOBUF_E_OFF (-4100)     /* AUTOBUF=off is in the environment */
+
+/* A static English text for any value that a call of this library returns; never NULL. */
+AUTOBUF_API const char *autobuf_strerror(int error);
+
+/* "0.1.0": the version of the library that is linked, to compare with AUTOBUF_VERSION_*. */
+AUTOBUF_API const char *autobuf_version(void);
+
+#define AUTOBUF_NS_UNSET UINT64_MAX
+
+/* What a handle has to tell, one line at a time, without a line feed. user is the caller's own. */
+typedef void autobuf_log_fn(void *user, const char *line);
+
+/* --------------------------------------------------------------------------------------- path */
+
+#define AUTOBUF_METHOD_NONE 0U
+#define AUTOBUF_METHOD_ICMP 1U  /* trains of ICMP echoes */
+#define AUTOBUF_METHOD_GIVEN 2U /* told by the caller, not measured */
+
+#define AUTOBUF_PATH_TX_AT_LEAST 1U /* tx_rate is a lower bound: the trains could not be resolved */
+#define AUTOBUF_PATH_RX_AT_LEAST 2U
+
+/*
+ * What is known of a path. tx is from here to the peer. Rates are capacity of the narrowest link,
+ * not what cross traffic leaves of it, and count IP bytes, headers included. An echo sees only the
+ * smaller of the two directions and reports that value for both.
+ *
+ * The product is rate x (round-trip time of one full-size segment and its acknowledgement), in IP
+ * bytes as the rate: rate x rtt_min + one full packet - one small one.
+ */
+struct autobuf_path {
+    uint32_t size;
+    uint32_t method;                 /* AUTOBUF_METHOD_* */
+    uint32_t flags;                  /* AUTOBUF_PATH_* */
+    uint32_t samples;                /* replies that the result stands on */
+    uint64_t rtt_min_ns;             /* of small packets; AUTOBUF_NS_UNSET: unknown */
+    uint64_t rtt_median_ns;
+    uint64_t tx_rate_bit_per_s;      /* 0: unknown */
+    uint64_t tx_rate_low_bit_per_s;  /* where 80% of the trains' readings lie */
+    uint64_t tx_rate_high_bit_per_s;
+    uint64_t rx_rate_bit_per_s;
+    uint64_t rx_rate_low_bit_per_s;
+    uint64_t rx_rate_high_bit_per_s;
+    uint64_t tx_bdp_bytes;           /* 0: unknown */
+    uint64_t rx_bdp_bytes;
+    uint64_t cost_bytes;             /* sent to find out, IP headers included */
+    uint64_t elapsed_ns;             /* time it took */
+    uint64_t measured_ns;            /* when; AUTOBUF_NS_UNSET: never */
+    uint32_t packet_bytes;           /* full-size IP packet of this path; 0: unknown */
+    uint32_t reserved;
+};
+
+#define AUTOBUF_PATH_INIT                                                                          \
+    {                                                                                              \
+        sizeof(struct autobuf_path), 0, 0, 0, AUTOBUF_NS_UNSET, AUTOBUF_NS_UNSET, 0, 0, 0, 0, 0,   \
+            0, 0, 0, 0, 0, AUTOBUF_NS_UNSET, 0, 0                                                  \
+    }
+
+/*
+ * A path of which the caller knows rate (bit/s, IP level, of the direction that is to be filled)
+ * and round-trip time (ns): fills both directions and the products. -EINVAL: rate 0, or a time
+ * of 0 or above 1000 s.
+ */
+AUTOBUF_API int autobuf_path_given(struct autobuf_path *path, uint64_t rate_bit_per_s,
+                                   uint64_t rtt_ns);
+
+/*
+ * TCP payload bytes of a product of IP bytes, for segments in packets of packet_bytes (0: 1500)
+ * with the timestamp option (52 bytes of IPv4 and TCP header).
+ */
+AUTOBUF_API uint64_t autobuf_payload_bytes(uint64_t ip_bytes, uint32_t packet_bytes);
+
+/* ---------------------------------------------------------------------------- probe: ICMP echo */
+
+/*
+ * Measuring a path with trains of ICMP echoes. Five small echoes find the round-trip time; a train
+ * of 10 full-size ones, sent back to back, leaves the narrowest link spaced by its capacity; trains
+ * grow until they last about 2 ms or the budget is used. Three ways, on one core:
+ *
+ *   blocking  autobuf_probe(): one call.
+ *   stepped   autobuf_probe_open(), then in the application's own loop: poll() fd for events until
+ *             deadline_ns, then step(), until it answers 1.
+ *   pure      autobuf_probe_open_pure(): no socket and no clock. next() gives the ICMP messages to
+ *             send, reply() takes those received with their times.
+ *
+ * Capacity C = 8 k L / (t[i+k] - t[i]) for k adjacent replies of L IP bytes, t from the kernel's
+ * receive time stamps; the estimate is the half-sample mode of those rates over windows of time, or,
+ * where jitter or batches tear the trains apart, a regression over the longest train. Sources:
+ * Carter and Crovella 1996 (trains), Dovrolis, Ramanathan and Moore 2004 (modes; batches), Bickel
+ * 2002 (half-sample mode). What an echo cannot see: the larger direction; available bandwidth; a
+ * token bucket larger than the budget (it reads the peak rate).
+ *
+ * Each run carries a random token that replies must echo, so an off-path host cannot feed it
+ * numbers. Foreign, duplicate, reordered, truncated and late replies are tolerated.
+ */
+struct autobuf_probe;
+
+struct autobuf_probe_options {
+    uint32_t size;
+    uint32_t packet_bytes;         /* largest IP packet, 128 to 1500; 0: what the path takes */
+    uint32_t budget_bytes;         /* IP bytes, 1,000 to 1,000,000; 0: 1,000,000 */
+    uint32_t mark;                 /* SO_MARK for the probes (CAP_NET_ADMIN); 0: none */
+    uint64_t timeout_ns;           /* 0, or above 2 s: 2 s. Ends 1 s + 2 RTT after the start at the
+                                      latest, and 1 s after it if nothing at all answers */
+    uint64_t rtt_enough_ns;        /* rate of no interest at or below this RTT; 0: always of
+                                      interest */
+    const struct sockaddr *source; /* address to send from; NULL: the kernel's choice */
+    autobuf_log_fn *log;           /* NULL: none */
+    void *log_user;
+    char device[16];               /* device to send from; "": the kernel's choice */
+    uint32_t source_len;           /* bytes of *source */
+    uint32_t reserved;
+};
+
+#define AUTOBUF_PROBE_OPTIONS_INIT                                                                 \
+    {                                                                                              \
+        sizeof(struct autobuf_probe_options), 0, 0, 0, 0, 0, NULL, NULL, NULL, "", 0, 0            \
+    }
+
+/*
+ * Opens a measurement of the path to peer (IPv4 or IPv6; the port is ignored). A ping socket is
+ * tried first; where net.ipv4.ping_group_range forbids it, a raw socket, for which CAP_NET_RAW is
+ * raised for that one call if it is permitted. All memory is allocated here. options may be NULL.
+ * 0, and *probe is to be closed; -EACCES: neither is permitted; -EAFNOSUPPORT: another family;
+ * -EINVAL: an option is out of range; -ENOMEM; -EADDRNOTAVAIL, -ENETUNREACH and other errnos of
+ * socket(2), setsockopt(2), bind(2) and connect(2).
+ */
+AUTOBUF_API int autobuf_probe_open(struct autobuf_probe **probe, const struct sockaddr *peer,
+                                   socklen_t peer_len, const struct autobuf_probe_options *options);
+
+/* The descriptor to poll, the same for the handle's life; -1 for a pure handle. */
+AUTOBUF_API int autobuf_probe_fd(const struct autobuf_probe *probe);
+
+/* The events to poll it for (POLLIN, POLLOUT) until the next step. */
+AUTOBUF_API int autobuf_probe_events(const struct autobuf_probe *probe);
+
+/* When to call step() even if nothing happened. */
+AUTOBUF_API uint64_t autobuf_probe_deadline_ns(const struct autobuf_probe *probe);
+
+/*
+ * Sends and receives what there is to send and receive at now_ns, without blocking.
+ * 1: finished, see autobuf_probe_result(); 0: call again, at the deadline or when fd is ready;
+ * -EHOSTUNREACH, -ENETUNREACH, -EHOSTDOWN, -ECONNREFUSED: said so by the network before anything
+ * was answered; AUTOBUF_E_NOREPLY; AUTOBUF_E_FORKED; other errnos of sendmmsg(2) and recvmmsg(2).
+ * After a failure the handle can only be closed.
+ */
+AUTOBUF_API int autobuf_probe_step(struct autobuf_probe *probe, uint64_t now_ns);
+
+/*
+ * What is known by now; after the last step, the result. path->size is set by the caller. 0;
+ * AUTOBUF_E_NOREPLY: nothing; AUTOBUF_E_FEW: the round-trip time is known, but too few adjacent
+ * replies came for a rate (those fields are 0).
+ */
+AUTOBUF_API int autobuf_probe_result(const struct autobuf_probe *probe, struct autobuf_path *path);
+
+struct autobuf_probe_progress {
+    uint32_t size;
+    uint32_t trains;           /* begun, the small echoes not counted */
+    uint32_t sent_packets;
+    uint32_t received_packets;
+    uint64_t cost_bytes;       /* sent so far, IP headers included */
+    uint64_t elapsed_ns;       /* from opening to the newest reply, or to the end */
+};
+
+#define AUTOBUF_PROBE_PROGRESS_INIT { sizeof(struct autobuf_probe_progress), 0, 0, 0, 0, 0 }
+
+/* How far it is. -EINVAL: progress->size is too small to hold anything. */
+AUTOBUF_API int autobuf_probe_progress(const struct autobuf_probe *probe,
+                                       struct autobuf_probe_progress *progress);
+
+/*
+ * The readings, in bit/s, out of which the rate was chosen, for a histogram: writes at most cap of
+ * them to rates and returns how many there are.
+ */
+AUTOBUF_API size_t autobuf_probe_rates(const struct autobuf_probe *probe, uint64_t *rates,
+                                       size_t cap);
+
+/* Closes the handle; NULL is allowed. */
+AUTOBUF_API void autobuf_probe_close(struct autobuf_probe *probe);
+
+/*
+ * open, step until finished, result, close: blocks for 1 s plus two round trips at most, and for
+ * 2 s at most. Errors of all four; with AUTOBUF_E_FEW the path holds the round-trip time.
+ */
+AUTOBUF_API int autobuf_probe(const struct sockaddr *peer, socklen_t peer_len,
+                              const struct autobuf_probe_options *options,
+                              struct autobuf_path *path);
+
+/*
+ * The pure form: no socket, no clock. family: AF_INET or AF_INET6; ident: the ICMP identifier;
+ * token: 16 random bytes; now_ns: the start. deadline_ns(), result(), progress(), rates() and
+ * close() serve this handle too. -EAFNOSUPPORT, -EINVAL, -ENOMEM.
+ */
+AUTOBUF_API int autobuf_probe_open_pure(struct autobuf_probe **probe, int family, uint16_t ident,
+                                        const uint8_t token[16], uint64_t now_ns,
+                                        const struct autobuf_probe_options *options);
+
+/*
+ * The next ICMP message to send at now_ns: writes it to buf and returns its length in bytes (at
+ * most 1,480); 0: nothing before deadline_ns(); -ENOSPC: cap is too small; -ETIME: finished. Call
+ * until it answers 0. The checksum is filled in for IPv4, zero for IPv6 (the kernel's task).
+ */
+AUTOBUF_API int autobuf_probe_next(struct autobuf_probe *probe, uint64_t now_ns, void *buf,
+                                   size_t cap);
+
+/*
+ * An ICMP message of len bytes (without IP header) that was received at stamp_ns, of the same clock
+ * as next()'s now_ns. 1: a reply of this run; 0: anything else, ignored.
+ */
+AUTOBUF_API int autobuf_probe_reply(struct autobuf_probe *probe, uint64_t stamp_ns, const void *buf,
+                                    size_t len);
+
+/* The path takes no IP packet larger than this: the following ones shrink. -EINVAL below 128. */
+AUTOBUF_API int autobuf_probe_mtu(struct autobuf_probe *probe, uint32_t packet_bytes);
+
+/* ------------------------------------------------------------------- limits: host and socket */
+
+#define AUTOBUF_LIMITS_RCV_AUTOTUNING 1U /* net.ipv4.tcp_moderate_rcvbuf */
+#define AUTOBUF_LIMITS_WINDOW_SCALING 2U /* net.ipv4.tcp_window_scaling */
+#define AUTOBUF_LIMITS_FORCE 4U          /* SO_SNDBUFFORCE and SO_RCVBUFFORCE are permitted */
+
+/*
+ * This host's limits, in the network namespace of the calling thread. "stored" is what the kernel
+ * keeps for a buffer and what getsockopt() shows: twice what setsockopt() is handed.
+ */
+struct autobuf_limits {
+    uint32_t size;
+    uint32_t flags;                  /* AUTOBUF_LIMITS_* */
+    uint64_t snd_settable_bytes;     /* largest n that SO_SNDBUF takes: net.core.wmem_max */
+    uint64_t rcv_settable_bytes;     /* largest n that SO_RCVBUF takes: net.core.rmem_max */
+    uint64_t tcp_wmem_min_bytes;     /* net.ipv4.tcp_wmem, stored */
+    uint64_t tcp_wmem_default_bytes;
+    uint64_t tcp_wmem_max_bytes;     /* autotuning's limit */
+    uint64_t tcp_rmem_min_bytes;     /* net.ipv4.tcp_rmem, stored */
+    uint64_t tcp_rmem_default_bytes;
+    uint64_t tcp_rmem_max_bytes;
+    uint64_t tcp_mem_bytes;          /* memory of all TCP sockets at which pressure begins;
+                                        0: unknown */
+};
+
+#define AUTOBUF_LIMITS_INIT { sizeof(struct autobuf_limits), 0, 0, 0, 0, 0, 0, 0, 0, 0, 0 }
+
+/*
+ * Reads them from /proc/sys and checks the settable ones on a scratch socket. Where /proc is not
+ * there, the kernel's defaults stand in (and the scratch socket's values). 0, -EINVAL (size), or an
+ * errno of socket(2).
+ */
+AUTOBUF_API int autobuf_limits_host(struct autobuf_limits *limits);
+
+#define AUTOBUF_STAGE_NEW 0U       /* before connect() and listen() */
+#define AUTOBUF_STAGE_LISTENING 1U
+#define AUTOBUF_STAGE_CONNECTED 2U /* connected, accepted, or its SYN is out */
+
+#define AUTOBUF_LOCK_SND 1U /* SO_SNDBUF was set: autotuning of that side is off */
+#define AUTOBUF_LOCK_RCV 2U
+
+/* The state of one TCP socket. */
+struct autobuf_socket {
+    uint32_t size;
+    uint32_t stage;          /* AUTOBUF_STAGE_* */
+    uint32_t locks;          /* AUTOBUF_LOCK_*; before Linux 5.15 unknown and 0 */
+    uint32_t mss_bytes;      /* 0: not known yet */
+    uint64_t snd_buf_bytes;  /* stored */
+    uint64_t rcv_buf_bytes;  /* stored */
+};
+
+#define AUTOBUF_SOCKET_INIT { sizeof(struct autobuf_socket), 0, 0, 0, 0, 0 }
+
+/* Reads it. -EBADF, -ENOTSOCK; -EOPNOTSUPP: not a TCP socket; -EINVAL (size). */
+AUTOBUF_API int autobuf_limits_socket(int fd, struct autobuf_socket *socket);
+
+/* --------------------------------------------------------------------------------------- plan */
+
+#define AUTOBUF_INTENT_THROUGHPUT 0U
+#define AUTOBUF_INTENT_LOW_DELAY 1U
+
+#define AUTOBUF_REASON_UNKNOWN 0U /* "unknown": too little is known of the path; left alone */
+#define AUTOBUF_REASON_KERNEL 1U  /* "kernel": autotuning reaches it; left alone */
+#define AUTOBUF_REASON_SET 2U     /* "set": a buffer is set, and reaches what the path needs */
+#define AUTOBUF_REASON_CAPPED 3U  /* "capped": a sysctl stands in the way; the request, if there is
+                                     one, is the best that is allowed */
+#define AUTOBUF_REASON_LARGER 4U  /* "larger": the buffer is larger already; left alone */
+#define AUTOBUF_REASON_LATE 5U    /* "late": the window scale is fixed already; left alone */
+#define AUTOBUF_REASON_OFF 6U     /* "off": AUTOBUF=off */
+
+#define AUTOBUF_PLAN_SND_FORCE 1U  /* the request is beyond net.core.wmem_max: SO_SNDBUFFORCE */
+#define AUTOBUF_PLAN_SND_UNLOCK 2U /* give the side back to autotuning (SO_BUF_LOCK) */
+#define AUTOBUF_PLAN_RCV_UNLOCK 4U
+
+#define AUTOBUF_SYSCTL_NONE 0U
+#define AUTOBUF_SYSCTL_WMEM_MAX 1U /* net.core.wmem_max */
+#define AUTOBUF_SYSCTL_TCP_RMEM 2U /* net.ipv4.tcp_rmem, third value */
+#define AUTOBUF_SYSCTL_WINDOW_SCALING 3U /* net.ipv4.tcp_window_scaling */
+
+/*
+ * What to do for a socket and what it is expected to give. Windows are TCP payload bytes, requests
+ * are what setsockopt() is to be handed.
+ */
+struct autobuf_plan {
+    uint32_t size;
+    uint32_t intent;                /* AUTOBUF_INTENT_* */
+    uint32_t flags;                 /* AUTOBUF_PLAN_* */
+    uint32_t snd_reason;            /* AUTOBUF_REASON_* */
+    uint32_t rcv_reason;
+    uint32_t snd_sysctl;            /* AUTOBUF_SYSCTL_*: what stands in the way */
+    uint32_t rcv_sysctl;
+    uint32_t reserved;
+    uint64_t rtt_ns;                /* of the path that it was made for; AUTOBUF_NS_UNSET */
+    uint64_t snd_wanted_bytes;      /* window that the path needs; 0: unknown */
+    uint64_t snd_request_bytes;     /* 0: leave alone */
+    uint64_t snd_window_bytes;      /* expected with the plan; 0: unknown */
+    uint64_t snd_kernel_bytes;      /* expected without it */
+    uint64_t snd_sysctl_value;      /* value that snd_sysctl needs */
+    uint64_t snd_pacing_bit_per_s;  /* payload rate for SO_MAX_PACING_RATE; 0: none */
+    uint64_t rcv_wanted_bytes;
+    uint64_t rcv_request_bytes;
+    uint64_t rcv_window_bytes;
+    uint64_t rcv_kernel_bytes;
+    uint64_t rcv_sysctl_value;
+};
+
+#define AUTOBUF_PLAN_INIT                                                                          \
+    {                                                                                              \
+        sizeof(struct autobuf_plan), 0, 0, 0, 0, 0, 0, 0, AUTOBUF_NS_UNSET, 0, 0, 0, 0, 0, 0, 0,   \
+            0, 0, 0, 0                                                                             \
+    }
+
+/*
+ * Pure: path, limits and the socket's state in, plan out. intent: AUTOBUF_INTENT_*; expected_bytes:
+ * how much will be transferred, 0: unknown. The send side is set only where autotuning cannot reach
+ * the product and the settable maximum is more than autotuning's; the receive side only before
+ * connect() or listen(), under the same condition. -EINVAL: a size, or the intent.
+ */
+AUTOBUF_API int autobuf_plan_make(const struct autobuf_path *path,
+                                  const struct autobuf_limits *limits,
+                                  const struct autobuf_socket *socket, uint32_t intent,
+                                  uint64_t expected_bytes, struct autobuf_plan *plan);
+
+/*
+ * Whether measuring can pay for a transfer of expected_bytes (0: unknown) on this host: 1, or 0 if
+ * no plausible result could change the plan, or the transfer would end before a better window made
+ * up for the wait. *rtt_enough_ns, if not NULL, becomes the round-trip time at or below which no
+ * rate up to 10 Gbit/s changes anything (for struct autobuf_probe_options). -EINVAL.
+ */
+AUTOBUF_API int autobuf_plan_worth(const struct autobuf_limits *limits,
+                                   const struct autobuf_socket *socket, uint32_t intent,
+                                   uint64_t expected_bytes, uint64_t *rtt_enough_ns);
+
+/* "kernel", "set", ... for an AUTOBUF_REASON_*; "?" for any other value. */
+AUTOBUF_API const char *autobuf_reason_name(uint32_t reason);
+
+/*
+ * Two plain English lines, one a side, each ending in a line feed, cut at cap bytes with the final
+ * zero. Returns the length that all of it has, like snprintf(3).
+ */
+AUTOBUF_API int autobuf_plan_explain(const struct autobuf_plan *plan, char *buf, size_t cap);
+
+/*
+ * The index-th line (0, 1, ...) that an administrator must change, as sysctl(8) takes it:
+ * "net.core.wmem_max=16777216". limits supplies the parts of a triple that stay. Returns its
+ * length, as snprintf(3); 0: there is no such line.
+ */
+AUTOBUF_API int autobuf_plan_sysctl(const struct autobuf_plan *plan,
+                                    const struct autobuf_limits *limits, unsigned index, char *buf,
+                                    size_t cap);
+
+/* -------------------------------------------------------------------------------- apply, tune */
+
+/*
+ * Carries a plan out on a TCP socket. 1: something was set; 0: the plan left everything alone, or
+ * AUTOBUF=off. On failure the socket is as it was: -EBADF, -ENOTSOCK, -EOPNOTSUPP, -EINVAL (size),
+ * -EPERM (a forced size without CAP_NET_ADMIN), other errnos of setsockopt(2).
+ */
+AUTOBUF_API int autobuf_apply(int fd, const struct autobuf_plan *plan);
+
+struct autobuf_options {
+    uint32_t size;
+    uint32_t intent;         /* AUTOBUF_INTENT_*; default throughput */
+    uint64_t expected_bytes; /* how much will be transferred; 0: unknown */
+    uint64_t timeout_ns;     /* for measuring; 0: 2 s, which is also the most */
+    autobuf_log_fn *log;     /* told what was measured and decided; NULL: none */
+    void *log_user;
+    uint32_t budget_bytes;   /* for measuring; 0: 1,000,000, which is also the most */
+    uint32_t mark;           /* the socket's own SO_MARK is used where this is 0 */
+};
+
+#define AUTOBUF_OPTIONS_INIT { sizeof(struct autobuf_options), 0, 0, 0, NULL, NULL, 0, 0 }
+
+/* What autobuf_tune() found and did. A NULL pointer: of no interest. */
+struct autobuf_applied {
+    uint32_t size;
+    int32_t measured;              /* 1: measured; 0: measuring could not have paid; negative: it
+                                      failed, with this error */
+    struct autobuf_path *path;     /* each with its own size set */
+    struct autobuf_limits *limits;
+    struct autobuf_plan *plan;
+};
+
+#define AUTOBUF_APPLIED_INIT { sizeof(struct autobuf_applied), 0, NULL, NULL, NULL }
+
+/*
+ * The whole circle in one call: measure the path to peer if that can pay, plan, apply. Call it on a
+ * TCP socket before connect(), or with peer NULL before listen() (nothing is measured then). The
+ * probes leave from the socket's own source address, device and mark. options and applied may be
+ * NULL. A measurement that fails is not a failure: the plan then
+ * says "unknown" and the socket is left alone.
+ *
+ * 1: something was set; 0: left alone; on failure the socket is as it was: errors of
+ * autobuf_limits_socket() and autobuf_apply(), -EINVAL.
+ */
+AUTOBUF_API int autobuf_tune(int fd, const struct sockaddr *peer, socklen_t peer_len,
+                             const struct autobuf_options *options,
+                             struct autobuf_applied *applied);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif

@@ -1,0 +1,227 @@
+/* SPDX-License-Identifier: MIT */
+/* The whole circle in one call: bwdelay() and autobuf_tune(). */
+#include <errno.h>
+#include <netdb.h>
+#include <netinet/in.h>
+#include <string.h>
+#include <sys/socket.h>
+
+#include "base/base.h"
+#include "plan/plan.h"
+
+static int64_t payload_of(int error, const struct autobuf_path *path)
+{
+    uint64_t bytes;
+
+    if (error < 0)
+        return error;
+    bytes = autobuf_payload_bytes(path->tx_bdp_bytes, path->packet_bytes);
+    return (int64_t)ab_min(ab_max(bytes, 1), INT64_MAX);
+}
+
+int64_t bwdelay_addr(const struct sockaddr *addr, socklen_t addr_len)
+{
+    struct autobuf_path path = AUTOBUF_PATH_INIT;
+
+    if (ab_is_off())
+        return AUTOBUF_E_OFF;
+    return payload_of(autobuf_probe(addr, addr_len, NULL, &path), &path);
+}
+
+/* Whether a further address of the same name could do better: this one has no route from here. */
+static bool try_next(int64_t result)
+{
+    return result == -ENETUNREACH || result == -EADDRNOTAVAIL || result == -EAFNOSUPPORT;
+}
+
+int64_t bwdelay(const char *host)
+{
+    struct addrinfo hints = {.ai_family = AF_UNSPEC, .ai_socktype = SOCK_STREAM};
+    struct addrinfo *list;
+    int64_t result = AUTOBUF_E_RESOLVE;
+
+    if (ab_is_off())
+        return AUTOBUF_E_OFF;
+    if (getaddrinfo(host, NULL, &hints, &list) != 0)
+        return AUTOBUF_E_RESOLVE;
+    for (const struct addrinfo *a = list; a; a = a->ai_next) {
+        result = bwdelay_addr(a->ai_addr, a->ai_addrlen);
+        if (!try_next(result))
+            break;
+    }
+    freeaddrinfo(list);
+    return result;
+}
+
+int bwdelay_apply(int fd, int64_t bytes)
+{
+    struct autobuf_limits limits = AUTOBUF_LIMITS_INIT;
+    struct autobuf_socket socket = AUTOBUF_SOCKET_INIT;
+    struct autobuf_plan plan;
+    int error;
+
+    if (bytes <= 0)
+        return -EINVAL;
+    error = autobuf_limits_socket(fd, &socket);
+    if (error == 0)
+        error = autobuf_limits_host(&limits);
+    if (error < 0)
+        return error;
+    ab_plan_nothing(AUTOBUF_REASON_UNKNOWN, AUTOBUF_INTENT_THROUGHPUT, &plan);
+    ab_plan_windows((uint64_t)bytes, (uint64_t)bytes, &limits, &socket, 0, &plan);
+    return autobuf_apply(fd, &plan);
+}
+
+/* ---------------------------------------------------------------------------- autobuf_tune() */
+
+struct tuning {
+    struct autobuf_options options;
+    struct ab_log log;
+    struct autobuf_path path;
+    struct autobuf_limits limits;
+    struct autobuf_socket socket;
+    struct autobuf_plan plan;
+    int measured;
+};
+
+/* The probes are to take the way that the connection will take. */
+static void probe_like_socket(int fd, struct autobuf_probe_options *probe,
+                              struct sockaddr_storage *source)
+{
+    socklen_t len = sizeof *source;
+    socklen_t device_len = sizeof probe->device - 1, mark_len = sizeof probe->mark;
+    bool bound = false;
+
+    if (getsockname(fd, (struct sockaddr *)source, &len) == 0) {
+        if (source->ss_family == AF_INET)
+            bound = ((struct sockaddr_in *)source)->sin_addr.s_addr != htonl(INADDR_ANY);
+        else if (source->ss_family == AF_INET6)
+            bound = !IN6_IS_ADDR_UNSPECIFIED(&((struct sockaddr_in6 *)source)->sin6_addr);
+    }
+    if (bound) {
+        probe->source = (struct sockaddr *)source;
+        probe->source_len = len;
+    }
+    if (getsockopt(fd, SOL_SOCKET, SO_BINDTODEVICE, probe->device, &device_len) < 0)
+        probe->device[0] = '\0';
+    if (!probe->mark)
+        (void)getsockopt(fd, SOL_SOCKET, SO_MARK, &probe->mark, &mark_len);
+}
+
+static int measure_path(int fd, const struct sockaddr *peer, socklen_t peer_len,
+                        uint64_t rtt_enough_ns, struct tuning *t)
+{
+    struct autobuf_probe_options probe = AUTOBUF_PROBE_OPTIONS_INIT;
+    struct sockaddr_storage source;
+    int result;
+
+    probe.budget_bytes = t->options.budget_bytes;
+    probe.timeout_ns = t->options.timeout_ns;
+    probe.mark = t->options.mark;
+    probe.rtt_enough_ns = rtt_enough_ns;
+    probe.log = t->options.log;
+    probe.log_user = t->options.log_user;
+    probe_like_socket(fd, &probe, &source);
+    result = autobuf_probe(peer, peer_len, &probe, &t->path);
+    if (result < 0 && result != AUTOBUF_E_FEW)
+        ab_log(&t->log, "not measured: %s", autobuf_strerror(result));
+    /* Too few answers for a rate, on purpose or not: the round-trip time still tells something. */
+    return result < 0 && result != AUTOBUF_E_FEW ? result : 1;
+}
+
+static int tune_measure(int fd, const struct sockaddr *peer, socklen_t peer_len, struct tuning *t)
+{
+    struct sockaddr_storage connected;
+    socklen_t len = sizeof connected;
+    uint64_t rtt_enough_ns;
+    int worth;
+
+    if (!peer && t->socket.stage == AUTOBUF_STAGE_CONNECTED &&
+        getpeername(fd, (struct sockaddr *)&connected, &len) == 0) {
+        peer = (struct sockaddr *)&connected;
+        peer_len = len;
+    }
+    worth = autobuf_plan_worth(&t->limits, &t->socket, t->options.intent,
+                               t->options.expected_bytes, &rtt_enough_ns);
+    if (worth < 0)
+        return worth;
+    t->measured = 0;
+    if (worth && peer)
+        t->measured = measure_path(fd, peer, peer_len, rtt_enough_ns, t);
+    else if (peer)
+        ab_log(&t->log, "not measured: no result could pay for it");
+    return 0;
+}
+
+static void log_plan(const struct tuning *t)
+{
+    char text[512], *end, *line = text;
+
+    autobuf_plan_explain(&t->plan, text, sizeof text);
+    while ((end = strchr(line, '\n')) != NULL) {
+        *end = '\0';
+        ab_log(&t->log, "%s", line);
+        line = end + 1;
+    }
+}
+
+static void report(const struct tuning *t, struct autobuf_applied *theirs)
+{
+    struct autobuf_applied applied;
+
+    if (!theirs || !ab_struct_in(&applied, sizeof applied, theirs))
+        return;
+    applied.measured = t->measured;
+    ab_struct_out(theirs, &applied, sizeof applied);
+    if (applied.path)
+        ab_struct_out(applied.path, &t->path, sizeof t->path);
+    if (applied.limits)
+        ab_struct_out(applied.limits, &t->limits, sizeof t->limits);
+    if (applied.plan)
+        ab_struct_out(applied.plan, &t->plan, sizeof t->plan);
+}
+
+static int tune_plan(int fd, const struct sockaddr *peer, socklen_t peer_len, struct tuning *t)
+{
+    int error;
+
+    if (ab_is_off()) {
+        t->measured = AUTOBUF_E_OFF;
+        ab_plan_nothing(AUTOBUF_REASON_OFF, t->options.intent, &t->plan);
+        return 0;
+    }
+    error = tune_measure(fd, peer, peer_len, t);
+    if (error < 0)
+        return error;
+    return autobuf_plan_make(&t->path, &t->limits, &t->socket, t->options.intent,
+                             t->options.expected_bytes, &t->plan);
+}
+
+int autobuf_tune(int fd, const struct sockaddr *peer, socklen_t peer_len,
+                 const struct autobuf_options *options, struct autobuf_applied *applied)
+{
+    struct tuning t = {
+        .options = AUTOBUF_OPTIONS_INIT,
+        .path = AUTOBUF_PATH_INIT,
+        .limits = AUTOBUF_LIMITS_INIT,
+        .socket = AUTOBUF_SOCKET_INIT,
+        .plan = AUTOBUF_PLAN_INIT,
+    };
+    int error;
+
+    if (options && !ab_struct_in(&t.options, sizeof t.options, options))
+        return -EINVAL;
+    t.log = (struct ab_log){t.options.log, t.options.log_user};
+    error = autobuf_limits_socket(fd, &t.socket);
+    if (error == 0)
+        error = autobuf_limits_host(&t.limits);
+    if (error == 0)
+        error = tune_plan(fd, peer, peer_len, &t);
+    if (error == 0)
+        error = autobuf_apply(fd, &t.plan);
+    if (error >= 0) {
+        log_plan(&t);
+        report(&t, applied);
+    }
+    return error;
+}

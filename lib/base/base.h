@@ -1,0 +1,51 @@
+/* SPDX-License-Identifier: MIT */
+/* What every room may use: sizes of public structs, the log line, the environment switch. */
+#ifndef AB_BASE_H
+#define AB_BASE_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <autobuf/autobuf.h>
+
+#define AB_NS_PER_S 1000000000ULL
+#define AB_NS_PER_MS 1000000ULL
+#define AB_NS_PER_US 1000ULL
+
+#define AB_IP_PACKET_BYTES 1500U   /* full-size packet where nothing better is known */
+#define AB_TCP_HEADER_BYTES 52U    /* IPv4, TCP and the timestamp option */
+
+/*
+ * Public structs begin with their size, and may come from an older or a newer program than the
+ * library: what only one of the two knows is left alone on the way out and zero on the way in.
+ * false: the size cannot even hold the size itself.
+ */
+bool ab_struct_out(void *theirs, const void *ours, size_t ours_bytes);
+bool ab_struct_in(void *ours, size_t ours_bytes, const void *theirs);
+
+/* A line for a handle's callback; nothing if there is none. */
+struct ab_log {
+    autobuf_log_fn *fn;
+    void *user;
+};
+
+void ab_log(const struct ab_log *log, const char *format, ...) __attribute__((format(printf, 2, 3)));
+
+/* AUTOBUF=off in the environment. */
+bool ab_is_off(void);
+
+/* a * b / c without overflow on the way; UINT64_MAX where the result has no room. c above 0. */
+uint64_t ab_mul_div(uint64_t a, uint64_t b, uint64_t c);
+
+static inline uint64_t ab_min(uint64_t a, uint64_t b)
+{
+    return a < b ? a : b;
+}
+
+static inline uint64_t ab_max(uint64_t a, uint64_t b)
+{
+    return a > b ? a : b;
+}
+
+#endif

@@ -1,0 +1,40 @@
+/* SPDX-License-Identifier: MIT */
+#include <errno.h>
+#include <string.h>
+
+#include "base.h"
+
+#define AB_STRING(x) #x
+#define AB_VERSION(major, minor, patch) AB_STRING(major) "." AB_STRING(minor) "." AB_STRING(patch)
+
+const char *autobuf_version(void)
+{
+    return AB_VERSION(AUTOBUF_VERSION_MAJOR, AUTOBUF_VERSION_MINOR, AUTOBUF_VERSION_PATCH);
+}
+
+const char *autobuf_strerror(int error)
+{
+    const char *text;
+
+    switch (error) {
+    case AUTOBUF_E_NOREPLY:
+        return "nothing answered in time: the host is away, or ICMP echo is filtered";
+    case AUTOBUF_E_FEW:
+        return "too few answers for a rate";
+    case AUTOBUF_E_RESOLVE:
+        return "the name has no address";
+    case AUTOBUF_E_FORKED:
+        return "the handle belongs to the parent process";
+    case AUTOBUF_E_OFF:
+        return "switched off by AUTOBUF=off in the environment";
+    case -EACCES: /* here it has one meaning, and a cure */
+        return "not permitted: allow ping sockets with sysctl net.ipv4.ping_group_range=\"0 "
+               "2147483647\", or raw sockets with setcap cap_net_raw+ep PROGRAM";
+    default:
+        break;
+    }
+    if (error >= 0)
+        return "success";
+    text = error > -4096 ? strerrordesc_np(-error) : NULL;
+    return text ? text : "unknown error";
+}

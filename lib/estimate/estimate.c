@@ -1,0 +1,252 @@
+/* SPDX-License-Identifier: MIT */
+#include "estimate.h"
+
+#include "mode.h"
+
+#define BITS_NS (8 * AB_NS_PER_S)
+
+static bool adjacent(const struct ab_packet *a)
+{
+    const struct ab_packet *b = a + 1;
+
+    return a->train && a->train == b->train && a->bytes == b->bytes &&
+           a->received_ns != AUTOBUF_NS_UNSET && b->received_ns != AUTOBUF_NS_UNSET &&
+           b->received_ns >= a->received_ns;
+}
+
+/* The end (exclusive) of the run of adjacent replies that begins at i. */
+static size_t run_end(const struct ab_packet *packets, size_t count, size_t i)
+{
+    while (i + 1 < count && adjacent(&packets[i]))
+        i++;
+    return i + 1;
+}
+
+static uint64_t rate_between(const struct ab_packet *a, const struct ab_packet *b)
+{
+    uint64_t span_ns = ab_max(b->received_ns - a->received_ns, 1);
+
+    return ab_mul_div((uint64_t)(b - a) * a->bytes, BITS_NS, span_ns);
+}
+
+/* One reading for each packet from which a window of width_ns fits into its run. */
+static size_t readings_of_windows(const struct ab_packet *packets, size_t count, uint64_t width_ns,
+                                  uint64_t *rates)
+{
+    size_t found = 0;
+
+    for (size_t begin = 0, end; begin < count; begin = end) {
+        end = run_end(packets, count, begin);
+        for (size_t i = begin, j = begin; i < end; i++) {
+            while (j < end &&
+                   (j == i || packets[j].received_ns - packets[i].received_ns < width_ns))
+                j++;
+            if (j == end)
+                break;
+            rates[found++] = rate_between(&packets[i], &packets[j]);
+        }
+    }
+    return found;
+}
+
+static size_t readings_of_runs(const struct ab_packet *packets, size_t count, uint64_t *rates)
+{
+    size_t found = 0;
+
+    for (size_t begin = 0, end; begin < count; begin = end) {
+        end = run_end(packets, count, begin);
+        if (end - begin > 1)
+            rates[found++] = rate_between(&packets[begin], &packets[end - 1]);
+    }
+    return found;
+}
+
+size_t ab_estimate_readings(const struct ab_packet *packets, size_t count, uint64_t *rates)
+{
+    size_t found = readings_of_windows(packets, count, AB_WINDOW_NS, rates);
+
+    return found >= AB_GAPS_NEEDED ? found : readings_of_runs(packets, count, rates);
+}
+
+/* All adjacent gaps together. */
+struct gaps {
+    size_t count;
+    size_t shorter;      /* below a third of the mean */
+    uint64_t span_ns;    /* their sum */
+    uint64_t bytes;      /* that arrived in them */
+    uint64_t longest_ns; /* longest run */
+    uint64_t send_ns;    /* what sending the same packets took */
+};
+
+static struct gaps gaps_of(const struct ab_packet *packets, size_t count)
+{
+    struct gaps g = {0};
+
+    for (size_t begin = 0, end; begin < count; begin = end) {
+        const struct ab_packet *first = &packets[begin], *last;
+
+        end = run_end(packets, count, begin);
+        last = &packets[end - 1];
+        g.count += end - begin - 1;
+        g.bytes += (end - begin - 1) * (uint64_t)first->bytes;
+        g.span_ns += end - begin > 1 ? last->received_ns - first->received_ns : 0;
+        g.send_ns += end - begin > 1 ? last->sent_ns - first->sent_ns : 0;
+        if (end - begin > 1)
+            g.longest_ns = ab_max(g.longest_ns, last->received_ns - first->received_ns);
+    }
+    for (size_t i = 0; g.count && i + 1 < count; i++) {
+        if (adjacent(&packets[i]))
+            g.shorter += packets[i + 1].received_ns - packets[i].received_ns <
+                         g.span_ns / g.count / 3;
+    }
+    return g;
+}
+
+/*
+ * Least squares of arrival time on sequence number, one slope for all trains of at least 12 packets,
+ * each with its own origin, over their last two thirds: jitter and batches bunch the first packets,
+ * which fill what delay there is to fill.
+ */
+static uint64_t rate_by_regression(const struct ab_packet *packets, size_t count)
+{
+    double sum_xx = 0, sum_xy = 0;
+    uint64_t bytes = 0;
+
+    for (size_t begin = 0, end; begin < count; begin = end) {
+        double n = 0, mean_x = 0, mean_y = 0;
+        uint64_t origin_ns = AUTOBUF_NS_UNSET;
+
+        for (end = begin; end < count && packets[end].train == packets[begin].train; end++)
+            ;
+        if (!packets[begin].train || end - begin < 12)
+            continue;
+        for (size_t i = begin + (end - begin) / 3; i < end; i++) {
+            double x = (double)(i - begin), y, dx;
+
+            if (packets[i].received_ns == AUTOBUF_NS_UNSET)
+                continue;
+            if (origin_ns == AUTOBUF_NS_UNSET)
+                origin_ns = packets[i].received_ns;
+            y = (double)(int64_t)(packets[i].received_ns - origin_ns);
+            n++;
+            dx = x - mean_x;
+            mean_x += dx / n;
+            sum_xy += dx * (y - mean_y) * (n - 1) / n;
+            sum_xx += dx * dx * (n - 1) / n;
+            mean_y += (y - mean_y) / n;
+        }
+        bytes = packets[begin].bytes;
+    }
+    if (sum_xx <= 0 || sum_xy <= 0)
+        return 0;
+    return (uint64_t)((double)(bytes * BITS_NS) * sum_xx / sum_xy);
+}
+
+/* Where cross traffic stretches the windows, the capacity is the mode of the gaps it left alone. */
+static uint64_t rate_of_single_gaps(const struct ab_packet *packets, size_t count,
+                                    uint64_t *scratch, uint64_t rate)
+{
+    size_t found = readings_of_windows(packets, count, 1, scratch);
+    uint64_t mode;
+
+    if (found < 8)
+        return rate;
+    ab_sort(scratch, found);
+    mode = ab_mode(scratch, found);
+    if (mode > rate + rate / 20 && mode < 3 * rate &&
+        4 * ab_count_near(scratch, found, mode, 30) >= found)
+        return mode;
+    return rate;
+}
+
+void ab_estimate_rate(const struct ab_packet *packets, size_t count, uint64_t *scratch,
+                      struct ab_rate *rate)
+{
+    struct gaps g = gaps_of(packets, count);
+    size_t found;
+
+    *rate = (struct ab_rate){0};
+    if (g.count < AB_GAPS_NEEDED || g.span_ns == 0)
+        return;
+    found = ab_estimate_readings(packets, count, scratch);
+    ab_sort(scratch, found);
+    rate->low_bit_per_s = ab_percentile(scratch, found, 10);
+    rate->high_bit_per_s = ab_percentile(scratch, found, 90);
+    rate->rate_bit_per_s = ab_mode(scratch, found);
+    if (g.longest_ns < AB_WINDOW_NS && g.span_ns < 2 * AB_WINDOW_NS) {
+        /* A batch may hide that much time before its first stamp: the bound that stays true. */
+        rate->rate_bit_per_s = ab_mul_div(g.bytes, BITS_NS, g.span_ns + AB_WINDOW_NS);
+        rate->at_least = true;
+    } else if (5 * g.shorter > g.count) {
+        uint64_t slope = rate_by_regression(packets, count);
+
+        rate->torn = true;
+        rate->rate_bit_per_s = slope ? slope : ab_mul_div(g.bytes, BITS_NS, g.span_ns);
+    } else {
+        rate->rate_bit_per_s =
+            rate_of_single_gaps(packets, count, scratch, rate->rate_bit_per_s);
+    }
+    if (5 * g.send_ns > 4 * g.span_ns)
+        rate->at_least = true; /* they came as fast as this host sends */
+    rate->low_bit_per_s = ab_min(rate->low_bit_per_s, rate->rate_bit_per_s);
+    rate->high_bit_per_s = ab_max(rate->high_bit_per_s, rate->rate_bit_per_s);
+}
+
+size_t ab_estimate_rtt(const struct ab_packet *packets, size_t count, uint64_t *scratch,
+                       uint64_t *min_ns, uint64_t *median_ns)
+{
+    size_t found = 0;
+
+    *min_ns = *median_ns = AUTOBUF_NS_UNSET;
+    for (size_t i = 0; i < count; i++) {
+        const struct ab_packet *p = &packets[i];
+
+        if (!p->train && p->received_ns != AUTOBUF_NS_UNSET)
+            scratch[found++] = p->received_ns > p->sent_ns ? p->received_ns - p->sent_ns : 1;
+    }
+    if (!found)
+        return 0;
+    ab_sort(scratch, found);
+    *min_ns = scratch[0];
+    *median_ns = ab_percentile(scratch, found, 50);
+    return found;
+}
+
+uint64_t ab_estimate_bdp(uint64_t rate_bit_per_s, uint64_t rtt_ns, uint32_t full_bytes,
+                         uint32_t small_bytes)
+{
+    uint64_t bytes = ab_mul_div(rate_bit_per_s, rtt_ns, BITS_NS);
+
+    return bytes > UINT64_MAX - full_bytes ? UINT64_MAX : bytes + full_bytes - small_bytes;
+}
+
+int ab_estimate_path(const struct ab_packet *packets, size_t count, uint64_t *scratch,
+                     struct autobuf_path *path)
+{
+    uint32_t small_bytes = 0, full_bytes = 0;
+    struct ab_rate rate;
+
+    path->samples = 0;
+    for (size_t i = 0; i < count; i++) {
+        path->samples += packets[i].received_ns != AUTOBUF_NS_UNSET;
+        if (packets[i].train)
+            full_bytes = packets[i].bytes;
+        else
+            small_bytes = packets[i].bytes;
+    }
+    ab_estimate_rtt(packets, count, scratch, &path->rtt_min_ns, &path->rtt_median_ns);
+    if (path->rtt_min_ns == AUTOBUF_NS_UNSET)
+        return AUTOBUF_E_NOREPLY;
+    ab_estimate_rate(packets, count, scratch, &rate);
+    path->tx_rate_bit_per_s = path->rx_rate_bit_per_s = rate.rate_bit_per_s;
+    path->tx_rate_low_bit_per_s = path->rx_rate_low_bit_per_s = rate.low_bit_per_s;
+    path->tx_rate_high_bit_per_s = path->rx_rate_high_bit_per_s = rate.high_bit_per_s;
+    if (rate.at_least)
+        path->flags |= AUTOBUF_PATH_TX_AT_LEAST | AUTOBUF_PATH_RX_AT_LEAST;
+    if (!rate.rate_bit_per_s)
+        return AUTOBUF_E_FEW;
+    path->packet_bytes = full_bytes;
+    path->tx_bdp_bytes = path->rx_bdp_bytes =
+        ab_estimate_bdp(rate.rate_bit_per_s, path->rtt_min_ns, full_bytes, small_bytes);
+    return 0;
+}

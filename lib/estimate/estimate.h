@@ -1,0 +1,72 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Samples in, what they say of the path out. Pure: no socket, no clock, no allocation.
+ *
+ * A train of N packets of L IP bytes, sent back to back, leaves the narrowest link with one packet
+ * every L/C (Carter and Crovella 1996; Jacobson 1988 for a pair). What disturbs it, and what is done:
+ *
+ *   stamps, interrupts, schedulers  single gaps are too short to be true at high rates: readings are
+ *                                   taken over windows of at least 300 us;
+ *   some windows disturbed          the half-sample mode of the readings, not their mean;
+ *   cross traffic                   its packets come between ours and stretch most windows to a rate
+ *                                   below C; the gaps that none came into still read C. So where the
+ *                                   mode of single gaps holds a quarter of them and reads higher, it
+ *                                   is C (Dovrolis, Ramanathan and Moore 2004: the capacity mode);
+ *   loss, reordering                only gaps between adjacent packets in order count;
+ *   jitter, coalescing              many gaps are near zero: a regression of arrival time on
+ *                                   sequence over the long trains, without their first third.
+ */
+#ifndef AB_ESTIMATE_H
+#define AB_ESTIMATE_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "../base/base.h"
+
+#define AB_WINDOW_NS (300 * AB_NS_PER_US)
+#define AB_GAPS_NEEDED 3U /* adjacent pairs of replies for a rate */
+
+/* One packet sent. Packets of a train stand together, in the order of sending. */
+struct ab_packet {
+    uint64_t sent_ns;
+    uint64_t received_ns; /* AUTOBUF_NS_UNSET: no reply (yet) */
+    uint32_t bytes;       /* IP bytes */
+    uint32_t train;       /* 0: a small echo, for the round-trip time */
+};
+
+struct ab_rate {
+    uint64_t rate_bit_per_s; /* 0: unknown */
+    uint64_t low_bit_per_s;
+    uint64_t high_bit_per_s;
+    bool at_least;           /* the trains were too short, or this host too slow, to resolve it */
+    bool torn;               /* jitter or batches: found by regression */
+};
+
+/*
+ * The readings that packets give, unsorted, at most one a packet: over windows of AB_WINDOW_NS, or
+ * over each whole run of adjacent replies where no run is as long. rates has room for count values.
+ */
+size_t ab_estimate_readings(const struct ab_packet *packets, size_t count, uint64_t *rates);
+
+/* Capacity out of all trains. scratch has room for count values. */
+void ab_estimate_rate(const struct ab_packet *packets, size_t count, uint64_t *scratch,
+                      struct ab_rate *rate);
+
+/* Minimum and median round-trip time of the small echoes; returns how many were answered. */
+size_t ab_estimate_rtt(const struct ab_packet *packets, size_t count, uint64_t *scratch,
+                       uint64_t *min_ns, uint64_t *median_ns);
+
+/*
+ * Fills the measured fields of path: times, rates, products, samples. 0, AUTOBUF_E_NOREPLY or
+ * AUTOBUF_E_FEW, as autobuf_probe_result().
+ */
+int ab_estimate_path(const struct ab_packet *packets, size_t count, uint64_t *scratch,
+                     struct autobuf_path *path);
+
+/* IP bytes of rate x (rtt of small packets), corrected to a full-size segment and its ACK. */
+uint64_t ab_estimate_bdp(uint64_t rate_bit_per_s, uint64_t rtt_ns, uint32_t full_bytes,
+                         uint32_t small_bytes);
+
+#endif

@@ -1,0 +1,376 @@
+/* SPDX-License-Identifier: MIT */
+#include "core.h"
+
+#include <errno.h>
+
+#define PING_COUNT 5U
+#define PING_SPACING_NS (2 * AB_NS_PER_MS)
+#define PING_AGAIN_NS (200 * AB_NS_PER_MS)
+#define PING_PATIENCE_NS (1 * AB_NS_PER_S)
+#define TIMEOUT_NS (2 * AB_NS_PER_S)
+#define SMALL_PAYLOAD_BYTES 44U /* 64 bytes of IPv4, 84 of IPv6 */
+#define PACKET_BYTES_MIN 128U
+#define BUDGET_BYTES 1000000U
+#define BUDGET_BYTES_MIN 1000U
+#define CHEAP_BYTES 64000U /* enough up to CHEAP_RATE */
+#define CHEAP_RATE_BIT_PER_S 200000000U
+#define FIRST_TRAIN 10U
+#define ROUGH_BIT_PER_S 10000000U /* assumed where the first train gave nothing */
+#define LONGEST_TRAIN 256U
+#define SHORTEST_TRAIN 4U
+#define TRAIN_NS (2500 * AB_NS_PER_US)
+#define SLOW_TRAIN_NS (200 * AB_NS_PER_MS) /* no train of the second phase is to last longer */
+
+static uint32_t ip_header_bytes(const struct ab_core *core)
+{
+    return core->echo.ipv6 ? 40 : 20;
+}
+
+size_t ab_core_capacity(const struct autobuf_probe_options *options)
+{
+    uint32_t budget = options->budget_bytes ? options->budget_bytes : BUDGET_BYTES;
+    uint32_t bytes = options->packet_bytes ? options->packet_bytes : 576;
+
+    return budget / (uint32_t)ab_min(bytes, 576) + 2 * PING_COUNT + FIRST_TRAIN;
+}
+
+int ab_core_init(struct ab_core *core, const struct ab_echo *echo,
+                 const struct autobuf_probe_options *options, struct ab_packet *packets,
+                 uint64_t *scratch, size_t capacity, uint64_t now_ns)
+{
+    uint32_t budget = options->budget_bytes ? options->budget_bytes : BUDGET_BYTES;
+    uint32_t bytes = options->packet_bytes ? options->packet_bytes : AB_IP_PACKET_BYTES;
+    uint64_t timeout = options->timeout_ns ? options->timeout_ns : TIMEOUT_NS;
+
+    if (budget < BUDGET_BYTES_MIN || budget > BUDGET_BYTES || bytes < PACKET_BYTES_MIN ||
+        bytes > AB_IP_PACKET_BYTES)
+        return -EINVAL;
+    *core = (struct ab_core){
+        .echo = *echo,
+        .log = {options->log, options->log_user},
+        .packets = packets,
+        .scratch = scratch,
+        .capacity = capacity,
+        .full_bytes = bytes,
+        .budget_bytes = budget,
+        .burst_max = UINT32_MAX,
+        .rtt_enough_ns = options->rtt_enough_ns,
+        .start_ns = now_ns,
+        .end_ns = now_ns + ab_min(timeout, TIMEOUT_NS),
+        .next_ns = now_ns,
+        .last_ns = now_ns,
+        .pings_left = PING_COUNT,
+    };
+    core->small_bytes = SMALL_PAYLOAD_BYTES + ip_header_bytes(core);
+    core->close_ns = ab_min(core->end_ns, now_ns + PING_PATIENCE_NS);
+    return 0;
+}
+
+static void core_finish(struct ab_core *core, uint64_t now_ns)
+{
+    core->phase = AB_DONE;
+    core->finished_ns = now_ns;
+    ab_log(&core->log, "%u replies to %zu packets in %u trains, %llu bytes sent", core->received,
+           core->count, core->trains, (unsigned long long)core->cost_bytes);
+}
+
+static uint64_t core_rtt_ns(const struct ab_core *core)
+{
+    uint64_t min_ns, median_ns;
+
+    ab_estimate_rtt(core->packets, core->count, core->scratch, &min_ns, &median_ns);
+    return min_ns;
+}
+
+/* Replies to this phase, and how far into a train they reach at best. */
+static size_t core_phase_replies(const struct ab_core *core, uint32_t *reach)
+{
+    size_t replies = 0;
+    uint32_t position = 0;
+
+    *reach = 0;
+    for (size_t i = core->phase_begin; i < core->count; i++) {
+        if (i > core->phase_begin && core->packets[i].train == core->packets[i - 1].train)
+            position++;
+        else
+            position = 0;
+        if (core->packets[i].received_ns == AUTOBUF_NS_UNSET)
+            continue;
+        replies++;
+        *reach = (uint32_t)ab_max(*reach, position + 1);
+    }
+    return replies;
+}
+
+/* Up to wanted trains of size packets each, as the budget, the queue and the room allow. */
+static bool core_begin(struct ab_core *core, enum ab_phase phase, uint64_t now_ns, uint64_t size,
+                       uint32_t wanted, uint64_t budget_bytes, uint64_t train_ns)
+{
+    uint64_t left = ab_min(budget_bytes, core->budget_bytes);
+    uint64_t affordable = left > core->cost_bytes ? (left - core->cost_bytes) / core->full_bytes : 0;
+
+    affordable = ab_min(affordable, core->capacity - core->count);
+    size = ab_min(ab_min(size, affordable), core->burst_max);
+    if (size < SHORTEST_TRAIN)
+        return false;
+    core->phase = phase;
+    core->phase_begin = core->count;
+    core->train_size = core->train_left = (uint32_t)size;
+    core->trains_left = (uint32_t)ab_min(affordable / size, wanted) - 1;
+    core->trains++;
+    core->spacing_ns = train_ns + train_ns / 2;
+    core->next_ns = now_ns;
+    core->close_ns = AUTOBUF_NS_UNSET;
+    return true;
+}
+
+static bool core_begin_first(struct ab_core *core, uint64_t now_ns)
+{
+    return core_begin(core, AB_FIRST, now_ns, FIRST_TRAIN, 1, core->budget_bytes, 0);
+}
+
+/* How long a train of that many packets lasts at a rate. */
+static uint64_t core_train_ns(const struct ab_core *core, uint64_t packets, uint64_t rate)
+{
+    return ab_mul_div(packets * core->full_bytes, 8 * AB_NS_PER_S, rate);
+}
+
+static bool core_begin_second(struct ab_core *core, uint64_t now_ns, uint64_t rate)
+{
+    uint64_t slow = SLOW_TRAIN_NS / ab_max(core_train_ns(core, 1, rate), 1);
+    uint64_t size = ab_min(LONGEST_TRAIN, ab_max(slow, FIRST_TRAIN));
+    uint32_t wanted = core->burst_max < UINT32_MAX ? 3 : 1;
+
+    return core_begin(core, AB_SECOND, now_ns, size, wanted, CHEAP_BYTES,
+                      core_train_ns(core, ab_min(core->burst_max, size), rate));
+}
+
+static bool core_begin_last(struct ab_core *core, uint64_t now_ns, const struct ab_rate *rate)
+{
+    uint64_t size = ab_min(TRAIN_NS / ab_max(core_train_ns(core, 1, rate->rate_bit_per_s), 1) + 1,
+                           LONGEST_TRAIN);
+
+    if (rate->rate_bit_per_s < CHEAP_RATE_BIT_PER_S)
+        return false;
+    if (rate->torn) /* only length averages jitter out: all that is left in one train */
+        size = core->capacity;
+    return core_begin(core, AB_LAST, now_ns, size, rate->torn ? 1 : 3, core->budget_bytes,
+                      core_train_ns(core, ab_min(size, core->burst_max), rate->rate_bit_per_s));
+}
+
+/* Nothing of a train came back although small echoes do: it was too large for the path. */
+static bool core_begin_smaller(struct ab_core *core, uint64_t now_ns)
+{
+    if (core->full_bytes > 1280)
+        core->full_bytes = 1280; /* IPv6's minimum, and what tunnels leave */
+    else if (core->full_bytes > 576)
+        core->full_bytes = 576;
+    else
+        return false;
+    ab_log(&core->log, "no answer to full-size packets: trying %u bytes", core->full_bytes);
+    return core_begin_first(core, now_ns);
+}
+
+/* What follows a phase of trains: false, if nothing. */
+static bool core_begin_next(struct ab_core *core, uint64_t now_ns)
+{
+    uint32_t reach;
+    struct ab_rate rate;
+
+    if (core_phase_replies(core, &reach) == 0)
+        return core_begin_smaller(core, now_ns);
+    if (5 * reach < 4 * core->train_size)
+        core->burst_max = (uint32_t)ab_max(reach, SHORTEST_TRAIN);
+    ab_estimate_rate(core->packets, core->count, core->scratch, &rate);
+    if (core->phase == AB_FIRST)
+        return core_begin_second(core, now_ns,
+                                 rate.rate_bit_per_s ? rate.rate_bit_per_s : ROUGH_BIT_PER_S);
+    if (core->phase == AB_SECOND)
+        return core_begin_last(core, now_ns, &rate);
+    return false;
+}
+
+/* The replies of a phase are in, or will not come. */
+static void core_decide(struct ab_core *core, uint64_t now_ns)
+{
+    uint64_t rtt_ns = core_rtt_ns(core);
+    bool begun = false;
+
+    /* What cannot be answered before the end is not sent. */
+    if (rtt_ns != AUTOBUF_NS_UNSET && rtt_ns > core->rtt_enough_ns && now_ns + rtt_ns < core->end_ns)
+        begun = core->phase == AB_PINGS ? core_begin_first(core, now_ns)
+                                        : core_begin_next(core, now_ns);
+    if (!begun)
+        core_finish(core, now_ns);
+}
+
+static void core_advance(struct ab_core *core, uint64_t now_ns)
+{
+    if (core->phase == AB_DONE)
+        return;
+    if (now_ns >= core->end_ns)
+        core_finish(core, now_ns);
+    else if (now_ns >= core->close_ns)
+        core_decide(core, now_ns);
+}
+
+/* All of this phase has been sent: wait in proportion to the round-trip time. */
+static void core_sent_all(struct ab_core *core, uint64_t now_ns)
+{
+    uint64_t rtt_ns = core_rtt_ns(core);
+
+    core->next_ns = AUTOBUF_NS_UNSET;
+    core->close_ns = now_ns + rtt_ns + ab_max(rtt_ns / 2, 100 * AB_NS_PER_MS);
+}
+
+static int core_emit(struct ab_core *core, uint64_t now_ns, uint8_t *buf, size_t cap, uint32_t train)
+{
+    uint32_t bytes = train ? core->full_bytes : core->small_bytes;
+    size_t len = bytes - ip_header_bytes(core);
+
+    if (len > cap)
+        return -ENOSPC;
+    ab_icmp_build(&core->echo, (uint16_t)core->count, buf, len);
+    core->packets[core->count++] = (struct ab_packet){now_ns, AUTOBUF_NS_UNSET, bytes, train};
+    core->cost_bytes += bytes;
+    return (int)len;
+}
+
+static int core_next_ping(struct ab_core *core, uint64_t now_ns, uint8_t *buf, size_t cap)
+{
+    int len = core_emit(core, now_ns, buf, cap, 0);
+
+    if (len < 0)
+        return len;
+    if (core->pings_left > 0)
+        core->pings_left--;
+    if (core->pings_left > 0)
+        core->next_ns = now_ns + PING_SPACING_NS;
+    else
+        core->next_ns = core->received ? AUTOBUF_NS_UNSET : now_ns + PING_AGAIN_NS;
+    return len;
+}
+
+int ab_core_next(struct ab_core *core, uint64_t now_ns, uint8_t *buf, size_t cap)
+{
+    int len;
+
+    core_advance(core, now_ns);
+    if (core->phase == AB_DONE)
+        return -ETIME;
+    if (now_ns < core->next_ns || core->count == core->capacity)
+        return 0;
+    if (core->phase == AB_PINGS)
+        return core_next_ping(core, now_ns, buf, cap);
+    len = core_emit(core, now_ns, buf, cap, core->trains);
+    if (len < 0 || --core->train_left > 0)
+        return len;
+    if (core->trains_left > 0) {
+        core->trains_left--;
+        core->trains++;
+        core->train_left = core->train_size;
+        core->next_ns = now_ns + core->spacing_ns;
+    } else {
+        core_sent_all(core, now_ns);
+    }
+    return len;
+}
+
+uint64_t ab_core_deadline_ns(const struct ab_core *core)
+{
+    if (core->phase == AB_DONE)
+        return 0;
+    return ab_min(core->end_ns, ab_min(core->next_ns, core->close_ns));
+}
+
+/* A small echo was answered: the end, and how long the others are waited for. */
+static void core_ping_answered(struct ab_core *core, uint64_t stamp_ns)
+{
+    uint64_t rtt_ns = core_rtt_ns(core);
+
+    core->end_ns = ab_min(core->end_ns, core->start_ns + AB_NS_PER_S + 2 * rtt_ns);
+    if (core->phase != AB_PINGS)
+        return;
+    if (core->pings_left == 0)
+        core->next_ns = AUTOBUF_NS_UNSET;
+    if (core->received == 1)
+        core->close_ns = stamp_ns + (PING_COUNT - 1) * PING_SPACING_NS +
+                         ab_max(rtt_ns / 4, 5 * AB_NS_PER_MS);
+    if (core->received == core->count && core->pings_left == 0)
+        core->close_ns = stamp_ns;
+}
+
+/* A packet of a train was: the rest is due within a few gaps, unless it was lost. */
+static void core_train_answered(struct ab_core *core, uint64_t stamp_ns)
+{
+    uint64_t begin_ns = core->packets[core->phase_begin].sent_ns;
+    uint64_t gap_ns = core->last_ns > begin_ns && stamp_ns > core->last_ns
+                          ? stamp_ns - core->last_ns
+                          : 0;
+    uint64_t wait_ns = ab_max(core_rtt_ns(core) / 4, 10 * AB_NS_PER_MS);
+    uint32_t reach;
+
+    if (core->next_ns != AUTOBUF_NS_UNSET)
+        return; /* more are to be sent: their sending sets the time */
+    if (core_phase_replies(core, &reach) == core->count - core->phase_begin)
+        core->close_ns = stamp_ns;
+    else
+        core->close_ns = stamp_ns + wait_ns + 3 * gap_ns + core->spacing_ns;
+}
+
+bool ab_core_reply(struct ab_core *core, uint64_t stamp_ns, const uint8_t *buf, size_t avail,
+                   size_t len)
+{
+    struct ab_packet *packet;
+    uint16_t sequence;
+
+    if (core->phase == AB_DONE || !ab_icmp_parse(&core->echo, buf, ab_min(avail, len), &sequence))
+        return false;
+    if (sequence >= core->count)
+        return false; /* never sent */
+    packet = &core->packets[sequence];
+    if (packet->received_ns != AUTOBUF_NS_UNSET || len != packet->bytes - ip_header_bytes(core))
+        return false; /* a duplicate, or cut short */
+    packet->received_ns = ab_max(stamp_ns, packet->sent_ns);
+    core->received++;
+    if (!packet->train)
+        core_ping_answered(core, packet->received_ns);
+    else if (sequence >= core->phase_begin && core->phase != AB_PINGS)
+        core_train_answered(core, packet->received_ns);
+    core->last_ns = packet->received_ns;
+    return true;
+}
+
+void ab_core_sent(struct ab_core *core, size_t index, uint64_t sent_ns)
+{
+    if (index < core->count && core->packets[index].received_ns == AUTOBUF_NS_UNSET)
+        core->packets[index].sent_ns = sent_ns;
+}
+
+void ab_core_unsend(struct ab_core *core, size_t index)
+{
+    while (core->count > index)
+        core->cost_bytes -= core->packets[--core->count].bytes;
+}
+
+void ab_core_mtu(struct ab_core *core, uint32_t packet_bytes)
+{
+    packet_bytes = (uint32_t)ab_max(packet_bytes, PACKET_BYTES_MIN);
+    if (packet_bytes >= core->full_bytes)
+        return;
+    ab_log(&core->log, "the path takes packets of at most %u bytes", packet_bytes);
+    core->full_bytes = packet_bytes;
+    if (core->phase != AB_PINGS && core->phase != AB_DONE)
+        core_begin_first(core, core->last_ns);
+}
+
+int ab_core_result(const struct ab_core *core, struct autobuf_path *path)
+{
+    *path = (struct autobuf_path)AUTOBUF_PATH_INIT;
+    path->method = AUTOBUF_METHOD_ICMP;
+    path->cost_bytes = core->cost_bytes;
+    path->measured_ns = core->last_ns;
+    path->elapsed_ns =
+        (core->phase == AB_DONE ? core->finished_ns : core->last_ns) - core->start_ns;
+    return ab_estimate_path(core->packets, core->count, core->scratch, path);
+}

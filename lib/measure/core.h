@@ -1,0 +1,78 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * The measurement without its socket: which echo to send next, what a reply means, when it is over.
+ * Pure: bytes and times in, bytes and times out. autobuf_probe_*() is a shell around it.
+ *
+ *   pings    five small echoes, 2 ms apart: round-trip time. Until one is answered, one more every
+ *            200 ms; after 1 s without an answer it is over.
+ *   first    one train of 10: a rough rate for 15 KB.
+ *   second   one train with what is left of 64 KB, 32 packets: up to 200 Mbit/s it lasts 2 ms.
+ *   last     where it did not: up to three trains of about 2.5 ms each, pipelined, within 1 MB.
+ *
+ * A train of which the end was lost met a short queue: the next ones are no longer than what got
+ * through, and there are more of them.
+ */
+#ifndef AB_CORE_H
+#define AB_CORE_H
+
+#include "../base/base.h"
+#include "../estimate/estimate.h"
+#include "icmp.h"
+
+enum ab_phase { AB_PINGS, AB_FIRST, AB_SECOND, AB_LAST, AB_DONE };
+
+struct ab_core {
+    struct ab_echo echo;
+    struct ab_log log;
+    struct ab_packet *packets; /* sent so far: count of capacity */
+    uint64_t *scratch;         /* capacity values */
+    size_t count;
+    size_t capacity;
+    enum ab_phase phase;
+    uint32_t small_bytes; /* IP bytes of a small echo */
+    uint32_t full_bytes;  /* and of a packet in a train */
+    uint32_t budget_bytes;
+    uint32_t pings_left;  /* small echoes still to be sent */
+    uint32_t trains;      /* begun */
+    uint32_t train_size;  /* packets of a train of this phase */
+    uint32_t train_left;  /* still to be sent of the current one */
+    uint32_t trains_left; /* further ones in this phase */
+    uint32_t burst_max;   /* what a queue on the path was seen to take */
+    uint32_t received;
+    size_t phase_begin;   /* first packet of this phase */
+    uint64_t cost_bytes;
+    uint64_t rtt_enough_ns;
+    uint64_t start_ns;
+    uint64_t end_ns;      /* nothing is sent from here on */
+    uint64_t next_ns;     /* earliest time of the next packet */
+    uint64_t spacing_ns;  /* between trains of this phase */
+    uint64_t close_ns;    /* when waiting for this phase's replies ends */
+    uint64_t last_ns;     /* newest reply's time */
+    uint64_t finished_ns;
+};
+
+/* Room that a measurement with these options needs for packets. */
+size_t ab_core_capacity(const struct autobuf_probe_options *options);
+
+/* Begins at now_ns. packets and scratch have room for capacity each. -EINVAL: options. */
+int ab_core_init(struct ab_core *core, const struct ab_echo *echo,
+                 const struct autobuf_probe_options *options, struct ab_packet *packets,
+                 uint64_t *scratch, size_t capacity, uint64_t now_ns);
+
+/* As autobuf_probe_next(), _reply(), _mtu(), _deadline_ns(), _result(). */
+int ab_core_next(struct ab_core *core, uint64_t now_ns, uint8_t *buf, size_t cap);
+uint64_t ab_core_deadline_ns(const struct ab_core *core);
+int ab_core_result(const struct ab_core *core, struct autobuf_path *path);
+void ab_core_mtu(struct ab_core *core, uint32_t packet_bytes);
+
+/* A reply of which avail bytes are at buf, and which was len bytes long. true: it is ours. */
+bool ab_core_reply(struct ab_core *core, uint64_t stamp_ns, const uint8_t *buf, size_t avail,
+                   size_t len);
+
+/* Packet index was really sent at this time: the shell knows it better than next() did. */
+void ab_core_sent(struct ab_core *core, size_t index, uint64_t sent_ns);
+
+/* The packets from index on were built by next(), but not sent: they never were. */
+void ab_core_unsend(struct ab_core *core, size_t index);
+
+#endif

@@ -1,0 +1,37 @@
+/* SPDX-License-Identifier: MIT */
+/* ICMP echo messages, built and parsed. Pure: bytes in, bytes out. RFC 792, RFC 4443. */
+#ifndef AB_ICMP_H
+#define AB_ICMP_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#define AB_ICMP_HEADER_BYTES 8U
+#define AB_TOKEN_BYTES 16U
+#define AB_ICMP_PARSE_BYTES (AB_ICMP_HEADER_BYTES + AB_TOKEN_BYTES) /* what a parser needs to see */
+#define AB_ICMP_MAX_BYTES 1480U
+
+struct ab_echo {
+    bool ipv6;
+    uint16_t ident; /* a ping socket overwrites it, and shows only its own replies */
+    uint8_t token[AB_TOKEN_BYTES];
+};
+
+/*
+ * Writes an echo request of len bytes (AB_ICMP_PARSE_BYTES to AB_ICMP_MAX_BYTES): header, token, and
+ * filler that does not compress. The ICMPv6 checksum is left zero, for the kernel.
+ */
+void ab_icmp_build(const struct ab_echo *echo, uint16_t sequence, uint8_t *buf, size_t len);
+
+/*
+ * Whether buf, of which len bytes are there, begins an echo reply with this run's token; if so
+ * *sequence is its number. The identifier is not compared: the token is longer, and a NAT may change
+ * the former.
+ */
+bool ab_icmp_parse(const struct ab_echo *echo, const uint8_t *buf, size_t len, uint16_t *sequence);
+
+/* Bytes of an IPv4 header in front of a message read from a raw socket; 0: not a sane one. */
+size_t ab_icmp_ipv4_header_bytes(const uint8_t *buf, size_t len);
+
+#endif

@@ -1,0 +1,149 @@
+/* SPDX-License-Identifier: MIT */
+/* This host's limits and a socket's state: autobuf_limits_*(). */
+#include <errno.h>
+#include <netinet/in.h>
+#include <netinet/tcp.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include "../base/base.h"
+#include "proc.h"
+
+#ifndef SO_BUF_LOCK
+#define SO_BUF_LOCK 72 /* Linux 5.15 */
+#endif
+
+#define ABOVE_ANY_LIMIT 0x3fffffff /* the kernel caps, before it doubles */
+
+/* Where /proc is not there: Linux's own defaults of most of its life. */
+static const struct autobuf_limits defaults = {
+    .size = sizeof(struct autobuf_limits),
+    .flags = AUTOBUF_LIMITS_RCV_AUTOTUNING | AUTOBUF_LIMITS_WINDOW_SCALING,
+    .snd_settable_bytes = 212992,
+    .rcv_settable_bytes = 212992,
+    .tcp_wmem_min_bytes = 4096,
+    .tcp_wmem_default_bytes = 16384,
+    .tcp_wmem_max_bytes = 4194304,
+    .tcp_rmem_min_bytes = 4096,
+    .tcp_rmem_default_bytes = 131072,
+    .tcp_rmem_max_bytes = 6291456,
+};
+
+static void read_flag(const char *path, uint32_t flag, struct autobuf_limits *limits)
+{
+    uint64_t value;
+
+    if (ab_proc_read(path, &value, 1) == 1)
+        limits->flags = value ? limits->flags | flag : limits->flags & ~flag;
+}
+
+static void read_proc(struct autobuf_limits *limits)
+{
+    uint64_t v[3];
+
+    ab_proc_read("/proc/sys/net/core/wmem_max", &limits->snd_settable_bytes, 1);
+    ab_proc_read("/proc/sys/net/core/rmem_max", &limits->rcv_settable_bytes, 1);
+    if (ab_proc_read("/proc/sys/net/ipv4/tcp_wmem", v, 3) == 3) {
+        limits->tcp_wmem_min_bytes = v[0];
+        limits->tcp_wmem_default_bytes = v[1];
+        limits->tcp_wmem_max_bytes = v[2];
+    }
+    if (ab_proc_read("/proc/sys/net/ipv4/tcp_rmem", v, 3) == 3) {
+        limits->tcp_rmem_min_bytes = v[0];
+        limits->tcp_rmem_default_bytes = v[1];
+        limits->tcp_rmem_max_bytes = v[2];
+    }
+    if (ab_proc_read("/proc/sys/net/ipv4/tcp_mem", v, 3) == 3)
+        limits->tcp_mem_bytes = ab_mul_div(v[1], (uint64_t)sysconf(_SC_PAGESIZE), 1);
+    read_flag("/proc/sys/net/ipv4/tcp_moderate_rcvbuf", AUTOBUF_LIMITS_RCV_AUTOTUNING, limits);
+    read_flag("/proc/sys/net/ipv4/tcp_window_scaling", AUTOBUF_LIMITS_WINDOW_SCALING, limits);
+}
+
+static int get_int(int fd, int level, int option, int *value)
+{
+    socklen_t len = sizeof *value;
+
+    return getsockopt(fd, level, option, value, &len) < 0 ? -errno : 0;
+}
+
+/* The largest n that an option takes, seen on a scratch socket; 0: unknown. */
+static uint64_t settable_bytes(int scratch, int option)
+{
+    int value = ABOVE_ANY_LIMIT;
+
+    if (setsockopt(scratch, SOL_SOCKET, option, &value, sizeof value) < 0 ||
+        get_int(scratch, SOL_SOCKET, option, &value) < 0 || value <= 0)
+        return 0;
+    return (uint64_t)value / 2;
+}
+
+/*
+ * The scratch socket has the last word: in older kernels [rw]mem_max is not visible in a namespace,
+ * though it holds there.
+ */
+static int try_scratch(struct autobuf_limits *limits)
+{
+    int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+    int size = 65536;
+    uint64_t bytes;
+
+    if (fd < 0 && errno == EAFNOSUPPORT)
+        fd = socket(AF_INET6, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+    if (fd < 0)
+        return -errno;
+    bytes = settable_bytes(fd, SO_SNDBUF);
+    if (bytes)
+        limits->snd_settable_bytes = bytes;
+    bytes = settable_bytes(fd, SO_RCVBUF);
+    if (bytes)
+        limits->rcv_settable_bytes = bytes;
+    if (setsockopt(fd, SOL_SOCKET, SO_SNDBUFFORCE, &size, sizeof size) == 0)
+        limits->flags |= AUTOBUF_LIMITS_FORCE;
+    close(fd);
+    return 0;
+}
+
+int autobuf_limits_host(struct autobuf_limits *limits)
+{
+    struct autobuf_limits found = defaults;
+    int error;
+
+    read_proc(&found);
+    error = try_scratch(&found);
+    if (error < 0)
+        return error;
+    return ab_struct_out(limits, &found, sizeof found) ? 0 : -EINVAL;
+}
+
+static uint32_t stage_of(uint8_t state)
+{
+    if (state == TCP_CLOSE)
+        return AUTOBUF_STAGE_NEW;
+    return state == TCP_LISTEN ? AUTOBUF_STAGE_LISTENING : AUTOBUF_STAGE_CONNECTED;
+}
+
+int autobuf_limits_socket(int fd, struct autobuf_socket *state)
+{
+    struct autobuf_socket found = AUTOBUF_SOCKET_INIT;
+    struct tcp_info info = {0};
+    socklen_t len = sizeof info;
+    int protocol = 0, snd = 0, rcv = 0, locks = 0, error;
+
+    error = get_int(fd, SOL_SOCKET, SO_PROTOCOL, &protocol);
+    if (error < 0)
+        return error;
+    if (protocol != IPPROTO_TCP || getsockopt(fd, IPPROTO_TCP, TCP_INFO, &info, &len) < 0)
+        return -EOPNOTSUPP;
+    error = get_int(fd, SOL_SOCKET, SO_SNDBUF, &snd);
+    if (error == 0)
+        error = get_int(fd, SOL_SOCKET, SO_RCVBUF, &rcv);
+    if (error < 0)
+        return error;
+    if (get_int(fd, SOL_SOCKET, SO_BUF_LOCK, &locks) == 0)
+        found.locks = (uint32_t)locks & (AUTOBUF_LOCK_SND | AUTOBUF_LOCK_RCV);
+    found.stage = stage_of(info.tcpi_state);
+    found.mss_bytes = found.stage == AUTOBUF_STAGE_CONNECTED ? info.tcpi_snd_mss : 0;
+    found.snd_buf_bytes = (uint64_t)snd;
+    found.rcv_buf_bytes = (uint64_t)rcv;
+    return ab_struct_out(state, &found, sizeof found) ? 0 : -EINVAL;
+}

@@ -1,0 +1,564 @@
+/* SPDX-License-Identifier: MIT */
+/* autobuf_probe_*(): the socket around core. */
+#include <errno.h>
+#include <netinet/icmp6.h>
+#include <netinet/in.h>
+#include <poll.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/random.h>
+#include <sys/socket.h>
+#include <time.h>
+#include <unistd.h>
+
+#include <linux/errqueue.h> /* wants <time.h> before it */
+#include <linux/icmp.h>
+
+#include "../base/base.h"
+#include "../base/clock.h"
+#include "core.h"
+#include "privilege.h"
+
+#define SOL_RAW_SOCKET 255 /* SOL_RAW of the kernel's linux/socket.h */
+#define BATCH 32U
+#define SEEN_BYTES 128U                       /* of a reply: IPv4 options, ICMP header and token */
+#define BUFFER_BYTES (256U * 2304U)           /* truesize of the longest train */
+#define STAMP_SLACK_NS (2 * AB_NS_PER_MS)
+#define CONTROL_BYTES 128U /* a stamp and an extended error */
+#define RETRY_NS AB_NS_PER_MS
+#define RETRIES 200U
+
+struct autobuf_probe {
+    struct ab_core core;
+    pid_t owner;
+    int fd;
+    int family;
+    bool raw;
+    bool blocked;           /* the socket's send buffer is full */
+    int error;              /* of the network, before anything was answered */
+    uint64_t retry_ns;      /* after ENOBUFS */
+    unsigned retries;
+    uint64_t offset_ns;     /* CLOCK_REALTIME - CLOCK_MONOTONIC */
+    struct sockaddr_storage peer;
+    size_t queue_first;     /* index of the first message in the queue */
+    unsigned queue_begin;   /* queue[begin..end) is built, but not sent */
+    unsigned queue_end;
+    uint16_t lengths[BATCH];
+    uint8_t queue[BATCH][AB_ICMP_MAX_BYTES];
+    uint8_t seen[BATCH][SEEN_BYTES];
+};
+
+static int probe_new(struct autobuf_probe **out, const struct autobuf_probe_options *theirs,
+                     const struct ab_echo *echo, uint64_t now_ns)
+{
+    struct autobuf_probe_options options = AUTOBUF_PROBE_OPTIONS_INIT;
+    struct autobuf_probe *probe;
+    size_t capacity, bytes;
+    int error;
+
+    *out = NULL;
+    if (theirs && !ab_struct_in(&options, sizeof options, theirs))
+        return -EINVAL;
+    capacity = ab_core_capacity(&options);
+    bytes = sizeof *probe + capacity * (sizeof(struct ab_packet) + sizeof(uint64_t));
+    probe = calloc(1, bytes);
+    if (!probe)
+        return -ENOMEM;
+    probe->fd = -1;
+    probe->owner = getpid();
+    probe->family = echo->ipv6 ? AF_INET6 : AF_INET;
+    error = ab_core_init(&probe->core, echo, &options, (struct ab_packet *)(probe + 1),
+                         (uint64_t *)((struct ab_packet *)(probe + 1) + capacity), capacity, now_ns);
+    if (error < 0) {
+        free(probe);
+        return error;
+    }
+    *out = probe;
+    return 0;
+}
+
+void autobuf_probe_close(struct autobuf_probe *probe)
+{
+    if (!probe)
+        return;
+    if (probe->fd >= 0)
+        close(probe->fd);
+    free(probe);
+}
+
+int autobuf_probe_open_pure(struct autobuf_probe **probe, int family, uint16_t ident,
+                            const uint8_t token[16], uint64_t now_ns,
+                            const struct autobuf_probe_options *options)
+{
+    struct ab_echo echo = {family == AF_INET6, ident, {0}};
+
+    if (family != AF_INET && family != AF_INET6)
+        return -EAFNOSUPPORT;
+    memcpy(echo.token, token, sizeof echo.token);
+    return probe_new(probe, options, &echo, now_ns);
+}
+
+/* Replies only: a raw socket would show every ICMP message that comes to this host. */
+static int filter_replies(const struct autobuf_probe *probe)
+{
+    struct icmp_filter only4 = {~(1U << ICMP_ECHOREPLY)};
+    struct icmp6_filter only6;
+
+    if (!probe->raw)
+        return 0;
+    if (probe->family == AF_INET)
+        return setsockopt(probe->fd, SOL_RAW_SOCKET, ICMP_FILTER, &only4, sizeof only4);
+    ICMP6_FILTER_SETBLOCKALL(&only6);
+    ICMP6_FILTER_SETPASS(ICMP6_ECHO_REPLY, &only6);
+    return setsockopt(probe->fd, IPPROTO_ICMPV6, ICMP6_FILTER, &only6, sizeof only6);
+}
+
+/* The prober's own socket: stamps, errors, no fragments, room for the longest train. */
+static int prepare_socket(const struct autobuf_probe *probe)
+{
+    int on = 1, size = BUFFER_BYTES, whole = IP_PMTUDISC_DO;
+    int fd = probe->fd;
+
+    /* As large as is allowed: a smaller buffer is emptied at each step, and loses at worst. */
+    setsockopt(fd, SOL_SOCKET, SO_RCVBUF, &size, sizeof size);
+    setsockopt(fd, SOL_SOCKET, SO_SNDBUF, &size, sizeof size);
+    if (setsockopt(fd, SOL_SOCKET, SO_TIMESTAMPNS, &on, sizeof on) < 0 || filter_replies(probe) < 0)
+        return -errno;
+    if (probe->family == AF_INET) {
+        if (setsockopt(fd, IPPROTO_IP, IP_MTU_DISCOVER, &whole, sizeof whole) < 0 ||
+            setsockopt(fd, IPPROTO_IP, IP_RECVERR, &on, sizeof on) < 0)
+            return -errno;
+    } else if (setsockopt(fd, IPPROTO_IPV6, IPV6_MTU_DISCOVER, &whole, sizeof whole) < 0 ||
+               setsockopt(fd, IPPROTO_IPV6, IPV6_RECVERR, &on, sizeof on) < 0) {
+        return -errno;
+    }
+    return 0;
+}
+
+static int leave_from(int fd, const struct autobuf_probe_options *options)
+{
+    struct sockaddr_storage source = {0};
+
+    if (options->mark &&
+        setsockopt(fd, SOL_SOCKET, SO_MARK, &options->mark, sizeof options->mark) < 0)
+        return -errno;
+    if (options->device[0] && setsockopt(fd, SOL_SOCKET, SO_BINDTODEVICE, options->device,
+                                         (socklen_t)strnlen(options->device, 16)) < 0)
+        return -errno;
+    if (!options->source)
+        return 0;
+    if (options->source_len > sizeof source)
+        return -EINVAL;
+    memcpy(&source, options->source, options->source_len);
+    ((struct sockaddr_in *)&source)->sin_port = 0; /* at the same place in both families */
+    return bind(fd, (struct sockaddr *)&source, options->source_len) < 0 ? -errno : 0;
+}
+
+static uint32_t path_mtu_bytes(const struct autobuf_probe *probe)
+{
+    int mtu = 0;
+    socklen_t len = sizeof mtu;
+    int level = probe->family == AF_INET ? IPPROTO_IP : IPPROTO_IPV6;
+    int option = probe->family == AF_INET ? IP_MTU : IPV6_MTU;
+
+    if (getsockopt(probe->fd, level, option, &mtu, &len) < 0 || mtu <= 0)
+        return AB_IP_PACKET_BYTES;
+    return (uint32_t)mtu;
+}
+
+static int probe_connect(struct autobuf_probe *probe, const struct sockaddr *peer,
+                         socklen_t peer_len, const struct autobuf_probe_options *theirs)
+{
+    struct autobuf_probe_options options = AUTOBUF_PROBE_OPTIONS_INIT;
+    int error;
+
+    if (theirs)
+        ab_struct_in(&options, sizeof options, theirs);
+    memcpy(&probe->peer, peer, peer_len);
+    ((struct sockaddr_in *)&probe->peer)->sin_port = 0;
+    probe->fd = ab_privilege_icmp_socket(probe->family, &probe->raw);
+    if (probe->fd < 0)
+        return probe->fd;
+    error = prepare_socket(probe);
+    if (error == 0)
+        error = leave_from(probe->fd, &options);
+    if (error < 0)
+        return error;
+    if (connect(probe->fd, (struct sockaddr *)&probe->peer, peer_len) < 0)
+        return -errno;
+    probe->offset_ns = ab_clock_offset_ns();
+    ab_core_mtu(&probe->core, path_mtu_bytes(probe));
+    ab_log(&probe->core.log, "%s socket, packets of %u bytes", probe->raw ? "raw" : "ping",
+           probe->core.full_bytes);
+    return 0;
+}
+
+int autobuf_probe_open(struct autobuf_probe **probe, const struct sockaddr *peer,
+                       socklen_t peer_len, const struct autobuf_probe_options *options)
+{
+    struct ab_echo echo = {0};
+    size_t needed = 0;
+    int error;
+
+    *probe = NULL;
+    if (peer_len >= sizeof(sa_family_t) && peer->sa_family == AF_INET)
+        needed = sizeof(struct sockaddr_in);
+    else if (peer_len >= sizeof(sa_family_t) && peer->sa_family == AF_INET6)
+        needed = sizeof(struct sockaddr_in6);
+    if (!needed)
+        return -EAFNOSUPPORT;
+    if (peer_len < needed || peer_len > sizeof(struct sockaddr_storage))
+        return -EINVAL;
+    echo.ipv6 = peer->sa_family == AF_INET6;
+    if (getrandom(echo.token, sizeof echo.token, 0) != sizeof echo.token)
+        return -EIO;
+    memcpy(&echo.ident, echo.token, sizeof echo.ident);
+    error = probe_new(probe, options, &echo, ab_clock_monotonic_ns());
+    if (error < 0)
+        return error;
+    error = probe_connect(*probe, peer, peer_len, options);
+    if (error < 0) {
+        autobuf_probe_close(*probe);
+        *probe = NULL;
+    }
+    return error;
+}
+
+int autobuf_probe_fd(const struct autobuf_probe *probe)
+{
+    return probe->fd;
+}
+
+int autobuf_probe_events(const struct autobuf_probe *probe)
+{
+    return probe->blocked ? POLLIN | POLLOUT : POLLIN;
+}
+
+uint64_t autobuf_probe_deadline_ns(const struct autobuf_probe *probe)
+{
+    uint64_t core_ns = ab_core_deadline_ns(&probe->core);
+
+    if (probe->retry_ns)
+        return ab_min(probe->core.end_ns, probe->retry_ns);
+    if (probe->blocked)
+        return ab_min(probe->core.end_ns, ab_max(core_ns, probe->core.close_ns));
+    return core_ns;
+}
+
+/* ------------------------------------------------------------------------------- receiving */
+
+static bool from_peer(const struct autobuf_probe *probe, const struct sockaddr_storage *from)
+{
+    if (from->ss_family != probe->family)
+        return false;
+    if (probe->family == AF_INET)
+        return ((const struct sockaddr_in *)from)->sin_addr.s_addr ==
+               ((const struct sockaddr_in *)&probe->peer)->sin_addr.s_addr;
+    return memcmp(&((const struct sockaddr_in6 *)from)->sin6_addr,
+                  &((const struct sockaddr_in6 *)&probe->peer)->sin6_addr,
+                  sizeof(struct in6_addr)) == 0;
+}
+
+/* The kernel's receive stamp on the monotonic clock; the present, if a clock was set meanwhile. */
+static uint64_t stamp_of(struct autobuf_probe *probe, struct msghdr *message)
+{
+    uint64_t now_ns = ab_clock_monotonic_ns();
+
+    for (struct cmsghdr *c = CMSG_FIRSTHDR(message); c; c = CMSG_NXTHDR(message, c)) {
+        struct timespec t;
+        uint64_t real_ns;
+
+        if (c->cmsg_level != SOL_SOCKET || c->cmsg_type != SCM_TIMESTAMPNS ||
+            c->cmsg_len < CMSG_LEN(sizeof t))
+            continue;
+        memcpy(&t, CMSG_DATA(c), sizeof t);
+        real_ns = (uint64_t)t.tv_sec * AB_NS_PER_S + (uint64_t)t.tv_nsec;
+        for (int tries = 0; tries < 2; tries++) {
+            int64_t age_ns = (int64_t)(now_ns - (real_ns - probe->offset_ns));
+
+            if (age_ns > -(int64_t)STAMP_SLACK_NS && age_ns < (int64_t)(2 * AB_NS_PER_S))
+                return ab_min(now_ns, real_ns - probe->offset_ns);
+            probe->offset_ns = ab_clock_offset_ns();
+        }
+    }
+    return now_ns;
+}
+
+static void take_message(struct autobuf_probe *probe, struct mmsghdr *m)
+{
+    const uint8_t *buf = m->msg_hdr.msg_iov->iov_base;
+    size_t len = m->msg_len;
+    size_t avail = ab_min(len, SEEN_BYTES);
+    size_t header = 0;
+
+    if (!from_peer(probe, m->msg_hdr.msg_name))
+        return;
+    if (probe->raw && probe->family == AF_INET) {
+        header = ab_icmp_ipv4_header_bytes(buf, avail);
+        if (!header)
+            return;
+    }
+    ab_core_reply(&probe->core, stamp_of(probe, &m->msg_hdr), buf + header, avail - header,
+                  len - header);
+}
+
+static int receive_replies(struct autobuf_probe *probe)
+{
+    struct mmsghdr messages[BATCH];
+    struct iovec vectors[BATCH];
+    struct sockaddr_storage from[BATCH];
+    _Alignas(struct cmsghdr) uint8_t control[BATCH][CONTROL_BYTES];
+    int got;
+
+    do {
+        for (unsigned i = 0; i < BATCH; i++) {
+            vectors[i] = (struct iovec){probe->seen[i], SEEN_BYTES};
+            messages[i].msg_hdr = (struct msghdr){.msg_name = &from[i],
+                                                  .msg_namelen = sizeof from[i],
+                                                  .msg_iov = &vectors[i],
+                                                  .msg_iovlen = 1,
+                                                  .msg_control = control[i],
+                                                  .msg_controllen = CONTROL_BYTES};
+        }
+        got = recvmmsg(probe->fd, messages, BATCH, MSG_DONTWAIT | MSG_TRUNC, NULL);
+        for (int i = 0; i < got; i++)
+            take_message(probe, &messages[i]);
+    } while (got == (int)BATCH || (got < 0 && errno == EINTR));
+    if (got >= 0 || errno == EAGAIN || errno == EWOULDBLOCK)
+        return 0;
+    return -errno;
+}
+
+/*
+ * What routers said: too big, or unreachable, which ends it unless the peer has answered already.
+ * The kernel passes on only errors about packets of this socket.
+ */
+static void receive_errors(struct autobuf_probe *probe)
+{
+    _Alignas(struct cmsghdr) uint8_t control[512];
+    struct msghdr message = {.msg_control = control, .msg_controllen = sizeof control};
+
+    while (recvmsg(probe->fd, &message, MSG_ERRQUEUE | MSG_DONTWAIT) >= 0) {
+        for (struct cmsghdr *c = CMSG_FIRSTHDR(&message); c; c = CMSG_NXTHDR(&message, c)) {
+            struct sock_extended_err e;
+
+            if (!(c->cmsg_level == IPPROTO_IP && c->cmsg_type == IP_RECVERR) &&
+                !(c->cmsg_level == IPPROTO_IPV6 && c->cmsg_type == IPV6_RECVERR))
+                continue;
+            memcpy(&e, CMSG_DATA(c), sizeof e);
+            if (e.ee_errno == EMSGSIZE && e.ee_info)
+                ab_core_mtu(&probe->core, e.ee_info);
+            else if (e.ee_origin == SO_EE_ORIGIN_ICMP || e.ee_origin == SO_EE_ORIGIN_ICMP6)
+                probe->error = -(int)e.ee_errno;
+        }
+        message.msg_controllen = sizeof control;
+    }
+}
+
+/* --------------------------------------------------------------------------------- sending */
+
+static int fill_queue(struct autobuf_probe *probe, uint64_t now_ns)
+{
+    probe->queue_first = probe->core.count;
+    probe->queue_begin = probe->queue_end = 0;
+    while (probe->queue_end < BATCH) {
+        int len = ab_core_next(&probe->core, now_ns, probe->queue[probe->queue_end],
+                               AB_ICMP_MAX_BYTES);
+
+        if (len <= 0)
+            return len;
+        probe->lengths[probe->queue_end++] = (uint16_t)len;
+    }
+    return 0;
+}
+
+static void drop_queue(struct autobuf_probe *probe)
+{
+    if (probe->queue_begin < probe->queue_end)
+        ab_core_unsend(&probe->core, probe->queue_first + probe->queue_begin);
+    probe->queue_begin = probe->queue_end = 0;
+}
+
+/* One sendmmsg() of what is queued: how many went, or -errno. */
+static int send_queue(struct autobuf_probe *probe)
+{
+    struct mmsghdr messages[BATCH];
+    struct iovec vectors[BATCH];
+    unsigned begin = probe->queue_begin, count = probe->queue_end - begin;
+    uint64_t before_ns, after_ns;
+    int sent;
+
+    for (unsigned i = 0; i < count; i++) {
+        vectors[i] = (struct iovec){probe->queue[begin + i], probe->lengths[begin + i]};
+        messages[i].msg_hdr = (struct msghdr){.msg_iov = &vectors[i], .msg_iovlen = 1};
+    }
+    before_ns = ab_clock_monotonic_ns();
+    sent = sendmmsg(probe->fd, messages, count, MSG_DONTWAIT | MSG_NOSIGNAL);
+    if (sent < 0)
+        return -errno;
+    after_ns = ab_clock_monotonic_ns();
+    for (int i = 0; i < sent; i++)
+        ab_core_sent(&probe->core, probe->queue_first + begin + (unsigned)i,
+                     before_ns + (after_ns - before_ns) * (uint64_t)i / (uint64_t)sent);
+    probe->queue_begin += (unsigned)sent;
+    return sent;
+}
+
+/* What a failed send means: 0 to go on, at once or later; a negative errno to give up. */
+static int send_failed(struct autobuf_probe *probe, int error, uint64_t now_ns)
+{
+    if (++probe->retries > RETRIES)
+        return error;
+    switch (error) {
+    case -EINTR:
+        return 0;
+    case -EAGAIN:
+        probe->blocked = true;
+        return 0;
+    case -ENOBUFS: /* a full device queue: poll() does not tell when it has room again */
+    case -ENOMEM:
+        probe->retry_ns = now_ns + RETRY_NS;
+        return 0;
+    case -EMSGSIZE:
+        drop_queue(probe);
+        ab_core_mtu(&probe->core,
+                    (uint32_t)ab_min(path_mtu_bytes(probe), probe->core.full_bytes - 1));
+        return 0;
+    case -EHOSTUNREACH: /* an earlier packet's error; the queue tells more */
+    case -ENETUNREACH:
+    case -ECONNREFUSED:
+    case -EHOSTDOWN:
+        receive_errors(probe);
+        if (!probe->error)
+            probe->error = error;
+        return probe->core.received ? 0 : error;
+    default:
+        return error;
+    }
+}
+
+static int send_packets(struct autobuf_probe *probe, uint64_t now_ns)
+{
+    probe->blocked = false;
+    probe->retry_ns = 0;
+    while (!probe->blocked && !probe->retry_ns) {
+        int result;
+
+        if (now_ns >= probe->core.end_ns)
+            drop_queue(probe);
+        if (probe->queue_begin == probe->queue_end) {
+            result = fill_queue(probe, now_ns);
+            if (probe->queue_end == 0)
+                return result;
+        }
+        result = send_queue(probe);
+        if (result < 0)
+            result = send_failed(probe, result, now_ns);
+        else
+            now_ns = ab_max(now_ns, ab_clock_monotonic_ns());
+        if (result < 0)
+            return result;
+    }
+    return 0;
+}
+
+int autobuf_probe_step(struct autobuf_probe *probe, uint64_t now_ns)
+{
+    int result;
+
+    if (probe->owner != getpid())
+        return AUTOBUF_E_FORKED;
+    if (probe->fd < 0)
+        return -EBADF;
+    receive_errors(probe);
+    result = receive_replies(probe);
+    if (result < 0)
+        probe->error = result;
+    if (probe->error && probe->core.received == 0)
+        return probe->error;
+    result = send_packets(probe, now_ns);
+    if (result == -ETIME)
+        return probe->core.received ? 1 : AUTOBUF_E_NOREPLY;
+    return result < 0 ? result : 0;
+}
+
+/* ------------------------------------------------------------------------ results and shells */
+
+int autobuf_probe_next(struct autobuf_probe *probe, uint64_t now_ns, void *buf, size_t cap)
+{
+    return ab_core_next(&probe->core, now_ns, buf, cap);
+}
+
+int autobuf_probe_reply(struct autobuf_probe *probe, uint64_t stamp_ns, const void *buf, size_t len)
+{
+    return ab_core_reply(&probe->core, stamp_ns, buf, len, len);
+}
+
+int autobuf_probe_mtu(struct autobuf_probe *probe, uint32_t packet_bytes)
+{
+    if (packet_bytes < 128)
+        return -EINVAL;
+    ab_core_mtu(&probe->core, packet_bytes);
+    return 0;
+}
+
+int autobuf_probe_result(const struct autobuf_probe *probe, struct autobuf_path *path)
+{
+    struct autobuf_path found;
+    int result = ab_core_result(&probe->core, &found);
+
+    return ab_struct_out(path, &found, sizeof found) ? result : -EINVAL;
+}
+
+int autobuf_probe_progress(const struct autobuf_probe *probe,
+                           struct autobuf_probe_progress *progress)
+{
+    const struct ab_core *core = &probe->core;
+    struct autobuf_probe_progress now = {
+        .trains = core->trains,
+        .sent_packets = (uint32_t)core->count,
+        .received_packets = core->received,
+        .cost_bytes = core->cost_bytes,
+        .elapsed_ns = (core->phase == AB_DONE ? core->finished_ns : core->last_ns) - core->start_ns,
+    };
+
+    return ab_struct_out(progress, &now, sizeof now) ? 0 : -EINVAL;
+}
+
+size_t autobuf_probe_rates(const struct autobuf_probe *probe, uint64_t *rates, size_t cap)
+{
+    const struct ab_core *core = &probe->core;
+    size_t found = ab_estimate_readings(core->packets, core->count, core->scratch);
+
+    memcpy(rates, core->scratch, ab_min(found, cap) * sizeof *rates);
+    return found;
+}
+
+static int wait_until(const struct autobuf_probe *probe, uint64_t deadline_ns)
+{
+    uint64_t now_ns = ab_clock_monotonic_ns();
+    uint64_t left_ns = deadline_ns > now_ns ? deadline_ns - now_ns : 0;
+    struct timespec t = {(time_t)(left_ns / AB_NS_PER_S), (long)(left_ns % AB_NS_PER_S)};
+    struct pollfd p = {probe->fd, (short)autobuf_probe_events(probe), 0};
+
+    return ppoll(&p, 1, &t, NULL) < 0 && errno != EINTR ? -errno : 0;
+}
+
+int autobuf_probe(const struct sockaddr *peer, socklen_t peer_len,
+                  const struct autobuf_probe_options *options, struct autobuf_path *path)
+{
+    struct autobuf_probe *probe;
+    int result = autobuf_probe_open(&probe, peer, peer_len, options);
+
+    if (result < 0)
+        return result;
+    while ((result = autobuf_probe_step(probe, ab_clock_monotonic_ns())) == 0) {
+        result = wait_until(probe, autobuf_probe_deadline_ns(probe));
+        if (result < 0)
+            break;
+    }
+    if (result > 0)
+        result = autobuf_probe_result(probe, path);
+    autobuf_probe_close(probe);
+    return result;
+}

@@ -1,0 +1,18 @@
+/* SPDX-License-Identifier: MIT */
+#ifndef AB_PROC_H
+#define AB_PROC_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+/*
+ * Reads up to count non-negative decimal numbers, separated by blanks, out of len bytes of text.
+ * Pure. Returns how many were read; a number too large for 64 bits or any other byte ends it.
+ */
+size_t ab_proc_parse(const char *text, size_t len, uint64_t *numbers, size_t count);
+
+/* The same from a file of /proc; 0 if it cannot be read. */
+size_t ab_proc_read(const char *path, uint64_t *numbers, size_t count);
+
+#endif

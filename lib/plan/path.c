@@ -1,0 +1,29 @@
+/* SPDX-License-Identifier: MIT */
+#include <errno.h>
+
+#include "../base/base.h"
+
+uint64_t autobuf_payload_bytes(uint64_t ip_bytes, uint32_t packet_bytes)
+{
+    if (packet_bytes <= AB_TCP_HEADER_BYTES)
+        packet_bytes = AB_IP_PACKET_BYTES;
+    return ab_mul_div(ip_bytes, packet_bytes - AB_TCP_HEADER_BYTES, packet_bytes);
+}
+
+int autobuf_path_given(struct autobuf_path *path, uint64_t rate_bit_per_s, uint64_t rtt_ns)
+{
+    struct autobuf_path given = AUTOBUF_PATH_INIT;
+
+    if (!rate_bit_per_s || !rtt_ns || rtt_ns > 1000 * AB_NS_PER_S)
+        return -EINVAL;
+    given.method = AUTOBUF_METHOD_GIVEN;
+    given.rtt_min_ns = given.rtt_median_ns = rtt_ns;
+    given.tx_rate_bit_per_s = given.tx_rate_low_bit_per_s = given.tx_rate_high_bit_per_s =
+        rate_bit_per_s;
+    given.rx_rate_bit_per_s = given.rx_rate_low_bit_per_s = given.rx_rate_high_bit_per_s =
+        rate_bit_per_s;
+    given.tx_bdp_bytes = given.rx_bdp_bytes =
+        ab_mul_div(rate_bit_per_s, rtt_ns, 8 * AB_NS_PER_S);
+    given.packet_bytes = AB_IP_PACKET_BYTES;
+    return ab_struct_out(path, &given, sizeof given) ? 0 : -EINVAL;
+}

@@ -1,0 +1,44 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * What to do for a socket. Pure: no socket, no clock.
+ *
+ * Linux keeps twice what setsockopt() is handed ("stored"), counts memory and not payload in it, and
+ * never again tunes a side that was set. Of a stored buffer, as measured on Linux 6.18,
+ *
+ *   2/3 become send window: a writer that waits in write() or poll() is woken when a third is free
+ *       (sk_stream_min_wspace() of the kernel);
+ *   1/2 become receive window, from the first segment on; later more, as segments turn out larger
+ *       (tcp_win_from_space(), adv_win_scale's default).
+ *
+ * So the send side is set only where autotuning's limit is below the product and the settable
+ * maximum above that limit; the receive side only under the same condition and before the window
+ * scale is fixed in the SYN.
+ */
+#ifndef AB_PLAN_H
+#define AB_PLAN_H
+
+#include "../base/base.h"
+
+#define AB_SND_WINDOW(stored) ((stored) / 3 * 2)
+#define AB_SND_STORED(window) ((window) / 2 * 3 + 3)
+#define AB_RCV_WINDOW(stored) ((stored) / 2)
+#define AB_RCV_STORED(window) ((window)*2)
+
+/* No plausible path is faster, and an echo train of 1500-byte packets could not resolve it. */
+#define AB_PLAUSIBLE_BIT_PER_S 10000000000ULL
+
+/* One socket may pin this share of the memory at which TCP's pressure begins. */
+#define AB_TCP_MEM_SHARE 8
+
+/*
+ * autobuf_plan_make() for windows (payload bytes; 0: unknown) that are known already. Everything
+ * else of *plan is filled in here.
+ */
+void ab_plan_windows(uint64_t snd_wanted_bytes, uint64_t rcv_wanted_bytes,
+                     const struct autobuf_limits *limits, const struct autobuf_socket *socket,
+                     uint64_t expected_bytes, struct autobuf_plan *plan);
+
+/* A plan that leaves both sides alone for one reason. */
+void ab_plan_nothing(uint32_t reason, uint32_t intent, struct autobuf_plan *plan);
+
+#endif

@@ -1,0 +1,206 @@
+/* SPDX-License-Identifier: MIT */
+/* autobuf(1). */
+#include <errno.h>
+#include <getopt.h>
+#include <netinet/in.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include "probe.h"
+#include "show.h"
+
+enum { EXIT_RESULT = 0, EXIT_NOTHING = 1, EXIT_USAGE = 2, EXIT_NOT_PERMITTED = 3 };
+
+static const char usage_text[] =
+    "usage: autobuf probe   [-4|-6] [--json] [--intent throughput|low-delay]\n"
+    "                       [--budget BYTES] [--timeout MS] HOST\n"
+    "       autobuf explain [-4|-6] [--json] [--intent throughput|low-delay]\n"
+    "                       [HOST | --rate BITS --rtt MS]\n"
+    "       autobuf --version | --help\n";
+
+struct arguments {
+    bool explain;
+    bool json;
+    uint32_t intent;
+    uint64_t rate_bit_per_s;
+    uint64_t rtt_ns;
+    struct probing probing;
+};
+
+/* A decimal number with an optional prefix k, M or G; 0: not one, or above most. */
+static uint64_t parse_quantity(const char *text, double most)
+{
+    static const char prefixes[] = "kMG";
+    char *end;
+    double value = strtod(text, &end);
+    const char *prefix = *end ? strchr(prefixes, *end) : NULL;
+
+    if (end == text)
+        return 0;
+    if (prefix) {
+        for (const char *p = prefixes; p <= prefix; p++)
+            value *= 1000;
+        end++;
+    }
+    return *end || !(value >= 1) || value > most ? 0 : (uint64_t)value;
+}
+
+static bool parse_intent(const char *text, uint32_t *intent)
+{
+    if (strcmp(text, "throughput") == 0)
+        *intent = AUTOBUF_INTENT_THROUGHPUT;
+    else if (strcmp(text, "low-delay") == 0)
+        *intent = AUTOBUF_INTENT_LOW_DELAY;
+    else
+        return false;
+    return true;
+}
+
+/* Times come in milliseconds, a fraction allowed. */
+static uint64_t parse_ms(const char *text, double most_ms)
+{
+    char *end;
+    double ms = strtod(text, &end);
+
+    return end == text || *end || !(ms > 0) || ms > most_ms ? 0 : (uint64_t)(ms * 1e6);
+}
+
+static bool parse_option(int option, struct arguments *a)
+{
+    switch (option) {
+    case '4':
+        a->probing.family = AF_INET;
+        return true;
+    case '6':
+        a->probing.family = AF_INET6;
+        return true;
+    case 'j':
+        a->json = true;
+        return true;
+    case 'i':
+        return parse_intent(optarg, &a->intent);
+    case 'b':
+        a->probing.budget_bytes = (uint32_t)parse_quantity(optarg, 1e6);
+        return a->probing.budget_bytes >= 1000;
+    case 't':
+        return (a->probing.timeout_ns = parse_ms(optarg, 2000)) != 0;
+    case 'r':
+        return (a->rate_bit_per_s = parse_quantity(optarg, 1e15)) != 0;
+    case 'd':
+        return (a->rtt_ns = parse_ms(optarg, 1e6)) != 0;
+    default:
+        return false;
+    }
+}
+
+static bool parse_arguments(int argc, char **argv, struct arguments *a)
+{
+    static const struct option options[] = {
+        {"json", no_argument, NULL, 'j'},          {"intent", required_argument, NULL, 'i'},
+        {"budget", required_argument, NULL, 'b'},  {"timeout", required_argument, NULL, 't'},
+        {"rate", required_argument, NULL, 'r'},    {"rtt", required_argument, NULL, 'd'},
+        {NULL, 0, NULL, 0},
+    };
+    int option;
+
+    while ((option = getopt_long(argc, argv, "46", options, NULL)) != -1) {
+        if (!parse_option(option, a)) {
+            if (option != '?')
+                fprintf(stderr, "autobuf: not a value for this option: %s\n", optarg);
+            return false;
+        }
+    }
+    if (optind < argc)
+        a->probing.host = argv[optind++];
+    if (optind < argc || (a->rate_bit_per_s != 0) != (a->rtt_ns != 0))
+        return false;
+    if (!a->explain)
+        return a->probing.host && !a->rate_bit_per_s;
+    return !(a->probing.host && a->rate_bit_per_s);
+}
+
+/* A socket as an application would have it before connect(). */
+static int fresh_socket(struct autobuf_socket *state)
+{
+    int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    int error;
+
+    if (fd < 0)
+        fd = socket(AF_INET6, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    if (fd < 0)
+        return -errno;
+    error = autobuf_limits_socket(fd, state);
+    close(fd);
+    return error;
+}
+
+static void show(const struct arguments *a, struct findings *f)
+{
+    struct probing *p = (struct probing *)&a->probing;
+
+    if (a->json) {
+        show_json(stdout, f);
+        return;
+    }
+    if (f->path.method != AUTOBUF_METHOD_NONE)
+        show_path(stdout, &f->path);
+    if (!a->explain && isatty(STDOUT_FILENO))
+        show_histogram(stdout, p->readings, p->reading_count, f->path.tx_rate_bit_per_s);
+    if (a->explain)
+        show_limits(stdout, &f->limits);
+    show_plan(stdout, f);
+}
+
+static int fail(const struct arguments *a, int error)
+{
+    fprintf(stderr, "autobuf: %s%s%s\n", a->probing.host ? a->probing.host : "",
+            a->probing.host ? ": " : "", autobuf_strerror(error));
+    return error == -EACCES ? EXIT_NOT_PERMITTED : EXIT_NOTHING;
+}
+
+static int run(struct arguments *a)
+{
+    struct findings f = {AUTOBUF_PATH_INIT, AUTOBUF_LIMITS_INIT, AUTOBUF_PLAN_INIT};
+    struct autobuf_socket state = AUTOBUF_SOCKET_INIT;
+    int error = fresh_socket(&state);
+
+    if (error == 0)
+        error = autobuf_limits_host(&f.limits);
+    if (error == 0 && a->probing.host)
+        error = probe_host(&a->probing, &f.path);
+    else if (error == 0 && a->rate_bit_per_s)
+        error = autobuf_path_given(&f.path, a->rate_bit_per_s, a->rtt_ns);
+    if (error == 0)
+        error = autobuf_plan_make(&f.path, &f.limits, &state, a->intent, 0, &f.plan);
+    if (error < 0)
+        return fail(a, error);
+    show(a, &f);
+    if (fflush(stdout) != 0)
+        return EXIT_NOTHING;
+    return EXIT_RESULT;
+}
+
+int main(int argc, char **argv)
+{
+    struct arguments a = {.intent = AUTOBUF_INTENT_THROUGHPUT};
+    const char *command = argc > 1 ? argv[1] : "";
+
+    if (strcmp(command, "--version") == 0) {
+        printf("autobuf %s\n", autobuf_version());
+        return EXIT_RESULT;
+    }
+    if (strcmp(command, "--help") == 0) {
+        fputs(usage_text, stdout);
+        return EXIT_RESULT;
+    }
+    a.explain = strcmp(command, "explain") == 0;
+    if ((!a.explain && strcmp(command, "probe") != 0) || !parse_arguments(argc - 1, argv + 1, &a)) {
+        fputs(usage_text, stderr);
+        return EXIT_USAGE;
+    }
+    a.probing.progress = !a.json && isatty(STDERR_FILENO) && isatty(STDOUT_FILENO);
+    return run(&a);
+}

@@ -1,0 +1,118 @@
+/* SPDX-License-Identifier: MIT */
+#include "probe.h"
+
+#include <errno.h>
+#include <netdb.h>
+#include <poll.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <time.h>
+#include <unistd.h>
+
+#ifdef AB_HAVE_LIBCAP
+#include <sys/capability.h>
+#endif
+
+static uint64_t monotonic_ns(void)
+{
+    struct timespec t;
+
+    clock_gettime(CLOCK_MONOTONIC, &t);
+    return (uint64_t)t.tv_sec * 1000000000U + (uint64_t)t.tv_nsec;
+}
+
+/* The socket is open: nothing that comes from the network is read with a privilege. */
+static int drop_privileges(void)
+{
+    uid_t uid = getuid();
+    gid_t gid = getgid();
+
+    if (setresgid(gid, gid, gid) < 0 || setresuid(uid, uid, uid) < 0)
+        return -errno;
+#ifdef AB_HAVE_LIBCAP
+    cap_t none = cap_init();
+    int result = none ? cap_set_proc(none) : -1;
+
+    if (none)
+        cap_free(none);
+    if (result < 0)
+        return -EPERM;
+#endif
+    return 0;
+}
+
+static void show_progress(const struct autobuf_probe *probe)
+{
+    struct autobuf_probe_progress now = AUTOBUF_PROBE_PROGRESS_INIT;
+
+    if (autobuf_probe_progress(probe, &now) == 0)
+        fprintf(stderr, "\r\033[K%u trains, %u of %u answered, %.0f KB sent", now.trains,
+                now.received_packets, now.sent_packets, (double)now.cost_bytes / 1e3);
+}
+
+static int wait_for_step(const struct autobuf_probe *probe)
+{
+    uint64_t now = monotonic_ns(), until = autobuf_probe_deadline_ns(probe);
+    uint64_t left = until > now ? until - now : 0;
+    struct timespec t = {(time_t)(left / 1000000000U), (long)(left % 1000000000U)};
+    struct pollfd p = {autobuf_probe_fd(probe), (short)autobuf_probe_events(probe), 0};
+
+    return ppoll(&p, 1, &t, NULL) < 0 && errno != EINTR ? -errno : 0;
+}
+
+static int probe_run(struct probing *p, struct autobuf_probe *probe, struct autobuf_path *path)
+{
+    int result;
+
+    while ((result = autobuf_probe_step(probe, monotonic_ns())) == 0) {
+        if (p->progress)
+            show_progress(probe);
+        result = wait_for_step(probe);
+        if (result < 0)
+            break;
+    }
+    if (p->progress)
+        fputs("\r\033[K", stderr);
+    if (result < 0)
+        return result;
+    result = autobuf_probe_result(probe, path);
+    p->reading_count = autobuf_probe_rates(probe, p->readings, READINGS);
+    if (p->reading_count > READINGS)
+        p->reading_count = READINGS;
+    return result == AUTOBUF_E_FEW ? 0 : result;
+}
+
+static int probe_open(const struct probing *p, struct autobuf_probe **probe)
+{
+    struct addrinfo hints = {.ai_family = p->family, .ai_socktype = SOCK_STREAM};
+    struct autobuf_probe_options options = AUTOBUF_PROBE_OPTIONS_INIT;
+    struct addrinfo *list;
+    int result = AUTOBUF_E_RESOLVE;
+
+    options.budget_bytes = p->budget_bytes;
+    options.timeout_ns = p->timeout_ns;
+    if (getaddrinfo(p->host, NULL, &hints, &list) != 0)
+        return AUTOBUF_E_RESOLVE;
+    for (const struct addrinfo *a = list; a; a = a->ai_next) {
+        result = autobuf_probe_open(probe, a->ai_addr, a->ai_addrlen, &options);
+        if (result != -ENETUNREACH && result != -EADDRNOTAVAIL)
+            break;
+    }
+    freeaddrinfo(list);
+    return result;
+}
+
+int probe_host(struct probing *p, struct autobuf_path *path)
+{
+    struct autobuf_probe *probe;
+    int result = probe_open(p, &probe);
+
+    if (result < 0)
+        return result;
+    result = drop_privileges();
+    if (result == 0)
+        result = probe_run(p, probe, path);
+    autobuf_probe_close(probe);
+    return result;
+}

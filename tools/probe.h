@@ -1,0 +1,28 @@
+/* SPDX-License-Identifier: MIT */
+#ifndef PROBE_H
+#define PROBE_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include <autobuf/autobuf.h>
+
+#define READINGS 1024
+
+struct probing {
+    const char *host;
+    int family;        /* AF_UNSPEC: either */
+    uint32_t budget_bytes;
+    uint64_t timeout_ns;
+    bool progress;     /* a line on stderr while it goes on */
+    uint64_t readings[READINGS];
+    size_t reading_count;
+};
+
+/*
+ * Resolves host and measures the path to it. 0 with *path filled, also when only the round-trip
+ * time was found; errors of autobuf_probe_open(), autobuf_probe_step() and AUTOBUF_E_RESOLVE.
+ */
+int probe_host(struct probing *p, struct autobuf_path *path);
+
+#endif

@@ -1,0 +1,212 @@
+/* SPDX-License-Identifier: MIT */
+#include "show.h"
+
+#include <inttypes.h>
+#include <stdbool.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define BARS 12
+#define BAR_WIDTH 50
+
+/* ------------------------------------------------------------------------------------- JSON */
+
+static void json_key(FILE *out, const char *key)
+{
+    fprintf(out, "\"%s\":", key);
+}
+
+/* An integer, or null where `absent` says that nothing is known. */
+static void json_number(FILE *out, const char *key, uint64_t value, bool absent)
+{
+    json_key(out, key);
+    if (absent)
+        fputs("null,", out);
+    else
+        fprintf(out, "%" PRIu64 ",", value);
+}
+
+static void json_string(FILE *out, const char *key, const char *value)
+{
+    json_key(out, key);
+    if (value)
+        fprintf(out, "\"%s\",", value);
+    else
+        fputs("null,", out);
+}
+
+static void json_rates(FILE *out, const char *side, uint64_t rate, uint64_t low, uint64_t high,
+                       bool at_least)
+{
+    char key[40];
+
+    snprintf(key, sizeof key, "%s_rate_bit_per_s", side);
+    json_number(out, key, rate, !rate);
+    snprintf(key, sizeof key, "%s_rate_low_bit_per_s", side);
+    json_number(out, key, low, !rate);
+    snprintf(key, sizeof key, "%s_rate_high_bit_per_s", side);
+    json_number(out, key, high, !rate);
+    fprintf(out, "\"%s_at_least\":%s,", side, !rate ? "null" : at_least ? "true" : "false");
+}
+
+static void json_plan(FILE *out, const struct findings *f)
+{
+    const struct autobuf_plan *p = &f->plan;
+    char line[128];
+
+    fputs("\"plan\":{", out);
+    json_number(out, "snd_request_bytes", p->snd_request_bytes, false);
+    json_number(out, "snd_window_bytes", p->snd_window_bytes, !p->snd_window_bytes);
+    json_string(out, "snd_reason", autobuf_reason_name(p->snd_reason));
+    json_number(out, "rcv_request_bytes", p->rcv_request_bytes, false);
+    json_number(out, "rcv_window_bytes", p->rcv_window_bytes, !p->rcv_window_bytes);
+    json_string(out, "rcv_reason", autobuf_reason_name(p->rcv_reason));
+    fputs("\"sysctl\":[", out);
+    for (unsigned i = 0; autobuf_plan_sysctl(p, &f->limits, i, line, sizeof line) > 0; i++)
+        fprintf(out, "%s\"%s\"", i ? "," : "", line);
+    fputs("]}", out);
+}
+
+static const char *method_name(uint32_t method)
+{
+    switch (method) {
+    case AUTOBUF_METHOD_ICMP:
+        return "icmp";
+    case AUTOBUF_METHOD_GIVEN:
+        return "given";
+    default:
+        return NULL;
+    }
+}
+
+void show_json(FILE *out, const struct findings *f)
+{
+    const struct autobuf_path *p = &f->path;
+
+    fputc('{', out);
+    json_string(out, "method", method_name(p->method));
+    json_number(out, "rtt_min_ns", p->rtt_min_ns, p->rtt_min_ns == AUTOBUF_NS_UNSET);
+    json_number(out, "rtt_median_ns", p->rtt_median_ns, p->rtt_median_ns == AUTOBUF_NS_UNSET);
+    json_rates(out, "tx", p->tx_rate_bit_per_s, p->tx_rate_low_bit_per_s, p->tx_rate_high_bit_per_s,
+               p->flags & AUTOBUF_PATH_TX_AT_LEAST);
+    json_rates(out, "rx", p->rx_rate_bit_per_s, p->rx_rate_low_bit_per_s, p->rx_rate_high_bit_per_s,
+               p->flags & AUTOBUF_PATH_RX_AT_LEAST);
+    json_number(out, "tx_bdp_bytes", p->tx_bdp_bytes, !p->tx_bdp_bytes);
+    json_number(out, "rx_bdp_bytes", p->rx_bdp_bytes, !p->rx_bdp_bytes);
+    json_number(out, "samples", p->samples, false);
+    json_number(out, "cost_bytes", p->cost_bytes, false);
+    json_number(out, "elapsed_ns", p->elapsed_ns, false);
+    json_plan(out, f);
+    fputs("}\n", out);
+}
+
+/* ------------------------------------------------------------------------------------ words */
+
+/* A quantity with a decimal prefix: "4.8 M". */
+static void scaled(char *text, size_t cap, double value)
+{
+    static const char *const prefixes[] = {"", "k", "M", "G", "T"};
+    size_t i = 0;
+
+    while (value >= 999.95 && i + 1 < sizeof prefixes / sizeof *prefixes) {
+        value /= 1000;
+        i++;
+    }
+    snprintf(text, cap, i ? "%.1f %s" : "%.0f %s", value, prefixes[i]);
+}
+
+static void show_quantity(FILE *out, uint64_t value, const char *unit)
+{
+    char text[32];
+
+    scaled(text, sizeof text, (double)value);
+    fprintf(out, "%s%s", text, unit);
+}
+
+void show_path(FILE *out, const struct autobuf_path *p)
+{
+    if (p->rtt_min_ns != AUTOBUF_NS_UNSET)
+        fprintf(out, "round-trip time  %.3f ms (median %.3f ms)\n", (double)p->rtt_min_ns / 1e6,
+                (double)p->rtt_median_ns / 1e6);
+    fputs("capacity         ", out);
+    if (p->tx_rate_bit_per_s) {
+        if (p->flags & AUTOBUF_PATH_TX_AT_LEAST)
+            fputs("at least ", out);
+        show_quantity(out, p->tx_rate_bit_per_s, "bit/s");
+        fputs(" (", out);
+        show_quantity(out, p->tx_rate_low_bit_per_s, "bit/s to ");
+        show_quantity(out, p->tx_rate_high_bit_per_s, "bit/s)\n");
+        fputs("product          ", out);
+        show_quantity(out, p->tx_bdp_bytes, "B");
+        fputs(" of IP packets, ", out);
+        show_quantity(out, autobuf_payload_bytes(p->tx_bdp_bytes, p->packet_bytes),
+                      "B of TCP payload\n");
+    } else {
+        fputs("unknown\n", out);
+    }
+    if (p->method == AUTOBUF_METHOD_ICMP) {
+        fputs("cost             ", out);
+        show_quantity(out, p->cost_bytes, "B");
+        fprintf(out, " sent, %u replies, %.0f ms\n", p->samples, (double)p->elapsed_ns / 1e6);
+    }
+}
+
+static int compare_rates(const void *a, const void *b)
+{
+    uint64_t x = *(const uint64_t *)a, y = *(const uint64_t *)b;
+
+    return (x > y) - (x < y);
+}
+
+void show_histogram(FILE *out, uint64_t *rates, size_t count, uint64_t chosen)
+{
+    size_t bins[BARS] = {0}, most = 1;
+    uint64_t low, high, width;
+
+    if (count < 3 || !chosen)
+        return;
+    qsort(rates, count, sizeof *rates, compare_rates);
+    low = rates[count / 20]; /* the outermost twentieths would only stretch the scale */
+    high = rates[count - 1 - count / 20];
+    low = low < chosen ? low : chosen;
+    high = high > chosen ? high : chosen;
+    width = (high - low) / BARS + 1;
+    for (size_t i = 0; i < count; i++) {
+        uint64_t bin = rates[i] < low ? BARS : (rates[i] - low) / width;
+
+        if (bin < BARS && ++bins[bin] > most)
+            most = bins[bin];
+    }
+    for (uint64_t i = 0; i < BARS; i++) {
+        char text[32];
+        int length = (int)(bins[i] * BAR_WIDTH / most);
+
+        scaled(text, sizeof text, (double)(low + i * width));
+        fprintf(out, "%10sbit/s %c %.*s %zu\n", text,
+                chosen >= low + i * width && chosen < low + (i + 1) * width ? '>' : '|', length,
+                "##################################################", bins[i]);
+    }
+}
+
+void show_plan(FILE *out, const struct findings *f)
+{
+    char text[1024], line[128];
+
+    autobuf_plan_explain(&f->plan, text, sizeof text);
+    fputs(text, out);
+    for (unsigned i = 0; autobuf_plan_sysctl(&f->plan, &f->limits, i, line, sizeof line) > 0; i++)
+        fprintf(out, "%s   sysctl -w \"%s\"\n", i ? "                      " : "to change, as root:",
+                line);
+}
+
+void show_limits(FILE *out, const struct autobuf_limits *l)
+{
+    fputs("this host: autotuning up to ", out);
+    show_quantity(out, l->tcp_wmem_max_bytes, "B to send (tcp_wmem), ");
+    show_quantity(out, l->tcp_rmem_max_bytes, "B to receive (tcp_rmem); setsockopt() up to ");
+    show_quantity(out, l->snd_settable_bytes, "B (wmem_max) and ");
+    show_quantity(out, l->rcv_settable_bytes, "B (rmem_max)");
+    if (!(l->flags & AUTOBUF_LIMITS_RCV_AUTOTUNING))
+        fputs("; receive autotuning is off (tcp_moderate_rcvbuf)", out);
+    fputs(l->flags & AUTOBUF_LIMITS_FORCE ? ", more by force\n" : "\n", out);
+}
