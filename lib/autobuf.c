@@ -2,10 +2,10 @@
 /* The whole circle in one call: bwdelay() and autobuf_tune(). */
 #include <errno.h>
 #include <netdb.h>
-#include <netinet/in.h>
 #include <string.h>
 #include <sys/socket.h>
 
+#include "base/address.h"
 #include "base/base.h"
 #include "plan/plan.h"
 
@@ -88,19 +88,17 @@ struct tuning {
 static void probe_like_socket(int fd, struct autobuf_probe_options *probe,
                               struct sockaddr_storage *source)
 {
-    socklen_t len = sizeof *source;
+    struct sockaddr_storage local;
+    socklen_t len = sizeof local;
     socklen_t device_len = sizeof probe->device - 1, mark_len = sizeof probe->mark;
-    bool bound = false;
 
-    if (getsockname(fd, (struct sockaddr *)source, &len) == 0) {
-        if (source->ss_family == AF_INET)
-            bound = ((struct sockaddr_in *)source)->sin_addr.s_addr != htonl(INADDR_ANY);
-        else if (source->ss_family == AF_INET6)
-            bound = !IN6_IS_ADDR_UNSPECIFIED(&((struct sockaddr_in6 *)source)->sin6_addr);
-    }
-    if (bound) {
-        probe->source = (struct sockaddr *)source;
-        probe->source_len = len;
+    if (getsockname(fd, (struct sockaddr *)&local, &len) == 0 && len <= sizeof local) {
+        int copied = ab_address_copy((struct sockaddr *)&local, len, source);
+
+        if (copied > 0 && !ab_address_is_any(source)) {
+            probe->source = (struct sockaddr *)source;
+            probe->source_len = (uint32_t)copied;
+        }
     }
     if (getsockopt(fd, SOL_SOCKET, SO_BINDTODEVICE, probe->device, &device_len) < 0)
         probe->device[0] = '\0';

@@ -318,13 +318,12 @@ static void core_train_answered(struct ab_core *core, uint64_t stamp_ns)
         core->close_ns = stamp_ns + wait_ns + 3 * gap_ns + core->spacing_ns;
 }
 
-bool ab_core_reply(struct ab_core *core, uint64_t stamp_ns, const uint8_t *buf, size_t avail,
-                   size_t len)
+bool ab_core_reply(struct ab_core *core, uint64_t stamp_ns, const uint8_t *buf, size_t len)
 {
     struct ab_packet *packet;
     uint16_t sequence;
 
-    if (core->phase == AB_DONE || !ab_icmp_parse(&core->echo, buf, ab_min(avail, len), &sequence))
+    if (core->phase == AB_DONE || !ab_icmp_parse(&core->echo, buf, len, &sequence))
         return false;
     if (sequence >= core->count)
         return false; /* never sent */

@@ -65,9 +65,8 @@ uint64_t ab_core_deadline_ns(const struct ab_core *core);
 int ab_core_result(const struct ab_core *core, struct autobuf_path *path);
 void ab_core_mtu(struct ab_core *core, uint32_t packet_bytes);
 
-/* A reply of which avail bytes are at buf, and which was len bytes long. true: it is ours. */
-bool ab_core_reply(struct ab_core *core, uint64_t stamp_ns, const uint8_t *buf, size_t avail,
-                   size_t len);
+/* As autobuf_probe_reply(). true: it is ours, and counts. */
+bool ab_core_reply(struct ab_core *core, uint64_t stamp_ns, const uint8_t *buf, size_t len);
 
 /* Packet index was really sent at this time: the shell knows it better than next() did. */
 void ab_core_sent(struct ab_core *core, size_t index, uint64_t sent_ns);

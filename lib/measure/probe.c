@@ -14,6 +14,7 @@
 #include <linux/errqueue.h> /* wants <time.h> before it */
 #include <linux/icmp.h>
 
+#include "../base/address.h"
 #include "../base/base.h"
 #include "../base/clock.h"
 #include "core.h"
@@ -21,7 +22,8 @@
 
 #define SOL_RAW_SOCKET 255 /* SOL_RAW of the kernel's linux/socket.h */
 #define BATCH 32U
-#define SEEN_BYTES 128U                       /* of a reply: IPv4 options, ICMP header and token */
+#define REPLY_BYTES (AB_ICMP_MAX_BYTES + 60U) /* a raw IPv4 socket shows the IP header too; ping
+                                                 sockets do not tell the length of what they cut */
 #define BUFFER_BYTES (256U * 2304U)           /* truesize of the longest train */
 #define STAMP_SLACK_NS (2 * AB_NS_PER_MS)
 #define CONTROL_BYTES 128U /* a stamp and an extended error */
@@ -45,7 +47,7 @@ struct autobuf_probe {
     unsigned queue_end;
     uint16_t lengths[BATCH];
     uint8_t queue[BATCH][AB_ICMP_MAX_BYTES];
-    uint8_t seen[BATCH][SEEN_BYTES];
+    uint8_t replies[BATCH][REPLY_BYTES];
 };
 
 static int probe_new(struct autobuf_probe **out, const struct autobuf_probe_options *theirs,
@@ -137,7 +139,8 @@ static int prepare_socket(const struct autobuf_probe *probe)
 
 static int leave_from(int fd, const struct autobuf_probe_options *options)
 {
-    struct sockaddr_storage source = {0};
+    struct sockaddr_storage source;
+    int len;
 
     if (options->mark &&
         setsockopt(fd, SOL_SOCKET, SO_MARK, &options->mark, sizeof options->mark) < 0)
@@ -147,11 +150,10 @@ static int leave_from(int fd, const struct autobuf_probe_options *options)
         return -errno;
     if (!options->source)
         return 0;
-    if (options->source_len > sizeof source)
-        return -EINVAL;
-    memcpy(&source, options->source, options->source_len);
-    ((struct sockaddr_in *)&source)->sin_port = 0; /* at the same place in both families */
-    return bind(fd, (struct sockaddr *)&source, options->source_len) < 0 ? -errno : 0;
+    len = ab_address_copy(options->source, options->source_len, &source);
+    if (len < 0)
+        return len;
+    return bind(fd, (struct sockaddr *)&source, (socklen_t)len) < 0 ? -errno : 0;
 }
 
 static uint32_t path_mtu_bytes(const struct autobuf_probe *probe)
@@ -166,16 +168,14 @@ static uint32_t path_mtu_bytes(const struct autobuf_probe *probe)
     return (uint32_t)mtu;
 }
 
-static int probe_connect(struct autobuf_probe *probe, const struct sockaddr *peer,
-                         socklen_t peer_len, const struct autobuf_probe_options *theirs)
+static int probe_connect(struct autobuf_probe *probe, socklen_t peer_len,
+                         const struct autobuf_probe_options *theirs)
 {
     struct autobuf_probe_options options = AUTOBUF_PROBE_OPTIONS_INIT;
     int error;
 
     if (theirs)
         ab_struct_in(&options, sizeof options, theirs);
-    memcpy(&probe->peer, peer, peer_len);
-    ((struct sockaddr_in *)&probe->peer)->sin_port = 0;
     probe->fd = ab_privilege_icmp_socket(probe->family, &probe->raw);
     if (probe->fd < 0)
         return probe->fd;
@@ -196,27 +196,23 @@ static int probe_connect(struct autobuf_probe *probe, const struct sockaddr *pee
 int autobuf_probe_open(struct autobuf_probe **probe, const struct sockaddr *peer,
                        socklen_t peer_len, const struct autobuf_probe_options *options)
 {
+    struct sockaddr_storage address;
     struct ab_echo echo = {0};
-    size_t needed = 0;
-    int error;
+    int len, error;
 
     *probe = NULL;
-    if (peer_len >= sizeof(sa_family_t) && peer->sa_family == AF_INET)
-        needed = sizeof(struct sockaddr_in);
-    else if (peer_len >= sizeof(sa_family_t) && peer->sa_family == AF_INET6)
-        needed = sizeof(struct sockaddr_in6);
-    if (!needed)
-        return -EAFNOSUPPORT;
-    if (peer_len < needed || peer_len > sizeof(struct sockaddr_storage))
-        return -EINVAL;
-    echo.ipv6 = peer->sa_family == AF_INET6;
+    len = ab_address_copy(peer, peer_len, &address);
+    if (len < 0)
+        return len;
+    echo.ipv6 = address.ss_family == AF_INET6;
     if (getrandom(echo.token, sizeof echo.token, 0) != sizeof echo.token)
         return -EIO;
     memcpy(&echo.ident, echo.token, sizeof echo.ident);
     error = probe_new(probe, options, &echo, ab_clock_monotonic_ns());
     if (error < 0)
         return error;
-    error = probe_connect(*probe, peer, peer_len, options);
+    (*probe)->peer = address;
+    error = probe_connect(*probe, (socklen_t)len, options);
     if (error < 0) {
         autobuf_probe_close(*probe);
         *probe = NULL;
@@ -247,18 +243,6 @@ uint64_t autobuf_probe_deadline_ns(const struct autobuf_probe *probe)
 
 /* ------------------------------------------------------------------------------- receiving */
 
-static bool from_peer(const struct autobuf_probe *probe, const struct sockaddr_storage *from)
-{
-    if (from->ss_family != probe->family)
-        return false;
-    if (probe->family == AF_INET)
-        return ((const struct sockaddr_in *)from)->sin_addr.s_addr ==
-               ((const struct sockaddr_in *)&probe->peer)->sin_addr.s_addr;
-    return memcmp(&((const struct sockaddr_in6 *)from)->sin6_addr,
-                  &((const struct sockaddr_in6 *)&probe->peer)->sin6_addr,
-                  sizeof(struct in6_addr)) == 0;
-}
-
 /* The kernel's receive stamp on the monotonic clock; the present, if a clock was set meanwhile. */
 static uint64_t stamp_of(struct autobuf_probe *probe, struct msghdr *message)
 {
@@ -288,18 +272,16 @@ static void take_message(struct autobuf_probe *probe, struct mmsghdr *m)
 {
     const uint8_t *buf = m->msg_hdr.msg_iov->iov_base;
     size_t len = m->msg_len;
-    size_t avail = ab_min(len, SEEN_BYTES);
     size_t header = 0;
 
-    if (!from_peer(probe, m->msg_hdr.msg_name))
+    if (!ab_address_same(m->msg_hdr.msg_name, &probe->peer))
         return;
     if (probe->raw && probe->family == AF_INET) {
-        header = ab_icmp_ipv4_header_bytes(buf, avail);
+        header = ab_icmp_ipv4_header_bytes(buf, len);
         if (!header)
             return;
     }
-    ab_core_reply(&probe->core, stamp_of(probe, &m->msg_hdr), buf + header, avail - header,
-                  len - header);
+    ab_core_reply(&probe->core, stamp_of(probe, &m->msg_hdr), buf + header, len - header);
 }
 
 static int receive_replies(struct autobuf_probe *probe)
@@ -312,7 +294,7 @@ static int receive_replies(struct autobuf_probe *probe)
 
     do {
         for (unsigned i = 0; i < BATCH; i++) {
-            vectors[i] = (struct iovec){probe->seen[i], SEEN_BYTES};
+            vectors[i] = (struct iovec){probe->replies[i], REPLY_BYTES};
             messages[i].msg_hdr = (struct msghdr){.msg_name = &from[i],
                                                   .msg_namelen = sizeof from[i],
                                                   .msg_iov = &vectors[i],
@@ -320,7 +302,7 @@ static int receive_replies(struct autobuf_probe *probe)
                                                   .msg_control = control[i],
                                                   .msg_controllen = CONTROL_BYTES};
         }
-        got = recvmmsg(probe->fd, messages, BATCH, MSG_DONTWAIT | MSG_TRUNC, NULL);
+        got = recvmmsg(probe->fd, messages, BATCH, MSG_DONTWAIT, NULL);
         for (int i = 0; i < got; i++)
             take_message(probe, &messages[i]);
     } while (got == (int)BATCH || (got < 0 && errno == EINTR));
@@ -491,7 +473,7 @@ int autobuf_probe_next(struct autobuf_probe *probe, uint64_t now_ns, void *buf, 
 
 int autobuf_probe_reply(struct autobuf_probe *probe, uint64_t stamp_ns, const void *buf, size_t len)
 {
-    return ab_core_reply(&probe->core, stamp_ns, buf, len, len);
+    return ab_core_reply(&probe->core, stamp_ns, buf, len);
 }
 
 int autobuf_probe_mtu(struct autobuf_probe *probe, uint32_t packet_bytes)

@@ -89,6 +89,14 @@ static struct verdict judge(const struct side *side, uint64_t needed, uint64_t a
     return v;
 }
 
+/* No more than the whole transfer is ever in flight, and that may be known to fit already. */
+static uint64_t wanted_window(uint64_t wanted, uint64_t expected_bytes, uint64_t kernel_window)
+{
+    if (expected_bytes && (wanted || expected_bytes <= kernel_window))
+        return ab_min(wanted ? wanted : UINT64_MAX, expected_bytes);
+    return wanted;
+}
+
 static void plan_snd(const struct side *side, uint64_t expected_bytes,
                      const struct autobuf_limits *limits, struct autobuf_plan *plan)
 {
@@ -97,12 +105,9 @@ static void plan_snd(const struct side *side, uint64_t expected_bytes,
 
     plan->snd_kernel_bytes = AB_SND_WINDOW(side->locked ? side->now_stored : side->kernel_stored);
     plan->snd_window_bytes = plan->snd_kernel_bytes;
-    if (wanted && expected_bytes)
-        wanted = ab_min(wanted, expected_bytes); /* no more than that is ever in flight */
-    if (!wanted) {
-        plan->snd_reason = AUTOBUF_REASON_UNKNOWN;
+    wanted = wanted_window(wanted, expected_bytes, plan->snd_kernel_bytes);
+    if (!wanted)
         return;
-    }
     v = judge(side, AB_SND_STORED(wanted), AB_SND_STORED(2 * wanted));
     plan->snd_reason = v.reason;
     plan->snd_request_bytes = v.request_bytes;
@@ -124,12 +129,9 @@ static void plan_rcv(const struct side *side, uint64_t expected_bytes, struct au
 
     plan->rcv_kernel_bytes = AB_RCV_WINDOW(side->locked ? side->now_stored : side->kernel_stored);
     plan->rcv_window_bytes = plan->rcv_kernel_bytes;
-    if (wanted && expected_bytes)
-        wanted = ab_min(wanted, expected_bytes);
-    if (!wanted) {
-        plan->rcv_reason = AUTOBUF_REASON_UNKNOWN;
+    wanted = wanted_window(wanted, expected_bytes, plan->rcv_kernel_bytes);
+    if (!wanted)
         return;
-    }
     v = judge(side, AB_RCV_STORED(wanted), AB_RCV_STORED(2 * wanted));
     plan->rcv_reason = v.reason;
     plan->rcv_request_bytes = v.request_bytes;
