@@ -3,6 +3,7 @@
 
 #include <errno.h>
 #include <netinet/in.h>
+#include <stddef.h>
 #include <string.h>
 
 static int copy_unmapped(const struct sockaddr_in6 *from, struct sockaddr_storage *copy)

@@ -4,6 +4,11 @@
 #include "mode.h"
 
 #define BITS_NS (8 * AB_NS_PER_S)
+#define AGREEMENT_PERCENT 60  /* of readings within 2% of their mode: undisturbed */
+#define SURE_SHARE 25         /* percent of gaps that overrule windows which agree */
+#define LIKELY_SHARE 12       /* and windows which do not */
+#define CLUSTER_GAPS 4
+#define REGRESSION_PACKETS 12
 
 static bool adjacent(const struct ab_packet *a)
 {
@@ -29,17 +34,26 @@ static uint64_t rate_between(const struct ab_packet *a, const struct ab_packet *
     return ab_mul_div((uint64_t)(b - a) * a->bytes, BITS_NS, span_ns);
 }
 
-/* One reading for each packet from which a window of width_ns fits into its run. */
+/*
+ * One reading for each packet from which a window of width_ns fits into its run. A packet that came
+ * right behind another begins no window: of a batch only the first counts (pathrate does the same).
+ */
 static size_t readings_of_windows(const struct ab_packet *packets, size_t count, uint64_t width_ns,
                                   uint64_t *rates)
 {
     size_t found = 0;
 
     for (size_t begin = 0, end; begin < count; begin = end) {
+        uint64_t behind_ns;
+
         end = run_end(packets, count, begin);
+        behind_ns =
+            (packets[end - 1].received_ns - packets[begin].received_ns) / (end - begin) / 4;
         for (size_t i = begin, j = begin; i < end; i++) {
+            if (i > begin && packets[i].received_ns - packets[i - 1].received_ns < behind_ns)
+                continue;
             while (j < end &&
-                   (j == i || packets[j].received_ns - packets[i].received_ns < width_ns))
+                   (j <= i || packets[j].received_ns - packets[i].received_ns < width_ns))
                 j++;
             if (j == end)
                 break;
@@ -61,17 +75,16 @@ static size_t readings_of_runs(const struct ab_packet *packets, size_t count, ui
     return found;
 }
 
-size_t ab_estimate_readings(const struct ab_packet *packets, size_t count, uint64_t *rates)
+size_t ab_estimate_readings(const struct ab_packet *packets, size_t count, uint64_t window_ns,
+                            uint64_t *rates)
 {
-    size_t found = readings_of_windows(packets, count, AB_WINDOW_NS, rates);
-
-    return found >= AB_GAPS_NEEDED ? found : readings_of_runs(packets, count, rates);
+    return window_ns ? readings_of_windows(packets, count, window_ns, rates)
+                     : readings_of_runs(packets, count, rates);
 }
 
 /* All adjacent gaps together. */
 struct gaps {
     size_t count;
-    size_t shorter;      /* below a third of the mean */
     uint64_t span_ns;    /* their sum */
     uint64_t bytes;      /* that arrived in them */
     uint64_t longest_ns; /* longest run */
@@ -84,56 +97,65 @@ static struct gaps gaps_of(const struct ab_packet *packets, size_t count)
 
     for (size_t begin = 0, end; begin < count; begin = end) {
         const struct ab_packet *first = &packets[begin], *last;
+        uint64_t span_ns;
 
         end = run_end(packets, count, begin);
+        if (end - begin < 2)
+            continue;
         last = &packets[end - 1];
+        span_ns = last->received_ns - first->received_ns;
         g.count += end - begin - 1;
         g.bytes += (end - begin - 1) * (uint64_t)first->bytes;
-        g.span_ns += end - begin > 1 ? last->received_ns - first->received_ns : 0;
-        g.send_ns += end - begin > 1 ? last->sent_ns - first->sent_ns : 0;
-        if (end - begin > 1)
-            g.longest_ns = ab_max(g.longest_ns, last->received_ns - first->received_ns);
-    }
-    for (size_t i = 0; g.count && i + 1 < count; i++) {
-        if (adjacent(&packets[i]))
-            g.shorter += packets[i + 1].received_ns - packets[i].received_ns <
-                         g.span_ns / g.count / 3;
+        g.span_ns += span_ns;
+        g.longest_ns = ab_max(g.longest_ns, span_ns);
+        g.send_ns += last->sent_ns - first->sent_ns;
     }
     return g;
 }
 
+/* Where a train ends for a regression: a queue overflowed, or the train is over. */
+static size_t usable_end(const struct ab_packet *packets, size_t count, size_t begin)
+{
+    unsigned missing = 0;
+    size_t end = begin;
+
+    while (end < count && packets[end].train == packets[begin].train && missing < 3) {
+        missing = packets[end].received_ns == AUTOBUF_NS_UNSET ? missing + 1 : 0;
+        end++;
+    }
+    return end - missing;
+}
+
 /*
- * Least squares of arrival time on sequence number, one slope for all trains of at least 12 packets,
- * each with its own origin, over their last two thirds: jitter and batches bunch the first packets,
- * which fill what delay there is to fill.
+ * Least squares of arrival time on sequence number, one slope for all trains, each with its own
+ * origin, over their last two thirds: jitter and batches bunch the first packets, which fill what
+ * delay there is to fill.
  */
 static uint64_t rate_by_regression(const struct ab_packet *packets, size_t count)
 {
     double sum_xx = 0, sum_xy = 0;
     uint64_t bytes = 0;
 
-    for (size_t begin = 0, end; begin < count; begin = end) {
+    for (size_t begin = 0, next; begin < count; begin = next) {
+        size_t end = usable_end(packets, count, begin);
         double n = 0, mean_x = 0, mean_y = 0;
-        uint64_t origin_ns = AUTOBUF_NS_UNSET;
 
-        for (end = begin; end < count && packets[end].train == packets[begin].train; end++)
+        for (next = begin; next < count && packets[next].train == packets[begin].train; next++)
             ;
-        if (!packets[begin].train || end - begin < 12)
+        if (!packets[begin].train || end < begin + REGRESSION_PACKETS)
             continue;
         for (size_t i = begin + (end - begin) / 3; i < end; i++) {
-            double x = (double)(i - begin), y, dx;
+            double dx, dy;
 
             if (packets[i].received_ns == AUTOBUF_NS_UNSET)
                 continue;
-            if (origin_ns == AUTOBUF_NS_UNSET)
-                origin_ns = packets[i].received_ns;
-            y = (double)(int64_t)(packets[i].received_ns - origin_ns);
+            dx = (double)(i - begin) - mean_x;
+            dy = (double)(packets[i].received_ns - packets[begin].sent_ns) - mean_y;
             n++;
-            dx = x - mean_x;
             mean_x += dx / n;
-            sum_xy += dx * (y - mean_y) * (n - 1) / n;
+            mean_y += dy / n;
             sum_xx += dx * dx * (n - 1) / n;
-            mean_y += (y - mean_y) / n;
+            sum_xy += dx * dy * (n - 1) / n;
         }
         bytes = packets[begin].bytes;
     }
@@ -142,51 +164,87 @@ static uint64_t rate_by_regression(const struct ab_packet *packets, size_t count
     return (uint64_t)((double)(bytes * BITS_NS) * sum_xx / sum_xy);
 }
 
-/* Where cross traffic stretches the windows, the capacity is the mode of the gaps it left alone. */
-static uint64_t rate_of_single_gaps(const struct ab_packet *packets, size_t count,
-                                    uint64_t *scratch, uint64_t rate)
+/*
+ * The fastest readings of single gaps that agree: share/100 of them within 6%, and no more than a
+ * tenth faster. 0: there is no such cluster. sorted is ascending.
+ */
+static uint64_t fastest_cluster(const uint64_t *sorted, size_t count, unsigned share)
 {
-    size_t found = readings_of_windows(packets, count, 1, scratch);
-    uint64_t mode;
+    size_t needed = ab_max(count * share / 100, CLUSTER_GAPS);
+    size_t first = 0;
 
-    if (found < 8)
-        return rate;
+    for (size_t last = count; last-- > 0 && last + 1 + count / 10 >= count;) {
+        first = last;
+        while (first > 0 && sorted[first - 1] >= sorted[last] - sorted[last] / 100 * 6)
+            first--;
+        if (last + 1 - first >= needed)
+            return ab_mode(sorted + first, last + 1 - first);
+    }
+    return 0;
+}
+
+/* The mode of the widest windows that agree on one. false: none do; then that of the narrowest. */
+static bool mode_of_windows(const struct ab_packet *packets, size_t count, uint64_t longest_ns,
+                            uint64_t *scratch, struct ab_rate *rate)
+{
+    uint64_t window_ns = ab_max(longest_ns / 2, AB_WINDOW_NS);
+    bool agreed = false;
+    size_t found;
+
+    do {
+        found = ab_estimate_readings(packets, count, window_ns, scratch);
+        if (found < AB_GAPS_NEEDED) {
+            window_ns = 0;
+            found = ab_estimate_readings(packets, count, 0, scratch);
+        }
+        ab_sort(scratch, found);
+        rate->window_ns = window_ns;
+        rate->rate_bit_per_s = ab_mode(scratch, found);
+        agreed = 100 * ab_count_near(scratch, found, rate->rate_bit_per_s, 20) >=
+                 AGREEMENT_PERCENT * found;
+        window_ns /= 2;
+    } while (!agreed && window_ns >= AB_WINDOW_NS);
+    rate->low_bit_per_s = ab_percentile(scratch, found, 10);
+    rate->high_bit_per_s = ab_percentile(scratch, found, 90);
+    return agreed;
+}
+
+static void resolve_rate(const struct ab_packet *packets, size_t count, const struct gaps *g,
+                         uint64_t *scratch, struct ab_rate *rate)
+{
+    bool agreed = mode_of_windows(packets, count, g->longest_ns, scratch, rate);
+    uint64_t reference = agreed ? rate->rate_bit_per_s : rate->pooled_bit_per_s;
+    size_t found = readings_of_windows(packets, count, 1, scratch);
+    uint64_t cluster;
+
     ab_sort(scratch, found);
-    mode = ab_mode(scratch, found);
-    if (mode > rate + rate / 20 && mode < 3 * rate &&
-        4 * ab_count_near(scratch, found, mode, 30) >= found)
-        return mode;
-    return rate;
+    cluster = fastest_cluster(scratch, found, agreed ? SURE_SHARE : LIKELY_SHARE);
+    if (cluster > reference + reference / 12 && cluster < 3 * reference) {
+        rate->rate_bit_per_s = cluster;
+    } else if (!agreed) {
+        uint64_t slope = rate_by_regression(packets, count);
+
+        rate->torn = true;
+        rate->rate_bit_per_s = slope ? slope : rate->pooled_bit_per_s;
+    }
 }
 
 void ab_estimate_rate(const struct ab_packet *packets, size_t count, uint64_t *scratch,
                       struct ab_rate *rate)
 {
     struct gaps g = gaps_of(packets, count);
-    size_t found;
 
     *rate = (struct ab_rate){0};
     if (g.count < AB_GAPS_NEEDED || g.span_ns == 0)
         return;
-    found = ab_estimate_readings(packets, count, scratch);
-    ab_sort(scratch, found);
-    rate->low_bit_per_s = ab_percentile(scratch, found, 10);
-    rate->high_bit_per_s = ab_percentile(scratch, found, 90);
-    rate->rate_bit_per_s = ab_mode(scratch, found);
+    rate->pooled_bit_per_s = ab_mul_div(g.bytes, BITS_NS, g.span_ns);
+    resolve_rate(packets, count, &g, scratch, rate);
     if (g.longest_ns < AB_WINDOW_NS && g.span_ns < 2 * AB_WINDOW_NS) {
         /* A batch may hide that much time before its first stamp: the bound that stays true. */
         rate->rate_bit_per_s = ab_mul_div(g.bytes, BITS_NS, g.span_ns + AB_WINDOW_NS);
         rate->at_least = true;
-    } else if (5 * g.shorter > g.count) {
-        uint64_t slope = rate_by_regression(packets, count);
-
-        rate->torn = true;
-        rate->rate_bit_per_s = slope ? slope : ab_mul_div(g.bytes, BITS_NS, g.span_ns);
-    } else {
-        rate->rate_bit_per_s =
-            rate_of_single_gaps(packets, count, scratch, rate->rate_bit_per_s);
     }
-    if (5 * g.send_ns > 4 * g.span_ns)
+    if (20 * g.send_ns > 19 * g.span_ns)
         rate->at_least = true; /* they came as fast as this host sends */
     rate->low_bit_per_s = ab_min(rate->low_bit_per_s, rate->rate_bit_per_s);
     rate->high_bit_per_s = ab_max(rate->high_bit_per_s, rate->rate_bit_per_s);

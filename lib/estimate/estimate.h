@@ -5,16 +5,17 @@
  * A train of N packets of L IP bytes, sent back to back, leaves the narrowest link with one packet
  * every L/C (Carter and Crovella 1996; Jacobson 1988 for a pair). What disturbs it, and what is done:
  *
- *   stamps, interrupts, schedulers  single gaps are too short to be true at high rates: readings are
- *                                   taken over windows of at least 300 us;
- *   some windows disturbed          the half-sample mode of the readings, not their mean;
- *   cross traffic                   its packets come between ours and stretch most windows to a rate
- *                                   below C; the gaps that none came into still read C. So where the
- *                                   mode of single gaps holds a quarter of them and reads higher, it
- *                                   is C (Dovrolis, Ramanathan and Moore 2004: the capacity mode);
+ *   stamps, interrupts, schedulers  readings are taken over windows, the widest that most readings
+ *                                   agree on, from half a train down to 300 us; of the readings the
+ *                                   half-sample mode, not the mean;
+ *   cross traffic                   its packets come between ours and stretch windows to a rate below
+ *                                   C, but not all gaps. Nothing comes faster than C: a cluster at
+ *                                   the short end of the single gaps is C (Dovrolis, Ramanathan and
+ *                                   Moore 2004: the capacity mode);
  *   loss, reordering                only gaps between adjacent packets in order count;
- *   jitter, coalescing              many gaps are near zero: a regression of arrival time on
- *                                   sequence over the long trains, without their first third.
+ *   jitter, coalescing              where the windows disagree and the gaps have no such cluster:
+ *                                   regression of arrival time on sequence over the long trains,
+ *                                   without their first third.
  */
 #ifndef AB_ESTIMATE_H
 #define AB_ESTIMATE_H
@@ -40,15 +41,18 @@ struct ab_rate {
     uint64_t rate_bit_per_s; /* 0: unknown */
     uint64_t low_bit_per_s;
     uint64_t high_bit_per_s;
-    bool at_least;           /* the trains were too short, or this host too slow, to resolve it */
-    bool torn;               /* jitter or batches: found by regression */
+    uint64_t pooled_bit_per_s; /* all adjacent gaps together: never far above C */
+    uint64_t window_ns;        /* of the readings; 0: whole runs of adjacent replies */
+    bool at_least;             /* the trains were too short, or this host too slow, to resolve it */
+    bool torn;                 /* jitter or batches: found by regression */
 };
 
 /*
- * The readings that packets give, unsorted, at most one a packet: over windows of AB_WINDOW_NS, or
- * over each whole run of adjacent replies where no run is as long. rates has room for count values.
+ * The readings that packets give, unsorted, at most one a packet: over windows of window_ns, or for
+ * 0 over each whole run of adjacent replies. rates has room for count values.
  */
-size_t ab_estimate_readings(const struct ab_packet *packets, size_t count, uint64_t *rates);
+size_t ab_estimate_readings(const struct ab_packet *packets, size_t count, uint64_t window_ns,
+                            uint64_t *rates);
 
 /* Capacity out of all trains. scratch has room for count values. */
 void ab_estimate_rate(const struct ab_packet *packets, size_t count, uint64_t *scratch,

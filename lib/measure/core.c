@@ -14,6 +14,9 @@
 #define BUDGET_BYTES_MIN 1000U
 #define CHEAP_BYTES 64000U /* enough up to CHEAP_RATE */
 #define CHEAP_RATE_BIT_PER_S 200000000U
+#define CERTAIN_BIT_PER_S 140000000U /* above what jitter makes of a train at 100 Mbit/s, */
+#define CERTAIN_TRAIN 24U             /* if it is long enough */
+#define MANY_TRAINS 8U
 #define FIRST_TRAIN 10U
 #define ROUGH_BIT_PER_S 10000000U /* assumed where the first train gave nothing */
 #define LONGEST_TRAIN 256U
@@ -118,7 +121,7 @@ static bool core_begin(struct ab_core *core, enum ab_phase phase, uint64_t now_n
     core->train_size = core->train_left = (uint32_t)size;
     core->trains_left = (uint32_t)ab_min(affordable / size, wanted) - 1;
     core->trains++;
-    core->spacing_ns = train_ns + train_ns / 2;
+    core->spacing_ns = core->trains_left ? train_ns + train_ns / 2 : 0;
     core->next_ns = now_ns;
     core->close_ns = AUTOBUF_NS_UNSET;
     return true;
@@ -145,17 +148,37 @@ static bool core_begin_second(struct ab_core *core, uint64_t now_ns, uint64_t ra
                       core_train_ns(core, ab_min(core->burst_max, size), rate));
 }
 
+/* Trains in which jitter or batches left no gap intact tell by their length alone. */
+static bool core_begin_torn(struct ab_core *core, enum ab_phase phase, uint64_t now_ns,
+                            uint64_t one_ns)
+{
+    uint64_t left = (core->budget_bytes - ab_min(core->cost_bytes, core->budget_bytes)) /
+                    core->full_bytes;
+    uint64_t size = phase == AB_LAST ? left / 2 : left;
+
+    return core_begin(core, phase, now_ns, size, phase == AB_LAST ? 1 : MANY_TRAINS,
+                      core->budget_bytes, ab_min(size, core->burst_max) * one_ns);
+}
+
 static bool core_begin_last(struct ab_core *core, uint64_t now_ns, const struct ab_rate *rate)
 {
-    uint64_t size = ab_min(TRAIN_NS / ab_max(core_train_ns(core, 1, rate->rate_bit_per_s), 1) + 1,
-                           LONGEST_TRAIN);
+    uint64_t size, one_ns;
+    struct ab_rate second;
 
-    if (rate->rate_bit_per_s < CHEAP_RATE_BIT_PER_S)
+    /* What jitter may do to the long train, it cannot do to its length. */
+    ab_estimate_rate(core->packets + core->phase_begin, core->count - core->phase_begin,
+                     core->scratch, &second);
+    if (second.pooled_bit_per_s < CERTAIN_BIT_PER_S)
         return false;
-    if (rate->torn) /* only length averages jitter out: all that is left in one train */
-        size = core->capacity;
-    return core_begin(core, AB_LAST, now_ns, size, rate->torn ? 1 : 3, core->budget_bytes,
-                      core_train_ns(core, ab_min(size, core->burst_max), rate->rate_bit_per_s));
+    if (rate->torn ? core->train_size < CERTAIN_TRAIN
+                   : rate->rate_bit_per_s < CHEAP_RATE_BIT_PER_S)
+        return false;
+    one_ns = ab_max(core_train_ns(core, 1, rate->rate_bit_per_s), 1);
+    if (rate->torn)
+        return core_begin_torn(core, AB_LAST, now_ns, one_ns);
+    size = ab_min(TRAIN_NS / one_ns + 1, LONGEST_TRAIN);
+    return core_begin(core, AB_LAST, now_ns, size, 3, core->budget_bytes,
+                      ab_min(size, core->burst_max) * one_ns);
 }
 
 /* Nothing of a train came back although small echoes do: it was too large for the path. */
@@ -185,8 +208,13 @@ static bool core_begin_next(struct ab_core *core, uint64_t now_ns)
     if (core->phase == AB_FIRST)
         return core_begin_second(core, now_ns,
                                  rate.rate_bit_per_s ? rate.rate_bit_per_s : ROUGH_BIT_PER_S);
+    if (!rate.rate_bit_per_s)
+        return false;
     if (core->phase == AB_SECOND)
         return core_begin_last(core, now_ns, &rate);
+    if (core->phase == AB_LAST && rate.torn)
+        return core_begin_torn(core, AB_REST, now_ns,
+                               ab_max(core_train_ns(core, 1, rate.rate_bit_per_s), 1));
     return false;
 }
 

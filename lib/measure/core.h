@@ -7,7 +7,9 @@
  *            200 ms; after 1 s without an answer it is over.
  *   first    one train of 10: a rough rate for 15 KB.
  *   second   one train with what is left of 64 KB, 32 packets: up to 200 Mbit/s it lasts 2 ms.
- *   last     where it did not: up to three trains of about 2.5 ms each, pipelined, within 1 MB.
+ *   last     where it did not: up to three trains of about 2.5 ms each, pipelined, within 1 MB;
+ *            where jitter or batches tear trains apart one long train instead,
+ *   rest     and a second, or as many as fit, if a short queue cut the first.
  *
  * A train of which the end was lost met a short queue: the next ones are no longer than what got
  * through, and there are more of them.
@@ -19,7 +21,7 @@
 #include "../estimate/estimate.h"
 #include "icmp.h"
 
-enum ab_phase { AB_PINGS, AB_FIRST, AB_SECOND, AB_LAST, AB_DONE };
+enum ab_phase { AB_PINGS, AB_FIRST, AB_SECOND, AB_LAST, AB_REST, AB_DONE };
 
 struct ab_core {
     struct ab_echo echo;

@@ -510,8 +510,11 @@ int autobuf_probe_progress(const struct autobuf_probe *probe,
 size_t autobuf_probe_rates(const struct autobuf_probe *probe, uint64_t *rates, size_t cap)
 {
     const struct ab_core *core = &probe->core;
-    size_t found = ab_estimate_readings(core->packets, core->count, core->scratch);
+    struct ab_rate rate;
+    size_t found;
 
+    ab_estimate_rate(core->packets, core->count, core->scratch, &rate);
+    found = ab_estimate_readings(core->packets, core->count, rate.window_ns, core->scratch);
     memcpy(rates, core->scratch, ab_min(found, cap) * sizeof *rates);
     return found;
 }

@@ -1,0 +1,130 @@
+/* SPDX-License-Identifier: MIT */
+#include "sim_probe.h"
+
+#include <assert.h>
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+
+#define PACKETS 16384
+
+struct reply {
+    uint64_t stamp_ns;
+    size_t len;
+    uint8_t bytes[24]; /* what a parser looks at */
+};
+
+struct sim {
+    const struct sim_path *path;
+    struct emu_link there;
+    struct emu_link back;
+    struct reply *replies; /* a queue ordered by time: head..count */
+    size_t head;
+    size_t count;
+};
+
+static void insert_reply(struct sim *sim, const struct reply *r)
+{
+    size_t at = sim->count;
+
+    assert(sim->count < 2 * PACKETS);
+    while (at > sim->head && sim->replies[at - 1].stamp_ns > r->stamp_ns) {
+        sim->replies[at] = sim->replies[at - 1];
+        at--;
+    }
+    sim->replies[at] = *r;
+    sim->count++;
+}
+
+/* Interrupt coalescing: a batch is stamped at its end. */
+static uint64_t batched(uint64_t stamp_ns, uint64_t batch_ns)
+{
+    return batch_ns ? (stamp_ns + batch_ns - 1) / batch_ns * batch_ns : stamp_ns;
+}
+
+/* The request goes there, is answered at once, and comes back, unless a link drops it. */
+static void carry(struct sim *sim, uint64_t now_ns, const uint8_t *message, size_t len)
+{
+    uint32_t ip_bytes = (uint32_t)len + (sim->path->ipv6 ? 40 : 20);
+    struct reply r = {.len = len};
+    uint64_t there_ns, back_ns;
+
+    if (sim->path->mtu_bytes && ip_bytes > sim->path->mtu_bytes)
+        return;
+    if (!emu_link_offer(&sim->there, now_ns, ip_bytes, &there_ns) ||
+        !emu_link_offer(&sim->back, there_ns, ip_bytes, &back_ns))
+        return;
+    memcpy(r.bytes, message, sizeof r.bytes);
+    r.bytes[0] = sim->path->ipv6 ? 129 : 0;
+    r.stamp_ns = batched(back_ns, sim->path->batch_ns);
+    insert_reply(sim, &r);
+    if (sim->path->duplicate)
+        insert_reply(sim, &r);
+}
+
+/* Sends all there is to send by now; false when the measurement is over. */
+static bool send_due(struct sim *sim, struct autobuf_probe *probe, uint64_t *now_ns,
+                     struct sim_result *result)
+{
+    uint8_t message[1480];
+    int len;
+
+    while ((len = autobuf_probe_next(probe, *now_ns, message, sizeof message)) > 0) {
+        result->last_sent_ns = *now_ns;
+        carry(sim, *now_ns, message, (size_t)len);
+        *now_ns += sim->path->send_ns;
+    }
+    assert(len == 0 || len == -ETIME);
+    return len == 0;
+}
+
+static void receive_due(struct sim *sim, struct autobuf_probe *probe, uint64_t now_ns)
+{
+    uint8_t message[1480] = {0};
+
+    while (sim->head < sim->count && sim->replies[sim->head].stamp_ns <= now_ns) {
+        const struct reply *r = &sim->replies[sim->head++];
+
+        memcpy(message, r->bytes, sizeof r->bytes);
+        autobuf_probe_reply(probe, r->stamp_ns, message, r->len);
+    }
+}
+
+static void run(struct sim *sim, struct autobuf_probe *probe, struct sim_result *result)
+{
+    uint64_t now_ns = 0;
+
+    while (send_due(sim, probe, &now_ns, result)) {
+        uint64_t next_ns = autobuf_probe_deadline_ns(probe);
+
+        if (sim->head < sim->count && sim->replies[sim->head].stamp_ns < next_ns)
+            next_ns = sim->replies[sim->head].stamp_ns;
+        now_ns = next_ns > now_ns ? next_ns : now_ns;
+        receive_due(sim, probe, now_ns);
+    }
+    result->end_ns = now_ns;
+}
+
+struct sim_result sim_probe(const struct sim_path *path, const struct autobuf_probe_options *options)
+{
+    static const uint8_t token[16] = {1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15, 16};
+    struct sim_result result = {.path = AUTOBUF_PATH_INIT};
+    struct sim sim = {.path = path};
+    struct autobuf_probe *probe;
+    int error = autobuf_probe_open_pure(&probe, path->ipv6 ? AF_INET6 : AF_INET, 1, token, 0,
+                                        options);
+
+    assert(error == 0);
+    emu_link_init(&sim.there, &path->there, 2 * path->seed + 1, 0);
+    emu_link_init(&sim.back, &path->back, 2 * path->seed + 2, 0);
+    sim.replies = calloc(2 * PACKETS, sizeof *sim.replies);
+    assert(sim.replies);
+    run(&sim, probe, &result);
+    result.error = autobuf_probe_result(probe, &result.path);
+    autobuf_probe_close(probe);
+    emu_link_free(&sim.there);
+    emu_link_free(&sim.back);
+    free(sim.replies);
+    return result;
+}

@@ -1,0 +1,37 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * A measurement over a path in virtual time: the pure autobuf_probe_*() calls at one end, two
+ * emu_links, a host that echoes at the other. No socket, no clock, no sleeping.
+ */
+#ifndef SIM_PROBE_H
+#define SIM_PROBE_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include <autobuf/autobuf.h>
+
+#include "emu_link.h"
+
+struct sim_path {
+    struct emu_params there;
+    struct emu_params back;
+    uint64_t seed;
+    uint64_t batch_ns;    /* stamps come in batches, as with interrupt coalescing; 0: each its own */
+    uint64_t send_ns;     /* time that this host takes to send a packet */
+    uint32_t mtu_bytes;   /* larger packets vanish in silence; 0: none do */
+    bool duplicate;       /* each reply comes twice */
+    bool ipv6;
+};
+
+struct sim_result {
+    int error;            /* of autobuf_probe_result() */
+    struct autobuf_path path;
+    uint64_t last_sent_ns;
+    uint64_t end_ns;      /* when it was over, the start being 0 */
+};
+
+/* options may be NULL. */
+struct sim_result sim_probe(const struct sim_path *sim, const struct autobuf_probe_options *options);
+
+#endif
