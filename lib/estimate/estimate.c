@@ -4,6 +4,7 @@
 #include "mode.h"
 
 #define BITS_NS (8 * AB_NS_PER_S)
+#define NARROWEST_NS (75 * AB_NS_PER_US)
 #define AGREEMENT_PERCENT 60  /* of readings within 2% of their mode: undisturbed */
 #define SURE_SHARE 25         /* percent of gaps that overrule windows which agree */
 #define LIKELY_SHARE 12       /* and windows which do not */
@@ -34,6 +35,12 @@ static uint64_t rate_between(const struct ab_packet *a, const struct ab_packet *
     return ab_mul_div((uint64_t)(b - a) * a->bytes, BITS_NS, span_ns);
 }
 
+/* Between these two the path was the limit, not the host that sent them. */
+static bool spread_by_path(const struct ab_packet *a, const struct ab_packet *b)
+{
+    return 10 * (b->received_ns - a->received_ns) > 11 * (b->sent_ns - a->sent_ns);
+}
+
 /*
  * One reading for each packet from which a window of width_ns fits into its run. A packet that came
  * right behind another begins no window: of a batch only the first counts (pathrate does the same).
@@ -57,7 +64,8 @@ static size_t readings_of_windows(const struct ab_packet *packets, size_t count,
                 j++;
             if (j == end)
                 break;
-            rates[found++] = rate_between(&packets[i], &packets[j]);
+            if (spread_by_path(&packets[i], &packets[j]))
+                rates[found++] = rate_between(&packets[i], &packets[j]);
         }
     }
     return found;
@@ -69,7 +77,7 @@ static size_t readings_of_runs(const struct ab_packet *packets, size_t count, ui
 
     for (size_t begin = 0, end; begin < count; begin = end) {
         end = run_end(packets, count, begin);
-        if (end - begin > 1)
+        if (end - begin > 1 && spread_by_path(&packets[begin], &packets[end - 1]))
             rates[found++] = rate_between(&packets[begin], &packets[end - 1]);
     }
     return found;
@@ -88,7 +96,6 @@ struct gaps {
     uint64_t span_ns;    /* their sum */
     uint64_t bytes;      /* that arrived in them */
     uint64_t longest_ns; /* longest run */
-    uint64_t send_ns;    /* what sending the same packets took */
 };
 
 static struct gaps gaps_of(const struct ab_packet *packets, size_t count)
@@ -108,7 +115,6 @@ static struct gaps gaps_of(const struct ab_packet *packets, size_t count)
         g.bytes += (end - begin - 1) * (uint64_t)first->bytes;
         g.span_ns += span_ns;
         g.longest_ns = ab_max(g.longest_ns, span_ns);
-        g.send_ns += last->sent_ns - first->sent_ns;
     }
     return g;
 }
@@ -183,47 +189,52 @@ static uint64_t fastest_cluster(const uint64_t *sorted, size_t count, unsigned s
     return 0;
 }
 
-/* The mode of the widest windows that agree on one. false: none do; then that of the narrowest. */
-static bool mode_of_windows(const struct ab_packet *packets, size_t count, uint64_t longest_ns,
-                            uint64_t *scratch, struct ab_rate *rate)
+/* Readings over the widest windows that agree; else over the narrowest, or over whole runs. */
+static size_t agreeing_readings(const struct ab_packet *packets, size_t count, uint64_t longest_ns,
+                                uint64_t *scratch, struct ab_rate *rate, bool *agreed)
 {
     uint64_t window_ns = ab_max(longest_ns / 2, AB_WINDOW_NS);
-    bool agreed = false;
     size_t found;
 
-    do {
+    for (;;) {
         found = ab_estimate_readings(packets, count, window_ns, scratch);
-        if (found < AB_GAPS_NEEDED) {
-            window_ns = 0;
-            found = ab_estimate_readings(packets, count, 0, scratch);
-        }
         ab_sort(scratch, found);
         rate->window_ns = window_ns;
-        rate->rate_bit_per_s = ab_mode(scratch, found);
-        agreed = 100 * ab_count_near(scratch, found, rate->rate_bit_per_s, 20) >=
-                 AGREEMENT_PERCENT * found;
-        window_ns /= 2;
-    } while (!agreed && window_ns >= AB_WINDOW_NS);
-    rate->low_bit_per_s = ab_percentile(scratch, found, 10);
-    rate->high_bit_per_s = ab_percentile(scratch, found, 90);
-    return agreed;
+        if (found >= AB_GAPS_NEEDED || (found > 0 && !window_ns)) {
+            rate->rate_bit_per_s = ab_mode(scratch, found);
+            *agreed = 100 * ab_count_near(scratch, found, rate->rate_bit_per_s, 20) >=
+                      AGREEMENT_PERCENT * found;
+            if (*agreed)
+                return found;
+        }
+        if (!window_ns)
+            return found;
+        window_ns = window_ns / 2 >= NARROWEST_NS ? window_ns / 2 : 0;
+    }
 }
 
 static void resolve_rate(const struct ab_packet *packets, size_t count, const struct gaps *g,
                          uint64_t *scratch, struct ab_rate *rate)
 {
-    bool agreed = mode_of_windows(packets, count, g->longest_ns, scratch, rate);
+    bool agreed = false;
+    size_t found = agreeing_readings(packets, count, g->longest_ns, scratch, rate, &agreed);
     uint64_t reference = agreed ? rate->rate_bit_per_s : rate->pooled_bit_per_s;
-    size_t found = readings_of_windows(packets, count, 1, scratch);
-    uint64_t cluster;
+    uint64_t cluster, slope;
 
+    if (!found) {
+        rate->rate_bit_per_s = rate->pooled_bit_per_s;
+        rate->at_least = true; /* they came as fast as this host sent them */
+        return;
+    }
+    rate->low_bit_per_s = ab_percentile(scratch, found, 10);
+    rate->high_bit_per_s = ab_percentile(scratch, found, 90);
+    found = readings_of_windows(packets, count, 1, scratch);
     ab_sort(scratch, found);
     cluster = fastest_cluster(scratch, found, agreed ? SURE_SHARE : LIKELY_SHARE);
     if (cluster > reference + reference / 12 && cluster < 3 * reference) {
         rate->rate_bit_per_s = cluster;
     } else if (!agreed) {
-        uint64_t slope = rate_by_regression(packets, count);
-
+        slope = rate_by_regression(packets, count);
         rate->torn = true;
         rate->rate_bit_per_s = slope ? slope : rate->pooled_bit_per_s;
     }
@@ -244,8 +255,8 @@ void ab_estimate_rate(const struct ab_packet *packets, size_t count, uint64_t *s
         rate->rate_bit_per_s = ab_mul_div(g.bytes, BITS_NS, g.span_ns + AB_WINDOW_NS);
         rate->at_least = true;
     }
-    if (20 * g.send_ns > 19 * g.span_ns)
-        rate->at_least = true; /* they came as fast as this host sends */
+    if (!rate->low_bit_per_s)
+        rate->low_bit_per_s = rate->rate_bit_per_s;
     rate->low_bit_per_s = ab_min(rate->low_bit_per_s, rate->rate_bit_per_s);
     rate->high_bit_per_s = ab_max(rate->high_bit_per_s, rate->rate_bit_per_s);
 }

@@ -6,7 +6,7 @@
  * every L/C (Carter and Crovella 1996; Jacobson 1988 for a pair). What disturbs it, and what is done:
  *
  *   stamps, interrupts, schedulers  readings are taken over windows, the widest that most readings
- *                                   agree on, from half a train down to 300 us; of the readings the
+ *                                   agree on, from half a train down to 75 us; of the readings the
  *                                   half-sample mode, not the mean;
  *   cross traffic                   its packets come between ours and stretch windows to a rate below
  *                                   C, but not all gaps. Nothing comes faster than C: a cluster at
@@ -26,6 +26,7 @@
 
 #include "../base/base.h"
 
+/* No batch of an interrupt or a scheduler lasts longer; what is shorter resolves nothing. */
 #define AB_WINDOW_NS (300 * AB_NS_PER_US)
 #define AB_GAPS_NEEDED 3U /* adjacent pairs of replies for a rate */
 

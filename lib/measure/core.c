@@ -171,7 +171,7 @@ static bool core_begin_last(struct ab_core *core, uint64_t now_ns, const struct 
     if (second.pooled_bit_per_s < CERTAIN_BIT_PER_S)
         return false;
     if (rate->torn ? core->train_size < CERTAIN_TRAIN
-                   : rate->rate_bit_per_s < CHEAP_RATE_BIT_PER_S)
+                   : !rate->at_least && rate->rate_bit_per_s < CHEAP_RATE_BIT_PER_S)
         return false;
     one_ns = ab_max(core_train_ns(core, 1, rate->rate_bit_per_s), 1);
     if (rate->torn)

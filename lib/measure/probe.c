@@ -21,7 +21,8 @@
 #include "privilege.h"
 
 #define SOL_RAW_SOCKET 255 /* SOL_RAW of the kernel's linux/socket.h */
-#define BATCH 32U
+#define BATCH 32U      /* replies read at once */
+#define SEND_BATCH 8U  /* packets sent at once: few, for the time of each is interpolated */
 #define REPLY_BYTES (AB_ICMP_MAX_BYTES + 60U) /* a raw IPv4 socket shows the IP header too; ping
                                                  sockets do not tell the length of what they cut */
 #define BUFFER_BYTES (256U * 2304U)           /* truesize of the longest train */
@@ -45,8 +46,8 @@ struct autobuf_probe {
     size_t queue_first;     /* index of the first message in the queue */
     unsigned queue_begin;   /* queue[begin..end) is built, but not sent */
     unsigned queue_end;
-    uint16_t lengths[BATCH];
-    uint8_t queue[BATCH][AB_ICMP_MAX_BYTES];
+    uint16_t lengths[SEND_BATCH];
+    uint8_t queue[SEND_BATCH][AB_ICMP_MAX_BYTES];
     uint8_t replies[BATCH][REPLY_BYTES];
 };
 
@@ -343,7 +344,7 @@ static int fill_queue(struct autobuf_probe *probe, uint64_t now_ns)
 {
     probe->queue_first = probe->core.count;
     probe->queue_begin = probe->queue_end = 0;
-    while (probe->queue_end < BATCH) {
+    while (probe->queue_end < SEND_BATCH) {
         int len = ab_core_next(&probe->core, now_ns, probe->queue[probe->queue_end],
                                AB_ICMP_MAX_BYTES);
 
@@ -364,8 +365,8 @@ static void drop_queue(struct autobuf_probe *probe)
 /* One sendmmsg() of what is queued: how many went, or -errno. */
 static int send_queue(struct autobuf_probe *probe)
 {
-    struct mmsghdr messages[BATCH];
-    struct iovec vectors[BATCH];
+    struct mmsghdr messages[SEND_BATCH];
+    struct iovec vectors[SEND_BATCH];
     unsigned begin = probe->queue_begin, count = probe->queue_end - begin;
     uint64_t before_ns, after_ns;
     int sent;
