@@ -1,0 +1,127 @@
+# SPDX-License-Identifier: MIT
+"""Is what `autobuf probe` says true? Rate and product against what the emulator did.
+
+Truth: the configured rate, and as round-trip time the configured delays plus the emulator's own
+mean lateness in that run; the product as the library defines it (rate x round-trip time of a
+full-size segment and its acknowledgement, in IP bytes). The path is made anew for each run.
+"""
+from __future__ import annotations
+
+import json
+import pathlib
+
+import path
+import report
+
+PACKET = 1500
+ACK = 52
+MBITS = (1, 10, 100, 400, 1000)
+RTTS_MS = (1, 10, 50, 100, 200)
+
+# name, emulator parameters, and what issue and documentation promise of the rate's median error
+KINDS = (
+    ("clean", "", 2),
+    ("cross traffic 50%", "cross=0.5", 10),
+    ("loss 2%", "loss=0.02", 10),
+    ("jitter 2 ms", "jitter=2ms", 15),
+)
+QUICK_CELLS = ((1, 100), (10, 10), (100, 50), (400, 100), (1000, 1), (1000, 50))
+
+
+def cells(quick: bool) -> list[tuple[int, int]]:
+    if quick:
+        return list(QUICK_CELLS)
+    return [(mbit, rtt) for mbit in MBITS for rtt in RTTS_MS
+            if mbit * rtt * 125 >= 4 * PACKET]
+
+
+def truth_of(mbit: int, rtt_ms: float, counted: dict) -> tuple[float, float]:
+    """Rate (bit/s) and product (IP bytes) as the emulator made them."""
+    late_ns = counted["ab"]["late_mean_ns"] + counted["ba"]["late_mean_ns"]
+    seconds = rtt_ms / 1e3 + late_ns / 1e9
+    return mbit * 1e6, mbit * 1e6 * seconds / 8 + PACKET + ACK
+
+
+def measure(mbit: int, rtt_ms: float, extra: str, seed: int) -> dict:
+    """One probe over a new path."""
+    queue = max(int(2 * mbit * rtt_ms * 125), 40000)
+    parameters = f"rate={mbit}M,delay={rtt_ms / 2}ms,queue={queue}"
+    with path.Path(both=parameters + ("," + extra if extra else ""), seed=seed) as p:
+        done = p.run("a", [path.built("tools/autobuf"), "probe", "--json", p.addr["b"]], timeout=10)
+        counted = p.truth()
+    if done.returncode:
+        return {"error": done.stderr.strip()}
+    found = json.loads(done.stdout)
+    rate, product = truth_of(mbit, rtt_ms, counted)
+    result = {"at_least": found["tx_at_least"], "cost_bytes": found["cost_bytes"],
+              "elapsed_ms": found["elapsed_ns"] / 1e6,
+              "late_p95_us": max(counted[d]["late_p95_ns"] for d in ("ab", "ba")) / 1e3}
+    if found["tx_rate_bit_per_s"] is None:
+        return result | {"error": "no rate"}
+    return result | {"rate_error": found["tx_rate_bit_per_s"] / rate - 1,
+                     "product_error": found["tx_bdp_bytes"] / product - 1}
+
+
+def summary(kind: str, mbit: int, rtt_ms: float, runs: list[dict]) -> dict:
+    good = [r for r in runs if "rate_error" in r]
+
+    def errors(key: str, q: float) -> float | None:
+        return round(100 * report.quantile([abs(r[key]) for r in good], q), 2) if good else None
+
+    return {
+        "kind": kind, "mbit_per_s": mbit, "rtt_ms": rtt_ms, "runs": len(runs),
+        "no_rate": len(runs) - len(good), "at_least": sum(r.get("at_least") is True for r in runs),
+        "rate_error_median_percent": errors("rate_error", 0.5),
+        "rate_error_p95_percent": errors("rate_error", 0.95),
+        "product_error_median_percent": errors("product_error", 0.5),
+        "product_error_p95_percent": errors("product_error", 0.95),
+        "cost_bytes_max": max((r.get("cost_bytes", 0) for r in runs), default=0),
+        "elapsed_ms_max": round(max((r.get("elapsed_ms", 0) for r in runs), default=0), 1),
+        "late_p95_us": round(max((r.get("late_p95_us", 0) for r in runs), default=0), 1),
+    }
+
+
+def chart(rows: list[dict], svg: pathlib.Path) -> None:
+    script, plots = "", []
+    labels = sorted({(r["mbit_per_s"], r["rtt_ms"]) for r in rows})
+    for number, (kind, _, _) in enumerate(KINDS):
+        data = [(labels.index((r["mbit_per_s"], r["rtt_ms"])) + 0.18 * (number - 1.5),
+                 max(r["rate_error_median_percent"] or 0.01, 0.01),
+                 max(r["rate_error_p95_percent"] or 0.01, 0.01))
+                for r in rows if r["kind"] == kind]
+        if data:
+            script += report.block(f"kind{number}", data)
+            plots.append(f"$kind{number} using 1:2:2:3 with yerrorbars pt 7 ps 0.6 title '{kind}'")
+    tics = ", ".join(f"'{m} x {d}' {i}" for i, (m, d) in enumerate(labels))
+    report.gnuplot(svg, script + f"""
+set title "Error of the rate: median, and up to the 95th percentile of runs"
+set logscale y
+set yrange [0.008:200]
+set ylabel "error, percent"
+set xlabel "Mbit/s x ms"
+set xtics rotate by 60 right ({tics})
+set key outside top horizontal
+plot {", ".join(plots)}
+""")
+
+
+def run(quick: bool, out: pathlib.Path) -> None:
+    rows = []
+    for kind, extra, _ in KINDS:
+        repeat = 5 if quick else (20 if kind == "clean" else 11)
+        for mbit, rtt_ms in cells(quick):
+            runs = [measure(mbit, rtt_ms, extra, seed) for seed in range(1, repeat + 1)]
+            rows.append(summary(kind, mbit, rtt_ms, runs) | {"all": runs})
+            print({k: v for k, v in rows[-1].items() if k != "all"}, flush=True)
+    head = ["path", "Mbit/s", "ms", "runs", "rate error median", "p95", "product error median",
+            "p95", "at least", "no rate", "sent at most", "time at most"]
+    body = [[r["kind"], r["mbit_per_s"], r["rtt_ms"], r["runs"],
+             f'{r["rate_error_median_percent"]}%', f'{r["rate_error_p95_percent"]}%',
+             f'{r["product_error_median_percent"]}%', f'{r["product_error_p95_percent"]}%',
+             r["at_least"], r["no_rate"], f'{r["cost_bytes_max"] / 1000:.0f} KB',
+             f'{r["elapsed_ms_max"]:.0f} ms'] for r in rows]
+    result = {"benchmark": "accuracy", "machine": report.machine(), "quick": quick, "rows": rows}
+    (out / "accuracy.json").write_text(json.dumps(result) + "\n")
+    (out / "accuracy.md").write_text(f"{report.machine()}\n\n" + report.table(head, body))
+    chart(rows, out / "accuracy.svg")
+    print((out / "accuracy.md").read_text())
