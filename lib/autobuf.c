@@ -7,7 +7,10 @@
 
 #include "base/address.h"
 #include "base/base.h"
+#include "base/clock.h"
 #include "plan/plan.h"
+
+#define BWDELAY_NS (2 * AB_NS_PER_S) /* a promise to callers: no wait is longer */
 
 static int64_t payload_of(int error, const struct autobuf_path *path)
 {
@@ -19,13 +22,24 @@ static int64_t payload_of(int error, const struct autobuf_path *path)
     return (int64_t)ab_min(ab_max(bytes, 1), INT64_MAX);
 }
 
+/* The product of the path to an address, by until_ns. */
+static int64_t measure_until(const struct sockaddr *addr, socklen_t addr_len, uint64_t until_ns)
+{
+    struct autobuf_probe_options options = AUTOBUF_PROBE_OPTIONS_INIT;
+    struct autobuf_path path = AUTOBUF_PATH_INIT;
+    uint64_t now_ns = ab_clock_monotonic_ns();
+
+    if (now_ns >= until_ns)
+        return AUTOBUF_E_NOREPLY;
+    options.timeout_ns = until_ns - now_ns;
+    return payload_of(autobuf_probe(addr, addr_len, &options, &path), &path);
+}
+
 int64_t bwdelay_addr(const struct sockaddr *addr, socklen_t addr_len)
 {
-    struct autobuf_path path = AUTOBUF_PATH_INIT;
-
     if (ab_is_off())
         return AUTOBUF_E_OFF;
-    return payload_of(autobuf_probe(addr, addr_len, NULL, &path), &path);
+    return measure_until(addr, addr_len, ab_clock_monotonic_ns() + BWDELAY_NS);
 }
 
 /* Whether a further address of the same name could do better: this one has no route from here. */
@@ -39,13 +53,15 @@ int64_t bwdelay(const char *host)
     struct addrinfo hints = {.ai_family = AF_UNSPEC, .ai_socktype = SOCK_STREAM};
     struct addrinfo *list;
     int64_t result = AUTOBUF_E_RESOLVE;
+    uint64_t until_ns;
 
     if (ab_is_off())
         return AUTOBUF_E_OFF;
     if (getaddrinfo(host, NULL, &hints, &list) != 0)
         return AUTOBUF_E_RESOLVE;
+    until_ns = ab_clock_monotonic_ns() + BWDELAY_NS;
     for (const struct addrinfo *a = list; a; a = a->ai_next) {
-        result = bwdelay_addr(a->ai_addr, a->ai_addrlen);
+        result = measure_until(a->ai_addr, a->ai_addrlen, until_ns);
         if (!try_next(result))
             break;
     }
@@ -121,6 +137,8 @@ static int measure_path(int fd, const struct sockaddr *peer, socklen_t peer_len,
     probe.log_user = t->options.log_user;
     probe_like_socket(fd, &probe, &source);
     result = autobuf_probe(peer, peer_len, &probe, &t->path);
+    if (result == -EINVAL)
+        return result;
     if (result < 0 && result != AUTOBUF_E_FEW)
         ab_log(&t->log, "not measured: %s", autobuf_strerror(result));
     /* Too few answers for a rate, on purpose or not: the round-trip time still tells something. */
@@ -148,7 +166,7 @@ static int tune_measure(int fd, const struct sockaddr *peer, socklen_t peer_len,
         t->measured = measure_path(fd, peer, peer_len, rtt_enough_ns, t);
     else if (peer)
         ab_log(&t->log, "not measured: no result could pay for it");
-    return 0;
+    return t->measured == -EINVAL ? -EINVAL : 0; /* an option or the address: the caller's mistake */
 }
 
 static void log_plan(const struct tuning *t)

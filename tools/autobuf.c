@@ -165,6 +165,7 @@ static int run(struct arguments *a)
 {
     struct findings f = {AUTOBUF_PATH_INIT, AUTOBUF_LIMITS_INIT, AUTOBUF_PLAN_INIT};
     struct autobuf_socket state = AUTOBUF_SOCKET_INIT;
+    const char *off = getenv("AUTOBUF");
     int error = fresh_socket(&state);
 
     if (error == 0)
@@ -175,6 +176,10 @@ static int run(struct arguments *a)
         error = autobuf_path_given(&f.path, a->rate_bit_per_s, a->rtt_ns);
     if (error == 0)
         error = autobuf_plan_make(&f.path, &f.limits, &state, a->intent, 0, &f.plan);
+    if (off && strcmp(off, "off") == 0) /* what a program would do here now */
+        f.plan = (struct autobuf_plan){.size = sizeof f.plan, .rtt_ns = AUTOBUF_NS_UNSET,
+                                       .snd_reason = AUTOBUF_REASON_OFF,
+                                       .rcv_reason = AUTOBUF_REASON_OFF};
     if (error < 0)
         return fail(a, error);
     show(a, &f);
@@ -197,6 +202,8 @@ int main(int argc, char **argv)
         return EXIT_RESULT;
     }
     a.explain = strcmp(command, "explain") == 0;
+    if (argc > 1)
+        argv[1] = argv[0]; /* getopt's messages begin with it */
     if ((!a.explain && strcmp(command, "probe") != 0) || !parse_arguments(argc - 1, argv + 1, &a)) {
         fputs(usage_text, stderr);
         return EXIT_USAGE;

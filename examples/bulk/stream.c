@@ -155,22 +155,27 @@ static void sample_rtt(struct stream *s, uint64_t now)
         s->rtt_min_ns = (uint64_t)info.tcpi_min_rtt * 1000;
 }
 
-/* Writes until the kernel's buffer is full, as programs do; 1 when all is written. */
+static bool all_sent(const struct stream *s, uint64_t now)
+{
+    return now >= s->end_ns || (s->request.bytes && s->total_bytes >= s->request.bytes);
+}
+
+/* One write for one poll(), as poll-driven programs do; 1 when all is written. */
 static int send_data(struct stream *s, uint64_t now)
 {
-    while (now < s->end_ns && (!s->request.bytes || s->total_bytes < s->request.bytes)) {
-        size_t want = sizeof chunk;
-        ssize_t sent;
+    size_t want = sizeof chunk;
+    ssize_t sent;
 
-        if (s->request.bytes && s->request.bytes - s->total_bytes < want)
-            want = (size_t)(s->request.bytes - s->total_bytes);
-        sent = send(s->fd, chunk, want, MSG_NOSIGNAL | MSG_DONTWAIT);
-        if (sent < 0)
-            return errno == EAGAIN || errno == EINTR ? 0 : -errno;
-        s->total_bytes += (uint64_t)sent;
-        s->progress_ns = now = now_ns();
-    }
-    return 1;
+    if (all_sent(s, now))
+        return 1;
+    if (s->request.bytes && s->request.bytes - s->total_bytes < want)
+        want = (size_t)(s->request.bytes - s->total_bytes);
+    sent = send(s->fd, chunk, want, MSG_NOSIGNAL | MSG_DONTWAIT);
+    if (sent < 0)
+        return errno == EAGAIN || errno == EINTR ? 0 : -errno;
+    s->total_bytes += (uint64_t)sent;
+    s->progress_ns = now;
+    return all_sent(s, now);
 }
 
 /* The last TRAILER_BYTES that came may be the trailer. */

@@ -16,7 +16,7 @@
 #define NS_PER_S 1000000000ULL
 #define LINE_BYTES 160
 #define TRAILER_BYTES 256
-#define CHUNK_BYTES 262144
+#define CHUNK_BYTES 131072 /* as iperf3 writes; what is written at once matters to the kernel */
 #define MAX_STREAMS 64
 
 enum tune { TUNE_NONE, TUNE_NAIVE, TUNE_AUTOBUF };

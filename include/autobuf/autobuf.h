@@ -34,11 +34,7 @@ extern "C" {
 
 /* ------------------------------------------------------------------------------------- errors */
 
-#define AUTOBUF_E_NOREPLY (-4096) /* nothing answered before the deadline */
-#define AUTOBUF_E_FEW (-4097)     /* too few answers for what was asked */
-#define AUTOBUF_E_RESOLVE (-4098) /* the name has no address */
-#define AUTOBUF_E_FORKED (-4099)  /* the handle belongs to the parent process */
-#define AUTOBUF_E_OFF (-4100)     /* AUTOBUF=off is in the environment */
+/* AUTOBUF_E_* stand in <autobuf/bwdelay.h>. */
 
 /* A static English text for any value that a call of this library returns; never NULL. */
 AUTOBUF_API const char *autobuf_strerror(int error);
@@ -98,8 +94,8 @@ struct autobuf_path {
 
 /*
  * A path of which the caller knows rate (bit/s, IP level, of the direction that is to be filled)
- * and round-trip time (ns): fills both directions and the products. -EINVAL: rate 0, or a time
- * of 0 or above 1000 s.
+ * and round-trip time (ns, of a full-size segment): fills both directions and the products, which
+ * are rate x time. -EINVAL: rate 0, or a time of 0 or above 1000 s.
  */
 AUTOBUF_API int autobuf_path_given(struct autobuf_path *path, uint64_t rate_bit_per_s,
                                    uint64_t rtt_ns);
@@ -115,7 +111,8 @@ AUTOBUF_API uint64_t autobuf_payload_bytes(uint64_t ip_bytes, uint32_t packet_by
 /*
  * Measuring a path with trains of ICMP echoes. Five small echoes find the round-trip time; a train
  * of 10 full-size ones, sent back to back, leaves the narrowest link spaced by its capacity; trains
- * grow until they last about 2 ms or the budget is used. Three ways, on one core:
+ * grow (32 packets, then up to 256) until they last about 2 ms or the budget is used. On paths up to
+ * about 200 Mbit/s that costs 64 KB. Three ways, on one core:
  *
  *   blocking  autobuf_probe(): one call.
  *   stepped   autobuf_probe_open(), then in the application's own loop: poll() fd for events until
@@ -124,8 +121,9 @@ AUTOBUF_API uint64_t autobuf_payload_bytes(uint64_t ip_bytes, uint32_t packet_by
  *             send, reply() takes those received with their times.
  *
  * Capacity C = 8 k L / (t[i+k] - t[i]) for k adjacent replies of L IP bytes, t from the kernel's
- * receive time stamps; the estimate is the half-sample mode of those rates over windows of time, or,
- * where jitter or batches tear the trains apart, a regression over the longest train. Sources:
+ * receive time stamps; the estimate is the half-sample mode of those rates over windows of time; the
+ * fastest cluster of single gaps, where cross traffic stretched the windows; or, where jitter or
+ * batches tear the trains apart, a regression over the long ones. Sources:
  * Carter and Crovella 1996 (trains), Dovrolis, Ramanathan and Moore 2004 (modes; batches), Bickel
  * 2002 (half-sample mode). What an echo cannot see: the larger direction; available bandwidth; a
  * token bucket larger than the budget (it reads the peak rate).
@@ -181,7 +179,7 @@ AUTOBUF_API uint64_t autobuf_probe_deadline_ns(const struct autobuf_probe *probe
  * Sends and receives what there is to send and receive at now_ns, without blocking.
  * 1: finished, see autobuf_probe_result(); 0: call again, at the deadline or when fd is ready;
  * -EHOSTUNREACH, -ENETUNREACH, -EHOSTDOWN, -ECONNREFUSED: said so by the network before anything
- * was answered; AUTOBUF_E_NOREPLY; AUTOBUF_E_FORKED; other errnos of sendmmsg(2) and recvmmsg(2).
+ * was answered; AUTOBUF_E_NOREPLY; AUTOBUF_E_FORKED; -EBADF: a pure handle; other errnos of sendmmsg(2) and recvmmsg(2).
  * After a failure the handle can only be closed.
  */
 AUTOBUF_API int autobuf_probe_step(struct autobuf_probe *probe, uint64_t now_ns);
@@ -276,9 +274,10 @@ struct autobuf_limits {
     uint64_t tcp_rmem_max_bytes;
     uint64_t tcp_mem_bytes;          /* memory of all TCP sockets at which pressure begins;
                                         0: unknown */
+    uint64_t page_bytes;             /* unit of net.ipv4.tcp_mem; 0: 4096 */
 };
 
-#define AUTOBUF_LIMITS_INIT { sizeof(struct autobuf_limits), 0, 0, 0, 0, 0, 0, 0, 0, 0, 0 }
+#define AUTOBUF_LIMITS_INIT { sizeof(struct autobuf_limits), 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0 }
 
 /*
  * Reads them from /proc/sys and checks the settable ones on a scratch socket. Where /proc is not
@@ -316,7 +315,8 @@ AUTOBUF_API int autobuf_limits_socket(int fd, struct autobuf_socket *socket);
 
 #define AUTOBUF_REASON_UNKNOWN 0U /* "unknown": too little is known of the path; left alone */
 #define AUTOBUF_REASON_KERNEL 1U  /* "kernel": autotuning reaches it; left alone */
-#define AUTOBUF_REASON_SET 2U     /* "set": a buffer is set, and reaches what the path needs */
+#define AUTOBUF_REASON_SET 2U     /* "set": a buffer is set, and reaches what the path needs; or, for
+                                     low delay, a pacing rate is */
 #define AUTOBUF_REASON_CAPPED 3U  /* "capped": a sysctl stands in the way; the request, if there is
                                      one, is the best that is allowed */
 #define AUTOBUF_REASON_LARGER 4U  /* "larger": the buffer is larger already; left alone */
@@ -330,7 +330,9 @@ AUTOBUF_API int autobuf_limits_socket(int fd, struct autobuf_socket *socket);
 #define AUTOBUF_SYSCTL_NONE 0U
 #define AUTOBUF_SYSCTL_WMEM_MAX 1U /* net.core.wmem_max */
 #define AUTOBUF_SYSCTL_TCP_RMEM 2U /* net.ipv4.tcp_rmem, third value */
-#define AUTOBUF_SYSCTL_WINDOW_SCALING 3U /* net.ipv4.tcp_window_scaling */
+#define AUTOBUF_SYSCTL_WINDOW_SCALING 3U  /* net.ipv4.tcp_window_scaling */
+#define AUTOBUF_SYSCTL_TCP_MEM 4U         /* net.ipv4.tcp_mem, of which one socket may pin 1/8 */
+#define AUTOBUF_SYSCTL_MODERATE_RCVBUF 5U /* net.ipv4.tcp_moderate_rcvbuf */
 
 /*
  * What to do for a socket and what it is expected to give. Windows are TCP payload bytes, requests
@@ -368,8 +370,9 @@ struct autobuf_plan {
 /*
  * Pure: path, limits and the socket's state in, plan out. intent: AUTOBUF_INTENT_*; expected_bytes:
  * how much will be transferred, 0: unknown. The send side is set only where autotuning cannot reach
- * the product and the settable maximum is more than autotuning's; the receive side only before
- * connect() or listen(), under the same condition. -EINVAL: a size, or the intent.
+ * the product and the settable maximum is more than autotuning's; the receive side under the same
+ * condition before connect(), or on a listener for its later connections. -EINVAL: a size, or the
+ * intent.
  */
 AUTOBUF_API int autobuf_plan_make(const struct autobuf_path *path,
                                   const struct autobuf_limits *limits,
@@ -391,14 +394,14 @@ AUTOBUF_API const char *autobuf_reason_name(uint32_t reason);
 
 /*
  * Two plain English lines, one a side, each ending in a line feed, cut at cap bytes with the final
- * zero. Returns the length that all of it has, like snprintf(3).
+ * zero. Returns the length that all of it has, like snprintf(3); -EINVAL (size).
  */
 AUTOBUF_API int autobuf_plan_explain(const struct autobuf_plan *plan, char *buf, size_t cap);
 
 /*
  * The index-th line (0, 1, ...) that an administrator must change, as sysctl(8) takes it:
  * "net.core.wmem_max=16777216". limits supplies the parts of a triple that stay. Returns its
- * length, as snprintf(3); 0: there is no such line.
+ * length, as snprintf(3); 0: there is no such line; -EINVAL (a size).
  */
 AUTOBUF_API int autobuf_plan_sysctl(const struct autobuf_plan *plan,
                                     const struct autobuf_limits *limits, unsigned index, char *buf,
@@ -440,8 +443,8 @@ struct autobuf_applied {
 
 /*
  * The whole circle in one call: measure the path to peer if that can pay, plan, apply. Call it on a
- * TCP socket before connect(), or with peer NULL before listen() (nothing is measured then). The
- * probes leave from the socket's own source address, device and mark. options and applied may be
+ * TCP socket before connect(), or with peer NULL before listen() (nothing is measured then) or once
+ * connected (the path to its peer is, and the send side can still be helped). The probes leave from the socket's own source address, device and mark. options and applied may be
  * NULL. A measurement that fails is not a failure: the plan then
  * says "unknown" and the socket is left alone.
  *

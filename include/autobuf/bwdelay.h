@@ -23,6 +23,13 @@
 #define AUTOBUF_API
 #endif
 
+/* Errors beyond errno's: below -4095. */
+#define AUTOBUF_E_NOREPLY (-4096) /* nothing answered before the deadline */
+#define AUTOBUF_E_FEW (-4097)     /* too few answers for what was asked */
+#define AUTOBUF_E_RESOLVE (-4098) /* the name has no address */
+#define AUTOBUF_E_FORKED (-4099)  /* the handle belongs to the parent process */
+#define AUTOBUF_E_OFF (-4100)     /* AUTOBUF=off is in the environment */
+
 #ifdef __cplusplus
 extern "C" {
 #endif
@@ -60,7 +67,7 @@ AUTOBUF_API int64_t bwdelay_addr(const struct sockaddr *addr, socklen_t addr_len
  * socket only the send side can still be helped.
  *
  * Returns 0: left alone (autotuning reaches the product, or setting cannot give more);
- *         1: a buffer was set;
+ *         1: a buffer was set, or given back to autotuning;
  *         -EINVAL: bytes is not above 0; -EBADF, -ENOTSOCK, -EOPNOTSUPP: not a TCP socket;
  *         another negative errno of setsockopt(2). On failure the socket is as it was.
  */

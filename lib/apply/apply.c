@@ -48,7 +48,7 @@ static int apply_rcv(int fd, const struct autobuf_plan *plan)
 
 static int apply_pacing(int fd, uint64_t bit_per_s)
 {
-    uint64_t byte_per_s = bit_per_s / 8;
+    uint64_t byte_per_s = ab_max(bit_per_s / 8, 1);
 
     if (!bit_per_s)
         return 0;
@@ -57,15 +57,12 @@ static int apply_pacing(int fd, uint64_t bit_per_s)
                : 0;
 }
 
-/*
- * Puts sizes and locks back. Sizes first: setting them locks. The old sizes were allowed once, but
- * may be above today's limit, so a forced set is tried as well.
- */
-static void put_back(int fd, const struct autobuf_socket *was)
+/* The receive side as it was, if this plan changed it. Size first, for setting it locks. */
+static void put_back_rcv(int fd, const struct autobuf_plan *plan, const struct autobuf_socket *was)
 {
-    if (set_int(fd, SO_SNDBUFFORCE, was->snd_buf_bytes / 2) < 0)
-        set_int(fd, SO_SNDBUF, was->snd_buf_bytes / 2);
-    if (set_int(fd, SO_RCVBUFFORCE, was->rcv_buf_bytes / 2) < 0)
+    if (!plan->rcv_request_bytes && !(plan->flags & AUTOBUF_PLAN_RCV_UNLOCK))
+        return;
+    if (plan->rcv_request_bytes && set_int(fd, SO_RCVBUFFORCE, was->rcv_buf_bytes / 2) < 0)
         set_int(fd, SO_RCVBUF, was->rcv_buf_bytes / 2);
     set_int(fd, SO_BUF_LOCK, was->locks);
 }
@@ -74,6 +71,8 @@ int autobuf_apply(int fd, const struct autobuf_plan *theirs)
 {
     struct autobuf_plan plan;
     struct autobuf_socket was = AUTOBUF_SOCKET_INIT;
+    uint64_t pacing_was = 0;
+    socklen_t len = sizeof pacing_was;
     int error;
 
     if (!ab_struct_in(&plan, sizeof plan, theirs))
@@ -82,18 +81,24 @@ int autobuf_apply(int fd, const struct autobuf_plan *theirs)
     if (error < 0)
         return error;
     if (ab_is_off() || (!plan.snd_request_bytes && !plan.rcv_request_bytes &&
-                        !plan.snd_pacing_bit_per_s && !plan.flags))
+                        !plan.snd_pacing_bit_per_s &&
+                        !(plan.flags & (AUTOBUF_PLAN_SND_UNLOCK | AUTOBUF_PLAN_RCV_UNLOCK))))
         return 0;
     if (was.stage == AUTOBUF_STAGE_CONNECTED && plan.rcv_request_bytes)
         return -EINVAL; /* the plan was made for another socket: its window clamp would stay behind */
-    error = apply_rcv(fd, &plan);
-    if (error == 0)
-        error = apply_snd(fd, &plan);
-    if (error == 0)
-        error = apply_pacing(fd, plan.snd_pacing_bit_per_s);
-    if (error < 0) {
-        put_back(fd, &was);
+    if (getsockopt(fd, SOL_SOCKET, SO_MAX_PACING_RATE, &pacing_was, &len) < 0)
+        return -errno;
+    /* Each call that fails changes nothing itself: only what went before it is put back. */
+    error = apply_pacing(fd, plan.snd_pacing_bit_per_s);
+    if (error < 0)
         return error;
+    error = apply_rcv(fd, &plan);
+    if (error == 0) {
+        error = apply_snd(fd, &plan);
+        if (error < 0)
+            put_back_rcv(fd, &plan, &was);
     }
-    return 1;
+    if (error < 0 && plan.snd_pacing_bit_per_s)
+        setsockopt(fd, SOL_SOCKET, SO_MAX_PACING_RATE, &pacing_was, sizeof pacing_was);
+    return error < 0 ? error : 1;
 }

@@ -60,7 +60,7 @@ uint64_t ab_mode(const uint64_t *sorted, size_t count)
 
 size_t ab_count_near(const uint64_t *sorted, size_t count, uint64_t center, uint64_t part)
 {
-    uint64_t width = center / 1000 * part;
+    uint64_t width = center / 1000 * part + center % 1000 * part / 1000;
     size_t near = 0;
 
     for (size_t i = 0; i < count; i++) {

@@ -54,7 +54,7 @@ static void read_proc(struct autobuf_limits *limits)
         limits->tcp_rmem_max_bytes = v[2];
     }
     if (ab_proc_read("/proc/sys/net/ipv4/tcp_mem", v, 3) == 3)
-        limits->tcp_mem_bytes = ab_mul_div(v[1], (uint64_t)sysconf(_SC_PAGESIZE), 1);
+        limits->tcp_mem_bytes = ab_mul_div(v[1], limits->page_bytes, 1);
     read_flag("/proc/sys/net/ipv4/tcp_moderate_rcvbuf", AUTOBUF_LIMITS_RCV_AUTOTUNING, limits);
     read_flag("/proc/sys/net/ipv4/tcp_window_scaling", AUTOBUF_LIMITS_WINDOW_SCALING, limits);
 }
@@ -108,6 +108,7 @@ int autobuf_limits_host(struct autobuf_limits *limits)
     struct autobuf_limits found = defaults;
     int error;
 
+    found.page_bytes = (uint64_t)sysconf(_SC_PAGESIZE);
     read_proc(&found);
     error = try_scratch(&found);
     if (error < 0)

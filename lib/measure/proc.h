@@ -7,7 +7,7 @@
 #include <stdint.h>
 
 /*
- * Reads up to count non-negative decimal numbers, separated by blanks, out of len bytes of text.
+ * Reads up to count non-negative decimal numbers, separated by white space, out of len bytes of text.
  * Pure. Returns how many were read; a number too large for 64 bits or any other byte ends it.
  */
 size_t ab_proc_parse(const char *text, size_t len, uint64_t *numbers, size_t count);

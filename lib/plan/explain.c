@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* A plan in words. */
+#include <errno.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
@@ -40,9 +41,17 @@ static void add_bytes(struct text *t, uint64_t bytes)
     if (bytes >= 1000000)
         add(t, "%.1f MB", (double)bytes / 1e6);
     else if (bytes >= 1000)
-        add(t, "%.1f KB", (double)bytes / 1e3);
+        add(t, "%.1f kB", (double)bytes / 1e3);
     else
         add(t, "%u bytes", (unsigned)bytes);
+}
+
+static void add_rate(struct text *t, double bit_per_s)
+{
+    if (bit_per_s >= 1e10)
+        add(t, " (%.0f Gbit/s)", bit_per_s / 1e9);
+    else
+        add(t, " (%.1f Mbit/s)", bit_per_s / 1e6);
 }
 
 /* A window, and the rate it allows at this round-trip time. */
@@ -51,26 +60,30 @@ static void add_window(struct text *t, uint64_t window, uint64_t rtt_ns)
     add(t, "a window of ");
     add_bytes(t, window);
     if (rtt_ns != AUTOBUF_NS_UNSET && rtt_ns)
-        add(t, " (%.1f Mbit/s)", (double)window * 8e3 / (double)rtt_ns);
+        add_rate(t, (double)window * 8e9 / (double)rtt_ns);
 }
+
+#define SYSCTLS 6U
 
 /* The names in which the two sides differ. */
 struct words {
     const char *side;
     const char *option;
     const char *autotuned;
-    const char *capped[4]; /* by AUTOBUF_SYSCTL_* */
+    const char *capped[SYSCTLS]; /* by AUTOBUF_SYSCTL_* */
 };
 
 static const struct words snd_words = {
     "send", "SO_SNDBUF", "net.ipv4.tcp_wmem",
     {"the limits", "net.core.wmem_max (or the third value of net.ipv4.tcp_wmem)",
-     "net.ipv4.tcp_rmem", "net.ipv4.tcp_window_scaling=0"},
+     "net.ipv4.tcp_rmem", "net.ipv4.tcp_window_scaling=0",
+     "the memory that TCP may use (net.ipv4.tcp_mem)", "net.ipv4.tcp_moderate_rcvbuf=0"},
 };
 static const struct words rcv_words = {
     "receive", "SO_RCVBUF", "net.ipv4.tcp_rmem",
     {"the limits", "net.core.wmem_max", "the third value of net.ipv4.tcp_rmem",
-     "net.ipv4.tcp_window_scaling=0"},
+     "net.ipv4.tcp_window_scaling=0", "the memory that TCP may use (net.ipv4.tcp_mem)",
+     "net.ipv4.tcp_moderate_rcvbuf=0"},
 };
 
 struct line {
@@ -96,7 +109,7 @@ static void add_set(struct text *t, const struct words *w, const struct line *l,
         add(t, "; without it ");
         add_window(t, l->kernel, rtt_ns);
     } else {
-        add(t, "left alone at ");
+        add(t, l->unlock ? "given back to autotuning, " : "left alone at ");
         add_window(t, l->window, rtt_ns);
     }
     add_needs(t, l);
@@ -117,7 +130,7 @@ static void add_line(struct text *t, const struct words *w, const struct line *l
         break;
     case AUTOBUF_REASON_CAPPED:
         add_set(t, w, l, rtt_ns);
-        add(t, "; in the way: %s", w->capped[l->sysctl < 4 ? l->sysctl : 0]);
+        add(t, "; in the way: %s", w->capped[l->sysctl < SYSCTLS ? l->sysctl : 0]);
         break;
     case AUTOBUF_REASON_LARGER:
         add(t, "the buffer set already gives ");
@@ -147,7 +160,7 @@ int autobuf_plan_explain(const struct autobuf_plan *theirs, char *buf, size_t ca
     if (cap)
         buf[0] = '\0';
     if (!ab_struct_in(&p, sizeof p, theirs))
-        return 0;
+        return -EINVAL;
     snd = (struct line){p.snd_reason, p.snd_sysctl, p.snd_wanted_bytes, p.snd_request_bytes,
                         p.snd_window_bytes, p.snd_kernel_bytes,
                         (p.flags & AUTOBUF_PLAN_SND_UNLOCK) != 0};
@@ -164,6 +177,30 @@ int autobuf_plan_explain(const struct autobuf_plan *theirs, char *buf, size_t ca
     return (int)t.len;
 }
 
+static int sysctl_line(uint32_t sysctl, uint64_t value, const struct autobuf_limits *l, char *buf,
+                       size_t cap)
+{
+    unsigned long long n = value, pages = value / (l->page_bytes ? l->page_bytes : 4096);
+
+    switch (sysctl) {
+    case AUTOBUF_SYSCTL_WMEM_MAX:
+        return snprintf(buf, cap, "net.core.wmem_max=%llu", n);
+    case AUTOBUF_SYSCTL_TCP_RMEM:
+        return snprintf(buf, cap, "net.ipv4.tcp_rmem=%llu %llu %llu",
+                        (unsigned long long)l->tcp_rmem_min_bytes,
+                        (unsigned long long)l->tcp_rmem_default_bytes, n);
+    case AUTOBUF_SYSCTL_WINDOW_SCALING:
+        return snprintf(buf, cap, "net.ipv4.tcp_window_scaling=%llu", n);
+    case AUTOBUF_SYSCTL_TCP_MEM: /* in the proportion in which the kernel sets the three */
+        return snprintf(buf, cap, "net.ipv4.tcp_mem=%llu %llu %llu", pages / 4 * 3, pages,
+                        pages / 2 * 3);
+    case AUTOBUF_SYSCTL_MODERATE_RCVBUF:
+        return snprintf(buf, cap, "net.ipv4.tcp_moderate_rcvbuf=%llu", n);
+    default:
+        return 0;
+    }
+}
+
 int autobuf_plan_sysctl(const struct autobuf_plan *plan, const struct autobuf_limits *limits,
                         unsigned index, char *buf, size_t cap)
 {
@@ -174,7 +211,7 @@ int autobuf_plan_sysctl(const struct autobuf_plan *plan, const struct autobuf_li
     unsigned count = 0;
 
     if (!ab_struct_in(&p, sizeof p, plan) || !ab_struct_in(&l, sizeof l, limits))
-        return 0;
+        return -EINVAL;
     if (p.snd_sysctl != AUTOBUF_SYSCTL_NONE) {
         lines[count] = p.snd_sysctl;
         values[count++] = p.snd_sysctl_value;
@@ -185,17 +222,5 @@ int autobuf_plan_sysctl(const struct autobuf_plan *plan, const struct autobuf_li
     }
     if (index >= count)
         return 0;
-    switch (lines[index]) {
-    case AUTOBUF_SYSCTL_WMEM_MAX:
-        return snprintf(buf, cap, "net.core.wmem_max=%llu", (unsigned long long)values[index]);
-    case AUTOBUF_SYSCTL_TCP_RMEM:
-        return snprintf(buf, cap, "net.ipv4.tcp_rmem=%llu %llu %llu",
-                        (unsigned long long)l.tcp_rmem_min_bytes,
-                        (unsigned long long)l.tcp_rmem_default_bytes,
-                        (unsigned long long)values[index]);
-    case AUTOBUF_SYSCTL_WINDOW_SCALING:
-        return snprintf(buf, cap, "net.ipv4.tcp_window_scaling=1");
-    default:
-        return 0;
-    }
+    return sysctl_line(lines[index], values[index], &l, buf, cap);
 }

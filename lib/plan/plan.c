@@ -11,10 +11,10 @@
 
 /* One side of a socket in the terms that both sides share: stored bytes. */
 struct side {
-    uint64_t wanted_window;   /* 0: unknown */
     uint64_t now_stored;
-    uint64_t kernel_stored;   /* what autotuning reaches */
-    uint64_t settable_stored;
+    uint64_t kernel_stored;   /* what autotuning reaches, if it is on or given back */
+    uint64_t settable_stored; /* by setsockopt() */
+    uint64_t share_stored;    /* and that one socket may pin */
     bool locked;
     bool late;
 };
@@ -23,42 +23,57 @@ struct side {
 struct verdict {
     uint32_t reason;
     uint64_t request_bytes;
-    uint64_t stored;  /* expected */
+    uint64_t stored; /* expected */
     bool unlock;
 };
 
-static uint64_t snd_settable_stored(const struct autobuf_limits *limits)
+static uint64_t doubled(uint64_t bytes)
 {
-    uint64_t share = limits->tcp_mem_bytes ? limits->tcp_mem_bytes / AB_TCP_MEM_SHARE : UINT64_MAX;
-    uint64_t settable = 2 * ab_min(limits->snd_settable_bytes, UINT64_MAX / 2);
+    return 2 * ab_min(bytes, UINT64_MAX / 2);
+}
 
-    if (limits->flags & AUTOBUF_LIMITS_FORCE)
-        settable = 2 * (uint64_t)0x3fffffff;
-    return ab_min(settable, share);
+static uint64_t share_stored(const struct autobuf_limits *limits)
+{
+    return limits->tcp_mem_bytes ? limits->tcp_mem_bytes / AB_TCP_MEM_SHARE : UINT64_MAX;
 }
 
 static struct side snd_side(const struct autobuf_limits *limits, const struct autobuf_socket *socket)
 {
+    bool force = limits->flags & AUTOBUF_LIMITS_FORCE;
+
     return (struct side){
         .now_stored = socket->snd_buf_bytes,
-        .kernel_stored = ab_max(limits->tcp_wmem_max_bytes, socket->snd_buf_bytes),
-        .settable_stored = snd_settable_stored(limits),
+        .kernel_stored = limits->tcp_wmem_max_bytes,
+        .settable_stored = force ? AB_STORED_MAX : doubled(limits->snd_settable_bytes),
+        .share_stored = share_stored(limits),
         .locked = socket->locks & AUTOBUF_LOCK_SND,
     };
 }
 
 static struct side rcv_side(const struct autobuf_limits *limits, const struct autobuf_socket *socket)
 {
-    uint64_t share = limits->tcp_mem_bytes ? limits->tcp_mem_bytes / AB_TCP_MEM_SHARE : UINT64_MAX;
     bool tuned = limits->flags & AUTOBUF_LIMITS_RCV_AUTOTUNING;
 
     return (struct side){
         .now_stored = socket->rcv_buf_bytes,
-        .kernel_stored = ab_max(tuned ? limits->tcp_rmem_max_bytes : 0, socket->rcv_buf_bytes),
-        .settable_stored = ab_min(2 * ab_min(limits->rcv_settable_bytes, UINT64_MAX / 2), share),
+        .kernel_stored = tuned ? limits->tcp_rmem_max_bytes : 0,
+        .settable_stored = doubled(limits->rcv_settable_bytes),
+        .share_stored = share_stored(limits),
         .locked = socket->locks & AUTOBUF_LOCK_RCV,
         .late = socket->stage == AUTOBUF_STAGE_CONNECTED,
     };
+}
+
+/* What the side gets if it is left alone. */
+static uint64_t present_stored(const struct side *side)
+{
+    return side->locked ? side->now_stored : ab_max(side->kernel_stored, side->now_stored);
+}
+
+/* The most that setsockopt() may give it. */
+static uint64_t most_stored(const struct side *side)
+{
+    return ab_min(side->settable_stored, side->share_stored);
 }
 
 /*
@@ -67,15 +82,16 @@ static struct side rcv_side(const struct autobuf_limits *limits, const struct au
  */
 static struct verdict judge(const struct side *side, uint64_t needed, uint64_t ample)
 {
-    uint64_t present = side->locked ? side->now_stored : side->kernel_stored;
-    uint64_t best = ab_min(ample, side->settable_stored);
+    uint64_t present = present_stored(side);
+    uint64_t best = ab_min(ample, most_stored(side));
     struct verdict v = {.stored = present};
 
     if (present >= needed) {
         v.reason = side->locked ? AUTOBUF_REASON_LARGER : AUTOBUF_REASON_KERNEL;
     } else if (side->late) {
         v.reason = AUTOBUF_REASON_LATE;
-    } else if (side->locked && side->kernel_stored >= ab_min(needed, best)) {
+    } else if (side->locked && side->kernel_stored > present &&
+               side->kernel_stored >= ab_min(needed, best)) {
         v.unlock = true;
         v.stored = side->kernel_stored;
         v.reason = v.stored >= needed ? AUTOBUF_REASON_KERNEL : AUTOBUF_REASON_CAPPED;
@@ -89,6 +105,12 @@ static struct verdict judge(const struct side *side, uint64_t needed, uint64_t a
     return v;
 }
 
+/* sysctl(8) takes no more than an int, and no socket can be given more. */
+static uint64_t sysctl_bytes(uint64_t bytes)
+{
+    return ab_min(bytes, AB_STORED_MAX);
+}
+
 /* No more than the whole transfer is ever in flight, and that may be known to fit already. */
 static uint64_t wanted_window(uint64_t wanted, uint64_t expected_bytes, uint64_t kernel_window)
 {
@@ -100,15 +122,15 @@ static uint64_t wanted_window(uint64_t wanted, uint64_t expected_bytes, uint64_t
 static void plan_snd(const struct side *side, uint64_t expected_bytes,
                      const struct autobuf_limits *limits, struct autobuf_plan *plan)
 {
-    uint64_t wanted = plan->snd_wanted_bytes;
+    uint64_t wanted, needed;
     struct verdict v;
 
-    plan->snd_kernel_bytes = AB_SND_WINDOW(side->locked ? side->now_stored : side->kernel_stored);
-    plan->snd_window_bytes = plan->snd_kernel_bytes;
-    wanted = wanted_window(wanted, expected_bytes, plan->snd_kernel_bytes);
+    plan->snd_kernel_bytes = plan->snd_window_bytes = AB_SND_WINDOW(present_stored(side));
+    wanted = wanted_window(plan->snd_wanted_bytes, expected_bytes, plan->snd_kernel_bytes);
     if (!wanted)
         return;
-    v = judge(side, AB_SND_STORED(wanted), AB_SND_STORED(2 * wanted));
+    needed = AB_SND_STORED(wanted);
+    v = judge(side, needed, AB_SND_STORED(2 * wanted));
     plan->snd_reason = v.reason;
     plan->snd_request_bytes = v.request_bytes;
     plan->snd_window_bytes = AB_SND_WINDOW(v.stored);
@@ -116,51 +138,70 @@ static void plan_snd(const struct side *side, uint64_t expected_bytes,
         plan->flags |= AUTOBUF_PLAN_SND_UNLOCK;
     if (v.request_bytes > limits->snd_settable_bytes)
         plan->flags |= AUTOBUF_PLAN_SND_FORCE;
-    if (v.reason == AUTOBUF_REASON_CAPPED) {
+    if (v.reason != AUTOBUF_REASON_CAPPED)
+        return;
+    if (side->share_stored < needed) {
+        plan->snd_sysctl = AUTOBUF_SYSCTL_TCP_MEM;
+        plan->snd_sysctl_value = needed * AB_TCP_MEM_SHARE;
+    } else {
         plan->snd_sysctl = AUTOBUF_SYSCTL_WMEM_MAX;
-        plan->snd_sysctl_value = (AB_SND_STORED(wanted) + 1) / 2;
+        plan->snd_sysctl_value = sysctl_bytes((needed + 1) / 2);
     }
 }
 
-static void plan_rcv(const struct side *side, uint64_t expected_bytes, struct autobuf_plan *plan)
+static void plan_rcv(const struct side *side, uint64_t expected_bytes,
+                     const struct autobuf_limits *limits, struct autobuf_plan *plan)
 {
-    uint64_t wanted = plan->rcv_wanted_bytes;
+    uint64_t wanted, needed;
     struct verdict v;
 
-    plan->rcv_kernel_bytes = AB_RCV_WINDOW(side->locked ? side->now_stored : side->kernel_stored);
-    plan->rcv_window_bytes = plan->rcv_kernel_bytes;
-    wanted = wanted_window(wanted, expected_bytes, plan->rcv_kernel_bytes);
+    plan->rcv_kernel_bytes = plan->rcv_window_bytes = AB_RCV_WINDOW(present_stored(side));
+    wanted = wanted_window(plan->rcv_wanted_bytes, expected_bytes, plan->rcv_kernel_bytes);
     if (!wanted)
         return;
-    v = judge(side, AB_RCV_STORED(wanted), AB_RCV_STORED(2 * wanted));
+    needed = AB_RCV_STORED(wanted);
+    v = judge(side, needed, AB_RCV_STORED(2 * wanted));
     plan->rcv_reason = v.reason;
     plan->rcv_request_bytes = v.request_bytes;
     plan->rcv_window_bytes = AB_RCV_WINDOW(v.stored);
     if (v.unlock)
         plan->flags |= AUTOBUF_PLAN_RCV_UNLOCK;
-    if (v.reason == AUTOBUF_REASON_CAPPED) {
+    if (v.reason != AUTOBUF_REASON_CAPPED)
+        return;
+    if (!side->kernel_stored && limits->tcp_rmem_max_bytes >= needed) {
+        plan->rcv_sysctl = AUTOBUF_SYSCTL_MODERATE_RCVBUF;
+        plan->rcv_sysctl_value = 1;
+    } else {
         plan->rcv_sysctl = AUTOBUF_SYSCTL_TCP_RMEM;
-        plan->rcv_sysctl_value = AB_RCV_STORED(wanted);
+        plan->rcv_sysctl_value = sysctl_bytes(needed);
     }
 }
 
-/* Without window scaling nothing else matters: RFC 7323. */
-static void plan_unscaled(struct autobuf_plan *plan)
+/* Without window scaling (RFC 7323) nothing else matters: 64 KB are in flight at most. */
+static void plan_unscaled(uint64_t expected_bytes, struct autobuf_plan *plan)
 {
-    if (plan->snd_wanted_bytes > UNSCALED_WINDOW_BYTES) {
+    uint64_t snd, rcv;
+
+    plan->snd_kernel_bytes = ab_min(plan->snd_kernel_bytes, UNSCALED_WINDOW_BYTES);
+    plan->rcv_kernel_bytes = ab_min(plan->rcv_kernel_bytes, UNSCALED_WINDOW_BYTES);
+    plan->snd_window_bytes = ab_min(plan->snd_window_bytes, UNSCALED_WINDOW_BYTES);
+    plan->rcv_window_bytes = ab_min(plan->rcv_window_bytes, UNSCALED_WINDOW_BYTES);
+    snd = wanted_window(plan->snd_wanted_bytes, expected_bytes, plan->snd_kernel_bytes);
+    rcv = wanted_window(plan->rcv_wanted_bytes, expected_bytes, plan->rcv_kernel_bytes);
+    if (snd > UNSCALED_WINDOW_BYTES) {
+        plan->flags &= ~(AUTOBUF_PLAN_SND_FORCE | AUTOBUF_PLAN_SND_UNLOCK);
         plan->snd_reason = AUTOBUF_REASON_CAPPED;
         plan->snd_sysctl = AUTOBUF_SYSCTL_WINDOW_SCALING;
         plan->snd_sysctl_value = 1;
         plan->snd_request_bytes = 0;
     }
-    if (plan->rcv_wanted_bytes > UNSCALED_WINDOW_BYTES) {
+    if (rcv > UNSCALED_WINDOW_BYTES) {
+        plan->flags &= ~AUTOBUF_PLAN_RCV_UNLOCK;
         plan->rcv_reason = AUTOBUF_REASON_CAPPED;
         plan->rcv_sysctl = AUTOBUF_SYSCTL_WINDOW_SCALING;
         plan->rcv_sysctl_value = 1;
         plan->rcv_request_bytes = 0;
     }
-    plan->snd_window_bytes = ab_min(plan->snd_window_bytes, UNSCALED_WINDOW_BYTES);
-    plan->rcv_window_bytes = ab_min(plan->rcv_window_bytes, UNSCALED_WINDOW_BYTES);
 }
 
 void ab_plan_nothing(uint32_t reason, uint32_t intent, struct autobuf_plan *plan)
@@ -180,9 +221,9 @@ void ab_plan_windows(uint64_t snd_wanted_bytes, uint64_t rcv_wanted_bytes,
     plan->snd_wanted_bytes = ab_min(snd_wanted_bytes, largest);
     plan->rcv_wanted_bytes = ab_min(rcv_wanted_bytes, largest);
     plan_snd(&snd, expected_bytes, limits, plan);
-    plan_rcv(&rcv, expected_bytes, plan);
+    plan_rcv(&rcv, expected_bytes, limits, plan);
     if (!(limits->flags & AUTOBUF_LIMITS_WINDOW_SCALING))
-        plan_unscaled(plan);
+        plan_unscaled(expected_bytes, plan);
 }
 
 /* The window beyond which no plausible rate goes at this round-trip time; 0: unknown. */
@@ -237,11 +278,11 @@ int autobuf_plan_make(const struct autobuf_path *path, const struct autobuf_limi
     return ab_struct_out(plan, &made, sizeof made) ? 0 : -EINVAL;
 }
 
-/* Whether any path could make judge() act on this side; then *present and *best are its windows. */
+/* Whether any path could make judge() act on this side; then *present and *best are its buffers. */
 static bool side_can_change(const struct side *side, uint64_t *present, uint64_t *best)
 {
-    *present = side->locked ? side->now_stored : side->kernel_stored;
-    *best = ab_max(side->settable_stored, side->kernel_stored);
+    *present = present_stored(side);
+    *best = ab_max(most_stored(side), side->locked ? side->kernel_stored : 0);
     return !side->late && *best > *present;
 }
 
@@ -276,9 +317,10 @@ int autobuf_plan_worth(const struct autobuf_limits *limits, const struct autobuf
         smallest = ab_min(smallest, AB_RCV_WINDOW(present));
     if (rtt_enough_ns)
         *rtt_enough_ns = 0;
-    if (intent == AUTOBUF_INTENT_LOW_DELAY)
-        return 1;
-    if (smallest == UINT64_MAX)
+    if (intent == AUTOBUF_INTENT_LOW_DELAY) /* any path is paced, but not for a short transfer */
+        return pays(expected_bytes, AB_SND_WINDOW(present_stored(&snd)),
+                    2 * AB_SND_WINDOW(present_stored(&snd)));
+    if (smallest == UINT64_MAX || !(l.flags & AUTOBUF_LIMITS_WINDOW_SCALING))
         return 0;
     if (rtt_enough_ns)
         *rtt_enough_ns = ab_mul_div(smallest, 8 * AB_NS_PER_S, AB_PLAUSIBLE_BIT_PER_S);

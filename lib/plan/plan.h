@@ -30,9 +30,12 @@
 /* One socket may pin this share of the memory at which TCP's pressure begins. */
 #define AB_TCP_MEM_SHARE 8
 
+/* The largest buffer the kernel can store, and the largest sysctl. */
+#define AB_STORED_MAX 0x7ffffffeULL
+
 /*
- * autobuf_plan_make() for windows (payload bytes; 0: unknown) that are known already. Everything
- * else of *plan is filled in here.
+ * autobuf_plan_make() for windows (payload bytes; 0: unknown) that are known already, into a plan
+ * that ab_plan_nothing() made.
  */
 void ab_plan_windows(uint64_t snd_wanted_bytes, uint64_t rcv_wanted_bytes,
                      const struct autobuf_limits *limits, const struct autobuf_socket *socket,

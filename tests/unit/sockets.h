@@ -1,0 +1,48 @@
+/* SPDX-License-Identifier: MIT */
+/* Real sockets on loopback, for the tests of what reads and sets them. */
+#ifndef SOCKETS_H
+#define SOCKETS_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#ifndef SO_BUF_LOCK
+#define SO_BUF_LOCK 72 /* Linux 5.15 */
+#endif
+
+/* A TCP connection over loopback: all three descriptors are to be closed. */
+struct connection {
+    int listener;
+    int client;   /* connect() */
+    int accepted; /* accept() */
+};
+
+/* Each fails the test, with errno in words, if the kernel refuses. */
+int tcp_socket(void);
+int tcp_listener(void);
+struct connection tcp_connection(void);
+void close_connection(struct connection *c);
+
+/* A descriptor that is surely not open. */
+int closed_fd(void);
+
+/* An option of SOL_SOCKET; -1 where the kernel does not know it. */
+int option_of(int fd, int option);
+void set_option(int fd, int option, int value);
+
+/* What a plan can change of a socket. */
+struct socket_state {
+    int snd_buf, rcv_buf, locks;
+    uint64_t pacing_byte_per_s;
+};
+
+struct socket_state state_of(int fd);
+bool same_state(const struct socket_state *a, const struct socket_state *b);
+
+/*
+ * Runs a function in a child without privileges and returns what it returns (0 to 99), or -1 if
+ * privileges could not be dropped. No cmocka in there: its jump would leave the child.
+ */
+int without_privileges(int (*run)(const void *arg), const void *arg);
+
+#endif

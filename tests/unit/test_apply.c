@@ -1,0 +1,508 @@
+/* SPDX-License-Identifier: MIT */
+#include "unit.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include "plan/plan.h"
+
+#include "sockets.h"
+
+/* Within the limits of every kernel: [rw]mem_max has been 208 KB and more. */
+#define SND_REQUEST 100000
+#define RCV_REQUEST 90000
+#define LOCK_BOTH (AUTOBUF_LOCK_SND | AUTOBUF_LOCK_RCV)
+#define UNLOCK_BOTH (AUTOBUF_PLAN_SND_UNLOCK | AUTOBUF_PLAN_RCV_UNLOCK)
+
+static struct autobuf_plan plan_of(uint64_t snd, uint64_t rcv, uint32_t flags)
+{
+    struct autobuf_plan p = AUTOBUF_PLAN_INIT;
+
+    p.snd_request_bytes = snd;
+    p.rcv_request_bytes = rcv;
+    p.flags = flags;
+    p.snd_reason = snd ? AUTOBUF_REASON_SET : AUTOBUF_REASON_KERNEL;
+    p.rcv_reason = rcv ? AUTOBUF_REASON_SET : AUTOBUF_REASON_KERNEL;
+    return p;
+}
+
+static bool locks_are_known(void)
+{
+    int fd = tcp_socket(), locks = option_of(fd, SO_BUF_LOCK);
+
+    close(fd);
+    return locks >= 0; /* Linux 5.15 */
+}
+
+/* The kernel keeps twice what it is handed, and no longer tunes that side. */
+static void requests_are_set(void **state)
+{
+    static const struct {
+        const char *name;
+        uint64_t snd, rcv;
+        uint32_t locks;
+    } rows[] = {
+        {"send", SND_REQUEST, 0, AUTOBUF_LOCK_SND},
+        {"receive", 0, RCV_REQUEST, AUTOBUF_LOCK_RCV},
+        {"both", SND_REQUEST, RCV_REQUEST, LOCK_BOTH},
+    };
+
+    (void)state;
+    for (size_t i = 0; i < COUNT(rows) * 2; i++) {
+        size_t row = i % COUNT(rows);
+        int fd = i < COUNT(rows) ? tcp_socket() : tcp_listener();
+        struct autobuf_plan p = plan_of(rows[row].snd, rows[row].rcv, 0);
+        struct socket_state before = state_of(fd), after;
+
+        CHECK_EQUAL(rows[row].name, autobuf_apply(fd, &p), 1);
+        after = state_of(fd);
+        CHECK_EQUAL(rows[row].name, after.snd_buf, p.snd_request_bytes ? 2 * SND_REQUEST
+                                                                       : before.snd_buf);
+        CHECK_EQUAL(rows[row].name, after.rcv_buf, p.rcv_request_bytes ? 2 * RCV_REQUEST
+                                                                       : before.rcv_buf);
+        if (locks_are_known())
+            CHECK_EQUAL(rows[row].name, after.locks, rows[row].locks);
+        CHECK(rows[row].name, after.pacing_byte_per_s == before.pacing_byte_per_s);
+        close(fd);
+    }
+}
+
+static void send_side_of_a_connection_is_set(void **state)
+{
+    struct connection c = tcp_connection();
+    struct autobuf_plan p = plan_of(SND_REQUEST, 0, 0);
+    int rcv_buf = option_of(c.client, SO_RCVBUF);
+
+    (void)state;
+    assert_int_equal(autobuf_apply(c.client, &p), 1);
+    assert_int_equal(option_of(c.client, SO_SNDBUF), 2 * SND_REQUEST);
+    assert_int_equal(option_of(c.client, SO_RCVBUF), rcv_buf);
+    assert_int_equal(autobuf_apply(c.accepted, &p), 1);
+    assert_int_equal(option_of(c.accepted, SO_SNDBUF), 2 * SND_REQUEST);
+    close_connection(&c);
+}
+
+static void leaving_alone_changes_nothing(void **state)
+{
+    struct connection c = tcp_connection();
+    int fresh = tcp_socket(), fds[] = {fresh, c.listener, c.client, c.accepted};
+    struct autobuf_plan p = plan_of(0, 0, 0);
+
+    (void)state;
+    for (uint32_t reason = AUTOBUF_REASON_UNKNOWN; reason <= AUTOBUF_REASON_OFF; reason++) {
+        for (size_t i = 0; i < COUNT(fds); i++) {
+            struct socket_state before = state_of(fds[i]), after;
+
+            p.snd_reason = p.rcv_reason = reason; /* a request is what acts, a reason only tells */
+            assert_int_equal(autobuf_apply(fds[i], &p), 0);
+            after = state_of(fds[i]);
+            assert_true(same_state(&before, &after));
+            assert_true(after.locks <= 0);
+        }
+    }
+    close(fresh);
+    close_connection(&c);
+}
+
+static void pacing_is_set(void **state)
+{
+    struct connection c = tcp_connection();
+    struct autobuf_plan p = plan_of(0, 0, 0);
+    struct socket_state before = state_of(c.client), after;
+
+    (void)state;
+    p.snd_pacing_bit_per_s = 94600000;
+    assert_int_equal(autobuf_apply(c.client, &p), 1);
+    after = state_of(c.client);
+    assert_true(after.pacing_byte_per_s == 94600000 / 8);
+    after.pacing_byte_per_s = before.pacing_byte_per_s;
+    assert_true(same_state(&before, &after));
+    p.snd_pacing_bit_per_s = 80000000000ULL; /* more than 32 bits of bytes */
+    assert_int_equal(autobuf_apply(c.client, &p), 1);
+    assert_true(state_of(c.client).pacing_byte_per_s == 10000000000ULL);
+    close_connection(&c);
+}
+
+static void unlocking_gives_a_side_back(void **state)
+{
+    static const struct {
+        const char *name;
+        uint32_t before, flags, after;
+    } rows[] = {
+        {"send", LOCK_BOTH, AUTOBUF_PLAN_SND_UNLOCK, AUTOBUF_LOCK_RCV},
+        {"receive", LOCK_BOTH, AUTOBUF_PLAN_RCV_UNLOCK, AUTOBUF_LOCK_SND},
+        {"both", LOCK_BOTH, UNLOCK_BOTH, 0},
+        {"only the send side was locked", AUTOBUF_LOCK_SND, AUTOBUF_PLAN_SND_UNLOCK, 0},
+        {"the other one was locked", AUTOBUF_LOCK_RCV, AUTOBUF_PLAN_SND_UNLOCK, AUTOBUF_LOCK_RCV},
+    };
+
+    (void)state;
+    if (!locks_are_known())
+        SKIP("no SO_BUF_LOCK before Linux 5.15");
+    for (size_t i = 0; i < COUNT(rows); i++) {
+        struct autobuf_plan p = plan_of(0, 0, rows[i].flags);
+        int fd = tcp_socket();
+        struct socket_state before, after;
+
+        if (rows[i].before & AUTOBUF_LOCK_SND)
+            set_option(fd, SO_SNDBUF, 70000);
+        if (rows[i].before & AUTOBUF_LOCK_RCV)
+            set_option(fd, SO_RCVBUF, 60000);
+        before = state_of(fd);
+        CHECK_EQUAL(rows[i].name, before.locks, rows[i].before);
+        CHECK_EQUAL(rows[i].name, autobuf_apply(fd, &p), 1);
+        after = state_of(fd);
+        CHECK_EQUAL(rows[i].name, after.locks, rows[i].after);
+        CHECK(rows[i].name, before.snd_buf == after.snd_buf && before.rcv_buf == after.rcv_buf);
+        close(fd);
+    }
+}
+
+static void one_side_set_the_other_given_back(void **state)
+{
+    struct autobuf_plan p = plan_of(SND_REQUEST, 0, AUTOBUF_PLAN_RCV_UNLOCK);
+    int fd = tcp_socket();
+
+    (void)state;
+    if (!locks_are_known()) {
+        close(fd);
+        SKIP("no SO_BUF_LOCK before Linux 5.15");
+    }
+    set_option(fd, SO_RCVBUF, 60000);
+    assert_int_equal(autobuf_apply(fd, &p), 1);
+    assert_int_equal(option_of(fd, SO_SNDBUF), 2 * SND_REQUEST);
+    assert_int_equal(option_of(fd, SO_BUF_LOCK), AUTOBUF_LOCK_SND);
+    p = plan_of(0, RCV_REQUEST, AUTOBUF_PLAN_SND_UNLOCK);
+    assert_int_equal(autobuf_apply(fd, &p), 1);
+    assert_int_equal(option_of(fd, SO_RCVBUF), 2 * RCV_REQUEST);
+    assert_int_equal(option_of(fd, SO_BUF_LOCK), AUTOBUF_LOCK_RCV);
+    close(fd);
+}
+
+/* A receive buffer set after the SYN made it 12 Mbit/s of 481: such a plan is another socket's. */
+static void no_receive_buffer_for_a_connection(void **state)
+{
+    struct connection c = tcp_connection();
+    int fds[] = {c.client, c.accepted};
+
+    (void)state;
+    for (size_t i = 0; i < COUNT(fds) * 2; i++) {
+        int fd = fds[i % COUNT(fds)];
+        struct autobuf_plan p = plan_of(i < COUNT(fds) ? 0 : SND_REQUEST, RCV_REQUEST, 0);
+        struct socket_state before = state_of(fd), after;
+
+        p.snd_pacing_bit_per_s = 1000000;
+        assert_int_equal(autobuf_apply(fd, &p), -EINVAL);
+        after = state_of(fd);
+        assert_true(same_state(&before, &after));
+    }
+    close_connection(&c);
+}
+
+/* -------------------------------------------------------------------------------------- failure */
+
+static const struct failure_row {
+    const char *name;
+    uint32_t locked; /* before */
+    uint64_t rcv_request;
+    uint32_t flags;
+    uint64_t pacing;
+} failure_rows[] = {
+    {"nothing done before", 0, 0, 0, 0},
+    {"a receive buffer set before", 0, RCV_REQUEST, 0, 0},
+    {"a receive lock there already", AUTOBUF_LOCK_RCV, RCV_REQUEST, 0, 0},
+    {"both locks there already", LOCK_BOTH, RCV_REQUEST, 0, 0},
+    {"a lock taken off before", LOCK_BOTH, 0, AUTOBUF_PLAN_RCV_UNLOCK, 0},
+    {"pacing to follow", AUTOBUF_LOCK_SND, RCV_REQUEST, 0, 1000000},
+};
+
+enum { RESTORED, NO_SOCKET, STILL_PRIVILEGED, NOT_EPERM, CHANGED };
+
+static int fail_on_a_new_socket(const void *arg)
+{
+    const struct failure_row *row = arg;
+    int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0), size = 30000, result = RESTORED;
+    struct autobuf_plan p =
+        plan_of(50000000, row->rcv_request, row->flags | AUTOBUF_PLAN_SND_FORCE);
+    struct socket_state before, after;
+
+    if (fd < 0)
+        return NO_SOCKET;
+    if (setsockopt(fd, SOL_SOCKET, SO_SNDBUFFORCE, &size, sizeof size) == 0)
+        return STILL_PRIVILEGED;
+    if (row->locked & AUTOBUF_LOCK_SND)
+        setsockopt(fd, SOL_SOCKET, SO_SNDBUF, &size, sizeof size);
+    if (row->locked & AUTOBUF_LOCK_RCV)
+        setsockopt(fd, SOL_SOCKET, SO_RCVBUF, &size, sizeof size);
+    p.snd_pacing_bit_per_s = row->pacing;
+    before = state_of(fd);
+    if (before.locks >= 0 && (uint32_t)before.locks != row->locked)
+        result = NO_SOCKET;
+    else if (autobuf_apply(fd, &p) != -EPERM)
+        result = NOT_EPERM;
+    after = state_of(fd);
+    if (result == RESTORED && !same_state(&before, &after))
+        result = CHANGED;
+    close(fd);
+    return result;
+}
+
+static void failure_restores_the_socket(void **state)
+{
+    (void)state;
+    if (!locks_are_known())
+        SKIP("without SO_BUF_LOCK (Linux 5.15) nobody can take a lock off again");
+    for (size_t i = 0; i < COUNT(failure_rows); i++) {
+        int result = without_privileges(fail_on_a_new_socket, &failure_rows[i]);
+
+        if (result < 0 || result == STILL_PRIVILEGED)
+            SKIP("CAP_NET_ADMIN cannot be dropped here");
+        CHECK_EQUAL(failure_rows[i].name, result, RESTORED);
+    }
+}
+
+static void forcing_exceeds_the_limit(void **state)
+{
+    struct autobuf_limits l = AUTOBUF_LIMITS_INIT;
+    struct autobuf_plan p;
+    int fd = tcp_socket();
+
+    (void)state;
+    assert_int_equal(autobuf_limits_host(&l), 0);
+    if (!(l.flags & AUTOBUF_LIMITS_FORCE) || l.snd_settable_bytes > 500000000) {
+        close(fd);
+        SKIP("CAP_NET_ADMIN is not there, or the limit too high");
+    }
+    p = plan_of(l.snd_settable_bytes + 100000, 0, AUTOBUF_PLAN_SND_FORCE);
+    assert_int_equal(autobuf_apply(fd, &p), 1);
+    assert_int_equal(option_of(fd, SO_SNDBUF), 2 * (l.snd_settable_bytes + 100000));
+    close(fd);
+}
+
+static void off_switches_off(void **state)
+{
+    struct autobuf_plan p = plan_of(SND_REQUEST, RCV_REQUEST, 0);
+    int fd = tcp_socket();
+    struct socket_state before = state_of(fd), after;
+
+    (void)state;
+    p.snd_pacing_bit_per_s = 1000000;
+    setenv("AUTOBUF", "off", 1);
+    assert_int_equal(autobuf_apply(fd, &p), 0);
+    assert_int_equal(bwdelay_apply(fd, 1000000000), 0);
+    after = state_of(fd);
+    assert_true(same_state(&before, &after));
+    setenv("AUTOBUF", "on", 1); /* only "off" is off */
+    assert_int_equal(autobuf_apply(fd, &p), 1);
+    unsetenv("AUTOBUF");
+    assert_int_equal(option_of(fd, SO_SNDBUF), 2 * SND_REQUEST);
+    close(fd);
+}
+
+static void other_descriptors_are_refused(void **state)
+{
+    struct autobuf_plan act = plan_of(SND_REQUEST, 0, 0), rest = plan_of(0, 0, 0);
+    int pipes[2], udp;
+
+    (void)state;
+    assert_int_equal(pipe(pipes), 0);
+    udp = socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0);
+    const struct {
+        const char *name;
+        int fd, error;
+    } rows[] = {
+        {"UDP", udp, -EOPNOTSUPP},
+        {"a pipe", pipes[1], -ENOTSOCK},
+        {"closed", closed_fd(), -EBADF},
+        {"-1", -1, -EBADF},
+    };
+    struct socket_state before = state_of(udp), after;
+
+    for (size_t i = 0; i < COUNT(rows); i++) {
+        CHECK_EQUAL(rows[i].name, autobuf_apply(rows[i].fd, &act), rows[i].error);
+        CHECK_EQUAL(rows[i].name, autobuf_apply(rows[i].fd, &rest), rows[i].error);
+        CHECK_EQUAL(rows[i].name, bwdelay_apply(rows[i].fd, 1000000), rows[i].error);
+    }
+    after = state_of(udp);
+    assert_true(same_state(&before, &after));
+    close(udp);
+    close(pipes[0]);
+    close(pipes[1]);
+}
+
+static void plans_of_other_programs(void **state)
+{
+    struct autobuf_plan p = plan_of(SND_REQUEST, RCV_REQUEST, 0);
+    int fd = tcp_socket();
+    struct socket_state before = state_of(fd), after;
+
+    (void)state;
+    p.size = 0;
+    assert_int_equal(autobuf_apply(fd, &p), -EINVAL);
+    p.size = 3;
+    assert_int_equal(autobuf_apply(fd, &p), -EINVAL);
+    after = state_of(fd);
+    assert_true(same_state(&before, &after));
+    p.size = offsetof(struct autobuf_plan, rcv_request_bytes); /* what is behind is not read */
+    assert_int_equal(autobuf_apply(fd, &p), 1);
+    assert_int_equal(option_of(fd, SO_SNDBUF), 2 * SND_REQUEST);
+    assert_int_equal(option_of(fd, SO_RCVBUF), before.rcv_buf);
+    close(fd);
+}
+
+/* -------------------------------------------------------------------------------- bwdelay_apply */
+
+static void product_must_be_above_zero(void **state)
+{
+    static const int64_t bytes[] = {0, -1, -EACCES, AUTOBUF_E_NOREPLY, INT64_MIN};
+    int fd = tcp_socket();
+    struct socket_state before = state_of(fd), after;
+
+    (void)state;
+    for (size_t i = 0; i < COUNT(bytes); i++) /* an error of bwdelay() handed on unseen is one */
+        assert_int_equal(bwdelay_apply(fd, bytes[i]), -EINVAL);
+    after = state_of(fd);
+    assert_true(same_state(&before, &after));
+    close(fd);
+}
+
+static void small_product_is_left_to_the_kernel(void **state)
+{
+    static const int64_t bytes[] = {1, 1448, 20000};
+    struct connection c = tcp_connection();
+    int fresh = tcp_socket(), fds[] = {fresh, c.listener, c.client, c.accepted};
+
+    (void)state;
+    for (size_t i = 0; i < COUNT(fds) * COUNT(bytes); i++) {
+        int fd = fds[i % COUNT(fds)];
+        struct socket_state before = state_of(fd), after;
+
+        assert_int_equal(bwdelay_apply(fd, bytes[i / COUNT(fds)]), 0);
+        after = state_of(fd);
+        assert_true(same_state(&before, &after));
+        assert_true(after.locks <= 0);
+    }
+    close(fresh);
+    close_connection(&c);
+}
+
+/* The most that a send buffer of this process may be, stored. */
+static uint64_t most_snd_stored(const struct autobuf_limits *l)
+{
+    uint64_t most = l->flags & AUTOBUF_LIMITS_FORCE ? 0x7ffffffe : 2 * l->snd_settable_bytes;
+    uint64_t share = l->tcp_mem_bytes / AB_TCP_MEM_SHARE;
+
+    return share && share < most ? share : most;
+}
+
+enum { AS_EXPECTED, NO_LIMITS, WRONG_RESULT, WRONG_SIZE, WRONG_LOCK, RCV_CHANGED };
+
+/* A product that autotuning cannot hold; what follows from this host's limits. */
+static int apply_a_large_product(const void *arg)
+{
+    struct autobuf_limits l = AUTOBUF_LIMITS_INIT;
+    int fd = *(const int *)arg, result = AS_EXPECTED, applied;
+    struct socket_state before = state_of(fd), after;
+    bool settable;
+
+    if (autobuf_limits_host(&l) != 0 || !(l.flags & AUTOBUF_LIMITS_WINDOW_SCALING))
+        return NO_LIMITS;
+    settable = most_snd_stored(&l) > l.tcp_wmem_max_bytes;
+    applied = bwdelay_apply(fd, (int64_t)l.tcp_wmem_max_bytes);
+    after = state_of(fd);
+    if (applied != settable)
+        result = WRONG_RESULT;
+    else if (!settable && !same_state(&before, &after))
+        result = WRONG_SIZE;
+    else if (settable && ((uint64_t)after.snd_buf <= l.tcp_wmem_max_bytes ||
+                          (uint64_t)after.snd_buf > most_snd_stored(&l)))
+        result = WRONG_SIZE;
+    else if (settable && after.locks >= 0 && !((uint32_t)after.locks & AUTOBUF_LOCK_SND))
+        result = WRONG_LOCK;
+    else if (before.rcv_buf != after.rcv_buf)
+        result = RCV_CHANGED;
+    return result;
+}
+
+/* On connections, where the receive side is out of the question. */
+static void large_product_is_set_where_that_helps(void **state)
+{
+    struct connection c = tcp_connection();
+    int result;
+
+    (void)state;
+    result = apply_a_large_product(&c.client);
+    if (result == NO_LIMITS) {
+        close_connection(&c);
+        SKIP("window scaling is off here");
+    }
+    assert_int_equal(result, AS_EXPECTED);
+    result = without_privileges(apply_a_large_product, &c.accepted);
+    close_connection(&c);
+    assert_in_range(result + 1, 0, 1); /* as expected, or nothing to drop */
+}
+
+static void large_product_before_connect(void **state)
+{
+    struct autobuf_limits l = AUTOBUF_LIMITS_INIT;
+    int fd = tcp_socket(), rcv_buf = option_of(fd, SO_RCVBUF);
+    int64_t product;
+    bool rcv_settable;
+
+    (void)state;
+    assert_int_equal(autobuf_limits_host(&l), 0);
+    if (!(l.flags & AUTOBUF_LIMITS_RCV_AUTOTUNING) || !(l.flags & AUTOBUF_LIMITS_WINDOW_SCALING)) {
+        close(fd);
+        SKIP("autotuning or window scaling is off here");
+    }
+    product = (int64_t)(l.tcp_rmem_max_bytes + l.tcp_wmem_max_bytes); /* beyond both */
+    rcv_settable = 2 * l.rcv_settable_bytes > l.tcp_rmem_max_bytes;
+    assert_int_equal(bwdelay_apply(fd, product),
+                     rcv_settable || most_snd_stored(&l) > l.tcp_wmem_max_bytes);
+    if (rcv_settable)
+        assert_true((uint64_t)option_of(fd, SO_RCVBUF) > l.tcp_rmem_max_bytes);
+    else
+        assert_int_equal(option_of(fd, SO_RCVBUF), rcv_buf);
+    close(fd);
+}
+
+static void absurd_product_does_no_harm(void **state)
+{
+    struct autobuf_limits l = AUTOBUF_LIMITS_INIT;
+    int fd = tcp_socket();
+
+    (void)state;
+    assert_int_equal(autobuf_limits_host(&l), 0);
+    assert_in_range(bwdelay_apply(fd, INT64_MAX), 0, 1);
+    assert_true((uint64_t)option_of(fd, SO_SNDBUF) <= most_snd_stored(&l));
+    assert_true((uint64_t)option_of(fd, SO_RCVBUF) <= 2 * l.rcv_settable_bytes);
+    close(fd);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(requests_are_set),
+        cmocka_unit_test(send_side_of_a_connection_is_set),
+        cmocka_unit_test(leaving_alone_changes_nothing),
+        cmocka_unit_test(pacing_is_set),
+        cmocka_unit_test(unlocking_gives_a_side_back),
+        cmocka_unit_test(one_side_set_the_other_given_back),
+        cmocka_unit_test(no_receive_buffer_for_a_connection),
+        cmocka_unit_test(failure_restores_the_socket),
+        cmocka_unit_test(forcing_exceeds_the_limit),
+        cmocka_unit_test(off_switches_off),
+        cmocka_unit_test(other_descriptors_are_refused),
+        cmocka_unit_test(plans_of_other_programs),
+        cmocka_unit_test(product_must_be_above_zero),
+        cmocka_unit_test(small_product_is_left_to_the_kernel),
+        cmocka_unit_test(large_product_is_set_where_that_helps),
+        cmocka_unit_test(large_product_before_connect),
+        cmocka_unit_test(absurd_product_does_no_harm),
+    };
+
+    return cmocka_run_group_tests_name("apply", tests, NULL, NULL);
+}

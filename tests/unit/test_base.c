@@ -1,0 +1,245 @@
+/* SPDX-License-Identifier: MIT */
+#include "unit.h"
+
+#include <errno.h>
+#include <limits.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/base.h"
+
+/* What this side knows; the other side's may end earlier or later. */
+struct known {
+    uint32_t size;
+    uint32_t a;
+    uint64_t b;
+};
+
+#define FILL 0xa5
+#define ROOM_BYTES 64
+
+static const struct size_row {
+    const char *name;
+    uint32_t size;
+    bool ok;
+} size_rows[] = {
+    {"no size at all", 0, false},
+    {"one byte short of the size itself", 3, false},
+    {"only the size", 4, true},
+    {"cut inside a field", 6, true},
+    {"older: first field only", 8, true},
+    {"cut inside the last field", 15, true},
+    {"the same", sizeof(struct known), true},
+    {"newer: a field more", sizeof(struct known) + 8, true},
+    {"newer: much more", ROOM_BYTES, true},
+};
+
+static void struct_out_writes_what_both_know(void **state)
+{
+    const struct known ours = {sizeof ours, 0x11111111, 0x2222222222222222};
+
+    (void)state;
+    for (size_t i = 0; i < COUNT(size_rows); i++) {
+        const struct size_row *row = &size_rows[i];
+        unsigned char theirs[ROOM_BYTES], expected[ROOM_BYTES];
+        size_t both = row->size < sizeof ours ? row->size : sizeof ours;
+
+        memset(theirs, FILL, sizeof theirs);
+        memcpy(theirs, &row->size, sizeof row->size);
+        memcpy(expected, theirs, sizeof expected);
+        if (row->ok && both > sizeof row->size)
+            memcpy(expected + sizeof row->size, (const char *)&ours + sizeof row->size,
+                   both - sizeof row->size);
+        CHECK_EQUAL(row->name, ab_struct_out(theirs, &ours, sizeof ours), row->ok);
+        CHECK(row->name, memcmp(theirs, expected, sizeof expected) == 0);
+    }
+}
+
+static void struct_in_reads_what_both_know(void **state)
+{
+    (void)state;
+    for (size_t i = 0; i < COUNT(size_rows); i++) {
+        const struct size_row *row = &size_rows[i];
+        unsigned char theirs[ROOM_BYTES], before[ROOM_BYTES];
+        struct known ours, expected = {sizeof ours, 0, 0};
+        size_t both = row->size < sizeof ours ? row->size : sizeof ours;
+
+        memset(theirs, FILL, sizeof theirs);
+        memcpy(theirs, &row->size, sizeof row->size);
+        memcpy(before, theirs, sizeof before);
+        memset(&ours, 0x77, sizeof ours);
+        if (row->ok && both > sizeof row->size)
+            memset((char *)&expected + sizeof row->size, FILL, both - sizeof row->size);
+        CHECK_EQUAL(row->name, ab_struct_in(&ours, sizeof ours, theirs), row->ok);
+        CHECK(row->name, memcmp(theirs, before, sizeof before) == 0);
+        if (row->ok)
+            CHECK(row->name, memcmp(&ours, &expected, sizeof ours) == 0);
+    }
+}
+
+static void mul_div_does_not_overflow(void **state)
+{
+    static const struct {
+        const char *name;
+        uint64_t a, b, c, result;
+    } rows[] = {
+        {"zero", 0, UINT64_MAX, 1, 0},
+        {"rounds down", 7, 1, 2, 3},
+        {"below one", 1, 1, UINT64_MAX, 0},
+        {"product fits", 100, 10, 8, 125},
+        {"product of 65 bits", UINT64_MAX, 2, 4, UINT64_MAX / 2},
+        {"product of 128 bits", UINT64_MAX, UINT64_MAX, UINT64_MAX, UINT64_MAX},
+        {"result just fits", UINT64_MAX, 3, 3, UINT64_MAX},
+        {"result of 2^64", 1ULL << 63, 2, 1, UINT64_MAX},
+        {"result of 2^64 - 2", (1ULL << 63) - 1, 2, 1, UINT64_MAX - 1},
+        {"result does not fit", UINT64_MAX, UINT64_MAX, 1, UINT64_MAX},
+        {"10 Gbit/s for 1000 s", 10000000000ULL, 1000000000000ULL, 8000000000ULL, 1250000000000ULL},
+    };
+
+    (void)state;
+    for (size_t i = 0; i < COUNT(rows); i++) {
+        CHECK_EQUAL(rows[i].name, ab_mul_div(rows[i].a, rows[i].b, rows[i].c), rows[i].result);
+        CHECK_EQUAL(rows[i].name, ab_mul_div(rows[i].b, rows[i].a, rows[i].c), rows[i].result);
+    }
+}
+
+static void min_and_max(void **state)
+{
+    (void)state;
+    assert_true(ab_min(1, 2) == 1 && ab_min(2, 1) == 1 && ab_min(3, 3) == 3);
+    assert_true(ab_max(1, 2) == 2 && ab_max(2, 1) == 2 && ab_max(3, 3) == 3);
+    assert_true(ab_min(UINT64_MAX, 0) == 0 && ab_max(UINT64_MAX, 0) == UINT64_MAX);
+}
+
+struct heard {
+    unsigned lines;
+    char last[1024];
+};
+
+static void hear(void *user, const char *line)
+{
+    struct heard *heard = user;
+
+    heard->lines++;
+    snprintf(heard->last, sizeof heard->last, "%s", line);
+}
+
+static void log_hands_lines_to_the_callback(void **state)
+{
+    struct heard heard = {0, ""};
+    const struct ab_log none = {NULL, &heard}, log = {hear, &heard};
+    char text[600];
+
+    (void)state;
+    ab_log(&none, "%d", 1);
+    assert_int_equal(heard.lines, 0);
+    ab_log(&log, "%s: %d bytes", "plan", 42);
+    assert_int_equal(heard.lines, 1);
+    assert_string_equal(heard.last, "plan: 42 bytes");
+    memset(text, 'x', sizeof text - 1);
+    text[sizeof text - 1] = '\0';
+    ab_log(&log, "%s", text); /* longer than any line: cut, not overrun */
+    assert_int_equal(heard.lines, 2);
+    assert_true(strlen(heard.last) >= 80 && strlen(heard.last) < sizeof text - 1);
+    assert_int_equal(strspn(heard.last, "x"), strlen(heard.last));
+}
+
+static void only_off_switches_off(void **state)
+{
+    static const struct {
+        const char *value; /* NULL: not in the environment */
+        bool off;
+    } rows[] = {
+        {NULL, false}, {"off", true},  {"", false},     {"OFF", false}, {"of", false},
+        {"off ", false}, {" off", false}, {"on", false}, {"0", false},
+    };
+
+    (void)state;
+    for (size_t i = 0; i < COUNT(rows); i++) {
+        if (rows[i].value)
+            setenv("AUTOBUF", rows[i].value, 1);
+        else
+            unsetenv("AUTOBUF");
+        CHECK_EQUAL(rows[i].value ? rows[i].value : "unset", ab_is_off(), rows[i].off);
+    }
+    unsetenv("AUTOBUF");
+}
+
+static void own_errors_have_texts_of_their_own(void **state)
+{
+    static const int own[] = {AUTOBUF_E_NOREPLY, AUTOBUF_E_FEW, AUTOBUF_E_RESOLVE,
+                              AUTOBUF_E_FORKED, AUTOBUF_E_OFF};
+    const char *unknown = autobuf_strerror(-5000);
+
+    (void)state;
+    for (size_t i = 0; i < COUNT(own); i++) {
+        const char *text = autobuf_strerror(own[i]);
+
+        CHECK(text, own[i] < -4095); /* no errno is there */
+        CHECK(text, text[0] != '\0');
+        CHECK(text, strcmp(text, unknown) != 0);
+        CHECK(text, strcmp(text, autobuf_strerror(0)) != 0);
+        for (size_t k = 0; k < i; k++) {
+            CHECK(text, own[i] != own[k]);
+            CHECK(text, strcmp(text, autobuf_strerror(own[k])) != 0);
+        }
+    }
+}
+
+static void every_errno_has_a_text(void **state)
+{
+    const char *unknown = autobuf_strerror(-5000), *access = autobuf_strerror(-EACCES);
+
+    (void)state;
+    assert_non_null(strstr(access, "ping_group_range"));
+    assert_non_null(strstr(access, "setcap"));
+    for (int error = 1; error <= 4095; error++) {
+        const char *text = autobuf_strerror(-error), *known = strerrordesc_np(error);
+
+        assert_non_null(text);
+        if (error != EACCES)
+            assert_string_equal(text, known ? known : unknown);
+    }
+}
+
+static void any_value_has_a_text(void **state)
+{
+    static const int values[] = {-5000, -4095, INT_MIN, INT_MIN + 1, AUTOBUF_E_OFF - 1};
+
+    (void)state;
+    for (size_t i = 0; i < COUNT(values); i++)
+        assert_string_equal(autobuf_strerror(values[i]), autobuf_strerror(-5000));
+    assert_true(autobuf_strerror(-5000)[0] != '\0');
+    assert_string_equal(autobuf_strerror(1), autobuf_strerror(0)); /* both are success */
+    assert_string_equal(autobuf_strerror(INT_MAX), autobuf_strerror(0));
+    assert_string_not_equal(autobuf_strerror(0), autobuf_strerror(-5000));
+}
+
+static void version_is_the_header_s(void **state)
+{
+    char expected[64];
+
+    (void)state;
+    snprintf(expected, sizeof expected, "%d.%d.%d", AUTOBUF_VERSION_MAJOR, AUTOBUF_VERSION_MINOR,
+             AUTOBUF_VERSION_PATCH);
+    assert_string_equal(autobuf_version(), expected);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(struct_out_writes_what_both_know),
+        cmocka_unit_test(struct_in_reads_what_both_know),
+        cmocka_unit_test(mul_div_does_not_overflow),
+        cmocka_unit_test(min_and_max),
+        cmocka_unit_test(log_hands_lines_to_the_callback),
+        cmocka_unit_test(only_off_switches_off),
+        cmocka_unit_test(own_errors_have_texts_of_their_own),
+        cmocka_unit_test(every_errno_has_a_text),
+        cmocka_unit_test(any_value_has_a_text),
+        cmocka_unit_test(version_is_the_header_s),
+    };
+
+    return cmocka_run_group_tests_name("base", tests, NULL, NULL);
+}

@@ -1,0 +1,3 @@
+// SPDX-License-Identifier: MIT
+// The same as C++11: the headers' linkage, initialisers and types.
+#include "test_header.c"

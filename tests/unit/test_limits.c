@@ -1,0 +1,402 @@
+/* SPDX-License-Identifier: MIT */
+#include "unit.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <inttypes.h>
+#include <netinet/in.h>
+#include <netinet/tcp.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include <autobuf/autobuf.h>
+
+#include "sockets.h"
+
+#define MOST_SETTABLE 0x3fffffffULL /* the kernel doubles into an int */
+
+/* Read with stdio, so that nothing is shared with what is tested. Returns how many there were. */
+static int read_sysctl(const char *name, uint64_t numbers[3])
+{
+    char path[128];
+    int found;
+    FILE *file;
+
+    snprintf(path, sizeof path, "/proc/sys/net/%s", name);
+    file = fopen(path, "r");
+    if (!file)
+        return 0;
+    found = fscanf(file, "%" SCNu64 " %" SCNu64 " %" SCNu64, &numbers[0], &numbers[1], &numbers[2]);
+    fclose(file);
+    return found > 0 ? found : 0;
+}
+
+static struct autobuf_limits this_host(void)
+{
+    struct autobuf_limits l = AUTOBUF_LIMITS_INIT;
+
+    assert_int_equal(autobuf_limits_host(&l), 0);
+    assert_int_equal(l.size, sizeof l);
+    return l;
+}
+
+static void settable_agrees_with_proc(void **state)
+{
+    struct autobuf_limits l = this_host();
+    uint64_t v[3];
+
+    (void)state;
+    if (read_sysctl("core/wmem_max", v) != 1)
+        SKIP("net.core.wmem_max is not visible in this namespace");
+    assert_int_equal(l.snd_settable_bytes, v[0] < MOST_SETTABLE ? v[0] : MOST_SETTABLE);
+    assert_int_equal(read_sysctl("core/rmem_max", v), 1);
+    assert_int_equal(l.rcv_settable_bytes, v[0] < MOST_SETTABLE ? v[0] : MOST_SETTABLE);
+}
+
+static void autotuning_agrees_with_proc(void **state)
+{
+    struct autobuf_limits l = this_host();
+    uint64_t v[3];
+
+    (void)state;
+    if (read_sysctl("ipv4/tcp_wmem", v) != 3)
+        SKIP("net.ipv4.tcp_wmem is not readable");
+    assert_int_equal(l.tcp_wmem_min_bytes, v[0]);
+    assert_int_equal(l.tcp_wmem_default_bytes, v[1]);
+    assert_int_equal(l.tcp_wmem_max_bytes, v[2]);
+    assert_int_equal(read_sysctl("ipv4/tcp_rmem", v), 3);
+    assert_int_equal(l.tcp_rmem_min_bytes, v[0]);
+    assert_int_equal(l.tcp_rmem_default_bytes, v[1]);
+    assert_int_equal(l.tcp_rmem_max_bytes, v[2]);
+}
+
+static void memory_agrees_with_proc(void **state)
+{
+    struct autobuf_limits l = this_host();
+    uint64_t v[3];
+
+    (void)state;
+    if (read_sysctl("ipv4/tcp_mem", v) != 3)
+        SKIP("net.ipv4.tcp_mem is not readable");
+    assert_int_equal(l.tcp_mem_bytes, v[1] * (uint64_t)sysconf(_SC_PAGESIZE));
+}
+
+static void flags_agree_with_proc(void **state)
+{
+    static const struct {
+        const char *sysctl;
+        uint32_t flag;
+    } rows[] = {
+        {"ipv4/tcp_moderate_rcvbuf", AUTOBUF_LIMITS_RCV_AUTOTUNING},
+        {"ipv4/tcp_window_scaling", AUTOBUF_LIMITS_WINDOW_SCALING},
+    };
+    struct autobuf_limits l = this_host();
+
+    (void)state;
+    for (size_t i = 0; i < COUNT(rows); i++) {
+        uint64_t v[3];
+
+        if (read_sysctl(rows[i].sysctl, v) != 1)
+            SKIP("the sysctl is not readable");
+        CHECK_EQUAL(rows[i].sysctl, (l.flags & rows[i].flag) != 0, v[0] != 0);
+    }
+}
+
+/* The most that a socket takes, tried on one: what is told must be it, to the byte. */
+static void settable_is_what_a_socket_takes(void **state)
+{
+    struct autobuf_limits l = this_host();
+    int fd = tcp_socket();
+
+    (void)state;
+    set_option(fd, SO_SNDBUF, (int)l.snd_settable_bytes);
+    set_option(fd, SO_RCVBUF, (int)l.rcv_settable_bytes);
+    assert_int_equal(option_of(fd, SO_SNDBUF), 2 * l.snd_settable_bytes);
+    assert_int_equal(option_of(fd, SO_RCVBUF), 2 * l.rcv_settable_bytes);
+    set_option(fd, SO_SNDBUF, (int)MOST_SETTABLE);
+    set_option(fd, SO_RCVBUF, (int)MOST_SETTABLE);
+    assert_int_equal(option_of(fd, SO_SNDBUF), 2 * l.snd_settable_bytes);
+    assert_int_equal(option_of(fd, SO_RCVBUF), 2 * l.rcv_settable_bytes);
+    close(fd);
+}
+
+static bool may_force(void)
+{
+    int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0), size = 65536;
+    bool may = setsockopt(fd, SOL_SOCKET, SO_SNDBUFFORCE, &size, sizeof size) == 0;
+
+    close(fd);
+    return may;
+}
+
+static int force_flag_of_nobody(const void *arg)
+{
+    struct autobuf_limits l = AUTOBUF_LIMITS_INIT;
+
+    (void)arg;
+    if (may_force())
+        return 2; /* still privileged */
+    if (autobuf_limits_host(&l) != 0)
+        return 3;
+    return (l.flags & AUTOBUF_LIMITS_FORCE) != 0;
+}
+
+static void force_is_told_to_those_who_may(void **state)
+{
+    struct autobuf_limits l = this_host();
+    int child;
+
+    (void)state;
+    assert_int_equal((l.flags & AUTOBUF_LIMITS_FORCE) != 0, may_force());
+    child = without_privileges(force_flag_of_nobody, NULL);
+    if (child < 0 || child == 2)
+        SKIP("CAP_NET_ADMIN cannot be dropped here");
+    assert_int_equal(child, 0);
+}
+
+static void limits_of_other_programs(void **state)
+{
+    struct autobuf_limits whole = this_host(), cut;
+    static const uint32_t bad[] = {0, 3};
+
+    (void)state;
+    for (size_t i = 0; i < COUNT(bad); i++) {
+        struct autobuf_limits before;
+
+        memset(&cut, 0x77, sizeof cut);
+        cut.size = bad[i];
+        before = cut;
+        assert_int_equal(autobuf_limits_host(&cut), -EINVAL);
+        assert_memory_equal(&cut, &before, sizeof cut);
+    }
+    memset(&cut, 0x77, sizeof cut);
+    cut.size = offsetof(struct autobuf_limits, rcv_settable_bytes);
+    assert_int_equal(autobuf_limits_host(&cut), 0);
+    assert_int_equal(cut.size, offsetof(struct autobuf_limits, rcv_settable_bytes));
+    assert_true(cut.snd_settable_bytes == whole.snd_settable_bytes);
+    assert_true(cut.rcv_settable_bytes == 0x7777777777777777ULL);
+    assert_true(cut.tcp_mem_bytes == 0x7777777777777777ULL);
+}
+
+static unsigned count_fds(void)
+{
+    unsigned open_fds = 0;
+
+    for (int fd = 0; fd < 256; fd++)
+        open_fds += fcntl(fd, F_GETFD) >= 0;
+    return open_fds;
+}
+
+static void scratch_socket_is_closed(void **state)
+{
+    unsigned before = count_fds();
+
+    (void)state;
+    for (int i = 0; i < 10; i++)
+        this_host();
+    assert_int_equal(count_fds(), before);
+}
+
+/* ------------------------------------------------------------------------ autobuf_limits_socket */
+
+static struct autobuf_socket socket_state(int fd)
+{
+    struct autobuf_socket s = AUTOBUF_SOCKET_INIT;
+
+    assert_int_equal(autobuf_limits_socket(fd, &s), 0);
+    assert_int_equal(s.size, sizeof s);
+    assert_int_equal(s.snd_buf_bytes, option_of(fd, SO_SNDBUF));
+    assert_int_equal(s.rcv_buf_bytes, option_of(fd, SO_RCVBUF));
+    return s;
+}
+
+static void stages(void **state)
+{
+    struct connection c = tcp_connection();
+    int fresh = tcp_socket();
+    const struct {
+        const char *name;
+        int fd;
+        uint32_t stage;
+    } rows[] = {
+        {"new", fresh, AUTOBUF_STAGE_NEW},
+        {"listening", c.listener, AUTOBUF_STAGE_LISTENING},
+        {"connected", c.client, AUTOBUF_STAGE_CONNECTED},
+        {"accepted", c.accepted, AUTOBUF_STAGE_CONNECTED},
+    };
+
+    (void)state;
+    for (size_t i = 0; i < COUNT(rows); i++) {
+        struct autobuf_socket s = socket_state(rows[i].fd);
+
+        CHECK_EQUAL(rows[i].name, s.stage, rows[i].stage);
+        CHECK_EQUAL(rows[i].name, s.locks, 0);
+        CHECK_EQUAL(rows[i].name, s.mss_bytes != 0, rows[i].stage == AUTOBUF_STAGE_CONNECTED);
+    }
+    shutdown(c.client, SHUT_WR); /* a half that is closed still has its window scale */
+    assert_int_equal(socket_state(c.client).stage, AUTOBUF_STAGE_CONNECTED);
+    assert_int_equal(socket_state(c.accepted).stage, AUTOBUF_STAGE_CONNECTED);
+    close(fresh);
+    close_connection(&c);
+}
+
+static void bound_is_still_new(void **state)
+{
+    struct sockaddr_in any = {.sin_family = AF_INET, .sin_addr = {htonl(INADDR_LOOPBACK)}};
+    int fd = tcp_socket();
+
+    (void)state;
+    assert_int_equal(bind(fd, (struct sockaddr *)&any, sizeof any), 0);
+    assert_int_equal(socket_state(fd).stage, AUTOBUF_STAGE_NEW);
+    close(fd);
+}
+
+static int tcp_state(int fd)
+{
+    struct tcp_info info = {0};
+    socklen_t len = sizeof info;
+
+    return getsockopt(fd, IPPROTO_TCP, TCP_INFO, &info, &len) < 0 ? -1 : info.tcpi_state;
+}
+
+/* A listener whose queue is full answers no SYN: the scale is out, the answer is not back. */
+static void syn_sent_counts_as_connected(void **state)
+{
+    int listener = tcp_listener(), waiting[8], syn_sent = 0;
+    struct sockaddr_in to;
+    socklen_t len = sizeof to;
+
+    (void)state;
+    assert_int_equal(getsockname(listener, (struct sockaddr *)&to, &len), 0);
+    for (size_t i = 0; i < COUNT(waiting); i++) {
+        waiting[i] = tcp_socket();
+        assert_int_equal(fcntl(waiting[i], F_SETFL, O_NONBLOCK), 0);
+        if (connect(waiting[i], (struct sockaddr *)&to, len) < 0)
+            assert_int_equal(errno, EINPROGRESS);
+        syn_sent += tcp_state(waiting[i]) == TCP_SYN_SENT;
+        assert_int_equal(socket_state(waiting[i]).stage, AUTOBUF_STAGE_CONNECTED);
+    }
+    for (size_t i = 0; i < COUNT(waiting); i++)
+        close(waiting[i]);
+    close(listener);
+    if (!syn_sent)
+        SKIP("this kernel queues more connections than it is asked for");
+}
+
+static void ipv6_sockets_are_read(void **state)
+{
+    int fd = socket(AF_INET6, SOCK_STREAM | SOCK_CLOEXEC, 0);
+
+    (void)state;
+    if (fd < 0)
+        SKIP("no IPv6 here");
+    assert_int_equal(socket_state(fd).stage, AUTOBUF_STAGE_NEW);
+    close(fd);
+}
+
+static void locks_are_seen(void **state)
+{
+    static const struct {
+        const char *name;
+        int snd, rcv;
+        uint32_t locks;
+    } rows[] = {
+        {"none", 0, 0, 0},
+        {"send", 1, 0, AUTOBUF_LOCK_SND},
+        {"receive", 0, 1, AUTOBUF_LOCK_RCV},
+        {"both", 1, 1, AUTOBUF_LOCK_SND | AUTOBUF_LOCK_RCV},
+    };
+
+    (void)state;
+    for (size_t i = 0; i < COUNT(rows); i++) {
+        int fd = tcp_socket();
+
+        if (option_of(fd, SO_BUF_LOCK) < 0) {
+            close(fd);
+            SKIP("no SO_BUF_LOCK before Linux 5.15");
+        }
+        if (rows[i].snd)
+            set_option(fd, SO_SNDBUF, 50000);
+        if (rows[i].rcv)
+            set_option(fd, SO_RCVBUF, 60000);
+        CHECK_EQUAL(rows[i].name, socket_state(fd).locks, rows[i].locks);
+        CHECK(rows[i].name, !rows[i].snd || socket_state(fd).snd_buf_bytes == 100000);
+        CHECK(rows[i].name, !rows[i].rcv || socket_state(fd).rcv_buf_bytes == 120000);
+        close(fd);
+    }
+}
+
+static void other_descriptors_are_refused(void **state)
+{
+    int pipes[2], udp, local;
+
+    (void)state;
+    assert_int_equal(pipe(pipes), 0);
+    udp = socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0);
+    local = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    const struct {
+        const char *name;
+        int fd, error;
+    } rows[] = {
+        {"UDP", udp, -EOPNOTSUPP},       {"a local stream", local, -EOPNOTSUPP},
+        {"a pipe", pipes[0], -ENOTSOCK}, {"closed", closed_fd(), -EBADF},
+        {"-1", -1, -EBADF},
+    };
+
+    for (size_t i = 0; i < COUNT(rows); i++) {
+        struct autobuf_socket s, before;
+
+        memset(&s, 0x77, sizeof s);
+        s.size = sizeof s;
+        before = s;
+        CHECK_EQUAL(rows[i].name, autobuf_limits_socket(rows[i].fd, &s), rows[i].error);
+        CHECK(rows[i].name, memcmp(&s, &before, sizeof s) == 0);
+    }
+    close(pipes[0]);
+    close(pipes[1]);
+    close(udp);
+    close(local);
+}
+
+static void sockets_of_other_programs(void **state)
+{
+    struct autobuf_socket s;
+    int fd = tcp_socket();
+
+    (void)state;
+    memset(&s, 0x77, sizeof s);
+    s.size = 0;
+    assert_int_equal(autobuf_limits_socket(fd, &s), -EINVAL);
+    s.size = 3;
+    assert_int_equal(autobuf_limits_socket(fd, &s), -EINVAL);
+    s.size = offsetof(struct autobuf_socket, rcv_buf_bytes);
+    assert_int_equal(autobuf_limits_socket(fd, &s), 0);
+    assert_int_equal(s.snd_buf_bytes, option_of(fd, SO_SNDBUF));
+    assert_true(s.rcv_buf_bytes == 0x7777777777777777ULL);
+    close(fd);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(settable_agrees_with_proc),
+        cmocka_unit_test(autotuning_agrees_with_proc),
+        cmocka_unit_test(memory_agrees_with_proc),
+        cmocka_unit_test(flags_agree_with_proc),
+        cmocka_unit_test(settable_is_what_a_socket_takes),
+        cmocka_unit_test(force_is_told_to_those_who_may),
+        cmocka_unit_test(limits_of_other_programs),
+        cmocka_unit_test(scratch_socket_is_closed),
+        cmocka_unit_test(stages),
+        cmocka_unit_test(bound_is_still_new),
+        cmocka_unit_test(syn_sent_counts_as_connected),
+        cmocka_unit_test(ipv6_sockets_are_read),
+        cmocka_unit_test(locks_are_seen),
+        cmocka_unit_test(other_descriptors_are_refused),
+        cmocka_unit_test(sockets_of_other_programs),
+    };
+
+    return cmocka_run_group_tests_name("limits", tests, NULL, NULL);
+}

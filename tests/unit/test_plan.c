@@ -1,0 +1,855 @@
+/* SPDX-License-Identifier: MIT */
+#include "unit.h"
+
+#include <errno.h>
+#include <string.h>
+
+#include "plan/plan.h"
+
+#include "hosts.h"
+
+#define MS AB_NS_PER_MS
+#define MBIT 1000000ULL
+
+enum { UNKNOWN, KERNEL, SET, CAPPED, LARGER, LATE }; /* AUTOBUF_REASON_*, short for the tables */
+enum { NEW, LISTENING, CONNECTED };
+
+#define NO_SYSCTL AUTOBUF_SYSCTL_NONE
+#define WMEM_MAX AUTOBUF_SYSCTL_WMEM_MAX
+#define TCP_RMEM AUTOBUF_SYSCTL_TCP_RMEM
+#define SCALING AUTOBUF_SYSCTL_WINDOW_SCALING
+#define ANY_SYSCTL UINT32_MAX /* in the tables: of no interest */
+#define FORCED AUTOBUF_PLAN_SND_FORCE
+#define SND_UNLOCK AUTOBUF_PLAN_SND_UNLOCK
+#define RCV_UNLOCK AUTOBUF_PLAN_RCV_UNLOCK
+#define LOCK_SND AUTOBUF_LOCK_SND
+#define LOCK_RCV AUTOBUF_LOCK_RCV
+
+/* The side of a plan that a row expects. A request has a range: more than needed is a choice. */
+struct expected {
+    uint32_t reason;
+    uint32_t sysctl;
+    uint64_t request_least, request_most;
+};
+
+struct plan_row {
+    const char *name;
+    const struct autobuf_limits *host;
+    uint64_t rate_bit_per_s, rtt_ns;
+    uint32_t stage, locks;
+    uint64_t snd_buf_bytes, rcv_buf_bytes; /* 0: a new socket's */
+    uint64_t expected_bytes;
+    uint32_t add_flags, drop_flags; /* of the host */
+    uint64_t tcp_mem_bytes;
+    struct expected snd, rcv;
+    uint32_t flags; /* of the plan */
+};
+
+/* What was measured with real kernels: each row is a trial and its outcome. */
+static const struct plan_row measured_rows[] = {
+    {.name = "500 Mbit/s x 50 ms: receive autotuning reaches it (481)",
+     .host = &host_6_18, .rate_bit_per_s = 500 * MBIT, .rtt_ns = 50 * MS,
+     .snd = {SET, NO_SYSCTL, 2262500, 4194304}, .rcv = {KERNEL, NO_SYSCTL, 0, 0}},
+    {.name = "500 x 50, accepted: no receive buffer is set any more (12 when tried)",
+     .host = &host_6_18, .rate_bit_per_s = 500 * MBIT, .rtt_ns = 50 * MS, .stage = CONNECTED,
+     .snd = {SET, NO_SYSCTL, 2262500, 4194304}, .rcv = {KERNEL, NO_SYSCTL, 0, 0}},
+    {.name = "500 x 50, SO_RCVBUF 256K before listen (52): given back to autotuning",
+     .host = &host_6_18, .rate_bit_per_s = 500 * MBIT, .rtt_ns = 50 * MS, .locks = LOCK_RCV,
+     .rcv_buf_bytes = 524288, .snd = {SET, NO_SYSCTL, 2262500, 4194304},
+     .rcv = {KERNEL, NO_SYSCTL, 0, 0}, .flags = RCV_UNLOCK},
+    {.name = "500 x 50, SO_RCVBUF 1M on the listener (172): unlocking it helps later connections",
+     .host = &host_6_18, .rate_bit_per_s = 500 * MBIT, .rtt_ns = 50 * MS, .stage = LISTENING,
+     .locks = LOCK_RCV, .rcv_buf_bytes = 2097152, .snd = {SET, NO_SYSCTL, 2262500, 4194304},
+     .rcv = {KERNEL, NO_SYSCTL, 0, 0}, .flags = RCV_UNLOCK},
+    {.name = "500 x 50, SO_RCVBUF 256K and accepted: unlocking does not reopen it",
+     .host = &host_6_18, .rate_bit_per_s = 500 * MBIT, .rtt_ns = 50 * MS, .stage = CONNECTED,
+     .locks = LOCK_RCV, .rcv_buf_bytes = 524288, .snd = {SET, NO_SYSCTL, 2262500, 4194304},
+     .rcv = {LATE, NO_SYSCTL, 0, 0}},
+    {.name = "500 x 50, SO_RCVBUF 4M before listen (481): reaches it already",
+     .host = &host_6_18, .rate_bit_per_s = 500 * MBIT, .rtt_ns = 50 * MS, .stage = LISTENING,
+     .locks = LOCK_RCV, .rcv_buf_bytes = 8388608, .snd = {SET, NO_SYSCTL, 2262500, 4194304},
+     .rcv = {LARGER, NO_SYSCTL, 0, 0}},
+    {.name = "800 Mbit/s x 100 ms: SO_SNDBUF 4M beats autotuning (630, 310), and is not enough",
+     .host = &host_6_18, .rate_bit_per_s = 800 * MBIT, .rtt_ns = 100 * MS,
+     .snd = {CAPPED, WMEM_MAX, 4194304, 4194304}, .rcv = {KERNEL, NO_SYSCTL, 0, 0}},
+    {.name = "800 x 100, connected: SO_SNDBUF 4M helps after connect, too",
+     .host = &host_6_18, .rate_bit_per_s = 800 * MBIT, .rtt_ns = 100 * MS, .stage = CONNECTED,
+     .snd = {CAPPED, WMEM_MAX, 4194304, 4194304}, .rcv = {KERNEL, NO_SYSCTL, 0, 0}},
+    {.name = "800 x 100, tcp_wmem 16M: autotuning 772, set 593",
+     .host = &host_wmem_16, .rate_bit_per_s = 800 * MBIT, .rtt_ns = 100 * MS,
+     .snd = {KERNEL, NO_SYSCTL, 0, 0}, .rcv = {KERNEL, NO_SYSCTL, 0, 0}},
+    {.name = "1.5 Gbit/s x 100 ms, tcp_wmem 16M: autotuning is short, setting would be shorter",
+     .host = &host_wmem_16, .rate_bit_per_s = 1500 * MBIT, .rtt_ns = 100 * MS,
+     .snd = {CAPPED, WMEM_MAX, 0, 0}, .rcv = {CAPPED, TCP_RMEM, 0, 0}},
+    {.name = "800 x 100, SO_SNDBUF 4M set where tcp_wmem is 16M: given back",
+     .host = &host_wmem_16, .rate_bit_per_s = 800 * MBIT, .rtt_ns = 100 * MS, .locks = LOCK_SND,
+     .snd_buf_bytes = 8388608, .snd = {KERNEL, NO_SYSCTL, 0, 0},
+     .rcv = {KERNEL, NO_SYSCTL, 0, 0}, .flags = SND_UNLOCK},
+    {.name = "800 x 100, forced: SO_SNDBUFFORCE reaches it (772), no more than twice the need",
+     .host = &host_6_18, .rate_bit_per_s = 800 * MBIT, .rtt_ns = 100 * MS,
+     .add_flags = AUTOBUF_LIMITS_FORCE, .snd = {SET, NO_SYSCTL, 7240000, 14480100},
+     .rcv = {KERNEL, NO_SYSCTL, 0, 0}, .flags = FORCED},
+    {.name = "500 x 50, may force, need not",
+     .host = &host_6_18, .rate_bit_per_s = 400 * MBIT, .rtt_ns = 50 * MS,
+     .add_flags = AUTOBUF_LIMITS_FORCE, .snd = {KERNEL, NO_SYSCTL, 0, 0},
+     .rcv = {KERNEL, NO_SYSCTL, 0, 0}},
+};
+
+/* Older limits, where setting is nearly always a loss, and tuned hosts. */
+static const struct plan_row host_rows[] = {
+    {.name = "older: a path that autotuning fills",
+     .host = &host_older, .rate_bit_per_s = 100 * MBIT, .rtt_ns = 20 * MS,
+     .snd = {KERNEL, NO_SYSCTL, 0, 0}, .rcv = {KERNEL, NO_SYSCTL, 0, 0}},
+    {.name = "older: beyond autotuning on both sides, and nothing to set",
+     .host = &host_older, .rate_bit_per_s = 800 * MBIT, .rtt_ns = 100 * MS,
+     .snd = {CAPPED, WMEM_MAX, 0, 0}, .rcv = {CAPPED, TCP_RMEM, 0, 0}},
+    {.name = "older: beyond autotuning, connected",
+     .host = &host_older, .rate_bit_per_s = 800 * MBIT, .rtt_ns = 100 * MS, .stage = CONNECTED,
+     .snd = {CAPPED, WMEM_MAX, 0, 0}, .rcv = {LATE, NO_SYSCTL, 0, 0}},
+    {.name = "older: a naive program's 208 KB on both sides given back",
+     .host = &host_older, .rate_bit_per_s = 100 * MBIT, .rtt_ns = 100 * MS,
+     .locks = LOCK_SND | LOCK_RCV, .snd_buf_bytes = 425984, .rcv_buf_bytes = 425984,
+     .snd = {KERNEL, NO_SYSCTL, 0, 0}, .rcv = {KERNEL, NO_SYSCTL, 0, 0},
+     .flags = SND_UNLOCK | RCV_UNLOCK},
+    {.name = "older: given back though even autotuning is short of it",
+     .host = &host_older, .rate_bit_per_s = 800 * MBIT, .rtt_ns = 100 * MS,
+     .locks = LOCK_SND | LOCK_RCV, .snd_buf_bytes = 425984, .rcv_buf_bytes = 425984,
+     .snd = {CAPPED, WMEM_MAX, 0, 0}, .rcv = {CAPPED, TCP_RMEM, 0, 0},
+     .flags = SND_UNLOCK | RCV_UNLOCK},
+    {.name = "older: forced",
+     .host = &host_older, .rate_bit_per_s = 800 * MBIT, .rtt_ns = 100 * MS,
+     .add_flags = AUTOBUF_LIMITS_FORCE, .snd = {SET, NO_SYSCTL, 7240000, 14480100},
+     .rcv = {CAPPED, TCP_RMEM, 0, 0}, .flags = FORCED},
+    {.name = "6.16: receive autotuning grown, [rw]mem_max not yet",
+     .host = &host_6_16, .rate_bit_per_s = 800 * MBIT, .rtt_ns = 100 * MS,
+     .snd = {CAPPED, WMEM_MAX, 0, 0}, .rcv = {KERNEL, NO_SYSCTL, 0, 0}},
+    {.name = "ESnet 32: autotuning reaches 1 Gbit/s x 100 ms",
+     .host = &host_esnet_32, .rate_bit_per_s = 1000 * MBIT, .rtt_ns = 100 * MS,
+     .snd = {KERNEL, NO_SYSCTL, 0, 0}, .rcv = {KERNEL, NO_SYSCTL, 0, 0}},
+    {.name = "ESnet 32: 2 Gbit/s x 100 ms, both sides set before connect",
+     .host = &host_esnet_32, .rate_bit_per_s = 2000 * MBIT, .rtt_ns = 100 * MS,
+     .snd = {SET, NO_SYSCTL, 18100000, 36200100}, .rcv = {SET, NO_SYSCTL, 24133333, 48266700}},
+    {.name = "ESnet 32: 2 Gbit/s x 100 ms, connected: the send side alone",
+     .host = &host_esnet_32, .rate_bit_per_s = 2000 * MBIT, .rtt_ns = 100 * MS,
+     .stage = CONNECTED, .snd = {SET, NO_SYSCTL, 18100000, 36200100},
+     .rcv = {LATE, NO_SYSCTL, 0, 0}},
+    {.name = "ESnet 64: autotuning reaches 2 Gbit/s x 100 ms",
+     .host = &host_esnet_64, .rate_bit_per_s = 2000 * MBIT, .rtt_ns = 100 * MS,
+     .snd = {KERNEL, NO_SYSCTL, 0, 0}, .rcv = {KERNEL, NO_SYSCTL, 0, 0}},
+    {.name = "ESnet 64: 10 Gbit/s x 200 ms is beyond everything",
+     .host = &host_esnet_64, .rate_bit_per_s = 10000 * MBIT, .rtt_ns = 200 * MS,
+     .snd = {CAPPED, WMEM_MAX, 67108864, 67108864}, .rcv = {CAPPED, TCP_RMEM, 67108864, 67108864}},
+};
+
+/* What else the state of socket, host and transfer changes. */
+static const struct plan_row state_rows[] = {
+    {.name = "product of no byte: rate and time too small",
+     .host = &host_6_18, .rate_bit_per_s = 1, .rtt_ns = 1,
+     .snd = {KERNEL, NO_SYSCTL, 0, 0}, .rcv = {KERNEL, NO_SYSCTL, 0, 0}},
+    {.name = "product of one byte",
+     .host = &host_6_18, .rate_bit_per_s = 8000, .rtt_ns = 2 * MS,
+     .snd = {KERNEL, NO_SYSCTL, 0, 0}, .rcv = {KERNEL, NO_SYSCTL, 0, 0}},
+    {.name = "a locked buffer that is large enough",
+     .host = &host_6_18, .rate_bit_per_s = 100 * MBIT, .rtt_ns = 20 * MS,
+     .locks = LOCK_SND | LOCK_RCV, .snd_buf_bytes = 1000000, .rcv_buf_bytes = 1000000,
+     .snd = {LARGER, NO_SYSCTL, 0, 0}, .rcv = {LARGER, NO_SYSCTL, 0, 0}},
+    {.name = "a locked receive buffer that is large enough, connected",
+     .host = &host_6_18, .rate_bit_per_s = 100 * MBIT, .rtt_ns = 20 * MS, .stage = CONNECTED,
+     .locks = LOCK_RCV, .rcv_buf_bytes = 1000000,
+     .snd = {KERNEL, NO_SYSCTL, 0, 0}, .rcv = {LARGER, NO_SYSCTL, 0, 0}},
+    {.name = "a small send lock, connected: given back",
+     .host = &host_6_18, .rate_bit_per_s = 100 * MBIT, .rtt_ns = 50 * MS, .stage = CONNECTED,
+     .locks = LOCK_SND, .snd_buf_bytes = 65536,
+     .snd = {KERNEL, NO_SYSCTL, 0, 0}, .rcv = {KERNEL, NO_SYSCTL, 0, 0}, .flags = SND_UNLOCK},
+    {.name = "a small send lock, autotuning is short of it: set larger",
+     .host = &host_6_18, .rate_bit_per_s = 500 * MBIT, .rtt_ns = 50 * MS, .locks = LOCK_SND,
+     .snd_buf_bytes = 65536, .snd = {SET, NO_SYSCTL, 2262500, 4194304},
+     .rcv = {KERNEL, NO_SYSCTL, 0, 0}},
+    {.name = "receive autotuning off: set before connect",
+     .host = &host_6_18, .rate_bit_per_s = 400 * MBIT, .rtt_ns = 50 * MS,
+     .drop_flags = AUTOBUF_LIMITS_RCV_AUTOTUNING, .snd = {KERNEL, NO_SYSCTL, 0, 0},
+     .rcv = {SET, NO_SYSCTL, 2413333, 4194304}},
+    {.name = "receive autotuning off, connected: late",
+     .host = &host_6_18, .rate_bit_per_s = 400 * MBIT, .rtt_ns = 50 * MS, .stage = CONNECTED,
+     .drop_flags = AUTOBUF_LIMITS_RCV_AUTOTUNING, .snd = {KERNEL, NO_SYSCTL, 0, 0},
+     .rcv = {LATE, NO_SYSCTL, 0, 0}},
+    {.name = "receive autotuning off, what a new socket has is enough",
+     .host = &host_6_18, .rate_bit_per_s = 100 * MBIT, .rtt_ns = 4 * MS,
+     .drop_flags = AUTOBUF_LIMITS_RCV_AUTOTUNING, .snd = {KERNEL, NO_SYSCTL, 0, 0},
+     .rcv = {KERNEL, NO_SYSCTL, 0, 0}},
+    {.name = "window scaling off: nothing else matters",
+     .host = &host_6_18, .rate_bit_per_s = 800 * MBIT, .rtt_ns = 100 * MS,
+     .drop_flags = AUTOBUF_LIMITS_WINDOW_SCALING, .snd = {CAPPED, SCALING, 0, 0},
+     .rcv = {CAPPED, SCALING, 0, 0}},
+    {.name = "window scaling off, a path of 60 KB",
+     .host = &host_6_18, .rate_bit_per_s = 48 * MBIT, .rtt_ns = 10 * MS,
+     .drop_flags = AUTOBUF_LIMITS_WINDOW_SCALING, .snd = {KERNEL, NO_SYSCTL, 0, 0},
+     .rcv = {KERNEL, NO_SYSCTL, 0, 0}},
+    {.name = "a short transfer is never in flight with more than itself",
+     .host = &host_6_18, .rate_bit_per_s = 800 * MBIT, .rtt_ns = 100 * MS,
+     .expected_bytes = 1000000, .snd = {KERNEL, NO_SYSCTL, 0, 0},
+     .rcv = {KERNEL, NO_SYSCTL, 0, 0}},
+    {.name = "a transfer of 4 MB needs no more than 4 MB",
+     .host = &host_6_18, .rate_bit_per_s = 800 * MBIT, .rtt_ns = 100 * MS,
+     .expected_bytes = 4000000, .snd = {SET, NO_SYSCTL, 3000000, 4194304},
+     .rcv = {KERNEL, NO_SYSCTL, 0, 0}},
+    {.name = "a long transfer is as one of unknown length",
+     .host = &host_6_18, .rate_bit_per_s = 800 * MBIT, .rtt_ns = 100 * MS,
+     .expected_bytes = 1000000000, .snd = {CAPPED, WMEM_MAX, 4194304, 4194304},
+     .rcv = {KERNEL, NO_SYSCTL, 0, 0}},
+    {.name = "little memory for TCP: no more than a share of it, even by force",
+     .host = &host_6_18, .rate_bit_per_s = 2000 * MBIT, .rtt_ns = 100 * MS,
+     .add_flags = AUTOBUF_LIMITS_FORCE, .tcp_mem_bytes = 160000000,
+     .snd = {CAPPED, ANY_SYSCTL, 1, 160000000 / AB_TCP_MEM_SHARE / 2},
+     .rcv = {CAPPED, TCP_RMEM, 0, 0},
+     .flags = FORCED},
+    {.name = "so little memory for TCP that the share is below autotuning's limit",
+     .host = &host_6_18, .rate_bit_per_s = 800 * MBIT, .rtt_ns = 100 * MS,
+     .tcp_mem_bytes = 16000000, .snd = {CAPPED, ANY_SYSCTL, 0, 0},
+     .rcv = {KERNEL, NO_SYSCTL, 0, 0}},
+    {.name = "plenty of memory for TCP changes nothing",
+     .host = &host_6_18, .rate_bit_per_s = 500 * MBIT, .rtt_ns = 50 * MS,
+     .tcp_mem_bytes = 1572000000, .snd = {SET, NO_SYSCTL, 2262500, 4194304},
+     .rcv = {KERNEL, NO_SYSCTL, 0, 0}},
+};
+
+static void check_side(const char *name, const struct expected *e, uint32_t reason,
+                       uint32_t sysctl, uint64_t value, uint64_t request)
+{
+    CHECK_EQUAL(name, reason, e->reason);
+    if (e->sysctl != ANY_SYSCTL) {
+        CHECK_EQUAL(name, sysctl, e->sysctl);
+        CHECK_EQUAL(name, value != 0, e->sysctl != NO_SYSCTL);
+    }
+    if (request < e->request_least || request > e->request_most)
+        fail_msg("%s: request %llu is not in %llu to %llu", name, (unsigned long long)request,
+                 (unsigned long long)e->request_least, (unsigned long long)e->request_most);
+}
+
+static void row_inputs(const struct plan_row *row, struct autobuf_limits *limits,
+                       struct autobuf_socket *s)
+{
+    *limits = *row->host;
+    limits->flags = (limits->flags | row->add_flags) & ~row->drop_flags;
+    limits->tcp_mem_bytes = row->tcp_mem_bytes;
+    *s = socket_new();
+    s->stage = row->stage;
+    s->locks = row->locks;
+    if (row->snd_buf_bytes)
+        s->snd_buf_bytes = row->snd_buf_bytes;
+    if (row->rcv_buf_bytes)
+        s->rcv_buf_bytes = row->rcv_buf_bytes;
+}
+
+static void check_rows(const struct plan_row *rows, size_t count)
+{
+    for (size_t i = 0; i < count; i++) {
+        const struct plan_row *row = &rows[i];
+        struct autobuf_path path = AUTOBUF_PATH_INIT;
+        struct autobuf_limits limits;
+        struct autobuf_socket s;
+        struct autobuf_plan p = AUTOBUF_PLAN_INIT;
+        uint64_t payload;
+
+        row_inputs(row, &limits, &s);
+        CHECK_EQUAL(row->name, autobuf_path_given(&path, row->rate_bit_per_s, row->rtt_ns), 0);
+        payload = autobuf_payload_bytes(path.tx_bdp_bytes, path.packet_bytes);
+        CHECK_EQUAL(row->name,
+                    autobuf_plan_make(&path, &limits, &s, AUTOBUF_INTENT_THROUGHPUT,
+                                      row->expected_bytes, &p),
+                    0);
+        CHECK_EQUAL(row->name, p.size, sizeof p);
+        CHECK_EQUAL(row->name, p.intent, AUTOBUF_INTENT_THROUGHPUT);
+        CHECK_EQUAL(row->name, p.rtt_ns, row->rtt_ns);
+        CHECK_EQUAL(row->name, p.snd_pacing_bit_per_s, 0);
+        CHECK_EQUAL(row->name, p.snd_wanted_bytes, payload);
+        CHECK_EQUAL(row->name, p.rcv_wanted_bytes, payload);
+        check_side(row->name, &row->snd, p.snd_reason, p.snd_sysctl, p.snd_sysctl_value,
+                   p.snd_request_bytes);
+        check_side(row->name, &row->rcv, p.rcv_reason, p.rcv_sysctl, p.rcv_sysctl_value,
+                   p.rcv_request_bytes);
+        CHECK_EQUAL(row->name, p.flags, row->flags);
+    }
+}
+
+static void plans_what_was_measured(void **state)
+{
+    (void)state;
+    check_rows(measured_rows, COUNT(measured_rows));
+}
+
+static void plans_for_older_and_tuned_hosts(void **state)
+{
+    (void)state;
+    check_rows(host_rows, COUNT(host_rows));
+}
+
+static void plans_by_the_state(void **state)
+{
+    (void)state;
+    check_rows(state_rows, COUNT(state_rows));
+}
+
+/* A window cannot be larger than the 16 bits of the header: RFC 7323. */
+static void unscaled_windows_end_at_64k(void **state)
+{
+    struct autobuf_path path = AUTOBUF_PATH_INIT;
+    struct autobuf_limits limits = host_6_18;
+    struct autobuf_socket s = socket_new();
+    struct autobuf_plan p = AUTOBUF_PLAN_INIT;
+
+    (void)state;
+    limits.flags &= ~AUTOBUF_LIMITS_WINDOW_SCALING;
+    assert_int_equal(autobuf_path_given(&path, 800 * MBIT, 100 * MS), 0);
+    assert_int_equal(autobuf_plan_make(&path, &limits, &s, 0, 0, &p), 0);
+    assert_true(p.snd_window_bytes <= 65535 && p.rcv_window_bytes <= 65535);
+    assert_true(p.snd_sysctl_value == 1 && p.rcv_sysctl_value == 1);
+}
+
+/* The value that is named must be enough: with it, the plan is not capped any more. */
+static void check_cure(const char *name, const struct autobuf_path *path,
+                       const struct autobuf_limits *limits, const struct autobuf_socket *s)
+{
+    struct autobuf_limits cured = *limits;
+    struct autobuf_plan p = AUTOBUF_PLAN_INIT, again = AUTOBUF_PLAN_INIT;
+
+    CHECK_EQUAL(name, autobuf_plan_make(path, limits, s, 0, 0, &p), 0);
+    if (p.snd_sysctl == WMEM_MAX) {
+        CHECK(name, p.snd_sysctl_value > limits->snd_settable_bytes);
+        cured.snd_settable_bytes = p.snd_sysctl_value;
+    }
+    if (p.rcv_sysctl == TCP_RMEM) {
+        CHECK(name, p.rcv_sysctl_value > limits->tcp_rmem_max_bytes);
+        cured.tcp_rmem_max_bytes = p.rcv_sysctl_value;
+    }
+    CHECK_EQUAL(name, autobuf_plan_make(path, &cured, s, 0, 0, &again), 0);
+    CHECK(name, again.snd_reason != CAPPED && again.rcv_reason != CAPPED);
+}
+
+static void the_named_sysctl_cures(void **state)
+{
+    static const struct {
+        const char *name;
+        const struct autobuf_limits *host;
+        uint32_t locks;
+    } rows[] = {
+        {"6.18", &host_6_18, 0},         {"older", &host_older, 0},
+        {"ESnet 32", &host_esnet_32, 0}, {"ESnet 64", &host_esnet_64, 0},
+        {"tcp_wmem 16M", &host_wmem_16, 0}, {"6.18, locked", &host_6_18, LOCK_SND | LOCK_RCV},
+        {"older, locked", &host_older, LOCK_SND | LOCK_RCV},
+    };
+    static const uint64_t rates[] = {100, 500, 800, 1500, 3000, 10000};
+
+    (void)state;
+    for (size_t i = 0; i < COUNT(rows) * COUNT(rates); i++) {
+        struct autobuf_path path = AUTOBUF_PATH_INIT;
+        struct autobuf_socket s = socket_new();
+
+        s.locks = rows[i / COUNT(rates)].locks;
+        assert_int_equal(autobuf_path_given(&path, rates[i % COUNT(rates)] * MBIT, 150 * MS), 0);
+        check_cure(rows[i / COUNT(rates)].name, &path, rows[i / COUNT(rates)].host, &s);
+    }
+}
+
+static void too_little_known(void **state)
+{
+    static const struct {
+        const char *name;
+        const struct autobuf_limits *host;
+        uint64_t rtt_ns, expected_bytes;
+        uint32_t snd, rcv;
+    } rows[] = {
+        {"nothing", &host_6_18, AUTOBUF_NS_UNSET, 0, UNKNOWN, UNKNOWN},
+        {"a time, at which no rate matters", &host_6_18, MS, 0, KERNEL, KERNEL},
+        {"a time, at which only the send side matters", &host_6_18, 5 * MS, 0, UNKNOWN, KERNEL},
+        {"a time, at which the rate matters", &host_6_18, 100 * MS, 0, UNKNOWN, UNKNOWN},
+        {"a time beyond sense", &host_6_18, AUTOBUF_NS_UNSET - 1, 0, UNKNOWN, UNKNOWN},
+        {"older limits, a short time", &host_older, 2 * MS, 0, KERNEL, KERNEL},
+        {"older limits, a longer time", &host_older, 4 * MS, 0, UNKNOWN, UNKNOWN},
+        {"a transfer that fits at any rate", &host_6_18, AUTOBUF_NS_UNSET, 1000000, KERNEL, KERNEL},
+        {"a transfer that fits the receive side", &host_6_18, 100 * MS, 9000000, UNKNOWN, KERNEL},
+        {"a transfer that fits neither", &host_6_18, 100 * MS, 99000000, UNKNOWN, UNKNOWN},
+    };
+
+    (void)state;
+    for (size_t i = 0; i < COUNT(rows); i++) {
+        struct autobuf_path path = AUTOBUF_PATH_INIT;
+        struct autobuf_socket s = socket_new();
+        struct autobuf_plan p = AUTOBUF_PLAN_INIT;
+
+        path.rtt_min_ns = rows[i].rtt_ns;
+        CHECK_EQUAL(rows[i].name,
+                    autobuf_plan_make(&path, rows[i].host, &s, 0, rows[i].expected_bytes, &p), 0);
+        CHECK_EQUAL(rows[i].name, p.snd_reason, rows[i].snd);
+        CHECK_EQUAL(rows[i].name, p.rcv_reason, rows[i].rcv);
+        CHECK_EQUAL(rows[i].name, p.snd_wanted_bytes + p.rcv_wanted_bytes, 0);
+        CHECK_EQUAL(rows[i].name, p.snd_request_bytes + p.rcv_request_bytes + p.flags, 0);
+        CHECK(rows[i].name, p.rtt_ns == rows[i].rtt_ns);
+    }
+}
+
+/* Each direction by itself: tx is what the send side holds, rx what the receive side does. */
+static void directions_do_not_mix(void **state)
+{
+    struct autobuf_path path = AUTOBUF_PATH_INIT;
+    struct autobuf_socket s = socket_new();
+    struct autobuf_plan p = AUTOBUF_PLAN_INIT;
+
+    (void)state;
+    path.rtt_min_ns = 100 * MS;
+    path.packet_bytes = 1500;
+    path.tx_bdp_bytes = 15000;
+    path.rx_bdp_bytes = 150000000;
+    assert_int_equal(autobuf_plan_make(&path, &host_6_18, &s, 0, 0, &p), 0);
+    assert_true(p.snd_wanted_bytes == 14480 && p.rcv_wanted_bytes == 144800000);
+    assert_true(p.snd_reason == KERNEL && p.rcv_reason == CAPPED);
+    path.rx_bdp_bytes = 0; /* only one is known */
+    assert_int_equal(autobuf_plan_make(&path, &host_6_18, &s, 0, 0, &p), 0);
+    assert_true(p.snd_reason == KERNEL && p.rcv_reason == UNKNOWN);
+}
+
+static void huge_products_do_not_overflow(void **state)
+{
+    static const uint64_t products[] = {1ULL << 32, 1ULL << 60, (1ULL << 60) + 1, UINT64_MAX / 4,
+                                        UINT64_MAX / 3, UINT64_MAX / 2, UINT64_MAX};
+
+    (void)state;
+    for (size_t i = 0; i < COUNT(products) * 2; i++) {
+        struct autobuf_path path = AUTOBUF_PATH_INIT;
+        struct autobuf_limits limits = host_6_18;
+        struct autobuf_socket s = socket_new();
+        struct autobuf_plan p = AUTOBUF_PLAN_INIT;
+
+        if (i >= COUNT(products))
+            limits.snd_settable_bytes = limits.rcv_settable_bytes = UINT64_MAX;
+        path.tx_bdp_bytes = path.rx_bdp_bytes = products[i % COUNT(products)];
+        assert_int_equal(autobuf_plan_make(&path, &limits, &s, 0, 0, &p), 0);
+        assert_true(p.snd_wanted_bytes >= 1ULL << 31 && p.rcv_wanted_bytes >= 1ULL << 31);
+        if (i < COUNT(products)) {
+            assert_int_equal(p.snd_reason, CAPPED);
+            assert_int_equal(p.rcv_reason, CAPPED);
+            assert_true(p.snd_request_bytes == 4194304);
+            assert_true(p.rcv_request_bytes == 0);
+            assert_true(p.snd_sysctl_value > 4194304 && p.rcv_sysctl_value > 33554432);
+        } else {
+            assert_true(p.snd_window_bytes > p.snd_kernel_bytes);
+            assert_true(p.rcv_window_bytes > p.rcv_kernel_bytes);
+        }
+    }
+}
+
+/* Windows of which 3/2 or the double is 2^64 and a little: no small number may come out. */
+static void windows_do_not_wrap(void **state)
+{
+    static const uint64_t windows[] = {1ULL << 62, (1ULL << 62) + 1, (1ULL << 63) + 1,
+                                       6148914691236517207ULL, 12297829382473034412ULL,
+                                       UINT64_MAX - 1, UINT64_MAX};
+
+    (void)state;
+    for (size_t i = 0; i < COUNT(windows); i++) {
+        struct autobuf_socket s = socket_new();
+        struct autobuf_plan p;
+
+        ab_plan_nothing(AUTOBUF_REASON_UNKNOWN, AUTOBUF_INTENT_THROUGHPUT, &p);
+        ab_plan_windows(windows[i], windows[i], &host_6_18, &s, 0, &p);
+        assert_int_equal(p.snd_reason, CAPPED);
+        assert_int_equal(p.rcv_reason, CAPPED);
+        assert_true(p.snd_request_bytes == 4194304 && p.rcv_request_bytes == 0);
+    }
+}
+
+static void low_delay_paces(void **state)
+{
+    static const struct {
+        const char *name;
+        uint64_t rate_bit_per_s;
+        uint32_t path_flags;
+        uint32_t snd_reason;
+        bool paced;
+    } rows[] = {
+        {"a path that autotuning fills", 100 * MBIT, 0, SET, true},
+        {"a path beyond all limits", 800 * MBIT, 0, CAPPED, true},
+        {"the other direction a lower bound", 100 * MBIT, AUTOBUF_PATH_RX_AT_LEAST, SET, true},
+        {"a lower bound would slow it down", 100 * MBIT, AUTOBUF_PATH_TX_AT_LEAST, KERNEL, false},
+    };
+
+    (void)state;
+    for (size_t i = 0; i < COUNT(rows); i++) {
+        struct autobuf_path path = AUTOBUF_PATH_INIT;
+        struct autobuf_socket s = socket_new();
+        struct autobuf_plan p = AUTOBUF_PLAN_INIT;
+        uint64_t payload_rate = rows[i].rate_bit_per_s / 1500 * 1448;
+
+        CHECK_EQUAL(rows[i].name, autobuf_path_given(&path, rows[i].rate_bit_per_s, 100 * MS), 0);
+        path.flags = rows[i].path_flags;
+        CHECK_EQUAL(rows[i].name,
+                    autobuf_plan_make(&path, &host_6_18, &s, AUTOBUF_INTENT_LOW_DELAY, 0, &p), 0);
+        CHECK_EQUAL(rows[i].name, p.intent, AUTOBUF_INTENT_LOW_DELAY);
+        CHECK_EQUAL(rows[i].name, p.snd_reason, rows[i].snd_reason);
+        CHECK_EQUAL(rows[i].name, p.rcv_reason, KERNEL);
+        /* a little below the wire's payload rate: no queue, and hardly slower */
+        CHECK(rows[i].name, p.snd_pacing_bit_per_s < payload_rate);
+        CHECK_EQUAL(rows[i].name, p.snd_pacing_bit_per_s > payload_rate / 100 * 95, rows[i].paced);
+    }
+    assert_int_equal(AUTOBUF_REASON_SET, SET); /* the short names of the tables */
+    assert_int_equal(AUTOBUF_REASON_LATE, LATE);
+    assert_int_equal(AUTOBUF_STAGE_CONNECTED, CONNECTED);
+}
+
+static void bad_inputs_are_refused(void **state)
+{
+    static const uint32_t sizes[] = {0, 3};
+
+    (void)state;
+    for (size_t i = 0; i < COUNT(sizes) * 4 + 1; i++) {
+        struct autobuf_path path = AUTOBUF_PATH_INIT;
+        struct autobuf_limits limits = host_6_18;
+        struct autobuf_socket s = socket_new();
+        struct autobuf_plan p = AUTOBUF_PLAN_INIT;
+        uint32_t *size[] = {&path.size, &limits.size, &s.size, &p.size};
+        uint32_t intent = 0;
+
+        if (i < COUNT(sizes) * 4)
+            *size[i / COUNT(sizes)] = sizes[i % COUNT(sizes)];
+        else
+            intent = AUTOBUF_INTENT_LOW_DELAY + 1;
+        assert_int_equal(autobuf_plan_make(&path, &limits, &s, intent, 0, &p), -EINVAL);
+        if (size[i / COUNT(sizes) % 4] == &limits.size || size[i / COUNT(sizes) % 4] == &s.size ||
+            intent)
+            assert_int_equal(autobuf_plan_worth(&limits, &s, intent, 0, NULL), -EINVAL);
+    }
+}
+
+/* An older program's plan ends before the receive side: the rest is not written. */
+static void older_program_s_plan(void **state)
+{
+    struct autobuf_path path = AUTOBUF_PATH_INIT;
+    struct autobuf_socket s = socket_new();
+    struct autobuf_plan p;
+
+    (void)state;
+    memset(&p, 0x77, sizeof p);
+    p.size = offsetof(struct autobuf_plan, rcv_wanted_bytes);
+    assert_int_equal(autobuf_path_given(&path, 800 * MBIT, 100 * MS), 0);
+    assert_int_equal(autobuf_plan_make(&path, &host_6_18, &s, 0, 0, &p), 0);
+    assert_int_equal(p.size, offsetof(struct autobuf_plan, rcv_wanted_bytes));
+    assert_true(p.snd_request_bytes == 4194304);
+    assert_true(p.rcv_wanted_bytes == 0x7777777777777777ULL);
+    assert_true(p.rcv_sysctl_value == 0x7777777777777777ULL);
+}
+
+/* --------------------------------------------------------- properties over a pseudo-random grid */
+
+struct inputs {
+    struct autobuf_path path;
+    struct autobuf_limits limits;
+    struct autobuf_socket socket;
+    uint32_t intent;
+    uint64_t expected_bytes;
+};
+
+/* A number whose magnitude, and not whose value, is evenly spread. */
+static uint64_t some(uint64_t *seed, unsigned bits)
+{
+    uint64_t value = unit_random(seed) >> (64 - bits);
+
+    return value >> unit_random(seed) % bits;
+}
+
+static void random_inputs(uint64_t *seed, struct inputs *in)
+{
+    static const struct autobuf_limits *const hosts[] = {
+        &host_6_18, &host_older, &host_esnet_32, &host_esnet_64, &host_wmem_16, &host_6_16};
+
+    memset(in, 0, sizeof *in);
+    in->path = (struct autobuf_path)AUTOBUF_PATH_INIT;
+    in->path.rtt_min_ns = unit_random(seed) % 4 ? some(seed, 42) : AUTOBUF_NS_UNSET;
+    in->path.packet_bytes = unit_random(seed) % 4 ? 1500 : (uint32_t)some(seed, 14);
+    in->path.tx_rate_bit_per_s = some(seed, 40);
+    in->path.tx_bdp_bytes = some(seed, unit_random(seed) % 8 ? 30 : 64);
+    in->path.rx_bdp_bytes = some(seed, unit_random(seed) % 8 ? 30 : 64);
+    in->path.flags = unit_random(seed) & 3;
+    in->limits = *hosts[unit_random(seed) % COUNT(hosts)];
+    if (unit_random(seed) % 4 == 0) {
+        in->limits.snd_settable_bytes = some(seed, 31);
+        in->limits.rcv_settable_bytes = some(seed, 31);
+        in->limits.tcp_wmem_max_bytes = some(seed, 31);
+        in->limits.tcp_rmem_max_bytes = some(seed, 31);
+    }
+    if (unit_random(seed) % 4 == 0)
+        in->limits.flags |= AUTOBUF_LIMITS_FORCE;
+    if (unit_random(seed) % 4 == 0)
+        in->limits.flags &= ~AUTOBUF_LIMITS_RCV_AUTOTUNING;
+    in->limits.tcp_mem_bytes = unit_random(seed) % 2 ? some(seed, 36) : 0;
+    in->socket = socket_new();
+    in->socket.stage = (uint32_t)(unit_random(seed) % 3);
+    in->socket.locks = unit_random(seed) & 3;
+    if (unit_random(seed) % 2) {
+        in->socket.snd_buf_bytes = 4608 + some(seed, 26);
+        in->socket.rcv_buf_bytes = 2304 + some(seed, 26);
+    }
+    in->intent = unit_random(seed) % 4 == 0;
+    in->expected_bytes = unit_random(seed) % 2 ? some(seed, 40) : 0;
+}
+
+/* One side of a plan with what bounds it. */
+struct planned {
+    uint64_t wanted, request, window, kernel, settable, share;
+    uint32_t reason, sysctl;
+    bool force, unlock, locked;
+};
+
+static void check_properties(const char *side, const struct planned *p)
+{
+    bool paced_only = p->reason == AUTOBUF_REASON_SET && !p->request;
+
+    if (p->request) {
+        CHECK(side, p->reason == AUTOBUF_REASON_SET || p->reason == AUTOBUF_REASON_CAPPED);
+        CHECK(side, p->window >= p->kernel); /* a plan never expects to lose */
+        CHECK(side, p->request <= p->settable || p->force);
+        CHECK(side, p->request <= p->share / 2);
+        CHECK(side, !p->unlock);
+    }
+    if (p->unlock) {
+        CHECK(side, p->locked);
+        CHECK(side, p->window >= p->kernel);
+    }
+    if (p->force)
+        CHECK(side, p->request > p->settable);
+    if (p->reason == AUTOBUF_REASON_KERNEL || p->reason == AUTOBUF_REASON_LARGER)
+        CHECK(side, p->window >= p->wanted);
+    if (p->reason == AUTOBUF_REASON_SET && !paced_only)
+        CHECK(side, p->window >= p->wanted);
+    if (p->reason == AUTOBUF_REASON_CAPPED || p->reason == AUTOBUF_REASON_LATE)
+        CHECK(side, p->window <= p->wanted + 3);
+    CHECK(side, p->sysctl == AUTOBUF_SYSCTL_NONE || p->reason == AUTOBUF_REASON_CAPPED);
+    if (p->reason == AUTOBUF_REASON_CAPPED && p->share == UINT64_MAX)
+        CHECK(side, p->sysctl != AUTOBUF_SYSCTL_NONE);
+    if (!p->request && !p->unlock)
+        CHECK(side, p->window == p->kernel);
+}
+
+static uint64_t in_flight(uint64_t wanted, uint64_t expected_bytes)
+{
+    return expected_bytes && expected_bytes < wanted ? expected_bytes : wanted;
+}
+
+static void properties_hold_everywhere(void **state)
+{
+    uint64_t seed = 0x5eed;
+    unsigned requests = 0, forced = 0, unlocks = 0, received = 0;
+
+    (void)state;
+    for (unsigned round = 0; round < 300000; round++) {
+        struct autobuf_plan p = AUTOBUF_PLAN_INIT;
+        struct planned snd, rcv;
+        struct inputs in;
+        uint64_t share;
+
+        random_inputs(&seed, &in);
+        share = in.limits.tcp_mem_bytes ? in.limits.tcp_mem_bytes / AB_TCP_MEM_SHARE : UINT64_MAX;
+        assert_int_equal(autobuf_plan_make(&in.path, &in.limits, &in.socket, in.intent,
+                                           in.expected_bytes, &p),
+                         0);
+        snd = (struct planned){in_flight(p.snd_wanted_bytes, in.expected_bytes),
+                               p.snd_request_bytes, p.snd_window_bytes, p.snd_kernel_bytes,
+                               in.limits.snd_settable_bytes, share, p.snd_reason, p.snd_sysctl,
+                               p.flags & FORCED, p.flags & SND_UNLOCK, in.socket.locks & LOCK_SND};
+        rcv = (struct planned){in_flight(p.rcv_wanted_bytes, in.expected_bytes),
+                               p.rcv_request_bytes, p.rcv_window_bytes, p.rcv_kernel_bytes,
+                               in.limits.rcv_settable_bytes, share, p.rcv_reason, p.rcv_sysctl,
+                               false, p.flags & RCV_UNLOCK, in.socket.locks & LOCK_RCV};
+        check_properties("send", &snd);
+        check_properties("receive", &rcv);
+        assert_true(!snd.force || in.limits.flags & AUTOBUF_LIMITS_FORCE);
+        if (in.socket.stage == AUTOBUF_STAGE_CONNECTED)
+            assert_true(!rcv.request && !rcv.unlock);
+        assert_true(!p.snd_pacing_bit_per_s || in.intent == AUTOBUF_INTENT_LOW_DELAY);
+        requests += snd.request != 0;
+        received += rcv.request != 0;
+        forced += snd.force;
+        unlocks += snd.unlock + rcv.unlock;
+    }
+    /* the grid has to reach what it checks */
+    assert_true(requests > 1000 && received > 1000 && forced > 1000 && unlocks > 1000);
+}
+
+/* --------------------------------------------------------------------------- autobuf_plan_worth */
+
+static void worth_measuring(void **state)
+{
+    static const struct {
+        const char *name;
+        const struct autobuf_limits *host;
+        uint32_t stage, add_flags;
+        uint64_t expected_bytes;
+        int worth;
+    } rows[] = {
+        {"older limits: no result changes anything", &host_older, NEW, 0, 0, 0},
+        {"older limits, listening", &host_older, LISTENING, 0, 0, 0},
+        {"older limits, connected", &host_older, CONNECTED, 0, 0, 0},
+        {"older limits, by force", &host_older, NEW, AUTOBUF_LIMITS_FORCE, 0, 1},
+        {"6.16", &host_6_16, NEW, 0, 0, 0},
+        {"tcp_wmem 16M: nothing larger can be set", &host_wmem_16, NEW, 0, 0, 0},
+        {"ESnet 32: 128 MB can be set", &host_esnet_32, NEW, 0, 0, 1},
+        {"6.18, length unknown", &host_6_18, NEW, 0, 0, 1},
+        {"6.18, connected: the send side alone", &host_6_18, CONNECTED, 0, 0, 1},
+        {"6.18, one byte", &host_6_18, NEW, 0, 1, 0},
+        {"6.18, 64 KB", &host_6_18, NEW, 0, 65536, 0},
+        {"6.18, less than autotuning's window", &host_6_18, NEW, 0, 2000000, 0},
+        {"6.18, 10 GB", &host_6_18, NEW, 0, 10000000000ULL, 1},
+        {"6.18, the longest", &host_6_18, NEW, 0, UINT64_MAX, 1},
+    };
+
+    (void)state;
+    for (size_t i = 0; i < COUNT(rows); i++) {
+        struct autobuf_limits limits = *rows[i].host;
+        struct autobuf_socket s = socket_new();
+
+        limits.flags |= rows[i].add_flags;
+        s.stage = rows[i].stage;
+        CHECK_EQUAL(rows[i].name,
+                    autobuf_plan_worth(&limits, &s, AUTOBUF_INTENT_THROUGHPUT,
+                                       rows[i].expected_bytes, NULL),
+                    rows[i].worth);
+    }
+}
+
+/* Small locked buffers can be helped on any host; large ones need no help. */
+static void worth_measuring_when_locked(void **state)
+{
+    struct autobuf_socket s = socket_new();
+
+    (void)state;
+    s.locks = LOCK_SND;
+    s.snd_buf_bytes = 65536;
+    assert_int_equal(autobuf_plan_worth(&host_older, &s, 0, 0, NULL), 1);
+    s.snd_buf_bytes = 16777216;
+    assert_int_equal(autobuf_plan_worth(&host_older, &s, 0, 0, NULL), 0);
+    s.locks = LOCK_RCV;
+    s.rcv_buf_bytes = 65536;
+    assert_int_equal(autobuf_plan_worth(&host_older, &s, 0, 0, NULL), 1);
+    s.stage = AUTOBUF_STAGE_CONNECTED; /* too late for the receive side */
+    assert_int_equal(autobuf_plan_worth(&host_older, &s, 0, 0, NULL), 0);
+}
+
+/* Low delay is about the pacing rate, which no limit of this host makes superfluous. */
+static void worth_measuring_for_low_delay(void **state)
+{
+    struct autobuf_socket s = socket_new();
+    uint64_t enough = 4711;
+
+    (void)state;
+    assert_int_equal(autobuf_plan_worth(&host_older, &s, AUTOBUF_INTENT_LOW_DELAY, 0, &enough), 1);
+    assert_int_equal(enough, 0); /* at any round-trip time */
+}
+
+static void worth_grows_with_the_transfer(void **state)
+{
+    struct autobuf_socket s = socket_new();
+    int before = 0;
+
+    (void)state;
+    for (uint64_t bytes = 1; bytes < 1ULL << 40; bytes *= 2) {
+        int worth = autobuf_plan_worth(&host_6_18, &s, 0, bytes, NULL);
+
+        assert_true(worth >= before && worth <= 1);
+        before = worth;
+    }
+    assert_int_equal(before, 1);
+}
+
+static void rtt_enough_grows_with_autotuning(void **state)
+{
+    struct autobuf_limits limits = host_6_18;
+    struct autobuf_socket s = socket_new();
+    uint64_t before = 0, enough;
+
+    (void)state;
+    limits.snd_settable_bytes = limits.rcv_settable_bytes = 1ULL << 30;
+    for (uint64_t stored = 65536; stored <= 1ULL << 29; stored *= 2) {
+        limits.tcp_wmem_max_bytes = limits.tcp_rmem_max_bytes = stored;
+        assert_int_equal(autobuf_plan_worth(&limits, &s, 0, 0, &enough), 1);
+        assert_true(enough > before);
+        before = enough;
+    }
+    assert_int_equal(autobuf_plan_worth(&host_6_18, &s, 0, 0, &enough), 1);
+    /* 2.8 MB of window at 10 Gbit/s */
+    assert_in_range(enough, 2 * MS, 3 * MS);
+}
+
+/* The promise itself: what is not worth measuring, no path changes. */
+static void not_worth_means_no_change(void **state)
+{
+    uint64_t seed = 0xfeed;
+    unsigned never = 0, enough_seen = 0;
+
+    (void)state;
+    for (unsigned round = 0; round < 100000; round++) {
+        struct autobuf_plan p = AUTOBUF_PLAN_INIT;
+        struct inputs in;
+        uint64_t enough;
+        int worth;
+
+        random_inputs(&seed, &in);
+        in.socket.locks = 0;
+        worth = autobuf_plan_worth(&in.limits, &in.socket, 0, 0, &enough);
+        assert_in_range(worth, 0, 1);
+        if (worth) {
+            if (!enough)
+                continue;
+            assert_int_equal(autobuf_path_given(&in.path, 10000 * MBIT, enough), 0);
+            enough_seen++;
+        }
+        never += !worth;
+        assert_int_equal(autobuf_plan_make(&in.path, &in.limits, &in.socket, 0, 0, &p), 0);
+        assert_true(p.snd_request_bytes == 0 && p.rcv_request_bytes == 0 && p.flags == 0);
+    }
+    assert_true(never > 1000 && enough_seen > 1000);
+}
+
+static void windows_known_already(void **state)
+{
+    struct autobuf_socket s = socket_new();
+    struct autobuf_plan p;
+
+    (void)state;
+    ab_plan_nothing(AUTOBUF_REASON_OFF, AUTOBUF_INTENT_LOW_DELAY, &p);
+    assert_true(p.size == sizeof p && p.intent == AUTOBUF_INTENT_LOW_DELAY);
+    assert_true(p.snd_reason == AUTOBUF_REASON_OFF && p.rcv_reason == AUTOBUF_REASON_OFF);
+    assert_true(p.rtt_ns == AUTOBUF_NS_UNSET && p.flags == 0);
+    assert_true(p.snd_request_bytes == 0 && p.rcv_request_bytes == 0);
+    ab_plan_windows(4000000, 1000000, &host_6_18, &s, 0, &p);
+    assert_true(p.snd_wanted_bytes == 4000000 && p.rcv_wanted_bytes == 1000000);
+    assert_true(p.snd_reason == AUTOBUF_REASON_SET && p.snd_request_bytes >= 3000000);
+    assert_true(p.snd_window_bytes >= 4000000 && p.snd_window_bytes > p.snd_kernel_bytes);
+    assert_true(p.rcv_reason == AUTOBUF_REASON_KERNEL && p.rcv_request_bytes == 0);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(plans_what_was_measured),
+        cmocka_unit_test(plans_for_older_and_tuned_hosts),
+        cmocka_unit_test(plans_by_the_state),
+        cmocka_unit_test(unscaled_windows_end_at_64k),
+        cmocka_unit_test(the_named_sysctl_cures),
+        cmocka_unit_test(too_little_known),
+        cmocka_unit_test(directions_do_not_mix),
+        cmocka_unit_test(huge_products_do_not_overflow),
+        cmocka_unit_test(windows_do_not_wrap),
+        cmocka_unit_test(low_delay_paces),
+        cmocka_unit_test(bad_inputs_are_refused),
+        cmocka_unit_test(older_program_s_plan),
+        cmocka_unit_test(properties_hold_everywhere),
+        cmocka_unit_test(worth_measuring),
+        cmocka_unit_test(worth_measuring_when_locked),
+        cmocka_unit_test(worth_measuring_for_low_delay),
+        cmocka_unit_test(worth_grows_with_the_transfer),
+        cmocka_unit_test(rtt_enough_grows_with_autotuning),
+        cmocka_unit_test(not_worth_means_no_change),
+        cmocka_unit_test(windows_known_already),
+    };
+
+    return cmocka_run_group_tests_name("plan", tests, NULL, NULL);
+}

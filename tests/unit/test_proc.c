@@ -1,0 +1,137 @@
+/* SPDX-License-Identifier: MIT */
+#include "unit.h"
+
+#include <stdio.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include "measure/proc.h"
+
+#define UNTOUCHED 0xa5a5a5a5a5a5a5a5ULL
+#define MOST 4
+
+static const struct proc_row {
+    const char *name;
+    const char *text;
+    size_t count, found;
+    uint64_t numbers[MOST];
+} rows[] = {
+    {"a triple, as tcp_rmem prints it", "4096\t131072\t33554432\n", 3, 3, {4096, 131072, 33554432}},
+    {"one number", "212992\n", 1, 1, {212992}},
+    {"zero", "0\n", 1, 1, {0}},
+    {"leading zeros", "007\n", 1, 1, {7}},
+    {"no line feed at the end", "1 2 3", 3, 3, {1, 2, 3}},
+    {"blanks and tabs in plenty", " \t 1 \t\t 2   3 \n", 3, 3, {1, 2, 3}},
+    {"fewer than asked for", "1 2\n", 3, 2, {1, 2}},
+    {"more than asked for", "1 2 3 4\n", 2, 2, {1, 2}},
+    {"none asked for", "1 2 3\n", 0, 0, {0}},
+    {"empty", "", 3, 0, {0}},
+    {"only blanks", " \t \n", 3, 0, {0}},
+    {"words", "cubic\n", 1, 0, {0}},
+    {"negative", "-1\n", 1, 0, {0}},
+    {"a sign", "+1\n", 1, 0, {0}},
+    {"garbage behind a number", "12x 3\n", 3, 1, {12}},
+    {"garbage between numbers", "1 x 3\n", 3, 1, {1}},
+    {"hexadecimal", "0x10\n", 2, 1, {0}},
+    {"a comma", "1,2\n", 2, 1, {1}},
+    {"a fraction", "1.5\n", 2, 1, {1}},
+    {"digits of another script", "\xd9\xa1\n", 1, 0, {0}},
+    {"19 digits", "9999999999999999999\n", 1, 1, {9999999999999999999ULL}},
+    {"the largest", "18446744073709551615\n", 1, 1, {UINT64_MAX}},
+    {"one too large", "18446744073709551616\n", 1, 0, {0}},
+    {"20 digits too large", "99999999999999999999\n", 1, 0, {0}},
+    {"40 digits", "1111111111111111111111111111111111111111\n", 1, 0, {0}},
+    {"too large behind a good one", "5 99999999999999999999 7\n", 3, 1, {5}},
+};
+
+static void check_found(const struct proc_row *row, size_t found, const uint64_t *numbers)
+{
+    CHECK_EQUAL(row->name, found, row->found);
+    for (size_t k = 0; k <= MOST; k++)
+        CHECK_EQUAL(row->name, numbers[k], k < found ? row->numbers[k] : UNTOUCHED);
+}
+
+static void clear(uint64_t *numbers)
+{
+    for (size_t k = 0; k <= MOST; k++)
+        numbers[k] = UNTOUCHED;
+}
+
+static void parses_the_table(void **state)
+{
+    (void)state;
+    for (size_t i = 0; i < COUNT(rows); i++) {
+        uint64_t numbers[MOST + 1];
+
+        clear(numbers);
+        check_found(&rows[i],
+                    ab_proc_parse(rows[i].text, strlen(rows[i].text), numbers, rows[i].count),
+                    numbers);
+    }
+}
+
+static void the_length_ends_the_text(void **state)
+{
+    static const char text[] = "12345 678";
+    static const struct {
+        size_t len, found;
+        uint64_t first, second;
+    } cuts[] = {{0, 0, 0, 0}, {1, 1, 1, 0}, {5, 1, 12345, 0}, {6, 1, 12345, 0}, {7, 2, 12345, 6},
+                {9, 2, 12345, 678}};
+
+    (void)state;
+    for (size_t i = 0; i < COUNT(cuts); i++) {
+        uint64_t numbers[2] = {0, 0};
+
+        assert_int_equal(ab_proc_parse(text, cuts[i].len, numbers, 2), cuts[i].found);
+        assert_true(numbers[0] == cuts[i].first && numbers[1] == cuts[i].second);
+    }
+    assert_int_equal(ab_proc_parse("1\0002", 3, (uint64_t[2]){0, 0}, 2), 1);
+}
+
+static void reads_a_file(void **state)
+{
+    (void)state;
+    for (size_t i = 0; i < COUNT(rows); i++) {
+        uint64_t numbers[MOST + 1];
+        char path[64];
+        size_t len = strlen(rows[i].text);
+        int fd = memfd_create("numbers", MFD_CLOEXEC);
+
+        if (fd < 0)
+            SKIP("no memfd_create");
+        assert_int_equal(write(fd, rows[i].text, len), len);
+        snprintf(path, sizeof path, "/proc/self/fd/%d", fd);
+        if (access(path, R_OK) != 0) {
+            close(fd);
+            SKIP("/proc is not there");
+        }
+        clear(numbers);
+        check_found(&rows[i], ab_proc_read(path, numbers, rows[i].count), numbers);
+        close(fd);
+    }
+}
+
+static void what_cannot_be_read_gives_nothing(void **state)
+{
+    uint64_t number = UNTOUCHED;
+
+    (void)state;
+    assert_int_equal(ab_proc_read("/proc/sys/net/ipv4/no_such_sysctl", &number, 1), 0);
+    assert_int_equal(ab_proc_read("", &number, 1), 0);
+    assert_int_equal(ab_proc_read("/", &number, 1), 0); /* opens, but a directory is not read */
+    assert_true(number == UNTOUCHED);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(parses_the_table),
+        cmocka_unit_test(the_length_ends_the_text),
+        cmocka_unit_test(reads_a_file),
+        cmocka_unit_test(what_cannot_be_read_gives_nothing),
+    };
+
+    return cmocka_run_group_tests_name("proc", tests, NULL, NULL);
+}
