@@ -1,0 +1,315 @@
+/* SPDX-License-Identifier: MIT */
+/* Whole measurements in virtual time: what the estimate, the cost and the time must always be. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "sim_probe.h"
+
+#define MS 1000000ULL
+#define SEEDS 40
+
+struct row {
+    const char *name;
+    double loss, cross;
+    uint64_t jitter_ns, batch_ns;
+    double queue_products;
+    double median_percent; /* of the rate's error, at most */
+    double p95_percent;
+    double least_rtt_ms;
+};
+
+static const struct row rows[] = {
+    {"clean", 0, 0, 0, 0, 2, 0.1, 0.1, 0},
+    {"short queue", 0, 0, 0, 0, 0.5, 0.1, 0.1, 0},
+    {"loss 2%", 0.02, 0, 0, 0, 2, 0.1, 1, 0},
+    {"cross traffic 50%", 0, 0.5, 0, 0, 2, 1, 10, 0},
+    /* With a queue of two products of 1 ms no train is longer than the jitter itself. */
+    {"jitter 2 ms", 0, 0, 2 * MS, 0, 2, 15, 100, 10},
+    {"batches of 60 us", 0, 0, 0, 60000, 2, 2, 5, 0},
+    {"batches of 125 us", 0, 0, 0, 125000, 2, 5, 10, 0},
+};
+
+static const double mbits[] = {1, 10, 100, 400, 1000};
+static const double rtts_ms[] = {1, 10, 50, 100, 200};
+
+static struct sim_path path_of(const struct row *row, double mbit, double rtt_ms)
+{
+    struct sim_path path = {
+        .there = {.rate_bit_per_s = (uint64_t)(mbit * 1e6),
+                  .delay_ns = (uint64_t)(rtt_ms * 5e5),
+                  .queue_bytes = (uint64_t)(row->queue_products * mbit * rtt_ms * 125) + 3000,
+                  .loss = row->loss,
+                  .cross = row->cross,
+                  .jitter_ns = row->jitter_ns},
+        .batch_ns = row->batch_ns,
+        .send_ns = 1500,
+    };
+
+    path.back = path.there;
+    return path;
+}
+
+static int compare(const void *a, const void *b)
+{
+    double x = *(const double *)a, y = *(const double *)b;
+
+    return (x > y) - (x < y);
+}
+
+/* What holds for every single run. */
+static void check_bounds(const struct sim_result *r, const struct row *row, double mbit,
+                         double rtt_ms)
+{
+    uint64_t longest = (uint64_t)(1e9 + 2 * (rtt_ms * 1e6 + 2 * (double)row->jitter_ns + 24e6));
+
+    assert_true(r->path.cost_bytes <= 1000000);
+    if (mbit <= 100 && !row->jitter_ns)
+        assert_true(r->path.cost_bytes <= 64000);
+    assert_true(r->end_ns <= longest && r->end_ns <= 2000 * MS);
+    assert_true(r->path.tx_rate_low_bit_per_s <= r->path.tx_rate_bit_per_s);
+    assert_true(r->path.tx_rate_high_bit_per_s >= r->path.tx_rate_bit_per_s);
+    assert_int_equal(r->path.tx_rate_bit_per_s, r->path.rx_rate_bit_per_s);
+    if (r->path.rtt_min_ns != AUTOBUF_NS_UNSET)
+        assert_true((double)r->path.rtt_min_ns >= rtt_ms * 1e6);
+}
+
+static void check_cell(const struct row *row, double mbit, double rtt_ms)
+{
+    struct sim_path path = path_of(row, mbit, rtt_ms);
+    double errors[SEEDS];
+
+    for (unsigned i = 0; i < SEEDS; i++) {
+        struct sim_result r;
+
+        path.seed = i + 1;
+        r = sim_probe(&path, NULL);
+        check_bounds(&r, row, mbit, rtt_ms);
+        errors[i] = 100 * ((double)r.path.tx_rate_bit_per_s / (mbit * 1e6) - 1);
+        errors[i] = errors[i] < 0 ? -errors[i] : errors[i];
+    }
+    qsort(errors, SEEDS, sizeof *errors, compare);
+    if (errors[SEEDS / 2] > row->median_percent || errors[SEEDS - 1 - SEEDS / 20] > row->p95_percent)
+        fail_msg("%s, %.0f Mbit/s x %.0f ms: error %.2f%% median, %.2f%% p95", row->name, mbit,
+                 rtt_ms, errors[SEEDS / 2], errors[SEEDS - 1 - SEEDS / 20]);
+}
+
+static void rate_is_right_over_the_grid(void **state)
+{
+    (void)state;
+    for (size_t k = 0; k < sizeof rows / sizeof *rows; k++)
+        for (size_t m = 0; m < sizeof mbits / sizeof *mbits; m++)
+            for (size_t d = 0; d < sizeof rtts_ms / sizeof *rtts_ms; d++)
+                if (mbits[m] * rtts_ms[d] * 125 >= 6000 && rtts_ms[d] >= rows[k].least_rtt_ms)
+                    check_cell(&rows[k], mbits[m], rtts_ms[d]);
+}
+
+static void product_is_rate_times_rtt_of_a_full_segment(void **state)
+{
+    struct sim_path path = path_of(&rows[0], 100, 50);
+    struct sim_result r = sim_probe(&path, NULL);
+    double truth = 100e6 * 0.05 / 8 + 1500 + 52;
+
+    (void)state;
+    assert_int_equal(r.error, 0);
+    assert_true((double)r.path.tx_bdp_bytes > truth * 0.999);
+    assert_true((double)r.path.tx_bdp_bytes < truth * 1.001);
+}
+
+static void asymmetric_path_reads_the_smaller_direction(void **state)
+{
+    struct sim_path path = path_of(&rows[0], 100, 20);
+    struct sim_result r;
+
+    (void)state;
+    path.back.rate_bit_per_s = 10000000;
+    r = sim_probe(&path, NULL);
+    assert_in_range(r.path.tx_rate_bit_per_s, 9900000, 10100000);
+    path = path_of(&rows[0], 10, 20);
+    path.back.rate_bit_per_s = 100000000;
+    r = sim_probe(&path, NULL);
+    assert_in_range(r.path.rx_rate_bit_per_s, 9900000, 10100000);
+}
+
+static void no_answer_ends_after_a_second(void **state)
+{
+    struct sim_path path = path_of(&rows[0], 100, 50);
+    struct sim_result r;
+
+    (void)state;
+    path.there.loss = 1;
+    r = sim_probe(&path, NULL);
+    assert_int_equal(r.error, AUTOBUF_E_NOREPLY);
+    assert_true(r.end_ns <= 1000 * MS);
+    assert_true(r.path.cost_bytes < 1000); /* no train is sent at a host that does not answer */
+}
+
+static void nothing_is_sent_after_the_deadline(void **state)
+{
+    struct autobuf_probe_options options = AUTOBUF_PROBE_OPTIONS_INIT;
+
+    (void)state;
+    for (uint64_t timeout = 5; timeout <= 1000; timeout += 45) {
+        struct sim_path path = path_of(&rows[0], 1, 100);
+        struct sim_result r;
+
+        options.timeout_ns = timeout * MS;
+        r = sim_probe(&path, &options);
+        assert_true(r.last_sent_ns < timeout * MS);
+        assert_true(r.end_ns <= timeout * MS + 1);
+    }
+}
+
+static void satellite_is_measured_in_two_seconds(void **state)
+{
+    struct sim_path path = path_of(&rows[0], 20, 620);
+    struct sim_result r = sim_probe(&path, NULL);
+
+    (void)state;
+    assert_int_equal(r.error, 0);
+    assert_true(r.end_ns <= 2000 * MS);
+    assert_in_range(r.path.tx_rate_bit_per_s, 19800000, 20200000);
+}
+
+static void large_packets_that_vanish_are_replaced(void **state)
+{
+    static const uint32_t mtus[] = {1400, 1280, 900, 576};
+
+    (void)state;
+    for (size_t i = 0; i < sizeof mtus / sizeof *mtus; i++) {
+        struct sim_path path = path_of(&rows[0], 100, 20);
+        struct sim_result r;
+
+        path.mtu_bytes = mtus[i];
+        r = sim_probe(&path, NULL);
+        assert_int_equal(r.error, 0);
+        assert_true(r.path.packet_bytes <= mtus[i]);
+        assert_in_range(r.path.tx_rate_bit_per_s, 99000000, 101000000);
+        assert_true(r.path.cost_bytes <= 100000);
+    }
+}
+
+static void duplicates_and_reordering_change_nothing(void **state)
+{
+    struct sim_path path = path_of(&rows[0], 100, 20);
+    struct sim_result r;
+
+    (void)state;
+    path.duplicate = true;
+    r = sim_probe(&path, NULL);
+    assert_in_range(r.path.tx_rate_bit_per_s, 99000000, 101000000);
+    assert_true(r.path.samples <= 47);
+    path.duplicate = false;
+    path.back.reorder = 0.1;
+    path.back.reorder_by_ns = 500000;
+    path.seed = 3;
+    r = sim_probe(&path, NULL);
+    assert_in_range(r.path.tx_rate_bit_per_s, 95000000, 105000000);
+}
+
+static void budget_is_kept(void **state)
+{
+    struct autobuf_probe_options options = AUTOBUF_PROBE_OPTIONS_INIT;
+
+    (void)state;
+    for (uint32_t budget = 1000; budget <= 1000000; budget += budget / 3) {
+        struct sim_path path = path_of(&rows[0], 1000, 50);
+
+        options.budget_bytes = budget;
+        assert_true(sim_probe(&path, &options).path.cost_bytes <= budget);
+    }
+}
+
+static void rtt_that_is_enough_ends_it(void **state)
+{
+    struct autobuf_probe_options options = AUTOBUF_PROBE_OPTIONS_INIT;
+    struct sim_path path = path_of(&rows[0], 100, 10);
+    struct sim_result r;
+
+    (void)state;
+    options.rtt_enough_ns = 11 * MS;
+    r = sim_probe(&path, &options);
+    assert_int_equal(r.error, AUTOBUF_E_FEW);
+    assert_in_range(r.path.rtt_min_ns, 10 * MS, 11 * MS);
+    assert_true(r.path.cost_bytes <= 5 * 84);
+}
+
+static void ipv6_counts_its_larger_header(void **state)
+{
+    struct sim_path path = path_of(&rows[0], 100, 20);
+    struct sim_result r;
+
+    (void)state;
+    path.ipv6 = true;
+    r = sim_probe(&path, NULL);
+    assert_int_equal(r.error, 0);
+    assert_in_range(r.path.tx_rate_bit_per_s, 99900000, 100100000);
+    assert_int_equal(r.path.packet_bytes, 1500);
+}
+
+/* This host sends slower than the path carries: a number would be wrong, a bound is not. */
+static void slow_sender_says_at_least(void **state)
+{
+    struct sim_path path = path_of(&rows[0], 1000, 10);
+    struct sim_result r;
+
+    (void)state;
+    path.send_ns = 30000; /* 400 Mbit/s */
+    r = sim_probe(&path, NULL);
+    assert_true(r.path.flags & AUTOBUF_PATH_TX_AT_LEAST);
+    assert_in_range(r.path.tx_rate_bit_per_s, 300000000, 1000000000);
+}
+
+static void infinite_path_says_at_least(void **state)
+{
+    struct sim_path path = path_of(&rows[0], 1000, 1);
+    struct sim_result r;
+
+    (void)state;
+    path.there.rate_bit_per_s = path.back.rate_bit_per_s = 0;
+    r = sim_probe(&path, NULL);
+    assert_true(r.path.flags & AUTOBUF_PATH_TX_AT_LEAST);
+}
+
+/* It cannot be seen with so few packets, and the documentation says so. */
+static void large_token_bucket_reads_its_peak(void **state)
+{
+    struct sim_path path = path_of(&rows[0], 50, 20);
+    struct sim_result r;
+
+    (void)state;
+    path.there.burst_bytes = 4000000;
+    path.there.peak_bit_per_s = 100000000;
+    path.there.queue_bytes = 10000000;
+    path.back.rate_bit_per_s = 1000000000;
+    r = sim_probe(&path, NULL);
+    assert_in_range(r.path.tx_rate_bit_per_s, 95000000, 105000000);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(rate_is_right_over_the_grid),
+        cmocka_unit_test(product_is_rate_times_rtt_of_a_full_segment),
+        cmocka_unit_test(asymmetric_path_reads_the_smaller_direction),
+        cmocka_unit_test(no_answer_ends_after_a_second),
+        cmocka_unit_test(nothing_is_sent_after_the_deadline),
+        cmocka_unit_test(satellite_is_measured_in_two_seconds),
+        cmocka_unit_test(large_packets_that_vanish_are_replaced),
+        cmocka_unit_test(duplicates_and_reordering_change_nothing),
+        cmocka_unit_test(budget_is_kept),
+        cmocka_unit_test(rtt_that_is_enough_ends_it),
+        cmocka_unit_test(ipv6_counts_its_larger_header),
+        cmocka_unit_test(slow_sender_says_at_least),
+        cmocka_unit_test(infinite_path_says_at_least),
+        cmocka_unit_test(large_token_bucket_reads_its_peak),
+    };
+
+    return cmocka_run_group_tests_name("probe in virtual time", tests, NULL, NULL);
+}

@@ -1,0 +1,90 @@
+# SPDX-License-Identifier: MIT
+"""Runs every suite that tests/run has built, and counts."""
+from __future__ import annotations
+
+import json
+import os
+import pathlib
+import re
+import subprocess
+import sys
+
+HERE = pathlib.Path(__file__).resolve().parent
+BUILD = pathlib.Path(os.environ["AUTOBUF_BUILD"])
+
+SANITIZED_TOOL_SUITES = ("test_probe.py",)
+
+
+class Count:
+    def __init__(self) -> None:
+        self.passed = 0
+        self.failed: list[str] = []
+        self.skipped: list[str] = []
+
+
+def count_tap(output: str, label: str, count: Count) -> int:
+    """Counts the cases of a TAP stream; returns how many there were."""
+    cases = re.findall(r"^(not ok|ok) \d+ *-? *(.*)$", output, re.M)
+    for verdict, text in cases:
+        if re.search("# skip", text, re.I):
+            count.skipped.append(f"{label}: {text}")
+        elif verdict == "ok":
+            count.passed += 1
+        else:
+            count.failed.append(f"{label}: {text}")
+    return len(cases)
+
+
+def run_meson(build: pathlib.Path, label: str, count: Count) -> None:
+    """All tests that meson knows of, in one build folder."""
+    subprocess.run(["meson", "test", "-C", str(build), "--no-rebuild", "--print-errorlogs"],
+                   env=os.environ | {"CMOCKA_MESSAGE_OUTPUT": "TAP"}, check=False)
+    log = build / "meson-logs" / "testlog.json"
+    for line in log.read_text().splitlines():
+        test = json.loads(line)
+        name, failures = f"{label}: {test['name']}", len(count.failed)
+        if test["result"] == "SKIP":
+            count.skipped.append(f"{name}: {test.get('stdout', '').strip()[-200:]}")
+            continue
+        cases = count_tap(test.get("stdout", ""), name, count)
+        if test["result"] == "OK":
+            count.passed += cases == 0
+        elif len(count.failed) == failures:
+            count.failed.append(f"{name}: {test['result']}")
+
+
+def run_script(script: pathlib.Path, build: pathlib.Path, label: str, count: Count) -> None:
+    """A file of cases on the emulated path, which prints TAP."""
+    print(f"\n--- {label}", flush=True)
+    done = subprocess.run([sys.executable, str(script)], text=True, check=False,
+                          stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
+                          env=os.environ | {"AUTOBUF_BUILD": str(build)})
+    print(done.stdout, flush=True)
+    failures = len(count.failed)
+    if done.returncode == 77:
+        count.skipped.append(f"{label}: {done.stdout.strip()[-200:]}")
+        return
+    count_tap(done.stdout, label, count)
+    if done.returncode and len(count.failed) == failures:
+        count.failed.append(f"{label}: exit status {done.returncode}")
+
+
+def main() -> int:
+    count = Count()
+    run_meson(BUILD, "unit", count)
+    run_meson(pathlib.Path(f"{BUILD}-sanitize"), "sanitized", count)
+    for script in sorted((HERE / "net").glob("test_*.py")):
+        run_script(script, BUILD, f"net: {script.stem}", count)
+        if script.name in SANITIZED_TOOL_SUITES:
+            run_script(script, pathlib.Path(f"{BUILD}-sanitize"),
+                       f"net, sanitized: {script.stem}", count)
+    for name in count.skipped:
+        print(f"skipped: {name}")
+    for name in count.failed:
+        print(f"failed: {name}")
+    print(f"{count.passed} passed, {len(count.failed)} failed, {len(count.skipped)} skipped")
+    return 1 if count.failed else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
