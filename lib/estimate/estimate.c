@@ -6,6 +6,8 @@
 #define BITS_NS (8 * AB_NS_PER_S)
 #define NARROWEST_NS (75 * AB_NS_PER_US)
 #define AGREEMENT_PERCENT 60  /* of readings within 2% of their mode: undisturbed */
+#define LIKELY_PERCENT 30     /* fewer: no window is undisturbed */
+#define LIKELY_GAPS 100       /* that a smaller share is believed of */
 #define SURE_SHARE 25         /* percent of gaps that overrule windows which agree */
 #define LIKELY_SHARE 12       /* and windows which do not */
 #define CLUSTER_GAPS 4
@@ -93,6 +95,7 @@ size_t ab_estimate_readings(const struct ab_packet *packets, size_t count, uint6
 /* All adjacent gaps together. */
 struct gaps {
     size_t count;
+    size_t shorter;      /* than a third of the mean */
     uint64_t span_ns;    /* their sum */
     uint64_t bytes;      /* that arrived in them */
     uint64_t longest_ns; /* longest run */
@@ -116,6 +119,9 @@ static struct gaps gaps_of(const struct ab_packet *packets, size_t count)
         g.span_ns += span_ns;
         g.longest_ns = ab_max(g.longest_ns, span_ns);
     }
+    for (size_t i = 0; g.count && i + 1 < count; i++)
+        g.shorter += adjacent(&packets[i]) && packets[i + 1].received_ns - packets[i].received_ns <
+                                                  g.span_ns / g.count / 3;
     return g;
 }
 
@@ -189,51 +195,70 @@ static uint64_t fastest_cluster(const uint64_t *sorted, size_t count, unsigned s
     return 0;
 }
 
-/* Readings over the widest windows that agree; else over the narrowest, or over whole runs. */
-static size_t agreeing_readings(const struct ab_packet *packets, size_t count, uint64_t longest_ns,
-                                uint64_t *scratch, struct ab_rate *rate, bool *agreed)
+/*
+ * Readings over the widest windows of which most agree, else over those of which the most do, and
+ * over whole runs where no window fits. Returns what percent agree; 0: there are none.
+ */
+static unsigned agreeing_readings(const struct ab_packet *packets, size_t count,
+                                  uint64_t longest_ns, uint64_t narrowest_ns, uint64_t *scratch,
+                                  struct ab_rate *rate)
 {
     uint64_t window_ns = ab_max(longest_ns / 2, AB_WINDOW_NS);
-    size_t found;
+    unsigned best = 0;
 
     for (;;) {
-        found = ab_estimate_readings(packets, count, window_ns, scratch);
-        ab_sort(scratch, found);
-        rate->window_ns = window_ns;
-        if (found >= AB_GAPS_NEEDED || (found > 0 && !window_ns)) {
-            rate->rate_bit_per_s = ab_mode(scratch, found);
-            *agreed = 100 * ab_count_near(scratch, found, rate->rate_bit_per_s, 20) >=
-                      AGREEMENT_PERCENT * found;
-            if (*agreed)
-                return found;
+        size_t found = ab_estimate_readings(packets, count, window_ns, scratch);
+
+        if (found >= AB_GAPS_NEEDED || (found > 0 && !window_ns && !best)) {
+            uint64_t mode;
+            unsigned percent;
+
+            ab_sort(scratch, found);
+            mode = ab_mode(scratch, found);
+            /* At least 1: there are readings, even if none is near another. */
+            percent =
+                (unsigned)ab_max(100 * ab_count_near(scratch, found, mode, 20) / found, 1);
+            if (percent > best) {
+                best = percent;
+                rate->window_ns = window_ns;
+                rate->rate_bit_per_s = mode;
+                rate->low_bit_per_s = ab_percentile(scratch, found, 10);
+                rate->high_bit_per_s = ab_percentile(scratch, found, 90);
+            }
         }
-        if (!window_ns)
-            return found;
-        window_ns = window_ns / 2 >= NARROWEST_NS ? window_ns / 2 : 0;
+        if (best >= AGREEMENT_PERCENT || !window_ns)
+            return best;
+        window_ns = window_ns / 2 >= narrowest_ns ? window_ns / 2 : 0;
+        if (!window_ns && best)
+            return best;
     }
 }
 
 static void resolve_rate(const struct ab_packet *packets, size_t count, const struct gaps *g,
                          uint64_t *scratch, struct ab_rate *rate)
 {
-    bool agreed = false;
-    size_t found = agreeing_readings(packets, count, g->longest_ns, scratch, rate, &agreed);
-    uint64_t reference = agreed ? rate->rate_bit_per_s : rate->pooled_bit_per_s;
+    /* Jitter piles packets up, and makes equals of narrow windows; a stalled host does not. */
+    uint64_t narrowest_ns = 5 * g->shorter > g->count ? AB_WINDOW_NS : NARROWEST_NS;
+    unsigned percent =
+        agreeing_readings(packets, count, g->longest_ns, narrowest_ns, scratch, rate);
+    bool agreed = percent >= AGREEMENT_PERCENT;
+    bool likely = agreed || (percent >= LIKELY_PERCENT && g->count >= LIKELY_GAPS &&
+                             narrowest_ns < AB_WINDOW_NS);
+    uint64_t reference = likely ? rate->rate_bit_per_s : rate->pooled_bit_per_s;
     uint64_t cluster, slope;
+    size_t found;
 
-    if (!found) {
+    if (!percent) {
         rate->rate_bit_per_s = rate->pooled_bit_per_s;
         rate->at_least = true; /* they came as fast as this host sent them */
         return;
     }
-    rate->low_bit_per_s = ab_percentile(scratch, found, 10);
-    rate->high_bit_per_s = ab_percentile(scratch, found, 90);
     found = readings_of_windows(packets, count, 1, scratch);
     ab_sort(scratch, found);
     cluster = fastest_cluster(scratch, found, agreed ? SURE_SHARE : LIKELY_SHARE);
     if (cluster > reference + reference / 12 && cluster < 3 * reference) {
         rate->rate_bit_per_s = cluster;
-    } else if (!agreed) {
+    } else if (!likely) {
         slope = rate_by_regression(packets, count);
         rate->torn = true;
         rate->rate_bit_per_s = slope ? slope : rate->pooled_bit_per_s;

@@ -123,6 +123,9 @@ static void pacing_is_set(void **state)
     p.snd_pacing_bit_per_s = 80000000000ULL; /* more than 32 bits of bytes */
     assert_int_equal(autobuf_apply(c.client, &p), 1);
     assert_true(state_of(c.client).pacing_byte_per_s == 10000000000ULL);
+    p.snd_pacing_bit_per_s = 7; /* less than a byte, and not "stop" */
+    assert_int_equal(autobuf_apply(c.client, &p), 1);
+    assert_true(state_of(c.client).pacing_byte_per_s == 1);
     close_connection(&c);
 }
 
@@ -262,6 +265,68 @@ static void failure_restores_the_socket(void **state)
             SKIP("CAP_NET_ADMIN cannot be dropped here");
         CHECK_EQUAL(failure_rows[i].name, result, RESTORED);
     }
+}
+
+static int fail_on_this_socket(const void *arg)
+{
+    int fd = *(const int *)arg, result = RESTORED;
+    struct autobuf_plan p = plan_of(50000000, 0, AUTOBUF_PLAN_SND_FORCE);
+    struct socket_state before = state_of(fd), after;
+
+    if (setsockopt(fd, SOL_SOCKET, SO_SNDBUFFORCE, &before.snd_buf, sizeof before.snd_buf) == 0)
+        return STILL_PRIVILEGED;
+    if (autobuf_apply(fd, &p) != -EPERM)
+        return NOT_EPERM;
+    after = state_of(fd);
+    if (!same_state(&before, &after))
+        result = CHANGED;
+    return result;
+}
+
+/* Larger than this process may set, so that putting it "back" would be seen. */
+static void failure_leaves_the_other_side_alone(void **state)
+{
+    int fd = tcp_socket(), size = 16777216, result;
+
+    (void)state;
+    if (setsockopt(fd, SOL_SOCKET, SO_RCVBUFFORCE, &size, sizeof size) < 0 || !locks_are_known()) {
+        close(fd);
+        SKIP("needs CAP_NET_ADMIN, and SO_BUF_LOCK (Linux 5.15)");
+    }
+    set_option(fd, SO_BUF_LOCK, 0);
+    result = without_privileges(fail_on_this_socket, &fd);
+    close(fd);
+    assert_int_equal(result, RESTORED);
+}
+
+/* The receive buffer that autotuning enlarges while data come. */
+static void grow_by_autotuning(const struct connection *c)
+{
+    static char block[1 << 20];
+
+    for (int i = 0; i < 400; i++) {
+        size_t left = sizeof block;
+        ssize_t got;
+
+        if (send(c->client, block, sizeof block, MSG_DONTWAIT | MSG_NOSIGNAL) < 0)
+            assert_int_equal(errno, EAGAIN);
+        while (left && (got = recv(c->accepted, block, left, MSG_DONTWAIT)) > 0)
+            left -= (size_t)got;
+    }
+}
+
+static void failure_leaves_an_autotuned_buffer(void **state)
+{
+    struct connection c = tcp_connection();
+    int result;
+
+    (void)state;
+    grow_by_autotuning(&c);
+    result = without_privileges(fail_on_this_socket, &c.accepted);
+    close_connection(&c);
+    if (result < 0 || result == STILL_PRIVILEGED)
+        SKIP("CAP_NET_ADMIN cannot be dropped here");
+    assert_int_equal(result, RESTORED);
 }
 
 static void forcing_exceeds_the_limit(void **state)
@@ -493,6 +558,8 @@ int main(void)
         cmocka_unit_test(one_side_set_the_other_given_back),
         cmocka_unit_test(no_receive_buffer_for_a_connection),
         cmocka_unit_test(failure_restores_the_socket),
+        cmocka_unit_test(failure_leaves_the_other_side_alone),
+        cmocka_unit_test(failure_leaves_an_autotuned_buffer),
         cmocka_unit_test(forcing_exceeds_the_limit),
         cmocka_unit_test(off_switches_off),
         cmocka_unit_test(other_descriptors_are_refused),

@@ -145,6 +145,9 @@ static void lines_say_what_matters(void **state)
         {"capped: window scaling", AUTOBUF_REASON_CAPPED, AUTOBUF_REASON_CAPPED, 0,
          AUTOBUF_SYSCTL_WINDOW_SCALING, AUTOBUF_SYSCTL_WINDOW_SCALING, 0,
          "net.ipv4.tcp_window_scaling", "net.ipv4.tcp_window_scaling"},
+        {"capped: TCP's memory, receive autotuning", AUTOBUF_REASON_CAPPED, AUTOBUF_REASON_CAPPED,
+         0, AUTOBUF_SYSCTL_TCP_MEM, AUTOBUF_SYSCTL_MODERATE_RCVBUF, 0, "net.ipv4.tcp_mem",
+         "net.ipv4.tcp_moderate_rcvbuf"},
         {"kernel: its window", AUTOBUF_REASON_KERNEL, AUTOBUF_REASON_KERNEL, 0, 0, 0, 0, "5.5 MB",
          "16.8 MB"},
         {"kernel: the product", AUTOBUF_REASON_KERNEL, AUTOBUF_REASON_KERNEL, 0, 0, 0, 0, "9.1 MB",
@@ -232,7 +235,7 @@ static void explain_without_a_plan(void **state)
 
     (void)state;
     p.size = 3;
-    assert_true(autobuf_plan_explain(&p, text, sizeof text) <= 0);
+    assert_int_equal(autobuf_plan_explain(&p, text, sizeof text), -EINVAL);
     assert_string_equal(text, "");
 }
 
@@ -251,7 +254,27 @@ static const struct sysctl_row {
      {"net.core.wmem_max=7240000", "net.ipv4.tcp_rmem=4096 131072 19300000"}},
     {"the same on both sides, once", AUTOBUF_SYSCTL_WINDOW_SCALING, AUTOBUF_SYSCTL_WINDOW_SCALING,
      {"net.ipv4.tcp_window_scaling=1"}},
+    {"receive autotuning", AUTOBUF_SYSCTL_NONE, AUTOBUF_SYSCTL_MODERATE_RCVBUF,
+     {"net.ipv4.tcp_moderate_rcvbuf=1"}},
+    {"TCP's memory: pages, in the kernel's proportion", AUTOBUF_SYSCTL_TCP_MEM,
+     AUTOBUF_SYSCTL_NONE, {"net.ipv4.tcp_mem=1500 2000 3000"}},
+    {"TCP's memory and receive autotuning", AUTOBUF_SYSCTL_TCP_MEM,
+     AUTOBUF_SYSCTL_MODERATE_RCVBUF,
+     {"net.ipv4.tcp_mem=1500 2000 3000", "net.ipv4.tcp_moderate_rcvbuf=1"}},
 };
+
+static uint64_t sysctl_value(uint32_t sysctl, uint64_t bytes)
+{
+    switch (sysctl) {
+    case AUTOBUF_SYSCTL_WINDOW_SCALING:
+    case AUTOBUF_SYSCTL_MODERATE_RCVBUF:
+        return 1;
+    case AUTOBUF_SYSCTL_TCP_MEM:
+        return 2000 * 4096; /* of any size, where the page's is unknown */
+    default:
+        return bytes;
+    }
+}
 
 static struct autobuf_plan sysctl_plan(const struct sysctl_row *row)
 {
@@ -261,8 +284,8 @@ static struct autobuf_plan sysctl_plan(const struct sysctl_row *row)
     p.rcv_reason = row->rcv ? AUTOBUF_REASON_CAPPED : AUTOBUF_REASON_KERNEL;
     p.snd_sysctl = row->snd;
     p.rcv_sysctl = row->rcv;
-    p.snd_sysctl_value = row->snd == AUTOBUF_SYSCTL_WINDOW_SCALING ? 1 : 7240000;
-    p.rcv_sysctl_value = row->rcv == AUTOBUF_SYSCTL_WINDOW_SCALING ? 1 : 19300000;
+    p.snd_sysctl_value = sysctl_value(row->snd, 7240000);
+    p.rcv_sysctl_value = sysctl_value(row->rcv, 19300000);
     return p;
 }
 
@@ -305,6 +328,41 @@ static void sysctl_lines(void **state)
     }
 }
 
+/* net.ipv4.tcp_mem counts pages: as many as hold the bytes, not one less. */
+static void tcp_memory_in_pages(void **state)
+{
+    static const struct {
+        const char *name;
+        uint64_t page_bytes, bytes, least_pages;
+    } rows[] = {
+        {"unknown: 4096", 0, 4096000, 1000},
+        {"4096", 4096, 4096000, 1000},
+        {"16384", 16384, 16384000, 1000},
+        {"65536", 65536, 65536000, 1000},
+        {"a byte more than pages hold", 4096, 4096001, 1001},
+        {"a byte less", 4096, 4095999, 1000},
+    };
+
+    (void)state;
+    for (size_t i = 0; i < COUNT(rows); i++) {
+        struct autobuf_limits limits = host_6_18;
+        struct autobuf_plan p = AUTOBUF_PLAN_INIT;
+        unsigned long long low, pressure, high;
+        char line[128];
+
+        limits.page_bytes = rows[i].page_bytes;
+        p.snd_reason = AUTOBUF_REASON_CAPPED;
+        p.snd_sysctl = AUTOBUF_SYSCTL_TCP_MEM;
+        p.snd_sysctl_value = rows[i].bytes;
+        CHECK(rows[i].name, autobuf_plan_sysctl(&p, &limits, 0, line, sizeof line) > 0);
+        check_sysctl_line(line);
+        CHECK_EQUAL(rows[i].name,
+                    sscanf(line, "net.ipv4.tcp_mem=%llu %llu %llu", &low, &pressure, &high), 3);
+        CHECK(line, low <= pressure && pressure <= high);
+        CHECK(rows[i].name, pressure >= rows[i].least_pages && pressure <= rows[i].least_pages + 4);
+    }
+}
+
 static void sysctl_is_cut_at_cap(void **state)
 {
     struct autobuf_plan p = sysctl_plan(&sysctl_rows[3]);
@@ -336,9 +394,9 @@ static void sysctl_of_bad_inputs(void **state)
 
     (void)state;
     limits.size = 3;
-    assert_true(autobuf_plan_sysctl(&p, &limits, 0, line, sizeof line) <= 0);
+    assert_int_equal(autobuf_plan_sysctl(&p, &limits, 0, line, sizeof line), -EINVAL);
     p.size = 0;
-    assert_true(autobuf_plan_sysctl(&p, &host_6_18, 0, line, sizeof line) <= 0);
+    assert_int_equal(autobuf_plan_sysctl(&p, &host_6_18, 0, line, sizeof line), -EINVAL);
     p = sysctl_plan(&sysctl_rows[3]);
     p.snd_sysctl = 1000; /* a newer library's */
     assert_int_equal(autobuf_plan_sysctl(&p, &host_6_18, 0, line, sizeof line), 0);
@@ -355,6 +413,7 @@ int main(void)
         cmocka_unit_test(explain_is_cut_at_cap),
         cmocka_unit_test(explain_without_a_plan),
         cmocka_unit_test(sysctl_lines),
+        cmocka_unit_test(tcp_memory_in_pages),
         cmocka_unit_test(sysctl_is_cut_at_cap),
         cmocka_unit_test(sysctl_of_bad_inputs),
     };

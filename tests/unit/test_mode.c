@@ -187,6 +187,16 @@ static void counts_near_a_center(void **state)
                     rows[i].near);
 }
 
+/* A part of a small center is a fraction, which must not be cut before it is compared. */
+static void counts_near_a_small_center(void **state)
+{
+    static const uint64_t values[] = {900, 999, 1100};
+
+    (void)state;
+    assert_int_equal(ab_count_near(values, COUNT(values), 999, 200), 3);
+    assert_int_equal(ab_count_near(values, COUNT(values), 999, 0), 1);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -197,6 +207,7 @@ int main(void)
         cmocka_unit_test(mode_withstands_outliers),
         cmocka_unit_test(percentiles),
         cmocka_unit_test(counts_near_a_center),
+        cmocka_unit_test(counts_near_a_small_center),
     };
 
     return cmocka_run_group_tests_name("mode", tests, NULL, NULL);

@@ -18,7 +18,8 @@ enum { NEW, LISTENING, CONNECTED };
 #define WMEM_MAX AUTOBUF_SYSCTL_WMEM_MAX
 #define TCP_RMEM AUTOBUF_SYSCTL_TCP_RMEM
 #define SCALING AUTOBUF_SYSCTL_WINDOW_SCALING
-#define ANY_SYSCTL UINT32_MAX /* in the tables: of no interest */
+#define TCP_MEM AUTOBUF_SYSCTL_TCP_MEM
+#define MODERATE AUTOBUF_SYSCTL_MODERATE_RCVBUF
 #define FORCED AUTOBUF_PLAN_SND_FORCE
 #define SND_UNLOCK AUTOBUF_PLAN_SND_UNLOCK
 #define RCV_UNLOCK AUTOBUF_PLAN_RCV_UNLOCK
@@ -165,6 +166,17 @@ static const struct plan_row state_rows[] = {
      .host = &host_6_18, .rate_bit_per_s = 500 * MBIT, .rtt_ns = 50 * MS, .locks = LOCK_SND,
      .snd_buf_bytes = 65536, .snd = {SET, NO_SYSCTL, 2262500, 4194304},
      .rcv = {KERNEL, NO_SYSCTL, 0, 0}},
+    {.name = "a send lock at the settable maximum, which is more than autotuning's: left",
+     .host = &host_6_18, .rate_bit_per_s = 800 * MBIT, .rtt_ns = 100 * MS, .locks = LOCK_SND,
+     .snd_buf_bytes = 8388608, .snd = {CAPPED, WMEM_MAX, 0, 0}, .rcv = {KERNEL, NO_SYSCTL, 0, 0}},
+    {.name = "a receive lock, autotuning off: nothing to give it back to",
+     .host = &host_6_18, .rate_bit_per_s = 800 * MBIT, .rtt_ns = 100 * MS, .locks = LOCK_RCV,
+     .rcv_buf_bytes = 8388608, .drop_flags = AUTOBUF_LIMITS_RCV_AUTOTUNING,
+     .snd = {CAPPED, WMEM_MAX, 4194304, 4194304}, .rcv = {CAPPED, MODERATE, 0, 0}},
+    {.name = "a listener's receive buffer is set for its later connections",
+     .host = &host_esnet_32, .rate_bit_per_s = 2000 * MBIT, .rtt_ns = 100 * MS,
+     .stage = LISTENING, .snd = {SET, NO_SYSCTL, 18100000, 36200100},
+     .rcv = {SET, NO_SYSCTL, 24133333, 48266700}},
     {.name = "receive autotuning off: set before connect",
      .host = &host_6_18, .rate_bit_per_s = 400 * MBIT, .rtt_ns = 50 * MS,
      .drop_flags = AUTOBUF_LIMITS_RCV_AUTOTUNING, .snd = {KERNEL, NO_SYSCTL, 0, 0},
@@ -181,6 +193,23 @@ static const struct plan_row state_rows[] = {
      .host = &host_6_18, .rate_bit_per_s = 800 * MBIT, .rtt_ns = 100 * MS,
      .drop_flags = AUTOBUF_LIMITS_WINDOW_SCALING, .snd = {CAPPED, SCALING, 0, 0},
      .rcv = {CAPPED, SCALING, 0, 0}},
+    {.name = "receive autotuning off, and more than may be set: switching it on would do",
+     .host = &host_6_18, .rate_bit_per_s = 800 * MBIT, .rtt_ns = 100 * MS,
+     .drop_flags = AUTOBUF_LIMITS_RCV_AUTOTUNING, .snd = {CAPPED, WMEM_MAX, 4194304, 4194304},
+     .rcv = {CAPPED, MODERATE, 4194304, 4194304}},
+    {.name = "receive autotuning off, and more than it could reach",
+     .host = &host_6_18, .rate_bit_per_s = 3000 * MBIT, .rtt_ns = 100 * MS,
+     .drop_flags = AUTOBUF_LIMITS_RCV_AUTOTUNING, .snd = {CAPPED, WMEM_MAX, 4194304, 4194304},
+     .rcv = {CAPPED, TCP_RMEM, 4194304, 4194304}},
+    {.name = "window scaling off: not by force either, and no lock is touched",
+     .host = &host_6_18, .rate_bit_per_s = 800 * MBIT, .rtt_ns = 100 * MS,
+     .locks = LOCK_SND | LOCK_RCV, .snd_buf_bytes = 65536, .rcv_buf_bytes = 65536,
+     .add_flags = AUTOBUF_LIMITS_FORCE, .drop_flags = AUTOBUF_LIMITS_WINDOW_SCALING,
+     .snd = {CAPPED, SCALING, 0, 0}, .rcv = {CAPPED, SCALING, 0, 0}},
+    {.name = "window scaling off, a transfer that fits",
+     .host = &host_6_18, .rate_bit_per_s = 800 * MBIT, .rtt_ns = 100 * MS,
+     .expected_bytes = 50000, .drop_flags = AUTOBUF_LIMITS_WINDOW_SCALING,
+     .snd = {KERNEL, NO_SYSCTL, 0, 0}, .rcv = {KERNEL, NO_SYSCTL, 0, 0}},
     {.name = "window scaling off, a path of 60 KB",
      .host = &host_6_18, .rate_bit_per_s = 48 * MBIT, .rtt_ns = 10 * MS,
      .drop_flags = AUTOBUF_LIMITS_WINDOW_SCALING, .snd = {KERNEL, NO_SYSCTL, 0, 0},
@@ -200,12 +229,12 @@ static const struct plan_row state_rows[] = {
     {.name = "little memory for TCP: no more than a share of it, even by force",
      .host = &host_6_18, .rate_bit_per_s = 2000 * MBIT, .rtt_ns = 100 * MS,
      .add_flags = AUTOBUF_LIMITS_FORCE, .tcp_mem_bytes = 160000000,
-     .snd = {CAPPED, ANY_SYSCTL, 1, 160000000 / AB_TCP_MEM_SHARE / 2},
+     .snd = {CAPPED, TCP_MEM, 1, 160000000 / AB_TCP_MEM_SHARE / 2},
      .rcv = {CAPPED, TCP_RMEM, 0, 0},
      .flags = FORCED},
     {.name = "so little memory for TCP that the share is below autotuning's limit",
      .host = &host_6_18, .rate_bit_per_s = 800 * MBIT, .rtt_ns = 100 * MS,
-     .tcp_mem_bytes = 16000000, .snd = {CAPPED, ANY_SYSCTL, 0, 0},
+     .tcp_mem_bytes = 16000000, .snd = {CAPPED, TCP_MEM, 0, 0},
      .rcv = {KERNEL, NO_SYSCTL, 0, 0}},
     {.name = "plenty of memory for TCP changes nothing",
      .host = &host_6_18, .rate_bit_per_s = 500 * MBIT, .rtt_ns = 50 * MS,
@@ -217,10 +246,8 @@ static void check_side(const char *name, const struct expected *e, uint32_t reas
                        uint32_t sysctl, uint64_t value, uint64_t request)
 {
     CHECK_EQUAL(name, reason, e->reason);
-    if (e->sysctl != ANY_SYSCTL) {
-        CHECK_EQUAL(name, sysctl, e->sysctl);
-        CHECK_EQUAL(name, value != 0, e->sysctl != NO_SYSCTL);
-    }
+    CHECK_EQUAL(name, sysctl, e->sysctl);
+    CHECK_EQUAL(name, value != 0, e->sysctl != NO_SYSCTL);
     if (request < e->request_least || request > e->request_most)
         fail_msg("%s: request %llu is not in %llu to %llu", name, (unsigned long long)request,
                  (unsigned long long)e->request_least, (unsigned long long)e->request_most);
@@ -349,6 +376,58 @@ static void the_named_sysctl_cures(void **state)
         assert_int_equal(autobuf_path_given(&path, rates[i % COUNT(rates)] * MBIT, 150 * MS), 0);
         check_cure(rows[i / COUNT(rates)].name, &path, rows[i / COUNT(rates)].host, &s);
     }
+}
+
+/* Memory first: as long as one socket's share of it is too small, no other limit matters. */
+static void more_tcp_memory_cures(void **state)
+{
+    static const struct {
+        const char *name;
+        const struct autobuf_limits *host;
+        uint64_t tcp_mem_bytes;
+    } rows[] = {
+        {"ESnet 64, 40 MB", &host_esnet_64, 40000000},
+        {"ESnet 32, 1 page", &host_esnet_32, 4096},
+        {"6.18, 16 MB", &host_6_18, 16000000},
+    };
+    static const uint64_t rates[] = {700, 801, 1503, 3007, 9999};
+
+    (void)state;
+    for (size_t i = 0; i < COUNT(rows) * COUNT(rates); i++) {
+        const char *name = rows[i / COUNT(rates)].name;
+        struct autobuf_limits limits = *rows[i / COUNT(rates)].host;
+        struct autobuf_path path = AUTOBUF_PATH_INIT;
+        struct autobuf_socket s = socket_new();
+        struct autobuf_plan p = AUTOBUF_PLAN_INIT;
+
+        limits.tcp_wmem_max_bytes = 4194304;
+        limits.tcp_mem_bytes = rows[i / COUNT(rates)].tcp_mem_bytes;
+        CHECK_EQUAL(name, autobuf_path_given(&path, rates[i % COUNT(rates)] * MBIT, 100 * MS), 0);
+        CHECK_EQUAL(name, autobuf_plan_make(&path, &limits, &s, 0, 0, &p), 0);
+        CHECK_EQUAL(name, p.snd_reason, CAPPED);
+        CHECK_EQUAL(name, p.snd_sysctl, TCP_MEM);
+        CHECK(name, p.snd_sysctl_value > limits.tcp_mem_bytes);
+        limits.tcp_mem_bytes = p.snd_sysctl_value;
+        CHECK_EQUAL(name, autobuf_plan_make(&path, &limits, &s, 0, 0, &p), 0);
+        CHECK(name, p.snd_sysctl != TCP_MEM);
+        CHECK(name, p.snd_reason == SET || limits.snd_settable_bytes < p.snd_sysctl_value);
+    }
+}
+
+/* sysctl(8) takes an int. */
+static void sysctl_fits_the_kernel_s_int(void **state)
+{
+    struct autobuf_path path = AUTOBUF_PATH_INIT;
+    struct autobuf_socket s = socket_new();
+    struct autobuf_plan p = AUTOBUF_PLAN_INIT;
+
+    (void)state;
+    assert_int_equal(autobuf_path_given(&path, 400000 * MBIT, 200 * MS), 0);
+    assert_int_equal(autobuf_plan_make(&path, &host_6_18, &s, 0, 0, &p), 0);
+    assert_int_equal(p.snd_sysctl, WMEM_MAX);
+    assert_int_equal(p.rcv_sysctl, TCP_RMEM);
+    assert_in_range(p.snd_sysctl_value, 4194305, INT32_MAX);
+    assert_in_range(p.rcv_sysctl_value, 33554433, INT32_MAX);
 }
 
 static void too_little_known(void **state)
@@ -715,6 +794,34 @@ static void worth_measuring(void **state)
     }
 }
 
+static void worth_measuring_with_features_off(void **state)
+{
+    static const struct {
+        const char *name;
+        const struct autobuf_limits *host;
+        uint32_t stage, add_flags, drop_flags;
+        int worth;
+    } rows[] = {
+        {"window scaling", &host_6_18, NEW, 0, AUTOBUF_LIMITS_WINDOW_SCALING, 0},
+        {"window scaling, though by force", &host_6_18, NEW, AUTOBUF_LIMITS_FORCE,
+         AUTOBUF_LIMITS_WINDOW_SCALING, 0},
+        {"receive autotuning: what is set is better than nothing", &host_older, NEW, 0,
+         AUTOBUF_LIMITS_RCV_AUTOTUNING, 1},
+        {"receive autotuning, connected", &host_older, CONNECTED, 0,
+         AUTOBUF_LIMITS_RCV_AUTOTUNING, 0},
+    };
+
+    (void)state;
+    for (size_t i = 0; i < COUNT(rows); i++) {
+        struct autobuf_limits limits = *rows[i].host;
+        struct autobuf_socket s = socket_new();
+
+        limits.flags = (limits.flags | rows[i].add_flags) & ~rows[i].drop_flags;
+        s.stage = rows[i].stage;
+        CHECK_EQUAL(rows[i].name, autobuf_plan_worth(&limits, &s, 0, 0, NULL), rows[i].worth);
+    }
+}
+
 /* Small locked buffers can be helped on any host; large ones need no help. */
 static void worth_measuring_when_locked(void **state)
 {
@@ -742,6 +849,10 @@ static void worth_measuring_for_low_delay(void **state)
     (void)state;
     assert_int_equal(autobuf_plan_worth(&host_older, &s, AUTOBUF_INTENT_LOW_DELAY, 0, &enough), 1);
     assert_int_equal(enough, 0); /* at any round-trip time */
+    /* but a short transfer does not wait for it */
+    assert_int_equal(autobuf_plan_worth(&host_older, &s, AUTOBUF_INTENT_LOW_DELAY, 1000, NULL), 0);
+    assert_int_equal(autobuf_plan_worth(&host_older, &s, AUTOBUF_INTENT_LOW_DELAY, 1ULL << 40, NULL),
+                     1);
 }
 
 static void worth_grows_with_the_transfer(void **state)
@@ -792,7 +903,6 @@ static void not_worth_means_no_change(void **state)
         int worth;
 
         random_inputs(&seed, &in);
-        in.socket.locks = 0;
         worth = autobuf_plan_worth(&in.limits, &in.socket, 0, 0, &enough);
         assert_in_range(worth, 0, 1);
         if (worth) {
@@ -834,6 +944,8 @@ int main(void)
         cmocka_unit_test(plans_by_the_state),
         cmocka_unit_test(unscaled_windows_end_at_64k),
         cmocka_unit_test(the_named_sysctl_cures),
+        cmocka_unit_test(more_tcp_memory_cures),
+        cmocka_unit_test(sysctl_fits_the_kernel_s_int),
         cmocka_unit_test(too_little_known),
         cmocka_unit_test(directions_do_not_mix),
         cmocka_unit_test(huge_products_do_not_overflow),
@@ -843,6 +955,7 @@ int main(void)
         cmocka_unit_test(older_program_s_plan),
         cmocka_unit_test(properties_hold_everywhere),
         cmocka_unit_test(worth_measuring),
+        cmocka_unit_test(worth_measuring_with_features_off),
         cmocka_unit_test(worth_measuring_when_locked),
         cmocka_unit_test(worth_measuring_for_low_delay),
         cmocka_unit_test(worth_grows_with_the_transfer),
