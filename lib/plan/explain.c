@@ -180,7 +180,8 @@ int autobuf_plan_explain(const struct autobuf_plan *theirs, char *buf, size_t ca
 static int sysctl_line(uint32_t sysctl, uint64_t value, const struct autobuf_limits *l, char *buf,
                        size_t cap)
 {
-    unsigned long long n = value, pages = value / (l->page_bytes ? l->page_bytes : 4096);
+    uint64_t page = l->page_bytes ? l->page_bytes : 4096;
+    unsigned long long n = value, pages = value / page + (value % page != 0);
 
     switch (sysctl) {
     case AUTOBUF_SYSCTL_WMEM_MAX:
