@@ -142,7 +142,7 @@ static bool core_begin_second(struct ab_core *core, uint64_t now_ns, uint64_t ra
 {
     uint64_t slow = SLOW_TRAIN_NS / ab_max(core_train_ns(core, 1, rate), 1);
     uint64_t size = ab_min(LONGEST_TRAIN, ab_max(slow, FIRST_TRAIN));
-    uint32_t wanted = core->burst_max < UINT32_MAX ? 3 : 1;
+    uint32_t wanted = core->cut ? 3 : 1;
 
     return core_begin(core, AB_SECOND, now_ns, size, wanted, CHEAP_BYTES,
                       core_train_ns(core, ab_min(core->burst_max, size), rate));
@@ -202,8 +202,10 @@ static bool core_begin_next(struct ab_core *core, uint64_t now_ns)
 
     if (core_phase_replies(core, &reach) == 0)
         return core_begin_smaller(core, now_ns);
-    if (5 * reach < 4 * core->train_size)
+    if (5 * reach < 4 * core->train_size) {
         core->burst_max = (uint32_t)ab_max(reach, SHORTEST_TRAIN);
+        core->cut = true;
+    }
     ab_estimate_rate(core->packets, core->count, core->scratch, &rate);
     if (core->phase == AB_FIRST)
         return core_begin_second(core, now_ns,

@@ -39,7 +39,8 @@ struct ab_core {
     uint32_t train_size;  /* packets of a train of this phase */
     uint32_t train_left;  /* still to be sent of the current one */
     uint32_t trains_left; /* further ones in this phase */
-    uint32_t burst_max;   /* what a queue on the path was seen to take */
+    uint32_t burst_max;   /* longest train: what a queue was seen to take, or a buffer holds */
+    bool cut;             /* a short queue was seen */
     uint32_t received;
     size_t phase_begin;   /* first packet of this phase */
     uint64_t cost_bytes;

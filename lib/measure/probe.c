@@ -25,7 +25,8 @@
 #define SEND_BATCH 8U  /* packets sent at once: few, for the time of each is interpolated */
 #define REPLY_BYTES (AB_ICMP_MAX_BYTES + 60U) /* a raw IPv4 socket shows the IP header too; ping
                                                  sockets do not tell the length of what they cut */
-#define BUFFER_BYTES (256U * 2304U)           /* truesize of the longest train */
+#define TRUESIZE_BYTES 2304U /* what the kernel counts for a packet of 1500 bytes */
+#define BUFFER_BYTES (256U * TRUESIZE_BYTES)
 #define STAMP_SLACK_NS (2 * AB_NS_PER_MS)
 #define CONTROL_BYTES 128U /* a stamp and an extended error */
 #define RETRY_NS AB_NS_PER_MS
@@ -138,6 +139,17 @@ static int prepare_socket(const struct autobuf_probe *probe)
     return 0;
 }
 
+/* No train is longer than this socket's receive buffer holds. */
+static uint32_t packets_held(int fd)
+{
+    int stored = 0;
+    socklen_t len = sizeof stored;
+
+    if (getsockopt(fd, SOL_SOCKET, SO_RCVBUF, &stored, &len) < 0 || stored <= 0)
+        return 0;
+    return (uint32_t)stored / TRUESIZE_BYTES;
+}
+
 static int leave_from(int fd, const struct autobuf_probe_options *options)
 {
     struct sockaddr_storage source;
@@ -188,6 +200,7 @@ static int probe_connect(struct autobuf_probe *probe, socklen_t peer_len,
     if (connect(probe->fd, (struct sockaddr *)&probe->peer, peer_len) < 0)
         return -errno;
     probe->offset_ns = ab_clock_offset_ns();
+    probe->core.burst_max = packets_held(probe->fd);
     ab_core_mtu(&probe->core, path_mtu_bytes(probe));
     ab_log(&probe->core.log, "%s socket, packets of %u bytes", probe->raw ? "raw" : "ping",
            probe->core.full_bytes);
@@ -453,6 +466,7 @@ int autobuf_probe_step(struct autobuf_probe *probe, uint64_t now_ns)
         return AUTOBUF_E_FORKED;
     if (probe->fd < 0)
         return -EBADF;
+    now_ns = ab_max(now_ns, ab_clock_monotonic_ns()); /* a stale time must send nothing too late */
     receive_errors(probe);
     result = receive_replies(probe);
     if (result < 0)
