@@ -1,0 +1,161 @@
+# SPDX-License-Identifier: MIT
+"""Is a transfer with libautobuf ever slower than without it?
+
+Kernel defaults against `autobuf`, in pairs run in turn, by the wall clock, measuring included; and
+against the best of a sweep of fixed sizes ("tuned by hand") under the same limits. The ratio of
+medians is what counts. Each transfer has a path of its own, for a kernel remembers what it learnt.
+Results are kept line by line in transfer.jsonl: a run that was cut goes on where it stopped.
+"""
+from __future__ import annotations
+
+import itertools
+import json
+import pathlib
+import statistics
+from typing import Any, NamedTuple
+
+import path
+import report
+
+PAIRS = 3
+LONG_SECONDS = 10
+SWEEP_BYTES = (262144, 1048576, 4194304, 16777216)
+
+# rate in Mbit/s, round-trip time in ms, queue in products
+PATHS = ((10, 20, 2), (100, 50, 2), (100, 200, 2), (400, 100, 2), (1000, 1, 2), (1000, 100, 2))
+CCS = ("cubic", "bbr", "reno")
+SIZES = {"64KB": 65536, "1MB": 1000000, "10MB": 10000000, "long": 0}
+
+
+class Limits(NamedTuple):
+    """The sysctls of a kind of host."""
+    mem_max: int
+    tcp_rmem: str
+    tcp_wmem: str
+
+
+LIMITS = {
+    "6.18": Limits(4194304, "4096 131072 33554432", "4096 16384 4194304"),
+    "older": Limits(212992, "4096 131072 6291456", "4096 16384 4194304"),
+    "esnet": Limits(67108864, "4096 87380 33554432", "4096 65536 33554432"),
+}
+
+
+class Cell(NamedTuple):
+    mbit: int
+    rtt_ms: int
+    queue: float
+    cc: str
+    limits: str
+    size: str
+    reverse: bool
+    streams: int
+
+    def key(self) -> str:
+        return " ".join(map(str, self))
+
+
+def transfer(cell: Cell, tune: str) -> dict[str, Any]:
+    """One transfer; the answer of bulk, or {"error": ...}."""
+    queue = max(int(cell.queue * cell.mbit * cell.rtt_ms * 125), 40000)
+    limits = LIMITS[cell.limits]
+    words = ["--tune", tune, "--json", "--streams", str(cell.streams)]
+    words += ["--bytes", str(SIZES[cell.size])] if SIZES[cell.size] else \
+        ["--seconds", str(LONG_SECONDS)]
+    words += ["--reverse"] if cell.reverse else []
+    bulk = path.built("examples/bulk")
+    with path.Path(both=f"rate={cell.mbit}M,delay={cell.rtt_ms / 2}ms,queue={queue}") as p:
+        for side in ("a", "b"):
+            p.sysctl(side, "net.ipv4.tcp_rmem", limits.tcp_rmem)
+            p.sysctl(side, "net.ipv4.tcp_wmem", limits.tcp_wmem)
+            p.sysctl(side, "net.ipv4.ping_group_range", "0 65534")
+            p.route(side, congctl=cell.cc)
+        p.popen("b", [bulk, "recv"], unprivileged=True)
+        path.wait_listening(p, "b", 7500)
+        done = p.run("a", [bulk, "send", *words, p.addr["b"]], unprivileged=True, timeout=120)
+    return json.loads(done.stdout) if done.returncode == 0 else {"error": done.stderr.strip()}
+
+
+def median_rate(results: list[dict[str, Any]]) -> float | None:
+    rates = [r["rate_bit_per_s"] for r in results if "rate_bit_per_s" in r]
+    return statistics.median(rates) / 1e6 if rates else None
+
+
+def measure(cell: Cell, sweep: bool) -> dict[str, Any]:
+    ways = ["none", "autobuf"]
+    if sweep and cell.size == "long":
+        ways += [f"naive:{n}" for n in SWEEP_BYTES if n <= LIMITS[cell.limits].mem_max]
+    results: dict[str, list] = {way: [] for way in ways}
+    for _ in range(PAIRS):
+        for way in ways[:2]:
+            results[way].append(transfer(cell, way))
+    for way in ways[2:]:
+        results[way].append(transfer(cell, way))
+    rates = {way: median_rate(runs) for way, runs in results.items()}
+    best = max((rate for rate in rates.values() if rate), default=None)
+    ours, default = rates["autobuf"], rates["none"]
+    return {
+        "key": cell.key(), "cell": cell._asdict(), "rates_mbit_per_s": rates,
+        "ratio": round(ours / default, 3) if ours and default else None,
+        "of_best": round(ours / best, 3) if ours and best else None,
+        "reason": results["autobuf"][0].get("reason"),
+        "spread": [round(r.get("rate_bit_per_s", 0) / 1e6, 1) for r in results["none"]],
+        "rtt_ms": {way: round(runs[0].get("rtt_mean_ns", 0) / 1e6, 1)
+                   for way, runs in results.items()},
+        "errors": [r["error"] for runs in results.values() for r in runs if "error" in r],
+    }
+
+
+def grid(quick: bool) -> list[Cell]:
+    """The cells; with one limit set together, for it is global and set once."""
+    if quick:
+        return [Cell(*p, "cubic", limits, size, False, 1)
+                for limits in LIMITS for p in (PATHS[0], PATHS[3]) for size in ("1MB", "long")]
+    cells = [Cell(*p, cc, limits, size, False, 1)
+             for limits, p, cc, size in itertools.product(LIMITS, PATHS, CCS, SIZES)]
+    cells += [Cell(*p, "cubic", limits, "long", True, 1) for limits in LIMITS for p in PATHS]
+    cells += [Cell(*p, "cubic", limits, "long", False, streams)
+              for limits in LIMITS for p in (PATHS[1], PATHS[3]) for streams in (2, 4, 8)]
+    return sorted(cells, key=lambda cell: cell.limits)
+
+
+def show(rows: list[dict[str, Any]], out: pathlib.Path) -> None:
+    head = ["Mbit/s", "ms", "queue", "cc", "limits", "size", "from", "streams", "default",
+            "libautobuf", "ratio", "of the best", "reason"]
+    body = []
+    for r in rows:
+        c, rates = r["cell"], r["rates_mbit_per_s"]
+        body.append([c["mbit"], c["rtt_ms"], c["queue"], c["cc"], c["limits"], c["size"],
+                     "peer" if c["reverse"] else "here", c["streams"],
+                     *(f"{rates[way]:.1f}" if rates[way] else "-" for way in ("none", "autobuf")),
+                     r["ratio"], r["of_best"], r["reason"]])
+    (out / "transfer.md").write_text(f"{report.machine()}\n\n" + report.table(head, body))
+    data = [(i, r["ratio"]) for i, r in enumerate(sorted(
+        (r for r in rows if r["ratio"]), key=lambda r: r["ratio"]))]
+    report.gnuplot(out / "transfer.svg", report.block("ratios", data) + """
+set title "Rate with libautobuf / with kernel defaults, every cell, sorted"
+set ylabel "ratio"
+set xlabel "cell"
+set logscale y
+set arrow from graph 0, first 0.97 to graph 1, first 0.97 nohead lc rgb '#cc3333'
+plot $ratios using 1:2 with points pt 7 ps 0.6 notitle
+""")
+
+
+def run(quick: bool, out: pathlib.Path) -> None:
+    record = out / ("transfer-quick.jsonl" if quick else "transfer.jsonl")
+    lines = record.read_text().splitlines() if record.exists() else []
+    known = {row["key"]: row for row in map(json.loads, lines)}
+    rows = []
+    for limits, cells in itertools.groupby(grid(quick), key=lambda cell: cell.limits):
+        mem_max = LIMITS[limits].mem_max
+        with path.global_sysctls({"net.core.rmem_max": mem_max, "net.core.wmem_max": mem_max}):
+            for cell in cells:
+                if cell.key() not in known:
+                    known[cell.key()] = measure(cell, not quick)
+                    with record.open("a") as log:
+                        log.write(json.dumps(known[cell.key()]) + "\n")
+                    print({k: v for k, v in known[cell.key()].items() if k != "cell"}, flush=True)
+                rows.append(known[cell.key()])
+    show(rows, out)
+    print((out / "transfer.md").read_text())
