@@ -112,6 +112,8 @@ static bool parse_arguments(int argc, char **argv, struct transfer *t)
     if (optind + 1 != argc || (t->request.bytes && t->request.limit_ns))
         return false;
     t->host = argv[optind];
+    if (t->request.bytes && t->request.bytes < t->streams)
+        t->streams = (size_t)t->request.bytes; /* for each stream a byte: 0 would be "no limit" */
     if (!t->request.bytes && !t->request.limit_ns)
         t->request.limit_ns = 10 * NS_PER_S;
     return true;

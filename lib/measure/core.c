@@ -370,6 +370,13 @@ bool ab_core_reply(struct ab_core *core, uint64_t stamp_ns, const uint8_t *buf, 
     return true;
 }
 
+bool ab_core_quoted(const struct ab_core *core, const uint8_t *quoted, size_t len)
+{
+    uint16_t sequence;
+
+    return ab_icmp_quotes(&core->echo, quoted, len, &sequence) && sequence < core->count;
+}
+
 void ab_core_sent(struct ab_core *core, size_t index, uint64_t sent_ns)
 {
     if (index < core->count && core->packets[index].received_ns == AUTOBUF_NS_UNSET)

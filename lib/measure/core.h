@@ -71,6 +71,9 @@ void ab_core_mtu(struct ab_core *core, uint32_t packet_bytes);
 /* As autobuf_probe_reply(). true: it is ours, and counts. */
 bool ab_core_reply(struct ab_core *core, uint64_t stamp_ns, const uint8_t *buf, size_t len);
 
+/* Whether an error quotes a packet of this run, as far as len bytes of the ICMP message tell. */
+bool ab_core_quoted(const struct ab_core *core, const uint8_t *quoted, size_t len);
+
 /* Packet index was really sent at this time: the shell knows it better than next() did. */
 void ab_core_sent(struct ab_core *core, size_t index, uint64_t sent_ns);
 

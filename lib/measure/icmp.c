@@ -56,6 +56,19 @@ bool ab_icmp_parse(const struct ab_echo *echo, const uint8_t *buf, size_t len, u
     return true;
 }
 
+bool ab_icmp_quotes(const struct ab_echo *echo, const uint8_t *buf, size_t len, uint16_t *sequence)
+{
+    if (len < AB_ICMP_HEADER_BYTES)
+        return false;
+    if (buf[0] != (echo->ipv6 ? ECHO_REQUEST6 : ECHO_REQUEST4) || buf[1] != 0)
+        return false;
+    if (len >= AB_ICMP_PARSE_BYTES &&
+        memcmp(buf + AB_ICMP_HEADER_BYTES, echo->token, AB_TOKEN_BYTES) != 0)
+        return false;
+    *sequence = (uint16_t)(buf[6] << 8 | buf[7]);
+    return true;
+}
+
 size_t ab_icmp_ipv4_header_bytes(const uint8_t *buf, size_t len)
 {
     size_t bytes;

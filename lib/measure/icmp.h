@@ -31,6 +31,12 @@ void ab_icmp_build(const struct ab_echo *echo, uint16_t sequence, uint8_t *buf, 
  */
 bool ab_icmp_parse(const struct ab_echo *echo, const uint8_t *buf, size_t len, uint16_t *sequence);
 
+/*
+ * The same for an echo request of this run that an ICMP error quotes. Routers may quote as little as
+ * the header: then its type and *sequence have to do.
+ */
+bool ab_icmp_quotes(const struct ab_echo *echo, const uint8_t *buf, size_t len, uint16_t *sequence);
+
 /* Bytes of an IPv4 header in front of a message read from a raw socket; 0: not a sane one. */
 size_t ab_icmp_ipv4_header_bytes(const uint8_t *buf, size_t len);
 

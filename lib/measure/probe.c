@@ -28,9 +28,11 @@
 #define TRUESIZE_BYTES 2304U /* what the kernel counts for a packet of 1500 bytes */
 #define BUFFER_BYTES (256U * TRUESIZE_BYTES)
 #define STAMP_SLACK_NS (2 * AB_NS_PER_MS)
+#define QUOTED_BYTES 64U    /* of a packet that an error is about */
 #define CONTROL_BYTES 128U /* a stamp and an extended error */
 #define RETRY_NS AB_NS_PER_MS
 #define RETRIES 200U
+#define REFUSALS 8U /* in a row: there is no route any more */
 
 struct autobuf_probe {
     struct ab_core core;
@@ -42,6 +44,7 @@ struct autobuf_probe {
     int error;              /* of the network, before anything was answered */
     uint64_t retry_ns;      /* after ENOBUFS */
     unsigned retries;
+    unsigned refusals;
     uint64_t offset_ns;     /* CLOCK_REALTIME - CLOCK_MONOTONIC */
     struct sockaddr_storage peer;
     size_t queue_first;     /* index of the first message in the queue */
@@ -181,6 +184,12 @@ static uint32_t path_mtu_bytes(const struct autobuf_probe *probe)
     return (uint32_t)mtu;
 }
 
+/* What the caller is told: to a program -EACCES means that it may not measure, which is not so here. */
+static int network_error(uint32_t error)
+{
+    return error == EACCES || error == EPERM ? -EHOSTUNREACH : -(int)error;
+}
+
 static int probe_connect(struct autobuf_probe *probe, socklen_t peer_len,
                          const struct autobuf_probe_options *theirs)
 {
@@ -198,7 +207,7 @@ static int probe_connect(struct autobuf_probe *probe, socklen_t peer_len,
     if (error < 0)
         return error;
     if (connect(probe->fd, (struct sockaddr *)&probe->peer, peer_len) < 0)
-        return -errno;
+        return network_error((uint32_t)errno); /* a "prohibit" route says EACCES */
     probe->offset_ns = ab_clock_offset_ns();
     probe->core.burst_max = packets_held(probe->fd);
     ab_core_mtu(&probe->core, path_mtu_bytes(probe));
@@ -298,12 +307,13 @@ static void take_message(struct autobuf_probe *probe, struct mmsghdr *m)
     ab_core_reply(&probe->core, stamp_of(probe, &m->msg_hdr), buf + header, len - header);
 }
 
-static int receive_replies(struct autobuf_probe *probe)
+static void receive_replies(struct autobuf_probe *probe)
 {
     struct mmsghdr messages[BATCH];
     struct iovec vectors[BATCH];
     struct sockaddr_storage from[BATCH];
     _Alignas(struct cmsghdr) uint8_t control[BATCH][CONTROL_BYTES];
+    unsigned errors = 0;
     int got;
 
     do {
@@ -319,22 +329,37 @@ static int receive_replies(struct autobuf_probe *probe)
         got = recvmmsg(probe->fd, messages, BATCH, MSG_DONTWAIT, NULL);
         for (int i = 0; i < got; i++)
             take_message(probe, &messages[i]);
-    } while (got == (int)BATCH || (got < 0 && errno == EINTR));
-    if (got >= 0 || errno == EAGAIN || errno == EWOULDBLOCK)
-        return 0;
-    return -errno;
+        /* An error that waits comes first, and once: what it is, the error queue tells. */
+        if (got < 0 && (errno == EAGAIN || errno == EWOULDBLOCK || ++errors > BATCH))
+            return;
+    } while (got == (int)BATCH || got < 0);
 }
 
-/*
- * What routers said: too big, or unreachable, which ends it unless the peer has answered already.
- * The kernel passes on only errors about packets of this socket.
- */
+/* An error about a packet of this run that this host or a router reports. */
+static void take_error(struct autobuf_probe *probe, const struct sock_extended_err *e,
+                       const uint8_t *quoted, size_t len)
+{
+    if (e->ee_origin != SO_EE_ORIGIN_LOCAL && !ab_core_quoted(&probe->core, quoted, len))
+        return; /* anyone can say so of a packet that was never sent */
+    if (e->ee_errno == EMSGSIZE)
+        ab_core_mtu(&probe->core, e->ee_info ? e->ee_info : path_mtu_bytes(probe));
+    else if (e->ee_origin == SO_EE_ORIGIN_ICMP || e->ee_origin == SO_EE_ORIGIN_ICMP6)
+        probe->error = network_error(e->ee_errno);
+}
+
+/* What routers said: too big, or unreachable, which ends it unless the peer has answered already. */
 static void receive_errors(struct autobuf_probe *probe)
 {
     _Alignas(struct cmsghdr) uint8_t control[512];
-    struct msghdr message = {.msg_control = control, .msg_controllen = sizeof control};
+    uint8_t quoted[QUOTED_BYTES];
+    struct iovec vector = {quoted, sizeof quoted};
+    struct msghdr message = {.msg_control = control,
+                             .msg_controllen = sizeof control,
+                             .msg_iov = &vector,
+                             .msg_iovlen = 1};
+    ssize_t got;
 
-    while (recvmsg(probe->fd, &message, MSG_ERRQUEUE | MSG_DONTWAIT) >= 0) {
+    while ((got = recvmsg(probe->fd, &message, MSG_ERRQUEUE | MSG_DONTWAIT)) >= 0) {
         for (struct cmsghdr *c = CMSG_FIRSTHDR(&message); c; c = CMSG_NXTHDR(&message, c)) {
             struct sock_extended_err e;
 
@@ -342,10 +367,7 @@ static void receive_errors(struct autobuf_probe *probe)
                 !(c->cmsg_level == IPPROTO_IPV6 && c->cmsg_type == IPV6_RECVERR))
                 continue;
             memcpy(&e, CMSG_DATA(c), sizeof e);
-            if (e.ee_errno == EMSGSIZE && e.ee_info)
-                ab_core_mtu(&probe->core, e.ee_info);
-            else if (e.ee_origin == SO_EE_ORIGIN_ICMP || e.ee_origin == SO_EE_ORIGIN_ICMP6)
-                probe->error = -(int)e.ee_errno;
+            take_error(probe, &e, quoted, (size_t)got);
         }
         message.msg_controllen = sizeof control;
     }
@@ -400,6 +422,16 @@ static int send_queue(struct autobuf_probe *probe)
     return sent;
 }
 
+/* A packet was too large: the kernel knows for what, or the least of IPv6 and of IPv4 will do. */
+static void shrink(struct autobuf_probe *probe)
+{
+    uint32_t before = probe->core.full_bytes, mtu = path_mtu_bytes(probe);
+
+    receive_errors(probe);
+    if (probe->core.full_bytes == before)
+        ab_core_mtu(&probe->core, mtu < before ? mtu : before > 1280 ? 1280 : 576);
+}
+
 /* What a failed send means: 0 to go on, at once or later; a negative errno to give up. */
 static int send_failed(struct autobuf_probe *probe, int error, uint64_t now_ns)
 {
@@ -417,17 +449,17 @@ static int send_failed(struct autobuf_probe *probe, int error, uint64_t now_ns)
         return 0;
     case -EMSGSIZE:
         drop_queue(probe);
-        ab_core_mtu(&probe->core,
-                    (uint32_t)ab_min(path_mtu_bytes(probe), probe->core.full_bytes - 1));
+        shrink(probe);
         return 0;
-    case -EHOSTUNREACH: /* an earlier packet's error; the queue tells more */
+    case -EHOSTUNREACH: /* an earlier packet's, of which the error queue tells more; or no route */
     case -ENETUNREACH:
     case -ECONNREFUSED:
     case -EHOSTDOWN:
+    case -EACCES:
         receive_errors(probe);
-        if (!probe->error)
-            probe->error = error;
-        return probe->core.received ? 0 : error;
+        if (++probe->refusals <= REFUSALS)
+            return 0;
+        return probe->core.received ? 0 : network_error((uint32_t)-error);
     default:
         return error;
     }
@@ -448,10 +480,12 @@ static int send_packets(struct autobuf_probe *probe, uint64_t now_ns)
                 return result;
         }
         result = send_queue(probe);
-        if (result < 0)
+        if (result < 0) {
             result = send_failed(probe, result, now_ns);
-        else
+        } else {
+            probe->refusals = 0;
             now_ns = ab_max(now_ns, ab_clock_monotonic_ns());
+        }
         if (result < 0)
             return result;
     }
@@ -467,10 +501,8 @@ int autobuf_probe_step(struct autobuf_probe *probe, uint64_t now_ns)
     if (probe->fd < 0)
         return -EBADF;
     now_ns = ab_max(now_ns, ab_clock_monotonic_ns()); /* a stale time must send nothing too late */
+    receive_replies(probe);
     receive_errors(probe);
-    result = receive_replies(probe);
-    if (result < 0)
-        probe->error = result;
     if (probe->error && probe->core.received == 0)
         return probe->error;
     result = send_packets(probe, now_ns);

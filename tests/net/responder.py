@@ -19,12 +19,16 @@ The kernel's own answers are to be off (icmp_echo_ignore_all). MODE is one of
     shrinking    each full-size echo is "too big" by one byte, and answered nevertheless
     forge        no answers at all: replies to ADDRESS, with tokens and identifiers by chance,
                  8 every millisecond
+    blame        no answers at all: errors to ADDRESS about echoes that it never sent: they could
+                 not be delivered, or were too big
 
 Prints "ready" once it listens. Ends when it is killed.
 """
 
 from __future__ import annotations
 
+import contextlib
+import os
 import random
 import select
 import socket
@@ -34,16 +38,12 @@ from collections.abc import Callable
 
 TOKEN = slice(8, 24)  # of the ICMP message: the token of the run
 FORGED_BYTES = 1480
+ME4, ME6 = "10.77.0.2", "fd77::2"
 
 
 def checksum(data: bytes) -> int:
-    """RFC 1071."""
-    if len(data) % 2:
-        data += b"\0"
-    total = sum(struct.unpack(f"!{len(data) // 2}H", data))
-    while total >> 16:
-        total = (total & 0xFFFF) + (total >> 16)
-    return ~total & 0xFFFF
+    """RFC 1071: a sum with end-around carry is the whole number modulo 65535."""
+    return 0xFFFF - int.from_bytes(data + b"\0" * (len(data) % 2), "big") % 0xFFFF
 
 
 class Peer:
@@ -64,7 +64,7 @@ class Peer:
         found = []
         while len(found) < 3:
             try:
-                data, sender = self.sock.recvfrom(65535)
+                data, sender = self.sock.recvfrom(2048)
             except BlockingIOError:
                 break
             header, message = (b"", data) if self.ipv6 else (data[:20], data[20:])
@@ -101,17 +101,16 @@ class Peer:
             reply[:1] + b"\1" + reply[2:],
         ]
 
-    def error(self, header: bytes, message: bytes, narrow: int = 0) -> bytes:
-        """Unreachable (by administration), or too big; quotes the packet."""
-        if self.ipv6:
-            quoted = struct.pack("!IHBB", 6 << 28, len(message), socket.IPPROTO_ICMPV6, 64)
-            quoted += socket.inet_pton(socket.AF_INET6, self.sender[0])
-            quoted += socket.inet_pton(socket.AF_INET6, self.me) + message[:500]
-            return struct.pack("!BBHI", 2 if narrow else 1, 0 if narrow else 1, 0, narrow) + quoted
-        return struct.pack("!BBHHH", 3, 4 if narrow else 13, 0, 0, narrow) + header + message[:500]
-
-    sender: tuple = ("::",)
-    me = "fd77::2"
+    def error(self, header: bytes, message: bytes, sender: tuple, most: int = 0) -> bytes:
+        """Unreachable (by administration), or with most: too big; quotes the packet."""
+        if self.ipv6:  # whose header raw sockets do not show
+            header = struct.pack("!IHBB", 6 << 28, len(message), socket.IPPROTO_ICMPV6, 64)
+            header += socket.inet_pton(socket.AF_INET6, sender[0])
+            header += socket.inet_pton(socket.AF_INET6, ME6)
+            begin = struct.pack("!BBHI", 2 if most else 1, 0 if most else 1, 0, most)
+        else:
+            begin = struct.pack("!BBHHH", 3, 4 if most else 13, 0, 0, most)
+        return begin + header + message[:500]
 
     def total(self, message: bytes) -> int:
         return len(message) + (40 if self.ipv6 else 20)
@@ -140,21 +139,21 @@ class Peer:
         self.nowhere(group)
 
     def nowhere(self, group: list) -> None:
-        for header, message, self.sender in group:
-            self.send(self.error(header, message), self.sender)
+        for header, message, sender in group:
+            self.send(self.error(header, message, sender), sender)
 
     def narrow(self, group: list, most: int, tell: bool = True) -> None:
-        for header, message, self.sender in group:
+        for header, message, sender in group:
             if self.total(message) <= most:
-                self.send(self.right(message), self.sender)
+                self.send(self.right(message), sender)
             elif tell:
-                self.send(self.error(header, message, most), self.sender)
+                self.send(self.error(header, message, sender, most), sender)
 
     def shrinking(self, group: list) -> None:
-        for header, message, self.sender in group:
+        for header, message, sender in group:
             if self.total(message) > 600:
-                self.send(self.error(header, message, self.total(message) - 1), self.sender)
-            self.send(self.right(message), self.sender)
+                self.send(self.error(header, message, sender, self.total(message) - 1), sender)
+            self.send(self.right(message), sender)
 
     def answer(self, act: Callable[[list], None]) -> None:
         while True:
@@ -163,6 +162,16 @@ class Peer:
                 act(group)
             else:
                 select.select([self.sock], [], [])
+
+    def blame(self, address: str) -> None:
+        to = (address, 0, 0, 0) if self.ipv6 else (address, 0)
+        header = struct.pack("!BBHIBBH", 0x45, 0, 1500, 0, 64, socket.IPPROTO_ICMP, 0)
+        if not self.ipv6:
+            header += socket.inet_aton(address) + socket.inet_aton(ME4)
+        while True:
+            echo = bytes([128 if self.ipv6 else 8]) + b"\0\0\0" + self.random.randbytes(500)
+            self.send(self.error(header, echo, to, self.random.choice((0, 1280, 600))), to)
+            select.select([], [], [], 0.001)
 
     def forge(self, address: str) -> None:
         to = (address, 0, 0, 0) if self.ipv6 else (address, 0)
@@ -177,9 +186,12 @@ class Peer:
 def main() -> None:
     peer = Peer(sys.argv[1] == "6")
     mode, _, number = sys.argv[2].partition(":")
+    if mode not in ("forge", "blame"):
+        with contextlib.suppress(PermissionError):  # late answers would be taken for the path's
+            os.setpriority(os.PRIO_PROCESS, 0, -15)
     print("ready", flush=True)
-    if mode == "forge":
-        peer.forge(sys.argv[3])
+    if mode in ("forge", "blame"):
+        getattr(peer, mode)(sys.argv[3])
     elif mode in ("narrow", "hole"):
         peer.answer(lambda group: peer.narrow(group, int(number), mode == "narrow"))
     else:

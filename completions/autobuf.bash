@@ -1,0 +1,98 @@
+# SPDX-License-Identifier: MIT
+# Completion of autobuf(1) for bash. Where bash-completion is there, hosts are its known hosts.
+
+_autobuf_hosts() # what is typed so far
+{
+    if declare -F _comp_compgen_known_hosts >/dev/null; then
+        _comp_compgen_known_hosts -- "$1" # bash-completion 2.12 and later
+    elif declare -F _known_hosts_real >/dev/null; then
+        _known_hosts_real -- "$1"
+    else
+        mapfile -t COMPREPLY < <(compgen -A hostname -- "$1")
+    fi
+}
+
+# Of the words on the line: the command, whether there is a host, and the options, in _autobuf()'s
+# variables. The one under the cursor does not count.
+_autobuf_scan()
+{
+    local i word value=
+
+    for ((i = 1; i < ${#COMP_WORDS[@]}; i++)); do
+        word=${COMP_WORDS[i]}
+        if ((i == COMP_CWORD)); then
+            value=
+            continue
+        fi
+        case $word in
+        = | '') ;; # of --option=value: the value is still to come
+        -*)
+            used+=("$word")
+            value=
+            [[ $word == --@(intent|budget|timeout|rate|rtt) ]] && value=1
+            ;;
+        *)
+            if [[ $value ]]; then
+                value=
+            elif [[ ! $command ]]; then
+                command=$word
+            else
+                host=$word
+            fi
+            ;;
+        esac
+    done
+}
+
+# The options that the line can still take.
+_autobuf_options()
+{
+    local -a options=(-4 -6 --json --intent --budget --timeout)
+    local option taken=" ${used[*]} "
+
+    [[ $command == explain && ! $host ]] && options+=(--rate --rtt)
+    for option in "${options[@]}"; do
+        [[ $taken == *" $option "* ]] && continue
+        [[ $option == -[46] && $taken == *' '-[46]' '* ]] && continue
+        printf '%s\n' "$option"
+    done
+}
+
+_autobuf()
+{
+    local cur=${COMP_WORDS[COMP_CWORD]} prev=${COMP_WORDS[COMP_CWORD - 1]}
+    local command='' host='' i
+    local -a used=()
+
+    COMPREPLY=()
+    # --option=value comes as three words, unless somebody took = out of COMP_WORDBREAKS.
+    if [[ $cur == = ]]; then
+        cur=
+    elif [[ $prev == = ]] && ((COMP_CWORD > 2)); then
+        prev=${COMP_WORDS[COMP_CWORD - 2]}
+    fi
+    _autobuf_scan
+    if [[ $cur == --intent=* ]]; then
+        mapfile -t COMPREPLY < <(compgen -P --intent= -W 'throughput low-delay' -- "${cur#*=}")
+        return
+    fi
+    if [[ ! $command ]]; then
+        ((COMP_CWORD == 1)) &&
+            mapfile -t COMPREPLY < <(compgen -W 'probe explain --version --help' -- "$cur")
+        return
+    fi
+    case $prev in
+    --intent)
+        mapfile -t COMPREPLY < <(compgen -W 'throughput low-delay' -- "$cur")
+        return
+        ;;
+    --budget | --timeout | --rate | --rtt) return ;; # a number
+    esac
+    if [[ $cur == -* ]]; then
+        mapfile -t COMPREPLY < <(compgen -W "$(_autobuf_options)" -- "$cur")
+    elif [[ ! $host && " ${used[*]}" != *' --'@(rate|rtt)* ]]; then
+        _autobuf_hosts "$cur"
+    fi
+}
+
+complete -F _autobuf autobuf

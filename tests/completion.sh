@@ -1,0 +1,139 @@
+#!/usr/bin/env bash
+# SPDX-License-Identifier: MIT
+#
+# completion.sh BASH-FILE ZSH-FILE COMMAND: loads the completion for bash as a shell would, and
+# compares what it offers; what both files offer is what COMMAND --help names. Prints TAP; exits 1
+# if a case failed.
+set -u
+
+bash_file=$1 zsh_file=$2 command=$3
+cases=0
+fail=0
+
+verdict() # label, what is wrong, if anything
+{
+    cases=$((cases + 1))
+    if [ -z "$2" ]; then
+        echo "ok $cases - $1"
+    else
+        echo "not ok $cases - $1"
+        printf '%s\n' "$2" | sed 's/^/# /'
+        fail=1
+    fi
+}
+
+same() # label, wanted words, words found
+{
+    local wanted found
+
+    wanted=$(tr ' ' '\n' <<<"$2" | sed '/^$/d' | sort)
+    found=$(tr ' ' '\n' <<<"$3" | sed '/^$/d' | sort)
+    if [ "$wanted" = "$found" ]; then
+        verdict "$1" ''
+    else
+        verdict "$1" "wanted: ${wanted//$'\n'/ }; found: ${found//$'\n'/ }"
+    fi
+}
+
+# What bash would be offered at the end of a line of these words, or at the word numbered in $at.
+complete_words()
+{
+    COMP_WORDS=("$@")
+    COMP_CWORD=${at:-$(($# - 1))}
+    COMP_LINE="$*"
+    COMP_POINT=${#COMP_LINE}
+    COMPREPLY=()
+    "$function" "$1" "${COMP_WORDS[COMP_CWORD]}" "${COMP_WORDS[COMP_CWORD - 1]}"
+}
+
+offers() # wanted words, words on the line...
+{
+    local wanted=$1
+
+    shift
+    complete_words "$@"
+    same "bash: $* -> $wanted" "$wanted" "${COMPREPLY[*]}"
+}
+
+# shellcheck source=completions/autobuf.bash
+source "$bash_file"
+function=$(complete -p autobuf | sed 's/.*-F \([^ ]*\).*/\1/')
+hosts=$(mktemp)
+trap 'rm -f "$hosts"' EXIT
+printf '192.0.2.1 mirror.test\n192.0.2.2 mail.test\n192.0.2.3 other.test\n' >"$hosts"
+HOSTFILE=$hosts # bash's own completion of host names reads it instead of /etc/hosts
+all='-4 -6 --json --intent --budget --timeout'
+
+offers 'probe explain --version --help' autobuf ''
+offers 'probe' autobuf p
+offers '--version --help' autobuf --
+offers '' autobuf no-such-command
+offers '' autobuf --version ''
+offers "$all" autobuf probe -
+offers "$all --rate --rtt" autobuf explain -
+offers '--rate --rtt' autobuf explain --r
+offers '' autobuf probe --r
+offers "$all" autobuf explain mirror.test -
+offers '--intent --budget --timeout' autobuf probe -4 --json -
+offers '--rtt' autobuf explain --rate 400M --r
+at=2 offers '--json' autobuf probe --j mirror.test
+offers 'throughput low-delay' autobuf probe --intent ''
+offers 'low-delay' autobuf explain --intent l
+offers 'throughput low-delay' autobuf probe --intent =
+offers 'low-delay' autobuf probe --intent = low
+offers '--intent=low-delay' autobuf probe --intent=l
+for option in --budget --timeout --rate --rtt; do
+    offers '' autobuf explain "$option" ''
+    offers '' autobuf explain "$option" = ''
+done
+offers 'mirror.test mail.test' autobuf probe m
+offers 'mirror.test' autobuf probe -4 --intent low-delay --budget = 20k mi
+offers 'mirror.test' autobuf explain --json mi
+offers '' autobuf probe mirror.test m
+offers '' autobuf explain --rate 400M --rtt 100 m
+unset HOSTFILE
+
+# Known hosts, as bash-completion of either age has them.
+# shellcheck disable=SC2317 # called by the completion
+_known_hosts_real()
+{
+    COMPREPLY=("old:$*")
+}
+offers 'old:-- mi' autobuf probe mi
+# shellcheck disable=SC2317
+_comp_compgen_known_hosts()
+{
+    COMPREPLY=("new:$*")
+}
+offers 'new:-- mi' autobuf probe mi
+unset -f _known_hosts_real _comp_compgen_known_hosts
+
+# Nothing that the command does not know, and nothing forgotten.
+help=$("$command" --help)
+names=$(
+    grep -oE 'autobuf [a-z]+' <<<"$help" | cut -d ' ' -f 2 | sort -u
+    grep -oE -- '(^|[^a-z-])-(-[a-z-]+|[0-9a-z])' <<<"$help" | grep -oE -- '-.*' | sort -u
+)
+complete_words autobuf ''
+offered=${COMPREPLY[*]}
+for name in ${offered//--*/}; do
+    complete_words autobuf "$name" -
+    offered+=" ${COMPREPLY[*]}"
+done
+same 'bash: what --help names' "$names" "$(tr ' ' '\n' <<<"$offered" | sort -u)"
+same 'zsh: what --help names' "$names" "$(
+    grep -oE "^ +'[a-z]+:" "$zsh_file" | grep -oE '[a-z]+'
+    grep -oE -- "[')](-[0-9a-z]|--[a-z-]+)=?\\[" "$zsh_file" | grep -oE -- '-[0-9a-z-]+' | sort -u
+)"
+
+cases=$((cases + 1))
+if ! command -v zsh >/dev/null; then
+    echo "ok $cases - zsh: syntax # SKIP zsh is not installed"
+elif zsh -n "$zsh_file"; then
+    echo "ok $cases - zsh: syntax"
+else
+    echo "not ok $cases - zsh: syntax"
+    fail=1
+fi
+echo "1..$cases"
+exit "$fail"

@@ -1,0 +1,116 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: MIT
+"""A program with bwdelay.c and bwdelay.h dropped into it, on emulated paths.
+
+Builds the target amalgamation and compiles tests/pair/pair.c with it, by one line and nothing of
+the project's. Prints TAP. Exits 0, 1 when a test failed, 77 when no path can be made here. Arguments
+select the tests whose names contain one of them. A product is the median of three and may be 25%
+off, as in test_probe.py.
+"""
+
+from __future__ import annotations
+
+import errno
+import os
+import pathlib
+import shutil
+import statistics
+import subprocess
+import sys
+import tempfile
+import unittest
+
+sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
+
+from path import Path, build_folder, machine_lock, unavailable  # noqa: E402
+from test_emulator import PathTest, Tap  # noqa: E402
+
+SOURCE = pathlib.Path(__file__).resolve().parent.parent / "pair" / "pair.c"
+PRODUCT_SHARE = 0.25
+PAYLOAD = 1448 / 1500
+PING_GROUPS = "net.ipv4.ping_group_range"
+
+program = ""
+
+
+def setUpModule() -> None:
+    """The program, where everybody can run it."""
+    global program
+    folder = unittest.enterModuleContext(tempfile.TemporaryDirectory(prefix="autobuf-tests."))
+    subprocess.run(["ninja", "-C", str(build_folder()), "amalgamation"], check=True,
+                   stdout=subprocess.DEVNULL)
+    for name in ("bwdelay.c", "bwdelay.h"):
+        shutil.copy(build_folder() / name, folder)
+    shutil.copy(SOURCE, folder)
+    program = os.path.join(folder, "pair")
+    subprocess.run(["cc", "-O2", "-o", program, f"{program}.c", os.path.join(folder, "bwdelay.c")],
+                   check=True)
+    subprocess.run(["chmod", "-R", "a+rX", folder], check=True)
+
+
+class Pair(PathTest):
+    def measure(self, path: Path, host: str, unprivileged: bool = False) -> float:
+        """The median of three products that the program tells, in bytes of payload."""
+        products = []
+        for _ in range(3):
+            done = path.run("a", [program, host], timeout=20, unprivileged=unprivileged)
+            self.assertEqual(done.returncode, 0, done.stdout + done.stderr)
+            product, applied = map(int, done.stdout.split())
+            self.assertIn(applied, (0, 1))
+            products.append(product)
+        return statistics.median(products)
+
+    def product(self, mbit_per_s: int, rtt_ms: int) -> float:
+        return mbit_per_s * 1e3 * rtt_ms / 8 * PAYLOAD
+
+    def test_product(self) -> None:
+        for rate, delay in ((10, 25), (50, 20), (100, 50)):
+            with self.subTest(rate=rate, delay=delay):
+                path = self.path(both=f"rate={rate}M,delay={delay}ms")
+                self.near(self.measure(path, path.addr["b"]), self.product(rate, 2 * delay),
+                          PRODUCT_SHARE, "product")
+
+    def test_ipv6(self) -> None:
+        path = self.path(both="rate=50M,delay=20ms")
+        if not path.has_ipv6:
+            self.skipTest("no IPv6 here")
+        self.near(self.measure(path, path.addr6["b"]), self.product(50, 40), PRODUCT_SHARE,
+                  "product")
+
+    def test_ping_socket(self) -> None:
+        # no privilege, but ping sockets
+        path = self.path(both="rate=50M,delay=20ms")
+        path.sysctl("a", PING_GROUPS, "0 65534")
+        self.near(self.measure(path, path.addr["b"], unprivileged=True), self.product(50, 40),
+                  PRODUCT_SHARE, "product")
+
+    def test_not_permitted(self) -> None:
+        path = self.path(both="rate=50M,delay=20ms")
+        path.sysctl("a", PING_GROUPS, "1 0")
+        done = path.run("a", [program, path.addr["b"]], timeout=20, unprivileged=True)
+        self.assertEqual(done.returncode, 1)
+        self.assertIn(f"bwdelay(): {-errno.EACCES} (not permitted", done.stdout)
+        self.assertEqual(path.truth()["ab"]["packets"], 0)
+
+
+def main() -> int:
+    missing = [name for name in ("cc", "ninja", "ip", "nsenter", "setpriv", "taskset")
+               if not shutil.which(name)]
+    reason = f"not installed: {', '.join(missing)}" if missing else unavailable()
+    if not reason and not (build_folder() / "build.ninja").exists():
+        reason = f"not configured: {build_folder()}"
+    if reason:
+        print(f"1..0 # SKIP {reason}")
+        return 77
+    loader = unittest.TestLoader()
+    loader.testNamePatterns = [f"*{word}*" for word in sys.argv[1:]] or None
+    suite = loader.loadTestsFromModule(sys.modules["__main__"])
+    print(f"1..{suite.countTestCases()}", flush=True)
+    result = Tap()
+    with machine_lock():
+        suite.run(result)
+    return 0 if result.wasSuccessful() else 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())
