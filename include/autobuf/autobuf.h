@@ -208,7 +208,7 @@ AUTOBUF_API int autobuf_probe_progress(const struct autobuf_probe *probe,
 
 /*
  * The readings, in bit/s, out of which the rate was chosen, for a histogram: writes at most cap of
- * them to rates and returns how many there are.
+ * them to rates and returns how many there are; 0 where the rate is but a bound.
  */
 AUTOBUF_API size_t autobuf_probe_rates(const struct autobuf_probe *probe, uint64_t *rates,
                                        size_t cap);

@@ -90,7 +90,9 @@ static void check_loopback(const void *peer, socklen_t len)
     assert_int_equal(path.tx_rate_bit_per_s, path.rx_rate_bit_per_s);
     assert_true(path.cost_bytes <= 1000000);
     assert_true(path.samples >= 15);
-    assert_true(autobuf_probe_rates(probe, rates, 2) > 0);
+    /* Loopback is as fast as this host sends: then there is a bound, and no reading. */
+    assert_true(autobuf_probe_rates(probe, rates, 2) > 0 ||
+                path.flags & AUTOBUF_PATH_TX_AT_LEAST);
     autobuf_probe_close(probe);
     assert_int_equal(lowest_free_fd(), free_fd);
 }
