@@ -145,7 +145,7 @@ static size_t usable_end(const struct ab_packet *packets, size_t count, size_t b
  */
 static uint64_t rate_by_regression(const struct ab_packet *packets, size_t count)
 {
-    double sum_xx = 0, sum_xy = 0;
+    double sum_xx = 0, sum_xy = 0, rate;
     uint64_t bytes = 0;
 
     for (size_t begin = 0, next; begin < count; begin = next) {
@@ -173,7 +173,8 @@ static uint64_t rate_by_regression(const struct ab_packet *packets, size_t count
     }
     if (sum_xx <= 0 || sum_xy <= 0)
         return 0;
-    return (uint64_t)((double)(bytes * BITS_NS) * sum_xx / sum_xy);
+    rate = (double)bytes * (double)BITS_NS * sum_xx / sum_xy;
+    return rate < 0x1p63 ? (uint64_t)rate : 0; /* beyond: the times have no slope but rounding */
 }
 
 /*

@@ -34,7 +34,9 @@ size_t ab_core_capacity(const struct autobuf_probe_options *options)
     uint32_t budget = options->budget_bytes ? options->budget_bytes : BUDGET_BYTES;
     uint32_t bytes = options->packet_bytes ? options->packet_bytes : 576;
 
-    return budget / (uint32_t)ab_min(bytes, 576) + 2 * PING_COUNT + FIRST_TRAIN;
+    budget = (uint32_t)ab_min(budget, BUDGET_BYTES); /* what is beyond is refused by init */
+    bytes = (uint32_t)ab_max(ab_min(bytes, 576), PACKET_BYTES_MIN);
+    return budget / bytes + 2 * PING_COUNT + FIRST_TRAIN;
 }
 
 int ab_core_init(struct ab_core *core, const struct ab_echo *echo,
@@ -227,7 +229,8 @@ static void core_decide(struct ab_core *core, uint64_t now_ns)
     bool begun = false;
 
     /* What cannot be answered before the end is not sent. */
-    if (rtt_ns != AUTOBUF_NS_UNSET && rtt_ns > core->rtt_enough_ns && now_ns + rtt_ns < core->end_ns)
+    if (rtt_ns != AUTOBUF_NS_UNSET && rtt_ns > core->rtt_enough_ns && now_ns < core->end_ns &&
+        rtt_ns < core->end_ns - now_ns)
         begun = core->phase == AB_PINGS ? core_begin_first(core, now_ns)
                                         : core_begin_next(core, now_ns);
     if (!begun)
@@ -360,7 +363,7 @@ bool ab_core_reply(struct ab_core *core, uint64_t stamp_ns, const uint8_t *buf, 
     packet = &core->packets[sequence];
     if (packet->received_ns != AUTOBUF_NS_UNSET || len != packet->bytes - ip_header_bytes(core))
         return false; /* a duplicate, or cut short */
-    packet->received_ns = ab_max(stamp_ns, packet->sent_ns);
+    packet->received_ns = ab_min(ab_max(stamp_ns, packet->sent_ns), AUTOBUF_NS_UNSET - 1);
     core->received++;
     if (!packet->train)
         core_ping_answered(core, packet->received_ns);

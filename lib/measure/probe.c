@@ -562,7 +562,8 @@ size_t autobuf_probe_rates(const struct autobuf_probe *probe, uint64_t *rates, s
 
     ab_estimate_rate(core->packets, core->count, core->scratch, &rate);
     found = ab_estimate_readings(core->packets, core->count, rate.window_ns, core->scratch);
-    memcpy(rates, core->scratch, ab_min(found, cap) * sizeof *rates);
+    if (found && cap)
+        memcpy(rates, core->scratch, ab_min(found, cap) * sizeof *rates);
     return found;
 }
 

@@ -293,7 +293,7 @@ static bool pays(uint64_t expected_bytes, uint64_t present, uint64_t best)
 
     if (!expected_bytes)
         return true;
-    saved = ab_mul_div(expected_bytes, best - present, best);
+    saved = ab_mul_div(expected_bytes, best - present, ab_max(best, 1));
     return saved / MEASURING_ROUND_TRIPS > present;
 }
 
@@ -320,7 +320,8 @@ int autobuf_plan_worth(const struct autobuf_limits *limits, const struct autobuf
     if (intent == AUTOBUF_INTENT_LOW_DELAY) /* any path is paced, but not for a short transfer */
         return pays(expected_bytes, AB_SND_WINDOW(present_stored(&snd)),
                     2 * AB_SND_WINDOW(present_stored(&snd)));
-    if (smallest == UINT64_MAX || !(l.flags & AUTOBUF_LIMITS_WINDOW_SCALING))
+    if (smallest == UINT64_MAX ||
+        (!(l.flags & AUTOBUF_LIMITS_WINDOW_SCALING) && smallest >= UNSCALED_WINDOW_BYTES))
         return 0;
     if (rtt_enough_ns)
         *rtt_enough_ns = ab_mul_div(smallest, 8 * AB_NS_PER_S, AB_PLAUSIBLE_BIT_PER_S);

@@ -20,7 +20,7 @@
 #include "../base/base.h"
 
 #define AB_SND_WINDOW(stored) ((stored) / 3 * 2)
-#define AB_SND_STORED(window) ((window) / 2 * 3 + 3)
+#define AB_SND_STORED(window) (((window) + 1) / 2 * 3)
 #define AB_RCV_WINDOW(stored) ((stored) / 2)
 #define AB_RCV_STORED(window) ((window)*2)
 

@@ -9,14 +9,20 @@
 #define NS_PER_S 1000000000ULL
 #define SLOWEST_BIT_PER_S 131072U
 
+/* Not too slow: cross traffic is made for as long as the last packet of ours takes. */
+static uint64_t take_rate(struct input *in)
+{
+    uint64_t rate_bit_per_s = take_number(in) % 100000000001;
+
+    return rate_bit_per_s ? rate_bit_per_s | SLOWEST_BIT_PER_S : 0;
+}
+
 static struct emu_params take_link(struct input *in)
 {
     struct emu_params p = {0};
     unsigned has = (unsigned)take(in, 2);
 
-    p.rate_bit_per_s = take_number(in) % 100000000001;
-    if (p.rate_bit_per_s) /* cross traffic is made for as long as our packets take */
-        p.rate_bit_per_s |= SLOWEST_BIT_PER_S;
+    p.rate_bit_per_s = take_rate(in);
     p.delay_ns = take_number(in) % (3 * NS_PER_S);
     if (has & 1)
         p.queue_bytes = take_number(in) % 1000000000;
@@ -31,7 +37,7 @@ static struct emu_params take_link(struct input *in)
     if (has & 32)
         p.burst_bytes = take_number(in) % 1000000000;
     if (has & 64)
-        p.peak_bit_per_s = take_number(in) % 100000000001;
+        p.peak_bit_per_s = take_rate(in);
     if (has & 128 && p.rate_bit_per_s < 100000000) { /* or it takes too long */
         p.cross = (double)take(in, 1) / 255;
         p.cross_size_bytes = 500 + (uint32_t)take(in, 2);
