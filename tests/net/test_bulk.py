@@ -194,7 +194,8 @@ class Transfers(BulkTest):
         wrong = ("", "nonsense", "send", "send a b", "send --tune nonsense a", "send --bytes 0 a",
                  "send --bytes 1 --seconds 1 a", "send --seconds 0 a", "send --streams 0 a",
                  "send --streams 65 a", "send --tune naive:0 a", "send --tune naive a",
-                 "send --cc 0123456789abcdefg a", "send --intent fast a", "recv a", "recv --nonsense")
+                 "send --cc 0123456789abcdefg a", "send --intent fast a", "recv a",
+                 "recv --nonsense")
         path = self.path()
         for words in wrong:
             with self.subTest(words=words):

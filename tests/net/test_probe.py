@@ -539,7 +539,8 @@ class Hostile(ToolTest):
                                        (path.addr6 if ipv6 else path.addr)["b"])
                     self.wait_packets(path, 1)
                     self.stop(child)
-                    self.wait_packets(path, 2, way="ba", key="delivered_packets")
+                    sent = path.truth()["ab"]["packets"]
+                    self.wait_packets(path, 2 * sent, way="ba", key="delivered_packets")
                     os.kill(child.pid, signal.SIGCONT)
                     out, err = child.communicate(timeout=10)
                     self.assertEqual((child.returncode, err), (0, ""))
