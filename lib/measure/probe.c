@@ -483,7 +483,7 @@ static int send_packets(struct autobuf_probe *probe, uint64_t now_ns)
         if (result < 0) {
             result = send_failed(probe, result, now_ns);
         } else {
-            probe->refusals = 0;
+            probe->retries = probe->refusals = 0;
             now_ns = ab_max(now_ns, ab_clock_monotonic_ns());
         }
         if (result < 0)
