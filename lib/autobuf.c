@@ -11,6 +11,7 @@
 #include "plan/plan.h"
 
 #define BWDELAY_NS (2 * AB_NS_PER_S) /* a promise to callers: no wait is longer */
+#define SILENCE_NS (300 * AB_NS_PER_MS)
 
 static int64_t payload_of(int error, const struct autobuf_path *path)
 {
@@ -123,16 +124,17 @@ static void probe_like_socket(int fd, struct autobuf_probe_options *probe,
 }
 
 static int measure_path(int fd, const struct sockaddr *peer, socklen_t peer_len,
-                        uint64_t rtt_enough_ns, struct tuning *t)
+                        const struct autobuf_probe_options *interest, struct tuning *t)
 {
-    struct autobuf_probe_options probe = AUTOBUF_PROBE_OPTIONS_INIT;
+    struct autobuf_probe_options probe = *interest;
     struct sockaddr_storage source;
     int result;
 
     probe.budget_bytes = t->options.budget_bytes;
     probe.timeout_ns = t->options.timeout_ns;
     probe.mark = t->options.mark;
-    probe.rtt_enough_ns = rtt_enough_ns;
+    if (!probe.timeout_ns) /* a peer that answers no echo is to cost little */
+        probe.silence_ns = SILENCE_NS;
     probe.log = t->options.log;
     probe.log_user = t->options.log_user;
     probe_like_socket(fd, &probe, &source);
@@ -149,7 +151,7 @@ static int tune_measure(int fd, const struct sockaddr *peer, socklen_t peer_len,
 {
     struct sockaddr_storage connected;
     socklen_t len = sizeof connected;
-    uint64_t rtt_enough_ns;
+    struct autobuf_probe_options interest = AUTOBUF_PROBE_OPTIONS_INIT;
     int worth;
 
     if (!peer && t->socket.stage == AUTOBUF_STAGE_CONNECTED &&
@@ -158,14 +160,15 @@ static int tune_measure(int fd, const struct sockaddr *peer, socklen_t peer_len,
         peer_len = len;
     }
     worth = autobuf_plan_worth(&t->limits, &t->socket, t->options.intent,
-                               t->options.expected_bytes, &rtt_enough_ns);
+                               t->options.expected_bytes, &interest.bdp_low_bytes,
+                               &interest.bdp_high_bytes);
     if (worth < 0)
         return worth;
     t->measured = 0;
     if (worth && peer)
-        t->measured = measure_path(fd, peer, peer_len, rtt_enough_ns, t);
+        t->measured = measure_path(fd, peer, peer_len, &interest, t);
     else if (peer)
-        ab_log(&t->log, "not measured: no result could pay for it");
+        ab_log(&t->log, "not measured: no result could change what is done, or pay for the wait");
     return t->measured == -EINVAL ? -EINVAL : 0; /* an option or the address: the caller's mistake */
 }
 

@@ -140,8 +140,12 @@ struct autobuf_probe_options {
     uint32_t mark;                 /* SO_MARK for the probes (CAP_NET_ADMIN); 0: none */
     uint64_t timeout_ns;           /* 0, or above 2 s: 2 s. Ends 1 s + 2 RTT after the start at the
                                       latest, and 1 s after it if nothing at all answers */
-    uint64_t rtt_enough_ns;        /* rate of no interest at or below this RTT; 0: always of
-                                      interest */
+    uint64_t bdp_low_bytes;        /* products of interest, IP bytes: more than the first, less than */
+    uint64_t bdp_high_bytes;       /* the second. Ends as soon as the product is surely another one, or
+                                      a first train gives a clear answer: after one round trip, as a
+                                      rule. 0, 0: every product is, as precisely as may be */
+    uint64_t silence_ns;           /* gives up if nothing at all answers for so long; 0, or above
+                                      1 s: 1 s */
     const struct sockaddr *source; /* address to send from; NULL: the kernel's choice */
     autobuf_log_fn *log;           /* NULL: none */
     void *log_user;
@@ -152,7 +156,7 @@ struct autobuf_probe_options {
 
 #define AUTOBUF_PROBE_OPTIONS_INIT                                                                 \
     {                                                                                              \
-        sizeof(struct autobuf_probe_options), 0, 0, 0, 0, 0, NULL, NULL, NULL, "", 0, 0            \
+        sizeof(struct autobuf_probe_options), 0, 0, 0, 0, 0, 0, 0, NULL, NULL, NULL, "", 0, 0      \
     }
 
 /*
@@ -301,9 +305,12 @@ struct autobuf_socket {
     uint32_t mss_bytes;      /* 0: not known yet */
     uint64_t snd_buf_bytes;  /* stored */
     uint64_t rcv_buf_bytes;  /* stored */
+    uint64_t snd_window_max_bytes; /* the largest window that the connection's window scale, fixed in */
+    uint64_t rcv_window_max_bytes; /* the SYN, can tell (RFC 7323); 0: not fixed yet, or unknown */
+    uint64_t rtt_min_ns;     /* as TCP has seen it; 0: unknown */
 };
 
-#define AUTOBUF_SOCKET_INIT { sizeof(struct autobuf_socket), 0, 0, 0, 0, 0 }
+#define AUTOBUF_SOCKET_INIT { sizeof(struct autobuf_socket), 0, 0, 0, 0, 0, 0, 0, 0 }
 
 /* Reads it. -EBADF, -ENOTSOCK; -EOPNOTSUPP: not a TCP socket; -EINVAL (size). */
 AUTOBUF_API int autobuf_limits_socket(int fd, struct autobuf_socket *socket);
@@ -320,19 +327,23 @@ AUTOBUF_API int autobuf_limits_socket(int fd, struct autobuf_socket *socket);
 #define AUTOBUF_REASON_CAPPED 3U  /* "capped": a sysctl stands in the way; the request, if there is
                                      one, is the best that is allowed */
 #define AUTOBUF_REASON_LARGER 4U  /* "larger": the buffer is larger already; left alone */
-#define AUTOBUF_REASON_LATE 5U    /* "late": the window scale is fixed already; left alone */
+#define AUTOBUF_REASON_LATE 5U    /* "late": the window scale is fixed already; what is done, if
+                                     anything, is the best that it allows */
 #define AUTOBUF_REASON_OFF 6U     /* "off": AUTOBUF=off */
 
 #define AUTOBUF_PLAN_SND_FORCE 1U  /* the request is beyond net.core.wmem_max: SO_SNDBUFFORCE */
 #define AUTOBUF_PLAN_SND_UNLOCK 2U /* give the side back to autotuning (SO_BUF_LOCK) */
 #define AUTOBUF_PLAN_RCV_UNLOCK 4U
+#define AUTOBUF_PLAN_SND_AT_LEAST 8U /* what is wanted is but a lower bound */
+#define AUTOBUF_PLAN_RCV_AT_LEAST 16U
 
+/* Bits, for more than one may stand in the way. */
 #define AUTOBUF_SYSCTL_NONE 0U
 #define AUTOBUF_SYSCTL_WMEM_MAX 1U /* net.core.wmem_max */
 #define AUTOBUF_SYSCTL_TCP_RMEM 2U /* net.ipv4.tcp_rmem, third value */
-#define AUTOBUF_SYSCTL_WINDOW_SCALING 3U  /* net.ipv4.tcp_window_scaling */
-#define AUTOBUF_SYSCTL_TCP_MEM 4U         /* net.ipv4.tcp_mem, of which one socket may pin 1/8 */
-#define AUTOBUF_SYSCTL_MODERATE_RCVBUF 5U /* net.ipv4.tcp_moderate_rcvbuf */
+#define AUTOBUF_SYSCTL_WINDOW_SCALING 4U  /* net.ipv4.tcp_window_scaling */
+#define AUTOBUF_SYSCTL_TCP_MEM 8U         /* net.ipv4.tcp_mem, of which one socket may pin 1/8 */
+#define AUTOBUF_SYSCTL_MODERATE_RCVBUF 16U /* net.ipv4.tcp_moderate_rcvbuf */
 
 /*
  * What to do for a socket and what it is expected to give. Windows are TCP payload bytes, requests
@@ -344,7 +355,7 @@ struct autobuf_plan {
     uint32_t flags;                 /* AUTOBUF_PLAN_* */
     uint32_t snd_reason;            /* AUTOBUF_REASON_* */
     uint32_t rcv_reason;
-    uint32_t snd_sysctl;            /* AUTOBUF_SYSCTL_*: what stands in the way */
+    uint32_t snd_sysctl;            /* AUTOBUF_SYSCTL_* bits: what stands in the way */
     uint32_t rcv_sysctl;
     uint32_t reserved;
     uint64_t rtt_ns;                /* of the path that it was made for; AUTOBUF_NS_UNSET */
@@ -352,26 +363,30 @@ struct autobuf_plan {
     uint64_t snd_request_bytes;     /* 0: leave alone */
     uint64_t snd_window_bytes;      /* expected with the plan; 0: unknown */
     uint64_t snd_kernel_bytes;      /* expected without it */
-    uint64_t snd_sysctl_value;      /* value that snd_sysctl needs */
+    uint64_t snd_needed_bytes;      /* stored, for what is wanted; 0: unknown */
     uint64_t snd_pacing_bit_per_s;  /* payload rate for SO_MAX_PACING_RATE; 0: none */
     uint64_t rcv_wanted_bytes;
     uint64_t rcv_request_bytes;
     uint64_t rcv_window_bytes;
     uint64_t rcv_kernel_bytes;
-    uint64_t rcv_sysctl_value;
+    uint64_t rcv_needed_bytes;
+    uint64_t rcv_clamp_bytes;       /* for TCP_WINDOW_CLAMP; 0: none */
 };
 
 #define AUTOBUF_PLAN_INIT                                                                          \
     {                                                                                              \
         sizeof(struct autobuf_plan), 0, 0, 0, 0, 0, 0, 0, AUTOBUF_NS_UNSET, 0, 0, 0, 0, 0, 0, 0,   \
-            0, 0, 0, 0                                                                             \
+            0, 0, 0, 0, 0                                                                          \
     }
 
 /*
  * Pure: path, limits and the socket's state in, plan out. intent: AUTOBUF_INTENT_*; expected_bytes:
- * how much will be transferred, 0: unknown. The send side is set only where autotuning cannot reach
- * the product and the settable maximum is more than autotuning's; the receive side under the same
- * condition before connect(), or on a listener for its later connections. -EINVAL: a size, or the
+ * how much will be transferred, 0: unknown. A side is set only where autotuning cannot reach the
+ * product and the settable maximum is more than autotuning's; a side that was set smaller than that is
+ * given back to autotuning. The receive side is best helped before connect(), or on a listener for its
+ * later connections: afterwards only as far as the window scale allows. For low delay the send side is
+ * paced just below the path's rate, and both sides are held just above its product; the rate of an
+ * echo being the smaller direction's, the larger one is then held to it too. -EINVAL: a size, or the
  * intent.
  */
 AUTOBUF_API int autobuf_plan_make(const struct autobuf_path *path,
@@ -381,13 +396,15 @@ AUTOBUF_API int autobuf_plan_make(const struct autobuf_path *path,
 
 /*
  * Whether measuring can pay for a transfer of expected_bytes (0: unknown) on this host: 1, or 0 if
- * no plausible result could change the plan, or the transfer would end before a better window made
- * up for the wait. *rtt_enough_ns, if not NULL, becomes the round-trip time at or below which no
- * rate up to 10 Gbit/s changes anything (for struct autobuf_probe_options). -EINVAL.
+ * no plausible result (up to 10 Gbit/s, at the socket's round-trip time if that is known) could change
+ * the plan, or the transfer would end before a better window made up for the wait. *bdp_low_bytes and
+ * *bdp_high_bytes, if not NULL, become the products of interest, for struct autobuf_probe_options.
+ * -EINVAL.
  */
 AUTOBUF_API int autobuf_plan_worth(const struct autobuf_limits *limits,
                                    const struct autobuf_socket *socket, uint32_t intent,
-                                   uint64_t expected_bytes, uint64_t *rtt_enough_ns);
+                                   uint64_t expected_bytes, uint64_t *bdp_low_bytes,
+                                   uint64_t *bdp_high_bytes);
 
 /* "kernel", "set", ... for an AUTOBUF_REASON_*; "?" for any other value. */
 AUTOBUF_API const char *autobuf_reason_name(uint32_t reason);
@@ -410,11 +427,27 @@ AUTOBUF_API int autobuf_plan_sysctl(const struct autobuf_plan *plan,
 /* -------------------------------------------------------------------------------- apply, tune */
 
 /*
- * Carries a plan out on a TCP socket. 1: something was set; 0: the plan left everything alone, or
- * AUTOBUF=off. On failure the socket is as it was: -EBADF, -ENOTSOCK, -EOPNOTSUPP, -EINVAL (size),
- * -EPERM (a forced size without CAP_NET_ADMIN), other errnos of setsockopt(2).
+ * Carries a plan out on a TCP socket, and reads back what the kernel made of it. 1: something was set;
+ * 0: the plan left everything alone, or AUTOBUF=off. On failure the socket is as it was: -EBADF,
+ * -ENOTSOCK, -EOPNOTSUPP, -EINVAL (size; a receive buffer for a connection without a window clamp),
+ * -EPERM (a forced size without CAP_NET_ADMIN), AUTOBUF_E_LIMITED (the kernel gave less than the plan
+ * asked for: the limits are not those that it was made for), other errnos of setsockopt(2).
  */
 AUTOBUF_API int autobuf_apply(int fd, const struct autobuf_plan *plan);
+
+#define AUTOBUF_UNLOCK_LATE 4U
+
+/*
+ * Gives sides (AUTOBUF_LOCK_* bits) of a TCP socket, whose buffers were set, back to autotuning: best
+ * before connect() or listen(), or on a listener for its later connections. The receive side of a
+ * connection is reopened as far as its window scale allows.
+ *
+ * Returns the sides that were locked and no longer are, 0 if none was. AUTOBUF_UNLOCK_LATE in it: the
+ * receive side is autotuned again, but the window scale, fixed in the SYN out of the small buffer,
+ * keeps its window below what autotuning would reach. -EOPNOTSUPP: not a TCP socket; -ENOPROTOOPT:
+ * before Linux 5.15; -EBADF, -ENOTSOCK, -EINVAL (sides). AUTOBUF=off: 0.
+ */
+AUTOBUF_API int autobuf_unlock(int fd, uint32_t sides);
 
 struct autobuf_options {
     uint32_t size;

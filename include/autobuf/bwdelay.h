@@ -29,6 +29,7 @@
 #define AUTOBUF_E_RESOLVE (-4098) /* the name has no address */
 #define AUTOBUF_E_FORKED (-4099)  /* the handle belongs to the parent process */
 #define AUTOBUF_E_OFF (-4100)     /* AUTOBUF=off is in the environment */
+#define AUTOBUF_E_LIMITED (-4101) /* the kernel gave less than was asked for */
 
 #ifdef __cplusplus
 extern "C" {

@@ -1,49 +1,114 @@
 /* SPDX-License-Identifier: MIT */
 /* The only place that sets a buffer, clamp or pacing option on a caller's socket. */
 #include <errno.h>
+#include <netinet/in.h>
 #include <sys/socket.h>
 
+#include <linux/tcp.h>
+
 #include "../base/base.h"
+#include "../base/option.h"
+#include "../plan/plan.h"
 
-#ifndef SO_BUF_LOCK
-#define SO_BUF_LOCK 72 /* Linux 5.15 */
-#endif
+#define REQUEST_MAX 0x3fffffffU /* the kernel doubles it */
+#define NO_CLAMP 0x3fffffff     /* any window scale ends below */
 
-static int set_int(int fd, int option, uint64_t value)
+/* What a plan can change of a socket, as it was. */
+struct before {
+    struct autobuf_socket socket;
+    uint64_t pacing_byte_per_s;
+    int clamp_bytes;
+};
+
+static int set_int(int fd, int level, int option, uint64_t value)
 {
-    int n = value > 0x3fffffff ? 0x3fffffff : (int)value;
+    int n = (int)ab_min(value, REQUEST_MAX);
 
-    return setsockopt(fd, SOL_SOCKET, option, &n, sizeof n) < 0 ? -errno : 0;
+    return setsockopt(fd, level, option, &n, sizeof n) < 0 ? -errno : 0;
 }
 
-/* Clears one side's lock, which gives it back to autotuning. */
-static int unlock_side(int fd, uint32_t lock)
+/* Sets a buffer, and looks whether it is what was asked for. */
+static int set_buffer(int fd, int option, int read_option, uint64_t bytes)
 {
-    int locks = 0;
-    socklen_t len = sizeof locks;
+    int stored, error = set_int(fd, SOL_SOCKET, option, bytes);
 
-    if (getsockopt(fd, SOL_SOCKET, SO_BUF_LOCK, &locks, &len) < 0)
+    if (error == 0)
+        error = ab_get_int(fd, SOL_SOCKET, read_option, &stored);
+    if (error < 0)
+        return error;
+    return (uint64_t)stored / 2 < ab_min(bytes, REQUEST_MAX) ? AUTOBUF_E_LIMITED : 0;
+}
+
+/* Clears locks, which gives those sides back to autotuning. */
+static int unlock_sides(int fd, uint32_t sides)
+{
+    int locks = 0, error = ab_get_int(fd, SOL_SOCKET, SO_BUF_LOCK, &locks);
+
+    return error < 0 ? error : set_int(fd, SOL_SOCKET, SO_BUF_LOCK, (uint32_t)locks & ~sides);
+}
+
+static int remember(int fd, struct before *was)
+{
+    socklen_t len = sizeof was->pacing_byte_per_s;
+    int error;
+
+    was->socket = (struct autobuf_socket)AUTOBUF_SOCKET_INIT;
+    was->pacing_byte_per_s = 0;
+    error = autobuf_limits_socket(fd, &was->socket);
+    if (error < 0)
+        return error;
+    if (getsockopt(fd, SOL_SOCKET, SO_MAX_PACING_RATE, &was->pacing_byte_per_s, &len) < 0)
         return -errno;
-    return set_int(fd, SO_BUF_LOCK, (uint32_t)locks & ~lock);
+    return ab_get_int(fd, IPPROTO_TCP, TCP_WINDOW_CLAMP, &was->clamp_bytes);
+}
+
+static void put_back_buffer(int fd, int option, int force_option, uint64_t stored)
+{
+    if (set_int(fd, SOL_SOCKET, force_option, stored / 2) < 0)
+        set_int(fd, SOL_SOCKET, option, stored / 2);
+}
+
+/* Only what the plan changes; sizes before locks, for setting a size locks. */
+static void put_back(int fd, const struct autobuf_plan *plan, const struct before *was)
+{
+    uint32_t locking = AUTOBUF_PLAN_SND_UNLOCK | AUTOBUF_PLAN_RCV_UNLOCK;
+
+    if (plan->snd_pacing_bit_per_s)
+        setsockopt(fd, SOL_SOCKET, SO_MAX_PACING_RATE, &was->pacing_byte_per_s,
+                   sizeof was->pacing_byte_per_s);
+    if (plan->rcv_request_bytes)
+        put_back_buffer(fd, SO_RCVBUF, SO_RCVBUFFORCE, was->socket.rcv_buf_bytes);
+    if (plan->snd_request_bytes)
+        put_back_buffer(fd, SO_SNDBUF, SO_SNDBUFFORCE, was->socket.snd_buf_bytes);
+    if (plan->rcv_request_bytes || plan->snd_request_bytes || plan->flags & locking)
+        set_int(fd, SOL_SOCKET, SO_BUF_LOCK, was->socket.locks);
+    /* A listener does not take "none" for an answer. */
+    if (plan->rcv_clamp_bytes && set_int(fd, IPPROTO_TCP, TCP_WINDOW_CLAMP,
+                                         (uint64_t)was->clamp_bytes) < 0)
+        set_int(fd, IPPROTO_TCP, TCP_WINDOW_CLAMP, NO_CLAMP);
 }
 
 static int apply_snd(int fd, const struct autobuf_plan *plan)
 {
     if (plan->flags & AUTOBUF_PLAN_SND_UNLOCK)
-        return unlock_side(fd, AUTOBUF_LOCK_SND);
+        return unlock_sides(fd, AUTOBUF_LOCK_SND);
     if (!plan->snd_request_bytes)
         return 0;
-    return set_int(fd, plan->flags & AUTOBUF_PLAN_SND_FORCE ? SO_SNDBUFFORCE : SO_SNDBUF,
-                   plan->snd_request_bytes);
+    return set_buffer(fd, plan->flags & AUTOBUF_PLAN_SND_FORCE ? SO_SNDBUFFORCE : SO_SNDBUF,
+                      SO_SNDBUF, plan->snd_request_bytes);
 }
 
 static int apply_rcv(int fd, const struct autobuf_plan *plan)
 {
+    int error = 0;
+
     if (plan->flags & AUTOBUF_PLAN_RCV_UNLOCK)
-        return unlock_side(fd, AUTOBUF_LOCK_RCV);
-    if (!plan->rcv_request_bytes)
-        return 0;
-    return set_int(fd, SO_RCVBUF, plan->rcv_request_bytes);
+        error = unlock_sides(fd, AUTOBUF_LOCK_RCV);
+    else if (plan->rcv_request_bytes)
+        error = set_buffer(fd, SO_RCVBUF, SO_RCVBUF, plan->rcv_request_bytes);
+    if (error < 0 || !plan->rcv_clamp_bytes)
+        return error;
+    return set_int(fd, IPPROTO_TCP, TCP_WINDOW_CLAMP, plan->rcv_clamp_bytes);
 }
 
 static int apply_pacing(int fd, uint64_t bit_per_s)
@@ -57,48 +122,75 @@ static int apply_pacing(int fd, uint64_t bit_per_s)
                : 0;
 }
 
-/* The receive side as it was, if this plan changed it. Size first, for setting it locks. */
-static void put_back_rcv(int fd, const struct autobuf_plan *plan, const struct autobuf_socket *was)
+static bool does_nothing(const struct autobuf_plan *plan)
 {
-    if (!plan->rcv_request_bytes && !(plan->flags & AUTOBUF_PLAN_RCV_UNLOCK))
-        return;
-    if (plan->rcv_request_bytes && set_int(fd, SO_RCVBUFFORCE, was->rcv_buf_bytes / 2) < 0)
-        set_int(fd, SO_RCVBUF, was->rcv_buf_bytes / 2);
-    set_int(fd, SO_BUF_LOCK, was->locks);
+    return !plan->snd_request_bytes && !plan->rcv_request_bytes && !plan->snd_pacing_bit_per_s &&
+           !(plan->flags & (AUTOBUF_PLAN_SND_UNLOCK | AUTOBUF_PLAN_RCV_UNLOCK));
 }
 
 int autobuf_apply(int fd, const struct autobuf_plan *theirs)
 {
     struct autobuf_plan plan;
-    struct autobuf_socket was = AUTOBUF_SOCKET_INIT;
-    uint64_t pacing_was = 0;
-    socklen_t len = sizeof pacing_was;
+    struct before was;
     int error;
 
     if (!ab_struct_in(&plan, sizeof plan, theirs))
         return -EINVAL;
-    error = autobuf_limits_socket(fd, &was);
+    error = remember(fd, &was);
     if (error < 0)
         return error;
-    if (ab_is_off() || (!plan.snd_request_bytes && !plan.rcv_request_bytes &&
-                        !plan.snd_pacing_bit_per_s &&
-                        !(plan.flags & (AUTOBUF_PLAN_SND_UNLOCK | AUTOBUF_PLAN_RCV_UNLOCK))))
+    if (ab_is_off() || does_nothing(&plan))
         return 0;
-    if (was.stage == AUTOBUF_STAGE_CONNECTED && plan.rcv_request_bytes)
-        return -EINVAL; /* the plan was made for another socket: its window clamp would stay behind */
-    if (getsockopt(fd, SOL_SOCKET, SO_MAX_PACING_RATE, &pacing_was, &len) < 0)
-        return -errno;
-    /* Each call that fails changes nothing itself: only what went before it is put back. */
+    if (was.socket.stage == AUTOBUF_STAGE_CONNECTED && plan.rcv_request_bytes &&
+        (!plan.rcv_clamp_bytes || 2 * plan.rcv_request_bytes + 1 < was.socket.rcv_buf_bytes))
+        return -EINVAL; /* the plan was made for another socket: its window would shrink */
     error = apply_pacing(fd, plan.snd_pacing_bit_per_s);
+    if (error == 0)
+        error = apply_rcv(fd, &plan);
+    if (error == 0)
+        error = apply_snd(fd, &plan);
+    if (error < 0)
+        put_back(fd, &plan, &was);
+    return error < 0 ? error : 1;
+}
+
+/* The window that autotuning would reach, were it not for the connection's window scale. */
+static bool scale_is_short(const struct autobuf_socket *socket)
+{
+    struct autobuf_limits limits = AUTOBUF_LIMITS_INIT;
+
+    return autobuf_limits_host(&limits) == 0 &&
+           AB_RCV_WINDOW(limits.tcp_rmem_max_bytes) > socket->rcv_window_max_bytes;
+}
+
+int autobuf_unlock(int fd, uint32_t sides)
+{
+    struct autobuf_socket socket = AUTOBUF_SOCKET_INIT;
+    int error = autobuf_limits_socket(fd, &socket);
+    int locks;
+
     if (error < 0)
         return error;
-    error = apply_rcv(fd, &plan);
-    if (error == 0) {
-        error = apply_snd(fd, &plan);
-        if (error < 0)
-            put_back_rcv(fd, &plan, &was);
+    if (sides & ~(AUTOBUF_LOCK_SND | AUTOBUF_LOCK_RCV))
+        return -EINVAL;
+    if (ab_is_off())
+        return 0;
+    error = ab_get_int(fd, SOL_SOCKET, SO_BUF_LOCK, &locks);
+    if (error < 0)
+        return error;
+    sides &= socket.locks;
+    if (!sides)
+        return 0;
+    error = unlock_sides(fd, sides);
+    if (error < 0)
+        return error;
+    if (!(sides & AUTOBUF_LOCK_RCV) || socket.stage != AUTOBUF_STAGE_CONNECTED)
+        return (int)sides;
+    /* Its window clamp is still the small buffer's. */
+    error = set_int(fd, IPPROTO_TCP, TCP_WINDOW_CLAMP, NO_CLAMP);
+    if (error < 0) {
+        set_int(fd, SOL_SOCKET, SO_BUF_LOCK, socket.locks);
+        return error;
     }
-    if (error < 0 && plan.snd_pacing_bit_per_s)
-        setsockopt(fd, SOL_SOCKET, SO_MAX_PACING_RATE, &pacing_was, sizeof pacing_was);
-    return error < 0 ? error : 1;
+    return (int)(scale_is_short(&socket) ? sides | AUTOBUF_UNLOCK_LATE : sides);
 }

@@ -13,6 +13,9 @@
 #define AB_NS_PER_MS 1000000ULL
 #define AB_NS_PER_US 1000ULL
 
+/* No plausible path is faster, and an echo train of 1500-byte packets could not resolve it. */
+#define AB_PLAUSIBLE_BIT_PER_S 10000000000ULL
+
 #define AB_IP_PACKET_BYTES 1500U   /* full-size packet where nothing better is known */
 #define AB_TCP_HEADER_BYTES 52U    /* IPv4, TCP and the timestamp option */
 

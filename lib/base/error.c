@@ -27,6 +27,8 @@ const char *autobuf_strerror(int error)
         return "the handle belongs to the parent process";
     case AUTOBUF_E_OFF:
         return "switched off by AUTOBUF=off in the environment";
+    case AUTOBUF_E_LIMITED:
+        return "the kernel gave less than was asked for";
     case -EACCES: /* here it has one meaning, and a cure */
         return "not permitted: allow ping sockets with sysctl net.ipv4.ping_group_range=\"0 "
                "2147483647\", or raw sockets with setcap cap_net_raw+ep PROGRAM";

@@ -222,6 +222,7 @@ static unsigned agreeing_readings(const struct ab_packet *packets, size_t count,
             if (percent > best) {
                 best = percent;
                 rate->window_ns = window_ns;
+                rate->sure = percent >= AGREEMENT_PERCENT && found >= AB_GAPS_NEEDED;
                 rate->rate_bit_per_s = mode;
                 rate->low_bit_per_s = ab_percentile(scratch, found, 10);
                 rate->high_bit_per_s = ab_percentile(scratch, found, 90);
@@ -258,6 +259,7 @@ static void resolve_rate(const struct ab_packet *packets, size_t count, const st
     ab_sort(scratch, found);
     cluster = fastest_cluster(scratch, found, agreed ? SURE_SHARE : LIKELY_SHARE);
     if (cluster > reference + reference / 12 && cluster < 3 * reference) {
+        rate->sure = false;
         rate->rate_bit_per_s = cluster;
     } else if (!likely) {
         slope = rate_by_regression(packets, count);
@@ -280,6 +282,7 @@ void ab_estimate_rate(const struct ab_packet *packets, size_t count, uint64_t *s
         /* A batch may hide that much time before its first stamp: the bound that stays true. */
         rate->rate_bit_per_s = ab_mul_div(g.bytes, BITS_NS, g.span_ns + AB_WINDOW_NS);
         rate->at_least = true;
+        rate->sure = false;
     }
     if (!rate->low_bit_per_s)
         rate->low_bit_per_s = rate->rate_bit_per_s;

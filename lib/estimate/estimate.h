@@ -46,6 +46,7 @@ struct ab_rate {
     uint64_t window_ns;        /* of the readings; 0: whole runs of adjacent replies */
     bool at_least;             /* the trains were too short, or this host too slow, to resolve it */
     bool torn;                 /* jitter or batches: found by regression */
+    bool sure;                 /* most readings agree */
 };
 
 /*

@@ -6,7 +6,7 @@
 #define PING_COUNT 5U
 #define PING_SPACING_NS (2 * AB_NS_PER_MS)
 #define PING_AGAIN_NS (200 * AB_NS_PER_MS)
-#define PING_PATIENCE_NS (1 * AB_NS_PER_S)
+#define SILENCE_NS (1 * AB_NS_PER_S)
 #define TIMEOUT_NS (2 * AB_NS_PER_S)
 #define SMALL_PAYLOAD_BYTES 44U /* 64 bytes of IPv4, 84 of IPv6 */
 #define PACKET_BYTES_MIN 128U
@@ -23,6 +23,8 @@
 #define SHORTEST_TRAIN 4U
 #define TRAIN_NS (2500 * AB_NS_PER_US)
 #define SLOW_TRAIN_NS (200 * AB_NS_PER_MS) /* no train of the second phase is to last longer */
+#define STRETCHED 20U /* a short train may read so much too slow, where its readings disagree, */
+#define BUNCHED 4U    /* or so much too fast */
 
 static uint32_t ip_header_bytes(const struct ab_core *core)
 {
@@ -46,6 +48,7 @@ int ab_core_init(struct ab_core *core, const struct ab_echo *echo,
     uint32_t budget = options->budget_bytes ? options->budget_bytes : BUDGET_BYTES;
     uint32_t bytes = options->packet_bytes ? options->packet_bytes : AB_IP_PACKET_BYTES;
     uint64_t timeout = options->timeout_ns ? options->timeout_ns : TIMEOUT_NS;
+    uint64_t silence = options->silence_ns ? options->silence_ns : SILENCE_NS;
 
     if (budget < BUDGET_BYTES_MIN || budget > BUDGET_BYTES || bytes < PACKET_BYTES_MIN ||
         bytes > AB_IP_PACKET_BYTES)
@@ -59,7 +62,9 @@ int ab_core_init(struct ab_core *core, const struct ab_echo *echo,
         .full_bytes = bytes,
         .budget_bytes = budget,
         .burst_max = UINT32_MAX,
-        .rtt_enough_ns = options->rtt_enough_ns,
+        .bdp_low_bytes = options->bdp_low_bytes,
+        .bdp_high_bytes = options->bdp_high_bytes,
+        .silence_ns = ab_min(silence, SILENCE_NS),
         .start_ns = now_ns,
         .end_ns = now_ns + ab_min(timeout, TIMEOUT_NS),
         .next_ns = now_ns,
@@ -67,7 +72,7 @@ int ab_core_init(struct ab_core *core, const struct ab_echo *echo,
         .pings_left = PING_COUNT,
     };
     core->small_bytes = SMALL_PAYLOAD_BYTES + ip_header_bytes(core);
-    core->close_ns = ab_min(core->end_ns, now_ns + PING_PATIENCE_NS);
+    core->close_ns = ab_min(core->end_ns, now_ns + core->silence_ns);
     return 0;
 }
 
@@ -222,6 +227,35 @@ static bool core_begin_next(struct ab_core *core, uint64_t now_ns)
     return false;
 }
 
+/* No rate up to 10 Gbit/s makes the product at this round-trip time one of interest. */
+static bool core_near_enough(const struct ab_core *core, uint64_t rtt_ns)
+{
+    return core->bdp_low_bytes &&
+           ab_estimate_bdp(AB_PLAUSIBLE_BIT_PER_S, rtt_ns, core->full_bytes, core->small_bytes) <=
+               core->bdp_low_bytes;
+}
+
+/* Whether more would tell nothing that is of interest. */
+static bool core_knows_enough(const struct ab_core *core, uint64_t rtt_ns)
+{
+    struct ab_rate rate;
+    uint64_t least, most;
+
+    if (!core->bdp_low_bytes)
+        return false;
+    if (core_near_enough(core, rtt_ns))
+        return true;
+    ab_estimate_rate(core->packets, core->count, core->scratch, &rate);
+    if (!rate.rate_bit_per_s || rate.sure)
+        return rate.sure;
+    least = rate.at_least ? rate.rate_bit_per_s : rate.rate_bit_per_s / BUNCHED;
+    most = rate.at_least ? AB_PLAUSIBLE_BIT_PER_S : ab_mul_div(rate.rate_bit_per_s, STRETCHED, 1);
+    return ab_estimate_bdp(most, rtt_ns, core->full_bytes, core->small_bytes) <=
+               core->bdp_low_bytes ||
+           ab_estimate_bdp(least, rtt_ns, core->full_bytes, core->small_bytes) >=
+               core->bdp_high_bytes;
+}
+
 /* The replies of a phase are in, or will not come. */
 static void core_decide(struct ab_core *core, uint64_t now_ns)
 {
@@ -229,8 +263,8 @@ static void core_decide(struct ab_core *core, uint64_t now_ns)
     bool begun = false;
 
     /* What cannot be answered before the end is not sent. */
-    if (rtt_ns != AUTOBUF_NS_UNSET && rtt_ns > core->rtt_enough_ns && now_ns < core->end_ns &&
-        rtt_ns < core->end_ns - now_ns)
+    if (rtt_ns != AUTOBUF_NS_UNSET && now_ns < core->end_ns && rtt_ns < core->end_ns - now_ns &&
+        !core_knows_enough(core, rtt_ns))
         begun = core->phase == AB_PINGS ? core_begin_first(core, now_ns)
                                         : core_begin_next(core, now_ns);
     if (!begun)
@@ -253,7 +287,9 @@ static void core_sent_all(struct ab_core *core, uint64_t now_ns)
     uint64_t rtt_ns = core_rtt_ns(core);
 
     core->next_ns = AUTOBUF_NS_UNSET;
-    core->close_ns = now_ns + rtt_ns + ab_max(rtt_ns / 2, 100 * AB_NS_PER_MS);
+    core->close_ns = rtt_ns == AUTOBUF_NS_UNSET
+                         ? core->start_ns + core->silence_ns
+                         : now_ns + rtt_ns + ab_max(rtt_ns / 2, 100 * AB_NS_PER_MS);
 }
 
 static int core_emit(struct ab_core *core, uint64_t now_ns, uint8_t *buf, size_t cap, uint32_t train)
@@ -269,6 +305,15 @@ static int core_emit(struct ab_core *core, uint64_t now_ns, uint8_t *buf, size_t
     return (int)len;
 }
 
+/* Whether the first train need not wait for the small echoes' answers. */
+static bool core_hurries(const struct ab_core *core)
+{
+    uint64_t rtt_ns = core_rtt_ns(core);
+
+    return core->bdp_low_bytes &&
+           (rtt_ns == AUTOBUF_NS_UNSET || !core_near_enough(core, rtt_ns));
+}
+
 static int core_next_ping(struct ab_core *core, uint64_t now_ns, uint8_t *buf, size_t cap)
 {
     int len = core_emit(core, now_ns, buf, cap, 0);
@@ -279,6 +324,8 @@ static int core_next_ping(struct ab_core *core, uint64_t now_ns, uint8_t *buf, s
         core->pings_left--;
     if (core->pings_left > 0)
         core->next_ns = now_ns + PING_SPACING_NS;
+    else if (core_hurries(core))
+        core_begin_first(core, now_ns);
     else
         core->next_ns = core->received ? AUTOBUF_NS_UNSET : now_ns + PING_AGAIN_NS;
     return len;
@@ -322,8 +369,11 @@ static void core_ping_answered(struct ab_core *core, uint64_t stamp_ns)
     uint64_t rtt_ns = core_rtt_ns(core);
 
     core->end_ns = ab_min(core->end_ns, core->start_ns + AB_NS_PER_S + 2 * rtt_ns);
-    if (core->phase != AB_PINGS)
+    if (core->phase != AB_PINGS) {
+        if (core->received == 1 && core->next_ns == AUTOBUF_NS_UNSET)
+            core->close_ns = stamp_ns + ab_max(rtt_ns / 2, 100 * AB_NS_PER_MS);
         return;
+    }
     if (core->pings_left == 0)
         core->next_ns = AUTOBUF_NS_UNSET;
     if (core->received == 1)

@@ -4,12 +4,15 @@
  * Pure: bytes and times in, bytes and times out. autobuf_probe_*() is a shell around it.
  *
  *   pings    five small echoes, 2 ms apart: round-trip time. Until one is answered, one more every
- *            200 ms; after 1 s without an answer it is over.
+ *            200 ms; without an answer it is over after 1 s, or sooner if so asked.
  *   first    one train of 10: a rough rate for 15 KB.
  *   second   one train with what is left of 64 KB, 32 packets: up to 200 Mbit/s it lasts 2 ms.
  *   last     where it did not: up to three trains of about 2.5 ms each, pipelined, within 1 MB;
  *            where jitter or batches tear trains apart one long train instead,
  *   rest     and a second, or as many as fit, if a short queue cut the first.
+ *
+ * Where only products between two bounds are of interest, the first train follows the small echoes at
+ * once, and the measurement ends as soon as it knows enough: after one round trip, as a rule.
  *
  * A train of which the end was lost met a short queue: the next ones are no longer than what got
  * through, and there are more of them.
@@ -44,7 +47,9 @@ struct ab_core {
     uint32_t received;
     size_t phase_begin;   /* first packet of this phase */
     uint64_t cost_bytes;
-    uint64_t rtt_enough_ns;
+    uint64_t bdp_low_bytes;  /* products of interest; 0: all are */
+    uint64_t bdp_high_bytes;
+    uint64_t silence_ns;  /* without any answer it is over then */
     uint64_t start_ns;
     uint64_t end_ns;      /* nothing is sent from here on */
     uint64_t next_ns;     /* earliest time of the next packet */

@@ -2,16 +2,19 @@
 /* This host's limits and a socket's state: autobuf_limits_*(). */
 #include <errno.h>
 #include <netinet/in.h>
-#include <netinet/tcp.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
+#include <linux/tcp.h> /* its struct tcp_info knows tcpi_min_rtt, that of <netinet/tcp.h> does not */
+
 #include "../base/base.h"
+#include "../base/option.h"
 #include "proc.h"
 
-#ifndef SO_BUF_LOCK
-#define SO_BUF_LOCK 72 /* Linux 5.15 */
-#endif
+/* Of struct tcp_info; <netinet/tcp.h> has them too, but cannot be included beside <linux/tcp.h>. */
+enum { STATE_SYN_SENT = 2, STATE_CLOSE = 7, STATE_LISTEN = 10 };
+
+#define WINDOW_FIELD_MAX 65535ULL /* of the TCP header; RFC 7323 shifts it */
 
 #define ABOVE_ANY_LIMIT 0x3fffffff /* the kernel caps, before it doubles */
 
@@ -59,20 +62,13 @@ static void read_proc(struct autobuf_limits *limits)
     read_flag("/proc/sys/net/ipv4/tcp_window_scaling", AUTOBUF_LIMITS_WINDOW_SCALING, limits);
 }
 
-static int get_int(int fd, int level, int option, int *value)
-{
-    socklen_t len = sizeof *value;
-
-    return getsockopt(fd, level, option, value, &len) < 0 ? -errno : 0;
-}
-
 /* The largest n that an option takes, seen on a scratch socket; 0: unknown. */
 static uint64_t settable_bytes(int scratch, int option)
 {
     int value = ABOVE_ANY_LIMIT;
 
     if (setsockopt(scratch, SOL_SOCKET, option, &value, sizeof value) < 0 ||
-        get_int(scratch, SOL_SOCKET, option, &value) < 0 || value <= 0)
+        ab_get_int(scratch, SOL_SOCKET, option, &value) < 0 || value <= 0)
         return 0;
     return (uint64_t)value / 2;
 }
@@ -118,9 +114,24 @@ int autobuf_limits_host(struct autobuf_limits *limits)
 
 static uint32_t stage_of(uint8_t state)
 {
-    if (state == TCP_CLOSE)
+    if (state == STATE_CLOSE)
         return AUTOBUF_STAGE_NEW;
-    return state == TCP_LISTEN ? AUTOBUF_STAGE_LISTENING : AUTOBUF_STAGE_CONNECTED;
+    return state == STATE_LISTEN ? AUTOBUF_STAGE_LISTENING : AUTOBUF_STAGE_CONNECTED;
+}
+
+/* Both ends have to agree to scale windows; until the peer's answer nothing is known. */
+static void read_connection(const struct tcp_info *info, socklen_t len, struct autobuf_socket *s)
+{
+    bool scaled = info->tcpi_options & TCPI_OPT_WSCALE;
+
+    s->mss_bytes = info->tcpi_snd_mss;
+    if (info->tcpi_state == STATE_SYN_SENT)
+        return;
+    s->snd_window_max_bytes = WINDOW_FIELD_MAX << (scaled ? info->tcpi_snd_wscale : 0);
+    s->rcv_window_max_bytes = WINDOW_FIELD_MAX << (scaled ? info->tcpi_rcv_wscale : 0);
+    if (len >= offsetof(struct tcp_info, tcpi_min_rtt) + sizeof info->tcpi_min_rtt &&
+        info->tcpi_min_rtt != UINT32_MAX)
+        s->rtt_min_ns = (uint64_t)info->tcpi_min_rtt * AB_NS_PER_US;
 }
 
 int autobuf_limits_socket(int fd, struct autobuf_socket *state)
@@ -130,20 +141,21 @@ int autobuf_limits_socket(int fd, struct autobuf_socket *state)
     socklen_t len = sizeof info;
     int protocol = 0, snd = 0, rcv = 0, locks = 0, error;
 
-    error = get_int(fd, SOL_SOCKET, SO_PROTOCOL, &protocol);
+    error = ab_get_int(fd, SOL_SOCKET, SO_PROTOCOL, &protocol);
     if (error < 0)
         return error;
     if (protocol != IPPROTO_TCP || getsockopt(fd, IPPROTO_TCP, TCP_INFO, &info, &len) < 0)
         return -EOPNOTSUPP;
-    error = get_int(fd, SOL_SOCKET, SO_SNDBUF, &snd);
+    error = ab_get_int(fd, SOL_SOCKET, SO_SNDBUF, &snd);
     if (error == 0)
-        error = get_int(fd, SOL_SOCKET, SO_RCVBUF, &rcv);
+        error = ab_get_int(fd, SOL_SOCKET, SO_RCVBUF, &rcv);
     if (error < 0)
         return error;
-    if (get_int(fd, SOL_SOCKET, SO_BUF_LOCK, &locks) == 0)
+    if (ab_get_int(fd, SOL_SOCKET, SO_BUF_LOCK, &locks) == 0)
         found.locks = (uint32_t)locks & (AUTOBUF_LOCK_SND | AUTOBUF_LOCK_RCV);
     found.stage = stage_of(info.tcpi_state);
-    found.mss_bytes = found.stage == AUTOBUF_STAGE_CONNECTED ? info.tcpi_snd_mss : 0;
+    if (found.stage == AUTOBUF_STAGE_CONNECTED)
+        read_connection(&info, len, &found);
     found.snd_buf_bytes = (uint64_t)snd;
     found.rcv_buf_bytes = (uint64_t)rcv;
     return ab_struct_out(state, &found, sizeof found) ? 0 : -EINVAL;

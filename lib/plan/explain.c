@@ -63,48 +63,54 @@ static void add_window(struct text *t, uint64_t window, uint64_t rtt_ns)
         add_rate(t, (double)window * 8e9 / (double)rtt_ns);
 }
 
-#define SYSCTLS 6U
-
 /* The names in which the two sides differ. */
 struct words {
     const char *side;
     const char *option;
-    const char *autotuned;
-    const char *capped[SYSCTLS]; /* by AUTOBUF_SYSCTL_* */
+    const char *limit; /* of autotuning */
 };
 
 static const struct words snd_words = {
-    "send", "SO_SNDBUF", "net.ipv4.tcp_wmem",
-    {"the limits", "net.core.wmem_max (or the third value of net.ipv4.tcp_wmem)",
-     "net.ipv4.tcp_rmem", "net.ipv4.tcp_window_scaling=0",
-     "the memory that TCP may use (net.ipv4.tcp_mem)", "net.ipv4.tcp_moderate_rcvbuf=0"},
-};
+    "send", "SO_SNDBUF", "net.core.wmem_max (or the third value of net.ipv4.tcp_wmem)"};
 static const struct words rcv_words = {
-    "receive", "SO_RCVBUF", "net.ipv4.tcp_rmem",
-    {"the limits", "net.core.wmem_max", "the third value of net.ipv4.tcp_rmem",
-     "net.ipv4.tcp_window_scaling=0", "the memory that TCP may use (net.ipv4.tcp_mem)",
-     "net.ipv4.tcp_moderate_rcvbuf=0"},
+    "receive", "SO_RCVBUF", "the third value of net.ipv4.tcp_rmem"};
+
+static const struct {
+    uint32_t sysctl;
+    const char *text; /* NULL: the side's limit */
+} obstacles[] = {
+    {AUTOBUF_SYSCTL_WMEM_MAX, NULL},
+    {AUTOBUF_SYSCTL_TCP_RMEM, NULL},
+    {AUTOBUF_SYSCTL_WINDOW_SCALING, "net.ipv4.tcp_window_scaling=0"},
+    {AUTOBUF_SYSCTL_TCP_MEM, "the memory that TCP may use (net.ipv4.tcp_mem)"},
+    {AUTOBUF_SYSCTL_MODERATE_RCVBUF, "net.ipv4.tcp_moderate_rcvbuf=0"},
 };
+#define OBSTACLES (sizeof obstacles / sizeof *obstacles)
 
 struct line {
     uint32_t reason;
     uint32_t sysctl;
-    uint64_t wanted, request, window, kernel;
+    uint64_t wanted, request, window, kernel, clamp;
     bool unlock;
+    bool at_least;
 };
 
 static void add_needs(struct text *t, const struct line *l)
 {
     if (!l->wanted)
         return;
-    add(t, "; the path holds ");
+    add(t, l->at_least ? "; the path holds at least " : "; the path holds ");
     add_bytes(t, l->wanted);
 }
 
 static void add_set(struct text *t, const struct words *w, const struct line *l, uint64_t rtt_ns)
 {
     if (l->request) {
-        add(t, "%s %llu gives ", w->option, (unsigned long long)l->request);
+        add(t, "%s %llu ", w->option, (unsigned long long)l->request);
+        if (l->clamp)
+            add(t, "with TCP_WINDOW_CLAMP %llu ",
+                (unsigned long long)ab_min(l->clamp, AB_STORED_MAX));
+        add(t, "gives ");
         add_window(t, l->window, rtt_ns);
         add(t, "; without it ");
         add_window(t, l->kernel, rtt_ns);
@@ -113,6 +119,31 @@ static void add_set(struct text *t, const struct words *w, const struct line *l,
         add_window(t, l->window, rtt_ns);
     }
     add_needs(t, l);
+}
+
+static void add_obstacles(struct text *t, const struct words *w, const struct line *l)
+{
+    const char *between = "; in the way: ";
+
+    for (size_t i = 0; i < OBSTACLES; i++) {
+        if (!(l->sysctl & obstacles[i].sysctl))
+            continue;
+        add(t, "%s%s", between, obstacles[i].text ? obstacles[i].text : w->limit);
+        between = " and ";
+    }
+}
+
+/* Beyond the fixed window scale nothing goes, but what is set or given back may reach it. */
+static void add_late(struct text *t, const struct words *w, const struct line *l, uint64_t rtt_ns)
+{
+    add(t, "the window scale is fixed; ");
+    if (l->request || l->unlock)
+        add_set(t, w, l, rtt_ns);
+    else {
+        add(t, "left at ");
+        add_window(t, l->window, rtt_ns);
+        add_needs(t, l);
+    }
 }
 
 static void add_line(struct text *t, const struct words *w, const struct line *l, uint64_t rtt_ns)
@@ -130,7 +161,7 @@ static void add_line(struct text *t, const struct words *w, const struct line *l
         break;
     case AUTOBUF_REASON_CAPPED:
         add_set(t, w, l, rtt_ns);
-        add(t, "; in the way: %s", w->capped[l->sysctl < SYSCTLS ? l->sysctl : 0]);
+        add_obstacles(t, w, l);
         break;
     case AUTOBUF_REASON_LARGER:
         add(t, "the buffer set already gives ");
@@ -138,15 +169,17 @@ static void add_line(struct text *t, const struct words *w, const struct line *l
         add_needs(t, l);
         break;
     case AUTOBUF_REASON_LATE:
-        add(t, "the window scale is fixed; left at ");
-        add_window(t, l->window, rtt_ns);
-        add_needs(t, l);
+        add_late(t, w, l, rtt_ns);
         break;
     case AUTOBUF_REASON_OFF:
         add(t, "left alone, AUTOBUF=off");
         break;
     default:
         add(t, "left alone, too little is known of the path");
+        if (l->window) {
+            add(t, "; autotuning reaches ");
+            add_window(t, l->window, rtt_ns);
+        }
         break;
     }
 }
@@ -162,11 +195,13 @@ int autobuf_plan_explain(const struct autobuf_plan *theirs, char *buf, size_t ca
     if (!ab_struct_in(&p, sizeof p, theirs))
         return -EINVAL;
     snd = (struct line){p.snd_reason, p.snd_sysctl, p.snd_wanted_bytes, p.snd_request_bytes,
-                        p.snd_window_bytes, p.snd_kernel_bytes,
-                        (p.flags & AUTOBUF_PLAN_SND_UNLOCK) != 0};
+                        p.snd_window_bytes, p.snd_kernel_bytes, 0,
+                        (p.flags & AUTOBUF_PLAN_SND_UNLOCK) != 0,
+                        (p.flags & AUTOBUF_PLAN_SND_AT_LEAST) != 0};
     rcv = (struct line){p.rcv_reason, p.rcv_sysctl, p.rcv_wanted_bytes, p.rcv_request_bytes,
-                        p.rcv_window_bytes, p.rcv_kernel_bytes,
-                        (p.flags & AUTOBUF_PLAN_RCV_UNLOCK) != 0};
+                        p.rcv_window_bytes, p.rcv_kernel_bytes, p.rcv_clamp_bytes,
+                        (p.flags & AUTOBUF_PLAN_RCV_UNLOCK) != 0,
+                        (p.flags & AUTOBUF_PLAN_RCV_AT_LEAST) != 0};
     add_line(&t, &snd_words, &snd, p.rtt_ns);
     if (p.snd_pacing_bit_per_s)
         add(&t, "; paced at %.1f Mbit/s of payload, so that no queue builds up",
@@ -177,28 +212,38 @@ int autobuf_plan_explain(const struct autobuf_plan *theirs, char *buf, size_t ca
     return (int)t.len;
 }
 
-static int sysctl_line(uint32_t sysctl, uint64_t value, const struct autobuf_limits *l, char *buf,
-                       size_t cap)
+/* sysctl(8) takes no more than an int, and no socket can be given more. */
+static unsigned long long sysctl_bytes(uint64_t bytes)
 {
-    uint64_t page = l->page_bytes ? l->page_bytes : 4096;
-    unsigned long long n = value, pages = value / page + (value % page != 0);
+    return ab_min(bytes, AB_STORED_MAX);
+}
+
+static int sysctl_line(uint32_t sysctl, const struct autobuf_plan *p, const struct autobuf_limits *l,
+                       char *buf, size_t cap)
+{
+    uint64_t page = l->page_bytes ? l->page_bytes : 4096, bytes;
+    unsigned long long pages;
 
     switch (sysctl) {
     case AUTOBUF_SYSCTL_WMEM_MAX:
-        return snprintf(buf, cap, "net.core.wmem_max=%llu", n);
+        return snprintf(buf, cap, "net.core.wmem_max=%llu",
+                        sysctl_bytes(p->snd_needed_bytes / 2 + p->snd_needed_bytes % 2));
     case AUTOBUF_SYSCTL_TCP_RMEM:
         return snprintf(buf, cap, "net.ipv4.tcp_rmem=%llu %llu %llu",
                         (unsigned long long)l->tcp_rmem_min_bytes,
-                        (unsigned long long)l->tcp_rmem_default_bytes, n);
+                        (unsigned long long)l->tcp_rmem_default_bytes,
+                        sysctl_bytes(p->rcv_needed_bytes));
     case AUTOBUF_SYSCTL_WINDOW_SCALING:
-        return snprintf(buf, cap, "net.ipv4.tcp_window_scaling=%llu", n);
+        return snprintf(buf, cap, "net.ipv4.tcp_window_scaling=1");
     case AUTOBUF_SYSCTL_TCP_MEM: /* in the proportion in which the kernel sets the three */
+        bytes = ab_max(p->snd_sysctl & sysctl ? p->snd_needed_bytes : 0,
+                       p->rcv_sysctl & sysctl ? p->rcv_needed_bytes : 0);
+        bytes = ab_mul_div(bytes, AB_TCP_MEM_SHARE, 1);
+        pages = bytes / page + (bytes % page != 0);
         return snprintf(buf, cap, "net.ipv4.tcp_mem=%llu %llu %llu", pages / 4 * 3, pages,
                         pages / 2 * 3);
-    case AUTOBUF_SYSCTL_MODERATE_RCVBUF:
-        return snprintf(buf, cap, "net.ipv4.tcp_moderate_rcvbuf=%llu", n);
     default:
-        return 0;
+        return snprintf(buf, cap, "net.ipv4.tcp_moderate_rcvbuf=1");
     }
 }
 
@@ -207,21 +252,14 @@ int autobuf_plan_sysctl(const struct autobuf_plan *plan, const struct autobuf_li
 {
     struct autobuf_plan p;
     struct autobuf_limits l;
-    uint32_t lines[2];
-    uint64_t values[2];
-    unsigned count = 0;
 
     if (!ab_struct_in(&p, sizeof p, plan) || !ab_struct_in(&l, sizeof l, limits))
         return -EINVAL;
-    if (p.snd_sysctl != AUTOBUF_SYSCTL_NONE) {
-        lines[count] = p.snd_sysctl;
-        values[count++] = p.snd_sysctl_value;
+    for (size_t i = 0; i < OBSTACLES; i++) {
+        uint32_t sysctl = obstacles[i].sysctl;
+
+        if ((p.snd_sysctl | p.rcv_sysctl) & sysctl && index-- == 0)
+            return sysctl_line(sysctl, &p, &l, buf, cap);
     }
-    if (p.rcv_sysctl != AUTOBUF_SYSCTL_NONE && p.rcv_sysctl != p.snd_sysctl) {
-        lines[count] = p.rcv_sysctl;
-        values[count++] = p.rcv_sysctl_value;
-    }
-    if (index >= count)
-        return 0;
-    return sysctl_line(lines[index], values[index], &l, buf, cap);
+    return 0;
 }

@@ -5,26 +5,33 @@
 
 /* 98% of the wire's payload rate: an estimate that is 1% too high must not fill the queue. */
 #define PACING_PERCENT 98
-/* A measurement costs about five round trips until the first byte is sent. */
-#define MEASURING_ROUND_TRIPS 5
+/* Just above the product: what the estimate may be short of, and the acknowledgements' delay. */
+#define LOW_DELAY_CLAMP_PERCENT 115
+#define LOW_DELAY_BUFFER_PERCENT 125
+/* A measurement costs one round trip as a rule, and two or three where trains disagree. */
+#define MEASURING_ROUND_TRIPS 3
 #define UNSCALED_WINDOW_BYTES 65535
 
-/* One side of a socket in the terms that both sides share: stored bytes. */
+/* One side of a socket, in the terms that both sides share. */
 struct side {
     uint64_t now_stored;
     uint64_t kernel_stored;   /* what autotuning reaches, if it is on or given back */
     uint64_t settable_stored; /* by setsockopt() */
     uint64_t share_stored;    /* and that one socket may pin */
+    uint64_t window_max;      /* that the window scale can tell */
+    bool receives;
     bool locked;
-    bool late;
+    bool late;                /* the window scale is fixed */
 };
 
 /* What came out. */
 struct verdict {
     uint32_t reason;
     uint64_t request_bytes;
-    uint64_t stored; /* expected */
+    uint64_t window; /* expected */
+    uint64_t needed; /* stored bytes for what is wanted */
     bool unlock;
+    bool unscaled; /* this host's window scaling is off, and in the way */
 };
 
 static uint64_t doubled(uint64_t bytes)
@@ -37,6 +44,14 @@ static uint64_t share_stored(const struct autobuf_limits *limits)
     return limits->tcp_mem_bytes ? limits->tcp_mem_bytes / AB_TCP_MEM_SHARE : UINT64_MAX;
 }
 
+static uint64_t window_max(const struct autobuf_limits *limits, const struct autobuf_socket *socket,
+                           uint64_t of_connection)
+{
+    if (socket->stage == AUTOBUF_STAGE_CONNECTED)
+        return of_connection ? of_connection : UINT64_MAX;
+    return limits->flags & AUTOBUF_LIMITS_WINDOW_SCALING ? UINT64_MAX : UNSCALED_WINDOW_BYTES;
+}
+
 static struct side snd_side(const struct autobuf_limits *limits, const struct autobuf_socket *socket)
 {
     bool force = limits->flags & AUTOBUF_LIMITS_FORCE;
@@ -46,22 +61,39 @@ static struct side snd_side(const struct autobuf_limits *limits, const struct au
         .kernel_stored = limits->tcp_wmem_max_bytes,
         .settable_stored = force ? AB_STORED_MAX : doubled(limits->snd_settable_bytes),
         .share_stored = share_stored(limits),
+        .window_max = window_max(limits, socket, socket->snd_window_max_bytes),
         .locked = socket->locks & AUTOBUF_LOCK_SND,
+        .late = socket->stage == AUTOBUF_STAGE_CONNECTED,
     };
 }
 
 static struct side rcv_side(const struct autobuf_limits *limits, const struct autobuf_socket *socket)
 {
     bool tuned = limits->flags & AUTOBUF_LIMITS_RCV_AUTOTUNING;
+    bool late = socket->stage == AUTOBUF_STAGE_CONNECTED;
 
     return (struct side){
         .now_stored = socket->rcv_buf_bytes,
         .kernel_stored = tuned ? limits->tcp_rmem_max_bytes : 0,
-        .settable_stored = doubled(limits->rcv_settable_bytes),
+        /* Setting it needs a window clamp then, and that the window scale. */
+        .settable_stored =
+            late && !socket->rcv_window_max_bytes ? 0 : doubled(limits->rcv_settable_bytes),
         .share_stored = share_stored(limits),
+        .window_max = window_max(limits, socket, socket->rcv_window_max_bytes),
+        .receives = true,
         .locked = socket->locks & AUTOBUF_LOCK_RCV,
-        .late = socket->stage == AUTOBUF_STAGE_CONNECTED,
+        .late = late,
     };
+}
+
+static uint64_t window_of(const struct side *side, uint64_t stored)
+{
+    return ab_min(side->receives ? AB_RCV_WINDOW(stored) : AB_SND_WINDOW(stored), side->window_max);
+}
+
+static uint64_t stored_for(const struct side *side, uint64_t window)
+{
+    return side->receives ? AB_RCV_STORED(window) : AB_SND_STORED(window);
 }
 
 /* What the side gets if it is left alone. */
@@ -76,39 +108,71 @@ static uint64_t most_stored(const struct side *side)
     return ab_min(side->settable_stored, side->share_stored);
 }
 
-/*
- * needed: stored bytes for the wanted window; ample: for twice that, which congestion control can
- * use on the queue of the narrowest link.
- */
-static struct verdict judge(const struct side *side, uint64_t needed, uint64_t ample)
+/* An unlocked side of a connection comes back to what the kernel would have made of it, but for one
+   whose window clamp cannot be reopened. */
+static bool can_unlock(const struct side *side)
 {
-    uint64_t present = present_stored(side);
-    uint64_t best = ab_min(ample, most_stored(side));
-    struct verdict v = {.stored = present};
+    return side->locked && !(side->receives && side->late && !side->settable_stored);
+}
 
-    if (present >= needed) {
+/* Where nothing that this side's buffer could be makes a difference: the window scale. */
+static bool bound_by_scale(const struct side *side, uint64_t wanted)
+{
+    return side->window_max < wanted &&
+           (!side->late || window_of(side, present_stored(side)) >= side->window_max);
+}
+
+/* ample: the window that congestion control can use, the queue of the narrowest link included. */
+static struct verdict judge(const struct side *side, uint64_t wanted, uint64_t ample)
+{
+    uint64_t present = present_stored(side), best;
+    uint64_t reachable = stored_for(side, ab_min(wanted, side->window_max));
+    uint32_t short_of = side->window_max < wanted && side->late ? AUTOBUF_REASON_LATE
+                                                                 : AUTOBUF_REASON_CAPPED;
+    struct verdict v = {.window = window_of(side, present), .needed = stored_for(side, wanted)};
+
+    best = ab_min(stored_for(side, ab_min(ample, side->window_max)), most_stored(side));
+    if (v.window >= wanted) {
         v.reason = side->locked ? AUTOBUF_REASON_LARGER : AUTOBUF_REASON_KERNEL;
-    } else if (side->late) {
-        v.reason = AUTOBUF_REASON_LATE;
-    } else if (side->locked && side->kernel_stored > present &&
-               side->kernel_stored >= ab_min(needed, best)) {
+    } else if (bound_by_scale(side, wanted)) {
+        v.reason = short_of;
+        v.unscaled = !side->late;
+    } else if (can_unlock(side) && side->kernel_stored > present &&
+               side->kernel_stored >= ab_min(reachable, best)) {
         v.unlock = true;
-        v.stored = side->kernel_stored;
-        v.reason = v.stored >= needed ? AUTOBUF_REASON_KERNEL : AUTOBUF_REASON_CAPPED;
+        v.window = window_of(side, side->kernel_stored);
+        v.reason = v.window >= wanted ? AUTOBUF_REASON_KERNEL : short_of;
     } else if (best <= present) {
-        v.reason = AUTOBUF_REASON_CAPPED;
+        v.reason = side->receives && side->late ? AUTOBUF_REASON_LATE : short_of;
     } else {
         v.request_bytes = best / 2;
-        v.stored = best;
-        v.reason = best >= needed ? AUTOBUF_REASON_SET : AUTOBUF_REASON_CAPPED;
+        v.window = window_of(side, best);
+        v.reason = v.window >= wanted ? AUTOBUF_REASON_SET : short_of;
     }
     return v;
 }
 
-/* sysctl(8) takes no more than an int, and no socket can be given more. */
-static uint64_t sysctl_bytes(uint64_t bytes)
+/*
+ * For low delay a buffer that autotuning would let grow beyond the product is held just above it.
+ * The buffer of a receiving connection is never made smaller: what is on its way would be dropped.
+ */
+static struct verdict judge_low_delay(const struct side *side, uint64_t wanted)
 {
-    return ab_min(bytes, AB_STORED_MAX);
+    uint64_t target = ab_mul_div(wanted, LOW_DELAY_BUFFER_PERCENT, 100);
+    uint64_t stored = stored_for(side, target);
+    struct verdict v = judge(side, wanted, target);
+
+    if (side->receives && side->late)
+        stored = ab_max(stored, side->now_stored);
+    stored = ab_min(stored, most_stored(side));
+    if (v.reason != AUTOBUF_REASON_KERNEL || v.window <= target ||
+        stored < stored_for(side, wanted) || (side->receives && stored < side->now_stored))
+        return v;
+    v.unlock = false;
+    v.request_bytes = stored / 2;
+    v.window = window_of(side, stored);
+    v.reason = AUTOBUF_REASON_SET;
+    return v;
 }
 
 /* No more than the whole transfer is ever in flight, and that may be known to fit already. */
@@ -119,89 +183,75 @@ static uint64_t wanted_window(uint64_t wanted, uint64_t expected_bytes, uint64_t
     return wanted;
 }
 
-static void plan_snd(const struct side *side, uint64_t expected_bytes,
+/* product: 0, if unknown. held: for low delay, on a product that is more than a lower bound. */
+static struct verdict judge_side(const struct side *side, uint64_t product, uint64_t expected_bytes,
+                                 bool held)
+{
+    uint64_t window = window_of(side, present_stored(side));
+    uint64_t wanted = wanted_window(product, expected_bytes, window);
+
+    if (!wanted)
+        return (struct verdict){.reason = AUTOBUF_REASON_UNKNOWN, .window = window};
+    /* A transfer of less than the product builds no queue up. */
+    return held && wanted == product ? judge_low_delay(side, wanted)
+                                     : judge(side, wanted, 2 * wanted);
+}
+
+static void plan_snd(const struct side *side, uint64_t expected_bytes, bool held,
                      const struct autobuf_limits *limits, struct autobuf_plan *plan)
 {
-    uint64_t wanted, needed;
-    struct verdict v;
+    struct verdict v = judge_side(side, plan->snd_wanted_bytes, expected_bytes, held);
 
-    plan->snd_kernel_bytes = plan->snd_window_bytes = AB_SND_WINDOW(present_stored(side));
-    wanted = wanted_window(plan->snd_wanted_bytes, expected_bytes, plan->snd_kernel_bytes);
-    if (!wanted)
-        return;
-    needed = AB_SND_STORED(wanted);
-    v = judge(side, needed, AB_SND_STORED(2 * wanted));
+    plan->snd_kernel_bytes = window_of(side, present_stored(side));
+    plan->snd_window_bytes = v.window;
+    plan->snd_needed_bytes = v.needed;
     plan->snd_reason = v.reason;
     plan->snd_request_bytes = v.request_bytes;
-    plan->snd_window_bytes = AB_SND_WINDOW(v.stored);
     if (v.unlock)
         plan->flags |= AUTOBUF_PLAN_SND_UNLOCK;
     if (v.request_bytes > limits->snd_settable_bytes)
         plan->flags |= AUTOBUF_PLAN_SND_FORCE;
     if (v.reason != AUTOBUF_REASON_CAPPED)
         return;
-    if (side->share_stored < needed) {
-        plan->snd_sysctl = AUTOBUF_SYSCTL_TCP_MEM;
-        plan->snd_sysctl_value = needed * AB_TCP_MEM_SHARE;
-    } else {
-        plan->snd_sysctl = AUTOBUF_SYSCTL_WMEM_MAX;
-        plan->snd_sysctl_value = sysctl_bytes((needed + 1) / 2);
+    if (v.unscaled) {
+        plan->snd_sysctl = AUTOBUF_SYSCTL_WINDOW_SCALING;
+        return;
     }
+    if (side->share_stored < v.needed)
+        plan->snd_sysctl |= AUTOBUF_SYSCTL_TCP_MEM;
+    if (side->settable_stored < v.needed)
+        plan->snd_sysctl |= AUTOBUF_SYSCTL_WMEM_MAX;
 }
 
-static void plan_rcv(const struct side *side, uint64_t expected_bytes,
+static void plan_rcv(const struct side *side, uint64_t expected_bytes, bool held,
                      const struct autobuf_limits *limits, struct autobuf_plan *plan)
 {
-    uint64_t wanted, needed;
-    struct verdict v;
+    struct verdict v = judge_side(side, plan->rcv_wanted_bytes, expected_bytes, held);
 
-    plan->rcv_kernel_bytes = plan->rcv_window_bytes = AB_RCV_WINDOW(present_stored(side));
-    wanted = wanted_window(plan->rcv_wanted_bytes, expected_bytes, plan->rcv_kernel_bytes);
-    if (!wanted)
-        return;
-    needed = AB_RCV_STORED(wanted);
-    v = judge(side, needed, AB_RCV_STORED(2 * wanted));
+    plan->rcv_kernel_bytes = window_of(side, present_stored(side));
+    plan->rcv_window_bytes = v.window;
+    plan->rcv_needed_bytes = v.needed;
     plan->rcv_reason = v.reason;
     plan->rcv_request_bytes = v.request_bytes;
-    plan->rcv_window_bytes = AB_RCV_WINDOW(v.stored);
     if (v.unlock)
         plan->flags |= AUTOBUF_PLAN_RCV_UNLOCK;
+    if (side->late && (v.unlock || v.request_bytes)) /* the old clamp would stay behind */
+        plan->rcv_clamp_bytes = side->window_max;
+    if (held && v.request_bytes && v.reason == AUTOBUF_REASON_SET &&
+        v.needed >= AB_RCV_STORED(plan->rcv_wanted_bytes)) {
+        uint64_t clamp = ab_mul_div(plan->rcv_wanted_bytes, LOW_DELAY_CLAMP_PERCENT, 100);
+
+        plan->rcv_clamp_bytes = ab_min(clamp, side->window_max);
+        plan->rcv_window_bytes = ab_min(v.window, plan->rcv_clamp_bytes);
+    }
     if (v.reason != AUTOBUF_REASON_CAPPED)
         return;
-    if (!side->kernel_stored && limits->tcp_rmem_max_bytes >= needed) {
-        plan->rcv_sysctl = AUTOBUF_SYSCTL_MODERATE_RCVBUF;
-        plan->rcv_sysctl_value = 1;
-    } else {
-        plan->rcv_sysctl = AUTOBUF_SYSCTL_TCP_RMEM;
-        plan->rcv_sysctl_value = sysctl_bytes(needed);
-    }
-}
-
-/* Without window scaling (RFC 7323) nothing else matters: 64 KB are in flight at most. */
-static void plan_unscaled(uint64_t expected_bytes, struct autobuf_plan *plan)
-{
-    uint64_t snd, rcv;
-
-    plan->snd_kernel_bytes = ab_min(plan->snd_kernel_bytes, UNSCALED_WINDOW_BYTES);
-    plan->rcv_kernel_bytes = ab_min(plan->rcv_kernel_bytes, UNSCALED_WINDOW_BYTES);
-    plan->snd_window_bytes = ab_min(plan->snd_window_bytes, UNSCALED_WINDOW_BYTES);
-    plan->rcv_window_bytes = ab_min(plan->rcv_window_bytes, UNSCALED_WINDOW_BYTES);
-    snd = wanted_window(plan->snd_wanted_bytes, expected_bytes, plan->snd_kernel_bytes);
-    rcv = wanted_window(plan->rcv_wanted_bytes, expected_bytes, plan->rcv_kernel_bytes);
-    if (snd > UNSCALED_WINDOW_BYTES) {
-        plan->flags &= ~(AUTOBUF_PLAN_SND_FORCE | AUTOBUF_PLAN_SND_UNLOCK);
-        plan->snd_reason = AUTOBUF_REASON_CAPPED;
-        plan->snd_sysctl = AUTOBUF_SYSCTL_WINDOW_SCALING;
-        plan->snd_sysctl_value = 1;
-        plan->snd_request_bytes = 0;
-    }
-    if (rcv > UNSCALED_WINDOW_BYTES) {
-        plan->flags &= ~AUTOBUF_PLAN_RCV_UNLOCK;
-        plan->rcv_reason = AUTOBUF_REASON_CAPPED;
+    if (v.unscaled)
         plan->rcv_sysctl = AUTOBUF_SYSCTL_WINDOW_SCALING;
-        plan->rcv_sysctl_value = 1;
-        plan->rcv_request_bytes = 0;
-    }
+    else if (!side->kernel_stored && limits->tcp_rmem_max_bytes >= v.needed)
+        plan->rcv_sysctl = AUTOBUF_SYSCTL_MODERATE_RCVBUF;
+    else
+        plan->rcv_sysctl = AUTOBUF_SYSCTL_TCP_RMEM;
 }
 
 void ab_plan_nothing(uint32_t reason, uint32_t intent, struct autobuf_plan *plan)
@@ -216,14 +266,15 @@ void ab_plan_windows(uint64_t snd_wanted_bytes, uint64_t rcv_wanted_bytes,
                      uint64_t expected_bytes, struct autobuf_plan *plan)
 {
     struct side snd = snd_side(limits, socket), rcv = rcv_side(limits, socket);
+    bool low_delay = plan->intent == AUTOBUF_INTENT_LOW_DELAY;
     uint64_t largest = UINT64_MAX / 16; /* room for the arithmetic */
 
     plan->snd_wanted_bytes = ab_min(snd_wanted_bytes, largest);
     plan->rcv_wanted_bytes = ab_min(rcv_wanted_bytes, largest);
-    plan_snd(&snd, expected_bytes, limits, plan);
-    plan_rcv(&rcv, expected_bytes, limits, plan);
-    if (!(limits->flags & AUTOBUF_LIMITS_WINDOW_SCALING))
-        plan_unscaled(expected_bytes, plan);
+    plan_snd(&snd, expected_bytes, low_delay && !(plan->flags & AUTOBUF_PLAN_SND_AT_LEAST), limits,
+             plan);
+    plan_rcv(&rcv, expected_bytes, low_delay && !(plan->flags & AUTOBUF_PLAN_RCV_AT_LEAST), limits,
+             plan);
 }
 
 /* The window beyond which no plausible rate goes at this round-trip time; 0: unknown. */
@@ -243,6 +294,17 @@ static bool plan_inputs(const struct autobuf_limits *limits, const struct autobu
            ab_struct_in(our_socket, sizeof *our_socket, socket);
 }
 
+/* The queue of the narrowest link stays empty where nobody sends faster than it. */
+static void plan_pacing(const struct autobuf_path *path, struct autobuf_plan *plan)
+{
+    if (!path->tx_rate_bit_per_s || path->flags & AUTOBUF_PATH_TX_AT_LEAST)
+        return;
+    plan->snd_pacing_bit_per_s = autobuf_payload_bytes(
+        ab_mul_div(path->tx_rate_bit_per_s, PACING_PERCENT, 100), path->packet_bytes);
+    if (plan->snd_reason != AUTOBUF_REASON_CAPPED && plan->snd_reason != AUTOBUF_REASON_LATE)
+        plan->snd_reason = AUTOBUF_REASON_SET;
+}
+
 int autobuf_plan_make(const struct autobuf_path *path, const struct autobuf_limits *limits,
                       const struct autobuf_socket *socket, uint32_t intent,
                       uint64_t expected_bytes, struct autobuf_plan *plan)
@@ -257,33 +319,25 @@ int autobuf_plan_make(const struct autobuf_path *path, const struct autobuf_limi
         return -EINVAL;
     ab_plan_nothing(AUTOBUF_REASON_UNKNOWN, intent, &made);
     made.rtt_ns = p.rtt_min_ns;
+    if (made.rtt_ns == AUTOBUF_NS_UNSET && s.rtt_min_ns)
+        made.rtt_ns = s.rtt_min_ns;
+    if (p.flags & AUTOBUF_PATH_TX_AT_LEAST)
+        made.flags |= AUTOBUF_PLAN_SND_AT_LEAST;
+    if (p.flags & AUTOBUF_PATH_RX_AT_LEAST)
+        made.flags |= AUTOBUF_PLAN_RCV_AT_LEAST;
     ab_plan_windows(autobuf_payload_bytes(p.tx_bdp_bytes, p.packet_bytes),
                     autobuf_payload_bytes(p.rx_bdp_bytes, p.packet_bytes), &l, &s, expected_bytes,
                     &made);
-    plausible = plausible_window(p.rtt_min_ns);
+    plausible = plausible_window(made.rtt_ns);
     if (made.snd_reason == AUTOBUF_REASON_UNKNOWN && plausible &&
         made.snd_kernel_bytes >= plausible)
         made.snd_reason = AUTOBUF_REASON_KERNEL;
     if (made.rcv_reason == AUTOBUF_REASON_UNKNOWN && plausible &&
         made.rcv_kernel_bytes >= plausible)
         made.rcv_reason = AUTOBUF_REASON_KERNEL;
-    if (intent == AUTOBUF_INTENT_LOW_DELAY && p.tx_rate_bit_per_s &&
-        !(p.flags & AUTOBUF_PATH_TX_AT_LEAST)) {
-        made.snd_pacing_bit_per_s =
-            autobuf_payload_bytes(ab_mul_div(p.tx_rate_bit_per_s, PACING_PERCENT, 100),
-                                  p.packet_bytes);
-        if (made.snd_reason != AUTOBUF_REASON_CAPPED)
-            made.snd_reason = AUTOBUF_REASON_SET;
-    }
+    if (intent == AUTOBUF_INTENT_LOW_DELAY)
+        plan_pacing(&p, &made);
     return ab_struct_out(plan, &made, sizeof made) ? 0 : -EINVAL;
-}
-
-/* Whether any path could make judge() act on this side; then *present and *best are its buffers. */
-static bool side_can_change(const struct side *side, uint64_t *present, uint64_t *best)
-{
-    *present = present_stored(side);
-    *best = ab_max(most_stored(side), side->locked ? side->kernel_stored : 0);
-    return !side->late && *best > *present;
 }
 
 /* The wait for a measurement is made up for if the better window saves more round trips than that. */
@@ -297,10 +351,40 @@ static bool pays(uint64_t expected_bytes, uint64_t present, uint64_t best)
     return saved / MEASURING_ROUND_TRIPS > present;
 }
 
-int autobuf_plan_worth(const struct autobuf_limits *limits, const struct autobuf_socket *socket,
-                       uint32_t intent, uint64_t expected_bytes, uint64_t *rtt_enough_ns)
+/* Whether any path could make judge() act on this side: it acts beyond the window *low, and from
+   *high on always in the same way. */
+static bool side_can_change(const struct side *side, uint64_t expected_bytes, uint64_t *low,
+                            uint64_t *high)
 {
-    uint64_t present, best, smallest = UINT64_MAX;
+    uint64_t given_back = can_unlock(side) ? window_of(side, side->kernel_stored) : 0;
+    uint64_t best = ab_max(window_of(side, most_stored(side)), given_back);
+
+    *low = window_of(side, present_stored(side));
+    *high = ab_max(ab_max(*low, given_back), best / 2) + 1;
+    if (side->window_max == UNSCALED_WINDOW_BYTES && !side->late)
+        return false;
+    return best > *low && pays(expected_bytes, *low, best);
+}
+
+/* IP bytes of payload, in full-size packets: no smaller ones hold more payload. */
+static uint64_t ip_bytes(uint64_t payload_bytes)
+{
+    return ab_mul_div(payload_bytes, AB_IP_PACKET_BYTES, AB_IP_PACKET_BYTES - AB_TCP_HEADER_BYTES);
+}
+
+/* Any path is paced, but not for a short transfer. */
+static bool worth_for_low_delay(const struct side *snd, uint64_t expected_bytes)
+{
+    uint64_t present = window_of(snd, present_stored(snd));
+
+    return pays(expected_bytes, present, 2 * present);
+}
+
+int autobuf_plan_worth(const struct autobuf_limits *limits, const struct autobuf_socket *socket,
+                       uint32_t intent, uint64_t expected_bytes, uint64_t *bdp_low_bytes,
+                       uint64_t *bdp_high_bytes)
+{
+    uint64_t low = UINT64_MAX, high = 0, side_low, side_high;
     struct autobuf_limits l;
     struct autobuf_socket s;
     struct side snd, rcv;
@@ -309,21 +393,25 @@ int autobuf_plan_worth(const struct autobuf_limits *limits, const struct autobuf
         return -EINVAL;
     snd = snd_side(&l, &s);
     rcv = rcv_side(&l, &s);
-    if (side_can_change(&snd, &present, &best) &&
-        pays(expected_bytes, AB_SND_WINDOW(present), AB_SND_WINDOW(best)))
-        smallest = AB_SND_WINDOW(present);
-    if (side_can_change(&rcv, &present, &best) &&
-        pays(expected_bytes, AB_RCV_WINDOW(present), AB_RCV_WINDOW(best)))
-        smallest = ab_min(smallest, AB_RCV_WINDOW(present));
-    if (rtt_enough_ns)
-        *rtt_enough_ns = 0;
-    if (intent == AUTOBUF_INTENT_LOW_DELAY) /* any path is paced, but not for a short transfer */
-        return pays(expected_bytes, AB_SND_WINDOW(present_stored(&snd)),
-                    2 * AB_SND_WINDOW(present_stored(&snd)));
-    if (smallest == UINT64_MAX ||
-        (!(l.flags & AUTOBUF_LIMITS_WINDOW_SCALING) && smallest >= UNSCALED_WINDOW_BYTES))
+    if (side_can_change(&snd, expected_bytes, &side_low, &side_high)) {
+        low = side_low;
+        high = side_high;
+    }
+    if (side_can_change(&rcv, expected_bytes, &side_low, &side_high)) {
+        low = ab_min(low, side_low);
+        high = ab_max(high, side_high);
+    }
+    if (bdp_low_bytes)
+        *bdp_low_bytes = 0;
+    if (bdp_high_bytes)
+        *bdp_high_bytes = 0;
+    if (intent == AUTOBUF_INTENT_LOW_DELAY)
+        return worth_for_low_delay(&snd, expected_bytes);
+    if (low == UINT64_MAX || (s.rtt_min_ns && plausible_window(s.rtt_min_ns) <= low))
         return 0;
-    if (rtt_enough_ns)
-        *rtt_enough_ns = ab_mul_div(smallest, 8 * AB_NS_PER_S, AB_PLAUSIBLE_BIT_PER_S);
+    if (bdp_low_bytes)
+        *bdp_low_bytes = ip_bytes(low);
+    if (bdp_high_bytes)
+        *bdp_high_bytes = ip_bytes(high) + 1;
     return 1;
 }

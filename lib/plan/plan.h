@@ -11,8 +11,9 @@
  *       (tcp_win_from_space(), adv_win_scale's default).
  *
  * So the send side is set only where autotuning's limit is below the product and the settable
- * maximum above that limit; the receive side only under the same condition and before the window
- * scale is fixed in the SYN.
+ * maximum above that limit; the receive side only under the same condition. The window scale, fixed in
+ * the SYN, bounds what either can be afterwards, and the receive side of a connection needs its window
+ * clamp raised along with its buffer, or its lock taken off, for the clamp of that moment would stay.
  */
 #ifndef AB_PLAN_H
 #define AB_PLAN_H
@@ -24,9 +25,6 @@
 #define AB_RCV_WINDOW(stored) ((stored) / 2)
 #define AB_RCV_STORED(window) ((window)*2)
 
-/* No plausible path is faster, and an echo train of 1500-byte packets could not resolve it. */
-#define AB_PLAUSIBLE_BIT_PER_S 10000000000ULL
-
 /* One socket may pin this share of the memory at which TCP's pressure begins. */
 #define AB_TCP_MEM_SHARE 8
 
@@ -35,7 +33,7 @@
 
 /*
  * autobuf_plan_make() for windows (payload bytes; 0: unknown) that are known already, into a plan
- * that ab_plan_nothing() made.
+ * that ab_plan_nothing() made, with its intent; AUTOBUF_PLAN_*_AT_LEAST may be set in it.
  */
 void ab_plan_windows(uint64_t snd_wanted_bytes, uint64_t rcv_wanted_bytes,
                      const struct autobuf_limits *limits, const struct autobuf_socket *socket,

@@ -7,6 +7,7 @@
 #include "fuzz.h"
 
 #include <errno.h>
+#include <stdbool.h>
 
 #include <autobuf/autobuf.h>
 
@@ -59,23 +60,29 @@ static void widen(void *ours, size_t real, const void *theirs)
     memcpy(ours, theirs, size < real ? size : real);
 }
 
+static bool acts(uint32_t reason)
+{
+    return reason == AUTOBUF_REASON_SET || reason == AUTOBUF_REASON_CAPPED ||
+           reason == AUTOBUF_REASON_LATE;
+}
+
 static void check_plan(const struct autobuf_plan *p, const struct autobuf_path *path,
                        const struct autobuf_limits *limits, const struct autobuf_socket *socket)
 {
     CHECK(p->snd_reason <= AUTOBUF_REASON_OFF && p->rcv_reason <= AUTOBUF_REASON_OFF);
-    CHECK(!p->snd_request_bytes || p->snd_reason == AUTOBUF_REASON_SET ||
-          p->snd_reason == AUTOBUF_REASON_CAPPED);
-    CHECK(!p->rcv_request_bytes || p->rcv_reason == AUTOBUF_REASON_SET ||
-          p->rcv_reason == AUTOBUF_REASON_CAPPED);
+    CHECK(!p->snd_request_bytes || acts(p->snd_reason));
+    CHECK(!p->rcv_request_bytes || acts(p->rcv_reason));
     CHECK(p->snd_request_bytes <= limits->snd_settable_bytes || p->flags & AUTOBUF_PLAN_SND_FORCE);
     CHECK(!(p->flags & AUTOBUF_PLAN_SND_FORCE) || limits->flags & AUTOBUF_LIMITS_FORCE);
     CHECK(p->rcv_request_bytes <= limits->rcv_settable_bytes);
-    CHECK(!p->rcv_request_bytes || socket->stage != AUTOBUF_STAGE_CONNECTED);
-    /* What is set is more than what is there already. */
-    CHECK(!p->snd_request_bytes || 2 * p->snd_request_bytes + 1 >= socket->snd_buf_bytes);
+    CHECK(!p->rcv_request_bytes || socket->stage != AUTOBUF_STAGE_CONNECTED ||
+          (socket->rcv_window_max_bytes && p->rcv_clamp_bytes));
+    /* What is set is more than what is there already; for low delay the send buffer may shrink. */
+    CHECK(!p->snd_request_bytes || p->intent == AUTOBUF_INTENT_LOW_DELAY ||
+          2 * p->snd_request_bytes + 1 >= socket->snd_buf_bytes);
     CHECK(!p->rcv_request_bytes || 2 * p->rcv_request_bytes + 1 >= socket->rcv_buf_bytes);
-    CHECK((p->snd_reason == AUTOBUF_REASON_CAPPED) == (p->snd_sysctl != AUTOBUF_SYSCTL_NONE) ||
-          p->flags & AUTOBUF_PLAN_SND_UNLOCK);
+    CHECK((p->snd_reason == AUTOBUF_REASON_CAPPED) == (p->snd_sysctl != AUTOBUF_SYSCTL_NONE));
+    CHECK((p->rcv_reason == AUTOBUF_REASON_CAPPED) == (p->rcv_sysctl != AUTOBUF_SYSCTL_NONE));
     /* Nothing is done for a path of which nothing is known. */
     CHECK(path->tx_bdp_bytes || !p->snd_request_bytes);
     CHECK(path->rx_bdp_bytes || !p->rcv_request_bytes);
@@ -114,7 +121,7 @@ static void check_sysctl(const struct autobuf_plan *plan, const struct autobuf_l
     CHECK(buf);
     len = autobuf_plan_sysctl(plan, limits, index, cap ? buf : NULL, cap);
     CHECK(len == -EINVAL || (len >= 0 && len < 200));
-    CHECK(index < 2 || len <= 0);
+    CHECK(index < 5 || len <= 0);
     if (len > 0 && cap)
         check_text(buf, cap, len);
     free(buf);
@@ -126,18 +133,20 @@ static void check_worth(const struct autobuf_limits *limits, const struct autobu
 {
     struct autobuf_path path = AUTOBUF_PATH_INIT;
     struct autobuf_plan plan = AUTOBUF_PLAN_INIT;
-    uint64_t enough_ns = AUTOBUF_NS_UNSET;
-    int worth = autobuf_plan_worth(limits, socket, intent, expected_bytes, &enough_ns);
+    uint64_t low = 0, high = 0;
+    int worth = autobuf_plan_worth(limits, socket, intent, expected_bytes, &low, &high);
 
     CHECK(worth == 0 || worth == 1 || worth == -EINVAL);
-    CHECK(autobuf_plan_worth(limits, socket, intent, expected_bytes, NULL) == worth);
+    CHECK(autobuf_plan_worth(limits, socket, intent, expected_bytes, NULL, NULL) == worth);
     if (worth < 0 || intent != AUTOBUF_INTENT_THROUGHPUT || expected_bytes)
         return;
-    /* Not for windows below 2.5 kB: there rounding is a part of them. */
-    if (worth == 1 && enough_ns < 2000)
+    CHECK(worth == 0 || (low > 0 && high >= low));
+    if (worth == 0 && size_of(socket) >= sizeof *socket && socket->rtt_min_ns)
+        return; /* it knows the time, and that is part of its answer */
+    if (autobuf_path_given(&path, rate_bit_per_s % 10000000001 + 1, 300000000) < 0)
         return;
-    if (autobuf_path_given(&path, rate_bit_per_s % 10000000001, worth ? enough_ns : 300000000) < 0)
-        return;
+    if (worth == 1)
+        path.tx_bdp_bytes = path.rx_bdp_bytes = low;
     CHECK(autobuf_plan_make(&path, limits, socket, intent, 0, &plan) == 0);
     CHECK(!plan.snd_request_bytes && !plan.rcv_request_bytes);
 }

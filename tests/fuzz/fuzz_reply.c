@@ -44,7 +44,9 @@ static bool run_open(struct run *r, struct input *in)
     if (how & 16)
         options.timeout_ns = take_number(in);
     if (how & 32)
-        options.rtt_enough_ns = take_number(in);
+        options.bdp_high_bytes = options.bdp_low_bytes = take_number(in);
+    if ((how & 48) == 48)
+        options.silence_ns = take_number(in);
     r->budget_bytes = options.budget_bytes ? options.budget_bytes : 1000000;
     r->limit_ns =
         options.timeout_ns && options.timeout_ns < 2 * NS_PER_S ? options.timeout_ns : 2 * NS_PER_S;

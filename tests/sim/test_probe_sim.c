@@ -226,18 +226,98 @@ static void budget_is_kept(void **state)
     }
 }
 
-static void rtt_that_is_enough_ends_it(void **state)
+/* As autobuf_tune() asks: is the product beyond low, and if it is, beyond high? */
+static void what_is_of_no_interest_ends_it(void **state)
 {
     struct autobuf_probe_options options = AUTOBUF_PROBE_OPTIONS_INIT;
     struct sim_path path = path_of(&rows[0], 100, 10);
     struct sim_result r;
 
     (void)state;
-    options.rtt_enough_ns = 11 * MS;
+    options.bdp_low_bytes = 14000000; /* 10 Gbit/s x 11 ms */
+    options.bdp_high_bytes = 28000000;
+    r = sim_probe(&path, &options);
+    assert_in_range(r.path.rtt_min_ns, 10 * MS, 11 * MS);
+    assert_true(r.path.cost_bytes <= 5 * 84 + 10 * 1500);
+    path = path_of(&rows[0], 100, 1); /* which is over before the last of the small echoes is sent */
     r = sim_probe(&path, &options);
     assert_int_equal(r.error, AUTOBUF_E_FEW);
-    assert_in_range(r.path.rtt_min_ns, 10 * MS, 11 * MS);
     assert_true(r.path.cost_bytes <= 5 * 84);
+}
+
+/* One round trip, where a first train gives a clear answer; the truth is on the right side. */
+static void a_clear_answer_takes_one_round_trip(void **state)
+{
+    static const struct {
+        double mbit, rtt_ms, rounds;
+    } cells[] = {{10, 20, 1}, {100, 20, 1}, {100, 50, 1}, {100, 200, 1}, {1000, 200, 1},
+                 {400, 100, 2}, {1000, 10, 2}, {1000, 100, 2}};
+
+    (void)state;
+    for (size_t i = 0; i < sizeof cells / sizeof *cells; i++) {
+        struct autobuf_probe_options options = AUTOBUF_PROBE_OPTIONS_INIT;
+        struct sim_path path = path_of(&rows[0], cells[i].mbit, cells[i].rtt_ms);
+        double product = cells[i].mbit * cells[i].rtt_ms * 125, train_ms = 120 / cells[i].mbit;
+        struct sim_result r;
+
+        options.bdp_low_bytes = options.bdp_high_bytes = 2896000;
+        r = sim_probe(&path, &options);
+        assert_true((double)r.end_ns / 1e6 <= cells[i].rounds * (cells[i].rtt_ms + train_ms) + 10);
+        assert_true(r.error == 0 || r.error == AUTOBUF_E_FEW);
+        if (product > 2896000)
+            assert_true(r.path.tx_bdp_bytes >= 2896000);
+        else
+            assert_true(r.path.tx_bdp_bytes <= 2896000);
+    }
+}
+
+/* Whatever disturbs it: over the grid the answer is right as often as that of a whole measurement,
+   and a doubtful first train is not taken for an answer. */
+static void answers_are_right_over_the_grid(void **state)
+{
+    static const double products[] = {0.2, 0.5, 2, 5}; /* of what is of interest */
+
+    (void)state;
+    for (size_t k = 0; k < sizeof rows / sizeof *rows; k++)
+        for (size_t m = 0; m < sizeof mbits / sizeof *mbits; m++)
+            for (size_t x = 0; x < sizeof products / sizeof *products; x++) {
+                struct sim_path path = path_of(&rows[k], mbits[m], 100);
+                struct autobuf_probe_options options = AUTOBUF_PROBE_OPTIONS_INIT;
+                double product = mbits[m] * 12500;
+                unsigned wrong = 0;
+
+                options.bdp_low_bytes = options.bdp_high_bytes = (uint64_t)(product * products[x]);
+                for (unsigned i = 0; i < SEEDS; i++) {
+                    struct sim_result r;
+
+                    path.seed = i + 1;
+                    r = sim_probe(&path, &options);
+                    wrong += products[x] < 1 ? r.path.tx_bdp_bytes <= options.bdp_low_bytes
+                                             : r.path.tx_bdp_bytes > options.bdp_high_bytes;
+                }
+                if (wrong > SEEDS / 4)
+                    fail_msg("%s, %.0f Mbit/s, of interest at %.1f products: %u of %u wrong",
+                             rows[k].name, mbits[m], products[x], wrong, SEEDS);
+            }
+}
+
+static void silence_ends_it(void **state)
+{
+    struct autobuf_probe_options options = AUTOBUF_PROBE_OPTIONS_INIT;
+    struct sim_path path = path_of(&rows[0], 100, 20);
+    struct sim_result r;
+
+    (void)state;
+    path.there.loss = 1;
+    for (int hurry = 0; hurry < 2; hurry++) {
+        options.bdp_low_bytes = options.bdp_high_bytes = hurry ? 2896000 : 0;
+        options.silence_ns = 300 * MS;
+        r = sim_probe(&path, &options);
+        assert_int_equal(r.error, AUTOBUF_E_NOREPLY);
+        assert_in_range(r.end_ns, 300 * MS, 301 * MS);
+        options.silence_ns = 5000 * MS;
+        assert_in_range(sim_probe(&path, &options).end_ns, 1000 * MS, 1001 * MS);
+    }
 }
 
 static void ipv6_counts_its_larger_header(void **state)
@@ -304,7 +384,10 @@ int main(void)
         cmocka_unit_test(large_packets_that_vanish_are_replaced),
         cmocka_unit_test(duplicates_and_reordering_change_nothing),
         cmocka_unit_test(budget_is_kept),
-        cmocka_unit_test(rtt_that_is_enough_ends_it),
+        cmocka_unit_test(what_is_of_no_interest_ends_it),
+        cmocka_unit_test(a_clear_answer_takes_one_round_trip),
+        cmocka_unit_test(answers_are_right_over_the_grid),
+        cmocka_unit_test(silence_ends_it),
         cmocka_unit_test(ipv6_counts_its_larger_header),
         cmocka_unit_test(slow_sender_says_at_least),
         cmocka_unit_test(infinite_path_says_at_least),

@@ -52,11 +52,11 @@ static struct autobuf_plan some_plan(uint32_t snd_reason, uint32_t rcv_reason)
         p.rcv_request_bytes = 4194305;
     if (snd_reason == AUTOBUF_REASON_CAPPED) {
         p.snd_sysctl = AUTOBUF_SYSCTL_WMEM_MAX;
-        p.snd_sysctl_value = 7240000;
+        p.snd_needed_bytes = 14480000;
     }
     if (rcv_reason == AUTOBUF_REASON_CAPPED) {
         p.rcv_sysctl = AUTOBUF_SYSCTL_TCP_RMEM;
-        p.rcv_sysctl_value = 19300000;
+        p.rcv_needed_bytes = 19300000;
     }
     return p;
 }
@@ -148,6 +148,17 @@ static void lines_say_what_matters(void **state)
         {"capped: TCP's memory, receive autotuning", AUTOBUF_REASON_CAPPED, AUTOBUF_REASON_CAPPED,
          0, AUTOBUF_SYSCTL_TCP_MEM, AUTOBUF_SYSCTL_MODERATE_RCVBUF, 0, "net.ipv4.tcp_mem",
          "net.ipv4.tcp_moderate_rcvbuf"},
+        {"capped: all that stands in the way", AUTOBUF_REASON_CAPPED, AUTOBUF_REASON_CAPPED, 0,
+         AUTOBUF_SYSCTL_TCP_MEM | AUTOBUF_SYSCTL_WMEM_MAX, AUTOBUF_SYSCTL_TCP_RMEM, 0,
+         "net.core.wmem_max (or the third value of net.ipv4.tcp_wmem) and the memory",
+         "net.ipv4.tcp_rmem"},
+        {"a lower bound", AUTOBUF_REASON_SET, AUTOBUF_REASON_KERNEL,
+         AUTOBUF_PLAN_SND_AT_LEAST | AUTOBUF_PLAN_RCV_AT_LEAST, 0, 0, 0, "at least 9.1 MB",
+         "at least 9.2 MB"},
+        {"late: what helps as far as it goes", AUTOBUF_REASON_LATE, AUTOBUF_REASON_LATE,
+         AUTOBUF_PLAN_SND_UNLOCK | AUTOBUF_PLAN_RCV_UNLOCK, 0, 0, 0, "given back", "given back"},
+        {"unknown: what there is", AUTOBUF_REASON_UNKNOWN, AUTOBUF_REASON_UNKNOWN, 0, 0, 0, 0,
+         "5.5 MB", "16.8 MB"},
         {"kernel: its window", AUTOBUF_REASON_KERNEL, AUTOBUF_REASON_KERNEL, 0, 0, 0, 0, "5.5 MB",
          "16.8 MB"},
         {"kernel: the product", AUTOBUF_REASON_KERNEL, AUTOBUF_REASON_KERNEL, 0, 0, 0, 0, "9.1 MB",
@@ -263,18 +274,8 @@ static const struct sysctl_row {
      {"net.ipv4.tcp_mem=1500 2000 3000", "net.ipv4.tcp_moderate_rcvbuf=1"}},
 };
 
-static uint64_t sysctl_value(uint32_t sysctl, uint64_t bytes)
-{
-    switch (sysctl) {
-    case AUTOBUF_SYSCTL_WINDOW_SCALING:
-    case AUTOBUF_SYSCTL_MODERATE_RCVBUF:
-        return 1;
-    case AUTOBUF_SYSCTL_TCP_MEM:
-        return 2000 * 4096; /* of any size, where the page's is unknown */
-    default:
-        return bytes;
-    }
-}
+/* Of which 2000 pages are an eighth's whole; of any size, where the page's is unknown. */
+#define TCP_MEM_NEEDED (2000 * 4096 / AB_TCP_MEM_SHARE)
 
 static struct autobuf_plan sysctl_plan(const struct sysctl_row *row)
 {
@@ -284,8 +285,8 @@ static struct autobuf_plan sysctl_plan(const struct sysctl_row *row)
     p.rcv_reason = row->rcv ? AUTOBUF_REASON_CAPPED : AUTOBUF_REASON_KERNEL;
     p.snd_sysctl = row->snd;
     p.rcv_sysctl = row->rcv;
-    p.snd_sysctl_value = sysctl_value(row->snd, 7240000);
-    p.rcv_sysctl_value = sysctl_value(row->rcv, 19300000);
+    p.snd_needed_bytes = row->snd == AUTOBUF_SYSCTL_TCP_MEM ? TCP_MEM_NEEDED : 14480000;
+    p.rcv_needed_bytes = 19300000;
     return p;
 }
 
@@ -333,14 +334,14 @@ static void tcp_memory_in_pages(void **state)
 {
     static const struct {
         const char *name;
-        uint64_t page_bytes, bytes, least_pages;
+        uint64_t page_bytes, needed_bytes, least_pages; /* needed: an eighth of the memory */
     } rows[] = {
-        {"unknown: 4096", 0, 4096000, 1000},
-        {"4096", 4096, 4096000, 1000},
-        {"16384", 16384, 16384000, 1000},
-        {"65536", 65536, 65536000, 1000},
-        {"a byte more than pages hold", 4096, 4096001, 1001},
-        {"a byte less", 4096, 4095999, 1000},
+        {"unknown: 4096", 0, 512000, 1000},
+        {"4096", 4096, 512000, 1000},
+        {"16384", 16384, 2048000, 1000},
+        {"65536", 65536, 8192000, 1000},
+        {"a byte more than pages hold", 4096, 512001, 1001},
+        {"a byte less", 4096, 511999, 1000},
     };
 
     (void)state;
@@ -353,7 +354,7 @@ static void tcp_memory_in_pages(void **state)
         limits.page_bytes = rows[i].page_bytes;
         p.snd_reason = AUTOBUF_REASON_CAPPED;
         p.snd_sysctl = AUTOBUF_SYSCTL_TCP_MEM;
-        p.snd_sysctl_value = rows[i].bytes;
+        p.snd_needed_bytes = rows[i].needed_bytes;
         CHECK(rows[i].name, autobuf_plan_sysctl(&p, &limits, 0, line, sizeof line) > 0);
         check_sysctl_line(line);
         CHECK_EQUAL(rows[i].name,
@@ -398,7 +399,8 @@ static void sysctl_of_bad_inputs(void **state)
     p.size = 0;
     assert_int_equal(autobuf_plan_sysctl(&p, &host_6_18, 0, line, sizeof line), -EINVAL);
     p = sysctl_plan(&sysctl_rows[3]);
-    p.snd_sysctl = 1000; /* a newer library's */
+    p.snd_sysctl = 1U << 20; /* a newer library's */
+    p.rcv_sysctl = 0;
     assert_int_equal(autobuf_plan_sysctl(&p, &host_6_18, 0, line, sizeof line), 0);
 }
 

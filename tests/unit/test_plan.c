@@ -2,6 +2,7 @@
 #include "unit.h"
 
 #include <errno.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "plan/plan.h"
@@ -14,6 +15,7 @@
 enum { UNKNOWN, KERNEL, SET, CAPPED, LARGER, LATE }; /* AUTOBUF_REASON_*, short for the tables */
 enum { NEW, LISTENING, CONNECTED };
 
+#define SCALED(shift) (65535ULL << (shift))
 #define NO_SYSCTL AUTOBUF_SYSCTL_NONE
 #define WMEM_MAX AUTOBUF_SYSCTL_WMEM_MAX
 #define TCP_RMEM AUTOBUF_SYSCTL_TCP_RMEM
@@ -44,6 +46,8 @@ struct plan_row {
     uint64_t tcp_mem_bytes;
     struct expected snd, rcv;
     uint32_t flags; /* of the plan */
+    uint64_t snd_window_max, rcv_window_max; /* of the connection's window scale; 0: unknown */
+    uint64_t clamp;
 };
 
 /* What was measured with real kernels: each row is a trial and its outcome. */
@@ -66,6 +70,16 @@ static const struct plan_row measured_rows[] = {
      .host = &host_6_18, .rate_bit_per_s = 500 * MBIT, .rtt_ns = 50 * MS, .stage = CONNECTED,
      .locks = LOCK_RCV, .rcv_buf_bytes = 524288, .snd = {SET, NO_SYSCTL, 2262500, 4194304},
      .rcv = {LATE, NO_SYSCTL, 0, 0}},
+    {.name = "500 x 50, SO_RCVBUF 256K once connected: given back, the clamp reopened (200, 445)",
+     .host = &host_6_18, .rate_bit_per_s = 500 * MBIT, .rtt_ns = 50 * MS, .stage = CONNECTED,
+     .locks = LOCK_RCV, .rcv_buf_bytes = 524288, .snd_window_max = SCALED(10),
+     .rcv_window_max = SCALED(10), .snd = {SET, NO_SYSCTL, 2262500, 4194304},
+     .rcv = {KERNEL, NO_SYSCTL, 0, 0}, .flags = RCV_UNLOCK, .clamp = SCALED(10)},
+    {.name = "500 x 50, SO_RCVBUF 256K before the SYN: as far as its scale goes (50, 79)",
+     .host = &host_6_18, .rate_bit_per_s = 500 * MBIT, .rtt_ns = 50 * MS, .stage = CONNECTED,
+     .locks = LOCK_RCV, .rcv_buf_bytes = 524288, .snd_window_max = SCALED(10),
+     .rcv_window_max = SCALED(3), .snd = {SET, NO_SYSCTL, 2262500, 4194304},
+     .rcv = {LATE, NO_SYSCTL, 0, 0}, .flags = RCV_UNLOCK, .clamp = SCALED(3)},
     {.name = "500 x 50, SO_RCVBUF 4M before listen (481): reaches it already",
      .host = &host_6_18, .rate_bit_per_s = 500 * MBIT, .rtt_ns = 50 * MS, .stage = LISTENING,
      .locks = LOCK_RCV, .rcv_buf_bytes = 8388608, .snd = {SET, NO_SYSCTL, 2262500, 4194304},
@@ -173,6 +187,34 @@ static const struct plan_row state_rows[] = {
      .host = &host_6_18, .rate_bit_per_s = 800 * MBIT, .rtt_ns = 100 * MS, .locks = LOCK_RCV,
      .rcv_buf_bytes = 8388608, .drop_flags = AUTOBUF_LIMITS_RCV_AUTOTUNING,
      .snd = {CAPPED, WMEM_MAX, 4194304, 4194304}, .rcv = {CAPPED, MODERATE, 0, 0}},
+    {.name = "a receive buffer for a connection: with its clamp",
+     .host = &host_esnet_32, .rate_bit_per_s = 2000 * MBIT, .rtt_ns = 100 * MS,
+     .stage = CONNECTED, .snd_window_max = SCALED(11), .rcv_window_max = SCALED(11),
+     .snd = {SET, NO_SYSCTL, 18100000, 36200100}, .rcv = {SET, NO_SYSCTL, 24133333, 48266700},
+     .clamp = SCALED(11)},
+    {.name = "a receive buffer for a connection: no larger than the scale can tell",
+     .host = &host_esnet_32, .rate_bit_per_s = 2000 * MBIT, .rtt_ns = 100 * MS,
+     .stage = CONNECTED, .snd_window_max = SCALED(11), .rcv_window_max = 20000000,
+     .snd = {SET, NO_SYSCTL, 18100000, 36200100}, .rcv = {LATE, NO_SYSCTL, 20000000, 20000000},
+     .clamp = 20000000},
+    {.name = "a peer that does not scale windows: nothing helps",
+     .host = &host_6_18, .rate_bit_per_s = 100 * MBIT, .rtt_ns = 50 * MS, .stage = CONNECTED,
+     .snd_window_max = SCALED(0), .rcv_window_max = SCALED(0), .snd = {LATE, NO_SYSCTL, 0, 0},
+     .rcv = {LATE, NO_SYSCTL, 0, 0}},
+    {.name = "a peer that scales little: the send side is of no use beyond",
+     .host = &host_6_18, .rate_bit_per_s = 800 * MBIT, .rtt_ns = 100 * MS, .stage = CONNECTED,
+     .snd_window_max = SCALED(5), .rcv_window_max = SCALED(10), .snd = {LATE, NO_SYSCTL, 0, 0},
+     .rcv = {KERNEL, NO_SYSCTL, 0, 0}},
+    {.name = "a small send lock towards a peer that scales little: up to there",
+     .host = &host_6_18, .rate_bit_per_s = 800 * MBIT, .rtt_ns = 100 * MS, .stage = CONNECTED,
+     .locks = LOCK_SND, .snd_buf_bytes = 65536, .snd_window_max = SCALED(5),
+     .rcv_window_max = SCALED(10), .snd = {LATE, NO_SYSCTL, 0, 0},
+     .rcv = {KERNEL, NO_SYSCTL, 0, 0}, .flags = SND_UNLOCK},
+    {.name = "receive autotuning off, connected, the scale known: set with the clamp",
+     .host = &host_6_18, .rate_bit_per_s = 400 * MBIT, .rtt_ns = 50 * MS, .stage = CONNECTED,
+     .drop_flags = AUTOBUF_LIMITS_RCV_AUTOTUNING, .snd_window_max = SCALED(10),
+     .rcv_window_max = SCALED(10), .snd = {KERNEL, NO_SYSCTL, 0, 0},
+     .rcv = {SET, NO_SYSCTL, 2413333, 4194304}, .clamp = SCALED(10)},
     {.name = "a listener's receive buffer is set for its later connections",
      .host = &host_esnet_32, .rate_bit_per_s = 2000 * MBIT, .rtt_ns = 100 * MS,
      .stage = LISTENING, .snd = {SET, NO_SYSCTL, 18100000, 36200100},
@@ -234,7 +276,7 @@ static const struct plan_row state_rows[] = {
      .flags = FORCED},
     {.name = "so little memory for TCP that the share is below autotuning's limit",
      .host = &host_6_18, .rate_bit_per_s = 800 * MBIT, .rtt_ns = 100 * MS,
-     .tcp_mem_bytes = 16000000, .snd = {CAPPED, TCP_MEM, 0, 0},
+     .tcp_mem_bytes = 16000000, .snd = {CAPPED, TCP_MEM | WMEM_MAX, 0, 0},
      .rcv = {KERNEL, NO_SYSCTL, 0, 0}},
     {.name = "plenty of memory for TCP changes nothing",
      .host = &host_6_18, .rate_bit_per_s = 500 * MBIT, .rtt_ns = 50 * MS,
@@ -243,11 +285,10 @@ static const struct plan_row state_rows[] = {
 };
 
 static void check_side(const char *name, const struct expected *e, uint32_t reason,
-                       uint32_t sysctl, uint64_t value, uint64_t request)
+                       uint32_t sysctl, uint64_t request)
 {
     CHECK_EQUAL(name, reason, e->reason);
     CHECK_EQUAL(name, sysctl, e->sysctl);
-    CHECK_EQUAL(name, value != 0, e->sysctl != NO_SYSCTL);
     if (request < e->request_least || request > e->request_most)
         fail_msg("%s: request %llu is not in %llu to %llu", name, (unsigned long long)request,
                  (unsigned long long)e->request_least, (unsigned long long)e->request_most);
@@ -262,6 +303,8 @@ static void row_inputs(const struct plan_row *row, struct autobuf_limits *limits
     *s = socket_new();
     s->stage = row->stage;
     s->locks = row->locks;
+    s->snd_window_max_bytes = row->snd_window_max;
+    s->rcv_window_max_bytes = row->rcv_window_max;
     if (row->snd_buf_bytes)
         s->snd_buf_bytes = row->snd_buf_bytes;
     if (row->rcv_buf_bytes)
@@ -291,10 +334,11 @@ static void check_rows(const struct plan_row *rows, size_t count)
         CHECK_EQUAL(row->name, p.snd_pacing_bit_per_s, 0);
         CHECK_EQUAL(row->name, p.snd_wanted_bytes, payload);
         CHECK_EQUAL(row->name, p.rcv_wanted_bytes, payload);
-        check_side(row->name, &row->snd, p.snd_reason, p.snd_sysctl, p.snd_sysctl_value,
-                   p.snd_request_bytes);
-        check_side(row->name, &row->rcv, p.rcv_reason, p.rcv_sysctl, p.rcv_sysctl_value,
-                   p.rcv_request_bytes);
+        check_side(row->name, &row->snd, p.snd_reason, p.snd_sysctl, p.snd_request_bytes);
+        check_side(row->name, &row->rcv, p.rcv_reason, p.rcv_sysctl, p.rcv_request_bytes);
+        CHECK(row->name, p.snd_needed_bytes >= p.snd_wanted_bytes || row->expected_bytes);
+        CHECK(row->name, p.rcv_needed_bytes >= p.rcv_wanted_bytes || row->expected_bytes);
+        CHECK_EQUAL(row->name, p.rcv_clamp_bytes, row->clamp);
         CHECK_EQUAL(row->name, p.flags, row->flags);
     }
 }
@@ -330,7 +374,22 @@ static void unscaled_windows_end_at_64k(void **state)
     assert_int_equal(autobuf_path_given(&path, 800 * MBIT, 100 * MS), 0);
     assert_int_equal(autobuf_plan_make(&path, &limits, &s, 0, 0, &p), 0);
     assert_true(p.snd_window_bytes <= 65535 && p.rcv_window_bytes <= 65535);
-    assert_true(p.snd_sysctl_value == 1 && p.rcv_sysctl_value == 1);
+    assert_true(p.snd_sysctl == SCALING && p.rcv_sysctl == SCALING);
+}
+
+/* The last number of the line that names a sysctl; 0: none does. */
+static uint64_t named_value(const struct autobuf_plan *p, const struct autobuf_limits *limits,
+                            const char *sysctl)
+{
+    char line[128];
+
+    for (unsigned i = 0; autobuf_plan_sysctl(p, limits, i, line, sizeof line) > 0; i++) {
+        const char *last = strrchr(line, ' ') ? strrchr(line, ' ') : strchr(line, '=');
+
+        if (strncmp(line, sysctl, strlen(sysctl)) == 0)
+            return strtoull(last + 1, NULL, 10);
+    }
+    return 0;
 }
 
 /* The value that is named must be enough: with it, the plan is not capped any more. */
@@ -342,12 +401,12 @@ static void check_cure(const char *name, const struct autobuf_path *path,
 
     CHECK_EQUAL(name, autobuf_plan_make(path, limits, s, 0, 0, &p), 0);
     if (p.snd_sysctl == WMEM_MAX) {
-        CHECK(name, p.snd_sysctl_value > limits->snd_settable_bytes);
-        cured.snd_settable_bytes = p.snd_sysctl_value;
+        cured.snd_settable_bytes = named_value(&p, limits, "net.core.wmem_max=");
+        CHECK(name, cured.snd_settable_bytes > limits->snd_settable_bytes);
     }
     if (p.rcv_sysctl == TCP_RMEM) {
-        CHECK(name, p.rcv_sysctl_value > limits->tcp_rmem_max_bytes);
-        cured.tcp_rmem_max_bytes = p.rcv_sysctl_value;
+        cured.tcp_rmem_max_bytes = named_value(&p, limits, "net.ipv4.tcp_rmem=");
+        CHECK(name, cured.tcp_rmem_max_bytes > limits->tcp_rmem_max_bytes);
     }
     CHECK_EQUAL(name, autobuf_plan_make(path, &cured, s, 0, 0, &again), 0);
     CHECK(name, again.snd_reason != CAPPED && again.rcv_reason != CAPPED);
@@ -378,7 +437,7 @@ static void the_named_sysctl_cures(void **state)
     }
 }
 
-/* Memory first: as long as one socket's share of it is too small, no other limit matters. */
+/* Each limit that is too small is named: with more memory, the others may be left. */
 static void more_tcp_memory_cures(void **state)
 {
     static const struct {
@@ -405,12 +464,13 @@ static void more_tcp_memory_cures(void **state)
         CHECK_EQUAL(name, autobuf_path_given(&path, rates[i % COUNT(rates)] * MBIT, 100 * MS), 0);
         CHECK_EQUAL(name, autobuf_plan_make(&path, &limits, &s, 0, 0, &p), 0);
         CHECK_EQUAL(name, p.snd_reason, CAPPED);
-        CHECK_EQUAL(name, p.snd_sysctl, TCP_MEM);
-        CHECK(name, p.snd_sysctl_value > limits.tcp_mem_bytes);
-        limits.tcp_mem_bytes = p.snd_sysctl_value;
+        CHECK(name, p.snd_sysctl & TCP_MEM);
+        CHECK(name, named_value(&p, &limits, "net.ipv4.tcp_mem=") * 4096 >
+                        limits.tcp_mem_bytes);
+        limits.tcp_mem_bytes = p.snd_needed_bytes * AB_TCP_MEM_SHARE;
         CHECK_EQUAL(name, autobuf_plan_make(&path, &limits, &s, 0, 0, &p), 0);
-        CHECK(name, p.snd_sysctl != TCP_MEM);
-        CHECK(name, p.snd_reason == SET || limits.snd_settable_bytes < p.snd_sysctl_value);
+        CHECK(name, !(p.snd_sysctl & TCP_MEM));
+        CHECK(name, p.snd_reason == SET || p.snd_sysctl == WMEM_MAX);
     }
 }
 
@@ -426,8 +486,8 @@ static void sysctl_fits_the_kernel_s_int(void **state)
     assert_int_equal(autobuf_plan_make(&path, &host_6_18, &s, 0, 0, &p), 0);
     assert_int_equal(p.snd_sysctl, WMEM_MAX);
     assert_int_equal(p.rcv_sysctl, TCP_RMEM);
-    assert_in_range(p.snd_sysctl_value, 4194305, INT32_MAX);
-    assert_in_range(p.rcv_sysctl_value, 33554433, INT32_MAX);
+    assert_in_range(named_value(&p, &host_6_18, "net.core.wmem_max="), 4194305, INT32_MAX);
+    assert_in_range(named_value(&p, &host_6_18, "net.ipv4.tcp_rmem="), 33554433, INT32_MAX);
 }
 
 static void too_little_known(void **state)
@@ -509,7 +569,7 @@ static void huge_products_do_not_overflow(void **state)
             assert_int_equal(p.rcv_reason, CAPPED);
             assert_true(p.snd_request_bytes == 4194304);
             assert_true(p.rcv_request_bytes == 0);
-            assert_true(p.snd_sysctl_value > 4194304 && p.rcv_sysctl_value > 33554432);
+            assert_true(p.snd_needed_bytes > 8388608 && p.rcv_needed_bytes > 33554432);
         } else {
             assert_true(p.snd_window_bytes > p.snd_kernel_bytes);
             assert_true(p.rcv_window_bytes > p.rcv_kernel_bytes);
@@ -537,19 +597,38 @@ static void windows_do_not_wrap(void **state)
     }
 }
 
-static void low_delay_paces(void **state)
+/* 100 ms: a product of 1.207 MB of payload for each 100 Mbit/s. */
+static void low_delay_holds_both_sides(void **state)
 {
     static const struct {
         const char *name;
+        const struct autobuf_limits *host;
         uint64_t rate_bit_per_s;
-        uint32_t path_flags;
-        uint32_t snd_reason;
-        bool paced;
+        uint32_t path_flags, stage, locks;
+        uint64_t snd_buf, rcv_buf, window_max;
+        uint32_t snd_reason, rcv_reason;
+        bool paced, snd_held, rcv_held;
     } rows[] = {
-        {"a path that autotuning fills", 100 * MBIT, 0, SET, true},
-        {"a path beyond all limits", 800 * MBIT, 0, CAPPED, true},
-        {"the other direction a lower bound", 100 * MBIT, AUTOBUF_PATH_RX_AT_LEAST, SET, true},
-        {"a lower bound would slow it down", 100 * MBIT, AUTOBUF_PATH_TX_AT_LEAST, KERNEL, false},
+        {"a path that autotuning fills, and overfills", &host_6_18, 100 * MBIT, 0, NEW, 0, 0, 0, 0,
+         SET, SET, true, true, true},
+        {"for later connections", &host_6_18, 100 * MBIT, 0, LISTENING, 0, 0, 0, 0,
+         SET, SET, true, true, true},
+        {"connected: the receive buffer does not shrink", &host_6_18, 100 * MBIT, 0, CONNECTED, 0,
+         0, 6000000, SCALED(10), SET, SET, true, true, true},
+        {"connected, the window scale unknown", &host_6_18, 100 * MBIT, 0, CONNECTED, 0,
+         0, 6000000, 0, SET, KERNEL, true, true, false},
+        {"a path beyond the send side's limits", &host_6_18, 800 * MBIT, 0, NEW, 0, 0, 0, 0,
+         CAPPED, KERNEL, true, false, false},
+        {"older limits: no buffer of that size can be set", &host_older, 100 * MBIT, 0, NEW, 0, 0,
+         0, 0, SET, KERNEL, true, false, false},
+        {"older limits, a small path", &host_older, 10 * MBIT, 0, NEW, 0, 0, 0, 0,
+         SET, SET, true, true, true},
+        {"the application's own buffers stay", &host_6_18, 100 * MBIT, 0, NEW, LOCK_SND | LOCK_RCV,
+         4000000, 4000000, 0, SET, LARGER, true, false, false},
+        {"the other direction a lower bound", &host_6_18, 100 * MBIT, AUTOBUF_PATH_RX_AT_LEAST,
+         NEW, 0, 0, 0, 0, SET, KERNEL, true, true, false},
+        {"a lower bound would slow it down", &host_6_18, 100 * MBIT, AUTOBUF_PATH_TX_AT_LEAST, NEW,
+         0, 0, 0, 0, KERNEL, SET, false, false, true},
     };
 
     (void)state;
@@ -558,17 +637,35 @@ static void low_delay_paces(void **state)
         struct autobuf_socket s = socket_new();
         struct autobuf_plan p = AUTOBUF_PLAN_INIT;
         uint64_t payload_rate = rows[i].rate_bit_per_s / 1500 * 1448;
+        uint64_t product = payload_rate / 80;
 
+        s.stage = rows[i].stage;
+        s.locks = rows[i].locks;
+        s.snd_buf_bytes = rows[i].snd_buf ? rows[i].snd_buf : s.snd_buf_bytes;
+        s.rcv_buf_bytes = rows[i].rcv_buf ? rows[i].rcv_buf : s.rcv_buf_bytes;
+        s.snd_window_max_bytes = s.rcv_window_max_bytes = rows[i].window_max;
         CHECK_EQUAL(rows[i].name, autobuf_path_given(&path, rows[i].rate_bit_per_s, 100 * MS), 0);
         path.flags = rows[i].path_flags;
         CHECK_EQUAL(rows[i].name,
-                    autobuf_plan_make(&path, &host_6_18, &s, AUTOBUF_INTENT_LOW_DELAY, 0, &p), 0);
+                    autobuf_plan_make(&path, rows[i].host, &s, AUTOBUF_INTENT_LOW_DELAY, 0, &p),
+                    0);
         CHECK_EQUAL(rows[i].name, p.intent, AUTOBUF_INTENT_LOW_DELAY);
         CHECK_EQUAL(rows[i].name, p.snd_reason, rows[i].snd_reason);
-        CHECK_EQUAL(rows[i].name, p.rcv_reason, KERNEL);
+        CHECK_EQUAL(rows[i].name, p.rcv_reason, rows[i].rcv_reason);
         /* a little below the wire's payload rate: no queue, and hardly slower */
         CHECK(rows[i].name, p.snd_pacing_bit_per_s < payload_rate);
         CHECK_EQUAL(rows[i].name, p.snd_pacing_bit_per_s > payload_rate / 100 * 95, rows[i].paced);
+        /* windows just above the product */
+        CHECK_EQUAL(rows[i].name,
+                    p.snd_request_bytes && p.snd_window_bytes >= product &&
+                        p.snd_window_bytes <= product * 13 / 10,
+                    rows[i].snd_held);
+        CHECK_EQUAL(rows[i].name,
+                    p.rcv_clamp_bytes >= product && p.rcv_clamp_bytes <= product * 12 / 10 &&
+                        p.rcv_window_bytes == p.rcv_clamp_bytes,
+                    rows[i].rcv_held);
+        if (rows[i].stage == CONNECTED && p.rcv_request_bytes)
+            CHECK(rows[i].name, 2 * p.rcv_request_bytes >= s.rcv_buf_bytes);
     }
     assert_int_equal(AUTOBUF_REASON_SET, SET); /* the short names of the tables */
     assert_int_equal(AUTOBUF_REASON_LATE, LATE);
@@ -595,7 +692,7 @@ static void bad_inputs_are_refused(void **state)
         assert_int_equal(autobuf_plan_make(&path, &limits, &s, intent, 0, &p), -EINVAL);
         if (size[i / COUNT(sizes) % 4] == &limits.size || size[i / COUNT(sizes) % 4] == &s.size ||
             intent)
-            assert_int_equal(autobuf_plan_worth(&limits, &s, intent, 0, NULL), -EINVAL);
+            assert_int_equal(autobuf_plan_worth(&limits, &s, intent, 0, NULL, NULL), -EINVAL);
     }
 }
 
@@ -614,7 +711,7 @@ static void older_program_s_plan(void **state)
     assert_int_equal(p.size, offsetof(struct autobuf_plan, rcv_wanted_bytes));
     assert_true(p.snd_request_bytes == 4194304);
     assert_true(p.rcv_wanted_bytes == 0x7777777777777777ULL);
-    assert_true(p.rcv_sysctl_value == 0x7777777777777777ULL);
+    assert_true(p.rcv_needed_bytes == 0x7777777777777777ULL);
 }
 
 /* --------------------------------------------------------- properties over a pseudo-random grid */
@@ -663,6 +760,11 @@ static void random_inputs(uint64_t *seed, struct inputs *in)
     in->socket = socket_new();
     in->socket.stage = (uint32_t)(unit_random(seed) % 3);
     in->socket.locks = unit_random(seed) & 3;
+    if (in->socket.stage == AUTOBUF_STAGE_CONNECTED && unit_random(seed) % 4) {
+        in->socket.snd_window_max_bytes = SCALED(unit_random(seed) % 15);
+        in->socket.rcv_window_max_bytes = SCALED(unit_random(seed) % 15);
+        in->socket.rtt_min_ns = some(seed, 30);
+    }
     if (unit_random(seed) % 2) {
         in->socket.snd_buf_bytes = 4608 + some(seed, 26);
         in->socket.rcv_buf_bytes = 2304 + some(seed, 26);
@@ -675,7 +777,7 @@ static void random_inputs(uint64_t *seed, struct inputs *in)
 struct planned {
     uint64_t wanted, request, window, kernel, settable, share;
     uint32_t reason, sysctl;
-    bool force, unlock, locked;
+    bool force, unlock, locked, low_delay;
 };
 
 static void check_properties(const char *side, const struct planned *p)
@@ -683,8 +785,9 @@ static void check_properties(const char *side, const struct planned *p)
     bool paced_only = p->reason == AUTOBUF_REASON_SET && !p->request;
 
     if (p->request) {
-        CHECK(side, p->reason == AUTOBUF_REASON_SET || p->reason == AUTOBUF_REASON_CAPPED);
-        CHECK(side, p->window >= p->kernel); /* a plan never expects to lose */
+        CHECK(side, p->reason == AUTOBUF_REASON_SET || p->reason == AUTOBUF_REASON_CAPPED ||
+                        p->reason == AUTOBUF_REASON_LATE);
+        CHECK(side, p->window >= p->kernel || p->low_delay); /* a plan never expects to lose */
         CHECK(side, p->request <= p->settable || p->force);
         CHECK(side, p->request <= p->share / 2);
         CHECK(side, !p->unlock);
@@ -701,9 +804,7 @@ static void check_properties(const char *side, const struct planned *p)
         CHECK(side, p->window >= p->wanted);
     if (p->reason == AUTOBUF_REASON_CAPPED || p->reason == AUTOBUF_REASON_LATE)
         CHECK(side, p->window <= p->wanted + 3);
-    CHECK(side, p->sysctl == AUTOBUF_SYSCTL_NONE || p->reason == AUTOBUF_REASON_CAPPED);
-    if (p->reason == AUTOBUF_REASON_CAPPED && p->share == UINT64_MAX)
-        CHECK(side, p->sysctl != AUTOBUF_SYSCTL_NONE);
+    CHECK(side, (p->sysctl != AUTOBUF_SYSCTL_NONE) == (p->reason == AUTOBUF_REASON_CAPPED));
     if (!p->request && !p->unlock)
         CHECK(side, p->window == p->kernel);
 }
@@ -733,16 +834,26 @@ static void properties_hold_everywhere(void **state)
         snd = (struct planned){in_flight(p.snd_wanted_bytes, in.expected_bytes),
                                p.snd_request_bytes, p.snd_window_bytes, p.snd_kernel_bytes,
                                in.limits.snd_settable_bytes, share, p.snd_reason, p.snd_sysctl,
-                               p.flags & FORCED, p.flags & SND_UNLOCK, in.socket.locks & LOCK_SND};
+                               p.flags & FORCED, p.flags & SND_UNLOCK, in.socket.locks & LOCK_SND,
+                               in.intent == AUTOBUF_INTENT_LOW_DELAY};
         rcv = (struct planned){in_flight(p.rcv_wanted_bytes, in.expected_bytes),
                                p.rcv_request_bytes, p.rcv_window_bytes, p.rcv_kernel_bytes,
                                in.limits.rcv_settable_bytes, share, p.rcv_reason, p.rcv_sysctl,
-                               false, p.flags & RCV_UNLOCK, in.socket.locks & LOCK_RCV};
+                               false, p.flags & RCV_UNLOCK, in.socket.locks & LOCK_RCV,
+                               in.intent == AUTOBUF_INTENT_LOW_DELAY};
         check_properties("send", &snd);
         check_properties("receive", &rcv);
         assert_true(!snd.force || in.limits.flags & AUTOBUF_LIMITS_FORCE);
-        if (in.socket.stage == AUTOBUF_STAGE_CONNECTED)
-            assert_true(!rcv.request && !rcv.unlock);
+        if (in.socket.stage == AUTOBUF_STAGE_CONNECTED) {
+            bool acts = rcv.request || rcv.unlock;
+
+            assert_true(!acts || in.socket.rcv_window_max_bytes);
+            assert_true(acts == (p.rcv_clamp_bytes != 0));
+            assert_true(p.rcv_clamp_bytes <= in.socket.rcv_window_max_bytes);
+            assert_true(!rcv.request || 2 * rcv.request + 1 >= in.socket.rcv_buf_bytes);
+        } else {
+            assert_true(!p.rcv_clamp_bytes || in.intent == AUTOBUF_INTENT_LOW_DELAY);
+        }
         assert_true(!p.snd_pacing_bit_per_s || in.intent == AUTOBUF_INTENT_LOW_DELAY);
         requests += snd.request != 0;
         received += rcv.request != 0;
@@ -789,7 +900,7 @@ static void worth_measuring(void **state)
         s.stage = rows[i].stage;
         CHECK_EQUAL(rows[i].name,
                     autobuf_plan_worth(&limits, &s, AUTOBUF_INTENT_THROUGHPUT,
-                                       rows[i].expected_bytes, NULL),
+                                       rows[i].expected_bytes, NULL, NULL),
                     rows[i].worth);
     }
 }
@@ -818,7 +929,7 @@ static void worth_measuring_with_features_off(void **state)
 
         limits.flags = (limits.flags | rows[i].add_flags) & ~rows[i].drop_flags;
         s.stage = rows[i].stage;
-        CHECK_EQUAL(rows[i].name, autobuf_plan_worth(&limits, &s, 0, 0, NULL), rows[i].worth);
+        CHECK_EQUAL(rows[i].name, autobuf_plan_worth(&limits, &s, 0, 0, NULL, NULL), rows[i].worth);
     }
 }
 
@@ -830,28 +941,29 @@ static void worth_measuring_when_locked(void **state)
     (void)state;
     s.locks = LOCK_SND;
     s.snd_buf_bytes = 65536;
-    assert_int_equal(autobuf_plan_worth(&host_older, &s, 0, 0, NULL), 1);
+    assert_int_equal(autobuf_plan_worth(&host_older, &s, 0, 0, NULL, NULL), 1);
     s.snd_buf_bytes = 16777216;
-    assert_int_equal(autobuf_plan_worth(&host_older, &s, 0, 0, NULL), 0);
+    assert_int_equal(autobuf_plan_worth(&host_older, &s, 0, 0, NULL, NULL), 0);
     s.locks = LOCK_RCV;
     s.rcv_buf_bytes = 65536;
-    assert_int_equal(autobuf_plan_worth(&host_older, &s, 0, 0, NULL), 1);
+    assert_int_equal(autobuf_plan_worth(&host_older, &s, 0, 0, NULL, NULL), 1);
     s.stage = AUTOBUF_STAGE_CONNECTED; /* too late for the receive side */
-    assert_int_equal(autobuf_plan_worth(&host_older, &s, 0, 0, NULL), 0);
+    assert_int_equal(autobuf_plan_worth(&host_older, &s, 0, 0, NULL, NULL), 0);
 }
 
 /* Low delay is about the pacing rate, which no limit of this host makes superfluous. */
 static void worth_measuring_for_low_delay(void **state)
 {
     struct autobuf_socket s = socket_new();
-    uint64_t enough = 4711;
+    uint64_t low = 4711, high = 4711;
 
     (void)state;
-    assert_int_equal(autobuf_plan_worth(&host_older, &s, AUTOBUF_INTENT_LOW_DELAY, 0, &enough), 1);
-    assert_int_equal(enough, 0); /* at any round-trip time */
+    assert_int_equal(autobuf_plan_worth(&host_older, &s, AUTOBUF_INTENT_LOW_DELAY, 0, &low, &high),
+                     1);
+    assert_true(low == 0 && high == 0); /* any product, and that precisely */
     /* but a short transfer does not wait for it */
-    assert_int_equal(autobuf_plan_worth(&host_older, &s, AUTOBUF_INTENT_LOW_DELAY, 1000, NULL), 0);
-    assert_int_equal(autobuf_plan_worth(&host_older, &s, AUTOBUF_INTENT_LOW_DELAY, 1ULL << 40, NULL),
+    assert_int_equal(autobuf_plan_worth(&host_older, &s, AUTOBUF_INTENT_LOW_DELAY, 1000, NULL, NULL), 0);
+    assert_int_equal(autobuf_plan_worth(&host_older, &s, AUTOBUF_INTENT_LOW_DELAY, 1ULL << 40, NULL, NULL),
                      1);
 }
 
@@ -862,7 +974,7 @@ static void worth_grows_with_the_transfer(void **state)
 
     (void)state;
     for (uint64_t bytes = 1; bytes < 1ULL << 40; bytes *= 2) {
-        int worth = autobuf_plan_worth(&host_6_18, &s, 0, bytes, NULL);
+        int worth = autobuf_plan_worth(&host_6_18, &s, 0, bytes, NULL, NULL);
 
         assert_true(worth >= before && worth <= 1);
         before = worth;
@@ -870,52 +982,87 @@ static void worth_grows_with_the_transfer(void **state)
     assert_int_equal(before, 1);
 }
 
-static void rtt_enough_grows_with_autotuning(void **state)
+static void interest_begins_beyond_autotuning(void **state)
 {
     struct autobuf_limits limits = host_6_18;
     struct autobuf_socket s = socket_new();
-    uint64_t before = 0, enough;
+    uint64_t before = 0, low, high;
 
     (void)state;
     limits.snd_settable_bytes = limits.rcv_settable_bytes = 1ULL << 30;
     for (uint64_t stored = 65536; stored <= 1ULL << 29; stored *= 2) {
         limits.tcp_wmem_max_bytes = limits.tcp_rmem_max_bytes = stored;
-        assert_int_equal(autobuf_plan_worth(&limits, &s, 0, 0, &enough), 1);
-        assert_true(enough > before);
-        before = enough;
+        assert_int_equal(autobuf_plan_worth(&limits, &s, 0, 0, &low, &high), 1);
+        assert_true(low > before && high > low);
+        before = low;
     }
-    assert_int_equal(autobuf_plan_worth(&host_6_18, &s, 0, 0, &enough), 1);
-    /* 2.8 MB of window at 10 Gbit/s */
-    assert_in_range(enough, 2 * MS, 3 * MS);
+    assert_int_equal(autobuf_plan_worth(&host_6_18, &s, 0, 0, &low, &high), 1);
+    /* autotuning's 2.8 MB; what is more is given all that may be set, 5.6 MB */
+    assert_in_range(low, 2796000, 2900000);
+    assert_in_range(high, low + 1, 2910000);
 }
 
-/* The promise itself: what is not worth measuring, no path changes. */
+/* The round-trip time of a connection is known: on a short path nothing is sent at all. */
+static void near_peers_are_not_measured(void **state)
+{
+    static const struct {
+        const char *name;
+        uint64_t rtt_ns;
+        int worth;
+    } rows[] = {
+        {"unknown", 0, 1}, {"2 ms", 2 * MS, 0}, {"2.5 ms", 2500000, 1}, {"100 ms", 100 * MS, 1},
+    };
+
+    (void)state;
+    for (size_t i = 0; i < COUNT(rows); i++) {
+        struct autobuf_socket s = socket_new();
+
+        s.stage = CONNECTED;
+        s.rtt_min_ns = rows[i].rtt_ns;
+        CHECK_EQUAL(rows[i].name, autobuf_plan_worth(&host_6_18, &s, 0, 0, NULL, NULL),
+                    rows[i].worth);
+    }
+}
+
+/* The promise itself: what is not worth measuring, no plausible path changes; what is of no
+   interest below is left alone, and above all is done alike. */
 static void not_worth_means_no_change(void **state)
 {
     uint64_t seed = 0xfeed;
-    unsigned never = 0, enough_seen = 0;
+    unsigned never = 0, bounded = 0;
 
     (void)state;
     for (unsigned round = 0; round < 100000; round++) {
-        struct autobuf_plan p = AUTOBUF_PLAN_INIT;
+        struct autobuf_plan p = AUTOBUF_PLAN_INIT, more = AUTOBUF_PLAN_INIT;
         struct inputs in;
-        uint64_t enough;
+        uint64_t low, high;
         int worth;
 
         random_inputs(&seed, &in);
-        worth = autobuf_plan_worth(&in.limits, &in.socket, 0, 0, &enough);
+        worth = autobuf_plan_worth(&in.limits, &in.socket, 0, 0, &low, &high);
         assert_in_range(worth, 0, 1);
         if (worth) {
-            if (!enough)
-                continue;
-            assert_int_equal(autobuf_path_given(&in.path, 10000 * MBIT, enough), 0);
-            enough_seen++;
+            assert_true(low > 0 && high >= low);
+            in.path.packet_bytes = 1500;
+            in.path.tx_bdp_bytes = in.path.rx_bdp_bytes = low;
+            bounded++;
+        } else if (in.socket.rtt_min_ns) {
+            assert_int_equal(autobuf_path_given(&in.path, 10000 * MBIT, in.socket.rtt_min_ns), 0);
         }
         never += !worth;
         assert_int_equal(autobuf_plan_make(&in.path, &in.limits, &in.socket, 0, 0, &p), 0);
-        assert_true(p.snd_request_bytes == 0 && p.rcv_request_bytes == 0 && p.flags == 0);
+        assert_true(p.snd_request_bytes == 0 && p.rcv_request_bytes == 0 &&
+                    !(p.flags & (SND_UNLOCK | RCV_UNLOCK)));
+        if (!worth)
+            continue;
+        in.path.tx_bdp_bytes = in.path.rx_bdp_bytes = high;
+        assert_int_equal(autobuf_plan_make(&in.path, &in.limits, &in.socket, 0, 0, &p), 0);
+        in.path.tx_bdp_bytes = in.path.rx_bdp_bytes = ab_mul_div(high, 3, 1);
+        assert_int_equal(autobuf_plan_make(&in.path, &in.limits, &in.socket, 0, 0, &more), 0);
+        assert_true(p.snd_request_bytes == more.snd_request_bytes);
+        assert_true(p.rcv_request_bytes == more.rcv_request_bytes);
     }
-    assert_true(never > 1000 && enough_seen > 1000);
+    assert_true(never > 1000 && bounded > 1000);
 }
 
 static void windows_known_already(void **state)
@@ -929,6 +1076,7 @@ static void windows_known_already(void **state)
     assert_true(p.snd_reason == AUTOBUF_REASON_OFF && p.rcv_reason == AUTOBUF_REASON_OFF);
     assert_true(p.rtt_ns == AUTOBUF_NS_UNSET && p.flags == 0);
     assert_true(p.snd_request_bytes == 0 && p.rcv_request_bytes == 0);
+    ab_plan_nothing(AUTOBUF_REASON_UNKNOWN, AUTOBUF_INTENT_THROUGHPUT, &p);
     ab_plan_windows(4000000, 1000000, &host_6_18, &s, 0, &p);
     assert_true(p.snd_wanted_bytes == 4000000 && p.rcv_wanted_bytes == 1000000);
     assert_true(p.snd_reason == AUTOBUF_REASON_SET && p.snd_request_bytes >= 3000000);
@@ -950,7 +1098,7 @@ int main(void)
         cmocka_unit_test(directions_do_not_mix),
         cmocka_unit_test(huge_products_do_not_overflow),
         cmocka_unit_test(windows_do_not_wrap),
-        cmocka_unit_test(low_delay_paces),
+        cmocka_unit_test(low_delay_holds_both_sides),
         cmocka_unit_test(bad_inputs_are_refused),
         cmocka_unit_test(older_program_s_plan),
         cmocka_unit_test(properties_hold_everywhere),
@@ -959,7 +1107,8 @@ int main(void)
         cmocka_unit_test(worth_measuring_when_locked),
         cmocka_unit_test(worth_measuring_for_low_delay),
         cmocka_unit_test(worth_grows_with_the_transfer),
-        cmocka_unit_test(rtt_enough_grows_with_autotuning),
+        cmocka_unit_test(interest_begins_beyond_autotuning),
+        cmocka_unit_test(near_peers_are_not_measured),
         cmocka_unit_test(not_worth_means_no_change),
         cmocka_unit_test(windows_known_already),
     };
