@@ -12,6 +12,8 @@
 #define LIKELY_SHARE 12       /* and windows which do not */
 #define CLUSTER_GAPS 4
 #define REGRESSION_PACKETS 12
+#define EVEN_GAPS 6
+#define EVEN_BIT_PER_S 2400000000U /* 5 us a packet: what hosts themselves take */
 
 static bool adjacent(const struct ab_packet *a)
 {
@@ -268,6 +270,25 @@ static void resolve_rate(const struct ab_packet *packets, size_t count, const st
     }
 }
 
+/*
+ * A short train, of which a batch could hide any part of the time before its first stamp, but whose
+ * gaps are even, as no batch makes them. 0: they are not, or too short to tell.
+ */
+static uint64_t even_rate(const struct ab_packet *packets, size_t count, uint64_t *scratch)
+{
+    size_t found = readings_of_windows(packets, count, 1, scratch);
+    uint64_t mode;
+
+    if (found < EVEN_GAPS)
+        return 0;
+    ab_sort(scratch, found);
+    mode = ab_mode(scratch, found);
+    return mode <= EVEN_BIT_PER_S &&
+                   100 * ab_count_near(scratch, found, mode, 100) >= AGREEMENT_PERCENT * found
+               ? mode
+               : 0;
+}
+
 void ab_estimate_rate(const struct ab_packet *packets, size_t count, uint64_t *scratch,
                       struct ab_rate *rate)
 {
@@ -279,10 +300,12 @@ void ab_estimate_rate(const struct ab_packet *packets, size_t count, uint64_t *s
     rate->pooled_bit_per_s = ab_mul_div(g.bytes, BITS_NS, g.span_ns);
     resolve_rate(packets, count, &g, scratch, rate);
     if (g.longest_ns < AB_WINDOW_NS && g.span_ns < 2 * AB_WINDOW_NS) {
+        uint64_t even = even_rate(packets, count, scratch);
+
         /* A batch may hide that much time before its first stamp: the bound that stays true. */
-        rate->rate_bit_per_s = ab_mul_div(g.bytes, BITS_NS, g.span_ns + AB_WINDOW_NS);
-        rate->at_least = true;
-        rate->sure = false;
+        rate->rate_bit_per_s = even ? even : ab_mul_div(g.bytes, BITS_NS, g.span_ns + AB_WINDOW_NS);
+        rate->at_least = !even;
+        rate->sure = even;
     }
     if (!rate->low_bit_per_s)
         rate->low_bit_per_s = rate->rate_bit_per_s;

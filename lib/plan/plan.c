@@ -3,8 +3,8 @@
 
 #include <errno.h>
 
-/* 98% of the wire's payload rate: an estimate that is 1% too high must not fill the queue. */
-#define PACING_PERCENT 98
+/* Of the wire's payload rate: what is left over empties the queue of what an earlier guess put there. */
+#define PACING_PERCENT 99
 /* Just above the product: what the estimate may be short of, and the acknowledgements' delay. */
 #define LOW_DELAY_CLAMP_PERCENT 115
 #define LOW_DELAY_BUFFER_PERCENT 125
