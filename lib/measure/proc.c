@@ -5,6 +5,8 @@
 #include <fcntl.h>
 #include <unistd.h>
 
+#define READ_TRIES 8 /* nothing there blocks: an interruption is no rule */
+
 size_t ab_proc_parse(const char *text, size_t len, uint64_t *numbers, size_t count)
 {
     size_t found = 0, i = 0;
@@ -30,14 +32,16 @@ size_t ab_proc_parse(const char *text, size_t len, uint64_t *numbers, size_t cou
 size_t ab_proc_read(const char *path, uint64_t *numbers, size_t count)
 {
     char text[128];
-    ssize_t got;
+    ssize_t got = -1;
     int fd = open(path, O_RDONLY | O_CLOEXEC);
 
     if (fd < 0)
         return 0;
-    do
+    for (int tries = 0; tries < READ_TRIES; tries++) {
         got = read(fd, text, sizeof text);
-    while (got < 0 && errno == EINTR);
+        if (got >= 0 || errno != EINTR)
+            break;
+    }
     close(fd);
     return got > 0 ? ab_proc_parse(text, (size_t)got, numbers, count) : 0;
 }

@@ -6,6 +6,7 @@
 #include <errno.h>
 #include <grp.h>
 #include <netinet/in.h>
+#include <netinet/tcp.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/socket.h>
@@ -80,16 +81,17 @@ void set_option(int fd, int option, int value)
 struct socket_state state_of(int fd)
 {
     struct socket_state s = {option_of(fd, SO_SNDBUF), option_of(fd, SO_RCVBUF),
-                             option_of(fd, SO_BUF_LOCK), 0};
-    socklen_t len = sizeof s.pacing_byte_per_s;
+                             option_of(fd, SO_BUF_LOCK), 0, 0};
+    socklen_t len = sizeof s.pacing_byte_per_s, clamp_len = sizeof s.clamp;
 
+    getsockopt(fd, IPPROTO_TCP, TCP_WINDOW_CLAMP, &s.clamp, &clamp_len);
     getsockopt(fd, SOL_SOCKET, SO_MAX_PACING_RATE, &s.pacing_byte_per_s, &len);
     return s;
 }
 
 bool same_state(const struct socket_state *a, const struct socket_state *b)
 {
-    return a->snd_buf == b->snd_buf && a->rcv_buf == b->rcv_buf && a->locks == b->locks &&
+    return a->snd_buf == b->snd_buf && a->rcv_buf == b->rcv_buf && a->locks == b->locks && a->clamp == b->clamp &&
            a->pacing_byte_per_s == b->pacing_byte_per_s;
 }
 

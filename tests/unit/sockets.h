@@ -32,7 +32,7 @@ void set_option(int fd, int option, int value);
 
 /* What a plan can change of a socket. */
 struct socket_state {
-    int snd_buf, rcv_buf, locks;
+    int snd_buf, rcv_buf, locks, clamp;
     uint64_t pacing_byte_per_s;
 };
 

@@ -1,0 +1,333 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Each call that the library makes, made to fail in turn: it answers with a documented error within
+ * its deadline, leaks nothing, and leaves the socket as it was.
+ */
+#include "unit.h"
+
+#include <errno.h>
+#include <netinet/in.h>
+#include <signal.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <sys/time.h>
+#include <time.h>
+#include <unistd.h>
+
+#include <autobuf/autobuf.h>
+
+#include "faults.h"
+#include "sockets.h"
+
+#define MOST_CALLS 10U /* of one kind that fail one by one: later ones come from the same places */
+#define PATIENCE_NS 2500000000ULL /* the deadline of 2 s, and a busy machine */
+#define LOCK_BOTH (AUTOBUF_LOCK_SND | AUTOBUF_LOCK_RCV)
+
+static const int errors[CALLS][6] = {
+    [CALL_CALLOC] = {ENOMEM},
+    [CALL_SOCKET] = {EMFILE, ENOBUFS, EACCES, EPERM},
+    [CALL_SETSOCKOPT] = {EPERM, ENOPROTOOPT, ENOMEM},
+    [CALL_GETSOCKOPT] = {ENOPROTOOPT, ENOBUFS},
+    [CALL_BIND] = {EADDRNOTAVAIL, EACCES},
+    [CALL_CONNECT] = {ENETUNREACH, EACCES},
+    [CALL_GETSOCKNAME] = {ENOBUFS},
+    [CALL_GETPEERNAME] = {ENOTCONN},
+    [CALL_SENDMMSG] = {EINTR, EAGAIN, ENOBUFS, EMSGSIZE, EHOSTUNREACH, EPERM},
+    [CALL_RECVMMSG] = {EINTR, EAGAIN, ENOMEM, ECONNREFUSED},
+    [CALL_RECVMSG] = {EINTR, EAGAIN, ENOMEM},
+    [CALL_PPOLL] = {EINTR, ENOMEM},
+    [CALL_OPEN] = {EMFILE, ENOENT},
+    [CALL_READ] = {EINTR, EIO},
+    [CALL_GETRANDOM] = {EINTR, ENOSYS},
+    [CALL_GETADDRINFO] = {0},
+};
+
+static struct sockaddr_in loopback(void)
+{
+    return (struct sockaddr_in){.sin_family = AF_INET, .sin_addr = {htonl(INADDR_LOOPBACK)}};
+}
+
+/* ---------------------------------------------------------------------------- what is tried */
+
+static int64_t try_bwdelay(int fd)
+{
+    struct sockaddr_in peer = loopback();
+
+    (void)fd;
+    return bwdelay_addr((struct sockaddr *)&peer, sizeof peer);
+}
+
+static int64_t try_bwdelay_name(int fd)
+{
+    (void)fd;
+    return bwdelay("127.0.0.1");
+}
+
+static int64_t try_limits(int fd)
+{
+    struct autobuf_limits limits = AUTOBUF_LIMITS_INIT;
+    struct autobuf_socket state = AUTOBUF_SOCKET_INIT;
+    int error = autobuf_limits_host(&limits);
+
+    return error < 0 ? error : autobuf_limits_socket(fd, &state);
+}
+
+static int64_t try_bwdelay_apply(int fd)
+{
+    return bwdelay_apply(fd, 100000000);
+}
+
+static int64_t try_apply(int fd)
+{
+    struct autobuf_plan plan = AUTOBUF_PLAN_INIT;
+
+    plan.snd_request_bytes = 100000;
+    plan.rcv_request_bytes = 150000;
+    plan.rcv_clamp_bytes = 120000;
+    plan.snd_pacing_bit_per_s = 94600000;
+    plan.snd_reason = plan.rcv_reason = AUTOBUF_REASON_SET;
+    return autobuf_apply(fd, &plan);
+}
+
+static int64_t try_apply_unlocking(int fd)
+{
+    struct autobuf_plan plan = AUTOBUF_PLAN_INIT;
+
+    plan.flags = AUTOBUF_PLAN_SND_UNLOCK | AUTOBUF_PLAN_RCV_UNLOCK;
+    plan.rcv_clamp_bytes = 1000000;
+    return autobuf_apply(fd, &plan);
+}
+
+static int64_t try_unlock(int fd)
+{
+    return autobuf_unlock(fd, LOCK_BOTH);
+}
+
+static int64_t tune(int fd, uint32_t intent)
+{
+    struct autobuf_options options = AUTOBUF_OPTIONS_INIT;
+    struct sockaddr_in peer = loopback();
+
+    options.intent = intent;
+    return autobuf_tune(fd, (struct sockaddr *)&peer, sizeof peer, &options, NULL);
+}
+
+static int64_t try_tune(int fd)
+{
+    return tune(fd, AUTOBUF_INTENT_THROUGHPUT);
+}
+
+static int64_t try_tune_low_delay(int fd)
+{
+    return tune(fd, AUTOBUF_INTENT_LOW_DELAY);
+}
+
+static int64_t try_tune_connected(int fd)
+{
+    struct autobuf_options options = AUTOBUF_OPTIONS_INIT;
+
+    options.intent = AUTOBUF_INTENT_LOW_DELAY; /* which measures at any round-trip time */
+    return autobuf_tune(fd, NULL, 0, &options, NULL);
+}
+
+static const struct trial {
+    const char *name;
+    int64_t (*try)(int fd);
+    uint32_t locks;  /* put on the socket before */
+    bool connected;
+    bool repeated;   /* a call that fails forever is tried too: it is the only one that takes long */
+} trials[] = {
+    {"bwdelay_addr", try_bwdelay, 0, false, true},
+    {"bwdelay", try_bwdelay_name, 0, false, false},
+    {"limits", try_limits, 0, true, true},
+    {"bwdelay_apply", try_bwdelay_apply, 0, false, true},
+    {"bwdelay_apply, locked", try_bwdelay_apply, LOCK_BOTH, false, false},
+    {"bwdelay_apply, locked and connected", try_bwdelay_apply, LOCK_BOTH, true, false},
+    {"apply", try_apply, 0, false, true},
+    {"apply, locked", try_apply, LOCK_BOTH, false, false},
+    {"apply, taking locks off", try_apply_unlocking, LOCK_BOTH, false, false},
+    {"apply, taking locks off, connected", try_apply_unlocking, LOCK_BOTH, true, false},
+    {"unlock", try_unlock, LOCK_BOTH, false, true},
+    {"unlock, connected", try_unlock, LOCK_BOTH, true, true},
+    {"tune", try_tune, 0, false, true},
+    {"tune, locked", try_tune, LOCK_BOTH, false, false},
+    {"tune for low delay", try_tune_low_delay, 0, false, false},
+    {"tune a connection", try_tune_connected, 0, true, false},
+};
+
+/* ---------------------------------------------------------------------- and what must come of it */
+
+static uint64_t now_ns(void)
+{
+    struct timespec t;
+
+    clock_gettime(CLOCK_MONOTONIC, &t);
+    return (uint64_t)t.tv_sec * 1000000000U + (uint64_t)t.tv_nsec;
+}
+
+struct outcome {
+    int64_t result;
+    uint64_t elapsed_ns;
+    bool same;
+    int held;
+};
+
+static void begin_socket(const struct trial *trial, struct connection *c, int *fd)
+{
+    *c = (struct connection){-1, -1, -1};
+    if (trial->connected)
+        *c = tcp_connection();
+    *fd = trial->connected ? c->client : tcp_socket();
+    if (trial->locks & AUTOBUF_LOCK_SND)
+        set_option(*fd, SO_SNDBUF, 20000);
+    if (trial->locks & AUTOBUF_LOCK_RCV)
+        set_option(*fd, SO_RCVBUF, 30000);
+}
+
+static bool interrupted; /* by signals, all along */
+static const struct itimerval storm = {{0, 200}, {0, 200}}, calm;
+
+/* The trial on a fresh socket; the interposed calls are set up by the caller, and end here. */
+static struct outcome run(const struct trial *trial, enum call call, unsigned at, bool forever,
+                          int error, unsigned *count)
+{
+    struct outcome o;
+    struct connection c;
+    struct socket_state before, after;
+    uint64_t begin_ns;
+    int fd;
+
+    begin_socket(trial, &c, &fd);
+    before = state_of(fd);
+    begin_ns = now_ns();
+    if (at)
+        faults_begin(call, at, forever, error);
+    else
+        faults_count();
+    if (interrupted)
+        setitimer(ITIMER_REAL, &storm, NULL);
+    o.result = trial->try(fd);
+    setitimer(ITIMER_REAL, &calm, NULL);
+    for (unsigned i = 0; count && i < CALLS; i++)
+        count[i] = faults_end(i);
+    faults_end(call);
+    o.held = faults_held();
+    o.elapsed_ns = now_ns() - begin_ns;
+    after = state_of(fd);
+    o.same = same_state(&before, &after);
+    if (trial->connected)
+        close_connection(&c);
+    else
+        close(fd);
+    return o;
+}
+
+/* What the headers say may come of it. */
+static bool documented(int64_t result, int error)
+{
+    static const int others[] = {-EACCES, -EHOSTUNREACH, -ENETUNREACH, -EIO, -EOPNOTSUPP, -ENOMEM};
+
+    if (result >= 0 || result == -error ||
+        (result <= AUTOBUF_E_NOREPLY && result >= AUTOBUF_E_LIMITED))
+        return true;
+    for (size_t i = 0; i < COUNT(others); i++)
+        if (result == others[i])
+            return true;
+    return false;
+}
+
+static void check(const struct trial *trial, enum call call, unsigned at, bool forever, int error)
+{
+    struct outcome o = run(trial, call, at, forever, error, NULL);
+    bool ok = documented(o.result, error) && o.elapsed_ns < PATIENCE_NS && o.held == 0;
+
+    /* What cannot be set cannot be put back either. */
+    if (o.result < 0 && (!forever || at == 1 || call != CALL_SETSOCKOPT))
+        ok = ok && o.same;
+    if (!ok)
+        fail_msg("%s, %s() number %u%s: %s: result %lld, %llu ms, %d held, socket %s", trial->name,
+                 fault_name(call), at, forever ? " and on" : "", strerror(error),
+                 (long long)o.result, (unsigned long long)(o.elapsed_ns / 1000000), o.held,
+                 o.same ? "as it was" : "changed");
+}
+
+static void nothing_fails_and_nothing_leaks(void **state)
+{
+    (void)state;
+    for (size_t i = 0; i < COUNT(trials); i++) {
+        struct outcome o = run(&trials[i], 0, 0, false, 0, NULL);
+
+        if (o.result < 0 && o.result != -EACCES) /* measuring may not be permitted here */
+            fail_msg("%s: %lld", trials[i].name, (long long)o.result);
+        CHECK_EQUAL(trials[i].name, o.held, 0);
+    }
+}
+
+static void each_call_fails_once(void **state)
+{
+    unsigned tried = 0;
+
+    (void)state;
+    for (size_t i = 0; i < COUNT(trials); i++) {
+        unsigned counts[CALLS];
+
+        run(&trials[i], 0, 0, false, 0, counts);
+        for (unsigned call = 0; call < CALLS; call++)
+            for (unsigned at = 1; at <= counts[call] && at <= MOST_CALLS; at++)
+                for (unsigned e = 0; e < COUNT(*errors) && (errors[call][e] || !e); e++, tried++)
+                    check(&trials[i], call, at, false, errors[call][e]);
+    }
+    assert_true(tried > 300); /* or nothing was interposed */
+}
+
+static void each_call_fails_forever(void **state)
+{
+    (void)state;
+    for (size_t i = 0; i < COUNT(trials); i++) {
+        unsigned counts[CALLS];
+
+        if (!trials[i].repeated)
+            continue;
+        run(&trials[i], 0, 0, false, 0, counts);
+        for (unsigned call = 0; call < CALLS; call++)
+            for (unsigned e = 0; counts[call] && e < COUNT(*errors) && (errors[call][e] || !e); e++)
+                check(&trials[i], call, 1, true, errors[call][e]);
+    }
+}
+
+static void ignore_signal(int number)
+{
+    (void)number;
+}
+
+/* A timer that interrupts whatever may be interrupted, 5,000 times a second. */
+static void signals_all_along(void **state)
+{
+    struct sigaction act = {.sa_handler = ignore_signal}, was; /* no SA_RESTART */
+
+    (void)state;
+    assert_int_equal(sigaction(SIGALRM, &act, &was), 0);
+    for (size_t i = 0; i < COUNT(trials); i++) {
+        struct outcome o;
+
+        interrupted = true;
+        o = run(&trials[i], 0, 0, false, 0, NULL);
+        interrupted = false;
+        if (o.result < 0 && o.result != -EACCES)
+            fail_msg("%s: %lld", trials[i].name, (long long)o.result);
+        CHECK(trials[i].name, o.elapsed_ns < PATIENCE_NS && o.held == 0);
+    }
+    assert_int_equal(sigaction(SIGALRM, &was, NULL), 0);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(nothing_fails_and_nothing_leaks),
+        cmocka_unit_test(each_call_fails_once),
+        cmocka_unit_test(each_call_fails_forever),
+        cmocka_unit_test(signals_all_along),
+    };
+
+    return cmocka_run_group_tests_name("faults", tests, NULL, NULL);
+}
