@@ -2,6 +2,7 @@
 #include "unit.h"
 
 #include <errno.h>
+#include <netinet/in.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
@@ -183,6 +184,73 @@ static void one_side_set_the_other_given_back(void **state)
     assert_int_equal(option_of(fd, SO_RCVBUF), 2 * RCV_REQUEST);
     assert_int_equal(option_of(fd, SO_BUF_LOCK), AUTOBUF_LOCK_RCV);
     close(fd);
+}
+
+/* Together with the window clamp a connection's receive buffer works. */
+static void receive_buffer_of_a_connection_with_its_clamp(void **state)
+{
+    struct connection c = tcp_connection();
+    int fds[] = {c.client, c.accepted};
+
+    (void)state;
+    for (size_t i = 0; i < COUNT(fds); i++) {
+        struct autobuf_plan p = plan_of(0, 100000, 0);
+
+        p.rcv_clamp_bytes = 150000;
+        assert_int_equal(autobuf_apply(fds[i], &p), 1);
+        assert_int_equal(state_of(fds[i]).rcv_buf, 200000);
+        assert_int_equal(state_of(fds[i]).clamp, 150000);
+        p.rcv_request_bytes = 30000; /* made smaller, data on its way would be dropped */
+        assert_int_equal(autobuf_apply(fds[i], &p), -EINVAL);
+        assert_int_equal(state_of(fds[i]).rcv_buf, 200000);
+    }
+    close_connection(&c);
+}
+
+/* The plan was made for other limits: no less than was asked for, or nothing. */
+static int ask_for_too_much(const void *arg)
+{
+    static const struct {
+        bool listening;
+        uint32_t locks;
+        uint64_t snd, rcv;
+    } rows[] = {
+        {false, 0, 500000000, 0},           {false, 0, 0, 500000000},
+        {false, 0, 500000000, 30000},       {true, 0, 500000000, 30000},
+        {false, LOCK_BOTH, 500000000, 30000}, {true, LOCK_BOTH, 0, 500000000},
+    };
+
+    (void)arg;
+    for (size_t i = 0; i < COUNT(rows); i++) {
+        struct autobuf_plan p = plan_of(rows[i].snd, rows[i].rcv, 0);
+        struct socket_state before, after;
+        int fd = rows[i].listening ? tcp_listener() : tcp_socket(), size = 20000;
+
+        if (rows[i].locks && (setsockopt(fd, SOL_SOCKET, SO_SNDBUF, &size, sizeof size) < 0 ||
+                              setsockopt(fd, SOL_SOCKET, SO_RCVBUF, &size, sizeof size) < 0))
+            return 2;
+        p.snd_pacing_bit_per_s = 1000000;
+        p.rcv_clamp_bytes = 50000;
+        before = state_of(fd);
+        if (autobuf_apply(fd, &p) != AUTOBUF_E_LIMITED)
+            return 3;
+        after = state_of(fd);
+        if (rows[i].listening) /* which takes no clamp of 0: one that clamps nothing is as good */
+            before.clamp = after.clamp > 500000000 ? after.clamp : before.clamp;
+        if (!same_state(&before, &after))
+            return 4;
+        close(fd);
+    }
+    return 0;
+}
+
+static void less_than_asked_for_is_undone(void **state)
+{
+    (void)state;
+    if (!locks_are_known())
+        SKIP("without SO_BUF_LOCK (Linux 5.15) nobody can take a lock off again");
+    assert_int_equal(ask_for_too_much(NULL), 0); /* more than wmem_max of any host */
+    assert_in_range(without_privileges(ask_for_too_much, NULL) + 1, 0, 1);
 }
 
 /* A receive buffer set after the SYN made it 12 Mbit/s of 481: such a plan is another socket's. */
@@ -418,6 +486,91 @@ static void plans_of_other_programs(void **state)
     close(fd);
 }
 
+/* ------------------------------------------------------------------------------- autobuf_unlock */
+
+static void locks_are_taken_off(void **state)
+{
+    static const struct {
+        const char *name;
+        uint32_t locked, sides, result, left;
+    } rows[] = {
+        {"both", LOCK_BOTH, LOCK_BOTH, LOCK_BOTH, 0},
+        {"send", LOCK_BOTH, AUTOBUF_LOCK_SND, AUTOBUF_LOCK_SND, AUTOBUF_LOCK_RCV},
+        {"receive", LOCK_BOTH, AUTOBUF_LOCK_RCV, AUTOBUF_LOCK_RCV, AUTOBUF_LOCK_SND},
+        {"one is locked, both are asked for", AUTOBUF_LOCK_RCV, LOCK_BOTH, AUTOBUF_LOCK_RCV, 0},
+        {"the other one is locked", AUTOBUF_LOCK_SND, AUTOBUF_LOCK_RCV, 0, AUTOBUF_LOCK_SND},
+        {"none", 0, LOCK_BOTH, 0, 0},
+        {"of no side", LOCK_BOTH, 0, 0, LOCK_BOTH},
+    };
+
+    (void)state;
+    if (!locks_are_known())
+        SKIP("no SO_BUF_LOCK before Linux 5.15");
+    for (size_t i = 0; i < COUNT(rows) * 2; i++) {
+        size_t row = i % COUNT(rows);
+        int fd = i < COUNT(rows) ? tcp_socket() : tcp_listener();
+
+        if (rows[row].locked & AUTOBUF_LOCK_SND)
+            set_option(fd, SO_SNDBUF, 70000);
+        if (rows[row].locked & AUTOBUF_LOCK_RCV)
+            set_option(fd, SO_RCVBUF, 60000);
+        CHECK_EQUAL(rows[row].name, autobuf_unlock(fd, rows[row].sides), rows[row].result);
+        CHECK_EQUAL(rows[row].name, state_of(fd).locks, rows[row].left);
+        close(fd);
+    }
+}
+
+/* Locked once connected, the window scale is still a large one; locked before, it is not. */
+static void a_connection_is_reopened_as_far_as_its_scale_goes(void **state)
+{
+    struct connection c = tcp_connection();
+    struct autobuf_limits limits = AUTOBUF_LIMITS_INIT;
+    struct sockaddr_in to;
+    socklen_t len = sizeof to;
+    int fd;
+
+    (void)state;
+    if (!locks_are_known()) {
+        close_connection(&c);
+        SKIP("no SO_BUF_LOCK before Linux 5.15");
+    }
+    assert_int_equal(autobuf_limits_host(&limits), 0);
+    set_option(c.client, SO_SNDBUF, 70000);
+    set_option(c.client, SO_RCVBUF, 60000);
+    assert_int_equal(autobuf_unlock(c.client, LOCK_BOTH), LOCK_BOTH);
+    assert_int_equal(state_of(c.client).locks, 0);
+    assert_true(state_of(c.client).clamp > 60000); /* or it would never grow again */
+    assert_int_equal(getsockname(c.listener, (struct sockaddr *)&to, &len), 0);
+    fd = tcp_socket();
+    set_option(fd, SO_RCVBUF, 60000);
+    assert_int_equal(connect(fd, (struct sockaddr *)&to, len), 0);
+    assert_int_equal(autobuf_unlock(fd, LOCK_BOTH),
+                     limits.tcp_rmem_max_bytes > 500000 ? AUTOBUF_LOCK_RCV | AUTOBUF_UNLOCK_LATE
+                                                        : AUTOBUF_LOCK_RCV);
+    close(fd);
+    close_connection(&c);
+}
+
+static void unlocking_what_cannot_be(void **state)
+{
+    int pipes[2], fd = tcp_socket();
+
+    (void)state;
+    assert_int_equal(pipe(pipes), 0);
+    set_option(fd, SO_RCVBUF, 60000);
+    assert_int_equal(autobuf_unlock(pipes[0], LOCK_BOTH), -ENOTSOCK);
+    assert_int_equal(autobuf_unlock(closed_fd(), LOCK_BOTH), -EBADF);
+    assert_int_equal(autobuf_unlock(fd, 4), -EINVAL);
+    setenv("AUTOBUF", "off", 1);
+    assert_int_equal(autobuf_unlock(fd, LOCK_BOTH), 0);
+    unsetenv("AUTOBUF");
+    if (locks_are_known())
+        assert_int_equal(state_of(fd).locks, AUTOBUF_LOCK_RCV);
+    close(fd);
+    close(pipes[0]);
+    close(pipes[1]);
+}
+
 /* -------------------------------------------------------------------------------- bwdelay_apply */
 
 static void product_must_be_above_zero(void **state)
@@ -557,6 +710,11 @@ int main(void)
         cmocka_unit_test(unlocking_gives_a_side_back),
         cmocka_unit_test(one_side_set_the_other_given_back),
         cmocka_unit_test(no_receive_buffer_for_a_connection),
+        cmocka_unit_test(receive_buffer_of_a_connection_with_its_clamp),
+        cmocka_unit_test(less_than_asked_for_is_undone),
+        cmocka_unit_test(locks_are_taken_off),
+        cmocka_unit_test(a_connection_is_reopened_as_far_as_its_scale_goes),
+        cmocka_unit_test(unlocking_what_cannot_be),
         cmocka_unit_test(failure_restores_the_socket),
         cmocka_unit_test(failure_leaves_the_other_side_alone),
         cmocka_unit_test(failure_leaves_an_autotuned_buffer),

@@ -235,6 +235,19 @@ static void stages(void **state)
         CHECK_EQUAL(rows[i].name, s.locks, 0);
         CHECK_EQUAL(rows[i].name, s.mss_bytes != 0, rows[i].stage == AUTOBUF_STAGE_CONNECTED);
     }
+    for (size_t i = 0; i < COUNT(rows); i++) {
+        struct autobuf_socket s = socket_state(rows[i].fd);
+        bool connected = rows[i].stage == AUTOBUF_STAGE_CONNECTED;
+
+        /* 16 bits, shifted by what both ends agreed on */
+        CHECK_EQUAL(rows[i].name, s.snd_window_max_bytes >= 65535, connected);
+        CHECK_EQUAL(rows[i].name, s.rcv_window_max_bytes >= 65535, connected);
+        CHECK(rows[i].name, s.rcv_window_max_bytes % 65535 == 0);
+        CHECK(rows[i].name, !s.rtt_min_ns || connected);
+    }
+    assert_true(socket_state(c.client).rtt_min_ns > 0); /* the SYN's */
+    assert_int_equal(socket_state(c.client).snd_window_max_bytes,
+                     socket_state(c.accepted).rcv_window_max_bytes);
     shutdown(c.client, SHUT_WR); /* a half that is closed still has its window scale */
     assert_int_equal(socket_state(c.client).stage, AUTOBUF_STAGE_CONNECTED);
     assert_int_equal(socket_state(c.accepted).stage, AUTOBUF_STAGE_CONNECTED);
