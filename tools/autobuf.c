@@ -9,6 +9,8 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
+#include "host.h"
+#include "obstacles.h"
 #include "probe.h"
 #include "show.h"
 
@@ -140,6 +142,8 @@ static int fresh_socket(struct autobuf_socket *state)
 static void show(const struct arguments *a, struct findings *f)
 {
     struct probing *p = (struct probing *)&a->probing;
+    struct obstacle obstacles[OBSTACLES_MOST];
+    struct host_facts host;
 
     if (a->json) {
         show_json(stdout, f);
@@ -149,9 +153,13 @@ static void show(const struct arguments *a, struct findings *f)
         show_path(stdout, &f->path);
     if (!a->explain && isatty(STDOUT_FILENO))
         show_histogram(stdout, p->readings, p->reading_count, f->path.tx_rate_bit_per_s);
-    if (a->explain)
-        show_limits(stdout, &f->limits);
-    show_plan(stdout, f);
+    if (!a->explain) {
+        show_plan(stdout, f);
+        return;
+    }
+    show_limits(stdout, &f->limits);
+    host_read(p->peer_len ? (const struct sockaddr *)&p->peer : NULL, p->peer_len, &host);
+    show_explained(stdout, f, obstacles, obstacles_find(f, &host, obstacles));
 }
 
 static int fail(const struct arguments *a, int error)

@@ -83,7 +83,7 @@ static int probe_run(struct probing *p, struct autobuf_probe *probe, struct auto
     return result == AUTOBUF_E_FEW ? 0 : result;
 }
 
-static int probe_open(const struct probing *p, struct autobuf_probe **probe)
+static int probe_open(struct probing *p, struct autobuf_probe **probe)
 {
     struct addrinfo hints = {.ai_family = p->family, .ai_socktype = SOCK_STREAM};
     struct autobuf_probe_options options = AUTOBUF_PROBE_OPTIONS_INIT;
@@ -96,6 +96,8 @@ static int probe_open(const struct probing *p, struct autobuf_probe **probe)
         return AUTOBUF_E_RESOLVE;
     for (const struct addrinfo *a = list; a; a = a->ai_next) {
         result = autobuf_probe_open(probe, a->ai_addr, a->ai_addrlen, &options);
+        p->peer_len = a->ai_addrlen <= sizeof p->peer ? a->ai_addrlen : 0;
+        memcpy(&p->peer, a->ai_addr, p->peer_len);
         if (result != -ENETUNREACH && result != -EADDRNOTAVAIL)
             break;
     }

@@ -4,6 +4,7 @@
 
 #include <stdbool.h>
 #include <stdint.h>
+#include <sys/socket.h>
 
 #include <autobuf/autobuf.h>
 
@@ -17,6 +18,8 @@ struct probing {
     bool progress;     /* a line on stderr while it goes on */
     uint64_t readings[READINGS];
     size_t reading_count;
+    struct sockaddr_storage peer; /* that was measured */
+    socklen_t peer_len;           /* 0: none was */
 };
 
 /*

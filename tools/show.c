@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 #include "show.h"
 
+#include "obstacles.h"
+
 #include <inttypes.h>
 #include <stdbool.h>
 #include <stdlib.h>
@@ -8,6 +10,7 @@
 
 #define BARS 12
 #define BAR_WIDTH 50
+#define OBSTACLES_SHOWN 6 /* what fits on a screen together with the rest */
 
 /* ------------------------------------------------------------------------------------- JSON */
 
@@ -197,6 +200,26 @@ void show_plan(FILE *out, const struct findings *f)
     for (unsigned i = 0; autobuf_plan_sysctl(&f->plan, &f->limits, i, line, sizeof line) > 0; i++)
         fprintf(out, "%s   sysctl -w \"%s\"\n", i ? "                      " : "to change, as root:",
                 line);
+}
+
+void show_explained(FILE *out, const struct findings *f, const struct obstacle *obstacles,
+                    size_t count)
+{
+    char text[1024];
+
+    autobuf_plan_explain(&f->plan, text, sizeof text);
+    fputs(text, out);
+    if (count)
+        fputs("in the way, the dearest first (share of the path's rate):\n", out);
+    for (size_t i = 0; i < count && i < OBSTACLES_SHOWN; i++) {
+        if (obstacles[i].lost >= 0.005)
+            fprintf(out, "%4.0f%%  %s\n", 100 * obstacles[i].lost, obstacles[i].what);
+        else
+            fprintf(out, "   -   %s\n", obstacles[i].what);
+        fprintf(out, "       %s\n", obstacles[i].line);
+    }
+    if (count > OBSTACLES_SHOWN)
+        fprintf(out, "   -   %zu more cost less\n", count - OBSTACLES_SHOWN);
 }
 
 void show_limits(FILE *out, const struct autobuf_limits *l)

@@ -25,6 +25,12 @@ void show_histogram(FILE *out, uint64_t *rates, size_t count, uint64_t chosen);
 /* The two lines of the plan, and the lines that an administrator must change. */
 void show_plan(FILE *out, const struct findings *f);
 
+struct obstacle;
+
+/* The two lines of the plan, and what stands in the way, with the line that changes each. */
+void show_explained(FILE *out, const struct findings *f, const struct obstacle *obstacles,
+                    size_t count);
+
 /* This host's limits. */
 void show_limits(FILE *out, const struct autobuf_limits *limits);
 

@@ -29,7 +29,9 @@ from collections.abc import Sequence
 
 sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
 
-from path import Path, built, machine_lock, unavailable, wait_line  # noqa: E402
+from path import (  # noqa: E402
+    Path, built, machine_lock, unavailable, wait_line, wait_listening,
+)
 from test_emulator import PathTest, Tap, ping  # noqa: E402
 
 HERE = pathlib.Path(__file__).resolve().parent
@@ -656,6 +658,46 @@ class Words(ToolTest):
         text = self.plain(self.run_tool(path, "explain", *args))
         for line in lines:
             self.assertIn(f'sysctl -w "{line}"', text)
+
+    def test_explain_tells_what_this_host_does(self) -> None:
+        """Facts of the kernel, made true first: each is named, with the line that changes it."""
+        path = self.path(both="rate=100M,delay=20ms", seed=3)
+        addr = path.addr["b"]
+        path.sysctl("a", "net.ipv4.tcp_sack", 0)
+        path.sysctl("a", "net.ipv4.tcp_no_ssthresh_metrics_save", 0)
+        path.sysctl("a", "net.ipv4.tcp_slow_start_after_idle", 1)
+        path.route("a", congctl="reno")
+        path.change("ab", loss=0.02)
+        path.popen("b", [built("examples/bulk"), "recv"])
+        wait_listening(path, "b", 7500)
+        done = path.run("a", [built("examples/bulk"), "send", "--bytes", "2000000", addr])
+        self.assertEqual(done.returncode, 0, done.stderr)
+        path.change("ab", loss=0)
+        self.assertIn("ssthresh", path.run("a", ["ip", "tcp_metrics", "show", addr]).stdout)
+        text = self.plain(self.run_tool(path, "explain", addr))
+        self.assertRegex(text, rf"(?s)remembered \(tcp_metrics\).*ip tcp_metrics flush {addr}")
+        self.assertRegex(text, r"(?s)selective acknowl.*net\.ipv4\.tcp_sack=1")
+        self.assertRegex(text, r"(?s)round trips.*net\.ipv4\.tcp_slow_start_after_idle=0")
+        shares = [int(share) for share in re.findall(r"(?m)^ *(\d+)%", text)]
+        self.assertEqual(shares, sorted(shares, reverse=True))
+        self.assertLessEqual(len(text.splitlines()), 24)
+        path.run("a", ["ip", "tcp_metrics", "flush", addr])
+        self.assertNotIn("tcp_metrics", self.plain(self.run_tool(path, "explain", addr)))
+
+    def test_explain_counts_what_the_queue_drops(self) -> None:
+        path = self.path(both="rate=100M,delay=20ms")
+        addr = path.addr["b"]
+        self.assertNotIn("dropped", self.plain(self.run_tool(path, "explain", addr)))
+        done = path.run("a", ["tc", "qdisc", "replace", "dev", "path0", "root", "tbf", "rate",
+                              "100mbit", "burst", "3000", "limit", "6000"])
+        self.assertEqual(done.returncode, 0, done.stderr)
+        self.run_tool(path, "probe", addr)  # its trains are longer than the queue
+        dropped = re.search(r"dropped (\d+)", path.run(
+            "a", ["tc", "-s", "qdisc", "show", "dev", "path0"]).stdout)
+        self.assertGreater(int(dropped[1]), 0)
+        text = self.plain(self.run_tool(path, "explain", addr))
+        told = re.search(r"the queue of path0 \(tbf\) has dropped (\d+) packets", text)
+        self.assertGreaterEqual(int(told[1]), int(dropped[1]))
 
     def test_off(self) -> None:
         path = self.path(both="delay=1ms")

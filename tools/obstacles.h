@@ -1,0 +1,23 @@
+/* SPDX-License-Identifier: MIT */
+/* What stands in the way of a transfer on this path, and the line that changes it. Pure. */
+#ifndef OBSTACLES_H
+#define OBSTACLES_H
+
+#include <stddef.h>
+
+#include "host.h"
+#include "show.h"
+
+#define OBSTACLES_MOST 12
+
+struct obstacle {
+    double lost;    /* share of the path's rate, 0 to 1: an estimate; 0 where it depends */
+    char what[200]; /* without a line feed */
+    char line[160]; /* the command that changes it */
+};
+
+/* Writes them, the dearest first, and returns how many there are. */
+size_t obstacles_find(const struct findings *found, const struct host_facts *host,
+                      struct obstacle out[OBSTACLES_MOST]);
+
+#endif
