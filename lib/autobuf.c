@@ -2,6 +2,7 @@
 /* The whole circle in one call: bwdelay() and autobuf_tune(). */
 #include <errno.h>
 #include <netdb.h>
+#include <stdbool.h>
 #include <string.h>
 #include <sys/socket.h>
 
@@ -12,6 +13,7 @@
 
 #define BWDELAY_NS (2 * AB_NS_PER_S) /* a promise to callers: no wait is longer */
 #define SILENCE_NS (300 * AB_NS_PER_MS)
+#define SHORT_BYTES 1000000 /* over before a window is the limit; even to look at the limits would cost */
 
 static int64_t payload_of(int error, const struct autobuf_path *path)
 {
@@ -200,6 +202,16 @@ static void report(const struct tuning *t, struct autobuf_applied *theirs)
         ab_struct_out(applied.plan, &t->plan, sizeof t->plan);
 }
 
+/* Nothing to be gained: not even this host's limits are looked at, unless the caller wants them. */
+static bool is_short(const struct tuning *t, const struct autobuf_applied *theirs)
+{
+    struct autobuf_applied applied;
+    bool wants_limits = theirs && ab_struct_in(&applied, sizeof applied, theirs) && applied.limits;
+
+    return t->options.expected_bytes && t->options.expected_bytes <= SHORT_BYTES &&
+           !t->socket.locks && !wants_limits && !ab_is_off();
+}
+
 static int tune_plan(int fd, const struct sockaddr *peer, socklen_t peer_len, struct tuning *t)
 {
     int error;
@@ -231,13 +243,22 @@ int autobuf_tune(int fd, const struct sockaddr *peer, socklen_t peer_len,
     if (options && !ab_struct_in(&t.options, sizeof t.options, options))
         return -EINVAL;
     t.log = (struct ab_log){t.options.log, t.options.log_user};
+    if (t.options.intent > AUTOBUF_INTENT_LOW_DELAY ||
+        (t.options.budget_bytes && (t.options.budget_bytes < AB_BUDGET_BYTES_MIN ||
+                                    t.options.budget_bytes > AB_BUDGET_BYTES)))
+        return -EINVAL; /* whether or not there is something to measure */
     error = autobuf_limits_socket(fd, &t.socket);
-    if (error == 0)
-        error = autobuf_limits_host(&t.limits);
-    if (error == 0)
-        error = tune_plan(fd, peer, peer_len, &t);
-    if (error == 0)
-        error = autobuf_apply(fd, &t.plan);
+    if (error == 0 && is_short(&t, applied)) {
+        ab_log(&t.log, "not measured: the transfer is too short for it to pay");
+        ab_plan_nothing(AUTOBUF_REASON_KERNEL, t.options.intent, &t.plan);
+    } else {
+        if (error == 0)
+            error = autobuf_limits_host(&t.limits);
+        if (error == 0)
+            error = tune_plan(fd, peer, peer_len, &t);
+        if (error == 0)
+            error = autobuf_apply(fd, &t.plan);
+    }
     if (error >= 0) {
         log_plan(&t);
         report(&t, applied);

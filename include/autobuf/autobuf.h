@@ -479,7 +479,8 @@ struct autobuf_applied {
  * TCP socket before connect(), or with peer NULL before listen() (nothing is measured then) or once
  * connected (the path to its peer is, and the send side can still be helped). The probes leave from the socket's own source address, device and mark. options and applied may be
  * NULL. A measurement that fails is not a failure: the plan then
- * says "unknown" and the socket is left alone.
+ * says "unknown" and the socket is left alone. A transfer of up to 1 MB is left alone at once, as long
+ * as applied->limits is NULL and no buffer of the socket was set.
  *
  * 1: something was set; 0: left alone; on failure the socket is as it was: errors of
  * autobuf_limits_socket() and autobuf_apply(), -EINVAL.

@@ -16,6 +16,10 @@
 /* No plausible path is faster, and an echo train of 1500-byte packets could not resolve it. */
 #define AB_PLAUSIBLE_BIT_PER_S 10000000000ULL
 
+/* What a measurement may send: the default and most, and the least. */
+#define AB_BUDGET_BYTES 1000000U
+#define AB_BUDGET_BYTES_MIN 1000U
+
 #define AB_IP_PACKET_BYTES 1500U   /* full-size packet where nothing better is known */
 #define AB_TCP_HEADER_BYTES 52U    /* IPv4, TCP and the timestamp option */
 

@@ -10,8 +10,6 @@
 #define TIMEOUT_NS (2 * AB_NS_PER_S)
 #define SMALL_PAYLOAD_BYTES 44U /* 64 bytes of IPv4, 84 of IPv6 */
 #define PACKET_BYTES_MIN 128U
-#define BUDGET_BYTES 1000000U
-#define BUDGET_BYTES_MIN 1000U
 #define CHEAP_BYTES 64000U /* enough up to CHEAP_RATE */
 #define CHEAP_RATE_BIT_PER_S 200000000U
 #define CERTAIN_BIT_PER_S 140000000U /* above what jitter makes of a train at 100 Mbit/s, */
@@ -33,10 +31,10 @@ static uint32_t ip_header_bytes(const struct ab_core *core)
 
 size_t ab_core_capacity(const struct autobuf_probe_options *options)
 {
-    uint32_t budget = options->budget_bytes ? options->budget_bytes : BUDGET_BYTES;
+    uint32_t budget = options->budget_bytes ? options->budget_bytes : AB_BUDGET_BYTES;
     uint32_t bytes = options->packet_bytes ? options->packet_bytes : 576;
 
-    budget = (uint32_t)ab_min(budget, BUDGET_BYTES); /* what is beyond is refused by init */
+    budget = (uint32_t)ab_min(budget, AB_BUDGET_BYTES); /* what is beyond is refused by init */
     bytes = (uint32_t)ab_max(ab_min(bytes, 576), PACKET_BYTES_MIN);
     return budget / bytes + 2 * PING_COUNT + FIRST_TRAIN;
 }
@@ -45,12 +43,12 @@ int ab_core_init(struct ab_core *core, const struct ab_echo *echo,
                  const struct autobuf_probe_options *options, struct ab_packet *packets,
                  uint64_t *scratch, size_t capacity, uint64_t now_ns)
 {
-    uint32_t budget = options->budget_bytes ? options->budget_bytes : BUDGET_BYTES;
+    uint32_t budget = options->budget_bytes ? options->budget_bytes : AB_BUDGET_BYTES;
     uint32_t bytes = options->packet_bytes ? options->packet_bytes : AB_IP_PACKET_BYTES;
     uint64_t timeout = options->timeout_ns ? options->timeout_ns : TIMEOUT_NS;
     uint64_t silence = options->silence_ns ? options->silence_ns : SILENCE_NS;
 
-    if (budget < BUDGET_BYTES_MIN || budget > BUDGET_BYTES || bytes < PACKET_BYTES_MIN ||
+    if (budget < AB_BUDGET_BYTES_MIN || budget > AB_BUDGET_BYTES || bytes < PACKET_BYTES_MIN ||
         bytes > AB_IP_PACKET_BYTES)
         return -EINVAL;
     *core = (struct ab_core){

@@ -151,6 +151,10 @@ static void add_line(struct text *t, const struct words *w, const struct line *l
     add(t, "%s: %s: ", w->side, autobuf_reason_name(l->reason));
     switch (l->reason) {
     case AUTOBUF_REASON_KERNEL:
+        if (!l->window) {
+            add(t, "left to autotuning; the transfer is too short for more");
+            break;
+        }
         add(t, l->unlock ? "given back to autotuning, which reaches "
                          : "left to autotuning, which reaches ");
         add_window(t, l->window, rtt_ns);

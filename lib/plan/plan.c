@@ -5,9 +5,14 @@
 
 /* Of the wire's payload rate: what is left over empties the queue of what an earlier guess put there. */
 #define PACING_PERCENT 99
-/* Just above the product: what the estimate may be short of, and the acknowledgements' delay. */
+/*
+ * Just above the product: what the estimate may be short of, and the acknowledgements' delay. Of a
+ * receive buffer more than half may become window, and Linux from 6.6 on replaces a clamp of before
+ * the SYN by that, so it is made the smaller.
+ */
 #define LOW_DELAY_CLAMP_PERCENT 115
-#define LOW_DELAY_BUFFER_PERCENT 125
+#define LOW_DELAY_SND_PERCENT 125
+#define LOW_DELAY_RCV_PERCENT 105
 /* A measurement costs one round trip as a rule, and two or three where trains disagree. */
 #define MEASURING_ROUND_TRIPS 3
 #define UNSCALED_WINDOW_BYTES 65535
@@ -158,7 +163,8 @@ static struct verdict judge(const struct side *side, uint64_t wanted, uint64_t a
  */
 static struct verdict judge_low_delay(const struct side *side, uint64_t wanted)
 {
-    uint64_t target = ab_mul_div(wanted, LOW_DELAY_BUFFER_PERCENT, 100);
+    uint64_t target = ab_mul_div(
+        wanted, side->receives ? LOW_DELAY_RCV_PERCENT : LOW_DELAY_SND_PERCENT, 100);
     uint64_t stored = stored_for(side, target);
     struct verdict v = judge(side, wanted, target);
 

@@ -1,0 +1,127 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: MIT
+"""The window that a plan expects, and the window that the kernel then gives, on real sockets.
+
+Prints TAP. Exits 0, 1 when a test failed, 77 when no path can be made here. Arguments select the
+tests whose names contain one of them. The path holds 5 MB, more than any window here: what is in
+flight, or what the peer advertises, is then the window itself, as TCP_INFO tells it. A stored buffer
+counts memory, so how much of it becomes window depends on the sizes of packets: a send window may be
+20% off, a receive window twice what is expected, but not below it.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+
+sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
+
+from path import Path, built, global_sysctls, wait_line, wait_listening  # noqa: E402
+from test_emulator import PathTest  # noqa: E402
+from test_probe import run_tests  # noqa: E402
+
+PORT = 7600
+LONG = "rate=400M,delay=50ms,queue=10M"
+CORE = {"net.core.rmem_max": 4194304, "net.core.wmem_max": 4194304}
+SND_SHARE = 0.2
+RCV_MOST = 2.0
+
+Ends = tuple[dict, dict]
+
+
+class Window(PathTest):
+    def setUp(self) -> None:
+        if os.geteuid() != 0:
+            self.skipTest("global sysctls need root")
+        self.enterContext(global_sysctls(CORE))
+
+    def run_ends(self, wmem: int, rmem: int, send: tuple, recv: tuple, seconds: float = 2.5,
+                 both: str = LONG) -> Ends:
+        """(HOW, STAGE, RATE, RTT_MS) of each end; what the sender and the receiver tell."""
+        path: Path = self.path(both=both)
+        for side in "ab":
+            path.sysctl(side, "net.ipv4.tcp_wmem", f"4096 16384 {wmem}")
+            path.sysctl(side, "net.ipv4.tcp_rmem", f"4096 131072 {rmem}")
+            path.route(side, congctl="cubic")
+        program = built("tests/net/window")
+        server = path.popen("b", [program, "recv", str(PORT), *map(str, recv)], unprivileged=True)
+        wait_listening(path, "b", PORT)
+        done = path.run("a", [program, "send", path.addr["b"], str(PORT), *map(str, send),
+                              str(seconds)], unprivileged=True)
+        self.assertEqual(done.returncode, 0, done.stderr)
+        return json.loads(done.stdout), json.loads(wait_line(server, lambda line: True, 20))
+
+    NONE = ("none", "before", 1, 1)
+
+    def check_send(self, how: str, stage: str, rate: float, reason: str, wmem: int,
+                   expected: float) -> None:
+        sent, _ = self.run_ends(wmem, 33554432, (how, stage, int(rate), 100), self.NONE)
+        self.assertEqual(sent["reason"], reason)
+        self.near(sent["window"], expected, 0.1, "planned")
+        self.near(sent["in_flight"], sent["window"], SND_SHARE, "in flight")
+
+    def test_send_left_to_the_kernel(self) -> None:
+        self.check_send("plan", "before", 30e6, "kernel", 1000000, 0.667e6)
+
+    def test_send_set(self) -> None:
+        """A given product of 0.75 MB is let have 1.5 MB; the path holds more."""
+        for stage in ("before", "after"):
+            with self.subTest(stage=stage):
+                self.check_send("plan", stage, 62e6, "set", 1000000, 1.5e6)
+
+    def test_send_capped(self) -> None:
+        self.check_send("plan", "before", 150e6, "set", 1000000, 3.6e6)
+
+    def test_send_given_back(self) -> None:
+        self.check_send("40000", "after", 30e6, "kernel", 1000000, 0.667e6)
+
+    def check_receive(self, how: str, stage: str, rate: float, reason: str, rmem: int,
+                      expected: float) -> None:
+        sent, got = self.run_ends(16777216, rmem, self.NONE, (how, stage, int(rate), 100))
+        self.assertEqual(got["reason"], reason)
+        self.near(got["window"], expected, 0.1, "planned")
+        self.between(sent["peer_window"], 0.9 * got["window"], RCV_MOST * got["window"],
+                     "advertised")
+        self.between(sent["in_flight"], 0.8 * got["window"], RCV_MOST * got["window"], "in flight")
+
+    def test_receive_left_to_the_kernel(self) -> None:
+        for stage in ("before", "after"):
+            with self.subTest(stage=stage):
+                self.check_receive("plan", stage, 20e6, "kernel", 1000000, 0.5e6)
+
+    def test_receive_set(self) -> None:
+        for stage in ("before", "after"):
+            with self.subTest(stage=stage):
+                self.check_receive("plan", stage, 62e6, "set", 1000000, 1.5e6)
+
+    def test_receive_given_back(self) -> None:
+        """A small buffer locked, and taken off by the plan: on a listener, and once accepted."""
+        for stage in ("before", "after"):
+            with self.subTest(stage=stage):
+                self.check_receive("40000", stage, 20e6, "kernel", 1000000, 0.5e6)
+
+    def test_unlocked(self) -> None:
+        """autobuf_unlock() alone opens what was locked, before and after accept()."""
+        for stage in ("before", "after"):
+            with self.subTest(stage=stage):
+                sent, _ = self.run_ends(16777216, 4000000, self.NONE,
+                                        ("unlock:40000", stage, 1, 1))
+                self.assertGreater(sent["in_flight"], 1e6)
+        locked, _ = self.run_ends(16777216, 4000000, self.NONE, ("40000", "before", 1000000, 1))
+        self.assertLess(locked["in_flight"], 200e3)
+
+    def test_low_delay_holds_the_receive_window(self) -> None:
+        """Just above the product: to the clamp once accepted; before, the kernel may replace it by
+        what the buffer gives, which is hardly more."""
+        for stage, most in (("before", 1.25), ("after", 1.01)):
+            with self.subTest(stage=stage):
+                sent, got = self.run_ends(16777216, 33554432, self.NONE,
+                                          ("low-delay", stage, 60000000, 100))
+                self.assertEqual(got["reason"], "set")
+                self.near(got["clamp"], 0.724e6 * 1.15, 0.02, "clamp")
+                self.between(sent["in_flight"], 0.724e6, most * got["clamp"], "in flight")
+
+
+if __name__ == "__main__":
+    sys.exit(run_tests(("ip", "nsenter", "setpriv", "taskset"), ("tests/net/window",)))

@@ -1,0 +1,174 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * One connection, of which one end was set up by a plan: what the plan expects, and what the kernel
+ * then gives.
+ *
+ *   window recv PORT HOW STAGE RATE RTT_MS        serves one connection, reads to its end
+ *   window send HOST PORT HOW STAGE RATE RTT_MS SECONDS
+ *
+ * HOW: none, plan, low-delay, or a number: SO_SNDBUF or SO_RCVBUF of that many bytes is set first, and
+ * then the plan carried out; "unlock:N" calls autobuf_unlock() instead. STAGE: before or after
+ * (connect or accept). The path is given, not measured: it may be any. Prints one line of JSON; what
+ * was in flight and the peer's window are the largest seen, those of TCP_INFO.
+ */
+#include <arpa/inet.h>
+#include <errno.h>
+#include <netinet/in.h>
+#include <poll.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <time.h>
+#include <unistd.h>
+
+#include <linux/tcp.h>
+
+#include <autobuf/autobuf.h>
+
+static char chunk[131072];
+
+static void die(const char *what)
+{
+    perror(what);
+    exit(1);
+}
+
+static double now_s(void)
+{
+    struct timespec t;
+
+    clock_gettime(CLOCK_MONOTONIC, &t);
+    return (double)t.tv_sec + (double)t.tv_nsec / 1e9;
+}
+
+static struct autobuf_plan plan_for(int fd, uint32_t intent, char **rate_and_rtt)
+{
+    struct autobuf_path path = AUTOBUF_PATH_INIT;
+    struct autobuf_limits limits = AUTOBUF_LIMITS_INIT;
+    struct autobuf_socket state = AUTOBUF_SOCKET_INIT;
+    struct autobuf_plan plan = AUTOBUF_PLAN_INIT;
+
+    if (autobuf_path_given(&path, strtoull(rate_and_rtt[0], NULL, 10),
+                           strtoull(rate_and_rtt[1], NULL, 10) * 1000000) < 0 ||
+        autobuf_limits_host(&limits) < 0 || autobuf_limits_socket(fd, &state) < 0 ||
+        autobuf_plan_make(&path, &limits, &state, intent, 0, &plan) < 0)
+        die("plan");
+    return plan;
+}
+
+static struct autobuf_plan set_up(int fd, int option, char **how)
+{
+    struct autobuf_plan plan = AUTOBUF_PLAN_INIT;
+    const char *number = strncmp(how[0], "unlock:", 7) == 0 ? how[0] + 7 : how[0];
+    int bytes = atoi(number);
+    int result;
+
+    if (strcmp(how[0], "none") == 0)
+        return plan;
+    if (bytes && setsockopt(fd, SOL_SOCKET, option, &bytes, sizeof bytes) < 0)
+        die("setsockopt");
+    plan = plan_for(fd, strcmp(how[0], "low-delay") == 0, how + 2);
+    if (number != how[0])
+        result = autobuf_unlock(fd, AUTOBUF_LOCK_SND | AUTOBUF_LOCK_RCV);
+    else
+        result = autobuf_apply(fd, &plan);
+    if (result < 0) {
+        fprintf(stderr, "%s\n", autobuf_strerror(result));
+        exit(1);
+    }
+    return plan;
+}
+
+static void read_all(int fd)
+{
+    ssize_t got;
+
+    do
+        got = read(fd, chunk, sizeof chunk);
+    while (got > 0 || (got < 0 && errno == EINTR));
+}
+
+static int run_recv(char **args)
+{
+    struct sockaddr_in any = {.sin_family = AF_INET, .sin_port = htons((uint16_t)atoi(args[0]))};
+    bool before = strcmp(args[2], "before") == 0;
+    int listener = socket(AF_INET, SOCK_STREAM, 0), fd;
+    struct autobuf_plan plan = AUTOBUF_PLAN_INIT;
+
+    if (before)
+        plan = set_up(listener, SO_RCVBUF, args + 1);
+    if (bind(listener, (struct sockaddr *)&any, sizeof any) < 0 || listen(listener, 1) < 0)
+        die("listen");
+    fd = accept(listener, NULL, NULL);
+    if (fd < 0)
+        die("accept");
+    if (!before)
+        plan = set_up(fd, SO_RCVBUF, args + 1);
+    read_all(fd);
+    printf("{\"window\":%llu,\"clamp\":%llu,\"reason\":\"%s\"}\n",
+           (unsigned long long)plan.rcv_window_bytes, (unsigned long long)plan.rcv_clamp_bytes,
+           autobuf_reason_name(plan.rcv_reason));
+    return 0;
+}
+
+struct seen {
+    uint64_t in_flight; /* bytes */
+    uint64_t peer_window;
+};
+
+static void look(int fd, struct seen *seen)
+{
+    struct tcp_info info = {0};
+    socklen_t len = sizeof info;
+    uint64_t in_flight;
+
+    if (getsockopt(fd, IPPROTO_TCP, TCP_INFO, &info, &len) < 0)
+        die("TCP_INFO");
+    in_flight = (uint64_t)info.tcpi_unacked * info.tcpi_snd_mss;
+    seen->in_flight = in_flight > seen->in_flight ? in_flight : seen->in_flight;
+    seen->peer_window = info.tcpi_snd_wnd > seen->peer_window ? info.tcpi_snd_wnd : seen->peer_window;
+}
+
+static int run_send(char **args)
+{
+    struct sockaddr_in to = {.sin_family = AF_INET, .sin_port = htons((uint16_t)atoi(args[1]))};
+    bool before = strcmp(args[3], "before") == 0;
+    double end_s = now_s() + atof(args[6]);
+    int fd = socket(AF_INET, SOCK_STREAM, 0);
+    struct autobuf_plan plan = AUTOBUF_PLAN_INIT;
+    struct seen seen = {0, 0};
+
+    if (inet_pton(AF_INET, args[0], &to.sin_addr) != 1)
+        return 2;
+    if (before)
+        plan = set_up(fd, SO_SNDBUF, args + 2);
+    if (connect(fd, (struct sockaddr *)&to, sizeof to) < 0)
+        die("connect");
+    if (!before)
+        plan = set_up(fd, SO_SNDBUF, args + 2);
+    while (now_s() < end_s) {
+        struct pollfd p = {fd, POLLOUT, 0};
+
+        if (poll(&p, 1, 100) > 0 && send(fd, chunk, sizeof chunk, MSG_NOSIGNAL | MSG_DONTWAIT) < 0 &&
+            errno != EAGAIN)
+            die("send");
+        look(fd, &seen);
+    }
+    printf("{\"window\":%llu,\"reason\":\"%s\",\"in_flight\":%llu,\"peer_window\":%llu}\n",
+           (unsigned long long)plan.snd_window_bytes, autobuf_reason_name(plan.snd_reason),
+           (unsigned long long)seen.in_flight, (unsigned long long)seen.peer_window);
+    return 0;
+}
+
+int main(int argc, char **argv)
+{
+    if (argc == 7 && strcmp(argv[1], "recv") == 0)
+        return run_recv(argv + 2);
+    if (argc == 9 && strcmp(argv[1], "send") == 0)
+        return run_send(argv + 2);
+    fputs("usage: window recv PORT HOW STAGE RATE RTT_MS\n"
+          "       window send HOST PORT HOW STAGE RATE RTT_MS SECONDS\n", stderr);
+    return 2;
+}
