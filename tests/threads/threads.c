@@ -1,0 +1,114 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Two threads, each with two handles of its own, and with all else that the library does, at once: for
+ * the thread sanitizer, which reports any state that they share. Exits 0 if every thread was served.
+ */
+#include <errno.h>
+#include <netinet/in.h>
+#include <poll.h>
+#include <pthread.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <time.h>
+#include <unistd.h>
+
+#include <autobuf/autobuf.h>
+
+#define THREADS 2
+#define HANDLES 2
+#define ROUNDS 5
+
+static uint64_t now_ns(void)
+{
+    struct timespec t;
+
+    clock_gettime(CLOCK_MONOTONIC, &t);
+    return (uint64_t)t.tv_sec * 1000000000U + (uint64_t)t.tv_nsec;
+}
+
+static struct sockaddr_in loopback(void)
+{
+    return (struct sockaddr_in){.sin_family = AF_INET, .sin_addr = {htonl(INADDR_LOOPBACK)}};
+}
+
+/* Steps two measurements in turn until both are over. Measuring may not be permitted here. */
+static bool measure_two(void)
+{
+    struct autobuf_probe *probes[HANDLES];
+    bool over[HANDLES] = {false, false};
+    struct sockaddr_in peer = loopback();
+    int opened = 0, left = HANDLES;
+
+    for (; opened < HANDLES; opened++)
+        if (autobuf_probe_open(&probes[opened], (struct sockaddr *)&peer, sizeof peer, NULL) < 0)
+            break;
+    left = opened;
+    while (left > 0) {
+        for (int i = 0; i < opened; i++) {
+            struct autobuf_path path = AUTOBUF_PATH_INIT;
+            struct pollfd p;
+
+            if (over[i])
+                continue;
+            p = (struct pollfd){autobuf_probe_fd(probes[i]),
+                                (short)autobuf_probe_events(probes[i]), 0};
+            poll(&p, 1, 1);
+            if (autobuf_probe_step(probes[i], now_ns()) == 0)
+                continue;
+            over[i] = true;
+            left--;
+            autobuf_probe_result(probes[i], &path);
+        }
+    }
+    while (opened > 0)
+        autobuf_probe_close(probes[--opened]);
+    return true;
+}
+
+static bool tune_one(void)
+{
+    struct autobuf_plan plan = AUTOBUF_PLAN_INIT;
+    struct autobuf_limits limits = AUTOBUF_LIMITS_INIT;
+    struct autobuf_applied applied = AUTOBUF_APPLIED_INIT;
+    struct sockaddr_in peer = loopback();
+    int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    char text[1024];
+    int result;
+
+    applied.plan = &plan;
+    applied.limits = &limits;
+    result = autobuf_tune(fd, (struct sockaddr *)&peer, sizeof peer, NULL, &applied);
+    bwdelay_apply(fd, 100000000);
+    autobuf_unlock(fd, AUTOBUF_LOCK_SND | AUTOBUF_LOCK_RCV);
+    close(fd);
+    autobuf_plan_explain(&plan, text, sizeof text);
+    autobuf_plan_sysctl(&plan, &limits, 0, text, sizeof text);
+    return result >= 0 && autobuf_strerror(-EACCES)[0] && autobuf_version()[0];
+}
+
+static void *serve(void *arg)
+{
+    bool *ok = arg;
+
+    for (int i = 0; i < ROUNDS; i++)
+        *ok = measure_two() && tune_one() && *ok;
+    return NULL;
+}
+
+int main(void)
+{
+    pthread_t threads[THREADS];
+    bool ok[THREADS] = {true, true};
+
+    for (int i = 0; i < THREADS; i++)
+        if (pthread_create(&threads[i], NULL, serve, &ok[i]) != 0)
+            return 2;
+    for (int i = 0; i < THREADS; i++)
+        pthread_join(threads[i], NULL);
+    if (!ok[0] || !ok[1])
+        fputs("a thread was not served\n", stderr);
+    return ok[0] && ok[1] ? 0 : 1;
+}
