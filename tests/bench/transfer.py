@@ -26,7 +26,8 @@ SWEEP_BYTES = (262144, 1048576, 4194304, 16777216)
 # rate in Mbit/s, round-trip time in ms, queue in products
 PATHS = ((10, 20, 2), (100, 50, 2), (100, 200, 1), (400, 100, 2), (1000, 1, 2), (1000, 100, 1))
 CCS = ("cubic", "bbr", "reno")
-SIZES = {"64KB": 65536, "1MB": 1000000, "10MB": 10000000, "long": 0}
+SIZES = {"64KB": 65536, "1MB": 1000000, "10MB": 10000000, "long": 0, "128MiB": 134217728}
+GRID_SIZES = ("64KB", "1MB", "10MB", "long")
 
 
 class Limits(NamedTuple):
@@ -45,7 +46,7 @@ LIMITS = {
 
 class Cell(NamedTuple):
     mbit: int
-    rtt_ms: int
+    rtt_ms: float
     queue: float
     cc: str
     limits: str
@@ -129,7 +130,7 @@ def grid(quick: bool) -> list[Cell]:
         return [Cell(*p, "cubic", limits, size, False, 1, QUICK_SECONDS)
                 for limits in LIMITS for p in (PATHS[0], PATHS[3]) for size in ("1MB", "long")]
     cells = [Cell(*p, cc, limits, size, False, 1, LONG_SECONDS)
-             for limits, p, cc, size in itertools.product(LIMITS, PATHS, CCS, SIZES)]
+             for limits, p, cc, size in itertools.product(LIMITS, PATHS, CCS, GRID_SIZES)]
     cells += [Cell(*p, "cubic", limits, "long", True, 1, LONG_SECONDS)
               for limits in LIMITS for p in PATHS]
     cells += [Cell(*p, "cubic", limits, "long", False, streams, LONG_SECONDS)

@@ -1,0 +1,70 @@
+# SPDX-License-Identifier: MIT
+"""What the intent low-delay gives: rate and mean round-trip time, against kernel defaults.
+
+Paths with a queue of several products, in both directions. Runs in turn, medians. The round-trip time
+is the mean of TCP_INFO's smoothed one, looked at every 10 ms or so, from the first byte to the last.
+"""
+from __future__ import annotations
+
+import json
+import pathlib
+import statistics
+from typing import Any
+
+import path
+import report
+from transfer import LIMITS
+
+SECONDS = 10
+TIMES, QUICK_TIMES = 3, 1
+# rate in Mbit/s, round-trip time in ms, queue in bytes
+PATHS = ((100, 50, 4000000), (10, 40, 500000), (400, 20, 5000000), (20, 100, 1000000))
+WAYS = {"default": ["--tune", "none"],
+        "throughput": ["--tune", "autobuf"],
+        "low-delay": ["--tune", "autobuf", "--intent", "low-delay"]}
+
+
+def transfer(p: tuple, cc: str, reverse: bool, words: list[str]) -> dict[str, Any]:
+    mbit, rtt_ms, queue = p
+    bulk = path.built("examples/bulk")
+    with path.Path(both=f"rate={mbit}M,delay={rtt_ms / 2}ms,queue={queue}") as emulated:
+        for side in ("a", "b"):
+            emulated.sysctl(side, "net.ipv4.tcp_rmem", LIMITS["6.18"].tcp_rmem)
+            emulated.sysctl(side, "net.ipv4.tcp_wmem", LIMITS["6.18"].tcp_wmem)
+            emulated.sysctl(side, "net.ipv4.ping_group_range", "0 65534")
+            emulated.route(side, congctl=cc)
+        emulated.popen("b", [bulk, "recv"], unprivileged=True)
+        path.wait_listening(emulated, "b", 7500)
+        done = emulated.run("a", [bulk, "send", "--json", "--seconds", str(SECONDS), *words,
+                                  *(["--reverse"] if reverse else []), emulated.addr["b"]],
+                            unprivileged=True, timeout=120)
+    return json.loads(done.stdout)
+
+
+def median(results: list[dict[str, Any]], key: str) -> float:
+    return statistics.median(r[key] for r in results) / 1e6
+
+
+def run(quick: bool, out: pathlib.Path) -> None:
+    mem_max = LIMITS["6.18"].mem_max
+    body = []
+    cells = [(p, cc, reverse) for p in PATHS[:1 if quick else None] for cc in ("cubic", "bbr")
+             for reverse in (False, True)]
+    with path.global_sysctls({"net.core.rmem_max": mem_max, "net.core.wmem_max": mem_max}):
+        for p, cc, reverse in cells:
+            results: dict[str, list] = {way: [] for way in WAYS}
+            for _ in range(QUICK_TIMES if quick else TIMES):
+                for way, words in WAYS.items():
+                    results[way].append(transfer(p, cc, reverse, words))
+            base = median(results["default"], "rate_bit_per_s")
+            for way, runs in results.items():
+                rate = median(runs, "rate_bit_per_s")
+                rtt = median(runs, "rtt_mean_ns")
+                body.append([p[0], p[1], p[2] // 1000, cc, "peer" if reverse else "here", way,
+                             f"{rate:.1f}", f"{rate / base:.3f}", f"{rtt:.1f}",
+                             f"{rtt / p[1]:.2f}"])
+                print(*body[-1], flush=True)
+    head = ["Mbit/s", "ms", "queue, KB", "cc", "from", "way", "Mbit/s reached", "ratio",
+            "mean RTT, ms", "of the path's"]
+    (out / "delay.md").write_text(f"{report.machine()}\n\n{report.table(head, body)}")
+    print((out / "delay.md").read_text())
