@@ -699,6 +699,25 @@ class Words(ToolTest):
         told = re.search(r"the queue of path0 \(tbf\) has dropped (\d+) packets", text)
         self.assertGreaterEqual(int(told[1]), int(dropped[1]))
 
+    def test_without_proc(self) -> None:
+        """Nothing of /proc/sys can be read: the kernel's usual limits, and the scratch socket's."""
+        if os.geteuid() != 0:
+            self.skipTest("hiding /proc needs root")
+        path = self.path(both="rate=100M,delay=10ms")
+        # the run-time linker finds $ORIGIN by /proc as well
+        hidden = ["env", f"LD_LIBRARY_PATH={built('lib')}", "unshare", "--mount", "sh", "-c",
+                  'mount -t tmpfs none /proc && exec "$@"', "sh"]
+        for words in (("probe", "--json", path.addr["b"]), ("explain", "--json", path.addr["b"])):
+            with self.subTest(words=words):
+                done = path.run("a", [*hidden, built("tools/autobuf"), *words])
+                self.assertEqual((done.returncode, done.stderr), (0, ""))
+                found = self.parse(done.stdout)
+                self.near(found["tx_rate_bit_per_s"], 100e6, 0.25, "rate")
+                self.assertEqual(found["plan"]["snd_window_bytes"], 4194304 // 3 * 2)
+                self.assertEqual(found["plan"]["snd_reason"], "kernel")
+        text = self.plain(path.run("a", [*hidden, built("tools/autobuf"), "explain"]))
+        self.assertRegex(text, r"(?m)^this host: ")
+
     def test_off(self) -> None:
         path = self.path(both="delay=1ms")
         done = self.run_tool(path, "explain", "--json", "--rate", "1G", "--rtt", "99",
