@@ -21,8 +21,8 @@ import time
 sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
 
 from path import Path, global_sysctls, wait_line, wait_listening  # noqa: E402
-from test_emulator import PathTest  # noqa: E402
-from test_probe import ALL, MS, NONE, PING_GROUPS, copy_for_everybody, run_tests  # noqa: E402
+from cases import PathTest, run_tests  # noqa: E402
+from test_probe import ALL, MS, NONE, PING_GROUPS, copy_for_everybody  # noqa: E402
 
 PORT = 7500
 KEYS = ["bytes", "elapsed_ns", "rate_bit_per_s", "rtt_min_ns", "rtt_mean_ns", "snd_buf_bytes",

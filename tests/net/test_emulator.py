@@ -24,9 +24,10 @@ import unittest
 
 sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
 
+from cases import PathTest, run_tests  # noqa: E402
 from path import (  # noqa: E402
-    Path, PathError, default_pathemu, global_sysctls, machine_lock, recover, unavailable,
-    wait_line, wait_listening)
+    Path, PathError, default_pathemu, global_sysctls, machine_lock, recover, wait_line,
+    wait_listening)
 
 PORT = 7600
 LEN = 1500  # of an IP packet
@@ -157,22 +158,6 @@ def iperf(path: Path, seconds: float = 2.0, ipv6: bool = False, look=None) -> fl
     if "error" in result:
         raise AssertionError(result["error"])
     return result["end"]["sum_received"]["bits_per_second"]
-
-
-class PathTest(unittest.TestCase):
-    @classmethod
-    def setUpClass(cls) -> None:
-        cls.enterClassContext(machine_lock())
-
-    def path(self, *args, **kw) -> Path:
-        return self.enterContext(Path(*args, **kw))
-
-    def near(self, got: float, want: float, share: float, what: str) -> None:
-        self.assertTrue(abs(got - want) <= share * want,
-                        f"{what}: {got:.6g}, expected {want:.6g} within {share:.0%}")
-
-    def between(self, got: float, low: float, high: float, what: str) -> None:
-        self.assertTrue(low <= got <= high, f"{what}: {got:.6g}, expected {low:.6g} to {high:.6g}")
 
 
 class Shape(PathTest):
@@ -564,55 +549,6 @@ class Elsewhere(PathTest):
         self.assertEqual(done.returncode, 0, done.stdout + done.stderr)
 
 
-# ---- TAP ----
-
-
-class Tap(unittest.TextTestResult):
-    def __init__(self) -> None:
-        super().__init__(unittest.runner._WritelnDecorator(sys.stderr), False, 0)
-        self.subtests: list[str] = []
-
-    def say(self, test: unittest.TestCase, verdict: str, more: str = "") -> None:
-        name = test.id().removeprefix("__main__.")
-        print(f"{verdict} {self.testsRun} - {name}{more}", flush=True)
-
-    def failed(self, test: unittest.TestCase, err) -> None:
-        self.say(test, "not ok")
-        for line in self._exc_info_to_string(err, test).splitlines():
-            print(f"# {line}", flush=True)
-
-    def addSuccess(self, test) -> None:
-        if self.subtests:
-            self.say(test, "not ok")
-            print("\n".join(f"# {line}" for line in self.subtests), flush=True)
-        else:
-            self.say(test, "ok")
-        self.subtests = []
-
-    def addSubTest(self, test, subtest, err) -> None:
-        super().addSubTest(test, subtest, err)
-        if err:
-            self.subtests += [str(subtest), *self._exc_info_to_string(err, test).splitlines()]
-
-    def stopTest(self, test) -> None:
-        # unittest reports no outcome of its own for a test of which a part has failed
-        if self.subtests:
-            self.addSuccess(test)
-        super().stopTest(test)
-
-    def addError(self, test, err) -> None:
-        super().addError(test, err)
-        self.failed(test, err)
-
-    def addFailure(self, test, err) -> None:
-        super().addFailure(test, err)
-        self.failed(test, err)
-
-    def addSkip(self, test, reason) -> None:
-        super().addSkip(test, reason)
-        self.say(test, "ok", " # SKIP " + " ".join(reason.split()))
-
-
 def main() -> int:
     if sys.argv[1:2] == ["--udp-recv"]:
         udp_recv(sys.argv[2])
@@ -620,19 +556,7 @@ def main() -> int:
     if sys.argv[1:2] == ["--udp-send"]:
         udp_send(sys.argv[2], *map(int, sys.argv[3:]))
         return 0
-    missing = [tool for tool in ("ping", "iperf3", "ip", "ss", "nsenter", "setpriv")
-               if not shutil.which(tool)]
-    reason = f"not installed: {', '.join(missing)}" if missing else unavailable()
-    if reason:
-        print(f"1..0 # SKIP {reason}")
-        return 77
-    loader = unittest.TestLoader()
-    loader.testNamePatterns = [f"*{word}*" for word in sys.argv[1:]] or None
-    suite = loader.loadTestsFromModule(sys.modules["__main__"])
-    print(f"1..{suite.countTestCases()}", flush=True)
-    result = Tap()
-    suite.run(result)
-    return 0 if result.wasSuccessful() else 1
+    return run_tests(("ping", "iperf3", "ip", "ss", "nsenter", "setpriv"))
 
 
 if __name__ == "__main__":

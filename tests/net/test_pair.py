@@ -22,8 +22,8 @@ import unittest
 
 sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
 
-from path import Path, build_folder, machine_lock, unavailable  # noqa: E402
-from test_emulator import PathTest, Tap  # noqa: E402
+from path import Path, build_folder  # noqa: E402
+from cases import PathTest, run_tests  # noqa: E402
 
 SOURCE = pathlib.Path(__file__).resolve().parent.parent / "pair" / "pair.c"
 PRODUCT_SHARE = 0.25
@@ -93,24 +93,5 @@ class Pair(PathTest):
         self.assertEqual(path.truth()["ab"]["packets"], 0)
 
 
-def main() -> int:
-    missing = [name for name in ("cc", "ninja", "ip", "nsenter", "setpriv", "taskset")
-               if not shutil.which(name)]
-    reason = f"not installed: {', '.join(missing)}" if missing else unavailable()
-    if not reason and not (build_folder() / "build.ninja").exists():
-        reason = f"not configured: {build_folder()}"
-    if reason:
-        print(f"1..0 # SKIP {reason}")
-        return 77
-    loader = unittest.TestLoader()
-    loader.testNamePatterns = [f"*{word}*" for word in sys.argv[1:]] or None
-    suite = loader.loadTestsFromModule(sys.modules["__main__"])
-    print(f"1..{suite.countTestCases()}", flush=True)
-    result = Tap()
-    with machine_lock():
-        suite.run(result)
-    return 0 if result.wasSuccessful() else 1
-
-
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(run_tests(("cc", "ninja", "ip", "nsenter", "setpriv", "taskset"), ("build.ninja",)))

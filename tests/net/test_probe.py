@@ -29,10 +29,9 @@ from collections.abc import Sequence
 
 sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
 
-from path import (  # noqa: E402
-    Path, built, machine_lock, unavailable, wait_line, wait_listening,
-)
-from test_emulator import PathTest, Tap, ping  # noqa: E402
+from cases import PathTest, run_tests  # noqa: E402
+from path import Path, built, wait_line, wait_listening  # noqa: E402
+from test_emulator import ping  # noqa: E402
 
 HERE = pathlib.Path(__file__).resolve().parent
 TOP = HERE.parent.parent
@@ -798,27 +797,6 @@ class Words(ToolTest):
         self.assertRegex(seen, r"\A[ -~\r\n]+\n\Z")
         seen, _ = self.on_terminal(path, "probe", "--json", path.addr["b"])
         self.parse(seen.replace("\r\n", "\n"))
-
-
-def run_tests(tools: Sequence[str], files: Sequence[str]) -> int:
-    """The tests of the main module, if what they need is there."""
-    missing = [name for name in tools if not shutil.which(name)]
-    unbuilt = [name for name in files if not os.path.exists(built(name))]
-    if missing:
-        reason = f"not installed: {', '.join(missing)}"
-    else:
-        reason = f"not built: {', '.join(unbuilt)}" if unbuilt else unavailable()
-    if reason:
-        print(f"1..0 # SKIP {reason}")
-        return 77
-    loader = unittest.TestLoader()
-    loader.testNamePatterns = [f"*{word}*" for word in sys.argv[1:]] or None
-    suite = loader.loadTestsFromModule(sys.modules["__main__"])
-    print(f"1..{suite.countTestCases()}", flush=True)
-    result = Tap()
-    with machine_lock():
-        suite.run(result)
-    return 0 if result.wasSuccessful() else 1
 
 
 if __name__ == "__main__":

@@ -18,8 +18,7 @@ import sys
 sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
 
 from path import Path, built, global_sysctls, wait_line, wait_listening  # noqa: E402
-from test_emulator import PathTest  # noqa: E402
-from test_probe import run_tests  # noqa: E402
+from cases import PathTest, run_tests  # noqa: E402
 
 PORT = 7600
 LONG = "rate=400M,delay=50ms,queue=10M"
