@@ -147,7 +147,7 @@ static struct verdict judge(const struct side *side, uint64_t wanted, uint64_t a
         v.unlock = true;
         v.window = window_of(side, side->kernel_stored);
         v.reason = v.window >= wanted ? AUTOBUF_REASON_KERNEL : short_of;
-    } else if (best <= present) {
+    } else if (window_of(side, best) <= v.window) {
         v.reason = side->receives && side->late ? AUTOBUF_REASON_LATE : short_of;
     } else {
         v.request_bytes = best / 2;
@@ -367,8 +367,8 @@ static bool side_can_change(const struct side *side, uint64_t expected_bytes, ui
 
     *low = window_of(side, present_stored(side));
     *high = ab_max(ab_max(*low, given_back), best / 2) + 1;
-    if (side->window_max == UNSCALED_WINDOW_BYTES && !side->late)
-        return false;
+    if (!side->late && side->window_max < UINT64_MAX) /* beyond it nothing is done at all */
+        *high = side->window_max + 1;
     return best > *low && pays(expected_bytes, *low, best);
 }
 
@@ -416,8 +416,8 @@ int autobuf_plan_worth(const struct autobuf_limits *limits, const struct autobuf
     if (low == UINT64_MAX || (s.rtt_min_ns && plausible_window(s.rtt_min_ns) <= low))
         return 0;
     if (bdp_low_bytes)
-        *bdp_low_bytes = ip_bytes(low);
+        *bdp_low_bytes = ab_max(ip_bytes(low), 1); /* 0 would say that every product is */
     if (bdp_high_bytes)
-        *bdp_high_bytes = ip_bytes(high) + 1;
+        *bdp_high_bytes = ip_bytes(high) + 2;
     return 1;
 }

@@ -20,7 +20,7 @@ import report
 
 PAIRS_LEAST, PAIRS_MOST = 2, 5
 AGREE = 0.01
-LONG_SECONDS, QUICK_SECONDS = 10, 5
+QUICK_SECONDS = 5
 SWEEP_BYTES = (262144, 1048576, 4194304, 16777216)
 
 # rate in Mbit/s, round-trip time in ms, queue in products
@@ -35,12 +35,14 @@ class Limits(NamedTuple):
     mem_max: int
     tcp_rmem: str
     tcp_wmem: str
+    seconds: int
+    """Of a long transfer. Where nothing is ever measured, its length decides nothing."""
 
 
 LIMITS = {
-    "6.18": Limits(4194304, "4096 131072 33554432", "4096 16384 4194304"),
-    "older": Limits(212992, "4096 131072 6291456", "4096 16384 4194304"),
-    "esnet": Limits(67108864, "4096 87380 33554432", "4096 65536 33554432"),
+    "6.18": Limits(4194304, "4096 131072 33554432", "4096 16384 4194304", 10),
+    "older": Limits(212992, "4096 131072 6291456", "4096 16384 4194304", 5),
+    "esnet": Limits(67108864, "4096 87380 33554432", "4096 65536 33554432", 10),
 }
 
 
@@ -105,7 +107,8 @@ def measure(cell: Cell, with_sweep: bool) -> dict[str, Any]:
     while len(results["none"]) < PAIRS_MOST and not settled(results["none"], results["autobuf"]):
         for way in ("none", "autobuf"):
             results[way].append(transfer(cell, way))
-    if with_sweep and cell.size == "long" and cell.cc == "cubic" and cell.streams == 1:
+    if with_sweep and cell.size == "long" and (cell.cc, cell.reverse, cell.streams) == (
+            "cubic", False, 1):
         results |= sweep(cell, max(rates_of(results["autobuf"]), default=0))
     rates = {way: statistics.median(rates_of(runs)) if rates_of(runs) else None
              for way, runs in results.items()}
@@ -129,11 +132,11 @@ def grid(quick: bool) -> list[Cell]:
     if quick:
         return [Cell(*p, "cubic", limits, size, False, 1, QUICK_SECONDS)
                 for limits in LIMITS for p in (PATHS[0], PATHS[3]) for size in ("1MB", "long")]
-    cells = [Cell(*p, cc, limits, size, False, 1, LONG_SECONDS)
+    cells = [Cell(*p, cc, limits, size, False, 1, LIMITS[limits].seconds)
              for limits, p, cc, size in itertools.product(LIMITS, PATHS, CCS, GRID_SIZES)]
-    cells += [Cell(*p, "cubic", limits, "long", True, 1, LONG_SECONDS)
+    cells += [Cell(*p, "cubic", limits, "long", True, 1, LIMITS[limits].seconds)
               for limits in LIMITS for p in PATHS]
-    cells += [Cell(*p, "cubic", limits, "long", False, streams, LONG_SECONDS)
+    cells += [Cell(*p, "cubic", limits, "long", False, streams, LIMITS[limits].seconds)
               for limits in LIMITS for p in (PATHS[1], PATHS[3]) for streams in (2, 4, 8)]
     return sorted(cells, key=lambda cell: cell.limits)
 

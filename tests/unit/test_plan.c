@@ -757,6 +757,8 @@ static void random_inputs(uint64_t *seed, struct inputs *in)
         in->limits.flags |= AUTOBUF_LIMITS_FORCE;
     if (unit_random(seed) % 4 == 0)
         in->limits.flags &= ~AUTOBUF_LIMITS_RCV_AUTOTUNING;
+    if (unit_random(seed) % 16 == 0)
+        in->limits.flags &= ~AUTOBUF_LIMITS_WINDOW_SCALING;
     in->limits.tcp_mem_bytes = unit_random(seed) % 2 ? some(seed, 36) : 0;
     in->socket = socket_new();
     in->socket.stage = (uint32_t)(unit_random(seed) % 3);
