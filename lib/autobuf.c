@@ -13,6 +13,7 @@
 
 #define BWDELAY_NS (2 * AB_NS_PER_S) /* a promise to callers: no wait is longer */
 #define SILENCE_NS (300 * AB_NS_PER_MS)
+#define STREAMS_MOST 65535U
 #define SHORT_BYTES 1000000 /* over before a window is the limit; even to look at the limits would cost */
 
 static int64_t payload_of(int error, const struct autobuf_path *path)
@@ -154,6 +155,7 @@ static int tune_measure(int fd, const struct sockaddr *peer, socklen_t peer_len,
     struct sockaddr_storage connected;
     socklen_t len = sizeof connected;
     struct autobuf_probe_options interest = AUTOBUF_PROBE_OPTIONS_INIT;
+    uint64_t streams;
     int worth;
 
     if (!peer && t->socket.stage == AUTOBUF_STAGE_CONNECTED &&
@@ -161,11 +163,14 @@ static int tune_measure(int fd, const struct sockaddr *peer, socklen_t peer_len,
         peer = (struct sockaddr *)&connected;
         peer_len = len;
     }
+    streams = ab_max(t->options.streams, 1);
     worth = autobuf_plan_worth(&t->limits, &t->socket, t->options.intent,
                                t->options.expected_bytes, &interest.bdp_low_bytes,
                                &interest.bdp_high_bytes);
     if (worth < 0)
         return worth;
+    interest.bdp_low_bytes = ab_mul_div(interest.bdp_low_bytes, streams, 1);
+    interest.bdp_high_bytes = ab_mul_div(interest.bdp_high_bytes, streams, 1);
     t->measured = 0;
     if (worth && peer)
         t->measured = measure_path(fd, peer, peer_len, &interest, t);
@@ -212,8 +217,22 @@ static bool is_short(const struct tuning *t, const struct autobuf_applied *their
            !t->socket.locks && !wants_limits && !ab_is_off();
 }
 
+/* What one of several connections has of a path, a packet at least. */
+static void divide_path(struct autobuf_path *path, uint64_t streams)
+{
+    if (streams < 2)
+        return;
+    if (path->tx_bdp_bytes)
+        path->tx_bdp_bytes = path->tx_bdp_bytes / streams + AB_IP_PACKET_BYTES;
+    if (path->rx_bdp_bytes)
+        path->rx_bdp_bytes = path->rx_bdp_bytes / streams + AB_IP_PACKET_BYTES;
+    path->tx_rate_bit_per_s /= streams;
+    path->rx_rate_bit_per_s /= streams;
+}
+
 static int tune_plan(int fd, const struct sockaddr *peer, socklen_t peer_len, struct tuning *t)
 {
+    struct autobuf_path share;
     int error;
 
     if (ab_is_off()) {
@@ -224,7 +243,9 @@ static int tune_plan(int fd, const struct sockaddr *peer, socklen_t peer_len, st
     error = tune_measure(fd, peer, peer_len, t);
     if (error < 0)
         return error;
-    return autobuf_plan_make(&t->path, &t->limits, &t->socket, t->options.intent,
+    share = t->path;
+    divide_path(&share, ab_max(t->options.streams, 1));
+    return autobuf_plan_make(&share, &t->limits, &t->socket, t->options.intent,
                              t->options.expected_bytes, &t->plan);
 }
 
@@ -243,7 +264,7 @@ int autobuf_tune(int fd, const struct sockaddr *peer, socklen_t peer_len,
     if (options && !ab_struct_in(&t.options, sizeof t.options, options))
         return -EINVAL;
     t.log = (struct ab_log){t.options.log, t.options.log_user};
-    if (t.options.intent > AUTOBUF_INTENT_LOW_DELAY ||
+    if (!ab_intent_known(t.options.intent) || t.options.streams > STREAMS_MOST ||
         (t.options.budget_bytes && (t.options.budget_bytes < AB_BUDGET_BYTES_MIN ||
                                     t.options.budget_bytes > AB_BUDGET_BYTES)))
         return -EINVAL; /* whether or not there is something to measure */

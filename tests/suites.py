@@ -13,6 +13,8 @@ HERE = pathlib.Path(__file__).resolve().parent
 BUILD = pathlib.Path(os.environ["AUTOBUF_BUILD"])
 
 SANITIZED_TOOL_SUITES = ("test_probe.py",)
+ALL = "AUTOBUF_TESTS_ALL"
+"""In the environment of tests: take the time to try everything."""
 
 
 class Count:
@@ -37,7 +39,8 @@ def count_tap(output: str, label: str, count: Count) -> int:
 
 def run_meson(build: pathlib.Path, label: str, count: Count) -> None:
     """All tests that meson knows of, in one build folder."""
-    subprocess.run(["meson", "test", "-C", str(build), "--no-rebuild", "--print-errorlogs"],
+    patience = ["-t", "10"] if ALL in os.environ else []
+    subprocess.run(["meson", "test", "-C", str(build), "--no-rebuild", "--print-errorlogs", *patience],
                    env=os.environ | {"CMOCKA_MESSAGE_OUTPUT": "TAP"}, check=False)
     log = build / "meson-logs" / "testlog.json"
     for line in log.read_text().splitlines():
@@ -71,6 +74,8 @@ def run_script(script: pathlib.Path, build: pathlib.Path, label: str, count: Cou
 
 def main() -> int:
     count = Count()
+    if sys.argv[1:] == ["--all"]:
+        os.environ[ALL] = "1"
     run_meson(BUILD, "unit", count)
     run_meson(pathlib.Path(f"{BUILD}-sanitize"), "sanitized", count)
     for script in sorted((HERE / "net").glob("test_*.py")):

@@ -18,7 +18,6 @@ struct transfer {
     struct request request;
     const char *host;
     const char *port;
-    size_t streams;
     bool json;
     uint64_t begin_ns;
     struct stream stream[MAX_STREAMS];
@@ -77,7 +76,7 @@ static bool parse_one(int option, struct transfer *t)
     case 'k':
         if (!parse_number(optarg, MAX_STREAMS, &value))
             return false;
-        t->streams = (size_t)value;
+        t->request.streams = (uint32_t)value;
         return true;
     case 'c':
         snprintf(t->request.cc, sizeof t->request.cc, "%s", optarg);
@@ -112,8 +111,8 @@ static bool parse_arguments(int argc, char **argv, struct transfer *t)
     if (optind + 1 != argc || (t->request.bytes && t->request.limit_ns))
         return false;
     t->host = argv[optind];
-    if (t->request.bytes && t->request.bytes < t->streams)
-        t->streams = (size_t)t->request.bytes; /* for each stream a byte: 0 would be "no limit" */
+    if (t->request.bytes && t->request.bytes < t->request.streams)
+        t->request.streams = (uint32_t)t->request.bytes; /* for each stream a byte: 0 would be "no limit" */
     if (!t->request.bytes && !t->request.limit_ns)
         t->request.limit_ns = 10 * NS_PER_S;
     return true;
@@ -151,7 +150,8 @@ static int open_stream(struct transfer *t, size_t i, const struct addrinfo *peer
     if (s->fd < 0)
         return -errno;
     if (s->request.bytes)
-        s->request.bytes = t->request.bytes / t->streams + (i < t->request.bytes % t->streams);
+        s->request.bytes = t->request.bytes / t->request.streams +
+                           (i < t->request.bytes % t->request.streams);
     error = tune_client(t, i, peer);
     if (error < 0)
         return error;
@@ -176,7 +176,7 @@ static int open_all(struct transfer *t)
     if (getaddrinfo(t->host, t->port, &hints, &list) != 0)
         return AUTOBUF_E_RESOLVE;
     t->begin_ns = now_ns(); /* before any measuring, after the resolver */
-    for (size_t i = 0; error == 0 && i < t->streams; i++)
+    for (size_t i = 0; error == 0 && i < t->request.streams; i++)
         error = open_stream(t, i, list);
     freeaddrinfo(list);
     return error;
@@ -190,16 +190,16 @@ static int pump(struct transfer *t)
     do {
         uint64_t now;
 
-        for (size_t i = 0; i < t->streams; i++) {
+        for (size_t i = 0; i < t->request.streams; i++) {
             bool done = t->stream[i].phase == PHASE_DONE;
 
             fds[i] = (struct pollfd){done ? -1 : t->stream[i].fd, stream_events(&t->stream[i]), 0};
         }
-        if (poll(fds, t->streams, 10) < 0 && errno != EINTR)
+        if (poll(fds, t->request.streams, 10) < 0 && errno != EINTR)
             return -errno;
         now = now_ns();
         open = 0;
-        for (size_t i = 0; i < t->streams; i++) {
+        for (size_t i = 0; i < t->request.streams; i++) {
             int error;
 
             if (t->stream[i].phase == PHASE_DONE)
@@ -227,7 +227,7 @@ static int conclude(const struct transfer *t, struct outcome *o)
 {
     uint64_t last_ns = 0;
 
-    for (size_t i = 0; i < t->streams; i++) {
+    for (size_t i = 0; i < t->request.streams; i++) {
         const struct stream *s = &t->stream[i];
         struct trailer here, there;
         uint64_t arrived = s->arrived_ns;
@@ -237,7 +237,7 @@ static int conclude(const struct transfer *t, struct outcome *o)
             return -EPROTO;
         if (s->sending && there.bytes != s->total_bytes - TRAILER_BYTES)
             return -EPROTO; /* the trailer is counted in our total, but was not sent by us */
-        add_sender(o, s->sending ? &here : &there, t->streams);
+        add_sender(o, s->sending ? &here : &there, t->request.streams);
         o->rcv_buf_bytes = s->sending ? there.rcv_buf_bytes : here.rcv_buf_bytes;
         o->bytes += there.bytes;
         if (s->sending) /* what came is the answer to the last byte: half a round trip later */
@@ -269,7 +269,7 @@ static void report(const struct transfer *t, const struct outcome *o)
 
 int run_send(int argc, char **argv)
 {
-    static struct transfer t = {.port = "7500", .streams = 1};
+    static struct transfer t = {.port = "7500", .request.streams = 1};
     struct outcome o = {0};
     int error;
 

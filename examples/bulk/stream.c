@@ -31,9 +31,10 @@ uint64_t now_ns(void)
 size_t request_format(const struct request *r, char text[LINE_BYTES])
 {
     int len = snprintf(text, LINE_BYTES,
-                       "BULK1 %d %d %" PRIu32 " %" PRIu64 " %" PRIu64 " %" PRIu64 " %s\n",
+                       "BULK1 %d %d %" PRIu32 " %" PRIu64 " %" PRIu64 " %" PRIu64 " %" PRIu32
+                       " %s\n",
                        r->reverse, (int)r->tune, r->intent, r->naive_bytes, r->bytes, r->limit_ns,
-                       r->cc[0] ? r->cc : "-");
+                       r->streams, r->cc[0] ? r->cc : "-");
 
     return (size_t)len;
 }
@@ -42,13 +43,15 @@ bool request_parse(const char *text, struct request *r)
 {
     int reverse, tune, used = -1;
 
-    if (sscanf(text, "BULK1 %d %d %" SCNu32 " %" SCNu64 " %" SCNu64 " %" SCNu64 " %15s%n", &reverse,
-               &tune, &r->intent, &r->naive_bytes, &r->bytes, &r->limit_ns, r->cc, &used) != 7 ||
+    if (sscanf(text,
+               "BULK1 %d %d %" SCNu32 " %" SCNu64 " %" SCNu64 " %" SCNu64 " %" SCNu32 " %15s%n",
+               &reverse, &tune, &r->intent, &r->naive_bytes, &r->bytes, &r->limit_ns, &r->streams,
+               r->cc, &used) != 8 ||
         used < 0 || text[used])
         return false;
     if (reverse < 0 || reverse > 1 || tune < TUNE_NONE || tune > TUNE_AUTOBUF ||
         r->intent > AUTOBUF_INTENT_LOW_DELAY || r->naive_bytes > INT32_MAX ||
-        r->limit_ns > 3600 * NS_PER_S || (reverse && !r->bytes && !r->limit_ns))
+        r->limit_ns > 3600 * NS_PER_S || r->streams < 1 || r->streams > MAX_STREAMS || (reverse && !r->bytes && !r->limit_ns))
         return false;
     r->reverse = reverse;
     r->tune = (enum tune)tune;
@@ -115,7 +118,9 @@ int stream_tune(struct stream *s, const struct sockaddr *peer, socklen_t peer_le
         return tune_naively(s->fd, s->request.naive_bytes);
     if (s->request.tune == TUNE_NONE)
         return 0;
-    options.intent = s->request.intent;
+    options.intent = s->request.intent |
+                     (s->sending ? AUTOBUF_INTENT_SENDS : AUTOBUF_INTENT_RECEIVES);
+    options.streams = s->request.streams;
     options.expected_bytes = s->request.bytes;
     options.log = say;
     applied.plan = &s->plan;

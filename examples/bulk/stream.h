@@ -28,6 +28,7 @@ struct request {
     uint64_t naive_bytes;
     uint64_t bytes;       /* 0: until the time is over */
     uint64_t limit_ns;    /* how long to send; 0: until the bytes are out */
+    uint32_t streams;     /* connections that share the transfer */
     char cc[16];          /* congestion control; "": the default */
 };
 

@@ -319,6 +319,10 @@ AUTOBUF_API int autobuf_limits_socket(int fd, struct autobuf_socket *socket);
 
 #define AUTOBUF_INTENT_THROUGHPUT 0U
 #define AUTOBUF_INTENT_LOW_DELAY 1U
+/* May be added to either, where only one direction carries bulk data: the other side of the socket is
+   then left alone, and nothing is measured for it. */
+#define AUTOBUF_INTENT_SENDS 16U
+#define AUTOBUF_INTENT_RECEIVES 32U
 
 #define AUTOBUF_REASON_UNKNOWN 0U /* "unknown": too little is known of the path; left alone */
 #define AUTOBUF_REASON_KERNEL 1U  /* "kernel": autotuning reaches it; left alone */
@@ -458,9 +462,12 @@ struct autobuf_options {
     void *log_user;
     uint32_t budget_bytes;   /* for measuring; 0: 1,000,000, which is also the most */
     uint32_t mark;           /* the socket's own SO_MARK is used where this is 0 */
+    uint32_t streams;        /* connections that share the transfer and the path, 1 to 65,535; 0: 1.
+                                Each is then to hold its part of the product */
+    uint32_t reserved;
 };
 
-#define AUTOBUF_OPTIONS_INIT { sizeof(struct autobuf_options), 0, 0, 0, NULL, NULL, 0, 0 }
+#define AUTOBUF_OPTIONS_INIT { sizeof(struct autobuf_options), 0, 0, 0, NULL, NULL, 0, 0, 0, 0 }
 
 /* What autobuf_tune() found and did. A NULL pointer: of no interest. */
 struct autobuf_applied {

@@ -267,20 +267,28 @@ void ab_plan_nothing(uint32_t reason, uint32_t intent, struct autobuf_plan *plan
     plan->snd_reason = plan->rcv_reason = reason;
 }
 
+/* What a side is expected to carry: hardly anything, where the bulk goes the other way. */
+static uint64_t side_bytes(uint32_t intent, uint32_t side, uint64_t expected_bytes)
+{
+    uint32_t other = side ^ (AUTOBUF_INTENT_SENDS | AUTOBUF_INTENT_RECEIVES);
+
+    return (intent & (side | other)) == other ? 1 : expected_bytes;
+}
+
 void ab_plan_windows(uint64_t snd_wanted_bytes, uint64_t rcv_wanted_bytes,
                      const struct autobuf_limits *limits, const struct autobuf_socket *socket,
                      uint64_t expected_bytes, struct autobuf_plan *plan)
 {
     struct side snd = snd_side(limits, socket), rcv = rcv_side(limits, socket);
-    bool low_delay = plan->intent == AUTOBUF_INTENT_LOW_DELAY;
+    bool low_delay = plan->intent & AUTOBUF_INTENT_LOW_DELAY;
     uint64_t largest = UINT64_MAX / 16; /* room for the arithmetic */
 
     plan->snd_wanted_bytes = ab_min(snd_wanted_bytes, largest);
     plan->rcv_wanted_bytes = ab_min(rcv_wanted_bytes, largest);
-    plan_snd(&snd, expected_bytes, low_delay && !(plan->flags & AUTOBUF_PLAN_SND_AT_LEAST), limits,
-             plan);
-    plan_rcv(&rcv, expected_bytes, low_delay && !(plan->flags & AUTOBUF_PLAN_RCV_AT_LEAST), limits,
-             plan);
+    plan_snd(&snd, side_bytes(plan->intent, AUTOBUF_INTENT_SENDS, expected_bytes),
+             low_delay && !(plan->flags & AUTOBUF_PLAN_SND_AT_LEAST), limits, plan);
+    plan_rcv(&rcv, side_bytes(plan->intent, AUTOBUF_INTENT_RECEIVES, expected_bytes),
+             low_delay && !(plan->flags & AUTOBUF_PLAN_RCV_AT_LEAST), limits, plan);
 }
 
 /* The window beyond which no plausible rate goes at this round-trip time; 0: unknown. */
@@ -291,11 +299,17 @@ static uint64_t plausible_window(uint64_t rtt_ns)
     return ab_mul_div(AB_PLAUSIBLE_BIT_PER_S, rtt_ns, 8 * AB_NS_PER_S) + 1;
 }
 
+bool ab_intent_known(uint32_t intent)
+{
+    return !(intent &
+             ~(AUTOBUF_INTENT_LOW_DELAY | AUTOBUF_INTENT_SENDS | AUTOBUF_INTENT_RECEIVES));
+}
+
 static bool plan_inputs(const struct autobuf_limits *limits, const struct autobuf_socket *socket,
                         uint32_t intent, struct autobuf_limits *our_limits,
                         struct autobuf_socket *our_socket)
 {
-    return intent <= AUTOBUF_INTENT_LOW_DELAY &&
+    return ab_intent_known(intent) &&
            ab_struct_in(our_limits, sizeof *our_limits, limits) &&
            ab_struct_in(our_socket, sizeof *our_socket, socket);
 }
@@ -341,7 +355,8 @@ int autobuf_plan_make(const struct autobuf_path *path, const struct autobuf_limi
     if (made.rcv_reason == AUTOBUF_REASON_UNKNOWN && plausible &&
         made.rcv_kernel_bytes >= plausible)
         made.rcv_reason = AUTOBUF_REASON_KERNEL;
-    if (intent == AUTOBUF_INTENT_LOW_DELAY)
+    if (intent & AUTOBUF_INTENT_LOW_DELAY &&
+        side_bytes(intent, AUTOBUF_INTENT_SENDS, expected_bytes) == expected_bytes)
         plan_pacing(&p, &made);
     return ab_struct_out(plan, &made, sizeof made) ? 0 : -EINVAL;
 }
@@ -399,11 +414,13 @@ int autobuf_plan_worth(const struct autobuf_limits *limits, const struct autobuf
         return -EINVAL;
     snd = snd_side(&l, &s);
     rcv = rcv_side(&l, &s);
-    if (side_can_change(&snd, expected_bytes, &side_low, &side_high)) {
+    if (side_can_change(&snd, side_bytes(intent, AUTOBUF_INTENT_SENDS, expected_bytes), &side_low,
+                        &side_high)) {
         low = side_low;
         high = side_high;
     }
-    if (side_can_change(&rcv, expected_bytes, &side_low, &side_high)) {
+    if (side_can_change(&rcv, side_bytes(intent, AUTOBUF_INTENT_RECEIVES, expected_bytes), &side_low,
+                        &side_high)) {
         low = ab_min(low, side_low);
         high = ab_max(high, side_high);
     }
@@ -411,7 +428,7 @@ int autobuf_plan_worth(const struct autobuf_limits *limits, const struct autobuf
         *bdp_low_bytes = 0;
     if (bdp_high_bytes)
         *bdp_high_bytes = 0;
-    if (intent == AUTOBUF_INTENT_LOW_DELAY)
+    if (intent & AUTOBUF_INTENT_LOW_DELAY)
         return worth_for_low_delay(&snd, expected_bytes);
     if (low == UINT64_MAX || (s.rtt_min_ns && plausible_window(s.rtt_min_ns) <= low))
         return 0;

@@ -39,6 +39,9 @@ void ab_plan_windows(uint64_t snd_wanted_bytes, uint64_t rcv_wanted_bytes,
                      const struct autobuf_limits *limits, const struct autobuf_socket *socket,
                      uint64_t expected_bytes, struct autobuf_plan *plan);
 
+/* An intent and what may be added to it. */
+bool ab_intent_known(uint32_t intent);
+
 /* A plan that leaves both sides alone for one reason. */
 void ab_plan_nothing(uint32_t reason, uint32_t intent, struct autobuf_plan *plan);
 

@@ -239,6 +239,43 @@ class Decisions(BulkTest):
                         break
                 self.assertEqual((result["reason"], result["snd_buf_bytes"]), ("set", 8388608))
 
+    def test_shallow_queues_change_no_decision(self) -> None:
+        """With a queue well below the product rates scatter; what is decided must not."""
+        self.core(CORE)
+        for queue, cc in ((500000, "cubic"), (1000000, "reno"), (500000, "bbr")):
+            with self.subTest(queue=queue, cc=cc):
+                for _ in range(3):
+                    path = self.hosts(f"rate=400M,delay=50ms,queue={queue}", {**WMEM, **RMEM})
+                    path.route("a", congctl=cc)
+                    self.serve(path)
+                    result = self.send(path, "--tune", "autobuf", "--seconds", "0.5")
+                    if result["reason"] == "set":
+                        break
+                self.assertEqual((result["reason"], result["snd_buf_bytes"]), ("set", 8388608))
+
+    def test_one_round_trip_is_enough(self) -> None:
+        """A clear answer ends the measurement: 5 small echoes and one train of 10."""
+        self.core(CORE)
+        for both in ("rate=50M,delay=20ms,queue=1M", LONG):
+            with self.subTest(both=both):
+                fewest = 1000
+                for _ in range(3):  # a busy machine tears a train apart
+                    path = self.hosts(both, {**WMEM, **RMEM})
+                    self.serve(path)
+                    self.send(path, "--tune", "autobuf", "--seconds", "0.5")
+                    fewest = min(fewest, self.echoes(path))
+                self.assertEqual(fewest, 15)
+
+    def test_a_silent_peer_costs_little(self) -> None:
+        """It answers no echo: 0.3 s, then the socket is left alone."""
+        self.core(CORE)
+        path = self.hosts(LONG, {**WMEM, **RMEM})
+        path.sysctl("b", "net.ipv4.icmp_echo_ignore_all", 1)
+        self.serve(path)
+        result = self.send(path, "--tune", "autobuf", "--bytes", "30000000")
+        self.assertEqual(result["reason"], "unknown")
+        self.between(self.echoes(path), 5, 30, "echoes")
+
     def test_streams_share_the_plan(self) -> None:
         self.core(CORE)
         path = self.hosts(LONG, {**WMEM, **RMEM})
@@ -341,17 +378,18 @@ talk(b"BULK1 " + b"1" * 1000000 + b"\\n")
 for size in (1, 10, 159, 160, 161, 5000):
     for _ in range(4):
         talk(chance.randbytes(size) + b"\\n", reset=chance.random() < 0.5)
-for line in ("BULK1", "BULK1 0 0 0 0 0 0", "BULK2 0 0 0 0 0 0 -", "BULK1 2 0 0 0 0 0 -",
-             "BULK1 0 9 0 0 0 0 -", "BULK1 0 0 7 0 0 0 -", "BULK1 1 0 0 0 0 0 -",
-             "BULK1 1 1 0 99999999999 1 1 -", "BULK1 1 0 0 0 1 99999999999999999999 -",
-             "BULK1 99999999999999999999 0 0 0 0 0 -", "BULK1 -1 0 0 0 0 0 -",
-             "BULK1 1 0 0 0 1000 0 nonsense", "BULK1 0 0 0 0 0 0 - more",
-             "BULK1 0 0 0 0 0 0 01234567890123456789"):
+for line in ("BULK1", "BULK1 0 0 0 0 0 0 1", "BULK2 0 0 0 0 0 0 1 -", "BULK1 2 0 0 0 0 0 1 -",
+             "BULK1 0 9 0 0 0 0 1 -", "BULK1 0 0 7 0 0 0 1 -", "BULK1 1 0 0 0 0 0 1 -",
+             "BULK1 1 1 0 99999999999 1 1 1 -", "BULK1 1 0 0 0 1 99999999999999999999 1 -",
+             "BULK1 99999999999999999999 0 0 0 0 0 1 -", "BULK1 -1 0 0 0 0 0 1 -",
+             "BULK1 1 0 0 0 1000 0 1 nonsense", "BULK1 0 0 0 0 0 0 1 - more",
+             "BULK1 0 0 0 0 0 0 0 -", "BULK1 0 0 0 0 0 0 65 -",
+             "BULK1 0 0 0 0 0 0 1 01234567890123456789"):
     talk(line.encode() + b"\\n", read=True)
 # in the middle of honest ones
-talk(b"BULK1 1 0 0 0 1000000000000 0 -\\n", reset=True, read=True)
-talk(b"BULK1 0 0 0 0 1000000000000 0 -\\n" + b"d" * 300000, reset=True)
-talk(b"BULK1 0 0 0 0 10 0 -\\n" + b"d" * 300000)
+talk(b"BULK1 1 0 0 0 1000000000000 0 1 -\\n", reset=True, read=True)
+talk(b"BULK1 0 0 0 0 1000000000000 0 1 -\\n" + b"d" * 300000, reset=True)
+talk(b"BULK1 0 0 0 0 10 0 1 -\\n" + b"d" * 300000)
 # and some that never say a word
 for _ in range(20):
     held.append(connect())

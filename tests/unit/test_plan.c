@@ -673,6 +673,51 @@ static void low_delay_holds_both_sides(void **state)
     assert_int_equal(AUTOBUF_STAGE_CONNECTED, CONNECTED);
 }
 
+/* The side that carries hardly anything is left alone, and nothing is measured for it. */
+static void one_direction_alone(void **state)
+{
+    static const struct {
+        const char *name;
+        const struct autobuf_limits *host;
+        uint32_t intent;
+        uint32_t snd, rcv;
+        int worth;
+    } rows[] = {
+        {"both", &host_6_18, 0, SET, KERNEL, 1},
+        {"both, said", &host_6_18, AUTOBUF_INTENT_SENDS | AUTOBUF_INTENT_RECEIVES, SET, KERNEL, 1},
+        {"sends", &host_6_18, AUTOBUF_INTENT_SENDS, SET, KERNEL, 1},
+        {"receives: autotuning goes further than what may be set", &host_6_18,
+         AUTOBUF_INTENT_RECEIVES, KERNEL, KERNEL, 0},
+        {"receives, where more may be set", &host_esnet_32, AUTOBUF_INTENT_RECEIVES, KERNEL, KERNEL,
+         1},
+    };
+
+    (void)state;
+    for (size_t i = 0; i < COUNT(rows); i++) {
+        struct autobuf_path path = AUTOBUF_PATH_INIT;
+        struct autobuf_socket s = socket_new();
+        struct autobuf_plan p = AUTOBUF_PLAN_INIT;
+
+        CHECK_EQUAL(rows[i].name,
+                    autobuf_plan_worth(rows[i].host, &s, rows[i].intent, 0, NULL, NULL),
+                    rows[i].worth);
+        CHECK_EQUAL(rows[i].name, autobuf_path_given(&path, 400 * MBIT, 100 * MS), 0);
+        CHECK_EQUAL(rows[i].name,
+                    autobuf_plan_make(&path, rows[i].host, &s, rows[i].intent, 0, &p), 0);
+        CHECK_EQUAL(rows[i].name, p.snd_reason, rows[i].snd);
+        CHECK_EQUAL(rows[i].name, p.rcv_reason, rows[i].rcv);
+        CHECK_EQUAL(rows[i].name, p.snd_request_bytes != 0, rows[i].snd == SET);
+        /* nor paced, nor clamped */
+        CHECK_EQUAL(rows[i].name,
+                    autobuf_plan_make(&path, rows[i].host, &s,
+                                      rows[i].intent | AUTOBUF_INTENT_LOW_DELAY, 0, &p),
+                    0);
+        CHECK_EQUAL(rows[i].name, p.snd_pacing_bit_per_s != 0,
+                    rows[i].intent != AUTOBUF_INTENT_RECEIVES);
+        CHECK(rows[i].name, rows[i].intent != AUTOBUF_INTENT_SENDS || !p.rcv_clamp_bytes);
+    }
+}
+
 static void bad_inputs_are_refused(void **state)
 {
     static const uint32_t sizes[] = {0, 3};
@@ -689,7 +734,7 @@ static void bad_inputs_are_refused(void **state)
         if (i < COUNT(sizes) * 4)
             *size[i / COUNT(sizes)] = sizes[i % COUNT(sizes)];
         else
-            intent = AUTOBUF_INTENT_LOW_DELAY + 1;
+            intent = 2;
         assert_int_equal(autobuf_plan_make(&path, &limits, &s, intent, 0, &p), -EINVAL);
         if (size[i / COUNT(sizes) % 4] == &limits.size || size[i / COUNT(sizes) % 4] == &s.size ||
             intent)
@@ -1102,6 +1147,7 @@ int main(void)
         cmocka_unit_test(huge_products_do_not_overflow),
         cmocka_unit_test(windows_do_not_wrap),
         cmocka_unit_test(low_delay_holds_both_sides),
+        cmocka_unit_test(one_direction_alone),
         cmocka_unit_test(bad_inputs_are_refused),
         cmocka_unit_test(older_program_s_plan),
         cmocka_unit_test(properties_hold_everywhere),
