@@ -1,0 +1,310 @@
+/* SPDX-License-Identifier: MIT */
+/* Dynamic Right-Sizing of a credit window: autobuf_rightsize_*(). Pure. */
+#include <errno.h>
+#include <stdlib.h>
+
+#include "../base/base.h"
+
+#define WINDOW_BYTES 65536U
+#define CAP_BYTES 67108864U
+#define RTT_MOST_NS (1000 * AB_NS_PER_S)
+#define BEST_NS (10 * AB_NS_PER_S) /* a rate counts as the best for this time at least, and twice it */
+#define STALL_NS (10 * AB_NS_PER_MS)
+#define TRIAL_ROUNDS 3U      /* an effect shows after two round trips */
+#define GAINED_PERCENT 5U    /* what growth must have brought to be kept */
+#define REST_ROUNDS 30U      /* until growth that brought nothing is tried again, at first; then twice */
+#define REST_ROUNDS_MOST 1000U /* as many, and so on up to this */
+#define RTT_SAMPLES 8U
+
+struct autobuf_rightsize {
+    struct ab_log log;
+    uint64_t least_bytes;
+    uint64_t cap_bytes;
+    uint64_t window_bytes;
+
+    uint64_t told_rtt_ns;        /* 0: never told */
+    uint64_t own_rtt_ns[RTT_SAMPLES];
+    unsigned own_count;
+    uint64_t rtt_min_ns;         /* 0: unknown */
+
+    uint64_t period_ns;          /* when the running measurement began; UNSET: none runs */
+    uint64_t period_bytes;
+    uint64_t newest_ns;          /* of all times told; UNSET: none yet */
+    uint64_t consumed_ns;        /* of the last byte */
+    uint64_t quiet_ns;           /* what comes before this time does not count */
+
+    uint64_t rate;               /* bytes a second */
+    uint64_t best[2];            /* of the running and of the last bucket of time */
+    uint64_t best_ns;
+    uint64_t low_bytes;
+    uint64_t high_bytes;
+    uint32_t measured;
+
+    uint64_t trial_ns;           /* when what is tried will be judged; UNSET: nothing is */
+    uint64_t trial_from_bytes;
+    uint64_t trial_rate;         /* before it */
+    uint64_t rest_ns;            /* no growth beyond twice the product before this time */
+    uint32_t rest_rounds;
+
+    uint64_t granted_bytes;      /* in all; the peer may send so much */
+    uint64_t received_bytes;
+    uint64_t consumed_bytes;
+    uint64_t sample_bytes;       /* what comes beyond this offset needed the grant */
+    uint64_t sample_ns;          /* of that grant; UNSET: none is waited for */
+};
+
+int autobuf_rightsize_open(struct autobuf_rightsize **out,
+                           const struct autobuf_rightsize_options *theirs)
+{
+    struct autobuf_rightsize_options options = AUTOBUF_RIGHTSIZE_OPTIONS_INIT;
+    struct autobuf_rightsize *rs;
+
+    *out = NULL;
+    if (theirs && !ab_struct_in(&options, sizeof options, theirs))
+        return -EINVAL;
+    options.window_bytes = options.window_bytes ? options.window_bytes : WINDOW_BYTES;
+    options.cap_bytes = options.cap_bytes ? options.cap_bytes : ab_max(CAP_BYTES,
+                                                                      options.window_bytes);
+    if (options.cap_bytes < options.window_bytes)
+        return -EINVAL;
+    rs = calloc(1, sizeof *rs);
+    if (!rs)
+        return -ENOMEM;
+    rs->log = (struct ab_log){options.log, options.log_user};
+    rs->least_bytes = rs->window_bytes = rs->granted_bytes = options.window_bytes;
+    rs->cap_bytes = options.cap_bytes;
+    rs->period_ns = rs->newest_ns = rs->trial_ns = rs->sample_ns = AUTOBUF_NS_UNSET;
+    *out = rs;
+    return 0;
+}
+
+void autobuf_rightsize_close(struct autobuf_rightsize *rs)
+{
+    free(rs);
+}
+
+/* ----------------------------------------------------------------------------- round-trip time */
+
+static uint64_t rtt_of(const struct autobuf_rightsize *rs)
+{
+    uint64_t least = UINT64_MAX;
+
+    if (rs->told_rtt_ns)
+        return rs->told_rtt_ns;
+    for (unsigned i = 0; i < RTT_SAMPLES && i < rs->own_count; i++)
+        least = ab_min(least, rs->own_rtt_ns[i]);
+    return rs->own_count ? least : 0;
+}
+
+static void lower_rtt_min(struct autobuf_rightsize *rs, uint64_t rtt_ns)
+{
+    if (!rs->rtt_min_ns || rtt_ns < rs->rtt_min_ns)
+        rs->rtt_min_ns = rtt_ns;
+}
+
+void autobuf_rightsize_rtt(struct autobuf_rightsize *rs, uint64_t rtt_ns)
+{
+    if (!rtt_ns)
+        return;
+    if (!rs->told_rtt_ns)
+        rs->rtt_min_ns = 0; /* upper bounds, up to now */
+    rs->told_rtt_ns = ab_min(rtt_ns, RTT_MOST_NS);
+    lower_rtt_min(rs, rs->told_rtt_ns);
+}
+
+/* Times that run backwards are a gap; otherwise the newest is remembered. */
+static bool time_runs(struct autobuf_rightsize *rs, uint64_t now_ns)
+{
+    if (rs->newest_ns != AUTOBUF_NS_UNSET && now_ns < rs->newest_ns) {
+        autobuf_rightsize_gap(rs, now_ns);
+        return false;
+    }
+    rs->newest_ns = now_ns;
+    return true;
+}
+
+void autobuf_rightsize_granted(struct autobuf_rightsize *rs, uint64_t now_ns, uint64_t bytes)
+{
+    uint64_t limit = rs->granted_bytes;
+
+    if (!time_runs(rs, now_ns) || !bytes)
+        return;
+    rs->granted_bytes = limit > UINT64_MAX - bytes ? UINT64_MAX : limit + bytes;
+    if (rs->sample_ns == AUTOBUF_NS_UNSET) {
+        rs->sample_ns = now_ns;
+        rs->sample_bytes = limit;
+    }
+}
+
+void autobuf_rightsize_received(struct autobuf_rightsize *rs, uint64_t now_ns, uint64_t bytes)
+{
+    uint64_t before = rs->received_bytes;
+
+    if (!time_runs(rs, now_ns))
+        return;
+    rs->received_bytes = before > UINT64_MAX - bytes ? UINT64_MAX : before + bytes;
+    if (rs->sample_ns == AUTOBUF_NS_UNSET || rs->received_bytes <= rs->sample_bytes)
+        return;
+    rs->own_rtt_ns[rs->own_count++ % RTT_SAMPLES] =
+        ab_min(ab_max(now_ns - rs->sample_ns, 1), RTT_MOST_NS);
+    rs->sample_ns = AUTOBUF_NS_UNSET;
+    if (!rs->told_rtt_ns)
+        lower_rtt_min(rs, rtt_of(rs));
+}
+
+/* -------------------------------------------------------------------------------- the window */
+
+static uint64_t best_of(const struct autobuf_rightsize *rs)
+{
+    return ab_max(rs->best[0], rs->best[1]);
+}
+
+static uint64_t product_of(const struct autobuf_rightsize *rs)
+{
+    return ab_mul_div(best_of(rs), rs->rtt_min_ns, AB_NS_PER_S);
+}
+
+static void set_window(struct autobuf_rightsize *rs, uint64_t bytes, const char *why)
+{
+    bytes = ab_max(ab_min(bytes, rs->cap_bytes), rs->least_bytes);
+    if (bytes == rs->window_bytes)
+        return;
+    ab_log(&rs->log, "window %llu -> %llu: %s", (unsigned long long)rs->window_bytes,
+           (unsigned long long)bytes, why);
+    rs->window_bytes = bytes;
+}
+
+static void note_rate(struct autobuf_rightsize *rs, uint64_t now_ns, uint64_t rate)
+{
+    if (now_ns - rs->best_ns > BEST_NS) {
+        rs->best[1] = now_ns - rs->best_ns > 2 * BEST_NS ? 0 : rs->best[0];
+        rs->best[0] = 0;
+        rs->best_ns = now_ns;
+    }
+    rs->rate = rate;
+    rs->best[0] = ab_max(rs->best[0], rate);
+}
+
+/* Whether what was tried beyond twice the product was worth it; if not, it goes. */
+static void judge_trial(struct autobuf_rightsize *rs, uint64_t now_ns)
+{
+    if (rs->trial_ns == AUTOBUF_NS_UNSET || now_ns < rs->trial_ns)
+        return;
+    rs->trial_ns = AUTOBUF_NS_UNSET;
+    if (rs->rate >= rs->trial_rate + rs->trial_rate / 100 * GAINED_PERCENT) {
+        rs->rest_rounds = 0;
+        return;
+    }
+    set_window(rs, ab_min(rs->window_bytes, ab_max(rs->trial_from_bytes, 2 * product_of(rs))),
+               "the larger one did not raise the rate");
+    rs->rest_rounds = (uint32_t)ab_min(ab_max(2 * (uint64_t)rs->rest_rounds, REST_ROUNDS),
+                                       REST_ROUNDS_MOST);
+    rs->rest_ns = now_ns + rs->rest_rounds * rtt_of(rs);
+}
+
+/*
+ * came: bytes in one round trip. Twice the product is what slow start needs, and is given at once; what
+ * is beyond can only be a queue, unless the least round-trip time is not the path's any more: it is
+ * tried, and judged by the rate.
+ */
+static void grow(struct autobuf_rightsize *rs, uint64_t now_ns, uint64_t came)
+{
+    uint64_t product = product_of(rs), target = ab_min(2 * came, 4 * product);
+    bool tries = rs->trial_ns == AUTOBUF_NS_UNSET && now_ns >= rs->rest_ns;
+
+    if (rs->window_bytes > 4 * product)
+        set_window(rs, 4 * product, "four times what the path holds is enough");
+    if (target > 2 * product && !tries)
+        target = 2 * product;
+    if (ab_min(target, rs->cap_bytes) <= rs->window_bytes)
+        return;
+    if (target > 2 * product) {
+        rs->trial_from_bytes = rs->window_bytes;
+        rs->trial_rate = rs->rate;
+        rs->trial_ns = now_ns + TRIAL_ROUNDS * rtt_of(rs);
+    }
+    set_window(rs, target, "twice what came in a round trip");
+}
+
+/* What arrived and was not consumed: where that is much, it is the reader who is slow. */
+static bool reader_is_slow(const struct autobuf_rightsize *rs)
+{
+    return rs->received_bytes > rs->consumed_bytes &&
+           rs->received_bytes - rs->consumed_bytes > rs->window_bytes / 2;
+}
+
+static void close_period(struct autobuf_rightsize *rs, uint64_t now_ns, uint64_t rtt_ns)
+{
+    uint64_t span_ns = now_ns - rs->period_ns, bytes = rs->period_bytes;
+    uint64_t whole = span_ns / rtt_ns;
+
+    rs->low_bytes = bytes / (whole + 1);
+    rs->high_bytes = bytes / (whole + (span_ns % rtt_ns != 0));
+    rs->measured++;
+    note_rate(rs, now_ns, ab_mul_div(bytes, AB_NS_PER_S, span_ns));
+    judge_trial(rs, now_ns);
+    if (!reader_is_slow(rs))
+        grow(rs, now_ns, ab_mul_div(bytes, rtt_ns, span_ns));
+    rs->period_ns = now_ns;
+    rs->period_bytes = 0;
+}
+
+static void skip(struct autobuf_rightsize *rs, uint64_t now_ns)
+{
+    rs->period_ns = AUTOBUF_NS_UNSET;
+    rs->period_bytes = 0;
+    rs->quiet_ns = now_ns + rtt_of(rs); /* what piled up meanwhile comes in one go */
+}
+
+uint64_t autobuf_rightsize_consumed(struct autobuf_rightsize *rs, uint64_t now_ns, uint64_t bytes)
+{
+    uint64_t rtt_ns = rtt_of(rs);
+
+    rs->consumed_bytes = rs->consumed_bytes > UINT64_MAX - bytes ? UINT64_MAX
+                                                                 : rs->consumed_bytes + bytes;
+    if (!time_runs(rs, now_ns) || !bytes || !rtt_ns)
+        return rs->window_bytes;
+    if (rs->consumed_ns && now_ns - rs->consumed_ns > rtt_ns + rtt_ns / 2 + STALL_NS)
+        skip(rs, now_ns); /* idle, or a reader that paused */
+    rs->consumed_ns = now_ns;
+    if (now_ns < rs->quiet_ns)
+        return rs->window_bytes;
+    if (rs->period_ns == AUTOBUF_NS_UNSET) {
+        rs->period_ns = now_ns; /* these bytes came before it */
+        return rs->window_bytes;
+    }
+    rs->period_bytes = rs->period_bytes > UINT64_MAX - bytes ? UINT64_MAX
+                                                             : rs->period_bytes + bytes;
+    if (now_ns - rs->period_ns >= rtt_ns)
+        close_period(rs, now_ns, rtt_ns);
+    return rs->window_bytes;
+}
+
+void autobuf_rightsize_gap(struct autobuf_rightsize *rs, uint64_t now_ns)
+{
+    rs->newest_ns = now_ns;
+    rs->consumed_ns = 0;
+    rs->sample_ns = AUTOBUF_NS_UNSET;
+    rs->trial_ns = AUTOBUF_NS_UNSET;
+    rs->best_ns = ab_min(rs->best_ns, now_ns);
+    rs->rest_ns = ab_min(rs->rest_ns, now_ns + REST_ROUNDS_MOST * rtt_of(rs));
+    skip(rs, now_ns);
+}
+
+int autobuf_rightsize_state(const struct autobuf_rightsize *rs,
+                            struct autobuf_rightsize_state *state)
+{
+    struct autobuf_rightsize_state now = {
+        .size = sizeof now,
+        .measured = rs->measured,
+        .window_bytes = rs->window_bytes,
+        .rtt_ns = rtt_of(rs),
+        .rtt_min_ns = rs->rtt_min_ns,
+        .rate_byte_per_s = rs->rate,
+        .best_byte_per_s = best_of(rs),
+        .sender_low_bytes = rs->low_bytes,
+        .sender_high_bytes = rs->high_bytes,
+    };
+
+    return ab_struct_out(state, &now, sizeof now) ? 0 : -EINVAL;
+}

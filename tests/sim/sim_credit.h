@@ -1,0 +1,41 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * A credit window over a path in virtual time: a sender that sends as far as its credit goes (and, if
+ * asked, as a congestion window does), a link with a queue, a reader, and autobuf_rightsize_*() between.
+ */
+#ifndef SIM_CREDIT_H
+#define SIM_CREDIT_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include <autobuf/autobuf.h>
+
+struct sim_credit {
+    double rate_byte_per_s;      /* of the link */
+    uint64_t rtt_ns;             /* of the empty path */
+    double queue_bytes;          /* what the link holds before it drops; 0: any amount */
+    bool congestion_window;      /* slow start, then a packet a round trip; half of it after a drop */
+    bool tell_rtt;               /* the receiver is told the round-trip time as it is */
+    uint64_t window_bytes;       /* at the beginning */
+    uint64_t cap_bytes;
+    bool fixed;                  /* the window stays where it began */
+    double reader_byte_per_s;    /* 0: as fast as it comes */
+    uint64_t reader_pause_ns;    /* the reader stops that long, */
+    uint64_t reader_period_ns;   /* that often; 0: never */
+    uint64_t sender_pause_ns;    /* and so may the sender */
+    uint64_t sender_period_ns;
+    uint64_t change_ns;          /* at this time the link's rate changes; 0: never */
+    double changed_byte_per_s;
+    uint64_t gap_every_ns;       /* autobuf_rightsize_gap() is called; 0: never */
+    uint64_t end_ns;
+};
+
+/* Once a step. */
+typedef void sim_credit_fn(void *user, uint64_t now_ns, const struct autobuf_rightsize_state *state,
+                           double consumed_bytes, double flight_bytes, double queue_bytes);
+
+/* Returns the bytes that were consumed. look may be NULL. */
+double sim_credit(const struct sim_credit *sim, sim_credit_fn *look, void *user);
+
+#endif

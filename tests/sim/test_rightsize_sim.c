@@ -1,0 +1,326 @@
+/* SPDX-License-Identifier: MIT */
+/* Dynamic Right-Sizing over paths in virtual time: what must hold in each step, and what comes of it. */
+#include <errno.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdlib.h>
+
+#include <cmocka.h>
+
+#include "sim_credit.h"
+
+#define MS 1000000ULL
+#define S 1000000000ULL
+#define MBIT 125000.0 /* bytes a second */
+
+struct seen {
+    const struct sim_credit *sim;
+    uint64_t least, largest, last;
+    uint32_t measured;
+    double after_bytes; /* consumed by after_ns */
+    double sum, steps;  /* of windows since */
+    uint64_t after_ns;
+};
+
+/* In each step. */
+static void look(void *user, uint64_t now_ns, const struct autobuf_rightsize_state *s,
+                 double consumed, double flight, double queue)
+{
+    struct seen *seen = user;
+    double product = (double)s->best_byte_per_s * (double)s->rtt_min_ns / 1e9;
+
+    (void)flight;
+    (void)queue;
+    if (!seen->least || s->window_bytes < seen->least)
+        seen->least = s->window_bytes;
+    if (s->window_bytes > seen->largest)
+        seen->largest = s->window_bytes;
+    assert_true(s->window_bytes >= seen->sim->window_bytes);
+    assert_true(s->window_bytes <= seen->sim->cap_bytes);
+    /* four times the best rate and the least time, and never more */
+    if (s->window_bytes > seen->sim->window_bytes)
+        assert_true((double)s->window_bytes <= 4 * product + 4);
+    if (s->measured != seen->measured) {
+        assert_true(s->sender_low_bytes <= s->sender_high_bytes);
+        /* (1): what a sender with a fixed window sends in a round trip is between the bounds */
+        if (seen->sim->fixed && seen->sim->rate_byte_per_s * (double)s->rtt_ns / 1e9 >
+                                    3 * (double)seen->sim->window_bytes && now_ns > S) {
+            assert_true((double)s->sender_low_bytes <= 1.03 * (double)seen->sim->window_bytes);
+            assert_true((double)s->sender_high_bytes >= 0.97 * (double)seen->sim->window_bytes);
+        }
+        seen->measured = s->measured;
+    }
+    if (now_ns < seen->after_ns)
+        seen->after_bytes = consumed;
+    seen->last = s->window_bytes;
+    if (now_ns >= seen->after_ns) {
+        seen->sum += (double)s->window_bytes;
+        seen->steps++;
+    }
+}
+
+static struct sim_credit path_of(double mbit, double rtt_ms)
+{
+    return (struct sim_credit){.rate_byte_per_s = mbit * MBIT, .rtt_ns = (uint64_t)(rtt_ms * 1e6),
+                               .tell_rtt = true, .window_bytes = 65536, .cap_bytes = 67108864,
+                               .end_ns = 5 * S};
+}
+
+/* Bytes a second from after_ns to the end. */
+static double run(const struct sim_credit *sim, struct seen *seen, uint64_t after_ns)
+{
+    double all;
+
+    *seen = (struct seen){.sim = sim, .after_ns = after_ns};
+    all = sim_credit(sim, look, seen);
+    return (all - seen->after_bytes) / ((double)(sim->end_ns - after_ns) / 1e9);
+}
+
+static const double mbits[] = {1, 10, 100, 400, 1000};
+static const double rtts_ms[] = {2, 10, 50, 100, 300};
+
+static void any_path_is_filled(void **state)
+{
+    (void)state;
+    for (size_t i = 0; i < 2 * 25; i++) {
+        struct sim_credit sim = path_of(mbits[i % 5], rtts_ms[i / 5 % 5]);
+        double product = sim.rate_byte_per_s * (double)sim.rtt_ns / 1e9, rate;
+        struct seen seen;
+
+        sim.tell_rtt = i < 25; /* or it has to find out by itself */
+        sim.end_ns = 10 * S + 40 * sim.rtt_ns;
+        rate = run(&sim, &seen, sim.end_ns / 2);
+        if (rate < 0.97 * sim.rate_byte_per_s)
+            fail_msg("%.0f Mbit/s x %.0f ms%s: %.3f of the rate, window %llu of %.0f",
+                     mbits[i % 5], rtts_ms[i / 5 % 5], sim.tell_rtt ? "" : ", no time told",
+                     rate / sim.rate_byte_per_s, (unsigned long long)seen.last, product);
+        /* as far as the path needs, and hardly farther */
+        product = sim.tell_rtt || product > 65536 ? product : 65536; /* what its own queue seems */
+        if (seen.last > 65536 && (double)seen.last > 4.1 * product + 20000)
+            fail_msg("%.0f Mbit/s x %.0f ms: window %llu, product %.0f", mbits[i % 5],
+                     rtts_ms[i / 5 % 5], (unsigned long long)seen.last, product);
+    }
+}
+
+/* A doubling each round trip, as slow start does: it is never the credit that limits for long. */
+static void it_grows_as_fast_as_slow_start(void **state)
+{
+    struct sim_credit sim = path_of(400, 100);
+    struct seen seen;
+
+    (void)state;
+    /* 65,536 to 10 MB are 8 doublings; one round trip to begin, and one of delay for each */
+    assert_true(run(&sim, &seen, 20 * 100 * MS) > 0.97 * sim.rate_byte_per_s);
+}
+
+/* The queue that the credit itself builds up makes the round-trip time grow: that must not feed it. */
+static void its_own_queue_does_not_feed_it(void **state)
+{
+    (void)state;
+    for (size_t i = 0; i < 25; i++) {
+        struct sim_credit sim = path_of(mbits[i % 5], rtts_ms[i / 5]);
+        double product = sim.rate_byte_per_s * (double)sim.rtt_ns / 1e9;
+        struct seen seen;
+
+        sim.end_ns = 20 * S;
+        run(&sim, &seen, S);
+        /* more is tried now and then, and taken back */
+        if (seen.sum / seen.steps > 2.4 * product + 66000)
+            fail_msg("%.0f Mbit/s x %.0f ms: window %.0f, product %.0f", mbits[i % 5],
+                     rtts_ms[i / 5], seen.sum / seen.steps, product);
+    }
+}
+
+static void bounds_hold_for_a_fixed_window(void **state)
+{
+    static const uint64_t windows[] = {20000, 65536, 200000, 1000000};
+
+    (void)state;
+    for (size_t i = 0; i < 2 * 4 * 5; i++) {
+        struct sim_credit sim = path_of(1000, rtts_ms[i % 5]);
+        struct seen seen;
+
+        sim.window_bytes = windows[i / 5 % 4];
+        sim.fixed = true;
+        sim.tell_rtt = i < 20;
+        run(&sim, &seen, S);
+        assert_true(seen.measured > 0);
+    }
+}
+
+/* Where no time is told, its own estimate is no less than the truth, and not far above it. */
+static void own_round_trip_time(void **state)
+{
+    (void)state;
+    for (size_t i = 0; i < 5; i++) {
+        struct sim_credit sim = path_of(100, rtts_ms[i]);
+        struct autobuf_rightsize *rs;
+        struct autobuf_rightsize_state s = AUTOBUF_RIGHTSIZE_STATE_INIT;
+        uint64_t now_ns = 1;
+
+        /* 64 KB of credit, used up at once, and given back at once: one round trip each time */
+        assert_int_equal(autobuf_rightsize_open(&rs, NULL), 0);
+        for (int round = 0; round < 20; round++) {
+            now_ns += sim.rtt_ns;
+            autobuf_rightsize_received(rs, now_ns, 65536);
+            autobuf_rightsize_consumed(rs, now_ns, 65536);
+            autobuf_rightsize_granted(rs, now_ns, 65536);
+        }
+        assert_int_equal(autobuf_rightsize_state(rs, &s), 0);
+        assert_int_equal(s.rtt_ns, sim.rtt_ns);
+        assert_int_equal(s.rtt_min_ns, sim.rtt_ns);
+        autobuf_rightsize_close(rs);
+    }
+}
+
+static void who_does_not_make_it_grow(void **state)
+{
+    static const struct {
+        const char *name;
+        double reader_mbit;
+        uint64_t reader_pause_ms, reader_period_ms, sender_pause_ms, sender_period_ms, gap_ms;
+        double most; /* of the product of what it really moves */
+    } rows[] = {
+        {"a slow reader", 5, 0, 0, 0, 0, 0, 4},
+        {"a reader that pauses for seconds", 5, 2000, 4000, 0, 0, 0, 4},
+        {"a slow reader and gaps", 5, 0, 0, 0, 0, 700, 4},
+        {"a sender that is idle most of the time", 5, 0, 0, 1900, 2000, 0, 4},
+    };
+
+    (void)state;
+    for (size_t i = 0; i < 2 * (sizeof rows / sizeof *rows); i++) {
+        size_t row = i / 2;
+        struct sim_credit sim = path_of(400, 50);
+        double product = rows[row].reader_mbit * MBIT * 0.05;
+        struct seen seen;
+
+        sim.tell_rtt = i % 2 == 0;
+        sim.end_ns = 20 * S;
+        sim.reader_byte_per_s = rows[row].reader_mbit * MBIT;
+        sim.reader_pause_ns = rows[row].reader_pause_ms * MS;
+        sim.reader_period_ns = rows[row].reader_period_ms * MS;
+        sim.sender_pause_ns = rows[row].sender_pause_ms * MS;
+        sim.sender_period_ns = rows[row].sender_period_ms * MS;
+        sim.gap_every_ns = rows[row].gap_ms * MS;
+        run(&sim, &seen, S);
+        if ((double)seen.largest > rows[row].most * product + 65536)
+            fail_msg("%s%s: window %llu, product %.0f", rows[row].name,
+                     sim.tell_rtt ? "" : ", no time told", (unsigned long long)seen.largest, product);
+    }
+}
+
+/* Gaps delay growth, but do not prevent it. */
+static void gaps_only_delay(void **state)
+{
+    struct sim_credit sim = path_of(100, 50);
+    struct seen seen;
+
+    (void)state;
+    sim.gap_every_ns = S;
+    sim.end_ns = 20 * S;
+    assert_true(run(&sim, &seen, 10 * S) > 0.97 * sim.rate_byte_per_s);
+}
+
+static void the_path_changes(void **state)
+{
+    struct sim_credit sim = path_of(100, 100);
+    struct seen seen;
+
+    (void)state;
+    sim.change_ns = 10 * S;
+    sim.end_ns = 60 * S;
+    sim.changed_byte_per_s = 400 * MBIT; /* wider: followed at once */
+    assert_true(run(&sim, &seen, 15 * S) > 0.97 * sim.changed_byte_per_s);
+    sim.changed_byte_per_s = 10 * MBIT; /* narrower: followed when the better times are forgotten */
+    assert_true(run(&sim, &seen, 50 * S) > 0.97 * sim.changed_byte_per_s);
+    assert_true((double)seen.last < 4.1 * sim.changed_byte_per_s * 0.1 + 20000);
+}
+
+static void the_cap_is_kept(void **state)
+{
+    struct sim_credit sim = path_of(1000, 100);
+    struct seen seen;
+
+    (void)state;
+    sim.cap_bytes = 2000000;
+    run(&sim, &seen, S);
+    assert_int_equal(seen.largest, 2000000);
+}
+
+/* Anything at all, in any order: it answers a window between its bounds. */
+static void arbitrary_values(void **state)
+{
+    uint64_t x = 0x9e3779b97f4a7c15ULL;
+
+    (void)state;
+    for (int round = 0; round < 200; round++) {
+        struct autobuf_rightsize_options options = AUTOBUF_RIGHTSIZE_OPTIONS_INIT;
+        struct autobuf_rightsize *rs;
+
+        options.window_bytes = 10000;
+        options.cap_bytes = round % 2 ? 1000000 : UINT64_MAX;
+        assert_int_equal(autobuf_rightsize_open(&rs, &options), 0);
+        for (int i = 0; i < 500; i++) {
+            uint64_t a, b, window;
+
+            x ^= x << 13, x ^= x >> 7, x ^= x << 17;
+            a = x >> (x % 60);
+            x ^= x << 13, x ^= x >> 7, x ^= x << 17;
+            b = x >> (x % 60);
+            if (i % 5 == 0)
+                autobuf_rightsize_rtt(rs, a);
+            else if (i % 5 == 1)
+                autobuf_rightsize_granted(rs, a, b);
+            else if (i % 5 == 2)
+                autobuf_rightsize_received(rs, a, b);
+            else if (i % 50 == 3)
+                autobuf_rightsize_gap(rs, a);
+            window = autobuf_rightsize_consumed(rs, b, a);
+            assert_in_range(window, options.window_bytes, options.cap_bytes);
+        }
+        autobuf_rightsize_close(rs);
+    }
+}
+
+static void options_and_structs(void **state)
+{
+    struct autobuf_rightsize_options options = AUTOBUF_RIGHTSIZE_OPTIONS_INIT;
+    struct autobuf_rightsize_state s = AUTOBUF_RIGHTSIZE_STATE_INIT;
+    struct autobuf_rightsize *rs;
+
+    (void)state;
+    options.window_bytes = 2000;
+    options.cap_bytes = 1999;
+    assert_int_equal(autobuf_rightsize_open(&rs, &options), -EINVAL);
+    assert_null(rs);
+    options.cap_bytes = 2000;
+    assert_int_equal(autobuf_rightsize_open(&rs, &options), 0);
+    assert_int_equal(autobuf_rightsize_consumed(rs, 1, 0), 2000);
+    s.size = 3;
+    assert_int_equal(autobuf_rightsize_state(rs, &s), -EINVAL);
+    autobuf_rightsize_close(rs);
+    options.size = 0;
+    assert_int_equal(autobuf_rightsize_open(&rs, &options), -EINVAL);
+    autobuf_rightsize_close(NULL);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(any_path_is_filled),
+        cmocka_unit_test(it_grows_as_fast_as_slow_start),
+        cmocka_unit_test(its_own_queue_does_not_feed_it),
+        cmocka_unit_test(bounds_hold_for_a_fixed_window),
+        cmocka_unit_test(own_round_trip_time),
+        cmocka_unit_test(who_does_not_make_it_grow),
+        cmocka_unit_test(gaps_only_delay),
+        cmocka_unit_test(the_path_changes),
+        cmocka_unit_test(the_cap_is_kept),
+        cmocka_unit_test(arbitrary_values),
+        cmocka_unit_test(options_and_structs),
+    };
+
+    return cmocka_run_group_tests_name("rightsize", tests, NULL, NULL);
+}
