@@ -457,7 +457,8 @@ struct autobuf_options {
     uint32_t size;
     uint32_t intent;         /* AUTOBUF_INTENT_*; default throughput */
     uint64_t expected_bytes; /* how much will be transferred; 0: unknown */
-    uint64_t timeout_ns;     /* for measuring; 0: 2 s, which is also the most */
+    uint64_t timeout_ns;     /* for measuring; 0: 2 s, which is also the most, and 0.3 s where nothing
+                                at all answers */
     autobuf_log_fn *log;     /* told what was measured and decided; NULL: none */
     void *log_user;
     uint32_t budget_bytes;   /* for measuring; 0: 1,000,000, which is also the most */
@@ -484,10 +485,10 @@ struct autobuf_applied {
 /*
  * The whole circle in one call: measure the path to peer if that can pay, plan, apply. Call it on a
  * TCP socket before connect(), or with peer NULL before listen() (nothing is measured then) or once
- * connected (the path to its peer is, and the send side can still be helped). The probes leave from the socket's own source address, device and mark. options and applied may be
- * NULL. A measurement that fails is not a failure: the plan then
- * says "unknown" and the socket is left alone. A transfer of up to 1 MB is left alone at once, as long
- * as applied->limits is NULL and no buffer of the socket was set.
+ * connected (the path to its peer is). The probes leave from the socket's own source address, device
+ * and mark. options and applied may be NULL. A measurement takes one round trip as a rule; one that
+ * fails is not a failure: the plan then says "unknown" and the socket is left alone. A transfer of up
+ * to 1 MB is left alone at once, as long as applied->limits is NULL and no buffer of the socket was set.
  *
  * 1: something was set; 0: left alone; on failure the socket is as it was: errors of
  * autobuf_limits_socket() and autobuf_apply(), -EINVAL.

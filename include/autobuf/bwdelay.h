@@ -64,8 +64,8 @@ AUTOBUF_API int64_t bwdelay_addr(const struct sockaddr *addr, socklen_t addr_len
 
 /*
  * Decides what a TCP socket needs for a product of that many payload bytes on this host, sets it,
- * and leaves alone what the kernel does better. Best before connect() or listen(); on a connected
- * socket only the send side can still be helped.
+ * and leaves alone what the kernel does better. Best before connect() or listen(); afterwards the
+ * receive side can be helped only as far as its window scale, fixed in the SYN, allows.
  *
  * Returns 0: left alone (autotuning reaches the product, or setting cannot give more);
  *         1: a buffer was set, or given back to autotuning;

@@ -3,7 +3,7 @@
 
 #include <errno.h>
 
-/* Of the wire's payload rate: what is left over empties the queue of what an earlier guess put there. */
+/* Of the wire's payload rate: at all of it, a queue that is there already would stay. */
 #define PACING_PERCENT 99
 /*
  * Just above the product: what the estimate may be short of, and the acknowledgements' delay. Of a
@@ -113,11 +113,17 @@ static uint64_t most_stored(const struct side *side)
     return ab_min(side->settable_stored, side->share_stored);
 }
 
-/* An unlocked side of a connection comes back to what the kernel would have made of it, but for one
-   whose window clamp cannot be reopened. */
+/* Fixed, but nobody says to what: the receive side cannot be helped then. */
+static bool scale_unknown(const struct side *side)
+{
+    return side->receives && side->late && side->window_max == UINT64_MAX;
+}
+
+/* A side that is given back comes to what the kernel would have made of it, if its window clamp can be
+   reopened. */
 static bool can_unlock(const struct side *side)
 {
-    return side->locked && !(side->receives && side->late && !side->settable_stored);
+    return side->locked && !scale_unknown(side);
 }
 
 /* Where nothing that this side's buffer could be makes a difference: the window scale. */
@@ -148,7 +154,7 @@ static struct verdict judge(const struct side *side, uint64_t wanted, uint64_t a
         v.window = window_of(side, side->kernel_stored);
         v.reason = v.window >= wanted ? AUTOBUF_REASON_KERNEL : short_of;
     } else if (window_of(side, best) <= v.window) {
-        v.reason = side->receives && side->late ? AUTOBUF_REASON_LATE : short_of;
+        v.reason = scale_unknown(side) ? AUTOBUF_REASON_LATE : short_of;
     } else {
         v.request_bytes = best / 2;
         v.window = window_of(side, best);
