@@ -142,7 +142,7 @@ static int serve(struct server *server)
                                                           : stream_step(s, revents, now);
 
         if (result < 0 || s->phase == PHASE_DONE) {
-            close(s->fd);
+            stream_end(s);
             *s = server->streams[--server->count];
         }
     }

@@ -47,6 +47,8 @@ static bool parse_tune(const char *text, struct request *r)
         r->tune = TUNE_NONE;
     else if (strcmp(text, "autobuf") == 0)
         r->tune = TUNE_AUTOBUF;
+    else if (strcmp(text, "live") == 0)
+        r->tune = TUNE_LIVE;
     else if (strncmp(text, "naive:", 6) == 0 && parse_number(text + 6, 1e9, &r->naive_bytes))
         r->tune = TUNE_NAIVE;
     else

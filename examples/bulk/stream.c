@@ -49,7 +49,7 @@ bool request_parse(const char *text, struct request *r)
                r->cc, &used) != 8 ||
         used < 0 || text[used])
         return false;
-    if (reverse < 0 || reverse > 1 || tune < TUNE_NONE || tune > TUNE_AUTOBUF ||
+    if (reverse < 0 || reverse > 1 || tune < TUNE_NONE || tune > TUNE_LIVE ||
         r->intent > AUTOBUF_INTENT_LOW_DELAY || r->naive_bytes > INT32_MAX ||
         r->limit_ns > 3600 * NS_PER_S || r->streams < 1 || r->streams > MAX_STREAMS || (reverse && !r->bytes && !r->limit_ns))
         return false;
@@ -116,7 +116,7 @@ int stream_tune(struct stream *s, const struct sockaddr *peer, socklen_t peer_le
         return -errno;
     if (s->request.tune == TUNE_NAIVE)
         return tune_naively(s->fd, s->request.naive_bytes);
-    if (s->request.tune == TUNE_NONE)
+    if (s->request.tune == TUNE_NONE || s->request.tune == TUNE_LIVE)
         return 0;
     options.intent = s->request.intent |
                      (s->sending ? AUTOBUF_INTENT_SENDS : AUTOBUF_INTENT_RECEIVES);
@@ -130,12 +130,46 @@ int stream_tune(struct stream *s, const struct sockaddr *peer, socklen_t peer_le
 
 /* -------------------------------------------------------------------------------------- data */
 
+/* Each end looks after its own side. */
+static void begin_live(struct stream *s)
+{
+    struct autobuf_live_options options = AUTOBUF_LIVE_OPTIONS_INIT;
+
+    options.intent = s->request.intent;
+    options.log = say;
+    if (autobuf_live_open(&s->live, s->fd, &options) < 0)
+        return; /* as without */
+    s->plan.snd_reason = AUTOBUF_REASON_KERNEL;
+}
+
+static void step_live(struct stream *s, uint64_t now)
+{
+    int result;
+
+    if (!s->live || now < autobuf_live_deadline_ns(s->live))
+        return;
+    result = autobuf_live_step(s->live, now);
+    if (result > 0)
+        s->plan.snd_reason = AUTOBUF_REASON_SET;
+}
+
 void stream_begin(struct stream *s, uint64_t begin_ns)
 {
     s->progress_ns = now_ns();
     s->sample_ns = begin_ns;
     s->rtt_min_ns = AUTOBUF_NS_UNSET;
     s->end_ns = s->request.limit_ns ? begin_ns + s->request.limit_ns : UINT64_MAX;
+    if (s->request.tune == TUNE_LIVE && s->phase == PHASE_DATA && !s->live)
+        begin_live(s);
+}
+
+void stream_end(struct stream *s)
+{
+    autobuf_live_close(s->live);
+    s->live = NULL;
+    if (s->fd >= 0)
+        close(s->fd);
+    s->fd = -1;
 }
 
 short stream_events(const struct stream *s)
@@ -271,6 +305,7 @@ int stream_step(struct stream *s, short revents, uint64_t now)
     int result = 0;
 
     sample_rtt(s, now);
+    step_live(s, now);
     if (s->phase == PHASE_DATA) {
         if (s->sending && ((revents & (POLLOUT | POLLERR | POLLHUP)) || now >= s->end_ns))
             result = send_data(s, now);

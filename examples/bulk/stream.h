@@ -19,7 +19,7 @@
 #define CHUNK_BYTES 131072 /* as iperf3 writes; what is written at once matters to the kernel */
 #define MAX_STREAMS 64
 
-enum tune { TUNE_NONE, TUNE_NAIVE, TUNE_AUTOBUF };
+enum tune { TUNE_NONE, TUNE_NAIVE, TUNE_AUTOBUF, TUNE_LIVE };
 
 struct request {
     bool reverse;         /* the server sends */
@@ -58,6 +58,7 @@ struct stream {
     uint64_t rtt_min_ns;
     size_t text_len;       /* of the line or the trailer, as far as it is there */
     struct autobuf_plan plan; /* what was done for the sending side, and why */
+    struct autobuf_live *live; /* with TUNE_LIVE, once the data flow */
     char text[TRAILER_BYTES];
 };
 
@@ -75,6 +76,9 @@ bool trailer_parse(const char text[TRAILER_BYTES], struct trailer *t);
 int stream_tune(struct stream *s, const struct sockaddr *peer, socklen_t peer_len);
 
 void stream_begin(struct stream *s, uint64_t begin_ns);
+
+/* Closes what it holds, the connection included. */
+void stream_end(struct stream *s);
 
 /* What poll() is to wait for. */
 short stream_events(const struct stream *s);

@@ -497,6 +497,89 @@ AUTOBUF_API int autobuf_tune(int fd, const struct sockaddr *peer, socklen_t peer
                              const struct autobuf_options *options,
                              struct autobuf_applied *applied);
 
+/* ------------------------------------------------------------------------------------ live */
+
+/*
+ * The same circle for an open connection: look at it about once a round trip, find what limits it, and
+ * if that is a buffer, enlarge that one: at most to twice of what it was, to twice the product that was
+ * seen, and to what the limits allow. No more is set than autobuf_apply() would; a receive buffer is
+ * never made smaller. With AUTOBUF_INTENT_LOW_DELAY the sender's pace is moderated instead: below the
+ * rate of delivery while a queue stands (the round-trip time is well above its least), up again when it
+ * is gone. Sends nothing of its own. Sources: Fisk and Feng 2001
+ * (right-sizing), Ubik and Cimbal 2003 (moderation).
+ *
+ * Stepped: call step() when deadline_ns() has come, from whatever loop moves the data. fd stays the
+ * caller's; it is remembered by its socket cookie, so a descriptor that was closed and reused is not
+ * touched.
+ */
+struct autobuf_live;
+
+#define AUTOBUF_LIMITED_UNKNOWN 0U
+#define AUTOBUF_LIMITED_IDLE 1U       /* nothing moves */
+#define AUTOBUF_LIMITED_SENDER 2U     /* the program here has nothing more to send */
+#define AUTOBUF_LIMITED_PATH 3U       /* congestion control: nothing stands in its way */
+#define AUTOBUF_LIMITED_SND_BUFFER 4U
+#define AUTOBUF_LIMITED_PEER 5U       /* its window, or what it sends */
+#define AUTOBUF_LIMITED_RCV_BUFFER 6U
+
+struct autobuf_live_options {
+    uint32_t size;
+    uint32_t intent;       /* AUTOBUF_INTENT_* */
+    autobuf_log_fn *log;   /* told each change: old, new, why; NULL: none */
+    void *log_user;
+};
+
+#define AUTOBUF_LIVE_OPTIONS_INIT { sizeof(struct autobuf_live_options), 0, NULL, NULL }
+
+/*
+ * Begins with an open TCP connection. options may be NULL. -EOPNOTSUPP: not a TCP socket; -ENOTCONN: not
+ * connected yet, or a listener; -EBADF, -ENOTSOCK, -EINVAL (size, intent), -ENOMEM.
+ */
+AUTOBUF_API int autobuf_live_open(struct autobuf_live **live, int fd,
+                                  const struct autobuf_live_options *options);
+
+/* When to call step(). */
+AUTOBUF_API uint64_t autobuf_live_deadline_ns(const struct autobuf_live *live);
+
+/*
+ * Looks and acts, if it is time. 1: something was changed; 0: nothing; -ENOTCONN: the connection is
+ * over; -EBADF, -ENOTSOCK, -ESTALE: the descriptor was closed, or is another socket's by now;
+ * AUTOBUF_E_FORKED; errors of autobuf_apply(). After -ENOTCONN, -EBADF, -ENOTSOCK and -ESTALE it can only be
+ * closed.
+ */
+AUTOBUF_API int autobuf_live_step(struct autobuf_live *live, uint64_t now_ns);
+
+/* What was seen at the newest look. Rates are of payload. */
+struct autobuf_live_state {
+    uint32_t size;
+    uint32_t limited;            /* AUTOBUF_LIMITED_* */
+    uint32_t changes;            /* made so far */
+    uint32_t retransmits;        /* packets, since the connection began */
+    uint64_t rtt_ns;
+    uint64_t rtt_min_ns;
+    uint64_t sent_bit_per_s;     /* acknowledged, since the look before */
+    uint64_t received_bit_per_s;
+    uint64_t snd_buf_bytes;      /* stored */
+    uint64_t rcv_buf_bytes;
+    uint64_t in_flight_bytes;
+    uint64_t cwnd_bytes;
+    uint64_t peer_window_bytes;
+    uint64_t notsent_bytes;
+    uint64_t pacing_bit_per_s;   /* as set by this handle; 0: none */
+};
+
+#define AUTOBUF_LIVE_STATE_INIT                                                                    \
+    {                                                                                              \
+        sizeof(struct autobuf_live_state), 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0                \
+    }
+
+/* -EINVAL: a size. */
+AUTOBUF_API int autobuf_live_state(const struct autobuf_live *live,
+                                   struct autobuf_live_state *state);
+
+/* Closes the handle, not the connection, and leaves it as it is; NULL is allowed. */
+AUTOBUF_API void autobuf_live_close(struct autobuf_live *live);
+
 /* ------------------------------------------------------------------------------- rightsize */
 
 /*

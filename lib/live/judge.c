@@ -1,0 +1,261 @@
+/* SPDX-License-Identifier: MIT */
+#include "judge.h"
+
+#include "../plan/plan.h"
+
+#define FULL_PERCENT 60U       /* of a buffer: a writer is woken when a third is free */
+#define GROWN_PERCENT 90U      /* of autotuning's limit */
+#define READY_BYTES 131072U    /* not sent yet: more would be the path's or the peer's doing */
+#define CWND_PERCENT 95U
+#define PEER_PERCENT 90U
+#define QUEUE_PERCENT 150U     /* of the least round-trip time: beyond it, more would only queue */
+#define RCV_FULL_PERCENT 80U
+#define WORTH_PERCENT 110U     /* a buffer less than a tenth larger is not worth the call */
+#define EFFECT_ROUNDS 2U       /* until a change shows */
+#define SHORTEST_NS (10 * AB_NS_PER_MS)
+#define LONGEST_NS AB_NS_PER_S
+/* The pace. */
+#define STANDING_PERCENT 10U   /* of the least round-trip time: a queue worth emptying, */
+#define STANDING_NS (2 * AB_NS_PER_MS) /* but no less than that */
+#define BURST_PERCENT 50U
+#define DRAIN_PERCENT 99U      /* of the path's rate, once the queue is gone */
+#define PACE_UP_PERMILLE 3U    /* a tick, */
+#define CAREFUL_TICKS 8U       /* and after so many without a queue more and more, */
+#define PACE_UP_MOST_PERMILLE 125U
+#define HOLD_TICKS 2U
+#define PACE_LEAST_BYTE_PER_S 16000U
+
+void ab_judge_begin(struct ab_judge *judge, uint32_t intent, const struct autobuf_limits *limits)
+{
+    *judge = (struct ab_judge){.intent = intent, .limits = *limits};
+}
+
+uint64_t ab_judge_next_ns(const struct ab_judge *judge)
+{
+    uint64_t rtt_ns = judge->last.info.rtt_ns;
+
+    if (!judge->looked)
+        return 0;
+    if (judge->intent & AUTOBUF_INTENT_LOW_DELAY)
+        rtt_ns /= 2;
+    return judge->last.now_ns + ab_min(ab_max(rtt_ns, SHORTEST_NS), LONGEST_NS);
+}
+
+/* What a counter went on by a second. A counter that ran backwards is another connection's. */
+static uint64_t per_second(uint64_t now, uint64_t before, uint64_t span_ns)
+{
+    return now > before && span_ns ? ab_mul_div(now - before, AB_NS_PER_S, span_ns) : 0;
+}
+
+static uint64_t in_flight(const struct ab_tcpinfo *info)
+{
+    return (uint64_t)info->unacked_packets * info->mss_bytes;
+}
+
+static uint64_t in_rtt(uint64_t byte_per_s, uint64_t rtt_ns)
+{
+    return ab_mul_div(byte_per_s, rtt_ns, AB_NS_PER_S);
+}
+
+static bool at_least(uint64_t value, unsigned percent, uint64_t whole)
+{
+    return value >= ab_mul_div(whole, percent, 100);
+}
+
+/* The largest send buffer that there is without anybody's doing. */
+static uint64_t snd_grown(const struct ab_judge *judge, const struct ab_look *look)
+{
+    return look->socket.locks & AUTOBUF_LOCK_SND ? look->socket.snd_buf_bytes
+                                                 : judge->limits.tcp_wmem_max_bytes;
+}
+
+static bool queue_stands(const struct ab_judge *judge, const struct ab_tcpinfo *info)
+{
+    return judge->rtt_min_ns && info->rtt_ns > ab_mul_div(judge->rtt_min_ns, QUEUE_PERCENT, 100);
+}
+
+static uint32_t limited_sender(const struct ab_judge *judge, const struct ab_look *look)
+{
+    const struct ab_tcpinfo *info = &look->info;
+    uint64_t flight = in_flight(info);
+
+    if (info->peer_window_bytes && at_least(flight, PEER_PERCENT, info->peer_window_bytes))
+        return AUTOBUF_LIMITED_PEER;
+    if (info->unacked_packets && at_least(info->unacked_packets, CWND_PERCENT, info->cwnd_packets))
+        return AUTOBUF_LIMITED_PATH;
+    if (at_least(look->queued_bytes, FULL_PERCENT, look->socket.snd_buf_bytes) &&
+        info->notsent_bytes < READY_BYTES)
+        return at_least(look->socket.snd_buf_bytes, GROWN_PERCENT, snd_grown(judge, look))
+                   ? AUTOBUF_LIMITED_SND_BUFFER
+                   : AUTOBUF_LIMITED_UNKNOWN; /* autotuning is still at it */
+    if (info->notsent_bytes >= READY_BYTES)
+        return AUTOBUF_LIMITED_PATH;
+    return AUTOBUF_LIMITED_SENDER;
+}
+
+static uint64_t rcv_rtt(const struct ab_tcpinfo *info)
+{
+    return info->rtt_min_ns ? info->rtt_min_ns : info->rcv_rtt_ns;
+}
+
+static uint32_t limited_receiver(const struct ab_judge *judge, const struct ab_look *look)
+{
+    uint64_t window = ab_min(AB_RCV_WINDOW(look->socket.rcv_buf_bytes),
+                             look->socket.rcv_window_max_bytes ? look->socket.rcv_window_max_bytes
+                                                               : UINT64_MAX);
+    bool grown = look->socket.locks & AUTOBUF_LOCK_RCV ||
+                 at_least(look->socket.rcv_buf_bytes, GROWN_PERCENT,
+                          judge->limits.tcp_rmem_max_bytes);
+
+    return grown && at_least(in_rtt(judge->received_byte_per_s, rcv_rtt(&look->info)),
+                             RCV_FULL_PERCENT, window)
+               ? AUTOBUF_LIMITED_RCV_BUFFER
+               : AUTOBUF_LIMITED_PEER;
+}
+
+static uint32_t limited_by(const struct ab_judge *judge, const struct ab_look *look)
+{
+    if (look->info.state != AB_TCP_ESTABLISHED && look->info.state != AB_TCP_CLOSE_WAIT)
+        return AUTOBUF_LIMITED_UNKNOWN;
+    if (!judge->acked_byte_per_s && !judge->received_byte_per_s)
+        return AUTOBUF_LIMITED_IDLE;
+    return judge->acked_byte_per_s >= judge->received_byte_per_s ? limited_sender(judge, look)
+                                                                 : limited_receiver(judge, look);
+}
+
+/* The plan's own arithmetic, for the product that is seen: at most twice what there is now. */
+static bool grow(struct ab_judge *judge, const struct ab_look *look, struct autobuf_plan *plan)
+{
+    bool sends = judge->limited == AUTOBUF_LIMITED_SND_BUFFER;
+    uint64_t product = sends ? in_rtt(judge->acked_byte_per_s, judge->rtt_min_ns)
+                             : in_rtt(judge->received_byte_per_s, rcv_rtt(&look->info));
+    uint64_t stored = sends ? look->socket.snd_buf_bytes : look->socket.rcv_buf_bytes, asked;
+    uint64_t window = sends ? AB_SND_WINDOW(stored) : AB_RCV_WINDOW(stored);
+
+    /* More than fits is wanted: the plan then goes to twice of it, as far as the limits allow. */
+    product = ab_max(product, window) + 1;
+    ab_plan_nothing(AUTOBUF_REASON_UNKNOWN, AUTOBUF_INTENT_THROUGHPUT, plan);
+    ab_plan_windows(sends ? product : 0, sends ? 0 : product, &judge->limits, &look->socket, 0, plan);
+    plan->rtt_ns = judge->rtt_min_ns;
+    asked = 2 * (sends ? plan->snd_request_bytes : plan->rcv_request_bytes);
+    if (plan->flags & (AUTOBUF_PLAN_SND_UNLOCK | AUTOBUF_PLAN_RCV_UNLOCK))
+        return true;
+    return at_least(asked, WORTH_PERCENT, stored);
+}
+
+/* How much longer than at its least the round-trip time is; 0: hardly. */
+static uint64_t standing_ns(const struct ab_judge *judge, const struct ab_tcpinfo *info)
+{
+    /* The bursts of slow start queue too, but their queue does not stand. */
+    unsigned percent = judge->pace_byte_per_s ? STANDING_PERCENT : BURST_PERCENT;
+    uint64_t least = ab_max(ab_mul_div(judge->rtt_min_ns, percent, 100), STANDING_NS);
+    uint64_t standing = info->rtt_ns > judge->rtt_min_ns ? info->rtt_ns - judge->rtt_min_ns : 0;
+
+    return standing > least ? standing : 0;
+}
+
+/* Pace = rate of delivery x (1 - queue / 2 minima): what stands is gone in about two round trips. */
+static uint64_t slower(struct ab_judge *judge, uint64_t standing)
+{
+    uint64_t twice = 2 * judge->rtt_min_ns;
+
+    judge->drain_byte_per_s = judge->acked_byte_per_s;
+    judge->held_ticks = HOLD_TICKS;
+    judge->clear_ticks = 0;
+    return ab_mul_div(judge->acked_byte_per_s, twice - ab_min(standing, twice * 3 / 4), twice);
+}
+
+static uint64_t faster(struct ab_judge *judge)
+{
+    uint64_t pace = judge->pace_byte_per_s, up = PACE_UP_PERMILLE;
+    uint64_t drain = ab_mul_div(judge->drain_byte_per_s, DRAIN_PERCENT, 100);
+
+    judge->clear_ticks++;
+    if (pace < drain)
+        return drain;
+    if (judge->clear_ticks > CAREFUL_TICKS)
+        up <<= ab_min((judge->clear_ticks - CAREFUL_TICKS) / 2, 10);
+    return pace + ab_mul_div(pace, ab_min(up, PACE_UP_MOST_PERMILLE), 1000);
+}
+
+static bool pace(struct ab_judge *judge, const struct ab_look *look, struct autobuf_plan *plan,
+                 const char **why)
+{
+    uint64_t standing = standing_ns(judge, &look->info), before = judge->pace_byte_per_s, next;
+
+    if (judge->held_ticks > 0) {
+        judge->held_ticks--;
+        return false;
+    }
+    if (standing) {
+        next = slower(judge, standing);
+        *why = "a queue stands: slower than it drains";
+    } else if (before && judge->limited != AUTOBUF_LIMITED_SENDER) {
+        next = faster(judge);
+        *why = "no queue: a little faster";
+    } else {
+        return false;
+    }
+    judge->pace_byte_per_s = ab_max(next, PACE_LEAST_BYTE_PER_S);
+    if (judge->pace_byte_per_s == before)
+        return false;
+    ab_plan_nothing(AUTOBUF_REASON_SET, judge->intent, plan);
+    plan->rtt_ns = judge->rtt_min_ns;
+    plan->snd_pacing_bit_per_s = ab_mul_div(judge->pace_byte_per_s, 8, 1);
+    return true;
+}
+
+/* The newest count that is a round trip old, or the oldest there is. */
+static const struct ab_count *round_trip_ago(const struct ab_judge *judge, uint64_t now_ns,
+                                             uint64_t rtt_ns)
+{
+    unsigned have = (unsigned)ab_min(judge->counted, AB_LOOKS);
+    const struct ab_count *count = NULL;
+
+    for (unsigned back = 1; back <= have; back++) {
+        count = &judge->counts[(judge->counted - back) % AB_LOOKS];
+        if (now_ns - count->now_ns >= rtt_ns)
+            break;
+    }
+    return count;
+}
+
+static void take(struct ab_judge *judge, const struct ab_look *look)
+{
+    const struct ab_count *ago = round_trip_ago(judge, look->now_ns, look->info.rtt_ns);
+    uint64_t span_ns = look->now_ns - ago->now_ns;
+
+    judge->acked_byte_per_s = per_second(look->info.acked_bytes, ago->acked_bytes, span_ns);
+    judge->received_byte_per_s = per_second(look->info.received_bytes, ago->received_bytes, span_ns);
+    judge->rtt_min_ns = look->info.rtt_min_ns ? look->info.rtt_min_ns : look->info.rtt_ns;
+    judge->limited = limited_by(judge, look);
+}
+
+bool ab_judge_look(struct ab_judge *judge, const struct ab_look *look, struct autobuf_plan *plan,
+                   const char **why)
+{
+    bool first = !judge->looked || look->now_ns <= judge->last.now_ns, act = false;
+
+    if (first)
+        judge->counted = 0; /* or the clock jumped */
+    else
+        take(judge, look);
+    judge->counts[judge->counted++ % AB_LOOKS] =
+        (struct ab_count){look->now_ns, look->info.acked_bytes, look->info.received_bytes};
+    judge->last = *look;
+    judge->looked = true;
+    if (first || look->now_ns < judge->hold_ns || !judge->rtt_min_ns)
+        return false;
+    if (judge->intent & AUTOBUF_INTENT_LOW_DELAY) {
+        act = judge->acked_byte_per_s > judge->received_byte_per_s && pace(judge, look, plan, why);
+    } else if (judge->limited == AUTOBUF_LIMITED_SND_BUFFER && !queue_stands(judge, &look->info)) {
+        *why = "the send buffer is what limits";
+        act = grow(judge, look, plan);
+    } else if (judge->limited == AUTOBUF_LIMITED_RCV_BUFFER) {
+        *why = "the receive buffer is what limits";
+        act = grow(judge, look, plan);
+    }
+    if (act && !(judge->intent & AUTOBUF_INTENT_LOW_DELAY))
+        judge->hold_ns = look->now_ns + EFFECT_ROUNDS * look->info.rtt_ns;
+    return act;
+}

@@ -1,0 +1,61 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * What limits an open connection, and what to do about it. Pure: samples with times in, a plan out.
+ *
+ * The send side is at fault when the buffer is as large as autotuning makes it, and full, while neither
+ * the congestion window, nor the peer's window, nor a queue is what holds the data back. (The kernel's
+ * own clock of that, tcpi_sndbuf_limited, stands still for seconds while a poll()ing writer keeps the
+ * buffer two thirds full.) The receive side is at fault when a buffer that the program set, or one at
+ * autotuning's limit, has let in all that it can hold in each round trip.
+ *
+ * For low delay the sender's pace follows the queue: what stands in it lengthens the round-trip time
+ * beyond its minimum. While it stands, the rate of delivery is the path's; the pace goes below it until
+ * the queue is gone, then to just below that rate, and from there slowly up; faster and faster, once it
+ * is beyond it and still no queue stands.
+ */
+#ifndef AB_JUDGE_H
+#define AB_JUDGE_H
+
+#include "../base/base.h"
+#include "../measure/tcpinfo.h"
+
+/* One look at a connection. */
+struct ab_look {
+    uint64_t now_ns;
+    struct ab_tcpinfo info;
+    struct autobuf_socket socket;
+    uint64_t queued_bytes; /* memory of what is in the send buffer (SO_MEMINFO) */
+};
+
+#define AB_LOOKS 8U /* of the past: a round trip of them, two a round trip */
+
+struct ab_judge {
+    uint32_t intent;
+    struct autobuf_limits limits;
+    struct ab_look last;
+    bool looked;               /* last is filled */
+    uint32_t limited;          /* AUTOBUF_LIMITED_* */
+    uint64_t acked_byte_per_s; /* over the last round trip */
+    uint64_t received_byte_per_s;
+    uint64_t rtt_min_ns;
+    uint64_t hold_ns;          /* nothing is changed before */
+    uint64_t pace_byte_per_s;  /* 0: not paced by us */
+    uint64_t drain_byte_per_s; /* the rate at which a queue was seen to drain: the path's */
+    unsigned held_ticks;
+    unsigned clear_ticks;      /* without a queue, since the last one */
+    struct ab_count {
+        uint64_t now_ns, acked_bytes, received_bytes;
+    } counts[AB_LOOKS];
+    unsigned counted;
+};
+
+void ab_judge_begin(struct ab_judge *judge, uint32_t intent, const struct autobuf_limits *limits);
+
+/* When to look again: about a round trip later, half of one for low delay. */
+uint64_t ab_judge_next_ns(const struct ab_judge *judge);
+
+/* Takes a look in; true: plan is to be applied, and why says what for. */
+bool ab_judge_look(struct ab_judge *judge, const struct ab_look *look, struct autobuf_plan *plan,
+                   const char **why);
+
+#endif

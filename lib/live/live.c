@@ -1,0 +1,180 @@
+/* SPDX-License-Identifier: MIT */
+/* autobuf_live_*(): the socket around the judge. */
+#include <errno.h>
+#include <netinet/in.h>
+#include <stdlib.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include <linux/sock_diag.h>
+#include <linux/tcp.h>
+
+#include "../base/option.h"
+#include "../plan/plan.h"
+#include "judge.h"
+
+#ifndef SO_COOKIE
+#define SO_COOKIE 57
+#endif
+#ifndef SO_MEMINFO
+#define SO_MEMINFO 55
+#endif
+
+struct autobuf_live {
+    struct ab_judge judge;
+    struct ab_log log;
+    pid_t owner;
+    int fd;
+    uint64_t cookie;
+    uint32_t changes;
+};
+
+static int read_cookie(int fd, uint64_t *cookie)
+{
+    socklen_t len = sizeof *cookie;
+
+    return getsockopt(fd, SOL_SOCKET, SO_COOKIE, cookie, &len) < 0 ? -errno : 0;
+}
+
+/* Memory of what is in the send buffer; 0 where the kernel does not tell (before Linux 4.12). */
+static uint64_t queued_bytes(int fd)
+{
+    uint32_t memory[SK_MEMINFO_VARS] = {0};
+    socklen_t len = sizeof memory;
+
+    if (getsockopt(fd, SOL_SOCKET, SO_MEMINFO, memory, &len) < 0)
+        return 0;
+    return memory[SK_MEMINFO_WMEM_QUEUED];
+}
+
+static int look_at(int fd, uint64_t now_ns, struct ab_look *look)
+{
+    uint8_t bytes[AB_TCPINFO_BYTES];
+    socklen_t len = sizeof bytes;
+    int error;
+
+    *look = (struct ab_look){.now_ns = now_ns, .socket = AUTOBUF_SOCKET_INIT};
+    error = autobuf_limits_socket(fd, &look->socket);
+    if (error < 0)
+        return error;
+    if (getsockopt(fd, IPPROTO_TCP, TCP_INFO, bytes, &len) < 0)
+        return -errno;
+    if (!ab_tcpinfo_parse(bytes, len, &look->info))
+        return -EOPNOTSUPP;
+    if (look->socket.stage != AUTOBUF_STAGE_CONNECTED)
+        return -ENOTCONN;
+    look->queued_bytes = queued_bytes(fd);
+    return 0;
+}
+
+int autobuf_live_open(struct autobuf_live **out, int fd, const struct autobuf_live_options *theirs)
+{
+    struct autobuf_live_options options = AUTOBUF_LIVE_OPTIONS_INIT;
+    struct autobuf_limits limits = AUTOBUF_LIMITS_INIT;
+    struct autobuf_live *live;
+    struct ab_look look;
+    uint64_t cookie;
+    int error;
+
+    *out = NULL;
+    if (theirs && !ab_struct_in(&options, sizeof options, theirs))
+        return -EINVAL;
+    if (!ab_intent_known(options.intent))
+        return -EINVAL;
+    error = look_at(fd, 0, &look);
+    if (error == 0)
+        error = read_cookie(fd, &cookie);
+    if (error == 0)
+        error = autobuf_limits_host(&limits);
+    if (error < 0)
+        return error;
+    live = calloc(1, sizeof *live);
+    if (!live)
+        return -ENOMEM;
+    ab_judge_begin(&live->judge, options.intent, &limits);
+    live->log = (struct ab_log){options.log, options.log_user};
+    live->owner = getpid();
+    live->fd = fd;
+    live->cookie = cookie;
+    *out = live;
+    return 0;
+}
+
+void autobuf_live_close(struct autobuf_live *live)
+{
+    free(live);
+}
+
+uint64_t autobuf_live_deadline_ns(const struct autobuf_live *live)
+{
+    return ab_judge_next_ns(&live->judge);
+}
+
+static int act(struct autobuf_live *live, const struct ab_look *look,
+               const struct autobuf_plan *plan, const char *why)
+{
+    struct autobuf_socket now = AUTOBUF_SOCKET_INIT;
+    int result = autobuf_apply(live->fd, plan);
+
+    if (result <= 0)
+        return result;
+    live->changes++;
+    if (plan->snd_pacing_bit_per_s)
+        ab_log(&live->log, "paced at %.1f Mbit/s: %s", (double)plan->snd_pacing_bit_per_s / 1e6, why);
+    else if (autobuf_limits_socket(live->fd, &now) == 0)
+        ab_log(&live->log, "buffers %llu, %llu -> %llu, %llu: %s",
+               (unsigned long long)look->socket.snd_buf_bytes,
+               (unsigned long long)look->socket.rcv_buf_bytes, (unsigned long long)now.snd_buf_bytes,
+               (unsigned long long)now.rcv_buf_bytes, why);
+    return result;
+}
+
+int autobuf_live_step(struct autobuf_live *live, uint64_t now_ns)
+{
+    struct autobuf_plan plan;
+    struct ab_look look;
+    const char *why = "";
+    uint64_t cookie;
+    int error;
+
+    if (live->owner != getpid())
+        return AUTOBUF_E_FORKED;
+    if (now_ns < ab_judge_next_ns(&live->judge))
+        return 0;
+    error = read_cookie(live->fd, &cookie);
+    if (error < 0)
+        return error;
+    if (cookie != live->cookie)
+        return -ESTALE;
+    error = look_at(live->fd, now_ns, &look);
+    if (error < 0)
+        return error;
+    if (!ab_judge_look(&live->judge, &look, &plan, &why))
+        return 0;
+    return act(live, &look, &plan, why);
+}
+
+int autobuf_live_state(const struct autobuf_live *live, struct autobuf_live_state *state)
+{
+    const struct ab_judge *judge = &live->judge;
+    const struct ab_tcpinfo *info = &judge->last.info;
+    struct autobuf_live_state now = {
+        .size = sizeof now,
+        .limited = judge->limited,
+        .changes = live->changes,
+        .retransmits = info->retrans_packets,
+        .rtt_ns = info->rtt_ns,
+        .rtt_min_ns = judge->rtt_min_ns,
+        .sent_bit_per_s = ab_mul_div(judge->acked_byte_per_s, 8, 1),
+        .received_bit_per_s = ab_mul_div(judge->received_byte_per_s, 8, 1),
+        .snd_buf_bytes = judge->last.socket.snd_buf_bytes,
+        .rcv_buf_bytes = judge->last.socket.rcv_buf_bytes,
+        .in_flight_bytes = (uint64_t)info->unacked_packets * info->mss_bytes,
+        .cwnd_bytes = (uint64_t)info->cwnd_packets * info->mss_bytes,
+        .peer_window_bytes = info->peer_window_bytes,
+        .notsent_bytes = info->notsent_bytes,
+        .pacing_bit_per_s = ab_mul_div(judge->pace_byte_per_s, 8, 1),
+    };
+
+    return ab_struct_out(state, &now, sizeof now) ? 0 : -EINVAL;
+}

@@ -1,0 +1,64 @@
+/* SPDX-License-Identifier: MIT */
+#include "tcpinfo.h"
+
+#include <string.h>
+
+#include "../base/base.h"
+
+#define LEAST_BYTES 104U /* up to tcpi_total_retrans */
+#define OPTION_WSCALE 4U
+
+static uint32_t take32(const uint8_t *bytes, size_t len, size_t at)
+{
+    uint32_t value = 0;
+
+    if (at + sizeof value <= len)
+        memcpy(&value, bytes + at, sizeof value);
+    return value;
+}
+
+static uint64_t take64(const uint8_t *bytes, size_t len, size_t at)
+{
+    uint64_t value = 0;
+
+    if (at + sizeof value <= len)
+        memcpy(&value, bytes + at, sizeof value);
+    return value;
+}
+
+static uint64_t from_us(uint64_t us)
+{
+    return ab_mul_div(us, AB_NS_PER_US, 1);
+}
+
+bool ab_tcpinfo_parse(const uint8_t *bytes, size_t len, struct ab_tcpinfo *info)
+{
+    uint32_t rtt_min_us = take32(bytes, len, 148);
+
+    *info = (struct ab_tcpinfo){0};
+    if (len < LEAST_BYTES)
+        return false;
+    info->state = bytes[0];
+    info->scaled = bytes[5] & OPTION_WSCALE;
+    info->snd_scale = info->scaled ? bytes[6] & 15 : 0;
+    info->rcv_scale = info->scaled ? bytes[6] >> 4 : 0;
+    info->app_limited = bytes[7] & 1;
+    info->mss_bytes = take32(bytes, len, 16);
+    info->unacked_packets = take32(bytes, len, 24);
+    info->lost_packets = take32(bytes, len, 32);
+    info->rtt_ns = from_us(take32(bytes, len, 68));
+    info->cwnd_packets = take32(bytes, len, 80);
+    info->rcv_rtt_ns = from_us(take32(bytes, len, 92));
+    info->retrans_packets = take32(bytes, len, 100);
+    info->pacing_byte_per_s = take64(bytes, len, 104);
+    info->acked_bytes = take64(bytes, len, 120);
+    info->received_bytes = take64(bytes, len, 128);
+    info->notsent_bytes = take32(bytes, len, 144);
+    info->rtt_min_ns = rtt_min_us == UINT32_MAX ? 0 : from_us(rtt_min_us);
+    info->delivery_byte_per_s = take64(bytes, len, 160);
+    info->busy_ns = from_us(take64(bytes, len, 168));
+    info->rwnd_limited_ns = from_us(take64(bytes, len, 176));
+    info->sndbuf_limited_ns = from_us(take64(bytes, len, 184));
+    info->peer_window_bytes = take32(bytes, len, 228);
+    return true;
+}

@@ -1,0 +1,45 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * What the kernel tells of a TCP connection. struct tcp_info grows with the kernel, and a program is
+ * built with the header of another one: its bytes are read by offset, as far as they are there.
+ */
+#ifndef AB_TCPINFO_H
+#define AB_TCPINFO_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#define AB_TCPINFO_BYTES 512U /* more than any kernel returns */
+
+enum { AB_TCP_ESTABLISHED = 1, AB_TCP_CLOSE_WAIT = 8 };
+
+struct ab_tcpinfo {
+    uint8_t state;             /* as in <netinet/tcp.h> */
+    bool scaled;               /* both ends agreed to scale windows */
+    uint8_t snd_scale;         /* the peer's */
+    uint8_t rcv_scale;
+    bool app_limited;          /* at the newest measurement of the delivery rate */
+    uint32_t mss_bytes;
+    uint32_t unacked_packets;
+    uint32_t cwnd_packets;
+    uint32_t lost_packets;
+    uint32_t retrans_packets;  /* since the beginning */
+    uint64_t rtt_ns;           /* smoothed; 0: none yet */
+    uint64_t rtt_min_ns;       /* 0: unknown */
+    uint64_t rcv_rtt_ns;       /* the receiver's own estimate; 0: none */
+    uint64_t acked_bytes;      /* since the beginning */
+    uint64_t received_bytes;
+    uint64_t notsent_bytes;
+    uint64_t delivery_byte_per_s;
+    uint64_t pacing_byte_per_s; /* UINT64_MAX: none */
+    uint64_t busy_ns;
+    uint64_t rwnd_limited_ns;
+    uint64_t sndbuf_limited_ns;
+    uint64_t peer_window_bytes; /* 0: the kernel does not tell (before Linux 5.4) */
+};
+
+/* false: len bytes hold not even what every kernel since 2.6 tells. What is missing is 0. */
+bool ab_tcpinfo_parse(const uint8_t *bytes, size_t len, struct ab_tcpinfo *info);
+
+#endif
