@@ -18,10 +18,17 @@
 #define STANDING_PERCENT 10U   /* of the least round-trip time: a queue worth emptying, */
 #define STANDING_NS (2 * AB_NS_PER_MS) /* but no less than that */
 #define BURST_PERCENT 50U
+#define STANDING_PACKETS 4U    /* on a slow path even a few packets take long */
+#define STANDING_LOOKS 3U
+#define FLOOR_NS (10 * AB_NS_PER_S)
+#define FLOOR_MOST_PERCENT 125U /* of TCP's least */
+#define CUTS_MOST 5U
+#define CUT_PERCENT 110U
 #define DRAIN_PERCENT 99U      /* of the path's rate, once the queue is gone */
 #define PACE_UP_PERMILLE 3U    /* a tick, */
 #define CAREFUL_TICKS 8U       /* and after so many without a queue more and more, */
 #define PACE_UP_MOST_PERMILLE 125U
+#define AHEAD_PERCENT 125U
 #define HOLD_TICKS 2U
 #define PACE_LEAST_BYTE_PER_S 16000U
 
@@ -143,25 +150,63 @@ static bool grow(struct ab_judge *judge, const struct ab_look *look, struct auto
     return at_least(asked, WORTH_PERCENT, stored);
 }
 
-/* How much longer than at its least the round-trip time is; 0: hardly. */
-static uint64_t standing_ns(const struct ab_judge *judge, const struct ab_tcpinfo *info)
+/* The least round-trip time of the last seconds: what jitter adds to every one is no queue. */
+static uint64_t floor_of(const struct ab_judge *judge)
 {
-    /* The bursts of slow start queue too, but their queue does not stand. */
-    unsigned percent = judge->pace_byte_per_s ? STANDING_PERCENT : BURST_PERCENT;
-    uint64_t least = ab_max(ab_mul_div(judge->rtt_min_ns, percent, 100), STANDING_NS);
-    uint64_t standing = info->rtt_ns > judge->rtt_min_ns ? info->rtt_ns - judge->rtt_min_ns : 0;
+    uint64_t floor = judge->floor_ns[1] ? ab_min(judge->floor_ns[0], judge->floor_ns[1])
+                                        : judge->floor_ns[0];
+    uint64_t most = ab_mul_div(judge->rtt_min_ns, FLOOR_MOST_PERCENT, 100);
 
-    return standing > least ? standing : 0;
+    return judge->rebased ? floor : ab_min(floor, most);
+}
+
+static void note_floor(struct ab_judge *judge, const struct ab_look *look)
+{
+    if (!judge->floor_ns[0] || look->now_ns - judge->floor_begin_ns > FLOOR_NS) {
+        judge->floor_ns[1] = judge->floor_ns[0];
+        judge->floor_ns[0] = look->info.rtt_ns;
+        judge->floor_begin_ns = look->now_ns;
+    }
+    judge->floor_ns[0] = ab_min(judge->floor_ns[0], look->info.rtt_ns);
+}
+
+/*
+ * How much longer than at its least the round-trip time has been for more than a round trip; 0: hardly.
+ * What comes and goes is jitter, or a burst.
+ */
+static uint64_t standing_ns(const struct ab_judge *judge, const struct ab_look *look)
+{
+    /* The bursts of slow start queue too, and their queue does not stand. */
+    unsigned percent = judge->pace_byte_per_s ? STANDING_PERCENT : BURST_PERCENT;
+    uint64_t packets_ns = ab_mul_div((uint64_t)STANDING_PACKETS * look->info.mss_bytes, AB_NS_PER_S,
+                                     ab_max(judge->acked_byte_per_s, 1));
+    uint64_t floor = floor_of(judge), rtt_ns = look->info.rtt_ns;
+    uint64_t least = ab_max(ab_max(ab_mul_div(floor, percent, 100), STANDING_NS), packets_ns);
+
+    for (unsigned back = 1; back < STANDING_LOOKS && back <= judge->counted; back++)
+        rtt_ns = ab_min(rtt_ns, judge->counts[(judge->counted - back) % AB_LOOKS].rtt_ns);
+    return rtt_ns > floor + least ? rtt_ns - floor : 0;
 }
 
 /* Pace = rate of delivery x (1 - queue / 2 minima): what stands is gone in about two round trips. */
 static uint64_t slower(struct ab_judge *judge, uint64_t standing)
 {
-    uint64_t twice = 2 * judge->rtt_min_ns;
+    uint64_t twice = 2 * floor_of(judge);
 
+    if (++judge->cuts == 1)
+        judge->cut_rtt_ns = judge->last.info.rtt_ns;
+    if (judge->cuts > CUTS_MOST && at_least(judge->cut_rtt_ns, CUT_PERCENT, judge->last.info.rtt_ns))
+        judge->cuts = 0; /* it does get shorter */
+    if (judge->cuts > CUTS_MOST) { /* not a queue of ours, but the path */
+        judge->rebased = true;
+        judge->floor_ns[0] = judge->floor_ns[1] = judge->last.info.rtt_ns;
+        judge->cuts = 0;
+        return judge->pace_byte_per_s;
+    }
+    /* In slow start that rate is not the path's yet: no care is needed on the way up. */
+    judge->clear_ticks = judge->pace_byte_per_s ? 0 : CAREFUL_TICKS;
     judge->drain_byte_per_s = judge->acked_byte_per_s;
     judge->held_ticks = HOLD_TICKS;
-    judge->clear_ticks = 0;
     return ab_mul_div(judge->acked_byte_per_s, twice - ab_min(standing, twice * 3 / 4), twice);
 }
 
@@ -171,17 +216,20 @@ static uint64_t faster(struct ab_judge *judge)
     uint64_t drain = ab_mul_div(judge->drain_byte_per_s, DRAIN_PERCENT, 100);
 
     judge->clear_ticks++;
+    judge->cuts = 0;
     if (pace < drain)
         return drain;
     if (judge->clear_ticks > CAREFUL_TICKS)
         up <<= ab_min((judge->clear_ticks - CAREFUL_TICKS) / 2, 10);
-    return pace + ab_mul_div(pace, ab_min(up, PACE_UP_MOST_PERMILLE), 1000);
+    up = pace + ab_mul_div(pace, ab_min(up, PACE_UP_MOST_PERMILLE), 1000);
+    /* What is delivered has to follow: or a queue grows that does not show yet. */
+    return ab_min(up, ab_max(pace, ab_mul_div(judge->acked_byte_per_s, AHEAD_PERCENT, 100)));
 }
 
 static bool pace(struct ab_judge *judge, const struct ab_look *look, struct autobuf_plan *plan,
                  const char **why)
 {
-    uint64_t standing = standing_ns(judge, &look->info), before = judge->pace_byte_per_s, next;
+    uint64_t standing = standing_ns(judge, look), before = judge->pace_byte_per_s, next;
 
     if (judge->held_ticks > 0) {
         judge->held_ticks--;
@@ -229,6 +277,7 @@ static void take(struct ab_judge *judge, const struct ab_look *look)
     judge->received_byte_per_s = per_second(look->info.received_bytes, ago->received_bytes, span_ns);
     judge->rtt_min_ns = look->info.rtt_min_ns ? look->info.rtt_min_ns : look->info.rtt_ns;
     judge->limited = limited_by(judge, look);
+    note_floor(judge, look);
 }
 
 bool ab_judge_look(struct ab_judge *judge, const struct ab_look *look, struct autobuf_plan *plan,
@@ -241,7 +290,8 @@ bool ab_judge_look(struct ab_judge *judge, const struct ab_look *look, struct au
     else
         take(judge, look);
     judge->counts[judge->counted++ % AB_LOOKS] =
-        (struct ab_count){look->now_ns, look->info.acked_bytes, look->info.received_bytes};
+        (struct ab_count){look->now_ns, look->info.acked_bytes, look->info.received_bytes,
+                          look->info.rtt_ns};
     judge->last = *look;
     judge->looked = true;
     if (first || look->now_ns < judge->hold_ns || !judge->rtt_min_ns)

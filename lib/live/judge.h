@@ -43,8 +43,13 @@ struct ab_judge {
     uint64_t drain_byte_per_s; /* the rate at which a queue was seen to drain: the path's */
     unsigned held_ticks;
     unsigned clear_ticks;      /* without a queue, since the last one */
+    uint64_t floor_ns[2];      /* least round-trip time of the running and of the last span of time */
+    uint64_t floor_begin_ns;
+    unsigned cuts;             /* of the pace, in a row, */
+    uint64_t cut_rtt_ns;       /* and the round-trip time at the first of them */
+    bool rebased;              /* the path has become longer than TCP's least round-trip time tells */
     struct ab_count {
-        uint64_t now_ns, acked_bytes, received_bytes;
+        uint64_t now_ns, acked_bytes, received_bytes, rtt_ns;
     } counts[AB_LOOKS];
     unsigned counted;
 };

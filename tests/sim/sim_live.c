@@ -1,0 +1,119 @@
+/* SPDX-License-Identifier: MIT */
+#include "sim_live.h"
+
+#include <assert.h>
+#include <stddef.h>
+#include <stdlib.h>
+
+#include "live/judge.h"
+
+#define STEP_NS 250000ULL
+#define MSS 1448.0
+
+struct tcp {
+    const struct sim_live *sim;
+    double sent, delivered, acked; /* bytes so far: sent, out of the queue, acknowledged */
+    double cwnd;
+    bool growing;                  /* slow start */
+    double pace;                   /* 0: none */
+    double srtt_ms;
+    uint64_t seed;
+    double *on_the_way;            /* what was delivered in each step, until its acknowledgement is back */
+};
+
+static double rate_at(const struct sim_live *sim, uint64_t now_ns)
+{
+    return sim->change_ns && now_ns >= sim->change_ns ? sim->changed_byte_per_s
+                                                      : sim->rate_byte_per_s;
+}
+
+static double jitter_ms(struct tcp *t)
+{
+    t->seed = t->seed * 6364136223846793005ULL + 1442695040888963407ULL;
+    return t->sim->jitter_ms * (double)(t->seed >> 40) / (double)(1U << 24);
+}
+
+static void step(struct tcp *t, uint64_t now_ns)
+{
+    double step_s = (double)STEP_NS / 1e9, rate = rate_at(t->sim, now_ns);
+    uint64_t steps = t->sim->rtt_ns / STEP_NS, at = now_ns / STEP_NS;
+    double acked = at >= steps ? t->on_the_way[at - steps] : 0, queue, room, rtt_ms;
+
+    t->acked += acked;
+    if (t->growing)
+        t->cwnd += acked;
+    room = (t->cwnd < t->sim->buffer_bytes ? t->cwnd : t->sim->buffer_bytes) - (t->sent - t->acked);
+    if (t->pace > 0 && room > t->pace * step_s)
+        room = t->pace * step_s;
+    if (room > 0)
+        t->sent += room;
+    queue = t->sent - t->delivered;
+    t->on_the_way[at] = queue < rate * step_s ? queue : rate * step_s;
+    t->delivered += t->on_the_way[at];
+    rtt_ms = (double)t->sim->rtt_ns / 1e6 + queue / rate * 1e3;
+    t->srtt_ms += acked > 0 ? (rtt_ms - t->srtt_ms) / (1 + 8 * MSS / acked) : 0;
+}
+
+static struct ab_look look_of(struct tcp *t, uint64_t now_ns)
+{
+    struct ab_look look = {.now_ns = now_ns, .socket = AUTOBUF_SOCKET_INIT};
+    double rtt_ms = t->srtt_ms + jitter_ms(t);
+
+    look.info = (struct ab_tcpinfo){
+        .state = AB_TCP_ESTABLISHED,
+        .mss_bytes = (uint32_t)MSS,
+        .unacked_packets = (uint32_t)((t->sent - t->acked) / MSS),
+        .cwnd_packets = (uint32_t)(t->cwnd / MSS) + 1,
+        .rtt_ns = (uint64_t)(rtt_ms * 1e6),
+        .rtt_min_ns = t->sim->rtt_ns,
+        .acked_bytes = (uint64_t)t->acked,
+        .notsent_bytes = 1000000,
+        .peer_window_bytes = 1U << 30,
+    };
+    look.socket.stage = AUTOBUF_STAGE_CONNECTED;
+    look.socket.snd_buf_bytes = look.queued_bytes = 4194304;
+    return look;
+}
+
+static void judge_it(struct tcp *t, struct ab_judge *judge, uint64_t now_ns)
+{
+    struct ab_look look = look_of(t, now_ns);
+    struct autobuf_plan plan;
+    const char *why;
+
+    if (ab_judge_look(judge, &look, &plan, &why))
+        t->pace = (double)plan.snd_pacing_bit_per_s / 8;
+}
+
+struct sim_span sim_live(const struct sim_live *sim, uint64_t begin_ns, uint64_t end_ns)
+{
+    struct autobuf_limits limits = AUTOBUF_LIMITS_INIT;
+    struct tcp t = {.sim = sim, .cwnd = 10 * MSS, .growing = true, .seed = sim->seed,
+                    .srtt_ms = (double)sim->rtt_ns / 1e6};
+    struct sim_span span = {0};
+    struct ab_judge judge;
+    double before = 0, looks = 0;
+
+    t.on_the_way = calloc(sim->end_ns / STEP_NS + 1, sizeof *t.on_the_way);
+    assert(t.on_the_way);
+    ab_judge_begin(&judge, AUTOBUF_INTENT_LOW_DELAY, &limits);
+    for (uint64_t now_ns = 0; now_ns < sim->end_ns; now_ns += STEP_NS) {
+        double ratio;
+
+        step(&t, now_ns);
+        if (!sim->unpaced && now_ns >= ab_judge_next_ns(&judge))
+            judge_it(&t, &judge, now_ns + 1);
+        if (now_ns < begin_ns)
+            before = t.acked;
+        if (now_ns < begin_ns || now_ns >= end_ns)
+            continue;
+        ratio = 1 + (t.sent - t.delivered) / rate_at(sim, now_ns) * 1e9 / (double)sim->rtt_ns;
+        span.rtt_ratio += ratio;
+        span.worst_ratio = ratio > span.worst_ratio ? ratio : span.worst_ratio;
+        span.rate_byte_per_s = (t.acked - before) * 1e9 / (double)(now_ns + STEP_NS - begin_ns);
+        looks++;
+    }
+    span.rtt_ratio /= looks;
+    free(t.on_the_way);
+    return span;
+}

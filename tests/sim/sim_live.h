@@ -1,0 +1,35 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * A TCP sender that always has data, over a link with a deep queue, in virtual time, and the judge of
+ * autobuf_live_*() that looks at it and paces it. The sender is what matters of one here: slow start
+ * until the queue tells it to stop (as HyStart does, or not), then as much as its buffer lets it have in
+ * flight, never faster than its pace.
+ */
+#ifndef SIM_LIVE_H
+#define SIM_LIVE_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+struct sim_live {
+    double rate_byte_per_s;   /* of the link, payload */
+    uint64_t rtt_ns;          /* of the empty path */
+    double buffer_bytes;      /* most in flight */
+    double jitter_ms;         /* added to each look's round-trip time: 0 to so much, evenly */
+    uint64_t change_ns;       /* when the rate changes; 0: never */
+    double changed_byte_per_s;
+    uint64_t seed;
+    uint64_t end_ns;
+    bool unpaced;             /* nobody looks after it: for comparison */
+};
+
+struct sim_span {
+    double rate_byte_per_s;   /* delivered */
+    double rtt_ratio;         /* mean, of the empty path's */
+    double worst_ratio;
+};
+
+/* What happened from begin_ns to end_ns of the run. */
+struct sim_span sim_live(const struct sim_live *sim, uint64_t begin_ns, uint64_t end_ns);
+
+#endif

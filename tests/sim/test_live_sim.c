@@ -1,0 +1,102 @@
+/* SPDX-License-Identifier: MIT */
+/* The pace of autobuf_live_*() for low delay, over a deep queue in virtual time. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+
+#include <cmocka.h>
+
+#include "sim_live.h"
+
+#define MS 1000000ULL
+#define S 1000000000ULL
+#define PAYLOAD 0.965
+
+static const double mbits[] = {10, 100, 400, 1000};
+static const double rtts_ms[] = {20, 50, 100};
+static const double jitters[] = {0, 0.03, 0.12}; /* of the round-trip time */
+
+#define CELLS (4 * 3 * 3)
+
+static struct sim_live path_of(size_t cell, char name[80])
+{
+    double mbit = mbits[cell % 4], rtt_ms = rtts_ms[cell / 4 % 3];
+    double rate = mbit * 125000 * PAYLOAD;
+
+    snprintf(name, 80, "%.0f Mbit/s x %.0f ms, jitter %.0f%%", mbit, rtt_ms,
+             100 * jitters[cell / 12]);
+    return (struct sim_live){.rate_byte_per_s = rate, .rtt_ns = (uint64_t)(rtt_ms * 1e6),
+                             .buffer_bytes = 8 * rate * rtt_ms / 1e3 + 100000,
+                             .jitter_ms = jitters[cell / 12] * rtt_ms, .seed = cell + 1,
+                             .end_ns = 12 * S};
+}
+
+static void check_span(const char *name, const char *when, struct sim_span got, double rate,
+                       double least, double most)
+{
+    if (got.rate_byte_per_s < least * rate || got.rtt_ratio > most)
+        fail_msg("%s, %s: %.3f of the rate at %.2f of the round-trip time", name, when,
+                 got.rate_byte_per_s / rate, got.rtt_ratio);
+}
+
+static void full_rate_at_hardly_any_queue(void **state)
+{
+    (void)state;
+    for (size_t i = 0; i < CELLS; i++) {
+        char name[80];
+        struct sim_live sim = path_of(i, name), alone;
+
+        check_span(name, "from 2 s on", sim_live(&sim, 2 * S, 12 * S), sim.rate_byte_per_s,
+                   jitters[i / 12] > 0.1 ? 0.93 : 0.97, rtts_ms[i / 4 % 3] < 50 ? 1.2 : 1.1);
+        alone = sim;
+        alone.unpaced = true;
+        check_span(name, "the start", sim_live(&sim, 0, 10 * S),
+                   sim_live(&alone, 0, 10 * S).rate_byte_per_s, 0.95, 2);
+        /* or there would be nothing to gain */
+        assert_true(sim_live(&alone, 2 * S, 12 * S).rtt_ratio > 3);
+    }
+}
+
+static void a_narrower_path_is_followed_within_a_second(void **state)
+{
+    (void)state;
+    for (size_t i = 0; i < CELLS; i++) {
+        char name[80];
+        struct sim_live sim = path_of(i, name);
+
+        sim.change_ns = 5 * S;
+        sim.changed_byte_per_s = sim.rate_byte_per_s / 2;
+        if (rtts_ms[i / 4 % 3] <= 50)
+            check_span(name, "after a second", sim_live(&sim, 6 * S, 10 * S),
+                       sim.changed_byte_per_s, 0.95,
+                       mbits[i % 4] <= 10 ? 1.4 : 1.2); /* four packets of 5 Mbit/s take 10 ms */
+    }
+}
+
+static void a_wider_path_is_followed_within_a_second(void **state)
+{
+    (void)state;
+    for (size_t i = 0; i < 2 * 12; i++) { /* with 12% of jitter it takes longer */
+        char name[80];
+        struct sim_live sim = path_of(i, name);
+
+        sim.change_ns = 5 * S;
+        sim.changed_byte_per_s = 2 * sim.rate_byte_per_s;
+        if (rtts_ms[i / 4 % 3] <= 50)
+            check_span(name, "after a second", sim_live(&sim, 6 * S, 10 * S),
+                       sim.changed_byte_per_s, 0.9, 1.2);
+    }
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(full_rate_at_hardly_any_queue),
+        cmocka_unit_test(a_narrower_path_is_followed_within_a_second),
+        cmocka_unit_test(a_wider_path_is_followed_within_a_second),
+    };
+
+    return cmocka_run_group_tests_name("live", tests, NULL, NULL);
+}
