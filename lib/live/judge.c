@@ -131,7 +131,7 @@ static uint32_t limited_by(const struct ab_judge *judge, const struct ab_look *l
 }
 
 /* The plan's own arithmetic, for the product that is seen: at most twice what there is now. */
-static bool grow(struct ab_judge *judge, const struct ab_look *look, struct autobuf_plan *plan)
+static bool enlarge(struct ab_judge *judge, const struct ab_look *look, struct autobuf_plan *plan)
 {
     bool sends = judge->limited == AUTOBUF_LIMITED_SND_BUFFER;
     uint64_t product = sends ? in_rtt(judge->acked_byte_per_s, judge->rtt_min_ns)
@@ -300,10 +300,10 @@ bool ab_judge_look(struct ab_judge *judge, const struct ab_look *look, struct au
         act = judge->acked_byte_per_s > judge->received_byte_per_s && pace(judge, look, plan, why);
     } else if (judge->limited == AUTOBUF_LIMITED_SND_BUFFER && !queue_stands(judge, &look->info)) {
         *why = "the send buffer is what limits";
-        act = grow(judge, look, plan);
+        act = enlarge(judge, look, plan);
     } else if (judge->limited == AUTOBUF_LIMITED_RCV_BUFFER) {
         *why = "the receive buffer is what limits";
-        act = grow(judge, look, plan);
+        act = enlarge(judge, look, plan);
     }
     if (act && !(judge->intent & AUTOBUF_INTENT_LOW_DELAY))
         judge->hold_ns = look->now_ns + EFFECT_ROUNDS * look->info.rtt_ns;

@@ -1,0 +1,238 @@
+/* SPDX-License-Identifier: MIT */
+#include "unit.h"
+
+#include <string.h>
+
+#include "live/judge.h"
+#include "plan/plan.h"
+
+#include "hosts.h"
+
+#define MS AB_NS_PER_MS
+#define MSS 1448U
+#define MBIT 125000ULL /* bytes a second */
+
+/* A connection that sends as fast as a buffer of 4 MB lets it: 223 Mbit/s at 100 ms. */
+static struct ab_look buffer_limited(uint64_t now_ns)
+{
+    struct ab_look look = {.now_ns = now_ns, .socket = AUTOBUF_SOCKET_INIT};
+
+    look.info.state = AB_TCP_ESTABLISHED;
+    look.info.scaled = true;
+    look.info.mss_bytes = MSS;
+    look.info.unacked_packets = 1900;
+    look.info.cwnd_packets = 4000;
+    look.info.rtt_ns = 101 * MS;
+    look.info.rtt_min_ns = 100 * MS;
+    look.info.acked_bytes = 1000 + now_ns / 1000 * 28; /* 28 MB/s */
+    look.info.peer_window_bytes = 16000000;
+    look.queued_bytes = 3000000;
+    look.socket.stage = AUTOBUF_STAGE_CONNECTED;
+    look.socket.snd_buf_bytes = 4194304;
+    look.socket.rcv_buf_bytes = 131072;
+    look.socket.snd_window_max_bytes = look.socket.rcv_window_max_bytes = 65535 << 10;
+    return look;
+}
+
+/* The second of two looks, 100 ms apart, changed by the row. */
+static bool second_look(struct ab_judge *judge, struct ab_look *look, struct autobuf_plan *plan)
+{
+    struct ab_look first = *look;
+    const char *why;
+
+    first.now_ns -= 100 * MS;
+    first.info.acked_bytes -= first.info.acked_bytes > 2800000 ? 2800000 : 0;
+    assert_false(ab_judge_look(judge, &first, plan, &why));
+    return ab_judge_look(judge, look, plan, &why);
+}
+
+static void what_limits(void **state)
+{
+    static const struct {
+        const char *name;
+        int64_t unacked, cwnd, peer, queued, notsent, snd_buf, acked; /* -1: as it is */
+        uint64_t rtt_ms;
+        uint32_t limited;
+        bool acts;
+    } rows[] = {
+        {"a full send buffer", -1, -1, -1, -1, -1, -1, -1, 0, AUTOBUF_LIMITED_SND_BUFFER, true},
+        {"the congestion window", 3900, -1, -1, -1, -1, -1, -1, 0, AUTOBUF_LIMITED_PATH, false},
+        {"the peer's window", -1, -1, 2900000, -1, -1, -1, -1, 0, AUTOBUF_LIMITED_PEER, false},
+        {"the program has no more", 10, -1, -1, 20000, -1, -1, -1, 0, AUTOBUF_LIMITED_SENDER, false},
+        {"plenty is ready to be sent", -1, -1, -1, -1, 500000, -1, -1, 0, AUTOBUF_LIMITED_PATH, false},
+        {"autotuning is still at it", -1, -1, -1, -1, -1, 3000000, -1, 0, AUTOBUF_LIMITED_UNKNOWN,
+         false},
+        {"a queue stands: more would only make it longer", -1, -1, -1, -1, -1, -1, -1, 160,
+         AUTOBUF_LIMITED_SND_BUFFER, false},
+        {"nothing moves", -1, -1, -1, -1, -1, -1, 0, 0, AUTOBUF_LIMITED_IDLE, false},
+        {"a kernel that does not tell the peer's window", -1, -1, 0, -1, -1, -1, -1, 0,
+         AUTOBUF_LIMITED_SND_BUFFER, true},
+    };
+
+    (void)state;
+    for (size_t i = 0; i < COUNT(rows); i++) {
+        struct ab_look look = buffer_limited(1000 * MS);
+        struct autobuf_plan plan;
+        struct ab_judge judge;
+
+        if (rows[i].unacked >= 0)
+            look.info.unacked_packets = (uint32_t)rows[i].unacked;
+        if (rows[i].peer >= 0)
+            look.info.peer_window_bytes = (uint64_t)rows[i].peer;
+        if (rows[i].queued >= 0)
+            look.queued_bytes = (uint64_t)rows[i].queued;
+        if (rows[i].notsent >= 0)
+            look.info.notsent_bytes = (uint64_t)rows[i].notsent;
+        if (rows[i].snd_buf >= 0)
+            look.socket.snd_buf_bytes = (uint64_t)rows[i].snd_buf;
+        if (rows[i].acked >= 0)
+            look.info.acked_bytes = (uint64_t)rows[i].acked;
+        if (rows[i].rtt_ms)
+            look.info.rtt_ns = rows[i].rtt_ms * MS;
+        ab_judge_begin(&judge, 0, &host_6_18);
+        CHECK_EQUAL(rows[i].name, second_look(&judge, &look, &plan), rows[i].acts);
+        CHECK_EQUAL(rows[i].name, judge.limited, rows[i].limited);
+    }
+}
+
+static void the_send_buffer_grows_by_the_limits(void **state)
+{
+    static const struct {
+        const char *name;
+        const struct autobuf_limits *host;
+        uint32_t add_flags;
+        uint64_t snd_buf;
+        bool locked, acts;
+        uint64_t least, most; /* of the request */
+    } rows[] = {
+        {"to the settable maximum", &host_6_18, 0, 4194304, false, true, 4194304, 4194304},
+        {"older limits: nothing more can be set", &host_older, 0, 4194304, false, false, 0, 0},
+        {"by force: twice what was in flight", &host_older, AUTOBUF_LIMITS_FORCE, 4194304, false,
+         true, 3900000, 4300000},
+        {"a small buffer that was set is given back", &host_older, 0, 200000, true, true, 0, 0},
+        {"at the settable maximum already", &host_6_18, 0, 8388608, true, false, 0, 0},
+    };
+
+    (void)state;
+    for (size_t i = 0; i < COUNT(rows); i++) {
+        struct autobuf_limits limits = *rows[i].host;
+        struct ab_look look = buffer_limited(1000 * MS);
+        struct autobuf_plan plan = AUTOBUF_PLAN_INIT;
+        struct ab_judge judge;
+
+        limits.flags |= rows[i].add_flags;
+        look.socket.snd_buf_bytes = rows[i].snd_buf;
+        look.socket.locks = rows[i].locked ? AUTOBUF_LOCK_SND : 0;
+        look.queued_bytes = rows[i].snd_buf / 10 * 8;
+        ab_judge_begin(&judge, 0, &limits);
+        CHECK_EQUAL(rows[i].name, second_look(&judge, &look, &plan), rows[i].acts);
+        if (!rows[i].acts)
+            continue;
+        CHECK(rows[i].name, plan.snd_request_bytes >= rows[i].least &&
+                                plan.snd_request_bytes <= rows[i].most);
+        CHECK_EQUAL(rows[i].name, (plan.flags & AUTOBUF_PLAN_SND_UNLOCK) != 0, rows[i].most == 0);
+        CHECK_EQUAL(rows[i].name, plan.rcv_request_bytes, 0);
+        /* never more than twice of what there was */
+        CHECK(rows[i].name, 2 * plan.snd_request_bytes <= 2 * rows[i].snd_buf + 16);
+    }
+}
+
+/* Until the effect of a change can be seen nothing more is changed. */
+static void a_change_is_waited_for(void **state)
+{
+    struct autobuf_limits limits = host_older;
+    struct ab_look look = buffer_limited(1000 * MS);
+    struct autobuf_plan plan;
+    struct ab_judge judge;
+    const char *why;
+
+    (void)state;
+    limits.flags |= AUTOBUF_LIMITS_FORCE;
+    ab_judge_begin(&judge, 0, &limits);
+    assert_true(second_look(&judge, &look, &plan));
+    assert_true(ab_judge_next_ns(&judge) > look.now_ns);
+    for (int i = 0; i < 2; i++) {
+        look = buffer_limited(look.now_ns + 101 * MS);
+        assert_int_equal(ab_judge_look(&judge, &look, &plan, &why), i == 1);
+    }
+}
+
+static void the_receive_side(void **state)
+{
+    static const struct {
+        const char *name;
+        uint32_t locks;
+        uint64_t rcv_buf, window_max, received; /* in 100 ms */
+        bool acts, unlocks;
+    } rows[] = {
+        {"a small buffer that was set: given back", AUTOBUF_LOCK_RCV, 200000, 65535 << 10, 95000,
+         true, true},
+        {"a small buffer that is not used up", AUTOBUF_LOCK_RCV, 200000, 65535 << 10, 50000, false,
+         false},
+        {"autotuning is at it", 0, 200000, 65535 << 10, 95000, false, false},
+        {"the window scale is all used", AUTOBUF_LOCK_RCV, 200000, 65535, 64000, false, false},
+    };
+
+    (void)state;
+    for (size_t i = 0; i < COUNT(rows); i++) {
+        struct ab_look look = buffer_limited(1000 * MS), first;
+        struct autobuf_plan plan;
+        struct ab_judge judge;
+        const char *why;
+
+        look.info.acked_bytes = 500;
+        look.info.received_bytes = 10000000;
+        look.socket.locks = rows[i].locks;
+        look.socket.rcv_buf_bytes = rows[i].rcv_buf;
+        look.socket.rcv_window_max_bytes = rows[i].window_max;
+        first = look;
+        first.now_ns -= 100 * MS;
+        first.info.received_bytes -= rows[i].received;
+        ab_judge_begin(&judge, 0, &host_6_18);
+        assert_false(ab_judge_look(&judge, &first, &plan, &why));
+        CHECK_EQUAL(rows[i].name, ab_judge_look(&judge, &look, &plan, &why), rows[i].acts);
+        if (!rows[i].acts)
+            continue;
+        CHECK_EQUAL(rows[i].name, (plan.flags & AUTOBUF_PLAN_RCV_UNLOCK) != 0, rows[i].unlocks);
+        CHECK(rows[i].name, plan.rcv_clamp_bytes > 0 && plan.snd_request_bytes == 0);
+    }
+}
+
+/* Counters that run backwards, clocks that do, times of 0 and of 10 s. */
+static void strange_looks(void **state)
+{
+    static const uint64_t times[] = {1000 * MS, 999 * MS, 1, 0, UINT64_MAX - 1, 1000 * MS};
+    static const uint64_t rtts[] = {0, 1, 10000 * MS, UINT32_MAX * 1000ULL};
+
+    (void)state;
+    for (uint32_t intent = 0; intent < 2; intent++) {
+        struct ab_judge judge;
+
+        ab_judge_begin(&judge, intent, &host_6_18);
+        for (size_t i = 0; i < COUNT(times) * COUNT(rtts); i++) {
+            struct ab_look look = buffer_limited(times[i % COUNT(times)]);
+            struct autobuf_plan plan = AUTOBUF_PLAN_INIT;
+            const char *why;
+
+            look.info.rtt_ns = rtts[i / COUNT(times)];
+            look.info.rtt_min_ns = rtts[(i + 1) % COUNT(rtts)];
+            look.info.acked_bytes = i % 3 ? UINT64_MAX - i : i;
+            ab_judge_look(&judge, &look, &plan, &why);
+            assert_true(plan.snd_request_bytes <= 4194304);
+            assert_true(ab_judge_next_ns(&judge) - look.now_ns <= AB_NS_PER_S);
+        }
+    }
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(what_limits),
+        cmocka_unit_test(the_send_buffer_grows_by_the_limits),
+        cmocka_unit_test(a_change_is_waited_for),
+        cmocka_unit_test(the_receive_side),
+        cmocka_unit_test(strange_looks),
+    };
+
+    return cmocka_run_group_tests_name("judge", tests, NULL, NULL);
+}
