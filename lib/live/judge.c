@@ -130,19 +130,15 @@ static uint32_t limited_by(const struct ab_judge *judge, const struct ab_look *l
                                                                  : limited_receiver(judge, look);
 }
 
-/* The plan's own arithmetic, for the product that is seen: at most twice what there is now. */
+/* The plan's own arithmetic, for a path that holds more than the window of now: at most twice that. */
 static bool enlarge(struct ab_judge *judge, const struct ab_look *look, struct autobuf_plan *plan)
 {
     bool sends = judge->limited == AUTOBUF_LIMITED_SND_BUFFER;
-    uint64_t product = sends ? in_rtt(judge->acked_byte_per_s, judge->rtt_min_ns)
-                             : in_rtt(judge->received_byte_per_s, rcv_rtt(&look->info));
     uint64_t stored = sends ? look->socket.snd_buf_bytes : look->socket.rcv_buf_bytes, asked;
-    uint64_t window = sends ? AB_SND_WINDOW(stored) : AB_RCV_WINDOW(stored);
+    uint64_t more = (sends ? AB_SND_WINDOW(stored) : AB_RCV_WINDOW(stored)) + 1;
 
-    /* More than fits is wanted: the plan then goes to twice of it, as far as the limits allow. */
-    product = ab_max(product, window) + 1;
     ab_plan_nothing(AUTOBUF_REASON_UNKNOWN, AUTOBUF_INTENT_THROUGHPUT, plan);
-    ab_plan_windows(sends ? product : 0, sends ? 0 : product, &judge->limits, &look->socket, 0, plan);
+    ab_plan_windows(sends ? more : 0, sends ? 0 : more, &judge->limits, &look->socket, 0, plan);
     plan->rtt_ns = judge->rtt_min_ns;
     asked = 2 * (sends ? plan->snd_request_bytes : plan->rcv_request_bytes);
     if (plan->flags & (AUTOBUF_PLAN_SND_UNLOCK | AUTOBUF_PLAN_RCV_UNLOCK))
