@@ -401,7 +401,8 @@ AUTOBUF_API int autobuf_plan_make(const struct autobuf_path *path,
 /*
  * Whether measuring can pay for a transfer of expected_bytes (0: unknown) on this host: 1, or 0 if
  * no plausible result (up to 10 Gbit/s, at the socket's round-trip time if that is known) could change
- * the plan, or the transfer would end before a better window made up for the wait. *bdp_low_bytes and
+ * the plan, or the transfer would end before a better window made up for the wait. A receive window that
+ * autotuning takes to 16 MB is no reason to measure: few senders fill more. *bdp_low_bytes and
  * *bdp_high_bytes, if not NULL, become the products of interest, for struct autobuf_probe_options.
  * -EINVAL.
  */

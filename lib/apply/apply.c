@@ -62,8 +62,13 @@ static int remember(int fd, struct before *was)
     return ab_get_int(fd, IPPROTO_TCP, TCP_WINDOW_CLAMP, &was->clamp_bytes);
 }
 
+/* A call that failed changed nothing: then the buffer, which may be larger than anybody may set, stays. */
 static void put_back_buffer(int fd, int option, int force_option, uint64_t stored)
 {
+    int now;
+
+    if (ab_get_int(fd, SOL_SOCKET, option, &now) == 0 && (uint64_t)now == stored)
+        return;
     if (set_int(fd, SOL_SOCKET, force_option, stored / 2) < 0)
         set_int(fd, SOL_SOCKET, option, stored / 2);
 }

@@ -16,6 +16,8 @@
 /* A measurement costs one round trip as a rule, and two or three where trains disagree. */
 #define MEASURING_ROUND_TRIPS 3
 #define UNSCALED_WINDOW_BYTES 65535
+/* Receive windows beyond this are more than most senders fill: not worth a wait of their own. */
+#define RCV_PLENTY_BYTES 16000000
 
 /* One side of a socket, in the terms that both sides share. */
 struct side {
@@ -390,6 +392,8 @@ static bool side_can_change(const struct side *side, uint64_t expected_bytes, ui
     *high = ab_max(ab_max(*low, given_back), best / 2) + 1;
     if (!side->late && side->window_max < UINT64_MAX) /* beyond it nothing is done at all */
         *high = side->window_max + 1;
+    if (side->receives && *low >= RCV_PLENTY_BYTES)
+        return false;
     return best > *low && pays(expected_bytes, *low, best);
 }
 

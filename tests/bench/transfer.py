@@ -21,7 +21,7 @@ import report
 PAIRS_LEAST, PAIRS_MOST = 2, 5
 AGREE = 0.01
 QUICK_SECONDS = 5
-SWEEP_BYTES = (262144, 1048576, 4194304, 16777216)
+SWEEP_BYTES = (212992, 1048576, 4194304, 16777216)
 
 # rate in Mbit/s, round-trip time in ms, queue in products
 PATHS = ((10, 20, 2), (100, 50, 2), (100, 200, 1), (400, 100, 2), (1000, 1, 2), (1000, 100, 1))

@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import json
 import os
+import subprocess
 import sys
 
 sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
@@ -122,5 +123,20 @@ class Window(PathTest):
                 self.between(sent["in_flight"], 0.724e6, most * got["clamp"], "in flight")
 
 
+class OtherLimits(PathTest):
+    """The unit tests that touch real sockets, on a host with other limits than this one."""
+
+    def test_unit_tests(self) -> None:
+        if os.geteuid() != 0:
+            self.skipTest("global sysctls need root")
+        for most in (212992, 67108864):
+            with global_sysctls({"net.core.rmem_max": most, "net.core.wmem_max": most}):
+                for name in ("apply", "limits", "tune"):
+                    with self.subTest(limit=most, name=name):
+                        done = subprocess.run([built(f"tests/unit/test_{name}")], text=True,
+                                              capture_output=True, timeout=60, check=False)
+                        self.assertEqual(done.returncode, 0, done.stdout + done.stderr)
+
+
 if __name__ == "__main__":
-    sys.exit(run_tests(("ip", "nsenter", "setpriv", "taskset"), ("tests/net/window",)))
+    sys.exit(run_tests(("ip", "nsenter", "setpriv", "taskset"), ("tests/net/window", "tests/unit/test_apply")))

@@ -26,6 +26,9 @@ static const struct autobuf_limits host_wmem_16 = HOST(4194304, 16777216, 335544
 /* 6.16 and 6.17 had the larger tcp_rmem already, and the small [rw]mem_max still */
 static const struct autobuf_limits host_6_16 = HOST(212992, 4194304, 33554432);
 
+/* [rw]mem_max raised, tcp_rmem not */
+static const struct autobuf_limits host_rmem_16 = HOST(16777216, 4194304, 6291456);
+
 /* A socket as socket(2) gives it. */
 static inline struct autobuf_socket socket_new(void)
 {
