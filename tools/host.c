@@ -61,8 +61,9 @@ static void find_device(const struct sockaddr *peer, socklen_t peer_len, char de
     struct ifaddrs *all;
     int fd = socket(peer->sa_family, SOCK_DGRAM | SOCK_CLOEXEC, 0);
 
-    if (fd < 0 || peer_len > sizeof to)
+    if (fd < 0)
         return;
+    peer_len = peer_len < sizeof to ? peer_len : sizeof to;
     memcpy(&to, peer, peer_len);
     ((struct sockaddr_in *)&to)->sin_port = htons(9); /* at the same place in both families */
     if (connect(fd, (struct sockaddr *)&to, peer_len) == 0 &&

@@ -73,6 +73,17 @@ static void put_back_buffer(int fd, int option, int force_option, uint64_t store
         set_int(fd, SOL_SOCKET, option, stored / 2);
 }
 
+static void put_back_clamp(int fd, int bytes)
+{
+    int now;
+
+    if (ab_get_int(fd, IPPROTO_TCP, TCP_WINDOW_CLAMP, &now) == 0 && now == bytes)
+        return;
+    /* A listener does not take "none" for an answer. */
+    if (set_int(fd, IPPROTO_TCP, TCP_WINDOW_CLAMP, (uint64_t)bytes) < 0)
+        set_int(fd, IPPROTO_TCP, TCP_WINDOW_CLAMP, NO_CLAMP);
+}
+
 /* Only what the plan changes; sizes before locks, for setting a size locks. */
 static void put_back(int fd, const struct autobuf_plan *plan, const struct before *was)
 {
@@ -87,10 +98,8 @@ static void put_back(int fd, const struct autobuf_plan *plan, const struct befor
         put_back_buffer(fd, SO_SNDBUF, SO_SNDBUFFORCE, was->socket.snd_buf_bytes);
     if (plan->rcv_request_bytes || plan->snd_request_bytes || plan->flags & locking)
         set_int(fd, SOL_SOCKET, SO_BUF_LOCK, was->socket.locks);
-    /* A listener does not take "none" for an answer. */
-    if (plan->rcv_clamp_bytes && set_int(fd, IPPROTO_TCP, TCP_WINDOW_CLAMP,
-                                         (uint64_t)was->clamp_bytes) < 0)
-        set_int(fd, IPPROTO_TCP, TCP_WINDOW_CLAMP, NO_CLAMP);
+    if (plan->rcv_clamp_bytes)
+        put_back_clamp(fd, was->clamp_bytes);
 }
 
 static int apply_snd(int fd, const struct autobuf_plan *plan)

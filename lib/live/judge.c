@@ -54,11 +54,6 @@ static uint64_t per_second(uint64_t now, uint64_t before, uint64_t span_ns)
     return now > before && span_ns ? ab_mul_div(now - before, AB_NS_PER_S, span_ns) : 0;
 }
 
-static uint64_t in_flight(const struct ab_tcpinfo *info)
-{
-    return (uint64_t)info->unacked_packets * info->mss_bytes;
-}
-
 static uint64_t in_rtt(uint64_t byte_per_s, uint64_t rtt_ns)
 {
     return ab_mul_div(byte_per_s, rtt_ns, AB_NS_PER_S);
@@ -84,7 +79,7 @@ static bool queue_stands(const struct ab_judge *judge, const struct ab_tcpinfo *
 static uint32_t limited_sender(const struct ab_judge *judge, const struct ab_look *look)
 {
     const struct ab_tcpinfo *info = &look->info;
-    uint64_t flight = in_flight(info);
+    uint64_t flight = ab_tcpinfo_flight_bytes(info);
 
     if (info->peer_window_bytes && at_least(flight, PEER_PERCENT, info->peer_window_bytes))
         return AUTOBUF_LIMITED_PEER;
@@ -281,10 +276,13 @@ bool ab_judge_look(struct ab_judge *judge, const struct ab_look *look, struct au
 {
     bool first = !judge->looked || look->now_ns <= judge->last.now_ns, act = false;
 
-    if (first)
-        judge->counted = 0; /* or the clock jumped */
-    else
+    if (first) { /* or the clock jumped: its times are worth nothing */
+        judge->counted = 0;
+        judge->hold_ns = 0;
+        judge->floor_ns[0] = judge->floor_ns[1] = 0;
+    } else {
         take(judge, look);
+    }
     judge->counts[judge->counted++ % AB_LOOKS] =
         (struct ab_count){look->now_ns, look->info.acked_bytes, look->info.received_bytes,
                           look->info.rtt_ns};

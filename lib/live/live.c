@@ -169,7 +169,7 @@ int autobuf_live_state(const struct autobuf_live *live, struct autobuf_live_stat
         .received_bit_per_s = ab_mul_div(judge->received_byte_per_s, 8, 1),
         .snd_buf_bytes = judge->last.socket.snd_buf_bytes,
         .rcv_buf_bytes = judge->last.socket.rcv_buf_bytes,
-        .in_flight_bytes = (uint64_t)info->unacked_packets * info->mss_bytes,
+        .in_flight_bytes = ab_tcpinfo_flight_bytes(info),
         .cwnd_bytes = (uint64_t)info->cwnd_packets * info->mss_bytes,
         .peer_window_bytes = info->peer_window_bytes,
         .notsent_bytes = info->notsent_bytes,

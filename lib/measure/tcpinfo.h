@@ -42,4 +42,9 @@ struct ab_tcpinfo {
 /* false: len bytes hold not even what every kernel since 2.6 tells. What is missing is 0. */
 bool ab_tcpinfo_parse(const uint8_t *bytes, size_t len, struct ab_tcpinfo *info);
 
+static inline uint64_t ab_tcpinfo_flight_bytes(const struct ab_tcpinfo *info)
+{
+    return (uint64_t)info->unacked_packets * info->mss_bytes;
+}
+
 #endif

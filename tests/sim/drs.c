@@ -5,7 +5,6 @@
  * Prints a line for every 20 ms: static|sized, ms, bytes transferred, bytes in flight, window.
  */
 #include <stdio.h>
-#include <string.h>
 
 #include "sim_credit.h"
 
