@@ -2,6 +2,7 @@
 /* autobuf(1). */
 #include <errno.h>
 #include <getopt.h>
+#include <limits.h>
 #include <netinet/in.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -13,6 +14,7 @@
 #include "obstacles.h"
 #include "probe.h"
 #include "show.h"
+#include "watch.h"
 
 enum { EXIT_RESULT = 0, EXIT_NOTHING = 1, EXIT_USAGE = 2, EXIT_NOT_PERMITTED = 3 };
 
@@ -21,6 +23,7 @@ static const char usage_text[] =
     "                       [--budget BYTES] [--timeout MS] HOST\n"
     "       autobuf explain [-4|-6] [--json] [--intent throughput|low-delay]\n"
     "                       [HOST | --rate BITS --rtt MS]\n"
+    "       autobuf watch   [--json] [--tune] [--intent throughput|low-delay] PID[:FD]\n"
     "       autobuf --version | --help\n";
 
 struct arguments {
@@ -29,6 +32,8 @@ struct arguments {
     uint32_t intent;
     uint64_t rate_bit_per_s;
     uint64_t rtt_ns;
+    bool tune;
+    const char *operand; /* HOST, or PID[:FD] */
     struct probing probing;
 };
 
@@ -93,6 +98,8 @@ static bool parse_option(int option, struct arguments *a)
         return (a->rate_bit_per_s = parse_quantity(optarg, 1e15)) != 0;
     case 'd':
         return (a->rtt_ns = parse_ms(optarg, 1e6)) != 0;
+    case 'u':
+        return a->tune = true;
     default:
         return false;
     }
@@ -104,7 +111,7 @@ static bool parse_arguments(int argc, char **argv, struct arguments *a)
         {"json", no_argument, NULL, 'j'},          {"intent", required_argument, NULL, 'i'},
         {"budget", required_argument, NULL, 'b'},  {"timeout", required_argument, NULL, 't'},
         {"rate", required_argument, NULL, 'r'},    {"rtt", required_argument, NULL, 'd'},
-        {NULL, 0, NULL, 0},
+        {"tune", no_argument, NULL, 'u'},          {NULL, 0, NULL, 0},
     };
     int option;
 
@@ -116,12 +123,62 @@ static bool parse_arguments(int argc, char **argv, struct arguments *a)
         }
     }
     if (optind < argc)
-        a->probing.host = argv[optind++];
-    if (optind < argc || (a->rate_bit_per_s != 0) != (a->rtt_ns != 0))
+        a->operand = argv[optind++];
+    return optind == argc;
+}
+
+/* What probe and explain take. */
+static bool check_path_arguments(struct arguments *a)
+{
+    a->probing.host = a->operand;
+    if (a->tune || (a->rate_bit_per_s != 0) != (a->rtt_ns != 0))
         return false;
     if (!a->explain)
-        return a->probing.host && !a->rate_bit_per_s;
-    return !(a->probing.host && a->rate_bit_per_s);
+        return a->operand && !a->rate_bit_per_s;
+    return !(a->operand && a->rate_bit_per_s);
+}
+
+static bool parse_decimal(const char *text, const char **end, int *value)
+{
+    char *stop;
+    long number = strtol(text, &stop, 10);
+
+    *end = stop;
+    *value = (int)number;
+    return text[0] >= '0' && text[0] <= '9' && number <= INT_MAX;
+}
+
+/* PID[:FD], and no option that is of a path. */
+static bool parse_watching(const struct arguments *a, struct watching *w)
+{
+    const char *rest = a->operand;
+    int pid;
+
+    *w = (struct watching){.fd = -1, .tune = a->tune, .intent = a->intent,
+                           .json = a->json || !isatty(STDOUT_FILENO)};
+    if (!rest || a->rate_bit_per_s || a->rtt_ns || a->probing.family || a->probing.budget_bytes ||
+        a->probing.timeout_ns || !parse_decimal(rest, &rest, &pid) || pid == 0)
+        return false;
+    w->pid = pid;
+    return !*rest || (*rest == ':' && parse_decimal(rest + 1, &rest, &w->fd) && !*rest);
+}
+
+static int run_watch(const struct arguments *a, const struct watching *want)
+{
+    int error = watch_process(want);
+
+    if (error == 0)
+        return EXIT_RESULT;
+    if (error == -EPERM || error == -EACCES) {
+        fprintf(stderr,
+                "autobuf: %s: not permitted: it takes the same user (and kernel.yama.ptrace_scope=0, "
+                "where there is one), or CAP_SYS_PTRACE\n",
+                a->operand);
+        return EXIT_NOT_PERMITTED;
+    }
+    fprintf(stderr, "autobuf: %s: %s\n", a->operand,
+            error == -ENOTCONN ? "no open TCP connection" : autobuf_strerror(error));
+    return EXIT_NOTHING;
 }
 
 /* A socket as an application would have it before connect(). */
@@ -200,6 +257,8 @@ int main(int argc, char **argv)
 {
     struct arguments a = {.intent = AUTOBUF_INTENT_THROUGHPUT};
     const char *command = argc > 1 ? argv[1] : "";
+    struct watching watching;
+    bool watch, usable;
 
     if (strcmp(command, "--version") == 0) {
         printf("autobuf %s\n", autobuf_version());
@@ -210,12 +269,18 @@ int main(int argc, char **argv)
         return EXIT_RESULT;
     }
     a.explain = strcmp(command, "explain") == 0;
+    watch = strcmp(command, "watch") == 0;
     if (argc > 1)
         argv[1] = argv[0]; /* getopt's messages begin with it */
-    if ((!a.explain && strcmp(command, "probe") != 0) || !parse_arguments(argc - 1, argv + 1, &a)) {
+    usable = (a.explain || watch || strcmp(command, "probe") == 0) &&
+             parse_arguments(argc - 1, argv + 1, &a) &&
+             (watch ? parse_watching(&a, &watching) : check_path_arguments(&a));
+    if (!usable) {
         fputs(usage_text, stderr);
         return EXIT_USAGE;
     }
+    if (watch)
+        return run_watch(&a, &watching);
     a.probing.progress = !a.json && isatty(STDERR_FILENO) && isatty(STDOUT_FILENO);
     return run(&a);
 }

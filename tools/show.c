@@ -2,6 +2,7 @@
 #include "show.h"
 
 #include "obstacles.h"
+#include "print.h"
 
 #include <inttypes.h>
 #include <stdbool.h>
@@ -13,30 +14,6 @@
 #define OBSTACLES_SHOWN 6 /* what fits on a screen together with the rest */
 
 /* ------------------------------------------------------------------------------------- JSON */
-
-static void json_key(FILE *out, const char *key)
-{
-    fprintf(out, "\"%s\":", key);
-}
-
-/* An integer, or null where `absent` says that nothing is known. */
-static void json_number(FILE *out, const char *key, uint64_t value, bool absent)
-{
-    json_key(out, key);
-    if (absent)
-        fputs("null,", out);
-    else
-        fprintf(out, "%" PRIu64 ",", value);
-}
-
-static void json_string(FILE *out, const char *key, const char *value)
-{
-    json_key(out, key);
-    if (value)
-        fprintf(out, "\"%s\",", value);
-    else
-        fputs("null,", out);
-}
 
 static void json_rates(FILE *out, const char *side, uint64_t rate, uint64_t low, uint64_t high,
                        bool at_least)
@@ -105,27 +82,6 @@ void show_json(FILE *out, const struct findings *f)
 
 /* ------------------------------------------------------------------------------------ words */
 
-/* A quantity with a decimal prefix: "4.8 M". */
-static void scaled(char *text, size_t cap, double value)
-{
-    static const char *const prefixes[] = {"", "k", "M", "G", "T"};
-    size_t i = 0;
-
-    while (value >= 999.95 && i + 1 < sizeof prefixes / sizeof *prefixes) {
-        value /= 1000;
-        i++;
-    }
-    snprintf(text, cap, i ? "%.1f %s" : "%.0f %s", value, prefixes[i]);
-}
-
-static void show_quantity(FILE *out, uint64_t value, const char *unit)
-{
-    char text[32];
-
-    scaled(text, sizeof text, (double)value);
-    fprintf(out, "%s%s", text, unit);
-}
-
 void show_path(FILE *out, const struct autobuf_path *p)
 {
     if (p->rtt_min_ns != AUTOBUF_NS_UNSET)
@@ -135,21 +91,21 @@ void show_path(FILE *out, const struct autobuf_path *p)
     if (p->tx_rate_bit_per_s) {
         if (p->flags & AUTOBUF_PATH_TX_AT_LEAST)
             fputs("at least ", out);
-        show_quantity(out, p->tx_rate_bit_per_s, "bit/s");
+        print_quantity(out, p->tx_rate_bit_per_s, "bit/s");
         fputs(" (", out);
-        show_quantity(out, p->tx_rate_low_bit_per_s, "bit/s to ");
-        show_quantity(out, p->tx_rate_high_bit_per_s, "bit/s)\n");
+        print_quantity(out, p->tx_rate_low_bit_per_s, "bit/s to ");
+        print_quantity(out, p->tx_rate_high_bit_per_s, "bit/s)\n");
         fputs("product          ", out);
-        show_quantity(out, p->tx_bdp_bytes, "B");
+        print_quantity(out, p->tx_bdp_bytes, "B");
         fputs(" of IP packets, ", out);
-        show_quantity(out, autobuf_payload_bytes(p->tx_bdp_bytes, p->packet_bytes),
+        print_quantity(out, autobuf_payload_bytes(p->tx_bdp_bytes, p->packet_bytes),
                       "B of TCP payload\n");
     } else {
         fputs("unknown\n", out);
     }
     if (p->method == AUTOBUF_METHOD_ICMP) {
         fputs("cost             ", out);
-        show_quantity(out, p->cost_bytes, "B");
+        print_quantity(out, p->cost_bytes, "B");
         fprintf(out, " sent, %u replies, %.0f ms\n", p->samples, (double)p->elapsed_ns / 1e6);
     }
 }
@@ -225,10 +181,10 @@ void show_explained(FILE *out, const struct findings *f, const struct obstacle *
 void show_limits(FILE *out, const struct autobuf_limits *l)
 {
     fputs("this host: autotuning up to ", out);
-    show_quantity(out, l->tcp_wmem_max_bytes, "B to send (tcp_wmem), ");
-    show_quantity(out, l->tcp_rmem_max_bytes, "B to receive (tcp_rmem); setsockopt() up to ");
-    show_quantity(out, l->snd_settable_bytes, "B (wmem_max) and ");
-    show_quantity(out, l->rcv_settable_bytes, "B (rmem_max)");
+    print_quantity(out, l->tcp_wmem_max_bytes, "B to send (tcp_wmem), ");
+    print_quantity(out, l->tcp_rmem_max_bytes, "B to receive (tcp_rmem); setsockopt() up to ");
+    print_quantity(out, l->snd_settable_bytes, "B (wmem_max) and ");
+    print_quantity(out, l->rcv_settable_bytes, "B (rmem_max)");
     if (!(l->flags & AUTOBUF_LIMITS_RCV_AUTOTUNING))
         fputs("; receive autotuning is off (tcp_moderate_rcvbuf)", out);
     fputs(l->flags & AUTOBUF_LIMITS_FORCE ? ", more by force\n" : "\n", out);

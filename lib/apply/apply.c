@@ -127,7 +127,7 @@ static int apply_rcv(int fd, const struct autobuf_plan *plan)
 
 static int apply_pacing(int fd, uint64_t bit_per_s)
 {
-    uint64_t byte_per_s = ab_max(bit_per_s / 8, 1);
+    uint64_t byte_per_s = bit_per_s == UINT64_MAX ? UINT64_MAX : ab_max(bit_per_s / 8, 1);
 
     if (!bit_per_s)
         return 0;

@@ -1,15 +1,13 @@
 /* SPDX-License-Identifier: MIT */
 /* autobuf_live_*(): the socket around the judge. */
 #include <errno.h>
-#include <netinet/in.h>
 #include <stdlib.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
 #include <linux/sock_diag.h>
-#include <linux/tcp.h>
 
-#include "../base/option.h"
+#include "../measure/limits.h"
 #include "../plan/plan.h"
 #include "judge.h"
 
@@ -26,7 +24,10 @@ struct autobuf_live {
     pid_t owner;
     int fd;
     uint64_t cookie;
+    uint32_t flags;
     uint32_t changes;
+    uint64_t pace_byte_per_s; /* the most that the program itself allows; UINT64_MAX: no limit */
+    uint64_t set_bit_per_s;   /* the pace that we set; 0: none */
 };
 
 static int read_cookie(int fd, uint64_t *cookie)
@@ -47,20 +48,25 @@ static uint64_t queued_bytes(int fd)
     return memory[SK_MEMINFO_WMEM_QUEUED];
 }
 
+static uint64_t read_pace(int fd)
+{
+    uint64_t byte_per_s = UINT64_MAX;
+    socklen_t len = sizeof byte_per_s;
+
+    return getsockopt(fd, SOL_SOCKET, SO_MAX_PACING_RATE, &byte_per_s, &len) < 0 ||
+                   len != sizeof byte_per_s || byte_per_s == 0
+               ? UINT64_MAX
+               : byte_per_s;
+}
+
 static int look_at(int fd, uint64_t now_ns, struct ab_look *look)
 {
-    uint8_t bytes[AB_TCPINFO_BYTES];
-    socklen_t len = sizeof bytes;
     int error;
 
-    *look = (struct ab_look){.now_ns = now_ns, .socket = AUTOBUF_SOCKET_INIT};
-    error = autobuf_limits_socket(fd, &look->socket);
+    *look = (struct ab_look){.now_ns = now_ns};
+    error = ab_socket_read(fd, &look->socket, &look->info);
     if (error < 0)
         return error;
-    if (getsockopt(fd, IPPROTO_TCP, TCP_INFO, bytes, &len) < 0)
-        return -errno;
-    if (!ab_tcpinfo_parse(bytes, len, &look->info))
-        return -EOPNOTSUPP;
     if (look->socket.stage != AUTOBUF_STAGE_CONNECTED)
         return -ENOTCONN;
     look->queued_bytes = queued_bytes(fd);
@@ -79,7 +85,7 @@ int autobuf_live_open(struct autobuf_live **out, int fd, const struct autobuf_li
     *out = NULL;
     if (theirs && !ab_struct_in(&options, sizeof options, theirs))
         return -EINVAL;
-    if (!ab_intent_known(options.intent))
+    if (!ab_intent_known(options.intent) || options.flags & ~AUTOBUF_LIVE_LOOK_ONLY)
         return -EINVAL;
     error = look_at(fd, 0, &look);
     if (error == 0)
@@ -91,18 +97,51 @@ int autobuf_live_open(struct autobuf_live **out, int fd, const struct autobuf_li
     live = calloc(1, sizeof *live);
     if (!live)
         return -ENOMEM;
-    ab_judge_begin(&live->judge, options.intent, &limits);
+    ab_judge_begin(&live->judge,
+                   options.flags & AUTOBUF_LIVE_LOOK_ONLY ? AUTOBUF_INTENT_THROUGHPUT
+                                                          : options.intent,
+                   &limits);
     live->log = (struct ab_log){options.log, options.log_user};
     live->owner = getpid();
     live->fd = fd;
     live->cookie = cookie;
+    live->flags = options.flags;
+    live->pace_byte_per_s = read_pace(fd);
     *out = live;
     return 0;
 }
 
+static int check_cookie(const struct autobuf_live *live, int fd)
+{
+    uint64_t cookie;
+    int error = read_cookie(fd, &cookie);
+
+    if (error < 0)
+        return error;
+    return cookie == live->cookie ? 0 : -ESTALE;
+}
+
 void autobuf_live_close(struct autobuf_live *live)
 {
+    struct autobuf_plan plan;
+
+    if (!live)
+        return;
+    if (live->set_bit_per_s && live->owner == getpid() && check_cookie(live, live->fd) == 0) {
+        ab_plan_nothing(AUTOBUF_REASON_SET, live->judge.intent, &plan);
+        plan.snd_pacing_bit_per_s = ab_mul_div(live->pace_byte_per_s, 8, 1);
+        autobuf_apply(live->fd, &plan);
+    }
     free(live);
+}
+
+int autobuf_live_move(struct autobuf_live *live, int fd)
+{
+    int error = check_cookie(live, fd);
+
+    if (error == 0)
+        live->fd = fd;
+    return error;
 }
 
 uint64_t autobuf_live_deadline_ns(const struct autobuf_live *live)
@@ -110,22 +149,28 @@ uint64_t autobuf_live_deadline_ns(const struct autobuf_live *live)
     return ab_judge_next_ns(&live->judge);
 }
 
-static int act(struct autobuf_live *live, const struct ab_look *look,
-               const struct autobuf_plan *plan, const char *why)
+static int act(struct autobuf_live *live, const struct ab_look *look, struct autobuf_plan *plan,
+               const char *why)
 {
     struct autobuf_socket now = AUTOBUF_SOCKET_INIT;
-    int result = autobuf_apply(live->fd, plan);
+    uint64_t most = ab_mul_div(live->pace_byte_per_s, 8, 1), before = live->set_bit_per_s;
+    int result;
 
+    plan->snd_pacing_bit_per_s = ab_min(plan->snd_pacing_bit_per_s, most);
+    result = autobuf_apply(live->fd, plan);
     if (result <= 0)
         return result;
     live->changes++;
-    if (plan->snd_pacing_bit_per_s)
-        ab_log(&live->log, "paced at %.1f Mbit/s: %s", (double)plan->snd_pacing_bit_per_s / 1e6, why);
-    else if (autobuf_limits_socket(live->fd, &now) == 0)
+    if (plan->snd_pacing_bit_per_s) {
+        live->set_bit_per_s = plan->snd_pacing_bit_per_s;
+        ab_log(&live->log, "pace %.1f -> %.1f Mbit/s: %s", (double)before / 1e6,
+               (double)live->set_bit_per_s / 1e6, why);
+    } else if (autobuf_limits_socket(live->fd, &now) == 0) {
         ab_log(&live->log, "buffers %llu, %llu -> %llu, %llu: %s",
                (unsigned long long)look->socket.snd_buf_bytes,
                (unsigned long long)look->socket.rcv_buf_bytes, (unsigned long long)now.snd_buf_bytes,
                (unsigned long long)now.rcv_buf_bytes, why);
+    }
     return result;
 }
 
@@ -134,24 +179,30 @@ int autobuf_live_step(struct autobuf_live *live, uint64_t now_ns)
     struct autobuf_plan plan;
     struct ab_look look;
     const char *why = "";
-    uint64_t cookie;
     int error;
 
     if (live->owner != getpid())
         return AUTOBUF_E_FORKED;
     if (now_ns < ab_judge_next_ns(&live->judge))
         return 0;
-    error = read_cookie(live->fd, &cookie);
+    error = check_cookie(live, live->fd);
     if (error < 0)
         return error;
-    if (cookie != live->cookie)
-        return -ESTALE;
     error = look_at(live->fd, now_ns, &look);
     if (error < 0)
         return error;
-    if (!ab_judge_look(&live->judge, &look, &plan, &why))
+    if (!ab_judge_look(&live->judge, &look, &plan, &why) || live->flags & AUTOBUF_LIVE_LOOK_ONLY)
         return 0;
     return act(live, &look, &plan, why);
+}
+
+const char *autobuf_limited_name(uint32_t limited)
+{
+    static const char *const names[] = {
+        "unknown", "idle", "sender", "path", "send-buffer", "peer", "receive-buffer",
+    };
+
+    return limited < sizeof names / sizeof *names ? names[limited] : "?";
 }
 
 int autobuf_live_state(const struct autobuf_live *live, struct autobuf_live_state *state)
@@ -173,7 +224,9 @@ int autobuf_live_state(const struct autobuf_live *live, struct autobuf_live_stat
         .cwnd_bytes = (uint64_t)info->cwnd_packets * info->mss_bytes,
         .peer_window_bytes = info->peer_window_bytes,
         .notsent_bytes = info->notsent_bytes,
-        .pacing_bit_per_s = ab_mul_div(judge->pace_byte_per_s, 8, 1),
+        .pacing_bit_per_s = live->set_bit_per_s,
+        .sent_bytes = info->acked_bytes,
+        .received_bytes = info->received_bytes,
     };
 
     return ab_struct_out(state, &now, sizeof now) ? 0 : -EINVAL;

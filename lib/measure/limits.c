@@ -5,14 +5,11 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-#include <linux/tcp.h> /* its struct tcp_info knows tcpi_min_rtt, that of <netinet/tcp.h> does not */
+#include <linux/tcp.h>
 
-#include "../base/base.h"
 #include "../base/option.h"
+#include "limits.h"
 #include "proc.h"
-
-/* Of struct tcp_info; <netinet/tcp.h> has them too, but cannot be included beside <linux/tcp.h>. */
-enum { STATE_SYN_SENT = 2, STATE_CLOSE = 7, STATE_LISTEN = 10 };
 
 #define WINDOW_FIELD_MAX 65535ULL /* of the TCP header; RFC 7323 shifts it */
 
@@ -114,49 +111,65 @@ int autobuf_limits_host(struct autobuf_limits *limits)
 
 static uint32_t stage_of(uint8_t state)
 {
-    if (state == STATE_CLOSE)
+    if (state == AB_TCP_CLOSE)
         return AUTOBUF_STAGE_NEW;
-    return state == STATE_LISTEN ? AUTOBUF_STAGE_LISTENING : AUTOBUF_STAGE_CONNECTED;
+    return state == AB_TCP_LISTEN ? AUTOBUF_STAGE_LISTENING : AUTOBUF_STAGE_CONNECTED;
 }
 
 /* Both ends have to agree to scale windows; until the peer's answer nothing is known. */
-static void read_connection(const struct tcp_info *info, socklen_t len, struct autobuf_socket *s)
+static void note_connection(const struct ab_tcpinfo *info, struct autobuf_socket *s)
 {
-    bool scaled = info->tcpi_options & TCPI_OPT_WSCALE;
-
-    s->mss_bytes = info->tcpi_snd_mss;
-    if (info->tcpi_state == STATE_SYN_SENT)
+    s->mss_bytes = info->mss_bytes;
+    if (info->state == AB_TCP_SYN_SENT)
         return;
-    s->snd_window_max_bytes = WINDOW_FIELD_MAX << (scaled ? info->tcpi_snd_wscale : 0);
-    s->rcv_window_max_bytes = WINDOW_FIELD_MAX << (scaled ? info->tcpi_rcv_wscale : 0);
-    if (len >= offsetof(struct tcp_info, tcpi_min_rtt) + sizeof info->tcpi_min_rtt &&
-        info->tcpi_min_rtt != UINT32_MAX)
-        s->rtt_min_ns = (uint64_t)info->tcpi_min_rtt * AB_NS_PER_US;
+    s->snd_window_max_bytes = WINDOW_FIELD_MAX << info->snd_scale;
+    s->rcv_window_max_bytes = WINDOW_FIELD_MAX << info->rcv_scale;
+    s->rtt_min_ns = info->rtt_min_ns;
 }
 
-int autobuf_limits_socket(int fd, struct autobuf_socket *state)
+static int read_tcpinfo(int fd, struct ab_tcpinfo *info)
+{
+    uint8_t bytes[AB_TCPINFO_BYTES];
+    socklen_t len = sizeof bytes;
+
+    if (getsockopt(fd, IPPROTO_TCP, TCP_INFO, bytes, &len) < 0 ||
+        !ab_tcpinfo_parse(bytes, len, info))
+        return -EOPNOTSUPP;
+    return 0;
+}
+
+int ab_socket_read(int fd, struct autobuf_socket *state, struct ab_tcpinfo *info)
 {
     struct autobuf_socket found = AUTOBUF_SOCKET_INIT;
-    struct tcp_info info = {0};
-    socklen_t len = sizeof info;
     int protocol = 0, snd = 0, rcv = 0, locks = 0, error;
 
     error = ab_get_int(fd, SOL_SOCKET, SO_PROTOCOL, &protocol);
-    if (error < 0)
-        return error;
-    if (protocol != IPPROTO_TCP || getsockopt(fd, IPPROTO_TCP, TCP_INFO, &info, &len) < 0)
-        return -EOPNOTSUPP;
-    error = ab_get_int(fd, SOL_SOCKET, SO_SNDBUF, &snd);
+    if (error == 0)
+        error = protocol == IPPROTO_TCP ? read_tcpinfo(fd, info) : -EOPNOTSUPP;
+    if (error == 0)
+        error = ab_get_int(fd, SOL_SOCKET, SO_SNDBUF, &snd);
     if (error == 0)
         error = ab_get_int(fd, SOL_SOCKET, SO_RCVBUF, &rcv);
     if (error < 0)
         return error;
     if (ab_get_int(fd, SOL_SOCKET, SO_BUF_LOCK, &locks) == 0)
         found.locks = (uint32_t)locks & (AUTOBUF_LOCK_SND | AUTOBUF_LOCK_RCV);
-    found.stage = stage_of(info.tcpi_state);
+    found.stage = stage_of(info->state);
     if (found.stage == AUTOBUF_STAGE_CONNECTED)
-        read_connection(&info, len, &found);
+        note_connection(info, &found);
     found.snd_buf_bytes = (uint64_t)snd;
     found.rcv_buf_bytes = (uint64_t)rcv;
+    *state = found;
+    return 0;
+}
+
+int autobuf_limits_socket(int fd, struct autobuf_socket *state)
+{
+    struct autobuf_socket found;
+    struct ab_tcpinfo info;
+    int error = ab_socket_read(fd, &found, &info);
+
+    if (error < 0)
+        return error;
     return ab_struct_out(state, &found, sizeof found) ? 0 : -EINVAL;
 }

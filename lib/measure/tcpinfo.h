@@ -12,10 +12,17 @@
 
 #define AB_TCPINFO_BYTES 512U /* more than any kernel returns */
 
-enum { AB_TCP_ESTABLISHED = 1, AB_TCP_CLOSE_WAIT = 8 };
+/* As in <netinet/tcp.h>, which cannot be included beside <linux/tcp.h>. */
+enum {
+    AB_TCP_ESTABLISHED = 1,
+    AB_TCP_SYN_SENT = 2,
+    AB_TCP_CLOSE = 7,
+    AB_TCP_CLOSE_WAIT = 8,
+    AB_TCP_LISTEN = 10,
+};
 
 struct ab_tcpinfo {
-    uint8_t state;             /* as in <netinet/tcp.h> */
+    uint8_t state;             /* AB_TCP_* */
     bool scaled;               /* both ends agreed to scale windows */
     uint8_t snd_scale;         /* the peer's */
     uint8_t rcv_scale;

@@ -89,12 +89,33 @@ static bool tune_one(void)
     return result >= 0 && autobuf_strerror(-EACCES)[0] && autobuf_version()[0];
 }
 
+static bool watch_one(void)
+{
+    struct sockaddr_in address = loopback();
+    socklen_t len = sizeof address;
+    struct autobuf_live_state state = AUTOBUF_LIVE_STATE_INIT;
+    struct autobuf_live *live = NULL;
+    int listener = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    bool ok = listen(listener, 1) == 0 &&
+              getsockname(listener, (struct sockaddr *)&address, &len) == 0 &&
+              connect(fd, (struct sockaddr *)&address, len) == 0 &&
+              autobuf_live_open(&live, fd, NULL) == 0;
+
+    for (uint64_t i = 1; ok && i < 10; i++)
+        ok = autobuf_live_step(live, i * 1000000000) == 0 && autobuf_live_state(live, &state) == 0;
+    autobuf_live_close(live);
+    close(fd);
+    close(listener);
+    return ok;
+}
+
 static void *serve(void *arg)
 {
     bool *ok = arg;
 
     for (int i = 0; i < ROUNDS; i++)
-        *ok = measure_two() && tune_one() && *ok;
+        *ok = measure_two() && tune_one() && watch_one() && *ok;
     return NULL;
 }
 

@@ -132,6 +132,30 @@ static int64_t try_tune_connected(int fd)
     return autobuf_tune(fd, NULL, 0, &options, NULL);
 }
 
+static int64_t look_live(int fd, uint32_t intent)
+{
+    struct autobuf_live_options options = AUTOBUF_LIVE_OPTIONS_INIT;
+    struct autobuf_live *live;
+    int64_t result;
+
+    options.intent = intent;
+    result = autobuf_live_open(&live, fd, &options);
+    for (uint64_t now_s = 1; result >= 0 && now_s < 5; now_s++)
+        result = autobuf_live_step(live, now_s * 1000000000);
+    autobuf_live_close(live);
+    return result;
+}
+
+static int64_t try_live(int fd)
+{
+    return look_live(fd, AUTOBUF_INTENT_THROUGHPUT);
+}
+
+static int64_t try_live_low_delay(int fd)
+{
+    return look_live(fd, AUTOBUF_INTENT_LOW_DELAY);
+}
+
 static const struct trial {
     const char *name;
     int64_t (*try)(int fd);
@@ -155,6 +179,8 @@ static const struct trial {
     {"tune, locked", try_tune, LOCK_BOTH, false, false},
     {"tune for low delay", try_tune_low_delay, 0, false, false},
     {"tune a connection", try_tune_connected, 0, true, false},
+    {"live", try_live, 0, true, true},
+    {"live, locked, low delay", try_live_low_delay, LOCK_BOTH, true, true},
 };
 
 /* ---------------------------------------------------------------------- and what must come of it */

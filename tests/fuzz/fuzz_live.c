@@ -1,0 +1,112 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * TCP_INFO of any length and content, counters and clocks that jump, sockets and limits of any size: what
+ * is decided stays within the limits, and a receive buffer never shrinks.
+ */
+#include "fuzz.h"
+
+#include "live/judge.h"
+
+static struct autobuf_limits take_limits(struct input *in)
+{
+    struct autobuf_limits limits = AUTOBUF_LIMITS_INIT;
+
+    limits.flags = (uint32_t)take(in, 1) & 7;
+    limits.snd_settable_bytes = take_number(in);
+    limits.rcv_settable_bytes = take_number(in);
+    limits.tcp_wmem_max_bytes = take_number(in);
+    limits.tcp_rmem_max_bytes = take_number(in);
+    limits.tcp_mem_bytes = take_number(in);
+    return limits;
+}
+
+/* The kernel's bytes, or as many as there are of them. */
+static struct ab_tcpinfo take_raw(struct input *in)
+{
+    size_t len = take(in, 2) % AB_TCPINFO_BYTES;
+    struct ab_tcpinfo info;
+    uint8_t *bytes;
+
+    len = len < in->len ? len : in->len;
+    bytes = exact_copy(in->data, len);
+    in->data += len;
+    in->len -= len;
+    CHECK(ab_tcpinfo_parse(bytes, len, &info) || len < 104);
+    CHECK(info.scaled || (!info.snd_scale && !info.rcv_scale));
+    free(bytes);
+    return info;
+}
+
+/* A transfer that goes on, roughly. */
+static void take_progress(struct input *in, struct ab_tcpinfo *info)
+{
+    info->state = take(in, 1) % 8 ? AB_TCP_ESTABLISHED : (uint8_t)take(in, 1);
+    info->mss_bytes = 1448;
+    info->rtt_ns = take_number(in);
+    info->rtt_min_ns = take(in, 1) % 4 ? info->rtt_min_ns : take_number(in);
+    info->unacked_packets = (uint32_t)take_number(in);
+    info->cwnd_packets = (uint32_t)take_number(in);
+    info->acked_bytes += take_number(in) % 1000000000;
+    info->received_bytes += take_number(in) % 1000000000;
+    info->notsent_bytes = take_number(in);
+    info->peer_window_bytes = take_number(in);
+}
+
+static void take_socket(struct input *in, struct ab_look *look)
+{
+    look->socket.locks = (uint32_t)take(in, 1) & 3;
+    look->socket.snd_buf_bytes = take_number(in) & 0x7fffffff;
+    look->socket.rcv_buf_bytes = take_number(in) & 0x7fffffff;
+    look->socket.rcv_window_max_bytes = 65535ULL << take(in, 1) % 15;
+    look->queued_bytes = take_number(in);
+}
+
+static void check_plan(const struct ab_judge *judge, const struct ab_look *look,
+                       const struct autobuf_plan *plan)
+{
+    bool sends = judge->limited == AUTOBUF_LIMITED_SND_BUFFER;
+
+    if (judge->intent & AUTOBUF_INTENT_LOW_DELAY) {
+        CHECK(plan->snd_pacing_bit_per_s && !plan->snd_request_bytes && !plan->rcv_request_bytes);
+        return;
+    }
+    CHECK(!plan->snd_pacing_bit_per_s);
+    CHECK(sends || judge->limited == AUTOBUF_LIMITED_RCV_BUFFER);
+    CHECK(sends ? !plan->rcv_request_bytes : !plan->snd_request_bytes); /* that side alone */
+    CHECK(!plan->rcv_request_bytes || 2 * plan->rcv_request_bytes + 1 >= look->socket.rcv_buf_bytes);
+    CHECK(!plan->rcv_request_bytes || plan->rcv_request_bytes <= judge->limits.rcv_settable_bytes);
+    CHECK(plan->snd_request_bytes <= judge->limits.snd_settable_bytes ||
+          plan->flags & AUTOBUF_PLAN_SND_FORCE);
+}
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t len)
+{
+    struct input in = {data, len};
+    struct ab_look look = {.socket = AUTOBUF_SOCKET_INIT};
+    struct autobuf_limits limits = take_limits(&in);
+    struct ab_judge judge;
+
+    look.socket.stage = AUTOBUF_STAGE_CONNECTED;
+    look.now_ns = take_number(&in);
+    ab_judge_begin(&judge, (uint32_t)take(&in, 1) & 1, &limits);
+    while (in.len > 0) {
+        unsigned what = (unsigned)take(&in, 1);
+        struct autobuf_plan plan;
+        const char *why = NULL;
+
+        look.now_ns = what & 128 ? take_number(&in) : ab_judge_next_ns(&judge) + what % 4;
+        if (what & 64)
+            look.info = take_raw(&in);
+        else
+            take_progress(&in, &look.info);
+        if (what & 32)
+            take_socket(&in, &look);
+        if (ab_judge_look(&judge, &look, &plan, &why)) {
+            CHECK(why);
+            check_plan(&judge, &look, &plan);
+        }
+        CHECK(judge.limited <= AUTOBUF_LIMITED_RCV_BUFFER);
+        CHECK(ab_judge_next_ns(&judge) != look.now_ns);
+    }
+    return 0;
+}

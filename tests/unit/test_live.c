@@ -1,0 +1,215 @@
+/* SPDX-License-Identifier: MIT */
+/* The socket around the judge. What it does to a transfer, tests/net and tests/sim try. */
+#include "unit.h"
+
+#include <errno.h>
+#include <netinet/in.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <autobuf/autobuf.h>
+
+#include "sockets.h"
+
+#define S 1000000000ULL
+
+static struct autobuf_live *opened(int fd)
+{
+    struct autobuf_live *live;
+
+    assert_int_equal(autobuf_live_open(&live, fd, NULL), 0);
+    return live;
+}
+
+static void only_an_open_tcp_connection(void **state)
+{
+    struct autobuf_live *live = (struct autobuf_live *)&live;
+    int fresh = tcp_socket(), listener = tcp_listener(), pipes[2], udp;
+
+    (void)state;
+    assert_int_equal(pipe(pipes), 0);
+    udp = socket(AF_INET, SOCK_DGRAM, 0);
+    assert_int_equal(autobuf_live_open(&live, fresh, NULL), -ENOTCONN);
+    assert_null(live);
+    assert_int_equal(autobuf_live_open(&live, listener, NULL), -ENOTCONN);
+    assert_int_equal(autobuf_live_open(&live, udp, NULL), -EOPNOTSUPP);
+    assert_int_equal(autobuf_live_open(&live, pipes[0], NULL), -ENOTSOCK);
+    assert_int_equal(autobuf_live_open(&live, closed_fd(), NULL), -EBADF);
+    assert_null(live);
+    autobuf_live_close(live);
+    close(fresh);
+    close(listener);
+    close(udp);
+    close(pipes[0]);
+    close(pipes[1]);
+}
+
+static void options_are_checked(void **state)
+{
+    static const struct {
+        const char *name;
+        uint32_t size, intent, flags;
+        int result;
+    } rows[] = {
+        {"low delay", sizeof(struct autobuf_live_options), AUTOBUF_INTENT_LOW_DELAY, 0, 0},
+        {"an older program's struct", 8, AUTOBUF_INTENT_LOW_DELAY, 99, 0},
+        {"no size", 0, 0, 0, -EINVAL},
+        {"an intent that is none", sizeof(struct autobuf_live_options), 2, 0, -EINVAL},
+        {"a flag that is none", sizeof(struct autobuf_live_options), 0, 2, -EINVAL},
+    };
+    struct connection c = tcp_connection();
+
+    (void)state;
+    for (size_t i = 0; i < COUNT(rows); i++) {
+        struct autobuf_live_options options = AUTOBUF_LIVE_OPTIONS_INIT;
+        struct autobuf_live *live;
+
+        options.size = rows[i].size;
+        options.intent = rows[i].intent;
+        options.flags = rows[i].flags;
+        CHECK_EQUAL(rows[i].name, autobuf_live_open(&live, c.client, &options), rows[i].result);
+        CHECK(rows[i].name, !live == (rows[i].result < 0));
+        autobuf_live_close(live);
+    }
+    close_connection(&c);
+}
+
+static void steps_when_it_is_time(void **state)
+{
+    struct autobuf_live_state s = AUTOBUF_LIVE_STATE_INIT;
+    struct connection c = tcp_connection();
+    struct autobuf_live *live = opened(c.client);
+    char bytes[1000] = {0};
+
+    (void)state;
+    assert_int_equal(autobuf_live_deadline_ns(live), 0);
+    assert_int_equal(autobuf_live_step(live, S), 0);
+    assert_true(autobuf_live_deadline_ns(live) > S);
+    assert_true(autobuf_live_deadline_ns(live) <= 2 * S);
+    assert_int_equal(send(c.client, bytes, sizeof bytes, MSG_NOSIGNAL), sizeof bytes);
+    assert_int_equal(recv(c.accepted, bytes, sizeof bytes, MSG_WAITALL), sizeof bytes);
+    assert_int_equal(autobuf_live_step(live, S + 1), 0); /* too early: nothing was looked at */
+    assert_int_equal(autobuf_live_state(live, &s), 0);
+    assert_int_equal(s.sent_bytes, 1); /* the SYN counts */
+    assert_int_equal(autobuf_live_step(live, 3 * S), 0);
+    assert_int_equal(autobuf_live_state(live, &s), 0);
+    assert_true(s.sent_bytes > 1 && s.sent_bytes <= sizeof bytes + 1);
+    assert_true(s.snd_buf_bytes > 0 && s.rcv_buf_bytes > 0 && s.rtt_ns > 0);
+    s.size = 0;
+    assert_int_equal(autobuf_live_state(live, &s), -EINVAL);
+    autobuf_live_close(live);
+    close_connection(&c);
+}
+
+/* All that a step may not do to a connection that nothing is wrong with. */
+static void a_healthy_connection_is_left_alone(void **state)
+{
+    struct connection c = tcp_connection();
+    struct socket_state before = state_of(c.client), after;
+    struct autobuf_live *live = opened(c.client);
+
+    (void)state;
+    for (uint64_t now_ns = S; now_ns < 20 * S; now_ns += S / 2)
+        assert_int_equal(autobuf_live_step(live, now_ns), 0);
+    autobuf_live_close(live);
+    after = state_of(c.client);
+    assert_true(same_state(&before, &after));
+    close_connection(&c);
+}
+
+static void a_descriptor_that_was_closed_or_reused(void **state)
+{
+    struct connection c = tcp_connection(), other = tcp_connection();
+    struct autobuf_live *live = opened(c.client);
+
+    (void)state;
+    assert_int_equal(autobuf_live_step(live, S), 0);
+    assert_int_equal(dup2(other.client, c.client), c.client);
+    assert_int_equal(autobuf_live_step(live, 3 * S), -ESTALE);
+    assert_int_equal(close(c.client), 0);
+    assert_int_equal(autobuf_live_step(live, 5 * S), -EBADF);
+    autobuf_live_close(live);
+    c.client = dup(other.client);
+    close_connection(&c);
+    close_connection(&other);
+}
+
+static void a_connection_that_is_over(void **state)
+{
+    struct connection c = tcp_connection();
+    struct autobuf_live *live = opened(c.client);
+    struct linger now = {1, 0};
+    char byte;
+
+    (void)state;
+    assert_int_equal(setsockopt(c.accepted, SOL_SOCKET, SO_LINGER, &now, sizeof now), 0);
+    close(c.accepted); /* resets it */
+    assert_int_equal(recv(c.client, &byte, 1, 0), -1);
+    assert_int_equal(autobuf_live_step(live, S), -ENOTCONN);
+    autobuf_live_close(live);
+    c.accepted = dup(c.listener);
+    close_connection(&c);
+}
+
+static void moves_to_a_duplicate_of_its_own_only(void **state)
+{
+    struct connection c = tcp_connection();
+    struct autobuf_live *live = opened(c.client);
+    int copy = dup(c.client);
+
+    (void)state;
+    assert_int_equal(autobuf_live_move(live, c.accepted), -ESTALE);
+    assert_int_equal(autobuf_live_move(live, closed_fd()), -EBADF);
+    assert_int_equal(autobuf_live_step(live, S), 0); /* still where it was */
+    assert_int_equal(autobuf_live_move(live, copy), 0);
+    close(c.client);
+    assert_int_equal(autobuf_live_step(live, 3 * S), 0);
+    autobuf_live_close(live);
+    c.client = copy;
+    close_connection(&c);
+}
+
+static void dead_in_a_forked_child(void **state)
+{
+    struct connection c = tcp_connection();
+    struct autobuf_live *live = opened(c.client);
+    int status = -1;
+    pid_t child = fork();
+
+    (void)state;
+    if (child == 0)
+        _exit(autobuf_live_step(live, S) == AUTOBUF_E_FORKED ? 0 : 1);
+    assert_int_equal(waitpid(child, &status, 0), child);
+    assert_int_equal(status, 0);
+    autobuf_live_close(live);
+    close_connection(&c);
+}
+
+static void names(void **state)
+{
+    (void)state;
+    assert_string_equal(autobuf_limited_name(AUTOBUF_LIMITED_UNKNOWN), "unknown");
+    assert_string_equal(autobuf_limited_name(AUTOBUF_LIMITED_PATH), "path");
+    assert_string_equal(autobuf_limited_name(AUTOBUF_LIMITED_SND_BUFFER), "send-buffer");
+    assert_string_equal(autobuf_limited_name(AUTOBUF_LIMITED_RCV_BUFFER), "receive-buffer");
+    assert_string_equal(autobuf_limited_name(AUTOBUF_LIMITED_RCV_BUFFER + 1), "?");
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(only_an_open_tcp_connection),
+        cmocka_unit_test(options_are_checked),
+        cmocka_unit_test(steps_when_it_is_time),
+        cmocka_unit_test(a_healthy_connection_is_left_alone),
+        cmocka_unit_test(a_descriptor_that_was_closed_or_reused),
+        cmocka_unit_test(a_connection_that_is_over),
+        cmocka_unit_test(moves_to_a_duplicate_of_its_own_only),
+        cmocka_unit_test(dead_in_a_forked_child),
+        cmocka_unit_test(names),
+    };
+
+    return cmocka_run_group_tests_name("live", tests, NULL, NULL);
+}

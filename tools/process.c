@@ -1,0 +1,140 @@
+/* SPDX-License-Identifier: MIT */
+#include "process.h"
+
+#include <arpa/inet.h>
+#include <ctype.h>
+#include <dirent.h>
+#include <errno.h>
+#include <netinet/in.h>
+#include <sched.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#ifndef SYS_pidfd_open
+#define SYS_pidfd_open 434 /* the same on every architecture, as all numbers since 424 are */
+#endif
+#ifndef SYS_pidfd_getfd
+#define SYS_pidfd_getfd 438
+#endif
+
+static void proc_path(pid_t pid, const char *file, char path[64])
+{
+    snprintf(path, 64, "/proc/%d/%s", (int)pid, file);
+}
+
+/* A name is what the process calls itself: anything. */
+static void read_name(struct process *process)
+{
+    char path[64];
+    FILE *file;
+
+    proc_path(process->pid, "comm", path);
+    process->name[0] = 0;
+    file = fopen(path, "re");
+    if (!file)
+        return;
+    if (!fgets(process->name, sizeof process->name, file))
+        process->name[0] = 0;
+    fclose(file);
+    process->name[strcspn(process->name, "\n")] = 0;
+    for (char *c = process->name; *c; c++) {
+        if (!isprint((unsigned char)*c))
+            *c = '?';
+    }
+}
+
+static int enter_network(const struct process *process)
+{
+    struct stat here, there;
+    char path[64];
+
+    proc_path(process->pid, "ns/net", path);
+    if (stat("/proc/self/ns/net", &here) < 0 || stat(path, &there) < 0)
+        return 0; /* cannot be told; what is not permitted will show */
+    if (here.st_ino == there.st_ino && here.st_dev == there.st_dev)
+        return 0;
+    return setns(process->pidfd, CLONE_NEWNET) < 0 ? -errno : 0;
+}
+
+int process_open(pid_t pid, struct process *process)
+{
+    int error;
+
+    *process = (struct process){.pid = pid};
+    process->pidfd = (int)syscall(SYS_pidfd_open, pid, 0);
+    if (process->pidfd < 0)
+        return errno == EINVAL ? -ESRCH : -errno; /* a thread's number is no process's */
+    error = enter_network(process);
+    if (error < 0) {
+        close(process->pidfd);
+        return error;
+    }
+    read_name(process);
+    return 0;
+}
+
+int process_sockets(const struct process *process, int *fds, size_t cap)
+{
+    const struct dirent *entry;
+    char path[64], target[16];
+    size_t count = 0;
+    DIR *folder;
+
+    proc_path(process->pid, "fd", path);
+    folder = opendir(path);
+    if (!folder)
+        return errno == ENOENT ? -ESRCH : -errno;
+    while ((entry = readdir(folder)) != NULL) {
+        ssize_t len = readlinkat(dirfd(folder), entry->d_name, target, sizeof target);
+
+        if (len < 8 || strncmp(target, "socket:[", 8) != 0)
+            continue;
+        if (count < cap)
+            fds[count] = atoi(entry->d_name);
+        count++;
+    }
+    closedir(folder);
+    return (int)count;
+}
+
+int process_borrow(const struct process *process, int fd)
+{
+    int copy = (int)syscall(SYS_pidfd_getfd, process->pidfd, fd, 0);
+
+    return copy < 0 ? -errno : copy;
+}
+
+static void address_text(const struct sockaddr_storage *address, char text[PROCESS_ADDRESS_BYTES])
+{
+    const struct sockaddr_in *v4 = (const struct sockaddr_in *)address;
+    const struct sockaddr_in6 *v6 = (const struct sockaddr_in6 *)address;
+    char host[INET6_ADDRSTRLEN] = "?";
+
+    if (address->ss_family == AF_INET) {
+        inet_ntop(AF_INET, &v4->sin_addr, host, sizeof host);
+        snprintf(text, PROCESS_ADDRESS_BYTES, "%s:%u", host, ntohs(v4->sin_port));
+    } else if (address->ss_family == AF_INET6) {
+        inet_ntop(AF_INET6, &v6->sin6_addr, host, sizeof host);
+        snprintf(text, PROCESS_ADDRESS_BYTES, "[%s]:%u", host, ntohs(v6->sin6_port));
+    } else {
+        snprintf(text, PROCESS_ADDRESS_BYTES, "?");
+    }
+}
+
+void process_addresses(int fd, char local[PROCESS_ADDRESS_BYTES], char peer[PROCESS_ADDRESS_BYTES])
+{
+    struct sockaddr_storage address = {0};
+    socklen_t len = sizeof address;
+
+    getsockname(fd, (struct sockaddr *)&address, &len);
+    address_text(&address, local);
+    address = (struct sockaddr_storage){0};
+    len = sizeof address;
+    getpeername(fd, (struct sockaddr *)&address, &len);
+    address_text(&address, peer);
+}

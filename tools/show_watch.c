@@ -1,0 +1,183 @@
+/* SPDX-License-Identifier: MIT */
+#include "show_watch.h"
+
+#include <string.h>
+
+#include "print.h"
+
+#define BLOCK_ROWS 7
+#define LINE_BYTES 256
+#define HOME "\033[H"
+#define CLEAR_LINE "\033[K"
+#define CLEAR_BELOW "\033[J"
+
+static void json_begin(FILE *out, const struct connection *c)
+{
+    fputc('{', out);
+    json_number(out, "pid", (uint64_t)c->watch->process.pid, false);
+    json_number(out, "fd", (uint64_t)c->fd, false);
+}
+
+void show_connection_json(FILE *out, const struct connection *c)
+{
+    const struct autobuf_live_state *s = &c->state;
+
+    json_begin(out, c);
+    json_string(out, "local", c->local);
+    json_string(out, "peer", c->peer);
+    json_string(out, "limited", autobuf_limited_name(s->limited));
+    json_number(out, "rtt_ns", s->rtt_ns, !s->rtt_ns);
+    json_number(out, "rtt_min_ns", s->rtt_min_ns, !s->rtt_min_ns);
+    json_number(out, "sent_bytes", s->sent_bytes, false);
+    json_number(out, "received_bytes", s->received_bytes, false);
+    json_number(out, "sent_bit_per_s", c->sent_bit_per_s, false);
+    json_number(out, "received_bit_per_s", c->received_bit_per_s, false);
+    json_number(out, "in_flight_bytes", s->in_flight_bytes, false);
+    json_number(out, "cwnd_bytes", s->cwnd_bytes, false);
+    json_number(out, "peer_window_bytes", s->peer_window_bytes, !s->peer_window_bytes);
+    json_number(out, "notsent_bytes", s->notsent_bytes, false);
+    json_number(out, "snd_buf_bytes", s->snd_buf_bytes, false);
+    json_number(out, "rcv_buf_bytes", s->rcv_buf_bytes, false);
+    json_number(out, "pacing_bit_per_s", s->pacing_bit_per_s, !s->pacing_bit_per_s);
+    json_number(out, "retransmits", s->retransmits, false);
+    fprintf(out, "\"changes\":%u}\n", s->changes);
+}
+
+void show_event_json(FILE *out, const struct connection *c, const char *event, const char *text)
+{
+    json_begin(out, c);
+    fprintf(out, "\"%s\":\"%s\"}\n", event, text); /* words of the library's and ours: nothing to escape */
+}
+
+static const char *limited_words(const struct connection *c)
+{
+    bool tuned = c->watch->want.tune;
+
+    switch (c->state.limited) {
+    case AUTOBUF_LIMITED_IDLE:
+        return "nothing: it is idle";
+    case AUTOBUF_LIMITED_SENDER:
+        return "the program, which has nothing more to send";
+    case AUTOBUF_LIMITED_PATH:
+        return "the path (congestion control)";
+    case AUTOBUF_LIMITED_SND_BUFFER:
+        return tuned ? "the send buffer" : "the send buffer (--tune enlarges it)";
+    case AUTOBUF_LIMITED_PEER:
+        return "the peer: its window, or what it sends";
+    case AUTOBUF_LIMITED_RCV_BUFFER:
+        return tuned ? "the receive buffer" : "the receive buffer (--tune enlarges it)";
+    default:
+        return "not known yet";
+    }
+}
+
+/* Lines are printed into memory, to be cut at the terminal's width. */
+struct screen {
+    FILE *out;
+    unsigned rows, columns;
+    unsigned row;
+};
+
+static void put_line(struct screen *s, const char *line)
+{
+    if (s->row + 1 >= s->rows)
+        return;
+    fprintf(s->out, "%.*s" CLEAR_LINE "\n", (int)s->columns, line);
+    s->row++;
+}
+
+static void quantity_words(char *text, size_t cap, const char *what, uint64_t value, const char *unit)
+{
+    char number[32];
+    size_t used = strlen(text);
+
+    scaled(number, sizeof number, (double)value);
+    snprintf(text + used, cap - used, "%s%s%s", what, number, unit);
+}
+
+static void show_flow(struct screen *s, const struct connection *c)
+{
+    const struct autobuf_live_state *state = &c->state;
+    char line[LINE_BYTES] = "";
+
+    quantity_words(line, sizeof line, "  sent         ", c->sent_bit_per_s, "bit/s, ");
+    quantity_words(line, sizeof line, "", state->sent_bytes, "B; received ");
+    quantity_words(line, sizeof line, "", c->received_bit_per_s, "bit/s, ");
+    quantity_words(line, sizeof line, "", state->received_bytes, "B");
+    put_line(s, line);
+    snprintf(line, sizeof line, "  round trip   %.1f ms (least %.1f ms), %u packets sent again",
+             (double)state->rtt_ns / 1e6, (double)state->rtt_min_ns / 1e6, state->retransmits);
+    put_line(s, line);
+}
+
+static void show_windows(struct screen *s, const struct connection *c)
+{
+    const struct autobuf_live_state *state = &c->state;
+    char line[LINE_BYTES] = "";
+
+    quantity_words(line, sizeof line, "  in flight    ", state->in_flight_bytes, "B");
+    quantity_words(line, sizeof line, "; congestion window ", state->cwnd_bytes, "B");
+    if (state->peer_window_bytes)
+        quantity_words(line, sizeof line, ", peer's ", state->peer_window_bytes, "B");
+    put_line(s, line);
+    line[0] = 0;
+    quantity_words(line, sizeof line, "  buffers      send ", state->snd_buf_bytes, "B");
+    quantity_words(line, sizeof line, " (not sent yet ", state->notsent_bytes, "B), ");
+    quantity_words(line, sizeof line, "receive ", state->rcv_buf_bytes, "B");
+    if (state->pacing_bit_per_s)
+        quantity_words(line, sizeof line, ", paced at ", state->pacing_bit_per_s, "bit/s");
+    put_line(s, line);
+}
+
+static void show_connection(struct screen *s, const struct connection *c)
+{
+    char line[LINE_BYTES];
+
+    put_line(s, "");
+    snprintf(line, sizeof line, "fd %d  %s -> %s", c->fd, c->local, c->peer);
+    put_line(s, line);
+    snprintf(line, sizeof line, "  limited by   %s", limited_words(c));
+    put_line(s, line);
+    show_flow(s, c);
+    show_windows(s, c);
+}
+
+static unsigned changes_so_far(const struct watch *w)
+{
+    unsigned count = 0;
+
+    for (size_t i = 0; i < CHANGES_SHOWN; i++)
+        count += w->changes[i][0] != 0;
+    return count;
+}
+
+void show_screen(FILE *out, const struct watch *w, unsigned rows, unsigned columns)
+{
+    struct screen s = {out, rows, columns, 0};
+    unsigned below = changes_so_far(w);
+    char line[LINE_BYTES];
+    size_t shown = 0;
+
+    fputs(HOME, out);
+    snprintf(line, sizeof line, "%s (%d): %zu TCP connection%s%s", w->process.name,
+             (int)w->process.pid, w->count, w->count == 1 ? "" : "s",
+             !w->want.tune                                  ? ""
+             : w->want.intent == AUTOBUF_INTENT_LOW_DELAY ? ", tuned for low delay"
+                                                            : ", tuned for throughput");
+    put_line(&s, line);
+    for (size_t i = 0; i < CONNECTIONS_MOST && s.row + BLOCK_ROWS + below + 2 < rows; i++) {
+        if (!w->connections[i].live)
+            continue;
+        show_connection(&s, &w->connections[i]);
+        shown++;
+    }
+    if (shown < w->count || w->left_out) {
+        snprintf(line, sizeof line, "%zu more", w->count - shown + w->left_out);
+        put_line(&s, line);
+    }
+    if (below)
+        put_line(&s, "");
+    for (size_t i = CHANGES_SHOWN - below; i < CHANGES_SHOWN; i++)
+        put_line(&s, w->changes[i]);
+    fputs(CLEAR_BELOW, out);
+}

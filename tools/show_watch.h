@@ -1,0 +1,16 @@
+/* SPDX-License-Identifier: MIT */
+#ifndef SHOW_WATCH_H
+#define SHOW_WATCH_H
+
+#include <stdio.h>
+
+#include "watch.h"
+
+/* A JSON object on a line of its own. */
+void show_connection_json(FILE *out, const struct connection *c);
+void show_event_json(FILE *out, const struct connection *c, const char *event, const char *text);
+
+/* The whole, as rows x columns of a terminal hold it, over what was there. */
+void show_screen(FILE *out, const struct watch *w, unsigned rows, unsigned columns);
+
+#endif

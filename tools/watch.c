@@ -1,0 +1,291 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Each look borrows the descriptor, asks, acts if it is to, and gives it back: a duplicate that is held
+ * would keep the connection open when its owner closes it.
+ */
+#include "watch.h"
+
+#include <errno.h>
+#include <poll.h>
+#include <signal.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/ioctl.h>
+#include <sys/signalfd.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "show_watch.h"
+
+#define NS_PER_S 1000000000ULL
+#define REPORT_NS (NS_PER_S / 2)
+#define SCAN_NS NS_PER_S
+#define ROWS 24U /* of a terminal that does not tell */
+#define COLUMNS 80U
+#define FDS_MOST 1024
+
+static uint64_t monotonic_ns(void)
+{
+    struct timespec t;
+
+    clock_gettime(CLOCK_MONOTONIC, &t);
+    return (uint64_t)t.tv_sec * NS_PER_S + (uint64_t)t.tv_nsec;
+}
+
+static void note_change(void *user, const char *text)
+{
+    struct connection *c = user;
+    struct watch *w = c->watch;
+
+    if (w->want.json) {
+        show_event_json(stdout, c, "change", text);
+        return;
+    }
+    memmove(w->changes[0], w->changes[1], sizeof w->changes - sizeof w->changes[0]);
+    snprintf(w->changes[CHANGES_SHOWN - 1], CHANGE_BYTES, "fd %d: %s", c->fd, text);
+}
+
+/* Over, or somebody else's: what the connection was is gone, and the descriptor may be another. */
+static bool is_over(int error)
+{
+    return error == -EBADF || error == -ENOTSOCK || error == -EOPNOTSUPP || error == -ENOTCONN ||
+           error == -ESTALE || error == -ESRCH;
+}
+
+static int open_live(struct connection *c, int copy)
+{
+    const struct watching *want = &c->watch->want;
+    struct autobuf_live_options options = AUTOBUF_LIVE_OPTIONS_INIT;
+
+    options.intent = want->intent;
+    options.flags = want->tune ? 0 : AUTOBUF_LIVE_LOOK_ONLY;
+    options.log = note_change;
+    options.log_user = c;
+    return autobuf_live_open(&c->live, copy, &options);
+}
+
+static struct connection *free_place(struct watch *w)
+{
+    for (size_t i = 0; i < CONNECTIONS_MOST; i++) {
+        if (!w->connections[i].live)
+            return &w->connections[i];
+    }
+    return NULL;
+}
+
+static bool is_watched(const struct watch *w, int fd)
+{
+    for (size_t i = 0; i < CONNECTIONS_MOST; i++) {
+        if (w->connections[i].live && w->connections[i].fd == fd)
+            return true;
+    }
+    return false;
+}
+
+/* Takes a connection in; 0, also where it is none. */
+static int begin(struct watch *w, int fd, uint64_t now_ns)
+{
+    struct connection *c = free_place(w);
+    int copy = process_borrow(&w->process, fd), error;
+
+    if (copy < 0)
+        return is_over(copy) ? 0 : copy;
+    if (!c) {
+        close(copy);
+        w->left_out++;
+        return 0;
+    }
+    *c = (struct connection){.watch = w, .fd = fd, .reported_ns = now_ns,
+                             .state = AUTOBUF_LIVE_STATE_INIT};
+    error = open_live(c, copy);
+    if (error == 0) {
+        process_addresses(copy, c->local, c->peer);
+        autobuf_live_step(c->live, now_ns); /* the first look only looks */
+        autobuf_live_state(c->live, &c->state);
+        c->sent_bytes = c->state.sent_bytes;
+        c->received_bytes = c->state.received_bytes;
+        w->count++;
+        w->seen = true;
+    }
+    close(copy);
+    return is_over(error) ? 0 : error;
+}
+
+/* Looks for connections that are not watched yet. */
+static int scan(struct watch *w, uint64_t now_ns)
+{
+    int fds[FDS_MOST], count, error = 0;
+
+    if (w->want.fd >= 0)
+        return w->seen ? 0 : begin(w, w->want.fd, now_ns);
+    w->left_out = 0;
+    count = process_sockets(&w->process, fds, FDS_MOST);
+    if (count < 0)
+        return count;
+    for (int i = 0; error == 0 && i < count && i < FDS_MOST; i++) {
+        if (!is_watched(w, fds[i]))
+            error = begin(w, fds[i], now_ns);
+    }
+    return error;
+}
+
+static void drop(struct connection *c)
+{
+    if (c->watch->want.json)
+        show_event_json(stdout, c, "end", "closed");
+    autobuf_live_close(c->live); /* at a descriptor that is ours no more: touches nothing */
+    c->live = NULL;
+    c->watch->count--;
+}
+
+/* One step; negative: it cannot go on. */
+static int look(struct connection *c, uint64_t now_ns)
+{
+    int copy = process_borrow(&c->watch->process, c->fd), error = copy;
+
+    if (copy >= 0) {
+        error = autobuf_live_move(c->live, copy);
+        if (error == 0)
+            error = autobuf_live_step(c->live, now_ns);
+        close(copy);
+    }
+    autobuf_live_state(c->live, &c->state);
+    if (!is_over(error))
+        return error;
+    drop(c);
+    return 0;
+}
+
+/* What watching has set for its own time only is put back. */
+static void leave(struct watch *w)
+{
+    for (size_t i = 0; i < CONNECTIONS_MOST; i++) {
+        struct connection *c = &w->connections[i];
+        int copy = c->live ? process_borrow(&w->process, c->fd) : -1;
+
+        if (copy >= 0)
+            autobuf_live_move(c->live, copy);
+        autobuf_live_close(c->live);
+        if (copy >= 0)
+            close(copy);
+    }
+}
+
+static uint64_t per_second(uint64_t now, uint64_t *before, uint64_t span_ns)
+{
+    double bits = now > *before ? (double)(now - *before) * 8 : 0;
+
+    *before = now;
+    return span_ns ? (uint64_t)(bits * 1e9 / (double)span_ns) : 0;
+}
+
+static void show(struct watch *w)
+{
+    struct winsize size = {0};
+
+    if (w->want.json)
+        return;
+    if (ioctl(STDOUT_FILENO, TIOCGWINSZ, &size) < 0 || !size.ws_row || !size.ws_col)
+        size = (struct winsize){.ws_row = ROWS, .ws_col = COLUMNS};
+    show_screen(stdout, w, size.ws_row, size.ws_col);
+}
+
+static void report(struct watch *w, uint64_t now_ns)
+{
+    for (size_t i = 0; i < CONNECTIONS_MOST; i++) {
+        struct connection *c = &w->connections[i];
+        uint64_t span_ns = now_ns - c->reported_ns;
+
+        if (!c->live)
+            continue;
+        c->sent_bit_per_s = per_second(c->state.sent_bytes, &c->sent_bytes, span_ns);
+        c->received_bit_per_s = per_second(c->state.received_bytes, &c->received_bytes, span_ns);
+        c->reported_ns = now_ns;
+        if (w->want.json)
+            show_connection_json(stdout, c);
+    }
+    show(w);
+    fflush(stdout);
+}
+
+/* Looks where it is time; *next_ns becomes when to look again at the latest. */
+static int look_all(struct watch *w, uint64_t now_ns, uint64_t *next_ns)
+{
+    for (size_t i = 0; i < CONNECTIONS_MOST; i++) {
+        struct connection *c = &w->connections[i];
+        uint64_t deadline_ns;
+
+        if (c->live && now_ns >= autobuf_live_deadline_ns(c->live)) {
+            int error = look(c, now_ns);
+
+            if (error < 0)
+                return error;
+        }
+        deadline_ns = c->live ? autobuf_live_deadline_ns(c->live) : UINT64_MAX;
+        *next_ns = deadline_ns < *next_ns ? deadline_ns : *next_ns;
+    }
+    return 0;
+}
+
+/* Until then, the process's end, or a signal. true: go on. */
+static bool wait_until(const struct watch *w, int signals, uint64_t until_ns)
+{
+    struct pollfd fds[] = {{w->process.pidfd, POLLIN, 0}, {signals, POLLIN, 0}};
+    uint64_t now_ns = monotonic_ns(), left_ns = until_ns > now_ns ? until_ns - now_ns : 0;
+    struct timespec t = {(time_t)(left_ns / NS_PER_S), (long)(left_ns % NS_PER_S)};
+
+    return (ppoll(fds, 2, &t, NULL) >= 0 || errno == EINTR) && !fds[0].revents && !fds[1].revents;
+}
+
+static int run(struct watch *w, int signals)
+{
+    uint64_t report_ns = 0, scan_ns = 0, next_ns;
+
+    do {
+        uint64_t now_ns = monotonic_ns();
+        int error = 0;
+
+        if (now_ns >= scan_ns) {
+            error = scan(w, now_ns);
+            scan_ns = now_ns + SCAN_NS;
+        }
+        next_ns = scan_ns;
+        if (error == 0)
+            error = look_all(w, now_ns, &next_ns);
+        if (error < 0)
+            return error == -ESRCH ? 0 : error;
+        if (w->want.fd >= 0 && !w->count)
+            return 0;
+        if (now_ns >= report_ns) {
+            report(w, now_ns);
+            report_ns = now_ns + REPORT_NS;
+        }
+        next_ns = report_ns < next_ns ? report_ns : next_ns;
+    } while (!ferror(stdout) && wait_until(w, signals, next_ns));
+    report(w, monotonic_ns());
+    return 0;
+}
+
+int watch_process(const struct watching *want)
+{
+    static struct watch w;
+    sigset_t ends;
+    int signals, error;
+
+    w.want = *want;
+    error = process_open(want->pid, &w.process);
+    if (error < 0)
+        return error;
+    sigemptyset(&ends);
+    sigaddset(&ends, SIGINT);
+    sigaddset(&ends, SIGTERM);
+    sigaddset(&ends, SIGHUP);
+    sigaddset(&ends, SIGPIPE); /* a reader that went away shows in stdout */
+    sigprocmask(SIG_BLOCK, &ends, NULL);
+    signals = signalfd(-1, &ends, SFD_CLOEXEC);
+    error = signals < 0 ? -errno : run(&w, signals);
+    leave(&w);
+    close(signals);
+    close(w.process.pidfd);
+    return error == 0 && !w.seen ? -ENOTCONN : error;
+}

@@ -1,0 +1,59 @@
+/* SPDX-License-Identifier: MIT */
+/* Open connections of another process, live. */
+#ifndef WATCH_H
+#define WATCH_H
+
+#include <stdbool.h>
+#include <stdint.h>
+#include <sys/types.h>
+
+#include <autobuf/autobuf.h>
+
+#include "process.h"
+
+#define CONNECTIONS_MOST 64
+#define CHANGES_SHOWN 5
+#define CHANGE_BYTES 200
+
+struct watching {
+    pid_t pid;
+    int fd;          /* -1: all of the process's TCP connections */
+    bool tune;
+    bool json;       /* lines instead of a screen */
+    uint32_t intent;
+};
+
+struct watch;
+
+/* One connection, as it is shown. */
+struct connection {
+    struct watch *watch;
+    int fd; /* there */
+    struct autobuf_live *live; /* NULL: a place that is free */
+    char local[PROCESS_ADDRESS_BYTES];
+    char peer[PROCESS_ADDRESS_BYTES];
+    struct autobuf_live_state state;
+    uint64_t sent_bit_per_s; /* since the report before */
+    uint64_t received_bit_per_s;
+    uint64_t reported_ns;
+    uint64_t sent_bytes;     /* at the report before */
+    uint64_t received_bytes;
+};
+
+struct watch {
+    struct watching want;
+    struct process process;
+    struct connection connections[CONNECTIONS_MOST];
+    size_t count;    /* of places that are not */
+    size_t left_out; /* connections beyond what is watched */
+    bool seen;       /* a connection */
+    char changes[CHANGES_SHOWN][CHANGE_BYTES]; /* the newest last */
+};
+
+/*
+ * Watches until the process, or the one connection, ends, or until a signal asks to end: then 0. Errors
+ * of process_open(), process_borrow() and autobuf_live_open(); -ENOTCONN: there never was a connection.
+ */
+int watch_process(const struct watching *want);
+
+#endif
