@@ -50,6 +50,7 @@ _autobuf_options()
     local -a options=(-4 -6 --json --intent --budget --timeout)
     local option taken=" ${used[*]} "
 
+    [[ $command == watch ]] && options=(--json --tune --intent)
     [[ $command == explain && ! $host ]] && options+=(--rate --rtt)
     for option in "${options[@]}"; do
         [[ $taken == *" $option "* ]] && continue
@@ -78,7 +79,7 @@ _autobuf()
     fi
     if [[ ! $command ]]; then
         ((COMP_CWORD == 1)) &&
-            mapfile -t COMPREPLY < <(compgen -W 'probe explain --version --help' -- "$cur")
+            mapfile -t COMPREPLY < <(compgen -W 'probe explain watch --version --help' -- "$cur")
         return
     fi
     case $prev in
@@ -90,6 +91,9 @@ _autobuf()
     esac
     if [[ $cur == -* ]]; then
         mapfile -t COMPREPLY < <(compgen -W "$(_autobuf_options)" -- "$cur")
+    elif [[ $command == watch ]]; then
+        [[ $host ]] || mapfile -t COMPREPLY < <(
+            cd /proc && compgen -G '[0-9]*' | grep -E "^$cur")
     elif [[ ! $host && " ${used[*]}" != *' --'@(rate|rtt)* ]]; then
         _autobuf_hosts "$cur"
     fi

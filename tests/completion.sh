@@ -64,7 +64,7 @@ printf '192.0.2.1 mirror.test\n192.0.2.2 mail.test\n192.0.2.3 other.test\n' >"$h
 HOSTFILE=$hosts # bash's own completion of host names reads it instead of /etc/hosts
 all='-4 -6 --json --intent --budget --timeout'
 
-offers 'probe explain --version --help' autobuf ''
+offers 'probe explain watch --version --help' autobuf ''
 offers 'probe' autobuf p
 offers '--version --help' autobuf --
 offers '' autobuf no-such-command
@@ -76,6 +76,11 @@ offers '' autobuf probe --r
 offers "$all" autobuf explain mirror.test -
 offers '--intent --budget --timeout' autobuf probe -4 --json -
 offers '--rtt' autobuf explain --rate 400M --r
+offers '--json --tune --intent' autobuf watch -
+offers '--intent' autobuf watch --tune --json -
+offers 'low-delay' autobuf watch --tune --intent l
+offers "$$" autobuf watch --tune "$$"
+offers '' autobuf watch 1 2
 at=2 offers '--json' autobuf probe --j mirror.test
 offers 'throughput low-delay' autobuf probe --intent ''
 offers 'low-delay' autobuf explain --intent l

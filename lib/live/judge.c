@@ -48,6 +48,11 @@ uint64_t ab_judge_next_ns(const struct ab_judge *judge)
     return judge->last.now_ns + ab_min(ab_max(rtt_ns, SHORTEST_NS), LONGEST_NS);
 }
 
+bool ab_judge_due(const struct ab_judge *judge, uint64_t now_ns)
+{
+    return now_ns >= ab_judge_next_ns(judge) || now_ns < judge->last.now_ns;
+}
+
 /* What a counter went on by a second. A counter that ran backwards is another connection's. */
 static uint64_t per_second(uint64_t now, uint64_t before, uint64_t span_ns)
 {

@@ -59,6 +59,9 @@ void ab_judge_begin(struct ab_judge *judge, uint32_t intent, const struct autobu
 /* When to look again: about a round trip later, half of one for low delay. */
 uint64_t ab_judge_next_ns(const struct ab_judge *judge);
 
+/* Whether it is time; also when the clock has run backwards. */
+bool ab_judge_due(const struct ab_judge *judge, uint64_t now_ns);
+
 /* Takes a look in; true: plan is to be applied, and why says what for. */
 bool ab_judge_look(struct ab_judge *judge, const struct ab_look *look, struct autobuf_plan *plan,
                    const char **why);

@@ -149,6 +149,16 @@ uint64_t autobuf_live_deadline_ns(const struct autobuf_live *live)
     return ab_judge_next_ns(&live->judge);
 }
 
+static void log_pace(const struct autobuf_live *live, uint64_t before, const char *why)
+{
+    double now = (double)live->set_bit_per_s / 1e6;
+
+    if (before)
+        ab_log(&live->log, "pace %.1f -> %.1f Mbit/s: %s", (double)before / 1e6, now, why);
+    else
+        ab_log(&live->log, "pace none -> %.1f Mbit/s: %s", now, why);
+}
+
 static int act(struct autobuf_live *live, const struct ab_look *look, struct autobuf_plan *plan,
                const char *why)
 {
@@ -163,8 +173,7 @@ static int act(struct autobuf_live *live, const struct ab_look *look, struct aut
     live->changes++;
     if (plan->snd_pacing_bit_per_s) {
         live->set_bit_per_s = plan->snd_pacing_bit_per_s;
-        ab_log(&live->log, "pace %.1f -> %.1f Mbit/s: %s", (double)before / 1e6,
-               (double)live->set_bit_per_s / 1e6, why);
+        log_pace(live, before, why);
     } else if (autobuf_limits_socket(live->fd, &now) == 0) {
         ab_log(&live->log, "buffers %llu, %llu -> %llu, %llu: %s",
                (unsigned long long)look->socket.snd_buf_bytes,
@@ -183,7 +192,7 @@ int autobuf_live_step(struct autobuf_live *live, uint64_t now_ns)
 
     if (live->owner != getpid())
         return AUTOBUF_E_FORKED;
-    if (now_ns < ab_judge_next_ns(&live->judge))
+    if (!ab_judge_due(&live->judge, now_ns))
         return 0;
     error = check_cookie(live, live->fd);
     if (error < 0)

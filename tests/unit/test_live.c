@@ -94,6 +94,8 @@ static void steps_when_it_is_time(void **state)
     assert_int_equal(autobuf_live_state(live, &s), 0);
     assert_int_equal(s.sent_bytes, 1); /* the SYN counts */
     assert_int_equal(autobuf_live_step(live, 3 * S), 0);
+    assert_int_equal(autobuf_live_step(live, S / 2), 0); /* a clock that ran backwards */
+    assert_true(autobuf_live_deadline_ns(live) < 2 * S);
     assert_int_equal(autobuf_live_state(live, &s), 0);
     assert_true(s.sent_bytes > 1 && s.sent_bytes <= sizeof bytes + 1);
     assert_true(s.snd_buf_bytes > 0 && s.rcv_buf_bytes > 0 && s.rtt_ns > 0);

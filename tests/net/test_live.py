@@ -1,0 +1,288 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: MIT
+"""Open connections on emulated paths: `bulk --tune live`, and `autobuf watch`.
+
+Prints TAP. Exits 0, 1 when a test failed, 77 when no path can be made here. Arguments select the
+tests whose names contain one of them. What is decided is checked; how fast it is, the benchmarks say.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+
+sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
+
+import test_bulk  # noqa: E402
+import test_probe  # noqa: E402
+from cases import run_tests  # noqa: E402
+from path import Path, wait_line, wait_listening  # noqa: E402
+from test_bulk import CORE, LONG, RMEM, WMEM, BulkTest  # noqa: E402
+
+PORT = 7600
+WAIT_S = 20.0
+NO_PACE = 2 ** 64 - 1
+KEYS = ["pid", "fd", "local", "peer", "limited", "rtt_ns", "rtt_min_ns", "sent_bytes",
+        "received_bytes", "sent_bit_per_s", "received_bit_per_s", "in_flight_bytes", "cwnd_bytes",
+        "peer_window_bytes", "notsent_bytes", "snd_buf_bytes", "rcv_buf_bytes", "pacing_bit_per_s",
+        "retransmits", "changes"]
+NULLABLE = ("rtt_ns", "rtt_min_ns", "peer_window_bytes", "pacing_bit_per_s")
+
+# Sends for ever, with buffers of argv[2] bytes if that is not 0; a word on stdin is a question.
+SENDER = """
+import os, select, socket, struct, sys
+def connect():
+    s = socket.socket()
+    if int(sys.argv[2]):
+        s.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, int(sys.argv[2]))
+    s.connect((sys.argv[1], 7600))
+    s.setblocking(False)
+    return s
+s = connect()
+print(s.fileno(), flush=True)
+data = bytes(65536)
+while True:
+    ready = select.select([0], [s] if s else [], [])
+    if ready[0]:
+        word = os.read(0, 100).decode().strip()
+        if word == "pace":
+            print(struct.unpack("Q", s.getsockopt(socket.SOL_SOCKET, 47, 8))[0], flush=True)
+        elif word == "buffer":
+            print(s.getsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF), flush=True)
+        elif word == "close":
+            s.close()
+            s = None
+        elif word == "connect":
+            s = connect()
+        else:
+            break
+    if ready[1]:
+        s.send(data)
+"""
+# Says when a connection begins and ends.
+SINK = """
+import socket
+l = socket.create_server(("", 7600))
+while True:
+    s, _ = l.accept()
+    print("begin", flush=True)
+    try:
+        while s.recv(1 << 20):
+            pass
+    except OSError:
+        pass
+    print("end", flush=True)
+"""
+
+
+def setUpModule() -> None:
+    test_bulk.setUpModule()
+    test_probe.setUpModule()
+
+
+class Live(BulkTest):
+    def test_a_send_buffer_that_limits_is_enlarged(self) -> None:
+        self.core(CORE)
+        path = self.hosts(LONG, {**WMEM, **RMEM})
+        self.serve(path)
+        for options in ((), ("--reverse",)):
+            with self.subTest(options=options):
+                result = self.send(path, "--seconds", "4", "--tune", "live", *options)
+                self.assertEqual(result["reason"], "set")
+                self.assertEqual(result["snd_buf_bytes"], 8388608)
+
+    def test_what_the_kernel_reaches_is_left_to_it(self) -> None:
+        self.core(CORE)
+        path = self.hosts("rate=100M,delay=10ms", {**WMEM, **RMEM})
+        self.serve(path)
+        for cc in ("cubic", "bbr", "reno"):
+            with self.subTest(cc=cc):
+                for side in "ab":
+                    path.route(side, congctl=cc)
+                result = self.send(path, "--seconds", "2", "--tune", "live")
+                self.assertEqual(result["reason"], "kernel")
+                self.assertLessEqual(result["snd_buf_bytes"], 4194304)
+
+    def test_low_delay_keeps_the_queue_short(self) -> None:
+        self.core(CORE)
+        path = self.hosts("rate=50M,delay=25ms,queue=2M", {**WMEM, **RMEM})
+        self.serve(path)
+        for options in ((), ("--reverse",)):
+            with self.subTest(options=options):
+                default = self.send(path, "--seconds", "5", *options)
+                live = self.send(path, "--seconds", "5", "--tune", "live", "--intent", "low-delay",
+                                 *options)
+                self.assertEqual(live["reason"], "set")
+                self.assertLess(live["rtt_mean_ns"], 0.6 * default["rtt_mean_ns"])
+                self.assertGreater(live["rate_bit_per_s"], 0.7 * default["rate_bit_per_s"])
+
+    def test_short_transfers_end(self) -> None:
+        path = self.hosts("rate=50M,delay=10ms")
+        self.serve(path)
+        for size in ("1", "1000", "100000"):
+            for intent in ("throughput", "low-delay"):
+                with self.subTest(size=size, intent=intent):
+                    result = self.send(path, "--bytes", size, "--tune", "live", "--intent", intent)
+                    self.assertEqual(result["bytes"], int(size))
+
+
+class Watch(BulkTest):
+    """On a process that the test can ask what its socket is like."""
+
+    def begin(self, both: str, buffer: int = 0) -> tuple[Path, subprocess.Popen, int, subprocess.Popen]:
+        path = self.hosts(both, {**WMEM, **RMEM})
+        sink = path.popen("b", [sys.executable, "-c", SINK])
+        wait_listening(path, "b", PORT)
+        sender = path.popen("a", [sys.executable, "-c", SENDER, path.addr["b"], str(buffer)],
+                            stdin=subprocess.PIPE)
+        return path, sender, int(wait_line(sender, lambda line: True)), sink
+
+    def ask(self, sender: subprocess.Popen, word: str) -> int:
+        sender.stdin.write(word + "\n")
+        sender.stdin.flush()
+        return int(wait_line(sender, lambda line: True))
+
+    def tell(self, sender: subprocess.Popen, word: str) -> None:
+        sender.stdin.write(word + "\n")
+        sender.stdin.flush()
+
+    def watch(self, path: Path, *args: str, **kw) -> subprocess.Popen:
+        return path.popen("a", [test_probe.tool(), "watch", "--json", *args], **kw)
+
+    def line(self, watch: subprocess.Popen, predicate=lambda d: "limited" in d) -> dict:
+        return json.loads(wait_line(watch, lambda line: predicate(json.loads(line)), WAIT_S))
+
+    def stop(self, watch: subprocess.Popen, number: int = signal.SIGTERM) -> None:
+        watch.send_signal(number)
+        self.assertEqual(watch.wait(WAIT_S), 0)
+
+    def test_what_it_tells(self) -> None:
+        path, sender, fd, _ = self.begin("rate=50M,delay=10ms")
+        watch = self.watch(path, f"{sender.pid}:{fd}")
+        seen = self.line(watch, lambda d: d.get("sent_bit_per_s", 0) > 1e6)
+        self.assertEqual(list(seen), KEYS)
+        for key in KEYS:
+            if key not in ("local", "peer", "limited") + NULLABLE:
+                self.assertIs(type(seen[key]), int, key)
+        self.assertEqual((seen["pid"], seen["fd"]), (sender.pid, fd))
+        self.assertEqual(seen["peer"], f"{path.addr['b']}:{PORT}")
+        self.assertTrue(seen["local"].startswith(path.addr["a"] + ":"))
+        self.between(seen["rtt_min_ns"], 19e6, 60e6, "least RTT")
+        self.assertIsNone(seen["pacing_bit_per_s"])
+        self.stop(watch)
+
+    def test_only_looks_unless_told_to_tune(self) -> None:
+        path, sender, fd, _ = self.begin(LONG, 65536)
+        before = self.ask(sender, "buffer")
+        watch = self.watch(path, str(sender.pid))
+        self.assertEqual(self.line(watch, lambda d: d.get("limited") == "send-buffer")["changes"], 0)
+        self.line(watch)
+        self.assertEqual(self.ask(sender, "buffer"), before)
+        self.stop(watch)
+
+    def test_enlarges_a_buffer_that_the_program_set(self) -> None:
+        path, sender, fd, _ = self.begin(LONG, 65536)
+        before = self.ask(sender, "buffer")
+        watch = self.watch(path, "--tune", str(sender.pid))
+        change = self.line(watch, lambda d: "change" in d)
+        self.assertEqual(list(change), ["pid", "fd", "change"])
+        self.assertIn("the send buffer is what limits", change["change"])
+        self.line(watch, lambda d: d.get("snd_buf_bytes", 0) > 4 * before)
+        self.stop(watch, signal.SIGINT)
+        self.assertGreater(self.ask(sender, "buffer"), 4 * before)
+
+    def test_a_pace_ends_with_the_watching(self) -> None:
+        path, sender, fd, _ = self.begin("rate=50M,delay=25ms,queue=2M")
+        self.assertEqual(self.ask(sender, "pace"), NO_PACE)
+        watch = self.watch(path, "--tune", "--intent", "low-delay", f"{sender.pid}:{fd}")
+        self.line(watch, lambda d: d.get("pacing_bit_per_s"))
+        self.assertLess(self.ask(sender, "pace"), 100e6)
+        self.stop(watch)
+        self.assertEqual(self.ask(sender, "pace"), NO_PACE)
+
+    def test_the_connection_ends_when_its_owner_closes_it(self) -> None:
+        path, sender, fd, sink = self.begin("rate=50M,delay=10ms")
+        wait_line(sink, lambda line: line == "begin")
+        watch = self.watch(path, "--tune", str(sender.pid))
+        self.line(watch)
+        self.tell(sender, "close")
+        wait_line(sink, lambda line: line == "end", WAIT_S)
+        self.assertIsNone(watch.poll())  # all the while, the watching goes on
+        self.assertEqual(self.line(watch, lambda d: "end" in d)["end"], "closed")
+        self.tell(sender, "connect")
+        again = self.line(watch)
+        self.assertEqual(again["peer"], f"{path.addr['b']}:{PORT}")
+        self.stop(watch)
+
+    def test_a_descriptor_that_is_used_again(self) -> None:
+        path, sender, fd, sink = self.begin("rate=50M,delay=10ms")
+        watch = self.watch(path, f"{sender.pid}:{fd}")
+        self.line(watch)
+        sender.stdin.write("close\n")
+        sender.stdin.flush()
+        wait_line(sink, lambda line: line == "end", WAIT_S)
+        self.tell(sender, "connect")
+        self.line(watch, lambda d: "end" in d)
+        self.assertEqual(watch.wait(WAIT_S), 0)
+
+    def test_a_process_that_ends(self) -> None:
+        for args in ((), ("--tune", "--intent", "low-delay")):
+            path, sender, fd, _ = self.begin("rate=50M,delay=10ms")
+            watch = self.watch(path, *args, str(sender.pid))
+            self.line(watch)
+            sender.kill()
+            self.assertEqual(watch.wait(WAIT_S), 0)
+
+    def test_a_process_that_stands_still(self) -> None:
+        path, sender, fd, _ = self.begin("rate=50M,delay=10ms")
+        watch = self.watch(path, "--tune", str(sender.pid))
+        self.line(watch)
+        sender.send_signal(signal.SIGSTOP)
+        self.line(watch, lambda d: d.get("limited") == "idle")
+        sender.send_signal(signal.SIGCONT)
+        self.line(watch, lambda d: d.get("limited") not in ("idle", None))
+        self.stop(watch)
+
+    def test_out_of_another_network_namespace(self) -> None:
+        if os.geteuid() != 0:
+            self.skipTest("needs CAP_SYS_ADMIN")
+        path, sender, fd, _ = self.begin(LONG, 65536)
+        with subprocess.Popen([test_probe.tool(), "watch", "--tune", "--json", str(sender.pid)],
+                              stdout=subprocess.PIPE, text=True) as watch:
+            self.line(watch, lambda d: "change" in d)
+            self.stop(watch)
+
+    def test_not_permitted(self) -> None:
+        if os.geteuid() != 0:
+            self.skipTest("needs a second user")
+        path, sender, fd, _ = self.begin("rate=50M,delay=10ms")
+        for operand in (f"{sender.pid}:{fd}", str(sender.pid)):
+            done = path.run("a", [test_probe.tool(), "watch", operand], unprivileged=True)
+            self.assertEqual((done.returncode, done.stdout), (3, ""))
+            self.assertIn("CAP_SYS_PTRACE", done.stderr)
+
+    def test_what_is_no_connection(self) -> None:
+        path, sender, fd, _ = self.begin("rate=50M,delay=10ms")
+        for operand, word in ((f"{sender.pid}:0", "no open TCP connection"),
+                              (f"{sender.pid}:999", "no open TCP connection"),
+                              ("2147483647", "No such process")):
+            done = path.run("a", [test_probe.tool(), "watch", operand])
+            self.assertEqual((done.returncode, done.stdout), (1, ""))
+            self.assertIn(word, done.stderr)
+
+    def test_usage(self) -> None:
+        path = self.path(both="rate=50M,delay=10ms")
+        for words in ((), ("0",), ("x",), ("1:",), ("1:x",), ("-1",), ("1", "2"), ("1:2:3",),
+                      ("--rate", "1M", "1"), ("--tune", "--intent", "fast", "1"),
+                      ("--intent", "low-delay", "1")):
+            done = path.run("a", [test_probe.tool(), "watch", *words])
+            self.assertEqual(done.returncode, 2, words)
+            self.assertIn("usage:", done.stderr)
+
+
+if __name__ == "__main__":
+    sys.exit(run_tests(("ip", "ss", "nsenter", "setpriv", "taskset"),
+                       ("examples/bulk", "tools/autobuf")))
