@@ -102,25 +102,25 @@ def sweep(cell: Cell, reached: float) -> dict[str, list]:
     return results
 
 
-def measure(cell: Cell, with_sweep: bool) -> dict[str, Any]:
-    results: dict[str, list] = {"none": [], "autobuf": []}
-    while len(results["none"]) < PAIRS_MOST and not settled(results["none"], results["autobuf"]):
-        for way in ("none", "autobuf"):
+def measure(cell: Cell, our_way: str, with_sweep: bool) -> dict[str, Any]:
+    results: dict[str, list] = {"none": [], our_way: []}
+    while len(results["none"]) < PAIRS_MOST and not settled(results["none"], results[our_way]):
+        for way in ("none", our_way):
             results[way].append(transfer(cell, way))
     if with_sweep and cell.size == "long" and (cell.cc, cell.reverse, cell.streams) == (
             "cubic", False, 1):
-        results |= sweep(cell, max(rates_of(results["autobuf"]), default=0))
+        results |= sweep(cell, max(rates_of(results[our_way]), default=0))
     rates = {way: statistics.median(rates_of(runs)) if rates_of(runs) else None
              for way, runs in results.items()}
     best = max((rate for rate in rates.values() if rate), default=None)
-    ours, default = rates["autobuf"], rates["none"]
+    ours, default = rates[our_way], rates["none"]
     return {
         "key": cell.key(), "cell": cell._asdict(), "rates_mbit_per_s": rates,
         "ratio": round(ours / default, 3) if ours and default else None,
         "of_best": round(ours / best, 3) if ours and best else None,
-        "reason": results["autobuf"][0].get("reason"),
+        "reason": results[our_way][0].get("reason"),
         "runs": {way: [round(rate, 1) for rate in rates_of(results[way])]
-                 for way in ("none", "autobuf")},
+                 for way in ("none", our_way)},
         "rtt_ms": {way: round(runs[0].get("rtt_mean_ns", 0) / 1e6, 1)
                    for way, runs in results.items()},
         "errors": [r["error"] for runs in results.values() for r in runs if "error" in r],
@@ -159,21 +159,21 @@ def summary(rows: list[dict[str, Any]]) -> str:
                          "of the best by hand, least", "reasons"], body)
 
 
-def show(rows: list[dict[str, Any]], out: pathlib.Path) -> None:
+def show(rows: list[dict[str, Any]], our_way: str, name: str, out: pathlib.Path) -> None:
     head = ["Mbit/s", "ms", "queue", "cc", "limits", "size", "from", "streams", "default",
-            "libautobuf", "ratio", "of the best", "reason"]
+            our_way, "ratio", "of the best", "reason"]
     body = []
     for r in rows:
         c, rates = r["cell"], r["rates_mbit_per_s"]
         body.append([c["mbit"], c["rtt_ms"], c["queue"], c["cc"], c["limits"], c["size"],
                      "peer" if c["reverse"] else "here", c["streams"],
-                     *(f"{rates[way]:.1f}" if rates[way] else "-" for way in ("none", "autobuf")),
+                     *(f"{rates[way]:.1f}" if rates[way] else "-" for way in ("none", our_way)),
                      r["ratio"], r["of_best"], r["reason"]])
-    (out / "transfer.md").write_text(
+    (out / f"{name}.md").write_text(
         f"{report.machine()}\n\n{summary(rows)}\n{report.table(head, body)}")
     data = [(i, r["ratio"]) for i, r in enumerate(sorted(
         (r for r in rows if r["ratio"]), key=lambda r: r["ratio"]))]
-    report.gnuplot(out / "transfer.svg", report.block("ratios", data) + """
+    report.gnuplot(out / f"{name}.svg", report.block("ratios", data) + """
 set title "Rate with libautobuf / with kernel defaults, every cell, sorted"
 set ylabel "ratio"
 set xlabel "cell"
@@ -184,19 +184,25 @@ plot $ratios using 1:2 with points pt 7 ps 0.6 notitle
 
 
 def run(quick: bool, out: pathlib.Path) -> None:
-    record = out / ("transfer-quick.jsonl" if quick else "transfer.jsonl")
+    run_cells(grid(quick), "autobuf", "transfer-quick" if quick else "transfer", not quick, out)
+
+
+def run_cells(all_cells: list[Cell], our_way: str, name: str, with_sweep: bool,
+              out: pathlib.Path) -> None:
+    """Cells of one limit set come together. Goes on where an earlier run of that name was cut."""
+    record = out / f"{name}.jsonl"
     lines = record.read_text().splitlines() if record.exists() else []
     known = {row["key"]: row for row in map(json.loads, lines)}
     rows = []
-    for limits, cells in itertools.groupby(grid(quick), key=lambda cell: cell.limits):
+    for limits, cells in itertools.groupby(all_cells, key=lambda cell: cell.limits):
         mem_max = LIMITS[limits].mem_max
         with path.global_sysctls({"net.core.rmem_max": mem_max, "net.core.wmem_max": mem_max}):
             for cell in cells:
                 if cell.key() not in known:
-                    known[cell.key()] = measure(cell, not quick)
+                    known[cell.key()] = measure(cell, our_way, with_sweep)
                     with record.open("a") as log:
                         log.write(json.dumps(known[cell.key()]) + "\n")
                     print({k: v for k, v in known[cell.key()].items() if k != "cell"}, flush=True)
                 rows.append(known[cell.key()])
-    show(rows, out)
-    print((out / "transfer.md").read_text())
+    show(rows, our_way, name, out)
+    print((out / f"{name}.md").read_text())
