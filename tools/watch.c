@@ -262,7 +262,6 @@ static int run(struct watch *w, int signals)
         }
         next_ns = report_ns < next_ns ? report_ns : next_ns;
     } while (!ferror(stdout) && wait_until(w, signals, next_ns));
-    report(w, monotonic_ns());
     return 0;
 }
 
