@@ -12,6 +12,11 @@
 #define RCV_FULL_PERCENT 80U
 #define WORTH_PERCENT 110U     /* a buffer less than a tenth larger is not worth the call */
 #define EFFECT_ROUNDS 2U       /* until a change shows */
+/* Beyond what anybody may set there is no limit but the path: */
+#define FORCE_QUEUE_PERCENT 115U /* closer to it, no more is added, */
+#define TRIM_QUEUE_PERCENT 130U  /* and what came to stand in the queue is taken back */
+#define TRIM_TO_PERCENT 135U     /* of the product */
+#define TRIM_LOOKS 8U            /* it shows by then, or it comes from somebody else */
 #define SHORTEST_NS (10 * AB_NS_PER_MS)
 #define LONGEST_NS AB_NS_PER_S
 /* The pace. */
@@ -22,8 +27,7 @@
 #define STANDING_LOOKS 3U
 #define FLOOR_NS (10 * AB_NS_PER_S)
 #define FLOOR_MOST_PERCENT 125U /* of TCP's least */
-#define CUTS_MOST 5U
-#define CUT_PERCENT 110U
+#define VAIN_PERCENT 70U
 #define DRAIN_PERCENT 99U      /* of the path's rate, once the queue is gone */
 #define PACE_UP_PERMILLE 3U    /* a tick, */
 #define CAREFUL_TICKS 8U       /* and after so many without a queue more and more, */
@@ -76,9 +80,10 @@ static uint64_t snd_grown(const struct ab_judge *judge, const struct ab_look *lo
                                                  : judge->limits.tcp_wmem_max_bytes;
 }
 
-static bool queue_stands(const struct ab_judge *judge, const struct ab_tcpinfo *info)
+static bool queue_stands(const struct ab_judge *judge, const struct ab_tcpinfo *info,
+                         unsigned percent)
 {
-    return judge->rtt_min_ns && info->rtt_ns > ab_mul_div(judge->rtt_min_ns, QUEUE_PERCENT, 100);
+    return info->rtt_ns > ab_mul_div(judge->rtt_min_ns, percent, 100);
 }
 
 static uint32_t limited_sender(const struct ab_judge *judge, const struct ab_look *look)
@@ -141,9 +146,55 @@ static bool enlarge(struct ab_judge *judge, const struct ab_look *look, struct a
     ab_plan_windows(sends ? more : 0, sends ? 0 : more, &judge->limits, &look->socket, 0, plan);
     plan->rtt_ns = judge->rtt_min_ns;
     asked = 2 * (sends ? plan->snd_request_bytes : plan->rcv_request_bytes);
+    judge->trim_looks = 0;
     if (plan->flags & (AUTOBUF_PLAN_SND_UNLOCK | AUTOBUF_PLAN_RCV_UNLOCK))
         return true;
-    return at_least(asked, WORTH_PERCENT, stored);
+    if (!at_least(asked, WORTH_PERCENT, stored))
+        return false;
+    if (!(plan->flags & AUTOBUF_PLAN_SND_FORCE))
+        return true;
+    judge->trim_looks = TRIM_LOOKS;
+    judge->grown_from_bytes = stored;
+    return !queue_stands(judge, &look->info, FORCE_QUEUE_PERCENT);
+}
+
+/*
+ * The last step may have been to nearly twice of what the path holds. The send buffer that holds 1.35
+ * products follows from what this one has in flight; it is no smaller than before that step.
+ */
+static bool trim(struct ab_judge *judge, const struct ab_look *look, struct autobuf_plan *plan)
+{
+    uint64_t product = in_rtt(judge->acked_byte_per_s, judge->rtt_min_ns), bytes;
+
+    judge->trim_looks--;
+    if (judge->limited != AUTOBUF_LIMITED_SND_BUFFER ||
+        !queue_stands(judge, &look->info, TRIM_QUEUE_PERCENT))
+        return false;
+    bytes = ab_mul_div(look->socket.snd_buf_bytes, ab_mul_div(product, TRIM_TO_PERCENT, 100),
+                       ab_max(ab_tcpinfo_flight_bytes(&look->info), 1));
+    bytes = ab_max(bytes, judge->grown_from_bytes);
+    if (!at_least(look->socket.snd_buf_bytes, WORTH_PERCENT, bytes))
+        return false;
+    judge->trim_looks = 0;
+    ab_plan_nothing(AUTOBUF_REASON_SET, judge->intent, plan);
+    plan->rtt_ns = judge->rtt_min_ns;
+    plan->snd_request_bytes = bytes / 2;
+    plan->flags = AUTOBUF_PLAN_SND_FORCE;
+    return true;
+}
+
+static bool adjust(struct ab_judge *judge, const struct ab_look *look, struct autobuf_plan *plan,
+                   const char **why)
+{
+    if (judge->trim_looks && trim(judge, look, plan)) {
+        *why = "what was added stands in the queue";
+        return true;
+    }
+    *why = judge->limited == AUTOBUF_LIMITED_SND_BUFFER ? "the send buffer is what limits"
+                                                        : "the receive buffer is what limits";
+    if (judge->limited == AUTOBUF_LIMITED_SND_BUFFER)
+        return !queue_stands(judge, &look->info, QUEUE_PERCENT) && enlarge(judge, look, plan);
+    return judge->limited == AUTOBUF_LIMITED_RCV_BUFFER && enlarge(judge, look, plan);
 }
 
 /* The least round-trip time of the last seconds: what jitter adds to every one is no queue. */
@@ -184,20 +235,47 @@ static uint64_t standing_ns(const struct ab_judge *judge, const struct ab_look *
     return rtt_ns > floor + least ? rtt_ns - floor : 0;
 }
 
+/*
+ * A queue of ours varies: it gets longer until a cut has its effect, and then shorter. What has stood as it
+ * does for round trips since a cut is a longer path, or somebody else's queue.
+ */
+static bool cut_is_in_vain(struct ab_judge *judge)
+{
+    uint64_t floor = floor_of(judge), least = UINT64_MAX, most = 0;
+
+    judge->long_looks++;
+    if (judge->last.info.rtt_ns <= floor + ab_mul_div(floor, STANDING_PERCENT, 100) + STANDING_NS)
+        judge->long_looks = 0;
+    if (!judge->long_looks)
+        judge->cut = false;
+    if (!judge->cut || judge->long_looks < AB_LOOKS || judge->counted < AB_LOOKS)
+        return false;
+    for (unsigned i = 0; i < AB_LOOKS; i++) {
+        least = ab_min(least, judge->counts[i].rtt_ns);
+        most = ab_max(most, judge->counts[i].rtt_ns);
+    }
+    return least > floor && at_least(least - floor, VAIN_PERCENT, most - floor);
+}
+
+static uint64_t take_path_as_it_is(struct ab_judge *judge)
+{
+    judge->rebased = true;
+    judge->floor_ns[0] = judge->floor_ns[1] = judge->last.info.rtt_ns;
+    judge->cut = false;
+    judge->long_looks = 0;
+    judge->held_ticks = HOLD_TICKS;
+    return ab_max(judge->uncut_byte_per_s, judge->pace_byte_per_s);
+}
+
 /* Pace = rate of delivery x (1 - queue / 2 minima): what stands is gone in about two round trips. */
 static uint64_t slower(struct ab_judge *judge, uint64_t standing)
 {
     uint64_t twice = 2 * floor_of(judge);
 
-    if (++judge->cuts == 1)
-        judge->cut_rtt_ns = judge->last.info.rtt_ns;
-    if (judge->cuts > CUTS_MOST && at_least(judge->cut_rtt_ns, CUT_PERCENT, judge->last.info.rtt_ns))
-        judge->cuts = 0; /* it does get shorter */
-    if (judge->cuts > CUTS_MOST) { /* not a queue of ours, but the path */
-        judge->rebased = true;
-        judge->floor_ns[0] = judge->floor_ns[1] = judge->last.info.rtt_ns;
-        judge->cuts = 0;
-        return judge->pace_byte_per_s;
+    if (!judge->cut) {
+        judge->cut = true;
+        judge->long_looks = 0;
+        judge->uncut_byte_per_s = judge->pace_byte_per_s;
     }
     /* In slow start that rate is not the path's yet: no care is needed on the way up. */
     judge->clear_ticks = judge->pace_byte_per_s ? 0 : CAREFUL_TICKS;
@@ -212,7 +290,6 @@ static uint64_t faster(struct ab_judge *judge)
     uint64_t drain = ab_mul_div(judge->drain_byte_per_s, DRAIN_PERCENT, 100);
 
     judge->clear_ticks++;
-    judge->cuts = 0;
     if (pace < drain)
         return drain;
     if (judge->clear_ticks > CAREFUL_TICKS)
@@ -226,12 +303,16 @@ static bool pace(struct ab_judge *judge, const struct ab_look *look, struct auto
                  const char **why)
 {
     uint64_t standing = standing_ns(judge, look), before = judge->pace_byte_per_s, next;
+    bool in_vain = cut_is_in_vain(judge);
 
     if (judge->held_ticks > 0) {
         judge->held_ticks--;
         return false;
     }
-    if (standing) {
+    if (in_vain) {
+        next = take_path_as_it_is(judge);
+        *why = "the path has become longer: as before";
+    } else if (standing) {
         next = slower(judge, standing);
         *why = "a queue stands: slower than it drains";
     } else if (before && judge->limited != AUTOBUF_LIMITED_SENDER) {
@@ -284,6 +365,7 @@ bool ab_judge_look(struct ab_judge *judge, const struct ab_look *look, struct au
     if (first) { /* or the clock jumped: its times are worth nothing */
         judge->counted = 0;
         judge->hold_ns = 0;
+        judge->trim_looks = 0;
         judge->floor_ns[0] = judge->floor_ns[1] = 0;
     } else {
         take(judge, look);
@@ -295,16 +377,10 @@ bool ab_judge_look(struct ab_judge *judge, const struct ab_look *look, struct au
     judge->looked = true;
     if (first || look->now_ns < judge->hold_ns || !judge->rtt_min_ns)
         return false;
-    if (judge->intent & AUTOBUF_INTENT_LOW_DELAY) {
-        act = judge->acked_byte_per_s > judge->received_byte_per_s && pace(judge, look, plan, why);
-    } else if (judge->limited == AUTOBUF_LIMITED_SND_BUFFER && !queue_stands(judge, &look->info)) {
-        *why = "the send buffer is what limits";
-        act = enlarge(judge, look, plan);
-    } else if (judge->limited == AUTOBUF_LIMITED_RCV_BUFFER) {
-        *why = "the receive buffer is what limits";
-        act = enlarge(judge, look, plan);
-    }
-    if (act && !(judge->intent & AUTOBUF_INTENT_LOW_DELAY))
+    if (judge->intent & AUTOBUF_INTENT_LOW_DELAY)
+        return judge->acked_byte_per_s > judge->received_byte_per_s && pace(judge, look, plan, why);
+    act = adjust(judge, look, plan, why);
+    if (act)
         judge->hold_ns = look->now_ns + EFFECT_ROUNDS * look->info.rtt_ns;
     return act;
 }

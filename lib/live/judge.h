@@ -39,14 +39,17 @@ struct ab_judge {
     uint64_t received_byte_per_s;
     uint64_t rtt_min_ns;
     uint64_t hold_ns;          /* nothing is changed before */
+    unsigned trim_looks;       /* in which the last step's effect is still looked for, */
+    uint64_t grown_from_bytes; /* and where it began */
     uint64_t pace_byte_per_s;  /* 0: not paced by us */
     uint64_t drain_byte_per_s; /* the rate at which a queue was seen to drain: the path's */
     unsigned held_ticks;
     unsigned clear_ticks;      /* without a queue, since the last one */
     uint64_t floor_ns[2];      /* least round-trip time of the running and of the last span of time */
     uint64_t floor_begin_ns;
-    unsigned cuts;             /* of the pace, in a row, */
-    uint64_t cut_rtt_ns;       /* and the round-trip time at the first of them */
+    bool cut;                  /* the pace was, since the round-trip time became long, */
+    unsigned long_looks;       /* so many looks ago, */
+    uint64_t uncut_byte_per_s; /* from this */
     bool rebased;              /* the path has become longer than TCP's least round-trip time tells */
     struct ab_count {
         uint64_t now_ns, acked_bytes, received_bytes, rtt_ns;

@@ -18,13 +18,18 @@ struct tcp {
     double pace;                   /* 0: none */
     double srtt_ms;
     uint64_t seed;
-    double *on_the_way;            /* what was delivered in each step, until its acknowledgement is back */
+    double *acks;                  /* that come back in each step */
 };
 
 static double rate_at(const struct sim_live *sim, uint64_t now_ns)
 {
     return sim->change_ns && now_ns >= sim->change_ns ? sim->changed_byte_per_s
                                                       : sim->rate_byte_per_s;
+}
+
+static uint64_t rtt_at(const struct sim_live *sim, uint64_t now_ns)
+{
+    return sim->changed_rtt_ns && now_ns >= sim->change_ns ? sim->changed_rtt_ns : sim->rtt_ns;
 }
 
 static double jitter_ms(struct tcp *t)
@@ -36,8 +41,8 @@ static double jitter_ms(struct tcp *t)
 static void step(struct tcp *t, uint64_t now_ns)
 {
     double step_s = (double)STEP_NS / 1e9, rate = rate_at(t->sim, now_ns);
-    uint64_t steps = t->sim->rtt_ns / STEP_NS, at = now_ns / STEP_NS;
-    double acked = at >= steps ? t->on_the_way[at - steps] : 0, queue, room, rtt_ms;
+    uint64_t rtt_ns = rtt_at(t->sim, now_ns), at = now_ns / STEP_NS;
+    double acked = t->acks[at], queue, room, rtt_ms, out;
 
     t->acked += acked;
     if (t->growing)
@@ -48,9 +53,10 @@ static void step(struct tcp *t, uint64_t now_ns)
     if (room > 0)
         t->sent += room;
     queue = t->sent - t->delivered;
-    t->on_the_way[at] = queue < rate * step_s ? queue : rate * step_s;
-    t->delivered += t->on_the_way[at];
-    rtt_ms = (double)t->sim->rtt_ns / 1e6 + queue / rate * 1e3;
+    out = queue < rate * step_s ? queue : rate * step_s;
+    t->acks[at + rtt_ns / STEP_NS] += out;
+    t->delivered += out;
+    rtt_ms = (double)rtt_ns / 1e6 + queue / rate * 1e3;
     t->srtt_ms += acked > 0 ? (rtt_ms - t->srtt_ms) / (1 + 8 * MSS / acked) : 0;
 }
 
@@ -94,8 +100,8 @@ struct sim_span sim_live(const struct sim_live *sim, uint64_t begin_ns, uint64_t
     struct ab_judge judge;
     double before = 0, looks = 0;
 
-    t.on_the_way = calloc(sim->end_ns / STEP_NS + 1, sizeof *t.on_the_way);
-    assert(t.on_the_way);
+    t.acks = calloc((sim->end_ns + sim->rtt_ns + sim->changed_rtt_ns) / STEP_NS + 1, sizeof *t.acks);
+    assert(t.acks);
     ab_judge_begin(&judge, AUTOBUF_INTENT_LOW_DELAY, &limits);
     for (uint64_t now_ns = 0; now_ns < sim->end_ns; now_ns += STEP_NS) {
         double ratio;
@@ -107,13 +113,14 @@ struct sim_span sim_live(const struct sim_live *sim, uint64_t begin_ns, uint64_t
             before = t.acked;
         if (now_ns < begin_ns || now_ns >= end_ns)
             continue;
-        ratio = 1 + (t.sent - t.delivered) / rate_at(sim, now_ns) * 1e9 / (double)sim->rtt_ns;
+        ratio = 1 + (t.sent - t.delivered) / rate_at(sim, now_ns) * 1e9 /
+                        (double)rtt_at(sim, now_ns);
         span.rtt_ratio += ratio;
         span.worst_ratio = ratio > span.worst_ratio ? ratio : span.worst_ratio;
         span.rate_byte_per_s = (t.acked - before) * 1e9 / (double)(now_ns + STEP_NS - begin_ns);
         looks++;
     }
     span.rtt_ratio /= looks;
-    free(t.on_the_way);
+    free(t.acks);
     return span;
 }

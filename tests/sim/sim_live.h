@@ -18,6 +18,7 @@ struct sim_live {
     double jitter_ms;         /* added to each look's round-trip time: 0 to so much, evenly */
     uint64_t change_ns;       /* when the rate changes; 0: never */
     double changed_byte_per_s;
+    uint64_t changed_rtt_ns;   /* 0: it stays */
     uint64_t seed;
     uint64_t end_ns;
     bool unpaced;             /* nobody looks after it: for comparison */

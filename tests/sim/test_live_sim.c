@@ -13,6 +13,7 @@
 #define MS 1000000ULL
 #define S 1000000000ULL
 #define PAYLOAD 0.965
+#define COUNT(array) (sizeof(array) / sizeof *(array))
 
 static const double mbits[] = {10, 100, 400, 1000};
 static const double rtts_ms[] = {20, 50, 100};
@@ -90,12 +91,36 @@ static void a_wider_path_is_followed_within_a_second(void **state)
     }
 }
 
+/* As routes change. TCP goes on knowing the least round-trip time that it ever saw. */
+static void a_longer_or_shorter_path_keeps_its_rate(void **state)
+{
+    static const unsigned percents[] = {50, 130, 200, 300};
+
+    (void)state;
+    for (size_t i = 0; i < 12 * COUNT(percents); i++) {
+        struct sim_live sim = path_of(i % 12, (char[80]){0});
+        char name[120];
+        uint64_t begin_ns;
+
+        snprintf(name, sizeof name, "%.0f Mbit/s x %.0f ms, then %u%% of it", mbits[i % 4],
+                 rtts_ms[i / 4 % 3], percents[i / 12]);
+        sim.change_ns = 5 * S;
+        sim.changed_byte_per_s = sim.rate_byte_per_s;
+        sim.changed_rtt_ns = sim.rtt_ns * percents[i / 12] / 100;
+        sim.end_ns = 16 * S;
+        begin_ns = sim.change_ns + (20 * sim.changed_rtt_ns > 2 * S ? 20 * sim.changed_rtt_ns : 2 * S);
+        check_span(name, "after twenty round trips", sim_live(&sim, begin_ns, begin_ns + 4 * S),
+                   sim.rate_byte_per_s, 0.95, mbits[i % 4] <= 10 ? 1.6 : 1.25);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(full_rate_at_hardly_any_queue),
         cmocka_unit_test(a_narrower_path_is_followed_within_a_second),
         cmocka_unit_test(a_wider_path_is_followed_within_a_second),
+        cmocka_unit_test(a_longer_or_shorter_path_keeps_its_rate),
     };
 
     return cmocka_run_group_tests_name("live", tests, NULL, NULL);

@@ -157,6 +157,53 @@ static void a_change_is_waited_for(void **state)
     }
 }
 
+/* A forced step to twice the product is taken back as far as it only lengthened the queue. */
+static void what_was_forced_and_only_queues_is_taken_back(void **state)
+{
+    static const struct {
+        const char *name;
+        uint64_t rtt_ms, flight_bytes, acked; /* acked: in 100 ms */
+        uint64_t low_bytes, high_bytes;       /* stored, that it comes to; 0: nothing is done */
+    } rows[] = {
+        {"1000 Mbit/s x 100 ms in a window of 22 MB", 183, 22000000, 12000000, 12000000, 12700000},
+        {"no less than before", 183, 22000000, 3000000, 8388608, 8388608},
+        {"the path holds it", 120, 11100000, 9200000, 0, 0},
+    };
+
+    (void)state;
+    for (size_t i = 0; i < COUNT(rows); i++) {
+        struct autobuf_limits limits = host_6_18;
+        struct ab_look look = buffer_limited(1000 * MS);
+        struct autobuf_plan plan;
+        struct ab_judge judge;
+        const char *why;
+        uint64_t acked;
+        bool acts = false;
+
+        limits.flags |= AUTOBUF_LIMITS_FORCE;
+        look.socket.locks = AUTOBUF_LOCK_SND;
+        look.socket.snd_buf_bytes = look.queued_bytes = 8388608;
+        look.info.cwnd_packets = 20000;
+        look.info.peer_window_bytes = 32000000;
+        ab_judge_begin(&judge, 0, &limits);
+        CHECK(rows[i].name, second_look(&judge, &look, &plan));
+        CHECK(rows[i].name, plan.flags & AUTOBUF_PLAN_SND_FORCE);
+        CHECK(rows[i].name, plan.snd_request_bytes <= 8388608);
+        look.socket.snd_buf_bytes = look.queued_bytes = 2 * plan.snd_request_bytes;
+        look.info.unacked_packets = (uint32_t)(rows[i].flight_bytes / MSS);
+        acked = look.info.acked_bytes;
+        for (unsigned ticks = 0; ticks < 5 && !acts; ticks++) {
+            look.now_ns += rows[i].rtt_ms * MS;
+            look.info.rtt_ns = rows[i].rtt_ms * MS;
+            look.info.acked_bytes = acked += rows[i].acked * rows[i].rtt_ms / 100;
+            acts = ab_judge_look(&judge, &look, &plan, &why);
+        }
+        CHECK_EQUAL(rows[i].name, acts, rows[i].low_bytes > 0);
+        CHECK(rows[i].name, !acts || (2 * plan.snd_request_bytes + 1 >= rows[i].low_bytes &&
+                                      2 * plan.snd_request_bytes <= rows[i].high_bytes));
+    }
+}
+
 static void the_receive_side(void **state)
 {
     static const struct {
@@ -230,6 +277,7 @@ int main(void)
         cmocka_unit_test(what_limits),
         cmocka_unit_test(the_send_buffer_grows_by_the_limits),
         cmocka_unit_test(a_change_is_waited_for),
+        cmocka_unit_test(what_was_forced_and_only_queues_is_taken_back),
         cmocka_unit_test(the_receive_side),
         cmocka_unit_test(strange_looks),
     };
