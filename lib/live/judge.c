@@ -146,16 +146,17 @@ static bool enlarge(struct ab_judge *judge, const struct ab_look *look, struct a
     ab_plan_windows(sends ? more : 0, sends ? 0 : more, &judge->limits, &look->socket, 0, plan);
     plan->rtt_ns = judge->rtt_min_ns;
     asked = 2 * (sends ? plan->snd_request_bytes : plan->rcv_request_bytes);
-    judge->trim_looks = 0;
     if (plan->flags & (AUTOBUF_PLAN_SND_UNLOCK | AUTOBUF_PLAN_RCV_UNLOCK))
         return true;
     if (!at_least(asked, WORTH_PERCENT, stored))
         return false;
     if (!(plan->flags & AUTOBUF_PLAN_SND_FORCE))
         return true;
+    if (queue_stands(judge, &look->info, FORCE_QUEUE_PERCENT))
+        return false;
     judge->trim_looks = TRIM_LOOKS;
     judge->grown_from_bytes = stored;
-    return !queue_stands(judge, &look->info, FORCE_QUEUE_PERCENT);
+    return true;
 }
 
 /*

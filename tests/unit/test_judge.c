@@ -192,9 +192,9 @@ static void what_was_forced_and_only_queues_is_taken_back(void **state)
         look.socket.snd_buf_bytes = look.queued_bytes = 2 * plan.snd_request_bytes;
         look.info.unacked_packets = (uint32_t)(rows[i].flight_bytes / MSS);
         acked = look.info.acked_bytes;
-        for (unsigned ticks = 0; ticks < 5 && !acts; ticks++) {
+        for (unsigned ticks = 0; ticks < 6 && !acts; ticks++) {
             look.now_ns += rows[i].rtt_ms * MS;
-            look.info.rtt_ns = rows[i].rtt_ms * MS;
+            look.info.rtt_ns = (ticks < 3 ? 120 : rows[i].rtt_ms) * MS; /* the queue takes its time */
             look.info.acked_bytes = acked += rows[i].acked * rows[i].rtt_ms / 100;
             acts = ab_judge_look(&judge, &look, &plan, &why);
         }
