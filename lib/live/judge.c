@@ -19,22 +19,6 @@
 #define TRIM_LOOKS 8U            /* it shows by then, or it comes from somebody else */
 #define SHORTEST_NS (10 * AB_NS_PER_MS)
 #define LONGEST_NS AB_NS_PER_S
-/* The pace. */
-#define STANDING_PERCENT 10U   /* of the least round-trip time: a queue worth emptying, */
-#define STANDING_NS (2 * AB_NS_PER_MS) /* but no less than that */
-#define BURST_PERCENT 50U
-#define STANDING_PACKETS 4U    /* on a slow path even a few packets take long */
-#define STANDING_LOOKS 3U
-#define FLOOR_NS (10 * AB_NS_PER_S)
-#define FLOOR_MOST_PERCENT 125U /* of TCP's least */
-#define VAIN_PERCENT 70U
-#define DRAIN_PERCENT 99U      /* of the path's rate, once the queue is gone */
-#define PACE_UP_PERMILLE 3U    /* a tick, */
-#define CAREFUL_TICKS 8U       /* and after so many without a queue more and more, */
-#define PACE_UP_MOST_PERMILLE 125U
-#define AHEAD_PERCENT 125U
-#define HOLD_TICKS 2U
-#define PACE_LEAST_BYTE_PER_S 16000U
 
 void ab_judge_begin(struct ab_judge *judge, uint32_t intent, const struct autobuf_limits *limits)
 {
@@ -198,136 +182,24 @@ static bool adjust(struct ab_judge *judge, const struct ab_look *look, struct au
     return judge->limited == AUTOBUF_LIMITED_RCV_BUFFER && enlarge(judge, look, plan);
 }
 
-/* The least round-trip time of the last seconds: what jitter adds to every one is no queue. */
-static uint64_t floor_of(const struct ab_judge *judge)
+static bool moderate(struct ab_judge *judge, const struct ab_look *look, struct autobuf_plan *plan,
+                     const char **why)
 {
-    uint64_t floor = judge->floor_ns[1] ? ab_min(judge->floor_ns[0], judge->floor_ns[1])
-                                        : judge->floor_ns[0];
-    uint64_t most = ab_mul_div(judge->rtt_min_ns, FLOOR_MOST_PERCENT, 100);
+    struct ab_pace_look seen = {
+        .now_ns = look->now_ns,
+        .rtt_ns = look->info.rtt_ns,
+        .rtt_min_ns = judge->rtt_min_ns,
+        .acked_byte_per_s = judge->acked_byte_per_s,
+        .mss_bytes = look->info.mss_bytes,
+        .app_limited = judge->limited == AUTOBUF_LIMITED_SENDER,
+    };
 
-    return judge->rebased ? floor : ab_min(floor, most);
-}
-
-static void note_floor(struct ab_judge *judge, const struct ab_look *look)
-{
-    if (!judge->floor_ns[0] || look->now_ns - judge->floor_begin_ns > FLOOR_NS) {
-        judge->floor_ns[1] = judge->floor_ns[0];
-        judge->floor_ns[0] = look->info.rtt_ns;
-        judge->floor_begin_ns = look->now_ns;
-    }
-    judge->floor_ns[0] = ab_min(judge->floor_ns[0], look->info.rtt_ns);
-}
-
-/*
- * How much longer than at its least the round-trip time has been for more than a round trip; 0: hardly.
- * What comes and goes is jitter, or a burst.
- */
-static uint64_t standing_ns(const struct ab_judge *judge, const struct ab_look *look)
-{
-    /* The bursts of slow start queue too, and their queue does not stand. */
-    unsigned percent = judge->pace_byte_per_s ? STANDING_PERCENT : BURST_PERCENT;
-    uint64_t packets_ns = ab_mul_div((uint64_t)STANDING_PACKETS * look->info.mss_bytes, AB_NS_PER_S,
-                                     ab_max(judge->acked_byte_per_s, 1));
-    uint64_t floor = floor_of(judge), rtt_ns = look->info.rtt_ns;
-    uint64_t least = ab_max(ab_max(ab_mul_div(floor, percent, 100), STANDING_NS), packets_ns);
-
-    for (unsigned back = 1; back < STANDING_LOOKS && back <= judge->counted; back++)
-        rtt_ns = ab_min(rtt_ns, judge->counts[(judge->counted - back) % AB_LOOKS].rtt_ns);
-    return rtt_ns > floor + least ? rtt_ns - floor : 0;
-}
-
-/*
- * A queue of ours varies: it gets longer until a cut has its effect, and then shorter. What has stood as it
- * does for round trips since a cut is a longer path, or somebody else's queue.
- */
-static bool cut_is_in_vain(struct ab_judge *judge)
-{
-    uint64_t floor = floor_of(judge), least = UINT64_MAX, most = 0;
-
-    judge->long_looks++;
-    if (judge->last.info.rtt_ns <= floor + ab_mul_div(floor, STANDING_PERCENT, 100) + STANDING_NS)
-        judge->long_looks = 0;
-    if (!judge->long_looks)
-        judge->cut = false;
-    if (!judge->cut || judge->long_looks < AB_LOOKS || judge->counted < AB_LOOKS)
-        return false;
-    for (unsigned i = 0; i < AB_LOOKS; i++) {
-        least = ab_min(least, judge->counts[i].rtt_ns);
-        most = ab_max(most, judge->counts[i].rtt_ns);
-    }
-    return least > floor && at_least(least - floor, VAIN_PERCENT, most - floor);
-}
-
-static uint64_t take_path_as_it_is(struct ab_judge *judge)
-{
-    judge->rebased = true;
-    judge->floor_ns[0] = judge->floor_ns[1] = judge->last.info.rtt_ns;
-    judge->cut = false;
-    judge->long_looks = 0;
-    judge->held_ticks = HOLD_TICKS;
-    return ab_max(judge->uncut_byte_per_s, judge->pace_byte_per_s);
-}
-
-/* Pace = rate of delivery x (1 - queue / 2 minima): what stands is gone in about two round trips. */
-static uint64_t slower(struct ab_judge *judge, uint64_t standing)
-{
-    uint64_t twice = 2 * floor_of(judge);
-
-    if (!judge->cut) {
-        judge->cut = true;
-        judge->long_looks = 0;
-        judge->uncut_byte_per_s = judge->pace_byte_per_s;
-    }
-    /* In slow start that rate is not the path's yet: no care is needed on the way up. */
-    judge->clear_ticks = judge->pace_byte_per_s ? 0 : CAREFUL_TICKS;
-    judge->drain_byte_per_s = judge->acked_byte_per_s;
-    judge->held_ticks = HOLD_TICKS;
-    return ab_mul_div(judge->acked_byte_per_s, twice - ab_min(standing, twice * 3 / 4), twice);
-}
-
-static uint64_t faster(struct ab_judge *judge)
-{
-    uint64_t pace = judge->pace_byte_per_s, up = PACE_UP_PERMILLE;
-    uint64_t drain = ab_mul_div(judge->drain_byte_per_s, DRAIN_PERCENT, 100);
-
-    judge->clear_ticks++;
-    if (pace < drain)
-        return drain;
-    if (judge->clear_ticks > CAREFUL_TICKS)
-        up <<= ab_min((judge->clear_ticks - CAREFUL_TICKS) / 2, 10);
-    up = pace + ab_mul_div(pace, ab_min(up, PACE_UP_MOST_PERMILLE), 1000);
-    /* What is delivered has to follow: or a queue grows that does not show yet. */
-    return ab_min(up, ab_max(pace, ab_mul_div(judge->acked_byte_per_s, AHEAD_PERCENT, 100)));
-}
-
-static bool pace(struct ab_judge *judge, const struct ab_look *look, struct autobuf_plan *plan,
-                 const char **why)
-{
-    uint64_t standing = standing_ns(judge, look), before = judge->pace_byte_per_s, next;
-    bool in_vain = cut_is_in_vain(judge);
-
-    if (judge->held_ticks > 0) {
-        judge->held_ticks--;
-        return false;
-    }
-    if (in_vain) {
-        next = take_path_as_it_is(judge);
-        *why = "the path has become longer: as before";
-    } else if (standing) {
-        next = slower(judge, standing);
-        *why = "a queue stands: slower than it drains";
-    } else if (before && judge->limited != AUTOBUF_LIMITED_SENDER) {
-        next = faster(judge);
-        *why = "no queue: a little faster";
-    } else {
-        return false;
-    }
-    judge->pace_byte_per_s = ab_max(next, PACE_LEAST_BYTE_PER_S);
-    if (judge->pace_byte_per_s == before)
+    if (judge->acked_byte_per_s <= judge->received_byte_per_s ||
+        !ab_pace_look(&judge->pace, &seen, why))
         return false;
     ab_plan_nothing(AUTOBUF_REASON_SET, judge->intent, plan);
     plan->rtt_ns = judge->rtt_min_ns;
-    plan->snd_pacing_bit_per_s = ab_mul_div(judge->pace_byte_per_s, 8, 1);
+    plan->snd_pacing_bit_per_s = ab_mul_div(judge->pace.byte_per_s, 8, 1);
     return true;
 }
 
@@ -355,7 +227,6 @@ static void take(struct ab_judge *judge, const struct ab_look *look)
     judge->received_byte_per_s = per_second(look->info.received_bytes, ago->received_bytes, span_ns);
     judge->rtt_min_ns = look->info.rtt_min_ns ? look->info.rtt_min_ns : look->info.rtt_ns;
     judge->limited = limited_by(judge, look);
-    note_floor(judge, look);
 }
 
 bool ab_judge_look(struct ab_judge *judge, const struct ab_look *look, struct autobuf_plan *plan,
@@ -367,19 +238,18 @@ bool ab_judge_look(struct ab_judge *judge, const struct ab_look *look, struct au
         judge->counted = 0;
         judge->hold_ns = 0;
         judge->trim_looks = 0;
-        judge->floor_ns[0] = judge->floor_ns[1] = 0;
+        ab_pace_forget(&judge->pace);
     } else {
         take(judge, look);
     }
     judge->counts[judge->counted++ % AB_LOOKS] =
-        (struct ab_count){look->now_ns, look->info.acked_bytes, look->info.received_bytes,
-                          look->info.rtt_ns};
+        (struct ab_count){look->now_ns, look->info.acked_bytes, look->info.received_bytes};
     judge->last = *look;
     judge->looked = true;
     if (first || look->now_ns < judge->hold_ns || !judge->rtt_min_ns)
         return false;
     if (judge->intent & AUTOBUF_INTENT_LOW_DELAY)
-        return judge->acked_byte_per_s > judge->received_byte_per_s && pace(judge, look, plan, why);
+        return moderate(judge, look, plan, why);
     act = adjust(judge, look, plan, why);
     if (act)
         judge->hold_ns = look->now_ns + EFFECT_ROUNDS * look->info.rtt_ns;

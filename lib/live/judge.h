@@ -7,17 +7,13 @@
  * own clock of that, tcpi_sndbuf_limited, stands still for seconds while a poll()ing writer keeps the
  * buffer two thirds full.) The receive side is at fault when a buffer that the program set, or one at
  * autotuning's limit, has let in all that it can hold in each round trip.
- *
- * For low delay the sender's pace follows the queue: what stands in it lengthens the round-trip time
- * beyond its minimum. While it stands, the rate of delivery is the path's; the pace goes below it until
- * the queue is gone, then to just below that rate, and from there slowly up; faster and faster, once it
- * is beyond it and still no queue stands.
  */
 #ifndef AB_JUDGE_H
 #define AB_JUDGE_H
 
 #include "../base/base.h"
 #include "../measure/tcpinfo.h"
+#include "pace.h"
 
 /* One look at a connection. */
 struct ab_look {
@@ -41,18 +37,9 @@ struct ab_judge {
     uint64_t hold_ns;          /* nothing is changed before */
     unsigned trim_looks;       /* in which the last step's effect is still looked for, */
     uint64_t grown_from_bytes; /* and where it began */
-    uint64_t pace_byte_per_s;  /* 0: not paced by us */
-    uint64_t drain_byte_per_s; /* the rate at which a queue was seen to drain: the path's */
-    unsigned held_ticks;
-    unsigned clear_ticks;      /* without a queue, since the last one */
-    uint64_t floor_ns[2];      /* least round-trip time of the running and of the last span of time */
-    uint64_t floor_begin_ns;
-    bool cut;                  /* the pace was, since the round-trip time became long, */
-    unsigned long_looks;       /* so many looks ago, */
-    uint64_t uncut_byte_per_s; /* from this */
-    bool rebased;              /* the path has become longer than TCP's least round-trip time tells */
+    struct ab_pace pace;       /* for low delay */
     struct ab_count {
-        uint64_t now_ns, acked_bytes, received_bytes, rtt_ns;
+        uint64_t now_ns, acked_bytes, received_bytes;
     } counts[AB_LOOKS];
     unsigned counted;
 };

@@ -1,0 +1,163 @@
+/* SPDX-License-Identifier: MIT */
+#include "pace.h"
+
+#define STANDING_PERCENT 10U           /* of the least round-trip time: a queue worth emptying, */
+#define STANDING_NS (2 * AB_NS_PER_MS) /* but no less than that */
+#define BURST_PERCENT 50U
+#define STANDING_PACKETS 4U            /* on a slow path even a few packets take long */
+#define STANDING_LOOKS 2U
+#define FLOOR_NS (10 * AB_NS_PER_S)
+#define FLOOR_MOST_PERCENT 125U        /* of TCP's least */
+#define VAIN_PERCENT 70U
+#define DRAIN_PERCENT 99U              /* of the path's rate, once the queue is gone */
+#define UP_PERMILLE 3U                 /* a tick, */
+#define CAREFUL_TICKS 8U               /* and after so many without a queue more and more, */
+#define UP_MOST_PERMILLE 125U
+#define AHEAD_PERCENT 125U
+#define HOLD_TICKS 2U
+#define LEAST_BYTE_PER_S 16000U
+
+static uint64_t percent_of(uint64_t whole, unsigned percent)
+{
+    return ab_mul_div(whole, percent, 100);
+}
+
+void ab_pace_forget(struct ab_pace *pace)
+{
+    pace->floor_ns[0] = pace->floor_ns[1] = 0;
+    pace->looks = 0;
+    pace->long_looks = 0;
+    pace->cut = false;
+}
+
+/* The least round-trip time of the last seconds: what jitter adds to every one is no queue. */
+static uint64_t floor_of(const struct ab_pace *pace, const struct ab_pace_look *look)
+{
+    uint64_t floor = pace->floor_ns[1] ? ab_min(pace->floor_ns[0], pace->floor_ns[1])
+                                       : pace->floor_ns[0];
+
+    return pace->rebased ? floor : ab_min(floor, percent_of(look->rtt_min_ns, FLOOR_MOST_PERCENT));
+}
+
+static void note_rtt(struct ab_pace *pace, const struct ab_pace_look *look)
+{
+    if (!pace->floor_ns[0] || look->now_ns - pace->floor_begin_ns > FLOOR_NS) {
+        pace->floor_ns[1] = pace->floor_ns[0];
+        pace->floor_ns[0] = look->rtt_ns;
+        pace->floor_begin_ns = look->now_ns;
+    }
+    pace->floor_ns[0] = ab_min(pace->floor_ns[0], look->rtt_ns);
+    pace->rtts_ns[pace->looks++ % AB_PACE_LOOKS] = look->rtt_ns;
+}
+
+/*
+ * How much longer than at its least the round-trip time has been for some looks; 0: hardly. What comes and
+ * goes is jitter, or a burst.
+ */
+static uint64_t standing_ns(const struct ab_pace *pace, const struct ab_pace_look *look)
+{
+    /* The bursts of slow start queue too, and their queue does not stand. */
+    unsigned percent = pace->byte_per_s ? STANDING_PERCENT : BURST_PERCENT;
+    uint64_t packets_ns = ab_mul_div((uint64_t)STANDING_PACKETS * look->mss_bytes, AB_NS_PER_S,
+                                     ab_max(look->acked_byte_per_s, 1));
+    uint64_t floor = floor_of(pace, look), rtt_ns = UINT64_MAX;
+    uint64_t least = ab_max(ab_max(percent_of(floor, percent), STANDING_NS), packets_ns);
+
+    if (pace->looks < STANDING_LOOKS)
+        return 0;
+    for (unsigned back = 1; back <= STANDING_LOOKS; back++)
+        rtt_ns = ab_min(rtt_ns, pace->rtts_ns[(pace->looks - back) % AB_PACE_LOOKS]);
+    return rtt_ns > floor + least ? rtt_ns - floor : 0;
+}
+
+/*
+ * A queue of ours varies: it gets longer until a cut has its effect, and then shorter. What has stood as it
+ * does for round trips since a cut is a longer path, or somebody else's queue.
+ */
+static bool cut_is_in_vain(struct ab_pace *pace, const struct ab_pace_look *look)
+{
+    uint64_t floor = floor_of(pace, look), least = UINT64_MAX, most = 0;
+
+    pace->long_looks++;
+    if (look->rtt_ns <= floor + percent_of(floor, STANDING_PERCENT) + STANDING_NS) {
+        pace->long_looks = 0;
+        pace->cut = false;
+    }
+    if (!pace->cut || pace->long_looks < AB_PACE_LOOKS || pace->looks < AB_PACE_LOOKS)
+        return false;
+    for (unsigned i = 0; i < AB_PACE_LOOKS; i++) {
+        least = ab_min(least, pace->rtts_ns[i]);
+        most = ab_max(most, pace->rtts_ns[i]);
+    }
+    return least > floor && least - floor >= percent_of(most - floor, VAIN_PERCENT);
+}
+
+static uint64_t as_before(struct ab_pace *pace, const struct ab_pace_look *look)
+{
+    pace->rebased = true;
+    pace->floor_ns[0] = pace->floor_ns[1] = look->rtt_ns;
+    pace->cut = false;
+    pace->long_looks = 0;
+    pace->held_ticks = HOLD_TICKS;
+    return ab_max(pace->uncut_byte_per_s, pace->byte_per_s);
+}
+
+/* Rate of delivery x (1 - queue / 2 minima): what stands is gone in about two round trips. */
+static uint64_t slower(struct ab_pace *pace, const struct ab_pace_look *look, uint64_t standing)
+{
+    uint64_t twice = 2 * floor_of(pace, look);
+
+    if (!pace->cut) {
+        pace->cut = true;
+        pace->long_looks = 0;
+        pace->uncut_byte_per_s = pace->byte_per_s;
+    }
+    /* In slow start that rate is not the path's yet: no care is needed on the way up. */
+    pace->clear_ticks = pace->byte_per_s ? 0 : CAREFUL_TICKS;
+    pace->drain_byte_per_s = look->acked_byte_per_s;
+    pace->held_ticks = HOLD_TICKS;
+    return ab_mul_div(look->acked_byte_per_s, twice - ab_min(standing, twice * 3 / 4), twice);
+}
+
+static uint64_t faster(struct ab_pace *pace, const struct ab_pace_look *look)
+{
+    uint64_t now = pace->byte_per_s, up = UP_PERMILLE;
+    uint64_t drain = percent_of(pace->drain_byte_per_s, DRAIN_PERCENT);
+
+    pace->clear_ticks++;
+    if (now < drain)
+        return drain;
+    if (pace->clear_ticks > CAREFUL_TICKS)
+        up <<= ab_min((pace->clear_ticks - CAREFUL_TICKS) / 2, 10);
+    up = now + ab_mul_div(now, ab_min(up, UP_MOST_PERMILLE), 1000);
+    /* What is delivered has to follow: or a queue grows that does not show yet. */
+    return ab_min(up, ab_max(now, percent_of(look->acked_byte_per_s, AHEAD_PERCENT)));
+}
+
+bool ab_pace_look(struct ab_pace *pace, const struct ab_pace_look *look, const char **why)
+{
+    uint64_t standing, before = pace->byte_per_s, next;
+    bool in_vain;
+
+    note_rtt(pace, look);
+    standing = standing_ns(pace, look);
+    in_vain = cut_is_in_vain(pace, look);
+    if (pace->held_ticks > 0) {
+        pace->held_ticks--;
+        return false;
+    }
+    if (in_vain) {
+        next = as_before(pace, look);
+        *why = "the path has become longer: as before";
+    } else if (standing) {
+        next = slower(pace, look, standing);
+        *why = "a queue stands: slower than it drains";
+    } else if (before && !look->app_limited) {
+        next = faster(pace, look);
+        *why = "no queue: a little faster";
+    } else {
+        return false;
+    }
+    pace->byte_per_s = ab_max(next, LEAST_BYTE_PER_S);
+    return pace->byte_per_s != before;
+}
