@@ -623,7 +623,7 @@ struct autobuf_rightsize;
 struct autobuf_rightsize_options {
     uint32_t size;
     uint32_t reserved;
-    uint64_t window_bytes; /* at the beginning, and at least; 0: 65,536 */
+    uint64_t window_bytes; /* at the beginning, and at least; 0: 65,536, or the cap if that is less */
     uint64_t cap_bytes;    /* at most; 0: 67,108,864 */
     autobuf_log_fn *log;   /* told each change: old, new, why; NULL: none */
     void *log_user;

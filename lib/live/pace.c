@@ -139,6 +139,8 @@ bool ab_pace_look(struct ab_pace *pace, const struct ab_pace_look *look, const c
     uint64_t standing, before = pace->byte_per_s, next;
     bool in_vain;
 
+    if (!look->rtt_ns || !look->rtt_min_ns)
+        return false; /* TCP has none yet */
     note_rtt(pace, look);
     standing = standing_ns(pace, look);
     in_vain = cut_is_in_vain(pace, look);

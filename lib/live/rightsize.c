@@ -62,7 +62,9 @@ int autobuf_rightsize_open(struct autobuf_rightsize **out,
     *out = NULL;
     if (theirs && !ab_struct_in(&options, sizeof options, theirs))
         return -EINVAL;
-    options.window_bytes = options.window_bytes ? options.window_bytes : WINDOW_BYTES;
+    if (!options.window_bytes)
+        options.window_bytes = options.cap_bytes ? ab_min(WINDOW_BYTES, options.cap_bytes)
+                                                 : WINDOW_BYTES;
     options.cap_bytes = options.cap_bytes ? options.cap_bytes : ab_max(CAP_BYTES,
                                                                       options.window_bytes);
     if (options.cap_bytes < options.window_bytes)

@@ -28,7 +28,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t len)
         CHECK(!rs && options.cap_bytes < options.window_bytes);
         return 0;
     }
-    options.window_bytes = options.window_bytes ? options.window_bytes : 65536;
+    if (!options.window_bytes)
+        options.window_bytes = options.cap_bytes && options.cap_bytes < 65536 ? options.cap_bytes : 65536;
     while (in.len > 0) {
         unsigned what = (unsigned)take(&in, 1);
         uint64_t value = take_number(&in), window;
