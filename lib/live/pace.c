@@ -36,7 +36,9 @@ static uint64_t floor_of(const struct ab_pace *pace, const struct ab_pace_look *
     uint64_t floor = pace->floor_ns[1] ? ab_min(pace->floor_ns[0], pace->floor_ns[1])
                                        : pace->floor_ns[0];
 
-    return pace->rebased ? floor : ab_min(floor, percent_of(look->rtt_min_ns, FLOOR_MOST_PERCENT));
+    if (!pace->rebased)
+        floor = ab_min(floor, percent_of(look->rtt_min_ns, FLOOR_MOST_PERCENT));
+    return ab_min(floor, UINT64_MAX / 8); /* room for the arithmetic */
 }
 
 static void note_rtt(struct ab_pace *pace, const struct ab_pace_look *look)
