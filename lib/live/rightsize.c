@@ -238,7 +238,7 @@ static bool reader_is_slow(const struct autobuf_rightsize *rs)
 static void close_period(struct autobuf_rightsize *rs, uint64_t now_ns, uint64_t rtt_ns)
 {
     uint64_t span_ns = now_ns - rs->period_ns, bytes = rs->period_bytes;
-    uint64_t whole = span_ns / rtt_ns;
+    uint64_t whole = ab_min(span_ns / rtt_ns, UINT64_MAX - 1);
 
     rs->low_bytes = bytes / (whole + 1);
     rs->high_bytes = bytes / (whole + (span_ns % rtt_ns != 0));
