@@ -127,6 +127,9 @@ static void pacing_is_set(void **state)
     p.snd_pacing_bit_per_s = 7; /* less than a byte, and not "stop" */
     assert_int_equal(autobuf_apply(c.client, &p), 1);
     assert_true(state_of(c.client).pacing_byte_per_s == 1);
+    p.snd_pacing_bit_per_s = UINT64_MAX; /* no limit any more */
+    assert_int_equal(autobuf_apply(c.client, &p), 1);
+    assert_true(state_of(c.client).pacing_byte_per_s == UINT64_MAX);
     close_connection(&c);
 }
 
