@@ -324,8 +324,10 @@ static int core_next_ping(struct ab_core *core, uint64_t now_ns, uint8_t *buf, s
         core->next_ns = now_ns + PING_SPACING_NS;
     else if (core_hurries(core))
         core_begin_first(core, now_ns);
+    else if (core->received || core->cost_bytes + core->small_bytes > core->budget_bytes)
+        core->next_ns = AUTOBUF_NS_UNSET;
     else
-        core->next_ns = core->received ? AUTOBUF_NS_UNSET : now_ns + PING_AGAIN_NS;
+        core->next_ns = now_ns + PING_AGAIN_NS;
     return len;
 }
 
