@@ -322,8 +322,8 @@ static int core_next_ping(struct ab_core *core, uint64_t now_ns, uint8_t *buf, s
         core->pings_left--;
     if (core->pings_left > 0)
         core->next_ns = now_ns + PING_SPACING_NS;
-    else if (core_hurries(core))
-        core_begin_first(core, now_ns);
+    else if (core_hurries(core) && core_begin_first(core, now_ns))
+        return len;
     else if (core->received || core->cost_bytes + core->small_bytes > core->budget_bytes)
         core->next_ns = AUTOBUF_NS_UNSET;
     else
