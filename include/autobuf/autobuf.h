@@ -505,7 +505,7 @@ AUTOBUF_API int autobuf_tune(int fd, const struct sockaddr *peer, socklen_t peer
  * The same circle for an open connection: look at it about once a round trip, find what limits it, and
  * if that is a buffer, enlarge that one: at most to twice of what it was, to twice the product that was
  * seen, and to what the limits allow. No more is set than autobuf_apply() would; a receive buffer is
- * never made smaller. With AUTOBUF_INTENT_LOW_DELAY the sender's pace is moderated instead: below the
+ * never made smaller. With AUTOBUF_INTENT_LOW_DELAY the sender's pace is moderated too: below the
  * rate of delivery while a queue stands (the round-trip time is well above its least), up again when it
  * is gone, and never above a pacing rate that the socket had at open(). Sends nothing of its own.
  * Sources: Fisk and Feng 2001 (right-sizing), Ubik and Cimbal 2003 (moderation).

@@ -9,6 +9,7 @@
 #define CWND_PERCENT 95U
 #define PEER_PERCENT 90U
 #define QUEUE_PERCENT 150U     /* of the least round-trip time: beyond it, more would only queue */
+#define LOW_DELAY_QUEUE_PERCENT 110U
 #define RCV_FULL_PERCENT 80U
 #define WORTH_PERCENT 110U     /* a buffer less than a tenth larger is not worth the call */
 #define EFFECT_ROUNDS 2U       /* until a change shows */
@@ -168,9 +169,13 @@ static bool trim(struct ab_judge *judge, const struct ab_look *look, struct auto
     return true;
 }
 
+/* For low delay nothing is done for what a peer sends: nobody here could pace it. */
 static bool adjust(struct ab_judge *judge, const struct ab_look *look, struct autobuf_plan *plan,
                    const char **why)
 {
+    bool low_delay = judge->intent & AUTOBUF_INTENT_LOW_DELAY;
+    unsigned most = low_delay ? LOW_DELAY_QUEUE_PERCENT : QUEUE_PERCENT;
+
     if (judge->trim_looks && trim(judge, look, plan)) {
         *why = "what was added stands in the queue";
         return true;
@@ -178,8 +183,8 @@ static bool adjust(struct ab_judge *judge, const struct ab_look *look, struct au
     *why = judge->limited == AUTOBUF_LIMITED_SND_BUFFER ? "the send buffer is what limits"
                                                         : "the receive buffer is what limits";
     if (judge->limited == AUTOBUF_LIMITED_SND_BUFFER)
-        return !queue_stands(judge, &look->info, QUEUE_PERCENT) && enlarge(judge, look, plan);
-    return judge->limited == AUTOBUF_LIMITED_RCV_BUFFER && enlarge(judge, look, plan);
+        return !queue_stands(judge, &look->info, most) && enlarge(judge, look, plan);
+    return judge->limited == AUTOBUF_LIMITED_RCV_BUFFER && !low_delay && enlarge(judge, look, plan);
 }
 
 static bool moderate(struct ab_judge *judge, const struct ab_look *look, struct autobuf_plan *plan,
@@ -246,10 +251,12 @@ bool ab_judge_look(struct ab_judge *judge, const struct ab_look *look, struct au
         (struct ab_count){look->now_ns, look->info.acked_bytes, look->info.received_bytes};
     judge->last = *look;
     judge->looked = true;
-    if (first || look->now_ns < judge->hold_ns || !judge->rtt_min_ns)
+    if (first || !judge->rtt_min_ns)
         return false;
-    if (judge->intent & AUTOBUF_INTENT_LOW_DELAY)
-        return moderate(judge, look, plan, why);
+    if (judge->intent & AUTOBUF_INTENT_LOW_DELAY && moderate(judge, look, plan, why))
+        return true;
+    if (look->now_ns < judge->hold_ns)
+        return false;
     act = adjust(judge, look, plan, why);
     if (act)
         judge->hold_ns = look->now_ns + EFFECT_ROUNDS * look->info.rtt_ns;

@@ -165,6 +165,7 @@ def delays(times: int) -> tuple[list, dict]:
     """Low delay: what the path is from when to when, rate and round-trip time there."""
     spans = {
         "steady": (DEEP, [(2, 10, 100, 50), (0, 10, 100, 50)]),
+        "long": (LONG, [(2, 10, 400, 100)]),
         "rate": (RATES, [(2, 5, 100, 50), (6, 10, 50, 50), (11, 15, 100, 50), (16, 20, 200, 50)]),
         "round-trip time": (RTTS, [(2, 5, 100, 50), (6, 10, 100, 100), (11, 15, 100, 25)]),
     }

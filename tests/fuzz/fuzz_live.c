@@ -67,8 +67,10 @@ static void check_plan(const struct ab_judge *judge, const struct ab_look *look,
     bool sends = judge->limited == AUTOBUF_LIMITED_SND_BUFFER;
 
     if (judge->intent & AUTOBUF_INTENT_LOW_DELAY) {
-        CHECK(plan->snd_pacing_bit_per_s && !plan->snd_request_bytes && !plan->rcv_request_bytes);
-        return;
+        CHECK(!plan->rcv_request_bytes && !(plan->flags & AUTOBUF_PLAN_RCV_UNLOCK));
+        CHECK(!plan->snd_pacing_bit_per_s || !plan->snd_request_bytes);
+        if (plan->snd_pacing_bit_per_s)
+            return;
     }
     CHECK(!plan->snd_pacing_bit_per_s);
     CHECK(sends || judge->limited == AUTOBUF_LIMITED_RCV_BUFFER);
