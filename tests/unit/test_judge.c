@@ -204,6 +204,29 @@ static void what_was_forced_and_only_queues_is_taken_back(void **state)
     }
 }
 
+/* A short queue is no reason to send less than the path carries. */
+static void low_delay_enlarges_the_send_buffer_too(void **state)
+{
+    struct ab_look look = buffer_limited(1000 * MS);
+    struct autobuf_plan plan;
+    struct ab_judge judge;
+
+    (void)state;
+    ab_judge_begin(&judge, AUTOBUF_INTENT_LOW_DELAY, &host_6_18);
+    assert_true(second_look(&judge, &look, &plan));
+    assert_int_equal(plan.snd_request_bytes, 4194304);
+    assert_int_equal(plan.snd_pacing_bit_per_s, 0);
+    look.info.rtt_ns = 112 * MS; /* there is a queue already */
+    ab_judge_begin(&judge, AUTOBUF_INTENT_LOW_DELAY, &host_6_18);
+    assert_false(second_look(&judge, &look, &plan));
+    look.info.acked_bytes = 500; /* what a peer sends cannot be paced from here */
+    look.info.received_bytes = 10000000;
+    look.socket.locks = AUTOBUF_LOCK_RCV;
+    look.socket.rcv_buf_bytes = 20000;
+    ab_judge_begin(&judge, AUTOBUF_INTENT_LOW_DELAY, &host_6_18);
+    assert_false(second_look(&judge, &look, &plan));
+}
+
 static void the_receive_side(void **state)
 {
     static const struct {
@@ -278,6 +301,7 @@ int main(void)
         cmocka_unit_test(the_send_buffer_grows_by_the_limits),
         cmocka_unit_test(a_change_is_waited_for),
         cmocka_unit_test(what_was_forced_and_only_queues_is_taken_back),
+        cmocka_unit_test(low_delay_enlarges_the_send_buffer_too),
         cmocka_unit_test(the_receive_side),
         cmocka_unit_test(strange_looks),
     };
