@@ -10,7 +10,7 @@ import pathlib
 
 from transfer import CCS, LIMITS, PATHS, QUICK_SECONDS, Cell, run_cells
 
-SECONDS = 8
+SECONDS = 6
 
 
 def run(quick: bool, out: pathlib.Path) -> None:
