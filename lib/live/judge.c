@@ -17,7 +17,6 @@
 #define FORCE_QUEUE_PERCENT 115U /* closer to it, no more is added, */
 #define TRIM_QUEUE_PERCENT 130U  /* and what came to stand in the queue is taken back */
 #define TRIM_TO_PERCENT 135U     /* of the product */
-#define TRIM_LOOKS 8U            /* it shows by then, or it comes from somebody else */
 #define SHORTEST_NS (10 * AB_NS_PER_MS)
 #define LONGEST_NS AB_NS_PER_S
 
@@ -139,29 +138,29 @@ static bool enlarge(struct ab_judge *judge, const struct ab_look *look, struct a
         return true;
     if (queue_stands(judge, &look->info, FORCE_QUEUE_PERCENT))
         return false;
-    judge->trim_looks = TRIM_LOOKS;
     judge->grown_from_bytes = stored;
     return true;
 }
 
 /*
- * The last step may have been to nearly twice of what the path holds. The send buffer that holds 1.35
- * products follows from what this one has in flight; it is no smaller than before that step.
+ * The last step may have been to nearly twice of what the path holds, and congestion control fills it in its
+ * own time. The buffer then comes down to 1.35 products, but no lower than it was before that step.
  */
 static bool trim(struct ab_judge *judge, const struct ab_look *look, struct autobuf_plan *plan)
 {
-    uint64_t product = in_rtt(judge->acked_byte_per_s, judge->rtt_min_ns), bytes;
+    uint64_t product = in_rtt(judge->acked_byte_per_s, judge->rtt_min_ns);
+    uint64_t target = ab_mul_div(product, TRIM_TO_PERCENT, 100), now = look->socket.snd_buf_bytes;
+    uint64_t flight = ab_max(ab_tcpinfo_flight_bytes(&look->info), 1), bytes;
 
-    judge->trim_looks--;
-    if (judge->limited != AUTOBUF_LIMITED_SND_BUFFER ||
+    if ((judge->limited != AUTOBUF_LIMITED_SND_BUFFER && judge->limited != AUTOBUF_LIMITED_PATH) ||
         !queue_stands(judge, &look->info, TRIM_QUEUE_PERCENT))
         return false;
-    bytes = ab_mul_div(look->socket.snd_buf_bytes, ab_mul_div(product, TRIM_TO_PERCENT, 100),
-                       ab_max(ab_tcpinfo_flight_bytes(&look->info), 1));
+    /* As the writer fills it, which may be fuller than a poll()ing one does. */
+    bytes = ab_min(ab_mul_div(now, target, flight), AB_SND_STORED(ab_min(target, now)));
     bytes = ab_max(bytes, judge->grown_from_bytes);
-    if (!at_least(look->socket.snd_buf_bytes, WORTH_PERCENT, bytes))
+    if (!at_least(now, WORTH_PERCENT, bytes))
         return false;
-    judge->trim_looks = 0;
+    judge->grown_from_bytes = 0;
     ab_plan_nothing(AUTOBUF_REASON_SET, judge->intent, plan);
     plan->rtt_ns = judge->rtt_min_ns;
     plan->snd_request_bytes = bytes / 2;
@@ -176,7 +175,7 @@ static bool adjust(struct ab_judge *judge, const struct ab_look *look, struct au
     bool low_delay = judge->intent & AUTOBUF_INTENT_LOW_DELAY;
     unsigned most = low_delay ? LOW_DELAY_QUEUE_PERCENT : QUEUE_PERCENT;
 
-    if (judge->trim_looks && trim(judge, look, plan)) {
+    if (judge->grown_from_bytes && trim(judge, look, plan)) {
         *why = "what was added stands in the queue";
         return true;
     }
@@ -242,7 +241,6 @@ bool ab_judge_look(struct ab_judge *judge, const struct ab_look *look, struct au
     if (first) { /* or the clock jumped: its times are worth nothing */
         judge->counted = 0;
         judge->hold_ns = 0;
-        judge->trim_looks = 0;
         ab_pace_forget(&judge->pace);
     } else {
         take(judge, look);
