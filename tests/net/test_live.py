@@ -8,11 +8,17 @@ tests whose names contain one of them. What is decided is checked; how fast it i
 
 from __future__ import annotations
 
+import fcntl
 import json
 import os
+import pty
+import select
 import signal
+import struct
 import subprocess
 import sys
+import termios
+import time
 
 sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
 
@@ -173,6 +179,26 @@ class Watch(BulkTest):
         self.between(seen["rtt_min_ns"], 19e6, 60e6, "least RTT")
         self.assertIsNone(seen["pacing_bit_per_s"])
         self.stop(watch)
+
+    def test_a_screen_on_a_terminal(self) -> None:
+        path, sender, fd, _ = self.begin("rate=50M,delay=10ms")
+        ours, theirs = pty.openpty()
+        self.addCleanup(os.close, ours)
+        fcntl.ioctl(theirs, termios.TIOCSWINSZ, struct.pack("HHHH", 12, 50, 0, 0))
+        watch = path.popen("a", [test_probe.tool(), "watch", str(sender.pid)], stdout=theirs)
+        os.close(theirs)
+        shown, deadline = b"", time.monotonic() + WAIT_S
+        while shown.count(b"limited by") < 3:
+            left = deadline - time.monotonic()
+            self.assertTrue(left > 0 and select.select([ours], [], [], left)[0], shown)
+            shown += os.read(ours, 65536)
+        self.stop(watch, signal.SIGINT)
+        screen = shown.split(b"\x1b[H")[-2].replace(b"\x1b[K", b"").replace(b"\x1b[J", b"")
+        lines = screen.decode().splitlines()
+        self.assertLess(len(lines), 12)
+        self.assertLessEqual(max(map(len, lines)), 50)
+        self.assertIn(f"({sender.pid}): 1 TCP connection", lines[0])
+        self.assertIn(f"fd {fd}  {path.addr['a']}:", screen.decode())
 
     def test_only_looks_unless_told_to_tune(self) -> None:
         path, sender, fd, _ = self.begin(LONG, 65536)
