@@ -145,6 +145,8 @@ static int look(struct connection *c, uint64_t now_ns)
 
     if (copy >= 0) {
         error = autobuf_live_move(c->live, copy);
+        if (c->peer[0] == '?') /* it was still connecting */
+            process_addresses(copy, c->local, c->peer);
         if (error == 0)
             error = autobuf_live_step(c->live, now_ns);
         close(copy);

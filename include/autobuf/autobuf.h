@@ -541,8 +541,8 @@ struct autobuf_live_options {
 #define AUTOBUF_LIVE_OPTIONS_INIT { sizeof(struct autobuf_live_options), 0, NULL, NULL, 0, 0 }
 
 /*
- * Begins with an open TCP connection. options may be NULL. -EOPNOTSUPP: not a TCP socket; -ENOTCONN: not
- * connected yet, or a listener; -EBADF, -ENOTSOCK, -EINVAL (size, intent, flags), -ENOMEM.
+ * Begins with an open TCP connection. options may be NULL. -EOPNOTSUPP: not a TCP socket; -ENOTCONN:
+ * before connect(), or a listener; -EBADF, -ENOTSOCK, -EINVAL (size, intent, flags), -ENOMEM.
  */
 AUTOBUF_API int autobuf_live_open(struct autobuf_live **live, int fd,
                                   const struct autobuf_live_options *options);

@@ -152,7 +152,8 @@ static bool trim(struct ab_judge *judge, const struct ab_look *look, struct auto
     uint64_t target = ab_mul_div(product, TRIM_TO_PERCENT, 100), now = look->socket.snd_buf_bytes;
     uint64_t flight = ab_max(ab_tcpinfo_flight_bytes(&look->info), 1), bytes;
 
-    if ((judge->limited != AUTOBUF_LIMITED_SND_BUFFER && judge->limited != AUTOBUF_LIMITED_PATH) ||
+    /* Whatever limits it now, other than a program that has nothing more to send. */
+    if (judge->limited == AUTOBUF_LIMITED_SENDER ||
         !queue_stands(judge, &look->info, TRIM_QUEUE_PERCENT))
         return false;
     /* As the writer fills it, which may be fuller than a poll()ing one does. */

@@ -172,7 +172,8 @@ def delays(times: int) -> tuple[list, dict]:
     body, kept = [], {}
     for name, (scene, parts) in spans.items():
         for cc in ("cubic", "bbr"):
-            results = kept[name, cc] = runs(scene, cc, (DEFAULT, LOW_DELAY), times)
+            results = kept[name, cc] = runs(scene, cc, (DEFAULT, LOW_DELAY),
+                                            times if cc == "cubic" else 1)
             for begin, end, mbit, rtt_ms in parts:
                 base = median(results[DEFAULT[0]], 1, begin, end)
                 for way in (DEFAULT[0], LOW_DELAY[0]):

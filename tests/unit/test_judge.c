@@ -164,13 +164,15 @@ static void what_was_forced_and_only_queues_is_taken_back(void **state)
         const char *name;
         uint64_t rtt_ms, flight_bytes, acked; /* acked: in 100 ms */
         uint32_t cwnd;
+        uint64_t peer_window;
         uint64_t low_bytes, high_bytes;       /* stored, that it comes to; 0: nothing is done */
     } rows[] = {
-        {"700 Mbit/s x 100 ms, a poll()ing writer", 133, 11100000, 7200000, 20000, 14500000, 14600000},
-        {"one that keeps it full", 180, 16000000, 8700000, 20000, 12200000, 12400000},
-        {"congestion control has come up to it", 133, 11100000, 7200000, 7700, 14500000, 14600000},
-        {"no less than before", 183, 16000000, 3000000, 20000, 8388608, 8388608},
-        {"the path holds it", 120, 11100000, 9200000, 20000, 0, 0},
+        {"700 Mbit/s x 100 ms, a poll()ing writer", 133, 11100000, 7200000, 20000, 32000000, 14500000, 14600000},
+        {"one that keeps it full", 180, 16000000, 8700000, 20000, 32000000, 12200000, 12400000},
+        {"congestion control has come up to it", 133, 11100000, 7200000, 7700, 32000000, 14500000, 14600000},
+        {"so has the peer's window", 133, 11100000, 7200000, 20000, 11500000, 14500000, 14600000},
+        {"no less than before", 183, 16000000, 3000000, 20000, 32000000, 8388608, 8388608},
+        {"the path holds it", 120, 11100000, 9200000, 20000, 32000000, 0, 0},
     };
 
     (void)state;
@@ -195,6 +197,7 @@ static void what_was_forced_and_only_queues_is_taken_back(void **state)
         look.socket.snd_buf_bytes = look.queued_bytes = 2 * plan.snd_request_bytes;
         look.info.unacked_packets = (uint32_t)(rows[i].flight_bytes / MSS);
         look.info.cwnd_packets = rows[i].cwnd;
+        look.info.peer_window_bytes = rows[i].peer_window;
         acked = look.info.acked_bytes;
         for (unsigned ticks = 0; ticks < 6 && !acts; ticks++) {
             look.now_ns += rows[i].rtt_ms * MS;
