@@ -8,14 +8,14 @@
 #define READY_BYTES 131072U    /* not sent yet: more would be the path's or the peer's doing */
 #define CWND_PERCENT 95U
 #define PEER_PERCENT 90U
-#define QUEUE_PERCENT 150U     /* of the least round-trip time: beyond it, more would only queue */
-#define LOW_DELAY_QUEUE_PERCENT 110U
+#define QUEUE_PERCENT 5U       /* of the least round-trip time: what stands longer is a queue, */
+#define QUEUE_DEVIATIONS 2U    /* unless the round-trip time varies so much anyway, */
+#define QUEUE_MOST_PERCENT 50U /* but never beyond this */
 #define RCV_FULL_PERCENT 80U
 #define WORTH_PERCENT 110U     /* a buffer less than a tenth larger is not worth the call */
 #define EFFECT_ROUNDS 2U       /* until a change shows */
 /* Beyond what anybody may set there is no limit but the path: */
-#define FORCE_QUEUE_PERCENT 115U /* closer to it, no more is added, */
-#define TRIM_QUEUE_PERCENT 130U  /* and what came to stand in the queue is taken back */
+#define TRIM_QUEUE_PERCENT 30U   /* what came to stand in the queue is taken back */
 #define TRIM_TO_PERCENT 135U     /* of the product */
 #define SHORTEST_NS (10 * AB_NS_PER_MS)
 #define LONGEST_NS AB_NS_PER_S
@@ -64,10 +64,19 @@ static uint64_t snd_grown(const struct ab_judge *judge, const struct ab_look *lo
                                                  : judge->limits.tcp_wmem_max_bytes;
 }
 
-static bool queue_stands(const struct ab_judge *judge, const struct ab_tcpinfo *info,
-                         unsigned percent)
+/* Longer than at its least: a full path, to which a larger window would add nothing but loss. */
+static uint64_t queue_ns(const struct ab_judge *judge, const struct ab_tcpinfo *info)
 {
-    return info->rtt_ns > ab_mul_div(judge->rtt_min_ns, percent, 100);
+    return info->rtt_ns - ab_min(info->rtt_ns, judge->rtt_min_ns);
+}
+
+static bool queue_stands(const struct ab_judge *judge, const struct ab_tcpinfo *info)
+{
+    uint64_t jitter = ab_mul_div(QUEUE_DEVIATIONS, info->rtt_deviation_ns, 1);
+    uint64_t least = ab_max(ab_mul_div(judge->rtt_min_ns, QUEUE_PERCENT, 100), AB_NS_PER_MS);
+
+    return queue_ns(judge, info) > ab_min(ab_max(least, jitter),
+                                          ab_mul_div(judge->rtt_min_ns, QUEUE_MOST_PERCENT, 100));
 }
 
 static uint32_t limited_sender(const struct ab_judge *judge, const struct ab_look *look)
@@ -136,8 +145,6 @@ static bool enlarge(struct ab_judge *judge, const struct ab_look *look, struct a
         return false;
     if (!(plan->flags & AUTOBUF_PLAN_SND_FORCE))
         return true;
-    if (queue_stands(judge, &look->info, FORCE_QUEUE_PERCENT))
-        return false;
     judge->grown_from_bytes = stored;
     return true;
 }
@@ -154,7 +161,7 @@ static bool trim(struct ab_judge *judge, const struct ab_look *look, struct auto
 
     /* Whatever limits it now, other than a program that has nothing more to send. */
     if (judge->limited == AUTOBUF_LIMITED_SENDER ||
-        !queue_stands(judge, &look->info, TRIM_QUEUE_PERCENT))
+        queue_ns(judge, &look->info) < ab_mul_div(judge->rtt_min_ns, TRIM_QUEUE_PERCENT, 100))
         return false;
     /* As the writer fills it, which may be fuller than a poll()ing one does. */
     bytes = ab_min(ab_mul_div(now, target, flight), AB_SND_STORED(ab_min(target, now)));
@@ -174,7 +181,6 @@ static bool adjust(struct ab_judge *judge, const struct ab_look *look, struct au
                    const char **why)
 {
     bool low_delay = judge->intent & AUTOBUF_INTENT_LOW_DELAY;
-    unsigned most = low_delay ? LOW_DELAY_QUEUE_PERCENT : QUEUE_PERCENT;
 
     if (judge->grown_from_bytes && trim(judge, look, plan)) {
         *why = "what was added stands in the queue";
@@ -183,7 +189,7 @@ static bool adjust(struct ab_judge *judge, const struct ab_look *look, struct au
     *why = judge->limited == AUTOBUF_LIMITED_SND_BUFFER ? "the send buffer is what limits"
                                                         : "the receive buffer is what limits";
     if (judge->limited == AUTOBUF_LIMITED_SND_BUFFER)
-        return !queue_stands(judge, &look->info, most) && enlarge(judge, look, plan);
+        return !queue_stands(judge, &look->info) && enlarge(judge, look, plan);
     return judge->limited == AUTOBUF_LIMITED_RCV_BUFFER && !low_delay && enlarge(judge, look, plan);
 }
 

@@ -47,6 +47,7 @@ bool ab_tcpinfo_parse(const uint8_t *bytes, size_t len, struct ab_tcpinfo *info)
     info->unacked_packets = take32(bytes, len, 24);
     info->lost_packets = take32(bytes, len, 32);
     info->rtt_ns = from_us(take32(bytes, len, 68));
+    info->rtt_deviation_ns = from_us(take32(bytes, len, 72));
     info->cwnd_packets = take32(bytes, len, 80);
     info->rcv_rtt_ns = from_us(take32(bytes, len, 92));
     info->retrans_packets = take32(bytes, len, 100);

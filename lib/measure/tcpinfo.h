@@ -33,6 +33,7 @@ struct ab_tcpinfo {
     uint32_t lost_packets;
     uint32_t retrans_packets;  /* since the beginning */
     uint64_t rtt_ns;           /* smoothed; 0: none yet */
+    uint64_t rtt_deviation_ns; /* mean, smoothed */
     uint64_t rtt_min_ns;       /* 0: unknown */
     uint64_t rcv_rtt_ns;       /* the receiver's own estimate; 0: none */
     uint64_t acked_bytes;      /* since the beginning */

@@ -64,6 +64,8 @@ static void what_limits(void **state)
          false},
         {"a queue stands: more would only make it longer", -1, -1, -1, -1, -1, -1, -1, 160,
          AUTOBUF_LIMITED_SND_BUFFER, false},
+        {"so it does where the path is just full", -1, -1, -1, -1, -1, -1, -1, 108,
+         AUTOBUF_LIMITED_SND_BUFFER, false},
         {"nothing moves", -1, -1, -1, -1, -1, -1, 0, 0, AUTOBUF_LIMITED_IDLE, false},
         {"a kernel that does not tell the peer's window", -1, -1, 0, -1, -1, -1, -1, 0,
          AUTOBUF_LIMITED_SND_BUFFER, true},
