@@ -13,6 +13,7 @@
 #define QUEUE_MOST_PERCENT 50U /* but never beyond this */
 #define RCV_FULL_PERCENT 80U
 #define WORTH_PERCENT 110U     /* a buffer less than a tenth larger is not worth the call */
+#define SHORT_LOOKS 3U         /* in a row, of a send buffer that limits */
 #define EFFECT_ROUNDS 2U       /* until a change shows */
 /* Beyond what anybody may set there is no limit but the path: */
 #define TRIM_QUEUE_PERCENT 30U   /* what came to stand in the queue is taken back */
@@ -182,14 +183,18 @@ static bool adjust(struct ab_judge *judge, const struct ab_look *look, struct au
 {
     bool low_delay = judge->intent & AUTOBUF_INTENT_LOW_DELAY;
 
+    if (judge->limited != AUTOBUF_LIMITED_SND_BUFFER || queue_stands(judge, &look->info))
+        judge->short_looks = 0;
     if (judge->grown_from_bytes && trim(judge, look, plan)) {
         *why = "what was added stands in the queue";
         return true;
     }
     *why = judge->limited == AUTOBUF_LIMITED_SND_BUFFER ? "the send buffer is what limits"
                                                         : "the receive buffer is what limits";
+    /* A queue shows a round trip later than what fills it. */
     if (judge->limited == AUTOBUF_LIMITED_SND_BUFFER)
-        return !queue_stands(judge, &look->info) && enlarge(judge, look, plan);
+        return !queue_stands(judge, &look->info) && ++judge->short_looks >= SHORT_LOOKS &&
+               enlarge(judge, look, plan);
     return judge->limited == AUTOBUF_LIMITED_RCV_BUFFER && !low_delay && enlarge(judge, look, plan);
 }
 

@@ -34,15 +34,19 @@ static struct ab_look buffer_limited(uint64_t now_ns)
     return look;
 }
 
-/* The second of two looks, 100 ms apart, changed by the row. */
-static bool second_look(struct ab_judge *judge, struct ab_look *look, struct autobuf_plan *plan)
+/* The last of four looks, 100 ms apart, changed by the row. */
+static bool fourth_look(struct ab_judge *judge, struct ab_look *look, struct autobuf_plan *plan)
 {
-    struct ab_look first = *look;
     const char *why;
 
-    first.now_ns -= 100 * MS;
-    first.info.acked_bytes -= first.info.acked_bytes > 2800000 ? 2800000 : 0;
-    assert_false(ab_judge_look(judge, &first, plan, &why));
+    for (uint64_t back = 3; back > 0; back--) {
+        struct ab_look before = *look;
+        uint64_t acked = back * 2800000;
+
+        before.now_ns -= back * 100 * MS;
+        before.info.acked_bytes -= before.info.acked_bytes > acked ? acked : 0;
+        assert_false(ab_judge_look(judge, &before, plan, &why));
+    }
     return ab_judge_look(judge, look, plan, &why);
 }
 
@@ -92,7 +96,7 @@ static void what_limits(void **state)
         if (rows[i].rtt_ms)
             look.info.rtt_ns = rows[i].rtt_ms * MS;
         ab_judge_begin(&judge, 0, &host_6_18);
-        CHECK_EQUAL(rows[i].name, second_look(&judge, &look, &plan), rows[i].acts);
+        CHECK_EQUAL(rows[i].name, fourth_look(&judge, &look, &plan), rows[i].acts);
         CHECK_EQUAL(rows[i].name, judge.limited, rows[i].limited);
     }
 }
@@ -127,7 +131,7 @@ static void the_send_buffer_grows_by_the_limits(void **state)
         look.socket.locks = rows[i].locked ? AUTOBUF_LOCK_SND : 0;
         look.queued_bytes = rows[i].snd_buf / 10 * 8;
         ab_judge_begin(&judge, 0, &limits);
-        CHECK_EQUAL(rows[i].name, second_look(&judge, &look, &plan), rows[i].acts);
+        CHECK_EQUAL(rows[i].name, fourth_look(&judge, &look, &plan), rows[i].acts);
         if (!rows[i].acts)
             continue;
         CHECK(rows[i].name, plan.snd_request_bytes >= rows[i].least &&
@@ -151,7 +155,7 @@ static void a_change_is_waited_for(void **state)
     (void)state;
     limits.flags |= AUTOBUF_LIMITS_FORCE;
     ab_judge_begin(&judge, 0, &limits);
-    assert_true(second_look(&judge, &look, &plan));
+    assert_true(fourth_look(&judge, &look, &plan));
     assert_true(ab_judge_next_ns(&judge) > look.now_ns);
     for (int i = 0; i < 2; i++) {
         look = buffer_limited(look.now_ns + 101 * MS);
@@ -193,7 +197,7 @@ static void what_was_forced_and_only_queues_is_taken_back(void **state)
         look.info.cwnd_packets = 20000;
         look.info.peer_window_bytes = 32000000;
         ab_judge_begin(&judge, 0, &limits);
-        CHECK(rows[i].name, second_look(&judge, &look, &plan));
+        CHECK(rows[i].name, fourth_look(&judge, &look, &plan));
         CHECK(rows[i].name, plan.flags & AUTOBUF_PLAN_SND_FORCE);
         CHECK(rows[i].name, plan.snd_request_bytes <= 8388608);
         look.socket.snd_buf_bytes = look.queued_bytes = 2 * plan.snd_request_bytes;
@@ -222,18 +226,18 @@ static void low_delay_enlarges_the_send_buffer_too(void **state)
 
     (void)state;
     ab_judge_begin(&judge, AUTOBUF_INTENT_LOW_DELAY, &host_6_18);
-    assert_true(second_look(&judge, &look, &plan));
+    assert_true(fourth_look(&judge, &look, &plan));
     assert_int_equal(plan.snd_request_bytes, 4194304);
     assert_int_equal(plan.snd_pacing_bit_per_s, 0);
     look.info.rtt_ns = 112 * MS; /* there is a queue already */
     ab_judge_begin(&judge, AUTOBUF_INTENT_LOW_DELAY, &host_6_18);
-    assert_false(second_look(&judge, &look, &plan));
+    assert_false(fourth_look(&judge, &look, &plan));
     look.info.acked_bytes = 500; /* what a peer sends cannot be paced from here */
     look.info.received_bytes = 10000000;
     look.socket.locks = AUTOBUF_LOCK_RCV;
     look.socket.rcv_buf_bytes = 20000;
     ab_judge_begin(&judge, AUTOBUF_INTENT_LOW_DELAY, &host_6_18);
-    assert_false(second_look(&judge, &look, &plan));
+    assert_false(fourth_look(&judge, &look, &plan));
 }
 
 static void the_receive_side(void **state)
