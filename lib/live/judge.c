@@ -13,7 +13,7 @@
 #define QUEUE_MOST_PERCENT 50U /* but never beyond this */
 #define RCV_FULL_PERCENT 80U
 #define WORTH_PERCENT 110U     /* a buffer less than a tenth larger is not worth the call */
-#define SHORT_LOOKS 3U         /* in a row, of a send buffer that limits */
+#define SHORT_LOOKS 3U         /* of a send buffer that limits, more than of others since */
 #define EFFECT_ROUNDS 2U       /* until a change shows */
 /* Beyond what anybody may set there is no limit but the path: */
 #define TRIM_QUEUE_PERCENT 30U   /* what came to stand in the queue is taken back */
@@ -183,8 +183,9 @@ static bool adjust(struct ab_judge *judge, const struct ab_look *look, struct au
 {
     bool low_delay = judge->intent & AUTOBUF_INTENT_LOW_DELAY;
 
-    if (judge->limited != AUTOBUF_LIMITED_SND_BUFFER || queue_stands(judge, &look->info))
-        judge->short_looks = 0;
+    if (judge->short_looks &&
+        (judge->limited != AUTOBUF_LIMITED_SND_BUFFER || queue_stands(judge, &look->info)))
+        judge->short_looks--; /* a single one may be noise */
     if (judge->grown_from_bytes && trim(judge, look, plan)) {
         *why = "what was added stands in the queue";
         return true;

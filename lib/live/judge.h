@@ -35,7 +35,7 @@ struct ab_judge {
     uint64_t received_byte_per_s;
     uint64_t rtt_min_ns;
     uint64_t hold_ns;          /* nothing is changed before */
-    unsigned short_looks;      /* in a row, at which the send buffer limited */
+    unsigned short_looks;      /* at which the send buffer limited, less those at which it did not */
     uint64_t grown_from_bytes; /* the send buffer, before a forced step that may have been too large */
     struct ab_pace pace;       /* for low delay */
     struct ab_count {

@@ -96,7 +96,7 @@ class Live(BulkTest):
         self.serve(path)
         for options in ((), ("--reverse",)):
             with self.subTest(options=options):
-                result = self.send(path, "--seconds", "4", "--tune", "live", *options)
+                result = self.send(path, "--seconds", "8", "--tune", "live", *options)
                 self.assertEqual(result["reason"], "set")
                 self.assertEqual(result["snd_buf_bytes"], 8388608)
 
