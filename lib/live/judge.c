@@ -65,12 +65,13 @@ static uint64_t snd_grown(const struct ab_judge *judge, const struct ab_look *lo
                                                  : judge->limits.tcp_wmem_max_bytes;
 }
 
-/* Longer than at its least: a full path, to which a larger window would add nothing but loss. */
+/* How much longer the round-trip time is than at its least. */
 static uint64_t queue_ns(const struct ab_judge *judge, const struct ab_tcpinfo *info)
 {
     return info->rtt_ns - ab_min(info->rtt_ns, judge->rtt_min_ns);
 }
 
+/* The path is full: a larger window would add nothing but loss. */
 static bool queue_stands(const struct ab_judge *judge, const struct ab_tcpinfo *info)
 {
     uint64_t jitter = ab_mul_div(QUEUE_DEVIATIONS, info->rtt_deviation_ns, 1);
@@ -144,10 +145,17 @@ static bool enlarge(struct ab_judge *judge, const struct ab_look *look, struct a
         return true;
     if (!at_least(asked, WORTH_PERCENT, stored))
         return false;
-    if (!(plan->flags & AUTOBUF_PLAN_SND_FORCE))
-        return true;
-    judge->grown_from_bytes = stored;
+    if (plan->flags & AUTOBUF_PLAN_SND_FORCE)
+        judge->grown_from_bytes = stored;
     return true;
+}
+
+/* Whatever window it is that limits: the rate of delivery is then the path's. */
+static bool sends_all_it_may(const struct ab_judge *judge)
+{
+    return judge->acked_byte_per_s > judge->received_byte_per_s &&
+           (judge->limited == AUTOBUF_LIMITED_SND_BUFFER ||
+            judge->limited == AUTOBUF_LIMITED_PATH || judge->limited == AUTOBUF_LIMITED_PEER);
 }
 
 /*
@@ -160,8 +168,7 @@ static bool trim(struct ab_judge *judge, const struct ab_look *look, struct auto
     uint64_t target = ab_mul_div(product, TRIM_TO_PERCENT, 100), now = look->socket.snd_buf_bytes;
     uint64_t flight = ab_max(ab_tcpinfo_flight_bytes(&look->info), 1), bytes;
 
-    /* Whatever limits it now, other than a program that has nothing more to send. */
-    if (judge->limited == AUTOBUF_LIMITED_SENDER ||
+    if (!sends_all_it_may(judge) ||
         queue_ns(judge, &look->info) < ab_mul_div(judge->rtt_min_ns, TRIM_QUEUE_PERCENT, 100))
         return false;
     /* As the writer fills it, which may be fuller than a poll()ing one does. */
@@ -254,6 +261,7 @@ bool ab_judge_look(struct ab_judge *judge, const struct ab_look *look, struct au
     if (first) { /* or the clock jumped: its times are worth nothing */
         judge->counted = 0;
         judge->hold_ns = 0;
+        judge->short_looks = 0;
         ab_pace_forget(&judge->pace);
     } else {
         take(judge, look);

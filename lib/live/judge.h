@@ -23,7 +23,7 @@ struct ab_look {
     uint64_t queued_bytes; /* memory of what is in the send buffer (SO_MEMINFO) */
 };
 
-#define AB_LOOKS 8U /* of the past: a round trip of them, two a round trip */
+#define AB_LOOKS 8U /* of the past; at least a round trip of them */
 
 struct ab_judge {
     uint32_t intent;

@@ -73,6 +73,13 @@ static void check_plan(const struct ab_judge *judge, const struct ab_look *look,
             return;
     }
     CHECK(!plan->snd_pacing_bit_per_s);
+    if (plan->snd_request_bytes && 2 * plan->snd_request_bytes + 1 < look->socket.snd_buf_bytes) {
+        CHECK(plan->flags == AUTOBUF_PLAN_SND_FORCE && judge->limits.flags & AUTOBUF_LIMITS_FORCE);
+        CHECK(judge->limited == AUTOBUF_LIMITED_SND_BUFFER ||
+              judge->limited == AUTOBUF_LIMITED_PATH || judge->limited == AUTOBUF_LIMITED_PEER);
+        CHECK(!plan->rcv_request_bytes && judge->acked_byte_per_s > judge->received_byte_per_s);
+        return; /* what was forced is taken back */
+    }
     CHECK(sends || judge->limited == AUTOBUF_LIMITED_RCV_BUFFER);
     CHECK(sends ? !plan->rcv_request_bytes : !plan->snd_request_bytes); /* that side alone */
     CHECK(!plan->rcv_request_bytes || 2 * plan->rcv_request_bytes + 1 >= look->socket.rcv_buf_bytes);

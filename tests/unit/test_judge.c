@@ -178,6 +178,7 @@ static void what_was_forced_and_only_queues_is_taken_back(void **state)
         {"congestion control has come up to it", 133, 11100000, 7200000, 7700, 32000000, 14500000, 14600000},
         {"so has the peer's window", 133, 11100000, 7200000, 20000, 11500000, 14500000, 14600000},
         {"no less than before", 183, 16000000, 3000000, 20000, 32000000, 8388608, 8388608},
+        {"nothing moves any more: its rate is not the path's", 183, 11100000, 0, 20000, 32000000, 0, 0},
         {"the path holds it", 120, 11100000, 9200000, 20000, 32000000, 0, 0},
     };
 
