@@ -7,20 +7,13 @@
 #include <stdio.h>
 #include <string.h>
 #include <sys/socket.h>
-#include <time.h>
 #include <unistd.h>
 
 #ifdef AB_HAVE_LIBCAP
 #include <sys/capability.h>
 #endif
 
-static uint64_t monotonic_ns(void)
-{
-    struct timespec t;
-
-    clock_gettime(CLOCK_MONOTONIC, &t);
-    return (uint64_t)t.tv_sec * 1000000000U + (uint64_t)t.tv_nsec;
-}
+#include "clock.h"
 
 /* The socket is open: nothing that comes from the network is read with a privilege. */
 static int drop_privileges(void)
@@ -53,9 +46,7 @@ static void show_progress(const struct autobuf_probe *probe)
 
 static int wait_for_step(const struct autobuf_probe *probe)
 {
-    uint64_t now = monotonic_ns(), until = autobuf_probe_deadline_ns(probe);
-    uint64_t left = until > now ? until - now : 0;
-    struct timespec t = {(time_t)(left / 1000000000U), (long)(left % 1000000000U)};
+    struct timespec t = time_until(autobuf_probe_deadline_ns(probe));
     struct pollfd p = {autobuf_probe_fd(probe), (short)autobuf_probe_events(probe), 0};
 
     return ppoll(&p, 1, &t, NULL) < 0 && errno != EINTR ? -errno : 0;

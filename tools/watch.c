@@ -12,25 +12,16 @@
 #include <string.h>
 #include <sys/ioctl.h>
 #include <sys/signalfd.h>
-#include <time.h>
 #include <unistd.h>
 
+#include "clock.h"
 #include "show_watch.h"
 
-#define NS_PER_S 1000000000ULL
 #define REPORT_NS (NS_PER_S / 2)
 #define SCAN_NS NS_PER_S
 #define ROWS 24U /* of a terminal that does not tell */
 #define COLUMNS 80U
 #define FDS_MOST 1024
-
-static uint64_t monotonic_ns(void)
-{
-    struct timespec t;
-
-    clock_gettime(CLOCK_MONOTONIC, &t);
-    return (uint64_t)t.tv_sec * NS_PER_S + (uint64_t)t.tv_nsec;
-}
 
 static void note_change(void *user, const char *text)
 {
@@ -150,6 +141,10 @@ static int look(struct connection *c, uint64_t now_ns)
         if (error == 0)
             error = autobuf_live_step(c->live, now_ns);
         close(copy);
+        if (error < 0 && !is_over(error)) { /* this change was refused; the watching goes on */
+            note_change(c, autobuf_strerror(error));
+            error = 0;
+        }
     }
     autobuf_live_state(c->live, &c->state);
     if (!is_over(error))
@@ -233,8 +228,7 @@ static int look_all(struct watch *w, uint64_t now_ns, uint64_t *next_ns)
 static bool wait_until(const struct watch *w, int signals, uint64_t until_ns)
 {
     struct pollfd fds[] = {{w->process.pidfd, POLLIN, 0}, {signals, POLLIN, 0}};
-    uint64_t now_ns = monotonic_ns(), left_ns = until_ns > now_ns ? until_ns - now_ns : 0;
-    struct timespec t = {(time_t)(left_ns / NS_PER_S), (long)(left_ns % NS_PER_S)};
+    struct timespec t = time_until(until_ns);
 
     return (ppoll(fds, 2, &t, NULL) >= 0 || errno == EINTR) && !fds[0].revents && !fds[1].revents;
 }

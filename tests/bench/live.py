@@ -7,7 +7,6 @@ way, and the ways are run in turn.
 """
 from __future__ import annotations
 
-import os
 import pathlib
 import statistics
 import subprocess
@@ -220,8 +219,6 @@ unset multiplot
 
 
 def run(quick: bool, out: pathlib.Path) -> None:
-    if os.geteuid() != 0:
-        return
     times, mem_max = QUICK_TIMES if quick else TIMES, LIMITS["6.18"].mem_max
     with path.global_sysctls({"net.core.rmem_max": mem_max, "net.core.wmem_max": mem_max}):
         rates, grown = grows(times)

@@ -147,8 +147,7 @@ class Watch(BulkTest):
         return path, sender, int(wait_line(sender, lambda line: True)), sink
 
     def ask(self, sender: subprocess.Popen, word: str) -> int:
-        sender.stdin.write(word + "\n")
-        sender.stdin.flush()
+        self.tell(sender, word)
         return int(wait_line(sender, lambda line: True))
 
     def tell(self, sender: subprocess.Popen, word: str) -> None:
@@ -247,8 +246,7 @@ class Watch(BulkTest):
         path, sender, fd, sink = self.begin("rate=50M,delay=10ms")
         watch = self.watch(path, f"{sender.pid}:{fd}")
         self.line(watch)
-        sender.stdin.write("close\n")
-        sender.stdin.flush()
+        self.tell(sender, "close")
         wait_line(sink, lambda line: line == "end", WAIT_S)
         self.tell(sender, "connect")
         self.line(watch, lambda d: "end" in d)
