@@ -49,7 +49,6 @@ static int unlock_sides(int fd, uint32_t sides)
 
 static int remember(int fd, struct before *was)
 {
-    socklen_t len = sizeof was->pacing_byte_per_s;
     int error;
 
     was->socket = (struct autobuf_socket)AUTOBUF_SOCKET_INIT;
@@ -57,8 +56,9 @@ static int remember(int fd, struct before *was)
     error = autobuf_limits_socket(fd, &was->socket);
     if (error < 0)
         return error;
-    if (getsockopt(fd, SOL_SOCKET, SO_MAX_PACING_RATE, &was->pacing_byte_per_s, &len) < 0)
-        return -errno;
+    error = ab_get_pacing(fd, &was->pacing_byte_per_s);
+    if (error < 0)
+        return error;
     return ab_get_int(fd, IPPROTO_TCP, TCP_WINDOW_CLAMP, &was->clamp_bytes);
 }
 

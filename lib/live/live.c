@@ -7,6 +7,7 @@
 
 #include <linux/sock_diag.h>
 
+#include "../base/option.h"
 #include "../measure/limits.h"
 #include "../plan/plan.h"
 #include "judge.h"
@@ -46,17 +47,6 @@ static uint64_t queued_bytes(int fd)
     if (getsockopt(fd, SOL_SOCKET, SO_MEMINFO, memory, &len) < 0)
         return 0;
     return memory[SK_MEMINFO_WMEM_QUEUED];
-}
-
-static uint64_t read_pace(int fd)
-{
-    uint64_t byte_per_s = UINT64_MAX;
-    socklen_t len = sizeof byte_per_s;
-
-    return getsockopt(fd, SOL_SOCKET, SO_MAX_PACING_RATE, &byte_per_s, &len) < 0 ||
-                   len != sizeof byte_per_s || byte_per_s == 0
-               ? UINT64_MAX
-               : byte_per_s;
 }
 
 static int look_at(int fd, uint64_t now_ns, struct ab_look *look)
@@ -106,7 +96,8 @@ int autobuf_live_open(struct autobuf_live **out, int fd, const struct autobuf_li
     live->fd = fd;
     live->cookie = cookie;
     live->flags = options.flags;
-    live->pace_byte_per_s = read_pace(fd);
+    if (ab_get_pacing(fd, &live->pace_byte_per_s) < 0 || !live->pace_byte_per_s)
+        live->pace_byte_per_s = UINT64_MAX;
     *out = live;
     return 0;
 }
