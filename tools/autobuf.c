@@ -156,8 +156,10 @@ static bool parse_watching(const struct arguments *a, struct watching *w)
 
     *w = (struct watching){.fd = -1, .tune = a->tune, .intent = a->intent,
                            .json = a->json || !isatty(STDOUT_FILENO)};
-    if (!rest || (a->intent && !a->tune) || a->rate_bit_per_s || a->rtt_ns || a->probing.family || a->probing.budget_bytes ||
-        a->probing.timeout_ns || !parse_decimal(rest, &rest, &pid) || pid == 0)
+    if (a->rate_bit_per_s || a->rtt_ns || a->probing.family || a->probing.budget_bytes ||
+        a->probing.timeout_ns || (a->intent && !a->tune))
+        return false;
+    if (!rest || !parse_decimal(rest, &rest, &pid) || pid == 0)
         return false;
     w->pid = pid;
     return !*rest || (*rest == ':' && parse_decimal(rest + 1, &rest, &w->fd) && !*rest);
