@@ -1,0 +1,87 @@
+/* SPDX-License-Identifier: MIT */
+/* Between scp and sftp, and libautobuf. */
+#include "includes.h"
+
+#include <sys/types.h>
+
+#include <limits.h>
+#include <stdarg.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+#include <autobuf/autobuf.h>
+
+#include "autobuf-requests.h"
+#include "log.h"
+#include "misc.h"
+
+#define MOST_BYTES (64 * 1024 * 1024)
+
+int
+autobuf_is_off(void)
+{
+	const char *value = getenv("AUTOBUF");
+
+	return value != NULL && strcmp(value, "off") == 0;
+}
+
+struct autobuf_requests {
+	struct autobuf_rightsize *rightsize;
+	u_int least;
+	u_int most;
+};
+
+static void
+log_requests(void *user, const char *text)
+{
+	debug("autobuf: outstanding requests: %s", text);
+}
+
+struct autobuf_requests *
+autobuf_requests_open(u_int requests, u_int bytes, u_int most_requests)
+{
+	struct autobuf_rightsize_options options = AUTOBUF_RIGHTSIZE_OPTIONS_INIT;
+	struct autobuf_requests *q;
+
+	if (autobuf_is_off() || (q = calloc(1, sizeof *q)) == NULL)
+		return NULL;
+	q->least = requests;
+	q->most = most_requests ? MAXIMUM(requests, most_requests) : UINT_MAX;
+	options.window_bytes = (uint64_t)requests * bytes;
+	options.cap_bytes = MAXIMUM(options.window_bytes, MOST_BYTES);
+	options.log = log_requests;
+	if (autobuf_rightsize_open(&q->rightsize, &options) < 0) {
+		free(q);
+		return NULL;
+	}
+	return q;
+}
+
+uint64_t
+autobuf_requests_now(void)
+{
+	struct timespec ts;
+
+	clock_gettime(CLOCK_MONOTONIC, &ts);
+	return (uint64_t)ts.tv_sec * 1000000000 + (uint64_t)ts.tv_nsec;
+}
+
+void
+autobuf_requests_rtt(struct autobuf_requests *q, uint64_t sent_ns)
+{
+	if (q != NULL)
+		autobuf_rightsize_rtt(q->rightsize, autobuf_requests_now() - sent_ns);
+}
+
+u_int
+autobuf_requests_done(struct autobuf_requests *q, uint64_t *sent_ns,
+    size_t bytes, u_int request_bytes)
+{
+	uint64_t now = autobuf_requests_now(), window;
+
+	autobuf_rightsize_rtt(q->rightsize, now - *sent_ns);
+	*sent_ns = now;
+	window = autobuf_rightsize_consumed(q->rightsize, now, bytes);
+	return (u_int)MAXIMUM(MINIMUM(window / request_bytes, q->most), q->least);
+}

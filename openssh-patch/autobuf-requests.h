@@ -1,0 +1,35 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * What scp and sftp call of libautobuf: how many SFTP requests to keep outstanding. Apart from
+ * autobuf-ssh.h, as those programs are not linked with the SSH protocol.
+ */
+#ifndef AUTOBUF_REQUESTS_H
+#define AUTOBUF_REQUESTS_H
+
+#include <sys/types.h>
+
+#include <stddef.h>
+#include <stdint.h>
+
+/* AUTOBUF=off in the environment: whether all was switched off from outside. */
+int autobuf_is_off(void);
+
+struct autobuf_requests;
+
+/* requests of bytes each are outstanding at first, never fewer; and at most most (0: no limit).
+   NULL: no memory, or AUTOBUF=off. */
+struct autobuf_requests *autobuf_requests_open(u_int requests, u_int bytes, u_int most);
+
+uint64_t autobuf_requests_now(void);
+
+/* A small request, sent at sent_ns, was answered. */
+void autobuf_requests_rtt(struct autobuf_requests *q, uint64_t sent_ns);
+
+/*
+ * Data of a request that was sent at *sent_ns has come, or was acknowledged; *sent_ns becomes now, for what
+ * is asked again. Returns how many requests of request_bytes may be outstanding from now on.
+ */
+u_int autobuf_requests_done(struct autobuf_requests *q, uint64_t *sent_ns, size_t bytes,
+    u_int request_bytes);
+
+#endif

@@ -1,0 +1,378 @@
+/* SPDX-License-Identifier: MIT */
+/* Between OpenSSH and libautobuf. */
+#include "includes.h"
+
+#include <sys/types.h>
+#include <sys/socket.h>
+
+#include <netinet/in.h>
+#include <netinet/tcp.h>
+
+#include <errno.h>
+#include <stdarg.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+#include <autobuf/autobuf.h>
+
+#include "openbsd-compat/sys-queue.h"
+
+#include "autobuf-requests.h"
+#include "autobuf-ssh.h"
+#include "channels.h"
+#include "compat.h"
+#include "log.h"
+#include "misc.h"
+#include "packet.h"
+#include "ssh2.h"
+#include "sshbuf.h"
+#include "ssherr.h"
+
+#define MB (1024 * 1024)
+
+/* What a channel holds in c->input for the peer, and the transport's socket unsent: enough to keep the
+   connection busy, little enough for a keystroke to overtake. */
+#define QUEUED_BYTES MB
+#define NOTSENT_BYTES (128 * 1024)
+
+/* A sender that has not made itself known queues all its credit, in a buffer of at most 16 MB that it moves
+   at every read from some 8 MB on. */
+#define STOCK_BYTES (8 * MB)
+#define STOCK_MOST_BYTES (12 * MB)
+
+/* c->output has to hold a window: below what an sshbuf can. */
+#define WINDOW_MOST_BYTES (96 * MB)
+
+#define RATE_MOST_BIT_PER_S 10000000000ULL
+
+struct autobuf_ssh {
+	struct autobuf_live *live; /* NULL: the transport is no TCP socket */
+	uint64_t rtt_ns;           /* 0: unknown */
+	uint64_t rtt_min_ns;
+	uint64_t most_bytes;
+	uint64_t grown_bytes; /* of all channels' windows, beyond what they began with */
+	int announced;
+	int peer_is_patched;
+};
+
+struct autobuf_channel {
+	struct autobuf_rightsize *rightsize;
+	int self;
+	u_int stock_bytes;    /* the window that it began with */
+	u_int window_bytes;   /* of local_window, */
+	u_int consumed_bytes; /* and of local_consumed: what they were when we last looked */
+	u_int cap_bytes;
+	int rekeying;
+};
+
+static uint64_t
+now_ns(void)
+{
+	struct timespec ts;
+
+	clock_gettime(CLOCK_MONOTONIC, &ts);
+	return (uint64_t)ts.tv_sec * 1000000000 + (uint64_t)ts.tv_nsec;
+}
+
+/* ------------------------------------------------------------------------------------- options */
+
+int
+autobuf_ssh_size(const char *text, int64_t *bytes)
+{
+	long long value;
+
+	if (scan_scaled((char *)(uintptr_t)text, &value) == -1 || value <= 0 ||
+	    value > AUTOBUF_SSH_LIMIT_BYTES)
+		return -1;
+	*bytes = value;
+	return 0;
+}
+
+/* --------------------------------------------------------------------------------- connection */
+
+static void
+log_live(void *user, const char *text)
+{
+	debug("autobuf: transport: %s", text);
+}
+
+static int
+open_live(struct autobuf_ssh *a, struct ssh *ssh)
+{
+	struct autobuf_live_options options = AUTOBUF_LIVE_OPTIONS_INIT;
+	int fd = ssh_packet_get_connection_out(ssh);
+
+	if (ssh_packet_get_connection_in(ssh) != fd)
+		return -EOPNOTSUPP;
+	options.log = log_live;
+	return autobuf_live_open(&a->live, fd, &options);
+}
+
+static void
+look(struct autobuf_ssh *a, struct ssh *ssh, uint64_t now)
+{
+	struct autobuf_live_state state = AUTOBUF_LIVE_STATE_INIT;
+	int r;
+
+	if (a->live == NULL || now < autobuf_live_deadline_ns(a->live))
+		return;
+	if ((r = autobuf_live_step(a->live, now)) < 0) {
+		autobuf_live_close(a->live);
+		a->live = NULL;
+		if (r == AUTOBUF_E_FORKED) /* ssh -f goes on in a child */
+			r = open_live(a, ssh);
+		if (r < 0)
+			debug("autobuf: transport: %s", autobuf_strerror(r));
+		return;
+	}
+	if (autobuf_live_state(a->live, &state) == 0) {
+		a->rtt_ns = state.rtt_ns;
+		a->rtt_min_ns = state.rtt_min_ns;
+	}
+}
+
+void
+autobuf_ssh_open(struct ssh *ssh, int on, int64_t most_bytes)
+{
+	struct autobuf_ssh *a;
+	int bytes = NOTSENT_BYTES;
+
+	if (!on || autobuf_is_off() || ssh->autobuf != NULL)
+		return;
+	if ((a = calloc(1, sizeof *a)) == NULL)
+		return;
+	ssh->autobuf = a;
+	a->most_bytes = (uint64_t)most_bytes;
+	if (open_live(a, ssh) < 0) {
+		debug("autobuf: the transport is not a TCP socket: "
+		    "round-trip times are those of channel data");
+		return;
+	}
+	(void)setsockopt(ssh_packet_get_connection_out(ssh), IPPROTO_TCP,
+	    TCP_NOTSENT_LOWAT, &bytes, sizeof bytes);
+	look(a, ssh, now_ns());
+	debug("autobuf: transport: round-trip time %.3f ms, "
+	    "windows up to %llu bytes",
+	    (double)a->rtt_ns / 1e6, (unsigned long long)a->most_bytes);
+}
+
+void
+autobuf_ssh_announce(struct ssh *ssh)
+{
+	struct autobuf_ssh *a = ssh->autobuf;
+	int r;
+
+	if (a == NULL || a->announced || (ssh->compat & SSH_NEW_OPENSSH) == 0 ||
+	    ssh_packet_get_mux(ssh))
+		return;
+	a->announced = 1;
+	if ((r = sshpkt_start(ssh, SSH2_MSG_GLOBAL_REQUEST)) != 0 ||
+	    (r = sshpkt_put_cstring(ssh, AUTOBUF_SSH_REQUEST)) != 0 ||
+	    (r = sshpkt_put_u8(ssh, 0)) != 0 ||
+	    (r = sshpkt_send(ssh)) != 0)
+		fatal_fr(r, "send");
+}
+
+int
+autobuf_ssh_request(struct ssh *ssh, const char *type)
+{
+	if (strcmp(type, AUTOBUF_SSH_REQUEST) != 0)
+		return 0;
+	if (ssh->autobuf != NULL) {
+		debug("autobuf: the peer queues little whatever its window");
+		ssh->autobuf->peer_is_patched = 1;
+	}
+	return 1;
+}
+
+void
+autobuf_ssh_force(struct ssh *ssh, int on, int64_t most_bytes)
+{
+	struct autobuf_path path = AUTOBUF_PATH_INIT;
+	struct autobuf_limits limits = AUTOBUF_LIMITS_INIT;
+	struct autobuf_socket socket = AUTOBUF_SOCKET_INIT;
+	struct autobuf_plan plan = AUTOBUF_PLAN_INIT;
+	int fd = ssh_packet_get_connection_out(ssh), r;
+	char text[512];
+
+	if (!on || autobuf_limits_host(&limits) < 0 ||
+	    autobuf_limits_socket(fd, &socket) < 0 || socket.rtt_min_ns == 0)
+		return;
+	path.rtt_min_ns = path.rtt_median_ns = socket.rtt_min_ns;
+	path.tx_rate_bit_per_s = MINIMUM(RATE_MOST_BIT_PER_S,
+	    (uint64_t)((double)most_bytes * 8e9 / (double)socket.rtt_min_ns));
+	path.tx_bdp_bytes = (uint64_t)((double)path.tx_rate_bit_per_s / 8e9 *
+	    (double)socket.rtt_min_ns);
+	if (autobuf_plan_make(&path, &limits, &socket,
+	    AUTOBUF_INTENT_THROUGHPUT | AUTOBUF_INTENT_SENDS, 0, &plan) < 0 ||
+	    (plan.flags & AUTOBUF_PLAN_SND_FORCE) == 0)
+		return;
+	r = autobuf_apply(fd, &plan);
+	autobuf_plan_explain(&plan, text, sizeof text);
+	text[strcspn(text, "\n")] = '\0';
+	debug("autobuf: monitor: %s", r < 0 ? autobuf_strerror(r) : text);
+}
+
+/* ------------------------------------------------------------------------------------ channels */
+
+static void
+log_channel(void *user, const char *text)
+{
+	const struct autobuf_channel *b = user;
+
+	debug("autobuf: channel %d: %s", b->self, text);
+}
+
+static struct autobuf_channel *
+open_channel(struct Channel *c, uint64_t most_bytes)
+{
+	struct autobuf_rightsize_options options = AUTOBUF_RIGHTSIZE_OPTIONS_INIT;
+	struct autobuf_channel *b;
+
+	if (c->local_window_max == 0 ||
+	    (b = calloc(1, sizeof *b)) == NULL)
+		return NULL;
+	b->self = c->self;
+	b->stock_bytes = b->cap_bytes = c->local_window_max;
+	b->window_bytes = c->local_window;
+	b->consumed_bytes = c->local_consumed;
+	options.window_bytes = b->stock_bytes;
+	options.cap_bytes = MAXIMUM(MINIMUM(most_bytes, WINDOW_MOST_BYTES),
+	    b->stock_bytes);
+	options.log = log_channel;
+	options.log_user = b;
+	if (autobuf_rightsize_open(&b->rightsize, &options) < 0) {
+		free(b);
+		return NULL;
+	}
+	return b;
+}
+
+/* As much as a peer that has not made itself known can queue without moving it about all the time. */
+static uint64_t
+stock_cap(const struct autobuf_channel *b)
+{
+	struct autobuf_rightsize_state state = AUTOBUF_RIGHTSIZE_STATE_INIT;
+	double product;
+
+	if (autobuf_rightsize_state(b->rightsize, &state) < 0)
+		return STOCK_BYTES;
+	product = (double)state.best_byte_per_s * (double)state.rtt_min_ns / 1e9;
+	return product > STOCK_BYTES - STOCK_BYTES / 8 ? STOCK_MOST_BYTES
+	    : STOCK_BYTES;
+}
+
+static u_int
+cap_of(struct ssh *ssh, const struct Channel *c)
+{
+	const struct autobuf_ssh *a = ssh->autobuf;
+	const struct autobuf_channel *b = c->autobuf;
+	uint64_t mine = c->local_window_max - b->stock_bytes;
+	uint64_t others = a->grown_bytes - mine;
+	uint64_t cap = a->most_bytes - MINIMUM(a->most_bytes, others), stock;
+
+	if (!a->peer_is_patched && (ssh->compat & SSH_NEW_OPENSSH) != 0) {
+		stock = stock_cap(b);
+		cap = MINIMUM(cap, stock);
+	}
+	return (u_int)MAXIMUM(MINIMUM(cap, WINDOW_MOST_BYTES), b->stock_bytes);
+}
+
+/* Credit that was granted cannot be recalled: a window shrinks by what is consumed and not granted again. */
+static void
+resize(struct autobuf_ssh *a, struct Channel *c, uint64_t window)
+{
+	u_int change;
+
+	if (window > c->local_window_max) {
+		change = (u_int)(window - c->local_window_max);
+		c->local_window_max += change;
+		c->local_consumed += change;
+		a->grown_bytes += change;
+	} else {
+		change = (u_int)MINIMUM(c->local_window_max - window,
+		    c->local_consumed);
+		c->local_window_max -= change;
+		c->local_consumed -= change;
+		a->grown_bytes -= change;
+	}
+}
+
+void
+autobuf_channel_check(struct ssh *ssh, struct Channel *c)
+{
+	struct autobuf_ssh *a = ssh->autobuf;
+	struct autobuf_channel *b;
+	uint64_t now, window;
+	u_int cap;
+
+	if (a == NULL || c->datagram)
+		return;
+	now = now_ns();
+	look(a, ssh, now);
+	if (c->autobuf == NULL &&
+	    (c->autobuf = open_channel(c, a->most_bytes)) == NULL)
+		return;
+	b = c->autobuf;
+	autobuf_rightsize_rtt(b->rightsize, a->rtt_min_ns);
+	autobuf_rightsize_rtt(b->rightsize, a->rtt_ns);
+	if (c->local_window < b->window_bytes)
+		autobuf_rightsize_received(b->rightsize, now,
+		    b->window_bytes - c->local_window);
+	window = autobuf_rightsize_consumed(b->rightsize, now,
+	    c->local_consumed - b->consumed_bytes);
+	if (ssh_packet_is_rekeying(ssh) || b->rekeying)
+		autobuf_rightsize_gap(b->rightsize, now);
+	b->rekeying = ssh_packet_is_rekeying(ssh);
+	cap = cap_of(ssh, c);
+	if (window > cap && cap != b->cap_bytes)
+		debug("autobuf: channel %d: window %u is the most: %s", c->self,
+		    cap, cap == a->most_bytes || a->peer_is_patched ||
+		    (ssh->compat & SSH_NEW_OPENSSH) == 0 ? "AutoBufferMax"
+		    : "the peer copies what it queues");
+	b->cap_bytes = cap;
+	if (c->local_consumed > b->consumed_bytes)
+		resize(a, c, MINIMUM(window, cap));
+	b->window_bytes = c->local_window;
+	b->consumed_bytes = c->local_consumed;
+}
+
+void
+autobuf_channel_granted(struct ssh *ssh, struct Channel *c)
+{
+	struct autobuf_channel *b = c->autobuf;
+
+	if (b == NULL)
+		return;
+	autobuf_rightsize_granted(b->rightsize, now_ns(), b->consumed_bytes);
+	b->window_bytes = c->local_window;
+	b->consumed_bytes = c->local_consumed;
+}
+
+u_int
+autobuf_channel_waits(struct ssh *ssh, struct Channel *c)
+{
+	u_int waits = 0;
+
+	if (ssh->autobuf == NULL)
+		return 0;
+	if (sshbuf_len(c->input) >= QUEUED_BYTES)
+		waits |= SSH_CHAN_IO_RFD;
+	if (sshbuf_len(c->extended) >= QUEUED_BYTES)
+		waits |= SSH_CHAN_IO_EFD_R;
+	return waits;
+}
+
+void
+autobuf_channel_free(struct ssh *ssh, struct Channel *c)
+{
+	struct autobuf_channel *b = c->autobuf;
+
+	if (b == NULL)
+		return;
+	ssh->autobuf->grown_bytes -= c->local_window_max - b->stock_bytes;
+	autobuf_rightsize_close(b->rightsize);
+	free(b);
+	c->autobuf = NULL;
+}

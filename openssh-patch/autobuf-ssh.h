@@ -1,0 +1,65 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * What OpenSSH calls of libautobuf: the same file for each version of OpenSSH. All of it does nothing
+ * where AutoBuffer is off, that is, as long as autobuf_ssh_open() was not called with on set.
+ */
+#ifndef AUTOBUF_SSH_H
+#define AUTOBUF_SSH_H
+
+#include <sys/types.h>
+
+#include <stddef.h>
+#include <stdint.h>
+
+struct Channel;
+struct ssh;
+
+/* Default of AutoBufferMax, and the most that it may be. */
+#define AUTOBUF_SSH_MOST_BYTES (64 * 1024 * 1024)
+#define AUTOBUF_SSH_LIMIT_BYTES (1024 * 1024 * 1024)
+
+/* The global request by which a patched peer makes itself known; want_reply is false, no data. */
+#define AUTOBUF_SSH_REQUEST "autobuf@libautobuf"
+
+/* ------------------------------------------------------------------------------------- options */
+
+/* AutoBufferMax: 1 byte to AUTOBUF_SSH_LIMIT_BYTES, K, M and G being known. -1: not that. */
+int autobuf_ssh_size(const char *text, int64_t *bytes);
+
+/* --------------------------------------------------------------------------------- connection */
+
+/*
+ * After authentication: looks at the transport's socket from now on (where it is one of TCP), and lets
+ * channel windows grow, up to most_bytes for all together. A second call does nothing. Limits are read in
+ * /proc, so call it before a chroot, but with the privilege that will be there afterwards.
+ */
+void autobuf_ssh_open(struct ssh *ssh, int on, int64_t most_bytes);
+
+/* Makes itself known to an OpenSSH peer, once. */
+void autobuf_ssh_announce(struct ssh *ssh);
+
+/* A global request came: whether it was the peer's making itself known. */
+int autobuf_ssh_request(struct ssh *ssh, const char *type);
+
+/*
+ * In the privileged monitor, once: makes room in the transport's send buffer for what the path might
+ * hold (10 Gbit/s over its round-trip time, at most most_bytes), where net.core.wmem_max does not.
+ */
+void autobuf_ssh_force(struct ssh *ssh, int on, int64_t most_bytes);
+
+/* ------------------------------------------------------------------------------------ channels */
+
+/* Before the window is checked: takes account of what came, and adds to (or withholds from)
+   local_consumed and local_window_max. */
+void autobuf_channel_check(struct ssh *ssh, struct Channel *c);
+
+/* local_consumed has just been granted. */
+void autobuf_channel_granted(struct ssh *ssh, struct Channel *c);
+
+/* Of the events that a channel wants (SSH_CHAN_IO_*), those that have to wait: as much is queued for the
+   peer already as a connection can take soon. */
+u_int autobuf_channel_waits(struct ssh *ssh, struct Channel *c);
+
+void autobuf_channel_free(struct ssh *ssh, struct Channel *c);
+
+#endif

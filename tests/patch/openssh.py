@@ -1,0 +1,164 @@
+# SPDX-License-Identifier: MIT
+"""OpenSSH, stock and patched, built once and run on the emulated path.
+
+    with Path(both="rate=400M,delay=50ms,queue=10M") as p:
+        server = Server(p, "b", prefix(VERSIONS[-1]))
+        client = Client(p, "a", prefix(VERSIONS[-1], stock=True), server)
+        client.run("scp", client.remote("/dev/null"), "copy")
+
+A server has its own configuration, keys and, in a mount namespace, user "transfer" with an ordinary
+shell; nothing of the machine's is used or changed.
+"""
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import os
+import pathlib
+import shutil
+import subprocess
+import sys
+import tempfile
+from collections.abc import Iterable
+
+TOP = pathlib.Path(__file__).resolve().parents[2]
+sys.path.insert(0, str(TOP / "tests" / "net"))
+
+from path import NOBODY, Path, build_folder, wait_listening  # noqa: E402
+
+PATCHES = TOP / "openssh-patch"
+VERSIONS = ("9.2p1", "10.0p1")
+USER = "transfer"
+PORT = 22
+
+
+# ---- builds ----
+
+
+def state_of(version: str, stock: bool) -> str:
+    """Changes with whatever a build is made of."""
+    files = [PATCHES / "build", PATCHES / version / "UPSTREAM"]
+    if not stock:
+        files += [*PATCHES.glob("autobuf-*"), *(PATCHES / version).iterdir(), TOP / "meson.build",
+                  *(TOP / "lib").rglob("*.[ch]"), *(TOP / "include").rglob("*.h")]
+    digest = hashlib.sha256()
+    for file in sorted(set(files)):
+        digest.update(file.read_bytes())
+    return digest.hexdigest()
+
+
+def prefix(version: str, stock: bool = False, tree: bool = False) -> pathlib.Path:
+    """Where a build is installed; made if there is none of this state. tree: the built source with it."""
+    name = version + ("-stock" if stock else "")
+    folder = build_folder() / "openssh" / name
+    stamp, state = folder / "state", state_of(version, stock)
+    source = folder / "tree"
+    if not (stamp.is_file() and stamp.read_text() == state and (source.is_dir() or not tree)):
+        shutil.rmtree(folder, ignore_errors=True)
+        env = os.environ | {"AUTOBUF_SOURCES": str(build_folder() / "sources")}
+        if tree:
+            env["AUTOBUF_TREE"] = str(source)
+        subprocess.run([PATCHES / "build", *(["--stock"] if stock else []), version, folder], check=True,
+                       env=env, stdout=subprocess.DEVNULL)
+        stamp.write_text(state)
+    return folder
+
+
+# ---- files that both ends share ----
+
+
+class Place:
+    """A folder in memory with a key pair, readable by whoever logs in."""
+
+    def __init__(self, keygen: pathlib.Path) -> None:
+        self.folder = pathlib.Path(tempfile.mkdtemp(prefix="autobuf-ssh-", dir="/dev/shm"))
+        self.folder.chmod(0o755)
+        subprocess.run([keygen, "-q", "-t", "ed25519", "-N", "", "-f", self.folder / "key"], check=True)
+        (self.folder / "key.pub").chmod(0o644)
+        for name in ("here", "there"):
+            (self.folder / name).mkdir()
+            (self.folder / name).chmod(0o777)
+
+    def __enter__(self) -> Place:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        shutil.rmtree(self.folder, ignore_errors=True)
+
+
+# ---- the two ends ----
+
+
+def drop(force: bool) -> list[str]:
+    """The command before one that may, or may not, set buffers beyond the limits."""
+    return [] if force else ["setpriv", "--bounding-set", "-net_admin", "--inh-caps", "-net_admin"]
+
+
+class Server:
+    """A real sshd on one side of a path. force=False: it may not set buffers beyond the limits."""
+
+    def __init__(self, p: Path, side: str, where: pathlib.Path, place: Place,
+                 options: Iterable[str] = (), force: bool = True, log: str = "ERROR") -> None:
+        self.path, self.side, self.where, self.place = p, side, where, place
+        config = place.folder / f"sshd_config-{where.name}"
+        lines = [f"Port {PORT}", f"HostKey {where}/etc/ssh_host_ed25519_key", "PidFile none", "UsePAM no",
+                 f"AuthorizedKeysFile {place.folder}/key.pub", "StrictModes no", "PermitRootLogin yes",
+                 f"Subsystem sftp {where}/libexec/sftp-server", f"LogLevel {log}", "MaxStartups 200",
+                 "MaxSessions 200", *options]
+        if not where.name.startswith("9."):
+            lines.append("PerSourcePenalties no")
+        config.write_text("\n".join(lines) + "\n")
+        passwd = place.folder / "passwd"
+        passwd.write_text(pathlib.Path("/etc/passwd").read_text() +
+                          f"{USER}:x:{NOBODY}:{NOBODY}:{USER}:{place.folder}/there:/bin/sh\n")
+        self.log = place.folder / f"log-{where.name}"
+        script = f'mount --bind "{passwd}" /etc/passwd && exec "$@"'
+        with self.log.open("w") as log_file:
+            self.process = p.popen(side, ["unshare", "--mount", "sh", "-c", script, "sh", *drop(force),
+                                          str(where / "sbin" / "sshd"), "-D", "-e", "-f", str(config)],
+                                   stderr=log_file)
+        wait_listening(p, side, PORT)
+
+    def stop(self) -> None:
+        self.process.terminate()
+        self.process.wait()
+
+
+class Client:
+    """Programs of one build on the other side. force=False: they may not set buffers beyond the limits."""
+
+    def __init__(self, p: Path, side: str, where: pathlib.Path, server: Server, user: str = USER,
+                 options: Iterable[str] = (), force: bool = True, cipher: str = "aes128-gcm@openssh.com"
+                 ) -> None:
+        self.path, self.side, self.where, self.server, self.user = p, side, where, server, user
+        self.place, self.force = server.place, force
+        chosen = [f"IdentityFile={self.place.folder}/key", "IdentitiesOnly=yes", "UserKnownHostsFile=/dev/null",
+                  "GlobalKnownHostsFile=/dev/null", "StrictHostKeyChecking=no", "BatchMode=yes",
+                  "LogLevel=ERROR", f"Ciphers={cipher}", *options]
+        # The first value of an option counts.
+        chosen = list({option.split("=")[0]: option for option in reversed(chosen)}.values())
+        self.options = ["-F", "none", *(word for option in chosen for word in ("-o", option))]
+
+    def remote(self, name: str = "") -> str:
+        return f"{self.user}@{self.path.addr[self.server.side]}" + (f":{name}" if name else "")
+
+    def argv(self, program: str, *args: str) -> list[str]:
+        return [*drop(self.force), str(self.where / "bin" / program), *self.options, *map(str, args)]
+
+    def run(self, program: str, *args: str, wrap: Iterable[str] = (), **kw) -> subprocess.CompletedProcess:
+        return self.path.run(self.side, [*wrap, *self.argv(program, *args)], **kw)
+
+    def popen(self, program: str, *args: str, **kw) -> subprocess.Popen:
+        return self.path.popen(self.side, self.argv(program, *args), **kw)
+
+
+@contextlib.contextmanager
+def pair(p: Path, server_prefix: pathlib.Path, client_prefix: pathlib.Path, server_options=(),
+         client_options=(), force: bool = True, user: str = USER, log: str = "ERROR"):
+    """A server on side b, and a client of it on side a."""
+    with Place(server_prefix / "bin" / "ssh-keygen") as place:
+        server = Server(p, "b", server_prefix, place, server_options, force, log)
+        try:
+            yield Client(p, "a", client_prefix, server, user, client_options, force)
+        finally:
+            server.stop()
