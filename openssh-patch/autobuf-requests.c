@@ -8,6 +8,7 @@
 #include <stdarg.h>
 #include <stdlib.h>
 #include <string.h>
+#include <strings.h>
 #include <time.h>
 
 #include <autobuf/autobuf.h>
@@ -16,7 +17,10 @@
 #include "log.h"
 #include "misc.h"
 
+#define FIRST_BYTES (2 * 1024 * 1024) /* a channel's window, at first */
 #define MOST_BYTES (64 * 1024 * 1024)
+
+static int option_is_no;
 
 int
 autobuf_is_off(void)
@@ -24,6 +28,19 @@ autobuf_is_off(void)
 	const char *value = getenv("AUTOBUF");
 
 	return value != NULL && strcmp(value, "off") == 0;
+}
+
+void
+autobuf_requests_option(const char *text)
+{
+	static const char name[] = "autobuffer";
+
+	if (strncasecmp(text, name, sizeof name - 1) != 0)
+		return;
+	text += sizeof name - 1;
+	text += strspn(text, " \t=");
+	option_is_no = strcasecmp(text, "no") == 0 ||
+	    strcasecmp(text, "false") == 0;
 }
 
 struct autobuf_requests {
@@ -44,7 +61,8 @@ autobuf_requests_open(u_int requests, u_int bytes, u_int most_requests)
 	struct autobuf_rightsize_options options = AUTOBUF_RIGHTSIZE_OPTIONS_INIT;
 	struct autobuf_requests *q;
 
-	if (autobuf_is_off() || (q = calloc(1, sizeof *q)) == NULL)
+	if (autobuf_is_off() || option_is_no ||
+	    (q = calloc(1, sizeof *q)) == NULL)
 		return NULL;
 	q->least = requests;
 	q->most = most_requests ? MAXIMUM(requests, most_requests) : UINT_MAX;
@@ -56,6 +74,18 @@ autobuf_requests_open(u_int requests, u_int bytes, u_int most_requests)
 		return NULL;
 	}
 	return q;
+}
+
+u_int
+autobuf_requests_first(const struct autobuf_requests *q, uint64_t left_bytes,
+    u_int request_bytes)
+{
+	uint64_t wanted = left_bytes / request_bytes +
+	    (left_bytes % request_bytes != 0);
+	u_int first = MAXIMUM(FIRST_BYTES / request_bytes, 1);
+
+	first = MINIMUM(first, q->least);
+	return (u_int)MINIMUM(wanted, first);
 }
 
 uint64_t

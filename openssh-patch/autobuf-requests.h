@@ -14,11 +14,17 @@
 /* AUTOBUF=off in the environment: whether all was switched off from outside. */
 int autobuf_is_off(void);
 
+/* An option for ssh, as -o takes it: with "AutoBuffer no" the number of requests stays as it is without us. */
+void autobuf_requests_option(const char *text);
+
 struct autobuf_requests;
 
 /* requests of bytes each are outstanding at first, never fewer; and at most most (0: no limit).
-   NULL: no memory, or AUTOBUF=off. */
+   NULL: switched off, or no memory. */
 struct autobuf_requests *autobuf_requests_open(u_int requests, u_int bytes, u_int most);
+
+/* How many requests of request_bytes to begin a file with, of which left_bytes (not 0) are known to come. */
+u_int autobuf_requests_first(const struct autobuf_requests *q, uint64_t left_bytes, u_int request_bytes);
 
 uint64_t autobuf_requests_now(void);
 
