@@ -58,11 +58,11 @@ struct autobuf_ssh {
 
 struct autobuf_channel {
 	struct autobuf_rightsize *rightsize;
-	int self;
 	u_int stock_bytes;    /* the window that it began with */
 	u_int window_bytes;   /* of local_window, */
 	u_int consumed_bytes; /* and of local_consumed: what they were when we last looked */
-	u_int cap_bytes;
+	uint64_t target_bytes; /* the window as it should be */
+	char why[64];
 	int rekeying;
 };
 
@@ -194,7 +194,6 @@ autobuf_ssh_force(struct ssh *ssh, int on, int64_t most_bytes)
 	struct autobuf_socket socket = AUTOBUF_SOCKET_INIT;
 	struct autobuf_plan plan = AUTOBUF_PLAN_INIT;
 	int fd = ssh_packet_get_connection_out(ssh), r;
-	char text[512];
 
 	if (!on || autobuf_limits_host(&limits) < 0 ||
 	    autobuf_limits_socket(fd, &socket) < 0 || socket.rtt_min_ns == 0)
@@ -209,19 +208,21 @@ autobuf_ssh_force(struct ssh *ssh, int on, int64_t most_bytes)
 	    (plan.flags & AUTOBUF_PLAN_SND_FORCE) == 0)
 		return;
 	r = autobuf_apply(fd, &plan);
-	autobuf_plan_explain(&plan, text, sizeof text);
-	text[strcspn(text, "\n")] = '\0';
-	debug("autobuf: monitor: %s", r < 0 ? autobuf_strerror(r) : text);
+	debug("autobuf: monitor: send buffer %llu: %s",
+	    (unsigned long long)plan.snd_request_bytes,
+	    r < 0 ? autobuf_strerror(r) : "a path as long as this may hold it");
 }
 
 /* ------------------------------------------------------------------------------------ channels */
 
+/* "window A -> B: why": the window that comes of it may be another one. */
 static void
-log_channel(void *user, const char *text)
+note_why(void *user, const char *text)
 {
-	const struct autobuf_channel *b = user;
+	struct autobuf_channel *b = user;
+	const char *why = strstr(text, ": ");
 
-	debug("autobuf: channel %d: %s", b->self, text);
+	strlcpy(b->why, why != NULL ? why + 2 : text, sizeof b->why);
 }
 
 static struct autobuf_channel *
@@ -233,14 +234,13 @@ open_channel(struct Channel *c, uint64_t most_bytes)
 	if (c->local_window_max == 0 ||
 	    (b = calloc(1, sizeof *b)) == NULL)
 		return NULL;
-	b->self = c->self;
-	b->stock_bytes = b->cap_bytes = c->local_window_max;
+	b->stock_bytes = b->target_bytes = c->local_window_max;
 	b->window_bytes = c->local_window;
 	b->consumed_bytes = c->local_consumed;
 	options.window_bytes = b->stock_bytes;
 	options.cap_bytes = MAXIMUM(MINIMUM(most_bytes, WINDOW_MOST_BYTES),
 	    b->stock_bytes);
-	options.log = log_channel;
+	options.log = note_why;
 	options.log_user = b;
 	if (autobuf_rightsize_open(&b->rightsize, &options) < 0) {
 		free(b);
@@ -263,20 +263,28 @@ stock_cap(const struct autobuf_channel *b)
 	    : STOCK_BYTES;
 }
 
-static u_int
-cap_of(struct ssh *ssh, const struct Channel *c)
+/* What the window should be, of what the path needs: within the connection's share, and the peer's means. */
+static uint64_t
+target_of(struct ssh *ssh, const struct Channel *c, uint64_t window,
+    const char **why)
 {
 	const struct autobuf_ssh *a = ssh->autobuf;
 	const struct autobuf_channel *b = c->autobuf;
-	uint64_t mine = c->local_window_max - b->stock_bytes;
-	uint64_t others = a->grown_bytes - mine;
-	uint64_t cap = a->most_bytes - MINIMUM(a->most_bytes, others), stock;
+	uint64_t others = a->grown_bytes - (c->local_window_max - b->stock_bytes);
+	uint64_t share = a->most_bytes - MINIMUM(a->most_bytes, others), cap;
 
-	if (!a->peer_is_patched && (ssh->compat & SSH_NEW_OPENSSH) != 0) {
-		stock = stock_cap(b);
-		cap = MINIMUM(cap, stock);
+	share = MINIMUM(share, WINDOW_MOST_BYTES);
+	*why = b->why;
+	if (window > share) {
+		window = share;
+		*why = "AutoBufferMax";
 	}
-	return (u_int)MAXIMUM(MINIMUM(cap, WINDOW_MOST_BYTES), b->stock_bytes);
+	if (!a->peer_is_patched && (ssh->compat & SSH_NEW_OPENSSH) != 0 &&
+	    window > (cap = stock_cap(b))) {
+		window = cap;
+		*why = "the peer would copy what it queues";
+	}
+	return MAXIMUM(window, b->stock_bytes);
 }
 
 /* Credit that was granted cannot be recalled: a window shrinks by what is consumed and not granted again. */
@@ -304,8 +312,8 @@ autobuf_channel_check(struct ssh *ssh, struct Channel *c)
 {
 	struct autobuf_ssh *a = ssh->autobuf;
 	struct autobuf_channel *b;
-	uint64_t now, window;
-	u_int cap;
+	uint64_t now, window, target;
+	const char *why;
 
 	if (a == NULL || c->datagram)
 		return;
@@ -325,15 +333,14 @@ autobuf_channel_check(struct ssh *ssh, struct Channel *c)
 	if (ssh_packet_is_rekeying(ssh) || b->rekeying)
 		autobuf_rightsize_gap(b->rightsize, now);
 	b->rekeying = ssh_packet_is_rekeying(ssh);
-	cap = cap_of(ssh, c);
-	if (window > cap && cap != b->cap_bytes)
-		debug("autobuf: channel %d: window %u is the most: %s", c->self,
-		    cap, cap == a->most_bytes || a->peer_is_patched ||
-		    (ssh->compat & SSH_NEW_OPENSSH) == 0 ? "AutoBufferMax"
-		    : "the peer copies what it queues");
-	b->cap_bytes = cap;
+	target = target_of(ssh, c, window, &why);
+	if (target != b->target_bytes)
+		debug("autobuf: channel %d: window %llu -> %llu: %s", c->self,
+		    (unsigned long long)b->target_bytes,
+		    (unsigned long long)target, why);
+	b->target_bytes = target;
 	if (c->local_consumed > b->consumed_bytes)
-		resize(a, c, MINIMUM(window, cap));
+		resize(a, c, target);
 	b->window_bytes = c->local_window;
 	b->consumed_bytes = c->local_consumed;
 }

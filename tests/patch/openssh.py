@@ -7,7 +7,7 @@
         client.run("scp", client.remote("/dev/null"), "copy")
 
 A server has its own configuration, keys and, in a mount namespace, user "transfer" with an ordinary
-shell; nothing of the machine's is used or changed.
+shell, and the folder of both ends at /mnt; nothing of the machine's is used or changed.
 """
 from __future__ import annotations
 
@@ -98,7 +98,8 @@ class Server:
     """A real sshd on one side of a path. force=False: it may not set buffers beyond the limits."""
 
     def __init__(self, p: Path, side: str, where: pathlib.Path, place: Place,
-                 options: Iterable[str] = (), force: bool = True, log: str = "ERROR") -> None:
+                 options: Iterable[str] = (), force: bool = True, log: str = "ERROR",
+                 wrap: Iterable[str] = ()) -> None:
         self.path, self.side, self.where, self.place = p, side, where, place
         config = place.folder / f"sshd_config-{where.name}"
         lines = [f"Port {PORT}", f"HostKey {where}/etc/ssh_host_ed25519_key", "PidFile none", "UsePAM no",
@@ -112,9 +113,9 @@ class Server:
         passwd.write_text(pathlib.Path("/etc/passwd").read_text() +
                           f"{USER}:x:{NOBODY}:{NOBODY}:{USER}:{place.folder}/there:/bin/sh\n")
         self.log = place.folder / f"log-{where.name}"
-        script = f'mount --bind "{passwd}" /etc/passwd && exec "$@"'
+        script = f'mount --bind "{passwd}" /etc/passwd && mount --bind "{place.folder}" /mnt && exec "$@"'
         with self.log.open("w") as log_file:
-            self.process = p.popen(side, ["unshare", "--mount", "sh", "-c", script, "sh", *drop(force),
+            self.process = p.popen(side, ["unshare", "--mount", "sh", "-c", script, "sh", *drop(force), *wrap,
                                           str(where / "sbin" / "sshd"), "-D", "-e", "-f", str(config)],
                                    stderr=log_file)
         wait_listening(p, side, PORT)
@@ -135,9 +136,8 @@ class Client:
         chosen = [f"IdentityFile={self.place.folder}/key", "IdentitiesOnly=yes", "UserKnownHostsFile=/dev/null",
                   "GlobalKnownHostsFile=/dev/null", "StrictHostKeyChecking=no", "BatchMode=yes",
                   "LogLevel=ERROR", f"Ciphers={cipher}", *options]
-        # The first value of an option counts.
-        chosen = list({option.split("=")[0]: option for option in reversed(chosen)}.values())
-        self.options = ["-F", "none", *(word for option in chosen for word in ("-o", option))]
+        last = {option.split("=")[0]: option for option in chosen}  # for ssh it is the first that counts
+        self.options = ["-F", "none", *(word for option in last.values() for word in ("-o", option))]
 
     def remote(self, name: str = "") -> str:
         return f"{self.user}@{self.path.addr[self.server.side]}" + (f":{name}" if name else "")
@@ -154,10 +154,10 @@ class Client:
 
 @contextlib.contextmanager
 def pair(p: Path, server_prefix: pathlib.Path, client_prefix: pathlib.Path, server_options=(),
-         client_options=(), force: bool = True, user: str = USER, log: str = "ERROR"):
+         client_options=(), force: bool = True, user: str = USER, log: str = "ERROR", wrap=()):
     """A server on side b, and a client of it on side a."""
     with Place(server_prefix / "bin" / "ssh-keygen") as place:
-        server = Server(p, "b", server_prefix, place, server_options, force, log)
+        server = Server(p, "b", server_prefix, place, server_options, force, log, wrap)
         try:
             yield Client(p, "a", client_prefix, server, user, client_options, force)
         finally:

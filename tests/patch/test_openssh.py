@@ -1,0 +1,428 @@
+# SPDX-License-Identifier: MIT
+"""OpenSSH with the patches: real programs on the emulated path."""
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import os
+import pathlib
+import re
+import subprocess
+import sys
+import tarfile
+import tempfile
+
+from openssh import PATCHES, TOP, USER, VERSIONS, Client, pair, prefix
+
+from cases import PathTest, run_tests  # the folder is on the path by now
+from path import build_folder, wait_line, wait_listening
+
+ALL = "AUTOBUF_TESTS_ALL" in os.environ
+NEWEST = VERSIONS[-1]
+MB = 1 << 20
+LONG = "rate=300M,delay=40ms,queue=6M"
+"""3 MB: more than a stock window."""
+SHORT = "rate=200M,delay=5ms,queue=1M"
+
+WINDOW = re.compile(r"autobuf: channel (\d+): window (\d+) -> (\d+)")
+
+
+def write(file: pathlib.Path, size: int, seed: int = 0) -> None:
+    """Bytes that do not repeat in any window."""
+    with file.open("wb") as out:
+        for block in range((size + MB - 1) // MB):
+            word = hashlib.sha256(f"{seed} {block}".encode()).digest()
+            data = b"".join(hashlib.sha256(word + i.to_bytes(4, "little")).digest() for i in range(1024)) * 32
+            out.write(data[:min(MB, size - block * MB)])
+
+
+def windows(log: str) -> dict[int, int]:
+    """The largest window of each channel, from a log."""
+    found: dict[int, int] = {}
+    for channel, _, after in WINDOW.findall(log):
+        found[int(channel)] = max(found.get(int(channel), 0), int(after))
+    return found
+
+
+class OpenSSH(PathTest):
+    link = LONG
+
+    def ends(self, server: str = NEWEST, client: str = NEWEST, server_stock: bool = False,
+             client_stock: bool = False, link: str | None = None, **kw) -> Client:
+        p = self.path(both=link or self.link)
+        for side in "ab":
+            p.route(side, congctl="cubic")
+        ssh = self.enterContext(pair(p, prefix(server, server_stock), prefix(client, client_stock), **kw))
+        self.here, self.there = ssh.place.folder / "here", ssh.place.folder / "there"
+        return ssh
+
+    def same(self, a: pathlib.Path, b: pathlib.Path) -> None:
+        done = subprocess.run(["cmp", a, b], capture_output=True, text=True)
+        self.assertEqual(done.returncode, 0, done.stdout + done.stderr)
+
+    def well(self, done: subprocess.CompletedProcess) -> subprocess.CompletedProcess:
+        self.assertEqual(done.returncode, 0, f"{done.args}: {done.stderr}")
+        return done
+
+    def get_and_put(self, ssh: Client, size: int) -> tuple[str, str]:
+        """Both ways, compared; the logs."""
+        write(self.there / "get", size, 1)
+        write(self.here / "put", size, 2)
+        got = self.well(ssh.run("scp", ssh.remote("get"), self.here / "got"))
+        put = self.well(ssh.run("scp", self.here / "put", ssh.remote("put")))
+        self.same(self.there / "get", self.here / "got")
+        self.same(self.here / "put", self.there / "put")
+        return got.stderr, put.stderr
+
+
+class Series(PathTest):
+    def sources(self, version: str) -> pathlib.Path:
+        """Upstream's own, unpacked."""
+        prefix(NEWEST)
+        facts = dict(line.split(": ", 1) for line in (PATCHES / version / "UPSTREAM").read_text().splitlines())
+        archive = build_folder() / "sources"
+        subprocess.run([TOP / "scripts" / "debian-source", "openssh", facts["suite"], facts["file"], facts["sha256"],
+                        archive], check=True)
+        folder = pathlib.Path(self.enterContext(tempfile.TemporaryDirectory()))
+        with tarfile.open(archive / facts["file"]) as tar:
+            tar.extractall(folder, filter="fully_trusted") if hasattr(tarfile, "fully_trusted_filter") else \
+                tar.extractall(folder)
+        return next(folder.iterdir())
+
+    def test_both_apply_without_fuzz(self) -> None:
+        for version in VERSIONS:
+            with self.subTest(version):
+                tree = self.sources(version)
+                for patch in (PATCHES / version / "series").read_text().split():
+                    done = subprocess.run(["patch", "-p1", "-F0", "-i", PATCHES / version / patch], cwd=tree,
+                                          capture_output=True, text=True)
+                    self.assertEqual(done.returncode, 0, done.stdout)
+                    self.assertNotIn("offset", done.stdout)
+
+    def test_each_patch_has_a_header(self) -> None:
+        for version in VERSIONS:
+            for patch in (PATCHES / version / "series").read_text().split():
+                head = (PATCHES / version / patch).read_text().split("\n--- ")[0]
+                for field in ("Description: ", "Author: ", "Forwarded: ", "Last-Update: "):
+                    self.assertIn(field, head, patch)
+
+    def test_without_the_library_the_programs_are_upstreams(self) -> None:
+        """Every added line of a C file is inside #ifdef HAVE_AUTOBUF, and none is taken away."""
+        for version in VERSIONS:
+            for patch in (PATCHES / version / "series").read_text().split():
+                inside, file = False, ""
+                for line in (PATCHES / version / patch).read_text().splitlines():
+                    if line.startswith("+++ "):
+                        file = line[6:]
+                    elif line.startswith("-") and not line.startswith("--- "):
+                        self.assertEqual(file, "Makefile.in", line)
+                    elif line.startswith("+") and file.endswith((".c", ".h")):
+                        inside |= line == "+#ifdef HAVE_AUTOBUF"
+                        self.assertTrue(inside, f"{patch}: {line}")
+                        inside &= line != "+#endif"
+
+
+class Transfers(OpenSSH):
+    def test_windows_grow_as_far_as_the_path_needs(self) -> None:
+        ssh = self.ends(client_options=["LogLevel=DEBUG"], log="DEBUG")
+        got, _ = self.get_and_put(ssh, 40 * MB)
+        product = 300e6 / 8 * 0.08
+        for what, log in (("get", got), ("put", ssh.server.log.read_text())):
+            self.assertIn("the peer queues little", log)
+            self.between(windows(log).get(0, 0), product, 4.5 * product, f"{what}: window")
+
+    def test_pairs_of_patched_and_stock(self) -> None:
+        for server_stock, client_stock in ((True, False), (False, True)):
+            with self.subTest(server="stock" if server_stock else "patched"):
+                ssh = self.ends(server_stock=server_stock, client_stock=client_stock, log="DEBUG",
+                                client_options=["LogLevel=DEBUG"])
+                got, _ = self.get_and_put(ssh, 24 * MB)
+                log = ssh.server.log.read_text() if client_stock else got
+                self.assertNotIn("the peer queues little", log)
+                self.between(windows(log).get(0, 0), 2 * MB + 1, 8 * MB, "window")
+
+    def test_versions_with_each_other(self) -> None:
+        if not ALL:
+            self.skipTest("needs both versions, stock and patched: tests/run --all")
+        kinds = [(version, stock) for version in VERSIONS for stock in (False, True)]
+        for server, server_stock in kinds:
+            for client, client_stock in kinds:
+                with self.subTest(server=server, server_stock=server_stock, client=client, client_stock=client_stock):
+                    ssh = self.ends(server, client, server_stock, client_stock, link=SHORT)
+                    self.get_and_put(ssh, 8 * MB)
+
+    def test_keys_are_exchanged_again_in_mid_transfer(self) -> None:
+        for at in ("client", "server"):
+            with self.subTest(at):
+                limit = {f"{at}_options": ["RekeyLimit 16M" if at == "server" else "RekeyLimit=16M"]}
+                ssh = self.ends(log="DEBUG", **limit)
+                self.get_and_put(ssh, 60 * MB)
+                log = ssh.server.log.read_text()
+                self.assertGreaterEqual(log.count("SSH2_MSG_NEWKEYS received"), 2 + 2 * 3, "rekeyed")
+                self.assertGreater(windows(log).get(0, 0), 2 * MB)
+
+    def test_twenty_channels(self) -> None:
+        most = 16 * MB
+        ssh = self.ends(client_options=[f"AutoBufferMax={most}"])
+        control = str(ssh.place.folder / "control")
+        write(self.there / "many", 6 * MB)
+        log = self.here / "log"
+        master = ssh.popen("ssh", "-v", "-E", str(log), "-M", "-S", control, "-N", ssh.remote())
+        self.until(lambda: os.path.exists(control), "no control socket")
+        copies = []
+        for i in range(20):
+            out = (self.here / f"many{i}").open("wb")
+            copies.append((ssh.popen("ssh", "-S", control, ssh.remote(), "cat many", stdout=out), out))
+        for copy, out in copies:
+            self.assertEqual(copy.wait(60), 0)
+            out.close()
+        for i in range(20):
+            self.same(self.there / "many", self.here / f"many{i}")
+        master.terminate()
+        master.wait()
+        grown = {}
+        worst = 0
+        for channel, _, after in WINDOW.findall(log.read_text()):
+            grown[channel] = max(0, int(after) - 2 * MB)
+            worst = max(worst, *grown.values())
+        self.assertLessEqual(worst, most)
+
+    def until(self, condition, what: str, seconds: float = 20) -> None:
+        """A look takes the milliseconds of a process; that is pause enough."""
+        for _ in range(int(seconds * 200)):
+            if condition():
+                return
+            subprocess.run(["true"], check=True)
+        self.fail(what)
+
+    def test_a_forwarded_port(self) -> None:
+        ssh = self.ends()
+        p = ssh.path
+        p.popen("b", [str(build_folder() / "examples" / "bulk"), "recv", "--bind", "127.0.0.1"])
+        wait_listening(p, "b", 7500)
+        log = self.here / "log"
+        ssh.popen("ssh", "-v", "-E", str(log), "-N", "-L", "7501:127.0.0.1:7500", ssh.remote())
+        wait_listening(p, "a", 7501)
+        for reverse in ([], ["--reverse"]):
+            done = p.run("a", [str(build_folder() / "examples" / "bulk"), "send", "--bytes", str(24 * MB), "--port", "7501",
+                               "--tune", "none", *reverse, "127.0.0.1"])
+            self.well(done)
+        self.assertGreater(max(windows(log.read_text()).values(), default=0), 2 * MB)
+
+    def test_through_a_jump_host_windows_grow_by_their_own_round_trips(self) -> None:
+        ssh = self.ends(client_options=["LogLevel=DEBUG"])
+        config = ssh.place.folder / "config"
+        config.write_text("".join(f"{option.replace('=', ' ', 1)}\n" for option in ssh.options[3::2]))
+        write(self.there / "get", 40 * MB)
+        done = self.well(ssh.path.run("a", [str(ssh.where / "bin" / "scp"), "-F", str(config), "-J", ssh.remote(),
+                                            f"{USER}@127.0.0.1:get", str(self.here / "got")]))
+        self.same(self.there / "get", self.here / "got")
+        self.assertIn("round-trip times are those of channel data", done.stderr)
+        self.assertGreater(max(windows(done.stderr).values(), default=0), 2 * MB)
+
+    def test_a_chroot_does_not_hide_the_limits(self) -> None:
+        ssh = self.ends(server_options=["ChrootDirectory /mnt", "ForceCommand internal-sftp"], log="DEBUG")
+        write(self.there / "get", 4 * MB)
+        self.well(ssh.run("scp", ssh.remote("/there/get"), self.here / "got"))
+        self.same(self.there / "get", self.here / "got")
+        self.assertIn("autobuf: transport: round-trip time", ssh.server.log.read_text())
+
+    def test_the_monitor_forces_the_send_buffer_where_it_may(self) -> None:
+        for force in (True, False):
+            with self.subTest(force=force):
+                ssh = self.ends(log="DEBUG", force=force)
+                write(self.there / "get", 30 * MB)
+                self.well(ssh.run("scp", ssh.remote("get"), self.here / "got"))
+                self.same(self.there / "get", self.here / "got")
+                self.assertEqual("autobuf: monitor: send buffer" in ssh.server.log.read_text(), force)
+
+    def test_root_logs_in(self) -> None:
+        ssh = self.ends(user="root", log="DEBUG")
+        write(self.there / "get", 8 * MB)
+        self.well(ssh.run("scp", ssh.remote(str(self.there / "get")), self.here / "got"))
+        self.same(self.there / "get", self.here / "got")
+
+
+class Requests(OpenSSH):
+    link = SHORT
+
+    def sftp(self, ssh: Client, batch: str, *options: str) -> subprocess.CompletedProcess:
+        return self.well(ssh.run("sftp", *options, "-b", "-", ssh.remote(), input=batch))
+
+    def test_short_and_sparse_files(self) -> None:
+        ssh = self.ends()
+        request = 255 * 1024
+        sizes = (0, 1, request - 1, request, request + 1, 3 * request, 9 * request + 7)
+        for size in sizes:
+            write(self.there / f"get{size}", size)
+            write(self.here / f"put{size}", size)
+        with (self.there / "sparse").open("wb") as out:
+            out.truncate(5 * MB)
+            out.seek(3 * MB)
+            out.write(b"x")
+        self.sftp(ssh, "".join(f"get get{s} {self.here}/got{s}\nput {self.here}/put{s} put{s}\n" for s in sizes) +
+                  f"get sparse {self.here}/sparse\n")
+        for size in sizes:
+            self.same(self.there / f"get{size}", self.here / f"got{size}")
+            self.same(self.here / f"put{size}", self.there / f"put{size}")
+        self.same(self.there / "sparse", self.here / "sparse")
+
+    def test_a_transfer_goes_on_where_it_was_cut(self) -> None:
+        ssh = self.ends()
+        write(self.there / "get", 5 * MB)
+        write(self.here / "put", 5 * MB)
+        for whole, part in ((self.there / "get", self.here / "got"), (self.here / "put", self.there / "put")):
+            part.write_bytes(whole.read_bytes()[:1234567])
+            os.chmod(part, 0o666)
+        self.sftp(ssh, f"get -a get {self.here}/got\nput -a {self.here}/put put\n")
+        self.same(self.there / "get", self.here / "got")
+        self.same(self.here / "put", self.there / "put")
+
+    def outstanding(self, ssh: Client, *options: str) -> tuple[int, int]:
+        """Most requests, and bytes of each, as the program tells."""
+        done = self.sftp(ssh, f"get get {self.here}/got\n", "-vvv", *options)
+        seen = re.findall(r"Request range (\d+) -> (\d+) \(\d+/(\d+)\)", done.stderr)
+        self.assertTrue(seen, "no requests in the log")
+        return max(int(n) for *_, n in seen), max(int(b) - int(a) + 1 for a, b, _ in seen)
+
+    def test_what_was_asked_for_wins(self) -> None:
+        ssh = self.ends()
+        write(self.there / "get", 12 * MB)
+        self.assertEqual(self.outstanding(ssh, "-R", "3"), (3, 255 * 1024))
+        self.assertEqual(self.outstanding(ssh, "-X", "nrequests=5"), (5, 255 * 1024))
+        requests, size = self.outstanding(ssh, "-B", "8192")
+        self.assertEqual(size, 8192)
+        self.assertGreaterEqual(requests, 64)
+
+    def test_a_file_begins_with_as_many_as_a_window(self) -> None:
+        ssh = self.ends()
+        write(self.there / "get", 12 * MB)
+        first = re.compile(r"Received reply.*R:(\d+)")
+        for options, wanted in (((), 8), (("-o", "AutoBuffer=no"), 1), (("-oautobuffer no",), 1)):
+            done = self.sftp(ssh, f"get get {self.here}/got\n", "-vvv", *options)
+            self.assertEqual(int(first.search(done.stderr).group(1)), wanted, options)
+
+    def test_from_one_host_to_another(self) -> None:
+        ssh = self.ends()
+        write(self.there / "from", 9 * MB)
+        self.well(ssh.run("scp", "-3", ssh.remote("from"), ssh.remote("to")))
+        self.same(self.there / "from", self.there / "to")
+
+    def test_old_servers_get_more_requests_where_they_help(self) -> None:
+        """Without limits@openssh.com a request is 32 KB, and 64 of them are 2 MB; the path holds 3 MB."""
+        ssh = self.ends(link=LONG)
+        write(self.there / "get", 60 * MB)
+        requests, _ = self.outstanding(ssh, "-B", "32768")
+        self.assertGreater(requests, 64)
+
+
+class Options(OpenSSH):
+    link = SHORT
+
+    def test_values(self) -> None:
+        ssh = str(prefix(NEWEST) / "bin" / "ssh")
+        for given, wanted in (([], ("yes", 64 * MB)), (["AutoBuffer=no"], ("no", 64 * MB)),
+                              (["AutoBufferMax=3M"], ("yes", 3 * MB)), (["AutoBufferMax=1G"], ("yes", 1024 * MB))):
+            done = subprocess.run([ssh, "-F", "none", *(w for o in given for w in ("-o", o)), "-G", "host"],
+                                  capture_output=True, text=True)
+            self.assertIn(f"autobuffer {wanted[0]}\n", done.stdout)
+            self.assertIn(f"autobuffermax {wanted[1]}\n", done.stdout)
+        for wrong in ("0", "-1", "2G", "1.5x", "x", "99999999999999999999"):
+            done = subprocess.run([ssh, "-F", "none", "-o", f"AutoBufferMax={wrong}", "-G", "host"],
+                                  capture_output=True, text=True)
+            self.assertNotEqual(done.returncode, 0, wrong)
+
+    def test_servers_values(self) -> None:
+        where = prefix(NEWEST)
+        with tempfile.NamedTemporaryFile("w", suffix=".conf") as config:
+            config.write(f"HostKey {where}/etc/ssh_host_ed25519_key\nAutoBufferMax 5M\nMatch User x\nAutoBuffer no\n")
+            config.flush()
+            for user, wanted in (("x", "no"), ("y", "yes")):
+                done = subprocess.run([where / "sbin" / "sshd", "-T", "-f", config.name, "-C", f"user={user},host=h,addr=::1"],
+                                      capture_output=True, text=True)
+                self.assertIn(f"autobuffer {wanted}\n", done.stdout, done.stderr)
+                self.assertIn(f"autobuffermax {5 * MB}\n", done.stdout)
+
+    def test_off_is_off(self) -> None:
+        ssh = self.ends(server_options=["AutoBuffer no"], client_options=["AutoBuffer=no", "LogLevel=DEBUG"], log="DEBUG",
+                        link=LONG)
+        got, put = self.get_and_put(ssh, 12 * MB)
+        for log in (got, put, re.sub(r"autobuf-ssh-\w+", "", ssh.server.log.read_text())):
+            self.assertNotIn("autobuf", re.sub(r"\S*/\S*", "", log))
+
+    def messages(self, stock: bool) -> list[str]:
+        """The types of what a client sends and gets, up to the data (whose pieces depend on time)."""
+        ssh = self.ends(client_stock=stock, client_options=["AutoBuffer=no"] * (not stock) + ["LogLevel=DEBUG3"],
+                        server_stock=True)
+        done = self.well(ssh.run("ssh", ssh.remote(), "echo done"))
+        return re.findall(r"debug3: (?:send|receive) packet: type \d+", done.stderr)
+
+    def test_off_sends_what_stock_sends(self) -> None:
+        stock, off = self.messages(True), self.messages(False)
+        self.assertTrue(stock)
+        self.assertEqual(sorted(off), sorted(stock))
+
+    def test_a_stranger_is_not_told(self) -> None:
+        """One request of the type, to OpenSSH only, after authentication."""
+        ssh = self.ends(log="DEBUG2")
+        self.well(ssh.run("ssh", ssh.remote(), "true"))
+        log = ssh.server.log.read_text()
+        self.assertEqual(log.count("rtype autobuf@libautobuf want_reply 0"), 1)
+        self.assertGreater(log.index("rtype autobuf@libautobuf"), log.index("Accepted key"))
+
+
+class Sandbox(OpenSSH):
+    link = SHORT
+
+    def test_the_unauthenticated_part_is_confined(self) -> None:
+        ssh = self.ends()
+        talker = ssh.path.popen("a", [sys.executable, "-c",
+                                      "import socket\n"
+                                      f"s = socket.create_connection(('{ssh.path.addr['b']}', 22))\n"
+                                      "s.sendall(b'SSH-2.0-OpenSSH_test\\r\\n')\n"
+                                      "while b'SSH-2.0' not in s.recv(1000): pass\n"
+                                      "print('there', flush=True)\n"
+                                      "s.recv(100000)\ns.recv(100000)\n"], stdin=subprocess.PIPE)
+        wait_line(talker, lambda line: line == "there")
+        modes = set()
+        for _ in range(2000):
+            for process in pathlib.Path("/proc").glob("[0-9]*"):
+                with contextlib.suppress(OSError):
+                    if process.joinpath("exe").readlink().is_relative_to(ssh.where):
+                        modes.add(re.search(r"^Seccomp:\s*(\d)", process.joinpath("status").read_text(), re.M).group(1))
+            if "2" in modes:
+                return
+        self.fail(f"no process with a seccomp filter; modes {modes}")
+
+
+class Memory(OpenSSH):
+    link = "rate=40M,delay=5ms,queue=1M"
+
+    def test_valgrind_has_nothing_to_say(self) -> None:
+        """Of both ends; of leaks, only of ours."""
+        reports = pathlib.Path(self.enterContext(tempfile.TemporaryDirectory()))
+        reports.chmod(0o777)
+        # The unauthenticated part is left out: its seccomp filter knows no valgrind.
+        check = ["valgrind", "-q", "--error-exitcode=99", "--leak-check=full", "--show-leak-kinds=definite",
+                 "--errors-for-leak-kinds=none",
+                 "--trace-children=yes", "--trace-children-skip=*sshd-auth,/bin/*,/usr/bin/*",
+                 f"--log-file={reports}/%p"]
+        ssh = self.ends(wrap=check)
+        write(self.there / "get", 2 * MB)
+        write(self.here / "put", 2 * MB)
+        for args in ((ssh.remote("get"), self.here / "got"), (self.here / "put", ssh.remote("put"))):
+            self.well(ssh.run("scp", *args, wrap=check, timeout=240))
+        self.same(self.there / "get", self.here / "got")
+        self.same(self.here / "put", self.there / "put")
+        ssh.server.stop()
+        said = [file.read_text() for file in reports.iterdir()]
+        self.assertGreaterEqual(len(said), 6, "processes: scp, ssh, sshd and its parts")
+        for text in said:
+            for paragraph in re.split(r"==\d+== \n", text):
+                if "are definitely lost" not in paragraph or "autobuf" in paragraph:
+                    self.assertEqual(paragraph.strip(), "")
+
+
+if __name__ == "__main__":
+    sys.exit(run_tests(("ip", "setpriv", "taskset", "nsenter", "unshare", "valgrind"),
+                       ("tests/net/pathemu", "examples/bulk")))
