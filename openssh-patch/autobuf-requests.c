@@ -76,6 +76,15 @@ autobuf_requests_open(u_int requests, u_int bytes, u_int most_requests)
 	return q;
 }
 
+void
+autobuf_requests_close(struct autobuf_requests *q)
+{
+	if (q == NULL)
+		return;
+	autobuf_rightsize_close(q->rightsize);
+	free(q);
+}
+
 u_int
 autobuf_requests_first(const struct autobuf_requests *q, uint64_t left_bytes,
     u_int request_bytes)

@@ -23,6 +23,9 @@ struct autobuf_requests;
    NULL: switched off, or no memory. */
 struct autobuf_requests *autobuf_requests_open(u_int requests, u_int bytes, u_int most);
 
+/* NULL is allowed. */
+void autobuf_requests_close(struct autobuf_requests *q);
+
 /* How many requests of request_bytes to begin a file with, of which left_bytes (not 0) are known to come. */
 u_int autobuf_requests_first(const struct autobuf_requests *q, uint64_t left_bytes, u_int request_bytes);
 

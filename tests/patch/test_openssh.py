@@ -371,6 +371,71 @@ class Options(OpenSSH):
         self.assertGreater(log.index("rtype autobuf@libautobuf"), log.index("Accepted key"))
 
 
+class StrangePeers(OpenSSH):
+    link = "rate=100M,delay=5ms,queue=1M"
+    python = "/usr/bin/python3"
+
+    def peer(self, ssh: Client, scene: str) -> subprocess.Popen:
+        here = str(pathlib.Path(__file__).parent / "strange_peer.py")
+        args = ["serve", str(ssh.place.folder / "key")] if scene == "serve" else [
+            scene, ssh.path.addr["b"], USER, str(ssh.place.folder / "key")]
+        return ssh.path.popen("b" if scene == "serve" else "a", [self.python, here, *args])
+
+    def settled_kb(self, pids) -> int:
+        """Memory of its own of the largest of these processes, once it does not change any more."""
+        last, same = -1, 0
+        for _ in range(4000):
+            now = 0
+            for pid in pids():
+                with contextlib.suppress(OSError):
+                    now = max(now, int(re.search(r"RssAnon:\s*(\d+)", pathlib.Path(f"/proc/{pid}/status").read_text())
+                                       .group(1)))
+            same = same + 1 if now == last else 0
+            last = now
+            if same == 200:
+                return now
+            subprocess.run(["true"], check=True)
+        self.fail("memory does not settle")
+
+    def programs(self, where: pathlib.Path):
+        """Process numbers of a build's programs."""
+        for process in pathlib.Path("/proc").glob("[0-9]*"):
+            with contextlib.suppress(OSError):
+                if process.joinpath("exe").readlink().is_relative_to(where):
+                    yield int(process.name)
+
+    def test_a_window_beyond_the_cap_costs_a_server_no_memory(self) -> None:
+        ssh = self.ends()
+        peer = self.peer(ssh, "huge")
+        wait_line(peer, lambda line: line == "stopped")
+        self.assertLess(self.settled_kb(lambda: self.programs(ssh.where)), 8 * 1024)
+
+    def test_nor_a_client(self) -> None:
+        ssh = self.ends(client_options=["Ciphers=aes128-ctr"])
+        peer = self.peer(ssh, "serve")
+        wait_line(peer, lambda line: line == "listening")
+        with open("/dev/zero", "rb") as endless:
+            sender = ssh.popen("ssh", "-p", "2200", ssh.remote(), "take", stdin=endless)
+            wait_line(peer, lambda line: line == "stopped")
+            self.assertLess(self.settled_kb(lambda: [sender.pid]), 8 * 1024)
+
+    def test_a_peer_that_never_adjusts(self) -> None:
+        ssh = self.ends()
+        done = self.peer(ssh, "never").communicate(timeout=60)[0]
+        self.assertEqual(done, f"got {2 * MB}\nalive yes\n")
+
+    def test_a_peer_that_adjusts_by_a_byte(self) -> None:
+        ssh = self.ends()
+        write(self.there / "numbers", MB)
+        data = (self.there / "numbers").read_bytes()[:32768 + 500]
+        done = self.peer(ssh, "bytewise").communicate(timeout=60)[0]
+        self.assertEqual(done, f"got {len(data)} {hashlib.sha256(data).hexdigest()}\nalive yes\n")
+
+    def test_a_peer_that_announces_itself_too_often(self) -> None:
+        ssh = self.ends()
+        self.assertEqual(self.peer(ssh, "announces").communicate(timeout=60)[0], "alive yes\n")
+
+
 class Sandbox(OpenSSH):
     link = SHORT
 
@@ -403,7 +468,7 @@ class Memory(OpenSSH):
         reports = pathlib.Path(self.enterContext(tempfile.TemporaryDirectory()))
         reports.chmod(0o777)
         # The unauthenticated part is left out: its seccomp filter knows no valgrind.
-        check = ["valgrind", "-q", "--error-exitcode=99", "--leak-check=full", "--show-leak-kinds=definite",
+        check = ["valgrind", "-q", "--vgdb=no", "--error-exitcode=99", "--leak-check=full", "--show-leak-kinds=definite",
                  "--errors-for-leak-kinds=none",
                  "--trace-children=yes", "--trace-children-skip=*sshd-auth,/bin/*,/usr/bin/*",
                  f"--log-file={reports}/%p"]
