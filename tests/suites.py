@@ -83,6 +83,8 @@ def main() -> int:
         if script.name in SANITIZED_TOOL_SUITES:
             run_script(script, pathlib.Path(f"{BUILD}-sanitize"),
                        f"net, sanitized: {script.stem}", count)
+    for script in sorted((HERE / "patch").glob("test_*.py")):
+        run_script(script, BUILD, f"patch: {script.stem.removeprefix('test_')}", count)
     for name in count.skipped:
         print(f"skipped: {name}")
     for name in count.failed:
