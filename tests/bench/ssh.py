@@ -112,11 +112,6 @@ def children_s(pid: int) -> float:
     return sum(map(int, fields[11:15])) / HERTZ
 
 
-def daemon(server: openssh.Server) -> int:
-    """The sshd behind the commands that started it, which have all become it."""
-    return server.process.pid
-
-
 def commands(scene: Scene, ssh: openssh.Client, what: str) -> None:
     place = ssh.place.folder
     here, there = place / "here", place / "there"
@@ -168,13 +163,13 @@ def measure(scene: Scene, way: Way, what: str) -> dict[str, Any]:
                 ssh.popen("ssh", "-N", "-L", "7501:127.0.0.1:7500", ssh.remote())
                 path.wait_listening(p, "a", 7501)
             before = resource.getrusage(resource.RUSAGE_CHILDREN)
-            server_before = children_s(daemon(ssh.server))
+            server_before = children_s(ssh.server.pid)
             begin = time.monotonic()
             with Watch(set(where)) as watch:
                 commands(scene, ssh, what)
                 seconds = time.monotonic() - begin
             after = resource.getrusage(resource.RUSAGE_CHILDREN)
-            server_s = settled(lambda: children_s(daemon(ssh.server))) - server_before
+            server_s = settled(lambda: children_s(ssh.server.pid)) - server_before
             client_s = after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
     return {"seconds": seconds, "client_s": client_s, "server_s": server_s, "peak_kb": watch.peak_kb}
 

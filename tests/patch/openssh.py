@@ -29,6 +29,8 @@ from path import NOBODY, Path, build_folder, wait_listening  # noqa: E402
 PATCHES = TOP / "openssh-patch"
 VERSIONS = ("9.2p1", "10.0p1")
 USER = "transfer"
+ALONE = ("unshare", "--mount", "--pid", "--fork", "--kill-child", "--mount-proc")
+"""What a server's processes do not outlive."""
 PORT = 22
 
 
@@ -115,13 +117,18 @@ class Server:
         self.log = place.folder / f"log-{where.name}"
         script = f'mount --bind "{passwd}" /etc/passwd && mount --bind "{place.folder}" /mnt && exec "$@"'
         with self.log.open("w") as log_file:
-            self.process = p.popen(side, ["unshare", "--mount", "sh", "-c", script, "sh", *drop(force), *wrap,
+            self.process = p.popen(side, [*ALONE, "sh", "-c", script, "sh", *drop(force), *wrap,
                                           str(where / "sbin" / "sshd"), "-D", "-e", "-f", str(config)],
                                    stderr=log_file)
         wait_listening(p, side, PORT)
 
+    @property
+    def pid(self) -> int:
+        """Of the daemon."""
+        return int(pathlib.Path(f"/proc/{self.process.pid}/task/{self.process.pid}/children").read_text())
+
     def stop(self) -> None:
-        self.process.terminate()
+        self.process.kill()
         self.process.wait()
 
 

@@ -60,6 +60,14 @@ class OpenSSH(PathTest):
         done = subprocess.run(["cmp", a, b], capture_output=True, text=True)
         self.assertEqual(done.returncode, 0, done.stdout + done.stderr)
 
+    def until(self, condition, what: str, seconds: float = 20) -> None:
+        """A look takes the milliseconds of a process; that is pause enough."""
+        for _ in range(int(seconds * 200)):
+            if condition():
+                return
+            subprocess.run(["true"], check=True)
+        self.fail(what)
+
     def well(self, done: subprocess.CompletedProcess) -> subprocess.CompletedProcess:
         self.assertEqual(done.returncode, 0, f"{done.args}: {done.stderr}")
         return done
@@ -186,14 +194,6 @@ class Transfers(OpenSSH):
             grown[channel] = max(0, int(after) - 2 * MB)
             worst = max(worst, *grown.values())
         self.assertLessEqual(worst, most)
-
-    def until(self, condition, what: str, seconds: float = 20) -> None:
-        """A look takes the milliseconds of a process; that is pause enough."""
-        for _ in range(int(seconds * 200)):
-            if condition():
-                return
-            subprocess.run(["true"], check=True)
-        self.fail(what)
 
     def test_a_forwarded_port(self) -> None:
         ssh = self.ends()
@@ -479,6 +479,8 @@ class Memory(OpenSSH):
             self.well(ssh.run("scp", *args, wrap=check, timeout=240))
         self.same(self.there / "get", self.here / "got")
         self.same(self.here / "put", self.there / "put")
+        children = pathlib.Path(f"/proc/{ssh.server.pid}/task/{ssh.server.pid}/children")
+        self.until(lambda: not children.read_text(), "sessions go on")
         ssh.server.stop()
         said = [file.read_text() for file in reports.iterdir()]
         self.assertGreaterEqual(len(said), 6, "processes: scp, ssh, sshd and its parts")
