@@ -308,7 +308,8 @@ def key_rows(runs: Runs, times: int) -> list[list[str]]:
 def run(quick: bool, out: pathlib.Path) -> None:
     name = "ssh-quick" if quick else "ssh"
     runs = Runs(out / f"{name}.jsonl")
-    text = f"# OpenSSH {VERSION}, {openssh.Client.__init__.__defaults__[-1]}, {"one" if quick else "two or three"} of each: medians\n\n{report.machine()}\n"
+    text = (f"# OpenSSH {VERSION}, {openssh.CIPHER}, {'one' if quick else 'two or three'} of each: medians\n\n"
+            f"{report.machine()}\n")
     for scene in SCENES:
         text += f"\n## {scene.title()}\n\n" + report.table(
             ["what", "way", "s", "Mbit/s", "stock's time / this", "CPU s, client + server", "peak MB"],

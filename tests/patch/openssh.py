@@ -32,6 +32,7 @@ USER = "transfer"
 ALONE = ("unshare", "--mount", "--pid", "--fork", "--kill-child", "--mount-proc")
 """What a server's processes do not outlive."""
 PORT = 22
+CIPHER = "aes128-gcm@openssh.com"
 
 
 # ---- builds ----
@@ -136,13 +137,12 @@ class Client:
     """Programs of one build on the other side. force=False: they may not set buffers beyond the limits."""
 
     def __init__(self, p: Path, side: str, where: pathlib.Path, server: Server, user: str = USER,
-                 options: Iterable[str] = (), force: bool = True, cipher: str = "aes128-gcm@openssh.com"
-                 ) -> None:
+                 options: Iterable[str] = (), force: bool = True) -> None:
         self.path, self.side, self.where, self.server, self.user = p, side, where, server, user
         self.place, self.force = server.place, force
         chosen = [f"IdentityFile={self.place.folder}/key", "IdentitiesOnly=yes", "UserKnownHostsFile=/dev/null",
                   "GlobalKnownHostsFile=/dev/null", "StrictHostKeyChecking=no", "BatchMode=yes",
-                  "LogLevel=ERROR", f"Ciphers={cipher}", *options]
+                  "LogLevel=ERROR", f"Ciphers={CIPHER}", *options]
         last = {option.split("=")[0]: option for option in chosen}  # for ssh it is the first that counts
         self.options = ["-F", "none", *(word for option in last.values() for word in ("-o", option))]
 
