@@ -50,17 +50,13 @@ def state_of(version: str, stock: bool) -> str:
     return digest.hexdigest()
 
 
-def prefix(version: str, stock: bool = False, tree: bool = False) -> pathlib.Path:
-    """Where a build is installed; made if there is none of this state. tree: the built source with it."""
-    name = version + ("-stock" if stock else "")
-    folder = build_folder() / "openssh" / name
+def prefix(version: str, stock: bool = False) -> pathlib.Path:
+    """Where a build is installed; made if there is none of this state. The built source is in tree/."""
+    folder = build_folder() / "openssh" / (version + ("-stock" if stock else ""))
     stamp, state = folder / "state", state_of(version, stock)
-    source = folder / "tree"
-    if not (stamp.is_file() and stamp.read_text() == state and (source.is_dir() or not tree)):
+    if not (stamp.is_file() and stamp.read_text() == state):
         shutil.rmtree(folder, ignore_errors=True)
-        env = os.environ | {"AUTOBUF_SOURCES": str(build_folder() / "sources")}
-        if tree:
-            env["AUTOBUF_TREE"] = str(source)
+        env = os.environ | {"AUTOBUF_SOURCES": str(build_folder() / "sources"), "AUTOBUF_TREE": str(folder / "tree")}
         subprocess.run([PATCHES / "build", *(["--stock"] if stock else []), version, folder], check=True,
                        env=env, stdout=subprocess.DEVNULL)
         stamp.write_text(state)
