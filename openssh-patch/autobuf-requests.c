@@ -90,7 +90,7 @@ autobuf_requests_first(const struct autobuf_requests *q, uint64_t left_bytes,
     u_int request_bytes)
 {
 	uint64_t wanted = left_bytes / request_bytes +
-	    (left_bytes % request_bytes != 0);
+	    (left_bytes % request_bytes != 0) + 1; /* and its end */
 	u_int first = MAXIMUM(FIRST_BYTES / request_bytes, 1);
 
 	first = MINIMUM(first, q->least);

@@ -26,7 +26,8 @@ struct autobuf_requests *autobuf_requests_open(u_int requests, u_int bytes, u_in
 /* NULL is allowed. */
 void autobuf_requests_close(struct autobuf_requests *q);
 
-/* How many requests of request_bytes to begin a file with, of which left_bytes (not 0) are known to come. */
+/* How many requests of request_bytes to begin a file with, of which left_bytes (not 0) are known to come: that
+   for the end, beyond them, is among them. */
 u_int autobuf_requests_first(const struct autobuf_requests *q, uint64_t left_bytes, u_int request_bytes);
 
 uint64_t autobuf_requests_now(void);

@@ -37,7 +37,8 @@
 #define NOTSENT_BYTES (128 * 1024)
 
 /* A sender that has not made itself known queues all its credit, in a buffer of at most 16 MB that it moves
-   at every read from some 8 MB on. */
+   at every read from some 8 MB on: so it has half a product to spare, not a whole one. */
+#define STOCK_LEAST_BYTES (4 * MB)
 #define STOCK_BYTES (8 * MB)
 #define STOCK_MOST_BYTES (12 * MB)
 
@@ -254,13 +255,16 @@ static uint64_t
 stock_cap(const struct autobuf_channel *b)
 {
 	struct autobuf_rightsize_state state = AUTOBUF_RIGHTSIZE_STATE_INIT;
-	double product;
+	uint64_t product, cap, wanted;
 
 	if (autobuf_rightsize_state(b->rightsize, &state) < 0)
-		return STOCK_BYTES;
-	product = (double)state.best_byte_per_s * (double)state.rtt_min_ns / 1e9;
-	return product > STOCK_BYTES - STOCK_BYTES / 8 ? STOCK_MOST_BYTES
+		return STOCK_LEAST_BYTES;
+	product = (uint64_t)((double)state.best_byte_per_s *
+	    (double)state.rtt_min_ns / 1e9);
+	cap = product > STOCK_BYTES - STOCK_BYTES / 8 ? STOCK_MOST_BYTES
 	    : STOCK_BYTES;
+	wanted = (product + product / 2 + MB - 1) / MB * MB;
+	return MAXIMUM(MINIMUM(wanted, cap), STOCK_LEAST_BYTES);
 }
 
 /* What the window should be, of what the path needs: within the connection's share, and the peer's means. */

@@ -325,6 +325,23 @@ class Requests(OpenSSH):
             done = self.sftp(ssh, f"get get {self.here}/got\n", "-vvv", *options)
             self.assertEqual(int(first.search(done.stderr).group(1)), wanted, options)
 
+    def test_a_short_file_is_asked_for_together_with_its_end(self) -> None:
+        ssh = self.ends()
+        write(self.there / "get", 1000)
+        asked = re.compile(r"Request range (\d+) -> \d+|(Received) reply")
+        for options, wanted in (((), ["0", "1000", ""]), (("-oAutoBuffer=no",), ["0", "", "1000"])):
+            done = self.sftp(ssh, f"get get {self.here}/got\n", "-vvv", *options)
+            seen = [start for start, _ in asked.findall(done.stderr)]
+            self.assertEqual(seen[:3] if options == () else seen[:2], wanted if options == () else wanted[:2], done.stderr)
+            self.same(self.there / "get", self.here / "got")
+
+    def test_a_file_that_is_longer_or_shorter_than_it_said(self) -> None:
+        """Files of /proc and /sys have sizes of 0 and 4096, whatever is in them."""
+        ssh = self.ends(user="root")
+        for name in ("/proc/sys/kernel/ostype", "/sys/kernel/fscaps"):
+            self.sftp(ssh, f"get {name} {self.here}/got\n")
+            self.assertEqual((self.here / "got").read_text(), pathlib.Path(name).read_text())
+
     def test_from_one_host_to_another(self) -> None:
         ssh = self.ends()
         write(self.there / "from", 9 * MB)
