@@ -211,7 +211,7 @@ class Transfers(OpenSSH):
         """The path holds 3 MB; who reads takes a tenth of its rate."""
         ssh = self.ends(client_options=["LogLevel=DEBUG"])
         write(self.there / "big", 12 * MB)
-        slow = "import hashlib, sys\nwhile b := sys.stdin.buffer.read(65536):\n for _ in range(100): hashlib.sha256(b)"
+        slow = "import hashlib, sys\nwhile b := sys.stdin.buffer.read(65536):\n for _ in range(600): hashlib.sha256(b)"
         done = ssh.path.run("a", ["sh", "-c", '"$@" | python3 -c "$SLOW"', "sh", *ssh.argv("ssh", ssh.remote(), "cat big")],
                             env=os.environ | {"SLOW": slow}, timeout=240)
         self.well(done)
