@@ -87,12 +87,12 @@ class Watch:
         self.thread = threading.Thread(target=self.run)
 
     def look(self) -> None:
-        for process in pathlib.Path("/proc").glob("[0-9]*"):
-            with contextlib.suppress(OSError, AttributeError):
-                exe = process.joinpath("exe").readlink()
-                if any(exe.is_relative_to(folder) for folder in self.folders):
-                    peak = int(re.search(r"VmHWM:\s*(\d+)", process.joinpath("status").read_text()).group(1))
-                    self.peak_kb[exe.name] = max(self.peak_kb.get(exe.name, 0), peak)
+        for folder in self.folders:
+            for pid, name in openssh.programs(folder):
+                with contextlib.suppress(OSError, AttributeError):
+                    status = pathlib.Path(f"/proc/{pid}/status").read_text()
+                    peak = int(re.search(r"VmHWM:\s*(\d+)", status).group(1))
+                    self.peak_kb[name] = max(self.peak_kb.get(name, 0), peak)
 
     def run(self) -> None:
         while not self.stop.wait(0.1):

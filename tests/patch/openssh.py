@@ -19,7 +19,7 @@ import shutil
 import subprocess
 import sys
 import tempfile
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 
 TOP = pathlib.Path(__file__).resolve().parents[2]
 sys.path.insert(0, str(TOP / "tests" / "net"))
@@ -61,6 +61,16 @@ def prefix(version: str, stock: bool = False) -> pathlib.Path:
                        env=env, stdout=subprocess.DEVNULL)
         stamp.write_text(state)
     return folder
+
+
+def programs(where: pathlib.Path) -> Iterator[tuple[int, str]]:
+    """Number and name of each process that runs a program of a build, in whatever namespace."""
+    for process in pathlib.Path("/proc").glob("[0-9]*"):
+        with contextlib.suppress(OSError):
+            # Seen out of another root, only the end of the path is as it is here.
+            exe = process.joinpath("exe").readlink()
+            if [folder.name for folder in exe.parents[1:3]] == [where.name, where.parent.name]:
+                yield int(process.name), exe.name
 
 
 # ---- files that both ends share ----
