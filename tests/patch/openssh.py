@@ -77,10 +77,15 @@ def programs(where: pathlib.Path) -> Iterator[tuple[int, str]]:
 
 
 class Place:
-    """A folder in memory with a key pair, readable by whoever logs in."""
+    """A folder in memory with a key pair, readable by whoever logs in. What a killed run left is removed."""
+
+    memory = pathlib.Path("/dev/shm")
 
     def __init__(self, keygen: pathlib.Path) -> None:
-        self.folder = pathlib.Path(tempfile.mkdtemp(prefix="autobuf-ssh-", dir="/dev/shm"))
+        for left in self.memory.glob("autobuf-ssh-*-*"):
+            if not pathlib.Path("/proc", left.name.split("-")[2]).exists():
+                shutil.rmtree(left, ignore_errors=True)
+        self.folder = pathlib.Path(tempfile.mkdtemp(prefix=f"autobuf-ssh-{os.getpid()}-", dir=self.memory))
         self.folder.chmod(0o755)
         subprocess.run([keygen, "-q", "-t", "ed25519", "-N", "", "-f", self.folder / "key"], check=True)
         (self.folder / "key.pub").chmod(0o644)
