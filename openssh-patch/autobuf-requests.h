@@ -32,7 +32,7 @@ u_int autobuf_requests_first(const struct autobuf_requests *q, uint64_t left_byt
 
 uint64_t autobuf_requests_now(void);
 
-/* A small request, sent at sent_ns, was answered. */
+/* A small request, sent at sent_ns, was answered. NULL is allowed. */
 void autobuf_requests_rtt(struct autobuf_requests *q, uint64_t sent_ns);
 
 /*
