@@ -19,8 +19,7 @@ static bool adjacent(const struct ab_packet *a)
 {
     const struct ab_packet *b = a + 1;
 
-    return a->train && a->train == b->train && a->bytes == b->bytes &&
-           a->received_ns != AUTOBUF_NS_UNSET && b->received_ns != AUTOBUF_NS_UNSET &&
+    return a->train && a->train == b->train && a->received_ns != AUTOBUF_NS_UNSET && b->received_ns != AUTOBUF_NS_UNSET &&
            b->received_ns >= a->received_ns;
 }
 
@@ -32,11 +31,10 @@ static size_t run_end(const struct ab_packet *packets, size_t count, size_t i)
     return i + 1;
 }
 
-static uint64_t rate_between(const struct ab_packet *a, const struct ab_packet *b)
+/* bytes: of the packets after a, b included. */
+static uint64_t rate_between(const struct ab_packet *a, const struct ab_packet *b, uint64_t bytes)
 {
-    uint64_t span_ns = ab_max(b->received_ns - a->received_ns, 1);
-
-    return ab_mul_div((uint64_t)(b - a) * a->bytes, BITS_NS, span_ns);
+    return ab_mul_div(bytes, BITS_NS, ab_max(b->received_ns - a->received_ns, 1));
 }
 
 /* Between these two the path was the limit, not the host that sent them. */
@@ -55,24 +53,36 @@ static size_t readings_of_windows(const struct ab_packet *packets, size_t count,
     size_t found = 0;
 
     for (size_t begin = 0, end; begin < count; begin = end) {
-        uint64_t behind_ns;
+        uint64_t behind_ns, upto_i = 0, upto_j = 0; /* bytes of the run */
 
         end = run_end(packets, count, begin);
         behind_ns =
             (packets[end - 1].received_ns - packets[begin].received_ns) / (end - begin) / 4;
         for (size_t i = begin, j = begin; i < end; i++) {
+            upto_i += packets[i].bytes;
             if (i > begin && packets[i].received_ns - packets[i - 1].received_ns < behind_ns)
                 continue;
             while (j < end &&
                    (j <= i || packets[j].received_ns - packets[i].received_ns < width_ns))
-                j++;
+                upto_j += packets[j++].bytes;
             if (j == end)
                 break;
             if (spread_by_path(&packets[i], &packets[j]))
-                rates[found++] = rate_between(&packets[i], &packets[j]);
+                rates[found++] =
+                    rate_between(&packets[i], &packets[j], upto_j + packets[j].bytes - upto_i);
         }
     }
     return found;
+}
+
+/* IP bytes of packets[begin..end). */
+static uint64_t bytes_of(const struct ab_packet *packets, size_t begin, size_t end)
+{
+    uint64_t bytes = 0;
+
+    while (begin < end)
+        bytes += packets[begin++].bytes;
+    return bytes;
 }
 
 static size_t readings_of_runs(const struct ab_packet *packets, size_t count, uint64_t *rates)
@@ -82,7 +92,8 @@ static size_t readings_of_runs(const struct ab_packet *packets, size_t count, ui
     for (size_t begin = 0, end; begin < count; begin = end) {
         end = run_end(packets, count, begin);
         if (end - begin > 1 && spread_by_path(&packets[begin], &packets[end - 1]))
-            rates[found++] = rate_between(&packets[begin], &packets[end - 1]);
+            rates[found++] = rate_between(&packets[begin], &packets[end - 1],
+                                          bytes_of(packets, begin + 1, end));
     }
     return found;
 }
@@ -117,7 +128,7 @@ static struct gaps gaps_of(const struct ab_packet *packets, size_t count)
         last = &packets[end - 1];
         span_ns = last->received_ns - first->received_ns;
         g.count += end - begin - 1;
-        g.bytes += (end - begin - 1) * (uint64_t)first->bytes;
+        g.bytes += bytes_of(packets, begin + 1, end);
         g.span_ns += span_ns;
         g.longest_ns = ab_max(g.longest_ns, span_ns);
     }
@@ -141,18 +152,16 @@ static size_t usable_end(const struct ab_packet *packets, size_t count, size_t b
 }
 
 /*
- * Least squares of arrival time on sequence number, one slope for all trains, each with its own
- * origin, over their last two thirds: jitter and batches bunch the first packets, which fill what
+ * Least squares of arrival time on bytes, one slope for all trains, each with its own origin, over their last two thirds: jitter and batches bunch the first packets, which fill what
  * delay there is to fill.
  */
 static uint64_t rate_by_regression(const struct ab_packet *packets, size_t count)
 {
     double sum_xx = 0, sum_xy = 0, rate;
-    uint64_t bytes = 0;
 
     for (size_t begin = 0, next; begin < count; begin = next) {
         size_t end = usable_end(packets, count, begin);
-        double n = 0, mean_x = 0, mean_y = 0;
+        double n = 0, x = 0, mean_x = 0, mean_y = 0;
 
         for (next = begin; next < count && packets[next].train == packets[begin].train; next++)
             ;
@@ -161,9 +170,10 @@ static uint64_t rate_by_regression(const struct ab_packet *packets, size_t count
         for (size_t i = begin + (end - begin) / 3; i < end; i++) {
             double dx, dy;
 
+            x += packets[i].bytes;
             if (packets[i].received_ns == AUTOBUF_NS_UNSET)
                 continue;
-            dx = (double)(i - begin) - mean_x;
+            dx = x - mean_x;
             dy = (double)(packets[i].received_ns - packets[begin].sent_ns) - mean_y;
             n++;
             mean_x += dx / n;
@@ -171,11 +181,10 @@ static uint64_t rate_by_regression(const struct ab_packet *packets, size_t count
             sum_xx += dx * dx * (n - 1) / n;
             sum_xy += dx * dy * (n - 1) / n;
         }
-        bytes = packets[begin].bytes;
     }
     if (sum_xx <= 0 || sum_xy <= 0)
         return 0;
-    rate = (double)bytes * (double)BITS_NS * sum_xx / sum_xy;
+    rate = (double)BITS_NS * sum_xx / sum_xy;
     return rate < 0x1p63 ? (uint64_t)rate : 0; /* beyond: the times have no slope but rounding */
 }
 

@@ -30,7 +30,10 @@
 #define AB_WINDOW_NS (300 * AB_NS_PER_US)
 #define AB_GAPS_NEEDED 3U /* adjacent pairs of replies for a rate */
 
-/* One packet sent. Packets of a train stand together, in the order of sending. */
+/*
+ * One packet sent, or several that arrived as one (a byte stream shows no more). Packets of a train
+ * stand together, in the order of sending.
+ */
 struct ab_packet {
     uint64_t sent_ns;
     uint64_t received_ns; /* AUTOBUF_NS_UNSET: no reply (yet) */
