@@ -11,8 +11,10 @@
 #include <unistd.h>
 
 #include "host.h"
+#include "measure.h"
 #include "obstacles.h"
 #include "probe.h"
+#include "serve.h"
 #include "show.h"
 #include "watch.h"
 
@@ -24,16 +26,25 @@ static const char usage_text[] =
     "       autobuf explain [-4|-6] [--json] [--intent throughput|low-delay]\n"
     "                       [HOST | --rate BITS --rtt MS]\n"
     "       autobuf watch   [--json] [--tune] [--intent throughput|low-delay] PID[:FD]\n"
+    "       autobuf serve   [--bind ADDR] [--port N]\n"
+    "       autobuf measure [-4|-6] [--json] [--intent throughput|low-delay]\n"
+    "                       [--timeout MS] HOST[:PORT]\n"
     "       autobuf --version | --help\n";
 
+enum command { NO_COMMAND, PROBE, EXPLAIN, WATCH, SERVE, MEASURE };
+
+static const char *const commands[] = {"", "probe", "explain", "watch", "serve", "measure"};
+
 struct arguments {
-    bool explain;
+    enum command command;
     bool json;
     uint32_t intent;
     uint64_t rate_bit_per_s;
     uint64_t rtt_ns;
     bool tune;
-    const char *operand; /* HOST, or PID[:FD] */
+    const char *operand; /* HOST, PID[:FD], or HOST[:PORT] */
+    const char *bind;
+    const char *port;
     struct probing probing;
 };
 
@@ -75,6 +86,14 @@ static uint64_t parse_ms(const char *text, double most_ms)
     return end == text || *end || !(ms > 0) || ms > most_ms ? 0 : (uint64_t)(ms * 1e6);
 }
 
+static bool parse_port(const char *text)
+{
+    char *end;
+    unsigned long number = strtoul(text, &end, 10);
+
+    return text[0] >= '0' && text[0] <= '9' && !*end && number >= 1 && number <= 65535;
+}
+
 static bool parse_option(int option, struct arguments *a)
 {
     switch (option) {
@@ -100,6 +119,11 @@ static bool parse_option(int option, struct arguments *a)
         return (a->rtt_ns = parse_ms(optarg, 1e6)) != 0;
     case 'u':
         return a->tune = true;
+    case 'B':
+        return (a->bind = optarg)[0] != '\0';
+    case 'p':
+        a->port = optarg;
+        return parse_port(optarg);
     default:
         return false;
     }
@@ -111,7 +135,8 @@ static bool parse_arguments(int argc, char **argv, struct arguments *a)
         {"json", no_argument, NULL, 'j'},          {"intent", required_argument, NULL, 'i'},
         {"budget", required_argument, NULL, 'b'},  {"timeout", required_argument, NULL, 't'},
         {"rate", required_argument, NULL, 'r'},    {"rtt", required_argument, NULL, 'd'},
-        {"tune", no_argument, NULL, 'u'},          {NULL, 0, NULL, 0},
+        {"tune", no_argument, NULL, 'u'},          {"bind", required_argument, NULL, 'B'},
+        {"port", required_argument, NULL, 'p'},    {NULL, 0, NULL, 0},
     };
     int option;
 
@@ -127,15 +152,23 @@ static bool parse_arguments(int argc, char **argv, struct arguments *a)
     return optind == argc;
 }
 
-/* What probe and explain take. */
+/* What probe, explain and measure take. */
 static bool check_path_arguments(struct arguments *a)
 {
-    a->probing.host = a->operand;
-    if (a->tune || (a->rate_bit_per_s != 0) != (a->rtt_ns != 0))
+    if (a->tune || a->bind || a->port || (a->rate_bit_per_s != 0) != (a->rtt_ns != 0))
         return false;
-    if (!a->explain)
+    if (a->command == MEASURE)
+        return a->operand && !a->rate_bit_per_s && !a->probing.budget_bytes;
+    a->probing.host = a->operand;
+    if (a->command == PROBE)
         return a->operand && !a->rate_bit_per_s;
     return !(a->operand && a->rate_bit_per_s);
+}
+
+static bool check_serve_arguments(const struct arguments *a)
+{
+    return !(a->operand || a->json || a->tune || a->intent || a->rate_bit_per_s || a->rtt_ns ||
+             a->probing.family || a->probing.budget_bytes || a->probing.timeout_ns);
 }
 
 static bool parse_decimal(const char *text, const char **end, int *value)
@@ -156,7 +189,7 @@ static bool parse_watching(const struct arguments *a, struct watching *w)
 
     *w = (struct watching){.fd = -1, .tune = a->tune, .intent = a->intent,
                            .json = a->json || !isatty(STDOUT_FILENO)};
-    if (a->rate_bit_per_s || a->rtt_ns || a->probing.family || a->probing.budget_bytes ||
+    if (a->bind || a->port || a->rate_bit_per_s || a->rtt_ns || a->probing.family || a->probing.budget_bytes ||
         a->probing.timeout_ns || (a->intent && !a->tune))
         return false;
     if (!rest || !parse_decimal(rest, &rest, &pid) || pid == 0)
@@ -165,10 +198,14 @@ static bool parse_watching(const struct arguments *a, struct watching *w)
     return !*rest || (*rest == ':' && parse_decimal(rest + 1, &rest, &w->fd) && !*rest);
 }
 
-static int run_watch(const struct arguments *a, const struct watching *want)
+static int run_watch(const struct arguments *a)
 {
-    int error = watch_process(want);
+    struct watching want;
+    int error;
 
+    if (!parse_watching(a, &want))
+        return EXIT_USAGE;
+    error = watch_process(&want);
     if (error == 0)
         return EXIT_RESULT;
     if (error == -EPERM || error == -EACCES) {
@@ -181,6 +218,19 @@ static int run_watch(const struct arguments *a, const struct watching *want)
     fprintf(stderr, "autobuf: %s: %s\n", a->operand,
             error == -ENOTCONN ? "no open TCP connection" : autobuf_strerror(error));
     return EXIT_NOTHING;
+}
+
+static int run_serve(const struct arguments *a)
+{
+    struct serving want = {a->bind, a->port ? a->port : MEASURE_PORT};
+    int error;
+
+    if (!check_serve_arguments(a))
+        return EXIT_USAGE;
+    error = serve_clients(&want);
+    fprintf(stderr, "autobuf: cannot listen: %s\n",
+            error == -EACCES ? "not permitted" : autobuf_strerror(error));
+    return error == -EACCES ? EXIT_NOT_PERMITTED : EXIT_NOTHING;
 }
 
 /* A socket as an application would have it before connect(). */
@@ -210,9 +260,9 @@ static void show(const struct arguments *a, struct findings *f)
     }
     if (f->path.method != AUTOBUF_METHOD_NONE)
         show_path(stdout, &f->path);
-    if (!a->explain && isatty(STDOUT_FILENO))
+    if (a->command == PROBE && isatty(STDOUT_FILENO))
         show_histogram(stdout, p->readings, p->reading_count, f->path.tx_rate_bit_per_s);
-    if (!a->explain) {
+    if (a->command != EXPLAIN) {
         show_plan(stdout, f);
         return;
     }
@@ -223,21 +273,30 @@ static void show(const struct arguments *a, struct findings *f)
 
 static int fail(const struct arguments *a, int error)
 {
-    fprintf(stderr, "autobuf: %s%s%s\n", a->probing.host ? a->probing.host : "",
-            a->probing.host ? ": " : "", autobuf_strerror(error));
+    bool named = error != -EACCES || a->command != MEASURE; /* its text is of ping sockets */
+
+    fprintf(stderr, "autobuf: %s%s%s\n", a->operand ? a->operand : "", a->operand ? ": " : "",
+            named ? autobuf_strerror(error) : "not permitted");
     return error == -EACCES ? EXIT_NOT_PERMITTED : EXIT_NOTHING;
 }
 
-static int run(struct arguments *a)
+static int run_path(struct arguments *a)
 {
+    struct measuring measuring = {a->operand, a->probing.family, a->probing.timeout_ns};
     struct findings f = {AUTOBUF_PATH_INIT, AUTOBUF_LIMITS_INIT, AUTOBUF_PLAN_INIT};
     struct autobuf_socket state = AUTOBUF_SOCKET_INIT;
     const char *off = getenv("AUTOBUF");
-    int error = fresh_socket(&state);
+    int error;
 
+    if (!check_path_arguments(a))
+        return EXIT_USAGE;
+    a->probing.progress = !a->json && isatty(STDERR_FILENO) && isatty(STDOUT_FILENO);
+    error = fresh_socket(&state);
     if (error == 0)
         error = autobuf_limits_host(&f.limits);
-    if (error == 0 && a->probing.host)
+    if (error == 0 && a->command == MEASURE)
+        error = measure_target(&measuring, &f.path);
+    else if (error == 0 && a->probing.host)
         error = probe_host(&a->probing, &f.path);
     else if (error == 0 && a->rate_bit_per_s)
         error = autobuf_path_given(&f.path, a->rate_bit_per_s, a->rtt_ns);
@@ -255,34 +314,46 @@ static int run(struct arguments *a)
     return EXIT_RESULT;
 }
 
+static int run(struct arguments *a)
+{
+    switch (a->command) {
+    case WATCH:
+        return run_watch(a);
+    case SERVE:
+        return run_serve(a);
+    default:
+        return run_path(a);
+    }
+}
+
+static enum command find_command(const char *name)
+{
+    for (size_t i = 1; i < sizeof commands / sizeof *commands; i++)
+        if (strcmp(name, commands[i]) == 0)
+            return (enum command)i;
+    return NO_COMMAND;
+}
+
 int main(int argc, char **argv)
 {
     struct arguments a = {.intent = AUTOBUF_INTENT_THROUGHPUT};
-    const char *command = argc > 1 ? argv[1] : "";
-    struct watching watching;
-    bool watch, usable;
+    const char *name = argc > 1 ? argv[1] : "";
+    int result = EXIT_USAGE;
 
-    if (strcmp(command, "--version") == 0) {
+    if (strcmp(name, "--version") == 0) {
         printf("autobuf %s\n", autobuf_version());
         return EXIT_RESULT;
     }
-    if (strcmp(command, "--help") == 0) {
+    if (strcmp(name, "--help") == 0) {
         fputs(usage_text, stdout);
         return EXIT_RESULT;
     }
-    a.explain = strcmp(command, "explain") == 0;
-    watch = strcmp(command, "watch") == 0;
+    a.command = find_command(name);
     if (argc > 1)
         argv[1] = argv[0]; /* getopt's messages begin with it */
-    usable = (a.explain || watch || strcmp(command, "probe") == 0) &&
-             parse_arguments(argc - 1, argv + 1, &a) &&
-             (watch ? parse_watching(&a, &watching) : check_path_arguments(&a));
-    if (!usable) {
+    if (a.command != NO_COMMAND && parse_arguments(argc - 1, argv + 1, &a))
+        result = run(&a);
+    if (result == EXIT_USAGE)
         fputs(usage_text, stderr);
-        return EXIT_USAGE;
-    }
-    if (watch)
-        return run_watch(&a, &watching);
-    a.probing.progress = !a.json && isatty(STDERR_FILENO) && isatty(STDOUT_FILENO);
-    return run(&a);
+    return result;
 }

@@ -9,31 +9,8 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-#ifdef AB_HAVE_LIBCAP
-#include <sys/capability.h>
-#endif
-
 #include "clock.h"
-
-/* The socket is open: nothing that comes from the network is read with a privilege. */
-static int drop_privileges(void)
-{
-    uid_t uid = getuid();
-    gid_t gid = getgid();
-
-    if (setresgid(gid, gid, gid) < 0 || setresuid(uid, uid, uid) < 0)
-        return -errno;
-#ifdef AB_HAVE_LIBCAP
-    cap_t none = cap_init();
-    int result = none ? cap_set_proc(none) : -1;
-
-    if (none)
-        cap_free(none);
-    if (result < 0)
-        return -EPERM;
-#endif
-    return 0;
-}
+#include "privilege.h"
 
 static void show_progress(const struct autobuf_probe *probe)
 {
@@ -103,7 +80,7 @@ int probe_host(struct probing *p, struct autobuf_path *path)
 
     if (result < 0)
         return result;
-    result = drop_privileges();
+    result = drop_privileges(); /* the socket is open */
     if (result == 0)
         result = probe_run(p, probe, path);
     autobuf_probe_close(probe);

@@ -54,6 +54,8 @@ static const char *method_name(uint32_t method)
         return "icmp";
     case AUTOBUF_METHOD_GIVEN:
         return "given";
+    case AUTOBUF_METHOD_INBAND:
+        return "inband";
     default:
         return NULL;
     }
@@ -82,31 +84,51 @@ void show_json(FILE *out, const struct findings *f)
 
 /* ------------------------------------------------------------------------------------ words */
 
+struct direction {
+    const char *label;
+    bool at_least;
+    uint64_t rate, low, high, bdp;
+};
+
+static void show_direction(FILE *out, const struct direction *d, uint32_t packet_bytes)
+{
+    fprintf(out, "capacity%s  ", d->label);
+    if (!d->rate) {
+        fputs("unknown\n", out);
+        return;
+    }
+    if (d->at_least)
+        fputs("at least ", out);
+    print_quantity(out, d->rate, "bit/s");
+    fputs(" (", out);
+    print_quantity(out, d->low, "bit/s to ");
+    print_quantity(out, d->high, "bit/s)\n");
+    fprintf(out, "product%s   ", d->label);
+    print_quantity(out, d->bdp, "B");
+    fputs(" of IP packets, ", out);
+    print_quantity(out, autobuf_payload_bytes(d->bdp, packet_bytes), "B of TCP payload\n");
+}
+
 void show_path(FILE *out, const struct autobuf_path *p)
 {
+    bool each = p->method == AUTOBUF_METHOD_INBAND;
+    struct direction there = {each ? " there " : "       ", p->flags & AUTOBUF_PATH_TX_AT_LEAST,
+                              p->tx_rate_bit_per_s, p->tx_rate_low_bit_per_s,
+                              p->tx_rate_high_bit_per_s, p->tx_bdp_bytes};
+    struct direction back = {" back  ", p->flags & AUTOBUF_PATH_RX_AT_LEAST, p->rx_rate_bit_per_s,
+                             p->rx_rate_low_bit_per_s, p->rx_rate_high_bit_per_s, p->rx_bdp_bytes};
+
     if (p->rtt_min_ns != AUTOBUF_NS_UNSET)
         fprintf(out, "round-trip time  %.3f ms (median %.3f ms)\n", (double)p->rtt_min_ns / 1e6,
                 (double)p->rtt_median_ns / 1e6);
-    fputs("capacity         ", out);
-    if (p->tx_rate_bit_per_s) {
-        if (p->flags & AUTOBUF_PATH_TX_AT_LEAST)
-            fputs("at least ", out);
-        print_quantity(out, p->tx_rate_bit_per_s, "bit/s");
-        fputs(" (", out);
-        print_quantity(out, p->tx_rate_low_bit_per_s, "bit/s to ");
-        print_quantity(out, p->tx_rate_high_bit_per_s, "bit/s)\n");
-        fputs("product          ", out);
-        print_quantity(out, p->tx_bdp_bytes, "B");
-        fputs(" of IP packets, ", out);
-        print_quantity(out, autobuf_payload_bytes(p->tx_bdp_bytes, p->packet_bytes),
-                      "B of TCP payload\n");
-    } else {
-        fputs("unknown\n", out);
-    }
-    if (p->method == AUTOBUF_METHOD_ICMP) {
+    show_direction(out, &there, p->packet_bytes);
+    if (each)
+        show_direction(out, &back, p->packet_bytes);
+    if (p->method != AUTOBUF_METHOD_GIVEN) {
         fputs("cost             ", out);
         print_quantity(out, p->cost_bytes, "B");
-        fprintf(out, " sent, %u replies, %.0f ms\n", p->samples, (double)p->elapsed_ns / 1e6);
+        fprintf(out, " sent, %u %s, %.0f ms\n", p->samples, each ? "arrivals" : "replies",
+                (double)p->elapsed_ns / 1e6);
     }
 }
 

@@ -52,6 +52,7 @@ typedef void autobuf_log_fn(void *user, const char *line);
 #define AUTOBUF_METHOD_NONE 0U
 #define AUTOBUF_METHOD_ICMP 1U  /* trains of ICMP echoes */
 #define AUTOBUF_METHOD_GIVEN 2U /* told by the caller, not measured */
+#define AUTOBUF_METHOD_INBAND 3U /* trains over a TCP connection, each direction by itself */
 
 #define AUTOBUF_PATH_TX_AT_LEAST 1U /* tx_rate is a lower bound: the trains could not be resolved */
 #define AUTOBUF_PATH_RX_AT_LEAST 2U
@@ -254,6 +255,199 @@ AUTOBUF_API int autobuf_probe_reply(struct autobuf_probe *probe, uint64_t stamp_
 
 /* The path takes no IP packet larger than this: the following ones shrink. -EINVAL below 128. */
 AUTOBUF_API int autobuf_probe_mtu(struct autobuf_probe *probe, uint32_t packet_bytes);
+
+/* ------------------------------------------------------------------ in band: over a connection */
+
+/*
+ * Measuring a path over a TCP connection that two programs share already: an FTP control connection, any
+ * line or message protocol, also inside TLS. Each direction by itself, without privilege, where ICMP is
+ * filtered, and through NAT. One end is the initiator, the other the responder.
+ *
+ * The initiator says HELLO, and only a peer that answers it is sent anything more. Then trains go both
+ * ways, in each round one: as many bytes as the connection can send back to back, 10 segments at first, then
+ * twice as many in each round, until a train lasts about 2 ms or the budget is used. The end that
+ * receives a train reads off its rate, as autobuf_probe_open() describes. A train that was held back, by
+ * a paced congestion control (bbr) or otherwise, is not taken for the path's rate: "at least" then.
+ * Up to 100 Mbit/s it costs 64 KB in each direction, and at most 500 KB; 4 to 7 round trips.
+ *
+ * On the wire: lines of at most 500 bytes of ASCII, ended by CRLF, "AUTOBUF VERB ...":
+ *
+ *     AUTOBUF HELLO 1 train=N budget=N     and the same back
+ *     AUTOBUF TRAIN n                      back: the same, and n bytes of payload
+ *     AUTOBUF SINK n, n bytes of payload   back: AUTOBUF SINK bytes=N nsec=N rate=N ...
+ *     AUTOBUF RESULT rate=N ...            and the same back, of the other direction: the end
+ *     AUTOBUF SET rcv snd                  back: AUTOBUF SET rcv snd, as they took effect
+ *     AUTOBUF ERROR code text              back, to anything else
+ *
+ * Payload is lines as well: each begins with a blank, and holds letters and digits. Nothing that the peer
+ * says is believed beyond what is plausible: sizes and counts are capped, no line holds an address, and
+ * no second connection is ever made.
+ *
+ *   blocking  autobuf_inband(): one call, for the initiator.
+ *   stepped   autobuf_inband_open(), then as autobuf_probe_open(): fd, events, deadline_ns, step.
+ *   pure      autobuf_inband_open_pure(): the application carries the bytes. output() gives what to send,
+ *             input() takes what was received with its time.
+ */
+struct autobuf_inband;
+
+#define AUTOBUF_INBAND_INITIATOR 1U
+#define AUTOBUF_INBAND_RESPONDER 2U
+
+#define AUTOBUF_INBAND_TRAIN_MOST_BYTES 480000U /* no train is longer */
+
+/*
+ * A responder's peer asks for these buffer sizes, as setsockopt() takes them, on its behalf: 0 is the
+ * kernel's choice. Change them to what took effect. They are the peer's wish: bound them.
+ */
+typedef void autobuf_inband_set_fn(void *user, uint64_t *rcv_bytes, uint64_t *snd_bytes);
+
+struct autobuf_inband_options {
+    uint32_t size;
+    uint32_t budget_bytes;      /* IP bytes of trains in each direction, 6,000 to 500,000; 0: 500,000 */
+    uint64_t timeout_ns;        /* initiator: no round begins later; both: give up 2 s after it. 0:
+                                   5 s; most 30 s */
+    autobuf_log_fn *log;        /* NULL: none */
+    void *log_user;
+    autobuf_inband_set_fn *set; /* NULL: 0 0 is the answer to any SET */
+    void *set_user;
+    char prefix[32];            /* what lines begin with instead of AUTOBUF; "": that */
+};
+
+#define AUTOBUF_INBAND_OPTIONS_INIT                                                                \
+    {                                                                                              \
+        sizeof(struct autobuf_inband_options), 0, 0, NULL, NULL, NULL, NULL, ""                    \
+    }
+
+/*
+ * What the sockets below know, and the exchange must be told: at the beginning, and before each
+ * output(). 0: unknown.
+ */
+struct autobuf_inband_facts {
+    uint32_t size;
+    uint32_t segment_bytes;   /* payload that travels as one packet: of a TCP segment, or of a TLS
+                                 record, which are best a bit smaller; 64 to 65,536, 0: 1448 */
+    uint32_t packet_bytes;    /* IP bytes that it takes on the wire; 0: segment_bytes + 52 */
+    uint32_t reserved;
+    uint64_t train_bytes;     /* that leave back to back now: congestion window, peer's window */
+    uint64_t pace_bit_per_s;  /* of payload, at which the sender is held back; 0: it is not */
+    uint64_t rtt_min_ns;      /* as TCP has seen it */
+};
+
+#define AUTOBUF_INBAND_FACTS_INIT { sizeof(struct autobuf_inband_facts), 0, 0, 0, 0, 0, 0 }
+
+/* Begins an exchange. options may be NULL. -EINVAL: role, an option, a size; -ENOMEM. */
+AUTOBUF_API int autobuf_inband_open_pure(struct autobuf_inband **inband, uint32_t role,
+                                         uint64_t now_ns,
+                                         const struct autobuf_inband_options *options);
+
+/* -EINVAL: a size, or a value is out of range. */
+AUTOBUF_API int autobuf_inband_tell(struct autobuf_inband *inband,
+                                    const struct autobuf_inband_facts *facts);
+
+/*
+ * What is to be sent at now_ns: returns its length, and *data is where it is, valid until the next
+ * call. To be written at once, with one write, and inside TLS in records of segment_bytes; then
+ * sent() tells how much of it went. 0: nothing before deadline_ns().
+ */
+AUTOBUF_API size_t autobuf_inband_output(struct autobuf_inband *inband, uint64_t now_ns,
+                                         const void **data);
+AUTOBUF_API void autobuf_inband_sent(struct autobuf_inband *inband, uint64_t now_ns, size_t bytes);
+
+/*
+ * How many bytes the next read is to take at most, so that each has a time of its own; 0: read nothing
+ * now. A line may be shorter than that; what follows the exchange's last line is the application's.
+ */
+AUTOBUF_API size_t autobuf_inband_wanted(const struct autobuf_inband *inband);
+
+/*
+ * len bytes that arrived by stamp_ns, of the same clock as now_ns, at best the kernel's receive stamp of
+ * the last of them (autobuf_inband_receive()). len 0: the connection was closed. Returns how many were of
+ * the exchange; fewer than len when it is over, or a responder has to send first.
+ * AUTOBUF_E_PROTOCOL: the peer is out of step, -ECONNRESET: it is gone, in mid-exchange; close the
+ * connection. AUTOBUF_E_FORKED.
+ *
+ * A responder in an application's own protocol is handed each line that begins with the prefix, and then
+ * all that is received until it is finished; a line of another kind, at the beginning, is AUTOBUF_E_PROTOCOL,
+ * and what was handed over is lost.
+ */
+AUTOBUF_API int64_t autobuf_inband_input(struct autobuf_inband *inband, uint64_t stamp_ns,
+                                         const void *data, size_t len);
+
+/* When to call output() even if nothing arrived; AUTOBUF_NS_UNSET: never. */
+AUTOBUF_API uint64_t autobuf_inband_deadline_ns(const struct autobuf_inband *inband);
+
+/*
+ * 0: it goes on. 1: it is over, all is sent, and the connection is the application's again, also when
+ * nothing could be measured (result() tells). Below 0: the connection is out of step, and has to be closed:
+ * AUTOBUF_E_PROTOCOL, -ECONNRESET, -ETIMEDOUT, -ENOMEM; the same that input() said. A responder is over
+ * between exchanges, and goes on with the next line.
+ */
+AUTOBUF_API int autobuf_inband_state(const struct autobuf_inband *inband);
+
+/*
+ * What is known by now, of both directions; path->size is set by the caller. 0; AUTOBUF_E_UNSUPPORTED: the
+ * peer does not know the exchange; AUTOBUF_E_NOREPLY: nothing was measured; AUTOBUF_E_FEW: the round-trip
+ * time, but neither direction's rate. One rate alone is 0, and the other's is then 0, unknown.
+ * elapsed_ns, cost_bytes (headers included, acknowledgements not) and samples are of this end.
+ */
+AUTOBUF_API int autobuf_inband_result(const struct autobuf_inband *inband,
+                                      struct autobuf_path *path);
+
+/*
+ * When an initiator is over: asks the peer for buffer sizes, and it goes on. Once it is over again, took()
+ * gives what took effect: 0 is the kernel's choice. -EINVAL: not now; took() -ENODATA: no answer, or an
+ * error.
+ */
+AUTOBUF_API int autobuf_inband_set(struct autobuf_inband *inband, uint64_t now_ns,
+                                   uint64_t rcv_bytes, uint64_t snd_bytes);
+AUTOBUF_API int autobuf_inband_took(const struct autobuf_inband *inband, uint64_t *rcv_bytes,
+                                    uint64_t *snd_bytes);
+
+/* Closes the handle, not the connection; a socket's options are as they were. NULL is allowed. */
+AUTOBUF_API void autobuf_inband_close(struct autobuf_inband *inband);
+
+/*
+ * For an application that carries the bytes, but over a TCP socket of its own: reads the facts.
+ * facts->size is set by the caller. -EOPNOTSUPP: not a TCP socket; -ENOTCONN; -EBADF, -ENOTSOCK, -EINVAL.
+ */
+AUTOBUF_API int autobuf_inband_facts(int fd, struct autobuf_inband_facts *facts);
+
+/*
+ * Makes a connection ready to be measured over: the kernel stamps what arrives (SO_TIMESTAMPING), short
+ * lines are not held back (TCP_NODELAY), and the receive window opens as far as a train is long, which
+ * locks nothing. Returns a value that restore() takes to put both options back. Before the exchange, and best right after accept() or connect(). -EBADF, -ENOTSOCK, other
+ * errnos of setsockopt(2).
+ */
+AUTOBUF_API int autobuf_inband_prepare(int fd);
+AUTOBUF_API void autobuf_inband_restore(int fd, int prepared);
+
+/*
+ * recv(2) without blocking, with the kernel's stamp of the last byte on the monotonic clock, or the
+ * present where there is none. Returns the length, 0 at the end of the connection, or -errno.
+ */
+AUTOBUF_API int64_t autobuf_inband_receive(int fd, void *buf, size_t len, uint64_t *stamp_ns);
+
+/*
+ * The stepped form, on a connected TCP socket that stays the caller's, blocking or not. Of what arrives
+ * only the exchange's own bytes are read. Errors of open_pure(), prepare() and facts().
+ */
+AUTOBUF_API int autobuf_inband_open(struct autobuf_inband **inband, uint32_t role, int fd,
+                                    const struct autobuf_inband_options *options);
+AUTOBUF_API int autobuf_inband_fd(const struct autobuf_inband *inband);
+AUTOBUF_API int autobuf_inband_events(const struct autobuf_inband *inband);
+
+/*
+ * Sends and receives what there is, without blocking. As state(), and AUTOBUF_E_FORKED, -EBADF: a pure handle,
+ * other errnos of send(2) and recvmsg(2): close the connection.
+ */
+AUTOBUF_API int autobuf_inband_step(struct autobuf_inband *inband, uint64_t now_ns);
+
+/*
+ * open, step until it is over, result, close, as the initiator. On failure *usable, if not NULL, tells
+ * whether the connection can still be used (1) or has to be closed (0).
+ */
+AUTOBUF_API int autobuf_inband(int fd, const struct autobuf_inband_options *options,
+                               struct autobuf_path *path, int *usable);
 
 /* ------------------------------------------------------------------- limits: host and socket */
 

@@ -6,6 +6,7 @@
 #include "../base/base.h"
 
 #define LEAST_BYTES 104U /* up to tcpi_total_retrans */
+#define OPTION_TIMESTAMPS 1U
 #define OPTION_WSCALE 4U
 
 static uint32_t take32(const uint8_t *bytes, size_t len, size_t at)
@@ -39,6 +40,7 @@ bool ab_tcpinfo_parse(const uint8_t *bytes, size_t len, struct ab_tcpinfo *info)
     if (len < LEAST_BYTES)
         return false;
     info->state = bytes[0];
+    info->stamped = bytes[5] & OPTION_TIMESTAMPS;
     info->scaled = bytes[5] & OPTION_WSCALE;
     info->snd_scale = info->scaled ? bytes[6] & 15 : 0;
     info->rcv_scale = info->scaled ? bytes[6] >> 4 : 0;

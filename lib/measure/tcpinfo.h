@@ -23,6 +23,7 @@ enum {
 
 struct ab_tcpinfo {
     uint8_t state;             /* AB_TCP_* */
+    bool stamped;              /* segments carry the timestamp option */
     bool scaled;               /* both ends agreed to scale windows */
     uint8_t snd_scale;         /* the peer's */
     uint8_t rcv_scale;

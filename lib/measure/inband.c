@@ -1,0 +1,524 @@
+/* SPDX-License-Identifier: MIT */
+/* autobuf_inband_*(): the handle, without a socket. */
+#include "inband.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#define BUDGET_MIN_BYTES 6000U
+#define TIMEOUT_NS (5 * AB_NS_PER_S)
+#define TIMEOUT_MOST_NS (30 * AB_NS_PER_S)
+#define SEGMENT_BYTES (AB_IP_PACKET_BYTES - AB_TCP_HEADER_BYTES)
+#define SEGMENT_MIN_BYTES 64U
+#define SEGMENT_MOST_BYTES 65536U
+#define OUT_STEP_BYTES 4096U
+#define SHORTEST_LINE_BYTES 3U /* a blank, CR, LF */
+#define BITS_NS (8 * AB_NS_PER_S)
+
+static bool exchange_options_valid(const struct autobuf_inband_options *o)
+{
+    return o->budget_bytes >= BUDGET_MIN_BYTES && o->budget_bytes <= AB_INBAND_BUDGET_BYTES &&
+           o->timeout_ns <= TIMEOUT_MOST_NS && ab_line_prefix_valid(o->prefix);
+}
+
+static bool exchange_facts_valid(const struct autobuf_inband_facts *f)
+{
+    return f->segment_bytes >= SEGMENT_MIN_BYTES && f->segment_bytes <= SEGMENT_MOST_BYTES &&
+           f->packet_bytes >= f->segment_bytes && f->packet_bytes <= 2 * SEGMENT_MOST_BYTES;
+}
+
+int autobuf_inband_open_pure(struct autobuf_inband **inband, uint32_t role, uint64_t now_ns,
+                             const struct autobuf_inband_options *theirs)
+{
+    struct autobuf_inband_options options = AUTOBUF_INBAND_OPTIONS_INIT;
+    struct autobuf_inband_facts unknown = AUTOBUF_INBAND_FACTS_INIT;
+    struct autobuf_inband *ib;
+    int error;
+
+    *inband = NULL;
+    if (theirs && !ab_struct_in(&options, sizeof options, theirs))
+        return -EINVAL;
+    if (!options.budget_bytes)
+        options.budget_bytes = AB_INBAND_BUDGET_BYTES;
+    if (!options.timeout_ns)
+        options.timeout_ns = TIMEOUT_NS;
+    if (!options.prefix[0])
+        memcpy(options.prefix, "AUTOBUF", sizeof "AUTOBUF");
+    if (!exchange_options_valid(&options) ||
+        (role != AUTOBUF_INBAND_INITIATOR && role != AUTOBUF_INBAND_RESPONDER))
+        return -EINVAL;
+    ib = calloc(1, sizeof *ib);
+    if (!ib)
+        return -ENOMEM;
+    ib->role = role;
+    ib->options = options;
+    ib->log = (struct ab_log){options.log, options.log_user};
+    ib->owner = getpid();
+    ib->fd = -1;
+    ib->start_ns = ib->now_ns = now_ns;
+    ib->end_ns = ib->exchange_ns = AUTOBUF_NS_UNSET;
+    ib->random = 0x9e3779b97f4a7c15;
+    autobuf_inband_tell(ib, &unknown);
+    ib->phase = AB_PHASE_OVER;
+    error = role == AUTOBUF_INBAND_INITIATOR ? ab_initiator_begin(ib) : 0;
+    if (error < 0) {
+        autobuf_inband_close(ib);
+        return error;
+    }
+    *inband = ib;
+    return 0;
+}
+
+int autobuf_inband_tell(struct autobuf_inband *ib, const struct autobuf_inband_facts *theirs)
+{
+    struct autobuf_inband_facts facts = AUTOBUF_INBAND_FACTS_INIT;
+
+    if (!ab_struct_in(&facts, sizeof facts, theirs))
+        return -EINVAL;
+    if (!facts.segment_bytes)
+        facts.segment_bytes = SEGMENT_BYTES;
+    if (!facts.packet_bytes)
+        facts.packet_bytes = facts.segment_bytes + AB_TCP_HEADER_BYTES;
+    if (!exchange_facts_valid(&facts))
+        return -EINVAL;
+    ib->facts = facts;
+    return 0;
+}
+
+uint64_t ab_inband_wire_bytes(const struct autobuf_inband *ib, uint64_t payload_bytes)
+{
+    return payload_bytes * ib->facts.packet_bytes / ib->facts.segment_bytes;
+}
+
+uint64_t ab_inband_budget_bytes(const struct autobuf_inband *ib)
+{
+    return ab_min((uint64_t)ib->options.budget_bytes * ib->facts.segment_bytes /
+                      ib->facts.packet_bytes,
+                  AUTOBUF_INBAND_TRAIN_MOST_BYTES);
+}
+
+/* --------------------------------------------------------------------------------- sending */
+
+/* Room for len bytes more; NULL: there is no memory. */
+static uint8_t *room_to_send(struct autobuf_inband *ib, size_t len)
+{
+    size_t size = (ib->out_end + len + OUT_STEP_BYTES - 1) / OUT_STEP_BYTES * OUT_STEP_BYTES;
+    uint8_t *out;
+
+    if (size > ib->out_size) {
+        out = realloc(ib->out, size);
+        if (!out)
+            return NULL;
+        ib->out = out;
+        ib->out_size = size;
+    }
+    return ib->out + ib->out_end;
+}
+
+int ab_inband_say(struct autobuf_inband *ib, const struct ab_line *line, const char *text)
+{
+    uint8_t *to = room_to_send(ib, AB_LINE_BYTES);
+
+    if (!to)
+        return -ENOMEM;
+    ib->out_end += ab_line_build(line, ib->options.prefix, text, (char *)to, AB_LINE_BYTES);
+    return 0;
+}
+
+/* Letters and digits that do not compress: a link that does would be measured too fast. */
+static void fill_with_letters(struct autobuf_inband *ib, uint8_t *to, size_t len)
+{
+    static const char letters[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
+    uint64_t bits = 0;
+
+    for (size_t i = 0; i < len; i++, bits >>= 6) {
+        if (i % 10 == 0) { /* xorshift64 */
+            ib->random ^= ib->random << 13;
+            ib->random ^= ib->random >> 7;
+            ib->random ^= ib->random << 17;
+            bits = ib->random;
+        }
+        to[i] = (uint8_t)letters[bits & 63];
+    }
+}
+
+static void fill_with_lines(struct autobuf_inband *ib, uint8_t *to, size_t len)
+{
+    while (len > 0) {
+        size_t line = len <= AB_LINE_BYTES ? len : AB_LINE_BYTES;
+
+        if (len - line > 0 && len - line < SHORTEST_LINE_BYTES)
+            line -= SHORTEST_LINE_BYTES;
+        to[0] = ' ';
+        fill_with_letters(ib, to + 1, line - SHORTEST_LINE_BYTES);
+        to[line - 2] = '\r';
+        to[line - 1] = '\n';
+        to += line;
+        len -= line;
+    }
+}
+
+int ab_inband_say_train(struct autobuf_inband *ib, struct ab_line *line, uint64_t len)
+{
+    uint64_t before = ib->out_end - ib->out_begin;
+    uint8_t *to = room_to_send(ib, len + AB_LINE_BYTES);
+    size_t line_bytes;
+
+    if (!to)
+        return -ENOMEM;
+    line->count = 1;
+    line->numbers[0] = len;
+    line_bytes = ab_line_build(line, ib->options.prefix, NULL, (char *)to, AB_LINE_BYTES);
+    len -= ab_min(len - SHORTEST_LINE_BYTES, before + line_bytes);
+    line->numbers[0] = len;
+    line_bytes = ab_line_build(line, ib->options.prefix, NULL, (char *)to, AB_LINE_BYTES);
+    fill_with_lines(ib, to + line_bytes, len);
+    ib->out_end += line_bytes + len;
+    return 0;
+}
+
+static void give_up(struct autobuf_inband *ib, int error)
+{
+    if (ib->error == 0) {
+        ib->error = error;
+        ab_log(&ib->log, "in band: %s", autobuf_strerror(error));
+    }
+    ib->end_ns = ab_min(ib->end_ns, ib->now_ns);
+}
+
+static bool is_over(const struct autobuf_inband *ib)
+{
+    return ib->error < 0 || (ib->phase == AB_PHASE_OVER && ib->out_begin == ib->out_end &&
+                             ib->payload_left == 0 && ib->line_bytes == 0);
+}
+
+size_t autobuf_inband_output(struct autobuf_inband *ib, uint64_t now_ns, const void **data)
+{
+    ib->now_ns = now_ns;
+    if (ib->error == 0 && now_ns >= autobuf_inband_deadline_ns(ib))
+        give_up(ib, -ETIMEDOUT);
+    if (ib->error < 0)
+        return 0;
+    *data = ib->out + ib->out_begin;
+    return ib->out_end - ib->out_begin;
+}
+
+void autobuf_inband_sent(struct autobuf_inband *ib, uint64_t now_ns, size_t bytes)
+{
+    uint32_t segment_bytes = ib->facts.segment_bytes;
+    uint64_t packets = (bytes + segment_bytes - 1) / segment_bytes;
+
+    ib->now_ns = now_ns;
+    ib->cost_bytes += bytes + packets * (ib->facts.packet_bytes - segment_bytes);
+    ib->out_begin += ab_min(bytes, ib->out_end - ib->out_begin);
+    if (ib->out_begin < ib->out_end)
+        return;
+    ib->out_begin = ib->out_end = 0;
+    ib->round_ns = now_ns;
+    if (ib->phase == AB_PHASE_OVER) { /* an application may keep a handle for long */
+        free(ib->out);
+        ib->out = NULL;
+        ib->out_size = 0;
+    }
+}
+
+/* ------------------------------------------------------------------------------- receiving */
+
+static int make_room_for_arrivals(struct autobuf_inband *ib)
+{
+    struct ab_arrivals *a = &ib->arrivals;
+    size_t capacity = 2 * AUTOBUF_INBAND_TRAIN_MOST_BYTES / ib->facts.segment_bytes + 64;
+
+    if (a->packets)
+        return 0;
+    a->packets = calloc(capacity, sizeof *a->packets + sizeof *a->scratch);
+    if (!a->packets)
+        return -ENOMEM;
+    a->scratch = (uint64_t *)(a->packets + capacity);
+    a->capacity = capacity;
+    a->count = 0;
+    return 0;
+}
+
+int ab_inband_expect(struct autobuf_inband *ib, uint64_t len, uint64_t pace_bit_per_s,
+                     uint64_t offset)
+{
+    struct ab_arrivals *a = &ib->arrivals;
+    uint64_t segment_bytes = ib->facts.segment_bytes;
+    int error = make_room_for_arrivals(ib);
+
+    if (error < 0)
+        return error;
+    a->trains++;
+    a->train_begin = a->count;
+    a->train_bytes = 0;
+    a->pace_bit_per_s = pace_bit_per_s;
+    a->offset_bytes = offset;
+    a->count_end = (offset + len) / segment_bytes * segment_bytes;
+    ib->payload_left = len;
+    return 0;
+}
+
+/* When the last byte of the train so far left its sender, if that is held back; else all left at once. */
+static uint64_t paced_ns(const struct ab_arrivals *a)
+{
+    return a->pace_bit_per_s ? ab_mul_div(a->train_bytes, BITS_NS, a->pace_bit_per_s) : 0;
+}
+
+static void take_payload(struct autobuf_inband *ib, uint64_t stamp_ns, uint64_t len)
+{
+    struct ab_arrivals *a = &ib->arrivals;
+    uint64_t before = ab_inband_wire_bytes(ib, a->train_bytes);
+    struct ab_packet *p;
+
+    a->offset_bytes += len;
+    a->train_bytes += len;
+    if (a->offset_bytes > a->count_end && a->count > a->train_begin)
+        return;
+    p = a->count > a->train_begin ? &a->packets[a->count - 1] : NULL;
+    if (!p || (p->received_ns != stamp_ns && a->count < a->capacity)) {
+        if (a->count == a->capacity)
+            return;
+        p = &a->packets[a->count++];
+        *p = (struct ab_packet){.train = a->trains};
+    }
+    p->received_ns = stamp_ns;
+    p->sent_ns = paced_ns(a);
+    p->bytes += (uint32_t)(ab_inband_wire_bytes(ib, a->train_bytes) - before);
+}
+
+void ab_inband_read(struct autobuf_inband *ib)
+{
+    struct ab_arrivals *a = &ib->arrivals;
+    struct ab_reading *r = &ib->rx.reading;
+    struct ab_rate rate;
+
+    ab_estimate_rate(a->packets, a->count, a->scratch, &rate);
+    *r = (struct ab_reading){.bytes = a->train_bytes,
+                             .rate_bit_per_s = rate.rate_bit_per_s,
+                             .low_bit_per_s = rate.low_bit_per_s,
+                             .high_bit_per_s = rate.high_bit_per_s,
+                             .sure = rate.sure,
+                             .at_least = rate.at_least};
+    for (size_t i = a->train_begin; i + 1 < a->count; i++)
+        if (a->packets[i + 1].received_ns > a->packets[i].received_ns)
+            r->span_ns += a->packets[i + 1].received_ns - a->packets[i].received_ns;
+    r->span_ns = ab_min(r->span_ns, TIMEOUT_MOST_NS);
+    ib->samples = (uint32_t)a->count;
+    ab_log(&ib->log, "in band: train of %llu bytes in %llu us, %zu arrivals: %s%.1f Mbit/s%s",
+           (unsigned long long)r->bytes, (unsigned long long)(r->span_ns / AB_NS_PER_US), a->count,
+           r->at_least ? "at least " : "", (double)r->rate_bit_per_s / 1e6,
+           r->sure ? "" : ", not sure");
+}
+
+void ab_reading_tell(const struct ab_reading *r, struct ab_line *line)
+{
+    line->values[AB_KEY_BYTES] = r->bytes;
+    line->values[AB_KEY_NSEC] = r->span_ns;
+    line->values[AB_KEY_RATE] = r->rate_bit_per_s;
+    line->values[AB_KEY_LOW] = r->low_bit_per_s;
+    line->values[AB_KEY_HIGH] = r->high_bit_per_s;
+    line->values[AB_KEY_SURE] = r->sure;
+    line->values[AB_KEY_ATLEAST] = r->at_least;
+}
+
+bool ab_reading_hear(const struct ab_line *line, struct ab_reading *r)
+{
+    const uint64_t *v = line->values;
+
+    *r = (struct ab_reading){.bytes = v[AB_KEY_BYTES], .span_ns = v[AB_KEY_NSEC]};
+    if (v[AB_KEY_RATE] == 0 || v[AB_KEY_RATE] > AB_PLAUSIBLE_BIT_PER_S ||
+        v[AB_KEY_LOW] > v[AB_KEY_RATE] || v[AB_KEY_HIGH] < v[AB_KEY_RATE])
+        return false;
+    r->rate_bit_per_s = v[AB_KEY_RATE];
+    r->low_bit_per_s = v[AB_KEY_LOW];
+    r->high_bit_per_s = v[AB_KEY_HIGH];
+    r->sure = v[AB_KEY_SURE];
+    r->at_least = v[AB_KEY_ATLEAST];
+    return true;
+}
+
+void ab_inband_over(struct autobuf_inband *ib)
+{
+    ib->phase = AB_PHASE_OVER;
+    ib->end_ns = ab_min(ib->end_ns, ib->now_ns);
+    free(ib->arrivals.packets);
+    ib->arrivals = (struct ab_arrivals){0};
+}
+
+/* Whether what is there of a line can still become one that a responder is meant to read. */
+static bool is_foreign(const struct autobuf_inband *ib)
+{
+    size_t prefix_len = strlen(ib->options.prefix);
+
+    return ib->role == AUTOBUF_INBAND_RESPONDER &&
+           memcmp(ib->line, ib->options.prefix, ab_min(ib->line_bytes, prefix_len)) != 0;
+}
+
+/* Takes up to the end of a line; acts on it when it is complete. Returns how much it took. */
+static size_t take_line(struct autobuf_inband *ib, const char *data, size_t len)
+{
+    size_t most = ab_min(len, AB_LINE_BYTES - ib->line_bytes);
+    const char *end = memchr(data, '\n', most);
+    size_t taken = end ? (size_t)(end - data) + 1 : most, text_len;
+    struct ab_line line;
+    int error;
+
+    memcpy(ib->line + ib->line_bytes, data, taken);
+    ib->line_bytes += taken;
+    if (is_foreign(ib) || (!end && ib->line_bytes == AB_LINE_BYTES)) {
+        give_up(ib, AUTOBUF_E_PROTOCOL);
+        return taken;
+    }
+    if (!end)
+        return taken;
+    text_len = ib->line_bytes - 1;
+    text_len -= text_len > 0 && ib->line[text_len - 1] == '\r';
+    if (!ab_line_parse(ib->options.prefix, ib->line, text_len, &line))
+        line.verb = AB_NO_VERB;
+    error = ib->role == AUTOBUF_INBAND_INITIATOR
+                ? ab_initiator_line(ib, &line, ib->line_bytes)
+                : ab_responder_line(ib, &line, ib->line_bytes);
+    ib->line_bytes = 0;
+    if (error < 0)
+        give_up(ib, error);
+    return taken;
+}
+
+static size_t take_train(struct autobuf_inband *ib, uint64_t stamp_ns, size_t len)
+{
+    size_t taken = ab_min(len, ib->payload_left);
+    int error = 0;
+
+    ib->payload_left -= taken;
+    if (!ib->sink_refused)
+        take_payload(ib, stamp_ns, taken);
+    if (ib->payload_left == 0)
+        error = ib->role == AUTOBUF_INBAND_INITIATOR ? ab_initiator_payload(ib)
+                                                     : ab_responder_payload(ib);
+    if (error < 0)
+        give_up(ib, error);
+    return taken;
+}
+
+/* Nothing more is to be read now: it is over, or a responder has to send first, which bounds its memory. */
+static bool is_deaf(const struct autobuf_inband *ib)
+{
+    if (ib->error < 0 || ib->payload_left > 0)
+        return ib->error < 0;
+    if (ib->role == AUTOBUF_INBAND_INITIATOR)
+        return ib->phase == AB_PHASE_OVER;
+    return ib->out_begin < ib->out_end;
+}
+
+int64_t autobuf_inband_input(struct autobuf_inband *ib, uint64_t stamp_ns, const void *data,
+                             size_t len)
+{
+    size_t taken = 0;
+
+    if (ib->owner != getpid())
+        return AUTOBUF_E_FORKED;
+    if (ib->error == 0 && len == 0 && !is_over(ib))
+        give_up(ib, -ECONNRESET);
+    ib->now_ns = ab_max(ib->now_ns, stamp_ns);
+    while (taken < len && !is_deaf(ib)) {
+        if (ib->payload_left > 0)
+            taken += take_train(ib, stamp_ns, len - taken);
+        else
+            taken += take_line(ib, (const char *)data + taken, len - taken);
+        if (is_over(ib))
+            break; /* what follows may be the application's */
+    }
+    return ib->error < 0 ? ib->error : (int64_t)taken;
+}
+
+size_t autobuf_inband_wanted(const struct autobuf_inband *ib)
+{
+    uint64_t segment_bytes = ib->facts.segment_bytes;
+
+    if (is_deaf(ib))
+        return 0;
+    if (ib->payload_left == 0)
+        return AB_LINE_BYTES - ib->line_bytes;
+    return ab_min(ib->payload_left, segment_bytes - ib->arrivals.offset_bytes % segment_bytes);
+}
+
+/* ---------------------------------------------------------------------------------- asking */
+
+uint64_t autobuf_inband_deadline_ns(const struct autobuf_inband *ib)
+{
+    if (is_over(ib) || ib->phase == AB_PHASE_OVER)
+        return AUTOBUF_NS_UNSET;
+    return ib->limit_ns;
+}
+
+int autobuf_inband_state(const struct autobuf_inband *ib)
+{
+    return ib->error < 0 ? ib->error : is_over(ib);
+}
+
+/* TCP's own least, unless it cannot be: the exchange took a round trip as well. */
+static uint64_t rtt_of(const struct autobuf_inband *ib)
+{
+    uint64_t tcp_ns = ib->facts.rtt_min_ns;
+
+    return tcp_ns && tcp_ns < ib->exchange_ns ? tcp_ns : ib->exchange_ns;
+}
+
+static void result_direction(const struct autobuf_inband *ib, const struct ab_reading *r,
+                             uint64_t *rate, uint64_t *low, uint64_t *high, uint64_t *bdp)
+{
+    uint64_t rtt_ns = rtt_of(ib);
+    uint32_t small_bytes = ib->facts.packet_bytes - ib->facts.segment_bytes;
+
+    *rate = r->rate_bit_per_s;
+    *low = r->low_bit_per_s;
+    *high = r->high_bit_per_s;
+    *bdp = *rate && rtt_ns != AUTOBUF_NS_UNSET
+               ? ab_estimate_bdp(*rate, rtt_ns, ib->facts.packet_bytes, small_bytes)
+               : 0;
+}
+
+int autobuf_inband_result(const struct autobuf_inband *ib, struct autobuf_path *theirs)
+{
+    struct autobuf_path path = AUTOBUF_PATH_INIT;
+    uint64_t end_ns = ab_min(ib->end_ns, ib->now_ns);
+
+    path.method = AUTOBUF_METHOD_INBAND;
+    path.samples = ib->samples;
+    path.rtt_min_ns = rtt_of(ib);
+    path.rtt_median_ns =
+        ib->exchange_ns != AUTOBUF_NS_UNSET ? ib->exchange_ns : path.rtt_min_ns;
+    result_direction(ib, &ib->tx.reading, &path.tx_rate_bit_per_s, &path.tx_rate_low_bit_per_s,
+                     &path.tx_rate_high_bit_per_s, &path.tx_bdp_bytes);
+    result_direction(ib, &ib->rx.reading, &path.rx_rate_bit_per_s, &path.rx_rate_low_bit_per_s,
+                     &path.rx_rate_high_bit_per_s, &path.rx_bdp_bytes);
+    if (ib->tx.reading.at_least)
+        path.flags |= AUTOBUF_PATH_TX_AT_LEAST;
+    if (ib->rx.reading.at_least)
+        path.flags |= AUTOBUF_PATH_RX_AT_LEAST;
+    path.cost_bytes = ib->cost_bytes;
+    path.elapsed_ns = end_ns > ib->start_ns ? end_ns - ib->start_ns : 0;
+    path.measured_ns = end_ns;
+    path.packet_bytes = ib->facts.packet_bytes;
+    if (!ab_struct_out(theirs, &path, sizeof path))
+        return -EINVAL;
+    if (ib->outcome < 0)
+        return ib->outcome;
+    if (path.rtt_min_ns == AUTOBUF_NS_UNSET)
+        return AUTOBUF_E_NOREPLY;
+    return path.tx_rate_bit_per_s || path.rx_rate_bit_per_s ? 0 : AUTOBUF_E_FEW;
+}
+
+void autobuf_inband_close(struct autobuf_inband *ib)
+{
+    if (!ib)
+        return;
+    if (ib->fd >= 0 && ib->owner == getpid())
+        autobuf_inband_restore(ib->fd, ib->prepared);
+    free(ib->arrivals.packets);
+    free(ib->out);
+    free(ib);
+}

@@ -1,0 +1,153 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * The exchange in band: what both ends share. Pure: bytes and times in, bytes and times out.
+ *
+ *   inband.c     the handle: what is sent, what is received, payload and its arrivals
+ *   initiator.c  asks: which trains, how long, when it is enough
+ *   responder.c  answers, within its budgets
+ */
+#ifndef AB_INBAND_H
+#define AB_INBAND_H
+
+#include <stdbool.h>
+#include <sys/types.h>
+
+#include "../base/base.h"
+#include "../estimate/estimate.h"
+#include "line.h"
+
+#define AB_INBAND_VERSION 1U
+#define AB_INBAND_BUDGET_BYTES 500000U /* IP bytes in each direction: 1 MB for both */
+#define AB_INBAND_PAYLOAD_BYTES_MOST 480000U
+#define AB_INBAND_GRACE_NS (2 * AB_NS_PER_S)
+
+/* What the receiving end found out about one direction. */
+struct ab_reading {
+    uint64_t bytes;   /* payload of the newest train */
+    uint64_t span_ns; /* between its first and its last arrival */
+    uint64_t rate_bit_per_s; /* of all trains, IP bytes; 0: unknown */
+    uint64_t low_bit_per_s;
+    uint64_t high_bit_per_s;
+    bool sure;
+    bool at_least;
+};
+
+/* The trains that arrive here. */
+struct ab_arrivals {
+    struct ab_packet *packets; /* allocated with the first of them */
+    uint64_t *scratch;
+    size_t count;
+    size_t capacity;
+    uint32_t trains;
+    size_t train_begin;     /* first packet of the newest train */
+    uint64_t train_bytes;   /* its payload */
+    uint64_t pace_bit_per_s;
+    uint64_t offset_bytes;  /* of its next byte, in the write that it came with */
+    uint64_t count_end;     /* from here on it is a segment's rest, and does not count */
+};
+
+/* One direction. */
+struct ab_direction {
+    struct ab_reading reading; /* of this end, or as the peer tells it */
+    uint64_t train_bytes;      /* payload of the newest train, asked for or sent; 0: none yet */
+    uint64_t spent_bytes;      /* payload of all */
+    unsigned trains;
+    bool done;                 /* an initiator knows enough, or may not ask for more */
+};
+
+enum ab_inband_phase {
+    AB_PHASE_HELLO,
+    AB_PHASE_ROUND,
+    AB_PHASE_RESULT,
+    AB_PHASE_SET,
+    AB_PHASE_OVER, /* a responder: between exchanges */
+    AB_PHASE_BUSY, /* a responder: from HELLO to RESULT */
+};
+
+struct autobuf_inband {
+    uint32_t role;
+    struct autobuf_inband_options options;
+    struct autobuf_inband_facts facts;
+    struct ab_log log;
+    pid_t owner;
+    int fd;      /* -1: a pure handle */
+    int prepared; /* what puts its options back */
+    bool blocked; /* the socket's send buffer is full */
+    int error;   /* below 0: out of step, or gone */
+    int outcome; /* 0, or why nothing was measured though the connection is in order */
+    enum ab_inband_phase phase;
+    uint64_t start_ns;
+    uint64_t now_ns;   /* newest time that was told */
+    uint64_t limit_ns; /* when to give up, unless it is over */
+    uint64_t end_ns;  /* when it was over; AUTOBUF_NS_UNSET: it is not */
+    uint64_t cost_bytes;
+
+    uint8_t *out; /* to be sent: out_begin..out_end */
+    size_t out_begin;
+    size_t out_end;
+    size_t out_size;
+    uint64_t random;
+
+    char line[AB_LINE_BYTES];
+    size_t line_bytes;
+    uint64_t payload_left;
+    struct ab_arrivals arrivals;
+
+    struct ab_direction tx, rx;
+    uint32_t samples;
+
+    /* An initiator's. */
+    bool awaits_train, awaits_sink;
+    uint64_t peer_train_bytes, peer_budget_bytes;
+    uint64_t round_ns;        /* when this round, or the HELLO, was sent */
+    uint64_t exchange_ns;     /* shortest from a line to its answer; AUTOBUF_NS_UNSET */
+    uint64_t took[2];
+    bool took_known;
+
+    /* A responder's. */
+    bool greeted;
+    bool sink_refused;
+    unsigned complaints;
+};
+
+/* The line just received is complete. Returns 0, or an error that ends the handle. */
+int ab_initiator_line(struct autobuf_inband *ib, const struct ab_line *line, size_t line_bytes);
+int ab_responder_line(struct autobuf_inband *ib, const struct ab_line *line, size_t line_bytes);
+
+/* The train is here to its last byte. */
+int ab_initiator_payload(struct autobuf_inband *ib);
+int ab_responder_payload(struct autobuf_inband *ib);
+
+/* Begins: an initiator has its HELLO to send. */
+int ab_initiator_begin(struct autobuf_inband *ib);
+
+/* Puts a line behind what is to be sent. 0, -ENOMEM. */
+int ab_inband_say(struct autobuf_inband *ib, const struct ab_line *line, const char *text);
+
+/*
+ * Puts a line behind it, and payload, of which the line's number tells the length: as much as makes all
+ * that is to be sent len bytes long, so that no segment is but partly filled.
+ */
+int ab_inband_say_train(struct autobuf_inband *ib, struct ab_line *line, uint64_t len);
+
+/* A train of len bytes follows, from a peer that says how it is paced, and offset bytes into its write. */
+int ab_inband_expect(struct autobuf_inband *ib, uint64_t len, uint64_t pace_bit_per_s,
+                     uint64_t offset);
+
+/* What the arrivals say by now, into rx.reading. */
+void ab_inband_read(struct autobuf_inband *ib);
+
+/* The exchange is over: what it was kept in memory for is told. */
+void ab_inband_over(struct autobuf_inband *ib);
+
+/* Payload that trains may have in each direction, as the options say. */
+uint64_t ab_inband_budget_bytes(const struct autobuf_inband *ib);
+
+/* A reading as it is told to the peer, and one that the peer tells: false if it is not plausible. */
+void ab_reading_tell(const struct ab_reading *reading, struct ab_line *line);
+bool ab_reading_hear(const struct ab_line *line, struct ab_reading *reading);
+
+/* IP bytes that so much payload takes. */
+uint64_t ab_inband_wire_bytes(const struct autobuf_inband *ib, uint64_t payload_bytes);
+
+#endif

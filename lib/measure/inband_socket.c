@@ -1,0 +1,314 @@
+/* SPDX-License-Identifier: MIT */
+/* autobuf_inband_*(): the exchange on a TCP socket. */
+#include <errno.h>
+#include <netinet/in.h>
+#include <poll.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <time.h>
+#include <unistd.h>
+
+#include <linux/net_tstamp.h>
+#include <linux/tcp.h>
+
+#include "../base/clock.h"
+#include "../base/option.h"
+#include "inband.h"
+#include "limits.h"
+
+#define IPV4_BYTES 20U
+#define IPV6_BYTES 40U
+#define TCP_BYTES 20U
+#define TCP_STAMP_BYTES 12U
+#define WINDOW_BYTES 500000 /* a train, and some */
+#define STAMPING (SOF_TIMESTAMPING_RX_SOFTWARE | SOF_TIMESTAMPING_SOFTWARE)
+#define WAS_DELAYED (1 << 30) /* beyond any stamping flag */
+#define STAMP_SLACK_NS (2 * AB_NS_PER_MS)
+#define READS_MOST 256U /* in one step: other connections are waiting */
+
+/* Congestion controls that space what they send. The kernel tells a pacing rate for all of them. */
+static bool is_paced(int fd)
+{
+    char name[16] = "";
+    socklen_t len = sizeof name;
+    uint64_t pacing_byte_per_s = UINT64_MAX;
+
+    getsockopt(fd, IPPROTO_TCP, TCP_CONGESTION, name, &len);
+    ab_get_pacing(fd, &pacing_byte_per_s);
+    return strncmp(name, "bbr", 3) == 0 || pacing_byte_per_s != UINT64_MAX;
+}
+
+/* Of a packet to a peer of IPv4 in IPv6 dress, too. */
+static uint32_t ip_header_bytes(int fd)
+{
+    struct sockaddr_in6 peer = {0};
+    socklen_t len = sizeof peer;
+
+    if (getpeername(fd, (struct sockaddr *)&peer, &len) < 0 || peer.sin6_family != AF_INET6 ||
+        IN6_IS_ADDR_V4MAPPED(&peer.sin6_addr))
+        return IPV4_BYTES;
+    return IPV6_BYTES;
+}
+
+int autobuf_inband_facts(int fd, struct autobuf_inband_facts *theirs)
+{
+    struct autobuf_inband_facts facts = AUTOBUF_INBAND_FACTS_INIT;
+    struct autobuf_socket state = AUTOBUF_SOCKET_INIT;
+    struct ab_tcpinfo info;
+    uint64_t window_bytes;
+    int error = ab_socket_read(fd, &state, &info);
+
+    if (error < 0)
+        return error;
+    if (info.state != AB_TCP_ESTABLISHED && info.state != AB_TCP_CLOSE_WAIT)
+        return -ENOTCONN;
+    facts.segment_bytes = info.mss_bytes;
+    facts.packet_bytes = info.mss_bytes + ip_header_bytes(fd) + TCP_BYTES +
+                         (info.stamped ? TCP_STAMP_BYTES : 0);
+    window_bytes = (uint64_t)info.cwnd_packets * info.mss_bytes;
+    if (info.peer_window_bytes)
+        window_bytes = ab_min(window_bytes, info.peer_window_bytes);
+    facts.train_bytes = window_bytes - ab_min(window_bytes, ab_tcpinfo_flight_bytes(&info));
+    facts.pace_bit_per_s = is_paced(fd) && info.pacing_byte_per_s < AB_PLAUSIBLE_BIT_PER_S
+                               ? 8 * info.pacing_byte_per_s
+                               : 0;
+    facts.rtt_min_ns = info.rtt_min_ns;
+    return ab_struct_out(theirs, &facts, sizeof facts) ? 0 : -EINVAL;
+}
+
+static int set_stamping(int fd, int flags)
+{
+    return setsockopt(fd, SOL_SOCKET, SO_TIMESTAMPING, &flags, sizeof flags) < 0 ? -errno : 0;
+}
+
+/*
+ * A low-water mark makes the kernel open the window that far, if the buffer is not locked, and takes
+ * nothing back when the mark is lowered again.
+ */
+static void open_window(int fd)
+{
+    int before, wide = WINDOW_BYTES;
+
+    if (ab_is_off() || ab_get_int(fd, SOL_SOCKET, SO_RCVLOWAT, &before) < 0)
+        return;
+    setsockopt(fd, SOL_SOCKET, SO_RCVLOWAT, &wide, sizeof wide);
+    setsockopt(fd, SOL_SOCKET, SO_RCVLOWAT, &before, sizeof before);
+}
+
+static int set_nodelay(int fd, int on)
+{
+    return setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &on, sizeof on) < 0 ? -errno : 0;
+}
+
+int autobuf_inband_prepare(int fd)
+{
+    int stamping = 0, nodelay = 0, error = ab_get_int(fd, SOL_SOCKET, SO_TIMESTAMPING, &stamping);
+
+    if (error == 0)
+        error = ab_get_int(fd, IPPROTO_TCP, TCP_NODELAY, &nodelay);
+    if (error == 0)
+        error = set_nodelay(fd, 1);
+    if (error == 0)
+        error = set_stamping(fd, stamping | STAMPING);
+    if (error < 0)
+        return error;
+    open_window(fd);
+    return stamping | (nodelay ? 0 : WAS_DELAYED);
+}
+
+void autobuf_inband_restore(int fd, int prepared)
+{
+    if (prepared < 0)
+        return;
+    set_stamping(fd, prepared & ~WAS_DELAYED);
+    if (prepared & WAS_DELAYED)
+        set_nodelay(fd, 0);
+}
+
+/* The kernel's stamp on the monotonic clock; the present, if there is none or a clock was set. */
+static uint64_t monotonic_stamp(struct msghdr *message)
+{
+    uint64_t now_ns = ab_clock_monotonic_ns();
+
+    for (struct cmsghdr *c = CMSG_FIRSTHDR(message); c; c = CMSG_NXTHDR(message, c)) {
+        struct timespec t;
+        uint64_t stamp_ns;
+        int64_t age_ns;
+
+        if (c->cmsg_level != SOL_SOCKET || c->cmsg_type != SCM_TIMESTAMPING ||
+            c->cmsg_len < CMSG_LEN(sizeof t))
+            continue;
+        memcpy(&t, CMSG_DATA(c), sizeof t); /* the first of three is the software's */
+        stamp_ns = (uint64_t)t.tv_sec * AB_NS_PER_S + (uint64_t)t.tv_nsec - ab_clock_offset_ns();
+        age_ns = (int64_t)(now_ns - stamp_ns);
+        if (age_ns > -(int64_t)STAMP_SLACK_NS && age_ns < (int64_t)(2 * AB_NS_PER_S))
+            return ab_min(now_ns, stamp_ns);
+    }
+    return now_ns;
+}
+
+static int64_t receive_stamped(int fd, void *buf, size_t len, int flags, uint64_t *stamp_ns)
+{
+    _Alignas(struct cmsghdr) uint8_t control[256];
+    struct iovec vector = {buf, len};
+    struct msghdr message = {.msg_iov = &vector,
+                             .msg_iovlen = 1,
+                             .msg_control = control,
+                             .msg_controllen = sizeof control};
+    ssize_t got = recvmsg(fd, &message, MSG_DONTWAIT | flags);
+
+    if (got < 0)
+        return -errno;
+    *stamp_ns = monotonic_stamp(&message);
+    return got;
+}
+
+int64_t autobuf_inband_receive(int fd, void *buf, size_t len, uint64_t *stamp_ns)
+{
+    return receive_stamped(fd, buf, len, 0, stamp_ns);
+}
+
+int autobuf_inband_open(struct autobuf_inband **inband, uint32_t role, int fd,
+                        const struct autobuf_inband_options *options)
+{
+    struct autobuf_inband_facts facts = AUTOBUF_INBAND_FACTS_INIT;
+    struct autobuf_inband *ib;
+    int error = autobuf_inband_facts(fd, &facts);
+
+    *inband = NULL;
+    if (error == 0)
+        error = autobuf_inband_open_pure(&ib, role, ab_clock_monotonic_ns(), options);
+    if (error < 0)
+        return error;
+    error = autobuf_inband_tell(ib, &facts);
+    if (error == 0)
+        error = autobuf_inband_prepare(fd);
+    if (error < 0) {
+        autobuf_inband_close(ib);
+        return error;
+    }
+    ib->fd = fd;
+    ib->prepared = error;
+    *inband = ib;
+    return 0;
+}
+
+int autobuf_inband_fd(const struct autobuf_inband *inband)
+{
+    return inband->fd;
+}
+
+int autobuf_inband_events(const struct autobuf_inband *inband)
+{
+    return (autobuf_inband_wanted(inband) ? POLLIN : 0) | (inband->blocked ? POLLOUT : 0);
+}
+
+/* 1: all that there was is sent; 0: the socket is full, or there was nothing; or -errno. */
+static int send_lines(struct autobuf_inband *ib, uint64_t now_ns)
+{
+    const void *data;
+    size_t len;
+
+    ib->blocked = false;
+    while ((len = autobuf_inband_output(ib, now_ns, &data)) > 0) {
+        ssize_t sent = send(ib->fd, data, len, MSG_DONTWAIT | MSG_NOSIGNAL);
+
+        if (sent < 0 && errno == EINTR)
+            continue;
+        if (sent < 0 && errno != EAGAIN && errno != EWOULDBLOCK)
+            return -errno;
+        ib->blocked = sent < 0;
+        if (sent < 0)
+            return 0;
+        autobuf_inband_sent(ib, now_ns, (size_t)sent);
+    }
+    return 0;
+}
+
+/* A line to its end and no further: what follows may be the application's. */
+static int64_t receive_line(struct autobuf_inband *ib, char *buf, size_t len, uint64_t *stamp_ns)
+{
+    int64_t got = receive_stamped(ib->fd, buf, len, MSG_PEEK, stamp_ns);
+    const char *end = got > 0 ? memchr(buf, '\n', (size_t)got) : NULL;
+
+    if (got <= 0)
+        return got;
+    return receive_stamped(ib->fd, buf, end ? (size_t)(end - buf) + 1 : (size_t)got, 0, stamp_ns);
+}
+
+/* 1: something came; 0: nothing, or nothing is wanted; or an error. */
+static int receive_once(struct autobuf_inband *ib)
+{
+    struct autobuf_inband_facts facts = AUTOBUF_INBAND_FACTS_INIT;
+    char buf[16384];
+    size_t wanted = autobuf_inband_wanted(ib);
+    uint64_t stamp_ns;
+    int64_t got;
+
+    if (wanted == 0)
+        return 0;
+    if (wanted > sizeof buf)
+        wanted = sizeof buf;
+    if (ib->payload_left <= wanted && autobuf_inband_facts(ib->fd, &facts) == 0)
+        autobuf_inband_tell(ib, &facts); /* what comes may make it decide on a train */
+    got = ib->payload_left ? receive_stamped(ib->fd, buf, wanted, 0, &stamp_ns)
+                           : receive_line(ib, buf, wanted, &stamp_ns);
+    if (got == -EAGAIN || got == -EWOULDBLOCK || got == -EINTR)
+        return 0;
+    if (got < 0)
+        return (int)got;
+    got = autobuf_inband_input(ib, stamp_ns, buf, (size_t)got);
+    return got < 0 ? (int)got : 1;
+}
+
+int autobuf_inband_step(struct autobuf_inband *ib, uint64_t now_ns)
+{
+    int result = 1;
+
+    if (ib->fd < 0)
+        return -EBADF;
+    if (ib->owner != getpid())
+        return AUTOBUF_E_FORKED;
+    for (unsigned reads = 0; result > 0 && reads < READS_MOST; reads++) {
+        result = send_lines(ib, now_ns);
+        if (result == 0)
+            result = receive_once(ib);
+    }
+    if (result < 0 && ib->error == 0)
+        ib->error = result;
+    return autobuf_inband_state(ib);
+}
+
+static int wait_for_exchange(const struct autobuf_inband *ib)
+{
+    uint64_t now_ns = ab_clock_monotonic_ns(), until_ns = autobuf_inband_deadline_ns(ib);
+    uint64_t left_ns = until_ns > now_ns ? until_ns - now_ns : 0;
+    struct timespec t = {(time_t)(left_ns / AB_NS_PER_S), (long)(left_ns % AB_NS_PER_S)};
+    struct pollfd p = {ib->fd, (short)autobuf_inband_events(ib), 0};
+
+    return ppoll(&p, 1, &t, NULL) < 0 && errno != EINTR ? -errno : 0;
+}
+
+int autobuf_inband(int fd, const struct autobuf_inband_options *options, struct autobuf_path *path,
+                   int *usable)
+{
+    struct autobuf_inband *ib;
+    int result = autobuf_inband_open(&ib, AUTOBUF_INBAND_INITIATOR, fd, options);
+
+    if (usable)
+        *usable = result < 0;
+    if (result < 0)
+        return result;
+    while ((result = autobuf_inband_step(ib, ab_clock_monotonic_ns())) == 0) {
+        result = wait_for_exchange(ib);
+        if (result < 0)
+            break;
+    }
+    if (usable)
+        *usable = result == 1;
+    if (result == 1)
+        result = autobuf_inband_result(ib, path);
+    autobuf_inband_close(ib);
+    return result;
+}

@@ -1,0 +1,240 @@
+/* SPDX-License-Identifier: MIT */
+#include "inband.h"
+
+#include <errno.h>
+
+#define FIRST_SEGMENTS 10U /* what any initial congestion window lets go at once (RFC 6928) */
+#define LEAST_SEGMENTS 3U
+#define LONG_ENOUGH_NS (1500 * AB_NS_PER_US) /* a train: with the step of two, 1.5 to 3 ms */
+#define CHEAP_BIT_PER_S 200000000U
+#define CHEAP_BYTES 60000U  /* IP bytes of trains that are enough for paths up to CHEAP_BIT_PER_S */
+#define ROUND_TRIPS_MOST 6U
+#define ROUND_TRIPS_LEFT 2U /* that a round and the RESULT take */
+#define EXTRA_NS (500 * AB_NS_PER_MS)
+
+int ab_initiator_begin(struct autobuf_inband *ib)
+{
+    struct ab_line line = {.verb = AB_HELLO, .count = 1, .numbers = {AB_INBAND_VERSION}};
+
+    ib->phase = AB_PHASE_HELLO;
+    ib->limit_ns = ib->start_ns + ib->options.timeout_ns + AB_INBAND_GRACE_NS;
+    line.values[AB_KEY_TRAIN] = line.values[AB_KEY_BUDGET] = ab_inband_budget_bytes(ib);
+    return ab_inband_say(ib, &line, NULL);
+}
+
+/* Payload of the next train in a direction, of which most bytes may be sent at once; 0: no more. */
+static uint64_t next_train(struct autobuf_inband *ib, struct ab_direction *d, uint64_t most)
+{
+    uint64_t segment_bytes = ib->facts.segment_bytes;
+    uint64_t budget = ab_min(ab_inband_budget_bytes(ib), ib->peer_budget_bytes);
+    uint64_t rate = d->reading.rate_bit_per_s;
+    uint64_t len = d->trains ? 2 * d->train_bytes : FIRST_SEGMENTS * segment_bytes;
+
+    if (rate && rate <= CHEAP_BIT_PER_S && !d->reading.at_least)
+        budget = ab_min(budget, (uint64_t)CHEAP_BYTES * segment_bytes / ib->facts.packet_bytes);
+    if (d->done || d->spent_bytes >= budget)
+        return 0;
+    len = ab_min(ab_min(len, most), budget - d->spent_bytes) / segment_bytes * segment_bytes;
+    return len < LEAST_SEGMENTS * segment_bytes ? 0 : len;
+}
+
+/* The trains of a direction are long enough, and agree. */
+static bool is_enough(const struct ab_direction *d)
+{
+    return d->reading.sure && !d->reading.at_least && d->reading.span_ns >= LONG_ENOUGH_NS;
+}
+
+static int begin_result(struct autobuf_inband *ib)
+{
+    struct ab_line line = {.verb = AB_RESULT};
+
+    ib->phase = AB_PHASE_RESULT;
+    ab_reading_tell(&ib->rx.reading, &line);
+    if (ib->exchange_ns != AUTOBUF_NS_UNSET)
+        line.values[AB_KEY_RTT] = ab_min(ib->exchange_ns, ib->options.timeout_ns);
+    return ab_inband_say(ib, &line, NULL);
+}
+
+static bool is_late(const struct autobuf_inband *ib)
+{
+    uint64_t elapsed_ns = ib->now_ns - ib->start_ns;
+
+    return elapsed_ns >= ib->options.timeout_ns ||
+           elapsed_ns > (ROUND_TRIPS_MOST - ROUND_TRIPS_LEFT) * ib->exchange_ns + EXTRA_NS;
+}
+
+static int ask_for_train(struct autobuf_inband *ib, uint64_t len)
+{
+    struct ab_line line = {.verb = AB_TRAIN, .count = 1, .numbers = {len}};
+
+    ib->awaits_train = true;
+    ib->rx.train_bytes = len;
+    return ab_inband_say(ib, &line, NULL);
+}
+
+static int send_train(struct autobuf_inband *ib, uint64_t len)
+{
+    struct ab_line line = {.verb = AB_SINK, .count = 1};
+
+    line.values[AB_KEY_PACE] = ib->facts.pace_bit_per_s;
+    line.values[AB_KEY_AT] = ib->out_end - ib->out_begin;
+    ib->awaits_sink = true;
+    ib->tx.train_bytes = len;
+    ib->tx.spent_bytes += len;
+    ib->tx.trains++;
+    return ab_inband_say_train(ib, &line, len);
+}
+
+/* Both directions at once: what one costs the other is acknowledgements behind its own train. */
+static int next_round(struct autobuf_inband *ib)
+{
+    uint64_t most = ib->facts.train_bytes ? ib->facts.train_bytes : AUTOBUF_INBAND_TRAIN_MOST_BYTES;
+    uint64_t rx, tx;
+    int error = 0;
+
+    ib->rx.done |= is_enough(&ib->rx);
+    ib->tx.done |= is_enough(&ib->tx);
+    rx = next_train(ib, &ib->rx, ib->peer_train_bytes);
+    tx = next_train(ib, &ib->tx, ab_min(most, ib->peer_train_bytes));
+    if ((!rx && !tx) || is_late(ib))
+        return begin_result(ib);
+    ib->phase = AB_PHASE_ROUND;
+    if (rx)
+        error = ask_for_train(ib, rx);
+    if (error == 0 && tx)
+        error = send_train(ib, tx);
+    return error;
+}
+
+static int end_of_round(struct autobuf_inband *ib)
+{
+    return ib->awaits_train || ib->awaits_sink ? 0 : next_round(ib);
+}
+
+static int hear_hello(struct autobuf_inband *ib, const struct ab_line *line)
+{
+    if (line->verb != AB_HELLO || line->count < 1 || line->numbers[0] != AB_INBAND_VERSION) {
+        ib->outcome = AUTOBUF_E_UNSUPPORTED;
+        ab_inband_over(ib);
+        return 0;
+    }
+    ib->peer_train_bytes = line->values[AB_KEY_TRAIN];
+    ib->peer_budget_bytes = line->values[AB_KEY_BUDGET];
+    ib->exchange_ns = ab_max(ib->now_ns - ab_min(ib->round_ns, ib->now_ns), 1);
+    return next_round(ib);
+}
+
+static int hear_train(struct autobuf_inband *ib, const struct ab_line *line, size_t line_bytes)
+{
+    if (line->verb == AB_ERROR) {
+        ib->awaits_train = false;
+        ib->rx.done = true;
+        return end_of_round(ib);
+    }
+    if (line->verb != AB_TRAIN || line->count != 1 || line->numbers[0] == 0 ||
+        line->numbers[0] > ib->rx.train_bytes)
+        return AUTOBUF_E_PROTOCOL;
+    ib->rx.train_bytes = line->numbers[0] + line_bytes;
+    ib->rx.spent_bytes += ib->rx.train_bytes;
+    ib->rx.trains++;
+    return ab_inband_expect(ib, line->numbers[0], line->values[AB_KEY_PACE], line_bytes);
+}
+
+int ab_initiator_payload(struct autobuf_inband *ib)
+{
+    ib->awaits_train = false;
+    ab_inband_read(ib);
+    return end_of_round(ib);
+}
+
+/*
+ * Slower than the answer came is a lie; so is a train of another length. How much faster the path
+ * could be nobody can tell here, but it is a rate that the plan bounds.
+ */
+static void hear_reading(struct autobuf_inband *ib, const struct ab_line *line)
+{
+    struct ab_reading reading;
+
+    if (!ab_reading_hear(line, &reading) || reading.bytes > ib->tx.train_bytes ||
+        reading.span_ns > ib->now_ns - ib->start_ns) {
+        ab_log(&ib->log, "in band: what the peer says of its trains cannot be");
+        ib->tx.reading = (struct ab_reading){0};
+        return;
+    }
+    ib->tx.reading = reading;
+}
+
+static int hear_sink(struct autobuf_inband *ib, const struct ab_line *line)
+{
+    if (line->verb != AB_SINK && line->verb != AB_ERROR)
+        return AUTOBUF_E_PROTOCOL;
+    if (line->verb == AB_ERROR)
+        ib->tx.done = true;
+    else
+        hear_reading(ib, line);
+    ib->awaits_sink = false;
+    return end_of_round(ib);
+}
+
+static int hear_round(struct autobuf_inband *ib, const struct ab_line *line, size_t line_bytes)
+{
+    if (ib->awaits_train)
+        return hear_train(ib, line, line_bytes);
+    return ib->awaits_sink ? hear_sink(ib, line) : AUTOBUF_E_PROTOCOL;
+}
+
+static int hear_result(struct autobuf_inband *ib, const struct ab_line *line)
+{
+    if (line->verb != AB_RESULT && line->verb != AB_ERROR)
+        return AUTOBUF_E_PROTOCOL;
+    ab_inband_over(ib);
+    return 0;
+}
+
+static int hear_set(struct autobuf_inband *ib, const struct ab_line *line)
+{
+    if (line->verb != AB_ERROR && (line->verb != AB_SET || line->count != 2))
+        return AUTOBUF_E_PROTOCOL;
+    ib->took_known = line->verb == AB_SET;
+    ib->took[0] = line->numbers[0];
+    ib->took[1] = line->numbers[1];
+    ab_inband_over(ib);
+    return 0;
+}
+
+int ab_initiator_line(struct autobuf_inband *ib, const struct ab_line *line, size_t line_bytes)
+{
+    switch (ib->phase) {
+    case AB_PHASE_HELLO:
+        return hear_hello(ib, line);
+    case AB_PHASE_ROUND:
+        return hear_round(ib, line, line_bytes);
+    case AB_PHASE_RESULT:
+        return hear_result(ib, line);
+    default:
+        return hear_set(ib, line);
+    }
+}
+
+int autobuf_inband_set(struct autobuf_inband *ib, uint64_t now_ns, uint64_t rcv_bytes,
+                       uint64_t snd_bytes)
+{
+    struct ab_line line = {.verb = AB_SET, .count = 2, .numbers = {rcv_bytes, snd_bytes}};
+
+    if (ib->role != AUTOBUF_INBAND_INITIATOR || ib->outcome < 0 || autobuf_inband_state(ib) != 1)
+        return -EINVAL;
+    ib->phase = AB_PHASE_SET;
+    ib->now_ns = now_ns;
+    ib->limit_ns = now_ns + ib->options.timeout_ns + AB_INBAND_GRACE_NS;
+    ib->took_known = false;
+    return ab_inband_say(ib, &line, NULL);
+}
+
+int autobuf_inband_took(const struct autobuf_inband *ib, uint64_t *rcv_bytes, uint64_t *snd_bytes)
+{
+    if (!ib->took_known)
+        return -ENODATA;
+    *rcv_bytes = ib->took[0];
+    *snd_bytes = ib->took[1];
+    return 0;
+}

@@ -1,0 +1,141 @@
+/* SPDX-License-Identifier: MIT */
+#include "line.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#define DIGITS_MOST 19U /* less than 2^64, whatever they are */
+
+static const char *const verbs[AB_VERBS] = {"", "HELLO", "TRAIN", "SINK", "RESULT", "SET", "ERROR"};
+static const char *const keys[AB_KEYS] = {"train", "budget", "pace", "at",   "bytes",   "nsec",
+                                          "rate",  "low",    "high", "sure", "atleast", "rtt"};
+
+/* A word of a line: the bytes up to the next blank. */
+struct word {
+    const char *text;
+    size_t len;
+};
+
+static bool next_word(struct word *rest, struct word *word)
+{
+    const char *blank;
+
+    if (rest->len == 0 || rest->text[0] != ' ')
+        return false;
+    word->text = rest->text + 1;
+    word->len = rest->len - 1;
+    blank = word->len ? memchr(word->text, ' ', word->len) : NULL;
+    if (blank)
+        word->len = (size_t)(blank - word->text);
+    rest->text = word->text + word->len;
+    rest->len -= word->len + 1;
+    return word->len > 0;
+}
+
+static bool parse_digits(const char *text, size_t len, uint64_t *value)
+{
+    *value = 0;
+    if (len == 0 || len > DIGITS_MOST)
+        return false;
+    for (size_t i = 0; i < len; i++) {
+        if (text[i] < '0' || text[i] > '9')
+            return false;
+        *value = *value * 10 + (uint64_t)(text[i] - '0');
+    }
+    return true;
+}
+
+static bool is_word(const struct word *word, const char *text)
+{
+    return strlen(text) == word->len && memcmp(word->text, text, word->len) == 0;
+}
+
+static bool parse_pair(const struct word *word, struct ab_line *line)
+{
+    const char *equals = memchr(word->text, '=', word->len);
+    struct word key = {word->text, equals ? (size_t)(equals - word->text) : 0};
+    uint64_t value;
+
+    if (!equals || !parse_digits(equals + 1, word->len - key.len - 1, &value))
+        return false;
+    for (unsigned i = 0; i < AB_KEYS; i++)
+        if (is_word(&key, keys[i]))
+            line->values[i] = value;
+    return true;
+}
+
+bool ab_line_is_ours(const char *prefix, const char *text, size_t len)
+{
+    size_t prefix_len = strlen(prefix);
+
+    return len > prefix_len && memcmp(text, prefix, prefix_len) == 0 && text[prefix_len] == ' ';
+}
+
+bool ab_line_parse(const char *prefix, const char *text, size_t len, struct ab_line *line)
+{
+    struct word rest, word;
+    bool numbers = true;
+
+    memset(line, 0, sizeof *line);
+    if (!ab_line_is_ours(prefix, text, len))
+        return false;
+    rest = (struct word){text + strlen(prefix), len - strlen(prefix)};
+    if (!next_word(&rest, &word))
+        return false;
+    for (unsigned i = 1; i < AB_VERBS; i++)
+        if (is_word(&word, verbs[i]))
+            line->verb = (enum ab_verb)i;
+    if (line->verb == AB_NO_VERB)
+        return true;
+    while (rest.len > 0) {
+        uint64_t number;
+
+        if (!next_word(&rest, &word))
+            return false;
+        if (numbers && parse_digits(word.text, word.len, &number)) {
+            if (line->count < 2)
+                line->numbers[line->count] = number;
+            line->count++;
+            continue;
+        }
+        numbers = false;
+        if (line->verb == AB_ERROR)
+            return line->count == 1; /* the rest is for people */
+        if (!parse_pair(&word, line))
+            return false;
+    }
+    return line->count <= 2;
+}
+
+size_t ab_line_build(const struct ab_line *line, const char *prefix, const char *text, char *buf,
+                     size_t cap)
+{
+    char built[AB_LINE_BYTES];
+    size_t len = (size_t)snprintf(built, sizeof built, "%s %s", prefix, verbs[line->verb]);
+
+    for (unsigned i = 0; i < line->count; i++)
+        len += (size_t)snprintf(built + len, sizeof built - len, " %llu",
+                                (unsigned long long)line->numbers[i]);
+    for (unsigned i = 0; i < AB_KEYS; i++)
+        if (line->values[i])
+            len += (size_t)snprintf(built + len, sizeof built - len, " %s=%llu", keys[i],
+                                    (unsigned long long)line->values[i]);
+    len += (size_t)snprintf(built + len, sizeof built - len, "%s%s\r\n", text ? " " : "",
+                            text ? text : "");
+    if (len > cap || len >= sizeof built)
+        return 0;
+    memcpy(buf, built, len);
+    return len;
+}
+
+bool ab_line_prefix_valid(const char *prefix)
+{
+    size_t len = strnlen(prefix, AB_PREFIX_BYTES);
+
+    if (len == 0 || len == AB_PREFIX_BYTES || prefix[0] == ' ' || prefix[len - 1] == ' ')
+        return false;
+    for (size_t i = 0; i < len; i++)
+        if (prefix[i] < ' ' || prefix[i] > '~')
+            return false;
+    return true;
+}

@@ -1,0 +1,72 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * The lines of the in-band exchange, built and parsed. Pure: text in, numbers out.
+ *
+ *     line    = prefix " " verb *(" " number) *(" " key "=" number) CRLF
+ *     number  = 1*19 decimal digits
+ *
+ * A key that is not known is passed over, so that later versions can say more. A line has at most
+ * AB_LINE_BYTES with its end; the last of it may be a bare LF. What an ERROR says after its number is
+ * for people.
+ */
+#ifndef AB_LINE_H
+#define AB_LINE_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#define AB_LINE_BYTES 500U
+#define AB_PREFIX_BYTES 32U /* with its final zero */
+
+enum ab_verb {
+    AB_NO_VERB,
+    AB_HELLO,  /* version; train, budget */
+    AB_TRAIN,  /* bytes; pace; the reply is followed by that much payload */
+    AB_SINK,   /* bytes; pace, at; is followed by that much payload. The reply is a reading */
+    AB_RESULT, /* a reading of what came from the other side, rtt */
+    AB_SET,    /* receive and send buffer */
+    AB_ERROR,  /* a code */
+    AB_VERBS
+};
+
+enum ab_key {
+    AB_KEY_TRAIN,   /* most bytes of a train that is sent here */
+    AB_KEY_BUDGET,  /* most bytes of all trains, in each direction */
+    AB_KEY_PACE,    /* bit/s of payload at which the sender is held back; 0: it is not */
+    AB_KEY_AT,      /* bytes that were sent before this line, with the same write */
+    AB_KEY_BYTES,   /* a reading: payload of the newest train */
+    AB_KEY_NSEC,    /* between its first and its last arrival */
+    AB_KEY_RATE,    /* bit/s, of all trains so far; 0: unknown */
+    AB_KEY_LOW,
+    AB_KEY_HIGH,
+    AB_KEY_SURE,    /* 1: most readings agree */
+    AB_KEY_ATLEAST, /* 1: the rate is a lower bound */
+    AB_KEY_RTT,     /* ns */
+    AB_KEYS
+};
+
+struct ab_line {
+    enum ab_verb verb;
+    unsigned count; /* of numbers; more than two are none of this version's lines */
+    uint64_t numbers[2];
+    uint64_t values[AB_KEYS]; /* 0 where the key is absent */
+};
+
+/*
+ * Writes the line with its end, values of 0 left out. Returns its length, below AB_LINE_BYTES; 0: cap
+ * is too small. text, if not NULL, is put behind the numbers.
+ */
+size_t ab_line_build(const struct ab_line *line, const char *prefix, const char *text, char *buf,
+                     size_t cap);
+
+/* Whether len bytes, without their end, are such a line. What is not known has the verb AB_NO_VERB. */
+bool ab_line_parse(const char *prefix, const char *text, size_t len, struct ab_line *line);
+
+/* Whether a line begins with the prefix and a blank: whatever follows, it is meant for the exchange. */
+bool ab_line_is_ours(const char *prefix, const char *text, size_t len);
+
+/* A prefix is one to AB_PREFIX_BYTES - 1 printable ASCII characters, the first and last no blank. */
+bool ab_line_prefix_valid(const char *prefix);
+
+#endif

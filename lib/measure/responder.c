@@ -1,0 +1,154 @@
+/* SPDX-License-Identifier: MIT */
+#include "inband.h"
+
+#include <errno.h>
+
+#define COMPLAINTS_MOST 8U
+#define SEGMENTS_LEAST 3U
+#define REQUEST_MOST_BYTES (1ULL << 30)
+
+enum { UNKNOWN_COMMAND = 500, BAD_ARGUMENT = 501, BAD_SEQUENCE = 503, OVER_BUDGET = 452 };
+
+static int complain(struct autobuf_inband *ib, uint64_t code, const char *text)
+{
+    struct ab_line line = {.verb = AB_ERROR, .count = 1, .numbers = {code}};
+
+    if (++ib->complaints > COMPLAINTS_MOST)
+        return AUTOBUF_E_PROTOCOL;
+    return ab_inband_say(ib, &line, text);
+}
+
+static int answer_hello(struct autobuf_inband *ib, const struct ab_line *asked)
+{
+    struct ab_line line = {.verb = AB_HELLO, .count = 1, .numbers = {AB_INBAND_VERSION}};
+
+    if (ib->phase == AB_PHASE_BUSY)
+        return complain(ib, BAD_SEQUENCE, "one HELLO is enough");
+    if (asked->count < 1 || asked->numbers[0] < AB_INBAND_VERSION)
+        return complain(ib, BAD_ARGUMENT, "HELLO takes a version");
+    ib->phase = AB_PHASE_BUSY;
+    ib->greeted = true;
+    ib->start_ns = ib->now_ns;
+    ib->limit_ns = ib->now_ns + ib->options.timeout_ns + AB_INBAND_GRACE_NS;
+    ib->end_ns = AUTOBUF_NS_UNSET;
+    line.values[AB_KEY_TRAIN] = line.values[AB_KEY_BUDGET] = ab_inband_budget_bytes(ib);
+    return ab_inband_say(ib, &line, NULL);
+}
+
+/*
+ * As much of what is asked for as leaves back to back, in whole segments, and one less, so that the
+ * next line need not wait for the train's acknowledgements.
+ */
+static uint64_t clipped_train(const struct autobuf_inband *ib, uint64_t asked)
+{
+    uint64_t segment_bytes = ib->facts.segment_bytes;
+    uint64_t most = ib->facts.train_bytes - ab_min(ib->facts.train_bytes, segment_bytes);
+
+    most = ab_max(most, SEGMENTS_LEAST * segment_bytes);
+    return ib->facts.train_bytes && asked > most ? most / segment_bytes * segment_bytes : asked;
+}
+
+static int answer_train(struct autobuf_inband *ib, const struct ab_line *asked)
+{
+    struct ab_line line = {.verb = AB_TRAIN, .count = 1};
+    uint64_t left = ab_inband_budget_bytes(ib) - ib->tx.spent_bytes;
+    uint64_t len;
+
+    if (ib->phase != AB_PHASE_BUSY)
+        return complain(ib, BAD_SEQUENCE, "HELLO comes first");
+    if (asked->count != 1 || asked->numbers[0] < ib->facts.segment_bytes ||
+        asked->numbers[0] > AUTOBUF_INBAND_TRAIN_MOST_BYTES)
+        return complain(ib, BAD_ARGUMENT, "TRAIN takes a number of bytes");
+    len = clipped_train(ib, asked->numbers[0]);
+    if (len > left)
+        return complain(ib, OVER_BUDGET, "no more trains on this connection");
+    ib->tx.spent_bytes += len;
+    line.values[AB_KEY_PACE] = ib->facts.pace_bit_per_s;
+    return ab_inband_say_train(ib, &line, len);
+}
+
+/* The payload is on its way whatever the answer: what is too much is read and forgotten. */
+static int answer_sink(struct autobuf_inband *ib, const struct ab_line *asked, size_t line_bytes)
+{
+    uint64_t len = asked->numbers[0];
+    uint64_t left = ab_inband_budget_bytes(ib) - ib->rx.spent_bytes;
+
+    if (asked->count != 1 || len == 0 || len > AUTOBUF_INBAND_TRAIN_MOST_BYTES)
+        return AUTOBUF_E_PROTOCOL;
+    if (ib->phase != AB_PHASE_BUSY || len > left) {
+        ib->sink_refused = true;
+        ib->payload_left = len;
+        return 0;
+    }
+    ib->rx.spent_bytes += len;
+    return ab_inband_expect(ib, len, asked->values[AB_KEY_PACE],
+                            ab_min(asked->values[AB_KEY_AT], AB_LINE_BYTES) + line_bytes);
+}
+
+int ab_responder_payload(struct autobuf_inband *ib)
+{
+    struct ab_line line = {.verb = AB_SINK};
+
+    if (ib->sink_refused) {
+        ib->sink_refused = false;
+        return ib->phase == AB_PHASE_BUSY
+                   ? complain(ib, OVER_BUDGET, "no more trains on this connection")
+                   : complain(ib, BAD_SEQUENCE, "HELLO comes first");
+    }
+    ab_inband_read(ib);
+    ab_reading_tell(&ib->rx.reading, &line);
+    return ab_inband_say(ib, &line, NULL);
+}
+
+static int answer_result(struct autobuf_inband *ib, const struct ab_line *told)
+{
+    struct ab_line line = {.verb = AB_RESULT};
+    uint64_t rtt_ns = told->values[AB_KEY_RTT];
+    int error;
+
+    if (ib->phase != AB_PHASE_BUSY)
+        return complain(ib, BAD_SEQUENCE, "HELLO comes first");
+    ab_reading_hear(told, &ib->tx.reading);
+    if (rtt_ns && rtt_ns < ib->options.timeout_ns)
+        ib->exchange_ns = rtt_ns;
+    ab_reading_tell(&ib->rx.reading, &line);
+    line.values[AB_KEY_RTT] = ib->facts.rtt_min_ns;
+    error = ab_inband_say(ib, &line, NULL);
+    ab_inband_over(ib);
+    return error;
+}
+
+static int answer_set(struct autobuf_inband *ib, const struct ab_line *asked)
+{
+    struct ab_line line = {.verb = AB_SET, .count = 2};
+
+    if (!ib->greeted)
+        return complain(ib, BAD_SEQUENCE, "HELLO comes first");
+    if (asked->count != 2 || asked->numbers[0] > REQUEST_MOST_BYTES ||
+        asked->numbers[1] > REQUEST_MOST_BYTES)
+        return complain(ib, BAD_ARGUMENT, "SET takes two sizes");
+    if (ib->options.set) {
+        line.numbers[0] = asked->numbers[0];
+        line.numbers[1] = asked->numbers[1];
+        ib->options.set(ib->options.set_user, &line.numbers[0], &line.numbers[1]);
+    }
+    return ab_inband_say(ib, &line, NULL);
+}
+
+int ab_responder_line(struct autobuf_inband *ib, const struct ab_line *line, size_t line_bytes)
+{
+    switch (line->verb) {
+    case AB_HELLO:
+        return answer_hello(ib, line);
+    case AB_TRAIN:
+        return answer_train(ib, line);
+    case AB_SINK:
+        return answer_sink(ib, line, line_bytes);
+    case AB_RESULT:
+        return answer_result(ib, line);
+    case AB_SET:
+        return answer_set(ib, line);
+    default:
+        return complain(ib, UNKNOWN_COMMAND, "not a line of this exchange");
+    }
+}

@@ -1,0 +1,112 @@
+/* SPDX-License-Identifier: MIT */
+#include "measure.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <netdb.h>
+#include <poll.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include "clock.h"
+#include "privilege.h"
+
+#define HOST_BYTES 256
+#define TIMEOUT_NS (5 * NS_PER_S)
+
+/* HOST, HOST:PORT, [HOST]:PORT, or an IPv6 address with its colons. */
+static bool split_target(const char *target, char host[HOST_BYTES], const char **port)
+{
+    const char *begin = target, *colon = strrchr(target, ':');
+    size_t len = strlen(target);
+
+    *port = MEASURE_PORT;
+    if (target[0] == '[') {
+        const char *end = strchr(target, ']');
+
+        if (!end || (end[1] && end[1] != ':'))
+            return false;
+        begin = target + 1;
+        len = (size_t)(end - begin);
+        colon = end[1] ? end + 1 : NULL;
+    } else if (colon && strchr(target, ':') != colon) {
+        colon = NULL;
+    } else if (colon) {
+        len = (size_t)(colon - target);
+    }
+    if (colon)
+        *port = colon + 1;
+    if (len == 0 || len >= HOST_BYTES || !**port)
+        return false;
+    memcpy(host, begin, len);
+    host[len] = '\0';
+    return true;
+}
+
+/* connect(2) with a deadline. */
+static int connect_until(int fd, const struct addrinfo *a, uint64_t until_ns)
+{
+    struct pollfd p = {fd, POLLOUT, 0};
+    struct timespec t = time_until(until_ns);
+    int error = 0, ready;
+    socklen_t len = sizeof error;
+
+    if (connect(fd, a->ai_addr, a->ai_addrlen) == 0)
+        return 0;
+    if (errno != EINPROGRESS)
+        return -errno;
+    ready = ppoll(&p, 1, &t, NULL);
+    if (ready <= 0)
+        return ready < 0 ? -errno : -ETIMEDOUT;
+    if (getsockopt(fd, SOL_SOCKET, SO_ERROR, &error, &len) < 0)
+        return -errno;
+    return -error;
+}
+
+/* The first address that answers; its descriptor, or the last one's error. */
+static int connect_any(const struct addrinfo *list, uint64_t until_ns)
+{
+    int error = AUTOBUF_E_RESOLVE;
+
+    for (const struct addrinfo *a = list; a; a = a->ai_next) {
+        int fd = socket(a->ai_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+
+        if (fd < 0) {
+            error = -errno;
+            continue;
+        }
+        error = connect_until(fd, a, until_ns);
+        if (error == 0)
+            return fd;
+        close(fd);
+    }
+    return error;
+}
+
+int measure_target(const struct measuring *m, struct autobuf_path *path)
+{
+    struct addrinfo hints = {.ai_family = m->family, .ai_socktype = SOCK_STREAM}, *list;
+    struct autobuf_inband_options options = AUTOBUF_INBAND_OPTIONS_INIT;
+    uint64_t timeout_ns = m->timeout_ns ? m->timeout_ns : TIMEOUT_NS;
+    char host[HOST_BYTES];
+    const char *port;
+    int fd, result;
+
+    if (!split_target(m->target, host, &port))
+        return -EINVAL;
+    result = drop_privileges();
+    if (result < 0)
+        return result;
+    if (getaddrinfo(host, port, &hints, &list) != 0)
+        return AUTOBUF_E_RESOLVE;
+    fd = connect_any(list, monotonic_ns() + timeout_ns);
+    freeaddrinfo(list);
+    if (fd < 0)
+        return fd;
+    options.timeout_ns = timeout_ns;
+    result = autobuf_inband(fd, &options, path, NULL);
+    close(fd);
+    return result == AUTOBUF_E_FEW ? 0 : result;
+}

@@ -1,0 +1,17 @@
+/* SPDX-License-Identifier: MIT */
+#ifndef SERVE_H
+#define SERVE_H
+
+struct serving {
+    const char *address; /* to listen on; NULL: all */
+    const char *port;
+};
+
+/*
+ * Answers measurements until a signal ends it: on the sockets that systemd(1) hands over, or on
+ * its own. Only returns on failure: errors of socket(2), bind(2), listen(2), epoll_create1(2);
+ * AUTOBUF_E_RESOLVE.
+ */
+int serve_clients(const struct serving *s);
+
+#endif
