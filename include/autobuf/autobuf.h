@@ -318,8 +318,10 @@ struct autobuf_inband_options {
         sizeof(struct autobuf_inband_options), 0, 0, NULL, NULL, NULL, NULL, ""                    \
     }
 
+#define AUTOBUF_INBAND_PACED 1U /* the pace is surely kept: by bbr, or SO_MAX_PACING_RATE */
+
 /*
- * What the sockets below know, and the exchange must be told: at the beginning, and before each
+ * What the socket below knows, and the exchange must be told: at the beginning, and before each
  * output(). 0: unknown.
  */
 struct autobuf_inband_facts {
@@ -327,9 +329,10 @@ struct autobuf_inband_facts {
     uint32_t segment_bytes;   /* payload that travels as one packet: of a TCP segment, or of a TLS
                                  record, which are best a bit smaller; 64 to 65,536, 0: 1448 */
     uint32_t packet_bytes;    /* IP bytes that it takes on the wire; 0: segment_bytes + 52 */
-    uint32_t reserved;
+    uint32_t flags;           /* AUTOBUF_INBAND_PACED */
     uint64_t train_bytes;     /* that leave back to back now: congestion window, peer's window */
-    uint64_t pace_bit_per_s;  /* of payload, at which the sender is held back; 0: it is not */
+    uint64_t pace_bit_per_s;  /* of payload, at which the sender is, or may be, held back: a queueing
+                                 discipline (fq) may do so, unseen */
     uint64_t rtt_min_ns;      /* as TCP has seen it */
 };
 
@@ -387,7 +390,7 @@ AUTOBUF_API int autobuf_inband_state(const struct autobuf_inband *inband);
 /*
  * What is known by now, of both directions; path->size is set by the caller. 0; AUTOBUF_E_UNSUPPORTED: the
  * peer does not know the exchange; AUTOBUF_E_NOREPLY: nothing was measured; AUTOBUF_E_FEW: the round-trip
- * time, but neither direction's rate. One rate alone is 0, and the other's is then 0, unknown.
+ * time, but neither direction's rate. Where but one is known, the other is 0.
  * elapsed_ns, cost_bytes (headers included, acknowledgements not) and samples are of this end.
  */
 AUTOBUF_API int autobuf_inband_result(const struct autobuf_inband *inband,

@@ -11,6 +11,7 @@
 #define SURE_SHARE 25         /* percent of gaps that overrule windows which agree */
 #define LIKELY_SHARE 12       /* and windows which do not */
 #define CLUSTER_GAPS 4
+#define SURE_GAPS 10       /* in the cluster of a paced train */
 #define REGRESSION_PACKETS 12
 #define EVEN_GAPS 6
 #define EVEN_BIT_PER_S 2400000000U /* 5 us a packet: what hosts themselves take */
@@ -320,6 +321,50 @@ void ab_estimate_rate(const struct ab_packet *packets, size_t count, uint64_t *s
         rate->low_bit_per_s = rate->rate_bit_per_s;
     rate->low_bit_per_s = ab_min(rate->low_bit_per_s, rate->rate_bit_per_s);
     rate->high_bit_per_s = ab_max(rate->high_bit_per_s, rate->rate_bit_per_s);
+}
+
+static bool is_between(uint64_t value, uint64_t low, uint64_t high)
+{
+    return value >= low && value <= high;
+}
+
+/*
+ * A paced sender's. What is told of its pace is what it was before the train: bbr's gain goes from 2.89
+ * down to 0.75 and up to 1.25 (Cardwell et al. 2016).
+ */
+static void resolve_paced(const struct ab_packet *packets, size_t count, size_t newest,
+                          uint64_t pace, uint64_t *scratch, struct ab_rate *rate)
+{
+    size_t found = readings_of_windows(packets, count, 1, scratch);
+    uint64_t cluster;
+
+    ab_sort(scratch, found);
+    cluster = fastest_cluster(scratch, found, SURE_SHARE);
+    if (cluster && cluster <= EVEN_BIT_PER_S && !is_between(cluster, pace * 2 / 7, pace * 3 / 2)) {
+        *rate =
+            (struct ab_rate){.rate_bit_per_s = cluster,
+                             .low_bit_per_s = cluster,
+                             .high_bit_per_s = ab_max(ab_percentile(scratch, found, 90), cluster),
+                             .sure = ab_count_near(scratch, found, cluster, 60) >= SURE_GAPS};
+        return;
+    }
+    ab_estimate_rate(packets + newest, count - newest, scratch, rate);
+    rate->sure = false;
+    rate->at_least |= rate->rate_bit_per_s != 0;
+}
+
+void ab_estimate_stream(const struct ab_packet *packets, size_t count, size_t newest,
+                        uint64_t pace_bit_per_s, bool paced, uint64_t *scratch,
+                        struct ab_rate *rate)
+{
+    if (pace_bit_per_s && !paced) {
+        ab_estimate_rate(packets + newest, count - newest, scratch, rate);
+        paced = is_between(rate->rate_bit_per_s, pace_bit_per_s * 3 / 4, pace_bit_per_s * 4 / 3);
+    }
+    if (pace_bit_per_s && paced)
+        resolve_paced(packets, count, newest, pace_bit_per_s, scratch, rate);
+    else
+        ab_estimate_rate(packets, count, scratch, rate);
 }
 
 size_t ab_estimate_rtt(const struct ab_packet *packets, size_t count, uint64_t *scratch,

@@ -63,6 +63,17 @@ size_t ab_estimate_readings(const struct ab_packet *packets, size_t count, uint6
 void ab_estimate_rate(const struct ab_packet *packets, size_t count, uint64_t *scratch,
                       struct ab_rate *rate);
 
+/*
+ * The same of a byte stream's trains, whose sender may space them at pace_bit_per_s or so (IP bytes; 0:
+ * not), and surely does if it is paced. It then lets two or more segments go at a time, so that the gaps
+ * within such bursts are the path's, all others its own. newest: where the newest train begins. A rate
+ * near the pace is but a lower bound; a pace that is only computed grows from train to train, and a
+ * path's rate does not.
+ */
+void ab_estimate_stream(const struct ab_packet *packets, size_t count, size_t newest,
+                        uint64_t pace_bit_per_s, bool paced, uint64_t *scratch,
+                        struct ab_rate *rate);
+
 /* Minimum and median round-trip time of the small echoes; returns how many were answered. */
 size_t ab_estimate_rtt(const struct ab_packet *packets, size_t count, uint64_t *scratch,
                        uint64_t *min_ns, uint64_t *median_ns);

@@ -15,7 +15,6 @@
 #define SEGMENT_MOST_BYTES 65536U
 #define OUT_STEP_BYTES 4096U
 #define SHORTEST_LINE_BYTES 3U /* a blank, CR, LF */
-#define BITS_NS (8 * AB_NS_PER_S)
 
 static bool exchange_options_valid(const struct autobuf_inband_options *o)
 {
@@ -242,11 +241,16 @@ static int make_room_for_arrivals(struct autobuf_inband *ib)
     return 0;
 }
 
-int ab_inband_expect(struct autobuf_inband *ib, uint64_t len, uint64_t pace_bit_per_s,
-                     uint64_t offset)
+void ab_inband_tell_pace(const struct autobuf_inband *ib, struct ab_line *line)
+{
+    line->values[AB_KEY_PACE] = ib->facts.pace_bit_per_s;
+    line->values[AB_KEY_PACED] = ib->facts.flags & AUTOBUF_INBAND_PACED;
+}
+
+int ab_inband_expect(struct autobuf_inband *ib, const struct ab_line *line, uint64_t offset)
 {
     struct ab_arrivals *a = &ib->arrivals;
-    uint64_t segment_bytes = ib->facts.segment_bytes;
+    uint64_t segment_bytes = ib->facts.segment_bytes, len = line->numbers[0];
     int error = make_room_for_arrivals(ib);
 
     if (error < 0)
@@ -254,17 +258,12 @@ int ab_inband_expect(struct autobuf_inband *ib, uint64_t len, uint64_t pace_bit_
     a->trains++;
     a->train_begin = a->count;
     a->train_bytes = 0;
-    a->pace_bit_per_s = pace_bit_per_s;
+    a->pace_bit_per_s = ab_min(line->values[AB_KEY_PACE], AB_PLAUSIBLE_BIT_PER_S);
+    a->paced = line->values[AB_KEY_PACED];
     a->offset_bytes = offset;
     a->count_end = (offset + len) / segment_bytes * segment_bytes;
     ib->payload_left = len;
     return 0;
-}
-
-/* When the last byte of the train so far left its sender, if that is held back; else all left at once. */
-static uint64_t paced_ns(const struct ab_arrivals *a)
-{
-    return a->pace_bit_per_s ? ab_mul_div(a->train_bytes, BITS_NS, a->pace_bit_per_s) : 0;
 }
 
 static void take_payload(struct autobuf_inband *ib, uint64_t stamp_ns, uint64_t len)
@@ -285,7 +284,6 @@ static void take_payload(struct autobuf_inband *ib, uint64_t stamp_ns, uint64_t 
         *p = (struct ab_packet){.train = a->trains};
     }
     p->received_ns = stamp_ns;
-    p->sent_ns = paced_ns(a);
     p->bytes += (uint32_t)(ab_inband_wire_bytes(ib, a->train_bytes) - before);
 }
 
@@ -295,7 +293,8 @@ void ab_inband_read(struct autobuf_inband *ib)
     struct ab_reading *r = &ib->rx.reading;
     struct ab_rate rate;
 
-    ab_estimate_rate(a->packets, a->count, a->scratch, &rate);
+    ab_estimate_stream(a->packets, a->count, a->train_begin,
+                       ab_inband_wire_bytes(ib, a->pace_bit_per_s), a->paced, a->scratch, &rate);
     *r = (struct ab_reading){.bytes = a->train_bytes,
                              .rate_bit_per_s = rate.rate_bit_per_s,
                              .low_bit_per_s = rate.low_bit_per_s,

@@ -41,7 +41,8 @@ struct ab_arrivals {
     uint32_t trains;
     size_t train_begin;     /* first packet of the newest train */
     uint64_t train_bytes;   /* its payload */
-    uint64_t pace_bit_per_s;
+    uint64_t pace_bit_per_s; /* of payload, 0: none */
+    bool paced;              /* surely */
     uint64_t offset_bytes;  /* of its next byte, in the write that it came with */
     uint64_t count_end;     /* from here on it is a segment's rest, and does not count */
 };
@@ -130,9 +131,11 @@ int ab_inband_say(struct autobuf_inband *ib, const struct ab_line *line, const c
  */
 int ab_inband_say_train(struct autobuf_inband *ib, struct ab_line *line, uint64_t len);
 
-/* A train of len bytes follows, from a peer that says how it is paced, and offset bytes into its write. */
-int ab_inband_expect(struct autobuf_inband *ib, uint64_t len, uint64_t pace_bit_per_s,
-                     uint64_t offset);
+/* A train of len bytes follows the line, offset bytes into the write that it came with. */
+int ab_inband_expect(struct autobuf_inband *ib, const struct ab_line *line, uint64_t offset);
+
+/* How what is sent here is paced, for the line before a train. */
+void ab_inband_tell_pace(const struct autobuf_inband *ib, struct ab_line *line);
 
 /* What the arrivals say by now, into rx.reading. */
 void ab_inband_read(struct autobuf_inband *ib);

@@ -30,7 +30,7 @@ static uint64_t next_train(struct autobuf_inband *ib, struct ab_direction *d, ui
     uint64_t rate = d->reading.rate_bit_per_s;
     uint64_t len = d->trains ? 2 * d->train_bytes : FIRST_SEGMENTS * segment_bytes;
 
-    if (rate && rate <= CHEAP_BIT_PER_S && !d->reading.at_least)
+    if (rate && rate <= CHEAP_BIT_PER_S)
         budget = ab_min(budget, (uint64_t)CHEAP_BYTES * segment_bytes / ib->facts.packet_bytes);
     if (d->done || d->spent_bytes >= budget)
         return 0;
@@ -76,7 +76,7 @@ static int send_train(struct autobuf_inband *ib, uint64_t len)
 {
     struct ab_line line = {.verb = AB_SINK, .count = 1};
 
-    line.values[AB_KEY_PACE] = ib->facts.pace_bit_per_s;
+    ab_inband_tell_pace(ib, &line);
     line.values[AB_KEY_AT] = ib->out_end - ib->out_begin;
     ib->awaits_sink = true;
     ib->tx.train_bytes = len;
@@ -137,7 +137,7 @@ static int hear_train(struct autobuf_inband *ib, const struct ab_line *line, siz
     ib->rx.train_bytes = line->numbers[0] + line_bytes;
     ib->rx.spent_bytes += ib->rx.train_bytes;
     ib->rx.trains++;
-    return ab_inband_expect(ib, line->numbers[0], line->values[AB_KEY_PACE], line_bytes);
+    return ab_inband_expect(ib, line, line_bytes);
 }
 
 int ab_initiator_payload(struct autobuf_inband *ib)

@@ -7,7 +7,7 @@
 #define DIGITS_MOST 19U /* less than 2^64, whatever they are */
 
 static const char *const verbs[AB_VERBS] = {"", "HELLO", "TRAIN", "SINK", "RESULT", "SET", "ERROR"};
-static const char *const keys[AB_KEYS] = {"train", "budget", "pace", "at",   "bytes",   "nsec",
+static const char *const keys[AB_KEYS] = {"train", "budget", "pace", "paced", "at",   "bytes",   "nsec",
                                           "rate",  "low",    "high", "sure", "atleast", "rtt"};
 
 /* A word of a line: the bytes up to the next blank. */

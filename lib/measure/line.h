@@ -33,7 +33,8 @@ enum ab_verb {
 enum ab_key {
     AB_KEY_TRAIN,   /* most bytes of a train that is sent here */
     AB_KEY_BUDGET,  /* most bytes of all trains, in each direction */
-    AB_KEY_PACE,    /* bit/s of payload at which the sender is held back; 0: it is not */
+    AB_KEY_PACE,    /* bit/s of payload at which the sender may be held back */
+    AB_KEY_PACED,   /* 1: it is */
     AB_KEY_AT,      /* bytes that were sent before this line, with the same write */
     AB_KEY_BYTES,   /* a reading: payload of the newest train */
     AB_KEY_NSEC,    /* between its first and its last arrival */

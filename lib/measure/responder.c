@@ -63,7 +63,7 @@ static int answer_train(struct autobuf_inband *ib, const struct ab_line *asked)
     if (len > left)
         return complain(ib, OVER_BUDGET, "no more trains on this connection");
     ib->tx.spent_bytes += len;
-    line.values[AB_KEY_PACE] = ib->facts.pace_bit_per_s;
+    ab_inband_tell_pace(ib, &line);
     return ab_inband_say_train(ib, &line, len);
 }
 
@@ -81,7 +81,7 @@ static int answer_sink(struct autobuf_inband *ib, const struct ab_line *asked, s
         return 0;
     }
     ib->rx.spent_bytes += len;
-    return ab_inband_expect(ib, len, asked->values[AB_KEY_PACE],
+    return ab_inband_expect(ib, asked,
                             ab_min(asked->values[AB_KEY_AT], AB_LINE_BYTES) + line_bytes);
 }
 
