@@ -459,7 +459,7 @@ int autobuf_inband_state(const struct autobuf_inband *ib)
 }
 
 /* TCP's own least, unless it cannot be: the exchange took a round trip as well. */
-static uint64_t rtt_of(const struct autobuf_inband *ib)
+static uint64_t exchange_rtt_ns(const struct autobuf_inband *ib)
 {
     uint64_t tcp_ns = ib->facts.rtt_min_ns;
 
@@ -469,7 +469,7 @@ static uint64_t rtt_of(const struct autobuf_inband *ib)
 static void result_direction(const struct autobuf_inband *ib, const struct ab_reading *r,
                              uint64_t *rate, uint64_t *low, uint64_t *high, uint64_t *bdp)
 {
-    uint64_t rtt_ns = rtt_of(ib);
+    uint64_t rtt_ns = exchange_rtt_ns(ib);
     uint32_t small_bytes = ib->facts.packet_bytes - ib->facts.segment_bytes;
 
     *rate = r->rate_bit_per_s;
@@ -487,7 +487,7 @@ int autobuf_inband_result(const struct autobuf_inband *ib, struct autobuf_path *
 
     path.method = AUTOBUF_METHOD_INBAND;
     path.samples = ib->samples;
-    path.rtt_min_ns = rtt_of(ib);
+    path.rtt_min_ns = exchange_rtt_ns(ib);
     path.rtt_median_ns =
         ib->exchange_ns != AUTOBUF_NS_UNSET ? ib->exchange_ns : path.rtt_min_ns;
     result_direction(ib, &ib->tx.reading, &path.tx_rate_bit_per_s, &path.tx_rate_low_bit_per_s,

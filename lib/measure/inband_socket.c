@@ -40,7 +40,7 @@ static bool is_paced(int fd)
 }
 
 /* Of a packet to a peer of IPv4 in IPv6 dress, too. */
-static uint32_t ip_header_bytes(int fd)
+static uint32_t peer_header_bytes(int fd)
 {
     struct sockaddr_in6 peer = {0};
     socklen_t len = sizeof peer;
@@ -64,7 +64,7 @@ int autobuf_inband_facts(int fd, struct autobuf_inband_facts *theirs)
     if (info.state != AB_TCP_ESTABLISHED && info.state != AB_TCP_CLOSE_WAIT)
         return -ENOTCONN;
     facts.segment_bytes = info.mss_bytes;
-    facts.packet_bytes = info.mss_bytes + ip_header_bytes(fd) + TCP_BYTES +
+    facts.packet_bytes = info.mss_bytes + peer_header_bytes(fd) + TCP_BYTES +
                          (info.stamped ? TCP_STAMP_BYTES : 0);
     window_bytes = (uint64_t)info.cwnd_packets * info.mss_bytes;
     if (info.peer_window_bytes)
