@@ -86,14 +86,6 @@ static uint64_t parse_ms(const char *text, double most_ms)
     return end == text || *end || !(ms > 0) || ms > most_ms ? 0 : (uint64_t)(ms * 1e6);
 }
 
-static bool parse_port(const char *text)
-{
-    char *end;
-    unsigned long number = strtoul(text, &end, 10);
-
-    return text[0] >= '0' && text[0] <= '9' && !*end && number >= 1 && number <= 65535;
-}
-
 static bool parse_option(int option, struct arguments *a)
 {
     switch (option) {
@@ -112,7 +104,8 @@ static bool parse_option(int option, struct arguments *a)
         a->probing.budget_bytes = (uint32_t)parse_quantity(optarg, 1e6);
         return a->probing.budget_bytes >= 1000;
     case 't':
-        return (a->probing.timeout_ns = parse_ms(optarg, 2000)) != 0;
+        a->probing.timeout_ns = parse_ms(optarg, a->command == MEASURE ? 30000 : 2000);
+        return a->probing.timeout_ns != 0;
     case 'r':
         return (a->rate_bit_per_s = parse_quantity(optarg, 1e15)) != 0;
     case 'd':
@@ -123,7 +116,7 @@ static bool parse_option(int option, struct arguments *a)
         return (a->bind = optarg)[0] != '\0';
     case 'p':
         a->port = optarg;
-        return parse_port(optarg);
+        return is_port(optarg);
     default:
         return false;
     }
@@ -230,7 +223,7 @@ static int run_serve(const struct arguments *a)
     error = serve_clients(&want);
     fprintf(stderr, "autobuf: cannot listen: %s\n",
             error == -EACCES ? "not permitted" : autobuf_strerror(error));
-    return error == -EACCES ? EXIT_NOT_PERMITTED : EXIT_NOTHING;
+    return error == -EACCES || error == -EPERM ? EXIT_NOT_PERMITTED : EXIT_NOTHING;
 }
 
 /* A socket as an application would have it before connect(). */
@@ -306,6 +299,8 @@ static int run_path(struct arguments *a)
         f.plan = (struct autobuf_plan){.size = sizeof f.plan, .rtt_ns = AUTOBUF_NS_UNSET,
                                        .snd_reason = AUTOBUF_REASON_OFF,
                                        .rcv_reason = AUTOBUF_REASON_OFF};
+    if (error == -EINVAL && a->command == MEASURE)
+        return EXIT_USAGE;
     if (error < 0)
         return fail(a, error);
     show(a, &f);

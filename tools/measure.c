@@ -5,7 +5,7 @@
 #include <fcntl.h>
 #include <netdb.h>
 #include <poll.h>
-#include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
 #include <unistd.h>
@@ -15,6 +15,14 @@
 
 #define HOST_BYTES 256
 #define TIMEOUT_NS (5 * NS_PER_S)
+
+bool is_port(const char *text)
+{
+    char *end;
+    unsigned long number = strtoul(text, &end, 10);
+
+    return text[0] >= '0' && text[0] <= '9' && !*end && number >= 1 && number <= 65535;
+}
 
 /* HOST, HOST:PORT, [HOST]:PORT, or an IPv6 address with its colons. */
 static bool split_target(const char *target, char host[HOST_BYTES], const char **port)
@@ -38,7 +46,7 @@ static bool split_target(const char *target, char host[HOST_BYTES], const char *
     }
     if (colon)
         *port = colon + 1;
-    if (len == 0 || len >= HOST_BYTES || !**port)
+    if (len == 0 || len >= HOST_BYTES || !is_port(*port))
         return false;
     memcpy(host, begin, len);
     host[len] = '\0';
@@ -65,12 +73,16 @@ static int connect_until(int fd, const struct addrinfo *a, uint64_t until_ns)
     return -error;
 }
 
-/* The first address that answers; its descriptor, or the last one's error. */
-static int connect_any(const struct addrinfo *list, uint64_t until_ns)
+/* The first address that answers; its descriptor, or the last one's error. Each has its share of the time. */
+static int connect_any(const struct addrinfo *list, uint64_t timeout_ns)
 {
     int error = AUTOBUF_E_RESOLVE;
+    unsigned addresses = 0;
 
+    for (const struct addrinfo *a = list; a; a = a->ai_next)
+        addresses++;
     for (const struct addrinfo *a = list; a; a = a->ai_next) {
+        uint64_t until_ns = monotonic_ns() + timeout_ns / addresses;
         int fd = socket(a->ai_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
 
         if (fd < 0) {
@@ -101,7 +113,7 @@ int measure_target(const struct measuring *m, struct autobuf_path *path)
         return result;
     if (getaddrinfo(host, port, &hints, &list) != 0)
         return AUTOBUF_E_RESOLVE;
-    fd = connect_any(list, monotonic_ns() + timeout_ns);
+    fd = connect_any(list, timeout_ns);
     freeaddrinfo(list);
     if (fd < 0)
         return fd;

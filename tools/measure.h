@@ -9,15 +9,17 @@
 
 #define MEASURE_PORT "7411" /* what serve listens on, too */
 
+/* 1 to 65535, in digits. */
+bool is_port(const char *text);
+
 struct measuring {
     const char *target; /* HOST, HOST:PORT or [ADDRESS]:PORT */
     int family;         /* AF_UNSPEC: either */
-    uint64_t timeout_ns; /* for the connection, and for the exchange; 0: 5 s */
+    uint64_t timeout_ns; /* for connecting, and for the exchange; 0: 5 s, most 30 s */
 };
 
 /*
- * Connects to a server and measures over the connection. socket becomes the state of one like it before
- * connect(). 0; errors of socket(2), connect(2), autobuf_inband(); AUTOBUF_E_RESOLVE; -EINVAL: target.
+ * Connects to a server and measures over the connection. 0; errors of socket(2), connect(2), autobuf_inband(); AUTOBUF_E_RESOLVE; -EINVAL: target.
  */
 int measure_target(const struct measuring *m, struct autobuf_path *path);
 

@@ -11,6 +11,7 @@
 #include "serve.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <netdb.h>
 #include <signal.h>
 #include <stdbool.h>
@@ -133,7 +134,7 @@ static void client_step(struct server *s, struct client *c, uint32_t events)
     c->greeted |= state == 0;
     if (state < 0 || events & (EPOLLERR | EPOLLHUP) || (state == 1 && events & EPOLLRDHUP) ||
         client_watch(s, c, EPOLL_CTL_MOD) < 0)
-        client_end(s, c, state != 1);
+        client_end(s, c, state != 1 && state != -ENOTCONN);
 }
 
 static int client_begin(struct server *s, int fd)
@@ -222,8 +223,10 @@ static void take_listeners(struct server *s)
         int listens = 0;
         socklen_t len = sizeof listens;
 
-        if (getsockopt(fd, SOL_SOCKET, SO_ACCEPTCONN, &listens, &len) == 0 && listens)
-            add_listener(s, fd);
+        if (getsockopt(fd, SOL_SOCKET, SO_ACCEPTCONN, &listens, &len) < 0 || !listens ||
+            fcntl(fd, F_SETFL, O_NONBLOCK) < 0 || fcntl(fd, F_SETFD, FD_CLOEXEC) < 0)
+            continue;
+        add_listener(s, fd);
     }
 }
 

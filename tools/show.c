@@ -119,8 +119,8 @@ void show_path(FILE *out, const struct autobuf_path *p)
                              p->rx_rate_low_bit_per_s, p->rx_rate_high_bit_per_s, p->rx_bdp_bytes};
 
     if (p->rtt_min_ns != AUTOBUF_NS_UNSET)
-        fprintf(out, "round-trip time  %.3f ms (median %.3f ms)\n", (double)p->rtt_min_ns / 1e6,
-                (double)p->rtt_median_ns / 1e6);
+        fprintf(out, "round-trip time  %.3f ms (%s %.3f ms)\n", (double)p->rtt_min_ns / 1e6,
+                each ? "with the answer" : "median", (double)p->rtt_median_ns / 1e6);
     show_direction(out, &there, p->packet_bytes);
     if (each)
         show_direction(out, &back, p->packet_bytes);

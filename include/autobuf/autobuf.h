@@ -272,14 +272,19 @@ AUTOBUF_API int autobuf_probe_mtu(struct autobuf_probe *probe, uint32_t packet_b
  *
  * On the wire: lines of at most 500 bytes of ASCII, ended by CRLF, "AUTOBUF VERB ...":
  *
- *     AUTOBUF HELLO 1 train=N budget=N     and the same back
- *     AUTOBUF TRAIN n                      back: the same, and n bytes of payload
- *     AUTOBUF SINK n, n bytes of payload   back: AUTOBUF SINK bytes=N nsec=N rate=N ...
- *     AUTOBUF RESULT rate=N ...            and the same back, of the other direction: the end
+ *     AUTOBUF HELLO 1 train=N budget=N     and the same back: bytes of one train, and of all that are sent
+ *                                          from there; without them there are none
+ *     AUTOBUF TRAIN n                      back: the same with what n became, and n bytes of payload
+ *     AUTOBUF SINK n, n bytes of payload   back: AUTOBUF SINK bytes=N nsec=N rate=N low=N high=N ...
+ *     AUTOBUF RESULT rate=N ... rtt=N      and the same back, of the other direction: the end
  *     AUTOBUF SET rcv snd                  back: AUTOBUF SET rcv snd, as they took effect
- *     AUTOBUF ERROR code text              back, to anything else
+ *     AUTOBUF ERROR code text              back, to anything else: 452 no budget is left, 500 unknown,
+ *                                          501 a number is wrong, 503 out of turn
  *
- * Payload is lines as well: each begins with a blank, and holds letters and digits. Nothing that the peer
+ * A key that is not there is 0; TRAIN and SINK also tell how their sender is paced (pace=, paced=), a
+ * reading whether it is sure and whether it is a bound (sure=1, atleast=1).
+ *
+ * Payload is lines as well: each begins with a blank, and holds letters, digits, + and /. Nothing that the peer
  * says is believed beyond what is plausible: sizes and counts are capped, no line holds an address, and
  * no second connection is ever made.
  *
@@ -287,6 +292,11 @@ AUTOBUF_API int autobuf_probe_mtu(struct autobuf_probe *probe, uint32_t packet_b
  *   stepped   autobuf_inband_open(), then as autobuf_probe_open(): fd, events, deadline_ns, step.
  *   pure      autobuf_inband_open_pure(): the application carries the bytes. output() gives what to send,
  *             input() takes what was received with its time.
+ *
+ * In an application's own line protocol a responder is best a pure handle, which is handed the lines that
+ * begin with the prefix. To a peer that may not know the exchange, an initiator's HELLO is one unknown
+ * command: its answer has to be one line of at most 500 bytes, and nothing else may be on its way before it.
+ * AUTOBUF=off does not keep anybody from measuring; prepare() leaves the window alone then.
  */
 struct autobuf_inband;
 
@@ -303,9 +313,10 @@ typedef void autobuf_inband_set_fn(void *user, uint64_t *rcv_bytes, uint64_t *sn
 
 struct autobuf_inband_options {
     uint32_t size;
-    uint32_t budget_bytes;      /* IP bytes of trains in each direction, 6,000 to 500,000; 0: 500,000 */
+    uint32_t budget_bytes;      /* IP bytes of trains in each direction, of all exchanges of a handle,
+                                   6,000 to 500,000; 0: 500,000 */
     uint64_t timeout_ns;        /* initiator: no round begins later; both: give up 2 s after it. 0:
-                                   5 s; most 30 s */
+                                   5 s; above 30 s: 30 s */
     autobuf_log_fn *log;        /* NULL: none */
     void *log_user;
     autobuf_inband_set_fn *set; /* NULL: 0 0 is the answer to any SET */
@@ -322,12 +333,12 @@ struct autobuf_inband_options {
 
 /*
  * What the socket below knows, and the exchange must be told: at the beginning, and before each
- * output(). 0: unknown.
+ * input(), which may decide on a train. 0: unknown.
  */
 struct autobuf_inband_facts {
     uint32_t size;
     uint32_t segment_bytes;   /* payload that travels as one packet: of a TCP segment, or of a TLS
-                                 record, which are best a bit smaller; 64 to 65,536, 0: 1448 */
+                                 record that just fills one; 64 to 65,536, 0: 1448 */
     uint32_t packet_bytes;    /* IP bytes that it takes on the wire; 0: segment_bytes + 52 */
     uint32_t flags;           /* AUTOBUF_INBAND_PACED */
     uint64_t train_bytes;     /* that leave back to back now: congestion window, peer's window */
@@ -350,7 +361,7 @@ AUTOBUF_API int autobuf_inband_tell(struct autobuf_inband *inband,
 /*
  * What is to be sent at now_ns: returns its length, and *data is where it is, valid until the next
  * call. To be written at once, with one write, and inside TLS in records of segment_bytes; then
- * sent() tells how much of it went. 0: nothing before deadline_ns().
+ * sent() tells how much of it went, and the time before that write. 0: nothing before deadline_ns().
  */
 AUTOBUF_API size_t autobuf_inband_output(struct autobuf_inband *inband, uint64_t now_ns,
                                          const void **data);
@@ -390,7 +401,8 @@ AUTOBUF_API int autobuf_inband_state(const struct autobuf_inband *inband);
 /*
  * What is known by now, of both directions; path->size is set by the caller. 0; AUTOBUF_E_UNSUPPORTED: the
  * peer does not know the exchange; AUTOBUF_E_NOREPLY: nothing was measured; AUTOBUF_E_FEW: the round-trip
- * time, but neither direction's rate. Where but one is known, the other is 0.
+ * time, but neither direction's rate. Where but one is known, the other is 0. rtt_min_ns is TCP's own
+ * (facts), unless the exchange took less; rtt_median_ns is what the HELLO and its answer took.
  * elapsed_ns, cost_bytes (headers included, acknowledgements not) and samples are of this end.
  */
 AUTOBUF_API int autobuf_inband_result(const struct autobuf_inband *inband,
@@ -406,7 +418,10 @@ AUTOBUF_API int autobuf_inband_set(struct autobuf_inband *inband, uint64_t now_n
 AUTOBUF_API int autobuf_inband_took(const struct autobuf_inband *inband, uint64_t *rcv_bytes,
                                     uint64_t *snd_bytes);
 
-/* Closes the handle, not the connection; a socket's options are as they were. NULL is allowed. */
+/*
+ * Closes the handle, not the connection, whose options become what they were: so before the connection is
+ * closed. NULL is allowed.
+ */
 AUTOBUF_API void autobuf_inband_close(struct autobuf_inband *inband);
 
 /*
@@ -418,8 +433,8 @@ AUTOBUF_API int autobuf_inband_facts(int fd, struct autobuf_inband_facts *facts)
 /*
  * Makes a connection ready to be measured over: the kernel stamps what arrives (SO_TIMESTAMPING), short
  * lines are not held back (TCP_NODELAY), and the receive window opens as far as a train is long, which
- * locks nothing. Returns a value that restore() takes to put both options back. Before the exchange, and best right after accept() or connect(). -EBADF, -ENOTSOCK, other
- * errnos of setsockopt(2).
+ * locks nothing. Returns a value that restore() takes to put both options back. Before the exchange, and
+ * best right after accept() or connect(). -EBADF, -ENOTSOCK, other errnos of setsockopt(2).
  */
 AUTOBUF_API int autobuf_inband_prepare(int fd);
 AUTOBUF_API void autobuf_inband_restore(int fd, int prepared);
@@ -440,14 +455,15 @@ AUTOBUF_API int autobuf_inband_fd(const struct autobuf_inband *inband);
 AUTOBUF_API int autobuf_inband_events(const struct autobuf_inband *inband);
 
 /*
- * Sends and receives what there is, without blocking. As state(), and AUTOBUF_E_FORKED, -EBADF: a pure handle,
- * other errnos of send(2) and recvmsg(2): close the connection.
+ * Sends and receives what there is, without blocking. As state(), and -ENOTCONN: the peer has closed the
+ * connection, between exchanges; AUTOBUF_E_FORKED; -EBADF: a pure handle; other errnos of send(2) and
+ * recvmsg(2): close the connection.
  */
 AUTOBUF_API int autobuf_inband_step(struct autobuf_inband *inband, uint64_t now_ns);
 
 /*
- * open, step until it is over, result, close, as the initiator. On failure *usable, if not NULL, tells
- * whether the connection can still be used (1) or has to be closed (0).
+ * open, step until it is over, result, close, as the initiator. *usable, if not NULL, tells whether the
+ * connection can still be used (1) or has to be closed (0), whatever the result.
  */
 AUTOBUF_API int autobuf_inband(int fd, const struct autobuf_inband_options *options,
                                struct autobuf_path *path, int *usable);

@@ -47,9 +47,10 @@ static bool spread_by_path(const struct ab_packet *a, const struct ab_packet *b)
 /*
  * One reading for each packet from which a window of width_ns fits into its run. A packet that came
  * right behind another begins no window: of a batch only the first counts (pathrate does the same).
+ * Nor does one of more than most_bytes begin or end one.
  */
 static size_t readings_of_windows(const struct ab_packet *packets, size_t count, uint64_t width_ns,
-                                  uint64_t *rates)
+                                  uint32_t most_bytes, uint64_t *rates)
 {
     size_t found = 0;
 
@@ -68,7 +69,8 @@ static size_t readings_of_windows(const struct ab_packet *packets, size_t count,
                 upto_j += packets[j++].bytes;
             if (j == end)
                 break;
-            if (spread_by_path(&packets[i], &packets[j]))
+            if (packets[i].bytes <= most_bytes && packets[j].bytes <= most_bytes &&
+                spread_by_path(&packets[i], &packets[j]))
                 rates[found++] =
                     rate_between(&packets[i], &packets[j], upto_j + packets[j].bytes - upto_i);
         }
@@ -102,8 +104,39 @@ static size_t readings_of_runs(const struct ab_packet *packets, size_t count, ui
 size_t ab_estimate_readings(const struct ab_packet *packets, size_t count, uint64_t window_ns,
                             uint64_t *rates)
 {
-    return window_ns ? readings_of_windows(packets, count, window_ns, rates)
+    return window_ns ? readings_of_windows(packets, count, window_ns, UINT32_MAX, rates)
                      : readings_of_runs(packets, count, rates);
+}
+
+/* More bytes than one packet has. */
+static uint32_t single_bytes(const struct ab_packet *packets, size_t count)
+{
+    uint32_t least_bytes = UINT32_MAX / 2;
+
+    for (size_t i = 0; i < count; i++)
+        if (packets[i].train && packets[i].bytes < least_bytes)
+            least_bytes = packets[i].bytes;
+    return least_bytes + least_bytes / 2;
+}
+
+/*
+ * Readings of single gaps. What arrived as one was perhaps made one, at the end of some interval, of which
+ * the gap would then tell: that does not count.
+ */
+static size_t readings_of_gaps(const struct ab_packet *packets, size_t count, uint64_t *rates)
+{
+    return readings_of_windows(packets, count, 1, single_bytes(packets, count), rates);
+}
+
+/* Whether a tenth of the packets, or more, arrived together with others. */
+static bool is_merged(const struct ab_packet *packets, size_t count)
+{
+    uint32_t most_bytes = single_bytes(packets, count);
+    size_t merged = 0;
+
+    for (size_t i = 0; i < count; i++)
+        merged += packets[i].bytes > most_bytes;
+    return 10 * merged >= count;
 }
 
 /* All adjacent gaps together. */
@@ -267,7 +300,7 @@ static void resolve_rate(const struct ab_packet *packets, size_t count, const st
         rate->at_least = true; /* they came as fast as this host sent them */
         return;
     }
-    found = readings_of_windows(packets, count, 1, scratch);
+    found = readings_of_gaps(packets, count, scratch);
     ab_sort(scratch, found);
     cluster = fastest_cluster(scratch, found, agreed ? SURE_SHARE : LIKELY_SHARE);
     if (cluster > reference + reference / 12 && cluster < 3 * reference) {
@@ -286,7 +319,7 @@ static void resolve_rate(const struct ab_packet *packets, size_t count, const st
  */
 static uint64_t even_rate(const struct ab_packet *packets, size_t count, uint64_t *scratch)
 {
-    size_t found = readings_of_windows(packets, count, 1, scratch);
+    size_t found = readings_of_gaps(packets, count, scratch);
     uint64_t mode;
 
     if (found < EVEN_GAPS)
@@ -335,11 +368,12 @@ static bool is_between(uint64_t value, uint64_t low, uint64_t high)
 static void resolve_paced(const struct ab_packet *packets, size_t count, size_t newest,
                           uint64_t pace, uint64_t *scratch, struct ab_rate *rate)
 {
-    size_t found = readings_of_windows(packets, count, 1, scratch);
-    uint64_t cluster;
+    size_t found = readings_of_gaps(packets, count, scratch);
+    uint64_t cluster = 0;
 
     ab_sort(scratch, found);
-    cluster = fastest_cluster(scratch, found, SURE_SHARE);
+    if (!is_merged(packets, count)) /* else gaps are those of batches */
+        cluster = fastest_cluster(scratch, found, SURE_SHARE);
     if (cluster && cluster <= EVEN_BIT_PER_S && !is_between(cluster, pace * 2 / 7, pace * 3 / 2)) {
         *rate =
             (struct ab_rate){.rate_bit_per_s = cluster,
@@ -353,7 +387,7 @@ static void resolve_paced(const struct ab_packet *packets, size_t count, size_t 
     rate->at_least |= rate->rate_bit_per_s != 0;
 }
 
-void ab_estimate_stream(const struct ab_packet *packets, size_t count, size_t newest,
+void ab_estimate_stream(const struct ab_packet *packets, size_t count, size_t newest, size_t *free,
                         uint64_t pace_bit_per_s, bool paced, uint64_t *scratch,
                         struct ab_rate *rate)
 {
@@ -361,10 +395,12 @@ void ab_estimate_stream(const struct ab_packet *packets, size_t count, size_t ne
         ab_estimate_rate(packets + newest, count - newest, scratch, rate);
         paced = is_between(rate->rate_bit_per_s, pace_bit_per_s * 3 / 4, pace_bit_per_s * 4 / 3);
     }
-    if (pace_bit_per_s && paced)
+    if (pace_bit_per_s && paced) {
+        *free = count;
         resolve_paced(packets, count, newest, pace_bit_per_s, scratch, rate);
-    else
-        ab_estimate_rate(packets, count, scratch, rate);
+    } else {
+        ab_estimate_rate(packets + *free, count - *free, scratch, rate);
+    }
 }
 
 size_t ab_estimate_rtt(const struct ab_packet *packets, size_t count, uint64_t *scratch,

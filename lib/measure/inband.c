@@ -7,6 +7,8 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "../estimate/mode.h"
+
 #define BUDGET_MIN_BYTES 6000U
 #define TIMEOUT_NS (5 * AB_NS_PER_S)
 #define TIMEOUT_MOST_NS (30 * AB_NS_PER_S)
@@ -14,12 +16,15 @@
 #define SEGMENT_MIN_BYTES 64U
 #define SEGMENT_MOST_BYTES 65536U
 #define OUT_STEP_BYTES 4096U
+#define SAME_STAMP_NS 300U  /* no link that is measured sends a full packet in that time */
+#define STALL_GAPS 4U       /* as long as the longest of most gaps */
+#define STALL_PERCENT 85U
 #define SHORTEST_LINE_BYTES 3U /* a blank, CR, LF */
 
 static bool exchange_options_valid(const struct autobuf_inband_options *o)
 {
     return o->budget_bytes >= BUDGET_MIN_BYTES && o->budget_bytes <= AB_INBAND_BUDGET_BYTES &&
-           o->timeout_ns <= TIMEOUT_MOST_NS && ab_line_prefix_valid(o->prefix);
+           ab_line_prefix_valid(o->prefix);
 }
 
 static bool exchange_facts_valid(const struct autobuf_inband_facts *f)
@@ -43,6 +48,7 @@ int autobuf_inband_open_pure(struct autobuf_inband **inband, uint32_t role, uint
         options.budget_bytes = AB_INBAND_BUDGET_BYTES;
     if (!options.timeout_ns)
         options.timeout_ns = TIMEOUT_NS;
+    options.timeout_ns = ab_min(options.timeout_ns, TIMEOUT_MOST_NS);
     if (!options.prefix[0])
         memcpy(options.prefix, "AUTOBUF", sizeof "AUTOBUF");
     if (!exchange_options_valid(&options) ||
@@ -266,6 +272,12 @@ int ab_inband_expect(struct autobuf_inband *ib, const struct ab_line *line, uint
     return 0;
 }
 
+/* One packet read in two parts; put on another clock, its stamp is not quite the same. */
+static bool is_same_stamp(uint64_t a, uint64_t b)
+{
+    return (a > b ? a - b : b - a) < SAME_STAMP_NS;
+}
+
 static void take_payload(struct autobuf_inband *ib, uint64_t stamp_ns, uint64_t len)
 {
     struct ab_arrivals *a = &ib->arrivals;
@@ -277,7 +289,7 @@ static void take_payload(struct autobuf_inband *ib, uint64_t stamp_ns, uint64_t 
     if (a->offset_bytes > a->count_end && a->count > a->train_begin)
         return;
     p = a->count > a->train_begin ? &a->packets[a->count - 1] : NULL;
-    if (!p || (p->received_ns != stamp_ns && a->count < a->capacity)) {
+    if (!p || (!is_same_stamp(p->received_ns, stamp_ns) && a->count < a->capacity)) {
         if (a->count == a->capacity)
             return;
         p = &a->packets[a->count++];
@@ -287,24 +299,73 @@ static void take_payload(struct autobuf_inband *ib, uint64_t stamp_ns, uint64_t 
     p->bytes += (uint32_t)(ab_inband_wire_bytes(ib, a->train_bytes) - before);
 }
 
+/* TCP's own least, unless it cannot be: the exchange took a round trip as well. */
+static uint64_t exchange_rtt_ns(const struct autobuf_inband *ib)
+{
+    uint64_t tcp_ns = ib->facts.rtt_min_ns;
+
+    return tcp_ns && tcp_ns < ib->exchange_ns ? tcp_ns : ib->exchange_ns;
+}
+
+static uint64_t gap_before(const struct ab_packet *p)
+{
+    return p->received_ns > p[-1].received_ns ? p->received_ns - p[-1].received_ns : 0;
+}
+
+/*
+ * A gap as long as this is no packet's time on a link, and none between the bursts of a paced sender,
+ * who lets several go in a round trip: a window was full, or something came again.
+ */
+static uint64_t shortest_stall_ns(const struct autobuf_inband *ib)
+{
+    const struct ab_arrivals *a = &ib->arrivals;
+    uint64_t rtt_ns = exchange_rtt_ns(ib);
+    size_t gaps = 0;
+
+    for (size_t i = a->train_begin + 1; i < a->count; i++)
+        a->scratch[gaps++] = gap_before(&a->packets[i]);
+    if (gaps == 0)
+        return 0;
+    ab_sort(a->scratch, gaps);
+    return ab_max(STALL_GAPS * ab_percentile(a->scratch, gaps, STALL_PERCENT),
+                  rtt_ns == AUTOBUF_NS_UNSET ? 0 : rtt_ns / 2);
+}
+
+/* What comes behind a stall is another train. Returns the time that the newest took without its stalls. */
+static uint64_t split_at_stalls(struct autobuf_inband *ib)
+{
+    struct ab_arrivals *a = &ib->arrivals;
+    uint64_t stall_ns = shortest_stall_ns(ib), span_ns = 0;
+
+    for (size_t i = a->train_begin + 1; i < a->count; i++) {
+        uint64_t gap_ns = gap_before(&a->packets[i]);
+
+        if (gap_ns < stall_ns)
+            span_ns += gap_ns;
+        else
+            a->trains++;
+        a->packets[i].train = a->trains;
+    }
+    return span_ns;
+}
+
 void ab_inband_read(struct autobuf_inband *ib)
 {
     struct ab_arrivals *a = &ib->arrivals;
     struct ab_reading *r = &ib->rx.reading;
+    uint64_t span_ns = ab_min(split_at_stalls(ib), TIMEOUT_MOST_NS);
     struct ab_rate rate;
 
-    ab_estimate_stream(a->packets, a->count, a->train_begin,
+    ab_estimate_stream(a->packets, a->count, a->train_begin, &a->free_begin,
                        ab_inband_wire_bytes(ib, a->pace_bit_per_s), a->paced, a->scratch, &rate);
     *r = (struct ab_reading){.bytes = a->train_bytes,
-                             .rate_bit_per_s = rate.rate_bit_per_s,
-                             .low_bit_per_s = rate.low_bit_per_s,
-                             .high_bit_per_s = rate.high_bit_per_s,
+                             .span_ns = span_ns,
+                             .rate_bit_per_s = ab_min(rate.rate_bit_per_s, AB_PLAUSIBLE_BIT_PER_S),
+                             .low_bit_per_s = ab_min(rate.low_bit_per_s, AB_PLAUSIBLE_BIT_PER_S),
+                             .high_bit_per_s = ab_min(rate.high_bit_per_s, AB_PLAUSIBLE_BIT_PER_S),
                              .sure = rate.sure,
-                             .at_least = rate.at_least};
-    for (size_t i = a->train_begin; i + 1 < a->count; i++)
-        if (a->packets[i + 1].received_ns > a->packets[i].received_ns)
-            r->span_ns += a->packets[i + 1].received_ns - a->packets[i].received_ns;
-    r->span_ns = ab_min(r->span_ns, TIMEOUT_MOST_NS);
+                             .at_least = rate.at_least ||
+                                         rate.rate_bit_per_s > AB_PLAUSIBLE_BIT_PER_S};
     ib->samples = (uint32_t)a->count;
     ab_log(&ib->log, "in band: train of %llu bytes in %llu us, %zu arrivals: %s%.1f Mbit/s%s",
            (unsigned long long)r->bytes, (unsigned long long)(r->span_ns / AB_NS_PER_US), a->count,
@@ -422,6 +483,8 @@ int64_t autobuf_inband_input(struct autobuf_inband *ib, uint64_t stamp_ns, const
     if (ib->error == 0 && len == 0 && !is_over(ib))
         give_up(ib, -ECONNRESET);
     ib->now_ns = ab_max(ib->now_ns, stamp_ns);
+    if (is_over(ib)) /* and perhaps not any longer */
+        ib->limit_ns = ib->now_ns + ib->options.timeout_ns + AB_INBAND_GRACE_NS;
     while (taken < len && !is_deaf(ib)) {
         if (ib->payload_left > 0)
             taken += take_train(ib, stamp_ns, len - taken);
@@ -448,22 +511,12 @@ size_t autobuf_inband_wanted(const struct autobuf_inband *ib)
 
 uint64_t autobuf_inband_deadline_ns(const struct autobuf_inband *ib)
 {
-    if (is_over(ib) || ib->phase == AB_PHASE_OVER)
-        return AUTOBUF_NS_UNSET;
-    return ib->limit_ns;
+    return is_over(ib) ? AUTOBUF_NS_UNSET : ib->limit_ns;
 }
 
 int autobuf_inband_state(const struct autobuf_inband *ib)
 {
     return ib->error < 0 ? ib->error : is_over(ib);
-}
-
-/* TCP's own least, unless it cannot be: the exchange took a round trip as well. */
-static uint64_t exchange_rtt_ns(const struct autobuf_inband *ib)
-{
-    uint64_t tcp_ns = ib->facts.rtt_min_ns;
-
-    return tcp_ns && tcp_ns < ib->exchange_ns ? tcp_ns : ib->exchange_ns;
 }
 
 static void result_direction(const struct autobuf_inband *ib, const struct ab_reading *r,
@@ -506,9 +559,9 @@ int autobuf_inband_result(const struct autobuf_inband *ib, struct autobuf_path *
         return -EINVAL;
     if (ib->outcome < 0)
         return ib->outcome;
-    if (path.rtt_min_ns == AUTOBUF_NS_UNSET)
-        return AUTOBUF_E_NOREPLY;
-    return path.tx_rate_bit_per_s || path.rx_rate_bit_per_s ? 0 : AUTOBUF_E_FEW;
+    if (path.tx_rate_bit_per_s || path.rx_rate_bit_per_s)
+        return 0;
+    return ib->exchange_ns == AUTOBUF_NS_UNSET ? AUTOBUF_E_NOREPLY : AUTOBUF_E_FEW;
 }
 
 void autobuf_inband_close(struct autobuf_inband *ib)

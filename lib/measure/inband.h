@@ -40,6 +40,7 @@ struct ab_arrivals {
     size_t capacity;
     uint32_t trains;
     size_t train_begin;     /* first packet of the newest train */
+    size_t free_begin;      /* and of those that were not held back */
     uint64_t train_bytes;   /* its payload */
     uint64_t pace_bit_per_s; /* of payload, 0: none */
     bool paced;              /* surely */
@@ -101,7 +102,7 @@ struct autobuf_inband {
     bool awaits_train, awaits_sink;
     uint64_t peer_train_bytes, peer_budget_bytes;
     uint64_t round_ns;        /* when this round, or the HELLO, was sent */
-    uint64_t exchange_ns;     /* shortest from a line to its answer; AUTOBUF_NS_UNSET */
+    uint64_t exchange_ns;     /* from HELLO to its answer, at the initiator; AUTOBUF_NS_UNSET */
     uint64_t took[2];
     bool took_known;
 

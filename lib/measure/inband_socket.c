@@ -70,6 +70,7 @@ int autobuf_inband_facts(int fd, struct autobuf_inband_facts *theirs)
     if (info.peer_window_bytes)
         window_bytes = ab_min(window_bytes, info.peer_window_bytes);
     facts.train_bytes = window_bytes - ab_min(window_bytes, ab_tcpinfo_flight_bytes(&info));
+    facts.train_bytes = ab_max(facts.train_bytes, 1); /* 0 would be "unknown" */
     if (info.pacing_byte_per_s < AB_PLAUSIBLE_BIT_PER_S / 8) {
         facts.pace_bit_per_s = 8 * info.pacing_byte_per_s;
         facts.flags = facts.pace_bit_per_s && is_paced(fd) ? AUTOBUF_INBAND_PACED : 0;
@@ -257,8 +258,10 @@ static int receive_once(struct autobuf_inband *ib)
                            : receive_line(ib, buf, wanted, &stamp_ns);
     if (got == -EAGAIN || got == -EWOULDBLOCK || got == -EINTR)
         return 0;
-    if (got < 0 || (got == 0 && autobuf_inband_state(ib) == 1))
-        return (int)got; /* a connection that ends where it may */
+    if (got == 0 && autobuf_inband_state(ib) == 1)
+        return -ENOTCONN; /* it ends where it may */
+    if (got < 0)
+        return (int)got;
     got = autobuf_inband_input(ib, stamp_ns, buf, (size_t)got);
     return got < 0 ? (int)got : 1;
 }

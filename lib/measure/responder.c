@@ -29,7 +29,6 @@ static int answer_hello(struct autobuf_inband *ib, const struct ab_line *asked)
     ib->phase = AB_PHASE_BUSY;
     ib->greeted = true;
     ib->start_ns = ib->now_ns;
-    ib->limit_ns = ib->now_ns + ib->options.timeout_ns + AB_INBAND_GRACE_NS;
     ib->end_ns = AUTOBUF_NS_UNSET;
     line.values[AB_KEY_TRAIN] = line.values[AB_KEY_BUDGET] = ab_inband_budget_bytes(ib);
     return ab_inband_say(ib, &line, NULL);

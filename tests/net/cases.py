@@ -37,6 +37,7 @@ class Tap(unittest.TextTestResult):
         print(f"{verdict} {self.testsRun} - {name}{more}", flush=True)
 
     def failed(self, test: unittest.TestCase, err) -> None:
+        self.subtests = []  # told by this one
         self.say(test, "not ok")
         for line in self._exc_info_to_string(err, test).splitlines():
             print(f"# {line}", flush=True)

@@ -40,10 +40,18 @@ int tcp_listener(void)
 
 struct connection tcp_connection(void)
 {
+    return tcp_connection_of(0);
+}
+
+struct connection tcp_connection_of(int segment_bytes)
+{
     struct connection c = {tcp_listener(), tcp_socket(), -1};
     struct sockaddr_in to;
     socklen_t len = sizeof to;
 
+    for (int i = 0; segment_bytes && i < 2; i++)
+        must("TCP_MAXSEG", setsockopt(i ? c.client : c.listener, IPPROTO_TCP, TCP_MAXSEG,
+                                      &segment_bytes, sizeof segment_bytes));
     must("getsockname", getsockname(c.listener, (struct sockaddr *)&to, &len));
     must("connect", connect(c.client, (struct sockaddr *)&to, len));
     c.accepted = must("accept", accept(c.listener, NULL, NULL));

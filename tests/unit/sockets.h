@@ -21,6 +21,7 @@ struct connection {
 int tcp_socket(void);
 int tcp_listener(void);
 struct connection tcp_connection(void);
+struct connection tcp_connection_of(int segment_bytes); /* 0: as large as loopback's */
 void close_connection(struct connection *c);
 
 /* A descriptor that is surely not open. */

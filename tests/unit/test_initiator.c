@@ -1,0 +1,436 @@
+/* SPDX-License-Identifier: MIT */
+#include "exchange.h"
+
+#include <errno.h>
+
+#define SEGMENT 1448U
+#define RTT_NS (20 * MS)
+
+static struct autobuf_inband *open_with(const struct autobuf_inband_options *options)
+{
+    struct autobuf_inband *ib;
+
+    assert_int_equal(autobuf_inband_open_pure(&ib, AUTOBUF_INBAND_INITIATOR, 0, options), 0);
+    assert_string_equal(said(ib, 0), "AUTOBUF HELLO 1 train=480000 budget=480000\r\n");
+    return ib;
+}
+
+/* After the HELLO, with its first round said: TRAIN and SINK. */
+static struct autobuf_inband *in_round_with(const struct autobuf_inband_options *options)
+{
+    struct autobuf_inband *ib = open_with(options);
+
+    assert_true(told(ib, RTT_NS, "AUTOBUF HELLO 1 train=480000 budget=480000\r\n") > 0);
+    assert_int_equal(strlen(said(ib, RTT_NS)), 10 * SEGMENT);
+    return ib;
+}
+
+/* ------------------------------------------------------------------------- an honest responder */
+
+struct peer {
+    uint64_t gap_ns;       /* between segments of its trains */
+    uint64_t sink_bit_per_s; /* that it tells of ours */
+    unsigned rounds;
+    uint64_t asked_bytes, sunk_bytes; /* of all trains */
+    uint64_t longest_bytes;
+};
+
+/* Answers one round. Returns the time when its last byte arrived. */
+static uint64_t answer(struct autobuf_inband *ib, struct peer *p, const char *text, uint64_t now_ns)
+{
+    const char *asked = strstr(text, "AUTOBUF TRAIN "), *sunk = strstr(text, "AUTOBUF SINK ");
+    char line[200];
+
+    p->rounds++;
+    now_ns += RTT_NS;
+    if (asked) {
+        uint64_t len = number_in(asked, "TRAIN ");
+
+        p->asked_bytes += len;
+        p->longest_bytes = len > p->longest_bytes ? len : p->longest_bytes;
+        snprintf(line, sizeof line, "AUTOBUF TRAIN %llu\r\n", (unsigned long long)len - 40);
+        assert_int_equal(told(ib, now_ns, line), strlen(line));
+        now_ns = train(ib, now_ns, len - 40, p->gap_ns);
+    }
+    if (sunk) {
+        uint64_t len = number_in(sunk, "SINK "), span_ns = len * 8000000000 / p->sink_bit_per_s;
+
+        assert_int_equal(strlen(strchr(sunk, '\n') + 1), len);
+        p->sunk_bytes += len;
+        snprintf(line, sizeof line,
+                 "AUTOBUF SINK bytes=%llu nsec=%llu rate=%llu low=%llu high=%llu sure=1\r\n",
+                 (unsigned long long)len, (unsigned long long)span_ns,
+                 (unsigned long long)p->sink_bit_per_s, (unsigned long long)p->sink_bit_per_s,
+                 (unsigned long long)p->sink_bit_per_s);
+        now_ns += span_ns;
+        assert_int_equal(told(ib, now_ns, line), strlen(line));
+    }
+    return now_ns;
+}
+
+static uint64_t whole_exchange(struct autobuf_inband *ib, struct peer *p)
+{
+    uint64_t now_ns = RTT_NS;
+
+    assert_true(told(ib, now_ns, "AUTOBUF HELLO 1 train=480000 budget=480000\r\n") > 0);
+    for (;;) {
+        const char *text = said(ib, now_ns);
+
+        if (strstr(text, "AUTOBUF RESULT")) {
+            now_ns += RTT_NS;
+            assert_true(told(ib, now_ns, "AUTOBUF RESULT\r\n") > 0);
+            return now_ns;
+        }
+        assert_true(p->rounds < 20);
+        now_ns = answer(ib, p, text, now_ns);
+    }
+}
+
+/* How much it costs, how long it takes, what comes out. */
+static const struct path_row {
+    const char *name;
+    uint64_t rx_bit_per_s, tx_bit_per_s;
+    unsigned rounds_most;
+    uint64_t payload_most;
+} path_rows[] = {
+    {"10 and 10", 10000000, 10000000, 1, 15000},
+    {"100 and 100", 100000000, 100000000, 2, 44000},
+    {"100 and 10", 100000000, 10000000, 2, 44000},
+    {"10 and 100", 10000000, 100000000, 2, 44000},
+    {"500 and 50", 500000000, 50000000, 4, 230000},
+    {"1000 and 1000", 1000000000, 1000000000, 5, 480000},
+    {"5000 and 5000", 5000000000, 5000000000, 6, 480000},
+};
+
+static void test_paths(void **state)
+{
+    (void)state;
+    for (size_t i = 0; i < COUNT(path_rows); i++) {
+        const struct path_row *row = &path_rows[i];
+        struct peer p = {1500 * 8000000000 / row->rx_bit_per_s, row->tx_bit_per_s, 0, 0, 0, 0};
+        struct autobuf_path path = AUTOBUF_PATH_INIT;
+        struct autobuf_inband *ib = open_with(NULL);
+
+        whole_exchange(ib, &p);
+        CHECK_EQUAL(row->name, autobuf_inband_state(ib), 1);
+        CHECK_EQUAL(row->name, autobuf_inband_result(ib, &path), 0);
+        CHECK(row->name, p.rounds <= row->rounds_most);
+        CHECK(row->name, p.asked_bytes <= row->payload_most && p.sunk_bytes <= row->payload_most);
+        CHECK(row->name, path.rx_rate_bit_per_s > row->rx_bit_per_s / 100 * 97);
+        CHECK(row->name, path.rx_rate_bit_per_s < row->rx_bit_per_s / 100 * 103);
+        CHECK_EQUAL(row->name, path.tx_rate_bit_per_s, row->tx_bit_per_s);
+        CHECK_EQUAL(row->name, path.rtt_min_ns, RTT_NS);
+        CHECK_EQUAL(row->name, path.flags & AUTOBUF_PATH_TX_AT_LEAST, 0);
+        autobuf_inband_close(ib);
+    }
+}
+
+/* Before the peer has said that it knows the exchange, it gets nothing but the HELLO. */
+static void test_a_peer_that_does_not_know_it(void **state)
+{
+    static const char *const answers[] = {
+        "500 Unknown command.\r\n",
+        "-ERR\n",
+        "\r\n",
+        "AUTOBUF\r\n",
+        "AUTOBUF HELLO\r\n",
+        "AUTOBUF HELLO 2 train=1 budget=1\r\n",
+        "AUTOBUF HELLO 1 train=x\r\n",
+        "AUTOBUF TRAIN 1\r\n",
+        "AUTOBUF ERROR 500 what?\r\n",
+        "autobuf hello 1\r\n",
+        "\xff\xfb\x01\r\n",
+    };
+
+    (void)state;
+    for (size_t i = 0; i < COUNT(answers); i++) {
+        struct autobuf_path path = AUTOBUF_PATH_INIT;
+        struct autobuf_inband *ib = open_with(NULL);
+        char text[200];
+
+        snprintf(text, sizeof text, "%sNEXT\r\n", answers[i]);
+        CHECK_EQUAL(answers[i], told(ib, RTT_NS, text), strlen(answers[i]));
+        CHECK_EQUAL(answers[i], autobuf_inband_state(ib), 1);
+        CHECK_EQUAL(answers[i], strlen(said(ib, RTT_NS)), 0);
+        CHECK_EQUAL(answers[i], autobuf_inband_result(ib, &path), AUTOBUF_E_UNSUPPORTED);
+        CHECK_EQUAL(answers[i], autobuf_inband_set(ib, RTT_NS, 1, 1), -EINVAL);
+        autobuf_inband_close(ib);
+    }
+}
+
+/* Nothing that a peer says in a round, but its due, leaves the connection in step. */
+static void test_out_of_turn(void **state)
+{
+    static const char *const lines[] = {
+        "AUTOBUF SINK bytes=1 nsec=1 rate=1 low=1 high=1\r\n", /* TRAIN is due first */
+        "AUTOBUF HELLO 1 train=480000 budget=480000\r\n",
+        "AUTOBUF HELLO 2\r\n",
+        "AUTOBUF RESULT\r\n",
+        "AUTOBUF SET 1 1\r\n",
+        "AUTOBUF TRAIN\r\n",
+        "AUTOBUF TRAIN 0\r\n",
+        "AUTOBUF TRAIN 14481\r\n", /* more than was asked for */
+        "AUTOBUF TRAIN 9999999999999999999\r\n",
+        "AUTOBUF TRAIN 1 2 3\r\n",
+        "AUTOBUF PAINT\r\n",
+        "500 what?\r\n",
+        "\r\n",
+    };
+
+    (void)state;
+    for (size_t i = 0; i < COUNT(lines); i++) {
+        struct autobuf_inband *ib = in_round_with(NULL);
+
+        CHECK_EQUAL(lines[i], told(ib, 2 * RTT_NS, lines[i]), AUTOBUF_E_PROTOCOL);
+        CHECK_EQUAL(lines[i], autobuf_inband_state(ib), AUTOBUF_E_PROTOCOL);
+        CHECK_EQUAL(lines[i], strlen(said(ib, 2 * RTT_NS)), 0);
+        autobuf_inband_close(ib);
+    }
+}
+
+static void test_line_of_a_megabyte(void **state)
+{
+    struct autobuf_inband *ib = open_with(NULL);
+    char text[1000];
+    int64_t got = 0;
+
+    (void)state;
+    memset(text, 'x', sizeof text);
+    for (int i = 0; i < 1000 && got >= 0; i++)
+        got = autobuf_inband_input(ib, MS, text, sizeof text);
+    assert_int_equal(got, AUTOBUF_E_PROTOCOL);
+    autobuf_inband_close(ib);
+}
+
+/* What a peer says of our trains counts as far as it can be. */
+static void test_lies(void **state)
+{
+    static const struct {
+        const char *line;
+        uint64_t rate;
+    } rows[] = {
+        {"bytes=14000 nsec=1000000 rate=100000000 low=99000000 high=101000000", 100000000},
+        {"bytes=14000 nsec=1000000 rate=100000000 low=99000000 high=101000000 atleast=1", 100000000},
+        {"bytes=14000 nsec=0 rate=9999999999999999999 high=9999999999999999999", 0}, /* infinite */
+        {"bytes=14000 nsec=1000000 rate=10000000001 low=1 high=10000000001", 0},
+        {"bytes=14000 nsec=1000000 rate=0", 0},
+        {"bytes=14000 nsec=1000000 rate=100 low=101 high=102", 0},
+        {"bytes=14000 nsec=9999999999 rate=100 low=100 high=100", 0}, /* longer than it took */
+        {"bytes=480000 nsec=1000000 rate=100 low=100 high=100", 0},   /* more than was sent */
+        {"", 0},
+    };
+
+    (void)state;
+    for (size_t i = 0; i < COUNT(rows); i++) {
+        struct autobuf_path path = AUTOBUF_PATH_INIT;
+        struct autobuf_inband *ib = in_round_with(NULL);
+        char line[200];
+
+        told(ib, 2 * RTT_NS, "AUTOBUF ERROR 452 no\r\n"); /* no TRAIN */
+        snprintf(line, sizeof line, "AUTOBUF SINK%s%s\r\n", *rows[i].line ? " " : "", rows[i].line);
+        CHECK_EQUAL(rows[i].line, told(ib, 2 * RTT_NS, line), strlen(line));
+        autobuf_inband_result(ib, &path);
+        CHECK_EQUAL(rows[i].line, path.tx_rate_bit_per_s, rows[i].rate);
+        CHECK_EQUAL(rows[i].line, path.rx_rate_bit_per_s, 0);
+        autobuf_inband_close(ib);
+    }
+}
+
+/* A peer that refuses both: over, in step, and nothing known but the time. */
+static void test_refused(void **state)
+{
+    struct autobuf_path path = AUTOBUF_PATH_INIT;
+    struct autobuf_inband *ib = in_round_with(NULL);
+
+    (void)state;
+    told(ib, 2 * RTT_NS, "AUTOBUF ERROR 452 no\r\n");
+    told(ib, 2 * RTT_NS, "AUTOBUF ERROR 452 no\r\n");
+    assert_string_equal(said(ib, 2 * RTT_NS), "AUTOBUF RESULT rtt=20000000\r\n");
+    told(ib, 3 * RTT_NS, "AUTOBUF ERROR 503 what?\r\n");
+    assert_int_equal(autobuf_inband_state(ib), 1);
+    assert_int_equal(autobuf_inband_result(ib, &path), AUTOBUF_E_FEW);
+    assert_int_equal(path.rtt_min_ns, RTT_NS);
+    autobuf_inband_close(ib);
+}
+
+/* A peer of small budgets is not asked for more. */
+static void test_small_peer(void **state)
+{
+    static const char *const hellos[] = {"AUTOBUF HELLO 1 train=5000 budget=480000\r\n",
+                                         "AUTOBUF HELLO 1 train=480000 budget=5000\r\n"};
+    struct autobuf_inband *ib;
+
+    (void)state;
+    for (size_t i = 0; i < COUNT(hellos); i++) {
+        ib = open_with(NULL);
+        told(ib, RTT_NS, hellos[i]);
+        assert_int_equal(number_in(said(ib, RTT_NS), "TRAIN "), 3 * SEGMENT);
+        autobuf_inband_close(ib);
+    }
+    ib = open_with(NULL);
+    told(ib, RTT_NS, "AUTOBUF HELLO 1 train=100 budget=100\r\n");
+    assert_string_equal(said(ib, RTT_NS), "AUTOBUF RESULT rtt=20000000\r\n");
+    autobuf_inband_close(ib);
+}
+
+/* No longer than what leaves back to back. */
+static void test_train_fits_the_window(void **state)
+{
+    struct autobuf_inband_facts facts = AUTOBUF_INBAND_FACTS_INIT;
+    struct autobuf_inband *ib = open_with(NULL);
+
+    (void)state;
+    facts.train_bytes = 4 * SEGMENT + 7;
+    assert_int_equal(autobuf_inband_tell(ib, &facts), 0);
+    told(ib, RTT_NS, "AUTOBUF HELLO 1 train=480000 budget=480000\r\n");
+    assert_int_equal(strlen(said(ib, RTT_NS)), 4 * SEGMENT);
+    autobuf_inband_close(ib);
+}
+
+/* bbr: the gaps within its bursts are the path's, the others its own. */
+static uint64_t paced_train(struct autobuf_inband *ib, uint64_t now_ns, size_t len,
+                            uint64_t burst_gap_ns, uint64_t pace_gap_ns)
+{
+    static const char payload[65536] = " ";
+    bool second = false;
+
+    while (len > 0) {
+        size_t part = autobuf_inband_wanted(ib);
+
+        part = part < len ? part : len;
+        assert_int_equal(autobuf_inband_input(ib, now_ns, payload, part), part);
+        len -= part;
+        now_ns += second ? pace_gap_ns : burst_gap_ns;
+        second = !second;
+    }
+    return now_ns;
+}
+
+static void paced_result(uint64_t burst_gap_ns, struct autobuf_path *path)
+{
+    struct autobuf_inband *ib = in_round_with(NULL);
+    const char *line = "AUTOBUF TRAIN 28000 pace=10000000 paced=1\r\n";
+
+    told(ib, 2 * RTT_NS, "AUTOBUF TRAIN 14440 pace=10000000 paced=1\r\n");
+    paced_train(ib, 2 * RTT_NS, 14440, burst_gap_ns, 2400000 - burst_gap_ns);
+    told(ib, 3 * RTT_NS, "AUTOBUF ERROR 452 no\r\n");
+    said(ib, 3 * RTT_NS);
+    told(ib, 4 * RTT_NS, line);
+    paced_train(ib, 4 * RTT_NS, 28000, burst_gap_ns, 2400000 - burst_gap_ns);
+    *path = (struct autobuf_path)AUTOBUF_PATH_INIT;
+    autobuf_inband_result(ib, path);
+    autobuf_inband_close(ib);
+}
+
+static void test_paced_trains(void **state)
+{
+    struct autobuf_path path;
+
+    (void)state;
+    paced_result(120000, &path); /* 100 Mbit/s below a pace of 10 */
+    assert_in_range(path.rx_rate_bit_per_s, 98000000, 102000000);
+    assert_int_equal(path.flags & AUTOBUF_PATH_RX_AT_LEAST, 0);
+    paced_result(1200000, &path); /* no bursts: what is seen is the pace */
+    assert_in_range(path.rx_rate_bit_per_s, 9500000, 10500000);
+    assert_int_equal(path.flags & AUTOBUF_PATH_RX_AT_LEAST, AUTOBUF_PATH_RX_AT_LEAST);
+    paced_result(1500, &path); /* batches of this host: no path does that */
+    assert_in_range(path.rx_rate_bit_per_s, 1, 20000000);
+    assert_int_equal(path.flags & AUTOBUF_PATH_RX_AT_LEAST, AUTOBUF_PATH_RX_AT_LEAST);
+}
+
+/* Late, no further round begins; the exchange is ended in order. */
+static void test_late(void **state)
+{
+    struct autobuf_inband *ib = in_round_with(NULL);
+
+    (void)state;
+    told(ib, 700 * MS, "AUTOBUF ERROR 452 no\r\n");
+    told(ib, 700 * MS, "AUTOBUF SINK bytes=14000 nsec=100 rate=1000000000 low=1 high=1000000000\r\n");
+    assert_non_null(strstr(said(ib, 700 * MS), "AUTOBUF RESULT"));
+    autobuf_inband_close(ib);
+}
+
+static void test_stalled(void **state)
+{
+    struct autobuf_path path = AUTOBUF_PATH_INIT;
+    struct autobuf_inband *ib = in_round_with(NULL);
+    const void *data;
+
+    (void)state;
+    assert_int_equal(autobuf_inband_deadline_ns(ib), 7000 * MS);
+    assert_int_equal(autobuf_inband_output(ib, 6999 * MS, &data), 0);
+    assert_int_equal(autobuf_inband_state(ib), 0);
+    autobuf_inband_output(ib, 7000 * MS, &data);
+    assert_int_equal(autobuf_inband_state(ib), -ETIMEDOUT);
+    assert_int_equal(told(ib, 7001 * MS, "AUTOBUF TRAIN 14000\r\n"), -ETIMEDOUT);
+    assert_int_equal(autobuf_inband_result(ib, &path), AUTOBUF_E_FEW);
+    autobuf_inband_close(ib);
+}
+
+/* TCP's own least counts, where it is less than what the exchange took. */
+static void test_rtt(void **state)
+{
+    static const struct {
+        uint64_t tcp_ns, rtt_ns;
+    } rows[] = {{0, RTT_NS}, {19 * MS, 19 * MS}, {21 * MS, RTT_NS}};
+
+    (void)state;
+    for (size_t i = 0; i < COUNT(rows); i++) {
+        struct autobuf_inband_facts facts = AUTOBUF_INBAND_FACTS_INIT;
+        struct autobuf_path path = AUTOBUF_PATH_INIT;
+        struct autobuf_inband *ib = in_round_with(NULL);
+
+        facts.rtt_min_ns = rows[i].tcp_ns;
+        autobuf_inband_tell(ib, &facts);
+        autobuf_inband_result(ib, &path);
+        assert_int_equal(path.rtt_min_ns, rows[i].rtt_ns);
+        autobuf_inband_close(ib);
+    }
+}
+
+static void test_set(void **state)
+{
+    struct peer p = {120000, 100000000, 0, 0, 0, 0};
+    struct autobuf_inband *ib = open_with(NULL);
+    uint64_t rcv, snd, now_ns;
+
+    (void)state;
+    assert_int_equal(autobuf_inband_set(ib, 0, 1, 1), -EINVAL); /* not yet */
+    now_ns = whole_exchange(ib, &p);
+    assert_int_equal(autobuf_inband_took(ib, &rcv, &snd), -ENODATA);
+    assert_int_equal(autobuf_inband_set(ib, now_ns, 4000000, 0), 0);
+    assert_int_equal(autobuf_inband_state(ib), 0);
+    assert_string_equal(said(ib, now_ns), "AUTOBUF SET 4000000 0\r\n");
+    assert_true(told(ib, now_ns + RTT_NS, "AUTOBUF SET 212992 0\r\n") > 0);
+    assert_int_equal(autobuf_inband_state(ib), 1);
+    assert_int_equal(autobuf_inband_took(ib, &rcv, &snd), 0);
+    assert_int_equal(rcv, 212992);
+    assert_int_equal(snd, 0);
+    assert_int_equal(autobuf_inband_set(ib, now_ns, 1, 1), 0);
+    said(ib, now_ns);
+    assert_true(told(ib, now_ns + RTT_NS, "AUTOBUF ERROR 501 no\r\n") > 0);
+    assert_int_equal(autobuf_inband_state(ib), 1);
+    assert_int_equal(autobuf_inband_took(ib, &rcv, &snd), -ENODATA);
+    autobuf_inband_close(ib);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_paths),
+        cmocka_unit_test(test_a_peer_that_does_not_know_it),
+        cmocka_unit_test(test_out_of_turn),
+        cmocka_unit_test(test_line_of_a_megabyte),
+        cmocka_unit_test(test_lies),
+        cmocka_unit_test(test_refused),
+        cmocka_unit_test(test_small_peer),
+        cmocka_unit_test(test_train_fits_the_window),
+        cmocka_unit_test(test_paced_trains),
+        cmocka_unit_test(test_late),
+        cmocka_unit_test(test_stalled),
+        cmocka_unit_test(test_rtt),
+        cmocka_unit_test(test_set),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
