@@ -29,7 +29,7 @@ _autobuf_scan()
         -*)
             used+=("$word")
             value=
-            [[ $word == --@(intent|budget|timeout|rate|rtt) ]] && value=1
+            [[ $word == --@(intent|budget|timeout|rate|rtt|bind|port) ]] && value=1
             ;;
         *)
             if [[ $value ]]; then
@@ -50,8 +50,12 @@ _autobuf_options()
     local -a options=(-4 -6 --json --intent --budget --timeout)
     local option taken=" ${used[*]} "
 
-    [[ $command == watch ]] && options=(--json --tune --intent)
-    [[ $command == explain && ! $host ]] && options+=(--rate --rtt)
+    case $command in
+    explain) [[ $host ]] || options+=(--rate --rtt) ;;
+    watch) options=(--json --tune --intent) ;;
+    serve) options=(--bind --port) ;;
+    measure) options=(-4 -6 --json --intent --timeout) ;;
+    esac
     for option in "${options[@]}"; do
         [[ $taken == *" $option "* ]] && continue
         [[ $option == -[46] && $taken == *' '-[46]' '* ]] && continue
@@ -79,7 +83,8 @@ _autobuf()
     fi
     if [[ ! $command ]]; then
         ((COMP_CWORD == 1)) &&
-            mapfile -t COMPREPLY < <(compgen -W 'probe explain watch --version --help' -- "$cur")
+            mapfile -t COMPREPLY < <(
+                compgen -W 'probe explain watch serve measure --version --help' -- "$cur")
         return
     fi
     case $prev in
@@ -87,14 +92,14 @@ _autobuf()
         mapfile -t COMPREPLY < <(compgen -W 'throughput low-delay' -- "$cur")
         return
         ;;
-    --budget | --timeout | --rate | --rtt) return ;; # a number
+    --budget | --timeout | --rate | --rtt | --bind | --port) return ;; # one's own
     esac
     if [[ $cur == -* ]]; then
         mapfile -t COMPREPLY < <(compgen -W "$(_autobuf_options)" -- "$cur")
     elif [[ $command == watch ]]; then
         [[ $host ]] || mapfile -t COMPREPLY < <(
             cd /proc && compgen -G '[0-9]*' | grep -E "^$cur")
-    elif [[ ! $host && " ${used[*]}" != *' --'@(rate|rtt)* ]]; then
+    elif [[ $command != serve && ! $host && " ${used[*]}" != *' --'@(rate|rtt)* ]]; then
         _autobuf_hosts "$cur"
     fi
 }

@@ -64,7 +64,7 @@ printf '192.0.2.1 mirror.test\n192.0.2.2 mail.test\n192.0.2.3 other.test\n' >"$h
 HOSTFILE=$hosts # bash's own completion of host names reads it instead of /etc/hosts
 all='-4 -6 --json --intent --budget --timeout'
 
-offers 'probe explain watch --version --help' autobuf ''
+offers 'probe explain watch serve measure --version --help' autobuf ''
 offers 'probe' autobuf p
 offers '--version --help' autobuf --
 offers '' autobuf no-such-command
@@ -81,6 +81,15 @@ offers '--intent' autobuf watch --tune --json -
 offers 'low-delay' autobuf watch --tune --intent l
 offers "$$" autobuf watch --tune "$$"
 offers '' autobuf watch 1 2
+offers '--bind --port' autobuf serve -
+offers '--port' autobuf serve --bind 192.0.2.1 -
+offers '--bind' autobuf serve --port = 7411 --
+offers '' autobuf serve m
+offers '-4 -6 --json --intent --timeout' autobuf measure -
+offers '--json --intent' autobuf measure -6 --timeout 500 mirror.test --
+for option in --budget --rate --rtt --tune --bind --port; do
+    offers '' autobuf measure "$option"
+done
 at=2 offers '--json' autobuf probe --j mirror.test
 offers 'throughput low-delay' autobuf probe --intent ''
 offers 'low-delay' autobuf explain --intent l
@@ -91,10 +100,16 @@ for option in --budget --timeout --rate --rtt; do
     offers '' autobuf explain "$option" ''
     offers '' autobuf explain "$option" = ''
 done
+offers '' autobuf serve --bind ''
+offers '' autobuf serve --port = 7
 offers 'mirror.test mail.test' autobuf probe m
 offers 'mirror.test' autobuf probe -4 --intent low-delay --budget = 20k mi
 offers 'mirror.test' autobuf explain --json mi
 offers '' autobuf probe mirror.test m
+offers 'mirror.test mail.test' autobuf measure m
+offers 'mirror.test' autobuf measure --timeout 500 mi
+offers '' autobuf measure mirror.test : 7
+offers '' autobuf measure mirror.test m
 offers '' autobuf explain --rate 400M --rtt 100 m
 unset HOSTFILE
 
