@@ -4,7 +4,10 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "../base/base.h"
+
 #define DIGITS_MOST 19U /* less than 2^64, whatever they are */
+#define NUMBER_MOST 9999999999999999999ULL
 
 static const char *const verbs[AB_VERBS] = {"", "HELLO", "TRAIN", "SINK", "RESULT", "SET", "ERROR"};
 static const char *const keys[AB_KEYS] = {"train", "budget", "pace", "paced", "at",   "bytes",   "nsec",
@@ -115,11 +118,11 @@ size_t ab_line_build(const struct ab_line *line, const char *prefix, const char 
 
     for (unsigned i = 0; i < line->count; i++)
         len += (size_t)snprintf(built + len, sizeof built - len, " %llu",
-                                (unsigned long long)line->numbers[i]);
+                                (unsigned long long)ab_min(line->numbers[i], NUMBER_MOST));
     for (unsigned i = 0; i < AB_KEYS; i++)
         if (line->values[i])
             len += (size_t)snprintf(built + len, sizeof built - len, " %s=%llu", keys[i],
-                                    (unsigned long long)line->values[i]);
+                                    (unsigned long long)ab_min(line->values[i], NUMBER_MOST));
     len += (size_t)snprintf(built + len, sizeof built - len, "%s%s\r\n", text ? " " : "",
                             text ? text : "");
     if (len > cap || len >= sizeof built)

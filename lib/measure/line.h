@@ -55,8 +55,9 @@ struct ab_line {
 };
 
 /*
- * Writes the line with its end, values of 0 left out. Returns its length, below AB_LINE_BYTES; 0: cap
- * is too small. text, if not NULL, is put behind the numbers.
+ * Writes the line with its end, values of 0 left out; what has more than 19 digits becomes the
+ * largest number that has not. Returns its length, below AB_LINE_BYTES; 0: cap is too small. text,
+ * if not NULL, is put behind the numbers.
  */
 size_t ab_line_build(const struct ab_line *line, const char *prefix, const char *text, char *buf,
                      size_t cap);
