@@ -9,6 +9,14 @@
 
 enum { UNKNOWN_COMMAND = 500, BAD_ARGUMENT = 501, BAD_SEQUENCE = 503, OVER_BUDGET = 452 };
 
+/* Payload that the budget leaves. It may be less by now than what is spent: segments have changed. */
+static uint64_t left_of_budget(const struct autobuf_inband *ib, const struct ab_direction *d)
+{
+    uint64_t budget_bytes = ab_inband_budget_bytes(ib);
+
+    return budget_bytes - ab_min(budget_bytes, d->spent_bytes);
+}
+
 static int complain(struct autobuf_inband *ib, uint64_t code, const char *text)
 {
     struct ab_line line = {.verb = AB_ERROR, .count = 1, .numbers = {code}};
@@ -50,7 +58,7 @@ static uint64_t clipped_train(const struct autobuf_inband *ib, uint64_t asked)
 static int answer_train(struct autobuf_inband *ib, const struct ab_line *asked)
 {
     struct ab_line line = {.verb = AB_TRAIN, .count = 1};
-    uint64_t left = ab_inband_budget_bytes(ib) - ib->tx.spent_bytes;
+    uint64_t left = left_of_budget(ib, &ib->tx);
     uint64_t len;
 
     if (ib->phase != AB_PHASE_BUSY)
@@ -70,7 +78,7 @@ static int answer_train(struct autobuf_inband *ib, const struct ab_line *asked)
 static int answer_sink(struct autobuf_inband *ib, const struct ab_line *asked, size_t line_bytes)
 {
     uint64_t len = asked->numbers[0];
-    uint64_t left = ab_inband_budget_bytes(ib) - ib->rx.spent_bytes;
+    uint64_t left = left_of_budget(ib, &ib->rx);
 
     if (asked->count != 1 || len == 0 || len > AUTOBUF_INBAND_TRAIN_MOST_BYTES)
         return AUTOBUF_E_PROTOCOL;
