@@ -394,7 +394,7 @@ bool ab_reading_hear(const struct ab_line *line, struct ab_reading *r)
         return false;
     r->rate_bit_per_s = v[AB_KEY_RATE];
     r->low_bit_per_s = v[AB_KEY_LOW];
-    r->high_bit_per_s = v[AB_KEY_HIGH];
+    r->high_bit_per_s = ab_min(v[AB_KEY_HIGH], AB_PLAUSIBLE_BIT_PER_S);
     r->sure = v[AB_KEY_SURE];
     r->at_least = v[AB_KEY_ATLEAST];
     return true;
