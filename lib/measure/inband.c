@@ -204,7 +204,7 @@ size_t autobuf_inband_output(struct autobuf_inband *ib, uint64_t now_ns, const v
     ib->now_ns = now_ns;
     if (ib->error == 0 && now_ns >= autobuf_inband_deadline_ns(ib))
         give_up(ib, -ETIMEDOUT);
-    if (ib->error < 0)
+    if (ib->error < 0 || ib->out_begin == ib->out_end)
         return 0;
     *data = ib->out + ib->out_begin;
     return ib->out_end - ib->out_begin;
