@@ -17,6 +17,7 @@ int ab_initiator_begin(struct autobuf_inband *ib)
     struct ab_line line = {.verb = AB_HELLO, .count = 1, .numbers = {AB_INBAND_VERSION}};
 
     ib->phase = AB_PHASE_HELLO;
+    ib->round_ns = ib->start_ns; /* for a peer that answers before it is asked */
     ib->limit_ns = ib->start_ns + ib->options.timeout_ns + AB_INBAND_GRACE_NS;
     line.values[AB_KEY_TRAIN] = line.values[AB_KEY_BUDGET] = ab_inband_budget_bytes(ib);
     return ab_inband_say(ib, &line, NULL);
