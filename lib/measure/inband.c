@@ -559,6 +559,8 @@ int autobuf_inband_result(const struct autobuf_inband *ib, struct autobuf_path *
         return -EINVAL;
     if (ib->outcome < 0)
         return ib->outcome;
+    if (path.rtt_min_ns == AUTOBUF_NS_UNSET)
+        return AUTOBUF_E_NOREPLY;
     if (path.tx_rate_bit_per_s || path.rx_rate_bit_per_s)
         return 0;
     return ib->exchange_ns == AUTOBUF_NS_UNSET ? AUTOBUF_E_NOREPLY : AUTOBUF_E_FEW;
