@@ -5,6 +5,7 @@
 
 #define COMPLAINTS_MOST 8U
 #define SEGMENTS_LEAST 3U
+#define TRAINS_MOST 64U /* to read, of all exchanges: each costs time */
 #define REQUEST_MOST_BYTES (1ULL << 30)
 
 enum { UNKNOWN_COMMAND = 500, BAD_ARGUMENT = 501, BAD_SEQUENCE = 503, OVER_BUDGET = 452 };
@@ -37,7 +38,8 @@ static int answer_hello(struct autobuf_inband *ib, const struct ab_line *asked)
     ib->phase = AB_PHASE_BUSY;
     ib->greeted = true;
     ib->start_ns = ib->now_ns;
-    ib->end_ns = AUTOBUF_NS_UNSET;
+    ib->end_ns = ib->exchange_ns = AUTOBUF_NS_UNSET;
+    ib->rx.reading = ib->tx.reading = (struct ab_reading){0};
     line.values[AB_KEY_TRAIN] = line.values[AB_KEY_BUDGET] = ab_inband_budget_bytes(ib);
     return ab_inband_say(ib, &line, NULL);
 }
@@ -82,12 +84,13 @@ static int answer_sink(struct autobuf_inband *ib, const struct ab_line *asked, s
 
     if (asked->count != 1 || len == 0 || len > AUTOBUF_INBAND_TRAIN_MOST_BYTES)
         return AUTOBUF_E_PROTOCOL;
-    if (ib->phase != AB_PHASE_BUSY || len > left) {
+    if (ib->phase != AB_PHASE_BUSY || len > left || ib->rx.trains == TRAINS_MOST) {
         ib->sink_refused = true;
         ib->payload_left = len;
         return 0;
     }
     ib->rx.spent_bytes += len;
+    ib->rx.trains++;
     return ab_inband_expect(ib, asked,
                             ab_min(asked->values[AB_KEY_AT], AB_LINE_BYTES) + line_bytes);
 }

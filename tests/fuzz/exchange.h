@@ -437,11 +437,8 @@ static inline int exchange_result(const struct exchange *x)
 static inline void exchange_to_the_end(struct exchange *x)
 {
     exchange_send(x, SIZE_MAX);
-    if (x->state == 0 && autobuf_inband_deadline_ns(x->ib) == AUTOBUF_NS_UNSET) {
-        CHECK(x->role == AUTOBUF_INBAND_RESPONDER); /* amid a line, between exchanges */
-        exchange_end(x);
-    }
     if (x->state == 0) {
+        CHECK(autobuf_inband_deadline_ns(x->ib) != AUTOBUF_NS_UNSET);
         x->now_ns = autobuf_inband_deadline_ns(x->ib);
         exchange_send(x, SIZE_MAX);
         CHECK(x->state == -ETIMEDOUT);

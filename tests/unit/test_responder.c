@@ -362,6 +362,60 @@ static void test_time(void **state)
     autobuf_inband_close(ib);
 }
 
+/* Half a line, or half a train that was refused: it is given up too. */
+static void test_time_between_exchanges(void **state)
+{
+    static const char *const halves[] = {"AUTOBUF HEL", "AUTOBUF SINK 14480\r\n x"};
+
+    (void)state;
+    for (size_t i = 0; i < COUNT(halves); i++) {
+        struct autobuf_inband *ib = open_with(NULL);
+        const void *data;
+
+        told(ib, MS, halves[i]);
+        CHECK_EQUAL(halves[i], autobuf_inband_state(ib), 0);
+        CHECK_EQUAL(halves[i], autobuf_inband_deadline_ns(ib), 7001 * MS);
+        autobuf_inband_output(ib, 7001 * MS, &data);
+        CHECK_EQUAL(halves[i], autobuf_inband_state(ib), -ETIMEDOUT);
+        autobuf_inband_close(ib);
+    }
+}
+
+/* Another exchange on the same connection knows nothing of the one before. */
+static void test_second_exchange(void **state)
+{
+    struct autobuf_path path = AUTOBUF_PATH_INIT;
+    struct autobuf_inband *ib = greeted_with(NULL);
+
+    (void)state;
+    told(ib, 10 * MS, "AUTOBUF SINK 28940\r\n");
+    train(ib, 10 * MS, 28940, 120000);
+    said(ib, 20 * MS);
+    told(ib, 30 * MS, "AUTOBUF RESULT rate=50000000 low=49000000 high=51000000 rtt=20000000\r\n");
+    said(ib, 30 * MS);
+    told(ib, 40 * MS, "AUTOBUF HELLO 1\r\n");
+    said(ib, 40 * MS);
+    assert_int_equal(autobuf_inband_result(ib, &path), AUTOBUF_E_NOREPLY);
+    told(ib, 50 * MS, "AUTOBUF RESULT\r\n");
+    assert_string_equal(said(ib, 50 * MS), "AUTOBUF RESULT\r\n");
+    autobuf_inband_close(ib);
+}
+
+/* Reading a train takes time, however short it is. */
+static void test_many_small_trains(void **state)
+{
+    struct autobuf_inband *ib = greeted_with(NULL);
+
+    (void)state;
+    for (unsigned i = 0; i < 64; i++) {
+        told(ib, MS, "AUTOBUF SINK 1\r\n ");
+        assert_non_null(strstr(said(ib, MS), "SINK bytes=1"));
+    }
+    told(ib, MS, "AUTOBUF SINK 1\r\n ");
+    assert_non_null(strstr(said(ib, MS), "ERROR 452"));
+    autobuf_inband_close(ib);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -380,6 +434,9 @@ int main(void)
         cmocka_unit_test(test_set),
         cmocka_unit_test(test_prefix),
         cmocka_unit_test(test_time),
+        cmocka_unit_test(test_time_between_exchanges),
+        cmocka_unit_test(test_second_exchange),
+        cmocka_unit_test(test_many_small_trains),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -1,0 +1,79 @@
+# SPDX-License-Identifier: MIT
+"""Many clients of `autobuf serve` that are up to no good, run inside a namespace.
+
+    crowd.py ADDRESS PORT garbage N     N clients, 100 at a time, each sends what is no line of the exchange
+    crowd.py ADDRESS PORT hold N WHAT   N clients at once that say WHAT, prints "held", and holds them until
+                                        its standard input ends, without reading anything
+"""
+from __future__ import annotations
+
+import os
+import random
+import resource
+import socket
+import sys
+
+LINES = (
+    b"GET / HTTP/1.1\r\nHost: x\r\n\r\n",
+    b"\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03",
+    b"AUTOBUF " + b"x" * 2000,
+    b"AUTOBUF SINK 99999999999999999999\r\n",
+    b"AUTOBUF HELLO 1\r\nAUTOBUF SINK 480001\r\n",
+    b"AUTOBUF HELLO 1\r\nAUTOBUF TRAIN 480000\r\n",
+    b"AUTOBUF HELLO 1\r\nAUTOBUF SINK 480000\r\n half of it",
+    b"AUTOBUF HELLO 1\r\n" * 50,
+    b"AUTOBUF RESULT rate=1\r\n",
+    b"A",
+    b"",
+)
+
+
+def connect(address: str, port: int) -> socket.socket:
+    family = socket.AF_INET6 if ":" in address else socket.AF_INET
+    client = socket.socket(family, socket.SOCK_STREAM)
+    client.settimeout(20)
+    client.connect((address, port))
+    return client
+
+
+def say(client: socket.socket, what: bytes) -> None:
+    try:
+        client.sendall(what)
+    except OSError:  # it has had enough of this client
+        pass
+
+
+def garbage(address: str, port: int, count: int) -> None:
+    chance = random.Random(count)
+    clients: list[socket.socket] = []
+    for i in range(count):
+        clients.append(connect(address, port))
+        binary = bytes(chance.randrange(256) for _ in range(chance.randrange(300)))
+        say(clients[-1], chance.choice((*LINES, binary)))
+        if len(clients) == 100:
+            clients.pop(chance.randrange(100)).close()
+    for client in clients:
+        client.close()
+
+
+def hold(address: str, port: int, count: int, what: bytes) -> None:
+    clients = []
+    for _ in range(count):
+        clients.append(connect(address, port))
+        say(clients[-1], what)
+    print("held", flush=True)
+    sys.stdin.read()
+
+
+def main() -> None:
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (min(hard, max(soft, 8192)), hard))
+    address, port, how, count = sys.argv[1], int(sys.argv[2]), sys.argv[3], int(sys.argv[4])
+    if how == "garbage":
+        garbage(address, port, count)
+    else:
+        hold(address, port, count, os.fsencode(sys.argv[5]).replace(b"\\r\\n", b"\r\n"))
+
+
+if __name__ == "__main__":
+    main()

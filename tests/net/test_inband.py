@@ -1,0 +1,331 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: MIT
+"""`autobuf serve` and `autobuf measure` on emulated paths: what they find, and whom they withstand.
+
+Prints TAP. Exits 0, 1 when a test failed, 77 when no path can be made here. Arguments select the
+tests whose names contain one of them. As in test_probe.py, rates are the median of three
+measurements and may be 25% off, times 10 ms and a wall clock 1 s too late.
+"""
+
+from __future__ import annotations
+
+import ast
+import json
+import os
+import pathlib
+import re
+import statistics
+import subprocess
+import sys
+import time
+
+sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
+
+from cases import PathTest, run_tests  # noqa: E402
+from path import Path, built, wait_line, wait_listening  # noqa: E402
+
+HERE = pathlib.Path(__file__).resolve().parent
+TOOL = "tools/autobuf"
+PORT = 7411
+MS = 1_000_000
+LATE_NS = 10 * MS
+SLACK_S = 1.0
+RATE_SHARE = 0.25
+CHEAP_BYTES = 64_000
+MOST_BYTES = 550_000
+HANDSHAKE_BYTES = 1_500  # of the connection, and of lines
+HELLO = b"AUTOBUF HELLO 1 train=480000 budget=480000\r\n"
+RESULTS = [f"{side}_{what}" for side in ("tx", "rx") for what in (
+    "rate_bit_per_s", "rate_low_bit_per_s", "rate_high_bit_per_s", "at_least")]
+KEYS = ["method", "rtt_min_ns", "rtt_median_ns", *RESULTS, "tx_bdp_bytes", "rx_bdp_bytes",
+        "samples", "cost_bytes", "elapsed_ns", "plan"]
+
+
+def status_of(pid: int) -> dict[str, str]:
+    text = pathlib.Path(f"/proc/{pid}/status").read_text()
+    return {key: value.strip() for key, value in
+            (line.split(":", 1) for line in text.splitlines() if ":" in line)}
+
+
+class InbandTest(PathTest):
+    def serve(self, path: Path, cc: str = "cubic", **kw) -> subprocess.Popen:
+        for side in "ab":
+            path.route(side, congctl=cc)
+        server = path.popen("b", [built(TOOL), "serve"], **kw)
+        wait_listening(path, "b", PORT)
+        return server
+
+    def run_measure(self, path: Path, target: str | None = None,
+                    *args: str) -> subprocess.CompletedProcess:
+        start = time.monotonic()
+        done = path.run("a", [built(TOOL), "measure", *args, target or path.addr["b"]], timeout=60)
+        done.wall_s = time.monotonic() - start
+        return done
+
+    def measure(self, path: Path, target: str | None = None) -> dict:
+        """A measurement that succeeds."""
+        done = self.run_measure(path, target, "--json")
+        self.assertEqual((done.returncode, done.stderr), (0, ""))
+        self.assertEqual(done.stdout.count("\n"), 1)
+        result = json.loads(done.stdout)
+        self.assertEqual(list(result), KEYS)
+        self.assertEqual(result["method"], "inband")
+        for side in ("tx", "rx"):
+            rate = result[f"{side}_rate_bit_per_s"]
+            self.assertEqual(rate is None, result[f"{side}_bdp_bytes"] is None)
+            if rate is not None:
+                self.assertLessEqual(result[f"{side}_rate_low_bit_per_s"], rate)
+                self.assertLessEqual(rate, result[f"{side}_rate_high_bit_per_s"])
+        return result
+
+    def median(self, path: Path, target: str | None = None) -> list[dict]:
+        return [self.measure(path, target) for _ in range(3)]
+
+    def right_rates(self, runs: list[dict], there_mbit: float, back_mbit: float) -> None:
+        for side, mbit in (("tx", there_mbit), ("rx", back_mbit)):
+            rates = [run[f"{side}_rate_bit_per_s"] or 0 for run in runs]
+            self.near(statistics.median(rates), mbit * 1e6, RATE_SHARE, f"{side} of {mbit}")
+
+    def right_time(self, runs: list[dict], rtt_ms: float) -> None:
+        for run in runs:
+            self.between(run["rtt_min_ns"], rtt_ms * MS, rtt_ms * MS + LATE_NS, "RTT")
+            self.assertLessEqual(run["elapsed_ns"], 6 * rtt_ms * MS + (0.5 + SLACK_S) * 1e9)
+
+
+class Measuring(InbandTest):
+    def test_each_direction_by_itself(self) -> None:
+        for there, back, rtt_ms in ((100, 100, 20), (100, 10, 50), (10, 100, 30), (500, 50, 10),
+                                    (1000, 1000, 20)):
+            with self.subTest(there=there, back=back), \
+                 Path(ab=f"rate={there}M,delay={rtt_ms / 2}ms",
+                      ba=f"rate={back}M,delay={rtt_ms / 2}ms") as path:
+                self.serve(path)
+                path.reset()
+                runs = self.median(path)
+                truth = path.truth()
+                self.right_rates(runs, there, back)
+                self.right_time(runs, rtt_ms)
+                most = CHEAP_BYTES if max(there, back) <= 100 else MOST_BYTES
+                for side in ("ab", "ba"):
+                    self.assertLessEqual(truth[side]["bytes"], 3 * (most + HANDSHAKE_BYTES))
+
+    def test_congestion_controls(self) -> None:
+        for cc in ("reno", "bbr"):
+            with self.subTest(cc=cc), Path(both="rate=100M,delay=20ms") as path:
+                self.serve(path, cc)
+                for run in self.median(path):
+                    for side in ("tx", "rx"):
+                        rate = run[f"{side}_rate_bit_per_s"]
+                        self.assertLessEqual(rate, 125e6)
+                        if not run[f"{side}_at_least"]:
+                            self.assertGreaterEqual(rate, 75e6)
+                if cc == "reno":
+                    self.right_rates(self.median(path), 100, 100)
+
+    def test_loss(self) -> None:
+        with Path(both="rate=50M,delay=10ms,loss=0.02", seed=3) as path:
+            self.serve(path)
+            self.right_rates(self.median(path), 50, 50)
+
+    def test_packet_sizes(self) -> None:
+        for mtu in (576, 9000):
+            with self.subTest(mtu=mtu), Path(both="rate=50M,delay=10ms", mtu=mtu) as path:
+                self.serve(path)
+                self.right_rates(self.median(path), 50, 50)
+
+    def test_ipv6(self) -> None:
+        path = self.path(both="rate=100M,delay=10ms")
+        if not path.has_ipv6:
+            self.skipTest("no IPv6 here")
+        self.serve(path)
+        self.right_rates(self.median(path, f"[fd77::2]:{PORT}"), 100, 100)
+        self.right_rates(self.median(path, "fd77::2"), 100, 100)
+
+    def test_small_receive_buffers(self) -> None:
+        path = self.path(both="rate=100M,delay=10ms")
+        for side in "ab":
+            path.sysctl(side, "net.ipv4.tcp_rmem", "4096 32768 32768")
+        self.serve(path)
+        for run in self.median(path):
+            for key in ("tx_rate_bit_per_s", "rx_rate_bit_per_s"):
+                self.assertLessEqual(run[key] or 0, 125e6)
+
+    def test_text(self) -> None:
+        path = self.path(ab="rate=100M,delay=10ms", ba="rate=20M,delay=10ms")
+        self.serve(path)
+        done = self.run_measure(path)
+        self.assertEqual((done.returncode, done.stderr), (0, ""))
+        self.assertRegex(done.stdout, r"\A[ -~\n]+\n\Z")
+        for label in ("round-trip time ", "capacity there ", "capacity back ", "cost "):
+            self.assertIn(f"\n{label}", "\n" + done.stdout)
+
+
+class Failing(InbandTest):
+    def test_usage(self) -> None:
+        path = self.path(both="delay=1ms")
+        for args in (["measure"], ["measure", "a", "b"], ["measure", "--rate", "1", "x"],
+                     ["measure", "--port", "1", "x"], ["measure", "x:0"], ["measure", "x:65536"],
+                     ["measure", "x:"], ["measure", "[::1"], ["measure", ":1"],
+                     ["measure", "--timeout", "30001", "x"], ["serve", "x"], ["serve", "--json"],
+                     ["serve", "--port", "0"], ["serve", "--port", "65536"],
+                     ["serve", "--port", "1x"], ["serve", "--bind", ""]):
+            with self.subTest(args=args):
+                done = path.run("a", [built(TOOL), *args])
+                self.assertEqual((done.returncode, done.stdout), (2, ""))
+
+    def test_nobody_there(self) -> None:
+        path = self.path(both="delay=1ms")
+        done = self.run_measure(path)
+        self.assertEqual((done.returncode, done.stdout), (1, ""))
+        self.assertIn("refused", done.stderr)
+        done = self.run_measure(path, "10.77.0.77", "--timeout", "300")
+        self.assertEqual((done.returncode, done.stdout), (1, ""))
+        self.assertLess(done.wall_s, 0.3 + 3 + SLACK_S)
+
+    def test_port_taken(self) -> None:
+        path = self.path(both="delay=1ms")
+        self.serve(path)
+        done = path.run("b", [built(TOOL), "serve"])
+        self.assertEqual((done.returncode, done.stdout), (1, ""))
+        self.assertIn("in use", done.stderr)
+
+    def strange(self, path: Path, how: str) -> tuple[subprocess.CompletedProcess, bytes]:
+        """Measures with a server of tests/net/strange_server.py; returns what that one was sent, too."""
+        server = path.popen("b", [sys.executable, str(HERE / "strange_server.py"), str(PORT), how])
+        wait_listening(path, "b", PORT)
+        done = self.run_measure(path, None, "--json", "--timeout", "300")
+        self.assertLess(done.wall_s, 2.3 + SLACK_S, how)
+        return done, ast.literal_eval(wait_line(server, lambda line: True, 20))
+
+    def test_peers_that_do_not_know_it(self) -> None:
+        path = self.path(both="rate=100M,delay=5ms")
+        for how in ("ignorant", "another_version", "silent", "megabyte", "binary"):
+            with self.subTest(how=how):
+                done, seen = self.strange(path, how)
+                self.assertEqual((done.returncode, done.stdout), (1, ""))
+                self.assertEqual(seen, HELLO)  # and not a byte of payload
+                if how in ("ignorant", "another_version"):
+                    self.assertIn("does not know", done.stderr)
+
+    def test_peers_that_break_it(self) -> None:
+        path = self.path(both="rate=100M,delay=5ms")
+        for how in ("too_long_train", "half_train", "half_closed", "stalled_train", "out_of_turn"):
+            with self.subTest(how=how):
+                done, seen = self.strange(path, how)
+                self.assertEqual((done.returncode, done.stdout), (1, ""))
+                self.assertTrue(seen.startswith(HELLO))
+                self.assertLess(len(seen), 20_000)
+
+    def test_peer_that_lies(self) -> None:
+        path = self.path(both="rate=100M,delay=5ms")
+        done, _ = self.strange(path, "infinitely_fast")
+        self.assertEqual((done.returncode, done.stderr), (0, ""))
+        result = json.loads(done.stdout)
+        self.assertIsNone(result["tx_rate_bit_per_s"])
+        self.assertIsNotNone(result["rtt_min_ns"])
+
+
+class Serving(InbandTest):
+    def crowd(self, path: Path, *args: str) -> list[str]:
+        return [sys.executable, str(HERE / "crowd.py"), path.addr["b"], str(PORT), *args]
+
+    def hold(self, path: Path, count: int, what: str) -> None:
+        """Clients that stay until the path ends."""
+        child = path.popen("b", self.crowd(path, "hold", str(count), what), stdin=subprocess.PIPE)
+        wait_line(child, lambda line: line.strip() == "held", 30)
+
+    def memory_kb(self, server: subprocess.Popen) -> int:
+        return int(status_of(server.pid)["VmRSS"].split()[0])
+
+    def test_privileges_are_gone(self) -> None:
+        if os.geteuid() != 0:
+            self.skipTest("needs root")
+        path = self.path(both="delay=1ms")
+        status = status_of(self.serve(path).pid)
+        self.assertEqual(set(status["Uid"].split()), {"65534"})
+        self.assertEqual(set(status["Gid"].split()), {"65534"})
+        self.assertEqual(status["Groups"], "")
+        for key in ("CapPrm", "CapEff"):
+            self.assertEqual(int(status[key], 16), 0, key)
+
+    def test_socket_activation(self) -> None:
+        path = self.path(both="rate=100M,delay=5ms")
+        # As systemd does by default, the socket is a blocking one.
+        starter = ("import os, socket, sys\n"
+                   f"s = socket.create_server(('', {PORT}))\n"
+                   "os.dup2(s.fileno(), 3)\n"
+                   "os.set_inheritable(3, True)\n"
+                   "os.environ.update(LISTEN_FDS='1', LISTEN_PID=str(os.getpid()))\n"
+                   "os.execv(sys.argv[1], [sys.argv[1], 'serve', '--port', '1'])\n")
+        for side in "ab":
+            path.route(side, congctl="cubic")
+        path.popen("b", [sys.executable, "-c", starter, built(TOOL)])
+        wait_listening(path, "b", PORT)
+        self.hold(path, 3, "")
+        self.right_rates(self.median(path), 100, 100)
+
+    def test_thousand_clients(self) -> None:
+        path = self.path(both="rate=100M,delay=5ms")
+        server = self.serve(path)
+        self.hold(path, 1000, "AUTOBUF HELLO 1\\r\\n")
+        self.right_rates(self.median(path), 100, 100)
+        self.assertLess(self.memory_kb(server), 64_000)
+
+    def test_more_clients_than_there_may_be(self) -> None:
+        path = self.path(both="rate=100M,delay=5ms")
+        server = self.serve(path)
+        self.hold(path, 2500, "")
+        self.right_rates(self.median(path), 100, 100)
+        files = len(os.listdir(f"/proc/{server.pid}/fd"))
+        self.assertLess(files, 2100)
+
+    def test_garbage_leaves_memory_flat(self) -> None:
+        path = self.path(both="rate=100M,delay=5ms")
+        server = self.serve(path)
+        path.run("b", self.crowd(path, "garbage", "1000"), timeout=120, check=True)
+        before_kb = self.memory_kb(server)
+        flood = path.popen("b", self.crowd(path, "garbage", "10000"))
+        honest = self.measure(path)  # in the midst of it
+        self.assertIsNotNone(honest["tx_rate_bit_per_s"])
+        self.assertEqual(flood.wait(timeout=240), 0)
+        self.assertLess(self.memory_kb(server), before_kb + 4_000)
+        self.right_rates(self.median(path), 100, 100)
+
+    def test_clients_that_never_read(self) -> None:
+        path = self.path(both="rate=100M,delay=5ms")
+        server = self.serve(path)
+        self.hold(path, 300, "AUTOBUF HELLO 1\\r\\n" + "AUTOBUF TRAIN 480000\\r\\n" * 40)
+        self.right_rates(self.median(path), 100, 100)
+        self.assertLess(self.memory_kb(server), 64_000)
+
+    def test_stalling_client_is_dropped(self) -> None:
+        path = self.path(both="rate=100M,delay=5ms")
+        self.serve(path)
+        waiter = ("import socket, sys\n"
+                  f"s = socket.create_connection((sys.argv[1], {PORT}), timeout=20)\n"
+                  "s.sendall(b'AUTOBUF HELLO 1\\r\\nAUTOBUF SINK 14480\\r\\n half')\n"
+                  "try:\n"
+                  "    while s.recv(1000): pass\n"
+                  "except ConnectionResetError: pass\n"
+                  "print('dropped')\n")
+        done = path.run("a", [sys.executable, "-c", waiter, path.addr["b"]], timeout=30)
+        self.assertEqual(done.stdout, "dropped\n")
+
+    def test_only_who_connected_is_sent_anything(self) -> None:
+        path = self.path(both="rate=100M,delay=5ms")
+        self.serve(path)
+        path.reset()
+        self.hold(path, 10, "AUTOBUF HELLO 1\\r\\nAUTOBUF TRAIN 480000 10.77.0.1 7500\\r\\n")
+        self.assertEqual(path.truth()["ba"]["packets"], 0)
+
+    def test_binds_where_it_is_told(self) -> None:
+        path = self.path(both="delay=1ms")
+        path.popen("b", [built(TOOL), "serve", "--bind", "127.0.0.1", "--port", "7499"])
+        wait_listening(path, "b", 7499)
+        rows = path.run("b", ["cat", "/proc/net/tcp", "/proc/net/tcp6"]).stdout
+        ours = re.findall(r"([0-9A-F]+):1D4B ", rows)  # 7499
+        self.assertEqual(ours, ["0100007F"])
+
+
+if __name__ == "__main__":
+    sys.exit(run_tests(("ip", "nsenter", "setpriv", "taskset"), (TOOL,)))
