@@ -110,11 +110,14 @@ int autobuf_inband_prepare(int fd)
     if (error == 0)
         error = ab_get_int(fd, IPPROTO_TCP, TCP_NODELAY, &nodelay);
     if (error == 0)
-        error = set_nodelay(fd, 1);
-    if (error == 0)
         error = set_stamping(fd, stamping | STAMPING);
     if (error < 0)
         return error;
+    error = set_nodelay(fd, 1);
+    if (error < 0) {
+        set_stamping(fd, stamping);
+        return error;
+    }
     open_window(fd);
     return stamping | (nodelay ? 0 : WAS_DELAYED);
 }
@@ -206,7 +209,7 @@ int autobuf_inband_events(const struct autobuf_inband *inband)
     return (autobuf_inband_wanted(inband) ? POLLIN : 0) | (inband->blocked ? POLLOUT : 0);
 }
 
-/* 1: all that there was is sent; 0: the socket is full, or there was nothing; or -errno. */
+/* 0: all that there was is sent, or the socket is full; or -errno. */
 static int send_lines(struct autobuf_inband *ib, uint64_t now_ns)
 {
     const void *data;
@@ -216,9 +219,7 @@ static int send_lines(struct autobuf_inband *ib, uint64_t now_ns)
     while ((len = autobuf_inband_output(ib, now_ns, &data)) > 0) {
         ssize_t sent = send(ib->fd, data, len, MSG_DONTWAIT | MSG_NOSIGNAL);
 
-        if (sent < 0 && errno == EINTR)
-            continue;
-        if (sent < 0 && errno != EAGAIN && errno != EWOULDBLOCK)
+        if (sent < 0 && errno != EAGAIN && errno != EWOULDBLOCK && errno != EINTR)
             return -errno;
         ib->blocked = sent < 0;
         if (sent < 0)

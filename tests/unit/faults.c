@@ -24,9 +24,9 @@ static struct {
 const char *fault_name(enum call call)
 {
     static const char *const names[CALLS] = {
-        "calloc",      "socket",   "setsockopt", "getsockopt", "bind",  "connect",
-        "getsockname", "getpeername", "sendmmsg", "recvmmsg",  "recvmsg", "ppoll",
-        "open",        "read",     "getrandom",  "getaddrinfo"};
+        "calloc",      "realloc",     "socket", "setsockopt", "getsockopt", "bind",    "connect",
+        "getsockname", "getpeername", "send",   "sendmmsg",   "recvmmsg",   "recvmsg", "ppoll",
+        "open",        "read",        "getrandom", "getaddrinfo"};
 
     return names[call];
 }
@@ -96,6 +96,8 @@ WRAP(int, bind, CALL_BIND, (int fd, const struct sockaddr *a, socklen_t len), (f
 WRAP(int, connect, CALL_CONNECT, (int fd, const struct sockaddr *a, socklen_t len), (fd, a, len))
 WRAP(int, getsockname, CALL_GETSOCKNAME, (int fd, struct sockaddr *a, socklen_t *len), (fd, a, len))
 WRAP(int, getpeername, CALL_GETPEERNAME, (int fd, struct sockaddr *a, socklen_t *len), (fd, a, len))
+WRAP(ssize_t, send, CALL_SEND, (int fd, const void *buf, size_t len, int flags),
+     (fd, buf, len, flags))
 WRAP(int, sendmmsg, CALL_SENDMMSG, (int fd, struct mmsghdr *m, unsigned n, int flags),
      (fd, m, n, flags))
 WRAP(int, recvmmsg, CALL_RECVMMSG,
@@ -121,6 +123,16 @@ void *__wrap_calloc(size_t count, size_t size);
 void *__wrap_calloc(size_t count, size_t size)
 {
     return fails(CALL_CALLOC) ? NULL : held_block(__real_calloc(count, size));
+}
+
+void *__real_realloc(void *block, size_t size);
+void *__wrap_realloc(void *block, size_t size);
+
+void *__wrap_realloc(void *block, size_t size)
+{
+    if (fails(CALL_REALLOC))
+        return NULL;
+    return block ? __real_realloc(block, size) : held_block(__real_realloc(block, size));
 }
 
 void __real_free(void *block);
