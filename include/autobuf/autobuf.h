@@ -329,7 +329,8 @@ struct autobuf_inband_options {
         sizeof(struct autobuf_inband_options), 0, 0, NULL, NULL, NULL, NULL, ""                    \
     }
 
-#define AUTOBUF_INBAND_PACED 1U /* the pace is surely kept: by bbr, or SO_MAX_PACING_RATE */
+#define AUTOBUF_INBAND_PACED 1U /* the pace is surely kept: by bbr, SO_MAX_PACING_RATE or the queueing
+                                   discipline fq */
 
 /*
  * What the socket below knows, and the exchange must be told: at the beginning, and before each
@@ -342,8 +343,7 @@ struct autobuf_inband_facts {
     uint32_t packet_bytes;    /* IP bytes that it takes on the wire; 0: segment_bytes + 52 */
     uint32_t flags;           /* AUTOBUF_INBAND_PACED */
     uint64_t train_bytes;     /* that leave back to back now: congestion window, peer's window */
-    uint64_t pace_bit_per_s;  /* of payload, at which the sender is, or may be, held back: a queueing
-                                 discipline (fq) may do so, unseen */
+    uint64_t pace_bit_per_s;  /* of payload, at which the sender is, or may be, held back */
     uint64_t rtt_min_ns;      /* as TCP has seen it */
 };
 

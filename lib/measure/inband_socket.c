@@ -16,6 +16,7 @@
 #include "../base/option.h"
 #include "inband.h"
 #include "limits.h"
+#include "qdisc.h"
 
 #define IPV4_BYTES 20U
 #define IPV6_BYTES 40U
@@ -27,8 +28,8 @@
 #define STAMP_SLACK_NS (2 * AB_NS_PER_MS)
 #define READS_MOST 256U /* in one step: other connections are waiting */
 
-/* Congestion controls that space what they send. The kernel tells a pacing rate for all of them. */
-static bool is_paced(int fd)
+/* Congestion controls that space what they send, and sockets that were told to. */
+static bool paces_itself(int fd)
 {
     char name[16] = "";
     socklen_t len = sizeof name;
@@ -51,6 +52,20 @@ static uint32_t peer_header_bytes(int fd)
     return IPV6_BYTES;
 }
 
+/* The kernel computes a pacing rate for every connection: whether it is kept is another question. */
+static void tell_pace(int fd, uint64_t pacing_byte_per_s, struct autobuf_inband_facts *facts)
+{
+    int kept;
+
+    if (pacing_byte_per_s == 0 || pacing_byte_per_s > AB_PLAUSIBLE_BIT_PER_S / 8)
+        return;
+    kept = paces_itself(fd) ? 1 : ab_qdisc_paces();
+    if (kept == 0)
+        return;
+    facts->pace_bit_per_s = 8 * pacing_byte_per_s;
+    facts->flags = kept > 0 ? AUTOBUF_INBAND_PACED : 0; /* else nobody knows */
+}
+
 int autobuf_inband_facts(int fd, struct autobuf_inband_facts *theirs)
 {
     struct autobuf_inband_facts facts = AUTOBUF_INBAND_FACTS_INIT;
@@ -71,10 +86,7 @@ int autobuf_inband_facts(int fd, struct autobuf_inband_facts *theirs)
         window_bytes = ab_min(window_bytes, info.peer_window_bytes);
     facts.train_bytes = window_bytes - ab_min(window_bytes, ab_tcpinfo_flight_bytes(&info));
     facts.train_bytes = ab_max(facts.train_bytes, 1); /* 0 would be "unknown" */
-    if (info.pacing_byte_per_s < AB_PLAUSIBLE_BIT_PER_S / 8) {
-        facts.pace_bit_per_s = 8 * info.pacing_byte_per_s;
-        facts.flags = facts.pace_bit_per_s && is_paced(fd) ? AUTOBUF_INBAND_PACED : 0;
-    }
+    tell_pace(fd, info.pacing_byte_per_s, &facts);
     facts.rtt_min_ns = info.rtt_min_ns;
     return ab_struct_out(theirs, &facts, sizeof facts) ? 0 : -EINVAL;
 }
