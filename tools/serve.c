@@ -37,7 +37,7 @@
 #define EVENTS_MOST 64
 #define SILENT_NS (3 * NS_PER_S) /* without a HELLO */
 #define LIFETIME_NS (12 * NS_PER_S)
-#define BUDGET_BYTES 500000U
+#define BUDGET_BYTES 480000U
 #define BUDGET_LEAST_BYTES 60000U
 #define BUDGETS_BYTES (64U * 1000 * 1000) /* of all clients */
 #define BYTES_A_SECOND (128U * 1000 * 1000)

@@ -268,7 +268,7 @@ AUTOBUF_API int autobuf_probe_mtu(struct autobuf_probe *probe, uint32_t packet_b
  * twice as many in each round, until a train lasts about 2 ms or the budget is used. The end that
  * receives a train reads off its rate, as autobuf_probe_open() describes. A train that was held back, by
  * a paced congestion control (bbr) or otherwise, is not taken for the path's rate: "at least" then.
- * Up to 100 Mbit/s it costs 64 KB in each direction, and at most 500 KB; 4 to 7 round trips.
+ * Up to 100 Mbit/s it costs 64 KB in each direction, and at most 480 KB; 4 to 7 round trips.
  *
  * On the wire: lines of at most 500 bytes of ASCII, ended by CRLF, "AUTOBUF VERB ...":
  *
@@ -314,7 +314,7 @@ typedef void autobuf_inband_set_fn(void *user, uint64_t *rcv_bytes, uint64_t *sn
 struct autobuf_inband_options {
     uint32_t size;
     uint32_t budget_bytes;      /* IP bytes of trains in each direction, of all exchanges of a handle,
-                                   6,000 to 500,000; 0: 500,000 */
+                                   6,000 to 480,000; 0: 480,000 */
     uint64_t timeout_ns;        /* initiator: no round begins later; both: give up 2 s after it. 0:
                                    5 s; above 30 s: 30 s */
     autobuf_log_fn *log;        /* NULL: none */

@@ -47,10 +47,10 @@ static bool spread_by_path(const struct ab_packet *a, const struct ab_packet *b)
 /*
  * One reading for each packet from which a window of width_ns fits into its run. A packet that came
  * right behind another begins no window: of a batch only the first counts (pathrate does the same).
- * Nor does one of more than most_bytes begin or end one.
+ * Nor, where only single packets count, do several that arrived as one begin or end one.
  */
 static size_t readings_of_windows(const struct ab_packet *packets, size_t count, uint64_t width_ns,
-                                  uint32_t most_bytes, uint64_t *rates)
+                                  bool singles, uint64_t *rates)
 {
     size_t found = 0;
 
@@ -69,7 +69,7 @@ static size_t readings_of_windows(const struct ab_packet *packets, size_t count,
                 upto_j += packets[j++].bytes;
             if (j == end)
                 break;
-            if (packets[i].bytes <= most_bytes && packets[j].bytes <= most_bytes &&
+            if (!(singles && (packets[i].merged || packets[j].merged)) &&
                 spread_by_path(&packets[i], &packets[j]))
                 rates[found++] =
                     rate_between(&packets[i], &packets[j], upto_j + packets[j].bytes - upto_i);
@@ -104,19 +104,8 @@ static size_t readings_of_runs(const struct ab_packet *packets, size_t count, ui
 size_t ab_estimate_readings(const struct ab_packet *packets, size_t count, uint64_t window_ns,
                             uint64_t *rates)
 {
-    return window_ns ? readings_of_windows(packets, count, window_ns, UINT32_MAX, rates)
+    return window_ns ? readings_of_windows(packets, count, window_ns, false, rates)
                      : readings_of_runs(packets, count, rates);
-}
-
-/* More bytes than one packet has. */
-static uint32_t single_bytes(const struct ab_packet *packets, size_t count)
-{
-    uint32_t least_bytes = UINT32_MAX / 2;
-
-    for (size_t i = 0; i < count; i++)
-        if (packets[i].train && packets[i].bytes < least_bytes)
-            least_bytes = packets[i].bytes;
-    return least_bytes + least_bytes / 2;
 }
 
 /*
@@ -125,17 +114,16 @@ static uint32_t single_bytes(const struct ab_packet *packets, size_t count)
  */
 static size_t readings_of_gaps(const struct ab_packet *packets, size_t count, uint64_t *rates)
 {
-    return readings_of_windows(packets, count, 1, single_bytes(packets, count), rates);
+    return readings_of_windows(packets, count, 1, true, rates);
 }
 
-/* Whether a tenth of the packets, or more, arrived together with others. */
+/* Whether a tenth of the arrivals, or more, were several packets. */
 static bool is_merged(const struct ab_packet *packets, size_t count)
 {
-    uint32_t most_bytes = single_bytes(packets, count);
     size_t merged = 0;
 
     for (size_t i = 0; i < count; i++)
-        merged += packets[i].bytes > most_bytes;
+        merged += packets[i].merged;
     return 10 * merged >= count;
 }
 

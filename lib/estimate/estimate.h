@@ -39,6 +39,7 @@ struct ab_packet {
     uint64_t received_ns; /* AUTOBUF_NS_UNSET: no reply (yet) */
     uint32_t bytes;       /* IP bytes */
     uint32_t train;       /* 0: a small echo, for the round-trip time */
+    bool merged;          /* several that arrived as one */
 };
 
 struct ab_rate {

@@ -299,7 +299,8 @@ static int core_emit(struct ab_core *core, uint64_t now_ns, uint8_t *buf, size_t
     if (len > cap)
         return -ENOSPC;
     ab_icmp_build(&core->echo, (uint16_t)core->count, buf, len);
-    core->packets[core->count++] = (struct ab_packet){now_ns, AUTOBUF_NS_UNSET, bytes, train};
+    core->packets[core->count++] = (struct ab_packet){
+        .sent_ns = now_ns, .received_ns = AUTOBUF_NS_UNSET, .bytes = bytes, .train = train};
     core->cost_bytes += bytes;
     return (int)len;
 }

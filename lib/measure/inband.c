@@ -297,6 +297,7 @@ static void take_payload(struct autobuf_inband *ib, uint64_t stamp_ns, uint64_t 
     }
     p->received_ns = stamp_ns;
     p->bytes += (uint32_t)(ab_inband_wire_bytes(ib, a->train_bytes) - before);
+    p->merged = p->bytes > ib->facts.packet_bytes + ib->facts.packet_bytes / 2;
 }
 
 /* TCP's own least, unless it cannot be: the exchange took a round trip as well. */
@@ -349,6 +350,13 @@ static uint64_t split_at_stalls(struct autobuf_inband *ib)
     return span_ns;
 }
 
+/* Nothing, or a bound below what is known already. */
+static bool is_less(const struct ab_rate *rate, const struct ab_reading *known)
+{
+    return rate->rate_bit_per_s == 0 ||
+           (rate->at_least && rate->rate_bit_per_s < known->rate_bit_per_s);
+}
+
 void ab_inband_read(struct autobuf_inband *ib)
 {
     struct ab_arrivals *a = &ib->arrivals;
@@ -358,14 +366,15 @@ void ab_inband_read(struct autobuf_inband *ib)
 
     ab_estimate_stream(a->packets, a->count, a->train_begin, &a->free_begin,
                        ab_inband_wire_bytes(ib, a->pace_bit_per_s), a->paced, a->scratch, &rate);
-    *r = (struct ab_reading){.bytes = a->train_bytes,
-                             .span_ns = span_ns,
-                             .rate_bit_per_s = ab_min(rate.rate_bit_per_s, AB_PLAUSIBLE_BIT_PER_S),
-                             .low_bit_per_s = ab_min(rate.low_bit_per_s, AB_PLAUSIBLE_BIT_PER_S),
-                             .high_bit_per_s = ab_min(rate.high_bit_per_s, AB_PLAUSIBLE_BIT_PER_S),
-                             .sure = rate.sure,
-                             .at_least = rate.at_least ||
-                                         rate.rate_bit_per_s > AB_PLAUSIBLE_BIT_PER_S};
+    r->bytes = a->train_bytes;
+    r->span_ns = span_ns;
+    r->sure = rate.sure;
+    if (!is_less(&rate, r)) {
+        r->rate_bit_per_s = ab_min(rate.rate_bit_per_s, AB_PLAUSIBLE_BIT_PER_S);
+        r->low_bit_per_s = ab_min(rate.low_bit_per_s, AB_PLAUSIBLE_BIT_PER_S);
+        r->high_bit_per_s = ab_min(rate.high_bit_per_s, AB_PLAUSIBLE_BIT_PER_S);
+        r->at_least = rate.at_least || rate.rate_bit_per_s > AB_PLAUSIBLE_BIT_PER_S;
+    }
     ib->samples = (uint32_t)a->count;
     ab_log(&ib->log, "in band: train of %llu bytes in %llu us, %zu arrivals: %s%.1f Mbit/s%s",
            (unsigned long long)r->bytes, (unsigned long long)(r->span_ns / AB_NS_PER_US), a->count,

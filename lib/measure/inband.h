@@ -17,8 +17,7 @@
 #include "line.h"
 
 #define AB_INBAND_VERSION 1U
-#define AB_INBAND_BUDGET_BYTES 500000U /* IP bytes in each direction: 1 MB for both */
-#define AB_INBAND_PAYLOAD_BYTES_MOST 480000U
+#define AB_INBAND_BUDGET_BYTES 480000U /* IP bytes in each direction; less than 1 MB for both, answers included */
 #define AB_INBAND_GRACE_NS (2 * AB_NS_PER_S)
 
 /* What the receiving end found out about one direction. */

@@ -32,9 +32,9 @@ LATE_NS = 10 * MS
 SLACK_S = 1.0
 RATE_SHARE = 0.25
 CHEAP_BYTES = 64_000
-MOST_BYTES = 550_000
+MOST_BYTES = 500_000
 HANDSHAKE_BYTES = 1_500  # of the connection, and of lines
-HELLO = b"AUTOBUF HELLO 1 train=480000 budget=480000\r\n"
+HELLO = b"AUTOBUF HELLO 1 train=463360 budget=463360\r\n"
 RESULTS = [f"{side}_{what}" for side in ("tx", "rx") for what in (
     "rate_bit_per_s", "rate_low_bit_per_s", "rate_high_bit_per_s", "at_least")]
 KEYS = ["method", "rtt_min_ns", "rtt_median_ns", *RESULTS, "tx_bdp_bytes", "rx_bdp_bytes",

@@ -30,7 +30,7 @@ LATE_NS = 10 * MS
 RATE_SHARE = 0.25
 KEYS = ["tx_rate_bit_per_s", "rx_rate_bit_per_s", "tx_at_least", "rx_at_least", "rtt_min_ns",
         "elapsed_ns"]
-HELLO = ">AUTOBUF HELLO 1 train=480000 budget=480000\\r\\n"
+HELLO = ">AUTOBUF HELLO 1 train=463360 budget=463360\\r\\n"
 ONLY_TLS_1_2 = """openssl_conf = begin
 [begin]
 ssl_conf = ssl

@@ -124,7 +124,7 @@ static void test_nothing_is_read_too_far(void **state)
     assert_int_equal(recv(c.client, text, sizeof text, 0), 18);
     assert_string_equal(text, "220 Another line\r\n");
     assert_int_equal(recv(c.accepted, text, sizeof text, 0), 44);
-    assert_memory_equal(text, "AUTOBUF HELLO 1 train=480000 budget=480000\r\n", 44);
+    assert_memory_equal(text, "AUTOBUF HELLO 1 train=463360 budget=463360\r\n", 44);
     close_connection(&c);
 }
 

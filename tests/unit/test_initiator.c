@@ -11,7 +11,7 @@ static struct autobuf_inband *open_with(const struct autobuf_inband_options *opt
     struct autobuf_inband *ib;
 
     assert_int_equal(autobuf_inband_open_pure(&ib, AUTOBUF_INBAND_INITIATOR, 0, options), 0);
-    assert_string_equal(said(ib, 0), "AUTOBUF HELLO 1 train=480000 budget=480000\r\n");
+    assert_string_equal(said(ib, 0), "AUTOBUF HELLO 1 train=463360 budget=463360\r\n");
     return ib;
 }
 

@@ -18,7 +18,7 @@ static struct autobuf_inband *greeted_with(const struct autobuf_inband_options *
     struct autobuf_inband *ib = open_with(options);
 
     assert_true(told(ib, MS, "AUTOBUF HELLO 1\r\n") > 0);
-    assert_string_equal(said(ib, MS), "AUTOBUF HELLO 1 train=480000 budget=480000\r\n");
+    assert_string_equal(said(ib, MS), "AUTOBUF HELLO 1 train=463360 budget=463360\r\n");
     return ib;
 }
 
@@ -339,7 +339,7 @@ static void test_prefix(void **state)
     snprintf(options.prefix, sizeof options.prefix, "SITE AUTOBUF");
     ib = open_with(&options);
     assert_int_equal(told(ib, MS, "SITE AUTOBUF HELLO 1\r\n"), 22);
-    assert_string_equal(said(ib, MS), "SITE AUTOBUF HELLO 1 train=480000 budget=480000\r\n");
+    assert_string_equal(said(ib, MS), "SITE AUTOBUF HELLO 1 train=463360 budget=463360\r\n");
     autobuf_inband_close(ib);
 }
 
