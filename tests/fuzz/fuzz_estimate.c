@@ -12,7 +12,7 @@
 
 static size_t take_packets(struct input *in, struct ab_packet *packets)
 {
-    struct ab_packet p = {1000000000, 1010000000, 1500, 1};
+    struct ab_packet p = {1000000000, 1010000000, 1500, 1, false};
     size_t count = 0;
 
     while (in->len > 0 && count < MOST) {
@@ -34,6 +34,7 @@ static size_t take_packets(struct input *in, struct ab_packet *packets)
         }
         if (how & 16)
             p.train++;
+        p.merged = how & 8;
         for (unsigned i = 0; i < copies && count < MOST; i++) {
             packets[count] = p;
             if (how & 32 && i % 4 == (how >> 6))
@@ -63,6 +64,18 @@ static void check_path(const struct ab_packet *packets, size_t count, uint64_t *
     CHECK(path.rx_rate_bit_per_s == path.tx_rate_bit_per_s);
 }
 
+static void check_stream(const struct ab_packet *packets, size_t count, uint64_t number,
+                         uint64_t *scratch)
+{
+    size_t newest = count ? (size_t)(number % count) : 0, first = newest / 2;
+    struct ab_rate rate;
+
+    ab_estimate_stream(packets, count, newest, &first, number % AB_PLAUSIBLE_BIT_PER_S,
+                       number & 1, scratch, &rate);
+    CHECK(rate.low_bit_per_s <= rate.rate_bit_per_s && rate.rate_bit_per_s <= rate.high_bit_per_s);
+    CHECK(first == newest / 2 || first == count);
+}
+
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t len)
 {
     static struct ab_packet made[MOST];
@@ -81,6 +94,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t len)
     CHECK(ab_estimate_readings(packets, count, window_ns, scratch) <= count);
     CHECK(ab_estimate_readings(packets, count, 0, scratch) <= count);
     check_path(packets, count, scratch);
+    check_stream(packets, count, window_ns, scratch);
     free(scratch);
     free(packets);
     return 0;
