@@ -7,10 +7,12 @@
 #define LEAST_SEGMENTS 3U
 #define LONG_ENOUGH_NS (1500 * AB_NS_PER_US) /* a train: with the step of two, 1.5 to 3 ms */
 #define CHEAP_BIT_PER_S 200000000U
+#define SLOW_BIT_PER_S 120000000U
 #define CHEAP_BYTES 60000U  /* IP bytes of trains that are enough for paths up to CHEAP_BIT_PER_S */
 #define ROUND_TRIPS_MOST 6U
 #define ROUND_TRIPS_LEFT 2U /* that a round and the RESULT take */
 #define EXTRA_NS (500 * AB_NS_PER_MS)
+#define BITS_NS (8 * AB_NS_PER_S)
 
 int ab_initiator_begin(struct autobuf_inband *ib)
 {
@@ -23,15 +25,27 @@ int ab_initiator_begin(struct autobuf_inband *ib)
     return ab_inband_say(ib, &line, NULL);
 }
 
+/*
+ * Whether a few trains are enough for a path like this. Its rate says so; or that of the newest train as
+ * a whole, where something bunched an earlier one.
+ */
+static bool is_cheap(const struct autobuf_inband *ib, const struct ab_reading *r)
+{
+    uint64_t whole_bit_per_s =
+        ab_mul_div(ab_inband_wire_bytes(ib, r->bytes), BITS_NS, ab_max(r->span_ns, 1));
+
+    return r->rate_bit_per_s &&
+           (r->rate_bit_per_s <= CHEAP_BIT_PER_S || whole_bit_per_s <= SLOW_BIT_PER_S);
+}
+
 /* Payload of the next train in a direction, of which most bytes may be sent at once; 0: no more. */
 static uint64_t next_train(struct autobuf_inband *ib, struct ab_direction *d, uint64_t most)
 {
     uint64_t segment_bytes = ib->facts.segment_bytes;
     uint64_t budget = ab_min(ab_inband_budget_bytes(ib), ib->peer_budget_bytes);
-    uint64_t rate = d->reading.rate_bit_per_s;
     uint64_t len = d->trains ? 2 * d->train_bytes : FIRST_SEGMENTS * segment_bytes;
 
-    if (rate && rate <= CHEAP_BIT_PER_S)
+    if (is_cheap(ib, &d->reading))
         budget = ab_min(budget, (uint64_t)CHEAP_BYTES * segment_bytes / ib->facts.packet_bytes);
     if (d->done || d->spent_bytes >= budget)
         return 0;
