@@ -100,6 +100,7 @@ struct autobuf_inband {
     /* An initiator's. */
     bool awaits_train, awaits_sink;
     uint64_t peer_train_bytes, peer_budget_bytes;
+    uint64_t round_begin_ns;
     uint64_t round_ns;        /* when this round, or the HELLO, was sent */
     uint64_t exchange_ns;     /* from HELLO to its answer, at the initiator; AUTOBUF_NS_UNSET */
     uint64_t took[2];

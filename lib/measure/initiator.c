@@ -114,6 +114,7 @@ static int next_round(struct autobuf_inband *ib)
     if ((!rx && !tx) || is_late(ib))
         return begin_result(ib);
     ib->phase = AB_PHASE_ROUND;
+    ib->round_begin_ns = ib->now_ns;
     if (rx)
         error = ask_for_train(ib, rx);
     if (error == 0 && tx)
@@ -163,15 +164,24 @@ int ab_initiator_payload(struct autobuf_inband *ib)
 }
 
 /*
- * Slower than the answer came is a lie; so is a train of another length. How much faster the path
- * could be nobody can tell here, but it is a rate that the plan bounds.
+ * Whether a reading of the train that was sent can be: no longer than that one, not under way for longer
+ * than its answer took, nor slower than it must have been for the answer to be here. How much faster the
+ * path could be nobody can tell; what a plan makes of it is bounded by this host's limits.
  */
+static bool is_possible(const struct autobuf_inband *ib, const struct ab_reading *r)
+{
+    uint64_t elapsed_ns = ib->now_ns - ib->round_begin_ns;
+    uint64_t least_bit_per_s = ab_mul_div(ib->tx.train_bytes, BITS_NS, ab_max(elapsed_ns, 1));
+
+    return r->bytes <= ib->tx.train_bytes && r->span_ns <= elapsed_ns &&
+           r->rate_bit_per_s >= least_bit_per_s / 10 * 9;
+}
+
 static void hear_reading(struct autobuf_inband *ib, const struct ab_line *line)
 {
     struct ab_reading reading;
 
-    if (!ab_reading_hear(line, &reading) || reading.bytes > ib->tx.train_bytes ||
-        reading.span_ns > ib->now_ns - ib->start_ns) {
+    if (!ab_reading_hear(line, &reading) || !is_possible(ib, &reading)) {
         ab_log(&ib->log, "in band: what the peer says of its trains cannot be");
         ib->tx.reading = (struct ab_reading){0};
         return;

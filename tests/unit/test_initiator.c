@@ -217,6 +217,7 @@ static void test_lies(void **state)
         {"bytes=14000 nsec=1000000 rate=100 low=101 high=102", 0},
         {"bytes=14000 nsec=9999999999 rate=100 low=100 high=100", 0}, /* longer than it took */
         {"bytes=480000 nsec=1000000 rate=100 low=100 high=100", 0},   /* more than was sent */
+        {"bytes=14000 nsec=1000000 rate=1000000 low=1 high=1000000", 0}, /* would take longer */
         {"", 0},
     };
 
