@@ -210,11 +210,11 @@ static inline bool exchange_open(struct exchange *x, uint32_t role, struct input
     copy = how & 32 ? exchange_cut(&o, sizeof o, &o.size, in) : exact_copy(&o, sizeof o);
     memcpy(copy, &o.size, sizeof o.size);
     x->budget_bytes = o.budget_bytes ? o.budget_bytes : AB_INBAND_BUDGET_BYTES;
-    x->timeout_ns = o.timeout_ns ? o.timeout_ns : 5 * AB_NS_PER_S;
+    x->timeout_ns = o.timeout_ns ? ab_min(o.timeout_ns, 30 * AB_NS_PER_S) : 5 * AB_NS_PER_S;
     memcpy(x->prefix, o.prefix[0] ? o.prefix : "AUTOBUF", o.prefix[0] ? sizeof o.prefix : 8);
     x->sets = o.set;
     valid = o.size >= sizeof o.size && x->budget_bytes >= 6000 && x->budget_bytes <= 480000 &&
-            x->timeout_ns <= 30 * AB_NS_PER_S && (!o.prefix[0] || ab_line_prefix_valid(o.prefix));
+            (!o.prefix[0] || ab_line_prefix_valid(o.prefix));
     error = autobuf_inband_open_pure(&x->ib, role, x->now_ns, how & 126 || set ? copy : NULL);
     free(copy);
     CHECK(error == (valid ? 0 : -EINVAL) && !x->ib == !valid);
