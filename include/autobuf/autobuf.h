@@ -311,6 +311,20 @@ struct autobuf_inband;
  */
 typedef void autobuf_inband_set_fn(void *user, uint64_t *rcv_bytes, uint64_t *snd_bytes);
 
+#define AUTOBUF_INBAND_TEXT 0U /* lines of its own */
+#define AUTOBUF_INBAND_FTP 1U  /* SITE AUTOBUF, on an FTP control connection:
+
+       SITE AUTOBUF               211 AUTOBUF 1 maxrcv=N maxsnd=N train=N budget=N
+       SITE AUTOBUF TRAIN n       211-AUTOBUF TRAIN n, and the lines of a reply that ends with 211
+       SITE AUTOBUF SINK n        350, then n bytes from the client, then 211 bytes=N nsec=N ...
+       SITE AUTOBUF SET rcv snd   200 AUTOBUF rcv=N snd=N
+
+   There is no RESULT; a responder is over after each of them. It is handed commands in this form. */
+
+#define AUTOBUF_INBAND_TX 1U    /* measure what is sent from here */
+#define AUTOBUF_INBAND_RX 2U    /* and what comes back */
+#define AUTOBUF_INBAND_GREET 4U /* say HELLO, and be over: begin() measures */
+
 struct autobuf_inband_options {
     uint32_t size;
     uint32_t budget_bytes;      /* IP bytes of trains in each direction, of all exchanges of a handle,
@@ -322,11 +336,15 @@ struct autobuf_inband_options {
     autobuf_inband_set_fn *set; /* NULL: 0 0 is the answer to any SET */
     void *set_user;
     char prefix[32];            /* what lines begin with instead of AUTOBUF; "": that */
+    uint32_t dress;             /* AUTOBUF_INBAND_TEXT or AUTOBUF_INBAND_FTP */
+    uint32_t directions;        /* an initiator's: AUTOBUF_INBAND_TX, _RX, _GREET; 0: both, at once */
+    uint64_t rcv_most_bytes;    /* a responder's: buffers that SET can give, to be told to the peer; 0: */
+    uint64_t snd_most_bytes;    /* not told */
 };
 
 #define AUTOBUF_INBAND_OPTIONS_INIT                                                                \
     {                                                                                              \
-        sizeof(struct autobuf_inband_options), 0, 0, NULL, NULL, NULL, NULL, ""                    \
+        sizeof(struct autobuf_inband_options), 0, 0, NULL, NULL, NULL, NULL, "", 0, 0, 0, 0        \
     }
 
 #define AUTOBUF_INBAND_PACED 1U /* the pace is surely kept: by bbr, SO_MAX_PACING_RATE or the queueing
@@ -407,6 +425,17 @@ AUTOBUF_API int autobuf_inband_state(const struct autobuf_inband *inband);
  */
 AUTOBUF_API int autobuf_inband_result(const struct autobuf_inband *inband,
                                       struct autobuf_path *path);
+
+/*
+ * After AUTOBUF_INBAND_GREET, when an initiator is over: measures in these directions (0: both), and it
+ * goes on. May be repeated, within the budget. -EINVAL: not now; -ENOMEM.
+ */
+AUTOBUF_API int autobuf_inband_begin(struct autobuf_inband *inband, uint64_t now_ns,
+                                     uint32_t directions);
+
+/* Buffer sizes that an initiator's peer says it can set; 0: it does not say. -ENODATA: no HELLO yet. */
+AUTOBUF_API int autobuf_inband_peer(const struct autobuf_inband *inband, uint64_t *rcv_bytes,
+                                    uint64_t *snd_bytes);
 
 /*
  * When an initiator is over: asks the peer for buffer sizes, and it goes on. Once it is over again, took()

@@ -21,10 +21,16 @@
 #define STALL_PERCENT 85U
 #define SHORTEST_LINE_BYTES 3U /* a blank, CR, LF */
 
+static const struct ab_dress *dress_of(const struct autobuf_inband_options *o)
+{
+    return o->dress == AUTOBUF_INBAND_FTP ? &ab_dress_ftp : &ab_dress_text;
+}
+
 static bool exchange_options_valid(const struct autobuf_inband_options *o)
 {
     return o->budget_bytes >= BUDGET_MIN_BYTES && o->budget_bytes <= AB_INBAND_BUDGET_BYTES &&
-           ab_line_prefix_valid(o->prefix);
+           ab_line_prefix_valid(o->prefix) && o->dress <= AUTOBUF_INBAND_FTP &&
+           (o->directions & ~(AUTOBUF_INBAND_TX | AUTOBUF_INBAND_RX | AUTOBUF_INBAND_GREET)) == 0;
 }
 
 static bool exchange_facts_valid(const struct autobuf_inband_facts *f)
@@ -50,7 +56,7 @@ int autobuf_inband_open_pure(struct autobuf_inband **inband, uint32_t role, uint
         options.timeout_ns = TIMEOUT_NS;
     options.timeout_ns = ab_min(options.timeout_ns, TIMEOUT_MOST_NS);
     if (!options.prefix[0])
-        memcpy(options.prefix, "AUTOBUF", sizeof "AUTOBUF");
+        memcpy(options.prefix, dress_of(&options)->prefix, strlen(dress_of(&options)->prefix) + 1);
     if (!exchange_options_valid(&options) ||
         (role != AUTOBUF_INBAND_INITIATOR && role != AUTOBUF_INBAND_RESPONDER))
         return -EINVAL;
@@ -59,6 +65,7 @@ int autobuf_inband_open_pure(struct autobuf_inband **inband, uint32_t role, uint
         return -ENOMEM;
     ib->role = role;
     ib->options = options;
+    ib->dress = dress_of(&options);
     ib->log = (struct ab_log){options.log, options.log_user};
     ib->owner = getpid();
     ib->fd = -1;
@@ -122,13 +129,23 @@ static uint8_t *room_to_send(struct autobuf_inband *ib, size_t len)
     return ib->out + ib->out_end;
 }
 
+/* to has room for a line. */
+static size_t build_line(const struct autobuf_inband *ib, const struct ab_line *line,
+                         const char *text, uint8_t *to)
+{
+    const struct ab_dress *d = ib->dress;
+
+    return (ib->role == AUTOBUF_INBAND_INITIATOR ? d->build_ask : d->build_answer)(
+        line, ib->options.prefix, text, (char *)to, AB_LINE_BYTES);
+}
+
 int ab_inband_say(struct autobuf_inband *ib, const struct ab_line *line, const char *text)
 {
     uint8_t *to = room_to_send(ib, AB_LINE_BYTES);
 
     if (!to)
         return -ENOMEM;
-    ib->out_end += ab_line_build(line, ib->options.prefix, text, (char *)to, AB_LINE_BYTES);
+    ib->out_end += build_line(ib, line, text, to);
     return 0;
 }
 
@@ -169,17 +186,21 @@ int ab_inband_say_train(struct autobuf_inband *ib, struct ab_line *line, uint64_
 {
     uint64_t before = ib->out_end - ib->out_begin;
     uint8_t *to = room_to_send(ib, len + AB_LINE_BYTES);
-    size_t line_bytes;
+    const char *last = ib->role == AUTOBUF_INBAND_RESPONDER ? ib->dress->train_end : "";
+    size_t line_bytes = 0, last_bytes = strlen(last);
 
     if (!to)
         return -ENOMEM;
-    line->count = 1;
-    line->numbers[0] = len;
-    line_bytes = ab_line_build(line, ib->options.prefix, NULL, (char *)to, AB_LINE_BYTES);
-    len -= ab_min(len - SHORTEST_LINE_BYTES, before + line_bytes);
-    line->numbers[0] = len;
-    line_bytes = ab_line_build(line, ib->options.prefix, NULL, (char *)to, AB_LINE_BYTES);
-    fill_with_lines(ib, to + line_bytes, len);
+    if (line) {
+        line->count = 1;
+        line->numbers[0] = len;
+        line_bytes = build_line(ib, line, NULL, to);
+        len -= ab_min(len - SHORTEST_LINE_BYTES - last_bytes, before + line_bytes);
+        line->numbers[0] = len;
+        line_bytes = build_line(ib, line, NULL, to);
+    }
+    fill_with_lines(ib, to + line_bytes, len - last_bytes);
+    memcpy(to + line_bytes + len - last_bytes, last, last_bytes);
     ib->out_end += line_bytes + len;
     return 0;
 }
@@ -193,7 +214,7 @@ static void give_up(struct autobuf_inband *ib, int error)
     ib->end_ns = ab_min(ib->end_ns, ib->now_ns);
 }
 
-static bool is_over(const struct autobuf_inband *ib)
+bool ab_inband_is_over(const struct autobuf_inband *ib)
 {
     return ib->error < 0 || (ib->phase == AB_PHASE_OVER && ib->out_begin == ib->out_end &&
                              ib->payload_left == 0 && ib->line_bytes == 0);
@@ -332,22 +353,26 @@ static uint64_t shortest_stall_ns(const struct autobuf_inband *ib)
                   rtt_ns == AUTOBUF_NS_UNSET ? 0 : rtt_ns / 2);
 }
 
-/* What comes behind a stall is another train. Returns the time that the newest took without its stalls. */
-static uint64_t split_at_stalls(struct autobuf_inband *ib)
+/* What comes behind a stall is another train. Tells what the newest brought in which time, without stalls. */
+static void split_at_stalls(struct autobuf_inband *ib, struct ab_reading *r)
 {
     struct ab_arrivals *a = &ib->arrivals;
-    uint64_t stall_ns = shortest_stall_ns(ib), span_ns = 0;
+    uint64_t stall_ns = shortest_stall_ns(ib), wire_bytes = 0;
+
+    r->span_ns = 0;
 
     for (size_t i = a->train_begin + 1; i < a->count; i++) {
         uint64_t gap_ns = gap_before(&a->packets[i]);
 
-        if (gap_ns < stall_ns)
-            span_ns += gap_ns;
-        else
+        if (gap_ns < stall_ns) {
+            r->span_ns = ab_min(r->span_ns + gap_ns, TIMEOUT_MOST_NS);
+            wire_bytes += a->packets[i].bytes;
+        } else {
             a->trains++;
+        }
         a->packets[i].train = a->trains;
     }
-    return span_ns;
+    r->bytes = wire_bytes * ib->facts.segment_bytes / ib->facts.packet_bytes;
 }
 
 /* Nothing, or a bound below what is known already. */
@@ -361,13 +386,11 @@ void ab_inband_read(struct autobuf_inband *ib)
 {
     struct ab_arrivals *a = &ib->arrivals;
     struct ab_reading *r = &ib->rx.reading;
-    uint64_t span_ns = ab_min(split_at_stalls(ib), TIMEOUT_MOST_NS);
     struct ab_rate rate;
 
+    split_at_stalls(ib, r);
     ab_estimate_stream(a->packets, a->count, a->train_begin, &a->free_begin,
                        ab_inband_wire_bytes(ib, a->pace_bit_per_s), a->paced, a->scratch, &rate);
-    r->bytes = a->train_bytes;
-    r->span_ns = span_ns;
     r->sure = rate.sure;
     if (!is_less(&rate, r)) {
         r->rate_bit_per_s = ab_min(rate.rate_bit_per_s, AB_PLAUSIBLE_BIT_PER_S);
@@ -377,7 +400,7 @@ void ab_inband_read(struct autobuf_inband *ib)
     }
     ib->samples = (uint32_t)a->count;
     ab_log(&ib->log, "in band: train of %llu bytes in %llu us, %zu arrivals: %s%.1f Mbit/s%s",
-           (unsigned long long)r->bytes, (unsigned long long)(r->span_ns / AB_NS_PER_US), a->count,
+           (unsigned long long)a->train_bytes, (unsigned long long)(r->span_ns / AB_NS_PER_US), a->count,
            r->at_least ? "at least " : "", (double)r->rate_bit_per_s / 1e6,
            r->sure ? "" : ", not sure");
 }
@@ -445,7 +468,8 @@ static size_t take_line(struct autobuf_inband *ib, const char *data, size_t len)
         return taken;
     text_len = ib->line_bytes - 1;
     text_len -= text_len > 0 && ib->line[text_len - 1] == '\r';
-    if (!ab_line_parse(ib->options.prefix, ib->line, text_len, &line))
+    if (!(ib->role == AUTOBUF_INBAND_INITIATOR ? ib->dress->parse_answer : ib->dress->parse_ask)(
+            ib->options.prefix, ib->line, text_len, &line))
         line.verb = AB_NO_VERB;
     error = ib->role == AUTOBUF_INBAND_INITIATOR
                 ? ab_initiator_line(ib, &line, ib->line_bytes)
@@ -489,17 +513,17 @@ int64_t autobuf_inband_input(struct autobuf_inband *ib, uint64_t stamp_ns, const
 
     if (ib->owner != getpid())
         return AUTOBUF_E_FORKED;
-    if (ib->error == 0 && len == 0 && !is_over(ib))
+    if (ib->error == 0 && len == 0 && !ab_inband_is_over(ib))
         give_up(ib, -ECONNRESET);
     ib->now_ns = ab_max(ib->now_ns, stamp_ns);
-    if (is_over(ib)) /* and perhaps not any longer */
+    if (ab_inband_is_over(ib)) /* and perhaps not any longer */
         ib->limit_ns = ib->now_ns + ib->options.timeout_ns + AB_INBAND_GRACE_NS;
     while (taken < len && !is_deaf(ib)) {
         if (ib->payload_left > 0)
             taken += take_train(ib, stamp_ns, len - taken);
         else
             taken += take_line(ib, (const char *)data + taken, len - taken);
-        if (is_over(ib))
+        if (ab_inband_is_over(ib))
             break; /* what follows may be the application's */
     }
     return ib->error < 0 ? ib->error : (int64_t)taken;
@@ -520,12 +544,12 @@ size_t autobuf_inband_wanted(const struct autobuf_inband *ib)
 
 uint64_t autobuf_inband_deadline_ns(const struct autobuf_inband *ib)
 {
-    return is_over(ib) ? AUTOBUF_NS_UNSET : ib->limit_ns;
+    return ab_inband_is_over(ib) ? AUTOBUF_NS_UNSET : ib->limit_ns;
 }
 
 int autobuf_inband_state(const struct autobuf_inband *ib)
 {
-    return ib->error < 0 ? ib->error : is_over(ib);
+    return ib->error < 0 ? ib->error : ab_inband_is_over(ib);
 }
 
 static void result_direction(const struct autobuf_inband *ib, const struct ab_reading *r,

@@ -14,7 +14,7 @@
 
 #include "../base/base.h"
 #include "../estimate/estimate.h"
-#include "line.h"
+#include "dress.h"
 
 #define AB_INBAND_VERSION 1U
 #define AB_INBAND_BUDGET_BYTES 480000U /* IP bytes in each direction; less than 1 MB for both, answers included */
@@ -22,8 +22,8 @@
 
 /* What the receiving end found out about one direction. */
 struct ab_reading {
-    uint64_t bytes;   /* payload of the newest train */
-    uint64_t span_ns; /* between its first and its last arrival */
+    uint64_t bytes;   /* payload of the newest train after its first arrival, without what stalled */
+    uint64_t span_ns; /* in which it came */
     uint64_t rate_bit_per_s; /* of all trains, IP bytes; 0: unknown */
     uint64_t low_bit_per_s;
     uint64_t high_bit_per_s;
@@ -68,6 +68,7 @@ enum ab_inband_phase {
 struct autobuf_inband {
     uint32_t role;
     struct autobuf_inband_options options;
+    const struct ab_dress *dress;
     struct autobuf_inband_facts facts;
     struct ab_log log;
     pid_t owner;
@@ -98,7 +99,8 @@ struct autobuf_inband {
     uint32_t samples;
 
     /* An initiator's. */
-    bool awaits_train, awaits_sink;
+    bool awaits_train, awaits_go, awaits_sink;
+    uint64_t peer_max_bytes[2]; /* receive and send buffer that the peer can set; 0: not told */
     uint64_t peer_train_bytes, peer_budget_bytes;
     uint64_t round_begin_ns;
     uint64_t round_ns;        /* when this round, or the HELLO, was sent */
@@ -128,9 +130,12 @@ int ab_inband_say(struct autobuf_inband *ib, const struct ab_line *line, const c
 
 /*
  * Puts a line behind it, and payload, of which the line's number tells the length: as much as makes all
- * that is to be sent len bytes long, so that no segment is but partly filled.
+ * that is to be sent len bytes long, so that no segment is but partly filled. line NULL: payload alone.
  */
 int ab_inband_say_train(struct autobuf_inband *ib, struct ab_line *line, uint64_t len);
+
+/* An exchange is over when nothing is left to be sent and received of it. */
+bool ab_inband_is_over(const struct autobuf_inband *ib);
 
 /* A train of len bytes follows the line, offset bytes into the write that it came with. */
 int ab_inband_expect(struct autobuf_inband *ib, const struct ab_line *line, uint64_t offset);

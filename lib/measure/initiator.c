@@ -63,6 +63,10 @@ static int begin_result(struct autobuf_inband *ib)
 {
     struct ab_line line = {.verb = AB_RESULT};
 
+    if (!ib->dress->has_result) {
+        ab_inband_over(ib);
+        return 0;
+    }
     ib->phase = AB_PHASE_RESULT;
     ab_reading_tell(&ib->rx.reading, &line);
     if (ib->exchange_ns != AUTOBUF_NS_UNSET)
@@ -97,7 +101,13 @@ static int send_train(struct autobuf_inband *ib, uint64_t len)
     ib->tx.train_bytes = len;
     ib->tx.spent_bytes += len;
     ib->tx.trains++;
-    return ab_inband_say_train(ib, &line, len);
+    if (!ib->dress->sink_waits)
+        return ab_inband_say_train(ib, &line, len);
+    ib->awaits_go = true;
+    line.count = 1;
+    line.numbers[0] = len;
+    line.values[AB_KEY_AT] = 0;
+    return ab_inband_say(ib, &line, NULL);
 }
 
 /* Both directions at once: what one costs the other is acknowledgements behind its own train. */
@@ -127,6 +137,34 @@ static int end_of_round(struct autobuf_inband *ib)
     return ib->awaits_train || ib->awaits_sink ? 0 : next_round(ib);
 }
 
+static void want_directions(struct autobuf_inband *ib, uint32_t directions)
+{
+    directions &= AUTOBUF_INBAND_TX | AUTOBUF_INBAND_RX;
+    ib->tx.done = directions == AUTOBUF_INBAND_RX;
+    ib->rx.done = directions == AUTOBUF_INBAND_TX;
+}
+
+int autobuf_inband_begin(struct autobuf_inband *ib, uint64_t now_ns, uint32_t directions)
+{
+    if (ib->role != AUTOBUF_INBAND_INITIATOR || ib->outcome < 0 ||
+        !(ib->options.directions & AUTOBUF_INBAND_GREET) || autobuf_inband_state(ib) != 1)
+        return -EINVAL;
+    ib->now_ns = ib->start_ns = now_ns;
+    ib->end_ns = AUTOBUF_NS_UNSET;
+    ib->limit_ns = now_ns + ib->options.timeout_ns + AB_INBAND_GRACE_NS;
+    want_directions(ib, directions);
+    return next_round(ib);
+}
+
+int autobuf_inband_peer(const struct autobuf_inband *ib, uint64_t *rcv_bytes, uint64_t *snd_bytes)
+{
+    if (ib->exchange_ns == AUTOBUF_NS_UNSET || ib->role != AUTOBUF_INBAND_INITIATOR)
+        return -ENODATA;
+    *rcv_bytes = ib->peer_max_bytes[0];
+    *snd_bytes = ib->peer_max_bytes[1];
+    return 0;
+}
+
 static int hear_hello(struct autobuf_inband *ib, const struct ab_line *line)
 {
     if (line->verb != AB_HELLO || line->count < 1 || line->numbers[0] != AB_INBAND_VERSION) {
@@ -136,7 +174,16 @@ static int hear_hello(struct autobuf_inband *ib, const struct ab_line *line)
     }
     ib->peer_train_bytes = line->values[AB_KEY_TRAIN];
     ib->peer_budget_bytes = line->values[AB_KEY_BUDGET];
+    if (!ib->dress->has_result && !ib->peer_budget_bytes) /* the peer's reply need not tell it */
+        ib->peer_budget_bytes = AUTOBUF_INBAND_TRAIN_MOST_BYTES;
+    ib->peer_max_bytes[0] = line->values[AB_KEY_MAXRCV];
+    ib->peer_max_bytes[1] = line->values[AB_KEY_MAXSND];
     ib->exchange_ns = ab_max(ib->now_ns - ab_min(ib->round_ns, ib->now_ns), 1);
+    if (ib->options.directions & AUTOBUF_INBAND_GREET) {
+        ab_inband_over(ib);
+        return 0;
+    }
+    want_directions(ib, ib->options.directions);
     return next_round(ib);
 }
 
@@ -189,14 +236,46 @@ static void hear_reading(struct autobuf_inband *ib, const struct ab_line *line)
     ib->tx.reading = reading;
 }
 
+/* A responder that tells no rate, but what came in which time. */
+static void complete_reading(const struct autobuf_inband *ib, struct ab_line *line)
+{
+    uint64_t *v = line->values, rate;
+
+    if (ib->dress->has_result || v[AB_KEY_RATE] || !v[AB_KEY_NSEC] || v[AB_KEY_BYTES] > ib->tx.train_bytes)
+        return;
+    rate = ab_mul_div(ab_inband_wire_bytes(ib, v[AB_KEY_BYTES]), BITS_NS, v[AB_KEY_NSEC]);
+    v[AB_KEY_RATE] = v[AB_KEY_LOW] = v[AB_KEY_HIGH] = ab_min(rate, AB_PLAUSIBLE_BIT_PER_S);
+    v[AB_KEY_SURE] = v[AB_KEY_NSEC] >= LONG_ENOUGH_NS;
+    v[AB_KEY_ATLEAST] = v[AB_KEY_NSEC] < AB_WINDOW_NS || (ib->facts.flags & AUTOBUF_INBAND_PACED);
+}
+
+/* Payload, when the responder says that it waits for it. */
+static int hear_go(struct autobuf_inband *ib, const struct ab_line *line)
+{
+    if (line->verb != AB_GO && line->verb != AB_ERROR)
+        return AUTOBUF_E_PROTOCOL;
+    ib->awaits_go = false;
+    if (line->verb == AB_GO) {
+        ib->round_begin_ns = ib->now_ns;
+        return ab_inband_say_train(ib, NULL, ib->tx.train_bytes);
+    }
+    ib->awaits_sink = false;
+    ib->tx.done = true;
+    return end_of_round(ib);
+}
+
 static int hear_sink(struct autobuf_inband *ib, const struct ab_line *line)
 {
+    struct ab_line complete = *line;
+
     if (line->verb != AB_SINK && line->verb != AB_ERROR)
         return AUTOBUF_E_PROTOCOL;
     if (line->verb == AB_ERROR)
         ib->tx.done = true;
     else
-        hear_reading(ib, line);
+        complete_reading(ib, &complete);
+    if (line->verb == AB_SINK)
+        hear_reading(ib, &complete);
     ib->awaits_sink = false;
     return end_of_round(ib);
 }
@@ -205,6 +284,8 @@ static int hear_round(struct autobuf_inband *ib, const struct ab_line *line, siz
 {
     if (ib->awaits_train)
         return hear_train(ib, line, line_bytes);
+    if (ib->awaits_go)
+        return hear_go(ib, line);
     return ib->awaits_sink ? hear_sink(ib, line) : AUTOBUF_E_PROTOCOL;
 }
 
@@ -229,6 +310,8 @@ static int hear_set(struct autobuf_inband *ib, const struct ab_line *line)
 
 int ab_initiator_line(struct autobuf_inband *ib, const struct ab_line *line, size_t line_bytes)
 {
+    if (line->verb == AB_MORE)
+        return 0;
     switch (ib->phase) {
     case AB_PHASE_HELLO:
         return hear_hello(ib, line);

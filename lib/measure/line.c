@@ -1,17 +1,20 @@
 /* SPDX-License-Identifier: MIT */
-#include "line.h"
+#include "dress.h"
 
 #include <stdio.h>
 #include <string.h>
+#include <strings.h>
 
 #include "../base/base.h"
 
 #define DIGITS_MOST 19U /* less than 2^64, whatever they are */
 #define NUMBER_MOST 9999999999999999999ULL
 
-static const char *const verbs[AB_VERBS] = {"", "HELLO", "TRAIN", "SINK", "RESULT", "SET", "ERROR"};
-static const char *const keys[AB_KEYS] = {"train", "budget", "pace", "paced", "at",   "bytes",   "nsec",
-                                          "rate",  "low",    "high", "sure", "atleast", "rtt"};
+static const char *const verbs[AB_VERBS] = {"",    "HELLO", "TRAIN", "SINK", "RESULT",
+                                            "SET", "ERROR", "GO",    "MORE"};
+static const char *const keys[AB_KEYS] = {
+    "train", "budget", "pace", "paced",   "at",  "bytes",  "nsec",   "rate", "low",
+    "high",  "sure",   "atleast", "rtt", "maxrcv", "maxsnd", "rcv",  "snd"};
 
 /* A word of a line: the bytes up to the next blank. */
 struct word {
@@ -53,6 +56,12 @@ static bool is_word(const struct word *word, const char *text)
     return strlen(text) == word->len && memcmp(word->text, text, word->len) == 0;
 }
 
+/* Verbs are read in either case, as commands are. */
+static bool is_verb(const struct word *word, const char *text)
+{
+    return strlen(text) == word->len && strncasecmp(word->text, text, word->len) == 0;
+}
+
 static bool parse_pair(const struct word *word, struct ab_line *line)
 {
     const char *equals = memchr(word->text, '=', word->len);
@@ -74,22 +83,11 @@ bool ab_line_is_ours(const char *prefix, const char *text, size_t len)
     return len > prefix_len && memcmp(text, prefix, prefix_len) == 0 && text[prefix_len] == ' ';
 }
 
-bool ab_line_parse(const char *prefix, const char *text, size_t len, struct ab_line *line)
+bool ab_line_parse_words(const char *text, size_t len, struct ab_line *line)
 {
-    struct word rest, word;
+    struct word rest = {text, len}, word;
     bool numbers = true;
 
-    memset(line, 0, sizeof *line);
-    if (!ab_line_is_ours(prefix, text, len))
-        return false;
-    rest = (struct word){text + strlen(prefix), len - strlen(prefix)};
-    if (!next_word(&rest, &word))
-        return false;
-    for (unsigned i = 1; i < AB_VERBS; i++)
-        if (is_word(&word, verbs[i]))
-            line->verb = (enum ab_verb)i;
-    if (line->verb == AB_NO_VERB)
-        return true;
     while (rest.len > 0) {
         uint64_t number;
 
@@ -110,6 +108,33 @@ bool ab_line_parse(const char *prefix, const char *text, size_t len, struct ab_l
     return line->count <= 2;
 }
 
+bool ab_line_parse(const char *prefix, const char *text, size_t len, struct ab_line *line)
+{
+    struct word rest, word;
+
+    memset(line, 0, sizeof *line);
+    if (!ab_line_is_ours(prefix, text, len))
+        return false;
+    rest = (struct word){text + strlen(prefix), len - strlen(prefix)};
+    if (!next_word(&rest, &word))
+        return false;
+    for (unsigned i = 1; i <= AB_ERROR; i++)
+        if (is_verb(&word, verbs[i]))
+            line->verb = (enum ab_verb)i;
+    return line->verb == AB_NO_VERB || ab_line_parse_words(rest.text, rest.len, line);
+}
+
+size_t ab_line_build_pairs(const struct ab_line *line, bool all, char *buf, size_t cap)
+{
+    size_t len = 0;
+
+    for (unsigned i = 0; i < AB_KEYS && len < cap; i++)
+        if (line->values[i] || (all && (i == AB_KEY_BYTES || i == AB_KEY_NSEC)))
+            len += (size_t)snprintf(buf + len, cap - len, " %s=%llu", keys[i],
+                                    (unsigned long long)ab_min(line->values[i], NUMBER_MOST));
+    return ab_min(len, cap - 1);
+}
+
 size_t ab_line_build(const struct ab_line *line, const char *prefix, const char *text, char *buf,
                      size_t cap)
 {
@@ -119,10 +144,7 @@ size_t ab_line_build(const struct ab_line *line, const char *prefix, const char 
     for (unsigned i = 0; i < line->count; i++)
         len += (size_t)snprintf(built + len, sizeof built - len, " %llu",
                                 (unsigned long long)ab_min(line->numbers[i], NUMBER_MOST));
-    for (unsigned i = 0; i < AB_KEYS; i++)
-        if (line->values[i])
-            len += (size_t)snprintf(built + len, sizeof built - len, " %s=%llu", keys[i],
-                                    (unsigned long long)ab_min(line->values[i], NUMBER_MOST));
+    len += ab_line_build_pairs(line, false, built + len, sizeof built - len);
     len += (size_t)snprintf(built + len, sizeof built - len, "%s%s\r\n", text ? " " : "",
                             text ? text : "");
     if (len > cap || len >= sizeof built)
@@ -142,3 +164,13 @@ bool ab_line_prefix_valid(const char *prefix)
             return false;
     return true;
 }
+
+const struct ab_dress ab_dress_text = {
+    .prefix = "AUTOBUF",
+    .build_ask = ab_line_build,
+    .build_answer = ab_line_build,
+    .parse_ask = ab_line_parse,
+    .parse_answer = ab_line_parse,
+    .train_end = "",
+    .has_result = true,
+};

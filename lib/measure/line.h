@@ -27,6 +27,8 @@ enum ab_verb {
     AB_RESULT, /* a reading of what came from the other side, rtt */
     AB_SET,    /* receive and send buffer */
     AB_ERROR,  /* a code */
+    AB_GO,     /* bytes: they may come. Only some dresses have it */
+    AB_MORE,   /* nothing by itself: a part of a longer answer */
     AB_VERBS
 };
 
@@ -36,14 +38,18 @@ enum ab_key {
     AB_KEY_PACE,    /* bit/s of payload at which the sender may be held back */
     AB_KEY_PACED,   /* 1: it is */
     AB_KEY_AT,      /* bytes that were sent before this line, with the same write */
-    AB_KEY_BYTES,   /* a reading: payload of the newest train */
-    AB_KEY_NSEC,    /* between its first and its last arrival */
+    AB_KEY_BYTES,   /* a reading: payload of the newest train after its first arrival */
+    AB_KEY_NSEC,    /* in which it came */
     AB_KEY_RATE,    /* bit/s, of all trains so far; 0: unknown */
     AB_KEY_LOW,
     AB_KEY_HIGH,
     AB_KEY_SURE,    /* 1: most readings agree */
     AB_KEY_ATLEAST, /* 1: the rate is a lower bound */
     AB_KEY_RTT,     /* ns */
+    AB_KEY_MAXRCV,  /* largest buffers that the peer can set */
+    AB_KEY_MAXSND,
+    AB_KEY_RCV,     /* buffers that are set */
+    AB_KEY_SND,
     AB_KEYS
 };
 
@@ -64,6 +70,13 @@ size_t ab_line_build(const struct ab_line *line, const char *prefix, const char 
 
 /* Whether len bytes, without their end, are such a line. What is not known has the verb AB_NO_VERB. */
 bool ab_line_parse(const char *prefix, const char *text, size_t len, struct ab_line *line);
+
+/*
+ * The part behind the verb: each number and each pair with a blank before it. all: pairs of a reading's
+ * bytes and time are written even if they are 0. The length is below cap.
+ */
+size_t ab_line_build_pairs(const struct ab_line *line, bool all, char *buf, size_t cap);
+bool ab_line_parse_words(const char *text, size_t len, struct ab_line *line);
 
 /* Whether a line begins with the prefix and a blank: whatever follows, it is meant for the exchange. */
 bool ab_line_is_ours(const char *prefix, const char *text, size_t len);

@@ -27,6 +27,12 @@ static int complain(struct autobuf_inband *ib, uint64_t code, const char *text)
     return ab_inband_say(ib, &line, text);
 }
 
+/* In the midst of an exchange; where that has no end, after the first HELLO. */
+static bool is_measuring(const struct autobuf_inband *ib)
+{
+    return ib->dress->has_result ? ib->phase == AB_PHASE_BUSY : ib->greeted;
+}
+
 static int answer_hello(struct autobuf_inband *ib, const struct ab_line *asked)
 {
     struct ab_line line = {.verb = AB_HELLO, .count = 1, .numbers = {AB_INBAND_VERSION}};
@@ -35,12 +41,15 @@ static int answer_hello(struct autobuf_inband *ib, const struct ab_line *asked)
         return complain(ib, BAD_SEQUENCE, "one HELLO is enough");
     if (asked->count < 1 || asked->numbers[0] < AB_INBAND_VERSION)
         return complain(ib, BAD_ARGUMENT, "HELLO takes a version");
-    ib->phase = AB_PHASE_BUSY;
+    if (ib->dress->has_result)
+        ib->phase = AB_PHASE_BUSY;
     ib->greeted = true;
     ib->start_ns = ib->now_ns;
     ib->end_ns = ib->exchange_ns = AUTOBUF_NS_UNSET;
     ib->rx.reading = ib->tx.reading = (struct ab_reading){0};
     line.values[AB_KEY_TRAIN] = line.values[AB_KEY_BUDGET] = ab_inband_budget_bytes(ib);
+    line.values[AB_KEY_MAXRCV] = ib->options.rcv_most_bytes;
+    line.values[AB_KEY_MAXSND] = ib->options.snd_most_bytes;
     return ab_inband_say(ib, &line, NULL);
 }
 
@@ -63,7 +72,7 @@ static int answer_train(struct autobuf_inband *ib, const struct ab_line *asked)
     uint64_t left = left_of_budget(ib, &ib->tx);
     uint64_t len;
 
-    if (ib->phase != AB_PHASE_BUSY)
+    if (!is_measuring(ib))
         return complain(ib, BAD_SEQUENCE, "HELLO comes first");
     if (asked->count != 1 || asked->numbers[0] < ib->facts.segment_bytes ||
         asked->numbers[0] > AUTOBUF_INBAND_TRAIN_MOST_BYTES)
@@ -76,23 +85,43 @@ static int answer_train(struct autobuf_inband *ib, const struct ab_line *asked)
     return ab_inband_say_train(ib, &line, len);
 }
 
-/* The payload is on its way whatever the answer: what is too much is read and forgotten. */
+static int complain_of_sink(struct autobuf_inband *ib)
+{
+    return is_measuring(ib) ? complain(ib, OVER_BUDGET, "no more trains on this connection")
+                            : complain(ib, BAD_SEQUENCE, "HELLO comes first");
+}
+
+/* Where payload does not wait, it is on its way whatever the answer: it is read and forgotten first. */
+static int refuse_sink(struct autobuf_inband *ib, uint64_t len)
+{
+    if (ib->dress->sink_waits)
+        return complain_of_sink(ib);
+    ib->sink_refused = true;
+    ib->payload_left = len;
+    return 0;
+}
+
 static int answer_sink(struct autobuf_inband *ib, const struct ab_line *asked, size_t line_bytes)
 {
     uint64_t len = asked->numbers[0];
     uint64_t left = left_of_budget(ib, &ib->rx);
 
-    if (asked->count != 1 || len == 0 || len > AUTOBUF_INBAND_TRAIN_MOST_BYTES)
-        return AUTOBUF_E_PROTOCOL;
-    if (ib->phase != AB_PHASE_BUSY || len > left || ib->rx.trains == TRAINS_MOST) {
-        ib->sink_refused = true;
-        ib->payload_left = len;
-        return 0;
-    }
+    bool valid = asked->count == 1 && len > 0 && len <= AUTOBUF_INBAND_TRAIN_MOST_BYTES;
+    int error;
+
+    if (!valid)
+        return ib->dress->sink_waits ? complain(ib, BAD_ARGUMENT, "SINK takes a number of bytes")
+                                     : AUTOBUF_E_PROTOCOL;
+    if (!is_measuring(ib) || len > left || ib->rx.trains == TRAINS_MOST)
+        return refuse_sink(ib, len);
     ib->rx.spent_bytes += len;
     ib->rx.trains++;
-    return ab_inband_expect(ib, asked,
-                            ab_min(asked->values[AB_KEY_AT], AB_LINE_BYTES) + line_bytes);
+    if (!ib->dress->sink_waits)
+        return ab_inband_expect(ib, asked,
+                                ab_min(asked->values[AB_KEY_AT], AB_LINE_BYTES) + line_bytes);
+    error = ab_inband_say(
+        ib, &(struct ab_line){.verb = AB_GO, .count = 1, .numbers = {len}}, NULL);
+    return error < 0 ? error : ab_inband_expect(ib, asked, 0);
 }
 
 int ab_responder_payload(struct autobuf_inband *ib)
@@ -101,9 +130,7 @@ int ab_responder_payload(struct autobuf_inband *ib)
 
     if (ib->sink_refused) {
         ib->sink_refused = false;
-        return ib->phase == AB_PHASE_BUSY
-                   ? complain(ib, OVER_BUDGET, "no more trains on this connection")
-                   : complain(ib, BAD_SEQUENCE, "HELLO comes first");
+        return complain_of_sink(ib);
     }
     ab_inband_read(ib);
     ab_reading_tell(&ib->rx.reading, &line);

@@ -43,7 +43,7 @@ static const struct parse_row {
     {"two blanks", P "  TRAIN 1", false, AB_NO_VERB, 0, {0}, AB_KEY_RATE, 0},
     {"a blank at the end", P " TRAIN 1 ", false, AB_TRAIN, 1, {1}, AB_KEY_RATE, 0},
     {"a tab", P "\tTRAIN 1", false, AB_NO_VERB, 0, {0}, AB_KEY_RATE, 0},
-    {"small letters", P " train 1", true, AB_NO_VERB, 0, {0}, AB_KEY_RATE, 0},
+    {"small letters", P " train 1", true, AB_TRAIN, 1, {1}, AB_KEY_RATE, 0},
     {"a longer verb", P " TRAINS 1", true, AB_NO_VERB, 0, {0}, AB_KEY_RATE, 0},
     {"a shorter verb", P " TRAI 1", true, AB_NO_VERB, 0, {0}, AB_KEY_RATE, 0},
     {"another prefix", "AUTOBUG TRAIN 1", false, AB_NO_VERB, 0, {0}, AB_KEY_RATE, 0},
@@ -88,7 +88,7 @@ static void test_length_is_heard(void **state)
 static void test_built_lines_parse(void **state)
 {
     (void)state;
-    for (unsigned verb = 1; verb < AB_VERBS; verb++) {
+    for (unsigned verb = 1; verb <= AB_ERROR; verb++) {
         struct ab_line built = {.verb = (enum ab_verb)verb, .count = verb == AB_SET ? 2 : 1};
         struct ab_line parsed;
         char text[AB_LINE_BYTES];
@@ -96,7 +96,7 @@ static void test_built_lines_parse(void **state)
 
         built.numbers[0] = 123;
         built.numbers[1] = verb == AB_SET ? 9999999999999999999ULL : 0;
-        for (unsigned key = 0; verb != AB_ERROR && key < AB_KEYS; key++)
+        for (unsigned key = 0; verb != AB_ERROR && key < AB_KEY_MAXRCV; key++)
             built.values[key] = 9999999999999999999ULL - key;
         len = ab_line_build(&built, P, NULL, text, sizeof text);
         assert_true(len > 2 && len < AB_LINE_BYTES);

@@ -211,7 +211,7 @@ static void test_sink(void **state)
     assert_true(told(ib, now_ns, "AUTOBUF SINK 28940\r\n") > 0); /* with the line 20 segments */
     now_ns = train(ib, now_ns, 28940, 120000);
     answer = said(ib, now_ns);
-    assert_int_equal(number_in(answer, "bytes="), 28940);
+    assert_int_equal(number_in(answer, "bytes="), 19 * SEGMENT);
     assert_int_equal(number_in(answer, "nsec="), 19 * 120000);
     assert_in_range(number_in(answer, "rate="), 99900000, 100100000);
     assert_int_equal(number_in(answer, "sure="), 1);
@@ -263,7 +263,7 @@ static void test_both_directions_are_known(void **state)
     said(ib, 20 * MS);
     told(ib, 30 * MS, "AUTOBUF RESULT bytes=1 rate=50000000 low=49000000 high=51000000 atleast=1 "
                       "rtt=20000000\r\n");
-    assert_non_null(strstr(said(ib, 30 * MS), "AUTOBUF RESULT bytes=28940 "));
+    assert_non_null(strstr(said(ib, 30 * MS), "AUTOBUF RESULT bytes=27512 "));
     assert_int_equal(autobuf_inband_state(ib), 1);
     assert_int_equal(autobuf_inband_result(ib, &path), 0);
     assert_int_equal(path.method, AUTOBUF_METHOD_INBAND);
@@ -409,7 +409,7 @@ static void test_many_small_trains(void **state)
     (void)state;
     for (unsigned i = 0; i < 64; i++) {
         told(ib, MS, "AUTOBUF SINK 1\r\n ");
-        assert_non_null(strstr(said(ib, MS), "SINK bytes=1"));
+        assert_non_null(strstr(said(ib, MS), "AUTOBUF SINK\r\n"));
     }
     told(ib, MS, "AUTOBUF SINK 1\r\n ");
     assert_non_null(strstr(said(ib, MS), "ERROR 452"));

@@ -1,0 +1,333 @@
+/* SPDX-License-Identifier: MIT */
+/* The exchange in FTP's dress: its lines, and what both ends make of them. */
+#include "exchange.h"
+
+#include <errno.h>
+
+#include "measure/dress.h"
+
+#define SEGMENT 1448U
+#define RTT_NS (20 * MS)
+#define PREFIX "SITE AUTOBUF"
+
+static const struct answer_row {
+    const char *text;
+    bool good;
+    enum ab_verb verb;
+    uint64_t first;
+    enum ab_key key;
+    uint64_t value;
+} answer_rows[] = {
+    {"211 AUTOBUF 1 maxrcv=4194304 maxsnd=8 train=480000", true, AB_HELLO, 1, AB_KEY_MAXSND, 8},
+    {"211 AUTOBUF 1", true, AB_HELLO, 1, AB_KEY_TRAIN, 0},
+    {"211 AUTOBUF", false, AB_NO_VERB, 0, AB_KEY_TRAIN, 0},
+    {"211 AUTOBUF x", false, AB_HELLO, 0, AB_KEY_TRAIN, 0},
+    {"211 AUTOBUFFER 1", false, AB_NO_VERB, 0, AB_KEY_TRAIN, 0},
+    {"211 autobuf 1", false, AB_NO_VERB, 0, AB_KEY_TRAIN, 0},
+    {"211-AUTOBUF TRAIN 14000", true, AB_TRAIN, 14000, AB_KEY_PACE, 0},
+    {"211-AUTOBUF TRAIN 14000 pace=5 paced=1", true, AB_TRAIN, 14000, AB_KEY_PACE, 5},
+    {"211-AUTOBUF TRAIN x", false, AB_TRAIN, 0, AB_KEY_PACE, 0},
+    {"211-AUTOBUF TRAINS 1", true, AB_MORE, 0, AB_KEY_PACE, 0},
+    {"350 Send 14480 bytes", true, AB_GO, 0, AB_KEY_PACE, 0},
+    {"350", true, AB_GO, 0, AB_KEY_PACE, 0},
+    {"350-more", true, AB_MORE, 0, AB_KEY_PACE, 0},
+    {"211 bytes=14480 nsec=1042560", true, AB_SINK, 0, AB_KEY_NSEC, 1042560},
+    {"211 bytes=14480 nsec=1042560 rate=100 sure=1", true, AB_SINK, 0, AB_KEY_RATE, 100},
+    {"211 bytes=-1 nsec=0", false, AB_SINK, 0, AB_KEY_PACE, 0},
+    {"200 AUTOBUF rcv=7 snd=0", true, AB_SET, 7, AB_KEY_SND, 0},
+    {"200 AUTOBUF rcv=", false, AB_SET, 0, AB_KEY_SND, 0},
+    {"200 Command okay.", false, AB_NO_VERB, 0, AB_KEY_SND, 0},
+    {"211 End of status", false, AB_NO_VERB, 0, AB_KEY_SND, 0},
+    {"452 no more", true, AB_ERROR, 452, AB_KEY_SND, 0},
+    {"500 'SITE AUTOBUF' not understood", true, AB_ERROR, 500, AB_KEY_SND, 0},
+    {"500-What?", true, AB_MORE, 0, AB_KEY_SND, 0},
+    {"421 Bye", true, AB_ERROR, 421, AB_KEY_SND, 0},
+    {"599", true, AB_ERROR, 599, AB_KEY_SND, 0},
+    {"600 none", true, AB_MORE, 0, AB_KEY_SND, 0},
+    {" payload or text", true, AB_MORE, 0, AB_KEY_SND, 0},
+    {"2111 x", true, AB_MORE, 0, AB_KEY_SND, 0},
+    {"21", true, AB_MORE, 0, AB_KEY_SND, 0},
+    {"", true, AB_MORE, 0, AB_KEY_SND, 0},
+};
+
+static void test_parse_answers(void **state)
+{
+    (void)state;
+    for (size_t i = 0; i < COUNT(answer_rows); i++) {
+        const struct answer_row *row = &answer_rows[i];
+        size_t len = strlen(row->text);
+        char *copy = malloc(len + 1);
+        struct ab_line line;
+
+        memcpy(copy, row->text, len);
+        CHECK_EQUAL(row->text, ab_dress_ftp.parse_answer(PREFIX, copy, len, &line), row->good);
+        free(copy);
+        if (!row->good)
+            continue;
+        CHECK_EQUAL(row->text, line.verb, row->verb);
+        CHECK_EQUAL(row->text, line.numbers[0], row->first);
+        CHECK_EQUAL(row->text, line.values[row->key], row->value);
+    }
+}
+
+/* What one end builds the other reads. */
+static void test_built_answers_parse(void **state)
+{
+    static const enum ab_verb verbs[] = {AB_HELLO, AB_TRAIN, AB_GO, AB_SINK, AB_SET, AB_ERROR};
+
+    (void)state;
+    for (size_t i = 0; i < COUNT(verbs); i++) {
+        struct ab_line built = {.verb = verbs[i], .count = 1, .numbers = {452, 7}}, parsed;
+        char text[AB_LINE_BYTES];
+        size_t len;
+
+        built.values[AB_KEY_RATE] = verbs[i] == AB_SINK ? 5 : 0;
+        len = ab_dress_ftp.build_answer(&built, PREFIX, "why", text, sizeof text);
+        assert_true(len > 2);
+        assert_memory_equal(text + len - 2, "\r\n", 2);
+        assert_true(ab_dress_ftp.parse_answer(PREFIX, text, len - 2, &parsed));
+        assert_int_equal(parsed.verb, verbs[i]);
+        assert_int_equal(ab_dress_ftp.build_answer(&built, PREFIX, "why", text, len - 1), 0);
+        assert_int_equal(parsed.values[AB_KEY_RATE], built.values[AB_KEY_RATE]);
+        if (verbs[i] == AB_HELLO || verbs[i] == AB_TRAIN || verbs[i] == AB_SET ||
+            verbs[i] == AB_ERROR)
+            assert_int_equal(parsed.numbers[0], 452);
+    }
+}
+
+/* ------------------------------------------------------------------------------- responder */
+
+static struct autobuf_inband *server(void)
+{
+    struct autobuf_inband_options options = AUTOBUF_INBAND_OPTIONS_INIT;
+    struct autobuf_inband *ib;
+
+    options.dress = AUTOBUF_INBAND_FTP;
+    options.rcv_most_bytes = 4194304;
+    options.snd_most_bytes = 8388608;
+    assert_int_equal(autobuf_inband_open_pure(&ib, AUTOBUF_INBAND_RESPONDER, 0, &options), 0);
+    return ib;
+}
+
+static struct autobuf_inband *greeted_server(void)
+{
+    struct autobuf_inband *ib = server();
+
+    assert_true(told(ib, MS, "SITE AUTOBUF\r\n") > 0);
+    assert_string_equal(
+        said(ib, MS),
+        "211 AUTOBUF 1 train=463360 budget=463360 maxrcv=4194304 maxsnd=8388608\r\n");
+    assert_int_equal(autobuf_inband_state(ib), 1);
+    return ib;
+}
+
+static void test_server_answers(void **state)
+{
+    static const struct {
+        const char *line, *answer;
+    } rows[] = {
+        {"SITE AUTOBUF\r\n", "211 AUTOBUF 1 "}, /* again */
+        {"SITE AUTOBUF TRAIN 0\r\n", "501 "},
+        {"SITE AUTOBUF TRAIN 480001\r\n", "501 "},
+        {"SITE AUTOBUF TRAIN\r\n", "501 "},
+        {"SITE AUTOBUF SINK 0\r\n", "501 "},
+        {"SITE AUTOBUF SINK 480001\r\n", "501 "},
+        {"SITE AUTOBUF SINK 470000\r\n", "452 "},
+        {"SITE AUTOBUF SINK 14480\r\n", "350 Send 14480 bytes\r\n"},
+        {"SITE AUTOBUF sink 14480\r\n", "350 "},
+        {"SITE AUTOBUF SET 5 6\r\n", "200 AUTOBUF rcv=0 snd=0\r\n"},
+        {"SITE AUTOBUF SET 5\r\n", "501 "},
+        {"SITE AUTOBUF PAINT\r\n", "500 "},
+        {"SITE AUTOBUF TRAIN x\r\n", "500 "},
+    };
+
+    (void)state;
+    for (size_t i = 0; i < COUNT(rows); i++) {
+        struct autobuf_inband *ib = greeted_server();
+        const char *answer;
+
+        CHECK_EQUAL(rows[i].line, told(ib, MS, rows[i].line), strlen(rows[i].line));
+        answer = said(ib, MS);
+        if (strncmp(answer, rows[i].answer, strlen(rows[i].answer)) != 0)
+            fail_msg("%s: \"%s\"", rows[i].line, answer);
+        autobuf_inband_close(ib);
+    }
+}
+
+static void test_server_before_hello(void **state)
+{
+    static const char *const lines[] = {"SITE AUTOBUF TRAIN 14480\r\n", "SITE AUTOBUF SINK 14480\r\n",
+                                        "SITE AUTOBUF SET 1 1\r\n"};
+
+    (void)state;
+    for (size_t i = 0; i < COUNT(lines); i++) {
+        struct autobuf_inband *ib = server();
+
+        told(ib, MS, lines[i]);
+        CHECK(lines[i], strncmp(said(ib, MS), "503 ", 4) == 0);
+        CHECK_EQUAL(lines[i], autobuf_inband_state(ib), 1);
+        autobuf_inband_close(ib);
+    }
+}
+
+/* A reply of several lines as RFC 959 has it, of which none in the middle looks like its end. */
+static void test_server_train(void **state)
+{
+    struct autobuf_inband *ib = greeted_server();
+    const char *text, *line;
+
+    (void)state;
+    told(ib, MS, "SITE AUTOBUF TRAIN 14480\r\n");
+    text = said(ib, MS);
+    assert_int_equal(strlen(text), 10 * SEGMENT);
+    line = strchr(text, '\n') + 1;
+    assert_int_equal(number_in(text, "211-AUTOBUF TRAIN "), strlen(line));
+    for (; *line == ' '; line = strchr(line, '\n') + 1)
+        assert_true(strchr(line, '\n') - line < 500);
+    assert_string_equal(line, "211 AUTOBUF\r\n");
+    assert_int_equal(autobuf_inband_state(ib), 1);
+    autobuf_inband_close(ib);
+}
+
+static void test_server_sink(void **state)
+{
+    struct autobuf_inband *ib = greeted_server();
+    uint64_t now_ns;
+    const char *answer;
+
+    (void)state;
+    told(ib, MS, "SITE AUTOBUF SINK 28960\r\n");
+    said(ib, MS);
+    assert_int_equal(autobuf_inband_state(ib), 0);
+    now_ns = train(ib, 10 * MS, 28960, 120000);
+    answer = said(ib, now_ns);
+    assert_int_equal(strncmp(answer, "211 bytes=", 10), 0);
+    /* Bytes and time alone are the rate, too: 19 segments in 19 gaps. */
+    assert_int_equal(number_in(answer, "bytes="), 19 * SEGMENT);
+    assert_int_equal(number_in(answer, "nsec="), 19 * 120000);
+    assert_int_equal(autobuf_inband_state(ib), 1);
+    autobuf_inband_close(ib);
+}
+
+/* ------------------------------------------------------------------------------- initiator */
+
+static struct autobuf_inband *client(uint32_t directions)
+{
+    struct autobuf_inband_options options = AUTOBUF_INBAND_OPTIONS_INIT;
+    struct autobuf_inband *ib;
+
+    options.dress = AUTOBUF_INBAND_FTP;
+    options.directions = directions;
+    assert_int_equal(autobuf_inband_open_pure(&ib, AUTOBUF_INBAND_INITIATOR, 0, &options), 0);
+    assert_string_equal(said(ib, 0), "SITE AUTOBUF\r\n");
+    return ib;
+}
+
+static void test_client_believes_only_the_right_words(void **state)
+{
+    static const char *const replies[] = {
+        "500 'SITE AUTOBUF' not understood\r\n",
+        "500-What?\r\n I do not\r\n500 understand\r\n",
+        "200 OK\r\n",
+        "211 AUTOBUF 2 train=480000\r\n",
+        "211 Autobuf 1\r\n",
+        "214-The following SITE commands\r\n UMASK\r\n214 End\r\n",
+    };
+
+    (void)state;
+    for (size_t i = 0; i < COUNT(replies); i++) {
+        struct autobuf_path path = AUTOBUF_PATH_INIT;
+        struct autobuf_inband *ib = client(0);
+        size_t at = 0, len = strlen(replies[i]);
+
+        while (at < len && autobuf_inband_state(ib) == 0)
+            at += (size_t)autobuf_inband_input(ib, RTT_NS, replies[i] + at, len - at);
+        CHECK_EQUAL(replies[i], at, len);
+        CHECK_EQUAL(replies[i], autobuf_inband_state(ib), 1);
+        CHECK_EQUAL(replies[i], autobuf_inband_result(ib, &path), AUTOBUF_E_UNSUPPORTED);
+        CHECK_EQUAL(replies[i], strlen(said(ib, RTT_NS)), 0);
+        autobuf_inband_close(ib);
+    }
+}
+
+static void test_client_greets_and_measures_later(void **state)
+{
+    struct autobuf_path path = AUTOBUF_PATH_INIT;
+    struct autobuf_inband *ib = client(AUTOBUF_INBAND_GREET);
+    uint64_t rcv, snd, now_ns = 100 * RTT_NS;
+
+    (void)state;
+    assert_int_equal(autobuf_inband_begin(ib, 0, AUTOBUF_INBAND_RX), -EINVAL);
+    assert_int_equal(autobuf_inband_peer(ib, &rcv, &snd), -ENODATA);
+    told(ib, RTT_NS, "211 AUTOBUF 1 maxrcv=7 maxsnd=8 train=480000\r\n");
+    assert_int_equal(autobuf_inband_state(ib), 1);
+    assert_int_equal(autobuf_inband_peer(ib, &rcv, &snd), 0);
+    assert_true(rcv == 7 && snd == 8);
+    assert_int_equal(autobuf_inband_begin(ib, now_ns, AUTOBUF_INBAND_RX), 0);
+    assert_string_equal(said(ib, now_ns), "SITE AUTOBUF TRAIN 14480\r\n");
+    told(ib, now_ns, "211-AUTOBUF TRAIN 14000\r\n");
+    now_ns = train(ib, now_ns, 14000, 1200000); /* 10 Mbit/s */
+    assert_int_equal(autobuf_inband_state(ib), 1); /* enough; and there is no RESULT */
+    assert_int_equal(autobuf_inband_result(ib, &path), 0);
+    assert_in_range(path.rx_rate_bit_per_s, 9900000, 10100000);
+    assert_int_equal(path.tx_rate_bit_per_s, 0);
+    autobuf_inband_close(ib);
+}
+
+/* Payload only when the server says that it waits for it. */
+static void test_client_waits_for_350(void **state)
+{
+    struct autobuf_path path = AUTOBUF_PATH_INIT;
+    struct autobuf_inband *ib = client(AUTOBUF_INBAND_TX);
+    const char *text;
+
+    (void)state;
+    told(ib, RTT_NS, "211 AUTOBUF 1 train=480000\r\n");
+    assert_string_equal(said(ib, RTT_NS), "SITE AUTOBUF SINK 14480\r\n");
+    told(ib, 2 * RTT_NS, "350 Go\r\n");
+    text = said(ib, 2 * RTT_NS);
+    assert_int_equal(strlen(text), 14480);
+    assert_true(text[0] == ' ' && text[14479] == '\n');
+    /* A server that tells bytes and time and no more: 9 segments of 1500 bytes in 10.8 ms. */
+    told(ib, 4 * RTT_NS, "211 bytes=13032 nsec=10800000\r\n");
+    assert_int_equal(autobuf_inband_state(ib), 1);
+    assert_int_equal(autobuf_inband_result(ib, &path), 0);
+    assert_int_equal(path.tx_rate_bit_per_s, 10000000);
+    assert_int_equal(path.flags, 0);
+    autobuf_inband_close(ib);
+}
+
+static void test_client_is_refused(void **state)
+{
+    struct autobuf_inband *ib = client(AUTOBUF_INBAND_TX);
+
+    (void)state;
+    told(ib, RTT_NS, "211 AUTOBUF 1 train=480000\r\n");
+    said(ib, RTT_NS);
+    told(ib, 2 * RTT_NS, "452 no more\r\n");
+    assert_int_equal(autobuf_inband_state(ib), 1);
+    assert_int_equal(strlen(said(ib, 2 * RTT_NS)), 0);
+    assert_int_equal(autobuf_inband_set(ib, 2 * RTT_NS, 4000000, 0), 0);
+    assert_string_equal(said(ib, 2 * RTT_NS), "SITE AUTOBUF SET 4000000 0\r\n");
+    told(ib, 3 * RTT_NS, "200 AUTOBUF rcv=212992 snd=0\r\n");
+    assert_int_equal(autobuf_inband_state(ib), 1);
+    autobuf_inband_close(ib);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_parse_answers),
+        cmocka_unit_test(test_built_answers_parse),
+        cmocka_unit_test(test_server_answers),
+        cmocka_unit_test(test_server_before_hello),
+        cmocka_unit_test(test_server_train),
+        cmocka_unit_test(test_server_sink),
+        cmocka_unit_test(test_client_believes_only_the_right_words),
+        cmocka_unit_test(test_client_greets_and_measures_later),
+        cmocka_unit_test(test_client_waits_for_350),
+        cmocka_unit_test(test_client_is_refused),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
