@@ -349,6 +349,20 @@ static bool is_between(uint64_t value, uint64_t low, uint64_t high)
     return value >= low && value <= high;
 }
 
+/* Of all packets from the first to the last, whatever happened between: the path has no less. */
+static uint64_t whole_rate(const struct ab_packet *packets, size_t count)
+{
+    uint64_t last_ns = 0;
+
+    for (size_t i = 0; i < count; i++)
+        if (packets[i].received_ns != AUTOBUF_NS_UNSET)
+            last_ns = ab_max(last_ns, packets[i].received_ns);
+    if (count < 2 || last_ns <= packets[0].received_ns)
+        return 0;
+    return ab_mul_div(bytes_of(packets, 1, count), BITS_NS,
+                      last_ns - packets[0].received_ns + AB_WINDOW_NS);
+}
+
 /*
  * A paced sender's. What is told of its pace is what it was before the train: bbr's gain goes from 2.89
  * down to 0.75 and up to 1.25 (Cardwell et al. 2016).
@@ -371,6 +385,9 @@ static void resolve_paced(const struct ab_packet *packets, size_t count, size_t 
         return;
     }
     ab_estimate_rate(packets + newest, count - newest, scratch, rate);
+    rate->rate_bit_per_s =
+        ab_min(rate->rate_bit_per_s, whole_rate(packets + newest, count - newest));
+    rate->low_bit_per_s = ab_min(rate->low_bit_per_s, rate->rate_bit_per_s);
     rate->sure = false;
     rate->at_least |= rate->rate_bit_per_s != 0;
 }

@@ -182,9 +182,9 @@ static void fill_with_lines(struct autobuf_inband *ib, uint8_t *to, size_t len)
     }
 }
 
-int ab_inband_say_train(struct autobuf_inband *ib, struct ab_line *line, uint64_t len)
+int ab_inband_say_train(struct autobuf_inband *ib, struct ab_line *line, uint64_t len, size_t behind)
 {
-    uint64_t before = ib->out_end - ib->out_begin;
+    uint64_t around = ib->out_end - ib->out_begin + behind;
     uint8_t *to = room_to_send(ib, len + AB_LINE_BYTES);
     const char *last = ib->role == AUTOBUF_INBAND_RESPONDER ? ib->dress->train_end : "";
     size_t line_bytes = 0, last_bytes = strlen(last);
@@ -195,7 +195,7 @@ int ab_inband_say_train(struct autobuf_inband *ib, struct ab_line *line, uint64_
         line->count = 1;
         line->numbers[0] = len;
         line_bytes = build_line(ib, line, NULL, to);
-        len -= ab_min(len - SHORTEST_LINE_BYTES - last_bytes, before + line_bytes);
+        len -= ab_min(len - SHORTEST_LINE_BYTES - last_bytes, around + line_bytes);
         line->numbers[0] = len;
         line_bytes = build_line(ib, line, NULL, to);
     }

@@ -99,7 +99,8 @@ struct autobuf_inband {
     uint32_t samples;
 
     /* An initiator's. */
-    bool awaits_train, awaits_go, awaits_sink;
+    bool awaits_go, awaits_sink, awaits_train; /* in this order */
+    uint64_t ask_bytes;         /* train to ask for when the one from here is sent; 0: none */
     uint64_t peer_max_bytes[2]; /* receive and send buffer that the peer can set; 0: not told */
     uint64_t peer_train_bytes, peer_budget_bytes;
     uint64_t round_begin_ns;
@@ -130,9 +131,11 @@ int ab_inband_say(struct autobuf_inband *ib, const struct ab_line *line, const c
 
 /*
  * Puts a line behind it, and payload, of which the line's number tells the length: as much as makes all
- * that is to be sent len bytes long, so that no segment is but partly filled. line NULL: payload alone.
+ * that is to be sent, with behind bytes that follow, len bytes long, so that no segment is but partly
+ * filled. line NULL: len bytes of payload alone.
  */
-int ab_inband_say_train(struct autobuf_inband *ib, struct ab_line *line, uint64_t len);
+int ab_inband_say_train(struct autobuf_inband *ib, struct ab_line *line, uint64_t len,
+                        size_t behind);
 
 /* An exchange is over when nothing is left to be sent and received of it. */
 bool ab_inband_is_over(const struct autobuf_inband *ib);

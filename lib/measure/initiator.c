@@ -10,7 +10,7 @@
 #define SLOW_BIT_PER_S 120000000U
 #define CHEAP_BYTES 60000U  /* IP bytes of trains that are enough for paths up to CHEAP_BIT_PER_S */
 #define ROUND_TRIPS_MOST 6U
-#define ROUND_TRIPS_LEFT 2U /* that a round and the RESULT take */
+#define ROUND_TRIPS_LEFT 2U /* that a round and the RESULT take; a SINK that waits takes one more */
 #define EXTRA_NS (500 * AB_NS_PER_MS)
 #define BITS_NS (8 * AB_NS_PER_S)
 
@@ -77,59 +77,75 @@ static int begin_result(struct autobuf_inband *ib)
 static bool is_late(const struct autobuf_inband *ib)
 {
     uint64_t elapsed_ns = ib->now_ns - ib->start_ns;
+    unsigned left = ib->dress->sink_waits ? ROUND_TRIPS_LEFT + 1 : ROUND_TRIPS_LEFT;
 
     return elapsed_ns >= ib->options.timeout_ns ||
-           elapsed_ns > (ROUND_TRIPS_MOST - ROUND_TRIPS_LEFT) * ib->exchange_ns + EXTRA_NS;
+           elapsed_ns > (ROUND_TRIPS_MOST - left) * ib->exchange_ns + EXTRA_NS;
 }
 
-static int ask_for_train(struct autobuf_inband *ib, uint64_t len)
+static size_t build_ask_for_train(const struct autobuf_inband *ib, struct ab_line *line)
 {
-    struct ab_line line = {.verb = AB_TRAIN, .count = 1, .numbers = {len}};
+    char text[AB_LINE_BYTES];
 
+    *line = (struct ab_line){.verb = AB_TRAIN, .count = 1, .numbers = {ib->ask_bytes}};
+    return ib->ask_bytes
+               ? ib->dress->build_ask(line, ib->options.prefix, NULL, text, sizeof text)
+               : 0;
+}
+
+static int ask_for_train(struct autobuf_inband *ib)
+{
+    struct ab_line line;
+
+    if (build_ask_for_train(ib, &line) == 0)
+        return 0;
     ib->awaits_train = true;
-    ib->rx.train_bytes = len;
+    ib->rx.train_bytes = ib->ask_bytes;
+    ib->ask_bytes = 0;
     return ab_inband_say(ib, &line, NULL);
+}
+
+/*
+ * The train from here, and at its end the line that asks for the other: as one write, for one round trip,
+ * but one train begins when the other is through. Both at once would be more than many a host can do,
+ * and acknowledgements would come between.
+ */
+static int send_payload(struct autobuf_inband *ib, struct ab_line *line)
+{
+    struct ab_line ask;
+    int error =
+        ab_inband_say_train(ib, line, ib->tx.train_bytes, build_ask_for_train(ib, &ask));
+
+    return error < 0 ? error : ask_for_train(ib);
 }
 
 static int send_train(struct autobuf_inband *ib, uint64_t len)
 {
-    struct ab_line line = {.verb = AB_SINK, .count = 1};
+    struct ab_line line = {.verb = AB_SINK, .count = 1, .numbers = {len}};
 
     ab_inband_tell_pace(ib, &line);
-    line.values[AB_KEY_AT] = ib->out_end - ib->out_begin;
     ib->awaits_sink = true;
+    ib->awaits_go = ib->dress->sink_waits;
     ib->tx.train_bytes = len;
     ib->tx.spent_bytes += len;
     ib->tx.trains++;
-    if (!ib->dress->sink_waits)
-        return ab_inband_say_train(ib, &line, len);
-    ib->awaits_go = true;
-    line.count = 1;
-    line.numbers[0] = len;
-    line.values[AB_KEY_AT] = 0;
-    return ab_inband_say(ib, &line, NULL);
+    return ib->awaits_go ? ab_inband_say(ib, &line, NULL) : send_payload(ib, &line);
 }
 
-/* Both directions at once: what one costs the other is acknowledgements behind its own train. */
 static int next_round(struct autobuf_inband *ib)
 {
     uint64_t most = ib->facts.train_bytes ? ib->facts.train_bytes : AUTOBUF_INBAND_TRAIN_MOST_BYTES;
-    uint64_t rx, tx;
-    int error = 0;
+    uint64_t tx;
 
     ib->rx.done |= is_enough(&ib->rx);
     ib->tx.done |= is_enough(&ib->tx);
-    rx = next_train(ib, &ib->rx, ib->peer_train_bytes);
+    ib->ask_bytes = next_train(ib, &ib->rx, ib->peer_train_bytes);
     tx = next_train(ib, &ib->tx, ab_min(most, ib->peer_train_bytes));
-    if ((!rx && !tx) || is_late(ib))
+    if ((!ib->ask_bytes && !tx) || is_late(ib))
         return begin_result(ib);
     ib->phase = AB_PHASE_ROUND;
     ib->round_begin_ns = ib->now_ns;
-    if (rx)
-        error = ask_for_train(ib, rx);
-    if (error == 0 && tx)
-        error = send_train(ib, tx);
-    return error;
+    return tx ? send_train(ib, tx) : ask_for_train(ib);
 }
 
 static int end_of_round(struct autobuf_inband *ib)
@@ -252,16 +268,19 @@ static void complete_reading(const struct autobuf_inband *ib, struct ab_line *li
 /* Payload, when the responder says that it waits for it. */
 static int hear_go(struct autobuf_inband *ib, const struct ab_line *line)
 {
+    int error;
+
     if (line->verb != AB_GO && line->verb != AB_ERROR)
         return AUTOBUF_E_PROTOCOL;
     ib->awaits_go = false;
     if (line->verb == AB_GO) {
         ib->round_begin_ns = ib->now_ns;
-        return ab_inband_say_train(ib, NULL, ib->tx.train_bytes);
+        return send_payload(ib, NULL);
     }
     ib->awaits_sink = false;
     ib->tx.done = true;
-    return end_of_round(ib);
+    error = ask_for_train(ib);
+    return error < 0 ? error : end_of_round(ib);
 }
 
 static int hear_sink(struct autobuf_inband *ib, const struct ab_line *line)
@@ -282,11 +301,11 @@ static int hear_sink(struct autobuf_inband *ib, const struct ab_line *line)
 
 static int hear_round(struct autobuf_inband *ib, const struct ab_line *line, size_t line_bytes)
 {
-    if (ib->awaits_train)
-        return hear_train(ib, line, line_bytes);
     if (ib->awaits_go)
         return hear_go(ib, line);
-    return ib->awaits_sink ? hear_sink(ib, line) : AUTOBUF_E_PROTOCOL;
+    if (ib->awaits_sink)
+        return hear_sink(ib, line);
+    return ib->awaits_train ? hear_train(ib, line, line_bytes) : AUTOBUF_E_PROTOCOL;
 }
 
 static int hear_result(struct autobuf_inband *ib, const struct ab_line *line)

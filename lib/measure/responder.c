@@ -53,16 +53,12 @@ static int answer_hello(struct autobuf_inband *ib, const struct ab_line *asked)
     return ab_inband_say(ib, &line, NULL);
 }
 
-/*
- * As much of what is asked for as leaves back to back, in whole segments, and one less, so that the
- * next line need not wait for the train's acknowledgements.
- */
+/* As much of what is asked for as leaves back to back, in whole segments. */
 static uint64_t clipped_train(const struct autobuf_inband *ib, uint64_t asked)
 {
     uint64_t segment_bytes = ib->facts.segment_bytes;
-    uint64_t most = ib->facts.train_bytes - ab_min(ib->facts.train_bytes, segment_bytes);
+    uint64_t most = ab_max(ib->facts.train_bytes, SEGMENTS_LEAST * segment_bytes);
 
-    most = ab_max(most, SEGMENTS_LEAST * segment_bytes);
     return ib->facts.train_bytes && asked > most ? most / segment_bytes * segment_bytes : asked;
 }
 
@@ -82,7 +78,7 @@ static int answer_train(struct autobuf_inband *ib, const struct ab_line *asked)
         return complain(ib, OVER_BUDGET, "no more trains on this connection");
     ib->tx.spent_bytes += len;
     ab_inband_tell_pace(ib, &line);
-    return ab_inband_say_train(ib, &line, len);
+    return ab_inband_say_train(ib, &line, len, 0);
 }
 
 static int complain_of_sink(struct autobuf_inband *ib)

@@ -11,6 +11,7 @@ import socket
 import sys
 
 HELLO = b"AUTOBUF HELLO 1 train=480000 budget=480000\r\n"
+SUNK = b"AUTOBUF ERROR 452 no\r\n"
 PAYLOAD = b" payload\r\n" * 1448
 
 
@@ -62,12 +63,12 @@ def megabyte(peer: Peer) -> None:
 
 def too_long_train(peer: Peer) -> None:
     peer.greet()
-    peer.say(b"AUTOBUF TRAIN 100000000\r\n", PAYLOAD * 10)
+    peer.say(SUNK, b"AUTOBUF TRAIN 100000000\r\n", PAYLOAD * 10)
 
 
 def half_train(peer: Peer) -> None:
     peer.greet()
-    peer.say(b"AUTOBUF TRAIN 14000\r\n", PAYLOAD[:7000])
+    peer.say(SUNK, b"AUTOBUF TRAIN 14000\r\n", PAYLOAD[:7000])
     raise EOFError
 
 
@@ -78,7 +79,7 @@ def half_closed(peer: Peer) -> None:
 
 def stalled_train(peer: Peer) -> None:
     peer.greet()
-    peer.say(b"AUTOBUF TRAIN 14000\r\n", PAYLOAD[:7000])
+    peer.say(SUNK, b"AUTOBUF TRAIN 14000\r\n", PAYLOAD[:7000])
 
 
 def out_of_turn(peer: Peer) -> None:
@@ -88,12 +89,12 @@ def out_of_turn(peer: Peer) -> None:
 
 def infinitely_fast(peer: Peer) -> None:
     peer.greet()
-    peer.say(b"AUTOBUF ERROR 452 no\r\n")
     trains = 0
     while b"AUTOBUF RESULT" not in peer.seen:
         for _ in range(trains, peer.seen.count(b"AUTOBUF SINK")):
             peer.say(b"AUTOBUF SINK bytes=14000 nsec=0 rate=9999999999999999999 "
-                     b"high=9999999999999999999\r\n")
+                     b"high=9999999999999999999\r\nAUTOBUF ERROR 452 no\r\n" if trains == 0 else
+                     b"AUTOBUF SINK rate=9999999999999999999 high=9999999999999999999\r\n")
             trains += 1
         peer.seen += peer.connection.recv(65536)
     peer.say(b"AUTOBUF RESULT rate=9999999999999999999\r\n")

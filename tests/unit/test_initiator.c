@@ -5,6 +5,7 @@
 
 #define SEGMENT 1448U
 #define RTT_NS (20 * MS)
+#define REFUSED "AUTOBUF ERROR 452 no\r\n" /* of the SINK, whose answer is due first */
 
 static struct autobuf_inband *open_with(const struct autobuf_inband_options *options)
 {
@@ -43,19 +44,10 @@ static uint64_t answer(struct autobuf_inband *ib, struct peer *p, const char *te
 
     p->rounds++;
     now_ns += RTT_NS;
-    if (asked) {
-        uint64_t len = number_in(asked, "TRAIN ");
-
-        p->asked_bytes += len;
-        p->longest_bytes = len > p->longest_bytes ? len : p->longest_bytes;
-        snprintf(line, sizeof line, "AUTOBUF TRAIN %llu\r\n", (unsigned long long)len - 40);
-        assert_int_equal(told(ib, now_ns, line), strlen(line));
-        now_ns = train(ib, now_ns, len - 40, p->gap_ns);
-    }
     if (sunk) {
         uint64_t len = number_in(sunk, "SINK "), span_ns = len * 8000000000 / p->sink_bit_per_s;
 
-        assert_int_equal(strlen(strchr(sunk, '\n') + 1), len);
+        assert_int_equal(strlen(strchr(sunk, '\n') + 1), len + (asked ? strlen(asked) : 0));
         p->sunk_bytes += len;
         snprintf(line, sizeof line,
                  "AUTOBUF SINK bytes=%llu nsec=%llu rate=%llu low=%llu high=%llu sure=1\r\n",
@@ -64,6 +56,15 @@ static uint64_t answer(struct autobuf_inband *ib, struct peer *p, const char *te
                  (unsigned long long)p->sink_bit_per_s);
         now_ns += span_ns;
         assert_int_equal(told(ib, now_ns, line), strlen(line));
+    }
+    if (asked) {
+        uint64_t len = number_in(asked, "TRAIN ");
+
+        p->asked_bytes += len;
+        p->longest_bytes = len > p->longest_bytes ? len : p->longest_bytes;
+        snprintf(line, sizeof line, "AUTOBUF TRAIN %llu\r\n", (unsigned long long)len - 40);
+        assert_int_equal(told(ib, now_ns, line), strlen(line));
+        now_ns = train(ib, now_ns, len - 40, p->gap_ns);
     }
     return now_ns;
 }
@@ -162,16 +163,17 @@ static void test_a_peer_that_does_not_know_it(void **state)
 static void test_out_of_turn(void **state)
 {
     static const char *const lines[] = {
-        "AUTOBUF SINK bytes=1 nsec=1 rate=1 low=1 high=1\r\n", /* TRAIN is due first */
+        "AUTOBUF TRAIN 14000\r\n", /* SINK is due first */
         "AUTOBUF HELLO 1 train=480000 budget=480000\r\n",
         "AUTOBUF HELLO 2\r\n",
         "AUTOBUF RESULT\r\n",
         "AUTOBUF SET 1 1\r\n",
-        "AUTOBUF TRAIN\r\n",
-        "AUTOBUF TRAIN 0\r\n",
-        "AUTOBUF TRAIN 14481\r\n", /* more than was asked for */
-        "AUTOBUF TRAIN 9999999999999999999\r\n",
-        "AUTOBUF TRAIN 1 2 3\r\n",
+        REFUSED "AUTOBUF TRAIN\r\n",
+        REFUSED "AUTOBUF TRAIN 0\r\n",
+        REFUSED "AUTOBUF TRAIN 14481\r\n", /* more than was asked for */
+        REFUSED "AUTOBUF TRAIN 9999999999999999999\r\n",
+        REFUSED "AUTOBUF TRAIN 1 2 3\r\n",
+        REFUSED "AUTOBUF SINK\r\n",
         "AUTOBUF PAINT\r\n",
         "500 what?\r\n",
         "\r\n",
@@ -227,9 +229,9 @@ static void test_lies(void **state)
         struct autobuf_inband *ib = in_round_with(NULL);
         char line[200];
 
-        told(ib, 2 * RTT_NS, "AUTOBUF ERROR 452 no\r\n"); /* no TRAIN */
         snprintf(line, sizeof line, "AUTOBUF SINK%s%s\r\n", *rows[i].line ? " " : "", rows[i].line);
         CHECK_EQUAL(rows[i].line, told(ib, 2 * RTT_NS, line), strlen(line));
+        told(ib, 2 * RTT_NS, "AUTOBUF ERROR 452 no\r\n"); /* no TRAIN */
         autobuf_inband_result(ib, &path);
         CHECK_EQUAL(rows[i].line, path.tx_rate_bit_per_s, rows[i].rate);
         CHECK_EQUAL(rows[i].line, path.rx_rate_bit_per_s, 0);
@@ -312,9 +314,8 @@ static void paced_result(uint64_t burst_gap_ns, struct autobuf_path *path)
     struct autobuf_inband *ib = in_round_with(NULL);
     const char *line = "AUTOBUF TRAIN 28000 pace=10000000 paced=1\r\n";
 
-    told(ib, 2 * RTT_NS, "AUTOBUF TRAIN 14440 pace=10000000 paced=1\r\n");
+    told(ib, 2 * RTT_NS, REFUSED "AUTOBUF TRAIN 14440 pace=10000000 paced=1\r\n");
     paced_train(ib, 2 * RTT_NS, 14440, burst_gap_ns, 2400000 - burst_gap_ns);
-    told(ib, 3 * RTT_NS, "AUTOBUF ERROR 452 no\r\n");
     said(ib, 3 * RTT_NS);
     told(ib, 4 * RTT_NS, line);
     paced_train(ib, 4 * RTT_NS, 28000, burst_gap_ns, 2400000 - burst_gap_ns);
@@ -345,8 +346,8 @@ static void test_late(void **state)
     struct autobuf_inband *ib = in_round_with(NULL);
 
     (void)state;
-    told(ib, 700 * MS, "AUTOBUF ERROR 452 no\r\n");
     told(ib, 700 * MS, "AUTOBUF SINK bytes=14000 nsec=100 rate=1000000000 low=1 high=1000000000\r\n");
+    told(ib, 700 * MS, "AUTOBUF ERROR 452 no\r\n");
     assert_non_null(strstr(said(ib, 700 * MS), "AUTOBUF RESULT"));
     autobuf_inband_close(ib);
 }
