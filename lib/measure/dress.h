@@ -19,7 +19,8 @@ struct ab_dress {
     bool has_result;       /* an exchange ends with RESULT, which nothing may come between */
 };
 
-extern const struct ab_dress ab_dress_text;
+/* Lines of its own, as line.h has them. */
+const struct ab_dress *ab_dress_text(void);
 
 /*
  * FTP (RFC 959): "SITE AUTOBUF" and its answers.
@@ -31,6 +32,6 @@ extern const struct ab_dress ab_dress_text;
  *     SITE AUTOBUF SET rcv snd 200 AUTOBUF rcv=N snd=N
  *     to anything else         452, 500, 501, 503
  */
-extern const struct ab_dress ab_dress_ftp;
+const struct ab_dress *ab_dress_ftp(void);
 
 #endif

@@ -148,12 +148,17 @@ static bool ftp_parse_answer(const char *prefix, const char *text, size_t len, s
     return code == WANTS_MORE || (len > CODE_BYTES + 1 && parse_told(code, text + 4, len - 4, line));
 }
 
-const struct ab_dress ab_dress_ftp = {
-    .prefix = "SITE AUTOBUF",
-    .build_ask = ftp_build_ask,
-    .build_answer = ftp_build_answer,
-    .parse_ask = ftp_parse_ask,
-    .parse_answer = ftp_parse_answer,
-    .train_end = "211 AUTOBUF\r\n",
-    .sink_waits = true,
-};
+const struct ab_dress *ab_dress_ftp(void)
+{
+    static const struct ab_dress ftp = {
+        .prefix = "SITE AUTOBUF",
+        .build_ask = ftp_build_ask,
+        .build_answer = ftp_build_answer,
+        .parse_ask = ftp_parse_ask,
+        .parse_answer = ftp_parse_answer,
+        .train_end = "211 AUTOBUF\r\n",
+        .sink_waits = true,
+    };
+
+    return &ftp;
+}

@@ -23,7 +23,7 @@
 
 static const struct ab_dress *dress_of(const struct autobuf_inband_options *o)
 {
-    return o->dress == AUTOBUF_INBAND_FTP ? &ab_dress_ftp : &ab_dress_text;
+    return o->dress == AUTOBUF_INBAND_FTP ? ab_dress_ftp() : ab_dress_text();
 }
 
 static bool exchange_options_valid(const struct autobuf_inband_options *o)

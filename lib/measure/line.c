@@ -165,12 +165,17 @@ bool ab_line_prefix_valid(const char *prefix)
     return true;
 }
 
-const struct ab_dress ab_dress_text = {
-    .prefix = "AUTOBUF",
-    .build_ask = ab_line_build,
-    .build_answer = ab_line_build,
-    .parse_ask = ab_line_parse,
-    .parse_answer = ab_line_parse,
-    .train_end = "",
-    .has_result = true,
-};
+const struct ab_dress *ab_dress_text(void)
+{
+    static const struct ab_dress text = {
+        .prefix = "AUTOBUF",
+        .build_ask = ab_line_build,
+        .build_answer = ab_line_build,
+        .parse_ask = ab_line_parse,
+        .parse_answer = ab_line_parse,
+        .train_end = "",
+        .has_result = true,
+    };
+
+    return &text;
+}

@@ -63,7 +63,7 @@ static void run_said(struct exchange *x)
         CHECK(x->mouth.payload_bytes <= exchange_budget(x));
         break;
     case AB_SINK:
-        CHECK(line->values[AB_KEY_BYTES] == asked->numbers[0]);
+        CHECK(line->values[AB_KEY_BYTES] <= asked->numbers[0]);
         check_reading(line);
         break;
     case AB_RESULT:
