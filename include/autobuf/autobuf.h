@@ -264,9 +264,9 @@ AUTOBUF_API int autobuf_probe_mtu(struct autobuf_probe *probe, uint32_t packet_b
  * filtered, and through NAT. One end is the initiator, the other the responder.
  *
  * The initiator says HELLO, and only a peer that answers it is sent anything more. Then trains go both
- * ways, in each round one: as many bytes as the connection can send back to back, 10 segments at first, then
- * twice as many in each round, until a train lasts about 2 ms or the budget is used. The end that
- * receives a train reads off its rate, as autobuf_probe_open() describes. A train that was held back, by
+ * ways, in each round one and, behind it, the other: as many bytes as the connection can send back to back, 10
+ * segments at first, then twice as many in each round, until a train lasts about 2 ms or the budget is used.
+ * The end that receives a train reads off its rate, as autobuf_probe_open() describes. A train that was held back, by
  * a paced congestion control (bbr) or otherwise, is not taken for the path's rate: "at least" then.
  * Up to 100 Mbit/s it costs 64 KB in each direction, and at most 480 KB; 4 to 7 round trips.
  *
@@ -337,7 +337,7 @@ struct autobuf_inband_options {
     void *set_user;
     char prefix[32];            /* what lines begin with instead of AUTOBUF; "": that */
     uint32_t dress;             /* AUTOBUF_INBAND_TEXT or AUTOBUF_INBAND_FTP */
-    uint32_t directions;        /* an initiator's: AUTOBUF_INBAND_TX, _RX, _GREET; 0: both, at once */
+    uint32_t directions;        /* an initiator's: AUTOBUF_INBAND_TX, _RX, _GREET; 0: both */
     uint64_t rcv_most_bytes;    /* a responder's: buffers that SET can give, to be told to the peer; 0: */
     uint64_t snd_most_bytes;    /* not told */
 };
