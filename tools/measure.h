@@ -19,7 +19,8 @@ struct measuring {
 };
 
 /*
- * Connects to a server and measures over the connection. 0; errors of socket(2), connect(2), autobuf_inband(); AUTOBUF_E_RESOLVE; -EINVAL: target.
+ * Connects to a server and measures over the connection. 0; errors of socket(2), connect(2),
+ * autobuf_inband(); AUTOBUF_E_RESOLVE; -EINVAL: target.
  */
 int measure_target(const struct measuring *m, struct autobuf_path *path);
 

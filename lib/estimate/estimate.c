@@ -174,8 +174,9 @@ static size_t usable_end(const struct ab_packet *packets, size_t count, size_t b
 }
 
 /*
- * Least squares of arrival time on bytes, one slope for all trains, each with its own origin, over their last two thirds: jitter and batches bunch the first packets, which fill what
- * delay there is to fill.
+ * Least squares of arrival time on bytes, one slope for all trains, each with its own origin, over
+ * their last two thirds: jitter and batches bunch the first packets, which fill what delay there is
+ * to fill.
  */
 static uint64_t rate_by_regression(const struct ab_packet *packets, size_t count)
 {
