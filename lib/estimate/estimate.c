@@ -20,8 +20,8 @@ static bool adjacent(const struct ab_packet *a)
 {
     const struct ab_packet *b = a + 1;
 
-    return a->train && a->train == b->train && a->received_ns != AUTOBUF_NS_UNSET && b->received_ns != AUTOBUF_NS_UNSET &&
-           b->received_ns >= a->received_ns;
+    return a->train && a->train == b->train && a->received_ns != AUTOBUF_NS_UNSET &&
+           b->received_ns != AUTOBUF_NS_UNSET && b->received_ns >= a->received_ns;
 }
 
 /* The end (exclusive) of the run of adjacent replies that begins at i. */
