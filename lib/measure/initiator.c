@@ -153,11 +153,19 @@ static int end_of_round(struct autobuf_inband *ib)
     return ib->awaits_train || ib->awaits_sink ? 0 : next_round(ib);
 }
 
+/* Begins a direction anew, but for what it has spent; or leaves it as it is. */
+static void want_direction(struct ab_direction *d, bool wanted)
+{
+    if (wanted)
+        *d = (struct ab_direction){.spent_bytes = d->spent_bytes};
+    d->done = !wanted;
+}
+
 static void want_directions(struct autobuf_inband *ib, uint32_t directions)
 {
     directions &= AUTOBUF_INBAND_TX | AUTOBUF_INBAND_RX;
-    ib->tx.done = directions == AUTOBUF_INBAND_RX;
-    ib->rx.done = directions == AUTOBUF_INBAND_TX;
+    want_direction(&ib->tx, directions != AUTOBUF_INBAND_RX);
+    want_direction(&ib->rx, directions != AUTOBUF_INBAND_TX);
 }
 
 int autobuf_inband_begin(struct autobuf_inband *ib, uint64_t now_ns, uint32_t directions)
@@ -257,7 +265,8 @@ static void complete_reading(const struct autobuf_inband *ib, struct ab_line *li
 {
     uint64_t *v = line->values, rate;
 
-    if (ib->dress->has_result || v[AB_KEY_RATE] || !v[AB_KEY_NSEC] || v[AB_KEY_BYTES] > ib->tx.train_bytes)
+    if (ib->dress->has_result || v[AB_KEY_RATE] || !v[AB_KEY_NSEC] ||
+        v[AB_KEY_BYTES] > ib->tx.train_bytes)
         return;
     rate = ab_mul_div(ab_inband_wire_bytes(ib, v[AB_KEY_BYTES]), BITS_NS, v[AB_KEY_NSEC]);
     v[AB_KEY_RATE] = v[AB_KEY_LOW] = v[AB_KEY_HIGH] = ab_min(rate, AB_PLAUSIBLE_BIT_PER_S);
@@ -289,12 +298,12 @@ static int hear_sink(struct autobuf_inband *ib, const struct ab_line *line)
 
     if (line->verb != AB_SINK && line->verb != AB_ERROR)
         return AUTOBUF_E_PROTOCOL;
-    if (line->verb == AB_ERROR)
-        ib->tx.done = true;
-    else
+    if (line->verb == AB_SINK) {
         complete_reading(ib, &complete);
-    if (line->verb == AB_SINK)
         hear_reading(ib, &complete);
+    } else {
+        ib->tx.done = true;
+    }
     ib->awaits_sink = false;
     return end_of_round(ib);
 }

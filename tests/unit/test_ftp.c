@@ -271,6 +271,13 @@ static void test_client_greets_and_measures_later(void **state)
     assert_int_equal(autobuf_inband_result(ib, &path), 0);
     assert_in_range(path.rx_rate_bit_per_s, 9900000, 10100000);
     assert_int_equal(path.tx_rate_bit_per_s, 0);
+    /* Again, on a path that has become faster; what the other direction gave stays as it was. */
+    assert_int_equal(autobuf_inband_begin(ib, now_ns, AUTOBUF_INBAND_RX), 0);
+    assert_string_equal(said(ib, now_ns), "SITE AUTOBUF TRAIN 14480\r\n");
+    told(ib, now_ns, "211-AUTOBUF TRAIN 14000\r\n");
+    now_ns = train(ib, now_ns, 14000, 600000);
+    assert_int_equal(autobuf_inband_result(ib, &path), 0);
+    assert_in_range(path.rx_rate_bit_per_s, 19800000, 20200000);
     autobuf_inband_close(ib);
 }
 
