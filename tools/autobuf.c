@@ -275,7 +275,9 @@ static int fail(const struct arguments *a, int error)
 
 static int run_path(struct arguments *a)
 {
-    struct measuring measuring = {a->operand, a->probing.family, a->probing.timeout_ns};
+    struct measuring measuring = {.target = a->operand,
+                                  .family = a->probing.family,
+                                  .timeout_ns = a->probing.timeout_ns};
     struct findings f = {AUTOBUF_PATH_INIT, AUTOBUF_LIMITS_INIT, AUTOBUF_PLAN_INIT};
     struct autobuf_socket state = AUTOBUF_SOCKET_INIT;
     const char *off = getenv("AUTOBUF");
@@ -284,6 +286,7 @@ static int run_path(struct arguments *a)
     if (!check_path_arguments(a))
         return EXIT_USAGE;
     a->probing.progress = !a->json && isatty(STDERR_FILENO) && isatty(STDOUT_FILENO);
+    measuring.progress = a->probing.progress;
     error = fresh_socket(&state);
     if (error == 0)
         error = autobuf_limits_host(&f.limits);

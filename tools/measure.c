@@ -5,6 +5,7 @@
 #include <fcntl.h>
 #include <netdb.h>
 #include <poll.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
@@ -97,6 +98,46 @@ static int connect_any(const struct addrinfo *list, uint64_t timeout_ns)
     return error;
 }
 
+static void show_progress(const struct autobuf_inband *inband)
+{
+    struct autobuf_path path = AUTOBUF_PATH_INIT;
+
+    autobuf_inband_result(inband, &path);
+    fprintf(stderr, "\r\033[K%.0f KB sent, %u arrivals", (double)path.cost_bytes / 1e3, path.samples);
+}
+
+static int wait_for_step(const struct autobuf_inband *inband)
+{
+    struct timespec t = time_until(autobuf_inband_deadline_ns(inband));
+    struct pollfd p = {autobuf_inband_fd(inband), (short)autobuf_inband_events(inband), 0};
+
+    return ppoll(&p, 1, &t, NULL) < 0 && errno != EINTR ? -errno : 0;
+}
+
+/* autobuf_inband(), but for the progress. */
+static int measure_over(int fd, const struct measuring *m,
+                        const struct autobuf_inband_options *options, struct autobuf_path *path)
+{
+    struct autobuf_inband *inband;
+    int result = autobuf_inband_open(&inband, AUTOBUF_INBAND_INITIATOR, fd, options);
+
+    if (result < 0)
+        return result;
+    while ((result = autobuf_inband_step(inband, monotonic_ns())) == 0) {
+        if (m->progress)
+            show_progress(inband);
+        result = wait_for_step(inband);
+        if (result < 0)
+            break;
+    }
+    if (m->progress)
+        fputs("\r\033[K", stderr);
+    if (result == 1)
+        result = autobuf_inband_result(inband, path);
+    autobuf_inband_close(inband);
+    return result;
+}
+
 int measure_target(const struct measuring *m, struct autobuf_path *path)
 {
     struct addrinfo hints = {.ai_family = m->family, .ai_socktype = SOCK_STREAM}, *list;
@@ -118,7 +159,7 @@ int measure_target(const struct measuring *m, struct autobuf_path *path)
     if (fd < 0)
         return fd;
     options.timeout_ns = timeout_ns;
-    result = autobuf_inband(fd, &options, path, NULL);
+    result = measure_over(fd, m, &options, path);
     close(fd);
     return result == AUTOBUF_E_FEW ? 0 : result;
 }

@@ -16,11 +16,12 @@ struct measuring {
     const char *target; /* HOST, HOST:PORT or [ADDRESS]:PORT */
     int family;         /* AF_UNSPEC: either */
     uint64_t timeout_ns; /* for connecting, and for the exchange; 0: 5 s, most 30 s */
+    bool progress;       /* a line on stderr while it goes on */
 };
 
 /*
  * Connects to a server and measures over the connection. 0; errors of socket(2), connect(2),
- * autobuf_inband(); AUTOBUF_E_RESOLVE; -EINVAL: target.
+ * autobuf_inband_step() and _result(); AUTOBUF_E_RESOLVE; -EINVAL: target.
  */
 int measure_target(const struct measuring *m, struct autobuf_path *path);
 
