@@ -11,7 +11,9 @@
 #define SURE_SHARE 25         /* percent of gaps that overrule windows which agree */
 #define LIKELY_SHARE 12       /* and windows which do not */
 #define CLUSTER_GAPS 4
+#define BURST_GAPS 4
 #define SURE_GAPS 10       /* in the cluster of a paced train */
+#define BURST_BIT_PER_S 700000000U /* the gap within a burst is then as long as stamps are wrong */
 #define REGRESSION_PACKETS 12
 #define EVEN_GAPS 6
 #define EVEN_BIT_PER_S 2400000000U /* 5 us a packet: what hosts themselves take */
@@ -211,8 +213,17 @@ static uint64_t rate_by_regression(const struct ab_packet *packets, size_t count
     return rate < 0x1p63 ? (uint64_t)rate : 0; /* beyond: the times have no slope but rounding */
 }
 
+/* 6% and, of a gap of a full packet, a microsecond, by which stamps are wrong. */
+static uint64_t tolerance(uint64_t rate_bit_per_s)
+{
+    uint64_t gap_ns = ab_max(ab_mul_div(AB_IP_PACKET_BYTES, BITS_NS, ab_max(rate_bit_per_s, 1)), 1);
+
+    return rate_bit_per_s / 100 * 6 +
+           ab_mul_div(rate_bit_per_s, ab_min(AB_NS_PER_US, gap_ns / 4), gap_ns);
+}
+
 /*
- * The fastest readings of single gaps that agree: share/100 of them within 6%, and no more than a
+ * The fastest readings of single gaps that agree: share/100 of them within a tolerance, and no more than a
  * tenth faster. 0: there is no such cluster. sorted is ascending.
  */
 static uint64_t fastest_cluster(const uint64_t *sorted, size_t count, unsigned share)
@@ -222,7 +233,7 @@ static uint64_t fastest_cluster(const uint64_t *sorted, size_t count, unsigned s
 
     for (size_t last = count; last-- > 0 && last + 1 + count / 10 >= count;) {
         first = last;
-        while (first > 0 && sorted[first - 1] >= sorted[last] - sorted[last] / 100 * 6)
+        while (first > 0 && sorted[first - 1] >= sorted[last] - tolerance(sorted[last]))
             first--;
         if (last + 1 - first >= needed)
             return ab_mode(sorted + first, last + 1 - first);
@@ -365,29 +376,54 @@ static uint64_t whole_rate(const struct ab_packet *packets, size_t count)
 }
 
 /*
- * A paced sender's. What is told of its pace is what it was before the train: bbr's gain goes from 2.89
- * down to 0.75 and up to 1.25 (Cardwell et al. 2016).
+ * A paced sender's: of ascending readings of gaps the path's rate, if they tell it; else 0. What is told of
+ * the pace is what it was before the train: bbr's gain goes from 2.89 down to 0.75 and up to 1.25 (Cardwell
+ * et al. 2016). Gaps well above it, and above the train as a whole, are those within bursts, and the path's
+ * if they agree: a host that wakes up for each burst shortens some. All gaps are the path's if most agree
+ * far below the pace.
  */
+static uint64_t rate_within_bursts(const uint64_t *sorted, size_t count, uint64_t pace,
+                                   uint64_t whole)
+{
+    uint64_t slowest = ab_max(pace, whole) / 2 * 3, mode;
+    size_t slow = 0, fast;
+
+    while (slow < count && sorted[slow] <= slowest)
+        slow++;
+    fast = count - slow;
+    if (fast >= BURST_GAPS && 100 * fast >= SURE_SHARE * count) {
+        mode = ab_mode(sorted + slow, fast);
+        return mode <= BURST_BIT_PER_S && 100 * ab_count_near(sorted + slow, fast, mode, 40) >=
+                                              AGREEMENT_PERCENT * fast
+                   ? mode
+                   : 0;
+    }
+    mode = count ? ab_mode(sorted, count) : 0;
+    return mode < pace / 7 * 2 &&
+                   100 * ab_count_near(sorted, count, mode, 60) >= AGREEMENT_PERCENT * count
+               ? mode
+               : 0;
+}
+
 static void resolve_paced(const struct ab_packet *packets, size_t count, size_t newest,
                           uint64_t pace, uint64_t *scratch, struct ab_rate *rate)
 {
     size_t found = readings_of_gaps(packets, count, scratch);
-    uint64_t cluster = 0;
+    uint64_t whole = whole_rate(packets + newest, count - newest), within = 0;
 
     ab_sort(scratch, found);
     if (!is_merged(packets, count)) /* else gaps are those of batches */
-        cluster = fastest_cluster(scratch, found, SURE_SHARE);
-    if (cluster && cluster <= EVEN_BIT_PER_S && !is_between(cluster, pace * 2 / 7, pace * 3 / 2)) {
+        within = rate_within_bursts(scratch, found, pace, whole);
+    if (within) {
         *rate =
-            (struct ab_rate){.rate_bit_per_s = cluster,
-                             .low_bit_per_s = cluster,
-                             .high_bit_per_s = ab_max(ab_percentile(scratch, found, 90), cluster),
-                             .sure = ab_count_near(scratch, found, cluster, 60) >= SURE_GAPS};
+            (struct ab_rate){.rate_bit_per_s = within,
+                             .low_bit_per_s = within,
+                             .high_bit_per_s = ab_max(ab_percentile(scratch, found, 90), within),
+                             .sure = ab_count_near(scratch, found, within, 60) >= SURE_GAPS};
         return;
     }
     ab_estimate_rate(packets + newest, count - newest, scratch, rate);
-    rate->rate_bit_per_s =
-        ab_min(rate->rate_bit_per_s, whole_rate(packets + newest, count - newest));
+    rate->rate_bit_per_s = ab_min(rate->rate_bit_per_s, whole);
     rate->low_bit_per_s = ab_min(rate->low_bit_per_s, rate->rate_bit_per_s);
     rate->sure = false;
     rate->at_least |= rate->rate_bit_per_s != 0;
