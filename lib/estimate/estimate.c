@@ -12,6 +12,8 @@
 #define LIKELY_SHARE 12       /* and windows which do not */
 #define CLUSTER_GAPS 4
 #define BURST_GAPS 4
+#define TRAINS_COMPARED 32
+#define TRAIN_PACKETS 6
 #define SURE_GAPS 10       /* in the cluster of a paced train */
 #define BURST_BIT_PER_S 700000000U /* the gap within a burst is then as long as stamps are wrong */
 #define REGRESSION_PACKETS 12
@@ -429,6 +431,38 @@ static void resolve_paced(const struct ab_packet *packets, size_t count, size_t 
     rate->at_least |= rate->rate_bit_per_s != 0;
 }
 
+/* The median of what the trains, each as a whole, came at; 0: there are not two of them. */
+static uint64_t median_train(const struct ab_packet *packets, size_t count)
+{
+    uint64_t rates[TRAINS_COMPARED];
+    size_t found = 0;
+
+    for (size_t begin = 0, end; begin < count && found < TRAINS_COMPARED; begin = end) {
+        end = run_end(packets, count, begin);
+        if (end - begin >= TRAIN_PACKETS)
+            rates[found++] = rate_between(&packets[begin], &packets[end - 1],
+                                          bytes_of(packets, begin + 1, end));
+    }
+    if (found < 2)
+        return 0;
+    ab_sort(rates, found);
+    return ab_percentile(rates, found, 50);
+}
+
+/* One train that something held up, and then let go at once, does not speak for all. */
+static void mistrust_outlier(const struct ab_packet *packets, size_t count, struct ab_rate *rate)
+{
+    uint64_t median = median_train(packets, count);
+
+    if (!median || rate->rate_bit_per_s / 5 * 2 <= median)
+        return;
+    rate->high_bit_per_s = ab_max(rate->high_bit_per_s, rate->rate_bit_per_s);
+    rate->low_bit_per_s = ab_min(rate->low_bit_per_s, median);
+    rate->rate_bit_per_s = median;
+    rate->at_least = true;
+    rate->sure = false;
+}
+
 void ab_estimate_stream(const struct ab_packet *packets, size_t count, size_t newest, size_t *free,
                         uint64_t pace_bit_per_s, bool paced, uint64_t *scratch,
                         struct ab_rate *rate)
@@ -442,6 +476,7 @@ void ab_estimate_stream(const struct ab_packet *packets, size_t count, size_t ne
         resolve_paced(packets, count, newest, pace_bit_per_s, scratch, rate);
     } else {
         ab_estimate_rate(packets + *free, count - *free, scratch, rate);
+        mistrust_outlier(packets + *free, count - *free, rate);
     }
 }
 

@@ -202,6 +202,30 @@ static void test_readings(void **state)
     }
 }
 
+/* The last train was held up, and let go at once: 20 segments 2 us apart, after two of 120 us. */
+static void test_train_that_was_held_up(void **state)
+{
+    static const uint64_t gaps_ns[] = {120000, 120000, 2400};
+    struct autobuf_path path = AUTOBUF_PATH_INIT;
+    struct autobuf_inband *ib = open_role(AUTOBUF_INBAND_RESPONDER);
+
+    (void)state;
+    told(ib, 0, "AUTOBUF HELLO 1\r\n");
+    said(ib, 0);
+    for (size_t i = 0; i < COUNT(gaps_ns); i++) {
+        char line[100];
+        uint64_t len = i < 2 ? 14460 : 144780; /* the last is most of what came */
+
+        snprintf(line, sizeof line, "AUTOBUF SINK %llu\r\n", (unsigned long long)len);
+        told(ib, (i + 1) * 100 * MS, line);
+        train(ib, (i + 1) * 100 * MS, len, gaps_ns[i]);
+        said(ib, (i + 1) * 100 * MS);
+    }
+    autobuf_inband_result(ib, &path);
+    assert_in_range(path.rx_rate_bit_per_s, 90000000, 110000000);
+    autobuf_inband_close(ib);
+}
+
 /* Bytes that come one by one, each with a stamp of its own, take no more memory, and no longer. */
 static void test_tiny_reads(void **state)
 {
@@ -291,6 +315,7 @@ int main(void)
         cmocka_unit_test(test_facts),
         cmocka_unit_test(test_reads_end_with_segments),
         cmocka_unit_test(test_readings),
+        cmocka_unit_test(test_train_that_was_held_up),
         cmocka_unit_test(test_tiny_reads),
         cmocka_unit_test(test_partial_writes),
         cmocka_unit_test(test_end_of_the_connection),
