@@ -202,27 +202,30 @@ static void test_readings(void **state)
     }
 }
 
-/* The last train was held up, and let go at once: 20 segments 2 us apart, after two of 120 us. */
+/* 1 Gbit/s in trains of 10, 20 and 40 segments; the last, of 160, was held up and let go at once. */
 static void test_train_that_was_held_up(void **state)
 {
-    static const uint64_t gaps_ns[] = {120000, 120000, 2400};
+    static const struct {
+        unsigned bytes;
+        uint64_t gap_ns;
+    } trains[] = {{14460, 12000}, {28940, 12000}, {57900, 12000}, {231660, 2400}};
     struct autobuf_path path = AUTOBUF_PATH_INIT;
     struct autobuf_inband *ib = open_role(AUTOBUF_INBAND_RESPONDER);
 
     (void)state;
     told(ib, 0, "AUTOBUF HELLO 1\r\n");
     said(ib, 0);
-    for (size_t i = 0; i < COUNT(gaps_ns); i++) {
+    for (size_t i = 0; i < COUNT(trains); i++) {
+        uint64_t now_ns = (i + 1) * 100 * MS;
         char line[100];
-        uint64_t len = i < 2 ? 14460 : 144780; /* the last is most of what came */
 
-        snprintf(line, sizeof line, "AUTOBUF SINK %llu\r\n", (unsigned long long)len);
-        told(ib, (i + 1) * 100 * MS, line);
-        train(ib, (i + 1) * 100 * MS, len, gaps_ns[i]);
-        said(ib, (i + 1) * 100 * MS);
+        snprintf(line, sizeof line, "AUTOBUF SINK %u\r\n", trains[i].bytes);
+        told(ib, now_ns, line);
+        train(ib, now_ns, trains[i].bytes, trains[i].gap_ns);
+        said(ib, now_ns);
     }
     autobuf_inband_result(ib, &path);
-    assert_in_range(path.rx_rate_bit_per_s, 90000000, 110000000);
+    assert_in_range(path.rx_rate_bit_per_s, 900000000, 1100000000);
     autobuf_inband_close(ib);
 }
 
