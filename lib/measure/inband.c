@@ -372,7 +372,8 @@ static void split_at_stalls(struct autobuf_inband *ib, struct ab_reading *r)
         }
         a->packets[i].train = a->trains;
     }
-    r->bytes = wire_bytes * ib->facts.segment_bytes / ib->facts.packet_bytes;
+    /* Facts may have changed meanwhile. */
+    r->bytes = ab_min(wire_bytes * ib->facts.segment_bytes / ib->facts.packet_bytes, a->train_bytes);
 }
 
 /* Nothing, or a bound below what is known already. */
