@@ -8,7 +8,7 @@
 
 #include <stdbool.h>
 
-#include "measure/line.h"
+#include "measure/dress.h"
 
 #define LARGEST_NUMBER 9999999999999999999ULL /* that a line can hold */
 
@@ -99,7 +99,7 @@ static void take_text(struct input *in, char *text, size_t cap)
 /* The other end can parse it, whatever it is; a number beyond what one can hold is the largest. */
 static void build_any(const char *prefix, struct input *in)
 {
-    struct ab_line line = {.verb = 1 + (enum ab_verb)(take(in, 1) % (AB_VERBS - 1))}, again;
+    struct ab_line line = {.verb = 1 + (enum ab_verb)(take(in, 1) % AB_ERROR)}, again;
     unsigned keys = (unsigned)take(in, 2);
     char built[AB_LINE_BYTES], text[2 * AB_LINE_BYTES];
     bool error = line.verb == AB_ERROR;
@@ -108,7 +108,7 @@ static void build_any(const char *prefix, struct input *in)
     line.count = error ? 1 : (unsigned)take(in, 1) % 3;
     for (unsigned i = 0; i < line.count; i++)
         line.numbers[i] = take_number(in);
-    for (unsigned i = 0; i < AB_KEYS; i++)
+    for (unsigned i = 0; i < AB_KEY_MAXRCV; i++) /* a line has no room for all of them */
         if (!error && keys >> i & 1)
             line.values[i] = take_number(in);
     if (error)
@@ -126,6 +126,28 @@ static void build_any(const char *prefix, struct input *in)
         if (line.values[i] > LARGEST_NUMBER)
             line.values[i] = LARGEST_NUMBER;
     check_same(&line, &again);
+}
+
+/* A reply of an FTP server, and what can be built of it again. */
+static void parse_as_ftp(const char *prefix, const char *text, size_t len)
+{
+    const struct ab_dress *ftp = ab_dress_ftp();
+    char *copy = exact_copy(text, len), built[AB_LINE_BYTES];
+    struct ab_line line, again;
+    bool good = ftp->parse_answer(prefix, copy, len, &line);
+
+    free(copy);
+    if (!good || line.verb == AB_NO_VERB || line.verb == AB_MORE)
+        return;
+    for (unsigned i = 0; line.verb == AB_SINK && i < AB_KEY_BYTES; i++)
+        line.values[i] = 0; /* a reading has none of these, which would stand before it */
+    len = ftp->build_answer(&line, prefix, "text", built, sizeof built);
+    if (len == 0)
+        return;
+    CHECK(built[len - 2] == '\r' && built[len - 1] == '\n');
+    CHECK(ftp->parse_answer(prefix, built, len - 2, &again) && again.verb == line.verb);
+    CHECK(again.numbers[0] == line.numbers[0] || line.verb == AB_GO || line.verb == AB_SINK);
+    CHECK(again.values[AB_KEY_RATE] == line.values[AB_KEY_RATE]);
 }
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t len)
@@ -156,6 +178,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t len)
         if (in.len)
             memcpy(text + begin, in.data, in.len);
         parse(prefix, text, begin + in.len);
+        parse_as_ftp(prefix, text, begin + in.len);
         free(text);
     }
     free(prefix);
