@@ -5,6 +5,7 @@
 #include <grp.h>
 #include <pwd.h>
 #include <stddef.h>
+#include <sys/prctl.h>
 #include <unistd.h>
 
 #ifdef AB_HAVE_LIBCAP
@@ -37,9 +38,13 @@ int become_nobody(void)
     const struct passwd *nobody = getuid() == 0 ? getpwnam("nobody") : NULL;
     uid_t uid = nobody ? nobody->pw_uid : NOBODY_ID;
     gid_t gid = nobody ? nobody->pw_gid : NOBODY_ID;
+    int death_signal = 0, result;
 
+    prctl(PR_GET_PDEATHSIG, &death_signal);
     if (getuid() == 0 && (setgroups(0, NULL) < 0 || setresgid(gid, gid, gid) < 0 ||
                           setresuid(uid, uid, uid) < 0))
         return -errno;
-    return drop_privileges();
+    result = drop_privileges();
+    prctl(PR_SET_PDEATHSIG, death_signal); /* another user's id makes the kernel forget it */
+    return result;
 }
