@@ -2,6 +2,8 @@
 #ifndef CLOCK_H
 #define CLOCK_H
 
+#include <errno.h>
+#include <poll.h>
 #include <stdint.h>
 #include <time.h>
 
@@ -22,6 +24,15 @@ static inline struct timespec time_until(uint64_t until_ns)
     uint64_t now_ns = monotonic_ns(), left_ns = until_ns > now_ns ? until_ns - now_ns : 0;
 
     return (struct timespec){(time_t)(left_ns / NS_PER_S), (long)(left_ns % NS_PER_S)};
+}
+
+/* Waits for poll(2) events, at most until then. 0, -errno. */
+static inline int wait_for(int fd, int events, uint64_t until_ns)
+{
+    struct timespec t = time_until(until_ns);
+    struct pollfd p = {fd, (short)events, 0};
+
+    return ppoll(&p, 1, &t, NULL) < 0 && errno != EINTR ? -errno : 0;
 }
 
 #endif

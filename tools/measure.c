@@ -106,14 +106,6 @@ static void show_progress(const struct autobuf_inband *inband)
     fprintf(stderr, "\r\033[K%.0f KB sent, %u arrivals", (double)path.cost_bytes / 1e3, path.samples);
 }
 
-static int wait_for_step(const struct autobuf_inband *inband)
-{
-    struct timespec t = time_until(autobuf_inband_deadline_ns(inband));
-    struct pollfd p = {autobuf_inband_fd(inband), (short)autobuf_inband_events(inband), 0};
-
-    return ppoll(&p, 1, &t, NULL) < 0 && errno != EINTR ? -errno : 0;
-}
-
 /* autobuf_inband(), but for the progress. */
 static int measure_over(int fd, const struct measuring *m,
                         const struct autobuf_inband_options *options, struct autobuf_path *path)
@@ -126,7 +118,8 @@ static int measure_over(int fd, const struct measuring *m,
     while ((result = autobuf_inband_step(inband, monotonic_ns())) == 0) {
         if (m->progress)
             show_progress(inband);
-        result = wait_for_step(inband);
+        result = wait_for(autobuf_inband_fd(inband), autobuf_inband_events(inband),
+                          autobuf_inband_deadline_ns(inband));
         if (result < 0)
             break;
     }

@@ -21,14 +21,6 @@ static void show_progress(const struct autobuf_probe *probe)
                 now.received_packets, now.sent_packets, (double)now.cost_bytes / 1e3);
 }
 
-static int wait_for_step(const struct autobuf_probe *probe)
-{
-    struct timespec t = time_until(autobuf_probe_deadline_ns(probe));
-    struct pollfd p = {autobuf_probe_fd(probe), (short)autobuf_probe_events(probe), 0};
-
-    return ppoll(&p, 1, &t, NULL) < 0 && errno != EINTR ? -errno : 0;
-}
-
 static int probe_run(struct probing *p, struct autobuf_probe *probe, struct autobuf_path *path)
 {
     int result;
@@ -36,7 +28,8 @@ static int probe_run(struct probing *p, struct autobuf_probe *probe, struct auto
     while ((result = autobuf_probe_step(probe, monotonic_ns())) == 0) {
         if (p->progress)
             show_progress(probe);
-        result = wait_for_step(probe);
+        result = wait_for(autobuf_probe_fd(probe), autobuf_probe_events(probe),
+                          autobuf_probe_deadline_ns(probe));
         if (result < 0)
             break;
     }

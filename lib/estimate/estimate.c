@@ -11,9 +11,9 @@
 #define SURE_SHARE 25         /* percent of gaps that overrule windows which agree */
 #define LIKELY_SHARE 12       /* and windows which do not */
 #define CLUSTER_GAPS 4
-#define BURST_GAPS 4
-#define TRAINS_COMPARED 32
-#define TRAIN_PACKETS 6
+#define BURST_GAPS 4       /* within bursts, that are believed */
+#define TRAINS_COMPARED 32 /* at most, each as a whole */
+#define TRAIN_PACKETS 6    /* fewer tell nothing as a whole */
 #define SURE_GAPS 10       /* in the cluster of a paced train */
 #define BURST_BIT_PER_S 700000000U /* the gap within a burst is then as long as stamps are wrong */
 #define REGRESSION_PACKETS 12
@@ -463,7 +463,7 @@ static void mistrust_outlier(const struct ab_packet *packets, size_t count, stru
     rate->sure = false;
 }
 
-void ab_estimate_stream(const struct ab_packet *packets, size_t count, size_t newest, size_t *free,
+void ab_estimate_stream(const struct ab_packet *packets, size_t count, size_t newest, size_t *unpaced,
                         uint64_t pace_bit_per_s, bool paced, uint64_t *scratch,
                         struct ab_rate *rate)
 {
@@ -472,11 +472,11 @@ void ab_estimate_stream(const struct ab_packet *packets, size_t count, size_t ne
         paced = is_between(rate->rate_bit_per_s, pace_bit_per_s * 3 / 4, pace_bit_per_s * 4 / 3);
     }
     if (pace_bit_per_s && paced) {
-        *free = count;
+        *unpaced = count;
         resolve_paced(packets, count, newest, pace_bit_per_s, scratch, rate);
     } else {
-        ab_estimate_rate(packets + *free, count - *free, scratch, rate);
-        mistrust_outlier(packets + *free, count - *free, rate);
+        ab_estimate_rate(packets + *unpaced, count - *unpaced, scratch, rate);
+        mistrust_outlier(packets + *unpaced, count - *unpaced, rate);
     }
 }
 

@@ -69,9 +69,9 @@ void ab_estimate_rate(const struct ab_packet *packets, size_t count, uint64_t *s
  * not), and surely does if it is paced. It then lets two or more segments go at a time, so that the gaps
  * within such bursts are the path's, all others its own. newest: where the newest train begins. A rate
  * near the pace is but a lower bound; a pace that is only computed grows from train to train, and a
- * path's rate does not. free: from where on trains were not held back; moves behind the newest if it was.
+ * path's rate does not. unpaced: from where on trains were not held back; moves behind the newest if it was.
  */
-void ab_estimate_stream(const struct ab_packet *packets, size_t count, size_t newest, size_t *free,
+void ab_estimate_stream(const struct ab_packet *packets, size_t count, size_t newest, size_t *unpaced,
                         uint64_t pace_bit_per_s, bool paced, uint64_t *scratch,
                         struct ab_rate *rate);
 

@@ -360,7 +360,6 @@ static void split_at_stalls(struct autobuf_inband *ib, struct ab_reading *r)
     uint64_t stall_ns = shortest_stall_ns(ib), wire_bytes = 0;
 
     r->span_ns = 0;
-
     for (size_t i = a->train_begin + 1; i < a->count; i++) {
         uint64_t gap_ns = gap_before(&a->packets[i]);
 

@@ -17,6 +17,7 @@
 #include "inband.h"
 #include "limits.h"
 #include "qdisc.h"
+#include "wait.h"
 
 #define IPV4_BYTES 20U
 #define IPV6_BYTES 40U
@@ -25,7 +26,6 @@
 #define WINDOW_BYTES 500000 /* a train, and some */
 #define STAMPING (SOF_TIMESTAMPING_RX_SOFTWARE | SOF_TIMESTAMPING_SOFTWARE)
 #define WAS_DELAYED (1 << 30) /* beyond any stamping flag */
-#define STAMP_SLACK_NS (2 * AB_NS_PER_MS)
 #define READS_MOST 256U /* in one step: other connections are waiting */
 
 /* Congestion controls that space what they send, and sockets that were told to. */
@@ -143,28 +143,6 @@ void autobuf_inband_restore(int fd, int prepared)
         set_nodelay(fd, 0);
 }
 
-/* The kernel's stamp on the monotonic clock; the present, if there is none or a clock was set. */
-static uint64_t monotonic_stamp(struct msghdr *message)
-{
-    uint64_t now_ns = ab_clock_monotonic_ns();
-
-    for (struct cmsghdr *c = CMSG_FIRSTHDR(message); c; c = CMSG_NXTHDR(message, c)) {
-        struct timespec t;
-        uint64_t stamp_ns;
-        int64_t age_ns;
-
-        if (c->cmsg_level != SOL_SOCKET || c->cmsg_type != SCM_TIMESTAMPING ||
-            c->cmsg_len < CMSG_LEN(sizeof t))
-            continue;
-        memcpy(&t, CMSG_DATA(c), sizeof t); /* the first of three is the software's */
-        stamp_ns = (uint64_t)t.tv_sec * AB_NS_PER_S + (uint64_t)t.tv_nsec - ab_clock_offset_ns();
-        age_ns = (int64_t)(now_ns - stamp_ns);
-        if (age_ns > -(int64_t)STAMP_SLACK_NS && age_ns < (int64_t)(2 * AB_NS_PER_S))
-            return ab_min(now_ns, stamp_ns);
-    }
-    return now_ns;
-}
-
 static int64_t receive_stamped(int fd, void *buf, size_t len, int flags, uint64_t *stamp_ns)
 {
     _Alignas(struct cmsghdr) uint8_t control[256];
@@ -173,11 +151,12 @@ static int64_t receive_stamped(int fd, void *buf, size_t len, int flags, uint64_
                              .msg_iovlen = 1,
                              .msg_control = control,
                              .msg_controllen = sizeof control};
+    uint64_t offset_ns = ab_clock_offset_ns();
     ssize_t got = recvmsg(fd, &message, MSG_DONTWAIT | flags);
 
     if (got < 0)
         return -errno;
-    *stamp_ns = monotonic_stamp(&message);
+    *stamp_ns = ab_stamp_ns(&message, SCM_TIMESTAMPING, &offset_ns);
     return got;
 }
 
@@ -297,16 +276,6 @@ int autobuf_inband_step(struct autobuf_inband *ib, uint64_t now_ns)
     return autobuf_inband_state(ib);
 }
 
-static int wait_for_exchange(const struct autobuf_inband *ib)
-{
-    uint64_t now_ns = ab_clock_monotonic_ns(), until_ns = autobuf_inband_deadline_ns(ib);
-    uint64_t left_ns = until_ns > now_ns ? until_ns - now_ns : 0;
-    struct timespec t = {(time_t)(left_ns / AB_NS_PER_S), (long)(left_ns % AB_NS_PER_S)};
-    struct pollfd p = {ib->fd, (short)autobuf_inband_events(ib), 0};
-
-    return ppoll(&p, 1, &t, NULL) < 0 && errno != EINTR ? -errno : 0;
-}
-
 int autobuf_inband(int fd, const struct autobuf_inband_options *options, struct autobuf_path *path,
                    int *usable)
 {
@@ -318,7 +287,7 @@ int autobuf_inband(int fd, const struct autobuf_inband_options *options, struct 
     if (result < 0)
         return result;
     while ((result = autobuf_inband_step(ib, ab_clock_monotonic_ns())) == 0) {
-        result = wait_for_exchange(ib);
+        result = ab_wait(fd, autobuf_inband_events(ib), autobuf_inband_deadline_ns(ib));
         if (result < 0)
             break;
     }

@@ -13,7 +13,7 @@
 static const char *const verbs[AB_VERBS] = {"",    "HELLO", "TRAIN", "SINK", "RESULT",
                                             "SET", "ERROR", "GO",    "MORE"};
 static const char *const keys[AB_KEYS] = {
-    "train", "budget", "pace", "paced",   "at",  "bytes",  "nsec",   "rate", "low",
+    "train", "budget", "pace", "paced",   "bytes",  "nsec",   "rate", "low",
     "high",  "sure",   "atleast", "rtt", "maxrcv", "maxsnd", "rcv",  "snd"};
 
 /* A word of a line: the bytes up to the next blank. */

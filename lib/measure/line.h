@@ -23,7 +23,7 @@ enum ab_verb {
     AB_NO_VERB,
     AB_HELLO,  /* version; train, budget */
     AB_TRAIN,  /* bytes; pace; the reply is followed by that much payload */
-    AB_SINK,   /* bytes; pace, at; is followed by that much payload. The reply is a reading */
+    AB_SINK,   /* bytes; pace; is followed by that much payload. The reply is a reading */
     AB_RESULT, /* a reading of what came from the other side, rtt */
     AB_SET,    /* receive and send buffer */
     AB_ERROR,  /* a code */
@@ -37,7 +37,6 @@ enum ab_key {
     AB_KEY_BUDGET,  /* most bytes of all trains, in each direction */
     AB_KEY_PACE,    /* bit/s of payload at which the sender may be held back */
     AB_KEY_PACED,   /* 1: it is */
-    AB_KEY_AT,      /* bytes that were sent before this line, with the same write */
     AB_KEY_BYTES,   /* a reading: payload of the newest train after its first arrival */
     AB_KEY_NSEC,    /* in which it came */
     AB_KEY_RATE,    /* bit/s, of all trains so far; 0: unknown */

@@ -19,6 +19,7 @@
 #include "../base/clock.h"
 #include "core.h"
 #include "privilege.h"
+#include "wait.h"
 
 #define SOL_RAW_SOCKET 255 /* SOL_RAW of the kernel's linux/socket.h */
 #define BATCH 32U      /* replies read at once */
@@ -27,7 +28,6 @@
                                                  sockets do not tell the length of what they cut */
 #define TRUESIZE_BYTES 2304U /* what the kernel counts for a packet of 1500 bytes */
 #define BUFFER_BYTES (256U * TRUESIZE_BYTES)
-#define STAMP_SLACK_NS (2 * AB_NS_PER_MS)
 #define QUOTED_BYTES 64U    /* of a packet that an error is about */
 #define CONTROL_BYTES 128U /* a stamp and an extended error */
 #define RETRY_NS AB_NS_PER_MS
@@ -266,31 +266,6 @@ uint64_t autobuf_probe_deadline_ns(const struct autobuf_probe *probe)
 
 /* ------------------------------------------------------------------------------- receiving */
 
-/* The kernel's receive stamp on the monotonic clock; the present, if a clock was set meanwhile. */
-static uint64_t stamp_of(struct autobuf_probe *probe, struct msghdr *message)
-{
-    uint64_t now_ns = ab_clock_monotonic_ns();
-
-    for (struct cmsghdr *c = CMSG_FIRSTHDR(message); c; c = CMSG_NXTHDR(message, c)) {
-        struct timespec t;
-        uint64_t real_ns;
-
-        if (c->cmsg_level != SOL_SOCKET || c->cmsg_type != SCM_TIMESTAMPNS ||
-            c->cmsg_len < CMSG_LEN(sizeof t))
-            continue;
-        memcpy(&t, CMSG_DATA(c), sizeof t);
-        real_ns = (uint64_t)t.tv_sec * AB_NS_PER_S + (uint64_t)t.tv_nsec;
-        for (int tries = 0; tries < 2; tries++) {
-            int64_t age_ns = (int64_t)(now_ns - (real_ns - probe->offset_ns));
-
-            if (age_ns > -(int64_t)STAMP_SLACK_NS && age_ns < (int64_t)(2 * AB_NS_PER_S))
-                return ab_min(now_ns, real_ns - probe->offset_ns);
-            probe->offset_ns = ab_clock_offset_ns();
-        }
-    }
-    return now_ns;
-}
-
 static void take_message(struct autobuf_probe *probe, struct mmsghdr *m)
 {
     const uint8_t *buf = m->msg_hdr.msg_iov->iov_base;
@@ -304,7 +279,7 @@ static void take_message(struct autobuf_probe *probe, struct mmsghdr *m)
         if (!header)
             return;
     }
-    ab_core_reply(&probe->core, stamp_of(probe, &m->msg_hdr), buf + header, len - header);
+    ab_core_reply(&probe->core, ab_stamp_ns(&m->msg_hdr, SCM_TIMESTAMPNS, &probe->offset_ns), buf + header, len - header);
 }
 
 static void receive_replies(struct autobuf_probe *probe)
@@ -567,16 +542,6 @@ size_t autobuf_probe_rates(const struct autobuf_probe *probe, uint64_t *rates, s
     return found;
 }
 
-static int wait_until(const struct autobuf_probe *probe, uint64_t deadline_ns)
-{
-    uint64_t now_ns = ab_clock_monotonic_ns();
-    uint64_t left_ns = deadline_ns > now_ns ? deadline_ns - now_ns : 0;
-    struct timespec t = {(time_t)(left_ns / AB_NS_PER_S), (long)(left_ns % AB_NS_PER_S)};
-    struct pollfd p = {probe->fd, (short)autobuf_probe_events(probe), 0};
-
-    return ppoll(&p, 1, &t, NULL) < 0 && errno != EINTR ? -errno : 0;
-}
-
 int autobuf_probe(const struct sockaddr *peer, socklen_t peer_len,
                   const struct autobuf_probe_options *options, struct autobuf_path *path)
 {
@@ -586,7 +551,7 @@ int autobuf_probe(const struct sockaddr *peer, socklen_t peer_len,
     if (result < 0)
         return result;
     while ((result = autobuf_probe_step(probe, ab_clock_monotonic_ns())) == 0) {
-        result = wait_until(probe, autobuf_probe_deadline_ns(probe));
+        result = ab_wait(probe->fd, autobuf_probe_events(probe), autobuf_probe_deadline_ns(probe));
         if (result < 0)
             break;
     }

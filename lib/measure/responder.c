@@ -101,7 +101,6 @@ static int answer_sink(struct autobuf_inband *ib, const struct ab_line *asked, s
 {
     uint64_t len = asked->numbers[0];
     uint64_t left = left_of_budget(ib, &ib->rx);
-
     bool valid = asked->count == 1 && len > 0 && len <= AUTOBUF_INBAND_TRAIN_MOST_BYTES;
     int error;
 
@@ -113,8 +112,7 @@ static int answer_sink(struct autobuf_inband *ib, const struct ab_line *asked, s
     ib->rx.spent_bytes += len;
     ib->rx.trains++;
     if (!ib->dress->sink_waits)
-        return ab_inband_expect(ib, asked,
-                                ab_min(asked->values[AB_KEY_AT], AB_LINE_BYTES) + line_bytes);
+        return ab_inband_expect(ib, asked, line_bytes);
     error = ab_inband_say(
         ib, &(struct ab_line){.verb = AB_GO, .count = 1, .numbers = {len}}, NULL);
     return error < 0 ? error : ab_inband_expect(ib, asked, 0);

@@ -132,7 +132,6 @@ static void run_sink(struct input *in, unsigned how)
 
     line.numbers[0] = len = how & 16 ? take_number(in) : take(in, 2) * 10;
     if (how & 32) {
-        line.values[AB_KEY_AT] = take_number(in);
         line.values[AB_KEY_PACE] = take_number(in);
         line.values[AB_KEY_PACED] = take(in, 1);
     }

@@ -20,7 +20,7 @@ static const struct parse_row {
 } parse_rows[] = {
     {"HELLO", P " HELLO 1 train=5 budget=7", true, AB_HELLO, 1, {1}, AB_KEY_BUDGET, 7},
     {"TRAIN", P " TRAIN 14480", true, AB_TRAIN, 1, {14480}, AB_KEY_PACE, 0},
-    {"SINK with keys", P " SINK 9 pace=3 paced=1 at=21", true, AB_SINK, 1, {9}, AB_KEY_AT, 21},
+    {"SINK with keys", P " SINK 9 pace=3 paced=1", true, AB_SINK, 1, {9}, AB_KEY_PACED, 1},
     {"RESULT", P " RESULT rate=100", true, AB_RESULT, 0, {0}, AB_KEY_RATE, 100},
     {"a verb alone", P " RESULT", true, AB_RESULT, 0, {0}, AB_KEY_RATE, 0},
     {"SET", P " SET 0 1073741824", true, AB_SET, 2, {0, 1073741824}, AB_KEY_RATE, 0},
