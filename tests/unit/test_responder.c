@@ -252,15 +252,23 @@ static void test_sink_before_hello_is_drained(void **state)
     autobuf_inband_close(ib);
 }
 
-static void test_both_directions_are_known(void **state)
+/* An exchange of which 20 segments at 100 Mbit/s have come in. */
+static struct autobuf_inband *after_a_sink(void)
 {
-    struct autobuf_path path = AUTOBUF_PATH_INIT;
     struct autobuf_inband *ib = greeted_with(NULL);
 
-    (void)state;
     told(ib, 10 * MS, "AUTOBUF SINK 28940\r\n");
     train(ib, 10 * MS, 28940, 120000);
     said(ib, 20 * MS);
+    return ib;
+}
+
+static void test_both_directions_are_known(void **state)
+{
+    struct autobuf_path path = AUTOBUF_PATH_INIT;
+    struct autobuf_inband *ib = after_a_sink();
+
+    (void)state;
     told(ib, 30 * MS, "AUTOBUF RESULT bytes=1 rate=50000000 low=49000000 high=51000000 atleast=1 "
                       "rtt=20000000\r\n");
     assert_non_null(strstr(said(ib, 30 * MS), "AUTOBUF RESULT bytes=27512 "));
@@ -385,12 +393,9 @@ static void test_time_between_exchanges(void **state)
 static void test_second_exchange(void **state)
 {
     struct autobuf_path path = AUTOBUF_PATH_INIT;
-    struct autobuf_inband *ib = greeted_with(NULL);
+    struct autobuf_inband *ib = after_a_sink();
 
     (void)state;
-    told(ib, 10 * MS, "AUTOBUF SINK 28940\r\n");
-    train(ib, 10 * MS, 28940, 120000);
-    said(ib, 20 * MS);
     told(ib, 30 * MS, "AUTOBUF RESULT rate=50000000 low=49000000 high=51000000 rtt=20000000\r\n");
     said(ib, 30 * MS);
     told(ib, 40 * MS, "AUTOBUF HELLO 1\r\n");

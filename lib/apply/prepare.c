@@ -1,0 +1,68 @@
+/* SPDX-License-Identifier: MIT */
+/* What a caller's connection needs while it is measured over, and how it gets it back. */
+#include <errno.h>
+#include <netinet/in.h>
+#include <sys/socket.h>
+#include <time.h>
+
+#include <linux/net_tstamp.h>
+#include <linux/tcp.h>
+
+#include "../base/base.h"
+#include "../base/option.h"
+
+#define WINDOW_BYTES 500000 /* a train, and some */
+#define STAMPING (SOF_TIMESTAMPING_RX_SOFTWARE | SOF_TIMESTAMPING_SOFTWARE)
+#define WAS_DELAYED (1 << 30) /* beyond any stamping flag */
+
+static int set_stamping(int fd, int flags)
+{
+    return setsockopt(fd, SOL_SOCKET, SO_TIMESTAMPING, &flags, sizeof flags) < 0 ? -errno : 0;
+}
+
+/*
+ * A low-water mark makes the kernel open the window that far, if the buffer is not locked, and takes
+ * nothing back when the mark is lowered again.
+ */
+static void open_window(int fd)
+{
+    int before, wide = WINDOW_BYTES;
+
+    if (ab_is_off() || ab_get_int(fd, SOL_SOCKET, SO_RCVLOWAT, &before) < 0)
+        return;
+    setsockopt(fd, SOL_SOCKET, SO_RCVLOWAT, &wide, sizeof wide);
+    setsockopt(fd, SOL_SOCKET, SO_RCVLOWAT, &before, sizeof before);
+}
+
+static int set_nodelay(int fd, int on)
+{
+    return setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &on, sizeof on) < 0 ? -errno : 0;
+}
+
+int autobuf_inband_prepare(int fd)
+{
+    int stamping = 0, nodelay = 0, error = ab_get_int(fd, SOL_SOCKET, SO_TIMESTAMPING, &stamping);
+
+    if (error == 0)
+        error = ab_get_int(fd, IPPROTO_TCP, TCP_NODELAY, &nodelay);
+    if (error == 0)
+        error = set_stamping(fd, stamping | STAMPING);
+    if (error < 0)
+        return error;
+    error = set_nodelay(fd, 1);
+    if (error < 0) {
+        set_stamping(fd, stamping);
+        return error;
+    }
+    open_window(fd);
+    return stamping | (nodelay ? 0 : WAS_DELAYED);
+}
+
+void autobuf_inband_restore(int fd, int prepared)
+{
+    if (prepared < 0)
+        return;
+    set_stamping(fd, prepared & ~WAS_DELAYED);
+    if (prepared & WAS_DELAYED)
+        set_nodelay(fd, 0);
+}
