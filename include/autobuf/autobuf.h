@@ -337,7 +337,7 @@ struct autobuf_inband_options {
     void *set_user;
     char prefix[32];            /* what lines begin with instead of AUTOBUF; "": that */
     uint32_t dress;             /* AUTOBUF_INBAND_TEXT or AUTOBUF_INBAND_FTP */
-    uint32_t directions;        /* an initiator's: AUTOBUF_INBAND_TX, _RX, _GREET; 0: both */
+    uint32_t flags;             /* an initiator's: AUTOBUF_INBAND_TX, _RX (neither: both), _GREET */
     uint64_t rcv_most_bytes;    /* a responder's: buffers that SET can give, to be told to the peer; 0: */
     uint64_t snd_most_bytes;    /* not told */
 };

@@ -30,7 +30,7 @@ static bool exchange_options_valid(const struct autobuf_inband_options *o)
 {
     return o->budget_bytes >= BUDGET_MIN_BYTES && o->budget_bytes <= AB_INBAND_BUDGET_BYTES &&
            ab_line_prefix_valid(o->prefix) && o->dress <= AUTOBUF_INBAND_FTP &&
-           (o->directions & ~(AUTOBUF_INBAND_TX | AUTOBUF_INBAND_RX | AUTOBUF_INBAND_GREET)) == 0;
+           (o->flags & ~(AUTOBUF_INBAND_TX | AUTOBUF_INBAND_RX | AUTOBUF_INBAND_GREET)) == 0;
 }
 
 static bool exchange_facts_valid(const struct autobuf_inband_facts *f)

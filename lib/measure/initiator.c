@@ -171,7 +171,7 @@ static void want_directions(struct autobuf_inband *ib, uint32_t directions)
 int autobuf_inband_begin(struct autobuf_inband *ib, uint64_t now_ns, uint32_t directions)
 {
     if (ib->role != AUTOBUF_INBAND_INITIATOR || ib->outcome < 0 ||
-        !(ib->options.directions & AUTOBUF_INBAND_GREET) || autobuf_inband_state(ib) != 1)
+        !(ib->options.flags & AUTOBUF_INBAND_GREET) || autobuf_inband_state(ib) != 1)
         return -EINVAL;
     ib->now_ns = ib->start_ns = now_ns;
     ib->end_ns = AUTOBUF_NS_UNSET;
@@ -203,11 +203,11 @@ static int hear_hello(struct autobuf_inband *ib, const struct ab_line *line)
     ib->peer_max_bytes[0] = line->values[AB_KEY_MAXRCV];
     ib->peer_max_bytes[1] = line->values[AB_KEY_MAXSND];
     ib->exchange_ns = ab_max(ib->now_ns - ab_min(ib->round_ns, ib->now_ns), 1);
-    if (ib->options.directions & AUTOBUF_INBAND_GREET) {
+    if (ib->options.flags & AUTOBUF_INBAND_GREET) {
         ab_inband_over(ib);
         return 0;
     }
-    want_directions(ib, ib->options.directions);
+    want_directions(ib, ib->options.flags);
     return next_round(ib);
 }
 

@@ -211,13 +211,13 @@ static void test_server_sink(void **state)
 
 /* ------------------------------------------------------------------------------- initiator */
 
-static struct autobuf_inband *client(uint32_t directions)
+static struct autobuf_inband *client(uint32_t flags)
 {
     struct autobuf_inband_options options = AUTOBUF_INBAND_OPTIONS_INIT;
     struct autobuf_inband *ib;
 
     options.dress = AUTOBUF_INBAND_FTP;
-    options.directions = directions;
+    options.flags = flags;
     assert_int_equal(autobuf_inband_open_pure(&ib, AUTOBUF_INBAND_INITIATOR, 0, &options), 0);
     assert_string_equal(said(ib, 0), "SITE AUTOBUF\r\n");
     return ib;
