@@ -11,24 +11,9 @@
 #include "exchange.h"
 #include "tlsline.h"
 
-static int connect_to(const char *host, const char *port)
+static int connect_to(int fd, const struct addrinfo *a)
 {
-    struct addrinfo hints = {.ai_socktype = SOCK_STREAM}, *list;
-    int fd = -1, error = AUTOBUF_E_RESOLVE;
-
-    if (getaddrinfo(host, port, &hints, &list) != 0)
-        return error;
-    for (const struct addrinfo *a = list; a && fd < 0; a = a->ai_next) {
-        fd = socket(a->ai_family, SOCK_STREAM | SOCK_CLOEXEC, 0);
-        if (fd < 0 || connect(fd, a->ai_addr, a->ai_addrlen) < 0) {
-            error = -errno;
-            if (fd >= 0)
-                close(fd);
-            fd = -1;
-        }
-    }
-    freeaddrinfo(list);
-    return fd < 0 ? error : fd;
+    return connect(fd, a->ai_addr, a->ai_addrlen);
 }
 
 /* Says a line, and expects this answer. */
@@ -101,7 +86,7 @@ int measure(const char *host, const char *port)
 {
     SSL_CTX *context = link_context(false);
     struct link link;
-    int result = context ? connect_to(host, port) : -ENOMEM;
+    int result = context ? open_address(host, port, 0, connect_to) : -ENOMEM;
 
     if (result >= 0)
         result = link_open(&link, context, result, false);

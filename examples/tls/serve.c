@@ -71,32 +71,18 @@ static int serve_client(SSL_CTX *context, int fd)
     return result;
 }
 
-static int listen_at(const char *address, const char *port)
+static int listen_at(int fd, const struct addrinfo *a)
 {
-    struct addrinfo hints = {.ai_flags = AI_PASSIVE, .ai_socktype = SOCK_STREAM}, *list;
-    int fd = -1, on = 1, error = 0;
+    int on = 1;
 
-    if (getaddrinfo(address, port, &hints, &list) != 0)
-        return AUTOBUF_E_RESOLVE;
-    for (const struct addrinfo *a = list; a && fd < 0; a = a->ai_next) {
-        fd = socket(a->ai_family, SOCK_STREAM | SOCK_CLOEXEC, 0);
-        if (fd >= 0)
-            setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &on, sizeof on);
-        if (fd < 0 || bind(fd, a->ai_addr, a->ai_addrlen) < 0 || listen(fd, BACKLOG) < 0) {
-            error = -errno;
-            if (fd >= 0)
-                close(fd);
-            fd = -1;
-        }
-    }
-    freeaddrinfo(list);
-    return fd < 0 ? error : fd;
+    setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &on, sizeof on);
+    return bind(fd, a->ai_addr, a->ai_addrlen) < 0 ? -1 : listen(fd, BACKLOG);
 }
 
 int serve(const char *address, const char *port)
 {
     SSL_CTX *context = link_context(true);
-    int listener = context ? listen_at(address, port) : -ENOMEM;
+    int listener = context ? open_address(address, port, AI_PASSIVE, listen_at) : -ENOMEM;
     int result = listener < 0 ? listener : 0;
 
     while (result == 0) {
