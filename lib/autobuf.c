@@ -6,9 +6,9 @@
 #include <string.h>
 #include <sys/socket.h>
 
-#include "base/address.h"
 #include "base/base.h"
 #include "base/clock.h"
+#include "measure/like.h"
 #include "plan/plan.h"
 
 #define BWDELAY_NS (2 * AB_NS_PER_S) /* a promise to callers: no wait is longer */
@@ -104,33 +104,10 @@ struct tuning {
     int measured;
 };
 
-/* The probes are to take the way that the connection will take. */
-static void probe_like_socket(int fd, struct autobuf_probe_options *probe,
-                              struct sockaddr_storage *source)
-{
-    struct sockaddr_storage local;
-    socklen_t len = sizeof local;
-    socklen_t device_len = sizeof probe->device - 1, mark_len = sizeof probe->mark;
-
-    if (getsockname(fd, (struct sockaddr *)&local, &len) == 0 && len <= sizeof local) {
-        int copied = ab_address_copy((struct sockaddr *)&local, len, source);
-
-        if (copied > 0 && !ab_address_is_any(source)) {
-            probe->source = (struct sockaddr *)source;
-            probe->source_len = (uint32_t)copied;
-        }
-    }
-    if (getsockopt(fd, SOL_SOCKET, SO_BINDTODEVICE, probe->device, &device_len) < 0)
-        probe->device[0] = '\0';
-    if (!probe->mark)
-        (void)getsockopt(fd, SOL_SOCKET, SO_MARK, &probe->mark, &mark_len);
-}
-
 static int measure_path(int fd, const struct sockaddr *peer, socklen_t peer_len,
                         const struct autobuf_probe_options *interest, struct tuning *t)
 {
     struct autobuf_probe_options probe = *interest;
-    struct sockaddr_storage source;
     int result;
 
     probe.budget_bytes = t->options.budget_bytes;
@@ -140,14 +117,12 @@ static int measure_path(int fd, const struct sockaddr *peer, socklen_t peer_len,
         probe.silence_ns = SILENCE_NS;
     probe.log = t->options.log;
     probe.log_user = t->options.log_user;
-    probe_like_socket(fd, &probe, &source);
-    result = autobuf_probe(peer, peer_len, &probe, &t->path);
+    result = ab_probe_like(fd, peer, peer_len, &probe, &t->path);
     if (result == -EINVAL)
         return result;
-    if (result < 0 && result != AUTOBUF_E_FEW)
+    if (result < 0)
         ab_log(&t->log, "not measured: %s", autobuf_strerror(result));
-    /* Too few answers for a rate, on purpose or not: the round-trip time still tells something. */
-    return result < 0 && result != AUTOBUF_E_FEW ? result : 1;
+    return result < 0 ? result : 1;
 }
 
 static int tune_measure(int fd, const struct sockaddr *peer, socklen_t peer_len, struct tuning *t)
@@ -177,18 +152,6 @@ static int tune_measure(int fd, const struct sockaddr *peer, socklen_t peer_len,
     else if (peer)
         ab_log(&t->log, "not measured: no result could change what is done, or pay for the wait");
     return t->measured == -EINVAL ? -EINVAL : 0; /* an option or the address: the caller's mistake */
-}
-
-static void log_plan(const struct tuning *t)
-{
-    char text[512], *end, *line = text;
-
-    autobuf_plan_explain(&t->plan, text, sizeof text);
-    while ((end = strchr(line, '\n')) != NULL) {
-        *end = '\0';
-        ab_log(&t->log, "%s", line);
-        line = end + 1;
-    }
 }
 
 static void report(const struct tuning *t, struct autobuf_applied *theirs)
@@ -281,7 +244,7 @@ int autobuf_tune(int fd, const struct sockaddr *peer, socklen_t peer_len,
             error = autobuf_apply(fd, &t.plan);
     }
     if (error >= 0) {
-        log_plan(&t);
+        ab_plan_log(&t.plan, &t.log);
         report(&t, applied);
     }
     return error;

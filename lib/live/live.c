@@ -11,6 +11,7 @@
 #include "../measure/limits.h"
 #include "../plan/plan.h"
 #include "judge.h"
+#include "live.h"
 
 #ifndef SO_COOKIE
 #define SO_COOKIE 57
@@ -63,10 +64,10 @@ static int look_at(int fd, uint64_t now_ns, struct ab_look *look)
     return 0;
 }
 
-int autobuf_live_open(struct autobuf_live **out, int fd, const struct autobuf_live_options *theirs)
+int ab_live_open(struct autobuf_live **out, int fd, const struct autobuf_live_options *theirs,
+                 const struct autobuf_limits *limits)
 {
     struct autobuf_live_options options = AUTOBUF_LIVE_OPTIONS_INIT;
-    struct autobuf_limits limits = AUTOBUF_LIMITS_INIT;
     struct autobuf_live *live;
     struct ab_look look;
     uint64_t cookie;
@@ -80,8 +81,6 @@ int autobuf_live_open(struct autobuf_live **out, int fd, const struct autobuf_li
     error = look_at(fd, 0, &look);
     if (error == 0)
         error = read_cookie(fd, &cookie);
-    if (error == 0)
-        error = autobuf_limits_host(&limits);
     if (error < 0)
         return error;
     live = calloc(1, sizeof *live);
@@ -90,7 +89,7 @@ int autobuf_live_open(struct autobuf_live **out, int fd, const struct autobuf_li
     ab_judge_begin(&live->judge,
                    options.flags & AUTOBUF_LIVE_LOOK_ONLY ? AUTOBUF_INTENT_THROUGHPUT
                                                           : options.intent,
-                   &limits);
+                   limits);
     live->log = (struct ab_log){options.log, options.log_user};
     live->owner = getpid();
     live->fd = fd;
@@ -100,6 +99,15 @@ int autobuf_live_open(struct autobuf_live **out, int fd, const struct autobuf_li
         live->pace_byte_per_s = UINT64_MAX;
     *out = live;
     return 0;
+}
+
+int autobuf_live_open(struct autobuf_live **live, int fd, const struct autobuf_live_options *options)
+{
+    struct autobuf_limits limits = AUTOBUF_LIMITS_INIT;
+    int error = autobuf_limits_host(&limits);
+
+    *live = NULL;
+    return error < 0 ? error : ab_live_open(live, fd, options, &limits);
 }
 
 static int check_cookie(const struct autobuf_live *live, int fd)

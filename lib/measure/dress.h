@@ -16,6 +16,7 @@ struct ab_dress {
     bool (*parse_answer)(const char *prefix, const char *text, size_t len, struct ab_line *line);
     const char *train_end; /* the last line of a train that is answered */
     bool sink_waits;       /* for the responder to say AB_GO, and payload is a write of its own */
+    bool is_handed_lines;  /* a responder: between exchanges the application reads the connection */
     bool has_result;       /* an exchange ends with RESULT, which nothing may come between */
 };
 

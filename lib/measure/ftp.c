@@ -158,6 +158,7 @@ const struct ab_dress *ab_dress_ftp(void)
         .parse_answer = ftp_parse_answer,
         .train_end = "211 AUTOBUF\r\n",
         .sink_waits = true,
+        .is_handed_lines = true,
     };
 
     return &ftp;

@@ -20,6 +20,8 @@
 #define STALL_GAPS 4U       /* as long as the longest of most gaps */
 #define STALL_PERCENT 85U
 #define SHORTEST_LINE_BYTES 3U /* a blank, CR, LF */
+#define REPLY_END "211 "
+#define DRAINED_MOST_BYTES 65536U /* beyond what a reply of several lines was told to have */
 
 static const struct ab_dress *dress_of(const struct autobuf_inband_options *o)
 {
@@ -290,6 +292,7 @@ int ab_inband_expect(struct autobuf_inband *ib, const struct ab_line *line, uint
     a->offset_bytes = offset;
     a->count_end = (offset + len) / segment_bytes * segment_bytes;
     ib->payload_left = len;
+    ib->reply_matched = ib->drained_bytes = 0;
     return 0;
 }
 
@@ -480,12 +483,50 @@ static size_t take_line(struct autobuf_inband *ib, const char *data, size_t len)
     return taken;
 }
 
-static size_t take_train(struct autobuf_inband *ib, uint64_t stamp_ns, size_t len)
+/* Up to the end of a reply's last line, which begins with its code and a blank. */
+static size_t to_end_of_reply(struct autobuf_inband *ib, const char *data, size_t len, bool *ended)
 {
-    size_t taken = ab_min(len, ib->payload_left);
+    size_t code_bytes = strlen(REPLY_END);
+
+    *ended = false;
+    for (size_t i = 0; i < len; i++) {
+        if (ib->reply_matched < code_bytes)
+            ib->reply_matched =
+                data[i] == REPLY_END[ib->reply_matched] ? ib->reply_matched + 1 : code_bytes + 1;
+        if (data[i] != '\n')
+            continue;
+        *ended = ib->reply_matched == code_bytes;
+        ib->reply_matched = 0;
+        if (*ended)
+            return i + 1;
+    }
+    return len;
+}
+
+/* A reply may end sooner than was told, or later: it is drained, but not for ever. */
+static size_t take_reply(struct autobuf_inband *ib, const char *data, size_t len)
+{
+    bool ended;
+    size_t taken = to_end_of_reply(ib, data, ab_min(len, ib->payload_left), &ended);
+
+    ib->payload_left = ended ? 0 : ib->payload_left - taken;
+    if (!ended && ib->payload_left == 0) {
+        ib->payload_left = AB_LINE_BYTES;
+        ib->drained_bytes += AB_LINE_BYTES;
+        if (ib->drained_bytes > DRAINED_MOST_BYTES)
+            give_up(ib, AUTOBUF_E_PROTOCOL);
+    }
+    return taken;
+}
+
+static size_t take_train(struct autobuf_inband *ib, uint64_t stamp_ns, const char *data, size_t len)
+{
+    bool is_reply = ib->role == AUTOBUF_INBAND_INITIATOR && ib->dress->train_end[0];
+    size_t taken = is_reply ? take_reply(ib, data, len) : ab_min(len, ib->payload_left);
     int error = 0;
 
-    ib->payload_left -= taken;
+    if (!is_reply)
+        ib->payload_left -= taken;
     if (!ib->sink_refused)
         take_payload(ib, stamp_ns, taken);
     if (ib->payload_left == 0)
@@ -520,7 +561,7 @@ int64_t autobuf_inband_input(struct autobuf_inband *ib, uint64_t stamp_ns, const
         ib->limit_ns = ib->now_ns + ib->options.timeout_ns + AB_INBAND_GRACE_NS;
     while (taken < len && !is_deaf(ib)) {
         if (ib->payload_left > 0)
-            taken += take_train(ib, stamp_ns, len - taken);
+            taken += take_train(ib, stamp_ns, (const char *)data + taken, len - taken);
         else
             taken += take_line(ib, (const char *)data + taken, len - taken);
         if (ab_inband_is_over(ib))

@@ -108,6 +108,8 @@ struct autobuf_inband {
     uint64_t exchange_ns;     /* from HELLO to its answer, at the initiator; AUTOBUF_NS_UNSET */
     uint64_t took[2];
     bool took_known;
+    size_t reply_matched; /* characters of a last line's beginning; more than those: another line */
+    size_t drained_bytes; /* of a reply, beyond what was told */
 
     /* A responder's. */
     bool greeted;

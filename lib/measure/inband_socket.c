@@ -184,7 +184,7 @@ static int receive_once(struct autobuf_inband *ib)
     uint64_t stamp_ns;
     int64_t got;
 
-    if (wanted == 0)
+    if (wanted == 0 || (ib->dress->is_handed_lines && autobuf_inband_state(ib) == 1))
         return 0;
     if (wanted > sizeof buf)
         wanted = sizeof buf;

@@ -74,7 +74,7 @@ static uint64_t settable_bytes(int scratch, int option)
  * The scratch socket has the last word: in older kernels [rw]mem_max is not visible in a namespace,
  * though it holds there.
  */
-static int try_scratch(struct autobuf_limits *limits)
+int ab_limits_retry(struct autobuf_limits *limits)
 {
     int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
     int size = 65536;
@@ -84,6 +84,7 @@ static int try_scratch(struct autobuf_limits *limits)
         fd = socket(AF_INET6, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
     if (fd < 0)
         return -errno;
+    limits->flags &= ~AUTOBUF_LIMITS_FORCE;
     bytes = settable_bytes(fd, SO_SNDBUF);
     if (bytes)
         limits->snd_settable_bytes = bytes;
@@ -103,7 +104,7 @@ int autobuf_limits_host(struct autobuf_limits *limits)
 
     found.page_bytes = (uint64_t)sysconf(_SC_PAGESIZE);
     read_proc(&found);
-    error = try_scratch(&found);
+    error = ab_limits_retry(&found);
     if (error < 0)
         return error;
     return ab_struct_out(limits, &found, sizeof found) ? 0 : -EINVAL;

@@ -9,4 +9,7 @@
 /* As autobuf_limits_socket(), and *info too. */
 int ab_socket_read(int fd, struct autobuf_socket *state, struct ab_tcpinfo *info);
 
+/* Looks once more at what a process may set, which changes with its privilege; the rest stays. 0, -errno. */
+int ab_limits_retry(struct autobuf_limits *limits);
+
 #endif

@@ -216,6 +216,21 @@ int autobuf_plan_explain(const struct autobuf_plan *theirs, char *buf, size_t ca
     return (int)t.len;
 }
 
+void ab_plan_log(const struct autobuf_plan *plan, const struct ab_log *log)
+{
+    const uint32_t sides[] = {AUTOBUF_INTENT_SENDS, AUTOBUF_INTENT_RECEIVES};
+    uint32_t wanted = plan->intent & (AUTOBUF_INTENT_SENDS | AUTOBUF_INTENT_RECEIVES);
+    char text[512], *end, *line = text;
+
+    autobuf_plan_explain(plan, text, sizeof text);
+    for (size_t i = 0; i < 2 && (end = strchr(line, '\n')) != NULL; i++) {
+        *end = '\0';
+        if (!wanted || wanted & sides[i])
+            ab_log(log, "%s", line);
+        line = end + 1;
+    }
+}
+
 /* sysctl(8) takes no more than an int, and no socket can be given more. */
 static unsigned long long sysctl_bytes(uint64_t bytes)
 {

@@ -39,6 +39,9 @@ void ab_plan_windows(uint64_t snd_wanted_bytes, uint64_t rcv_wanted_bytes,
                      const struct autobuf_limits *limits, const struct autobuf_socket *socket,
                      uint64_t expected_bytes, struct autobuf_plan *plan);
 
+/* autobuf_plan_explain() to a log, but for a side that the intent leaves out. */
+void ab_plan_log(const struct autobuf_plan *plan, const struct ab_log *log);
+
 /* An intent and what may be added to it. */
 bool ab_intent_known(uint32_t intent);
 

@@ -250,6 +250,74 @@ static void test_client_believes_only_the_right_words(void **state)
     }
 }
 
+/* A train of len bytes with its last line. */
+static uint64_t reply(struct autobuf_inband *ib, uint64_t now_ns, size_t len, uint64_t gap_ns)
+{
+    static const char end[] = "\r\n211 AUTOBUF\r\n";
+
+    now_ns = train(ib, now_ns, len - strlen(end), gap_ns);
+    assert_int_equal(told(ib, now_ns, end), strlen(end));
+    return now_ns;
+}
+
+static struct autobuf_inband *client_in_a_train(void)
+{
+    struct autobuf_inband *ib = client(AUTOBUF_INBAND_RX);
+
+    told(ib, RTT_NS, "211 AUTOBUF 1 train=480000\r\n");
+    said(ib, RTT_NS);
+    told(ib, 2 * RTT_NS, "211-AUTOBUF TRAIN 14000\r\n");
+    return ib;
+}
+
+/* Whatever was told of its length, a reply ends with the line that begins with its code and a blank. */
+static void test_client_drains_a_reply(void **state)
+{
+    static const struct {
+        const char *name, *text;
+    } rows[] = {
+        {"at once", "211 End\r\n"},
+        {"cut", " padding\r\n pad\r\n211 Sorry\r\n"},
+        {"its code within a line", " 211 \r\n 211 x\r\nx211 \r\n211-211 \r\n211 End\r\n"},
+        {"in two parts", " x\r\n2|11 En|d\r|\n"},
+        {"no carriage return", " x\n211 End\n"},
+    };
+
+    (void)state;
+    for (size_t i = 0; i < COUNT(rows); i++) {
+        struct autobuf_inband *ib = client_in_a_train();
+        char *copy = strdup(rows[i].text), *rest = copy;
+
+        for (char *part = strsep(&rest, "|"); part; part = strsep(&rest, "|")) {
+            CHECK_EQUAL(rows[i].name, autobuf_inband_state(ib), 0);
+            CHECK_EQUAL(rows[i].name, told(ib, 2 * RTT_NS, part), strlen(part));
+        }
+        /* It goes on: with another train, or to the end. */
+        CHECK(rows[i].name, strncmp(said(ib, 2 * RTT_NS), "SITE AUTOBUF TRAIN ", 19) == 0 ||
+                                autobuf_inband_state(ib) == 1);
+        free(copy);
+        autobuf_inband_close(ib);
+    }
+}
+
+/* Longer than was told: to its end as well, unless there is none. */
+static void test_client_drains_a_long_reply(void **state)
+{
+    struct autobuf_inband *ib = client_in_a_train();
+    uint64_t now_ns = train(ib, 2 * RTT_NS, 20000, 120000);
+
+    (void)state;
+    assert_int_equal(autobuf_inband_state(ib), 0);
+    told(ib, now_ns, "\r\n211 End\r\n");
+    assert_true(strlen(said(ib, now_ns)) > 0 || autobuf_inband_state(ib) == 1);
+    autobuf_inband_close(ib);
+    ib = client_in_a_train();
+    for (unsigned i = 0; i < 10000 && autobuf_inband_state(ib) == 0; i++)
+        told(ib, now_ns, " more and more\r\n");
+    assert_int_equal(autobuf_inband_state(ib), AUTOBUF_E_PROTOCOL);
+    autobuf_inband_close(ib);
+}
+
 static void test_client_greets_and_measures_later(void **state)
 {
     struct autobuf_path path = AUTOBUF_PATH_INIT;
@@ -266,7 +334,7 @@ static void test_client_greets_and_measures_later(void **state)
     assert_int_equal(autobuf_inband_begin(ib, now_ns, AUTOBUF_INBAND_RX), 0);
     assert_string_equal(said(ib, now_ns), "SITE AUTOBUF TRAIN 14480\r\n");
     told(ib, now_ns, "211-AUTOBUF TRAIN 14000\r\n");
-    now_ns = train(ib, now_ns, 14000, 1200000); /* 10 Mbit/s */
+    now_ns = reply(ib, now_ns, 14000, 1200000); /* 10 Mbit/s */
     assert_int_equal(autobuf_inband_state(ib), 1); /* enough; and there is no RESULT */
     assert_int_equal(autobuf_inband_result(ib, &path), 0);
     assert_in_range(path.rx_rate_bit_per_s, 9900000, 10100000);
@@ -275,7 +343,7 @@ static void test_client_greets_and_measures_later(void **state)
     assert_int_equal(autobuf_inband_begin(ib, now_ns, AUTOBUF_INBAND_RX), 0);
     assert_string_equal(said(ib, now_ns), "SITE AUTOBUF TRAIN 14480\r\n");
     told(ib, now_ns, "211-AUTOBUF TRAIN 14000\r\n");
-    now_ns = train(ib, now_ns, 14000, 600000);
+    now_ns = reply(ib, now_ns, 14000, 600000);
     assert_int_equal(autobuf_inband_result(ib, &path), 0);
     assert_in_range(path.rx_rate_bit_per_s, 19800000, 20200000);
     autobuf_inband_close(ib);
@@ -331,6 +399,8 @@ int main(void)
         cmocka_unit_test(test_server_train),
         cmocka_unit_test(test_server_sink),
         cmocka_unit_test(test_client_believes_only_the_right_words),
+        cmocka_unit_test(test_client_drains_a_reply),
+        cmocka_unit_test(test_client_drains_a_long_reply),
         cmocka_unit_test(test_client_greets_and_measures_later),
         cmocka_unit_test(test_client_waits_for_350),
         cmocka_unit_test(test_client_is_refused),

@@ -1,0 +1,54 @@
+/* SPDX-License-Identifier: MIT */
+#include "worth.h"
+
+#include "../plan/plan.h"
+
+#define RARE_BIT_PER_S 1000000000U /* paths that are faster are rare */
+#define PLAN_ROUND_TRIPS 3U        /* that autobuf_plan_worth() counts with */
+
+static struct autobuf_limits sender_limits(const struct ab_worth *w)
+{
+    struct autobuf_limits sender = *w->limits;
+
+    if (w->direction == AUTOBUF_INTENT_SENDS)
+        return sender;
+    sender.flags &= ~AUTOBUF_LIMITS_FORCE;
+    if (w->peer_snd_most_bytes)
+        sender.snd_settable_bytes = w->peer_snd_most_bytes;
+    return sender;
+}
+
+static bool is_common(uint64_t window_bytes, uint64_t rtt_ns)
+{
+    return !rtt_ns || ab_mul_div(window_bytes, 8 * AB_NS_PER_S, rtt_ns) <= RARE_BIT_PER_S;
+}
+
+bool ab_worth_measuring(const struct ab_worth *w, uint64_t *bdp_low_bytes, uint64_t *bdp_high_bytes)
+{
+    struct autobuf_limits sender = sender_limits(w);
+    struct autobuf_socket socket = AUTOBUF_SOCKET_INIT;
+    uint64_t low, high, share = ab_mul_div(w->expected_bytes, PLAN_ROUND_TRIPS, w->round_trips);
+
+    socket.rtt_min_ns = w->rtt_ns;
+    if (autobuf_plan_worth(&sender, &socket, AUTOBUF_INTENT_SENDS,
+                           w->expected_bytes ? ab_max(share, 1) : 0, &low, &high) != 1)
+        return false;
+    if (bdp_low_bytes)
+        *bdp_low_bytes = low;
+    if (bdp_high_bytes)
+        *bdp_high_bytes = high;
+    return is_common(low, w->rtt_ns);
+}
+
+uint64_t ab_worth_request(const struct autobuf_limits *limits, uint32_t direction,
+                          uint64_t window_bytes)
+{
+    struct autobuf_limits unprivileged = *limits;
+    struct autobuf_socket socket = AUTOBUF_SOCKET_INIT;
+    struct autobuf_plan plan;
+
+    unprivileged.flags &= ~AUTOBUF_LIMITS_FORCE;
+    ab_plan_nothing(AUTOBUF_REASON_UNKNOWN, direction, &plan);
+    ab_plan_windows(window_bytes, window_bytes, &unprivileged, &socket, 0, &plan);
+    return direction == AUTOBUF_INTENT_SENDS ? plan.snd_request_bytes : plan.rcv_request_bytes;
+}

@@ -1,0 +1,261 @@
+/* SPDX-License-Identifier: MIT */
+/* The session over the control connection, on loopback: a client in clear text, and what it must not do. */
+#include "unit.h"
+
+#include <errno.h>
+#include <stdbool.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <autobuf/autobuf.h>
+
+#include "sockets.h"
+
+static struct autobuf_ftp *session(uint32_t role, int fd, const struct autobuf_ftp_options *options)
+{
+    struct autobuf_ftp *ftp;
+
+    assert_int_equal(autobuf_ftp_open(&ftp, role, fd, options), 0);
+    return ftp;
+}
+
+static int answer(struct autobuf_ftp *ftp, const char *line)
+{
+    return autobuf_ftp_answer(ftp, line, strlen(line));
+}
+
+/* Reads to the end of a reply's last line. */
+static const char *received(int fd)
+{
+    static char text[600000];
+    size_t len = 0, line = 0;
+
+    for (;;) {
+        ssize_t got = recv(fd, text + len, 1, 0);
+
+        assert_int_equal(got, 1);
+        len++;
+        assert_true(len + 1 < sizeof text);
+        if (text[len - 1] != '\n')
+            continue;
+        text[len] = '\0';
+        if (len - line > 4 && text[line] != ' ' && text[line + 3] == ' ')
+            return text;
+        line = len;
+    }
+}
+
+static bool nothing_to_receive(int fd)
+{
+    char byte;
+
+    return recv(fd, &byte, 1, MSG_DONTWAIT) < 0 && errno == EAGAIN;
+}
+
+static void test_open(void **state)
+{
+    struct connection c = tcp_connection();
+    struct autobuf_ftp_options options = AUTOBUF_FTP_OPTIONS_INIT;
+    struct autobuf_ftp *ftp = (struct autobuf_ftp *)1;
+    int alone = tcp_socket(), pair[2];
+
+    (void)state;
+    assert_int_equal(autobuf_ftp_open(&ftp, 0, c.client, NULL), -EINVAL);
+    assert_null(ftp);
+    assert_int_equal(autobuf_ftp_open(&ftp, AUTOBUF_FTP_CLIENT, alone, NULL), -ENOTCONN);
+    assert_int_equal(autobuf_ftp_open(&ftp, AUTOBUF_FTP_CLIENT, closed_fd(), NULL), -EBADF);
+    assert_int_equal(socketpair(AF_UNIX, SOCK_STREAM, 0, pair), 0);
+    assert_int_equal(autobuf_ftp_open(&ftp, AUTOBUF_FTP_CLIENT, pair[0], NULL), -EOPNOTSUPP);
+    options.size = 1;
+    assert_int_equal(autobuf_ftp_open(&ftp, AUTOBUF_FTP_CLIENT, c.client, &options), -EINVAL);
+    options.size = sizeof options;
+    options.read = (autobuf_ftp_read_fn *)abort; /* and no write() */
+    assert_int_equal(autobuf_ftp_open(&ftp, AUTOBUF_FTP_CLIENT, c.client, &options), -EINVAL);
+    setenv("AUTOBUF", "off", 1);
+    assert_int_equal(autobuf_ftp_open(&ftp, AUTOBUF_FTP_CLIENT, c.client, NULL), AUTOBUF_E_OFF);
+    unsetenv("AUTOBUF");
+    autobuf_ftp_close(NULL);
+    close(pair[0]);
+    close(pair[1]);
+    close(alone);
+    close_connection(&c);
+}
+
+static void test_other_commands_are_not_ours(void **state)
+{
+    static const char *const lines[] = {"",           "NOOP",         "SITE",        "SITE CHMOD 1 x",
+                                        "SITE AUTOB", "SITE AUTOBUFFER", "SITE AUTOBUF\t", "XSITE AUTOBUF"};
+    struct connection c = tcp_connection();
+    struct autobuf_ftp *ftp = session(AUTOBUF_FTP_SERVER, c.accepted, NULL);
+
+    (void)state;
+    for (size_t i = 0; i < COUNT(lines); i++)
+        CHECK_EQUAL(lines[i], answer(ftp, lines[i]), 0);
+    assert_true(nothing_to_receive(c.client));
+    autobuf_ftp_close(ftp);
+    close_connection(&c);
+}
+
+static void test_server(void **state)
+{
+    struct connection c = tcp_connection_of(1000);
+    struct autobuf_ftp *ftp = session(AUTOBUF_FTP_SERVER, c.accepted, NULL);
+    char payload[3001] = "";
+
+    (void)state;
+    assert_int_equal(answer(ftp, "SITE AUTOBUF TRAIN 5000"), 1);
+    assert_int_equal(strncmp(received(c.client), "503 ", 4), 0);
+    assert_int_equal(answer(ftp, "site autobuf\r\n"), 1);
+    assert_int_equal(strncmp(received(c.client), "211 AUTOBUF 1 ", 14), 0);
+    assert_int_equal(answer(ftp, "SITE autobuf train 5000"), 1);
+    assert_in_range(strlen(received(c.client)), 4000, 5000);
+    memset(payload, ' ', sizeof payload - 1);
+    assert_int_equal(send(c.client, payload, 3000, 0), 3000);
+    assert_int_equal(send(c.client, "NOOP\r\n", 6, 0), 6);
+    assert_int_equal(answer(ftp, "SITE AUTOBUF SINK 3000 "), 1);
+    assert_int_equal(strncmp(received(c.client), "350 ", 4), 0);
+    assert_int_equal(strncmp(received(c.client), "211 bytes=", 10), 0);
+    assert_int_equal(recv(c.accepted, payload, sizeof payload, MSG_DONTWAIT), 6); /* not read too far */
+    assert_memory_equal(payload, "NOOP\r\n", 6);
+    assert_int_equal(answer(ftp, "SITE AUTOBUF PAINT"), 1);
+    assert_int_equal(strncmp(received(c.client), "500 ", 4), 0);
+    assert_int_equal(answer(ftp, "SITE AUTOBUF SET 0 20000"), 1); /* autotuning reaches that */
+    assert_string_equal(received(c.client), "200 AUTOBUF rcv=0 snd=0\r\n");
+    autobuf_ftp_close(ftp);
+    assert_int_equal(option_of(c.accepted, SO_TIMESTAMPING), 0);
+    close_connection(&c);
+}
+
+/* The client goes away in the midst of a SINK. */
+static void test_server_is_left(void **state)
+{
+    struct connection c = tcp_connection();
+    struct autobuf_ftp *ftp = session(AUTOBUF_FTP_SERVER, c.accepted, NULL);
+
+    (void)state;
+    assert_int_equal(answer(ftp, "SITE AUTOBUF"), 1);
+    assert_int_equal(send(c.client, " x", 2, 0), 2);
+    assert_int_equal(shutdown(c.client, SHUT_WR), 0);
+    assert_int_equal(answer(ftp, "SITE AUTOBUF SINK 3000"), -ECONNRESET);
+    autobuf_ftp_close(ftp);
+    close_connection(&c);
+}
+
+/* A control connection that is more than its socket: every byte is turned over on its way. */
+struct turned {
+    int fd;
+    size_t longest;
+};
+
+static int64_t read_turned(void *user, void *buf, size_t len, uint64_t deadline_ns, uint64_t *stamp_ns)
+{
+    struct turned *turned = user;
+    ssize_t got = recv(turned->fd, buf, len, 0);
+
+    if (*stamp_ns > deadline_ns)
+        return -ETIMEDOUT;
+    for (ssize_t i = 0; i < got; i++)
+        ((char *)buf)[i] ^= 0x20;
+    return got;
+}
+
+static int64_t write_turned(void *user, const void *buf, size_t len, size_t segment_bytes,
+                            uint64_t deadline_ns)
+{
+    struct turned *turned = user;
+    char copy[100];
+    size_t part = len < sizeof copy ? len : sizeof copy;
+
+    (void)deadline_ns;
+    turned->longest = segment_bytes;
+    for (size_t i = 0; i < part; i++)
+        copy[i] = (char)(((const char *)buf)[i] ^ 0x20);
+    return send(turned->fd, copy, part, MSG_NOSIGNAL);
+}
+
+static void test_server_with_records(void **state)
+{
+    struct connection c = tcp_connection_of(1000);
+    struct turned turned = {c.accepted, 0};
+    struct autobuf_ftp_options options = AUTOBUF_FTP_OPTIONS_INIT;
+    struct autobuf_ftp *ftp;
+    char text[3000];
+
+    (void)state;
+    options.read = read_turned;
+    options.write = write_turned;
+    options.io_user = &turned;
+    options.record_bytes = 29;
+    ftp = session(AUTOBUF_FTP_SERVER, c.accepted, &options);
+    assert_int_equal(answer(ftp, "SITE AUTOBUF"), 1);
+    assert_true(recv(c.client, text, sizeof text, 0) > 14);
+    for (size_t i = 0; i < 14; i++)
+        text[i] ^= 0x20;
+    assert_memory_equal(text, "211 AUTOBUF 1 ", 14);
+    assert_in_range(turned.longest, 500, 1000 - 29);
+    memset(text, ' ' ^ 0x20, sizeof text);
+    assert_int_equal(send(c.client, text, sizeof text, 0), sizeof text);
+    assert_int_equal(answer(ftp, "SITE AUTOBUF SINK 3000"), 1);
+    autobuf_ftp_close(ftp);
+    close_connection(&c);
+}
+
+/* Where nothing can be gained, or it is not its part, a client sends nothing at all. */
+static void test_client_keeps_quiet(void **state)
+{
+    struct connection c = tcp_connection();
+    struct autobuf_ftp *ftp = session(AUTOBUF_FTP_CLIENT, c.client, NULL);
+    uint32_t both = AUTOBUF_FTP_BY_INBAND | AUTOBUF_FTP_BY_ICMP;
+
+    (void)state;
+    assert_int_equal(autobuf_ftp_measure(ftp, both, AUTOBUF_INTENT_SENDS, 100), 0);
+    assert_int_equal(autobuf_ftp_measure(ftp, both, AUTOBUF_INTENT_RECEIVES, 100), 0);
+    assert_int_equal(autobuf_ftp_measure(ftp, 0, AUTOBUF_INTENT_RECEIVES, 0), 0);
+    assert_int_equal(autobuf_ftp_measure(ftp, 4, AUTOBUF_INTENT_RECEIVES, 0), -EINVAL);
+    assert_int_equal(autobuf_ftp_measure(ftp, both, 0, 0), -EINVAL);
+    assert_int_equal(autobuf_ftp_peer_bytes(ftp, AUTOBUF_INTENT_SENDS), 0);
+    assert_int_equal(answer(ftp, "SITE AUTOBUF"), -EINVAL);
+    assert_true(nothing_to_receive(c.accepted));
+    autobuf_ftp_close(ftp);
+    ftp = session(AUTOBUF_FTP_SERVER, c.accepted, NULL);
+    assert_int_equal(autobuf_ftp_measure(ftp, both, AUTOBUF_INTENT_SENDS, 0), -EINVAL);
+    autobuf_ftp_close(ftp);
+    close_connection(&c);
+}
+
+static void test_dead_in_a_child(void **state)
+{
+    struct connection c = tcp_connection();
+    struct autobuf_ftp *ftp = session(AUTOBUF_FTP_SERVER, c.accepted, NULL);
+    int status = -1;
+    pid_t child = fork();
+
+    (void)state;
+    if (child == 0)
+        _exit(answer(ftp, "SITE AUTOBUF") != AUTOBUF_E_FORKED ||
+              autobuf_ftp_data_begin(ftp, c.client, NULL, 0, AUTOBUF_INTENT_SENDS, 0) !=
+                  AUTOBUF_E_FORKED);
+    assert_int_equal(waitpid(child, &status, 0), child);
+    assert_int_equal(status, 0);
+    assert_true(nothing_to_receive(c.client));
+    autobuf_ftp_close(ftp);
+    close_connection(&c);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_open),
+        cmocka_unit_test(test_other_commands_are_not_ours),
+        cmocka_unit_test(test_server),
+        cmocka_unit_test(test_server_is_left),
+        cmocka_unit_test(test_server_with_records),
+        cmocka_unit_test(test_client_keeps_quiet),
+        cmocka_unit_test(test_dead_in_a_child),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,154 @@
+/* SPDX-License-Identifier: MIT */
+/* Data connections beside a control connection, on loopback: what a wish sets, and for whom. */
+#include "unit.h"
+
+#include <arpa/inet.h>
+#include <errno.h>
+#include <netinet/in.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include <autobuf/autobuf.h>
+
+#include "sockets.h"
+
+#define BOTH (AUTOBUF_INTENT_SENDS | AUTOBUF_INTENT_RECEIVES)
+
+/* A server's session whose client wants as much as can be had. */
+static struct autobuf_ftp *wishing(const struct connection *control, uint64_t most_bytes)
+{
+    struct autobuf_ftp_options options = AUTOBUF_FTP_OPTIONS_INIT;
+    struct autobuf_ftp *ftp;
+    static const char set[] = "SITE AUTOBUF SET 900000000 900000000";
+
+    options.most_bytes = most_bytes;
+    assert_int_equal(
+        autobuf_ftp_open(&ftp, AUTOBUF_FTP_SERVER, control->accepted, &options), 0);
+    assert_int_equal(autobuf_ftp_answer(ftp, "SITE AUTOBUF", 12), 1);
+    assert_int_equal(autobuf_ftp_answer(ftp, set, strlen(set)), 1);
+    return ftp;
+}
+
+/* Whether more than autotuning reaches can be set here at all: by privilege, or as the limits stand. */
+static int can_set_more(void)
+{
+    struct autobuf_limits limits = AUTOBUF_LIMITS_INIT;
+
+    assert_int_equal(autobuf_limits_host(&limits), 0);
+    return limits.flags & AUTOBUF_LIMITS_FORCE ||
+           2 * limits.snd_settable_bytes > limits.tcp_wmem_max_bytes;
+}
+
+static struct sockaddr_in address(const char *text)
+{
+    struct sockaddr_in addr = {.sin_family = AF_INET, .sin_port = htons(20)};
+
+    assert_int_equal(inet_pton(AF_INET, text, &addr.sin_addr), 1);
+    return addr;
+}
+
+/* Before connect(), when the peer is known: for the control connection's, and no other. */
+static void test_before_connect(void **state)
+{
+    static const struct {
+        const char *peer;
+        int is_ours;
+    } rows[] = {{"127.0.0.1", 1}, {"127.0.0.2", 0}, {"198.51.100.1", 0}};
+    struct connection control = tcp_connection();
+    struct autobuf_ftp *ftp = wishing(&control, 0);
+
+    (void)state;
+    for (size_t i = 0; i < COUNT(rows); i++) {
+        struct sockaddr_in peer = address(rows[i].peer);
+        struct socket_state before, after;
+        int fd = tcp_socket(), set;
+
+        before = state_of(fd);
+        set = autobuf_ftp_data_begin(ftp, fd, (struct sockaddr *)&peer, sizeof peer,
+                                     AUTOBUF_INTENT_SENDS, 0);
+        after = state_of(fd);
+        CHECK_EQUAL(rows[i].peer, set, rows[i].is_ours && can_set_more());
+        CHECK_EQUAL(rows[i].peer, same_state(&before, &after), !set);
+        CHECK(rows[i].peer, after.rcv_buf == before.rcv_buf); /* that side carries nothing */
+        close(fd);
+    }
+    assert_int_equal(autobuf_ftp_data_begin(ftp, -1, NULL, 0, 0, 0), -EINVAL);
+    assert_int_equal(autobuf_ftp_data_begin(ftp, -1, NULL, 0, 64, 0), -EINVAL);
+    assert_int_equal(
+        autobuf_ftp_data_begin(ftp, closed_fd(), NULL, 0, AUTOBUF_INTENT_RECEIVES, 0), -EBADF);
+    autobuf_ftp_close(ftp);
+    close_connection(&control);
+}
+
+static void test_most_bytes(void **state)
+{
+    struct connection control = tcp_connection(), data = tcp_connection();
+    struct autobuf_ftp *ftp = wishing(&control, 65536);
+    struct socket_state before = state_of(data.accepted), after;
+
+    (void)state;
+    assert_int_equal(autobuf_ftp_data_connected(ftp, data.accepted, BOTH, 0), 0);
+    after = state_of(data.accepted);
+    assert_true(same_state(&before, &after)); /* what may be set is less than autotuning takes */
+    autobuf_ftp_close(ftp);
+    close_connection(&data);
+    close_connection(&control);
+}
+
+/* A passive connection: the send side once the peer is known. */
+static void test_accepted(void **state)
+{
+    struct connection control = tcp_connection(), data = tcp_connection();
+    struct autobuf_ftp *ftp = wishing(&control, 0);
+
+    (void)state;
+    assert_int_equal(autobuf_ftp_data_begin(ftp, data.listener, NULL, 0, AUTOBUF_INTENT_SENDS, 0), 0);
+    assert_int_equal(option_of(data.accepted, SO_BUF_LOCK) & 1, 0);
+    assert_int_equal(autobuf_ftp_data_connected(ftp, data.accepted, AUTOBUF_INTENT_SENDS, 0),
+                     can_set_more());
+    assert_int_equal(option_of(data.accepted, SO_BUF_LOCK) & 3, can_set_more());
+    assert_true(autobuf_ftp_data_deadline_ns(ftp) != AUTOBUF_NS_UNSET);
+    assert_true(autobuf_ftp_data_step(ftp) >= 0);
+    autobuf_ftp_data_end(ftp);
+    assert_int_equal(autobuf_ftp_data_deadline_ns(ftp), AUTOBUF_NS_UNSET);
+    assert_int_equal(autobuf_ftp_data_step(ftp), 0);
+    /* One that is over before anything could be gained is not looked after. */
+    assert_true(autobuf_ftp_data_connected(ftp, data.accepted, AUTOBUF_INTENT_SENDS, 1000) >= 0);
+    assert_int_equal(autobuf_ftp_data_deadline_ns(ftp), AUTOBUF_NS_UNSET);
+    autobuf_ftp_close(ftp);
+    close_connection(&data);
+    close_connection(&control);
+}
+
+/* Nothing was told: nothing is set, but the connection is looked after. */
+static void test_without_a_wish(void **state)
+{
+    struct connection control = tcp_connection(), data = tcp_connection();
+    struct socket_state before = state_of(data.accepted), after;
+    struct autobuf_ftp *ftp;
+
+    (void)state;
+    assert_int_equal(autobuf_ftp_open(&ftp, AUTOBUF_FTP_SERVER, control.accepted, NULL), 0);
+    assert_int_equal(autobuf_ftp_data_begin(ftp, data.listener, NULL, 0, BOTH, 0), 0);
+    assert_int_equal(autobuf_ftp_data_connected(ftp, data.accepted, AUTOBUF_INTENT_SENDS, 0), 0);
+    after = state_of(data.accepted);
+    assert_true(same_state(&before, &after));
+    assert_true(autobuf_ftp_data_deadline_ns(ftp) != AUTOBUF_NS_UNSET);
+    close_connection(&data);
+    assert_int_equal(autobuf_ftp_data_step(ftp), 0); /* closed meanwhile */
+    autobuf_ftp_close(ftp);
+    close_connection(&control);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_before_connect),
+        cmocka_unit_test(test_most_bytes),
+        cmocka_unit_test(test_accepted),
+        cmocka_unit_test(test_without_a_wish),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
