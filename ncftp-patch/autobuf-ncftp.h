@@ -1,0 +1,32 @@
+/* SPDX-License-Identifier: MIT */
+/* libautobuf in LibNcFTP: what its hooks call. */
+#ifndef AUTOBUF_NCFTP_H
+#define AUTOBUF_NCFTP_H
+
+#include "ncftp.h"
+
+/* Whether buffers are ours: no size was asked for, and neither -o noAUTOBUF nor AUTOBUF=off is there. */
+int FTPAutobufIsOn(const FTPCIPtr cip);
+
+/* A line of the reply to FEAT, or to HELP SITE. */
+void FTPAutobufFeature(const FTPCIPtr cip, const char *line, int isHelpSite);
+
+/*
+ * Before a transfer of that many bytes (kSizeUnknown) in a direction (kNetReading, kNetWriting): measures if
+ * that pays, and tells the server. kNoErr, or the control connection is gone.
+ */
+int FTPAutobufMeasure(const FTPCIPtr cip, int netMode, longest_int size);
+
+/* The direction of the next data connection; its socket before connect() to peer, or NULL before listen(). */
+void FTPAutobufDirection(const FTPCIPtr cip, int netMode);
+void FTPAutobufSocket(const FTPCIPtr cip, int fd, const struct sockaddr_in *peer);
+
+/* It is connected; it carries data; it is closed. */
+void FTPAutobufConnected(const FTPCIPtr cip);
+void FTPAutobufStep(const FTPCIPtr cip);
+void FTPAutobufEnd(const FTPCIPtr cip);
+
+/* The control connection is about to be closed. */
+void FTPAutobufClose(const FTPCIPtr cip);
+
+#endif

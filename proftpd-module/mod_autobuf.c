@@ -1,0 +1,476 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * mod_autobuf: libautobuf in ProFTPD. SITE AUTOBUF for clients that measure, buffers of data connections set
+ * before listen(), connect() and the first byte, and each looked after while it carries data.
+ *
+ *     AutobufEngine on|off          server config, <VirtualHost>, <Global>; default on
+ *     AutobufMax size [B|KB|MB|GB]  the same; default: what the host allows
+ */
+#include "conf.h"
+#include "privs.h"
+
+#include <poll.h>
+
+#include <autobuf/autobuf.h>
+
+#define MOD_AUTOBUF_VERSION "mod_autobuf/" AUTOBUF_MODULE_VERSION
+#define FEATURE "SITE AUTOBUF"
+#define LOOK_S 1 /* ProFTPD's timers know seconds: for sendfile(), which tells of nothing else */
+#define SINK_S 10
+#define TLS_RECORD_BYTES 29 /* besides its payload: TLS 1.2 with an AEAD; 1.3 takes 22 */
+#define BOTH (AUTOBUF_INTENT_SENDS | AUTOBUF_INTENT_RECEIVES)
+
+extern int (*cmd_auth_chk)(cmd_rec *);
+
+module autobuf_module;
+
+static int engine_on;
+static uint64_t most_bytes;
+static struct autobuf_ftp *ftp;
+static int looked_at_fd = -1; /* the data connection that is looked after */
+static int look_timer = -1;
+
+static void log_line(void *user, const char *text)
+{
+    (void)user;
+    pr_trace_msg("autobuf", 5, "%s", text);
+    pr_log_debug(DEBUG3, MOD_AUTOBUF_VERSION ": %s", text);
+}
+
+/* ---------------------------------------------------------------------- the control connection */
+
+static int has_tls(void)
+{
+    return session.rfc2228_mech != NULL;
+}
+
+static uint64_t now_ns(void)
+{
+    struct timespec t;
+
+    clock_gettime(CLOCK_MONOTONIC, &t);
+    return (uint64_t)t.tv_sec * 1000000000 + (uint64_t)t.tv_nsec;
+}
+
+static int64_t wait_for(int fd, int events, uint64_t deadline_ns)
+{
+    struct pollfd p = {.fd = fd, .events = (short)events};
+
+    for (;;) {
+        uint64_t now = now_ns();
+        int ready;
+
+        if (now >= deadline_ns)
+            return -ETIMEDOUT;
+        ready = poll(&p, 1, (int)((deadline_ns - now) / 1000000 % 60000) + 1);
+        if (ready > 0)
+            return 1;
+        if (ready < 0 && errno != EINTR)
+            return -errno;
+        pr_signals_handle();
+    }
+}
+
+static int64_t read_control(void *user, void *buf, size_t len, uint64_t deadline_ns,
+                            uint64_t *stamp_ns)
+{
+    int fd = PR_NETIO_FD(session.c->instrm), got;
+    int64_t result;
+
+    (void)user;
+    if (has_tls()) { /* what waits there is not what the socket has: a timer keeps the deadline */
+        got = pr_netio_read(session.c->instrm, buf, len, 1);
+        *stamp_ns = now_ns();
+        return got < 0 ? -EIO : got;
+    }
+    do {
+        result = wait_for(fd, POLLIN, deadline_ns);
+        if (result > 0)
+            result = autobuf_inband_receive(fd, buf, len, stamp_ns);
+    } while (result == -EAGAIN || result == -EINTR);
+    if (result > 0)
+        session.total_raw_in += result;
+    return result;
+}
+
+static int64_t write_tls(const char *buf, size_t len, size_t record_bytes)
+{
+    size_t done = 0;
+
+    while (done < len) {
+        size_t part = len - done < record_bytes ? len - done : record_bytes;
+
+        if (pr_netio_write(session.c->outstrm, (char *)(uintptr_t)buf + done, part) < 0)
+            return -EIO;
+        done += part;
+    }
+    return (int64_t)done;
+}
+
+static int64_t write_control(void *user, const void *buf, size_t len, size_t segment_bytes,
+                             uint64_t deadline_ns)
+{
+    int fd = PR_NETIO_FD(session.c->outstrm);
+    int64_t result;
+
+    (void)user;
+    if (has_tls())
+        return write_tls(buf, len, segment_bytes);
+    do {
+        result = wait_for(fd, POLLOUT, deadline_ns);
+        if (result > 0)
+            result = send(fd, buf, len, MSG_DONTWAIT | MSG_NOSIGNAL);
+        if (result < 0 && result != -ETIMEDOUT)
+            result = -errno;
+    } while (result == -EAGAIN || result == -EINTR);
+    if (result > 0)
+        session.total_raw_out += result;
+    return result;
+}
+
+/* Before a login changes root and user: afterwards this host's limits cannot be read. */
+static void open_session(void)
+{
+    struct autobuf_ftp_options options = AUTOBUF_FTP_OPTIONS_INIT;
+    int result;
+
+    if (ftp != NULL || session.c == NULL)
+        return;
+    options.most_bytes = most_bytes;
+    options.record_bytes = has_tls() ? TLS_RECORD_BYTES : 0;
+    options.log = log_line;
+    options.read = read_control;
+    options.write = write_control;
+    result = autobuf_ftp_open(&ftp, AUTOBUF_FTP_SERVER, PR_NETIO_FD(session.c->instrm), &options);
+    if (result < 0) {
+        pr_log_debug(DEBUG1, MOD_AUTOBUF_VERSION ": left alone: %s", autobuf_strerror(result));
+        pr_feat_remove(FEATURE);
+    }
+}
+
+static void hang_up(const char *why)
+{
+    pr_log_pri(PR_LOG_NOTICE, MOD_AUTOBUF_VERSION ": SITE AUTOBUF: %s", why);
+    pr_response_send(R_421, "SITE AUTOBUF: %s, closing", why);
+    pr_session_disconnect(&autobuf_module, PR_SESS_DISCONNECT_BY_APPLICATION, why);
+}
+
+static int hang_up_cb(CALLBACK_FRAME)
+{
+    (void)p1, (void)p2, (void)p3, (void)data;
+    hang_up("incomplete");
+    return 0;
+}
+
+/* Commands behind this one are here already. They would be read as what SINK is to receive. */
+static int has_pipelined(void)
+{
+    pr_buffer_t *b = session.c->instrm->strm_buf;
+
+    return b != NULL && b->current != NULL && b->remaining < b->buflen;
+}
+
+static modret_t *refuse(cmd_rec *cmd, const char *code, const char *text, int error)
+{
+    pr_response_add_err(code, "%s", text);
+    pr_cmd_set_errno(cmd, error);
+    errno = error;
+    return PR_ERROR(cmd);
+}
+
+static int is_permitted(cmd_rec *cmd)
+{
+    const char *name = cmd->argv[0];
+    int permitted;
+
+    pr_cmd_set_name(cmd, "SITE_AUTOBUF");
+    permitted = dir_check(cmd->tmp_pool, cmd, cmd->group, session.vwd, NULL);
+    pr_cmd_set_name(cmd, name);
+    return permitted;
+}
+
+MODRET answer_site(cmd_rec *cmd)
+{
+    const char *line;
+    int result, timer = -1;
+
+    if (!engine_on || cmd->argc < 2 || strcasecmp(cmd->argv[1], "AUTOBUF") != 0)
+        return PR_DECLINED(cmd);
+    if (cmd_auth_chk != NULL && !cmd_auth_chk(cmd))
+        return refuse(cmd, R_530, "Please login with USER and PASS", EPERM);
+    if (!is_permitted(cmd))
+        return refuse(cmd, R_550, "SITE AUTOBUF: Permission denied", EACCES);
+    if (session.sf_flags & SF_XFER)
+        return refuse(cmd, R_450, "SITE AUTOBUF: data transfer in progress", EBUSY);
+    if (has_pipelined())
+        return refuse(cmd, R_503, "SITE AUTOBUF: one command at a time", EINVAL);
+    open_session();
+    if (ftp == NULL)
+        return PR_DECLINED(cmd);
+    if (has_tls())
+        timer = pr_timer_add(SINK_S, -1, &autobuf_module, hang_up_cb, "SITE AUTOBUF");
+    line = pstrcat(cmd->tmp_pool, "SITE ", cmd->arg, NULL);
+    result = autobuf_ftp_answer(ftp, line, strlen(line));
+    if (timer >= 0)
+        pr_timer_remove(timer, &autobuf_module);
+    if (result < 0)
+        hang_up(autobuf_strerror(result));
+    return result > 0 ? PR_HANDLED(cmd) : PR_DECLINED(cmd);
+}
+
+MODRET before_login(cmd_rec *cmd)
+{
+    (void)cmd;
+    if (engine_on)
+        open_session();
+    return PR_DECLINED(cmd);
+}
+
+/* ------------------------------------------------------------------------ the data connection */
+
+/* SocketOptions are the administrator's. */
+static uint32_t ours(uint32_t sides)
+{
+    if (main_server->tcp_sndbuf_override)
+        sides &= ~AUTOBUF_INTENT_SENDS;
+    if (main_server->tcp_rcvbuf_override)
+        sides &= ~AUTOBUF_INTENT_RECEIVES;
+    return sides;
+}
+
+static void end_look(void)
+{
+    looked_at_fd = -1;
+    if (ftp != NULL)
+        autobuf_ftp_data_end(ftp);
+    if (look_timer >= 0)
+        pr_timer_remove(look_timer, &autobuf_module);
+    look_timer = -1;
+}
+
+static int data_fd(void)
+{
+    if (session.d == NULL)
+        return -1;
+    if (session.d->outstrm != NULL && PR_NETIO_FD(session.d->outstrm) >= 0)
+        return PR_NETIO_FD(session.d->outstrm);
+    /* Active, and its streams are not there yet, when the client is told of it. */
+    return session.sf_flags & SF_PASSIVE ? -1 : session.d->listen_fd;
+}
+
+static void look(void)
+{
+    int fd = data_fd();
+    uint32_t sides = ours(session.xfer.direction == PR_NETIO_IO_RD ? AUTOBUF_INTENT_RECEIVES
+                                                                   : AUTOBUF_INTENT_SENDS);
+
+    if (ftp == NULL || session.xfer.p == NULL || fd < 0 || sides == 0)
+        return;
+    if (fd == looked_at_fd) {
+        autobuf_ftp_data_step(ftp);
+        return;
+    }
+    looked_at_fd = fd;
+    autobuf_ftp_data_connected(ftp, fd, sides, (uint64_t)session.xfer.file_size);
+}
+
+static int look_cb(CALLBACK_FRAME)
+{
+    (void)p1, (void)p2, (void)p3, (void)data;
+    if (session.d != NULL) {
+        look();
+        return 1;
+    }
+    look_timer = -1;
+    return 0;
+}
+
+/* The last moment before data flow: the reply that announces them. */
+static void control_write_ev(const void *event_data, void *user_data)
+{
+    (void)event_data, (void)user_data;
+    if (session.d == NULL || session.xfer.p == NULL || looked_at_fd >= 0)
+        return;
+    look();
+    if (looked_at_fd >= 0 && look_timer < 0)
+        look_timer = pr_timer_add(LOOK_S, -1, &autobuf_module, look_cb, "mod_autobuf");
+}
+
+static void data_moves_ev(const void *event_data, void *user_data)
+{
+    (void)event_data, (void)user_data;
+    if (ftp != NULL && session.d != NULL)
+        look();
+}
+
+static void data_listen_ev(const void *event_data, void *user_data)
+{
+    const struct socket_ctx *sc = event_data;
+    uint32_t sides = ours(BOTH);
+
+    (void)user_data;
+    end_look();
+    if (ftp != NULL && sides != 0)
+        autobuf_ftp_data_begin(ftp, sc->sockfd, NULL, 0, sides, 0);
+}
+
+static void data_connect_ev(const void *event_data, void *user_data)
+{
+    const struct socket_ctx *sc = event_data;
+    uint32_t sides = ours(session.xfer.direction == PR_NETIO_IO_RD ? AUTOBUF_INTENT_RECEIVES
+                                                                   : AUTOBUF_INTENT_SENDS);
+
+    (void)user_data;
+    end_look();
+    if (ftp != NULL && sides != 0)
+        autobuf_ftp_data_begin(ftp, sc->sockfd, pr_netaddr_get_sockaddr(&session.data_addr),
+                               (socklen_t)pr_netaddr_get_sockaddr_len(&session.data_addr), sides,
+                               (uint64_t)session.xfer.file_size);
+}
+
+MODRET after_transfer(cmd_rec *cmd)
+{
+    (void)cmd;
+    end_look();
+    return PR_DECLINED(cmd);
+}
+
+/* ------------------------------------------------------------------------------ configuration */
+
+/* usage: AutobufEngine on|off */
+MODRET set_engine(cmd_rec *cmd)
+{
+    config_rec *c;
+    int on;
+
+    CHECK_ARGS(cmd, 1);
+    CHECK_CONF(cmd, CONF_ROOT | CONF_VIRTUAL | CONF_GLOBAL);
+    on = get_boolean(cmd, 1);
+    if (on == -1)
+        CONF_ERROR(cmd, "expected Boolean parameter");
+    c = add_config_param(cmd->argv[0], 1, NULL);
+    c->argv[0] = palloc(c->pool, sizeof(int));
+    *(int *)c->argv[0] = on;
+    return PR_HANDLED(cmd);
+}
+
+/* usage: AutobufMax size [units] */
+MODRET set_max(cmd_rec *cmd)
+{
+    config_rec *c;
+    off_t bytes;
+
+    if (cmd->argc != 2 && cmd->argc != 3)
+        CONF_ERROR(cmd, "expected a size, and perhaps B, KB, MB or GB");
+    CHECK_CONF(cmd, CONF_ROOT | CONF_VIRTUAL | CONF_GLOBAL);
+    if (pr_str_get_nbytes(cmd->argv[1], cmd->argc == 3 ? cmd->argv[2] : NULL, &bytes) < 0 ||
+        bytes < 4096)
+        CONF_ERROR(cmd, "expected a size of 4 KB or more, and perhaps B, KB, MB or GB");
+    c = add_config_param(cmd->argv[0], 1, NULL);
+    c->argv[0] = palloc(c->pool, sizeof(off_t));
+    *(off_t *)c->argv[0] = bytes;
+    return PR_HANDLED(cmd);
+}
+
+static void read_configuration(void)
+{
+    config_rec *c = find_config(main_server->conf, CONF_PARAM, "AutobufEngine", FALSE);
+
+    engine_on = c == NULL || *(int *)c->argv[0];
+    c = find_config(main_server->conf, CONF_PARAM, "AutobufMax", FALSE);
+    most_bytes = c != NULL ? (uint64_t) * (off_t *)c->argv[0] : 0;
+}
+
+static int begin_session(void);
+
+static void end_session(void)
+{
+    end_look();
+    autobuf_ftp_close(ftp);
+    ftp = NULL;
+    pr_feat_remove(FEATURE);
+}
+
+static void exit_ev(const void *event_data, void *user_data)
+{
+    (void)event_data, (void)user_data;
+    end_session();
+}
+
+/* HOST, or a virtual host by name: another configuration. */
+static void session_reinit_ev(const void *event_data, void *user_data)
+{
+    (void)event_data, (void)user_data;
+    pr_event_unregister(&autobuf_module, NULL, NULL);
+    end_session();
+    if (begin_session() < 0)
+        pr_session_disconnect(&autobuf_module, PR_SESS_DISCONNECT_SESSION_INIT_FAILED, NULL);
+}
+
+static int begin_session(void)
+{
+    pr_event_register(&autobuf_module, "core.session-reinit", session_reinit_ev, NULL);
+    read_configuration();
+    if (!engine_on)
+        return 0;
+    pr_feat_add(FEATURE);
+    pr_event_register(&autobuf_module, "core.exit", exit_ev, NULL);
+    pr_event_register(&autobuf_module, "core.data-listen", data_listen_ev, NULL);
+    pr_event_register(&autobuf_module, "core.data-connect", data_connect_ev, NULL);
+    pr_event_register(&autobuf_module, "core.ctrl-write", control_write_ev, NULL);
+    pr_event_register(&autobuf_module, "core.data-write", data_moves_ev, NULL);
+    pr_event_register(&autobuf_module, "core.data-read", data_moves_ev, NULL);
+    return 0;
+}
+
+#ifdef PR_SHARED_MODULE
+static void module_unload_ev(const void *event_data, void *user_data)
+{
+    (void)user_data;
+    if (strcmp("mod_autobuf.c", event_data) == 0)
+        pr_event_unregister(&autobuf_module, NULL, NULL);
+}
+#endif
+
+static int begin_module(void)
+{
+#ifdef PR_SHARED_MODULE
+    pr_event_register(&autobuf_module, "core.module-unload", module_unload_ev, NULL);
+#endif
+    return 0;
+}
+
+static conftable directives[] = {
+    {"AutobufEngine", set_engine, NULL},
+    {"AutobufMax", set_max, NULL},
+    {NULL, NULL, NULL},
+};
+
+#define AT_END(type, command) {type, command, G_NONE, after_transfer, FALSE, FALSE, CL_NONE, NULL}
+
+static cmdtable commands[] = {
+    {PRE_CMD, C_PASS, G_NONE, before_login, FALSE, FALSE, CL_NONE, NULL},
+    {CMD, C_SITE, G_NONE, answer_site, FALSE, FALSE, CL_MISC, NULL},
+    AT_END(LOG_CMD, C_RETR),
+    AT_END(LOG_CMD, C_STOR),
+    AT_END(LOG_CMD, C_APPE),
+    AT_END(LOG_CMD, C_STOU),
+    AT_END(LOG_CMD_ERR, C_RETR),
+    AT_END(LOG_CMD_ERR, C_STOR),
+    AT_END(LOG_CMD_ERR, C_APPE),
+    AT_END(LOG_CMD_ERR, C_STOU),
+    {0, NULL, NULL, NULL, FALSE, FALSE, 0, NULL},
+};
+
+module autobuf_module = {
+    NULL, NULL,
+    0x20, /* version of the module API */
+    "autobuf",
+    directives,
+    commands,
+    NULL, /* authentication handlers */
+    begin_module,
+    begin_session,
+    MOD_AUTOBUF_VERSION,
+    NULL, 0,
+};
