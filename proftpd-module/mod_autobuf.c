@@ -27,6 +27,8 @@ module autobuf_module;
 static int engine_on;
 static uint64_t most_bytes;
 static struct autobuf_ftp *ftp;
+static char record[16384]; /* of TLS; what is behind its beginning waits for nobody's poll() */
+static size_t record_begin, record_end;
 static int looked_at_fd = -1; /* the data connection that is looked after */
 static int look_timer = -1;
 
@@ -71,18 +73,37 @@ static int64_t wait_for(int fd, int events, uint64_t deadline_ns)
     }
 }
 
+/* A whole record is read, for only the socket is waited for. A timer keeps the deadline. */
+static int64_t read_tls(char *buf, size_t len, uint64_t *stamp_ns)
+{
+    static uint64_t record_ns;
+    size_t part;
+
+    if (record_begin == record_end) {
+        int got = pr_netio_read(session.c->instrm, record, sizeof record, 1);
+
+        if (got <= 0)
+            return got < 0 ? -EIO : 0;
+        record_ns = now_ns();
+        record_begin = 0;
+        record_end = (size_t)got;
+    }
+    *stamp_ns = record_ns;
+    part = record_end - record_begin < len ? record_end - record_begin : len;
+    memcpy(buf, record + record_begin, part);
+    record_begin += part;
+    return (int64_t)part;
+}
+
 static int64_t read_control(void *user, void *buf, size_t len, uint64_t deadline_ns,
                             uint64_t *stamp_ns)
 {
-    int fd = PR_NETIO_FD(session.c->instrm), got;
+    int fd = PR_NETIO_FD(session.c->instrm);
     int64_t result;
 
     (void)user;
-    if (has_tls()) { /* what waits there is not what the socket has: a timer keeps the deadline */
-        got = pr_netio_read(session.c->instrm, buf, len, 1);
-        *stamp_ns = now_ns();
-        return got < 0 ? -EIO : got;
-    }
+    if (has_tls())
+        return read_tls(buf, len, stamp_ns);
     do {
         result = wait_for(fd, POLLIN, deadline_ns);
         if (result > 0)
@@ -196,8 +217,8 @@ MODRET answer_site(cmd_rec *cmd)
 
     if (!engine_on || cmd->argc < 2 || strcasecmp(cmd->argv[1], "AUTOBUF") != 0)
         return PR_DECLINED(cmd);
-    if (cmd_auth_chk != NULL && !cmd_auth_chk(cmd))
-        return refuse(cmd, R_530, "Please login with USER and PASS", EPERM);
+    if (cmd_auth_chk != NULL && !cmd_auth_chk(cmd)) /* which has said 530 */
+        return PR_ERROR(cmd);
     if (!is_permitted(cmd))
         return refuse(cmd, R_550, "SITE AUTOBUF: Permission denied", EACCES);
     if (session.sf_flags & SF_XFER)
@@ -215,6 +236,8 @@ MODRET answer_site(cmd_rec *cmd)
         pr_timer_remove(timer, &autobuf_module);
     if (result < 0)
         hang_up(autobuf_strerror(result));
+    if (record_begin < record_end)
+        hang_up("more than was asked for");
     return result > 0 ? PR_HANDLED(cmd) : PR_DECLINED(cmd);
 }
 

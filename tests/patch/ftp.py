@@ -235,12 +235,13 @@ def inside(p: Path, side: str) -> Iterator[None]:
 class Control(ftplib.FTP):
     """A control connection in clear, out of a namespace: for commands by hand, and lies."""
 
-    def __init__(self, server: Server, side: str = "a", user: bool = True) -> None:
-        super().__init__(timeout=30)
+    def __init__(self, server: Server, side: str = "a", user: bool = True, address: str | None = None,
+                 patience: float = 30) -> None:
+        super().__init__(timeout=patience)
         self.trust_server_pasv_ipv4_address = False
         self.path, self.side = server.path, side
         with inside(self.path, side):
-            self.connect(server.path.addr[server.side], PORT)
+            self.connect(address or server.path.addr[server.side], PORT)
         if user:
             self.login(*server.login)
 

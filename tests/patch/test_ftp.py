@@ -1,0 +1,632 @@
+# SPDX-License-Identifier: MIT
+"""mod_autobuf in ProFTPD, and ncFTP with the patches: real programs on the emulated path."""
+from __future__ import annotations
+
+import contextlib
+import ftplib
+import os
+import pathlib
+import re
+import socket
+import ssl
+import subprocess
+import sys
+import threading
+import time
+
+from ftp import KINDS, Client, Control, Place, Server, inside, modules, root
+
+from cases import PathTest, run_tests  # the folder is on the path by now
+from path import Path, wait_line, wait_listening
+
+ALL = "AUTOBUF_TESTS_ALL" in os.environ
+FAR = "rate=400M,delay=50ms,queue=10M"
+"""4.8 MB: more than autotuning's send buffer holds."""
+NEAR = "rate=200M,delay=5ms,queue=1M"
+PAYS = 80_000_000
+"""Bytes for which measuring on FAR pays."""
+HELLO = "211 AUTOBUF 1 "
+STRANGE = str(pathlib.Path(__file__).with_name("strange_ftp.py"))
+GIVE_UP_S = 20
+"""Within which either end is through with a peer that says nothing any more."""
+
+
+class FtpTest(PathTest):
+    def link(self, both: str) -> Path:
+        p = self.path(both=both)
+        for side in "ab":
+            p.route(side, congctl="cubic")
+        self.place = self.enterContext(Place())
+        return p
+
+    def server(self, kind: str = "module", both: str = NEAR, p: Path | None = None, **kw) -> Server:
+        return self.enterContext(Server(p or self.link(both), "b", kind, self.place, **kw))
+
+    def control(self, server: Server, **kw) -> Control:
+        return self.enterContext(Control(server, **kw))
+
+    def same(self, a: pathlib.Path, b: pathlib.Path) -> None:
+        done = subprocess.run(["cmp", a, b], capture_output=True, text=True)
+        self.assertEqual(done.returncode, 0, done.stdout + done.stderr)
+
+    def fetches(self, c: Control, size: int = 300_000) -> None:
+        """An ordinary transfer works on this session."""
+        file = self.place.make("ordinary", size)
+        got: list[bytes] = []
+        c.retrbinary("RETR pub/ordinary", got.append)
+        self.assertEqual(b"".join(got), file.read_bytes())
+
+
+def data_buffers(p: Path, side: str) -> list[tuple[int, int, int]]:
+    """Receive and send buffer, stored, and local port, of each data connection on a side."""
+    done = p.run(side, ["ss", "-tnmH", "state", "established"])
+    found = []
+    for head, memory in zip(*[iter(done.stdout.splitlines())] * 2):
+        port = int(head.split()[2].rsplit(":", 1)[1])
+        sizes = re.search(r"rb(\d+),t\d+,tb(\d+)", memory)
+        if sizes and port != 21:
+            found.append((int(sizes[1]), int(sizes[2]), port))
+    return found
+
+
+class Module(FtpTest):
+    """SITE AUTOBUF as ProFTPD answers it."""
+
+    def test_is_told_of(self):
+        with Control(self.server(), user=False) as c:
+            self.assertIn("\n SITE AUTOBUF\n", c.sendcmd("FEAT"))
+            with self.assertRaisesRegex(ftplib.error_perm, "^530 "):
+                c.sendcmd("SITE AUTOBUF")
+            c.login(*("transfer", "secret"))
+            self.assertTrue(c.sendcmd("site autobuf").startswith(HELLO))
+            self.assertIn("CHMOD", c.sendcmd("SITE HELP"))
+            self.fetches(c)
+
+    def test_engine_off(self):
+        with Control(self.server(options=["AutobufEngine off"])) as c:
+            self.assertNotIn("AUTOBUF", c.sendcmd("FEAT"))
+            with self.assertRaisesRegex(ftplib.error_perm, "^500 "):
+                c.sendcmd("SITE AUTOBUF")
+            self.fetches(c)
+
+    def test_limited_by_configuration(self):
+        limit = "<Limit SITE_AUTOBUF>\nDenyAll\n</Limit>"
+        with Control(self.server(options=[limit])) as c:
+            with self.assertRaisesRegex(ftplib.error_perm, "^550 "):
+                c.sendcmd("SITE AUTOBUF")
+            self.fetches(c)
+
+    def test_configuration_is_checked(self):
+        place = self.enterContext(Place())
+        for line, good in (("AutobufMax 16 MB", True), ("AutobufMax 65536", True), ("AutobufMax 1", False),
+                           ("AutobufMax many", False), ("AutobufMax -5", False), ("AutobufMax", False),
+                           ("AutobufMax 1 2 3", False), ("AutobufEngine maybe", False),
+                           ("AutobufEngine", False), ("AutobufEngine on", True)):
+            with self.subTest(line):
+                file = place.folder / "conf"
+                file.write_text(f"ModulePath {modules()}\nLoadModule mod_autobuf.c\nScoreboardFile none\n"
+                                f"User nobody\nGroup nogroup\n{line}\n")
+                done = subprocess.run([root() / "usr/sbin/proftpd", "-t", "-c", file], capture_output=True)
+                self.assertEqual(done.returncode == 0, good, done.stderr)
+
+    def test_train_is_one_reply(self):
+        with Control(self.server()) as c:
+            c.sendcmd("SITE AUTOBUF")
+            reply = c.sendcmd("SITE AUTOBUF TRAIN 14480").split("\n")
+            self.assertTrue(reply[0].startswith("211-AUTOBUF TRAIN "))
+            self.assertEqual(reply[-1], "211 AUTOBUF")
+            self.assertTrue(all(line.startswith(" ") and len(line) < 511 for line in reply[1:-1]))
+            self.between(sum(len(line) + 2 for line in reply), 14000, 14480, "bytes")
+            self.fetches(c)
+
+    def test_sink(self):
+        with Control(self.server()) as c:
+            c.sendcmd("SITE AUTOBUF")
+            self.assertTrue(c.sendcmd("SITE AUTOBUF SINK 28960").startswith("350 "))
+            c.raw(b" " * 28958 + b"\r\n")
+            reading = dict(word.split("=") for word in c.getresp().split()[1:])
+            rate = int(reading["bytes"]) / 1448 * 1500 * 8e9 / int(reading["nsec"])
+            self.near(rate, 200e6, 0.5, "rate by bytes and time")
+            self.fetches(c)
+
+    def test_answers(self):
+        rows = (("SITE AUTOBUF TRAIN", 501), ("SITE AUTOBUF TRAIN 0", 501), ("SITE AUTOBUF TRAIN 480001", 501),
+                ("SITE AUTOBUF TRAIN -1", 500), ("SITE AUTOBUF PAINT", 500), ("SITE AUTOBUF SINK 480001", 501))
+        with Control(self.server()) as c:
+            with self.assertRaisesRegex(ftplib.error_perm, "^503 "):
+                c.sendcmd("SITE AUTOBUF TRAIN 14480")
+            c.sendcmd("SITE AUTOBUF")
+            for line, code in rows:
+                with self.subTest(line), self.assertRaisesRegex(ftplib.error_perm, f"^{code} "):
+                    c.sendcmd(line)
+            self.fetches(c)
+
+    def test_too_many_complaints(self):
+        with Control(self.server()) as c:
+            c.sendcmd("SITE AUTOBUF")
+            with self.assertRaises((EOFError, ConnectionError, ftplib.error_temp)):
+                for _ in range(30):
+                    with contextlib.suppress(ftplib.error_perm):
+                        c.sendcmd("SITE AUTOBUF PAINT")
+
+    def test_budget(self):
+        with Control(self.server()) as c:
+            c.sendcmd("SITE AUTOBUF")
+            sent = 0
+            with self.assertRaisesRegex(ftplib.error_temp, "^452 "):
+                for _ in range(100):
+                    sent += len(c.sendcmd("SITE AUTOBUF TRAIN 60000"))
+            self.between(sent, 100_000, 480_000, "bytes of trains")
+            self.fetches(c)
+
+    def test_incomplete_sink(self):
+        """What is left of it would be read as commands."""
+        with Control(self.server()) as c:
+            c.sendcmd("SITE AUTOBUF")
+            c.sendcmd("SITE AUTOBUF SINK 5000")
+            c.raw(b"DELE pub/x\r\n" * 10)
+            begin = time.monotonic()
+            with self.assertRaisesRegex(ftplib.error_temp, "^421 "):
+                c.getresp()
+            self.assertLess(time.monotonic() - begin, GIVE_UP_S)
+            with self.assertRaises((EOFError, ConnectionError)):
+                c.sendcmd("NOOP")
+
+    def test_sink_is_left(self):
+        server = self.server()
+        with Control(server) as c:
+            c.sendcmd("SITE AUTOBUF")
+            c.sendcmd("SITE AUTOBUF SINK 5000")
+            c.raw(b" " * 100)
+        with Control(server) as c:
+            self.fetches(c)
+
+    def test_pipelined_sink(self):
+        """Commands that are there already are commands."""
+        with Control(self.server()) as c:
+            c.sendcmd("SITE AUTOBUF")
+            c.raw(b"SITE AUTOBUF SINK 6\r\nNOOP\r\nNOOP\r\n")
+            with self.assertRaisesRegex(ftplib.error_perm, "^503 "):
+                c.getresp()
+            self.assertTrue(c.getresp().startswith("200 "))
+            self.assertTrue(c.getresp().startswith("200 "))
+            self.fetches(c)
+
+    def data_during(self, c: Control, p: Path) -> tuple[int, int, int]:
+        """The server's buffers, while a file is on its way."""
+        self.place.make("large", PAYS)
+        with c.transfercmd("RETR pub/large") as data:
+            data.recv(100_000)
+            found = data_buffers(p, "b")
+        with contextlib.suppress(ftplib.Error, EOFError):
+            c.voidresp()
+        self.assertEqual(len(found), 1)
+        return found[0]
+
+    def wish(self, c: Control) -> str:
+        c.sendcmd("SITE AUTOBUF")
+        return c.sendcmd("SITE AUTOBUF SET 5000000 5000000")
+
+    def test_set(self):
+        for passive in (True, False):
+            with self.subTest(passive=passive):
+                p = self.link(FAR)
+                with Server(p, "b", "module", self.place) as server, Control(server) as c:
+                    c.set_pasv(passive)
+                    reply = self.wish(c)
+                    self.assertRegex(reply, r"^200 AUTOBUF rcv=0 snd=[1-9]\d+$")
+                    took = int(reply.split("snd=")[1])
+                    self.assertEqual(self.data_during(c, p)[1], 2 * took)
+
+    def test_set_within_limits(self):
+        """A largest size below what autotuning reaches: nothing is set, and that is told."""
+        p = self.link(FAR)
+        with Control(self.server(p=p, options=["AutobufMax 64 KB"])) as c:
+            hello = c.sendcmd("SITE AUTOBUF")
+            self.assertIn(" maxsnd=65536", hello)
+            self.assertEqual(c.sendcmd("SITE AUTOBUF SET 5000000 5000000"), "200 AUTOBUF rcv=0 snd=0")
+            self.assertNotEqual(self.data_during(c, p)[1], 131072)
+
+    def test_administrator_wins(self):
+        p = self.link(FAR)
+        with Control(self.server(p=p, options=["SocketOptions sndbuf 100000"])) as c:
+            self.wish(c)
+            self.assertLess(self.data_during(c, p)[1], 8388608)
+
+    def test_set_is_for_the_control_peer(self):
+        """A data connection to another host, where the administrator allows that, is left alone."""
+        p = self.link(FAR)
+        p.run("a", ["ip", "addr", "add", "10.77.0.3/32", "dev", "path0"], check=True)
+        server = self.server(p=p, options=["AllowForeignAddress on"])
+        for own in (True, False):
+            with self.subTest(own=own), Control(server) as c:
+                self.wish(c)
+                self.place.make("large", PAYS)
+                address = p.addr["a"] if own else "10.77.0.3"
+                with inside(p, "a"):
+                    listener = socket.create_server((address, 0))
+                c.sendport(address, listener.getsockname()[1])
+                c.sendcmd("RETR pub/large")
+                with listener, listener.accept()[0] as data:
+                    data.recv(100_000)
+                    found = data_buffers(p, "b")
+                self.assertEqual([sizes[1] == 8388608 for sizes in found], [own])
+
+    def test_no_foreign_port(self):
+        """Without that, as ProFTPD has it: nothing goes elsewhere."""
+        with Control(self.server()) as c:
+            self.wish(c)
+            with self.assertRaisesRegex(ftplib.error_perm, "^500 "):
+                c.sendcmd("PORT 10,77,0,9,100,100")
+
+    def test_ipv6(self):
+        server = self.server()
+        with inside(server.path, "a"):
+            c = Control(server, address=server.path.addr6["b"])
+        with c:
+            self.assertIn("SITE AUTOBUF", c.sendcmd("FEAT"))
+            self.wish(c)
+            c.sendcmd("SITE AUTOBUF TRAIN 14480")
+            for passive in (True, False):  # EPSV, EPRT
+                c.set_pasv(passive)
+                self.fetches(c)
+
+    def test_epsv(self):
+        with Control(self.server()) as c:
+            self.wish(c)
+            c.voidcmd("TYPE I")
+            port = int(c.sendcmd("EPSV").split("|")[3])
+            file = self.place.make("ordinary", 300_000)
+            with inside(c.path, "a"):
+                data = socket.create_connection((c.path.addr["b"], port))
+            c.sendcmd("RETR pub/ordinary")
+            with data, data.makefile("rb") as stream:
+                self.assertEqual(stream.read(), file.read_bytes())
+            c.voidresp()
+
+    def test_tls(self):
+        """With mod_tls on the control connection, and on the data connections as well."""
+        place_options = self.tls_options()
+        for protect in (False, True):
+            with self.subTest(protect=protect):
+                server = Server(self.link(NEAR), "b", "module", self.place, load=["mod_tls.c"],
+                                options=place_options)
+                with server, Secure(server) as c:
+                    c.prot_p() if protect else c.prot_c()
+                    self.assertTrue(c.sendcmd("SITE AUTOBUF").startswith(HELLO))
+                    self.assertTrue(c.sendcmd("SITE AUTOBUF TRAIN 14480").endswith("\n211 AUTOBUF"))
+                    self.assertTrue(c.sendcmd("SITE AUTOBUF SINK 14480").startswith("350 "))
+                    c.sock.sendall(b" " * 14480)
+                    self.assertTrue(c.getresp().startswith("211 bytes="))
+                    c.sendcmd("SITE AUTOBUF SET 5000000 5000000")
+                    self.fetches(c)
+
+    def test_tls_incomplete_sink(self):
+        server = self.server(load=["mod_tls.c"], options=self.tls_options())
+        with Secure(server) as c:
+            c.sendcmd("SITE AUTOBUF")
+            c.sendcmd("SITE AUTOBUF SINK 5000")
+            begin = time.monotonic()
+            with self.assertRaisesRegex(ftplib.error_temp, "^421 "):
+                c.getresp()
+            self.assertLess(time.monotonic() - begin, GIVE_UP_S)
+
+    def tls_options(self) -> list[str]:
+        keys = self.enterContext(Place()).folder
+        subprocess.run(["openssl", "req", "-x509", "-newkey", "rsa:2048", "-nodes", "-subj", "/CN=test", "-days", "2",
+                        "-keyout", keys / "key", "-out", keys / "cert"], check=True, capture_output=True)
+        return ["TLSEngine on", f"TLSRSACertificateFile {keys}/cert", f"TLSRSACertificateKeyFile {keys}/key",
+                "TLSRequired off", "TLSOptions NoSessionReuseRequired"]
+
+    def test_abort_and_resume(self):
+        with Control(self.server(both=FAR)) as c:
+            self.wish(c)
+            file = self.place.make("large", PAYS)
+            c.voidcmd("TYPE I")
+            data = c.transfercmd("RETR pub/large")
+            first = data.recv(100_000)
+            c.putcmd("ABOR")
+            data.close()
+            codes = [self.code(c), self.code(c)]
+            self.assertEqual(codes, ["426", "226"])
+            rest: list[bytes] = []
+            begin = PAYS - 1_000_000
+            c.retrbinary("RETR pub/large", rest.append, rest=begin)
+            self.assertTrue(file.read_bytes().startswith(first))
+            self.assertTrue(file.read_bytes()[begin:] == b"".join(rest))
+
+    def code(self, c: Control) -> str:
+        try:
+            return c.getmultiline()[:3]
+        except ftplib.Error as error:
+            return str(error)[:3]
+
+    def test_restart_point_is_kept(self):
+        with Control(self.server()) as c:
+            c.sendcmd("SITE AUTOBUF")
+            file = self.place.make("ordinary", 50_000)
+            c.voidcmd("TYPE I")
+            c.sendcmd("REST 49990")
+            with c.transfercmd("RETR pub/ordinary") as data:
+                self.assertEqual(data.recv(100), file.read_bytes()[49990:])
+            c.voidresp()
+
+    def test_many_sessions(self):
+        server = self.server()
+        errors: list[BaseException] = []
+
+        def session() -> None:
+            try:
+                with Control(server) as c:
+                    c.sendcmd("SITE AUTOBUF")
+                    c.sendcmd("SITE AUTOBUF TRAIN 14480")
+                    c.sendcmd("SITE AUTOBUF SET 0 1000000")
+                    got: list[bytes] = []
+                    c.retrbinary("RETR pub/ordinary", got.append)
+                    assert sum(map(len, got)) == 100_000
+            except BaseException as error:  # pylint: disable=broad-except
+                errors.append(error)
+
+        self.place.make("ordinary", 100_000)
+        threads = [threading.Thread(target=session) for _ in range(100)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+        self.assertEqual(errors, [])
+
+    def test_beside_all_modules(self):
+        """Every module that Debian ships and that loads without more of a configuration."""
+        place = self.enterContext(Place())
+        names = sorted(file.stem for file in modules().glob("mod_*.so"))
+        self.assertGreater(len(names), 30)
+        names.remove("mod_autobuf")
+        loads: list[str] = []
+        for _ in range(3):  # some need others
+            loads += [name for name in names if name not in loads and self.loads(place, [*loads, name])]
+        self.assertGreater(len(loads), 35, set(names) - set(loads))
+        self.assertTrue(self.loads(place, ["mod_autobuf", *loads]))
+        with Control(self.server(load=[f"{name}.c" for name in loads], options=["SQLEngine off"])) as c:
+            self.wish(c)
+            c.sendcmd("SITE AUTOBUF TRAIN 14480")
+            self.fetches(c)
+
+    def loads(self, place: Place, names: list[str]) -> bool:
+        file = place.folder / "conf"
+        file.write_text(f"ModulePath {modules()}\nScoreboardFile none\nUser nobody\nGroup nogroup\n" +
+                        "".join(f"LoadModule {name}.c\n" for name in names))
+        return subprocess.run([root() / "usr/sbin/proftpd", "-t", "-c", file], capture_output=True,
+                              check=False).returncode == 0
+
+    def test_valgrind(self):
+        logs = self.enterContext(Place()).there  # where anybody may write
+        log = logs / "valgrind.%p"
+        wrap = ["valgrind", "-q", "--error-exitcode=9", "--leak-check=full", "--errors-for-leak-kinds=definite",
+                f"--log-file={log}"]
+        server = self.server(both="rate=50M,delay=5ms,queue=1M", wrap=wrap)
+        with Control(server, patience=60) as c:
+            self.wish(c)
+            c.sendcmd("SITE AUTOBUF TRAIN 14480")
+            c.sendcmd("SITE AUTOBUF SINK 2000")
+            c.raw(b" " * 2000)
+            c.getresp()
+            for passive in (True, False):
+                c.set_pasv(passive)
+                self.fetches(c)
+            c.quit()
+        said = "".join(file.read_text() for file in logs.glob("valgrind.*"))
+        blamed = [part for part in re.split(r"\n(?===\d+== \n)", said) if "autobuf" in part]
+        self.assertEqual(blamed, [])
+
+
+class Secure(ftplib.FTP_TLS):
+    """Control, with AUTH TLS."""
+
+    def __init__(self, server: Server) -> None:
+        context = ssl.create_default_context()
+        context.check_hostname, context.verify_mode = False, ssl.CERT_NONE
+        super().__init__(context=context, timeout=30)
+        self.path, self.side = server.path, "a"
+        with inside(self.path, self.side):
+            self.connect(server.path.addr[server.side], 21)
+        self.login(*server.login)
+
+    ntransfercmd_inside = ftplib.FTP_TLS.ntransfercmd
+
+    def ntransfercmd(self, cmd, rest=None):
+        with inside(self.path, self.side):
+            return self.ntransfercmd_inside(cmd, rest)
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+
+class NcFtp(FtpTest):
+    """The patched client, against servers as they are."""
+
+    def ok(self, done: subprocess.CompletedProcess) -> str:
+        self.assertEqual(done.returncode, 0, done.stdout + done.stderr)
+        return done.stdout + done.stderr
+
+    def log_of(self, client: Client, size: int, put: bool = False, options=()) -> str:
+        """Transfers a file, and checks it; what the client says."""
+        there = client.server.place.make("f", size)
+        here = client.server.place.here / "f"
+        said = ("-d", "stdout", *options)
+        if not put:
+            here.unlink(missing_ok=True)
+            text = self.ok(client.get("f", options=said))
+        else:
+            there.replace(here)
+            text = self.ok(client.put(str(here), options=said))
+        self.same(here, there)
+        return text
+
+    def test_every_server_every_way(self):
+        for kind in KINDS:
+            p = self.link(NEAR)
+            with Server(p, "b", kind, self.place) as server:
+                for stock in (False, True):
+                    client = Client(p, "a", server, stock=stock)
+                    for mode in ("-F", "-E"):
+                        for put in (False, True):
+                            with self.subTest(kind=kind, stock=stock, mode=mode, put=put):
+                                self.log_of(client, 500_000, put, [mode])
+
+    def test_no_locked_buffers(self):
+        """20 MB over 100 ms: 64 KB at a time take 15 s."""
+        for kind in ("proftpd", "inetutils"):
+            p = self.link(FAR)
+            with Server(p, "b", kind, self.place) as server:
+                with self.subTest(kind):
+                    begin = time.monotonic()
+                    self.log_of(Client(p, "a", server), 20_000_000)
+                    self.assertLess(time.monotonic() - begin, 9)
+
+    def test_measures_and_tells(self):
+        p = self.link(FAR)
+        with Server(p, "b", "module", self.place) as server:
+            client = Client(p, "a", server, force=False)
+            log = self.log_of(client, PAYS)
+            rate = float(re.search(r"path from the server: ([\d.]+) Mbit/s", log)[1])
+            self.near(rate, 400, 0.25, "Mbit/s")
+            self.assertRegex(log, r"the server sets: receive 0, send [1-9]")
+            log = self.log_of(client, PAYS, put=True)
+            self.assertIn("path to the server: ", log)
+            self.assertRegex(log, "send: (set|larger|capped)")
+
+    def test_keeps_quiet(self):
+        """Where it cannot pay, is not wanted, or is not said to be there."""
+        rows = (("short", 1_000_000, ()), ("off", PAYS, ("-o", "noAUTOBUF")), ("a size", PAYS, ("-B", "100000")))
+        p = self.link(FAR)
+        with Server(p, "b", "module", self.place) as server:
+            client = Client(p, "a", server)
+            for name, size, options in rows:
+                with self.subTest(name):
+                    self.assertNotIn("SITE AUTOBUF\n", self.log_of(client, size, options=options).replace(
+                        " SITE AUTOBUF\n", ""))
+            client.env["AUTOBUF"] = "off"
+            self.assertNotIn("path from", self.log_of(client, 3_000_000))
+
+    def test_explicit_size(self):
+        p = self.link(NEAR)
+        with Server(p, "b", "module", self.place) as server:
+            client = Client(p, "a", server)
+            place = self.place
+            place.make("f", 30_000_000)
+            argv = client.argv("ncftpget", "-B", "50000", p.addr["b"], str(place.here), "pub/f")
+            process = p.popen("a", argv, env=client.env)
+            while not (found := data_buffers(p, "a")) and process.poll() is None:
+                pass
+            process.wait()
+            self.assertEqual([sizes[0] for sizes in found], [100000])
+
+    def test_resume_and_append(self):
+        p = self.link(NEAR)
+        with Server(p, "b", "module", self.place) as server:
+            client, place = Client(p, "a", server), self.place
+            there, here = place.make("f", 2_000_000), place.here / "f"
+            here.write_bytes(there.read_bytes()[:700_000])
+            os.utime(here, ns=(there.stat().st_mtime_ns,) * 2)
+            self.ok(client.get("f", options=["-z"]))
+            self.same(here, there)
+            self.ok(client.put(str(here), options=["-A"]))
+            self.assertEqual(there.read_bytes(), here.read_bytes() * 2)
+
+    def test_other_programs(self):
+        """ncftp itself, and ncftpls."""
+        p = self.link(NEAR)
+        with Server(p, "b", "module", self.place) as server:
+            client = Client(p, "a", server)
+            there = self.place.make("f", 400_000)
+            url = f"ftp://{p.addr['b']}/pub/"
+            self.assertIn("f", self.ok(client.run("ncftpls", url)).split())
+            ncftp = [str(client.where / "bin" / "ncftp"), "-u", "transfer", "-p", "secret", p.addr["b"]]
+            commands = f"lcd {self.place.here}\nshow so-bufsize\nget pub/f\nquit\n"
+            done = p.run("a", ncftp, input=commands, env=client.env)
+            self.same(self.place.here / "f", there)
+            self.assertIn("auto", self.ok(done))
+
+    def strange(self, way: str, put: bool, size: int = PAYS) -> tuple[subprocess.CompletedProcess, list[str], float]:
+        """What ncFTP makes of a strange server; the commands that it was sent; seconds."""
+        p = self.link(FAR)
+        server = p.popen("b", [sys.executable, STRANGE, way, str(size)])
+        wait_line(server, lambda line: line == "listening")
+
+        class Fake:  # what Client needs of a server
+            side, place, login = "b", self.place, ("u", "p")
+
+        client = Client(p, "a", Fake, force=False)
+        begin = time.monotonic()
+        if put:
+            with (self.place.here / "f").open("wb") as out:
+                out.truncate(size)
+            done = client.run("ncftpput", "-r", "0", "-t", "15", p.addr["b"], "/", str(self.place.here / "f"))
+        else:
+            done = client.run("ncftpget", "-r", "0", "-t", "15", p.addr["b"], str(self.place.here), "f")
+        elapsed = time.monotonic() - begin
+        server.kill()
+        commands = []
+        with contextlib.suppress(Exception):
+            wait_line(server, commands.append)
+        return done, commands, elapsed
+
+    def test_strange_servers(self):
+        """Whatever it says, the file comes, or the client says that it does not."""
+        ways = {"hello": ("unknown", "other", "version", "help", "garbage", "long", "numbers"),
+                "train": ("refuses", "short", "at-once", "surplus", "set-lie", "set-no"),
+                "sink": ("sink-no", "sink-fast", "sink-huge", "sink-slow", "sink-lie")}
+        for kind, names in ways.items():
+            for way in names:
+                with self.subTest(way):
+                    done, commands, elapsed = self.strange(way, put=kind == "sink")
+                    self.assertEqual(done.returncode, 0, done.stdout + done.stderr)
+                    self.assertIn("SITE AUTOBUF", commands)
+                    self.assertLess(elapsed, 30)
+                    if kind == "hello":
+                        self.assertEqual([line for line in commands if line.startswith("SITE AUTOBUF ")], [])
+
+    def test_hopeless_servers(self):
+        """Out of step: the session ends, in time, and with an error."""
+        for way, put in (("gone", False), ("421", False), ("endless", False), ("larger", False), ("cut", False),
+                         ("stops", False), ("empty", False), ("sink-cut", True), ("sink-odd", True),
+                         ("sink-early", True)):
+            with self.subTest(way):
+                done, commands, elapsed = self.strange(way, put)
+                self.assertIn("SITE AUTOBUF", commands)
+                self.assertLess(elapsed, 50)
+                self.assertGreater(done.returncode, 0)
+
+    def test_unsaid(self):
+        """A server that does not say it is sent nothing."""
+        for way in ("unsaid", "alike"):
+            with self.subTest(way):
+                done, commands, _ = self.strange(way, put=False)
+                self.assertEqual(done.returncode, 0)
+                self.assertEqual([line for line in commands if "AUTOBUF" in line], [])
+
+    def test_sizes_of_other_servers(self):
+        for way, sent in (("bufsize", True), ("bufsize-like", False)):
+            with self.subTest(way):
+                p_done, commands, _ = self.strange(way, put=False)
+                self.assertEqual(p_done.returncode, 0)
+                self.assertEqual(any(re.fullmatch(r"SITE BUFSIZE [1-9]\d+", line) for line in commands), sent)
+
+    def test_valgrind(self):
+        p = self.link("rate=100M,delay=30ms,queue=2M")
+        with Server(p, "b", "module", self.place) as server:
+            client = Client(p, "a", server)
+            self.place.make("f", 3_000_000)
+            log = self.place.folder / "valgrind.log"
+            wrap = ["valgrind", "-q", "--leak-check=full", "--errors-for-leak-kinds=definite", f"--log-file={log}"]
+            host, here = p.addr["b"], str(self.place.here)
+            self.ok(client.run("ncftpget", host, here, "pub/f", wrap=wrap))
+            text = log.read_text()
+            self.ok(client.run("ncftpput", host, "/pub", f"{here}/f", wrap=wrap))
+            text += log.read_text()
+            blamed = [part for part in re.split(r"\n(?===\d+== \n)", text) if "utobuf" in part]
+            self.assertEqual(blamed, [])
+
+
+if __name__ == "__main__":
+    sys.exit(run_tests(("unshare", "ss", "valgrind", "openssl", "apt-get")))
