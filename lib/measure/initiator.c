@@ -213,18 +213,22 @@ static int hear_hello(struct autobuf_inband *ib, const struct ab_line *line)
 
 static int hear_train(struct autobuf_inband *ib, const struct ab_line *line, size_t line_bytes)
 {
+    struct ab_line expected = *line;
+
     if (line->verb == AB_ERROR) {
         ib->awaits_train = false;
         ib->rx.done = true;
         return end_of_round(ib);
     }
-    if (line->verb != AB_TRAIN || line->count != 1 || line->numbers[0] == 0 ||
-        line->numbers[0] > ib->rx.train_bytes)
+    if (ib->dress->train_end[0]) /* a reply ends with its last line, whatever it says */
+        expected.numbers[0] = ab_min(expected.numbers[0], ib->rx.train_bytes);
+    if (line->verb != AB_TRAIN || line->count != 1 || expected.numbers[0] == 0 ||
+        expected.numbers[0] > ib->rx.train_bytes)
         return AUTOBUF_E_PROTOCOL;
-    ib->rx.train_bytes = line->numbers[0] + line_bytes;
+    ib->rx.train_bytes = expected.numbers[0] + line_bytes;
     ib->rx.spent_bytes += ib->rx.train_bytes;
     ib->rx.trains++;
-    return ab_inband_expect(ib, line, line_bytes);
+    return ab_inband_expect(ib, &expected, line_bytes);
 }
 
 int ab_initiator_payload(struct autobuf_inband *ib)
@@ -327,7 +331,9 @@ static int hear_result(struct autobuf_inband *ib, const struct ab_line *line)
 
 static int hear_set(struct autobuf_inband *ib, const struct ab_line *line)
 {
-    if (line->verb != AB_ERROR && (line->verb != AB_SET || line->count != 2))
+    bool is_reply = line->verb == AB_ERROR || (line->verb == AB_NO_VERB && !ib->dress->has_result);
+
+    if (!is_reply && (line->verb != AB_SET || line->count != 2))
         return AUTOBUF_E_PROTOCOL;
     ib->took_known = line->verb == AB_SET;
     ib->took[0] = line->numbers[0];

@@ -131,6 +131,7 @@ class Place:
             for _ in range(size // len(block)):
                 out.write(block)
             out.write(block[:size % len(block)])
+        file.chmod(0o666)
         return file
 
     def __enter__(self) -> Place:
@@ -163,10 +164,10 @@ class Server:
                 "".join(line for line in kept.splitlines(True) if not line.startswith("ftp:")) + add)
         binds = " && ".join(f'{{ [ ! -e /etc/{name} ] || mount --bind "{place.folder}/{name}" /etc/{name}; }}'
                             for name in ("passwd", "ftpusers", "shells"))
-        # One that becomes a daemon takes its namespace's first process with it, if there is none to stay.
-        run = '"$@" && exec sleep infinity' if kind == "inetutils" else 'exec "$@"'
+        # The namespace's first process stays, and goes with the test, which who changes credentials does not.
+        run = '"$@" && exec sleep infinity' if kind == "inetutils" else '"$@" & wait'
         with self.log.open("w") as log_file:
-            self.process = p.popen(side, [*ALONE, "sh", "-c", f'{binds} && {run}', "sh", *wrap, *argv],
+            self.process = p.popen(side, [*ALONE, "sh", "-c", f'{binds} && {{ {run}; }}', "sh", *wrap, *argv],
                                    stdout=log_file, stderr=log_file)
         wait_listening(p, side, PORT)
 
@@ -267,8 +268,8 @@ class Client:
 
     def argv(self, program: str, *args: str, wrap: Iterable[str] = ()) -> list[str]:
         user, password = self.server.login
-        return [*drop(self.force), *wrap, str(self.where / "bin" / program), "-u", user, "-p", password, "-V",
-                *self.options, *args]
+        return [*drop(self.force), *wrap, str(self.where / "bin" / program), "-u", user, "-p", password,
+                *(["-V"] if program in ("ncftpget", "ncftpput") else []), *self.options, *args]
 
     def run(self, program: str, *args: str, wrap: Iterable[str] = (), **kw) -> subprocess.CompletedProcess:
         return self.path.run(self.side, self.argv(program, *map(str, args), wrap=wrap), env=self.env, **kw)

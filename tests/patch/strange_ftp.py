@@ -121,7 +121,8 @@ class Session:
         self.say("230 in")
 
     def do_feat(self, _: str) -> None:
-        words = {"unsaid": "SITE OTHER", "alike": "SITE AUTOBUFFER\r\n XAUTOBUF\r\n SITE AUTOBUF_2"}
+        words = {"unsaid": "SITE OTHER", "bufsize": "UTF8", "bufsize-like": "UTF8",
+                 "alike": "SITE AUTOBUFFER\r\n XAUTOBUF\r\n SITE AUTOBUF_2"}
         self.say(f"211-Features\r\n {words.get(self.way, 'SITE AUTOBUF')}\r\n SIZE\r\n REST STREAM\r\n PASV\r\n211 End")
 
     def do_help(self, _: str) -> None:
