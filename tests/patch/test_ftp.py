@@ -14,7 +14,7 @@ import sys
 import threading
 import time
 
-from ftp import KINDS, Client, Control, Place, Server, inside, modules, root
+from ncftp import KINDS, Client, Control, Place, Server, inside, modules, root
 
 from cases import PathTest, run_tests  # the folder is on the path by now
 from path import Path, wait_line, wait_listening

@@ -91,7 +91,7 @@ def state_of(stock: bool) -> str:
 
 
 @functools.cache
-def ncftp(stock: bool = False) -> pathlib.Path:
+def prefix(stock: bool = False) -> pathlib.Path:
     """Where a build of ncFTP is installed; made if there is none of this state."""
     where = folder() / ("ncftp-stock" if stock else "ncftp")
     stamp, state = where / "state", state_of(stock)
@@ -263,13 +263,13 @@ class Client:
     def __init__(self, p: Path, side: str, server: Server, stock: bool = False, force: bool = True,
                  options: Iterable[str] = ()) -> None:
         self.path, self.side, self.server, self.force = p, side, server, force
-        self.where, self.options = ncftp(stock), list(options)
+        self.where, self.options = prefix(stock), list(options)
         self.env = os.environ | {"HOME": str(server.place.here), "NCFTPDIR": str(server.place.here)}
 
     def argv(self, program: str, *args: str, wrap: Iterable[str] = ()) -> list[str]:
         user, password = self.server.login
         return [*drop(self.force), *wrap, str(self.where / "bin" / program), "-u", user, "-p", password,
-                *(["-V"] if program in ("ncftpget", "ncftpput") else []), *self.options, *args]
+                *(["-V"] if program in ("ncftpget", "ncftpput") and "-v" not in args else []), *self.options, *args]
 
     def run(self, program: str, *args: str, wrap: Iterable[str] = (), **kw) -> subprocess.CompletedProcess:
         return self.path.run(self.side, self.argv(program, *map(str, args), wrap=wrap), env=self.env, **kw)
