@@ -234,7 +234,7 @@ static const struct trial {
     {"live, locked, low delay", try_live_low_delay, LOCK_BOTH, true, true, false},
     {"in band", try_inband, 0, true, true, true},
     {"in band, locked", try_inband, LOCK_BOTH, true, false, true},
-    {"a session of FTP", try_ftp, 0, true, true, true},
+    {"a session of FTP", try_ftp, 0, true, false, true},
 };
 
 /* ---------------------------------------------------------------------- and what must come of it */
