@@ -22,18 +22,16 @@ import pathlib
 import shutil
 import subprocess
 import sys
-import tempfile
 from collections.abc import Iterable, Iterator
 
 TOP = pathlib.Path(__file__).resolve().parents[2]
 sys.path.insert(0, str(TOP / "tests" / "net"))
 
 from path import NOBODY, Path, build_folder, wait_listening  # noqa: E402
+from place import ALONE, MemoryFolder, drop  # noqa: E402
 
 PACKAGES = ("proftpd-core", "proftpd-mod-crypto", "proftpd-dev", "vsftpd", "inetutils-ftpd")
 USER, PASSWORD = "transfer", "secret"
-ALONE = ("unshare", "--mount", "--pid", "--fork", "--kill-child", "--mount-proc")
-"""What a server's processes do not outlive."""
 PORT = 21
 KINDS = ("module", "proftpd", "inetutils", "vsftpd")
 
@@ -104,17 +102,11 @@ def prefix(stock: bool = False) -> pathlib.Path:
     return where
 
 
-class Place:
-    """A folder in memory for both ends. What a killed run left is removed."""
-
-    memory = pathlib.Path("/dev/shm")
+class Place(MemoryFolder):
+    """With a folder for the client, and the server's root, of which pub/ is "there"."""
 
     def __init__(self) -> None:
-        for left in self.memory.glob("autobuf-ftp-*-*"):
-            if not pathlib.Path("/proc", left.name.split("-")[2]).exists():
-                shutil.rmtree(left, ignore_errors=True)
-        self.folder = pathlib.Path(tempfile.mkdtemp(prefix=f"autobuf-ftp-{os.getpid()}-", dir=self.memory))
-        self.folder.chmod(0o755)
+        super().__init__("ftp")
         self.here, self.root = self.folder / "here", self.folder / "root"
         self.there = self.root / "pub"
         for one in (self.here, self.root, self.there, self.folder / "empty"):
@@ -133,17 +125,6 @@ class Place:
             out.write(block[:size % len(block)])
         file.chmod(0o666)
         return file
-
-    def __enter__(self) -> Place:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        shutil.rmtree(self.folder, ignore_errors=True)
-
-
-def drop(force: bool) -> list[str]:
-    """The command before one that may, or may not, set buffers beyond the limits."""
-    return [] if force else ["setpriv", "--bounding-set", "-net_admin", "--inh-caps", "-net_admin"]
 
 
 class Server:

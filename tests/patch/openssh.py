@@ -18,19 +18,17 @@ import pathlib
 import shutil
 import subprocess
 import sys
-import tempfile
 from collections.abc import Iterable, Iterator
 
 TOP = pathlib.Path(__file__).resolve().parents[2]
 sys.path.insert(0, str(TOP / "tests" / "net"))
 
 from path import NOBODY, Path, build_folder, wait_listening  # noqa: E402
+from place import ALONE, MemoryFolder, drop  # noqa: E402
 
 PATCHES = TOP / "openssh-patch"
 VERSIONS = ("9.2p1", "10.0p1")
 USER = "transfer"
-ALONE = ("unshare", "--mount", "--pid", "--fork", "--kill-child", "--mount-proc")
-"""What a server's processes do not outlive."""
 PORT = 22
 CIPHER = "aes128-gcm@openssh.com"
 
@@ -76,36 +74,19 @@ def programs(where: pathlib.Path) -> Iterator[tuple[int, str]]:
 # ---- files that both ends share ----
 
 
-class Place:
-    """A folder in memory with a key pair, readable by whoever logs in. What a killed run left is removed."""
-
-    memory = pathlib.Path("/dev/shm")
+class Place(MemoryFolder):
+    """With a key pair, readable by whoever logs in."""
 
     def __init__(self, keygen: pathlib.Path) -> None:
-        for left in self.memory.glob("autobuf-ssh-*-*"):
-            if not pathlib.Path("/proc", left.name.split("-")[2]).exists():
-                shutil.rmtree(left, ignore_errors=True)
-        self.folder = pathlib.Path(tempfile.mkdtemp(prefix=f"autobuf-ssh-{os.getpid()}-", dir=self.memory))
-        self.folder.chmod(0o755)
+        super().__init__("ssh")
         subprocess.run([keygen, "-q", "-t", "ed25519", "-N", "", "-f", self.folder / "key"], check=True)
         (self.folder / "key.pub").chmod(0o644)
         for name in ("here", "there"):
             (self.folder / name).mkdir()
             (self.folder / name).chmod(0o777)
 
-    def __enter__(self) -> Place:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        shutil.rmtree(self.folder, ignore_errors=True)
-
 
 # ---- the two ends ----
-
-
-def drop(force: bool) -> list[str]:
-    """The command before one that may, or may not, set buffers beyond the limits."""
-    return [] if force else ["setpriv", "--bounding-set", "-net_admin", "--inh-caps", "-net_admin"]
 
 
 class Server:
