@@ -3,7 +3,9 @@
  * A control connection and its data connections.
  *
  *   worth.c    when measuring pays
- *   control.c  the session: measures, tells, answers
+ *   session.c  the session, and the exchange over the control connection
+ *   client.c   measures, and tells the server
+ *   server.c   answers
  *   data.c     the data connection: before, once it is connected, and while it carries data
  */
 #ifndef AB_FTP_H
@@ -39,5 +41,18 @@ struct autobuf_ftp {
 
 /* This host's limits as they are for this session now: after privilege was given up, and bounded. */
 int ab_ftp_limits(const struct autobuf_ftp *ftp, struct autobuf_limits *limits);
+
+/* The exchange, as the session's role has it; 0, or an error of autobuf_inband_open(). */
+int ab_ftp_open_inband(struct autobuf_ftp *ftp, struct autobuf_inband_options *options);
+void ab_ftp_close_inband(struct autobuf_ftp *ftp);
+
+/* Tells the exchange the facts of a connection whose every segment holds a record. */
+int ab_ftp_tell(struct autobuf_ftp *ftp);
+
+/*
+ * Until the exchange is over: 1, and the control connection is the program's again; or an error, and the
+ * exchange is closed.
+ */
+int ab_ftp_run(struct autobuf_ftp *ftp);
 
 #endif

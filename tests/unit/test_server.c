@@ -1,31 +1,10 @@
 /* SPDX-License-Identifier: MIT */
-/* The session over the control connection, on loopback: a client in clear text, and what it must not do. */
-#include "unit.h"
+/* A server, whose client speaks in clear text. */
+#include "session.h"
 
-#include <errno.h>
-#include <stdbool.h>
-#include <stdlib.h>
-#include <string.h>
-#include <sys/socket.h>
-#include <sys/wait.h>
 #include <unistd.h>
 
-#include <autobuf/autobuf.h>
-
 #include "sockets.h"
-
-static struct autobuf_ftp *session(uint32_t role, int fd, const struct autobuf_ftp_options *options)
-{
-    struct autobuf_ftp *ftp;
-
-    assert_int_equal(autobuf_ftp_open(&ftp, role, fd, options), 0);
-    return ftp;
-}
-
-static int answer(struct autobuf_ftp *ftp, const char *line)
-{
-    return autobuf_ftp_answer(ftp, line, strlen(line));
-}
 
 /* Reads to the end of a reply's last line. */
 static const char *received(int fd)
@@ -46,42 +25,6 @@ static const char *received(int fd)
             return text;
         line = len;
     }
-}
-
-static bool nothing_to_receive(int fd)
-{
-    char byte;
-
-    return recv(fd, &byte, 1, MSG_DONTWAIT) < 0 && errno == EAGAIN;
-}
-
-static void test_open(void **state)
-{
-    struct connection c = tcp_connection();
-    struct autobuf_ftp_options options = AUTOBUF_FTP_OPTIONS_INIT;
-    struct autobuf_ftp *ftp = (struct autobuf_ftp *)1;
-    int alone = tcp_socket(), pair[2];
-
-    (void)state;
-    assert_int_equal(autobuf_ftp_open(&ftp, 0, c.client, NULL), -EINVAL);
-    assert_null(ftp);
-    assert_int_equal(autobuf_ftp_open(&ftp, AUTOBUF_FTP_CLIENT, alone, NULL), -ENOTCONN);
-    assert_int_equal(autobuf_ftp_open(&ftp, AUTOBUF_FTP_CLIENT, closed_fd(), NULL), -EBADF);
-    assert_int_equal(socketpair(AF_UNIX, SOCK_STREAM, 0, pair), 0);
-    assert_int_equal(autobuf_ftp_open(&ftp, AUTOBUF_FTP_CLIENT, pair[0], NULL), -EOPNOTSUPP);
-    options.size = 1;
-    assert_int_equal(autobuf_ftp_open(&ftp, AUTOBUF_FTP_CLIENT, c.client, &options), -EINVAL);
-    options.size = sizeof options;
-    options.read = (autobuf_ftp_read_fn *)abort; /* and no write() */
-    assert_int_equal(autobuf_ftp_open(&ftp, AUTOBUF_FTP_CLIENT, c.client, &options), -EINVAL);
-    setenv("AUTOBUF", "off", 1);
-    assert_int_equal(autobuf_ftp_open(&ftp, AUTOBUF_FTP_CLIENT, c.client, NULL), AUTOBUF_E_OFF);
-    unsetenv("AUTOBUF");
-    autobuf_ftp_close(NULL);
-    close(pair[0]);
-    close(pair[1]);
-    close(alone);
-    close_connection(&c);
 }
 
 static void test_other_commands_are_not_ours(void **state)
@@ -203,58 +146,13 @@ static void test_server_with_records(void **state)
     close_connection(&c);
 }
 
-/* Where nothing can be gained, or it is not its part, a client sends nothing at all. */
-static void test_client_keeps_quiet(void **state)
-{
-    struct connection c = tcp_connection();
-    struct autobuf_ftp *ftp = session(AUTOBUF_FTP_CLIENT, c.client, NULL);
-    uint32_t both = AUTOBUF_FTP_BY_INBAND | AUTOBUF_FTP_BY_ICMP;
-
-    (void)state;
-    assert_int_equal(autobuf_ftp_measure(ftp, both, AUTOBUF_INTENT_SENDS, 100), 0);
-    assert_int_equal(autobuf_ftp_measure(ftp, both, AUTOBUF_INTENT_RECEIVES, 100), 0);
-    assert_int_equal(autobuf_ftp_measure(ftp, 0, AUTOBUF_INTENT_RECEIVES, 0), 0);
-    assert_int_equal(autobuf_ftp_measure(ftp, 4, AUTOBUF_INTENT_RECEIVES, 0), -EINVAL);
-    assert_int_equal(autobuf_ftp_measure(ftp, both, 0, 0), -EINVAL);
-    assert_int_equal(autobuf_ftp_peer_bytes(ftp, AUTOBUF_INTENT_SENDS), 0);
-    assert_int_equal(answer(ftp, "SITE AUTOBUF"), -EINVAL);
-    assert_true(nothing_to_receive(c.accepted));
-    autobuf_ftp_close(ftp);
-    ftp = session(AUTOBUF_FTP_SERVER, c.accepted, NULL);
-    assert_int_equal(autobuf_ftp_measure(ftp, both, AUTOBUF_INTENT_SENDS, 0), -EINVAL);
-    autobuf_ftp_close(ftp);
-    close_connection(&c);
-}
-
-static void test_dead_in_a_child(void **state)
-{
-    struct connection c = tcp_connection();
-    struct autobuf_ftp *ftp = session(AUTOBUF_FTP_SERVER, c.accepted, NULL);
-    int status = -1;
-    pid_t child = fork();
-
-    (void)state;
-    if (child == 0)
-        _exit(answer(ftp, "SITE AUTOBUF") != AUTOBUF_E_FORKED ||
-              autobuf_ftp_data_begin(ftp, c.client, NULL, 0, AUTOBUF_INTENT_SENDS, 0) !=
-                  AUTOBUF_E_FORKED);
-    assert_int_equal(waitpid(child, &status, 0), child);
-    assert_int_equal(status, 0);
-    assert_true(nothing_to_receive(c.client));
-    autobuf_ftp_close(ftp);
-    close_connection(&c);
-}
-
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_open),
         cmocka_unit_test(test_other_commands_are_not_ours),
         cmocka_unit_test(test_server),
         cmocka_unit_test(test_server_is_left),
         cmocka_unit_test(test_server_with_records),
-        cmocka_unit_test(test_client_keeps_quiet),
-        cmocka_unit_test(test_dead_in_a_child),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

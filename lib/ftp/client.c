@@ -1,0 +1,190 @@
+/* SPDX-License-Identifier: MIT */
+/* autobuf_ftp_*(): the client, which measures and tells. */
+#include "ftp.h"
+
+#include <errno.h>
+#include <unistd.h>
+
+#include "../base/clock.h"
+#include "../measure/like.h"
+#include "worth.h"
+
+#define INBAND_ROUND_TRIPS 8U
+#define ICMP_ROUND_TRIPS 3U
+#define SILENCE_NS (300 * AB_NS_PER_MS)
+
+static uint64_t control_rtt_ns(const struct autobuf_ftp *f)
+{
+    struct autobuf_socket state = AUTOBUF_SOCKET_INIT;
+
+    return autobuf_limits_socket(f->fd, &state) == 0 ? state.rtt_min_ns : 0;
+}
+
+static bool can_pay(const struct autobuf_ftp *f, uint32_t direction, uint32_t round_trips,
+                 uint64_t peer_snd_most_bytes, uint64_t expected_bytes,
+                 struct autobuf_probe_options *interest)
+{
+    struct autobuf_limits limits;
+    struct ab_worth worth = {
+        .limits = &limits,
+        .peer_snd_most_bytes = peer_snd_most_bytes,
+        .rtt_ns = control_rtt_ns(f),
+        .direction = direction,
+        .round_trips = round_trips,
+        .expected_bytes = expected_bytes,
+    };
+
+    if (ab_ftp_limits(f, &limits) == 0 &&
+        ab_worth_measuring(&worth, &interest->bdp_low_bytes, &interest->bdp_high_bytes))
+        return true;
+    ab_log(&f->log, "not measured: no likely result could pay for the wait");
+    return false;
+}
+
+static void learn(struct autobuf_ftp *f, uint32_t direction, const struct autobuf_path *path)
+{
+    f->rtt_ns = path->rtt_min_ns;
+    f->measured |= direction;
+    if (direction & AUTOBUF_INTENT_SENDS)
+        f->snd_wanted_bytes = autobuf_payload_bytes(path->tx_bdp_bytes, path->packet_bytes);
+    if (direction & AUTOBUF_INTENT_RECEIVES)
+        f->rcv_wanted_bytes = autobuf_payload_bytes(path->rx_bdp_bytes, path->packet_bytes);
+}
+
+static void log_path(const struct autobuf_ftp *f, const struct autobuf_path *path,
+                     uint32_t direction)
+{
+    bool sends = direction == AUTOBUF_INTENT_SENDS;
+
+    ab_log(&f->log, "%s: %s%.1f Mbit/s, %.1f ms: %llu bytes, in %.0f ms for %llu bytes",
+           sends ? "path to the server" : "path from the server",
+           path->flags & (sends ? AUTOBUF_PATH_TX_AT_LEAST : AUTOBUF_PATH_RX_AT_LEAST) ? "at least "
+                                                                                      : "",
+           (double)(sends ? path->tx_rate_bit_per_s : path->rx_rate_bit_per_s) / 1e6,
+           (double)path->rtt_min_ns / 1e6,
+           (unsigned long long)(sends ? f->snd_wanted_bytes : f->rcv_wanted_bytes),
+           (double)path->elapsed_ns / 1e6, (unsigned long long)path->cost_bytes);
+}
+
+/* Says HELLO, once. 1: the server knows the exchange; 0: it does not; or an error. */
+static int greet(struct autobuf_ftp *f)
+{
+    struct autobuf_inband_options options = AUTOBUF_INBAND_OPTIONS_INIT;
+    uint64_t rcv_bytes, snd_bytes;
+    int result;
+
+    if (f->inband)
+        return 1;
+    options.flags = AUTOBUF_INBAND_GREET;
+    result = ab_ftp_open_inband(f, &options);
+    if (result == 0)
+        result = ab_ftp_run(f);
+    if (result == 1 && autobuf_inband_peer(f->inband, &rcv_bytes, &snd_bytes) < 0) {
+        ab_log(&f->log, "the server does not know SITE AUTOBUF");
+        ab_ftp_close_inband(f);
+        f->mute = true;
+        return 0;
+    }
+    return result;
+}
+
+/* Tells the server what each direction needs of it. */
+static int tell_server(struct autobuf_ftp *f)
+{
+    uint64_t rcv_bytes, snd_bytes;
+    int result = autobuf_inband_set(f->inband, ab_clock_monotonic_ns(), f->snd_wanted_bytes,
+                                    f->rcv_wanted_bytes);
+
+    if (result == 0)
+        result = ab_ftp_run(f);
+    if (result == 1 && autobuf_inband_took(f->inband, &rcv_bytes, &snd_bytes) == 0)
+        ab_log(&f->log, "the server sets: receive %llu, send %llu (0: left to its kernel)",
+               (unsigned long long)rcv_bytes, (unsigned long long)snd_bytes);
+    return result;
+}
+
+static int measure_inband(struct autobuf_ftp *f, uint32_t direction, uint64_t expected_bytes)
+{
+    struct autobuf_probe_options interest = AUTOBUF_PROBE_OPTIONS_INIT;
+    struct autobuf_path path = AUTOBUF_PATH_INIT;
+    uint64_t rcv_bytes = 0, snd_bytes = 0;
+    int result = greet(f);
+
+    if (result != 1)
+        return result;
+    autobuf_inband_peer(f->inband, &rcv_bytes, &snd_bytes);
+    if (!can_pay(f, direction, INBAND_ROUND_TRIPS, snd_bytes, expected_bytes, &interest))
+        return 0;
+    result = autobuf_inband_begin(f->inband, ab_clock_monotonic_ns(),
+                                  direction == AUTOBUF_INTENT_SENDS ? AUTOBUF_INBAND_TX
+                                                                    : AUTOBUF_INBAND_RX);
+    if (result == 0)
+        result = ab_ftp_run(f);
+    if (result != 1)
+        return result;
+    if (autobuf_inband_result(f->inband, &path) < 0) {
+        ab_log(&f->log, "nothing could be measured");
+        f->measured |= direction;
+        return 0;
+    }
+    learn(f, direction, &path);
+    log_path(f, &path, direction);
+    return tell_server(f);
+}
+
+static int measure_icmp(struct autobuf_ftp *f, uint32_t direction, uint64_t expected_bytes)
+{
+    struct autobuf_probe_options probe = AUTOBUF_PROBE_OPTIONS_INIT;
+    struct autobuf_path path = AUTOBUF_PATH_INIT;
+    int result;
+
+    if (!can_pay(f, direction, ICMP_ROUND_TRIPS, 0, expected_bytes, &probe))
+        return 0;
+    f->measured |= direction;
+    probe.silence_ns = SILENCE_NS;
+    probe.log = f->options.log;
+    probe.log_user = f->options.log_user;
+    result = ab_probe_like(f->fd, (struct sockaddr *)&f->peer, sizeof f->peer, &probe, &path);
+    if (result < 0) {
+        ab_log(&f->log, "not measured: %s", autobuf_strerror(result));
+        return 0;
+    }
+    learn(f, direction, &path);
+    log_path(f, &path, direction);
+    return 1;
+}
+
+int autobuf_ftp_measure(struct autobuf_ftp *f, uint32_t ways, uint32_t direction,
+                        uint64_t expected_bytes)
+{
+    struct autobuf_probe_options interest = AUTOBUF_PROBE_OPTIONS_INIT;
+    int result = 0;
+
+    if (f->role != AUTOBUF_FTP_CLIENT ||
+        ways & ~(AUTOBUF_FTP_BY_INBAND | AUTOBUF_FTP_BY_ICMP) ||
+        (direction != AUTOBUF_INTENT_SENDS && direction != AUTOBUF_INTENT_RECEIVES))
+        return -EINVAL;
+    if (f->owner != getpid())
+        return AUTOBUF_E_FORKED;
+    if (f->measured & direction)
+        return 0;
+    if (ways & AUTOBUF_FTP_BY_INBAND && !f->mute) {
+        if (f->inband || can_pay(f, direction, INBAND_ROUND_TRIPS, 0, expected_bytes, &interest))
+            result = measure_inband(f, direction, expected_bytes);
+        if (!f->mute)
+            return result;
+    }
+    return ways & AUTOBUF_FTP_BY_ICMP ? measure_icmp(f, direction, expected_bytes) : 0;
+}
+
+uint64_t autobuf_ftp_peer_bytes(const struct autobuf_ftp *f, uint32_t direction)
+{
+    struct autobuf_limits limits;
+    bool sends = direction == AUTOBUF_INTENT_SENDS;
+
+    if (f->role != AUTOBUF_FTP_CLIENT || !(f->measured & direction) || f->inband ||
+        ab_ftp_limits(f, &limits) < 0)
+        return 0;
+    return ab_worth_request(&limits, sends ? AUTOBUF_INTENT_RECEIVES : AUTOBUF_INTENT_SENDS,
+                            sends ? f->snd_wanted_bytes : f->rcv_wanted_bytes);
+}

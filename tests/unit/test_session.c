@@ -1,0 +1,67 @@
+/* SPDX-License-Identifier: MIT */
+/* A session begins and ends. */
+#include "session.h"
+
+#include <stdlib.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "sockets.h"
+
+static void test_open(void **state)
+{
+    struct connection c = tcp_connection();
+    struct autobuf_ftp_options options = AUTOBUF_FTP_OPTIONS_INIT;
+    struct autobuf_ftp *ftp = (struct autobuf_ftp *)1;
+    int alone = tcp_socket(), pair[2];
+
+    (void)state;
+    assert_int_equal(autobuf_ftp_open(&ftp, 0, c.client, NULL), -EINVAL);
+    assert_null(ftp);
+    assert_int_equal(autobuf_ftp_open(&ftp, AUTOBUF_FTP_CLIENT, alone, NULL), -ENOTCONN);
+    assert_int_equal(autobuf_ftp_open(&ftp, AUTOBUF_FTP_CLIENT, closed_fd(), NULL), -EBADF);
+    assert_int_equal(socketpair(AF_UNIX, SOCK_STREAM, 0, pair), 0);
+    assert_int_equal(autobuf_ftp_open(&ftp, AUTOBUF_FTP_CLIENT, pair[0], NULL), -EOPNOTSUPP);
+    options.size = 1;
+    assert_int_equal(autobuf_ftp_open(&ftp, AUTOBUF_FTP_CLIENT, c.client, &options), -EINVAL);
+    options.size = sizeof options;
+    options.read = (autobuf_ftp_read_fn *)abort; /* and no write() */
+    assert_int_equal(autobuf_ftp_open(&ftp, AUTOBUF_FTP_CLIENT, c.client, &options), -EINVAL);
+    setenv("AUTOBUF", "off", 1);
+    assert_int_equal(autobuf_ftp_open(&ftp, AUTOBUF_FTP_CLIENT, c.client, NULL), AUTOBUF_E_OFF);
+    unsetenv("AUTOBUF");
+    autobuf_ftp_close(NULL);
+    close(pair[0]);
+    close(pair[1]);
+    close(alone);
+    close_connection(&c);
+}
+
+static void test_dead_in_a_child(void **state)
+{
+    struct connection c = tcp_connection();
+    struct autobuf_ftp *ftp = session(AUTOBUF_FTP_SERVER, c.accepted, NULL);
+    int status = -1;
+    pid_t child = fork();
+
+    (void)state;
+    if (child == 0)
+        _exit(answer(ftp, "SITE AUTOBUF") != AUTOBUF_E_FORKED ||
+              autobuf_ftp_data_begin(ftp, c.client, NULL, 0, AUTOBUF_INTENT_SENDS, 0) !=
+                  AUTOBUF_E_FORKED);
+    assert_int_equal(waitpid(child, &status, 0), child);
+    assert_int_equal(status, 0);
+    assert_true(nothing_to_receive(c.client));
+    autobuf_ftp_close(ftp);
+    close_connection(&c);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_open),
+        cmocka_unit_test(test_dead_in_a_child),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
