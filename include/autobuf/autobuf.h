@@ -903,7 +903,7 @@ AUTOBUF_API void autobuf_ftp_close(struct autobuf_ftp *ftp);
  * A client, before PASV or PORT, with no reply outstanding: measures if that can pay for a transfer of
  * expected_bytes (0: unknown) in a direction, AUTOBUF_INTENT_SENDS or AUTOBUF_INTENT_RECEIVES, and was not done
  * yet, and tells a server with SITE AUTOBUF what to set. A server that does not answer as it should is
- * asked no more. Blocks, as a rule for 4 to 8 round trips in band, for one by ICMP.
+ * asked no more. Blocks, as a rule for 3 to 8 round trips in band, for one by ICMP.
  *
  * 1: measured; 0: not, and the log says why. -ECONNRESET, -ETIMEDOUT, AUTOBUF_E_PROTOCOL: the control connection
  * is gone or out of step: close it. -EINVAL: ways, direction, or a server's handle.

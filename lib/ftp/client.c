@@ -6,7 +6,9 @@
 #include <unistd.h>
 
 #include "../base/clock.h"
+#include "../measure/inband.h"
 #include "../measure/like.h"
+#include "../plan/plan.h"
 #include "worth.h"
 
 #define INBAND_ROUND_TRIPS 8U
@@ -88,13 +90,29 @@ static int greet(struct autobuf_ftp *f)
     return result;
 }
 
-/* Tells the server what each direction needs of it. */
+/* What a receiver like this host would not reach by itself. */
+static bool is_hard_to_receive(const struct autobuf_ftp *f, uint64_t window_bytes)
+{
+    struct autobuf_limits limits;
+    uint64_t kernel_bytes = 0;
+
+    if (ab_ftp_limits(f, &limits) == 0 && limits.flags & AUTOBUF_LIMITS_RCV_AUTOTUNING)
+        kernel_bytes = AB_RCV_WINDOW(limits.tcp_rmem_max_bytes);
+    return window_bytes > kernel_bytes;
+}
+
+/* Tells the server what each direction needs of it; of receiving only where that may be more than it has. */
 static int tell_server(struct autobuf_ftp *f)
 {
     uint64_t rcv_bytes, snd_bytes;
-    int result = autobuf_inband_set(f->inband, ab_clock_monotonic_ns(), f->snd_wanted_bytes,
-                                    f->rcv_wanted_bytes);
+    int result;
 
+    if (!f->rcv_wanted_bytes && !is_hard_to_receive(f, f->snd_wanted_bytes)) {
+        ab_log(&f->log, "the server need not be told: its kernel's window for what it receives will do");
+        return 1;
+    }
+    result = autobuf_inband_set(f->inband, ab_clock_monotonic_ns(), f->snd_wanted_bytes,
+                                f->rcv_wanted_bytes);
     if (result == 0)
         result = ab_ftp_run(f);
     if (result == 1 && autobuf_inband_took(f->inband, &rcv_bytes, &snd_bytes) == 0)
@@ -115,6 +133,8 @@ static int measure_inband(struct autobuf_ftp *f, uint32_t direction, uint64_t ex
     autobuf_inband_peer(f->inband, &rcv_bytes, &snd_bytes);
     if (!can_pay(f, direction, INBAND_ROUND_TRIPS, snd_bytes, expected_bytes, &interest))
         return 0;
+    f->inband->low_bytes = interest.bdp_low_bytes;
+    f->inband->high_bytes = interest.bdp_high_bytes;
     result = autobuf_inband_begin(f->inband, ab_clock_monotonic_ns(),
                                   direction == AUTOBUF_INTENT_SENDS ? AUTOBUF_INBAND_TX
                                                                     : AUTOBUF_INBAND_RX);

@@ -593,18 +593,23 @@ int autobuf_inband_state(const struct autobuf_inband *ib)
     return ib->error < 0 ? ib->error : ab_inband_is_over(ib);
 }
 
-static void result_direction(const struct autobuf_inband *ib, const struct ab_reading *r,
-                             uint64_t *rate, uint64_t *low, uint64_t *high, uint64_t *bdp)
+uint64_t ab_inband_product(const struct autobuf_inband *ib, uint64_t rate_bit_per_s)
 {
     uint64_t rtt_ns = exchange_rtt_ns(ib);
     uint32_t small_bytes = ib->facts.packet_bytes - ib->facts.segment_bytes;
 
+    return rate_bit_per_s && rtt_ns != AUTOBUF_NS_UNSET
+               ? ab_estimate_bdp(rate_bit_per_s, rtt_ns, ib->facts.packet_bytes, small_bytes)
+               : 0;
+}
+
+static void result_direction(const struct autobuf_inband *ib, const struct ab_reading *r,
+                             uint64_t *rate, uint64_t *low, uint64_t *high, uint64_t *bdp)
+{
     *rate = r->rate_bit_per_s;
     *low = r->low_bit_per_s;
     *high = r->high_bit_per_s;
-    *bdp = *rate && rtt_ns != AUTOBUF_NS_UNSET
-               ? ab_estimate_bdp(*rate, rtt_ns, ib->facts.packet_bytes, small_bytes)
-               : 0;
+    *bdp = ab_inband_product(ib, r->rate_bit_per_s);
 }
 
 int autobuf_inband_result(const struct autobuf_inband *ib, struct autobuf_path *theirs)

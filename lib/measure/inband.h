@@ -103,6 +103,7 @@ struct autobuf_inband {
     uint64_t ask_bytes;         /* train to ask for when the one from here is sent; 0: none */
     uint64_t peer_max_bytes[2]; /* receive and send buffer that the peer can set; 0: not told */
     uint64_t peer_train_bytes, peer_budget_bytes;
+    uint64_t low_bytes, high_bytes; /* products below and above which nothing more is to be known; 0: none */
     uint64_t round_begin_ns;
     uint64_t round_ns;        /* when this round, or the HELLO, was sent */
     uint64_t exchange_ns;     /* from HELLO to its answer, at the initiator; AUTOBUF_NS_UNSET */
@@ -138,6 +139,9 @@ int ab_inband_say(struct autobuf_inband *ib, const struct ab_line *line, const c
  */
 int ab_inband_say_train(struct autobuf_inband *ib, struct ab_line *line, uint64_t len,
                         size_t behind);
+
+/* IP bytes that a path of this rate holds; 0: the round-trip time is unknown. */
+uint64_t ab_inband_product(const struct autobuf_inband *ib, uint64_t rate_bit_per_s);
 
 /* An exchange is over when nothing is left to be sent and received of it. */
 bool ab_inband_is_over(const struct autobuf_inband *ib);

@@ -12,6 +12,7 @@
 #define ROUND_TRIPS_MOST 6U
 #define ROUND_TRIPS_LEFT 2U /* that a round and the RESULT take; a SINK that waits takes one more */
 #define EXTRA_NS (500 * AB_NS_PER_MS)
+#define CLEAR_PERCENT 125U /* of a product of interest: not to be mistaken for it */
 #define BITS_NS (8 * AB_NS_PER_S)
 
 int ab_initiator_begin(struct autobuf_inband *ib)
@@ -57,6 +58,21 @@ static uint64_t next_train(struct autobuf_inband *ib, struct ab_direction *d, ui
 static bool is_enough(const struct ab_direction *d)
 {
     return d->reading.sure && !d->reading.at_least && d->reading.span_ns >= LONG_ENOUGH_NS;
+}
+
+/*
+ * What is known by now decides: a product beyond those of interest by far, or by two trains. One train may
+ * have come in batches.
+ */
+static bool is_decided(const struct autobuf_inband *ib, const struct ab_direction *d)
+{
+    const struct ab_reading *r = &d->reading;
+    uint64_t percent = d->trains < 2 ? CLEAR_PERCENT : 100;
+
+    if (!r->sure || r->at_least || !ib->high_bytes)
+        return false;
+    return ab_inband_product(ib, r->low_bit_per_s) > ab_mul_div(ib->high_bytes, percent, 100) ||
+           ab_mul_div(ab_inband_product(ib, r->high_bit_per_s), percent, 100) < ib->low_bytes;
 }
 
 static int begin_result(struct autobuf_inband *ib)
@@ -137,8 +153,8 @@ static int next_round(struct autobuf_inband *ib)
     uint64_t most = ib->facts.train_bytes ? ib->facts.train_bytes : AUTOBUF_INBAND_TRAIN_MOST_BYTES;
     uint64_t tx;
 
-    ib->rx.done |= is_enough(&ib->rx);
-    ib->tx.done |= is_enough(&ib->tx);
+    ib->rx.done |= is_enough(&ib->rx) || is_decided(ib, &ib->rx);
+    ib->tx.done |= is_enough(&ib->tx) || is_decided(ib, &ib->tx);
     ib->ask_bytes = next_train(ib, &ib->rx, ib->peer_train_bytes);
     tx = next_train(ib, &ib->tx, ab_min(most, ib->peer_train_bytes));
     if ((!ib->ask_bytes && !tx) || is_late(ib))

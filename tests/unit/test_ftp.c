@@ -5,6 +5,7 @@
 #include <errno.h>
 
 #include "measure/dress.h"
+#include "measure/inband.h"
 
 #define SEGMENT 1448U
 #define RTT_NS (20 * MS)
@@ -349,6 +350,35 @@ static void test_client_greets_and_measures_later(void **state)
     autobuf_inband_close(ib);
 }
 
+/* One train of 100 Mbit/s x 20 ms, 250 KB: it goes on, unless that is far from what is of interest. */
+static void test_client_stops_when_it_is_decided(void **state)
+{
+    static const struct {
+        const char *name;
+        uint64_t low_bytes, high_bytes;
+        int over;
+    } rows[] = {
+        {"all is of interest", 0, 0, 0},      {"far above", 100000, 150000, 1},
+        {"above, but not by far", 100000, 220000, 0}, {"within", 200000, 300000, 0},
+        {"below, but not by far", 280000, 400000, 0}, {"far below", 500000, 600000, 1},
+    };
+
+    (void)state;
+    for (size_t i = 0; i < COUNT(rows); i++) {
+        struct autobuf_inband *ib = client(AUTOBUF_INBAND_GREET);
+
+        told(ib, RTT_NS, "211 AUTOBUF 1 train=480000\r\n");
+        ib->low_bytes = rows[i].low_bytes;
+        ib->high_bytes = rows[i].high_bytes;
+        assert_int_equal(autobuf_inband_begin(ib, RTT_NS, AUTOBUF_INBAND_RX), 0);
+        said(ib, RTT_NS);
+        told(ib, 2 * RTT_NS, "211-AUTOBUF TRAIN 14000\r\n");
+        reply(ib, 2 * RTT_NS, 14000, 120000);
+        CHECK_EQUAL(rows[i].name, autobuf_inband_state(ib), rows[i].over);
+        autobuf_inband_close(ib);
+    }
+}
+
 /* Payload only when the server says that it waits for it. */
 static void test_client_waits_for_350(void **state)
 {
@@ -402,6 +432,7 @@ int main(void)
         cmocka_unit_test(test_client_drains_a_reply),
         cmocka_unit_test(test_client_drains_a_long_reply),
         cmocka_unit_test(test_client_greets_and_measures_later),
+        cmocka_unit_test(test_client_stops_when_it_is_decided),
         cmocka_unit_test(test_client_waits_for_350),
         cmocka_unit_test(test_client_is_refused),
     };
