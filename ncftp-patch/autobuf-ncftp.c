@@ -127,6 +127,8 @@ int FTPAutobufMeasure(const FTPCIPtr cip, int netMode, longest_int size)
         return kNoErr;
     if (cip->hasSITE_AUTOBUF == kCommandAvailable)
         ways |= AUTOBUF_FTP_BY_INBAND;
+    if (cip->sizesCommand != kNoSizes)
+        ways |= AUTOBUF_FTP_PEER_SETS;
     result = autobuf_ftp_measure(cip->autobuf->session, ways, direction_of(netMode), (uint64_t)size);
     if (result < 0) {
         FTPLogError(cip, kDontPerror, "SITE AUTOBUF: %s.\n", autobuf_strerror(result));

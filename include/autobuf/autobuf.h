@@ -898,6 +898,7 @@ AUTOBUF_API void autobuf_ftp_close(struct autobuf_ftp *ftp);
 
 #define AUTOBUF_FTP_BY_INBAND 1U /* the server says, in FEAT or HELP SITE, that it has SITE AUTOBUF */
 #define AUTOBUF_FTP_BY_ICMP 2U
+#define AUTOBUF_FTP_PEER_SETS 4U  /* the server has another command for its buffers, and will be told */
 
 /*
  * A client, before PASV or PORT, with no reply outstanding: measures if that can pay for a transfer of

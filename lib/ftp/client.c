@@ -23,12 +23,13 @@ static uint64_t control_rtt_ns(const struct autobuf_ftp *f)
 }
 
 static bool can_pay(const struct autobuf_ftp *f, uint32_t direction, uint32_t round_trips,
-                 uint64_t peer_snd_most_bytes, uint64_t expected_bytes,
-                 struct autobuf_probe_options *interest)
+                    bool peer_sets, uint64_t peer_snd_most_bytes, uint64_t expected_bytes,
+                    struct autobuf_probe_options *interest)
 {
     struct autobuf_limits limits;
     struct ab_worth worth = {
         .limits = &limits,
+        .peer_sets = peer_sets,
         .peer_snd_most_bytes = peer_snd_most_bytes,
         .rtt_ns = control_rtt_ns(f),
         .direction = direction,
@@ -131,7 +132,7 @@ static int measure_inband(struct autobuf_ftp *f, uint32_t direction, uint64_t ex
     if (result != 1)
         return result;
     autobuf_inband_peer(f->inband, &rcv_bytes, &snd_bytes);
-    if (!can_pay(f, direction, INBAND_ROUND_TRIPS, snd_bytes, expected_bytes, &interest))
+    if (!can_pay(f, direction, INBAND_ROUND_TRIPS, true, snd_bytes, expected_bytes, &interest))
         return 0;
     f->inband->low_bytes = interest.bdp_low_bytes;
     f->inband->high_bytes = interest.bdp_high_bytes;
@@ -152,13 +153,14 @@ static int measure_inband(struct autobuf_ftp *f, uint32_t direction, uint64_t ex
     return tell_server(f);
 }
 
-static int measure_icmp(struct autobuf_ftp *f, uint32_t direction, uint64_t expected_bytes)
+static int measure_icmp(struct autobuf_ftp *f, uint32_t direction, bool peer_sets,
+                        uint64_t expected_bytes)
 {
     struct autobuf_probe_options probe = AUTOBUF_PROBE_OPTIONS_INIT;
     struct autobuf_path path = AUTOBUF_PATH_INIT;
     int result;
 
-    if (!can_pay(f, direction, ICMP_ROUND_TRIPS, 0, expected_bytes, &probe))
+    if (!can_pay(f, direction, ICMP_ROUND_TRIPS, peer_sets, 0, expected_bytes, &probe))
         return 0;
     f->measured |= direction;
     probe.silence_ns = SILENCE_NS;
@@ -177,11 +179,11 @@ static int measure_icmp(struct autobuf_ftp *f, uint32_t direction, uint64_t expe
 int autobuf_ftp_measure(struct autobuf_ftp *f, uint32_t ways, uint32_t direction,
                         uint64_t expected_bytes)
 {
+    const uint32_t known = AUTOBUF_FTP_BY_INBAND | AUTOBUF_FTP_BY_ICMP | AUTOBUF_FTP_PEER_SETS;
     struct autobuf_probe_options interest = AUTOBUF_PROBE_OPTIONS_INIT;
     int result = 0;
 
-    if (f->role != AUTOBUF_FTP_CLIENT ||
-        ways & ~(AUTOBUF_FTP_BY_INBAND | AUTOBUF_FTP_BY_ICMP) ||
+    if (f->role != AUTOBUF_FTP_CLIENT || ways & ~known ||
         (direction != AUTOBUF_INTENT_SENDS && direction != AUTOBUF_INTENT_RECEIVES))
         return -EINVAL;
     if (f->owner != getpid())
@@ -189,12 +191,14 @@ int autobuf_ftp_measure(struct autobuf_ftp *f, uint32_t ways, uint32_t direction
     if (f->measured & direction)
         return 0;
     if (ways & AUTOBUF_FTP_BY_INBAND && !f->mute) {
-        if (f->inband || can_pay(f, direction, INBAND_ROUND_TRIPS, 0, expected_bytes, &interest))
+        if (f->inband || can_pay(f, direction, INBAND_ROUND_TRIPS, true, 0, expected_bytes, &interest))
             result = measure_inband(f, direction, expected_bytes);
         if (!f->mute)
             return result;
     }
-    return ways & AUTOBUF_FTP_BY_ICMP ? measure_icmp(f, direction, expected_bytes) : 0;
+    if (!(ways & AUTOBUF_FTP_BY_ICMP))
+        return 0;
+    return measure_icmp(f, direction, ways & AUTOBUF_FTP_PEER_SETS, expected_bytes);
 }
 
 uint64_t autobuf_ftp_peer_bytes(const struct autobuf_ftp *f, uint32_t direction)

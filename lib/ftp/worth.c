@@ -6,11 +6,12 @@
 #define RARE_BIT_PER_S 1000000000U /* paths that are faster are rare */
 #define PLAN_ROUND_TRIPS 3U        /* that autobuf_plan_worth() counts with */
 
-static struct autobuf_limits sender_limits(const struct ab_worth *w)
+/* Of the host whose side it is that can be helped. */
+static struct autobuf_limits limits_of(const struct ab_worth *w, bool is_peer)
 {
     struct autobuf_limits sender = *w->limits;
 
-    if (w->direction == AUTOBUF_INTENT_SENDS)
+    if (!is_peer)
         return sender;
     sender.flags &= ~AUTOBUF_LIMITS_FORCE;
     if (w->peer_snd_most_bytes)
@@ -25,12 +26,13 @@ static bool is_common(uint64_t window_bytes, uint64_t rtt_ns)
 
 bool ab_worth_measuring(const struct ab_worth *w, uint64_t *bdp_low_bytes, uint64_t *bdp_high_bytes)
 {
-    struct autobuf_limits sender = sender_limits(w);
+    bool is_peer = w->direction == AUTOBUF_INTENT_RECEIVES && w->peer_sets;
+    struct autobuf_limits limits = limits_of(w, is_peer);
     struct autobuf_socket socket = AUTOBUF_SOCKET_INIT;
     uint64_t low, high, share = ab_mul_div(w->expected_bytes, PLAN_ROUND_TRIPS, w->round_trips);
 
     socket.rtt_min_ns = w->rtt_ns;
-    if (autobuf_plan_worth(&sender, &socket, AUTOBUF_INTENT_SENDS,
+    if (autobuf_plan_worth(&limits, &socket, is_peer ? AUTOBUF_INTENT_SENDS : w->direction,
                            w->expected_bytes ? ab_max(share, 1) : 0, &low, &high) != 1)
         return false;
     if (bdp_low_bytes)

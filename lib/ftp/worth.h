@@ -8,7 +8,8 @@
 /* An FTP session, as its client sees it. */
 struct ab_worth {
     const struct autobuf_limits *limits; /* of this host */
-    uint64_t peer_snd_most_bytes; /* that the peer can set; 0: unknown, as much as this host */
+    bool peer_sets; /* the server can be told what to set */
+    uint64_t peer_snd_most_bytes; /* that it can set; 0: unknown, as much as this host */
     uint64_t rtt_ns;              /* 0: unknown */
     uint32_t direction;           /* AUTOBUF_INTENT_SENDS or _RECEIVES */
     uint32_t round_trips;         /* that it takes */
@@ -16,7 +17,8 @@ struct ab_worth {
 };
 
 /*
- * Whether some result could be worth the wait: the sender's window, as autotuning lets it grow, would have to
+ * Whether some result could be worth the wait: the sender's window, as autotuning lets it grow, or where the
+ * sender is a server that cannot be told anything the window here, would have to
  * be in the way on a path of a rate that is not rare, and for long enough. What would be in the way on faster
  * paths alone is left to autobuf_live_step(), which a short round trip makes quick. *bdp_low_bytes and
  * *bdp_high_bytes, if not NULL, as in autobuf_plan_worth().
