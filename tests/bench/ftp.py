@@ -32,7 +32,7 @@ SHORT_PATHS = ((PATHS[0][0], PATHS[0][1], 100), (PATHS[2][0], PATHS[2][1], 20))
 SHORT_SIZES = (100_000, MB, 5 * MB, 20 * MB, 100 * MB)
 PAGE_PATH = "rate=3.5M,delay=70ms,queue=200K"
 PAGE_KB = (8, 16, 32, 48, 64, 128, 256)
-PAGE_BYTES = 4 * MB
+PAGE_BYTES = 20 * MB
 REPORTED = {8: 583, 16: 224, 32: 55, 48: 17, 64: 0}
 """Enhancement in percent, as the Autobuf page tells it."""
 PATIENCE_S = 400
