@@ -28,8 +28,12 @@ static size_t ftp_build_ask(const struct ab_line *line, const char *prefix, cons
 
 static bool ftp_parse_ask(const char *prefix, const char *text, size_t len, struct ab_line *line)
 {
-    if (len != strlen(prefix) || memcmp(text, prefix, len) != 0)
-        return ab_line_parse(prefix, text, len, line);
+    if (len != strlen(prefix) || memcmp(text, prefix, len) != 0) {
+        if (ab_line_parse(prefix, text, len, line))
+            return true;
+        line->count = 0; /* a command that is known, with an argument that is none */
+        return line->verb == AB_TRAIN || line->verb == AB_SINK || line->verb == AB_SET;
+    }
     *line = (struct ab_line){.verb = AB_HELLO, .count = 1, .numbers = {1}};
     return true;
 }

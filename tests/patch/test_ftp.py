@@ -130,8 +130,9 @@ class Module(FtpTest):
             self.fetches(c)
 
     def test_answers(self):
-        rows = (("SITE AUTOBUF TRAIN", 501), ("SITE AUTOBUF TRAIN 0", 501), ("SITE AUTOBUF TRAIN 480001", 501),
-                ("SITE AUTOBUF TRAIN -1", 500), ("SITE AUTOBUF PAINT", 500), ("SITE AUTOBUF SINK 480001", 501))
+        rows = (("SITE AUTOBUF TRAIN", 501), ("SITE AUTOBUF TRAIN 480001", 501),
+                ("SITE AUTOBUF TRAIN -1", 501), ("SITE AUTOBUF SINK many", 501),
+                ("SITE AUTOBUF SET 1 x", 501), ("SITE AUTOBUF PAINT", 500), ("SITE AUTOBUF SINK 480001", 501))
         with Control(self.server()) as c:
             with self.assertRaisesRegex(ftplib.error_perm, "^503 "):
                 c.sendcmd("SITE AUTOBUF TRAIN 14480")

@@ -139,7 +139,10 @@ static void test_server_answers(void **state)
         {"SITE AUTOBUF SET 5 6\r\n", "200 AUTOBUF rcv=0 snd=0\r\n"},
         {"SITE AUTOBUF SET 5\r\n", "501 "},
         {"SITE AUTOBUF PAINT\r\n", "500 "},
-        {"SITE AUTOBUF TRAIN x\r\n", "500 "},
+        {"SITE AUTOBUF TRAIN x\r\n", "501 "},
+        {"SITE AUTOBUF SINK -1\r\n", "501 "},
+        {"SITE AUTOBUF SET 5 many\r\n", "501 "},
+        {"SITE AUTOBUF TRAINS 14480\r\n", "500 "},
     };
 
     (void)state;
