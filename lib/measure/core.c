@@ -451,17 +451,27 @@ void ab_core_mtu(struct ab_core *core, uint32_t packet_bytes)
         return;
     ab_log(&core->log, "the path takes packets of at most %u bytes", packet_bytes);
     core->full_bytes = packet_bytes;
+    core->shrunk |= core->count > 0;
     if (core->phase != AB_PINGS && core->phase != AB_DONE)
         core_begin_first(core, core->last_ns);
 }
 
+/*
+ * Smaller packets than the path was thought to take may tell too low a rate, and somebody may have wanted that:
+ * it is a lower bound then, by which nothing is paced and no buffer made smaller.
+ */
 int ab_core_result(const struct ab_core *core, struct autobuf_path *path)
 {
+    int result;
+
     *path = (struct autobuf_path)AUTOBUF_PATH_INIT;
     path->method = AUTOBUF_METHOD_ICMP;
     path->cost_bytes = core->cost_bytes;
     path->measured_ns = core->last_ns;
     path->elapsed_ns =
         (core->phase == AB_DONE ? core->finished_ns : core->last_ns) - core->start_ns;
-    return ab_estimate_path(core->packets, core->count, core->scratch, path);
+    result = ab_estimate_path(core->packets, core->count, core->scratch, path);
+    if (core->shrunk && path->tx_rate_bit_per_s)
+        path->flags |= AUTOBUF_PATH_TX_AT_LEAST | AUTOBUF_PATH_RX_AT_LEAST;
+    return result;
 }

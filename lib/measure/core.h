@@ -44,6 +44,7 @@ struct ab_core {
     uint32_t trains_left; /* further ones in this phase */
     uint32_t burst_max;   /* longest train: what a queue was seen to take, or a buffer holds */
     bool cut;             /* a short queue was seen */
+    bool shrunk;          /* packets became smaller in mid-run, as an error asked for */
     uint32_t received;
     size_t phase_begin;   /* first packet of this phase */
     uint64_t cost_bytes;

@@ -44,29 +44,24 @@ void ab_icmp_build(const struct ab_echo *echo, uint16_t sequence, uint8_t *buf, 
         put16(buf + 2, internet_checksum(buf, len));
 }
 
-bool ab_icmp_parse(const struct ab_echo *echo, const uint8_t *buf, size_t len, uint16_t *sequence)
+static bool is_of_this_run(const struct ab_echo *echo, uint8_t type, const uint8_t *buf, size_t len,
+                           uint16_t *sequence)
 {
-    if (len < AB_ICMP_PARSE_BYTES)
-        return false;
-    if (buf[0] != (echo->ipv6 ? ECHO_REPLY6 : ECHO_REPLY4) || buf[1] != 0)
-        return false;
-    if (memcmp(buf + AB_ICMP_HEADER_BYTES, echo->token, AB_TOKEN_BYTES) != 0)
+    if (len < AB_ICMP_PARSE_BYTES || buf[0] != type || buf[1] != 0 ||
+        memcmp(buf + AB_ICMP_HEADER_BYTES, echo->token, AB_TOKEN_BYTES) != 0)
         return false;
     *sequence = (uint16_t)(buf[6] << 8 | buf[7]);
     return true;
 }
 
+bool ab_icmp_parse(const struct ab_echo *echo, const uint8_t *buf, size_t len, uint16_t *sequence)
+{
+    return is_of_this_run(echo, echo->ipv6 ? ECHO_REPLY6 : ECHO_REPLY4, buf, len, sequence);
+}
+
 bool ab_icmp_quotes(const struct ab_echo *echo, const uint8_t *buf, size_t len, uint16_t *sequence)
 {
-    if (len < AB_ICMP_HEADER_BYTES)
-        return false;
-    if (buf[0] != (echo->ipv6 ? ECHO_REQUEST6 : ECHO_REQUEST4) || buf[1] != 0)
-        return false;
-    if (len >= AB_ICMP_PARSE_BYTES &&
-        memcmp(buf + AB_ICMP_HEADER_BYTES, echo->token, AB_TOKEN_BYTES) != 0)
-        return false;
-    *sequence = (uint16_t)(buf[6] << 8 | buf[7]);
-    return true;
+    return is_of_this_run(echo, echo->ipv6 ? ECHO_REQUEST6 : ECHO_REQUEST4, buf, len, sequence);
 }
 
 size_t ab_icmp_ipv4_header_bytes(const uint8_t *buf, size_t len)

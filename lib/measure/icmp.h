@@ -32,8 +32,9 @@ void ab_icmp_build(const struct ab_echo *echo, uint16_t sequence, uint8_t *buf, 
 bool ab_icmp_parse(const struct ab_echo *echo, const uint8_t *buf, size_t len, uint16_t *sequence);
 
 /*
- * The same for an echo request of this run that an ICMP error quotes. Routers may quote as little as
- * the header: then its type and *sequence have to do.
+ * The same for an echo request of this run that an ICMP error quotes. An error that quotes too little
+ * to show the token is nobody's: a host off the path can send one, too. (RFC 792 asks routers for 8
+ * bytes only; RFC 1812, 4.3.2.3, for as many as fit.)
  */
 bool ab_icmp_quotes(const struct ab_echo *echo, const uint8_t *buf, size_t len, uint16_t *sequence);
 

@@ -33,6 +33,8 @@
 #define RETRY_NS AB_NS_PER_MS
 #define RETRIES 200U
 #define REFUSALS 8U /* in a row: there is no route any more */
+#define BATCHES_MOST 64U /* of replies, and */
+#define ERRORS_MOST 256U /* errors taken in one step: a flood must not keep it from its deadline */
 
 struct autobuf_probe {
     struct ab_core core;
@@ -123,7 +125,9 @@ static int filter_replies(const struct autobuf_probe *probe)
 /* The prober's own socket: stamps, errors, no fragments, room for the longest train. */
 static int prepare_socket(const struct autobuf_probe *probe)
 {
-    int on = 1, size = BUFFER_BYTES, whole = IP_PMTUDISC_DO;
+    /* Of what is too large only an error that proves itself is believed: the path MTU that the kernel
+       keeps is anybody's word on a raw socket (raw_v4_err() of net/ipv4/raw.c compares no identifier). */
+    int on = 1, size = BUFFER_BYTES, whole = IP_PMTUDISC_PROBE;
     int fd = probe->fd;
 
     /* As large as is allowed: a smaller buffer is emptied at each step, and loses at worst. */
@@ -291,7 +295,7 @@ static void receive_replies(struct autobuf_probe *probe)
     unsigned errors = 0;
     int got;
 
-    do {
+    for (unsigned batches = 0; batches < BATCHES_MOST; batches++) {
         for (unsigned i = 0; i < BATCH; i++) {
             vectors[i] = (struct iovec){probe->replies[i], REPLY_BYTES};
             messages[i].msg_hdr = (struct msghdr){.msg_name = &from[i],
@@ -307,23 +311,33 @@ static void receive_replies(struct autobuf_probe *probe)
         /* An error that waits comes first, and once: what it is, the error queue tells. */
         if (got < 0 && (errno == EAGAIN || errno == EWOULDBLOCK || ++errors > BATCH))
             return;
-    } while (got == (int)BATCH || got < 0);
+        if (got >= 0 && got < (int)BATCH)
+            return;
+    }
 }
 
-/* An error about a packet of this run that this host or a router reports. */
+/*
+ * An error about a packet of this run that this host or a router reports. Anyone can say so of a packet
+ * that was never sent. The kernel's path MTU has a floor (net.ipv4.route.min_pmtu), which holds here, too.
+ */
 static void take_error(struct autobuf_probe *probe, const struct sock_extended_err *e,
                        const uint8_t *quoted, size_t len)
 {
     if (e->ee_origin != SO_EE_ORIGIN_LOCAL && !ab_core_quoted(&probe->core, quoted, len))
-        return; /* anyone can say so of a packet that was never sent */
-    if (e->ee_errno == EMSGSIZE)
-        ab_core_mtu(&probe->core, e->ee_info ? e->ee_info : path_mtu_bytes(probe));
+        return;
+    if (e->ee_errno == EMSGSIZE && e->ee_origin == SO_EE_ORIGIN_LOCAL)
+        ab_core_mtu(&probe->core, e->ee_info);
+    else if (e->ee_errno == EMSGSIZE)
+        ab_core_mtu(&probe->core, (uint32_t)ab_max(e->ee_info, path_mtu_bytes(probe)));
     else if (e->ee_origin == SO_EE_ORIGIN_ICMP || e->ee_origin == SO_EE_ORIGIN_ICMP6)
         probe->error = network_error(e->ee_errno);
 }
 
-/* What routers said: too big, or unreachable, which ends it unless the peer has answered already. */
-static void receive_errors(struct autobuf_probe *probe)
+/*
+ * What routers said: too big, or unreachable, which ends it unless the peer has answered already. Returns how
+ * many errors there were, whoever they are from.
+ */
+static unsigned receive_errors(struct autobuf_probe *probe)
 {
     _Alignas(struct cmsghdr) uint8_t control[512];
     uint8_t quoted[QUOTED_BYTES];
@@ -332,9 +346,13 @@ static void receive_errors(struct autobuf_probe *probe)
                              .msg_controllen = sizeof control,
                              .msg_iov = &vector,
                              .msg_iovlen = 1};
-    ssize_t got;
+    unsigned errors;
 
-    while ((got = recvmsg(probe->fd, &message, MSG_ERRQUEUE | MSG_DONTWAIT)) >= 0) {
+    for (errors = 0; errors < ERRORS_MOST; errors++) {
+        ssize_t got = recvmsg(probe->fd, &message, MSG_ERRQUEUE | MSG_DONTWAIT);
+
+        if (got < 0)
+            break;
         for (struct cmsghdr *c = CMSG_FIRSTHDR(&message); c; c = CMSG_NXTHDR(&message, c)) {
             struct sock_extended_err e;
 
@@ -346,6 +364,7 @@ static void receive_errors(struct autobuf_probe *probe)
         }
         message.msg_controllen = sizeof control;
     }
+    return errors;
 }
 
 /* --------------------------------------------------------------------------------- sending */
@@ -397,14 +416,18 @@ static int send_queue(struct autobuf_probe *probe)
     return sent;
 }
 
-/* A packet was too large: the kernel knows for what, or the least of IPv6 and of IPv4 will do. */
+/*
+ * A packet was too large for this host, whose error queue tells for what; or somebody said so of an earlier
+ * one, which was looked at there, and does not count again. Else the least of IPv6 and of IPv4 will do.
+ */
 static void shrink(struct autobuf_probe *probe)
 {
-    uint32_t before = probe->core.full_bytes, mtu = path_mtu_bytes(probe);
+    uint32_t before = probe->core.full_bytes;
 
-    receive_errors(probe);
+    if (receive_errors(probe) > 0 && ++probe->refusals <= REFUSALS)
+        return;
     if (probe->core.full_bytes == before)
-        ab_core_mtu(&probe->core, mtu < before ? mtu : before > 1280 ? 1280 : 576);
+        ab_core_mtu(&probe->core, before > 1280 ? 1280 : 576);
 }
 
 /* What a failed send means: 0 to go on, at once or later; a negative errno to give up. */
@@ -426,13 +449,12 @@ static int send_failed(struct autobuf_probe *probe, int error, uint64_t now_ns)
         drop_queue(probe);
         shrink(probe);
         return 0;
-    case -EHOSTUNREACH: /* an earlier packet's, of which the error queue tells more; or no route */
+    case -EHOSTUNREACH: /* said of an earlier packet, if the error queue has it; or no route */
     case -ENETUNREACH:
     case -ECONNREFUSED:
     case -EHOSTDOWN:
     case -EACCES:
-        receive_errors(probe);
-        if (++probe->refusals <= REFUSALS)
+        if (receive_errors(probe) > 0 || ++probe->refusals <= REFUSALS)
             return 0;
         return probe->core.received ? 0 : network_error((uint32_t)-error);
     default:

@@ -28,17 +28,16 @@ static void parse(const struct ab_echo *echo, const uint8_t *data, size_t len)
     free(message);
 }
 
-/* The request that an ICMP error quotes, of which there may be no more than the header. */
+/* The request that an ICMP error quotes. */
 static void parse_quoted(const struct ab_echo *echo, const uint8_t *data, size_t len)
 {
     uint8_t *message = exact_copy(data, len);
     uint16_t sequence = 0xeeee;
 
     if (ab_icmp_quotes(echo, message, len, &sequence)) {
-        CHECK(len >= AB_ICMP_HEADER_BYTES);
+        CHECK(len >= AB_ICMP_PARSE_BYTES);
         CHECK(message[0] == (echo->ipv6 ? 128 : 8) && message[1] == 0);
-        CHECK(len < AB_ICMP_PARSE_BYTES ||
-              memcmp(message + AB_ICMP_HEADER_BYTES, echo->token, AB_TOKEN_BYTES) == 0);
+        CHECK(memcmp(message + AB_ICMP_HEADER_BYTES, echo->token, AB_TOKEN_BYTES) == 0);
         CHECK(sequence == (message[6] << 8 | message[7]));
     } else {
         CHECK(sequence == 0xeeee);

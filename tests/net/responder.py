@@ -19,6 +19,8 @@ The kernel's own answers are to be off (icmp_echo_ignore_all). MODE is one of
     shrinking    each full-size echo is "too big" by one byte, and answered nevertheless
     forge        no answers at all: replies to ADDRESS, with tokens and identifiers by chance,
                  8 every millisecond
+    accuse       before each right reply errors that quote no more of it than the 8 bytes that a host off
+                 the path can guess: it was too big, and could not be delivered
     blame        no answers at all: errors to ADDRESS about echoes that it never sent: they could
                  not be delivered, or were too big
 
@@ -101,8 +103,8 @@ class Peer:
             reply[:1] + b"\1" + reply[2:],
         ]
 
-    def error(self, header: bytes, message: bytes, sender: tuple, most: int = 0) -> bytes:
-        """Unreachable (by administration), or with most: too big; quotes the packet."""
+    def error(self, header: bytes, message: bytes, sender: tuple, most: int = 0, quoted: int = 500) -> bytes:
+        """Unreachable (by administration), or with most: too big; quotes the packet, or so much of it."""
         if self.ipv6:  # whose header raw sockets do not show
             header = struct.pack("!IHBB", 6 << 28, len(message), socket.IPPROTO_ICMPV6, 64)
             header += socket.inet_pton(socket.AF_INET6, sender[0])
@@ -110,7 +112,7 @@ class Peer:
             begin = struct.pack("!BBHI", 2 if most else 1, 0 if most else 1, 0, most)
         else:
             begin = struct.pack("!BBHHH", 3, 4 if most else 13, 0, 0, most)
-        return begin + header + message[:500]
+        return begin + header + message[:quoted]
 
     def total(self, message: bytes) -> int:
         return len(message) + (40 if self.ipv6 else 20)
@@ -148,6 +150,12 @@ class Peer:
                 self.send(self.right(message), sender)
             elif tell:
                 self.send(self.error(header, message, sender, most), sender)
+
+    def accuse(self, group: list) -> None:
+        for header, message, sender in group:
+            for most in (68, 0):
+                self.send(self.error(header, message, sender, most, quoted=8), sender)
+        self.honest(group)
 
     def shrinking(self, group: list) -> None:
         for header, message, sender in group:

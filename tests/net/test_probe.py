@@ -600,6 +600,35 @@ class Hostile(ToolTest):
                         self.sent(path, found)
                         self.assertGreaterEqual(found["rtt_min_ns"], self.RTT_MS * MS)
 
+    def test_errors_that_quote_too_little_are_nobodys(self) -> None:
+        # side b sends what a host off the path would guess; on a raw socket the kernel believes it
+        for ipv6 in (False, True):
+            for groups in (NONE, ALL):
+                with self.subTest(ipv6=ipv6, groups=groups):
+                    path = self.path(**self.WAY)
+                    host = (path.addr6 if ipv6 else path.addr)["b"]
+                    path.sysctl("a", PING_GROUPS, groups)
+                    self.respond(path, "accuse", ipv6=ipv6)
+                    self.right_at_last(path, host)
+                    done = self.run_tool(path, "probe", "--json", "--intent", "low-delay", host)
+                    self.assertEqual(done.returncode, 0, done.stderr)
+                    self.assertFalse(self.parse(done.stdout)["tx_at_least"])
+
+    def test_a_run_whose_packets_shrank_neither_paces_nor_holds(self) -> None:
+        path = self.path(**self.WAY)
+        self.respond(path, "narrow:600")
+        for _ in range(3):
+            done = self.run_tool(path, "probe", "--json", "--intent", "low-delay", path.addr["b"])
+            self.assertEqual(done.returncode, 0, done.stderr)
+            found = self.parse(done.stdout)
+            self.assertTrue(found["tx_at_least"])
+            self.assertEqual((found["plan"]["snd_request_bytes"], found["plan"]["rcv_request_bytes"]), (0, 0))
+            path.run("a", ["ip", "route", "flush", "cache"])  # what the kernel has learned
+            done = self.run_tool(path, "probe", "--intent", "low-delay", path.addr["b"])
+            self.assertRegex(done.stdout, r"capacity +at least")
+            self.assertNotIn("paced", done.stdout)
+            path.run("a", ["ip", "route", "flush", "cache"])
+
 
 class Words(ToolTest):
     """Text, usage, terminals."""

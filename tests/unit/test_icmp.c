@@ -154,6 +154,27 @@ static void foreign_token_is_refused(void **state)
     }
 }
 
+/* What a router quotes of a request: with the whole token it is ours, with less it is nobody's. */
+static void quoted_request_needs_the_token(void **state)
+{
+    (void)state;
+    for (size_t i = 0; i < COUNT(families); i++) {
+        const struct family_row *f = &families[i];
+        uint8_t buf[64];
+        uint16_t found;
+
+        ab_icmp_build(f->echo, 3, buf, sizeof buf);
+        for (size_t len = 0; len <= sizeof buf; len++)
+            CHECK_EQUAL(f->name, ab_icmp_quotes(f->echo, buf, len, &found),
+                        len >= AB_ICMP_PARSE_BYTES);
+        CHECK_EQUAL(f->name, found, 3);
+        buf[AB_ICMP_HEADER_BYTES + 15] ^= 1;
+        CHECK(f->name, !ab_icmp_quotes(f->echo, buf, sizeof buf, &found));
+        make_reply(f, 3, buf, sizeof buf); /* an answer is no request */
+        CHECK(f->name, !ab_icmp_quotes(f->echo, buf, sizeof buf, &found));
+    }
+}
+
 static void other_types_and_codes_are_refused(void **state)
 {
     (void)state;
@@ -234,6 +255,7 @@ int main(void)
         cmocka_unit_test(reply_is_recognised),
         cmocka_unit_test(truncated_reply_is_none),
         cmocka_unit_test(foreign_token_is_refused),
+        cmocka_unit_test(quoted_request_needs_the_token),
         cmocka_unit_test(other_types_and_codes_are_refused),
         cmocka_unit_test(ipv4_header_rows),
         cmocka_unit_test(ipv4_header_stays_in_bounds),
