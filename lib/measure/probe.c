@@ -3,6 +3,7 @@
 #include <errno.h>
 #include <netinet/icmp6.h>
 #include <netinet/in.h>
+#include <netinet/ip.h>
 #include <poll.h>
 #include <stdlib.h>
 #include <string.h>
@@ -17,6 +18,7 @@
 #include "../base/address.h"
 #include "../base/base.h"
 #include "../base/clock.h"
+#include "../base/option.h"
 #include "core.h"
 #include "privilege.h"
 #include "wait.h"
@@ -28,7 +30,9 @@
                                                  sockets do not tell the length of what they cut */
 #define TRUESIZE_BYTES 2304U /* what the kernel counts for a packet of 1500 bytes */
 #define BUFFER_BYTES (256U * TRUESIZE_BYTES)
-#define QUOTED_BYTES 64U    /* of a packet that an error is about */
+#define QUOTED_BYTES 96U    /* of a packet that an error is about, an IP header included */
+#define PATH_MTU_LEAST4_BYTES 552U  /* Linux's net.ipv4.route.min_pmtu */
+#define PATH_MTU_LEAST6_BYTES 1280U /* RFC 8200 */
 #define CONTROL_BYTES 128U /* a stamp and an extended error */
 #define RETRY_NS AB_NS_PER_MS
 #define RETRIES 200U
@@ -42,6 +46,8 @@ struct autobuf_probe {
     int fd;
     int family;
     bool raw;
+    bool has_header;        /* each message is sent with this IP header before it */
+    struct iphdr header;
     bool blocked;           /* the socket's send buffer is full */
     int error;              /* of the network, before anything was answered */
     uint64_t retry_ns;      /* after ENOBUFS */
@@ -122,12 +128,42 @@ static int filter_replies(const struct autobuf_probe *probe)
     return setsockopt(probe->fd, IPPROTO_ICMPV6, ICMP6_FILTER, &only6, sizeof only6);
 }
 
-/* The prober's own socket: stamps, errors, no fragments, room for the longest train. */
-static int prepare_socket(const struct autobuf_probe *probe)
+/*
+ * Of what is too large only an error that proves itself is believed, and not the path MTU that the kernel
+ * keeps. On a raw socket of IPv4 that is anybody's word (raw_err() of Linux's net/ipv4/raw.c compares no
+ * identifier), and TCP would go by it, too. IP_PMTUDISC_INTERFACE makes the kernel hear no such word; as it
+ * leaves the flag "don't fragment" out, the IP header is our own.
+ */
+static int forbid_fragments(struct autobuf_probe *probe)
 {
-    /* Of what is too large only an error that proves itself is believed: the path MTU that the kernel
-       keeps is anybody's word on a raw socket (raw_v4_err() of net/ipv4/raw.c compares no identifier). */
-    int on = 1, size = BUFFER_BYTES, whole = IP_PMTUDISC_PROBE;
+    int probing4 = IP_PMTUDISC_PROBE, probing6 = IPV6_PMTUDISC_PROBE, deaf = IP_PMTUDISC_INTERFACE;
+    int on = 1, ttl = 0, fd = probe->fd, error;
+
+    if (probe->family == AF_INET6)
+        return setsockopt(fd, IPPROTO_IPV6, IPV6_MTU_DISCOVER, &probing6, sizeof probing6) < 0 ? -errno : 0;
+    if (!probe->raw)
+        return setsockopt(fd, IPPROTO_IP, IP_MTU_DISCOVER, &probing4, sizeof probing4) < 0 ? -errno : 0;
+    error = ab_get_int(fd, IPPROTO_IP, IP_TTL, &ttl);
+    if (error < 0)
+        return error;
+    if (setsockopt(fd, IPPROTO_IP, IP_MTU_DISCOVER, &deaf, sizeof deaf) < 0 ||
+        setsockopt(fd, IPPROTO_IP, IP_HDRINCL, &on, sizeof on) < 0)
+        return -errno;
+    probe->has_header = true; /* the kernel fills in the source, the length, an identifier, a checksum */
+    probe->header = (struct iphdr){.version = 4,
+                                   .ihl = sizeof probe->header / 4,
+                                   .frag_off = htons(IP_DF),
+                                   .ttl = (uint8_t)ttl,
+                                   .protocol = IPPROTO_ICMP};
+    memcpy(&probe->header.daddr, &((const struct sockaddr_in *)&probe->peer)->sin_addr,
+           sizeof probe->header.daddr);
+    return 0;
+}
+
+/* The prober's own socket: stamps, errors, no fragments, room for the longest train. */
+static int prepare_socket(struct autobuf_probe *probe)
+{
+    int on = 1, size = BUFFER_BYTES;
     int fd = probe->fd;
 
     /* As large as is allowed: a smaller buffer is emptied at each step, and loses at worst. */
@@ -135,15 +171,10 @@ static int prepare_socket(const struct autobuf_probe *probe)
     setsockopt(fd, SOL_SOCKET, SO_SNDBUF, &size, sizeof size);
     if (setsockopt(fd, SOL_SOCKET, SO_TIMESTAMPNS, &on, sizeof on) < 0 || filter_replies(probe) < 0)
         return -errno;
-    if (probe->family == AF_INET) {
-        if (setsockopt(fd, IPPROTO_IP, IP_MTU_DISCOVER, &whole, sizeof whole) < 0 ||
-            setsockopt(fd, IPPROTO_IP, IP_RECVERR, &on, sizeof on) < 0)
-            return -errno;
-    } else if (setsockopt(fd, IPPROTO_IPV6, IPV6_MTU_DISCOVER, &whole, sizeof whole) < 0 ||
-               setsockopt(fd, IPPROTO_IPV6, IPV6_RECVERR, &on, sizeof on) < 0) {
+    if (probe->family == AF_INET ? setsockopt(fd, IPPROTO_IP, IP_RECVERR, &on, sizeof on) < 0
+                                 : setsockopt(fd, IPPROTO_IPV6, IPV6_RECVERR, &on, sizeof on) < 0)
         return -errno;
-    }
-    return 0;
+    return forbid_fragments(probe);
 }
 
 /* No train is longer than this socket's receive buffer holds. */
@@ -316,19 +347,38 @@ static void receive_replies(struct autobuf_probe *probe)
     }
 }
 
-/*
- * An error about a packet of this run that this host or a router reports. Anyone can say so of a packet
- * that was never sent. The kernel's path MTU has a floor (net.ipv4.route.min_pmtu), which holds here, too.
- */
+/* Some packet was too large, and nobody says for what: the least of IPv6, and then of IPv4, will do. */
+static void shrink(struct autobuf_probe *probe)
+{
+    ab_core_mtu(&probe->core, probe->core.full_bytes > 1280 ? 1280 : 576);
+}
+
+/* A path MTU is never taken for less than the kernel would take it for. */
+static void take_mtu(struct autobuf_probe *probe, uint32_t mtu_bytes)
+{
+    if (mtu_bytes == 0) /* a router from before RFC 1191 */
+        shrink(probe);
+    else
+        ab_core_mtu(&probe->core, (uint32_t)ab_max(mtu_bytes, probe->family == AF_INET
+                                                                  ? PATH_MTU_LEAST4_BYTES
+                                                                  : PATH_MTU_LEAST6_BYTES));
+}
+
+/* An error about a packet of this run. Anyone can say so of a packet that was never sent. */
 static void take_error(struct autobuf_probe *probe, const struct sock_extended_err *e,
                        const uint8_t *quoted, size_t len)
 {
-    if (e->ee_origin != SO_EE_ORIGIN_LOCAL && !ab_core_quoted(&probe->core, quoted, len))
+    size_t header = probe->has_header ? ab_icmp_ipv4_header_bytes(quoted, len) : 0;
+
+    if (e->ee_origin == SO_EE_ORIGIN_LOCAL) {
+        if (e->ee_errno == EMSGSIZE)
+            ab_core_mtu(&probe->core, e->ee_info);
         return;
-    if (e->ee_errno == EMSGSIZE && e->ee_origin == SO_EE_ORIGIN_LOCAL)
-        ab_core_mtu(&probe->core, e->ee_info);
-    else if (e->ee_errno == EMSGSIZE)
-        ab_core_mtu(&probe->core, (uint32_t)ab_max(e->ee_info, path_mtu_bytes(probe)));
+    }
+    if (!ab_core_quoted(&probe->core, quoted + header, len - header))
+        return;
+    if (e->ee_errno == EMSGSIZE)
+        take_mtu(probe, e->ee_info);
     else if (e->ee_origin == SO_EE_ORIGIN_ICMP || e->ee_origin == SO_EE_ORIGIN_ICMP6)
         probe->error = network_error(e->ee_errno);
 }
@@ -395,14 +445,16 @@ static void drop_queue(struct autobuf_probe *probe)
 static int send_queue(struct autobuf_probe *probe)
 {
     struct mmsghdr messages[SEND_BATCH];
-    struct iovec vectors[SEND_BATCH];
+    struct iovec vectors[SEND_BATCH][2];
+    unsigned skip = probe->has_header ? 0 : 1;
     unsigned begin = probe->queue_begin, count = probe->queue_end - begin;
     uint64_t before_ns, after_ns;
     int sent;
 
     for (unsigned i = 0; i < count; i++) {
-        vectors[i] = (struct iovec){probe->queue[begin + i], probe->lengths[begin + i]};
-        messages[i].msg_hdr = (struct msghdr){.msg_iov = &vectors[i], .msg_iovlen = 1};
+        vectors[i][0] = (struct iovec){&probe->header, sizeof probe->header};
+        vectors[i][1] = (struct iovec){probe->queue[begin + i], probe->lengths[begin + i]};
+        messages[i].msg_hdr = (struct msghdr){.msg_iov = &vectors[i][skip], .msg_iovlen = 2 - skip};
     }
     before_ns = ab_clock_monotonic_ns();
     sent = sendmmsg(probe->fd, messages, count, MSG_DONTWAIT | MSG_NOSIGNAL);
@@ -418,16 +470,16 @@ static int send_queue(struct autobuf_probe *probe)
 
 /*
  * A packet was too large for this host, whose error queue tells for what; or somebody said so of an earlier
- * one, which was looked at there, and does not count again. Else the least of IPv6 and of IPv4 will do.
+ * one, which was looked at there, and does not count again.
  */
-static void shrink(struct autobuf_probe *probe)
+static void too_large(struct autobuf_probe *probe)
 {
     uint32_t before = probe->core.full_bytes;
 
     if (receive_errors(probe) > 0 && ++probe->refusals <= REFUSALS)
         return;
     if (probe->core.full_bytes == before)
-        ab_core_mtu(&probe->core, before > 1280 ? 1280 : 576);
+        shrink(probe);
 }
 
 /* What a failed send means: 0 to go on, at once or later; a negative errno to give up. */
@@ -447,7 +499,7 @@ static int send_failed(struct autobuf_probe *probe, int error, uint64_t now_ns)
         return 0;
     case -EMSGSIZE:
         drop_queue(probe);
-        shrink(probe);
+        too_large(probe);
         return 0;
     case -EHOSTUNREACH: /* said of an earlier packet, if the error queue has it; or no route */
     case -ENETUNREACH:

@@ -601,7 +601,8 @@ class Hostile(ToolTest):
                         self.assertGreaterEqual(found["rtt_min_ns"], self.RTT_MS * MS)
 
     def test_errors_that_quote_too_little_are_nobodys(self) -> None:
-        # side b sends what a host off the path would guess; on a raw socket the kernel believes it
+        # Side b sends what a host off the path would guess, and knows the identifier. For a raw socket nobody
+        # compares that; for a ping socket the kernel does, and takes its own path MTU from who knows it.
         for ipv6 in (False, True):
             for groups in (NONE, ALL):
                 with self.subTest(ipv6=ipv6, groups=groups):
@@ -610,9 +611,16 @@ class Hostile(ToolTest):
                     path.sysctl("a", PING_GROUPS, groups)
                     self.respond(path, "accuse", ipv6=ipv6)
                     self.right_at_last(path, host)
+                    path.reset()
                     done = self.run_tool(path, "probe", "--json", "--intent", "low-delay", host)
                     self.assertEqual(done.returncode, 0, done.stderr)
                     self.assertFalse(self.parse(done.stdout)["tx_at_least"])
+                    truth = path.truth()["ab"]
+                    least = 1000 if groups == NONE else 400
+                    self.assertGreater(truth["bytes"] / truth["packets"], least, "size of packets")
+                    if groups == NONE and not ipv6:
+                        said = path.run("a", ["ip", "route", "get", host]).stdout
+                        self.assertNotIn("mtu", said, "TCP is not misled either")
 
     def test_a_run_whose_packets_shrank_neither_paces_nor_holds(self) -> None:
         path = self.path(**self.WAY)
