@@ -47,6 +47,9 @@
 
 #define RATE_MOST_BIT_PER_S 10000000000ULL
 
+/* Of AutoBufferMax, that the monitor forces for a login: 16 MB (as the kernel counts) by default. */
+#define FORCED_PART 4
+
 struct autobuf_ssh {
 	struct autobuf_live *live; /* NULL: the transport is no TCP socket */
 	uint64_t rtt_ns;           /* 0: unknown */
@@ -107,6 +110,7 @@ open_live(struct autobuf_ssh *a, struct ssh *ssh)
 	if (ssh_packet_get_connection_in(ssh) != fd)
 		return -EOPNOTSUPP;
 	options.log = log_live;
+	options.most_bytes = a->most_bytes / 2; /* of which the kernel makes twice as much */
 	return autobuf_live_open(&a->live, fd, &options);
 }
 
@@ -199,6 +203,7 @@ autobuf_ssh_force(struct ssh *ssh, int on, int64_t most_bytes)
 	if (!on || autobuf_limits_host(&limits) < 0 ||
 	    autobuf_limits_socket(fd, &socket) < 0 || socket.rtt_min_ns == 0)
 		return;
+	limits.request_most_bytes = (uint64_t)most_bytes / FORCED_PART / 2;
 	path.rtt_min_ns = path.rtt_median_ns = socket.rtt_min_ns;
 	path.tx_rate_bit_per_s = MINIMUM(RATE_MOST_BIT_PER_S,
 	    (uint64_t)((double)most_bytes * 8e9 / (double)socket.rtt_min_ns));

@@ -4,7 +4,7 @@
  * before listen(), connect() and the first byte, and each looked after while it carries data.
  *
  *     AutobufEngine on|off          server config, <VirtualHost>, <Global>; default on
- *     AutobufMax size [B|KB|MB|GB]  the same; default: what the host allows
+ *     AutobufMax size [B|KB|MB|GB]  the same; default: 16,000,000 bytes
  */
 #include "conf.h"
 #include "privs.h"

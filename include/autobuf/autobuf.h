@@ -518,17 +518,29 @@ struct autobuf_limits {
     uint64_t tcp_rmem_min_bytes;     /* net.ipv4.tcp_rmem, stored */
     uint64_t tcp_rmem_default_bytes;
     uint64_t tcp_rmem_max_bytes;
-    uint64_t tcp_mem_bytes;          /* memory of all TCP sockets at which pressure begins;
-                                        0: unknown */
+    uint64_t tcp_mem_bytes;          /* memory of all TCP sockets at which pressure begins
+                                        (net.ipv4.tcp_mem); where that is not visible, outside the
+                                        first network namespace, 1/16 of MemAvailable, as the
+                                        kernel itself would choose; 0: unknown, nothing is forced */
     uint64_t page_bytes;             /* unit of net.ipv4.tcp_mem; 0: 4096 */
+    uint64_t tcp_used_bytes;         /* memory of all TCP sockets of this host now */
+    uint64_t forced_bytes;           /* stored, of all send buffers here that are larger than
+                                        tcp_wmem_max_bytes and than anybody may set; UINT64_MAX:
+                                        unknown. Both 0 where nothing may be forced */
+    uint64_t request_most_bytes;     /* the caller's: nothing larger is requested, as setsockopt()
+                                        takes it; 0: no such bound */
 };
 
-#define AUTOBUF_LIMITS_INIT { sizeof(struct autobuf_limits), 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0 }
+#define AUTOBUF_LIMITS_INIT                                                                        \
+    {                                                                                              \
+        sizeof(struct autobuf_limits), 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0                    \
+    }
 
 /*
- * Reads them from /proc/sys and checks the settable ones on a scratch socket. Where /proc is not
- * there, the kernel's defaults stand in (and the scratch socket's values). 0, -EINVAL (size), or an
- * errno of socket(2).
+ * Reads them from /proc and checks the settable ones on a scratch socket. Where /proc is not
+ * there, the kernel's defaults stand in (and the scratch socket's values). Where sizes may be forced, this
+ * takes some 2 microseconds more for each TCP connection of the host. 0, -EINVAL (size), or an errno of
+ * socket(2).
  */
 AUTOBUF_API int autobuf_limits_host(struct autobuf_limits *limits);
 
@@ -577,7 +589,12 @@ AUTOBUF_API int autobuf_limits_socket(int fd, struct autobuf_socket *socket);
                                      anything, is the best that it allows */
 #define AUTOBUF_REASON_OFF 6U     /* "off": AUTOBUF=off */
 
-#define AUTOBUF_PLAN_SND_FORCE 1U  /* the request is beyond net.core.wmem_max: SO_SNDBUFFORCE */
+/*
+ * The request is beyond net.core.wmem_max: SO_SNDBUFFORCE. One such buffer is at most 1/8 of tcp_mem_bytes,
+ * all of them together with whatever else TCP holds at most 1/2, and no more than 32 MB are forced (stored)
+ * before TCP itself has seen the path's round-trip time.
+ */
+#define AUTOBUF_PLAN_SND_FORCE 1U
 #define AUTOBUF_PLAN_SND_UNLOCK 2U /* give the side back to autotuning (SO_BUF_LOCK) */
 #define AUTOBUF_PLAN_RCV_UNLOCK 4U
 #define AUTOBUF_PLAN_SND_AT_LEAST 8U /* what is wanted is but a lower bound */
@@ -778,9 +795,11 @@ struct autobuf_live_options {
     void *log_user;
     uint32_t flags;        /* AUTOBUF_LIVE_* */
     uint32_t reserved;
+    uint64_t most_bytes;   /* no buffer is set larger, as setsockopt() takes it; 0: what the host
+                              allows */
 };
 
-#define AUTOBUF_LIVE_OPTIONS_INIT { sizeof(struct autobuf_live_options), 0, NULL, NULL, 0, 0 }
+#define AUTOBUF_LIVE_OPTIONS_INIT { sizeof(struct autobuf_live_options), 0, NULL, NULL, 0, 0, 0 }
 
 /*
  * Begins with an open TCP connection. options may be NULL. -EOPNOTSUPP: not a TCP socket; -ENOTCONN:
@@ -873,7 +892,8 @@ struct autobuf_ftp_options {
     uint32_t size;
     uint32_t record_bytes;      /* that a record of TLS takes besides its payload; 0: none */
     uint64_t most_bytes;        /* no buffer is set larger, as setsockopt() takes it; 0: what the host
-                                   allows */
+                                   allows, and for a server, whose clients say what they want,
+                                   16,000,000 */
     autobuf_log_fn *log;        /* told what was measured, decided and set; NULL: none */
     void *log_user;
     autobuf_ftp_read_fn *read;  /* both, or NULL: the socket is read and written */

@@ -12,12 +12,18 @@
 
 #define REQUEST_MAX 0x3fffffffU /* the kernel doubles it */
 #define NO_CLAMP 0x3fffffff     /* any window scale ends below */
+/*
+ * A send buffer that was made larger holds what is in flight, and no more than this beside it: a peer that
+ * does not read pins less memory than with the kernel's own buffer (0.7 MB).
+ */
+#define NOTSENT_BYTES 524288U
 
 /* What a plan can change of a socket, as it was. */
 struct before {
     struct autobuf_socket socket;
     uint64_t pacing_byte_per_s;
     int clamp_bytes;
+    int notsent_bytes; /* TCP_NOTSENT_LOWAT; 0: the sysctl's */
 };
 
 static int set_int(int fd, int level, int option, uint64_t value)
@@ -59,6 +65,9 @@ static int remember(int fd, struct before *was)
     error = ab_get_pacing(fd, &was->pacing_byte_per_s);
     if (error < 0)
         return error;
+    error = ab_get_int(fd, IPPROTO_TCP, TCP_NOTSENT_LOWAT, &was->notsent_bytes);
+    if (error < 0)
+        return error;
     return ab_get_int(fd, IPPROTO_TCP, TCP_WINDOW_CLAMP, &was->clamp_bytes);
 }
 
@@ -94,20 +103,36 @@ static void put_back(int fd, const struct autobuf_plan *plan, const struct befor
                    sizeof was->pacing_byte_per_s);
     if (plan->rcv_request_bytes)
         put_back_buffer(fd, SO_RCVBUF, SO_RCVBUFFORCE, was->socket.rcv_buf_bytes);
-    if (plan->snd_request_bytes)
+    if (plan->snd_request_bytes) {
         put_back_buffer(fd, SO_SNDBUF, SO_SNDBUFFORCE, was->socket.snd_buf_bytes);
+        set_int(fd, IPPROTO_TCP, TCP_NOTSENT_LOWAT, (uint32_t)was->notsent_bytes);
+    }
     if (plan->rcv_request_bytes || plan->snd_request_bytes || plan->flags & locking)
         set_int(fd, SOL_SOCKET, SO_BUF_LOCK, was->socket.locks);
     if (plan->rcv_clamp_bytes)
         put_back_clamp(fd, was->clamp_bytes);
 }
 
-static int apply_snd(int fd, const struct autobuf_plan *plan)
+/* A smaller bound that the program set itself stays. */
+static int bound_notsent(int fd, const struct before *was)
 {
+    uint32_t now = (uint32_t)was->notsent_bytes;
+
+    return now && now <= NOTSENT_BYTES ? 0 : set_int(fd, IPPROTO_TCP, TCP_NOTSENT_LOWAT, NOTSENT_BYTES);
+}
+
+static int apply_snd(int fd, const struct autobuf_plan *plan, const struct before *was)
+{
+    int error = 0;
+
     if (plan->flags & AUTOBUF_PLAN_SND_UNLOCK)
         return unlock_sides(fd, AUTOBUF_LOCK_SND);
     if (!plan->snd_request_bytes)
         return 0;
+    if (2 * plan->snd_request_bytes > was->socket.snd_buf_bytes)
+        error = bound_notsent(fd, was);
+    if (error < 0)
+        return error;
     return set_buffer(fd, plan->flags & AUTOBUF_PLAN_SND_FORCE ? SO_SNDBUFFORCE : SO_SNDBUF,
                       SO_SNDBUF, plan->snd_request_bytes);
 }
@@ -162,7 +187,7 @@ int autobuf_apply(int fd, const struct autobuf_plan *theirs)
     if (error == 0)
         error = apply_rcv(fd, &plan);
     if (error == 0)
-        error = apply_snd(fd, &plan);
+        error = apply_snd(fd, &plan, &was);
     if (error < 0)
         put_back(fd, &plan, &was);
     return error < 0 ? error : 1;

@@ -55,4 +55,10 @@ static inline uint64_t ab_max(uint64_t a, uint64_t b)
     return a > b ? a : b;
 }
 
+/* The largest send buffer (stored) that there is without force. */
+static inline uint64_t ab_unforced_stored(const struct autobuf_limits *limits)
+{
+    return ab_max(limits->tcp_wmem_max_bytes, 2 * ab_min(limits->snd_settable_bytes, UINT64_MAX / 2));
+}
+
 #endif

@@ -8,12 +8,15 @@
 #include <unistd.h>
 
 #include "../base/clock.h"
-#include "../measure/line.h"
+#include "../measure/inband.h"
 #include "../plan/plan.h"
 
 #define COMMAND "SITE AUTOBUF"
 
-/* What a client wants is a wish: what takes effect is what this host's limits make useful. */
+/*
+ * What a client wants is a wish: it is worth what this session measured, and what takes effect is what this
+ * host's limits make useful of it.
+ */
 static void hear_wish(void *user, uint64_t *rcv_bytes, uint64_t *snd_bytes)
 {
     struct autobuf_ftp *f = user;
@@ -21,8 +24,8 @@ static void hear_wish(void *user, uint64_t *rcv_bytes, uint64_t *snd_bytes)
     struct autobuf_limits limits;
     struct autobuf_plan plan;
 
-    f->rcv_wanted_bytes = *rcv_bytes;
-    f->snd_wanted_bytes = *snd_bytes;
+    f->rcv_wanted_bytes = ab_min(*rcv_bytes, ab_inband_believable(f->inband, false));
+    f->snd_wanted_bytes = ab_min(*snd_bytes, ab_inband_believable(f->inband, true));
     *rcv_bytes = *snd_bytes = 0;
     if (ab_ftp_limits(f, &limits) < 0)
         return;
@@ -80,7 +83,7 @@ int autobuf_ftp_answer(struct autobuf_ftp *f, const char *line, size_t len)
         return 0;
     if (!f->inband)
         result = open_responder(f);
-    else if (f->options.read)
+    else
         ab_ftp_tell(f);
     if (result == 0)
         result = autobuf_inband_input(f->inband, ab_clock_monotonic_ns(), command, command_bytes);

@@ -12,6 +12,8 @@
 #include "../measure/limits.h"
 #include "../measure/wait.h"
 
+#define SERVER_MOST_BYTES 16000000U /* a client's word is worth: 1.6 Gbit/s over 100 ms */
+
 int ab_ftp_limits(const struct autobuf_ftp *f, struct autobuf_limits *limits)
 {
     int error;
@@ -20,7 +22,7 @@ int ab_ftp_limits(const struct autobuf_ftp *f, struct autobuf_limits *limits)
     error = ab_limits_retry(limits);
     if (error < 0 || !f->options.most_bytes)
         return error;
-    limits->flags &= ~AUTOBUF_LIMITS_FORCE;
+    limits->request_most_bytes = f->options.most_bytes;
     limits->snd_settable_bytes = ab_min(limits->snd_settable_bytes, f->options.most_bytes);
     limits->rcv_settable_bytes = ab_min(limits->rcv_settable_bytes, f->options.most_bytes);
     return 0;
@@ -60,6 +62,8 @@ int autobuf_ftp_open(struct autobuf_ftp **ftp, uint32_t role, int control_fd,
         return -ENOMEM;
     f->role = role;
     f->options = options;
+    if (role == AUTOBUF_FTP_SERVER && !options.most_bytes)
+        f->options.most_bytes = SERVER_MOST_BYTES;
     f->log = (struct ab_log){options.log, options.log_user};
     f->owner = getpid();
     f->fd = control_fd;

@@ -90,6 +90,8 @@ int ab_live_open(struct autobuf_live **out, int fd, const struct autobuf_live_op
                    options.flags & AUTOBUF_LIVE_LOOK_ONLY ? AUTOBUF_INTENT_THROUGHPUT
                                                           : options.intent,
                    limits);
+    if (options.most_bytes)
+        live->judge.limits.request_most_bytes = options.most_bytes;
     live->log = (struct ab_log){options.log, options.log_user};
     live->owner = getpid();
     live->fd = fd;
@@ -158,6 +160,19 @@ static void log_pace(const struct autobuf_live *live, uint64_t before, const cha
         ab_log(&live->log, "pace none -> %.1f Mbit/s: %s", now, why);
 }
 
+/*
+ * What TCP and all forced buffers hold is another number by now: asked only when one is to be forced, it costs
+ * a look at each connection of the host. true: less may be forced than is planned.
+ */
+static bool is_too_much(struct autobuf_live *live, const struct ab_look *look,
+                        const struct autobuf_plan *plan)
+{
+    if (!(plan->flags & AUTOBUF_PLAN_SND_FORCE) || 2 * plan->snd_request_bytes <= look->socket.snd_buf_bytes)
+        return false;
+    ab_limits_forced(&live->judge.limits);
+    return 2 * plan->snd_request_bytes > ab_plan_forced_most(&live->judge.limits, &look->socket);
+}
+
 static int act(struct autobuf_live *live, const struct ab_look *look, struct autobuf_plan *plan,
                const char *why)
 {
@@ -165,6 +180,8 @@ static int act(struct autobuf_live *live, const struct ab_look *look, struct aut
     uint64_t most = ab_mul_div(live->pace_byte_per_s, 8, 1), before = live->set_bit_per_s;
     int result;
 
+    if (is_too_much(live, look, plan))
+        return 0; /* the next look plans by what is left */
     plan->snd_pacing_bit_per_s = ab_min(plan->snd_pacing_bit_per_s, most);
     result = autobuf_apply(live->fd, plan);
     if (result <= 0)

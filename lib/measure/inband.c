@@ -603,6 +603,16 @@ uint64_t ab_inband_product(const struct autobuf_inband *ib, uint64_t rate_bit_pe
                : 0;
 }
 
+uint64_t ab_inband_believable(const struct autobuf_inband *ib, bool tx)
+{
+    const struct ab_reading *r = &ib->rx.reading;
+
+    if (tx)
+        return ib->tx.spent_bytes ? ab_inband_product(ib, AB_PLAUSIBLE_BIT_PER_S) : 0;
+    return r->at_least ? ab_inband_product(ib, AB_PLAUSIBLE_BIT_PER_S)
+                       : 2 * ab_inband_product(ib, r->high_bit_per_s);
+}
+
 static void result_direction(const struct autobuf_inband *ib, const struct ab_reading *r,
                              uint64_t *rate, uint64_t *low, uint64_t *high, uint64_t *bdp)
 {

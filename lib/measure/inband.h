@@ -143,6 +143,12 @@ int ab_inband_say_train(struct autobuf_inband *ib, struct ab_line *line, uint64_
 /* IP bytes that a path of this rate holds; 0: the round-trip time is unknown. */
 uint64_t ab_inband_product(const struct autobuf_inband *ib, uint64_t rate_bit_per_s);
 
+/*
+ * The largest product (IP bytes) that a peer's word is worth after this exchange: of what it sends, twice what was
+ * read off its trains; of what is sent to it, any plausible rate, if it took a train. 0: nothing went that way.
+ */
+uint64_t ab_inband_believable(const struct autobuf_inband *ib, bool tx);
+
 /* An exchange is over when nothing is left to be sent and received of it. */
 bool ab_inband_is_over(const struct autobuf_inband *ib);
 

@@ -8,12 +8,14 @@
 #include <linux/tcp.h>
 
 #include "../base/option.h"
+#include "forced.h"
 #include "limits.h"
 #include "proc.h"
 
 #define WINDOW_FIELD_MAX 65535ULL /* of the TCP header; RFC 7323 shifts it */
 
 #define ABOVE_ANY_LIMIT 0x3fffffff /* the kernel caps, before it doubles */
+#define TCP_MEM_PART 16 /* of memory, at which the kernel lets pressure begin (tcp_init_mem()) */
 
 /* Where /proc is not there: Linux's own defaults of most of its life. */
 static const struct autobuf_limits defaults = {
@@ -55,6 +57,8 @@ static void read_proc(struct autobuf_limits *limits)
     }
     if (ab_proc_read("/proc/sys/net/ipv4/tcp_mem", v, 3) == 3)
         limits->tcp_mem_bytes = ab_mul_div(v[1], limits->page_bytes, 1);
+    else if (ab_proc_read_named("/proc/meminfo", "MemAvailable:", NULL, v))
+        limits->tcp_mem_bytes = ab_mul_div(v[0], 1024, TCP_MEM_PART);
     read_flag("/proc/sys/net/ipv4/tcp_moderate_rcvbuf", AUTOBUF_LIMITS_RCV_AUTOTUNING, limits);
     read_flag("/proc/sys/net/ipv4/tcp_window_scaling", AUTOBUF_LIMITS_WINDOW_SCALING, limits);
 }
@@ -68,6 +72,18 @@ static uint64_t settable_bytes(int scratch, int option)
         ab_get_int(scratch, SOL_SOCKET, option, &value) < 0 || value <= 0)
         return 0;
     return (uint64_t)value / 2;
+}
+
+void ab_limits_forced(struct autobuf_limits *limits)
+{
+    uint64_t pages;
+
+    limits->tcp_used_bytes = limits->forced_bytes = 0;
+    if (!(limits->flags & AUTOBUF_LIMITS_FORCE) || !limits->tcp_mem_bytes)
+        return;
+    if (ab_proc_read_named("/proc/net/sockstat", "TCP:", "mem", &pages))
+        limits->tcp_used_bytes = ab_mul_div(pages, limits->page_bytes, 1);
+    limits->forced_bytes = ab_forced_bytes(ab_unforced_stored(limits));
 }
 
 /*
@@ -94,6 +110,7 @@ int ab_limits_retry(struct autobuf_limits *limits)
     if (setsockopt(fd, SOL_SOCKET, SO_SNDBUFFORCE, &size, sizeof size) == 0)
         limits->flags |= AUTOBUF_LIMITS_FORCE;
     close(fd);
+    ab_limits_forced(limits);
     return 0;
 }
 

@@ -15,4 +15,13 @@ size_t ab_proc_parse(const char *text, size_t len, uint64_t *numbers, size_t cou
 /* The same from a file of /proc; 0 if it cannot be read. */
 size_t ab_proc_read(const char *path, uint64_t *numbers, size_t count);
 
+/*
+ * The number behind a name: in the line of len bytes of text that begins with label ("MemAvailable:"), the first
+ * number; or, if name is not NULL, the one behind that word ("TCP:", "mem"). Pure. false: it is not there.
+ */
+bool ab_proc_find(const char *text, size_t len, const char *label, const char *name, uint64_t *number);
+
+/* The same from a file of /proc, of which the first 2 KB are looked at. */
+bool ab_proc_read_named(const char *path, const char *label, const char *name, uint64_t *number);
+
 #endif

@@ -16,6 +16,7 @@
 enum {
     AB_TCP_ESTABLISHED = 1,
     AB_TCP_SYN_SENT = 2,
+    AB_TCP_TIME_WAIT = 6,
     AB_TCP_CLOSE = 7,
     AB_TCP_CLOSE_WAIT = 8,
     AB_TCP_LISTEN = 10,

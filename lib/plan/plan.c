@@ -51,6 +51,43 @@ static uint64_t share_stored(const struct autobuf_limits *limits)
     return limits->tcp_mem_bytes ? limits->tcp_mem_bytes / AB_TCP_MEM_SHARE : UINT64_MAX;
 }
 
+/* What TCP's memory leaves to a forced send buffer: the forced ones count as if they were full. */
+static uint64_t forced_share_stored(const struct autobuf_limits *limits,
+                                    const struct autobuf_socket *socket)
+{
+    uint64_t all = limits->tcp_mem_bytes / AB_FORCED_SHARE, now = socket->snd_buf_bytes;
+    uint64_t own = now > ab_unforced_stored(limits) ? now : 0;
+    uint64_t forced = limits->forced_bytes - ab_min(limits->forced_bytes, own);
+    uint64_t held = ab_max(limits->tcp_used_bytes, forced);
+
+    return ab_min(share_stored(limits), all - ab_min(all, held));
+}
+
+static bool may_force(const struct autobuf_limits *limits)
+{
+    return limits->flags & AUTOBUF_LIMITS_FORCE && limits->tcp_mem_bytes;
+}
+
+/* TCP's own round-trip time tells that the path is as long as somebody says. */
+static uint64_t forced_most_stored(const struct autobuf_socket *socket)
+{
+    return socket->stage == AUTOBUF_STAGE_CONNECTED && socket->rtt_min_ns ? AB_STORED_MAX
+                                                                          : AB_UNSEEN_STORED;
+}
+
+uint64_t ab_plan_forced_most(const struct autobuf_limits *limits, const struct autobuf_socket *socket)
+{
+    if (!may_force(limits))
+        return 0;
+    return ab_min(forced_share_stored(limits, socket), forced_most_stored(socket));
+}
+
+/* As the caller bounds it. */
+static uint64_t bounded(const struct autobuf_limits *limits, uint64_t stored)
+{
+    return limits->request_most_bytes ? ab_min(stored, doubled(limits->request_most_bytes)) : stored;
+}
+
 static uint64_t window_max(const struct autobuf_limits *limits, const struct autobuf_socket *socket,
                            uint64_t of_connection)
 {
@@ -61,13 +98,17 @@ static uint64_t window_max(const struct autobuf_limits *limits, const struct aut
 
 static struct side snd_side(const struct autobuf_limits *limits, const struct autobuf_socket *socket)
 {
-    bool force = limits->flags & AUTOBUF_LIMITS_FORCE;
+    uint64_t settable = doubled(limits->snd_settable_bytes), share = share_stored(limits);
 
+    if (may_force(limits)) {
+        share = ab_max(ab_min(settable, share), forced_share_stored(limits, socket));
+        settable = ab_max(settable, forced_most_stored(socket));
+    }
     return (struct side){
         .now_stored = socket->snd_buf_bytes,
         .kernel_stored = limits->tcp_wmem_max_bytes,
-        .settable_stored = force ? AB_STORED_MAX : doubled(limits->snd_settable_bytes),
-        .share_stored = share_stored(limits),
+        .settable_stored = bounded(limits, settable),
+        .share_stored = share,
         .window_max = window_max(limits, socket, socket->snd_window_max_bytes),
         .locked = socket->locks & AUTOBUF_LOCK_SND,
         .late = socket->stage == AUTOBUF_STAGE_CONNECTED,
@@ -83,8 +124,9 @@ static struct side rcv_side(const struct autobuf_limits *limits, const struct au
         .now_stored = socket->rcv_buf_bytes,
         .kernel_stored = tuned ? limits->tcp_rmem_max_bytes : 0,
         /* Setting it needs a window clamp then, and that the window scale. */
-        .settable_stored =
-            late && !socket->rcv_window_max_bytes ? 0 : doubled(limits->rcv_settable_bytes),
+        .settable_stored = late && !socket->rcv_window_max_bytes
+                               ? 0
+                               : bounded(limits, doubled(limits->rcv_settable_bytes)),
         .share_stored = share_stored(limits),
         .window_max = window_max(limits, socket, socket->rcv_window_max_bytes),
         .receives = true,
@@ -322,6 +364,22 @@ static bool plan_inputs(const struct autobuf_limits *limits, const struct autobu
            ab_struct_in(our_socket, sizeof *our_socket, socket);
 }
 
+/*
+ * The round-trip time of a measurement is what the peer made of it. A longer one than TCP has seen on the
+ * connection itself is not believed, and the product is smaller by as much.
+ */
+static void believe_tcp(const struct autobuf_socket *socket, struct autobuf_path *path)
+{
+    uint64_t tcp_ns = socket->rtt_min_ns, told_ns = path->rtt_min_ns;
+
+    if (!tcp_ns || told_ns == AUTOBUF_NS_UNSET || told_ns <= tcp_ns ||
+        path->method == AUTOBUF_METHOD_GIVEN)
+        return;
+    path->tx_bdp_bytes = ab_mul_div(path->tx_bdp_bytes, tcp_ns, told_ns);
+    path->rx_bdp_bytes = ab_mul_div(path->rx_bdp_bytes, tcp_ns, told_ns);
+    path->rtt_min_ns = tcp_ns;
+}
+
 /* The queue of the narrowest link stays empty where nobody sends faster than it. */
 static void plan_pacing(const struct autobuf_path *path, struct autobuf_plan *plan)
 {
@@ -346,6 +404,7 @@ int autobuf_plan_make(const struct autobuf_path *path, const struct autobuf_limi
     if (!ab_struct_in(&p, sizeof p, path) || !plan_inputs(limits, socket, intent, &l, &s))
         return -EINVAL;
     ab_plan_nothing(AUTOBUF_REASON_UNKNOWN, intent, &made);
+    believe_tcp(&s, &p);
     made.rtt_ns = p.rtt_min_ns;
     if (made.rtt_ns == AUTOBUF_NS_UNSET && s.rtt_min_ns)
         made.rtt_ns = s.rtt_min_ns;

@@ -25,6 +25,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t len)
     struct input in = {data, len};
     size_t count = (size_t)take(&in, 1) % (MOST + 1), found;
     static const uint64_t untouched[MOST];
+    uint64_t named;
     uint64_t *numbers = exact_copy(untouched, count * sizeof *numbers);
     char *text = exact_copy(in.data, in.len);
 
@@ -33,6 +34,10 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t len)
     for (size_t i = found; i < count; i++)
         CHECK(numbers[i] == 0);
     check_again(numbers, found);
+    if (ab_proc_find(text, in.len, "TCP:", "mem", &named))
+        CHECK(named == 0 || in.len > 9);
+    if (ab_proc_find(text, in.len, "T", NULL, &named))
+        CHECK(in.len > 2);
     free(text);
     free(numbers);
     return 0;

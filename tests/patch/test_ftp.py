@@ -17,7 +17,7 @@ import time
 from ncftp import KINDS, Client, Control, Place, Server, inside, modules, root
 
 from cases import PathTest, run_tests  # the folder is on the path by now
-from path import Path, wait_line, wait_listening
+from path import Path, global_sysctls, wait_line, wait_listening
 
 ALL = "AUTOBUF_TESTS_ALL" in os.environ
 FAR = "rate=400M,delay=50ms,queue=10M"
@@ -204,9 +204,11 @@ class Module(FtpTest):
         self.assertEqual(len(found), 1)
         return found[0]
 
-    def wish(self, c: Control) -> str:
+    def wish(self, c: Control, size: int = 5_000_000) -> str:
+        """As a client does: a wish without a train before it is worth nothing."""
         c.sendcmd("SITE AUTOBUF")
-        return c.sendcmd("SITE AUTOBUF SET 5000000 5000000")
+        c.sendcmd("SITE AUTOBUF TRAIN 10000")
+        return c.sendcmd(f"SITE AUTOBUF SET {size} {size}")
 
     def test_set(self):
         for passive in (True, False):
@@ -227,6 +229,43 @@ class Module(FtpTest):
             self.assertIn(" maxsnd=65536", hello)
             self.assertEqual(c.sendcmd("SITE AUTOBUF SET 5000000 5000000"), "200 AUTOBUF rcv=0 snd=0")
             self.assertNotEqual(self.data_during(c, p)[1], 131072)
+
+    def test_set_before_anything_was_measured(self):
+        p = self.link(FAR)
+        with Control(self.server(p=p)) as c:
+            c.sendcmd("SITE AUTOBUF")
+            self.assertEqual(c.sendcmd("SITE AUTOBUF SET 5000000 5000000"), "200 AUTOBUF rcv=0 snd=0")
+
+    def test_set_has_a_bound(self):
+        """Whatever a client says, also where the host allows much more."""
+        self.enterContext(global_sysctls({"net.core.wmem_max": 64 << 20}))
+        p = self.link(FAR)
+        for options, most in ((), 16_000_000), (["AutobufMax 5 MB"], 5 << 20):
+            with (self.subTest(most=most), Server(p, "b", "module", self.place, options=list(options)) as server,
+                  Control(server) as c):
+                took = int(self.wish(c, 1 << 30).split("snd=")[1])
+                self.between(took, 4 << 20, most, "send buffer")
+                self.assertLessEqual(self.data_during(c, p)[1], 2 * most)
+
+    def queued(self, p: Path) -> int:
+        """Memory of what waits in the data connection's send buffer, once it does not change any more."""
+        last, same = -1, 0
+        for _ in range(2000):
+            done = p.run("b", ["ss", "-tnmH", "state", "established", "sport", "!=", ":21"])
+            now = max((int(w) for w in re.findall(r",w(\d+),", done.stdout)), default=0)
+            same = same + 1 if now == last and now else 0
+            last = now
+            if same == 100:
+                return now
+        self.fail("the queue does not settle")
+
+    def test_a_client_that_never_reads_pins_little(self):
+        p = self.link(FAR)
+        with Control(self.server(p=p)) as c:
+            self.wish(c, 1 << 30)
+            self.place.make("large", PAYS)
+            with c.transfercmd("RETR pub/large"):
+                self.between(self.queued(p), 1, 2_000_000, "bytes queued")
 
     def test_administrator_wins(self):
         p = self.link(FAR)

@@ -7,6 +7,8 @@
 
 #define HOST_FLAGS (AUTOBUF_LIMITS_RCV_AUTOTUNING | AUTOBUF_LIMITS_WINDOW_SCALING)
 
+#define HOST_TCP_MEM_BYTES (1ULL << 40) /* plenty: no bound of what is not about memory */
+
 #define HOST(core_max, wmem_max, rmem_max)                                                         \
     {                                                                                              \
         .size = sizeof(struct autobuf_limits), .flags = HOST_FLAGS,                                \
@@ -14,6 +16,7 @@
         .tcp_wmem_min_bytes = 4096, .tcp_wmem_default_bytes = 16384,                               \
         .tcp_wmem_max_bytes = (wmem_max), .tcp_rmem_min_bytes = 4096,                              \
         .tcp_rmem_default_bytes = 131072, .tcp_rmem_max_bytes = (rmem_max),                        \
+        .tcp_mem_bytes = HOST_TCP_MEM_BYTES, .page_bytes = 4096,                                   \
     }
 
 static const struct autobuf_limits host_6_18 = HOST(4194304, 4194304, 33554432);

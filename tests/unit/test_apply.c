@@ -3,6 +3,7 @@
 
 #include <errno.h>
 #include <netinet/in.h>
+#include <netinet/tcp.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
@@ -15,6 +16,7 @@
 /* Within the limits of every kernel: [rw]mem_max has been 208 KB and more. */
 #define SND_REQUEST 100000
 #define RCV_REQUEST 90000
+#define REQUEST_NOBODY_GETS 0x3fffffff
 #define LOCK_BOTH (AUTOBUF_LOCK_SND | AUTOBUF_LOCK_RCV)
 #define UNLOCK_BOTH (AUTOBUF_PLAN_SND_UNLOCK | AUTOBUF_PLAN_RCV_UNLOCK)
 
@@ -67,6 +69,46 @@ static void requests_are_set(void **state)
         if (locks_are_known())
             CHECK_EQUAL(rows[row].name, after.locks, rows[row].locks);
         CHECK(rows[row].name, after.pacing_byte_per_s == before.pacing_byte_per_s);
+        close(fd);
+    }
+}
+
+static uint32_t notsent_of(int fd)
+{
+    uint32_t bytes = 0;
+    socklen_t len = sizeof bytes;
+
+    assert_int_equal(getsockopt(fd, IPPROTO_TCP, TCP_NOTSENT_LOWAT, &bytes, &len), 0);
+    return bytes;
+}
+
+/* A larger send buffer is there for what is in flight, not for what waits. */
+static void what_waits_unsent_is_bounded(void **state)
+{
+    static const struct {
+        const char *name;
+        uint32_t before, after;
+        uint64_t request;
+        int result;
+    } rows[] = {
+        {"not set", 0, 524288, SND_REQUEST, 1},
+        {"smaller, by the program", 20000, 20000, SND_REQUEST, 1},
+        {"larger, by the program", 4000000, 524288, SND_REQUEST, 1},
+        {"a smaller buffer", 0, 0, 6000, 1},
+        {"no buffer", 0, 0, 0, 0},
+    };
+
+    (void)state;
+    for (size_t i = 0; i < COUNT(rows); i++) {
+        struct autobuf_plan p = plan_of(rows[i].request, 0, 0);
+        int fd = tcp_socket();
+
+        setsockopt(fd, IPPROTO_TCP, TCP_NOTSENT_LOWAT, &rows[i].before, sizeof rows[i].before);
+        CHECK_EQUAL(rows[i].name, autobuf_apply(fd, &p), rows[i].result);
+        CHECK_EQUAL(rows[i].name, notsent_of(fd), rows[i].after);
+        p = plan_of(REQUEST_NOBODY_GETS, 0, 0); /* and a failure leaves it as it was */
+        CHECK_EQUAL(rows[i].name, autobuf_apply(fd, &p), AUTOBUF_E_LIMITED);
+        CHECK_EQUAL(rows[i].name, notsent_of(fd), rows[i].after);
         close(fd);
     }
 }
@@ -707,6 +749,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(requests_are_set),
+        cmocka_unit_test(what_waits_unsent_is_bounded),
         cmocka_unit_test(send_side_of_a_connection_is_set),
         cmocka_unit_test(leaving_alone_changes_nothing),
         cmocka_unit_test(pacing_is_set),

@@ -6,9 +6,11 @@
 #include <inttypes.h>
 #include <netinet/in.h>
 #include <netinet/tcp.h>
+#include <sched.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/socket.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include <autobuf/autobuf.h>
@@ -81,6 +83,39 @@ static void memory_agrees_with_proc(void **state)
     if (read_sysctl("ipv4/tcp_mem", v) != 3)
         SKIP("net.ipv4.tcp_mem is not readable");
     assert_int_equal(l.tcp_mem_bytes, v[1] * (uint64_t)sysconf(_SC_PAGESIZE));
+}
+
+static int limits_of_a_new_namespace(const void *arg)
+{
+    struct autobuf_limits l = AUTOBUF_LIMITS_INIT;
+    uint64_t v[3];
+
+    (void)arg;
+    if (unshare(CLONE_NEWNET) < 0 || read_sysctl("ipv4/tcp_mem", v) == 3)
+        return 99; /* nothing to be seen here */
+    if (autobuf_limits_host(&l) < 0)
+        return 1;
+    if (!(l.flags & AUTOBUF_LIMITS_FORCE))
+        return 2;
+    if (l.tcp_mem_bytes < 1000000 || l.tcp_mem_bytes > 1ULL << 50)
+        return 3; /* a sixteenth of the memory that there is */
+    return l.forced_bytes == 0 ? 0 : 4;
+}
+
+/* net.ipv4.tcp_mem is the first network namespace's: elsewhere memory itself is the bound. */
+static void memory_is_known_in_a_namespace(void **state)
+{
+    pid_t child = fork();
+    int status;
+
+    (void)state;
+    if (child == 0)
+        _exit(limits_of_a_new_namespace(NULL));
+    assert_int_equal(waitpid(child, &status, 0), child);
+    assert_true(WIFEXITED(status));
+    if (WEXITSTATUS(status) == 99)
+        SKIP("no network namespace of its own, or net.ipv4.tcp_mem is visible in it");
+    assert_int_equal(WEXITSTATUS(status), 0);
 }
 
 static void flags_agree_with_proc(void **state)
@@ -397,6 +432,7 @@ int main(void)
         cmocka_unit_test(settable_agrees_with_proc),
         cmocka_unit_test(autotuning_agrees_with_proc),
         cmocka_unit_test(memory_agrees_with_proc),
+        cmocka_unit_test(memory_is_known_in_a_namespace),
         cmocka_unit_test(flags_agree_with_proc),
         cmocka_unit_test(settable_is_what_a_socket_takes),
         cmocka_unit_test(force_is_told_to_those_who_may),

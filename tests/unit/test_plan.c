@@ -43,7 +43,9 @@ struct plan_row {
     uint64_t snd_buf_bytes, rcv_buf_bytes; /* 0: a new socket's */
     uint64_t expected_bytes;
     uint32_t add_flags, drop_flags; /* of the host */
-    uint64_t tcp_mem_bytes;
+    uint64_t tcp_mem_bytes; /* 0: the host's */
+    uint64_t tcp_used_bytes, forced_bytes, request_most_bytes;
+    uint64_t tcp_rtt_ns; /* of a connection */
     struct expected snd, rcv;
     uint32_t flags; /* of the plan */
     uint64_t snd_window_max, rcv_window_max; /* of the connection's window scale; 0: unknown */
@@ -273,7 +275,7 @@ static const struct plan_row state_rows[] = {
      .expected_bytes = 1000000000, .snd = {CAPPED, WMEM_MAX, 4194304, 4194304},
      .rcv = {KERNEL, NO_SYSCTL, 0, 0}},
     {.name = "little memory for TCP: no more than a share of it, even by force",
-     .host = &host_6_18, .rate_bit_per_s = 2000 * MBIT, .rtt_ns = 100 * MS,
+     .host = &host_6_18, .rate_bit_per_s = 1500 * MBIT, .rtt_ns = 100 * MS,
      .add_flags = AUTOBUF_LIMITS_FORCE, .tcp_mem_bytes = 160000000,
      .snd = {CAPPED, TCP_MEM, 1, 160000000 / AB_TCP_MEM_SHARE / 2},
      .rcv = {CAPPED, TCP_RMEM, 0, 0},
@@ -282,6 +284,47 @@ static const struct plan_row state_rows[] = {
      .host = &host_6_18, .rate_bit_per_s = 800 * MBIT, .rtt_ns = 100 * MS,
      .tcp_mem_bytes = 16000000, .snd = {CAPPED, TCP_MEM | WMEM_MAX, 0, 0},
      .rcv = {KERNEL, NO_SYSCTL, 0, 0}},
+    {.name = "what TCP holds already is not there for a forced buffer",
+     .host = &host_6_18, .rate_bit_per_s = 1500 * MBIT, .rtt_ns = 100 * MS,
+     .add_flags = AUTOBUF_LIMITS_FORCE, .tcp_mem_bytes = 1600000000, .tcp_used_bytes = 790000000,
+     .snd = {CAPPED, TCP_MEM, 4194305, 5000000}, .rcv = {CAPPED, TCP_RMEM, 0, 0}, .flags = FORCED},
+    {.name = "nor what other forced buffers may come to hold",
+     .host = &host_6_18, .rate_bit_per_s = 1500 * MBIT, .rtt_ns = 100 * MS,
+     .add_flags = AUTOBUF_LIMITS_FORCE, .tcp_mem_bytes = 1600000000, .forced_bytes = 790000000,
+     .snd = {CAPPED, TCP_MEM, 4194305, 5000000}, .rcv = {CAPPED, TCP_RMEM, 0, 0}, .flags = FORCED},
+    {.name = "all of it held: what anybody may set is left",
+     .host = &host_6_18, .rate_bit_per_s = 1500 * MBIT, .rtt_ns = 100 * MS,
+     .add_flags = AUTOBUF_LIMITS_FORCE, .tcp_mem_bytes = 1600000000, .forced_bytes = 900000000,
+     .snd = {CAPPED, TCP_MEM, 4194304, 4194304}, .rcv = {CAPPED, TCP_RMEM, 0, 0}},
+    {.name = "nobody knows what forced buffers hold: none is forced",
+     .host = &host_6_18, .rate_bit_per_s = 1500 * MBIT, .rtt_ns = 100 * MS,
+     .add_flags = AUTOBUF_LIMITS_FORCE, .tcp_mem_bytes = 1600000000, .forced_bytes = UINT64_MAX,
+     .snd = {CAPPED, TCP_MEM, 4194304, 4194304}, .rcv = {CAPPED, TCP_RMEM, 0, 0}},
+    {.name = "its own forced buffer does not count against a connection",
+     .host = &host_6_18, .rate_bit_per_s = 1500 * MBIT, .rtt_ns = 100 * MS, .stage = CONNECTED,
+     .tcp_rtt_ns = 100 * MS, .add_flags = AUTOBUF_LIMITS_FORCE, .locks = LOCK_SND,
+     .tcp_mem_bytes = 1600000000, .forced_bytes = 780000000, .snd_buf_bytes = 24000000,
+     .snd = {SET, NO_SYSCTL, 22000000, 22000000}, .rcv = {LATE, NO_SYSCTL, 0, 0}, .flags = FORCED},
+    {.name = "before TCP has seen the path, 32 MB are forced at most",
+     .host = &host_6_18, .rate_bit_per_s = 10000 * MBIT, .rtt_ns = 600 * MS,
+     .add_flags = AUTOBUF_LIMITS_FORCE, .snd = {CAPPED, WMEM_MAX, 16000000, 16000000},
+     .rcv = {CAPPED, TCP_RMEM, 0, 0}, .flags = FORCED},
+    {.name = "nor more on a connection whose round-trip time is not known yet",
+     .host = &host_6_18, .rate_bit_per_s = 10000 * MBIT, .rtt_ns = 600 * MS, .stage = CONNECTED,
+     .add_flags = AUTOBUF_LIMITS_FORCE, .snd = {CAPPED, WMEM_MAX, 16000000, 16000000},
+     .rcv = {LATE, NO_SYSCTL, 0, 0}, .flags = FORCED},
+    {.name = "once TCP has, as much as the path needs",
+     .host = &host_6_18, .rate_bit_per_s = 10000 * MBIT, .rtt_ns = 100 * MS, .stage = CONNECTED,
+     .tcp_rtt_ns = 100 * MS, .add_flags = AUTOBUF_LIMITS_FORCE,
+     .snd = {SET, NO_SYSCTL, 90000000, 181100000}, .rcv = {LATE, NO_SYSCTL, 0, 0}, .flags = FORCED},
+    {.name = "the caller's own bound holds for force",
+     .host = &host_6_18, .rate_bit_per_s = 10000 * MBIT, .rtt_ns = 100 * MS, .stage = CONNECTED,
+     .tcp_rtt_ns = 100 * MS, .add_flags = AUTOBUF_LIMITS_FORCE, .request_most_bytes = 8000000,
+     .snd = {CAPPED, WMEM_MAX, 8000000, 8000000}, .rcv = {LATE, NO_SYSCTL, 0, 0}, .flags = FORCED},
+    {.name = "and for what anybody may set",
+     .host = &host_6_18, .rate_bit_per_s = 800 * MBIT, .rtt_ns = 100 * MS,
+     .request_most_bytes = 3000000,
+     .snd = {CAPPED, WMEM_MAX, 3000000, 3000000}, .rcv = {KERNEL, NO_SYSCTL, 0, 0}},
     {.name = "plenty of memory for TCP changes nothing",
      .host = &host_6_18, .rate_bit_per_s = 500 * MBIT, .rtt_ns = 50 * MS,
      .tcp_mem_bytes = 1572000000, .snd = {SET, NO_SYSCTL, 2262500, 4194304},
@@ -303,9 +346,14 @@ static void row_inputs(const struct plan_row *row, struct autobuf_limits *limits
 {
     *limits = *row->host;
     limits->flags = (limits->flags | row->add_flags) & ~row->drop_flags;
-    limits->tcp_mem_bytes = row->tcp_mem_bytes;
+    if (row->tcp_mem_bytes)
+        limits->tcp_mem_bytes = row->tcp_mem_bytes;
+    limits->tcp_used_bytes = row->tcp_used_bytes;
+    limits->forced_bytes = row->forced_bytes;
+    limits->request_most_bytes = row->request_most_bytes;
     *s = socket_new();
     s->stage = row->stage;
+    s->rtt_min_ns = row->tcp_rtt_ns;
     s->locks = row->locks;
     s->snd_window_max_bytes = row->snd_window_max;
     s->rcv_window_max_bytes = row->rcv_window_max;
@@ -492,6 +540,41 @@ static void sysctl_fits_the_kernel_s_int(void **state)
     assert_int_equal(p.rcv_sysctl, TCP_RMEM);
     assert_in_range(named_value(&p, &host_6_18, "net.core.wmem_max="), 4194305, INT32_MAX);
     assert_in_range(named_value(&p, &host_6_18, "net.ipv4.tcp_rmem="), 33554433, INT32_MAX);
+}
+
+/* A peer that answers echoes late claims a long path; what TCP has seen of it counts. */
+static void a_round_trip_time_is_not_believed_beyond_tcp_s(void **state)
+{
+    static const struct {
+        const char *name;
+        uint32_t method;
+        uint64_t told_ns, tcp_ns, believed_ns;
+    } rows[] = {
+        {"0.6 s told, 20 ms seen", AUTOBUF_METHOD_ICMP, 600 * MS, 20 * MS, 20 * MS},
+        {"in band as well", AUTOBUF_METHOD_INBAND, 600 * MS, 20 * MS, 20 * MS},
+        {"nothing seen yet", AUTOBUF_METHOD_ICMP, 600 * MS, 0, 600 * MS},
+        {"less told than seen", AUTOBUF_METHOD_ICMP, 20 * MS, 30 * MS, 20 * MS},
+        {"the caller's own word", AUTOBUF_METHOD_GIVEN, 600 * MS, 20 * MS, 600 * MS},
+    };
+
+    (void)state;
+    for (size_t i = 0; i < COUNT(rows); i++) {
+        struct autobuf_path path = AUTOBUF_PATH_INIT;
+        struct autobuf_socket s = socket_new();
+        struct autobuf_plan p = AUTOBUF_PLAN_INIT;
+        uint64_t product = 1000 * MBIT / 8000 * (rows[i].believed_ns / MS), off;
+
+        assert_int_equal(autobuf_path_given(&path, 1000 * MBIT, rows[i].told_ns), 0);
+        path.method = rows[i].method;
+        s.stage = CONNECTED;
+        s.rtt_min_ns = rows[i].tcp_ns;
+        CHECK_EQUAL(rows[i].name, autobuf_plan_make(&path, &host_6_18, &s, 0, 0, &p), 0);
+        CHECK_EQUAL(rows[i].name, p.rtt_ns, rows[i].believed_ns);
+        product = autobuf_payload_bytes(product, path.packet_bytes);
+        off = product > p.snd_wanted_bytes ? product - p.snd_wanted_bytes : p.snd_wanted_bytes - product;
+        CHECK(rows[i].name, off < 2);
+        CHECK_EQUAL(rows[i].name, p.rcv_wanted_bytes, p.snd_wanted_bytes);
+    }
 }
 
 static void too_little_known(void **state)
@@ -810,7 +893,10 @@ static void random_inputs(uint64_t *seed, struct inputs *in)
         in->limits.flags &= ~AUTOBUF_LIMITS_RCV_AUTOTUNING;
     if (unit_random(seed) % 16 == 0)
         in->limits.flags &= ~AUTOBUF_LIMITS_WINDOW_SCALING;
-    in->limits.tcp_mem_bytes = unit_random(seed) % 2 ? some(seed, 36) : 0;
+    in->limits.tcp_mem_bytes = unit_random(seed) % 2 ? some(seed, 36) : unit_random(seed) % 4 ? 1ULL << 40 : 0;
+    in->limits.tcp_used_bytes = unit_random(seed) % 2 ? some(seed, 36) : 0;
+    in->limits.forced_bytes = unit_random(seed) % 2 ? some(seed, 36) : 0;
+    in->limits.request_most_bytes = unit_random(seed) % 8 ? 0 : some(seed, 31);
     in->socket = socket_new();
     in->socket.stage = (uint32_t)(unit_random(seed) % 3);
     in->socket.locks = unit_random(seed) & 3;
@@ -863,6 +949,24 @@ static void check_properties(const char *side, const struct planned *p)
         CHECK(side, p->window == p->kernel);
 }
 
+/* What is forced, together with what others hold, is within its share of TCP's memory. */
+static void check_force(const struct inputs *in, const struct autobuf_plan *p)
+{
+    const struct autobuf_limits *l = &in->limits;
+    uint64_t stored = 2 * p->snd_request_bytes, own = in->socket.snd_buf_bytes, others = l->forced_bytes;
+    uint64_t most = l->request_most_bytes ? l->request_most_bytes : UINT64_MAX;
+
+    assert_true(p->snd_request_bytes <= most && p->rcv_request_bytes <= most);
+    if (!(p->flags & FORCED))
+        return;
+    if (own > l->tcp_wmem_max_bytes && own > 2 * l->snd_settable_bytes)
+        others -= own < others ? own : others;
+    assert_true(stored + others <= l->tcp_mem_bytes / 2 && stored <= l->tcp_mem_bytes / 8);
+    assert_true(stored + l->tcp_used_bytes <= l->tcp_mem_bytes / 2);
+    assert_true(stored <= AB_UNSEEN_STORED ||
+                (in->socket.stage == AUTOBUF_STAGE_CONNECTED && in->socket.rtt_min_ns));
+}
+
 static uint64_t in_flight(uint64_t wanted, uint64_t expected_bytes)
 {
     return expected_bytes && expected_bytes < wanted ? expected_bytes : wanted;
@@ -897,7 +1001,8 @@ static void properties_hold_everywhere(void **state)
                                in.intent == AUTOBUF_INTENT_LOW_DELAY};
         check_properties("send", &snd);
         check_properties("receive", &rcv);
-        assert_true(!snd.force || in.limits.flags & AUTOBUF_LIMITS_FORCE);
+        assert_true(!snd.force || (in.limits.flags & AUTOBUF_LIMITS_FORCE && in.limits.tcp_mem_bytes));
+        check_force(&in, &p);
         if (in.socket.stage == AUTOBUF_STAGE_CONNECTED) {
             bool acts = rcv.request || rcv.unlock;
 
@@ -1094,6 +1199,7 @@ static void not_worth_means_no_change(void **state)
         int worth;
 
         random_inputs(&seed, &in);
+        in.path.method = AUTOBUF_METHOD_GIVEN; /* its products are what they are said to be */
         worth = autobuf_plan_worth(&in.limits, &in.socket, 0, 0, &low, &high);
         assert_in_range(worth, 0, 1);
         if (worth) {
@@ -1150,6 +1256,7 @@ int main(void)
         cmocka_unit_test(the_named_sysctl_cures),
         cmocka_unit_test(more_tcp_memory_cures),
         cmocka_unit_test(sysctl_fits_the_kernel_s_int),
+        cmocka_unit_test(a_round_trip_time_is_not_believed_beyond_tcp_s),
         cmocka_unit_test(too_little_known),
         cmocka_unit_test(directions_do_not_mix),
         cmocka_unit_test(huge_products_do_not_overflow),

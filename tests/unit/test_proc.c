@@ -2,6 +2,7 @@
 #include "unit.h"
 
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <unistd.h>
@@ -124,6 +125,41 @@ static void what_cannot_be_read_gives_nothing(void **state)
     assert_true(number == UNTOUCHED);
 }
 
+/* A number behind a name, as in meminfo and sockstat. */
+static void finds_by_name(void **state)
+{
+    static const char memory[] = "MemTotal:       24689760 kB\nMemFree:   1 kB\nMemAvailable:   20000 kB\n";
+    static const char sockets[] = "sockets: used 150\nTCP: inuse 4 orphan 0 tw 2 alloc 9 mem 317\nUDP: inuse 1 mem 5\n";
+    static const struct {
+        const char *text, *label, *name;
+        bool found;
+        uint64_t number;
+    } names[] = {
+        {memory, "MemTotal:", NULL, true, 24689760}, {memory, "MemAvailable:", NULL, true, 20000},
+        {memory, "MemAvail", NULL, false, 0},        {memory, "kB", NULL, false, 0},
+        {sockets, "TCP:", "mem", true, 317},         {sockets, "TCP:", "inuse", true, 4},
+        {sockets, "UDP:", "mem", true, 5},           {sockets, "TCP:", "memory", false, 0},
+        {sockets, "sockets:", "mem", false, 0},      {sockets, "FRAG:", "mem", false, 0},
+        {"TCP: mem\nTCP: 1", "TCP:", "mem", false, 0},
+        {"TCP: mem x", "TCP:", "mem", false, 0},     {"", "TCP:", "mem", false, 0},
+        {"TCP:", "TCP:", NULL, false, 0},            {"TCP: 7", "TCP:", NULL, true, 7},
+    };
+
+    (void)state;
+    for (size_t i = 0; i < COUNT(names); i++) {
+        uint64_t number = UNTOUCHED;
+        size_t len = strlen(names[i].text);
+        char *exact = malloc(len + 1); /* the last byte is not the text's */
+
+        memcpy(exact, names[i].text, len);
+        exact[len] = '9';
+        CHECK_EQUAL(names[i].text, ab_proc_find(exact, len, names[i].label, names[i].name, &number),
+                    names[i].found);
+        CHECK_EQUAL(names[i].text, number, names[i].found ? names[i].number : UNTOUCHED);
+        free(exact);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -131,6 +167,7 @@ int main(void)
         cmocka_unit_test(the_length_ends_the_text),
         cmocka_unit_test(reads_a_file),
         cmocka_unit_test(what_cannot_be_read_gives_nothing),
+        cmocka_unit_test(finds_by_name),
     };
 
     return cmocka_run_group_tests_name("proc", tests, NULL, NULL);

@@ -72,6 +72,28 @@ static void test_server(void **state)
     close_connection(&c);
 }
 
+/* What a client says that the path needs is worth what the session measured: over loopback, hardly anything. */
+static void test_a_wish_is_bounded_by_what_was_measured(void **state)
+{
+    static const char *const before[] = {"", "SITE AUTOBUF TRAIN 5000"};
+    struct connection c = tcp_connection_of(1000);
+    struct autobuf_ftp *ftp = session(AUTOBUF_FTP_SERVER, c.accepted, NULL);
+
+    (void)state;
+    assert_int_equal(answer(ftp, "SITE AUTOBUF"), 1);
+    received(c.client);
+    for (size_t i = 0; i < COUNT(before); i++) {
+        if (before[i][0]) {
+            assert_int_equal(answer(ftp, before[i]), 1);
+            received(c.client);
+        }
+        assert_int_equal(answer(ftp, "SITE AUTOBUF SET 1073741824 1073741824"), 1);
+        assert_string_equal(received(c.client), "200 AUTOBUF rcv=0 snd=0\r\n");
+    }
+    autobuf_ftp_close(ftp);
+    close_connection(&c);
+}
+
 /* The client goes away in the midst of a SINK. */
 static void test_server_is_left(void **state)
 {
@@ -151,6 +173,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_other_commands_are_not_ours),
         cmocka_unit_test(test_server),
+        cmocka_unit_test(test_a_wish_is_bounded_by_what_was_measured),
         cmocka_unit_test(test_server_is_left),
         cmocka_unit_test(test_server_with_records),
     };

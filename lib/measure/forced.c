@@ -1,0 +1,102 @@
+/* SPDX-License-Identifier: MIT */
+#include "forced.h"
+
+#include <errno.h>
+#include <netinet/in.h>
+#include <string.h>
+#include <sys/resource.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include <linux/inet_diag.h>
+#include <linux/netlink.h>
+#include <linux/sock_diag.h>
+#include <linux/tcp.h>
+
+#include "../base/base.h"
+#include "netlink.h"
+#include "tcpinfo.h"
+
+#define READS_MOST 64U /* of some 150 connections each: on a fuller host it is not worth the time */
+#define FDS_MOST 4096U
+/* Those that carry data or may yet: not listening, not in TIME_WAIT or CLOSE. */
+#define STATES (0xfffU & ~(1U << AB_TCP_LISTEN | 1U << AB_TCP_TIME_WAIT | 1U << AB_TCP_CLOSE | 1U))
+
+struct sum {
+    uint64_t above_bytes;
+    uint64_t bytes;
+};
+
+static void add_connection(void *user, const uint8_t *body, size_t len)
+{
+    struct sum *sum = user;
+    uint32_t memory[SK_MEMINFO_SNDBUF + 1];
+    size_t head = ab_netlink_aligned(sizeof(struct inet_diag_msg));
+    const uint8_t *told = len < head ? NULL
+                                     : ab_netlink_attribute(body + head, len - head,
+                                                            INET_DIAG_SKMEMINFO, sizeof memory);
+
+    if (!told)
+        return;
+    memcpy(memory, told, sizeof memory);
+    if (memory[SK_MEMINFO_SNDBUF] > sum->above_bytes)
+        sum->bytes += memory[SK_MEMINFO_SNDBUF];
+}
+
+int ab_forced_parse(const void *answers, size_t len, uint64_t above_bytes, uint64_t *bytes)
+{
+    struct sum sum = {above_bytes, *bytes};
+    int result = ab_netlink_parse(answers, len, SOCK_DIAG_BY_FAMILY, add_connection, &sum);
+
+    *bytes = sum.bytes;
+    return result;
+}
+
+static int add_connections(uint8_t family, struct sum *sum)
+{
+    struct {
+        struct nlmsghdr header;
+        struct inet_diag_req_v2 body;
+    } ask = {.header = {.nlmsg_len = sizeof ask,
+                        .nlmsg_type = SOCK_DIAG_BY_FAMILY,
+                        .nlmsg_flags = NLM_F_REQUEST | NLM_F_DUMP},
+             .body = {.sdiag_family = family,
+                      .sdiag_protocol = IPPROTO_TCP,
+                      .idiag_ext = 1U << (INET_DIAG_SKMEMINFO - 1),
+                      .idiag_states = STATES}};
+
+    return ab_netlink_ask(NETLINK_SOCK_DIAG, &ask, sizeof ask, READS_MOST, SOCK_DIAG_BY_FAMILY,
+                          add_connection, sum);
+}
+
+/* Sockets of this process that are in no list of the kernel's yet. */
+static uint64_t unconnected_bytes(uint64_t above_bytes)
+{
+    struct rlimit files;
+    uint64_t bytes = 0, most = FDS_MOST;
+
+    if (getrlimit(RLIMIT_NOFILE, &files) == 0)
+        most = ab_min(most, files.rlim_cur);
+    for (int fd = 0; fd < (int)most; fd++) {
+        uint8_t state[AB_TCPINFO_BYTES];
+        socklen_t len = sizeof state, int_len = sizeof(int);
+        int stored = 0;
+
+        if (getsockopt(fd, SOL_SOCKET, SO_SNDBUF, &stored, &int_len) < 0 || stored < 0 ||
+            (uint64_t)stored <= above_bytes)
+            continue;
+        if (getsockopt(fd, IPPROTO_TCP, TCP_INFO, state, &len) == 0 && state[0] == AB_TCP_CLOSE)
+            bytes += (uint64_t)stored;
+    }
+    return bytes;
+}
+
+uint64_t ab_forced_bytes(uint64_t above_bytes)
+{
+    struct sum sum = {above_bytes, unconnected_bytes(above_bytes)};
+    int result = add_connections(AF_INET, &sum);
+
+    if (result == 1)
+        result = add_connections(AF_INET6, &sum);
+    return result == 1 || result == -ENOENT ? sum.bytes : UINT64_MAX; /* -ENOENT: no IPv6 here */
+}

@@ -1,0 +1,171 @@
+/* SPDX-License-Identifier: MIT */
+#include "unit.h"
+
+#include <errno.h>
+#include <netinet/in.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/resource.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include <linux/inet_diag.h>
+#include <linux/netlink.h>
+#include <linux/rtnetlink.h>
+#include <linux/sock_diag.h>
+
+#include "measure/forced.h"
+#include "plan/plan.h"
+
+#include "sockets.h"
+
+#define ABOVE 1000U
+#define SOCKETS 100U
+
+/* As the kernel tells of one connection. */
+struct message {
+    struct nlmsghdr header;
+    struct inet_diag_msg body;
+    struct rtattr other;
+    uint32_t ignored;
+    struct rtattr head;
+    uint32_t memory[SK_MEMINFO_VARS];
+};
+
+static struct message message_of(uint32_t snd_buf)
+{
+    struct message m = {
+        .header = {.nlmsg_len = sizeof m, .nlmsg_type = SOCK_DIAG_BY_FAMILY},
+        .other = {.rta_len = sizeof m.other + sizeof m.ignored, .rta_type = INET_DIAG_TOS},
+        .head = {.rta_len = sizeof m.head + sizeof m.memory, .rta_type = INET_DIAG_SKMEMINFO},
+    };
+
+    m.memory[SK_MEMINFO_RCVBUF] = m.memory[SK_MEMINFO_WMEM_ALLOC] = 77777;
+    m.memory[SK_MEMINFO_SNDBUF] = snd_buf;
+    return m;
+}
+
+static void sums_what_is_above(void **state)
+{
+    struct message m[4] = {message_of(ABOVE), message_of(ABOVE + 1), message_of(0), message_of(500000)};
+    uint64_t bytes = 5;
+
+    (void)state;
+    assert_int_equal(ab_forced_parse(m, sizeof m, ABOVE, &bytes), 0);
+    assert_int_equal(bytes, 5 + ABOVE + 1 + 500000);
+    m[1].header.nlmsg_type = NLMSG_DONE;
+    bytes = 0;
+    assert_int_equal(ab_forced_parse(m, sizeof m, ABOVE, &bytes), 1);
+    assert_int_equal(bytes, 0);
+    m[0].header.nlmsg_type = NLMSG_ERROR;
+    assert_int_equal(ab_forced_parse(m, sizeof m, ABOVE, &bytes), -EPROTO);
+    m[0] = message_of(500000); /* another list's message */
+    m[0].header.nlmsg_type = RTM_NEWQDISC;
+    assert_int_equal(ab_forced_parse(m, sizeof m[0], ABOVE, &bytes), 0);
+    assert_int_equal(bytes, 0);
+}
+
+/* Cut anywhere, and with any length in any place: nothing is read beyond the end. */
+static void broken_answers(void **state)
+{
+    struct message m = message_of(500000);
+    uint64_t bytes = 0;
+
+    (void)state;
+    for (size_t len = 1; len < sizeof m; len++) {
+        void *cut = malloc(len);
+
+        memcpy(cut, &m, len);
+        assert_int_equal(ab_forced_parse(cut, len, ABOVE, &bytes), -EPROTO);
+        free(cut);
+    }
+    for (unsigned len = 0; len < 200; len++) {
+        struct message *copy = malloc(sizeof m);
+
+        *copy = m;
+        copy->other.rta_len = (unsigned short)len;
+        ab_forced_parse(copy, sizeof m, ABOVE, &bytes);
+        *copy = m;
+        copy->head.rta_len = (unsigned short)len;
+        ab_forced_parse(copy, sizeof m, ABOVE, &bytes);
+        *copy = m;
+        copy->header.nlmsg_len = len;
+        ab_forced_parse(copy, sizeof m, ABOVE, &bytes);
+        free(copy);
+    }
+}
+
+static struct autobuf_limits limits_or_skip(void)
+{
+    struct autobuf_limits l = AUTOBUF_LIMITS_INIT;
+
+    assert_int_equal(autobuf_limits_host(&l), 0);
+    if (!(l.flags & AUTOBUF_LIMITS_FORCE)) {
+        print_message("skipped: not permitted to force a buffer\n");
+        skip();
+    }
+    return l;
+}
+
+/* Others on this machine may force buffers at the same time: what is ours is in it all the same. */
+static void counts_connections_and_new_sockets(void **state)
+{
+    struct autobuf_limits l = limits_or_skip();
+    uint64_t above = ab_unforced_stored(&l);
+    int request = (int)(above / 2 + 1000000), fresh = tcp_socket();
+    struct connection c = tcp_connection();
+
+    (void)state;
+    assert_true(ab_forced_bytes(above) != UINT64_MAX);
+    assert_int_equal(setsockopt(fresh, SOL_SOCKET, SO_SNDBUFFORCE, &request, sizeof request), 0);
+    assert_true(ab_forced_bytes(above) >= 2 * (uint64_t)request);
+    assert_int_equal(setsockopt(c.client, SOL_SOCKET, SO_SNDBUFFORCE, &request, sizeof request), 0);
+    assert_true(ab_forced_bytes(above) >= 4 * (uint64_t)request);
+    assert_true(ab_forced_bytes(2 * (uint64_t)request) < 2 * (uint64_t)request);
+    close(fresh);
+    close_connection(&c);
+}
+
+/* Many connections, each of which could use as much as it is given. */
+static void all_together_are_bounded(void **state)
+{
+    struct autobuf_limits l = limits_or_skip();
+    struct autobuf_path path = AUTOBUF_PATH_INIT;
+    uint64_t sum = 0;
+    int fds[SOCKETS];
+
+    (void)state;
+    assert_int_equal(autobuf_path_given(&path, 10000000000ULL, 600000000), 0);
+    for (size_t i = 0; i < SOCKETS; i++) {
+        struct autobuf_socket s = AUTOBUF_SOCKET_INIT;
+        struct autobuf_plan plan = AUTOBUF_PLAN_INIT;
+
+        fds[i] = tcp_socket();
+        l = (struct autobuf_limits)AUTOBUF_LIMITS_INIT;
+        assert_int_equal(autobuf_limits_host(&l), 0);
+        assert_int_equal(autobuf_limits_socket(fds[i], &s), 0);
+        assert_int_equal(autobuf_plan_make(&path, &l, &s, AUTOBUF_INTENT_SENDS, 0, &plan), 0);
+        assert_true(autobuf_apply(fds[i], &plan) >= 0);
+        assert_true((uint64_t)option_of(fds[i], SO_SNDBUF) <=
+                    (AB_UNSEEN_STORED > ab_unforced_stored(&l) ? AB_UNSEEN_STORED : ab_unforced_stored(&l)));
+        if ((uint64_t)option_of(fds[i], SO_SNDBUF) > ab_unforced_stored(&l))
+            sum += (uint64_t)option_of(fds[i], SO_SNDBUF);
+    }
+    for (size_t i = 0; i < SOCKETS; i++)
+        close(fds[i]);
+    assert_true(sum <= l.tcp_mem_bytes / AB_FORCED_SHARE);
+    if (SOCKETS * AB_UNSEEN_STORED <= l.tcp_mem_bytes / AB_FORCED_SHARE)
+        print_message("more memory than these sockets could use\n");
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(sums_what_is_above),
+        cmocka_unit_test(broken_answers),
+        cmocka_unit_test(counts_connections_and_new_sockets),
+        cmocka_unit_test(all_together_are_bounded),
+    };
+
+    return cmocka_run_group_tests_name("forced", tests, NULL, NULL);
+}
