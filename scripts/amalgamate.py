@@ -34,8 +34,6 @@ USAGE = """\
  * Generated; do not edit. Needs Linux and GNU libc 2.32 or later; C99 and later will do:
  *
  *     cc -c bwdelay.c
- *     cc -c -DAB_HAVE_LIBCAP bwdelay.c     and link with -lcap: for programs that have CAP_NET_RAW
- *                                          permitted, but not effective
  *
 {license}
  */
@@ -162,7 +160,7 @@ class Pair:
             elif include.group(2).startswith("autobuf/"):
                 pass  # bwdelay.h is there
             elif depth:
-                lines.append(line)  # where there is libcap, for one
+                lines.append(line)
             else:
                 self.system.add(include.group(2))
         text = SHARED.sub("AB_PRIVATE\n", "\n".join(lines))

@@ -7,12 +7,14 @@
 #include <errno.h>
 #include <netinet/in.h>
 #include <sched.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
+#include <sys/time.h>
 #include <unistd.h>
 
 #ifndef SYS_pidfd_open
@@ -21,6 +23,8 @@
 #ifndef SYS_pidfd_getfd
 #define SYS_pidfd_getfd 438
 #endif
+
+#define LINGER_US 20000 /* that a close may wait */
 
 static void proc_path(pid_t pid, const char *file, char path[64])
 {
@@ -61,10 +65,17 @@ static int enter_network(const struct process *process)
     return setns(process->pidfd, CLONE_NEWNET) < 0 ? -errno : 0;
 }
 
+static void do_nothing(int signal)
+{
+    (void)signal;
+}
+
 int process_open(pid_t pid, struct process *process)
 {
+    struct sigaction interrupt = {.sa_handler = do_nothing}; /* without SA_RESTART */
     int error;
 
+    sigaction(SIGALRM, &interrupt, NULL);
     *process = (struct process){.pid = pid};
     process->pidfd = (int)syscall(SYS_pidfd_open, pid, 0);
     if (process->pidfd < 0)
@@ -107,6 +118,15 @@ int process_borrow(const struct process *process, int fd)
     int copy = (int)syscall(SYS_pidfd_getfd, process->pidfd, fd, 0);
 
     return copy < 0 ? -errno : copy;
+}
+
+void process_give_back(int copy)
+{
+    const struct itimerval soon = {{0, LINGER_US}, {0, LINGER_US}}, never = {{0, 0}, {0, 0}};
+
+    setitimer(ITIMER_REAL, &soon, NULL);
+    close(copy);
+    setitimer(ITIMER_REAL, &never, NULL);
 }
 
 static void address_text(const struct sockaddr_storage *address, char text[PROCESS_ADDRESS_BYTES])

@@ -26,10 +26,16 @@ int process_open(pid_t pid, struct process *process);
 int process_sockets(const struct process *process, int *fds, size_t cap);
 
 /*
- * A duplicate of one of its descriptors, to be closed again at once: a connection lasts as long as it is
+ * A duplicate of one of its descriptors, to be given back at once: a connection lasts as long as it is
  * held. -EBADF: not open there (any more); -EPERM: not permitted; -ESRCH: the process has ended.
  */
 int process_borrow(const struct process *process, int fd);
+
+/*
+ * Closes the duplicate. Where its owner has closed the connection meanwhile this is the last close, and would
+ * wait as long as the owner said (SO_LINGER): a timer (SIGALRM, whose handler process_open() sets) ends that.
+ */
+void process_give_back(int copy);
 
 /* "10.0.0.1:7500 -> 10.0.0.2:40000" of a connected socket. */
 void process_addresses(int fd, char local[PROCESS_ADDRESS_BYTES], char peer[PROCESS_ADDRESS_BYTES]);

@@ -10,11 +10,13 @@
 #include <signal.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/auxv.h>
 #include <sys/ioctl.h>
 #include <sys/signalfd.h>
 #include <unistd.h>
 
 #include "clock.h"
+#include "privilege.h"
 #include "show_watch.h"
 
 #define REPORT_NS (NS_PER_S / 2)
@@ -82,7 +84,7 @@ static int begin(struct watch *w, int fd, uint64_t now_ns)
     if (copy < 0)
         return is_over(copy) ? 0 : copy;
     if (!c) {
-        close(copy);
+        process_give_back(copy);
         w->left_out++;
         return 0;
     }
@@ -98,7 +100,7 @@ static int begin(struct watch *w, int fd, uint64_t now_ns)
         w->count++;
         w->seen = true;
     }
-    close(copy);
+    process_give_back(copy);
     return is_over(error) ? 0 : error;
 }
 
@@ -140,7 +142,7 @@ static int look(struct connection *c, uint64_t now_ns)
             process_addresses(copy, c->local, c->peer);
         if (error == 0)
             error = autobuf_live_step(c->live, now_ns);
-        close(copy);
+        process_give_back(copy);
         if (error < 0 && !is_over(error)) { /* this change was refused; the watching goes on */
             note_change(c, autobuf_strerror(error));
             error = 0;
@@ -164,7 +166,7 @@ static void leave(struct watch *w)
             autobuf_live_move(c->live, copy);
         autobuf_live_close(c->live);
         if (copy >= 0)
-            close(copy);
+            process_give_back(copy);
     }
 }
 
@@ -268,7 +270,10 @@ int watch_process(const struct watching *want)
     int signals, error;
 
     w.want = *want;
-    error = process_open(want->pid, &w.process);
+    /* What setuid or setcap gave the file is nobody's who runs it: they may do what their own user may. */
+    error = getauxval(AT_SECURE) ? drop_privileges() : 0;
+    if (error == 0)
+        error = process_open(want->pid, &w.process);
     if (error < 0)
         return error;
     sigemptyset(&ends);

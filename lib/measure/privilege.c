@@ -1,50 +1,46 @@
 /* SPDX-License-Identifier: MIT */
+/*
+ * capset(2) itself, which changes the calling thread alone. libcap's cap_set_proc() would do it in every thread
+ * of a program that links libpsx, with signals.
+ */
 #include "privilege.h"
 
 #include <errno.h>
 #include <netinet/in.h>
 #include <sys/socket.h>
+#include <sys/syscall.h>
 #include <unistd.h>
 
-#ifdef AB_HAVE_LIBCAP
-#include <sys/capability.h>
+#include <linux/capability.h>
 
-static bool net_raw_effective(cap_t caps, cap_flag_value_t wanted)
+#define NET_RAW (1U << CAP_NET_RAW) /* of the first word */
+
+struct capabilities {
+    struct __user_cap_header_struct header;
+    struct __user_cap_data_struct words[_LINUX_CAPABILITY_U32S_3];
+};
+
+static bool set_net_raw(struct capabilities *c, bool effective)
 {
-    cap_value_t net_raw = CAP_NET_RAW;
-
-    return cap_set_flag(caps, CAP_EFFECTIVE, 1, &net_raw, wanted) == 0 && cap_set_proc(caps) == 0;
+    c->words[0].effective = effective ? c->words[0].effective | NET_RAW : c->words[0].effective & ~NET_RAW;
+    return syscall(SYS_capset, &c->header, c->words) == 0;
 }
 
 static int raw_socket(int family, int protocol)
 {
-    cap_t caps = cap_get_proc();
-    cap_flag_value_t effective = CAP_SET, permitted = CAP_CLEAR;
-    bool raised = false;
-    int fd, error;
+    struct capabilities c = {.header = {_LINUX_CAPABILITY_VERSION_3, 0}};
+    bool raised = syscall(SYS_capget, &c.header, c.words) == 0 &&
+                  c.words[0].permitted & ~c.words[0].effective & NET_RAW && set_net_raw(&c, true);
+    int fd = socket(family, SOCK_RAW | SOCK_NONBLOCK | SOCK_CLOEXEC, protocol), error = errno;
 
-    if (caps && cap_get_flag(caps, CAP_NET_RAW, CAP_EFFECTIVE, &effective) == 0 &&
-        cap_get_flag(caps, CAP_NET_RAW, CAP_PERMITTED, &permitted) == 0 &&
-        effective == CAP_CLEAR && permitted == CAP_SET)
-        raised = net_raw_effective(caps, CAP_SET);
-    fd = socket(family, SOCK_RAW | SOCK_NONBLOCK | SOCK_CLOEXEC, protocol);
-    error = errno;
-    if (raised && !net_raw_effective(caps, CAP_CLEAR) && fd >= 0) {
+    if (raised && !set_net_raw(&c, false) && fd >= 0) {
         close(fd); /* cannot happen; if it did, better no socket than a privilege kept */
         fd = -1;
         error = EPERM;
     }
-    if (caps)
-        cap_free(caps);
     errno = error;
     return fd;
 }
-#else
-static int raw_socket(int family, int protocol)
-{
-    return socket(family, SOCK_RAW | SOCK_NONBLOCK | SOCK_CLOEXEC, protocol);
-}
-#endif
 
 int ab_privilege_icmp_socket(int family, bool *raw)
 {

@@ -275,7 +275,7 @@ class Privilege(ToolTest):
             self.fails(done, 3, SLACK_S, r"(?s)ping_group_range.*setcap")
         self.assertEqual(path.truth()["ab"]["packets"], 0)
 
-    def permitted_copy(self) -> str:
+    def permitted_copy(self, capabilities: str = "cap_net_raw+p") -> str:
         """Statically linked: the loader takes no library from $ORIGIN for such a program."""
         if os.geteuid() != 0 or not shutil.which("setcap"):
             self.skipTest("setcap is not here, or not permitted")
@@ -284,9 +284,6 @@ class Privilege(ToolTest):
         archive, copy = built("lib/libautobuf.a"), os.path.join(folder, "permitted")
         if not shutil.which("cc") or not os.path.exists(archive):
             self.skipTest("no compiler, or no static library")
-        if "cap_set_proc" not in subprocess.run(["nm", archive], capture_output=True,
-                                                text=True).stdout:
-            self.skipTest("built without libcap")
         done = subprocess.run(
             ["cc", "-D_GNU_SOURCE", "-DAB_HAVE_LIBCAP", "-I", TOP / "include",
              *sorted((TOP / "tools").glob("*.c")), archive, "-lcap", "-o", copy],
@@ -294,10 +291,20 @@ class Privilege(ToolTest):
         if done.returncode:
             self.skipTest(f"not linked: {done.stderr.splitlines()[-1]}")
         os.chmod(copy, 0o755)
-        done = subprocess.run(["setcap", "cap_net_raw+p", copy], capture_output=True, text=True)
+        done = subprocess.run(["setcap", capabilities, copy], capture_output=True, text=True)
         if done.returncode:
             self.skipTest(f"setcap: {done.stderr.strip()}")
         return copy
+
+    def test_watch_does_not_lend_the_file_s_privilege(self) -> None:
+        # who may run it must not see, or tune, what another user's process has
+        copy = self.permitted_copy("cap_sys_ptrace,cap_net_admin+ep")
+        path = self.path(both="delay=1ms")
+        other = path.popen("a", ["sleep", "1000"])
+        for command in (["watch"], ["watch", "--tune"]):
+            done = path.run("a", [copy, *command, f"{other.pid}:0"], unprivileged=True)
+            self.assertEqual(done.returncode, 3, done.stderr)
+            self.assertEqual(done.stdout, "")
 
     def test_raises_what_is_permitted(self) -> None:
         # and only around socket(): permitted, not effective, before and after

@@ -1,0 +1,60 @@
+/* SPDX-License-Identifier: MIT */
+/* tools/process.c, on this process itself. */
+#include "unit.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "process.h"
+#include "sockets.h"
+
+#define PATIENCE_S 20 /* far less than the owner's linger */
+
+static time_t now_s(void)
+{
+    struct timespec t;
+
+    clock_gettime(CLOCK_MONOTONIC, &t);
+    return t.tv_sec;
+}
+
+/* The owner closed it with data that nobody reads, and asked close(2) to wait for a quarter of an hour. */
+static void a_hostile_linger_holds_nobody(void **state)
+{
+    struct linger linger = {1, 900};
+    struct connection c = tcp_connection();
+    static char data[65536];
+    struct process self;
+    time_t begin;
+    int copy;
+
+    (void)state;
+    assert_int_equal(process_open(getpid(), &self), 0);
+    assert_int_equal(setsockopt(c.client, SOL_SOCKET, SO_LINGER, &linger, sizeof linger), 0);
+    while (send(c.client, data, sizeof data, MSG_DONTWAIT) > 0)
+        ;
+    assert_int_equal(errno, EAGAIN);
+    copy = process_borrow(&self, c.client);
+    assert_true(copy >= 0);
+    close(c.client);
+    begin = now_s();
+    process_give_back(copy); /* the last descriptor of it */
+    assert_true(now_s() - begin < PATIENCE_S);
+    assert_int_equal(fcntl(copy, F_GETFD), -1);
+    close(c.accepted);
+    close(c.listener);
+    close(self.pidfd);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(a_hostile_linger_holds_nobody),
+    };
+
+    return cmocka_run_group_tests_name("process", tests, NULL, NULL);
+}
