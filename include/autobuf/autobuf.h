@@ -129,8 +129,9 @@ AUTOBUF_API uint64_t autobuf_payload_bytes(uint64_t ip_bytes, uint32_t packet_by
  * 2002 (half-sample mode). What an echo cannot see: the larger direction; available bandwidth; a
  * token bucket larger than the budget (it reads the peak rate).
  *
- * Each run carries a random token that replies must echo, so an off-path host cannot feed it
- * numbers. Foreign, duplicate, reordered, truncated and late replies are tolerated.
+ * Each run carries a random token that replies, and requests that ICMP errors quote, must show, so an
+ * off-path host cannot feed it numbers or stop it. If an error makes packets smaller in mid-run, the rates
+ * are lower bounds. Foreign, duplicate, reordered, truncated and late replies are tolerated.
  */
 struct autobuf_probe;
 
@@ -692,7 +693,8 @@ AUTOBUF_API int autobuf_plan_sysctl(const struct autobuf_plan *plan,
 /* -------------------------------------------------------------------------------- apply, tune */
 
 /*
- * Carries a plan out on a TCP socket, and reads back what the kernel made of it. 1: something was set;
+ * Carries a plan out on a TCP socket, and reads back what the kernel made of it. Where it makes a send buffer
+ * larger, TCP_NOTSENT_LOWAT becomes 512 KB, if it was more: the buffer is there for what is in flight. 1: something was set;
  * 0: the plan left everything alone, or AUTOBUF=off. On failure the socket is as it was: -EBADF,
  * -ENOTSOCK, -EOPNOTSUPP, -EINVAL (size; a receive buffer for a connection without a window clamp),
  * -EPERM (a forced size without CAP_NET_ADMIN), AUTOBUF_E_LIMITED (the kernel gave less than the plan

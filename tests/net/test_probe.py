@@ -629,6 +629,16 @@ class Hostile(ToolTest):
                         said = path.run("a", ["ip", "route", "get", host]).stdout
                         self.assertNotIn("mtu", said, "TCP is not misled either")
 
+    def test_a_peer_that_answers_late_claims_a_long_path(self) -> None:
+        # with the right to force a buffer, and in a namespace, where net.ipv4.tcp_mem is not visible
+        path = self.path(both="rate=800M,delay=300ms")
+        for _ in range(3):
+            done = self.run_tool(path, "probe", "--json", path.addr["b"])
+            self.assertEqual(done.returncode, 0, done.stderr)
+            found = self.parse(done.stdout)
+            self.assertGreater(found["tx_bdp_bytes"], 20_000_000, "claimed")
+            self.assertLessEqual(found["plan"]["snd_request_bytes"], 16_000_000, "believed")
+
     def test_a_run_whose_packets_shrank_neither_paces_nor_holds(self) -> None:
         path = self.path(**self.WAY)
         self.respond(path, "narrow:600")
