@@ -74,7 +74,6 @@ struct autobuf_inband {
     pid_t owner;
     int fd;      /* -1: a pure handle */
     int prepared; /* what puts its options back */
-    bool blocked; /* the socket's send buffer is full */
     int error;   /* below 0: out of step, or gone */
     int outcome; /* 0, or why nothing was measured though the connection is in order */
     enum ab_inband_phase phase;

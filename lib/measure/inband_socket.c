@@ -141,7 +141,9 @@ int autobuf_inband_fd(const struct autobuf_inband *inband)
 
 int autobuf_inband_events(const struct autobuf_inband *inband)
 {
-    return (autobuf_inband_wanted(inband) ? POLLIN : 0) | (inband->blocked ? POLLOUT : 0);
+    bool sends = inband->error == 0 && inband->out_begin < inband->out_end;
+
+    return (autobuf_inband_wanted(inband) ? POLLIN : 0) | (sends ? POLLOUT : 0);
 }
 
 /* 0: all that there was is sent, or the socket is full; or -errno. */
@@ -150,13 +152,11 @@ static int send_lines(struct autobuf_inband *ib, uint64_t now_ns)
     const void *data;
     size_t len;
 
-    ib->blocked = false;
     while ((len = autobuf_inband_output(ib, now_ns, &data)) > 0) {
         ssize_t sent = send(ib->fd, data, len, MSG_DONTWAIT | MSG_NOSIGNAL);
 
         if (sent < 0 && errno != EAGAIN && errno != EWOULDBLOCK && errno != EINTR)
             return -errno;
-        ib->blocked = sent < 0;
         if (sent < 0)
             return 0;
         autobuf_inband_sent(ib, now_ns, (size_t)sent);

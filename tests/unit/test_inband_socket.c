@@ -77,6 +77,39 @@ static void test_exchange(void **state)
     close_connection(&c);
 }
 
+/* More lines than one step reads, in one write: each is answered, and poll() alone tells when to step. */
+static void test_more_lines_than_a_step_reads(void **state)
+{
+    static const char lines[] = "AUTOBUF HELLO 1\r\nAUTOBUF RESULT\r\n";
+    struct connection c = tcp_connection();
+    struct autobuf_inband *responder;
+    unsigned answers = 0;
+
+    (void)state;
+    assert_int_equal(autobuf_inband_open(&responder, AUTOBUF_INBAND_RESPONDER, c.accepted, NULL),
+                     0);
+    for (unsigned i = 0; i < 128; i++) /* nobody reads meanwhile */
+        assert_int_equal(send(c.client, lines, sizeof lines - 1, 0), sizeof lines - 1);
+    while (answers < 256) {
+        struct pollfd fds[2] = {{c.accepted, (short)autobuf_inband_events(responder), 0},
+                                {c.client, POLLIN, 0}};
+        char text[1000];
+        ssize_t got = 0;
+
+        if (poll(fds, 2, PATIENCE_MS) <= 0)
+            fail_msg("stuck after %u answers", answers);
+        if (fds[0].revents)
+            assert_true(autobuf_inband_step(responder, clock_ns()) >= 0);
+        if (fds[1].revents)
+            got = recv(c.client, text, sizeof text, 0);
+        for (ssize_t i = 0; i < got; i++)
+            answers += text[i] == '\n';
+    }
+    assert_int_equal(autobuf_inband_events(responder), POLLIN);
+    autobuf_inband_close(responder);
+    close_connection(&c);
+}
+
 /* The caller's socket: blocking or not, its options, and what follows in it. */
 static void test_socket_is_the_callers(void **state)
 {
@@ -395,6 +428,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_exchange),
+        cmocka_unit_test(test_more_lines_than_a_step_reads),
         cmocka_unit_test(test_socket_is_the_callers),
         cmocka_unit_test(test_nothing_is_read_too_far),
         cmocka_unit_test(test_blocking),
