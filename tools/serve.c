@@ -113,10 +113,14 @@ static uint64_t client_cost_bytes(const struct client *c)
     return path.cost_bytes;
 }
 
+/*
+ * A half-close shows as the end of input, when input is wanted. EPOLLRDHUP would be told again and again as
+ * long as the client takes nothing of its answer.
+ */
 static int client_watch(struct server *s, struct client *c, int operation)
 {
     int events = autobuf_inband_events(c->inband); /* poll's are epoll's */
-    struct epoll_event e = {.events = (uint32_t)events | EPOLLRDHUP, .data.ptr = c};
+    struct epoll_event e = {.events = (uint32_t)events, .data.ptr = c};
 
     if (operation == EPOLL_CTL_MOD && e.events == c->events)
         return 0;
@@ -132,7 +136,7 @@ static void client_step(struct server *s, struct client *c, uint32_t events)
     s->sent_bytes += cost_bytes - c->cost_bytes;
     c->cost_bytes = cost_bytes;
     c->greeted |= state == 0;
-    if (state < 0 || events & (EPOLLERR | EPOLLHUP) || (state == 1 && events & EPOLLRDHUP) ||
+    if (state < 0 || events & (EPOLLERR | EPOLLHUP) ||
         client_watch(s, c, EPOLL_CTL_MOD) < 0)
         client_end(s, c, state != 1 && state != -ENOTCONN);
 }

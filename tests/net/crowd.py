@@ -4,12 +4,15 @@
     crowd.py ADDRESS PORT garbage N     N clients, 100 at a time, each sends what is no line of the exchange
     crowd.py ADDRESS PORT hold N WHAT   N clients at once that say WHAT, prints "held", and holds them until
                                         its standard input ends, without reading anything
+    crowd.py ADDRESS PORT half 1 WHAT   a client with a small receive buffer that says WHAT, closes its side, and
+                                        reads nothing; prints "dropped" when the server resets the connection
 """
 from __future__ import annotations
 
 import os
 import random
 import resource
+import select
 import socket
 import sys
 
@@ -28,9 +31,11 @@ LINES = (
 )
 
 
-def connect(address: str, port: int) -> socket.socket:
+def connect(address: str, port: int, receive_bytes: int = 0) -> socket.socket:
     family = socket.AF_INET6 if ":" in address else socket.AF_INET
     client = socket.socket(family, socket.SOCK_STREAM)
+    if receive_bytes:
+        client.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, receive_bytes)
     client.settimeout(20)
     client.connect((address, port))
     return client
@@ -65,14 +70,27 @@ def hold(address: str, port: int, count: int, what: bytes) -> None:
     sys.stdin.read()
 
 
+def half(address: str, port: int, what: bytes) -> None:
+    client = connect(address, port, 4096)
+    say(client, what)
+    client.shutdown(socket.SHUT_WR)
+    poll = select.poll()
+    poll.register(client, 0)  # POLLERR and POLLHUP are always told
+    if poll.poll(20_000):
+        print("dropped", flush=True)
+
+
 def main() -> None:
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     resource.setrlimit(resource.RLIMIT_NOFILE, (min(hard, max(soft, 8192)), hard))
     address, port, how, count = sys.argv[1], int(sys.argv[2]), sys.argv[3], int(sys.argv[4])
+    what = os.fsencode("".join(sys.argv[5:])).replace(b"\\r\\n", b"\r\n")
     if how == "garbage":
         garbage(address, port, count)
+    elif how == "half":
+        half(address, port, what)
     else:
-        hold(address, port, count, os.fsencode(sys.argv[5]).replace(b"\\r\\n", b"\r\n"))
+        hold(address, port, count, what)
 
 
 if __name__ == "__main__":

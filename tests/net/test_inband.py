@@ -31,6 +31,7 @@ MS = 1_000_000
 LATE_NS = 10 * MS
 SLACK_S = 1.0
 RATE_SHARE = 0.25
+CPU_S = 1.0  # more than any client may cost
 CHEAP_BYTES = 64_000
 MOST_BYTES = 500_000
 HANDSHAKE_BYTES = 1_500  # of the connection, and of lines
@@ -45,6 +46,12 @@ def status_of(pid: int) -> dict[str, str]:
     text = pathlib.Path(f"/proc/{pid}/status").read_text()
     return {key: value.strip() for key, value in
             (line.split(":", 1) for line in text.splitlines() if ":" in line)}
+
+
+def cpu_s(pid: int) -> float:
+    """What a process has used so far."""
+    fields = pathlib.Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
+    return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
 
 
 class InbandTest(PathTest):
@@ -310,6 +317,14 @@ class Serving(InbandTest):
                   "print('dropped')\n")
         done = path.run("a", [sys.executable, "-c", waiter, path.addr["b"]], timeout=30)
         self.assertEqual(done.stdout, "dropped\n")
+
+    def test_half_closed_client_costs_nothing(self) -> None:
+        path = self.path(both="rate=100M,delay=5ms")
+        server = self.serve(path)
+        done = path.run("a", self.crowd(path, "half", "1", "AUTOBUF HELLO 1\\r\\n" +
+                                        "AUTOBUF TRAIN 480000\\r\\n" * 40), timeout=30)
+        self.assertEqual(done.stdout, "dropped\n")
+        self.assertLess(cpu_s(server.pid), CPU_S)
 
     def test_only_who_connected_is_sent_anything(self) -> None:
         path = self.path(both="rate=100M,delay=5ms")
