@@ -282,6 +282,8 @@ AUTOBUF_API int autobuf_probe_mtu(struct autobuf_probe *probe, uint32_t packet_b
  *     AUTOBUF ERROR code text              back, to anything else: 452 no budget is left, 500 unknown,
  *                                          501 a number is wrong, 503 out of turn
  *
+ * A responder takes at most 512 lines in its life; the next one is AUTOBUF_E_PROTOCOL.
+ *
  * A key that is not there is 0; TRAIN and SINK also tell how their sender is paced (pace=, paced=), a
  * reading whether it is sure and whether it is a bound (sure=1, atleast=1).
  *
@@ -350,6 +352,8 @@ struct autobuf_inband_options {
 
 #define AUTOBUF_INBAND_PACED 1U /* the pace is surely kept: by bbr, SO_MAX_PACING_RATE or the queueing
                                    discipline fq */
+#define AUTOBUF_INBAND_HOST_PACES 2U /* autobuf_inband_facts() has asked this host for its queueing */
+#define AUTOBUF_INBAND_HOST_FREE 4U  /* disciplines: one is fq; or none is. Both: there was no answer */
 
 /*
  * What the socket below knows, and the exchange must be told: at the beginning, and before each
@@ -360,7 +364,7 @@ struct autobuf_inband_facts {
     uint32_t segment_bytes;   /* payload that travels as one packet: of a TCP segment, or of a TLS
                                  record that just fills one; 64 to 65,536, 0: 1448 */
     uint32_t packet_bytes;    /* IP bytes that it takes on the wire; 0: segment_bytes + 52 */
-    uint32_t flags;           /* AUTOBUF_INBAND_PACED */
+    uint32_t flags;           /* AUTOBUF_INBAND_PACED, _HOST_PACES, _HOST_FREE */
     uint64_t train_bytes;     /* that leave back to back now: congestion window, peer's window */
     uint64_t pace_bit_per_s;  /* of payload, at which the sender is, or may be, held back */
     uint64_t rtt_min_ns;      /* as TCP has seen it */
@@ -434,7 +438,10 @@ AUTOBUF_API int autobuf_inband_result(const struct autobuf_inband *inband,
 AUTOBUF_API int autobuf_inband_begin(struct autobuf_inband *inband, uint64_t now_ns,
                                      uint32_t directions);
 
-/* Buffer sizes that an initiator's peer says it can set; 0: it does not say. -ENODATA: no HELLO yet. */
+/*
+ * Buffer sizes that the peer says it can set; 0: it does not say, and an initiator never does. -ENODATA: no
+ * HELLO came from it yet.
+ */
 AUTOBUF_API int autobuf_inband_peer(const struct autobuf_inband *inband, uint64_t *rcv_bytes,
                                     uint64_t *snd_bytes);
 
@@ -456,7 +463,10 @@ AUTOBUF_API void autobuf_inband_close(struct autobuf_inband *inband);
 
 /*
  * For an application that carries the bytes, but over a TCP socket of its own: reads the facts.
- * facts->size is set by the caller. -EOPNOTSUPP: not a TCP socket; -ENOTCONN; -EBADF, -ENOTSOCK, -EINVAL.
+ * facts->size is set by the caller. The kernel may have to list all queueing disciplines of this host for
+ * it, which takes long where there are many: keep the struct for the next call, which does not ask again if
+ * flags holds AUTOBUF_INBAND_HOST_PACES or _HOST_FREE. A responder best calls it once HELLO came, so that
+ * no stranger has the host asked. -EOPNOTSUPP: not a TCP socket; -ENOTCONN; -EBADF, -ENOTSOCK, -EINVAL.
  */
 AUTOBUF_API int autobuf_inband_facts(int fd, struct autobuf_inband_facts *facts);
 
@@ -477,7 +487,9 @@ AUTOBUF_API int64_t autobuf_inband_receive(int fd, void *buf, size_t len, uint64
 
 /*
  * The stepped form, on a connected TCP socket that stays the caller's, blocking or not. Of what arrives
- * only the exchange's own bytes are read. Errors of open_pure(), prepare() and facts().
+ * only the exchange's own bytes are read. It does what prepare() does, but a responder opens the receive
+ * window when HELLO came. The host is asked for its queueing disciplines at most once, and not before HELLO
+ * came or was sent. Errors of open_pure(), prepare() and facts().
  */
 AUTOBUF_API int autobuf_inband_open(struct autobuf_inband **inband, uint32_t role, int fd,
                                     const struct autobuf_inband_options *options);

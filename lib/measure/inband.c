@@ -19,6 +19,7 @@
 #define SAME_STAMP_NS 300U  /* no link that is measured sends a full packet in that time */
 #define STALL_GAPS 4U       /* as long as the longest of most gaps */
 #define STALL_PERCENT 85U
+#define ARRIVAL_LEAST_BYTES 536U /* of smaller segments (RFC 9293's default) several share an arrival */
 #define SHORTEST_LINE_BYTES 3U /* a blank, CR, LF */
 #define REPLY_END "211 "
 #define DRAINED_MOST_BYTES 65536U /* beyond what a reply of several lines was told to have */
@@ -257,7 +258,8 @@ void autobuf_inband_sent(struct autobuf_inband *ib, uint64_t now_ns, size_t byte
 static int make_room_for_arrivals(struct autobuf_inband *ib)
 {
     struct ab_arrivals *a = &ib->arrivals;
-    size_t capacity = 2 * AUTOBUF_INBAND_TRAIN_MOST_BYTES / ib->facts.segment_bytes + 64;
+    uint64_t least_bytes = ab_max(ib->facts.segment_bytes, ARRIVAL_LEAST_BYTES);
+    size_t capacity = 2 * ab_inband_budget_bytes(ib) / least_bytes + 64;
 
     if (a->packets)
         return 0;

@@ -74,6 +74,7 @@ struct autobuf_inband {
     pid_t owner;
     int fd;      /* -1: a pure handle */
     int prepared; /* what puts its options back */
+    bool window_open; /* of the socket, for a train */
     int error;   /* below 0: out of step, or gone */
     int outcome; /* 0, or why nothing was measured though the connection is in order */
     enum ab_inband_phase phase;
@@ -115,6 +116,7 @@ struct autobuf_inband {
     bool greeted;
     bool sink_refused;
     unsigned complaints;
+    unsigned lines;
 };
 
 /* The line just received is complete. Returns 0, or an error that ends the handle. */
@@ -169,6 +171,12 @@ uint64_t ab_inband_budget_bytes(const struct autobuf_inband *ib);
 /* A reading as it is told to the peer, and one that the peer tells: false if it is not plausible. */
 void ab_reading_tell(const struct ab_reading *reading, struct ab_line *line);
 bool ab_reading_hear(const struct ab_line *line, struct ab_reading *reading);
+
+/*
+ * autobuf_inband_facts() for this handle, over fd: what it knows of the host by now counts, and the host is asked
+ * only once HELLO came or was sent.
+ */
+int ab_inband_read_facts(const struct autobuf_inband *ib, int fd, struct autobuf_inband_facts *facts);
 
 /* IP bytes that so much payload takes. */
 uint64_t ab_inband_wire_bytes(const struct autobuf_inband *ib, uint64_t payload_bytes);

@@ -198,7 +198,7 @@ int autobuf_inband_begin(struct autobuf_inband *ib, uint64_t now_ns, uint32_t di
 
 int autobuf_inband_peer(const struct autobuf_inband *ib, uint64_t *rcv_bytes, uint64_t *snd_bytes)
 {
-    if (ib->exchange_ns == AUTOBUF_NS_UNSET || ib->role != AUTOBUF_INBAND_INITIATOR)
+    if (ib->role == AUTOBUF_INBAND_INITIATOR ? ib->exchange_ns == AUTOBUF_NS_UNSET : !ib->greeted)
         return -ENODATA;
     *rcv_bytes = ib->peer_max_bytes[0];
     *snd_bytes = ib->peer_max_bytes[1];

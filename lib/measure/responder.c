@@ -7,6 +7,7 @@
 #define SEGMENTS_LEAST 3U
 #define TRAINS_MOST 64U /* to read, of all exchanges: each costs time */
 #define REQUEST_MOST_BYTES (1ULL << 30)
+#define LINES_MOST 512U /* an exchange of 64 trains each way takes 130; none may go on for ever */
 
 enum { UNKNOWN_COMMAND = 500, BAD_ARGUMENT = 501, BAD_SEQUENCE = 503, OVER_BUDGET = 452 };
 
@@ -168,6 +169,8 @@ static int answer_set(struct autobuf_inband *ib, const struct ab_line *asked)
 
 int ab_responder_line(struct autobuf_inband *ib, const struct ab_line *line, size_t line_bytes)
 {
+    if (++ib->lines > LINES_MOST)
+        return AUTOBUF_E_PROTOCOL;
     switch (line->verb) {
     case AB_HELLO:
         return answer_hello(ib, line);

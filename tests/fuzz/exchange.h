@@ -14,7 +14,7 @@
 #include "measure/inband.h"
 
 #define TRAIN_MOST AUTOBUF_INBAND_TRAIN_MOST_BYTES
-#define PACKETS_MOST (2 * TRAIN_MOST / 64 + 64)
+#define PACKETS_MOST (2 * TRAIN_MOST / 536 + 64)
 #define LETTERS "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/"
 #define LATEST_NS (UINT64_MAX / 2) /* 292 years: nobody's clock goes on */
 

@@ -3,6 +3,8 @@
 
 #include <errno.h>
 
+#include "measure/inband.h"
+
 #define SEGMENT 1448U
 
 static struct autobuf_inband *open_with(const struct autobuf_inband_options *options)
@@ -125,6 +127,68 @@ static void test_complaints_end(void **state)
     assert_int_equal(answered, 8);
     assert_int_equal(autobuf_inband_state(ib), AUTOBUF_E_PROTOCOL);
     autobuf_inband_close(ib);
+}
+
+static void test_lines_end(void **state)
+{
+    struct autobuf_inband *ib = open_with(NULL);
+    unsigned answered = 0;
+
+    (void)state;
+    while (told(ib, MS, answered % 2 ? "AUTOBUF RESULT\r\n" : "AUTOBUF HELLO 1\r\n") > 0 &&
+           answered < 1000)
+        answered += strlen(said(ib, MS)) > 0;
+    assert_int_equal(answered, 512);
+    assert_int_equal(autobuf_inband_state(ib), AUTOBUF_E_PROTOCOL);
+    autobuf_inband_close(ib);
+}
+
+/* Whether HELLO came: not with what looks like its beginning, nor with a wrong one. */
+static void test_peer(void **state)
+{
+    static const char *const lines[] = {"A", "UTOBUF HELLO\r\n", "AUTOBUF TRAIN 1448\r\n"};
+    struct autobuf_inband *ib = open_with(NULL);
+    uint64_t rcv = 1, snd = 1;
+
+    (void)state;
+    for (size_t i = 0; i < COUNT(lines); i++) {
+        assert_int_equal(autobuf_inband_peer(ib, &rcv, &snd), -ENODATA);
+        assert_true(told(ib, MS, lines[i]) > 0);
+        said(ib, MS);
+    }
+    assert_int_equal(autobuf_inband_peer(ib, &rcv, &snd), -ENODATA);
+    assert_true(told(ib, MS, "AUTOBUF HELLO 1\r\n") > 0);
+    assert_int_equal(autobuf_inband_peer(ib, &rcv, &snd), 0);
+    assert_int_equal(rcv + snd, 0);
+    autobuf_inband_close(ib);
+}
+
+/* What is kept of trains is bounded by the budget, however small the segments are. */
+static void test_memory_of_arrivals(void **state)
+{
+    static const struct {
+        uint32_t budget_bytes, segment_bytes;
+        size_t most;
+    } rows[] = {{480000, 64, 1856}, {480000, 1448, 728}, {60000, 1448, 148}};
+
+    (void)state;
+    for (size_t i = 0; i < COUNT(rows); i++) {
+        struct autobuf_inband_options options = AUTOBUF_INBAND_OPTIONS_INIT;
+        struct autobuf_inband_facts facts = AUTOBUF_INBAND_FACTS_INIT;
+        struct autobuf_inband *ib;
+
+        options.budget_bytes = rows[i].budget_bytes;
+        facts.segment_bytes = rows[i].segment_bytes;
+        ib = open_with(&options);
+        assert_int_equal(autobuf_inband_tell(ib, &facts), 0);
+        told(ib, MS, "AUTOBUF HELLO 1\r\n");
+        said(ib, MS);
+        told(ib, MS, "AUTOBUF SINK 20000\r\n");
+        assert_in_range(ib->arrivals.capacity, 1, rows[i].most);
+        train(ib, MS, 20000, 1000); /* which has more segments than there is room for, or not */
+        assert_int_equal(number_in(said(ib, MS), "bytes=") > 0, 1);
+        autobuf_inband_close(ib);
+    }
 }
 
 /* The whole answer fills its segments, and is lines that no reader of text minds. */
@@ -428,6 +492,9 @@ int main(void)
         cmocka_unit_test(test_broken),
         cmocka_unit_test(test_line_of_a_megabyte),
         cmocka_unit_test(test_complaints_end),
+        cmocka_unit_test(test_lines_end),
+        cmocka_unit_test(test_peer),
+        cmocka_unit_test(test_memory_of_arrivals),
         cmocka_unit_test(test_train),
         cmocka_unit_test(test_train_is_what_leaves_at_once),
         cmocka_unit_test(test_budget_of_trains),
