@@ -17,13 +17,17 @@
 static int tell_facts(struct link *l, struct autobuf_inband *ib)
 {
     struct autobuf_inband_facts facts = AUTOBUF_INBAND_FACTS_INIT;
-    int error = autobuf_inband_facts(l->fd, &facts);
-    uint32_t segment = facts.segment_bytes, packet = facts.packet_bytes;
-    uint32_t overhead = (uint32_t)l->overhead_bytes;
-    uint32_t record = segment > overhead ? segment - overhead : 0;
+    uint32_t segment, packet, record, overhead = (uint32_t)l->overhead_bytes;
+    int error;
 
+    facts.flags = l->facts_flags; /* the host need not be asked again */
+    error = autobuf_inband_facts(l->fd, &facts);
     if (error < 0)
         return error;
+    l->facts_flags = facts.flags;
+    segment = facts.segment_bytes;
+    packet = facts.packet_bytes;
+    record = segment > overhead ? segment - overhead : 0;
     if (record < RECORD_LEAST_BYTES)
         record = RECORD_LEAST_BYTES;
     if (record > RECORD_MOST_BYTES)

@@ -26,6 +26,7 @@ struct link {
     size_t segment_bytes;  /* of a TCP segment */
     size_t record_bytes;   /* plaintext of a record, at most */
     size_t overhead_bytes; /* what a record has beside it: header, type, tag */
+    uint32_t facts_flags;  /* of the newest autobuf_inband_facts() */
     uint64_t stamp_ns;     /* when the segment arrived that completed the newest plaintext */
     size_t begin, end;     /* plaintext received, not taken yet */
     uint8_t plain[4096];

@@ -10,6 +10,7 @@
 
 #include "../base/base.h"
 #include "../base/option.h"
+#include "../base/prepare.h"
 
 #define WINDOW_BYTES 500000 /* a train, and some */
 #define STAMPING (SOF_TIMESTAMPING_RX_SOFTWARE | SOF_TIMESTAMPING_SOFTWARE)
@@ -24,7 +25,7 @@ static int set_stamping(int fd, int flags)
  * A low-water mark makes the kernel open the window that far, if the buffer is not locked, and takes
  * nothing back when the mark is lowered again.
  */
-static void open_window(int fd)
+void ab_open_window(int fd)
 {
     int before, wide = WINDOW_BYTES;
 
@@ -39,7 +40,7 @@ static int set_nodelay(int fd, int on)
     return setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &on, sizeof on) < 0 ? -errno : 0;
 }
 
-int autobuf_inband_prepare(int fd)
+int ab_prepare(int fd)
 {
     int stamping = 0, nodelay = 0, error = ab_get_int(fd, SOL_SOCKET, SO_TIMESTAMPING, &stamping);
 
@@ -54,8 +55,16 @@ int autobuf_inband_prepare(int fd)
         set_stamping(fd, stamping);
         return error;
     }
-    open_window(fd);
     return stamping | (nodelay ? 0 : WAS_DELAYED);
+}
+
+int autobuf_inband_prepare(int fd)
+{
+    int prepared = ab_prepare(fd);
+
+    if (prepared >= 0)
+        ab_open_window(fd);
+    return prepared;
 }
 
 void autobuf_inband_restore(int fd, int prepared)

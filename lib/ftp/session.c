@@ -100,7 +100,7 @@ void autobuf_ftp_close(struct autobuf_ftp *f)
 int ab_ftp_tell(struct autobuf_ftp *f)
 {
     struct autobuf_inband_facts facts = AUTOBUF_INBAND_FACTS_INIT;
-    int error = autobuf_inband_facts(f->fd, &facts);
+    int error = ab_inband_read_facts(f->inband, f->fd, &facts);
 
     if (error == 0 && facts.segment_bytes > f->options.record_bytes)
         facts.segment_bytes -= f->options.record_bytes;
@@ -109,17 +109,10 @@ int ab_ftp_tell(struct autobuf_ftp *f)
 
 static int write_lines(struct autobuf_ftp *f, uint64_t now_ns, const void *data, size_t len)
 {
-    struct autobuf_inband_facts facts = AUTOBUF_INBAND_FACTS_INIT;
-    uint64_t deadline_ns = autobuf_inband_deadline_ns(f->inband);
-    int error = autobuf_inband_facts(f->fd, &facts);
-    int64_t written;
+    int64_t written = f->options.write(f->options.io_user, data, len,
+                                       f->inband->facts.segment_bytes,
+                                       autobuf_inband_deadline_ns(f->inband));
 
-    if (error < 0)
-        return error;
-    written = f->options.write(f->options.io_user, data, len,
-                               facts.segment_bytes - ab_min(f->options.record_bytes,
-                                                            facts.segment_bytes / 2),
-                               deadline_ns);
     if (written <= 0)
         return written < 0 ? (int)written : -ECONNRESET;
     autobuf_inband_sent(f->inband, now_ns, ab_min((uint64_t)written, len));

@@ -13,6 +13,7 @@
 
 #include "../base/clock.h"
 #include "../base/option.h"
+#include "../base/prepare.h"
 #include "inband.h"
 #include "limits.h"
 #include "qdisc.h"
@@ -23,6 +24,7 @@
 #define TCP_BYTES 20U
 #define TCP_STAMP_BYTES 12U
 #define READS_MOST 256U /* in one step: other connections are waiting */
+#define HOST_KNOWN (AUTOBUF_INBAND_HOST_PACES | AUTOBUF_INBAND_HOST_FREE)
 
 /* Congestion controls that space what they send, and sockets that were told to. */
 static bool paces_itself(int fd)
@@ -48,21 +50,36 @@ static uint32_t peer_header_bytes(int fd)
     return IPV6_BYTES;
 }
 
-/* The kernel computes a pacing rate for every connection: whether it is kept is another question. */
-static void tell_pace(int fd, uint64_t pacing_byte_per_s, struct autobuf_inband_facts *facts)
+/* What the host says, as flags: the kernel lists every queueing discipline of it, under a lock of all hosts. */
+static uint32_t ask_host(void)
 {
-    int kept;
+    int paces = ab_qdisc_paces();
+
+    if (paces < 0)
+        return HOST_KNOWN; /* it would not say more the next time */
+    return paces ? AUTOBUF_INBAND_HOST_PACES : AUTOBUF_INBAND_HOST_FREE;
+}
+
+/* The kernel computes a pacing rate for every connection: whether it is kept is another question. */
+static void tell_pace(int fd, bool may_ask, uint64_t pacing_byte_per_s,
+                      struct autobuf_inband_facts *facts)
+{
+    bool kept;
 
     if (pacing_byte_per_s == 0 || pacing_byte_per_s > AB_PLAUSIBLE_BIT_PER_S / 8)
         return;
-    kept = paces_itself(fd) ? 1 : ab_qdisc_paces();
-    if (kept == 0)
+    kept = paces_itself(fd);
+    if (!kept && !facts->flags && may_ask)
+        facts->flags = ask_host();
+    if (!kept && facts->flags == AUTOBUF_INBAND_HOST_FREE)
         return;
     facts->pace_bit_per_s = 8 * pacing_byte_per_s;
-    facts->flags = kept > 0 ? AUTOBUF_INBAND_PACED : 0; /* else nobody knows */
+    if (kept || facts->flags == AUTOBUF_INBAND_HOST_PACES) /* else nobody knows */
+        facts->flags |= AUTOBUF_INBAND_PACED;
 }
 
-int autobuf_inband_facts(int fd, struct autobuf_inband_facts *theirs)
+/* flags: what is known of the host. */
+static int read_facts(int fd, bool may_ask, uint32_t flags, struct autobuf_inband_facts *theirs)
 {
     struct autobuf_inband_facts facts = AUTOBUF_INBAND_FACTS_INIT;
     struct autobuf_socket state = AUTOBUF_SOCKET_INIT;
@@ -82,9 +99,32 @@ int autobuf_inband_facts(int fd, struct autobuf_inband_facts *theirs)
         window_bytes = ab_min(window_bytes, info.peer_window_bytes);
     facts.train_bytes = window_bytes - ab_min(window_bytes, ab_tcpinfo_flight_bytes(&info));
     facts.train_bytes = ab_max(facts.train_bytes, 1); /* 0 would be "unknown" */
-    tell_pace(fd, info.pacing_byte_per_s, &facts);
+    facts.flags = flags & HOST_KNOWN;
+    tell_pace(fd, may_ask, info.pacing_byte_per_s, &facts);
     facts.rtt_min_ns = info.rtt_min_ns;
     return ab_struct_out(theirs, &facts, sizeof facts) ? 0 : -EINVAL;
+}
+
+int autobuf_inband_facts(int fd, struct autobuf_inband_facts *theirs)
+{
+    struct autobuf_inband_facts before = AUTOBUF_INBAND_FACTS_INIT;
+
+    if (!ab_struct_in(&before, sizeof before, theirs))
+        return -EINVAL;
+    return read_facts(fd, true, before.flags, theirs);
+}
+
+/* Before a stranger has said HELLO the host is not asked, nor on opening. */
+static bool may_ask_host(const struct autobuf_inband *ib)
+{
+    if (ib->role == AUTOBUF_INBAND_RESPONDER)
+        return ib->greeted;
+    return ib->phase != AB_PHASE_HELLO || ib->out_begin == ib->out_end;
+}
+
+int ab_inband_read_facts(const struct autobuf_inband *ib, int fd, struct autobuf_inband_facts *facts)
+{
+    return read_facts(fd, may_ask_host(ib), ib->facts.flags, facts);
 }
 
 static int64_t receive_stamped(int fd, void *buf, size_t len, int flags, uint64_t *stamp_ns)
@@ -109,27 +149,40 @@ int64_t autobuf_inband_receive(int fd, void *buf, size_t len, uint64_t *stamp_ns
     return receive_stamped(fd, buf, len, 0, stamp_ns);
 }
 
+/*
+ * The window opens for who has said HELLO, and before the answer to it, which tells the peer: its first train
+ * must find it open.
+ */
+static void open_window(struct autobuf_inband *ib)
+{
+    if (ib->window_open || (ib->role == AUTOBUF_INBAND_RESPONDER && !ib->greeted))
+        return;
+    ab_open_window(ib->fd);
+    ib->window_open = true;
+}
+
 int autobuf_inband_open(struct autobuf_inband **inband, uint32_t role, int fd,
                         const struct autobuf_inband_options *options)
 {
     struct autobuf_inband_facts facts = AUTOBUF_INBAND_FACTS_INIT;
     struct autobuf_inband *ib;
-    int error = autobuf_inband_facts(fd, &facts);
+    int error = autobuf_inband_open_pure(&ib, role, ab_clock_monotonic_ns(), options);
 
     *inband = NULL;
-    if (error == 0)
-        error = autobuf_inband_open_pure(&ib, role, ab_clock_monotonic_ns(), options);
     if (error < 0)
         return error;
-    error = autobuf_inband_tell(ib, &facts);
+    error = ab_inband_read_facts(ib, fd, &facts);
     if (error == 0)
-        error = autobuf_inband_prepare(fd);
+        error = autobuf_inband_tell(ib, &facts);
+    if (error == 0)
+        error = ab_prepare(fd);
     if (error < 0) {
         autobuf_inband_close(ib);
         return error;
     }
     ib->fd = fd;
     ib->prepared = error;
+    open_window(ib);
     *inband = ib;
     return 0;
 }
@@ -175,6 +228,21 @@ static int64_t receive_line(struct autobuf_inband *ib, char *buf, size_t len, ui
     return receive_stamped(ib->fd, buf, end ? (size_t)(end - buf) + 1 : (size_t)got, 0, stamp_ns);
 }
 
+/*
+ * A responder that is handed its lines reads none of them here: what the host says must be known before the
+ * next one, which may ask for a train.
+ */
+static void learn_pace(struct autobuf_inband *ib)
+{
+    struct autobuf_inband_facts facts = AUTOBUF_INBAND_FACTS_INIT;
+
+    if (ib->facts.flags & (HOST_KNOWN | AUTOBUF_INBAND_PACED) ||
+        ab_inband_read_facts(ib, ib->fd, &facts) < 0)
+        return;
+    ib->facts.flags = facts.flags;
+    ib->facts.pace_bit_per_s = facts.pace_bit_per_s;
+}
+
 /* 1: something came; 0: nothing, or nothing is wanted; or an error. */
 static int receive_once(struct autobuf_inband *ib)
 {
@@ -184,11 +252,15 @@ static int receive_once(struct autobuf_inband *ib)
     uint64_t stamp_ns;
     int64_t got;
 
-    if (wanted == 0 || (ib->dress->is_handed_lines && autobuf_inband_state(ib) == 1))
+    if (ib->dress->is_handed_lines && autobuf_inband_state(ib) == 1) {
+        learn_pace(ib);
+        return 0;
+    }
+    if (wanted == 0)
         return 0;
     if (wanted > sizeof buf)
         wanted = sizeof buf;
-    if (ib->payload_left <= wanted && autobuf_inband_facts(ib->fd, &facts) == 0)
+    if (ib->payload_left <= wanted && ab_inband_read_facts(ib, ib->fd, &facts) == 0)
         autobuf_inband_tell(ib, &facts); /* what comes may make it decide on a train */
     got = ib->payload_left ? receive_stamped(ib->fd, buf, wanted, 0, &stamp_ns)
                            : receive_line(ib, buf, wanted, &stamp_ns);
@@ -211,6 +283,7 @@ int autobuf_inband_step(struct autobuf_inband *ib, uint64_t now_ns)
     if (ib->owner != getpid())
         return AUTOBUF_E_FORKED;
     for (unsigned reads = 0; result > 0 && reads < READS_MOST; reads++) {
+        open_window(ib);
         result = send_lines(ib, now_ns);
         if (result == 0)
             result = receive_once(ib);

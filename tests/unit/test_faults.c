@@ -7,6 +7,7 @@
 
 #include <errno.h>
 #include <netinet/in.h>
+#include <netinet/tcp.h>
 #include <signal.h>
 #include <stdlib.h>
 #include <string.h>
@@ -370,6 +371,86 @@ static void each_call_fails_forever(void **state)
     }
 }
 
+/* Lines that a responder is sent on its socket, each as soon as the one before is answered. */
+static void send_lines(struct autobuf_inband *responder, int client, const char *line, unsigned count)
+{
+    char answer[1000];
+
+    for (unsigned i = 0; i < count; i++) {
+        const char *end = strchr(line, '\n') + 1; /* of two lines, one and then the other */
+        const char *next = i % 2 && *end ? end : line;
+        size_t len = next == line ? (size_t)(end - line) : strlen(end);
+
+        assert_int_equal(send(client, next, len, 0), len);
+        assert_true(autobuf_inband_step(responder, now_ns()) >= 0);
+        assert_true(recv(client, answer, sizeof answer, 0) > 0);
+    }
+}
+
+/* What the kernel is asked of its queueing disciplines: all sockets that are opened here are for that. */
+static void host_is_asked_once(void **state)
+{
+    struct connection c = tcp_connection_of(200); /* slow enough for a pace that can be */
+    struct autobuf_inband *responder;
+
+    (void)state;
+    assert_int_equal(setsockopt(c.accepted, IPPROTO_TCP, TCP_CONGESTION, "reno", 4), 0);
+    faults_count();
+    assert_int_equal(autobuf_inband_open(&responder, AUTOBUF_INBAND_RESPONDER, c.accepted, NULL),
+                     0);
+    send_lines(responder, c.client, "AUTOBUF TRAIN 1000\r\n", 5);
+    assert_int_equal(faults_end(CALL_SOCKET), 0);
+    faults_count();
+    send_lines(responder, c.client, "AUTOBUF HELLO 1\r\nAUTOBUF RESULT\r\n", 100);
+    assert_int_equal(faults_end(CALL_SOCKET), 1);
+    autobuf_inband_close(responder);
+    close_connection(&c);
+}
+
+static int64_t read_control(void *fd, void *buf, size_t len, uint64_t deadline_ns, uint64_t *stamp_ns)
+{
+    (void)deadline_ns;
+    *stamp_ns = now_ns();
+    return recv(*(int *)fd, buf, len, 0);
+}
+
+static int64_t write_control(void *fd, const void *buf, size_t len, size_t segment_bytes,
+                             uint64_t deadline_ns)
+{
+    (void)deadline_ns;
+    return segment_bytes ? send(*(int *)fd, buf, len, 0) : -EINVAL;
+}
+
+/* An FTP session; with bytes that the program carries, too. */
+static void ask_by_ftp(bool carried)
+{
+    struct autobuf_ftp_options options = AUTOBUF_FTP_OPTIONS_INIT;
+    struct connection c = tcp_connection_of(200);
+    struct autobuf_ftp *ftp;
+    char answer[1000];
+
+    options.read = carried ? read_control : NULL;
+    options.write = carried ? write_control : NULL;
+    options.io_user = &c.accepted;
+    assert_int_equal(setsockopt(c.accepted, IPPROTO_TCP, TCP_CONGESTION, "reno", 4), 0);
+    assert_int_equal(autobuf_ftp_open(&ftp, AUTOBUF_FTP_SERVER, c.accepted, &options), 0);
+    faults_count();
+    for (unsigned i = 0; i < 50; i++) {
+        assert_int_equal(autobuf_ftp_answer(ftp, "SITE AUTOBUF", 12), 1);
+        assert_true(recv(c.client, answer, sizeof answer, 0) > 0);
+    }
+    assert_int_equal(faults_end(CALL_SOCKET), 2); /* the other one is to try this host's limits with */
+    autobuf_ftp_close(ftp);
+    close_connection(&c);
+}
+
+static void host_is_asked_once_by_ftp(void **state)
+{
+    (void)state;
+    ask_by_ftp(false);
+    ask_by_ftp(true);
+}
+
 static void ignore_signal(int number)
 {
     (void)number;
@@ -399,6 +480,8 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(nothing_fails_and_nothing_leaks),
+        cmocka_unit_test(host_is_asked_once),
+        cmocka_unit_test(host_is_asked_once_by_ftp),
         cmocka_unit_test(each_call_fails_once),
         cmocka_unit_test(each_call_fails_forever),
         cmocka_unit_test(signals_all_along),

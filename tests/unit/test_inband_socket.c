@@ -267,11 +267,64 @@ static void test_pace(void **state)
     (void)state;
     assert_int_equal(setsockopt(c.client, IPPROTO_TCP, TCP_CONGESTION, "reno", 4), 0);
     assert_int_equal(autobuf_inband_facts(c.client, &facts), 0);
-    assert_int_equal(facts.flags, 0);
+    assert_int_equal(facts.flags & AUTOBUF_INBAND_PACED, 0);
     assert_int_equal(setsockopt(c.client, SOL_SOCKET, SO_MAX_PACING_RATE, &rate, sizeof rate), 0);
     assert_int_equal(autobuf_inband_facts(c.client, &facts), 0);
-    assert_int_equal(facts.flags, AUTOBUF_INBAND_PACED);
+    assert_int_equal(facts.flags & AUTOBUF_INBAND_PACED, AUTOBUF_INBAND_PACED);
     assert_in_range(facts.pace_bit_per_s, 1, 8000000);
+    close_connection(&c);
+}
+
+/* What an earlier call has found of the host counts; what this host says is one of the three. */
+static void test_pace_of_the_host(void **state)
+{
+    const uint32_t known = AUTOBUF_INBAND_HOST_PACES | AUTOBUF_INBAND_HOST_FREE;
+    const struct {
+        uint32_t before, after;
+        bool pace;
+    } rows[] = {
+        {AUTOBUF_INBAND_HOST_FREE, AUTOBUF_INBAND_HOST_FREE, false},
+        {AUTOBUF_INBAND_HOST_PACES, AUTOBUF_INBAND_HOST_PACES | AUTOBUF_INBAND_PACED, true},
+        {known, known, true},
+    };
+    struct connection c = tcp_connection_of(200); /* slow enough for a pace that can be */
+    struct autobuf_inband_facts facts = AUTOBUF_INBAND_FACTS_INIT;
+
+    (void)state;
+    assert_int_equal(setsockopt(c.client, IPPROTO_TCP, TCP_CONGESTION, "reno", 4), 0);
+    assert_int_equal(autobuf_inband_facts(c.client, &facts), 0);
+    assert_true(facts.flags & known);
+    for (size_t i = 0; i < COUNT(rows); i++) {
+        facts.flags = rows[i].before;
+        assert_int_equal(autobuf_inband_facts(c.client, &facts), 0);
+        assert_int_equal(facts.flags, rows[i].after);
+        assert_int_equal(facts.pace_bit_per_s > 0, rows[i].pace);
+    }
+    close_connection(&c);
+}
+
+/* A responder's window opens when HELLO came, and not for a stranger; an initiator's at once. */
+static void test_window_opens_with_hello(void **state)
+{
+    struct connection c = tcp_connection();
+    int before = option_of(c.accepted, SO_RCVBUF);
+    struct autobuf_inband *initiator, *responder;
+
+    (void)state;
+    assert_true(before < 500000 && option_of(c.client, SO_RCVBUF) < 500000);
+    assert_int_equal(autobuf_inband_open(&responder, AUTOBUF_INBAND_RESPONDER, c.accepted, NULL),
+                     0);
+    assert_int_equal(option_of(c.accepted, SO_RCVBUF), before);
+    assert_int_equal(send(c.client, "AUTOBUF TRAIN 1\r\n", 17, 0), 17);
+    assert_true(autobuf_inband_step(responder, clock_ns()) >= 0);
+    assert_int_equal(option_of(c.accepted, SO_RCVBUF), before);
+    assert_int_equal(send(c.client, "AUTOBUF HELLO 1\r\n", 17, 0), 17);
+    assert_true(autobuf_inband_step(responder, clock_ns()) >= 0);
+    assert_true(option_of(c.accepted, SO_RCVBUF) >= 500000);
+    assert_int_equal(autobuf_inband_open(&initiator, AUTOBUF_INBAND_INITIATOR, c.client, NULL), 0);
+    assert_true(option_of(c.client, SO_RCVBUF) >= 500000);
+    autobuf_inband_close(initiator);
+    autobuf_inband_close(responder);
     close_connection(&c);
 }
 
@@ -436,6 +489,8 @@ int main(void)
         cmocka_unit_test(test_silent_peer),
         cmocka_unit_test(test_facts),
         cmocka_unit_test(test_pace),
+        cmocka_unit_test(test_pace_of_the_host),
+        cmocka_unit_test(test_window_opens_with_hello),
         cmocka_unit_test(test_stamps),
         cmocka_unit_test(test_off),
         cmocka_unit_test(test_reset_at),
