@@ -29,7 +29,7 @@ _autobuf_scan()
         -*)
             used+=("$word")
             value=
-            [[ $word == --@(intent|budget|timeout|rate|rtt|bind|port) ]] && value=1
+            [[ $word == --@(intent|budget|timeout|rate|rtt|bind|port|clients|per-address) ]] && value=1
             ;;
         *)
             if [[ $value ]]; then
@@ -53,7 +53,7 @@ _autobuf_options()
     case $command in
     explain) [[ $host ]] || options+=(--rate --rtt) ;;
     watch) options=(--json --tune --intent) ;;
-    serve) options=(--bind --port) ;;
+    serve) options=(--bind --port --rate --clients --per-address) ;;
     measure) options=(-4 -6 --json --intent --timeout) ;;
     esac
     for option in "${options[@]}"; do
@@ -92,7 +92,7 @@ _autobuf()
         mapfile -t COMPREPLY < <(compgen -W 'throughput low-delay' -- "$cur")
         return
         ;;
-    --budget | --timeout | --rate | --rtt | --bind | --port) return ;; # one's own
+    --budget | --timeout | --rate | --rtt | --bind | --port | --clients | --per-address) return ;; # one's own
     esac
     if [[ $cur == -* ]]; then
         mapfile -t COMPREPLY < <(compgen -W "$(_autobuf_options)" -- "$cur")

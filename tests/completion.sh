@@ -81,9 +81,12 @@ offers '--intent' autobuf watch --tune --json -
 offers 'low-delay' autobuf watch --tune --intent l
 offers "$$" autobuf watch --tune "$$"
 offers '' autobuf watch 1 2
-offers '--bind --port' autobuf serve -
-offers '--port' autobuf serve --bind 192.0.2.1 -
-offers '--bind' autobuf serve --port = 7411 --
+serving='--bind --port --rate --clients --per-address'
+offers "$serving" autobuf serve -
+offers "${serving#--bind }" autobuf serve --bind 192.0.2.1 -
+offers "${serving/--port }" autobuf serve --port = 7411 --
+offers '' autobuf serve --per-address ''
+offers '' autobuf serve --clients = 7
 offers '' autobuf serve m
 offers '-4 -6 --json --intent --timeout' autobuf measure -
 offers '--json --intent' autobuf measure -6 --timeout 500 mirror.test --

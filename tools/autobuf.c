@@ -18,6 +18,11 @@
 #include "show.h"
 #include "watch.h"
 
+#define SERVE_RATE_BIT_PER_S 1000000000U
+#define SERVE_CLIENTS 2000U
+#define SERVE_PER_ADDRESS 32U
+#define COUNT_MOST 1000000U
+
 enum { EXIT_RESULT = 0, EXIT_NOTHING = 1, EXIT_USAGE = 2, EXIT_NOT_PERMITTED = 3 };
 
 static const char usage_text[] =
@@ -26,7 +31,8 @@ static const char usage_text[] =
     "       autobuf explain [-4|-6] [--json] [--intent throughput|low-delay]\n"
     "                       [HOST | --rate BITS --rtt MS]\n"
     "       autobuf watch   [--json] [--tune] [--intent throughput|low-delay] PID[:FD]\n"
-    "       autobuf serve   [--bind ADDR] [--port N]\n"
+    "       autobuf serve   [--bind ADDR] [--port N] [--rate BITS] [--clients N]\n"
+    "                       [--per-address N]\n"
     "       autobuf measure [-4|-6] [--json] [--intent throughput|low-delay]\n"
     "                       [--timeout MS] HOST[:PORT]\n"
     "       autobuf --version | --help\n";
@@ -45,6 +51,8 @@ struct arguments {
     const char *operand; /* HOST, PID[:FD], or HOST[:PORT] */
     const char *bind;
     const char *port;
+    unsigned clients;
+    unsigned per_address;
     struct probing probing;
 };
 
@@ -86,6 +94,15 @@ static uint64_t parse_ms(const char *text, double most_ms)
     return end == text || *end || !(ms > 0) || ms > most_ms ? 0 : (uint64_t)(ms * 1e6);
 }
 
+/* 1 to COUNT_MOST; 0: not such a number. */
+static unsigned parse_count(const char *text)
+{
+    char *end;
+    unsigned long count = strtoul(text, &end, 10);
+
+    return text[0] < '0' || text[0] > '9' || *end || count > COUNT_MOST ? 0 : (unsigned)count;
+}
+
 static bool parse_option(int option, struct arguments *a)
 {
     switch (option) {
@@ -117,6 +134,10 @@ static bool parse_option(int option, struct arguments *a)
     case 'p':
         a->port = optarg;
         return is_port(optarg);
+    case 'c':
+        return (a->clients = parse_count(optarg)) != 0;
+    case 'a':
+        return (a->per_address = parse_count(optarg)) != 0;
     default:
         return false;
     }
@@ -129,7 +150,8 @@ static bool parse_arguments(int argc, char **argv, struct arguments *a)
         {"budget", required_argument, NULL, 'b'},  {"timeout", required_argument, NULL, 't'},
         {"rate", required_argument, NULL, 'r'},    {"rtt", required_argument, NULL, 'd'},
         {"tune", no_argument, NULL, 'u'},          {"bind", required_argument, NULL, 'B'},
-        {"port", required_argument, NULL, 'p'},    {NULL, 0, NULL, 0},
+        {"port", required_argument, NULL, 'p'},    {"clients", required_argument, NULL, 'c'},
+        {"per-address", required_argument, NULL, 'a'}, {NULL, 0, NULL, 0},
     };
     int option;
 
@@ -145,10 +167,16 @@ static bool parse_arguments(int argc, char **argv, struct arguments *a)
     return optind == argc;
 }
 
+/* --rate is another command's, too. */
+static bool has_serve_arguments(const struct arguments *a)
+{
+    return a->bind || a->port || a->clients || a->per_address;
+}
+
 /* What probe, explain and measure take. */
 static bool check_path_arguments(struct arguments *a)
 {
-    if (a->tune || a->bind || a->port || (a->rate_bit_per_s != 0) != (a->rtt_ns != 0))
+    if (a->tune || has_serve_arguments(a) || (a->rate_bit_per_s != 0) != (a->rtt_ns != 0))
         return false;
     if (a->command == MEASURE)
         return a->operand && !a->rate_bit_per_s && !a->probing.budget_bytes;
@@ -160,8 +188,8 @@ static bool check_path_arguments(struct arguments *a)
 
 static bool check_serve_arguments(const struct arguments *a)
 {
-    return !(a->operand || a->json || a->tune || a->intent || a->rate_bit_per_s || a->rtt_ns ||
-             a->probing.family || a->probing.budget_bytes || a->probing.timeout_ns);
+    return !(a->operand || a->json || a->tune || a->intent || a->rtt_ns || a->probing.family ||
+             a->probing.budget_bytes || a->probing.timeout_ns);
 }
 
 static bool parse_decimal(const char *text, const char **end, int *value)
@@ -182,8 +210,8 @@ static bool parse_watching(const struct arguments *a, struct watching *w)
 
     *w = (struct watching){.fd = -1, .tune = a->tune, .intent = a->intent,
                            .json = a->json || !isatty(STDOUT_FILENO)};
-    if (a->bind || a->port || a->rate_bit_per_s || a->rtt_ns || a->probing.family || a->probing.budget_bytes ||
-        a->probing.timeout_ns || (a->intent && !a->tune))
+    if (has_serve_arguments(a) || a->rate_bit_per_s || a->rtt_ns || a->probing.family ||
+        a->probing.budget_bytes || a->probing.timeout_ns || (a->intent && !a->tune))
         return false;
     if (!rest || !parse_decimal(rest, &rest, &pid) || pid == 0)
         return false;
@@ -215,7 +243,13 @@ static int run_watch(const struct arguments *a)
 
 static int run_serve(const struct arguments *a)
 {
-    struct serving want = {a->bind, a->port ? a->port : MEASURE_PORT};
+    struct serving want = {
+        .address = a->bind,
+        .port = a->port ? a->port : MEASURE_PORT,
+        .rate_bit_per_s = a->rate_bit_per_s ? a->rate_bit_per_s : SERVE_RATE_BIT_PER_S,
+        .clients = a->clients ? a->clients : SERVE_CLIENTS,
+        .per_address = a->per_address ? a->per_address : SERVE_PER_ADDRESS,
+    };
     int error;
 
     if (!check_serve_arguments(a))

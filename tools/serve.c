@@ -4,15 +4,16 @@
  * the library's step(), so that a library for loops, with its timers and threads, would only add a
  * dependency.
  *
- * Clients are hostile until they have said HELLO. What bounds them: a number of clients, the oldest silent
- * one leaving for a new one; a lifetime; a budget of bytes for each, which shrinks as they become more; and
- * bytes a second for all of them together.
+ * Clients are hostile, also when they have said HELLO. What bounds them: a number of clients of one address;
+ * a number of all, the oldest silent one leaving for a new one; a lifetime; a budget of bytes for each, which
+ * shrinks as they become more; and a rate for all of them together.
  */
 #include "serve.h"
 
 #include <errno.h>
 #include <fcntl.h>
 #include <netdb.h>
+#include <netinet/in.h>
 #include <signal.h>
 #include <stdbool.h>
 #include <stdint.h>
@@ -31,7 +32,6 @@
 
 #define LISTENERS_MOST 16
 #define SYSTEMD_FIRST_FD 3
-#define CLIENTS_MOST 2000
 #define SPARE_FDS 32
 #define BACKLOG 1024
 #define EVENTS_MOST 64
@@ -40,7 +40,7 @@
 #define BUDGET_BYTES 480000U
 #define BUDGET_LEAST_BYTES 60000U
 #define BUDGETS_BYTES (64U * 1000 * 1000) /* of all clients */
-#define BYTES_A_SECOND (128U * 1000 * 1000)
+#define AHEAD_NS (NS_PER_S / 1000) /* of the rate: a shorter pause is not worth a sleep */
 
 /* In a list, the oldest first. */
 struct client {
@@ -48,6 +48,7 @@ struct client {
     struct autobuf_inband *inband;
     int fd;
     uint32_t events;
+    struct in6_addr origin;
     bool greeted;
     uint64_t begin_ns;
     uint64_t cost_bytes;
@@ -57,12 +58,12 @@ struct server {
     int epoll;
     int listeners[LISTENERS_MOST];
     unsigned listener_count;
-    bool listening;
     struct client *oldest, *newest;
     unsigned clients;
     unsigned clients_most;
-    uint64_t second_ns;   /* when the count below began */
-    uint64_t sent_bytes;
+    unsigned per_address;
+    uint64_t rate_bit_per_s;
+    uint64_t paid_ns; /* at this rate, what was sent by now takes until then */
 };
 
 /* --------------------------------------------------------------------------------- clients */
@@ -82,17 +83,50 @@ static void client_link(struct server *s, struct client *c)
     s->clients++;
 }
 
-/* A reset, where something was left unsaid: a hostile peer must not keep memory in this kernel either. */
-static void client_end(struct server *s, struct client *c, bool reset)
+/* Closes it so that nothing of it is kept in this kernel. */
+static void reset(int fd)
 {
     struct linger now = {1, 0};
 
+    setsockopt(fd, SOL_SOCKET, SO_LINGER, &now, sizeof now);
+    close(fd);
+}
+
+/* A reset, where something was left unsaid: a hostile peer must not keep memory in this kernel either. */
+static void client_end(struct server *s, struct client *c, bool unsaid)
+{
     client_unlink(s, c);
     autobuf_inband_close(c->inband);
-    if (reset)
-        setsockopt(c->fd, SOL_SOCKET, SO_LINGER, &now, sizeof now);
-    close(c->fd);
+    if (unsaid)
+        reset(c->fd);
+    else
+        close(c->fd);
     free(c);
+}
+
+/* What counts as one address: of IPv6 the network of 64 bits, in which a host may take any address. */
+static struct in6_addr origin_of(const struct sockaddr_storage *peer)
+{
+    const struct sockaddr_in *ipv4 = (const struct sockaddr_in *)peer;
+    struct in6_addr origin = {.s6_addr = {[10] = 0xff, [11] = 0xff}};
+
+    if (peer->ss_family != AF_INET6) {
+        memcpy(origin.s6_addr + 12, &ipv4->sin_addr, sizeof ipv4->sin_addr);
+        return origin;
+    }
+    origin = ((const struct sockaddr_in6 *)peer)->sin6_addr;
+    if (!IN6_IS_ADDR_V4MAPPED(&origin))
+        memset(origin.s6_addr + 8, 0, 8);
+    return origin;
+}
+
+static bool is_crowd(const struct server *s, const struct in6_addr *origin)
+{
+    unsigned count = 0;
+
+    for (const struct client *c = s->newest; c && count < s->per_address; c = c->older)
+        count += IN6_ARE_ADDR_EQUAL(&c->origin, origin) ? 1U : 0U;
+    return count >= s->per_address;
 }
 
 /* The oldest that has not said HELLO, else the oldest. */
@@ -128,20 +162,35 @@ static int client_watch(struct server *s, struct client *c, int operation)
     return epoll_ctl(s->epoll, operation, c->fd, &e) < 0 ? -errno : 0;
 }
 
+/* More was sent than the rate allows by now. */
+static bool is_overspent(const struct server *s, uint64_t now_ns)
+{
+    return s->paid_ns > now_ns + AHEAD_NS;
+}
+
+static void spend(struct server *s, uint64_t now_ns, uint64_t bytes)
+{
+    s->paid_ns = (s->paid_ns > now_ns ? s->paid_ns : now_ns) + bytes * 8 * NS_PER_S / s->rate_bit_per_s;
+}
+
 static void client_step(struct server *s, struct client *c, uint32_t events)
 {
-    int state = autobuf_inband_step(c->inband, monotonic_ns());
-    uint64_t cost_bytes = client_cost_bytes(c);
+    uint64_t now_ns = monotonic_ns(), cost_bytes, rcv_bytes, snd_bytes;
+    int state;
 
-    s->sent_bytes += cost_bytes - c->cost_bytes;
+    if (is_overspent(s, now_ns))
+        return; /* it is told again after the pause */
+    state = autobuf_inband_step(c->inband, now_ns);
+    cost_bytes = client_cost_bytes(c);
+    spend(s, now_ns, cost_bytes - c->cost_bytes);
     c->cost_bytes = cost_bytes;
-    c->greeted |= state == 0;
+    c->greeted = autobuf_inband_peer(c->inband, &rcv_bytes, &snd_bytes) == 0;
     if (state < 0 || events & (EPOLLERR | EPOLLHUP) ||
         client_watch(s, c, EPOLL_CTL_MOD) < 0)
         client_end(s, c, state != 1 && state != -ENOTCONN);
 }
 
-static int client_begin(struct server *s, int fd)
+static int client_begin(struct server *s, int fd, const struct in6_addr *origin)
 {
     struct autobuf_inband_options options = AUTOBUF_INBAND_OPTIONS_INIT;
     struct client *c = calloc(1, sizeof *c);
@@ -154,6 +203,7 @@ static int client_begin(struct server *s, int fd)
                            : share > BUDGET_BYTES     ? BUDGET_BYTES
                                                       : share;
     c->fd = fd;
+    c->origin = *origin;
     c->begin_ns = monotonic_ns();
     error = autobuf_inband_open(&c->inband, AUTOBUF_INBAND_RESPONDER, fd, &options);
     if (error == 0)
@@ -170,7 +220,10 @@ static int client_begin(struct server *s, int fd)
 static void accept_clients(struct server *s, int listener)
 {
     for (unsigned i = 0; i < EVENTS_MOST; i++) {
-        int fd = accept4(listener, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK);
+        struct sockaddr_storage peer = {0};
+        socklen_t len = sizeof peer;
+        int fd = accept4(listener, (struct sockaddr *)&peer, &len, SOCK_CLOEXEC | SOCK_NONBLOCK);
+        struct in6_addr origin;
 
         if (fd < 0 && (errno == EMFILE || errno == ENFILE || errno == ENOBUFS) && s->oldest) {
             client_make_room(s);
@@ -178,9 +231,14 @@ static void accept_clients(struct server *s, int listener)
         }
         if (fd < 0)
             return;
+        origin = origin_of(&peer);
+        if (is_crowd(s, &origin)) { /* before anybody else has to leave for it */
+            reset(fd);
+            continue;
+        }
         if (s->clients >= s->clients_most)
             client_make_room(s);
-        if (client_begin(s, fd) < 0)
+        if (client_begin(s, fd, &origin) < 0)
             close(fd);
     }
 }
@@ -271,16 +329,12 @@ static int open_listeners(struct server *s, const struct serving *want)
     return s->listener_count ? 0 : error;
 }
 
-/* Listens, or not while the clients' bytes of this second are used up. */
-static int watch_listeners(struct server *s, bool listen)
+static int watch_listeners(struct server *s)
 {
-    if (listen == s->listening)
-        return 0;
-    s->listening = listen;
     for (unsigned i = 0; i < s->listener_count; i++) {
         struct epoll_event e = {.events = EPOLLIN, .data.ptr = &s->listeners[i]};
 
-        if (epoll_ctl(s->epoll, listen ? EPOLL_CTL_ADD : EPOLL_CTL_DEL, s->listeners[i], &e) < 0)
+        if (epoll_ctl(s->epoll, EPOLL_CTL_ADD, s->listeners[i], &e) < 0)
             return -errno;
     }
     return 0;
@@ -296,21 +350,21 @@ static int *listener_of(struct server *s, void *pointer)
 
 /* ------------------------------------------------------------------------------------- loop */
 
-/* As many clients as there may be descriptors. */
-static unsigned clients_allowed(void)
+/* As many clients as are wanted, and as there may be descriptors for. */
+static unsigned clients_allowed(unsigned most)
 {
     struct rlimit files;
-    rlim_t want = CLIENTS_MOST + SPARE_FDS;
+    rlim_t want = most + SPARE_FDS;
 
     if (getrlimit(RLIMIT_NOFILE, &files) < 0)
-        return CLIENTS_MOST / 2;
+        return most;
     if (files.rlim_cur < want) {
         files.rlim_cur = files.rlim_max < want ? files.rlim_max : want;
         setrlimit(RLIMIT_NOFILE, &files);
         getrlimit(RLIMIT_NOFILE, &files);
     }
     if (files.rlim_cur >= want)
-        return CLIENTS_MOST;
+        return most;
     return files.rlim_cur > 2 * SPARE_FDS ? (unsigned)files.rlim_cur - SPARE_FDS : SPARE_FDS;
 }
 
@@ -328,31 +382,44 @@ static void handle_events(struct server *s, const struct epoll_event *events, in
     }
 }
 
-static int serve_loop(struct server *s)
+/* Events, or none by wake_ns. */
+static int wait_for_events(const struct server *s, struct epoll_event *events, int most,
+                           uint64_t wake_ns)
 {
-    for (;;) {
-        struct epoll_event events[EVENTS_MOST];
-        uint64_t now_ns = monotonic_ns(), wake_ns = end_old_clients(s, now_ns);
-        struct timespec t;
-        int count, error;
-
-        if (now_ns - s->second_ns >= NS_PER_S) {
-            s->second_ns = now_ns;
-            s->sent_bytes = 0;
-        }
-        error = watch_listeners(s, s->sent_bytes < BYTES_A_SECOND);
-        if (error < 0)
-            return error;
-        if (!s->listening && s->second_ns + NS_PER_S < wake_ns)
-            wake_ns = s->second_ns + NS_PER_S;
-        t = time_until(wake_ns); /* seconds away, or never: a millisecond is fine enough */
-        count = epoll_wait(s->epoll, events, EVENTS_MOST,
+    struct timespec t = time_until(wake_ns); /* seconds away, or never: a millisecond is fine enough */
+    int count = epoll_wait(s->epoll, events, most,
                            wake_ns == AUTOBUF_NS_UNSET
                                ? -1
                                : (int)t.tv_sec * 1000 + (int)(t.tv_nsec / 1000000) + 1);
-        if (count < 0 && errno != EINTR)
-            return -errno;
+
+    if (count < 0)
+        return errno == EINTR ? 0 : -errno;
+    return count;
+}
+
+/*
+ * When more was sent than the rate allows, nobody is served until that is made up for. Then one client is:
+ * of several that are told of at once, the later ones would always find the rate used up.
+ */
+static int serve_loop(struct server *s)
+{
+    int most = EVENTS_MOST;
+
+    for (;;) {
+        struct epoll_event events[EVENTS_MOST];
+        uint64_t now_ns = monotonic_ns(), wake_ns = end_old_clients(s, now_ns);
+        int count;
+
+        if (is_overspent(s, now_ns)) {
+            wait_for(-1, 0, s->paid_ns < wake_ns ? s->paid_ns : wake_ns);
+            most = 1;
+            continue;
+        }
+        count = wait_for_events(s, events, most, wake_ns);
+        if (count < 0)
+            return count;
         handle_events(s, events, count);
+        most = EVENTS_MOST;
     }
 }
 
@@ -366,12 +433,15 @@ int serve_clients(const struct serving *want)
         error = open_listeners(&s, want);
     if (error < 0)
         return error;
-    s.clients_most = clients_allowed();
+    s.clients_most = clients_allowed(want->clients);
+    s.per_address = want->per_address;
+    s.rate_bit_per_s = want->rate_bit_per_s;
     error = become_nobody();
     if (error < 0)
         return error;
     s.epoll = epoll_create1(EPOLL_CLOEXEC);
     if (s.epoll < 0)
         return -errno;
-    return serve_loop(&s);
+    error = watch_listeners(&s);
+    return error < 0 ? error : serve_loop(&s);
 }

@@ -2,9 +2,14 @@
 #ifndef SERVE_H
 #define SERVE_H
 
+#include <stdint.h>
+
 struct serving {
     const char *address; /* to listen on; NULL: all */
     const char *port;
+    uint64_t rate_bit_per_s; /* that all clients together are sent */
+    unsigned clients;        /* at once; as many as there are descriptors for */
+    unsigned per_address;    /* of these */
 };
 
 /*

@@ -50,7 +50,7 @@ static uint32_t peer_header_bytes(int fd)
     return IPV6_BYTES;
 }
 
-/* What the host says, as flags: the kernel lists every queueing discipline of it, under a lock of all hosts. */
+/* What the host says, as flags. The kernel lists every queueing discipline for it, which takes its time. */
 static uint32_t ask_host(void)
 {
     int paces = ab_qdisc_paces();

@@ -6,6 +6,15 @@
                                         its standard input ends, without reading anything
     crowd.py ADDRESS PORT half 1 WHAT   a client with a small receive buffer that says WHAT, closes its side, and
                                         reads nothing; prints "dropped" when the server resets the connection
+    crowd.py ADDRESS PORT read N WHAT   a client that says WHAT N times, each time when all lines before are answered,
+                                        and reads until the server ends it; prints how many lines came, and how
+                                        many seconds that took
+    crowd.py ADDRESS PORT take N WHAT   20 clients at once that say WHAT and read; prints how many seconds N bytes
+                                        took for all of them
+    crowd.py ADDRESS PORT ask N WHAT    N clients, each says WHAT and waits for an answer or a reset: prints + or -
+                                        for each, and holds them as hold does
+
+SEGMENT_BYTES in the environment is the segment size of each client.
 """
 from __future__ import annotations
 
@@ -15,6 +24,7 @@ import resource
 import select
 import socket
 import sys
+import time
 
 LINES = (
     b"GET / HTTP/1.1\r\nHost: x\r\n\r\n",
@@ -34,6 +44,8 @@ LINES = (
 def connect(address: str, port: int, receive_bytes: int = 0) -> socket.socket:
     family = socket.AF_INET6 if ":" in address else socket.AF_INET
     client = socket.socket(family, socket.SOCK_STREAM)
+    if "SEGMENT_BYTES" in os.environ:
+        client.setsockopt(socket.IPPROTO_TCP, socket.TCP_MAXSEG, int(os.environ["SEGMENT_BYTES"]))
     if receive_bytes:
         client.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, receive_bytes)
     client.settimeout(20)
@@ -80,6 +92,56 @@ def half(address: str, port: int, what: bytes) -> None:
         print("dropped", flush=True)
 
 
+def read(address: str, port: int, count: int, what: bytes) -> None:
+    start = time.monotonic()
+    client = connect(address, port)
+    said = lines = 0
+    try:
+        while True:
+            if said < count and lines == said * what.count(b"\n"):
+                say(client, what)
+                said += 1
+            data = client.recv(65536)
+            lines += data.count(b"\n")
+            if not data:
+                break
+    except ConnectionResetError:
+        pass
+    print(lines, time.monotonic() - start, flush=True)
+
+
+def take(address: str, port: int, count: int, what: bytes) -> None:
+    start = time.monotonic()
+    clients = [connect(address, port) for _ in range(20)]
+    for client in clients:
+        say(client, what)
+    got = 0
+    while got < count:
+        ready = select.select(clients, [], [], 20)[0]
+        for client in ready:
+            data = client.recv(65536)
+            got += len(data)
+            if not data:
+                clients.remove(client)
+        if not ready:
+            break
+    print(time.monotonic() - start if got >= count else "too few", flush=True)
+
+
+def ask(address: str, port: int, count: int, what: bytes) -> None:
+    clients = []
+    verdicts = ""
+    for _ in range(count):
+        try:
+            clients.append(connect(address, port))
+            say(clients[-1], what)
+            verdicts += "+" if clients[-1].recv(1000) else "-"
+        except ConnectionResetError:
+            verdicts += "-"
+    print(verdicts, flush=True)
+    sys.stdin.read()
+
+
 def main() -> None:
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     resource.setrlimit(resource.RLIMIT_NOFILE, (min(hard, max(soft, 8192)), hard))
@@ -89,6 +151,12 @@ def main() -> None:
         garbage(address, port, count)
     elif how == "half":
         half(address, port, what)
+    elif how == "read":
+        read(address, port, count, what)
+    elif how == "take":
+        take(address, port, count, what)
+    elif how == "ask":
+        ask(address, port, count, what)
     else:
         hold(address, port, count, what)
 

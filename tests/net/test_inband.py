@@ -30,7 +30,9 @@ PORT = 7411
 MS = 1_000_000
 LATE_NS = 10 * MS
 SLACK_S = 1.0
+SILENT_S = 3.0  # a client's time to say HELLO
 RATE_SHARE = 0.25
+CROWD = ("--per-address", "2500")  # of clients that have one address
 CPU_S = 1.0  # more than any client may cost
 CHEAP_BYTES = 64_000
 MOST_BYTES = 500_000
@@ -55,10 +57,10 @@ def cpu_s(pid: int) -> float:
 
 
 class InbandTest(PathTest):
-    def serve(self, path: Path, cc: str = "cubic", **kw) -> subprocess.Popen:
+    def serve(self, path: Path, *args: str, cc: str = "cubic", **kw) -> subprocess.Popen:
         for side in "ab":
             path.route(side, congctl=cc)
-        server = path.popen("b", [built(TOOL), "serve"], **kw)
+        server = path.popen("b", [built(TOOL), "serve", *args], **kw)
         wait_listening(path, "b", PORT)
         return server
 
@@ -119,7 +121,7 @@ class Measuring(InbandTest):
     def test_congestion_controls(self) -> None:
         for cc in ("reno", "bbr"):
             with self.subTest(cc=cc), Path(both="rate=100M,delay=20ms") as path:
-                self.serve(path, cc)
+                self.serve(path, cc=cc)
                 runs = self.median(path)
                 for side in ("tx", "rx"):
                     rates = [run[f"{side}_rate_bit_per_s"] for run in runs]
@@ -175,7 +177,12 @@ class Failing(InbandTest):
                      ["measure", "x:"], ["measure", "[::1"], ["measure", ":1"],
                      ["measure", "--timeout", "30001", "x"], ["serve", "x"], ["serve", "--json"],
                      ["serve", "--port", "0"], ["serve", "--port", "65536"],
-                     ["serve", "--port", "1x"], ["serve", "--bind", ""]):
+                     ["serve", "--port", "1x"], ["serve", "--bind", ""],
+                     ["serve", "--rate", "0"], ["serve", "--rate", "fast"], ["serve", "--rtt", "1"],
+                     ["serve", "--clients", "0"], ["serve", "--clients", "1000001"],
+                     ["serve", "--clients", "-1"], ["serve", "--per-address", "0"],
+                     ["serve", "--per-address", "1k"], ["measure", "--clients", "1", "x"],
+                     ["probe", "--per-address", "1", "x"], ["watch", "--clients", "1", "1"]):
             with self.subTest(args=args):
                 done = path.run("a", [built(TOOL), *args])
                 self.assertEqual((done.returncode, done.stdout), (2, ""))
@@ -236,10 +243,18 @@ class Serving(InbandTest):
     def crowd(self, path: Path, *args: str) -> list[str]:
         return [sys.executable, str(HERE / "crowd.py"), path.addr["b"], str(PORT), *args]
 
-    def hold(self, path: Path, count: int, what: str) -> None:
+    def hold(self, path: Path, count: int, *what: str, side: str = "b", **kw) -> None:
         """Clients that stay until the path ends."""
-        child = path.popen("b", self.crowd(path, "hold", str(count), what), stdin=subprocess.PIPE)
+        child = path.popen(side, self.crowd(path, "hold", str(count), *what), stdin=subprocess.PIPE,
+                           **kw)
         wait_line(child, lambda line: line.strip() == "held", 30)
+
+    def ask(self, path: Path, side: str, count: int, address: str | None = None) -> str:
+        """Clients that stay, too: + for each that was answered, - for each that was not let in."""
+        argv = [sys.executable, str(HERE / "crowd.py"), address or path.addr["b"], str(PORT), "ask",
+                str(count), "AUTOBUF HELLO 1\\r\\n"]
+        child = path.popen(side, argv, stdin=subprocess.PIPE)
+        return wait_line(child, lambda line: True, 30).strip()
 
     def memory_kb(self, server: subprocess.Popen) -> int:
         return int(status_of(server.pid)["VmRSS"].split()[0])
@@ -273,14 +288,14 @@ class Serving(InbandTest):
 
     def test_thousand_clients(self) -> None:
         path = self.path(both="rate=100M,delay=5ms")
-        server = self.serve(path)
+        server = self.serve(path, *CROWD)
         self.hold(path, 1000, "AUTOBUF HELLO 1\\r\\n")
         self.right_rates(self.median(path), 100, 100)
         self.assertLess(self.memory_kb(server), 64_000)
 
     def test_more_clients_than_there_may_be(self) -> None:
         path = self.path(both="rate=100M,delay=5ms")
-        server = self.serve(path)
+        server = self.serve(path, *CROWD)
         self.hold(path, 2500, "")
         self.right_rates(self.median(path), 100, 100)
         files = len(os.listdir(f"/proc/{server.pid}/fd"))
@@ -288,7 +303,7 @@ class Serving(InbandTest):
 
     def test_garbage_leaves_memory_flat(self) -> None:
         path = self.path(both="rate=100M,delay=5ms")
-        server = self.serve(path)
+        server = self.serve(path, *CROWD)
         path.run("b", self.crowd(path, "garbage", "1000"), timeout=120, check=True)
         before_kb = self.memory_kb(server)
         flood = path.popen("b", self.crowd(path, "garbage", "10000"))
@@ -300,7 +315,7 @@ class Serving(InbandTest):
 
     def test_clients_that_never_read(self) -> None:
         path = self.path(both="rate=100M,delay=5ms")
-        server = self.serve(path)
+        server = self.serve(path, *CROWD)
         self.hold(path, 300, "AUTOBUF HELLO 1\\r\\n" + "AUTOBUF TRAIN 480000\\r\\n" * 40)
         self.right_rates(self.median(path), 100, 100)
         self.assertLess(self.memory_kb(server), 64_000)
@@ -325,6 +340,78 @@ class Serving(InbandTest):
                                         "AUTOBUF TRAIN 480000\\r\\n" * 40), timeout=30)
         self.assertEqual(done.stdout, "dropped\n")
         self.assertLess(cpu_s(server.pid), CPU_S)
+
+    def test_only_hello_is_a_hello(self) -> None:
+        path = self.path(both="rate=100M,delay=5ms")
+        self.serve(path)
+        for what in ("A", "AUTOBUF TRAIN 5000\\r\\n"):
+            with self.subTest(what=what):
+                done = path.run("a", self.crowd(path, "read", "1", what), timeout=30)
+                self.between(float(done.stdout.split()[1]), SILENT_S, SILENT_S + SLACK_S, "life")
+
+    def test_window_opens_with_hello(self) -> None:
+        path = self.path(both="rate=100M,delay=5ms")
+        self.serve(path)
+        for what, most in (("", 400_000), ("AUTOBUF HELLO 1\\r\\n", 2_000_000)):
+            self.ask(path, "b", 1) if what else self.hold(path, 1, "")
+            told = path.run("b", ["ss", "-Htnm", "state", "established", "sport", "=", f":{PORT}"])
+            buffers = [int(size) for size in re.findall(r"rb(\d+)", told.stdout)]
+            self.assertEqual(len(buffers), 2 if what else 1)
+            self.assertLess(max(buffers), most)
+        self.assertGreater(max(buffers), 500_000)
+
+    def test_small_segments_take_no_memory(self) -> None:
+        path = self.path(both="rate=100M,delay=5ms")
+        server = self.serve(path, *CROWD)
+        before_kb = self.memory_kb(server)
+        # All that the budget takes, but for the last bytes: 3,750 segments each, of which each has a time.
+        self.hold(path, 80, "AUTOBUF HELLO 1\\r\\nAUTOBUF SINK 100000\\r\\n" + "x" * 100_000,
+                  "AUTOBUF SINK 100000\\r\\n" + "x" * 100_000,
+                  "AUTOBUF SINK 80000\\r\\n" + "x" * 79_000, side="a",
+                  env={**os.environ, "SEGMENT_BYTES": "88"})
+        self.assertLess(self.memory_kb(server), before_kb + 6_000)
+        self.right_rates(self.median(path), 100, 100)
+
+    def test_lines_are_bounded(self) -> None:
+        path = self.path(both="rate=100M,delay=5ms")
+        self.serve(path)
+        done = path.run("b", self.crowd(path, "read", "400",
+                                        "AUTOBUF HELLO 1\\r\\nAUTOBUF RESULT\\r\\n"), timeout=30)
+        lines, seconds = done.stdout.split()
+        self.assertEqual(int(lines), 512)
+        self.assertLess(float(seconds), SILENT_S)
+
+    def test_rate_of_all_clients(self) -> None:
+        path = self.path(both="rate=1G,delay=1ms")
+        server = self.serve(path, "--rate", "8M")
+        done = path.run("a", self.crowd(path, "take", "2000000", "AUTOBUF HELLO 1\\r\\n" +
+                                        "AUTOBUF TRAIN 480000\\r\\n" * 40), timeout=60)
+        # 2 MB of payload at 1 MB a second; what one client is sent at once may come before its time
+        self.between(float(done.stdout), 2 - 0.5, 2 + 0.5 + SLACK_S, "seconds")
+        self.assertLess(cpu_s(server.pid), CPU_S)
+
+    def test_clients_of_one_address(self) -> None:
+        path = self.path(both="rate=100M,delay=5ms")
+        self.serve(path)
+        self.assertEqual(self.ask(path, "b", 40), "+" * 32 + "-" * 8)
+        self.right_rates(self.median(path), 100, 100)
+
+    def test_networks_of_ipv6_are_one_address(self) -> None:
+        path = self.path(both="rate=100M,delay=5ms")
+        if not path.has_ipv6:
+            self.skipTest("no IPv6 here")
+        self.serve(path, "--per-address", "2")
+        self.assertEqual(self.ask(path, "b", 3, "fd77::2"), "++-")
+        self.assertEqual(self.ask(path, "a", 1, "fd77::2"), "-")
+        self.assertEqual(self.ask(path, "a", 3), "++-")
+
+    def test_fewer_clients(self) -> None:
+        path = self.path(both="rate=100M,delay=5ms")
+        server = self.serve(path, "--clients", "3")
+        files = len(os.listdir(f"/proc/{server.pid}/fd"))
+        self.assertEqual(self.ask(path, "b", 10), "+" * 10)  # the oldest leave
+        self.assertEqual(len(os.listdir(f"/proc/{server.pid}/fd")), files + 3)
+        self.assertIsNotNone(self.measure(path)["tx_rate_bit_per_s"])
 
     def test_only_who_connected_is_sent_anything(self) -> None:
         path = self.path(both="rate=100M,delay=5ms")
