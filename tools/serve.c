@@ -40,7 +40,7 @@
 #define BUDGET_BYTES 480000U
 #define BUDGET_LEAST_BYTES 60000U
 #define BUDGETS_BYTES (64U * 1000 * 1000) /* of all clients */
-#define AHEAD_NS (NS_PER_S / 1000) /* of the rate: a shorter pause is not worth a sleep */
+#define CREDIT_NS (NS_PER_S / 100) /* of the rate: what pauses that last too long may be made up for */
 
 /* In a list, the oldest first. */
 struct client {
@@ -165,12 +165,14 @@ static int client_watch(struct server *s, struct client *c, int operation)
 /* More was sent than the rate allows by now. */
 static bool is_overspent(const struct server *s, uint64_t now_ns)
 {
-    return s->paid_ns > now_ns + AHEAD_NS;
+    return s->paid_ns > now_ns;
 }
 
 static void spend(struct server *s, uint64_t now_ns, uint64_t bytes)
 {
-    s->paid_ns = (s->paid_ns > now_ns ? s->paid_ns : now_ns) + bytes * 8 * NS_PER_S / s->rate_bit_per_s;
+    uint64_t least_ns = now_ns - CREDIT_NS, from_ns = s->paid_ns > least_ns ? s->paid_ns : least_ns;
+
+    s->paid_ns = from_ns + bytes * 8 * NS_PER_S / s->rate_bit_per_s;
 }
 
 static void client_step(struct server *s, struct client *c, uint32_t events)

@@ -256,6 +256,10 @@ class Serving(InbandTest):
         child = path.popen(side, argv, stdin=subprocess.PIPE)
         return wait_line(child, lambda line: True, 30).strip()
 
+    def receive_buffers(self, path: Path) -> list[int]:
+        told = path.run("b", ["ss", "-Htnm", "state", "established", "sport", "=", f":{PORT}"])
+        return [int(size) for size in re.findall(r"rb(\d+)", told.stdout)]
+
     def memory_kb(self, server: subprocess.Popen) -> int:
         return int(status_of(server.pid)["VmRSS"].split()[0])
 
@@ -352,13 +356,10 @@ class Serving(InbandTest):
     def test_window_opens_with_hello(self) -> None:
         path = self.path(both="rate=100M,delay=5ms")
         self.serve(path)
-        for what, most in (("", 400_000), ("AUTOBUF HELLO 1\\r\\n", 2_000_000)):
-            self.ask(path, "b", 1) if what else self.hold(path, 1, "")
-            told = path.run("b", ["ss", "-Htnm", "state", "established", "sport", "=", f":{PORT}"])
-            buffers = [int(size) for size in re.findall(r"rb(\d+)", told.stdout)]
-            self.assertEqual(len(buffers), 2 if what else 1)
-            self.assertLess(max(buffers), most)
-        self.assertGreater(max(buffers), 500_000)
+        self.hold(path, 1, "")
+        self.assertLess(max(self.receive_buffers(path)), 400_000)
+        self.ask(path, "b", 1)
+        self.assertGreater(max(self.receive_buffers(path)), 500_000)
 
     def test_small_segments_take_no_memory(self) -> None:
         path = self.path(both="rate=100M,delay=5ms")
@@ -387,7 +388,7 @@ class Serving(InbandTest):
         done = path.run("a", self.crowd(path, "take", "2000000", "AUTOBUF HELLO 1\\r\\n" +
                                         "AUTOBUF TRAIN 480000\\r\\n" * 40), timeout=60)
         # 2 MB of payload at 1 MB a second; what one client is sent at once may come before its time
-        self.between(float(done.stdout), 2 - 0.5, 2 + 0.5 + SLACK_S, "seconds")
+        self.between(float(done.stdout), 2 - 0.5, 2 + 2 * SLACK_S, "seconds")
         self.assertLess(cpu_s(server.pid), CPU_S)
 
     def test_clients_of_one_address(self) -> None:
@@ -408,9 +409,10 @@ class Serving(InbandTest):
     def test_fewer_clients(self) -> None:
         path = self.path(both="rate=100M,delay=5ms")
         server = self.serve(path, "--clients", "3")
+        self.assertEqual(self.ask(path, "b", 3), "+++")
         files = len(os.listdir(f"/proc/{server.pid}/fd"))
         self.assertEqual(self.ask(path, "b", 10), "+" * 10)  # the oldest leave
-        self.assertEqual(len(os.listdir(f"/proc/{server.pid}/fd")), files + 3)
+        self.assertEqual(len(os.listdir(f"/proc/{server.pid}/fd")), files)
         self.assertIsNotNone(self.measure(path)["tx_rate_bit_per_s"])
 
     def test_only_who_connected_is_sent_anything(self) -> None:
