@@ -10,6 +10,8 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
+#include <linux/netlink.h>
+
 static struct {
     bool on;
     bool failing;
@@ -19,6 +21,7 @@ static struct {
     int error;
     unsigned counts[CALLS];
     int held;
+    unsigned asks;
 } faults;
 
 const char *fault_name(enum call call)
@@ -38,13 +41,18 @@ void faults_count(void)
 
 void faults_begin(enum call call, unsigned at, bool forever, int error)
 {
-    faults = (__typeof__(faults)){true, true, call, at, forever, error, {0}, 0};
+    faults = (__typeof__(faults)){true, true, call, at, forever, error, {0}, 0, 0};
 }
 
 unsigned faults_end(enum call call)
 {
     faults.on = false;
     return faults.counts[call];
+}
+
+unsigned faults_asks(void)
+{
+    return faults.asks;
 }
 
 int faults_held(void)
@@ -149,6 +157,7 @@ int __wrap_socket(int family, int type, int protocol);
 
 int __wrap_socket(int family, int type, int protocol)
 {
+    faults.asks += faults.on && family == AF_NETLINK && protocol == NETLINK_ROUTE;
     return fails(CALL_SOCKET) ? -1 : held_fd(__real_socket(family, type, protocol));
 }
 

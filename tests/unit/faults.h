@@ -41,6 +41,9 @@ void faults_begin(enum call call, unsigned at, bool forever, int error);
 /* No more. Returns how many of these calls there were since. */
 unsigned faults_end(enum call call);
 
+/* Sockets that were opened since to ask the kernel for routes, links and queueing disciplines. */
+unsigned faults_asks(void);
+
 /* Blocks that the library holds: allocated and not freed, descriptors opened and not closed. */
 int faults_held(void);
 
