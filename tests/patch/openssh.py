@@ -49,14 +49,18 @@ def state_of(version: str, stock: bool) -> str:
 
 
 def prefix(version: str, stock: bool = False) -> pathlib.Path:
-    """Where a build is installed; made if there is none of this state. The built source is in tree/."""
+    """Where a build is installed; made if there is none of this state. The built source is in tree/,
+    what the build told in said."""
     folder = build_folder() / "openssh" / (version + ("-stock" if stock else ""))
     stamp, state = folder / "state", state_of(version, stock)
     if not (stamp.is_file() and stamp.read_text() == state and (folder / "tree").is_dir()):
         shutil.rmtree(folder, ignore_errors=True)
         env = os.environ | {"AUTOBUF_SOURCES": str(build_folder() / "sources"), "AUTOBUF_TREE": str(folder / "tree")}
-        subprocess.run([PATCHES / "build", *(["--stock"] if stock else []), version, folder], check=True,
-                       env=env, stdout=subprocess.DEVNULL)
+        done = subprocess.run([PATCHES / "build", *(["--stock"] if stock else []), version, folder], env=env,
+                              stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True)
+        if done.returncode:
+            raise RuntimeError(done.stderr)
+        folder.joinpath("said").write_text(done.stderr)
         stamp.write_text(state)
     return folder
 

@@ -45,6 +45,8 @@ def windows(log: str) -> dict[int, int]:
 
 class OpenSSH(PathTest):
     link = LONG
+    python = "/usr/bin/python3"
+    """One that every user may run, with the modules of Debian's packages."""
 
     def ends(self, server: str = NEWEST, client: str = NEWEST, server_stock: bool = False,
              client_stock: bool = False, link: str | None = None, **kw) -> Client:
@@ -66,6 +68,25 @@ class OpenSSH(PathTest):
                 return
             subprocess.run(["true"], check=True)
         self.fail(what)
+
+    def own_kb(self, pid: int) -> int:
+        """Memory of a process of its own; 0 if there is none."""
+        with contextlib.suppress(OSError):
+            if own := re.search(r"RssAnon:\s*(\d+)", pathlib.Path(f"/proc/{pid}/status").read_text()):
+                return int(own[1])
+        return 0
+
+    def settled_kb(self, pids) -> int:
+        """Memory of its own of the largest of these processes, once it does not change any more."""
+        last, same = -1, 0
+        for _ in range(4000):
+            now = max(map(self.own_kb, pids()), default=0)
+            same = same + 1 if now == last else 0
+            last = now
+            if same == 200:
+                return now
+            subprocess.run(["true"], check=True)
+        self.fail("memory does not settle")
 
     def well(self, done: subprocess.CompletedProcess) -> subprocess.CompletedProcess:
         self.assertEqual(done.returncode, 0, f"{done.args}: {done.stderr}")
@@ -128,6 +149,24 @@ class Series(PathTest):
             self.assertEqual([done.returncode for done in said], [0, 0], said[1].stderr)
             self.assertTrue(said[0].stdout)
             self.assertEqual(said[0].stdout, said[1].stdout, file)
+
+
+class Install(PathTest):
+    """What is built of upstream's source has none of the corrections that a distribution has added since."""
+
+    def test_a_build_says_what_it_is_not_for(self) -> None:
+        for stock in (False, True):
+            self.assertIn("not for a host that strangers can reach", (prefix(NEWEST, stock) / "said").read_text())
+
+    def test_so_does_the_first_paragraph_of_the_page(self) -> None:
+        first = (PATCHES / "README.md").read_text().split("\n\n")[1]
+        self.assertIn("not for a host that strangers can reach", " ".join(first.replace("> ", "").split()))
+
+    def test_the_first_configuration_leaves_the_port_of_ssh_alone(self) -> None:
+        where = prefix(NEWEST)
+        done = subprocess.run([where / "sbin" / "sshd", "-T", "-f", where / "etc" / "sshd_config"], capture_output=True,
+                              text=True)
+        self.assertEqual(re.findall(r"^port .*", done.stdout, re.M), ["port 2222"], done.stderr)
 
 
 class Upstreams(PathTest):
@@ -424,29 +463,12 @@ class Options(OpenSSH):
 
 class StrangePeers(OpenSSH):
     link = "rate=100M,delay=5ms,queue=1M"
-    python = "/usr/bin/python3"
 
-    def peer(self, ssh: Client, scene: str) -> subprocess.Popen:
+    def peer(self, ssh: Client, scene: str, *more: str) -> subprocess.Popen:
         here = str(pathlib.Path(__file__).parent / "strange_peer.py")
         args = ["serve", str(ssh.place.folder / "key")] if scene == "serve" else [
-            scene, ssh.path.addr["b"], USER, str(ssh.place.folder / "key")]
+            scene, ssh.path.addr["b"], USER, str(ssh.place.folder / "key"), *more]
         return ssh.path.popen("b" if scene == "serve" else "a", [self.python, here, *args])
-
-    def settled_kb(self, pids) -> int:
-        """Memory of its own of the largest of these processes, once it does not change any more."""
-        last, same = -1, 0
-        for _ in range(4000):
-            now = 0
-            for pid in pids():
-                with contextlib.suppress(OSError):
-                    now = max(now, int(re.search(r"RssAnon:\s*(\d+)", pathlib.Path(f"/proc/{pid}/status").read_text())
-                                       .group(1)))
-            same = same + 1 if now == last else 0
-            last = now
-            if same == 200:
-                return now
-            subprocess.run(["true"], check=True)
-        self.fail("memory does not settle")
 
     def test_a_window_beyond_the_cap_costs_a_server_no_memory(self) -> None:
         ssh = self.ends()
