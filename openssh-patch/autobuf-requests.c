@@ -4,7 +4,6 @@
 
 #include <sys/types.h>
 
-#include <limits.h>
 #include <stdarg.h>
 #include <stdlib.h>
 #include <string.h>
@@ -19,6 +18,7 @@
 
 #define FIRST_BYTES (2 * 1024 * 1024) /* a channel's window, at first */
 #define MOST_BYTES (64 * 1024 * 1024)
+#define MOST_REQUESTS 2048 /* with the 32 KB that most servers take: MOST_BYTES */
 
 static int option_is_no;
 
@@ -65,7 +65,7 @@ autobuf_requests_open(u_int requests, u_int bytes, u_int most_requests)
 	    (q = calloc(1, sizeof *q)) == NULL)
 		return NULL;
 	q->least = requests;
-	q->most = most_requests ? MAXIMUM(requests, most_requests) : UINT_MAX;
+	q->most = most_requests ? MINIMUM(most_requests, MOST_REQUESTS) : MOST_REQUESTS;
 	options.window_bytes = (uint64_t)requests * bytes;
 	options.cap_bytes = MAXIMUM(options.window_bytes, MOST_BYTES);
 	options.log = log_requests;

@@ -19,8 +19,11 @@ void autobuf_requests_option(const char *text);
 
 struct autobuf_requests;
 
-/* requests of bytes each are outstanding at first, never fewer; and at most most (0: no limit).
-   NULL: switched off, or no memory. */
+/*
+ * requests of bytes each are outstanding at first, never fewer; and at most most (0: the server set no limit),
+ * which is 2,048 at most: a server chooses how small a request is, and each is kept in a list.
+ * NULL: switched off, or no memory.
+ */
 struct autobuf_requests *autobuf_requests_open(u_int requests, u_int bytes, u_int most);
 
 /* NULL is allowed. */

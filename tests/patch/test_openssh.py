@@ -406,6 +406,25 @@ class Requests(OpenSSH):
         self.assertGreater(requests, 64)
 
 
+    def at_a_hostile_server(self, command: str, *options: str) -> int:
+        """The most requests outstanding, of 64 bytes each."""
+        program = [sys.executable, pathlib.Path(__file__).parent / "strange_sftp.py", self.folder / "count", str(4 * MB)]
+        self.well(subprocess.run([prefix(NEWEST) / "bin" / "sftp", *options, "-b", "-", "-D", " ".join(map(str, program))],
+                                 input=command, capture_output=True, text=True, timeout=120))
+        return int((self.folder / "count").read_text())
+
+    def test_a_server_of_tiny_requests_gets_two_thousand_at_most(self) -> None:
+        """Its limits@openssh.com allows 64 bytes each; what the user asked for is the user's."""
+        self.folder = pathlib.Path(self.enterContext(tempfile.TemporaryDirectory()))
+        write(self.folder / "put", 4 * MB)
+        # An upload waits once there is one more, in upstream's source too.
+        for command, most in ((f"get x {self.folder}/got\n", 2048), (f"put {self.folder}/put x\n", 2049)):
+            with self.subTest(command):
+                self.between(self.at_a_hostile_server(command), 65, most, "requests")
+        self.assertEqual((self.folder / "got").stat().st_size, 4 * MB)
+        self.assertEqual(self.at_a_hostile_server(f"get x {self.folder}/got\n", "-R", "3000"), 3000)
+
+
 class Options(OpenSSH):
     link = SHORT
 
