@@ -18,8 +18,9 @@ struct ssh;
 #define AUTOBUF_SSH_MOST_BYTES (64 * 1024 * 1024)
 #define AUTOBUF_SSH_LIMIT_BYTES (1024 * 1024 * 1024)
 
-/* The global request by which a patched peer makes itself known; want_reply is false, no data. */
-#define AUTOBUF_SSH_REQUEST "autobuf@libautobuf"
+/* The global request by which a patched peer makes itself known; want_reply is false, no data. A name has a
+   domain of its maker (RFC 4251, section 6): this is one that nobody can own. */
+#define AUTOBUF_SSH_REQUEST "autobuf@libautobuf.invalid"
 
 /* ------------------------------------------------------------------------------------- options */
 

@@ -14,7 +14,7 @@ import paramiko
 from paramiko.channel import Channel
 
 HUGE = 2 ** 32 - 1
-REQUEST = "autobuf@libautobuf"
+REQUEST = "autobuf@libautobuf.invalid"
 
 
 def say(*words: object) -> None:

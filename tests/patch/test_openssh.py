@@ -151,6 +151,15 @@ class Series(PathTest):
             self.assertEqual(said[0].stdout, said[1].stdout, file)
 
 
+    def test_the_request_has_a_name_that_can_be_nobody_elses(self) -> None:
+        """RFC 4251, section 6: behind the @ is a domain of its maker. RFC 2606: .invalid is nobody's."""
+        said = {file: re.findall(r"autobuf@[\w.-]+", file.read_text())
+                for file in (PATCHES / "autobuf-ssh.h", PATCHES / "README.md",
+                             *(PATCHES / version / "0004-channels.patch" for version in VERSIONS))}
+        for file, names in said.items():
+            self.assertEqual({name.rstrip(".") for name in names}, {"autobuf@libautobuf.invalid"}, file)
+
+
 class Install(PathTest):
     """What is built of upstream's source has none of the corrections that a distribution has added since."""
 
@@ -476,8 +485,8 @@ class Options(OpenSSH):
         ssh = self.ends(log="DEBUG2")
         self.well(ssh.run("ssh", ssh.remote(), "true"))
         log = ssh.server.log.read_text()
-        self.assertEqual(log.count("rtype autobuf@libautobuf want_reply 0"), 1)
-        self.assertGreater(log.index("rtype autobuf@libautobuf"), log.index("Accepted key"))
+        self.assertEqual(log.count("rtype autobuf@libautobuf.invalid want_reply 0"), 1)
+        self.assertGreater(log.index("rtype autobuf@libautobuf.invalid"), log.index("Accepted key"))
 
 
 class StrangePeers(OpenSSH):
