@@ -288,8 +288,7 @@ target_of(struct ssh *ssh, const struct Channel *c, uint64_t window,
 		window = share;
 		*why = "AutoBufferMax";
 	}
-	if (!a->peer_is_patched && (ssh->compat & SSH_NEW_OPENSSH) != 0 &&
-	    window > (cap = stock_cap(b))) {
+	if (!a->peer_is_patched && window > (cap = stock_cap(b))) {
 		window = cap;
 		*why = "the peer would copy what it queues";
 	}

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: MIT
-"""SSH peers that do not behave, for test_openssh.py: strange_peer.py SCENE HOST USER KEY, or serve KEY.
+"""SSH peers that do not behave, for test_openssh.py: strange_peer.py SCENE HOST USER KEY [NAME], or serve KEY.
 
-Tells on standard output what came, a line each. Runs with Debian's python3-paramiko.
+NAME is the identification that it sends. Tells on standard output what came, a line each. Runs with Debian's python3-paramiko.
 """
 import hashlib
 import os
@@ -21,9 +21,9 @@ def say(*words: object) -> None:
     print(*words, flush=True)
 
 
-def connect(host: str, user: str, key: str) -> paramiko.Transport:
+def connect(host: str, user: str, key: str, name: str = "SSH-2.0-OpenSSH_9.9") -> paramiko.Transport:
     transport = paramiko.Transport(socket.create_connection((host, 22)))
-    transport.local_version = "SSH-2.0-OpenSSH_9.9"  # to be told what an OpenSSH is
+    transport.local_version = name
     transport.connect(username=user, pkey=paramiko.Ed25519Key.from_private_key_file(key))
     return transport
 
@@ -80,6 +80,16 @@ def announces(transport: paramiko.Transport) -> None:
     alive(transport)
 
 
+def sends(transport: paramiko.Transport) -> None:
+    """As much as it may, for some round trips."""
+    channel = run(transport, "cat >/dev/null", 1 << 21)
+    for _ in range(48):
+        channel.sendall(bytes(1 << 20))
+    channel.shutdown_write()
+    channel.recv_exit_status()
+    alive(transport)
+
+
 class Server(paramiko.ServerInterface):
     def get_allowed_auths(self, username: str) -> str:
         return "publickey"
@@ -115,6 +125,6 @@ if __name__ == "__main__":
     if sys.argv[1] == "serve":
         serve(sys.argv[2])
     else:
-        peer = connect(*sys.argv[2:5])
-        {"huge": huge, "never": never, "bytewise": bytewise, "announces": announces}[sys.argv[1]](peer)
+        peer = connect(*sys.argv[2:6])
+        {"huge": huge, "never": never, "bytewise": bytewise, "announces": announces, "sends": sends}[sys.argv[1]](peer)
         peer.close()

@@ -525,6 +525,17 @@ class StrangePeers(OpenSSH):
         done = self.peer(ssh, "bytewise").communicate(timeout=60)[0]
         self.assertEqual(done, f"got {len(data)} {hashlib.sha256(data).hexdigest()}\nalive yes\n")
 
+    def test_a_peer_that_says_nothing_of_itself_is_not_trusted_with_a_large_window(self) -> None:
+        """Whatever it calls itself. The path holds 4 MB, so a larger window would help."""
+        for name in ("SSH-2.0-OpenSSH_4.3", "SSH-2.0-OpenSSH_5.0", "SSH-2.0-Foreign_1.0"):
+            with self.subTest(name):
+                ssh = self.ends(link="rate=100M,delay=160ms,queue=8M", log="DEBUG")
+                self.assertEqual(self.peer(ssh, "sends", name).communicate(timeout=120)[0], "alive yes\n")
+                log = ssh.server.log.read_text()
+                self.assertIn(f"remote software version {name[8:]}", log)
+                self.assertIn("the peer would copy what it queues", log)
+                self.between(windows(log).get(0, 0), 2 * MB + 1, 8 * MB, "window")
+
     def test_a_peer_that_announces_itself_too_often(self) -> None:
         ssh = self.ends()
         self.assertEqual(self.peer(ssh, "announces").communicate(timeout=60)[0], "alive yes\n")
