@@ -9,6 +9,7 @@
 #include <netinet/tcp.h>
 
 #include <errno.h>
+#include <malloc.h>
 #include <stdarg.h>
 #include <stdlib.h>
 #include <string.h>
@@ -45,6 +46,10 @@
 /* c->output has to hold a window: below what an sshbuf can. */
 #define WINDOW_MOST_BYTES (96 * MB)
 
+/* Memory of as much or more is the kernel's again once it is free: what is left of a large buffer does not
+   stay with malloc, which would keep up to 64 MB of it. */
+#define MMAP_BYTES MB
+
 #define RATE_MOST_BIT_PER_S 10000000000ULL
 
 /* Of AutoBufferMax, that the monitor forces for a login: 16 MB (as the kernel counts) by default. */
@@ -55,7 +60,7 @@ struct autobuf_ssh {
 	uint64_t rtt_ns;           /* 0: unknown */
 	uint64_t rtt_min_ns;
 	uint64_t most_bytes;
-	uint64_t grown_bytes; /* of all channels' windows, beyond what they began with */
+	uint64_t held_bytes; /* of all channels, beyond the windows that they began with */
 	int announced;
 	int peer_is_patched;
 };
@@ -66,6 +71,7 @@ struct autobuf_channel {
 	u_int window_bytes;   /* of local_window, */
 	u_int consumed_bytes; /* and of local_consumed: what they were when we last looked */
 	uint64_t target_bytes; /* the window as it should be */
+	uint64_t held_bytes;   /* its part of the connection's */
 	char why[64];
 	int rekeying;
 };
@@ -149,6 +155,9 @@ autobuf_ssh_open(struct ssh *ssh, int on, int64_t most_bytes)
 		return;
 	ssh->autobuf = a;
 	a->most_bytes = (uint64_t)most_bytes;
+#ifdef M_MMAP_THRESHOLD
+	(void)mallopt(M_MMAP_THRESHOLD, MMAP_BYTES);
+#endif
 	if (open_live(a, ssh) < 0) {
 		debug("autobuf: the transport is not a TCP socket: "
 		    "round-trip times are those of channel data");
@@ -279,7 +288,7 @@ target_of(struct ssh *ssh, const struct Channel *c, uint64_t window,
 {
 	const struct autobuf_ssh *a = ssh->autobuf;
 	const struct autobuf_channel *b = c->autobuf;
-	uint64_t others = a->grown_bytes - (c->local_window_max - b->stock_bytes);
+	uint64_t others = a->held_bytes - b->held_bytes;
 	uint64_t share = a->most_bytes - MINIMUM(a->most_bytes, others), cap;
 
 	share = MINIMUM(share, WINDOW_MOST_BYTES);
@@ -297,7 +306,7 @@ target_of(struct ssh *ssh, const struct Channel *c, uint64_t window,
 
 /* Credit that was granted cannot be recalled: a window shrinks by what is consumed and not granted again. */
 static void
-resize(struct autobuf_ssh *a, struct Channel *c, uint64_t window)
+resize(struct Channel *c, uint64_t window)
 {
 	u_int change;
 
@@ -305,14 +314,26 @@ resize(struct autobuf_ssh *a, struct Channel *c, uint64_t window)
 		change = (u_int)(window - c->local_window_max);
 		c->local_window_max += change;
 		c->local_consumed += change;
-		a->grown_bytes += change;
 	} else {
 		change = (u_int)MINIMUM(c->local_window_max - window,
 		    c->local_consumed);
 		c->local_window_max -= change;
 		c->local_consumed -= change;
-		a->grown_bytes -= change;
 	}
+}
+
+/* What a channel holds: its window, which the peer may fill at any time, or the memory of what it has for the
+   local reader, where that is more. That memory outlives a window that shrinks. */
+static void
+count_held(struct autobuf_ssh *a, struct Channel *c)
+{
+	struct autobuf_channel *b = c->autobuf;
+	uint64_t memory = sshbuf_fit(c->output, c->local_window_max) +
+	    sshbuf_fit(c->extended, c->local_window_max);
+
+	a->held_bytes -= b->held_bytes;
+	b->held_bytes = MAXIMUM(memory, c->local_window_max) - b->stock_bytes;
+	a->held_bytes += b->held_bytes;
 }
 
 void
@@ -348,7 +369,8 @@ autobuf_channel_check(struct ssh *ssh, struct Channel *c)
 		    (unsigned long long)target, why);
 	b->target_bytes = target;
 	if (c->local_consumed > b->consumed_bytes)
-		resize(a, c, target);
+		resize(c, target);
+	count_held(a, c);
 	b->window_bytes = c->local_window;
 	b->consumed_bytes = c->local_consumed;
 }
@@ -386,7 +408,7 @@ autobuf_channel_free(struct ssh *ssh, struct Channel *c)
 
 	if (b == NULL)
 		return;
-	ssh->autobuf->grown_bytes -= c->local_window_max - b->stock_bytes;
+	ssh->autobuf->held_bytes -= b->held_bytes;
 	autobuf_rightsize_close(b->rightsize);
 	free(b);
 	c->autobuf = NULL;

@@ -7,9 +7,11 @@ import hashlib
 import os
 import pathlib
 import re
+import signal
 import subprocess
 import sys
 import tempfile
+import time
 
 from openssh import PATCHES, TOP, USER, VERSIONS, Client, pair, prefix, programs
 
@@ -63,11 +65,11 @@ class OpenSSH(PathTest):
 
     def until(self, condition, what: str, seconds: float = 20) -> None:
         """A look takes the milliseconds of a process; that is pause enough."""
-        for _ in range(int(seconds * 200)):
-            if condition():
-                return
+        deadline = time.monotonic() + seconds
+        while not condition():
+            if time.monotonic() > deadline:
+                self.fail(what)
             subprocess.run(["true"], check=True)
-        self.fail(what)
 
     def own_kb(self, pid: int) -> int:
         """Memory of a process of its own; 0 if there is none."""
@@ -176,6 +178,40 @@ class Install(PathTest):
         done = subprocess.run([where / "sbin" / "sshd", "-T", "-f", where / "etc" / "sshd_config"], capture_output=True,
                               text=True)
         self.assertEqual(re.findall(r"^port .*", done.stdout, re.M), ["port 2222"], done.stderr)
+
+
+class Buffers(PathTest):
+    def counts(self, version: str) -> dict[str, list[int]]:
+        """What the cases of sshbuf.c counted."""
+        tree = prefix(version) / "tree"
+        program = pathlib.Path(self.enterContext(tempfile.TemporaryDirectory())) / "sshbuf"
+        built = subprocess.run(["cc", "-O2", "-Wall", "-Wextra", "-Werror", "-DHAVE_CONFIG_H", "-D_GNU_SOURCE", "-I.",
+                                pathlib.Path(__file__).parent / "sshbuf.c", "-o", program, "libssh.a",
+                                "openbsd-compat/libopenbsd-compat.a", "autobuf/lib/libautobuf.a", "-lcrypto", "-lz"],
+                               cwd=tree, capture_output=True, text=True)
+        self.assertEqual(built.returncode, 0, built.stderr)
+        done = subprocess.run([program], capture_output=True, text=True)
+        self.assertEqual(done.returncode, 0, done.stdout)
+        rows = [line.rsplit(" ", 4) for line in done.stdout.splitlines()]
+        return {name: list(map(int, numbers)) for name, *numbers in rows}
+
+    def test_memory_follows_what_is_held_at_a_bounded_cost(self) -> None:
+        """Of each case: changes of memory, bytes moved for each byte, memory in percent of the data, memory left."""
+        bounds = {"to the top": (30, 4, 150, 128 * MB),
+                  "62 MB behind": (30, 4, 210, 128 * MB),
+                  "all of a window behind": (30, 4, 150, 80 * MB),
+                  "all of the largest window behind": (30, 4, 150, 120 * MB),
+                  "drained": (60, 4, 401, 2 * MB),
+                  "drained but for a byte": (60, 4, 401, 2 * MB),
+                  "back and forth": (160, 4, 401, 9 * MB),
+                  "back and forth at a quarter": (120, 4, 401, 80 * MB)}
+        for version in VERSIONS if ALL else VERSIONS[-1:]:
+            counts = self.counts(version)
+            self.assertEqual(set(counts), set(bounds))
+            for name, most in bounds.items():
+                for what, got, bound in zip(("changes", "moved", "percent", "left"), counts[name], most):
+                    with self.subTest(case=name, of=version, what=what):
+                        self.between(got, 1, bound, what)
 
 
 class Upstreams(PathTest):
@@ -432,6 +468,110 @@ class Requests(OpenSSH):
                 self.between(self.at_a_hostile_server(command), 65, most, "requests")
         self.assertEqual((self.folder / "got").stat().st_size, 4 * MB)
         self.assertEqual(self.at_a_hostile_server(f"get x {self.folder}/got\n", "-R", "3000"), 3000)
+
+
+class Reader:
+    """A process that reads a pipe to its end, as long as it may, and tells the checksum."""
+
+    def __init__(self, pipe) -> None:
+        self.process = subprocess.Popen(["sha256sum"], stdin=pipe, stdout=subprocess.PIPE, text=True)
+        pipe.close()
+
+    def __enter__(self) -> Reader:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.process.kill()
+        self.process.communicate()
+
+    @property
+    def seen(self) -> int:
+        """Bytes, among them some kB that are its own program's."""
+        return int(re.search(r"^rchar: (\d+)", pathlib.Path(f"/proc/{self.process.pid}/io").read_text(), re.M).group(1))
+
+    def may(self, read: bool) -> None:
+        self.process.send_signal(signal.SIGCONT if read else signal.SIGSTOP)
+
+    def checksum(self) -> str:
+        return self.process.communicate(timeout=20)[0].split()[0]
+
+
+class Held(OpenSSH):
+    """A local reader that stalls leaves a window's data with us."""
+
+    link = "rate=200M,delay=200ms,queue=20M"
+    """10 MB: a window has 20."""
+    base = 6 * 1024
+    """kB that a client has without any data, with room to spare."""
+
+    def grow(self, log: pathlib.Path, channel: int, size: int) -> None:
+        self.until(lambda: log.exists() and windows(log.read_text()).get(channel, 0) >= size,
+                   f"the window of channel {channel} does not grow to {size}", 60)
+
+    def stall(self, ssh: Client, reader: Reader) -> None:
+        """Nothing is read any more, and what the peer may send has come: nothing moves on the path."""
+        reader.may(read=False)
+        last, same = -1, 0
+        for _ in range(20000):
+            now = ssh.path.truth()["ba"]["bytes"]
+            same = same + 1 if now == last else 0
+            last = now
+            if same == 600:
+                return
+            subprocess.run(["true"], check=True)
+        self.fail("the peer goes on sending")
+
+    def test_a_reader_that_stalls_and_goes_on(self) -> None:
+        ssh = self.ends()
+        log, size = self.here / "log", 200 * MB
+        write(self.there / "big", size)
+        sender = ssh.popen("ssh", "-v", "-E", str(log), ssh.remote(), "cat big; read line", stdin=subprocess.PIPE)
+        reader = self.enterContext(Reader(sender.stdout))
+        self.grow(log, 0, 15 * MB)
+        self.stall(ssh, reader)
+        window = max(map(int, re.findall(r"channel 0: window \d+ -> (\d+)", log.read_text())))
+        held = self.settled_kb(lambda: [sender.pid])
+        self.between(held, 12 * 1024, window / 1024 * 1.25 + self.base, "kB held")
+        reader.may(read=True)
+        self.until(lambda: reader.seen >= size, "the rest does not come", 60)
+        # Below 2 MB nothing is given back.
+        self.between(self.settled_kb(lambda: [sender.pid]), 1024, 2 * 1024 + self.base, "kB after it")
+        sender.stdin.write("\n")
+        sender.stdin.flush()
+        self.assertEqual(sender.wait(20), 0)
+        self.assertEqual(reader.checksum(), hashlib.sha256((self.there / "big").read_bytes()).hexdigest())
+
+    def test_channels_in_turn_hold_no_more_together(self) -> None:
+        """One has grown, held its window for a reader that stalled, and is slow now; then the next one grows."""
+        most, stock = 16 * MB, 2 * MB
+        ssh = self.ends(client_options=[f"AutoBufferMax={most}"])
+        control, log = str(ssh.place.folder / "control"), self.here / "log"
+        # As fast as it can until a line comes; then 2.5 MB/s, for which a window of 4 MB is enough.
+        source = ("import select, sys, time\nout = sys.stdout.buffer\n"
+                  "while not select.select([0], [], [], 0)[0]: out.write(bytes(1 << 16))\n"
+                  "while True: out.write(bytes(50000)), out.flush(), time.sleep(0.02)\n")
+        (self.there / "source").write_text(source)
+        master = ssh.popen("ssh", "-v", "-E", str(log), "-M", "-S", control, "-N", ssh.remote())
+        self.until(lambda: os.path.exists(control), "no control socket", 60)
+        channels: list[int] = []
+        for turn in range(2):
+            copy = ssh.popen("ssh", "-S", control, ssh.remote(), f"{self.python} source", stdin=subprocess.PIPE)
+            reader = self.enterContext(Reader(copy.stdout))
+            self.until(lambda: set(windows(log.read_text())) - set(channels), "no window grows", 60)
+            channels += set(windows(log.read_text())) - set(channels)
+            self.grow(log, channels[-1], 10 * MB)
+            self.stall(ssh, reader)
+            held = self.settled_kb(lambda: [master.pid])
+            self.between(held, 8 * 1024, (most + 2 * stock) / 1024 * 1.25 + self.base, f"kB held in turn {turn}")
+            if turn == 0:
+                reader.may(read=True)
+                copy.stdin.write("\n")
+                copy.stdin.flush()
+                self.until(lambda: int(WINDOW.findall(log.read_text())[-1][2]) <= 5 * MB, "its window stays", 90)
+                # It shrinks as its data are read, and no more credit is granted.
+                end = reader.seen + most
+                self.until(lambda: reader.seen >= end, "no data come", 60)
+                reader.may(read=False)
 
 
 class Options(OpenSSH):
