@@ -44,8 +44,8 @@ int autobuf_ssh_request(struct ssh *ssh, const char *type);
 
 /*
  * In the privileged monitor, once: makes room in the transport's send buffer for what the path might
- * hold (10 Gbit/s over its round-trip time), where net.core.wmem_max does not: as the kernel counts at most a
- * quarter of most_bytes.
+ * hold (10 Gbit/s over its round-trip time), where net.core.wmem_max does not: as setsockopt() takes it at most
+ * a quarter of most_bytes.
  */
 void autobuf_ssh_force(struct ssh *ssh, int on, int64_t most_bytes);
 
