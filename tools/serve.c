@@ -40,6 +40,7 @@
 #define BUDGET_BYTES 480000U
 #define BUDGET_LEAST_BYTES 60000U
 #define BUDGETS_BYTES (64U * 1000 * 1000) /* of all clients */
+#define SHORTAGE_NS (NS_PER_S / 10)
 #define CREDIT_NS (NS_PER_S / 100) /* of the rate: what pauses that last too long may be made up for */
 
 /* In a list, the oldest first. */
@@ -219,6 +220,12 @@ static int client_begin(struct server *s, int fd, const struct in6_addr *origin)
     return 0;
 }
 
+/* This host has no descriptor or no memory left for another client. */
+static bool is_short_of_means(int error)
+{
+    return error == EMFILE || error == ENFILE || error == ENOBUFS || error == ENOMEM;
+}
+
 static void accept_clients(struct server *s, int listener)
 {
     for (unsigned i = 0; i < EVENTS_MOST; i++) {
@@ -227,12 +234,15 @@ static void accept_clients(struct server *s, int listener)
         int fd = accept4(listener, (struct sockaddr *)&peer, &len, SOCK_CLOEXEC | SOCK_NONBLOCK);
         struct in6_addr origin;
 
-        if (fd < 0 && (errno == EMFILE || errno == ENFILE || errno == ENOBUFS) && s->oldest) {
+        if (fd < 0 && is_short_of_means(errno) && s->oldest) {
             client_make_room(s);
             continue;
         }
-        if (fd < 0)
+        if (fd < 0) {
+            if (is_short_of_means(errno)) /* who waits would be told of at once, again and again */
+                s->paid_ns = monotonic_ns() + SHORTAGE_NS;
             return;
+        }
         origin = origin_of(&peer);
         if (is_crowd(s, &origin)) { /* before anybody else has to leave for it */
             reset(fd);
