@@ -18,7 +18,7 @@ import re
 import sys
 
 PUBLIC = ("include/autobuf/bwdelay.h", "include/autobuf/autobuf.h")
-ROOMS = ("base", "estimate", "plan", "measure", "apply", "live", "remember", "ftp")
+ROOMS = ("base", "kernel", "estimate", "plan", "credit", "apply", "icmp", "inband", "live", "flow", "ftp")
 """In the order in which they stand on each other; a source in no room comes last."""
 
 API = """\

@@ -6,8 +6,8 @@
 #include <unistd.h>
 
 #include "../base/clock.h"
-#include "../measure/inband.h"
-#include "../measure/like.h"
+#include "../inband/exchange.h"
+#include "../icmp/like.h"
 #include "../plan/plan.h"
 #include "worth.h"
 

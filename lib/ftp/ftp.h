@@ -3,7 +3,9 @@
  * A control connection and its data connections.
  *
  *   worth.c    when measuring pays
- *   session.c  the session, and the exchange over the control connection
+ *   session.c  the session
+ *   limits.c   what it may set now
+ *   control.c  the exchange over the control connection
  *   client.c   measures, and tells the server
  *   server.c   answers
  *   data.c     the data connection: before, once it is connected, and while it carries data

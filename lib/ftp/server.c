@@ -8,7 +8,7 @@
 #include <unistd.h>
 
 #include "../base/clock.h"
-#include "../measure/inband.h"
+#include "../inband/exchange.h"
 #include "../plan/plan.h"
 
 #define COMMAND "SITE AUTOBUF"

@@ -12,7 +12,7 @@
 #define AB_JUDGE_H
 
 #include "../base/base.h"
-#include "../measure/tcpinfo.h"
+#include "../kernel/tcpinfo.h"
 #include "pace.h"
 
 /* One look at a connection. */

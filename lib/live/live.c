@@ -8,7 +8,8 @@
 #include <linux/sock_diag.h>
 
 #include "../base/option.h"
-#include "../measure/limits.h"
+#include "../kernel/limits.h"
+#include "../kernel/socket.h"
 #include "../plan/plan.h"
 #include "judge.h"
 #include "live.h"

@@ -11,7 +11,7 @@
 #include <stdbool.h>
 
 #include "fuzz.h"
-#include "measure/inband.h"
+#include "inband/exchange.h"
 
 #define TRAIN_MOST AUTOBUF_INBAND_TRAIN_MOST_BYTES
 #define PACKETS_MOST (2 * TRAIN_MOST / 536 + 64)

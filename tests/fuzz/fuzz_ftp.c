@@ -9,7 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "measure/inband.h"
+#include "inband/exchange.h"
 
 #define STEPS_MOST 2000U
 #define SAID_MOST 4000000U /* trains of a budget, and lines */

@@ -5,7 +5,7 @@
  */
 #include "fuzz.h"
 
-#include "measure/icmp.h"
+#include "icmp/echo.h"
 
 static const struct ab_echo echoes[2] = {
     {false, 1, "0123456789abcde"},
@@ -17,10 +17,10 @@ static void parse(const struct ab_echo *echo, const uint8_t *data, size_t len)
     uint8_t *message = exact_copy(data, len);
     uint16_t sequence = 0xeeee;
 
-    if (ab_icmp_parse(echo, message, len, &sequence)) {
-        CHECK(len >= AB_ICMP_PARSE_BYTES);
+    if (ab_echo_parse(echo, message, len, &sequence)) {
+        CHECK(len >= AB_ECHO_PARSE_BYTES);
         CHECK(message[0] == (echo->ipv6 ? 129 : 0) && message[1] == 0);
-        CHECK(memcmp(message + AB_ICMP_HEADER_BYTES, echo->token, AB_TOKEN_BYTES) == 0);
+        CHECK(memcmp(message + AB_ECHO_HEADER_BYTES, echo->token, AB_TOKEN_BYTES) == 0);
         CHECK(sequence == (message[6] << 8 | message[7]));
     } else {
         CHECK(sequence == 0xeeee);
@@ -34,10 +34,10 @@ static void parse_quoted(const struct ab_echo *echo, const uint8_t *data, size_t
     uint8_t *message = exact_copy(data, len);
     uint16_t sequence = 0xeeee;
 
-    if (ab_icmp_quotes(echo, message, len, &sequence)) {
-        CHECK(len >= AB_ICMP_PARSE_BYTES);
+    if (ab_echo_quotes(echo, message, len, &sequence)) {
+        CHECK(len >= AB_ECHO_PARSE_BYTES);
         CHECK(message[0] == (echo->ipv6 ? 128 : 8) && message[1] == 0);
-        CHECK(memcmp(message + AB_ICMP_HEADER_BYTES, echo->token, AB_TOKEN_BYTES) == 0);
+        CHECK(memcmp(message + AB_ECHO_HEADER_BYTES, echo->token, AB_TOKEN_BYTES) == 0);
         CHECK(sequence == (message[6] << 8 | message[7]));
     } else {
         CHECK(sequence == 0xeeee);
@@ -51,13 +51,13 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t len)
     unsigned how = (unsigned)take(&in, 1);
     const struct ab_echo *echo = &echoes[how & 1];
     uint8_t *packet = exact_copy(in.data, in.len);
-    size_t header = ab_icmp_ipv4_header_bytes(packet, in.len);
+    size_t header = ab_echo_ipv4_header_bytes(packet, in.len);
 
     CHECK(header == 0 || (header >= 20 && header <= 60 && header <= in.len && packet[0] >> 4 == 4));
     if (!(how & 4))
         header = 0;
-    if (how & 2 && in.len >= header + AB_ICMP_PARSE_BYTES)
-        memcpy(packet + header + AB_ICMP_HEADER_BYTES, echo->token, AB_TOKEN_BYTES);
+    if (how & 2 && in.len >= header + AB_ECHO_PARSE_BYTES)
+        memcpy(packet + header + AB_ECHO_HEADER_BYTES, echo->token, AB_TOKEN_BYTES);
     parse(echo, packet + header, in.len - header);
     parse_quoted(echo, packet + header, in.len - header);
     free(packet);

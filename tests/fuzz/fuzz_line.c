@@ -8,7 +8,7 @@
 
 #include <stdbool.h>
 
-#include "measure/dress.h"
+#include "inband/dress.h"
 
 #define LARGEST_NUMBER 9999999999999999999ULL /* that a line can hold */
 

@@ -2,7 +2,7 @@
 /* Numbers out of /proc. First byte: how many are asked for; the rest is the text. */
 #include "fuzz.h"
 
-#include "measure/proc.h"
+#include "kernel/proc.h"
 
 #define MOST 8U
 

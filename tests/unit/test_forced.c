@@ -14,7 +14,7 @@
 #include <linux/rtnetlink.h>
 #include <linux/sock_diag.h>
 
-#include "measure/forced.h"
+#include "kernel/forced.h"
 #include "plan/plan.h"
 
 #include "sockets.h"

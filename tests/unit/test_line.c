@@ -4,7 +4,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "measure/line.h"
+#include "inband/line.h"
 
 #define P "AUTOBUF"
 

@@ -11,7 +11,7 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
-#include "measure/privilege.h"
+#include "icmp/privilege.h"
 
 #include "sockets.h"
 

@@ -7,7 +7,7 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
-#include "measure/proc.h"
+#include "kernel/proc.h"
 
 #define UNTOUCHED 0xa5a5a5a5a5a5a5a5ULL
 #define MOST 4

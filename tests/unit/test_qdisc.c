@@ -9,7 +9,7 @@
 #include <linux/netlink.h>
 #include <linux/rtnetlink.h>
 
-#include "measure/qdisc.h"
+#include "kernel/qdisc.h"
 
 #define NAME_BYTES 16
 
@@ -107,7 +107,7 @@ static void test_broken(void **state)
 
 static void test_this_host(void **state)
 {
-    int paces = ab_qdisc_paces();
+    int paces = ab_qdisc_has_fq();
 
     (void)state;
     assert_true(paces == 0 || paces == 1);

@@ -3,7 +3,7 @@
 
 #include <errno.h>
 
-#include "measure/inband.h"
+#include "inband/exchange.h"
 
 #define SEGMENT 1448U
 

@@ -8,7 +8,7 @@
 
 #include <linux/tcp.h>
 
-#include "measure/tcpinfo.h"
+#include "kernel/tcpinfo.h"
 
 #include "sockets.h"
 

@@ -9,7 +9,8 @@
 
 #include "base/base.h"
 #include "base/clock.h"
-#include "measure/wait.h"
+#include "base/wait.h"
+#include "kernel/stamp.h"
 
 /* A message that carries one stamp, of so long ago by the realtime clock. */
 static uint64_t stamped(int type, int64_t age_ns, int asked, uint64_t *offset_ns)

@@ -2,12 +2,15 @@
 /*
  * The exchange in band: what both ends share. Pure: bytes and times in, bytes and times out.
  *
- *   inband.c     the handle: what is sent, what is received, payload and its arrivals
+ *   facts.c      what the connection below is like
+ *   arrivals.c   the trains that arrive, and their rate
+ *   exchange.c   what is sent, what is received, and when
  *   initiator.c  asks: which trains, how long, when it is enough
  *   responder.c  answers, within its budgets
+ *   handle.c     begins, with one of the two roles; the result
  */
-#ifndef AB_INBAND_H
-#define AB_INBAND_H
+#ifndef AB_EXCHANGE_H
+#define AB_EXCHANGE_H
 
 #include <stdbool.h>
 #include <sys/types.h>
@@ -65,8 +68,16 @@ enum ab_inband_phase {
     AB_PHASE_BUSY, /* a responder: from HELLO to RESULT */
 };
 
+/* What an end of the exchange does with what comes. Each returns 0, or an error that ends the handle. */
+struct ab_role {
+    int (*begin)(struct autobuf_inband *ib);
+    int (*line)(struct autobuf_inband *ib, const struct ab_line *line, size_t line_bytes);
+    int (*payload)(struct autobuf_inband *ib); /* a train is here to its last byte */
+};
+
 struct autobuf_inband {
     uint32_t role;
+    const struct ab_role *acts;
     struct autobuf_inband_options options;
     const struct ab_dress *dress;
     struct autobuf_inband_facts facts;
@@ -119,17 +130,6 @@ struct autobuf_inband {
     unsigned lines;
 };
 
-/* The line just received is complete. Returns 0, or an error that ends the handle. */
-int ab_initiator_line(struct autobuf_inband *ib, const struct ab_line *line, size_t line_bytes);
-int ab_responder_line(struct autobuf_inband *ib, const struct ab_line *line, size_t line_bytes);
-
-/* The train is here to its last byte. */
-int ab_initiator_payload(struct autobuf_inband *ib);
-int ab_responder_payload(struct autobuf_inband *ib);
-
-/* Begins: an initiator has its HELLO to send. */
-int ab_initiator_begin(struct autobuf_inband *ib);
-
 /* Puts a line behind what is to be sent. 0, -ENOMEM. */
 int ab_inband_say(struct autobuf_inband *ib, const struct ab_line *line, const char *text);
 
@@ -152,6 +152,12 @@ uint64_t ab_inband_believable(const struct autobuf_inband *ib, bool tx);
 
 /* An exchange is over when nothing is left to be sent and received of it. */
 bool ab_inband_is_over(const struct autobuf_inband *ib);
+
+/* TCP's least round-trip time, or what HELLO and its answer took, if that is less; AUTOBUF_NS_UNSET. */
+uint64_t ab_inband_rtt_ns(const struct autobuf_inband *ib);
+
+/* So many bytes of the train that is expected arrived at this time. */
+void ab_inband_arrived(struct autobuf_inband *ib, uint64_t stamp_ns, uint64_t len);
 
 /* A train of len bytes follows the line, offset bytes into the write that it came with. */
 int ab_inband_expect(struct autobuf_inband *ib, const struct ab_line *line, uint64_t offset);

@@ -1,16 +1,16 @@
 /* SPDX-License-Identifier: MIT */
 /* ICMP echo messages, built and parsed. Pure: bytes in, bytes out. RFC 792, RFC 4443. */
-#ifndef AB_ICMP_H
-#define AB_ICMP_H
+#ifndef AB_ECHO_H
+#define AB_ECHO_H
 
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
-#define AB_ICMP_HEADER_BYTES 8U
+#define AB_ECHO_HEADER_BYTES 8U
 #define AB_TOKEN_BYTES 16U
-#define AB_ICMP_PARSE_BYTES (AB_ICMP_HEADER_BYTES + AB_TOKEN_BYTES) /* what a parser needs to see */
-#define AB_ICMP_MAX_BYTES 1480U
+#define AB_ECHO_PARSE_BYTES (AB_ECHO_HEADER_BYTES + AB_TOKEN_BYTES) /* what a parser needs to see */
+#define AB_ECHO_MAX_BYTES 1480U
 
 struct ab_echo {
     bool ipv6;
@@ -19,26 +19,26 @@ struct ab_echo {
 };
 
 /*
- * Writes an echo request of len bytes (AB_ICMP_PARSE_BYTES to AB_ICMP_MAX_BYTES): header, token, and
+ * Writes an echo request of len bytes (AB_ECHO_PARSE_BYTES to AB_ECHO_MAX_BYTES): header, token, and
  * filler that does not compress. The ICMPv6 checksum is left zero, for the kernel.
  */
-void ab_icmp_build(const struct ab_echo *echo, uint16_t sequence, uint8_t *buf, size_t len);
+void ab_echo_build(const struct ab_echo *echo, uint16_t sequence, uint8_t *buf, size_t len);
 
 /*
  * Whether buf, of which len bytes are there, begins an echo reply with this run's token; if so
  * *sequence is its number. The identifier is not compared: the token is longer, and a NAT may change
  * the former.
  */
-bool ab_icmp_parse(const struct ab_echo *echo, const uint8_t *buf, size_t len, uint16_t *sequence);
+bool ab_echo_parse(const struct ab_echo *echo, const uint8_t *buf, size_t len, uint16_t *sequence);
 
 /*
  * The same for an echo request of this run that an ICMP error quotes. An error that quotes too little
  * to show the token is nobody's: a host off the path can send one, too. (RFC 792 asks routers for 8
  * bytes only; RFC 1812, 4.3.2.3, for as many as fit.)
  */
-bool ab_icmp_quotes(const struct ab_echo *echo, const uint8_t *buf, size_t len, uint16_t *sequence);
+bool ab_echo_quotes(const struct ab_echo *echo, const uint8_t *buf, size_t len, uint16_t *sequence);
 
 /* Bytes of an IPv4 header in front of a message read from a raw socket; 0: not a sane one. */
-size_t ab_icmp_ipv4_header_bytes(const uint8_t *buf, size_t len);
+size_t ab_echo_ipv4_header_bytes(const uint8_t *buf, size_t len);
 
 #endif

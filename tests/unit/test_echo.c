@@ -3,7 +3,7 @@
 
 #include <string.h>
 
-#include "measure/icmp.h"
+#include "icmp/echo.h"
 
 #define GUARD 0x5a
 
@@ -27,7 +27,7 @@ static const uint16_t sequences[] = {0, 1, 255, 256, 0x1234, 65535};
 /* A reply as the peer makes it: the request with another type. */
 static void make_reply(const struct family_row *f, uint16_t sequence, uint8_t *buf, size_t len)
 {
-    ab_icmp_build(f->echo, sequence, buf, len);
+    ab_echo_build(f->echo, sequence, buf, len);
     buf[0] = f->reply;
 }
 
@@ -37,10 +37,10 @@ static void request_has_the_standard_s_layout(void **state)
     for (size_t i = 0; i < COUNT(families) * COUNT(lengths); i++) {
         const struct family_row *f = &families[i % COUNT(families)];
         size_t len = lengths[i / COUNT(families)];
-        uint8_t buf[AB_ICMP_MAX_BYTES + 1];
+        uint8_t buf[AB_ECHO_MAX_BYTES + 1];
 
         memset(buf, GUARD, sizeof buf);
-        ab_icmp_build(f->echo, 0x1234, buf, len);
+        ab_echo_build(f->echo, 0x1234, buf, len);
         CHECK_EQUAL(f->name, buf[0], f->request);
         CHECK_EQUAL(f->name, buf[1], 0);
         CHECK_EQUAL(f->name, buf[4] << 8 | buf[5], f->echo->ident);
@@ -65,11 +65,11 @@ static uint32_t folded_sum(const uint8_t *buf, size_t len)
 
 static void ipv4_checksum_verifies(void **state)
 {
-    uint8_t buf[AB_ICMP_MAX_BYTES];
+    uint8_t buf[AB_ECHO_MAX_BYTES];
 
     (void)state;
-    for (size_t len = AB_ICMP_PARSE_BYTES; len <= sizeof buf; len++) {
-        ab_icmp_build(&echo4, (uint16_t)(len * 40503), buf, len);
+    for (size_t len = AB_ECHO_PARSE_BYTES; len <= sizeof buf; len++) {
+        ab_echo_build(&echo4, (uint16_t)(len * 40503), buf, len);
         assert_int_equal(folded_sum(buf, len), 0xffff);
         buf[len / 2] ^= 1;
         assert_int_not_equal(folded_sum(buf, len), 0xffff);
@@ -78,12 +78,12 @@ static void ipv4_checksum_verifies(void **state)
 
 static void ipv6_checksum_is_left_to_the_kernel(void **state)
 {
-    uint8_t buf[AB_ICMP_MAX_BYTES];
+    uint8_t buf[AB_ECHO_MAX_BYTES];
 
     (void)state;
     for (size_t i = 0; i < COUNT(lengths); i++) {
         memset(buf, GUARD, sizeof buf);
-        ab_icmp_build(&echo6, 7, buf, lengths[i]);
+        ab_echo_build(&echo6, 7, buf, lengths[i]);
         assert_int_equal(buf[2] | buf[3], 0);
     }
 }
@@ -92,15 +92,15 @@ static void ipv6_checksum_is_left_to_the_kernel(void **state)
 static void filler_does_not_compress(void **state)
 {
     unsigned seen[256] = {0}, pairs = 0;
-    uint8_t buf[AB_ICMP_MAX_BYTES];
+    uint8_t buf[AB_ECHO_MAX_BYTES];
 
     (void)state;
-    ab_icmp_build(&echo4, 0, buf, sizeof buf);
-    for (size_t i = AB_ICMP_PARSE_BYTES; i < sizeof buf; i++)
+    ab_echo_build(&echo4, 0, buf, sizeof buf);
+    for (size_t i = AB_ECHO_PARSE_BYTES; i < sizeof buf; i++)
         seen[buf[i]]++;
     for (size_t i = 0; i < COUNT(seen); i++)
         assert_true(seen[i] < 25); /* 5.7 are expected */
-    for (size_t i = AB_ICMP_PARSE_BYTES; i + 8 <= sizeof buf; i++) {
+    for (size_t i = AB_ECHO_PARSE_BYTES; i + 8 <= sizeof buf; i++) {
         for (size_t k = i + 1; k + 8 <= sizeof buf; k++)
             pairs += memcmp(buf + i, buf + k, 8) == 0;
     }
@@ -114,12 +114,12 @@ static void reply_is_recognised(void **state)
         const struct family_row *f = &families[i % COUNT(families)];
         size_t len = lengths[i / COUNT(families) % COUNT(lengths)];
         uint16_t sequence = sequences[i / COUNT(families) / COUNT(lengths)], found = 4711;
-        uint8_t buf[AB_ICMP_MAX_BYTES];
+        uint8_t buf[AB_ECHO_MAX_BYTES];
 
         make_reply(f, sequence, buf, len);
         buf[4] ^= 0xff; /* a NAT may change the identifier, and the checksum with it */
         buf[2] ^= 0xff;
-        CHECK(f->name, ab_icmp_parse(f->echo, buf, len, &found));
+        CHECK(f->name, ab_echo_parse(f->echo, buf, len, &found));
         CHECK_EQUAL(f->name, found, sequence);
     }
 }
@@ -134,8 +134,8 @@ static void truncated_reply_is_none(void **state)
 
         make_reply(f, 3, buf, sizeof buf);
         for (size_t len = 0; len <= sizeof buf; len++)
-            CHECK_EQUAL(f->name, ab_icmp_parse(f->echo, buf, len, &found),
-                        len >= AB_ICMP_PARSE_BYTES);
+            CHECK_EQUAL(f->name, ab_echo_parse(f->echo, buf, len, &found),
+                        len >= AB_ECHO_PARSE_BYTES);
     }
 }
 
@@ -149,8 +149,8 @@ static void foreign_token_is_refused(void **state)
         uint16_t found;
 
         make_reply(f, 3, buf, sizeof buf);
-        buf[AB_ICMP_HEADER_BYTES + bit / 8] ^= (uint8_t)(1U << bit % 8);
-        CHECK(f->name, !ab_icmp_parse(f->echo, buf, sizeof buf, &found));
+        buf[AB_ECHO_HEADER_BYTES + bit / 8] ^= (uint8_t)(1U << bit % 8);
+        CHECK(f->name, !ab_echo_parse(f->echo, buf, sizeof buf, &found));
     }
 }
 
@@ -163,15 +163,15 @@ static void quoted_request_needs_the_token(void **state)
         uint8_t buf[64];
         uint16_t found;
 
-        ab_icmp_build(f->echo, 3, buf, sizeof buf);
+        ab_echo_build(f->echo, 3, buf, sizeof buf);
         for (size_t len = 0; len <= sizeof buf; len++)
-            CHECK_EQUAL(f->name, ab_icmp_quotes(f->echo, buf, len, &found),
-                        len >= AB_ICMP_PARSE_BYTES);
+            CHECK_EQUAL(f->name, ab_echo_quotes(f->echo, buf, len, &found),
+                        len >= AB_ECHO_PARSE_BYTES);
         CHECK_EQUAL(f->name, found, 3);
-        buf[AB_ICMP_HEADER_BYTES + 15] ^= 1;
-        CHECK(f->name, !ab_icmp_quotes(f->echo, buf, sizeof buf, &found));
+        buf[AB_ECHO_HEADER_BYTES + 15] ^= 1;
+        CHECK(f->name, !ab_echo_quotes(f->echo, buf, sizeof buf, &found));
         make_reply(f, 3, buf, sizeof buf); /* an answer is no request */
-        CHECK(f->name, !ab_icmp_quotes(f->echo, buf, sizeof buf, &found));
+        CHECK(f->name, !ab_echo_quotes(f->echo, buf, sizeof buf, &found));
     }
 }
 
@@ -186,13 +186,13 @@ static void other_types_and_codes_are_refused(void **state)
         make_reply(f, 3, buf, sizeof buf);
         for (unsigned type = 0; type < 256; type++) {
             buf[0] = (uint8_t)type; /* its own request, and the other family's reply, among them */
-            CHECK_EQUAL(f->name, ab_icmp_parse(f->echo, buf, sizeof buf, &found),
+            CHECK_EQUAL(f->name, ab_echo_parse(f->echo, buf, sizeof buf, &found),
                         type == f->reply);
         }
         buf[0] = f->reply;
         for (unsigned code = 0; code < 256; code++) {
             buf[1] = (uint8_t)code;
-            CHECK_EQUAL(f->name, ab_icmp_parse(f->echo, buf, sizeof buf, &found), code == 0);
+            CHECK_EQUAL(f->name, ab_echo_parse(f->echo, buf, sizeof buf, &found), code == 0);
         }
     }
 }
@@ -224,7 +224,7 @@ static void ipv4_header_rows(void **state)
     (void)state;
     for (size_t i = 0; i < COUNT(rows); i++) {
         buf[0] = rows[i].first;
-        CHECK_EQUAL(rows[i].name, ab_icmp_ipv4_header_bytes(buf, rows[i].len), rows[i].result);
+        CHECK_EQUAL(rows[i].name, ab_echo_ipv4_header_bytes(buf, rows[i].len), rows[i].result);
     }
 }
 
@@ -237,7 +237,7 @@ static void ipv4_header_stays_in_bounds(void **state)
     for (unsigned first = 0; first < 256; first++) {
         buf[0] = (uint8_t)first;
         for (size_t len = 0; len <= sizeof buf; len++) {
-            size_t bytes = ab_icmp_ipv4_header_bytes(buf, len);
+            size_t bytes = ab_echo_ipv4_header_bytes(buf, len);
 
             assert_true(bytes <= len);
             assert_true(bytes == 0 || (bytes >= 20 && first >> 4 == 4));

@@ -19,14 +19,15 @@
 #include "../base/base.h"
 #include "../base/clock.h"
 #include "../base/option.h"
-#include "core.h"
+#include "schedule.h"
 #include "privilege.h"
-#include "wait.h"
+#include "../base/wait.h"
+#include "../kernel/stamp.h"
 
 #define SOL_RAW_SOCKET 255 /* SOL_RAW of the kernel's linux/socket.h */
 #define BATCH 32U      /* replies read at once */
 #define SEND_BATCH 8U  /* packets sent at once: few, for the time of each is interpolated */
-#define REPLY_BYTES (AB_ICMP_MAX_BYTES + 60U) /* a raw IPv4 socket shows the IP header too; ping
+#define REPLY_BYTES (AB_ECHO_MAX_BYTES + 60U) /* a raw IPv4 socket shows the IP header too; ping
                                                  sockets do not tell the length of what they cut */
 #define TRUESIZE_BYTES 2304U /* what the kernel counts for a packet of 1500 bytes */
 #define BUFFER_BYTES (256U * TRUESIZE_BYTES)
@@ -41,7 +42,7 @@
 #define ERRORS_MOST 256U /* errors taken in one step: a flood must not keep it from its deadline */
 
 struct autobuf_probe {
-    struct ab_core core;
+    struct ab_schedule core;
     pid_t owner;
     int fd;
     int family;
@@ -59,7 +60,7 @@ struct autobuf_probe {
     unsigned queue_begin;   /* queue[begin..end) is built, but not sent */
     unsigned queue_end;
     uint16_t lengths[SEND_BATCH];
-    uint8_t queue[SEND_BATCH][AB_ICMP_MAX_BYTES];
+    uint8_t queue[SEND_BATCH][AB_ECHO_MAX_BYTES];
     uint8_t replies[BATCH][REPLY_BYTES];
 };
 
@@ -74,7 +75,7 @@ static int probe_new(struct autobuf_probe **out, const struct autobuf_probe_opti
     *out = NULL;
     if (theirs && !ab_struct_in(&options, sizeof options, theirs))
         return -EINVAL;
-    capacity = ab_core_capacity(&options);
+    capacity = ab_schedule_capacity(&options);
     bytes = sizeof *probe + capacity * (sizeof(struct ab_packet) + sizeof(uint64_t));
     probe = calloc(1, bytes);
     if (!probe)
@@ -82,7 +83,7 @@ static int probe_new(struct autobuf_probe **out, const struct autobuf_probe_opti
     probe->fd = -1;
     probe->owner = getpid();
     probe->family = echo->ipv6 ? AF_INET6 : AF_INET;
-    error = ab_core_init(&probe->core, echo, &options, (struct ab_packet *)(probe + 1),
+    error = ab_schedule_init(&probe->core, echo, &options, (struct ab_packet *)(probe + 1),
                          (uint64_t *)((struct ab_packet *)(probe + 1) + capacity), capacity, now_ns);
     if (error < 0) {
         free(probe);
@@ -245,7 +246,7 @@ static int probe_connect(struct autobuf_probe *probe, socklen_t peer_len,
         return network_error((uint32_t)errno); /* a "prohibit" route says EACCES */
     probe->offset_ns = ab_clock_offset_ns();
     probe->core.burst_max = packets_held(probe->fd);
-    ab_core_mtu(&probe->core, path_mtu_bytes(probe));
+    ab_schedule_mtu(&probe->core, path_mtu_bytes(probe));
     ab_log(&probe->core.log, "%s socket, packets of %u bytes", probe->raw ? "raw" : "ping",
            probe->core.full_bytes);
     return 0;
@@ -290,7 +291,7 @@ int autobuf_probe_events(const struct autobuf_probe *probe)
 
 uint64_t autobuf_probe_deadline_ns(const struct autobuf_probe *probe)
 {
-    uint64_t core_ns = ab_core_deadline_ns(&probe->core);
+    uint64_t core_ns = ab_schedule_deadline_ns(&probe->core);
 
     if (probe->retry_ns)
         return ab_min(probe->core.end_ns, probe->retry_ns);
@@ -310,11 +311,11 @@ static void take_message(struct autobuf_probe *probe, struct mmsghdr *m)
     if (!ab_address_same(m->msg_hdr.msg_name, &probe->peer))
         return;
     if (probe->raw && probe->family == AF_INET) {
-        header = ab_icmp_ipv4_header_bytes(buf, len);
+        header = ab_echo_ipv4_header_bytes(buf, len);
         if (!header)
             return;
     }
-    ab_core_reply(&probe->core, ab_stamp_ns(&m->msg_hdr, SCM_TIMESTAMPNS, &probe->offset_ns), buf + header, len - header);
+    ab_schedule_reply(&probe->core, ab_stamp_ns(&m->msg_hdr, SCM_TIMESTAMPNS, &probe->offset_ns), buf + header, len - header);
 }
 
 static void receive_replies(struct autobuf_probe *probe)
@@ -350,7 +351,7 @@ static void receive_replies(struct autobuf_probe *probe)
 /* Some packet was too large, and nobody says for what: the least of IPv6, and then of IPv4, will do. */
 static void shrink(struct autobuf_probe *probe)
 {
-    ab_core_mtu(&probe->core, probe->core.full_bytes > 1280 ? 1280 : 576);
+    ab_schedule_mtu(&probe->core, probe->core.full_bytes > 1280 ? 1280 : 576);
 }
 
 /* A path MTU is never taken for less than the kernel would take it for. */
@@ -359,7 +360,7 @@ static void take_mtu(struct autobuf_probe *probe, uint32_t mtu_bytes)
     if (mtu_bytes == 0) /* a router from before RFC 1191 */
         shrink(probe);
     else
-        ab_core_mtu(&probe->core, (uint32_t)ab_max(mtu_bytes, probe->family == AF_INET
+        ab_schedule_mtu(&probe->core, (uint32_t)ab_max(mtu_bytes, probe->family == AF_INET
                                                                   ? PATH_MTU_LEAST4_BYTES
                                                                   : PATH_MTU_LEAST6_BYTES));
 }
@@ -368,14 +369,14 @@ static void take_mtu(struct autobuf_probe *probe, uint32_t mtu_bytes)
 static void take_error(struct autobuf_probe *probe, const struct sock_extended_err *e,
                        const uint8_t *quoted, size_t len)
 {
-    size_t header = probe->has_header ? ab_icmp_ipv4_header_bytes(quoted, len) : 0;
+    size_t header = probe->has_header ? ab_echo_ipv4_header_bytes(quoted, len) : 0;
 
     if (e->ee_origin == SO_EE_ORIGIN_LOCAL) {
         if (e->ee_errno == EMSGSIZE)
-            ab_core_mtu(&probe->core, e->ee_info);
+            ab_schedule_mtu(&probe->core, e->ee_info);
         return;
     }
-    if (!ab_core_quoted(&probe->core, quoted + header, len - header))
+    if (!ab_schedule_quoted(&probe->core, quoted + header, len - header))
         return;
     if (e->ee_errno == EMSGSIZE)
         take_mtu(probe, e->ee_info);
@@ -424,8 +425,8 @@ static int fill_queue(struct autobuf_probe *probe, uint64_t now_ns)
     probe->queue_first = probe->core.count;
     probe->queue_begin = probe->queue_end = 0;
     while (probe->queue_end < SEND_BATCH) {
-        int len = ab_core_next(&probe->core, now_ns, probe->queue[probe->queue_end],
-                               AB_ICMP_MAX_BYTES);
+        int len = ab_schedule_next(&probe->core, now_ns, probe->queue[probe->queue_end],
+                               AB_ECHO_MAX_BYTES);
 
         if (len <= 0)
             return len;
@@ -437,7 +438,7 @@ static int fill_queue(struct autobuf_probe *probe, uint64_t now_ns)
 static void drop_queue(struct autobuf_probe *probe)
 {
     if (probe->queue_begin < probe->queue_end)
-        ab_core_unsend(&probe->core, probe->queue_first + probe->queue_begin);
+        ab_schedule_unsend(&probe->core, probe->queue_first + probe->queue_begin);
     probe->queue_begin = probe->queue_end = 0;
 }
 
@@ -462,7 +463,7 @@ static int send_queue(struct autobuf_probe *probe)
         return -errno;
     after_ns = ab_clock_monotonic_ns();
     for (int i = 0; i < sent; i++)
-        ab_core_sent(&probe->core, probe->queue_first + begin + (unsigned)i,
+        ab_schedule_sent(&probe->core, probe->queue_first + begin + (unsigned)i,
                      before_ns + (after_ns - before_ns) * (uint64_t)i / (uint64_t)sent);
     probe->queue_begin += (unsigned)sent;
     return sent;
@@ -564,26 +565,26 @@ int autobuf_probe_step(struct autobuf_probe *probe, uint64_t now_ns)
 
 int autobuf_probe_next(struct autobuf_probe *probe, uint64_t now_ns, void *buf, size_t cap)
 {
-    return ab_core_next(&probe->core, now_ns, buf, cap);
+    return ab_schedule_next(&probe->core, now_ns, buf, cap);
 }
 
 int autobuf_probe_reply(struct autobuf_probe *probe, uint64_t stamp_ns, const void *buf, size_t len)
 {
-    return ab_core_reply(&probe->core, stamp_ns, buf, len);
+    return ab_schedule_reply(&probe->core, stamp_ns, buf, len);
 }
 
 int autobuf_probe_mtu(struct autobuf_probe *probe, uint32_t packet_bytes)
 {
     if (packet_bytes < 128)
         return -EINVAL;
-    ab_core_mtu(&probe->core, packet_bytes);
+    ab_schedule_mtu(&probe->core, packet_bytes);
     return 0;
 }
 
 int autobuf_probe_result(const struct autobuf_probe *probe, struct autobuf_path *path)
 {
     struct autobuf_path found;
-    int result = ab_core_result(&probe->core, &found);
+    int result = ab_schedule_result(&probe->core, &found);
 
     return ab_struct_out(path, &found, sizeof found) ? result : -EINVAL;
 }
@@ -591,7 +592,7 @@ int autobuf_probe_result(const struct autobuf_probe *probe, struct autobuf_path 
 int autobuf_probe_progress(const struct autobuf_probe *probe,
                            struct autobuf_probe_progress *progress)
 {
-    const struct ab_core *core = &probe->core;
+    const struct ab_schedule *core = &probe->core;
     struct autobuf_probe_progress now = {
         .trains = core->trains,
         .sent_packets = (uint32_t)core->count,
@@ -605,7 +606,7 @@ int autobuf_probe_progress(const struct autobuf_probe *probe,
 
 size_t autobuf_probe_rates(const struct autobuf_probe *probe, uint64_t *rates, size_t cap)
 {
-    const struct ab_core *core = &probe->core;
+    const struct ab_schedule *core = &probe->core;
     struct ab_rate rate;
     size_t found;
 

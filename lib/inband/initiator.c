@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-#include "inband.h"
+#include "role.h"
 
 #include <errno.h>
 
@@ -15,7 +15,7 @@
 #define CLEAR_PERCENT 125U /* of a product of interest: not to be mistaken for it */
 #define BITS_NS (8 * AB_NS_PER_S)
 
-int ab_initiator_begin(struct autobuf_inband *ib)
+static int initiator_begin(struct autobuf_inband *ib)
 {
     struct ab_line line = {.verb = AB_HELLO, .count = 1, .numbers = {AB_INBAND_VERSION}};
 
@@ -247,7 +247,7 @@ static int hear_train(struct autobuf_inband *ib, const struct ab_line *line, siz
     return ab_inband_expect(ib, &expected, line_bytes);
 }
 
-int ab_initiator_payload(struct autobuf_inband *ib)
+static int initiator_payload(struct autobuf_inband *ib)
 {
     ib->awaits_train = false;
     ab_inband_read(ib);
@@ -358,7 +358,7 @@ static int hear_set(struct autobuf_inband *ib, const struct ab_line *line)
     return 0;
 }
 
-int ab_initiator_line(struct autobuf_inband *ib, const struct ab_line *line, size_t line_bytes)
+static int initiator_line(struct autobuf_inband *ib, const struct ab_line *line, size_t line_bytes)
 {
     if (line->verb == AB_MORE)
         return 0;
@@ -395,4 +395,11 @@ int autobuf_inband_took(const struct autobuf_inband *ib, uint64_t *rcv_bytes, ui
     *rcv_bytes = ib->took[0];
     *snd_bytes = ib->took[1];
     return 0;
+}
+
+const struct ab_role *ab_role_initiator(void)
+{
+    static const struct ab_role role = {initiator_begin, initiator_line, initiator_payload};
+
+    return &role;
 }

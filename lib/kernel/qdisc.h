@@ -16,6 +16,6 @@
 int ab_qdisc_parse(const void *answers, size_t len, bool *paces);
 
 /* 1: a device of this network namespace has it; 0: none has; or an errno of socket(2), send(2), recv(2). */
-int ab_qdisc_paces(void);
+int ab_qdisc_has_fq(void);
 
 #endif

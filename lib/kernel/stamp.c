@@ -1,8 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-#include "wait.h"
+#include "stamp.h"
 
-#include <errno.h>
-#include <poll.h>
 #include <string.h>
 #include <time.h>
 
@@ -11,15 +9,6 @@
 
 #define STAMP_SLACK_NS (2 * AB_NS_PER_MS)
 #define STAMP_AGE_NS (2 * AB_NS_PER_S)
-
-int ab_wait(int fd, int events, uint64_t until_ns)
-{
-    uint64_t now_ns = ab_clock_monotonic_ns(), left_ns = until_ns > now_ns ? until_ns - now_ns : 0;
-    struct timespec t = {(time_t)(left_ns / AB_NS_PER_S), (long)(left_ns % AB_NS_PER_S)};
-    struct pollfd p = {fd, (short)events, 0};
-
-    return ppoll(&p, 1, &t, NULL) < 0 && errno != EINTR ? -errno : 0;
-}
 
 uint64_t ab_stamp_ns(struct msghdr *message, int type, uint64_t *offset_ns)
 {

@@ -28,7 +28,7 @@ int ab_qdisc_parse(const void *answers, size_t len, bool *paces)
     return ab_netlink_parse(answers, len, RTM_NEWQDISC, note_fq, paces);
 }
 
-int ab_qdisc_paces(void)
+int ab_qdisc_has_fq(void)
 {
     struct {
         struct nlmsghdr header;

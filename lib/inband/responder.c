@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-#include "inband.h"
+#include "role.h"
 
 #include <errno.h>
 
@@ -119,7 +119,7 @@ static int answer_sink(struct autobuf_inband *ib, const struct ab_line *asked, s
     return error < 0 ? error : ab_inband_expect(ib, asked, 0);
 }
 
-int ab_responder_payload(struct autobuf_inband *ib)
+static int responder_payload(struct autobuf_inband *ib)
 {
     struct ab_line line = {.verb = AB_SINK};
 
@@ -167,7 +167,7 @@ static int answer_set(struct autobuf_inband *ib, const struct ab_line *asked)
     return ab_inband_say(ib, &line, NULL);
 }
 
-int ab_responder_line(struct autobuf_inband *ib, const struct ab_line *line, size_t line_bytes)
+static int responder_line(struct autobuf_inband *ib, const struct ab_line *line, size_t line_bytes)
 {
     if (++ib->lines > LINES_MOST)
         return AUTOBUF_E_PROTOCOL;
@@ -185,4 +185,18 @@ int ab_responder_line(struct autobuf_inband *ib, const struct ab_line *line, siz
     default:
         return complain(ib, UNKNOWN_COMMAND, "not a line of this exchange");
     }
+}
+
+/* Nothing to say before it is asked. */
+static int responder_begin(struct autobuf_inband *ib)
+{
+    (void)ib;
+    return 0;
+}
+
+const struct ab_role *ab_role_responder(void)
+{
+    static const struct ab_role role = {responder_begin, responder_line, responder_payload};
+
+    return &role;
 }

@@ -13,11 +13,12 @@
 
 #include "../base/clock.h"
 #include "../base/option.h"
-#include "../base/prepare.h"
-#include "inband.h"
-#include "limits.h"
-#include "qdisc.h"
-#include "wait.h"
+#include "prepare.h"
+#include "exchange.h"
+#include "../kernel/socket.h"
+#include "../kernel/stamp.h"
+#include "../kernel/qdisc.h"
+#include "../base/wait.h"
 
 #define IPV4_BYTES 20U
 #define IPV6_BYTES 40U
@@ -53,7 +54,7 @@ static uint32_t peer_header_bytes(int fd)
 /* What the host says, as flags. The kernel lists every queueing discipline for it, which takes its time. */
 static uint32_t ask_host(void)
 {
-    int paces = ab_qdisc_paces();
+    int paces = ab_qdisc_has_fq();
 
     if (paces < 0)
         return HOST_KNOWN; /* it would not say more the next time */

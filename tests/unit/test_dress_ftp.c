@@ -4,8 +4,8 @@
 
 #include <errno.h>
 
-#include "measure/dress.h"
-#include "measure/inband.h"
+#include "inband/dress.h"
+#include "inband/exchange.h"
 
 #define SEGMENT 1448U
 #define RTT_NS (20 * MS)

@@ -10,7 +10,7 @@
 
 #include "../base/base.h"
 #include "../base/option.h"
-#include "../base/prepare.h"
+#include "prepare.h"
 
 #define WINDOW_BYTES 500000 /* a train, and some */
 #define STAMPING (SOF_TIMESTAMPING_RX_SOFTWARE | SOF_TIMESTAMPING_SOFTWARE)

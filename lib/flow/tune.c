@@ -1,98 +1,17 @@
 /* SPDX-License-Identifier: MIT */
-/* The whole circle in one call: bwdelay() and autobuf_tune(). */
+/* autobuf_tune(): measure, plan and apply, in one call. */
 #include <errno.h>
-#include <netdb.h>
 #include <stdbool.h>
 #include <string.h>
 #include <sys/socket.h>
 
-#include "base/base.h"
-#include "base/clock.h"
-#include "measure/like.h"
-#include "plan/plan.h"
+#include "../base/base.h"
+#include "../icmp/like.h"
+#include "../plan/plan.h"
 
-#define BWDELAY_NS (2 * AB_NS_PER_S) /* a promise to callers: no wait is longer */
 #define SILENCE_NS (300 * AB_NS_PER_MS)
 #define STREAMS_MOST 65535U
 #define SHORT_BYTES 1000000 /* over before a window is the limit; even to look at the limits would cost */
-
-static int64_t payload_of(int error, const struct autobuf_path *path)
-{
-    uint64_t bytes;
-
-    if (error < 0)
-        return error;
-    bytes = autobuf_payload_bytes(path->tx_bdp_bytes, path->packet_bytes);
-    return (int64_t)ab_min(ab_max(bytes, 1), INT64_MAX);
-}
-
-/* The product of the path to an address, by until_ns. */
-static int64_t measure_until(const struct sockaddr *addr, socklen_t addr_len, uint64_t until_ns)
-{
-    struct autobuf_probe_options options = AUTOBUF_PROBE_OPTIONS_INIT;
-    struct autobuf_path path = AUTOBUF_PATH_INIT;
-    uint64_t now_ns = ab_clock_monotonic_ns();
-
-    if (now_ns >= until_ns)
-        return AUTOBUF_E_NOREPLY;
-    options.timeout_ns = until_ns - now_ns;
-    return payload_of(autobuf_probe(addr, addr_len, &options, &path), &path);
-}
-
-int64_t bwdelay_addr(const struct sockaddr *addr, socklen_t addr_len)
-{
-    if (ab_is_off())
-        return AUTOBUF_E_OFF;
-    return measure_until(addr, addr_len, ab_clock_monotonic_ns() + BWDELAY_NS);
-}
-
-/* Whether a further address of the same name could do better: this one has no route from here. */
-static bool try_next(int64_t result)
-{
-    return result == -ENETUNREACH || result == -EADDRNOTAVAIL || result == -EAFNOSUPPORT;
-}
-
-int64_t bwdelay(const char *host)
-{
-    struct addrinfo hints = {.ai_family = AF_UNSPEC, .ai_socktype = SOCK_STREAM};
-    struct addrinfo *list;
-    int64_t result = AUTOBUF_E_RESOLVE;
-    uint64_t until_ns;
-
-    if (ab_is_off())
-        return AUTOBUF_E_OFF;
-    if (getaddrinfo(host, NULL, &hints, &list) != 0)
-        return AUTOBUF_E_RESOLVE;
-    until_ns = ab_clock_monotonic_ns() + BWDELAY_NS;
-    for (const struct addrinfo *a = list; a; a = a->ai_next) {
-        result = measure_until(a->ai_addr, a->ai_addrlen, until_ns);
-        if (!try_next(result))
-            break;
-    }
-    freeaddrinfo(list);
-    return result;
-}
-
-int bwdelay_apply(int fd, int64_t bytes)
-{
-    struct autobuf_limits limits = AUTOBUF_LIMITS_INIT;
-    struct autobuf_socket socket = AUTOBUF_SOCKET_INIT;
-    struct autobuf_plan plan;
-    int error;
-
-    if (bytes <= 0)
-        return -EINVAL;
-    error = autobuf_limits_socket(fd, &socket);
-    if (error == 0)
-        error = autobuf_limits_host(&limits);
-    if (error < 0)
-        return error;
-    ab_plan_nothing(AUTOBUF_REASON_UNKNOWN, AUTOBUF_INTENT_THROUGHPUT, &plan);
-    ab_plan_windows((uint64_t)bytes, (uint64_t)bytes, &limits, &socket, 0, &plan);
-    return autobuf_apply(fd, &plan);
-}
-
-/* ---------------------------------------------------------------------------- autobuf_tune() */
 
 struct tuning {
     struct autobuf_options options;

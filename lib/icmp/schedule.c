@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-#include "core.h"
+#include "schedule.h"
 
 #include <errno.h>
 
@@ -24,12 +24,12 @@
 #define STRETCHED 20U /* a short train may read so much too slow, where its readings disagree, */
 #define BUNCHED 4U    /* or so much too fast */
 
-static uint32_t ip_header_bytes(const struct ab_core *core)
+static uint32_t ip_header_bytes(const struct ab_schedule *core)
 {
     return core->echo.ipv6 ? 40 : 20;
 }
 
-size_t ab_core_capacity(const struct autobuf_probe_options *options)
+size_t ab_schedule_capacity(const struct autobuf_probe_options *options)
 {
     uint32_t budget = options->budget_bytes ? options->budget_bytes : AB_BUDGET_BYTES;
     uint32_t bytes = options->packet_bytes ? options->packet_bytes : 576;
@@ -39,7 +39,7 @@ size_t ab_core_capacity(const struct autobuf_probe_options *options)
     return budget / bytes + 2 * PING_COUNT + FIRST_TRAIN;
 }
 
-int ab_core_init(struct ab_core *core, const struct ab_echo *echo,
+int ab_schedule_init(struct ab_schedule *core, const struct ab_echo *echo,
                  const struct autobuf_probe_options *options, struct ab_packet *packets,
                  uint64_t *scratch, size_t capacity, uint64_t now_ns)
 {
@@ -51,7 +51,7 @@ int ab_core_init(struct ab_core *core, const struct ab_echo *echo,
     if (budget < AB_BUDGET_BYTES_MIN || budget > AB_BUDGET_BYTES || bytes < PACKET_BYTES_MIN ||
         bytes > AB_IP_PACKET_BYTES)
         return -EINVAL;
-    *core = (struct ab_core){
+    *core = (struct ab_schedule){
         .echo = *echo,
         .log = {options->log, options->log_user},
         .packets = packets,
@@ -74,7 +74,7 @@ int ab_core_init(struct ab_core *core, const struct ab_echo *echo,
     return 0;
 }
 
-static void core_finish(struct ab_core *core, uint64_t now_ns)
+static void core_finish(struct ab_schedule *core, uint64_t now_ns)
 {
     core->phase = AB_DONE;
     core->finished_ns = now_ns;
@@ -82,7 +82,7 @@ static void core_finish(struct ab_core *core, uint64_t now_ns)
            core->count, core->trains, (unsigned long long)core->cost_bytes);
 }
 
-static uint64_t core_rtt_ns(const struct ab_core *core)
+static uint64_t core_rtt_ns(const struct ab_schedule *core)
 {
     uint64_t min_ns, median_ns;
 
@@ -91,7 +91,7 @@ static uint64_t core_rtt_ns(const struct ab_core *core)
 }
 
 /* Replies to this phase, and how far into a train they reach at best. */
-static size_t core_phase_replies(const struct ab_core *core, uint32_t *reach)
+static size_t core_phase_replies(const struct ab_schedule *core, uint32_t *reach)
 {
     size_t replies = 0;
     uint32_t position = 0;
@@ -111,7 +111,7 @@ static size_t core_phase_replies(const struct ab_core *core, uint32_t *reach)
 }
 
 /* Up to wanted trains of size packets each, as the budget, the queue and the room allow. */
-static bool core_begin(struct ab_core *core, enum ab_phase phase, uint64_t now_ns, uint64_t size,
+static bool core_begin(struct ab_schedule *core, enum ab_phase phase, uint64_t now_ns, uint64_t size,
                        uint32_t wanted, uint64_t budget_bytes, uint64_t train_ns)
 {
     uint64_t left = ab_min(budget_bytes, core->budget_bytes);
@@ -132,18 +132,18 @@ static bool core_begin(struct ab_core *core, enum ab_phase phase, uint64_t now_n
     return true;
 }
 
-static bool core_begin_first(struct ab_core *core, uint64_t now_ns)
+static bool core_begin_first(struct ab_schedule *core, uint64_t now_ns)
 {
     return core_begin(core, AB_FIRST, now_ns, FIRST_TRAIN, 1, core->budget_bytes, 0);
 }
 
 /* How long a train of that many packets lasts at a rate. */
-static uint64_t core_train_ns(const struct ab_core *core, uint64_t packets, uint64_t rate)
+static uint64_t core_train_ns(const struct ab_schedule *core, uint64_t packets, uint64_t rate)
 {
     return ab_mul_div(packets * core->full_bytes, 8 * AB_NS_PER_S, rate);
 }
 
-static bool core_begin_second(struct ab_core *core, uint64_t now_ns, uint64_t rate)
+static bool core_begin_second(struct ab_schedule *core, uint64_t now_ns, uint64_t rate)
 {
     uint64_t slow = SLOW_TRAIN_NS / ab_max(core_train_ns(core, 1, rate), 1);
     uint64_t size = ab_min(LONGEST_TRAIN, ab_max(slow, FIRST_TRAIN));
@@ -154,7 +154,7 @@ static bool core_begin_second(struct ab_core *core, uint64_t now_ns, uint64_t ra
 }
 
 /* Trains in which jitter or batches left no gap intact tell by their length alone. */
-static bool core_begin_torn(struct ab_core *core, enum ab_phase phase, uint64_t now_ns,
+static bool core_begin_torn(struct ab_schedule *core, enum ab_phase phase, uint64_t now_ns,
                             uint64_t one_ns)
 {
     uint64_t left = (core->budget_bytes - ab_min(core->cost_bytes, core->budget_bytes)) /
@@ -165,7 +165,7 @@ static bool core_begin_torn(struct ab_core *core, enum ab_phase phase, uint64_t 
                       core->budget_bytes, ab_min(size, core->burst_max) * one_ns);
 }
 
-static bool core_begin_last(struct ab_core *core, uint64_t now_ns, const struct ab_rate *rate)
+static bool core_begin_last(struct ab_schedule *core, uint64_t now_ns, const struct ab_rate *rate)
 {
     uint64_t size, one_ns;
     struct ab_rate second;
@@ -187,7 +187,7 @@ static bool core_begin_last(struct ab_core *core, uint64_t now_ns, const struct 
 }
 
 /* Nothing of a train came back although small echoes do: it was too large for the path. */
-static bool core_begin_smaller(struct ab_core *core, uint64_t now_ns)
+static bool core_begin_smaller(struct ab_schedule *core, uint64_t now_ns)
 {
     if (core->full_bytes > 1280)
         core->full_bytes = 1280; /* IPv6's minimum, and what tunnels leave */
@@ -200,7 +200,7 @@ static bool core_begin_smaller(struct ab_core *core, uint64_t now_ns)
 }
 
 /* What follows a phase of trains: false, if nothing. */
-static bool core_begin_next(struct ab_core *core, uint64_t now_ns)
+static bool core_begin_next(struct ab_schedule *core, uint64_t now_ns)
 {
     uint32_t reach;
     struct ab_rate rate;
@@ -226,7 +226,7 @@ static bool core_begin_next(struct ab_core *core, uint64_t now_ns)
 }
 
 /* No rate up to 10 Gbit/s makes the product at this round-trip time one of interest. */
-static bool core_near_enough(const struct ab_core *core, uint64_t rtt_ns)
+static bool core_near_enough(const struct ab_schedule *core, uint64_t rtt_ns)
 {
     return core->bdp_low_bytes &&
            ab_estimate_bdp(AB_PLAUSIBLE_BIT_PER_S, rtt_ns, core->full_bytes, core->small_bytes) <=
@@ -234,7 +234,7 @@ static bool core_near_enough(const struct ab_core *core, uint64_t rtt_ns)
 }
 
 /* Whether more would tell nothing that is of interest. */
-static bool core_knows_enough(const struct ab_core *core, uint64_t rtt_ns)
+static bool core_knows_enough(const struct ab_schedule *core, uint64_t rtt_ns)
 {
     struct ab_rate rate;
     uint64_t least, most;
@@ -255,7 +255,7 @@ static bool core_knows_enough(const struct ab_core *core, uint64_t rtt_ns)
 }
 
 /* The replies of a phase are in, or will not come. */
-static void core_decide(struct ab_core *core, uint64_t now_ns)
+static void core_decide(struct ab_schedule *core, uint64_t now_ns)
 {
     uint64_t rtt_ns = core_rtt_ns(core);
     bool begun = false;
@@ -269,7 +269,7 @@ static void core_decide(struct ab_core *core, uint64_t now_ns)
         core_finish(core, now_ns);
 }
 
-static void core_advance(struct ab_core *core, uint64_t now_ns)
+static void core_advance(struct ab_schedule *core, uint64_t now_ns)
 {
     if (core->phase == AB_DONE)
         return;
@@ -281,7 +281,7 @@ static void core_advance(struct ab_core *core, uint64_t now_ns)
 }
 
 /* All of this phase has been sent: wait in proportion to the round-trip time. */
-static void core_sent_all(struct ab_core *core, uint64_t now_ns)
+static void core_sent_all(struct ab_schedule *core, uint64_t now_ns)
 {
     uint64_t rtt_ns = core_rtt_ns(core);
 
@@ -291,14 +291,14 @@ static void core_sent_all(struct ab_core *core, uint64_t now_ns)
                          : now_ns + rtt_ns + ab_max(rtt_ns / 2, 100 * AB_NS_PER_MS);
 }
 
-static int core_emit(struct ab_core *core, uint64_t now_ns, uint8_t *buf, size_t cap, uint32_t train)
+static int core_emit(struct ab_schedule *core, uint64_t now_ns, uint8_t *buf, size_t cap, uint32_t train)
 {
     uint32_t bytes = train ? core->full_bytes : core->small_bytes;
     size_t len = bytes - ip_header_bytes(core);
 
     if (len > cap)
         return -ENOSPC;
-    ab_icmp_build(&core->echo, (uint16_t)core->count, buf, len);
+    ab_echo_build(&core->echo, (uint16_t)core->count, buf, len);
     core->packets[core->count++] = (struct ab_packet){
         .sent_ns = now_ns, .received_ns = AUTOBUF_NS_UNSET, .bytes = bytes, .train = train};
     core->cost_bytes += bytes;
@@ -306,7 +306,7 @@ static int core_emit(struct ab_core *core, uint64_t now_ns, uint8_t *buf, size_t
 }
 
 /* Whether the first train need not wait for the small echoes' answers. */
-static bool core_hurries(const struct ab_core *core)
+static bool core_hurries(const struct ab_schedule *core)
 {
     uint64_t rtt_ns = core_rtt_ns(core);
 
@@ -314,7 +314,7 @@ static bool core_hurries(const struct ab_core *core)
            (rtt_ns == AUTOBUF_NS_UNSET || !core_near_enough(core, rtt_ns));
 }
 
-static int core_next_ping(struct ab_core *core, uint64_t now_ns, uint8_t *buf, size_t cap)
+static int core_next_ping(struct ab_schedule *core, uint64_t now_ns, uint8_t *buf, size_t cap)
 {
     int len = core_emit(core, now_ns, buf, cap, 0);
 
@@ -333,7 +333,7 @@ static int core_next_ping(struct ab_core *core, uint64_t now_ns, uint8_t *buf, s
     return len;
 }
 
-int ab_core_next(struct ab_core *core, uint64_t now_ns, uint8_t *buf, size_t cap)
+int ab_schedule_next(struct ab_schedule *core, uint64_t now_ns, uint8_t *buf, size_t cap)
 {
     int len;
 
@@ -358,7 +358,7 @@ int ab_core_next(struct ab_core *core, uint64_t now_ns, uint8_t *buf, size_t cap
     return len;
 }
 
-uint64_t ab_core_deadline_ns(const struct ab_core *core)
+uint64_t ab_schedule_deadline_ns(const struct ab_schedule *core)
 {
     if (core->phase == AB_DONE)
         return 0;
@@ -366,7 +366,7 @@ uint64_t ab_core_deadline_ns(const struct ab_core *core)
 }
 
 /* A small echo was answered: the end, and how long the others are waited for. */
-static void core_ping_answered(struct ab_core *core, uint64_t stamp_ns)
+static void core_ping_answered(struct ab_schedule *core, uint64_t stamp_ns)
 {
     uint64_t rtt_ns = core_rtt_ns(core);
 
@@ -386,7 +386,7 @@ static void core_ping_answered(struct ab_core *core, uint64_t stamp_ns)
 }
 
 /* A packet of a train was: the rest is due within a few gaps, unless it was lost. */
-static void core_train_answered(struct ab_core *core, uint64_t stamp_ns)
+static void core_train_answered(struct ab_schedule *core, uint64_t stamp_ns)
 {
     uint64_t begin_ns = core->packets[core->phase_begin].sent_ns;
     uint64_t gap_ns = core->last_ns > begin_ns && stamp_ns > core->last_ns
@@ -403,12 +403,12 @@ static void core_train_answered(struct ab_core *core, uint64_t stamp_ns)
         core->close_ns = stamp_ns + wait_ns + 3 * gap_ns + core->spacing_ns;
 }
 
-bool ab_core_reply(struct ab_core *core, uint64_t stamp_ns, const uint8_t *buf, size_t len)
+bool ab_schedule_reply(struct ab_schedule *core, uint64_t stamp_ns, const uint8_t *buf, size_t len)
 {
     struct ab_packet *packet;
     uint16_t sequence;
 
-    if (core->phase == AB_DONE || !ab_icmp_parse(&core->echo, buf, len, &sequence))
+    if (core->phase == AB_DONE || !ab_echo_parse(&core->echo, buf, len, &sequence))
         return false;
     if (sequence >= core->count)
         return false; /* never sent */
@@ -425,26 +425,26 @@ bool ab_core_reply(struct ab_core *core, uint64_t stamp_ns, const uint8_t *buf, 
     return true;
 }
 
-bool ab_core_quoted(const struct ab_core *core, const uint8_t *quoted, size_t len)
+bool ab_schedule_quoted(const struct ab_schedule *core, const uint8_t *quoted, size_t len)
 {
     uint16_t sequence;
 
-    return ab_icmp_quotes(&core->echo, quoted, len, &sequence) && sequence < core->count;
+    return ab_echo_quotes(&core->echo, quoted, len, &sequence) && sequence < core->count;
 }
 
-void ab_core_sent(struct ab_core *core, size_t index, uint64_t sent_ns)
+void ab_schedule_sent(struct ab_schedule *core, size_t index, uint64_t sent_ns)
 {
     if (index < core->count && core->packets[index].received_ns == AUTOBUF_NS_UNSET)
         core->packets[index].sent_ns = sent_ns;
 }
 
-void ab_core_unsend(struct ab_core *core, size_t index)
+void ab_schedule_unsend(struct ab_schedule *core, size_t index)
 {
     while (core->count > index)
         core->cost_bytes -= core->packets[--core->count].bytes;
 }
 
-void ab_core_mtu(struct ab_core *core, uint32_t packet_bytes)
+void ab_schedule_mtu(struct ab_schedule *core, uint32_t packet_bytes)
 {
     packet_bytes = (uint32_t)ab_max(packet_bytes, PACKET_BYTES_MIN);
     if (packet_bytes >= core->full_bytes)
@@ -460,7 +460,7 @@ void ab_core_mtu(struct ab_core *core, uint32_t packet_bytes)
  * Smaller packets than the path was thought to take may tell too low a rate, and somebody may have wanted that:
  * it is a lower bound then, by which nothing is paced and no buffer made smaller.
  */
-int ab_core_result(const struct ab_core *core, struct autobuf_path *path)
+int ab_schedule_result(const struct ab_schedule *core, struct autobuf_path *path)
 {
     int result;
 

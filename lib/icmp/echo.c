@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-#include "icmp.h"
+#include "echo.h"
 
 #include <string.h>
 
@@ -25,16 +25,16 @@ static uint16_t internet_checksum(const uint8_t *buf, size_t len)
     return (uint16_t)~sum;
 }
 
-void ab_icmp_build(const struct ab_echo *echo, uint16_t sequence, uint8_t *buf, size_t len)
+void ab_echo_build(const struct ab_echo *echo, uint16_t sequence, uint8_t *buf, size_t len)
 {
     uint32_t filler = 0x9e3779b9U;
 
-    memset(buf, 0, AB_ICMP_HEADER_BYTES);
+    memset(buf, 0, AB_ECHO_HEADER_BYTES);
     buf[0] = echo->ipv6 ? ECHO_REQUEST6 : ECHO_REQUEST4;
     put16(buf + 4, echo->ident);
     put16(buf + 6, sequence);
-    memcpy(buf + AB_ICMP_HEADER_BYTES, echo->token, AB_TOKEN_BYTES);
-    for (size_t i = AB_ICMP_PARSE_BYTES; i < len; i++) {
+    memcpy(buf + AB_ECHO_HEADER_BYTES, echo->token, AB_TOKEN_BYTES);
+    for (size_t i = AB_ECHO_PARSE_BYTES; i < len; i++) {
         filler ^= filler << 13; /* xorshift32 */
         filler ^= filler >> 17;
         filler ^= filler << 5;
@@ -47,24 +47,24 @@ void ab_icmp_build(const struct ab_echo *echo, uint16_t sequence, uint8_t *buf, 
 static bool is_of_this_run(const struct ab_echo *echo, uint8_t type, const uint8_t *buf, size_t len,
                            uint16_t *sequence)
 {
-    if (len < AB_ICMP_PARSE_BYTES || buf[0] != type || buf[1] != 0 ||
-        memcmp(buf + AB_ICMP_HEADER_BYTES, echo->token, AB_TOKEN_BYTES) != 0)
+    if (len < AB_ECHO_PARSE_BYTES || buf[0] != type || buf[1] != 0 ||
+        memcmp(buf + AB_ECHO_HEADER_BYTES, echo->token, AB_TOKEN_BYTES) != 0)
         return false;
     *sequence = (uint16_t)(buf[6] << 8 | buf[7]);
     return true;
 }
 
-bool ab_icmp_parse(const struct ab_echo *echo, const uint8_t *buf, size_t len, uint16_t *sequence)
+bool ab_echo_parse(const struct ab_echo *echo, const uint8_t *buf, size_t len, uint16_t *sequence)
 {
     return is_of_this_run(echo, echo->ipv6 ? ECHO_REPLY6 : ECHO_REPLY4, buf, len, sequence);
 }
 
-bool ab_icmp_quotes(const struct ab_echo *echo, const uint8_t *buf, size_t len, uint16_t *sequence)
+bool ab_echo_quotes(const struct ab_echo *echo, const uint8_t *buf, size_t len, uint16_t *sequence)
 {
     return is_of_this_run(echo, echo->ipv6 ? ECHO_REQUEST6 : ECHO_REQUEST4, buf, len, sequence);
 }
 
-size_t ab_icmp_ipv4_header_bytes(const uint8_t *buf, size_t len)
+size_t ab_echo_ipv4_header_bytes(const uint8_t *buf, size_t len)
 {
     size_t bytes;
 

@@ -1,13 +1,9 @@
 /* SPDX-License-Identifier: MIT */
-/* What every stepped measurement on a socket does between its steps, and with what it reads. */
-#ifndef AB_WAIT_H
-#define AB_WAIT_H
+#ifndef AB_STAMP_H
+#define AB_STAMP_H
 
 #include <stdint.h>
 #include <sys/socket.h>
-
-/* Waits for poll(2) events, at most until then (AUTOBUF_NS_UNSET: for ever). 0, -errno. */
-int ab_wait(int fd, int events, uint64_t until_ns);
 
 /*
  * The kernel's receive stamp of a message on the monotonic clock; the present, if there is none or a clock

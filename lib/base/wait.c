@@ -1,0 +1,18 @@
+/* SPDX-License-Identifier: MIT */
+#include "wait.h"
+
+#include <errno.h>
+#include <poll.h>
+#include <time.h>
+
+#include "base.h"
+#include "clock.h"
+
+int ab_wait(int fd, int events, uint64_t until_ns)
+{
+    uint64_t now_ns = ab_clock_monotonic_ns(), left_ns = until_ns > now_ns ? until_ns - now_ns : 0;
+    struct timespec t = {(time_t)(left_ns / AB_NS_PER_S), (long)(left_ns % AB_NS_PER_S)};
+    struct pollfd p = {fd, (short)events, 0};
+
+    return ppoll(&p, 1, &t, NULL) < 0 && errno != EINTR ? -errno : 0;
+}

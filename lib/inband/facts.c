@@ -1,0 +1,67 @@
+/* SPDX-License-Identifier: MIT */
+/* What the connection below is like, as the exchange was told, and what follows from it. Pure. */
+#include "exchange.h"
+
+#include <errno.h>
+
+#define SEGMENT_BYTES (AB_IP_PACKET_BYTES - AB_TCP_HEADER_BYTES)
+#define SEGMENT_MIN_BYTES 64U
+#define SEGMENT_MOST_BYTES 65536U
+
+static bool exchange_facts_valid(const struct autobuf_inband_facts *f)
+{
+    return f->segment_bytes >= SEGMENT_MIN_BYTES && f->segment_bytes <= SEGMENT_MOST_BYTES &&
+           f->packet_bytes >= f->segment_bytes && f->packet_bytes <= 2 * SEGMENT_MOST_BYTES;
+}
+
+int autobuf_inband_tell(struct autobuf_inband *ib, const struct autobuf_inband_facts *theirs)
+{
+    struct autobuf_inband_facts facts = AUTOBUF_INBAND_FACTS_INIT;
+
+    if (!ab_struct_in(&facts, sizeof facts, theirs))
+        return -EINVAL;
+    if (!facts.segment_bytes)
+        facts.segment_bytes = SEGMENT_BYTES;
+    if (!facts.packet_bytes)
+        facts.packet_bytes = facts.segment_bytes + AB_TCP_HEADER_BYTES;
+    if (!exchange_facts_valid(&facts))
+        return -EINVAL;
+    ib->facts = facts;
+    return 0;
+}
+
+uint64_t ab_inband_wire_bytes(const struct autobuf_inband *ib, uint64_t payload_bytes)
+{
+    return payload_bytes * ib->facts.packet_bytes / ib->facts.segment_bytes;
+}
+
+uint64_t ab_inband_budget_bytes(const struct autobuf_inband *ib)
+{
+    return ab_min((uint64_t)ib->options.budget_bytes * ib->facts.segment_bytes /
+                      ib->facts.packet_bytes,
+                  AUTOBUF_INBAND_TRAIN_MOST_BYTES);
+}
+
+/* TCP's own least, unless it cannot be: the exchange took a round trip as well. */
+uint64_t ab_inband_rtt_ns(const struct autobuf_inband *ib)
+{
+    uint64_t tcp_ns = ib->facts.rtt_min_ns;
+
+    return tcp_ns && tcp_ns < ib->exchange_ns ? tcp_ns : ib->exchange_ns;
+}
+
+uint64_t ab_inband_product(const struct autobuf_inband *ib, uint64_t rate_bit_per_s)
+{
+    uint64_t rtt_ns = ab_inband_rtt_ns(ib);
+    uint32_t small_bytes = ib->facts.packet_bytes - ib->facts.segment_bytes;
+
+    return rate_bit_per_s && rtt_ns != AUTOBUF_NS_UNSET
+               ? ab_estimate_bdp(rate_bit_per_s, rtt_ns, ib->facts.packet_bytes, small_bytes)
+               : 0;
+}
+
+void ab_inband_tell_pace(const struct autobuf_inband *ib, struct ab_line *line)
+{
+    line->values[AB_KEY_PACE] = ib->facts.pace_bit_per_s;
+    line->values[AB_KEY_PACED] = ib->facts.flags & AUTOBUF_INBAND_PACED;
+}

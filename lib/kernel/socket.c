@@ -1,0 +1,78 @@
+/* SPDX-License-Identifier: MIT */
+/* The state of a TCP socket. */
+#include "socket.h"
+
+#include <errno.h>
+#include <netinet/in.h>
+#include <sys/socket.h>
+
+#include <linux/tcp.h>
+
+#include "../base/option.h"
+
+#define WINDOW_FIELD_MAX 65535ULL /* of the TCP header; RFC 7323 shifts it */
+
+static uint32_t stage_of(uint8_t state)
+{
+    if (state == AB_TCP_CLOSE)
+        return AUTOBUF_STAGE_NEW;
+    return state == AB_TCP_LISTEN ? AUTOBUF_STAGE_LISTENING : AUTOBUF_STAGE_CONNECTED;
+}
+
+/* Both ends have to agree to scale windows; until the peer's answer nothing is known. */
+static void note_connection(const struct ab_tcpinfo *info, struct autobuf_socket *s)
+{
+    s->mss_bytes = info->mss_bytes;
+    if (info->state == AB_TCP_SYN_SENT)
+        return;
+    s->snd_window_max_bytes = WINDOW_FIELD_MAX << info->snd_scale;
+    s->rcv_window_max_bytes = WINDOW_FIELD_MAX << info->rcv_scale;
+    s->rtt_min_ns = info->rtt_min_ns;
+}
+
+static int read_tcpinfo(int fd, struct ab_tcpinfo *info)
+{
+    uint8_t bytes[AB_TCPINFO_BYTES];
+    socklen_t len = sizeof bytes;
+
+    if (getsockopt(fd, IPPROTO_TCP, TCP_INFO, bytes, &len) < 0 ||
+        !ab_tcpinfo_parse(bytes, len, info))
+        return -EOPNOTSUPP;
+    return 0;
+}
+
+int ab_socket_read(int fd, struct autobuf_socket *state, struct ab_tcpinfo *info)
+{
+    struct autobuf_socket found = AUTOBUF_SOCKET_INIT;
+    int protocol = 0, snd = 0, rcv = 0, locks = 0, error;
+
+    error = ab_get_int(fd, SOL_SOCKET, SO_PROTOCOL, &protocol);
+    if (error == 0)
+        error = protocol == IPPROTO_TCP ? read_tcpinfo(fd, info) : -EOPNOTSUPP;
+    if (error == 0)
+        error = ab_get_int(fd, SOL_SOCKET, SO_SNDBUF, &snd);
+    if (error == 0)
+        error = ab_get_int(fd, SOL_SOCKET, SO_RCVBUF, &rcv);
+    if (error < 0)
+        return error;
+    if (ab_get_int(fd, SOL_SOCKET, SO_BUF_LOCK, &locks) == 0)
+        found.locks = (uint32_t)locks & (AUTOBUF_LOCK_SND | AUTOBUF_LOCK_RCV);
+    found.stage = stage_of(info->state);
+    if (found.stage == AUTOBUF_STAGE_CONNECTED)
+        note_connection(info, &found);
+    found.snd_buf_bytes = (uint64_t)snd;
+    found.rcv_buf_bytes = (uint64_t)rcv;
+    *state = found;
+    return 0;
+}
+
+int autobuf_limits_socket(int fd, struct autobuf_socket *state)
+{
+    struct autobuf_socket found;
+    struct ab_tcpinfo info;
+    int error = ab_socket_read(fd, &found, &info);
+
+    if (error < 0)
+        return error;
+    return ab_struct_out(state, &found, sizeof found) ? 0 : -EINVAL;
+}
