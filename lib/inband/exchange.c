@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* The exchange: what is sent, what is received, and when. Pure: bytes and times in, bytes and times out. */
+/* The exchange: what is sent, what is received, and when. */
 #include "exchange.h"
 
 #include <errno.h>

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The exchange in band: what both ends share. Pure: bytes and times in, bytes and times out.
+ * The exchange in band: what both ends share. Bytes and times in, bytes and times out; socket.c is for those who
+ * have a socket below it.
  *
  *   facts.c      what the connection below is like
  *   arrivals.c   the trains that arrive, and their rate

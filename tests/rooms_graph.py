@@ -1,0 +1,161 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: MIT
+"""Proves the table of rooms: which room of lib/ stands on which, and that nothing goes in a circle.
+
+    rooms_graph.py [TREE]        checks a tree; prints each breach and exits 1 if there is any
+    rooms_graph.py --self-test   builds trees with one breach each, and checks that each is found
+
+A file may include headers of, and call functions of, its own room and those that its room stands on: the
+private functions and the public ones alike. No file calls one that calls it, by whatever way round.
+"""
+from __future__ import annotations
+
+import pathlib
+import re
+import sys
+import tempfile
+
+ROOMS = {
+    "base": (),
+    "kernel": ("base",),
+    "estimate": ("base",),
+    "plan": ("base",),
+    "credit": ("base",),
+    "apply": ("base", "kernel", "plan"),
+    "icmp": ("base", "kernel", "estimate"),
+    "inband": ("base", "kernel", "estimate"),
+    "live": ("base", "kernel", "plan", "apply"),
+    "flow": ("base", "kernel", "estimate", "plan", "credit", "apply", "icmp", "inband", "live"),
+    "ftp": ("base", "kernel", "estimate", "plan", "credit", "apply", "icmp", "inband", "live", "flow"),
+}
+"""In an order in which each stands on earlier ones only: so the table itself has no circle."""
+
+COMMENT_OR_LITERAL = re.compile(r'/\*.*?\*/|//[^\n]*|"(?:\\.|[^"\\\n])*"|\'(?:\\.|[^\'\\\n])*\'', re.S)
+INCLUDE = re.compile(r'^#\s*include\s+"([^"]+)"', re.M)
+DEFINITION = re.compile(r"^(?!static\b|typedef\b|#)[A-Za-z_][\w \t*]*?\b(\w+)\([^;{}]*\)\s*\{", re.M)
+
+
+def without_text(source: str) -> str:
+    """Code alone; an include keeps its name."""
+    def blank(match: re.Match) -> str:
+        line = source[source.rfind("\n", 0, match.start()) + 1:match.start()]
+        return match[0] if match[0][0] == '"' and "include" in line else " "
+    return COMMENT_OR_LITERAL.sub(blank, source)
+
+
+def circle(graph: dict[str, set[str]]) -> list[str] | None:
+    """Some circle in it, or None."""
+    done: set[str] = set()
+
+    def visit(node: str, path: list[str]) -> list[str] | None:
+        if node in path:
+            return path[path.index(node):] + [node]
+        if node in done:
+            return None
+        for other in sorted(graph.get(node, ())):
+            found = visit(other, [*path, node])
+            if found:
+                return found
+        done.add(node)
+        return None
+
+    for node in sorted(graph):
+        found = visit(node, [])
+        if found:
+            return found
+    return None
+
+
+def breaches(tree: pathlib.Path) -> list[str]:
+    lib = tree / "lib"
+    found: list[str] = []
+    code = {file.relative_to(lib): without_text(file.read_text()) for file in sorted(lib.rglob("*.[ch]"))}
+    if not code:
+        return ["no lib/ here: nothing was checked"]
+    defined: dict[str, pathlib.Path] = {}
+    for file, text in code.items():
+        if len(file.parts) != 2 or file.parts[0] not in ROOMS:
+            found.append(f"lib/{file}: is in no room of the table")
+            continue
+        if file.suffix == ".c":
+            defined |= {name: file for name in DEFINITION.findall(text)}
+    calls: dict[str, set[str]] = {}
+    called = re.compile(r"(?<![\w.>])(" + "|".join(map(re.escape, sorted(defined))) + r")\s*\(") if defined else None
+    for file, text in code.items():
+        room = file.parts[0]
+        if room not in ROOMS:
+            continue
+        for name in INCLUDE.findall(text):
+            other = pathlib.PurePath(name.removeprefix("../")).parts[0] if "/" in name else room
+            if other != room and other not in ROOMS[room]:
+                found.append(f"lib/{file}: includes {name}, but {room} does not stand on {other}")
+        if file.suffix != ".c" or not called:
+            continue
+        for name in sorted(set(called.findall(text))):
+            other = defined[name]
+            if other == file:
+                continue
+            calls.setdefault(str(file), set()).add(str(other))
+            if other.parts[0] != room and other.parts[0] not in ROOMS[room]:
+                found.append(f"lib/{file}: calls {name}() of {other}, but {room} does not stand on {other.parts[0]}")
+    around = circle(calls)
+    if around:
+        found.append("files call each other in a circle: " + " -> ".join(around))
+    return found
+
+
+GOOD = {
+    "base/base.c": "int ab_base(void)\n{\n    return 0;\n}\n",
+    "base/base.h": "int ab_base(void);\n",
+    "kernel/limits.c": '#include "../base/base.h"\nint autobuf_limits(void)\n{\n    return ab_base(); /* autobuf_tune() */\n}\n',
+    "plan/plan.c": '#include "../base/base.h"\nstatic int helper(void)\n{\n    return ab_base();\n}\n'
+                   'int ab_plan(void)\n{\n    return helper() + (int)sizeof "autobuf_limits()";\n}\n',
+    "apply/apply.c": "int autobuf_apply(void)\n{\n    return autobuf_limits() + ab_plan();\n}\n",
+    "flow/tune.c": "int autobuf_tune(void)\n{\n    return autobuf_apply();\n}\n",
+}
+
+BAD = {
+    "plan does not stand on kernel": {"plan/bad.c": "int ab_bad(void)\n{\n    return autobuf_limits();\n}\n"},
+    "kernel does not stand on apply": {"kernel/bad.c": "int ab_bad(void)\n{\n    return autobuf_apply();\n}\n"},
+    "estimate does not stand on plan": {"estimate/bad.h": '#include "../plan/plan.h"\n'},
+    "icmp does not stand on inband": {"icmp/bad.c": '#include "../inband/line.h"\n'},
+    "apply does not stand on flow": {"apply/bad.c": "int ab_bad(void)\n{\n    return autobuf_tune ();\n}\n"},
+    "is in no room": {"measure/bad.c": "int ab_bad(void)\n{\n    return 0;\n}\n"},
+    "in a circle": {"ftp/a.c": "int ab_a(void)\n{\n    return ab_b();\n}\n",
+                    "ftp/b.c": "int ab_b(void)\n{\n    return ab_c();\n}\n",
+                    "ftp/c.c": "static int helper(void)\n{\n    return ab_a();\n}\nint\tab_c(void)\n{\n    return helper();\n}\n"},
+}
+
+
+def self_test() -> int:
+    wrong = 0
+    for name, files in {"": {}, **BAD}.items():
+        with tempfile.TemporaryDirectory() as folder:
+            for file, text in (GOOD | files).items():
+                where = pathlib.Path(folder, "lib", file)
+                where.parent.mkdir(parents=True, exist_ok=True)
+                where.write_text(text)
+            said = breaches(pathlib.Path(folder))
+        if len(said) != (name != "") or not all(name in line for line in said):
+            print(f"expected {name or 'no breach'!r}, found {said}")
+            wrong += 1
+    for room, below in ROOMS.items():
+        order = list(ROOMS)
+        if any(order.index(other) >= order.index(room) for other in below):
+            print(f"the table has a circle at {room}")
+            wrong += 1
+    print(f"rooms_graph: self-test tried {len(BAD) + 1} trees")
+    return 1 if wrong else 0
+
+
+def main() -> int:
+    if sys.argv[1:] == ["--self-test"]:
+        return self_test()
+    tree = pathlib.Path(sys.argv[1]) if len(sys.argv) > 1 else pathlib.Path(__file__).resolve().parent.parent
+    found = breaches(tree)
+    print("\n".join(found))
+    return 1 if found else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
