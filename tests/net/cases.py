@@ -2,22 +2,64 @@
 """What the files of cases on the emulated path share: their base class, and a main() that prints TAP."""
 from __future__ import annotations
 
+import contextlib
+import functools
 import os
 import shutil
 import sys
 import unittest
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
 from path import Path, built, machine_lock, unavailable
 
 
+LATE_NS = 300_000
+STALL_NS = 3_000_000
+"""An emulator that released packets so late, or looked so seldom, was kept from its core: a path is then not what a
+test takes it for. On a quiet machine these are 15 to 130 microseconds, and below 1 ms."""
+TRIES = 3
+
+
 class PathTest(unittest.TestCase):
+    """A test that fails while the emulator was too late to judge by it is run again, and at last skipped.
+
+    So a failure that stands is one of a path that was as it should be. What must always hold, however late, is
+    tested in virtual time (tests/sim) or without a path.
+    """
+
+    def __init_subclass__(cls, **kw) -> None:
+        super().__init_subclass__(**kw)
+        for name, method in list(vars(cls).items()):
+            if name.startswith("test_") and callable(method):
+                setattr(cls, name, on_time(method))
+
     @classmethod
     def setUpClass(cls) -> None:
         cls.enterClassContext(machine_lock())
 
+    def setUp(self) -> None:
+        Path.made.clear()
+
     def path(self, *args, **kw) -> Path:
         return self.enterContext(Path(*args, **kw))
+
+    def lateness(self) -> str:
+        """By how much a path of this test was late, if that was too much."""
+        for path in Path.made:
+            late_ns, stall_ns = path.lateness_ns()
+            if late_ns > LATE_NS or stall_ns > STALL_NS:
+                return (f"the emulator was late by {late_ns / 1e6:.1f} ms, and did not look for {stall_ns / 1e6:.1f} ms: "
+                        "this machine is too busy")
+        return ""
+
+    @contextlib.contextmanager
+    def subTest(self, *args, **kw) -> Iterator[None]:
+        """As unittest's, but that a failure ends the test, which then may be run again."""
+        try:
+            yield
+        except AssertionError as error:
+            error.add_note(f"in {' '.join(map(str, args))} {kw}")
+            raise
 
     def near(self, got: float, want: float, share: float, what: str) -> None:
         self.assertTrue(abs(got - want) <= share * want,
@@ -25,6 +67,26 @@ class PathTest(unittest.TestCase):
 
     def between(self, got: float, low: float, high: float, what: str) -> None:
         self.assertTrue(low <= got <= high, f"{what}: {got:.6g}, expected {low:.6g} to {high:.6g}")
+
+
+def on_time(method):
+    """The test, run again where it failed on a path that was late."""
+    @functools.wraps(method)
+    def run(self: PathTest) -> None:
+        for tries in range(1, TRIES + 1):
+            try:
+                return method(self)
+            except AssertionError:
+                late = self.lateness()
+                if not late:
+                    raise
+                if tries == TRIES:
+                    self.skipTest(f"{late}; tried {TRIES} times")
+            print(f"# {self.id()}: once more: {late}", flush=True)
+            self.tearDown()
+            self.doCleanups()
+            self.setUp()
+    return run
 
 
 class Tap(unittest.TextTestResult):

@@ -126,6 +126,9 @@ class Path:
     addr = {"a": "10.77.0.1", "b": "10.77.0.2"}
     addr6 = {"a": "fd77::1", "b": "fd77::2"}
 
+    made: list[Path] = []
+    """Every path, until somebody clears the list: a test asks them how late they were."""
+
     def __init__(self, both: str | None = None, ab: str | None = None, ba: str | None = None,
                  mtu: int = 1500, seed: int | None = None, pathemu: str | None = None) -> None:
         self.mtu = mtu
@@ -144,6 +147,8 @@ class Path:
         self._emulator: subprocess.Popen | None = None
         self._children: list[subprocess.Popen] = []
         self._routes: dict[str, dict[str, Any]] = {"a": {}, "b": {}}
+        self._late_ns = self._stall_ns = 0
+        Path.made.append(self)
 
     def __enter__(self) -> Path:
         try:
@@ -255,7 +260,21 @@ class Path:
 
     def reset(self) -> None:
         """Count from zero. (What is on its way now will be counted as delivered then.)"""
+        self._note_lateness(self.truth())
         self._ask("reset")
+
+    def _note_lateness(self, truth: dict) -> None:
+        for way in ("ab", "ba"):
+            self._late_ns = max(self._late_ns, truth[way]["late_p99_ns"])
+            self._stall_ns = max(self._stall_ns, truth[way]["stall_max_ns"])
+
+    def lateness_ns(self) -> tuple[int, int]:
+        """The worst of all counts: how late 1 packet of 100 was released, and the longest time without looking."""
+        with contextlib.suppress(PathError):  # it has died, which is another matter
+            truth = self.truth() if self._emulator is not None else self.final
+            if truth:
+                self._note_lateness(truth)
+        return self._late_ns, self._stall_ns
 
     # -- the hosts at its ends --
 

@@ -32,6 +32,7 @@ Ends = tuple[dict, dict]
 
 class Window(PathTest):
     def setUp(self) -> None:
+        super().setUp()
         if os.geteuid() != 0:
             self.skipTest("global sysctls need root")
         self.enterContext(global_sysctls(CORE))
