@@ -1041,6 +1041,8 @@ static void worth_measuring(void **state)
         {"6.16", &host_6_16, NEW, 0, 0, 0},
         {"tcp_wmem 16M: nothing larger can be set", &host_wmem_16, NEW, 0, 0, 0},
         {"ESnet 32: 128 MB can be set", &host_esnet_32, NEW, 0, 0, 1},
+        {"ESnet 32, 150 MB: over before that could pay on most paths", &host_esnet_32, NEW, 0, 150000000, 0},
+        {"ESnet 32, 2 GB", &host_esnet_32, NEW, 0, 2000000000, 1},
         {"6.18, length unknown", &host_6_18, NEW, 0, 0, 1},
         {"6.18, connected: the send side alone", &host_6_18, CONNECTED, 0, 0, 1},
         {"6.18, one byte", &host_6_18, NEW, 0, 1, 0},
