@@ -8,34 +8,25 @@
 #include <stdint.h>
 #include <stdio.h>
 #include <sys/socket.h>
-#include <time.h>
 
 #include <autobuf/autobuf.h>
 
 #define TICK_NS 10000000U
 
-static uint64_t now_ns(void)
-{
-    struct timespec t;
-
-    clock_gettime(CLOCK_MONOTONIC, &t);
-    return (uint64_t)t.tv_sec * 1000000000U + (uint64_t)t.tv_nsec;
-}
-
 /* Rounded up: a poll() that returns too early would only spin. */
 static int milliseconds_until(uint64_t deadline_ns)
 {
-    uint64_t now = now_ns();
+    uint64_t now = autobuf_now_ns();
 
     return deadline_ns <= now ? 0 : (int)((deadline_ns - now + 999999) / 1000000);
 }
 
 static int loop(struct autobuf_probe *probe, unsigned *ticks)
 {
-    uint64_t tick_ns = now_ns() + TICK_NS;
+    uint64_t tick_ns = autobuf_now_ns() + TICK_NS;
     int result;
 
-    while ((result = autobuf_probe_step(probe, now_ns())) == 0) {
+    while ((result = autobuf_probe_step(probe, autobuf_now_ns())) == 0) {
         uint64_t next_ns = autobuf_probe_deadline_ns(probe);
         struct pollfd fds[1] = {
             {autobuf_probe_fd(probe), (short)autobuf_probe_events(probe), 0},
@@ -45,7 +36,7 @@ static int loop(struct autobuf_probe *probe, unsigned *ticks)
         if (tick_ns < next_ns)
             next_ns = tick_ns;
         poll(fds, 1, milliseconds_until(next_ns));
-        if (now_ns() >= tick_ns) {
+        if (autobuf_now_ns() >= tick_ns) {
             tick_ns += TICK_NS;
             (*ticks)++;
         }

@@ -5,6 +5,7 @@
 #include <stdint.h>
 
 #include <autobuf/autobuf.h>
+#include <autobuf/ftp.h>
 
 #include "autobuf-ncftp.h"
 

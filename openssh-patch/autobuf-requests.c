@@ -8,7 +8,6 @@
 #include <stdlib.h>
 #include <string.h>
 #include <strings.h>
-#include <time.h>
 
 #include <autobuf/autobuf.h>
 
@@ -21,14 +20,6 @@
 #define MOST_REQUESTS 2048 /* with the 32 KB that most servers take: MOST_BYTES */
 
 static int option_is_no;
-
-int
-autobuf_is_off(void)
-{
-	const char *value = getenv("AUTOBUF");
-
-	return value != NULL && strcmp(value, "off") == 0;
-}
 
 void
 autobuf_requests_option(const char *text)
@@ -97,27 +88,18 @@ autobuf_requests_first(const struct autobuf_requests *q, uint64_t left_bytes,
 	return (u_int)MINIMUM(wanted, first);
 }
 
-uint64_t
-autobuf_requests_now(void)
-{
-	struct timespec ts;
-
-	clock_gettime(CLOCK_MONOTONIC, &ts);
-	return (uint64_t)ts.tv_sec * 1000000000 + (uint64_t)ts.tv_nsec;
-}
-
 void
 autobuf_requests_rtt(struct autobuf_requests *q, uint64_t sent_ns)
 {
 	if (q != NULL)
-		autobuf_rightsize_rtt(q->rightsize, autobuf_requests_now() - sent_ns);
+		autobuf_rightsize_rtt(q->rightsize, autobuf_now_ns() - sent_ns);
 }
 
 u_int
 autobuf_requests_done(struct autobuf_requests *q, uint64_t *sent_ns,
     size_t bytes, u_int request_bytes)
 {
-	uint64_t now = autobuf_requests_now(), window;
+	uint64_t now = autobuf_now_ns(), window;
 
 	autobuf_rightsize_rtt(q->rightsize, now - *sent_ns);
 	*sent_ns = now;

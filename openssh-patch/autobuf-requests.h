@@ -11,8 +11,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/* AUTOBUF=off in the environment: whether all was switched off from outside. */
-int autobuf_is_off(void);
+#include <autobuf/error.h>
 
 /* An option for ssh, as -o takes it: with "AutoBuffer no" the number of requests stays as it is without us. */
 void autobuf_requests_option(const char *text);
@@ -32,8 +31,6 @@ void autobuf_requests_close(struct autobuf_requests *q);
 /* How many requests of request_bytes to begin a file with, of which left_bytes (not 0) are known to come: that
    for the end, beyond them, is among them. */
 u_int autobuf_requests_first(const struct autobuf_requests *q, uint64_t left_bytes, u_int request_bytes);
-
-uint64_t autobuf_requests_now(void);
 
 /* A small request, sent at sent_ns, was answered. NULL is allowed. */
 void autobuf_requests_rtt(struct autobuf_requests *q, uint64_t sent_ns);

@@ -13,7 +13,6 @@
 #include <stdarg.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 
 #include <autobuf/autobuf.h>
 
@@ -76,15 +75,6 @@ struct autobuf_channel {
 	char why[64];
 	int rekeying;
 };
-
-static uint64_t
-now_ns(void)
-{
-	struct timespec ts;
-
-	clock_gettime(CLOCK_MONOTONIC, &ts);
-	return (uint64_t)ts.tv_sec * 1000000000 + (uint64_t)ts.tv_nsec;
-}
 
 /* ------------------------------------------------------------------------------------- options */
 
@@ -166,7 +156,7 @@ autobuf_ssh_open(struct ssh *ssh, int on, int64_t most_bytes)
 	}
 	(void)setsockopt(ssh_packet_get_connection_out(ssh), IPPROTO_TCP,
 	    TCP_NOTSENT_LOWAT, &bytes, sizeof bytes);
-	look(a, ssh, now_ns());
+	look(a, ssh, autobuf_now_ns());
 	debug("autobuf: transport: round-trip time %.3f ms, "
 	    "windows up to %llu bytes",
 	    (double)a->rtt_ns / 1e6, (unsigned long long)a->most_bytes);
@@ -347,7 +337,7 @@ autobuf_channel_check(struct ssh *ssh, struct Channel *c)
 
 	if (a == NULL || c->datagram)
 		return;
-	now = now_ns();
+	now = autobuf_now_ns();
 	look(a, ssh, now);
 	if (c->autobuf == NULL &&
 	    (c->autobuf = open_channel(c, a->most_bytes)) == NULL)
@@ -383,7 +373,7 @@ autobuf_channel_granted(struct ssh *ssh, struct Channel *c)
 
 	if (b == NULL)
 		return;
-	autobuf_rightsize_granted(b->rightsize, now_ns(), b->consumed_bytes);
+	autobuf_rightsize_granted(b->rightsize, autobuf_now_ns(), b->consumed_bytes);
 	b->window_bytes = c->local_window;
 	b->consumed_bytes = c->local_consumed;
 }

@@ -12,6 +12,7 @@
 #include <poll.h>
 
 #include <autobuf/autobuf.h>
+#include <autobuf/ftp.h>
 
 #define MOD_AUTOBUF_VERSION "mod_autobuf/" AUTOBUF_MODULE_VERSION
 #define FEATURE "SITE AUTOBUF"
@@ -46,20 +47,12 @@ static int has_tls(void)
     return session.rfc2228_mech != NULL;
 }
 
-static uint64_t now_ns(void)
-{
-    struct timespec t;
-
-    clock_gettime(CLOCK_MONOTONIC, &t);
-    return (uint64_t)t.tv_sec * 1000000000 + (uint64_t)t.tv_nsec;
-}
-
 static int64_t wait_for(int fd, int events, uint64_t deadline_ns)
 {
     struct pollfd p = {.fd = fd, .events = (short)events};
 
     for (;;) {
-        uint64_t now = now_ns();
+        uint64_t now = autobuf_now_ns();
         int ready;
 
         if (now >= deadline_ns)
@@ -84,7 +77,7 @@ static int64_t read_tls(char *buf, size_t len, uint64_t *stamp_ns)
 
         if (got <= 0)
             return got < 0 ? -EIO : 0;
-        record_ns = now_ns();
+        record_ns = autobuf_now_ns();
         record_begin = 0;
         record_end = (size_t)got;
     }

@@ -17,7 +17,8 @@ import pathlib
 import re
 import sys
 
-PUBLIC = ("include/autobuf/bwdelay.h", "include/autobuf/autobuf.h")
+TOPICS = ("error", "bwdelay", "path", "probe", "inband", "plan", "flow", "live", "rightsize", "ftp")
+"""Public headers, in an order in which each includes earlier ones only; autobuf.h includes all but the last."""
 ROOMS = ("base", "kernel", "estimate", "plan", "credit", "apply", "icmp", "inband", "live", "flow", "ftp")
 """In the order in which they stand on each other; a source in no room comes last."""
 
@@ -108,7 +109,7 @@ class Pair:
         return "/* " + "=" * (97 - len(name)) + name + "\n\n"
 
     def usage(self) -> str:
-        header = self.text_of(self.top / PUBLIC[1])
+        header = self.text_of(self.top / "include/autobuf/error.h")
         version = ".".join(re.search(rf"AUTOBUF_VERSION_{part} (\d+)", header).group(1)
                            for part in ("MAJOR", "MINOR", "PATCH"))
         license_file = self.top / "LICENSE"
@@ -118,12 +119,12 @@ class Pair:
                             license="\n".join(f" * {line}".rstrip() for line in lines))
 
     def header(self) -> str:
-        """The public headers, one behind the other, in one guard and one extern "C"."""
+        """The public headers, one behind the other, each in its guard, in one extern "C"."""
         parts, system = [], set()
-        for name in PUBLIC:
-            file = self.top / name
+        for name in TOPICS:
+            file = self.top / f"include/autobuf/{name}.h"
             text = replace_exactly(EXTERN_C, "", without_guard(self.text_of(file), file), 2, file)
-            if name == PUBLIC[0]:
+            if name == "error":
                 text = replace_exactly(API_BLOCK, API, text, 1, file)
             lines = []
             for line in text.splitlines():
@@ -132,15 +133,14 @@ class Pair:
                     system.add(include.group(2))
                 elif not include:
                     lines.append(line)
-            parts.append(self.title(file) + tidy("\n".join(lines)))
-        # The installed headers, should a program include them too, say the same: passed over.
+            guard = f"AUTOBUF_{name.upper()}_H"  # the installed header's: whichever comes second is passed over
+            parts.append(self.title(file) + f"#ifndef {guard}\n#define {guard}\n\n" + tidy("\n".join(lines)) + "\n#endif\n")
         return tidy("\n".join([
             "/* SPDX-License-Identifier: MIT */", self.usage(),
-            "#ifndef AUTOBUF_AUTOBUF_H\n#define AUTOBUF_AUTOBUF_H\n"
-            "#ifndef AUTOBUF_BWDELAY_H\n#define AUTOBUF_BWDELAY_H\n#endif\n",
             "\n".join(f"#include <{name}>" for name in sorted(system)),
             '\n#ifdef __cplusplus\nextern "C" {\n#endif\n', *parts,
-            "#ifdef __cplusplus\n}\n#endif\n\n#endif"]))
+            "#ifdef __cplusplus\n}\n#endif\n",
+            "#ifndef AUTOBUF_AUTOBUF_H\n#define AUTOBUF_AUTOBUF_H\n#endif"]))
 
     def body(self, file: pathlib.Path, text: str) -> tuple[str, str]:
         """The private headers that a file needs first, and the rest of it without includes."""

@@ -7,21 +7,14 @@
 #include <stdint.h>
 #include <time.h>
 
+#include <autobuf/error.h>
+
 #define NS_PER_S 1000000000ULL
-
-/* CLOCK_MONOTONIC, as the library's deadlines are. */
-static inline uint64_t monotonic_ns(void)
-{
-    struct timespec t;
-
-    clock_gettime(CLOCK_MONOTONIC, &t);
-    return (uint64_t)t.tv_sec * NS_PER_S + (uint64_t)t.tv_nsec;
-}
 
 /* How long it is until then, for ppoll(2). */
 static inline struct timespec time_until(uint64_t until_ns)
 {
-    uint64_t now_ns = monotonic_ns(), left_ns = until_ns > now_ns ? until_ns - now_ns : 0;
+    uint64_t now_ns = autobuf_now_ns(), left_ns = until_ns > now_ns ? until_ns - now_ns : 0;
 
     return (struct timespec){(time_t)(left_ns / NS_PER_S), (long)(left_ns % NS_PER_S)};
 }

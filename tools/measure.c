@@ -83,7 +83,7 @@ static int connect_any(const struct addrinfo *list, uint64_t timeout_ns)
     for (const struct addrinfo *a = list; a; a = a->ai_next)
         addresses++;
     for (const struct addrinfo *a = list; a; a = a->ai_next) {
-        uint64_t until_ns = monotonic_ns() + timeout_ns / addresses;
+        uint64_t until_ns = autobuf_now_ns() + timeout_ns / addresses;
         int fd = socket(a->ai_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
 
         if (fd < 0) {
@@ -115,7 +115,7 @@ static int measure_over(int fd, const struct measuring *m,
 
     if (result < 0)
         return result;
-    while ((result = autobuf_inband_step(inband, monotonic_ns())) == 0) {
+    while ((result = autobuf_inband_step(inband, autobuf_now_ns())) == 0) {
         if (m->progress)
             show_progress(inband);
         result = wait_for(autobuf_inband_fd(inband), autobuf_inband_events(inband),

@@ -25,7 +25,7 @@ static int probe_run(struct probing *p, struct autobuf_probe *probe, struct auto
 {
     int result;
 
-    while ((result = autobuf_probe_step(probe, monotonic_ns())) == 0) {
+    while ((result = autobuf_probe_step(probe, autobuf_now_ns())) == 0) {
         if (p->progress)
             show_progress(probe);
         result = wait_for(autobuf_probe_fd(probe), autobuf_probe_events(probe),

@@ -37,7 +37,6 @@
 #define EVENTS_MOST 64
 #define SILENT_NS (3 * NS_PER_S) /* without a HELLO */
 #define LIFETIME_NS (12 * NS_PER_S)
-#define BUDGET_BYTES 480000U
 #define BUDGET_LEAST_BYTES 60000U
 #define BUDGETS_BYTES (64U * 1000 * 1000) /* of all clients */
 #define SHORTAGE_NS (NS_PER_S / 10)
@@ -178,7 +177,7 @@ static void spend(struct server *s, uint64_t now_ns, uint64_t bytes)
 
 static void client_step(struct server *s, struct client *c, uint32_t events)
 {
-    uint64_t now_ns = monotonic_ns(), cost_bytes, rcv_bytes, snd_bytes;
+    uint64_t now_ns = autobuf_now_ns(), cost_bytes, rcv_bytes, snd_bytes;
     int state;
 
     if (is_overspent(s, now_ns))
@@ -203,11 +202,11 @@ static int client_begin(struct server *s, int fd, const struct in6_addr *origin)
     if (!c)
         return -ENOMEM;
     options.budget_bytes = share < BUDGET_LEAST_BYTES ? BUDGET_LEAST_BYTES
-                           : share > BUDGET_BYTES     ? BUDGET_BYTES
+                           : share > AUTOBUF_INBAND_BUDGET_BYTES     ? AUTOBUF_INBAND_BUDGET_BYTES
                                                       : share;
     c->fd = fd;
     c->origin = *origin;
-    c->begin_ns = monotonic_ns();
+    c->begin_ns = autobuf_now_ns();
     error = autobuf_inband_open(&c->inband, AUTOBUF_INBAND_RESPONDER, fd, &options);
     if (error == 0)
         error = client_watch(s, c, EPOLL_CTL_ADD);
@@ -240,7 +239,7 @@ static void accept_clients(struct server *s, int listener)
         }
         if (fd < 0) {
             if (is_short_of_means(errno)) /* who waits would be told of at once, again and again */
-                s->paid_ns = monotonic_ns() + SHORTAGE_NS;
+                s->paid_ns = autobuf_now_ns() + SHORTAGE_NS;
             return;
         }
         origin = origin_of(&peer);
@@ -419,7 +418,7 @@ static int serve_loop(struct server *s)
 
     for (;;) {
         struct epoll_event events[EVENTS_MOST];
-        uint64_t now_ns = monotonic_ns(), wake_ns = end_old_clients(s, now_ns);
+        uint64_t now_ns = autobuf_now_ns(), wake_ns = end_old_clients(s, now_ns);
         int count;
 
         if (is_overspent(s, now_ns)) {

@@ -240,7 +240,7 @@ static int run(struct watch *w, int signals)
     uint64_t report_ns = 0, scan_ns = 0, next_ns;
 
     do {
-        uint64_t now_ns = monotonic_ns();
+        uint64_t now_ns = autobuf_now_ns();
         int error = 0;
 
         if (now_ns >= scan_ns) {

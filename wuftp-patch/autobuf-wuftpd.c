@@ -19,6 +19,7 @@
 #include <unistd.h>
 
 #include <autobuf/autobuf.h>
+#include <autobuf/ftp.h>
 
 #include "autobuf-wuftpd.h"
 

@@ -55,7 +55,7 @@ static void take_connection(struct server *server)
     if (fd < 0)
         return;
     *s = (struct stream){.fd = fd, .phase = PHASE_REQUEST};
-    stream_begin(s, now_ns());
+    stream_begin(s, autobuf_now_ns());
     server->count++;
 }
 
@@ -108,7 +108,7 @@ static int read_request(const struct server *server, struct stream *s)
     s->phase = PHASE_DATA;
     s->sending = s->request.reverse;
     if (s->sending) {
-        uint64_t begin = now_ns(); /* measuring is part of the time to send */
+        uint64_t begin = autobuf_now_ns(); /* measuring is part of the time to send */
         int error = tune_sender(server, s);
 
         if (error < 0)
@@ -116,7 +116,7 @@ static int read_request(const struct server *server, struct stream *s)
         stream_begin(s, begin);
     } else {
         s->request.limit_ns = 0;
-        stream_begin(s, now_ns());
+        stream_begin(s, autobuf_now_ns());
     }
     return 0;
 }
@@ -132,7 +132,7 @@ static int serve(struct server *server)
                                          server->count < MAX_STREAMS ? POLLIN : 0, 0};
     if (poll(fds, server->count + 1, server->count ? 10 : -1) < 0)
         return errno == EINTR ? 0 : -errno;
-    now = now_ns();
+    now = autobuf_now_ns();
     if (fds[server->count].revents & POLLIN)
         take_connection(server); /* its own turn comes with the next poll() */
     for (size_t i = server->count; i-- > 0;) {

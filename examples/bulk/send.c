@@ -159,13 +159,13 @@ static int open_stream(struct transfer *t, size_t i, const struct addrinfo *peer
         return error;
     if (connect(s->fd, peer->ai_addr, peer->ai_addrlen) < 0)
         return -errno;
-    spent = now_ns() - t->begin_ns;
+    spent = autobuf_now_ns() - t->begin_ns;
     if (s->request.limit_ns)
         s->request.limit_ns -= s->request.limit_ns > spent ? spent : s->request.limit_ns - 1;
     len = request_format(&s->request, line);
     if (send(s->fd, line, len, MSG_NOSIGNAL) != (ssize_t)len)
         return -EPIPE;
-    stream_begin(s, now_ns());
+    stream_begin(s, autobuf_now_ns());
     return fcntl(s->fd, F_SETFL, O_NONBLOCK) < 0 ? -errno : 0;
 }
 
@@ -177,7 +177,7 @@ static int open_all(struct transfer *t)
 
     if (getaddrinfo(t->host, t->port, &hints, &list) != 0)
         return AUTOBUF_E_RESOLVE;
-    t->begin_ns = now_ns(); /* before any measuring, after the resolver */
+    t->begin_ns = autobuf_now_ns(); /* before any measuring, after the resolver */
     for (size_t i = 0; error == 0 && i < t->request.streams; i++)
         error = open_stream(t, i, list);
     freeaddrinfo(list);
@@ -199,7 +199,7 @@ static int pump(struct transfer *t)
         }
         if (poll(fds, t->request.streams, 10) < 0 && errno != EINTR)
             return -errno;
-        now = now_ns();
+        now = autobuf_now_ns();
         open = 0;
         for (size_t i = 0; i < t->request.streams; i++) {
             int error;

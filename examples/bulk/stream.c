@@ -8,7 +8,6 @@
 #include <stdio.h>
 #include <string.h>
 #include <sys/socket.h>
-#include <time.h>
 #include <unistd.h>
 
 #include <linux/tcp.h> /* its struct tcp_info knows tcpi_min_rtt, that of <netinet/tcp.h> does not */
@@ -17,14 +16,6 @@
 #define PATIENCE_NS (30 * NS_PER_S)
 
 static char chunk[CHUNK_BYTES];
-
-uint64_t now_ns(void)
-{
-    struct timespec t;
-
-    clock_gettime(CLOCK_MONOTONIC, &t);
-    return (uint64_t)t.tv_sec * NS_PER_S + (uint64_t)t.tv_nsec;
-}
 
 /* ------------------------------------------------------------------------------------ texts */
 
@@ -155,7 +146,7 @@ static void step_live(struct stream *s, uint64_t now)
 
 void stream_begin(struct stream *s, uint64_t begin_ns)
 {
-    s->progress_ns = now_ns();
+    s->progress_ns = autobuf_now_ns();
     s->sample_ns = begin_ns;
     s->rtt_min_ns = AUTOBUF_NS_UNSET;
     s->end_ns = s->request.limit_ns ? begin_ns + s->request.limit_ns : UINT64_MAX;
@@ -244,7 +235,7 @@ static int receive_data(struct stream *s)
         if (got == 0)
             return 1;
         s->total_bytes += (uint64_t)got;
-        s->arrived_ns = s->progress_ns = now_ns();
+        s->arrived_ns = s->progress_ns = autobuf_now_ns();
         keep_tail(s, chunk, (size_t)got);
         if ((size_t)got < sizeof chunk)
             return 0;

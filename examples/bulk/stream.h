@@ -62,8 +62,6 @@ struct stream {
     char text[TRAILER_BYTES];
 };
 
-uint64_t now_ns(void);
-
 /* The line, ending in a line feed; returns its length. */
 size_t request_format(const struct request *r, char text[LINE_BYTES]);
 /* From a peer: false for anything that is not exactly such a line (without its line feed). */

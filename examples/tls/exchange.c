@@ -63,7 +63,7 @@ static int take_plain(struct link *l, struct autobuf_inband *ib)
 static int send_plain(struct link *l, struct autobuf_inband *ib, size_t *sending)
 {
     const void *data;
-    uint64_t now_ns = monotonic_ns(); /* before it is sent: an answer must not seem older */
+    uint64_t now_ns = autobuf_now_ns(); /* before it is sent: an answer must not seem older */
     size_t len = autobuf_inband_output(ib, now_ns, &data);
     int result = 0;
 
@@ -84,7 +84,7 @@ static int send_plain(struct link *l, struct autobuf_inband *ib, size_t *sending
 static int get_plain(struct link *l, const struct autobuf_inband *ib)
 {
     bool reads = autobuf_inband_wanted(ib) > 0;
-    uint64_t idle_ns = monotonic_ns() + IDLE_NS, until_ns = autobuf_inband_deadline_ns(ib);
+    uint64_t idle_ns = autobuf_now_ns() + IDLE_NS, until_ns = autobuf_inband_deadline_ns(ib);
     int result = 0;
 
     if (reads && l->begin < l->end)

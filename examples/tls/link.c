@@ -68,7 +68,7 @@ int link_wait(const struct link *l, bool reads, uint64_t until_ns)
 {
     bool writes = BIO_pending(l->out) > 0;
     struct pollfd p = {l->fd, (short)((reads ? POLLIN : 0) | (writes ? POLLOUT : 0)), 0};
-    uint64_t now_ns = monotonic_ns(), left_ns = until_ns > now_ns ? until_ns - now_ns : 0;
+    uint64_t now_ns = autobuf_now_ns(), left_ns = until_ns > now_ns ? until_ns - now_ns : 0;
     struct timespec t = {(time_t)(left_ns / NS_PER_S), (long)(left_ns % NS_PER_S)};
     int ready = ppoll(&p, 1, &t, NULL);
 
@@ -140,7 +140,7 @@ void link_take(struct link *l, size_t len)
 
 static int handshake(struct link *l)
 {
-    uint64_t until_ns = monotonic_ns() + IDLE_NS;
+    uint64_t until_ns = autobuf_now_ns() + IDLE_NS;
 
     for (;;) {
         int done, result, flushed;
@@ -215,7 +215,7 @@ void link_close(struct link *l)
 
 int link_say(struct link *l, const char *text, size_t len)
 {
-    uint64_t until_ns = monotonic_ns() + IDLE_NS;
+    uint64_t until_ns = autobuf_now_ns() + IDLE_NS;
     int result = link_write(l, text, len);
 
     while (result == 0 && (result = link_flush(l)) == 0)
@@ -225,7 +225,7 @@ int link_say(struct link *l, const char *text, size_t len)
 
 int link_line(struct link *l)
 {
-    uint64_t until_ns = monotonic_ns() + IDLE_NS;
+    uint64_t until_ns = autobuf_now_ns() + IDLE_NS;
 
     for (;;) {
         const uint8_t *begin = l->plain + l->begin;

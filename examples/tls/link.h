@@ -32,14 +32,6 @@ struct link {
     uint8_t plain[4096];
 };
 
-static inline uint64_t monotonic_ns(void)
-{
-    struct timespec t;
-
-    clock_gettime(CLOCK_MONOTONIC, &t);
-    return (uint64_t)t.tv_sec * NS_PER_S + (uint64_t)t.tv_nsec;
-}
-
 /* A server's has a certificate, signed by its own key. NULL: OpenSSL's error queue tells why. */
 SSL_CTX *link_context(bool is_server);
 

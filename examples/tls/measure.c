@@ -56,7 +56,7 @@ static int measure_over(struct link *l)
     struct autobuf_path path = AUTOBUF_PATH_INIT;
     struct autobuf_inband *initiator;
     int result =
-        autobuf_inband_open_pure(&initiator, AUTOBUF_INBAND_INITIATOR, monotonic_ns(), NULL);
+        autobuf_inband_open_pure(&initiator, AUTOBUF_INBAND_INITIATOR, autobuf_now_ns(), NULL);
 
     if (result < 0)
         return result;

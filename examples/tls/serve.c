@@ -62,7 +62,7 @@ static int serve_client(SSL_CTX *context, int fd)
     if (result < 0)
         return result;
     result =
-        autobuf_inband_open_pure(&responder, AUTOBUF_INBAND_RESPONDER, monotonic_ns(), NULL);
+        autobuf_inband_open_pure(&responder, AUTOBUF_INBAND_RESPONDER, autobuf_now_ns(), NULL);
     if (result == 0) {
         result = serve_lines(&link, responder);
         autobuf_inband_close(responder);

@@ -17,21 +17,7 @@
 #include <stdint.h>
 #include <sys/socket.h>
 
-#if defined(__GNUC__) || defined(__clang__)
-#define AUTOBUF_API __attribute__((visibility("default")))
-#else
-#define AUTOBUF_API
-#endif
-
-/* Errors beyond errno's: below -4095. */
-#define AUTOBUF_E_NOREPLY (-4096) /* nothing answered before the deadline */
-#define AUTOBUF_E_FEW (-4097)     /* too few answers for what was asked */
-#define AUTOBUF_E_RESOLVE (-4098) /* the name has no address */
-#define AUTOBUF_E_FORKED (-4099)  /* the handle belongs to the parent process */
-#define AUTOBUF_E_OFF (-4100)     /* AUTOBUF=off is in the environment */
-#define AUTOBUF_E_LIMITED (-4101) /* the kernel gave less than was asked for */
-#define AUTOBUF_E_UNSUPPORTED (-4102) /* the peer does not know the exchange */
-#define AUTOBUF_E_PROTOCOL (-4103)    /* the peer is out of step: close the connection */
+#include <autobuf/error.h>
 
 #ifdef __cplusplus
 extern "C" {
@@ -54,7 +40,7 @@ extern "C" {
  *   AUTOBUF_E_FEW       too few answers for a rate
  *   AUTOBUF_E_OFF       AUTOBUF=off is in the environment
  *   another negative errno of socket(2), connect(2) or send(2), such as -ENETUNREACH
- * autobuf_strerror() of <autobuf/autobuf.h> tells each in words.
+ * autobuf_strerror() tells each in words.
  *
  * Source: NLANR/DAST, "Automatic TCP Window Tuning and Applications" (Autobuf, 2001); how the rate
  * is found is described at autobuf_probe_open().

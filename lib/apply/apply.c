@@ -178,7 +178,7 @@ int autobuf_apply(int fd, const struct autobuf_plan *theirs)
     error = remember(fd, &was);
     if (error < 0)
         return error;
-    if (ab_is_off() || does_nothing(&plan))
+    if (autobuf_is_off() || does_nothing(&plan))
         return 0;
     if (was.socket.stage == AUTOBUF_STAGE_CONNECTED && plan.rcv_request_bytes &&
         (!plan.rcv_clamp_bytes || 2 * plan.rcv_request_bytes + 1 < was.socket.rcv_buf_bytes))
@@ -212,7 +212,7 @@ int autobuf_unlock(int fd, uint32_t sides)
         return error;
     if (sides & ~(AUTOBUF_LOCK_SND | AUTOBUF_LOCK_RCV))
         return -EINVAL;
-    if (ab_is_off())
+    if (autobuf_is_off())
         return 0;
     error = ab_get_int(fd, SOL_SOCKET, SO_BUF_LOCK, &locks);
     if (error < 0)

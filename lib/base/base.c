@@ -45,7 +45,7 @@ void ab_log(const struct ab_log *log, const char *format, ...)
     log->fn(log->user, line);
 }
 
-bool ab_is_off(void)
+int autobuf_is_off(void)
 {
     const char *value = secure_getenv("AUTOBUF");
 

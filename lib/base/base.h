@@ -16,6 +16,12 @@
 /* No plausible path is faster, and an echo train of 1500-byte packets could not resolve it. */
 #define AB_PLAUSIBLE_BIT_PER_S 10000000000ULL
 
+/* A transfer of so many bytes is over before a window is the limit: nothing is looked at for it. */
+#define AB_SHORT_BYTES 1000000U
+
+/* A peer that answers no echo is not waited for longer before a transfer. */
+#define AB_SILENCE_NS (300 * AB_NS_PER_MS)
+
 /* What a measurement may send: the default and most, and the least. */
 #define AB_BUDGET_BYTES 1000000U
 #define AB_BUDGET_BYTES_MIN 1000U
@@ -38,9 +44,6 @@ struct ab_log {
 };
 
 void ab_log(const struct ab_log *log, const char *format, ...) __attribute__((format(printf, 2, 3)));
-
-/* AUTOBUF=off in the environment. */
-bool ab_is_off(void);
 
 /* a * b / c without overflow on the way; UINT64_MAX where the result has no room. c above 0. */
 uint64_t ab_mul_div(uint64_t a, uint64_t b, uint64_t c);

@@ -13,7 +13,7 @@ static uint64_t clock_read_ns(clockid_t id)
     return (uint64_t)t.tv_sec * AB_NS_PER_S + (uint64_t)t.tv_nsec;
 }
 
-uint64_t ab_clock_monotonic_ns(void)
+uint64_t autobuf_now_ns(void)
 {
     return clock_read_ns(CLOCK_MONOTONIC);
 }

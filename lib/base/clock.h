@@ -5,8 +5,6 @@
 
 #include <stdint.h>
 
-uint64_t ab_clock_monotonic_ns(void);
-
 /*
  * CLOCK_REALTIME minus CLOCK_MONOTONIC, in ns (it may wrap; used in sums only). The tightest of a
  * few readings, so that being interrupted between the two clocks does not count.

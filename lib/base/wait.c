@@ -10,7 +10,7 @@
 
 int ab_wait(int fd, int events, uint64_t until_ns)
 {
-    uint64_t now_ns = ab_clock_monotonic_ns(), left_ns = until_ns > now_ns ? until_ns - now_ns : 0;
+    uint64_t now_ns = autobuf_now_ns(), left_ns = until_ns > now_ns ? until_ns - now_ns : 0;
     struct timespec t = {(time_t)(left_ns / AB_NS_PER_S), (long)(left_ns % AB_NS_PER_S)};
     struct pollfd p = {fd, (short)events, 0};
 

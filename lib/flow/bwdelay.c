@@ -26,7 +26,7 @@ static int64_t measure_until(const struct sockaddr *addr, socklen_t addr_len, ui
 {
     struct autobuf_probe_options options = AUTOBUF_PROBE_OPTIONS_INIT;
     struct autobuf_path path = AUTOBUF_PATH_INIT;
-    uint64_t now_ns = ab_clock_monotonic_ns();
+    uint64_t now_ns = autobuf_now_ns();
 
     if (now_ns >= until_ns)
         return AUTOBUF_E_NOREPLY;
@@ -36,9 +36,9 @@ static int64_t measure_until(const struct sockaddr *addr, socklen_t addr_len, ui
 
 int64_t bwdelay_addr(const struct sockaddr *addr, socklen_t addr_len)
 {
-    if (ab_is_off())
+    if (autobuf_is_off())
         return AUTOBUF_E_OFF;
-    return measure_until(addr, addr_len, ab_clock_monotonic_ns() + BWDELAY_NS);
+    return measure_until(addr, addr_len, autobuf_now_ns() + BWDELAY_NS);
 }
 
 /* Whether a further address of the same name could do better: this one has no route from here. */
@@ -54,11 +54,11 @@ int64_t bwdelay(const char *host)
     int64_t result = AUTOBUF_E_RESOLVE;
     uint64_t until_ns;
 
-    if (ab_is_off())
+    if (autobuf_is_off())
         return AUTOBUF_E_OFF;
     if (getaddrinfo(host, NULL, &hints, &list) != 0)
         return AUTOBUF_E_RESOLVE;
-    until_ns = ab_clock_monotonic_ns() + BWDELAY_NS;
+    until_ns = autobuf_now_ns() + BWDELAY_NS;
     for (const struct addrinfo *a = list; a; a = a->ai_next) {
         result = measure_until(a->ai_addr, a->ai_addrlen, until_ns);
         if (!try_next(result))

@@ -9,9 +9,7 @@
 #include "../icmp/like.h"
 #include "../plan/plan.h"
 
-#define SILENCE_NS (300 * AB_NS_PER_MS)
 #define STREAMS_MOST 65535U
-#define SHORT_BYTES 1000000 /* over before a window is the limit; even to look at the limits would cost */
 
 struct tuning {
     struct autobuf_options options;
@@ -33,7 +31,7 @@ static int measure_path(int fd, const struct sockaddr *peer, socklen_t peer_len,
     probe.timeout_ns = t->options.timeout_ns;
     probe.mark = t->options.mark;
     if (!probe.timeout_ns) /* a peer that answers no echo is to cost little */
-        probe.silence_ns = SILENCE_NS;
+        probe.silence_ns = AB_SILENCE_NS;
     probe.log = t->options.log;
     probe.log_user = t->options.log_user;
     result = ab_probe_like(fd, peer, peer_len, &probe, &t->path);
@@ -95,8 +93,8 @@ static bool is_short(const struct tuning *t, const struct autobuf_applied *their
     struct autobuf_applied applied;
     bool wants_limits = theirs && ab_struct_in(&applied, sizeof applied, theirs) && applied.limits;
 
-    return t->options.expected_bytes && t->options.expected_bytes <= SHORT_BYTES &&
-           !t->socket.locks && !wants_limits && !ab_is_off();
+    return t->options.expected_bytes && t->options.expected_bytes <= AB_SHORT_BYTES &&
+           !t->socket.locks && !wants_limits && !autobuf_is_off();
 }
 
 /* What one of several connections has of a path, a packet at least. */
@@ -117,7 +115,7 @@ static int tune_plan(int fd, const struct sockaddr *peer, socklen_t peer_len, st
     struct autobuf_path share;
     int error;
 
-    if (ab_is_off()) {
+    if (autobuf_is_off()) {
         t->measured = AUTOBUF_E_OFF;
         ab_plan_nothing(AUTOBUF_REASON_OFF, t->options.intent, &t->plan);
         return 0;

@@ -13,7 +13,6 @@
 
 #define INBAND_ROUND_TRIPS 8U
 #define ICMP_ROUND_TRIPS 3U
-#define SILENCE_NS (300 * AB_NS_PER_MS)
 
 static uint64_t control_rtt_ns(const struct autobuf_ftp *f)
 {
@@ -112,7 +111,7 @@ static int tell_server(struct autobuf_ftp *f)
         ab_log(&f->log, "the server need not be told: its kernel's window for what it receives will do");
         return 1;
     }
-    result = autobuf_inband_set(f->inband, ab_clock_monotonic_ns(), f->snd_wanted_bytes,
+    result = autobuf_inband_set(f->inband, autobuf_now_ns(), f->snd_wanted_bytes,
                                 f->rcv_wanted_bytes);
     if (result == 0)
         result = ab_ftp_run(f);
@@ -136,7 +135,7 @@ static int measure_inband(struct autobuf_ftp *f, uint32_t direction, uint64_t ex
         return 0;
     f->inband->low_bytes = interest.bdp_low_bytes;
     f->inband->high_bytes = interest.bdp_high_bytes;
-    result = autobuf_inband_begin(f->inband, ab_clock_monotonic_ns(),
+    result = autobuf_inband_begin(f->inband, autobuf_now_ns(),
                                   direction == AUTOBUF_INTENT_SENDS ? AUTOBUF_INBAND_TX
                                                                     : AUTOBUF_INBAND_RX);
     if (result == 0)
@@ -163,7 +162,7 @@ static int measure_icmp(struct autobuf_ftp *f, uint32_t direction, bool peer_set
     if (!can_pay(f, direction, ICMP_ROUND_TRIPS, peer_sets, 0, expected_bytes, &probe))
         return 0;
     f->measured |= direction;
-    probe.silence_ns = SILENCE_NS;
+    probe.silence_ns = AB_SILENCE_NS;
     probe.log = f->options.log;
     probe.log_user = f->options.log_user;
     result = ab_probe_like(f->fd, (struct sockaddr *)&f->peer, sizeof f->peer, &probe, &path);

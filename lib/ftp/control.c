@@ -43,7 +43,7 @@ static int read_lines(struct autobuf_ftp *f)
 {
     char buf[16384];
     size_t wanted = ab_min(autobuf_inband_wanted(f->inband), sizeof buf);
-    uint64_t stamp_ns = ab_clock_monotonic_ns();
+    uint64_t stamp_ns = autobuf_now_ns();
     int64_t got;
 
     got = f->options.read(f->options.io_user, buf, wanted, autobuf_inband_deadline_ns(f->inband),
@@ -62,7 +62,7 @@ static int run_records(struct autobuf_ftp *f)
     int result;
 
     while ((result = autobuf_inband_state(f->inband)) == 0) {
-        uint64_t now_ns = ab_clock_monotonic_ns();
+        uint64_t now_ns = autobuf_now_ns();
         const void *data;
         size_t len = autobuf_inband_output(f->inband, now_ns, &data);
 
@@ -80,7 +80,7 @@ static int run_socket(struct autobuf_ftp *f)
 {
     int result;
 
-    while ((result = autobuf_inband_step(f->inband, ab_clock_monotonic_ns())) == 0) {
+    while ((result = autobuf_inband_step(f->inband, autobuf_now_ns())) == 0) {
         result = ab_wait(f->fd, autobuf_inband_events(f->inband),
                          autobuf_inband_deadline_ns(f->inband));
         if (result < 0)
@@ -101,7 +101,7 @@ int ab_ftp_run(struct autobuf_ftp *f)
 static int open_records(struct autobuf_ftp *f, uint32_t role,
                         const struct autobuf_inband_options *options)
 {
-    int error = autobuf_inband_open_pure(&f->inband, role, ab_clock_monotonic_ns(), options);
+    int error = autobuf_inband_open_pure(&f->inband, role, autobuf_now_ns(), options);
 
     if (error == 0)
         error = ab_ftp_tell(f);

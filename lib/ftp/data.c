@@ -10,7 +10,6 @@
 #include "../live/live.h"
 #include "../plan/plan.h"
 
-#define SHORT_BYTES 1000000U /* over before a window is the limit */
 
 static bool is_control_peer(const struct autobuf_ftp *f, const struct sockaddr *peer, socklen_t len)
 {
@@ -110,7 +109,7 @@ int autobuf_ftp_data_connected(struct autobuf_ftp *f, int fd, uint32_t direction
     else if (direction & AUTOBUF_INTENT_SENDS && f->snd_wanted_bytes)
         result = set_windows(f, fd, AUTOBUF_INTENT_SENDS, expected_bytes);
     f->listener_set = false;
-    if (result < 0 || (expected_bytes && expected_bytes <= SHORT_BYTES))
+    if (result < 0 || (expected_bytes && expected_bytes <= AB_SHORT_BYTES))
         return result;
     options.intent = direction == AB_FTP_BOTH ? 0 : direction;
     options.log = f->options.log;
@@ -126,7 +125,7 @@ int autobuf_ftp_data_step(struct autobuf_ftp *f)
 
     if (!f->live)
         return 0;
-    result = autobuf_live_step(f->live, ab_clock_monotonic_ns());
+    result = autobuf_live_step(f->live, autobuf_now_ns());
     if (result >= 0)
         return result;
     autobuf_live_close(f->live);

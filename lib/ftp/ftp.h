@@ -16,6 +16,8 @@
 #include <sys/socket.h>
 #include <sys/types.h>
 
+#include <autobuf/ftp.h>
+
 #include "../base/base.h"
 
 #define AB_FTP_BOTH (AUTOBUF_INTENT_SENDS | AUTOBUF_INTENT_RECEIVES)

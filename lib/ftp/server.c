@@ -86,6 +86,6 @@ int autobuf_ftp_answer(struct autobuf_ftp *f, const char *line, size_t len)
     else
         ab_ftp_tell(f);
     if (result == 0)
-        result = autobuf_inband_input(f->inband, ab_clock_monotonic_ns(), command, command_bytes);
+        result = autobuf_inband_input(f->inband, autobuf_now_ns(), command, command_bytes);
     return result < 0 ? (int)result : ab_ftp_run(f);
 }

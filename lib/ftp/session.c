@@ -37,7 +37,7 @@ int autobuf_ftp_open(struct autobuf_ftp **ftp, uint32_t role, int control_fd,
         (role != AUTOBUF_FTP_CLIENT && role != AUTOBUF_FTP_SERVER) ||
         !options.read != !options.write)
         return -EINVAL;
-    if (ab_is_off())
+    if (autobuf_is_off())
         return AUTOBUF_E_OFF;
     f = calloc(1, sizeof *f);
     if (!f)

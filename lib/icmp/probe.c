@@ -267,7 +267,7 @@ int autobuf_probe_open(struct autobuf_probe **probe, const struct sockaddr *peer
     if (getrandom(echo.token, sizeof echo.token, 0) != sizeof echo.token)
         return -EIO;
     memcpy(&echo.ident, echo.token, sizeof echo.ident);
-    error = probe_new(probe, options, &echo, ab_clock_monotonic_ns());
+    error = probe_new(probe, options, &echo, autobuf_now_ns());
     if (error < 0)
         return error;
     (*probe)->peer = address;
@@ -457,11 +457,11 @@ static int send_queue(struct autobuf_probe *probe)
         vectors[i][1] = (struct iovec){probe->queue[begin + i], probe->lengths[begin + i]};
         messages[i].msg_hdr = (struct msghdr){.msg_iov = &vectors[i][skip], .msg_iovlen = 2 - skip};
     }
-    before_ns = ab_clock_monotonic_ns();
+    before_ns = autobuf_now_ns();
     sent = sendmmsg(probe->fd, messages, count, MSG_DONTWAIT | MSG_NOSIGNAL);
     if (sent < 0)
         return -errno;
-    after_ns = ab_clock_monotonic_ns();
+    after_ns = autobuf_now_ns();
     for (int i = 0; i < sent; i++)
         ab_schedule_sent(&probe->core, probe->queue_first + begin + (unsigned)i,
                      before_ns + (after_ns - before_ns) * (uint64_t)i / (uint64_t)sent);
@@ -534,7 +534,7 @@ static int send_packets(struct autobuf_probe *probe, uint64_t now_ns)
             result = send_failed(probe, result, now_ns);
         } else {
             probe->retries = probe->refusals = 0;
-            now_ns = ab_max(now_ns, ab_clock_monotonic_ns());
+            now_ns = ab_max(now_ns, autobuf_now_ns());
         }
         if (result < 0)
             return result;
@@ -550,7 +550,7 @@ int autobuf_probe_step(struct autobuf_probe *probe, uint64_t now_ns)
         return AUTOBUF_E_FORKED;
     if (probe->fd < 0)
         return -EBADF;
-    now_ns = ab_max(now_ns, ab_clock_monotonic_ns()); /* a stale time must send nothing too late */
+    now_ns = ab_max(now_ns, autobuf_now_ns()); /* a stale time must send nothing too late */
     receive_replies(probe);
     receive_errors(probe);
     if (probe->error && probe->core.received == 0)
@@ -625,7 +625,7 @@ int autobuf_probe(const struct sockaddr *peer, socklen_t peer_len,
 
     if (result < 0)
         return result;
-    while ((result = autobuf_probe_step(probe, ab_clock_monotonic_ns())) == 0) {
+    while ((result = autobuf_probe_step(probe, autobuf_now_ns())) == 0) {
         result = ab_wait(probe->fd, autobuf_probe_events(probe), autobuf_probe_deadline_ns(probe));
         if (result < 0)
             break;

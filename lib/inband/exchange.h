@@ -21,7 +21,6 @@
 #include "dress.h"
 
 #define AB_INBAND_VERSION 1U
-#define AB_INBAND_BUDGET_BYTES 480000U /* IP bytes in each direction: less than 1 MB for both */
 #define AB_INBAND_GRACE_NS (2 * AB_NS_PER_S)
 
 /* What the receiving end found out about one direction. */

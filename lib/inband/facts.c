@@ -39,7 +39,7 @@ uint64_t ab_inband_budget_bytes(const struct autobuf_inband *ib)
 {
     return ab_min((uint64_t)ib->options.budget_bytes * ib->facts.segment_bytes /
                       ib->facts.packet_bytes,
-                  AUTOBUF_INBAND_TRAIN_MOST_BYTES);
+                  AUTOBUF_INBAND_BUDGET_BYTES);
 }
 
 /* TCP's own least, unless it cannot be: the exchange took a round trip as well. */

@@ -19,7 +19,7 @@ static const struct ab_dress *dress_of(const struct autobuf_inband_options *o)
 
 static bool exchange_options_valid(const struct autobuf_inband_options *o)
 {
-    return o->budget_bytes >= BUDGET_MIN_BYTES && o->budget_bytes <= AB_INBAND_BUDGET_BYTES &&
+    return o->budget_bytes >= BUDGET_MIN_BYTES && o->budget_bytes <= AUTOBUF_INBAND_BUDGET_BYTES &&
            ab_line_prefix_valid(o->prefix) && o->dress <= AUTOBUF_INBAND_FTP &&
            (o->flags & ~(AUTOBUF_INBAND_TX | AUTOBUF_INBAND_RX | AUTOBUF_INBAND_GREET)) == 0;
 }
@@ -36,7 +36,7 @@ int autobuf_inband_open_pure(struct autobuf_inband **inband, uint32_t role, uint
     if (theirs && !ab_struct_in(&options, sizeof options, theirs))
         return -EINVAL;
     if (!options.budget_bytes)
-        options.budget_bytes = AB_INBAND_BUDGET_BYTES;
+        options.budget_bytes = AUTOBUF_INBAND_BUDGET_BYTES;
     if (!options.timeout_ns)
         options.timeout_ns = TIMEOUT_NS;
     options.timeout_ns = ab_min(options.timeout_ns, TIMEOUT_MOST_NS);

@@ -150,7 +150,7 @@ static int send_train(struct autobuf_inband *ib, uint64_t len)
 
 static int next_round(struct autobuf_inband *ib)
 {
-    uint64_t most = ib->facts.train_bytes ? ib->facts.train_bytes : AUTOBUF_INBAND_TRAIN_MOST_BYTES;
+    uint64_t most = ib->facts.train_bytes ? ib->facts.train_bytes : AUTOBUF_INBAND_BUDGET_BYTES;
     uint64_t tx;
 
     ib->rx.done |= is_enough(&ib->rx) || is_decided(ib, &ib->rx);
@@ -215,7 +215,7 @@ static int hear_hello(struct autobuf_inband *ib, const struct ab_line *line)
     ib->peer_train_bytes = line->values[AB_KEY_TRAIN];
     ib->peer_budget_bytes = line->values[AB_KEY_BUDGET];
     if (!ib->dress->has_result && !ib->peer_budget_bytes) /* the peer's reply need not tell it */
-        ib->peer_budget_bytes = AUTOBUF_INBAND_TRAIN_MOST_BYTES;
+        ib->peer_budget_bytes = AUTOBUF_INBAND_BUDGET_BYTES;
     ib->peer_max_bytes[0] = line->values[AB_KEY_MAXRCV];
     ib->peer_max_bytes[1] = line->values[AB_KEY_MAXSND];
     ib->exchange_ns = ab_max(ib->now_ns - ab_min(ib->round_ns, ib->now_ns), 1);

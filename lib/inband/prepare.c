@@ -29,7 +29,7 @@ void ab_open_window(int fd)
 {
     int before, wide = WINDOW_BYTES;
 
-    if (ab_is_off() || ab_get_int(fd, SOL_SOCKET, SO_RCVLOWAT, &before) < 0)
+    if (autobuf_is_off() || ab_get_int(fd, SOL_SOCKET, SO_RCVLOWAT, &before) < 0)
         return;
     setsockopt(fd, SOL_SOCKET, SO_RCVLOWAT, &wide, sizeof wide);
     setsockopt(fd, SOL_SOCKET, SO_RCVLOWAT, &before, sizeof before);

@@ -72,7 +72,7 @@ static int answer_train(struct autobuf_inband *ib, const struct ab_line *asked)
     if (!is_measuring(ib))
         return complain(ib, BAD_SEQUENCE, "HELLO comes first");
     if (asked->count != 1 || asked->numbers[0] < ib->facts.segment_bytes ||
-        asked->numbers[0] > AUTOBUF_INBAND_TRAIN_MOST_BYTES)
+        asked->numbers[0] > AUTOBUF_INBAND_BUDGET_BYTES)
         return complain(ib, BAD_ARGUMENT, "TRAIN takes a number of bytes");
     len = clipped_train(ib, asked->numbers[0]);
     if (len > left)
@@ -102,7 +102,7 @@ static int answer_sink(struct autobuf_inband *ib, const struct ab_line *asked, s
 {
     uint64_t len = asked->numbers[0];
     uint64_t left = left_of_budget(ib, &ib->rx);
-    bool valid = asked->count == 1 && len > 0 && len <= AUTOBUF_INBAND_TRAIN_MOST_BYTES;
+    bool valid = asked->count == 1 && len > 0 && len <= AUTOBUF_INBAND_BUDGET_BYTES;
     int error;
 
     if (!valid)

@@ -167,7 +167,7 @@ int autobuf_inband_open(struct autobuf_inband **inband, uint32_t role, int fd,
 {
     struct autobuf_inband_facts facts = AUTOBUF_INBAND_FACTS_INIT;
     struct autobuf_inband *ib;
-    int error = autobuf_inband_open_pure(&ib, role, ab_clock_monotonic_ns(), options);
+    int error = autobuf_inband_open_pure(&ib, role, autobuf_now_ns(), options);
 
     *inband = NULL;
     if (error < 0)
@@ -304,7 +304,7 @@ int autobuf_inband(int fd, const struct autobuf_inband_options *options, struct 
         *usable = result < 0;
     if (result < 0)
         return result;
-    while ((result = autobuf_inband_step(ib, ab_clock_monotonic_ns())) == 0) {
+    while ((result = autobuf_inband_step(ib, autobuf_now_ns())) == 0) {
         result = ab_wait(fd, autobuf_inband_events(ib), autobuf_inband_deadline_ns(ib));
         if (result < 0)
             break;

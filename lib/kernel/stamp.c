@@ -12,7 +12,7 @@
 
 uint64_t ab_stamp_ns(struct msghdr *message, int type, uint64_t *offset_ns)
 {
-    uint64_t now_ns = ab_clock_monotonic_ns();
+    uint64_t now_ns = autobuf_now_ns();
 
     for (struct cmsghdr *c = CMSG_FIRSTHDR(message); c; c = CMSG_NXTHDR(message, c)) {
         struct timespec t; /* SCM_TIMESTAMPING has three, of which the first is the software's */

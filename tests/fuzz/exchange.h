@@ -13,7 +13,7 @@
 #include "fuzz.h"
 #include "inband/exchange.h"
 
-#define TRAIN_MOST AUTOBUF_INBAND_TRAIN_MOST_BYTES
+#define TRAIN_MOST AUTOBUF_INBAND_BUDGET_BYTES
 #define PACKETS_MOST (2 * TRAIN_MOST / 536 + 64)
 #define LETTERS "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/"
 #define LATEST_NS (UINT64_MAX / 2) /* 292 years: nobody's clock goes on */
@@ -209,7 +209,7 @@ static inline bool exchange_open(struct exchange *x, uint32_t role, struct input
     o.set_user = x;
     copy = how & 32 ? exchange_cut(&o, sizeof o, &o.size, in) : exact_copy(&o, sizeof o);
     memcpy(copy, &o.size, sizeof o.size);
-    x->budget_bytes = o.budget_bytes ? o.budget_bytes : AB_INBAND_BUDGET_BYTES;
+    x->budget_bytes = o.budget_bytes ? o.budget_bytes : AUTOBUF_INBAND_BUDGET_BYTES;
     x->timeout_ns = o.timeout_ns ? ab_min(o.timeout_ns, 30 * AB_NS_PER_S) : 5 * AB_NS_PER_S;
     memcpy(x->prefix, o.prefix[0] ? o.prefix : "AUTOBUF", o.prefix[0] ? sizeof o.prefix : 8);
     x->sets = o.set;

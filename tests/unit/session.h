@@ -11,6 +11,7 @@
 #include <sys/socket.h>
 
 #include <autobuf/autobuf.h>
+#include <autobuf/ftp.h>
 
 static inline struct autobuf_ftp *session(uint32_t role, int fd, const struct autobuf_ftp_options *options)
 {

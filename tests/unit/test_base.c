@@ -161,7 +161,7 @@ static void only_off_switches_off(void **state)
             setenv("AUTOBUF", rows[i].value, 1);
         else
             unsetenv("AUTOBUF");
-        CHECK_EQUAL(rows[i].value ? rows[i].value : "unset", ab_is_off(), rows[i].off);
+        CHECK_EQUAL(rows[i].value ? rows[i].value : "unset", autobuf_is_off(), rows[i].off);
     }
     unsetenv("AUTOBUF");
 }

@@ -17,6 +17,7 @@
 #include <unistd.h>
 
 #include <autobuf/autobuf.h>
+#include <autobuf/ftp.h>
 
 #include "faults.h"
 #include "sockets.h"

@@ -3,7 +3,11 @@
  * The public headers alone, in the order that HEADER_ORDER says: built as C99, C11 and C++11 with
  * all warnings as errors, -Wpadded among them, and linked to the shared library.
  */
-#if HEADER_ORDER == 0
+#ifdef HEADER_TOPIC /* one topic first, which brings what it needs itself */
+#include HEADER_TOPIC
+#include <autobuf/autobuf.h>
+#include <autobuf/ftp.h>
+#elif HEADER_ORDER == 0
 #include <autobuf/autobuf.h>
 #include <autobuf/autobuf.h>
 #elif HEADER_ORDER == 1

@@ -15,6 +15,7 @@
 #include <unistd.h>
 
 #include <autobuf/autobuf.h>
+#include <autobuf/ftp.h>
 
 #include "../../wuftp-patch/autobuf-wuftpd.h"
 #include "sockets.h"
