@@ -201,7 +201,7 @@ autobuf_ssh_force(struct ssh *ssh, int on, int64_t most_bytes)
 	int fd = ssh_packet_get_connection_out(ssh), r;
 
 	if (!on || autobuf_limits_host(&limits) < 0 ||
-	    autobuf_limits_socket(fd, &socket) < 0 || socket.rtt_min_ns == 0)
+	    autobuf_socket_state(fd, &socket) < 0 || socket.rtt_min_ns == 0)
 		return;
 	limits.request_most_bytes = (uint64_t)most_bytes / FORCED_PART;
 	path.rtt_min_ns = path.rtt_median_ns = socket.rtt_min_ns;

@@ -270,7 +270,7 @@ static int fresh_socket(struct autobuf_socket *state)
         fd = socket(AF_INET6, SOCK_STREAM | SOCK_CLOEXEC, 0);
     if (fd < 0)
         return -errno;
-    error = autobuf_limits_socket(fd, state);
+    error = autobuf_socket_state(fd, state);
     close(fd);
     return error;
 }

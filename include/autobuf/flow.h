@@ -76,7 +76,7 @@ struct autobuf_applied {
  * to 1 MB is left alone at once, as long as applied->limits is NULL and no buffer of the socket was set.
  *
  * 1: something was set; 0: left alone; on failure the socket is as it was: errors of
- * autobuf_limits_socket() and autobuf_apply(), -EINVAL.
+ * autobuf_socket_state() and autobuf_apply(), -EINVAL.
  */
 AUTOBUF_API int autobuf_tune(int fd, const struct sockaddr *peer, socklen_t peer_len,
                              const struct autobuf_options *options,

@@ -100,7 +100,7 @@ AUTOBUF_API int autobuf_ftp_answer(struct autobuf_ftp *ftp, const char *line, si
 /*
  * A new data connection, before connect() to peer, or with peer NULL before listen(); at most one is looked
  * after at a time. 1: something was set; 0: left alone. What was measured counts for the control
- * connection's peer alone. Errors of autobuf_limits_socket() and autobuf_apply(): it is as it was.
+ * connection's peer alone. Errors of autobuf_socket_state() and autobuf_apply(): it is as it was.
  */
 AUTOBUF_API int autobuf_ftp_data_begin(struct autobuf_ftp *ftp, int fd, const struct sockaddr *peer,
                                        socklen_t peer_len, uint32_t direction,

@@ -82,7 +82,7 @@ struct autobuf_socket {
 #define AUTOBUF_SOCKET_INIT { sizeof(struct autobuf_socket), 0, 0, 0, 0, 0, 0, 0, 0 }
 
 /* Reads it. -EBADF, -ENOTSOCK; -EOPNOTSUPP: not a TCP socket; -EINVAL (size). */
-AUTOBUF_API int autobuf_limits_socket(int fd, struct autobuf_socket *socket);
+AUTOBUF_API int autobuf_socket_state(int fd, struct autobuf_socket *socket);
 
 /* -------------------------------------------------------------------------------------- plan */
 

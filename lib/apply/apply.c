@@ -59,7 +59,7 @@ static int remember(int fd, struct before *was)
 
     was->socket = (struct autobuf_socket)AUTOBUF_SOCKET_INIT;
     was->pacing_byte_per_s = 0;
-    error = autobuf_limits_socket(fd, &was->socket);
+    error = autobuf_socket_state(fd, &was->socket);
     if (error < 0)
         return error;
     error = ab_get_pacing(fd, &was->pacing_byte_per_s);
@@ -205,7 +205,7 @@ static bool scale_is_short(const struct autobuf_socket *socket)
 int autobuf_unlock(int fd, uint32_t sides)
 {
     struct autobuf_socket socket = AUTOBUF_SOCKET_INIT;
-    int error = autobuf_limits_socket(fd, &socket);
+    int error = autobuf_socket_state(fd, &socket);
     int locks;
 
     if (error < 0)

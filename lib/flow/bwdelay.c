@@ -77,7 +77,7 @@ int bwdelay_apply(int fd, int64_t bytes)
 
     if (bytes <= 0)
         return -EINVAL;
-    error = autobuf_limits_socket(fd, &socket);
+    error = autobuf_socket_state(fd, &socket);
     if (error == 0)
         error = autobuf_limits_host(&limits);
     if (error < 0)

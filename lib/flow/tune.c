@@ -148,7 +148,7 @@ int autobuf_tune(int fd, const struct sockaddr *peer, socklen_t peer_len,
         (t.options.budget_bytes && (t.options.budget_bytes < AB_BUDGET_BYTES_MIN ||
                                     t.options.budget_bytes > AB_BUDGET_BYTES)))
         return -EINVAL; /* whether or not there is something to measure */
-    error = autobuf_limits_socket(fd, &t.socket);
+    error = autobuf_socket_state(fd, &t.socket);
     if (error == 0 && is_short(&t, applied)) {
         ab_log(&t.log, "not measured: the transfer is too short for it to pay");
         ab_plan_nothing(AUTOBUF_REASON_KERNEL, t.options.intent, &t.plan);

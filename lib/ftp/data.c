@@ -35,7 +35,7 @@ static int set_windows(const struct autobuf_ftp *f, int fd, uint32_t direction,
     struct autobuf_socket socket = AUTOBUF_SOCKET_INIT;
     struct autobuf_limits limits;
     struct autobuf_plan plan;
-    int error = autobuf_limits_socket(fd, &socket);
+    int error = autobuf_socket_state(fd, &socket);
 
     if (error == 0)
         error = ab_ftp_limits(f, &limits);

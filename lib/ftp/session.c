@@ -15,7 +15,7 @@ static int read_control(struct autobuf_ftp *f)
     struct sockaddr_storage peer = {0};
     struct autobuf_socket state = AUTOBUF_SOCKET_INIT;
     socklen_t len = sizeof peer;
-    int error = autobuf_limits_socket(f->fd, &state);
+    int error = autobuf_socket_state(f->fd, &state);
 
     if (error < 0)
         return error;

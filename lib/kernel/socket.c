@@ -66,7 +66,7 @@ int ab_socket_read(int fd, struct autobuf_socket *state, struct ab_tcpinfo *info
     return 0;
 }
 
-int autobuf_limits_socket(int fd, struct autobuf_socket *state)
+int autobuf_socket_state(int fd, struct autobuf_socket *state)
 {
     struct autobuf_socket found;
     struct ab_tcpinfo info;

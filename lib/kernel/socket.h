@@ -6,7 +6,7 @@
 #include "../base/base.h"
 #include "tcpinfo.h"
 
-/* As autobuf_limits_socket(), and *info too. */
+/* As autobuf_socket_state(), and *info too. */
 int ab_socket_read(int fd, struct autobuf_socket *state, struct ab_tcpinfo *info);
 
 #endif

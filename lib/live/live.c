@@ -191,7 +191,7 @@ static int act(struct autobuf_live *live, const struct ab_look *look, struct aut
     if (plan->snd_pacing_bit_per_s) {
         live->set_bit_per_s = plan->snd_pacing_bit_per_s;
         log_pace(live, before, why);
-    } else if (autobuf_limits_socket(live->fd, &now) == 0) {
+    } else if (autobuf_socket_state(live->fd, &now) == 0) {
         ab_log(&live->log, "buffers %llu, %llu -> %llu, %llu: %s",
                (unsigned long long)look->socket.snd_buf_bytes,
                (unsigned long long)look->socket.rcv_buf_bytes, (unsigned long long)now.snd_buf_bytes,

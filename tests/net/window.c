@@ -52,7 +52,7 @@ static struct autobuf_plan plan_for(int fd, uint32_t intent, char **rate_and_rtt
 
     if (autobuf_path_given(&path, strtoull(rate_and_rtt[0], NULL, 10),
                            strtoull(rate_and_rtt[1], NULL, 10) * 1000000) < 0 ||
-        autobuf_limits_host(&limits) < 0 || autobuf_limits_socket(fd, &state) < 0 ||
+        autobuf_limits_host(&limits) < 0 || autobuf_socket_state(fd, &state) < 0 ||
         autobuf_plan_make(&path, &limits, &state, intent, 0, &plan) < 0)
         die("plan");
     return plan;

@@ -20,7 +20,7 @@ int main(void)
         return 1;
     if (autobuf_path_given(&path, 400000000, 100000000) != 0 || path.tx_bdp_bytes != 5000000)
         return 2;
-    if (autobuf_limits_host(&limits) != 0 || autobuf_limits_socket(fd, &state) != 0)
+    if (autobuf_limits_host(&limits) != 0 || autobuf_socket_state(fd, &state) != 0)
         return 3;
     if (autobuf_plan_make(&path, &limits, &state, AUTOBUF_INTENT_THROUGHPUT, 0, &plan) != 0)
         return 4;

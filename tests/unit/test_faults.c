@@ -75,7 +75,7 @@ static int64_t try_limits(int fd)
     struct autobuf_socket state = AUTOBUF_SOCKET_INIT;
     int error = autobuf_limits_host(&limits);
 
-    return error < 0 ? error : autobuf_limits_socket(fd, &state);
+    return error < 0 ? error : autobuf_socket_state(fd, &state);
 }
 
 static int64_t try_bwdelay_apply(int fd)

@@ -143,7 +143,7 @@ static void all_together_are_bounded(void **state)
         fds[i] = tcp_socket();
         l = (struct autobuf_limits)AUTOBUF_LIMITS_INIT;
         assert_int_equal(autobuf_limits_host(&l), 0);
-        assert_int_equal(autobuf_limits_socket(fds[i], &s), 0);
+        assert_int_equal(autobuf_socket_state(fds[i], &s), 0);
         assert_int_equal(autobuf_plan_make(&path, &l, &s, AUTOBUF_INTENT_SENDS, 0, &plan), 0);
         assert_true(autobuf_apply(fds[i], &plan) >= 0);
         assert_true((uint64_t)option_of(fds[i], SO_SNDBUF) <=

@@ -234,13 +234,13 @@ static void scratch_socket_is_closed(void **state)
     assert_int_equal(count_fds(), before);
 }
 
-/* ------------------------------------------------------------------------ autobuf_limits_socket */
+/* ------------------------------------------------------------------------ autobuf_socket_state */
 
 static struct autobuf_socket socket_state(int fd)
 {
     struct autobuf_socket s = AUTOBUF_SOCKET_INIT;
 
-    assert_int_equal(autobuf_limits_socket(fd, &s), 0);
+    assert_int_equal(autobuf_socket_state(fd, &s), 0);
     assert_int_equal(s.size, sizeof s);
     assert_int_equal(s.snd_buf_bytes, option_of(fd, SO_SNDBUF));
     assert_int_equal(s.rcv_buf_bytes, option_of(fd, SO_RCVBUF));
@@ -399,7 +399,7 @@ static void other_descriptors_are_refused(void **state)
         memset(&s, 0x77, sizeof s);
         s.size = sizeof s;
         before = s;
-        CHECK_EQUAL(rows[i].name, autobuf_limits_socket(rows[i].fd, &s), rows[i].error);
+        CHECK_EQUAL(rows[i].name, autobuf_socket_state(rows[i].fd, &s), rows[i].error);
         CHECK(rows[i].name, memcmp(&s, &before, sizeof s) == 0);
     }
     close(pipes[0]);
@@ -416,11 +416,11 @@ static void sockets_of_other_programs(void **state)
     (void)state;
     memset(&s, 0x77, sizeof s);
     s.size = 0;
-    assert_int_equal(autobuf_limits_socket(fd, &s), -EINVAL);
+    assert_int_equal(autobuf_socket_state(fd, &s), -EINVAL);
     s.size = 3;
-    assert_int_equal(autobuf_limits_socket(fd, &s), -EINVAL);
+    assert_int_equal(autobuf_socket_state(fd, &s), -EINVAL);
     s.size = offsetof(struct autobuf_socket, rcv_buf_bytes);
-    assert_int_equal(autobuf_limits_socket(fd, &s), 0);
+    assert_int_equal(autobuf_socket_state(fd, &s), 0);
     assert_int_equal(s.snd_buf_bytes, option_of(fd, SO_SNDBUF));
     assert_true(s.rcv_buf_bytes == 0x7777777777777777ULL);
     close(fd);
