@@ -26,25 +26,8 @@ extern "C" {
  * a paced congestion control (bbr) or otherwise, is not taken for the path's rate: "at least" then.
  * Up to 100 Mbit/s it costs 64 KB in each direction, and at most 480 KB; 4 to 7 round trips.
  *
- * On the wire: lines of at most 500 bytes of ASCII, ended by CRLF, "AUTOBUF VERB ...":
- *
- *     AUTOBUF HELLO 1 train=N budget=N     and the same back: bytes of one train, and of all that are sent
- *                                          from there; without them there are none
- *     AUTOBUF TRAIN n                      back: the same with what n became, and n bytes of payload
- *     AUTOBUF SINK n, n bytes of payload   back: AUTOBUF SINK bytes=N nsec=N rate=N low=N high=N ...
- *     AUTOBUF RESULT rate=N ... rtt=N      and the same back, of the other direction: the end
- *     AUTOBUF SET rcv snd                  back: AUTOBUF SET rcv snd, as they took effect
- *     AUTOBUF ERROR code text              back, to anything else: 452 no budget is left, 500 unknown,
- *                                          501 a number is wrong, 503 out of turn
- *
- * A responder takes at most 512 lines in its life; the next one is AUTOBUF_E_PROTOCOL.
- *
- * A key that is not there is 0; TRAIN and SINK also tell how their sender is paced (pace=, paced=), a
- * reading whether it is sure and whether it is a bound (sure=1, atleast=1).
- *
- * Payload is lines as well: each begins with a blank, and holds letters, digits, + and /. Nothing that the peer
- * says is believed beyond what is plausible: sizes and counts are capped, no line holds an address, and
- * no second connection is ever made.
+ * What goes over the wire are lines of text; autobuf-inband(7) has them. A responder takes at most 512 lines in
+ * its life; the next one is AUTOBUF_E_PROTOCOL. Nothing that the peer says is believed beyond what is plausible.
  *
  *   blocking  autobuf_inband(): one call, for the initiator.
  *   stepped   autobuf_inband_open(), then as autobuf_probe_open(): fd, events, deadline_ns, step.
@@ -65,8 +48,9 @@ struct autobuf_inband;
 #define AUTOBUF_INBAND_BUDGET_BYTES 480000U
 
 /*
- * A responder's peer asks for these buffer sizes, as setsockopt() takes them, on its behalf: 0 is the
- * kernel's choice. Change them to what took effect. They are the peer's wish: bound them.
+ * A responder's peer says which windows the path needs, in bytes of TCP payload: to receive and to send. Change them
+ * to the buffer sizes that you set for that, as setsockopt() takes them; 0 is the kernel's choice. They are the
+ * peer's wish: bound them.
  */
 typedef void autobuf_inband_set_fn(void *user, uint64_t *rcv_bytes, uint64_t *snd_bytes);
 
@@ -202,9 +186,10 @@ AUTOBUF_API int autobuf_inband_peer(const struct autobuf_inband *inband, uint64_
                                     uint64_t *snd_bytes);
 
 /*
- * When an initiator is over: asks the peer for buffer sizes, and it goes on. Once it is over again, took()
- * gives what took effect: 0 is the kernel's choice. -EINVAL: not now; took() -ENODATA: no answer, or an
- * error.
+ * When an initiator is over: tells the peer which windows the path needs, in bytes of TCP payload, for what the
+ * peer receives and sends (0: leave it alone), and goes on. Once it is over again, took() gives the buffer sizes
+ * that the peer sets for that, as setsockopt() takes them: 0 is its kernel's choice. -EINVAL: not now; took()
+ * -ENODATA: no answer, or an error.
  */
 AUTOBUF_API int autobuf_inband_set(struct autobuf_inband *inband, uint64_t now_ns,
                                    uint64_t rcv_bytes, uint64_t snd_bytes);

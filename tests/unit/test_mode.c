@@ -74,7 +74,7 @@ static const struct mode_row {
     {"outliers below", 9, {1, 2, 3, 4, 1000, 1001, 1002, 1003, 1004}, 1000, 1004},
     {"outliers above", 9, {1000, 1001, 1002, 1003, 1004, 2000, 3000, 4000, 5000}, 1000, 1004},
     {"outliers on either side", 9, {1, 500, 1000, 1001, 1002, 1003, 1004, 2000, 9000}, 1000, 1004},
-    {"outliers far below one equal half", 8, {0, 0, 0, 0, 60, 60, 60, 60}, 0, 60},
+    {"outliers far below one equal half", 8, {0, 0, 0, 0, 60, 60, 60, 60}, 0, 0},
     {"the largest outliers there are", 5, {0, 500, 501, 502, UINT64_MAX}, 500, 502},
     {"a skewed tail: the dense end", 8, {100, 101, 103, 110, 130, 180, 300, 700}, 100, 103},
     {"ties: one of the two pairs", 4, {1, 1, 5, 5}, 1, 5},

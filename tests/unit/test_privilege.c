@@ -84,7 +84,9 @@ static void opens_what_is_permitted(void **state)
         close(probe);
         assert_int_equal(open_as_permitted(&families[i]), AS_PERMITTED);
         child = without_privileges(open_as_permitted, &families[i]);
-        assert_in_range(child + 1, AS_PERMITTED, AS_PERMITTED + 1);
+        if (child < 0)
+            SKIP("privileges cannot be dropped here");
+        assert_int_equal(child, AS_PERMITTED);
     }
 }
 
