@@ -12,8 +12,9 @@
  *   - Handles are opaque, one thread at a time each, and dead in a forked child (AUTOBUF_E_FORKED).
  *   - The library never prints, exits, forks, starts a thread or touches a signal handler; only
  *     bwdelay(host) resolves names.
- *   - AUTOBUF=off in the environment (ignored in setuid programs) turns every act into "left
- *     alone": autobuf_tune() and autobuf_apply() change nothing and measure nothing.
+ *   - AUTOBUF in the environment, read when the library is loaded and ignored in setuid programs: "off" turns
+ *     every act into "left alone": autobuf_tune() and autobuf_apply() change nothing and measure nothing.
+ *     "log" says on standard error what a handle's log says, "log=FILE" appends it to a file.
  */
 #ifndef AUTOBUF_AUTOBUF_H
 #define AUTOBUF_AUTOBUF_H

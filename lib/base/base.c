@@ -3,8 +3,9 @@
 
 #include <stdarg.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
+
+#include "environment.h"
 
 bool ab_struct_out(void *theirs, const void *ours, size_t ours_bytes)
 {
@@ -37,19 +38,15 @@ void ab_log(const struct ab_log *log, const char *format, ...)
     char line[256];
     va_list args;
 
-    if (!log->fn)
+    if (!log->fn && !ab_environment_logs())
         return;
     va_start(args, format);
     vsnprintf(line, sizeof line, format, args);
     va_end(args);
-    log->fn(log->user, line);
-}
-
-int autobuf_is_off(void)
-{
-    const char *value = secure_getenv("AUTOBUF");
-
-    return value && strcmp(value, "off") == 0;
+    if (log->fn)
+        log->fn(log->user, line);
+    if (ab_environment_logs())
+        ab_environment_line(line);
 }
 
 __extension__ typedef unsigned __int128 wide_uint;

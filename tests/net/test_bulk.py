@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import json
 import os
+import tempfile
 import pathlib
 import re
 import signal
@@ -342,6 +343,18 @@ class Decisions(BulkTest):
                            env={**os.environ, "AUTOBUF": "off"})
         self.assertEqual(result["reason"], "off")
         self.assertEqual(self.echoes(path), 0)
+
+    def test_log(self) -> None:
+        # a program that has no log of its own
+        self.core(CORE)
+        path = self.hosts(LONG, {**WMEM, **RMEM})
+        self.serve(path)
+        file = os.path.join(self.enterContext(tempfile.TemporaryDirectory()), "log")
+        os.chmod(os.path.dirname(file), 0o777)
+        self.send(path, "--tune", "autobuf", "--seconds", "0.5", env={**os.environ, "AUTOBUF": f"log={file}"})
+        said = pathlib.Path(file).read_text()
+        self.assertRegex(said, r"(?m)^autobuf\[\d+\]: send: set: ")
+        self.assertEqual(os.stat(file).st_mode & 0o777, 0o600)
 
     def test_not_permitted(self) -> None:
         # a measurement that fails is no failure of the transfer, and takes no time

@@ -12,6 +12,7 @@
 #include "plan/plan.h"
 
 #include "sockets.h"
+#include "base/environment.h"
 
 /* Within the limits of every kernel: [rw]mem_max has been 208 KB and more. */
 #define SND_REQUEST 100000
@@ -473,14 +474,14 @@ static void off_switches_off(void **state)
 
     (void)state;
     p.snd_pacing_bit_per_s = 1000000;
-    setenv("AUTOBUF", "off", 1);
+    ab_environment_read("off");
     assert_int_equal(autobuf_apply(fd, &p), 0);
     assert_int_equal(bwdelay_apply(fd, 1000000000), 0);
     after = state_of(fd);
     assert_true(same_state(&before, &after));
-    setenv("AUTOBUF", "on", 1); /* only "off" is off */
+    ab_environment_read("on"); /* only "off" is off */
     assert_int_equal(autobuf_apply(fd, &p), 1);
-    unsetenv("AUTOBUF");
+    ab_environment_read(NULL);
     assert_int_equal(option_of(fd, SO_SNDBUF), 2 * SND_REQUEST);
     close(fd);
 }
@@ -611,9 +612,9 @@ static void unlocking_what_cannot_be(void **state)
     assert_int_equal(autobuf_unlock(pipes[0], LOCK_BOTH), -ENOTSOCK);
     assert_int_equal(autobuf_unlock(closed_fd(), LOCK_BOTH), -EBADF);
     assert_int_equal(autobuf_unlock(fd, 4), -EINVAL);
-    setenv("AUTOBUF", "off", 1);
+    ab_environment_read("off");
     assert_int_equal(autobuf_unlock(fd, LOCK_BOTH), 0);
-    unsetenv("AUTOBUF");
+    ab_environment_read(NULL);
     if (locks_are_known())
         assert_int_equal(state_of(fd).locks, AUTOBUF_LOCK_RCV);
     close(fd);

@@ -1,6 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 #include "unit.h"
 
+#include <unistd.h>
+#include "base/environment.h"
+
 #include <errno.h>
 #include <limits.h>
 #include <stdio.h>
@@ -157,13 +160,59 @@ static void only_off_switches_off(void **state)
 
     (void)state;
     for (size_t i = 0; i < COUNT(rows); i++) {
-        if (rows[i].value)
-            setenv("AUTOBUF", rows[i].value, 1);
-        else
-            unsetenv("AUTOBUF");
+        ab_environment_read(rows[i].value);
         CHECK_EQUAL(rows[i].value ? rows[i].value : "unset", autobuf_is_off(), rows[i].off);
     }
-    unsetenv("AUTOBUF");
+    ab_environment_read(NULL);
+}
+
+/* What is in a file, from its beginning. */
+static const char *text_of(const char *path)
+{
+    static char text[1000];
+    FILE *file = fopen(path, "r");
+    size_t len;
+
+    if (!file)
+        return "";
+    len = fread(text, 1, sizeof text - 1, file);
+    text[len] = '\0';
+    fclose(file);
+    return text;
+}
+
+static void log_of_the_environment(void **state)
+{
+    char folder[] = "/tmp/autobuf.XXXXXX", file[64], link[64], value[80], wanted[200];
+    struct ab_log none = {NULL, NULL};
+
+    (void)state;
+    assert_non_null(mkdtemp(folder));
+    snprintf(file, sizeof file, "%s/log", folder);
+    snprintf(link, sizeof link, "%s/link", folder);
+    assert_int_equal(symlink(file, link), 0);
+
+    snprintf(value, sizeof value, "log=%s", file);
+    ab_environment_read(value);
+    ab_log(&none, "send: %s", "set");
+    ab_log(&none, "again");
+    snprintf(wanted, sizeof wanted, "autobuf[%d]: send: set\nautobuf[%d]: again\n", getpid(), getpid());
+    assert_string_equal(text_of(file), wanted);
+    ab_environment_read("off");
+    ab_log(&none, "not this");
+    ab_environment_read("log="); /* no name */
+    assert_false(ab_environment_logs());
+    snprintf(value, sizeof value, "log=%s", link); /* somebody else may have put it there */
+    ab_environment_read(value);
+    ab_log(&none, "nor this");
+    assert_string_equal(text_of(file), wanted);
+    snprintf(value, sizeof value, "log=%s/none/log", folder);
+    ab_environment_read(value);
+    ab_log(&none, "nor this"); /* and nothing else happens */
+    ab_environment_read(NULL);
+    unlink(file);
+    unlink(link);
+    rmdir(folder);
 }
 
 static void own_errors_have_texts_of_their_own(void **state)
@@ -236,6 +285,7 @@ int main(void)
         cmocka_unit_test(min_and_max),
         cmocka_unit_test(log_hands_lines_to_the_callback),
         cmocka_unit_test(only_off_switches_off),
+        cmocka_unit_test(log_of_the_environment),
         cmocka_unit_test(own_errors_have_texts_of_their_own),
         cmocka_unit_test(every_errno_has_a_text),
         cmocka_unit_test(any_value_has_a_text),

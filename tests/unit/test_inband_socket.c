@@ -15,6 +15,7 @@
 #include <linux/net_tstamp.h>
 
 #include "sockets.h"
+#include "base/environment.h"
 
 #define PATIENCE_MS 10000
 
@@ -361,11 +362,11 @@ static void test_off(void **state)
     int before = option_of(c.client, SO_RCVBUF), prepared;
 
     (void)state;
-    setenv("AUTOBUF", "off", 1);
+    ab_environment_read("off");
     prepared = autobuf_inband_prepare(c.client);
     assert_int_equal(option_of(c.client, SO_RCVBUF), before);
     autobuf_inband_restore(c.client, prepared);
-    unsetenv("AUTOBUF");
+    ab_environment_read(NULL);
     close_connection(&c);
 }
 

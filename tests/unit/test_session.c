@@ -7,6 +7,7 @@
 #include <unistd.h>
 
 #include "sockets.h"
+#include "base/environment.h"
 
 static void test_open(void **state)
 {
@@ -27,9 +28,9 @@ static void test_open(void **state)
     options.size = sizeof options;
     options.read = (autobuf_ftp_read_fn *)abort; /* and no write() */
     assert_int_equal(autobuf_ftp_open(&ftp, AUTOBUF_FTP_CLIENT, c.client, &options), -EINVAL);
-    setenv("AUTOBUF", "off", 1);
+    ab_environment_read("off");
     assert_int_equal(autobuf_ftp_open(&ftp, AUTOBUF_FTP_CLIENT, c.client, NULL), AUTOBUF_E_OFF);
-    unsetenv("AUTOBUF");
+    ab_environment_read(NULL);
     autobuf_ftp_close(NULL);
     close(pair[0]);
     close(pair[1]);

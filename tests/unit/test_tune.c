@@ -15,6 +15,8 @@
 
 #include <autobuf/autobuf.h>
 
+#include "base/environment.h"
+
 #include "sockets.h"
 
 /* All that autobuf_tune() tells, in one place. */
@@ -81,7 +83,7 @@ static void off_leaves_alone(void **state)
 
     (void)state;
     stage_begin(&s);
-    setenv("AUTOBUF", "off", 1);
+    ab_environment_read("off");
     for (size_t i = 0; i < 2 * COUNT(s.fds); i++) {
         tune_leaves_alone(s.fds[i / 2], i % 2 ? &s.peer : NULL, NULL, &t);
         assert_int_equal(t.applied.measured, AUTOBUF_E_OFF);
@@ -90,7 +92,7 @@ static void off_leaves_alone(void **state)
         assert_int_equal(t.path.method, AUTOBUF_METHOD_NONE);
         assert_true(t.limits.tcp_wmem_max_bytes > 0);
     }
-    unsetenv("AUTOBUF");
+    ab_environment_read(NULL);
     stage_end(&s);
 }
 

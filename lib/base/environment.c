@@ -1,0 +1,75 @@
+/* SPDX-License-Identifier: MIT */
+#include "environment.h"
+
+#include <fcntl.h>
+#include <limits.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base.h"
+
+#define STANDARD_ERROR 2
+#define LINE_BYTES 320
+
+/* Set before main() and never again: no thread can see it change. */
+static struct {
+    bool off;
+    bool log;
+    char file[PATH_MAX]; /* "": standard error */
+} environment;
+
+void ab_environment_read(const char *value)
+{
+    environment.off = value && strcmp(value, "off") == 0;
+    environment.log = value && (strcmp(value, "log") == 0 || strncmp(value, "log=", 4) == 0);
+    environment.file[0] = '\0';
+    if (!environment.log || !value[3])
+        return;
+    environment.log = strlen(value + 4) < sizeof environment.file && value[4];
+    if (environment.log)
+        memcpy(environment.file, value + 4, strlen(value + 4) + 1);
+}
+
+__attribute__((constructor)) static void read_environment(void)
+{
+    ab_environment_read(secure_getenv("AUTOBUF"));
+}
+
+int autobuf_is_off(void)
+{
+    return environment.off;
+}
+
+bool ab_environment_logs(void)
+{
+    return environment.log;
+}
+
+/*
+ * Opened for each line: a program may close all of its descriptors, and open others in their place. No link is
+ * followed, and nothing is waited for, should it be a pipe.
+ */
+static int open_log(void)
+{
+    if (!environment.file[0])
+        return STANDARD_ERROR;
+    return open(environment.file,
+                O_WRONLY | O_APPEND | O_CREAT | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK | O_NOCTTY, 0600);
+}
+
+void ab_environment_line(const char *text)
+{
+    char line[LINE_BYTES];
+    int len = snprintf(line, sizeof line, "autobuf[%d]: %s\n", (int)getpid(), text), fd = open_log();
+
+    if (fd < 0)
+        return;
+    len = (int)ab_min((uint64_t)len, sizeof line - 1);
+    if (write(fd, line, (size_t)len) < 0) {
+        /* a log that cannot be written is no reason to do anything else */
+    }
+    if (fd != STANDARD_ERROR)
+        close(fd);
+}
