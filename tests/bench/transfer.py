@@ -26,7 +26,7 @@ SWEEP_BYTES = (212992, 1048576, 4194304, 16777216)
 # rate in Mbit/s, round-trip time in ms, queue in products
 PATHS = ((10, 20, 2), (100, 50, 2), (100, 200, 1), (400, 100, 2), (1000, 1, 2), (1000, 100, 1))
 CCS = ("cubic", "bbr", "reno")
-SIZES = {"64KB": 65536, "1MB": 1000000, "10MB": 10000000, "long": 0, "128MiB": 134217728}
+SIZES = {"64KB": 65536, "1MB": 1000000, "10MB": 10000000, "long": 0, "128MiB": 134217728, "150MB": 150000000}
 GRID_SIZES = ("64KB", "1MB", "10MB", "long")
 
 
@@ -59,6 +59,10 @@ class Cell(NamedTuple):
 
     def key(self) -> str:
         return " ".join(map(str, self))
+
+
+WIDE = Cell(400, 100, 2, "cubic", "esnet", "150MB", False, 1, 0)
+"""Autotuning reaches far more than the path holds, and the length is known: nothing is to be measured."""
 
 
 def transfer(cell: Cell, tune: str) -> dict[str, Any]:
@@ -131,14 +135,14 @@ def grid(quick: bool) -> list[Cell]:
     """The cells; those of one limit set together, for it is global and set once."""
     if quick:
         return [Cell(*p, "cubic", limits, size, False, 1, QUICK_SECONDS)
-                for limits in LIMITS for p in (PATHS[0], PATHS[3]) for size in ("1MB", "long")]
+                for limits in LIMITS for p in (PATHS[0], PATHS[3]) for size in ("1MB", "long")] + [WIDE]
     cells = [Cell(*p, cc, limits, size, False, 1, LIMITS[limits].seconds)
              for limits, p, cc, size in itertools.product(LIMITS, PATHS, CCS, GRID_SIZES)]
     cells += [Cell(*p, "cubic", limits, "long", True, 1, LIMITS[limits].seconds)
               for limits in LIMITS for p in PATHS]
     cells += [Cell(*p, "cubic", limits, "long", False, streams, LIMITS[limits].seconds)
               for limits in LIMITS for p in (PATHS[1], PATHS[3]) for streams in (2, 4, 8)]
-    return sorted(cells, key=lambda cell: cell.limits)
+    return sorted([*cells, WIDE], key=lambda cell: cell.limits)
 
 
 def summary(rows: list[dict[str, Any]]) -> str:
