@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* autobuf_probe_*(): the socket around core. */
+/* autobuf_probe_*(): the socket around the schedule. */
 #include <errno.h>
 #include <netinet/icmp6.h>
 #include <netinet/in.h>
@@ -19,10 +19,10 @@
 #include "../base/base.h"
 #include "../base/clock.h"
 #include "../base/option.h"
-#include "schedule.h"
-#include "privilege.h"
 #include "../base/wait.h"
 #include "../kernel/stamp.h"
+#include "privilege.h"
+#include "schedule.h"
 
 #define SOL_RAW_SOCKET 255 /* SOL_RAW of the kernel's linux/socket.h */
 #define BATCH 32U      /* replies read at once */

@@ -7,7 +7,6 @@
 
 #include "../estimate/mode.h"
 
-#define TIMEOUT_MOST_NS (30 * AB_NS_PER_S)
 #define SAME_STAMP_NS 300U  /* no link that is measured sends a full packet in that time */
 #define STALL_GAPS 4U       /* as long as the longest of most gaps */
 #define STALL_PERCENT 85U
@@ -113,7 +112,7 @@ static void split_at_stalls(struct autobuf_inband *ib, struct ab_reading *r)
         uint64_t gap_ns = gap_before(&a->packets[i]);
 
         if (gap_ns < stall_ns) {
-            r->span_ns = ab_min(r->span_ns + gap_ns, TIMEOUT_MOST_NS);
+            r->span_ns = ab_min(r->span_ns + gap_ns, AB_INBAND_TIMEOUT_MOST_NS);
             wire_bytes += a->packets[i].bytes;
         } else {
             a->trains++;

@@ -22,6 +22,7 @@
 
 #define AB_INBAND_VERSION 1U
 #define AB_INBAND_GRACE_NS (2 * AB_NS_PER_S)
+#define AB_INBAND_TIMEOUT_MOST_NS (30 * AB_NS_PER_S) /* for an exchange, and so for a train */
 
 /* What the receiving end found out about one direction. */
 struct ab_reading {

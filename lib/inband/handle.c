@@ -10,7 +10,6 @@
 
 #define BUDGET_MIN_BYTES 6000U
 #define TIMEOUT_NS (5 * AB_NS_PER_S)
-#define TIMEOUT_MOST_NS (30 * AB_NS_PER_S)
 
 static const struct ab_dress *dress_of(const struct autobuf_inband_options *o)
 {
@@ -39,7 +38,7 @@ int autobuf_inband_open_pure(struct autobuf_inband **inband, uint32_t role, uint
         options.budget_bytes = AUTOBUF_INBAND_BUDGET_BYTES;
     if (!options.timeout_ns)
         options.timeout_ns = TIMEOUT_NS;
-    options.timeout_ns = ab_min(options.timeout_ns, TIMEOUT_MOST_NS);
+    options.timeout_ns = ab_min(options.timeout_ns, AB_INBAND_TIMEOUT_MOST_NS);
     if (!options.prefix[0])
         memcpy(options.prefix, dress_of(&options)->prefix, strlen(dress_of(&options)->prefix) + 1);
     if (!exchange_options_valid(&options) ||
