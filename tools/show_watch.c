@@ -25,7 +25,7 @@ void show_connection_json(FILE *out, const struct connection *c)
     json_begin(out, c);
     json_string(out, "local", c->local);
     json_string(out, "peer", c->peer);
-    json_string(out, "limited", autobuf_limited_name(s->limited));
+    json_string(out, "limited", autobuf_limiter_name(s->limiter));
     json_number(out, "rtt_ns", s->rtt_ns, !s->rtt_ns);
     json_number(out, "rtt_min_ns", s->rtt_min_ns, !s->rtt_min_ns);
     json_number(out, "sent_bytes", s->sent_bytes, false);
@@ -49,22 +49,22 @@ void show_event_json(FILE *out, const struct connection *c, const char *event, c
     fprintf(out, "\"%s\":\"%s\"}\n", event, text); /* words of the library's and ours: nothing to escape */
 }
 
-static const char *limited_words(const struct connection *c)
+static const char *limiter_words(const struct connection *c)
 {
     bool tuned = c->watch->want.tune;
 
-    switch (c->state.limited) {
-    case AUTOBUF_LIMITED_IDLE:
+    switch (c->state.limiter) {
+    case AUTOBUF_LIMITER_IDLE:
         return "nothing: it is idle";
-    case AUTOBUF_LIMITED_SENDER:
+    case AUTOBUF_LIMITER_SENDER:
         return "the program, which has nothing more to send";
-    case AUTOBUF_LIMITED_PATH:
+    case AUTOBUF_LIMITER_PATH:
         return "the path (congestion control)";
-    case AUTOBUF_LIMITED_SND_BUFFER:
+    case AUTOBUF_LIMITER_SND_BUFFER:
         return tuned ? "the send buffer" : "the send buffer (--tune enlarges it)";
-    case AUTOBUF_LIMITED_PEER:
+    case AUTOBUF_LIMITER_PEER:
         return "the peer: its window, or what it sends";
-    case AUTOBUF_LIMITED_RCV_BUFFER:
+    case AUTOBUF_LIMITER_RCV_BUFFER:
         return tuned ? "the receive buffer" : "the receive buffer (--tune enlarges it)";
     default:
         return "not known yet";
@@ -136,7 +136,7 @@ static void show_connection(struct screen *s, const struct connection *c)
     put_line(s, "");
     snprintf(line, sizeof line, "fd %d  %s -> %s", c->fd, c->local, c->peer);
     put_line(s, line);
-    snprintf(line, sizeof line, "  limited by   %s", limited_words(c));
+    snprintf(line, sizeof line, "  limited by   %s", limiter_words(c));
     put_line(s, line);
     show_flow(s, c);
     show_windows(s, c);

@@ -23,7 +23,7 @@
 #define AUTOBUF_E_RESOLVE (-4098) /* the name has no address */
 #define AUTOBUF_E_FORKED (-4099)  /* the handle belongs to the parent process */
 #define AUTOBUF_E_OFF (-4100)     /* AUTOBUF=off is in the environment */
-#define AUTOBUF_E_LIMITED (-4101) /* the kernel gave less than was asked for */
+#define AUTOBUF_E_CLAMPED (-4101) /* the kernel clamped the size that was asked for */
 #define AUTOBUF_E_UNSUPPORTED (-4102) /* the peer does not know the exchange */
 #define AUTOBUF_E_PROTOCOL (-4103)    /* the peer is out of step: close the connection */
 

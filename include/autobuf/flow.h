@@ -19,7 +19,7 @@ extern "C" {
  * larger, TCP_NOTSENT_LOWAT becomes 512 KB, if it was more: the buffer is there for what is in flight. 1: something was set;
  * 0: the plan left everything alone, or AUTOBUF=off. On failure the socket is as it was: -EBADF,
  * -ENOTSOCK, -EOPNOTSUPP, -EINVAL (size; a receive buffer for a connection without a window clamp),
- * -EPERM (a forced size without CAP_NET_ADMIN), AUTOBUF_E_LIMITED (the kernel gave less than the plan
+ * -EPERM (a forced size without CAP_NET_ADMIN), AUTOBUF_E_CLAMPED (the kernel gave less than the plan
  * asked for: the limits are not those that it was made for), other errnos of setsockopt(2).
  */
 AUTOBUF_API int autobuf_apply(int fd, const struct autobuf_plan *plan);

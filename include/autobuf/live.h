@@ -28,16 +28,16 @@ extern "C" {
  */
 struct autobuf_live;
 
-#define AUTOBUF_LIMITED_UNKNOWN 0U    /* "unknown" */
-#define AUTOBUF_LIMITED_IDLE 1U       /* "idle": nothing moves */
-#define AUTOBUF_LIMITED_SENDER 2U     /* "sender": the program here has nothing more to send */
-#define AUTOBUF_LIMITED_PATH 3U       /* "path": congestion control; nothing stands in its way */
-#define AUTOBUF_LIMITED_SND_BUFFER 4U /* "send-buffer" */
-#define AUTOBUF_LIMITED_PEER 5U       /* "peer": its window, or what it sends */
-#define AUTOBUF_LIMITED_RCV_BUFFER 6U /* "receive-buffer" */
+#define AUTOBUF_LIMITER_UNKNOWN 0U    /* "unknown" */
+#define AUTOBUF_LIMITER_IDLE 1U       /* "idle": nothing moves */
+#define AUTOBUF_LIMITER_SENDER 2U     /* "sender": the program here has nothing more to send */
+#define AUTOBUF_LIMITER_PATH 3U       /* "path": congestion control; nothing stands in its way */
+#define AUTOBUF_LIMITER_SND_BUFFER 4U /* "send-buffer" */
+#define AUTOBUF_LIMITER_PEER 5U       /* "peer": its window, or what it sends */
+#define AUTOBUF_LIMITER_RCV_BUFFER 6U /* "receive-buffer" */
 
-/* "path", "send-buffer", ... for an AUTOBUF_LIMITED_*; "?" for any other value. */
-AUTOBUF_API const char *autobuf_limited_name(uint32_t limited);
+/* "path", "send-buffer", ... for an AUTOBUF_LIMITER_*; "?" for any other value. */
+AUTOBUF_API const char *autobuf_limiter_name(uint32_t limiter);
 
 #define AUTOBUF_LIVE_LOOK_ONLY 1U /* step() sets nothing */
 
@@ -82,7 +82,7 @@ AUTOBUF_API int autobuf_live_step(struct autobuf_live *live, uint64_t now_ns);
 /* What was seen at the newest look. Rates are of payload. */
 struct autobuf_live_state {
     uint32_t size;
-    uint32_t limited;            /* AUTOBUF_LIMITED_* */
+    uint32_t limiter;            /* AUTOBUF_LIMITER_* */
     uint32_t changes;            /* made so far */
     uint32_t retransmits;        /* packets, since the connection began */
     uint64_t rtt_ns;

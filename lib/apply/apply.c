@@ -42,7 +42,7 @@ static int set_buffer(int fd, int option, int read_option, uint64_t bytes)
         error = ab_get_int(fd, SOL_SOCKET, read_option, &stored);
     if (error < 0)
         return error;
-    return (uint64_t)stored / 2 < ab_min(bytes, REQUEST_MAX) ? AUTOBUF_E_LIMITED : 0;
+    return (uint64_t)stored / 2 < ab_min(bytes, REQUEST_MAX) ? AUTOBUF_E_CLAMPED : 0;
 }
 
 /* Clears locks, which gives those sides back to autotuning. */

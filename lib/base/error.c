@@ -27,8 +27,8 @@ const char *autobuf_strerror(int error)
         return "the handle belongs to the parent process";
     case AUTOBUF_E_OFF:
         return "switched off by AUTOBUF=off in the environment";
-    case AUTOBUF_E_LIMITED:
-        return "the kernel gave less than was asked for";
+    case AUTOBUF_E_CLAMPED:
+        return "the kernel clamped the buffer to less than was asked for";
     case AUTOBUF_E_UNSUPPORTED:
         return "the peer does not know the exchange";
     case AUTOBUF_E_PROTOCOL:

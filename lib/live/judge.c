@@ -81,23 +81,23 @@ static bool queue_stands(const struct ab_judge *judge, const struct ab_tcpinfo *
                                           ab_mul_div(judge->rtt_min_ns, QUEUE_MOST_PERCENT, 100));
 }
 
-static uint32_t limited_sender(const struct ab_judge *judge, const struct ab_look *look)
+static uint32_t limiter_sending(const struct ab_judge *judge, const struct ab_look *look)
 {
     const struct ab_tcpinfo *info = &look->info;
     uint64_t flight = ab_tcpinfo_flight_bytes(info);
 
     if (info->peer_window_bytes && at_least(flight, PEER_PERCENT, info->peer_window_bytes))
-        return AUTOBUF_LIMITED_PEER;
+        return AUTOBUF_LIMITER_PEER;
     if (info->unacked_packets && at_least(info->unacked_packets, CWND_PERCENT, info->cwnd_packets))
-        return AUTOBUF_LIMITED_PATH;
+        return AUTOBUF_LIMITER_PATH;
     if (at_least(look->queued_bytes, FULL_PERCENT, look->socket.snd_buf_bytes) &&
         info->notsent_bytes < READY_BYTES)
         return at_least(look->socket.snd_buf_bytes, GROWN_PERCENT, snd_grown(judge, look))
-                   ? AUTOBUF_LIMITED_SND_BUFFER
-                   : AUTOBUF_LIMITED_UNKNOWN; /* autotuning is still at it */
+                   ? AUTOBUF_LIMITER_SND_BUFFER
+                   : AUTOBUF_LIMITER_UNKNOWN; /* autotuning is still at it */
     if (info->notsent_bytes >= READY_BYTES)
-        return AUTOBUF_LIMITED_PATH;
-    return AUTOBUF_LIMITED_SENDER;
+        return AUTOBUF_LIMITER_PATH;
+    return AUTOBUF_LIMITER_SENDER;
 }
 
 static uint64_t rcv_rtt(const struct ab_tcpinfo *info)
@@ -105,7 +105,7 @@ static uint64_t rcv_rtt(const struct ab_tcpinfo *info)
     return info->rtt_min_ns ? info->rtt_min_ns : info->rcv_rtt_ns;
 }
 
-static uint32_t limited_receiver(const struct ab_judge *judge, const struct ab_look *look)
+static uint32_t limiter_receiving(const struct ab_judge *judge, const struct ab_look *look)
 {
     uint64_t window = ab_min(AB_RCV_WINDOW(look->socket.rcv_buf_bytes),
                              look->socket.rcv_window_max_bytes ? look->socket.rcv_window_max_bytes
@@ -116,24 +116,24 @@ static uint32_t limited_receiver(const struct ab_judge *judge, const struct ab_l
 
     return grown && at_least(in_rtt(judge->received_byte_per_s, rcv_rtt(&look->info)),
                              RCV_FULL_PERCENT, window)
-               ? AUTOBUF_LIMITED_RCV_BUFFER
-               : AUTOBUF_LIMITED_PEER;
+               ? AUTOBUF_LIMITER_RCV_BUFFER
+               : AUTOBUF_LIMITER_PEER;
 }
 
-static uint32_t limited_by(const struct ab_judge *judge, const struct ab_look *look)
+static uint32_t find_limiter(const struct ab_judge *judge, const struct ab_look *look)
 {
     if (look->info.state != AB_TCP_ESTABLISHED && look->info.state != AB_TCP_CLOSE_WAIT)
-        return AUTOBUF_LIMITED_UNKNOWN;
+        return AUTOBUF_LIMITER_UNKNOWN;
     if (!judge->acked_byte_per_s && !judge->received_byte_per_s)
-        return AUTOBUF_LIMITED_IDLE;
-    return judge->acked_byte_per_s >= judge->received_byte_per_s ? limited_sender(judge, look)
-                                                                 : limited_receiver(judge, look);
+        return AUTOBUF_LIMITER_IDLE;
+    return judge->acked_byte_per_s >= judge->received_byte_per_s ? limiter_sending(judge, look)
+                                                                 : limiter_receiving(judge, look);
 }
 
 /* The plan's own arithmetic, for a path that holds more than the window of now: at most twice that. */
 static bool enlarge(struct ab_judge *judge, const struct ab_look *look, struct autobuf_plan *plan)
 {
-    bool sends = judge->limited == AUTOBUF_LIMITED_SND_BUFFER;
+    bool sends = judge->limiter == AUTOBUF_LIMITER_SND_BUFFER;
     uint64_t stored = sends ? look->socket.snd_buf_bytes : look->socket.rcv_buf_bytes, asked;
     uint64_t more = (sends ? AB_SND_WINDOW(stored) : AB_RCV_WINDOW(stored)) + 1;
 
@@ -154,8 +154,8 @@ static bool enlarge(struct ab_judge *judge, const struct ab_look *look, struct a
 static bool sends_all_it_may(const struct ab_judge *judge)
 {
     return judge->acked_byte_per_s > judge->received_byte_per_s &&
-           (judge->limited == AUTOBUF_LIMITED_SND_BUFFER ||
-            judge->limited == AUTOBUF_LIMITED_PATH || judge->limited == AUTOBUF_LIMITED_PEER);
+           (judge->limiter == AUTOBUF_LIMITER_SND_BUFFER ||
+            judge->limiter == AUTOBUF_LIMITER_PATH || judge->limiter == AUTOBUF_LIMITER_PEER);
 }
 
 /*
@@ -191,19 +191,19 @@ static bool adjust(struct ab_judge *judge, const struct ab_look *look, struct au
     bool low_delay = judge->intent & AUTOBUF_INTENT_LOW_DELAY;
 
     if (judge->short_looks &&
-        (judge->limited != AUTOBUF_LIMITED_SND_BUFFER || queue_stands(judge, &look->info)))
+        (judge->limiter != AUTOBUF_LIMITER_SND_BUFFER || queue_stands(judge, &look->info)))
         judge->short_looks--; /* a single one may be noise */
     if (judge->grown_from_bytes && trim(judge, look, plan)) {
         *why = "what was added stands in the queue";
         return true;
     }
-    *why = judge->limited == AUTOBUF_LIMITED_SND_BUFFER ? "the send buffer is what limits"
+    *why = judge->limiter == AUTOBUF_LIMITER_SND_BUFFER ? "the send buffer is what limits"
                                                         : "the receive buffer is what limits";
     /* A queue shows a round trip later than what fills it. */
-    if (judge->limited == AUTOBUF_LIMITED_SND_BUFFER)
+    if (judge->limiter == AUTOBUF_LIMITER_SND_BUFFER)
         return !queue_stands(judge, &look->info) && ++judge->short_looks >= SHORT_LOOKS &&
                enlarge(judge, look, plan);
-    return judge->limited == AUTOBUF_LIMITED_RCV_BUFFER && !low_delay && enlarge(judge, look, plan);
+    return judge->limiter == AUTOBUF_LIMITER_RCV_BUFFER && !low_delay && enlarge(judge, look, plan);
 }
 
 static bool moderate(struct ab_judge *judge, const struct ab_look *look, struct autobuf_plan *plan,
@@ -215,7 +215,7 @@ static bool moderate(struct ab_judge *judge, const struct ab_look *look, struct 
         .rtt_min_ns = judge->rtt_min_ns,
         .acked_byte_per_s = judge->acked_byte_per_s,
         .mss_bytes = look->info.mss_bytes,
-        .app_limited = judge->limited == AUTOBUF_LIMITED_SENDER,
+        .app_limited = judge->limiter == AUTOBUF_LIMITER_SENDER,
     };
 
     if (judge->acked_byte_per_s <= judge->received_byte_per_s ||
@@ -250,7 +250,7 @@ static void take(struct ab_judge *judge, const struct ab_look *look)
     judge->acked_byte_per_s = per_second(look->info.acked_bytes, ago->acked_bytes, span_ns);
     judge->received_byte_per_s = per_second(look->info.received_bytes, ago->received_bytes, span_ns);
     judge->rtt_min_ns = look->info.rtt_min_ns ? look->info.rtt_min_ns : look->info.rtt_ns;
-    judge->limited = limited_by(judge, look);
+    judge->limiter = find_limiter(judge, look);
 }
 
 bool ab_judge_look(struct ab_judge *judge, const struct ab_look *look, struct autobuf_plan *plan,

@@ -30,7 +30,7 @@ struct ab_judge {
     struct autobuf_limits limits;
     struct ab_look last;
     bool looked;               /* last is filled */
-    uint32_t limited;          /* AUTOBUF_LIMITED_* */
+    uint32_t limiter;          /* AUTOBUF_LIMITER_* */
     uint64_t acked_byte_per_s; /* over the last round trip */
     uint64_t received_byte_per_s;
     uint64_t rtt_min_ns;

@@ -222,13 +222,13 @@ int autobuf_live_step(struct autobuf_live *live, uint64_t now_ns)
     return act(live, &look, &plan, why);
 }
 
-const char *autobuf_limited_name(uint32_t limited)
+const char *autobuf_limiter_name(uint32_t limiter)
 {
     static const char *const names[] = {
         "unknown", "idle", "sender", "path", "send-buffer", "peer", "receive-buffer",
     };
 
-    return limited < sizeof names / sizeof *names ? names[limited] : "?";
+    return limiter < sizeof names / sizeof *names ? names[limiter] : "?";
 }
 
 int autobuf_live_state(const struct autobuf_live *live, struct autobuf_live_state *state)
@@ -237,7 +237,7 @@ int autobuf_live_state(const struct autobuf_live *live, struct autobuf_live_stat
     const struct ab_tcpinfo *info = &judge->last.info;
     struct autobuf_live_state now = {
         .size = sizeof now,
-        .limited = judge->limited,
+        .limiter = judge->limiter,
         .changes = live->changes,
         .retransmits = info->retrans_packets,
         .rtt_ns = info->rtt_ns,

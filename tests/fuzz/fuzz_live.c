@@ -64,7 +64,7 @@ static void take_socket(struct input *in, struct ab_look *look)
 static void check_plan(const struct ab_judge *judge, const struct ab_look *look,
                        const struct autobuf_plan *plan)
 {
-    bool sends = judge->limited == AUTOBUF_LIMITED_SND_BUFFER;
+    bool sends = judge->limiter == AUTOBUF_LIMITER_SND_BUFFER;
 
     if (judge->intent & AUTOBUF_INTENT_LOW_DELAY) {
         CHECK(!plan->rcv_request_bytes && !(plan->flags & AUTOBUF_PLAN_RCV_UNLOCK));
@@ -75,12 +75,12 @@ static void check_plan(const struct ab_judge *judge, const struct ab_look *look,
     CHECK(!plan->snd_pacing_bit_per_s);
     if (plan->snd_request_bytes && 2 * plan->snd_request_bytes + 1 < look->socket.snd_buf_bytes) {
         CHECK(plan->flags == AUTOBUF_PLAN_SND_FORCE && judge->limits.flags & AUTOBUF_LIMITS_FORCE);
-        CHECK(judge->limited == AUTOBUF_LIMITED_SND_BUFFER ||
-              judge->limited == AUTOBUF_LIMITED_PATH || judge->limited == AUTOBUF_LIMITED_PEER);
+        CHECK(judge->limiter == AUTOBUF_LIMITER_SND_BUFFER ||
+              judge->limiter == AUTOBUF_LIMITER_PATH || judge->limiter == AUTOBUF_LIMITER_PEER);
         CHECK(!plan->rcv_request_bytes && judge->acked_byte_per_s > judge->received_byte_per_s);
         return; /* what was forced is taken back */
     }
-    CHECK(sends || judge->limited == AUTOBUF_LIMITED_RCV_BUFFER);
+    CHECK(sends || judge->limiter == AUTOBUF_LIMITER_RCV_BUFFER);
     CHECK(sends ? !plan->rcv_request_bytes : !plan->snd_request_bytes); /* that side alone */
     CHECK(!plan->rcv_request_bytes || 2 * plan->rcv_request_bytes + 1 >= look->socket.rcv_buf_bytes);
     CHECK(!plan->rcv_request_bytes || plan->rcv_request_bytes <= judge->limits.rcv_settable_bytes);
@@ -114,7 +114,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t len)
             CHECK(why);
             check_plan(&judge, &look, &plan);
         }
-        CHECK(judge.limited <= AUTOBUF_LIMITED_RCV_BUFFER);
+        CHECK(judge.limiter <= AUTOBUF_LIMITER_RCV_BUFFER);
         CHECK(ab_judge_next_ns(&judge) != look.now_ns);
     }
     return 0;

@@ -108,7 +108,7 @@ static void what_waits_unsent_is_bounded(void **state)
         CHECK_EQUAL(rows[i].name, autobuf_apply(fd, &p), rows[i].result);
         CHECK_EQUAL(rows[i].name, notsent_of(fd), rows[i].after);
         p = plan_of(REQUEST_NOBODY_GETS, 0, 0); /* and a failure leaves it as it was */
-        CHECK_EQUAL(rows[i].name, autobuf_apply(fd, &p), AUTOBUF_E_LIMITED);
+        CHECK_EQUAL(rows[i].name, autobuf_apply(fd, &p), AUTOBUF_E_CLAMPED);
         CHECK_EQUAL(rows[i].name, notsent_of(fd), rows[i].after);
         close(fd);
     }
@@ -278,7 +278,7 @@ static int ask_for_too_much(const void *arg)
         p.snd_pacing_bit_per_s = 1000000;
         p.rcv_clamp_bytes = 50000;
         before = state_of(fd);
-        if (autobuf_apply(fd, &p) != AUTOBUF_E_LIMITED)
+        if (autobuf_apply(fd, &p) != AUTOBUF_E_CLAMPED)
             return 3;
         after = state_of(fd);
         if (rows[i].listening) /* which takes no clamp of 0: one that clamps nothing is as good */

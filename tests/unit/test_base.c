@@ -218,7 +218,7 @@ static void log_of_the_environment(void **state)
 static void own_errors_have_texts_of_their_own(void **state)
 {
     static const int own[] = {AUTOBUF_E_NOREPLY, AUTOBUF_E_FEW, AUTOBUF_E_RESOLVE,
-                              AUTOBUF_E_FORKED, AUTOBUF_E_OFF, AUTOBUF_E_LIMITED, AUTOBUF_E_UNSUPPORTED,
+                              AUTOBUF_E_FORKED, AUTOBUF_E_OFF, AUTOBUF_E_CLAMPED, AUTOBUF_E_UNSUPPORTED,
                               AUTOBUF_E_PROTOCOL};
     const char *unknown = autobuf_strerror(-5000);
 

@@ -56,23 +56,23 @@ static void what_limits(void **state)
         const char *name;
         int64_t unacked, cwnd, peer, queued, notsent, snd_buf, acked; /* -1: as it is */
         uint64_t rtt_ms;
-        uint32_t limited;
+        uint32_t limiter;
         bool acts;
     } rows[] = {
-        {"a full send buffer", -1, -1, -1, -1, -1, -1, -1, 0, AUTOBUF_LIMITED_SND_BUFFER, true},
-        {"the congestion window", 3900, -1, -1, -1, -1, -1, -1, 0, AUTOBUF_LIMITED_PATH, false},
-        {"the peer's window", -1, -1, 2900000, -1, -1, -1, -1, 0, AUTOBUF_LIMITED_PEER, false},
-        {"the program has no more", 10, -1, -1, 20000, -1, -1, -1, 0, AUTOBUF_LIMITED_SENDER, false},
-        {"plenty is ready to be sent", -1, -1, -1, -1, 500000, -1, -1, 0, AUTOBUF_LIMITED_PATH, false},
-        {"autotuning is still at it", -1, -1, -1, -1, -1, 3000000, -1, 0, AUTOBUF_LIMITED_UNKNOWN,
+        {"a full send buffer", -1, -1, -1, -1, -1, -1, -1, 0, AUTOBUF_LIMITER_SND_BUFFER, true},
+        {"the congestion window", 3900, -1, -1, -1, -1, -1, -1, 0, AUTOBUF_LIMITER_PATH, false},
+        {"the peer's window", -1, -1, 2900000, -1, -1, -1, -1, 0, AUTOBUF_LIMITER_PEER, false},
+        {"the program has no more", 10, -1, -1, 20000, -1, -1, -1, 0, AUTOBUF_LIMITER_SENDER, false},
+        {"plenty is ready to be sent", -1, -1, -1, -1, 500000, -1, -1, 0, AUTOBUF_LIMITER_PATH, false},
+        {"autotuning is still at it", -1, -1, -1, -1, -1, 3000000, -1, 0, AUTOBUF_LIMITER_UNKNOWN,
          false},
         {"a queue stands: more would only make it longer", -1, -1, -1, -1, -1, -1, -1, 160,
-         AUTOBUF_LIMITED_SND_BUFFER, false},
+         AUTOBUF_LIMITER_SND_BUFFER, false},
         {"so it does where the path is just full", -1, -1, -1, -1, -1, -1, -1, 108,
-         AUTOBUF_LIMITED_SND_BUFFER, false},
-        {"nothing moves", -1, -1, -1, -1, -1, -1, 0, 0, AUTOBUF_LIMITED_IDLE, false},
+         AUTOBUF_LIMITER_SND_BUFFER, false},
+        {"nothing moves", -1, -1, -1, -1, -1, -1, 0, 0, AUTOBUF_LIMITER_IDLE, false},
         {"a kernel that does not tell the peer's window", -1, -1, 0, -1, -1, -1, -1, 0,
-         AUTOBUF_LIMITED_SND_BUFFER, true},
+         AUTOBUF_LIMITER_SND_BUFFER, true},
     };
 
     (void)state;
@@ -97,7 +97,7 @@ static void what_limits(void **state)
             look.info.rtt_ns = rows[i].rtt_ms * MS;
         ab_judge_begin(&judge, 0, &host_6_18);
         CHECK_EQUAL(rows[i].name, fourth_look(&judge, &look, &plan), rows[i].acts);
-        CHECK_EQUAL(rows[i].name, judge.limited, rows[i].limited);
+        CHECK_EQUAL(rows[i].name, judge.limiter, rows[i].limiter);
     }
 }
 

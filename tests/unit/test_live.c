@@ -192,11 +192,11 @@ static void dead_in_a_forked_child(void **state)
 static void names(void **state)
 {
     (void)state;
-    assert_string_equal(autobuf_limited_name(AUTOBUF_LIMITED_UNKNOWN), "unknown");
-    assert_string_equal(autobuf_limited_name(AUTOBUF_LIMITED_PATH), "path");
-    assert_string_equal(autobuf_limited_name(AUTOBUF_LIMITED_SND_BUFFER), "send-buffer");
-    assert_string_equal(autobuf_limited_name(AUTOBUF_LIMITED_RCV_BUFFER), "receive-buffer");
-    assert_string_equal(autobuf_limited_name(AUTOBUF_LIMITED_RCV_BUFFER + 1), "?");
+    assert_string_equal(autobuf_limiter_name(AUTOBUF_LIMITER_UNKNOWN), "unknown");
+    assert_string_equal(autobuf_limiter_name(AUTOBUF_LIMITER_PATH), "path");
+    assert_string_equal(autobuf_limiter_name(AUTOBUF_LIMITER_SND_BUFFER), "send-buffer");
+    assert_string_equal(autobuf_limiter_name(AUTOBUF_LIMITER_RCV_BUFFER), "receive-buffer");
+    assert_string_equal(autobuf_limiter_name(AUTOBUF_LIMITER_RCV_BUFFER + 1), "?");
 }
 
 int main(void)
