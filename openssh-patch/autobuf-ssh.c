@@ -57,7 +57,7 @@
 
 struct autobuf_ssh {
 	struct autobuf_live *live; /* NULL: the transport is no TCP socket */
-	uint64_t rtt_ns;           /* 0: unknown */
+	uint64_t rtt_ns;           /* AUTOBUF_NS_UNSET: unknown */
 	uint64_t rtt_min_ns;
 	uint64_t most_bytes;
 	uint64_t held_bytes; /* of all channels, beyond the windows that they began with */
@@ -146,6 +146,7 @@ autobuf_ssh_open(struct ssh *ssh, int on, int64_t most_bytes)
 		return;
 	ssh->autobuf = a;
 	a->most_bytes = (uint64_t)most_bytes;
+	a->rtt_ns = a->rtt_min_ns = AUTOBUF_NS_UNSET;
 #ifdef M_MMAP_THRESHOLD
 	(void)mallopt(M_MMAP_THRESHOLD, MMAP_BYTES);
 #endif
@@ -159,7 +160,8 @@ autobuf_ssh_open(struct ssh *ssh, int on, int64_t most_bytes)
 	look(a, ssh, autobuf_now_ns());
 	debug("autobuf: transport: round-trip time %.3f ms, "
 	    "windows up to %llu bytes",
-	    (double)a->rtt_ns / 1e6, (unsigned long long)a->most_bytes);
+	    a->rtt_ns == AUTOBUF_NS_UNSET ? 0.0 : (double)a->rtt_ns / 1e6,
+	    (unsigned long long)a->most_bytes);
 }
 
 void
@@ -201,7 +203,7 @@ autobuf_ssh_force(struct ssh *ssh, int on, int64_t most_bytes)
 	int fd = ssh_packet_get_connection_out(ssh), r;
 
 	if (!on || autobuf_limits_host(&limits) < 0 ||
-	    autobuf_socket_state(fd, &socket) < 0 || socket.rtt_min_ns == 0)
+	    autobuf_socket_state(fd, &socket) < 0 || socket.rtt_min_ns == AUTOBUF_NS_UNSET)
 		return;
 	limits.request_most_bytes = (uint64_t)most_bytes / FORCED_PART;
 	path.rtt_min_ns = path.rtt_median_ns = socket.rtt_min_ns;

@@ -26,8 +26,8 @@ void show_connection_json(FILE *out, const struct connection *c)
     json_string(out, "local", c->local);
     json_string(out, "peer", c->peer);
     json_string(out, "limited", autobuf_limiter_name(s->limiter));
-    json_number(out, "rtt_ns", s->rtt_ns, !s->rtt_ns);
-    json_number(out, "rtt_min_ns", s->rtt_min_ns, !s->rtt_min_ns);
+    json_number(out, "rtt_ns", s->rtt_ns, s->rtt_ns == AUTOBUF_NS_UNSET);
+    json_number(out, "rtt_min_ns", s->rtt_min_ns, s->rtt_min_ns == AUTOBUF_NS_UNSET);
     json_number(out, "sent_bytes", s->sent_bytes, false);
     json_number(out, "received_bytes", s->received_bytes, false);
     json_number(out, "sent_bit_per_s", c->sent_bit_per_s, false);
@@ -95,18 +95,28 @@ static void quantity_words(char *text, size_t cap, const char *what, uint64_t va
     snprintf(text + used, cap - used, "%s%s%s", what, number, unit);
 }
 
+/* "20.1 ms", or "unknown". */
+static const char *ms_words(char *text, size_t cap, uint64_t ns)
+{
+    if (ns == AUTOBUF_NS_UNSET)
+        return "unknown";
+    snprintf(text, cap, "%.1f ms", (double)ns / 1e6);
+    return text;
+}
+
 static void show_flow(struct screen *s, const struct connection *c)
 {
     const struct autobuf_live_state *state = &c->state;
-    char line[LINE_BYTES] = "";
+    char line[LINE_BYTES] = "", now[32], least[32];
 
     quantity_words(line, sizeof line, "  sent         ", c->sent_bit_per_s, "bit/s, ");
     quantity_words(line, sizeof line, "", state->sent_bytes, "B; received ");
     quantity_words(line, sizeof line, "", c->received_bit_per_s, "bit/s, ");
     quantity_words(line, sizeof line, "", state->received_bytes, "B");
     put_line(s, line);
-    snprintf(line, sizeof line, "  round trip   %.1f ms (least %.1f ms), %u packets sent again",
-             (double)state->rtt_ns / 1e6, (double)state->rtt_min_ns / 1e6, state->retransmits);
+    snprintf(line, sizeof line, "  round trip   %s (least %s), %u packets sent again",
+             ms_words(now, sizeof now, state->rtt_ns), ms_words(least, sizeof least, state->rtt_min_ns),
+             state->retransmits);
     put_line(s, line);
 }
 

@@ -85,7 +85,7 @@ struct autobuf_live_state {
     uint32_t limiter;            /* AUTOBUF_LIMITER_* */
     uint32_t changes;            /* made so far */
     uint32_t retransmits;        /* packets, since the connection began */
-    uint64_t rtt_ns;
+    uint64_t rtt_ns;             /* AUTOBUF_NS_UNSET: unknown */
     uint64_t rtt_min_ns;
     uint64_t sent_bit_per_s;     /* acknowledged, over the last round trip or so */
     uint64_t received_bit_per_s;
@@ -102,7 +102,8 @@ struct autobuf_live_state {
 
 #define AUTOBUF_LIVE_STATE_INIT                                                                    \
     {                                                                                              \
-        sizeof(struct autobuf_live_state), 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0          \
+        sizeof(struct autobuf_live_state), 0, 0, 0, AUTOBUF_NS_UNSET, AUTOBUF_NS_UNSET, 0, 0, 0,   \
+            0, 0, 0, 0, 0, 0, 0, 0                                                                 \
     }
 
 /* -EINVAL: a size. */

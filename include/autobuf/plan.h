@@ -76,10 +76,13 @@ struct autobuf_socket {
     uint64_t rcv_buf_bytes;  /* stored */
     uint64_t snd_window_max_bytes; /* the largest window that the connection's window scale, fixed in */
     uint64_t rcv_window_max_bytes; /* the SYN, can tell (RFC 7323); 0: not fixed yet, or unknown */
-    uint64_t rtt_min_ns;     /* as TCP has seen it; 0: unknown */
+    uint64_t rtt_min_ns;     /* as TCP has seen it; AUTOBUF_NS_UNSET: unknown */
 };
 
-#define AUTOBUF_SOCKET_INIT { sizeof(struct autobuf_socket), 0, 0, 0, 0, 0, 0, 0, 0 }
+#define AUTOBUF_SOCKET_INIT                                                                        \
+    {                                                                                              \
+        sizeof(struct autobuf_socket), 0, 0, 0, 0, 0, 0, 0, AUTOBUF_NS_UNSET                       \
+    }
 
 /* Reads it. -EBADF, -ENOTSOCK; -EOPNOTSUPP: not a TCP socket; -EINVAL (size). */
 AUTOBUF_API int autobuf_socket_state(int fd, struct autobuf_socket *socket);

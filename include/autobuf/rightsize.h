@@ -58,7 +58,8 @@ AUTOBUF_API void autobuf_rightsize_close(struct autobuf_rightsize *rightsize);
 AUTOBUF_API uint64_t autobuf_rightsize_consumed(struct autobuf_rightsize *rightsize,
                                                 uint64_t now_ns, uint64_t bytes);
 
-/* The round-trip time as it is now (of the transport, or from request to reply); 0 is ignored. */
+/* The round-trip time as it is now (of the transport, or from request to reply). AUTOBUF_NS_UNSET and 0 are
+   ignored. */
 AUTOBUF_API void autobuf_rightsize_rtt(struct autobuf_rightsize *rightsize, uint64_t rtt_ns);
 
 /*
@@ -79,7 +80,7 @@ struct autobuf_rightsize_state {
     uint32_t size;
     uint32_t measured;           /* round trips that were measured */
     uint64_t window_bytes;       /* to keep open */
-    uint64_t rtt_ns;             /* now; 0: unknown */
+    uint64_t rtt_ns;             /* now; AUTOBUF_NS_UNSET: unknown */
     uint64_t rtt_min_ns;
     uint64_t rate_byte_per_s;    /* of the newest measurement; 0: none yet */
     uint64_t best_byte_per_s;
@@ -89,7 +90,8 @@ struct autobuf_rightsize_state {
 
 #define AUTOBUF_RIGHTSIZE_STATE_INIT                                                               \
     {                                                                                              \
-        sizeof(struct autobuf_rightsize_state), 0, 0, 0, 0, 0, 0, 0, 0                             \
+        sizeof(struct autobuf_rightsize_state), 0, 0, AUTOBUF_NS_UNSET, AUTOBUF_NS_UNSET, 0, 0, 0, \
+            0                                                                                      \
     }
 
 /* -EINVAL: a size. */

@@ -58,6 +58,12 @@ static inline uint64_t ab_max(uint64_t a, uint64_t b)
     return a > b ? a : b;
 }
 
+/* Where the kernel, and what stands on its word, has 0 for a time that is not known. */
+static inline uint64_t ab_ns_or_unset(uint64_t ns)
+{
+    return ns ? ns : AUTOBUF_NS_UNSET;
+}
+
 /* The largest send buffer (stored) that there is without force. */
 static inline uint64_t ab_unforced_stored(const struct autobuf_limits *limits)
 {

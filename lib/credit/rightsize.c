@@ -106,7 +106,7 @@ static void lower_rtt_min(struct autobuf_rightsize *rs, uint64_t rtt_ns)
 
 void autobuf_rightsize_rtt(struct autobuf_rightsize *rs, uint64_t rtt_ns)
 {
-    if (!rtt_ns)
+    if (!rtt_ns || rtt_ns == AUTOBUF_NS_UNSET)
         return;
     if (!rs->told_rtt_ns)
         rs->rtt_min_ns = 0; /* upper bounds, up to now */
@@ -300,8 +300,8 @@ int autobuf_rightsize_state(const struct autobuf_rightsize *rs,
         .size = sizeof now,
         .measured = rs->measured,
         .window_bytes = rs->window_bytes,
-        .rtt_ns = rtt_of(rs),
-        .rtt_min_ns = rs->rtt_min_ns,
+        .rtt_ns = ab_ns_or_unset(rtt_of(rs)),
+        .rtt_min_ns = ab_ns_or_unset(rs->rtt_min_ns),
         .rate_byte_per_s = rs->rate,
         .best_byte_per_s = best_of(rs),
         .sender_low_bytes = rs->low_bytes,

@@ -18,7 +18,8 @@ static uint64_t control_rtt_ns(const struct autobuf_ftp *f)
 {
     struct autobuf_socket state = AUTOBUF_SOCKET_INIT;
 
-    return autobuf_socket_state(f->fd, &state) == 0 ? state.rtt_min_ns : 0;
+    autobuf_socket_state(f->fd, &state);
+    return state.rtt_min_ns == AUTOBUF_NS_UNSET ? 0 : state.rtt_min_ns;
 }
 
 static bool can_pay(const struct autobuf_ftp *f, uint32_t direction, uint32_t round_trips,

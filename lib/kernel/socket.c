@@ -27,7 +27,7 @@ static void note_connection(const struct ab_tcpinfo *info, struct autobuf_socket
         return;
     s->snd_window_max_bytes = WINDOW_FIELD_MAX << info->snd_scale;
     s->rcv_window_max_bytes = WINDOW_FIELD_MAX << info->rcv_scale;
-    s->rtt_min_ns = info->rtt_min_ns;
+    s->rtt_min_ns = ab_ns_or_unset(info->rtt_min_ns);
 }
 
 static int read_tcpinfo(int fd, struct ab_tcpinfo *info)

@@ -33,7 +33,7 @@ struct ab_judge {
     uint32_t limiter;          /* AUTOBUF_LIMITER_* */
     uint64_t acked_byte_per_s; /* over the last round trip */
     uint64_t received_byte_per_s;
-    uint64_t rtt_min_ns;
+    uint64_t rtt_min_ns;       /* 0: unknown */
     uint64_t hold_ns;          /* nothing is changed before */
     unsigned short_looks;      /* at which the send buffer limited, less those at which it did not */
     uint64_t grown_from_bytes; /* the send buffer, before a forced step that may have been too large */

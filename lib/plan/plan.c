@@ -77,8 +77,9 @@ static bool may_force(const struct autobuf_limits *limits)
 /* TCP's own round-trip time tells that the path is as long as somebody says. */
 static uint64_t forced_most_stored(const struct autobuf_socket *socket)
 {
-    return socket->stage == AUTOBUF_STAGE_CONNECTED && socket->rtt_min_ns ? AB_STORED_MAX
-                                                                          : AB_UNSEEN_STORED;
+    bool seen = socket->stage == AUTOBUF_STAGE_CONNECTED && socket->rtt_min_ns != AUTOBUF_NS_UNSET;
+
+    return seen ? AB_STORED_MAX : AB_UNSEEN_STORED;
 }
 
 uint64_t ab_plan_forced_most(const struct autobuf_limits *limits, const struct autobuf_socket *socket)
@@ -365,9 +366,12 @@ static bool plan_inputs(const struct autobuf_limits *limits, const struct autobu
                         uint32_t intent, struct autobuf_limits *our_limits,
                         struct autobuf_socket *our_socket)
 {
-    return ab_intent_known(intent) &&
-           ab_struct_in(our_limits, sizeof *our_limits, limits) &&
-           ab_struct_in(our_socket, sizeof *our_socket, socket);
+    if (!ab_intent_known(intent) || !ab_struct_in(our_limits, sizeof *our_limits, limits) ||
+        !ab_struct_in(our_socket, sizeof *our_socket, socket))
+        return false;
+    /* A struct that ends before this field, or that is zeroed, does not know it either. */
+    our_socket->rtt_min_ns = ab_ns_or_unset(our_socket->rtt_min_ns);
+    return true;
 }
 
 /*
@@ -378,8 +382,7 @@ static void believe_tcp(const struct autobuf_socket *socket, struct autobuf_path
 {
     uint64_t tcp_ns = socket->rtt_min_ns, told_ns = path->rtt_min_ns;
 
-    if (!tcp_ns || told_ns == AUTOBUF_NS_UNSET || told_ns <= tcp_ns ||
-        path->method == AUTOBUF_METHOD_GIVEN)
+    if (told_ns == AUTOBUF_NS_UNSET || told_ns <= tcp_ns || path->method == AUTOBUF_METHOD_GIVEN)
         return;
     path->tx_bdp_bytes = ab_mul_div(path->tx_bdp_bytes, tcp_ns, told_ns);
     path->rx_bdp_bytes = ab_mul_div(path->rx_bdp_bytes, tcp_ns, told_ns);
@@ -412,7 +415,7 @@ int autobuf_plan_make(const struct autobuf_path *path, const struct autobuf_limi
     ab_plan_nothing(AUTOBUF_REASON_UNKNOWN, intent, &made);
     believe_tcp(&s, &p);
     made.rtt_ns = p.rtt_min_ns;
-    if (made.rtt_ns == AUTOBUF_NS_UNSET && s.rtt_min_ns)
+    if (made.rtt_ns == AUTOBUF_NS_UNSET)
         made.rtt_ns = s.rtt_min_ns;
     if (p.flags & AUTOBUF_PATH_TX_AT_LEAST)
         made.flags |= AUTOBUF_PLAN_SND_AT_LEAST;
@@ -505,7 +508,7 @@ int autobuf_plan_worth(const struct autobuf_limits *limits, const struct autobuf
         *bdp_high_bytes = 0;
     if (intent & AUTOBUF_INTENT_LOW_DELAY)
         return worth_for_low_delay(&snd, expected_bytes);
-    if (low == UINT64_MAX || (s.rtt_min_ns && plausible_window(s.rtt_min_ns) <= low))
+    if (low == UINT64_MAX || (s.rtt_min_ns != AUTOBUF_NS_UNSET && plausible_window(s.rtt_min_ns) <= low))
         return 0;
     if (bdp_low_bytes)
         *bdp_low_bytes = ab_max(ip_bytes(low), 1); /* 0 would say that every product is */

@@ -142,7 +142,8 @@ static void check_worth(const struct autobuf_limits *limits, const struct autobu
     if (worth < 0 || intent & AUTOBUF_INTENT_LOW_DELAY || expected_bytes)
         return;
     CHECK(worth == 0 || (low > 0 && high >= low));
-    if (worth == 0 && size_of(socket) >= sizeof *socket && socket->rtt_min_ns)
+    if (worth == 0 && size_of(socket) >= sizeof *socket && socket->rtt_min_ns &&
+        socket->rtt_min_ns != AUTOBUF_NS_UNSET)
         return; /* it knows the time, and that is part of its answer */
     if (autobuf_path_given(&path, rate_bit_per_s % 10000000001 + 1, 300000000) < 0)
         return;

@@ -12,7 +12,8 @@ static void check_state(const struct autobuf_rightsize *rs, uint64_t window)
     CHECK(s.window_bytes == window);
     CHECK(s.sender_low_bytes <= s.sender_high_bytes);
     CHECK(s.best_byte_per_s >= s.rate_byte_per_s || !s.best_byte_per_s);
-    CHECK(!s.rtt_ns || s.rtt_min_ns);
+    CHECK(s.rtt_min_ns > 0 && s.rtt_min_ns <= s.rtt_ns);
+    CHECK((s.rtt_min_ns == AUTOBUF_NS_UNSET) == (s.rtt_ns == AUTOBUF_NS_UNSET));
 }
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t len)

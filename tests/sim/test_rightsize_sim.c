@@ -162,6 +162,10 @@ static void own_round_trip_time(void **state)
 
         /* 64 KB of credit, used up at once, and given back at once: one round trip each time */
         assert_int_equal(autobuf_rightsize_open(&rs, NULL), 0);
+        autobuf_rightsize_rtt(rs, 0); /* neither tells anything */
+        autobuf_rightsize_rtt(rs, AUTOBUF_NS_UNSET);
+        assert_int_equal(autobuf_rightsize_state(rs, &s), 0);
+        assert_true(s.rtt_ns == AUTOBUF_NS_UNSET && s.rtt_min_ns == AUTOBUF_NS_UNSET);
         for (int round = 0; round < 20; round++) {
             now_ns += sim.rtt_ns;
             autobuf_rightsize_received(rs, now_ns, 65536);

@@ -353,7 +353,8 @@ static void row_inputs(const struct plan_row *row, struct autobuf_limits *limits
     limits->request_most_bytes = row->request_most_bytes;
     *s = socket_new();
     s->stage = row->stage;
-    s->rtt_min_ns = row->tcp_rtt_ns;
+    if (row->tcp_rtt_ns)
+        s->rtt_min_ns = row->tcp_rtt_ns;
     s->locks = row->locks;
     s->snd_window_max_bytes = row->snd_window_max;
     s->rcv_window_max_bytes = row->rcv_window_max;
@@ -552,7 +553,8 @@ static void a_round_trip_time_is_not_believed_beyond_tcp_s(void **state)
     } rows[] = {
         {"0.6 s told, 20 ms seen", AUTOBUF_METHOD_ICMP, 600 * MS, 20 * MS, 20 * MS},
         {"in band as well", AUTOBUF_METHOD_INBAND, 600 * MS, 20 * MS, 20 * MS},
-        {"nothing seen yet", AUTOBUF_METHOD_ICMP, 600 * MS, 0, 600 * MS},
+        {"nothing seen yet", AUTOBUF_METHOD_ICMP, 600 * MS, AUTOBUF_NS_UNSET, 600 * MS},
+        {"a zeroed struct has seen nothing either", AUTOBUF_METHOD_ICMP, 600 * MS, 0, 600 * MS},
         {"less told than seen", AUTOBUF_METHOD_ICMP, 20 * MS, 30 * MS, 20 * MS},
         {"the caller's own word", AUTOBUF_METHOD_GIVEN, 600 * MS, 20 * MS, 600 * MS},
     };
@@ -913,6 +915,11 @@ static void random_inputs(uint64_t *seed, struct inputs *in)
     in->expected_bytes = unit_random(seed) % 2 ? some(seed, 40) : 0;
 }
 
+static bool tcp_knows_the_time(const struct autobuf_socket *s)
+{
+    return s->rtt_min_ns && s->rtt_min_ns != AUTOBUF_NS_UNSET;
+}
+
 /* One side of a plan with what bounds it. */
 struct planned {
     uint64_t wanted, request, window, kernel, settable, share;
@@ -964,7 +971,7 @@ static void check_force(const struct inputs *in, const struct autobuf_plan *p)
     assert_true(stored + others <= l->tcp_mem_bytes / 2 && stored <= l->tcp_mem_bytes / 8);
     assert_true(stored + l->tcp_used_bytes <= l->tcp_mem_bytes / 2);
     assert_true(stored <= AB_UNSEEN_STORED ||
-                (in->socket.stage == AUTOBUF_STAGE_CONNECTED && in->socket.rtt_min_ns));
+                (in->socket.stage == AUTOBUF_STAGE_CONNECTED && tcp_knows_the_time(&in->socket)));
 }
 
 static uint64_t in_flight(uint64_t wanted, uint64_t expected_bytes)
@@ -1171,7 +1178,8 @@ static void near_peers_are_not_measured(void **state)
         uint64_t rtt_ns;
         int worth;
     } rows[] = {
-        {"unknown", 0, 1}, {"2 ms", 2 * MS, 0}, {"2.5 ms", 2500000, 1}, {"100 ms", 100 * MS, 1},
+        {"unknown", AUTOBUF_NS_UNSET, 1}, {"a zeroed struct", 0, 1},
+        {"2 ms", 2 * MS, 0}, {"2.5 ms", 2500000, 1}, {"100 ms", 100 * MS, 1},
     };
 
     (void)state;
@@ -1209,7 +1217,7 @@ static void not_worth_means_no_change(void **state)
             in.path.packet_bytes = 1500;
             in.path.tx_bdp_bytes = in.path.rx_bdp_bytes = low;
             bounded++;
-        } else if (in.socket.rtt_min_ns) {
+        } else if (tcp_knows_the_time(&in.socket)) {
             assert_int_equal(autobuf_path_given(&in.path, 10000 * MBIT, in.socket.rtt_min_ns), 0);
         }
         never += !worth;
