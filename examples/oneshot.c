@@ -3,6 +3,7 @@
  * bwdelay() before connect(): fetches http://HOST/ over a socket that is as large as the path needs.
  * usage: oneshot HOST [PORT]
  */
+#include <errno.h>
 #include <netdb.h>
 #include <stdio.h>
 #include <string.h>
@@ -18,7 +19,9 @@ static int connect_tuned(const char *host, const char *port)
     int fd, applied;
 
     if (bytes < 0)
-        fprintf(stderr, "not measured: %s\n", autobuf_strerror((int)bytes));
+        fprintf(stderr, "not measured: %s\n",
+                bytes == -EACCES ? "neither ping sockets nor raw sockets are permitted"
+                                 : autobuf_strerror((int)bytes));
     else
         fprintf(stderr, "the path holds %lld bytes\n", (long long)bytes);
     if (getaddrinfo(host, port, &hints, &peer) != 0)

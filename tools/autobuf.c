@@ -255,8 +255,7 @@ static int run_serve(const struct arguments *a)
     if (!check_serve_arguments(a))
         return EXIT_USAGE;
     error = serve_clients(&want);
-    fprintf(stderr, "autobuf: cannot listen: %s\n",
-            error == -EACCES ? "not permitted" : autobuf_strerror(error));
+    fprintf(stderr, "autobuf: cannot listen: %s\n", autobuf_strerror(error));
     return error == -EACCES || error == -EPERM ? EXIT_NOT_PERMITTED : EXIT_NOTHING;
 }
 
@@ -298,12 +297,14 @@ static void show(const struct arguments *a, struct findings *f)
     show_explained(stdout, f, obstacles, obstacles_find(f, &host, obstacles));
 }
 
-static int fail(const struct arguments *a, int error)
+static int fail(const struct arguments *a, int error, bool probed)
 {
-    bool named = error != -EACCES || a->command != MEASURE; /* its text is of ping sockets */
-
-    fprintf(stderr, "autobuf: %s%s%s\n", a->operand ? a->operand : "", a->operand ? ": " : "",
-            named ? autobuf_strerror(error) : "not permitted");
+    fprintf(stderr, "autobuf: %s%s%s%s\n", a->operand ? a->operand : "", a->operand ? ": " : "",
+            autobuf_strerror(error),
+            probed && error == -EACCES
+                ? ": allow ping sockets with sysctl net.ipv4.ping_group_range=\"0 2147483647\", or raw "
+                  "sockets with setcap cap_net_raw+p autobuf"
+                : "");
     return error == -EACCES ? EXIT_NOT_PERMITTED : EXIT_NOTHING;
 }
 
@@ -315,6 +316,7 @@ static int run_path(struct arguments *a)
     struct findings f = {AUTOBUF_PATH_INIT, AUTOBUF_LIMITS_INIT, AUTOBUF_PLAN_INIT};
     struct autobuf_socket state = AUTOBUF_SOCKET_INIT;
     const char *off = getenv("AUTOBUF");
+    bool probed = false;
     int error;
 
     if (!check_path_arguments(a))
@@ -326,9 +328,10 @@ static int run_path(struct arguments *a)
         error = autobuf_limits_host(&f.limits);
     if (error == 0 && a->command == MEASURE)
         error = measure_target(&measuring, &f.path);
-    else if (error == 0 && a->probing.host)
+    else if (error == 0 && a->probing.host) {
         error = probe_host(&a->probing, &f.path);
-    else if (error == 0 && a->rate_bit_per_s)
+        probed = true;
+    } else if (error == 0 && a->rate_bit_per_s)
         error = autobuf_path_given(&f.path, a->rate_bit_per_s, a->rtt_ns);
     if (error == 0)
         error = autobuf_plan_make(&f.path, &f.limits, &state, a->intent, 0, &f.plan);
@@ -339,7 +342,7 @@ static int run_path(struct arguments *a)
     if (error == -EINVAL && a->command == MEASURE)
         return EXIT_USAGE;
     if (error < 0)
-        return fail(a, error);
+        return fail(a, error, probed);
     show(a, &f);
     if (fflush(stdout) != 0)
         return EXIT_NOTHING;

@@ -33,9 +33,6 @@ const char *autobuf_strerror(int error)
         return "the peer does not know the exchange";
     case AUTOBUF_E_PROTOCOL:
         return "the peer broke the rules of the exchange";
-    case -EACCES: /* here it has one meaning, and a cure */
-        return "not permitted: allow ping sockets with sysctl net.ipv4.ping_group_range=\"0 "
-               "2147483647\", or raw sockets with setcap cap_net_raw+p PROGRAM";
     default:
         break;
     }

@@ -235,6 +235,9 @@ static int probe_connect(struct autobuf_probe *probe, socklen_t peer_len,
     if (theirs)
         ab_struct_in(&options, sizeof options, theirs);
     probe->fd = ab_privilege_icmp_socket(probe->family, &probe->raw);
+    if (probe->fd == -EACCES)
+        ab_log(&probe->core.log, "neither ping sockets (net.ipv4.ping_group_range) nor raw sockets "
+                                 "(CAP_NET_RAW) are permitted");
     if (probe->fd < 0)
         return probe->fd;
     error = prepare_socket(probe);

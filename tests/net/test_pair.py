@@ -89,7 +89,7 @@ class Pair(PathTest):
         path.sysctl("a", PING_GROUPS, "1 0")
         done = path.run("a", [program, path.addr["b"]], timeout=20, unprivileged=True)
         self.assertEqual(done.returncode, 1)
-        self.assertIn(f"bwdelay(): {-errno.EACCES} (not permitted", done.stdout)
+        self.assertIn(f"bwdelay(): {-errno.EACCES} ({os.strerror(errno.EACCES)}", done.stdout)
         self.assertEqual(path.truth()["ab"]["packets"], 0)
 
 

@@ -239,17 +239,14 @@ static void own_errors_have_texts_of_their_own(void **state)
 
 static void every_errno_has_a_text(void **state)
 {
-    const char *unknown = autobuf_strerror(-5000), *access = autobuf_strerror(-EACCES);
+    const char *unknown = autobuf_strerror(-5000);
 
     (void)state;
-    assert_non_null(strstr(access, "ping_group_range"));
-    assert_non_null(strstr(access, "setcap"));
     for (int error = 1; error <= 4095; error++) {
         const char *text = autobuf_strerror(-error), *known = strerrordesc_np(error);
 
         assert_non_null(text);
-        if (error != EACCES)
-            assert_string_equal(text, known ? known : unknown);
+        assert_string_equal(text, known ? known : unknown);
     }
 }
 
