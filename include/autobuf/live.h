@@ -53,6 +53,8 @@ struct autobuf_live_options {
 };
 
 #define AUTOBUF_LIVE_OPTIONS_INIT { sizeof(struct autobuf_live_options), 0, NULL, NULL, 0, 0, 0 }
+/* As AUTOBUF_LIVE_OPTIONS_INIT; size: sizeof(struct autobuf_live_options). */
+AUTOBUF_API void autobuf_live_options_init(struct autobuf_live_options *options, uint32_t size);
 
 /*
  * Begins with an open TCP connection. options may be NULL. -EOPNOTSUPP: not a TCP socket; -ENOTCONN:
@@ -105,6 +107,8 @@ struct autobuf_live_state {
         sizeof(struct autobuf_live_state), 0, 0, 0, AUTOBUF_NS_UNSET, AUTOBUF_NS_UNSET, 0, 0, 0,   \
             0, 0, 0, 0, 0, 0, 0, 0                                                                 \
     }
+/* As AUTOBUF_LIVE_STATE_INIT; size: sizeof(struct autobuf_live_state). */
+AUTOBUF_API void autobuf_live_state_init(struct autobuf_live_state *state, uint32_t size);
 
 /* -EINVAL: a size. */
 AUTOBUF_API int autobuf_live_state(const struct autobuf_live *live,

@@ -56,6 +56,8 @@ struct autobuf_path {
         sizeof(struct autobuf_path), 0, 0, 0, AUTOBUF_NS_UNSET, AUTOBUF_NS_UNSET, 0, 0, 0, 0, 0,   \
             0, 0, 0, 0, 0, AUTOBUF_NS_UNSET, 0, 0                                                  \
     }
+/* As AUTOBUF_PATH_INIT; size: sizeof(struct autobuf_path). */
+AUTOBUF_API void autobuf_path_init(struct autobuf_path *path, uint32_t size);
 
 /*
  * A path of which the caller knows rate (bit/s, IP level, of the direction that is to be filled)

@@ -50,6 +50,8 @@ struct autobuf_limits {
     {                                                                                              \
         sizeof(struct autobuf_limits), 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0                    \
     }
+/* As AUTOBUF_LIMITS_INIT; size: sizeof(struct autobuf_limits). */
+AUTOBUF_API void autobuf_limits_init(struct autobuf_limits *limits, uint32_t size);
 
 /*
  * Reads them from /proc and checks the settable ones on a scratch socket. Where /proc is not
@@ -83,6 +85,8 @@ struct autobuf_socket {
     {                                                                                              \
         sizeof(struct autobuf_socket), 0, 0, 0, 0, 0, 0, 0, AUTOBUF_NS_UNSET                       \
     }
+/* As AUTOBUF_SOCKET_INIT; size: sizeof(struct autobuf_socket). */
+AUTOBUF_API void autobuf_socket_init(struct autobuf_socket *socket, uint32_t size);
 
 /* Reads it. -EBADF, -ENOTSOCK; -EOPNOTSUPP: not a TCP socket; -EINVAL (size). */
 AUTOBUF_API int autobuf_socket_state(int fd, struct autobuf_socket *socket);
@@ -160,6 +164,8 @@ struct autobuf_plan {
         sizeof(struct autobuf_plan), 0, 0, 0, 0, 0, 0, 0, AUTOBUF_NS_UNSET, 0, 0, 0, 0, 0, 0, 0,   \
             0, 0, 0, 0, 0                                                                          \
     }
+/* As AUTOBUF_PLAN_INIT; size: sizeof(struct autobuf_plan). */
+AUTOBUF_API void autobuf_plan_init(struct autobuf_plan *plan, uint32_t size);
 
 /*
  * Pure: path, limits and the socket's state in, plan out. intent: AUTOBUF_INTENT_*; expected_bytes:

@@ -66,6 +66,8 @@ struct autobuf_probe_options {
     {                                                                                              \
         sizeof(struct autobuf_probe_options), 0, 0, 0, 0, 0, 0, 0, NULL, NULL, NULL, "", 0, 0      \
     }
+/* As AUTOBUF_PROBE_OPTIONS_INIT; size: sizeof(struct autobuf_probe_options). */
+AUTOBUF_API void autobuf_probe_options_init(struct autobuf_probe_options *options, uint32_t size);
 
 /*
  * Opens a measurement of the path to peer (IPv4 or IPv6; the port is ignored). A ping socket is
@@ -113,6 +115,8 @@ struct autobuf_probe_progress {
 };
 
 #define AUTOBUF_PROBE_PROGRESS_INIT { sizeof(struct autobuf_probe_progress), 0, 0, 0, 0, 0 }
+/* As AUTOBUF_PROBE_PROGRESS_INIT; size: sizeof(struct autobuf_probe_progress). */
+AUTOBUF_API void autobuf_probe_progress_init(struct autobuf_probe_progress *progress, uint32_t size);
 
 /* How far it is. -EINVAL: progress->size is too small to hold anything. */
 AUTOBUF_API int autobuf_probe_progress(const struct autobuf_probe *probe,
@@ -120,7 +124,7 @@ AUTOBUF_API int autobuf_probe_progress(const struct autobuf_probe *probe,
 
 /*
  * The readings, in bit/s, out of which the rate was chosen, for a histogram: writes at most cap of
- * them to rates and returns how many there are; 0 where the rate is but a bound.
+ * them to rates (NULL: none) and returns how many there are; 0 where the rate is but a bound.
  */
 AUTOBUF_API size_t autobuf_probe_rates(const struct autobuf_probe *probe, uint64_t *rates,
                                        size_t cap);

@@ -43,11 +43,15 @@ struct autobuf_rightsize_options {
     {                                                                                              \
         sizeof(struct autobuf_rightsize_options), 0, 0, 0, NULL, NULL                              \
     }
+/* As AUTOBUF_RIGHTSIZE_OPTIONS_INIT; size: sizeof(struct autobuf_rightsize_options). */
+AUTOBUF_API void autobuf_rightsize_options_init(struct autobuf_rightsize_options *options,
+                                                uint32_t size);
 
 /* -ENOMEM; -EINVAL: cap_bytes is below window_bytes, or a size. options may be NULL. */
 AUTOBUF_API int autobuf_rightsize_open(struct autobuf_rightsize **rightsize,
                                        const struct autobuf_rightsize_options *options);
 
+/* NULL is allowed. */
 AUTOBUF_API void autobuf_rightsize_close(struct autobuf_rightsize *rightsize);
 
 /*
@@ -93,6 +97,8 @@ struct autobuf_rightsize_state {
         sizeof(struct autobuf_rightsize_state), 0, 0, AUTOBUF_NS_UNSET, AUTOBUF_NS_UNSET, 0, 0, 0, \
             0                                                                                      \
     }
+/* As AUTOBUF_RIGHTSIZE_STATE_INIT; size: sizeof(struct autobuf_rightsize_state). */
+AUTOBUF_API void autobuf_rightsize_state_init(struct autobuf_rightsize_state *state, uint32_t size);
 
 /* -EINVAL: a size. */
 AUTOBUF_API int autobuf_rightsize_state(const struct autobuf_rightsize *rightsize,

@@ -11,6 +11,8 @@ bool ab_struct_out(void *theirs, const void *ours, size_t ours_bytes)
 {
     uint32_t size;
 
+    if (!theirs)
+        return false;
     memcpy(&size, theirs, sizeof size);
     if (size < sizeof size)
         return false;
@@ -23,6 +25,8 @@ bool ab_struct_in(void *ours, size_t ours_bytes, const void *theirs)
 {
     uint32_t size;
 
+    if (!theirs)
+        return false;
     memcpy(&size, theirs, sizeof size);
     if (size < sizeof size)
         return false;
@@ -31,6 +35,15 @@ bool ab_struct_in(void *ours, size_t ours_bytes, const void *theirs)
     size = (uint32_t)ours_bytes;
     memcpy(ours, &size, sizeof size);
     return true;
+}
+
+void ab_struct_init(void *theirs, uint32_t size, const void *ours, size_t ours_bytes)
+{
+    if (!theirs || size < sizeof size)
+        return;
+    memset(theirs, 0, size);
+    memcpy(theirs, ours, ab_min(size, ours_bytes));
+    memcpy(theirs, &size, sizeof size);
 }
 
 void ab_log(const struct ab_log *log, const char *format, ...)

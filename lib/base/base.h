@@ -32,10 +32,13 @@
 /*
  * Public structs begin with their size, and may come from an older or a newer program than the
  * library: what only one of the two knows is left alone on the way out and zero on the way in.
- * false: the size cannot even hold the size itself.
+ * false: theirs is NULL, or its size cannot even hold the size itself.
  */
 bool ab_struct_out(void *theirs, const void *ours, size_t ours_bytes);
 bool ab_struct_in(void *ours, size_t ours_bytes, const void *theirs);
+
+/* Sets a struct of size bytes up as ours is. Does nothing if it is NULL, or too small for the size itself. */
+void ab_struct_init(void *theirs, uint32_t size, const void *ours, size_t ours_bytes);
 
 /* A line for a handle's callback; nothing if there is none. */
 struct ab_log {

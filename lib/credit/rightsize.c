@@ -53,12 +53,21 @@ struct autobuf_rightsize {
     uint64_t sample_ns;          /* of that grant; UNSET: none is waited for */
 };
 
+void autobuf_rightsize_options_init(struct autobuf_rightsize_options *options, uint32_t size)
+{
+    static const struct autobuf_rightsize_options fresh = AUTOBUF_RIGHTSIZE_OPTIONS_INIT;
+
+    ab_struct_init(options, size, &fresh, sizeof fresh);
+}
+
 int autobuf_rightsize_open(struct autobuf_rightsize **out,
                            const struct autobuf_rightsize_options *theirs)
 {
     struct autobuf_rightsize_options options = AUTOBUF_RIGHTSIZE_OPTIONS_INIT;
     struct autobuf_rightsize *rs;
 
+    if (!out)
+        return -EINVAL;
     *out = NULL;
     if (theirs && !ab_struct_in(&options, sizeof options, theirs))
         return -EINVAL;
@@ -106,7 +115,7 @@ static void lower_rtt_min(struct autobuf_rightsize *rs, uint64_t rtt_ns)
 
 void autobuf_rightsize_rtt(struct autobuf_rightsize *rs, uint64_t rtt_ns)
 {
-    if (!rtt_ns || rtt_ns == AUTOBUF_NS_UNSET)
+    if (!rs || !rtt_ns || rtt_ns == AUTOBUF_NS_UNSET)
         return;
     if (!rs->told_rtt_ns)
         rs->rtt_min_ns = 0; /* upper bounds, up to now */
@@ -127,10 +136,11 @@ static bool time_runs(struct autobuf_rightsize *rs, uint64_t now_ns)
 
 void autobuf_rightsize_granted(struct autobuf_rightsize *rs, uint64_t now_ns, uint64_t bytes)
 {
-    uint64_t limit = rs->granted_bytes;
+    uint64_t limit;
 
-    if (!time_runs(rs, now_ns) || !bytes)
+    if (!rs || !time_runs(rs, now_ns) || !bytes)
         return;
+    limit = rs->granted_bytes;
     rs->granted_bytes = limit > UINT64_MAX - bytes ? UINT64_MAX : limit + bytes;
     if (rs->sample_ns == AUTOBUF_NS_UNSET) {
         rs->sample_ns = now_ns;
@@ -140,10 +150,11 @@ void autobuf_rightsize_granted(struct autobuf_rightsize *rs, uint64_t now_ns, ui
 
 void autobuf_rightsize_received(struct autobuf_rightsize *rs, uint64_t now_ns, uint64_t bytes)
 {
-    uint64_t before = rs->received_bytes;
+    uint64_t before;
 
-    if (!time_runs(rs, now_ns))
+    if (!rs || !time_runs(rs, now_ns))
         return;
+    before = rs->received_bytes;
     rs->received_bytes = before > UINT64_MAX - bytes ? UINT64_MAX : before + bytes;
     if (rs->sample_ns == AUTOBUF_NS_UNSET || rs->received_bytes <= rs->sample_bytes)
         return;
@@ -260,8 +271,11 @@ static void skip(struct autobuf_rightsize *rs, uint64_t now_ns)
 
 uint64_t autobuf_rightsize_consumed(struct autobuf_rightsize *rs, uint64_t now_ns, uint64_t bytes)
 {
-    uint64_t rtt_ns = rtt_of(rs);
+    uint64_t rtt_ns;
 
+    if (!rs)
+        return 0;
+    rtt_ns = rtt_of(rs);
     rs->consumed_bytes = rs->consumed_bytes > UINT64_MAX - bytes ? UINT64_MAX
                                                                  : rs->consumed_bytes + bytes;
     if (!time_runs(rs, now_ns) || !bytes || !rtt_ns)
@@ -284,6 +298,8 @@ uint64_t autobuf_rightsize_consumed(struct autobuf_rightsize *rs, uint64_t now_n
 
 void autobuf_rightsize_gap(struct autobuf_rightsize *rs, uint64_t now_ns)
 {
+    if (!rs)
+        return;
     rs->newest_ns = now_ns;
     rs->consumed_ns = 0;
     rs->sample_ns = AUTOBUF_NS_UNSET;
@@ -293,10 +309,21 @@ void autobuf_rightsize_gap(struct autobuf_rightsize *rs, uint64_t now_ns)
     skip(rs, now_ns);
 }
 
+void autobuf_rightsize_state_init(struct autobuf_rightsize_state *state, uint32_t size)
+{
+    static const struct autobuf_rightsize_state fresh = AUTOBUF_RIGHTSIZE_STATE_INIT;
+
+    ab_struct_init(state, size, &fresh, sizeof fresh);
+}
+
 int autobuf_rightsize_state(const struct autobuf_rightsize *rs,
                             struct autobuf_rightsize_state *state)
 {
-    struct autobuf_rightsize_state now = {
+    struct autobuf_rightsize_state now;
+
+    if (!rs)
+        return -EINVAL;
+    now = (struct autobuf_rightsize_state){
         .size = sizeof now,
         .measured = rs->measured,
         .window_bytes = rs->window_bytes,
@@ -307,6 +334,5 @@ int autobuf_rightsize_state(const struct autobuf_rightsize *rs,
         .sender_low_bytes = rs->low_bytes,
         .sender_high_bytes = rs->high_bytes,
     };
-
     return ab_struct_out(state, &now, sizeof now) ? 0 : -EINVAL;
 }

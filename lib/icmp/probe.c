@@ -64,6 +64,13 @@ struct autobuf_probe {
     uint8_t replies[BATCH][REPLY_BYTES];
 };
 
+void autobuf_probe_options_init(struct autobuf_probe_options *options, uint32_t size)
+{
+    static const struct autobuf_probe_options fresh = AUTOBUF_PROBE_OPTIONS_INIT;
+
+    ab_struct_init(options, size, &fresh, sizeof fresh);
+}
+
 static int probe_new(struct autobuf_probe **out, const struct autobuf_probe_options *theirs,
                      const struct ab_echo *echo, uint64_t now_ns)
 {
@@ -108,6 +115,9 @@ int autobuf_probe_open_pure(struct autobuf_probe **probe, int family, uint16_t i
 {
     struct ab_echo echo = {family == AF_INET6, ident, {0}};
 
+    if (!probe || !token)
+        return -EINVAL;
+    *probe = NULL;
     if (family != AF_INET && family != AF_INET6)
         return -EAFNOSUPPORT;
     memcpy(echo.token, token, sizeof echo.token);
@@ -262,6 +272,8 @@ int autobuf_probe_open(struct autobuf_probe **probe, const struct sockaddr *peer
     struct ab_echo echo = {0};
     int len, error;
 
+    if (!probe)
+        return -EINVAL;
     *probe = NULL;
     len = ab_address_copy(peer, peer_len, &address);
     if (len < 0)
@@ -284,18 +296,23 @@ int autobuf_probe_open(struct autobuf_probe **probe, const struct sockaddr *peer
 
 int autobuf_probe_fd(const struct autobuf_probe *probe)
 {
-    return probe->fd;
+    return probe ? probe->fd : -EINVAL;
 }
 
 int autobuf_probe_events(const struct autobuf_probe *probe)
 {
+    if (!probe)
+        return -EINVAL;
     return probe->blocked ? POLLIN | POLLOUT : POLLIN;
 }
 
 uint64_t autobuf_probe_deadline_ns(const struct autobuf_probe *probe)
 {
-    uint64_t core_ns = ab_schedule_deadline_ns(&probe->core);
+    uint64_t core_ns;
 
+    if (!probe)
+        return AUTOBUF_NS_UNSET;
+    core_ns = ab_schedule_deadline_ns(&probe->core);
     if (probe->retry_ns)
         return ab_min(probe->core.end_ns, probe->retry_ns);
     if (probe->blocked)
@@ -549,6 +566,8 @@ int autobuf_probe_step(struct autobuf_probe *probe, uint64_t now_ns)
 {
     int result;
 
+    if (!probe)
+        return -EINVAL;
     if (probe->owner != getpid())
         return AUTOBUF_E_FORKED;
     if (probe->fd < 0)
@@ -568,17 +587,21 @@ int autobuf_probe_step(struct autobuf_probe *probe, uint64_t now_ns)
 
 int autobuf_probe_next(struct autobuf_probe *probe, uint64_t now_ns, void *buf, size_t cap)
 {
+    if (!probe || (!buf && cap))
+        return -EINVAL;
     return ab_schedule_next(&probe->core, now_ns, buf, cap);
 }
 
 int autobuf_probe_reply(struct autobuf_probe *probe, uint64_t stamp_ns, const void *buf, size_t len)
 {
+    if (!probe || (!buf && len))
+        return -EINVAL;
     return ab_schedule_reply(&probe->core, stamp_ns, buf, len);
 }
 
 int autobuf_probe_mtu(struct autobuf_probe *probe, uint32_t packet_bytes)
 {
-    if (packet_bytes < 128)
+    if (!probe || packet_bytes < 128)
         return -EINVAL;
     ab_schedule_mtu(&probe->core, packet_bytes);
     return 0;
@@ -587,35 +610,52 @@ int autobuf_probe_mtu(struct autobuf_probe *probe, uint32_t packet_bytes)
 int autobuf_probe_result(const struct autobuf_probe *probe, struct autobuf_path *path)
 {
     struct autobuf_path found;
-    int result = ab_schedule_result(&probe->core, &found);
+    int result;
 
+    if (!probe)
+        return -EINVAL;
+    result = ab_schedule_result(&probe->core, &found);
     return ab_struct_out(path, &found, sizeof found) ? result : -EINVAL;
+}
+
+void autobuf_probe_progress_init(struct autobuf_probe_progress *progress, uint32_t size)
+{
+    static const struct autobuf_probe_progress fresh = AUTOBUF_PROBE_PROGRESS_INIT;
+
+    ab_struct_init(progress, size, &fresh, sizeof fresh);
 }
 
 int autobuf_probe_progress(const struct autobuf_probe *probe,
                            struct autobuf_probe_progress *progress)
 {
-    const struct ab_schedule *core = &probe->core;
-    struct autobuf_probe_progress now = {
+    const struct ab_schedule *core;
+    struct autobuf_probe_progress now;
+
+    if (!probe)
+        return -EINVAL;
+    core = &probe->core;
+    now = (struct autobuf_probe_progress){
         .trains = core->trains,
         .sent_packets = (uint32_t)core->count,
         .received_packets = core->received,
         .cost_bytes = core->cost_bytes,
         .elapsed_ns = (core->phase == AB_DONE ? core->finished_ns : core->last_ns) - core->start_ns,
     };
-
     return ab_struct_out(progress, &now, sizeof now) ? 0 : -EINVAL;
 }
 
 size_t autobuf_probe_rates(const struct autobuf_probe *probe, uint64_t *rates, size_t cap)
 {
-    const struct ab_schedule *core = &probe->core;
+    const struct ab_schedule *core;
     struct ab_rate rate;
     size_t found;
 
+    if (!probe)
+        return 0;
+    core = &probe->core;
     ab_estimate_rate(core->packets, core->count, core->scratch, &rate);
     found = ab_estimate_readings(core->packets, core->count, rate.window_ns, core->scratch);
-    if (found && cap)
+    if (found && cap && rates)
         memcpy(rates, core->scratch, ab_min(found, cap) * sizeof *rates);
     return found;
 }
@@ -624,7 +664,7 @@ int autobuf_probe(const struct sockaddr *peer, socklen_t peer_len,
                   const struct autobuf_probe_options *options, struct autobuf_path *path)
 {
     struct autobuf_probe *probe;
-    int result = autobuf_probe_open(&probe, peer, peer_len, options);
+    int result = path ? autobuf_probe_open(&probe, peer, peer_len, options) : -EINVAL;
 
     if (result < 0)
         return result;

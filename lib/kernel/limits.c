@@ -27,6 +27,13 @@ static const struct autobuf_limits defaults = {
     .tcp_rmem_max_bytes = 6291456,
 };
 
+void autobuf_limits_init(struct autobuf_limits *limits, uint32_t size)
+{
+    static const struct autobuf_limits fresh = AUTOBUF_LIMITS_INIT;
+
+    ab_struct_init(limits, size, &fresh, sizeof fresh);
+}
+
 static void read_flag(const char *path, uint32_t flag, struct autobuf_limits *limits)
 {
     uint64_t value;
@@ -115,6 +122,8 @@ int autobuf_limits_host(struct autobuf_limits *limits)
     struct autobuf_limits found = defaults;
     int error;
 
+    if (!limits)
+        return -EINVAL;
     found.page_bytes = (uint64_t)sysconf(_SC_PAGESIZE);
     read_proc(&found);
     error = ab_limits_refresh(&found);

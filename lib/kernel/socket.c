@@ -12,6 +12,13 @@
 
 #define WINDOW_FIELD_MAX 65535ULL /* of the TCP header; RFC 7323 shifts it */
 
+void autobuf_socket_init(struct autobuf_socket *socket, uint32_t size)
+{
+    static const struct autobuf_socket fresh = AUTOBUF_SOCKET_INIT;
+
+    ab_struct_init(socket, size, &fresh, sizeof fresh);
+}
+
 static uint32_t stage_of(uint8_t state)
 {
     if (state == AB_TCP_CLOSE)
@@ -70,7 +77,7 @@ int autobuf_socket_state(int fd, struct autobuf_socket *state)
 {
     struct autobuf_socket found;
     struct ab_tcpinfo info;
-    int error = ab_socket_read(fd, &found, &info);
+    int error = state ? ab_socket_read(fd, &found, &info) : -EINVAL;
 
     if (error < 0)
         return error;

@@ -65,6 +65,13 @@ static int look_at(int fd, uint64_t now_ns, struct ab_look *look)
     return 0;
 }
 
+void autobuf_live_options_init(struct autobuf_live_options *options, uint32_t size)
+{
+    static const struct autobuf_live_options fresh = AUTOBUF_LIVE_OPTIONS_INIT;
+
+    ab_struct_init(options, size, &fresh, sizeof fresh);
+}
+
 int ab_live_open(struct autobuf_live **out, int fd, const struct autobuf_live_options *theirs,
                  const struct autobuf_limits *limits)
 {
@@ -107,9 +114,12 @@ int ab_live_open(struct autobuf_live **out, int fd, const struct autobuf_live_op
 int autobuf_live_open(struct autobuf_live **live, int fd, const struct autobuf_live_options *options)
 {
     struct autobuf_limits limits = AUTOBUF_LIMITS_INIT;
-    int error = autobuf_limits_host(&limits);
+    int error;
 
+    if (!live)
+        return -EINVAL;
     *live = NULL;
+    error = autobuf_limits_host(&limits);
     return error < 0 ? error : ab_live_open(live, fd, options, &limits);
 }
 
@@ -139,7 +149,7 @@ void autobuf_live_close(struct autobuf_live *live)
 
 int autobuf_live_move(struct autobuf_live *live, int fd)
 {
-    int error = check_cookie(live, fd);
+    int error = live ? check_cookie(live, fd) : -EINVAL;
 
     if (error == 0)
         live->fd = fd;
@@ -148,7 +158,7 @@ int autobuf_live_move(struct autobuf_live *live, int fd)
 
 uint64_t autobuf_live_deadline_ns(const struct autobuf_live *live)
 {
-    return ab_judge_next_ns(&live->judge);
+    return live ? ab_judge_next_ns(&live->judge) : AUTOBUF_NS_UNSET;
 }
 
 static void log_pace(const struct autobuf_live *live, uint64_t before, const char *why)
@@ -207,6 +217,8 @@ int autobuf_live_step(struct autobuf_live *live, uint64_t now_ns)
     const char *why = "";
     int error;
 
+    if (!live)
+        return -EINVAL;
     if (live->owner != getpid())
         return AUTOBUF_E_FORKED;
     if (!ab_judge_due(&live->judge, now_ns))
@@ -231,11 +243,24 @@ const char *autobuf_limiter_name(uint32_t limiter)
     return limiter < sizeof names / sizeof *names ? names[limiter] : "?";
 }
 
+void autobuf_live_state_init(struct autobuf_live_state *state, uint32_t size)
+{
+    static const struct autobuf_live_state fresh = AUTOBUF_LIVE_STATE_INIT;
+
+    ab_struct_init(state, size, &fresh, sizeof fresh);
+}
+
 int autobuf_live_state(const struct autobuf_live *live, struct autobuf_live_state *state)
 {
-    const struct ab_judge *judge = &live->judge;
-    const struct ab_tcpinfo *info = &judge->last.info;
-    struct autobuf_live_state now = {
+    const struct ab_judge *judge;
+    const struct ab_tcpinfo *info;
+    struct autobuf_live_state now;
+
+    if (!live)
+        return -EINVAL;
+    judge = &live->judge;
+    info = &judge->last.info;
+    now = (struct autobuf_live_state){
         .size = sizeof now,
         .limiter = judge->limiter,
         .changes = live->changes,
@@ -254,6 +279,5 @@ int autobuf_live_state(const struct autobuf_live *live, struct autobuf_live_stat
         .sent_bytes = info->acked_bytes,
         .received_bytes = info->received_bytes,
     };
-
     return ab_struct_out(state, &now, sizeof now) ? 0 : -EINVAL;
 }

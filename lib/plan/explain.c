@@ -194,6 +194,8 @@ int autobuf_plan_explain(const struct autobuf_plan *theirs, char *buf, size_t ca
     struct text t = {buf, cap, 0};
     struct line snd, rcv;
 
+    if (!buf && cap)
+        return -EINVAL;
     if (cap)
         buf[0] = '\0';
     if (!ab_struct_in(&p, sizeof p, theirs))
@@ -272,7 +274,7 @@ int autobuf_plan_sysctl(const struct autobuf_plan *plan, const struct autobuf_li
     struct autobuf_plan p;
     struct autobuf_limits l;
 
-    if (!ab_struct_in(&p, sizeof p, plan) || !ab_struct_in(&l, sizeof l, limits))
+    if (!ab_struct_in(&p, sizeof p, plan) || !ab_struct_in(&l, sizeof l, limits) || (!buf && cap))
         return -EINVAL;
     for (size_t i = 0; i < OBSTACLES; i++) {
         uint32_t sysctl = obstacles[i].sysctl;

@@ -10,6 +10,13 @@ uint64_t autobuf_payload_bytes(uint64_t ip_bytes, uint32_t packet_bytes)
     return ab_mul_div(ip_bytes, packet_bytes - AB_TCP_HEADER_BYTES, packet_bytes);
 }
 
+void autobuf_path_init(struct autobuf_path *path, uint32_t size)
+{
+    static const struct autobuf_path fresh = AUTOBUF_PATH_INIT;
+
+    ab_struct_init(path, size, &fresh, sizeof fresh);
+}
+
 int autobuf_path_given(struct autobuf_path *path, uint64_t rate_bit_per_s, uint64_t rtt_ns)
 {
     struct autobuf_path given = AUTOBUF_PATH_INIT;

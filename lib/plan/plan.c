@@ -400,6 +400,13 @@ static void plan_pacing(const struct autobuf_path *path, struct autobuf_plan *pl
         plan->snd_reason = AUTOBUF_REASON_SET;
 }
 
+void autobuf_plan_init(struct autobuf_plan *plan, uint32_t size)
+{
+    static const struct autobuf_plan fresh = AUTOBUF_PLAN_INIT;
+
+    ab_struct_init(plan, size, &fresh, sizeof fresh);
+}
+
 int autobuf_plan_make(const struct autobuf_path *path, const struct autobuf_limits *limits,
                       const struct autobuf_socket *socket, uint32_t intent,
                       uint64_t expected_bytes, struct autobuf_plan *plan)

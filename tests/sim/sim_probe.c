@@ -122,6 +122,7 @@ struct sim_result sim_probe(const struct sim_path *path, const struct autobuf_pr
     assert(sim.replies);
     run(&sim, probe, &result);
     result.error = autobuf_probe_result(probe, &result.path);
+    result.readings = autobuf_probe_rates(probe, NULL, 1); /* counts, and writes none */
     autobuf_probe_close(probe);
     emu_link_free(&sim.there);
     emu_link_free(&sim.back);

@@ -7,6 +7,7 @@
 #define SIM_PROBE_H
 
 #include <stdbool.h>
+#include <stddef.h>
 #include <stdint.h>
 
 #include <autobuf/autobuf.h>
@@ -27,6 +28,7 @@ struct sim_path {
 struct sim_result {
     int error;            /* of autobuf_probe_result() */
     struct autobuf_path path;
+    size_t readings;      /* as autobuf_probe_rates() counts them */
     uint64_t last_sent_ns;
     uint64_t end_ns;      /* when it was over, the start being 0 */
 };

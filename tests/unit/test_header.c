@@ -38,6 +38,7 @@ static third_call *volatile call3 = bwdelay_apply;
 
 #ifdef AUTOBUF_AUTOBUF_H
 #include <stddef.h>
+#include <string.h>
 
 /* A struct as its macro sets it up: complete, or -Wextra complains; its size first and right. */
 #define CHECK_INIT(type, init)                                                                     \
@@ -49,11 +50,41 @@ static third_call *volatile call3 = bwdelay_apply;
         }                                                                                          \
     } while (0)
 
+/* The same from its function, whatever was there before. */
+#define CHECK_INIT_CALL(name, init)                                                                \
+    do {                                                                                           \
+        struct name macro = init, called;                                                          \
+        memset(&called, 0x5a, sizeof called);                                                      \
+        name##_init(&called, sizeof called);                                                       \
+        if (memcmp(&called, &macro, sizeof called) != 0) {                                         \
+            fprintf(stderr, "%s_init: not what the macro says\n", #name);                          \
+            failed++;                                                                              \
+        }                                                                                          \
+        name##_init(NULL, sizeof called);                                                          \
+    } while (0)
+
+static int check_init_calls(void)
+{
+    int failed = 0;
+
+    CHECK_INIT_CALL(autobuf_path, AUTOBUF_PATH_INIT);
+    CHECK_INIT_CALL(autobuf_limits, AUTOBUF_LIMITS_INIT);
+    CHECK_INIT_CALL(autobuf_socket, AUTOBUF_SOCKET_INIT);
+    CHECK_INIT_CALL(autobuf_plan, AUTOBUF_PLAN_INIT);
+    CHECK_INIT_CALL(autobuf_probe_options, AUTOBUF_PROBE_OPTIONS_INIT);
+    CHECK_INIT_CALL(autobuf_probe_progress, AUTOBUF_PROBE_PROGRESS_INIT);
+    CHECK_INIT_CALL(autobuf_live_options, AUTOBUF_LIVE_OPTIONS_INIT);
+    CHECK_INIT_CALL(autobuf_live_state, AUTOBUF_LIVE_STATE_INIT);
+    CHECK_INIT_CALL(autobuf_rightsize_options, AUTOBUF_RIGHTSIZE_OPTIONS_INIT);
+    CHECK_INIT_CALL(autobuf_rightsize_state, AUTOBUF_RIGHTSIZE_STATE_INIT);
+    return failed;
+}
+
 static int check_structs(void)
 {
     struct autobuf_path path = AUTOBUF_PATH_INIT;
     struct autobuf_plan plan = AUTOBUF_PLAN_INIT;
-    int failed = 0;
+    int failed = check_init_calls();
 
     CHECK_INIT(autobuf_path, AUTOBUF_PATH_INIT);
     CHECK_INIT(autobuf_probe_options, AUTOBUF_PROBE_OPTIONS_INIT);
@@ -61,6 +92,10 @@ static int check_structs(void)
     CHECK_INIT(autobuf_limits, AUTOBUF_LIMITS_INIT);
     CHECK_INIT(autobuf_socket, AUTOBUF_SOCKET_INIT);
     CHECK_INIT(autobuf_plan, AUTOBUF_PLAN_INIT);
+    CHECK_INIT(autobuf_live_options, AUTOBUF_LIVE_OPTIONS_INIT);
+    CHECK_INIT(autobuf_live_state, AUTOBUF_LIVE_STATE_INIT);
+    CHECK_INIT(autobuf_rightsize_options, AUTOBUF_RIGHTSIZE_OPTIONS_INIT);
+    CHECK_INIT(autobuf_rightsize_state, AUTOBUF_RIGHTSIZE_STATE_INIT);
     CHECK_INIT(autobuf_options, AUTOBUF_OPTIONS_INIT);
     CHECK_INIT(autobuf_applied, AUTOBUF_APPLIED_INIT);
     if (path.rtt_min_ns != AUTOBUF_NS_UNSET || path.rtt_median_ns != AUTOBUF_NS_UNSET ||
