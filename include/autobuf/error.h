@@ -37,6 +37,7 @@ AUTOBUF_API const char *autobuf_strerror(int error);
 /* "0.1.0": the version of the library that is linked, to compare with AUTOBUF_VERSION_*. */
 AUTOBUF_API const char *autobuf_version(void);
 
+/* No time, or a time that is not known. */
 #define AUTOBUF_NS_UNSET UINT64_MAX
 
 /* CLOCK_MONOTONIC in nanoseconds: the clock of every now_ns and deadline_ns here. */

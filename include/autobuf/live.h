@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * <autobuf/live.h>: an open connection, looked after while it carries data.
+ * <autobuf/live.h>: an open connection, looked after while it carries data. snd and rcv are the socket's sides:
+ * <autobuf/autobuf.h> says how directions are named.
  */
 #ifndef AUTOBUF_LIVE_H
 #define AUTOBUF_LIVE_H
@@ -17,9 +18,17 @@ extern "C" {
  * The same circle for an open connection: look at it about once a round trip, find what limits it, and
  * if that is a buffer, enlarge that one: at most to twice of what it was, to twice the product that was
  * seen, and to what the limits allow. No more is set than autobuf_apply() would; a receive buffer is
- * never made smaller. With AUTOBUF_INTENT_LOW_DELAY the sender's pace is moderated too: below the
- * rate of delivery while a queue stands (the round-trip time is well above its least), up again when it
- * is gone, and never above a pacing rate that the socket had at open(). Sends nothing of its own.
+ * never made smaller.
+ *
+ * A send buffer is made smaller in one case. If this handle has forced it (AUTOBUF_PLAN_SND_FORCE), the step may
+ * have been to nearly twice of what the path holds, and the rest then stands in the path's queue: the
+ * round-trip time is at least 30% above its least while the connection sends all that it may. A later step()
+ * then takes the rest back: the buffer becomes what holds 1.35 products, but not less than before that forced
+ * step. It does so at most once for each forced step.
+ *
+ * With AUTOBUF_INTENT_LOW_DELAY the sender's pace is moderated too: below the rate of delivery while a queue
+ * stands (the round-trip time is well above its least), up again when it is gone, and never above a pacing rate
+ * that the socket had at open(). Sends nothing of its own.
  * Sources: Fisk and Feng 2001 (right-sizing), Ubik and Cimbal 2003 (moderation).
  *
  * Stepped: call step() when deadline_ns() has come, from whatever loop moves the data. fd stays the
@@ -115,8 +124,9 @@ AUTOBUF_API int autobuf_live_state(const struct autobuf_live *live,
                                    struct autobuf_live_state *state);
 
 /*
- * Closes the handle, not the connection: buffers stay as they are; a pace, which only helps as long as it
- * is moderated, is put back to what it was. NULL is allowed.
+ * Closes the handle, not the connection. Buffers stay as they are: one that was forced, and not taken back
+ * until now, stays as large. A pace, which only helps as long as it is moderated, is put back to what it was.
+ * NULL is allowed.
  */
 AUTOBUF_API void autobuf_live_close(struct autobuf_live *live);
 

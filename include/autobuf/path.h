@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * <autobuf/path.h>: what is known of a path.
+ * <autobuf/path.h>: what is known of a path. tx and rx: <autobuf/autobuf.h> says how directions are named.
  */
 #ifndef AUTOBUF_PATH_H
 #define AUTOBUF_PATH_H

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * <autobuf/plan.h>: the limits of this host, the state of a socket, and what to set.
+ * <autobuf/plan.h>: the limits of this host, the state of a socket, and what to set. snd and rcv are the socket's
+ * sides: <autobuf/autobuf.h> says how directions are named.
  */
 #ifndef AUTOBUF_PLAN_H
 #define AUTOBUF_PLAN_H
