@@ -76,13 +76,14 @@ def on_time(method):
         for tries in range(1, TRIES + 1):
             try:
                 return method(self)
-            except AssertionError:
+            except AssertionError as error:
                 late = self.lateness()
                 if not late:
                     raise
+                failed = " ".join([*str(error).split("\n")[:1], *getattr(error, "__notes__", [])])
                 if tries == TRIES:
-                    self.skipTest(f"{late}; tried {TRIES} times")
-            print(f"# {self.id()}: once more: {late}", flush=True)
+                    self.skipTest(f"{late}; tried {TRIES} times, at last: {failed}")
+            print(f"# {self.id()}: once more: {late}: {failed}", flush=True)
             self.tearDown()
             self.doCleanups()
             self.setUp()

@@ -63,7 +63,7 @@ def copy_for_everybody(*names: str) -> str:
     for name in (*names, "lib/libautobuf.so.0"):
         if os.path.exists(built(name)):
             target = pathlib.Path(copies, name)
-            target.parent.mkdir(exist_ok=True)
+            target.parent.mkdir(parents=True, exist_ok=True)
             shutil.copy(built(name), target)
     subprocess.run(["chmod", "-R", "a+rX", copies], check=True)
     return copies
