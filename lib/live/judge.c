@@ -138,6 +138,7 @@ static bool enlarge(struct ab_judge *judge, const struct ab_look *look, struct a
     uint64_t more = (sends ? AB_SND_WINDOW(stored) : AB_RCV_WINDOW(stored)) + 1;
 
     ab_plan_nothing(AUTOBUF_REASON_UNKNOWN, AUTOBUF_INTENT_THROUGHPUT, plan);
+    plan->flags = AUTOBUF_PLAN_SND_AT_LEAST | AUTOBUF_PLAN_RCV_AT_LEAST;
     ab_plan_windows(sends ? more : 0, sends ? 0 : more, &judge->limits, &look->socket, 0, plan);
     plan->rtt_ns = judge->rtt_min_ns;
     asked = 2 * (sends ? plan->snd_request_bytes : plan->rcv_request_bytes);
@@ -280,4 +281,28 @@ bool ab_judge_look(struct ab_judge *judge, const struct ab_look *look, struct au
     if (act)
         judge->hold_ns = look->now_ns + EFFECT_ROUNDS * look->info.rtt_ns;
     return act;
+}
+
+void ab_judge_forced(struct ab_judge *judge, uint64_t before_bytes)
+{
+    judge->grown_from_bytes = before_bytes;
+}
+
+void ab_judge_paced(struct ab_judge *judge, uint64_t byte_per_s)
+{
+    judge->pace.byte_per_s = byte_per_s;
+}
+
+uint64_t ab_judge_round_bytes(const struct ab_judge *judge)
+{
+    uint64_t sent = in_rtt(judge->acked_byte_per_s, judge->rtt_min_ns);
+
+    return ab_max(sent, in_rtt(judge->received_byte_per_s, rcv_rtt(&judge->last.info)));
+}
+
+uint32_t ab_judge_short_side(const struct ab_judge *judge)
+{
+    if (judge->limiter == AUTOBUF_LIMITER_SND_BUFFER && judge->short_looks >= SHORT_LOOKS)
+        return AUTOBUF_LOCK_SND;
+    return judge->limiter == AUTOBUF_LIMITER_RCV_BUFFER ? AUTOBUF_LOCK_RCV : 0;
 }

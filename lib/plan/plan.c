@@ -15,6 +15,13 @@
 #define LOW_DELAY_RCV_PERCENT 105
 /* A measurement costs one round trip as a rule, and two or three where trains disagree. */
 #define MEASURING_ROUND_TRIPS 3
+/*
+ * A send buffer larger than the product lets the data that it is larger by stand in a queue. So much is enough
+ * for congestion control, whose window falls by 30% after a loss (cubic; transfer --quick, cells with `root`). Of
+ * a product that is but a lower bound twice as much is set, and of a receive buffer, which only admits data.
+ */
+#define AMPLE_SND_PERCENT 135
+#define AMPLE_PERCENT 200
 #define UNSCALED_WINDOW_BYTES 65535
 /*
  * A window that most paths do not fill: 1.3 Gbit/s over 100 ms. A receive window that autotuning takes so far is
@@ -35,6 +42,7 @@ struct side {
     bool receives;
     bool locked;
     bool late;                /* the window scale is fixed */
+    bool at_least;            /* the product is but a lower bound */
 };
 
 /* What came out. */
@@ -103,7 +111,8 @@ static uint64_t window_max(const struct autobuf_limits *limits, const struct aut
     return limits->flags & AUTOBUF_LIMITS_WINDOW_SCALING ? UINT64_MAX : UNSCALED_WINDOW_BYTES;
 }
 
-static struct side snd_side(const struct autobuf_limits *limits, const struct autobuf_socket *socket)
+static struct side snd_side(const struct autobuf_limits *limits, const struct autobuf_socket *socket,
+                            uint32_t flags)
 {
     uint64_t settable = doubled(limits->snd_settable_bytes), share = share_stored(limits);
 
@@ -119,10 +128,12 @@ static struct side snd_side(const struct autobuf_limits *limits, const struct au
         .window_max = window_max(limits, socket, socket->snd_window_max_bytes),
         .locked = socket->locks & AUTOBUF_LOCK_SND,
         .late = socket->stage == AUTOBUF_STAGE_CONNECTED,
+        .at_least = flags & AUTOBUF_PLAN_SND_AT_LEAST,
     };
 }
 
-static struct side rcv_side(const struct autobuf_limits *limits, const struct autobuf_socket *socket)
+static struct side rcv_side(const struct autobuf_limits *limits, const struct autobuf_socket *socket,
+                            uint32_t flags)
 {
     bool tuned = limits->flags & AUTOBUF_LIMITS_RCV_AUTOTUNING;
     bool late = socket->stage == AUTOBUF_STAGE_CONNECTED;
@@ -139,6 +150,7 @@ static struct side rcv_side(const struct autobuf_limits *limits, const struct au
         .receives = true,
         .locked = socket->locks & AUTOBUF_LOCK_RCV,
         .late = late,
+        .at_least = flags & AUTOBUF_PLAN_RCV_AT_LEAST,
     };
 }
 
@@ -246,6 +258,12 @@ static uint64_t wanted_window(uint64_t wanted, uint64_t expected_bytes, uint64_t
     return wanted;
 }
 
+/* The window that is set, of the one that is wanted: congestion control needs more than the product. */
+static unsigned ample_percent(const struct side *side)
+{
+    return side->receives || side->at_least ? AMPLE_PERCENT : AMPLE_SND_PERCENT;
+}
+
 /* product: 0, if unknown. held: for low delay, on a product that is more than a lower bound. */
 static struct verdict judge_side(const struct side *side, uint64_t product, uint64_t expected_bytes,
                                  bool held)
@@ -257,7 +275,7 @@ static struct verdict judge_side(const struct side *side, uint64_t product, uint
         return (struct verdict){.reason = AUTOBUF_REASON_UNKNOWN, .window = window};
     /* A transfer of less than the product builds no queue up. */
     return held && wanted == product ? judge_low_delay(side, wanted)
-                                     : judge(side, wanted, 2 * wanted);
+                                     : judge(side, wanted, ab_mul_div(wanted, ample_percent(side), 100));
 }
 
 static void plan_snd(const struct side *side, uint64_t expected_bytes, bool held,
@@ -336,7 +354,7 @@ void ab_plan_windows(uint64_t snd_wanted_bytes, uint64_t rcv_wanted_bytes,
                      const struct autobuf_limits *limits, const struct autobuf_socket *socket,
                      uint64_t expected_bytes, struct autobuf_plan *plan)
 {
-    struct side snd = snd_side(limits, socket), rcv = rcv_side(limits, socket);
+    struct side snd = snd_side(limits, socket, plan->flags), rcv = rcv_side(limits, socket, plan->flags);
     bool low_delay = plan->intent & AUTOBUF_INTENT_LOW_DELAY;
     uint64_t largest = UINT64_MAX / 16; /* room for the arithmetic */
 
@@ -346,6 +364,35 @@ void ab_plan_windows(uint64_t snd_wanted_bytes, uint64_t rcv_wanted_bytes,
              low_delay && !(plan->flags & AUTOBUF_PLAN_SND_AT_LEAST), limits, plan);
     plan_rcv(&rcv, side_bytes(plan->intent, AUTOBUF_INTENT_RECEIVES, expected_bytes),
              low_delay && !(plan->flags & AUTOBUF_PLAN_RCV_AT_LEAST), limits, plan);
+}
+
+/* Whether a side is given back though nothing is known of the path: no path needs the smaller window. */
+static bool gives_back(const struct side *side, uint32_t reason)
+{
+    return reason == AUTOBUF_REASON_UNKNOWN && can_unlock(side) &&
+           window_of(side, side->kernel_stored) > window_of(side, side->now_stored);
+}
+
+void ab_plan_limits(const struct autobuf_limits *limits, const struct autobuf_socket *socket,
+                    struct autobuf_plan *plan)
+{
+    struct side snd = snd_side(limits, socket, 0), rcv = rcv_side(limits, socket, 0);
+    uint32_t sides = plan->intent & (AUTOBUF_INTENT_SENDS | AUTOBUF_INTENT_RECEIVES);
+
+    if (plan->intent & AUTOBUF_INTENT_LOW_DELAY)
+        return;
+    if (sides != AUTOBUF_INTENT_RECEIVES && gives_back(&snd, plan->snd_reason)) {
+        plan->flags |= AUTOBUF_PLAN_SND_UNLOCK;
+        plan->snd_reason = AUTOBUF_REASON_KERNEL;
+        plan->snd_window_bytes = window_of(&snd, snd.kernel_stored);
+    }
+    if (sides != AUTOBUF_INTENT_SENDS && gives_back(&rcv, plan->rcv_reason)) {
+        plan->flags |= AUTOBUF_PLAN_RCV_UNLOCK;
+        plan->rcv_reason = AUTOBUF_REASON_KERNEL;
+        plan->rcv_window_bytes = window_of(&rcv, rcv.kernel_stored);
+        if (rcv.late) /* the old clamp would stay behind */
+            plan->rcv_clamp_bytes = rcv.window_max;
+    }
 }
 
 /* The window beyond which no plausible rate goes at this round-trip time; 0: unknown. */
@@ -464,7 +511,7 @@ static bool side_can_change(const struct side *side, uint64_t expected_bytes, ui
     uint64_t best = ab_max(window_of(side, most_stored(side)), given_back);
 
     *low = window_of(side, present_stored(side));
-    *high = ab_max(ab_max(*low, given_back), best / 2) + 1;
+    *high = ab_max(ab_max(*low, given_back), ab_mul_div(best, 100, ample_percent(side)) + 1) + 1;
     if (!side->late && side->window_max < UINT64_MAX) /* beyond it nothing is done at all */
         *high = side->window_max + 1;
     if (side->receives && *low >= PLENTY_BYTES)
@@ -497,8 +544,8 @@ int autobuf_plan_worth(const struct autobuf_limits *limits, const struct autobuf
 
     if (!plan_inputs(limits, socket, intent, &l, &s))
         return -EINVAL;
-    snd = snd_side(&l, &s);
-    rcv = rcv_side(&l, &s);
+    snd = snd_side(&l, &s, 0);
+    rcv = rcv_side(&l, &s, 0);
     if (side_can_change(&snd, side_bytes(intent, AUTOBUF_INTENT_SENDS, expected_bytes), &side_low,
                         &side_high)) {
         low = side_low;

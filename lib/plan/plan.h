@@ -49,6 +49,13 @@ void ab_plan_windows(uint64_t snd_wanted_bytes, uint64_t rcv_wanted_bytes,
                      const struct autobuf_limits *limits, const struct autobuf_socket *socket,
                      uint64_t expected_bytes, struct autobuf_plan *plan);
 
+/*
+ * Adds to a plan for a path that nothing is known of what limits alone decide: a side whose buffer was set, to less
+ * than autotuning makes of it, is given back. For low delay nothing is.
+ */
+void ab_plan_limits(const struct autobuf_limits *limits, const struct autobuf_socket *socket,
+                    struct autobuf_plan *plan);
+
 /* autobuf_plan_explain() to a log, but for a side that the intent leaves out. */
 void ab_plan_log(const struct autobuf_plan *plan, const struct ab_log *log);
 

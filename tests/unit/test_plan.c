@@ -300,11 +300,15 @@ static const struct plan_row state_rows[] = {
      .host = &host_6_18, .rate_bit_per_s = 1500 * MBIT, .rtt_ns = 100 * MS,
      .add_flags = AUTOBUF_LIMITS_FORCE, .tcp_mem_bytes = 1600000000, .forced_bytes = UINT64_MAX,
      .snd = {CAPPED, TCP_MEM, 4194304, 4194304}, .rcv = {CAPPED, TCP_RMEM, 0, 0}},
+    {.name = "a forced buffer is 1.35 products, for the rest would stand in a queue",
+     .host = &host_6_18, .rate_bit_per_s = 800 * MBIT, .rtt_ns = 100 * MS,
+     .add_flags = AUTOBUF_LIMITS_FORCE, .snd = {SET, NO_SYSCTL, 9765000, 9780000},
+     .rcv = {KERNEL, NO_SYSCTL, 0, 0}, .flags = FORCED},
     {.name = "its own forced buffer does not count against a connection",
      .host = &host_6_18, .rate_bit_per_s = 1500 * MBIT, .rtt_ns = 100 * MS, .stage = CONNECTED,
      .tcp_rtt_ns = 100 * MS, .add_flags = AUTOBUF_LIMITS_FORCE, .locks = LOCK_SND,
-     .tcp_mem_bytes = 1600000000, .forced_bytes = 780000000, .snd_buf_bytes = 24000000,
-     .snd = {SET, NO_SYSCTL, 22000000, 22000000}, .rcv = {LATE, NO_SYSCTL, 0, 0}, .flags = FORCED},
+     .tcp_mem_bytes = 1600000000, .forced_bytes = 790000000, .snd_buf_bytes = 24000000,
+     .snd = {SET, NO_SYSCTL, 17000000, 17000000}, .rcv = {LATE, NO_SYSCTL, 0, 0}, .flags = FORCED},
     {.name = "before TCP has seen the path, 32 MB are forced at most",
      .host = &host_6_18, .rate_bit_per_s = 10000 * MBIT, .rtt_ns = 600 * MS,
      .add_flags = AUTOBUF_LIMITS_FORCE, .snd = {CAPPED, WMEM_MAX, 16000000, 16000000},
@@ -1150,6 +1154,29 @@ static void worth_grows_with_the_transfer(void **state)
     assert_int_equal(before, 1);
 }
 
+/* More is set where the product may be larger than what was found. */
+static void a_lower_bound_is_doubled(void **state)
+{
+    static const struct {
+        uint32_t flags;
+        unsigned percent;
+    } rows[] = {{0, 135}, {AUTOBUF_PATH_TX_AT_LEAST, 200}, {AUTOBUF_PATH_RX_AT_LEAST, 135}};
+    struct autobuf_limits limits = host_6_18;
+    struct autobuf_socket s = socket_new();
+    struct autobuf_path path = AUTOBUF_PATH_INIT;
+    struct autobuf_plan p = AUTOBUF_PLAN_INIT;
+
+    (void)state;
+    limits.snd_settable_bytes = 1ULL << 30;
+    for (size_t i = 0; i < COUNT(rows); i++) {
+        assert_int_equal(autobuf_path_given(&path, 800 * MBIT, 100 * MS), 0);
+        path.flags = rows[i].flags;
+        assert_int_equal(autobuf_plan_make(&path, &limits, &s, 0, 0, &p), 0);
+        assert_in_range(4 * p.snd_request_bytes / 3, p.snd_wanted_bytes * rows[i].percent / 100 - 2,
+                        p.snd_wanted_bytes * rows[i].percent / 100 + 2);
+    }
+}
+
 static void interest_begins_beyond_autotuning(void **state)
 {
     struct autobuf_limits limits = host_6_18;
@@ -1165,9 +1192,9 @@ static void interest_begins_beyond_autotuning(void **state)
         before = low;
     }
     assert_int_equal(autobuf_plan_worth(&host_6_18, &s, 0, 0, &low, &high), 1);
-    /* autotuning's 2.8 MB; what is more is given all that may be set, 5.6 MB */
+    /* Autotuning gives 2.8 MB. From 4.14 MB on 1.35 times as much is all that may be set, 5.6 MB. */
     assert_in_range(low, 2796000, 2900000);
-    assert_in_range(high, low + 1, 2910000);
+    assert_in_range(high, 4290000, 4300000);
 }
 
 /* The round-trip time of a connection is known: on a short path nothing is sent at all. */
@@ -1281,6 +1308,7 @@ int main(void)
         cmocka_unit_test(worth_measuring_when_locked),
         cmocka_unit_test(worth_measuring_for_low_delay),
         cmocka_unit_test(worth_grows_with_the_transfer),
+        cmocka_unit_test(a_lower_bound_is_doubled),
         cmocka_unit_test(interest_begins_beyond_autotuning),
         cmocka_unit_test(near_peers_are_not_measured),
         cmocka_unit_test(not_worth_means_no_change),
