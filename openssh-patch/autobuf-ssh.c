@@ -56,7 +56,7 @@
 #define FORCED_PART 4
 
 struct autobuf_ssh {
-	struct autobuf_live *live; /* NULL: the transport is no TCP socket */
+	struct autobuf_flow *flow; /* NULL: the transport is no TCP socket */
 	uint64_t rtt_ns;           /* AUTOBUF_NS_UNSET: unknown */
 	uint64_t rtt_min_ns;
 	uint64_t most_bytes;
@@ -93,42 +93,45 @@ autobuf_ssh_size(const char *text, int64_t *bytes)
 /* --------------------------------------------------------------------------------- connection */
 
 static void
-log_live(void *user, const char *text)
+log_flow(void *user, const char *text)
 {
 	debug("autobuf: transport: %s", text);
 }
 
 static int
-open_live(struct autobuf_ssh *a, struct ssh *ssh)
+open_flow(struct autobuf_ssh *a, struct ssh *ssh)
 {
-	struct autobuf_live_options options = AUTOBUF_LIVE_OPTIONS_INIT;
+	struct autobuf_options options = AUTOBUF_OPTIONS_INIT;
 	int fd = ssh_packet_get_connection_out(ssh);
 
 	if (ssh_packet_get_connection_in(ssh) != fd)
 		return -EOPNOTSUPP;
-	options.log = log_live;
+	options.flags = AUTOBUF_FLOW_SILENT;
+	options.log = log_flow;
 	options.most_bytes = a->most_bytes / 2; /* of which the kernel makes twice as much */
-	return autobuf_live_open(&a->live, fd, &options);
+	return autobuf_flow_open(&a->flow, fd, NULL, 0, &options);
 }
 
 static void
 look(struct autobuf_ssh *a, struct ssh *ssh, uint64_t now)
 {
+	struct autobuf_applied applied = AUTOBUF_APPLIED_INIT;
 	struct autobuf_live_state state = AUTOBUF_LIVE_STATE_INIT;
 	int r;
 
-	if (a->live == NULL || now < autobuf_live_deadline_ns(a->live))
+	if (a->flow == NULL || now < autobuf_flow_deadline_ns(a->flow))
 		return;
-	if ((r = autobuf_live_step(a->live, now)) < 0) {
-		autobuf_live_close(a->live);
-		a->live = NULL;
+	if ((r = autobuf_flow_step(a->flow, now)) < 0) {
+		autobuf_flow_close(a->flow);
+		a->flow = NULL;
 		if (r == AUTOBUF_E_FORKED) /* ssh -f goes on in a child */
-			r = open_live(a, ssh);
+			r = open_flow(a, ssh);
 		if (r < 0)
 			debug("autobuf: transport: %s", autobuf_strerror(r));
 		return;
 	}
-	if (autobuf_live_state(a->live, &state) == 0) {
+	applied.live = &state;
+	if (autobuf_flow_state(a->flow, &applied) == 0) {
 		a->rtt_ns = state.rtt_ns;
 		a->rtt_min_ns = state.rtt_min_ns;
 	}
@@ -150,7 +153,7 @@ autobuf_ssh_open(struct ssh *ssh, int on, int64_t most_bytes)
 #ifdef M_MMAP_THRESHOLD
 	(void)mallopt(M_MMAP_THRESHOLD, MMAP_BYTES);
 #endif
-	if (open_live(a, ssh) < 0) {
+	if (open_flow(a, ssh) < 0) {
 		debug("autobuf: the transport is not a TCP socket: "
 		    "round-trip times are those of channel data");
 		return;

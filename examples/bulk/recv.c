@@ -5,7 +5,6 @@
 #include <netdb.h>
 #include <netinet/in.h>
 #include <poll.h>
-#include <stddef.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -59,33 +58,17 @@ static void take_connection(struct server *server)
     server->count++;
 }
 
-static bool same_peer(int a, int b)
-{
-    struct sockaddr_storage x = {0}, y = {0};
-    socklen_t x_len = sizeof x, y_len = sizeof y;
-    size_t port = offsetof(struct sockaddr_in, sin_port); /* at the same place in both families */
-
-    if (getpeername(a, (struct sockaddr *)&x, &x_len) < 0 ||
-        getpeername(b, (struct sockaddr *)&y, &y_len) < 0 || x_len != y_len)
-        return false;
-    memcpy((char *)&x + port, (char *)&y + port, sizeof(in_port_t));
-    return memcmp(&x, &y, x_len) == 0;
-}
-
-/* The first of a transfer's streams measures; its plan serves them all. */
-static int tune_sender(const struct server *server, struct stream *s)
+/* The first of a transfer's streams measures, for them all. */
+static bool leads(const struct server *server, const struct stream *s)
 {
     for (size_t i = 0; i < server->count; i++) {
         const struct stream *other = &server->streams[i];
 
-        if (other == s || other->phase == PHASE_REQUEST || !other->sending ||
-            other->request.tune != TUNE_AUTOBUF || s->request.tune != TUNE_AUTOBUF ||
-            other->request.streams != s->request.streams || !same_peer(other->fd, s->fd))
-            continue;
-        s->plan = other->plan;
-        return autobuf_apply(s->fd, &s->plan);
+        if (other != s && other->flow && other->request.streams == s->request.streams &&
+            stream_same_peer(other, s))
+            return false;
     }
-    return stream_tune(s, NULL, 0);
+    return true;
 }
 
 /* Reads the line byte by byte, so that not a byte of data is taken with it. */
@@ -109,7 +92,7 @@ static int read_request(const struct server *server, struct stream *s)
     s->sending = s->request.reverse;
     if (s->sending) {
         uint64_t begin = autobuf_now_ns(); /* measuring is part of the time to send */
-        int error = tune_sender(server, s);
+        int error = stream_tune(s, NULL, 0, leads(server, s));
 
         if (error < 0)
             return error;
@@ -146,6 +129,7 @@ static int serve(struct server *server)
             *s = server->streams[--server->count];
         }
     }
+    stream_share(server->streams, server->count);
     return 0;
 }
 

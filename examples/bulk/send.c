@@ -120,24 +120,6 @@ static bool parse_arguments(int argc, char **argv, struct transfer *t)
     return true;
 }
 
-/*
- * Only the first stream measures; its plan serves them all. In reverse the server tunes the side
- * that sends, and this call the receiving one.
- */
-static int tune_client(struct transfer *t, size_t i, const struct addrinfo *peer)
-{
-    struct stream *s = &t->stream[i];
-    int result;
-
-    if (i == 0 || t->request.tune != TUNE_AUTOBUF)
-        return stream_tune(s, peer->ai_addr, peer->ai_addrlen);
-    s->request.tune = TUNE_NONE;
-    result = stream_tune(s, NULL, 0);
-    s->request.tune = TUNE_AUTOBUF;
-    s->plan = t->stream[0].plan;
-    return result < 0 ? result : autobuf_apply(s->fd, &s->plan);
-}
-
 static int open_stream(struct transfer *t, size_t i, const struct addrinfo *peer)
 {
     struct stream *s = &t->stream[i];
@@ -154,7 +136,7 @@ static int open_stream(struct transfer *t, size_t i, const struct addrinfo *peer
     if (s->request.bytes)
         s->request.bytes = t->request.bytes / t->request.streams +
                            (i < t->request.bytes % t->request.streams);
-    error = tune_client(t, i, peer);
+    error = stream_tune(s, peer->ai_addr, peer->ai_addrlen, i == 0);
     if (error < 0)
         return error;
     if (connect(s->fd, peer->ai_addr, peer->ai_addrlen) < 0)
@@ -211,6 +193,7 @@ static int pump(struct transfer *t)
                 return error;
             open += t->stream[i].phase != PHASE_DONE;
         }
+        stream_share(t->stream, t->request.streams);
     } while (open);
     return 0;
 }

@@ -5,6 +5,7 @@
 #include <inttypes.h>
 #include <netinet/in.h>
 #include <poll.h>
+#include <stddef.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/socket.h>
@@ -94,29 +95,69 @@ static int tune_naively(int fd, uint64_t bytes)
     return 0;
 }
 
-int stream_tune(struct stream *s, const struct sockaddr *peer, socklen_t peer_len)
+static int open_flow(struct stream *s, const struct sockaddr *peer, socklen_t peer_len, bool leads)
 {
     struct autobuf_options options = AUTOBUF_OPTIONS_INIT;
-    struct autobuf_applied applied = AUTOBUF_APPLIED_INIT;
-    int result;
 
-    s->plan = (struct autobuf_plan)AUTOBUF_PLAN_INIT;
-    s->plan.snd_reason = s->request.tune == TUNE_NAIVE ? AUTOBUF_REASON_SET : AUTOBUF_REASON_OFF;
+    options.intent = s->request.intent |
+                     (s->sending ? AUTOBUF_INTENT_SENDS : AUTOBUF_INTENT_RECEIVES);
+    options.streams = s->request.streams;
+    options.expected_bytes = s->request.bytes;
+    options.flags = leads ? 0 : AUTOBUF_FLOW_SILENT;
+    options.log = say;
+    s->leads = leads;
+    return autobuf_flow_open(&s->flow, s->fd, peer, peer_len, &options);
+}
+
+int stream_tune(struct stream *s, const struct sockaddr *peer, socklen_t peer_len, bool leads)
+{
+    s->reason = s->request.tune == TUNE_NAIVE ? AUTOBUF_REASON_SET : AUTOBUF_REASON_OFF;
     if (s->request.cc[0] && setsockopt(s->fd, IPPROTO_TCP, TCP_CONGESTION, s->request.cc,
                                        (socklen_t)strlen(s->request.cc)) < 0)
         return -errno;
     if (s->request.tune == TUNE_NAIVE)
         return tune_naively(s->fd, s->request.naive_bytes);
-    if (s->request.tune == TUNE_NONE || s->request.tune == TUNE_LIVE)
-        return 0;
-    options.intent = s->request.intent |
-                     (s->sending ? AUTOBUF_INTENT_SENDS : AUTOBUF_INTENT_RECEIVES);
-    options.streams = s->request.streams;
-    options.expected_bytes = s->request.bytes;
-    options.log = say;
-    applied.plan = &s->plan;
-    result = autobuf_tune(s->fd, peer, peer_len, &options, &applied);
-    return result < 0 ? result : 0;
+    return s->request.tune == TUNE_AUTOBUF ? open_flow(s, peer, peer_len, leads) : 0;
+}
+
+bool stream_same_peer(const struct stream *a, const struct stream *b)
+{
+    struct sockaddr_storage x = {0}, y = {0};
+    socklen_t x_len = sizeof x, y_len = sizeof y;
+    size_t port = offsetof(struct sockaddr_in, sin_port); /* at the same place in both families */
+
+    if (getpeername(a->fd, (struct sockaddr *)&x, &x_len) < 0 ||
+        getpeername(b->fd, (struct sockaddr *)&y, &y_len) < 0 || x_len != y_len)
+        return false;
+    memcpy((char *)&x + port, (char *)&y + port, sizeof(in_port_t));
+    return memcmp(&x, &y, x_len) == 0;
+}
+
+/* The path that a leading stream has measured, once. */
+static bool take_path(struct stream *s, struct autobuf_path *path)
+{
+    struct autobuf_applied applied = AUTOBUF_APPLIED_INIT;
+
+    *path = (struct autobuf_path)AUTOBUF_PATH_INIT;
+    applied.path = path;
+    if (!s->leads || !s->flow || autobuf_flow_state(s->flow, &applied) < 0 || applied.measured != 1)
+        return false;
+    s->leads = false;
+    return true;
+}
+
+void stream_share(struct stream *streams, size_t count)
+{
+    struct autobuf_path path;
+
+    for (size_t i = 0; count > 1 && i < count; i++) {
+        if (!take_path(&streams[i], &path))
+            continue;
+        for (size_t k = 0; k < count; k++) {
+            if (k != i && streams[k].flow && stream_same_peer(&streams[i], &streams[k]))
+                autobuf_flow_tell(streams[k].flow, &path);
+        }
+    }
 }
 
 /* -------------------------------------------------------------------------------------- data */
@@ -130,18 +171,15 @@ static void begin_live(struct stream *s)
     options.log = say;
     if (autobuf_live_open(&s->live, s->fd, &options) < 0)
         return; /* as without */
-    s->plan.snd_reason = AUTOBUF_REASON_KERNEL;
+    s->reason = AUTOBUF_REASON_KERNEL;
 }
 
-static void step_live(struct stream *s, uint64_t now)
+static void look_after(struct stream *s, uint64_t now)
 {
-    int result;
-
-    if (!s->live || now < autobuf_live_deadline_ns(s->live))
-        return;
-    result = autobuf_live_step(s->live, now);
-    if (result > 0)
-        s->plan.snd_reason = AUTOBUF_REASON_SET;
+    if (s->flow)
+        autobuf_flow_step(s->flow, now);
+    else if (s->live && now >= autobuf_live_deadline_ns(s->live) && autobuf_live_step(s->live, now) > 0)
+        s->reason = AUTOBUF_REASON_SET;
 }
 
 void stream_begin(struct stream *s, uint64_t begin_ns)
@@ -156,6 +194,8 @@ void stream_begin(struct stream *s, uint64_t begin_ns)
 
 void stream_end(struct stream *s)
 {
+    autobuf_flow_close(s->flow);
+    s->flow = NULL;
     autobuf_live_close(s->live);
     s->live = NULL;
     if (s->fd >= 0)
@@ -244,6 +284,8 @@ static int receive_data(struct stream *s)
 
 void stream_measure(const struct stream *s, struct trailer *t)
 {
+    struct autobuf_applied applied = AUTOBUF_APPLIED_INIT;
+    struct autobuf_plan plan = AUTOBUF_PLAN_INIT;
     int snd = 0, rcv = 0;
     socklen_t len = sizeof snd;
 
@@ -256,8 +298,11 @@ void stream_measure(const struct stream *s, struct trailer *t)
         .rtt_mean_ns = s->rtt_count ? s->rtt_sum_ns / s->rtt_count : 0,
         .snd_buf_bytes = (uint64_t)snd,
         .rcv_buf_bytes = (uint64_t)rcv,
-        .reason = s->plan.snd_reason,
+        .reason = s->reason,
     };
+    applied.plan = &plan;
+    if (s->flow && autobuf_flow_state(s->flow, &applied) == 0)
+        t->reason = plan.snd_reason;
 }
 
 /* The server's last words; they fit into any send buffer that is not full of data. */
@@ -296,7 +341,7 @@ int stream_step(struct stream *s, short revents, uint64_t now)
     int result = 0;
 
     sample_rtt(s, now);
-    step_live(s, now);
+    look_after(s, now);
     if (s->phase == PHASE_DATA) {
         if (s->sending && ((revents & (POLLOUT | POLLERR | POLLHUP)) || now >= s->end_ns))
             result = send_data(s, now);

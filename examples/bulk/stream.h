@@ -57,7 +57,9 @@ struct stream {
     uint64_t rtt_count;
     uint64_t rtt_min_ns;
     size_t text_len;       /* of the line or the trailer, as far as it is there */
-    struct autobuf_plan plan; /* what was done for the sending side, and why */
+    uint32_t reason;       /* AUTOBUF_REASON_*: what was done for the sending side */
+    struct autobuf_flow *flow; /* with TUNE_AUTOBUF; NULL: none */
+    bool leads;            /* of a transfer's flows the one that may measure */
     struct autobuf_live *live; /* with TUNE_LIVE, once the data flow */
     char text[TRAILER_BYTES];
 };
@@ -70,8 +72,17 @@ bool request_parse(const char *text, struct request *r);
 void trailer_format(const struct trailer *t, char text[TRAILER_BYTES]);
 bool trailer_parse(const char text[TRAILER_BYTES], struct trailer *t);
 
-/* Sets the congestion control and tunes; peer NULL on a connected socket. 0 or -errno. */
-int stream_tune(struct stream *s, const struct sockaddr *peer, socklen_t peer_len);
+/*
+ * Sets the congestion control and tunes; peer NULL on a connected socket. leads: it may measure the path, of which
+ * stream_share() tells the transfer's other streams. 0 or -errno.
+ */
+int stream_tune(struct stream *s, const struct sockaddr *peer, socklen_t peer_len, bool leads);
+
+/* Tells count streams to the same host what one of them has measured, if one has. */
+void stream_share(struct stream *streams, size_t count);
+
+/* Whether both are connected to the same host. */
+bool stream_same_peer(const struct stream *a, const struct stream *b);
 
 void stream_begin(struct stream *s, uint64_t begin_ns);
 

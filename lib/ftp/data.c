@@ -6,10 +6,7 @@
 #include <unistd.h>
 
 #include "../base/address.h"
-#include "../base/clock.h"
-#include "../live/live.h"
-#include "../plan/plan.h"
-
+#include "../flow/flow.h"
 
 static bool is_control_peer(const struct autobuf_ftp *f, const struct sockaddr *peer, socklen_t len)
 {
@@ -28,26 +25,36 @@ static bool is_connected_to_peer(const struct autobuf_ftp *f, int fd)
            is_control_peer(f, (struct sockaddr *)&peer, len);
 }
 
-/* Plans for the windows that the path is known to need, and applies it. */
-static int set_windows(const struct autobuf_ftp *f, int fd, uint32_t direction,
-                       uint64_t expected_bytes)
+/* A flow of which the windows that the path needs are known, in these directions. As autobuf_flow_open(). */
+static int open_flow(struct autobuf_ftp *f, int fd, uint32_t direction, uint64_t expected_bytes)
 {
-    struct autobuf_socket socket = AUTOBUF_SOCKET_INIT;
+    struct autobuf_options options = AUTOBUF_OPTIONS_INIT;
+    struct ab_windows windows = {f->snd_wanted_bytes, f->rcv_wanted_bytes, f->rtt_ns};
     struct autobuf_limits limits;
-    struct autobuf_plan plan;
-    int error = autobuf_socket_state(fd, &socket);
+    int error = ab_ftp_limits(f, &limits);
 
-    if (error == 0)
-        error = ab_ftp_limits(f, &limits);
     if (error < 0)
         return error;
-    ab_plan_nothing(AUTOBUF_REASON_UNKNOWN, direction == AB_FTP_BOTH ? 0 : direction, &plan);
-    plan.rtt_ns = f->rtt_ns;
-    ab_plan_windows(direction & AUTOBUF_INTENT_SENDS ? f->snd_wanted_bytes : 0,
-                    direction & AUTOBUF_INTENT_RECEIVES ? f->rcv_wanted_bytes : 0, &limits, &socket,
-                    expected_bytes, &plan);
-    ab_plan_log(&plan, &f->log);
-    return autobuf_apply(fd, &plan);
+    options.intent = direction == AB_FTP_BOTH ? 0 : direction;
+    options.expected_bytes = expected_bytes;
+    options.flags = AUTOBUF_FLOW_SILENT;
+    options.most_bytes = f->options.most_bytes;
+    options.log = f->options.log;
+    options.log_user = f->options.log_user;
+    return ab_flow_open(&f->flow, fd, NULL, 0, &options, &limits, &windows);
+}
+
+static void close_flow(struct autobuf_ftp *f)
+{
+    autobuf_flow_close(f->flow);
+    f->flow = NULL;
+}
+
+static uint32_t changes_of(const struct autobuf_flow *flow)
+{
+    struct autobuf_applied applied = AUTOBUF_APPLIED_INIT;
+
+    return autobuf_flow_state(flow, &applied) == 0 ? applied.changes : 0;
 }
 
 static bool is_direction(uint32_t direction)
@@ -74,7 +81,10 @@ int autobuf_ftp_data_begin(struct autobuf_ftp *f, int fd, const struct sockaddr 
     if (!(direction & AUTOBUF_INTENT_SENDS && f->snd_wanted_bytes) &&
         !(direction & AUTOBUF_INTENT_RECEIVES && f->rcv_wanted_bytes))
         return 0;
-    result = set_windows(f, fd, direction, expected_bytes);
+    result = open_flow(f, fd, direction, expected_bytes);
+    if (result < 0)
+        return result;
+    result = changes_of(f->flow) > 0;
     f->listener_set = !peer && result == 1;
     return result;
 }
@@ -94,53 +104,38 @@ static int unset_listener(struct autobuf_ftp *f, int fd)
 int autobuf_ftp_data_connected(struct autobuf_ftp *f, int fd, uint32_t direction,
                                uint64_t expected_bytes)
 {
-    struct autobuf_live_options options = AUTOBUF_LIVE_OPTIONS_INIT;
-    struct autobuf_limits limits;
-    int result = 0;
+    int result;
 
     if (!is_direction(direction))
         return -EINVAL;
     if (f->owner != getpid())
         return AUTOBUF_E_FORKED;
-    autobuf_live_close(f->live);
-    f->live = NULL;
-    if (!is_connected_to_peer(f, fd))
+    close_flow(f);
+    if (is_connected_to_peer(f, fd))
+        result = open_flow(f, fd, direction, expected_bytes);
+    else
         result = unset_listener(f, fd);
-    else if (direction & AUTOBUF_INTENT_SENDS && f->snd_wanted_bytes)
-        result = set_windows(f, fd, AUTOBUF_INTENT_SENDS, expected_bytes);
     f->listener_set = false;
-    if (result < 0 || (expected_bytes && expected_bytes <= AB_SHORT_BYTES))
-        return result;
-    options.intent = direction == AB_FTP_BOTH ? 0 : direction;
-    options.log = f->options.log;
-    options.log_user = f->options.log_user;
-    if (ab_ftp_limits(f, &limits) == 0)
-        ab_live_open(&f->live, fd, &options, &limits); /* without it, it is as it was */
-    return result;
+    return f->flow ? changes_of(f->flow) > 0 : result;
 }
 
 int autobuf_ftp_data_step(struct autobuf_ftp *f)
 {
-    int result;
+    int result = f->flow ? autobuf_flow_step(f->flow, autobuf_now_ns()) : 0;
 
-    if (!f->live)
-        return 0;
-    result = autobuf_live_step(f->live, autobuf_now_ns());
     if (result >= 0)
         return result;
-    autobuf_live_close(f->live);
-    f->live = NULL;
+    close_flow(f);
     return 0;
 }
 
 uint64_t autobuf_ftp_data_deadline_ns(const struct autobuf_ftp *f)
 {
-    return f->live ? autobuf_live_deadline_ns(f->live) : AUTOBUF_NS_UNSET;
+    return f->flow ? autobuf_flow_deadline_ns(f->flow) : AUTOBUF_NS_UNSET;
 }
 
 void autobuf_ftp_data_end(struct autobuf_ftp *f)
 {
-    autobuf_live_close(f->live);
-    f->live = NULL;
+    close_flow(f);
     f->listener_set = false;
 }

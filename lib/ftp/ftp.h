@@ -40,7 +40,7 @@ struct autobuf_ftp {
     uint64_t rcv_wanted_bytes;
 
     bool listener_set;         /* a receive buffer, for a peer not known then */
-    struct autobuf_live *live; /* NULL: no data connection */
+    struct autobuf_flow *flow; /* NULL: no data connection */
 };
 
 /* This host's limits as they are for this session now: after privilege was given up, and bounded. */

@@ -2,6 +2,7 @@
 #include "like.h"
 
 #include "../base/address.h"
+#include "probe.h"
 
 static void take_source(int fd, struct autobuf_probe_options *probe, struct sockaddr_storage *source)
 {
@@ -23,14 +24,35 @@ static void take_source(int fd, struct autobuf_probe_options *probe, struct sock
         (void)getsockopt(fd, SOL_SOCKET, SO_MARK, &probe->mark, &mark_len);
 }
 
+int ab_probe_open_like(struct autobuf_probe **probe, int fd, const struct sockaddr *peer,
+                       socklen_t peer_len, const struct autobuf_probe_options *options)
+{
+    struct autobuf_probe_options like = *options;
+    struct sockaddr_storage source;
+
+    take_source(fd, &like, &source);
+    return autobuf_probe_open(probe, peer, peer_len, &like);
+}
+
+int ab_probe_conclude(struct autobuf_probe *probe, struct autobuf_path *path)
+{
+    int result = autobuf_probe_result(probe, path);
+
+    autobuf_probe_close(probe);
+    return result == AUTOBUF_E_FEW ? 0 : result;
+}
+
 int ab_probe_like(int fd, const struct sockaddr *peer, socklen_t peer_len,
                   const struct autobuf_probe_options *options, struct autobuf_path *path)
 {
-    struct autobuf_probe_options probe = *options;
-    struct sockaddr_storage source;
-    int result;
+    struct autobuf_probe *probe;
+    int result = ab_probe_open_like(&probe, fd, peer, peer_len, options);
 
-    take_source(fd, &probe, &source);
-    result = autobuf_probe(peer, peer_len, &probe, path);
-    return result == AUTOBUF_E_FEW ? 0 : result;
+    if (result < 0)
+        return result;
+    result = ab_probe_finish(probe);
+    if (result > 0)
+        return ab_probe_conclude(probe, path);
+    autobuf_probe_close(probe);
+    return result;
 }

@@ -22,6 +22,7 @@
 #include "../base/wait.h"
 #include "../kernel/stamp.h"
 #include "privilege.h"
+#include "probe.h"
 #include "schedule.h"
 
 #define SOL_RAW_SOCKET 255 /* SOL_RAW of the kernel's linux/socket.h */
@@ -660,6 +661,15 @@ size_t autobuf_probe_rates(const struct autobuf_probe *probe, uint64_t *rates, s
     return found;
 }
 
+int ab_probe_finish(struct autobuf_probe *probe)
+{
+    int result, error = 0;
+
+    while (error == 0 && (result = autobuf_probe_step(probe, autobuf_now_ns())) == 0)
+        error = ab_wait(probe->fd, autobuf_probe_events(probe), autobuf_probe_deadline_ns(probe));
+    return error < 0 ? error : result;
+}
+
 int autobuf_probe(const struct sockaddr *peer, socklen_t peer_len,
                   const struct autobuf_probe_options *options, struct autobuf_path *path)
 {
@@ -668,11 +678,7 @@ int autobuf_probe(const struct sockaddr *peer, socklen_t peer_len,
 
     if (result < 0)
         return result;
-    while ((result = autobuf_probe_step(probe, autobuf_now_ns())) == 0) {
-        result = ab_wait(probe->fd, autobuf_probe_events(probe), autobuf_probe_deadline_ns(probe));
-        if (result < 0)
-            break;
-    }
+    result = ab_probe_finish(probe);
     if (result > 0)
         result = autobuf_probe_result(probe, path);
     autobuf_probe_close(probe);

@@ -10,6 +10,10 @@
 
 #include "../base/option.h"
 
+#ifndef SO_COOKIE
+#define SO_COOKIE 57
+#endif
+
 #define WINDOW_FIELD_MAX 65535ULL /* of the TCP header; RFC 7323 shifts it */
 
 void autobuf_socket_init(struct autobuf_socket *socket, uint32_t size)
@@ -82,4 +86,11 @@ int autobuf_socket_state(int fd, struct autobuf_socket *state)
     if (error < 0)
         return error;
     return ab_struct_out(state, &found, sizeof found) ? 0 : -EINVAL;
+}
+
+int ab_socket_cookie(int fd, uint64_t *cookie)
+{
+    socklen_t len = sizeof *cookie;
+
+    return getsockopt(fd, SOL_SOCKET, SO_COOKIE, cookie, &len) < 0 ? -errno : 0;
 }

@@ -9,4 +9,7 @@
 /* As autobuf_socket_state(), and *info too. */
 int ab_socket_read(int fd, struct autobuf_socket *state, struct ab_tcpinfo *info);
 
+/* What tells this socket from all others of the host, whatever its descriptor. 0, -EBADF, -ENOTSOCK. */
+int ab_socket_cookie(int fd, uint64_t *cookie);
+
 #endif

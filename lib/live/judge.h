@@ -56,4 +56,14 @@ bool ab_judge_due(const struct ab_judge *judge, uint64_t now_ns);
 bool ab_judge_look(struct ab_judge *judge, const struct ab_look *look, struct autobuf_plan *plan,
                    const char **why);
 
+/* Somebody else has forced the send buffer, which was so large before; or set a pace. */
+void ab_judge_forced(struct ab_judge *judge, uint64_t before_bytes);
+void ab_judge_paced(struct ab_judge *judge, uint64_t byte_per_s);
+
+/* Payload that moved in the last round trip, in the direction that had more; 0: not known yet. */
+uint64_t ab_judge_round_bytes(const struct ab_judge *judge);
+
+/* The side whose buffer limits, and has for some looks: AUTOBUF_LOCK_*; 0: neither. */
+uint32_t ab_judge_short_side(const struct ab_judge *judge);
+
 #endif

@@ -14,9 +14,6 @@
 #include "judge.h"
 #include "live.h"
 
-#ifndef SO_COOKIE
-#define SO_COOKIE 57
-#endif
 #ifndef SO_MEMINFO
 #define SO_MEMINFO 55
 #endif
@@ -30,15 +27,9 @@ struct autobuf_live {
     uint32_t flags;
     uint32_t changes;
     uint64_t pace_byte_per_s; /* the most that the program itself allows; UINT64_MAX: no limit */
+    uint64_t path_bit_per_s;  /* and what the path is known to take; UINT64_MAX: unknown */
     uint64_t set_bit_per_s;   /* the pace that we set; 0: none */
 };
-
-static int read_cookie(int fd, uint64_t *cookie)
-{
-    socklen_t len = sizeof *cookie;
-
-    return getsockopt(fd, SOL_SOCKET, SO_COOKIE, cookie, &len) < 0 ? -errno : 0;
-}
 
 /* Memory of what is in the send buffer; 0 where the kernel does not tell (before Linux 4.12). */
 static uint64_t queued_bytes(int fd)
@@ -88,7 +79,7 @@ int ab_live_open(struct autobuf_live **out, int fd, const struct autobuf_live_op
         return -EINVAL;
     error = look_at(fd, 0, &look);
     if (error == 0)
-        error = read_cookie(fd, &cookie);
+        error = ab_socket_cookie(fd, &cookie);
     if (error < 0)
         return error;
     live = calloc(1, sizeof *live);
@@ -107,6 +98,7 @@ int ab_live_open(struct autobuf_live **out, int fd, const struct autobuf_live_op
     live->flags = options.flags;
     if (ab_get_pacing(fd, &live->pace_byte_per_s) < 0 || !live->pace_byte_per_s)
         live->pace_byte_per_s = UINT64_MAX;
+    live->path_bit_per_s = UINT64_MAX;
     *out = live;
     return 0;
 }
@@ -126,7 +118,7 @@ int autobuf_live_open(struct autobuf_live **live, int fd, const struct autobuf_l
 static int check_cookie(const struct autobuf_live *live, int fd)
 {
     uint64_t cookie;
-    int error = read_cookie(fd, &cookie);
+    int error = ab_socket_cookie(fd, &cookie);
 
     if (error < 0)
         return error;
@@ -188,12 +180,15 @@ static int act(struct autobuf_live *live, const struct ab_look *look, struct aut
                const char *why)
 {
     struct autobuf_socket now = AUTOBUF_SOCKET_INIT;
-    uint64_t most = ab_mul_div(live->pace_byte_per_s, 8, 1), before = live->set_bit_per_s;
+    uint64_t most = ab_min(ab_mul_div(live->pace_byte_per_s, 8, 1), live->path_bit_per_s);
+    uint64_t before = live->set_bit_per_s;
     int result;
 
     if (is_too_much(live, look, plan))
         return 0; /* the next look plans by what is left */
     plan->snd_pacing_bit_per_s = ab_min(plan->snd_pacing_bit_per_s, most);
+    if (plan->snd_pacing_bit_per_s && plan->snd_pacing_bit_per_s == before && !plan->snd_request_bytes)
+        return 0;
     result = autobuf_apply(live->fd, plan);
     if (result <= 0)
         return result;
@@ -208,6 +203,35 @@ static int act(struct autobuf_live *live, const struct ab_look *look, struct aut
                (unsigned long long)now.rcv_buf_bytes, why);
     }
     return result;
+}
+
+int ab_live_apply(struct autobuf_live *live, const struct autobuf_plan *theirs, const char *why)
+{
+    struct autobuf_plan plan = *theirs;
+    struct ab_look look;
+    int error = check_cookie(live, live->fd);
+
+    if (error == 0)
+        error = look_at(live->fd, 0, &look);
+    if (error < 0)
+        return error;
+    if (plan.snd_pacing_bit_per_s) {
+        live->path_bit_per_s = plan.snd_pacing_bit_per_s;
+        ab_judge_paced(&live->judge, ab_min(plan.snd_pacing_bit_per_s / 8, live->pace_byte_per_s));
+    }
+    if (plan.flags & AUTOBUF_PLAN_SND_FORCE)
+        ab_judge_forced(&live->judge, look.socket.snd_buf_bytes);
+    return act(live, &look, &plan, why);
+}
+
+uint64_t ab_live_round_bytes(const struct autobuf_live *live)
+{
+    return ab_judge_round_bytes(&live->judge);
+}
+
+uint32_t ab_live_short_side(const struct autobuf_live *live)
+{
+    return ab_judge_short_side(&live->judge);
 }
 
 int autobuf_live_step(struct autobuf_live *live, uint64_t now_ns)

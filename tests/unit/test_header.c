@@ -77,6 +77,8 @@ static int check_init_calls(void)
     CHECK_INIT_CALL(autobuf_live_state, AUTOBUF_LIVE_STATE_INIT);
     CHECK_INIT_CALL(autobuf_rightsize_options, AUTOBUF_RIGHTSIZE_OPTIONS_INIT);
     CHECK_INIT_CALL(autobuf_rightsize_state, AUTOBUF_RIGHTSIZE_STATE_INIT);
+    CHECK_INIT_CALL(autobuf_options, AUTOBUF_OPTIONS_INIT);
+    CHECK_INIT_CALL(autobuf_applied, AUTOBUF_APPLIED_INIT);
     return failed;
 }
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * NULL where a struct or a handle is needed, in every call of path.h, plan.h, probe.h, live.h and rightsize.h:
+ * NULL where a struct or a handle is needed, in every call of path.h, plan.h, probe.h, flow.h, live.h and rightsize.h:
  * -EINVAL, or from a call that tells no errors 0, AUTOBUF_NS_UNSET or nothing; never a crash.
  */
 #include "unit.h"
@@ -27,6 +27,7 @@ static struct {
     struct autobuf_plan plan;
     struct autobuf_probe *probe;
     struct autobuf_live *live;
+    struct autobuf_flow *flow;
     struct autobuf_rightsize *rightsize;
 } good;
 
@@ -242,6 +243,48 @@ static int64_t live_state_out(void)
     return autobuf_live_state(good.live, NULL);
 }
 
+static int64_t apply(void)
+{
+    return autobuf_apply(good.c.client, NULL);
+}
+
+static int64_t flow_open(void)
+{
+    return autobuf_flow_open(NULL, good.c.client, NULL, 0, NULL);
+}
+
+static int64_t flow_deadline(void)
+{
+    return (int64_t)autobuf_flow_deadline_ns(NULL);
+}
+
+static int64_t flow_step(void)
+{
+    return autobuf_flow_step(NULL, 1);
+}
+
+static int64_t flow_tell(void)
+{
+    return autobuf_flow_tell(NULL, &good.path);
+}
+
+static int64_t flow_tell_path(void)
+{
+    return autobuf_flow_tell(good.flow, NULL);
+}
+
+static int64_t flow_state(void)
+{
+    struct autobuf_applied applied = AUTOBUF_APPLIED_INIT;
+
+    return autobuf_flow_state(NULL, &applied);
+}
+
+static int64_t flow_state_out(void)
+{
+    return autobuf_flow_state(good.flow, NULL);
+}
+
 static int64_t rightsize_open(void)
 {
     return autobuf_rightsize_open(NULL, NULL);
@@ -272,6 +315,7 @@ static int64_t nothing_to_tell(void)
     autobuf_rightsize_gap(NULL, 1);
     autobuf_rightsize_close(NULL);
     autobuf_live_close(NULL);
+    autobuf_flow_close(NULL);
     autobuf_probe_close(NULL);
     return 0;
 }
@@ -321,6 +365,14 @@ static const struct {
     {"live_step", live_step, -EINVAL},
     {"live_state: live", live_state, -EINVAL},
     {"live_state: state", live_state_out, -EINVAL},
+    {"apply", apply, -EINVAL},
+    {"flow_open: flow", flow_open, -EINVAL},
+    {"flow_deadline_ns", flow_deadline, (int64_t)AUTOBUF_NS_UNSET},
+    {"flow_step", flow_step, -EINVAL},
+    {"flow_tell: flow", flow_tell, -EINVAL},
+    {"flow_tell: path", flow_tell_path, -EINVAL},
+    {"flow_state: flow", flow_state, -EINVAL},
+    {"flow_state: applied", flow_state_out, -EINVAL},
     {"rightsize_open: rightsize", rightsize_open, -EINVAL},
     {"rightsize_consumed", rightsize_consumed, 0},
     {"rightsize_state: rightsize", rightsize_state, -EINVAL},
@@ -354,6 +406,7 @@ static int set_up(void **state)
         return -1;
     if (autobuf_probe_open_pure(&good.probe, AF_INET, 1, good.token, 1, NULL) < 0 ||
         autobuf_live_open(&good.live, good.c.client, NULL) < 0 ||
+        autobuf_flow_open(&good.flow, good.c.client, NULL, 0, NULL) < 0 ||
         autobuf_rightsize_open(&good.rightsize, NULL) < 0)
         return -1;
     return 0;
@@ -364,6 +417,7 @@ static int clean_up(void **state)
     (void)state;
     autobuf_probe_close(good.probe);
     autobuf_live_close(good.live);
+    autobuf_flow_close(good.flow);
     autobuf_rightsize_close(good.rightsize);
     close_connection(&good.c);
     return 0;

@@ -1,0 +1,239 @@
+/* SPDX-License-Identifier: MIT */
+#include <errno.h>
+#include <stdbool.h>
+#include <string.h>
+
+#include "../base/address.h"
+#include "../plan/plan.h"
+#include "flow.h"
+
+#define STREAMS_MOST 65535U
+
+void autobuf_options_init(struct autobuf_options *options, uint32_t size)
+{
+    struct autobuf_options fresh = AUTOBUF_OPTIONS_INIT;
+
+    ab_struct_init(options, size, &fresh, sizeof fresh);
+}
+
+void autobuf_applied_init(struct autobuf_applied *applied, uint32_t size)
+{
+    struct autobuf_applied fresh = AUTOBUF_APPLIED_INIT;
+
+    ab_struct_init(applied, size, &fresh, sizeof fresh);
+}
+
+static bool options_are_good(const struct autobuf_options *o)
+{
+    return ab_intent_known(o->intent) && o->streams <= STREAMS_MOST && !(o->flags & ~AUTOBUF_FLOW_SILENT) &&
+           (!o->budget_bytes ||
+            (o->budget_bytes >= AB_BUDGET_BYTES_MIN && o->budget_bytes <= AB_BUDGET_BYTES));
+}
+
+static int take_options(struct ab_decision *d, const struct autobuf_options *theirs)
+{
+    d->options = (struct autobuf_options)AUTOBUF_OPTIONS_INIT;
+    if (theirs && !ab_struct_in(&d->options, sizeof d->options, theirs))
+        return -EINVAL;
+    if (!options_are_good(&d->options))
+        return -EINVAL;
+    if (d->options.path && !ab_struct_in(&d->path, sizeof d->path, d->options.path))
+        return -EINVAL;
+    d->options.path = NULL; /* the caller's, and copied */
+    d->log = (struct ab_log){d->options.log, d->options.log_user};
+    return 0;
+}
+
+void ab_decide_measured(struct ab_decision *d, int result)
+{
+    d->measured = result < 0 ? result : 1;
+    if (result < 0)
+        ab_log(&d->log, "not measured: %s", autobuf_strerror(result));
+}
+
+static int take_peer(struct ab_decision *d, const struct sockaddr *peer, socklen_t peer_len)
+{
+    int copied = ab_address_copy(peer, peer_len, &d->peer);
+
+    if (copied == -EAFNOSUPPORT) { /* as any measurement that fails, no failure of the whole */
+        ab_decide_measured(d, copied);
+        return 0;
+    }
+    if (copied < 0)
+        return copied;
+    d->peer_len = (socklen_t)copied;
+    return 0;
+}
+
+void ab_decide_peer_of(struct ab_decision *d, int fd)
+{
+    struct sockaddr_storage peer;
+    socklen_t len = sizeof peer;
+
+    if (!d->peer_len && getpeername(fd, (struct sockaddr *)&peer, &len) == 0)
+        take_peer(d, (struct sockaddr *)&peer, len);
+}
+
+int ab_decide_begin(struct ab_decision *d, int fd, const struct sockaddr *peer, socklen_t peer_len,
+                    const struct autobuf_options *options)
+{
+    int error;
+
+    *d = (struct ab_decision){
+        .path = AUTOBUF_PATH_INIT,
+        .limits = AUTOBUF_LIMITS_INIT,
+        .socket = AUTOBUF_SOCKET_INIT,
+        .plan = AUTOBUF_PLAN_INIT,
+    };
+    error = take_options(d, options);
+    if (error == 0)
+        error = autobuf_socket_state(fd, &d->socket);
+    if (error == 0 && peer)
+        error = take_peer(d, peer, peer_len);
+    else if (error == 0 && d->socket.stage == AUTOBUF_STAGE_CONNECTED)
+        ab_decide_peer_of(d, fd);
+    d->plan.intent = d->options.intent;
+    return error;
+}
+
+void ab_decide_within(struct ab_decision *d, const struct autobuf_limits *limits)
+{
+    d->limits = *limits;
+    if (d->options.most_bytes)
+        d->limits.request_most_bytes = d->options.most_bytes;
+}
+
+bool ab_decide_is_short(const struct ab_decision *d)
+{
+    return d->options.expected_bytes && d->options.expected_bytes <= AB_SHORT_BYTES &&
+           (!d->socket.locks || d->by_windows);
+}
+
+static bool path_is_known(const struct ab_decision *d)
+{
+    return d->by_windows || d->path.method != AUTOBUF_METHOD_NONE;
+}
+
+int ab_decide_worth(const struct ab_decision *d, struct autobuf_probe_options *probe)
+{
+    uint64_t streams = ab_max(d->options.streams, 1);
+
+    *probe = (struct autobuf_probe_options)AUTOBUF_PROBE_OPTIONS_INIT;
+    if (!d->peer_len || d->measured || path_is_known(d) || d->options.flags & AUTOBUF_FLOW_SILENT)
+        return 0;
+    if (autobuf_plan_worth(&d->limits, &d->socket, d->options.intent, d->options.expected_bytes,
+                           &probe->bdp_low_bytes, &probe->bdp_high_bytes) <= 0)
+        return 0;
+    probe->bdp_low_bytes = ab_mul_div(probe->bdp_low_bytes, streams, 1);
+    probe->bdp_high_bytes = ab_mul_div(probe->bdp_high_bytes, streams, 1);
+    probe->budget_bytes = d->options.budget_bytes;
+    probe->timeout_ns = d->options.timeout_ns;
+    probe->mark = d->options.mark;
+    if (!probe->timeout_ns) /* a peer that answers no echo is to cost little */
+        probe->silence_ns = AB_SILENCE_NS;
+    probe->log = d->options.log;
+    probe->log_user = d->options.log_user;
+    return 1;
+}
+
+/* What one of several connections has of a path, a packet at least. */
+static struct autobuf_path share_of(const struct autobuf_path *whole, uint64_t streams)
+{
+    struct autobuf_path path = *whole;
+
+    if (streams < 2)
+        return path;
+    if (path.tx_bdp_bytes)
+        path.tx_bdp_bytes = path.tx_bdp_bytes / streams + AB_IP_PACKET_BYTES;
+    if (path.rx_bdp_bytes)
+        path.rx_bdp_bytes = path.rx_bdp_bytes / streams + AB_IP_PACKET_BYTES;
+    path.tx_rate_bit_per_s /= streams;
+    path.rx_rate_bit_per_s /= streams;
+    return path;
+}
+
+static void plan_windows(struct ab_decision *d)
+{
+    uint32_t sides = d->options.intent & (AUTOBUF_INTENT_SENDS | AUTOBUF_INTENT_RECEIVES);
+
+    ab_plan_nothing(AUTOBUF_REASON_UNKNOWN, d->options.intent, &d->plan);
+    d->plan.rtt_ns = d->windows.rtt_ns;
+    ab_plan_windows(sides == AUTOBUF_INTENT_RECEIVES ? 0 : d->windows.snd_bytes,
+                    sides == AUTOBUF_INTENT_SENDS ? 0 : d->windows.rcv_bytes, &d->limits, &d->socket,
+                    d->options.expected_bytes, &d->plan);
+}
+
+int ab_decide_plan(struct ab_decision *d, int fd)
+{
+    struct autobuf_path share = share_of(&d->path, ab_max(d->options.streams, 1));
+    int error = autobuf_socket_state(fd, &d->socket);
+
+    if (error < 0)
+        return error;
+    if (d->by_windows) {
+        plan_windows(d);
+        return 0;
+    }
+    error = autobuf_plan_make(&share, &d->limits, &d->socket, d->options.intent,
+                              d->options.expected_bytes, &d->plan);
+    if (error == 0)
+        ab_plan_limits(&d->limits, &d->socket, &d->plan);
+    return error;
+}
+
+static bool is_undecided(uint32_t reason)
+{
+    return reason == AUTOBUF_REASON_UNKNOWN || reason == AUTOBUF_REASON_KERNEL;
+}
+
+/* A window that is larger by a byte would be used: what stands in its way? */
+static void plan_more(struct ab_decision *d, uint32_t side, struct autobuf_plan *plan)
+{
+    ab_plan_nothing(AUTOBUF_REASON_UNKNOWN, AUTOBUF_INTENT_THROUGHPUT, plan);
+    plan->flags = AUTOBUF_PLAN_SND_AT_LEAST | AUTOBUF_PLAN_RCV_AT_LEAST;
+    ab_plan_windows(side == AUTOBUF_LOCK_SND ? d->plan.snd_kernel_bytes + 1 : 0,
+                    side == AUTOBUF_LOCK_RCV ? d->plan.rcv_kernel_bytes + 1 : 0, &d->limits, &d->socket,
+                    0, plan);
+}
+
+void ab_decide_short(struct ab_decision *d, int fd, uint32_t side)
+{
+    struct autobuf_plan *plan = &d->plan, more;
+
+    if (plan->snd_reason == AUTOBUF_REASON_UNKNOWN && side != AUTOBUF_LOCK_SND)
+        plan->snd_reason = AUTOBUF_REASON_KERNEL;
+    if (plan->rcv_reason == AUTOBUF_REASON_UNKNOWN && side != AUTOBUF_LOCK_RCV)
+        plan->rcv_reason = AUTOBUF_REASON_KERNEL;
+    if (!side || autobuf_socket_state(fd, &d->socket) < 0)
+        return;
+    plan_more(d, side, &more);
+    if (side == AUTOBUF_LOCK_SND && is_undecided(plan->snd_reason) &&
+        more.snd_reason == AUTOBUF_REASON_CAPPED) {
+        plan->snd_reason = more.snd_reason;
+        plan->snd_sysctl = more.snd_sysctl;
+        plan->snd_needed_bytes = more.snd_needed_bytes;
+    }
+    if (side == AUTOBUF_LOCK_RCV && is_undecided(plan->rcv_reason) &&
+        more.rcv_reason == AUTOBUF_REASON_CAPPED) {
+        plan->rcv_reason = more.rcv_reason;
+        plan->rcv_sysctl = more.rcv_sysctl;
+        plan->rcv_needed_bytes = more.rcv_needed_bytes;
+    }
+}
+
+int ab_decide_report(const struct ab_decision *d, struct autobuf_applied *theirs)
+{
+    struct autobuf_applied applied;
+
+    if (!ab_struct_in(&applied, sizeof applied, theirs))
+        return -EINVAL;
+    applied.measured = d->measured;
+    ab_struct_out(theirs, &applied, sizeof applied);
+    if (applied.path)
+        ab_struct_out(applied.path, &d->path, sizeof d->path);
+    if (applied.limits)
+        ab_struct_out(applied.limits, &d->limits, sizeof d->limits);
+    if (applied.plan)
+        ab_struct_out(applied.plan, &d->plan, sizeof d->plan);
+    return 0;
+}

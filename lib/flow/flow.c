@@ -1,0 +1,338 @@
+/* SPDX-License-Identifier: MIT */
+/* autobuf_flow_*(): the handle. */
+#include "flow.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <unistd.h>
+
+#include "../icmp/like.h"
+#include "../kernel/socket.h"
+#include "../live/live.h"
+#include "../plan/plan.h"
+
+#define LOOK_NS (20 * AB_NS_PER_MS) /* at a socket that may become a connection */
+#define POLL_NS (5 * AB_NS_PER_MS)  /* for replies to echoes: the kernel's stamps tell when they came */
+/*
+ * A connection is near its limit when it moves this part of the window that a measurement could better, in a
+ * round trip. Slow start takes two more to get there, and a measurement one to four.
+ */
+#define NEAR_PERCENT 25U
+
+struct autobuf_flow {
+    struct ab_decision decision;
+    struct autobuf_probe_options measure; /* how, if anything is to be measured */
+    struct autobuf_probe *probe;          /* NULL: nothing is being measured */
+    struct autobuf_live *live;            /* NULL: not connected yet */
+    uint64_t cookie;
+    uint64_t next_ns; /* when to look for a connection, or for replies */
+    pid_t owner;
+    int fd;
+    bool inert; /* there will never be anything to do */
+    bool worth; /* a measurement could pay */
+    uint32_t changes;
+};
+
+static bool says_the_same(const struct autobuf_plan *a, const struct autobuf_plan *b)
+{
+    return a->snd_reason == b->snd_reason && a->rcv_reason == b->rcv_reason;
+}
+
+static int plan_and_apply(struct autobuf_flow *flow, const char *why)
+{
+    struct autobuf_plan before = flow->decision.plan, *plan = &flow->decision.plan;
+    uint64_t pacing;
+    int result = ab_decide_plan(&flow->decision, flow->fd);
+
+    if (result < 0)
+        return result;
+    pacing = plan->snd_pacing_bit_per_s;
+    if (flow->live) {
+        result = ab_live_apply(flow->live, plan, why);
+    } else {
+        plan->snd_pacing_bit_per_s = 0; /* live puts a pace back, so that it must be live that sets it */
+        result = autobuf_apply(flow->fd, plan);
+        plan->snd_pacing_bit_per_s = pacing;
+    }
+    if (result < 0)
+        *plan = before;
+    else if (result > 0 || !says_the_same(plan, &before))
+        ab_plan_log(plan, &flow->decision.log);
+    flow->changes += result > 0;
+    return result;
+}
+
+static int begin(struct autobuf_flow *flow, const struct autobuf_limits *limits)
+{
+    struct autobuf_limits host = AUTOBUF_LIMITS_INIT;
+    struct ab_decision *d = &flow->decision;
+    int error;
+
+    if (autobuf_is_off() || ab_decide_is_short(d)) {
+        flow->inert = true;
+        if (autobuf_is_off())
+            d->measured = AUTOBUF_E_OFF;
+        ab_plan_nothing(autobuf_is_off() ? AUTOBUF_REASON_OFF : AUTOBUF_REASON_KERNEL, d->options.intent,
+                        &d->plan);
+        ab_plan_log(&d->plan, &d->log);
+        return 0;
+    }
+    error = limits ? 0 : autobuf_limits_host(&host);
+    if (error < 0)
+        return error;
+    ab_decide_within(d, limits ? limits : &host);
+    error = plan_and_apply(flow, "before the connection");
+    return error < 0 ? error : 0;
+}
+
+int ab_flow_open(struct autobuf_flow **out, int fd, const struct sockaddr *peer, socklen_t peer_len,
+                 const struct autobuf_options *options, const struct autobuf_limits *limits,
+                 const struct ab_windows *windows)
+{
+    struct autobuf_flow *flow;
+    int error;
+
+    if (!out)
+        return -EINVAL;
+    *out = NULL;
+    flow = calloc(1, sizeof *flow);
+    if (!flow)
+        return -ENOMEM;
+    flow->owner = getpid();
+    flow->fd = fd;
+    error = ab_decide_begin(&flow->decision, fd, peer, peer_len, options);
+    if (error == 0)
+        error = ab_socket_cookie(fd, &flow->cookie);
+    if (windows) {
+        flow->decision.windows = *windows;
+        flow->decision.by_windows = true;
+    }
+    if (error == 0)
+        error = begin(flow, limits);
+    if (error < 0) {
+        free(flow);
+        return error;
+    }
+    *out = flow;
+    return 0;
+}
+
+int autobuf_flow_open(struct autobuf_flow **flow, int fd, const struct sockaddr *peer, socklen_t peer_len,
+                      const struct autobuf_options *options)
+{
+    return ab_flow_open(flow, fd, peer, peer_len, options, NULL, NULL);
+}
+
+uint64_t autobuf_flow_deadline_ns(const struct autobuf_flow *flow)
+{
+    uint64_t next_ns;
+
+    if (!flow || flow->inert)
+        return AUTOBUF_NS_UNSET;
+    next_ns = flow->live && !flow->probe ? AUTOBUF_NS_UNSET : flow->next_ns;
+    return flow->live ? ab_min(next_ns, autobuf_live_deadline_ns(flow->live)) : next_ns;
+}
+
+/* -------------------------------------------------------------------------------- measuring */
+
+static bool is_low_delay(const struct autobuf_flow *flow)
+{
+    return flow->decision.options.intent & AUTOBUF_INTENT_LOW_DELAY;
+}
+
+/* A pace is needed from the first data on; a larger window only once the present one is nearly used up. */
+static bool needs_path(const struct autobuf_flow *flow)
+{
+    uint64_t low = flow->measure.bdp_low_bytes / ab_max(flow->decision.options.streams, 1);
+
+    if (!flow->worth || flow->decision.measured)
+        return false;
+    return is_low_delay(flow) ||
+           (flow->live && ab_live_round_bytes(flow->live) >= ab_mul_div(low, NEAR_PERCENT, 100));
+}
+
+static void begin_measuring(struct autobuf_flow *flow)
+{
+    struct ab_decision *d = &flow->decision;
+    int error = ab_probe_open_like(&flow->probe, flow->fd, (struct sockaddr *)&d->peer, d->peer_len,
+                                   &flow->measure);
+
+    if (error < 0) {
+        flow->probe = NULL;
+        ab_decide_measured(d, error);
+    }
+}
+
+/* 1: what was measured changed something; 0; no failure of it is one of the flow. */
+static int step_measuring(struct autobuf_flow *flow, uint64_t now_ns)
+{
+    int result = autobuf_probe_step(flow->probe, now_ns);
+
+    flow->next_ns = ab_min(autobuf_probe_deadline_ns(flow->probe), now_ns + POLL_NS);
+    if (result == 0)
+        return 0;
+    if (result > 0) {
+        result = ab_probe_conclude(flow->probe, &flow->decision.path);
+    } else {
+        autobuf_probe_close(flow->probe);
+    }
+    flow->probe = NULL;
+    flow->next_ns = now_ns;
+    ab_decide_measured(&flow->decision, result);
+    return result < 0 ? 0 : plan_and_apply(flow, "the path is measured");
+}
+
+/* ------------------------------------------------------------------------------- connection */
+
+/* What was found before is planned again: a connection's window scale and round-trip time are known now. */
+static int replan(struct autobuf_flow *flow)
+{
+    struct autobuf_plan before = flow->decision.plan;
+    int result = plan_and_apply(flow, "the connection is there");
+
+    /* What it asks for was set before already. */
+    if (result == 0 && before.snd_reason == AUTOBUF_REASON_SET)
+        flow->decision.plan.snd_reason = before.snd_reason;
+    if (result == 0 && before.rcv_reason == AUTOBUF_REASON_SET)
+        flow->decision.plan.rcv_reason = before.rcv_reason;
+    return result;
+}
+
+static int open_live(struct autobuf_flow *flow)
+{
+    struct autobuf_live_options options = AUTOBUF_LIVE_OPTIONS_INIT;
+    struct ab_decision *d = &flow->decision;
+
+    options.intent = d->options.intent;
+    options.log = d->options.log;
+    options.log_user = d->options.log_user;
+    options.most_bytes = d->options.most_bytes;
+    return ab_live_open(&flow->live, flow->fd, &options, &d->limits);
+}
+
+/* Looks whether the socket is a connection by now. As step(). */
+static int look(struct autobuf_flow *flow, uint64_t now_ns)
+{
+    struct ab_decision *d = &flow->decision;
+    uint64_t cookie;
+    int error = ab_socket_cookie(flow->fd, &cookie);
+
+    if (error == 0)
+        error = cookie == flow->cookie ? autobuf_socket_state(flow->fd, &d->socket) : -ESTALE;
+    if (error < 0)
+        return error;
+    flow->next_ns = d->socket.stage == AUTOBUF_STAGE_LISTENING ? AUTOBUF_NS_UNSET : now_ns + LOOK_NS;
+    if (d->socket.stage == AUTOBUF_STAGE_CONNECTED && d->socket.snd_window_max_bytes) {
+        error = open_live(flow);
+        if (error < 0)
+            return error;
+        ab_decide_peer_of(d, flow->fd);
+        error = replan(flow);
+    }
+    if (flow->live || is_low_delay(flow))
+        flow->worth = ab_decide_worth(d, &flow->measure);
+    return error;
+}
+
+/*
+ * What the plan says of a path that nothing is known of: autotuning has been enough so far; or a buffer limits
+ * though live set nothing, and then which sysctl is in the way.
+ */
+static void tell_limit(struct autobuf_flow *flow)
+{
+    struct autobuf_plan before = flow->decision.plan, *plan = &flow->decision.plan;
+
+    ab_decide_short(&flow->decision, flow->fd, ab_live_short_side(flow->live));
+    if (!says_the_same(plan, &before))
+        ab_plan_log(plan, &flow->decision.log);
+}
+
+static int step_live(struct autobuf_flow *flow, uint64_t now_ns)
+{
+    struct autobuf_live_state state = AUTOBUF_LIVE_STATE_INIT;
+    struct autobuf_plan *plan = &flow->decision.plan;
+    int result = autobuf_live_step(flow->live, now_ns);
+
+    if (result == 0)
+        tell_limit(flow);
+    if (result <= 0 || autobuf_live_state(flow->live, &state) < 0)
+        return result;
+    flow->changes++;
+    if (state.limiter == AUTOBUF_LIMITER_RCV_BUFFER)
+        plan->rcv_reason = AUTOBUF_REASON_SET;
+    else
+        plan->snd_reason = AUTOBUF_REASON_SET;
+    return result;
+}
+
+/* Before the connection, or once it is there. As step(). */
+static int step_connection(struct autobuf_flow *flow, uint64_t now_ns)
+{
+    int begun = flow->live ? 0 : look(flow, now_ns), result;
+
+    if (begun < 0 || !flow->live)
+        return begun;
+    result = step_live(flow, now_ns);
+    return result < 0 ? result : begun || result;
+}
+
+int autobuf_flow_step(struct autobuf_flow *flow, uint64_t now_ns)
+{
+    int result, measured = 0;
+
+    if (!flow)
+        return -EINVAL;
+    if (now_ns < autobuf_flow_deadline_ns(flow) || flow->inert)
+        return 0;
+    if (flow->owner != getpid())
+        return AUTOBUF_E_FORKED;
+    result = step_connection(flow, now_ns);
+    if (result < 0)
+        return result;
+    if (!flow->probe && needs_path(flow))
+        begin_measuring(flow);
+    if (flow->probe)
+        measured = step_measuring(flow, now_ns);
+    return measured < 0 ? measured : result || measured;
+}
+
+int autobuf_flow_tell(struct autobuf_flow *flow, const struct autobuf_path *path)
+{
+    struct autobuf_path known;
+
+    if (!flow || !ab_struct_in(&known, sizeof known, path))
+        return -EINVAL;
+    if (flow->owner != getpid())
+        return AUTOBUF_E_FORKED;
+    if (flow->inert)
+        return 0;
+    autobuf_probe_close(flow->probe);
+    flow->probe = NULL;
+    flow->worth = false;
+    flow->decision.path = known;
+    return plan_and_apply(flow, "the path is known");
+}
+
+int autobuf_flow_state(const struct autobuf_flow *flow, struct autobuf_applied *applied)
+{
+    int error = flow ? ab_decide_report(&flow->decision, applied) : -EINVAL;
+    struct autobuf_applied wanted;
+
+    if (error < 0)
+        return error;
+    ab_struct_in(&wanted, sizeof wanted, applied);
+    wanted.changes = flow->changes;
+    ab_struct_out(applied, &wanted, sizeof wanted);
+    if (wanted.live && flow->live)
+        return autobuf_live_state(flow->live, wanted.live);
+    return 0;
+}
+
+void autobuf_flow_close(struct autobuf_flow *flow)
+{
+    if (!flow)
+        return;
+    autobuf_probe_close(flow->probe);
+    autobuf_live_close(flow->live);
+    free(flow);
+}

@@ -1,0 +1,324 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * autobuf_flow_*() on loopback sockets: what holds whatever this host's limits are and whatever is permitted
+ * here. What it does beside a transfer over a path is for the tests in tests/net.
+ */
+#include "unit.h"
+
+#include <errno.h>
+#include <netinet/in.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <autobuf/autobuf.h>
+
+#include "base/environment.h"
+
+#include "sockets.h"
+
+#define SMALL 8192
+#define SND AUTOBUF_LOCK_SND
+#define RCV AUTOBUF_LOCK_RCV
+
+static struct autobuf_flow *opened(int fd, const struct autobuf_options *options)
+{
+    struct autobuf_flow *flow;
+
+    assert_int_equal(autobuf_flow_open(&flow, fd, NULL, 0, options), 0);
+    return flow;
+}
+
+/* Its state, with the plan. */
+static struct autobuf_applied state_of_flow(const struct autobuf_flow *flow, struct autobuf_plan *plan)
+{
+    struct autobuf_applied applied = AUTOBUF_APPLIED_INIT;
+
+    *plan = (struct autobuf_plan)AUTOBUF_PLAN_INIT;
+    applied.plan = plan;
+    assert_int_equal(autobuf_flow_state(flow, &applied), 0);
+    return applied;
+}
+
+static void only_a_tcp_socket(void **state)
+{
+    struct autobuf_flow *flow = (struct autobuf_flow *)&flow;
+    int pipes[2], udp = socket(AF_INET, SOCK_DGRAM, 0);
+
+    (void)state;
+    assert_int_equal(pipe(pipes), 0);
+    assert_int_equal(autobuf_flow_open(&flow, udp, NULL, 0, NULL), -EOPNOTSUPP);
+    assert_null(flow);
+    assert_int_equal(autobuf_flow_open(&flow, pipes[0], NULL, 0, NULL), -ENOTSOCK);
+    assert_int_equal(autobuf_flow_open(&flow, closed_fd(), NULL, 0, NULL), -EBADF);
+    close(udp);
+    close(pipes[0]);
+    close(pipes[1]);
+}
+
+static void options_are_checked(void **state)
+{
+    struct autobuf_options bad[] = {AUTOBUF_OPTIONS_INIT, AUTOBUF_OPTIONS_INIT, AUTOBUF_OPTIONS_INIT,
+                                    AUTOBUF_OPTIONS_INIT, AUTOBUF_OPTIONS_INIT, AUTOBUF_OPTIONS_INIT};
+    struct autobuf_path no_size = AUTOBUF_PATH_INIT;
+    struct sockaddr_in peer = {.sin_family = AF_INET};
+    struct autobuf_flow *flow;
+    int fd = tcp_socket();
+
+    (void)state;
+    no_size.size = 0;
+    bad[0].size = 3;
+    bad[1].intent = 2;
+    bad[2].flags = 2;
+    bad[3].streams = 65536;
+    bad[4].budget_bytes = 999;
+    bad[5].path = &no_size;
+    for (size_t i = 0; i < COUNT(bad); i++) {
+        assert_int_equal(autobuf_flow_open(&flow, fd, NULL, 0, &bad[i]), -EINVAL);
+        assert_null(flow);
+    }
+    assert_int_equal(autobuf_flow_open(&flow, fd, (struct sockaddr *)&peer, 3, NULL), -EINVAL);
+    close(fd);
+}
+
+static void off_does_nothing(void **state)
+{
+    struct connection c = tcp_connection();
+    struct autobuf_path path = AUTOBUF_PATH_INIT;
+    struct autobuf_plan plan;
+    struct socket_state before, after;
+    struct autobuf_flow *flow;
+
+    (void)state;
+    set_option(c.client, SO_SNDBUF, SMALL);
+    before = state_of(c.client);
+    ab_environment_read("off");
+    flow = opened(c.client, NULL);
+    assert_int_equal(autobuf_flow_deadline_ns(flow), AUTOBUF_NS_UNSET);
+    assert_int_equal(autobuf_flow_step(flow, autobuf_now_ns()), 0);
+    assert_int_equal(autobuf_path_given(&path, 1000000000, 1000000000), 0);
+    assert_int_equal(autobuf_flow_tell(flow, &path), 0);
+    assert_int_equal(state_of_flow(flow, &plan).measured, AUTOBUF_E_OFF);
+    assert_int_equal(plan.snd_reason, AUTOBUF_REASON_OFF);
+    autobuf_flow_close(flow);
+    ab_environment_read(NULL);
+    after = state_of(c.client);
+    assert_true(same_state(&before, &after));
+    close_connection(&c);
+}
+
+/* A buffer that was set smaller than autotuning makes it is given back, before anything is known of the path. */
+static void limits_alone_give_back(void **state)
+{
+    static const struct {
+        const char *name;
+        uint32_t intent, locks;
+    } rows[] = {
+        {"both sides", 0, 0},
+        {"it only sends", AUTOBUF_INTENT_SENDS, RCV},
+        {"it only receives", AUTOBUF_INTENT_RECEIVES, SND},
+        {"low delay", AUTOBUF_INTENT_LOW_DELAY, SND | RCV},
+    };
+
+    (void)state;
+    if (option_of(tcp_socket(), SO_BUF_LOCK) < 0)
+        skip();
+    for (size_t i = 0; i < 2 * COUNT(rows); i++) {
+        struct autobuf_options options = AUTOBUF_OPTIONS_INIT;
+        struct autobuf_flow *flow;
+        struct autobuf_plan plan;
+        int fd = i % 2 ? tcp_listener() : tcp_socket();
+        uint32_t locks = rows[i / 2].locks;
+
+        options.intent = rows[i / 2].intent;
+        set_option(fd, SO_SNDBUF, SMALL);
+        set_option(fd, SO_RCVBUF, SMALL);
+        flow = opened(fd, &options);
+        CHECK_EQUAL(rows[i / 2].name, (uint32_t)option_of(fd, SO_BUF_LOCK) & (SND | RCV), locks);
+        CHECK_EQUAL(rows[i / 2].name, state_of_flow(flow, &plan).changes, locks != (SND | RCV));
+        if (!(locks & SND))
+            CHECK_EQUAL(rows[i / 2].name, plan.snd_reason, AUTOBUF_REASON_KERNEL);
+        autobuf_flow_close(flow);
+        close(fd);
+    }
+}
+
+/* Larger than autotuning would make it: it stays. */
+static void a_large_buffer_stays(void **state)
+{
+    struct autobuf_limits limits = AUTOBUF_LIMITS_INIT;
+    struct autobuf_flow *flow;
+    int fd = tcp_socket();
+
+    (void)state;
+    assert_int_equal(autobuf_limits_host(&limits), 0);
+    if (2 * limits.snd_settable_bytes <= limits.tcp_wmem_max_bytes || option_of(fd, SO_BUF_LOCK) < 0)
+        skip();
+    set_option(fd, SO_SNDBUF, (int)limits.snd_settable_bytes);
+    flow = opened(fd, NULL);
+    assert_int_equal(option_of(fd, SO_BUF_LOCK) & (int)SND, SND);
+    autobuf_flow_close(flow);
+    close(fd);
+}
+
+static void a_short_transfer_is_left_alone(void **state)
+{
+    struct autobuf_options options = AUTOBUF_OPTIONS_INIT;
+    struct connection c = tcp_connection();
+    struct autobuf_flow *flow;
+    struct autobuf_plan plan;
+
+    (void)state;
+    options.expected_bytes = 1000000;
+    flow = opened(c.client, &options);
+    assert_int_equal(autobuf_flow_deadline_ns(flow), AUTOBUF_NS_UNSET);
+    state_of_flow(flow, &plan);
+    assert_int_equal(plan.snd_reason, AUTOBUF_REASON_KERNEL);
+    autobuf_flow_close(flow);
+    close_connection(&c);
+}
+
+/* Calls step() at each deadline until there is something to tell of the connection, ten times at most. */
+static void step_until_live(struct autobuf_flow *flow, struct autobuf_live_state *live)
+{
+    struct autobuf_applied applied = AUTOBUF_APPLIED_INIT;
+
+    applied.live = live;
+    for (unsigned i = 0; i < 10 && !live->snd_buf_bytes; i++) {
+        assert_in_range(autobuf_flow_step(flow, autobuf_flow_deadline_ns(flow)), 0, 1);
+        assert_int_equal(autobuf_flow_state(flow, &applied), 0);
+    }
+}
+
+/* One handle from before connect() to the end. */
+static void from_socket_to_end(void **state)
+{
+    struct autobuf_live_state live = AUTOBUF_LIVE_STATE_INIT;
+    int listener = tcp_listener(), fd = tcp_socket(), accepted;
+    struct sockaddr_in peer;
+    socklen_t len = sizeof peer;
+    struct autobuf_flow *flow;
+    uint64_t before;
+    char byte = 1;
+
+    (void)state;
+    assert_int_equal(getsockname(listener, (struct sockaddr *)&peer, &len), 0);
+    assert_int_equal(autobuf_flow_open(&flow, fd, (struct sockaddr *)&peer, len, NULL), 0);
+    assert_int_equal(autobuf_flow_step(flow, autobuf_now_ns()), 0);
+    before = autobuf_flow_deadline_ns(flow);
+    assert_true(before != AUTOBUF_NS_UNSET && before > autobuf_now_ns() - 1000000000);
+    assert_int_equal(autobuf_flow_step(flow, before - 1), 0); /* not due: nothing happens */
+    assert_int_equal(autobuf_flow_deadline_ns(flow), before);
+    assert_int_equal(connect(fd, (struct sockaddr *)&peer, len), 0);
+    accepted = accept(listener, NULL, NULL);
+    assert_true(accepted >= 0);
+    assert_int_equal(send(fd, &byte, 1, 0), 1);
+    step_until_live(flow, &live);
+    assert_true(live.snd_buf_bytes > 0);
+    assert_true(autobuf_flow_deadline_ns(flow) != AUTOBUF_NS_UNSET);
+    close(fd);
+    assert_int_equal(autobuf_flow_step(flow, autobuf_flow_deadline_ns(flow)), -EBADF);
+    autobuf_flow_close(flow);
+    close(accepted);
+    close(listener);
+}
+
+static void a_reused_descriptor_is_not_touched(void **state)
+{
+    int fd = tcp_socket(), other = tcp_socket();
+    struct autobuf_flow *flow = opened(fd, NULL);
+
+    (void)state;
+    assert_int_equal(dup2(other, fd), fd);
+    assert_int_equal(autobuf_flow_step(flow, autobuf_now_ns()), -ESTALE);
+    autobuf_flow_close(flow);
+    close(fd);
+    close(other);
+}
+
+static void a_listener_waits_for_nothing(void **state)
+{
+    int fd = tcp_listener();
+    struct autobuf_flow *flow = opened(fd, NULL);
+
+    (void)state;
+    assert_int_equal(autobuf_flow_step(flow, autobuf_now_ns()), 0);
+    assert_int_equal(autobuf_flow_deadline_ns(flow), AUTOBUF_NS_UNSET);
+    autobuf_flow_close(flow);
+    close(fd);
+}
+
+/* A path that is known is planned for at once, or as soon as it is told; 1.35 products at most are set. */
+static void a_known_path_is_planned_for(void **state)
+{
+    struct autobuf_limits limits = AUTOBUF_LIMITS_INIT;
+    struct autobuf_options options = AUTOBUF_OPTIONS_INIT;
+    struct autobuf_path path = AUTOBUF_PATH_INIT;
+    uint64_t product;
+
+    (void)state;
+    assert_int_equal(autobuf_limits_host(&limits), 0);
+    product = limits.tcp_wmem_max_bytes; /* half as much again as autotuning's window */
+    assert_int_equal(autobuf_path_given(&path, 8 * product, 1000000000), 0);
+    options.intent = AUTOBUF_INTENT_SENDS;
+    for (size_t i = 0; i < 4; i++) {
+        struct connection c = tcp_connection();
+        int fd = i % 2 ? c.client : tcp_socket();
+        struct autobuf_flow *flow;
+        struct autobuf_plan plan;
+
+        options.path = i < 2 ? &path : NULL;
+        flow = opened(fd, &options);
+        if (i >= 2)
+            assert_in_range(autobuf_flow_tell(flow, &path), 0, 1);
+        assert_int_equal(state_of_flow(flow, &plan).measured, 0);
+        assert_true(plan.snd_wanted_bytes > 0 && plan.snd_reason != AUTOBUF_REASON_UNKNOWN);
+        if (plan.snd_reason == AUTOBUF_REASON_SET) {
+            assert_int_equal(option_of(fd, SO_SNDBUF), 2 * plan.snd_request_bytes);
+            assert_in_range(plan.snd_window_bytes, plan.snd_wanted_bytes, plan.snd_wanted_bytes * 136 / 100);
+        } else {
+            assert_int_equal(option_of(fd, SO_BUF_LOCK) & (int)SND, 0);
+        }
+        autobuf_flow_close(flow);
+        if (fd != c.client)
+            close(fd);
+        close_connection(&c);
+    }
+}
+
+static void a_child_has_no_part_in_it(void **state)
+{
+    struct autobuf_flow *flow;
+    int fd = tcp_socket(), status;
+    pid_t child;
+
+    (void)state;
+    flow = opened(fd, NULL);
+    child = fork();
+    if (child == 0)
+        _exit(autobuf_flow_step(flow, autobuf_now_ns()) == AUTOBUF_E_FORKED ? 0 : 1);
+    assert_int_equal(waitpid(child, &status, 0), child);
+    assert_int_equal(status, 0);
+    autobuf_flow_close(flow);
+    close(fd);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(only_a_tcp_socket),
+        cmocka_unit_test(options_are_checked),
+        cmocka_unit_test(off_does_nothing),
+        cmocka_unit_test(limits_alone_give_back),
+        cmocka_unit_test(a_large_buffer_stays),
+        cmocka_unit_test(a_short_transfer_is_left_alone),
+        cmocka_unit_test(from_socket_to_end),
+        cmocka_unit_test(a_reused_descriptor_is_not_touched),
+        cmocka_unit_test(a_listener_waits_for_nothing),
+        cmocka_unit_test(a_known_path_is_planned_for),
+        cmocka_unit_test(a_child_has_no_part_in_it),
+    };
+
+    return cmocka_run_group_tests_name("flow", tests, NULL, NULL);
+}
