@@ -42,16 +42,41 @@ struct ab_packet {
     bool merged;          /* several that arrived as one */
 };
 
+/*
+ * How a candidate for the rate was found, in the order of preference: of those that stand, the first is
+ * chosen. docs/ESTIMATOR.md tells them one by one.
+ */
+enum ab_kind {
+    AB_KIND_NONE,
+    AB_KIND_BURSTS,  /* gaps within the bursts of a paced sender */
+    AB_KIND_SLOWER,  /* all gaps of one, far below its pace */
+    AB_KIND_CAPPED,  /* a paced train as a whole: a bound */
+    AB_KIND_MEDIAN,  /* of whole trains, where what the readings say is far above it: a bound */
+    AB_KIND_EVEN,    /* gaps of trains shorter than a batch, which are even, as no batch makes them */
+    AB_KIND_PADDED,  /* trains shorter than a batch, with the time that one may hide: a bound */
+    AB_KIND_SENT,    /* all gaps, where packets came no slower than this host sent them: a bound */
+    AB_KIND_CLUSTER, /* the fastest single gaps that agree: the capacity between other traffic */
+    AB_KIND_WINDOWS, /* windows of time */
+    AB_KIND_SLOPE,   /* regression of arrival times */
+    AB_KIND_POOLED,  /* all gaps */
+    AB_KINDS
+};
+
 struct ab_rate {
     uint64_t rate_bit_per_s; /* 0: unknown */
     uint64_t low_bit_per_s;
     uint64_t high_bit_per_s;
     uint64_t pooled_bit_per_s; /* all adjacent gaps together: never far above C */
     uint64_t window_ns;        /* of the readings; 0: whole runs of adjacent replies */
+    uint8_t kind;              /* AB_KIND_*, of the candidate that was chosen */
+    uint8_t agreement_percent; /* of its readings; 0: it needs none */
     bool at_least;             /* the trains were too short, or this host too slow, to resolve it */
-    bool torn;                 /* jitter or batches: found by regression */
+    bool torn;                 /* by jitter or batches: neither windows nor gaps agree */
     bool sure;                 /* most readings agree */
 };
+
+/* Why such a candidate is chosen: the end of a line for a log, in plain English. */
+const char *ab_kind_why(unsigned kind);
 
 /*
  * The readings that packets give, unsorted, at most one a packet: over windows of window_ns, or for

@@ -2,6 +2,7 @@
 #include "schedule.h"
 
 #include <errno.h>
+#include <stdio.h>
 
 #define PING_COUNT 5U
 #define PING_SPACING_NS (2 * AB_NS_PER_MS)
@@ -74,12 +75,29 @@ int ab_schedule_init(struct ab_schedule *core, const struct ab_echo *echo,
     return 0;
 }
 
+/* Which candidate for the rate won, and why. */
+static void core_log_rate(const struct ab_schedule *core)
+{
+    char agree[32] = "";
+    struct ab_rate rate;
+
+    ab_estimate_rate(core->packets, core->count, core->scratch, &rate);
+    if (rate.agreement_percent)
+        snprintf(agree, sizeof agree, " (%u%% of the readings)", rate.agreement_percent);
+    if (rate.rate_bit_per_s)
+        ab_log(&core->log, "%s%.1f Mbit/s: %s%s", rate.at_least ? "at least " : "",
+               (double)rate.rate_bit_per_s / 1e6, ab_kind_why(rate.kind), agree);
+    else
+        ab_log(&core->log, "no rate: %s", ab_kind_why(rate.kind));
+}
+
 static void core_finish(struct ab_schedule *core, uint64_t now_ns)
 {
     core->phase = AB_DONE;
     core->finished_ns = now_ns;
     ab_log(&core->log, "%u replies to %zu packets in %u trains, %llu bytes sent", core->received,
            core->count, core->trains, (unsigned long long)core->cost_bytes);
+    core_log_rate(core);
 }
 
 static uint64_t core_rtt_ns(const struct ab_schedule *core)
