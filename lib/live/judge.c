@@ -9,6 +9,7 @@
 #define CWND_PERCENT 95U
 #define PEER_PERCENT 90U
 #define QUEUE_PERCENT 5U       /* of the least round-trip time: what stands longer is a queue, */
+#define QUEUE_NS AB_NS_PER_MS  /* but a millisecond is none, */
 #define QUEUE_DEVIATIONS 2U    /* unless the round-trip time varies so much anyway, */
 #define QUEUE_MOST_PERCENT 50U /* but never beyond this */
 #define RCV_FULL_PERCENT 80U
@@ -20,6 +21,7 @@
 #define TRIM_TO_PERCENT 135U     /* of the product */
 #define SHORTEST_NS (10 * AB_NS_PER_MS)
 #define LONGEST_NS AB_NS_PER_S
+#define LOW_DELAY_LOOKS 2U     /* in a round trip */
 
 void ab_judge_begin(struct ab_judge *judge, uint32_t intent, const struct autobuf_limits *limits)
 {
@@ -33,7 +35,7 @@ uint64_t ab_judge_next_ns(const struct ab_judge *judge)
     if (!judge->looked)
         return 0;
     if (judge->intent & AUTOBUF_INTENT_LOW_DELAY)
-        rtt_ns /= 2;
+        rtt_ns /= LOW_DELAY_LOOKS;
     return judge->last.now_ns + ab_min(ab_max(rtt_ns, SHORTEST_NS), LONGEST_NS);
 }
 
@@ -58,6 +60,10 @@ static bool at_least(uint64_t value, unsigned percent, uint64_t whole)
     return value >= ab_mul_div(whole, percent, 100);
 }
 
+/*
+ * 1. The limiter: what bounds the connection now. Of the rows of a sender the first that holds is it.
+ */
+
 /* The largest send buffer that there is without anybody's doing. */
 static uint64_t snd_grown(const struct ab_judge *judge, const struct ab_look *look)
 {
@@ -65,38 +71,54 @@ static uint64_t snd_grown(const struct ab_judge *judge, const struct ab_look *lo
                                                  : judge->limits.tcp_wmem_max_bytes;
 }
 
-/* How much longer the round-trip time is than at its least. */
-static uint64_t queue_ns(const struct ab_judge *judge, const struct ab_tcpinfo *info)
+static bool fills_peer_window(const struct ab_judge *judge, const struct ab_look *look)
 {
-    return info->rtt_ns - ab_min(info->rtt_ns, judge->rtt_min_ns);
+    (void)judge;
+    return look->info.peer_window_bytes && at_least(ab_tcpinfo_flight_bytes(&look->info), PEER_PERCENT,
+                                                    look->info.peer_window_bytes);
 }
 
-/* The path is full: a larger window would add nothing but loss. */
-static bool queue_stands(const struct ab_judge *judge, const struct ab_tcpinfo *info)
+static bool fills_cwnd(const struct ab_judge *judge, const struct ab_look *look)
 {
-    uint64_t jitter = ab_mul_div(QUEUE_DEVIATIONS, info->rtt_deviation_ns, 1);
-    uint64_t least = ab_max(ab_mul_div(judge->rtt_min_ns, QUEUE_PERCENT, 100), AB_NS_PER_MS);
-
-    return queue_ns(judge, info) > ab_min(ab_max(least, jitter),
-                                          ab_mul_div(judge->rtt_min_ns, QUEUE_MOST_PERCENT, 100));
+    (void)judge;
+    return look->info.unacked_packets &&
+           at_least(look->info.unacked_packets, CWND_PERCENT, look->info.cwnd_packets);
 }
+
+static bool has_more_ready(const struct ab_judge *judge, const struct ab_look *look)
+{
+    (void)judge;
+    return look->info.notsent_bytes >= READY_BYTES;
+}
+
+static bool fills_buffer(const struct ab_judge *judge, const struct ab_look *look)
+{
+    return at_least(look->queued_bytes, FULL_PERCENT, look->socket.snd_buf_bytes) &&
+           !has_more_ready(judge, look);
+}
+
+static bool fills_grown_buffer(const struct ab_judge *judge, const struct ab_look *look)
+{
+    return fills_buffer(judge, look) &&
+           at_least(look->socket.snd_buf_bytes, GROWN_PERCENT, snd_grown(judge, look));
+}
+
+static const struct {
+    bool (*holds)(const struct ab_judge *judge, const struct ab_look *look);
+    uint32_t limiter;
+} sender_limits[] = {
+    {fills_peer_window, AUTOBUF_LIMITER_PEER},
+    {fills_cwnd, AUTOBUF_LIMITER_PATH},
+    {fills_grown_buffer, AUTOBUF_LIMITER_SND_BUFFER},
+    {fills_buffer, AUTOBUF_LIMITER_UNKNOWN}, /* autotuning is still at it */
+    {has_more_ready, AUTOBUF_LIMITER_PATH},
+};
 
 static uint32_t limiter_sending(const struct ab_judge *judge, const struct ab_look *look)
 {
-    const struct ab_tcpinfo *info = &look->info;
-    uint64_t flight = ab_tcpinfo_flight_bytes(info);
-
-    if (info->peer_window_bytes && at_least(flight, PEER_PERCENT, info->peer_window_bytes))
-        return AUTOBUF_LIMITER_PEER;
-    if (info->unacked_packets && at_least(info->unacked_packets, CWND_PERCENT, info->cwnd_packets))
-        return AUTOBUF_LIMITER_PATH;
-    if (at_least(look->queued_bytes, FULL_PERCENT, look->socket.snd_buf_bytes) &&
-        info->notsent_bytes < READY_BYTES)
-        return at_least(look->socket.snd_buf_bytes, GROWN_PERCENT, snd_grown(judge, look))
-                   ? AUTOBUF_LIMITER_SND_BUFFER
-                   : AUTOBUF_LIMITER_UNKNOWN; /* autotuning is still at it */
-    if (info->notsent_bytes >= READY_BYTES)
-        return AUTOBUF_LIMITER_PATH;
+    for (size_t i = 0; i < sizeof sender_limits / sizeof *sender_limits; i++)
+        if (sender_limits[i].holds(judge, look))
+            return sender_limits[i].limiter;
     return AUTOBUF_LIMITER_SENDER;
 }
 
@@ -129,6 +151,30 @@ static uint32_t find_limiter(const struct ab_judge *judge, const struct ab_look 
     return judge->acked_byte_per_s >= judge->received_byte_per_s ? limiter_sending(judge, look)
                                                                  : limiter_receiving(judge, look);
 }
+
+/*
+ * 2. The veto: a queue stands, so the path is full. A larger window would add nothing but loss.
+ */
+
+/* How much longer the round-trip time is than at its least. */
+static uint64_t queue_ns(const struct ab_judge *judge, const struct ab_tcpinfo *info)
+{
+    return info->rtt_ns - ab_min(info->rtt_ns, judge->rtt_min_ns);
+}
+
+static bool queue_stands(const struct ab_judge *judge, const struct ab_tcpinfo *info)
+{
+    uint64_t jitter = ab_mul_div(QUEUE_DEVIATIONS, info->rtt_deviation_ns, 1);
+    uint64_t least = ab_max(ab_mul_div(judge->rtt_min_ns, QUEUE_PERCENT, 100), QUEUE_NS);
+
+    return queue_ns(judge, info) > ab_min(ab_max(least, jitter),
+                                          ab_mul_div(judge->rtt_min_ns, QUEUE_MOST_PERCENT, 100));
+}
+
+/*
+ * 3. The action: what to set. A queue shows a round trip later than what fills it, so a send buffer has to
+ * limit for some looks, each without a veto, before it is made larger.
+ */
 
 /* The plan's own arithmetic, for a path that holds more than the window of now: at most twice that. */
 static bool enlarge(struct ab_judge *judge, const struct ab_look *look, struct autobuf_plan *plan)
@@ -185,28 +231,7 @@ static bool trim(struct ab_judge *judge, const struct ab_look *look, struct auto
     return true;
 }
 
-/* For low delay nothing is done for what a peer sends: nobody here could pace it. */
-static bool adjust(struct ab_judge *judge, const struct ab_look *look, struct autobuf_plan *plan,
-                   const char **why)
-{
-    bool low_delay = judge->intent & AUTOBUF_INTENT_LOW_DELAY;
-
-    if (judge->short_looks &&
-        (judge->limiter != AUTOBUF_LIMITER_SND_BUFFER || queue_stands(judge, &look->info)))
-        judge->short_looks--; /* a single one may be noise */
-    if (judge->grown_from_bytes && trim(judge, look, plan)) {
-        *why = "what was added stands in the queue";
-        return true;
-    }
-    *why = judge->limiter == AUTOBUF_LIMITER_SND_BUFFER ? "the send buffer is what limits"
-                                                        : "the receive buffer is what limits";
-    /* A queue shows a round trip later than what fills it. */
-    if (judge->limiter == AUTOBUF_LIMITER_SND_BUFFER)
-        return !queue_stands(judge, &look->info) && ++judge->short_looks >= SHORT_LOOKS &&
-               enlarge(judge, look, plan);
-    return judge->limiter == AUTOBUF_LIMITER_RCV_BUFFER && !low_delay && enlarge(judge, look, plan);
-}
-
+/* The pace, for low delay. */
 static bool moderate(struct ab_judge *judge, const struct ab_look *look, struct autobuf_plan *plan,
                      const char **why)
 {
@@ -226,6 +251,39 @@ static bool moderate(struct ab_judge *judge, const struct ab_look *look, struct 
     plan->rtt_ns = judge->rtt_min_ns;
     plan->snd_pacing_bit_per_s = ab_mul_div(judge->pace.byte_per_s, 8, 1);
     return true;
+}
+
+/* Looks at which the send buffer limited, less those at which it did not: a single one may be noise. */
+static void count_short_looks(struct ab_judge *judge, bool veto)
+{
+    if (judge->limiter == AUTOBUF_LIMITER_SND_BUFFER && !veto)
+        judge->short_looks++;
+    else if (judge->short_looks)
+        judge->short_looks--;
+}
+
+/* The buffer action of this look, if there is any. */
+static bool adjust(struct ab_judge *judge, const struct ab_look *look, struct autobuf_plan *plan,
+                   const char **why)
+{
+    bool veto = queue_stands(judge, &look->info);
+
+    count_short_looks(judge, veto);
+    if (judge->grown_from_bytes && trim(judge, look, plan)) {
+        *why = "what was added stands in the queue";
+        return true;
+    }
+    switch (judge->limiter) {
+    case AUTOBUF_LIMITER_SND_BUFFER:
+        *why = "the send buffer is what limits";
+        return !veto && judge->short_looks >= SHORT_LOOKS && enlarge(judge, look, plan);
+    case AUTOBUF_LIMITER_RCV_BUFFER:
+        *why = "the receive buffer is what limits";
+        /* For low delay nothing is done for what a peer sends: nobody here could pace it. */
+        return !(judge->intent & AUTOBUF_INTENT_LOW_DELAY) && enlarge(judge, look, plan);
+    default:
+        return false;
+    }
 }
 
 /* The newest count that is a round trip old, or the oldest there is. */
