@@ -3,12 +3,12 @@
 
 /* Where a constant names tests/sweep, docs/ESTIMATOR.md has what that showed. */
 #define BITS_NS (8 * AB_NS_PER_S)
-#define BEHIND_PART 4U          /* of the mean gap: shorter ones belong to a batch; tests/sweep BEHIND_PART */
-#define SPREAD_PERCENT 110U     /* of the time that sending took; tests/sweep SPREAD_PERCENT */
-#define SHORT_PART 3U           /* of the mean gap: shorter ones are piled up; tests/sweep SHORT_PART */
-#define REGRESSION_PACKETS 12U  /* fewer have no slope but noise; tests/sweep REGRESSION_PACKETS */
-#define BUNCHED_PART 3U         /* of a train, at its beginning; tests/sweep BUNCHED_PART */
-#define OVERFLOW_PACKETS 3U     /* lost in a row: the queue was full; tests/sweep OVERFLOW_PACKETS */
+#define BEHIND_PART 4U          /* of the mean gap: shorter ones belong to a batch; tests/mutate sweep BEHIND_PART */
+#define SPREAD_PERCENT 110U     /* of the time that sending took; tests/mutate sweep SPREAD_PERCENT */
+#define SHORT_PART 3U           /* of the mean gap: shorter ones are piled up; tests/mutate sweep SHORT_PART */
+#define REGRESSION_PACKETS 12U  /* fewer have no slope but noise; tests/mutate sweep REGRESSION_PACKETS */
+#define BUNCHED_PART 3U         /* of a train, at its beginning; tests/mutate sweep BUNCHED_PART */
+#define OVERFLOW_PACKETS 3U     /* lost in a row: the queue was full; tests/mutate sweep OVERFLOW_PACKETS */
 
 static bool adjacent(const struct ab_packet *a)
 {
