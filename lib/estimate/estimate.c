@@ -35,7 +35,6 @@
 #define SLOWER_PERMILLE 60U
 #define SURE_GAPS 10U           /* near the rate of a paced train */
 #define PACE_PERCENT 75U        /* a rate between that of the pace, and the inverse, is the sender's */
-#define TRAINS_COMPARED 32U     /* at most, each as a whole */
 #define TRAIN_PACKETS 6U        /* fewer tell nothing as a whole */
 #define OUTLIER_PERCENT 250U    /* of the median train */
 
@@ -340,12 +339,11 @@ static void estimate_paced(const struct ab_packet *packets, size_t count, size_t
 }
 
 /* The median of what the trains, each as a whole, came at; 0: there are not two of them. */
-static uint64_t median_train(const struct ab_packet *packets, size_t count)
+static uint64_t median_train(const struct ab_packet *packets, size_t count, uint64_t *rates)
 {
-    uint64_t rates[TRAINS_COMPARED];
     size_t found = 0;
 
-    for (size_t begin = 0, end; begin < count && found < TRAINS_COMPARED; begin = end) {
+    for (size_t begin = 0, end; begin < count; begin = end) {
         end = ab_run_end(packets, count, begin);
         if (end - begin >= TRAIN_PACKETS)
             rates[found++] = ab_rate_between(&packets[begin], &packets[end - 1],
@@ -358,9 +356,10 @@ static uint64_t median_train(const struct ab_packet *packets, size_t count)
 }
 
 /* One train that something held up, and then let go at once, does not speak for all. */
-static void mistrust_outlier(const struct ab_packet *packets, size_t count, struct ab_rate *rate)
+static void mistrust_outlier(const struct ab_packet *packets, size_t count, uint64_t *scratch,
+                             struct ab_rate *rate)
 {
-    struct candidate median = {.rate_bit_per_s = median_train(packets, count),
+    struct candidate median = {.rate_bit_per_s = median_train(packets, count, scratch),
                                .kind = AB_KIND_MEDIAN};
 
     if (stands(&median) &&
@@ -382,7 +381,7 @@ void ab_estimate_stream(const struct ab_packet *packets, size_t count, size_t ne
         estimate_paced(packets, count, newest, pace_bit_per_s, scratch, rate);
     } else {
         ab_estimate_rate(packets + *unpaced, count - *unpaced, scratch, rate);
-        mistrust_outlier(packets + *unpaced, count - *unpaced, rate);
+        mistrust_outlier(packets + *unpaced, count - *unpaced, scratch, rate);
     }
 }
 

@@ -24,6 +24,15 @@
 #define SLOW_TRAIN_NS (200 * AB_NS_PER_MS) /* no train of the second phase is to last longer */
 #define STRETCHED 20U /* a short train may read so much too slow, where its readings disagree, */
 #define BUNCHED 4U    /* or so much too fast */
+#define SPACING_PERCENT 150U /* of a train's own time, from one to the next */
+#define REACH_PERCENT 80U    /* of a train came through: no queue cut it */
+#define LAST_TRAINS 3U       /* of the last phase, and of the second where a queue cuts them */
+#define TUNNEL_BYTES 1280U   /* IPv6's minimum, and what tunnels leave */
+#define LEAST_BYTES 576U     /* that every host takes (RFC 1122) */
+#define REPLIES_NS (100 * AB_NS_PER_MS) /* after the last packet, beside 1.5 round trips: what is late */
+#define PINGS_NS (5 * AB_NS_PER_MS)     /* after the first answer, beside a quarter of a round trip */
+#define TRAIN_REPLIES_NS (10 * AB_NS_PER_MS) /* after an answer to a train, beside a quarter and */
+#define LATE_GAPS 3U         /* that many times its gap */
 
 static uint32_t ip_header_bytes(const struct ab_schedule *core)
 {
@@ -33,10 +42,10 @@ static uint32_t ip_header_bytes(const struct ab_schedule *core)
 size_t ab_schedule_capacity(const struct autobuf_probe_options *options)
 {
     uint32_t budget = options->budget_bytes ? options->budget_bytes : AB_BUDGET_BYTES;
-    uint32_t bytes = options->packet_bytes ? options->packet_bytes : 576;
+    uint32_t bytes = options->packet_bytes ? options->packet_bytes : LEAST_BYTES;
 
     budget = (uint32_t)ab_min(budget, AB_BUDGET_BYTES); /* what is beyond is refused by init */
-    bytes = (uint32_t)ab_max(ab_min(bytes, 576), PACKET_BYTES_MIN);
+    bytes = (uint32_t)ab_max(ab_min(bytes, LEAST_BYTES), PACKET_BYTES_MIN);
     return budget / bytes + 2 * PING_COUNT + FIRST_TRAIN;
 }
 
@@ -144,7 +153,7 @@ static bool core_begin(struct ab_schedule *core, enum ab_phase phase, uint64_t n
     core->train_size = core->train_left = (uint32_t)size;
     core->trains_left = (uint32_t)ab_min(affordable / size, wanted) - 1;
     core->trains++;
-    core->spacing_ns = core->trains_left ? train_ns + train_ns / 2 : 0;
+    core->spacing_ns = core->trains_left ? ab_mul_div(train_ns, SPACING_PERCENT, 100) : 0;
     core->next_ns = now_ns;
     core->close_ns = AUTOBUF_NS_UNSET;
     return true;
@@ -165,7 +174,7 @@ static bool core_begin_second(struct ab_schedule *core, uint64_t now_ns, uint64_
 {
     uint64_t slow = SLOW_TRAIN_NS / ab_max(core_train_ns(core, 1, rate), 1);
     uint64_t size = ab_min(LONGEST_TRAIN, ab_max(slow, FIRST_TRAIN));
-    uint32_t wanted = core->cut ? 3 : 1;
+    uint32_t wanted = core->cut ? LAST_TRAINS : 1;
 
     return core_begin(core, AB_SECOND, now_ns, size, wanted, CHEAP_BYTES,
                       core_train_ns(core, ab_min(core->burst_max, size), rate));
@@ -200,17 +209,17 @@ static bool core_begin_last(struct ab_schedule *core, uint64_t now_ns, const str
     if (rate->torn)
         return core_begin_torn(core, AB_LAST, now_ns, one_ns);
     size = ab_min(TRAIN_NS / one_ns + 1, LONGEST_TRAIN);
-    return core_begin(core, AB_LAST, now_ns, size, 3, core->budget_bytes,
+    return core_begin(core, AB_LAST, now_ns, size, LAST_TRAINS, core->budget_bytes,
                       ab_min(size, core->burst_max) * one_ns);
 }
 
 /* Nothing of a train came back although small echoes do: it was too large for the path. */
 static bool core_begin_smaller(struct ab_schedule *core, uint64_t now_ns)
 {
-    if (core->full_bytes > 1280)
-        core->full_bytes = 1280; /* IPv6's minimum, and what tunnels leave */
-    else if (core->full_bytes > 576)
-        core->full_bytes = 576;
+    if (core->full_bytes > TUNNEL_BYTES)
+        core->full_bytes = TUNNEL_BYTES;
+    else if (core->full_bytes > LEAST_BYTES)
+        core->full_bytes = LEAST_BYTES;
     else
         return false;
     ab_log(&core->log, "no answer to full-size packets: trying %u bytes", core->full_bytes);
@@ -225,7 +234,7 @@ static bool core_begin_next(struct ab_schedule *core, uint64_t now_ns)
 
     if (core_phase_replies(core, &reach) == 0)
         return core_begin_smaller(core, now_ns);
-    if (5 * reach < 4 * core->train_size) {
+    if (100 * reach < REACH_PERCENT * core->train_size) {
         core->burst_max = (uint32_t)ab_max(reach, SHORTEST_TRAIN);
         core->cut = true;
     }
@@ -306,7 +315,7 @@ static void core_sent_all(struct ab_schedule *core, uint64_t now_ns)
     core->next_ns = AUTOBUF_NS_UNSET;
     core->close_ns = rtt_ns == AUTOBUF_NS_UNSET
                          ? core->start_ns + core->silence_ns
-                         : now_ns + rtt_ns + ab_max(rtt_ns / 2, 100 * AB_NS_PER_MS);
+                         : now_ns + rtt_ns + ab_max(rtt_ns / 2, REPLIES_NS);
 }
 
 static int core_emit(struct ab_schedule *core, uint64_t now_ns, uint8_t *buf, size_t cap, uint32_t train)
@@ -391,14 +400,14 @@ static void core_ping_answered(struct ab_schedule *core, uint64_t stamp_ns)
     core->end_ns = ab_min(core->end_ns, core->start_ns + AB_NS_PER_S + 2 * rtt_ns);
     if (core->phase != AB_PINGS) {
         if (core->received == 1 && core->next_ns == AUTOBUF_NS_UNSET)
-            core->close_ns = stamp_ns + ab_max(rtt_ns / 2, 100 * AB_NS_PER_MS);
+            core->close_ns = stamp_ns + ab_max(rtt_ns / 2, REPLIES_NS);
         return;
     }
     if (core->pings_left == 0)
         core->next_ns = AUTOBUF_NS_UNSET;
     if (core->received == 1)
         core->close_ns = stamp_ns + (PING_COUNT - 1) * PING_SPACING_NS +
-                         ab_max(rtt_ns / 4, 5 * AB_NS_PER_MS);
+                         ab_max(rtt_ns / 4, PINGS_NS);
     if (core->received == core->count && core->pings_left == 0)
         core->close_ns = stamp_ns;
 }
@@ -410,7 +419,7 @@ static void core_train_answered(struct ab_schedule *core, uint64_t stamp_ns)
     uint64_t gap_ns = core->last_ns > begin_ns && stamp_ns > core->last_ns
                           ? stamp_ns - core->last_ns
                           : 0;
-    uint64_t wait_ns = ab_max(core_rtt_ns(core) / 4, 10 * AB_NS_PER_MS);
+    uint64_t wait_ns = ab_max(core_rtt_ns(core) / 4, TRAIN_REPLIES_NS);
     uint32_t reach;
 
     if (core->next_ns != AUTOBUF_NS_UNSET)
@@ -418,7 +427,7 @@ static void core_train_answered(struct ab_schedule *core, uint64_t stamp_ns)
     if (core_phase_replies(core, &reach) == core->count - core->phase_begin)
         core->close_ns = stamp_ns;
     else
-        core->close_ns = stamp_ns + wait_ns + 3 * gap_ns + core->spacing_ns;
+        core->close_ns = stamp_ns + wait_ns + LATE_GAPS * gap_ns + core->spacing_ns;
 }
 
 bool ab_schedule_reply(struct ab_schedule *core, uint64_t stamp_ns, const uint8_t *buf, size_t len)

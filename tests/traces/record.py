@@ -34,7 +34,6 @@ TRACES = {
     "jitter-20": ("icmp", "rate=20M,delay=10ms,queue=4M,jitter=2ms", 20, (10, 32), 0),
     "loss-100": ("icmp", "rate=100M,delay=5ms,queue=1M,loss=0.05", 100, (10, 32, 84), 0),
     "short-queue-50": ("icmp", "rate=50M,delay=5ms,queue=30K", 50, (10, 60, 60), 0),
-    "fast": ("icmp", "rate=0,delay=2ms", 0, (10, 32, 84), 0),
     "stream-100": ("tcp", "rate=100M,delay=5ms,queue=1M", 100, (10, 20, 40), 0),
     "stream-paced-50": ("tcp", "rate=50M,delay=5ms,queue=1M", 50, (10, 20, 40), 25),
     "stream-paced-over": ("tcp", "rate=10M,delay=5ms,queue=1M", 10, (10, 20, 40), 100),
@@ -87,11 +86,11 @@ def record_icmp(address: str, sizes: list[int]) -> list[list]:
 def serve_stream() -> None:
     """Reads trains, and prints what came when; each ends with a pause."""
     listener = socket.create_server(("", 7000))
+    listener.setsockopt(socket.SOL_SOCKET, SO_TIMESTAMPNS, 1)
     print("ready", flush=True)
     s, _ = listener.accept()
-    s.setsockopt(socket.SOL_SOCKET, SO_TIMESTAMPNS, 1)
     for train in map(int, sys.argv[3].split(",")):
-        time.sleep(0.5)
+        time.sleep(0.1)
         left = train * SEGMENT
         while left:
             data, ancillary, _, _ = s.recvmsg(min(SEGMENT, left), 256)
