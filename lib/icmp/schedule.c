@@ -14,7 +14,6 @@
 #define CHEAP_BYTES 64000U /* enough up to CHEAP_RATE */
 #define CHEAP_RATE_BIT_PER_S 200000000U
 #define CERTAIN_BIT_PER_S 140000000U /* above what jitter makes of a train at 100 Mbit/s, */
-#define CERTAIN_TRAIN 24U             /* if it is long enough */
 #define MANY_TRAINS 8U
 #define FIRST_TRAIN 10U
 #define ROUGH_BIT_PER_S 10000000U /* assumed where the first train gave nothing */
@@ -32,6 +31,8 @@
 #define REPLIES_NS (100 * AB_NS_PER_MS) /* after the last packet, beside 1.5 round trips: what is late */
 #define PINGS_NS (5 * AB_NS_PER_MS)     /* after the first answer, beside a quarter of a round trip */
 #define TRAIN_REPLIES_NS (10 * AB_NS_PER_MS) /* after an answer to a train, beside a quarter and */
+#define END_NS AB_NS_PER_S   /* it is over after that and */
+#define END_ROUND_TRIPS 2U
 #define LATE_GAPS 3U         /* that many times its gap */
 
 static uint32_t ip_header_bytes(const struct ab_schedule *core)
@@ -202,7 +203,8 @@ static bool core_begin_last(struct ab_schedule *core, uint64_t now_ns, const str
                      core->scratch, &second);
     if (second.pooled_bit_per_s < CERTAIN_BIT_PER_S)
         return false;
-    if (rate->torn ? core->train_size < CERTAIN_TRAIN
+    /* Torn trains tell by their length, which a queue may have cut. */
+    if (rate->torn ? core->train_size < FIRST_TRAIN
                    : !rate->at_least && rate->rate_bit_per_s < CHEAP_RATE_BIT_PER_S)
         return false;
     one_ns = ab_max(core_train_ns(core, 1, rate->rate_bit_per_s), 1);
@@ -397,7 +399,7 @@ static void core_ping_answered(struct ab_schedule *core, uint64_t stamp_ns)
 {
     uint64_t rtt_ns = core_rtt_ns(core);
 
-    core->end_ns = ab_min(core->end_ns, core->start_ns + AB_NS_PER_S + 2 * rtt_ns);
+    core->end_ns = ab_min(core->end_ns, core->start_ns + END_NS + END_ROUND_TRIPS * rtt_ns);
     if (core->phase != AB_PINGS) {
         if (core->received == 1 && core->next_ns == AUTOBUF_NS_UNSET)
             core->close_ns = stamp_ns + ab_max(rtt_ns / 2, REPLIES_NS);
@@ -427,7 +429,8 @@ static void core_train_answered(struct ab_schedule *core, uint64_t stamp_ns)
     if (core_phase_replies(core, &reach) == core->count - core->phase_begin)
         core->close_ns = stamp_ns;
     else
-        core->close_ns = stamp_ns + wait_ns + LATE_GAPS * gap_ns + core->spacing_ns;
+        core->close_ns = ab_max(stamp_ns + wait_ns + LATE_GAPS * gap_ns + core->spacing_ns,
+                                gap_ns ? 0 : core->close_ns); /* of a first answer no gap is known */
 }
 
 bool ab_schedule_reply(struct ab_schedule *core, uint64_t stamp_ns, const uint8_t *buf, size_t len)

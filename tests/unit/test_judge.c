@@ -50,28 +50,31 @@ static bool fourth_look(struct ab_judge *judge, struct ab_look *look, struct aut
     return ab_judge_look(judge, look, plan, &why);
 }
 
+/* A row changes what it names; -1: as it is. */
 static void what_limits(void **state)
 {
     static const struct {
         const char *name;
-        int64_t unacked, cwnd, peer, queued, notsent, snd_buf, acked; /* -1: as it is */
-        uint64_t rtt_ms;
+        int64_t unacked, peer, queued, notsent, snd_buf, acked;
         uint32_t limiter;
         bool acts;
     } rows[] = {
-        {"a full send buffer", -1, -1, -1, -1, -1, -1, -1, 0, AUTOBUF_LIMITER_SND_BUFFER, true},
-        {"the congestion window", 3900, -1, -1, -1, -1, -1, -1, 0, AUTOBUF_LIMITER_PATH, false},
-        {"the peer's window", -1, -1, 2900000, -1, -1, -1, -1, 0, AUTOBUF_LIMITER_PEER, false},
-        {"the program has no more", 10, -1, -1, 20000, -1, -1, -1, 0, AUTOBUF_LIMITER_SENDER, false},
-        {"plenty is ready to be sent", -1, -1, -1, -1, 500000, -1, -1, 0, AUTOBUF_LIMITER_PATH, false},
-        {"autotuning is still at it", -1, -1, -1, -1, -1, 3000000, -1, 0, AUTOBUF_LIMITER_UNKNOWN,
-         false},
-        {"a queue stands: more would only make it longer", -1, -1, -1, -1, -1, -1, -1, 160,
+        {"a full send buffer", -1, -1, -1, -1, -1, -1, AUTOBUF_LIMITER_SND_BUFFER, true},
+        {"two thirds full: a writer that waits fills it again", -1, -1, 2750000, -1, -1, -1,
+         AUTOBUF_LIMITER_SND_BUFFER, true},
+        {"half full", -1, -1, 2100000, -1, -1, -1, AUTOBUF_LIMITER_SENDER, false},
+        {"the congestion window", 3900, -1, -1, -1, -1, -1, AUTOBUF_LIMITER_PATH, false},
+        {"a tenth of it is left", 3600, -1, -1, -1, -1, -1, AUTOBUF_LIMITER_SND_BUFFER, true},
+        {"the peer's window", -1, 2900000, -1, -1, -1, -1, AUTOBUF_LIMITER_PEER, false},
+        {"a sixth of it is left", -1, 3300000, -1, -1, -1, -1, AUTOBUF_LIMITER_SND_BUFFER, true},
+        {"the program has no more", 10, -1, 20000, -1, -1, -1, AUTOBUF_LIMITER_SENDER, false},
+        {"plenty is ready to be sent", -1, -1, -1, 200000, -1, -1, AUTOBUF_LIMITER_PATH, false},
+        {"a little is", -1, -1, -1, 100000, -1, -1, AUTOBUF_LIMITER_SND_BUFFER, true},
+        {"autotuning is still at it", -1, -1, -1, -1, 3000000, -1, AUTOBUF_LIMITER_UNKNOWN, false},
+        {"autotuning is nearly there, and will be", -1, -1, -1, -1, 3900000, -1,
          AUTOBUF_LIMITER_SND_BUFFER, false},
-        {"so it does where the path is just full", -1, -1, -1, -1, -1, -1, -1, 108,
-         AUTOBUF_LIMITER_SND_BUFFER, false},
-        {"nothing moves", -1, -1, -1, -1, -1, -1, 0, 0, AUTOBUF_LIMITER_IDLE, false},
-        {"a kernel that does not tell the peer's window", -1, -1, 0, -1, -1, -1, -1, 0,
+        {"nothing moves", -1, -1, -1, -1, -1, 0, AUTOBUF_LIMITER_IDLE, false},
+        {"a kernel that does not tell the peer's window", -1, 0, -1, -1, -1, -1,
          AUTOBUF_LIMITER_SND_BUFFER, true},
     };
 
@@ -93,11 +96,96 @@ static void what_limits(void **state)
             look.socket.snd_buf_bytes = (uint64_t)rows[i].snd_buf;
         if (rows[i].acked >= 0)
             look.info.acked_bytes = (uint64_t)rows[i].acked;
-        if (rows[i].rtt_ms)
-            look.info.rtt_ns = rows[i].rtt_ms * MS;
         ab_judge_begin(&judge, 0, &host_6_18);
         CHECK_EQUAL(rows[i].name, fourth_look(&judge, &look, &plan), rows[i].acts);
         CHECK_EQUAL(rows[i].name, judge.limiter, rows[i].limiter);
+    }
+}
+
+/* The path is full: more would only make the queue longer. */
+static void a_queue_is_a_veto(void **state)
+{
+    static const struct {
+        const char *name;
+        uint64_t least_us, now_us, deviation_us;
+        bool veto;
+    } rows[] = {
+        {"3% longer", 100000, 103000, 0, false},
+        {"8%: the path is just full", 100000, 108000, 0, true},
+        {"60%", 100000, 160000, 0, true},
+        {"less than a millisecond", 10000, 10800, 0, false},
+        {"more than that", 10000, 11500, 0, true},
+        {"8%, but it varies so much anyway", 100000, 108000, 5000, false},
+        {"15%, and it varies by less", 100000, 115000, 5000, true},
+        {"40%, where it varies wildly", 100000, 140000, 100000, false},
+        {"70%, however it varies", 100000, 170000, 100000, true},
+    };
+
+    (void)state;
+    for (size_t i = 0; i < COUNT(rows); i++) {
+        struct ab_look look = buffer_limited(1000 * MS);
+        struct autobuf_plan plan;
+        struct ab_judge judge;
+
+        look.info.rtt_min_ns = rows[i].least_us * AB_NS_PER_US;
+        look.info.rtt_ns = rows[i].now_us * AB_NS_PER_US;
+        look.info.rtt_deviation_ns = rows[i].deviation_us * AB_NS_PER_US;
+        ab_judge_begin(&judge, 0, &host_6_18);
+        CHECK_EQUAL(rows[i].name, fourth_look(&judge, &look, &plan), !rows[i].veto);
+        CHECK_EQUAL(rows[i].name, judge.limiter, AUTOBUF_LIMITER_SND_BUFFER);
+    }
+}
+
+/* A look a round trip, two for low delay; no more than a hundred a second, no less than one. */
+static void when_to_look_again(void **state)
+{
+    static const struct {
+        uint32_t intent;
+        uint64_t rtt_ms, next_ms;
+    } rows[] = {
+        {AUTOBUF_INTENT_THROUGHPUT, 100, 100}, {AUTOBUF_INTENT_LOW_DELAY, 100, 50},
+        {AUTOBUF_INTENT_THROUGHPUT, 1, 10},    {AUTOBUF_INTENT_THROUGHPUT, 3000, 1000},
+    };
+
+    (void)state;
+    for (size_t i = 0; i < COUNT(rows); i++) {
+        struct ab_look look = buffer_limited(1000 * MS);
+        struct autobuf_plan plan;
+        struct ab_judge judge;
+        const char *why;
+
+        look.info.rtt_ns = rows[i].rtt_ms * MS;
+        ab_judge_begin(&judge, rows[i].intent, &host_6_18);
+        assert_int_equal(ab_judge_next_ns(&judge), 0);
+        assert_false(ab_judge_look(&judge, &look, &plan, &why));
+        assert_int_equal(ab_judge_next_ns(&judge), (1000 + rows[i].next_ms) * MS);
+    }
+}
+
+/* Rates are those of the last round trip, as far as eight looks reach. */
+static void rates_are_of_a_round_trip(void **state)
+{
+    static const struct {
+        uint64_t rtt_s, period; /* every so many looks, a second apart, as many MB are acknowledged */
+    } rows[] = {{1, 1}, {3, 3}, {6, 6}, {12, 8}};
+
+    (void)state;
+    for (size_t i = 0; i < COUNT(rows); i++) {
+        struct ab_look look = buffer_limited(0);
+        struct autobuf_plan plan;
+        struct ab_judge judge;
+        const char *why;
+
+        look.info.acked_bytes = 0;
+        look.info.rtt_ns = rows[i].rtt_s * AB_NS_PER_S;
+        ab_judge_begin(&judge, 0, &host_6_18);
+        for (uint64_t second = 1; second <= 40; second++) {
+            look.now_ns = second * AB_NS_PER_S;
+            look.info.acked_bytes += second % rows[i].period ? 0 : 1000000 * rows[i].period;
+            ab_judge_look(&judge, &look, &plan, &why);
+            if (second > 16)
+                assert_int_equal(judge.acked_byte_per_s, 1000000);
+        }
     }
 }
 
@@ -117,6 +205,8 @@ static void the_send_buffer_grows_by_the_limits(void **state)
          true, 3900000, 4300000},
         {"a small buffer that was set is given back", &host_older, 0, 200000, true, true, 0, 0},
         {"at the settable maximum already", &host_6_18, 0, 8388608, true, false, 0, 0},
+        {"a twentieth below it: not worth a call", &host_6_18, 0, 8000000, true, false, 0, 0},
+        {"a fifth below it", &host_6_18, 0, 7000000, true, true, 4194304, 4194304},
     };
 
     (void)state;
@@ -179,6 +269,7 @@ static void what_was_forced_and_only_queues_is_taken_back(void **state)
         {"so has the peer's window", 133, 11100000, 7200000, 20000, 11500000, 14500000, 14600000},
         {"no less than before", 183, 16000000, 3000000, 20000, 32000000, 8388608, 8388608},
         {"nothing moves any more: its rate is not the path's", 183, 11100000, 0, 20000, 32000000, 0, 0},
+        {"a fifth longer is not much of a queue", 120, 11100000, 7200000, 20000, 32000000, 0, 0},
         {"the path holds it", 120, 11100000, 9200000, 20000, 32000000, 0, 0},
     };
 
@@ -253,6 +344,9 @@ static void the_receive_side(void **state)
          true, true},
         {"a small buffer that is not used up", AUTOBUF_LOCK_RCV, 200000, 65535 << 10, 50000, false,
          false},
+        {"five sixths of it are", AUTOBUF_LOCK_RCV, 200000, 65535 << 10, 84000, true, true},
+        {"three quarters", AUTOBUF_LOCK_RCV, 200000, 65535 << 10, 75000, false, false},
+        {"autotuning is nearly there, and may not go on", 0, 32000000, 65535 << 10, 15500000, false, false},
         {"autotuning is at it", 0, 200000, 65535 << 10, 95000, false, false},
         {"the window scale is all used", AUTOBUF_LOCK_RCV, 200000, 65535, 64000, false, false},
     };
@@ -282,8 +376,8 @@ static void the_receive_side(void **state)
     }
 }
 
-/* Counters that run backwards, clocks that do, times of 0 and of 10 s. */
-static void strange_looks(void **state)
+/* Clocks that jump, and times of 0 and of an hour. What was known before counts no more after a jump back. */
+static void strange_clocks(void **state)
 {
     static const uint64_t times[] = {1000 * MS, 999 * MS, 1, 0, UINT64_MAX - 1, 1000 * MS};
     static const uint64_t rtts[] = {0, 1, 10000 * MS, UINT32_MAX * 1000ULL};
@@ -291,20 +385,49 @@ static void strange_looks(void **state)
     (void)state;
     for (uint32_t intent = 0; intent < 2; intent++) {
         struct ab_judge judge;
+        struct autobuf_plan plan;
+        struct ab_look look;
 
         ab_judge_begin(&judge, intent, &host_6_18);
         for (size_t i = 0; i < COUNT(times) * COUNT(rtts); i++) {
-            struct ab_look look = buffer_limited(times[i % COUNT(times)]);
-            struct autobuf_plan plan = AUTOBUF_PLAN_INIT;
-            const char *why;
+            bool back = i > 0 && times[i % COUNT(times)] <= judge.last.now_ns;
+            const char *why = NULL;
+            bool acts;
 
+            look = buffer_limited(times[i % COUNT(times)]);
             look.info.rtt_ns = rtts[i / COUNT(times)];
             look.info.rtt_min_ns = rtts[(i + 1) % COUNT(rtts)];
-            look.info.acked_bytes = i % 3 ? UINT64_MAX - i : i;
-            ab_judge_look(&judge, &look, &plan, &why);
-            assert_true(plan.snd_request_bytes <= 4194304);
-            assert_true(ab_judge_next_ns(&judge) - look.now_ns <= AB_NS_PER_S);
+            plan = (struct autobuf_plan)AUTOBUF_PLAN_INIT;
+            acts = ab_judge_look(&judge, &look, &plan, &why);
+            assert_int_equal(acts, why != NULL && (plan.snd_request_bytes || plan.snd_pacing_bit_per_s));
+            assert_false(acts && (back || i == 0));
+            assert_int_equal(judge.counted, back || i == 0 ? 1 : 2);
+            assert_in_range(ab_judge_next_ns(&judge) - look.now_ns, 10 * MS, AB_NS_PER_S);
         }
+        look = buffer_limited(500 * MS); /* and then it judges as ever */
+        assert_true(fourth_look(&judge, &look, &plan));
+        assert_int_equal(plan.snd_request_bytes, 4194304);
+    }
+}
+
+/* A counter that runs backwards is another connection's: no rate, and nothing that is done. */
+static void counters_that_run_backwards(void **state)
+{
+    struct ab_look look = buffer_limited(1000 * MS);
+    struct autobuf_plan plan;
+    struct ab_judge judge;
+    const char *why;
+
+    (void)state;
+    ab_judge_begin(&judge, 0, &host_6_18);
+    for (unsigned i = 0; i < 12; i++) {
+        look.now_ns += 101 * MS;
+        look.info.acked_bytes -= 1000;
+        look.info.received_bytes = UINT64_MAX - i;
+        assert_false(ab_judge_look(&judge, &look, &plan, &why));
+        assert_int_equal(judge.acked_byte_per_s, 0);
+        assert_int_equal(judge.received_byte_per_s, 0);
+        assert_int_equal(judge.limiter, i ? AUTOBUF_LIMITER_IDLE : AUTOBUF_LIMITER_UNKNOWN);
     }
 }
 
@@ -312,12 +435,16 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(what_limits),
+        cmocka_unit_test(a_queue_is_a_veto),
+        cmocka_unit_test(when_to_look_again),
+        cmocka_unit_test(rates_are_of_a_round_trip),
         cmocka_unit_test(the_send_buffer_grows_by_the_limits),
         cmocka_unit_test(a_change_is_waited_for),
         cmocka_unit_test(what_was_forced_and_only_queues_is_taken_back),
         cmocka_unit_test(low_delay_enlarges_the_send_buffer_too),
         cmocka_unit_test(the_receive_side),
-        cmocka_unit_test(strange_looks),
+        cmocka_unit_test(strange_clocks),
+        cmocka_unit_test(counters_that_run_backwards),
     };
 
     return cmocka_run_group_tests_name("judge", tests, NULL, NULL);

@@ -1,0 +1,523 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * What is sent when, over a path of a few lines: one link, one queue. tests/sim tries whole measurements over
+ * a better one; here each constant of the schedule is held from both sides, as tests/mutate shows.
+ */
+#include "unit.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "icmp/schedule.h"
+
+#define MS AB_NS_PER_MS
+#define US AB_NS_PER_US
+#define FULL 1500U
+#define MOST 2000
+#define SEND_NS 1000U
+
+/* A path; what is 0 does not disturb. */
+struct model {
+    double mbit;
+    uint64_t rtt_ns;
+    uint64_t deaf_ns;    /* nothing is answered that was sent before */
+    uint64_t jitter_ns;
+    uint64_t seed;
+    unsigned queue;      /* packets of a train that get through */
+    unsigned lost;       /* a bit for each position in a train, and of the small echoes */
+    uint32_t mtu_bytes;  /* what is larger vanishes */
+    unsigned gaps_us[9]; /* of the first train's arrivals, if any */
+};
+
+struct answer {
+    uint64_t at_ns;
+    size_t len;
+    uint8_t bytes[AB_ECHO_PARSE_BYTES];
+};
+
+static struct run {
+    struct ab_schedule core;
+    struct ab_packet packets[MOST];
+    uint64_t scratch[MOST];
+    struct answer answers[MOST];
+    size_t sent, answered, taken;
+    uint64_t busy_ns, last_ns, seed, now_ns;
+} run;
+
+/* When the packet that was built last comes back; UNSET: never. */
+static uint64_t comes_back(const struct model *m)
+{
+    const struct ab_packet *p = &run.packets[run.sent];
+    unsigned position = 0;
+    uint64_t at_ns, wait_ns;
+
+    while (position < run.sent && run.packets[run.sent - position - 1].train == p->train)
+        position++;
+    if (run.now_ns < m->deaf_ns || (m->mtu_bytes && p->bytes > m->mtu_bytes))
+        return AUTOBUF_NS_UNSET;
+    if (position < 32 && m->lost >> position & 1 && (p->train == 1 || !(m->lost >> 31)))
+        return AUTOBUF_NS_UNSET;
+    if (p->train && m->queue && position >= m->queue)
+        return AUTOBUF_NS_UNSET;
+    wait_ns = (uint64_t)(p->bytes * 8000 / m->mbit);
+    run.busy_ns = ab_max(run.busy_ns, run.now_ns) + wait_ns;
+    at_ns = run.busy_ns + m->rtt_ns;
+    if (m->jitter_ns && p->train)
+        at_ns += unit_random(&run.seed) % m->jitter_ns;
+    if (p->train == 1 && m->gaps_us[0] && position > 0)
+        at_ns = run.last_ns + m->gaps_us[position - 1] * US;
+    run.last_ns = ab_max(run.last_ns, at_ns);
+    return run.last_ns;
+}
+
+/* Sends all there is to send by now; false when the measurement is over. */
+static bool send_due(const struct model *m)
+{
+    uint8_t message[1480];
+    int len;
+
+    while ((len = ab_schedule_next(&run.core, run.now_ns, message, sizeof message)) > 0) {
+        struct answer *a = &run.answers[run.answered];
+
+        a->at_ns = comes_back(m);
+        a->len = (size_t)len;
+        memcpy(a->bytes, message, sizeof a->bytes);
+        a->bytes[0] = run.core.echo.ipv6 ? 129 : 0;
+        run.answered += a->at_ns != AUTOBUF_NS_UNSET;
+        run.sent++;
+        assert_true(run.sent < MOST);
+        run.now_ns += SEND_NS;
+    }
+    assert_true(len == 0 || len == -ETIME);
+    return len == 0;
+}
+
+static void measure(const struct model *m, const struct autobuf_probe_options *options, bool ipv6)
+{
+    struct autobuf_probe_options defaults = AUTOBUF_PROBE_OPTIONS_INIT;
+    struct ab_echo echo = {.ipv6 = ipv6, .ident = 1, .token = {1, 2, 3}};
+
+    options = options ? options : &defaults;
+    memset(&run, 0, sizeof run);
+    run.seed = m->seed + 1;
+    assert_true(ab_schedule_capacity(options) <= MOST);
+    assert_int_equal(ab_schedule_init(&run.core, &echo, options, run.packets, run.scratch,
+                                      ab_schedule_capacity(options), 0), 0);
+    while (send_due(m)) {
+        uint64_t next_ns = ab_schedule_deadline_ns(&run.core);
+
+        if (run.taken < run.answered)
+            next_ns = ab_min(next_ns, run.answers[run.taken].at_ns);
+        run.now_ns = ab_max(run.now_ns, next_ns);
+        while (run.taken < run.answered && run.answers[run.taken].at_ns <= run.now_ns) {
+            const struct answer *a = &run.answers[run.taken++];
+            uint8_t message[1480] = {0};
+
+            memcpy(message, a->bytes, sizeof a->bytes);
+            ab_schedule_reply(&run.core, a->at_ns, message, a->len);
+        }
+    }
+}
+
+/* Of a train by its number, 0 for small echoes: packets, and when the first was sent. */
+static size_t packets_of(uint32_t train, uint64_t *begin_ns)
+{
+    size_t packets = 0;
+
+    for (size_t i = 0; i < run.core.count; i++) {
+        if (run.packets[i].train != train)
+            continue;
+        if (packets++ == 0 && begin_ns)
+            *begin_ns = run.packets[i].sent_ns;
+    }
+    return packets;
+}
+
+static uint64_t begin_of(uint32_t train)
+{
+    uint64_t begin_ns = 0;
+
+    assert_true(packets_of(train, &begin_ns) > 0);
+    return begin_ns;
+}
+
+static bool is_about(uint64_t ns, double ms, double off_ms)
+{
+    return (double)ns / 1e6 >= ms - off_ms && (double)ns / 1e6 <= ms + off_ms;
+}
+
+#define CHECK_MS(name, ns, ms)                                                                     \
+    do {                                                                                           \
+        if (!is_about((ns), (ms), 0.15))                                                           \
+            fail_msg("%s: %s is %.2f ms, not %.2f", (name), #ns, (double)(ns) / 1e6, (double)(ms)); \
+    } while (0)
+
+/* ---- small echoes ---- */
+
+static void small_echoes_come_first(void **state)
+{
+    static const struct {
+        const char *name;
+        struct model path;
+        bool ipv6;
+        double train_ms; /* when the first train is sent */
+    } rows[] = {
+        {"all are answered", {.mbit = 1000, .rtt_ns = 50 * MS}, false, 58},
+        {"IPv6", {.mbit = 1000, .rtt_ns = 50 * MS}, true, 58},
+        {"one is not: a quarter of a round trip more", {.mbit = 1000, .rtt_ns = 50 * MS, .lost = 16}, false,
+         50 + 8 + 12.5},
+        {"but 5 ms at least", {.mbit = 1000, .rtt_ns = 4 * MS, .lost = 16}, false, 4 + 8 + 5},
+    };
+
+    (void)state;
+    for (size_t i = 0; i < COUNT(rows); i++) {
+        measure(&rows[i].path, NULL, rows[i].ipv6);
+        CHECK_EQUAL(rows[i].name, packets_of(0, NULL), 5);
+        for (unsigned k = 0; k < 5; k++) {
+            CHECK_MS(rows[i].name, run.packets[k].sent_ns, 2 * k);
+            CHECK_EQUAL(rows[i].name, run.packets[k].bytes, rows[i].ipv6 ? 84 : 64);
+        }
+        CHECK_EQUAL(rows[i].name, packets_of(1, NULL), 10);
+        CHECK_MS(rows[i].name, begin_of(1), rows[i].train_ms);
+    }
+}
+
+static void what_is_not_answered_ends_it(void **state)
+{
+    struct model path = {.mbit = 1000, .rtt_ns = 50 * MS, .deaf_ns = 500 * MS};
+    struct autobuf_probe_options options = AUTOBUF_PROBE_OPTIONS_INIT;
+    struct autobuf_path found;
+
+    (void)state;
+    measure(&path, NULL, false); /* small echoes at 208, 408, 608 ms */
+    assert_int_equal(packets_of(0, NULL), 8);
+    assert_true(packets_of(2, NULL) > 0);
+    path.deaf_ns = AUTOBUF_NS_UNSET;
+    for (unsigned k = 0; k < 2; k++) {
+        options.silence_ns = k ? 5 * AB_NS_PER_S : 0;
+        measure(&path, &options, false);
+        assert_int_equal(ab_schedule_result(&run.core, &found), AUTOBUF_E_NOREPLY);
+        CHECK_MS("silence", run.core.finished_ns, 1000);
+    }
+}
+
+/* Nothing is sent that cannot be answered in time. */
+static void it_ends_in_time(void **state)
+{
+    static const struct {
+        const char *name;
+        struct model path;
+        uint32_t trains;
+        uint64_t timeout_ms;
+    } rows[] = {
+        {"700 ms: no time for a second train within 2 s", {.mbit = 400, .rtt_ns = 700 * MS}, 1, 0},
+        {"nor if more time is given", {.mbit = 400, .rtt_ns = 700 * MS}, 1, 5000},
+        {"less time", {.mbit = 400, .rtt_ns = 400 * MS}, 2, 1500},
+        {"400 ms: within 1.8 s all", {.mbit = 400, .rtt_ns = 400 * MS}, 5, 0},
+        {"600 ms late: within 1.4 s no third phase",
+         {.mbit = 400, .rtt_ns = 200 * MS, .deaf_ns = 600 * MS}, 2, 0},
+        {"300 ms late, 350 ms: within 1.7 s no third phase",
+         {.mbit = 400, .rtt_ns = 350 * MS, .deaf_ns = 300 * MS}, 2, 0},
+        {"350 ms: within 1.7 s there is", {.mbit = 400, .rtt_ns = 350 * MS}, 5, 0},
+    };
+
+    (void)state;
+    for (size_t i = 0; i < COUNT(rows); i++) {
+        struct autobuf_probe_options options = AUTOBUF_PROBE_OPTIONS_INIT;
+
+        if (rows[i].timeout_ms)
+            options.timeout_ns = rows[i].timeout_ms * MS;
+        measure(&rows[i].path, &options, false);
+        CHECK_EQUAL(rows[i].name, run.core.trains, rows[i].trains);
+        CHECK(rows[i].name, run.core.finished_ns < 2000 * MS);
+    }
+}
+
+/* ---- trains ---- */
+
+static void trains_for_a_rate(void **state)
+{
+    static const struct {
+        const char *name;
+        double mbit;
+        size_t second, last;  /* packets of a train */
+        uint32_t last_trains;
+    } rows[] = {
+        {"1 Mbit/s: 0.2 s at most", 1, 16, 0, 0},
+        {"10 Mbit/s: 64 KB in all", 10, 32, 0, 0},
+        {"150 Mbit/s: 32 packets last 2.5 ms", 150, 32, 0, 0},
+        {"250 Mbit/s", 250, 32, 53, 3},
+        {"400 Mbit/s: trains of 2.5 ms", 400, 32, 84, 3},
+        {"10 Gbit/s: no more than 256", 10000, 32, 256, 2},
+    };
+
+    (void)state;
+    for (size_t i = 0; i < COUNT(rows); i++) {
+        struct model path = {.mbit = rows[i].mbit, .rtt_ns = 30 * MS};
+
+        measure(&path, NULL, false);
+        CHECK_EQUAL(rows[i].name, packets_of(1, NULL), 10);
+        CHECK_EQUAL(rows[i].name, packets_of(2, NULL), rows[i].second);
+        CHECK_EQUAL(rows[i].name, packets_of(3, NULL), rows[i].last);
+        CHECK_EQUAL(rows[i].name, run.core.trains, 2 + rows[i].last_trains);
+        CHECK(rows[i].name, run.core.cost_bytes <= (rows[i].last ? 1000000 : 64000));
+    }
+}
+
+/* A train is on its way for its own time, and half of that again is between it and the next. */
+static void trains_do_not_meet(void **state)
+{
+    struct model path = {.mbit = 400, .rtt_ns = 30 * MS};
+
+    (void)state;
+    measure(&path, NULL, false);
+    for (uint32_t train = 4; train <= 5; train++)
+        CHECK_MS("from train to train", begin_of(train) - begin_of(train - 1), 1.5 * 84 * 0.03 + 0.084);
+}
+
+/* Where a first train told no rate, 10 Mbit/s are assumed. */
+static void a_first_train_of_no_rate(void **state)
+{
+    struct model path = {.mbit = 100, .rtt_ns = 30 * MS, .lost = 1U << 31 | 0x3fa}; /* of the first: 0 and 2 */
+
+    (void)state;
+    measure(&path, NULL, false);
+    assert_int_equal(packets_of(2, NULL), 4);
+    CHECK_MS("from train to train", begin_of(3) - begin_of(2), 1.5 * 4 * 1.2);
+}
+
+static void a_short_queue_cuts_trains(void **state)
+{
+    static const struct {
+        const char *name;
+        unsigned queue;
+        size_t second;
+        uint32_t trains;
+    } rows[] = {
+        {"nine of ten come through", 9, 32, 2},
+        {"seven do", 7, 7, 4},
+        {"five do", 5, 5, 4},
+        {"two do: but four tell little enough", 2, 4, 4},
+    };
+
+    (void)state;
+    for (size_t i = 0; i < COUNT(rows); i++) {
+        struct model path = {.mbit = 50, .rtt_ns = 30 * MS, .queue = rows[i].queue};
+
+        measure(&path, NULL, false);
+        CHECK_EQUAL(rows[i].name, packets_of(2, NULL), rows[i].second);
+        CHECK_EQUAL(rows[i].name, run.core.trains, rows[i].trains);
+    }
+}
+
+/* Jitter tears trains apart: one long train, and then what is left, as a queue lets it through. */
+static void torn_trains(void **state)
+{
+    static const struct {
+        const char *name;
+        unsigned queue;
+        uint32_t trains;
+        uint32_t last;             /* number of the long train; 0: there is none */
+        size_t last_size, rest_size;
+    } rows[] = {
+        {"half of the budget, then the rest", 0, 4, 3, 312, 312},
+        {"a queue of 30 cuts the long train: then eight of what it takes", 30, 11, 3, 312, 30},
+        {"a queue of 7: longer trains would be needed", 7, 4, 0, 0, 0},
+    };
+
+    (void)state;
+    for (size_t i = 0; i < COUNT(rows); i++) {
+        struct model path = {.mbit = 600, .rtt_ns = 30 * MS, .queue = rows[i].queue, .jitter_ns = 600 * US,
+                             .seed = 1};
+
+        measure(&path, NULL, false);
+        CHECK_EQUAL(rows[i].name, run.core.trains, rows[i].trains);
+        if (!rows[i].last)
+            continue;
+        CHECK_EQUAL(rows[i].name, packets_of(rows[i].last, NULL), rows[i].last_size);
+        CHECK_EQUAL(rows[i].name, packets_of(rows[i].last + 1, NULL), rows[i].rest_size);
+    }
+}
+
+/* Jitter on a path of 100 Mbit/s is not answered with a megabyte. */
+static void jitter_alone_costs_nothing(void **state)
+{
+    (void)state;
+    for (uint64_t seed = 1; seed <= 60; seed++) {
+        struct model path = {.mbit = 100, .rtt_ns = 30 * MS, .jitter_ns = 1 * MS, .seed = seed};
+
+        measure(&path, NULL, false);
+        assert_true(run.core.cost_bytes <= 64000);
+        assert_int_equal(run.core.trains, 2);
+    }
+}
+
+/* ---- waiting ---- */
+
+static void what_is_too_large_is_waited_for_in_vain(void **state)
+{
+    static const struct {
+        const char *name;
+        uint64_t rtt_ms;
+        uint32_t mtu_bytes;
+        uint32_t bytes;    /* of the packets that come through */
+        uint32_t trains;   /* in vain */
+        double wait_ms;
+    } rows[] = {
+        {"a tunnel", 50, 1400, 1280, 1, 150},
+        {"a longer path", 300, 1400, 1280, 1, 450},
+        {"the least that every host takes", 50, 1000, 576, 2, 150},
+    };
+
+    (void)state;
+    for (size_t i = 0; i < COUNT(rows); i++) {
+        struct model path = {.mbit = 50, .rtt_ns = rows[i].rtt_ms * MS, .mtu_bytes = rows[i].mtu_bytes};
+        uint32_t last = rows[i].trains + 1;
+
+        measure(&path, NULL, false);
+        CHECK_MS(rows[i].name, begin_of(last) - begin_of(last - 1), rows[i].wait_ms);
+        CHECK_EQUAL(rows[i].name, run.packets[run.core.count - 1].bytes, rows[i].bytes);
+    }
+}
+
+/* After the newest answer: 10 ms or a quarter of a round trip, and three gaps. */
+static void a_lost_packet_is_waited_for(void **state)
+{
+    static const struct {
+        uint64_t rtt_ms;
+        double wait_ms;
+    } rows[] = {{20, 10 + 3 * 1.2}, {100, 25 + 3 * 1.2}};
+
+    (void)state;
+    for (size_t i = 0; i < COUNT(rows); i++) {
+        struct model path = {.mbit = 10, .rtt_ns = rows[i].rtt_ms * MS, .queue = 9};
+
+        measure(&path, NULL, false);
+        CHECK_MS("wait", begin_of(2) - begin_of(1), (double)rows[i].rtt_ms + 9 * 1.2 + rows[i].wait_ms);
+    }
+}
+
+/* On a slow path the second answer of a train comes long after the first: no gap is known, so it is waited for. */
+static void a_first_answer_alone_ends_no_train(void **state)
+{
+    static const struct {
+        double mbit;
+        uint64_t rtt_ms;
+    } rows[] = {{1, 5}, {1, 30}, {0.5, 60}};
+
+    (void)state;
+    for (size_t i = 0; i < COUNT(rows); i++) {
+        struct model path = {.mbit = rows[i].mbit, .rtt_ns = rows[i].rtt_ms * MS};
+
+        measure(&path, NULL, false);
+        assert_true(packets_of(2, NULL) >= 10);
+        assert_int_equal(run.core.trains, 2);
+        assert_int_equal(run.core.received, run.core.count);
+    }
+}
+
+/* ---- what is of interest ---- */
+
+/* A first train whose readings disagree may be 20 times too slow, or 4 times too fast, but not more. */
+static void a_doubtful_train_answers_what_it_can(void **state)
+{
+    static const struct {
+        const char *name;
+        double low, high; /* of the product that the train tells */
+        bool ends;
+    } rows[] = {
+        {"it may be 15 times as large", 15, 15, false},
+        {"but not 27 times", 27, 27, true},
+        {"it may be a third", 1.0 / 100, 1.0 / 3, false},
+        {"but not a sixth", 1.0 / 100, 1.0 / 6, true},
+    };
+    struct model path = {.mbit = 100, .rtt_ns = 100 * MS, .gaps_us = {60, 500, 150, 900, 70, 1500, 250, 800, 60}};
+    struct autobuf_probe_options options = AUTOBUF_PROBE_OPTIONS_INIT;
+    struct ab_rate rate;
+    double product;
+
+    (void)state;
+    measure(&path, NULL, false);
+    ab_estimate_rate(run.packets + 5, 10, run.scratch, &rate);
+    assert_true(rate.rate_bit_per_s && !rate.sure && !rate.at_least);
+    product = (double)rate.rate_bit_per_s * 0.1 / 8;
+    for (size_t i = 0; i < COUNT(rows); i++) {
+        options.bdp_low_bytes = (uint64_t)(product * rows[i].low);
+        options.bdp_high_bytes = (uint64_t)(product * rows[i].high);
+        measure(&path, &options, false);
+        CHECK_EQUAL(rows[i].name, run.core.trains == 1, rows[i].ends);
+    }
+}
+
+static void packets_are_no_smaller_than_128_bytes(void **state)
+{
+    static const struct {
+        uint32_t bytes;
+        int result;
+    } rows[] = {{127, -EINVAL}, {128, 0}, {1500, 0}, {1501, -EINVAL}};
+    struct ab_echo echo = {.ident = 1};
+
+    (void)state;
+    for (size_t i = 0; i < COUNT(rows); i++) {
+        struct autobuf_probe_options options = AUTOBUF_PROBE_OPTIONS_INIT;
+
+        options.packet_bytes = rows[i].bytes;
+        options.budget_bytes = 50000;
+        assert_int_equal(ab_schedule_init(&run.core, &echo, &options, run.packets, run.scratch, MOST, 0),
+                         rows[i].result);
+    }
+}
+
+/* The log of a run says which candidate for the rate won, and why. */
+static void note_line(void *user, const char *line)
+{
+    snprintf(user, 300, "%s", line);
+}
+
+static void the_log_says_why(void **state)
+{
+    static const struct {
+        struct model path;
+        const char *line;
+    } rows[] = {
+        {{.mbit = 50, .rtt_ns = 10 * MS}, "50.0 Mbit/s: windows of time agree (100% of the readings)"},
+        {{.mbit = 50, .rtt_ns = 10 * MS, .queue = 1}, "no rate: there are too few gaps between replies"},
+        {{.mbit = 50000, .rtt_ns = 10 * MS},
+         "at least 7764.7 Mbit/s: trains were shorter than a batch may hide, so they tell a lower bound"},
+    };
+
+    (void)state;
+    for (size_t i = 0; i < COUNT(rows); i++) {
+        struct autobuf_probe_options options = AUTOBUF_PROBE_OPTIONS_INIT;
+        char line[300] = "";
+
+        options.log = note_line;
+        options.log_user = line;
+        measure(&rows[i].path, &options, false);
+        assert_string_equal(line, rows[i].line);
+    }
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(small_echoes_come_first),
+        cmocka_unit_test(what_is_not_answered_ends_it),
+        cmocka_unit_test(it_ends_in_time),
+        cmocka_unit_test(trains_for_a_rate),
+        cmocka_unit_test(trains_do_not_meet),
+        cmocka_unit_test(a_first_train_of_no_rate),
+        cmocka_unit_test(a_short_queue_cuts_trains),
+        cmocka_unit_test(torn_trains),
+        cmocka_unit_test(jitter_alone_costs_nothing),
+        cmocka_unit_test(what_is_too_large_is_waited_for_in_vain),
+        cmocka_unit_test(a_lost_packet_is_waited_for),
+        cmocka_unit_test(a_first_answer_alone_ends_no_train),
+        cmocka_unit_test(a_doubtful_train_answers_what_it_can),
+        cmocka_unit_test(packets_are_no_smaller_than_128_bytes),
+        cmocka_unit_test(the_log_says_why),
+    };
+
+    return cmocka_run_group_tests_name("schedule", tests, NULL, NULL);
+}
