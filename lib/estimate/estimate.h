@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Samples in, what they say of the path out. Pure: no socket, no clock, no allocation.
+ * Samples in, what they say of the path out. Pure: no socket, no clock, no allocation. docs/ESTIMATOR.md tells it
+ * on one page.
  *
  * A train of N packets of L IP bytes, sent back to back, leaves the narrowest link with one packet
  * every L/C (Carter and Crovella 1996; Jacobson 1988 for a pair). What disturbs it, and what is done:
@@ -26,9 +27,13 @@
 
 #include "../base/base.h"
 
-/* No batch of an interrupt or a scheduler lasts longer; what is shorter resolves nothing. */
+/*
+ * No batch of an interrupt or a scheduler lasts longer; what is shorter resolves nothing. tests/mutate sweep
+ * AB_WINDOW_NS: errors of 1.1, 1.1 and 2.0% in batches of 125 us with half of it, as it is, and twice that.
+ */
 #define AB_WINDOW_NS (300 * AB_NS_PER_US)
-#define AB_GAPS_NEEDED 3U /* adjacent pairs of replies for a rate */
+/* Adjacent pairs of replies for a rate. The same: p95 of 0, 0 and 9.1% with a loss of 20%. */
+#define AB_GAPS_NEEDED 3U
 
 /*
  * One packet sent, or several that arrived as one (a byte stream shows no more). Packets of a train

@@ -6,6 +6,7 @@
 #include <stdlib.h>
 
 #include "live/judge.h"
+#include "plan/plan.h"
 
 #define STEP_NS 250000ULL
 #define MSS 1448.0
@@ -16,6 +17,9 @@ struct tcp {
     double cwnd;
     bool growing;                  /* slow start */
     double pace;                   /* 0: none */
+    uint64_t stored;               /* send buffer, for throughput */
+    bool locked;                   /* it was set */
+    uint64_t halved_ns;            /* when the congestion window was, last */
     double srtt_ms;
     uint64_t seed;
     double *acks;                  /* that come back in each step */
@@ -38,6 +42,21 @@ static double jitter_ms(struct tcp *t)
     return t->sim->jitter_ms * (double)(t->seed >> 40) / (double)(1U << 24);
 }
 
+static double buffer_of(const struct tcp *t)
+{
+    return t->sim->limits ? (double)AB_SND_WINDOW(t->stored) : t->sim->buffer_bytes;
+}
+
+/* A queue that overflowed halves the congestion window once in a round trip, and ends slow start. */
+static void lose(struct tcp *t, uint64_t now_ns)
+{
+    t->growing = false;
+    if (now_ns < t->halved_ns + (uint64_t)(t->srtt_ms * 1e6))
+        return;
+    t->cwnd = (t->sent - t->acked) / 2;
+    t->halved_ns = now_ns;
+}
+
 static void step(struct tcp *t, uint64_t now_ns)
 {
     double step_s = (double)STEP_NS / 1e9, rate = rate_at(t->sim, now_ns);
@@ -47,12 +66,19 @@ static void step(struct tcp *t, uint64_t now_ns)
     t->acked += acked;
     if (t->growing)
         t->cwnd += acked;
-    room = (t->cwnd < t->sim->buffer_bytes ? t->cwnd : t->sim->buffer_bytes) - (t->sent - t->acked);
+    else
+        t->cwnd += acked * MSS / t->cwnd;
+    room = (t->cwnd < buffer_of(t) ? t->cwnd : buffer_of(t)) - (t->sent - t->acked);
     if (t->pace > 0 && room > t->pace * step_s)
         room = t->pace * step_s;
     if (room > 0)
         t->sent += room;
     queue = t->sent - t->delivered;
+    if (t->sim->queue_bytes > 0 && queue > t->sim->queue_bytes) {
+        t->sent -= queue - t->sim->queue_bytes;
+        queue = t->sim->queue_bytes;
+        lose(t, now_ns);
+    }
     out = queue < rate * step_s ? queue : rate * step_s;
     t->acks[at + rtt_ns / STEP_NS] += out;
     t->delivered += out;
@@ -78,6 +104,16 @@ static struct ab_look look_of(struct tcp *t, uint64_t now_ns)
     };
     look.socket.stage = AUTOBUF_STAGE_CONNECTED;
     look.socket.snd_buf_bytes = look.queued_bytes = 4194304;
+    if (t->sim->limits) {
+        bool full = t->sent - t->acked > 0.98 * buffer_of(t);
+
+        look.socket.snd_buf_bytes = t->stored;
+        look.socket.locks = t->locked ? AUTOBUF_LOCK_SND : 0;
+        look.socket.rtt_min_ns = t->sim->rtt_ns;
+        look.queued_bytes = full ? t->stored / 20 * (14 + now_ns / 7 % 6) : (uint64_t)(t->sent - t->acked);
+        look.info.notsent_bytes = full ? 0 : 1000000;
+        look.info.rtt_deviation_ns = (uint64_t)(t->sim->jitter_ms * 0.25e6);
+    }
     return look;
 }
 
@@ -87,8 +123,13 @@ static void judge_it(struct tcp *t, struct ab_judge *judge, uint64_t now_ns)
     struct autobuf_plan plan;
     const char *why;
 
-    if (ab_judge_look(judge, &look, &plan, &why))
-        t->pace = (double)plan.snd_pacing_bit_per_s / 8;
+    if (!ab_judge_look(judge, &look, &plan, &why))
+        return;
+    t->pace = (double)plan.snd_pacing_bit_per_s / 8;
+    if (plan.snd_request_bytes) {
+        t->stored = 2 * plan.snd_request_bytes;
+        t->locked = true;
+    }
 }
 
 struct sim_span sim_live(const struct sim_live *sim, uint64_t begin_ns, uint64_t end_ns)
@@ -102,7 +143,11 @@ struct sim_span sim_live(const struct sim_live *sim, uint64_t begin_ns, uint64_t
 
     t.acks = calloc((sim->end_ns + sim->rtt_ns + sim->changed_rtt_ns) / STEP_NS + 1, sizeof *t.acks);
     assert(t.acks);
-    ab_judge_begin(&judge, AUTOBUF_INTENT_LOW_DELAY, &limits);
+    if (sim->limits) {
+        limits = *sim->limits;
+        t.stored = limits.tcp_wmem_max_bytes;
+    }
+    ab_judge_begin(&judge, sim->limits ? AUTOBUF_INTENT_THROUGHPUT : AUTOBUF_INTENT_LOW_DELAY, &limits);
     for (uint64_t now_ns = 0; now_ns < sim->end_ns; now_ns += STEP_NS) {
         double ratio;
 

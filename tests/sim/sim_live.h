@@ -3,13 +3,16 @@
  * A TCP sender that always has data, over a link with a deep queue, in virtual time, and the judge of
  * autobuf_live_*() that looks at it and paces it. The sender is what matters of one here: slow start
  * until the queue tells it to stop (as HyStart does, or not), then as much as its buffer lets it have in
- * flight, never faster than its pace.
+ * flight, never faster than its pace. For throughput the buffer is as large as autotuning makes it, until the
+ * judge sets it; a writer that poll()s keeps two thirds of it in flight.
  */
 #ifndef SIM_LIVE_H
 #define SIM_LIVE_H
 
 #include <stdbool.h>
 #include <stdint.h>
+
+#include <autobuf/autobuf.h>
 
 struct sim_live {
     double rate_byte_per_s;   /* of the link, payload */
@@ -22,6 +25,9 @@ struct sim_live {
     uint64_t seed;
     uint64_t end_ns;
     bool unpaced;             /* nobody looks after it: for comparison */
+    /* For throughput: */
+    const struct autobuf_limits *limits; /* of the host, whose autotuning makes the buffer; NULL: low delay */
+    double queue_bytes;       /* what is beyond is lost, and halves the congestion window; 0: nothing is */
 };
 
 struct sim_span {

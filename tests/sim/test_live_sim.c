@@ -5,6 +5,7 @@
 #include <stddef.h>
 #include <stdint.h>
 #include <stdio.h>
+#include <stdlib.h>
 
 #include <cmocka.h>
 
@@ -114,6 +115,66 @@ static void a_longer_or_shorter_path_keeps_its_rate(void **state)
     }
 }
 
+/* ---- throughput ---- */
+
+static const struct autobuf_limits host_6_18 = {
+    .size = sizeof(struct autobuf_limits),
+    .flags = AUTOBUF_LIMITS_RCV_AUTOTUNING | AUTOBUF_LIMITS_WINDOW_SCALING,
+    .snd_settable_bytes = 4194304, .rcv_settable_bytes = 4194304,
+    .tcp_wmem_min_bytes = 4096, .tcp_wmem_default_bytes = 16384, .tcp_wmem_max_bytes = 4194304,
+    .tcp_rmem_min_bytes = 4096, .tcp_rmem_default_bytes = 131072, .tcp_rmem_max_bytes = 33554432,
+    .tcp_mem_bytes = 1ULL << 40, .page_bytes = 4096,
+};
+
+/* Autotuning's window holds 2.8 MB. */
+static const struct row {
+    const char *name;
+    double mbit, rtt_ms, queue_products;
+    bool force;
+    double jitter;
+    double least_gain, most_gain; /* of the rate, from 2 s on, against nobody looking after it */
+    double most_rtt;              /* of the path's */
+} rows[] = {
+    {"400 x 100: 0.58 of the product", 400, 100, 2, false, 0, 1.70, 1.75, 1.2},
+    {"400 x 100, 3% of jitter", 400, 100, 2, false, 0.03, 1.70, 1.75, 1.2},
+    {"300 x 100: 0.77", 300, 100, 1, false, 0, 1.29, 1.31, 1.56},
+    {"200 x 120: 0.97", 200, 120, 1, false, 0, 1.03, 1.04, 1.95},
+    {"1000 x 100, forced", 1000, 100, 1, true, 0, 4.2, 4.4, 1.36},
+    {"700 x 100, forced", 700, 100, 1, true, 0, 2.95, 3.05, 1.36},
+    {"1000 x 50, forced", 1000, 50, 1, true, 0, 2.1, 2.2, 1.4},
+    {"100 x 200: 1.16 products", 100, 200, 0.5, true, 0, 0.999, 1.001, 1.17},
+    {"100 x 200, 3% of jitter", 100, 200, 0.5, true, 0.03, 0.999, 1.001, 1.17},
+    {"100 x 210: 1.10 products", 100, 210, 0.5, true, 0, 0.999, 1.001, 1.12},
+    {"100 x 216: 1.07 products", 100, 216, 0.5, true, 0, 0.999, 1.001, 1.08},
+    {"10 x 20: autotuning does it", 10, 20, 2, true, 0, 0.999, 1.001, 4},
+};
+
+static void a_buffer_that_limits_grows_and_no_other(void **state)
+{
+    (void)state;
+    for (size_t i = 0; i < COUNT(rows); i++) {
+        double rate = rows[i].mbit * 125000 * PAYLOAD, product = rate * rows[i].rtt_ms / 1e3;
+        struct autobuf_limits limits = host_6_18;
+        struct sim_live sim = {.rate_byte_per_s = rate, .rtt_ns = (uint64_t)(rows[i].rtt_ms * 1e6),
+                               .jitter_ms = rows[i].jitter * rows[i].rtt_ms, .seed = i + 1,
+                               .queue_bytes = rows[i].queue_products * product, .limits = &limits,
+                               .end_ns = 12 * S};
+        struct sim_live alone = sim;
+        struct sim_span with, without;
+        double gain;
+
+        limits.flags |= rows[i].force ? AUTOBUF_LIMITS_FORCE : 0;
+        alone.unpaced = true;
+        with = sim_live(&sim, 3 * S, 12 * S);
+        without = sim_live(&alone, 3 * S, 12 * S);
+        gain = with.rate_byte_per_s / without.rate_byte_per_s;
+        if (getenv("AUTOBUF_SIM_SHOW"))
+            fprintf(stderr, "%s: gain %.3f, round-trip time %.2f\n", rows[i].name, gain, with.rtt_ratio);
+        else if (gain < rows[i].least_gain || gain > rows[i].most_gain || with.rtt_ratio > rows[i].most_rtt)
+            fail_msg("%s: a gain of %.3f at %.2f of the round-trip time", rows[i].name, gain, with.rtt_ratio);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -121,6 +182,7 @@ int main(void)
         cmocka_unit_test(a_narrower_path_is_followed_within_a_second),
         cmocka_unit_test(a_wider_path_is_followed_within_a_second),
         cmocka_unit_test(a_longer_or_shorter_path_keeps_its_rate),
+        cmocka_unit_test(a_buffer_that_limits_grows_and_no_other),
     };
 
     return cmocka_run_group_tests_name("live", tests, NULL, NULL);
