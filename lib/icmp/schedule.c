@@ -6,15 +6,15 @@
 
 /*
  * What set each constant: "sweep" is `tests/mutate sweep NAME`, mean errors over simulated paths with half the
- * value, the value, twice that; "unit" a case of tests/unit/test_schedule.c, where these paths show nothing, or cost
- * and time are what matters. tests/mutate shows that a test holds each of them from both sides.
+ * value, the value, twice that; "unit" a case of tests/unit/test_schedule.c, where these paths show nothing or
+ * what matters is cost and time. tests/mutate shows that a test holds each of them from both sides.
  */
 
 /* Small echoes. */
 #define PING_COUNT 5U                      /* sweep: p95 30, 35, 29% with jitter; unit: small_echoes_come_first */
 #define PING_SPACING_NS (2 * AB_NS_PER_MS) /* unit: small_echoes_come_first */
 #define PING_AGAIN_NS (200 * AB_NS_PER_MS) /* unit: what_is_not_answered_ends_it */
-#define SMALL_PAYLOAD_BYTES 44U            /* 64 bytes of IPv4, 84 of IPv6; sweep: with half of it none is a reply */
+#define SMALL_PAYLOAD_BYTES 44U            /* 64 bytes of IPv4, 84 of IPv6; sweep: half is no reply */
 
 /* Time. */
 #define SILENCE_NS (1 * AB_NS_PER_S)       /* unit: what_is_not_answered_ends_it */
@@ -40,7 +40,7 @@
 #define TRAIN_NS (2500 * AB_NS_PER_US)     /* sweep: 0, 6, 9% cross traffic of 500 B; tests/bench/run accuracy */
 #define SLOW_TRAIN_NS (200 * AB_NS_PER_MS) /* of the second phase at most; unit: trains_for_a_rate */
 #define LONGEST_TRAIN 256U        /* sweep: 0, 6, 6% cross traffic of 500 B; unit: trains_for_a_rate */
-#define SHORTEST_TRAIN 4U         /* sweep: 7.2, 6.0, 7.2% cross traffic of 500 B; unit: a_short_queue_cuts_trains */
+#define SHORTEST_TRAIN 4U         /* sweep: 7.2, 6.0, 7.2% cross traffic of 500 B; unit: as REACH_PERCENT */
 #define REACH_PERCENT 80U         /* of a train came through: no queue cut it; unit: the same */
 #define LAST_TRAINS 3U            /* of the last phase, and of the second where a queue cuts them; unit: the same */
 #define MANY_TRAINS 8U            /* of the rest, where a queue cuts them; unit: torn_trains */
