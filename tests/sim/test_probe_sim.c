@@ -34,7 +34,7 @@ static const struct row rows[] = {
     {"clean", 0, 0, 0, 0, 2, 0.01, 0.01, 0, 1, 1000, 0},
     {"short queue", 0, 0, 0, 0, 0.5, 0.01, 0.01, 0, 1, 1000, 0},
     {"loss 2%", 0.02, 0, 0, 0, 2, 0.01, 0.01, 0, 1, 1000, 0},
-    {"cross traffic 50%", 0, 0.5, 0, 0, 2, 0.01, 0.01, 0, 1, 1000, 0},
+    {"cross traffic 50%", 0, 0.5, 0, 0, 2, 0.01, 0.01, 0, 1, 1000, 0.3},
     /* With a queue of two products of 1 ms no train is longer than the jitter itself. */
     {"jitter 2 ms", 0, 0, 2 * MS, 0, 2, 4, 15, 10, 1, 10, 1},
     {"jitter 2 ms", 0, 0, 2 * MS, 0, 2, 11, 30, 10, 100, 100, 6},
