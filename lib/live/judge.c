@@ -266,22 +266,14 @@ static bool moderate(struct ab_judge *judge, const struct ab_look *look, struct 
     return true;
 }
 
-/* Looks at which the send buffer limited, less those at which it did not: a single one may be noise. */
-static void count_short_looks(struct ab_judge *judge, bool veto)
-{
-    if (judge->limiter == AUTOBUF_LIMITER_SND_BUFFER && !veto)
-        judge->short_looks++;
-    else if (judge->short_looks)
-        judge->short_looks--;
-}
-
 /* The buffer action of this look, if there is any. */
 static bool adjust(struct ab_judge *judge, const struct ab_look *look, struct autobuf_plan *plan,
                    const char **why)
 {
     bool veto = queue_stands(judge, &look->info);
 
-    count_short_looks(judge, veto);
+    if (judge->short_looks && (veto || judge->limiter != AUTOBUF_LIMITER_SND_BUFFER))
+        judge->short_looks--; /* a single one may be noise */
     if (judge->grown_from_bytes && trim(judge, look, plan)) {
         *why = "what was added stands in the queue";
         return true;
@@ -289,7 +281,7 @@ static bool adjust(struct ab_judge *judge, const struct ab_look *look, struct au
     switch (judge->limiter) {
     case AUTOBUF_LIMITER_SND_BUFFER:
         *why = "the send buffer is what limits";
-        return !veto && judge->short_looks >= SHORT_LOOKS && enlarge(judge, look, plan);
+        return !veto && ++judge->short_looks >= SHORT_LOOKS && enlarge(judge, look, plan);
     case AUTOBUF_LIMITER_RCV_BUFFER:
         *why = "the receive buffer is what limits";
         /* For low delay nothing is done for what a peer sends: nobody here could pace it. */

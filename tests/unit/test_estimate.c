@@ -172,8 +172,6 @@ static void recorded_trains(void **state)
             newest--;
         if (strncmp(rows[i].name, "stream", 6) == 0)
             ab_estimate_stream(packets, count, newest, &unpaced, pace, pace != 0, scratch, &rate);
-        print_message("%-20s %s: %.3f Mbit/s, %u%%\n", rows[i].name, ab_kind_why(rate.kind),
-                      (double)rate.rate_bit_per_s / 1e6, rate.agreement_percent);
         CHECK_EQUAL(rows[i].name, rate.kind, rows[i].kind);
         CHECK_EQUAL(rows[i].name, rate.at_least, rows[i].at_least);
         CHECK(rows[i].name, is_about(rate.rate_bit_per_s, (double)truth / 1e6, rows[i].percent));
@@ -617,7 +615,7 @@ static void a_paced_sender(void **state)
         CHECK_EQUAL(rows[i].name, rate.sure, rows[i].sure);
         CHECK_EQUAL(rows[i].name, rate.at_least, rows[i].kind == AB_KIND_CAPPED);
         CHECK_EQUAL(rows[i].name, unpaced, count);
-        CHECK(rows[i].name, rate.at_least ? rate.rate_bit_per_s <= rows[i].path_mbit * 1e6
+        CHECK(rows[i].name, rate.at_least ? (double)rate.rate_bit_per_s <= rows[i].path_mbit * 1e6
                                           : is_about(rate.rate_bit_per_s, rows[i].path_mbit, 6));
     }
 }
