@@ -221,6 +221,21 @@ static void most_windows_have_to_agree(void **state)
     }
 }
 
+/* Of a train that nothing disturbs the widest windows count: half of it. */
+static void undisturbed_windows_are_wide(void **state)
+{
+    struct ab_rate rate;
+
+    (void)state;
+    begin();
+    add_train(64, 120 * US);
+    rate = rate_of_all();
+    EXPECT("a train", rate, AB_KIND_WINDOWS, 100);
+    assert_int_equal(rate.window_ns, 32 * 120 * US);
+    assert_int_equal(rate.agreement_percent, 100);
+    assert_true(rate.sure && !rate.torn && !rate.at_least);
+}
+
 /* Of windows those agree that are within 2% of their mode. */
 static void windows_that_differ_by_more_do_not_agree(void **state)
 {
@@ -673,6 +688,26 @@ static void one_train_does_not_speak_for_all(void **state)
     }
 }
 
+static void it_is_the_median_train_that_counts(void **state)
+{
+    static const struct {
+        size_t trains;
+        double mbit[4], median;
+    } rows[] = {{4, {100, 80, 110, 90}, 100}, {1, {100}, 100}};
+
+    (void)state;
+    for (size_t i = 0; i < COUNT(rows); i++) {
+        size_t unpaced;
+
+        begin();
+        for (size_t k = 0; k < rows[i].trains; k++)
+            add_train(7, gap_of(rows[i].mbit[k]));
+        add_train(120, gap_of(400));
+        EXPECT("of all trains", rate_of_stream(8 * rows[i].trains, 0, false, &unpaced), AB_KIND_MEDIAN,
+               rows[i].median);
+    }
+}
+
 /* Every kind says why, in words that end a line of a log. */
 static void every_kind_says_why(void **state)
 {
@@ -692,6 +727,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(recorded_trains),
         cmocka_unit_test(most_windows_have_to_agree),
+        cmocka_unit_test(undisturbed_windows_are_wide),
         cmocka_unit_test(windows_that_differ_by_more_do_not_agree),
         cmocka_unit_test(bounds_leave_out_a_tenth),
         cmocka_unit_test(narrow_windows_are_read_between_stalls),
@@ -707,6 +743,7 @@ int main(void)
         cmocka_unit_test(a_paced_sender),
         cmocka_unit_test(a_pace_that_is_only_computed),
         cmocka_unit_test(one_train_does_not_speak_for_all),
+        cmocka_unit_test(it_is_the_median_train_that_counts),
         cmocka_unit_test(every_kind_says_why),
     };
 

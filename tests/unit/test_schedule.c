@@ -21,11 +21,13 @@
 struct model {
     double mbit;
     uint64_t rtt_ns;
-    uint64_t deaf_ns;    /* nothing is answered that was sent before */
+    uint64_t deaf_ns;    /* nothing is answered that was sent before, */
+    uint64_t until_ns;   /* or after */
     uint64_t jitter_ns;
     uint64_t seed;
     unsigned queue;      /* packets of a train that get through */
     unsigned lost;       /* a bit for each position in a train, and of the small echoes */
+    uint32_t lost_train; /* its number */
     uint32_t mtu_bytes;  /* what is larger vanishes */
     unsigned gaps_us[9]; /* of the first train's arrivals, if any */
 };
@@ -54,7 +56,9 @@ static uint64_t comes_back(const struct model *m)
 
     while (position < run.sent && run.packets[run.sent - position - 1].train == p->train)
         position++;
-    if (run.now_ns < m->deaf_ns || (m->mtu_bytes && p->bytes > m->mtu_bytes))
+    if (run.now_ns < m->deaf_ns || (m->until_ns && run.now_ns > m->until_ns))
+        return AUTOBUF_NS_UNSET;
+    if ((m->lost_train && p->train == m->lost_train) || (m->mtu_bytes && p->bytes > m->mtu_bytes))
         return AUTOBUF_NS_UNSET;
     if (position < 32 && m->lost >> position & 1 && (p->train == 1 || !(m->lost >> 31)))
         return AUTOBUF_NS_UNSET;
@@ -398,6 +402,37 @@ static void a_lost_packet_is_waited_for(void **state)
     }
 }
 
+/* The train that leaves with the small echoes: after their first answer half a round trip, and 100 ms at least. */
+static void a_hurried_train_is_waited_for(void **state)
+{
+    static const struct {
+        uint64_t rtt_ms;
+        double wait_ms;
+    } rows[] = {{50, 100}, {300, 150}};
+
+    (void)state;
+    for (size_t i = 0; i < COUNT(rows); i++) {
+        struct model path = {.mbit = 1000, .rtt_ns = rows[i].rtt_ms * MS, .until_ns = 1 * MS};
+        struct autobuf_probe_options options = AUTOBUF_PROBE_OPTIONS_INIT;
+
+        options.bdp_low_bytes = options.bdp_high_bytes = 3000000;
+        measure(&path, &options, false);
+        CHECK_MS("with the small echoes", begin_of(1), 8);
+        CHECK_MS("wait", begin_of(2), (double)rows[i].rtt_ms + rows[i].wait_ms);
+    }
+}
+
+/* One of three trains is lost: the one behind it is waited for. */
+static void a_lost_train_ends_no_phase(void **state)
+{
+    struct model path = {.mbit = 10, .rtt_ns = 30 * MS, .queue = 7, .lost_train = 3};
+
+    (void)state;
+    measure(&path, NULL, false);
+    assert_int_equal(run.core.trains, 4);
+    assert_int_equal(run.core.received, 5 + 7 + 7 + 7);
+}
+
 /* On a slow path the second answer of a train comes long after the first: no gap is known, so it is waited for. */
 static void a_first_answer_alone_ends_no_train(void **state)
 {
@@ -513,6 +548,8 @@ int main(void)
         cmocka_unit_test(jitter_alone_costs_nothing),
         cmocka_unit_test(what_is_too_large_is_waited_for_in_vain),
         cmocka_unit_test(a_lost_packet_is_waited_for),
+        cmocka_unit_test(a_hurried_train_is_waited_for),
+        cmocka_unit_test(a_lost_train_ends_no_phase),
         cmocka_unit_test(a_first_answer_alone_ends_no_train),
         cmocka_unit_test(a_doubtful_train_answers_what_it_can),
         cmocka_unit_test(packets_are_no_smaller_than_128_bytes),
