@@ -177,7 +177,7 @@ static void spend(struct server *s, uint64_t now_ns, uint64_t bytes)
 
 static void client_step(struct server *s, struct client *c, uint32_t events)
 {
-    uint64_t now_ns = autobuf_now_ns(), cost_bytes, rcv_bytes, snd_bytes;
+    uint64_t now_ns = autobuf_now_ns(), cost_bytes;
     int state;
 
     if (is_overspent(s, now_ns))
@@ -186,7 +186,7 @@ static void client_step(struct server *s, struct client *c, uint32_t events)
     cost_bytes = client_cost_bytes(c);
     spend(s, now_ns, cost_bytes - c->cost_bytes);
     c->cost_bytes = cost_bytes;
-    c->greeted = autobuf_inband_peer(c->inband, &rcv_bytes, &snd_bytes) == 0;
+    c->greeted = autobuf_inband_greeted(c->inband);
     if (state < 0 || events & (EPOLLERR | EPOLLHUP) ||
         client_watch(s, c, EPOLL_CTL_MOD) < 0)
         client_end(s, c, state != 1 && state != -ENOTCONN);

@@ -107,7 +107,7 @@ int exchange_run(struct link *l, struct autobuf_inband *ib)
         if (result == 0)
             result = send_plain(l, ib, &sending);
         if (result == 0)
-            result = autobuf_inband_state(ib);
+            result = autobuf_inband_finished(ib);
         if (result == 0)
             result = get_plain(l, ib);
     }

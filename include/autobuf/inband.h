@@ -47,13 +47,6 @@ struct autobuf_inband;
 /* IP bytes of all trains of a direction, at most: less than 1 MB for both. */
 #define AUTOBUF_INBAND_BUDGET_BYTES 480000U
 
-/*
- * A responder's peer says which windows the path needs, in bytes of TCP payload: to receive and to send. Change them
- * to the buffer sizes that you set for that, as setsockopt() takes them; 0 is the kernel's choice. They are the
- * peer's wish: bound them.
- */
-typedef void autobuf_inband_set_fn(void *user, uint64_t *rcv_bytes, uint64_t *snd_bytes);
-
 #define AUTOBUF_INBAND_TEXT 0U /* lines of its own */
 #define AUTOBUF_INBAND_FTP 1U  /* SITE AUTOBUF, on an FTP control connection:
 
@@ -64,9 +57,8 @@ typedef void autobuf_inband_set_fn(void *user, uint64_t *rcv_bytes, uint64_t *sn
 
    There is no RESULT; a responder is over after each of them. It is handed commands in this form. */
 
-#define AUTOBUF_INBAND_TX 1U    /* measure what is sent from here */
-#define AUTOBUF_INBAND_RX 2U    /* and what comes back */
-#define AUTOBUF_INBAND_GREET 4U /* say HELLO, and be over: begin() measures */
+#define AUTOBUF_INBAND_TX 1U /* measure what is sent from here */
+#define AUTOBUF_INBAND_RX 2U /* and what comes back */
 
 struct autobuf_inband_options {
     uint32_t size;
@@ -76,19 +68,18 @@ struct autobuf_inband_options {
                                    5 s; above 30 s: 30 s */
     autobuf_log_fn *log;        /* NULL: none */
     void *log_user;
-    autobuf_inband_set_fn *set; /* NULL: 0 0 is the answer to any SET */
-    void *set_user;
     char prefix[32];            /* what lines begin with instead of AUTOBUF; "": that */
     uint32_t dress;             /* AUTOBUF_INBAND_TEXT or AUTOBUF_INBAND_FTP */
-    uint32_t flags;             /* an initiator's: AUTOBUF_INBAND_TX, _RX (neither: both), _GREET */
-    uint64_t rcv_most_bytes;    /* a responder's: buffers that SET can give, to be told to the peer; 0: */
-    uint64_t snd_most_bytes;    /* not told */
+    uint32_t flags;             /* an initiator's: AUTOBUF_INBAND_TX, _RX (neither: both) */
 };
 
 #define AUTOBUF_INBAND_OPTIONS_INIT                                                                \
     {                                                                                              \
-        sizeof(struct autobuf_inband_options), 0, 0, NULL, NULL, NULL, NULL, "", 0, 0, 0, 0        \
+        sizeof(struct autobuf_inband_options), 0, 0, NULL, NULL, "", 0, 0                          \
     }
+
+/* The same as a function. */
+AUTOBUF_API void autobuf_inband_options_init(struct autobuf_inband_options *options);
 
 #define AUTOBUF_INBAND_PACED 1U /* the pace is surely kept: by bbr, SO_MAX_PACING_RATE or the queueing
                                    discipline fq */
@@ -97,7 +88,7 @@ struct autobuf_inband_options {
 
 /*
  * What the socket below knows, and the exchange must be told: at the beginning, and before each
- * input(), which may decide on a train. 0: unknown.
+ * input(), which may decide on a train. 0: unknown, but for a time.
  */
 struct autobuf_inband_facts {
     uint32_t size;
@@ -107,10 +98,16 @@ struct autobuf_inband_facts {
     uint32_t flags;           /* AUTOBUF_INBAND_PACED, _HOST_PACES, _HOST_FREE */
     uint64_t train_bytes;     /* that leave back to back now: congestion window, peer's window */
     uint64_t pace_bit_per_s;  /* of payload, at which the sender is, or may be, held back */
-    uint64_t rtt_min_ns;      /* as TCP has seen it */
+    uint64_t rtt_min_ns;      /* as TCP has seen it, not 0; AUTOBUF_NS_UNSET: unknown */
 };
 
-#define AUTOBUF_INBAND_FACTS_INIT { sizeof(struct autobuf_inband_facts), 0, 0, 0, 0, 0, 0 }
+#define AUTOBUF_INBAND_FACTS_INIT                                                                  \
+    {                                                                                              \
+        sizeof(struct autobuf_inband_facts), 0, 0, 0, 0, 0, AUTOBUF_NS_UNSET                       \
+    }
+
+/* The same as a function. */
+AUTOBUF_API void autobuf_inband_facts_init(struct autobuf_inband_facts *facts);
 
 /* Begins an exchange. options may be NULL. -EINVAL: role, an option, a size; -ENOMEM. */
 AUTOBUF_API int autobuf_inband_open_pure(struct autobuf_inband **inband, uint32_t role,
@@ -159,7 +156,10 @@ AUTOBUF_API uint64_t autobuf_inband_deadline_ns(const struct autobuf_inband *inb
  * AUTOBUF_E_PROTOCOL, -ECONNRESET, -ETIMEDOUT, -ENOMEM; the same that input() said. A responder is over
  * between exchanges, and goes on with the next line.
  */
-AUTOBUF_API int autobuf_inband_state(const struct autobuf_inband *inband);
+AUTOBUF_API int autobuf_inband_finished(const struct autobuf_inband *inband);
+
+/* 1: HELLO came from an initiator, or its answer from a responder: the peer knows the exchange. 0: not yet. */
+AUTOBUF_API int autobuf_inband_greeted(const struct autobuf_inband *inband);
 
 /*
  * What is known by now, of both directions; path->size is set by the caller. 0; AUTOBUF_E_UNSUPPORTED: the
@@ -170,31 +170,6 @@ AUTOBUF_API int autobuf_inband_state(const struct autobuf_inband *inband);
  */
 AUTOBUF_API int autobuf_inband_result(const struct autobuf_inband *inband,
                                       struct autobuf_path *path);
-
-/*
- * After AUTOBUF_INBAND_GREET, when an initiator is over: measures in these directions (0: both), and it
- * goes on. May be repeated, within the budget. -EINVAL: not now; -ENOMEM.
- */
-AUTOBUF_API int autobuf_inband_begin(struct autobuf_inband *inband, uint64_t now_ns,
-                                     uint32_t directions);
-
-/*
- * Buffer sizes that the peer says it can set; 0: it does not say, and an initiator never does. -ENODATA: no
- * HELLO came from it yet.
- */
-AUTOBUF_API int autobuf_inband_peer(const struct autobuf_inband *inband, uint64_t *rcv_bytes,
-                                    uint64_t *snd_bytes);
-
-/*
- * When an initiator is over: tells the peer which windows the path needs, in bytes of TCP payload, for what the
- * peer receives and sends (0: leave it alone), and goes on. Once it is over again, took() gives the buffer sizes
- * that the peer sets for that, as setsockopt() takes them: 0 is its kernel's choice. -EINVAL: not now; took()
- * -ENODATA: no answer, or an error.
- */
-AUTOBUF_API int autobuf_inband_set(struct autobuf_inband *inband, uint64_t now_ns,
-                                   uint64_t rcv_bytes, uint64_t snd_bytes);
-AUTOBUF_API int autobuf_inband_took(const struct autobuf_inband *inband, uint64_t *rcv_bytes,
-                                    uint64_t *snd_bytes);
 
 /*
  * Closes the handle, not the connection, whose options become what they were: so before the connection is
@@ -238,7 +213,7 @@ AUTOBUF_API int autobuf_inband_fd(const struct autobuf_inband *inband);
 AUTOBUF_API int autobuf_inband_events(const struct autobuf_inband *inband);
 
 /*
- * Sends and receives what there is, without blocking. As state(), and -ENOTCONN: the peer has closed the
+ * Sends and receives what there is, without blocking. As finished(), and -ENOTCONN: the peer has closed the
  * connection, between exchanges; AUTOBUF_E_FORKED; -EBADF: a pure handle; other errnos of send(2) and
  * recvmsg(2): close the connection.
  */

@@ -6,7 +6,7 @@
 #include <unistd.h>
 
 #include "../base/clock.h"
-#include "../inband/exchange.h"
+#include "../inband/inband.h"
 #include "../icmp/like.h"
 #include "../plan/plan.h"
 #include "worth.h"
@@ -72,17 +72,16 @@ static void log_path(const struct autobuf_ftp *f, const struct autobuf_path *pat
 /* Says HELLO, once. 1: the server knows the exchange; 0: it does not; or an error. */
 static int greet(struct autobuf_ftp *f)
 {
-    struct autobuf_inband_options options = AUTOBUF_INBAND_OPTIONS_INIT;
-    uint64_t rcv_bytes, snd_bytes;
     int result;
 
     if (f->inband)
         return 1;
-    options.flags = AUTOBUF_INBAND_GREET;
-    result = ab_ftp_open_inband(f, &options);
-    if (result == 0)
-        result = ab_ftp_run(f);
-    if (result == 1 && autobuf_inband_peer(f->inband, &rcv_bytes, &snd_bytes) < 0) {
+    result = ab_ftp_open_inband(f);
+    if (result < 0)
+        return result;
+    ab_inband_greet_only(f->inband);
+    result = ab_ftp_run(f);
+    if (result == 1 && !autobuf_inband_greeted(f->inband)) {
         ab_log(&f->log, "the server does not know SITE AUTOBUF");
         ab_ftp_close_inband(f);
         f->mute = true;
@@ -112,11 +111,10 @@ static int tell_server(struct autobuf_ftp *f)
         ab_log(&f->log, "the server need not be told: its kernel's window for what it receives will do");
         return 1;
     }
-    result = autobuf_inband_set(f->inband, autobuf_now_ns(), f->snd_wanted_bytes,
-                                f->rcv_wanted_bytes);
+    result = ab_inband_set(f->inband, autobuf_now_ns(), f->snd_wanted_bytes, f->rcv_wanted_bytes);
     if (result == 0)
         result = ab_ftp_run(f);
-    if (result == 1 && autobuf_inband_took(f->inband, &rcv_bytes, &snd_bytes) == 0)
+    if (result == 1 && ab_inband_took(f->inband, &rcv_bytes, &snd_bytes) == 0)
         ab_log(&f->log, "the server sets: receive %llu, send %llu (0: left to its kernel)",
                (unsigned long long)rcv_bytes, (unsigned long long)snd_bytes);
     return result;
@@ -131,14 +129,12 @@ static int measure_inband(struct autobuf_ftp *f, uint32_t direction, uint64_t ex
 
     if (result != 1)
         return result;
-    autobuf_inband_peer(f->inband, &rcv_bytes, &snd_bytes);
+    ab_inband_peer(f->inband, &rcv_bytes, &snd_bytes);
     if (!can_pay(f, direction, INBAND_ROUND_TRIPS, true, snd_bytes, expected_bytes, &interest))
         return 0;
-    f->inband->low_bytes = interest.bdp_low_bytes;
-    f->inband->high_bytes = interest.bdp_high_bytes;
-    result = autobuf_inband_begin(f->inband, autobuf_now_ns(),
-                                  direction == AUTOBUF_INTENT_SENDS ? AUTOBUF_INBAND_TX
-                                                                    : AUTOBUF_INBAND_RX);
+    result = ab_inband_begin(f->inband, autobuf_now_ns(),
+                             direction == AUTOBUF_INTENT_SENDS ? AUTOBUF_INBAND_TX : AUTOBUF_INBAND_RX,
+                             interest.bdp_low_bytes, interest.bdp_high_bytes);
     if (result == 0)
         result = ab_ftp_run(f);
     if (result != 1)

@@ -7,7 +7,7 @@
 
 #include "../base/clock.h"
 #include "../base/wait.h"
-#include "../inband/exchange.h"
+#include "../inband/inband.h"
 
 void ab_ftp_close_inband(struct autobuf_ftp *f)
 {
@@ -30,7 +30,7 @@ int ab_ftp_tell(struct autobuf_ftp *f)
 static int write_lines(struct autobuf_ftp *f, uint64_t now_ns, const void *data, size_t len)
 {
     int64_t written = f->options.write(f->options.io_user, data, len,
-                                       f->inband->facts.segment_bytes,
+                                       ab_inband_segment_bytes(f->inband),
                                        autobuf_inband_deadline_ns(f->inband));
 
     if (written <= 0)
@@ -61,14 +61,14 @@ static int run_records(struct autobuf_ftp *f)
 {
     int result;
 
-    while ((result = autobuf_inband_state(f->inband)) == 0) {
+    while ((result = autobuf_inband_finished(f->inband)) == 0) {
         uint64_t now_ns = autobuf_now_ns();
         const void *data;
         size_t len = autobuf_inband_output(f->inband, now_ns, &data);
 
         if (len > 0)
             result = write_lines(f, now_ns, data, len);
-        else if (autobuf_inband_state(f->inband) == 0)
+        else if (autobuf_inband_finished(f->inband) == 0)
             result = read_lines(f);
         if (result < 0)
             return result;
@@ -115,14 +115,15 @@ static int open_records(struct autobuf_ftp *f, uint32_t role,
     return 0;
 }
 
-int ab_ftp_open_inband(struct autobuf_ftp *f, struct autobuf_inband_options *options)
+int ab_ftp_open_inband(struct autobuf_ftp *f)
 {
+    struct autobuf_inband_options options = AUTOBUF_INBAND_OPTIONS_INIT;
     uint32_t role = f->role == AUTOBUF_FTP_CLIENT ? AUTOBUF_INBAND_INITIATOR
                                                   : AUTOBUF_INBAND_RESPONDER;
 
-    options->dress = AUTOBUF_INBAND_FTP;
-    options->log = f->options.log;
-    options->log_user = f->options.log_user;
-    return f->options.read ? open_records(f, role, options)
-                           : autobuf_inband_open(&f->inband, role, f->fd, options);
+    options.dress = AUTOBUF_INBAND_FTP;
+    options.log = f->options.log;
+    options.log_user = f->options.log_user;
+    return f->options.read ? open_records(f, role, &options)
+                           : autobuf_inband_open(&f->inband, role, f->fd, &options);
 }

@@ -47,7 +47,7 @@ struct autobuf_ftp {
 int ab_ftp_limits(const struct autobuf_ftp *ftp, struct autobuf_limits *limits);
 
 /* The exchange, as the session's role has it; 0, or an error of autobuf_inband_open(). */
-int ab_ftp_open_inband(struct autobuf_ftp *ftp, struct autobuf_inband_options *options);
+int ab_ftp_open_inband(struct autobuf_ftp *ftp);
 void ab_ftp_close_inband(struct autobuf_ftp *ftp);
 
 /* Tells the exchange the facts of a connection whose every segment holds a record. */

@@ -8,7 +8,8 @@
 #include <unistd.h>
 
 #include "../base/clock.h"
-#include "../inband/exchange.h"
+#include "../inband/inband.h"
+#include "../inband/line.h"
 #include "../plan/plan.h"
 
 #define COMMAND "SITE AUTOBUF"
@@ -40,17 +41,15 @@ static void hear_wish(void *user, uint64_t *rcv_bytes, uint64_t *snd_bytes)
 
 static int open_responder(struct autobuf_ftp *f)
 {
-    struct autobuf_inband_options options = AUTOBUF_INBAND_OPTIONS_INIT;
     struct autobuf_limits limits;
     int error = ab_ftp_limits(f, &limits);
 
+    if (error == 0)
+        error = ab_ftp_open_inband(f);
     if (error < 0)
         return error;
-    options.set = hear_wish;
-    options.set_user = f;
-    options.rcv_most_bytes = limits.rcv_settable_bytes;
-    options.snd_most_bytes = limits.snd_settable_bytes;
-    return ab_ftp_open_inband(f, &options);
+    ab_inband_on_set(f->inband, hear_wish, f, limits.rcv_settable_bytes, limits.snd_settable_bytes);
+    return 0;
 }
 
 /* The command as the exchange reads it: verbs in capitals, ended by CRLF. 0: it is another one. */

@@ -32,6 +32,8 @@ int autobuf_ftp_open(struct autobuf_ftp **ftp, uint32_t role, int control_fd,
     struct autobuf_ftp *f;
     int error;
 
+    if (!ftp)
+        return -EINVAL;
     *ftp = NULL;
     if ((theirs && !ab_struct_in(&options, sizeof options, theirs)) ||
         (role != AUTOBUF_FTP_CLIENT && role != AUTOBUF_FTP_SERVER) ||

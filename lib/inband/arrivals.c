@@ -44,9 +44,15 @@ int ab_inband_expect(struct autobuf_inband *ib, const struct ab_line *line, uint
     a->paced = line->values[AB_KEY_PACED];
     a->offset_bytes = offset;
     a->count_end = (offset + len) / segment_bytes * segment_bytes;
-    ib->payload_left = len;
-    ib->reply_matched = ib->drained_bytes = 0;
+    a->skips = false;
+    ib->in.payload_left = len;
     return 0;
+}
+
+void ab_inband_skip(struct autobuf_inband *ib, uint64_t len)
+{
+    ib->arrivals.skips = true;
+    ib->in.payload_left = len;
 }
 
 /* One packet read in two parts; put on another clock, its stamp is not quite the same. */
@@ -61,6 +67,8 @@ void ab_inband_arrived(struct autobuf_inband *ib, uint64_t stamp_ns, uint64_t le
     uint64_t before = ab_inband_wire_bytes(ib, a->train_bytes);
     struct ab_packet *p;
 
+    if (a->skips)
+        return;
     a->offset_bytes += len;
     a->train_bytes += len;
     if (a->offset_bytes > a->count_end && a->count > a->train_begin)

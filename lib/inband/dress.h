@@ -5,19 +5,22 @@
 
 #include "line.h"
 
-/* As ab_line_build() and ab_line_parse(), of what an initiator asks or a responder answers. */
+/* As ab_line_build() and ab_line_parse(). */
+struct ab_wording {
+    size_t (*build)(const struct ab_line *line, const char *prefix, const char *text, char *buf, size_t cap);
+    bool (*parse)(const char *prefix, const char *text, size_t len, struct ab_line *line);
+};
+
 struct ab_dress {
     const char *prefix; /* where the options have none */
-    size_t (*build_ask)(const struct ab_line *line, const char *prefix, const char *text, char *buf,
-                        size_t cap);
-    size_t (*build_answer)(const struct ab_line *line, const char *prefix, const char *text,
-                           char *buf, size_t cap);
-    bool (*parse_ask)(const char *prefix, const char *text, size_t len, struct ab_line *line);
-    bool (*parse_answer)(const char *prefix, const char *text, size_t len, struct ab_line *line);
-    const char *train_end; /* the last line of a train that is answered */
-    bool sink_waits;       /* for the responder to say AB_GO, and payload is a write of its own */
-    bool is_handed_lines;  /* a responder: between exchanges the application reads the connection */
-    bool has_result;       /* an exchange ends with RESULT, which nothing may come between */
+    struct ab_wording ask, answer; /* what an initiator says, and a responder */
+    /*
+     * NULL: lines of its own, and an exchange ends with RESULT, which nothing may come between. Else the exchange is
+     * a guest in another protocol, where each command has one reply, and this is the last line of one that has more.
+     * A train is such a reply. Payload from the initiator is a write of its own: it waits for the reply AB_GO. There
+     * is no RESULT, and between two commands the application reads the responder's connection.
+     */
+    const char *reply_end;
 };
 
 /* Lines of its own, as line.h has them. */

@@ -156,13 +156,9 @@ const struct ab_dress *ab_dress_ftp(void)
 {
     static const struct ab_dress ftp = {
         .prefix = "SITE AUTOBUF",
-        .build_ask = ftp_build_ask,
-        .build_answer = ftp_build_answer,
-        .parse_ask = ftp_parse_ask,
-        .parse_answer = ftp_parse_answer,
-        .train_end = "211 AUTOBUF\r\n",
-        .sink_waits = true,
-        .is_handed_lines = true,
+        .ask = {ftp_build_ask, ftp_parse_ask},
+        .answer = {ftp_build_answer, ftp_parse_answer},
+        .reply_end = "211 AUTOBUF\r\n",
     };
 
     return &ftp;

@@ -9,35 +9,30 @@
 
 #define OUT_STEP_BYTES 4096U
 #define SHORTEST_LINE_BYTES 3U /* a blank, CR, LF */
-#define REPLY_END "211 "
-#define DRAINED_MOST_BYTES 65536U /* beyond what a reply of several lines was told to have */
 
 /* --------------------------------------------------------------------------------- sending */
 
 /* Room for len bytes more; NULL: there is no memory. */
 static uint8_t *room_to_send(struct autobuf_inband *ib, size_t len)
 {
-    size_t size = (ib->out_end + len + OUT_STEP_BYTES - 1) / OUT_STEP_BYTES * OUT_STEP_BYTES;
+    size_t size = (ib->out.end + len + OUT_STEP_BYTES - 1) / OUT_STEP_BYTES * OUT_STEP_BYTES;
     uint8_t *out;
 
-    if (size > ib->out_size) {
-        out = realloc(ib->out, size);
+    if (size > ib->out.size) {
+        out = realloc(ib->out.bytes, size);
         if (!out)
             return NULL;
-        ib->out = out;
-        ib->out_size = size;
+        ib->out.bytes = out;
+        ib->out.size = size;
     }
-    return ib->out + ib->out_end;
+    return ib->out.bytes + ib->out.end;
 }
 
 /* to has room for a line. */
 static size_t build_line(const struct autobuf_inband *ib, const struct ab_line *line,
                          const char *text, uint8_t *to)
 {
-    const struct ab_dress *d = ib->dress;
-
-    return (ib->role == AUTOBUF_INBAND_INITIATOR ? d->build_ask : d->build_answer)(
-        line, ib->options.prefix, text, (char *)to, AB_LINE_BYTES);
+    return ib->speaks->build(line, ib->options.prefix, text, (char *)to, AB_LINE_BYTES);
 }
 
 int ab_inband_say(struct autobuf_inband *ib, const struct ab_line *line, const char *text)
@@ -46,7 +41,7 @@ int ab_inband_say(struct autobuf_inband *ib, const struct ab_line *line, const c
 
     if (!to)
         return -ENOMEM;
-    ib->out_end += build_line(ib, line, text, to);
+    ib->out.end += build_line(ib, line, text, to);
     return 0;
 }
 
@@ -58,10 +53,10 @@ static void fill_with_letters(struct autobuf_inband *ib, uint8_t *to, size_t len
 
     for (size_t i = 0; i < len; i++, bits >>= 6) {
         if (i % 10 == 0) { /* xorshift64 */
-            ib->random ^= ib->random << 13;
-            ib->random ^= ib->random >> 7;
-            ib->random ^= ib->random << 17;
-            bits = ib->random;
+            ib->out.random ^= ib->out.random << 13;
+            ib->out.random ^= ib->out.random >> 7;
+            ib->out.random ^= ib->out.random << 17;
+            bits = ib->out.random;
         }
         to[i] = (uint8_t)letters[bits & 63];
     }
@@ -85,9 +80,10 @@ static void fill_with_lines(struct autobuf_inband *ib, uint8_t *to, size_t len)
 
 int ab_inband_say_train(struct autobuf_inband *ib, struct ab_line *line, uint64_t len, size_t behind)
 {
-    uint64_t around = ib->out_end - ib->out_begin + behind;
+    uint64_t around = ib->out.end - ib->out.begin + behind;
     uint8_t *to = room_to_send(ib, len + AB_LINE_BYTES);
-    const char *last = ib->role == AUTOBUF_INBAND_RESPONDER ? ib->dress->train_end : "";
+    bool is_reply = ib->role == AUTOBUF_INBAND_RESPONDER && ib->dress->reply_end;
+    const char *last = is_reply ? ib->dress->reply_end : "";
     size_t line_bytes = 0, last_bytes = strlen(last);
 
     if (!to)
@@ -102,7 +98,7 @@ int ab_inband_say_train(struct autobuf_inband *ib, struct ab_line *line, uint64_
     }
     fill_with_lines(ib, to + line_bytes, len - last_bytes);
     memcpy(to + line_bytes + len - last_bytes, last, last_bytes);
-    ib->out_end += line_bytes + len;
+    ib->out.end += line_bytes + len;
     return 0;
 }
 
@@ -117,8 +113,8 @@ static void give_up(struct autobuf_inband *ib, int error)
 
 bool ab_inband_is_over(const struct autobuf_inband *ib)
 {
-    return ib->error < 0 || (ib->phase == AB_PHASE_OVER && ib->out_begin == ib->out_end &&
-                             ib->payload_left == 0 && ib->line_bytes == 0);
+    return ib->error < 0 || (ib->phase == AB_PHASE_OVER && ib->out.begin == ib->out.end &&
+                             ib->in.payload_left == 0 && ib->in.line_bytes == 0);
 }
 
 size_t autobuf_inband_output(struct autobuf_inband *ib, uint64_t now_ns, const void **data)
@@ -126,10 +122,10 @@ size_t autobuf_inband_output(struct autobuf_inband *ib, uint64_t now_ns, const v
     ib->now_ns = now_ns;
     if (ib->error == 0 && now_ns >= autobuf_inband_deadline_ns(ib))
         give_up(ib, -ETIMEDOUT);
-    if (ib->error < 0 || ib->out_begin == ib->out_end)
+    if (ib->error < 0 || ib->out.begin == ib->out.end)
         return 0;
-    *data = ib->out + ib->out_begin;
-    return ib->out_end - ib->out_begin;
+    *data = ib->out.bytes + ib->out.begin;
+    return ib->out.end - ib->out.begin;
 }
 
 void autobuf_inband_sent(struct autobuf_inband *ib, uint64_t now_ns, size_t bytes)
@@ -139,15 +135,15 @@ void autobuf_inband_sent(struct autobuf_inband *ib, uint64_t now_ns, size_t byte
 
     ib->now_ns = now_ns;
     ib->cost_bytes += bytes + packets * (ib->facts.packet_bytes - segment_bytes);
-    ib->out_begin += ab_min(bytes, ib->out_end - ib->out_begin);
-    if (ib->out_begin < ib->out_end)
+    ib->out.begin += ab_min(bytes, ib->out.end - ib->out.begin);
+    if (ib->out.begin < ib->out.end)
         return;
-    ib->out_begin = ib->out_end = 0;
-    ib->round_ns = now_ns;
+    ib->out.begin = ib->out.end = 0;
+    ib->out.sent_ns = now_ns;
     if (ib->phase == AB_PHASE_OVER) { /* an application may keep a handle for long */
-        free(ib->out);
-        ib->out = NULL;
-        ib->out_size = 0;
+        free(ib->out.bytes);
+        ib->out.bytes = NULL;
+        ib->out.size = 0;
     }
 }
 
@@ -165,99 +161,68 @@ static bool is_foreign(const struct autobuf_inband *ib)
     size_t prefix_len = strlen(ib->options.prefix);
 
     return ib->role == AUTOBUF_INBAND_RESPONDER &&
-           memcmp(ib->line, ib->options.prefix, ab_min(ib->line_bytes, prefix_len)) != 0;
+           memcmp(ib->in.line, ib->options.prefix, ab_min(ib->in.line_bytes, prefix_len)) != 0;
 }
 
 /* Takes up to the end of a line; acts on it when it is complete. Returns how much it took. */
 static size_t take_line(struct autobuf_inband *ib, const char *data, size_t len)
 {
-    size_t most = ab_min(len, AB_LINE_BYTES - ib->line_bytes);
+    size_t most = ab_min(len, AB_LINE_BYTES - ib->in.line_bytes);
     const char *end = memchr(data, '\n', most);
     size_t taken = end ? (size_t)(end - data) + 1 : most, text_len;
     struct ab_line line;
     int error;
 
-    memcpy(ib->line + ib->line_bytes, data, taken);
-    ib->line_bytes += taken;
-    if (is_foreign(ib) || (!end && ib->line_bytes == AB_LINE_BYTES)) {
+    memcpy(ib->in.line + ib->in.line_bytes, data, taken);
+    ib->in.line_bytes += taken;
+    if (is_foreign(ib) || (!end && ib->in.line_bytes == AB_LINE_BYTES)) {
         give_up(ib, AUTOBUF_E_PROTOCOL);
         return taken;
     }
     if (!end)
         return taken;
-    text_len = ib->line_bytes - 1;
-    text_len -= text_len > 0 && ib->line[text_len - 1] == '\r';
-    if (!(ib->role == AUTOBUF_INBAND_INITIATOR ? ib->dress->parse_answer : ib->dress->parse_ask)(
-            ib->options.prefix, ib->line, text_len, &line))
+    text_len = ib->in.line_bytes - 1;
+    text_len -= text_len > 0 && ib->in.line[text_len - 1] == '\r';
+    if (!ib->hears->parse(ib->options.prefix, ib->in.line, text_len, &line))
         line.verb = AB_NO_VERB;
-    error = ib->acts->line(ib, &line, ib->line_bytes);
-    ib->line_bytes = 0;
+    error = ib->acts->line(ib, &line, ib->in.line_bytes);
+    ib->in.line_bytes = 0;
     if (error < 0)
         give_up(ib, error);
     return taken;
 }
 
-/* Up to the end of a reply's last line, which begins with its code and a blank. */
-static size_t to_end_of_reply(struct autobuf_inband *ib, const char *data, size_t len, bool *ended)
+int64_t ab_inband_plain_part(struct autobuf_inband *ib, const char *data, size_t len)
 {
-    size_t code_bytes = strlen(REPLY_END);
+    size_t taken = ab_min(len, ib->in.payload_left);
 
-    *ended = false;
-    for (size_t i = 0; i < len; i++) {
-        if (ib->reply_matched < code_bytes)
-            ib->reply_matched =
-                data[i] == REPLY_END[ib->reply_matched] ? ib->reply_matched + 1 : code_bytes + 1;
-        if (data[i] != '\n')
-            continue;
-        *ended = ib->reply_matched == code_bytes;
-        ib->reply_matched = 0;
-        if (*ended)
-            return i + 1;
-    }
-    return len;
-}
-
-/* A reply may end sooner than was told, or later: it is drained, but not for ever. */
-static size_t take_reply(struct autobuf_inband *ib, const char *data, size_t len)
-{
-    bool ended;
-    size_t taken = to_end_of_reply(ib, data, ab_min(len, ib->payload_left), &ended);
-
-    ib->payload_left = ended ? 0 : ib->payload_left - taken;
-    if (!ended && ib->payload_left == 0) {
-        ib->payload_left = AB_LINE_BYTES;
-        ib->drained_bytes += AB_LINE_BYTES;
-        if (ib->drained_bytes > DRAINED_MOST_BYTES)
-            give_up(ib, AUTOBUF_E_PROTOCOL);
-    }
-    return taken;
+    (void)data;
+    ib->in.payload_left -= taken;
+    return (int64_t)taken;
 }
 
 static size_t take_train(struct autobuf_inband *ib, uint64_t stamp_ns, const char *data, size_t len)
 {
-    bool is_reply = ib->role == AUTOBUF_INBAND_INITIATOR && ib->dress->train_end[0];
-    size_t taken = is_reply ? take_reply(ib, data, len) : ab_min(len, ib->payload_left);
-    int error = 0;
+    int64_t taken = ib->acts->part(ib, data, len);
+    int error = taken < 0 ? (int)taken : 0;
 
-    if (!is_reply)
-        ib->payload_left -= taken;
-    if (!ib->sink_refused)
-        ab_inband_arrived(ib, stamp_ns, taken);
-    if (ib->payload_left == 0)
+    if (error == 0)
+        ab_inband_arrived(ib, stamp_ns, (uint64_t)taken);
+    if (error == 0 && ib->in.payload_left == 0)
         error = ib->acts->payload(ib);
     if (error < 0)
         give_up(ib, error);
-    return taken;
+    return taken < 0 ? 0 : (size_t)taken;
 }
 
 /* Nothing more is to be read now: it is over, or a responder has to send first, which bounds its memory. */
 static bool is_deaf(const struct autobuf_inband *ib)
 {
-    if (ib->error < 0 || ib->payload_left > 0)
+    if (ib->error < 0 || ib->in.payload_left > 0)
         return ib->error < 0;
     if (ib->role == AUTOBUF_INBAND_INITIATOR)
         return ib->phase == AB_PHASE_OVER;
-    return ib->out_begin < ib->out_end;
+    return ib->out.begin < ib->out.end;
 }
 
 int64_t autobuf_inband_input(struct autobuf_inband *ib, uint64_t stamp_ns, const void *data,
@@ -273,7 +238,7 @@ int64_t autobuf_inband_input(struct autobuf_inband *ib, uint64_t stamp_ns, const
     if (ab_inband_is_over(ib)) /* and perhaps not any longer */
         ib->limit_ns = ib->now_ns + ib->options.timeout_ns + AB_INBAND_GRACE_NS;
     while (taken < len && !is_deaf(ib)) {
-        if (ib->payload_left > 0)
+        if (ib->in.payload_left > 0)
             taken += take_train(ib, stamp_ns, (const char *)data + taken, len - taken);
         else
             taken += take_line(ib, (const char *)data + taken, len - taken);
@@ -289,19 +254,19 @@ size_t autobuf_inband_wanted(const struct autobuf_inband *ib)
 
     if (is_deaf(ib))
         return 0;
-    if (ib->payload_left == 0)
-        return AB_LINE_BYTES - ib->line_bytes;
-    return ab_min(ib->payload_left, segment_bytes - ib->arrivals.offset_bytes % segment_bytes);
+    if (ib->in.payload_left == 0)
+        return AB_LINE_BYTES - ib->in.line_bytes;
+    return ab_min(ib->in.payload_left, segment_bytes - ib->arrivals.offset_bytes % segment_bytes);
 }
 
-/* ---------------------------------------------------------------------------------- asking */
+/* ------------------------------------------------------------------------- how far it is */
 
 uint64_t autobuf_inband_deadline_ns(const struct autobuf_inband *ib)
 {
     return ab_inband_is_over(ib) ? AUTOBUF_NS_UNSET : ib->limit_ns;
 }
 
-int autobuf_inband_state(const struct autobuf_inband *ib)
+int autobuf_inband_finished(const struct autobuf_inband *ib)
 {
     return ib->error < 0 ? ib->error : ab_inband_is_over(ib);
 }

@@ -19,6 +19,7 @@
 #include "../base/base.h"
 #include "../estimate/estimate.h"
 #include "dress.h"
+#include "inband.h"
 
 #define AB_INBAND_VERSION 1U
 #define AB_INBAND_GRACE_NS (2 * AB_NS_PER_S)
@@ -49,6 +50,7 @@ struct ab_arrivals {
     bool paced;              /* surely */
     uint64_t offset_bytes;  /* of its next byte, in the write that it came with */
     uint64_t count_end;     /* from here on it is a segment's rest, and does not count */
+    bool skips;             /* what comes is no train, but to be forgotten */
 };
 
 /* One direction. */
@@ -57,7 +59,6 @@ struct ab_direction {
     uint64_t train_bytes;      /* payload of the newest train, asked for or sent; 0: none yet */
     uint64_t spent_bytes;      /* payload of all */
     unsigned trains;
-    bool done;                 /* an initiator knows enough, or may not ask for more */
 };
 
 enum ab_inband_phase {
@@ -69,11 +70,61 @@ enum ab_inband_phase {
     AB_PHASE_BUSY, /* a responder: from HELLO to RESULT */
 };
 
-/* What an end of the exchange does with what comes. Each returns 0, or an error that ends the handle. */
+/* What an end of the exchange does with what comes. Each returns 0 or more, or an error that ends the handle. */
 struct ab_role {
     int (*begin)(struct autobuf_inband *ib);
     int (*line)(struct autobuf_inband *ib, const struct ab_line *line, size_t line_bytes);
+    int64_t (*part)(struct autobuf_inband *ib, const char *data, size_t len); /* of a train: how much of it is */
     int (*payload)(struct autobuf_inband *ib); /* a train is here to its last byte */
+};
+
+/* The socket below it. */
+struct ab_inband_socket {
+    int fd;           /* -1: a pure handle */
+    int prepared;     /* what puts its options back */
+    bool window_open; /* for a train */
+};
+
+/* What is to be sent: begin to end. */
+struct ab_output {
+    uint8_t *bytes;
+    size_t begin;
+    size_t end;
+    size_t size;
+    uint64_t random;  /* of the payload's letters */
+    uint64_t sent_ns; /* when the last of it went */
+};
+
+/* What is received: a line so far, or a train's payload. */
+struct ab_input {
+    char line[AB_LINE_BYTES];
+    size_t line_bytes;
+    uint64_t payload_left;
+};
+
+/* An initiator's own. */
+struct ab_initiator {
+    bool greets_only; /* no train follows HELLO by itself */
+    bool awaits_go, awaits_sink, awaits_train; /* in this order */
+    bool tx_done, rx_done; /* it knows enough of a direction, or may not ask for more */
+    uint64_t ask_bytes;         /* train to ask for when the one from here is sent; 0: none */
+    uint64_t peer_max_bytes[2]; /* receive and send buffer that the peer can set; 0: not told */
+    uint64_t peer_train_bytes, peer_budget_bytes;
+    uint64_t low_bytes, high_bytes; /* products below and above which nothing more is to be known; 0: none */
+    uint64_t round_begin_ns;
+    uint64_t took[2];
+    bool took_known;
+    size_t reply_matched; /* characters of a last line's beginning; more than those: another line */
+    size_t drained_bytes; /* of a reply, beyond what was told */
+};
+
+/* A responder's own. */
+struct ab_responder {
+    ab_inband_set_fn *set; /* NULL: nobody does it */
+    void *set_user;
+    uint64_t rcv_most_bytes, snd_most_bytes; /* that SET can give; 0: not told */
+    unsigned complaints;
+    unsigned lines;
 };
 
 struct autobuf_inband {
@@ -81,54 +132,31 @@ struct autobuf_inband {
     const struct ab_role *acts;
     struct autobuf_inband_options options;
     const struct ab_dress *dress;
+    const struct ab_wording *speaks, *hears; /* of the dress, as the role has it */
     struct autobuf_inband_facts facts;
     struct ab_log log;
     pid_t owner;
-    int fd;      /* -1: a pure handle */
-    int prepared; /* what puts its options back */
-    bool window_open; /* of the socket, for a train */
-    int error;   /* below 0: out of step, or gone */
-    int outcome; /* 0, or why nothing was measured though the connection is in order */
+    struct ab_inband_socket socket;
+    struct ab_output out;
+    struct ab_input in;
+
+    int error;    /* below 0: out of step, or gone */
+    int outcome;  /* 0, or why nothing was measured though the connection is in order */
     enum ab_inband_phase phase;
+    bool greeted; /* HELLO came from the peer, or its answer */
     uint64_t start_ns;
     uint64_t now_ns;   /* newest time that was told */
     uint64_t limit_ns; /* when to give up, unless it is over */
-    uint64_t end_ns;  /* when it was over; AUTOBUF_NS_UNSET: it is not */
+    uint64_t end_ns;   /* when it was over; AUTOBUF_NS_UNSET: it is not */
+    uint64_t exchange_ns; /* from HELLO to its answer, at the initiator; AUTOBUF_NS_UNSET */
     uint64_t cost_bytes;
 
-    uint8_t *out; /* to be sent: out_begin..out_end */
-    size_t out_begin;
-    size_t out_end;
-    size_t out_size;
-    uint64_t random;
-
-    char line[AB_LINE_BYTES];
-    size_t line_bytes;
-    uint64_t payload_left;
-    struct ab_arrivals arrivals;
-
     struct ab_direction tx, rx;
+    struct ab_arrivals arrivals;
     uint32_t samples;
 
-    /* An initiator's. */
-    bool awaits_go, awaits_sink, awaits_train; /* in this order */
-    uint64_t ask_bytes;         /* train to ask for when the one from here is sent; 0: none */
-    uint64_t peer_max_bytes[2]; /* receive and send buffer that the peer can set; 0: not told */
-    uint64_t peer_train_bytes, peer_budget_bytes;
-    uint64_t low_bytes, high_bytes; /* products below and above which nothing more is to be known; 0: none */
-    uint64_t round_begin_ns;
-    uint64_t round_ns;        /* when this round, or the HELLO, was sent */
-    uint64_t exchange_ns;     /* from HELLO to its answer, at the initiator; AUTOBUF_NS_UNSET */
-    uint64_t took[2];
-    bool took_known;
-    size_t reply_matched; /* characters of a last line's beginning; more than those: another line */
-    size_t drained_bytes; /* of a reply, beyond what was told */
-
-    /* A responder's. */
-    bool greeted;
-    bool sink_refused;
-    unsigned complaints;
-    unsigned lines;
+    struct ab_initiator initiator; /* of these two only the role's own is used */
+    struct ab_responder responder;
 };
 
 /* Puts a line behind what is to be sent. 0, -ENOMEM. */
@@ -145,23 +173,23 @@ int ab_inband_say_train(struct autobuf_inband *ib, struct ab_line *line, uint64_
 /* IP bytes that a path of this rate holds; 0: the round-trip time is unknown. */
 uint64_t ab_inband_product(const struct autobuf_inband *ib, uint64_t rate_bit_per_s);
 
-/*
- * The largest product (IP bytes) that a peer's word is worth after this exchange: of what it sends, twice what was
- * read off its trains; of what is sent to it, any plausible rate, if it took a train. 0: nothing went that way.
- */
-uint64_t ab_inband_believable(const struct autobuf_inband *ib, bool tx);
-
 /* An exchange is over when nothing is left to be sent and received of it. */
 bool ab_inband_is_over(const struct autobuf_inband *ib);
 
 /* TCP's least round-trip time, or what HELLO and its answer took, if that is less; AUTOBUF_NS_UNSET. */
 uint64_t ab_inband_rtt_ns(const struct autobuf_inband *ib);
 
-/* So many bytes of the train that is expected arrived at this time. */
+/* So much of what arrived is a train's, if it ends where it was told to: what a role's part() does as a rule. */
+int64_t ab_inband_plain_part(struct autobuf_inband *ib, const char *data, size_t len);
+
+/* So many bytes of a train arrived at this time. */
 void ab_inband_arrived(struct autobuf_inband *ib, uint64_t stamp_ns, uint64_t len);
 
 /* A train of len bytes follows the line, offset bytes into the write that it came with. */
 int ab_inband_expect(struct autobuf_inband *ib, const struct ab_line *line, uint64_t offset);
+
+/* len bytes of payload follow that nobody wants. */
+void ab_inband_skip(struct autobuf_inband *ib, uint64_t len);
 
 /* How what is sent here is paced, for the line before a train. */
 void ab_inband_tell_pace(const struct autobuf_inband *ib, struct ab_line *line);
@@ -178,12 +206,6 @@ uint64_t ab_inband_budget_bytes(const struct autobuf_inband *ib);
 /* A reading as it is told to the peer, and one that the peer tells: false if it is not plausible. */
 void ab_reading_tell(const struct ab_reading *reading, struct ab_line *line);
 bool ab_reading_hear(const struct ab_line *line, struct ab_reading *reading);
-
-/*
- * autobuf_inband_facts() for this handle, over fd: what it knows of the host by now counts, and the host is asked
- * only once HELLO came or was sent.
- */
-int ab_inband_read_facts(const struct autobuf_inband *ib, int fd, struct autobuf_inband_facts *facts);
 
 /* IP bytes that so much payload takes. */
 uint64_t ab_inband_wire_bytes(const struct autobuf_inband *ib, uint64_t payload_bytes);

@@ -11,7 +11,14 @@
 static bool exchange_facts_valid(const struct autobuf_inband_facts *f)
 {
     return f->segment_bytes >= SEGMENT_MIN_BYTES && f->segment_bytes <= SEGMENT_MOST_BYTES &&
-           f->packet_bytes >= f->segment_bytes && f->packet_bytes <= 2 * SEGMENT_MOST_BYTES;
+           f->packet_bytes >= f->segment_bytes && f->packet_bytes <= 2 * SEGMENT_MOST_BYTES &&
+           f->rtt_min_ns > 0;
+}
+
+void autobuf_inband_facts_init(struct autobuf_inband_facts *facts)
+{
+    if (facts)
+        *facts = (struct autobuf_inband_facts)AUTOBUF_INBAND_FACTS_INIT;
 }
 
 int autobuf_inband_tell(struct autobuf_inband *ib, const struct autobuf_inband_facts *theirs)
@@ -30,6 +37,11 @@ int autobuf_inband_tell(struct autobuf_inband *ib, const struct autobuf_inband_f
     return 0;
 }
 
+uint32_t ab_inband_segment_bytes(const struct autobuf_inband *ib)
+{
+    return ib->facts.segment_bytes;
+}
+
 uint64_t ab_inband_wire_bytes(const struct autobuf_inband *ib, uint64_t payload_bytes)
 {
     return payload_bytes * ib->facts.packet_bytes / ib->facts.segment_bytes;
@@ -45,9 +57,7 @@ uint64_t ab_inband_budget_bytes(const struct autobuf_inband *ib)
 /* TCP's own least, unless it cannot be: the exchange took a round trip as well. */
 uint64_t ab_inband_rtt_ns(const struct autobuf_inband *ib)
 {
-    uint64_t tcp_ns = ib->facts.rtt_min_ns;
-
-    return tcp_ns && tcp_ns < ib->exchange_ns ? tcp_ns : ib->exchange_ns;
+    return ab_min(ib->facts.rtt_min_ns, ib->exchange_ns);
 }
 
 uint64_t ab_inband_product(const struct autobuf_inband *ib, uint64_t rate_bit_per_s)

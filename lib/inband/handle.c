@@ -20,7 +20,36 @@ static bool exchange_options_valid(const struct autobuf_inband_options *o)
 {
     return o->budget_bytes >= BUDGET_MIN_BYTES && o->budget_bytes <= AUTOBUF_INBAND_BUDGET_BYTES &&
            ab_line_prefix_valid(o->prefix) && o->dress <= AUTOBUF_INBAND_FTP &&
-           (o->flags & ~(AUTOBUF_INBAND_TX | AUTOBUF_INBAND_RX | AUTOBUF_INBAND_GREET)) == 0;
+           (o->flags & ~(AUTOBUF_INBAND_TX | AUTOBUF_INBAND_RX)) == 0;
+}
+
+void autobuf_inband_options_init(struct autobuf_inband_options *options)
+{
+    if (options)
+        *options = (struct autobuf_inband_options)AUTOBUF_INBAND_OPTIONS_INIT;
+}
+
+static struct autobuf_inband *new_handle(uint32_t role, uint64_t now_ns, const struct autobuf_inband_options *options)
+{
+    bool asks = role == AUTOBUF_INBAND_INITIATOR;
+    struct autobuf_inband *ib = calloc(1, sizeof *ib);
+
+    if (!ib)
+        return NULL;
+    ib->role = role;
+    ib->acts = asks ? ab_role_initiator() : ab_role_responder();
+    ib->options = *options;
+    ib->dress = dress_of(options);
+    ib->speaks = asks ? &ib->dress->ask : &ib->dress->answer;
+    ib->hears = asks ? &ib->dress->answer : &ib->dress->ask;
+    ib->log = (struct ab_log){options->log, options->log_user};
+    ib->owner = getpid();
+    ib->socket.fd = -1;
+    ib->start_ns = ib->now_ns = now_ns;
+    ib->end_ns = ib->exchange_ns = AUTOBUF_NS_UNSET;
+    ib->out.random = 0x9e3779b97f4a7c15;
+    ib->phase = AB_PHASE_OVER;
+    return ib;
 }
 
 int autobuf_inband_open_pure(struct autobuf_inband **inband, uint32_t role, uint64_t now_ns,
@@ -31,6 +60,8 @@ int autobuf_inband_open_pure(struct autobuf_inband **inband, uint32_t role, uint
     struct autobuf_inband *ib;
     int error;
 
+    if (!inband)
+        return -EINVAL;
     *inband = NULL;
     if (theirs && !ab_struct_in(&options, sizeof options, theirs))
         return -EINVAL;
@@ -44,21 +75,10 @@ int autobuf_inband_open_pure(struct autobuf_inband **inband, uint32_t role, uint
     if (!exchange_options_valid(&options) ||
         (role != AUTOBUF_INBAND_INITIATOR && role != AUTOBUF_INBAND_RESPONDER))
         return -EINVAL;
-    ib = calloc(1, sizeof *ib);
+    ib = new_handle(role, now_ns, &options);
     if (!ib)
         return -ENOMEM;
-    ib->role = role;
-    ib->acts = role == AUTOBUF_INBAND_INITIATOR ? ab_role_initiator() : ab_role_responder();
-    ib->options = options;
-    ib->dress = dress_of(&options);
-    ib->log = (struct ab_log){options.log, options.log_user};
-    ib->owner = getpid();
-    ib->fd = -1;
-    ib->start_ns = ib->now_ns = now_ns;
-    ib->end_ns = ib->exchange_ns = AUTOBUF_NS_UNSET;
-    ib->random = 0x9e3779b97f4a7c15;
     autobuf_inband_tell(ib, &unknown);
-    ib->phase = AB_PHASE_OVER;
     error = ib->acts->begin(ib);
     if (error < 0) {
         autobuf_inband_close(ib);
@@ -66,6 +86,11 @@ int autobuf_inband_open_pure(struct autobuf_inband **inband, uint32_t role, uint
     }
     *inband = ib;
     return 0;
+}
+
+int autobuf_inband_greeted(const struct autobuf_inband *ib)
+{
+    return ib->greeted;
 }
 
 static void result_direction(const struct autobuf_inband *ib, const struct ab_reading *r,
@@ -114,9 +139,9 @@ void autobuf_inband_close(struct autobuf_inband *ib)
 {
     if (!ib)
         return;
-    if (ib->fd >= 0 && ib->owner == getpid())
-        autobuf_inband_restore(ib->fd, ib->prepared);
+    if (ib->socket.fd >= 0 && ib->owner == getpid())
+        autobuf_inband_restore(ib->socket.fd, ib->socket.prepared);
     free(ib->arrivals.packets);
-    free(ib->out);
+    free(ib->out.bytes);
     free(ib);
 }

@@ -8,19 +8,22 @@
 #define LONG_ENOUGH_NS (1500 * AB_NS_PER_US) /* a train: with the step of two, 1.5 to 3 ms */
 #define CHEAP_BIT_PER_S 200000000U
 #define SLOW_BIT_PER_S 120000000U
-#define CHEAP_BYTES 60000U  /* IP bytes of trains that are enough for paths up to CHEAP_BIT_PER_S */
+/* IP bytes of trains, in each direction, that are enough for paths up to CHEAP_BIT_PER_S; lines come on top. */
+#define CHEAP_TRAINS_BYTES 60000U
 #define ROUND_TRIPS_MOST 6U
 #define ROUND_TRIPS_LEFT 2U /* that a round and the RESULT take; a SINK that waits takes one more */
 #define EXTRA_NS (500 * AB_NS_PER_MS)
 #define CLEAR_PERCENT 125U /* of a product of interest: not to be mistaken for it */
 #define BITS_NS (8 * AB_NS_PER_S)
+#define REPLY_CODE_BYTES 4U /* of a reply's last line: its code and a blank */
+#define DRAINED_MOST_BYTES 65536U /* beyond what a reply of several lines was told to have */
 
 static int initiator_begin(struct autobuf_inband *ib)
 {
     struct ab_line line = {.verb = AB_HELLO, .count = 1, .numbers = {AB_INBAND_VERSION}};
 
     ib->phase = AB_PHASE_HELLO;
-    ib->round_ns = ib->start_ns; /* for a peer that answers before it is asked */
+    ib->out.sent_ns = ib->start_ns; /* for a peer that answers before it is asked */
     ib->limit_ns = ib->start_ns + ib->options.timeout_ns + AB_INBAND_GRACE_NS;
     line.values[AB_KEY_TRAIN] = line.values[AB_KEY_BUDGET] = ab_inband_budget_bytes(ib);
     return ab_inband_say(ib, &line, NULL);
@@ -40,15 +43,15 @@ static bool is_cheap(const struct autobuf_inband *ib, const struct ab_reading *r
 }
 
 /* Payload of the next train in a direction, of which most bytes may be sent at once; 0: no more. */
-static uint64_t next_train(struct autobuf_inband *ib, struct ab_direction *d, uint64_t most)
+static uint64_t next_train(const struct autobuf_inband *ib, const struct ab_direction *d, uint64_t most)
 {
     uint64_t segment_bytes = ib->facts.segment_bytes;
-    uint64_t budget = ab_min(ab_inband_budget_bytes(ib), ib->peer_budget_bytes);
+    uint64_t budget = ab_min(ab_inband_budget_bytes(ib), ib->initiator.peer_budget_bytes);
     uint64_t len = d->trains ? 2 * d->train_bytes : FIRST_SEGMENTS * segment_bytes;
 
     if (is_cheap(ib, &d->reading))
-        budget = ab_min(budget, (uint64_t)CHEAP_BYTES * segment_bytes / ib->facts.packet_bytes);
-    if (d->done || d->spent_bytes >= budget)
+        budget = ab_min(budget, (uint64_t)CHEAP_TRAINS_BYTES * segment_bytes / ib->facts.packet_bytes);
+    if (d->spent_bytes >= budget)
         return 0;
     len = ab_min(ab_min(len, most), budget - d->spent_bytes) / segment_bytes * segment_bytes;
     return len < LEAST_SEGMENTS * segment_bytes ? 0 : len;
@@ -69,17 +72,17 @@ static bool is_decided(const struct autobuf_inband *ib, const struct ab_directio
     const struct ab_reading *r = &d->reading;
     uint64_t percent = d->trains < 2 ? CLEAR_PERCENT : 100;
 
-    if (!r->sure || r->at_least || !ib->high_bytes)
+    if (!r->sure || r->at_least || !ib->initiator.high_bytes)
         return false;
-    return ab_inband_product(ib, r->low_bit_per_s) > ab_mul_div(ib->high_bytes, percent, 100) ||
-           ab_mul_div(ab_inband_product(ib, r->high_bit_per_s), percent, 100) < ib->low_bytes;
+    return ab_inband_product(ib, r->low_bit_per_s) > ab_mul_div(ib->initiator.high_bytes, percent, 100) ||
+           ab_mul_div(ab_inband_product(ib, r->high_bit_per_s), percent, 100) < ib->initiator.low_bytes;
 }
 
 static int begin_result(struct autobuf_inband *ib)
 {
     struct ab_line line = {.verb = AB_RESULT};
 
-    if (!ib->dress->has_result) {
+    if (ib->dress->reply_end) {
         ab_inband_over(ib);
         return 0;
     }
@@ -93,7 +96,7 @@ static int begin_result(struct autobuf_inband *ib)
 static bool is_late(const struct autobuf_inband *ib)
 {
     uint64_t elapsed_ns = ib->now_ns - ib->start_ns;
-    unsigned left = ib->dress->sink_waits ? ROUND_TRIPS_LEFT + 1 : ROUND_TRIPS_LEFT;
+    unsigned left = ib->dress->reply_end ? ROUND_TRIPS_LEFT + 1 : ROUND_TRIPS_LEFT;
 
     return elapsed_ns >= ib->options.timeout_ns ||
            elapsed_ns > (ROUND_TRIPS_MOST - left) * ib->exchange_ns + EXTRA_NS;
@@ -103,9 +106,9 @@ static size_t build_ask_for_train(const struct autobuf_inband *ib, struct ab_lin
 {
     char text[AB_LINE_BYTES];
 
-    *line = (struct ab_line){.verb = AB_TRAIN, .count = 1, .numbers = {ib->ask_bytes}};
-    return ib->ask_bytes
-               ? ib->dress->build_ask(line, ib->options.prefix, NULL, text, sizeof text)
+    *line = (struct ab_line){.verb = AB_TRAIN, .count = 1, .numbers = {ib->initiator.ask_bytes}};
+    return ib->initiator.ask_bytes
+               ? ib->speaks->build(line, ib->options.prefix, NULL, text, sizeof text)
                : 0;
 }
 
@@ -115,9 +118,9 @@ static int ask_for_train(struct autobuf_inband *ib)
 
     if (build_ask_for_train(ib, &line) == 0)
         return 0;
-    ib->awaits_train = true;
-    ib->rx.train_bytes = ib->ask_bytes;
-    ib->ask_bytes = 0;
+    ib->initiator.awaits_train = true;
+    ib->rx.train_bytes = ib->initiator.ask_bytes;
+    ib->initiator.ask_bytes = 0;
     return ab_inband_say(ib, &line, NULL);
 }
 
@@ -140,55 +143,70 @@ static int send_train(struct autobuf_inband *ib, uint64_t len)
     struct ab_line line = {.verb = AB_SINK, .count = 1, .numbers = {len}};
 
     ab_inband_tell_pace(ib, &line);
-    ib->awaits_sink = true;
-    ib->awaits_go = ib->dress->sink_waits;
+    ib->initiator.awaits_sink = true;
+    ib->initiator.awaits_go = ib->dress->reply_end;
     ib->tx.train_bytes = len;
     ib->tx.spent_bytes += len;
     ib->tx.trains++;
-    return ib->awaits_go ? ab_inband_say(ib, &line, NULL) : send_payload(ib, &line);
+    return ib->initiator.awaits_go ? ab_inband_say(ib, &line, NULL) : send_payload(ib, &line);
 }
 
 static int next_round(struct autobuf_inband *ib)
 {
+    struct ab_initiator *own = &ib->initiator;
     uint64_t most = ib->facts.train_bytes ? ib->facts.train_bytes : AUTOBUF_INBAND_BUDGET_BYTES;
     uint64_t tx;
 
-    ib->rx.done |= is_enough(&ib->rx) || is_decided(ib, &ib->rx);
-    ib->tx.done |= is_enough(&ib->tx) || is_decided(ib, &ib->tx);
-    ib->ask_bytes = next_train(ib, &ib->rx, ib->peer_train_bytes);
-    tx = next_train(ib, &ib->tx, ab_min(most, ib->peer_train_bytes));
-    if ((!ib->ask_bytes && !tx) || is_late(ib))
+    own->rx_done |= is_enough(&ib->rx) || is_decided(ib, &ib->rx);
+    own->tx_done |= is_enough(&ib->tx) || is_decided(ib, &ib->tx);
+    own->ask_bytes = own->rx_done ? 0 : next_train(ib, &ib->rx, own->peer_train_bytes);
+    tx = own->tx_done ? 0 : next_train(ib, &ib->tx, ab_min(most, own->peer_train_bytes));
+    if ((!own->ask_bytes && !tx) || is_late(ib))
         return begin_result(ib);
     ib->phase = AB_PHASE_ROUND;
-    ib->round_begin_ns = ib->now_ns;
+    own->round_begin_ns = ib->now_ns;
     return tx ? send_train(ib, tx) : ask_for_train(ib);
 }
 
 static int end_of_round(struct autobuf_inband *ib)
 {
-    return ib->awaits_train || ib->awaits_sink ? 0 : next_round(ib);
+    return ib->initiator.awaits_train || ib->initiator.awaits_sink ? 0 : next_round(ib);
 }
 
 /* Begins a direction anew, but for what it has spent; or leaves it as it is. */
-static void want_direction(struct ab_direction *d, bool wanted)
+static void want_direction(struct ab_direction *d, bool *done, bool wanted)
 {
     if (wanted)
         *d = (struct ab_direction){.spent_bytes = d->spent_bytes};
-    d->done = !wanted;
+    *done = !wanted;
 }
 
 static void want_directions(struct autobuf_inband *ib, uint32_t directions)
 {
     directions &= AUTOBUF_INBAND_TX | AUTOBUF_INBAND_RX;
-    want_direction(&ib->tx, directions != AUTOBUF_INBAND_RX);
-    want_direction(&ib->rx, directions != AUTOBUF_INBAND_TX);
+    want_direction(&ib->tx, &ib->initiator.tx_done, directions != AUTOBUF_INBAND_RX);
+    want_direction(&ib->rx, &ib->initiator.rx_done, directions != AUTOBUF_INBAND_TX);
 }
 
-int autobuf_inband_begin(struct autobuf_inband *ib, uint64_t now_ns, uint32_t directions)
+void ab_inband_greet_only(struct autobuf_inband *ib)
 {
-    if (ib->role != AUTOBUF_INBAND_INITIATOR || ib->outcome < 0 ||
-        !(ib->options.flags & AUTOBUF_INBAND_GREET) || autobuf_inband_state(ib) != 1)
+    if (ib->role == AUTOBUF_INBAND_INITIATOR)
+        ib->initiator.greets_only = true;
+}
+
+/* An initiator that a peer understood, and nothing of its is outstanding. */
+static bool may_ask_more(const struct autobuf_inband *ib)
+{
+    return ib->role == AUTOBUF_INBAND_INITIATOR && ib->outcome == 0 && autobuf_inband_finished(ib) == 1;
+}
+
+int ab_inband_begin(struct autobuf_inband *ib, uint64_t now_ns, uint32_t directions, uint64_t low_bytes,
+                    uint64_t high_bytes)
+{
+    if (!may_ask_more(ib) || !ib->initiator.greets_only)
         return -EINVAL;
+    ib->initiator.low_bytes = low_bytes;
+    ib->initiator.high_bytes = high_bytes;
     ib->now_ns = ib->start_ns = now_ns;
     ib->end_ns = AUTOBUF_NS_UNSET;
     ib->limit_ns = now_ns + ib->options.timeout_ns + AB_INBAND_GRACE_NS;
@@ -196,30 +214,33 @@ int autobuf_inband_begin(struct autobuf_inband *ib, uint64_t now_ns, uint32_t di
     return next_round(ib);
 }
 
-int autobuf_inband_peer(const struct autobuf_inband *ib, uint64_t *rcv_bytes, uint64_t *snd_bytes)
+int ab_inband_peer(const struct autobuf_inband *ib, uint64_t *rcv_bytes, uint64_t *snd_bytes)
 {
-    if (ib->role == AUTOBUF_INBAND_INITIATOR ? ib->exchange_ns == AUTOBUF_NS_UNSET : !ib->greeted)
+    if (ib->role != AUTOBUF_INBAND_INITIATOR || !ib->greeted)
         return -ENODATA;
-    *rcv_bytes = ib->peer_max_bytes[0];
-    *snd_bytes = ib->peer_max_bytes[1];
+    *rcv_bytes = ib->initiator.peer_max_bytes[0];
+    *snd_bytes = ib->initiator.peer_max_bytes[1];
     return 0;
 }
 
 static int hear_hello(struct autobuf_inband *ib, const struct ab_line *line)
 {
+    struct ab_initiator *own = &ib->initiator;
+
     if (line->verb != AB_HELLO || line->count < 1 || line->numbers[0] != AB_INBAND_VERSION) {
         ib->outcome = AUTOBUF_E_UNSUPPORTED;
         ab_inband_over(ib);
         return 0;
     }
-    ib->peer_train_bytes = line->values[AB_KEY_TRAIN];
-    ib->peer_budget_bytes = line->values[AB_KEY_BUDGET];
-    if (!ib->dress->has_result && !ib->peer_budget_bytes) /* the peer's reply need not tell it */
-        ib->peer_budget_bytes = AUTOBUF_INBAND_BUDGET_BYTES;
-    ib->peer_max_bytes[0] = line->values[AB_KEY_MAXRCV];
-    ib->peer_max_bytes[1] = line->values[AB_KEY_MAXSND];
-    ib->exchange_ns = ab_max(ib->now_ns - ab_min(ib->round_ns, ib->now_ns), 1);
-    if (ib->options.flags & AUTOBUF_INBAND_GREET) {
+    ib->greeted = true;
+    own->peer_train_bytes = line->values[AB_KEY_TRAIN];
+    own->peer_budget_bytes = line->values[AB_KEY_BUDGET];
+    if (ib->dress->reply_end && !own->peer_budget_bytes) /* the peer's reply need not tell it */
+        own->peer_budget_bytes = AUTOBUF_INBAND_BUDGET_BYTES;
+    own->peer_max_bytes[0] = line->values[AB_KEY_MAXRCV];
+    own->peer_max_bytes[1] = line->values[AB_KEY_MAXSND];
+    ib->exchange_ns = ab_max(ib->now_ns - ab_min(ib->out.sent_ns, ib->now_ns), 1);
+    if (own->greets_only) {
         ab_inband_over(ib);
         return 0;
     }
@@ -232,11 +253,11 @@ static int hear_train(struct autobuf_inband *ib, const struct ab_line *line, siz
     struct ab_line expected = *line;
 
     if (line->verb == AB_ERROR) {
-        ib->awaits_train = false;
-        ib->rx.done = true;
+        ib->initiator.awaits_train = false;
+        ib->initiator.rx_done = true;
         return end_of_round(ib);
     }
-    if (ib->dress->train_end[0]) /* a reply ends with its last line, whatever it says */
+    if (ib->dress->reply_end) /* a reply ends with its last line, whatever it says */
         expected.numbers[0] = ab_min(expected.numbers[0], ib->rx.train_bytes);
     if (line->verb != AB_TRAIN || line->count != 1 || expected.numbers[0] == 0 ||
         expected.numbers[0] > ib->rx.train_bytes)
@@ -244,12 +265,52 @@ static int hear_train(struct autobuf_inband *ib, const struct ab_line *line, siz
     ib->rx.train_bytes = expected.numbers[0] + line_bytes;
     ib->rx.spent_bytes += ib->rx.train_bytes;
     ib->rx.trains++;
+    ib->initiator.reply_matched = ib->initiator.drained_bytes = 0;
     return ab_inband_expect(ib, &expected, line_bytes);
+}
+
+/* Up to the end of a reply's last line, which begins with its code and a blank. */
+static size_t to_end_of_reply(struct autobuf_inband *ib, const char *data, size_t len, bool *ended)
+{
+    size_t *matched = &ib->initiator.reply_matched;
+
+    *ended = false;
+    for (size_t i = 0; i < len; i++) {
+        if (*matched < REPLY_CODE_BYTES)
+            *matched = data[i] == ib->dress->reply_end[*matched] ? *matched + 1 : REPLY_CODE_BYTES + 1;
+        if (data[i] != '\n')
+            continue;
+        *ended = *matched == REPLY_CODE_BYTES;
+        *matched = 0;
+        if (*ended)
+            return i + 1;
+    }
+    return len;
+}
+
+/* A reply may end sooner than was told, or later: it is drained, but not for ever. */
+static int64_t part_of_reply(struct autobuf_inband *ib, const char *data, size_t len)
+{
+    uint64_t *left = &ib->in.payload_left;
+    bool ended;
+    size_t taken = to_end_of_reply(ib, data, ab_min(len, *left), &ended);
+
+    *left = ended ? 0 : *left - taken;
+    if (!ended && *left == 0) {
+        *left = AB_LINE_BYTES;
+        ib->initiator.drained_bytes += AB_LINE_BYTES;
+    }
+    return ib->initiator.drained_bytes > DRAINED_MOST_BYTES ? AUTOBUF_E_PROTOCOL : (int64_t)taken;
+}
+
+static int64_t initiator_part(struct autobuf_inband *ib, const char *data, size_t len)
+{
+    return ib->dress->reply_end ? part_of_reply(ib, data, len) : ab_inband_plain_part(ib, data, len);
 }
 
 static int initiator_payload(struct autobuf_inband *ib)
 {
-    ib->awaits_train = false;
+    ib->initiator.awaits_train = false;
     ab_inband_read(ib);
     return end_of_round(ib);
 }
@@ -261,7 +322,7 @@ static int initiator_payload(struct autobuf_inband *ib)
  */
 static bool is_possible(const struct autobuf_inband *ib, const struct ab_reading *r)
 {
-    uint64_t elapsed_ns = ib->now_ns - ib->round_begin_ns;
+    uint64_t elapsed_ns = ib->now_ns - ib->initiator.round_begin_ns;
     uint64_t least_bit_per_s = ab_mul_div(ib->tx.train_bytes, BITS_NS, ab_max(elapsed_ns, 1));
 
     return r->bytes <= ib->tx.train_bytes && r->span_ns <= elapsed_ns &&
@@ -285,7 +346,7 @@ static void complete_reading(const struct autobuf_inband *ib, struct ab_line *li
 {
     uint64_t *v = line->values, rate;
 
-    if (ib->dress->has_result || v[AB_KEY_RATE] || !v[AB_KEY_NSEC] ||
+    if (!ib->dress->reply_end || v[AB_KEY_RATE] || !v[AB_KEY_NSEC] ||
         v[AB_KEY_BYTES] > ib->tx.train_bytes)
         return;
     rate = ab_mul_div(ab_inband_wire_bytes(ib, v[AB_KEY_BYTES]), BITS_NS, v[AB_KEY_NSEC]);
@@ -301,13 +362,13 @@ static int hear_go(struct autobuf_inband *ib, const struct ab_line *line)
 
     if (line->verb != AB_GO && line->verb != AB_ERROR)
         return AUTOBUF_E_PROTOCOL;
-    ib->awaits_go = false;
+    ib->initiator.awaits_go = false;
     if (line->verb == AB_GO) {
-        ib->round_begin_ns = ib->now_ns;
+        ib->initiator.round_begin_ns = ib->now_ns;
         return send_payload(ib, NULL);
     }
-    ib->awaits_sink = false;
-    ib->tx.done = true;
+    ib->initiator.awaits_sink = false;
+    ib->initiator.tx_done = true;
     error = ask_for_train(ib);
     return error < 0 ? error : end_of_round(ib);
 }
@@ -322,19 +383,19 @@ static int hear_sink(struct autobuf_inband *ib, const struct ab_line *line)
         complete_reading(ib, &complete);
         hear_reading(ib, &complete);
     } else {
-        ib->tx.done = true;
+        ib->initiator.tx_done = true;
     }
-    ib->awaits_sink = false;
+    ib->initiator.awaits_sink = false;
     return end_of_round(ib);
 }
 
 static int hear_round(struct autobuf_inband *ib, const struct ab_line *line, size_t line_bytes)
 {
-    if (ib->awaits_go)
+    if (ib->initiator.awaits_go)
         return hear_go(ib, line);
-    if (ib->awaits_sink)
+    if (ib->initiator.awaits_sink)
         return hear_sink(ib, line);
-    return ib->awaits_train ? hear_train(ib, line, line_bytes) : AUTOBUF_E_PROTOCOL;
+    return ib->initiator.awaits_train ? hear_train(ib, line, line_bytes) : AUTOBUF_E_PROTOCOL;
 }
 
 static int hear_result(struct autobuf_inband *ib, const struct ab_line *line)
@@ -347,13 +408,13 @@ static int hear_result(struct autobuf_inband *ib, const struct ab_line *line)
 
 static int hear_set(struct autobuf_inband *ib, const struct ab_line *line)
 {
-    bool is_reply = line->verb == AB_ERROR || (line->verb == AB_NO_VERB && !ib->dress->has_result);
+    bool is_reply = line->verb == AB_ERROR || (line->verb == AB_NO_VERB && ib->dress->reply_end);
 
     if (!is_reply && (line->verb != AB_SET || line->count != 2))
         return AUTOBUF_E_PROTOCOL;
-    ib->took_known = line->verb == AB_SET;
-    ib->took[0] = line->numbers[0];
-    ib->took[1] = line->numbers[1];
+    ib->initiator.took_known = line->verb == AB_SET;
+    ib->initiator.took[0] = line->numbers[0];
+    ib->initiator.took[1] = line->numbers[1];
     ab_inband_over(ib);
     return 0;
 }
@@ -374,32 +435,31 @@ static int initiator_line(struct autobuf_inband *ib, const struct ab_line *line,
     }
 }
 
-int autobuf_inband_set(struct autobuf_inband *ib, uint64_t now_ns, uint64_t rcv_bytes,
-                       uint64_t snd_bytes)
+int ab_inband_set(struct autobuf_inband *ib, uint64_t now_ns, uint64_t rcv_bytes, uint64_t snd_bytes)
 {
     struct ab_line line = {.verb = AB_SET, .count = 2, .numbers = {rcv_bytes, snd_bytes}};
 
-    if (ib->role != AUTOBUF_INBAND_INITIATOR || ib->outcome < 0 || autobuf_inband_state(ib) != 1)
+    if (!may_ask_more(ib))
         return -EINVAL;
     ib->phase = AB_PHASE_SET;
     ib->now_ns = now_ns;
     ib->limit_ns = now_ns + ib->options.timeout_ns + AB_INBAND_GRACE_NS;
-    ib->took_known = false;
+    ib->initiator.took_known = false;
     return ab_inband_say(ib, &line, NULL);
 }
 
-int autobuf_inband_took(const struct autobuf_inband *ib, uint64_t *rcv_bytes, uint64_t *snd_bytes)
+int ab_inband_took(const struct autobuf_inband *ib, uint64_t *rcv_bytes, uint64_t *snd_bytes)
 {
-    if (!ib->took_known)
+    if (ib->role != AUTOBUF_INBAND_INITIATOR || !ib->initiator.took_known)
         return -ENODATA;
-    *rcv_bytes = ib->took[0];
-    *snd_bytes = ib->took[1];
+    *rcv_bytes = ib->initiator.took[0];
+    *snd_bytes = ib->initiator.took[1];
     return 0;
 }
 
 const struct ab_role *ab_role_initiator(void)
 {
-    static const struct ab_role role = {initiator_begin, initiator_line, initiator_payload};
+    static const struct ab_role role = {initiator_begin, initiator_line, initiator_part, initiator_payload};
 
     return &role;
 }

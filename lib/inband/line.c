@@ -169,12 +169,8 @@ const struct ab_dress *ab_dress_text(void)
 {
     static const struct ab_dress text = {
         .prefix = "AUTOBUF",
-        .build_ask = ab_line_build,
-        .build_answer = ab_line_build,
-        .parse_ask = ab_line_parse,
-        .parse_answer = ab_line_parse,
-        .train_end = "",
-        .has_result = true,
+        .ask = {ab_line_build, ab_line_parse},
+        .answer = {ab_line_build, ab_line_parse},
     };
 
     return &text;

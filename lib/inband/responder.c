@@ -23,7 +23,7 @@ static int complain(struct autobuf_inband *ib, uint64_t code, const char *text)
 {
     struct ab_line line = {.verb = AB_ERROR, .count = 1, .numbers = {code}};
 
-    if (++ib->complaints > COMPLAINTS_MOST)
+    if (++ib->responder.complaints > COMPLAINTS_MOST)
         return AUTOBUF_E_PROTOCOL;
     return ab_inband_say(ib, &line, text);
 }
@@ -31,7 +31,7 @@ static int complain(struct autobuf_inband *ib, uint64_t code, const char *text)
 /* In the midst of an exchange; where that has no end, after the first HELLO. */
 static bool is_measuring(const struct autobuf_inband *ib)
 {
-    return ib->dress->has_result ? ib->phase == AB_PHASE_BUSY : ib->greeted;
+    return ib->dress->reply_end ? ib->greeted : ib->phase == AB_PHASE_BUSY;
 }
 
 static int answer_hello(struct autobuf_inband *ib, const struct ab_line *asked)
@@ -42,15 +42,15 @@ static int answer_hello(struct autobuf_inband *ib, const struct ab_line *asked)
         return complain(ib, BAD_SEQUENCE, "one HELLO is enough");
     if (asked->count < 1 || asked->numbers[0] < AB_INBAND_VERSION)
         return complain(ib, BAD_ARGUMENT, "HELLO takes a version");
-    if (ib->dress->has_result)
+    if (!ib->dress->reply_end)
         ib->phase = AB_PHASE_BUSY;
     ib->greeted = true;
     ib->start_ns = ib->now_ns;
     ib->end_ns = ib->exchange_ns = AUTOBUF_NS_UNSET;
     ib->rx.reading = ib->tx.reading = (struct ab_reading){0};
     line.values[AB_KEY_TRAIN] = line.values[AB_KEY_BUDGET] = ab_inband_budget_bytes(ib);
-    line.values[AB_KEY_MAXRCV] = ib->options.rcv_most_bytes;
-    line.values[AB_KEY_MAXSND] = ib->options.snd_most_bytes;
+    line.values[AB_KEY_MAXRCV] = ib->responder.rcv_most_bytes;
+    line.values[AB_KEY_MAXSND] = ib->responder.snd_most_bytes;
     return ab_inband_say(ib, &line, NULL);
 }
 
@@ -91,10 +91,9 @@ static int complain_of_sink(struct autobuf_inband *ib)
 /* Where payload does not wait, it is on its way whatever the answer: it is read and forgotten first. */
 static int refuse_sink(struct autobuf_inband *ib, uint64_t len)
 {
-    if (ib->dress->sink_waits)
+    if (ib->dress->reply_end)
         return complain_of_sink(ib);
-    ib->sink_refused = true;
-    ib->payload_left = len;
+    ab_inband_skip(ib, len);
     return 0;
 }
 
@@ -106,13 +105,13 @@ static int answer_sink(struct autobuf_inband *ib, const struct ab_line *asked, s
     int error;
 
     if (!valid)
-        return ib->dress->sink_waits ? complain(ib, BAD_ARGUMENT, "SINK takes a number of bytes")
+        return ib->dress->reply_end ? complain(ib, BAD_ARGUMENT, "SINK takes a number of bytes")
                                      : AUTOBUF_E_PROTOCOL;
     if (!is_measuring(ib) || len > left || ib->rx.trains == TRAINS_MOST)
         return refuse_sink(ib, len);
     ib->rx.spent_bytes += len;
     ib->rx.trains++;
-    if (!ib->dress->sink_waits)
+    if (!ib->dress->reply_end)
         return ab_inband_expect(ib, asked, line_bytes);
     error = ab_inband_say(
         ib, &(struct ab_line){.verb = AB_GO, .count = 1, .numbers = {len}}, NULL);
@@ -123,10 +122,8 @@ static int responder_payload(struct autobuf_inband *ib)
 {
     struct ab_line line = {.verb = AB_SINK};
 
-    if (ib->sink_refused) {
-        ib->sink_refused = false;
+    if (ib->arrivals.skips)
         return complain_of_sink(ib);
-    }
     ab_inband_read(ib);
     ab_reading_tell(&ib->rx.reading, &line);
     return ab_inband_say(ib, &line, NULL);
@@ -144,7 +141,8 @@ static int answer_result(struct autobuf_inband *ib, const struct ab_line *told)
     if (rtt_ns && rtt_ns < ib->options.timeout_ns)
         ib->exchange_ns = rtt_ns;
     ab_reading_tell(&ib->rx.reading, &line);
-    line.values[AB_KEY_RTT] = ib->facts.rtt_min_ns;
+    if (ib->facts.rtt_min_ns != AUTOBUF_NS_UNSET)
+        line.values[AB_KEY_RTT] = ib->facts.rtt_min_ns;
     error = ab_inband_say(ib, &line, NULL);
     ab_inband_over(ib);
     return error;
@@ -159,17 +157,28 @@ static int answer_set(struct autobuf_inband *ib, const struct ab_line *asked)
     if (asked->count != 2 || asked->numbers[0] > REQUEST_MOST_BYTES ||
         asked->numbers[1] > REQUEST_MOST_BYTES)
         return complain(ib, BAD_ARGUMENT, "SET takes two sizes");
-    if (ib->options.set) {
+    if (ib->responder.set) {
         line.numbers[0] = asked->numbers[0];
         line.numbers[1] = asked->numbers[1];
-        ib->options.set(ib->options.set_user, &line.numbers[0], &line.numbers[1]);
+        ib->responder.set(ib->responder.set_user, &line.numbers[0], &line.numbers[1]);
     }
     return ab_inband_say(ib, &line, NULL);
 }
 
+void ab_inband_on_set(struct autobuf_inband *ib, ab_inband_set_fn *set, void *user, uint64_t rcv_most_bytes,
+                      uint64_t snd_most_bytes)
+{
+    if (ib->role != AUTOBUF_INBAND_RESPONDER)
+        return;
+    ib->responder.set = set;
+    ib->responder.set_user = user;
+    ib->responder.rcv_most_bytes = rcv_most_bytes;
+    ib->responder.snd_most_bytes = snd_most_bytes;
+}
+
 static int responder_line(struct autobuf_inband *ib, const struct ab_line *line, size_t line_bytes)
 {
-    if (++ib->lines > LINES_MOST)
+    if (++ib->responder.lines > LINES_MOST)
         return AUTOBUF_E_PROTOCOL;
     switch (line->verb) {
     case AB_HELLO:
@@ -196,7 +205,7 @@ static int responder_begin(struct autobuf_inband *ib)
 
 const struct ab_role *ab_role_responder(void)
 {
-    static const struct ab_role role = {responder_begin, responder_line, responder_payload};
+    static const struct ab_role role = {responder_begin, responder_line, ab_inband_plain_part, responder_payload};
 
     return &role;
 }

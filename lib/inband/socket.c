@@ -102,7 +102,7 @@ static int read_facts(int fd, bool may_ask, uint32_t flags, struct autobuf_inban
     facts.train_bytes = ab_max(facts.train_bytes, 1); /* 0 would be "unknown" */
     facts.flags = flags & HOST_KNOWN;
     tell_pace(fd, may_ask, info.pacing_byte_per_s, &facts);
-    facts.rtt_min_ns = info.rtt_min_ns;
+    facts.rtt_min_ns = info.rtt_min_ns ? info.rtt_min_ns : AUTOBUF_NS_UNSET;
     return ab_struct_out(theirs, &facts, sizeof facts) ? 0 : -EINVAL;
 }
 
@@ -120,7 +120,7 @@ static bool may_ask_host(const struct autobuf_inband *ib)
 {
     if (ib->role == AUTOBUF_INBAND_RESPONDER)
         return ib->greeted;
-    return ib->phase != AB_PHASE_HELLO || ib->out_begin == ib->out_end;
+    return ib->phase != AB_PHASE_HELLO || ib->out.begin == ib->out.end;
 }
 
 int ab_inband_read_facts(const struct autobuf_inband *ib, int fd, struct autobuf_inband_facts *facts)
@@ -156,10 +156,10 @@ int64_t autobuf_inband_receive(int fd, void *buf, size_t len, uint64_t *stamp_ns
  */
 static void open_window(struct autobuf_inband *ib)
 {
-    if (ib->window_open || (ib->role == AUTOBUF_INBAND_RESPONDER && !ib->greeted))
+    if (ib->socket.window_open || (ib->role == AUTOBUF_INBAND_RESPONDER && !ib->greeted))
         return;
-    ab_open_window(ib->fd);
-    ib->window_open = true;
+    ab_open_window(ib->socket.fd);
+    ib->socket.window_open = true;
 }
 
 int autobuf_inband_open(struct autobuf_inband **inband, uint32_t role, int fd,
@@ -167,9 +167,12 @@ int autobuf_inband_open(struct autobuf_inband **inband, uint32_t role, int fd,
 {
     struct autobuf_inband_facts facts = AUTOBUF_INBAND_FACTS_INIT;
     struct autobuf_inband *ib;
-    int error = autobuf_inband_open_pure(&ib, role, autobuf_now_ns(), options);
+    int error;
 
+    if (!inband)
+        return -EINVAL;
     *inband = NULL;
+    error = autobuf_inband_open_pure(&ib, role, autobuf_now_ns(), options);
     if (error < 0)
         return error;
     error = ab_inband_read_facts(ib, fd, &facts);
@@ -181,8 +184,8 @@ int autobuf_inband_open(struct autobuf_inband **inband, uint32_t role, int fd,
         autobuf_inband_close(ib);
         return error;
     }
-    ib->fd = fd;
-    ib->prepared = error;
+    ib->socket.fd = fd;
+    ib->socket.prepared = error;
     open_window(ib);
     *inband = ib;
     return 0;
@@ -190,12 +193,12 @@ int autobuf_inband_open(struct autobuf_inband **inband, uint32_t role, int fd,
 
 int autobuf_inband_fd(const struct autobuf_inband *inband)
 {
-    return inband->fd;
+    return inband->socket.fd;
 }
 
 int autobuf_inband_events(const struct autobuf_inband *inband)
 {
-    bool sends = inband->error == 0 && inband->out_begin < inband->out_end;
+    bool sends = inband->error == 0 && inband->out.begin < inband->out.end;
 
     return (autobuf_inband_wanted(inband) ? POLLIN : 0) | (sends ? POLLOUT : 0);
 }
@@ -207,7 +210,7 @@ static int send_lines(struct autobuf_inband *ib, uint64_t now_ns)
     size_t len;
 
     while ((len = autobuf_inband_output(ib, now_ns, &data)) > 0) {
-        ssize_t sent = send(ib->fd, data, len, MSG_DONTWAIT | MSG_NOSIGNAL);
+        ssize_t sent = send(ib->socket.fd, data, len, MSG_DONTWAIT | MSG_NOSIGNAL);
 
         if (sent < 0 && errno != EAGAIN && errno != EWOULDBLOCK && errno != EINTR)
             return -errno;
@@ -221,12 +224,12 @@ static int send_lines(struct autobuf_inband *ib, uint64_t now_ns)
 /* A line to its end and no further: what follows may be the application's. */
 static int64_t receive_line(struct autobuf_inband *ib, char *buf, size_t len, uint64_t *stamp_ns)
 {
-    int64_t got = receive_stamped(ib->fd, buf, len, MSG_PEEK, stamp_ns);
+    int64_t got = receive_stamped(ib->socket.fd, buf, len, MSG_PEEK, stamp_ns);
     const char *end = got > 0 ? memchr(buf, '\n', (size_t)got) : NULL;
 
     if (got <= 0)
         return got;
-    return receive_stamped(ib->fd, buf, end ? (size_t)(end - buf) + 1 : (size_t)got, 0, stamp_ns);
+    return receive_stamped(ib->socket.fd, buf, end ? (size_t)(end - buf) + 1 : (size_t)got, 0, stamp_ns);
 }
 
 /*
@@ -238,7 +241,7 @@ static void learn_pace(struct autobuf_inband *ib)
     struct autobuf_inband_facts facts = AUTOBUF_INBAND_FACTS_INIT;
 
     if (ib->facts.flags & (HOST_KNOWN | AUTOBUF_INBAND_PACED) ||
-        ab_inband_read_facts(ib, ib->fd, &facts) < 0)
+        ab_inband_read_facts(ib, ib->socket.fd, &facts) < 0)
         return;
     ib->facts.flags = facts.flags;
     ib->facts.pace_bit_per_s = facts.pace_bit_per_s;
@@ -253,7 +256,7 @@ static int receive_once(struct autobuf_inband *ib)
     uint64_t stamp_ns;
     int64_t got;
 
-    if (ib->dress->is_handed_lines && autobuf_inband_state(ib) == 1) {
+    if (ib->dress->reply_end && autobuf_inband_finished(ib) == 1) {
         learn_pace(ib);
         return 0;
     }
@@ -261,13 +264,13 @@ static int receive_once(struct autobuf_inband *ib)
         return 0;
     if (wanted > sizeof buf)
         wanted = sizeof buf;
-    if (ib->payload_left <= wanted && ab_inband_read_facts(ib, ib->fd, &facts) == 0)
+    if (ib->in.payload_left <= wanted && ab_inband_read_facts(ib, ib->socket.fd, &facts) == 0)
         autobuf_inband_tell(ib, &facts); /* what comes may make it decide on a train */
-    got = ib->payload_left ? receive_stamped(ib->fd, buf, wanted, 0, &stamp_ns)
+    got = ib->in.payload_left ? receive_stamped(ib->socket.fd, buf, wanted, 0, &stamp_ns)
                            : receive_line(ib, buf, wanted, &stamp_ns);
     if (got == -EAGAIN || got == -EWOULDBLOCK || got == -EINTR)
         return 0;
-    if (got == 0 && autobuf_inband_state(ib) == 1)
+    if (got == 0 && autobuf_inband_finished(ib) == 1)
         return -ENOTCONN; /* it ends where it may */
     if (got < 0)
         return (int)got;
@@ -279,7 +282,7 @@ int autobuf_inband_step(struct autobuf_inband *ib, uint64_t now_ns)
 {
     int result = 1;
 
-    if (ib->fd < 0)
+    if (ib->socket.fd < 0)
         return -EBADF;
     if (ib->owner != getpid())
         return AUTOBUF_E_FORKED;
@@ -291,14 +294,14 @@ int autobuf_inband_step(struct autobuf_inband *ib, uint64_t now_ns)
     }
     if (result < 0 && ib->error == 0)
         ib->error = result;
-    return autobuf_inband_state(ib);
+    return autobuf_inband_finished(ib);
 }
 
 int autobuf_inband(int fd, const struct autobuf_inband_options *options, struct autobuf_path *path,
                    int *usable)
 {
     struct autobuf_inband *ib;
-    int result = autobuf_inband_open(&ib, AUTOBUF_INBAND_INITIATOR, fd, options);
+    int result = path ? autobuf_inband_open(&ib, AUTOBUF_INBAND_INITIATOR, fd, options) : -EINVAL;
 
     if (usable)
         *usable = result < 0;

@@ -134,14 +134,14 @@ static inline void check_spoken(struct exchange *x, const char *data, size_t len
 static inline void exchange_follow(struct exchange *x)
 {
     const struct autobuf_inband *ib = x->ib;
-    size_t pending = ib->out_end - ib->out_begin, wanted = autobuf_inband_wanted(ib);
-    int state = autobuf_inband_state(ib);
+    size_t pending = ib->out.end - ib->out.begin, wanted = autobuf_inband_wanted(ib);
+    int state = autobuf_inband_finished(ib);
 
     CHECK(pending >= x->pending);
     CHECK(pending == x->pending || x->state == 0 ||
           (x->state == 1 && x->role == AUTOBUF_INBAND_RESPONDER));
     if (pending > x->pending)
-        check_spoken(x, (const char *)ib->out + ib->out_begin + x->pending, pending - x->pending);
+        check_spoken(x, (const char *)ib->out.bytes + ib->out.begin + x->pending, pending - x->pending);
     x->pending = pending;
     x->least_ns = x->least_ns < x->now_ns ? x->least_ns : x->now_ns;
     x->most_ns = x->most_ns > x->now_ns ? x->most_ns : x->now_ns;
@@ -195,7 +195,7 @@ static inline void exchange_options(struct exchange *x, struct autobuf_inband_op
 
 /* Opens it, or finds that the options are refused as they should be. */
 static inline bool exchange_open(struct exchange *x, uint32_t role, struct input *in,
-                                 autobuf_inband_set_fn *set)
+                                 ab_inband_set_fn *set)
 {
     struct autobuf_inband_options o = AUTOBUF_INBAND_OPTIONS_INIT, *copy;
     unsigned how = (unsigned)take(in, 1);
@@ -205,20 +205,21 @@ static inline bool exchange_open(struct exchange *x, uint32_t role, struct input
     x->role = role;
     x->now_ns = how & 1 ? take_number(in) % LATEST_NS : 1000000;
     exchange_options(x, &o, in, how);
-    o.set = set;
-    o.set_user = x;
     copy = how & 32 ? exchange_cut(&o, sizeof o, &o.size, in) : exact_copy(&o, sizeof o);
     memcpy(copy, &o.size, sizeof o.size);
     x->budget_bytes = o.budget_bytes ? o.budget_bytes : AUTOBUF_INBAND_BUDGET_BYTES;
     x->timeout_ns = o.timeout_ns ? ab_min(o.timeout_ns, 30 * AB_NS_PER_S) : 5 * AB_NS_PER_S;
     memcpy(x->prefix, o.prefix[0] ? o.prefix : "AUTOBUF", o.prefix[0] ? sizeof o.prefix : 8);
-    x->sets = o.set;
+    x->sets = set;
     valid = o.size >= sizeof o.size && x->budget_bytes >= 6000 && x->budget_bytes <= 480000 &&
             (!o.prefix[0] || ab_line_prefix_valid(o.prefix));
     error = autobuf_inband_open_pure(&x->ib, role, x->now_ns, how & 126 || set ? copy : NULL);
     free(copy);
     CHECK(error == (valid ? 0 : -EINVAL) && !x->ib == !valid);
-    x->facts = (struct autobuf_inband_facts){.segment_bytes = 1448, .packet_bytes = 1500};
+    if (set && valid)
+        ab_inband_on_set(x->ib, set, x, 0, 0);
+    x->facts = (struct autobuf_inband_facts){.segment_bytes = 1448, .packet_bytes = 1500,
+                                             .rtt_min_ns = AUTOBUF_NS_UNSET};
     x->mouth.prefix = x->ear.prefix = x->prefix;
     x->mouth.announces = role == AUTOBUF_INBAND_INITIATOR ? AB_SINK : AB_TRAIN;
     x->ear.announces = role == AUTOBUF_INBAND_INITIATOR ? AB_NO_VERB : AB_SINK;
@@ -252,7 +253,7 @@ static inline void exchange_tell(struct exchange *x, struct input *in)
     f.segment_bytes = f.segment_bytes ? f.segment_bytes : 1448;
     f.packet_bytes = f.packet_bytes ? f.packet_bytes : f.segment_bytes + 52;
     valid = f.size >= sizeof f.size && f.segment_bytes >= 64 && f.segment_bytes <= 65536 &&
-            f.packet_bytes >= f.segment_bytes && f.packet_bytes <= 131072;
+            f.packet_bytes >= f.segment_bytes && f.packet_bytes <= 131072 && f.rtt_min_ns > 0;
     CHECK(autobuf_inband_tell(x->ib, copy) == (valid ? 0 : -EINVAL));
     free(copy);
     if (valid)
@@ -409,7 +410,7 @@ static inline bool is_rtt(const struct exchange *x, uint64_t rtt_ns)
 {
     uint64_t all_ns = x->most_ns - x->least_ns, tcp_ns = x->facts.rtt_min_ns;
 
-    return rtt_ns == AUTOBUF_NS_UNSET || (tcp_ns && rtt_ns == tcp_ns) || rtt_ns == 1 ||
+    return rtt_ns == AUTOBUF_NS_UNSET || rtt_ns == tcp_ns || rtt_ns == 1 ||
            rtt_ns <= (x->role == AUTOBUF_INBAND_INITIATOR ? all_ns : x->timeout_ns);
 }
 

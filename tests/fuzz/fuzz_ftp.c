@@ -64,7 +64,7 @@ static void say(struct session *s, size_t most)
 static void hear(struct session *s, const char *text, size_t len)
 {
     char *copy = exact_copy(text, len);
-    int before = autobuf_inband_state(s->ib);
+    int before = autobuf_inband_finished(s->ib);
     int64_t taken;
 
     s->greeted = s->greeted || strstr(text, "211 AUTOBUF 1") != NULL;
@@ -111,10 +111,10 @@ static void step(struct session *s, struct input *in)
         s->now_ns += take(in, 4);
         break;
     case 3:
-        autobuf_inband_begin(s->ib, s->now_ns, (uint32_t)take(in, 1) & 3);
+        ab_inband_begin(s->ib, s->now_ns, (uint32_t)take(in, 1) & 3, 0, 0);
         break;
     case 4:
-        autobuf_inband_set(s->ib, s->now_ns, take(in, 4), take(in, 4));
+        ab_inband_set(s->ib, s->now_ns, take(in, 4), take(in, 4));
         break;
     case 5:
         facts.segment_bytes = 64 + (uint32_t)take(in, 2);
@@ -122,8 +122,8 @@ static void step(struct session *s, struct input *in)
         CHECK(autobuf_inband_tell(s->ib, &facts) <= 0);
         break;
     case 6:
-        autobuf_inband_took(s->ib, &rcv_bytes, &snd_bytes);
-        autobuf_inband_peer(s->ib, &rcv_bytes, &snd_bytes);
+        ab_inband_took(s->ib, &rcv_bytes, &snd_bytes);
+        ab_inband_peer(s->ib, &rcv_bytes, &snd_bytes);
         break;
     default:
         hear_word(s, (unsigned)take(in, 1));
@@ -137,21 +137,25 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t len)
     struct autobuf_inband_options options = AUTOBUF_INBAND_OPTIONS_INIT;
     struct session s = {.is_client = take(&in, 1) & 1};
     struct autobuf_path path = AUTOBUF_PATH_INIT;
+    bool greets_only;
 
     options.dress = AUTOBUF_INBAND_FTP;
     options.flags = (uint32_t)take(&in, 1) & 7;
-    options.set = hear_wish;
-    options.set_user = &s;
+    greets_only = options.flags & 4;
+    options.flags &= 3;
     CHECK(autobuf_inband_open_pure(&s.ib,
                                    s.is_client ? AUTOBUF_INBAND_INITIATOR : AUTOBUF_INBAND_RESPONDER,
                                    0, &options) == 0);
+    ab_inband_on_set(s.ib, hear_wish, &s, 0, 0);
+    if (greets_only)
+        ab_inband_greet_only(s.ib);
     for (unsigned i = 0; in.len > 0 && i < STEPS_MOST; i++)
         step(&s, &in);
     autobuf_inband_result(s.ib, &path);
     CHECK(path.tx_rate_bit_per_s <= AB_PLAUSIBLE_BIT_PER_S);
     CHECK(path.rx_rate_bit_per_s <= AB_PLAUSIBLE_BIT_PER_S);
     /* By its deadline it is over, whatever was said. */
-    while (autobuf_inband_state(s.ib) == 0) {
+    while (autobuf_inband_finished(s.ib) == 0) {
         s.now_ns = autobuf_inband_deadline_ns(s.ib);
         CHECK(s.now_ns != AUTOBUF_NS_UNSET);
         say(&s, 0);

@@ -37,9 +37,9 @@ static void run_said(struct exchange *x)
         CHECK(line->count == 1 && line->numbers[0] > 0 && line->numbers[0] <= TRAIN_MOST);
     if (line->verb == AB_SINK) {
         CHECK(line->count == 1 && line->numbers[0] > 2 && line->numbers[0] <= most);
-        CHECK(line->numbers[0] <= x->ib->peer_train_bytes);
+        CHECK(line->numbers[0] <= x->ib->initiator.peer_train_bytes);
         CHECK(x->mouth.payload_bytes <= exchange_budget(x));
-        CHECK(x->mouth.payload_bytes <= x->ib->peer_budget_bytes);
+        CHECK(x->mouth.payload_bytes <= x->ib->initiator.peer_budget_bytes);
     }
     r->asked[(r->first + r->count) % ASKED_MOST] = *line;
     if (r->count < ASKED_MOST)
@@ -152,7 +152,7 @@ static void run_raw(struct run *r, struct input *in)
 static void run_took(const struct run *r)
 {
     uint64_t took[2] = {0, 0};
-    int error = autobuf_inband_took(r->x.ib, &took[0], &took[1]);
+    int error = ab_inband_took(r->x.ib, &took[0], &took[1]);
 
     CHECK(error == 0 || (error == -ENODATA && took[0] == 0 && took[1] == 0));
     CHECK(error < 0 || r->x.mouth.line.verb == AB_SET);
@@ -162,7 +162,7 @@ static void run_set(struct run *r, struct input *in)
 {
     uint64_t rcv_bytes = take_number(in), snd_bytes = take_number(in);
     bool allowed = r->x.state == 1 && exchange_result(&r->x) != AUTOBUF_E_UNSUPPORTED;
-    int error = autobuf_inband_set(r->x.ib, r->x.now_ns, rcv_bytes, snd_bytes);
+    int error = ab_inband_set(r->x.ib, r->x.now_ns, rcv_bytes, snd_bytes);
 
     CHECK(error == (allowed ? 0 : -EINVAL));
     if (error == 0)
@@ -234,7 +234,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t len)
     for (unsigned steps = 0; in.len > 0 && steps < 400; steps++)
         run_action(&r, &in);
     exchange_to_the_end(&r.x);
-    CHECK(r.x.ib->out_size <= 2 * TRAIN_MOST); /* rounds add up that nobody lets it send */
+    CHECK(r.x.ib->out.size <= 2 * TRAIN_MOST); /* rounds add up that nobody lets it send */
     autobuf_inband_close(r.x.ib);
     return 0;
 }

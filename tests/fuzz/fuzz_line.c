@@ -134,18 +134,18 @@ static void parse_as_ftp(const char *prefix, const char *text, size_t len)
     const struct ab_dress *ftp = ab_dress_ftp();
     char *copy = exact_copy(text, len), built[AB_LINE_BYTES];
     struct ab_line line, again;
-    bool good = ftp->parse_answer(prefix, copy, len, &line);
+    bool good = ftp->answer.parse(prefix, copy, len, &line);
 
     free(copy);
     if (!good || line.verb == AB_NO_VERB || line.verb == AB_MORE)
         return;
     for (unsigned i = 0; line.verb == AB_SINK && i < AB_KEY_BYTES; i++)
         line.values[i] = 0; /* a reading has none of these, which would stand before it */
-    len = ftp->build_answer(&line, prefix, "text", built, sizeof built);
+    len = ftp->answer.build(&line, prefix, "text", built, sizeof built);
     if (len == 0)
         return;
     CHECK(built[len - 2] == '\r' && built[len - 1] == '\n');
-    CHECK(ftp->parse_answer(prefix, built, len - 2, &again) && again.verb == line.verb);
+    CHECK(ftp->answer.parse(prefix, built, len - 2, &again) && again.verb == line.verb);
     CHECK(again.numbers[0] == line.numbers[0] || line.verb == AB_GO || line.verb == AB_SINK);
     CHECK(again.values[AB_KEY_RATE] == line.values[AB_KEY_RATE]);
 }

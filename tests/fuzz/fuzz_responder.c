@@ -93,7 +93,7 @@ static void run_check(void)
     CHECK(x->state == 0 || (!payload && x->ear.text_bytes == 0));
     CHECK(x->state == 1 || payload || x->pending > 0 || x->ear.text_bytes > 0 ||
           autobuf_inband_deadline_ns(x->ib) != AUTOBUF_NS_UNSET);
-    CHECK(x->ib->out_size <= OUT_MOST);
+    CHECK(x->ib->out.size <= OUT_MOST);
 }
 
 static void run_hear(const struct ab_line *line, struct input *in, unsigned how)
@@ -227,7 +227,7 @@ static void run_action(struct input *in)
         run_raw(in, how);
         break;
     default:
-        CHECK(autobuf_inband_set(run.x.ib, run.x.now_ns, 1, 1) == -EINVAL);
+        CHECK(ab_inband_set(run.x.ib, run.x.now_ns, 1, 1) == -EINVAL);
         if (how == 255)
             exchange_end(&run.x);
         break;

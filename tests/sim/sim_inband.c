@@ -182,7 +182,7 @@ static void run_exchange(struct exchange *x)
         send_from(x, &x->ends[0], &x->ends[1]);
         send_from(x, &x->ends[1], &x->ends[0]);
         next = next_end(x);
-        if (!next || autobuf_inband_state(x->ends[0].inband))
+        if (!next || autobuf_inband_finished(x->ends[0].inband))
             break;
         if (next->queue[next->head].ready_ns > x->now_ns)
             x->now_ns = next->queue[next->head].ready_ns;
@@ -193,7 +193,7 @@ static void run_exchange(struct exchange *x)
 static void end_result(const struct end *e, struct sim_stream_end *out)
 {
     out->path = (struct autobuf_path)AUTOBUF_PATH_INIT;
-    out->state = autobuf_inband_state(e->inband);
+    out->state = autobuf_inband_finished(e->inband);
     out->result = autobuf_inband_result(e->inband, &out->path);
     out->sent_bytes = e->sent_bytes;
 }

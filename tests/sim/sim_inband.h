@@ -27,7 +27,7 @@ struct sim_stream_path {
 };
 
 struct sim_stream_end {
-    int state;         /* as autobuf_inband_state() */
+    int state;         /* as autobuf_inband_finished() */
     int result;        /* as autobuf_inband_result() */
     uint64_t sent_bytes; /* IP */
     struct autobuf_path path;

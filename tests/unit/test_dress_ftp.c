@@ -61,7 +61,7 @@ static void test_parse_answers(void **state)
         struct ab_line line;
 
         memcpy(copy, row->text, len);
-        CHECK_EQUAL(row->text, ab_dress_ftp()->parse_answer(PREFIX, copy, len, &line), row->good);
+        CHECK_EQUAL(row->text, ab_dress_ftp()->answer.parse(PREFIX, copy, len, &line), row->good);
         free(copy);
         if (!row->good)
             continue;
@@ -83,12 +83,12 @@ static void test_built_answers_parse(void **state)
         size_t len;
 
         built.values[AB_KEY_RATE] = verbs[i] == AB_SINK ? 5 : 0;
-        len = ab_dress_ftp()->build_answer(&built, PREFIX, "why", text, sizeof text);
+        len = ab_dress_ftp()->answer.build(&built, PREFIX, "why", text, sizeof text);
         assert_true(len > 2);
         assert_memory_equal(text + len - 2, "\r\n", 2);
-        assert_true(ab_dress_ftp()->parse_answer(PREFIX, text, len - 2, &parsed));
+        assert_true(ab_dress_ftp()->answer.parse(PREFIX, text, len - 2, &parsed));
         assert_int_equal(parsed.verb, verbs[i]);
-        assert_int_equal(ab_dress_ftp()->build_answer(&built, PREFIX, "why", text, len - 1), 0);
+        assert_int_equal(ab_dress_ftp()->answer.build(&built, PREFIX, "why", text, len - 1), 0);
         assert_int_equal(parsed.values[AB_KEY_RATE], built.values[AB_KEY_RATE]);
         if (verbs[i] == AB_HELLO || verbs[i] == AB_TRAIN || verbs[i] == AB_SET ||
             verbs[i] == AB_ERROR)
@@ -104,9 +104,8 @@ static struct autobuf_inband *server(void)
     struct autobuf_inband *ib;
 
     options.dress = AUTOBUF_INBAND_FTP;
-    options.rcv_most_bytes = 4194304;
-    options.snd_most_bytes = 8388608;
     assert_int_equal(autobuf_inband_open_pure(&ib, AUTOBUF_INBAND_RESPONDER, 0, &options), 0);
+    ab_inband_on_set(ib, NULL, NULL, 4194304, 8388608);
     return ib;
 }
 
@@ -118,7 +117,7 @@ static struct autobuf_inband *greeted_server(void)
     assert_string_equal(
         said(ib, MS),
         "211 AUTOBUF 1 train=463360 budget=463360 maxrcv=4194304 maxsnd=8388608\r\n");
-    assert_int_equal(autobuf_inband_state(ib), 1);
+    assert_int_equal(autobuf_inband_finished(ib), 1);
     return ib;
 }
 
@@ -169,7 +168,7 @@ static void test_server_before_hello(void **state)
 
         told(ib, MS, lines[i]);
         CHECK(lines[i], strncmp(said(ib, MS), "503 ", 4) == 0);
-        CHECK_EQUAL(lines[i], autobuf_inband_state(ib), 1);
+        CHECK_EQUAL(lines[i], autobuf_inband_finished(ib), 1);
         autobuf_inband_close(ib);
     }
 }
@@ -189,7 +188,7 @@ static void test_server_train(void **state)
     for (; *line == ' '; line = strchr(line, '\n') + 1)
         assert_true(strchr(line, '\n') - line < 500);
     assert_string_equal(line, "211 AUTOBUF\r\n");
-    assert_int_equal(autobuf_inband_state(ib), 1);
+    assert_int_equal(autobuf_inband_finished(ib), 1);
     autobuf_inband_close(ib);
 }
 
@@ -202,14 +201,14 @@ static void test_server_sink(void **state)
     (void)state;
     told(ib, MS, "SITE AUTOBUF SINK 28960\r\n");
     said(ib, MS);
-    assert_int_equal(autobuf_inband_state(ib), 0);
+    assert_int_equal(autobuf_inband_finished(ib), 0);
     now_ns = train(ib, 10 * MS, 28960, 120000);
     answer = said(ib, now_ns);
     assert_int_equal(strncmp(answer, "211 bytes=", 10), 0);
     /* Bytes and time alone are the rate, too: 19 segments in 19 gaps. */
     assert_int_equal(number_in(answer, "bytes="), 19 * SEGMENT);
     assert_int_equal(number_in(answer, "nsec="), 19 * 120000);
-    assert_int_equal(autobuf_inband_state(ib), 1);
+    assert_int_equal(autobuf_inband_finished(ib), 1);
     autobuf_inband_close(ib);
 }
 
@@ -224,6 +223,14 @@ static struct autobuf_inband *client(uint32_t flags)
     options.flags = flags;
     assert_int_equal(autobuf_inband_open_pure(&ib, AUTOBUF_INBAND_INITIATOR, 0, &options), 0);
     assert_string_equal(said(ib, 0), "SITE AUTOBUF\r\n");
+    return ib;
+}
+
+static struct autobuf_inband *greeting_client(void)
+{
+    struct autobuf_inband *ib = client(0);
+
+    ab_inband_greet_only(ib);
     return ib;
 }
 
@@ -244,10 +251,10 @@ static void test_client_believes_only_the_right_words(void **state)
         struct autobuf_inband *ib = client(0);
         size_t at = 0, len = strlen(replies[i]);
 
-        while (at < len && autobuf_inband_state(ib) == 0)
+        while (at < len && autobuf_inband_finished(ib) == 0)
             at += (size_t)autobuf_inband_input(ib, RTT_NS, replies[i] + at, len - at);
         CHECK_EQUAL(replies[i], at, len);
-        CHECK_EQUAL(replies[i], autobuf_inband_state(ib), 1);
+        CHECK_EQUAL(replies[i], autobuf_inband_finished(ib), 1);
         CHECK_EQUAL(replies[i], autobuf_inband_result(ib, &path), AUTOBUF_E_UNSUPPORTED);
         CHECK_EQUAL(replies[i], strlen(said(ib, RTT_NS)), 0);
         autobuf_inband_close(ib);
@@ -293,12 +300,12 @@ static void test_client_drains_a_reply(void **state)
         char *copy = strdup(rows[i].text), *rest = copy;
 
         for (char *part = strsep(&rest, "|"); part; part = strsep(&rest, "|")) {
-            CHECK_EQUAL(rows[i].name, autobuf_inband_state(ib), 0);
+            CHECK_EQUAL(rows[i].name, autobuf_inband_finished(ib), 0);
             CHECK_EQUAL(rows[i].name, told(ib, 2 * RTT_NS, part), strlen(part));
         }
         /* It goes on: with another train, or to the end. */
         CHECK(rows[i].name, strncmp(said(ib, 2 * RTT_NS), "SITE AUTOBUF TRAIN ", 19) == 0 ||
-                                autobuf_inband_state(ib) == 1);
+                                autobuf_inband_finished(ib) == 1);
         free(copy);
         autobuf_inband_close(ib);
     }
@@ -311,40 +318,40 @@ static void test_client_drains_a_long_reply(void **state)
     uint64_t now_ns = train(ib, 2 * RTT_NS, 20000, 120000);
 
     (void)state;
-    assert_int_equal(autobuf_inband_state(ib), 0);
+    assert_int_equal(autobuf_inband_finished(ib), 0);
     told(ib, now_ns, "\r\n211 End\r\n");
-    assert_true(strlen(said(ib, now_ns)) > 0 || autobuf_inband_state(ib) == 1);
+    assert_true(strlen(said(ib, now_ns)) > 0 || autobuf_inband_finished(ib) == 1);
     autobuf_inband_close(ib);
     ib = client_in_a_train();
-    for (unsigned i = 0; i < 10000 && autobuf_inband_state(ib) == 0; i++)
+    for (unsigned i = 0; i < 10000 && autobuf_inband_finished(ib) == 0; i++)
         told(ib, now_ns, " more and more\r\n");
-    assert_int_equal(autobuf_inband_state(ib), AUTOBUF_E_PROTOCOL);
+    assert_int_equal(autobuf_inband_finished(ib), AUTOBUF_E_PROTOCOL);
     autobuf_inband_close(ib);
 }
 
 static void test_client_greets_and_measures_later(void **state)
 {
     struct autobuf_path path = AUTOBUF_PATH_INIT;
-    struct autobuf_inband *ib = client(AUTOBUF_INBAND_GREET);
+    struct autobuf_inband *ib = greeting_client();
     uint64_t rcv, snd, now_ns = 100 * RTT_NS;
 
     (void)state;
-    assert_int_equal(autobuf_inband_begin(ib, 0, AUTOBUF_INBAND_RX), -EINVAL);
-    assert_int_equal(autobuf_inband_peer(ib, &rcv, &snd), -ENODATA);
+    assert_int_equal(ab_inband_begin(ib, 0, AUTOBUF_INBAND_RX, 0, 0), -EINVAL);
+    assert_int_equal(ab_inband_peer(ib, &rcv, &snd), -ENODATA);
     told(ib, RTT_NS, "211 AUTOBUF 1 maxrcv=7 maxsnd=8 train=480000\r\n");
-    assert_int_equal(autobuf_inband_state(ib), 1);
-    assert_int_equal(autobuf_inband_peer(ib, &rcv, &snd), 0);
+    assert_int_equal(autobuf_inband_finished(ib), 1);
+    assert_int_equal(ab_inband_peer(ib, &rcv, &snd), 0);
     assert_true(rcv == 7 && snd == 8);
-    assert_int_equal(autobuf_inband_begin(ib, now_ns, AUTOBUF_INBAND_RX), 0);
+    assert_int_equal(ab_inband_begin(ib, now_ns, AUTOBUF_INBAND_RX, 0, 0), 0);
     assert_string_equal(said(ib, now_ns), "SITE AUTOBUF TRAIN 14480\r\n");
     told(ib, now_ns, "211-AUTOBUF TRAIN 14000\r\n");
     now_ns = reply(ib, now_ns, 14000, 1200000); /* 10 Mbit/s */
-    assert_int_equal(autobuf_inband_state(ib), 1); /* enough; and there is no RESULT */
+    assert_int_equal(autobuf_inband_finished(ib), 1); /* enough; and there is no RESULT */
     assert_int_equal(autobuf_inband_result(ib, &path), 0);
     assert_in_range(path.rx_rate_bit_per_s, 9900000, 10100000);
     assert_int_equal(path.tx_rate_bit_per_s, 0);
     /* Again, on a path that has become faster; what the other direction gave stays as it was. */
-    assert_int_equal(autobuf_inband_begin(ib, now_ns, AUTOBUF_INBAND_RX), 0);
+    assert_int_equal(ab_inband_begin(ib, now_ns, AUTOBUF_INBAND_RX, 0, 0), 0);
     assert_string_equal(said(ib, now_ns), "SITE AUTOBUF TRAIN 14480\r\n");
     told(ib, now_ns, "211-AUTOBUF TRAIN 14000\r\n");
     now_ns = reply(ib, now_ns, 14000, 600000);
@@ -368,16 +375,14 @@ static void test_client_stops_when_it_is_decided(void **state)
 
     (void)state;
     for (size_t i = 0; i < COUNT(rows); i++) {
-        struct autobuf_inband *ib = client(AUTOBUF_INBAND_GREET);
+        struct autobuf_inband *ib = greeting_client();
 
         told(ib, RTT_NS, "211 AUTOBUF 1 train=480000\r\n");
-        ib->low_bytes = rows[i].low_bytes;
-        ib->high_bytes = rows[i].high_bytes;
-        assert_int_equal(autobuf_inband_begin(ib, RTT_NS, AUTOBUF_INBAND_RX), 0);
+        assert_int_equal(ab_inband_begin(ib, RTT_NS, AUTOBUF_INBAND_RX, rows[i].low_bytes, rows[i].high_bytes), 0);
         said(ib, RTT_NS);
         told(ib, 2 * RTT_NS, "211-AUTOBUF TRAIN 14000\r\n");
         reply(ib, 2 * RTT_NS, 14000, 120000);
-        CHECK_EQUAL(rows[i].name, autobuf_inband_state(ib), rows[i].over);
+        CHECK_EQUAL(rows[i].name, autobuf_inband_finished(ib), rows[i].over);
         autobuf_inband_close(ib);
     }
 }
@@ -398,7 +403,7 @@ static void test_client_waits_for_350(void **state)
     assert_true(text[0] == ' ' && text[14479] == '\n');
     /* A server that tells bytes and time and no more: 9 segments of 1500 bytes in 10.8 ms. */
     told(ib, 4 * RTT_NS, "211 bytes=13032 nsec=10800000\r\n");
-    assert_int_equal(autobuf_inband_state(ib), 1);
+    assert_int_equal(autobuf_inband_finished(ib), 1);
     assert_int_equal(autobuf_inband_result(ib, &path), 0);
     assert_int_equal(path.tx_rate_bit_per_s, 10000000);
     assert_int_equal(path.flags, 0);
@@ -413,12 +418,12 @@ static void test_client_is_refused(void **state)
     told(ib, RTT_NS, "211 AUTOBUF 1 train=480000\r\n");
     said(ib, RTT_NS);
     told(ib, 2 * RTT_NS, "452 no more\r\n");
-    assert_int_equal(autobuf_inband_state(ib), 1);
+    assert_int_equal(autobuf_inband_finished(ib), 1);
     assert_int_equal(strlen(said(ib, 2 * RTT_NS)), 0);
-    assert_int_equal(autobuf_inband_set(ib, 2 * RTT_NS, 4000000, 0), 0);
+    assert_int_equal(ab_inband_set(ib, 2 * RTT_NS, 4000000, 0), 0);
     assert_string_equal(said(ib, 2 * RTT_NS), "SITE AUTOBUF SET 4000000 0\r\n");
     told(ib, 3 * RTT_NS, "200 AUTOBUF rcv=212992 snd=0\r\n");
-    assert_int_equal(autobuf_inband_state(ib), 1);
+    assert_int_equal(autobuf_inband_finished(ib), 1);
     autobuf_inband_close(ib);
 }
 

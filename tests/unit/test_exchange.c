@@ -275,7 +275,7 @@ static void test_end_of_the_connection(void **state)
     assert_int_equal(autobuf_inband_input(ib, 0, "", 0), 0); /* between exchanges it may end */
     told(ib, 0, "AUTOBUF HEL");
     assert_int_equal(autobuf_inband_input(ib, 0, "", 0), -ECONNRESET);
-    assert_int_equal(autobuf_inband_state(ib), -ECONNRESET);
+    assert_int_equal(autobuf_inband_finished(ib), -ECONNRESET);
     autobuf_inband_close(ib);
     ib = open_role(AUTOBUF_INBAND_INITIATOR);
     assert_int_equal(autobuf_inband_input(ib, 0, "", 0), -ECONNRESET);

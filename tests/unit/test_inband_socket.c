@@ -449,7 +449,7 @@ static void reset_at(unsigned at)
     wire_carry(&w, at);
     wire_reset(&w);
     for (unsigned i = 0; i < 2; i++) {
-        int before = autobuf_inband_state(w.ends[i]);
+        int before = autobuf_inband_finished(w.ends[i]);
 
         while ((result = autobuf_inband_step(w.ends[i], clock_ns())) == 0)
             ;
@@ -469,7 +469,7 @@ static void test_reset_at(void **state)
     (void)state;
     wire_open(&w);
     wire_carry(&w, UINT32_MAX);
-    assert_int_equal(autobuf_inband_state(w.ends[0]), 1);
+    assert_int_equal(autobuf_inband_finished(w.ends[0]), 1);
     total = w.carried;
     wire_close(&w);
     assert_true(total > 8000);

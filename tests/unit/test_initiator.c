@@ -3,6 +3,8 @@
 
 #include <errno.h>
 
+#include "inband/inband.h"
+
 #define SEGMENT 1448U
 #define RTT_NS (20 * MS)
 #define REFUSED "AUTOBUF ERROR 452 no\r\n" /* of the SINK, whose answer is due first */
@@ -113,7 +115,7 @@ static void test_paths(void **state)
         struct autobuf_inband *ib = open_with(NULL);
 
         whole_exchange(ib, &p);
-        CHECK_EQUAL(row->name, autobuf_inband_state(ib), 1);
+        CHECK_EQUAL(row->name, autobuf_inband_finished(ib), 1);
         CHECK_EQUAL(row->name, autobuf_inband_result(ib, &path), 0);
         CHECK(row->name, p.rounds <= row->rounds_most);
         CHECK(row->name, p.asked_bytes <= row->payload_most && p.sunk_bytes <= row->payload_most);
@@ -151,10 +153,10 @@ static void test_a_peer_that_does_not_know_it(void **state)
 
         snprintf(text, sizeof text, "%sNEXT\r\n", answers[i]);
         CHECK_EQUAL(answers[i], told(ib, RTT_NS, text), strlen(answers[i]));
-        CHECK_EQUAL(answers[i], autobuf_inband_state(ib), 1);
+        CHECK_EQUAL(answers[i], autobuf_inband_finished(ib), 1);
         CHECK_EQUAL(answers[i], strlen(said(ib, RTT_NS)), 0);
         CHECK_EQUAL(answers[i], autobuf_inband_result(ib, &path), AUTOBUF_E_UNSUPPORTED);
-        CHECK_EQUAL(answers[i], autobuf_inband_set(ib, RTT_NS, 1, 1), -EINVAL);
+        CHECK_EQUAL(answers[i], ab_inband_set(ib, RTT_NS, 1, 1), -EINVAL);
         autobuf_inband_close(ib);
     }
 }
@@ -184,7 +186,7 @@ static void test_out_of_turn(void **state)
         struct autobuf_inband *ib = in_round_with(NULL);
 
         CHECK_EQUAL(lines[i], told(ib, 2 * RTT_NS, lines[i]), AUTOBUF_E_PROTOCOL);
-        CHECK_EQUAL(lines[i], autobuf_inband_state(ib), AUTOBUF_E_PROTOCOL);
+        CHECK_EQUAL(lines[i], autobuf_inband_finished(ib), AUTOBUF_E_PROTOCOL);
         CHECK_EQUAL(lines[i], strlen(said(ib, 2 * RTT_NS)), 0);
         autobuf_inband_close(ib);
     }
@@ -250,7 +252,7 @@ static void test_refused(void **state)
     told(ib, 2 * RTT_NS, "AUTOBUF ERROR 452 no\r\n");
     assert_string_equal(said(ib, 2 * RTT_NS), "AUTOBUF RESULT rtt=20000000\r\n");
     told(ib, 3 * RTT_NS, "AUTOBUF ERROR 503 what?\r\n");
-    assert_int_equal(autobuf_inband_state(ib), 1);
+    assert_int_equal(autobuf_inband_finished(ib), 1);
     assert_int_equal(autobuf_inband_result(ib, &path), AUTOBUF_E_FEW);
     assert_int_equal(path.rtt_min_ns, RTT_NS);
     autobuf_inband_close(ib);
@@ -361,9 +363,9 @@ static void test_stalled(void **state)
     (void)state;
     assert_int_equal(autobuf_inband_deadline_ns(ib), 7000 * MS);
     assert_int_equal(autobuf_inband_output(ib, 6999 * MS, &data), 0);
-    assert_int_equal(autobuf_inband_state(ib), 0);
+    assert_int_equal(autobuf_inband_finished(ib), 0);
     autobuf_inband_output(ib, 7000 * MS, &data);
-    assert_int_equal(autobuf_inband_state(ib), -ETIMEDOUT);
+    assert_int_equal(autobuf_inband_finished(ib), -ETIMEDOUT);
     assert_int_equal(told(ib, 7001 * MS, "AUTOBUF TRAIN 14000\r\n"), -ETIMEDOUT);
     assert_int_equal(autobuf_inband_result(ib, &path), AUTOBUF_E_FEW);
     autobuf_inband_close(ib);
@@ -374,7 +376,7 @@ static void test_rtt(void **state)
 {
     static const struct {
         uint64_t tcp_ns, rtt_ns;
-    } rows[] = {{0, RTT_NS}, {19 * MS, 19 * MS}, {21 * MS, RTT_NS}};
+    } rows[] = {{AUTOBUF_NS_UNSET, RTT_NS}, {19 * MS, 19 * MS}, {21 * MS, RTT_NS}};
 
     (void)state;
     for (size_t i = 0; i < COUNT(rows); i++) {
@@ -397,22 +399,22 @@ static void test_set(void **state)
     uint64_t rcv, snd, now_ns;
 
     (void)state;
-    assert_int_equal(autobuf_inband_set(ib, 0, 1, 1), -EINVAL); /* not yet */
+    assert_int_equal(ab_inband_set(ib, 0, 1, 1), -EINVAL); /* not yet */
     now_ns = whole_exchange(ib, &p);
-    assert_int_equal(autobuf_inband_took(ib, &rcv, &snd), -ENODATA);
-    assert_int_equal(autobuf_inband_set(ib, now_ns, 4000000, 0), 0);
-    assert_int_equal(autobuf_inband_state(ib), 0);
+    assert_int_equal(ab_inband_took(ib, &rcv, &snd), -ENODATA);
+    assert_int_equal(ab_inband_set(ib, now_ns, 4000000, 0), 0);
+    assert_int_equal(autobuf_inband_finished(ib), 0);
     assert_string_equal(said(ib, now_ns), "AUTOBUF SET 4000000 0\r\n");
     assert_true(told(ib, now_ns + RTT_NS, "AUTOBUF SET 212992 0\r\n") > 0);
-    assert_int_equal(autobuf_inband_state(ib), 1);
-    assert_int_equal(autobuf_inband_took(ib, &rcv, &snd), 0);
+    assert_int_equal(autobuf_inband_finished(ib), 1);
+    assert_int_equal(ab_inband_took(ib, &rcv, &snd), 0);
     assert_int_equal(rcv, 212992);
     assert_int_equal(snd, 0);
-    assert_int_equal(autobuf_inband_set(ib, now_ns, 1, 1), 0);
+    assert_int_equal(ab_inband_set(ib, now_ns, 1, 1), 0);
     said(ib, now_ns);
     assert_true(told(ib, now_ns + RTT_NS, "AUTOBUF ERROR 501 no\r\n") > 0);
-    assert_int_equal(autobuf_inband_state(ib), 1);
-    assert_int_equal(autobuf_inband_took(ib, &rcv, &snd), -ENODATA);
+    assert_int_equal(autobuf_inband_finished(ib), 1);
+    assert_int_equal(ab_inband_took(ib, &rcv, &snd), -ENODATA);
     autobuf_inband_close(ib);
 }
 

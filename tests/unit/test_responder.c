@@ -3,7 +3,7 @@
 
 #include <errno.h>
 
-#include "inband/exchange.h"
+#include "inband/exchange.h" /* the memory of arrivals */
 
 #define SEGMENT 1448U
 
@@ -65,7 +65,7 @@ static void test_answers(void **state)
         answer = said(ib, 2 * MS);
         if (strncmp(answer, row->answer, strlen(row->answer)) != 0)
             fail_msg("%s: \"%s\"", row->name, answer);
-        CHECK(row->name, autobuf_inband_state(ib) >= 0);
+        CHECK(row->name, autobuf_inband_finished(ib) >= 0);
         autobuf_inband_close(ib);
     }
 }
@@ -95,7 +95,7 @@ static void test_broken(void **state)
         struct autobuf_inband *ib = row->greeted ? greeted_with(NULL) : open_with(NULL);
 
         CHECK_EQUAL(row->name, told(ib, 2 * MS, row->text), AUTOBUF_E_PROTOCOL);
-        CHECK_EQUAL(row->name, autobuf_inband_state(ib), AUTOBUF_E_PROTOCOL);
+        CHECK_EQUAL(row->name, autobuf_inband_finished(ib), AUTOBUF_E_PROTOCOL);
         CHECK_EQUAL(row->name, strlen(said(ib, 2 * MS)), 0);
         CHECK_EQUAL(row->name, autobuf_inband_wanted(ib), 0);
         autobuf_inband_close(ib);
@@ -125,7 +125,7 @@ static void test_complaints_end(void **state)
     while (told(ib, MS, "AUTOBUF PAINT\r\n") > 0 && answered < 100)
         answered += strlen(said(ib, MS)) > 0;
     assert_int_equal(answered, 8);
-    assert_int_equal(autobuf_inband_state(ib), AUTOBUF_E_PROTOCOL);
+    assert_int_equal(autobuf_inband_finished(ib), AUTOBUF_E_PROTOCOL);
     autobuf_inband_close(ib);
 }
 
@@ -139,27 +139,37 @@ static void test_lines_end(void **state)
            answered < 1000)
         answered += strlen(said(ib, MS)) > 0;
     assert_int_equal(answered, 512);
-    assert_int_equal(autobuf_inband_state(ib), AUTOBUF_E_PROTOCOL);
+    assert_int_equal(autobuf_inband_finished(ib), AUTOBUF_E_PROTOCOL);
     autobuf_inband_close(ib);
 }
 
 /* Whether HELLO came: not with what looks like its beginning, nor with a wrong one. */
-static void test_peer(void **state)
+static void test_greeted(void **state)
 {
     static const char *const lines[] = {"A", "UTOBUF HELLO\r\n", "AUTOBUF TRAIN 1448\r\n"};
     struct autobuf_inband *ib = open_with(NULL);
-    uint64_t rcv = 1, snd = 1;
+    uint64_t rcv, snd;
 
     (void)state;
     for (size_t i = 0; i < COUNT(lines); i++) {
-        assert_int_equal(autobuf_inband_peer(ib, &rcv, &snd), -ENODATA);
+        assert_int_equal(autobuf_inband_greeted(ib), 0);
         assert_true(told(ib, MS, lines[i]) > 0);
         said(ib, MS);
     }
-    assert_int_equal(autobuf_inband_peer(ib, &rcv, &snd), -ENODATA);
+    assert_int_equal(autobuf_inband_greeted(ib), 0);
     assert_true(told(ib, MS, "AUTOBUF HELLO 1\r\n") > 0);
-    assert_int_equal(autobuf_inband_peer(ib, &rcv, &snd), 0);
-    assert_int_equal(rcv + snd, 0);
+    assert_int_equal(autobuf_inband_greeted(ib), 1);
+    autobuf_inband_close(ib);
+    /* What is an initiator's to ask. */
+    ib = greeted_with(NULL);
+    ab_inband_greet_only(ib);
+    assert_int_equal(ab_inband_peer(ib, &rcv, &snd), -ENODATA);
+    assert_int_equal(ab_inband_took(ib, &rcv, &snd), -ENODATA);
+    told(ib, MS, "AUTOBUF RESULT\r\n");
+    said(ib, MS);
+    assert_int_equal(autobuf_inband_finished(ib), 1);
+    assert_int_equal(ab_inband_set(ib, MS, 1, 1), -EINVAL);
+    assert_int_equal(ab_inband_begin(ib, MS, 0, 0, 0), -EINVAL);
     autobuf_inband_close(ib);
 }
 
@@ -300,7 +310,7 @@ static void test_refused_sink_is_drained(void **state)
     assert_non_null(strstr(said(ib, MS), "ERROR 452 "));
     assert_true(told(ib, MS, "AUTOBUF RESULT\r\n") > 0);
     assert_non_null(strstr(said(ib, MS), "AUTOBUF RESULT"));
-    assert_int_equal(autobuf_inband_state(ib), 1);
+    assert_int_equal(autobuf_inband_finished(ib), 1);
     autobuf_inband_close(ib);
 }
 
@@ -310,7 +320,7 @@ static void test_sink_before_hello_is_drained(void **state)
 
     (void)state;
     assert_true(told(ib, MS, "AUTOBUF SINK 14480\r\n") > 0);
-    assert_int_equal(autobuf_inband_state(ib), 0);
+    assert_int_equal(autobuf_inband_finished(ib), 0);
     train(ib, MS, 14480, 1000);
     assert_non_null(strstr(said(ib, MS), "ERROR 503 "));
     autobuf_inband_close(ib);
@@ -336,7 +346,7 @@ static void test_both_directions_are_known(void **state)
     told(ib, 30 * MS, "AUTOBUF RESULT bytes=1 rate=50000000 low=49000000 high=51000000 atleast=1 "
                       "rtt=20000000\r\n");
     assert_non_null(strstr(said(ib, 30 * MS), "AUTOBUF RESULT bytes=27512 "));
-    assert_int_equal(autobuf_inband_state(ib), 1);
+    assert_int_equal(autobuf_inband_finished(ib), 1);
     assert_int_equal(autobuf_inband_result(ib, &path), 0);
     assert_int_equal(path.method, AUTOBUF_METHOD_INBAND);
     assert_int_equal(path.tx_rate_bit_per_s, 50000000);
@@ -387,14 +397,11 @@ static void grant(void *user, uint64_t *rcv_bytes, uint64_t *snd_bytes)
 
 static void test_set(void **state)
 {
-    struct autobuf_inband_options options = AUTOBUF_INBAND_OPTIONS_INIT;
     struct wish wish = {0};
-    struct autobuf_inband *ib;
+    struct autobuf_inband *ib = greeted_with(NULL);
 
     (void)state;
-    options.set = grant;
-    options.set_user = &wish;
-    ib = greeted_with(&options);
+    ab_inband_on_set(ib, grant, &wish, 0, 0);
     told(ib, MS, "AUTOBUF SET 1000 2000\r\n");
     assert_string_equal(said(ib, MS), "AUTOBUF SET 0 1000\r\n");
     assert_int_equal(wish.rcv, 1000);
@@ -428,9 +435,9 @@ static void test_time(void **state)
     assert_int_equal(autobuf_inband_deadline_ns(ib), 7001 * MS);
     told(ib, MS, "AUTOBUF SINK 14480\r\n x");
     assert_int_equal(autobuf_inband_output(ib, 7000 * MS, &data), 0);
-    assert_int_equal(autobuf_inband_state(ib), 0);
+    assert_int_equal(autobuf_inband_finished(ib), 0);
     assert_int_equal(autobuf_inband_output(ib, 7001 * MS, &data), 0);
-    assert_int_equal(autobuf_inband_state(ib), -ETIMEDOUT);
+    assert_int_equal(autobuf_inband_finished(ib), -ETIMEDOUT);
     autobuf_inband_close(ib);
 }
 
@@ -445,10 +452,10 @@ static void test_time_between_exchanges(void **state)
         const void *data;
 
         told(ib, MS, halves[i]);
-        CHECK_EQUAL(halves[i], autobuf_inband_state(ib), 0);
+        CHECK_EQUAL(halves[i], autobuf_inband_finished(ib), 0);
         CHECK_EQUAL(halves[i], autobuf_inband_deadline_ns(ib), 7001 * MS);
         autobuf_inband_output(ib, 7001 * MS, &data);
-        CHECK_EQUAL(halves[i], autobuf_inband_state(ib), -ETIMEDOUT);
+        CHECK_EQUAL(halves[i], autobuf_inband_finished(ib), -ETIMEDOUT);
         autobuf_inband_close(ib);
     }
 }
@@ -493,7 +500,7 @@ int main(void)
         cmocka_unit_test(test_line_of_a_megabyte),
         cmocka_unit_test(test_complaints_end),
         cmocka_unit_test(test_lines_end),
-        cmocka_unit_test(test_peer),
+        cmocka_unit_test(test_greeted),
         cmocka_unit_test(test_memory_of_arrivals),
         cmocka_unit_test(test_train),
         cmocka_unit_test(test_train_is_what_leaves_at_once),
