@@ -22,7 +22,7 @@ int ab_netlink_parse(const void *answers, size_t len, uint16_t type, ab_netlink_
         if (at + sizeof h > len)
             return -EPROTO;
         memcpy(&h, bytes + at, sizeof h);
-        if (h.nlmsg_len < sizeof h || at + h.nlmsg_len > len || h.nlmsg_type == NLMSG_ERROR)
+        if (h.nlmsg_len < sizeof h || h.nlmsg_len > len - at || h.nlmsg_type == NLMSG_ERROR)
             return -EPROTO;
         if (h.nlmsg_type == NLMSG_DONE)
             return 1;

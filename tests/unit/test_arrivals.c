@@ -1,0 +1,287 @@
+/* SPDX-License-Identifier: MIT */
+/* The trains that arrive in band: what rate their times tell, whatever the times are. */
+#include "exchange.h"
+
+#include "inband/exchange.h"
+
+#define SEGMENT 1448U
+
+static struct autobuf_inband *open_role(uint32_t role)
+{
+    struct autobuf_inband *ib;
+
+    assert_int_equal(autobuf_inband_open_pure(&ib, role, 0, NULL), 0);
+    return ib;
+}
+
+/* One train of 20 segments in a responder, 120 us apart but for what a row changes. */
+static uint64_t rate_read(uint64_t (*stamp)(unsigned i), unsigned *at_least)
+{
+    static const char payload[SEGMENT] = " ";
+    struct autobuf_inband *ib = open_role(AUTOBUF_INBAND_RESPONDER);
+    struct autobuf_path path = AUTOBUF_PATH_INIT;
+    size_t left = 28940;
+
+    told(ib, 0, "AUTOBUF HELLO 1\r\n");
+    said(ib, 0);
+    told(ib, 0, "AUTOBUF SINK 28940\r\n");
+    for (unsigned i = 0; left > 0; i++) {
+        size_t part = autobuf_inband_wanted(ib);
+
+        assert_int_equal(autobuf_inband_input(ib, stamp(i), payload, part), part);
+        left -= part;
+    }
+    autobuf_inband_result(ib, &path);
+    autobuf_inband_close(ib);
+    *at_least = path.flags & AUTOBUF_PATH_RX_AT_LEAST;
+    return path.rx_rate_bit_per_s;
+}
+
+static uint64_t even(unsigned i)
+{
+    return 10 * MS + i * 120000;
+}
+
+static uint64_t in_pairs(unsigned i) /* two come in one read */
+{
+    return even(i | 1);
+}
+
+static uint64_t with_a_stall(unsigned i) /* a window was full */
+{
+    return even(i) + (i >= 10 ? 50 * MS : 0);
+}
+
+static uint64_t with_a_hole(unsigned i) /* lost, and came again */
+{
+    return i == 7 ? even(19) + 30 * MS : even(i);
+}
+
+static uint64_t by_a_late_reader(unsigned i) /* at first */
+{
+    return even(i < 5 ? 5 : i);
+}
+
+static uint64_t at_once(unsigned i)
+{
+    (void)i;
+    return 10 * MS;
+}
+
+static uint64_t backwards(unsigned i)
+{
+    return even(20 - i);
+}
+
+static uint64_t from_everywhere(unsigned i)
+{
+    return i % 2 ? UINT64_MAX - i : i;
+}
+
+/* Regular times tell the rate exactly; what cannot be times of arrivals tells nothing, and no bound either. */
+static void test_readings(void **state)
+{
+    static const struct {
+        const char *name;
+        uint64_t (*stamp)(unsigned i);
+        uint64_t rate_bit_per_s;
+    } rows[] = {
+        {"even", even, 100000000},
+        {"in pairs", in_pairs, 100000000},
+        {"with a stall", with_a_stall, 100000000},
+        {"with a hole", with_a_hole, 100000000},
+        {"by a late reader", by_a_late_reader, 100000000},
+        {"at once", at_once, 0},
+        {"backwards", backwards, 0},
+        {"from everywhere", from_everywhere, 0},
+    };
+
+    (void)state;
+    for (size_t i = 0; i < COUNT(rows); i++) {
+        unsigned at_least;
+
+        CHECK_EQUAL(rows[i].name, rate_read(rows[i].stamp, &at_least), rows[i].rate_bit_per_s);
+        CHECK_EQUAL(rows[i].name, at_least, 0);
+    }
+}
+
+/* 1 Gbit/s in trains of 10, 20 and 40 segments; the last, of 160, was held up and let go at once. */
+static void test_train_that_was_held_up(void **state)
+{
+    static const struct {
+        unsigned bytes;
+        uint64_t gap_ns;
+    } trains[] = {{14460, 12000}, {28940, 12000}, {57900, 12000}, {231660, 2400}};
+    struct autobuf_path path = AUTOBUF_PATH_INIT;
+    struct autobuf_inband *ib = open_role(AUTOBUF_INBAND_RESPONDER);
+
+    (void)state;
+    told(ib, 0, "AUTOBUF HELLO 1\r\n");
+    said(ib, 0);
+    for (size_t i = 0; i < COUNT(trains); i++) {
+        uint64_t now_ns = (i + 1) * 100 * MS;
+        char line[100];
+
+        snprintf(line, sizeof line, "AUTOBUF SINK %u\r\n", trains[i].bytes);
+        told(ib, now_ns, line);
+        train(ib, now_ns, trains[i].bytes, trains[i].gap_ns);
+        said(ib, now_ns);
+    }
+    autobuf_inband_result(ib, &path);
+    assert_in_range(path.rx_rate_bit_per_s, 900000000, 1100000000);
+    autobuf_inband_close(ib);
+}
+
+/* Bytes that come one by one, each with a stamp of its own, take no more memory than whole segments. */
+static void test_tiny_reads(void **state)
+{
+    struct autobuf_inband *ib = open_role(AUTOBUF_INBAND_RESPONDER);
+    size_t capacity;
+    const char *answer;
+
+    (void)state;
+    told(ib, 0, "AUTOBUF HELLO 1\r\n");
+    said(ib, 0);
+    told(ib, 0, "AUTOBUF SINK 463000\r\n");
+    capacity = ib->arrivals.capacity;
+    assert_true(capacity >= 463000 / SEGMENT && capacity <= 2 * 480000 / SEGMENT + 64);
+    for (unsigned i = 0; i < 463000; i++) {
+        assert_int_equal(autobuf_inband_input(ib, MS + 1000ULL * i, " ", 1), 1);
+        assert_true(ib->arrivals.count <= capacity && ib->arrivals.capacity == capacity);
+    }
+    answer = said(ib, 600 * MS);
+    assert_in_range(number_in(answer, "AUTOBUF SINK bytes="), capacity - 10, capacity - 1); /* without the first's */
+    assert_int_equal(ib->arrivals.count, capacity);
+    autobuf_inband_close(ib);
+}
+
+/* What the peer says of what it received: plausible as a whole, or no rate at all. */
+static void test_hear(void **state)
+{
+    static const struct {
+        const char *name;
+        uint64_t rate, low, high;
+        bool good;
+        uint64_t high_kept;
+    } rows[] = {
+        {"a rate", 100, 90, 110, true, 110},
+        {"sharp", 100, 100, 100, true, 100},
+        {"none", 0, 0, 0, false, 0},
+        {"bounds of none", 0, 1, 2, false, 0},
+        {"the fastest that is plausible", 10000000000, 1, 10000000000, true, 10000000000},
+        {"faster", 10000000001, 1, 10000000001, false, 0},
+        {"far faster", UINT64_MAX, 0, UINT64_MAX, false, 0},
+        {"low above it", 100, 101, 110, false, 0},
+        {"high below it", 100, 90, 99, false, 0},
+        {"high is anything", 100, 0, UINT64_MAX, true, 10000000000},
+    };
+
+    (void)state;
+    for (size_t i = 0; i < COUNT(rows); i++) {
+        struct ab_line line = {.verb = AB_SINK};
+        struct ab_reading r = {.rate_bit_per_s = 7, .sure = true}, again;
+
+        line.values[AB_KEY_BYTES] = 1000;
+        line.values[AB_KEY_NSEC] = 2000;
+        line.values[AB_KEY_RATE] = rows[i].rate;
+        line.values[AB_KEY_LOW] = rows[i].low;
+        line.values[AB_KEY_HIGH] = rows[i].high;
+        line.values[AB_KEY_ATLEAST] = 1;
+        CHECK_EQUAL(rows[i].name, ab_reading_hear(&line, &r), rows[i].good);
+        CHECK(rows[i].name, r.bytes == 1000 && r.span_ns == 2000 && !r.sure);
+        CHECK_EQUAL(rows[i].name, r.rate_bit_per_s, rows[i].good ? rows[i].rate : 0);
+        CHECK_EQUAL(rows[i].name, r.high_bit_per_s, rows[i].high_kept);
+        CHECK_EQUAL(rows[i].name, r.at_least, rows[i].good);
+        line = (struct ab_line){.verb = AB_SINK};
+        ab_reading_tell(&r, &line); /* and what is told is what is heard */
+        CHECK_EQUAL(rows[i].name, ab_reading_hear(&line, &again), rows[i].good);
+        CHECK(rows[i].name, again.rate_bit_per_s == r.rate_bit_per_s && again.low_bit_per_s == r.low_bit_per_s &&
+                                again.high_bit_per_s == r.high_bit_per_s && again.at_least == r.at_least);
+    }
+}
+
+/* What a peer's word is worth: as much as went over the path in that direction allows. */
+static void test_believable(void **state)
+{
+    static const struct {
+        const char *name;
+        uint64_t rtt_ns, tx_spent_bytes, rx_high_bit_per_s;
+        bool rx_at_least;
+        uint64_t tx_bytes, rx_bytes;
+    } rows[] = {
+        {"nothing went", 20 * MS, 0, 0, false, 0, 0},
+        {"no time is known", UINT64_MAX, 1448, 100000000, true, 0, 0},
+        {"a train went", 20 * MS, 1448, 0, false, 25001448, 0},
+        {"a train came", 20 * MS, 0, 100000000, false, 0, 2 * 251448},
+        {"a bound came", 20 * MS, 0, 100000000, true, 0, 25001448},
+    };
+
+    (void)state;
+    for (size_t i = 0; i < COUNT(rows); i++) {
+        struct autobuf_inband *ib = open_role(AUTOBUF_INBAND_RESPONDER);
+
+        ib->exchange_ns = rows[i].rtt_ns;
+        ib->tx.spent_bytes = rows[i].tx_spent_bytes;
+        ib->rx.reading.high_bit_per_s = rows[i].rx_high_bit_per_s;
+        ib->rx.reading.at_least = rows[i].rx_at_least;
+        CHECK_EQUAL(rows[i].name, ab_inband_believable(ib, true), rows[i].tx_bytes);
+        CHECK_EQUAL(rows[i].name, ab_inband_believable(ib, false), rows[i].rx_bytes);
+        autobuf_inband_close(ib);
+    }
+}
+
+/* Payload that nobody wants leaves no arrival; the train after it counts as any other. */
+static void test_skip(void **state)
+{
+    struct autobuf_inband *ib = open_role(AUTOBUF_INBAND_RESPONDER);
+    struct ab_line line = {.verb = AB_SINK, .count = 1, .numbers = {3 * SEGMENT}};
+
+    (void)state;
+    ab_inband_skip(ib, 5000);
+    assert_int_equal(ib->in.payload_left, 5000);
+    ab_inband_arrived(ib, MS, 5000);
+    assert_true(ib->arrivals.count == 0 && ib->arrivals.train_bytes == 0);
+    assert_int_equal(ab_inband_expect(ib, &line, 0), 0);
+    assert_int_equal(ib->in.payload_left, 3 * SEGMENT);
+    for (unsigned i = 0; i < 3; i++)
+        ab_inband_arrived(ib, (1 + i) * MS, SEGMENT);
+    assert_int_equal(ib->arrivals.count, 3);
+    assert_int_equal(ib->arrivals.packets[2].bytes, 1500);
+    autobuf_inband_close(ib);
+}
+
+/* A pace that no line should hold is bounded; facts that change in mid-train do not break it. */
+static void test_hostile_pace(void **state)
+{
+    struct autobuf_inband *ib = open_role(AUTOBUF_INBAND_RESPONDER);
+    struct autobuf_inband_facts tiny = AUTOBUF_INBAND_FACTS_INIT;
+    struct ab_line line = {.verb = AB_SINK, .count = 1, .numbers = {20 * SEGMENT}};
+
+    (void)state;
+    line.values[AB_KEY_PACE] = UINT64_MAX;
+    line.values[AB_KEY_PACED] = UINT64_MAX;
+    assert_int_equal(ab_inband_expect(ib, &line, 0), 0);
+    assert_int_equal(ib->arrivals.pace_bit_per_s, 10000000000);
+    tiny.segment_bytes = 64;
+    for (unsigned i = 0; i < 20; i++) {
+        if (i == 10)
+            assert_int_equal(autobuf_inband_tell(ib, &tiny), 0);
+        ab_inband_arrived(ib, MS + i * 120000, SEGMENT);
+    }
+    ab_inband_read(ib);
+    assert_true(ib->rx.reading.bytes <= 20 * SEGMENT);
+    assert_true(ib->rx.reading.rate_bit_per_s > 90000000 && ib->rx.reading.rate_bit_per_s <= 200000000);
+    autobuf_inband_close(ib);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_readings),   cmocka_unit_test(test_train_that_was_held_up),
+        cmocka_unit_test(test_tiny_reads), cmocka_unit_test(test_hear),
+        cmocka_unit_test(test_believable), cmocka_unit_test(test_skip),
+        cmocka_unit_test(test_hostile_pace),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
