@@ -22,14 +22,9 @@
 /* Those that carry data or may yet: not listening, not in TIME_WAIT or CLOSE. */
 #define STATES (0xfffU & ~(1U << AB_TCP_LISTEN | 1U << AB_TCP_TIME_WAIT | 1U << AB_TCP_CLOSE | 1U))
 
-struct sum {
-    uint64_t above_bytes;
-    uint64_t bytes;
-};
-
-static void add_connection(void *user, const uint8_t *body, size_t len)
+void ab_forced_add(void *user, const uint8_t *body, size_t len)
 {
-    struct sum *sum = user;
+    struct ab_forced *sum = user;
     uint32_t memory[SK_MEMINFO_SNDBUF + 1];
     size_t head = ab_netlink_aligned(sizeof(struct inet_diag_msg));
     const uint8_t *told = len < head ? NULL
@@ -43,16 +38,7 @@ static void add_connection(void *user, const uint8_t *body, size_t len)
         sum->bytes += memory[SK_MEMINFO_SNDBUF];
 }
 
-int ab_forced_parse(const void *answers, size_t len, uint64_t above_bytes, uint64_t *bytes)
-{
-    struct sum sum = {above_bytes, *bytes};
-    int result = ab_netlink_parse(answers, len, SOCK_DIAG_BY_FAMILY, add_connection, &sum);
-
-    *bytes = sum.bytes;
-    return result;
-}
-
-static int add_connections(uint8_t family, struct sum *sum)
+static int add_connections(uint8_t family, struct ab_forced *sum)
 {
     struct {
         struct nlmsghdr header;
@@ -66,7 +52,7 @@ static int add_connections(uint8_t family, struct sum *sum)
                       .idiag_states = STATES}};
 
     return ab_netlink_ask(NETLINK_SOCK_DIAG, &ask, sizeof ask, READS_MOST, SOCK_DIAG_BY_FAMILY,
-                          add_connection, sum);
+                          ab_forced_add, sum);
 }
 
 /* Sockets of this process that are in no list of the kernel's yet. */
@@ -93,7 +79,7 @@ static uint64_t unconnected_bytes(uint64_t above_bytes)
 
 uint64_t ab_forced_bytes(uint64_t above_bytes)
 {
-    struct sum sum = {above_bytes, unconnected_bytes(above_bytes)};
+    struct ab_forced sum = {above_bytes, unconnected_bytes(above_bytes)};
     int result = add_connections(AF_INET, &sum);
 
     if (result == 1)

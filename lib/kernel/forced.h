@@ -11,12 +11,14 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/*
- * Reads len bytes of answers to SOCK_DIAG_BY_FAMILY with INET_DIAG_SKMEMINFO, and adds to *bytes each send buffer
- * (stored) above above_bytes. Returns 1 at the end of the answers, 0 if more follow, -EPROTO if they cannot
- * be understood. Pure.
- */
-int ab_forced_parse(const void *answers, size_t len, uint64_t above_bytes, uint64_t *bytes);
+/* Send buffers (stored) above above_bytes, together. */
+struct ab_forced {
+    uint64_t above_bytes;
+    uint64_t bytes;
+};
+
+/* An ab_netlink_fn() for answers to SOCK_DIAG_BY_FAMILY with INET_DIAG_SKMEMINFO: adds to the struct at user. */
+void ab_forced_add(void *user, const uint8_t *body, size_t len);
 
 /*
  * Stored bytes of all send buffers above above_bytes. UINT64_MAX: not known, also where there are too many

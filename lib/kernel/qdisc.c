@@ -12,7 +12,7 @@
 
 #define READS_MOST 64U
 
-static void note_fq(void *user, const uint8_t *body, size_t len)
+void ab_qdisc_note_fq(void *user, const uint8_t *body, size_t len)
 {
     bool *paces = user;
     size_t head = ab_netlink_aligned(sizeof(struct tcmsg));
@@ -21,11 +21,6 @@ static void note_fq(void *user, const uint8_t *body, size_t len)
                                                             sizeof "fq");
 
     *paces |= kind && memcmp(kind, "fq", sizeof "fq") == 0;
-}
-
-int ab_qdisc_parse(const void *answers, size_t len, bool *paces)
-{
-    return ab_netlink_parse(answers, len, RTM_NEWQDISC, note_fq, paces);
 }
 
 int ab_qdisc_has_fq(void)
@@ -38,7 +33,7 @@ int ab_qdisc_has_fq(void)
                         .nlmsg_flags = NLM_F_REQUEST | NLM_F_DUMP},
              .body = {.tcm_family = AF_UNSPEC}};
     bool paces = false;
-    int result = ab_netlink_ask(NETLINK_ROUTE, &ask, sizeof ask, READS_MOST, RTM_NEWQDISC, note_fq,
+    int result = ab_netlink_ask(NETLINK_ROUTE, &ask, sizeof ask, READS_MOST, RTM_NEWQDISC, ab_qdisc_note_fq,
                                 &paces);
 
     return result < 0 ? result : paces;

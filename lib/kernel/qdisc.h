@@ -8,12 +8,10 @@
 
 #include <stdbool.h>
 #include <stddef.h>
+#include <stdint.h>
 
-/*
- * Reads len bytes of answers to RTM_GETQDISC (rtnetlink(7)): *paces becomes true if one names fq.
- * Returns 1 at the end of the answers, 0 if more follow, -EPROTO if they cannot be understood. Pure.
- */
-int ab_qdisc_parse(const void *answers, size_t len, bool *paces);
+/* An ab_netlink_fn() for answers to RTM_GETQDISC (rtnetlink(7)): the bool at user becomes true if one names fq. */
+void ab_qdisc_note_fq(void *user, const uint8_t *body, size_t len);
 
 /* 1: a device of this network namespace has it; 0: none has; or an errno of socket(2), send(2), recv(2). */
 int ab_qdisc_has_fq(void);

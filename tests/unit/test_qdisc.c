@@ -9,9 +9,15 @@
 #include <linux/netlink.h>
 #include <linux/rtnetlink.h>
 
+#include "kernel/netlink.h"
 #include "kernel/qdisc.h"
 
 #define NAME_BYTES 16
+
+static int parse(const void *answers, size_t len, bool *paces)
+{
+    return ab_netlink_parse(answers, len, RTM_NEWQDISC, ab_qdisc_note_fq, paces);
+}
 
 /* A message as the kernel sends it: one attribute that is none of ours, then the kind. */
 struct message {
@@ -52,7 +58,7 @@ static void test_kinds(void **state)
                                   message_of(rows[i].name, RTM_NEWQDISC)};
         bool paces = false;
 
-        CHECK_EQUAL(rows[i].name, ab_qdisc_parse(both, sizeof both, &paces), 0);
+        CHECK_EQUAL(rows[i].name, parse(both, sizeof both, &paces), 0);
         CHECK_EQUAL(rows[i].name, paces, rows[i].paces);
     }
 }
@@ -63,15 +69,15 @@ static void test_ends(void **state)
     bool paces = false;
 
     (void)state;
-    assert_int_equal(ab_qdisc_parse(both, sizeof both, &paces), 1);
+    assert_int_equal(parse(both, sizeof both, &paces), 1);
     assert_true(paces);
     paces = false;
     both[0] = message_of("fq", RTM_NEWLINK); /* not what was asked for */
-    assert_int_equal(ab_qdisc_parse(both, sizeof both, &paces), 1);
+    assert_int_equal(parse(both, sizeof both, &paces), 1);
     assert_false(paces);
     both[0] = message_of("fq", NLMSG_ERROR);
-    assert_int_equal(ab_qdisc_parse(both, sizeof both, &paces), -EPROTO);
-    assert_int_equal(ab_qdisc_parse(both, 0, &paces), 0);
+    assert_int_equal(parse(both, sizeof both, &paces), -EPROTO);
+    assert_int_equal(parse(both, 0, &paces), 0);
 }
 
 /* Cut anywhere, and with any length in any place: nothing is read beyond the end. */
@@ -85,7 +91,7 @@ static void test_broken(void **state)
         void *cut = malloc(len);
 
         memcpy(cut, &m, len);
-        assert_int_equal(ab_qdisc_parse(cut, len, &paces), -EPROTO);
+        assert_int_equal(parse(cut, len, &paces), -EPROTO);
         free(cut);
     }
     for (unsigned len = 0; len < 200; len++) {
@@ -93,13 +99,13 @@ static void test_broken(void **state)
 
         *copy = m;
         copy->other.rta_len = (unsigned short)len;
-        ab_qdisc_parse(copy, sizeof m, &paces);
+        parse(copy, sizeof m, &paces);
         *copy = m;
         copy->kind.rta_len = (unsigned short)len;
-        ab_qdisc_parse(copy, sizeof m, &paces);
+        parse(copy, sizeof m, &paces);
         *copy = m;
         copy->header.nlmsg_len = len;
-        assert_true(len == sizeof m || ab_qdisc_parse(copy, sizeof m, &paces) == -EPROTO ||
+        assert_true(len == sizeof m || parse(copy, sizeof m, &paces) == -EPROTO ||
                     len > sizeof copy->header);
         free(copy);
     }
