@@ -16,3 +16,16 @@ int ab_wait(int fd, int events, uint64_t until_ns)
 
     return ppoll(&p, 1, &t, NULL) < 0 && errno != EINTR ? -errno : 0;
 }
+
+int ab_run(int fd, ab_step_fn *step, void *handle)
+{
+    uint64_t until_ns;
+    int events, result;
+
+    while ((result = step(handle, autobuf_now_ns(), &events, &until_ns)) == 0) {
+        result = ab_wait(fd, events, until_ns);
+        if (result < 0)
+            break;
+    }
+    return result;
+}

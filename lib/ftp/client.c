@@ -12,14 +12,13 @@
 #include "worth.h"
 
 #define INBAND_ROUND_TRIPS 8U
-#define ICMP_ROUND_TRIPS 3U
 
 static uint64_t control_rtt_ns(const struct autobuf_ftp *f)
 {
     struct autobuf_socket state = AUTOBUF_SOCKET_INIT;
 
     autobuf_socket_state(f->fd, &state);
-    return state.rtt_min_ns == AUTOBUF_NS_UNSET ? 0 : state.rtt_min_ns;
+    return state.rtt_min_ns;
 }
 
 static bool can_pay(const struct autobuf_ftp *f, uint32_t direction, uint32_t round_trips,
@@ -156,7 +155,7 @@ static int measure_icmp(struct autobuf_ftp *f, uint32_t direction, bool peer_set
     struct autobuf_path path = AUTOBUF_PATH_INIT;
     int result;
 
-    if (!can_pay(f, direction, ICMP_ROUND_TRIPS, peer_sets, 0, expected_bytes, &probe))
+    if (!can_pay(f, direction, AB_MEASURING_ROUND_TRIPS, peer_sets, 0, expected_bytes, &probe))
         return 0;
     f->measured |= direction;
     probe.silence_ns = AB_SILENCE_NS;

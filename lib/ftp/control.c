@@ -6,7 +6,6 @@
 #include <unistd.h>
 
 #include "../base/clock.h"
-#include "../base/wait.h"
 #include "../inband/inband.h"
 
 void ab_ftp_close_inband(struct autobuf_ftp *f)
@@ -76,22 +75,9 @@ static int run_records(struct autobuf_ftp *f)
     return result;
 }
 
-static int run_socket(struct autobuf_ftp *f)
-{
-    int result;
-
-    while ((result = autobuf_inband_step(f->inband, autobuf_now_ns())) == 0) {
-        result = ab_wait(f->fd, autobuf_inband_events(f->inband),
-                         autobuf_inband_deadline_ns(f->inband));
-        if (result < 0)
-            return result;
-    }
-    return result;
-}
-
 int ab_ftp_run(struct autobuf_ftp *f)
 {
-    int result = f->options.read ? run_records(f) : run_socket(f);
+    int result = f->options.read ? run_records(f) : ab_inband_run(f->inband);
 
     if (result < 0)
         ab_ftp_close_inband(f);

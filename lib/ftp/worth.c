@@ -4,7 +4,6 @@
 #include "../plan/plan.h"
 
 #define RARE_BIT_PER_S 1000000000U /* paths that are faster are rare */
-#define PLAN_ROUND_TRIPS 3U        /* that autobuf_plan_worth() counts with */
 
 /* Of the host whose side it is that can be helped. */
 static struct autobuf_limits limits_of(const struct ab_worth *w, bool is_peer)
@@ -21,7 +20,7 @@ static struct autobuf_limits limits_of(const struct ab_worth *w, bool is_peer)
 
 static bool is_common(uint64_t window_bytes, uint64_t rtt_ns)
 {
-    return !rtt_ns || ab_mul_div(window_bytes, 8 * AB_NS_PER_S, rtt_ns) <= RARE_BIT_PER_S;
+    return rtt_ns == AUTOBUF_NS_UNSET || ab_mul_div(window_bytes, 8 * AB_NS_PER_S, rtt_ns) <= RARE_BIT_PER_S;
 }
 
 bool ab_worth_measuring(const struct ab_worth *w, uint64_t *bdp_low_bytes, uint64_t *bdp_high_bytes)
@@ -29,7 +28,7 @@ bool ab_worth_measuring(const struct ab_worth *w, uint64_t *bdp_low_bytes, uint6
     bool is_peer = w->direction == AUTOBUF_INTENT_RECEIVES && w->peer_sets;
     struct autobuf_limits limits = limits_of(w, is_peer);
     struct autobuf_socket socket = AUTOBUF_SOCKET_INIT;
-    uint64_t low, high, share = ab_mul_div(w->expected_bytes, PLAN_ROUND_TRIPS, w->round_trips);
+    uint64_t low, high, share = ab_mul_div(w->expected_bytes, AB_MEASURING_ROUND_TRIPS, w->round_trips);
 
     socket.rtt_min_ns = w->rtt_ns;
     if (autobuf_plan_worth(&limits, &socket, is_peer ? AUTOBUF_INTENT_SENDS : w->direction,

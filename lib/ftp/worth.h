@@ -10,7 +10,7 @@ struct ab_worth {
     const struct autobuf_limits *limits; /* of this host */
     bool peer_sets; /* the server can be told what to set */
     uint64_t peer_snd_most_bytes; /* that it can set; 0: unknown, as much as this host */
-    uint64_t rtt_ns;              /* 0: unknown */
+    uint64_t rtt_ns;              /* AUTOBUF_NS_UNSET: unknown */
     uint32_t direction;           /* AUTOBUF_INTENT_SENDS or _RECEIVES */
     uint32_t round_trips;         /* that it takes */
     uint64_t expected_bytes;      /* of the transfer; 0: unknown */

@@ -43,7 +43,7 @@
 #define ERRORS_MOST 256U /* errors taken in one step: a flood must not keep it from its deadline */
 
 struct autobuf_probe {
-    struct ab_schedule core;
+    struct ab_schedule schedule;
     pid_t owner;
     int fd;
     int family;
@@ -91,7 +91,7 @@ static int probe_new(struct autobuf_probe **out, const struct autobuf_probe_opti
     probe->fd = -1;
     probe->owner = getpid();
     probe->family = echo->ipv6 ? AF_INET6 : AF_INET;
-    error = ab_schedule_init(&probe->core, echo, &options, (struct ab_packet *)(probe + 1),
+    error = ab_schedule_init(&probe->schedule, echo, &options, (struct ab_packet *)(probe + 1),
                          (uint64_t *)((struct ab_packet *)(probe + 1) + capacity), capacity, now_ns);
     if (error < 0) {
         free(probe);
@@ -247,7 +247,7 @@ static int probe_connect(struct autobuf_probe *probe, socklen_t peer_len,
         ab_struct_in(&options, sizeof options, theirs);
     probe->fd = ab_privilege_icmp_socket(probe->family, &probe->raw);
     if (probe->fd == -EACCES)
-        ab_log(&probe->core.log, "neither ping sockets (net.ipv4.ping_group_range) nor raw sockets "
+        ab_log(&probe->schedule.log, "neither ping sockets (net.ipv4.ping_group_range) nor raw sockets "
                                  "(CAP_NET_RAW) are permitted");
     if (probe->fd < 0)
         return probe->fd;
@@ -259,10 +259,10 @@ static int probe_connect(struct autobuf_probe *probe, socklen_t peer_len,
     if (connect(probe->fd, (struct sockaddr *)&probe->peer, peer_len) < 0)
         return network_error((uint32_t)errno); /* a "prohibit" route says EACCES */
     probe->offset_ns = ab_clock_offset_ns();
-    probe->core.burst_max = packets_held(probe->fd);
-    ab_schedule_mtu(&probe->core, path_mtu_bytes(probe));
-    ab_log(&probe->core.log, "%s socket, packets of %u bytes", probe->raw ? "raw" : "ping",
-           probe->core.full_bytes);
+    probe->schedule.burst_max = packets_held(probe->fd);
+    ab_schedule_mtu(&probe->schedule, path_mtu_bytes(probe));
+    ab_log(&probe->schedule.log, "%s socket, packets of %u bytes", probe->raw ? "raw" : "ping",
+           probe->schedule.full_bytes);
     return 0;
 }
 
@@ -309,16 +309,16 @@ int autobuf_probe_events(const struct autobuf_probe *probe)
 
 uint64_t autobuf_probe_deadline_ns(const struct autobuf_probe *probe)
 {
-    uint64_t core_ns;
+    uint64_t schedule_ns;
 
     if (!probe)
         return AUTOBUF_NS_UNSET;
-    core_ns = ab_schedule_deadline_ns(&probe->core);
+    schedule_ns = ab_schedule_deadline_ns(&probe->schedule);
     if (probe->retry_ns)
-        return ab_min(probe->core.end_ns, probe->retry_ns);
+        return ab_min(probe->schedule.end_ns, probe->retry_ns);
     if (probe->blocked)
-        return ab_min(probe->core.end_ns, ab_max(core_ns, probe->core.close_ns));
-    return core_ns;
+        return ab_min(probe->schedule.end_ns, ab_max(schedule_ns, probe->schedule.close_ns));
+    return schedule_ns;
 }
 
 /* ------------------------------------------------------------------------------- receiving */
@@ -336,7 +336,8 @@ static void take_message(struct autobuf_probe *probe, struct mmsghdr *m)
         if (!header)
             return;
     }
-    ab_schedule_reply(&probe->core, ab_stamp_ns(&m->msg_hdr, SCM_TIMESTAMPNS, &probe->offset_ns), buf + header, len - header);
+    ab_schedule_reply(&probe->schedule, ab_stamp_ns(&m->msg_hdr, SCM_TIMESTAMPNS, &probe->offset_ns), buf + header,
+                      len - header);
 }
 
 static void receive_replies(struct autobuf_probe *probe)
@@ -372,7 +373,7 @@ static void receive_replies(struct autobuf_probe *probe)
 /* Some packet was too large, and nobody says for what: the least of IPv6, and then of IPv4, will do. */
 static void shrink(struct autobuf_probe *probe)
 {
-    ab_schedule_mtu(&probe->core, probe->core.full_bytes > 1280 ? 1280 : 576);
+    ab_schedule_mtu(&probe->schedule, probe->schedule.full_bytes > 1280 ? 1280 : 576);
 }
 
 /* A path MTU is never taken for less than the kernel would take it for. */
@@ -381,7 +382,7 @@ static void take_mtu(struct autobuf_probe *probe, uint32_t mtu_bytes)
     if (mtu_bytes == 0) /* a router from before RFC 1191 */
         shrink(probe);
     else
-        ab_schedule_mtu(&probe->core, (uint32_t)ab_max(mtu_bytes, probe->family == AF_INET
+        ab_schedule_mtu(&probe->schedule, (uint32_t)ab_max(mtu_bytes, probe->family == AF_INET
                                                                   ? PATH_MTU_LEAST4_BYTES
                                                                   : PATH_MTU_LEAST6_BYTES));
 }
@@ -394,10 +395,10 @@ static void take_error(struct autobuf_probe *probe, const struct sock_extended_e
 
     if (e->ee_origin == SO_EE_ORIGIN_LOCAL) {
         if (e->ee_errno == EMSGSIZE)
-            ab_schedule_mtu(&probe->core, e->ee_info);
+            ab_schedule_mtu(&probe->schedule, e->ee_info);
         return;
     }
-    if (!ab_schedule_quoted(&probe->core, quoted + header, len - header))
+    if (!ab_schedule_quoted(&probe->schedule, quoted + header, len - header))
         return;
     if (e->ee_errno == EMSGSIZE)
         take_mtu(probe, e->ee_info);
@@ -443,10 +444,10 @@ static unsigned receive_errors(struct autobuf_probe *probe)
 
 static int fill_queue(struct autobuf_probe *probe, uint64_t now_ns)
 {
-    probe->queue_first = probe->core.count;
+    probe->queue_first = probe->schedule.count;
     probe->queue_begin = probe->queue_end = 0;
     while (probe->queue_end < SEND_BATCH) {
-        int len = ab_schedule_next(&probe->core, now_ns, probe->queue[probe->queue_end],
+        int len = ab_schedule_next(&probe->schedule, now_ns, probe->queue[probe->queue_end],
                                AB_ECHO_MAX_BYTES);
 
         if (len <= 0)
@@ -459,7 +460,7 @@ static int fill_queue(struct autobuf_probe *probe, uint64_t now_ns)
 static void drop_queue(struct autobuf_probe *probe)
 {
     if (probe->queue_begin < probe->queue_end)
-        ab_schedule_unsend(&probe->core, probe->queue_first + probe->queue_begin);
+        ab_schedule_unsend(&probe->schedule, probe->queue_first + probe->queue_begin);
     probe->queue_begin = probe->queue_end = 0;
 }
 
@@ -484,7 +485,7 @@ static int send_queue(struct autobuf_probe *probe)
         return -errno;
     after_ns = autobuf_now_ns();
     for (int i = 0; i < sent; i++)
-        ab_schedule_sent(&probe->core, probe->queue_first + begin + (unsigned)i,
+        ab_schedule_sent(&probe->schedule, probe->queue_first + begin + (unsigned)i,
                      before_ns + (after_ns - before_ns) * (uint64_t)i / (uint64_t)sent);
     probe->queue_begin += (unsigned)sent;
     return sent;
@@ -496,11 +497,11 @@ static int send_queue(struct autobuf_probe *probe)
  */
 static void too_large(struct autobuf_probe *probe)
 {
-    uint32_t before = probe->core.full_bytes;
+    uint32_t before = probe->schedule.full_bytes;
 
     if (receive_errors(probe) > 0 && ++probe->refusals <= REFUSALS)
         return;
-    if (probe->core.full_bytes == before)
+    if (probe->schedule.full_bytes == before)
         shrink(probe);
 }
 
@@ -530,7 +531,7 @@ static int send_failed(struct autobuf_probe *probe, int error, uint64_t now_ns)
     case -EACCES:
         if (receive_errors(probe) > 0 || ++probe->refusals <= REFUSALS)
             return 0;
-        return probe->core.received ? 0 : network_error((uint32_t)-error);
+        return probe->schedule.received ? 0 : network_error((uint32_t)-error);
     default:
         return error;
     }
@@ -543,7 +544,7 @@ static int send_packets(struct autobuf_probe *probe, uint64_t now_ns)
     while (!probe->blocked && !probe->retry_ns) {
         int result;
 
-        if (now_ns >= probe->core.end_ns)
+        if (now_ns >= probe->schedule.end_ns)
             drop_queue(probe);
         if (probe->queue_begin == probe->queue_end) {
             result = fill_queue(probe, now_ns);
@@ -576,11 +577,11 @@ int autobuf_probe_step(struct autobuf_probe *probe, uint64_t now_ns)
     now_ns = ab_max(now_ns, autobuf_now_ns()); /* a stale time must send nothing too late */
     receive_replies(probe);
     receive_errors(probe);
-    if (probe->error && probe->core.received == 0)
+    if (probe->error && probe->schedule.received == 0)
         return probe->error;
     result = send_packets(probe, now_ns);
     if (result == -ETIME)
-        return probe->core.received ? 1 : AUTOBUF_E_NOREPLY;
+        return probe->schedule.received ? 1 : AUTOBUF_E_NOREPLY;
     return result < 0 ? result : 0;
 }
 
@@ -590,21 +591,21 @@ int autobuf_probe_next(struct autobuf_probe *probe, uint64_t now_ns, void *buf, 
 {
     if (!probe || (!buf && cap))
         return -EINVAL;
-    return ab_schedule_next(&probe->core, now_ns, buf, cap);
+    return ab_schedule_next(&probe->schedule, now_ns, buf, cap);
 }
 
 int autobuf_probe_reply(struct autobuf_probe *probe, uint64_t stamp_ns, const void *buf, size_t len)
 {
     if (!probe || (!buf && len))
         return -EINVAL;
-    return ab_schedule_reply(&probe->core, stamp_ns, buf, len);
+    return ab_schedule_reply(&probe->schedule, stamp_ns, buf, len);
 }
 
 int autobuf_probe_mtu(struct autobuf_probe *probe, uint32_t packet_bytes)
 {
     if (!probe || packet_bytes < 128)
         return -EINVAL;
-    ab_schedule_mtu(&probe->core, packet_bytes);
+    ab_schedule_mtu(&probe->schedule, packet_bytes);
     return 0;
 }
 
@@ -615,7 +616,7 @@ int autobuf_probe_result(const struct autobuf_probe *probe, struct autobuf_path 
 
     if (!probe)
         return -EINVAL;
-    result = ab_schedule_result(&probe->core, &found);
+    result = ab_schedule_result(&probe->schedule, &found);
     return ab_struct_out(path, &found, sizeof found) ? result : -EINVAL;
 }
 
@@ -629,45 +630,50 @@ void autobuf_probe_progress_init(struct autobuf_probe_progress *progress, uint32
 int autobuf_probe_progress(const struct autobuf_probe *probe,
                            struct autobuf_probe_progress *progress)
 {
-    const struct ab_schedule *core;
+    const struct ab_schedule *schedule;
     struct autobuf_probe_progress now;
 
     if (!probe)
         return -EINVAL;
-    core = &probe->core;
+    schedule = &probe->schedule;
     now = (struct autobuf_probe_progress){
-        .trains = core->trains,
-        .sent_packets = (uint32_t)core->count,
-        .received_packets = core->received,
-        .cost_bytes = core->cost_bytes,
-        .elapsed_ns = (core->phase == AB_DONE ? core->finished_ns : core->last_ns) - core->start_ns,
+        .trains = schedule->trains,
+        .sent_packets = (uint32_t)schedule->count,
+        .received_packets = schedule->received,
+        .cost_bytes = schedule->cost_bytes,
+        .elapsed_ns = (schedule->phase == AB_DONE ? schedule->finished_ns : schedule->last_ns) - schedule->start_ns,
     };
     return ab_struct_out(progress, &now, sizeof now) ? 0 : -EINVAL;
 }
 
 size_t autobuf_probe_rates(const struct autobuf_probe *probe, uint64_t *rates, size_t cap)
 {
-    const struct ab_schedule *core;
+    const struct ab_schedule *schedule;
     struct ab_rate rate;
     size_t found;
 
     if (!probe)
         return 0;
-    core = &probe->core;
-    ab_estimate_rate(core->packets, core->count, core->scratch, &rate);
-    found = ab_estimate_readings(core->packets, core->count, rate.window_ns, core->scratch);
+    schedule = &probe->schedule;
+    ab_estimate_rate(schedule->packets, schedule->count, schedule->scratch, &rate);
+    found = ab_estimate_readings(schedule->packets, schedule->count, rate.window_ns, schedule->scratch);
     if (found && cap && rates)
-        memcpy(rates, core->scratch, ab_min(found, cap) * sizeof *rates);
+        memcpy(rates, schedule->scratch, ab_min(found, cap) * sizeof *rates);
     return found;
+}
+
+static int step_of_probe(void *handle, uint64_t now_ns, int *events, uint64_t *until_ns)
+{
+    int result = autobuf_probe_step(handle, now_ns);
+
+    *events = autobuf_probe_events(handle);
+    *until_ns = autobuf_probe_deadline_ns(handle);
+    return result;
 }
 
 int ab_probe_finish(struct autobuf_probe *probe)
 {
-    int result, error = 0;
-
-    while (error == 0 && (result = autobuf_probe_step(probe, autobuf_now_ns())) == 0)
-        error = ab_wait(probe->fd, autobuf_probe_events(probe), autobuf_probe_deadline_ns(probe));
-    return error < 0 ? error : result;
+    return ab_run(probe->fd, step_of_probe, probe);
 }
 
 int autobuf_probe(const struct sockaddr *peer, socklen_t peer_len,

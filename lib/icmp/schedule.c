@@ -30,7 +30,7 @@
 #define PACKET_BYTES_MIN 128U
 #define TUNNEL_BYTES 1280U                 /* IPv6's minimum, and what tunnels leave */
 #define LEAST_BYTES 576U                   /* that every host takes (RFC 1122) */
-#define CHEAP_BYTES 64000U                 /* enough up to CHEAP_RATE; sweep: 55, 3.1, 1.0% with jitter of 2 ms */
+#define CHEAP_COST_BYTES 64000U                 /* enough up to CHEAP_RATE; sweep: 55, 3.1, 1.0% with jitter of 2 ms */
 #define CHEAP_RATE_BIT_PER_S 200000000U    /* unit: trains_for_a_rate */
 #define CERTAIN_BIT_PER_S 140000000U       /* jitter at 100 Mbit/s makes no more of it; sweep: 1.4, 3.1, 8.4% */
 
@@ -50,9 +50,9 @@
 #define STRETCHED 20U /* a short train may read so much too slow, where its readings disagree, */
 #define BUNCHED 4U    /* or so much too fast */
 
-static uint32_t ip_header_bytes(const struct ab_schedule *core)
+static uint32_t ip_header_bytes(const struct ab_schedule *schedule)
 {
-    return core->echo.ipv6 ? 40 : 20;
+    return schedule->echo.ipv6 ? 40 : 20;
 }
 
 size_t ab_schedule_capacity(const struct autobuf_probe_options *options)
@@ -65,7 +65,7 @@ size_t ab_schedule_capacity(const struct autobuf_probe_options *options)
     return budget / bytes + 2 * PING_COUNT + FIRST_TRAIN;
 }
 
-int ab_schedule_init(struct ab_schedule *core, const struct ab_echo *echo,
+int ab_schedule_init(struct ab_schedule *schedule, const struct ab_echo *echo,
                  const struct autobuf_probe_options *options, struct ab_packet *packets,
                  uint64_t *scratch, size_t capacity, uint64_t now_ns)
 {
@@ -77,7 +77,7 @@ int ab_schedule_init(struct ab_schedule *core, const struct ab_echo *echo,
     if (budget < AB_BUDGET_BYTES_MIN || budget > AB_BUDGET_BYTES || bytes < PACKET_BYTES_MIN ||
         bytes > AB_IP_PACKET_BYTES)
         return -EINVAL;
-    *core = (struct ab_schedule){
+    *schedule = (struct ab_schedule){
         .echo = *echo,
         .log = {options->log, options->log_user},
         .packets = packets,
@@ -95,57 +95,57 @@ int ab_schedule_init(struct ab_schedule *core, const struct ab_echo *echo,
         .last_ns = now_ns,
         .pings_left = PING_COUNT,
     };
-    core->small_bytes = SMALL_PAYLOAD_BYTES + ip_header_bytes(core);
-    core->close_ns = ab_min(core->end_ns, now_ns + core->silence_ns);
+    schedule->small_bytes = SMALL_PAYLOAD_BYTES + ip_header_bytes(schedule);
+    schedule->close_ns = ab_min(schedule->end_ns, now_ns + schedule->silence_ns);
     return 0;
 }
 
 /* Which candidate for the rate won, and why. */
-static void core_log_rate(const struct ab_schedule *core)
+static void core_log_rate(const struct ab_schedule *schedule)
 {
     char agree[32] = "";
     struct ab_rate rate;
 
-    ab_estimate_rate(core->packets, core->count, core->scratch, &rate);
+    ab_estimate_rate(schedule->packets, schedule->count, schedule->scratch, &rate);
     if (rate.agreement_percent)
         snprintf(agree, sizeof agree, " (%u%% of the readings)", rate.agreement_percent);
     if (rate.rate_bit_per_s)
-        ab_log(&core->log, "%s%.1f Mbit/s: %s%s", rate.at_least ? "at least " : "",
+        ab_log(&schedule->log, "%s%.1f Mbit/s: %s%s", rate.at_least ? "at least " : "",
                (double)rate.rate_bit_per_s / 1e6, ab_kind_why(rate.kind), agree);
     else
-        ab_log(&core->log, "no rate: %s", ab_kind_why(rate.kind));
+        ab_log(&schedule->log, "no rate: %s", ab_kind_why(rate.kind));
 }
 
-static void core_finish(struct ab_schedule *core, uint64_t now_ns)
+static void core_finish(struct ab_schedule *schedule, uint64_t now_ns)
 {
-    core->phase = AB_DONE;
-    core->finished_ns = now_ns;
-    ab_log(&core->log, "%u replies to %zu packets in %u trains, %llu bytes sent", core->received,
-           core->count, core->trains, (unsigned long long)core->cost_bytes);
-    core_log_rate(core);
+    schedule->phase = AB_DONE;
+    schedule->finished_ns = now_ns;
+    ab_log(&schedule->log, "%u replies to %zu packets in %u trains, %llu bytes sent", schedule->received,
+           schedule->count, schedule->trains, (unsigned long long)schedule->cost_bytes);
+    core_log_rate(schedule);
 }
 
-static uint64_t core_rtt_ns(const struct ab_schedule *core)
+static uint64_t core_rtt_ns(const struct ab_schedule *schedule)
 {
     uint64_t min_ns, median_ns;
 
-    ab_estimate_rtt(core->packets, core->count, core->scratch, &min_ns, &median_ns);
+    ab_estimate_rtt(schedule->packets, schedule->count, schedule->scratch, &min_ns, &median_ns);
     return min_ns;
 }
 
 /* Replies to this phase, and how far into a train they reach at best. */
-static size_t core_phase_replies(const struct ab_schedule *core, uint32_t *reach)
+static size_t core_phase_replies(const struct ab_schedule *schedule, uint32_t *reach)
 {
     size_t replies = 0;
     uint32_t position = 0;
 
     *reach = 0;
-    for (size_t i = core->phase_begin; i < core->count; i++) {
-        if (i > core->phase_begin && core->packets[i].train == core->packets[i - 1].train)
+    for (size_t i = schedule->phase_begin; i < schedule->count; i++) {
+        if (i > schedule->phase_begin && schedule->packets[i].train == schedule->packets[i - 1].train)
             position++;
         else
             position = 0;
-        if (core->packets[i].received_ns == AUTOBUF_NS_UNSET)
+        if (schedule->packets[i].received_ns == AUTOBUF_NS_UNSET)
             continue;
         replies++;
         *reach = (uint32_t)ab_max(*reach, position + 1);
@@ -154,369 +154,369 @@ static size_t core_phase_replies(const struct ab_schedule *core, uint32_t *reach
 }
 
 /* Up to wanted trains of size packets each, as the budget, the queue and the room allow. */
-static bool core_begin(struct ab_schedule *core, enum ab_phase phase, uint64_t now_ns, uint64_t size,
+static bool core_begin(struct ab_schedule *schedule, enum ab_phase phase, uint64_t now_ns, uint64_t size,
                        uint32_t wanted, uint64_t budget_bytes, uint64_t train_ns)
 {
-    uint64_t left = ab_min(budget_bytes, core->budget_bytes);
-    uint64_t affordable = left > core->cost_bytes ? (left - core->cost_bytes) / core->full_bytes : 0;
+    uint64_t left = ab_min(budget_bytes, schedule->budget_bytes);
+    uint64_t affordable = left > schedule->cost_bytes ? (left - schedule->cost_bytes) / schedule->full_bytes : 0;
 
-    affordable = ab_min(affordable, core->capacity - core->count);
-    size = ab_min(ab_min(size, affordable), core->burst_max);
+    affordable = ab_min(affordable, schedule->capacity - schedule->count);
+    size = ab_min(ab_min(size, affordable), schedule->burst_max);
     if (size < SHORTEST_TRAIN)
         return false;
-    core->phase = phase;
-    core->phase_begin = core->count;
-    core->train_size = core->train_left = (uint32_t)size;
-    core->trains_left = (uint32_t)ab_min(affordable / size, wanted) - 1;
-    core->trains++;
-    core->spacing_ns = core->trains_left ? ab_mul_div(train_ns, SPACING_PERCENT, 100) : 0;
-    core->next_ns = now_ns;
-    core->close_ns = AUTOBUF_NS_UNSET;
+    schedule->phase = phase;
+    schedule->phase_begin = schedule->count;
+    schedule->train_size = schedule->train_left = (uint32_t)size;
+    schedule->trains_left = (uint32_t)ab_min(affordable / size, wanted) - 1;
+    schedule->trains++;
+    schedule->spacing_ns = schedule->trains_left ? ab_mul_div(train_ns, SPACING_PERCENT, 100) : 0;
+    schedule->next_ns = now_ns;
+    schedule->close_ns = AUTOBUF_NS_UNSET;
     return true;
 }
 
-static bool core_begin_first(struct ab_schedule *core, uint64_t now_ns)
+static bool core_begin_first(struct ab_schedule *schedule, uint64_t now_ns)
 {
-    return core_begin(core, AB_FIRST, now_ns, FIRST_TRAIN, 1, core->budget_bytes, 0);
+    return core_begin(schedule, AB_FIRST, now_ns, FIRST_TRAIN, 1, schedule->budget_bytes, 0);
 }
 
 /* How long a train of that many packets lasts at a rate. */
-static uint64_t core_train_ns(const struct ab_schedule *core, uint64_t packets, uint64_t rate)
+static uint64_t core_train_ns(const struct ab_schedule *schedule, uint64_t packets, uint64_t rate)
 {
-    return ab_mul_div(packets * core->full_bytes, 8 * AB_NS_PER_S, rate);
+    return ab_mul_div(packets * schedule->full_bytes, 8 * AB_NS_PER_S, rate);
 }
 
-static bool core_begin_second(struct ab_schedule *core, uint64_t now_ns, uint64_t rate)
+static bool core_begin_second(struct ab_schedule *schedule, uint64_t now_ns, uint64_t rate)
 {
-    uint64_t slow = SLOW_TRAIN_NS / ab_max(core_train_ns(core, 1, rate), 1);
+    uint64_t slow = SLOW_TRAIN_NS / ab_max(core_train_ns(schedule, 1, rate), 1);
     uint64_t size = ab_min(LONGEST_TRAIN, ab_max(slow, FIRST_TRAIN));
-    uint32_t wanted = core->cut ? LAST_TRAINS : 1;
+    uint32_t wanted = schedule->cut ? LAST_TRAINS : 1;
 
-    return core_begin(core, AB_SECOND, now_ns, size, wanted, CHEAP_BYTES,
-                      core_train_ns(core, ab_min(core->burst_max, size), rate));
+    return core_begin(schedule, AB_SECOND, now_ns, size, wanted, CHEAP_COST_BYTES,
+                      core_train_ns(schedule, ab_min(schedule->burst_max, size), rate));
 }
 
 /* Trains in which jitter or batches left no gap intact tell by their length alone. */
-static bool core_begin_torn(struct ab_schedule *core, enum ab_phase phase, uint64_t now_ns,
+static bool core_begin_torn(struct ab_schedule *schedule, enum ab_phase phase, uint64_t now_ns,
                             uint64_t one_ns)
 {
-    uint64_t left = (core->budget_bytes - ab_min(core->cost_bytes, core->budget_bytes)) /
-                    core->full_bytes;
+    uint64_t left = (schedule->budget_bytes - ab_min(schedule->cost_bytes, schedule->budget_bytes)) /
+                    schedule->full_bytes;
     uint64_t size = phase == AB_LAST ? left / 2 : left;
 
-    return core_begin(core, phase, now_ns, size, phase == AB_LAST ? 1 : MANY_TRAINS,
-                      core->budget_bytes, ab_min(size, core->burst_max) * one_ns);
+    return core_begin(schedule, phase, now_ns, size, phase == AB_LAST ? 1 : MANY_TRAINS,
+                      schedule->budget_bytes, ab_min(size, schedule->burst_max) * one_ns);
 }
 
-static bool core_begin_last(struct ab_schedule *core, uint64_t now_ns, const struct ab_rate *rate)
+static bool core_begin_last(struct ab_schedule *schedule, uint64_t now_ns, const struct ab_rate *rate)
 {
     uint64_t size, one_ns;
     struct ab_rate second;
 
     /* What jitter may do to the long train, it cannot do to its length. */
-    ab_estimate_rate(core->packets + core->phase_begin, core->count - core->phase_begin,
-                     core->scratch, &second);
+    ab_estimate_rate(schedule->packets + schedule->phase_begin, schedule->count - schedule->phase_begin,
+                     schedule->scratch, &second);
     if (second.pooled_bit_per_s < CERTAIN_BIT_PER_S)
         return false;
     /* Torn trains tell by their length, which a queue may have cut. */
-    if (rate->torn ? core->train_size < FIRST_TRAIN
+    if (rate->torn ? schedule->train_size < FIRST_TRAIN
                    : !rate->at_least && rate->rate_bit_per_s < CHEAP_RATE_BIT_PER_S)
         return false;
-    one_ns = ab_max(core_train_ns(core, 1, rate->rate_bit_per_s), 1);
+    one_ns = ab_max(core_train_ns(schedule, 1, rate->rate_bit_per_s), 1);
     if (rate->torn)
-        return core_begin_torn(core, AB_LAST, now_ns, one_ns);
+        return core_begin_torn(schedule, AB_LAST, now_ns, one_ns);
     size = ab_min(TRAIN_NS / one_ns + 1, LONGEST_TRAIN);
-    return core_begin(core, AB_LAST, now_ns, size, LAST_TRAINS, core->budget_bytes,
-                      ab_min(size, core->burst_max) * one_ns);
+    return core_begin(schedule, AB_LAST, now_ns, size, LAST_TRAINS, schedule->budget_bytes,
+                      ab_min(size, schedule->burst_max) * one_ns);
 }
 
 /* Nothing of a train came back although small echoes do: it was too large for the path. */
-static bool core_begin_smaller(struct ab_schedule *core, uint64_t now_ns)
+static bool core_begin_smaller(struct ab_schedule *schedule, uint64_t now_ns)
 {
-    if (core->full_bytes > TUNNEL_BYTES)
-        core->full_bytes = TUNNEL_BYTES;
-    else if (core->full_bytes > LEAST_BYTES)
-        core->full_bytes = LEAST_BYTES;
+    if (schedule->full_bytes > TUNNEL_BYTES)
+        schedule->full_bytes = TUNNEL_BYTES;
+    else if (schedule->full_bytes > LEAST_BYTES)
+        schedule->full_bytes = LEAST_BYTES;
     else
         return false;
-    ab_log(&core->log, "no answer to full-size packets: trying %u bytes", core->full_bytes);
-    return core_begin_first(core, now_ns);
+    ab_log(&schedule->log, "no answer to full-size packets: trying %u bytes", schedule->full_bytes);
+    return core_begin_first(schedule, now_ns);
 }
 
 /* What follows a phase of trains: false, if nothing. */
-static bool core_begin_next(struct ab_schedule *core, uint64_t now_ns)
+static bool core_begin_next(struct ab_schedule *schedule, uint64_t now_ns)
 {
     uint32_t reach;
     struct ab_rate rate;
 
-    if (core_phase_replies(core, &reach) == 0)
-        return core_begin_smaller(core, now_ns);
-    if (100 * reach < REACH_PERCENT * core->train_size) {
-        core->burst_max = (uint32_t)ab_max(reach, SHORTEST_TRAIN);
-        core->cut = true;
+    if (core_phase_replies(schedule, &reach) == 0)
+        return core_begin_smaller(schedule, now_ns);
+    if (100 * reach < REACH_PERCENT * schedule->train_size) {
+        schedule->burst_max = (uint32_t)ab_max(reach, SHORTEST_TRAIN);
+        schedule->cut = true;
     }
-    ab_estimate_rate(core->packets, core->count, core->scratch, &rate);
-    if (core->phase == AB_FIRST)
-        return core_begin_second(core, now_ns,
+    ab_estimate_rate(schedule->packets, schedule->count, schedule->scratch, &rate);
+    if (schedule->phase == AB_FIRST)
+        return core_begin_second(schedule, now_ns,
                                  rate.rate_bit_per_s ? rate.rate_bit_per_s : ROUGH_BIT_PER_S);
     if (!rate.rate_bit_per_s)
         return false;
-    if (core->phase == AB_SECOND)
-        return core_begin_last(core, now_ns, &rate);
-    if (core->phase == AB_LAST && rate.torn)
-        return core_begin_torn(core, AB_REST, now_ns,
-                               ab_max(core_train_ns(core, 1, rate.rate_bit_per_s), 1));
+    if (schedule->phase == AB_SECOND)
+        return core_begin_last(schedule, now_ns, &rate);
+    if (schedule->phase == AB_LAST && rate.torn)
+        return core_begin_torn(schedule, AB_REST, now_ns,
+                               ab_max(core_train_ns(schedule, 1, rate.rate_bit_per_s), 1));
     return false;
 }
 
 /* No rate up to 10 Gbit/s makes the product at this round-trip time one of interest. */
-static bool core_near_enough(const struct ab_schedule *core, uint64_t rtt_ns)
+static bool core_near_enough(const struct ab_schedule *schedule, uint64_t rtt_ns)
 {
-    return core->bdp_low_bytes &&
-           ab_estimate_bdp(AB_PLAUSIBLE_BIT_PER_S, rtt_ns, core->full_bytes, core->small_bytes) <=
-               core->bdp_low_bytes;
+    return schedule->bdp_low_bytes &&
+           ab_estimate_bdp(AB_PLAUSIBLE_BIT_PER_S, rtt_ns, schedule->full_bytes, schedule->small_bytes) <=
+               schedule->bdp_low_bytes;
 }
 
 /* Whether more would tell nothing that is of interest. */
-static bool core_knows_enough(const struct ab_schedule *core, uint64_t rtt_ns)
+static bool core_knows_enough(const struct ab_schedule *schedule, uint64_t rtt_ns)
 {
     struct ab_rate rate;
     uint64_t least, most;
 
-    if (!core->bdp_low_bytes)
+    if (!schedule->bdp_low_bytes)
         return false;
-    if (core_near_enough(core, rtt_ns))
+    if (core_near_enough(schedule, rtt_ns))
         return true;
-    ab_estimate_rate(core->packets, core->count, core->scratch, &rate);
+    ab_estimate_rate(schedule->packets, schedule->count, schedule->scratch, &rate);
     if (!rate.rate_bit_per_s || rate.sure)
         return rate.sure;
     least = rate.at_least ? rate.rate_bit_per_s : rate.rate_bit_per_s / BUNCHED;
     most = rate.at_least ? AB_PLAUSIBLE_BIT_PER_S : ab_mul_div(rate.rate_bit_per_s, STRETCHED, 1);
-    return ab_estimate_bdp(most, rtt_ns, core->full_bytes, core->small_bytes) <=
-               core->bdp_low_bytes ||
-           ab_estimate_bdp(least, rtt_ns, core->full_bytes, core->small_bytes) >=
-               core->bdp_high_bytes;
+    return ab_estimate_bdp(most, rtt_ns, schedule->full_bytes, schedule->small_bytes) <=
+               schedule->bdp_low_bytes ||
+           ab_estimate_bdp(least, rtt_ns, schedule->full_bytes, schedule->small_bytes) >=
+               schedule->bdp_high_bytes;
 }
 
 /* The replies of a phase are in, or will not come. */
-static void core_decide(struct ab_schedule *core, uint64_t now_ns)
+static void core_decide(struct ab_schedule *schedule, uint64_t now_ns)
 {
-    uint64_t rtt_ns = core_rtt_ns(core);
+    uint64_t rtt_ns = core_rtt_ns(schedule);
     bool begun = false;
 
     /* What cannot be answered before the end is not sent. */
-    if (rtt_ns != AUTOBUF_NS_UNSET && now_ns < core->end_ns && rtt_ns < core->end_ns - now_ns &&
-        !core_knows_enough(core, rtt_ns))
-        begun = core->phase == AB_PINGS ? core_begin_first(core, now_ns)
-                                        : core_begin_next(core, now_ns);
+    if (rtt_ns != AUTOBUF_NS_UNSET && now_ns < schedule->end_ns && rtt_ns < schedule->end_ns - now_ns &&
+        !core_knows_enough(schedule, rtt_ns))
+        begun = schedule->phase == AB_PINGS ? core_begin_first(schedule, now_ns)
+                                        : core_begin_next(schedule, now_ns);
     if (!begun)
-        core_finish(core, now_ns);
+        core_finish(schedule, now_ns);
 }
 
-static void core_advance(struct ab_schedule *core, uint64_t now_ns)
+static void core_advance(struct ab_schedule *schedule, uint64_t now_ns)
 {
-    if (core->phase == AB_DONE)
+    if (schedule->phase == AB_DONE)
         return;
-    if (now_ns >= core->end_ns ||
-        (!core->received && now_ns >= core->start_ns + core->silence_ns))
-        core_finish(core, now_ns); /* in the midst of a train too, if the caller was late */
-    else if (now_ns >= core->close_ns)
-        core_decide(core, now_ns);
+    if (now_ns >= schedule->end_ns ||
+        (!schedule->received && now_ns >= schedule->start_ns + schedule->silence_ns))
+        core_finish(schedule, now_ns); /* in the midst of a train too, if the caller was late */
+    else if (now_ns >= schedule->close_ns)
+        core_decide(schedule, now_ns);
 }
 
 /* All of this phase has been sent: wait in proportion to the round-trip time. */
-static void core_sent_all(struct ab_schedule *core, uint64_t now_ns)
+static void core_sent_all(struct ab_schedule *schedule, uint64_t now_ns)
 {
-    uint64_t rtt_ns = core_rtt_ns(core);
+    uint64_t rtt_ns = core_rtt_ns(schedule);
 
-    core->next_ns = AUTOBUF_NS_UNSET;
-    core->close_ns = rtt_ns == AUTOBUF_NS_UNSET
-                         ? core->start_ns + core->silence_ns
+    schedule->next_ns = AUTOBUF_NS_UNSET;
+    schedule->close_ns = rtt_ns == AUTOBUF_NS_UNSET
+                         ? schedule->start_ns + schedule->silence_ns
                          : now_ns + rtt_ns + ab_max(rtt_ns / 2, REPLIES_NS);
 }
 
-static int core_emit(struct ab_schedule *core, uint64_t now_ns, uint8_t *buf, size_t cap, uint32_t train)
+static int core_emit(struct ab_schedule *schedule, uint64_t now_ns, uint8_t *buf, size_t cap, uint32_t train)
 {
-    uint32_t bytes = train ? core->full_bytes : core->small_bytes;
-    size_t len = bytes - ip_header_bytes(core);
+    uint32_t bytes = train ? schedule->full_bytes : schedule->small_bytes;
+    size_t len = bytes - ip_header_bytes(schedule);
 
     if (len > cap)
         return -ENOSPC;
-    ab_echo_build(&core->echo, (uint16_t)core->count, buf, len);
-    core->packets[core->count++] = (struct ab_packet){
+    ab_echo_build(&schedule->echo, (uint16_t)schedule->count, buf, len);
+    schedule->packets[schedule->count++] = (struct ab_packet){
         .sent_ns = now_ns, .received_ns = AUTOBUF_NS_UNSET, .bytes = bytes, .train = train};
-    core->cost_bytes += bytes;
+    schedule->cost_bytes += bytes;
     return (int)len;
 }
 
 /* Whether the first train need not wait for the small echoes' answers. */
-static bool core_hurries(const struct ab_schedule *core)
+static bool core_hurries(const struct ab_schedule *schedule)
 {
-    uint64_t rtt_ns = core_rtt_ns(core);
+    uint64_t rtt_ns = core_rtt_ns(schedule);
 
-    return core->bdp_low_bytes &&
-           (rtt_ns == AUTOBUF_NS_UNSET || !core_near_enough(core, rtt_ns));
+    return schedule->bdp_low_bytes &&
+           (rtt_ns == AUTOBUF_NS_UNSET || !core_near_enough(schedule, rtt_ns));
 }
 
-static int core_next_ping(struct ab_schedule *core, uint64_t now_ns, uint8_t *buf, size_t cap)
+static int core_next_ping(struct ab_schedule *schedule, uint64_t now_ns, uint8_t *buf, size_t cap)
 {
-    int len = core_emit(core, now_ns, buf, cap, 0);
+    int len = core_emit(schedule, now_ns, buf, cap, 0);
 
     if (len < 0)
         return len;
-    if (core->pings_left > 0)
-        core->pings_left--;
-    if (core->pings_left > 0)
-        core->next_ns = now_ns + PING_SPACING_NS;
-    else if (core_hurries(core) && core_begin_first(core, now_ns))
+    if (schedule->pings_left > 0)
+        schedule->pings_left--;
+    if (schedule->pings_left > 0)
+        schedule->next_ns = now_ns + PING_SPACING_NS;
+    else if (core_hurries(schedule) && core_begin_first(schedule, now_ns))
         return len;
-    else if (core->received || core->cost_bytes + core->small_bytes > core->budget_bytes)
-        core->next_ns = AUTOBUF_NS_UNSET;
+    else if (schedule->received || schedule->cost_bytes + schedule->small_bytes > schedule->budget_bytes)
+        schedule->next_ns = AUTOBUF_NS_UNSET;
     else
-        core->next_ns = now_ns + PING_AGAIN_NS;
+        schedule->next_ns = now_ns + PING_AGAIN_NS;
     return len;
 }
 
-int ab_schedule_next(struct ab_schedule *core, uint64_t now_ns, uint8_t *buf, size_t cap)
+int ab_schedule_next(struct ab_schedule *schedule, uint64_t now_ns, uint8_t *buf, size_t cap)
 {
     int len;
 
-    core_advance(core, now_ns);
-    if (core->phase == AB_DONE)
+    core_advance(schedule, now_ns);
+    if (schedule->phase == AB_DONE)
         return -ETIME;
-    if (now_ns < core->next_ns || core->count == core->capacity)
+    if (now_ns < schedule->next_ns || schedule->count == schedule->capacity)
         return 0;
-    if (core->phase == AB_PINGS)
-        return core_next_ping(core, now_ns, buf, cap);
-    len = core_emit(core, now_ns, buf, cap, core->trains);
-    if (len < 0 || --core->train_left > 0)
+    if (schedule->phase == AB_PINGS)
+        return core_next_ping(schedule, now_ns, buf, cap);
+    len = core_emit(schedule, now_ns, buf, cap, schedule->trains);
+    if (len < 0 || --schedule->train_left > 0)
         return len;
-    if (core->trains_left > 0) {
-        core->trains_left--;
-        core->trains++;
-        core->train_left = core->train_size;
-        core->next_ns = now_ns + core->spacing_ns;
+    if (schedule->trains_left > 0) {
+        schedule->trains_left--;
+        schedule->trains++;
+        schedule->train_left = schedule->train_size;
+        schedule->next_ns = now_ns + schedule->spacing_ns;
     } else {
-        core_sent_all(core, now_ns);
+        core_sent_all(schedule, now_ns);
     }
     return len;
 }
 
-uint64_t ab_schedule_deadline_ns(const struct ab_schedule *core)
+uint64_t ab_schedule_deadline_ns(const struct ab_schedule *schedule)
 {
-    if (core->phase == AB_DONE)
+    if (schedule->phase == AB_DONE)
         return 0;
-    return ab_min(core->end_ns, ab_min(core->next_ns, core->close_ns));
+    return ab_min(schedule->end_ns, ab_min(schedule->next_ns, schedule->close_ns));
 }
 
 /* A small echo was answered: the end, and how long the others are waited for. */
-static void core_ping_answered(struct ab_schedule *core, uint64_t stamp_ns)
+static void core_ping_answered(struct ab_schedule *schedule, uint64_t stamp_ns)
 {
-    uint64_t rtt_ns = core_rtt_ns(core);
+    uint64_t rtt_ns = core_rtt_ns(schedule);
 
-    core->end_ns = ab_min(core->end_ns, core->start_ns + END_NS + END_ROUND_TRIPS * rtt_ns);
-    if (core->phase != AB_PINGS) {
-        if (core->received == 1 && core->next_ns == AUTOBUF_NS_UNSET)
-            core->close_ns = stamp_ns + ab_max(rtt_ns / 2, REPLIES_NS);
+    schedule->end_ns = ab_min(schedule->end_ns, schedule->start_ns + END_NS + END_ROUND_TRIPS * rtt_ns);
+    if (schedule->phase != AB_PINGS) {
+        if (schedule->received == 1 && schedule->next_ns == AUTOBUF_NS_UNSET)
+            schedule->close_ns = stamp_ns + ab_max(rtt_ns / 2, REPLIES_NS);
         return;
     }
-    if (core->pings_left == 0)
-        core->next_ns = AUTOBUF_NS_UNSET;
-    if (core->received == 1)
-        core->close_ns = stamp_ns + (PING_COUNT - 1) * PING_SPACING_NS +
+    if (schedule->pings_left == 0)
+        schedule->next_ns = AUTOBUF_NS_UNSET;
+    if (schedule->received == 1)
+        schedule->close_ns = stamp_ns + (PING_COUNT - 1) * PING_SPACING_NS +
                          ab_max(rtt_ns / 4, PINGS_NS);
-    if (core->received == core->count && core->pings_left == 0)
-        core->close_ns = stamp_ns;
+    if (schedule->received == schedule->count && schedule->pings_left == 0)
+        schedule->close_ns = stamp_ns;
 }
 
 /* A packet of a train was: the rest is due within a few gaps, unless it was lost. */
-static void core_train_answered(struct ab_schedule *core, uint64_t stamp_ns)
+static void core_train_answered(struct ab_schedule *schedule, uint64_t stamp_ns)
 {
-    uint64_t begin_ns = core->packets[core->phase_begin].sent_ns;
-    uint64_t gap_ns = core->last_ns > begin_ns && stamp_ns > core->last_ns
-                          ? stamp_ns - core->last_ns
+    uint64_t begin_ns = schedule->packets[schedule->phase_begin].sent_ns;
+    uint64_t gap_ns = schedule->last_ns > begin_ns && stamp_ns > schedule->last_ns
+                          ? stamp_ns - schedule->last_ns
                           : 0;
-    uint64_t wait_ns = ab_max(core_rtt_ns(core) / 4, TRAIN_REPLIES_NS);
+    uint64_t wait_ns = ab_max(core_rtt_ns(schedule) / 4, TRAIN_REPLIES_NS);
     uint32_t reach;
 
-    if (core->next_ns != AUTOBUF_NS_UNSET)
+    if (schedule->next_ns != AUTOBUF_NS_UNSET)
         return; /* more are to be sent: their sending sets the time */
-    if (core_phase_replies(core, &reach) == core->count - core->phase_begin)
-        core->close_ns = stamp_ns;
+    if (core_phase_replies(schedule, &reach) == schedule->count - schedule->phase_begin)
+        schedule->close_ns = stamp_ns;
     else
-        core->close_ns = ab_max(stamp_ns + wait_ns + LATE_GAPS * gap_ns + core->spacing_ns,
-                                gap_ns ? 0 : core->close_ns); /* of a first answer no gap is known */
+        schedule->close_ns = ab_max(stamp_ns + wait_ns + LATE_GAPS * gap_ns + schedule->spacing_ns,
+                                gap_ns ? 0 : schedule->close_ns); /* of a first answer no gap is known */
 }
 
-bool ab_schedule_reply(struct ab_schedule *core, uint64_t stamp_ns, const uint8_t *buf, size_t len)
+bool ab_schedule_reply(struct ab_schedule *schedule, uint64_t stamp_ns, const uint8_t *buf, size_t len)
 {
     struct ab_packet *packet;
     uint16_t sequence;
 
-    if (core->phase == AB_DONE || !ab_echo_parse(&core->echo, buf, len, &sequence))
+    if (schedule->phase == AB_DONE || !ab_echo_parse(&schedule->echo, buf, len, &sequence))
         return false;
-    if (sequence >= core->count)
+    if (sequence >= schedule->count)
         return false; /* never sent */
-    packet = &core->packets[sequence];
-    if (packet->received_ns != AUTOBUF_NS_UNSET || len != packet->bytes - ip_header_bytes(core))
+    packet = &schedule->packets[sequence];
+    if (packet->received_ns != AUTOBUF_NS_UNSET || len != packet->bytes - ip_header_bytes(schedule))
         return false; /* a duplicate, or cut short */
     packet->received_ns = ab_min(ab_max(stamp_ns, packet->sent_ns), AUTOBUF_NS_UNSET - 1);
-    core->received++;
+    schedule->received++;
     if (!packet->train)
-        core_ping_answered(core, packet->received_ns);
-    else if (sequence >= core->phase_begin && core->phase != AB_PINGS)
-        core_train_answered(core, packet->received_ns);
-    core->last_ns = packet->received_ns;
+        core_ping_answered(schedule, packet->received_ns);
+    else if (sequence >= schedule->phase_begin && schedule->phase != AB_PINGS)
+        core_train_answered(schedule, packet->received_ns);
+    schedule->last_ns = packet->received_ns;
     return true;
 }
 
-bool ab_schedule_quoted(const struct ab_schedule *core, const uint8_t *quoted, size_t len)
+bool ab_schedule_quoted(const struct ab_schedule *schedule, const uint8_t *quoted, size_t len)
 {
     uint16_t sequence;
 
-    return ab_echo_quotes(&core->echo, quoted, len, &sequence) && sequence < core->count;
+    return ab_echo_quotes(&schedule->echo, quoted, len, &sequence) && sequence < schedule->count;
 }
 
-void ab_schedule_sent(struct ab_schedule *core, size_t index, uint64_t sent_ns)
+void ab_schedule_sent(struct ab_schedule *schedule, size_t index, uint64_t sent_ns)
 {
-    if (index < core->count && core->packets[index].received_ns == AUTOBUF_NS_UNSET)
-        core->packets[index].sent_ns = sent_ns;
+    if (index < schedule->count && schedule->packets[index].received_ns == AUTOBUF_NS_UNSET)
+        schedule->packets[index].sent_ns = sent_ns;
 }
 
-void ab_schedule_unsend(struct ab_schedule *core, size_t index)
+void ab_schedule_unsend(struct ab_schedule *schedule, size_t index)
 {
-    while (core->count > index)
-        core->cost_bytes -= core->packets[--core->count].bytes;
+    while (schedule->count > index)
+        schedule->cost_bytes -= schedule->packets[--schedule->count].bytes;
 }
 
-void ab_schedule_mtu(struct ab_schedule *core, uint32_t packet_bytes)
+void ab_schedule_mtu(struct ab_schedule *schedule, uint32_t packet_bytes)
 {
     packet_bytes = (uint32_t)ab_max(packet_bytes, PACKET_BYTES_MIN);
-    if (packet_bytes >= core->full_bytes)
+    if (packet_bytes >= schedule->full_bytes)
         return;
-    ab_log(&core->log, "the path takes packets of at most %u bytes", packet_bytes);
-    core->full_bytes = packet_bytes;
-    core->shrunk |= core->count > 0;
-    if (core->phase != AB_PINGS && core->phase != AB_DONE)
-        core_begin_first(core, core->last_ns);
+    ab_log(&schedule->log, "the path takes packets of at most %u bytes", packet_bytes);
+    schedule->full_bytes = packet_bytes;
+    schedule->shrunk |= schedule->count > 0;
+    if (schedule->phase != AB_PINGS && schedule->phase != AB_DONE)
+        core_begin_first(schedule, schedule->last_ns);
 }
 
 /*
  * Smaller packets than the path was thought to take may tell too low a rate, and somebody may have wanted that:
  * it is a lower bound then, by which nothing is paced and no buffer made smaller.
  */
-int ab_schedule_result(const struct ab_schedule *core, struct autobuf_path *path)
+int ab_schedule_result(const struct ab_schedule *schedule, struct autobuf_path *path)
 {
     int result;
 
     *path = (struct autobuf_path)AUTOBUF_PATH_INIT;
     path->method = AUTOBUF_METHOD_ICMP;
-    path->cost_bytes = core->cost_bytes;
-    path->measured_ns = core->last_ns;
+    path->cost_bytes = schedule->cost_bytes;
+    path->measured_ns = schedule->last_ns;
     path->elapsed_ns =
-        (core->phase == AB_DONE ? core->finished_ns : core->last_ns) - core->start_ns;
-    result = ab_estimate_path(core->packets, core->count, core->scratch, path);
-    if (core->shrunk && path->tx_rate_bit_per_s)
+        (schedule->phase == AB_DONE ? schedule->finished_ns : schedule->last_ns) - schedule->start_ns;
+    result = ab_estimate_path(schedule->packets, schedule->count, schedule->scratch, path);
+    if (schedule->shrunk && path->tx_rate_bit_per_s)
         path->flags |= AUTOBUF_PATH_TX_AT_LEAST | AUTOBUF_PATH_RX_AT_LEAST;
     return result;
 }

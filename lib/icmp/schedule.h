@@ -64,26 +64,26 @@ struct ab_schedule {
 size_t ab_schedule_capacity(const struct autobuf_probe_options *options);
 
 /* Begins at now_ns. packets and scratch have room for capacity each. -EINVAL: options. */
-int ab_schedule_init(struct ab_schedule *core, const struct ab_echo *echo,
+int ab_schedule_init(struct ab_schedule *schedule, const struct ab_echo *echo,
                  const struct autobuf_probe_options *options, struct ab_packet *packets,
                  uint64_t *scratch, size_t capacity, uint64_t now_ns);
 
 /* As autobuf_probe_next(), _reply(), _mtu(), _deadline_ns(), _result(). */
-int ab_schedule_next(struct ab_schedule *core, uint64_t now_ns, uint8_t *buf, size_t cap);
-uint64_t ab_schedule_deadline_ns(const struct ab_schedule *core);
-int ab_schedule_result(const struct ab_schedule *core, struct autobuf_path *path);
-void ab_schedule_mtu(struct ab_schedule *core, uint32_t packet_bytes);
+int ab_schedule_next(struct ab_schedule *schedule, uint64_t now_ns, uint8_t *buf, size_t cap);
+uint64_t ab_schedule_deadline_ns(const struct ab_schedule *schedule);
+int ab_schedule_result(const struct ab_schedule *schedule, struct autobuf_path *path);
+void ab_schedule_mtu(struct ab_schedule *schedule, uint32_t packet_bytes);
 
 /* As autobuf_probe_reply(). true: it is ours, and counts. */
-bool ab_schedule_reply(struct ab_schedule *core, uint64_t stamp_ns, const uint8_t *buf, size_t len);
+bool ab_schedule_reply(struct ab_schedule *schedule, uint64_t stamp_ns, const uint8_t *buf, size_t len);
 
 /* Whether an error quotes a packet of this run, as far as len bytes of the ICMP message tell. */
-bool ab_schedule_quoted(const struct ab_schedule *core, const uint8_t *quoted, size_t len);
+bool ab_schedule_quoted(const struct ab_schedule *schedule, const uint8_t *quoted, size_t len);
 
 /* Packet index was really sent at this time: the shell knows it better than next() did. */
-void ab_schedule_sent(struct ab_schedule *core, size_t index, uint64_t sent_ns);
+void ab_schedule_sent(struct ab_schedule *schedule, size_t index, uint64_t sent_ns);
 
 /* The packets from index on were built by next(), but not sent: they never were. */
-void ab_schedule_unsend(struct ab_schedule *core, size_t index);
+void ab_schedule_unsend(struct ab_schedule *schedule, size_t index);
 
 #endif

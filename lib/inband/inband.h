@@ -15,7 +15,7 @@
 /* Right after opening: HELLO is said, and the exchange is over. ab_inband_begin() measures. */
 void ab_inband_greet_only(struct autobuf_inband *ib);
 
-/* Buffer sizes that the peer says it can set; 0: it does not say. -ENODATA: it did not answer HELLO, or a responder. */
+/* Buffer sizes that the peer says it can set; 0: it does not say. -ENODATA: it did not answer HELLO. */
 int ab_inband_peer(const struct autobuf_inband *ib, uint64_t *rcv_bytes, uint64_t *snd_bytes);
 
 /*
@@ -28,7 +28,7 @@ int ab_inband_begin(struct autobuf_inband *ib, uint64_t now_ns, uint32_t directi
 
 /*
  * When it is over: SET tells the peer which windows the path needs, in bytes of TCP payload, for what the peer
- * receives and sends (0: leave it alone), and it goes on. Once it is over again, took() gives the answer: the buffer
+ * receives and sends (0: leave it alone), and it goes on. Once it is over again, took() gives the answer: buffer
  * sizes that the peer sets for that, as setsockopt() takes them, 0 its kernel's choice. -EINVAL: not now; took()
  * -ENODATA: no answer, or an error.
  */
@@ -63,6 +63,9 @@ uint64_t ab_inband_believable(const struct autobuf_inband *ib, bool tx);
  * only once HELLO came or was sent.
  */
 int ab_inband_read_facts(const struct autobuf_inband *ib, int fd, struct autobuf_inband_facts *facts);
+
+/* Steps a handle that has a socket until it is over: 1, or an error of autobuf_inband_step() or ppoll(2). */
+int ab_inband_run(struct autobuf_inband *ib);
 
 /* Payload that travels as one packet, as the exchange was told. */
 uint32_t ab_inband_segment_bytes(const struct autobuf_inband *ib);

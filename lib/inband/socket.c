@@ -297,6 +297,20 @@ int autobuf_inband_step(struct autobuf_inband *ib, uint64_t now_ns)
     return autobuf_inband_finished(ib);
 }
 
+static int step_of_inband(void *handle, uint64_t now_ns, int *events, uint64_t *until_ns)
+{
+    int result = autobuf_inband_step(handle, now_ns);
+
+    *events = autobuf_inband_events(handle);
+    *until_ns = autobuf_inband_deadline_ns(handle);
+    return result;
+}
+
+int ab_inband_run(struct autobuf_inband *ib)
+{
+    return ab_run(ib->socket.fd, step_of_inband, ib);
+}
+
 int autobuf_inband(int fd, const struct autobuf_inband_options *options, struct autobuf_path *path,
                    int *usable)
 {
@@ -307,11 +321,7 @@ int autobuf_inband(int fd, const struct autobuf_inband_options *options, struct 
         *usable = result < 0;
     if (result < 0)
         return result;
-    while ((result = autobuf_inband_step(ib, autobuf_now_ns())) == 0) {
-        result = ab_wait(fd, autobuf_inband_events(ib), autobuf_inband_deadline_ns(ib));
-        if (result < 0)
-            break;
-    }
+    result = ab_inband_run(ib);
     if (usable)
         *usable = result == 1;
     if (result == 1)

@@ -13,8 +13,6 @@
 #define LOW_DELAY_CLAMP_PERCENT 115
 #define LOW_DELAY_SND_PERCENT 125
 #define LOW_DELAY_RCV_PERCENT 105
-/* A measurement costs one round trip as a rule, and two or three where trains disagree. */
-#define MEASURING_ROUND_TRIPS 3
 /*
  * A send buffer larger than the product lets the data that it is larger by stand in a queue. So much is enough
  * for congestion control, whose window falls by 30% after a loss (cubic; transfer --quick, cells with `root`). Of
@@ -494,7 +492,7 @@ int autobuf_plan_make(const struct autobuf_path *path, const struct autobuf_limi
 /* The wait for a measurement is made up for if the better window saves more round trips than that. */
 static bool pays(uint64_t expected_bytes, uint64_t present, uint64_t best)
 {
-    uint64_t saved, worth = present < PLENTY_BYTES ? MEASURING_ROUND_TRIPS : PLENTY_ROUND_TRIPS;
+    uint64_t saved, worth = present < PLENTY_BYTES ? AB_MEASURING_ROUND_TRIPS : PLENTY_ROUND_TRIPS;
 
     if (!expected_bytes)
         return true;

@@ -25,6 +25,12 @@
 #define AB_RCV_WINDOW(stored) ((stored) / 2)
 #define AB_RCV_STORED(window) ((window)*2)
 
+/*
+ * What autobuf_plan_worth() counts a measurement as: by ICMP one round trip as a rule, and two or three where
+ * trains disagree. For one that takes another number of them, hand it the same share of the transfer.
+ */
+#define AB_MEASURING_ROUND_TRIPS 3
+
 /* One socket may pin this share of the memory at which TCP's pressure begins, */
 #define AB_TCP_MEM_SHARE 8
 /* and all forced send buffers, with what TCP holds anyway, this one. */

@@ -21,7 +21,7 @@ static const struct row {
     {"400 MB far away", &host_6_18, true, 0, 100 * MS, SENDS, 400 * MB, true},
     {"and the other way", &host_6_18, true, 4194304, 100 * MS, RECEIVES, 400 * MB, true},
     {"nobody knows how much", &host_6_18, true, 0, 100 * MS, SENDS, 0, true},
-    {"nor how far", &host_6_18, true, 0, 0, SENDS, 0, true},
+    {"nor how far", &host_6_18, true, 0, AUTOBUF_NS_UNSET, SENDS, 0, true},
     {"1 byte", &host_6_18, true, 0, 100 * MS, SENDS, 1, false},
     {"100 KB", &host_6_18, true, 0, 100 * MS, SENDS, 100000, false},
     {"5 MB", &host_6_18, true, 0, 100 * MS, RECEIVES, 5 * MB, false},
