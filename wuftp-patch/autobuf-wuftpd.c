@@ -15,7 +15,6 @@
 #include <string.h>
 #include <strings.h>
 #include <syslog.h>
-#include <time.h>
 #include <unistd.h>
 
 #include <autobuf/autobuf.h>
@@ -158,12 +157,8 @@ void autobuf_wu_connected(int fd, const char *mode, off_t bytes)
 static int is_due(void)
 {
 	uint64_t deadline_ns = autobuf_ftp_data_deadline_ns(session);
-	struct timespec now;
 
-	if (deadline_ns == AUTOBUF_NS_UNSET)
-		return 0;
-	clock_gettime(CLOCK_MONOTONIC, &now);
-	return (uint64_t)now.tv_sec * 1000000000U + (uint64_t)now.tv_nsec >= deadline_ns;
+	return deadline_ns != AUTOBUF_NS_UNSET && autobuf_now_ns() >= deadline_ns;
 }
 
 void autobuf_wu_step(void)

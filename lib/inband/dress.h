@@ -15,10 +15,10 @@ struct ab_dress {
     const char *prefix; /* where the options have none */
     struct ab_wording ask, answer; /* what an initiator says, and a responder */
     /*
-     * NULL: lines of its own, and an exchange ends with RESULT, which nothing may come between. Else the exchange is
-     * a guest in another protocol, where each command has one reply, and this is the last line of one that has more.
-     * A train is such a reply. Payload from the initiator is a write of its own: it waits for the reply AB_GO. There
-     * is no RESULT, and between two commands the application reads the responder's connection.
+     * NULL: lines of its own, and an exchange ends with RESULT, which nothing may come between.
+     * Else the exchange is a guest in another protocol, where each command has one reply, and this is the last line
+     * of one that has several. A train is such a reply. Payload from the initiator is a write of its own: it waits
+     * for the reply AB_GO. There is no RESULT, and between two commands the application reads the connection.
      */
     const char *reply_end;
 };

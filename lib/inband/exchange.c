@@ -111,7 +111,8 @@ static void give_up(struct autobuf_inband *ib, int error)
     ib->end_ns = ab_min(ib->end_ns, ib->now_ns);
 }
 
-bool ab_inband_is_over(const struct autobuf_inband *ib)
+/* Nothing is left to be sent and received of the exchange. */
+static bool is_over(const struct autobuf_inband *ib)
 {
     return ib->error < 0 || (ib->phase == AB_PHASE_OVER && ib->out.begin == ib->out.end &&
                              ib->in.payload_left == 0 && ib->in.line_bytes == 0);
@@ -232,17 +233,17 @@ int64_t autobuf_inband_input(struct autobuf_inband *ib, uint64_t stamp_ns, const
 
     if (ib->owner != getpid())
         return AUTOBUF_E_FORKED;
-    if (ib->error == 0 && len == 0 && !ab_inband_is_over(ib))
+    if (ib->error == 0 && len == 0 && !is_over(ib))
         give_up(ib, -ECONNRESET);
     ib->now_ns = ab_max(ib->now_ns, stamp_ns);
-    if (ab_inband_is_over(ib)) /* and perhaps not any longer */
+    if (is_over(ib)) /* and perhaps not any longer */
         ib->limit_ns = ib->now_ns + ib->options.timeout_ns + AB_INBAND_GRACE_NS;
     while (taken < len && !is_deaf(ib)) {
         if (ib->in.payload_left > 0)
             taken += take_train(ib, stamp_ns, (const char *)data + taken, len - taken);
         else
             taken += take_line(ib, (const char *)data + taken, len - taken);
-        if (ab_inband_is_over(ib))
+        if (is_over(ib))
             break; /* what follows may be the application's */
     }
     return ib->error < 0 ? ib->error : (int64_t)taken;
@@ -263,10 +264,10 @@ size_t autobuf_inband_wanted(const struct autobuf_inband *ib)
 
 uint64_t autobuf_inband_deadline_ns(const struct autobuf_inband *ib)
 {
-    return ab_inband_is_over(ib) ? AUTOBUF_NS_UNSET : ib->limit_ns;
+    return is_over(ib) ? AUTOBUF_NS_UNSET : ib->limit_ns;
 }
 
 int autobuf_inband_finished(const struct autobuf_inband *ib)
 {
-    return ib->error < 0 ? ib->error : ab_inband_is_over(ib);
+    return ib->error < 0 ? ib->error : is_over(ib);
 }

@@ -173,9 +173,6 @@ int ab_inband_say_train(struct autobuf_inband *ib, struct ab_line *line, uint64_
 /* IP bytes that a path of this rate holds; 0: the round-trip time is unknown. */
 uint64_t ab_inband_product(const struct autobuf_inband *ib, uint64_t rate_bit_per_s);
 
-/* An exchange is over when nothing is left to be sent and received of it. */
-bool ab_inband_is_over(const struct autobuf_inband *ib);
-
 /* TCP's least round-trip time, or what HELLO and its answer took, if that is less; AUTOBUF_NS_UNSET. */
 uint64_t ab_inband_rtt_ns(const struct autobuf_inband *ib);
 

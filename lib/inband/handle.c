@@ -29,7 +29,8 @@ void autobuf_inband_options_init(struct autobuf_inband_options *options)
         *options = (struct autobuf_inband_options)AUTOBUF_INBAND_OPTIONS_INIT;
 }
 
-static struct autobuf_inband *new_handle(uint32_t role, uint64_t now_ns, const struct autobuf_inband_options *options)
+static struct autobuf_inband *new_handle(uint32_t role, uint64_t now_ns,
+                                         const struct autobuf_inband_options *options)
 {
     bool asks = role == AUTOBUF_INBAND_INITIATOR;
     struct autobuf_inband *ib = calloc(1, sizeof *ib);

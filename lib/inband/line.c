@@ -76,7 +76,8 @@ static bool parse_pair(const struct word *word, struct ab_line *line)
     return true;
 }
 
-bool ab_line_is_ours(const char *prefix, const char *text, size_t len)
+/* Whether a line begins with the prefix and a blank: whatever follows, it is meant for the exchange. */
+static bool is_ours(const char *prefix, const char *text, size_t len)
 {
     size_t prefix_len = strlen(prefix);
 
@@ -113,7 +114,7 @@ bool ab_line_parse(const char *prefix, const char *text, size_t len, struct ab_l
     struct word rest, word;
 
     memset(line, 0, sizeof *line);
-    if (!ab_line_is_ours(prefix, text, len))
+    if (!is_ours(prefix, text, len))
         return false;
     rest = (struct word){text + strlen(prefix), len - strlen(prefix)};
     if (!next_word(&rest, &word))

@@ -77,9 +77,6 @@ bool ab_line_parse(const char *prefix, const char *text, size_t len, struct ab_l
 size_t ab_line_build_pairs(const struct ab_line *line, bool all, char *buf, size_t cap);
 bool ab_line_parse_words(const char *text, size_t len, struct ab_line *line);
 
-/* Whether a line begins with the prefix and a blank: whatever follows, it is meant for the exchange. */
-bool ab_line_is_ours(const char *prefix, const char *text, size_t len);
-
 /* A prefix is one to AB_PREFIX_BYTES - 1 printable ASCII characters, the first and last no blank. */
 bool ab_line_prefix_valid(const char *prefix);
 

@@ -12,7 +12,6 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
-#include <time.h>
 #include <unistd.h>
 
 #include <autobuf/autobuf.h>
@@ -20,14 +19,6 @@
 #define THREADS 2
 #define HANDLES 2
 #define ROUNDS 5
-
-static uint64_t now_ns(void)
-{
-    struct timespec t;
-
-    clock_gettime(CLOCK_MONOTONIC, &t);
-    return (uint64_t)t.tv_sec * 1000000000U + (uint64_t)t.tv_nsec;
-}
 
 static struct sockaddr_in loopback(void)
 {
@@ -56,7 +47,7 @@ static bool measure_two(void)
             p = (struct pollfd){autobuf_probe_fd(probes[i]),
                                 (short)autobuf_probe_events(probes[i]), 0};
             poll(&p, 1, 1);
-            if (autobuf_probe_step(probes[i], now_ns()) == 0)
+            if (autobuf_probe_step(probes[i], autobuf_now_ns()) == 0)
                 continue;
             over[i] = true;
             left--;

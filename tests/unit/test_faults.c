@@ -13,7 +13,6 @@
 #include <string.h>
 #include <sys/socket.h>
 #include <sys/time.h>
-#include <time.h>
 #include <unistd.h>
 
 #include <autobuf/autobuf.h>
@@ -160,14 +159,6 @@ static int64_t try_live_low_delay(int fd)
     return look_live(fd, AUTOBUF_INTENT_LOW_DELAY);
 }
 
-static uint64_t now_ns(void)
-{
-    struct timespec t;
-
-    clock_gettime(CLOCK_MONOTONIC, &t);
-    return (uint64_t)t.tv_sec * 1000000000U + (uint64_t)t.tv_nsec;
-}
-
 static int peer_of_trial; /* the other end of a connected socket */
 
 /* Both ends of the exchange, each when it may. */
@@ -183,8 +174,8 @@ static int64_t try_inband(int fd)
         result =
             autobuf_inband_open(&ends[1], AUTOBUF_INBAND_RESPONDER, peer_of_trial, &options);
     while (result == 0 && other >= 0) {
-        result = autobuf_inband_step(ends[0], now_ns());
-        other = autobuf_inband_step(ends[1], now_ns());
+        result = autobuf_inband_step(ends[0], autobuf_now_ns());
+        other = autobuf_inband_step(ends[1], autobuf_now_ns());
     }
     autobuf_inband_close(ends[0]);
     autobuf_inband_close(ends[1]);
@@ -276,7 +267,7 @@ static struct outcome run(const struct trial *trial, enum call call, unsigned at
 
     begin_socket(trial, &c, &fd);
     before = state_of(fd);
-    begin_ns = now_ns();
+    begin_ns = autobuf_now_ns();
     if (at)
         faults_begin(call, at, forever, error);
     else
@@ -289,7 +280,7 @@ static struct outcome run(const struct trial *trial, enum call call, unsigned at
         count[i] = faults_end(i);
     faults_end(call);
     o.held = faults_held();
-    o.elapsed_ns = now_ns() - begin_ns;
+    o.elapsed_ns = autobuf_now_ns() - begin_ns;
     after = state_of(fd);
     o.same = same_state(&before, &after);
     if (trial->connected)
@@ -383,7 +374,7 @@ static void send_lines(struct autobuf_inband *responder, int client, const char 
         size_t len = next == line ? (size_t)(end - line) : strlen(end);
 
         assert_int_equal(send(client, next, len, 0), len);
-        assert_true(autobuf_inband_step(responder, now_ns()) >= 0);
+        assert_true(autobuf_inband_step(responder, autobuf_now_ns()) >= 0);
         assert_true(recv(client, answer, sizeof answer, 0) > 0);
     }
 }
@@ -411,7 +402,7 @@ static void host_is_asked_once(void **state)
 static int64_t read_control(void *fd, void *buf, size_t len, uint64_t deadline_ns, uint64_t *stamp_ns)
 {
     (void)deadline_ns;
-    *stamp_ns = now_ns();
+    *stamp_ns = autobuf_now_ns();
     return recv(*(int *)fd, buf, len, 0);
 }
 

@@ -59,20 +59,12 @@ ssize_t __wrap_recvmsg(int fd, struct msghdr *m, int flags)
     return (ssize_t)m->msg_iov->iov_len;
 }
 
-static uint64_t now_ns(void)
-{
-    struct timespec t;
-
-    clock_gettime(CLOCK_MONOTONIC, &t);
-    return (uint64_t)t.tv_sec * 1000000000U + (uint64_t)t.tv_nsec;
-}
-
 static void a_flood_of_replies_and_errors_ends_each_step(void **state)
 {
     struct sockaddr_in peer = {.sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
     struct autobuf_probe *probe;
     int result = autobuf_probe_open(&probe, (struct sockaddr *)&peer, sizeof peer, NULL);
-    uint64_t start = now_ns();
+    uint64_t start = autobuf_now_ns();
 
     (void)state;
     if (result == -EACCES) {
@@ -83,9 +75,9 @@ static void a_flood_of_replies_and_errors_ends_each_step(void **state)
     flood.on = true;
     do {
         flood.calls = 0;
-        result = autobuf_probe_step(probe, now_ns());
+        result = autobuf_probe_step(probe, autobuf_now_ns());
         assert_in_range(flood.calls, 1, CALLS_A_STEP);
-    } while (result == 0 && now_ns() - start < 10000000000U);
+    } while (result == 0 && autobuf_now_ns() - start < 10000000000U);
     flood.on = false;
     assert_int_equal(result, AUTOBUF_E_NOREPLY); /* not one of them was a reply */
     autobuf_probe_close(probe);

@@ -7,6 +7,7 @@
 #include "inband/exchange.h"
 
 #define OPTIONS AUTOBUF_INBAND_OPTIONS_INIT
+#define UNSET AUTOBUF_NS_UNSET
 #define OPTIONS_SIZE ((uint32_t)sizeof(struct autobuf_inband_options))
 
 static struct autobuf_inband *open_role(uint32_t role)
@@ -67,7 +68,8 @@ static void test_what_options_mean(void **state)
         uint64_t deadline_ns;
     } rows[] = {
         {"nothing said", OPTIONS, "AUTOBUF HELLO 1 train=463360 budget=463360\r\n", 7007 * MS},
-        {"an older program", {.size = 8, .budget_bytes = 6000}, "AUTOBUF HELLO 1 train=5792 budget=5792\r\n", 7007 * MS},
+        {"an older program", {.size = 8, .budget_bytes = 6000}, "AUTOBUF HELLO 1 train=5792 budget=5792\r\n",
+         7007 * MS},
         {"the longest timeout", {.size = OPTIONS_SIZE, .timeout_ns = UINT64_MAX},
          "AUTOBUF HELLO 1 train=463360 budget=463360\r\n", 32007 * MS},
         {"the shortest", {.size = OPTIONS_SIZE, .timeout_ns = 1}, "AUTOBUF HELLO 1 train=463360 budget=463360\r\n",
@@ -138,16 +140,16 @@ static void test_result(void **state)
         uint64_t rtt_min_ns, rtt_median_ns, tx_bdp_bytes, rx_bdp_bytes;
         uint32_t flags;
     } rows[] = {
-        {"nothing", none, none, UINT64_MAX, UINT64_MAX, 0, AUTOBUF_E_NOREPLY, UINT64_MAX, UINT64_MAX, 0, 0, 0},
-        {"TCP's time alone", none, none, 20 * MS, UINT64_MAX, 0, AUTOBUF_E_NOREPLY, 20 * MS, 20 * MS, 0, 0, 0},
+        {"nothing", none, none, UNSET, UNSET, 0, AUTOBUF_E_NOREPLY, UNSET, UNSET, 0, 0, 0},
+        {"TCP's time alone", none, none, 20 * MS, UNSET, 0, AUTOBUF_E_NOREPLY, 20 * MS, 20 * MS, 0, 0, 0},
         {"HELLO was answered", none, none, 20 * MS, 30 * MS, 0, AUTOBUF_E_FEW, 20 * MS, 30 * MS, 0, 0, 0},
-        {"a stranger", none, none, 20 * MS, UINT64_MAX, AUTOBUF_E_UNSUPPORTED, AUTOBUF_E_UNSUPPORTED, 20 * MS, 20 * MS,
+        {"a stranger", none, none, 20 * MS, UNSET, AUTOBUF_E_UNSUPPORTED, AUTOBUF_E_UNSUPPORTED, 20 * MS, 20 * MS,
          0, 0, 0},
         {"one direction", fast, none, 20 * MS, 30 * MS, 0, 0, 20 * MS, 30 * MS, 251448, 0, 0},
-        {"both", fast, bound, UINT64_MAX, 40 * MS, 0, 0, 40 * MS, 40 * MS, 501448, 251448, AUTOBUF_PATH_RX_AT_LEAST},
-        {"both, the other way", bound, fast, UINT64_MAX, 40 * MS, 0, 0, 40 * MS, 40 * MS, 251448, 501448,
+        {"both", fast, bound, UNSET, 40 * MS, 0, 0, 40 * MS, 40 * MS, 501448, 251448, AUTOBUF_PATH_RX_AT_LEAST},
+        {"both, the other way", bound, fast, UNSET, 40 * MS, 0, 0, 40 * MS, 40 * MS, 251448, 501448,
          AUTOBUF_PATH_TX_AT_LEAST},
-        {"rates without a time", fast, fast, UINT64_MAX, UINT64_MAX, 0, AUTOBUF_E_NOREPLY, UINT64_MAX, UINT64_MAX, 0, 0, 0},
+        {"rates without a time", fast, fast, UNSET, UNSET, 0, AUTOBUF_E_NOREPLY, UNSET, UNSET, 0, 0, 0},
     };
 
     (void)state;

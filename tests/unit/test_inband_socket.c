@@ -9,7 +9,6 @@
 #include <signal.h>
 #include <sys/socket.h>
 #include <sys/wait.h>
-#include <time.h>
 #include <unistd.h>
 
 #include <linux/net_tstamp.h>
@@ -18,14 +17,6 @@
 #include "base/environment.h"
 
 #define PATIENCE_MS 10000
-
-static uint64_t clock_ns(void)
-{
-    struct timespec t;
-
-    clock_gettime(CLOCK_MONOTONIC, &t);
-    return (uint64_t)t.tv_sec * 1000000000ULL + (uint64_t)t.tv_nsec;
-}
 
 static int tcp_option(int fd, int option)
 {
@@ -44,8 +35,8 @@ static int step_both(struct autobuf_inband *a, struct autobuf_inband *b)
             {autobuf_inband_fd(a), (short)autobuf_inband_events(a), 0},
             {autobuf_inband_fd(b), (short)autobuf_inband_events(b), 0},
         };
-        int state_b = autobuf_inband_step(b, clock_ns());
-        int state_a = autobuf_inband_step(a, clock_ns());
+        int state_b = autobuf_inband_step(b, autobuf_now_ns());
+        int state_a = autobuf_inband_step(a, autobuf_now_ns());
 
         if (state_a != 0 || state_b < 0)
             return state_a ? state_a : state_b;
@@ -100,7 +91,7 @@ static void test_more_lines_than_a_step_reads(void **state)
         if (poll(fds, 2, PATIENCE_MS) <= 0)
             fail_msg("stuck after %u answers", answers);
         if (fds[0].revents)
-            assert_true(autobuf_inband_step(responder, clock_ns()) >= 0);
+            assert_true(autobuf_inband_step(responder, autobuf_now_ns()) >= 0);
         if (fds[1].revents)
             got = recv(c.client, text, sizeof text, 0);
         for (ssize_t i = 0; i < got; i++)
@@ -129,7 +120,7 @@ static void test_socket_is_the_callers(void **state)
     assert_int_equal(step_both(initiator, responder), 1);
     /* The responder has answered RESULT; this follows at once, and is the application's. */
     assert_int_equal(send(c.accepted, "next\r\n", 6, MSG_NOSIGNAL), 6);
-    assert_int_equal(autobuf_inband_step(initiator, clock_ns()), 1);
+    assert_int_equal(autobuf_inband_step(initiator, autobuf_now_ns()), 1);
     assert_int_equal(recv(c.client, text, sizeof text, 0), 6);
     assert_string_equal(text, "next\r\n");
     autobuf_inband_close(initiator);
@@ -179,7 +170,7 @@ static void test_blocking(void **state)
 
             if (poll(&p, 1, PATIENCE_MS) <= 0)
                 _exit(2);
-            over = autobuf_inband_step(ib, clock_ns());
+            over = autobuf_inband_step(ib, autobuf_now_ns());
         }
         _exit(over == -ENOTCONN ? 7 : 1);
     }
@@ -223,9 +214,9 @@ static void test_silent_peer(void **state)
     (void)state;
     options.timeout_ns = 1;
     assert_int_equal(autobuf_inband_open(&ib, AUTOBUF_INBAND_INITIATOR, c.client, &options), 0);
-    assert_int_equal(autobuf_inband_step(ib, clock_ns()), 0);
+    assert_int_equal(autobuf_inband_step(ib, autobuf_now_ns()), 0);
     limit_ns = autobuf_inband_deadline_ns(ib);
-    assert_in_range(limit_ns, clock_ns(), clock_ns() + 2001 * MS);
+    assert_in_range(limit_ns, autobuf_now_ns(), autobuf_now_ns() + 2001 * MS);
     assert_int_equal(autobuf_inband_step(ib, limit_ns), -ETIMEDOUT);
     autobuf_inband_close(ib);
     close_connection(&c);
@@ -317,10 +308,10 @@ static void test_window_opens_with_hello(void **state)
                      0);
     assert_int_equal(option_of(c.accepted, SO_RCVBUF), before);
     assert_int_equal(send(c.client, "AUTOBUF TRAIN 1\r\n", 17, 0), 17);
-    assert_true(autobuf_inband_step(responder, clock_ns()) >= 0);
+    assert_true(autobuf_inband_step(responder, autobuf_now_ns()) >= 0);
     assert_int_equal(option_of(c.accepted, SO_RCVBUF), before);
     assert_int_equal(send(c.client, "AUTOBUF HELLO 1\r\n", 17, 0), 17);
-    assert_true(autobuf_inband_step(responder, clock_ns()) >= 0);
+    assert_true(autobuf_inband_step(responder, autobuf_now_ns()) >= 0);
     assert_true(option_of(c.accepted, SO_RCVBUF) >= 500000);
     assert_int_equal(autobuf_inband_open(&initiator, AUTOBUF_INBAND_INITIATOR, c.client, NULL), 0);
     assert_true(option_of(c.client, SO_RCVBUF) >= 500000);
@@ -340,12 +331,12 @@ static void test_stamps(void **state)
     (void)state;
     assert_true(prepared >= 0);
     assert_int_equal(autobuf_inband_receive(c.client, buf, sizeof buf, &stamp_ns), -EAGAIN);
-    before_ns = clock_ns();
+    before_ns = autobuf_now_ns();
     assert_int_equal(send(c.accepted, "abc", 3, 0), 3);
     assert_int_equal(poll(&p, 1, PATIENCE_MS), 1);
     assert_int_equal(autobuf_inband_receive(c.client, buf, sizeof buf, &stamp_ns), 3);
     /* On loopback it is there when send() returns; unless the kernel had not yet begun to stamp. */
-    assert_in_range(stamp_ns, before_ns - MS, clock_ns());
+    assert_in_range(stamp_ns, before_ns - MS, autobuf_now_ns());
     shutdown(c.accepted, SHUT_WR);
     assert_int_equal(poll(&p, 1, PATIENCE_MS), 1);
     assert_int_equal(autobuf_inband_receive(c.client, buf, sizeof buf, &stamp_ns), 0);
@@ -404,8 +395,8 @@ static void wire_carry(struct wire *w, unsigned most)
     bool moved = true;
 
     while (moved || w->carried < most) {
-        int responder = autobuf_inband_step(w->ends[1], clock_ns());
-        int initiator = autobuf_inband_step(w->ends[0], clock_ns());
+        int responder = autobuf_inband_step(w->ends[1], autobuf_now_ns());
+        int initiator = autobuf_inband_step(w->ends[0], autobuf_now_ns());
         char bytes[500];
 
         assert_true(responder >= 0 && initiator >= 0);
@@ -451,7 +442,7 @@ static void reset_at(unsigned at)
     for (unsigned i = 0; i < 2; i++) {
         int before = autobuf_inband_finished(w.ends[i]);
 
-        while ((result = autobuf_inband_step(w.ends[i], clock_ns())) == 0)
+        while ((result = autobuf_inband_step(w.ends[i], autobuf_now_ns())) == 0)
             ;
         if (i == 0 || before == 0)
             if (result != -ECONNRESET && result != -EPIPE && result != -ENOTCONN)

@@ -32,7 +32,8 @@ static void hear(void *user, const uint8_t *body, size_t len)
 }
 
 /* A message at some place of an answer, which need not be aligned; returns where the next one begins. */
-static size_t put_message(uint8_t *answer, size_t at, uint32_t told_bytes, uint16_t type, uint8_t byte, size_t body_bytes)
+static size_t put_message(uint8_t *answer, size_t at, uint32_t told_bytes, uint16_t type, uint8_t byte,
+                          size_t body_bytes)
 {
     struct nlmsghdr h = {.nlmsg_len = told_bytes, .nlmsg_type = type};
 
@@ -63,8 +64,8 @@ static void test_messages(void **state)
         {"a length of nothing", {0, LEN(5), LEN(0)}, {WANTED, WANTED, WANTED}, -EPROTO, 0, {0}, {0}},
         {"shorter than its header", {LEN(8), LEN(5) - 6, LEN(0)}, {WANTED, WANTED, WANTED}, -EPROTO, 1, {1}, {8}},
         {"longer than the answer", {LEN(8), LEN(5), LEN(1)}, {WANTED, WANTED, WANTED}, -EPROTO, 2, {1, 2}, {8, 5}},
-        {"as long as there are numbers", {LEN(8), UINT32_MAX, LEN(0)}, {WANTED, WANTED, WANTED}, -EPROTO, 1, {1}, {8}},
-        {"its aligned length would be 0", {LEN(8), UINT32_MAX - 2, LEN(0)}, {WANTED, WANTED, WANTED}, -EPROTO, 1, {1}, {8}},
+        {"as long as it goes", {LEN(8), UINT32_MAX, LEN(0)}, {WANTED, WANTED, WANTED}, -EPROTO, 1, {1}, {8}},
+        {"0 when it is aligned", {LEN(8), UINT32_MAX - 2, LEN(0)}, {WANTED, WANTED, WANTED}, -EPROTO, 1, {1}, {8}},
     };
 
     (void)state;

@@ -15,18 +15,9 @@
 #include <string.h>
 #include <sys/un.h>
 #include <sys/wait.h>
-#include <time.h>
 #include <unistd.h>
 
 #include <autobuf/autobuf.h>
-
-static uint64_t now_ns(void)
-{
-    struct timespec t;
-
-    clock_gettime(CLOCK_MONOTONIC, &t);
-    return (uint64_t)t.tv_sec * 1000000000U + (uint64_t)t.tv_nsec;
-}
 
 static const struct sockaddr_in loopback4 = {.sin_family = AF_INET,
                                              .sin_addr.s_addr = 0x0100007f}; /* as on the wire */
@@ -60,9 +51,9 @@ static int step_to_the_end(struct autobuf_probe *probe)
     size_t allocated = mallinfo2().uordblks;
     int fd = autobuf_probe_fd(probe), result;
 
-    while ((result = autobuf_probe_step(probe, now_ns())) == 0) {
+    while ((result = autobuf_probe_step(probe, autobuf_now_ns())) == 0) {
         struct pollfd p = {fd, (short)autobuf_probe_events(probe), 0};
-        uint64_t now = now_ns(), until = autobuf_probe_deadline_ns(probe);
+        uint64_t now = autobuf_now_ns(), until = autobuf_probe_deadline_ns(probe);
 
         assert_true(until != AUTOBUF_NS_UNSET);
         poll(&p, 1, until > now ? (int)((until - now + 999999) / 1000000) : 0);
@@ -127,7 +118,7 @@ static void a_forked_child_has_no_handle(void **state)
 
     (void)state;
     if (child == 0)
-        _exit(autobuf_probe_step(probe, now_ns()) == AUTOBUF_E_FORKED ? 0 : 1);
+        _exit(autobuf_probe_step(probe, autobuf_now_ns()) == AUTOBUF_E_FORKED ? 0 : 1);
     assert_int_equal(waitpid(child, &status, 0), child);
     assert_int_equal(status, 0);
     assert_int_equal(step_to_the_end(probe), 1);
