@@ -15,11 +15,11 @@ static struct autobuf_inband *open_role(uint32_t role)
 }
 
 /* One train of 20 segments in a responder, 120 us apart but for what a row changes. */
-static uint64_t rate_read(uint64_t (*stamp)(unsigned i), unsigned *at_least)
+static struct ab_reading reading_of(uint64_t (*stamp)(unsigned i))
 {
     static const char payload[SEGMENT] = " ";
     struct autobuf_inband *ib = open_role(AUTOBUF_INBAND_RESPONDER);
-    struct autobuf_path path = AUTOBUF_PATH_INIT;
+    struct ab_reading reading;
     size_t left = 28940;
 
     told(ib, 0, "AUTOBUF HELLO 1\r\n");
@@ -31,10 +31,9 @@ static uint64_t rate_read(uint64_t (*stamp)(unsigned i), unsigned *at_least)
         assert_int_equal(autobuf_inband_input(ib, stamp(i), payload, part), part);
         left -= part;
     }
-    autobuf_inband_result(ib, &path);
+    reading = ib->rx.reading;
     autobuf_inband_close(ib);
-    *at_least = path.flags & AUTOBUF_PATH_RX_AT_LEAST;
-    return path.rx_rate_bit_per_s;
+    return reading;
 }
 
 static uint64_t even(unsigned i)
@@ -84,24 +83,25 @@ static void test_readings(void **state)
     static const struct {
         const char *name;
         uint64_t (*stamp)(unsigned i);
-        uint64_t rate_bit_per_s;
+        uint64_t rate_bit_per_s, span_ns; /* the stalls are no time of the train */
     } rows[] = {
-        {"even", even, 100000000},
-        {"in pairs", in_pairs, 100000000},
-        {"with a stall", with_a_stall, 100000000},
-        {"with a hole", with_a_hole, 100000000},
-        {"by a late reader", by_a_late_reader, 100000000},
-        {"at once", at_once, 0},
-        {"backwards", backwards, 0},
-        {"from everywhere", from_everywhere, 0},
+        {"even", even, 100000000, 19 * 120000},
+        {"in pairs", in_pairs, 100000000, 9 * 240000},
+        {"with a stall", with_a_stall, 100000000, 18 * 120000},
+        {"with a hole", with_a_hole, 100000000, 17 * 120000},
+        {"by a late reader", by_a_late_reader, 100000000, 14 * 120000},
+        {"at once", at_once, 0, 0},
+        {"backwards", backwards, 0, 0},
+        {"from everywhere", from_everywhere, 0, 0},
     };
 
     (void)state;
     for (size_t i = 0; i < COUNT(rows); i++) {
-        unsigned at_least;
+        struct ab_reading r = reading_of(rows[i].stamp);
 
-        CHECK_EQUAL(rows[i].name, rate_read(rows[i].stamp, &at_least), rows[i].rate_bit_per_s);
-        CHECK_EQUAL(rows[i].name, at_least, 0);
+        CHECK_EQUAL(rows[i].name, r.rate_bit_per_s, rows[i].rate_bit_per_s);
+        CHECK_EQUAL(rows[i].name, r.span_ns, rows[i].span_ns);
+        CHECK_EQUAL(rows[i].name, r.at_least, 0);
     }
 }
 
@@ -250,6 +250,57 @@ static void test_skip(void **state)
     autobuf_inband_close(ib);
 }
 
+/* What comes with the same stamp is one arrival, in however many reads; two packets' bytes in one are merged. */
+static void test_same_stamp(void **state)
+{
+    static const struct {
+        const char *name;
+        uint64_t later_ns, bytes;
+        size_t count;
+        bool merged;
+    } rows[] = {
+        {"one packet in two reads", 0, 700, 1, false},     {"by another clock's reading", 299, 700, 1, false},
+        {"the same before it", (uint64_t)-299, 700, 1, false}, {"a packet of its own", 300, 700, 2, false},
+        {"two packets that came as one", 0, 1448, 1, true},
+    };
+
+    (void)state;
+    for (size_t i = 0; i < COUNT(rows); i++) {
+        struct autobuf_inband *ib = open_role(AUTOBUF_INBAND_RESPONDER);
+        struct ab_line line = {.verb = AB_SINK, .count = 1, .numbers = {10 * SEGMENT}};
+
+        assert_int_equal(ab_inband_expect(ib, &line, 0), 0);
+        ab_inband_arrived(ib, MS, rows[i].merged ? 1448 : 748);
+        ab_inband_arrived(ib, MS + rows[i].later_ns, rows[i].bytes);
+        CHECK_EQUAL(rows[i].name, ib->arrivals.count, rows[i].count);
+        CHECK_EQUAL(rows[i].name, ib->arrivals.packets[0].merged, rows[i].merged);
+        CHECK_EQUAL(rows[i].name, ib->arrivals.packets[0].received_ns,
+                    rows[i].count == 1 ? MS + rows[i].later_ns : MS);
+        autobuf_inband_close(ib);
+    }
+}
+
+/* A train for which there is no room any more changes none of those that are kept. */
+static void test_no_room(void **state)
+{
+    struct autobuf_inband *ib = open_role(AUTOBUF_INBAND_RESPONDER);
+    struct ab_line line = {.verb = AB_SINK, .count = 1, .numbers = {2 * SEGMENT}};
+
+    (void)state;
+    assert_int_equal(ab_inband_expect(ib, &line, 0), 0);
+    ib->arrivals.capacity = 2;
+    for (unsigned i = 0; i < 2; i++)
+        ab_inband_arrived(ib, (1 + i) * MS, SEGMENT);
+    assert_int_equal(ab_inband_expect(ib, &line, 0), 0);
+    for (unsigned i = 0; i < 2; i++)
+        ab_inband_arrived(ib, (10 + i) * MS, SEGMENT);
+    assert_int_equal(ib->arrivals.count, 2);
+    assert_int_equal(ib->arrivals.packets[1].received_ns, 2 * MS);
+    ab_inband_read(ib);
+    assert_int_equal(ib->rx.reading.span_ns, 0);
+    autobuf_inband_close(ib);
+}
+
 /* A pace that no line should hold is bounded; facts that change in mid-train do not break it. */
 static void test_hostile_pace(void **state)
 {
@@ -280,6 +331,7 @@ int main(void)
         cmocka_unit_test(test_readings),   cmocka_unit_test(test_train_that_was_held_up),
         cmocka_unit_test(test_tiny_reads), cmocka_unit_test(test_hear),
         cmocka_unit_test(test_believable), cmocka_unit_test(test_skip),
+        cmocka_unit_test(test_same_stamp), cmocka_unit_test(test_no_room),
         cmocka_unit_test(test_hostile_pace),
     };
 
