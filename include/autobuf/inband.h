@@ -77,9 +77,8 @@ struct autobuf_inband_options {
     {                                                                                              \
         sizeof(struct autobuf_inband_options), 0, 0, NULL, NULL, "", 0, 0                          \
     }
-
-/* The same as a function. */
-AUTOBUF_API void autobuf_inband_options_init(struct autobuf_inband_options *options);
+/* As AUTOBUF_INBAND_OPTIONS_INIT; size: sizeof(struct autobuf_inband_options). */
+AUTOBUF_API void autobuf_inband_options_init(struct autobuf_inband_options *options, uint32_t size);
 
 #define AUTOBUF_INBAND_PACED 1U /* the pace is surely kept: by bbr, SO_MAX_PACING_RATE or the queueing
                                    discipline fq */
@@ -98,16 +97,15 @@ struct autobuf_inband_facts {
     uint32_t flags;           /* AUTOBUF_INBAND_PACED, _HOST_PACES, _HOST_FREE */
     uint64_t train_bytes;     /* that leave back to back now: congestion window, peer's window */
     uint64_t pace_bit_per_s;  /* of payload, at which the sender is, or may be, held back */
-    uint64_t rtt_min_ns;      /* as TCP has seen it, not 0; AUTOBUF_NS_UNSET: unknown */
+    uint64_t rtt_min_ns;      /* as TCP has seen it; AUTOBUF_NS_UNSET: unknown */
 };
 
 #define AUTOBUF_INBAND_FACTS_INIT                                                                  \
     {                                                                                              \
         sizeof(struct autobuf_inband_facts), 0, 0, 0, 0, 0, AUTOBUF_NS_UNSET                       \
     }
-
-/* The same as a function. */
-AUTOBUF_API void autobuf_inband_facts_init(struct autobuf_inband_facts *facts);
+/* As AUTOBUF_INBAND_FACTS_INIT; size: sizeof(struct autobuf_inband_facts). */
+AUTOBUF_API void autobuf_inband_facts_init(struct autobuf_inband_facts *facts, uint32_t size);
 
 /* Begins an exchange. options may be NULL. -EINVAL: role, an option, a size; -ENOMEM. */
 AUTOBUF_API int autobuf_inband_open_pure(struct autobuf_inband **inband, uint32_t role,

@@ -178,7 +178,7 @@ int autobuf_ftp_measure(struct autobuf_ftp *f, uint32_t ways, uint32_t direction
     struct autobuf_probe_options interest = AUTOBUF_PROBE_OPTIONS_INIT;
     int result = 0;
 
-    if (f->role != AUTOBUF_FTP_CLIENT || ways & ~known ||
+    if (!f || f->role != AUTOBUF_FTP_CLIENT || ways & ~known ||
         (direction != AUTOBUF_INTENT_SENDS && direction != AUTOBUF_INTENT_RECEIVES))
         return -EINVAL;
     if (f->owner != getpid())
@@ -201,7 +201,7 @@ uint64_t autobuf_ftp_peer_bytes(const struct autobuf_ftp *f, uint32_t direction)
     struct autobuf_limits limits;
     bool sends = direction == AUTOBUF_INTENT_SENDS;
 
-    if (f->role != AUTOBUF_FTP_CLIENT || !(f->measured & direction) || f->inband ||
+    if (!f || f->role != AUTOBUF_FTP_CLIENT || !(f->measured & direction) || f->inband ||
         ab_ftp_limits(f, &limits) < 0)
         return 0;
     return ab_worth_request(&limits, sends ? AUTOBUF_INTENT_RECEIVES : AUTOBUF_INTENT_SENDS,

@@ -71,13 +71,14 @@ static size_t normalise(const char *line, size_t len, char *to, size_t cap)
 int autobuf_ftp_answer(struct autobuf_ftp *f, const char *line, size_t len)
 {
     char command[AB_LINE_BYTES];
-    size_t command_bytes = normalise(line, len, command, sizeof command);
+    size_t command_bytes;
     int64_t result = 0;
 
-    if (f->role != AUTOBUF_FTP_SERVER)
+    if (!f || !line || f->role != AUTOBUF_FTP_SERVER)
         return -EINVAL;
     if (f->owner != getpid())
         return AUTOBUF_E_FORKED;
+    command_bytes = normalise(line, len, command, sizeof command);
     if (command_bytes == 0)
         return 0;
     if (!f->inband)

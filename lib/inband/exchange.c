@@ -120,6 +120,8 @@ static bool is_over(const struct autobuf_inband *ib)
 
 size_t autobuf_inband_output(struct autobuf_inband *ib, uint64_t now_ns, const void **data)
 {
+    if (!ib || !data)
+        return 0;
     ib->now_ns = now_ns;
     if (ib->error == 0 && now_ns >= autobuf_inband_deadline_ns(ib))
         give_up(ib, -ETIMEDOUT);
@@ -131,9 +133,12 @@ size_t autobuf_inband_output(struct autobuf_inband *ib, uint64_t now_ns, const v
 
 void autobuf_inband_sent(struct autobuf_inband *ib, uint64_t now_ns, size_t bytes)
 {
-    uint32_t segment_bytes = ib->facts.segment_bytes;
-    uint64_t packets = (bytes + segment_bytes - 1) / segment_bytes;
+    uint64_t segment_bytes, packets;
 
+    if (!ib)
+        return;
+    segment_bytes = ib->facts.segment_bytes;
+    packets = (bytes + segment_bytes - 1) / segment_bytes;
     ib->now_ns = now_ns;
     ib->cost_bytes += bytes + packets * (ib->facts.packet_bytes - segment_bytes);
     ib->out.begin += ab_min(bytes, ib->out.end - ib->out.begin);
@@ -231,6 +236,8 @@ int64_t autobuf_inband_input(struct autobuf_inband *ib, uint64_t stamp_ns, const
 {
     size_t taken = 0;
 
+    if (!ib || (!data && len))
+        return -EINVAL;
     if (ib->owner != getpid())
         return AUTOBUF_E_FORKED;
     if (ib->error == 0 && len == 0 && !is_over(ib))
@@ -251,10 +258,11 @@ int64_t autobuf_inband_input(struct autobuf_inband *ib, uint64_t stamp_ns, const
 
 size_t autobuf_inband_wanted(const struct autobuf_inband *ib)
 {
-    uint64_t segment_bytes = ib->facts.segment_bytes;
+    uint64_t segment_bytes;
 
-    if (is_deaf(ib))
+    if (!ib || is_deaf(ib))
         return 0;
+    segment_bytes = ib->facts.segment_bytes;
     if (ib->in.payload_left == 0)
         return AB_LINE_BYTES - ib->in.line_bytes;
     return ab_min(ib->in.payload_left, segment_bytes - ib->arrivals.offset_bytes % segment_bytes);
@@ -264,10 +272,12 @@ size_t autobuf_inband_wanted(const struct autobuf_inband *ib)
 
 uint64_t autobuf_inband_deadline_ns(const struct autobuf_inband *ib)
 {
-    return is_over(ib) ? AUTOBUF_NS_UNSET : ib->limit_ns;
+    return !ib || is_over(ib) ? AUTOBUF_NS_UNSET : ib->limit_ns;
 }
 
 int autobuf_inband_finished(const struct autobuf_inband *ib)
 {
+    if (!ib)
+        return -EINVAL;
     return ib->error < 0 ? ib->error : is_over(ib);
 }

@@ -11,22 +11,23 @@
 static bool exchange_facts_valid(const struct autobuf_inband_facts *f)
 {
     return f->segment_bytes >= SEGMENT_MIN_BYTES && f->segment_bytes <= SEGMENT_MOST_BYTES &&
-           f->packet_bytes >= f->segment_bytes && f->packet_bytes <= 2 * SEGMENT_MOST_BYTES &&
-           f->rtt_min_ns > 0;
+           f->packet_bytes >= f->segment_bytes && f->packet_bytes <= 2 * SEGMENT_MOST_BYTES;
 }
 
-void autobuf_inband_facts_init(struct autobuf_inband_facts *facts)
+void autobuf_inband_facts_init(struct autobuf_inband_facts *facts, uint32_t size)
 {
-    if (facts)
-        *facts = (struct autobuf_inband_facts)AUTOBUF_INBAND_FACTS_INIT;
+    static const struct autobuf_inband_facts fresh = AUTOBUF_INBAND_FACTS_INIT;
+
+    ab_struct_init(facts, size, &fresh, sizeof fresh);
 }
 
 int autobuf_inband_tell(struct autobuf_inband *ib, const struct autobuf_inband_facts *theirs)
 {
     struct autobuf_inband_facts facts = AUTOBUF_INBAND_FACTS_INIT;
 
-    if (!ab_struct_in(&facts, sizeof facts, theirs))
+    if (!ib || !ab_struct_in(&facts, sizeof facts, theirs))
         return -EINVAL;
+    facts.rtt_min_ns = ab_ns_or_unset(facts.rtt_min_ns); /* of a struct that is zeroed, or ends before it */
     if (!facts.segment_bytes)
         facts.segment_bytes = SEGMENT_BYTES;
     if (!facts.packet_bytes)

@@ -23,10 +23,11 @@ static bool exchange_options_valid(const struct autobuf_inband_options *o)
            (o->flags & ~(AUTOBUF_INBAND_TX | AUTOBUF_INBAND_RX)) == 0;
 }
 
-void autobuf_inband_options_init(struct autobuf_inband_options *options)
+void autobuf_inband_options_init(struct autobuf_inband_options *options, uint32_t size)
 {
-    if (options)
-        *options = (struct autobuf_inband_options)AUTOBUF_INBAND_OPTIONS_INIT;
+    static const struct autobuf_inband_options fresh = AUTOBUF_INBAND_OPTIONS_INIT;
+
+    ab_struct_init(options, size, &fresh, sizeof fresh);
 }
 
 static struct autobuf_inband *new_handle(uint32_t role, uint64_t now_ns,
@@ -91,7 +92,7 @@ int autobuf_inband_open_pure(struct autobuf_inband **inband, uint32_t role, uint
 
 int autobuf_inband_greeted(const struct autobuf_inband *ib)
 {
-    return ib->greeted;
+    return ib ? ib->greeted : -EINVAL;
 }
 
 static void result_direction(const struct autobuf_inband *ib, const struct ab_reading *r,
@@ -106,8 +107,11 @@ static void result_direction(const struct autobuf_inband *ib, const struct ab_re
 int autobuf_inband_result(const struct autobuf_inband *ib, struct autobuf_path *theirs)
 {
     struct autobuf_path path = AUTOBUF_PATH_INIT;
-    uint64_t end_ns = ab_min(ib->end_ns, ib->now_ns);
+    uint64_t end_ns;
 
+    if (!ib)
+        return -EINVAL;
+    end_ns = ab_min(ib->end_ns, ib->now_ns);
     path.method = AUTOBUF_METHOD_INBAND;
     path.samples = ib->samples;
     path.rtt_min_ns = ab_inband_rtt_ns(ib);

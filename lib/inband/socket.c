@@ -102,7 +102,7 @@ static int read_facts(int fd, bool may_ask, uint32_t flags, struct autobuf_inban
     facts.train_bytes = ab_max(facts.train_bytes, 1); /* 0 would be "unknown" */
     facts.flags = flags & HOST_KNOWN;
     tell_pace(fd, may_ask, info.pacing_byte_per_s, &facts);
-    facts.rtt_min_ns = info.rtt_min_ns ? info.rtt_min_ns : AUTOBUF_NS_UNSET;
+    facts.rtt_min_ns = ab_ns_or_unset(info.rtt_min_ns);
     return ab_struct_out(theirs, &facts, sizeof facts) ? 0 : -EINVAL;
 }
 
@@ -147,6 +147,8 @@ static int64_t receive_stamped(int fd, void *buf, size_t len, int flags, uint64_
 
 int64_t autobuf_inband_receive(int fd, void *buf, size_t len, uint64_t *stamp_ns)
 {
+    if (!stamp_ns || (!buf && len))
+        return -EINVAL;
     return receive_stamped(fd, buf, len, 0, stamp_ns);
 }
 
@@ -193,13 +195,16 @@ int autobuf_inband_open(struct autobuf_inband **inband, uint32_t role, int fd,
 
 int autobuf_inband_fd(const struct autobuf_inband *inband)
 {
-    return inband->socket.fd;
+    return inband ? inband->socket.fd : -EINVAL;
 }
 
 int autobuf_inband_events(const struct autobuf_inband *inband)
 {
-    bool sends = inband->error == 0 && inband->out.begin < inband->out.end;
+    bool sends;
 
+    if (!inband)
+        return -EINVAL;
+    sends = inband->error == 0 && inband->out.begin < inband->out.end;
     return (autobuf_inband_wanted(inband) ? POLLIN : 0) | (sends ? POLLOUT : 0);
 }
 
@@ -282,6 +287,8 @@ int autobuf_inband_step(struct autobuf_inband *ib, uint64_t now_ns)
 {
     int result = 1;
 
+    if (!ib)
+        return -EINVAL;
     if (ib->socket.fd < 0)
         return -EBADF;
     if (ib->owner != getpid())

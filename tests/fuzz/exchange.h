@@ -252,8 +252,9 @@ static inline void exchange_tell(struct exchange *x, struct input *in)
     memcpy(copy, &f.size, sizeof f.size);
     f.segment_bytes = f.segment_bytes ? f.segment_bytes : 1448;
     f.packet_bytes = f.packet_bytes ? f.packet_bytes : f.segment_bytes + 52;
+    f.rtt_min_ns = ab_ns_or_unset(f.rtt_min_ns);
     valid = f.size >= sizeof f.size && f.segment_bytes >= 64 && f.segment_bytes <= 65536 &&
-            f.packet_bytes >= f.segment_bytes && f.packet_bytes <= 131072 && f.rtt_min_ns > 0;
+            f.packet_bytes >= f.segment_bytes && f.packet_bytes <= 131072;
     CHECK(autobuf_inband_tell(x->ib, copy) == (valid ? 0 : -EINVAL));
     free(copy);
     if (valid)

@@ -73,6 +73,8 @@ static int check_init_calls(void)
     CHECK_INIT_CALL(autobuf_plan, AUTOBUF_PLAN_INIT);
     CHECK_INIT_CALL(autobuf_probe_options, AUTOBUF_PROBE_OPTIONS_INIT);
     CHECK_INIT_CALL(autobuf_probe_progress, AUTOBUF_PROBE_PROGRESS_INIT);
+    CHECK_INIT_CALL(autobuf_inband_options, AUTOBUF_INBAND_OPTIONS_INIT);
+    CHECK_INIT_CALL(autobuf_inband_facts, AUTOBUF_INBAND_FACTS_INIT);
     CHECK_INIT_CALL(autobuf_live_options, AUTOBUF_LIVE_OPTIONS_INIT);
     CHECK_INIT_CALL(autobuf_live_state, AUTOBUF_LIVE_STATE_INIT);
     CHECK_INIT_CALL(autobuf_rightsize_options, AUTOBUF_RIGHTSIZE_OPTIONS_INIT);
@@ -94,6 +96,8 @@ static int check_structs(void)
     CHECK_INIT(autobuf_limits, AUTOBUF_LIMITS_INIT);
     CHECK_INIT(autobuf_socket, AUTOBUF_SOCKET_INIT);
     CHECK_INIT(autobuf_plan, AUTOBUF_PLAN_INIT);
+    CHECK_INIT(autobuf_inband_options, AUTOBUF_INBAND_OPTIONS_INIT);
+    CHECK_INIT(autobuf_inband_facts, AUTOBUF_INBAND_FACTS_INIT);
     CHECK_INIT(autobuf_live_options, AUTOBUF_LIVE_OPTIONS_INIT);
     CHECK_INIT(autobuf_live_state, AUTOBUF_LIVE_STATE_INIT);
     CHECK_INIT(autobuf_rightsize_options, AUTOBUF_RIGHTSIZE_OPTIONS_INIT);

@@ -3,6 +3,7 @@
 #include "session.h"
 
 #include <stdlib.h>
+#include <string.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -38,6 +39,29 @@ static void test_open(void **state)
     close_connection(&c);
 }
 
+/* NULL where a struct or a handle is needed; and what the function sets up is what the macro does. */
+static void test_null(void **state)
+{
+    const struct autobuf_ftp_options fresh = AUTOBUF_FTP_OPTIONS_INIT;
+    struct autobuf_ftp_options options;
+    struct connection c = tcp_connection();
+    struct autobuf_ftp *ftp = session(AUTOBUF_FTP_SERVER, c.accepted, NULL);
+
+    (void)state;
+    memset(&options, 0x5a, sizeof options);
+    autobuf_ftp_options_init(&options, sizeof options);
+    assert_memory_equal(&options, &fresh, sizeof options);
+    autobuf_ftp_options_init(NULL, sizeof options);
+    assert_int_equal(autobuf_ftp_open(NULL, AUTOBUF_FTP_CLIENT, c.client, NULL), -EINVAL);
+    assert_int_equal(autobuf_ftp_measure(NULL, AUTOBUF_FTP_BY_INBAND, AUTOBUF_INTENT_SENDS, 0), -EINVAL);
+    assert_int_equal(autobuf_ftp_peer_bytes(NULL, AUTOBUF_INTENT_SENDS), 0);
+    assert_int_equal(autobuf_ftp_answer(NULL, "NOOP", 4), -EINVAL);
+    assert_int_equal(autobuf_ftp_answer(ftp, NULL, 4), -EINVAL);
+    assert_int_equal(autobuf_ftp_answer(ftp, "NOOP", 4), 0); /* it is in order, but for that */
+    autobuf_ftp_close(ftp);
+    close_connection(&c);
+}
+
 static void test_dead_in_a_child(void **state)
 {
     struct connection c = tcp_connection();
@@ -61,6 +85,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_open),
+        cmocka_unit_test(test_null),
         cmocka_unit_test(test_dead_in_a_child),
     };
 
