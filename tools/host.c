@@ -11,7 +11,6 @@
 #include <string.h>
 #include <unistd.h>
 
-#include <linux/gen_stats.h>
 #include <linux/genetlink.h>
 #include <linux/netlink.h>
 #include <linux/pkt_sched.h>
@@ -184,20 +183,19 @@ static void take_qdisc(const struct nlmsghdr *m, void *out)
 {
     const struct queue *q = out;
     const struct tcmsg *tc = NLMSG_DATA(m);
-    const struct rtattr *kind, *stats, *queue;
-    struct gnet_stats_queue counted;
+    const struct rtattr *kind, *stats;
+    struct tc_stats counted;
 
     if (m->nlmsg_type != RTM_NEWQDISC || m->nlmsg_len < NLMSG_LENGTH(sizeof *tc) ||
         tc->tcm_ifindex != (int)q->device || tc->tcm_parent != TC_H_ROOT)
         return;
     kind = attribute_of(m, sizeof *tc, TCA_KIND);
-    stats = attribute_of(m, sizeof *tc, TCA_STATS2);
-    queue = stats ? attribute_in(stats, TCA_STATS_QUEUE) : NULL;
+    stats = attribute_of(m, sizeof *tc, TCA_STATS);
     if (kind)
         snprintf(q->facts->qdisc, sizeof q->facts->qdisc, "%.*s", (int)RTA_PAYLOAD(kind),
                  (const char *)RTA_DATA(kind));
-    if (queue && RTA_PAYLOAD(queue) >= sizeof counted) {
-        memcpy(&counted, RTA_DATA(queue), sizeof counted);
+    if (stats && RTA_PAYLOAD(stats) >= sizeof counted) {
+        memcpy(&counted, RTA_DATA(stats), sizeof counted);
         q->facts->queue_drops = counted.drops;
     }
 }
