@@ -67,7 +67,7 @@ int autobuf_ftp_data_begin(struct autobuf_ftp *f, int fd, const struct sockaddr 
 {
     int result;
 
-    if (!is_direction(direction))
+    if (!f || !is_direction(direction))
         return -EINVAL;
     if (f->owner != getpid())
         return AUTOBUF_E_FORKED;
@@ -106,7 +106,7 @@ int autobuf_ftp_data_connected(struct autobuf_ftp *f, int fd, uint32_t direction
 {
     int result;
 
-    if (!is_direction(direction))
+    if (!f || !is_direction(direction))
         return -EINVAL;
     if (f->owner != getpid())
         return AUTOBUF_E_FORKED;
@@ -121,8 +121,11 @@ int autobuf_ftp_data_connected(struct autobuf_ftp *f, int fd, uint32_t direction
 
 int autobuf_ftp_data_step(struct autobuf_ftp *f)
 {
-    int result = f->flow ? autobuf_flow_step(f->flow, autobuf_now_ns()) : 0;
+    int result;
 
+    if (!f)
+        return -EINVAL;
+    result = f->flow ? autobuf_flow_step(f->flow, autobuf_now_ns()) : 0;
     if (result >= 0)
         return result;
     close_flow(f);
@@ -131,11 +134,13 @@ int autobuf_ftp_data_step(struct autobuf_ftp *f)
 
 uint64_t autobuf_ftp_data_deadline_ns(const struct autobuf_ftp *f)
 {
-    return f->flow ? autobuf_flow_deadline_ns(f->flow) : AUTOBUF_NS_UNSET;
+    return f && f->flow ? autobuf_flow_deadline_ns(f->flow) : AUTOBUF_NS_UNSET;
 }
 
 void autobuf_ftp_data_end(struct autobuf_ftp *f)
 {
+    if (!f)
+        return;
     close_flow(f);
     f->listener_set = false;
 }

@@ -57,6 +57,11 @@ static void test_null(void **state)
     assert_int_equal(autobuf_ftp_peer_bytes(NULL, AUTOBUF_INTENT_SENDS), 0);
     assert_int_equal(autobuf_ftp_answer(NULL, "NOOP", 4), -EINVAL);
     assert_int_equal(autobuf_ftp_answer(ftp, NULL, 4), -EINVAL);
+    assert_int_equal(autobuf_ftp_data_begin(NULL, c.client, NULL, 0, AUTOBUF_INTENT_SENDS, 0), -EINVAL);
+    assert_int_equal(autobuf_ftp_data_connected(NULL, c.client, AUTOBUF_INTENT_SENDS, 0), -EINVAL);
+    assert_int_equal(autobuf_ftp_data_step(NULL), -EINVAL);
+    assert_true(autobuf_ftp_data_deadline_ns(NULL) == AUTOBUF_NS_UNSET);
+    autobuf_ftp_data_end(NULL);
     assert_int_equal(autobuf_ftp_answer(ftp, "NOOP", 4), 0); /* it is in order, but for that */
     autobuf_ftp_close(ftp);
     close_connection(&c);
