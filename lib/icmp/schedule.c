@@ -30,7 +30,7 @@
 #define PACKET_BYTES_MIN 128U
 #define TUNNEL_BYTES 1280U                 /* IPv6's minimum, and what tunnels leave */
 #define LEAST_BYTES 576U                   /* that every host takes (RFC 1122) */
-#define CHEAP_COST_BYTES 64000U                 /* enough up to CHEAP_RATE; sweep: 55, 3.1, 1.0% with jitter of 2 ms */
+#define CHEAP_COST_BYTES 64000U            /* enough up to CHEAP_RATE; sweep: 55, 3.1, 1.0% with jitter of 2 ms */
 #define CHEAP_RATE_BIT_PER_S 200000000U    /* unit: trains_for_a_rate */
 #define CERTAIN_BIT_PER_S 140000000U       /* jitter at 100 Mbit/s makes no more of it; sweep: 1.4, 3.1, 8.4% */
 

@@ -155,10 +155,10 @@ void ab_inband_read(struct autobuf_inband *ib)
         r->at_least = rate.at_least || rate.rate_bit_per_s > AB_PLAUSIBLE_BIT_PER_S;
     }
     ib->samples = (uint32_t)a->count;
-    ab_log(&ib->log, "in band: train of %llu bytes in %llu us, %zu arrivals: %s%.1f Mbit/s%s",
+    ab_log(&ib->log, "in band: train of %llu bytes in %llu us, %zu arrivals: %s%.1f Mbit/s: %s%s",
            (unsigned long long)a->train_bytes, (unsigned long long)(r->span_ns / AB_NS_PER_US), a->count,
            r->at_least ? "at least " : "", (double)r->rate_bit_per_s / 1e6,
-           r->sure ? "" : ", not sure");
+           ab_kind_why(rate.kind), r->sure ? "" : ", not sure");
 }
 
 void ab_reading_tell(const struct ab_reading *r, struct ab_line *line)

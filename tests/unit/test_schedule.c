@@ -39,7 +39,7 @@ struct answer {
 };
 
 static struct run {
-    struct ab_schedule core;
+    struct ab_schedule schedule;
     struct ab_packet packets[MOST];
     uint64_t scratch[MOST];
     struct answer answers[MOST];
@@ -81,13 +81,13 @@ static bool send_due(const struct model *m)
     uint8_t message[1480];
     int len;
 
-    while ((len = ab_schedule_next(&run.core, run.now_ns, message, sizeof message)) > 0) {
+    while ((len = ab_schedule_next(&run.schedule, run.now_ns, message, sizeof message)) > 0) {
         struct answer *a = &run.answers[run.answered];
 
         a->at_ns = comes_back(m);
         a->len = (size_t)len;
         memcpy(a->bytes, message, sizeof a->bytes);
-        a->bytes[0] = run.core.echo.ipv6 ? 129 : 0;
+        a->bytes[0] = run.schedule.echo.ipv6 ? 129 : 0;
         run.answered += a->at_ns != AUTOBUF_NS_UNSET;
         run.sent++;
         assert_true(run.sent < MOST);
@@ -106,10 +106,10 @@ static void measure(const struct model *m, const struct autobuf_probe_options *o
     memset(&run, 0, sizeof run);
     run.seed = m->seed + 1;
     assert_true(ab_schedule_capacity(options) <= MOST);
-    assert_int_equal(ab_schedule_init(&run.core, &echo, options, run.packets, run.scratch,
+    assert_int_equal(ab_schedule_init(&run.schedule, &echo, options, run.packets, run.scratch,
                                       ab_schedule_capacity(options), 0), 0);
     while (send_due(m)) {
-        uint64_t next_ns = ab_schedule_deadline_ns(&run.core);
+        uint64_t next_ns = ab_schedule_deadline_ns(&run.schedule);
 
         if (run.taken < run.answered)
             next_ns = ab_min(next_ns, run.answers[run.taken].at_ns);
@@ -119,7 +119,7 @@ static void measure(const struct model *m, const struct autobuf_probe_options *o
             uint8_t message[1480] = {0};
 
             memcpy(message, a->bytes, sizeof a->bytes);
-            ab_schedule_reply(&run.core, a->at_ns, message, a->len);
+            ab_schedule_reply(&run.schedule, a->at_ns, message, a->len);
         }
     }
 }
@@ -129,7 +129,7 @@ static size_t packets_of(uint32_t train, uint64_t *begin_ns)
 {
     size_t packets = 0;
 
-    for (size_t i = 0; i < run.core.count; i++) {
+    for (size_t i = 0; i < run.schedule.count; i++) {
         if (run.packets[i].train != train)
             continue;
         if (packets++ == 0 && begin_ns)
@@ -201,8 +201,8 @@ static void what_is_not_answered_ends_it(void **state)
     for (unsigned k = 0; k < 2; k++) {
         options.silence_ns = k ? 5 * AB_NS_PER_S : 0;
         measure(&path, &options, false);
-        assert_int_equal(ab_schedule_result(&run.core, &found), AUTOBUF_E_NOREPLY);
-        CHECK_MS("silence", run.core.finished_ns, 1000);
+        assert_int_equal(ab_schedule_result(&run.schedule, &found), AUTOBUF_E_NOREPLY);
+        CHECK_MS("silence", run.schedule.finished_ns, 1000);
     }
 }
 
@@ -233,8 +233,8 @@ static void it_ends_in_time(void **state)
         if (rows[i].timeout_ms)
             options.timeout_ns = rows[i].timeout_ms * MS;
         measure(&rows[i].path, &options, false);
-        CHECK_EQUAL(rows[i].name, run.core.trains, rows[i].trains);
-        CHECK(rows[i].name, run.core.finished_ns < 2000 * MS);
+        CHECK_EQUAL(rows[i].name, run.schedule.trains, rows[i].trains);
+        CHECK(rows[i].name, run.schedule.finished_ns < 2000 * MS);
     }
 }
 
@@ -264,8 +264,8 @@ static void trains_for_a_rate(void **state)
         CHECK_EQUAL(rows[i].name, packets_of(1, NULL), 10);
         CHECK_EQUAL(rows[i].name, packets_of(2, NULL), rows[i].second);
         CHECK_EQUAL(rows[i].name, packets_of(3, NULL), rows[i].last);
-        CHECK_EQUAL(rows[i].name, run.core.trains, 2 + rows[i].last_trains);
-        CHECK(rows[i].name, run.core.cost_bytes <= (rows[i].last ? 1000000 : 64000));
+        CHECK_EQUAL(rows[i].name, run.schedule.trains, 2 + rows[i].last_trains);
+        CHECK(rows[i].name, run.schedule.cost_bytes <= (rows[i].last ? 1000000 : 64000));
     }
 }
 
@@ -311,7 +311,7 @@ static void a_short_queue_cuts_trains(void **state)
 
         measure(&path, NULL, false);
         CHECK_EQUAL(rows[i].name, packets_of(2, NULL), rows[i].second);
-        CHECK_EQUAL(rows[i].name, run.core.trains, rows[i].trains);
+        CHECK_EQUAL(rows[i].name, run.schedule.trains, rows[i].trains);
     }
 }
 
@@ -336,7 +336,7 @@ static void torn_trains(void **state)
                              .seed = 1};
 
         measure(&path, NULL, false);
-        CHECK_EQUAL(rows[i].name, run.core.trains, rows[i].trains);
+        CHECK_EQUAL(rows[i].name, run.schedule.trains, rows[i].trains);
         if (!rows[i].last)
             continue;
         CHECK_EQUAL(rows[i].name, packets_of(rows[i].last, NULL), rows[i].last_size);
@@ -352,8 +352,8 @@ static void jitter_alone_costs_nothing(void **state)
         struct model path = {.mbit = 100, .rtt_ns = 30 * MS, .jitter_ns = 1 * MS, .seed = seed};
 
         measure(&path, NULL, false);
-        assert_true(run.core.cost_bytes <= 64000);
-        assert_int_equal(run.core.trains, 2);
+        assert_true(run.schedule.cost_bytes <= 64000);
+        assert_int_equal(run.schedule.trains, 2);
     }
 }
 
@@ -381,7 +381,7 @@ static void what_is_too_large_is_waited_for_in_vain(void **state)
 
         measure(&path, NULL, false);
         CHECK_MS(rows[i].name, begin_of(last) - begin_of(last - 1), rows[i].wait_ms);
-        CHECK_EQUAL(rows[i].name, run.packets[run.core.count - 1].bytes, rows[i].bytes);
+        CHECK_EQUAL(rows[i].name, run.packets[run.schedule.count - 1].bytes, rows[i].bytes);
     }
 }
 
@@ -429,8 +429,8 @@ static void a_lost_train_ends_no_phase(void **state)
 
     (void)state;
     measure(&path, NULL, false);
-    assert_int_equal(run.core.trains, 4);
-    assert_int_equal(run.core.received, 5 + 7 + 7 + 7);
+    assert_int_equal(run.schedule.trains, 4);
+    assert_int_equal(run.schedule.received, 5 + 7 + 7 + 7);
 }
 
 /* On a slow path the second answer of a train comes long after the first: no gap is known, so it is waited for. */
@@ -447,8 +447,8 @@ static void a_first_answer_alone_ends_no_train(void **state)
 
         measure(&path, NULL, false);
         assert_true(packets_of(2, NULL) >= 10);
-        assert_int_equal(run.core.trains, 2);
-        assert_int_equal(run.core.received, run.core.count);
+        assert_int_equal(run.schedule.trains, 2);
+        assert_int_equal(run.schedule.received, run.schedule.count);
     }
 }
 
@@ -481,7 +481,7 @@ static void a_doubtful_train_answers_what_it_can(void **state)
         options.bdp_low_bytes = (uint64_t)(product * rows[i].low);
         options.bdp_high_bytes = (uint64_t)(product * rows[i].high);
         measure(&path, &options, false);
-        CHECK_EQUAL(rows[i].name, run.core.trains == 1, rows[i].ends);
+        CHECK_EQUAL(rows[i].name, run.schedule.trains == 1, rows[i].ends);
     }
 }
 
@@ -499,7 +499,7 @@ static void packets_are_no_smaller_than_128_bytes(void **state)
 
         options.packet_bytes = rows[i].bytes;
         options.budget_bytes = 50000;
-        assert_int_equal(ab_schedule_init(&run.core, &echo, &options, run.packets, run.scratch, MOST, 0),
+        assert_int_equal(ab_schedule_init(&run.schedule, &echo, &options, run.packets, run.scratch, MOST, 0),
                          rows[i].result);
     }
 }
