@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "../base/address.h"
+#include "../kernel/limits.h"
 #include "../plan/plan.h"
 #include "flow.h"
 
@@ -163,13 +164,11 @@ static void plan_windows(struct ab_decision *d)
                     d->options.expected_bytes, &d->plan);
 }
 
-int ab_decide_plan(struct ab_decision *d, int fd)
+static int plan_path(struct ab_decision *d)
 {
     struct autobuf_path share = share_of(&d->path, ab_max(d->options.streams, 1));
-    int error = autobuf_socket_state(fd, &d->socket);
+    int error;
 
-    if (error < 0)
-        return error;
     if (d->by_windows) {
         plan_windows(d);
         return 0;
@@ -179,6 +178,18 @@ int ab_decide_plan(struct ab_decision *d, int fd)
     if (error == 0)
         ab_plan_limits(&d->limits, &d->socket, &d->plan);
     return error;
+}
+
+int ab_decide_plan(struct ab_decision *d, int fd)
+{
+    int error = autobuf_socket_state(fd, &d->socket);
+
+    if (error == 0)
+        error = plan_path(d);
+    if (error < 0 || !(d->plan.flags & AUTOBUF_PLAN_SND_FORCE))
+        return error;
+    ab_limits_forced(&d->limits); /* what others hold by now bounds it */
+    return plan_path(d);
 }
 
 static bool is_undecided(uint32_t reason)

@@ -38,6 +38,15 @@ static bool says_the_same(const struct autobuf_plan *a, const struct autobuf_pla
     return a->snd_reason == b->snd_reason && a->rcv_reason == b->rcv_reason;
 }
 
+/* A buffer that is as large as is wanted because this flow has set it. */
+static void keep_reasons(struct autobuf_plan *plan, const struct autobuf_plan *before)
+{
+    if (plan->snd_reason == AUTOBUF_REASON_LARGER && before->snd_reason == AUTOBUF_REASON_SET)
+        plan->snd_reason = AUTOBUF_REASON_SET;
+    if (plan->rcv_reason == AUTOBUF_REASON_LARGER && before->rcv_reason == AUTOBUF_REASON_SET)
+        plan->rcv_reason = AUTOBUF_REASON_SET;
+}
+
 static int plan_and_apply(struct autobuf_flow *flow, const char *why)
 {
     struct autobuf_plan before = flow->decision.plan, *plan = &flow->decision.plan;
@@ -54,6 +63,7 @@ static int plan_and_apply(struct autobuf_flow *flow, const char *why)
         result = autobuf_apply(flow->fd, plan);
         plan->snd_pacing_bit_per_s = pacing;
     }
+    keep_reasons(plan, &before);
     if (result < 0)
         *plan = before;
     else if (result > 0 || !says_the_same(plan, &before))
@@ -184,20 +194,6 @@ static int step_measuring(struct autobuf_flow *flow, uint64_t now_ns)
 
 /* ------------------------------------------------------------------------------- connection */
 
-/* What was found before is planned again: a connection's window scale and round-trip time are known now. */
-static int replan(struct autobuf_flow *flow)
-{
-    struct autobuf_plan before = flow->decision.plan;
-    int result = plan_and_apply(flow, "the connection is there");
-
-    /* What it asks for was set before already. */
-    if (result == 0 && before.snd_reason == AUTOBUF_REASON_SET)
-        flow->decision.plan.snd_reason = before.snd_reason;
-    if (result == 0 && before.rcv_reason == AUTOBUF_REASON_SET)
-        flow->decision.plan.rcv_reason = before.rcv_reason;
-    return result;
-}
-
 static int open_live(struct autobuf_flow *flow)
 {
     struct autobuf_live_options options = AUTOBUF_LIVE_OPTIONS_INIT;
@@ -227,7 +223,7 @@ static int look(struct autobuf_flow *flow, uint64_t now_ns)
         if (error < 0)
             return error;
         ab_decide_peer_of(d, flow->fd);
-        error = replan(flow);
+        error = plan_and_apply(flow, "the connection is there"); /* its scale and time are known now */
     }
     if (flow->live || is_low_delay(flow))
         flow->worth = ab_decide_worth(d, &flow->measure);

@@ -121,9 +121,12 @@ static void limits_alone_give_back(void **state)
         {"low delay", AUTOBUF_INTENT_LOW_DELAY, SND | RCV},
     };
 
+    int has_locks = tcp_socket();
+
     (void)state;
-    if (option_of(tcp_socket(), SO_BUF_LOCK) < 0)
+    if (option_of(has_locks, SO_BUF_LOCK) < 0)
         skip();
+    close(has_locks);
     for (size_t i = 0; i < 2 * COUNT(rows); i++) {
         struct autobuf_options options = AUTOBUF_OPTIONS_INIT;
         struct autobuf_flow *flow;
@@ -287,6 +290,41 @@ static void a_known_path_is_planned_for(void **state)
     }
 }
 
+/* What was set before connect() is still said to be set by the connection. */
+static void the_reason_outlives_the_handshake(void **state)
+{
+    struct autobuf_limits limits = AUTOBUF_LIMITS_INIT;
+    struct autobuf_options options = AUTOBUF_OPTIONS_INIT;
+    struct autobuf_path path = AUTOBUF_PATH_INIT;
+    struct autobuf_live_state live = AUTOBUF_LIVE_STATE_INIT;
+    int listener = tcp_listener(), fd = tcp_socket(), before;
+    struct sockaddr_in peer;
+    socklen_t len = sizeof peer;
+    struct autobuf_flow *flow;
+    struct autobuf_plan plan;
+    uint32_t reason;
+
+    (void)state;
+    assert_int_equal(autobuf_limits_host(&limits), 0);
+    assert_int_equal(autobuf_path_given(&path, 8 * limits.tcp_wmem_max_bytes, 1000000000), 0);
+    options.intent = AUTOBUF_INTENT_SENDS;
+    options.path = &path;
+    flow = opened(fd, &options);
+    state_of_flow(flow, &plan);
+    reason = plan.snd_reason;
+    before = option_of(fd, SO_SNDBUF);
+    assert_int_equal(getsockname(listener, (struct sockaddr *)&peer, &len), 0);
+    assert_int_equal(connect(fd, (struct sockaddr *)&peer, len), 0);
+    step_until_live(flow, &live);
+    state_of_flow(flow, &plan);
+    assert_int_equal(plan.snd_reason, reason);
+    if (reason == AUTOBUF_REASON_SET)
+        assert_int_equal(option_of(fd, SO_SNDBUF), before);
+    autobuf_flow_close(flow);
+    close(fd);
+    close(listener);
+}
+
 static void a_child_has_no_part_in_it(void **state)
 {
     struct autobuf_flow *flow;
@@ -317,6 +355,7 @@ int main(void)
         cmocka_unit_test(a_reused_descriptor_is_not_touched),
         cmocka_unit_test(a_listener_waits_for_nothing),
         cmocka_unit_test(a_known_path_is_planned_for),
+        cmocka_unit_test(the_reason_outlives_the_handshake),
         cmocka_unit_test(a_child_has_no_part_in_it),
     };
 

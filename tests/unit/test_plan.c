@@ -1154,6 +1154,53 @@ static void worth_grows_with_the_transfer(void **state)
     assert_int_equal(before, 1);
 }
 
+/* Nothing is known of the path: what was set smaller than autotuning makes it is given back. */
+static void limits_alone_decide(void **state)
+{
+    static const struct {
+        const char *name;
+        uint32_t intent, stage, locks, drop_flags;
+        uint64_t snd, rcv, rcv_window_max;
+        uint32_t flags;
+        uint64_t clamp;
+    } rows[] = {
+        {"nothing was set", 0, NEW, 0, 0, 16384, 131072, 0, 0, 0},
+        {"both were", 0, NEW, LOCK_SND | LOCK_RCV, 0, 65536, 65536, 0, SND_UNLOCK | RCV_UNLOCK, 0},
+        {"both, of a listener", 0, LISTENING, LOCK_SND | LOCK_RCV, 0, 65536, 65536, 0, SND_UNLOCK | RCV_UNLOCK, 0},
+        {"to as much", 0, NEW, LOCK_SND | LOCK_RCV, 0, 4194304, 33554432, 0, 0, 0},
+        {"to more", 0, NEW, LOCK_SND | LOCK_RCV, 0, 8388608, 67108864, 0, 0, 0},
+        {"it only sends", AUTOBUF_INTENT_SENDS, NEW, LOCK_SND | LOCK_RCV, 0, 65536, 65536, 0, SND_UNLOCK, 0},
+        {"it only receives", AUTOBUF_INTENT_RECEIVES, NEW, LOCK_SND | LOCK_RCV, 0, 65536, 65536, 0, RCV_UNLOCK, 0},
+        {"low delay", AUTOBUF_INTENT_LOW_DELAY, NEW, LOCK_SND | LOCK_RCV, 0, 65536, 65536, 0, 0, 0},
+        {"a connection, whose clamp is reopened", 0, CONNECTED, LOCK_RCV, 0, 16384, 65536, SCALED(10), RCV_UNLOCK,
+         SCALED(10)},
+        {"a connection of an unknown scale", 0, CONNECTED, LOCK_RCV, 0, 16384, 65536, 0, 0, 0},
+        {"a connection whose scale allows no more", 0, CONNECTED, LOCK_RCV, 0, 16384, 131070, SCALED(0), 0, 0},
+        {"receive autotuning is off", 0, NEW, LOCK_RCV, AUTOBUF_LIMITS_RCV_AUTOTUNING, 16384, 65536, 0, 0, 0},
+    };
+
+    (void)state;
+    for (size_t i = 0; i < COUNT(rows); i++) {
+        struct autobuf_limits limits = host_6_18;
+        struct autobuf_socket s = socket_new();
+        struct autobuf_plan p;
+
+        limits.flags &= ~rows[i].drop_flags;
+        s.stage = rows[i].stage;
+        s.locks = rows[i].locks;
+        s.snd_buf_bytes = rows[i].snd;
+        s.rcv_buf_bytes = rows[i].rcv;
+        s.rcv_window_max_bytes = rows[i].rcv_window_max;
+        ab_plan_nothing(AUTOBUF_REASON_UNKNOWN, rows[i].intent, &p);
+        ab_plan_limits(&limits, &s, &p);
+        CHECK_EQUAL(rows[i].name, p.flags, rows[i].flags);
+        CHECK_EQUAL(rows[i].name, p.rcv_clamp_bytes, rows[i].clamp);
+        CHECK_EQUAL(rows[i].name, p.snd_request_bytes + p.rcv_request_bytes, 0);
+        CHECK_EQUAL(rows[i].name, p.snd_reason == AUTOBUF_REASON_KERNEL, (p.flags & SND_UNLOCK) != 0);
+        CHECK_EQUAL(rows[i].name, p.rcv_reason == AUTOBUF_REASON_KERNEL, (p.flags & RCV_UNLOCK) != 0);
+    }
+}
+
 /* More is set where the product may be larger than what was found. */
 static void a_lower_bound_is_doubled(void **state)
 {
@@ -1308,6 +1355,7 @@ int main(void)
         cmocka_unit_test(worth_measuring_when_locked),
         cmocka_unit_test(worth_measuring_for_low_delay),
         cmocka_unit_test(worth_grows_with_the_transfer),
+        cmocka_unit_test(limits_alone_decide),
         cmocka_unit_test(a_lower_bound_is_doubled),
         cmocka_unit_test(interest_begins_beyond_autotuning),
         cmocka_unit_test(near_peers_are_not_measured),
