@@ -1,27 +1,28 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * <autobuf/autobuf.h>: the whole public surface of libautobuf, but for <autobuf/ftp.h>. One header a topic.
+ * <autobuf/autobuf.h>: all public headers of libautobuf, except <autobuf/ftp.h>. Each topic has one header.
  *
  * Rules that hold for every call:
- *   - 0 or a positive value is success, a negative value is failure: a negative errno, or one of
- *     AUTOBUF_E_* (below -4095). autobuf_strerror() tells each in words.
- *   - Quantities carry their unit: _ns, _bytes, _bit_per_s. Times are CLOCK_MONOTONIC nanoseconds;
- *     AUTOBUF_NS_UNSET is "no time", or a time that is not known. In options a time of 0 is the default. A
- *     rate or size of 0 is "unknown".
- *   - Public structs begin with `size`: set them up with their _INIT macro, or, from a language without
- *     macros, with the function of the same name: autobuf_path_init(&path, sizeof path). They grow at the
- *     end only; what an older program's struct has no room for is not written.
- *   - NULL where a struct or a handle is needed is -EINVAL. A call that returns no errors does nothing then,
- *     and returns 0, or AUTOBUF_NS_UNSET for a time. close() takes NULL.
- *   - Handles are opaque, one thread at a time each, and dead in a forked child (AUTOBUF_E_FORKED).
- *   - The library never prints, exits, forks, starts a thread or touches a signal handler; only
- *     bwdelay(host) resolves names.
- *   - Names of directions: a path has tx (from here to the peer) and rx (from the peer to here); a socket has a
- *     snd and a rcv side, each with its buffer; a program SENDS or RECEIVES bulk data (its intent). What has
- *     moved was sent or received.
- *   - AUTOBUF in the environment, read when the library is loaded and ignored in setuid programs: "off" turns
- *     every act into "left alone": autobuf_tune() and autobuf_apply() change nothing and measure nothing.
- *     "log" says on standard error what a handle's log says, "log=FILE" appends it to a file.
+ *   - Success is 0 or a positive value. Failure is a negative errno, or one of AUTOBUF_E_* (below -4095).
+ *     autobuf_strerror() puts each in words. errno is not a result.
+ *   - Quantities carry their unit: _ns, _bytes, _bit_per_s. Times are CLOCK_MONOTONIC nanoseconds, which
+ *     autobuf_now_ns() reads. AUTOBUF_NS_UNSET means "no time", or that the time is not known. In options a time of
+ *     0 selects the default. A rate or size of 0 is unknown.
+ *   - Public structs begin with `size`. Set a struct up with its _INIT macro, or, from a language without macros,
+ *     with its init function: autobuf_path_init(&path, sizeof path). Structs grow at the end only. The library
+ *     does not write fields for which an older program's struct has no room.
+ *   - A call returns -EINVAL if it needs a struct or a handle and gets NULL. A call that returns no errors does
+ *     nothing then, and returns 0, or AUTOBUF_NS_UNSET for a time. The calls that close a handle accept NULL.
+ *   - Handles are opaque. One thread at a time may use a handle. A forked child may only close it; other calls that
+ *     act on it return AUTOBUF_E_FORKED.
+ *   - The library never prints, exits, forks, starts a thread or changes a signal handler. Two exceptions are asked
+ *     for by the user: AUTOBUF=log prints, and bwdelay(host) resolves a name.
+ *   - Directions: a path has tx (from here to the peer) and rx (from the peer to here). A socket has a snd and a
+ *     rcv side, each with its buffer. An intent says that a program SENDS or RECEIVES bulk data. Counters say what
+ *     was sent and received.
+ *   - The library reads the environment variable AUTOBUF when it is loaded, and ignores it in setuid programs.
+ *     AUTOBUF=off: autobuf_tune() and autobuf_apply() measure nothing and change nothing. AUTOBUF=log: what a
+ *     handle's log says also goes to standard error. AUTOBUF=log=FILE: it is appended to a file.
  */
 #ifndef AUTOBUF_AUTOBUF_H
 #define AUTOBUF_AUTOBUF_H

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * <autobuf/bwdelay.h>: the classic calls alone.
+ * <autobuf/bwdelay.h>: the classic calls, without the rest of the library.
  *
  *     int64_t bytes = bwdelay("mirror.example.org");
  *     int fd = socket(AF_INET, SOCK_STREAM, 0);
@@ -8,8 +8,8 @@
  *         bwdelay_apply(fd, bytes);
  *     connect(fd, ...);
  *
- * Never hand the number of bwdelay() to setsockopt() yourself: on today's kernels that switches
- * autotuning off and makes most transfers slower. bwdelay_apply() knows when setting helps.
+ * Do not hand the number of bwdelay() to setsockopt() yourself: that switches the kernel's autotuning off, and
+ * makes most transfers slower. bwdelay_apply() sets a buffer only where that helps.
  */
 #ifndef AUTOBUF_BWDELAY_H
 #define AUTOBUF_BWDELAY_H
@@ -24,40 +24,43 @@ extern "C" {
 #endif
 
 /*
- * Bandwidth-delay product of the path to host: how many bytes of TCP payload it holds, so how
- * large a window must be that keeps it busy. Sends a short train of ICMP echoes: at most 64 KB on
- * paths of 100 Mbit/s and below, at most 1 MB ever.
+ * Measures the path to host and returns its bandwidth-delay product: how many bytes of TCP payload the path
+ * holds, and so how large a window must be to keep it busy. It sends short trains of ICMP echoes: at most 64 KB on
+ * a path of up to 100 Mbit/s (as a rule also up to 200), and never more than 1 MB, IP headers included.
  *
- * host: a name or a numeric address. Only this call resolves names; the time that takes is the
- * resolver's own. The measurement takes a few round trips: at most 1 s plus two round trips, and at
- * most 2 s, whatever happens.
+ * host: a name or a numeric address. This is the only call that resolves a name; the resolver's time comes on top.
+ * The measurement takes at most 1 s plus two round trips, and never more than 2 s.
  *
  * Returns the product in bytes, above 0, or
  *   AUTOBUF_E_RESOLVE   the name has no address
  *   -EACCES             neither ping sockets (net.ipv4.ping_group_range) nor raw sockets
- *                       (CAP_NET_RAW: setcap cap_net_raw+ep PROGRAM) are permitted
- *   AUTOBUF_E_NOREPLY   nothing answered: the host is away, or ICMP is filtered
- *   AUTOBUF_E_FEW       too few answers for a rate
+ *                       (CAP_NET_RAW: setcap cap_net_raw+p PROGRAM) are permitted
+ *   AUTOBUF_E_NOREPLY   nothing answered: the host is down, or ICMP is filtered
+ *   AUTOBUF_E_FEW       too few replies came to compute a rate
  *   AUTOBUF_E_OFF       AUTOBUF=off is in the environment
+ *   -EINVAL             host is NULL
  *   another negative errno of socket(2), connect(2) or send(2), such as -ENETUNREACH
- * autobuf_strerror() tells each in words.
+ * autobuf_strerror() puts each in words.
  *
- * Source: NLANR/DAST, "Automatic TCP Window Tuning and Applications" (Autobuf, 2001); how the rate
- * is found is described at autobuf_probe_open().
+ * Source: NLANR/DAST, "Automatic TCP Window Tuning and Applications" (Autobuf, 2001). <autobuf/probe.h> says how
+ * the rate is found.
  */
 AUTOBUF_API int64_t bwdelay(const char *host);
 
-/* The same for an IPv4 or IPv6 address; the port is ignored. -EAFNOSUPPORT: another family. */
+/*
+ * The same for an IPv4 or IPv6 address, whose port is ignored. -EAFNOSUPPORT: addr is of another family; -EINVAL:
+ * addr is NULL, or addr_len is too small for the family.
+ */
 AUTOBUF_API int64_t bwdelay_addr(const struct sockaddr *addr, socklen_t addr_len);
 
 /*
- * Decides what a TCP socket needs for a product of that many payload bytes on this host, sets it,
- * and leaves alone what the kernel does better. Best before connect() or listen(); afterwards the
- * receive side can be helped only as far as its window scale, fixed in the SYN, allows.
+ * Decides what the TCP socket fd needs for a product of so many payload bytes, and sets it. It leaves a buffer
+ * alone that the kernel tunes at least as well. Call it before connect() or listen(). On a connected socket the
+ * receive window can grow only as far as the window scale allows, which was fixed in the SYN.
  *
- * Returns 0: left alone (autotuning reaches the product, or setting cannot give more);
- *         1: a buffer was set, or given back to autotuning;
- *         -EINVAL: bytes is not above 0; -EBADF, -ENOTSOCK, -EOPNOTSUPP: not a TCP socket;
+ * Returns 1: it set a buffer, or gave one back to autotuning;
+ *         0: it left both alone (autotuning reaches the product, or setting cannot give more);
+ *         -EINVAL: bytes is not above 0; -EBADF, -ENOTSOCK, -EOPNOTSUPP: fd is not a TCP socket;
  *         another negative errno of setsockopt(2). On failure the socket is as it was.
  */
 AUTOBUF_API int bwdelay_apply(int fd, int64_t bytes);

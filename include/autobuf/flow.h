@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * <autobuf/flow.h>: one handle for the life of a connection; and a plan carried out, in one call.
+ * <autobuf/flow.h>: one handle for the life of a connection; tuning a socket in one call; applying a plan.
  */
 #ifndef AUTOBUF_FLOW_H
 #define AUTOBUF_FLOW_H
@@ -15,40 +15,41 @@
 extern "C" {
 #endif
 
-/* The flow sends nothing of its own: it never measures. */
+/* A flag of struct autobuf_options: the flow never measures, and so sends nothing of its own. */
 #define AUTOBUF_FLOW_SILENT 1U
 
 struct autobuf_options {
     uint32_t size;
     uint32_t intent;         /* AUTOBUF_INTENT_*; default throughput */
-    uint64_t expected_bytes; /* how much will be transferred; 0: unknown */
-    uint64_t timeout_ns;     /* for measuring; 0: 2 s, which is also the most, and 0.3 s where nothing
-                                at all answers */
-    autobuf_log_fn *log;     /* told what was measured, decided and set; NULL: none */
+    uint64_t expected_bytes; /* how much will be transferred; 0: unknown. If it is known, tell it: a
+                                short transfer is then not made to wait */
+    uint64_t timeout_ns;     /* most time for measuring, at most 2 s; 0: 2 s, but 0.3 s if nothing
+                                answers */
+    autobuf_log_fn *log;     /* is told what was measured, decided and set; NULL: none */
     void *log_user;
-    uint32_t budget_bytes;   /* for measuring; 0: 1,000,000, which is also the most */
-    uint32_t mark;           /* the socket's own SO_MARK is used where this is 0 */
+    uint32_t budget_bytes;   /* most to send for measuring, 1,000 to 1,000,000; 0: 1,000,000 */
+    uint32_t mark;           /* SO_MARK of the echoes; 0: the socket's own */
     uint32_t streams;        /* connections that share the transfer and the path, 1 to 65,535; 0: 1.
-                                Each is then to hold its part of the product */
+                                Each is to hold its part of the product */
     uint32_t flags;          /* AUTOBUF_FLOW_* */
-    const struct autobuf_path *path; /* the path to the peer, if it is known: nothing is measured then.
-                                        It is copied. NULL: unknown */
-    uint64_t most_bytes;     /* no buffer is set larger, as setsockopt() takes it; 0: what the host allows */
+    const struct autobuf_path *path; /* the path to the peer, which is then not measured. The call copies
+                                        it. NULL: unknown */
+    uint64_t most_bytes;     /* largest buffer to set, as setsockopt() takes it; 0: what the host allows */
 };
 
 #define AUTOBUF_OPTIONS_INIT { sizeof(struct autobuf_options), 0, 0, 0, NULL, NULL, 0, 0, 0, 0, NULL, 0 }
 AUTOBUF_API void autobuf_options_init(struct autobuf_options *options, uint32_t size);
 
-/* What was found and done. A NULL pointer: of no interest. */
+/* What was found and done. Each pointer may be NULL: then that is not wanted. */
 struct autobuf_applied {
     uint32_t size;
-    int32_t measured;              /* 1: measured; 0: not, or not yet: no result could have paid;
-                                      negative: measuring failed, with this error */
-    struct autobuf_path *path;     /* each with its own size set */
+    int32_t measured;              /* 1: the path was measured; 0: not, or not yet; negative:
+                                      measuring failed with this error */
+    struct autobuf_path *path;     /* the caller sets the size of each of these structs */
     struct autobuf_limits *limits;
-    struct autobuf_plan *plan;     /* the newest */
-    struct autobuf_live_state *live; /* a flow's, once it is connected; else it is left as it is */
-    uint32_t changes;              /* a flow's: how often something was set so far */
+    struct autobuf_plan *plan;     /* the newest plan */
+    struct autobuf_live_state *live; /* only a flow fills it, once it is connected */
+    uint32_t changes;              /* only of a flow: how often it has set something */
     uint32_t reserved;
 };
 
@@ -56,17 +57,18 @@ struct autobuf_applied {
 AUTOBUF_API void autobuf_applied_init(struct autobuf_applied *applied, uint32_t size);
 
 /*
- * One handle for the life of a TCP connection. Open it for a socket, call step() from the loop that moves the
- * data, close it. Nothing blocks, and no transfer waits for a measurement.
+ * A flow looks after one TCP connection for its whole life. Open it for a socket, call step() from the loop that
+ * moves the data, close it. No call blocks, and no transfer waits for a measurement.
  *
- *   1. open() does at once what this host's limits alone decide: a buffer that was set smaller than autotuning
- *      would make it is given back to autotuning. If the path is known, it plans and sets.
- *   2. Once the connection is there, step() looks after it as autobuf_live_step() does.
- *   3. If the connection comes near the largest window that autotuning gives, and this host would allow a
- *      larger one, step() measures the path by ICMP, beside the transfer, and sets what the path needs. With
- *      AUTOBUF_INTENT_LOW_DELAY it measures at once, for the pace. AUTOBUF_FLOW_SILENT: it never measures.
+ *   1. open() does at once what the limits of this host decide without knowing the path: a buffer that was set
+ *      smaller than autotuning would make it is given back to autotuning. If the path is known, open() plans and sets.
+ *   2. Once the socket is connected, step() looks after the connection as autobuf_live_step() does.
+ *   3. If the connection comes near the largest window that autotuning gives, and this host allows a larger one,
+ *      step() measures the path by ICMP while the transfer goes on, and sets what the path needs. With
+ *      AUTOBUF_INTENT_LOW_DELAY it measures as soon as the peer is known, because the pace depends on it. With
+ *      AUTOBUF_FLOW_SILENT it never measures.
  *
- * Most transfers end before step 3, and most hosts allow no larger window: then nothing is ever sent.
+ * Most transfers end before point 3, and most hosts allow no larger window: then nothing is ever sent.
  *
  *     struct autobuf_flow *flow;
  *     autobuf_flow_open(&flow, fd, addr, addr_len, NULL);
@@ -81,77 +83,86 @@ AUTOBUF_API void autobuf_applied_init(struct autobuf_applied *applied, uint32_t 
 struct autobuf_flow;
 
 /*
- * Begins with a TCP socket: before connect(), before listen(), or connected. peer: where it will connect to, if
- * that is known; NULL: not known, or the socket is connected. options may be NULL. A listener's flow gives its
- * buffers back, which its later connections inherit; each accepted connection may have a flow of its own.
+ * Opens a flow for the TCP socket fd, which is new, listening or connected. peer: the address that it will connect
+ * to; NULL: not known, or the socket is connected. options may be NULL. On a listening socket the flow gives
+ * buffers back to autotuning, and later connections inherit that; each accepted connection may have a flow of its
+ * own.
  *
- * 0; on failure the socket is as it was: -EINVAL (an option, the address), -ENOMEM, -EOPNOTSUPP: not a TCP socket,
- * -EBADF, -ENOTSOCK, errors of autobuf_limits_host() and autobuf_apply(). AUTOBUF=off: 0, and nothing will be done.
+ * Returns 0. With AUTOBUF=off too; the flow then does nothing. On failure the socket is as it was: -EINVAL: an
+ * option is out of range, peer is no address, or NULL; -ENOMEM; -EOPNOTSUPP: not a TCP socket; -EBADF, -ENOTSOCK;
+ * errors of autobuf_limits_host() and autobuf_apply().
  */
 AUTOBUF_API int autobuf_flow_open(struct autobuf_flow **flow, int fd, const struct sockaddr *peer,
                                   socklen_t peer_len, const struct autobuf_options *options);
 
-/* When to call step(). AUTOBUF_NS_UNSET: there is nothing to do, or never will be. */
+/* The time at which to call step() next. AUTOBUF_NS_UNSET: there is nothing to do, and never will be. */
 AUTOBUF_API uint64_t autobuf_flow_deadline_ns(const struct autobuf_flow *flow);
 
 /*
- * Does what is due at now_ns (autobuf_now_ns()). Returns at once, without a system call, before deadline_ns().
+ * Does what is due at now_ns (autobuf_now_ns()). Before deadline_ns() it returns 0 at once, without a system call.
  *
- * 1: something was set; 0: nothing; -ENOTCONN: the connection is over; -EBADF, -ENOTSOCK, -ESTALE: the descriptor
- * was closed, or is another socket's by now; after these four the flow can only be closed. AUTOBUF_E_FORKED: the
- * flow is the parent process's. Other errors of autobuf_apply(): the socket is as before, and the flow goes on.
+ * Returns 1: it set something; 0: it did not. -ENOTCONN: the connection has ended; -EBADF, -ENOTSOCK, -ESTALE: the
+ * descriptor was closed, or belongs to another socket now. After these four the flow can only be closed.
+ * AUTOBUF_E_FORKED: the parent process opened the flow. Other errors of autobuf_apply(): the socket is as it was
+ * before the call, and the flow can be used further.
  */
 AUTOBUF_API int autobuf_flow_step(struct autobuf_flow *flow, uint64_t now_ns);
 
 /*
- * The path to the peer is known now, from wherever: another flow's state, autobuf_inband(), a file. Plans and sets;
- * nothing is measured any more. 1: something was set; 0: nothing; -EINVAL, AUTOBUF_E_FORKED, and errors of
- * autobuf_apply(): the socket is as before.
+ * Hands in a path that became known elsewhere: from another flow's state, autobuf_inband() or a file. The flow
+ * plans and sets, and measures no more. Returns 1: it set something; 0: it did not; -EINVAL: path->size, or NULL;
+ * AUTOBUF_E_FORKED; errors of autobuf_apply(), after which the socket is as it was before the call.
  */
 AUTOBUF_API int autobuf_flow_tell(struct autobuf_flow *flow, const struct autobuf_path *path);
 
-/* What is known and was done so far. -EINVAL: a size, or NULL. */
+/* Fills *applied with what is known and was done so far. Returns 0; -EINVAL: a struct size, or NULL. */
 AUTOBUF_API int autobuf_flow_state(const struct autobuf_flow *flow, struct autobuf_applied *applied);
 
-/* Closes the handle, not the connection: buffers stay as they are, a pace is put back. NULL is allowed. */
+/* Closes the flow, not the connection. Buffers keep their sizes; a pacing rate is put back. NULL is allowed. */
 AUTOBUF_API void autobuf_flow_close(struct autobuf_flow *flow);
 
 /*
- * The blocking form, in one call: measures the path to peer if that can pay, plans, applies. Call it on a TCP
- * socket before connect(), or with peer NULL before listen() (nothing is measured then) or once connected (the
- * path to its peer is). The echoes leave from the socket's own source address, device and mark. options and
- * applied may be NULL. A measurement takes one round trip as a rule; one that fails is not a failure: the plan
- * then says "unknown", and a buffer is at most given back to autotuning. A transfer of up to 1 MB is left alone
- * at once, as long as applied->limits is NULL and no buffer of the socket was set.
+ * The blocking form of a flow, in one call: it reads the limits, measures the path to peer if that can pay, plans
+ * and applies the plan. Call it on a TCP socket
+ *   - before connect(), with the address that it will connect to;
+ *   - before listen(), with peer NULL: nothing is measured;
+ *   - once it is connected, with peer NULL: the path to its peer is measured.
+ * The echoes leave from the socket's own source address, device and mark. options and applied may be NULL.
  *
- * 1: something was set; 0: left alone; on failure the socket is as it was: errors of
- * autobuf_socket_state() and autobuf_apply(), -EINVAL.
+ * A measurement usually takes one round trip. If it fails, the call goes on: the plan then says "unknown", and a
+ * buffer is at most given back to autotuning. A transfer of up to 1 MB is left alone at once, unless
+ * applied->limits is not NULL or the program has set a buffer of the socket.
+ *
+ * Returns 1: it set something; 0: it left the socket alone. On failure the socket is as it was: -EINVAL (an option,
+ * the address), and the errors of autobuf_limits_host(), autobuf_socket_state() and autobuf_apply().
  */
 AUTOBUF_API int autobuf_tune(int fd, const struct sockaddr *peer, socklen_t peer_len,
                              const struct autobuf_options *options,
                              struct autobuf_applied *applied);
 
 /*
- * Carries a plan out on a TCP socket, and reads back what the kernel made of it. Where it makes a send buffer
- * larger, TCP_NOTSENT_LOWAT becomes 512 KB, if it was more: the buffer is there for what is in flight. 1: something was set;
- * 0: the plan left everything alone, or AUTOBUF=off. On failure the socket is as it was: -EBADF,
- * -ENOTSOCK, -EOPNOTSUPP, -EINVAL (size; a receive buffer for a connection without a window clamp),
- * -EPERM (a forced size without CAP_NET_ADMIN), AUTOBUF_E_CLAMPED (the kernel gave less than the plan
- * asked for: the limits are not those that it was made for), other errnos of setsockopt(2).
+ * Sets on a TCP socket what a plan requests, and reads back what the kernel granted. If it makes a send buffer
+ * larger, it also lowers TCP_NOTSENT_LOWAT to 512 KB, unless it is lower already: the larger buffer is for data in
+ * flight, and a peer that does not read must not fill it with unsent data.
+ *
+ * Returns 1: it set something; 0: the plan requests nothing, or AUTOBUF=off. On failure the socket is as it was:
+ * -EBADF, -ENOTSOCK, -EOPNOTSUPP (not a TCP socket); -EINVAL: plan->size, NULL, or a receive buffer for a connected
+ * socket without a window clamp; -EPERM: a forced size without CAP_NET_ADMIN; AUTOBUF_E_CLAMPED: the kernel granted
+ * less than the plan requests, so the plan was made for other limits; other errnos of setsockopt(2).
  */
 AUTOBUF_API int autobuf_apply(int fd, const struct autobuf_plan *plan);
 
-#define AUTOBUF_UNLOCK_LATE 4U
+#define AUTOBUF_UNLOCK_LATE 4U /* see autobuf_unlock() */
 
 /*
- * Gives sides (AUTOBUF_LOCK_* bits) of a TCP socket, whose buffers were set, back to autotuning: best
- * before connect() or listen(), or on a listener for its later connections. The receive side of a
- * connection is reopened as far as its window scale allows.
+ * Gives sides of a TCP socket (AUTOBUF_LOCK_* bits) whose buffers were set back to autotuning. Call it before
+ * connect() or listen(); a listening socket hands this on to the connections that it accepts later. On a connected
+ * socket the receive window opens again as far as the window scale allows.
  *
- * Returns the sides that were locked and no longer are, 0 if none was. AUTOBUF_UNLOCK_LATE in it: the
- * receive side is autotuned again, but the window scale, fixed in the SYN out of the small buffer,
- * keeps its window below what autotuning would reach. -EOPNOTSUPP: not a TCP socket; -ENOPROTOOPT:
- * before Linux 5.15; -EBADF, -ENOTSOCK, -EINVAL (sides). AUTOBUF=off: 0.
+ * Returns the sides that were locked and are not any more; 0: none was. AUTOBUF_UNLOCK_LATE in the result: the
+ * receive side is autotuned again, but the window scale, which the small buffer fixed in the SYN, keeps its window
+ * below what autotuning would reach. -EOPNOTSUPP: not a TCP socket; -ENOPROTOOPT: the kernel is older than Linux
+ * 5.15; -EBADF, -ENOTSOCK, -EINVAL (sides). With AUTOBUF=off it does nothing and returns 0.
  */
 AUTOBUF_API int autobuf_unlock(int fd, uint32_t sides);
 

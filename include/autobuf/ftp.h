@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * <autobuf/ftp.h>: FTP, a control connection and its data connections. Not part of <autobuf/autobuf.h>.
+ * <autobuf/ftp.h>: FTP: a control connection and its data connections. <autobuf/autobuf.h> does not include it.
  */
 #ifndef AUTOBUF_FTP_H
 #define AUTOBUF_FTP_H
@@ -17,13 +17,14 @@ extern "C" {
 #endif
 
 /*
- * What FTP's clients and servers share: the path is measured over the control connection, or by ICMP, and
- * what was found is set on the data connections between the same two hosts: the receive side before listen()
- * or connect(), the send side once the peer is known. Each is then looked after as autobuf_live_step() does.
- * Any protocol with a connection for control and others for data can do the same.
+ * For FTP clients and servers. The path is measured over the control connection, or by ICMP. What was found is set
+ * on the data connections between the same two hosts: on the receive side before listen() or connect(), on the send
+ * side once the peer is known. Each data connection is then looked after as autobuf_live_step() does. Any other
+ * protocol with one connection for control and others for data can use it too.
  *
- * One handle a session. Opened before a program calls chroot(2) or gives privilege up, it knows this host's
- * limits for good. Nothing is ever sent but on the control connection, and to its peer.
+ * There is one handle for a session. It reads this host's limits when it is opened; open it before the program
+ * calls chroot(2) or gives privilege up. It sends nothing except on the control connection, and echoes to that
+ * one's peer.
  */
 struct autobuf_ftp;
 
@@ -31,9 +32,10 @@ struct autobuf_ftp;
 #define AUTOBUF_FTP_SERVER 2U
 
 /*
- * Where the control connection is more than its socket (TLS): both move up to len bytes before
- * deadline_ns, and return how many, 0 at the end of the connection, or -errno (-ETIMEDOUT). read() also tells when
- * the last of them arrived, of the monotonic clock; write() may put each segment_bytes into a record of its own.
+ * If TLS wraps the control connection, the program gives the library these two functions. Each moves up to len
+ * bytes before deadline_ns, and returns how many it moved, 0 at the end of the connection, or a negative errno
+ * (-ETIMEDOUT). read() also stores the monotonic time at which the last byte arrived. write() may put each
+ * segment_bytes into a TLS record of its own.
  */
 typedef int64_t autobuf_ftp_read_fn(void *user, void *buf, size_t len, uint64_t deadline_ns,
                                     uint64_t *stamp_ns);
@@ -42,15 +44,15 @@ typedef int64_t autobuf_ftp_write_fn(void *user, const void *buf, size_t len, si
 
 struct autobuf_ftp_options {
     uint32_t size;
-    uint32_t record_bytes;      /* that a record of TLS takes besides its payload; 0: none */
-    uint64_t most_bytes;        /* no buffer is set larger, as setsockopt() takes it; 0: what the host
-                                   allows, and for a server, whose clients say what they want,
-                                   16,000,000 */
-    autobuf_log_fn *log;        /* told what was measured, decided and set; NULL: none */
+    uint32_t record_bytes;      /* what a TLS record takes besides its payload; 0: no TLS */
+    uint64_t most_bytes;        /* largest buffer to set, as setsockopt() takes it; 0: what the host
+                                   allows for a client, 16,000,000 for a server, because there the
+                                   clients say what they want */
+    autobuf_log_fn *log;        /* is told what was measured, decided and set; NULL: none */
     void *log_user;
-    autobuf_ftp_read_fn *read;  /* both, or NULL: the socket is read and written */
+    autobuf_ftp_read_fn *read;  /* set both or none; NULL: the library reads and writes the socket */
     autobuf_ftp_write_fn *write;
-    void *io_user;
+    void *io_user;              /* handed to both */
 };
 
 #define AUTOBUF_FTP_OPTIONS_INIT                                                                   \
@@ -61,65 +63,73 @@ struct autobuf_ftp_options {
 AUTOBUF_API void autobuf_ftp_options_init(struct autobuf_ftp_options *options, uint32_t size);
 
 /*
- * Begins with a connected control connection. options may be NULL. -EINVAL: role, an option; -EOPNOTSUPP:
- * not a TCP socket; -ENOTCONN, -ENOMEM, -EBADF, -ENOTSOCK. AUTOBUF_E_OFF: AUTOBUF=off.
+ * Opens a handle for a session. role: AUTOBUF_FTP_CLIENT or AUTOBUF_FTP_SERVER. control_fd: the connected control
+ * connection. options may be NULL. Returns 0; -EINVAL: the role, an option, or NULL; -EOPNOTSUPP: not a TCP socket;
+ * -ENOTCONN, -ENOMEM, -EBADF, -ENOTSOCK; AUTOBUF_E_OFF: AUTOBUF=off is in the environment.
  */
 AUTOBUF_API int autobuf_ftp_open(struct autobuf_ftp **ftp, uint32_t role, int control_fd,
                                  const struct autobuf_ftp_options *options);
 
-/* Closes the handle, no connection. NULL is allowed. */
+/* Closes the handle, but no connection. NULL is allowed. */
 AUTOBUF_API void autobuf_ftp_close(struct autobuf_ftp *ftp);
 
-#define AUTOBUF_FTP_BY_INBAND 1U /* the server says, in FEAT or HELP SITE, that it has SITE AUTOBUF */
-#define AUTOBUF_FTP_BY_ICMP 2U
-#define AUTOBUF_FTP_PEER_SETS 4U  /* the server has another command for its buffers, and will be told */
+#define AUTOBUF_FTP_BY_INBAND 1U /* the server lists SITE AUTOBUF in FEAT or HELP SITE */
+#define AUTOBUF_FTP_BY_ICMP 2U   /* echoes to the control connection's peer */
+#define AUTOBUF_FTP_PEER_SETS 4U  /* the client will tell the server by another command what to set */
 
 /*
- * A client, before PASV or PORT, with no reply outstanding: measures if that can pay for a transfer of
- * expected_bytes (0: unknown) in a direction, AUTOBUF_INTENT_SENDS or AUTOBUF_INTENT_RECEIVES, and was not done
- * yet, and tells a server with SITE AUTOBUF what to set. A server that does not answer as it should is
- * asked no more. Blocks, as a rule for 3 to 8 round trips in band, for one by ICMP.
+ * A client calls this before PASV or PORT, when no reply is outstanding. It measures once per direction, if a
+ * transfer of expected_bytes (0: unknown) is large enough to gain from it, and tells a server that has SITE AUTOBUF
+ * what to set. direction: AUTOBUF_INTENT_SENDS or AUTOBUF_INTENT_RECEIVES. ways: AUTOBUF_FTP_BY_* bits, and
+ * AUTOBUF_FTP_PEER_SETS. If the server gives a wrong answer, it is not asked again. The call blocks: in band
+ * usually for 3 to 8 round trips, by ICMP for one.
  *
- * 1: measured; 0: not, and the log says why. -ECONNRESET, -ETIMEDOUT, AUTOBUF_E_PROTOCOL: the control connection
- * is gone or out of step: close it. -EINVAL: ways, direction, or a server's handle.
+ * Returns 1: it measured; 0: it did not, and the log says why. -ECONNRESET, -ETIMEDOUT, AUTOBUF_E_PROTOCOL: the
+ * control connection cannot be used any more; close it. -EINVAL: the ways, the direction, a server's handle, or
+ * NULL.
  */
 AUTOBUF_API int autobuf_ftp_measure(struct autobuf_ftp *ftp, uint32_t ways, uint32_t direction,
                                     uint64_t expected_bytes);
 
 /*
- * After measure() by ICMP: the buffer that a server with another command for it (SITE BUFSIZE, SBUF) is to
- * set, if it is a host like this one; 0: none, leave it to its kernel.
+ * After measure() by ICMP: the buffer for which a client should ask a server that has another command for that,
+ * such as SITE BUFSIZE or SBUF. The number supposes that the server's host is like this one. 0: ask for none.
  */
 AUTOBUF_API uint64_t autobuf_ftp_peer_bytes(const struct autobuf_ftp *ftp, uint32_t direction);
 
 /*
- * A server, after login: answers a command, the line of len bytes without its CRLF, and all that belongs to it;
- * the reply is sent from here. 1: done; 0: it is not SITE AUTOBUF, nothing was sent. Below 0: the control
- * connection is out of step or gone: say 421 and close it.
+ * A server hands each command to this call after login: the line of len bytes, without CRLF. If it is SITE AUTOBUF,
+ * the call carries the command out and sends the reply itself. Returns 1: done; 0: it is another command, and
+ * nothing was sent. Below 0: the control connection cannot be used any more: send 421 and close it.
  */
 AUTOBUF_API int autobuf_ftp_answer(struct autobuf_ftp *ftp, const char *line, size_t len);
 
 /*
- * A new data connection, before connect() to peer, or with peer NULL before listen(); at most one is looked
- * after at a time. 1: something was set; 0: left alone. What was measured counts for the control
- * connection's peer alone. Errors of autobuf_socket_state() and autobuf_apply(): it is as it was.
+ * Prepares the socket of a new data connection. Call it before connect(), with the address in peer, or before
+ * listen(), with peer NULL. At most one data connection is looked after at a time. What was measured is used only
+ * if the peer is the control connection's peer. Returns 1: it set something; 0: it left the socket alone; -EINVAL;
+ * errors of autobuf_socket_state() and autobuf_apply(), after which the socket is as it was.
  */
 AUTOBUF_API int autobuf_ftp_data_begin(struct autobuf_ftp *ftp, int fd, const struct sockaddr *peer,
                                        socklen_t peer_len, uint32_t direction,
                                        uint64_t expected_bytes);
 
-/* It is connected, or was accepted from a listener: once for each transfer. As data_begin(). */
+/*
+ * Call it once for each transfer, when the data connection is connected or was accepted. Returns as data_begin().
+ */
 AUTOBUF_API int autobuf_ftp_data_connected(struct autobuf_ftp *ftp, int fd, uint32_t direction,
                                            uint64_t expected_bytes);
 
-/* To be called at every turn of the loop that moves the data: looks after it when it is time. 1: something
-   was changed; 0. */
+/*
+ * Call it in every turn of the loop that moves the data. When it is due, it looks after the data connection.
+ * Returns 1: it changed something; 0: it did not.
+ */
 AUTOBUF_API int autobuf_ftp_data_step(struct autobuf_ftp *ftp);
 
-/* When it is time; AUTOBUF_NS_UNSET: there is nothing to look after. */
+/* The time at which data_step() is due; AUTOBUF_NS_UNSET: there is nothing to look after. */
 AUTOBUF_API uint64_t autobuf_ftp_data_deadline_ns(const struct autobuf_ftp *ftp);
 
-/* The data connection is about to be closed, or is closed. Also when there is none. */
+/* Says that the data connection will be closed or is closed. It may be called when there is none. */
 AUTOBUF_API void autobuf_ftp_data_end(struct autobuf_ftp *ftp);
 
 #ifdef __cplusplus

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * <autobuf/probe.h>: measuring a path with trains of ICMP echoes.
+ * <autobuf/probe.h>: measures a path with trains of ICMP echoes.
  */
 #ifndef AUTOBUF_PROBE_H
 #define AUTOBUF_PROBE_H
@@ -16,49 +16,52 @@ extern "C" {
 #endif
 
 /*
- * Measuring a path with trains of ICMP echoes. Five small echoes find the round-trip time; a train
- * of 10 full-size ones, sent back to back, leaves the narrowest link spaced by its capacity; trains
- * grow (32 packets, then up to 256) until they last about 2 ms or the budget is used. On paths up to
- * about 200 Mbit/s that costs 64 KB. Three ways, on one core:
+ * Measures a path with trains of ICMP echoes.
+ *
+ * Five small echoes find the round-trip time. Then a train of 10 full-size echoes leaves back to back. The
+ * narrowest link spaces its packets, and the spacing of the replies gives the link's capacity. Longer trains follow
+ * (32 packets, then up to 256) until one lasts about 2 ms or the budget is used. That costs at most 64 KB on a path
+ * of up to 100 Mbit/s (as a rule also up to 200), and never more than 1 MB. There are three forms of one core:
  *
  *   blocking  autobuf_probe(): one call.
- *   stepped   autobuf_probe_open(), then in the application's own loop: poll() fd for events until
- *             deadline_ns, then step(), until it answers 1.
- *   pure      autobuf_probe_open_pure(): no socket and no clock. next() gives the ICMP messages to
- *             send, reply() takes those received with their times.
+ *   stepped   autobuf_probe_open(). The application's own loop waits with poll() for the events of fd until
+ *             deadline_ns, then calls step(), until step() returns 1.
+ *   pure      autobuf_probe_open_pure(): the handle has no socket and reads no clock. next() writes each ICMP message
+ *             to send; reply() takes each message that was received, with its time.
  *
- * Capacity C = 8 k L / (t[i+k] - t[i]) for k adjacent replies of L IP bytes, t from the kernel's
- * receive time stamps; the estimate is the half-sample mode of those rates over windows of time; the
- * fastest cluster of single gaps, where cross traffic stretched the windows; or, where jitter or
- * batches tear the trains apart, a regression over the long ones. Sources:
- * Carter and Crovella 1996 (trains), Dovrolis, Ramanathan and Moore 2004 (modes; batches), Bickel
- * 2002 (half-sample mode). What an echo cannot see: the larger direction; available bandwidth; a
- * token bucket larger than the budget (it reads the peak rate).
+ * For k adjacent replies of L IP bytes, received at the times t that the kernel stamped, the capacity is C = 8 k L
+ * / (t[i+k] - t[i]). The result is the half-sample mode of these readings, taken over windows of time. Two cases
+ * differ. Where cross traffic stretched the windows, the fastest cluster of single gaps counts. Where jitter or
+ * batches tore the trains apart, a regression over the long trains counts. Sources: Carter and Crovella 1996
+ * (trains); Dovrolis, Ramanathan and Moore 2004 (modes, batches); Bickel 2002 (half-sample mode).
  *
- * Each run carries a random token that replies, and requests that ICMP errors quote, must show, so an
- * off-path host cannot feed it numbers or stop it. If an error makes packets smaller in mid-run, the rates
- * are lower bounds. Foreign, duplicate, reordered, truncated and late replies are tolerated.
+ * An echo cannot see the faster direction, nor available bandwidth. Of a token bucket larger than the budget it
+ * sees the peak rate.
+ *
+ * Each run has a random token. Replies must carry it, and ICMP errors must quote it, so a host off the path can
+ * neither feed the run numbers nor stop it. If an error makes packets smaller in mid-run, the rates are lower
+ * bounds. The run ignores replies that are foreign, duplicate, truncated or late, and copes with reordered ones.
  */
 struct autobuf_probe;
 
 struct autobuf_probe_options {
     uint32_t size;
-    uint32_t packet_bytes;         /* largest IP packet, 128 to 1500; 0: what the path takes */
-    uint32_t budget_bytes;         /* IP bytes, 1,000 to 1,000,000; 0: 1,000,000 */
-    uint32_t mark;                 /* SO_MARK for the probes (CAP_NET_ADMIN); 0: none */
-    uint64_t timeout_ns;           /* 0, or above 2 s: 2 s. Ends 1 s + 2 RTT after the start at the
-                                      latest, and 1 s after it if nothing at all answers */
-    uint64_t bdp_low_bytes;        /* products of interest, IP bytes: more than the first, less than */
-    uint64_t bdp_high_bytes;       /* the second. Ends as soon as the product is surely another one, or
-                                      a first train gives a clear answer: after one round trip, as a
-                                      rule. 0, 0: every product is, as precisely as may be */
-    uint64_t silence_ns;           /* gives up if nothing at all answers for so long; 0, or above
-                                      1 s: 1 s */
-    const struct sockaddr *source; /* address to send from; NULL: the kernel's choice */
-    autobuf_log_fn *log;           /* NULL: none */
+    uint32_t packet_bytes;         /* largest IP packet to send, 128 to 1500; 0: what the path takes */
+    uint32_t budget_bytes;         /* most IP bytes to send, 1,000 to 1,000,000; 0: 1,000,000 */
+    uint32_t mark;                 /* SO_MARK of the echoes, needs CAP_NET_ADMIN; 0: none */
+    uint64_t timeout_ns;           /* most time for the run, at most 2 s; 0: 2 s. A run ends at the
+                                      latest 1 s + 2 RTT after its start, or 1 s if nothing answers */
+    uint64_t bdp_low_bytes;        /* only a product above this and below the next matters. The run */
+    uint64_t bdp_high_bytes;       /* stops once the product is certainly outside this range, or once
+                                      the first train gives a clear answer: usually after one round
+                                      trip. IP bytes. 0, 0: measure precisely, whatever the product */
+    uint64_t silence_ns;           /* the run gives up if nothing answers for so long, at most 1 s;
+                                      0: 1 s */
+    const struct sockaddr *source; /* address to send from; NULL: the kernel chooses */
+    autobuf_log_fn *log;           /* is told how the run goes; NULL: none */
     void *log_user;
-    char device[16];               /* device to send from; "": the kernel's choice */
-    uint32_t source_len;           /* bytes of *source */
+    char device[16];               /* device to send from; "": the kernel chooses */
+    uint32_t source_len;           /* length of *source in bytes */
     uint32_t reserved;
 };
 
@@ -66,105 +69,111 @@ struct autobuf_probe_options {
     {                                                                                              \
         sizeof(struct autobuf_probe_options), 0, 0, 0, 0, 0, 0, 0, NULL, NULL, NULL, "", 0, 0      \
     }
-/* As AUTOBUF_PROBE_OPTIONS_INIT; size: sizeof(struct autobuf_probe_options). */
+/* Does what AUTOBUF_PROBE_OPTIONS_INIT does. size: sizeof(struct autobuf_probe_options). */
 AUTOBUF_API void autobuf_probe_options_init(struct autobuf_probe_options *options, uint32_t size);
 
 /*
- * Opens a measurement of the path to peer (IPv4 or IPv6; the port is ignored). A ping socket is
- * tried first; where net.ipv4.ping_group_range forbids it, a raw socket, for which CAP_NET_RAW is
- * raised for that one call if it is permitted. All memory is allocated here. options may be NULL.
- * 0, and *probe is to be closed; -EACCES: neither is permitted; -EAFNOSUPPORT: another family;
- * -EINVAL: an option is out of range; -ENOMEM; -EADDRNOTAVAIL, -ENETUNREACH and other errnos of
- * socket(2), setsockopt(2), bind(2) and connect(2).
+ * Opens a measurement of the path to peer, an IPv4 or IPv6 address whose port is ignored. options may be NULL. It
+ * opens a ping socket; where net.ipv4.ping_group_range forbids that, a raw socket, and raises CAP_NET_RAW for this
+ * one call if the process may. The handle allocates all its memory now.
+ *
+ * Returns 0; close *probe later. -EACCES: neither socket is permitted; -EAFNOSUPPORT: peer is of another family;
+ * -EINVAL: an option is out of range, or a pointer is NULL; -ENOMEM; -EADDRNOTAVAIL, -ENETUNREACH and other errnos
+ * of socket(2), setsockopt(2), bind(2) and connect(2).
  */
 AUTOBUF_API int autobuf_probe_open(struct autobuf_probe **probe, const struct sockaddr *peer,
                                    socklen_t peer_len, const struct autobuf_probe_options *options);
 
-/* The descriptor to poll, the same for the handle's life; -1 for a pure handle. */
+/* The descriptor to poll. It stays the same for the life of the handle. -1: a pure handle, or NULL. */
 AUTOBUF_API int autobuf_probe_fd(const struct autobuf_probe *probe);
 
-/* The events to poll it for (POLLIN, POLLOUT) until the next step. */
+/* The events (POLLIN, POLLOUT) to poll it for until the next step(). */
 AUTOBUF_API int autobuf_probe_events(const struct autobuf_probe *probe);
 
-/* When to call step() even if nothing happened. */
+/* The time at which to call step() even if no event came. */
 AUTOBUF_API uint64_t autobuf_probe_deadline_ns(const struct autobuf_probe *probe);
 
 /*
- * Sends and receives what there is to send and receive at now_ns, without blocking.
- * 1: finished, see autobuf_probe_result(); 0: call again, at the deadline or when fd is ready;
- * -EHOSTUNREACH, -ENETUNREACH, -EHOSTDOWN, -ECONNREFUSED: said so by the network before anything
- * was answered; AUTOBUF_E_NOREPLY; AUTOBUF_E_FORKED; -EBADF: a pure handle; other errnos of sendmmsg(2) and recvmmsg(2).
- * After a failure the handle can only be closed.
+ * Receives what has arrived, and sends what is due at now_ns. It does not block.
+ *
+ * Returns 0: call again at the deadline, or when fd is ready; 1: the measurement is finished, call
+ * autobuf_probe_result(). -EHOSTUNREACH, -ENETUNREACH, -EHOSTDOWN, -ECONNREFUSED: the network reported this before
+ * any reply came; AUTOBUF_E_NOREPLY: nothing answered in time; AUTOBUF_E_FORKED; -EBADF: a pure handle; other
+ * errnos of sendmmsg(2) and recvmmsg(2). After a failure the handle can only be closed.
  */
 AUTOBUF_API int autobuf_probe_step(struct autobuf_probe *probe, uint64_t now_ns);
 
 /*
- * What is known by now; after the last step, the result. path->size is set by the caller. 0;
- * AUTOBUF_E_NOREPLY: nothing; AUTOBUF_E_FEW: the round-trip time is known, but too few adjacent
- * replies came for a rate (those fields are 0).
+ * Fills *path with what is known so far; after the last step that is the result. The caller has set path->size.
+ * Returns 0; AUTOBUF_E_NOREPLY: nothing is known; AUTOBUF_E_FEW: the round-trip time is known, but too few adjacent
+ * replies came to compute a rate, and the rates are 0.
  */
 AUTOBUF_API int autobuf_probe_result(const struct autobuf_probe *probe, struct autobuf_path *path);
 
 struct autobuf_probe_progress {
     uint32_t size;
-    uint32_t trains;           /* begun, the small echoes not counted */
+    uint32_t trains;           /* trains begun, not counting the small echoes */
     uint32_t sent_packets;
-    uint32_t received_packets;
-    uint64_t cost_bytes;       /* sent so far, IP headers included */
-    uint64_t elapsed_ns;       /* from opening to the newest reply, or to the end */
+    uint32_t received_packets; /* replies that belong to this run */
+    uint64_t cost_bytes;       /* IP bytes sent so far */
+    uint64_t elapsed_ns;       /* from the opening to the newest reply, or to the end */
 };
 
 #define AUTOBUF_PROBE_PROGRESS_INIT { sizeof(struct autobuf_probe_progress), 0, 0, 0, 0, 0 }
-/* As AUTOBUF_PROBE_PROGRESS_INIT; size: sizeof(struct autobuf_probe_progress). */
+/* Does what AUTOBUF_PROBE_PROGRESS_INIT does. size: sizeof(struct autobuf_probe_progress). */
 AUTOBUF_API void autobuf_probe_progress_init(struct autobuf_probe_progress *progress, uint32_t size);
 
-/* How far it is. -EINVAL: progress->size is too small to hold anything. */
+/*
+ * Fills *progress: how far the measurement is. 0; -EINVAL: progress->size is too small to hold anything, or NULL.
+ */
 AUTOBUF_API int autobuf_probe_progress(const struct autobuf_probe *probe,
                                        struct autobuf_probe_progress *progress);
 
 /*
- * The readings, in bit/s, out of which the rate was chosen, for a histogram: writes at most cap of
- * them to rates (NULL: none) and returns how many there are; 0 where the rate is but a bound.
+ * Writes the readings from which the rate was chosen, in bit/s, to rates, at most cap of them. rates may be NULL.
+ * Returns how many readings there are; 0 if the rate is only a lower bound. A histogram can be drawn from them.
  */
 AUTOBUF_API size_t autobuf_probe_rates(const struct autobuf_probe *probe, uint64_t *rates,
                                        size_t cap);
 
-/* Closes the handle; NULL is allowed. */
+/* Closes the handle. NULL is allowed. */
 AUTOBUF_API void autobuf_probe_close(struct autobuf_probe *probe);
 
 /*
- * open, step until finished, result, close: blocks for 1 s plus two round trips at most, and for
- * 2 s at most. Errors of all four; with AUTOBUF_E_FEW the path holds the round-trip time.
+ * Does open, step until finished, result and close in one call. It blocks for at most 1 s plus two round trips, and
+ * never for more than 2 s. Errors: those of open(), step() and result(). With AUTOBUF_E_FEW *path holds the
+ * round-trip time.
  */
 AUTOBUF_API int autobuf_probe(const struct sockaddr *peer, socklen_t peer_len,
                               const struct autobuf_probe_options *options,
                               struct autobuf_path *path);
 
 /*
- * The pure form: no socket, no clock. family: AF_INET or AF_INET6; ident: the ICMP identifier;
- * token: 16 random bytes; now_ns: the start. deadline_ns(), result(), progress(), rates() and
- * close() serve this handle too. -EAFNOSUPPORT, -EINVAL, -ENOMEM.
+ * Opens a pure handle, which has no socket and reads no clock. family: AF_INET or AF_INET6; ident: the ICMP
+ * identifier; token: 16 random bytes; now_ns: the start, on the caller's clock. deadline_ns(), result(),
+ * progress(), rates() and close() take this handle too. Returns 0, -EAFNOSUPPORT, -EINVAL (an option, or NULL) or
+ * -ENOMEM.
  */
 AUTOBUF_API int autobuf_probe_open_pure(struct autobuf_probe **probe, int family, uint16_t ident,
                                         const uint8_t token[16], uint64_t now_ns,
                                         const struct autobuf_probe_options *options);
 
 /*
- * The next ICMP message to send at now_ns: writes it to buf and returns its length in bytes (at
- * most 1,480); 0: nothing before deadline_ns(); -ENOSPC: cap is too small; -ETIME: finished. Call
- * until it answers 0. The checksum is filled in for IPv4, zero for IPv6 (the kernel's task).
+ * Writes the next ICMP message to send at now_ns to buf, and returns its length in bytes, at most 1,480. Call it
+ * again until it returns 0: nothing is due before deadline_ns(). -ETIME: the measurement is finished; -ENOSPC: cap
+ * is too small. The checksum is filled in for IPv4; for IPv6, where the kernel fills it in, it is zero.
  */
 AUTOBUF_API int autobuf_probe_next(struct autobuf_probe *probe, uint64_t now_ns, void *buf,
                                    size_t cap);
 
 /*
- * An ICMP message of len bytes (without IP header) that was received at stamp_ns, of the same clock
- * as next()'s now_ns. 1: a reply of this run; 0: anything else, ignored.
+ * Takes an ICMP message of len bytes, without its IP header, that was received at stamp_ns on the clock of next()'s
+ * now_ns. Returns 1: it is a reply of this run; 0: it is something else, and is ignored.
  */
 AUTOBUF_API int autobuf_probe_reply(struct autobuf_probe *probe, uint64_t stamp_ns, const void *buf,
                                     size_t len);
 
-/* The path takes no IP packet larger than this: the following ones shrink. -EINVAL below 128. */
+/* Says that the path takes no larger IP packet than this. Later packets are as small. 0; -EINVAL: below 128. */
 AUTOBUF_API int autobuf_probe_mtu(struct autobuf_probe *probe, uint32_t packet_bytes);
 
 #ifdef __cplusplus
