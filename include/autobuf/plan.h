@@ -78,9 +78,9 @@ struct autobuf_socket {
     uint32_t mss_bytes;      /* maximum segment size; 0: not known yet */
     uint64_t snd_buf_bytes;  /* stored */
     uint64_t rcv_buf_bytes;  /* stored */
-    uint64_t snd_window_max_bytes; /* largest window that the window scale of the peer allows, and */
-    uint64_t rcv_window_max_bytes; /* that of this end; both are fixed in the SYN (RFC 7323). 0: not
-                                      fixed yet, or unknown */
+    uint64_t snd_window_max_bytes; /* largest window that the peer's window scale allows, which is fixed
+                                      in the SYN (RFC 7323); 0: not fixed yet, or unknown */
+    uint64_t rcv_window_max_bytes; /* the same for this end's window scale */
     uint64_t rtt_min_ns;     /* the least that TCP has seen; AUTOBUF_NS_UNSET: unknown */
 };
 

@@ -51,10 +51,11 @@ struct autobuf_probe_options {
     uint32_t mark;                 /* SO_MARK of the echoes, needs CAP_NET_ADMIN; 0: none */
     uint64_t timeout_ns;           /* most time for the run, at most 2 s; 0: 2 s. A run ends at the
                                       latest 1 s + 2 RTT after its start, or 1 s if nothing answers */
-    uint64_t bdp_low_bytes;        /* only a product above this and below the next matters. The run */
-    uint64_t bdp_high_bytes;       /* stops once the product is certainly outside this range, or once
-                                      the first train gives a clear answer: usually after one round
-                                      trip. IP bytes. 0, 0: measure precisely, whatever the product */
+    uint64_t bdp_low_bytes;        /* only a product above this and below bdp_high_bytes matters, in IP
+                                      bytes. The run stops once the product is certainly outside this
+                                      range, or once the first train gives a clear answer: usually
+                                      after one round trip. Both 0: every product matters */
+    uint64_t bdp_high_bytes;       /* see bdp_low_bytes */
     uint64_t silence_ns;           /* the run gives up if nothing answers for so long, at most 1 s;
                                       0: 1 s */
     const struct sockaddr *source; /* address to send from; NULL: the kernel chooses */
