@@ -1,0 +1,94 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Looks after a connection that is open already, as a program does that gets its sockets from somebody else: sends
+ * standard input, and says whenever what limits the connection changes.
+ * usage: live HOST PORT
+ */
+#include <netdb.h>
+#include <stdio.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include <autobuf/autobuf.h>
+
+/* A connection as any program opens it. libautobuf has no part in this. */
+static int connect_plainly(const char *host, const char *port)
+{
+    struct addrinfo hints = {.ai_socktype = SOCK_STREAM}, *peers, *peer;
+    int fd = -1;
+
+    if (getaddrinfo(host, port, &hints, &peers) != 0)
+        return -1;
+    for (peer = peers; peer && fd < 0; peer = peer->ai_next) {
+        fd = socket(peer->ai_family, SOCK_STREAM | SOCK_CLOEXEC, 0);
+        if (fd >= 0 && connect(fd, peer->ai_addr, peer->ai_addrlen) < 0) {
+            close(fd);
+            fd = -1;
+        }
+    }
+    freeaddrinfo(peers);
+    return fd;
+}
+
+static void say_change(void *user, const char *line)
+{
+    (void)user;
+    printf("change: %s\n", line);
+}
+
+static void say_limiter(const struct autobuf_live *live, uint32_t *limiter)
+{
+    struct autobuf_live_state state = AUTOBUF_LIVE_STATE_INIT;
+
+    if (autobuf_live_state(live, &state) < 0 || state.limiter == *limiter)
+        return;
+    *limiter = state.limiter;
+    printf("limited by: %s; %.1f Mbit/s; round trip %.1f ms\n", autobuf_limiter_name(state.limiter),
+           (double)state.sent_bit_per_s / 1e6, state.rtt_ns == AUTOBUF_NS_UNSET ? 0 : (double)state.rtt_ns / 1e6);
+}
+
+/* live is NULL if there is no handle: its calls then do nothing. */
+static int send_all(int fd, struct autobuf_live *live)
+{
+    static char buf[65536];
+    uint32_t limiter = AUTOBUF_LIMITER_UNKNOWN;
+    ssize_t got, put;
+
+    while ((got = read(STDIN_FILENO, buf, sizeof buf)) > 0) {
+        for (ssize_t done = 0; done < got; done += put) {
+            put = send(fd, buf + done, (size_t)(got - done), MSG_NOSIGNAL);
+            if (put < 0)
+                return -1;
+            autobuf_live_step(live, autobuf_now_ns()); /* does nothing before it is due */
+            say_limiter(live, &limiter);
+        }
+    }
+    return got < 0 ? -1 : 0;
+}
+
+int main(int argc, char **argv)
+{
+    struct autobuf_live_options options = AUTOBUF_LIVE_OPTIONS_INIT;
+    struct autobuf_live *live;
+    int fd, result;
+
+    if (argc != 3)
+        return 2;
+    fd = connect_plainly(argv[1], argv[2]);
+    if (fd < 0) {
+        perror("live");
+        return 1;
+    }
+    options.intent = AUTOBUF_INTENT_SENDS;
+    options.log = say_change;
+    result = autobuf_live_open(&live, fd, &options);
+    if (result < 0) {
+        fprintf(stderr, "live: not looked after: %s\n", autobuf_strerror(result));
+        live = NULL;
+    }
+    result = send_all(fd, live);
+    if (result < 0)
+        perror("live");
+    autobuf_live_close(live);
+    return result < 0;
+}
