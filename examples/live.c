@@ -1,11 +1,13 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * Looks after a connection that is open already, as a program does that gets its sockets from somebody else: sends
- * standard input, and says whenever what limits the connection changes.
- * usage: live HOST PORT
+ * standard input, and says whenever what limits the connection changes. With low-delay the sender is paced, so that no
+ * queue stands on the path.
+ * usage: live HOST PORT [low-delay]
  */
 #include <netdb.h>
 #include <stdio.h>
+#include <string.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
@@ -72,14 +74,14 @@ int main(int argc, char **argv)
     struct autobuf_live *live;
     int fd, result;
 
-    if (argc != 3)
+    if (argc != 3 && (argc != 4 || strcmp(argv[3], "low-delay") != 0))
         return 2;
     fd = connect_plainly(argv[1], argv[2]);
     if (fd < 0) {
         perror("live");
         return 1;
     }
-    options.intent = AUTOBUF_INTENT_SENDS;
+    options.intent = AUTOBUF_INTENT_SENDS | (argc == 4 ? AUTOBUF_INTENT_LOW_DELAY : AUTOBUF_INTENT_THROUGHPUT);
     options.log = say_change;
     result = autobuf_live_open(&live, fd, &options);
     if (result < 0) {

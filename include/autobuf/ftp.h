@@ -59,7 +59,7 @@ struct autobuf_ftp_options {
     {                                                                                              \
         sizeof(struct autobuf_ftp_options), 0, 0, NULL, NULL, NULL, NULL, NULL                     \
     }
-/* As AUTOBUF_FTP_OPTIONS_INIT; size: sizeof(struct autobuf_ftp_options). */
+/* Does what AUTOBUF_FTP_OPTIONS_INIT does. size: sizeof(struct autobuf_ftp_options). */
 AUTOBUF_API void autobuf_ftp_options_init(struct autobuf_ftp_options *options, uint32_t size);
 
 /*
