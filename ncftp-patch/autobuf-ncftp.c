@@ -44,7 +44,7 @@ static struct autobuf_ncftp *state_of(const FTPCIPtr cip)
     result = autobuf_ftp_open(&a->session, AUTOBUF_FTP_CLIENT, cip->ctrlSocketR, &options);
     a->is_off = result == AUTOBUF_E_OFF;
     if (result < 0)
-        PrintF(cip, "autobuf: left alone: %s\n", autobuf_strerror(result));
+        PrintF(cip, "autobuf: not used: %s\n", autobuf_strerror(result));
     cip->autobuf = a;
     return a;
 }
@@ -102,7 +102,7 @@ static void send_sizes(const FTPCIPtr cip, uint32_t direction)
 
     if (bytes == 0 || cip->sizesCommand == kNoSizes)
         return;
-    PrintF(cip, "autobuf: the server is asked for %lu bytes\n", (unsigned long)bytes);
+    PrintF(cip, "autobuf: asking the server for a buffer of %lu bytes\n", (unsigned long)bytes);
     (void)FTPCmd(cip, size_commands[cip->sizesCommand], (unsigned long)bytes);
 }
 

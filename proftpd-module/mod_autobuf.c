@@ -157,7 +157,7 @@ static void open_session(void)
     options.write = write_control;
     result = autobuf_ftp_open(&ftp, AUTOBUF_FTP_SERVER, PR_NETIO_FD(session.c->instrm), &options);
     if (result < 0) {
-        pr_log_debug(DEBUG1, MOD_AUTOBUF_VERSION ": left alone: %s", autobuf_strerror(result));
+        pr_log_debug(DEBUG1, MOD_AUTOBUF_VERSION ": not used: %s", autobuf_strerror(result));
         pr_feat_remove(FEATURE);
     }
 }
@@ -377,11 +377,11 @@ MODRET set_max(cmd_rec *cmd)
     off_t bytes;
 
     if (cmd->argc != 2 && cmd->argc != 3)
-        CONF_ERROR(cmd, "expected a size, and perhaps B, KB, MB or GB");
+        CONF_ERROR(cmd, "expected a size, optionally with B, KB, MB or GB");
     CHECK_CONF(cmd, CONF_ROOT | CONF_VIRTUAL | CONF_GLOBAL);
     if (pr_str_get_nbytes(cmd->argv[1], cmd->argc == 3 ? cmd->argv[2] : NULL, &bytes) < 0 ||
         bytes < 4096)
-        CONF_ERROR(cmd, "expected a size of 4 KB or more, and perhaps B, KB, MB or GB");
+        CONF_ERROR(cmd, "expected a size of 4 KB or more, optionally with B, KB, MB or GB");
     c = add_config_param(cmd->argv[0], 1, NULL);
     c->argv[0] = palloc(c->pool, sizeof(off_t));
     *(off_t *)c->argv[0] = bytes;

@@ -158,7 +158,7 @@ static bool parse_arguments(int argc, char **argv, struct arguments *a)
     while ((option = getopt_long(argc, argv, "46", options, NULL)) != -1) {
         if (!parse_option(option, a)) {
             if (option != '?')
-                fprintf(stderr, "autobuf: not a value for this option: %s\n", optarg);
+                fprintf(stderr, "autobuf: this option does not take the value %s\n", optarg);
             return false;
         }
     }

@@ -75,7 +75,7 @@ static void add_limits(struct list *list, const struct findings *f)
         double lost = both ? (snd > rcv ? snd : rcv) : receives ? rcv : snd;
         int name = (int)strcspn(line, "=");
         struct obstacle *o =
-            add(list, lost, "%.*s keeps the %s window at %.1f MB of %.1f", name, line,
+            add(list, lost, "%.*s limits the %s window to %.1f MB of %.1f MB", name, line,
                 both ? "largest" : receives ? "receive" : "send",
                 (double)(receives ? p->rcv_window_bytes : p->snd_window_bytes) / 1e6,
                 (double)(receives ? p->rcv_wanted_bytes : p->snd_wanted_bytes) / 1e6);
@@ -91,14 +91,14 @@ static void add_ssh(struct list *list, const struct path_terms *t)
 
     if (t->product_bytes > SSH_CHANNEL_BYTES) {
         o = add(list, lost_by(SSH_CHANNEL_BYTES, t->product_bytes),
-                "scp, sftp, ssh: OpenSSH's channel window of 2 MB lets %.0f Mbit/s through",
+                "scp, sftp, ssh: OpenSSH's channel window of 2 MB allows %.0f Mbit/s",
                 SSH_CHANNEL_BYTES * 8 / t->rtt_s / 1e6);
-        snprintf(o->line, sizeof o->line, "%.0f transfers at once, or OpenSSH with larger windows",
+        snprintf(o->line, sizeof o->line, "run %.0f transfers at once, or use OpenSSH with larger windows",
                  t->product_bytes / SSH_CHANNEL_BYTES + 1);
     }
     if (t->product_bytes > requests) {
         o = add(list, lost_by(requests, t->product_bytes),
-                "scp, sftp: 64 requests of 255 KB under way let %.0f Mbit/s through",
+                "scp, sftp: 64 requests of 255 KB at once allow %.0f Mbit/s",
                 requests * 8 / t->rtt_s / 1e6);
         snprintf(o->line, sizeof o->line, "sftp -R %.0f, scp -X nrequests=%.0f",
                  t->product_bytes / SFTP_REQUEST_BYTES + 1,
@@ -126,7 +126,7 @@ static void add_tcp(struct list *list, const struct path_terms *t, const struct 
         double window = (double)h->ssthresh_packets * PACKET_BYTES;
 
         o = add(list, lost_by(window, t->product_bytes),
-                "an earlier transfer's loss is remembered (tcp_metrics): slow start ends at %.1f of "
+                "the kernel remembers an earlier loss (tcp_metrics): slow start ends at %.1f of "
                 "%.1f MB", window / 1e6, t->product_bytes / 1e6);
         snprintf(o->line, sizeof o->line,
                  "ip tcp_metrics flush %s; sysctl -w net.ipv4.tcp_no_ssthresh_metrics_save=1",
@@ -135,14 +135,14 @@ static void add_tcp(struct list *list, const struct path_terms *t, const struct 
     if (limits->tcp_mem_bytes && h->tcp_used_bytes > (int64_t)limits->tcp_mem_bytes) {
         o = add(list, 0.5, "TCP is under memory pressure: %.0f MB of %.0f (net.ipv4.tcp_mem) in use",
                 (double)h->tcp_used_bytes / 1e6, (double)limits->tcp_mem_bytes / 1e6);
-        snprintf(o->line, sizeof o->line, "fewer or smaller buffers, or larger net.ipv4.tcp_mem");
+        snprintf(o->line, sizeof o->line, "use fewer or smaller buffers, or raise net.ipv4.tcp_mem");
     }
     if (h->sack == 0) {
         o = add(list, 0, "selective acknowledgements are off: each lost packet costs a round trip");
         snprintf(o->line, sizeof o->line, "sysctl -w \"net.ipv4.tcp_sack=1\"");
     }
     if (h->slow_start_after_idle == 1 && rounds > 1) {
-        o = add(list, 0, "after each pause a connection starts slowly again: %u round trips, %.1f s",
+        o = add(list, 0, "after each pause a connection repeats slow start: %u round trips, %.1f s",
                 rounds, rounds * t->rtt_s);
         snprintf(o->line, sizeof o->line, "sysctl -w \"net.ipv4.tcp_slow_start_after_idle=0\"");
     }

@@ -120,7 +120,7 @@ void show_path(FILE *out, const struct autobuf_path *p)
 
     if (p->rtt_min_ns != AUTOBUF_NS_UNSET)
         fprintf(out, "round-trip time  %.3f ms (%s %.3f ms)\n", (double)p->rtt_min_ns / 1e6,
-                each ? "with the answer" : "median", (double)p->rtt_median_ns / 1e6);
+                each ? "HELLO to answer" : "median", (double)p->rtt_median_ns / 1e6);
     show_direction(out, &there, p->packet_bytes);
     if (each)
         show_direction(out, &back, p->packet_bytes);
@@ -188,7 +188,7 @@ void show_explained(FILE *out, const struct findings *f, const struct obstacle *
     autobuf_plan_explain(&f->plan, text, sizeof text);
     fputs(text, out);
     if (count)
-        fputs("in the way, the dearest first (share of the path's rate):\n", out);
+        fputs("bottlenecks, largest loss first (share of the path's rate):\n", out);
     for (size_t i = 0; i < count && i < OBSTACLES_SHOWN; i++) {
         if (obstacles[i].lost >= 0.005)
             fprintf(out, "%4.0f%%  %s\n", 100 * obstacles[i].lost, obstacles[i].what);
@@ -197,7 +197,7 @@ void show_explained(FILE *out, const struct findings *f, const struct obstacle *
         fprintf(out, "       %s\n", obstacles[i].line);
     }
     if (count > OBSTACLES_SHOWN)
-        fprintf(out, "   -   %zu more cost less\n", count - OBSTACLES_SHOWN);
+        fprintf(out, "   -   %zu more, each with a smaller loss\n", count - OBSTACLES_SHOWN);
 }
 
 void show_limits(FILE *out, const struct autobuf_limits *l)
@@ -209,5 +209,5 @@ void show_limits(FILE *out, const struct autobuf_limits *l)
     print_quantity(out, l->rcv_settable_bytes, "B (rmem_max)");
     if (!(l->flags & AUTOBUF_LIMITS_RCV_AUTOTUNING))
         fputs("; receive autotuning is off (tcp_moderate_rcvbuf)", out);
-    fputs(l->flags & AUTOBUF_LIMITS_FORCE ? ", more by force\n" : "\n", out);
+    fputs(l->flags & AUTOBUF_LIMITS_FORCE ? ", more with SO_SNDBUFFORCE\n" : "\n", out);
 }

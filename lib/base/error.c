@@ -18,21 +18,21 @@ const char *autobuf_strerror(int error)
 
     switch (error) {
     case AUTOBUF_E_NOREPLY:
-        return "nothing answered in time: the host is away, or ICMP echo is filtered";
+        return "nothing answered in time: the host is down, or ICMP echo is filtered";
     case AUTOBUF_E_FEW:
-        return "too few answers for a rate";
+        return "too few replies came to compute a rate";
     case AUTOBUF_E_RESOLVE:
         return "the name has no address";
     case AUTOBUF_E_FORKED:
-        return "the handle belongs to the parent process";
+        return "the parent process opened this handle";
     case AUTOBUF_E_OFF:
         return "switched off by AUTOBUF=off in the environment";
     case AUTOBUF_E_CLAMPED:
-        return "the kernel clamped the buffer to less than was asked for";
+        return "the kernel granted a smaller buffer than was asked for";
     case AUTOBUF_E_UNSUPPORTED:
-        return "the peer does not know the exchange";
+        return "the peer does not know the in-band exchange";
     case AUTOBUF_E_PROTOCOL:
-        return "the peer broke the rules of the exchange";
+        return "the peer broke the rules of the in-band exchange";
     default:
         break;
     }

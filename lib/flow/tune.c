@@ -14,7 +14,7 @@ static int measure(struct ab_decision *d, int fd)
 
     if (!ab_decide_worth(d, &probe)) {
         if (d->peer_len && !d->measured)
-            ab_log(&d->log, "not measured: no result could change what is done, or pay for the wait");
+            ab_log(&d->log, "not measured: it would change nothing, or cost more time than it could save");
         return 0;
     }
     result = ab_probe_like(fd, (struct sockaddr *)&d->peer, d->peer_len, &probe, &d->path);
@@ -36,7 +36,7 @@ static int decide(struct ab_decision *d, int fd, bool skip_short)
     int error;
 
     if (skip_short && ab_decide_is_short(d) && !autobuf_is_off()) {
-        ab_log(&d->log, "not measured: the transfer is too short for it to pay");
+        ab_log(&d->log, "not measured: the transfer is too short to gain from it");
         ab_plan_nothing(AUTOBUF_REASON_KERNEL, d->options.intent, &d->plan);
         return 0;
     }

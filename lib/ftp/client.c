@@ -39,7 +39,7 @@ static bool can_pay(const struct autobuf_ftp *f, uint32_t direction, uint32_t ro
     if (ab_ftp_limits(f, &limits) == 0 &&
         ab_worth_measuring(&worth, &interest->bdp_low_bytes, &interest->bdp_high_bytes))
         return true;
-    ab_log(&f->log, "not measured: no likely result could pay for the wait");
+    ab_log(&f->log, "not measured: it would cost more time than it could save");
     return false;
 }
 
@@ -107,14 +107,14 @@ static int tell_server(struct autobuf_ftp *f)
     int result;
 
     if (!f->rcv_wanted_bytes && !is_hard_to_receive(f, f->snd_wanted_bytes)) {
-        ab_log(&f->log, "the server need not be told: its kernel's window for what it receives will do");
+        ab_log(&f->log, "the server is not asked to set anything: its kernel's receive window is large enough");
         return 1;
     }
     result = ab_inband_set(f->inband, autobuf_now_ns(), f->snd_wanted_bytes, f->rcv_wanted_bytes);
     if (result == 0)
         result = ab_ftp_run(f);
     if (result == 1 && ab_inband_took(f->inband, &rcv_bytes, &snd_bytes) == 0)
-        ab_log(&f->log, "the server sets: receive %llu, send %llu (0: left to its kernel)",
+        ab_log(&f->log, "the server sets: receive buffer %llu, send buffer %llu (0: left to its kernel)",
                (unsigned long long)rcv_bytes, (unsigned long long)snd_bytes);
     return result;
 }

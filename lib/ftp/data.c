@@ -73,7 +73,7 @@ int autobuf_ftp_data_begin(struct autobuf_ftp *f, int fd, const struct sockaddr 
         return AUTOBUF_E_FORKED;
     autobuf_ftp_data_end(f);
     if (peer && !is_control_peer(f, peer, peer_len)) {
-        ab_log(&f->log, "the data go to another host: nothing is known of that path");
+        ab_log(&f->log, "the data connection goes to another host, whose path is not known");
         return 0;
     }
     if (!peer)
@@ -94,7 +94,7 @@ static int unset_listener(struct autobuf_ftp *f, int fd)
 {
     int result;
 
-    ab_log(&f->log, "the data go to another host: nothing is known of that path");
+    ab_log(&f->log, "the data connection goes to another host, whose path is not known");
     if (!f->listener_set)
         return 0;
     result = autobuf_unlock(fd, AUTOBUF_LOCK_RCV);

@@ -34,7 +34,7 @@ static void hear_wish(void *user, uint64_t *rcv_bytes, uint64_t *snd_bytes)
     ab_plan_windows(f->snd_wanted_bytes, f->rcv_wanted_bytes, &limits, &socket, 0, &plan);
     *rcv_bytes = plan.rcv_request_bytes;
     *snd_bytes = plan.snd_request_bytes;
-    ab_log(&f->log, "windows wanted: receive %llu, send %llu; set: receive %llu, send %llu",
+    ab_log(&f->log, "the client wants windows: receive %llu, send %llu; buffers to be set: receive %llu, send %llu",
            (unsigned long long)f->rcv_wanted_bytes, (unsigned long long)f->snd_wanted_bytes,
            (unsigned long long)*rcv_bytes, (unsigned long long)*snd_bytes);
 }

@@ -239,7 +239,7 @@ static bool core_begin_smaller(struct ab_schedule *schedule, uint64_t now_ns)
         schedule->full_bytes = LEAST_BYTES;
     else
         return false;
-    ab_log(&schedule->log, "no answer to full-size packets: trying %u bytes", schedule->full_bytes);
+    ab_log(&schedule->log, "no reply to full-size packets: trying %u bytes", schedule->full_bytes);
     return core_begin_first(schedule, now_ns);
 }
 

@@ -334,7 +334,7 @@ static void hear_reading(struct autobuf_inband *ib, const struct ab_line *line)
     struct ab_reading reading;
 
     if (!ab_reading_hear(line, &reading) || !is_possible(ib, &reading)) {
-        ab_log(&ib->log, "in band: what the peer says of its trains cannot be");
+        ab_log(&ib->log, "in band: the peer reports a rate that is not possible");
         ib->tx.reading = (struct ab_reading){0};
         return;
     }

@@ -115,7 +115,7 @@ static void add_set(struct text *t, const struct words *w, const struct line *l,
         add(t, "; without it ");
         add_window(t, l->kernel, rtt_ns);
     } else {
-        add(t, l->unlock ? "given back to autotuning, " : "left alone at ");
+        add(t, l->unlock ? "given back to autotuning, " : "stays at ");
         add_window(t, l->window, rtt_ns);
     }
     add_needs(t, l);
@@ -123,7 +123,7 @@ static void add_set(struct text *t, const struct words *w, const struct line *l,
 
 static void add_obstacles(struct text *t, const struct words *w, const struct line *l)
 {
-    const char *between = "; in the way: ";
+    const char *between = "; limited by ";
 
     for (size_t i = 0; i < OBSTACLES; i++) {
         if (!(l->sysctl & obstacles[i].sysctl))
@@ -140,7 +140,7 @@ static void add_late(struct text *t, const struct words *w, const struct line *l
     if (l->request || l->unlock)
         add_set(t, w, l, rtt_ns);
     else {
-        add(t, "left at ");
+        add(t, "stays at ");
         add_window(t, l->window, rtt_ns);
         add_needs(t, l);
     }
@@ -152,7 +152,7 @@ static void add_line(struct text *t, const struct words *w, const struct line *l
     switch (l->reason) {
     case AUTOBUF_REASON_KERNEL:
         if (!l->window) {
-            add(t, "left to autotuning; the transfer is too short for more");
+            add(t, "left to autotuning; the transfer is too short to need more");
             break;
         }
         add(t, l->unlock ? "given back to autotuning, which reaches "
@@ -168,7 +168,7 @@ static void add_line(struct text *t, const struct words *w, const struct line *l
         add_obstacles(t, w, l);
         break;
     case AUTOBUF_REASON_LARGER:
-        add(t, "the buffer set already gives ");
+        add(t, "the buffer that the program has set gives ");
         add_window(t, l->window, rtt_ns);
         add_needs(t, l);
         break;
@@ -176,10 +176,10 @@ static void add_line(struct text *t, const struct words *w, const struct line *l
         add_late(t, w, l, rtt_ns);
         break;
     case AUTOBUF_REASON_OFF:
-        add(t, "left alone, AUTOBUF=off");
+        add(t, "nothing is done, because AUTOBUF=off is in the environment");
         break;
     default:
-        add(t, "left alone, too little is known of the path");
+        add(t, "left to the kernel, because too little is known of the path");
         if (l->window) {
             add(t, "; autotuning reaches ");
             add_window(t, l->window, rtt_ns);

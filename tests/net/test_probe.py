@@ -728,7 +728,7 @@ class Words(ToolTest):
         path.change("ab", loss=0)
         self.assertIn("ssthresh", path.run("a", ["ip", "tcp_metrics", "show", addr]).stdout)
         text = self.plain(self.run_tool(path, "explain", addr))
-        self.assertRegex(text, rf"(?s)remembered \(tcp_metrics\).*ip tcp_metrics flush {addr}")
+        self.assertRegex(text, rf"(?s)remembers an earlier loss \(tcp_metrics\).*ip tcp_metrics flush {addr}")
         self.assertRegex(text, r"(?s)selective acknowl.*net\.ipv4\.tcp_sack=1")
         self.assertRegex(text, r"(?s)round trips.*net\.ipv4\.tcp_slow_start_after_idle=0")
         shares = [int(share) for share in re.findall(r"(?m)^ *(\d+)%", text)]

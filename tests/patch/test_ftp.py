@@ -530,7 +530,7 @@ class NcFtp(FtpTest):
             log = self.log_of(client, PAYS)
             rate = float(re.search(r"path from the server: ([\d.]+) Mbit/s", log)[1])
             self.near(rate, 400, 0.25, "Mbit/s")
-            self.assertRegex(log, r"the server sets: receive 0, send [1-9]")
+            self.assertRegex(log, r"the server sets: receive buffer 0, send buffer [1-9]")
             log = self.log_of(client, PAYS, put=True)
             self.assertIn("path to the server: ", log)
             self.assertRegex(log, "send: (set|larger|capped)")
