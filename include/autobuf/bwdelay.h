@@ -32,13 +32,12 @@ extern "C" {
  * The measurement takes at most 1 s plus two round trips, and never more than 2 s.
  *
  * Returns the product in bytes, above 0, or
- *   AUTOBUF_E_RESOLVE   the name has no address
+ *   AUTOBUF_E_RESOLVE   the name has no address, or host is NULL
  *   -EACCES             neither ping sockets (net.ipv4.ping_group_range) nor raw sockets
  *                       (CAP_NET_RAW: setcap cap_net_raw+p PROGRAM) are permitted
  *   AUTOBUF_E_NOREPLY   nothing answered: the host is down, or ICMP is filtered
  *   AUTOBUF_E_FEW       too few replies came to compute a rate
  *   AUTOBUF_E_OFF       AUTOBUF=off is in the environment
- *   -EINVAL             host is NULL
  *   another negative errno of socket(2), connect(2) or send(2), such as -ENETUNREACH
  * autobuf_strerror() puts each in words.
  *
