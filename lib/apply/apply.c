@@ -33,7 +33,7 @@ static int set_int(int fd, int level, int option, uint64_t value)
     return setsockopt(fd, level, option, &n, sizeof n) < 0 ? -errno : 0;
 }
 
-/* Sets a buffer, and looks whether it is what was asked for. */
+/* Sets a buffer, and checks that the kernel granted what was asked for. */
 static int set_buffer(int fd, int option, int read_option, uint64_t bytes)
 {
     int stored, error = set_int(fd, SOL_SOCKET, option, bytes);
@@ -71,7 +71,7 @@ static int remember(int fd, struct before *was)
     return ab_get_int(fd, IPPROTO_TCP, TCP_WINDOW_CLAMP, &was->clamp_bytes);
 }
 
-/* A call that failed changed nothing: then the buffer, which may be larger than anybody may set, stays. */
+/* A failed call changed nothing. The buffer, which may be larger than anybody may set, then stays. */
 static void put_back_buffer(int fd, int option, int force_option, uint64_t stored)
 {
     int now;
@@ -93,7 +93,7 @@ static void put_back_clamp(int fd, int bytes)
         set_int(fd, IPPROTO_TCP, TCP_WINDOW_CLAMP, NO_CLAMP);
 }
 
-/* Only what the plan changes; sizes before locks, for setting a size locks. */
+/* Puts back only what the plan changes, sizes before locks, because setting a size locks the buffer. */
 static void put_back(int fd, const struct autobuf_plan *plan, const struct before *was)
 {
     uint32_t locking = AUTOBUF_PLAN_SND_UNLOCK | AUTOBUF_PLAN_RCV_UNLOCK;
@@ -193,7 +193,7 @@ int autobuf_apply(int fd, const struct autobuf_plan *theirs)
     return error < 0 ? error : 1;
 }
 
-/* The window that autotuning would reach, were it not for the connection's window scale. */
+/* The window that autotuning would reach if the connection's window scale did not limit it. */
 static bool scale_is_short(const struct autobuf_socket *socket)
 {
     struct autobuf_limits limits = AUTOBUF_LIMITS_INIT;

@@ -1,13 +1,14 @@
 /* SPDX-License-Identifier: MIT */
-/* The clocks. Not for the pure rooms: they are told the time. */
+/* The clocks. The pure rooms do not use them: their callers tell them the time. */
 #ifndef AB_CLOCK_H
 #define AB_CLOCK_H
 
 #include <stdint.h>
 
 /*
- * CLOCK_REALTIME minus CLOCK_MONOTONIC, in ns (it may wrap; used in sums only). The tightest of a
- * few readings, so that being interrupted between the two clocks does not count.
+ * CLOCK_REALTIME minus CLOCK_MONOTONIC, in ns. The difference may wrap; use it in sums only. It reads both clocks a
+ * few times and takes the reading that took the least time, because the process may be interrupted between the two
+ * clocks.
  */
 uint64_t ab_clock_offset_ns(void);
 

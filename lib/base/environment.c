@@ -13,7 +13,7 @@
 #define STANDARD_ERROR 2
 #define LINE_BYTES 320
 
-/* Set before main() and never again: no thread can see it change. */
+/* It is set before main() and does not change later, so threads may read it without a lock. */
 static struct {
     bool off;
     bool log;
@@ -48,8 +48,8 @@ bool ab_environment_logs(void)
 }
 
 /*
- * Opened for each line: a program may close all of its descriptors, and open others in their place. No link is
- * followed, and nothing is waited for, should it be a pipe.
+ * The log file is opened for each line, because a program may close all of its descriptors and open others in their
+ * place. The call does not follow a symbolic link, and does not wait if the file is a pipe.
  */
 static int open_log(void)
 {
@@ -68,7 +68,7 @@ void ab_environment_line(const char *text)
         return;
     len = (int)ab_min((uint64_t)len, sizeof line - 1);
     if (write(fd, line, (size_t)len) < 0) {
-        /* a log that cannot be written is no reason to do anything else */
+        /* if the log cannot be written, the program goes on */
     }
     if (fd != STANDARD_ERROR)
         close(fd);

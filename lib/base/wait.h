@@ -4,13 +4,19 @@
 
 #include <stdint.h>
 
-/* Waits for poll(2) events, at most until then (AUTOBUF_NS_UNSET: for ever). 0, -errno. */
+/*
+ * Waits for poll(2) events of fd, at most until until_ns (AUTOBUF_NS_UNSET: for ever). Returns 0 or a negative
+ * errno.
+ */
 int ab_wait(int fd, int events, uint64_t until_ns);
 
-/* A step of something that is done in steps: its result, and, where that is 0, what the next one waits for. */
+/* Does one step. Returns its result; if that is 0, it also says what to wait for before the next step. */
 typedef int ab_step_fn(void *handle, uint64_t now_ns, int *events, uint64_t *until_ns);
 
-/* The blocking form: steps, and waits for fd between, until a result is not 0. That result, or -errno of ppoll. */
+/*
+ * The blocking form: steps, and waits for fd in between, until a result is not 0. Returns that result, or a
+ * negative errno of ppoll(2).
+ */
 int ab_run(int fd, ab_step_fn *step, void *handle);
 
 #endif

@@ -25,20 +25,19 @@ struct ab_echo {
 void ab_echo_build(const struct ab_echo *echo, uint16_t sequence, uint8_t *buf, size_t len);
 
 /*
- * Whether buf, of which len bytes are there, begins an echo reply with this run's token; if so
- * *sequence is its number. The identifier is not compared: the token is longer, and a NAT may change
- * the former.
+ * Says whether the len bytes at buf begin an echo reply with this run's token, and stores its number in *sequence.
+ * It does not compare the identifier: the token is longer, and a NAT may change the identifier.
  */
 bool ab_echo_parse(const struct ab_echo *echo, const uint8_t *buf, size_t len, uint16_t *sequence);
 
 /*
- * The same for an echo request of this run that an ICMP error quotes. An error that quotes too little
- * to show the token is nobody's: a host off the path can send one, too. (RFC 792 asks routers for 8
- * bytes only; RFC 1812, 4.3.2.3, for as many as fit.)
+ * The same for an echo request of this run that an ICMP error quotes. An error that quotes too little to show the
+ * token does not count, because a host off the path can send one, too. (RFC 792 asks routers for 8 bytes only; RFC
+ * 1812, 4.3.2.3, for as many as fit.)
  */
 bool ab_echo_quotes(const struct ab_echo *echo, const uint8_t *buf, size_t len, uint16_t *sequence);
 
-/* Bytes of an IPv4 header in front of a message read from a raw socket; 0: not a sane one. */
+/* Length of the IPv4 header before a message that was read from a raw socket; 0: the header is not valid. */
 size_t ab_echo_ipv4_header_bytes(const uint8_t *buf, size_t len);
 
 #endif

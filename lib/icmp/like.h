@@ -7,19 +7,19 @@
 #include "../base/base.h"
 
 /*
- * autobuf_probe_open() on the way that a socket's packets take: from its source address and device, with its
- * mark unless the options have one.
+ * Does what autobuf_probe_open() does, from the socket's own source address and device, and with its mark unless
+ * the options have one.
  */
 int ab_probe_open_like(struct autobuf_probe **probe, int fd, const struct sockaddr *peer,
                        socklen_t peer_len, const struct autobuf_probe_options *options);
 
 /*
- * The result of a probe that is finished, and closes it. As autobuf_probe_result(), but AUTOBUF_E_FEW is
- * success: too few answers came for a rate, on purpose or not, and the round-trip time still tells something.
+ * Returns the result of a finished probe, and closes it. Other than with autobuf_probe_result() AUTOBUF_E_FEW is
+ * success: too few replies came to compute a rate, but the round-trip time is still useful.
  */
 int ab_probe_conclude(struct autobuf_probe *probe, struct autobuf_path *path);
 
-/* All of it, blocking: autobuf_probe() with these two differences. */
+/* Does all of it, and blocks: autobuf_probe() with these two differences. */
 int ab_probe_like(int fd, const struct sockaddr *peer, socklen_t peer_len,
                   const struct autobuf_probe_options *options, struct autobuf_path *path);
 

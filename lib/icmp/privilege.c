@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * capset(2) itself, which changes the calling thread alone. libcap's cap_set_proc() would do it in every thread
- * of a program that links libpsx, with signals.
+ * This calls capset(2) itself, which changes only the calling thread. libcap's cap_set_proc() would change every
+ * thread of a program that links libpsx, with signals.
  */
 #include "privilege.h"
 
@@ -34,7 +34,7 @@ static int raw_socket(int family, int protocol)
     int fd = socket(family, SOCK_RAW | SOCK_NONBLOCK | SOCK_CLOEXEC, protocol), error = errno;
 
     if (raised && !set_net_raw(&c, false) && fd >= 0) {
-        close(fd); /* cannot happen; if it did, better no socket than a privilege kept */
+        close(fd); /* cannot happen; no socket is better than a privilege that is kept */
         fd = -1;
         error = EPERM;
     }

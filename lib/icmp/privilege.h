@@ -5,9 +5,9 @@
 #include <stdbool.h>
 
 /*
- * A non-blocking, close-on-exec ICMP socket for family: a ping socket, else a raw one (*raw), for
- * which CAP_NET_RAW is raised for the one call if the thread may and has not. The only place in the
- * library where privilege is used. -EACCES: neither is permitted; other errnos of socket(2).
+ * Opens a non-blocking, close-on-exec ICMP socket: a ping socket, or else a raw one (*raw). For a raw one it raises
+ * CAP_NET_RAW for this one call, if the thread may and has not done so. This is the only place in the library that
+ * uses privilege. -EACCES: neither is permitted; other errnos of socket(2).
  */
 int ab_privilege_icmp_socket(int family, bool *raw);
 

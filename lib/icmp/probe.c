@@ -27,12 +27,12 @@
 
 #define SOL_RAW_SOCKET 255 /* SOL_RAW of the kernel's linux/socket.h */
 #define BATCH 32U      /* replies read at once */
-#define SEND_BATCH 8U  /* packets sent at once: few, for the time of each is interpolated */
-#define REPLY_BYTES (AB_ECHO_MAX_BYTES + 60U) /* a raw IPv4 socket shows the IP header too; ping
-                                                 sockets do not tell the length of what they cut */
+#define SEND_BATCH 8U  /* packets for one call: few, because the time of each is interpolated */
+#define REPLY_BYTES (AB_ECHO_MAX_BYTES + 60U) /* a raw IPv4 socket shows the IP header too; a ping socket does
+                                                 not say how long a truncated message was */
 #define TRUESIZE_BYTES 2304U /* what the kernel counts for a packet of 1500 bytes */
 #define BUFFER_BYTES (256U * TRUESIZE_BYTES)
-#define QUOTED_BYTES 96U    /* of a packet that an error is about, an IP header included */
+#define QUOTED_BYTES 96U    /* how much of a packet that an error quotes, its IP header included */
 #define PATH_MTU_LEAST4_BYTES 552U  /* Linux's net.ipv4.route.min_pmtu */
 #define PATH_MTU_LEAST6_BYTES 1280U /* RFC 8200 */
 #define CONTROL_BYTES 128U /* a stamp and an extended error */
@@ -40,7 +40,7 @@
 #define RETRIES 200U
 #define REFUSALS 8U /* in a row: there is no route any more */
 #define BATCHES_MOST 64U /* of replies, and */
-#define ERRORS_MOST 256U /* errors taken in one step: a flood must not keep it from its deadline */
+#define ERRORS_MOST 256U /* errors that one step reads: a flood of them must not keep it from its deadline */
 
 struct autobuf_probe {
     struct ab_schedule schedule;
@@ -141,10 +141,10 @@ static int filter_replies(const struct autobuf_probe *probe)
 }
 
 /*
- * Of what is too large only an error that proves itself is believed, and not the path MTU that the kernel
- * keeps. On a raw socket of IPv4 that is anybody's word (raw_err() of Linux's net/ipv4/raw.c compares no
- * identifier), and TCP would go by it, too. IP_PMTUDISC_INTERFACE makes the kernel hear no such word; as it
- * leaves the flag "don't fragment" out, the IP header is our own.
+ * Which reports of a packet that was too large count: only an error that quotes the token, not the path MTU
+ * that the kernel keeps. On a raw socket of IPv4 anybody could change that one (raw_err() of Linux's net/ipv4/raw.c
+ * compares no identifier), and TCP would use it, too. IP_PMTUDISC_INTERFACE makes the kernel ignore such errors. It
+ * also clears the flag "don't fragment", so the IP header is our own.
  */
 static int forbid_fragments(struct autobuf_probe *probe)
 {
@@ -178,7 +178,7 @@ static int prepare_socket(struct autobuf_probe *probe)
     int on = 1, size = BUFFER_BYTES;
     int fd = probe->fd;
 
-    /* As large as is allowed: a smaller buffer is emptied at each step, and loses at worst. */
+    /* As large as is allowed. If the buffer is smaller, each step empties it, and at worst replies are lost. */
     setsockopt(fd, SOL_SOCKET, SO_RCVBUF, &size, sizeof size);
     setsockopt(fd, SOL_SOCKET, SO_SNDBUF, &size, sizeof size);
     if (setsockopt(fd, SOL_SOCKET, SO_TIMESTAMPNS, &on, sizeof on) < 0 || filter_replies(probe) < 0)
@@ -231,7 +231,7 @@ static uint32_t path_mtu_bytes(const struct autobuf_probe *probe)
     return (uint32_t)mtu;
 }
 
-/* What the caller is told: to a program -EACCES means that it may not measure, which is not so here. */
+/* The error that the caller gets. -EACCES would mean that the program may not measure, which is not so here. */
 static int network_error(uint32_t error)
 {
     return error == EACCES || error == EPERM ? -EHOSTUNREACH : -(int)error;
@@ -362,7 +362,7 @@ static void receive_replies(struct autobuf_probe *probe)
         got = recvmmsg(probe->fd, messages, BATCH, MSG_DONTWAIT, NULL);
         for (int i = 0; i < got; i++)
             take_message(probe, &messages[i]);
-        /* An error that waits comes first, and once: what it is, the error queue tells. */
+        /* A pending socket error comes first, and only once. The error queue says what it is. */
         if (got < 0 && (errno == EAGAIN || errno == EWOULDBLOCK || ++errors > BATCH))
             return;
         if (got >= 0 && got < (int)BATCH)
@@ -370,13 +370,13 @@ static void receive_replies(struct autobuf_probe *probe)
     }
 }
 
-/* Some packet was too large, and nobody says for what: the least of IPv6, and then of IPv4, will do. */
+/* Some packet was too large, and nobody says for which size: take the minimum of IPv6, and then that of IPv4. */
 static void shrink(struct autobuf_probe *probe)
 {
     ab_schedule_mtu(&probe->schedule, probe->schedule.full_bytes > 1280 ? 1280 : 576);
 }
 
-/* A path MTU is never taken for less than the kernel would take it for. */
+/* A path MTU is not taken to be smaller than the kernel would take it. */
 static void take_mtu(struct autobuf_probe *probe, uint32_t mtu_bytes)
 {
     if (mtu_bytes == 0) /* a router from before RFC 1191 */
@@ -387,7 +387,7 @@ static void take_mtu(struct autobuf_probe *probe, uint32_t mtu_bytes)
                                                                   : PATH_MTU_LEAST6_BYTES));
 }
 
-/* An error about a packet of this run. Anyone can say so of a packet that was never sent. */
+/* An error about a packet of this run. Anybody can send one for a packet that was never sent. */
 static void take_error(struct autobuf_probe *probe, const struct sock_extended_err *e,
                        const uint8_t *quoted, size_t len)
 {
@@ -407,8 +407,8 @@ static void take_error(struct autobuf_probe *probe, const struct sock_extended_e
 }
 
 /*
- * What routers said: too big, or unreachable, which ends it unless the peer has answered already. Returns how
- * many errors there were, whoever they are from.
+ * Reads what routers reported: packet too big, or unreachable, which ends the run unless the peer has answered
+ * already. Returns how many errors there were, whoever sent them.
  */
 static unsigned receive_errors(struct autobuf_probe *probe)
 {
@@ -464,7 +464,7 @@ static void drop_queue(struct autobuf_probe *probe)
     probe->queue_begin = probe->queue_end = 0;
 }
 
-/* One sendmmsg() of what is queued: how many went, or -errno. */
+/* Sends what is queued with one sendmmsg(). Returns how many packets went, or a negative errno. */
 static int send_queue(struct autobuf_probe *probe)
 {
     struct mmsghdr messages[SEND_BATCH];
@@ -492,8 +492,8 @@ static int send_queue(struct autobuf_probe *probe)
 }
 
 /*
- * A packet was too large for this host, whose error queue tells for what; or somebody said so of an earlier
- * one, which was looked at there, and does not count again.
+ * A packet was too large for this host, and the error queue says which size it takes; or the error is an old one
+ * about an earlier packet, which was handled there and does not count again.
  */
 static void too_large(struct autobuf_probe *probe)
 {
@@ -505,7 +505,7 @@ static void too_large(struct autobuf_probe *probe)
         shrink(probe);
 }
 
-/* What a failed send means: 0 to go on, at once or later; a negative errno to give up. */
+/* Says what to do after a failed send: 0: go on, now or later; a negative errno: give up. */
 static int send_failed(struct autobuf_probe *probe, int error, uint64_t now_ns)
 {
     if (++probe->retries > RETRIES)
@@ -516,7 +516,7 @@ static int send_failed(struct autobuf_probe *probe, int error, uint64_t now_ns)
     case -EAGAIN:
         probe->blocked = true;
         return 0;
-    case -ENOBUFS: /* a full device queue: poll() does not tell when it has room again */
+    case -ENOBUFS: /* the device's queue is full, and poll() does not say when it has room again */
     case -ENOMEM:
         probe->retry_ns = now_ns + RETRY_NS;
         return 0;
@@ -524,7 +524,7 @@ static int send_failed(struct autobuf_probe *probe, int error, uint64_t now_ns)
         drop_queue(probe);
         too_large(probe);
         return 0;
-    case -EHOSTUNREACH: /* said of an earlier packet, if the error queue has it; or no route */
+    case -EHOSTUNREACH: /* about an earlier packet, if the error queue has it; otherwise there is no route */
     case -ENETUNREACH:
     case -ECONNREFUSED:
     case -EHOSTDOWN:

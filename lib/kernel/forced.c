@@ -17,9 +17,9 @@
 #include "netlink.h"
 #include "tcpinfo.h"
 
-#define READS_MOST 64U /* of some 150 connections each: on a fuller host it is not worth the time */
+#define READS_MOST 64U /* reads of 32 KB, each with about 150 connections: a host with more is not worth the time */
 #define FDS_MOST 4096U
-/* Those that carry data or may yet: not listening, not in TIME_WAIT or CLOSE. */
+/* Connections that carry data or may do so later: all states except LISTEN, TIME_WAIT and CLOSE. */
 #define STATES (0xfffU & ~(1U << AB_TCP_LISTEN | 1U << AB_TCP_TIME_WAIT | 1U << AB_TCP_CLOSE | 1U))
 
 void ab_forced_add(void *user, const uint8_t *body, size_t len)
@@ -55,7 +55,7 @@ static int add_connections(uint8_t family, struct ab_forced *sum)
                           ab_forced_add, sum);
 }
 
-/* Sockets of this process that are in no list of the kernel's yet. */
+/* Sockets of this process that the kernel does not list yet. */
 static uint64_t unconnected_bytes(uint64_t above_bytes)
 {
     struct rlimit files;

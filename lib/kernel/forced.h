@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Send buffers that are larger than autotuning makes them and than anybody may set: forced ones
- * (SO_SNDBUFFORCE). What all of them may hold together is bounded, so they are counted: those of this
- * network namespace's connections, as the kernel tells over netlink (sock_diag(7)), and those of this
- * process's sockets that are not connected yet, which it does not list.
+ * Counts forced send buffers (SO_SNDBUFFORCE): those larger than autotuning makes them and than anybody may set.
+ * The library bounds what all of them may hold together. The kernel lists the connections of this network namespace
+ * over netlink (sock_diag(7)). It does not list sockets that are not connected yet, so those of this process are
+ * added.
  */
 #ifndef AB_FORCED_H
 #define AB_FORCED_H
@@ -11,7 +11,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/* Send buffers (stored) above above_bytes, together. */
+/* The sum of send buffers (stored) that are larger than above_bytes. */
 struct ab_forced {
     uint64_t above_bytes;
     uint64_t bytes;
@@ -21,8 +21,9 @@ struct ab_forced {
 void ab_forced_add(void *user, const uint8_t *body, size_t len);
 
 /*
- * Stored bytes of all send buffers above above_bytes. UINT64_MAX: not known, also where there are too many
- * connections to look at. Takes about 2 microseconds a connection, and some milliseconds at most.
+ * Returns the stored bytes of all send buffers that are larger than above_bytes; UINT64_MAX: not known, also if
+ * there are too many connections to look at. Takes about 2 microseconds for each connection, and some milliseconds
+ * at most.
  */
 uint64_t ab_forced_bytes(uint64_t above_bytes);
 

@@ -11,9 +11,9 @@
 #include "proc.h"
 
 #define ABOVE_ANY_LIMIT 0x3fffffff /* the kernel caps, before it doubles */
-#define TCP_MEM_PART 16 /* of memory, at which the kernel lets pressure begin (tcp_init_mem()) */
+#define TCP_MEM_PART 16 /* share of memory at which the kernel's pressure begins (tcp_init_mem()) */
 
-/* Where /proc is not there: Linux's own defaults of most of its life. */
+/* The defaults of most Linux releases, for a process without /proc. */
 static const struct autobuf_limits defaults = {
     .size = sizeof(struct autobuf_limits),
     .flags = AUTOBUF_LIMITS_RCV_AUTOTUNING | AUTOBUF_LIMITS_WINDOW_SCALING,
@@ -66,7 +66,7 @@ static void read_proc(struct autobuf_limits *limits)
     read_flag("/proc/sys/net/ipv4/tcp_window_scaling", AUTOBUF_LIMITS_WINDOW_SCALING, limits);
 }
 
-/* The largest n that an option takes, seen on a scratch socket; 0: unknown. */
+/* The largest value that an option takes, found on a scratch socket; 0: unknown. */
 static uint64_t settable_bytes(int scratch, int option)
 {
     int value = ABOVE_ANY_LIMIT;
@@ -90,8 +90,8 @@ void ab_limits_forced(struct autobuf_limits *limits)
 }
 
 /*
- * The scratch socket has the last word: in older kernels [rw]mem_max is not visible in a namespace,
- * though it holds there.
+ * The scratch socket decides: older kernels do not show [rw]mem_max inside a network namespace, though the limits
+ * hold there.
  */
 int ab_limits_refresh(struct autobuf_limits *limits)
 {

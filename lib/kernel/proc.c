@@ -6,7 +6,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#define READ_TRIES 8 /* nothing there blocks: an interruption is no rule */
+#define READ_TRIES 8 /* reading /proc does not block, so an interruption is rare */
 
 size_t ab_proc_parse(const char *text, size_t len, uint64_t *numbers, size_t count)
 {
@@ -30,7 +30,7 @@ size_t ab_proc_parse(const char *text, size_t len, uint64_t *numbers, size_t cou
     return found;
 }
 
-/* Past the word and the blanks behind it; NULL: another word is there. */
+/* The text after the word and its blanks; NULL: another word is there. */
 static const char *past_word(const char *at, const char *end, const char *word)
 {
     size_t len = strlen(word);

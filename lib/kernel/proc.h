@@ -7,8 +7,8 @@
 #include <stdint.h>
 
 /*
- * Reads up to count non-negative decimal numbers, separated by white space, out of len bytes of text.
- * Pure. Returns how many were read; a number too large for 64 bits or any other byte ends it.
+ * Parses up to count non-negative decimal numbers, separated by white space, from len bytes of text. It stops at a
+ * number that does not fit into 64 bits, and at any other byte. Returns how many numbers it read. Pure.
  */
 size_t ab_proc_parse(const char *text, size_t len, uint64_t *numbers, size_t count);
 
@@ -16,12 +16,13 @@ size_t ab_proc_parse(const char *text, size_t len, uint64_t *numbers, size_t cou
 size_t ab_proc_read(const char *path, uint64_t *numbers, size_t count);
 
 /*
- * The number behind a name: in the line of len bytes of text that begins with label ("MemAvailable:"), the first
- * number; or, if name is not NULL, the one behind that word ("TCP:", "mem"). Pure. false: it is not there.
+ * Finds a number in len bytes of text. In the line that begins with label ("MemAvailable:") it takes the first
+ * number, or, if name is not NULL, the number after that word ("TCP:", "mem"). false: there is no such number.
+ * Pure.
  */
 bool ab_proc_find(const char *text, size_t len, const char *label, const char *name, uint64_t *number);
 
-/* The same from a file of /proc, of which the first 2 KB are looked at. */
+/* The same from the first 2 KB of a file of /proc. */
 bool ab_proc_read_named(const char *path, const char *label, const char *name, uint64_t *number);
 
 #endif

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Whether this host paces all that TCP sends: the fq queueing discipline does, at the rate that each
- * socket computes (sch_fq.c), and no socket option tells.
+ * Finds out whether this host paces all that TCP sends. The queueing discipline fq does, at the rate that each
+ * socket computes (sch_fq.c), and no socket option shows it.
  */
 #ifndef AB_QDISC_H
 #define AB_QDISC_H
@@ -13,7 +13,9 @@
 /* An ab_netlink_fn() for answers to RTM_GETQDISC (rtnetlink(7)): the bool at user becomes true if one names fq. */
 void ab_qdisc_note_fq(void *user, const uint8_t *body, size_t len);
 
-/* 1: a device of this network namespace has it; 0: none has; or an errno of socket(2), send(2), recv(2). */
+/*
+ * Returns 1: a device of this network namespace has fq; 0: none has; or an errno of socket(2), send(2) or recv(2).
+ */
 int ab_qdisc_has_fq(void);
 
 #endif

@@ -30,7 +30,7 @@ static uint32_t stage_of(uint8_t state)
     return state == AB_TCP_LISTEN ? AUTOBUF_STAGE_LISTENING : AUTOBUF_STAGE_CONNECTED;
 }
 
-/* Both ends have to agree to scale windows; until the peer's answer nothing is known. */
+/* Both ends must agree to scale windows. Until the peer has answered, the scale is not known. */
 static void note_connection(const struct ab_tcpinfo *info, struct autobuf_socket *s)
 {
     s->mss_bytes = info->mss_bytes;

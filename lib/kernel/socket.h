@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* A TCP socket's state, with what the kernel tells of its connection. */
+/* Reads a TCP socket's state, and what the kernel says of its connection. */
 #ifndef AB_SOCKET_H
 #define AB_SOCKET_H
 
@@ -9,7 +9,9 @@
 /* As autobuf_socket_state(), and *info too. */
 int ab_socket_read(int fd, struct autobuf_socket *state, struct ab_tcpinfo *info);
 
-/* What tells this socket from all others of the host, whatever its descriptor. 0, -EBADF, -ENOTSOCK. */
+/*
+ * The cookie, which no other socket of this host has, whatever its descriptor is. Returns 0, -EBADF or -ENOTSOCK.
+ */
 int ab_socket_cookie(int fd, uint64_t *cookie);
 
 #endif

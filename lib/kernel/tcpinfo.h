@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * What the kernel tells of a TCP connection. struct tcp_info grows with the kernel, and a program is
- * built with the header of another one: its bytes are read by offset, as far as they are there.
+ * Parses what the kernel says of a TCP connection. struct tcp_info grows with each kernel, and the program may be
+ * built with another kernel's header. So the fields are read by offset, as far as the kernel filled them.
  */
 #ifndef AB_TCPINFO_H
 #define AB_TCPINFO_H
@@ -49,7 +49,7 @@ struct ab_tcpinfo {
     uint64_t peer_window_bytes; /* 0: the kernel does not tell (before Linux 5.4) */
 };
 
-/* false: len bytes hold not even what every kernel since 2.6 tells. What is missing is 0. */
+/* false: len bytes are fewer than every kernel since 2.6 returns. Missing fields are 0. */
 bool ab_tcpinfo_parse(const uint8_t *bytes, size_t len, struct ab_tcpinfo *info);
 
 static inline uint64_t ab_tcpinfo_flight_bytes(const struct ab_tcpinfo *info)

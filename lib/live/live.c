@@ -27,11 +27,11 @@ struct autobuf_live {
     uint32_t flags;
     uint32_t changes;
     uint64_t pace_byte_per_s; /* the most that the program itself allows; UINT64_MAX: no limit */
-    uint64_t path_bit_per_s;  /* and what the path is known to take; UINT64_MAX: unknown */
+    uint64_t path_bit_per_s;  /* the most that the path takes, if it is known; UINT64_MAX: unknown */
     uint64_t set_bit_per_s;   /* the pace that we set; 0: none */
 };
 
-/* Memory of what is in the send buffer; 0 where the kernel does not tell (before Linux 4.12). */
+/* Memory of the data in the send buffer; 0: the kernel does not say (before Linux 4.12). */
 static uint64_t queued_bytes(int fd)
 {
     uint32_t memory[SK_MEMINFO_VARS] = {0};
@@ -164,8 +164,8 @@ static void log_pace(const struct autobuf_live *live, uint64_t before, const cha
 }
 
 /*
- * What TCP and all forced buffers hold is another number by now: asked only when one is to be forced, it costs
- * a look at each connection of the host. true: less may be forced than is planned.
+ * TCP and all forced buffers may hold more now than before. Finding out costs a look at each connection of the
+ * host, so it is done only before a buffer is forced. Returns true if less may be forced than is planned.
  */
 static bool is_too_much(struct autobuf_live *live, const struct ab_look *look,
                         const struct autobuf_plan *plan)

@@ -9,16 +9,16 @@ int ab_live_open(struct autobuf_live **live, int fd, const struct autobuf_live_o
                  const struct autobuf_limits *limits);
 
 /*
- * Carries out a plan for the connection, and looks after what it sets: what is forced is trimmed if it comes to stand
- * in a queue; a pace becomes the most that is set. As autobuf_apply(), -ESTALE, and 0 where so much may not be
- * forced now.
+ * Applies a plan to the connection, and looks after what it sets: a forced buffer is trimmed if the excess stands
+ * in a queue; the plan's pace becomes the most that is set. Returns what autobuf_apply() returns, -ESTALE, or 0 if
+ * so much may not be forced now.
  */
 int ab_live_apply(struct autobuf_live *live, const struct autobuf_plan *plan, const char *why);
 
-/* Payload that moved in the last round trip, in the direction that had more; 0: not known yet. */
+/* Payload that moved in the last round trip, in the direction that moved more; 0: not known yet. */
 uint64_t ab_live_round_bytes(const struct autobuf_live *live);
 
-/* The side whose buffer is what limits the connection, and has been for some round trips: AUTOBUF_LOCK_*; 0: neither. */
+/* The side whose buffer has limited the connection for some round trips: AUTOBUF_LOCK_*; 0: neither. */
 uint32_t ab_live_short_side(const struct autobuf_live *live);
 
 #endif

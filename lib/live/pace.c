@@ -30,7 +30,7 @@ void ab_pace_forget(struct ab_pace *pace)
     pace->cut = false;
 }
 
-/* The least round-trip time of the last seconds: what jitter adds to every one is no queue. */
+/* The least round-trip time of the last seconds. Jitter that is in every reading is no queue. */
 static uint64_t floor_of(const struct ab_pace *pace, const struct ab_pace_look *look)
 {
     uint64_t floor = pace->floor_ns[1] ? ab_min(pace->floor_ns[0], pace->floor_ns[1])
@@ -53,12 +53,12 @@ static void note_rtt(struct ab_pace *pace, const struct ab_pace_look *look)
 }
 
 /*
- * How much longer than at its least the round-trip time has been for some looks; 0: hardly. What comes and
- * goes is jitter, or a burst.
+ * How much longer than its least the round-trip time has been for some looks; 0: hardly. A shorter rise is jitter,
+ * or a burst.
  */
 static uint64_t standing_ns(const struct ab_pace *pace, const struct ab_pace_look *look)
 {
-    /* The bursts of slow start queue too, and their queue does not stand. */
+    /* The bursts of slow start also make a queue, but a queue that drains by itself. */
     unsigned percent = pace->byte_per_s ? STANDING_PERCENT : BURST_PERCENT;
     uint64_t packets_ns = ab_mul_div((uint64_t)STANDING_PACKETS * look->mss_bytes, AB_NS_PER_S,
                                      ab_max(look->acked_byte_per_s, 1));
@@ -73,8 +73,8 @@ static uint64_t standing_ns(const struct ab_pace *pace, const struct ab_pace_loo
 }
 
 /*
- * A queue of ours varies: it gets longer until a cut has its effect, and then shorter. What has stood as it
- * does for round trips since a cut is a longer path, or somebody else's queue.
+ * A queue that this sender causes changes: it grows until a cut has its effect, and then shrinks. A queue that
+ * stays the same for several round trips after a cut is a longer path, or somebody else's queue.
  */
 static bool cut_is_in_vain(struct ab_pace *pace, const struct ab_pace_look *look)
 {
@@ -104,7 +104,9 @@ static uint64_t as_before(struct ab_pace *pace, const struct ab_pace_look *look)
     return ab_max(pace->uncut_byte_per_s, pace->byte_per_s);
 }
 
-/* Rate of delivery x (1 - queue / 2 minima): what stands is gone in about two round trips. */
+/*
+ * The new pace is the rate of delivery x (1 - queue / 2 minima). The queue is then gone in about two round trips.
+ */
 static uint64_t slower(struct ab_pace *pace, const struct ab_pace_look *look, uint64_t standing)
 {
     uint64_t twice = 2 * floor_of(pace, look);
@@ -114,7 +116,7 @@ static uint64_t slower(struct ab_pace *pace, const struct ab_pace_look *look, ui
         pace->long_looks = 0;
         pace->uncut_byte_per_s = pace->byte_per_s;
     }
-    /* In slow start that rate is not the path's yet: no care is needed on the way up. */
+    /* In slow start the rate of delivery is not yet that of the path, so the pace may rise quickly. */
     pace->clear_ticks = pace->byte_per_s ? 0 : CAREFUL_TICKS;
     pace->drain_byte_per_s = look->acked_byte_per_s;
     pace->held_ticks = HOLD_TICKS;
@@ -132,7 +134,7 @@ static uint64_t faster(struct ab_pace *pace, const struct ab_pace_look *look)
     if (pace->clear_ticks > CAREFUL_TICKS)
         up <<= ab_min((pace->clear_ticks - CAREFUL_TICKS) / 2, 10);
     up = now + ab_mul_div(now, ab_min(up, UP_MOST_PERMILLE), 1000);
-    /* What is delivered has to follow: or a queue grows that does not show yet. */
+    /* The rate of delivery must follow the pace. If it does not, a queue grows that does not show yet. */
     return ab_min(up, ab_max(now, percent_of(look->acked_byte_per_s, AHEAD_PERCENT)));
 }
 

@@ -30,7 +30,7 @@ struct ab_pace {
     unsigned clear_ticks;      /* without a queue, since the last one */
     uint64_t floor_ns[2];      /* least round-trip time of the running and of the last span of time */
     uint64_t floor_begin_ns;
-    bool rebased;              /* the path has become longer than TCP's least round-trip time tells */
+    bool rebased;              /* the path has become longer than TCP's least round-trip time says */
     bool cut;                  /* since the round-trip time became long, */
     unsigned long_looks;       /* so many looks ago, */
     uint64_t uncut_byte_per_s; /* from this */
@@ -38,10 +38,13 @@ struct ab_pace {
     unsigned looks;
 };
 
-/* What was seen so far counts no more: the clock has jumped. The pace stays. */
+/* Forgets what was seen, because the clock has jumped. The pace stays. */
 void ab_pace_forget(struct ab_pace *pace);
 
-/* Takes a look in, twice a round trip. true: byte_per_s is another, and why says what for. */
+/*
+ * Takes in a look; there are two in a round trip. Returns true if byte_per_s has changed; *why then says the
+ * reason.
+ */
 bool ab_pace_look(struct ab_pace *pace, const struct ab_pace_look *look, const char **why);
 
 #endif

@@ -15,7 +15,7 @@ const char *autobuf_reason_name(uint32_t reason)
     return reason < sizeof names / sizeof *names ? names[reason] : "?";
 }
 
-/* snprintf() at the end of what is there; counts on when there is no more room. */
+/* Appends as snprintf() does, and goes on counting when the buffer is full. */
 struct text {
     char *buf;
     size_t cap;
@@ -133,7 +133,7 @@ static void add_obstacles(struct text *t, const struct words *w, const struct li
     }
 }
 
-/* Beyond the fixed window scale nothing goes, but what is set or given back may reach it. */
+/* The window scale is fixed, and limits whatever is set or given back. */
 static void add_late(struct text *t, const struct words *w, const struct line *l, uint64_t rtt_ns)
 {
     add(t, "the window scale is fixed; ");
@@ -233,7 +233,7 @@ void ab_plan_log(const struct autobuf_plan *plan, const struct ab_log *log)
     }
 }
 
-/* sysctl(8) takes no more than an int, and no socket can be given more. */
+/* sysctl(8) takes no more than an int, and no socket's buffer can be larger. */
 static unsigned long long sysctl_bytes(uint64_t bytes)
 {
     return ab_min(bytes, AB_STORED_MAX);
@@ -256,7 +256,7 @@ static int sysctl_line(uint32_t sysctl, const struct autobuf_plan *p, const stru
                         sysctl_bytes(p->rcv_needed_bytes));
     case AUTOBUF_SYSCTL_WINDOW_SCALING:
         return snprintf(buf, cap, "net.ipv4.tcp_window_scaling=1");
-    case AUTOBUF_SYSCTL_TCP_MEM: /* in the proportion in which the kernel sets the three */
+    case AUTOBUF_SYSCTL_TCP_MEM: /* in the kernel's own proportion of the three */
         bytes = ab_max(p->snd_sysctl & sysctl ? p->snd_needed_bytes : 0,
                        p->rcv_sysctl & sysctl ? p->rcv_needed_bytes : 0);
         bytes = ab_mul_div(bytes, AB_TCP_MEM_SHARE, 1);

@@ -3,34 +3,34 @@
 
 #include <errno.h>
 
-/* Of the wire's payload rate: at all of it, a queue that is there already would stay. */
+/* Percent of the path's payload rate. At 100% a queue that exists already would never drain. */
 #define PACING_PERCENT 99
 /*
- * Just above the product: what the estimate may be short of, and the acknowledgements' delay. Of a
- * receive buffer more than half may become window, and Linux from 6.6 on replaces a clamp of before
- * the SYN by that, so it is made the smaller.
+ * For low delay buffers are just above the product: the estimate may be too low, and acknowledgements are delayed.
+ * More than half of a receive buffer may become window, and Linux from 6.6 on replaces a clamp that was set before
+ * the SYN by that; so the receive buffer is the smallest.
  */
 #define LOW_DELAY_CLAMP_PERCENT 115
 #define LOW_DELAY_SND_PERCENT 125
 #define LOW_DELAY_RCV_PERCENT 105
 /*
- * A send buffer larger than the product lets the data that it is larger by stand in a queue. So much is enough
- * for congestion control, whose window falls by 30% after a loss (cubic; transfer --quick, cells with `root`). Of
- * a product that is but a lower bound twice as much is set, and of a receive buffer, which only admits data.
+ * How much of the product a buffer is to hold. In a send buffer what exceeds the product stands in a queue. 135% is
+ * enough for congestion control, whose window falls by 30% after a loss (cubic; transfer --quick, cells with
+ * `root`). If the product is only a lower bound, it is 200%. A receive buffer only admits data, so it is 200% too.
  */
 #define AMPLE_SND_PERCENT 135
 #define AMPLE_PERCENT 200
 #define UNSCALED_WINDOW_BYTES 65535
 /*
- * A window that most paths do not fill: 1.3 Gbit/s over 100 ms. A receive window that autotuning takes so far is
- * no reason to measure, for few senders fill more. A send window is one only for a transfer that is long even
- * for such a path: on all others a measurement changes nothing, and costs its round trip (150 MB over 400 Mbit/s x
- * 100 ms with a tcp_wmem of 32 MB: 4% of the time).
+ * A window that most paths do not fill: 1.3 Gbit/s over 100 ms. If autotuning makes the receive window so large, it
+ * is no reason to measure, because few senders fill more. If it makes the send window so large, only a transfer
+ * that is long even for such a path is a reason: on all other paths a measurement changes nothing and costs its
+ * round trip (150 MB over 400 Mbit/s x 100 ms with a tcp_wmem of 32 MB: 4% of the time).
  */
 #define PLENTY_BYTES 16000000
 #define PLENTY_ROUND_TRIPS 30
 
-/* One side of a socket, in the terms that both sides share. */
+/* One side of a socket. Both sides use these terms. */
 struct side {
     uint64_t now_stored;
     uint64_t kernel_stored;   /* what autotuning reaches, if it is on or given back */
@@ -50,7 +50,7 @@ struct verdict {
     uint64_t window; /* expected */
     uint64_t needed; /* stored bytes for what is wanted */
     bool unlock;
-    bool unscaled; /* this host's window scaling is off, and in the way */
+    bool unscaled; /* this host's window scaling is off, and that limits the window */
 };
 
 static uint64_t doubled(uint64_t bytes)
@@ -63,7 +63,7 @@ static uint64_t share_stored(const struct autobuf_limits *limits)
     return limits->tcp_mem_bytes ? limits->tcp_mem_bytes / AB_TCP_MEM_SHARE : UINT64_MAX;
 }
 
-/* What TCP's memory leaves to a forced send buffer: the forced ones count as if they were full. */
+/* How much memory TCP has left for a forced send buffer. Forced buffers count as if they were full. */
 static uint64_t forced_share_stored(const struct autobuf_limits *limits,
                                     const struct autobuf_socket *socket)
 {
@@ -80,7 +80,7 @@ static bool may_force(const struct autobuf_limits *limits)
     return limits->flags & AUTOBUF_LIMITS_FORCE && limits->tcp_mem_bytes;
 }
 
-/* TCP's own round-trip time tells that the path is as long as somebody says. */
+/* TCP itself has seen a round-trip time as long as that of the path. */
 static uint64_t forced_most_stored(const struct autobuf_socket *socket)
 {
     bool seen = socket->stage == AUTOBUF_STAGE_CONNECTED && socket->rtt_min_ns != AUTOBUF_NS_UNSET;
@@ -174,27 +174,26 @@ static uint64_t most_stored(const struct side *side)
     return ab_min(side->settable_stored, side->share_stored);
 }
 
-/* Fixed, but nobody says to what: the receive side cannot be helped then. */
+/* The scale is fixed, but not known: nothing can be done for the receive side. */
 static bool scale_unknown(const struct side *side)
 {
     return side->receives && side->late && side->window_max == UINT64_MAX;
 }
 
-/* A side that is given back comes to what the kernel would have made of it, if its window clamp can be
-   reopened. */
+/* A side that is given back gets what autotuning would have made of it, if its window clamp can be raised again. */
 static bool can_unlock(const struct side *side)
 {
     return side->locked && !scale_unknown(side);
 }
 
-/* Where nothing that this side's buffer could be makes a difference: the window scale. */
+/* No buffer of this side makes a difference, because the window scale limits it. */
 static bool bound_by_scale(const struct side *side, uint64_t wanted)
 {
     return side->window_max < wanted &&
            (!side->late || window_of(side, present_stored(side)) >= side->window_max);
 }
 
-/* ample: the window that congestion control can use, the queue of the narrowest link included. */
+/* ample: the window that congestion control can use, with the queue of the narrowest link. */
 static struct verdict judge(const struct side *side, uint64_t wanted, uint64_t ample)
 {
     uint64_t present = present_stored(side), best;
@@ -225,8 +224,8 @@ static struct verdict judge(const struct side *side, uint64_t wanted, uint64_t a
 }
 
 /*
- * For low delay a buffer that autotuning would let grow beyond the product is held just above it.
- * The buffer of a receiving connection is never made smaller: what is on its way would be dropped.
+ * For low delay: if autotuning would let a buffer grow beyond the product, it is held just above the product. The
+ * buffer of a receiving connection does not become smaller, because data on the way would be dropped.
  */
 static struct verdict judge_low_delay(const struct side *side, uint64_t wanted)
 {
@@ -248,7 +247,7 @@ static struct verdict judge_low_delay(const struct side *side, uint64_t wanted)
     return v;
 }
 
-/* No more than the whole transfer is ever in flight, and that may be known to fit already. */
+/* No more than the whole transfer is ever in flight, and the kernel's window may hold that already. */
 static uint64_t wanted_window(uint64_t wanted, uint64_t expected_bytes, uint64_t kernel_window)
 {
     if (expected_bytes && (wanted || expected_bytes <= kernel_window))
@@ -256,13 +255,15 @@ static uint64_t wanted_window(uint64_t wanted, uint64_t expected_bytes, uint64_t
     return wanted;
 }
 
-/* The window that is set, of the one that is wanted: congestion control needs more than the product. */
+/*
+ * How much larger than the wanted window the window that is set is: congestion control needs more than the product.
+ */
 static unsigned ample_percent(const struct side *side)
 {
     return side->receives || side->at_least ? AMPLE_PERCENT : AMPLE_SND_PERCENT;
 }
 
-/* product: 0, if unknown. held: for low delay, on a product that is more than a lower bound. */
+/* product: 0: unknown. held: for low delay, if the product is not only a lower bound. */
 static struct verdict judge_side(const struct side *side, uint64_t product, uint64_t expected_bytes,
                                  bool held)
 {
@@ -271,7 +272,7 @@ static struct verdict judge_side(const struct side *side, uint64_t product, uint
 
     if (!wanted)
         return (struct verdict){.reason = AUTOBUF_REASON_UNKNOWN, .window = window};
-    /* A transfer of less than the product builds no queue up. */
+    /* A transfer that is smaller than the product builds up no queue. */
     return held && wanted == product ? judge_low_delay(side, wanted)
                                      : judge(side, wanted, ab_mul_div(wanted, ample_percent(side), 100));
 }
@@ -340,7 +341,7 @@ void ab_plan_nothing(uint32_t reason, uint32_t intent, struct autobuf_plan *plan
     plan->snd_reason = plan->rcv_reason = reason;
 }
 
-/* What a side is expected to carry: hardly anything, where the bulk goes the other way. */
+/* How much a side is expected to carry. If the bulk goes the other way, that is hardly anything. */
 static uint64_t side_bytes(uint32_t intent, uint32_t side, uint64_t expected_bytes)
 {
     uint32_t other = side ^ (AUTOBUF_INTENT_SENDS | AUTOBUF_INTENT_RECEIVES);
@@ -364,7 +365,7 @@ void ab_plan_windows(uint64_t snd_wanted_bytes, uint64_t rcv_wanted_bytes,
              low_delay && !(plan->flags & AUTOBUF_PLAN_RCV_AT_LEAST), limits, plan);
 }
 
-/* Whether a side is given back though nothing is known of the path: no path needs the smaller window. */
+/* Says whether a side is given back though nothing is known of the path: no path needs the smaller window. */
 static bool gives_back(const struct side *side, uint32_t reason)
 {
     return reason == AUTOBUF_REASON_UNKNOWN && can_unlock(side) &&
@@ -393,7 +394,7 @@ void ab_plan_limits(const struct autobuf_limits *limits, const struct autobuf_so
     }
 }
 
-/* The window beyond which no plausible rate goes at this round-trip time; 0: unknown. */
+/* The largest window that a plausible rate needs at this round-trip time; 0: unknown. */
 static uint64_t plausible_window(uint64_t rtt_ns)
 {
     if (rtt_ns == AUTOBUF_NS_UNSET)
@@ -414,14 +415,14 @@ static bool plan_inputs(const struct autobuf_limits *limits, const struct autobu
     if (!ab_intent_known(intent) || !ab_struct_in(our_limits, sizeof *our_limits, limits) ||
         !ab_struct_in(our_socket, sizeof *our_socket, socket))
         return false;
-    /* A struct that ends before this field, or that is zeroed, does not know it either. */
+    /* If the struct ends before this field, or is zeroed, the round-trip time is unknown. */
     our_socket->rtt_min_ns = ab_ns_or_unset(our_socket->rtt_min_ns);
     return true;
 }
 
 /*
- * The round-trip time of a measurement is what the peer made of it. A longer one than TCP has seen on the
- * connection itself is not believed, and the product is smaller by as much.
+ * The peer can make the measured round-trip time longer. If TCP has seen a shorter one on the connection itself,
+ * TCP's counts, and the product becomes smaller in proportion.
  */
 static void believe_tcp(const struct autobuf_socket *socket, struct autobuf_path *path)
 {
@@ -434,7 +435,7 @@ static void believe_tcp(const struct autobuf_socket *socket, struct autobuf_path
     path->rtt_min_ns = tcp_ns;
 }
 
-/* The queue of the narrowest link stays empty where nobody sends faster than it. */
+/* If nobody sends faster than the narrowest link, its queue stays empty. */
 static void plan_pacing(const struct autobuf_path *path, struct autobuf_plan *plan)
 {
     if (!path->tx_rate_bit_per_s || path->flags & AUTOBUF_PATH_TX_AT_LEAST)
@@ -489,7 +490,7 @@ int autobuf_plan_make(const struct autobuf_path *path, const struct autobuf_limi
     return ab_struct_out(plan, &made, sizeof made) ? 0 : -EINVAL;
 }
 
-/* The wait for a measurement is made up for if the better window saves more round trips than that. */
+/* A measurement pays if the larger window saves more round trips than the measurement takes. */
 static bool pays(uint64_t expected_bytes, uint64_t present, uint64_t best)
 {
     uint64_t saved, worth = present < PLENTY_BYTES ? AB_MEASURING_ROUND_TRIPS : PLENTY_ROUND_TRIPS;
@@ -500,8 +501,10 @@ static bool pays(uint64_t expected_bytes, uint64_t present, uint64_t best)
     return saved / worth > present;
 }
 
-/* Whether any path could make judge() act on this side: it acts beyond the window *low, and from
-   *high on always in the same way. */
+/*
+ * Says whether any path could make judge() act on this side. It acts if the product is above *low, and acts in the
+ * same way for all products from *high on.
+ */
 static bool side_can_change(const struct side *side, uint64_t expected_bytes, uint64_t *low,
                             uint64_t *high)
 {
@@ -517,13 +520,13 @@ static bool side_can_change(const struct side *side, uint64_t expected_bytes, ui
     return best > *low && pays(expected_bytes, *low, best);
 }
 
-/* IP bytes of payload, in full-size packets: no smaller ones hold more payload. */
+/* Converts payload to IP bytes, in full-size packets: smaller packets hold less payload. */
 static uint64_t ip_bytes(uint64_t payload_bytes)
 {
     return ab_mul_div(payload_bytes, AB_IP_PACKET_BYTES, AB_IP_PACKET_BYTES - AB_TCP_HEADER_BYTES);
 }
 
-/* Any path is paced, but not for a short transfer. */
+/* Every path is paced, but not for a short transfer. */
 static bool worth_for_low_delay(const struct side *snd, uint64_t expected_bytes)
 {
     uint64_t present = window_of(snd, present_stored(snd));

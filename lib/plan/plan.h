@@ -26,8 +26,8 @@
 #define AB_RCV_STORED(window) ((window)*2)
 
 /*
- * What autobuf_plan_worth() counts a measurement as: by ICMP one round trip as a rule, and two or three where
- * trains disagree. For one that takes another number of them, hand it the same share of the transfer.
+ * The round trips as which autobuf_plan_worth() counts a measurement: by ICMP usually one, and two or three if
+ * trains disagree. If another kind of measurement takes n times as many, hand the call 1/n of the transfer.
  */
 #define AB_MEASURING_ROUND_TRIPS 3
 
@@ -36,19 +36,19 @@
 /* and all forced send buffers, with what TCP holds anyway, this one. */
 #define AB_FORCED_SHARE 2
 /*
- * A peer that answers echoes late, or in bursts, claims a product that nobody has seen. Until TCP has, no
- * larger buffer (stored) is forced: 2/3 of it are a window of 1.7 Gbit/s over 100 ms.
+ * A peer that answers echoes late, or in bursts, pretends a product that nobody has seen. Until TCP has seen the
+ * path, no larger buffer (stored) is forced: 2/3 of it are a window of 1.7 Gbit/s over 100 ms.
  */
 #define AB_UNSEEN_STORED 32000000ULL
 
 /* The largest buffer the kernel can store, and the largest sysctl. */
 #define AB_STORED_MAX 0x7ffffffeULL
 
-/* The largest send buffer (stored) that may be forced on a socket, as limits say. */
+/* The largest send buffer (stored) that may be forced on this socket. */
 uint64_t ab_plan_forced_most(const struct autobuf_limits *limits, const struct autobuf_socket *socket);
 
 /*
- * autobuf_plan_make() for windows (payload bytes; 0: unknown) that are known already, into a plan
+ * Does what autobuf_plan_make() does, for windows that are known already (payload bytes; 0: unknown). plan is one
  * that ab_plan_nothing() made, with its intent; AUTOBUF_PLAN_*_AT_LEAST may be set in it.
  */
 void ab_plan_windows(uint64_t snd_wanted_bytes, uint64_t rcv_wanted_bytes,
@@ -56,8 +56,8 @@ void ab_plan_windows(uint64_t snd_wanted_bytes, uint64_t rcv_wanted_bytes,
                      uint64_t expected_bytes, struct autobuf_plan *plan);
 
 /*
- * Adds to a plan for a path that nothing is known of what limits alone decide: a side whose buffer was set, to less
- * than autotuning makes of it, is given back. For low delay nothing is.
+ * Adds to a plan for an unknown path what limits alone decide: a side whose buffer was set smaller than autotuning
+ * makes it is given back. For low delay it adds nothing.
  */
 void ab_plan_limits(const struct autobuf_limits *limits, const struct autobuf_socket *socket,
                     struct autobuf_plan *plan);
