@@ -11,7 +11,7 @@
 
 #define BOTH (AUTOBUF_INTENT_SENDS | AUTOBUF_INTENT_RECEIVES)
 
-/* What a server has for sizes of buffers, besides SITE AUTOBUF. */
+/* The commands that a server has for buffer sizes, besides SITE AUTOBUF. */
 enum { kNoSizes, kSBUF, kSITE_SBUF, kSITE_BUFSIZE };
 
 static const char *const size_commands[] = {NULL, "SBUF %lu", "SITE SBUF %lu", "SITE BUFSIZE %lu"};
@@ -95,7 +95,7 @@ static uint32_t direction_of(int netMode)
     return netMode == kNetReading ? AUTOBUF_INTENT_RECEIVES : AUTOBUF_INTENT_SENDS;
 }
 
-/* A server that has a command of its own is told what it would set, if it were a host like this one. */
+/* If the server has a command of its own, asks it for the buffer that a host like this one would set. */
 static void send_sizes(const FTPCIPtr cip, uint32_t direction)
 {
     uint64_t bytes = autobuf_ftp_peer_bytes(cip->autobuf->session, direction);
@@ -106,7 +106,7 @@ static void send_sizes(const FTPCIPtr cip, uint32_t direction)
     (void)FTPCmd(cip, size_commands[cip->sizesCommand], (unsigned long)bytes);
 }
 
-/* Replies that nobody has read yet: what would come is not the answer. */
+/* Says whether there are replies that nobody has read yet: the next line would then not be the answer. */
 static int has_unread(const FTPCIPtr cip)
 {
 #if USE_SIO

@@ -5,15 +5,19 @@
 
 #include "ncftp.h"
 
-/* Whether buffers are ours: no size was asked for, and neither -o noAUTOBUF nor AUTOBUF=off is there. */
+/*
+ * Says whether the library may set buffers: the user asked for no size, and gave neither -o noAUTOBUF nor
+ * AUTOBUF=off.
+ */
 int FTPAutobufIsOn(const FTPCIPtr cip);
 
 /* A line of the reply to FEAT, or to HELP SITE. */
 void FTPAutobufFeature(const FTPCIPtr cip, const char *line, int isHelpSite);
 
 /*
- * Before a transfer of that many bytes (kSizeUnknown) in a direction (kNetReading, kNetWriting): measures if
- * that pays, and tells the server. kNoErr, or the control connection is gone.
+ * Call it before a transfer of so many bytes (kSizeUnknown) in a direction (kNetReading, kNetWriting): it measures
+ * if that pays, and tells the server. Returns kNoErr, or an error if the control connection cannot be used any
+ * more.
  */
 int FTPAutobufMeasure(const FTPCIPtr cip, int netMode, longest_int size);
 

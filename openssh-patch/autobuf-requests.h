@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * What scp and sftp call of libautobuf: how many SFTP requests to keep outstanding. Apart from
- * autobuf-ssh.h, as those programs are not linked with the SSH protocol.
+ * The functions that scp and sftp call: how many SFTP requests to keep outstanding. They are apart from
+ * autobuf-ssh.h, because those programs are not linked with the SSH protocol.
  */
 #ifndef AUTOBUF_REQUESTS_H
 #define AUTOBUF_REQUESTS_H
@@ -28,16 +28,18 @@ struct autobuf_requests *autobuf_requests_open(u_int requests, u_int bytes, u_in
 /* NULL is allowed. */
 void autobuf_requests_close(struct autobuf_requests *q);
 
-/* How many requests of request_bytes to begin a file with, of which left_bytes (not 0) are known to come: that
-   for the end, beyond them, is among them. */
+/*
+ * Returns how many requests of request_bytes to begin a file with, if left_bytes (not 0) are known to come. This
+ * includes the request for the end of the file.
+ */
 u_int autobuf_requests_first(const struct autobuf_requests *q, uint64_t left_bytes, u_int request_bytes);
 
-/* A small request, sent at sent_ns, was answered. NULL is allowed. */
+/* Reports that a small request, sent at sent_ns, was answered. NULL is allowed. */
 void autobuf_requests_rtt(struct autobuf_requests *q, uint64_t sent_ns);
 
 /*
- * Data of a request that was sent at *sent_ns has come, or was acknowledged; *sent_ns becomes now, for what
- * is asked again. Returns how many requests of request_bytes may be outstanding from now on.
+ * Reports that data of a request that was sent at *sent_ns has come, or was acknowledged; *sent_ns becomes the
+ * present, for what is asked again. Returns how many requests of request_bytes may be outstanding from now on.
  */
 u_int autobuf_requests_done(struct autobuf_requests *q, uint64_t *sent_ns, size_t bytes,
     u_int request_bytes);

@@ -31,13 +31,17 @@
 
 #define MB (1024 * 1024)
 
-/* What a channel holds in c->input for the peer, and the transport's socket unsent: enough to keep the
-   connection busy, little enough for a keystroke to overtake. */
+/*
+ * How much a channel holds in c->input for the peer, and the transport's socket holds unsent: enough to keep the
+ * connection busy, and little enough that a keystroke need not wait long.
+ */
 #define QUEUED_BYTES MB
 #define NOTSENT_BYTES (128 * 1024)
 
-/* A sender that has not made itself known queues all its credit, in a buffer of at most 16 MB that it moves
-   at every read from some 8 MB on: so it has half a product to spare, not a whole one. */
+/*
+ * A sender that has not made itself known queues all its credit, in a buffer of at most 16 MB that it moves at
+ * every read from some 8 MB on. So its window is one and a half products, not two.
+ */
 #define STOCK_LEAST_BYTES (4 * MB)
 #define STOCK_BYTES (8 * MB)
 #define STOCK_MOST_BYTES (12 * MB)
@@ -45,14 +49,18 @@
 /* c->output has to hold a window: below what an sshbuf can. */
 #define WINDOW_MOST_BYTES (96 * MB)
 
-/* Memory of as much or more is the kernel's again once it is free: what is left of a large buffer does not
-   stay with malloc, which would keep up to 64 MB of it. */
+/*
+ * Memory blocks of this size or more go back to the kernel when they are freed. Otherwise malloc would keep up to
+ * 64 MB of a large buffer.
+ */
 #define MMAP_BYTES MB
 
 #define RATE_MOST_BIT_PER_S 10000000000ULL
 
-/* Of AutoBufferMax, that the monitor forces for a login: 16 MB by default, as setsockopt() takes it. The kernel
-   makes 32 MB of it, of which 2/3 can be data: a window of 1.7 Gbit/s over 100 ms. */
+/*
+ * The share of AutoBufferMax that the monitor forces for a login: 16 MB by default, as setsockopt() takes it. The
+ * kernel makes 32 MB of it, of which 2/3 can be data: a window of 1.7 Gbit/s over 100 ms.
+ */
 #define FORCED_PART 4
 
 struct autobuf_ssh {
@@ -260,7 +268,7 @@ open_channel(struct Channel *c, uint64_t most_bytes)
 	return b;
 }
 
-/* As much as a peer that has not made itself known can queue without moving it about all the time. */
+/* As much as a peer that has not made itself known can queue without moving it all the time. */
 static uint64_t
 stock_cap(const struct autobuf_channel *b)
 {
@@ -277,7 +285,9 @@ stock_cap(const struct autobuf_channel *b)
 	return MAXIMUM(MINIMUM(wanted, cap), STOCK_LEAST_BYTES);
 }
 
-/* What the window should be, of what the path needs: within the connection's share, and the peer's means. */
+/*
+ * The window to use, from what the path needs: bounded by the connection's share, and by what the peer can handle.
+ */
 static uint64_t
 target_of(struct ssh *ssh, const struct Channel *c, uint64_t window,
     const char **why)
@@ -300,7 +310,7 @@ target_of(struct ssh *ssh, const struct Channel *c, uint64_t window,
 	return MAXIMUM(window, b->stock_bytes);
 }
 
-/* Credit that was granted cannot be recalled: a window shrinks by what is consumed and not granted again. */
+/* Credit cannot be recalled: a window shrinks when consumed credit is not granted again. */
 static void
 resize(struct Channel *c, uint64_t window)
 {
@@ -318,8 +328,10 @@ resize(struct Channel *c, uint64_t window)
 	}
 }
 
-/* What a channel holds: its window, which the peer may fill at any time, or the memory of what it has for the
-   local reader, where that is more. That memory outlives a window that shrinks. */
+/*
+ * What a channel counts for: its window, which the peer may fill at any time, or the memory of the data for its
+ * local reader, whichever is more. That memory may outlast a window that shrinks.
+ */
 static void
 count_held(struct autobuf_ssh *a, struct Channel *c)
 {

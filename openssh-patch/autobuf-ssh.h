@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * What OpenSSH calls of libautobuf: the same file for each version of OpenSSH. All of it does nothing
- * where AutoBuffer is off, that is, as long as autobuf_ssh_open() was not called with on set.
+ * The functions that OpenSSH calls; the file is the same for each version of OpenSSH. They do nothing if AutoBuffer
+ * is off, that is, as long as autobuf_ssh_open() was not called with on set.
  */
 #ifndef AUTOBUF_SSH_H
 #define AUTOBUF_SSH_H
@@ -39,27 +39,31 @@ void autobuf_ssh_open(struct ssh *ssh, int on, int64_t most_bytes);
 /* Makes itself known to an OpenSSH peer, once. */
 void autobuf_ssh_announce(struct ssh *ssh);
 
-/* A global request came: whether it was the peer's making itself known. */
+/* Says whether a global request is the one by which a peer makes itself known. */
 int autobuf_ssh_request(struct ssh *ssh, const char *type);
 
 /*
- * In the privileged monitor, once: makes room in the transport's send buffer for what the path might
- * hold (10 Gbit/s over its round-trip time), where net.core.wmem_max does not: as setsockopt() takes it at most
- * a quarter of most_bytes.
+ * Call it once in the privileged monitor: it makes room in the transport's send buffer for what the path might hold
+ * (10 Gbit/s over its round-trip time) if net.core.wmem_max does not; at most a quarter of most_bytes, as
+ * setsockopt() takes it.
  */
 void autobuf_ssh_force(struct ssh *ssh, int on, int64_t most_bytes);
 
 /* ------------------------------------------------------------------------------------ channels */
 
-/* Before the window is checked: takes account of what came, and adds to (or withholds from)
-   local_consumed and local_window_max. */
+/*
+ * Call it before the window is checked: it takes account of what came, and adds to (or withholds from)
+ * local_consumed and local_window_max.
+ */
 void autobuf_channel_check(struct ssh *ssh, struct Channel *c);
 
 /* local_consumed has just been granted. */
 void autobuf_channel_granted(struct ssh *ssh, struct Channel *c);
 
-/* Of the events that a channel wants (SSH_CHAN_IO_*), those that have to wait: as much is queued for the
-   peer already as a connection can take soon. */
+/*
+ * Returns those events that a channel wants (SSH_CHAN_IO_*) which have to wait, because as much is queued for the
+ * peer already as the connection can take soon.
+ */
 u_int autobuf_channel_waits(struct ssh *ssh, struct Channel *c);
 
 void autobuf_channel_free(struct ssh *ssh, struct Channel *c);

@@ -16,7 +16,7 @@
 
 #define MOD_AUTOBUF_VERSION "mod_autobuf/" AUTOBUF_MODULE_VERSION
 #define FEATURE "SITE AUTOBUF"
-#define LOOK_S 1 /* ProFTPD's timers know seconds: for sendfile(), which tells of nothing else */
+#define LOOK_S 1 /* seconds: ProFTPD's timers count no less. For sendfile(), which gives no other signal */
 #define SINK_S 10
 #define TLS_RECORD_BYTES 29 /* besides its payload: TLS 1.2 with an AEAD; 1.3 takes 22 */
 #define BOTH (AUTOBUF_INTENT_SENDS | AUTOBUF_INTENT_RECEIVES)
@@ -66,7 +66,7 @@ static int64_t wait_for(int fd, int events, uint64_t deadline_ns)
     }
 }
 
-/* A whole record is read, for only the socket is waited for. A timer keeps the deadline. */
+/* Reads a whole record, because only the socket can be waited for. A timer keeps the deadline. */
 static int64_t read_tls(char *buf, size_t len, uint64_t *stamp_ns)
 {
     static uint64_t record_ns;
@@ -142,7 +142,7 @@ static int64_t write_control(void *user, const void *buf, size_t len, size_t seg
     return result;
 }
 
-/* Before a login changes root and user: afterwards this host's limits cannot be read. */
+/* Before a login changes root and user, because afterwards this host's limits cannot be read. */
 static void open_session(void)
 {
     struct autobuf_ftp_options options = AUTOBUF_FTP_OPTIONS_INIT;
@@ -176,7 +176,7 @@ static int hang_up_cb(CALLBACK_FRAME)
     return 0;
 }
 
-/* Commands behind this one are here already. They would be read as what SINK is to receive. */
+/* Further commands have arrived already. They would be read as the payload of SINK. */
 static int has_pipelined(void)
 {
     pr_buffer_t *b = session.c->instrm->strm_buf;
@@ -301,7 +301,7 @@ static int look_cb(CALLBACK_FRAME)
     return 0;
 }
 
-/* The last moment before data flow: the reply that announces them. */
+/* The last moment before data flow is the reply that announces them. */
 static void control_write_ev(const void *event_data, void *user_data)
 {
     (void)event_data, (void)user_data;

@@ -18,7 +18,7 @@
 #include <linux/tcp_metrics.h>
 
 #define MESSAGE_BYTES 32768
-#define MESSAGES_MOST 64 /* of one answer: a host has no more queueing disciplines than that */
+#define MESSAGES_MOST 64 /* reads of one answer: a host has no more queueing disciplines */
 
 static int64_t read_number(const char *path)
 {
@@ -128,7 +128,7 @@ static const struct rtattr *attribute_among(const void *attributes, size_t left,
     return NULL;
 }
 
-/* Of a message whose body begins with skip bytes of something else. */
+/* Reads attributes of a message whose body begins with skip bytes of something else. */
 static const struct rtattr *attribute_of(const struct nlmsghdr *m, size_t skip, unsigned type)
 {
     size_t begin = NLMSG_LENGTH(NLMSG_ALIGN(skip));

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* What of this host, beside its buffer limits, can stand in a transfer's way. */
+/* What may limit a transfer on this host, apart from its buffer limits. */
 #ifndef HOST_H
 #define HOST_H
 
@@ -21,7 +21,7 @@ struct host_facts {
 };
 
 /*
- * Reads them; sends nothing. peer: an IPv4 or IPv6 address, or NULL. What cannot be read stays
+ * Reads these facts and sends nothing. peer: an IPv4 or IPv6 address, or NULL. A fact that cannot be read stays
  * UNKNOWN or "".
  */
 void host_read(const struct sockaddr *peer, socklen_t peer_len, struct host_facts *facts);

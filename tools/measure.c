@@ -74,7 +74,10 @@ static int connect_until(int fd, const struct addrinfo *a, uint64_t until_ns)
     return -error;
 }
 
-/* The first address that answers; its descriptor, or the last one's error. Each has its share of the time. */
+/*
+ * Connects to the first address that answers. Returns its descriptor, or the error of the last one. Each address
+ * has its share of the time.
+ */
 static int connect_any(const struct addrinfo *list, uint64_t timeout_ns)
 {
     int error = AUTOBUF_E_RESOLVE;

@@ -60,7 +60,7 @@ static double lost_by(double window, double wanted)
     return wanted > 0 ? 1 - window / wanted : 0;
 }
 
-/* Limits that the plan met: the side that they cost more tells how much. */
+/* Adds the limits that the plan met. If a limit concerns both sides, the side that loses more counts. */
 static void add_limits(struct list *list, const struct findings *f)
 {
     const struct autobuf_plan *p = &f->plan;
@@ -148,7 +148,7 @@ static void add_tcp(struct list *list, const struct path_terms *t, const struct 
     }
 }
 
-/* A burst of a window that is larger than the device's queue overflows it. */
+/* If a window is larger than the device's queue, one burst of it overflows the queue. */
 static void add_queue(struct list *list, const struct path_terms *t, const struct host_facts *h)
 {
     double queue = (double)h->queue_packets * PACKET_BYTES;

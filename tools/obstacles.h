@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* What stands in the way of a transfer on this path, and the line that changes it. Pure. */
+/* Finds what limits a transfer on this path, and the line that changes it. Pure. */
 #ifndef OBSTACLES_H
 #define OBSTACLES_H
 
@@ -11,12 +11,12 @@
 #define OBSTACLES_MOST 12
 
 struct obstacle {
-    double lost;    /* share of the path's rate, 0 to 1: an estimate; 0 where it depends */
+    double lost;    /* share of the path's rate that is lost, 0 to 1, an estimate; 0: it depends */
     char what[200]; /* without a line feed */
     char line[160]; /* the command that changes it */
 };
 
-/* Writes them, the dearest first, and returns how many there are. */
+/* Writes the bottlenecks, largest loss first, and returns how many there are. */
 size_t obstacles_find(const struct findings *found, const struct host_facts *host,
                       struct obstacle out[OBSTACLES_MOST]);
 

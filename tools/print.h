@@ -7,10 +7,10 @@
 #include <stdint.h>
 #include <stdio.h>
 
-/* An integer, or null where `absent` says that nothing is known; with a comma behind it. */
+/* An integer, or null if `absent` is set; a comma follows. */
 void json_number(FILE *out, const char *key, uint64_t value, bool absent);
 
-/* A string without anything to escape, or null; with a comma behind it. */
+/* A string that needs no escapes, or null; a comma follows. */
 void json_string(FILE *out, const char *key, const char *value);
 
 /* With a decimal prefix: "4.8 M". */

@@ -3,8 +3,8 @@
 #define PRIVILEGE_H
 
 /*
- * Before anything that comes from the network is read: gives up capabilities, and of a setuid program
- * the other user. 0, -errno.
+ * Gives up capabilities, and in a setuid program the other user. Call it before reading anything from the network.
+ * Returns 0 or a negative errno.
  */
 int drop_privileges(void);
 

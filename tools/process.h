@@ -16,24 +16,27 @@ struct process {
 };
 
 /*
- * Finds it, and moves this program into its network namespace, whose limits are those that hold for its
- * sockets. -ESRCH: there is none; -ENOSYS: before Linux 5.6; -EPERM: another network namespace, which
- * needs CAP_SYS_ADMIN.
+ * Finds the process, and moves this program into its network namespace, whose limits hold for its sockets. -ESRCH:
+ * there is no such process; -ENOSYS: before Linux 5.6; -EPERM: another network namespace, which needs
+ * CAP_SYS_ADMIN.
  */
 int process_open(pid_t pid, struct process *process);
 
-/* Its descriptors that are sockets: writes at most cap of them, and returns how many there are. */
+/*
+ * Finds the descriptors of the process that are sockets: writes at most cap of them, and returns how many there
+ * are.
+ */
 int process_sockets(const struct process *process, int *fds, size_t cap);
 
 /*
- * A duplicate of one of its descriptors, to be given back at once: a connection lasts as long as it is
- * held. -EBADF: not open there (any more); -EPERM: not permitted; -ESRCH: the process has ended.
+ * Duplicates a descriptor of the process. Close the duplicate at once: the connection stays open as long as it is
+ * held. -EBADF: the descriptor is not open there (any more); -EPERM: not permitted; -ESRCH: the process has ended.
  */
 int process_borrow(const struct process *process, int fd);
 
 /*
- * Closes the duplicate. Where its owner has closed the connection meanwhile this is the last close, and would
- * wait as long as the owner said (SO_LINGER): a timer (SIGALRM, whose handler process_open() sets) ends that.
+ * Closes the duplicate. If its owner has closed the connection in between, this is the last close, and would wait
+ * as long as the owner asked for (SO_LINGER). A timer (SIGALRM, whose handler process_open() sets) ends the wait.
  */
 void process_give_back(int copy);
 

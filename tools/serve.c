@@ -40,7 +40,7 @@
 #define BUDGET_LEAST_BYTES 60000U
 #define BUDGETS_BYTES (64U * 1000 * 1000) /* of all clients */
 #define SHORTAGE_NS (NS_PER_S / 10)
-#define CREDIT_NS (NS_PER_S / 100) /* of the rate: what pauses that last too long may be made up for */
+#define CREDIT_NS (NS_PER_S / 100) /* percent of the rate that may be made up for after a pause */
 
 /* In a list, the oldest first. */
 struct client {
@@ -92,7 +92,9 @@ static void reset(int fd)
     close(fd);
 }
 
-/* A reset, where something was left unsaid: a hostile peer must not keep memory in this kernel either. */
+/*
+ * Resets the connection if something was left unsent, so that a hostile peer does not keep memory in this kernel.
+ */
 static void client_end(struct server *s, struct client *c, bool unsaid)
 {
     client_unlink(s, c);
@@ -104,7 +106,7 @@ static void client_end(struct server *s, struct client *c, bool unsaid)
     free(c);
 }
 
-/* What counts as one address: of IPv6 the network of 64 bits, in which a host may take any address. */
+/* What counts as one address. For IPv6 it is the network of 64 bits, in which a host may take any address. */
 static struct in6_addr origin_of(const struct sockaddr_storage *peer)
 {
     const struct sockaddr_in *ipv4 = (const struct sockaddr_in *)peer;
@@ -148,8 +150,8 @@ static uint64_t client_cost_bytes(const struct client *c)
 }
 
 /*
- * A half-close shows as the end of input, when input is wanted. EPOLLRDHUP would be told again and again as
- * long as the client takes nothing of its answer.
+ * A half-close shows as the end of input, when input is wanted. EPOLLRDHUP would be reported again and again while
+ * the client takes nothing of its answer.
  */
 static int client_watch(struct server *s, struct client *c, int operation)
 {
@@ -254,7 +256,7 @@ static void accept_clients(struct server *s, int listener)
     }
 }
 
-/* When the first of them has to leave; AUTOBUF_NS_UNSET: there is none. */
+/* The time at which the first of them has to leave; AUTOBUF_NS_UNSET: there is none. */
 static uint64_t end_old_clients(struct server *s, uint64_t now_ns)
 {
     uint64_t next_ns = AUTOBUF_NS_UNSET;
@@ -284,7 +286,7 @@ static int add_listener(struct server *s, int fd)
     return 0;
 }
 
-/* Sockets that were handed over: sd_listen_fds(3), whose protocol are these two variables. */
+/* Takes the sockets that systemd hands over: sd_listen_fds(3), whose protocol these two variables are. */
 static void take_listeners(struct server *s)
 {
     const char *pid = getenv("LISTEN_PID"), *count = getenv("LISTEN_FDS");
@@ -361,7 +363,7 @@ static int *listener_of(struct server *s, void *pointer)
 
 /* ------------------------------------------------------------------------------------- loop */
 
-/* As many clients as are wanted, and as there may be descriptors for. */
+/* The number of clients: as many as are wanted, and as many as there may be descriptors for. */
 static unsigned clients_allowed(unsigned most)
 {
     struct rlimit files;
@@ -379,7 +381,7 @@ static unsigned clients_allowed(unsigned most)
     return files.rlim_cur > 2 * SPARE_FDS ? (unsigned)files.rlim_cur - SPARE_FDS : SPARE_FDS;
 }
 
-/* Clients first: one that left makes room, and none may be gone when its own event comes. */
+/* Clients come first: one that leaves makes room, and none may be gone before its own event is handled. */
 static void handle_events(struct server *s, const struct epoll_event *events, int count)
 {
     for (int i = 0; i < count; i++)
@@ -409,8 +411,8 @@ static int wait_for_events(const struct server *s, struct epoll_event *events, i
 }
 
 /*
- * When more was sent than the rate allows, nobody is served until that is made up for. Then one client is:
- * of several that are told of at once, the later ones would always find the rate used up.
+ * If more was sent than the rate allows, nobody is served until the average is below it. Then one client is served:
+ * if several were, the later ones would always find the rate used up.
  */
 static int serve_loop(struct server *s)
 {

@@ -19,15 +19,15 @@ void show_json(FILE *out, const struct findings *f);
 /* Rate, round-trip time, product and cost in human units. */
 void show_path(FILE *out, const struct autobuf_path *path);
 
-/* How many readings fell where, the chosen rate marked. Sorts the rates. */
+/* Prints a histogram of the readings with the chosen rate marked. Sorts the rates. */
 void show_histogram(FILE *out, uint64_t *rates, size_t count, uint64_t chosen);
 
-/* The two lines of the plan, and the lines that an administrator must change. */
+/* Prints the two lines of the plan, and the lines that an administrator must change. */
 void show_plan(FILE *out, const struct findings *f);
 
 struct obstacle;
 
-/* The two lines of the plan, and what stands in the way, with the line that changes each. */
+/* Prints the two lines of the plan, and the bottlenecks with the line that changes each. */
 void show_explained(FILE *out, const struct findings *f, const struct obstacle *obstacles,
                     size_t count);
 

@@ -10,7 +10,7 @@
 void show_connection_json(FILE *out, const struct connection *c);
 void show_event_json(FILE *out, const struct connection *c, const char *event, const char *text);
 
-/* The whole, as rows x columns of a terminal hold it, over what was there. */
+/* Prints one screen of rows x columns over the one before. */
 void show_screen(FILE *out, const struct watch *w, unsigned rows, unsigned columns);
 
 #endif

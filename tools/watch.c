@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Each look borrows the descriptor, asks, acts if it is to, and gives it back: a duplicate that is held
- * would keep the connection open when its owner closes it.
+ * Each look duplicates the descriptor, reads the state, acts if it should, and closes the duplicate: otherwise the
+ * connection would stay open after its owner closes it.
  */
 #include "watch.h"
 
@@ -38,7 +38,7 @@ static void note_change(void *user, const char *text)
     snprintf(w->changes[CHANGES_SHOWN - 1], CHANGE_BYTES, "fd %d: %s", c->fd, text);
 }
 
-/* Over, or somebody else's: what the connection was is gone, and the descriptor may be another. */
+/* The connection has ended, and the descriptor may belong to another one. */
 static bool is_over(int error)
 {
     return error == -EBADF || error == -ENOTSOCK || error == -EOPNOTSUPP || error == -ENOTCONN ||
@@ -207,7 +207,7 @@ static void report(struct watch *w, uint64_t now_ns)
     fflush(stdout);
 }
 
-/* Looks where it is time; *next_ns becomes when to look again at the latest. */
+/* Looks at the connections that are due. *next_ns becomes the latest time for the next look. */
 static int look_all(struct watch *w, uint64_t now_ns, uint64_t *next_ns)
 {
     for (size_t i = 0; i < CONNECTIONS_MOST; i++) {
@@ -270,7 +270,10 @@ int watch_process(const struct watching *want)
     int signals, error;
 
     w.want = *want;
-    /* What setuid or setcap gave the file is nobody's who runs it: they may do what their own user may. */
+    /*
+     * Privilege that the file has by setuid or setcap is not given to the user who runs it: that user may do only
+     * what its own rights allow.
+     */
     error = getauxval(AT_SECURE) ? drop_privileges() : 0;
     if (error == 0)
         error = process_open(want->pid, &w.process);

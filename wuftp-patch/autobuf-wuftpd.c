@@ -63,7 +63,7 @@ static int is_on(void)
 
 /* -------------------------------------------------------------------------------- SITE AUTOBUF */
 
-/* What stdio has read of the control connection and wu-ftpd has not. */
+/* Bytes of the control connection that stdio has read and wu-ftpd has not. */
 static size_t unread_bytes(FILE *in)
 {
 #ifdef __GLIBC__
@@ -73,14 +73,14 @@ static size_t unread_bytes(FILE *in)
 #endif
 }
 
-/* A client that did not wait for 350: its bytes are no payload. */
+/* The client did not wait for 350: its bytes are not payload. */
 static int is_early_sink(const char *arg)
 {
 	arg += strspn(arg, " ");
 	return strncasecmp(arg, "SINK", 4) == 0 && unread_bytes(stdin) > 0;
 }
 
-/* Ends the session. A client that reads nothing is not waited for. */
+/* Ends the session, and does not wait for a client that reads nothing. */
 static void hang_up(int error)
 {
 	struct pollfd control = {CONTROL, POLLOUT, 0};

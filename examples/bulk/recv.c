@@ -71,7 +71,7 @@ static bool leads(const struct server *server, const struct stream *s)
     return true;
 }
 
-/* Reads the line byte by byte, so that not a byte of data is taken with it. */
+/* Reads the line byte by byte, so that it takes no byte of the data. */
 static int read_request(const struct server *server, struct stream *s)
 {
     for (;;) {

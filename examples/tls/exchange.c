@@ -8,11 +8,10 @@
 #define RECORD_MOST_BYTES 16384U
 
 /*
- * What the socket knows, as it looks from above TLS. A record is as large as fills one segment:
- * each read of a segment then completes one record, and the times of the records are those of the
- * segments. (Smaller records drift against the segments: of 1,400 bytes of plaintext, one in 55
- * reads completes two, and as most readings are taken between those, the rate is told 1.8% too
- * low. After larger ones some reads would complete none.)
+ * Tells the exchange what the socket knows, as seen from above TLS. A record fills one segment: each read of a
+ * segment then completes one record, and the times of the records are those of the segments. (Smaller records drift
+ * against the segments: with 1,400 bytes of plaintext, one in 55 reads completes two records, and because most
+ * readings are taken between those, the rate is 1.8% too low. With larger records some reads would complete none.)
  */
 static int tell_facts(struct link *l, struct autobuf_inband *ib)
 {
@@ -59,7 +58,7 @@ static int take_plain(struct link *l, struct autobuf_inband *ib)
     return 0;
 }
 
-/* All that there is to say becomes ciphertext before any of it is sent. *sending: bytes of it. */
+/* Encrypts all that there is to send before it sends any of it. *sending: how many bytes of plaintext that is. */
 static int send_plain(struct link *l, struct autobuf_inband *ib, size_t *sending)
 {
     const void *data;

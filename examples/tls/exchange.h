@@ -7,9 +7,8 @@
 #include "link.h"
 
 /*
- * Carries an exchange over a link until it is over. A responder's first line is there already, at
- * link->begin. 1: the link is the line protocol's again, and what is left in it too; below 0: it
- * has to be closed.
+ * Carries an exchange over a link until it is over. A responder's first line is at link->begin. Returns 1: the link
+ * is the line protocol's again, with what is left in it; below 0: close it.
  */
 int exchange_run(struct link *link, struct autobuf_inband *inband);
 

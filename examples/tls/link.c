@@ -17,7 +17,10 @@
 
 /* -------------------------------------------------------------------------------- the socket */
 
-/* At most a segment, so that what it completes has its own time. 1, 0: nothing came, or -errno. */
+/*
+ * Reads at most one segment, so that the record that it completes has its own time. Returns 1; 0: nothing came; or
+ * a negative errno.
+ */
 static int read_segment(struct link *l)
 {
     uint8_t buf[RECORD_MOST_BYTES];
@@ -79,7 +82,7 @@ int link_wait(const struct link *l, bool reads, uint64_t until_ns)
 
 /* ------------------------------------------------------------------------------------- TLS */
 
-/* What a call of OpenSSL's that did not succeed means. 0: it needs more to read. */
+/* Interprets an OpenSSL call that did not succeed. 0: it needs more to read. */
 static int failed(struct link *l, int result)
 {
     switch (SSL_get_error(l->ssl, result)) {

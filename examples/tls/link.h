@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * A TLS connection whose ciphertext this program carries by itself, between memory BIOs and the
- * socket. That lets it see when each segment arrived, which a time taken above TLS would not tell,
- * and send a train of records with one write.
+ * A TLS connection whose ciphertext this program carries itself, between memory BIOs and the socket. So it sees
+ * when each segment arrived, which is not visible above TLS, and can send a train of records with one write.
  */
 #ifndef LINK_H
 #define LINK_H
@@ -38,10 +37,10 @@ SSL_CTX *link_context(bool is_server);
 /* The handshake, on a connected socket, which it takes over. 0, or -errno; then fd is closed. */
 int link_open(struct link *link, SSL_CTX *context, int fd, bool is_server);
 
-/* Says goodbye, if it can do so without waiting, and closes the socket. */
+/* Sends close_notify, if it can do so without waiting, and closes the socket. */
 void link_close(struct link *link);
 
-/* Puts the socket back to what it was before it was made ready for measuring. */
+/* Puts back the socket's options that were set for measuring. */
 void link_restore(struct link *link);
 
 /* Plaintext into records, for link_flush() to send. 0, or -errno. */
