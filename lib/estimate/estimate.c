@@ -7,57 +7,58 @@
 #define BITS_NS (8 * AB_NS_PER_S)
 
 /*
- * What set each constant: "sweep" is `tests/mutate sweep NAME`, mean errors over simulated paths with half the
- * value, the value, twice that; "unit" a case of tests/unit/test_estimate.c, where these paths show nothing.
- * docs/ESTIMATOR.md tells more. tests/mutate shows that a test holds each of them from both sides.
+ * The experiment that set each constant: "sweep" is `tests/mutate sweep NAME`, which gives the mean errors over
+ * simulated paths with half the value, the value, and twice the value. "unit" is a case of
+ * tests/unit/test_estimate.c, where those paths show no difference. docs/ESTIMATOR.md says more. tests/mutate shows
+ * that a test fails when a constant is halved and when it is doubled.
  */
 
 /* Windows. */
 #define NARROWEST_NS (75 * AB_NS_PER_US) /* unit: narrow_windows_are_read_between_stalls */
-#define PILED_PERCENT 20U     /* of gaps short: jitter; sweep 20 100: 3.1, 4.6% with jitter of 2 ms */
-#define AGREEMENT_PERCENT 60U /* of readings: undisturbed; sweep: 7.3, 3.1, 3.7% with jitter of 2 ms */
-#define NEAR_PERMILLE 20U     /* readings agree; sweep: 3.1, 3.1, 4.1% with jitter of 2 ms */
-#define LIKELY_PERCENT 30U    /* of many readings; sweep: 0.8, 0.8, 0.9% in band, cross traffic */
-#define LIKELY_GAPS 100U      /* are many; unit: most_windows_have_to_agree */
-#define SPREAD_PERCENTILE 10U /* readings beyond each bound; unit: bounds_leave_out_a_tenth */
+#define PILED_PERCENT 20U     /* more short gaps show jitter; sweep 20 100: 3.1, 4.6% with jitter of 2 ms */
+#define AGREEMENT_PERCENT 60U /* of readings have to agree; sweep: 7.3, 3.1, 3.7% with jitter of 2 ms */
+#define NEAR_PERMILLE 20U     /* readings so near agree; sweep: 3.1, 3.1, 4.1% with jitter of 2 ms */
+#define LIKELY_PERCENT 30U    /* enough if gaps are many; sweep: 0.8, 0.8, 0.9% in band, cross traffic */
+#define LIKELY_GAPS 100U      /* so many gaps are many; unit: most_windows_have_to_agree */
+#define SPREAD_PERCENTILE 10U /* percent of readings beyond each bound; unit: bounds_leave_out_a_tenth */
 
 /* The cluster of single gaps. */
-#define SURE_SHARE 25U       /* percent of gaps that overrule windows which agree; sweep: 4.7, 1.1, 1.1% in */
-#define LIKELY_SHARE 12U     /* batches; and windows which do not; sweep: 6, 6, 22% cross traffic of 500 B */
-#define CLUSTER_GAPS 4U      /* at least; sweep: 6, 6, 16% cross traffic of 500 B */
-#define FASTER_PART 10U      /* of gaps are errors; sweep: p95 45, 35, 35% with jitter of 2 ms */
-#define ABOVE_PART 12U       /* above the windows' rate, or it is the same; sweep: 1.1, 1.1, 2.3% in batches */
-#define MOST_TIMES 3U        /* as fast; sweep: 22, 0, 0% cross traffic, p95 34, 35, 52% with jitter */
-#define TOLERANCE_PERCENT 6U /* within a cluster; sweep: p95 34, 35, 53% with jitter of 2 ms */
-#define STAMP_NS AB_NS_PER_US /* by which stamps are wrong; tests/bench/run inband (1000 Mbit/s) */
-#define STAMP_PART 4U        /* of a gap at most; unit: what_makes_a_cluster */
+#define SURE_SHARE 25U       /* percent of gaps that overrule agreeing windows; sweep: 4.7, 1.1, 1.1% in batches */
+#define LIKELY_SHARE 12U     /* percent that overrules disagreeing ones; sweep: 6, 6, 22% cross traffic of 500 B */
+#define CLUSTER_GAPS 4U      /* a cluster has as many at least; sweep: 6, 6, 16% cross traffic of 500 B */
+#define FASTER_PART 10U      /* a tenth of gaps may be too fast; sweep: p95 45, 35, 35% with jitter of 2 ms */
+#define ABOVE_PART 12U       /* a cluster is faster than windows by a twelfth; sweep: 1.1, 1.1, 2.3% in batches */
+#define MOST_TIMES 3U        /* not 3 times as fast; sweep: 22, 0, 0% cross traffic, p95 34, 35, 52% with jitter */
+#define TOLERANCE_PERCENT 6U /* width of a cluster; sweep: p95 34, 35, 53% with jitter of 2 ms */
+#define STAMP_NS AB_NS_PER_US /* error of a stamp; tests/bench/run inband (1000 Mbit/s) */
+#define STAMP_PART 4U        /* but no more than a quarter of a gap; unit: what_makes_a_cluster */
 
 /* Trains that are shorter than a batch. */
-#define SHORT_WINDOWS 2U     /* all of them together; unit: short_trains_tell_a_bound */
-#define EVEN_GAPS 6U         /* at least; tests/bench/run transfer (one round trip); unit: the same */
-#define EVEN_PERMILLE 100U   /* from their mode; unit: the same */
-#define EVEN_BIT_PER_S 2400000000U /* 5 us a packet, which hosts themselves take; unit: the same */
+#define SHORT_WINDOWS 2U     /* all trains together are shorter; unit: short_trains_tell_a_bound */
+#define EVEN_GAPS 6U         /* fewest that count; tests/bench/run transfer (one round trip); unit: the same */
+#define EVEN_PERMILLE 100U   /* gaps so near to their mode are even; unit: the same */
+#define EVEN_BIT_PER_S 2400000000U /* 5 us a packet: a host itself may be no faster; unit: the same */
 
 /* Streams. */
-#define MERGED_PART 10U      /* of arrivals were several packets: all are batches; unit: a_paced_sender */
-#define BURST_GAPS 4U        /* within bursts, that are believed; unit: the same */
-#define BURST_SHARE 25U      /* percent of all gaps that they are; unit: the same */
-#define BURST_PERCENT 150U   /* of the pace, or of the train: faster gaps are within bursts; unit: the same */
-#define BURST_PERMILLE 40U   /* they agree, or a host woke up late; tests/bench/run inband (bbr); unit: the same */
-#define BURST_BIT_PER_S 700000000U /* stamps are as wrong as faster gaps are long; tests/bench/run inband (bbr) */
-#define SLOWER_PERCENT 350U  /* of the rate is the pace; sweep: 0, 0, 4 bounds (bbr's first gain is 2.89) */
-#define SLOWER_PERMILLE 60U  /* they agree; unit: a_paced_sender */
-#define SURE_GAPS 10U        /* near the rate of a paced train; unit: the same */
-#define PACE_PERCENT 75U     /* of the pace, to its inverse: the sender's rate; sweep: 0, 0, 70% paced, unsaid */
-#define TRAIN_PACKETS 6U     /* fewer tell nothing as a whole; unit: one_train_does_not_speak_for_all */
+#define MERGED_PART 10U      /* if a tenth of arrivals are merged, all are batches; unit: a_paced_sender */
+#define BURST_GAPS 4U        /* fewest gaps within bursts that count; unit: the same */
+#define BURST_SHARE 25U      /* their least percent of all gaps; unit: the same */
+#define BURST_PERCENT 150U   /* of the pace and of the train: faster gaps are within bursts; unit: the same */
+#define BURST_PERMILLE 40U   /* farther apart: a host woke up late; tests/bench/run inband (bbr); unit: the same */
+#define BURST_BIT_PER_S 700000000U /* above it stamps err by a whole gap; tests/bench/run inband (bbr) */
+#define SLOWER_PERCENT 350U  /* of the rate is below the pace; sweep: 0, 0, 4 bounds (bbr's first gain is 2.89) */
+#define SLOWER_PERMILLE 60U  /* gaps so near agree; unit: a_paced_sender */
+#define SURE_GAPS 10U        /* so many gaps near a paced train's rate make it sure; unit: the same */
+#define PACE_PERCENT 75U     /* 75 to 133% of the pace is the sender's own rate; sweep: 0, 0, 70% paced, unsaid */
+#define TRAIN_PACKETS 6U     /* a shorter train does not count as a whole; unit: one_train_does_not_speak_for_all */
 #define OUTLIER_PERCENT 250U /* of the median train; tests/bench/run inband (1000 x 200, p95 33%, then 0.04%) */
 
-/* One way to the rate. It stands if it has a rate, and as many of its readings agree as it needs. */
+/* One way to find the rate. It stands if it has a rate, and if enough of its readings agree. */
 struct candidate {
     uint64_t rate_bit_per_s; /* 0: there is none */
     unsigned kind;
-    unsigned agreement_percent; /* of its readings, of which */
-    unsigned needed_percent;    /* so many have to agree; 0: it needs no agreement */
+    unsigned agreement_percent; /* how many of its readings agree */
+    unsigned needed_percent;    /* how many have to agree; 0: none */
     bool sure;
 };
 
@@ -124,14 +125,14 @@ static unsigned percent_near(const uint64_t *sorted, size_t count, uint64_t cent
 }
 
 /*
- * Readings over the widest windows of which most agree, else over those of which the most do, and over
- * whole runs where no window fits. Their percentiles are the bounds of the rate.
+ * Takes the widest windows of which most readings agree. If there are none, takes the windows of which the most
+ * agree; if no window fits, takes whole runs. The percentiles of the readings are the bounds of the rate.
  */
 static struct candidate from_windows(const struct ab_packet *packets, size_t count,
                                      const struct ab_gaps *g, uint64_t *scratch,
                                      struct ab_rate *rate)
 {
-    /* Jitter piles packets up, and makes equals of narrow windows; a stalled host does not. */
+    /* Jitter piles packets up, so that narrow windows agree on a wrong rate. A stalled host does not do that. */
     bool piled = 100 * g->shorter > PILED_PERCENT * g->count;
     uint64_t narrowest_ns = piled ? AB_WINDOW_NS : NARROWEST_NS;
     uint64_t window_ns = ab_max(g->longest_ns / 2, AB_WINDOW_NS);
@@ -166,7 +167,7 @@ static struct candidate from_windows(const struct ab_packet *packets, size_t cou
     }
 }
 
-/* How far gaps of one rate may be from each other. */
+/* How far the readings of gaps of one rate may be apart. */
 static uint64_t tolerance(uint64_t rate_bit_per_s)
 {
     uint64_t gap_ns = ab_max(ab_mul_div(AB_IP_PACKET_BYTES, BITS_NS, ab_max(rate_bit_per_s, 1)), 1);
@@ -176,8 +177,8 @@ static uint64_t tolerance(uint64_t rate_bit_per_s)
 }
 
 /*
- * The fastest readings of single gaps that agree: share/100 of them within a tolerance, and no more than a
- * tenth faster. sorted is ascending.
+ * The fastest readings of single gaps that agree: share percent of all readings lie within the tolerance, and at
+ * most a tenth of all are faster. sorted is ascending.
  */
 static struct candidate fastest_cluster(const uint64_t *sorted, size_t count, unsigned share)
 {
@@ -200,8 +201,9 @@ static struct candidate fastest_cluster(const uint64_t *sorted, size_t count, un
 }
 
 /*
- * Cross traffic stretches windows to a rate below the capacity, but never far below, and not all gaps. The
- * cluster is another rate than that of the windows, or it is none.
+ * Cross traffic stretches windows, so that they read less than the capacity, but not far less. It does not stretch
+ * all gaps: those that stay whole are the cluster. A cluster counts only if its rate is above that of the windows,
+ * and not far above.
  */
 static struct candidate from_cluster(const uint64_t *sorted, size_t count,
                                      const struct candidate *windows, uint64_t pooled)
@@ -217,8 +219,8 @@ static struct candidate from_cluster(const uint64_t *sorted, size_t count,
 }
 
 /*
- * A short train, of which a batch could hide any part of the time before its first stamp, but whose gaps
- * are even, as no batch makes them.
+ * In a short train a batch could hide any part of the time before its first stamp. But no batch makes even gaps, so
+ * even gaps are the path's.
  */
 static struct candidate from_even_gaps(const uint64_t *sorted, size_t count)
 {
@@ -254,13 +256,13 @@ void ab_estimate_rate(const struct ab_packet *packets, size_t count, uint64_t *s
     table[POOLED].rate_bit_per_s = rate->pooled_bit_per_s;
     table[POOLED].kind = AB_KIND_POOLED;
     rate->torn = table[WINDOWS].rate_bit_per_s && !stands(&table[WINDOWS]) && !stands(&table[CLUSTER]);
-    if (!table[WINDOWS].rate_bit_per_s) { /* the path spread nothing */
+    if (!table[WINDOWS].rate_bit_per_s) { /* no packets came slower than they were sent */
         table[SENT].rate_bit_per_s = rate->pooled_bit_per_s;
         table[SENT].kind = AB_KIND_SENT;
     }
     if (g.longest_ns < AB_WINDOW_NS && g.span_ns < SHORT_WINDOWS * AB_WINDOW_NS) {
         table[EVEN] = from_even_gaps(scratch, found);
-        /* A batch may hide that much time before its first stamp: the bound that stays true. */
+        /* A batch may hide so much time before its first stamp. With that time added, the bound holds. */
         table[PADDED].rate_bit_per_s = ab_mul_div(g.bytes, BITS_NS, g.span_ns + AB_WINDOW_NS);
         table[PADDED].kind = AB_KIND_PADDED;
     }
@@ -272,7 +274,7 @@ static bool is_between(uint64_t value, uint64_t low, uint64_t high)
     return value >= low && value <= high;
 }
 
-/* Whether a tenth of the arrivals, or more, were several packets. */
+/* Whether at least a tenth of the arrivals were several packets. */
 static bool is_merged(const struct ab_packet *packets, size_t count)
 {
     size_t merged = 0;
@@ -282,7 +284,7 @@ static bool is_merged(const struct ab_packet *packets, size_t count)
     return MERGED_PART * merged >= count;
 }
 
-/* Of all packets from the first to the last, whatever happened between: the path has no less. */
+/* The rate of a train from its first packet to its last, pauses included: the path has at least so much. */
 static uint64_t whole_rate(const struct ab_packet *packets, size_t count)
 {
     uint64_t last_ns = 0;
@@ -297,11 +299,11 @@ static uint64_t whole_rate(const struct ab_packet *packets, size_t count)
 }
 
 /*
- * Of a paced sender's readings of gaps, ascending. What is told of the pace is what it was before the train:
- * bbr's gain goes from 2.89 down to 0.75 and up to 1.25 (Cardwell et al. 2016). Gaps well above it, and
- * above the train as a whole, are those within bursts, and the path's if they agree: a host that wakes up for
- * each burst shortens some. Where there are no bursts, all gaps are the path's if most agree far below the
- * pace.
+ * Takes the gaps' readings of a paced sender, ascending. The sender told its pace before the train, and it may have
+ * changed since: bbr's gain goes from 2.89 down to 0.75 and up to 1.25 (Cardwell et al. 2016). Gaps that are much
+ * faster than the pace, and than the train as a whole, are within bursts. They show the path's rate if they agree:
+ * a host that wakes up for each burst shortens some of them. If there are no bursts, all gaps show the path's rate
+ * if most agree on a rate far below the pace.
  */
 static void from_paced_gaps(const uint64_t *sorted, size_t count, uint64_t pace, uint64_t whole,
                             struct candidate *bursts, struct candidate *slower)
@@ -338,7 +340,7 @@ static void estimate_paced(const struct ab_packet *packets, size_t count, size_t
     size_t found = ab_readings_of_gaps(packets, count, scratch);
 
     ab_sort(scratch, found);
-    if (found && !is_merged(packets, count)) { /* else gaps are those of batches */
+    if (found && !is_merged(packets, count)) { /* otherwise the gaps lie between batches, and say nothing */
         from_paced_gaps(scratch, found, pace, whole, &table[BURSTS], &table[SLOWER]);
         high = ab_percentile(scratch, found, 100 - SPREAD_PERCENTILE);
     }
@@ -352,7 +354,7 @@ static void estimate_paced(const struct ab_packet *packets, size_t count, size_t
     choose(table, COUNT, rate);
 }
 
-/* The median of what the trains, each as a whole, came at; 0: there are not two of them. */
+/* The median rate of the trains, each taken as a whole; 0: there are fewer than two. */
 static uint64_t median_train(const struct ab_packet *packets, size_t count, uint64_t *rates)
 {
     size_t found = 0;
@@ -369,7 +371,9 @@ static uint64_t median_train(const struct ab_packet *packets, size_t count, uint
     return ab_percentile(rates, found, 50);
 }
 
-/* One train that something held up, and then let go at once, does not speak for all. */
+/*
+ * If something holds up a train and then lets it go at once, the train seems faster than the path. Do not use it.
+ */
 static void mistrust_outlier(const struct ab_packet *packets, size_t count, uint64_t *scratch,
                              struct ab_rate *rate)
 {

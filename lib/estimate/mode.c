@@ -19,7 +19,7 @@ static void sort_sift(uint64_t *values, size_t root, size_t count)
     }
 }
 
-/* Heapsort: qsort() may allocate, and its worst case is the peer's to choose. */
+/* Heapsort: qsort() may allocate, and a peer could choose values that make it slow. */
 void ab_sort(uint64_t *values, size_t count)
 {
     for (size_t i = count / 2; i-- > 0;)

@@ -9,9 +9,9 @@
 void ab_sort(uint64_t *values, size_t count);
 
 /*
- * The half-sample mode (Bickel 2002; Robertson and Cryer 1974) of ascending values: of all runs that
- * hold half of the values the narrowest, and again in that, until two are left, whose mean it is.
- * Robust against any share of outliers below a half on either side. count above 0.
+ * The half-sample mode (Bickel 2002; Robertson and Cryer 1974) of ascending values. Takes the narrowest run that
+ * holds half of the values, then the narrowest half of that run, and so on until two values are left; the mode is
+ * their mean. It is robust as long as fewer than half of the values are outliers, on either side. count above 0.
  */
 uint64_t ab_mode(const uint64_t *sorted, size_t count);
 

@@ -3,12 +3,13 @@
 
 #define BITS_NS (8 * AB_NS_PER_S)
 
-/* What set each constant: see estimate.c. */
-#define BEHIND_PART 4U         /* of the mean gap: a batch; unit: what_came_right_behind_begins_no_window */
+/* The experiment that set each constant: see estimate.c. */
+#define BEHIND_PART 4U         /* a gap below a quarter of the mean: a batch; unit:
+                                  what_came_right_behind_begins_no_window */
 #define SPREAD_PERCENT 110U    /* of the time of sending; sweep: 0, 0, 5 bounds of a host that takes 8 us */
-#define SHORT_PART 3U          /* of the mean gap: piled up; sweep: 0.9, 0.8, 0.8% in band, cross traffic */
+#define SHORT_PART 3U          /* below a third of the mean: short; sweep: 0.9, 0.8, 0.8% in band, cross traffic */
 #define REGRESSION_PACKETS 12U /* fewer have no slope; sweep: 3.5, 3.1, 5.1% with jitter of 2 ms */
-#define BUNCHED_PART 3U        /* of a train, its first; sweep: 38, 3.1, 4.7% with jitter of 2 ms */
+#define BUNCHED_PART 3U        /* the first third of a train; sweep: 38, 3.1, 4.7% with jitter of 2 ms */
 #define OVERFLOW_PACKETS 3U    /* lost in a row; unit: the_slope_ends_where_a_queue_overflowed */
 
 static bool adjacent(const struct ab_packet *a)
@@ -40,16 +41,16 @@ uint64_t ab_bytes_of(const struct ab_packet *packets, size_t begin, size_t end)
     return bytes;
 }
 
-/* The path was the limit between these two, not the host that sent them. */
+/* These two arrived farther apart than they were sent: the path was the limit, not the sending host. */
 static bool spread_by_path(const struct ab_packet *a, const struct ab_packet *b)
 {
     return 100 * (b->received_ns - a->received_ns) > SPREAD_PERCENT * (b->sent_ns - a->sent_ns);
 }
 
 /*
- * One reading for each packet from which a window of width_ns fits into its run. A packet that came
- * right behind another begins no window: of a batch only the first counts (pathrate does the same).
- * If only single packets count, several that arrived as one neither begin nor end a window.
+ * One reading for each packet from which a window of width_ns fits into its run. In a batch only the first packet
+ * begins a window (pathrate does the same): one that came right behind another does not. With singles, packets that
+ * arrived as one neither begin nor end a window.
  */
 static size_t readings_of_windows(const struct ab_packet *packets, size_t count, uint64_t width_ns,
                                   bool singles, uint64_t *rates)
@@ -133,7 +134,7 @@ struct ab_gaps ab_gaps_of(const struct ab_packet *packets, size_t count)
     return g;
 }
 
-/* Where a train ends for a regression: a queue overflowed, or the train is over. */
+/* Where a train ends for the regression: where a queue overflowed, or at its last packet. */
 static size_t usable_end(const struct ab_packet *packets, size_t count, size_t begin)
 {
     unsigned missing = 0;
@@ -147,8 +148,8 @@ static size_t usable_end(const struct ab_packet *packets, size_t count, size_t b
 }
 
 /*
- * Jitter and batches bunch the first packets of a train, which fill what delay there is to fill: each train
- * counts without its first third.
+ * Jitter and batches delay the first packets of a train until they are bunched: each train counts without its first
+ * third.
  */
 uint64_t ab_slope_of(const struct ab_packet *packets, size_t count)
 {
@@ -180,5 +181,5 @@ uint64_t ab_slope_of(const struct ab_packet *packets, size_t count)
     if (sum_xx <= 0 || sum_xy <= 0)
         return 0;
     rate = (double)BITS_NS * sum_xx / sum_xy;
-    return rate < 0x1p63 ? (uint64_t)rate : 0; /* beyond: the times have no slope but rounding */
+    return rate < 0x1p63 ? (uint64_t)rate : 0; /* a higher rate is only a rounding error of the times */
 }
