@@ -8,12 +8,12 @@
 #define WINDOW_BYTES 65536U
 #define CAP_BYTES 67108864U
 #define RTT_MOST_NS (1000 * AB_NS_PER_S)
-#define BEST_NS (10 * AB_NS_PER_S) /* a rate counts as the best for this time at least, and twice it */
+#define BEST_NS (10 * AB_NS_PER_S) /* a best rate is remembered for this time to twice this time */
 #define STALL_NS (10 * AB_NS_PER_MS)
 #define TRIAL_ROUNDS 3U      /* an effect shows after two round trips */
-#define GAINED_PERCENT 5U    /* what growth must have brought to be kept */
-#define REST_ROUNDS 30U      /* until growth that brought nothing is tried again, at first; then twice */
-#define REST_ROUNDS_MOST 1000U /* as many, and so on up to this */
+#define GAINED_PERCENT 5U    /* growth that raised the rate by less is taken back */
+#define REST_ROUNDS 30U      /* after growth that brought nothing, wait so long; double it each time, */
+#define REST_ROUNDS_MOST 1000U /* up to this */
 #define RTT_SAMPLES 8U
 
 struct autobuf_rightsize {
@@ -29,28 +29,28 @@ struct autobuf_rightsize {
 
     uint64_t period_ns;          /* when the running measurement began; UNSET: none runs */
     uint64_t period_bytes;
-    uint64_t newest_ns;          /* of all times told; UNSET: none yet */
-    uint64_t consumed_ns;        /* of the last byte */
-    uint64_t quiet_ns;           /* what comes before this time does not count */
+    uint64_t newest_ns;          /* the newest time that the caller passed; UNSET: none yet */
+    uint64_t consumed_ns;        /* when the last byte was consumed */
+    uint64_t quiet_ns;           /* bytes before this time do not count */
 
     uint64_t rate;               /* bytes a second */
-    uint64_t best[2];            /* of the running and of the last bucket of time */
+    uint64_t best[2];            /* best rate of the running bucket of time, and of the one before */
     uint64_t best_ns;
     uint64_t low_bytes;
     uint64_t high_bytes;
     uint32_t measured;
 
-    uint64_t trial_ns;           /* when what is tried will be judged; UNSET: nothing is */
-    uint64_t trial_from_bytes;
-    uint64_t trial_rate;         /* before it */
+    uint64_t trial_ns;           /* when the window on trial is judged; UNSET: none is on trial */
+    uint64_t trial_from_bytes;   /* the window before the trial */
+    uint64_t trial_rate;         /* the rate before the trial */
     uint64_t rest_ns;            /* no growth beyond twice the product before this time */
     uint32_t rest_rounds;
 
     uint64_t granted_bytes;      /* in all; the peer may send so much */
     uint64_t received_bytes;
     uint64_t consumed_bytes;
-    uint64_t sample_bytes;       /* what comes beyond this offset needed the grant */
-    uint64_t sample_ns;          /* of that grant; UNSET: none is waited for */
+    uint64_t sample_bytes;       /* bytes beyond this offset could not be sent before the grant arrived */
+    uint64_t sample_ns;          /* when it was granted; UNSET: no round trip is being timed */
 };
 
 void autobuf_rightsize_options_init(struct autobuf_rightsize_options *options, uint32_t size)
@@ -118,12 +118,12 @@ void autobuf_rightsize_rtt(struct autobuf_rightsize *rs, uint64_t rtt_ns)
     if (!rs || !rtt_ns || rtt_ns == AUTOBUF_NS_UNSET)
         return;
     if (!rs->told_rtt_ns)
-        rs->rtt_min_ns = 0; /* upper bounds, up to now */
+        rs->rtt_min_ns = 0; /* own samples were only upper bounds: forget them */
     rs->told_rtt_ns = ab_min(rtt_ns, RTT_MOST_NS);
     lower_rtt_min(rs, rs->told_rtt_ns);
 }
 
-/* Times that run backwards are a gap; otherwise the newest is remembered. */
+/* Remembers the newest time. A time that runs backwards is handled as a gap, and returns false. */
 static bool time_runs(struct autobuf_rightsize *rs, uint64_t now_ns)
 {
     if (rs->newest_ns != AUTOBUF_NS_UNSET && now_ns < rs->newest_ns) {
@@ -198,7 +198,7 @@ static void note_rate(struct autobuf_rightsize *rs, uint64_t now_ns, uint64_t ra
     rs->best[0] = ab_max(rs->best[0], rate);
 }
 
-/* Whether what was tried beyond twice the product was worth it; if not, it goes. */
+/* Judges a window that was tried beyond twice the product: if the rate did not rise, takes the growth back. */
 static void judge_trial(struct autobuf_rightsize *rs, uint64_t now_ns)
 {
     if (rs->trial_ns == AUTOBUF_NS_UNSET || now_ns < rs->trial_ns)
@@ -216,9 +216,9 @@ static void judge_trial(struct autobuf_rightsize *rs, uint64_t now_ns)
 }
 
 /*
- * came: bytes in one round trip. Twice the product is what slow start needs, and is given at once; what
- * is beyond can only be a queue, unless the least round-trip time is not the path's any more: it is
- * tried, and judged by the rate.
+ * came: bytes that came in one round trip. Slow start needs a window of twice the product, so that much is given at
+ * once. A larger window can only fill a queue, unless the path's round-trip time has become longer than the least
+ * one: it is given on trial, and judged by the rate.
  */
 static void grow(struct autobuf_rightsize *rs, uint64_t now_ns, uint64_t came)
 {
@@ -239,7 +239,7 @@ static void grow(struct autobuf_rightsize *rs, uint64_t now_ns, uint64_t came)
     set_window(rs, target, "twice what came in a round trip");
 }
 
-/* What arrived and was not consumed: where that is much, it is the reader who is slow. */
+/* If much has arrived and was not consumed, the reader is slow, not the path. */
 static bool reader_is_slow(const struct autobuf_rightsize *rs)
 {
     return rs->received_bytes > rs->consumed_bytes &&
@@ -266,7 +266,7 @@ static void skip(struct autobuf_rightsize *rs, uint64_t now_ns)
 {
     rs->period_ns = AUTOBUF_NS_UNSET;
     rs->period_bytes = 0;
-    rs->quiet_ns = now_ns + rtt_of(rs); /* what piled up meanwhile comes in one go */
+    rs->quiet_ns = now_ns + rtt_of(rs); /* data that piled up during the pause comes at once, and does not count */
 }
 
 uint64_t autobuf_rightsize_consumed(struct autobuf_rightsize *rs, uint64_t now_ns, uint64_t bytes)
@@ -281,12 +281,12 @@ uint64_t autobuf_rightsize_consumed(struct autobuf_rightsize *rs, uint64_t now_n
     if (!time_runs(rs, now_ns) || !bytes || !rtt_ns)
         return rs->window_bytes;
     if (rs->consumed_ns && now_ns - rs->consumed_ns > rtt_ns + rtt_ns / 2 + STALL_NS)
-        skip(rs, now_ns); /* idle, or a reader that paused */
+        skip(rs, now_ns); /* the sender was idle, or the reader paused */
     rs->consumed_ns = now_ns;
     if (now_ns < rs->quiet_ns)
         return rs->window_bytes;
     if (rs->period_ns == AUTOBUF_NS_UNSET) {
-        rs->period_ns = now_ns; /* these bytes came before it */
+        rs->period_ns = now_ns; /* these bytes came before the period: they do not count */
         return rs->window_bytes;
     }
     rs->period_bytes = rs->period_bytes > UINT64_MAX - bytes ? UINT64_MAX
