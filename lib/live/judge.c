@@ -4,30 +4,31 @@
 #include "../plan/plan.h"
 
 /*
- * What set each constant: "sweep" is `tests/mutate sweep NAME`, the gain of rate over simulated paths with half the
- * value, the value, twice that; "unit" a case of tests/unit/test_judge.c; else a benchmark of docs/BENCHMARKS.md.
- * docs/ESTIMATOR.md tells more. tests/mutate shows that a test holds each of them from both sides.
+ * The experiment that set each constant: "sweep" is `tests/mutate sweep NAME`, which gives the gain of rate over
+ * simulated paths with half the value, the value, and twice the value. "unit" is a case of tests/unit/test_judge.c.
+ * All others are benchmarks of docs/BENCHMARKS.md. docs/ESTIMATOR.md says more. tests/mutate shows that a test
+ * fails when a constant is halved and when it is doubled.
  */
 
-/* The limiter: on 400 Mbit/s x 100 ms all of these together, and no single one, told the buffer from the rest. */
+/* The limiter. On 400 Mbit/s x 100 ms only all of these together, no single one, showed that the buffer limits. */
 #define FULL_PERCENT 60U       /* of a buffer: a writer is woken when a third is free; sweep: 1.73, 1.73, 1.00 */
 #define GROWN_PERCENT 90U      /* of autotuning's limit; sweep: 1.73, 1.73, 1.00 at 400 x 100 */
-#define READY_BYTES 131072U    /* more, not sent yet, is the path's or the peer's doing; tests/bench/run live */
-#define CWND_PERCENT 95U       /* tests/bench/run live (400 x 100) */
-#define PEER_PERCENT 90U       /* tests/bench/run live (400 x 100) */
+#define READY_BYTES 131072U    /* if more waits to be sent, the path or the peer limits; tests/bench/run live */
+#define CWND_PERCENT 95U       /* of the congestion window; tests/bench/run live (400 x 100) */
+#define PEER_PERCENT 90U       /* of the peer's window; tests/bench/run live (400 x 100) */
 #define RCV_FULL_PERCENT 80U   /* of a window, in a round trip; unit: the_receive_side */
 
 /* The veto. */
 #define QUEUE_PERCENT 5U       /* of the least round-trip time; sweep: 1.00, 1.00, 0.76 at 100 x 216 */
-#define QUEUE_NS AB_NS_PER_MS  /* but a millisecond is none; unit: a_queue_is_a_veto */
-#define QUEUE_DEVIATIONS 2U    /* nor what it varies by anyway; tests/bench/run transfer-live; unit: the same */
-#define QUEUE_MOST_PERCENT 50U /* beyond that it is one, however it varies; unit: the same */
+#define QUEUE_NS AB_NS_PER_MS  /* a rise up to this is no queue; unit: a_queue_is_a_veto */
+#define QUEUE_DEVIATIONS 2U    /* nor so many mean deviations; tests/bench/run transfer-live; unit: the same */
+#define QUEUE_MOST_PERCENT 50U /* a rise beyond this is a queue, whatever the deviation; unit: the same */
 
 /* The action. */
-#define SHORT_LOOKS 3U         /* of a buffer that limits, more than of others; tests/bench/run transfer-live */
-#define EFFECT_ROUNDS 2U       /* until a change shows; tests/bench/run live (1000 x 100) */
+#define SHORT_LOOKS 3U         /* looks with the buffer as limit, less others; tests/bench/run transfer-live */
+#define EFFECT_ROUNDS 2U       /* round trips until a change shows; tests/bench/run live (1000 x 100) */
 #define WORTH_PERCENT 110U     /* a buffer less than a tenth larger is not worth a call; sweep: 1.73, 1.73, 1.00 */
-/* Beyond what anybody may set there is no limit but the path: what came to stand in the queue is taken back. */
+/* A forced buffer may be larger than the path needs. The excess stands in a queue, and is taken back. */
 #define TRIM_QUEUE_PERCENT 30U /* tests/bench/run live (1000 x 100, CAP_NET_ADMIN: 1.73 x the RTT without it) */
 #define TRIM_TO_PERCENT 135U   /* of the product; sweep: 1.43, 1.35, 1.85 x the RTT at 1000 x 100 */
 
@@ -57,7 +58,7 @@ bool ab_judge_due(const struct ab_judge *judge, uint64_t now_ns)
     return now_ns >= ab_judge_next_ns(judge) || now_ns < judge->last.now_ns;
 }
 
-/* What a counter went on by a second. A counter that ran backwards is another connection's. */
+/* By how much a counter grew per second. A counter that ran backwards belongs to another connection: 0. */
 static uint64_t per_second(uint64_t now, uint64_t before, uint64_t span_ns)
 {
     return now > before && span_ns ? ab_mul_div(now - before, AB_NS_PER_S, span_ns) : 0;
@@ -74,10 +75,10 @@ static bool at_least(uint64_t value, unsigned percent, uint64_t whole)
 }
 
 /*
- * 1. The limiter: what bounds the connection now. Of the rows of a sender the first that holds is it.
+ * 1. The limiter: what bounds the connection now. For a sender it is the first row of the table that holds.
  */
 
-/* The largest send buffer that there is without anybody's doing. */
+/* How large the send buffer becomes if nobody sets it (again). */
 static uint64_t snd_grown(const struct ab_judge *judge, const struct ab_look *look)
 {
     return look->socket.locks & AUTOBUF_LOCK_SND ? look->socket.snd_buf_bytes
@@ -123,7 +124,7 @@ static const struct {
     {fills_peer_window, AUTOBUF_LIMITER_PEER},
     {fills_cwnd, AUTOBUF_LIMITER_PATH},
     {fills_grown_buffer, AUTOBUF_LIMITER_SND_BUFFER},
-    {fills_buffer, AUTOBUF_LIMITER_UNKNOWN}, /* autotuning is still at it */
+    {fills_buffer, AUTOBUF_LIMITER_UNKNOWN}, /* autotuning still enlarges it */
     {has_more_ready, AUTOBUF_LIMITER_PATH},
 };
 
@@ -169,7 +170,7 @@ static uint32_t find_limiter(const struct ab_judge *judge, const struct ab_look 
  * 2. The veto: a queue stands, so the path is full. A larger window would add nothing but loss.
  */
 
-/* How much longer the round-trip time is than at its least. */
+/* How much longer than its least the round-trip time is. */
 static uint64_t queue_ns(const struct ab_judge *judge, const struct ab_tcpinfo *info)
 {
     return info->rtt_ns - ab_min(info->rtt_ns, judge->rtt_min_ns);
@@ -185,11 +186,11 @@ static bool queue_stands(const struct ab_judge *judge, const struct ab_tcpinfo *
 }
 
 /*
- * 3. The action: what to set. A queue shows a round trip later than what fills it, so a send buffer has to
- * limit for some looks, each without a veto, before it is made larger.
+ * 3. The action: what to set. A queue shows a round trip after the data that fills it. So a send buffer is made
+ * larger only after it has limited for some looks without a veto.
  */
 
-/* The plan's own arithmetic, for a path that holds more than the window of now: at most twice that. */
+/* Plans for a path that holds one byte more than the present window. The plan at most doubles the window. */
 static bool enlarge(struct ab_judge *judge, const struct ab_look *look, struct autobuf_plan *plan)
 {
     bool sends = judge->limiter == AUTOBUF_LIMITER_SND_BUFFER;
@@ -210,7 +211,7 @@ static bool enlarge(struct ab_judge *judge, const struct ab_look *look, struct a
     return true;
 }
 
-/* Whatever window it is that limits: the rate of delivery is then the path's. */
+/* Whether some window, and not the program, limits what is sent. */
 static bool sends_all_it_may(const struct ab_judge *judge)
 {
     return judge->acked_byte_per_s > judge->received_byte_per_s &&
@@ -219,8 +220,8 @@ static bool sends_all_it_may(const struct ab_judge *judge)
 }
 
 /*
- * The last step may have been to nearly twice of what the path holds, and congestion control fills it in its
- * own time. The buffer then comes down to 1.35 products, but no lower than it was before that step.
+ * The last step may have made the buffer nearly twice as large as the path's product, and congestion control fills
+ * it sooner or later. The buffer is then reduced to 1.35 products, but not below its size before that step.
  */
 static bool trim(struct ab_judge *judge, const struct ab_look *look, struct autobuf_plan *plan)
 {
@@ -231,7 +232,7 @@ static bool trim(struct ab_judge *judge, const struct ab_look *look, struct auto
     if (!sends_all_it_may(judge) ||
         queue_ns(judge, &look->info) < ab_mul_div(judge->rtt_min_ns, TRIM_QUEUE_PERCENT, 100))
         return false;
-    /* As the writer fills it, which may be fuller than a poll()ing one does. */
+    /* This writer may fill the buffer more than one that waits with poll(): scale by what is in flight now. */
     bytes = ab_min(ab_mul_div(now, target, flight), AB_SND_STORED(ab_min(target, now)));
     bytes = ab_max(bytes, judge->grown_from_bytes);
     if (!at_least(now, WORTH_PERCENT, bytes))
@@ -273,7 +274,7 @@ static bool adjust(struct ab_judge *judge, const struct ab_look *look, struct au
     bool veto = queue_stands(judge, &look->info);
 
     if (judge->short_looks && (veto || judge->limiter != AUTOBUF_LIMITER_SND_BUFFER))
-        judge->short_looks--; /* a single one may be noise */
+        judge->short_looks--; /* not set to 0: a single such look may be noise */
     if (judge->grown_from_bytes && trim(judge, look, plan)) {
         *why = "what was added stands in the queue";
         return true;
@@ -284,14 +285,14 @@ static bool adjust(struct ab_judge *judge, const struct ab_look *look, struct au
         return !veto && ++judge->short_looks >= SHORT_LOOKS && enlarge(judge, look, plan);
     case AUTOBUF_LIMITER_RCV_BUFFER:
         *why = "the receive buffer is what limits";
-        /* For low delay nothing is done for what a peer sends: nobody here could pace it. */
+        /* For low delay the receive buffer is left alone: nothing here could pace what the peer sends. */
         return !(judge->intent & AUTOBUF_INTENT_LOW_DELAY) && enlarge(judge, look, plan);
     default:
         return false;
     }
 }
 
-/* The newest count that is a round trip old, or the oldest there is. */
+/* The newest count that is at least a round trip old, or the oldest one kept. */
 static const struct ab_count *round_trip_ago(const struct ab_judge *judge, uint64_t now_ns,
                                              uint64_t rtt_ns)
 {
@@ -322,7 +323,7 @@ bool ab_judge_look(struct ab_judge *judge, const struct ab_look *look, struct au
 {
     bool first = !judge->looked || look->now_ns <= judge->last.now_ns, act = false;
 
-    if (first) { /* or the clock jumped: its times are worth nothing */
+    if (first) { /* the first look, or the clock ran backwards and earlier times mean nothing */
         judge->counted = 0;
         judge->hold_ns = 0;
         judge->short_looks = 0;

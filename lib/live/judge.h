@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * What limits an open connection, and what to do about it. Pure: samples with times in, a plan out.
+ * What limits an open connection, and what to do about it. Pure: takes samples with their times, gives a plan.
  *
- * The send side is at fault when the buffer is as large as autotuning makes it, and full, while neither
- * the congestion window, nor the peer's window, nor a queue is what holds the data back. (The kernel's
- * own clock of that, tcpi_sndbuf_limited, stands still for seconds while a poll()ing writer keeps the
- * buffer two thirds full.) The receive side is at fault when a buffer that the program set, or one at
- * autotuning's limit, has let in all that it can hold in each round trip.
+ * The send buffer limits if it is as large as autotuning makes it, and full, and neither the congestion window, nor
+ * the peer's window, nor a queue holds the data back. (The kernel counts this time too, as tcpi_sndbuf_limited. But
+ * that counter stands still for seconds while a writer that waits with poll() keeps the buffer two thirds full.)
+ * The receive buffer limits if the program set it, or if autotuning has reached its limit, and as much as its
+ * window arrives in a round trip.
  */
 #ifndef AB_JUDGE_H
 #define AB_JUDGE_H
@@ -20,10 +20,10 @@ struct ab_look {
     uint64_t now_ns;
     struct ab_tcpinfo info;
     struct autobuf_socket socket;
-    uint64_t queued_bytes; /* memory of what is in the send buffer (SO_MEMINFO) */
+    uint64_t queued_bytes; /* memory of the data in the send buffer (SO_MEMINFO) */
 };
 
-#define AB_LOOKS 8U /* of the past; at least a round trip of them */
+#define AB_LOOKS 8U /* past looks that are kept: at least those of a round trip */
 
 struct ab_judge {
     uint32_t intent;
@@ -34,9 +34,9 @@ struct ab_judge {
     uint64_t acked_byte_per_s; /* over the last round trip */
     uint64_t received_byte_per_s;
     uint64_t rtt_min_ns;       /* 0: unknown */
-    uint64_t hold_ns;          /* nothing is changed before */
-    unsigned short_looks;      /* at which the send buffer limited, less those at which it did not */
-    uint64_t grown_from_bytes; /* the send buffer, before a forced step that may have been too large */
+    uint64_t hold_ns;          /* no buffer is changed before this time */
+    unsigned short_looks;      /* looks at which the send buffer limited, less those at which it did not */
+    uint64_t grown_from_bytes; /* the send buffer before a forced step that may be too large; 0: none */
     struct ab_pace pace;       /* for low delay */
     struct ab_count {
         uint64_t now_ns, acked_bytes, received_bytes;
@@ -52,18 +52,18 @@ uint64_t ab_judge_next_ns(const struct ab_judge *judge);
 /* Whether it is time; also when the clock has run backwards. */
 bool ab_judge_due(const struct ab_judge *judge, uint64_t now_ns);
 
-/* Takes a look in; true: plan is to be applied, and why says what for. */
+/* Takes in a look. Returns true if plan is to be applied; *why then says the reason. */
 bool ab_judge_look(struct ab_judge *judge, const struct ab_look *look, struct autobuf_plan *plan,
                    const char **why);
 
-/* Somebody else has forced the send buffer, which was so large before; or set a pace. */
+/* Tells the judge that somebody else has forced the send buffer, and how large it was before; or has set a pace. */
 void ab_judge_forced(struct ab_judge *judge, uint64_t before_bytes);
 void ab_judge_paced(struct ab_judge *judge, uint64_t byte_per_s);
 
-/* Payload that moved in the last round trip, in the direction that had more; 0: not known yet. */
+/* Payload that moved in the last round trip, in the direction that moved more; 0: not known yet. */
 uint64_t ab_judge_round_bytes(const struct ab_judge *judge);
 
-/* The side whose buffer limits, and has for some looks: AUTOBUF_LOCK_*; 0: neither. */
+/* The side whose buffer has limited the connection for some looks: AUTOBUF_LOCK_*; 0: neither. */
 uint32_t ab_judge_short_side(const struct ab_judge *judge);
 
 #endif
