@@ -5,9 +5,10 @@
 #include <stdio.h>
 
 /*
- * What set each constant: "sweep" is `tests/mutate sweep NAME`, mean errors over simulated paths with half the
- * value, the value, twice that; "unit" a case of tests/unit/test_schedule.c, where these paths show nothing or
- * what matters is cost and time. tests/mutate shows that a test holds each of them from both sides.
+ * The experiment that set each constant: "sweep" is `tests/mutate sweep NAME`, which gives the mean errors over
+ * simulated paths with half the value, the value, and twice the value. "unit" is a case of
+ * tests/unit/test_schedule.c, where those paths show no difference, or where cost and time matter. tests/mutate
+ * shows that a test fails when a constant is halved and when it is doubled.
  */
 
 /* Small echoes. */
@@ -19,36 +20,36 @@
 /* Time. */
 #define SILENCE_NS (1 * AB_NS_PER_S)       /* unit: what_is_not_answered_ends_it */
 #define TIMEOUT_NS (2 * AB_NS_PER_S)       /* unit: it_ends_in_time; so is what follows */
-#define END_NS AB_NS_PER_S                 /* it is over after that and */
+#define END_NS AB_NS_PER_S                 /* the measurement ends after this time and */
 #define END_ROUND_TRIPS 2U
-#define REPLIES_NS (100 * AB_NS_PER_MS)    /* after the last packet, beside 1.5 round trips: what is late */
-#define PINGS_NS (5 * AB_NS_PER_MS)        /* after the first answer, beside a quarter of a round trip */
-#define TRAIN_REPLIES_NS (10 * AB_NS_PER_MS) /* after an answer to a train, beside a quarter and */
-#define LATE_GAPS 3U                       /* that many times its gap; unit: a_lost_packet_is_waited_for */
+#define REPLIES_NS (100 * AB_NS_PER_MS)    /* a round trip after the last packet, wait this or half of it more */
+#define PINGS_NS (5 * AB_NS_PER_MS)        /* after the first answer, wait this or a quarter of a round trip */
+#define TRAIN_REPLIES_NS (10 * AB_NS_PER_MS) /* after an answer to a train, the same, plus */
+#define LATE_GAPS 3U                       /* so many times its gap; unit: a_lost_packet_is_waited_for */
 
 /* Cost. */
 #define PACKET_BYTES_MIN 128U
-#define TUNNEL_BYTES 1280U                 /* IPv6's minimum, and what tunnels leave */
-#define LEAST_BYTES 576U                   /* that every host takes (RFC 1122) */
+#define TUNNEL_BYTES 1280U                 /* IPv6's minimum; tunnels leave as much */
+#define LEAST_BYTES 576U                   /* every host takes such a packet (RFC 1122) */
 #define CHEAP_COST_BYTES 64000U            /* enough up to CHEAP_RATE; sweep: 55, 3.1, 1.0% with jitter of 2 ms */
 #define CHEAP_RATE_BIT_PER_S 200000000U    /* unit: trains_for_a_rate */
-#define CERTAIN_BIT_PER_S 140000000U       /* jitter at 100 Mbit/s makes no more of it; sweep: 1.4, 3.1, 8.4% */
+#define CERTAIN_BIT_PER_S 140000000U       /* jitter makes no 100 Mbit/s path seem faster; sweep: 1.4, 3.1, 8.4% */
 
 /* Trains. */
 #define FIRST_TRAIN 10U           /* sweep: p95 9.1, 0, 0% with a loss of 20%; 0.6, 1.1, 10% in batches */
-#define ROUGH_BIT_PER_S 10000000U /* assumed where the first gave nothing; unit: a_first_train_of_no_rate */
+#define ROUGH_BIT_PER_S 10000000U /* assumed if the first train gave no rate; unit: a_first_train_of_no_rate */
 #define TRAIN_NS (2500 * AB_NS_PER_US)     /* sweep: 0, 6, 9% cross traffic of 500 B; tests/bench/run accuracy */
-#define SLOW_TRAIN_NS (200 * AB_NS_PER_MS) /* of the second phase at most; unit: trains_for_a_rate */
+#define SLOW_TRAIN_NS (200 * AB_NS_PER_MS) /* longest train of the second phase; unit: trains_for_a_rate */
 #define LONGEST_TRAIN 256U        /* sweep: 0, 6, 6% cross traffic of 500 B; unit: trains_for_a_rate */
 #define SHORTEST_TRAIN 4U         /* sweep: 7.2, 6.0, 7.2% cross traffic of 500 B; unit: as REACH_PERCENT */
-#define REACH_PERCENT 80U         /* of a train came through: no queue cut it; unit: the same */
-#define LAST_TRAINS 3U            /* of the last phase, and of the second where a queue cuts them; unit: the same */
-#define MANY_TRAINS 8U            /* of the rest, where a queue cuts them; unit: torn_trains */
-#define SPACING_PERCENT 150U      /* of a train's own time, from one to the next; unit: trains_do_not_meet */
+#define REACH_PERCENT 80U         /* if so much of a train came through, no queue cut it; unit: the same */
+#define LAST_TRAINS 3U            /* in the last phase, and in the second if a queue cuts them; unit: the same */
+#define MANY_TRAINS 8U            /* in the phase after that, if a queue cuts them; unit: torn_trains */
+#define SPACING_PERCENT 150U      /* of a train's duration, from one train to the next; unit: trains_do_not_meet */
 
-/* Whether more would tell nothing; unit: a_doubtful_train_answers_what_it_can. */
-#define STRETCHED 20U /* a short train may read so much too slow, where its readings disagree, */
-#define BUNCHED 4U    /* or so much too fast */
+/* How wrong a short train may be if its readings disagree; unit: a_doubtful_train_answers_what_it_can. */
+#define STRETCHED 20U /* so many times too slow, */
+#define BUNCHED 4U    /* or so many times too fast */
 
 static uint32_t ip_header_bytes(const struct ab_schedule *schedule)
 {
@@ -60,7 +61,7 @@ size_t ab_schedule_capacity(const struct autobuf_probe_options *options)
     uint32_t budget = options->budget_bytes ? options->budget_bytes : AB_BUDGET_BYTES;
     uint32_t bytes = options->packet_bytes ? options->packet_bytes : LEAST_BYTES;
 
-    budget = (uint32_t)ab_min(budget, AB_BUDGET_BYTES); /* what is beyond is refused by init */
+    budget = (uint32_t)ab_min(budget, AB_BUDGET_BYTES); /* init refuses a larger one */
     bytes = (uint32_t)ab_max(ab_min(bytes, LEAST_BYTES), PACKET_BYTES_MIN);
     return budget / bytes + 2 * PING_COUNT + FIRST_TRAIN;
 }
@@ -100,7 +101,7 @@ int ab_schedule_init(struct ab_schedule *schedule, const struct ab_echo *echo,
     return 0;
 }
 
-/* Which candidate for the rate won, and why. */
+/* Logs which candidate for the rate was chosen, and why. */
 static void core_log_rate(const struct ab_schedule *schedule)
 {
     char agree[32] = "";
@@ -133,7 +134,7 @@ static uint64_t core_rtt_ns(const struct ab_schedule *schedule)
     return min_ns;
 }
 
-/* Replies to this phase, and how far into a train they reach at best. */
+/* How many replies this phase has; *reach: the farthest packet of a train that was answered. */
 static size_t core_phase_replies(const struct ab_schedule *schedule, uint32_t *reach)
 {
     size_t replies = 0;
@@ -153,7 +154,9 @@ static size_t core_phase_replies(const struct ab_schedule *schedule, uint32_t *r
     return replies;
 }
 
-/* Up to wanted trains of size packets each, as the budget, the queue and the room allow. */
+/*
+ * Begins a phase of up to wanted trains of size packets each, as far as the budget, the queue and the room allow.
+ */
 static bool core_begin(struct ab_schedule *schedule, enum ab_phase phase, uint64_t now_ns, uint64_t size,
                        uint32_t wanted, uint64_t budget_bytes, uint64_t train_ns)
 {
@@ -180,7 +183,7 @@ static bool core_begin_first(struct ab_schedule *schedule, uint64_t now_ns)
     return core_begin(schedule, AB_FIRST, now_ns, FIRST_TRAIN, 1, schedule->budget_bytes, 0);
 }
 
-/* How long a train of that many packets lasts at a rate. */
+/* How long a train of so many packets lasts at a rate. */
 static uint64_t core_train_ns(const struct ab_schedule *schedule, uint64_t packets, uint64_t rate)
 {
     return ab_mul_div(packets * schedule->full_bytes, 8 * AB_NS_PER_S, rate);
@@ -196,7 +199,10 @@ static bool core_begin_second(struct ab_schedule *schedule, uint64_t now_ns, uin
                       core_train_ns(schedule, ab_min(schedule->burst_max, size), rate));
 }
 
-/* Trains in which jitter or batches left no gap intact tell by their length alone. */
+/*
+ * If jitter or batches left no gap of a train intact, only the length of the train shows the rate: send longer
+ * ones.
+ */
 static bool core_begin_torn(struct ab_schedule *schedule, enum ab_phase phase, uint64_t now_ns,
                             uint64_t one_ns)
 {
@@ -213,12 +219,12 @@ static bool core_begin_last(struct ab_schedule *schedule, uint64_t now_ns, const
     uint64_t size, one_ns;
     struct ab_rate second;
 
-    /* What jitter may do to the long train, it cannot do to its length. */
+    /* Jitter may change the gaps of the second train, but not the time that the whole train takes. */
     ab_estimate_rate(schedule->packets + schedule->phase_begin, schedule->count - schedule->phase_begin,
                      schedule->scratch, &second);
     if (second.pooled_bit_per_s < CERTAIN_BIT_PER_S)
         return false;
-    /* Torn trains tell by their length, which a queue may have cut. */
+    /* The length of a torn train shows the rate, but a queue may have made trains short. */
     if (rate->torn ? schedule->train_size < FIRST_TRAIN
                    : !rate->at_least && rate->rate_bit_per_s < CHEAP_RATE_BIT_PER_S)
         return false;
@@ -230,7 +236,7 @@ static bool core_begin_last(struct ab_schedule *schedule, uint64_t now_ns, const
                       ab_min(size, schedule->burst_max) * one_ns);
 }
 
-/* Nothing of a train came back although small echoes do: it was too large for the path. */
+/* Small echoes came back, but nothing of a train: its packets were too large for the path. */
 static bool core_begin_smaller(struct ab_schedule *schedule, uint64_t now_ns)
 {
     if (schedule->full_bytes > TUNNEL_BYTES)
@@ -243,7 +249,7 @@ static bool core_begin_smaller(struct ab_schedule *schedule, uint64_t now_ns)
     return core_begin_first(schedule, now_ns);
 }
 
-/* What follows a phase of trains: false, if nothing. */
+/* Begins the next phase of trains. Returns false if there is none. */
 static bool core_begin_next(struct ab_schedule *schedule, uint64_t now_ns)
 {
     uint32_t reach;
@@ -269,7 +275,7 @@ static bool core_begin_next(struct ab_schedule *schedule, uint64_t now_ns)
     return false;
 }
 
-/* No rate up to 10 Gbit/s makes the product at this round-trip time one of interest. */
+/* At this round-trip time the product is too small to be of interest, at any rate up to 10 Gbit/s. */
 static bool core_near_enough(const struct ab_schedule *schedule, uint64_t rtt_ns)
 {
     return schedule->bdp_low_bytes &&
@@ -277,7 +283,7 @@ static bool core_near_enough(const struct ab_schedule *schedule, uint64_t rtt_ns
                schedule->bdp_low_bytes;
 }
 
-/* Whether more would tell nothing that is of interest. */
+/* Whether more trains could not change what the caller does with the result. */
 static bool core_knows_enough(const struct ab_schedule *schedule, uint64_t rtt_ns)
 {
     struct ab_rate rate;
@@ -298,13 +304,13 @@ static bool core_knows_enough(const struct ab_schedule *schedule, uint64_t rtt_n
                schedule->bdp_high_bytes;
 }
 
-/* The replies of a phase are in, or will not come. */
+/* The replies of a phase have come, or will not come. Begins what follows, or ends the measurement. */
 static void core_decide(struct ab_schedule *schedule, uint64_t now_ns)
 {
     uint64_t rtt_ns = core_rtt_ns(schedule);
     bool begun = false;
 
-    /* What cannot be answered before the end is not sent. */
+    /* Send nothing that cannot be answered before the end. */
     if (rtt_ns != AUTOBUF_NS_UNSET && now_ns < schedule->end_ns && rtt_ns < schedule->end_ns - now_ns &&
         !core_knows_enough(schedule, rtt_ns))
         begun = schedule->phase == AB_PINGS ? core_begin_first(schedule, now_ns)
@@ -319,7 +325,7 @@ static void core_advance(struct ab_schedule *schedule, uint64_t now_ns)
         return;
     if (now_ns >= schedule->end_ns ||
         (!schedule->received && now_ns >= schedule->start_ns + schedule->silence_ns))
-        core_finish(schedule, now_ns); /* in the midst of a train too, if the caller was late */
+        core_finish(schedule, now_ns); /* even in the middle of a train, if the caller was late */
     else if (now_ns >= schedule->close_ns)
         core_decide(schedule, now_ns);
 }
@@ -349,7 +355,7 @@ static int core_emit(struct ab_schedule *schedule, uint64_t now_ns, uint8_t *buf
     return (int)len;
 }
 
-/* Whether the first train need not wait for the small echoes' answers. */
+/* Whether the first train is sent without waiting for answers to the small echoes. */
 static bool core_hurries(const struct ab_schedule *schedule)
 {
     uint64_t rtt_ns = core_rtt_ns(schedule);
@@ -409,7 +415,7 @@ uint64_t ab_schedule_deadline_ns(const struct ab_schedule *schedule)
     return ab_min(schedule->end_ns, ab_min(schedule->next_ns, schedule->close_ns));
 }
 
-/* A small echo was answered: the end, and how long the others are waited for. */
+/* A small echo was answered: sets when the measurement ends, and how long to wait for the other answers. */
 static void core_ping_answered(struct ab_schedule *schedule, uint64_t stamp_ns)
 {
     uint64_t rtt_ns = core_rtt_ns(schedule);
@@ -429,7 +435,7 @@ static void core_ping_answered(struct ab_schedule *schedule, uint64_t stamp_ns)
         schedule->close_ns = stamp_ns;
 }
 
-/* A packet of a train was: the rest is due within a few gaps, unless it was lost. */
+/* A packet of a train was answered: the rest comes within a few gaps, unless it was lost. */
 static void core_train_answered(struct ab_schedule *schedule, uint64_t stamp_ns)
 {
     uint64_t begin_ns = schedule->packets[schedule->phase_begin].sent_ns;
@@ -440,12 +446,12 @@ static void core_train_answered(struct ab_schedule *schedule, uint64_t stamp_ns)
     uint32_t reach;
 
     if (schedule->next_ns != AUTOBUF_NS_UNSET)
-        return; /* more are to be sent: their sending sets the time */
+        return; /* more packets are to be sent, and sending them sets the time */
     if (core_phase_replies(schedule, &reach) == schedule->count - schedule->phase_begin)
         schedule->close_ns = stamp_ns;
     else
         schedule->close_ns = ab_max(stamp_ns + wait_ns + LATE_GAPS * gap_ns + schedule->spacing_ns,
-                                gap_ns ? 0 : schedule->close_ns); /* of a first answer no gap is known */
+                                gap_ns ? 0 : schedule->close_ns); /* a first answer has no gap */
 }
 
 bool ab_schedule_reply(struct ab_schedule *schedule, uint64_t stamp_ns, const uint8_t *buf, size_t len)
@@ -502,8 +508,8 @@ void ab_schedule_mtu(struct ab_schedule *schedule, uint32_t packet_bytes)
 }
 
 /*
- * Smaller packets than the path was thought to take may tell too low a rate, and somebody may have wanted that:
- * it is a lower bound then, by which nothing is paced and no buffer made smaller.
+ * Once packets have become smaller, the rate may be too low, and somebody may have forged the error to cause that.
+ * So it becomes a lower bound: no pace is derived from it, and no buffer is made smaller because of it.
  */
 int ab_schedule_result(const struct ab_schedule *schedule, struct autobuf_path *path)
 {

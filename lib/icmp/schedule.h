@@ -1,21 +1,21 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The measurement without its socket: which echo to send next, what a reply means, when it is over.
- * Pure: bytes and times in, bytes and times out. autobuf_probe_*() is a shell around it.
+ * The measurement without its socket: which echo to send next, what a reply means, when the measurement is over.
+ * Pure: takes bytes and times, gives bytes and times. autobuf_probe_*() is a shell around it.
  *
- *   pings    five small echoes, 2 ms apart: round-trip time. Until one is answered, one more every
- *            200 ms; without an answer it is over after 1 s, or sooner if so asked.
- *   first    one train of 10: a rough rate for 15 KB.
- *   second   one train with what is left of 64 KB, 32 packets: up to 200 Mbit/s it lasts 2 ms.
- *   last     where it did not: up to three trains of about 2.5 ms each, pipelined, within 1 MB;
- *            where jitter or batches tear trains apart one long train instead,
- *   rest     and a second, or as many as fit, if a short queue cut the first.
+ *   pings    Five small echoes, 2 ms apart, give the round-trip time. Until one is answered, one more is sent every
+ *            200 ms. Without any answer the measurement ends after 1 s, or sooner if the caller asked for that.
+ *   first    One train of 10 packets gives a rough rate, for 15 KB.
+ *   second   One train of what is left of 64 KB, 32 packets. On paths up to 200 Mbit/s it lasts 2 ms.
+ *   last     On faster paths: up to three trains of about 2.5 ms each, pipelined, within 1 MB. If jitter or batches
+ *            tear trains apart: one long train instead.
+ *   rest     After that long train: a second one, or as many as fit if a short queue cut the first.
  *
- * Where only products between two bounds are of interest, the first train follows the small echoes at
- * once, and the measurement ends as soon as it knows enough: after one round trip, as a rule.
+ * If only products between two bounds are of interest, the first train is sent right after the small echoes, and
+ * the measurement ends as soon as it knows enough: usually after one round trip.
  *
- * A train of which the end was lost met a short queue: the next ones are no longer than what got
- * through, and there are more of them.
+ * If the end of a train was lost, it met a short queue. The next trains are no longer than what got through, and
+ * there are more of them.
  */
 #ifndef AB_SCHEDULE_H
 #define AB_SCHEDULE_H
@@ -35,22 +35,22 @@ struct ab_schedule {
     size_t capacity;
     enum ab_phase phase;
     uint32_t small_bytes; /* IP bytes of a small echo */
-    uint32_t full_bytes;  /* and of a packet in a train */
+    uint32_t full_bytes;  /* IP bytes of a packet in a train */
     uint32_t budget_bytes;
     uint32_t pings_left;  /* small echoes still to be sent */
     uint32_t trains;      /* begun */
     uint32_t train_size;  /* packets of a train of this phase */
     uint32_t train_left;  /* still to be sent of the current one */
     uint32_t trains_left; /* further ones in this phase */
-    uint32_t burst_max;   /* longest train: what a queue was seen to take, or a buffer holds */
+    uint32_t burst_max;   /* longest train, in packets: what a queue was seen to take, or a buffer holds */
     bool cut;             /* a short queue was seen */
-    bool shrunk;          /* packets became smaller in mid-run, as an error asked for */
+    bool shrunk;          /* an error made packets smaller during the run */
     uint32_t received;
     size_t phase_begin;   /* first packet of this phase */
     uint64_t cost_bytes;
     uint64_t bdp_low_bytes;  /* products of interest; 0: all are */
     uint64_t bdp_high_bytes;
-    uint64_t silence_ns;  /* without any answer it is over then */
+    uint64_t silence_ns;  /* without any answer the measurement ends after this time */
     uint64_t start_ns;
     uint64_t end_ns;      /* nothing is sent from here on */
     uint64_t next_ns;     /* earliest time of the next packet */
@@ -60,7 +60,7 @@ struct ab_schedule {
     uint64_t finished_ns;
 };
 
-/* Room that a measurement with these options needs for packets. */
+/* How many packets a measurement with these options needs room for. */
 size_t ab_schedule_capacity(const struct autobuf_probe_options *options);
 
 /* Begins at now_ns. packets and scratch have room for capacity each. -EINVAL: options. */
@@ -74,16 +74,16 @@ uint64_t ab_schedule_deadline_ns(const struct ab_schedule *schedule);
 int ab_schedule_result(const struct ab_schedule *schedule, struct autobuf_path *path);
 void ab_schedule_mtu(struct ab_schedule *schedule, uint32_t packet_bytes);
 
-/* As autobuf_probe_reply(). true: it is ours, and counts. */
+/* As autobuf_probe_reply(). Returns true if the reply belongs to this run, and counts. */
 bool ab_schedule_reply(struct ab_schedule *schedule, uint64_t stamp_ns, const uint8_t *buf, size_t len);
 
-/* Whether an error quotes a packet of this run, as far as len bytes of the ICMP message tell. */
+/* Whether an error quotes a packet of this run, as far as len bytes of the ICMP message can show. */
 bool ab_schedule_quoted(const struct ab_schedule *schedule, const uint8_t *quoted, size_t len);
 
-/* Packet index was really sent at this time: the shell knows it better than next() did. */
+/* Sets when packet index was really sent: the shell knows it more exactly than next() could. */
 void ab_schedule_sent(struct ab_schedule *schedule, size_t index, uint64_t sent_ns);
 
-/* The packets from index on were built by next(), but not sent: they never were. */
+/* Takes back the packets from index on: next() built them, but they could not be sent. */
 void ab_schedule_unsend(struct ab_schedule *schedule, size_t index);
 
 #endif
