@@ -56,7 +56,7 @@ static int take_peer(struct ab_decision *d, const struct sockaddr *peer, socklen
 {
     int copied = ab_address_copy(peer, peer_len, &d->peer);
 
-    if (copied == -EAFNOSUPPORT) { /* as any measurement that fails, no failure of the whole */
+    if (copied == -EAFNOSUPPORT) { /* the path cannot be measured, but that is no error of the call */
         ab_decide_measured(d, copied);
         return 0;
     }
@@ -130,14 +130,14 @@ int ab_decide_worth(const struct ab_decision *d, struct autobuf_probe_options *p
     probe->budget_bytes = d->options.budget_bytes;
     probe->timeout_ns = d->options.timeout_ns;
     probe->mark = d->options.mark;
-    if (!probe->timeout_ns) /* a peer that answers no echo is to cost little */
+    if (!probe->timeout_ns) /* do not wait long for a peer that answers no echo */
         probe->silence_ns = AB_SILENCE_NS;
     probe->log = d->options.log;
     probe->log_user = d->options.log_user;
     return 1;
 }
 
-/* What one of several connections has of a path, a packet at least. */
+/* The share that one of several connections has of a path: at least a packet. */
 static struct autobuf_path share_of(const struct autobuf_path *whole, uint64_t streams)
 {
     struct autobuf_path path = *whole;
@@ -188,7 +188,7 @@ int ab_decide_plan(struct ab_decision *d, int fd)
         error = plan_path(d);
     if (error < 0 || !(d->plan.flags & AUTOBUF_PLAN_SND_FORCE))
         return error;
-    ab_limits_forced(&d->limits); /* what others hold by now bounds it */
+    ab_limits_forced(&d->limits); /* what other connections hold now bounds what may be forced */
     return plan_path(d);
 }
 
@@ -197,7 +197,7 @@ static bool is_undecided(uint32_t reason)
     return reason == AUTOBUF_REASON_UNKNOWN || reason == AUTOBUF_REASON_KERNEL;
 }
 
-/* A window that is larger by a byte would be used: what stands in its way? */
+/* Plans for a window one byte larger than autotuning's, on one side: the plan says what limits it. */
 static void plan_more(struct ab_decision *d, uint32_t side, struct autobuf_plan *plan)
 {
     ab_plan_nothing(AUTOBUF_REASON_UNKNOWN, AUTOBUF_INTENT_THROUGHPUT, plan);

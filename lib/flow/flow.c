@@ -11,11 +11,11 @@
 #include "../live/live.h"
 #include "../plan/plan.h"
 
-#define LOOK_NS (20 * AB_NS_PER_MS) /* at a socket that may become a connection */
-#define POLL_NS (5 * AB_NS_PER_MS)  /* for replies to echoes: the kernel's stamps tell when they came */
+#define LOOK_NS (20 * AB_NS_PER_MS) /* how often to look whether the socket is connected */
+#define POLL_NS (5 * AB_NS_PER_MS)  /* how often to read replies to echoes: the kernel has stamped their arrival */
 /*
- * A connection is near its limit when it moves this part of the window that a measurement could better, in a
- * round trip. Slow start takes two more to get there, and a measurement one to four.
+ * A connection comes near its limit when it moves, in one round trip, this part of the largest window that it has
+ * without a measurement. Slow start fills that window two round trips later; a measurement takes one to four.
  */
 #define NEAR_PERCENT 25U
 
@@ -25,11 +25,11 @@ struct autobuf_flow {
     struct autobuf_probe *probe;          /* NULL: nothing is being measured */
     struct autobuf_live *live;            /* NULL: not connected yet */
     uint64_t cookie;
-    uint64_t next_ns; /* when to look for a connection, or for replies */
+    uint64_t next_ns; /* when to look whether the socket is connected, or for replies */
     pid_t owner;
     int fd;
-    bool inert; /* there will never be anything to do */
-    bool worth; /* a measurement could pay */
+    bool inert; /* this flow never does anything */
+    bool worth; /* a measurement could gain more than it costs */
     uint32_t changes;
 };
 
@@ -38,7 +38,7 @@ static bool says_the_same(const struct autobuf_plan *a, const struct autobuf_pla
     return a->snd_reason == b->snd_reason && a->rcv_reason == b->rcv_reason;
 }
 
-/* A buffer that is as large as is wanted because this flow has set it. */
+/* If a buffer is large enough because this flow has set it, the reason stays `set`. */
 static void keep_reasons(struct autobuf_plan *plan, const struct autobuf_plan *before)
 {
     if (plan->snd_reason == AUTOBUF_REASON_LARGER && before->snd_reason == AUTOBUF_REASON_SET)
@@ -59,7 +59,7 @@ static int plan_and_apply(struct autobuf_flow *flow, const char *why)
     if (flow->live) {
         result = ab_live_apply(flow->live, plan, why);
     } else {
-        plan->snd_pacing_bit_per_s = 0; /* live puts a pace back, so that it must be live that sets it */
+        plan->snd_pacing_bit_per_s = 0; /* live restores the pace at its end, so only live may set it */
         result = autobuf_apply(flow->fd, plan);
         plan->snd_pacing_bit_per_s = pacing;
     }
@@ -150,7 +150,7 @@ static bool is_low_delay(const struct autobuf_flow *flow)
     return flow->decision.options.intent & AUTOBUF_INTENT_LOW_DELAY;
 }
 
-/* A pace is needed from the first data on; a larger window only once the present one is nearly used up. */
+/* For a pace the path is needed from the first data on; for a larger window once the present one is nearly full. */
 static bool needs_path(const struct autobuf_flow *flow)
 {
     uint64_t low = flow->measure.bdp_low_bytes / ab_max(flow->decision.options.streams, 1);
@@ -173,7 +173,7 @@ static void begin_measuring(struct autobuf_flow *flow)
     }
 }
 
-/* 1: what was measured changed something; 0; no failure of it is one of the flow. */
+/* Returns 1 if the measurement changed something, else 0. A measurement that fails is no error of the flow. */
 static int step_measuring(struct autobuf_flow *flow, uint64_t now_ns)
 {
     int result = autobuf_probe_step(flow->probe, now_ns);
@@ -206,7 +206,7 @@ static int open_live(struct autobuf_flow *flow)
     return ab_live_open(&flow->live, flow->fd, &options, &d->limits);
 }
 
-/* Looks whether the socket is a connection by now. As step(). */
+/* Looks whether the socket is connected now. Returns what step() returns. */
 static int look(struct autobuf_flow *flow, uint64_t now_ns)
 {
     struct ab_decision *d = &flow->decision;
@@ -223,7 +223,7 @@ static int look(struct autobuf_flow *flow, uint64_t now_ns)
         if (error < 0)
             return error;
         ab_decide_peer_of(d, flow->fd);
-        error = plan_and_apply(flow, "the connection is there"); /* its scale and time are known now */
+        error = plan_and_apply(flow, "the connection is there"); /* scale and RTT are known now */
     }
     if (flow->live || is_low_delay(flow))
         flow->worth = ab_decide_worth(d, &flow->measure);
@@ -231,8 +231,8 @@ static int look(struct autobuf_flow *flow, uint64_t now_ns)
 }
 
 /*
- * What the plan says of a path that nothing is known of: autotuning has been enough so far; or a buffer limits
- * though live set nothing, and then which sysctl is in the way.
+ * Completes the plan's reasons if nothing is known of the path. Either autotuning has been enough so far, or a
+ * buffer limits that live could not enlarge; the plan then names the sysctl that limits it.
  */
 static void tell_limit(struct autobuf_flow *flow)
 {
@@ -261,7 +261,7 @@ static int step_live(struct autobuf_flow *flow, uint64_t now_ns)
     return result;
 }
 
-/* Before the connection, or once it is there. As step(). */
+/* Steps a socket that waits to be connected, or a connection. Returns what step() returns. */
 static int step_connection(struct autobuf_flow *flow, uint64_t now_ns)
 {
     int begun = flow->live ? 0 : look(flow, now_ns), result;

@@ -6,7 +6,10 @@
 #include "../plan/plan.h"
 #include "flow.h"
 
-/* Blocks until the path is measured, if that can pay. Only a mistake of the caller's is an error. */
+/*
+ * Measures the path if that can gain more than it costs, and waits for the result. Only an argument that is not
+ * valid is an error.
+ */
 static int measure(struct ab_decision *d, int fd)
 {
     struct autobuf_probe_options probe;
