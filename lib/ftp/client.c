@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* autobuf_ftp_*(): the client, which measures and tells. */
+/* autobuf_ftp_*(): the client, which measures, and tells the server the result. */
 #include "ftp.h"
 
 #include <errno.h>
@@ -68,7 +68,7 @@ static void log_path(const struct autobuf_ftp *f, const struct autobuf_path *pat
            (double)path->elapsed_ns / 1e6, (unsigned long long)path->cost_bytes);
 }
 
-/* Says HELLO, once. 1: the server knows the exchange; 0: it does not; or an error. */
+/* Says HELLO once. Returns 1 if the server knows the exchange, 0 if it does not, or an error. */
 static int greet(struct autobuf_ftp *f)
 {
     int result;
@@ -89,7 +89,7 @@ static int greet(struct autobuf_ftp *f)
     return result;
 }
 
-/* What a receiver like this host would not reach by itself. */
+/* Whether the autotuning of a receiver like this host would not reach such a window. */
 static bool is_hard_to_receive(const struct autobuf_ftp *f, uint64_t window_bytes)
 {
     struct autobuf_limits limits;
@@ -100,7 +100,10 @@ static bool is_hard_to_receive(const struct autobuf_ftp *f, uint64_t window_byte
     return window_bytes > kernel_bytes;
 }
 
-/* Tells the server what each direction needs of it; of receiving only where that may be more than it has. */
+/*
+ * Tells the server which windows it needs for each direction. Says nothing if the server only receives, and its
+ * kernel probably makes the window large enough.
+ */
 static int tell_server(struct autobuf_ftp *f)
 {
     uint64_t rcv_bytes, snd_bytes;

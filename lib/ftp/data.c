@@ -15,7 +15,7 @@ static bool is_control_peer(const struct autobuf_ftp *f, const struct sockaddr *
     return ab_address_copy(peer, len, &copy) > 0 && ab_address_same(&copy, &f->peer);
 }
 
-/* 1: the control connection's peer; 0: another host, or not connected. */
+/* Returns 1 if the peer is that of the control connection, 0 if it is another host, or if there is none. */
 static bool is_connected_to_peer(const struct autobuf_ftp *f, int fd)
 {
     struct sockaddr_storage peer;
@@ -25,7 +25,9 @@ static bool is_connected_to_peer(const struct autobuf_ftp *f, int fd)
            is_control_peer(f, (struct sockaddr *)&peer, len);
 }
 
-/* A flow of which the windows that the path needs are known, in these directions. As autobuf_flow_open(). */
+/*
+ * Opens a flow with the windows that the path needs in these directions. Returns what autobuf_flow_open() returns.
+ */
 static int open_flow(struct autobuf_ftp *f, int fd, uint32_t direction, uint64_t expected_bytes)
 {
     struct autobuf_options options = AUTOBUF_OPTIONS_INIT;
@@ -77,7 +79,7 @@ int autobuf_ftp_data_begin(struct autobuf_ftp *f, int fd, const struct sockaddr 
         return 0;
     }
     if (!peer)
-        direction &= AUTOBUF_INTENT_RECEIVES; /* who will connect is not known yet */
+        direction &= AUTOBUF_INTENT_RECEIVES; /* it is not known yet who will connect */
     if (!(direction & AUTOBUF_INTENT_SENDS && f->snd_wanted_bytes) &&
         !(direction & AUTOBUF_INTENT_RECEIVES && f->rcv_wanted_bytes))
         return 0;
@@ -89,7 +91,9 @@ int autobuf_ftp_data_begin(struct autobuf_ftp *f, int fd, const struct sockaddr 
     return result;
 }
 
-/* A connection that takes after its listener, of a peer for whom that was not meant. */
+/*
+ * The connection has the listener's receive buffer, but another peer than the one it was meant for: gives it back.
+ */
 static int unset_listener(struct autobuf_ftp *f, int fd)
 {
     int result;

@@ -2,13 +2,13 @@
 /*
  * A control connection and its data connections.
  *
- *   worth.c    when measuring pays
+ *   worth.c    whether to measure
  *   session.c  the session
- *   limits.c   what it may set now
+ *   limits.c   what a session may set now
  *   control.c  the exchange over the control connection
- *   client.c   measures, and tells the server
+ *   client.c   measures, and tells the server the result
  *   server.c   answers
- *   data.c     the data connection: before, once it is connected, and while it carries data
+ *   data.c     the data connection: before it is connected, when it is, and while it carries data
  */
 #ifndef AB_FTP_H
 #define AB_FTP_H
@@ -31,31 +31,33 @@ struct autobuf_ftp {
     struct sockaddr_storage peer;
     struct autobuf_limits host; /* as open() saw it */
 
-    struct autobuf_inband *inband; /* NULL: not yet, or not any more */
-    int prepared;                  /* of a control connection with read() and write() */
+    struct autobuf_inband *inband; /* NULL: not open yet, or closed */
+    int prepared;                  /* for autobuf_inband_restore(), if options have read() and write() */
     bool mute;                     /* the server does not know the exchange */
-    uint32_t measured;             /* directions, AUTOBUF_INTENT_* */
-    uint64_t rtt_ns;               /* of the path that was measured; AUTOBUF_NS_UNSET */
+    uint32_t measured;             /* directions that were measured, AUTOBUF_INTENT_* */
+    uint64_t rtt_ns;               /* of the path that was measured; AUTOBUF_NS_UNSET: none was */
     uint64_t snd_wanted_bytes;     /* windows that the path needs, payload; 0: unknown */
     uint64_t rcv_wanted_bytes;
 
-    bool listener_set;         /* a receive buffer, for a peer not known then */
+    bool listener_set;         /* the listener's receive buffer was set, before the peer was known */
     struct autobuf_flow *flow; /* NULL: no data connection */
 };
 
-/* This host's limits as they are for this session now: after privilege was given up, and bounded. */
+/* This host's limits for this session now: with the privilege that is left, and with the caller's bound. */
 int ab_ftp_limits(const struct autobuf_ftp *ftp, struct autobuf_limits *limits);
 
-/* The exchange, as the session's role has it; 0, or an error of autobuf_inband_open(). */
+/* Opens the exchange with the session's role. Returns 0, or an error of autobuf_inband_open(). */
 int ab_ftp_open_inband(struct autobuf_ftp *ftp);
 void ab_ftp_close_inband(struct autobuf_ftp *ftp);
 
-/* Tells the exchange the facts of a connection whose every segment holds a record. */
+/*
+ * Tells the exchange the facts of the connection; each segment holds a record (TLS), whose overhead is subtracted.
+ */
 int ab_ftp_tell(struct autobuf_ftp *ftp);
 
 /*
- * Until the exchange is over: 1, and the control connection is the program's again; or an error, and the
- * exchange is closed.
+ * Runs the exchange until it is over. Returns 1: the program may use the control connection again. Or returns an
+ * error: the exchange is closed.
  */
 int ab_ftp_run(struct autobuf_ftp *ftp);
 

@@ -15,8 +15,8 @@
 #define COMMAND "SITE AUTOBUF"
 
 /*
- * What a client wants is a wish: it is worth what this session measured, and what takes effect is what this
- * host's limits make useful of it.
+ * The client says which windows it wants. They are bounded by what this session measured, and by this host's
+ * limits.
  */
 static void hear_wish(void *user, uint64_t *rcv_bytes, uint64_t *snd_bytes)
 {
@@ -52,7 +52,7 @@ static int open_responder(struct autobuf_ftp *f)
     return 0;
 }
 
-/* The command as the exchange reads it: verbs in capitals, ended by CRLF. 0: it is another one. */
+/* Rewrites the command as the exchange reads it: in capitals, with CRLF. Returns its length; 0: another command. */
 static size_t normalise(const char *line, size_t len, char *to, size_t cap)
 {
     size_t head = strlen(COMMAND);

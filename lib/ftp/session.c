@@ -8,7 +8,7 @@
 
 #include "../base/address.h"
 
-#define SERVER_MOST_BYTES 16000000U /* a client's word is worth: 1.6 Gbit/s over 100 ms */
+#define SERVER_MOST_BYTES 16000000U /* largest buffer a client may ask for: to receive 1.3 Gbit/s over 100 ms */
 
 static int read_control(struct autobuf_ftp *f)
 {

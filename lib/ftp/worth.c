@@ -5,7 +5,7 @@
 
 #define RARE_BIT_PER_S 1000000000U /* paths that are faster are rare */
 
-/* Of the host whose side it is that can be helped. */
+/* The limits of the host whose buffer would be set. */
 static struct autobuf_limits limits_of(const struct ab_worth *w, bool is_peer)
 {
     struct autobuf_limits sender = *w->limits;

@@ -9,26 +9,26 @@
 struct ab_worth {
     const struct autobuf_limits *limits; /* of this host */
     bool peer_sets; /* the server can be told what to set */
-    uint64_t peer_snd_most_bytes; /* that it can set; 0: unknown, as much as this host */
+    uint64_t peer_snd_most_bytes; /* largest send buffer that the server can set; 0: unknown, assume this host's */
     uint64_t rtt_ns;              /* AUTOBUF_NS_UNSET: unknown */
     uint32_t direction;           /* AUTOBUF_INTENT_SENDS or _RECEIVES */
-    uint32_t round_trips;         /* that it takes */
+    uint32_t round_trips;         /* how many the measurement takes */
     uint64_t expected_bytes;      /* of the transfer; 0: unknown */
 };
 
 /*
- * Whether some result could be worth the wait: the sender's window, as autotuning lets it grow, or where the
- * sender is a server that cannot be told anything the window here, would have to
- * be in the way on a path of a rate that is not rare, and for long enough. What would be in the way on faster
- * paths alone is left to autobuf_live_step(), which a short round trip makes quick. *bdp_low_bytes and
- * *bdp_high_bytes, if not NULL, as in autobuf_plan_worth().
+ * Whether a measurement could gain more time than it costs. It can only if a window would limit a transfer that is
+ * long enough, on a path of a common rate. That window is the sender's, as autotuning lets it grow; if the sender
+ * is a server that cannot be told anything, it is the receive window of this host. If the window would limit only
+ * on faster paths, autobuf_live_step() handles that: on such a path the round trip is short, so it is quick.
+ * *bdp_low_bytes and *bdp_high_bytes, if not NULL, are set as in autobuf_plan_worth().
  */
 bool ab_worth_measuring(const struct ab_worth *worth, uint64_t *bdp_low_bytes,
                         uint64_t *bdp_high_bytes);
 
 /*
- * The buffer that a sender or receiver with this host's limits, but without its privilege, would set for a
- * window; 0: none.
+ * The buffer that a sender or receiver with this host's limits, but without privilege, would set for a window; 0:
+ * it would set none.
  */
 uint64_t ab_worth_request(const struct autobuf_limits *limits, uint32_t direction,
                           uint64_t window_bytes);
