@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* The trains that arrive: when each part came, and what rate that tells. Pure. */
+/* The trains that arrive: when each part came, and which rate follows from that. Pure. */
 #include "exchange.h"
 
 #include <errno.h>
@@ -7,10 +7,10 @@
 
 #include "../estimate/mode.h"
 
-#define SAME_STAMP_NS 300U  /* no link that is measured sends a full packet in that time */
-#define STALL_GAPS 4U       /* as long as the longest of most gaps */
-#define STALL_PERCENT 85U
-#define ARRIVAL_LEAST_BYTES 536U /* of smaller segments (RFC 9293's default) several share an arrival */
+#define SAME_STAMP_NS 300U  /* no link that is measured sends a full packet in so short a time */
+#define STALL_GAPS 4U       /* a stall is so many times as long as the longest */
+#define STALL_PERCENT 85U   /* of so many percent of the gaps */
+#define ARRIVAL_LEAST_BYTES 536U /* smaller segments (RFC 9293's default) have to share an entry */
 
 static int make_room_for_arrivals(struct autobuf_inband *ib)
 {
@@ -55,7 +55,9 @@ void ab_inband_skip(struct autobuf_inband *ib, uint64_t len)
     ib->in.payload_left = len;
 }
 
-/* One packet read in two parts; put on another clock, its stamp is not quite the same. */
+/*
+ * Whether two parts belong to one packet. Their stamps may differ a little, as each was converted to another clock.
+ */
 static bool is_same_stamp(uint64_t a, uint64_t b)
 {
     return (a > b ? a - b : b - a) < SAME_STAMP_NS;
@@ -91,8 +93,8 @@ static uint64_t gap_before(const struct ab_packet *p)
 }
 
 /*
- * A gap as long as this is no packet's time on a link, and none between the bursts of a paced sender,
- * who lets several go in a round trip: a window was full, or something came again.
+ * A gap as long as this is a stall: a window was full, or something was sent again. A packet does not take so long
+ * on a link, and a paced sender does not wait so long, as it sends several bursts in a round trip.
  */
 static uint64_t shortest_stall_ns(const struct autobuf_inband *ib)
 {
@@ -109,7 +111,7 @@ static uint64_t shortest_stall_ns(const struct autobuf_inband *ib)
                   rtt_ns == AUTOBUF_NS_UNSET ? 0 : rtt_ns / 2);
 }
 
-/* What comes behind a stall is another train. Tells what the newest brought in which time, without stalls. */
+/* Begins another train after each stall. Sums up bytes and time of the newest train in r, without the stalls. */
 static void split_at_stalls(struct autobuf_inband *ib, struct ab_reading *r)
 {
     struct ab_arrivals *a = &ib->arrivals;
@@ -127,11 +129,11 @@ static void split_at_stalls(struct autobuf_inband *ib, struct ab_reading *r)
         }
         a->packets[i].train = a->trains;
     }
-    /* Facts may have changed meanwhile. */
+    /* The facts may have changed during the train. */
     r->bytes = ab_min(wire_bytes * ib->facts.segment_bytes / ib->facts.packet_bytes, a->train_bytes);
 }
 
-/* Nothing, or a bound below what is known already. */
+/* Whether there is no rate, or only a lower bound that is below the rate already known. */
 static bool is_less(const struct ab_rate *rate, const struct ab_reading *known)
 {
     return rate->rate_bit_per_s == 0 ||

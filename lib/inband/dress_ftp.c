@@ -31,14 +31,14 @@ static bool ftp_parse_ask(const char *prefix, const char *text, size_t len, stru
     if (len != strlen(prefix) || memcmp(text, prefix, len) != 0) {
         if (ab_line_parse(prefix, text, len, line))
             return true;
-        line->count = 0; /* a command that is known, with an argument that is none */
+        line->count = 0; /* a known command whose argument is not valid */
         return line->verb == AB_TRAIN || line->verb == AB_SINK || line->verb == AB_SET;
     }
     *line = (struct ab_line){.verb = AB_HELLO, .count = 1, .numbers = {1}};
     return true;
 }
 
-/* What stands in front of the keys. Returns its length, below cap. */
+/* Builds what comes before the keys. Returns its length, below cap. */
 static size_t build_head(const struct ab_line *line, const char *text, char *buf, size_t cap)
 {
     unsigned long long first = line->numbers[0];
@@ -88,7 +88,7 @@ static bool begins_with(const char *text, size_t len, const char *words)
     return len >= strlen(words) && memcmp(text, words, strlen(words)) == 0;
 }
 
-/* Behind a code and its blank: HELLO's, SINK's or SET's words. */
+/* Parses what follows a code and its blank: the words of HELLO, SINK or SET. */
 static bool parse_told(unsigned code, const char *text, size_t len, struct ab_line *line)
 {
     size_t words = strlen(HELLO_WORDS);
@@ -113,7 +113,7 @@ static bool parse_told(unsigned code, const char *text, size_t len, struct ab_li
     return false;
 }
 
-/* The three digits of a reply's line; 0: it does not begin with a code. */
+/* The code of three digits at the beginning of a reply's line; 0: there is none. */
 static unsigned parse_code(const char *text, size_t len)
 {
     unsigned code = 0;
@@ -136,7 +136,7 @@ static bool ftp_parse_answer(const char *prefix, const char *text, size_t len, s
     (void)prefix;
     *line = (struct ab_line){.verb = AB_MORE};
     if (code == 0)
-        return true; /* within a reply of several lines */
+        return true; /* a line within a reply of several lines */
     if (len > CODE_BYTES && text[3] == '-') {
         if (code != TELLS || !begins_with(text + 4, len - 4, TRAIN_WORDS " "))
             return true;

@@ -28,7 +28,7 @@ static uint8_t *room_to_send(struct autobuf_inband *ib, size_t len)
     return ib->out.bytes + ib->out.end;
 }
 
-/* to has room for a line. */
+/* Writes line as text; `to` has room for a line. */
 static size_t build_line(const struct autobuf_inband *ib, const struct ab_line *line,
                          const char *text, uint8_t *to)
 {
@@ -45,7 +45,7 @@ int ab_inband_say(struct autobuf_inband *ib, const struct ab_line *line, const c
     return 0;
 }
 
-/* Letters and digits that do not compress: a link that does would be measured too fast. */
+/* Random letters and digits. They do not compress well: a link that compresses would seem too fast. */
 static void fill_with_letters(struct autobuf_inband *ib, uint8_t *to, size_t len)
 {
     static const char letters[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
@@ -111,7 +111,7 @@ static void give_up(struct autobuf_inband *ib, int error)
     ib->end_ns = ab_min(ib->end_ns, ib->now_ns);
 }
 
-/* Nothing is left to be sent and received of the exchange. */
+/* Whether nothing of the exchange is left to be sent or received. */
 static bool is_over(const struct autobuf_inband *ib)
 {
     return ib->error < 0 || (ib->phase == AB_PHASE_OVER && ib->out.begin == ib->out.end &&
@@ -146,7 +146,7 @@ void autobuf_inband_sent(struct autobuf_inband *ib, uint64_t now_ns, size_t byte
         return;
     ib->out.begin = ib->out.end = 0;
     ib->out.sent_ns = now_ns;
-    if (ib->phase == AB_PHASE_OVER) { /* an application may keep a handle for long */
+    if (ib->phase == AB_PHASE_OVER) { /* an application may keep the handle for a long time */
         free(ib->out.bytes);
         ib->out.bytes = NULL;
         ib->out.size = 0;
@@ -161,7 +161,7 @@ void ab_inband_over(struct autobuf_inband *ib)
     ib->arrivals = (struct ab_arrivals){0};
 }
 
-/* Whether what is there of a line can still become one that a responder is meant to read. */
+/* Whether what has arrived of a line shows that it is not meant for a responder. */
 static bool is_foreign(const struct autobuf_inband *ib)
 {
     size_t prefix_len = strlen(ib->options.prefix);
@@ -170,7 +170,7 @@ static bool is_foreign(const struct autobuf_inband *ib)
            memcmp(ib->in.line, ib->options.prefix, ab_min(ib->in.line_bytes, prefix_len)) != 0;
 }
 
-/* Takes up to the end of a line; acts on it when it is complete. Returns how much it took. */
+/* Takes bytes up to the end of a line; acts on the line when it is complete. Returns how many bytes it took. */
 static size_t take_line(struct autobuf_inband *ib, const char *data, size_t len)
 {
     size_t most = ab_min(len, AB_LINE_BYTES - ib->in.line_bytes);
@@ -221,7 +221,7 @@ static size_t take_train(struct autobuf_inband *ib, uint64_t stamp_ns, const cha
     return taken < 0 ? 0 : (size_t)taken;
 }
 
-/* Nothing more is to be read now: it is over, or a responder has to send first, which bounds its memory. */
+/* Whether to read nothing now: the exchange is over, or a responder has to send first, which bounds its memory. */
 static bool is_deaf(const struct autobuf_inband *ib)
 {
     if (ib->error < 0 || ib->in.payload_left > 0)
@@ -243,7 +243,7 @@ int64_t autobuf_inband_input(struct autobuf_inband *ib, uint64_t stamp_ns, const
     if (ib->error == 0 && len == 0 && !is_over(ib))
         give_up(ib, -ECONNRESET);
     ib->now_ns = ab_max(ib->now_ns, stamp_ns);
-    if (is_over(ib)) /* and perhaps not any longer */
+    if (is_over(ib)) /* these bytes may begin the next exchange */
         ib->limit_ns = ib->now_ns + ib->options.timeout_ns + AB_INBAND_GRACE_NS;
     while (taken < len && !is_deaf(ib)) {
         if (ib->in.payload_left > 0)
@@ -268,7 +268,7 @@ size_t autobuf_inband_wanted(const struct autobuf_inband *ib)
     return ab_min(ib->in.payload_left, segment_bytes - ib->arrivals.offset_bytes % segment_bytes);
 }
 
-/* ------------------------------------------------------------------------- how far it is */
+/* ------------------------------------------------------------------------------- state */
 
 uint64_t autobuf_inband_deadline_ns(const struct autobuf_inband *ib)
 {

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* What the connection below is like, as the exchange was told, and what follows from it. Pure. */
+/* What the exchange was told of its connection, and what follows from that. Pure. */
 #include "exchange.h"
 
 #include <errno.h>
@@ -27,7 +27,7 @@ int autobuf_inband_tell(struct autobuf_inband *ib, const struct autobuf_inband_f
 
     if (!ib || !ab_struct_in(&facts, sizeof facts, theirs))
         return -EINVAL;
-    facts.rtt_min_ns = ab_ns_or_unset(facts.rtt_min_ns); /* of a struct that is zeroed, or ends before it */
+    facts.rtt_min_ns = ab_ns_or_unset(facts.rtt_min_ns); /* 0 in a struct that is zeroed, or too short for it */
     if (!facts.segment_bytes)
         facts.segment_bytes = SEGMENT_BYTES;
     if (!facts.packet_bytes)
@@ -55,7 +55,10 @@ uint64_t ab_inband_budget_bytes(const struct autobuf_inband *ib)
                   AUTOBUF_INBAND_BUDGET_BYTES);
 }
 
-/* TCP's own least, unless it cannot be: the exchange took a round trip as well. */
+/*
+ * TCP's own least round-trip time; but HELLO and its answer took a round trip too, so it cannot be longer than
+ * that.
+ */
 uint64_t ab_inband_rtt_ns(const struct autobuf_inband *ib)
 {
     return ab_min(ib->facts.rtt_min_ns, ib->exchange_ns);

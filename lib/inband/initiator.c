@@ -3,35 +3,35 @@
 
 #include <errno.h>
 
-#define FIRST_SEGMENTS 10U /* what any initial congestion window lets go at once (RFC 6928) */
+#define FIRST_SEGMENTS 10U /* any initial congestion window sends so many at once (RFC 6928) */
 #define LEAST_SEGMENTS 3U
-#define LONG_ENOUGH_NS (1500 * AB_NS_PER_US) /* a train: with the step of two, 1.5 to 3 ms */
+#define LONG_ENOUGH_NS (1500 * AB_NS_PER_US) /* a train: each is twice the last, so 1.5 to 3 ms */
 #define CHEAP_BIT_PER_S 200000000U
 #define SLOW_BIT_PER_S 120000000U
-/* IP bytes of trains, in each direction, that are enough for paths up to CHEAP_BIT_PER_S; lines come on top. */
+/* So many IP bytes of trains, in each direction, are enough for paths up to CHEAP_BIT_PER_S; lines are extra. */
 #define CHEAP_TRAINS_BYTES 60000U
 #define ROUND_TRIPS_MOST 6U
-#define ROUND_TRIPS_LEFT 2U /* that a round and the RESULT take; a SINK that waits takes one more */
+#define ROUND_TRIPS_LEFT 2U /* for a round and the RESULT; a SINK that waits takes one more */
 #define EXTRA_NS (500 * AB_NS_PER_MS)
-#define CLEAR_PERCENT 125U /* of a product of interest: not to be mistaken for it */
+#define CLEAR_PERCENT 125U /* a product so far outside those of interest is certainly outside */
 #define BITS_NS (8 * AB_NS_PER_S)
 #define REPLY_CODE_BYTES 4U /* of a reply's last line: its code and a blank */
-#define DRAINED_MOST_BYTES 65536U /* beyond what a reply of several lines was told to have */
+#define DRAINED_MOST_BYTES 65536U /* beyond the announced length of a reply of several lines */
 
 static int initiator_begin(struct autobuf_inband *ib)
 {
     struct ab_line line = {.verb = AB_HELLO, .count = 1, .numbers = {AB_INBAND_VERSION}};
 
     ib->phase = AB_PHASE_HELLO;
-    ib->out.sent_ns = ib->start_ns; /* for a peer that answers before it is asked */
+    ib->out.sent_ns = ib->start_ns; /* in case a peer answers before it is asked */
     ib->limit_ns = ib->start_ns + ib->options.timeout_ns + AB_INBAND_GRACE_NS;
     line.values[AB_KEY_TRAIN] = line.values[AB_KEY_BUDGET] = ab_inband_budget_bytes(ib);
     return ab_inband_say(ib, &line, NULL);
 }
 
 /*
- * Whether a few trains are enough for a path like this. Its rate says so; or that of the newest train as
- * a whole, where something bunched an earlier one.
+ * Whether a few trains are enough for this path: its rate is low. If something bunched an earlier train, the rate
+ * may be too high; then that of the newest train as a whole decides.
  */
 static bool is_cheap(const struct autobuf_inband *ib, const struct ab_reading *r)
 {
@@ -42,7 +42,7 @@ static bool is_cheap(const struct autobuf_inband *ib, const struct ab_reading *r
            (r->rate_bit_per_s <= CHEAP_BIT_PER_S || whole_bit_per_s <= SLOW_BIT_PER_S);
 }
 
-/* Payload of the next train in a direction, of which most bytes may be sent at once; 0: no more. */
+/* Payload of the next train in a direction, at most `most` bytes; 0: no further train. */
 static uint64_t next_train(const struct autobuf_inband *ib, const struct ab_direction *d, uint64_t most)
 {
     uint64_t segment_bytes = ib->facts.segment_bytes;
@@ -57,15 +57,15 @@ static uint64_t next_train(const struct autobuf_inband *ib, const struct ab_dire
     return len < LEAST_SEGMENTS * segment_bytes ? 0 : len;
 }
 
-/* The trains of a direction are long enough, and agree. */
+/* Whether the trains of a direction are long enough, and agree. */
 static bool is_enough(const struct ab_direction *d)
 {
     return d->reading.sure && !d->reading.at_least && d->reading.span_ns >= LONG_ENOUGH_NS;
 }
 
 /*
- * What is known by now decides: a product beyond those of interest by far, or by two trains. One train may
- * have come in batches.
+ * Whether the product is certainly outside those of interest: far outside after one train, which may have come in
+ * batches, or just outside after two.
  */
 static bool is_decided(const struct autobuf_inband *ib, const struct ab_direction *d)
 {
@@ -125,9 +125,9 @@ static int ask_for_train(struct autobuf_inband *ib)
 }
 
 /*
- * The train from here, and at its end the line that asks for the other: as one write, for one round trip,
- * but one train begins when the other is through. Both at once would be more than many a host can do,
- * and acknowledgements would come between.
+ * Sends the train from here, and after it the line that asks for the peer's train: one write, one round trip. The
+ * peer's train begins when this one has arrived. With both at once many hosts would be too slow, and
+ * acknowledgements would come between the packets.
  */
 static int send_payload(struct autobuf_inband *ib, struct ab_line *line)
 {
@@ -173,7 +173,7 @@ static int end_of_round(struct autobuf_inband *ib)
     return ib->initiator.awaits_train || ib->initiator.awaits_sink ? 0 : next_round(ib);
 }
 
-/* Begins a direction anew, but for what it has spent; or leaves it as it is. */
+/* If the direction is wanted, begins it anew, but keeps what it has spent; otherwise leaves it as it is. */
 static void want_direction(struct ab_direction *d, bool *done, bool wanted)
 {
     if (wanted)
@@ -194,7 +194,7 @@ void ab_inband_greet_only(struct autobuf_inband *ib)
         ib->initiator.greets_only = true;
 }
 
-/* An initiator that a peer understood, and nothing of its is outstanding. */
+/* Whether this is an initiator whose peer knows the exchange, and no answer is outstanding. */
 static bool may_ask_more(const struct autobuf_inband *ib)
 {
     return ib->role == AUTOBUF_INBAND_INITIATOR && ib->outcome == 0 && autobuf_inband_finished(ib) == 1;
@@ -235,7 +235,7 @@ static int hear_hello(struct autobuf_inband *ib, const struct ab_line *line)
     ib->greeted = true;
     own->peer_train_bytes = line->values[AB_KEY_TRAIN];
     own->peer_budget_bytes = line->values[AB_KEY_BUDGET];
-    if (ib->dress->reply_end && !own->peer_budget_bytes) /* the peer's reply need not tell it */
+    if (ib->dress->reply_end && !own->peer_budget_bytes) /* the peer's reply may leave it out */
         own->peer_budget_bytes = AUTOBUF_INBAND_BUDGET_BYTES;
     own->peer_max_bytes[0] = line->values[AB_KEY_MAXRCV];
     own->peer_max_bytes[1] = line->values[AB_KEY_MAXSND];
@@ -257,7 +257,7 @@ static int hear_train(struct autobuf_inband *ib, const struct ab_line *line, siz
         ib->initiator.rx_done = true;
         return end_of_round(ib);
     }
-    if (ib->dress->reply_end) /* a reply ends with its last line, whatever it says */
+    if (ib->dress->reply_end) /* its last line ends a reply, not the announced length */
         expected.numbers[0] = ab_min(expected.numbers[0], ib->rx.train_bytes);
     if (line->verb != AB_TRAIN || line->count != 1 || expected.numbers[0] == 0 ||
         expected.numbers[0] > ib->rx.train_bytes)
@@ -269,7 +269,7 @@ static int hear_train(struct autobuf_inband *ib, const struct ab_line *line, siz
     return ab_inband_expect(ib, &expected, line_bytes);
 }
 
-/* Up to the end of a reply's last line, which begins with its code and a blank. */
+/* Counts bytes up to the end of the reply's last line, which begins with its code and a blank. */
 static size_t to_end_of_reply(struct autobuf_inband *ib, const char *data, size_t len, bool *ended)
 {
     size_t *matched = &ib->initiator.reply_matched;
@@ -288,7 +288,7 @@ static size_t to_end_of_reply(struct autobuf_inband *ib, const char *data, size_
     return len;
 }
 
-/* A reply may end sooner than was told, or later: it is drained, but not for ever. */
+/* A reply may end sooner or later than announced: it is read to its end, but only up to a limit. */
 static int64_t part_of_reply(struct autobuf_inband *ib, const char *data, size_t len)
 {
     uint64_t *left = &ib->in.payload_left;
@@ -316,9 +316,9 @@ static int initiator_payload(struct autobuf_inband *ib)
 }
 
 /*
- * Whether a reading of the train that was sent can be: no longer than that one, not under way for longer
- * than its answer took, nor slower than it must have been for the answer to be here. How much faster the
- * path could be nobody can tell; what a plan makes of it is bounded by this host's limits.
+ * Whether the peer's reading of the train that was sent is possible: no more bytes than were sent, no longer than
+ * the answer took, and not slower than the train must have been for its answer to be here. A rate that is too high
+ * cannot be detected here; this host's limits bound what a plan makes of it.
  */
 static bool is_possible(const struct autobuf_inband *ib, const struct ab_reading *r)
 {
@@ -341,7 +341,7 @@ static void hear_reading(struct autobuf_inband *ib, const struct ab_line *line)
     ib->tx.reading = reading;
 }
 
-/* A responder that tells no rate, but what came in which time. */
+/* Completes the reading of a responder that tells no rate, only how many bytes came in which time. */
 static void complete_reading(const struct autobuf_inband *ib, struct ab_line *line)
 {
     uint64_t *v = line->values, rate;
@@ -355,7 +355,7 @@ static void complete_reading(const struct autobuf_inband *ib, struct ab_line *li
     v[AB_KEY_ATLEAST] = v[AB_KEY_NSEC] < AB_WINDOW_NS || (ib->facts.flags & AUTOBUF_INBAND_PACED);
 }
 
-/* Payload, when the responder says that it waits for it. */
+/* Sends the payload when the responder says that it waits for it. */
 static int hear_go(struct autobuf_inband *ib, const struct ab_line *line)
 {
     int error;

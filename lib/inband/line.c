@@ -7,7 +7,7 @@
 
 #include "../base/base.h"
 
-#define DIGITS_MOST 19U /* less than 2^64, whatever they are */
+#define DIGITS_MOST 19U /* any number of so many digits is below 2^64 */
 #define NUMBER_MOST 9999999999999999999ULL
 
 static const char *const verbs[AB_VERBS] = {"",    "HELLO", "TRAIN", "SINK", "RESULT",
@@ -56,7 +56,7 @@ static bool is_word(const struct word *word, const char *text)
     return strlen(text) == word->len && memcmp(word->text, text, word->len) == 0;
 }
 
-/* Verbs are read in either case, as commands are. */
+/* Verbs may be in upper or lower case. */
 static bool is_verb(const struct word *word, const char *text)
 {
     return strlen(text) == word->len && strncasecmp(word->text, text, word->len) == 0;
@@ -76,7 +76,7 @@ static bool parse_pair(const struct word *word, struct ab_line *line)
     return true;
 }
 
-/* Whether a line begins with the prefix and a blank: whatever follows, it is meant for the exchange. */
+/* Whether a line begins with the prefix and a blank: if so, it is meant for the exchange. */
 static bool is_ours(const char *prefix, const char *text, size_t len)
 {
     size_t prefix_len = strlen(prefix);

@@ -1,13 +1,12 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The lines of the in-band exchange, built and parsed. Pure: text in, numbers out.
+ * Builds and parses the lines of the in-band exchange. Pure: takes text, gives numbers.
  *
  *     line    = prefix " " verb *(" " number) *(" " key "=" number) CRLF
  *     number  = 1*19 decimal digits
  *
- * A key that is not known is passed over, so that later versions can say more. A line has at most
- * AB_LINE_BYTES with its end; the last of it may be a bare LF. What an ERROR says after its number is
- * for people.
+ * An unknown key is ignored, so that later versions can say more. A line has at most AB_LINE_BYTES with its end,
+ * which may be a bare LF. The text after the number of an ERROR is for people.
  */
 #ifndef AB_LINE_H
 #define AB_LINE_H
@@ -22,24 +21,24 @@
 enum ab_verb {
     AB_NO_VERB,
     AB_HELLO,  /* version; train, budget */
-    AB_TRAIN,  /* bytes; pace; the reply is followed by that much payload */
-    AB_SINK,   /* bytes; pace; is followed by that much payload. The reply is a reading */
+    AB_TRAIN,  /* bytes; pace. So much payload follows the reply */
+    AB_SINK,   /* bytes; pace. So much payload follows. The reply is a reading */
     AB_RESULT, /* a reading of what came from the other side, rtt */
     AB_SET,    /* receive and send buffer */
     AB_ERROR,  /* a code */
-    AB_GO,     /* bytes: they may come. Only some dresses have it */
-    AB_MORE,   /* nothing by itself: a part of a longer answer */
+    AB_GO,     /* bytes: send them now. Only some dresses have it */
+    AB_MORE,   /* part of a longer answer; means nothing by itself */
     AB_VERBS
 };
 
 enum ab_key {
-    AB_KEY_TRAIN,   /* most bytes of a train that is sent here */
+    AB_KEY_TRAIN,   /* largest train, in bytes, that may be sent to this end */
     AB_KEY_BUDGET,  /* most bytes of all trains, in each direction */
-    AB_KEY_PACE,    /* bit/s of payload at which the sender may be held back */
-    AB_KEY_PACED,   /* 1: it is */
+    AB_KEY_PACE,    /* bit/s of payload; the sender may be held back to this rate */
+    AB_KEY_PACED,   /* 1: it certainly is */
     AB_KEY_BYTES,   /* a reading: payload of the newest train after its first arrival */
-    AB_KEY_NSEC,    /* in which it came */
-    AB_KEY_RATE,    /* bit/s, of all trains so far; 0: unknown */
+    AB_KEY_NSEC,    /* the time in which it came */
+    AB_KEY_RATE,    /* bit/s, from all trains so far; 0: unknown */
     AB_KEY_LOW,
     AB_KEY_HIGH,
     AB_KEY_SURE,    /* 1: most readings agree */
@@ -54,30 +53,30 @@ enum ab_key {
 
 struct ab_line {
     enum ab_verb verb;
-    unsigned count; /* of numbers; more than two are none of this version's lines */
+    unsigned count; /* of numbers; no line of this version has more than two */
     uint64_t numbers[2];
     uint64_t values[AB_KEYS]; /* 0 where the key is absent */
 };
 
 /*
- * Writes the line with its end, values of 0 left out; what has more than 19 digits becomes the
- * largest number that has not. Returns its length, below AB_LINE_BYTES; 0: cap is too small. text,
- * if not NULL, is put behind the numbers.
+ * Writes the line with its end. Leaves out values of 0, and replaces a number of more than 19 digits by the largest
+ * of 19 digits. Returns the length, below AB_LINE_BYTES; 0: cap is too small. text, if not NULL, follows the
+ * numbers.
  */
 size_t ab_line_build(const struct ab_line *line, const char *prefix, const char *text, char *buf,
                      size_t cap);
 
-/* Whether len bytes, without their end, are such a line. What is not known has the verb AB_NO_VERB. */
+/* Whether len bytes, without the line's end, are such a line. An unknown verb gives AB_NO_VERB. */
 bool ab_line_parse(const char *prefix, const char *text, size_t len, struct ab_line *line);
 
 /*
- * The part behind the verb: each number and each pair with a blank before it. all: pairs of a reading's
- * bytes and time are written even if they are 0. The length is below cap.
+ * The part after the verb: each number and each pair has a blank before it. all: a reading's bytes and time are
+ * written even if they are 0. The length is below cap.
  */
 size_t ab_line_build_pairs(const struct ab_line *line, bool all, char *buf, size_t cap);
 bool ab_line_parse_words(const char *text, size_t len, struct ab_line *line);
 
-/* A prefix is one to AB_PREFIX_BYTES - 1 printable ASCII characters, the first and last no blank. */
+/* A prefix has 1 to AB_PREFIX_BYTES - 1 printable ASCII characters; the first and the last are no blanks. */
 bool ab_line_prefix_valid(const char *prefix);
 
 #endif

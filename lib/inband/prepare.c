@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* What a caller's connection needs while it is measured over, and how it gets it back. */
+/* Sets the options that a caller's connection needs during a measurement, and restores them. */
 #include <errno.h>
 #include <netinet/in.h>
 #include <sys/socket.h>
@@ -12,9 +12,9 @@
 #include "../base/option.h"
 #include "prepare.h"
 
-#define WINDOW_BYTES 500000 /* a train, and some */
+#define WINDOW_BYTES 500000 /* somewhat more than the longest train */
 #define STAMPING (SOF_TIMESTAMPING_RX_SOFTWARE | SOF_TIMESTAMPING_SOFTWARE)
-#define WAS_DELAYED (1 << 30) /* beyond any stamping flag */
+#define WAS_DELAYED (1 << 30) /* no stamping flag has this bit */
 
 static int set_stamping(int fd, int flags)
 {
@@ -22,8 +22,8 @@ static int set_stamping(int fd, int flags)
 }
 
 /*
- * A low-water mark makes the kernel open the window that far, if the buffer is not locked, and takes
- * nothing back when the mark is lowered again.
+ * A low-water mark makes the kernel open the window so far, if the buffer is not locked. When the mark is lowered
+ * again the window stays open.
  */
 void ab_open_window(int fd)
 {

@@ -1,15 +1,15 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * autobuf_inband_prepare() in its two parts, for the exchange on a socket. Declared here, where every room may
- * see it; lib/apply/ alone sets an option on a caller's socket.
+ * The two parts of autobuf_inband_prepare(), for the exchange on a socket. They are declared here, so that every
+ * room may call them; otherwise only lib/apply/ sets an option on a caller's socket.
  */
 #ifndef AB_PREPARE_H
 #define AB_PREPARE_H
 
-/* Stamps, and no delay of short lines: what autobuf_inband_restore() takes, or -errno. */
+/* Switches stamps on, and the delay of short lines off. Returns what autobuf_inband_restore() takes, or -errno. */
 int ab_prepare(int fd);
 
-/* The receive window opens as far as a train is long, unless AUTOBUF=off. */
+/* Opens the receive window far enough for a train, unless AUTOBUF=off. */
 void ab_open_window(int fd);
 
 #endif

@@ -5,13 +5,13 @@
 
 #define COMPLAINTS_MOST 8U
 #define SEGMENTS_LEAST 3U
-#define TRAINS_MOST 64U /* to read, of all exchanges: each costs time */
+#define TRAINS_MOST 64U /* trains that one handle reads, because each costs time */
 #define REQUEST_MOST_BYTES (1ULL << 30)
-#define LINES_MOST 512U /* an exchange of 64 trains each way takes 130; none may go on for ever */
+#define LINES_MOST 512U /* an exchange of 64 trains each way takes 130 lines; no exchange may be endless */
 
 enum { UNKNOWN_COMMAND = 500, BAD_ARGUMENT = 501, BAD_SEQUENCE = 503, OVER_BUDGET = 452 };
 
-/* Payload that the budget leaves. It may be less by now than what is spent: segments have changed. */
+/* Payload that the budget leaves. After a change of the segment size the budget may be below what is spent: 0. */
 static uint64_t left_of_budget(const struct autobuf_inband *ib, const struct ab_direction *d)
 {
     uint64_t budget_bytes = ab_inband_budget_bytes(ib);
@@ -28,7 +28,7 @@ static int complain(struct autobuf_inband *ib, uint64_t code, const char *text)
     return ab_inband_say(ib, &line, text);
 }
 
-/* In the midst of an exchange; where that has no end, after the first HELLO. */
+/* Whether an exchange is running. In a dress without RESULT it runs from the first HELLO on. */
 static bool is_measuring(const struct autobuf_inband *ib)
 {
     return ib->dress->reply_end ? ib->greeted : ib->phase == AB_PHASE_BUSY;
@@ -54,7 +54,7 @@ static int answer_hello(struct autobuf_inband *ib, const struct ab_line *asked)
     return ab_inband_say(ib, &line, NULL);
 }
 
-/* As much of what is asked for as leaves back to back, in whole segments. */
+/* As much of the train that is asked for as can be sent back to back, in whole segments. */
 static uint64_t clipped_train(const struct autobuf_inband *ib, uint64_t asked)
 {
     uint64_t segment_bytes = ib->facts.segment_bytes;
@@ -88,7 +88,7 @@ static int complain_of_sink(struct autobuf_inband *ib)
                             : complain(ib, BAD_SEQUENCE, "HELLO comes first");
 }
 
-/* Where payload does not wait, it is on its way whatever the answer: it is read and forgotten first. */
+/* If payload does not wait for AB_GO, it comes whatever the answer is: read and forget it before the complaint. */
 static int refuse_sink(struct autobuf_inband *ib, uint64_t len)
 {
     if (ib->dress->reply_end)

@@ -24,10 +24,10 @@
 #define IPV6_BYTES 40U
 #define TCP_BYTES 20U
 #define TCP_STAMP_BYTES 12U
-#define READS_MOST 256U /* in one step: other connections are waiting */
+#define READS_MOST 256U /* reads of one step: the caller has other connections to serve */
 #define HOST_KNOWN (AUTOBUF_INBAND_HOST_PACES | AUTOBUF_INBAND_HOST_FREE)
 
-/* Congestion controls that space what they send, and sockets that were told to. */
+/* Whether the socket's congestion control paces what it sends, or the socket was told to pace. */
 static bool paces_itself(int fd)
 {
     char name[16] = "";
@@ -39,7 +39,7 @@ static bool paces_itself(int fd)
     return strncmp(name, "bbr", 3) == 0 || pacing_byte_per_s != UINT64_MAX;
 }
 
-/* Of a packet to a peer of IPv4 in IPv6 dress, too. */
+/* The size of the IP header to this peer; a peer with a mapped address (::ffff:a.b.c.d) is IPv4. */
 static uint32_t peer_header_bytes(int fd)
 {
     struct sockaddr_in6 peer = {0};
@@ -51,17 +51,19 @@ static uint32_t peer_header_bytes(int fd)
     return IPV6_BYTES;
 }
 
-/* What the host says, as flags. The kernel lists every queueing discipline for it, which takes its time. */
+/* Asks the host whether it paces. The kernel lists every queueing discipline for that, which may take long. */
 static uint32_t ask_host(void)
 {
     int paces = ab_qdisc_has_fq();
 
     if (paces < 0)
-        return HOST_KNOWN; /* it would not say more the next time */
+        return HOST_KNOWN; /* both flags: asking again would not help */
     return paces ? AUTOBUF_INBAND_HOST_PACES : AUTOBUF_INBAND_HOST_FREE;
 }
 
-/* The kernel computes a pacing rate for every connection: whether it is kept is another question. */
+/*
+ * The kernel computes a pacing rate for every connection, but does not always keep it: finds out whether it does.
+ */
 static void tell_pace(int fd, bool may_ask, uint64_t pacing_byte_per_s,
                       struct autobuf_inband_facts *facts)
 {
@@ -75,11 +77,11 @@ static void tell_pace(int fd, bool may_ask, uint64_t pacing_byte_per_s,
     if (!kept && facts->flags == AUTOBUF_INBAND_HOST_FREE)
         return;
     facts->pace_bit_per_s = 8 * pacing_byte_per_s;
-    if (kept || facts->flags == AUTOBUF_INBAND_HOST_PACES) /* else nobody knows */
+    if (kept || facts->flags == AUTOBUF_INBAND_HOST_PACES) /* otherwise it is not known */
         facts->flags |= AUTOBUF_INBAND_PACED;
 }
 
-/* flags: what is known of the host. */
+/* may_ask: the host may be asked. flags: what is already known of it. */
 static int read_facts(int fd, bool may_ask, uint32_t flags, struct autobuf_inband_facts *theirs)
 {
     struct autobuf_inband_facts facts = AUTOBUF_INBAND_FACTS_INIT;
@@ -115,7 +117,7 @@ int autobuf_inband_facts(int fd, struct autobuf_inband_facts *theirs)
     return read_facts(fd, true, before.flags, theirs);
 }
 
-/* Before a stranger has said HELLO the host is not asked, nor on opening. */
+/* The host is not asked on opening, and at a responder not before the peer has said HELLO. */
 static bool may_ask_host(const struct autobuf_inband *ib)
 {
     if (ib->role == AUTOBUF_INBAND_RESPONDER)
@@ -153,8 +155,8 @@ int64_t autobuf_inband_receive(int fd, void *buf, size_t len, uint64_t *stamp_ns
 }
 
 /*
- * The window opens for who has said HELLO, and before the answer to it, which tells the peer: its first train
- * must find it open.
+ * A responder opens the window only after HELLO, but before it sends the answer. The answer carries the new window
+ * to the peer, whose first train needs it.
  */
 static void open_window(struct autobuf_inband *ib)
 {
@@ -208,7 +210,7 @@ int autobuf_inband_events(const struct autobuf_inband *inband)
     return (autobuf_inband_wanted(inband) ? POLLIN : 0) | (sends ? POLLOUT : 0);
 }
 
-/* 0: all that there was is sent, or the socket is full; or -errno. */
+/* Sends what waits. Returns 0 if all was sent, or if the socket is full; or -errno. */
 static int send_lines(struct autobuf_inband *ib, uint64_t now_ns)
 {
     const void *data;
@@ -226,7 +228,7 @@ static int send_lines(struct autobuf_inband *ib, uint64_t now_ns)
     return 0;
 }
 
-/* A line to its end and no further: what follows may be the application's. */
+/* Reads a line up to its end and no further: the bytes that follow may be the application's. */
 static int64_t receive_line(struct autobuf_inband *ib, char *buf, size_t len, uint64_t *stamp_ns)
 {
     int64_t got = receive_stamped(ib->socket.fd, buf, len, MSG_PEEK, stamp_ns);
@@ -238,8 +240,8 @@ static int64_t receive_line(struct autobuf_inband *ib, char *buf, size_t len, ui
 }
 
 /*
- * A responder that is handed its lines reads none of them here: what the host says must be known before the
- * next one, which may ask for a train.
+ * Asks the host in time for a responder whose lines are not read here but handed in by its application: the next
+ * line may ask for a train, which has to say the pace.
  */
 static void learn_pace(struct autobuf_inband *ib)
 {
@@ -252,7 +254,7 @@ static void learn_pace(struct autobuf_inband *ib)
     ib->facts.pace_bit_per_s = facts.pace_bit_per_s;
 }
 
-/* 1: something came; 0: nothing, or nothing is wanted; or an error. */
+/* Returns 1 if something came; 0 if not, or if nothing is wanted; or an error. */
 static int receive_once(struct autobuf_inband *ib)
 {
     struct autobuf_inband_facts facts = AUTOBUF_INBAND_FACTS_INIT;
@@ -270,13 +272,13 @@ static int receive_once(struct autobuf_inband *ib)
     if (wanted > sizeof buf)
         wanted = sizeof buf;
     if (ib->in.payload_left <= wanted && ab_inband_read_facts(ib, ib->socket.fd, &facts) == 0)
-        autobuf_inband_tell(ib, &facts); /* what comes may make it decide on a train */
+        autobuf_inband_tell(ib, &facts); /* these bytes may begin a train, which needs fresh facts */
     got = ib->in.payload_left ? receive_stamped(ib->socket.fd, buf, wanted, 0, &stamp_ns)
                            : receive_line(ib, buf, wanted, &stamp_ns);
     if (got == -EAGAIN || got == -EWOULDBLOCK || got == -EINTR)
         return 0;
     if (got == 0 && autobuf_inband_finished(ib) == 1)
-        return -ENOTCONN; /* it ends where it may */
+        return -ENOTCONN; /* the peer closed after the exchange was over */
     if (got < 0)
         return (int)got;
     got = autobuf_inband_input(ib, stamp_ns, buf, (size_t)got);
