@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: MIT
-"""Is what `autobuf probe` says true? Rate and product against what the emulator did.
+"""Is the result of `autobuf probe` right? Compares its rate and product with those of the emulated path.
 
-Truth: the configured rate, and as round-trip time the configured delays plus the emulator's own
-mean lateness in that run; the product as the library defines it (rate x round-trip time of a
-full-size segment and its acknowledgement, in IP bytes). The path is made anew for each run.
+The true rate is the configured one. The true round-trip time is that of the configured delays plus the
+emulator's own mean lateness in that run. The product is as the library defines it (rate x round-trip time
+of a full-size segment and its acknowledgement, in IP bytes). Each run has a new path.
 """
 from __future__ import annotations
 

@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: MIT
-"""What the intent low-delay gives: rate and mean round-trip time, against kernel defaults.
+"""The effect of the intent low-delay: rate and mean round-trip time, compared with kernel defaults.
 
-Paths with a queue of several products, in both directions. Runs in turn, medians. The round-trip time
-is the mean of TCP_INFO's smoothed one, looked at every 10 ms or so, from the first byte to the last.
+The paths have a queue of several products, in both directions. The variants run in turn, and medians count.
+The round-trip time is the mean of TCP_INFO's smoothed one, read about every 10 ms, from the first byte to
+the last.
 """
 from __future__ import annotations
 

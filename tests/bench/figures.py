@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: MIT
-"""The figures of "User-Space Auto-Tuning for TCP Flow Control" (seed of DRS FTP), made again today.
+"""Repeats the figures of "User-Space Auto-Tuning for TCP Flow Control" (seed of DRS FTP).
 
-1 Gbit/s, 0.5, 25, 50 and 100 ms, 1 to 8 streams that together move 128 messages of 1 MB; by the wall
-clock from the start of the first to the end of the last. The paper's three cases, and ours:
+1 Gbit/s, 0.5, 25, 50 and 100 ms, 1 to 8 streams that together move 128 messages of 1 MB. Time is by the wall
+clock, from the start of the first stream to the end of the last. The paper's three cases, and ours:
 
     no tuning        the kernel as it comes: Linux 6.18's limits, no setsockopt()
     kernel only      limits raised (ESnet's 64 MB), no setsockopt()

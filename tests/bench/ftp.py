@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: MIT
 """FTP: ncFTP stock, with the best fixed buffer, and patched; curl; lftp; against three servers.
 
-Times are of the whole program, from its start to its end, login and measuring included; each run has a
-path and a server of its own, variants take turns, and medians are compared. Nobody may set buffers beyond
-net.core.[rw]mem_max.
+Times are of the whole program, from its start to its end, with login and measuring. Each run has a path and
+a server of its own, the variants run in turn, and medians are compared. No program may set buffers larger
+than net.core.[rw]mem_max.
 """
 from __future__ import annotations
 

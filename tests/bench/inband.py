@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: MIT
-"""Is what `autobuf measure` says true? Each direction's rate against what the emulator did.
+"""Is the result of `autobuf measure` right? Compares the rate of each direction with that of the emulated path.
 
-`autobuf serve` at one end, `autobuf measure` at the other, the path made anew for each run. Cost is what the
-emulator counted in each direction, connection and acknowledgements included; time is from the first
-line to the last answer, and stands beside six round trips and half a second.
+`autobuf serve` runs at one end, `autobuf measure` at the other; each run has a new path. Cost is what the
+emulator counted in each direction, with the connection's own packets and acknowledgements. Time is from the
+first line to the last answer; it is compared with six round trips and half a second.
 """
 from __future__ import annotations
 

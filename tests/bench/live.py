@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: MIT
 """An open connection, tuned while it runs: rate and round-trip time over time.
 
-The emulator is asked ten times a second what it delivered and how long its queue was; rates are of
-payload, the round-trip time is the path's plus the queue's. Each scene has a path of its own for each
-way, and the ways are run in turn.
+Ten times a second the emulator says what it delivered and how long its queue was. Rates are of payload; the
+round-trip time is that of the path plus the queue's delay. Each run has a path of its own, and the ways of
+tuning run in turn.
 """
 from __future__ import annotations
 

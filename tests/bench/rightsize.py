@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: MIT
 """Figures 1 to 3 of "Dynamic Right-Sizing" (Fisk and Feng 2001), in virtual time: tests/sim/drs.
 
-100 ms, a static credit window of 64 KB against a right-sized one. The path is chosen to hold seven
-times 64 KB, as the paper's seems to have; that the right-sized window finds that out is the result.
+A static credit window of 64 KB and a right-sized one, on a path of 100 ms. The path holds seven times 64 KB,
+as the paper's path seems to have done. The result is that the right-sized window finds this size.
 """
 from __future__ import annotations
 

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: MIT
 """OpenSSH, stock and with the patches: time, processor time, memory, keystrokes.
 
-Both are built from the same source. The ways of a scene are run in turn, each run on a path of its own,
-and medians are compared. Times are by the wall clock, of the whole program, login included.
+Both are built from the same source. The variants of a scene run in turn, each run on a path of its own, and
+medians are compared. Times are by the wall clock, of the whole program with its login.
 """
 from __future__ import annotations
 

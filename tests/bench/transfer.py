@@ -1,11 +1,11 @@
 # SPDX-License-Identifier: MIT
 """Is a transfer with libautobuf ever slower than without it?
 
-Kernel defaults against `autobuf`, in pairs run in turn, by the wall clock, measuring included; and
-against the best of a sweep of fixed sizes ("tuned by hand") under the same limits. A cell has two
-pairs, and more, up to five, as long as their ratios differ by over 1%; the ratio of medians is what
-counts. Each transfer has a path of its own, for a kernel remembers what it learnt. Results are kept
-line by line in transfer.jsonl: a run that was cut goes on where it stopped.
+Compares `autobuf` with kernel defaults, in pairs that run in turn, by the wall clock, with the time for
+measuring; and with the best of a sweep of fixed sizes ("tuned by hand") under the same limits. A cell has
+two pairs. As long as their ratios differ by more than 1% it gets more, up to five. The ratio of medians
+counts. Each transfer has a path of its own, because a kernel remembers what it learnt. Results are kept
+line by line in transfer.jsonl: a run that was interrupted continues where it stopped.
 """
 from __future__ import annotations
 

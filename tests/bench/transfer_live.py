@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: MIT
 """Is a transfer that `live` looks after ever slower than one with kernel defaults?
 
-The paths, congestion controls and limits of `transfer`, long transfers, run in the same way.
+Long transfers on the paths of `transfer`, with its congestion controls and limits, run in the same way.
 """
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""What the files of cases on the emulated path share: their base class, and a main() that prints TAP."""
+"""What the tests on the emulated path share: their base class, and a main() that prints TAP."""
 from __future__ import annotations
 
 import contextlib

@@ -1,14 +1,14 @@
 # SPDX-License-Identifier: MIT
-"""Many clients of `autobuf serve` that are up to no good, run inside a namespace.
+"""Many hostile clients of `autobuf serve`, run inside a namespace.
 
-    crowd.py ADDRESS PORT garbage N     N clients, 100 at a time, each sends what is no line of the exchange
-    crowd.py ADDRESS PORT hold N WHAT   N clients at once that say WHAT, prints "held", and holds them until
-                                        its standard input ends, without reading anything
+    crowd.py ADDRESS PORT garbage N     N clients, 100 at a time; each sends bytes that are no line of the exchange
+    crowd.py ADDRESS PORT hold N WHAT   N clients at once that say WHAT and read nothing; prints "held", and keeps
+                                        the connections open until its standard input ends
     crowd.py ADDRESS PORT half 1 WHAT   a client with a small receive buffer that says WHAT, closes its side, and
                                         reads nothing; prints "dropped" when the server resets the connection
-    crowd.py ADDRESS PORT read N WHAT   a client that says WHAT N times, each time when all lines before are answered,
-                                        and reads until the server ends it; prints how many lines came, and how
-                                        many seconds that took
+    crowd.py ADDRESS PORT read N WHAT   a client that says WHAT N times, each time after all earlier lines were
+                                        answered, and reads until the server closes; prints how many lines came,
+                                        and how many seconds that took
     crowd.py ADDRESS PORT take N WHAT   20 clients at once that say WHAT and read; prints how many seconds N bytes
                                         took for all of them
     crowd.py ADDRESS PORT ask N WHAT    N clients, each says WHAT and waits for an answer or a reset: prints + or -

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""What examples/demo shows, once all is installed and built."""
+"""What examples/demo shows, after everything is installed and built."""
 from __future__ import annotations
 
 import json

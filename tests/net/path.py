@@ -7,9 +7,9 @@
         print(path.run("a", ["iperf3", "-c", path.addr["b"]]).stdout, path.truth())
 
 Side a is 10.77.0.1 and fd77::1, side b 10.77.0.2 and fd77::2; `ab` is the direction from a to b.
-The namespaces are anonymous: they go with the last process in them, and whatever is started here
-is killed when this process dies, however it dies. (What such a command starts in turn is its own
-affair.) Keys and units of the parameters: see pathemu.c and emu_params.c; K, M, G are decimal.
+The namespaces are anonymous: they disappear with the last process in them. Each process that is started
+here is killed when this process dies, however it dies; the children of such a process are not.
+Keys and units of the parameters: see pathemu.c and emu_params.c; K, M, G are decimal.
 
 Works as root and, where user namespaces and /dev/net/tun allow it, as an ordinary user.
 """

@@ -1,21 +1,21 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: MIT
-"""An ICMP echo peer as no kernel would be: run inside a namespace, with raw sockets.
+"""An ICMP echo peer that answers as no kernel does: run inside a namespace, with raw sockets.
 
 usage: responder.py 4|6 MODE [ADDRESS]
 
-The kernel's own answers are to be off (icmp_echo_ignore_all). MODE is one of
+The kernel's own answers have to be off (icmp_echo_ignore_all). MODE is one of
 
-    honest       one right reply each: shows that what follows is not this program's slowness
+    honest       one right reply each: shows that this program itself is fast enough
     hostile      before each right reply garbage, a wrong token, a truncated and a lengthened one,
                  a sequence number never sent; the right one twice; every third group of up to
                  three in reversed order
-    garbage      all of that but the right ones
+    garbage      all of that without the right replies
     unreachable  for each echo the right reply, then that it cannot be delivered
     nowhere      only that it cannot be delivered
     narrow:N     as a router before a link that takes N bytes: larger ones are answered by "too
                  big", smaller ones by the right reply
-    hole:N       the same without a word
+    hole:N       the same, but larger ones are dropped without an error
     shrinking    each full-size echo is "too big" by one byte, and answered nevertheless
     forge        no answers at all: replies to ADDRESS, with tokens and identifiers by chance,
                  8 every millisecond

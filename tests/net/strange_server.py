@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: MIT
-"""A peer of `autobuf measure` that answers one client as it should not, run inside a namespace.
+"""A peer of `autobuf measure` that answers one client wrongly, run inside a namespace.
 
     strange_server.py PORT HOW
 
-Prints what the client had sent when it ended, as one Python literal. HOW is one of the functions below.
+Prints what the client had sent by the end, as one Python literal. HOW is one of the functions below.
 """
 from __future__ import annotations
 

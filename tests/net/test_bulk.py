@@ -3,8 +3,8 @@
 """The examples on emulated paths: bulk with every way of tuning, oneshot, pollloop.
 
 Prints TAP. Exits 0, 1 when a test failed, 77 when no path can be made here. Arguments select
-the tests whose names contain one of them. What is decided and counted is checked, and rates only
-against what the path allows: how fast which tuning is, the benchmarks say.
+the tests whose names contain one of them. The tests check decisions and counts; rates are only compared
+with what the path allows. The benchmarks show how fast each way of tuning is.
 """
 
 from __future__ import annotations

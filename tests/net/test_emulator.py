@@ -4,7 +4,7 @@
 Prints TAP. Exits 0, 1 when a test failed, 77 when no path can be made here. Arguments select
 the tests whose names contain one of them. Times of arrival are the kernel's stamps; rates are
 medians, so that a pause in which a shared machine did something else does not count. Each
-tolerance is said where it is used.
+tolerance is explained where it is used.
 """
 
 from __future__ import annotations

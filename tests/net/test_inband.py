@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: MIT
-"""`autobuf serve` and `autobuf measure` on emulated paths: what they find, and whom they withstand.
+"""`autobuf serve` and `autobuf measure` on emulated paths: what they measure, and which hostile peers they withstand.
 
 Prints TAP. Exits 0, 1 when a test failed, 77 when no path can be made here. Arguments select the
 tests whose names contain one of them. As in test_probe.py, rates are the median of three

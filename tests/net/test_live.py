@@ -3,7 +3,7 @@
 """Open connections on emulated paths: `bulk --tune live`, and `autobuf watch`.
 
 Prints TAP. Exits 0, 1 when a test failed, 77 when no path can be made here. Arguments select the
-tests whose names contain one of them. What is decided is checked; how fast it is, the benchmarks say.
+tests whose names contain one of them. The tests check decisions; the benchmarks show rates.
 """
 
 from __future__ import annotations

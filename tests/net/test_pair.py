@@ -1,9 +1,9 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: MIT
-"""A program with bwdelay.c and bwdelay.h dropped into it, on emulated paths.
+"""A program with bwdelay.c and bwdelay.h added to it, on emulated paths.
 
-Builds the target amalgamation and compiles tests/pair/pair.c with it, by one line and nothing of
-the project's. Prints TAP. Exits 0, 1 when a test failed, 77 when no path can be made here. Arguments
+Builds the target amalgamation and compiles tests/pair/pair.c with it, by one command line without any
+other file of the project. Prints TAP. Exits 0, 1 when a test failed, 77 when no path can be made here. Arguments
 select the tests whose names contain one of them. A product is the median of three and may be 25%
 off, as in test_probe.py.
 """

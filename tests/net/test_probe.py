@@ -4,8 +4,8 @@
 
 Prints TAP. Exits 0, 1 when a test failed, 77 when no path can be made here. Arguments select
 the tests whose names contain one of them. Rates are the median of three measurements and may be
-25% off, times 10 ms and a wall clock 1 s too late: enough for a machine shared with others. How
-exact they are is for the benchmarks to say.
+25% off, times 10 ms and a wall clock 1 s too late: enough for a machine shared with others. The
+benchmarks show how exact they are.
 """
 
 from __future__ import annotations

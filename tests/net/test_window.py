@@ -1,10 +1,10 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: MIT
-"""The window that a plan expects, and the window that the kernel then gives, on real sockets.
+"""Compares the window that a plan expects with the window that the kernel then gives, on real sockets.
 
 Prints TAP. Exits 0, 1 when a test failed, 77 when no path can be made here. Arguments select the
-tests whose names contain one of them. The path holds 5 MB, more than any window here: what is in
-flight, or what the peer advertises, is then the window itself, as TCP_INFO tells it. A stored buffer
+tests whose names contain one of them. The path holds 5 MB, more than any window here, so the bytes in
+flight, or those that the peer advertises, are the window itself, as TCP_INFO shows it. A stored buffer
 counts memory, so how much of it becomes window depends on the sizes of packets: a send window may be
 20% off, a receive window twice what is expected, but not below it.
 """

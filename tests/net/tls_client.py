@@ -1,20 +1,20 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: MIT
-"""A TLS client that says and hears what it is told to: run inside a namespace.
+"""A TLS client that sends and receives what its arguments say: run inside a namespace.
 
 usage: tls_client.py [--raw] ADDRESS PORT ACTION...
 
 --raw: TCP without TLS. The actions, one after the other:
 
     >TEXT   sends it; \\r, \\n and the like are as in Python
-    +N      sends what was sent before it once more, cut or repeated to N bytes, or as many of them
-            as the peer is there for
+    +N      sends again what was sent before it, cut or repeated to N bytes; stops early if the peer
+            is gone
     <       receives a line, and prints it
-    <N      receives N bytes, and forgets them
+    <N      receives N bytes, and ignores them
     .       receives until the peer closes, and prints how many bytes there were
     !       closes by a reset
 
-It closes at its end without a goodbye of TLS.
+At the end it closes the connection without TLS's close_notify.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Prints how well the estimator does over the grid, in virtual time: for whoever changes it.
- * usage: explore [SEEDS]
+ * Prints the errors of the estimator over the grid of simulated paths, in virtual time. Use it when changing the
+ * estimator. usage: explore [SEEDS]
  */
 #include <math.h>
 #include <stdio.h>

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * A credit window over a path in virtual time: a sender that sends as far as its credit goes (and, if
- * asked, as a congestion window does), a link with a queue, a reader, and autobuf_rightsize_*() between.
+ * A credit window over a path in virtual time. A sender sends as much as its credit allows (and, if asked for, its
+ * congestion window). A link with a queue carries it, a reader consumes it, and autobuf_rightsize_*() sizes the
+ * credit.
  */
 #ifndef SIM_CREDIT_H
 #define SIM_CREDIT_H

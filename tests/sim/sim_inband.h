@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Both ends of the exchange in band over an emulated path in virtual time: what TCP does with their bytes
- * is modelled as far as it is seen at the other end. Segments leave back to back, or paced in bursts of
- * two, as many as the congestion window holds, which doubles with each train; the rest a round trip later;
- * what is lost comes again, and holds back what came behind it.
+ * Both ends of the exchange in band over an emulated path in virtual time. TCP is modelled as far as the other end
+ * notices it. Segments are sent back to back, or paced in bursts of two. The congestion window limits how many, and
+ * doubles with each train; the rest follows a round trip later. A lost segment is sent again, and holds back those
+ * behind it.
  */
 #ifndef SIM_INBAND_H
 #define SIM_INBAND_H

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * A TCP sender that always has data, over a link with a deep queue, in virtual time, and the judge of
- * autobuf_live_*() that looks at it and paces it. The sender is what matters of one here: slow start
- * until the queue tells it to stop (as HyStart does, or not), then as much as its buffer lets it have in
- * flight, never faster than its pace. For throughput the buffer is as large as autotuning makes it, until the
- * judge sets it; a writer that poll()s keeps two thirds of it in flight.
+ * A TCP sender that always has data, over a link with a deep queue, in virtual time. The judge of autobuf_live_*()
+ * looks at it and paces it. The model of the sender is simple: slow start until the queue ends it (as HyStart does,
+ * or not), then as much in flight as its buffer holds, not faster than its pace. For throughput the buffer is as
+ * large as autotuning makes it, until the judge sets it; a writer that waits with poll() keeps two thirds of it in
+ * flight.
  */
 #ifndef SIM_LIVE_H
 #define SIM_LIVE_H

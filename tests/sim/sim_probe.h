@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * A measurement over a path in virtual time: the pure autobuf_probe_*() calls at one end, two
- * emu_links, a host that echoes at the other. No socket, no clock, no sleeping.
+ * A measurement over a path in virtual time: the pure autobuf_probe_*() calls at one end, two emu_links, and a host
+ * that echoes at the other end. No socket, no clock, no sleeping.
  */
 #ifndef SIM_PROBE_H
 #define SIM_PROBE_H

@@ -1,5 +1,7 @@
 /* SPDX-License-Identifier: MIT */
-/* Whole exchanges in virtual time: what rates, cost and time must always be, and a cut at every byte. */
+/*
+ * Whole exchanges in virtual time: what rates, cost and time must always be; and exchanges cut off at every byte.
+ */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Dynamic Right-Sizing over paths in virtual time: what must hold in each step, and what comes of it. */
+/* Dynamic Right-Sizing over paths in virtual time: what must hold in each step, and which rate results. */
 #include <errno.h>
 #include <setjmp.h>
 #include <stdarg.h>

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* A pure handle of the in-band exchange, spoken to in text. */
+/* A pure handle of the in-band exchange; tests give it text and read its text. */
 #ifndef EXCHANGE_H
 #define EXCHANGE_H
 
@@ -38,7 +38,10 @@ static inline int64_t told(struct autobuf_inband *ib, uint64_t now_ns, const cha
     return autobuf_inband_input(ib, now_ns, text, strlen(text));
 }
 
-/* A train of len bytes that arrives segment by segment, gap_ns apart, the first at now_ns. Returns when the last came. */
+/*
+ * A train of len bytes that arrives segment by segment, gap_ns apart, the first at now_ns. Returns when the last
+ * came.
+ */
 static inline uint64_t train(struct autobuf_inband *ib, uint64_t now_ns, size_t len,
                              uint64_t gap_ns)
 {

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The calls by which the library asks for memory and for the kernel's services, interposed by the
- * linker (--wrap, see meson.build): each can be made to fail, once or from then on.
+ * Replaces the calls with which the library asks for memory and for the kernel's services (linker option --wrap,
+ * see meson.build). A test can make each of them fail, once or from then on.
  */
 #ifndef FAULTS_H
 #define FAULTS_H

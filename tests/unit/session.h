@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* A session of FTP on a real control connection. */
+/* An FTP session on a real control connection. */
 #ifndef SESSION_H
 #define SESSION_H
 

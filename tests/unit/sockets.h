@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Real sockets on loopback, for the tests of what reads and sets them. */
+/* Real sockets on loopback, for the tests of the code that reads and sets their options. */
 #ifndef SOCKETS_H
 #define SOCKETS_H
 

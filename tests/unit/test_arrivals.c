@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* The trains that arrive in band: what rate their times tell, whatever the times are. */
+/* The trains that arrive in band: which rate follows from their times, whatever the times are. */
 #include "exchange.h"
 
 #include "inband/exchange.h"

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* A client, on loopback, where nothing can be gained. */
+/* An FTP client on loopback, where a measurement gains nothing. */
 #include "session.h"
 
 #include "sockets.h"

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Data connections beside a control connection, on loopback: what a wish sets, and for whom. */
+/* Data connections of an FTP session, on loopback: which buffers the client's wish sets, and for which peers. */
 #include "unit.h"
 
 #include <arpa/inet.h>

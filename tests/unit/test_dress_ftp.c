@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* The exchange in FTP's dress: its lines, and what both ends make of them. */
+/* The exchange as FTP commands and replies: its lines, and how both ends read them. */
 #include "exchange.h"
 
 #include <errno.h>

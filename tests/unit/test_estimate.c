@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Packets in, rate out: trains that were recorded (tests/traces), and trains made here, each on one side of
- * the line that a constant draws. tests/mutate shows that every constant is held from both sides.
+ * The rate that the estimator finds in recorded trains (tests/traces) and in trains that are made here. Each made
+ * train lies just below or just above what a constant allows. tests/mutate shows that a test fails when a constant
+ * is halved and when it is doubled.
  */
 #include "unit.h"
 

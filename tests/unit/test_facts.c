@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* What the exchange in band is told of the connection below it, and what follows from that. */
+/* What the exchange in band is told of its connection, and what follows from that. */
 #include "exchange.h"
 
 #include <errno.h>

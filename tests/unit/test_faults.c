@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Each call that the library makes, made to fail in turn: it answers with a documented error within
- * its deadline, leaks nothing, and leaves the socket as it was.
+ * Makes each call of the library for memory or a kernel's service fail, one after the other. The library must
+ * return a documented error before its deadline, leak nothing, and leave the socket as it was.
  */
 #include "unit.h"
 

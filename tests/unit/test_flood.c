@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * A peer that sends without end: recvmmsg() and recvmsg(), interposed by the linker, always have one more. A
- * step must come back all the same, for its caller looks at the clock between steps.
+ * A peer that never stops sending: recvmmsg() and recvmsg(), replaced by the linker, always return another message.
+ * A step must return nevertheless, because its caller looks at the clock between steps.
  */
 #include <setjmp.h>
 #include <stdarg.h>

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * autobuf_flow_*() on loopback sockets: what holds whatever this host's limits are and whatever is permitted
- * here. What it does beside a transfer over a path is for the tests in tests/net.
+ * autobuf_flow_*() on loopback sockets: what must hold with any limits of this host, and with or without privilege.
+ * tests/net tests what it does during a transfer over a path.
  */
 #include "unit.h"
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* The socket around the judge. What it does to a transfer, tests/net and tests/sim try. */
+/* How live works with a real socket. tests/net and tests/sim test its effect on a transfer. */
 #include "unit.h"
 
 #include <errno.h>

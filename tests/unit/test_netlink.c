@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* The kernel's answers over netlink: lists, attributes, and bytes that are neither. */
+/* Parses the kernel's answers over netlink: lists, attributes, and bytes that are neither. */
 #include "unit.h"
 
 #include <errno.h>

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * NULL where a struct or a handle is needed, in every call of path.h, plan.h, probe.h, flow.h, live.h and rightsize.h:
- * -EINVAL, or from a call that tells no errors 0, AUTOBUF_NS_UNSET or nothing; never a crash.
+ * NULL where a struct or a handle is needed, in every call of path.h, plan.h, probe.h, flow.h, live.h and
+ * rightsize.h: -EINVAL. A call that returns no errors gives 0, AUTOBUF_NS_UNSET or nothing. None may crash.
  */
 #include "unit.h"
 

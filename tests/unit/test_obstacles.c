@@ -34,7 +34,7 @@ static struct findings findings_of(const struct autobuf_limits *limits, uint64_t
     return f;
 }
 
-/* Each cause by itself, on a path that it hurts: what is said, how dear it is, what changes it. */
+/* Each bottleneck alone, on a path where it matters: what is said, how much rate it costs, and what removes it. */
 static void each_cause_and_its_line(void **state)
 {
     static const struct {

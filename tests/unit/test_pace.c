@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Single steps; what they come to on a path, tests/sim tries. */
+/* Single steps of the pace. tests/sim tests their effect on a path. */
 #include "unit.h"
 
 #include "live/pace.h"

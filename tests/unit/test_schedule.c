@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * What is sent when, over a path of a few lines: one link, one queue. tests/sim tries whole measurements over
- * a better one; here each constant of the schedule is held from both sides, as tests/mutate shows.
+ * When the schedule sends which packet, over a simple simulated path: one link, one queue. Each constant of the
+ * schedule has a test that fails when it is halved and one that fails when it is doubled, as tests/mutate shows.
+ * tests/sim runs whole measurements over a more exact path.
  */
 #include "unit.h"
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* A server, whose client speaks in clear text. */
+/* An FTP server; the test plays its client, without TLS. */
 #include "session.h"
 
 #include <unistd.h>

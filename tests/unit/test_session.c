@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* A session begins and ends. */
+/* How an FTP session is opened and closed. */
 #include "session.h"
 
 #include <stdlib.h>

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The glue of wuftp-patch/ between stand-ins for what it calls of wu-ftpd and the library, whose calls are
- * interposed by the linker. Descriptor 0 is a control connection, as wu-ftpd has it. There is one session a process:
- * the order of the tests is that of a session.
+ * The glue of wuftp-patch/. Stand-ins replace the functions of wu-ftpd that it calls, and the linker replaces those
+ * of the library. Descriptor 0 is the control connection, as in wu-ftpd. A process has one session, so the tests
+ * run in the order of a session.
  */
 #include "unit.h"
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* What every unit test uses: cmocka with its prerequisites, checks that name the row, skips. */
+/* What every unit test uses: cmocka with the headers it needs, checks that name the row of a table, and skips. */
 #ifndef UNIT_H
 #define UNIT_H
 
