@@ -6,6 +6,7 @@
 #define BURST_PERCENT 50U
 #define STANDING_PACKETS 4U            /* on a slow path even a few packets take long */
 #define STANDING_LOOKS 2U
+#define RATE_LOOKS 6U                  /* three round trips */
 #define FLOOR_NS (10 * AB_NS_PER_S)
 #define FLOOR_MOST_PERCENT 125U        /* of TCP's least */
 #define VAIN_PERCENT 70U
@@ -49,7 +50,8 @@ static void note_rtt(struct ab_pace *pace, const struct ab_pace_look *look)
         pace->floor_begin_ns = look->now_ns;
     }
     pace->floor_ns[0] = ab_min(pace->floor_ns[0], look->rtt_ns);
-    pace->rtts_ns[pace->looks++ % AB_PACE_LOOKS] = look->rtt_ns;
+    pace->rtts_ns[pace->looks % AB_PACE_LOOKS] = look->rtt_ns;
+    pace->acked_byte_per_s[pace->looks++ % AB_PACE_LOOKS] = look->acked_byte_per_s;
 }
 
 /*
@@ -105,11 +107,24 @@ static uint64_t as_before(struct ab_pace *pace, const struct ab_pace_look *look)
 }
 
 /*
- * The new pace is the rate of delivery x (1 - queue / 2 minima). The queue is then gone in about two round trips.
+ * The largest rate of delivery of the last looks. A path that stood still for a while has shown a smaller one, and
+ * so has a pace that was below the path's rate.
+ */
+static uint64_t path_rate(const struct ab_pace *pace)
+{
+    uint64_t most = 0;
+
+    for (unsigned back = 1; back <= ab_min(pace->looks, RATE_LOOKS); back++)
+        most = ab_max(most, pace->acked_byte_per_s[(pace->looks - back) % AB_PACE_LOOKS]);
+    return most;
+}
+
+/*
+ * The new pace is the path's rate x (1 - queue / 2 minima). The queue is then gone in about two round trips.
  */
 static uint64_t slower(struct ab_pace *pace, const struct ab_pace_look *look, uint64_t standing)
 {
-    uint64_t twice = 2 * floor_of(pace, look);
+    uint64_t twice = 2 * floor_of(pace, look), rate = path_rate(pace);
 
     if (!pace->cut) {
         pace->cut = true;
@@ -118,9 +133,9 @@ static uint64_t slower(struct ab_pace *pace, const struct ab_pace_look *look, ui
     }
     /* In slow start the rate of delivery is not yet that of the path, so the pace may rise quickly. */
     pace->clear_ticks = pace->byte_per_s ? 0 : CAREFUL_TICKS;
-    pace->drain_byte_per_s = look->acked_byte_per_s;
+    pace->drain_byte_per_s = rate;
     pace->held_ticks = HOLD_TICKS;
-    return ab_mul_div(look->acked_byte_per_s, twice - ab_min(standing, twice * 3 / 4), twice);
+    return ab_mul_div(rate, twice - ab_min(standing, twice * 3 / 4), twice);
 }
 
 static uint64_t faster(struct ab_pace *pace, const struct ab_pace_look *look)

@@ -3,9 +3,9 @@
  * The pace of a sender that is to keep the path's queue short. Pure: round-trip times and rates in, a pace
  * out.
  *
- * What stands in the queue lengthens the round-trip time beyond its least. While it stands, the rate of
- * delivery is the path's; the pace goes below it until the queue is gone, then to just below that rate, and
- * from there slowly up; faster and faster, once it is beyond it and still no queue stands.
+ * What stands in the queue lengthens the round-trip time beyond its least. While it stands, the largest rate of
+ * delivery of the last round trips is the path's; the pace goes below it until the queue is gone, then to just below
+ * that rate, and from there slowly up; faster and faster, once it is beyond it and still no queue stands.
  */
 #ifndef AB_PACE_H
 #define AB_PACE_H
@@ -35,6 +35,7 @@ struct ab_pace {
     unsigned long_looks;       /* so many looks ago, */
     uint64_t uncut_byte_per_s; /* from this */
     uint64_t rtts_ns[AB_PACE_LOOKS];
+    uint64_t acked_byte_per_s[AB_PACE_LOOKS];
     unsigned looks;
 };
 

@@ -21,6 +21,7 @@ struct tcp {
     bool locked;                   /* it was set */
     uint64_t halved_ns;            /* when the congestion window was, last */
     double srtt_ms;
+    double owed; /* bytes that a stall held back */
     uint64_t seed;
     double *acks;                  /* that come back in each step */
 };
@@ -29,6 +30,18 @@ static double rate_at(const struct sim_live *sim, uint64_t now_ns)
 {
     return sim->change_ns && now_ns >= sim->change_ns ? sim->changed_byte_per_s
                                                       : sim->rate_byte_per_s;
+}
+
+/* Bytes that the link can deliver in a step. What it owes is what a stall held back. */
+static double capacity(struct tcp *t, double rate, uint64_t now_ns)
+{
+    double bytes = rate * (double)STEP_NS / 1e9 + t->owed;
+
+    t->owed = 0;
+    if (!t->sim->stall_ns || now_ns < t->sim->stall_every_ns || now_ns % t->sim->stall_every_ns >= t->sim->stall_ns)
+        return bytes;
+    t->owed = t->sim->catches_up ? bytes : 0;
+    return 0;
 }
 
 static uint64_t rtt_at(const struct sim_live *sim, uint64_t now_ns)
@@ -79,7 +92,8 @@ static void step(struct tcp *t, uint64_t now_ns)
         queue = t->sim->queue_bytes;
         lose(t, now_ns);
     }
-    out = queue < rate * step_s ? queue : rate * step_s;
+    out = capacity(t, rate, now_ns);
+    out = queue < out ? queue : out;
     t->acks[at + rtt_ns / STEP_NS] += out;
     t->delivered += out;
     rtt_ms = (double)rtt_ns / 1e6 + queue / rate * 1e3;

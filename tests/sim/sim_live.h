@@ -22,6 +22,9 @@ struct sim_live {
     uint64_t change_ns;       /* when the rate changes; 0: never */
     double changed_byte_per_s;
     uint64_t changed_rtt_ns;   /* 0: it stays */
+    uint64_t stall_ns;        /* for so long nothing gets through, once in each stall_every_ns; 0: never */
+    uint64_t stall_every_ns;
+    bool catches_up;          /* what a stall held back then comes at once */
     uint64_t seed;
     uint64_t end_ns;
     bool unpaced;             /* nobody looks after it: for comparison */

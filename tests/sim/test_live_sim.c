@@ -92,6 +92,30 @@ static void a_wider_path_is_followed_within_a_second(void **state)
     }
 }
 
+/* As a radio link, or a host that runs something else for a while. */
+static void a_path_that_stands_still_at_times_keeps_its_rate(void **state)
+{
+    static const unsigned stalls_ms[] = {20, 60, 150, 400};
+
+    (void)state;
+    for (size_t i = 0; i < 2 * 12 * COUNT(stalls_ms); i++) {
+        struct sim_live sim = path_of(i % 12, (char[80]){0}), alone;
+        char name[120];
+        double most;
+
+        sim.catches_up = i / 12 % 2;
+        sim.stall_ns = stalls_ms[i / 24] * MS;
+        sim.stall_every_ns = 2 * S + 7 * MS;
+        sim.end_ns = 16 * S;
+        alone = sim;
+        alone.unpaced = true;
+        most = sim_live(&alone, 2 * S, 16 * S).rate_byte_per_s;
+        snprintf(name, sizeof name, "%.0f Mbit/s x %.0f ms, stalls of %u ms%s", mbits[i % 4], rtts_ms[i / 4 % 3],
+                 stalls_ms[i / 24], sim.catches_up ? ", made good" : "");
+        check_span(name, "from 2 s on", sim_live(&sim, 2 * S, 16 * S), most, 0.92, 4);
+    }
+}
+
 /* As routes change. TCP goes on knowing the least round-trip time that it ever saw. */
 static void a_longer_or_shorter_path_keeps_its_rate(void **state)
 {
@@ -181,6 +205,7 @@ int main(void)
         cmocka_unit_test(full_rate_at_hardly_any_queue),
         cmocka_unit_test(a_narrower_path_is_followed_within_a_second),
         cmocka_unit_test(a_wider_path_is_followed_within_a_second),
+        cmocka_unit_test(a_path_that_stands_still_at_times_keeps_its_rate),
         cmocka_unit_test(a_longer_or_shorter_path_keeps_its_rate),
         cmocka_unit_test(a_buffer_that_limits_grows_and_no_other),
     };
