@@ -412,7 +412,7 @@ size_t ab_estimate_rtt(const struct ab_packet *packets, size_t count, uint64_t *
     for (size_t i = 0; i < count; i++) {
         const struct ab_packet *p = &packets[i];
 
-        if (!p->train && p->received_ns != AUTOBUF_NS_UNSET)
+        if (!p->train && !p->held && p->received_ns != AUTOBUF_NS_UNSET)
             scratch[found++] = p->received_ns > p->sent_ns ? p->received_ns - p->sent_ns : 1;
     }
     if (!found)

@@ -45,6 +45,7 @@ struct ab_packet {
     uint32_t bytes;       /* IP bytes */
     uint32_t train;       /* 0: a small echo, for the round-trip time */
     bool merged;          /* several packets that arrived as one */
+    bool held;            /* a small echo that something else than the path held up */
 };
 
 /*
@@ -106,7 +107,7 @@ void ab_estimate_stream(const struct ab_packet *packets, size_t count, size_t ne
                         uint64_t pace_bit_per_s, bool paced, uint64_t *scratch,
                         struct ab_rate *rate);
 
-/* Minimum and median round-trip time of the small echoes; returns how many were answered. */
+/* Minimum and median round-trip time of the small echoes that nothing held up; returns how many were answered. */
 size_t ab_estimate_rtt(const struct ab_packet *packets, size_t count, uint64_t *scratch,
                        uint64_t *min_ns, uint64_t *median_ns);
 

@@ -15,6 +15,7 @@
 #define PING_COUNT 5U                      /* sweep: p95 30, 35, 29% with jitter; unit: small_echoes_come_first */
 #define PING_SPACING_NS (2 * AB_NS_PER_MS) /* unit: small_echoes_come_first */
 #define PING_AGAIN_NS (200 * AB_NS_PER_MS) /* unit: what_is_not_answered_ends_it */
+#define BUNCH 2U                           /* unit: what_held_up_the_first_echoes_is_not_the_path */
 #define SMALL_PAYLOAD_BYTES 44U            /* 64 bytes of IPv4, 84 of IPv6; sweep: half is no reply */
 
 /* Time. */
@@ -134,24 +135,31 @@ static uint64_t core_rtt_ns(const struct ab_schedule *schedule)
     return min_ns;
 }
 
-/* How many replies this phase has; *reach: the farthest packet of a train that was answered. */
-static size_t core_phase_replies(const struct ab_schedule *schedule, uint32_t *reach)
+/*
+ * How many packets of trains this phase has whose replies are missing, and in *replies how many have come; *reach: the
+ * farthest packet of a train that was answered.
+ */
+static size_t core_phase_missing(const struct ab_schedule *schedule, size_t *replies, uint32_t *reach)
 {
-    size_t replies = 0;
+    size_t missing = 0;
     uint32_t position = 0;
 
-    *reach = 0;
+    *replies = *reach = 0;
     for (size_t i = schedule->phase_begin; i < schedule->count; i++) {
+        if (!schedule->packets[i].train)
+            continue;
         if (i > schedule->phase_begin && schedule->packets[i].train == schedule->packets[i - 1].train)
             position++;
         else
             position = 0;
-        if (schedule->packets[i].received_ns == AUTOBUF_NS_UNSET)
+        if (schedule->packets[i].received_ns == AUTOBUF_NS_UNSET) {
+            missing++;
             continue;
-        replies++;
+        }
+        ++*replies;
         *reach = (uint32_t)ab_max(*reach, position + 1);
     }
-    return replies;
+    return missing;
 }
 
 /*
@@ -252,10 +260,12 @@ static bool core_begin_smaller(struct ab_schedule *schedule, uint64_t now_ns)
 /* Begins the next phase of trains. Returns false if there is none. */
 static bool core_begin_next(struct ab_schedule *schedule, uint64_t now_ns)
 {
-    uint32_t reach;
     struct ab_rate rate;
+    uint32_t reach;
+    size_t replies;
 
-    if (core_phase_replies(schedule, &reach) == 0)
+    core_phase_missing(schedule, &replies, &reach);
+    if (replies == 0)
         return core_begin_smaller(schedule, now_ns);
     if (100 * reach < REACH_PERCENT * schedule->train_size) {
         schedule->burst_max = (uint32_t)ab_max(reach, SHORTEST_TRAIN);
@@ -304,6 +314,59 @@ static bool core_knows_enough(const struct ab_schedule *schedule, uint64_t rtt_n
                schedule->bdp_high_bytes;
 }
 
+/*
+ * Whether the small echoes, all or all but one, came back much closer together than they were sent. Then something held
+ * them up that may not hold up what follows, and their times say nothing of the path. An echo that is sent once an
+ * answer has come would show the path's time by itself.
+ */
+static bool core_held_up(const struct ab_schedule *schedule)
+{
+    const struct ab_packet *first = NULL, *last = NULL, *p;
+
+    for (size_t i = 0; i < ab_min(schedule->count, PING_COUNT); i++) {
+        p = &schedule->packets[i];
+        if (p->received_ns == AUTOBUF_NS_UNSET)
+            continue;
+        first = first ? first : p;
+        last = p;
+    }
+    return schedule->pings_left == 0 && first && last->sent_ns < first->received_ns &&
+           last->sent_ns - first->sent_ns >= (PING_COUNT - 2) * PING_SPACING_NS &&
+           last->received_ns < first->received_ns + (last->sent_ns - first->sent_ns) / BUNCH;
+}
+
+/* What the small echo that asked again says is the path's time, if it is less; the others then only waited. */
+static void core_answered_again(struct ab_schedule *schedule, uint64_t stamp_ns)
+{
+    const struct ab_packet *again = &schedule->packets[schedule->again];
+    uint64_t rtt_ns = again->received_ns - again->sent_ns;
+
+    if (rtt_ns == core_rtt_ns(schedule)) {
+        for (size_t i = 0; i < schedule->again; i++)
+            schedule->packets[i].held |= !schedule->packets[i].train;
+        ab_log(&schedule->log, "the first echoes were held up: round-trip time %.3f ms", (double)rtt_ns / 1e6);
+    }
+    if (schedule->waits_again)
+        schedule->close_ns = stamp_ns;
+}
+
+/*
+ * Before the measurement ends: waits for the answer to the small echo that asked again. It takes no longer than those
+ * that were held up.
+ */
+static bool core_waits_again(struct ab_schedule *schedule, uint64_t now_ns, uint64_t rtt_ns)
+{
+    const struct ab_packet *again = &schedule->packets[schedule->again];
+    uint64_t last_ns = again->sent_ns + rtt_ns + PINGS_NS;
+
+    if (!schedule->again || again->received_ns != AUTOBUF_NS_UNSET || now_ns >= last_ns ||
+        now_ns >= schedule->end_ns || core_near_enough(schedule, rtt_ns))
+        return false;
+    schedule->close_ns = last_ns;
+    schedule->waits_again = true;
+    return true;
+}
+
 /* The replies of a phase have come, or will not come. Begins what follows, or ends the measurement. */
 static void core_decide(struct ab_schedule *schedule, uint64_t now_ns)
 {
@@ -315,7 +378,7 @@ static void core_decide(struct ab_schedule *schedule, uint64_t now_ns)
         !core_knows_enough(schedule, rtt_ns))
         begun = schedule->phase == AB_PINGS ? core_begin_first(schedule, now_ns)
                                         : core_begin_next(schedule, now_ns);
-    if (!begun)
+    if (!begun && !core_waits_again(schedule, now_ns, rtt_ns))
         core_finish(schedule, now_ns);
 }
 
@@ -383,6 +446,27 @@ static int core_next_ping(struct ab_schedule *schedule, uint64_t now_ns, uint8_t
     return len;
 }
 
+/* Not in the middle of a train, whose gaps it would change. */
+static bool core_may_ask(const struct ab_schedule *schedule)
+{
+    bool between = schedule->phase == AB_PINGS || schedule->train_left == 0 ||
+                   schedule->train_left == schedule->train_size;
+
+    return between && schedule->count < schedule->capacity &&
+           schedule->cost_bytes + schedule->small_bytes <= schedule->budget_bytes;
+}
+
+static int core_ask_again(struct ab_schedule *schedule, uint64_t now_ns, uint8_t *buf, size_t cap)
+{
+    int len = core_emit(schedule, now_ns, buf, cap, 0);
+
+    if (len < 0)
+        return len;
+    schedule->again = schedule->count - 1;
+    schedule->ask_again = false;
+    return len;
+}
+
 int ab_schedule_next(struct ab_schedule *schedule, uint64_t now_ns, uint8_t *buf, size_t cap)
 {
     int len;
@@ -390,6 +474,8 @@ int ab_schedule_next(struct ab_schedule *schedule, uint64_t now_ns, uint8_t *buf
     core_advance(schedule, now_ns);
     if (schedule->phase == AB_DONE)
         return -ETIME;
+    if (schedule->ask_again && core_may_ask(schedule))
+        return core_ask_again(schedule, now_ns, buf, cap);
     if (now_ns < schedule->next_ns || schedule->count == schedule->capacity)
         return 0;
     if (schedule->phase == AB_PINGS)
@@ -412,15 +498,24 @@ uint64_t ab_schedule_deadline_ns(const struct ab_schedule *schedule)
 {
     if (schedule->phase == AB_DONE)
         return 0;
+    if (schedule->ask_again && core_may_ask(schedule))
+        return ab_min(schedule->end_ns, schedule->last_ns); /* the answer that made it ask */
     return ab_min(schedule->end_ns, ab_min(schedule->next_ns, schedule->close_ns));
 }
 
 /* A small echo was answered: sets when the measurement ends, and how long to wait for the other answers. */
-static void core_ping_answered(struct ab_schedule *schedule, uint64_t stamp_ns)
+static void core_ping_answered(struct ab_schedule *schedule, size_t index, uint64_t stamp_ns)
 {
     uint64_t rtt_ns = core_rtt_ns(schedule);
+    size_t outstanding = 0;
 
     schedule->end_ns = ab_min(schedule->end_ns, schedule->start_ns + END_NS + END_ROUND_TRIPS * rtt_ns);
+    if (!schedule->again && !schedule->ask_again)
+        schedule->ask_again = core_held_up(schedule);
+    else if (schedule->again == index && index)
+        core_answered_again(schedule, stamp_ns);
+    else
+        outstanding = schedule->again != 0;
     if (schedule->phase != AB_PINGS) {
         if (schedule->received == 1 && schedule->next_ns == AUTOBUF_NS_UNSET)
             schedule->close_ns = stamp_ns + ab_max(rtt_ns / 2, REPLIES_NS);
@@ -431,7 +526,7 @@ static void core_ping_answered(struct ab_schedule *schedule, uint64_t stamp_ns)
     if (schedule->received == 1)
         schedule->close_ns = stamp_ns + (PING_COUNT - 1) * PING_SPACING_NS +
                          ab_max(rtt_ns / 4, PINGS_NS);
-    if (schedule->received == schedule->count && schedule->pings_left == 0)
+    if (schedule->received + outstanding >= schedule->count && schedule->pings_left == 0)
         schedule->close_ns = stamp_ns;
 }
 
@@ -444,10 +539,11 @@ static void core_train_answered(struct ab_schedule *schedule, uint64_t stamp_ns)
                           : 0;
     uint64_t wait_ns = ab_max(core_rtt_ns(schedule) / 4, TRAIN_REPLIES_NS);
     uint32_t reach;
+    size_t replies;
 
     if (schedule->next_ns != AUTOBUF_NS_UNSET)
         return; /* more packets are to be sent, and sending them sets the time */
-    if (core_phase_replies(schedule, &reach) == schedule->count - schedule->phase_begin)
+    if (core_phase_missing(schedule, &replies, &reach) == 0)
         schedule->close_ns = stamp_ns;
     else
         schedule->close_ns = ab_max(stamp_ns + wait_ns + LATE_GAPS * gap_ns + schedule->spacing_ns,
@@ -469,7 +565,7 @@ bool ab_schedule_reply(struct ab_schedule *schedule, uint64_t stamp_ns, const ui
     packet->received_ns = ab_min(ab_max(stamp_ns, packet->sent_ns), AUTOBUF_NS_UNSET - 1);
     schedule->received++;
     if (!packet->train)
-        core_ping_answered(schedule, packet->received_ns);
+        core_ping_answered(schedule, sequence, packet->received_ns);
     else if (sequence >= schedule->phase_begin && schedule->phase != AB_PINGS)
         core_train_answered(schedule, packet->received_ns);
     schedule->last_ns = packet->received_ns;

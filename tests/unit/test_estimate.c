@@ -47,7 +47,7 @@ static void begin(void)
 static void begin_train(void)
 {
     clock_ns += 50 * AB_NS_PER_MS;
-    packets[count++] = (struct ab_packet){clock_ns, clock_ns, FULL, ++train, false};
+    packets[count++] = (struct ab_packet){clock_ns, clock_ns, FULL, ++train, false, false};
 }
 
 /* More packets of the train, each so long after the one before. */
@@ -58,7 +58,7 @@ static void add(size_t more, uint64_t gap_ns)
 
         clock_ns += gap_ns;
         assert_true(count < MOST);
-        packets[count++] = (struct ab_packet){sent_ns, clock_ns, FULL, train, false};
+        packets[count++] = (struct ab_packet){sent_ns, clock_ns, FULL, train, false, false};
     }
 }
 

@@ -22,6 +22,7 @@
 struct model {
     double mbit;
     uint64_t rtt_ns;
+    uint64_t held_ns;    /* what was sent before starts only then */
     uint64_t deaf_ns;    /* nothing is answered that was sent before, */
     uint64_t until_ns;   /* or after */
     uint64_t jitter_ns;
@@ -66,7 +67,7 @@ static uint64_t comes_back(const struct model *m)
     if (p->train && m->queue && position >= m->queue)
         return AUTOBUF_NS_UNSET;
     wait_ns = (uint64_t)(p->bytes * 8000 / m->mbit);
-    run.busy_ns = ab_max(run.busy_ns, run.now_ns) + wait_ns;
+    run.busy_ns = ab_max(run.busy_ns, ab_max(run.now_ns, m->held_ns)) + wait_ns;
     at_ns = run.busy_ns + m->rtt_ns;
     if (m->jitter_ns && p->train)
         at_ns += unit_random(&run.seed) % m->jitter_ns;
@@ -185,6 +186,43 @@ static void small_echoes_come_first(void **state)
         }
         CHECK_EQUAL(rows[i].name, packets_of(1, NULL), 10);
         CHECK_MS(rows[i].name, begin_of(1), rows[i].train_ms);
+    }
+}
+
+/* As address resolution does, or a radio that has to wake up: an echo that is sent afterwards shows the path's time. */
+static void what_held_up_the_first_echoes_is_not_the_path(void **state)
+{
+    static const struct {
+        const char *name;
+        struct model path;
+        size_t small;        /* echoes that were sent */
+        double median_ms;
+        bool hurries;        /* only products above 3 MB are of interest */
+        double end_ms;       /* at most */
+    } rows[] = {
+        {"a little: within the jitter of a path", {.mbit = 100, .rtt_ns = 50 * MS, .held_ns = 3 * MS}, 5, 50, false, 220},
+        {"for the time of three echoes", {.mbit = 100, .rtt_ns = 50 * MS, .held_ns = 5 * MS}, 6, 50, false, 220},
+        {"longer than all", {.mbit = 100, .rtt_ns = 50 * MS, .held_ns = 90 * MS}, 6, 50, false, 310},
+        {"slow path", {.mbit = 1, .rtt_ns = 100 * MS, .held_ns = 300 * MS}, 7, 100, false, 1100},
+        {"the first train, too", {.mbit = 100, .rtt_ns = 50 * MS, .held_ns = 90 * MS}, 6, 50, true, 220},
+        {"a train of a product of interest", {.mbit = 1000, .rtt_ns = 50 * MS, .held_ns = 200 * MS}, 6, 50, true, 500},
+        {"answers to later echoes never come", {.mbit = 100, .rtt_ns = 50 * MS, .held_ns = 90 * MS,
+                                                .until_ns = 20 * MS}, 6, 138, true, 700},
+    };
+
+    (void)state;
+    for (size_t i = 0; i < COUNT(rows); i++) {
+        struct autobuf_probe_options options = AUTOBUF_PROBE_OPTIONS_INIT;
+        struct autobuf_path path;
+
+        options.bdp_low_bytes = options.bdp_high_bytes = rows[i].hurries ? 3000000 : 0;
+        measure(&rows[i].path, &options, false);
+        CHECK_EQUAL(rows[i].name, packets_of(0, NULL), rows[i].small);
+        assert_int_equal(ab_schedule_result(&run.schedule, &path), 0);
+        if (!is_about(path.rtt_median_ns, rows[i].median_ms, 2) || path.rtt_min_ns > path.rtt_median_ns ||
+            (double)path.elapsed_ns / 1e6 > rows[i].end_ms)
+            fail_msg("%s: round-trip time %.2f ms after %.0f ms", rows[i].name, (double)path.rtt_median_ns / 1e6,
+                     (double)path.elapsed_ns / 1e6);
     }
 }
 
@@ -539,6 +577,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(small_echoes_come_first),
+        cmocka_unit_test(what_held_up_the_first_echoes_is_not_the_path),
         cmocka_unit_test(what_is_not_answered_ends_it),
         cmocka_unit_test(it_ends_in_time),
         cmocka_unit_test(trains_for_a_rate),
