@@ -35,10 +35,14 @@ autobuf_requests_option(const char *text)
 }
 
 struct autobuf_requests {
+	struct autobuf_requests *next;
 	struct autobuf_rightsize *rightsize;
+	int fd;
 	u_int least;
-	u_int most;
 };
+
+/* Of all connections. One that ends does not tell us: releases of OpenSSH free it in different places. */
+static struct autobuf_requests *all;
 
 static void
 log_requests(void *user, const char *text)
@@ -46,17 +50,33 @@ log_requests(void *user, const char *text)
 	debug("autobuf: outstanding requests: %s", text);
 }
 
+/* A new connection has this descriptor, so the one that had it before has ended. */
+static void
+forget(int fd)
+{
+	struct autobuf_requests **link = &all, *q;
+
+	while ((q = *link) != NULL && q->fd != fd)
+		link = &q->next;
+	if (q == NULL)
+		return;
+	*link = q->next;
+	autobuf_rightsize_close(q->rightsize);
+	free(q);
+}
+
 struct autobuf_requests *
-autobuf_requests_open(u_int requests, u_int bytes, u_int most_requests)
+autobuf_requests_open(int fd, u_int requests, u_int bytes)
 {
 	struct autobuf_rightsize_options options = AUTOBUF_RIGHTSIZE_OPTIONS_INIT;
 	struct autobuf_requests *q;
 
+	forget(fd);
 	if (autobuf_is_off() || option_is_no ||
 	    (q = calloc(1, sizeof *q)) == NULL)
 		return NULL;
+	q->fd = fd;
 	q->least = requests;
-	q->most = most_requests ? MINIMUM(most_requests, MOST_REQUESTS) : MOST_REQUESTS;
 	options.window_bytes = (uint64_t)requests * bytes;
 	options.cap_bytes = MAXIMUM(options.window_bytes, MOST_BYTES);
 	options.log = log_requests;
@@ -64,16 +84,9 @@ autobuf_requests_open(u_int requests, u_int bytes, u_int most_requests)
 		free(q);
 		return NULL;
 	}
+	q->next = all;
+	all = q;
 	return q;
-}
-
-void
-autobuf_requests_close(struct autobuf_requests *q)
-{
-	if (q == NULL)
-		return;
-	autobuf_rightsize_close(q->rightsize);
-	free(q);
 }
 
 u_int
@@ -104,5 +117,6 @@ autobuf_requests_done(struct autobuf_requests *q, uint64_t *sent_ns,
 	autobuf_rightsize_rtt(q->rightsize, now - *sent_ns);
 	*sent_ns = now;
 	window = autobuf_rightsize_consumed(q->rightsize, now, bytes);
-	return (u_int)MAXIMUM(MINIMUM(window / request_bytes, q->most), q->least);
+	return (u_int)MAXIMUM(MINIMUM(window / request_bytes, MOST_REQUESTS),
+	    q->least);
 }

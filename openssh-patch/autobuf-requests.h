@@ -19,14 +19,11 @@ void autobuf_requests_option(const char *text);
 struct autobuf_requests;
 
 /*
- * requests of bytes each are outstanding at first, never fewer; and at most most (0: the server set no limit),
- * which is 2,048 at most: a server chooses how small a request is, and each is kept in a list.
- * NULL: switched off, or no memory.
+ * For a connection that reads from descriptor fd: requests of bytes each are outstanding at first, never fewer, and
+ * 2,048 at most: a server chooses how small a request is, and each is kept in a list. NULL: switched off, or no
+ * memory. What is returned stays until another connection has the same descriptor.
  */
-struct autobuf_requests *autobuf_requests_open(u_int requests, u_int bytes, u_int most);
-
-/* NULL is allowed. */
-void autobuf_requests_close(struct autobuf_requests *q);
+struct autobuf_requests *autobuf_requests_open(int fd, u_int requests, u_int bytes);
 
 /*
  * Returns how many requests of request_bytes to begin a file with, if left_bytes (not 0) are known to come. This

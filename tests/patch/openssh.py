@@ -15,6 +15,7 @@ import contextlib
 import hashlib
 import os
 import pathlib
+import re
 import shutil
 import subprocess
 import sys
@@ -27,10 +28,72 @@ from path import NOBODY, Path, build_folder, wait_listening  # noqa: E402
 from place import ALONE, MemoryFolder, drop  # noqa: E402
 
 PATCHES = TOP / "openssh-patch"
-VERSIONS = ("9.2p1", "10.0p1")
+SOURCE = TOP / "scripts" / "debian-source"
 USER = "transfer"
 PORT = 22
 CIPHER = "aes128-gcm@openssh.com"
+
+
+# ---- sources ----
+
+
+def number(version: str) -> list[int]:
+    """10.0p1 comes after 9.2p1."""
+    return list(map(int, re.findall(r"\d+", version)))
+
+
+def releases() -> dict[str, dict[str, str]]:
+    """What UPSTREAM says of each release, the oldest first."""
+    found = {}
+    for file in PATCHES.glob("*/UPSTREAM"):
+        for text in file.read_text().split("\n\n"):
+            facts = dict(line.split(": ", 1) for line in text.splitlines())
+            found[facts["version"]] = facts
+    return dict(sorted(found.items(), key=lambda item: number(item[0])))
+
+
+RELEASES = releases()
+VERSIONS = tuple(RELEASES)
+
+
+def series(version: str) -> pathlib.Path | None:
+    """The folder of the series for a release, by its name: a release, or the first and the last of several."""
+    for folder in sorted(PATCHES.glob("*/")):
+        first, _, last = folder.name.partition("-")
+        if number(first) <= number(version) <= number(last or first):
+            return folder
+    return None
+
+
+def patches(folder: pathlib.Path) -> list[pathlib.Path]:
+    return [folder / name for name in (folder / "series").read_text().split()]
+
+
+def apply(folder: pathlib.Path, tree: pathlib.Path) -> tuple[list[str], bool]:
+    """Applies a series without fuzz; the hunks that fail, and whether each other one was on its line."""
+    failed, exact = [], True
+    for patch in patches(folder):
+        done = subprocess.run(["patch", "-p1", "-F0", "-f", "--no-backup-if-mismatch", "-i", patch], cwd=tree,
+                              capture_output=True, text=True)
+        file = ""
+        for line in done.stdout.splitlines():
+            if found := re.match(r"patching file '?([^ ']+)", line):
+                file = found[1]
+            elif found := re.match(r"(Hunk #\d+) (FAILED at \d+)", line):
+                failed.append(f"{patch.name}: {file}: {found[1]} {found[2]}")
+            elif "can't find file" in line or "No file to patch" in line:
+                failed.append(f"{patch.name}: {line}")
+        exact = exact and "offset" not in done.stdout
+        if done.returncode and not failed:
+            failed.append(f"{patch.name}: {done.stdout} {done.stderr}")
+    return failed, exact
+
+
+def upstream(version: str, folder: pathlib.Path) -> None:
+    """Upstream's source of a release."""
+    facts, archive = RELEASES[version], build_folder() / "sources"
+    subprocess.run([SOURCE, "openssh", facts["suites"], facts["file"], facts["sha256"], archive], check=True)
+    subprocess.run(["tar", "-xf", archive / facts["file"], "-C", folder, "--strip-components=1"], check=True)
 
 
 # ---- builds ----
@@ -38,9 +101,10 @@ CIPHER = "aes128-gcm@openssh.com"
 
 def state_of(version: str, stock: bool) -> str:
     """Changes with whatever a build is made of."""
-    files = [PATCHES / "build", PATCHES / version / "UPSTREAM"]
+    folder = series(version)
+    files = [PATCHES / "build", folder / "UPSTREAM"]
     if not stock:
-        files += [*PATCHES.glob("autobuf-*"), *(PATCHES / version).iterdir(), TOP / "meson.build",
+        files += [*PATCHES.glob("autobuf-*"), *folder.iterdir(), TOP / "meson.build",
                   *(TOP / "lib").rglob("*.[ch]"), *(TOP / "include").rglob("*.h")]
     digest = hashlib.sha256()
     for file in sorted(set(files)):
@@ -48,15 +112,16 @@ def state_of(version: str, stock: bool) -> str:
     return digest.hexdigest()
 
 
-def prefix(version: str, stock: bool = False) -> pathlib.Path:
-    """Where a build is installed; made if there is none of this state. The built source is in tree/,
-    what the build told in said."""
-    folder = build_folder() / "openssh" / (version + ("-stock" if stock else ""))
+def prefix(version: str, stock: bool = False, upstreams: bool = True) -> pathlib.Path:
+    """Where a build of upstream's source, or of the distribution's, is installed; made if there is none of this
+    state. The built source is in tree/, what the build told in said."""
+    folder = build_folder() / "openssh" / (version + "-distribution" * (not upstreams) + "-stock" * stock)
     stamp, state = folder / "state", state_of(version, stock)
     if not (stamp.is_file() and stamp.read_text() == state and (folder / "tree").is_dir()):
         shutil.rmtree(folder, ignore_errors=True)
         env = os.environ | {"AUTOBUF_SOURCES": str(build_folder() / "sources"), "AUTOBUF_TREE": str(folder / "tree")}
-        done = subprocess.run([PATCHES / "build", *(["--stock"] if stock else []), version, folder], env=env,
+        options = ["--stock"] * stock + ["--upstream"] * upstreams
+        done = subprocess.run([PATCHES / "build", *options, version, folder], env=env,
                               stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True)
         if done.returncode:
             raise RuntimeError(done.stderr)
