@@ -178,6 +178,57 @@ class Install(PathTest):
         self.assertEqual(re.findall(r"^port .*", done.stdout, re.M), ["port 2222"], done.stderr)
 
 
+    def refused(self, *args) -> str:
+        """What build says of a command that it does not carry out."""
+        into = self.enterContext(tempfile.TemporaryDirectory())
+        done = subprocess.run([PATCHES / "build", *args, into], capture_output=True, text=True)
+        self.assertNotEqual(done.returncode, 0)
+        self.assertEqual(os.listdir(into), [])
+        return done.stderr
+
+    def test_what_build_cannot_mean_is_refused(self) -> None:
+        for args in (["--upstream"], ["--upstream", "10.2p1"], ["--upstream", "--source", "/", "10.0p1"], ["--other"],
+                     ["--source"]):
+            with self.subTest(args):
+                self.assertIn("usage: ", self.refused(*args))
+        self.assertIn("there is no series for OpenSSH 8.4p1", self.refused("8.4p1"))
+        self.assertIn("there is no /nowhere", self.refused("--source", "/nowhere"))
+
+    def test_a_copy_is_held_to_what_it_says_it_is(self) -> None:
+        folder = pathlib.Path(self.enterContext(tempfile.TemporaryDirectory()))
+        (folder / "x").mkdir()
+        subprocess.run(["tar", "-czf", folder / "x.tar.gz", "-C", folder, "x"], check=True)
+        self.assertIn("is no source of OpenSSH", self.refused("--source", folder / "x.tar.gz"))
+        for name in (f"openssh-{NEWEST}.tar.gz", f"openssh_{NEWEST}.orig.tar.gz"):
+            (folder / "x.tar.gz").rename(folder / name)
+            self.assertIn("its SHA-256 differs", self.refused("--source", folder / name))
+            (folder / name).rename(folder / "x.tar.gz")
+        (folder / "x" / "version.h").write_text('#define SSH_VERSION "OpenSSH_8.4"\n#define SSH_PORTABLE "p1"\n')
+        self.assertIn("there is no series for OpenSSH 8.4p1", self.refused("--source", folder / "x"))
+
+
+class Distribution(OpenSSH):
+    """The source that build takes by default."""
+
+    def test_what_is_built_says_which_version_it_is_and_transfers(self) -> None:
+        for version in VERSIONS if ALL else VERSIONS[-2:-1]:
+            with self.subTest(version):
+                try:
+                    where = prefix(version, upstreams=False)
+                except RuntimeError as error:
+                    if "cannot fetch" not in str(error) and "no source of" not in str(error):
+                        raise
+                    self.skipTest(f"{version}: {error}")
+                done = subprocess.run([where / "bin" / "ssh", "-V"], capture_output=True, text=True)
+                self.assertRegex(done.stderr, r"^OpenSSH_[\d.]+p\d Debian-\S+, ")
+                self.assertNotIn("not for a host", (where / "said").read_text())
+                p = self.path(both=self.link)
+                ssh = self.enterContext(pair(p, where, where, client_options=["LogLevel=DEBUG"]))
+                self.here, self.there = ssh.place.folder / "here", ssh.place.folder / "there"
+                got, _ = self.get_and_put(ssh, 24 * MB)
+                self.assertGreater(windows(got).get(0, 0), 2 * MB)
+
+
 class Buffers(PathTest):
     def counts(self, version: str) -> dict[str, list[int]]:
         """What the cases of sshbuf.c counted."""
