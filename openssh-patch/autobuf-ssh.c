@@ -176,6 +176,16 @@ autobuf_ssh_open(struct ssh *ssh, int on, int64_t most_bytes)
 }
 
 void
+autobuf_ssh_close(struct ssh *ssh)
+{
+	if (ssh->autobuf == NULL)
+		return;
+	autobuf_flow_close(ssh->autobuf->flow);
+	free(ssh->autobuf);
+	ssh->autobuf = NULL;
+}
+
+void
 autobuf_ssh_announce(struct ssh *ssh)
 {
 	struct autobuf_ssh *a = ssh->autobuf;
@@ -416,7 +426,8 @@ autobuf_channel_free(struct ssh *ssh, struct Channel *c)
 
 	if (b == NULL)
 		return;
-	ssh->autobuf->held_bytes -= b->held_bytes;
+	if (ssh->autobuf != NULL)
+		ssh->autobuf->held_bytes -= b->held_bytes;
 	autobuf_rightsize_close(b->rightsize);
 	free(b);
 	c->autobuf = NULL;

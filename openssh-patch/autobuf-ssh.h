@@ -36,6 +36,9 @@ int autobuf_ssh_size(const char *text, int64_t *bytes);
  */
 void autobuf_ssh_open(struct ssh *ssh, int on, int64_t most_bytes);
 
+/* The connection ends. Channels may still be freed afterwards. */
+void autobuf_ssh_close(struct ssh *ssh);
+
 /* Makes itself known to an OpenSSH peer, once. */
 void autobuf_ssh_announce(struct ssh *ssh);
 
