@@ -52,7 +52,8 @@ class Drift(unittest.TestCase):
         self.assertNotEqual(text, changed)
         file.write_text(changed)
         failed, _ = apply(series(version), tree)
-        self.assertEqual([re.sub(r" at \d+$", "", hunk) for hunk in failed], ["0004-channels.patch: channels.c: Hunk #2 FAILED"])
+        self.assertEqual([re.sub(r" at \d+$", "", hunk) for hunk in failed],
+                         ["0004-channels.patch: channels.c: Hunk #2 FAILED"])
 
 
 def add(suite: str) -> None:

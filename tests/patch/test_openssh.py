@@ -135,8 +135,8 @@ class Series(PathTest):
         """After the preprocessor there is no difference but line numbers."""
         stock = prefix(NEWEST, stock=True) / "tree"
         ours = self.patched(NEWEST)
-        touched = {line[6:].split("\t")[0] for patch in patches(series(NEWEST)) for line in patch.read_text().splitlines()
-                   if line.startswith("+++ ")}
+        touched = {line[6:].split("\t")[0] for patch in patches(series(NEWEST))
+                   for line in patch.read_text().splitlines() if line.startswith("+++ ")}
         sources = sorted(file for file in touched if file.endswith(".c"))
         self.assertGreater(len(sources), 8)
         subprocess.run(["cp", stock / "config.h", ours], check=True)
