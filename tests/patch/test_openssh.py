@@ -762,6 +762,8 @@ class Memory(OpenSSH):
 
     def test_valgrind_has_nothing_to_say(self) -> None:
         """Of both ends; of leaks, only of ours."""
+        if NEWEST.startswith("9."):
+            self.skipTest("its seccomp filter knows no valgrind, and is in the same program as the rest of sshd")
         reports = pathlib.Path(self.enterContext(tempfile.TemporaryDirectory()))
         reports.chmod(0o777)
         # The unauthenticated part is left out: its seccomp filter knows no valgrind.
