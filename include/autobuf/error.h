@@ -47,6 +47,13 @@ AUTOBUF_API uint64_t autobuf_now_ns(void);
 AUTOBUF_API int autobuf_is_off(void);
 
 /*
+ * For a program that itself prints what the log callbacks of its handles are told: with AUTOBUF=log the library no
+ * longer prints that to standard error. Returns 1: AUTOBUF=log is in the environment; 0: it is not, or it names a
+ * file, to which the library still appends. Call it before the first handle, and before there are other threads.
+ */
+AUTOBUF_API int autobuf_log_own(void);
+
+/*
  * The type of a log callback. The library calls it with one line at a time, without a line feed. user is the
  * pointer that the caller has put into the options beside the callback.
  */

@@ -13,10 +13,11 @@
 #define STANDARD_ERROR 2
 #define LINE_BYTES 320
 
-/* It is set before main() and does not change later, so threads may read it without a lock. */
+/* It is set before main(), or by autobuf_log_own() before there are threads, so these may read it without a lock. */
 static struct {
     bool off;
     bool log;
+    bool own; /* the program prints what would go to standard error */
     char file[PATH_MAX]; /* "": standard error */
 } environment;
 
@@ -24,6 +25,7 @@ void ab_environment_read(const char *value)
 {
     environment.off = value && strcmp(value, "off") == 0;
     environment.log = value && (strcmp(value, "log") == 0 || strncmp(value, "log=", 4) == 0);
+    environment.own = false;
     environment.file[0] = '\0';
     if (!environment.log || !value[3])
         return;
@@ -40,6 +42,15 @@ __attribute__((constructor)) static void read_environment(void)
 int autobuf_is_off(void)
 {
     return environment.off;
+}
+
+int autobuf_log_own(void)
+{
+    if (environment.log && !environment.file[0]) {
+        environment.log = false;
+        environment.own = true;
+    }
+    return environment.own;
 }
 
 bool ab_environment_logs(void)

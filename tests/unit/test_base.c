@@ -200,6 +200,28 @@ static void only_off_switches_off(void **state)
     ab_environment_read(NULL);
 }
 
+static void a_program_may_print_its_own_log(void **state)
+{
+    static const struct {
+        const char *value;
+        bool own, logs;
+    } rows[] = {
+        {NULL, false, false}, {"off", false, false}, {"log", true, false}, {"log=/dev/null", false, true},
+    };
+
+    (void)state;
+    for (size_t i = 0; i < COUNT(rows); i++) {
+        const char *name = rows[i].value ? rows[i].value : "unset";
+
+        ab_environment_read(rows[i].value);
+        for (int call = 0; call < 2; call++) {
+            CHECK_EQUAL(name, autobuf_log_own(), rows[i].own);
+            CHECK_EQUAL(name, ab_environment_logs(), rows[i].logs);
+        }
+    }
+    ab_environment_read(NULL);
+}
+
 /* What is in a file, from its beginning. */
 static const char *text_of(const char *path)
 {
@@ -341,6 +363,7 @@ int main(void)
         cmocka_unit_test(min_and_max),
         cmocka_unit_test(log_hands_lines_to_the_callback),
         cmocka_unit_test(only_off_switches_off),
+        cmocka_unit_test(a_program_may_print_its_own_log),
         cmocka_unit_test(log_of_the_environment),
         cmocka_unit_test(own_errors_have_texts_of_their_own),
         cmocka_unit_test(every_errno_has_a_text),
