@@ -11,8 +11,8 @@
 
 #include <autobuf/autobuf.h>
 
+#include "autobuf-log.h"
 #include "autobuf-requests.h"
-#include "log.h"
 #include "misc.h"
 
 #define FIRST_BYTES (2 * 1024 * 1024) /* a channel's window, at first */
@@ -47,7 +47,7 @@ static struct autobuf_requests *all;
 static void
 log_requests(void *user, const char *text)
 {
-	debug("autobuf: outstanding requests: %s", text);
+	autobuf_ssh_log("outstanding requests: %s", text);
 }
 
 /* A new connection has this descriptor, so the one that had it before has ended. */
@@ -75,6 +75,7 @@ autobuf_requests_open(int fd, u_int requests, u_int bytes)
 	if (autobuf_is_off() || option_is_no ||
 	    (q = calloc(1, sizeof *q)) == NULL)
 		return NULL;
+	autobuf_ssh_log_open();
 	q->fd = fd;
 	q->least = requests;
 	options.window_bytes = (uint64_t)requests * bytes;

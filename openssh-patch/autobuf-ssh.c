@@ -18,7 +18,8 @@
 
 #include "openbsd-compat/sys-queue.h"
 
-#include "autobuf-requests.h"
+#include "autobuf-host.h"
+#include "autobuf-log.h"
 #include "autobuf-ssh.h"
 #include "channels.h"
 #include "compat.h"
@@ -69,6 +70,9 @@ struct autobuf_ssh {
 	uint64_t rtt_min_ns;
 	uint64_t most_bytes;
 	uint64_t held_bytes; /* of all channels, beyond the windows that they began with */
+	uint64_t reserved_bytes; /* the same, with the room in their buffers */
+	struct autobuf_host *host; /* what of reserved_bytes comes from */
+	int is_bounded;            /* if there is no host, nothing comes */
 	int announced;
 	int peer_is_patched;
 };
@@ -80,30 +84,18 @@ struct autobuf_channel {
 	u_int consumed_bytes; /* and of local_consumed: what they were when we last looked */
 	uint64_t target_bytes; /* the window as it should be */
 	uint64_t held_bytes;   /* its part of the connection's */
+	uint64_t reserved_bytes;
 	char why[64];
+	const char *limit; /* that was logged */
 	int rekeying;
 };
-
-/* ------------------------------------------------------------------------------------- options */
-
-int
-autobuf_ssh_size(const char *text, int64_t *bytes)
-{
-	long long value;
-
-	if (scan_scaled((char *)(uintptr_t)text, &value) == -1 || value <= 0 ||
-	    value > AUTOBUF_SSH_LIMIT_BYTES)
-		return -1;
-	*bytes = value;
-	return 0;
-}
 
 /* --------------------------------------------------------------------------------- connection */
 
 static void
 log_flow(void *user, const char *text)
 {
-	debug("autobuf: transport: %s", text);
+	autobuf_ssh_log("transport: %s", text);
 }
 
 static int
@@ -135,7 +127,7 @@ look(struct autobuf_ssh *a, struct ssh *ssh, uint64_t now)
 		if (r == AUTOBUF_E_FORKED) /* ssh -f goes on in a child */
 			r = open_flow(a, ssh);
 		if (r < 0)
-			debug("autobuf: transport: %s", autobuf_strerror(r));
+			autobuf_ssh_log("transport: %s", autobuf_strerror(r));
 		return;
 	}
 	applied.live = &state;
@@ -155,6 +147,7 @@ autobuf_ssh_open(struct ssh *ssh, int on, int64_t most_bytes)
 		return;
 	if ((a = calloc(1, sizeof *a)) == NULL)
 		return;
+	autobuf_ssh_log_open();
 	ssh->autobuf = a;
 	a->most_bytes = (uint64_t)most_bytes;
 	a->rtt_ns = a->rtt_min_ns = AUTOBUF_NS_UNSET;
@@ -162,17 +155,26 @@ autobuf_ssh_open(struct ssh *ssh, int on, int64_t most_bytes)
 	(void)mallopt(M_MMAP_THRESHOLD, MMAP_BYTES);
 #endif
 	if (open_flow(a, ssh) < 0) {
-		debug("autobuf: the transport is not a TCP socket: "
+		autobuf_ssh_log("the transport is not a TCP socket: "
 		    "round-trip times are those of channel data");
 		return;
 	}
 	(void)setsockopt(ssh_packet_get_connection_out(ssh), IPPROTO_TCP,
 	    TCP_NOTSENT_LOWAT, &bytes, sizeof bytes);
 	look(a, ssh, autobuf_now_ns());
-	debug("autobuf: transport: round-trip time %.3f ms, "
+	autobuf_ssh_log("transport: round-trip time %.3f ms, "
 	    "windows up to %llu bytes",
 	    a->rtt_ns == AUTOBUF_NS_UNSET ? 0.0 : (double)a->rtt_ns / 1e6,
 	    (unsigned long long)a->most_bytes);
+}
+
+void
+autobuf_ssh_bound(struct ssh *ssh, struct autobuf_host *host)
+{
+	if (ssh->autobuf == NULL)
+		return;
+	ssh->autobuf->host = host;
+	ssh->autobuf->is_bounded = 1;
 }
 
 void
@@ -180,6 +182,7 @@ autobuf_ssh_close(struct ssh *ssh)
 {
 	if (ssh->autobuf == NULL)
 		return;
+	autobuf_host_close(ssh->autobuf->host);
 	autobuf_flow_close(ssh->autobuf->flow);
 	free(ssh->autobuf);
 	ssh->autobuf = NULL;
@@ -208,7 +211,7 @@ autobuf_ssh_request(struct ssh *ssh, const char *type)
 	if (strcmp(type, AUTOBUF_SSH_REQUEST) != 0)
 		return 0;
 	if (ssh->autobuf != NULL) {
-		debug("autobuf: the peer queues little whatever its window");
+		autobuf_ssh_log("the peer queues little whatever its window");
 		ssh->autobuf->peer_is_patched = 1;
 	}
 	return 1;
@@ -237,7 +240,7 @@ autobuf_ssh_force(struct ssh *ssh, int on, int64_t most_bytes)
 	    (plan.flags & AUTOBUF_PLAN_SND_FORCE) == 0)
 		return;
 	r = autobuf_apply(fd, &plan);
-	debug("autobuf: monitor: send buffer %llu: %s",
+	autobuf_ssh_log("monitor: send buffer %llu: %s",
 	    (unsigned long long)plan.snd_request_bytes,
 	    r < 0 ? autobuf_strerror(r) : "a path as long as this may hold it");
 }
@@ -295,14 +298,37 @@ stock_cap(const struct autobuf_channel *b)
 	return MAXIMUM(MINIMUM(wanted, cap), STOCK_LEAST_BYTES);
 }
 
+/* What a buffer for a window may allocate: sshbuf_fit(). */
+static uint64_t
+with_room(uint64_t window)
+{
+	return window + window / 4;
+}
+
+/* The largest window, up to this one, for which this host's memory has room. */
+static uint64_t
+fit_to_host(struct autobuf_ssh *a, const struct autobuf_channel *b,
+    uint64_t window, uint64_t now)
+{
+	uint64_t others = a->reserved_bytes - b->reserved_bytes, has = 0;
+	uint64_t wanted = others + with_room(window) - b->stock_bytes;
+
+	if (a->host != NULL)
+		has = autobuf_host_have(a->host, wanted, now);
+	if (has >= wanted)
+		return window;
+	return (has - MINIMUM(has, others) + b->stock_bytes) / 5 * 4;
+}
+
 /*
- * The window to use, from what the path needs: bounded by the connection's share, and by what the peer can handle.
+ * The window to use, from what the path needs: bounded by the connection's share, by what the peer can handle, and by
+ * the host's memory.
  */
 static uint64_t
 target_of(struct ssh *ssh, const struct Channel *c, uint64_t window,
-    const char **why)
+    uint64_t now, const char **why)
 {
-	const struct autobuf_ssh *a = ssh->autobuf;
+	struct autobuf_ssh *a = ssh->autobuf;
 	const struct autobuf_channel *b = c->autobuf;
 	uint64_t others = a->held_bytes - b->held_bytes;
 	uint64_t share = a->most_bytes - MINIMUM(a->most_bytes, others), cap;
@@ -316,6 +342,11 @@ target_of(struct ssh *ssh, const struct Channel *c, uint64_t window,
 	if (!a->peer_is_patched && window > (cap = stock_cap(b))) {
 		window = cap;
 		*why = "the peer would copy what it queues";
+	}
+	if (a->is_bounded && window > b->stock_bytes &&
+	    window > (cap = fit_to_host(a, b, window, now))) {
+		window = cap;
+		*why = "AutoBufferHost";
 	}
 	return MAXIMUM(window, b->stock_bytes);
 }
@@ -346,12 +377,40 @@ static void
 count_held(struct autobuf_ssh *a, struct Channel *c)
 {
 	struct autobuf_channel *b = c->autobuf;
-	uint64_t memory = sshbuf_fit(c->output, c->local_window_max) +
+	uint64_t output = sshbuf_fit(c->output, c->local_window_max);
+	uint64_t memory = output +
 	    sshbuf_fit(c->extended, c->local_window_max);
+	uint64_t room = with_room(MAXIMUM(b->target_bytes, c->local_window_max));
 
 	a->held_bytes -= b->held_bytes;
 	b->held_bytes = MAXIMUM(memory, c->local_window_max) - b->stock_bytes;
 	a->held_bytes += b->held_bytes;
+
+	a->reserved_bytes -= b->reserved_bytes;
+	b->reserved_bytes = MAXIMUM(output, room) - b->stock_bytes;
+	if (MAXIMUM(output, room) <= with_room(b->stock_bytes))
+		b->reserved_bytes = 0; /* no more than it began with */
+	a->reserved_bytes += b->reserved_bytes;
+	if (a->host != NULL)
+		autobuf_host_keep(a->host, a->reserved_bytes);
+}
+
+/* Tells a change of the window, and once what keeps it from growing. */
+static void
+log_target(const struct Channel *c, uint64_t target, const char *why)
+{
+	struct autobuf_channel *b = c->autobuf;
+	const char *limit = why != b->why ? why : NULL;
+
+	if (target != b->target_bytes)
+		autobuf_ssh_log("channel %d: window %llu -> %llu: %s", c->self,
+		    (unsigned long long)b->target_bytes,
+		    (unsigned long long)target, why);
+	else if (limit != NULL && limit != b->limit)
+		autobuf_ssh_log("channel %d: window stays at %llu: %s", c->self,
+		    (unsigned long long)target, why);
+	if (limit != NULL)
+		b->limit = limit;
 }
 
 void
@@ -380,11 +439,8 @@ autobuf_channel_check(struct ssh *ssh, struct Channel *c)
 	if (ssh_packet_is_rekeying(ssh) || b->rekeying)
 		autobuf_rightsize_gap(b->rightsize, now);
 	b->rekeying = ssh_packet_is_rekeying(ssh);
-	target = target_of(ssh, c, window, &why);
-	if (target != b->target_bytes)
-		debug("autobuf: channel %d: window %llu -> %llu: %s", c->self,
-		    (unsigned long long)b->target_bytes,
-		    (unsigned long long)target, why);
+	target = target_of(ssh, c, window, now, &why);
+	log_target(c, target, why);
 	b->target_bytes = target;
 	if (c->local_consumed > b->consumed_bytes)
 		resize(c, target);
@@ -422,12 +478,17 @@ autobuf_channel_waits(struct ssh *ssh, struct Channel *c)
 void
 autobuf_channel_free(struct ssh *ssh, struct Channel *c)
 {
+	struct autobuf_ssh *a = ssh->autobuf;
 	struct autobuf_channel *b = c->autobuf;
 
 	if (b == NULL)
 		return;
-	if (ssh->autobuf != NULL)
-		ssh->autobuf->held_bytes -= b->held_bytes;
+	if (a != NULL) {
+		a->held_bytes -= b->held_bytes;
+		a->reserved_bytes -= b->reserved_bytes;
+		if (a->host != NULL)
+			autobuf_host_keep(a->host, a->reserved_bytes);
+	}
 	autobuf_rightsize_close(b->rightsize);
 	free(b);
 	c->autobuf = NULL;

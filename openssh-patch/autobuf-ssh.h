@@ -11,6 +11,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
+struct autobuf_host;
 struct Channel;
 struct ssh;
 
@@ -36,6 +37,12 @@ int autobuf_ssh_size(const char *text, int64_t *bytes);
  */
 void autobuf_ssh_open(struct ssh *ssh, int on, int64_t most_bytes);
 
+/*
+ * For a server, after autobuf_ssh_open(): windows grow only as far as this host's memory has room for the windows of
+ * all connections. NULL: they do not grow. The connection closes it.
+ */
+void autobuf_ssh_bound(struct ssh *ssh, struct autobuf_host *host);
+
 /* The connection ends. Channels may still be freed afterwards. */
 void autobuf_ssh_close(struct ssh *ssh);
 
@@ -51,6 +58,18 @@ int autobuf_ssh_request(struct ssh *ssh, const char *type);
  * setsockopt() takes it.
  */
 void autobuf_ssh_force(struct ssh *ssh, int on, int64_t most_bytes);
+
+/* ---------------------------------------------------------------------------------------- sshd */
+
+/*
+ * sshd calls these, in this order, after authentication. settings(): as root, before the user's process is forked, so
+ * that both have them. force(): in the monitor. host(): in the user's process, as root, for the file is root's.
+ * open(): in the user's process, as the user; a second call does nothing.
+ */
+void autobuf_sshd_settings(void);
+void autobuf_sshd_force(struct ssh *ssh);
+void autobuf_sshd_host(void);
+void autobuf_sshd_open(struct ssh *ssh);
 
 /* ------------------------------------------------------------------------------------ channels */
 

@@ -104,7 +104,7 @@ def state_of(version: str, stock: bool) -> str:
     folder = series(version)
     files = [PATCHES / "build", folder / "UPSTREAM"]
     if not stock:
-        files += [*PATCHES.glob("autobuf-*"), *folder.iterdir(), TOP / "meson.build",
+        files += [*PATCHES.glob("autobuf*"), *folder.iterdir(), TOP / "meson.build",
                   *(TOP / "lib").rglob("*.[ch]"), *(TOP / "include").rglob("*.h")]
     digest = hashlib.sha256()
     for file in sorted(set(files)):
@@ -159,11 +159,12 @@ class Place(MemoryFolder):
 
 
 class Server:
-    """A real sshd on one side of a path. force=False: it may not set buffers beyond the limits."""
+    """A real sshd on one side of a path. force=False: it may not set buffers beyond the limits. settings: the lines of
+    its autobuf.conf, place.folder/autobuf.conf; None: as installed, all defaults."""
 
     def __init__(self, p: Path, side: str, where: pathlib.Path, place: Place,
                  options: Iterable[str] = (), force: bool = True, log: str = "ERROR",
-                 wrap: Iterable[str] = ()) -> None:
+                 wrap: Iterable[str] = (), settings: Iterable[str] | None = None) -> None:
         self.path, self.side, self.where, self.place = p, side, where, place
         config = place.folder / f"sshd_config-{where.name}"
         lines = [f"Port {PORT}", f"HostKey {where}/etc/ssh_host_ed25519_key", "PidFile none", "UsePAM no",
@@ -177,7 +178,12 @@ class Server:
         passwd.write_text(pathlib.Path("/etc/passwd").read_text() +
                           f"{USER}:x:{NOBODY}:{NOBODY}:{USER}:{place.folder}/there:/bin/sh\n")
         self.log = place.folder / f"log-{where.name}"
-        script = f'mount --bind "{passwd}" /etc/passwd && mount --bind "{place.folder}" /mnt && exec "$@"'
+        script = f'mount --bind "{passwd}" /etc/passwd && mount --bind "{place.folder}" /mnt && '
+        if settings is not None:
+            own = place.folder / "autobuf.conf"
+            own.write_text("".join(f"{line}\n" for line in settings))
+            script += f'mount --bind "{own}" "{where}/etc/autobuf.conf" && '
+        script += 'exec "$@"'
         with self.log.open("w") as log_file:
             self.process = p.popen(side, [*ALONE, "sh", "-c", script, "sh", *drop(force), *wrap,
                                           str(where / "sbin" / "sshd"), "-D", "-e", "-f", str(config)],
@@ -222,10 +228,10 @@ class Client:
 
 @contextlib.contextmanager
 def pair(p: Path, server_prefix: pathlib.Path, client_prefix: pathlib.Path, server_options=(),
-         client_options=(), force: bool = True, user: str = USER, log: str = "ERROR", wrap=()):
+         client_options=(), force: bool = True, user: str = USER, log: str = "ERROR", wrap=(), server_settings=None):
     """A server on side b, and a client of it on side a."""
     with Place(server_prefix / "bin" / "ssh-keygen") as place:
-        server = Server(p, "b", server_prefix, place, server_options, force, log, wrap)
+        server = Server(p, "b", server_prefix, place, server_options, force, log, wrap, server_settings)
         try:
             yield Client(p, "a", client_prefix, server, user, client_options, force)
         finally:

@@ -642,19 +642,8 @@ class Options(OpenSSH):
                                   capture_output=True, text=True)
             self.assertNotEqual(done.returncode, 0, wrong)
 
-    def test_servers_values(self) -> None:
-        where = prefix(NEWEST)
-        with tempfile.NamedTemporaryFile("w", suffix=".conf") as config:
-            config.write(f"HostKey {where}/etc/ssh_host_ed25519_key\nAutoBufferMax 5M\nMatch User x\nAutoBuffer no\n")
-            config.flush()
-            for user, wanted in (("x", "no"), ("y", "yes")):
-                done = subprocess.run([where / "sbin" / "sshd", "-T", "-f", config.name, "-C", f"user={user},host=h,addr=::1"],
-                                      capture_output=True, text=True)
-                self.assertIn(f"autobuffer {wanted}\n", done.stdout, done.stderr)
-                self.assertIn(f"autobuffermax {5 * MB}\n", done.stdout)
-
     def test_off_is_off(self) -> None:
-        ssh = self.ends(server_options=["AutoBuffer no"], client_options=["AutoBuffer=no", "LogLevel=DEBUG"], log="DEBUG",
+        ssh = self.ends(server_settings=["AutoBuffer no"], client_options=["AutoBuffer=no", "LogLevel=DEBUG"], log="DEBUG",
                         link=LONG)
         got, put = self.get_and_put(ssh, 12 * MB)
         for log in (got, put, ssh.server.log.read_text()):
