@@ -1,0 +1,224 @@
+# SPDX-License-Identifier: MIT
+"""What sshd can be made to hold, patched and stock: memory of its own, of all its processes.
+
+    sudo python3 tests/patch/test_bounds.py --table
+
+makes the table of docs/SECURITY-MODEL.md.
+"""
+from __future__ import annotations
+
+import functools
+import pathlib
+import re
+import subprocess
+import sys
+import time
+
+from openssh import Client, programs
+from test_openssh import ALL, MB, NEWEST, OpenSSH
+
+from cases import run_tests  # the folder is on the path by now
+from path import wait_line, wait_listening
+
+PEERS = str(pathlib.Path(__file__).parent / "stalling.py")
+LONG = "rate=400M,delay=100ms,queue=20M"
+"""10 MB: a window of a channel that is read at once has 20."""
+NEAR = "delay=1ms,queue=4M"
+MOST = 64 * MB
+"""AutoBufferMax, by default."""
+FIRST = 2 * MB
+"""A window begins with so much, in stock OpenSSH too."""
+SPARE = 2 * MB
+"""What differs from run to run, for each connection."""
+FILES = ["sh", "-c", 'ulimit -S -n "$(ulimit -H -n)" && exec "$@"', "sh"]
+"""As many open files as may be."""
+CHANGE = re.compile(r"autobuf: channel \d+: window (?:\d+ -> |stays at )(\d+): (.*)")
+
+
+def alone(scene):
+    """Nothing of a scene is left when it ends: the next one counts its own processes only."""
+    @functools.wraps(scene)
+    def run(self: Held, *args) -> int:
+        try:
+            return scene(self, *args)
+        finally:
+            self.doCleanups()
+    return run
+
+
+class Held(OpenSSH):
+    """A peer that sends as much as it may, to readers that read no more, through forwarded ports."""
+
+    link = NEAR
+
+    def ask(self, peer: subprocess.Popen, *words) -> None:
+        peer.stdin.write(" ".join(map(str, words)) + "\n")
+        peer.stdin.flush()
+        wait_line(peer, lambda line: line == "done", 120)
+
+    def peer(self, ssh: Client, side: str, *args) -> subprocess.Popen:
+        return ssh.path.popen(side, [self.python, PEERS, *map(str, args)], stdin=subprocess.PIPE)
+
+    def server(self, stock: bool, link: str, settings: list[str] | None = None) -> Client:
+        ssh = self.ends(server_stock=stock, link=link, log="DEBUG", server_settings=settings,
+                        wrap=FILES)
+        for side in "ab":
+            ssh.path.sysctl(side, "net.ipv4.tcp_rmem", "4096 131072 67108864")
+            ssh.path.sysctl(side, "net.ipv4.tcp_wmem", "4096 16384 67108864")
+            ssh.path.sysctl(side, "net.ipv4.tcp_slow_start_after_idle", 0)
+        return ssh
+
+    def connect(self, ssh: Client, count: int) -> None:
+        """So many connections, each with a forwarded port to a process that reads."""
+        self.sink = self.peer(ssh, "b", "sink", 7500)
+        wait_listening(ssh.path, "b", 7500)
+        ports = range(7501, 7501 + count)
+        self.source = self.peer(ssh, "a", "source", *ports)
+        self.clients = [ssh.path.popen("a", [*FILES, *ssh.argv(
+            "ssh", "-N", "-L", f"{port}:127.0.0.1:7500", ssh.remote())]) for port in ports]
+        for port in ports:
+            wait_listening(ssh.path, "a", port, 60)
+
+    def own_bytes(self, ssh: Client) -> int:
+        """Of all processes of sshd."""
+        return sum(self.own_kb(pid) for pid, name in programs(ssh.server.where) if name.startswith("sshd")) * 1024
+
+    def held_bytes(self, ssh: Client) -> int:
+        """Once it does not change any more: nothing comes for two seconds."""
+        last, since = -1, time.monotonic()
+        for _ in range(100000):
+            now = self.own_bytes(ssh)
+            if abs(now - last) > 16 * 1024:
+                last, since = now, time.monotonic()
+            elif time.monotonic() - since > 2:
+                return now
+            subprocess.run(["sleep", "0.02"], check=True)
+        self.fail("memory does not settle")
+
+    # ---- what the peers do ----
+
+    @alone
+    def strangers(self, stock: bool, connections: int) -> int:
+        """None of them is authenticated."""
+        ssh = self.server(stock, NEAR)
+        self.ask(self.peer(ssh, "a", "strangers", ssh.path.addr["b"]), "open", connections)
+        return self.held_bytes(ssh)
+
+    @alone
+    def stalled(self, stock: bool, connections: int, channels: int) -> int:
+        """So many channels of each connection, of which nothing is ever read."""
+        ssh = self.server(stock, NEAR)
+        self.connect(ssh, connections)
+        self.ask(self.sink, "stop")
+        for i in range(connections):
+            self.ask(self.source, "open", i, channels)
+        return self.held_bytes(ssh)
+
+    def changes(self, ssh: Client, start: int) -> list[tuple[int, str]]:
+        """The windows since then, with why."""
+        return [(int(size), why) for size, why in CHANGE.findall(ssh.server.log.read_text()[start:])]
+
+    def grow(self, ssh: Client, number: int) -> str:
+        """Another channel of a connection, which is read until its window is large; the limit that it met, or ''."""
+        start = len(ssh.server.log.read_text())
+        self.ask(self.source, "open", number, 1)
+        limits = ("AutoBufferMax", "AutoBufferHost")
+        self.until(lambda: any(size >= 12 * MB or why in limits for size, why in self.changes(ssh, start)),
+                   "no window grows", 60)
+        self.ask(self.sink, "hold")
+        return next((why for _, why in self.changes(ssh, start) if why in limits), "")
+
+    @alone
+    def grown(self, channels: int) -> int:
+        """Channels of one connection: the first ones are read until all windows are as large as they may be together."""
+        ssh = self.server(False, LONG)
+        self.connect(ssh, 1)
+        opened = 0
+        while opened < channels and self.grow(ssh, 0) != "AutoBufferMax":
+            opened += 1
+        self.ask(self.sink, "stop")
+        self.ask(self.source, "open", 0, max(0, channels - opened - 1))
+        return self.held_bytes(ssh)
+
+    @alone
+    def grown_connections(self, connections: int, host: str) -> int:
+        """With a channel each, whose windows grow one after the other."""
+        ssh = self.server(False, LONG, [f"AutoBufferHost {host}"])
+        self.connect(ssh, connections)
+        for i in range(connections):
+            self.grow(ssh, i)
+        self.ask(self.sink, "stop")
+        return self.held_bytes(ssh)
+
+    # ---- tests ----
+
+    def test_before_authentication_nothing_is_different(self) -> None:
+        for connections in (10, *[100] * ALL):
+            with self.subTest(connections):
+                stock, ours = (self.strangers(stock, connections) for stock in (True, False))
+                self.between(stock, connections * 256 * 1024, connections * 20 * MB, "bytes, stock")
+                self.between(ours, 0.9 * stock, 1.1 * stock, "bytes")
+
+    def test_channels_that_were_never_read_hold_what_stock_holds(self) -> None:
+        for connections, channels in ((1, 10), (3, 10), *[(1, 100), (1, 1000), (50, 10)] * ALL):
+            with self.subTest(connections=connections, channels=channels):
+                stock, ours = (self.stalled(stock, connections, channels) for stock in (True, False))
+                self.between(stock, connections * channels * FIRST, connections * (channels + 3) * 1.5 * FIRST, "stock")
+                self.between(ours, connections * channels * FIRST, stock * 1.05 + connections * SPARE, "bytes")
+
+    def test_a_connection_holds_no_more_than_its_bound(self) -> None:
+        for channels in (10, *[100, 1000] * ALL):
+            with self.subTest(channels):
+                stock = self.stalled(True, 1, channels)
+                self.between(self.grown(channels), stock + MOST / 2, stock * 1.05 + MOST * 1.25 + SPARE, "bytes")
+
+    def test_all_connections_hold_no_more_than_the_host_s_bound(self) -> None:
+        """Two use up what there is; the third one's window grows when one of them has ended."""
+        stock = self.stalled(True, 3, 1)
+        ssh = self.server(False, LONG, ["AutoBufferHost 32M"])
+        self.connect(ssh, 3)
+        self.assertEqual([self.grow(ssh, i) for i in range(2)], ["", "AutoBufferHost"])
+        start = len(ssh.server.log.read_text())
+        self.ask(self.source, "open", 2, 1)
+        self.until(lambda: self.changes(ssh, start), "no word of the third one", 60)
+        self.assertEqual({why for _, why in self.changes(ssh, start)}, {"AutoBufferHost"})
+        most = max(self.own_bytes(ssh) for _ in range(50))
+        self.between(most, stock + 12 * MB, stock + 32 * MB + 3 * SPARE, "bytes")
+        self.clients[0].kill()
+        self.until(lambda: self.changes(ssh, start)[-1][0] >= 8 * MB, "its window does not grow", 60)
+
+    def test_fifty_connections(self) -> None:
+        if not ALL:
+            self.skipTest("takes minutes: tests/run --all")
+        stock = self.stalled(True, 50, 1)
+        self.between(self.grown_connections(50, "256M"), stock + 128 * MB, stock * 1.05 + 256 * MB + 50 * SPARE, "bytes")
+
+
+def table() -> None:
+    """Each cell once, in MB."""
+    def cell(call, *args) -> str:
+        test = Held()
+        test.setUp()
+        return f"{getattr(test, call)(*args) / 1e6:.0f}"
+
+    print("| who | connections | channels of each | stock | patched | patched, windows grown before |")
+    print("|---|---:|---:|---:|---:|---:|", flush=True)
+    for connections in (10, 50):
+        print(f"| not authenticated | {connections} | | {cell('strangers', True, connections)} | "
+              f"{cell('strangers', False, connections)} | |", flush=True)
+    for connections, channels in ((1, 10), (1, 100), (1, 1000), (50, 1)):
+        grown = cell("grown", channels) if connections == 1 else ""
+        print(f"| authenticated | {connections} | {channels} | {cell('stalled', True, connections, channels)} | "
+              f"{cell('stalled', False, connections, channels)} | {grown} |", flush=True)
+    print(f"| the same, `AutoBufferHost 256M` | 50 | 1 | | | {cell('grown_connections', 50, '256M')} |", flush=True)
+
+
+if __name__ == "__main__":
+    if sys.argv[1:] == ["--table"]:
+        Held.setUpClass()
+        try:
+            table()
+        finally:
+            Held.doClassCleanups()
+        sys.exit()
+    sys.exit(run_tests(("ip", "setpriv", "unshare"), ("tests/net/pathemu",)))
