@@ -166,6 +166,10 @@ main(void)
 
 	fill(&c, SSHBUF_SIZE_MAX);
 	end(&c, "to the top");
+	c = begin(2 * MB);
+	fill(&c, 2 * MB);
+	end(&c, "a window as in stock");
+	lag("all of a window as in stock behind", 2 * MB, 2 * MB);
 	lag("62 MB behind", 0, 62 * MB);
 	lag("all of a window behind", 64 * MB, 64 * MB);
 	lag("all of the largest window behind", 96 * MB, 96 * MB);

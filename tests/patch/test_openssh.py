@@ -247,6 +247,8 @@ class Buffers(PathTest):
     def test_memory_follows_what_is_held_at_a_bounded_cost(self) -> None:
         """Of each case: changes of memory, bytes moved for each byte, memory in percent of the data, memory left."""
         bounds = {"to the top": (30, 4, 150, 128 * MB),
+                  "a window as in stock": (40, 20, 105, 2 * MB + 64 * 1024),
+                  "all of a window as in stock behind": (50, 6, 130, 2 * MB + MB // 2),
                   "62 MB behind": (30, 4, 210, 128 * MB),
                   "all of a window behind": (30, 4, 150, 80 * MB),
                   "all of the largest window behind": (30, 4, 150, 120 * MB),
