@@ -7,7 +7,9 @@ makes the table of docs/SECURITY-MODEL.md.
 """
 from __future__ import annotations
 
+import contextlib
 import functools
+import os
 import pathlib
 import re
 import subprocess
@@ -80,8 +82,14 @@ class Held(OpenSSH):
             wait_listening(ssh.path, "a", port, 60)
 
     def own_bytes(self, ssh: Client) -> int:
-        """Of all processes of sshd."""
-        return sum(self.own_kb(pid) for pid, name in programs(ssh.server.where) if name.startswith("sshd")) * 1024
+        """Of all processes of this sshd: those in its namespace."""
+        space = os.readlink(f"/proc/{ssh.server.pid}/ns/pid")
+        total = 0
+        for pid, name in programs(ssh.server.where):
+            with contextlib.suppress(OSError):
+                if name.startswith("sshd") and os.readlink(f"/proc/{pid}/ns/pid") == space:
+                    total += self.own_kb(pid) * 1024
+        return total
 
     def held_bytes(self, ssh: Client) -> int:
         """Once it does not change any more: nothing comes for two seconds."""
@@ -112,6 +120,7 @@ class Held(OpenSSH):
         self.ask(self.sink, "stop")
         for i in range(connections):
             self.ask(self.source, "open", i, channels)
+        self.until(lambda: self.own_bytes(ssh) >= connections * channels * FIRST, "not all windows are filled", 120)
         return self.held_bytes(ssh)
 
     def changes(self, ssh: Client, start: int) -> list[tuple[int, str]]:
@@ -138,6 +147,7 @@ class Held(OpenSSH):
             opened += 1
         self.ask(self.sink, "stop")
         self.ask(self.source, "open", 0, max(0, channels - opened - 1))
+        self.until(lambda: self.own_bytes(ssh) >= channels * FIRST, "not all windows are filled", 120)
         return self.held_bytes(ssh)
 
     @alone
