@@ -120,7 +120,7 @@ class Held(OpenSSH):
         self.ask(self.sink, "stop")
         for i in range(connections):
             self.ask(self.source, "open", i, channels)
-        self.until(lambda: self.own_bytes(ssh) >= connections * channels * FIRST, "not all windows are filled", 120)
+        self.until(lambda: self.own_bytes(ssh) >= connections * channels * FIRST, "not all windows are filled", 400)
         return self.held_bytes(ssh)
 
     def changes(self, ssh: Client, start: int) -> list[tuple[int, str]]:
@@ -147,7 +147,7 @@ class Held(OpenSSH):
             opened += 1
         self.ask(self.sink, "stop")
         self.ask(self.source, "open", 0, max(0, channels - opened - 1))
-        self.until(lambda: self.own_bytes(ssh) >= channels * FIRST, "not all windows are filled", 120)
+        self.until(lambda: self.own_bytes(ssh) >= channels * FIRST, "not all windows are filled", 400)
         return self.held_bytes(ssh)
 
     @alone
