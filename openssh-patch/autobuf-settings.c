@@ -95,10 +95,10 @@ static const struct keyword {
 	int (*set)(struct parser *, const char *);
 	const char *wanted;
 } keywords[KEYWORDS] = {
-	[ON] = { "AutoBuffer", set_on, "is neither yes nor no" },
-	[MOST] = { "AutoBufferMax", set_most, "is no size of 1 to 1G bytes" },
+	[ON] = { "AutoBuffer", set_on, "its value is neither yes nor no" },
+	[MOST] = { "AutoBufferMax", set_most, "its value is no size of 1 to 1G bytes" },
 	[HOST] = { "AutoBufferHost", set_host,
-	    "is neither a size nor 1% to 100%" },
+	    "its value is neither a size nor 1% to 100%" },
 };
 
 /* -------------------------------------------------------------------------------------- lines */
