@@ -128,7 +128,7 @@ class Between:
             return [kind, name, *struct.unpack(">QI", rest[:12])]
         if kind == "OPEN":
             return [kind, name, struct.unpack(">I", rest[:4])[0], rest[4:].hex()]
-        return [kind, name, rest.hex()]
+        return [kind, name, rest.decode(errors="surrogateescape") if kind in ("RENAME", "EXTENDED") else rest.hex()]
 
     def hit(self, way: str, told: list) -> bool:
         return any(key == way and value.split(",")[0] == told[0] and value.split(",")[1] in told[1]
@@ -170,7 +170,7 @@ class Between:
         if reply[0] == DATA:
             data = first_string(reply)
             if "long" in self.flags:
-                return reply[:5] + string(data + bytes(70000))
+                return reply[:5] + string(data + b"x")
             if "short" in self.flags:
                 return reply[:5] + string(data[:(len(data) + 1) // 2])
         return reply

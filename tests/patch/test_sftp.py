@@ -48,7 +48,7 @@ class Run(NamedTuple):
     """Lines, in any order."""
     rounds: list[dict]
     tree: dict[str, tuple]
-    """Of both sides: kind, mode, time, what is in it."""
+    """Of both sides: kind and mode; time, if it is not that of the transfer; what is in it."""
 
     def asked(self) -> list[list]:
         return [request for line in self.rounds for request in line["asked"]]
@@ -105,6 +105,7 @@ SCENES = (
     Scene("get -r of many", FOLDER, {"d/0007": 20_000}, ("scp", "-r", "x:there/d", "here")),
     Scene("get -r onto folders", FOLDER, {"d/0007/x": 1, "d/0030/x": 1}, ("scp", "-r", "x:there/d", "here")),
     Scene("put", {}, {"a": 300_000}, ("scp", "here/a", "x:there/b")),
+    Scene("put a small file", {}, {"a": 100_000}, ("scp", "here/a", "x:there/b")),
     Scene("put an empty file", {}, {"a": 0}, ("scp", "here/a", "x:there/b")),
     Scene("put what is missing", {}, {}, ("scp", "here/a", "x:there/b")),
     Scene("put onto a longer one", {"b": 500_000}, {"a": 300_000}, ("scp", "here/a", "x:there/b")),
@@ -125,7 +126,7 @@ SCENES = (
           ("sftp", "-b", "batch", "x"), lambda here, there: here.parent.joinpath("batch").write_text(
               "cd there\n-get nothing\nget d/a here/a\nget -r d here/d\nls -n d\nput here/o\nput -r here/p p\nrename p/q p/t\n"
               "-put here/nothing\nls -1 d/e\nrm d/b\nget -a d/z here/half\nmkdir new\nput here/o new\nput -p here/whole w\n"
-              "chmod 600 w\nls -1 .\nget d/x here/x\n")),
+              "chmod 600 w\nls -1 .\nget d/x here/x\n") and times(here, there)),
 )
 
 
@@ -141,14 +142,15 @@ class Sftp(unittest.TestCase):
             scene.more(here, there)
             where = prefix(version, stock)
             server = base / "server"
-            words = [sys.executable, str(BETWEEN), real or str(where / "libexec" / "sftp-server"), str(log), *ways]
+            words = [sys.executable, "-I", "-S", str(BETWEEN), real or str(where / "libexec" / "sftp-server"), str(log), *ways]
             server.write_text(f"#!/bin/sh\nexec {shlex.join(words)}\n")
             server.chmod(0o755)
             program, *args = scene.argv
             done = subprocess.run([where / "bin" / program, "-D", server, *options, *args], cwd=base, timeout=60,
                                   env=os.environ | {"TZ": "UTC"} | (env or {}), capture_output=True)
             self.assertGreaterEqual(done.returncode, 0, done.stderr)
-            said = (done.stderr + done.stdout).decode(errors="surrogateescape").replace(str(base), "BASE").splitlines()
+            said = (done.stderr + done.stdout).decode(errors="surrogateescape")
+            said = said.replace(str(base), "BASE").replace(str(where), "").splitlines()
             rounds = [json.loads(line.replace(str(base), "BASE")) for line in log.read_text().splitlines()]\
                 if log.exists() else []
             return Run(done.returncode, sorted(said), rounds, self.tree(base, "-p" in scene.argv or "-rp" in scene.argv))
@@ -159,7 +161,8 @@ class Sftp(unittest.TestCase):
             for file in (base / side).rglob("*"):
                 st = file.lstat()
                 what = os.readlink(file) if file.is_symlink() else file.read_bytes() if file.is_file() else ""
-                found[str(file.relative_to(base))] = (oct(st.st_mode), st.st_mtime if with_times else 0, what)
+                when = st.st_mtime if with_times and st.st_mtime < 1_200_000_000 else 0
+                found[str(file.relative_to(base))] = (oct(st.st_mode), when, what)
         return found
 
     def same_as_stock(self, scene: Scene, version: str = NEWEST, ways: Sequence[str] = ()) -> tuple[Run, Run]:
@@ -197,19 +200,19 @@ class Same(Sftp):
             self.same_as_stock(scene(name), ways=["without=limits@openssh.com"])
 
     def test_one_file_that_fails_among_many(self) -> None:
-        for name, kinds in (("get -r of many", ("OPEN", "READ", "CLOSE")),
-                            ("put -r onto others", ("OPEN", "WRITE", "FSETSTAT", "CLOSE", "SETSTAT")),
-                            ("put -rp", ("FSETSTAT", "MKDIR")), ("get", ("LSTAT", "STAT", "OPEN", "READ", "CLOSE")),
-                            ("put", ("STAT", "OPEN", "WRITE", "FSETSTAT", "CLOSE"))):
+        for name, part, kinds in (
+                ("get -r of many", "/0012", ("OPEN", "READ", "CLOSE")),
+                ("put -r onto others", "/0012", ("OPEN", "WRITE", "FSETSTAT", "CLOSE", "SETSTAT")),
+                ("put -rp", "there/d/", ("FSETSTAT", "MKDIR", "SETSTAT")),
+                ("get", "/", ("LSTAT", "STAT", "OPEN", "READ", "CLOSE")),
+                ("put a small file", "/", ("STAT", "OPEN", "WRITE", "FSETSTAT", "CLOSE"))):
             for kind in kinds:
                 for how in ("deny", "fail"):
-                    which = {"d": "0012", "x": "d/"}.get("d" if "0012" in "".join(
-                        [*scene(name).there, *scene(name).here]) else "x") if " -r" in name else "/"
-                    self.same_as_stock(scene(name), ways=[f"{how}={kind},{which}"])
+                    self.same_as_stock(scene(name), ways=[f"{how}={kind},{part}"])
 
     def test_a_folder_that_cannot_be_read(self) -> None:
         for kind in ("OPENDIR", "READDIR", "REALPATH"):
-            self.same_as_stock(scene("get -r"), ways=[f"deny={kind},d"])
+            self.same_as_stock(scene("get -r"), ways=[f"deny={kind},there/d"])
 
     def test_short_answers(self) -> None:
         for name in ("get", "get -r of many"):
@@ -232,12 +235,14 @@ class Same(Sftp):
 
 class RoundTrips(Sftp):
     def test_how_many_there_are(self) -> None:
-        """Stock's number, and ours."""
-        for name, stock_count, count in (("get", 8, 5), ("put", 7, 4), ("get -r of many", 169, 15),
-                                         ("put -r onto others", 173, 90), ("put -p", 8, 4), ("put into a folder", 7, 5)):
+        """Stock's number, and ours. Older releases set a folder's attributes even if it was there before."""
+        for name, stock_count, count in (("get", 9, 5), ("put", 8, 4), ("put -p", 9, 4), ("put into a folder", 7, 5),
+                                         ("get -r of many", 166, 9), ("put -r onto others", 160, 46)):
             for version in TESTED:
                 stock, ours = self.same_as_stock(scene(name), version)
-                self.assertEqual((len(stock.rounds), len(ours.rounds)), (stock_count, count), f"{name}, {version}")
+                more = name == "put -r onto others" and version == "9.2p1"
+                self.assertEqual((len(stock.rounds), len(ours.rounds)), (stock_count + more, count + more),
+                                 f"{name}, {version}")
 
     def test_what_a_connection_begins_with(self) -> None:
         for name, wanted in (("get", ["LSTAT", "STAT", "EXTENDED"]), ("put", ["STAT", "OPEN", "EXTENDED"]),
@@ -254,8 +259,8 @@ class RoundTrips(Sftp):
             self.assertEqual(sum(file.startswith("here/d/") for file in one.tree), 300)
             for file in files:
                 self.assertEqual(one.tree[f"here/{file}"][2], one.tree[f"there/{file}"][2])
-        self.assertLess(len(get.rounds), 50)
-        self.assertLess(len(put.rounds), 2 * 300 + 12)
+        self.assertLess(len(get.rounds), 40)
+        self.assertLess(len(put.rounds), 300 + 12)
 
     def test_a_write_is_only_opened_early_on_a_server_that_leaves_folders_alone(self) -> None:
         for missing in ("limits@openssh.com", "lsetstat@openssh.com", "expand-path@openssh.com"):
