@@ -173,9 +173,12 @@ struct autobuf_ahead {
 	const char *from, *to;	/* of the upload, or NULL */
 	struct ask *last_write, *last_close;	/* of it, waited for late; or NULL */
 	struct sshbuf *kept_back;	/* of it, until its reply is waited for late */
+	struct sshbuf *end;	/* of the download: the request for its end, or NULL */
+	struct ask *end_ask;	/* it was sent */
+	uint64_t end_bytes, next_bytes;
 	size_t kept_bytes;
-	u_int ids, most_files, readdirs, late, writes, write_id;
-	int fd, sending, early, folder_ended, failed;
+	u_int ids, most_files, readdirs, late, writes, write_id, reads, read_bytes;
+	int fd, own_server, sending, early, folder_ended, failed, repeats;
 };
 
 static struct autobuf_ahead *aheads; /* as all */
@@ -313,6 +316,8 @@ ask_free(struct autobuf_ahead *q, struct ask *a)
 		q->last_close = NULL;
 	if (q->last_write == a)
 		q->last_write = NULL;
+	if (q->end_ask == a)
+		q->end_ask = NULL;
 	if (a->answer != NULL)
 		q->kept_bytes -= sshbuf_len(a->answer);
 	if (a->what != NULL)
@@ -361,17 +366,22 @@ drop_hints(struct autobuf_ahead *q)
 	}
 }
 
+/* The caller closes a folder, or a file. */
 static void
-drop_readdirs(struct autobuf_ahead *q)
+drop_reads(struct autobuf_ahead *q)
 {
 	struct ask *a, *next;
 
 	for (a = q->asks; a != NULL; a = next) {
 		next = a->next;
 		if (a->what == NULL && !a->wanted && !a->dropped &&
-		    type_of(a->question) == SSH2_FXP_READDIR)
+		    (type_of(a->question) == SSH2_FXP_READDIR ||
+		    a == q->end_ask))
 			ask_drop(q, a);
 	}
+	sshbuf_free(q->end);
+	q->end = NULL;
+	q->end_ask = NULL;
 }
 
 /* ---- what a connection begins with ---- */
@@ -485,6 +495,7 @@ ahead_forget(int fd)
 	*link = q->next;
 	while (q->asks != NULL)
 		ask_free(q, q->asks);
+	sshbuf_free(q->end);
 	sshbuf_free(q->kept_back);
 	while ((f = q->files) != NULL) {
 		q->files = f->next;
@@ -510,6 +521,7 @@ autobuf_ahead_open(struct sftp_conn *conn, int fd, u_int version,
 	q->conn = conn;
 	q->fd = fd;
 	q->send = sender;
+	q->own_server = own_server;
 	q->most_files = FEW_FILES;
 	q->next = aheads;
 	aheads = q;
@@ -676,6 +688,61 @@ autobuf_ahead_end(struct autobuf_ahead *q)
 		file_drop(q);
 }
 
+/* ---- the end of a large file ---- */
+
+void
+autobuf_ahead_download(struct autobuf_ahead *q, const u_char *handle,
+    size_t handle_len, uint64_t size, u_int request_bytes)
+{
+	int r;
+
+	if (q == NULL || !q->own_server)
+		return;
+	sshbuf_free(q->end);
+	q->end = message(SSH2_FXP_READ, handle, handle_len);
+	q->end_bytes = size;
+	q->read_bytes = request_bytes;
+	q->next_bytes = q->reads = q->repeats = 0;
+	if ((r = sshbuf_put_u64(q->end, size)) != 0 ||
+	    (r = sshbuf_put_u32(q->end, request_bytes)) != 0)
+		fatal_fr(r, "compose");
+}
+
+/* A request for data is sent. Once as much is outstanding as is left, the end is asked for, too: that is known when the
+   last of the data are asked for, and a round trip before they are here. */
+static void
+end_ask(struct autobuf_ahead *q, const struct sshbuf *msg)
+{
+	uint64_t at, left;
+	uint32_t bytes;
+
+	if (q->end == NULL || sshbuf_len(msg) != sshbuf_len(q->end) ||
+	    sshbuf_peek_u64(msg, sshbuf_len(msg) - 12, &at) != 0 ||
+	    sshbuf_peek_u32(msg, sshbuf_len(msg) - 4, &bytes) != 0)
+		return;
+	q->repeats |= q->next_bytes != 0 && at != q->next_bytes;
+	q->next_bytes = at + bytes;
+	q->reads++;
+	left = at < q->end_bytes ? q->end_bytes - at : 0;
+	if (q->end_ask == NULL && left > q->read_bytes &&
+	    left / q->read_bytes <= q->reads)
+		q->end_ask = ask(q, copy(q->end), NULL);
+}
+
+/* The file ends where it should, and all of it is asked for, none of it twice: it is closed behind that. */
+static void
+end_close(struct autobuf_ahead *q, const struct ask *a,
+    const struct sshbuf *answer)
+{
+	const u_char *handle;
+	size_t len;
+
+	if (a == q->end_ask && a->wanted && !q->repeats &&
+	    status_is(answer, SSH2_FX_EOF) &&
+	    (handle = string_of(a->question, &len)) != NULL)
+		ask(q, message(SSH2_FXP_CLOSE, handle, len), NULL);
+}
+
 /* ---- the caller's requests ---- */
 
 static void
@@ -748,9 +815,11 @@ autobuf_ahead_asked(struct autobuf_ahead *q, const struct sshbuf *msg)
 	a = find(q, msg);
 	if (a == NULL && type_of(msg) == SSH2_FXP_READDIR && q->readdirs > 0)
 		a = ask(q, copy(msg), NULL); /* before those that follow it */
-	if (a != NULL)
+	if (a != NULL) {
 		want(a, msg);
-	else if (type_of(msg) != SSH2_FXP_EXTENDED)
+		if (a->answer != NULL)
+			end_close(q, a, a->answer);
+	} else if (type_of(msg) != SSH2_FXP_EXTENDED)
 		drop_hints(q);
 	switch (type_of(msg)) {
 	case SSH2_FXP_OPENDIR:
@@ -761,8 +830,12 @@ autobuf_ahead_asked(struct autobuf_ahead *q, const struct sshbuf *msg)
 		readdirs(q, msg);
 		break;
 	case SSH2_FXP_CLOSE:
-		drop_readdirs(q);
+		drop_reads(q);
 		note_close(q, msg);
+		break;
+	case SSH2_FXP_READ:
+		if (a == NULL)
+			end_ask(q, msg);
 		break;
 	case SSH2_FXP_WRITE:
 		q->writes++;
@@ -932,8 +1005,10 @@ autobuf_ahead_took(struct autobuf_ahead *q, struct sshbuf *msg)
 		    a->behind == NULL)
 			break;
 	}
-	if (a == NULL)
+	if (a == NULL) {
+		q->reads -= type_of(msg) == SSH2_FXP_DATA && q->reads > 0;
 		return 0;
+	}
 	if (a->what != NULL) {
 		late_came(q, a, msg);
 		return 1;
@@ -944,6 +1019,7 @@ autobuf_ahead_took(struct autobuf_ahead *q, struct sshbuf *msg)
 	if (a->file != NULL)
 		file_step(q, a->file, a, msg);
 	if (a->wanted) {
+		end_close(q, a, msg);
 		set_id(msg, a->as);
 		ask_free(q, a);
 		q->early = 1;

@@ -94,6 +94,13 @@ int autobuf_ahead_took(struct autobuf_ahead *q, struct sshbuf *msg);
 /* Says whether the reply that the caller got last is one to a request that was sent early. */
 int autobuf_ahead_early(const struct autobuf_ahead *q);
 
+/*
+ * A file of known size is read now, from its first byte or another. OpenSSH's own server is asked for its end a round
+ * trip before it is closed, and closes it behind the last data.
+ */
+void autobuf_ahead_download(struct autobuf_ahead *q, const u_char *handle, size_t handle_len, uint64_t size,
+    u_int request_bytes);
+
 /* The entry of a folder that is downloaded now. Those behind it are requested, as far as they are small files. */
 void autobuf_ahead_files(struct autobuf_ahead *q, const char *folder, struct SFTP_DIRENT **entry, u_int request_bytes);
 

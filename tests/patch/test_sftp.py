@@ -89,6 +89,9 @@ TREE = {"d/a": 5000, "d/b": 0, "d/e/f": 70000, "d/e/g": 1, "d/e/h/i": 300, "d/z"
 FOLDER = {f"d/{name}": size for name, size in many(40).items()}
 SCENES = (
     Scene("get", {"a": 300_000}, {}, ("scp", "x:there/a", "here/b")),
+    Scene("get a large file", {"a": 30_000_000}, {}, ("scp", "x:there/a", "here/b")),
+    Scene("get -r of large files", {"d/a": 3_000_000, "d/b": 2_500_001, "d/c": 400_000, "d/e": 7_000_000}, {},
+          ("scp", "-r", "x:there/d", "here/b")),
     Scene("get into a folder", {"a": 5}, {}, ("scp", "x:there/a", "here")),
     Scene("get an empty file", {"a": 0}, {}, ("scp", "x:there/a", "here/b")),
     Scene("get what is missing", {}, {}, ("scp", "x:there/a", "here/b")),
