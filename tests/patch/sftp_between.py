@@ -7,13 +7,15 @@ gets a line in JSON for each: the requests, the types of the answers, and how ma
 
 WAY changes what the client sees:
   reversed           the answers of a round trip come in the other order
+  stream             the answers come one by one, each as soon as the client waits: data flow, and what is asked for while
+                     they do is seen; a line of LOG is not a round trip then
   without=NAME       the server has not got this extension
   handles=N          limits@openssh.com tells that N handles may be open
   deny=TYPE,PART     requests of TYPE that have PART in their path are refused and not passed on
   fail=TYPE,PART     they are carried out, but the answer is that they failed
   hang=N             the server closes its end instead of the answers of the N-th round trip
   twice, id, kind    each answer comes twice; has another id; has another type
-  long, short        data are longer than was asked for; or half as long
+  long, short[=N]    data are longer than was asked for; or half as long, those of the N-th answer or all
 """
 from __future__ import annotations
 
@@ -65,16 +67,16 @@ class Client:
             at += 4 + struct.unpack(">I", self.bytes[at:at + 4])[0]
         return 0 < at == len(self.bytes)
 
-    def batch(self) -> list[bytes]:
-        """What it sends until it waits."""
+    def batch(self, more: bool) -> list[bytes]:
+        """What it sends until it waits; with more to tell it, perhaps nothing."""
         while not self.ended:
             if self.readable():
                 came = os.read(0, 1 << 20)
                 self.ended = not came
                 self.bytes += came
-            elif self.whole() and asleep(self.pid) and not self.readable():
+            elif (self.whole() or more and not self.bytes) and asleep(self.pid) and not self.readable():
                 break
-            elif not self.bytes:
+            elif not self.bytes and not more:
                 select.select([0], [], [], 1)
             else:
                 os.sched_yield()
@@ -104,7 +106,7 @@ class Server:
 
 class Between:
     def __init__(self, server: Server, log, ways: list[str]) -> None:
-        self.server, self.log, self.rounds = server, log, 0
+        self.server, self.log, self.rounds, self.data = server, log, 0, 0
         self.ways = [way.partition("=")[::2] for way in ways]
         self.flags = {name for name, _ in self.ways}
         self.paths: dict[bytes, str] = {}
@@ -171,7 +173,8 @@ class Between:
             data = first_string(reply)
             if "long" in self.flags:
                 return reply[:5] + string(data + b"x")
-            if "short" in self.flags:
+            self.data += 1
+            if "short" in self.flags and self.value("short") in ("", str(self.data)):
                 return reply[:5] + string(data[:(len(data) + 1) // 2])
         return reply
 
@@ -195,8 +198,12 @@ def main() -> None:
     client = Client()
     with open(sys.argv[2], "w") as log:
         between = Between(Server(sys.argv[1]), log, sys.argv[3:])
-        while batch := client.batch():
-            client.send(between.round(batch))
+        waiting: list[bytes] = []
+        while (batch := client.batch(bool(waiting))) or waiting and not client.ended:
+            waiting += between.round(batch)
+            now = 1 if "stream" in between.flags else len(waiting)
+            client.send(waiting[:now])
+            del waiting[:now]
 
 
 if __name__ == "__main__":

@@ -198,6 +198,13 @@ class Same(Sftp):
         for name in ("get", "get -r", "get -r of many", "put", "put -rp", "put -r onto others", "sftp"):
             self.same_as_stock(scene(name), ways=["reversed"])
 
+    def test_answers_that_come_one_by_one(self) -> None:
+        for name in ("get a large file", "get -r of large files", "get -r of many", "put", "put -r onto others"):
+            stock, ours = (self.run_scene(scene(name), stock=stock, ways=["stream"]) for stock in (True, False))
+            self.assertEqual((ours.code, ours.said, ours.tree), (stock.code, stock.said, stock.tree))
+            self.assertEqual(ours.changes(), stock.changes())
+            self.assertEqual(ours.rounds[-1]["open"], 0)
+
     def test_a_server_without_limits(self) -> None:
         for name in ("get", "get -r", "put", "put into a folder", "put -r"):
             self.same_as_stock(scene(name), ways=["without=limits@openssh.com"])
@@ -252,6 +259,17 @@ class RoundTrips(Sftp):
                              ("put into a folder/", ["STAT", "EXTENDED"]), ("sftp", ["REALPATH", "EXTENDED"])):
             ours = self.run_scene(scene(name))
             self.assertEqual(ours.types()[:2], [["INIT"], wanted])
+
+    def test_a_large_file_is_closed_behind_its_data(self) -> None:
+        """Not a round trip later, but after its end was known; only where a short answer means the end of a file."""
+        for ways, early in (([], True), (["without=lsetstat@openssh.com"], False), (["short=3"], False)):
+            ours = self.run_scene(scene("get a large file"), ways=["stream", *ways])
+            reads = [request[2] for request in ours.asked() if request[0] == "READ"]
+            close = next(i for i, line in enumerate(ours.rounds) if ["CLOSE", "there/a", ""] in line["asked"])
+            self.assertFalse([line for line in ours.rounds[close + 1:] if line["asked"]])
+            self.assertEqual(reads.index(30_000_000) < len(reads) - 1, early or ways == ["short=3"], ways)
+            # Answers that were still to come when it was closed
+            self.assertEqual(len(ours.rounds) - close > 8, early, ways)
 
     def test_many_small_files_take_few(self) -> None:
         files = {f"d/{name}": size for name, size in many(300).items()}
