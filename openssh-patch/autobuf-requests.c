@@ -177,7 +177,8 @@ struct autobuf_ahead {
 	struct ask *end_ask;	/* it was sent */
 	uint64_t end_bytes, next_bytes;
 	size_t kept_bytes;
-	u_int ids, most_files, readdirs, late, writes, write_id, reads, read_bytes;
+	u_int ids, most_files, readdirs, late, writes, write_id;
+	u_int reads, answers, read_bytes; /* of the download */
 	int fd, own_server, sending, early, folder_ended, failed, repeats;
 };
 
@@ -521,7 +522,7 @@ autobuf_ahead_open(struct sftp_conn *conn, int fd, u_int version,
 	q->conn = conn;
 	q->fd = fd;
 	q->send = sender;
-	q->own_server = own_server;
+	q->own_server = own_server != 0;
 	q->most_files = FEW_FILES;
 	q->next = aheads;
 	aheads = q;
@@ -702,7 +703,7 @@ autobuf_ahead_download(struct autobuf_ahead *q, const u_char *handle,
 	q->end = message(SSH2_FXP_READ, handle, handle_len);
 	q->end_bytes = size;
 	q->read_bytes = request_bytes;
-	q->next_bytes = q->reads = q->repeats = 0;
+	q->next_bytes = q->reads = q->answers = q->repeats = 0;
 	if ((r = sshbuf_put_u64(q->end, size)) != 0 ||
 	    (r = sshbuf_put_u32(q->end, request_bytes)) != 0)
 		fatal_fr(r, "compose");
@@ -729,7 +730,8 @@ end_ask(struct autobuf_ahead *q, const struct sshbuf *msg)
 		q->end_ask = ask(q, copy(q->end), NULL);
 }
 
-/* The file ends where it should, and all of it is asked for, none of it twice: it is closed behind that. */
+/* The file ends where it should, and all of it is asked for, none of it twice so far, and most of it was answered: it
+   is closed behind the rest. */
 static void
 end_close(struct autobuf_ahead *q, const struct ask *a,
     const struct sshbuf *answer)
@@ -738,7 +740,7 @@ end_close(struct autobuf_ahead *q, const struct ask *a,
 	size_t len;
 
 	if (a == q->end_ask && a->wanted && !q->repeats &&
-	    status_is(answer, SSH2_FX_EOF) &&
+	    q->answers >= q->reads && status_is(answer, SSH2_FX_EOF) &&
 	    (handle = string_of(a->question, &len)) != NULL)
 		ask(q, message(SSH2_FXP_CLOSE, handle, len), NULL);
 }
@@ -752,7 +754,8 @@ want(struct ask *a, const struct sshbuf *msg)
 	a->as = id_of(msg);
 }
 
-/* The list of a folder comes in parts. The next ones are asked for, twice as many each time, until it ends. */
+/* The list of a folder comes in parts. The next ones are asked for, twice as many each time, until it ends. Of other
+   servers than OpenSSH's it is not known whether they go through a folder for two requests at a time. */
 static void
 readdirs(struct autobuf_ahead *q, const struct sshbuf *msg)
 {
@@ -823,7 +826,7 @@ autobuf_ahead_asked(struct autobuf_ahead *q, const struct sshbuf *msg)
 		drop_hints(q);
 	switch (type_of(msg)) {
 	case SSH2_FXP_OPENDIR:
-		q->readdirs = 1;
+		q->readdirs = q->own_server;
 		q->folder_ended = 0;
 		break;
 	case SSH2_FXP_READDIR:
@@ -1006,7 +1009,10 @@ autobuf_ahead_took(struct autobuf_ahead *q, struct sshbuf *msg)
 			break;
 	}
 	if (a == NULL) {
-		q->reads -= type_of(msg) == SSH2_FXP_DATA && q->reads > 0;
+		if (type_of(msg) == SSH2_FXP_DATA && q->reads > 0) {
+			q->reads--;
+			q->answers++;
+		}
 		return 0;
 	}
 	if (a->what != NULL) {

@@ -102,7 +102,8 @@ void autobuf_ahead_download(struct autobuf_ahead *q, const u_char *handle, size_
     u_int request_bytes);
 
 /* The entry of a folder that is downloaded now. Those behind it are requested, as far as they are small files. */
-void autobuf_ahead_files(struct autobuf_ahead *q, const char *folder, struct SFTP_DIRENT **entry, u_int request_bytes);
+void autobuf_ahead_files(struct autobuf_ahead *q, const char *folder, struct SFTP_DIRENT **entry,
+    u_int request_bytes);
 
 /* No more of the folder. Files that were opened and not asked for are closed. */
 void autobuf_ahead_end(struct autobuf_ahead *q);

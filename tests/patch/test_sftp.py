@@ -283,6 +283,12 @@ class RoundTrips(Sftp):
         self.assertLess(len(get.rounds), 40)
         self.assertLess(len(put.rounds), 300 + 12)
 
+    def test_only_of_openssh_s_own_server_a_folder_is_asked_for_in_parallel(self) -> None:
+        for ways, parallel in (([], True), (["without=expand-path@openssh.com"], False)):
+            ours = self.run_scene(scene("get -r of many"), ways=ways)
+            self.assertEqual(any(types.count("READDIR") > 1 for types in ours.types()), parallel)
+            self.assertTrue(any(types.count("OPEN") > 10 for types in ours.types()))
+
     def test_a_write_is_only_opened_early_on_a_server_that_leaves_folders_alone(self) -> None:
         for missing in ("limits@openssh.com", "lsetstat@openssh.com", "expand-path@openssh.com"):
             _, ours = self.same_as_stock(scene("put"), ways=[f"without={missing}"])
