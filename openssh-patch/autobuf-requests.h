@@ -109,8 +109,8 @@ void autobuf_ahead_files(struct autobuf_ahead *q, const char *folder, struct SFT
 void autobuf_ahead_end(struct autobuf_ahead *q);
 
 /*
- * The file of a folder that is uploaded now; NULL: none. Its replies are waited for late, but that to its opening; if it
- * is too large for one request, only those to what follows the data. told: its failure was reported.
+ * The file of a folder that is uploaded now; NULL: none. Its replies are waited for late, but that to its opening; if
+ * it is too large for one request, only those to what follows the data. told: its failure was reported.
  */
 void autobuf_late_file(struct autobuf_ahead *q, const char *from, const char *to, int told);
 

@@ -1,14 +1,14 @@
 # SPDX-License-Identifier: MIT
-"""Between a client and a real sftp-server, for test_sftp.py: sftp_between.py SERVER LOG [WAY...], by scp -D and sftp -D.
+"""Between a client and a real sftp-server, for test_sftp.py: scp -D and sftp -D start it, with SERVER LOG [WAY...].
 
-The path's round trip is as long as it needs to be: it takes what the client sends until that waits for an answer, passes
-all of it on, and then all the answers back. So the round trips are counted, whatever the machine does meanwhile. LOG
-gets a line in JSON for each: the requests, the types of the answers, and how many handles are open afterwards.
+A round trip takes as long as it has to: what the client sends until it waits for an answer is taken, then all of it is
+passed on, then all the answers are passed back. So the round trips are counted, whatever the machine does meanwhile.
+LOG gets a line in JSON for each: the requests, the types of the answers, and how many handles are open afterwards.
 
 WAY changes what the client sees:
   reversed           the answers of a round trip come in the other order
-  stream             the answers come one by one, each as soon as the client waits: data flow, and what is asked for while
-                     they do is seen; a line of LOG is not a round trip then
+  stream             the answers come one by one, each as soon as the client waits: what is asked for while data flow
+                     is seen; a line of LOG is not a round trip then
   without=NAME       the server has not got this extension
   handles=N          limits@openssh.com tells that N handles may be open
   deny=TYPE,PART     requests of TYPE that have PART in their path are refused and not passed on
@@ -26,9 +26,9 @@ import struct
 import subprocess
 import sys
 
-NAMES = {1: "INIT", 3: "OPEN", 4: "CLOSE", 5: "READ", 6: "WRITE", 7: "LSTAT", 8: "FSTAT", 9: "SETSTAT", 10: "FSETSTAT",
-         11: "OPENDIR", 12: "READDIR", 13: "REMOVE", 14: "MKDIR", 15: "RMDIR", 16: "REALPATH", 17: "STAT", 18: "RENAME",
-         19: "READLINK", 20: "SYMLINK", 200: "EXTENDED"}
+NAMES = {1: "INIT", 3: "OPEN", 4: "CLOSE", 5: "READ", 6: "WRITE", 7: "LSTAT", 8: "FSTAT", 9: "SETSTAT",
+         10: "FSETSTAT", 11: "OPENDIR", 12: "READDIR", 13: "REMOVE", 14: "MKDIR", 15: "RMDIR", 16: "REALPATH",
+         17: "STAT", 18: "RENAME", 19: "READLINK", 20: "SYMLINK", 200: "EXTENDED"}
 VERSION, STATUS, HANDLE, DATA, EXTENDED_REPLY = 2, 101, 102, 103, 201
 DENIED, FAILURE = 3, 4
 

@@ -1,6 +1,8 @@
 # SPDX-License-Identifier: MIT
-"""scp and sftp with the patches: what they ask an SFTP server, and in how many round trips. No path is needed: a real
-sftp-server answers, and sftp_between.py counts, delays by whole round trips, and plays servers of other kinds."""
+"""scp and sftp with the patches: what they ask an SFTP server, and in how many round trips.
+
+No path is needed: a real sftp-server answers, and sftp_between.py counts round trips and plays servers of other kinds.
+"""
 from __future__ import annotations
 
 import hashlib
@@ -24,7 +26,8 @@ NEWEST = os.environ.get("AUTOBUF_OPENSSH", VERSIONS[-1])
 TESTED = VERSIONS if ALL else (VERSIONS[0], NEWEST)
 """One of each series."""
 BETWEEN = pathlib.Path(__file__).parent / "sftp_between.py"
-ODD = ("a b", "-dash", "star*", "que?ry", "[set]", "back\\slash", "new\nline", "\xfc\u4e16", "'quote\"", "~tilde", "semi;colon")
+ODD = ("a b", "-dash", "star*", "que?ry", "[set]", "back\\slash", "new\nline", "\xfc\u4e16", "'quote\"", "~tilde",
+       "semi;colon")
 HANDLE, WRITES = 102, 2
 """Type of an answer; flag of OPEN."""
 
@@ -127,15 +130,15 @@ SCENES = (
     Scene("put -r onto others", {"d/0007": 20_000, "d/0030/x": 1}, FOLDER, ("scp", "-r", "here/d", "x:there")),
     Scene("sftp", TREE, {"p/q": 7, "p/r/s": 400, "o": 100_000, "half": 9000, "whole": 10_000},
           ("sftp", "-b", "batch", "x"), lambda here, there: here.parent.joinpath("batch").write_text(
-              "cd there\n-get nothing\nget d/a here/a\nget -r d here/d\nls -n d\nput here/o\nput -r here/p p\nrename p/q p/t\n"
-              "-put here/nothing\nls -1 d/e\nrm d/b\nget -a d/z here/half\nmkdir new\nput here/o new\nput -p here/whole w\n"
-              "chmod 600 w\nls -1 .\nget d/x here/x\n") and times(here, there)),
+              "cd there\n-get nothing\nget d/a here/a\nget -r d here/d\nls -n d\nput here/o\nput -r here/p p\n"
+              "rename p/q p/t\n-put here/nothing\nls -1 d/e\nrm d/b\nget -a d/z here/half\nmkdir new\nput here/o new\n"
+              "put -p here/whole w\nchmod 600 w\nls -1 .\nget d/x here/x\n") and times(here, there)),
 )
 
 
 class Sftp(unittest.TestCase):
     def run_scene(self, scene: Scene, version: str = NEWEST, stock: bool = False, ways: Sequence[str] = (),
-                  options: Sequence[str] = (), env: dict[str, str] | None = None, real: str | None = None) -> Run:
+                  options: Sequence[str] = (), env: dict[str, str] | None = None) -> Run:
         with tempfile.TemporaryDirectory(prefix="autobuf-sftp-", dir="/dev/shm") as name:
             base = pathlib.Path(name)
             here, there, log = base / "here", base / "there", base / "log"
@@ -145,7 +148,7 @@ class Sftp(unittest.TestCase):
             scene.more(here, there)
             where = prefix(version, stock)
             server = base / "server"
-            words = [sys.executable, "-I", "-S", str(BETWEEN), real or str(where / "libexec" / "sftp-server"), str(log), *ways]
+            words = [sys.executable, "-I", "-S", str(BETWEEN), str(where / "libexec" / "sftp-server"), str(log), *ways]
             server.write_text(f"#!/bin/sh\nexec {shlex.join(words)}\n")
             server.chmod(0o755)
             program, *args = scene.argv
@@ -156,7 +159,8 @@ class Sftp(unittest.TestCase):
             said = said.replace(str(base), "BASE").replace(str(where), "").splitlines()
             rounds = [json.loads(line.replace(str(base), "BASE")) for line in log.read_text().splitlines()]\
                 if log.exists() else []
-            return Run(done.returncode, sorted(said), rounds, self.tree(base, "-p" in scene.argv or "-rp" in scene.argv))
+            with_times = "-p" in scene.argv or "-rp" in scene.argv
+            return Run(done.returncode, sorted(said), rounds, self.tree(base, with_times))
 
     def tree(self, base: pathlib.Path, with_times: bool) -> dict[str, tuple]:
         found = {}
@@ -229,7 +233,7 @@ class Same(Sftp):
             self.same_as_stock(scene(name), ways=["short"])
 
     def test_a_connection_that_ends(self) -> None:
-        """What is left on the server is what stock leaves at some moment: of an upload no more than a file is unfinished."""
+        """Of an upload no more than two files are left unfinished."""
         for name in ("get", "get -r of many", "put", "put -r onto others"):
             for at in (1, 2, 3, 4, 5, 9):
                 ours = self.run_scene(scene(name), ways=[f"hang={at}"])
@@ -318,14 +322,16 @@ class Off(Sftp):
                 self.assertEqual((off.code, off.said, off.tree), (stock.code, stock.said, stock.tree))
 
     def test_numbers_of_the_user_are_kept(self) -> None:
-        stock, ours = (self.run_scene(scene("put -rp"), stock=stock, options=["-Xnrequests=1"]) for stock in (True, False))
+        stock, ours = (self.run_scene(scene("put -rp"), stock=stock, options=["-Xnrequests=1"])
+                       for stock in (True, False))
         self.assertEqual(ours.rounds, stock.rounds)
 
 
 class Strange(Sftp):
     def test_answers_that_were_not_asked_for_end_the_transfer(self) -> None:
         for name in ("get", "get -r of many", "put", "put -r onto others"):
-            for way, told in (("twice", "ID mismatch|Unexpected|find request"), ("id", "ID mismatch|Unexpected|find request"),
+            for way, told in (("twice", "ID mismatch|Unexpected|find request"),
+                              ("id", "ID mismatch|Unexpected|find request"),
                               ("kind", "Expected SSH2_FXP|Unexpected|more data|parse|decode|unexpected")):
                 ours = self.run_scene(scene(name), ways=[way])
                 self.assertNotEqual(ours.code, 0, f"{name} {way}")
