@@ -37,7 +37,7 @@ struct parser {
 /* ------------------------------------------------------------------------------------- values */
 
 int
-autobuf_ssh_size(const char *text, int64_t *bytes)
+autobuf_ssh_size(const char *text, long long *bytes)
 {
 	long long value;
 

@@ -26,7 +26,7 @@ struct ssh;
 /* ------------------------------------------------------------------------------------- options */
 
 /* AutoBufferMax: 1 byte to AUTOBUF_SSH_LIMIT_BYTES, K, M and G being known. -1: not that. */
-int autobuf_ssh_size(const char *text, int64_t *bytes);
+int autobuf_ssh_size(const char *text, long long *bytes);
 
 /* --------------------------------------------------------------------------------- connection */
 
