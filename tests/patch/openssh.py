@@ -102,7 +102,7 @@ def upstream(version: str, folder: pathlib.Path) -> None:
 def state_of(version: str, stock: bool) -> str:
     """Changes with whatever a build is made of."""
     folder = series(version)
-    files = [PATCHES / "build", folder / "UPSTREAM"]
+    files = [PATCHES / "build", PATCHES / "source.sh", folder / "UPSTREAM"]
     if not stock:
         files += [*PATCHES.glob("autobuf*"), *folder.iterdir(), TOP / "meson.build",
                   *(TOP / "lib").rglob("*.[ch]"), *(TOP / "include").rglob("*.h")]
