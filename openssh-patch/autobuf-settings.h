@@ -11,7 +11,7 @@
 
 struct autobuf_settings {
 	int on;              /* AutoBuffer */
-	long long most_bytes;/* AutoBufferMax */
+	long long most_bytes; /* AutoBufferMax */
 	uint64_t host_bytes; /* AutoBufferHost */
 };
 

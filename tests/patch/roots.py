@@ -1,0 +1,228 @@
+# SPDX-License-Identifier: MIT
+"""Root file systems in memory, to install packages in, and the packages of OpenSSH.
+
+    with Root(over="/") as root:
+        root.well("dpkg", "--install", "/packages/autobuf-ssh_1_amd64.deb")
+        path.run("a", root.argv("autobuf-ssh", "-V"))
+
+A root is in mount and process namespaces of its own. It is gone, with all processes in it, when the process is that
+made it, however that ends. On the disk is only what a later run need not make again, below the build folder: packages,
+and each release as debootstrap installs it.
+"""
+from __future__ import annotations
+
+import hashlib
+import os
+import pathlib
+import re
+import shutil
+import subprocess
+import sys
+
+TOP = pathlib.Path(__file__).resolve().parents[2]
+sys.path.insert(0, str(TOP / "tests" / "net"))
+
+from path import build_folder, wait_line  # noqa: E402
+
+PATCHES = TOP / "openssh-patch"
+DEB = PATCHES / "deb"
+ENVIRONMENT = {"PATH": "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin", "HOME": "/root",
+               "LC_ALL": "C.UTF-8", "DEBIAN_FRONTEND": "noninteractive"}
+
+
+def release() -> str:
+    """The name of the release of Debian that this is."""
+    found = re.search(r"^VERSION_CODENAME=(\w+)", pathlib.Path("/etc/os-release").read_text(), re.M)
+    return found[1] if found else ""
+
+
+def folder(suite: str, replace: bool) -> pathlib.Path:
+    """Where the packages for a release are kept."""
+    where = build_folder() / "packages" / (suite + "-replace" * replace)
+    where.mkdir(parents=True, exist_ok=True)
+    return where
+
+
+def state() -> str:
+    """Changes with whatever packages are made of, but for the distribution's source."""
+    files = [file for file in PATCHES.rglob("*") if file.is_file() and file.name != "README.md"]
+    files += [TOP / "meson.build", *(TOP / "lib").rglob("*.[ch]"), *(TOP / "include").rglob("*.h")]
+    digest = hashlib.sha256()
+    for file in sorted(files):
+        digest.update(file.read_bytes())
+    return digest.hexdigest()
+
+
+def packages(root: Root | None = None, replace: bool = False) -> dict[str, pathlib.Path]:
+    """The packages by their names, for this release or for a root's, where they are made if there are none of this state."""
+    where = folder(root.suite if root else release(), replace)
+    stamp, now = where / "state", state()
+    if not (stamp.is_file() and stamp.read_text() == now):
+        for file in where.iterdir():
+            file.unlink()
+        options = ["--replace"] * replace
+        if root:
+            done = root.run("/src/openssh-patch/deb", *options, "/packages" + "-replace" * replace,
+                            AUTOBUF_SOURCES="/sources")
+        else:
+            env = os.environ | {"AUTOBUF_SOURCES": str(build_folder() / "sources")}
+            done = subprocess.run([DEB, *options, where], env=env, capture_output=True, text=True)
+        if done.returncode:
+            raise RuntimeError(done.stderr)
+        (where / "said").write_text(done.stdout + done.stderr)
+        stamp.write_text(now)
+    return {file.name.split("_")[0]: file for file in where.glob("*.deb")}
+
+
+def next_version(file: pathlib.Path, into: pathlib.Path, conffile: str = "", version: str = "") -> pathlib.Path:
+    """The same package with a higher version, and a line more in one of its configuration files."""
+    tree = into / "tree"
+    shutil.rmtree(tree, ignore_errors=True)
+    subprocess.run(["dpkg-deb", "--raw-extract", file, tree], check=True)
+    control = tree / "DEBIAN" / "control"
+    control.write_text(re.sub(r"^Version: (.*)$", f"Version: {version}" if version else r"Version: \1.1",
+                              control.read_text(), flags=re.M))
+    if conffile:
+        with (tree / conffile).open("a") as out:
+            out.write("# one line more\n")
+    made = into / f"{file.name.split('_')[0]}-next.deb"
+    subprocess.run(["dpkg-deb", "--root-owner-group", "--build", tree, made], check=True, stdout=subprocess.DEVNULL)
+    shutil.rmtree(tree)
+    return made
+
+
+def mirrors() -> dict[str, str]:
+    """Where this system's apt finds its release, and its security fixes."""
+    done = subprocess.run(["apt-get", "indextargets", "--format", "$(RELEASE) $(REPO_URI) $(COMPONENT)",
+                           "Created-By: Packages"], capture_output=True, text=True, check=True)
+    found = dict(line.split()[:2] for line in done.stdout.splitlines() if line.endswith(" main"))
+    return {"": found[release()], "-security": found[release() + "-security"]}
+
+
+class Root:
+    """over: a folder that is seen through, and not changed. Otherwise suite is installed by debootstrap.
+
+    In each: /src, the project, read-only; /sources, what was fetched of the archive; /packages and /packages-replace,
+    what was made for its release.
+    """
+
+    def __init__(self, over: str = "", suite: str = "") -> None:
+        self.over, self.suite = over, suite or release()
+        self.memory = build_folder() / "root"
+        """Where its memory is mounted: for nobody else, so always the same."""
+        self.root = self.memory / "root"
+        self.keeper: subprocess.Popen | None = None
+
+    def __enter__(self) -> Root:
+        self.memory.mkdir(parents=True, exist_ok=True)
+        script = 'mount -t tmpfs -o mode=755 root "$0" && echo ready && exec cat'
+        self.keeper = subprocess.Popen(
+            ["setpriv", "--pdeathsig", "KILL", "unshare", "--mount", "--pid", "--fork", "--kill-child",
+             "sh", "-c", script, self.memory], stdin=subprocess.PIPE, stdout=subprocess.PIPE)
+        wait_line(self.keeper, lambda line: line == "ready")
+        self.pid = int(pathlib.Path(f"/proc/{self.keeper.pid}/task/{self.keeper.pid}/children").read_text())
+        try:
+            self.fill()
+        except BaseException:
+            self.__exit__()
+            raise
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.keeper.kill()
+        self.keeper.communicate()
+
+    def outside(self, script: str, *args: object) -> None:
+        """A script that sees the memory, and is not in the root."""
+        done = subprocess.run(["nsenter", f"--target={self.pid}", "--mount", "--pid", "--", "sh", "-ec", script, "sh",
+                               *map(str, args)], capture_output=True, text=True, cwd="/")
+        if done.returncode:
+            raise RuntimeError(f"{script}: {done.stdout[-2000:]}{done.stderr[-2000:]}")
+
+    def see_through(self, lower: str) -> None:
+        self.outside('cd "$2"; mkdir root up work; '
+                     'mount -t overlay root -o "lowerdir=$1,upperdir=up,workdir=work" root', lower, self.memory)
+
+    def fill(self) -> None:
+        if self.over:
+            self.see_through(self.over)
+        else:
+            bare = build_folder() / "packages" / f"{self.suite}.tar"
+            if not bare.exists():
+                self.outside('debootstrap --variant=minbase "$1" "$2/base" "$3" && tar -C "$2" --one-file-system -cf "$4.new" base && '
+                             'mv "$4.new" "$4"', self.suite, self.memory, mirrors()[""], bare)
+            else:
+                self.outside('tar -C "$1" -xpf "$2"', self.memory, bare)
+            self.see_through(f"{self.memory}/base")
+        self.mount()
+        if not self.over:
+            self.configure()
+
+    def mount(self) -> None:
+        """What every root has, and the folders that it shares."""
+        self.outside('cd "$1"; mkdir -p proc dev run tmp src sources packages packages-replace; '
+                     'mount -t proc proc proc; mount --rbind /dev dev; mount -t tmpfs -o mode=755 run run; '
+                     'mount -t tmpfs -o mode=1777 tmp tmp; mkdir -p run/lock; '
+                     'mount --bind "$2" src; mount -o remount,ro,bind src; mount --bind "$3" sources; '
+                     'mount --bind "$4" packages; mount --bind "$5" packages-replace',
+                     self.root, TOP, self.sources(), folder(self.suite, False), folder(self.suite, True))
+
+    @staticmethod
+    def sources() -> pathlib.Path:
+        where = build_folder() / "sources"
+        where.mkdir(parents=True, exist_ok=True)
+        return where
+
+    def configure(self) -> None:
+        """apt, as this system's has it, for the root's release."""
+        lines = [f"deb {address} {self.suite}{suffix} main" for suffix, address in mirrors().items()]
+        self.write("/etc/apt/sources.list", "\n".join(lines) + "\n")
+        dump = subprocess.run(["apt-config", "dump", "Acquire"], capture_output=True, text=True, check=True).stdout
+        self.write("/etc/apt/apt.conf.d/99tests", "".join(
+            line + "\n" for line in dump.splitlines() if re.match(r"Acquire::(Check-|https?::Proxy)", line)))
+        self.well("apt-get", "-qq", "update")
+
+    def fresh(self) -> None:
+        """The root as it was at first."""
+        self.outside('umount -R "$1/root"; rm -rf "$1/root" "$1/up" "$1/work"', self.memory)
+        self.see_through(self.over or f"{self.memory}/base")
+        self.mount()
+        if not self.over:
+            self.configure()
+
+    # -- inside --
+
+    def argv(self, *cmd: object, **env: str) -> list[str]:
+        """A command in the root, for whatever network namespace it is started in."""
+        words = [f"{name}={value}" for name, value in (ENVIRONMENT | env).items()]
+        return ["nsenter", f"--target={self.pid}", "--mount", "--pid", "--", "chroot", str(self.root), "env", "-i",
+                *words, *map(str, cmd)]
+
+    def run(self, *cmd: object, **env: str) -> subprocess.CompletedProcess:
+        return subprocess.run(self.argv(*cmd, **env), capture_output=True, text=True, stdin=subprocess.DEVNULL)
+
+    def well(self, *cmd: object, **env: str) -> str:
+        """What a command says that has to succeed."""
+        done = self.run(*cmd, **env)
+        if done.returncode:
+            raise AssertionError(f"{' '.join(map(str, cmd))}: {done.returncode}: {done.stdout}{done.stderr}")
+        return done.stdout + done.stderr
+
+    def sh(self, script: str) -> str:
+        return self.well("sh", "-ec", script)
+
+    def write(self, name: str, data: str | bytes) -> None:
+        subprocess.run(self.argv("sh", "-c", 'cat >"$0"', name), check=True,
+                       input=data.encode() if isinstance(data, str) else data)
+
+    def read(self, name: str) -> bytes:
+        return subprocess.run(self.argv("cat", name), capture_output=True, check=True).stdout
+
+    def files(self) -> list[str]:
+        """Every file that a package could leave behind."""
+        return self.sh("find / -xdev \\( -path /proc -o -path /dev -o -path /tmp -o -path /src -o -path /sources "
+                       "-o -path '/packages*' -o -path /var/log -o -path /var/cache -o -path /var/lib/apt "
+                       "-o -path /var/lib/dpkg -o -path /root -o -path /home -o -name '*-' -o -name '*-old' "
+                       "-o -name __pycache__ \\) -prune "
+                       "-o -print | sort; find /run -name '*autobuf*'; "
+                       "find /var/lib/dpkg/info /var/lib/dpkg/diversions | sort").splitlines()
