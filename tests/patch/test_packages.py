@@ -232,7 +232,7 @@ class Installed(PathTest):
         root.sh("cp /tmp/pam /etc/pam.d/autobuf-sshd")
 
         root.sh("echo '# mine' >>/etc/autobuf-ssh/sshd_config")
-        self.upgrade(root)
+        self.upgrade_and_go_back(root)
         root.sh("dpkg --remove autobuf-ssh autobuf-sshd")
         self.server.wait(20)
         self.assertEqual(self.running(root), "")
@@ -253,8 +253,8 @@ class Installed(PathTest):
         self.assertIn("autobuffer yes\n", said)
         root.sh("rm /etc/ssh/ssh_config.d/x.conf")
 
-    def upgrade(self, root: Root) -> None:
-        """What was changed stays, what was not is the new package's."""
+    def upgrade_and_go_back(self, root: Root) -> None:
+        """What was changed stays, what was not is the package's."""
         with tempfile.TemporaryDirectory() as name:
             for package, conffile in (("autobuf-ssh", "ssh_config"), ("autobuf-sshd", "autobuf.conf")):
                 file = next_version(made(root)[package], pathlib.Path(name), f"etc/autobuf-ssh/{conffile}")
@@ -263,6 +263,10 @@ class Installed(PathTest):
         self.assertIn("# mine\n", root.well("cat", "/etc/autobuf-ssh/sshd_config"))
         for file in ("ssh_config", "autobuf.conf"):
             self.assertIn("# one line more\n", root.well("cat", f"/etc/autobuf-ssh/{file}"))
+        root.sh("/usr/sbin/autobuf-sshd -t")
+        root.sh("apt-get -qq install --allow-downgrades /packages/autobuf-ssh_*.deb /packages/autobuf-sshd_*.deb >/dev/null")
+        self.assertIn("# mine\n", root.well("cat", "/etc/autobuf-ssh/sshd_config"))
+        self.assertNotIn("# one line more", root.sh("cat /etc/autobuf-ssh/*"))
         root.sh("/usr/sbin/autobuf-sshd -t")
 
 
