@@ -36,8 +36,12 @@ def release() -> str:
     return found[1] if found else ""
 
 
+HERE = "here"
+"""This system, which may not be as new as a root of its release."""
+
+
 def folder(suite: str, replace: bool) -> pathlib.Path:
-    """Where the packages for a release are kept."""
+    """Where the packages for a release are kept, or those for this system."""
     where = build_folder() / "packages" / (suite + "-replace" * replace)
     where.mkdir(parents=True, exist_ok=True)
     return where
@@ -54,8 +58,8 @@ def state() -> str:
 
 
 def packages(root: Root | None = None, replace: bool = False) -> dict[str, pathlib.Path]:
-    """The packages by their names, for this release or for a root's, where they are made if there are none of this state."""
-    where = folder(root.suite if root else release(), replace)
+    """The packages by their names, for this system or for a root, where they are made if there are none of this state."""
+    where = folder(root.suite if root else HERE, replace)
     stamp, now = where / "state", state()
     if not (stamp.is_file() and stamp.read_text() == now):
         for file in where.iterdir():
@@ -107,7 +111,7 @@ class Root:
     """
 
     def __init__(self, over: str = "", suite: str = "") -> None:
-        self.over, self.suite = over, suite or release()
+        self.over, self.suite = over, suite or HERE
         self.memory = build_folder() / "root"
         """Where its memory is mounted: for nobody else, so always the same."""
         self.root = self.memory / "root"

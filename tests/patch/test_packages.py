@@ -301,7 +301,7 @@ class Here(Installed):
         made()
         root = self.root(over="/")
         self.prepare(root)
-        stock = build_folder() / "packages" / f"{release()}-stock"
+        stock = build_folder() / "packages" / "stock"
         if not (stock / "usr/sbin/sshd").exists():
             done = subprocess.run([TOP / "scripts" / "debian-unpack", stock, "openssh-client", "openssh-server"],
                                   capture_output=True, text=True)
