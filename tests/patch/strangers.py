@@ -300,6 +300,8 @@ class Dropbear(StrangeServer):
 
     def prepare(self) -> None:
         find("dropbear", "dropbearconvert")
+        if not pathlib.Path("/usr/lib/sftp-server").is_file():
+            raise Missing("not installed: openssh-sftp-server")
         self.host_key = self.place.folder / "host.dropbear"
         quietly(["dropbearconvert", "openssh", "dropbear", self.where / "etc" / "ssh_host_ed25519_key", self.host_key])
         # It takes keys from a home that only its owner can write to.
@@ -311,9 +313,7 @@ class Dropbear(StrangeServer):
             os.chown(file, NOBODY, NOBODY)
 
     def before(self) -> str:
-        """There may be no such file to hide."""
-        return (f'mkdir "{self.place.folder}/lib" && cp -a /usr/lib/sftp-server "{self.place.folder}/lib/" 2>/dev/null; '
-                f'mount --bind "{self.where}/libexec/sftp-server" /usr/lib/sftp-server')
+        return f'mount --bind "{self.where}/libexec/sftp-server" /usr/lib/sftp-server'
 
     def argv(self) -> list[object]:
         return ["dropbear", "-F", "-E", "-s", "-m", "-r", self.host_key, "-p", PORT, "-W", WINDOW, "-P", "/dev/null"]

@@ -265,18 +265,6 @@ class Buffers(PathTest):
                         self.between(got, 1, bound, what)
 
 
-class Upstreams(PathTest):
-    def test_regression_suite_of_openssh(self) -> None:
-        if not ALL:
-            self.skipTest("takes a quarter of an hour for each version: tests/run --all")
-        for version in VERSIONS:
-            with self.subTest(version):
-                done = subprocess.run(["make", "-C", prefix(version) / "tree", "tests"], capture_output=True, text=True,
-                                      env=os.environ | {"TEST_SSH_UNSAFE_PERMISSIONS": "1"}, stdin=subprocess.DEVNULL)
-                self.assertEqual(done.returncode, 0, done.stdout[-2000:] + done.stderr[-2000:])
-                self.assertIn("all tests passed", done.stdout)
-
-
 class Transfers(OpenSSH):
     def test_windows_grow_as_far_as_the_path_needs(self) -> None:
         ssh = self.ends(client_options=["LogLevel=DEBUG"], log="DEBUG")

@@ -1,0 +1,62 @@
+# SPDX-License-Identifier: MIT
+"""OpenSSH's own regression suite, on the patched source: upstream's and the distribution's."""
+from __future__ import annotations
+
+import os
+import re
+import subprocess
+import sys
+import unittest
+
+from openssh import VERSIONS, prefix
+
+from cases import run_tests  # the folder is on the path by now
+
+ALL = "AUTOBUF_TESTS_ALL" in os.environ
+TOUCHED = ("connect proxy-connect exit-status transfer stderr-data stderr-after-eof broken-pipe yes-head rekey integrity "
+           "scp scp3 scp-uri sftp sftp-cmds sftp-badcmds sftp-batch sftp-chroot sftp-glob sftp-perm sftp-uri reexec "
+           "dynamic-forward forwarding multiplex cfgparse sshcfgparse cfgmatch channel-timeout connection-timeout")
+"""The scripts that use what the patches change: channels, packets, sshbufs, options, the monitor, SFTP."""
+ALONE = ("unshare", "--net", "sh", "-c", 'ip link set lo up && exec "$@"', "sh")
+"""The suite's servers have fixed ports."""
+
+
+class Suite(unittest.TestCase):
+    def make(self, version: str, upstreams: bool, *targets: str) -> str:
+        tree = prefix(version, upstreams=upstreams) / "tree"
+        done = subprocess.run([*ALONE, "make", "-C", tree, *targets], capture_output=True, text=True,
+                              env=os.environ | {"TEST_SSH_UNSAFE_PERMISSIONS": "1"}, stdin=subprocess.DEVNULL)
+        failed = re.findall("^(?:failed|FAIL|make.*Error).*", done.stdout + done.stderr, re.M)
+        self.assertEqual(done.returncode, 0, "\n".join(failed) + done.stdout[-2000:] + done.stderr[-2000:])
+        return done.stdout
+
+    def upstreams(self, version: str) -> None:
+        self.assertIn("all tests passed", self.make(version, True, "tests"))
+
+    def distributions(self, version: str) -> None:
+        """Not all, which takes a quarter of an hour once more."""
+        folder = prefix(version, upstreams=False) / "tree" / "regress"
+        scripts = [name for name in TOUCHED.split() if (folder / f"{name}.sh").is_file()]
+        said = self.make(version, False, "t-exec", "unit", f"LTESTS={' '.join(scripts)}")
+        self.assertIn("unit tests passed", said)
+
+
+def add(version: str, whose: str) -> None:
+    def test(self: Suite) -> None:
+        if not ALL:
+            self.skipTest("takes many minutes: tests/run --all")
+        try:
+            getattr(self, whose)(version)
+        except RuntimeError as error:
+            if not re.search("cannot fetch|no source of|cannot read", str(error)):
+                raise
+            self.skipTest(f"{version}: {error}")
+    setattr(Suite, f"test_{whose}_{version}".replace(".", "_"), test)
+
+
+for each in VERSIONS:
+    add(each, "upstreams")
+    add(each, "distributions")
+
+if __name__ == "__main__":
+    sys.exit(run_tests(("ip", "unshare", "make"), ("tests/net/pathemu",)))
