@@ -1,0 +1,938 @@
+/* SPDX-License-Identifier: MIT */
+/* Requests of scp and sftp before their turn, and replies that are waited for late. */
+#include "includes.h"
+
+#include <sys/types.h>
+#include <sys/stat.h>
+
+#include <fcntl.h>
+#include <stdarg.h>
+#include <stdlib.h>
+#include <string.h>
+#include <strings.h>
+#include <unistd.h>
+
+#include "autobuf-requests.h"
+#include "log.h"
+#include "misc.h"
+#include "sftp.h"
+#include "sftp-common.h"
+#include "sftp-client.h"
+#include "sshbuf.h"
+#include "ssherr.h"
+#include "xmalloc.h"
+
+#define EARLY_BYTES (2 * 1024 * 1024) /* a channel's window, at first */
+#define OWN_IDS 0x80000000U /* scp and sftp count from 1 */
+#define MOST_FILES 64 /* 100 Mbit/s x 50 ms hold 73 of 8.5 KB */
+#define FEW_FILES 16 /* the server does not tell how many it may have open */
+#define SMALL_BYTES (64 * 1024)
+#define MOST_KEPT_BYTES (8 * 1024 * 1024) /* of answers; half of it may rightly come */
+#define MOST_READDIRS 8
+#define MOST_HANDLE_BYTES 256 /* draft-ietf-secsh-filexfer-02, section 6.2 */
+#define HEAD_BYTES 5 /* type and id, of a request and of its answer */
+#define MOST_HINTS 3
+
+/* A file that is read before its turn. */
+struct file {
+	struct file *next;
+	struct SFTP_DIRENT **entry;
+	uint64_t size;
+	u_int request_bytes;
+	struct sshbuf *handle;	/* NULL: not open yet */
+	int small, came, ended, closed;
+};
+
+/* A request and its answer, with our id; or, with what, a status that is waited for late. */
+struct ask {
+	struct ask *next;
+	struct sshbuf *question, *answer;
+	struct file *file;
+	struct ask *behind;	/* its question is kept back until this one is answered */
+	char *what, *from, *to;
+	u_int id, as;		/* as: the caller's, once it is wanted */
+	int wanted, dropped, hint, closes;
+};
+
+struct autobuf_ahead {
+	struct autobuf_ahead *next;
+	struct sftp_conn *conn;
+	void (*send)(struct sftp_conn *, struct sshbuf *);
+	struct ask *asks;	/* in the order in which they were sent */
+	struct file *files;	/* in the order of their turns */
+	const char *from, *to;	/* of the upload, or NULL */
+	struct ask *last_write, *last_close;	/* of it, waited for late; or NULL */
+	struct sshbuf *kept_back;	/* of it, until its reply is waited for late */
+	struct sshbuf *end;	/* of the download: the request for its end, or NULL */
+	struct ask *end_ask;	/* it was sent */
+	uint64_t end_bytes, next_bytes;
+	size_t kept_bytes;
+	u_int ids, most_files, readdirs, late, writes, write_id;
+	u_int reads, answers, read_bytes; /* of the download */
+	int fd, own_server, sending, early, folder_ended, failed, repeats;
+};
+
+/* Of all connections. One that ends does not tell us. */
+static struct autobuf_ahead *aheads;
+
+/* What the next connection begins with. The last may create a file. */
+static struct sshbuf *hints[MOST_HINTS];
+static u_int hint_count;
+static int last_hint_creates;
+
+static struct sshbuf *
+message(u_char type, const void *string, size_t len)
+{
+	struct sshbuf *m = sshbuf_new();
+	int r;
+
+	if (m == NULL)
+		fatal_f("sshbuf_new failed");
+	if ((r = sshbuf_put_u8(m, type)) != 0 ||
+	    (r = sshbuf_put_u32(m, 0)) != 0 ||
+	    (r = sshbuf_put_string(m, string, len)) != 0)
+		fatal_fr(r, "compose");
+	return m;
+}
+
+static struct sshbuf *
+copy(const struct sshbuf *m)
+{
+	struct sshbuf *to = sshbuf_new();
+	int r;
+
+	if (to == NULL)
+		fatal_f("sshbuf_new failed");
+	if ((r = sshbuf_putb(to, m)) != 0)
+		fatal_fr(r, "copy");
+	return to;
+}
+
+static u_char
+type_of(const struct sshbuf *m)
+{
+	return *sshbuf_ptr(m);
+}
+
+static u_int
+id_of(const struct sshbuf *m)
+{
+	return PEEK_U32(sshbuf_ptr(m) + 1);
+}
+
+static void
+set_id(struct sshbuf *m, u_int id)
+{
+	POKE_U32(sshbuf_mutable_ptr(m) + 1, id);
+}
+
+static int
+same_but_id(const struct sshbuf *a, const struct sshbuf *b)
+{
+	size_t len = sshbuf_len(a);
+
+	return len == sshbuf_len(b) && type_of(a) == type_of(b) &&
+	    memcmp(sshbuf_ptr(a) + HEAD_BYTES, sshbuf_ptr(b) + HEAD_BYTES,
+	    len - HEAD_BYTES) == 0;
+}
+
+/* The string behind the head; NULL: there is none. */
+static const u_char *
+string_of(const struct sshbuf *m, size_t *len)
+{
+	uint32_t n;
+
+	if (sshbuf_peek_u32(m, HEAD_BYTES, &n) != 0 ||
+	    n > sshbuf_len(m) - HEAD_BYTES - 4)
+		return NULL;
+	*len = n;
+	return sshbuf_ptr(m) + HEAD_BYTES + 4;
+}
+
+static int
+status_is(const struct sshbuf *m, u_int status)
+{
+	uint32_t got;
+
+	return type_of(m) == SSH2_FXP_STATUS &&
+	    sshbuf_peek_u32(m, HEAD_BYTES, &got) == 0 && got == status;
+}
+
+static struct ask *
+ask_new(struct autobuf_ahead *q)
+{
+	struct ask **link = &q->asks;
+
+	while (*link != NULL)
+		link = &(*link)->next;
+	return *link = xcalloc(1, sizeof **link);
+}
+
+static void
+ask_send(struct autobuf_ahead *q, struct ask *a)
+{
+	struct sshbuf *m;
+
+	a->id = OWN_IDS | q->ids++;
+	set_id(a->question, a->id);
+	debug3("autobuf: sent with an id of its own: T:%u I:%u",
+	    type_of(a->question), a->id);
+	m = copy(a->question);
+	q->sending = 1;
+	q->send(q->conn, m);
+	q->sending = 0;
+	sshbuf_free(m);
+}
+
+/* Sends the question, and owns it. */
+static struct ask *
+ask(struct autobuf_ahead *q, struct sshbuf *question, struct file *file)
+{
+	struct ask *a = ask_new(q);
+
+	a->question = question;
+	a->file = file;
+	ask_send(q, a);
+	return a;
+}
+
+static void
+ask_free(struct autobuf_ahead *q, struct ask *a)
+{
+	struct ask **link = &q->asks;
+
+	while (*link != a)
+		link = &(*link)->next;
+	*link = a->next;
+	if (q->last_close == a)
+		q->last_close = NULL;
+	if (q->last_write == a)
+		q->last_write = NULL;
+	if (q->end_ask == a)
+		q->end_ask = NULL;
+	if (a->answer != NULL)
+		q->kept_bytes -= sshbuf_len(a->answer);
+	if (a->what != NULL)
+		q->late--;
+	sshbuf_free(a->question);
+	sshbuf_free(a->answer);
+	free(a->what);
+	free(a->from);
+	free(a->to);
+	free(a);
+}
+
+static void
+close_handle(struct autobuf_ahead *q, const void *handle, size_t len)
+{
+	ask(q, message(SSH2_FXP_CLOSE, handle, len), NULL)->dropped = 1;
+}
+
+/* Nobody will want it. What it opened is closed, at once or when its answer comes. */
+static void
+ask_drop(struct autobuf_ahead *q, struct ask *a)
+{
+	const u_char *handle;
+	size_t len;
+
+	a->dropped = 1;
+	a->file = NULL;
+	if (a->answer == NULL)
+		return;
+	if (type_of(a->question) == SSH2_FXP_OPEN &&
+	    type_of(a->answer) == SSH2_FXP_HANDLE &&
+	    (handle = string_of(a->answer, &len)) != NULL)
+		close_handle(q, handle, len);
+	ask_free(q, a);
+}
+
+static void
+drop_hints(struct autobuf_ahead *q)
+{
+	struct ask *a, *next;
+
+	for (a = q->asks; a != NULL; a = next) {
+		next = a->next;
+		if (a->hint && !a->wanted && !a->dropped)
+			ask_drop(q, a);
+	}
+}
+
+/* The caller closes a folder, or a file. */
+static void
+drop_reads(struct autobuf_ahead *q)
+{
+	struct ask *a, *next;
+
+	for (a = q->asks; a != NULL; a = next) {
+		next = a->next;
+		if (a->what == NULL && !a->wanted && !a->dropped &&
+		    (type_of(a->question) == SSH2_FXP_READDIR ||
+		    a == q->end_ask))
+			ask_drop(q, a);
+	}
+	sshbuf_free(q->end);
+	q->end = NULL;
+	q->end_ask = NULL;
+}
+
+/* ---- what a connection begins with ---- */
+
+static void
+hint(u_char type, const char *path)
+{
+	if (hint_count < MOST_HINTS)
+		hints[hint_count++] = message(type, path, strlen(path));
+}
+
+static void
+forget_hints(void)
+{
+	while (hint_count > 0)
+		sshbuf_free(hints[--hint_count]);
+	last_hint_creates = 0;
+}
+
+/* As scp makes one of what it is given; NULL: it will ask the server. */
+static const char *
+remote_path(const char *path)
+{
+	if (*path == '~') {
+		if (path[1] != '/' && path[1] != '\0')
+			return NULL;
+		path++;
+		path += strspn(path, "/");
+	}
+	return *path == '\0' ? "." : path;
+}
+
+void
+autobuf_ahead_get(const char *path, int recursive)
+{
+	char *folder;
+
+	forget_hints();
+	if ((path = remote_path(path)) == NULL ||
+	    strpbrk(path, "*?[\\") != NULL)
+		return;
+	hint(SSH2_FXP_LSTAT, path);
+	hint(SSH2_FXP_STAT, path);
+	if (recursive && path[strlen(path) - 1] != '/') {
+		xasprintf(&folder, "%s/", path);
+		hint(SSH2_FXP_REALPATH, folder);
+		free(folder);
+	}
+}
+
+/* The request with which scp will open a remote file for a local one; NULL: it will not. */
+static struct sshbuf *
+open_for(const char *path, const char *local, int preserve)
+{
+	struct sshbuf *m;
+	struct stat st;
+	Attrib a;
+	int fd, r;
+
+	if (stat(local, &st) == -1 || !S_ISREG(st.st_mode) ||
+	    (fd = open(local, O_RDONLY)) == -1)
+		return NULL;
+	close(fd);
+	stat_to_attrib(&st, &a);
+	a.flags &= ~(SSH2_FILEXFER_ATTR_SIZE | SSH2_FILEXFER_ATTR_UIDGID);
+	a.perm &= 0777;
+	if (!preserve)
+		a.flags &= ~SSH2_FILEXFER_ATTR_ACMODTIME;
+	m = message(SSH2_FXP_OPEN, path, strlen(path));
+	if ((r = sshbuf_put_u32(m, SSH2_FXF_WRITE | SSH2_FXF_CREAT)) != 0 ||
+	    (r = encode_attrib(m, &a)) != 0)
+		fatal_fr(r, "compose");
+	return m;
+}
+
+void
+autobuf_ahead_put(const char *path, const char *local, int preserve)
+{
+	struct sshbuf *m;
+
+	forget_hints();
+	if ((path = remote_path(path)) == NULL)
+		return;
+	hint(SSH2_FXP_STAT, path);
+	if (local == NULL || strcmp(path, ".") == 0 ||
+	    path[strlen(path) - 1] == '/' ||
+	    (m = open_for(path, local, preserve)) == NULL)
+		return;
+	hints[hint_count++] = m;
+	last_hint_creates = 1;
+}
+
+void
+autobuf_ahead_pwd(void)
+{
+	forget_hints();
+	hint(SSH2_FXP_REALPATH, ".");
+}
+
+/* A new connection has this descriptor, so the one that had it before has ended. */
+static void
+ahead_forget(int fd)
+{
+	struct autobuf_ahead **link = &aheads, *q;
+	struct file *f;
+
+	while ((q = *link) != NULL && q->fd != fd)
+		link = &q->next;
+	if (q == NULL)
+		return;
+	*link = q->next;
+	while (q->asks != NULL)
+		ask_free(q, q->asks);
+	sshbuf_free(q->end);
+	sshbuf_free(q->kept_back);
+	while ((f = q->files) != NULL) {
+		q->files = f->next;
+		sshbuf_free(f->handle);
+		free(f);
+	}
+	free(q);
+}
+
+struct autobuf_ahead *
+autobuf_ahead_open(struct sftp_conn *conn, int fd, u_int version,
+    int own_server, void (*sender)(struct sftp_conn *, struct sshbuf *))
+{
+	struct autobuf_ahead *q;
+	u_int i;
+
+	ahead_forget(fd);
+	if (autobuf_requests_off() || version != SSH2_FILEXFER_VERSION) {
+		forget_hints();
+		return NULL;
+	}
+	q = xcalloc(1, sizeof *q);
+	q->conn = conn;
+	q->fd = fd;
+	q->send = sender;
+	q->own_server = own_server != 0;
+	q->most_files = FEW_FILES;
+	q->next = aheads;
+	aheads = q;
+	for (i = 0; i < hint_count; i++) {
+		if (i + 1 < hint_count || !last_hint_creates || own_server)
+			ask(q, copy(hints[i]), NULL)->hint = 1;
+	}
+	forget_hints();
+	return q;
+}
+
+void
+autobuf_ahead_handles(struct autobuf_ahead *q, uint64_t most)
+{
+	if (q != NULL && most != 0)
+		q->most_files = MINIMUM(most / 4, MOST_FILES);
+}
+
+/* ---- files of a folder ---- */
+
+static struct sshbuf *
+read_request(const struct file *f, uint64_t offset, uint64_t bytes)
+{
+	struct sshbuf *m = message(SSH2_FXP_READ, sshbuf_ptr(f->handle),
+	    sshbuf_len(f->handle));
+	int r;
+
+	if ((r = sshbuf_put_u64(m, offset)) != 0 ||
+	    (r = sshbuf_put_u32(m, (u_int)bytes)) != 0)
+		fatal_fr(r, "compose");
+	return m;
+}
+
+/* An answer has come to one of the file's requests, which lead to others: as sftp_download() makes them. */
+static void
+file_step(struct autobuf_ahead *q, struct file *f, const struct ask *a,
+    const struct sshbuf *answer)
+{
+	const u_char *string;
+	size_t len;
+
+	switch (type_of(a->question)) {
+	case SSH2_FXP_OPEN:
+		if (type_of(answer) != SSH2_FXP_HANDLE ||
+		    (string = string_of(answer, &len)) == NULL ||
+		    len > MOST_HANDLE_BYTES)
+			return;
+		if ((f->handle = sshbuf_new()) == NULL ||
+		    sshbuf_put(f->handle, string, len) != 0)
+			fatal_f("no memory");
+		if (!f->small)
+			return;
+		f->came = f->size == 0;
+		if (f->size > 0)
+			ask(q, read_request(f, 0, f->size), f);
+		ask(q, read_request(f, f->size, f->request_bytes), f);
+		return;
+	case SSH2_FXP_READ:
+		if (type_of(answer) == SSH2_FXP_DATA &&
+		    string_of(answer, &len) != NULL && len == f->size)
+			f->came = 1;
+		if (status_is(answer, SSH2_FX_EOF))
+			f->ended = 1;
+		if (f->came && f->ended && !f->closed) {
+			f->closed = 1;
+			ask(q, message(SSH2_FXP_CLOSE, sshbuf_ptr(f->handle),
+			    sshbuf_len(f->handle)), f);
+		}
+		return;
+	}
+}
+
+/* Its turn is over. */
+static void
+file_drop(struct autobuf_ahead *q)
+{
+	struct file *f = q->files;
+	struct ask *a, *next;
+
+	q->files = f->next;
+	for (a = q->asks; a != NULL; a = next) {
+		next = a->next;
+		if (a->file != f)
+			continue;
+		a->file = NULL;
+		if (a->wanted)
+			continue;
+		/* Its handle is closed below */
+		if (a->answer != NULL)
+			ask_free(q, a);
+		else
+			a->dropped = 1;
+	}
+	if (f->handle != NULL && !f->closed)
+		close_handle(q, sshbuf_ptr(f->handle), sshbuf_len(f->handle));
+	sshbuf_free(f->handle);
+	free(f);
+}
+
+static struct file *
+file_ask(struct autobuf_ahead *q, const char *folder,
+    struct SFTP_DIRENT **entry, u_int request_bytes)
+{
+	struct file *f = xcalloc(1, sizeof *f);
+	struct sshbuf *m;
+	size_t len = strlen(folder);
+	char *path;
+	Attrib none;
+	int r;
+
+	f->entry = entry;
+	f->size = (*entry)->a.size;
+	f->request_bytes = request_bytes;
+	f->small = f->size <= MINIMUM(request_bytes, SMALL_BYTES);
+	xasprintf(&path, "%s%s%s", folder,
+	    len > 0 && folder[len - 1] != '/' ? "/" : "", (*entry)->filename);
+	m = message(SSH2_FXP_OPEN, path, strlen(path));
+	free(path);
+	attrib_clear(&none);
+	if ((r = sshbuf_put_u32(m, SSH2_FXF_READ)) != 0 ||
+	    (r = encode_attrib(m, &none)) != 0)
+		fatal_fr(r, "compose");
+	ask(q, m, f);
+	return f;
+}
+
+void
+autobuf_ahead_files(struct autobuf_ahead *q, const char *folder,
+    struct SFTP_DIRENT **entry, u_int request_bytes)
+{
+	const u_int wanted = SSH2_FILEXFER_ATTR_SIZE |
+	    SSH2_FILEXFER_ATTR_PERMISSIONS;
+	struct file **link;
+	uint64_t bytes = 0;
+	u_int files = 0;
+	int small = 1;
+
+	if (q == NULL)
+		return;
+	while (q->files != NULL && q->files->entry != entry)
+		file_drop(q);
+	for (link = &q->files; *link != NULL; link = &(*link)->next) {
+		entry = (*link)->entry + 1;
+		small = (*link)->small;
+		bytes += small ? (*link)->size : 0;
+		files++;
+	}
+	/* Behind a large file, or another folder, they would be old when it is their turn */
+	for (; small && files < q->most_files && *entry != NULL; files++) {
+		if (((*entry)->a.flags & wanted) != wanted ||
+		    !S_ISREG((*entry)->a.perm) || bytes > EARLY_BYTES)
+			return;
+		*link = file_ask(q, folder, entry++, request_bytes);
+		small = (*link)->small;
+		bytes += small ? (*link)->size : 0;
+		link = &(*link)->next;
+	}
+}
+
+void
+autobuf_ahead_end(struct autobuf_ahead *q)
+{
+	while (q != NULL && q->files != NULL)
+		file_drop(q);
+}
+
+/* ---- the end of a large file ---- */
+
+void
+autobuf_ahead_download(struct autobuf_ahead *q, const u_char *handle,
+    size_t handle_len, uint64_t size, u_int request_bytes)
+{
+	int r;
+
+	if (q == NULL || !q->own_server)
+		return;
+	sshbuf_free(q->end);
+	q->end = message(SSH2_FXP_READ, handle, handle_len);
+	q->end_bytes = size;
+	q->read_bytes = request_bytes;
+	q->next_bytes = q->reads = q->answers = q->repeats = 0;
+	if ((r = sshbuf_put_u64(q->end, size)) != 0 ||
+	    (r = sshbuf_put_u32(q->end, request_bytes)) != 0)
+		fatal_fr(r, "compose");
+}
+
+/* A request for data is sent. Once as much is outstanding as is left, the end is asked for, too: that is known when the
+   last of the data are asked for, and a round trip before they are here. */
+static void
+end_ask(struct autobuf_ahead *q, const struct sshbuf *msg)
+{
+	uint64_t at, left;
+	uint32_t bytes;
+
+	if (q->end == NULL || sshbuf_len(msg) != sshbuf_len(q->end) ||
+	    sshbuf_peek_u64(msg, sshbuf_len(msg) - 12, &at) != 0 ||
+	    sshbuf_peek_u32(msg, sshbuf_len(msg) - 4, &bytes) != 0)
+		return;
+	q->repeats |= q->next_bytes != 0 && at != q->next_bytes;
+	q->next_bytes = at + bytes;
+	q->reads++;
+	left = at < q->end_bytes ? q->end_bytes - at : 0;
+	if (q->end_ask == NULL && left > q->read_bytes &&
+	    left / q->read_bytes <= q->reads)
+		q->end_ask = ask(q, copy(q->end), NULL);
+}
+
+/* The file ends where it should, and all of it is asked for, none of it twice so far, and most of it was answered: it
+   is closed behind the rest. */
+static void
+end_close(struct autobuf_ahead *q, const struct ask *a,
+    const struct sshbuf *answer)
+{
+	const u_char *handle;
+	size_t len;
+
+	if (a == q->end_ask && a->wanted && !q->repeats &&
+	    q->answers >= q->reads && status_is(answer, SSH2_FX_EOF) &&
+	    (handle = string_of(a->question, &len)) != NULL)
+		ask(q, message(SSH2_FXP_CLOSE, handle, len), NULL);
+}
+
+/* ---- the caller's requests ---- */
+
+static void
+want(struct ask *a, const struct sshbuf *msg)
+{
+	a->wanted = 1;
+	a->as = id_of(msg);
+}
+
+/* The list of a folder comes in parts. The next ones are asked for, twice as many each time, until it ends. Of other
+   servers than OpenSSH's it is not known whether they go through a folder for two requests at a time. */
+static void
+readdirs(struct autobuf_ahead *q, const struct sshbuf *msg)
+{
+	const struct ask *a;
+	u_int ahead = 0;
+
+	for (a = q->asks; a != NULL; a = a->next)
+		ahead += a->what == NULL && !a->wanted && !a->dropped &&
+		    type_of(a->question) == SSH2_FXP_READDIR;
+	for (; !q->folder_ended && ahead < q->readdirs; ahead++)
+		ask(q, copy(msg), NULL);
+	q->readdirs = MINIMUM(2 * q->readdirs, MOST_READDIRS);
+}
+
+/* The caller closes the file whose turn it is. A later file may have the same handle already, if this one was closed
+   before its turn. */
+static void
+note_close(struct autobuf_ahead *q, const struct sshbuf *msg)
+{
+	struct file *f = q->files;
+	const u_char *handle;
+	size_t len;
+
+	if (f != NULL && f->handle != NULL &&
+	    (handle = string_of(msg, &len)) != NULL &&
+	    sshbuf_len(f->handle) == len &&
+	    memcmp(sshbuf_ptr(f->handle), handle, len) == 0)
+		f->closed = 1;
+}
+
+/* The request that the caller makes now, sent already; NULL: it was not. A handle is used again once it is closed, so
+   of a file only requests of the one whose turn it is. */
+static struct ask *
+find(const struct autobuf_ahead *q, const struct sshbuf *msg)
+{
+	struct ask *a;
+
+	for (a = q->asks; a != NULL; a = a->next) {
+		if (a->what == NULL && !a->wanted && !a->dropped &&
+		    (a->file == NULL || a->file == q->files) &&
+		    same_but_id(a->question, msg))
+			break;
+	}
+	return a;
+}
+
+int
+autobuf_ahead_asked(struct autobuf_ahead *q, const struct sshbuf *msg)
+{
+	struct ask *a;
+
+	if (q == NULL || q->sending || sshbuf_len(msg) < HEAD_BYTES)
+		return 0;
+	if (q->last_write != NULL && (type_of(msg) == SSH2_FXP_FSETSTAT ||
+	    type_of(msg) == SSH2_FXP_CLOSE)) {
+		sshbuf_free(q->kept_back);
+		q->kept_back = copy(msg);
+		return 1;
+	}
+	a = find(q, msg);
+	if (a == NULL && type_of(msg) == SSH2_FXP_READDIR && q->readdirs > 0)
+		a = ask(q, copy(msg), NULL); /* before those that follow it */
+	if (a != NULL) {
+		want(a, msg);
+		if (a->answer != NULL)
+			end_close(q, a, a->answer);
+	} else if (type_of(msg) != SSH2_FXP_EXTENDED)
+		drop_hints(q);
+	switch (type_of(msg)) {
+	case SSH2_FXP_OPENDIR:
+		q->readdirs = q->own_server;
+		q->folder_ended = 0;
+		break;
+	case SSH2_FXP_READDIR:
+		readdirs(q, msg);
+		break;
+	case SSH2_FXP_CLOSE:
+		drop_reads(q);
+		note_close(q, msg);
+		break;
+	case SSH2_FXP_READ:
+		if (a == NULL)
+			end_ask(q, msg);
+		break;
+	case SSH2_FXP_WRITE:
+		q->writes++;
+		q->write_id = id_of(msg);
+		break;
+	}
+	return a != NULL;
+}
+
+/* ---- replies that are waited for late ---- */
+
+void
+autobuf_late_file(struct autobuf_ahead *q, const char *from, const char *to,
+    int told)
+{
+	if (q == NULL)
+		return;
+	if (told && q->last_close != NULL) {
+		free(q->last_close->from);
+		q->last_close->from = NULL;
+	}
+	q->last_close = q->last_write = NULL;
+	q->writes = 0;
+	q->from = from;
+	q->to = to;
+}
+
+static struct ask *
+late(struct autobuf_ahead *q, u_int id, const char *what, int closes)
+{
+	struct ask *a = ask_new(q);
+
+	a->id = id;
+	a->what = xstrdup(what);
+	a->closes = closes;
+	if (closes) {
+		a->from = xstrdup(q->from);
+		a->to = xstrdup(q->to);
+	}
+	q->late++;
+	return a;
+}
+
+int
+autobuf_late_status(struct autobuf_ahead *q, u_int id, const char *what,
+    int closes)
+{
+	struct ask *a;
+
+	if (q == NULL || (closes && q->from == NULL))
+		return 0;
+	a = late(q, id, what, closes);
+	if (closes)
+		q->last_close = a;
+	if (q->kept_back != NULL) {
+		a->question = q->kept_back;
+		a->behind = q->last_write;
+		q->kept_back = NULL;
+	}
+	return 1;
+}
+
+/* A file of a folder that one request holds was sent. Its reply is waited for late, and so is what follows it: with
+   whatever reply, stock sends the same. The caller gets one that is good. */
+static int
+late_write(struct autobuf_ahead *q, struct sshbuf *msg)
+{
+	char *what;
+	int r;
+
+	if (q->from == NULL || q->writes != 1 || q->most_files == 0)
+		return 0;
+	xasprintf(&what, "write remote \"%s\"", q->to);
+	q->last_write = late(q, q->write_id, what, 1);
+	free(what);
+	q->writes = 0;
+	sshbuf_reset(msg);
+	if ((r = sshbuf_put_u8(msg, SSH2_FXP_STATUS)) != 0 ||
+	    (r = sshbuf_put_u32(msg, q->write_id)) != 0 ||
+	    (r = sshbuf_put_u32(msg, SSH2_FX_OK)) != 0)
+		fatal_fr(r, "compose");
+	return 1;
+}
+
+static void
+late_came(struct autobuf_ahead *q, struct ask *a, const struct sshbuf *msg)
+{
+	uint32_t status = SSH2_FX_FAILURE;
+	struct ask *b;
+
+	if (type_of(msg) != SSH2_FXP_STATUS ||
+	    sshbuf_peek_u32(msg, HEAD_BYTES, &status) != 0)
+		fatal("Expected SSH2_FXP_STATUS(%u) packet, got %u",
+		    SSH2_FXP_STATUS, type_of(msg));
+	debug3("SSH2_FXP_STATUS %u", status);
+	if (status != SSH2_FX_OK) {
+		error("%s: %s", a->what, fx2txt(status));
+		if (a->from != NULL)
+			error("upload \"%s\" to \"%s\" failed", a->from,
+			    a->to);
+		q->failed |= a->closes;
+	}
+	for (b = a->next; b != NULL; b = b->next) {
+		if (b->behind != a)
+			continue;
+		b->behind = NULL;
+		ask_send(q, b);
+		if (status != SSH2_FX_OK) {
+			free(b->from); /* told above */
+			b->from = NULL;
+		}
+	}
+	ask_free(q, a);
+}
+
+u_int
+autobuf_late_left(const struct autobuf_ahead *q)
+{
+	return q == NULL ? 0 : q->late;
+}
+
+int
+autobuf_late_failed(struct autobuf_ahead *q)
+{
+	int failed = q != NULL && q->failed;
+
+	if (failed)
+		q->failed = 0;
+	return failed;
+}
+
+/* ---- replies ---- */
+
+int
+autobuf_ahead_known(struct autobuf_ahead *q, struct sshbuf *msg)
+{
+	struct ask *a;
+	int r;
+
+	if (q == NULL)
+		return 0;
+	for (a = q->asks; a != NULL; a = a->next) {
+		if (a->wanted && a->answer != NULL)
+			break;
+	}
+	if (a == NULL)
+		return q->early = late_write(q, msg);
+	sshbuf_reset(msg);
+	if ((r = sshbuf_putb(msg, a->answer)) != 0)
+		fatal_fr(r, "copy");
+	set_id(msg, a->as);
+	ask_free(q, a);
+	q->early = 1;
+	return 1;
+}
+
+int
+autobuf_ahead_took(struct autobuf_ahead *q, struct sshbuf *msg)
+{
+	struct ask *a;
+
+	if (q == NULL || sshbuf_len(msg) < HEAD_BYTES)
+		return 0;
+	q->early = 0;
+	for (a = q->asks; a != NULL; a = a->next) {
+		if (a->id == id_of(msg) && a->answer == NULL &&
+		    a->behind == NULL)
+			break;
+	}
+	if (a == NULL) {
+		if (type_of(msg) == SSH2_FXP_DATA && q->reads > 0) {
+			q->reads--;
+			q->answers++;
+		}
+		return 0;
+	}
+	if (a->what != NULL) {
+		late_came(q, a, msg);
+		return 1;
+	}
+	if (type_of(a->question) == SSH2_FXP_READDIR &&
+	    type_of(msg) != SSH2_FXP_NAME)
+		q->folder_ended = 1;
+	if (a->file != NULL)
+		file_step(q, a->file, a, msg);
+	if (a->wanted) {
+		end_close(q, a, msg);
+		set_id(msg, a->as);
+		ask_free(q, a);
+		q->early = 1;
+		return 0;
+	}
+	a->answer = copy(msg);
+	q->kept_bytes += sshbuf_len(msg);
+	if (q->kept_bytes > MOST_KEPT_BYTES)
+		fatal("The server sent more than was asked for");
+	if (a->dropped)
+		ask_drop(q, a);
+	return 1;
+}
+
+int
+autobuf_ahead_early(const struct autobuf_ahead *q)
+{
+	return q != NULL && q->early;
+}
