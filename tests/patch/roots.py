@@ -84,8 +84,9 @@ def next_version(file: pathlib.Path, into: pathlib.Path, conffile: str = "", ver
     shutil.rmtree(tree, ignore_errors=True)
     subprocess.run(["dpkg-deb", "--raw-extract", file, tree], check=True)
     control = tree / "DEBIAN" / "control"
-    control.write_text(re.sub(r"^Version: (.*)$", f"Version: {version}" if version else r"Version: \1.1",
-                              control.read_text(), flags=re.M))
+    text = control.read_text()
+    now = re.search(r"^Version: (.*)$", text, re.M)[1]
+    control.write_text(text.replace(now, version or f"{now}.1"))  # where packages depend on each other, too
     if conffile:
         with (tree / conffile).open("a") as out:
             out.write("# one line more\n")

@@ -351,10 +351,10 @@ class Bare(Installed):
     def test_debian_13(self) -> None:
         self.beside("trixie")
 
-    def archive(self, root: Root, version: str) -> None:
+    def archive(self, root: Root, stock: str, version: str) -> None:
         """A repository with the distribution's own packages, in a version to come."""
-        root.sh("mkdir -p /tmp/stock /tmp/archive; cd /tmp/stock; "
-                "apt-get -qq download openssh-client openssh-server openssh-sftp-server")
+        root.sh("mkdir -p /tmp/stock /tmp/archive; cd /tmp/stock; apt-get -qq download " +
+                " ".join(f"{package}={stock}" for package in REPLACED))
         with tempfile.TemporaryDirectory() as name:
             into = pathlib.Path(name)
             for package in root.sh("ls /tmp/stock").split():
@@ -392,8 +392,9 @@ class Bare(Installed):
         self.transfer(p, root, scp="scp", port=22)
         self.server.kill()
 
-        newer = re.sub(r"(\d+)$", lambda found: str(int(found[1]) + 1), stock.pop())
-        self.archive(root, newer)
+        now = stock.pop()
+        newer = re.sub(r"(\d+)$", lambda found: str(int(found[1]) + 1), now)
+        self.archive(root, now, newer)
         self.assertEqual(root.sh("apt-cache madison openssh-server").split()[2], newer)
         self.assertEqual(self.would_be(root), [])
         root.sh("rm /etc/apt/preferences.d/autobuf-openssh.pref")
