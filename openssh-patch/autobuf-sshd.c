@@ -18,7 +18,7 @@
 #include "pathnames.h"
 
 #define SETTINGS_FILE SSHDIR "/autobuf.conf"
-#define HOST_FILE _PATH_SSH_PIDDIR "/sshd-autobuf.lock"
+#define HOST_FILE _PATH_SSH_PIDDIR "/autobuf-windows.lock"
 
 static struct autobuf_settings settings;
 static int settings_are_known, host_is_known;

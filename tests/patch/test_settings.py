@@ -402,11 +402,11 @@ class Server(PathTest):
     def test_without_the_file_of_the_host_windows_stay(self) -> None:
         """The folder of the pid file is this prefix. A folder in the file's place is a mistake that no root survives."""
         where = prefix(NEWEST)
-        hide = ["unshare", "--mount", "sh", "-c", f'touch "{where}/sshd-autobuf.lock" && chmod 600 "{where}/sshd-autobuf.lock" '
-                f'&& mount --bind /dev/null "{where}/sshd-autobuf.lock" && exec "$@"', "sh"]
+        hide = ["unshare", "--mount", "sh", "-c", f'touch "{where}/autobuf-windows.lock" && chmod 600 "{where}/autobuf-windows.lock" '
+                f'&& mount --bind /dev/null "{where}/autobuf-windows.lock" && exec "$@"', "sh"]
         ssh = self.ends(None, log="INFO", wrap=hide)
         log = self.login(ssh)
-        self.assertRegex(log, r"autobuf: windows do not grow, because .*/sshd-autobuf\.lock cannot be used: ")
+        self.assertRegex(log, r"autobuf: windows do not grow, because .*/autobuf-windows\.lock cannot be used: ")
         self.assertEqual(log.count("do not grow"), 1)
 
 
