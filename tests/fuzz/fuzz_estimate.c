@@ -12,7 +12,7 @@
 
 static size_t take_packets(struct input *in, struct ab_packet *packets)
 {
-    struct ab_packet p = {1000000000, 1010000000, 1500, 1, false};
+    struct ab_packet p = {1000000000, 1010000000, 1500, 1, false, false};
     size_t count = 0;
 
     while (in->len > 0 && count < MOST) {
