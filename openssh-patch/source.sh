@@ -47,7 +47,7 @@ quietly()
 
 unpack()
 {
-        tar -xf "$1" -C "$tree" --strip-components=1
+    tar -xf "$1" -C "$tree" --strip-components=1
 }
 
 from_archive()

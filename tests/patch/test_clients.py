@@ -125,7 +125,7 @@ class Clients(Strangers):
         write(self.here / "put", 160 * MB)
         self.copied(client, "put", self.here / "put")
         self.same(self.here / "put", self.there / "put")
-        self.assertGreater(self.bounded(client.ssh.server.log.read_text()), 4 * MB)
+        self.assertGreater(self.bounded(client.ssh.server.log.read_text()), 8 * MB)
 
 
 class Servers(Strangers):
