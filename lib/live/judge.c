@@ -207,7 +207,7 @@ static bool enlarge(struct ab_judge *judge, const struct ab_look *look, struct a
     if (!at_least(asked, WORTH_PERCENT, stored))
         return false;
     if (plan->flags & AUTOBUF_PLAN_SND_FORCE)
-        judge->grown_from_bytes = stored;
+        ab_judge_forced(judge, stored);
     return true;
 }
 
@@ -221,16 +221,19 @@ static bool sends_all_it_may(const struct ab_judge *judge)
 
 /*
  * The last step may have made the buffer nearly twice as large as the path's product, and congestion control fills
- * it sooner or later. The buffer is then reduced to 1.35 products, but not below its size before that step.
+ * it sooner or later. The buffer is then reduced to 1.35 products, but not below its size before that step. The rate
+ * of a round trip is the path's only if the queue stood at its beginning too: slow start has not filled it before.
  */
 static bool trim(struct ab_judge *judge, const struct ab_look *look, struct autobuf_plan *plan)
 {
     uint64_t product = in_rtt(judge->acked_byte_per_s, judge->rtt_min_ns);
     uint64_t target = ab_mul_div(product, TRIM_TO_PERCENT, 100), now = look->socket.snd_buf_bytes;
     uint64_t flight = ab_max(ab_tcpinfo_flight_bytes(&look->info), 1), bytes;
+    bool stood = judge->excess_stands;
 
-    if (!sends_all_it_may(judge) ||
-        queue_ns(judge, &look->info) < ab_mul_div(judge->rtt_min_ns, TRIM_QUEUE_PERCENT, 100))
+    judge->excess_stands = sends_all_it_may(judge) &&
+                           at_least(queue_ns(judge, &look->info), TRIM_QUEUE_PERCENT, judge->rtt_min_ns);
+    if (!stood || !judge->excess_stands)
         return false;
     /* This writer may fill the buffer more than one that waits with poll(): scale by what is in flight now. */
     bytes = ab_min(ab_mul_div(now, target, flight), AB_SND_STORED(ab_min(target, now)));
@@ -350,6 +353,7 @@ bool ab_judge_look(struct ab_judge *judge, const struct ab_look *look, struct au
 void ab_judge_forced(struct ab_judge *judge, uint64_t before_bytes)
 {
     judge->grown_from_bytes = before_bytes;
+    judge->excess_stands = false;
 }
 
 void ab_judge_paced(struct ab_judge *judge, uint64_t byte_per_s)

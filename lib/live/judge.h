@@ -37,6 +37,7 @@ struct ab_judge {
     uint64_t hold_ns;          /* no buffer is changed before this time */
     unsigned short_looks;      /* looks at which the send buffer limited, less those at which it did not */
     uint64_t grown_from_bytes; /* the send buffer before a forced step that may be too large; 0: none */
+    bool excess_stands;        /* at the last look, what such a step added stood in a queue */
     struct ab_pace pace;       /* for low delay */
     struct ab_count {
         uint64_t now_ns, acked_bytes, received_bytes;

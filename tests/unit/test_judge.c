@@ -309,6 +309,46 @@ static void what_was_forced_and_only_queues_is_taken_back(void **state)
     }
 }
 
+/* 400 Mbit/s x 100 ms: slow start comes to the queue in the midst of a round trip, so less has moved in that one. */
+static void slow_start_shows_less_than_the_path(void **state)
+{
+    static const struct {
+        uint64_t rtt_ms, mbit;
+        bool acts;
+    } looks[] = {{101, 150, false}, {105, 207, false}, {166, 305, false}, {105, 386, false}, {166, 305, false},
+                 {166, 386, true}};
+    struct autobuf_limits limits = host_6_18;
+    struct ab_look look = buffer_limited(1000 * MS);
+    struct autobuf_plan plan;
+    struct ab_judge judge;
+    const char *why;
+
+    (void)state;
+    limits.flags |= AUTOBUF_LIMITS_FORCE;
+    look.socket.locks = AUTOBUF_LOCK_SND;
+    look.socket.snd_buf_bytes = 9800000;
+    look.queued_bytes = 6500000;
+    look.info.unacked_packets = 8500000 / MSS;
+    look.info.cwnd_packets = 8500000 / MSS;
+    ab_judge_begin(&judge, 0, &limits);
+    assert_false(ab_judge_look(&judge, &look, &plan, &why));
+    look.info.rtt_ns = 166 * MS;
+    ab_judge_forced(&judge, 4194304);
+    for (size_t i = 0; i < COUNT(looks); i++) {
+        look.now_ns += looks[i].rtt_ms * MS;
+        look.info.rtt_ns = looks[i].rtt_ms * MS;
+        look.info.acked_bytes += looks[i].mbit * 125 * looks[i].rtt_ms;
+        assert_int_equal(ab_judge_look(&judge, &look, &plan, &why), looks[i].acts);
+    }
+    /* 1.35 products of 386 Mbit/s, of 8.5 MB that are in flight */
+    assert_in_range(2 * plan.snd_request_bytes, 7450000, 7550000);
+    ab_judge_forced(&judge, 4194304); /* larger again: what stood before says nothing */
+    look.now_ns += 166 * MS;
+    look.info.acked_bytes += 305UL * 125 * 166;
+    judge.hold_ns = 0;
+    assert_false(ab_judge_look(&judge, &look, &plan, &why));
+}
+
 /* A short queue is no reason to send less than the path carries. */
 static void low_delay_enlarges_the_send_buffer_too(void **state)
 {
@@ -441,6 +481,7 @@ int main(void)
         cmocka_unit_test(the_send_buffer_grows_by_the_limits),
         cmocka_unit_test(a_change_is_waited_for),
         cmocka_unit_test(what_was_forced_and_only_queues_is_taken_back),
+        cmocka_unit_test(slow_start_shows_less_than_the_path),
         cmocka_unit_test(low_delay_enlarges_the_send_buffer_too),
         cmocka_unit_test(the_receive_side),
         cmocka_unit_test(strange_clocks),
