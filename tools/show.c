@@ -76,6 +76,8 @@ void show_json(FILE *out, const struct findings *f)
     json_number(out, "tx_bdp_bytes", p->tx_bdp_bytes, !p->tx_bdp_bytes);
     json_number(out, "rx_bdp_bytes", p->rx_bdp_bytes, !p->rx_bdp_bytes);
     json_number(out, "samples", p->samples, false);
+    json_number(out, "loss_permille", p->loss_permille, p->method != AUTOBUF_METHOD_ICMP);
+    json_number(out, "mtu_bytes", p->packet_bytes, !p->packet_bytes);
     json_number(out, "cost_bytes", p->cost_bytes, false);
     json_number(out, "elapsed_ns", p->elapsed_ns, false);
     json_plan(out, f);
@@ -130,6 +132,8 @@ void show_path(FILE *out, const struct autobuf_path *p)
         fprintf(out, " sent, %u %s, %.0f ms\n", p->samples, each ? "arrivals" : "replies",
                 (double)p->elapsed_ns / 1e6);
     }
+    if (p->loss_permille)
+        fprintf(out, "loss             %.1f%% of the trains' packets\n", p->loss_permille / 10.0);
 }
 
 static int compare_rates(const void *a, const void *b)

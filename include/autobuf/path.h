@@ -48,7 +48,7 @@ struct autobuf_path {
     uint64_t elapsed_ns;             /* how long the measurement took */
     uint64_t measured_ns;            /* when it ended; AUTOBUF_NS_UNSET: never measured */
     uint32_t packet_bytes;           /* the largest IP packet that the path takes; 0: unknown */
-    uint32_t reserved;
+    uint32_t loss_permille;          /* echoes: of the trains' packets; in band TCP hides it, and it is 0 */
 };
 
 #define AUTOBUF_PATH_INIT                                                                          \

@@ -431,6 +431,20 @@ uint64_t ab_estimate_bdp(uint64_t rate_bit_per_s, uint64_t rtt_ns, uint32_t full
     return bytes > UINT64_MAX - full_bytes ? UINT64_MAX : bytes + full_bytes - small_bytes;
 }
 
+/* Packets of trains that were not answered, though a later packet was, in thousandths of all up to the last answer. */
+static uint32_t loss_permille(const struct ab_packet *packets, size_t count)
+{
+    uint64_t sent = 0, lost = 0;
+
+    while (count > 0 && packets[count - 1].received_ns == AUTOBUF_NS_UNSET)
+        count--; /* these may still be on their way */
+    for (size_t i = 0; i < count; i++) {
+        sent += packets[i].train != 0;
+        lost += packets[i].train != 0 && packets[i].received_ns == AUTOBUF_NS_UNSET;
+    }
+    return sent ? (uint32_t)(1000 * lost / sent) : 0;
+}
+
 int ab_estimate_path(const struct ab_packet *packets, size_t count, uint64_t *scratch,
                      struct autobuf_path *path)
 {
@@ -445,6 +459,7 @@ int ab_estimate_path(const struct ab_packet *packets, size_t count, uint64_t *sc
         else
             small_bytes = packets[i].bytes;
     }
+    path->loss_permille = loss_permille(packets, count);
     ab_estimate_rtt(packets, count, scratch, &path->rtt_min_ns, &path->rtt_median_ns);
     if (path->rtt_min_ns == AUTOBUF_NS_UNSET)
         return AUTOBUF_E_NOREPLY;

@@ -41,7 +41,7 @@ HELLO = b"AUTOBUF HELLO 1 train=463360 budget=463360\r\n"
 RESULTS = [f"{side}_{what}" for side in ("tx", "rx") for what in (
     "rate_bit_per_s", "rate_low_bit_per_s", "rate_high_bit_per_s", "at_least")]
 KEYS = ["method", "rtt_min_ns", "rtt_median_ns", *RESULTS, "tx_bdp_bytes", "rx_bdp_bytes",
-        "samples", "cost_bytes", "elapsed_ns", "plan"]
+        "samples", "loss_permille", "mtu_bytes", "cost_bytes", "elapsed_ns", "plan"]
 
 
 def status_of(pid: int) -> dict[str, str]:

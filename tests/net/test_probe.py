@@ -47,7 +47,7 @@ ALL, NONE = "0 65534", "1 0"
 RATES = [f"{side}_{what}" for side in ("tx", "rx") for what in (
     "rate_bit_per_s", "rate_low_bit_per_s", "rate_high_bit_per_s", "at_least")]
 KEYS = ["method", "rtt_min_ns", "rtt_median_ns", *RATES, "tx_bdp_bytes", "rx_bdp_bytes",
-        "samples", "cost_bytes", "elapsed_ns", "plan"]
+        "samples", "loss_permille", "mtu_bytes", "cost_bytes", "elapsed_ns", "plan"]
 PLAN_KEYS = ["snd_request_bytes", "snd_window_bytes", "snd_reason",
              "rcv_request_bytes", "rcv_window_bytes", "rcv_reason", "sysctl"]
 REASONS = {"set", "kernel", "capped", "unknown", "larger", "late", "off"}
@@ -357,7 +357,7 @@ class Failures(ToolTest):
     def test_loss(self) -> None:
         # one in three is lost in all
         path = self.path(both="rate=20M,delay=20ms,loss=0.2", seed=7)
-        rates = []
+        rates, losses = [], []
         for _ in range(8):
             path.reset()
             done = self.run_tool(path, "probe", "--json", path.addr["b"])
@@ -370,9 +370,11 @@ class Failures(ToolTest):
             self.right_time(result, 40)
             self.sent(path, result)
             rates.append(result["tx_rate_bit_per_s"])
+            losses.append(result["loss_permille"])
         found = [rate for rate in rates if rate]
         self.assertGreaterEqual(len(found), 4, rates)
         self.near(statistics.median(found), 20e6, RATE_SHARE, "rate")
+        self.between(statistics.median(losses), 200, 500, "loss, in thousandths")
 
     def test_unreachable(self) -> None:
         # said by this host's own routes; no route at all

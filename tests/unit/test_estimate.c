@@ -710,6 +710,36 @@ static void it_is_the_median_train_that_counts(void **state)
 }
 
 /* Every kind says why, in words that end a line of a log. */
+/* What may still be on its way is not lost, and a small echo is no packet of a train. */
+static void loss_is_counted_up_to_the_last_answer(void **state)
+{
+    static const struct {
+        const char *name;
+        unsigned every, tail; /* lost: each so-manieth packet, and so many at the end */
+        uint32_t permille;
+    } rows[] = {
+        {"none", 0, 0, 0}, {"one in ten", 10, 0, 100}, {"none but a tail", 0, 12, 0}, {"both", 10, 13, 103},
+    };
+
+    (void)state;
+    for (size_t i = 0; i < COUNT(rows); i++) {
+        struct autobuf_path path = AUTOBUF_PATH_INIT;
+        size_t first;
+
+        begin();
+        packets[count++] = (struct ab_packet){1, 2000000, 50, 0, false, false};
+        packets[count++] = (struct ab_packet){2, AUTOBUF_NS_UNSET, 50, 0, false, false};
+        first = count;
+        add_train(49, 120000);
+        add_train(49, 120000);
+        for (size_t at = first; at < count; at++)
+            if ((rows[i].every && (at - first) % rows[i].every == 5) || at + rows[i].tail >= count)
+                packets[at].received_ns = AUTOBUF_NS_UNSET;
+        assert_int_equal(ab_estimate_path(packets, count, scratch, &path), 0);
+        CHECK_EQUAL(rows[i].name, path.loss_permille, rows[i].permille);
+    }
+}
+
 static void every_kind_says_why(void **state)
 {
     (void)state;
@@ -745,6 +775,7 @@ int main(void)
         cmocka_unit_test(a_pace_that_is_only_computed),
         cmocka_unit_test(one_train_does_not_speak_for_all),
         cmocka_unit_test(it_is_the_median_train_that_counts),
+        cmocka_unit_test(loss_is_counted_up_to_the_last_answer),
         cmocka_unit_test(every_kind_says_why),
     };
 
