@@ -18,6 +18,8 @@ extern "C" {
 #define AUTOBUF_LIMITS_RCV_AUTOTUNING 1U /* net.ipv4.tcp_moderate_rcvbuf is on */
 #define AUTOBUF_LIMITS_WINDOW_SCALING 2U /* net.ipv4.tcp_window_scaling is on */
 #define AUTOBUF_LIMITS_FORCE 4U          /* this process may use SO_SNDBUFFORCE and SO_RCVBUFFORCE */
+#define AUTOBUF_LIMITS_NO_UNLOCK 8U      /* a buffer once set cannot be given back to autotuning: there is no
+                                            SO_BUF_LOCK before Linux 5.15 */
 
 /*
  * The limits of this host, in the network namespace of the calling thread. "stored" is the size that the kernel
@@ -74,7 +76,8 @@ AUTOBUF_API int autobuf_limits_host(struct autobuf_limits *limits);
 struct autobuf_socket {
     uint32_t size;
     uint32_t stage;          /* AUTOBUF_STAGE_* */
-    uint32_t locks;          /* AUTOBUF_LOCK_* bits; before Linux 5.15 unknown and 0 */
+    uint32_t locks;          /* AUTOBUF_LOCK_* bits; before Linux 5.15 a guess from
+                                sizes, which misses some on a connection */
     uint32_t mss_bytes;      /* maximum segment size; 0: not known yet */
     uint64_t snd_buf_bytes;  /* stored */
     uint64_t rcv_buf_bytes;  /* stored */

@@ -3,11 +3,13 @@
 #include <errno.h>
 #include <netinet/in.h>
 #include <sys/socket.h>
+#include <unistd.h>
 
 #include <linux/tcp.h>
 
 #include "../base/base.h"
 #include "../base/option.h"
+#include "../kernel/socket.h"
 #include "../plan/plan.h"
 
 #define REQUEST_MAX 0x3fffffffU /* the kernel doubles it */
@@ -53,6 +55,39 @@ static int unlock_sides(int fd, uint32_t sides)
     return error < 0 ? error : set_int(fd, SOL_SOCKET, SO_BUF_LOCK, (uint32_t)locks & ~sides);
 }
 
+/* The window clamp that comes with a size of the receive buffer, from Linux 7.1 on; 0: none. */
+static int clamp_of_size(uint64_t stored)
+{
+    int fd = ab_socket_scratch(), clamp = 0;
+
+    if (fd < 0)
+        return 0;
+    if (set_int(fd, SOL_SOCKET, SO_RCVBUF, stored / 2) < 0 || ab_get_int(fd, IPPROTO_TCP, TCP_WINDOW_CLAMP, &clamp) < 0)
+        clamp = 0;
+    close(fd);
+    return clamp;
+}
+
+static int open_clamp(int fd)
+{
+    int error = set_int(fd, IPPROTO_TCP, TCP_WINDOW_CLAMP, 0);
+
+    /* A listener does not take "none" for an answer. */
+    return error == -EINVAL ? set_int(fd, IPPROTO_TCP, TCP_WINDOW_CLAMP, NO_CLAMP) : error;
+}
+
+/* Before there is a connection. A clamp that the program has set itself stays. */
+static int unlock_rcv(int fd, const struct autobuf_socket *was)
+{
+    int clamp = 0, error = unlock_sides(fd, AUTOBUF_LOCK_RCV);
+
+    if (error == 0 && was->stage != AUTOBUF_STAGE_CONNECTED)
+        error = ab_get_int(fd, IPPROTO_TCP, TCP_WINDOW_CLAMP, &clamp);
+    if (error < 0 || !clamp || clamp != clamp_of_size(was->rcv_buf_bytes))
+        return error;
+    return open_clamp(fd);
+}
+
 static int remember(int fd, struct before *was)
 {
     int error;
@@ -88,9 +123,10 @@ static void put_back_clamp(int fd, int bytes)
 
     if (ab_get_int(fd, IPPROTO_TCP, TCP_WINDOW_CLAMP, &now) == 0 && now == bytes)
         return;
-    /* A listener does not take "none" for an answer. */
-    if (set_int(fd, IPPROTO_TCP, TCP_WINDOW_CLAMP, (uint64_t)bytes) < 0)
-        set_int(fd, IPPROTO_TCP, TCP_WINDOW_CLAMP, NO_CLAMP);
+    if (bytes)
+        set_int(fd, IPPROTO_TCP, TCP_WINDOW_CLAMP, (uint64_t)bytes);
+    else
+        open_clamp(fd);
 }
 
 /* Puts back only what the plan changes, sizes before locks, because setting a size locks the buffer. */
@@ -109,7 +145,7 @@ static void put_back(int fd, const struct autobuf_plan *plan, const struct befor
     }
     if (plan->rcv_request_bytes || plan->snd_request_bytes || plan->flags & locking)
         set_int(fd, SOL_SOCKET, SO_BUF_LOCK, was->socket.locks);
-    if (plan->rcv_clamp_bytes)
+    if (plan->rcv_clamp_bytes || plan->rcv_request_bytes || plan->flags & AUTOBUF_PLAN_RCV_UNLOCK)
         put_back_clamp(fd, was->clamp_bytes);
 }
 
@@ -137,12 +173,12 @@ static int apply_snd(int fd, const struct autobuf_plan *plan, const struct befor
                       SO_SNDBUF, plan->snd_request_bytes);
 }
 
-static int apply_rcv(int fd, const struct autobuf_plan *plan)
+static int apply_rcv(int fd, const struct autobuf_plan *plan, const struct before *was)
 {
     int error = 0;
 
     if (plan->flags & AUTOBUF_PLAN_RCV_UNLOCK)
-        error = unlock_sides(fd, AUTOBUF_LOCK_RCV);
+        error = unlock_rcv(fd, &was->socket);
     else if (plan->rcv_request_bytes)
         error = set_buffer(fd, SO_RCVBUF, SO_RCVBUF, plan->rcv_request_bytes);
     if (error < 0 || !plan->rcv_clamp_bytes)
@@ -185,7 +221,7 @@ int autobuf_apply(int fd, const struct autobuf_plan *theirs)
         return -EINVAL; /* the plan was made for another socket: its window would shrink */
     error = apply_pacing(fd, plan.snd_pacing_bit_per_s);
     if (error == 0)
-        error = apply_rcv(fd, &plan);
+        error = apply_rcv(fd, &plan, &was);
     if (error == 0)
         error = apply_snd(fd, &plan, &was);
     if (error < 0)
@@ -220,9 +256,13 @@ int autobuf_unlock(int fd, uint32_t sides)
     sides &= socket.locks;
     if (!sides)
         return 0;
-    error = unlock_sides(fd, sides);
-    if (error < 0)
+    error = sides & AUTOBUF_LOCK_SND ? unlock_sides(fd, AUTOBUF_LOCK_SND) : 0;
+    if (error == 0 && sides & AUTOBUF_LOCK_RCV)
+        error = unlock_rcv(fd, &socket);
+    if (error < 0) {
+        set_int(fd, SOL_SOCKET, SO_BUF_LOCK, socket.locks);
         return error;
+    }
     if (!(sides & AUTOBUF_LOCK_RCV) || socket.stage != AUTOBUF_STAGE_CONNECTED)
         return (int)sides;
     /* Its window clamp is still the small buffer's. */

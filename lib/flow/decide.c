@@ -180,9 +180,27 @@ static int plan_path(struct ab_decision *d)
     return error;
 }
 
+/* Where nobody can unlock a side, it stays set, also when its size does not show that any more. */
+static uint32_t set_for_good(const struct ab_decision *d)
+{
+    if (!(d->limits.flags & AUTOBUF_LIMITS_NO_UNLOCK))
+        return 0;
+    return d->socket.locks | (d->plan.snd_request_bytes ? AUTOBUF_LOCK_SND : 0) |
+           (d->plan.rcv_request_bytes ? AUTOBUF_LOCK_RCV : 0);
+}
+
+int ab_decide_look(struct ab_decision *d, int fd)
+{
+    uint32_t locks = set_for_good(d);
+    int error = autobuf_socket_state(fd, &d->socket);
+
+    d->socket.locks |= locks;
+    return error;
+}
+
 int ab_decide_plan(struct ab_decision *d, int fd)
 {
-    int error = autobuf_socket_state(fd, &d->socket);
+    int error = ab_decide_look(d, fd);
 
     if (error == 0)
         error = plan_path(d);
@@ -215,7 +233,7 @@ void ab_decide_short(struct ab_decision *d, int fd, uint32_t side)
         plan->snd_reason = AUTOBUF_REASON_KERNEL;
     if (plan->rcv_reason == AUTOBUF_REASON_UNKNOWN && side != AUTOBUF_LOCK_RCV)
         plan->rcv_reason = AUTOBUF_REASON_KERNEL;
-    if (!side || autobuf_socket_state(fd, &d->socket) < 0)
+    if (!side || ab_decide_look(d, fd) < 0)
         return;
     plan_more(d, side, &more);
     if (side == AUTOBUF_LOCK_SND && is_undecided(plan->snd_reason) &&

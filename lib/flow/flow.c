@@ -214,7 +214,7 @@ static int look(struct autobuf_flow *flow, uint64_t now_ns)
     int error = ab_socket_cookie(flow->fd, &cookie);
 
     if (error == 0)
-        error = cookie == flow->cookie ? autobuf_socket_state(flow->fd, &d->socket) : -ESTALE;
+        error = cookie == flow->cookie ? ab_decide_look(d, flow->fd) : -ESTALE;
     if (error < 0)
         return error;
     flow->next_ns = d->socket.stage == AUTOBUF_STAGE_LISTENING ? AUTOBUF_NS_UNSET : now_ns + LOOK_NS;

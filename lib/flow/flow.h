@@ -64,6 +64,9 @@ int ab_decide_worth(const struct ab_decision *d, struct autobuf_probe_options *p
 /* Notes how a measurement ended: 0 or an error. */
 void ab_decide_measured(struct ab_decision *d, int result);
 
+/* Reads the socket's state anew. Returns what autobuf_socket_state() returns. */
+int ab_decide_look(struct ab_decision *d, int fd);
+
 /*
  * Plans for the socket as it is now, from what is known of the path. If nothing is known, plans from limits alone.
  */

@@ -9,6 +9,7 @@
 #include "forced.h"
 #include "limits.h"
 #include "proc.h"
+#include "socket.h"
 
 #define ABOVE_ANY_LIMIT 0x3fffffff /* the kernel caps, before it doubles */
 #define TCP_MEM_PART 16 /* share of memory at which the kernel's pressure begins (tcp_init_mem()) */
@@ -95,15 +96,14 @@ void ab_limits_forced(struct autobuf_limits *limits)
  */
 int ab_limits_refresh(struct autobuf_limits *limits)
 {
-    int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
-    int size = 65536;
+    int fd = ab_socket_scratch(), size = 65536, locks;
     uint64_t bytes;
 
-    if (fd < 0 && errno == EAFNOSUPPORT)
-        fd = socket(AF_INET6, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
     if (fd < 0)
-        return -errno;
-    limits->flags &= ~AUTOBUF_LIMITS_FORCE;
+        return fd;
+    limits->flags &= ~(AUTOBUF_LIMITS_FORCE | AUTOBUF_LIMITS_NO_UNLOCK);
+    if (ab_get_int(fd, SOL_SOCKET, SO_BUF_LOCK, &locks) < 0)
+        limits->flags |= AUTOBUF_LIMITS_NO_UNLOCK;
     bytes = settable_bytes(fd, SO_SNDBUF);
     if (bytes)
         limits->snd_settable_bytes = bytes;

@@ -5,6 +5,7 @@
 #include <errno.h>
 #include <netinet/in.h>
 #include <sys/socket.h>
+#include <unistd.h>
 
 #include <linux/tcp.h>
 
@@ -52,6 +53,37 @@ static int read_tcpinfo(int fd, struct ab_tcpinfo *info)
     return 0;
 }
 
+int ab_socket_scratch(void)
+{
+    int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+
+    if (fd < 0 && errno == EAFNOSUPPORT)
+        fd = socket(AF_INET6, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+    return fd < 0 ? -errno : fd;
+}
+
+/*
+ * Before Linux 5.15 only the sizes tell. Until there is a connection a buffer has the size of a new socket, if nobody
+ * has set it. Autotuning then makes it larger, never smaller, so that some set sizes go unseen.
+ */
+static uint32_t locks_by_sizes(const struct autobuf_socket *socket)
+{
+    int fd = ab_socket_scratch(), snd = 0, rcv = 0;
+    uint32_t locks = 0;
+    bool late = socket->stage == AUTOBUF_STAGE_CONNECTED;
+
+    if (fd < 0)
+        return 0;
+    if (ab_get_int(fd, SOL_SOCKET, SO_SNDBUF, &snd) == 0 && socket->snd_buf_bytes != (uint64_t)snd &&
+        (!late || socket->snd_buf_bytes < (uint64_t)snd))
+        locks |= AUTOBUF_LOCK_SND;
+    if (ab_get_int(fd, SOL_SOCKET, SO_RCVBUF, &rcv) == 0 && socket->rcv_buf_bytes != (uint64_t)rcv &&
+        (!late || socket->rcv_buf_bytes < (uint64_t)rcv))
+        locks |= AUTOBUF_LOCK_RCV;
+    close(fd);
+    return locks;
+}
+
 int ab_socket_read(int fd, struct autobuf_socket *state, struct ab_tcpinfo *info)
 {
     struct autobuf_socket found = AUTOBUF_SOCKET_INIT;
@@ -66,13 +98,15 @@ int ab_socket_read(int fd, struct autobuf_socket *state, struct ab_tcpinfo *info
         error = ab_get_int(fd, SOL_SOCKET, SO_RCVBUF, &rcv);
     if (error < 0)
         return error;
-    if (ab_get_int(fd, SOL_SOCKET, SO_BUF_LOCK, &locks) == 0)
-        found.locks = (uint32_t)locks & (AUTOBUF_LOCK_SND | AUTOBUF_LOCK_RCV);
     found.stage = stage_of(info->state);
     if (found.stage == AUTOBUF_STAGE_CONNECTED)
         note_connection(info, &found);
     found.snd_buf_bytes = (uint64_t)snd;
     found.rcv_buf_bytes = (uint64_t)rcv;
+    if (ab_get_int(fd, SOL_SOCKET, SO_BUF_LOCK, &locks) == 0)
+        found.locks = (uint32_t)locks & (AUTOBUF_LOCK_SND | AUTOBUF_LOCK_RCV);
+    else
+        found.locks = locks_by_sizes(&found);
     *state = found;
     return 0;
 }

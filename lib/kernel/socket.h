@@ -9,6 +9,9 @@
 /* As autobuf_socket_state(), and *info too. */
 int ab_socket_read(int fd, struct autobuf_socket *state, struct ab_tcpinfo *info);
 
+/* A TCP socket to try options on, of whatever family there is. Returns it, or a negative errno. */
+int ab_socket_scratch(void);
+
 /*
  * The cookie, which no other socket of this host has, whatever its descriptor is. Returns 0, -EBADF or -ENOTSOCK.
  */

@@ -39,6 +39,7 @@ struct side {
     uint64_t window_max;      /* that the window scale can tell */
     bool receives;
     bool locked;
+    bool for_good;            /* and nobody can unlock it */
     bool late;                /* the window scale is fixed */
     bool at_least;            /* the product is but a lower bound */
 };
@@ -125,6 +126,7 @@ static struct side snd_side(const struct autobuf_limits *limits, const struct au
         .share_stored = share,
         .window_max = window_max(limits, socket, socket->snd_window_max_bytes),
         .locked = socket->locks & AUTOBUF_LOCK_SND,
+        .for_good = limits->flags & AUTOBUF_LIMITS_NO_UNLOCK,
         .late = socket->stage == AUTOBUF_STAGE_CONNECTED,
         .at_least = flags & AUTOBUF_PLAN_SND_AT_LEAST,
     };
@@ -147,6 +149,7 @@ static struct side rcv_side(const struct autobuf_limits *limits, const struct au
         .window_max = window_max(limits, socket, socket->rcv_window_max_bytes),
         .receives = true,
         .locked = socket->locks & AUTOBUF_LOCK_RCV,
+        .for_good = limits->flags & AUTOBUF_LIMITS_NO_UNLOCK,
         .late = late,
         .at_least = flags & AUTOBUF_PLAN_RCV_AT_LEAST,
     };
@@ -183,7 +186,7 @@ static bool scale_unknown(const struct side *side)
 /* A side that is given back gets what autotuning would have made of it, if its window clamp can be raised again. */
 static bool can_unlock(const struct side *side)
 {
-    return side->locked && !scale_unknown(side);
+    return side->locked && !side->for_good && !scale_unknown(side);
 }
 
 /* No buffer of this side makes a difference, because the window scale limits it. */

@@ -81,6 +81,21 @@ int option_of(int fd, int option)
     return getsockopt(fd, SOL_SOCKET, option, &value, &len) < 0 ? -1 : value;
 }
 
+bool locks_are_known(void)
+{
+    int fd = tcp_socket(), locks = option_of(fd, SO_BUF_LOCK);
+
+    close(fd);
+    return locks >= 0; /* Linux 5.15 */
+}
+
+bool locks_are(int fd, uint32_t locks)
+{
+    int told = option_of(fd, SO_BUF_LOCK);
+
+    return told < 0 || (uint32_t)told == locks;
+}
+
 void set_option(int fd, int option, int value)
 {
     must("setsockopt", setsockopt(fd, SOL_SOCKET, option, &value, sizeof value));

@@ -31,6 +31,12 @@ int closed_fd(void);
 int option_of(int fd, int option);
 void set_option(int fd, int option, int value);
 
+/* Whether this kernel has SO_BUF_LOCK. */
+bool locks_are_known(void);
+
+/* Whether these of a socket's sides, and no others, are locked, as far as the kernel tells. */
+bool locks_are(int fd, uint32_t locks);
+
 /* What a plan can change of a socket. */
 struct socket_state {
     int snd_buf, rcv_buf, locks, clamp;

@@ -33,14 +33,6 @@ static struct autobuf_plan plan_of(uint64_t snd, uint64_t rcv, uint32_t flags)
     return p;
 }
 
-static bool locks_are_known(void)
-{
-    int fd = tcp_socket(), locks = option_of(fd, SO_BUF_LOCK);
-
-    close(fd);
-    return locks >= 0; /* Linux 5.15 */
-}
-
 /* The kernel keeps twice what it is handed, and no longer tunes that side. */
 static void requests_are_set(void **state)
 {
@@ -571,6 +563,33 @@ static void locks_are_taken_off(void **state)
     }
 }
 
+/*
+ * From Linux 7.1 on a size of the receive buffer brings a window clamp, which would outlive the lock. A clamp that
+ * the program has set stays on each kernel.
+ */
+static void the_clamp_of_a_size_goes_with_its_lock(void **state)
+{
+    (void)state;
+    if (!locks_are_known())
+        SKIP("no SO_BUF_LOCK before Linux 5.15");
+    for (unsigned i = 0; i < 8; i++) {
+        bool listening = i & 1, by_plan = i & 2, own = i & 4;
+        struct autobuf_plan p = plan_of(0, 0, AUTOBUF_PLAN_RCV_UNLOCK);
+        int fd = listening ? tcp_listener() : tcp_socket(), clamp = 30000;
+
+        set_option(fd, SO_RCVBUF, 60000);
+        if (own)
+            assert_int_equal(setsockopt(fd, IPPROTO_TCP, TCP_WINDOW_CLAMP, &clamp, sizeof clamp), 0);
+        assert_int_equal(by_plan ? autobuf_apply(fd, &p) : autobuf_unlock(fd, AUTOBUF_LOCK_RCV),
+                         by_plan ? 1 : (int)AUTOBUF_LOCK_RCV);
+        if (own)
+            assert_int_equal(state_of(fd).clamp, clamp);
+        else
+            assert_true(state_of(fd).clamp == 0 || (listening && state_of(fd).clamp > 500000000));
+        close(fd);
+    }
+}
+
 /* Locked once connected, the window scale is still a large one; locked before, it is not. */
 static void a_connection_is_reopened_as_far_as_its_scale_goes(void **state)
 {
@@ -767,6 +786,7 @@ int main(void)
         cmocka_unit_test(receive_buffer_of_a_connection_with_its_clamp),
         cmocka_unit_test(less_than_asked_for_is_undone),
         cmocka_unit_test(locks_are_taken_off),
+        cmocka_unit_test(the_clamp_of_a_size_goes_with_its_lock),
         cmocka_unit_test(a_connection_is_reopened_as_far_as_its_scale_goes),
         cmocka_unit_test(unlocking_what_cannot_be),
         cmocka_unit_test(failure_restores_the_socket),

@@ -114,9 +114,9 @@ static void test_accepted(void **state)
 
     (void)state;
     assert_int_equal(autobuf_ftp_data_begin(ftp, data.listener, NULL, 0, AUTOBUF_INTENT_SENDS, 0), 0);
-    assert_int_equal(option_of(data.accepted, SO_BUF_LOCK) & 1, 0);
+    assert_true(locks_are(data.accepted, 0));
     assert_int_equal(autobuf_ftp_data_connected(ftp, data.accepted, AUTOBUF_INTENT_SENDS, 0), 1);
-    assert_int_equal(option_of(data.accepted, SO_BUF_LOCK) & 3, 1);
+    assert_true(locks_are(data.accepted, AUTOBUF_LOCK_SND));
     assert_int_equal(option_of(data.accepted, SO_SNDBUF), 2 * request_bytes);
     assert_true(autobuf_ftp_data_deadline_ns(ftp) != AUTOBUF_NS_UNSET);
     assert_true(autobuf_ftp_data_step(ftp) >= 0);

@@ -361,10 +361,6 @@ static void locks_are_seen(void **state)
     for (size_t i = 0; i < COUNT(rows); i++) {
         int fd = tcp_socket();
 
-        if (option_of(fd, SO_BUF_LOCK) < 0) {
-            close(fd);
-            SKIP("no SO_BUF_LOCK before Linux 5.15");
-        }
         if (rows[i].snd)
             set_option(fd, SO_SNDBUF, 50000);
         if (rows[i].rcv)

@@ -182,6 +182,14 @@ static const struct plan_row state_rows[] = {
      .host = &host_6_18, .rate_bit_per_s = 500 * MBIT, .rtt_ns = 50 * MS, .locks = LOCK_SND,
      .snd_buf_bytes = 65536, .snd = {SET, NO_SYSCTL, 2262500, 4194304},
      .rcv = {KERNEL, NO_SYSCTL, 0, 0}},
+    {.name = "a small send lock that nobody can take off: as large as is needed",
+     .host = &host_6_18, .rate_bit_per_s = 100 * MBIT, .rtt_ns = 50 * MS, .stage = CONNECTED,
+     .add_flags = AUTOBUF_LIMITS_NO_UNLOCK, .locks = LOCK_SND, .snd_buf_bytes = 65536,
+     .snd = {SET, NO_SYSCTL, 452500, 1000000}, .rcv = {KERNEL, NO_SYSCTL, 0, 0}},
+    {.name = "one where less may be set: as large as may be",
+     .host = &host_older, .rate_bit_per_s = 400 * MBIT, .rtt_ns = 50 * MS, .add_flags = AUTOBUF_LIMITS_NO_UNLOCK,
+     .locks = LOCK_SND, .snd_buf_bytes = 65536,
+     .snd = {CAPPED, WMEM_MAX, 212992, 212992}, .rcv = {KERNEL, NO_SYSCTL, 0, 0}},
     {.name = "a send lock at the settable maximum, which is more than autotuning's: left",
      .host = &host_6_18, .rate_bit_per_s = 800 * MBIT, .rtt_ns = 100 * MS, .locks = LOCK_SND,
      .snd_buf_bytes = 8388608, .snd = {CAPPED, WMEM_MAX, 0, 0}, .rcv = {KERNEL, NO_SYSCTL, 0, 0}},
@@ -1163,20 +1171,23 @@ static void limits_alone_decide(void **state)
         uint64_t snd, rcv, rcv_window_max;
         uint32_t flags;
         uint64_t clamp;
+        uint32_t add_flags;
     } rows[] = {
-        {"nothing was set", 0, NEW, 0, 0, 16384, 131072, 0, 0, 0},
-        {"both were", 0, NEW, LOCK_SND | LOCK_RCV, 0, 65536, 65536, 0, SND_UNLOCK | RCV_UNLOCK, 0},
-        {"both, of a listener", 0, LISTENING, LOCK_SND | LOCK_RCV, 0, 65536, 65536, 0, SND_UNLOCK | RCV_UNLOCK, 0},
-        {"to as much", 0, NEW, LOCK_SND | LOCK_RCV, 0, 4194304, 33554432, 0, 0, 0},
-        {"to more", 0, NEW, LOCK_SND | LOCK_RCV, 0, 8388608, 67108864, 0, 0, 0},
-        {"it only sends", AUTOBUF_INTENT_SENDS, NEW, LOCK_SND | LOCK_RCV, 0, 65536, 65536, 0, SND_UNLOCK, 0},
-        {"it only receives", AUTOBUF_INTENT_RECEIVES, NEW, LOCK_SND | LOCK_RCV, 0, 65536, 65536, 0, RCV_UNLOCK, 0},
-        {"low delay", AUTOBUF_INTENT_LOW_DELAY, NEW, LOCK_SND | LOCK_RCV, 0, 65536, 65536, 0, 0, 0},
+        {"nothing was set", 0, NEW, 0, 0, 16384, 131072, 0, 0, 0, 0},
+        {"both were", 0, NEW, LOCK_SND | LOCK_RCV, 0, 65536, 65536, 0, SND_UNLOCK | RCV_UNLOCK, 0, 0},
+        {"both, of a listener", 0, LISTENING, LOCK_SND | LOCK_RCV, 0, 65536, 65536, 0, SND_UNLOCK | RCV_UNLOCK, 0, 0},
+        {"to as much", 0, NEW, LOCK_SND | LOCK_RCV, 0, 4194304, 33554432, 0, 0, 0, 0},
+        {"to more", 0, NEW, LOCK_SND | LOCK_RCV, 0, 8388608, 67108864, 0, 0, 0, 0},
+        {"it only sends", AUTOBUF_INTENT_SENDS, NEW, LOCK_SND | LOCK_RCV, 0, 65536, 65536, 0, SND_UNLOCK, 0, 0},
+        {"it only receives", AUTOBUF_INTENT_RECEIVES, NEW, LOCK_SND | LOCK_RCV, 0, 65536, 65536, 0, RCV_UNLOCK, 0, 0},
+        {"low delay", AUTOBUF_INTENT_LOW_DELAY, NEW, LOCK_SND | LOCK_RCV, 0, 65536, 65536, 0, 0, 0, 0},
         {"a connection, whose clamp is reopened", 0, CONNECTED, LOCK_RCV, 0, 16384, 65536, SCALED(10), RCV_UNLOCK,
-         SCALED(10)},
-        {"a connection of an unknown scale", 0, CONNECTED, LOCK_RCV, 0, 16384, 65536, 0, 0, 0},
-        {"a connection whose scale allows no more", 0, CONNECTED, LOCK_RCV, 0, 16384, 131070, SCALED(0), 0, 0},
-        {"receive autotuning is off", 0, NEW, LOCK_RCV, AUTOBUF_LIMITS_RCV_AUTOTUNING, 16384, 65536, 0, 0, 0},
+         SCALED(10), 0},
+        {"a connection of an unknown scale", 0, CONNECTED, LOCK_RCV, 0, 16384, 65536, 0, 0, 0, 0},
+        {"a connection whose scale allows no more", 0, CONNECTED, LOCK_RCV, 0, 16384, 131070, SCALED(0), 0, 0, 0},
+        {"receive autotuning is off", 0, NEW, LOCK_RCV, AUTOBUF_LIMITS_RCV_AUTOTUNING, 16384, 65536, 0, 0, 0, 0},
+        {"both were, and nobody can take locks off", 0, NEW, LOCK_SND | LOCK_RCV, 0, 65536, 65536, 0, 0, 0,
+         AUTOBUF_LIMITS_NO_UNLOCK},
     };
 
     (void)state;
@@ -1185,7 +1196,7 @@ static void limits_alone_decide(void **state)
         struct autobuf_socket s = socket_new();
         struct autobuf_plan p;
 
-        limits.flags &= ~rows[i].drop_flags;
+        limits.flags = (limits.flags & ~rows[i].drop_flags) | rows[i].add_flags;
         s.stage = rows[i].stage;
         s.locks = rows[i].locks;
         s.snd_buf_bytes = rows[i].snd;
