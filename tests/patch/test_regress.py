@@ -6,6 +6,7 @@ import os
 import re
 import subprocess
 import sys
+import tempfile
 import unittest
 
 from openssh import VERSIONS, prefix
@@ -17,15 +18,17 @@ TOUCHED = ("connect proxy-connect exit-status transfer stderr-data stderr-after-
            "scp scp3 scp-uri sftp sftp-cmds sftp-badcmds sftp-batch sftp-chroot sftp-glob sftp-perm sftp-uri reexec "
            "dynamic-forward forwarding multiplex cfgparse sshcfgparse cfgmatch channel-timeout connection-timeout")
 """The scripts that use what the patches change: channels, packets, sshbufs, options, the monitor, SFTP."""
-ALONE = ("unshare", "--net", "sh", "-c", 'ip link set lo up && exec "$@"', "sh")
-"""The suite's servers have fixed ports."""
+ALONE = ("unshare", "--net", "--pid", "--fork", "--kill-child", "--mount-proc", "sh", "-c", 'ip link set lo up && exec "$@"', "sh")
+"""The suite's servers have fixed ports, and it leaves agents behind."""
 
 
 class Suite(unittest.TestCase):
     def make(self, version: str, upstreams: bool, *targets: str) -> str:
         tree = prefix(version, upstreams=upstreams) / "tree"
+        folder = self.enterContext(tempfile.TemporaryDirectory())
         done = subprocess.run([*ALONE, "make", "-C", tree, *targets], capture_output=True, text=True,
-                              env=os.environ | {"TEST_SSH_UNSAFE_PERMISSIONS": "1"}, stdin=subprocess.DEVNULL)
+                              env=os.environ | {"TEST_SSH_UNSAFE_PERMISSIONS": "1", "TMPDIR": folder},
+                              stdin=subprocess.DEVNULL)
         failed = re.findall("^(?:failed|FAIL|make.*Error).*", done.stdout + done.stderr, re.M)
         self.assertEqual(done.returncode, 0, "\n".join(failed) + done.stdout[-2000:] + done.stderr[-2000:])
         return done.stdout
