@@ -85,6 +85,7 @@ def main() -> int:
                        f"net, sanitized: {script.stem}", count)
     for script in sorted((HERE / "patch").glob("test_*.py")):
         run_script(script, BUILD, f"patch: {script.stem.removeprefix('test_')}", count)
+    run_script(HERE / "kernels" / "run", BUILD, "kernels", count)
     for name in count.skipped:
         print(f"skipped: {name}")
     for name in count.failed:

@@ -9,7 +9,8 @@
  * HOW: none, plan, low-delay, or a number: SO_SNDBUF or SO_RCVBUF of that many bytes is set first, and
  * then the plan carried out; "unlock:N" calls autobuf_unlock() instead. STAGE: before or after
  * (connect or accept). The path is given, not measured: it may be any. Prints one line of JSON; what
- * was in flight and the peer's window are the largest seen, those of TCP_INFO.
+ * was in flight and the peer's window are the largest seen, those of TCP_INFO; a_round_trip is what was
+ * acknowledged in the least round-trip time, on the mean of the second half of SECONDS.
  */
 #include <arpa/inet.h>
 #include <errno.h>
@@ -116,6 +117,8 @@ static int run_recv(char **args)
 struct seen {
     uint64_t in_flight; /* bytes */
     uint64_t peer_window;
+    uint64_t acked;
+    double rtt_s;
 };
 
 static void look(int fd, struct seen *seen)
@@ -129,16 +132,19 @@ static void look(int fd, struct seen *seen)
     in_flight = (uint64_t)info.tcpi_unacked * info.tcpi_snd_mss;
     seen->in_flight = in_flight > seen->in_flight ? in_flight : seen->in_flight;
     seen->peer_window = info.tcpi_snd_wnd > seen->peer_window ? info.tcpi_snd_wnd : seen->peer_window;
+    seen->acked = info.tcpi_bytes_acked;
+    seen->rtt_s = info.tcpi_min_rtt / 1e6;
 }
 
 static int run_send(char **args)
 {
     struct sockaddr_in to = {.sin_family = AF_INET, .sin_port = htons((uint16_t)atoi(args[1]))};
     bool before = strcmp(args[3], "before") == 0;
-    double end_s = now_s() + atof(args[6]);
+    double begin_s = now_s(), seconds = atof(args[6]), half_s = 0;
+    uint64_t half_acked = 0;
     int fd = socket(AF_INET, SOCK_STREAM, 0);
     struct autobuf_plan plan = AUTOBUF_PLAN_INIT;
-    struct seen seen = {0, 0};
+    struct seen seen = {0};
 
     if (inet_pton(AF_INET, args[0], &to.sin_addr) != 1)
         return 2;
@@ -148,17 +154,22 @@ static int run_send(char **args)
         die("connect");
     if (!before)
         plan = set_up(fd, SO_SNDBUF, args + 2);
-    while (now_s() < end_s) {
+    while (now_s() < begin_s + seconds) {
         struct pollfd p = {fd, POLLOUT, 0};
 
+        if (!half_acked && now_s() > begin_s + seconds / 2) {
+            half_acked = seen.acked;
+            half_s = now_s();
+        }
         if (poll(&p, 1, 100) > 0 && send(fd, chunk, sizeof chunk, MSG_NOSIGNAL | MSG_DONTWAIT) < 0 &&
             errno != EAGAIN)
             die("send");
         look(fd, &seen);
     }
-    printf("{\"window\":%llu,\"reason\":\"%s\",\"in_flight\":%llu,\"peer_window\":%llu}\n",
+    printf("{\"window\":%llu,\"reason\":\"%s\",\"in_flight\":%llu,\"peer_window\":%llu,\"a_round_trip\":%.0f}\n",
            (unsigned long long)plan.snd_window_bytes, autobuf_reason_name(plan.snd_reason),
-           (unsigned long long)seen.in_flight, (unsigned long long)seen.peer_window);
+           (unsigned long long)seen.in_flight, (unsigned long long)seen.peer_window,
+           (double)(seen.acked - half_acked) / (now_s() - half_s) * seen.rtt_s);
     return 0;
 }
 

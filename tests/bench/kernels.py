@@ -1,0 +1,85 @@
+# SPDX-License-Identifier: MIT
+"""What libautobuf is worth, kernel by kernel, in virtual time: Debian's kernels in machines, netem, default limits.
+
+All cells in which libautobuf may never be slower: tests/kernels/suites/never.py. A machine gives the same figures
+each time, so each cell is run once. Quick: 400 Mbit/s x 100 ms, cubic, 10 s.
+"""
+from __future__ import annotations
+
+import json
+import pathlib
+import sys
+
+import path
+import report
+
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "kernels"))
+import machine  # noqa: E402
+import packages  # noqa: E402
+from suites.never import PATHS, WAYS, Cell, cells, results  # noqa: E402
+
+MAIN = (Cell(400, 100, "cubic", "--seconds 10"), Cell(400, 100, "cubic", "--seconds 10", root=True))
+
+
+def measured(kernel: packages.Kernel, cell: Cell, ways: dict[str, str], done: dict[str, dict], log: pathlib.Path) -> dict:
+    """What bulk said, way by way; from the log, if an earlier run has it."""
+    key = f"{kernel.version}: {', '.join(ways)}: {cell.name}"
+    if key not in done:
+        build = path.build_folder()
+        said = machine.boot(kernel, build, f". /lib.sh\n{cell.script(ways)}", build / f"kernel-{kernel.name}.log")
+        done[key] = results(said, ways)
+        with log.open("a") as out:
+            print(json.dumps([key, done[key]]), file=out)
+        print(key, {way: f"{result['rate_bit_per_s'] / 1e6:.1f}" for way, result in done[key].items()}, flush=True)
+    return done[key]
+
+
+def ratio(result: dict, way: str) -> float:
+    return result[way]["rate_bit_per_s"] / result["none"]["rate_bit_per_s"]
+
+
+def run(quick: bool, out: pathlib.Path) -> None:
+    log = out / "kernels.jsonl"
+    done = dict(map(json.loads, log.read_text().splitlines())) if log.is_file() else {}
+    kernels = []
+    for want in packages.wanted().values():
+        try:
+            kernels.append(packages.fetch(want, path.build_folder() / "kernels"))
+        except packages.Missing as error:
+            print(f"{want.name}: {error}")
+    worth, least, chart = [], [], []
+    for kernel in kernels:
+        user, root = (measured(kernel, cell, WAYS, done, log) for cell in MAIN)
+        none = user["none"]["rate_bit_per_s"] / 1e6
+        worth.append([kernel.version, f"{none:.0f}", *(f"{ratio(user, way):.2f}" for way in ("autobuf", "live")),
+                      *(f"{ratio(root, way):.2f}" for way in ("autobuf", "live"))])
+        chart.append([len(chart), kernel.name, none, *(each[way]["rate_bit_per_s"] / 1e6 for each in (user, root)
+                                                       for way in ("autobuf", "live"))])
+        if quick:
+            continue
+        all_cells = {cell: measured(kernel, cell, WAYS, done, log) for cell in cells()}
+        for path_of in PATHS:
+            here = {cell: each for cell, each in all_cells.items() if (cell.mbit, cell.rtt_ms) == path_of}
+            worst = min(((ratio(each, way), cell.name, way) for cell, each in here.items() for way in ("autobuf", "live")))
+            gains = sorted(ratio(each, way) for each in here.values() for way in ("autobuf", "live"))
+            least.append([kernel.version, f"{path_of[0]} x {path_of[1]}", f"{worst[0]:.3f}", f"{worst[1]}, {worst[2]}",
+                          f"{report.quantile(gains, 0.5):.3f}", f"{gains[-1]:.2f}"])
+    text = "400 Mbit/s x 100 ms, cubic, 10 s; ratios to none in the same machine.\n\n"
+    text += report.table(["kernel", "none, Mbit/s", "autobuf", "live", "autobuf, CAP_NET_ADMIN", "live, CAP_NET_ADMIN"],
+                         worth)
+    if least:
+        text += "\nAll cells: the least ratio to none, and where it is; median and largest.\n\n"
+        text += report.table(["kernel", "path", "least", "where", "median", "largest"], least)
+    (out / "kernels.md").write_text(text)
+    report.gnuplot(out / "kernels.svg", report.block("rates", chart) + """
+set title "400 Mbit/s x 100 ms, cubic, 10 s, each kernel's own limits"
+set ylabel "Mbit/s"
+set yrange [0:*]
+set style data histograms
+set style histogram clustered gap 1
+set style fill solid 0.9
+set key outside top horizontal
+plot $rates using 3:xtic(2) title "none", '' using 4 title "autobuf", '' using 5 title "live", \\
+     '' using 6 title "autobuf, CAP\\\\_NET\\\\_ADMIN", '' using 7 title "live, CAP\\\\_NET\\\\_ADMIN"
+""")
+    print(text)

@@ -1,0 +1,66 @@
+# SPDX-License-Identifier: MIT
+# For jobs. A path is three network namespaces, a - r - b, whose router delays and shapes with the kernel's own qdiscs.
+
+begin() { echo "@@ $1"; }
+
+end_path()
+{
+    for ns in a r b; do ip netns del $ns 2>/dev/null; done
+}
+
+# path THERE BACK: tc's words for the root qdisc of the router's link towards b, and towards a.
+path()
+{
+    end_path
+    for ns in a r b; do
+        ip netns add $ns
+        ip -n $ns link set lo up
+    done
+    ip link add a0 netns a type veth peer name ra netns r
+    ip link add b0 netns b type veth peer name rb netns r
+    ip -n a addr add 10.0.1.1/24 dev a0
+    ip -n r addr add 10.0.1.2/24 dev ra
+    ip -n r addr add 10.0.2.2/24 dev rb
+    ip -n b addr add 10.0.2.1/24 dev b0
+    ip -n a addr add fd00:1::1/64 dev a0 nodad
+    ip -n r addr add fd00:1::2/64 dev ra nodad
+    ip -n r addr add fd00:2::2/64 dev rb nodad
+    ip -n b addr add fd00:2::1/64 dev b0 nodad
+    # Packets on the wire, as a network card without segmentation offload sends them.
+    on a ethtool -K a0 tso off
+    on b ethtool -K b0 tso off
+    ip -n a link set a0 up
+    ip -n b link set b0 up
+    ip -n r link set ra up
+    ip -n r link set rb up
+    ip -n a route add default via 10.0.1.2
+    ip -n b route add default via 10.0.2.2
+    ip -n a route add default via fd00:1::2
+    ip -n b route add default via fd00:2::2
+    on r sysctl -qw net.ipv4.ip_forward=1 net.ipv6.conf.all.forwarding=1
+    for ns in a b; do on $ns sysctl -qw net.ipv4.ping_group_range="0 2147483647"; done
+    tc -n r qdisc add dev rb root $1
+    tc -n r qdisc add dev ra root $2
+}
+
+# on NAMESPACE [as_nobody] COMMAND...; as_nobody: without any capability
+on()
+{
+    ns=$1
+    shift
+    if [ "$1" = as_nobody ]; then
+        shift
+        set -- setpriv --reuid 65534 --regid 65534 --clear-groups --inh-caps=-all "$@"
+    fi
+    ip netns exec "$ns" "$@"
+}
+
+# listening NAMESPACE PORT: waits until a server listens there
+listening()
+{
+    for i in $(seq 1000); do
+        on "$1" ss -Hltn "sport = :$2" | grep -q . && return
+        usleep 1000
+    done
+    echo "nobody listens on port $2"
+}

@@ -1,0 +1,14 @@
+# SPDX-License-Identifier: MIT
+"""What is tried on each kernel."""
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+
+from case import Case
+from packages import Kernel
+from suites import host, never, probe, units, watch, windows
+
+SUITES: dict[str, Callable[[Kernel, bool], Iterator[Case]]] = {
+    "host": host.cases, "units": units.cases, "probe": probe.cases, "windows": windows.cases,
+    "watch": watch.cases, "never": never.cases,
+}
