@@ -16,7 +16,7 @@ bool ab_struct_out(void *theirs, const void *ours, size_t ours_bytes)
     memcpy(&size, theirs, sizeof size);
     if (size < sizeof size)
         return false;
-    memcpy(theirs, ours, ab_min(size, ours_bytes));
+    memcpy(theirs, ours, ab_min_size(size, ours_bytes));
     memcpy(theirs, &size, sizeof size);
     return true;
 }
@@ -31,7 +31,7 @@ bool ab_struct_in(void *ours, size_t ours_bytes, const void *theirs)
     if (size < sizeof size)
         return false;
     memset(ours, 0, ours_bytes);
-    memcpy(ours, theirs, ab_min(size, ours_bytes));
+    memcpy(ours, theirs, ab_min_size(size, ours_bytes));
     size = (uint32_t)ours_bytes;
     memcpy(ours, &size, sizeof size);
     return true;
@@ -42,7 +42,7 @@ void ab_struct_init(void *theirs, uint32_t size, const void *ours, size_t ours_b
     if (!theirs || size < sizeof size)
         return;
     memset(theirs, 0, size);
-    memcpy(theirs, ours, ab_min(size, ours_bytes));
+    memcpy(theirs, ours, ab_min_size(size, ours_bytes));
     memcpy(theirs, &size, sizeof size);
 }
 
@@ -62,6 +62,8 @@ void ab_log(const struct ab_log *log, const char *format, ...)
         ab_environment_line(line);
 }
 
+#ifdef __SIZEOF_INT128__
+
 __extension__ typedef unsigned __int128 wide_uint;
 
 uint64_t ab_mul_div(uint64_t a, uint64_t b, uint64_t c)
@@ -70,3 +72,40 @@ uint64_t ab_mul_div(uint64_t a, uint64_t b, uint64_t c)
 
     return product > UINT64_MAX ? UINT64_MAX : (uint64_t)product;
 }
+
+#else /* machines of 32 bits */
+
+/* The product of 128 bits in two halves. Returns the upper one. */
+static uint64_t multiply(uint64_t a, uint64_t b, uint64_t *low)
+{
+    uint64_t a_high = a >> 32, a_low = a & UINT32_MAX, b_high = b >> 32, b_low = b & UINT32_MAX;
+    uint64_t middle = a_high * b_low + (a_low * b_low >> 32);
+    uint64_t other = a_low * b_high + (middle & UINT32_MAX);
+
+    *low = a * b;
+    return a_high * b_high + (middle >> 32) + (other >> 32);
+}
+
+uint64_t ab_mul_div(uint64_t a, uint64_t b, uint64_t c)
+{
+    uint64_t low, high = multiply(a, b, &low);
+
+    if (high >= c) /* then the result has more than 64 bits */
+        return UINT64_MAX;
+    if (high == 0)
+        return low / c;
+    /* Long division: high is the rest so far, and low gives its bits and takes the result's. */
+    for (int bit = 0; bit < 64; bit++) {
+        bool above = high >> 63;
+
+        high = high << 1 | low >> 63;
+        low <<= 1;
+        if (above || high >= c) {
+            high -= c;
+            low |= 1;
+        }
+    }
+    return low;
+}
+
+#endif

@@ -59,6 +59,12 @@ static inline uint64_t ab_min(uint64_t a, uint64_t b)
     return a < b ? a : b;
 }
 
+/* Of sizes in memory, which have 32 bits on some machines. */
+static inline size_t ab_min_size(size_t a, size_t b)
+{
+    return a < b ? a : b;
+}
+
 static inline uint64_t ab_max(uint64_t a, uint64_t b)
 {
     return a > b ? a : b;

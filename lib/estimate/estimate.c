@@ -182,7 +182,7 @@ static uint64_t tolerance(uint64_t rate_bit_per_s)
  */
 static struct candidate fastest_cluster(const uint64_t *sorted, size_t count, unsigned share)
 {
-    size_t needed = ab_max(count * share / 100, CLUSTER_GAPS);
+    uint64_t needed = ab_max(count * share / 100, CLUSTER_GAPS);
     struct candidate c = {.kind = AB_KIND_CLUSTER};
     size_t first = 0;
 

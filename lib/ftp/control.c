@@ -34,14 +34,14 @@ static int write_lines(struct autobuf_ftp *f, uint64_t now_ns, const void *data,
 
     if (written <= 0)
         return written < 0 ? (int)written : -ECONNRESET;
-    autobuf_inband_sent(f->inband, now_ns, ab_min((uint64_t)written, len));
+    autobuf_inband_sent(f->inband, now_ns, (size_t)ab_min((uint64_t)written, len));
     return 0;
 }
 
 static int read_lines(struct autobuf_ftp *f)
 {
     char buf[16384];
-    size_t wanted = ab_min(autobuf_inband_wanted(f->inband), sizeof buf);
+    size_t wanted = ab_min_size(autobuf_inband_wanted(f->inband), sizeof buf);
     uint64_t stamp_ns = autobuf_now_ns();
     int64_t got;
 

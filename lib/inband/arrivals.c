@@ -16,7 +16,7 @@ static int make_room_for_arrivals(struct autobuf_inband *ib)
 {
     struct ab_arrivals *a = &ib->arrivals;
     uint64_t least_bytes = ab_max(ib->facts.segment_bytes, ARRIVAL_LEAST_BYTES);
-    size_t capacity = 2 * ab_inband_budget_bytes(ib) / least_bytes + 64;
+    size_t capacity = (size_t)(2 * ab_inband_budget_bytes(ib) / least_bytes + 64);
 
     if (a->packets)
         return 0;

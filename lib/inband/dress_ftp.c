@@ -65,7 +65,7 @@ static size_t build_head(const struct ab_line *line, const char *text, char *buf
         len = snprintf(buf, cap, "%llu %s", first, text ? text : "AUTOBUF");
         break;
     }
-    return ab_min((size_t)len, cap - 1);
+    return ab_min_size((size_t)len, cap - 1);
 }
 
 static size_t ftp_build_answer(const struct ab_line *line, const char *prefix, const char *text,

@@ -78,9 +78,9 @@ static void fill_with_lines(struct autobuf_inband *ib, uint8_t *to, size_t len)
     }
 }
 
-int ab_inband_say_train(struct autobuf_inband *ib, struct ab_line *line, uint64_t len, size_t behind)
+int ab_inband_say_train(struct autobuf_inband *ib, struct ab_line *line, size_t len, size_t behind)
 {
-    uint64_t around = ib->out.end - ib->out.begin + behind;
+    size_t around = ib->out.end - ib->out.begin + behind;
     uint8_t *to = room_to_send(ib, len + AB_LINE_BYTES);
     bool is_reply = ib->role == AUTOBUF_INBAND_RESPONDER && ib->dress->reply_end;
     const char *last = is_reply ? ib->dress->reply_end : "";
@@ -92,7 +92,7 @@ int ab_inband_say_train(struct autobuf_inband *ib, struct ab_line *line, uint64_
         line->count = 1;
         line->numbers[0] = len;
         line_bytes = build_line(ib, line, NULL, to);
-        len -= ab_min(len - SHORTEST_LINE_BYTES - last_bytes, around + line_bytes);
+        len -= ab_min_size(len - SHORTEST_LINE_BYTES - last_bytes, around + line_bytes);
         line->numbers[0] = len;
         line_bytes = build_line(ib, line, NULL, to);
     }
@@ -141,7 +141,7 @@ void autobuf_inband_sent(struct autobuf_inband *ib, uint64_t now_ns, size_t byte
     packets = (bytes + segment_bytes - 1) / segment_bytes;
     ib->now_ns = now_ns;
     ib->cost_bytes += bytes + packets * (ib->facts.packet_bytes - segment_bytes);
-    ib->out.begin += ab_min(bytes, ib->out.end - ib->out.begin);
+    ib->out.begin += ab_min_size(bytes, ib->out.end - ib->out.begin);
     if (ib->out.begin < ib->out.end)
         return;
     ib->out.begin = ib->out.end = 0;
@@ -167,13 +167,13 @@ static bool is_foreign(const struct autobuf_inband *ib)
     size_t prefix_len = strlen(ib->options.prefix);
 
     return ib->role == AUTOBUF_INBAND_RESPONDER &&
-           memcmp(ib->in.line, ib->options.prefix, ab_min(ib->in.line_bytes, prefix_len)) != 0;
+           memcmp(ib->in.line, ib->options.prefix, ab_min_size(ib->in.line_bytes, prefix_len)) != 0;
 }
 
 /* Takes bytes up to the end of a line; acts on the line when it is complete. Returns how many bytes it took. */
 static size_t take_line(struct autobuf_inband *ib, const char *data, size_t len)
 {
-    size_t most = ab_min(len, AB_LINE_BYTES - ib->in.line_bytes);
+    size_t most = ab_min_size(len, AB_LINE_BYTES - ib->in.line_bytes);
     const char *end = memchr(data, '\n', most);
     size_t taken = end ? (size_t)(end - data) + 1 : most, text_len;
     struct ab_line line;
@@ -200,7 +200,7 @@ static size_t take_line(struct autobuf_inband *ib, const char *data, size_t len)
 
 int64_t ab_inband_plain_part(struct autobuf_inband *ib, const char *data, size_t len)
 {
-    size_t taken = ab_min(len, ib->in.payload_left);
+    size_t taken = (size_t)ab_min(len, ib->in.payload_left);
 
     (void)data;
     ib->in.payload_left -= taken;
@@ -265,7 +265,7 @@ size_t autobuf_inband_wanted(const struct autobuf_inband *ib)
     segment_bytes = ib->facts.segment_bytes;
     if (ib->in.payload_left == 0)
         return AB_LINE_BYTES - ib->in.line_bytes;
-    return ab_min(ib->in.payload_left, segment_bytes - ib->arrivals.offset_bytes % segment_bytes);
+    return (size_t)ab_min(ib->in.payload_left, segment_bytes - ib->arrivals.offset_bytes % segment_bytes);
 }
 
 /* ------------------------------------------------------------------------------- state */

@@ -167,7 +167,7 @@ int ab_inband_say(struct autobuf_inband *ib, const struct ab_line *line, const c
  * be sent, together with `behind` bytes that the caller adds next, is len bytes long: then every segment is full.
  * line NULL: appends len bytes of payload alone.
  */
-int ab_inband_say_train(struct autobuf_inband *ib, struct ab_line *line, uint64_t len,
+int ab_inband_say_train(struct autobuf_inband *ib, struct ab_line *line, size_t len,
                         size_t behind);
 
 /* IP bytes that a path of this rate holds; 0: the round-trip time is unknown. */

@@ -133,7 +133,7 @@ static int send_payload(struct autobuf_inband *ib, struct ab_line *line)
 {
     struct ab_line ask;
     int error =
-        ab_inband_say_train(ib, line, ib->tx.train_bytes, build_ask_for_train(ib, &ask));
+        ab_inband_say_train(ib, line, (size_t)ib->tx.train_bytes, build_ask_for_train(ib, &ask));
 
     return error < 0 ? error : ask_for_train(ib);
 }
@@ -293,7 +293,7 @@ static int64_t part_of_reply(struct autobuf_inband *ib, const char *data, size_t
 {
     uint64_t *left = &ib->in.payload_left;
     bool ended;
-    size_t taken = to_end_of_reply(ib, data, ab_min(len, *left), &ended);
+    size_t taken = to_end_of_reply(ib, data, (size_t)ab_min(len, *left), &ended);
 
     *left = ended ? 0 : *left - taken;
     if (!ended && *left == 0) {

@@ -133,7 +133,7 @@ size_t ab_line_build_pairs(const struct ab_line *line, bool all, char *buf, size
         if (line->values[i] || (all && (i == AB_KEY_BYTES || i == AB_KEY_NSEC)))
             len += (size_t)snprintf(buf + len, cap - len, " %s=%llu", keys[i],
                                     (unsigned long long)ab_min(line->values[i], NUMBER_MOST));
-    return ab_min(len, cap - 1);
+    return ab_min_size(len, cap - 1);
 }
 
 size_t ab_line_build(const struct ab_line *line, const char *prefix, const char *text, char *buf,

@@ -79,7 +79,7 @@ static int answer_train(struct autobuf_inband *ib, const struct ab_line *asked)
         return complain(ib, OVER_BUDGET, "no more trains on this connection");
     ib->tx.spent_bytes += len;
     ab_inband_tell_pace(ib, &line);
-    return ab_inband_say_train(ib, &line, len, 0);
+    return ab_inband_say_train(ib, &line, (size_t)len, 0);
 }
 
 static int complain_of_sink(struct autobuf_inband *ib)

@@ -122,9 +122,9 @@ static inline void check_spoken(struct exchange *x, const char *data, size_t len
         CHECK(f->line.verb != AB_NO_VERB);
         x->said(x);
         CHECK(f->payload_left <= len);
-        check_payload(data, f->payload_left);
+        check_payload(data, (size_t)f->payload_left);
         data += f->payload_left;
-        len -= f->payload_left;
+        len -= (size_t)f->payload_left;
         f->payload_left = 0;
     }
     CHECK(f->text_bytes == 0);

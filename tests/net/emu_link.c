@@ -36,7 +36,7 @@ static int chance(struct emu_link *l, enum emu_rng which, double probability)
 
 static uint64_t serialise_ns(uint64_t bytes, uint64_t rate)
 {
-    emu_u128 ns = rate ? (emu_u128)bytes * 8 * NS_PER_S / rate : 0;
+    emu_wide ns = rate ? (emu_wide)bytes * 8 * NS_PER_S / rate : 0;
 
     return ns > UINT64_MAX / 2 ? UINT64_MAX / 2 : (uint64_t)ns;
 }
@@ -88,7 +88,7 @@ static void pass_time(struct emu_link *l, uint64_t until_ns)
 {
     if (until_ns <= l->now_ns)
         return;
-    l->queue_area += (emu_u128)l->queued_bytes * (until_ns - l->now_ns);
+    l->queue_area += (emu_wide)l->queued_bytes * (until_ns - l->now_ns);
     l->now_ns = until_ns;
 }
 
@@ -252,13 +252,13 @@ void emu_link_free(struct emu_link *l)
  */
 uint64_t emu_link_retime(const struct emu_link *l, uint64_t depart_ns)
 {
-    emu_u128 ahead;
+    emu_wide ahead;
 
     if (depart_ns <= l->changed_ns || l->old_rate_bit_per_s == l->new_rate_bit_per_s)
         return depart_ns;
     if (l->new_rate_bit_per_s == 0)
         return l->changed_ns;
-    ahead = (emu_u128)(depart_ns - l->changed_ns) * l->old_rate_bit_per_s / l->new_rate_bit_per_s;
+    ahead = (emu_wide)(depart_ns - l->changed_ns) * l->old_rate_bit_per_s / l->new_rate_bit_per_s;
     if (ahead > UINT64_MAX / 2)
         ahead = UINT64_MAX / 2;
     return l->changed_ns + (uint64_t)ahead;

@@ -57,7 +57,11 @@ struct emu_waiting {
     uint32_t len_bytes;
 };
 
-__extension__ typedef unsigned __int128 emu_u128;
+#ifdef __SIZEOF_INT128__
+__extension__ typedef unsigned __int128 emu_wide;
+#else
+typedef long double emu_wide; /* 64 bits of it are exact on 32-bit x86 */
+#endif
 
 /* Only depart_ns and held are for the caller to read. */
 struct emu_link {
@@ -92,7 +96,7 @@ struct emu_link {
 
     struct emu_truth truth;
     uint64_t since_ns;
-    emu_u128 queue_area;
+    emu_wide queue_area;
 };
 
 /*

@@ -487,7 +487,7 @@ int main(int argc, char **argv)
         d->out_fd = e.side[1 - i].tun_fd;
         d->looked_ns = now_ns();
         emu_link_init(&d->link, &d->params, 2 * e.seed + (uint64_t)i, now_ns());
-        if (emu_store_init(&d->store, e.memory_bytes, (size_t)e.mtu) < 0)
+        if (emu_store_init(&d->store, (size_t)e.memory_bytes, (size_t)e.mtu) < 0)
             return fail("memory for packets");
     }
     printf("{\"ready\":true,\"pid\":%d,\"ns_a\":\"/proc/%d/fd/%d\",\"ns_b\":\"/proc/%d/fd/%d\"}\n",

@@ -140,7 +140,7 @@ static bool deliver(struct exchange *x, struct end *e)
     tell_facts(x, e);
     wanted = autobuf_inband_wanted(e->inband);
     part = part < wanted ? part : wanted;
-    part = part < e->cut_bytes - e->arrived_bytes ? part : e->cut_bytes - e->arrived_bytes;
+    part = part < e->cut_bytes - e->arrived_bytes ? part : (size_t)(e->cut_bytes - e->arrived_bytes);
     if (part == 0 && e->arrived_bytes < e->cut_bytes)
         return false;
     took = part ? autobuf_inband_input(e->inband, s->stamp_ns, s->bytes + s->taken, part) : 0;

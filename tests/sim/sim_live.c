@@ -155,7 +155,7 @@ struct sim_span sim_live(const struct sim_live *sim, uint64_t begin_ns, uint64_t
     struct ab_judge judge;
     double before = 0, looks = 0;
 
-    t.acks = calloc((sim->end_ns + sim->rtt_ns + sim->changed_rtt_ns) / STEP_NS + 1, sizeof *t.acks);
+    t.acks = calloc((size_t)((sim->end_ns + sim->rtt_ns + sim->changed_rtt_ns) / STEP_NS) + 1, sizeof *t.acks);
     assert(t.acks);
     if (sim->limits) {
         limits = *sim->limits;

@@ -141,12 +141,33 @@ static void mul_div_does_not_overflow(void **state)
     }
 }
 
+/* Modulo 2^64 the rest of a division is exact: it has to be below the divisor. */
+static void mul_div_leaves_a_rest_below_the_divisor(void **state)
+{
+    uint64_t seed = 1;
+
+    (void)state;
+    for (unsigned i = 0; i < 100000; i++) {
+        uint64_t a = unit_random(&seed) >> (unit_random(&seed) % 64);
+        uint64_t b = unit_random(&seed) >> (unit_random(&seed) % 64);
+        uint64_t c = (unit_random(&seed) >> (unit_random(&seed) % 64)) | 1;
+        uint64_t result = ab_mul_div(a, b, c);
+
+        if (result == UINT64_MAX)
+            assert_true(b > UINT64_MAX / a);
+        else
+            assert_true(a * b - result * c < c);
+        assert_true(ab_mul_div(a, c, c) == a);
+    }
+}
+
 static void min_and_max(void **state)
 {
     (void)state;
     assert_true(ab_min(1, 2) == 1 && ab_min(2, 1) == 1 && ab_min(3, 3) == 3);
     assert_true(ab_max(1, 2) == 2 && ab_max(2, 1) == 2 && ab_max(3, 3) == 3);
     assert_true(ab_min(UINT64_MAX, 0) == 0 && ab_max(UINT64_MAX, 0) == UINT64_MAX);
+    assert_true(ab_min_size(1, 2) == 1 && ab_min_size(2, 1) == 1 && ab_min_size(SIZE_MAX, 0) == 0);
 }
 
 struct heard {
@@ -360,6 +381,7 @@ int main(void)
         cmocka_unit_test(struct_init_writes_the_size_that_it_is_told),
         cmocka_unit_test(no_struct_is_no_struct),
         cmocka_unit_test(mul_div_does_not_overflow),
+        cmocka_unit_test(mul_div_leaves_a_rest_below_the_divisor),
         cmocka_unit_test(min_and_max),
         cmocka_unit_test(log_hands_lines_to_the_callback),
         cmocka_unit_test(only_off_switches_off),

@@ -66,7 +66,7 @@ static uint64_t answer(struct autobuf_inband *ib, struct peer *p, const char *te
         p->longest_bytes = len > p->longest_bytes ? len : p->longest_bytes;
         snprintf(line, sizeof line, "AUTOBUF TRAIN %llu\r\n", (unsigned long long)len - 40);
         assert_int_equal(told(ib, now_ns, line), strlen(line));
-        now_ns = train(ib, now_ns, len - 40, p->gap_ns);
+        now_ns = train(ib, now_ns, (size_t)len - 40, p->gap_ns);
     }
     return now_ns;
 }

@@ -23,7 +23,7 @@ static void sort_agrees_with_qsort(void **state)
     (void)state;
     for (unsigned round = 0; round < 2000; round++) {
         uint64_t mine[MOST + 1], theirs[MOST + 1];
-        size_t count = round < MOST ? round : unit_random(&seed) % MOST;
+        size_t count = round < MOST ? round : (size_t)(unit_random(&seed) % MOST);
 
         for (size_t i = 0; i <= count; i++)
             mine[i] = theirs[i] = unit_random(&seed) & masks[round % COUNT(masks)];
@@ -114,7 +114,7 @@ static void mode_withstands_outliers(void **state)
     (void)state;
     for (unsigned round = 0; round < 3000; round++) {
         uint64_t values[MOST], mode;
-        size_t count = 1 + unit_random(&seed) % MOST, good = (count + 2) / 2;
+        size_t count = 1 + (size_t)(unit_random(&seed) % MOST), good = (count + 2) / 2;
         uint64_t center = 1000000 + unit_random(&seed) % 1000000;
 
         if (good > count)
