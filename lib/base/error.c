@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 #include <errno.h>
+#include <locale.h>
 #include <string.h>
 
 #include "base.h"
@@ -10,6 +11,21 @@
 const char *autobuf_version(void)
 {
     return AB_VERSION(AUTOBUF_VERSION_MAJOR, AUTOBUF_VERSION_MINOR, AUTOBUF_VERSION_PATCH);
+}
+
+/* A constant text, in English; NULL if there is no such errno. */
+static const char *text_of_errno(int error)
+{
+#ifdef __GLIBC__
+    return strerrordesc_np(error);
+#else
+    /* musl: its C locale and its texts are constants. An errno that it does not know has the text of 0. */
+    locale_t english = newlocale(LC_ALL_MASK, "C", (locale_t)0);
+    const char *text = strerror_l(error, english), *none = strerror_l(0, english);
+
+    freelocale(english);
+    return text == none ? NULL : text;
+#endif
 }
 
 const char *autobuf_strerror(int error)
@@ -38,6 +54,6 @@ const char *autobuf_strerror(int error)
     }
     if (error >= 0)
         return "success";
-    text = error > -4096 ? strerrordesc_np(-error) : NULL;
+    text = error > -4096 ? text_of_errno(-error) : NULL;
     return text ? text : "unknown error";
 }

@@ -135,8 +135,8 @@ static int filter_replies(const struct autobuf_probe *probe)
         return 0;
     if (probe->family == AF_INET)
         return setsockopt(probe->fd, SOL_RAW_SOCKET, ICMP_FILTER, &only4, sizeof only4);
-    ICMP6_FILTER_SETBLOCKALL(&only6);
-    ICMP6_FILTER_SETPASS(ICMP6_ECHO_REPLY, &only6);
+    memset(&only6, 0xff, sizeof only6);
+    only6.icmp6_filt[ICMP6_ECHO_REPLY / 32] &= ~(1U << ICMP6_ECHO_REPLY % 32);
     return setsockopt(probe->fd, IPPROTO_ICMPV6, ICMP6_FILTER, &only6, sizeof only6);
 }
 
@@ -658,7 +658,7 @@ size_t autobuf_probe_rates(const struct autobuf_probe *probe, uint64_t *rates, s
     ab_estimate_rate(schedule->packets, schedule->count, schedule->scratch, &rate);
     found = ab_estimate_readings(schedule->packets, schedule->count, rate.window_ns, schedule->scratch);
     if (found && cap && rates)
-        memcpy(rates, schedule->scratch, ab_min(found, cap) * sizeof *rates);
+        memcpy(rates, schedule->scratch, ab_min_size(found, cap) * sizeof *rates);
     return found;
 }
 

@@ -13,6 +13,7 @@
 #include <net/if.h>
 #include <sched.h>
 #include <stdarg.h>
+#include <stdbool.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/ioctl.h>
@@ -85,7 +86,7 @@ static int set_flags(int sock, const char *device, int set, int clear)
     return ioctl(sock, SIOCSIFFLAGS, &ifr);
 }
 
-static int set_ipv4(int sock, const char *address, unsigned long request)
+static int set_ipv4(int sock, const char *address, bool is_mask)
 {
     struct sockaddr_in sin = {.sin_family = AF_INET};
     struct ifreq ifr;
@@ -93,7 +94,7 @@ static int set_ipv4(int sock, const char *address, unsigned long request)
     name(&ifr, DEVICE);
     inet_pton(AF_INET, address, &sin.sin_addr);
     memcpy(&ifr.ifr_addr, &sin, sizeof(sin));
-    return ioctl(sock, request, &ifr);
+    return ioctl(sock, is_mask ? SIOCSIFNETMASK : SIOCSIFADDR, &ifr);
 }
 
 static int set_ipv6(const char *address)
@@ -198,8 +199,8 @@ static int configure(int mtu, const char *ipv4, const char *ipv6, char *err, siz
         fail(err, size, "mtu %d", mtu);
     else if (set_txqueue(TXQUEUE_PACKETS) < 0)
         fail(err, size, "txqueuelen");
-    else if (set_ipv4(sock, ipv4, SIOCSIFADDR) < 0 ||
-             set_ipv4(sock, "255.255.255.0", SIOCSIFNETMASK) < 0)
+    else if (set_ipv4(sock, ipv4, false) < 0 ||
+             set_ipv4(sock, "255.255.255.0", true) < 0)
         fail(err, size, "address %s", ipv4);
     else if (set_flags(sock, DEVICE, IFF_UP, IFF_MULTICAST) < 0)
         fail(err, size, "%s up", DEVICE);
