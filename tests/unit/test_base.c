@@ -318,6 +318,14 @@ static void own_errors_have_texts_of_their_own(void **state)
     }
 }
 
+#ifdef __GLIBC__
+#define TIMED_OUT "Connection timed out"
+#define KNOWN_LEAST 125 /* Linux has 131 on most machines */
+#else /* musl has other words, and none for what it thinks rare */
+#define TIMED_OUT "Operation timed out"
+#define KNOWN_LEAST 90
+#endif
+
 /* The words of errno(3), in English whatever the locale, and each errno its own. */
 static void every_errno_has_a_text(void **state)
 {
@@ -327,9 +335,11 @@ static void every_errno_has_a_text(void **state)
     } rows[] = {
         {EPERM, "Operation not permitted"},       {EBADF, "Bad file descriptor"},
         {EINVAL, "Invalid argument"},             {ENODATA, "No data available"},
-        {ETIMEDOUT, "Connection timed out"},      {ECONNRESET, "Connection reset by peer"},
-        {EHWPOISON, "Memory page has hardware error"}, {4095, "unknown error"},
-        {EACCES, "Permission denied"},
+        {ETIMEDOUT, TIMED_OUT},                   {ECONNRESET, "Connection reset by peer"},
+        {EACCES, "Permission denied"},            {4095, "unknown error"},
+#ifdef __GLIBC__
+        {EHWPOISON, "Memory page has hardware error"},
+#endif
     };
     unsigned known = 0;
 
@@ -347,7 +357,7 @@ static void every_errno_has_a_text(void **state)
             if (strcmp(autobuf_strerror(-other), text) == 0)
                 fail_msg("%d and %d: %s", other, error, text);
     }
-    assert_in_range(known, 125, 140); /* Linux has 131 on most machines */
+    assert_in_range(known, KNOWN_LEAST, 140);
 }
 
 static void any_value_has_a_text(void **state)
