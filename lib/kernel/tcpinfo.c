@@ -27,6 +27,15 @@ static uint64_t take64(const uint8_t *bytes, size_t len, size_t at)
     return value;
 }
 
+/* A bit field of a struct: the first one has a byte's lowest bits, or on a big-endian machine the highest. */
+static uint8_t take_bits(uint8_t byte, unsigned first, unsigned count)
+{
+#if __BYTE_ORDER__ == __ORDER_BIG_ENDIAN__
+    first = 8 - first - count;
+#endif
+    return (uint8_t)((unsigned)byte >> first & ((1U << count) - 1));
+}
+
 static uint64_t from_us(uint64_t us)
 {
     return ab_mul_div(us, AB_NS_PER_US, 1);
@@ -42,9 +51,9 @@ bool ab_tcpinfo_parse(const uint8_t *bytes, size_t len, struct ab_tcpinfo *info)
     info->state = bytes[0];
     info->stamped = bytes[5] & OPTION_TIMESTAMPS;
     info->scaled = bytes[5] & OPTION_WSCALE;
-    info->snd_scale = info->scaled ? bytes[6] & 15 : 0;
-    info->rcv_scale = info->scaled ? bytes[6] >> 4 : 0;
-    info->app_limited = bytes[7] & 1;
+    info->snd_scale = info->scaled ? take_bits(bytes[6], 0, 4) : 0;
+    info->rcv_scale = info->scaled ? take_bits(bytes[6], 4, 4) : 0;
+    info->app_limited = take_bits(bytes[7], 0, 1);
     info->mss_bytes = take32(bytes, len, 16);
     info->unacked_packets = take32(bytes, len, 24);
     info->lost_packets = take32(bytes, len, 32);
