@@ -16,7 +16,7 @@ from typing import NamedTuple
 
 HERE = pathlib.Path(__file__).resolve().parent
 TOP = HERE.parents[1]
-sys.path.insert(0, str(HERE.parent))
+sys.path.insert(1, str(HERE.parent))
 
 from archive import Archive, Missing  # noqa: E402
 

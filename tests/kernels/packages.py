@@ -11,7 +11,7 @@ import sys
 from typing import NamedTuple
 
 HERE = pathlib.Path(__file__).resolve().parent
-sys.path.insert(0, str(HERE.parent))
+sys.path.insert(1, str(HERE.parent))
 
 from archive import Archive, Missing  # noqa: E402
 
