@@ -40,11 +40,12 @@
 #define NOTSENT_BYTES (128 * 1024)
 
 /*
- * A sender that has not made itself known queues all its credit, in a buffer of at most 16 MB that it moves at
- * every read from some 8 MB on. So its window is one and a half products, not two.
+ * A sender that has not made itself known queues all its credit, in a buffer of at most 16 MB that it moves at every
+ * read once more than some MB wait in it. What its own send buffer holds is in flight; only what the window has beyond
+ * that waits. docs/BENCHMARKS.md (ssh) has the trial: with the kernel's own 4 MB of tcp_wmem, windows of 6 to 16 MB
+ * cost the sender twice the processor time of 4 MB, and are no faster. With a larger tcp_wmem 12 MB are as good as 16.
  */
 #define STOCK_LEAST_BYTES (4 * MB)
-#define STOCK_BYTES (8 * MB)
 #define STOCK_MOST_BYTES (12 * MB)
 
 /* c->output has to hold a window: below what an sshbuf can. */
@@ -281,21 +282,24 @@ open_channel(struct Channel *c, uint64_t most_bytes)
 	return b;
 }
 
-/* As much as a peer that has not made itself known can queue without moving it all the time. */
+/*
+ * The window for a peer that has not made itself known: half as much again as the path's product while the window is
+ * what limits, and a quarter more once it is not.
+ */
 static uint64_t
 stock_cap(const struct autobuf_channel *b)
 {
 	struct autobuf_rightsize_state state = AUTOBUF_RIGHTSIZE_STATE_INIT;
-	uint64_t product, cap, wanted;
+	uint64_t product, wanted;
 
 	if (autobuf_rightsize_state(b->rightsize, &state) < 0)
 		return STOCK_LEAST_BYTES;
 	product = (uint64_t)((double)state.best_byte_per_s *
 	    (double)state.rtt_min_ns / 1e9);
-	cap = product > STOCK_BYTES - STOCK_BYTES / 8 ? STOCK_MOST_BYTES
-	    : STOCK_BYTES;
-	wanted = (product + product / 2 + MB - 1) / MB * MB;
-	return MAXIMUM(MINIMUM(wanted, cap), STOCK_LEAST_BYTES);
+	if (product < STOCK_LEAST_BYTES / 8 * 7)
+		return STOCK_LEAST_BYTES;
+	wanted = product + product / (product >= b->target_bytes / 8 * 7 ? 2 : 4);
+	return MINIMUM((wanted + MB - 1) / MB * MB, STOCK_MOST_BYTES);
 }
 
 /* What a buffer for a window may allocate: sshbuf_fit(). */
