@@ -1,4 +1,5 @@
 # SPDX-License-Identifier: MIT
+# shellcheck shell=sh
 # For jobs. A path is three network namespaces, a - r - b, whose router delays and shapes with the kernel's own qdiscs.
 
 begin() { echo "@@ $1"; }

@@ -34,7 +34,7 @@ def cases(kernel: Kernel, quick: bool) -> Iterator[Case]:
             near(sent["a_round_trip"], sent["window"], 0.05, f"in a round trip ({sent['reason']})")
 
         return Case(f"send, {how}, {stage}, {rate / 1e6:g} Mbit/s",
-                    window_script(wmem, 33554432, f"{how} {stage} {rate:.0f} 100", none, 2.5), check, PROGRAMS)
+                    window_script(wmem, 33554432, f"{how} {stage} {rate:.0f} 100", none, 5), check, PROGRAMS)
 
     def receives(how: str, stage: str, rate: float, rmem: int) -> Case:
         def check(said: str) -> None:
