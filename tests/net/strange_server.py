@@ -103,6 +103,7 @@ def infinitely_fast(peer: Peer) -> None:
 def main() -> None:
     listener = socket.create_server(("", int(sys.argv[1])))
     connection, _ = listener.accept()
+    listener.close()  # or who waits for the next server would find this one
     connection.settimeout(20)
     peer = Peer(connection)
     try:
