@@ -55,7 +55,7 @@ static int unlock_sides(int fd, uint32_t sides)
     return error < 0 ? error : set_int(fd, SOL_SOCKET, SO_BUF_LOCK, (uint32_t)locks & ~sides);
 }
 
-/* The window clamp that comes with a size of the receive buffer, from Linux 7.1 on; 0: none. */
+/* The window clamp that setting SO_RCVBUF to this size also sets, from Linux 7.1 on; 0: none. */
 static int clamp_of_size(uint64_t stored)
 {
     int fd = ab_socket_scratch(), clamp = 0;
