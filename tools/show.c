@@ -16,7 +16,7 @@
 /* ------------------------------------------------------------------------------------- JSON */
 
 static void json_rates(FILE *out, const char *side, uint64_t rate, uint64_t low, uint64_t high,
-                       bool at_least)
+                       bool at_least, uint32_t unsure)
 {
     char key[40];
 
@@ -27,6 +27,8 @@ static void json_rates(FILE *out, const char *side, uint64_t rate, uint64_t low,
     snprintf(key, sizeof key, "%s_rate_high_bit_per_s", side);
     json_number(out, key, high, !rate);
     fprintf(out, "\"%s_at_least\":%s,", side, !rate ? "null" : at_least ? "true" : "false");
+    snprintf(key, sizeof key, "%s_unsure", side);
+    json_string(out, key, rate ? autobuf_unsure_name(unsure) : NULL);
 }
 
 static void json_plan(FILE *out, const struct findings *f)
@@ -70,9 +72,9 @@ void show_json(FILE *out, const struct findings *f)
     json_number(out, "rtt_min_ns", p->rtt_min_ns, p->rtt_min_ns == AUTOBUF_NS_UNSET);
     json_number(out, "rtt_median_ns", p->rtt_median_ns, p->rtt_median_ns == AUTOBUF_NS_UNSET);
     json_rates(out, "tx", p->tx_rate_bit_per_s, p->tx_rate_low_bit_per_s, p->tx_rate_high_bit_per_s,
-               p->flags & AUTOBUF_PATH_TX_AT_LEAST);
+               p->flags & AUTOBUF_PATH_TX_AT_LEAST, p->tx_unsure);
     json_rates(out, "rx", p->rx_rate_bit_per_s, p->rx_rate_low_bit_per_s, p->rx_rate_high_bit_per_s,
-               p->flags & AUTOBUF_PATH_RX_AT_LEAST);
+               p->flags & AUTOBUF_PATH_RX_AT_LEAST, p->rx_unsure);
     json_number(out, "tx_bdp_bytes", p->tx_bdp_bytes, !p->tx_bdp_bytes);
     json_number(out, "rx_bdp_bytes", p->rx_bdp_bytes, !p->rx_bdp_bytes);
     json_number(out, "samples", p->samples, false);
@@ -90,6 +92,7 @@ struct direction {
     const char *label;
     bool at_least;
     uint64_t rate, low, high, bdp;
+    const char *unsure;
 };
 
 static void show_direction(FILE *out, const struct direction *d, uint32_t packet_bytes)
@@ -104,7 +107,10 @@ static void show_direction(FILE *out, const struct direction *d, uint32_t packet
     print_quantity(out, d->rate, "bit/s");
     fputs(" (", out);
     print_quantity(out, d->low, "bit/s to ");
-    print_quantity(out, d->high, "bit/s)\n");
+    print_quantity(out, d->high, "bit/s)");
+    if (d->unsure)
+        fprintf(out, ", unsure: %s", d->unsure);
+    fputc('\n', out);
     fprintf(out, "product%s   ", d->label);
     print_quantity(out, d->bdp, "B");
     fputs(" of IP packets, ", out);
@@ -116,9 +122,10 @@ void show_path(FILE *out, const struct autobuf_path *p)
     bool each = p->method == AUTOBUF_METHOD_INBAND;
     struct direction there = {each ? " there " : "       ", p->flags & AUTOBUF_PATH_TX_AT_LEAST,
                               p->tx_rate_bit_per_s, p->tx_rate_low_bit_per_s,
-                              p->tx_rate_high_bit_per_s, p->tx_bdp_bytes};
+                              p->tx_rate_high_bit_per_s, p->tx_bdp_bytes, autobuf_unsure_name(p->tx_unsure)};
     struct direction back = {" back  ", p->flags & AUTOBUF_PATH_RX_AT_LEAST, p->rx_rate_bit_per_s,
-                             p->rx_rate_low_bit_per_s, p->rx_rate_high_bit_per_s, p->rx_bdp_bytes};
+                             p->rx_rate_low_bit_per_s, p->rx_rate_high_bit_per_s, p->rx_bdp_bytes,
+                             autobuf_unsure_name(p->rx_unsure)};
 
     if (p->rtt_min_ns != AUTOBUF_NS_UNSET)
         fprintf(out, "round-trip time  %.3f ms (%s %.3f ms)\n", (double)p->rtt_min_ns / 1e6,

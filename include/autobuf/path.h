@@ -21,6 +21,12 @@ extern "C" {
 #define AUTOBUF_PATH_TX_AT_LEAST 1U /* tx_rate is a lower bound: the trains were too short or too uneven */
 #define AUTOBUF_PATH_RX_AT_LEAST 2U /* the same for rx_rate */
 
+/* Why a rate may be more than a fifth off. */
+#define AUTOBUF_UNSURE_NOT 0U
+#define AUTOBUF_UNSURE_JITTER 1U  /* neither gaps nor longer stretches of the trains agree */
+#define AUTOBUF_UNSURE_BATCHES 2U /* packets came in small groups: other traffic between them, or a host that batches */
+#define AUTOBUF_UNSURE_PAUSES 3U  /* between stretches that agree nothing came: a busy host */
+
 /*
  * What is known of a path. tx is from here to the peer, rx from the peer to here. A rate is the capacity of the
  * narrowest link, not the part that cross traffic leaves free. It counts IP bytes, headers included. An echo sees
@@ -37,7 +43,8 @@ struct autobuf_path {
     uint64_t rtt_min_ns;             /* of small packets; AUTOBUF_NS_UNSET: unknown */
     uint64_t rtt_median_ns;
     uint64_t tx_rate_bit_per_s;      /* 0: unknown */
-    uint64_t tx_rate_low_bit_per_s;  /* 80% of the readings lie between low and high */
+    uint64_t tx_rate_low_bit_per_s;  /* low and high: 80% of the readings lie between them; if the rate is unsure,
+                                        also what other ways to find it said */
     uint64_t tx_rate_high_bit_per_s;
     uint64_t rx_rate_bit_per_s;
     uint64_t rx_rate_low_bit_per_s;
@@ -49,12 +56,14 @@ struct autobuf_path {
     uint64_t measured_ns;            /* when it ended; AUTOBUF_NS_UNSET: never measured */
     uint32_t packet_bytes;           /* the largest IP packet that the path takes; 0: unknown */
     uint32_t loss_permille;          /* echoes: of the trains' packets; in band TCP hides it, and it is 0 */
+    uint32_t tx_unsure;              /* AUTOBUF_UNSURE_*: why the rate may be wrong; the interval then is wider */
+    uint32_t rx_unsure;
 };
 
 #define AUTOBUF_PATH_INIT                                                                          \
     {                                                                                              \
         sizeof(struct autobuf_path), 0, 0, 0, AUTOBUF_NS_UNSET, AUTOBUF_NS_UNSET, 0, 0, 0, 0, 0,   \
-            0, 0, 0, 0, 0, AUTOBUF_NS_UNSET, 0, 0                                                  \
+            0, 0, 0, 0, 0, AUTOBUF_NS_UNSET, 0, 0, 0, 0                                            \
     }
 /* Does what AUTOBUF_PATH_INIT does. size: sizeof(struct autobuf_path). */
 AUTOBUF_API void autobuf_path_init(struct autobuf_path *path, uint32_t size);
@@ -66,6 +75,9 @@ AUTOBUF_API void autobuf_path_init(struct autobuf_path *path, uint32_t size);
  */
 AUTOBUF_API int autobuf_path_given(struct autobuf_path *path, uint64_t rate_bit_per_s,
                                    uint64_t rtt_ns);
+
+/* "jitter", "batches" or "pauses"; NULL for AUTOBUF_UNSURE_NOT; "unknown" for what a later version says. */
+AUTOBUF_API const char *autobuf_unsure_name(uint32_t unsure);
 
 /*
  * Converts IP bytes to the TCP payload that they carry, in packets of packet_bytes (0: 1500) of which 52 bytes are

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 #include "estimate.h"
 
+#include "doubt.h"
 #include "mode.h"
 #include "readings.h"
 
@@ -98,6 +99,7 @@ static void choose(const struct candidate *table, size_t count, struct ab_rate *
     rate->rate_bit_per_s = 0;
     rate->kind = AB_KIND_NONE;
     rate->at_least = rate->sure = false;
+    rate->unsure = AUTOBUF_UNSURE_NOT;
     while (i < count && !stands(&table[i]))
         i++;
     if (i < count) {
@@ -124,6 +126,12 @@ static unsigned percent_near(const uint64_t *sorted, size_t count, uint64_t cent
     return count ? (unsigned)(100 * ab_count_near(sorted, count, center, permille) / count) : 0;
 }
 
+/* Jitter piles packets up, so that narrow windows agree on a wrong rate. A stalled host does not do that. */
+static bool is_piled(const struct ab_gaps *g)
+{
+    return 100 * g->shorter > PILED_PERCENT * g->count;
+}
+
 /*
  * Takes the widest windows of which most readings agree. If there are none, takes the windows of which the most
  * agree; if no window fits, takes whole runs. The percentiles of the readings are the bounds of the rate.
@@ -132,8 +140,7 @@ static struct candidate from_windows(const struct ab_packet *packets, size_t cou
                                      const struct ab_gaps *g, uint64_t *scratch,
                                      struct ab_rate *rate)
 {
-    /* Jitter piles packets up, so that narrow windows agree on a wrong rate. A stalled host does not do that. */
-    bool piled = 100 * g->shorter > PILED_PERCENT * g->count;
+    bool piled = is_piled(g);
     uint64_t narrowest_ns = piled ? AB_WINDOW_NS : NARROWEST_NS;
     uint64_t window_ns = ab_max(g->longest_ns / 2, AB_WINDOW_NS);
     struct candidate best = {.kind = AB_KIND_WINDOWS, .needed_percent = AGREEMENT_PERCENT};
@@ -241,6 +248,7 @@ void ab_estimate_rate(const struct ab_packet *packets, size_t count, uint64_t *s
     enum { EVEN, PADDED, SENT, CLUSTER, WINDOWS, SLOPE, POOLED, COUNT };
     struct ab_gaps g = ab_gaps_of(packets, count);
     struct candidate table[COUNT] = {0};
+    struct ab_evidence evidence;
     size_t found;
 
     *rate = (struct ab_rate){0};
@@ -267,6 +275,8 @@ void ab_estimate_rate(const struct ab_packet *packets, size_t count, uint64_t *s
         table[PADDED].kind = AB_KIND_PADDED;
     }
     choose(table, COUNT, rate);
+    evidence = (struct ab_evidence){scratch, found, table[SLOPE].rate_bit_per_s, is_piled(&g)};
+    ab_doubt(rate, &evidence);
 }
 
 static bool is_between(uint64_t value, uint64_t low, uint64_t high)
@@ -464,6 +474,7 @@ int ab_estimate_path(const struct ab_packet *packets, size_t count, uint64_t *sc
     if (path->rtt_min_ns == AUTOBUF_NS_UNSET)
         return AUTOBUF_E_NOREPLY;
     ab_estimate_rate(packets, count, scratch, &rate);
+    path->tx_unsure = path->rx_unsure = rate.unsure;
     path->tx_rate_bit_per_s = path->rx_rate_bit_per_s = rate.rate_bit_per_s;
     path->tx_rate_low_bit_per_s = path->rx_rate_low_bit_per_s = rate.low_bit_per_s;
     path->tx_rate_high_bit_per_s = path->rx_rate_high_bit_per_s = rate.high_bit_per_s;

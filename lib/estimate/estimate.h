@@ -78,7 +78,8 @@ struct ab_rate {
     uint8_t agreement_percent; /* how many of its readings agree; 0: it needs no agreement */
     bool at_least;             /* a lower bound: the trains were too short, or this host too slow, for the rate */
     bool torn;                 /* jitter or batches tore the trains: neither windows nor gaps agree */
-    bool sure;                 /* most readings agree */
+    bool sure;                 /* most readings agree: more of them would not change it */
+    uint8_t unsure;            /* AUTOBUF_UNSURE_*: why the rate may be wrong */
 };
 
 /* Why a candidate of this kind is chosen: the end of a line for a log, in plain English. */

@@ -154,6 +154,7 @@ void ab_inband_read(struct autobuf_inband *ib)
         r->rate_bit_per_s = ab_min(rate.rate_bit_per_s, AB_PLAUSIBLE_BIT_PER_S);
         r->low_bit_per_s = ab_min(rate.low_bit_per_s, AB_PLAUSIBLE_BIT_PER_S);
         r->high_bit_per_s = ab_min(rate.high_bit_per_s, AB_PLAUSIBLE_BIT_PER_S);
+        r->unsure = rate.unsure;
         r->at_least = rate.at_least || rate.rate_bit_per_s > AB_PLAUSIBLE_BIT_PER_S;
     }
     ib->samples = (uint32_t)a->count;
@@ -172,6 +173,7 @@ void ab_reading_tell(const struct ab_reading *r, struct ab_line *line)
     line->values[AB_KEY_HIGH] = r->high_bit_per_s;
     line->values[AB_KEY_SURE] = r->sure;
     line->values[AB_KEY_ATLEAST] = r->at_least;
+    line->values[AB_KEY_UNSURE] = r->unsure;
 }
 
 bool ab_reading_hear(const struct ab_line *line, struct ab_reading *r)
@@ -187,6 +189,7 @@ bool ab_reading_hear(const struct ab_line *line, struct ab_reading *r)
     r->high_bit_per_s = ab_min(v[AB_KEY_HIGH], AB_PLAUSIBLE_BIT_PER_S);
     r->sure = v[AB_KEY_SURE];
     r->at_least = v[AB_KEY_ATLEAST];
+    r->unsure = (uint32_t)ab_min(v[AB_KEY_UNSURE], UINT32_MAX);
     return true;
 }
 
@@ -197,5 +200,5 @@ uint64_t ab_inband_believable(const struct autobuf_inband *ib, bool tx)
     if (tx)
         return ib->tx.spent_bytes ? ab_inband_product(ib, AB_PLAUSIBLE_BIT_PER_S) : 0;
     return r->at_least ? ab_inband_product(ib, AB_PLAUSIBLE_BIT_PER_S)
-                       : 2 * ab_inband_product(ib, r->high_bit_per_s);
+                       : 2 * ab_inband_product(ib, r->unsure ? r->rate_bit_per_s : r->high_bit_per_s);
 }

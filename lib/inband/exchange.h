@@ -34,6 +34,7 @@ struct ab_reading {
     uint64_t high_bit_per_s;
     bool sure;
     bool at_least;
+    uint32_t unsure; /* AUTOBUF_UNSURE_* */
 };
 
 /* The trains that arrive here. */

@@ -125,6 +125,8 @@ int autobuf_inband_result(const struct autobuf_inband *ib, struct autobuf_path *
         path.flags |= AUTOBUF_PATH_TX_AT_LEAST;
     if (ib->rx.reading.at_least)
         path.flags |= AUTOBUF_PATH_RX_AT_LEAST;
+    path.tx_unsure = ib->tx.reading.unsure;
+    path.rx_unsure = ib->rx.reading.unsure;
     path.cost_bytes = ib->cost_bytes;
     path.elapsed_ns = end_ns > ib->start_ns ? end_ns - ib->start_ns : 0;
     path.measured_ns = end_ns;

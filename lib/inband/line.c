@@ -14,7 +14,8 @@ static const char *const verbs[AB_VERBS] = {"",    "HELLO", "TRAIN", "SINK", "RE
                                             "SET", "ERROR", "GO",    "MORE"};
 static const char *const keys[AB_KEYS] = {
     "train", "budget", "pace", "paced",   "bytes",  "nsec",   "rate", "low",
-    "high",  "sure",   "atleast", "rtt", "maxrcv", "maxsnd", "rcv",  "snd"};
+    "high",  "sure",   "atleast", "rtt", "maxrcv", "maxsnd", "rcv",  "snd",
+    "unsure"};
 
 /* A word of a line: the bytes up to the next blank. */
 struct word {

@@ -48,6 +48,7 @@ enum ab_key {
     AB_KEY_MAXSND,
     AB_KEY_RCV,     /* buffers that are set */
     AB_KEY_SND,
+    AB_KEY_UNSURE,  /* AUTOBUF_UNSURE_*: why the rate may be wrong */
     AB_KEYS
 };
 

@@ -34,3 +34,19 @@ int autobuf_path_given(struct autobuf_path *path, uint64_t rate_bit_per_s, uint6
     given.packet_bytes = AB_IP_PACKET_BYTES;
     return ab_struct_out(path, &given, sizeof given) ? 0 : -EINVAL;
 }
+
+const char *autobuf_unsure_name(uint32_t unsure)
+{
+    switch (unsure) {
+    case AUTOBUF_UNSURE_NOT:
+        return NULL;
+    case AUTOBUF_UNSURE_JITTER:
+        return "jitter";
+    case AUTOBUF_UNSURE_BATCHES:
+        return "batches";
+    case AUTOBUF_UNSURE_PAUSES:
+        return "pauses";
+    default:
+        return "unknown";
+    }
+}

@@ -45,12 +45,13 @@ PING_GROUPS = "net.ipv4.ping_group_range"
 ALL, NONE = "0 65534", "1 0"
 
 RATES = [f"{side}_{what}" for side in ("tx", "rx") for what in (
-    "rate_bit_per_s", "rate_low_bit_per_s", "rate_high_bit_per_s", "at_least")]
+    "rate_bit_per_s", "rate_low_bit_per_s", "rate_high_bit_per_s", "at_least", "unsure")]
 KEYS = ["method", "rtt_min_ns", "rtt_median_ns", *RATES, "tx_bdp_bytes", "rx_bdp_bytes",
         "samples", "loss_permille", "mtu_bytes", "cost_bytes", "elapsed_ns", "plan"]
 PLAN_KEYS = ["snd_request_bytes", "snd_window_bytes", "snd_reason",
              "rcv_request_bytes", "rcv_window_bytes", "rcv_reason", "sysctl"]
 REASONS = {"set", "kernel", "capped", "unknown", "larger", "late", "off"}
+DOUBTS = {None, "jitter", "batches", "pauses"}
 NEVER_NULL = {"samples", "cost_bytes", "elapsed_ns", "snd_request_bytes", "rcv_request_bytes"}
 BAR = re.compile(r" *[\d.]+ [kMGT]?bit/s ([>|]) #* \d+")
 
@@ -101,8 +102,10 @@ class ToolTest(PathTest):
         self.assertEqual(list(result), KEYS)
         self.assertEqual(list(result["plan"]), PLAN_KEYS)
         numbers = {**result, **result["plan"]}
-        for key in ("plan", "sysctl", "method", "snd_reason", "rcv_reason"):
+        for key in ("plan", "sysctl", "method", "snd_reason", "rcv_reason", "tx_unsure", "rx_unsure"):
             del numbers[key]
+        for key in ("tx_unsure", "rx_unsure"):
+            self.assertIn(result[key], DOUBTS)
         for key, value in numbers.items():
             if value is not None or key in NEVER_NULL:
                 self.assertIs(type(value), bool if key.endswith("at_least") else int, key)

@@ -3,11 +3,14 @@
 
 #include <assert.h>
 #include <errno.h>
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
 
 #define PACKETS 16384
+#define BETWEEN_STALLS_NS 1e8
+#define STALLS 128
 
 struct reply {
     uint64_t stamp_ns;
@@ -22,6 +25,11 @@ struct sim {
     struct reply *replies; /* a queue ordered by time: head..count */
     size_t head;
     size_t count;
+    uint64_t random;
+    uint64_t forwarded_ns;           /* when the forwarder had passed on the packet before */
+    struct {
+        uint64_t begin_ns, end_ns;
+    } stalls[STALLS];
 };
 
 static void insert_reply(struct sim *sim, const struct reply *r)
@@ -35,6 +43,49 @@ static void insert_reply(struct sim *sim, const struct reply *r)
     }
     sim->replies[at] = *r;
     sim->count++;
+}
+
+/* 0 to 1, but not 1. */
+static double chance(struct sim *sim)
+{
+    sim->random ^= sim->random << 13;
+    sim->random ^= sim->random >> 7;
+    sim->random ^= sim->random << 17;
+    return (double)(sim->random >> 11) * 0x1p-53;
+}
+
+/* When a packet that is due now has been passed on. */
+static uint64_t forwarded(struct sim *sim, uint64_t due_ns)
+{
+    const struct sim_path *path = sim->path;
+    uint64_t begin_ns = sim->forwarded_ns;
+
+    if (!path->wake_ns)
+        return due_ns;
+    if (due_ns > begin_ns) /* it slept */
+        begin_ns = due_ns + (uint64_t)(-log(1 - chance(sim)) * (double)path->wake_ns);
+    return sim->forwarded_ns = begin_ns + path->forward_ns;
+}
+
+static void plan_stalls(struct sim *sim)
+{
+    uint64_t now_ns = 0;
+
+    for (size_t i = 0; i < STALLS && sim->path->stall_ns; i++) {
+        now_ns += (uint64_t)(-log(1 - chance(sim)) * BETWEEN_STALLS_NS);
+        sim->stalls[i].begin_ns = now_ns;
+        now_ns += (uint64_t)(chance(sim) * (double)sim->path->stall_ns);
+        sim->stalls[i].end_ns = now_ns;
+    }
+}
+
+/* When this host, which may stand still, can do what is due now. */
+static uint64_t awake(const struct sim *sim, uint64_t due_ns)
+{
+    for (size_t i = 0; i < STALLS && sim->stalls[i].begin_ns <= due_ns; i++)
+        if (due_ns < sim->stalls[i].end_ns)
+            return sim->stalls[i].end_ns;
+    return due_ns;
 }
 
 /* Interrupt coalescing: a batch is stamped at its end. */
@@ -57,7 +108,7 @@ static void carry(struct sim *sim, uint64_t now_ns, const uint8_t *message, size
         return;
     memcpy(r.bytes, message, sizeof r.bytes);
     r.bytes[0] = sim->path->ipv6 ? 129 : 0;
-    r.stamp_ns = batched(back_ns, sim->path->batch_ns);
+    r.stamp_ns = awake(sim, batched(forwarded(sim, back_ns), sim->path->batch_ns));
     insert_reply(sim, &r);
     if (sim->path->duplicate)
         insert_reply(sim, &r);
@@ -73,7 +124,7 @@ static bool send_due(struct sim *sim, struct autobuf_probe *probe, uint64_t *now
     while ((len = autobuf_probe_next(probe, *now_ns, message, sizeof message)) > 0) {
         result->last_sent_ns = *now_ns;
         carry(sim, *now_ns, message, (size_t)len);
-        *now_ns += sim->path->send_ns;
+        *now_ns = awake(sim, *now_ns + sim->path->send_ns);
     }
     assert(len == 0 || len == -ETIME);
     return len == 0;
@@ -100,7 +151,7 @@ static void run(struct sim *sim, struct autobuf_probe *probe, struct sim_result 
 
         if (sim->head < sim->count && sim->replies[sim->head].stamp_ns < next_ns)
             next_ns = sim->replies[sim->head].stamp_ns;
-        now_ns = next_ns > now_ns ? next_ns : now_ns;
+        now_ns = awake(sim, next_ns > now_ns ? next_ns : now_ns);
         receive_due(sim, probe, now_ns);
     }
     result->end_ns = now_ns;
@@ -110,12 +161,13 @@ struct sim_result sim_probe(const struct sim_path *path, const struct autobuf_pr
 {
     static const uint8_t token[16] = {1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15, 16};
     struct sim_result result = {.path = AUTOBUF_PATH_INIT};
-    struct sim sim = {.path = path};
+    struct sim sim = {.path = path, .random = path->seed * 0x9e3779b97f4a7c15ULL + 1};
     struct autobuf_probe *probe;
     int error = autobuf_probe_open_pure(&probe, path->ipv6 ? AF_INET6 : AF_INET, 1, token, 0,
                                         options);
 
     assert(error == 0);
+    plan_stalls(&sim);
     emu_link_init(&sim.there, &path->there, 2 * path->seed + 1, 0);
     emu_link_init(&sim.back, &path->back, 2 * path->seed + 2, 0);
     sim.replies = calloc(2 * PACKETS, sizeof *sim.replies);

@@ -10,9 +10,10 @@
 
 #include <cmocka.h>
 
-#include "sim_probe.h"
+#include "impairments.h"
 
 #define MS 1000000ULL
+#define COUNT(array) (sizeof(array) / sizeof *(array))
 #define SEEDS_MOST 400
 
 static unsigned seeds; /* 40, or with AUTOBUF_TESTS_ALL in the environment all */
@@ -386,10 +387,40 @@ static void large_token_bucket_reads_its_peak(void **state)
     assert_in_range(r.path.tx_rate_bit_per_s, 95000000, 105000000);
 }
 
+/*
+ * Whatever is wrong with a path: the interval holds the truth nine times in ten, and a value that is far off is a
+ * bound, or unsure. Where nothing is wrong, the interval is narrow, and there is no doubt.
+ */
+static void doubtful_results_say_so(void **state)
+{
+    (void)state;
+    for (size_t m = 0; m < impairments_count; m++) {
+        struct tally tally = {0};
+
+        for (size_t cell = 0; cell < COUNT(mbits) * COUNT(rtts_ms); cell++) {
+            double mbit = mbits[cell / COUNT(rtts_ms)], rtt_ms = rtts_ms[cell % COUNT(rtts_ms)];
+            struct sim_path path = impaired_path(&impairments[m], mbit, rtt_ms);
+
+            for (unsigned seed = 1; seed <= seeds / 10 && mbit * rtt_ms * 125 >= 6000; seed++) {
+                struct sim_result result;
+
+                path.seed = seed;
+                result = sim_probe(&path, NULL);
+                tally_add(&tally, &result, mbit * 1e6);
+            }
+        }
+        if (10 * tally.held < 9 * tally.runs || 100 * tally.wrong > tally.runs ||
+            (impairments[m].clean && tally.wide + tally.flagged))
+            fail_msg("%s: of %u runs the interval held the truth in %u, %u were wrong, %u wide, %u flagged",
+                     impairments[m].name, tally.runs, tally.held, tally.wrong, tally.wide, tally.flagged);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(rate_is_right_over_the_grid),
+        cmocka_unit_test(doubtful_results_say_so),
         cmocka_unit_test(product_is_rate_times_rtt_of_a_full_segment),
         cmocka_unit_test(asymmetric_path_reads_the_smaller_direction),
         cmocka_unit_test(no_answer_ends_after_a_second),

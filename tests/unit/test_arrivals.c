@@ -187,16 +187,19 @@ static void test_hear(void **state)
         line.values[AB_KEY_LOW] = rows[i].low;
         line.values[AB_KEY_HIGH] = rows[i].high;
         line.values[AB_KEY_ATLEAST] = 1;
+        line.values[AB_KEY_UNSURE] = AUTOBUF_UNSURE_PAUSES;
         CHECK_EQUAL(rows[i].name, ab_reading_hear(&line, &r), rows[i].good);
         CHECK(rows[i].name, r.bytes == 1000 && r.span_ns == 2000 && !r.sure);
         CHECK_EQUAL(rows[i].name, r.rate_bit_per_s, rows[i].good ? rows[i].rate : 0);
         CHECK_EQUAL(rows[i].name, r.high_bit_per_s, rows[i].high_kept);
         CHECK_EQUAL(rows[i].name, r.at_least, rows[i].good);
+        CHECK_EQUAL(rows[i].name, r.unsure, rows[i].good ? AUTOBUF_UNSURE_PAUSES : AUTOBUF_UNSURE_NOT);
         line = (struct ab_line){.verb = AB_SINK};
         ab_reading_tell(&r, &line); /* and what is told is what is heard */
         CHECK_EQUAL(rows[i].name, ab_reading_hear(&line, &again), rows[i].good);
         CHECK(rows[i].name, again.rate_bit_per_s == r.rate_bit_per_s && again.low_bit_per_s == r.low_bit_per_s &&
-                                again.high_bit_per_s == r.high_bit_per_s && again.at_least == r.at_least);
+                                again.high_bit_per_s == r.high_bit_per_s && again.at_least == r.at_least &&
+                                again.unsure == r.unsure);
     }
 }
 

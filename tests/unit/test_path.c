@@ -116,6 +116,16 @@ static void given_path_of_an_older_program(void **state)
     assert_true(p.rx_bdp_bytes == 0x7777777777777777ULL);
 }
 
+static void each_doubt_has_a_name(void **state)
+{
+    (void)state;
+    assert_null(autobuf_unsure_name(AUTOBUF_UNSURE_NOT));
+    assert_string_equal(autobuf_unsure_name(AUTOBUF_UNSURE_JITTER), "jitter");
+    assert_string_equal(autobuf_unsure_name(AUTOBUF_UNSURE_BATCHES), "batches");
+    assert_string_equal(autobuf_unsure_name(AUTOBUF_UNSURE_PAUSES), "pauses");
+    assert_string_equal(autobuf_unsure_name(UINT32_MAX), "unknown");
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -123,6 +133,7 @@ int main(void)
         cmocka_unit_test(given_path_has_products),
         cmocka_unit_test(given_path_is_refused),
         cmocka_unit_test(given_path_of_an_older_program),
+        cmocka_unit_test(each_doubt_has_a_name),
     };
 
     return cmocka_run_group_tests_name("path", tests, NULL, NULL);
