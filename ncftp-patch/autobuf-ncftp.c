@@ -116,21 +116,36 @@ static int has_unread(const FTPCIPtr cip)
 #endif
 }
 
-int FTPAutobufMeasure(const FTPCIPtr cip, int netMode, longest_int size)
+static uint32_t ways_of(const FTPCIPtr cip)
 {
     uint32_t ways = AUTOBUF_FTP_BY_ICMP;
+
+    if (cip->hasSITE_AUTOBUF == kCommandAvailable)
+        ways |= AUTOBUF_FTP_BY_INBAND;
+    if (cip->sizesCommand != kNoSizes)
+        ways |= AUTOBUF_FTP_PEER_SETS;
+    return ways;
+}
+
+longest_int FTPAutobufLeft(const FTPCIPtr cip, const char *file, int type, longest_int size, longest_int startPoint)
+{
+    if (size == kSizeUnknown && file != NULL && FTPAutobufIsOn(cip) && cip->autobuf->session != NULL &&
+        autobuf_ftp_worth(cip->autobuf->session, ways_of(cip), AUTOBUF_INTENT_RECEIVES, 0) == 1)
+        (void)FTPFileSize(cip, file, &size, type);
+    return size == kSizeUnknown ? size : size - startPoint;
+}
+
+int FTPAutobufMeasure(const FTPCIPtr cip, int netMode, longest_int size)
+{
     int result;
 
     if (!FTPAutobufIsOn(cip) || cip->autobuf->session == NULL)
         return kNoErr;
     cip->autobuf->expected_bytes = size > 0 ? (uint64_t)size : 0;
-    if (size <= 0 || has_unread(cip))
+    if ((size <= 0 && netMode == kNetReading) || has_unread(cip))
         return kNoErr;
-    if (cip->hasSITE_AUTOBUF == kCommandAvailable)
-        ways |= AUTOBUF_FTP_BY_INBAND;
-    if (cip->sizesCommand != kNoSizes)
-        ways |= AUTOBUF_FTP_PEER_SETS;
-    result = autobuf_ftp_measure(cip->autobuf->session, ways, direction_of(netMode), (uint64_t)size);
+    result = autobuf_ftp_measure(cip->autobuf->session, ways_of(cip), direction_of(netMode),
+                                 cip->autobuf->expected_bytes);
     if (result < 0) {
         FTPLogError(cip, kDontPerror, "SITE AUTOBUF: %s.\n", autobuf_strerror(result));
         FTPShutdownHost(cip);

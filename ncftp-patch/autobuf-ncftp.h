@@ -15,6 +15,12 @@ int FTPAutobufIsOn(const FTPCIPtr cip);
 void FTPAutobufFeature(const FTPCIPtr cip, const char *line, int isHelpSite);
 
 /*
+ * How much of a file on the server is to be received, from startPoint on; kSizeUnknown: that is unknown. If the size
+ * is unknown, the server is asked, but only where a measurement could pay.
+ */
+longest_int FTPAutobufLeft(const FTPCIPtr cip, const char *file, int type, longest_int size, longest_int startPoint);
+
+/*
  * Call it before a transfer of so many bytes (kSizeUnknown) in a direction (kNetReading, kNetWriting): it measures
  * if that pays, and tells the server. Returns kNoErr, or an error if the control connection cannot be used any
  * more.

@@ -84,12 +84,23 @@ AUTOBUF_API void autobuf_ftp_close(struct autobuf_ftp *ftp);
  * AUTOBUF_FTP_PEER_SETS. If the server gives a wrong answer, it is not asked again. The call blocks: in band
  * usually for 3 to 8 round trips, by ICMP for one.
  *
+ * What must be known before a data connection is measured: the server's buffers, and a receive window that this
+ * host's kernel would not make large enough. For an upload that is rare: as a rule the call returns 0 at once, and
+ * data_step() measures beside the data, by echoes if AUTOBUF_FTP_BY_ICMP allows them.
+ *
  * Returns 1: it measured; 0: it did not, and the log says why. -ECONNRESET, -ETIMEDOUT, AUTOBUF_E_PROTOCOL: the
  * control connection cannot be used any more; close it. -EINVAL: the ways, the direction, a server's handle, or
  * NULL.
  */
 AUTOBUF_API int autobuf_ftp_measure(struct autobuf_ftp *ftp, uint32_t ways, uint32_t direction,
                                     uint64_t expected_bytes);
+
+/*
+ * Says whether measure() would measure now; it sends nothing. A client that would have to ask the server for a
+ * file's size can ask this first, with expected_bytes 0. Returns 1, 0, or -EINVAL as measure().
+ */
+AUTOBUF_API int autobuf_ftp_worth(const struct autobuf_ftp *ftp, uint32_t ways, uint32_t direction,
+                                  uint64_t expected_bytes);
 
 /*
  * After measure() by ICMP: the buffer for which a client should ask a server that has another command for that,

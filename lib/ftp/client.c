@@ -21,29 +21,38 @@ static uint64_t control_rtt_ns(const struct autobuf_ftp *f)
     return state.rtt_min_ns;
 }
 
-static bool can_pay(const struct autobuf_ftp *f, uint32_t direction, uint32_t round_trips,
-                    bool peer_sets, uint64_t peer_snd_most_bytes, uint64_t expected_bytes,
-                    struct autobuf_probe_options *interest)
+static bool could_pay(const struct autobuf_ftp *f, uint32_t direction, uint32_t round_trips,
+                 bool peer_sets, uint64_t peer_most_bytes, uint64_t expected_bytes,
+                 struct autobuf_probe_options *interest)
 {
     struct autobuf_limits limits;
     struct ab_worth worth = {
         .limits = &limits,
         .peer_sets = peer_sets,
-        .peer_snd_most_bytes = peer_snd_most_bytes,
+        .peer_most_bytes = peer_most_bytes,
         .rtt_ns = control_rtt_ns(f),
         .direction = direction,
         .round_trips = round_trips,
         .expected_bytes = expected_bytes,
     };
 
-    if (ab_ftp_limits(f, &limits) == 0 &&
-        ab_worth_measuring(&worth, &interest->bdp_low_bytes, &interest->bdp_high_bytes))
+    return ab_ftp_limits(f, &limits) == 0 &&
+           ab_worth_measuring(&worth, &interest->bdp_low_bytes, &interest->bdp_high_bytes);
+}
+
+static bool can_pay(const struct autobuf_ftp *f, uint32_t direction, uint32_t round_trips,
+                    bool peer_sets, uint64_t peer_most_bytes, uint64_t expected_bytes,
+                    struct autobuf_probe_options *interest)
+{
+    if (could_pay(f, direction, round_trips, peer_sets, peer_most_bytes, expected_bytes, interest))
         return true;
-    ab_log(&f->log, "not measured: it would cost more time than it could save");
+    ab_log(&f->log, direction == AUTOBUF_INTENT_SENDS
+                        ? "not measured before the transfer: the server's window could not gain from it"
+                        : "not measured: it would cost more time than it could save");
     return false;
 }
 
-static void learn(struct autobuf_ftp *f, uint32_t direction, const struct autobuf_path *path)
+void ab_ftp_learn(struct autobuf_ftp *f, uint32_t direction, const struct autobuf_path *path)
 {
     f->rtt_ns = path->rtt_min_ns;
     f->measured |= direction;
@@ -132,7 +141,8 @@ static int measure_inband(struct autobuf_ftp *f, uint32_t direction, uint64_t ex
     if (result != 1)
         return result;
     ab_inband_peer(f->inband, &rcv_bytes, &snd_bytes);
-    if (!can_pay(f, direction, INBAND_ROUND_TRIPS, true, snd_bytes, expected_bytes, &interest))
+    if (!can_pay(f, direction, INBAND_ROUND_TRIPS, true,
+                 direction == AUTOBUF_INTENT_SENDS ? rcv_bytes : snd_bytes, expected_bytes, &interest))
         return 0;
     result = ab_inband_begin(f->inband, autobuf_now_ns(),
                              direction == AUTOBUF_INTENT_SENDS ? AUTOBUF_INBAND_TX : AUTOBUF_INBAND_RX,
@@ -146,7 +156,7 @@ static int measure_inband(struct autobuf_ftp *f, uint32_t direction, uint64_t ex
         f->measured |= direction;
         return 0;
     }
-    learn(f, direction, &path);
+    ab_ftp_learn(f, direction, &path);
     log_path(f, &path, direction);
     return tell_server(f);
 }
@@ -169,23 +179,44 @@ static int measure_icmp(struct autobuf_ftp *f, uint32_t direction, bool peer_set
         ab_log(&f->log, "not measured: %s", autobuf_strerror(result));
         return 0;
     }
-    learn(f, direction, &path);
+    ab_ftp_learn(f, direction, &path);
     log_path(f, &path, direction);
     return 1;
+}
+
+static bool is_question(const struct autobuf_ftp *f, uint32_t ways, uint32_t direction)
+{
+    const uint32_t known = AUTOBUF_FTP_BY_INBAND | AUTOBUF_FTP_BY_ICMP | AUTOBUF_FTP_PEER_SETS;
+
+    return f && f->role == AUTOBUF_FTP_CLIENT && !(ways & ~known) &&
+           (direction == AUTOBUF_INTENT_SENDS || direction == AUTOBUF_INTENT_RECEIVES);
+}
+
+int autobuf_ftp_worth(const struct autobuf_ftp *f, uint32_t ways, uint32_t direction, uint64_t expected_bytes)
+{
+    struct autobuf_probe_options interest = AUTOBUF_PROBE_OPTIONS_INIT;
+
+    if (!is_question(f, ways, direction))
+        return -EINVAL;
+    if (f->measured & direction)
+        return 0;
+    if (ways & AUTOBUF_FTP_BY_INBAND && !f->mute)
+        return could_pay(f, direction, INBAND_ROUND_TRIPS, true, 0, expected_bytes, &interest);
+    return ways & AUTOBUF_FTP_BY_ICMP && could_pay(f, direction, AB_MEASURING_ROUND_TRIPS, ways & AUTOBUF_FTP_PEER_SETS, 0,
+                                              expected_bytes, &interest);
 }
 
 int autobuf_ftp_measure(struct autobuf_ftp *f, uint32_t ways, uint32_t direction,
                         uint64_t expected_bytes)
 {
-    const uint32_t known = AUTOBUF_FTP_BY_INBAND | AUTOBUF_FTP_BY_ICMP | AUTOBUF_FTP_PEER_SETS;
     struct autobuf_probe_options interest = AUTOBUF_PROBE_OPTIONS_INIT;
     int result = 0;
 
-    if (!f || f->role != AUTOBUF_FTP_CLIENT || ways & ~known ||
-        (direction != AUTOBUF_INTENT_SENDS && direction != AUTOBUF_INTENT_RECEIVES))
+    if (!is_question(f, ways, direction))
         return -EINVAL;
     if (f->owner != getpid())
         return AUTOBUF_E_FORKED;
+    f->by_icmp = ways & AUTOBUF_FTP_BY_ICMP && !f->by_icmp_failed;
     if (f->measured & direction)
         return 0;
     if (ways & AUTOBUF_FTP_BY_INBAND && !f->mute) {

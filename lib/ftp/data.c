@@ -25,8 +25,15 @@ static bool is_connected_to_peer(const struct autobuf_ftp *f, int fd)
            is_control_peer(f, (struct sockaddr *)&peer, len);
 }
 
+/* Whether the data connection may measure the path itself, beside its data. */
+static bool is_to_measure(const struct autobuf_ftp *f, uint32_t direction)
+{
+    return direction == AUTOBUF_INTENT_SENDS && !f->snd_wanted_bytes && f->by_icmp;
+}
+
 /*
- * Opens a flow with the windows that the path needs in these directions. Returns what autobuf_flow_open() returns.
+ * Opens a flow with the windows that the path needs in these directions; for an upload on a path that is not known,
+ * one that measures. Returns what autobuf_flow_open() returns.
  */
 static int open_flow(struct autobuf_ftp *f, int fd, uint32_t direction, uint64_t expected_bytes)
 {
@@ -39,15 +46,31 @@ static int open_flow(struct autobuf_ftp *f, int fd, uint32_t direction, uint64_t
         return error;
     options.intent = direction == AB_FTP_BOTH ? 0 : direction;
     options.expected_bytes = expected_bytes;
-    options.flags = AUTOBUF_FLOW_SILENT;
+    options.flags = is_to_measure(f, direction) ? 0 : AUTOBUF_FLOW_SILENT;
     options.most_bytes = f->options.most_bytes;
     options.log = f->options.log;
     options.log_user = f->options.log_user;
-    return ab_flow_open(&f->flow, fd, NULL, 0, &options, &limits, &windows);
+    return ab_flow_open(&f->flow, fd, NULL, 0, &options, &limits,
+                        is_to_measure(f, direction) ? NULL : &windows);
+}
+
+/* Keeps for the session what the flow has measured. */
+static void learn_from_flow(struct autobuf_ftp *f)
+{
+    struct autobuf_path path = AUTOBUF_PATH_INIT;
+    struct autobuf_applied applied = AUTOBUF_APPLIED_INIT;
+
+    applied.path = &path;
+    if (!f->flow || !f->by_icmp || autobuf_flow_state(f->flow, &applied) < 0)
+        return;
+    if (applied.measured > 0)
+        ab_ftp_learn(f, AUTOBUF_INTENT_SENDS, &path);
+    f->by_icmp_failed = applied.measured < 0;
 }
 
 static void close_flow(struct autobuf_ftp *f)
 {
+    learn_from_flow(f);
     autobuf_flow_close(f->flow);
     f->flow = NULL;
 }

@@ -34,6 +34,8 @@ struct autobuf_ftp {
     struct autobuf_inband *inband; /* NULL: not open yet, or closed */
     int prepared;                  /* for autobuf_inband_restore(), if options have read() and write() */
     bool mute;                     /* the server does not know the exchange */
+    bool by_icmp;                  /* an upload may be measured beside its data */
+    bool by_icmp_failed;
     uint32_t measured;             /* directions that were measured, AUTOBUF_INTENT_* */
     uint64_t rtt_ns;               /* of the path that was measured; AUTOBUF_NS_UNSET: none was */
     uint64_t snd_wanted_bytes;     /* windows that the path needs, payload; 0: unknown */
@@ -49,6 +51,9 @@ int ab_ftp_limits(const struct autobuf_ftp *ftp, struct autobuf_limits *limits);
 /* Opens the exchange with the session's role. Returns 0, or an error of autobuf_inband_open(). */
 int ab_ftp_open_inband(struct autobuf_ftp *ftp);
 void ab_ftp_close_inband(struct autobuf_ftp *ftp);
+
+/* Keeps what was measured of the path in a direction, for the data connections to come. */
+void ab_ftp_learn(struct autobuf_ftp *ftp, uint32_t direction, const struct autobuf_path *path);
 
 /*
  * Tells the exchange the facts of the connection; each segment holds a record (TLS), whose overhead is subtracted.

@@ -5,17 +5,25 @@
 
 #define RARE_BIT_PER_S 1000000000U /* paths that are faster are rare */
 
-/* The limits of the host whose buffer would be set. */
-static struct autobuf_limits limits_of(const struct ab_worth *w, bool is_peer)
+/* What the host whose buffer would be set does in this transfer. */
+static uint32_t part_of(const struct ab_worth *w)
 {
-    struct autobuf_limits sender = *w->limits;
+    return w->peer_sets ? w->direction ^ (AUTOBUF_INTENT_SENDS | AUTOBUF_INTENT_RECEIVES) : w->direction;
+}
 
-    if (!is_peer)
-        return sender;
-    sender.flags &= ~AUTOBUF_LIMITS_FORCE;
-    if (w->peer_snd_most_bytes)
-        sender.snd_settable_bytes = w->peer_snd_most_bytes;
-    return sender;
+/* The limits of that host. */
+static struct autobuf_limits limits_of(const struct ab_worth *w)
+{
+    struct autobuf_limits limits = *w->limits;
+
+    if (!w->peer_sets)
+        return limits;
+    limits.flags &= ~AUTOBUF_LIMITS_FORCE;
+    if (w->peer_most_bytes && w->direction == AUTOBUF_INTENT_SENDS)
+        limits.rcv_settable_bytes = w->peer_most_bytes;
+    else if (w->peer_most_bytes)
+        limits.snd_settable_bytes = w->peer_most_bytes;
+    return limits;
 }
 
 static bool is_common(uint64_t window_bytes, uint64_t rtt_ns)
@@ -25,14 +33,14 @@ static bool is_common(uint64_t window_bytes, uint64_t rtt_ns)
 
 bool ab_worth_measuring(const struct ab_worth *w, uint64_t *bdp_low_bytes, uint64_t *bdp_high_bytes)
 {
-    bool is_peer = w->direction == AUTOBUF_INTENT_RECEIVES && w->peer_sets;
-    struct autobuf_limits limits = limits_of(w, is_peer);
+    struct autobuf_limits limits = limits_of(w);
     struct autobuf_socket socket = AUTOBUF_SOCKET_INIT;
     uint64_t low, high, share = ab_mul_div(w->expected_bytes, AB_MEASURING_ROUND_TRIPS, w->round_trips);
 
+    if (w->direction == AUTOBUF_INTENT_SENDS && !w->peer_sets)
+        return false;
     socket.rtt_min_ns = w->rtt_ns;
-    if (autobuf_plan_worth(&limits, &socket, is_peer ? AUTOBUF_INTENT_SENDS : w->direction,
-                           w->expected_bytes ? ab_max(share, 1) : 0, &low, &high) != 1)
+    if (autobuf_plan_worth(&limits, &socket, part_of(w), w->expected_bytes ? ab_max(share, 1) : 0, &low, &high) != 1)
         return false;
     if (bdp_low_bytes)
         *bdp_low_bytes = low;

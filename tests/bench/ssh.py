@@ -67,10 +67,11 @@ BOTH = (STOCK, PATCHED)
 SCENES = (
     Scene(400, 100, 2, 400, ("login", "get", "put"), (STOCK, PATCHED, UNFORCED, OLD_SERVER, OLD_CLIENT), True),
     Scene(400, 100, 2, 400, ("cat", "-L"), BOTH),
-    Scene(1000, 100, 2, 200, ("get", "put"), BOTH),
+    Scene(1000, 100, 2, 200, ("get", "put"), (STOCK, PATCHED, OLD_SERVER, OLD_CLIENT)),
     Scene(1000, 0.5, 8, 800, ("get", "put", "cat"), BOTH),
     Scene(100, 200, 2, 400, ("login", "get", "put"), BOTH, True, times=2),
     Scene(100, 2, 2, 0, ("scp -r get", "scp -r put", "sftp get -R"), BOTH, times=2),
+    Scene(100, 50, 2, 0, ("scp -r get", "scp -r put", "sftp get -R"), BOTH, times=2),
     Scene(400, 100, 2, 400, ("get", "put"), BOTH, True, "bbr", 2),
 )
 

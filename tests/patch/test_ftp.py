@@ -22,6 +22,8 @@ from path import Path, global_sysctls, wait_line, wait_listening
 ALL = "AUTOBUF_TESTS_ALL" in os.environ
 FAR = "rate=400M,delay=50ms,queue=10M"
 """4.8 MB: more than autotuning's send buffer holds."""
+SMALL_WINDOWS = "4096 131072 1048576"
+"""tcp_rmem: autotuning makes less of it than may be set, so an upload's server can gain, too."""
 NEAR = "rate=200M,delay=5ms,queue=1M"
 PAYS = 80_000_000
 """Bytes for which measuring on FAR pays."""
@@ -532,8 +534,26 @@ class NcFtp(FtpTest):
             self.near(rate, 400, 0.25, "Mbit/s")
             self.assertRegex(log, r"the server sets: receive buffer 0, send buffer [1-9]")
             log = self.log_of(client, PAYS, put=True)
-            self.assertIn("path to the server: ", log)
-            self.assertRegex(log, "send: (set|larger|capped)")
+            self.assertNotIn("path to the server: ", log)  # it was measured beside the data, by echoes
+            self.assertRegex(log, "Cmd: STOR(.|\n)*send: (set|larger|capped)")
+
+    def test_a_server_whose_window_may_be_too_small_is_told(self):
+        p = self.link(FAR)
+        for side in "ab":
+            p.sysctl(side, "net.ipv4.tcp_rmem", SMALL_WINDOWS)
+        with Server(p, "b", "module", self.place) as server:
+            log = self.log_of(Client(p, "a", server, force=False), PAYS, put=True)
+            rate = float(re.search(r"path to the server: ([\d.]+) Mbit/s", log)[1])
+            self.near(rate, 400, 0.25, "Mbit/s")
+            self.assertRegex(log, r"the server sets: receive buffer [1-9]\d*, send buffer 0")
+
+    def test_a_size_that_nobody_asked_for_is_asked_for_where_it_can_pay(self):
+        for both, asked in ((FAR, True), (NEAR, False)):
+            p = self.link(both)
+            with Server(p, "b", "module", self.place) as server, self.subTest(both):
+                log = self.log_of(Client(p, "a", server, force=False), PAYS if asked else 500_000, options=["-Z"])
+                self.assertEqual(re.findall("Cmd: SIZE", log), ["Cmd: SIZE"] * asked)
+                self.assertEqual("path from the server: " in log, asked)
 
     def sent_before_data(self, client: Client, size: int, options=()) -> list[str]:
         """The log of a download to its RETR."""
@@ -606,6 +626,8 @@ class NcFtp(FtpTest):
     def strange(self, way: str, put: bool, size: int = PAYS) -> tuple[subprocess.CompletedProcess, list[str], float]:
         """What ncFTP makes of a strange server; the commands that it was sent; seconds."""
         p = self.link(FAR)
+        if put:
+            p.sysctl("a", "net.ipv4.tcp_rmem", SMALL_WINDOWS)
         server = p.popen("b", [sys.executable, STRANGE, way, str(size)])
         wait_line(server, lambda line: line == "listening")
 

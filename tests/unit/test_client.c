@@ -15,6 +15,8 @@ static void test_client_keeps_quiet(void **state)
     assert_int_equal(autobuf_ftp_measure(ftp, both, AUTOBUF_INTENT_SENDS, 100), 0);
     assert_int_equal(autobuf_ftp_measure(ftp, both, AUTOBUF_INTENT_RECEIVES, 100), 0);
     assert_int_equal(autobuf_ftp_measure(ftp, 0, AUTOBUF_INTENT_RECEIVES, 0), 0);
+    assert_int_equal(autobuf_ftp_worth(ftp, both, AUTOBUF_INTENT_RECEIVES, 0), 0);
+    assert_int_equal(autobuf_ftp_worth(ftp, both, 0, 0), -EINVAL);
     assert_int_equal(autobuf_ftp_measure(ftp, 8, AUTOBUF_INTENT_RECEIVES, 0), -EINVAL);
     assert_int_equal(autobuf_ftp_measure(ftp, both, 0, 0), -EINVAL);
     assert_int_equal(autobuf_ftp_peer_bytes(ftp, AUTOBUF_INTENT_SENDS), 0);

@@ -54,6 +54,7 @@ static void test_null(void **state)
     autobuf_ftp_options_init(NULL, sizeof options);
     assert_int_equal(autobuf_ftp_open(NULL, AUTOBUF_FTP_CLIENT, c.client, NULL), -EINVAL);
     assert_int_equal(autobuf_ftp_measure(NULL, AUTOBUF_FTP_BY_INBAND, AUTOBUF_INTENT_SENDS, 0), -EINVAL);
+    assert_int_equal(autobuf_ftp_worth(NULL, AUTOBUF_FTP_BY_INBAND, AUTOBUF_INTENT_SENDS, 0), -EINVAL);
     assert_int_equal(autobuf_ftp_peer_bytes(NULL, AUTOBUF_INTENT_SENDS), 0);
     assert_int_equal(autobuf_ftp_answer(NULL, "NOOP", 4), -EINVAL);
     assert_int_equal(autobuf_ftp_answer(ftp, NULL, 4), -EINVAL);
