@@ -81,8 +81,9 @@ AUTOBUF_API void autobuf_probe_options_init(struct autobuf_probe_options *option
  * one call if the process may. The handle allocates all its memory now.
  *
  * Returns 0; close *probe later. -EACCES: neither socket is permitted; -EAFNOSUPPORT: peer is of another family;
- * -EINVAL: an option is out of range, or a pointer is NULL; -ENOMEM; -EADDRNOTAVAIL, -ENETUNREACH and other errnos
- * of socket(2), setsockopt(2), bind(2) and connect(2).
+ * -EINVAL: an option is out of range, or a pointer is NULL; -ENOMEM; -EAGAIN: the kernel has no random numbers yet,
+ * just after the host was started; -EADDRNOTAVAIL, -ENETUNREACH and other errnos of socket(2), setsockopt(2), bind(2)
+ * and connect(2).
  */
 AUTOBUF_API int autobuf_probe_open(struct autobuf_probe **probe, const struct sockaddr *peer,
                                    socklen_t peer_len, const struct autobuf_probe_options *options);

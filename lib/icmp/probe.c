@@ -280,8 +280,8 @@ int autobuf_probe_open(struct autobuf_probe **probe, const struct sockaddr *peer
     if (len < 0)
         return len;
     echo.ipv6 = address.ss_family == AF_INET6;
-    if (getrandom(echo.token, sizeof echo.token, 0) != sizeof echo.token)
-        return -EIO;
+    if (getrandom(echo.token, sizeof echo.token, GRND_NONBLOCK) != sizeof echo.token)
+        return errno == EAGAIN ? -EAGAIN : -EIO;
     memcpy(&echo.ident, echo.token, sizeof echo.ident);
     error = probe_new(probe, options, &echo, autobuf_now_ns());
     if (error < 0)

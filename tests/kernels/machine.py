@@ -120,9 +120,11 @@ def boot(kernel: Kernel, build: pathlib.Path, text: str, log: pathlib.Path, prog
         with (work / "initrd").open("wb") as out:
             for part in (work / "base.cpio", modules, work / "job.cpio"):
                 out.write(part.read_bytes())
-        argv = ["setpriv", "--pdeathsig", "KILL", QEMU, "-kernel", kernel.folder / "vmlinuz", "-initrd", work / "initrd", "-nographic", "-no-reboot",
-                "-nodefaults", "-net", "none", "-m", str(MEMORY_MB), "-smp", "1", "-icount", "shift=0,sleep=off",
-                "-rtc", "clock=vm", "-serial", f"file:{log}", "-serial", f"file:{work}/said",
+        # Without rdrand a machine has no random numbers for its first seconds.
+        argv = ["setpriv", "--pdeathsig", "KILL", QEMU, "-cpu", "qemu64,+rdrand", "-smp", "1", "-m", str(MEMORY_MB),
+                "-kernel", kernel.folder / "vmlinuz", "-initrd", work / "initrd", "-nographic", "-no-reboot",
+                "-nodefaults", "-net", "none", "-icount", "shift=0,sleep=off", "-rtc", "clock=vm",
+                "-serial", f"file:{log}", "-serial", f"file:{work}/said",
                 "-append", "console=ttyS0 rdinit=/init panic=-1 quiet loglevel=4 random.trust_cpu=on tsc=reliable"]
         try:
             done = subprocess.run(argv, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE,

@@ -114,7 +114,16 @@ WRAP(ssize_t, recvmsg, CALL_RECVMSG, (int fd, struct msghdr *m, int flags), (fd,
 WRAP(int, ppoll, CALL_PPOLL,
      (struct pollfd *p, nfds_t n, const struct timespec *t, const sigset_t *s), (p, n, t, s))
 WRAP(ssize_t, read, CALL_READ, (int fd, void *buf, size_t len), (fd, buf, len))
-WRAP(ssize_t, getrandom, CALL_GETRANDOM, (void *buf, size_t len, unsigned flags), (buf, len, flags))
+
+ssize_t __real_getrandom(void *, size_t, unsigned);
+ssize_t __wrap_getrandom(void *, size_t, unsigned);
+
+ssize_t __wrap_getrandom(void *buf, size_t len, unsigned flags)
+{
+    if (faults.on && !(flags & GRND_NONBLOCK))
+        abort(); /* it would wait, for seconds, on a host that was just started */
+    return fails(CALL_GETRANDOM) ? -1 : __real_getrandom(buf, len, flags);
+}
 
 int __real_getaddrinfo(const char *, const char *, const struct addrinfo *, struct addrinfo **);
 int __wrap_getaddrinfo(const char *, const char *, const struct addrinfo *, struct addrinfo **);
