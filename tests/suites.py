@@ -86,6 +86,7 @@ def main() -> int:
     for script in sorted((HERE / "patch").glob("test_*.py")):
         run_script(script, BUILD, f"patch: {script.stem.removeprefix('test_')}", count)
     run_script(HERE / "kernels" / "run", BUILD, "kernels", count)
+    run_script(HERE / "kernels" / "test_faults.py", BUILD, "kernels: faults", count)
     if ALL in os.environ:
         run_script(HERE / "cross" / "run", BUILD, "cross", count)
     for name in count.skipped:

@@ -22,6 +22,8 @@ struct ab_dress {
      * connection.
      */
     const char *reply_end;
+    const char *no_hello; /* what a responder says to a line that HELLO has to precede */
+    const char *unknown;  /* and to one that it does not know */
 };
 
 /* Lines of its own: see line.h. */

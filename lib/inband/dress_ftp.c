@@ -159,6 +159,8 @@ const struct ab_dress *ab_dress_ftp(void)
         .ask = {ftp_build_ask, ftp_parse_ask},
         .answer = {ftp_build_answer, ftp_parse_answer},
         .reply_end = "211 AUTOBUF\r\n",
+        .no_hello = "SITE AUTOBUF comes first",
+        .unknown = "not a command of SITE AUTOBUF",
     };
 
     return &ftp;

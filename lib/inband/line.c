@@ -173,6 +173,8 @@ const struct ab_dress *ab_dress_text(void)
         .prefix = "AUTOBUF",
         .ask = {ab_line_build, ab_line_parse},
         .answer = {ab_line_build, ab_line_parse},
+        .no_hello = "HELLO comes first",
+        .unknown = "not a line of this exchange",
     };
 
     return &text;

@@ -70,7 +70,7 @@ static int answer_train(struct autobuf_inband *ib, const struct ab_line *asked)
     uint64_t len;
 
     if (!is_measuring(ib))
-        return complain(ib, BAD_SEQUENCE, "HELLO comes first");
+        return complain(ib, BAD_SEQUENCE, ib->dress->no_hello);
     if (asked->count != 1 || asked->numbers[0] < ib->facts.segment_bytes ||
         asked->numbers[0] > AUTOBUF_INBAND_BUDGET_BYTES)
         return complain(ib, BAD_ARGUMENT, "TRAIN takes a number of bytes");
@@ -85,7 +85,7 @@ static int answer_train(struct autobuf_inband *ib, const struct ab_line *asked)
 static int complain_of_sink(struct autobuf_inband *ib)
 {
     return is_measuring(ib) ? complain(ib, OVER_BUDGET, "no more trains on this connection")
-                            : complain(ib, BAD_SEQUENCE, "HELLO comes first");
+                            : complain(ib, BAD_SEQUENCE, ib->dress->no_hello);
 }
 
 /* If payload does not wait for AB_GO, it comes whatever the answer is: read and forget it before the complaint. */
@@ -136,7 +136,7 @@ static int answer_result(struct autobuf_inband *ib, const struct ab_line *told)
     int error;
 
     if (ib->phase != AB_PHASE_BUSY)
-        return complain(ib, BAD_SEQUENCE, "HELLO comes first");
+        return complain(ib, BAD_SEQUENCE, ib->dress->no_hello);
     ab_reading_hear(told, &ib->tx.reading);
     if (rtt_ns && rtt_ns < ib->options.timeout_ns)
         ib->exchange_ns = rtt_ns;
@@ -153,7 +153,7 @@ static int answer_set(struct autobuf_inband *ib, const struct ab_line *asked)
     struct ab_line line = {.verb = AB_SET, .count = 2};
 
     if (!ib->greeted)
-        return complain(ib, BAD_SEQUENCE, "HELLO comes first");
+        return complain(ib, BAD_SEQUENCE, ib->dress->no_hello);
     if (asked->count != 2 || asked->numbers[0] > REQUEST_MOST_BYTES ||
         asked->numbers[1] > REQUEST_MOST_BYTES)
         return complain(ib, BAD_ARGUMENT, "SET takes two sizes");
@@ -192,7 +192,7 @@ static int responder_line(struct autobuf_inband *ib, const struct ab_line *line,
     case AB_SET:
         return answer_set(ib, line);
     default:
-        return complain(ib, UNKNOWN_COMMAND, "not a line of this exchange");
+        return complain(ib, UNKNOWN_COMMAND, ib->dress->unknown);
     }
 }
 

@@ -28,6 +28,9 @@ KINDS = (
     ("cross traffic 50%", "cubic", "cross=0.5", 20, (10, 50)),
     ("loss 2%", "cubic", "loss=0.02", 11, (10, 50)),
     ("jitter 2 ms", "cubic", "jitter=2ms", 11, (50,)),
+    ("in batches of 60 us", "cubic", "batch=60us", 11, (50,)),
+    ("a forwarder that wakes late", "cubic", "wake=200us,forward=8us", 11, (50,)),
+    ("stalls of 5 ms", "cubic", "stall=5ms,stall_every=103ms", 11, (50,)),
 )
 
 
@@ -61,6 +64,8 @@ def measure(there: float, back: float, rtt_ms: float, cc: str, extra: str, seed:
             errors.append({"bound": rate / mbit / 1e6 - 1})
         else:
             errors.append({"error": rate / mbit / 1e6 - 1})
+        if rate is not None:
+            errors[-1] |= report.word(found, key, mbit * 1e6)
     return {"rates": errors, "bounds": bounds, "missing": missing,
             "elapsed_ms": found["elapsed_ns"] / 1e6, "rtt_ms": found["rtt_min_ns"] / 1e6,
             "bytes": max(truth[d]["bytes"] for d in ("ab", "ba"))}
@@ -74,6 +79,7 @@ def row_of(kind: str, cc: str, there: float, back: float, rtt_ms: float, runs: l
     return [f"{kind}, {cc}", f"{there} / {back}", rtt_ms, len(runs),
             f"{100 * report.quantile(errors, 0.5):.2f}%" if errors else "",
             f"{100 * report.quantile(errors, 0.95):.2f}%" if errors else "",
+            *report.words([e for r in good for e in r["rates"]]),
             f"{bounds} of {2 * len(good)}" + (f", {100 * above:+.1f}%" if above is not None else ""),
             len(runs) - len(good) + sum(r["missing"] for r in good),
             f"{max((r['bytes'] for r in good), default=0) / 1000:.0f} KB",
@@ -83,7 +89,7 @@ def row_of(kind: str, cc: str, there: float, back: float, rtt_ms: float, runs: l
 
 def run(quick: bool, out: pathlib.Path) -> None:
     head = ["path", "Mbit/s there / back", "ms", "runs", "error, median", "p95",
-            "bounds, the highest", "none", "sent at most", "ms at most", "six RTT and 500 ms"]
+            *report.WORDS_HEAD, "bounds, the highest", "none", "sent at most", "ms at most", "six RTT and 500 ms"]
     body = []
     for kind, cc, extra, count, rtts_ms in KINDS:
         for there, back in PATHS:

@@ -35,6 +35,25 @@ def table(head: Sequence[str], rows: Sequence[Sequence[object]]) -> str:
     return "\n".join(lines) + "\n"
 
 
+def word(found: dict, way: str, rate: float) -> dict[str, bool]:
+    """How good the word of a measurement was in a direction, whose true rate (bit/s) was this: whether the interval
+    holds it (or is a lower bound below it), is wider than 1.3 from end to end, the value is off by more than a fifth
+    without a flag, and whether there was a flag: "at least", or "unsure"."""
+    value, low, high = (found[f"{way}_rate_{what}bit_per_s"] for what in ("", "low_", "high_"))
+    flagged = bool(found[f"{way}_at_least"] or found[f"{way}_unsure"])
+    return {"held": 0.99 * low <= rate and (found[f"{way}_at_least"] or 1.01 * high >= rate), "wide": high > 1.3 * low,
+            "wrong": not flagged and abs(value / rate - 1) > 0.2, "flagged": flagged}
+
+
+WORDS = ("held", "wide", "wrong", "flagged")
+WORDS_HEAD = ("interval holds it", "wider than 1.3", "wrong without a word", "flagged")
+
+
+def words(runs: Sequence[dict]) -> list[str]:
+    """For each of WORDS the share of runs."""
+    return [f"{100 * sum(run[what] for run in runs) / len(runs):.0f}%" if runs else "" for what in WORDS]
+
+
 def gnuplot(svg: pathlib.Path, script: str) -> None:
     """Run a gnuplot script that draws to svg; without gnuplot there is no chart."""
     prologue = (f"set terminal svg size 900,520 font 'sans,13' background 'white'\n"

@@ -54,14 +54,16 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t len)
     struct sim_path path = {.seed = take(&in, 1), .ipv6 = how & 1, .duplicate = how & 2};
     const struct autobuf_path *p;
     struct sim_result r;
+    uint64_t batch_ns;
 
-    path.batch_ns = how & 4 ? take_number(&in) % NS_PER_S : 0;
+    batch_ns = how & 4 ? take_number(&in) % NS_PER_S : 0;
     path.send_ns = how & 8 ? take_number(&in) % (NS_PER_S / 10) : 1500;
     path.mtu_bytes = how & 16 ? 64 + (uint32_t)take(&in, 2) % 1500 : 0;
     options.budget_bytes = how & 32 ? 1000 + (uint32_t)take(&in, 3) % 999001 : 0;
     options.packet_bytes = how & 64 ? 128 + (uint32_t)take(&in, 2) % 1373 : 0;
     path.there = take_link(&in);
     path.back = how & 128 ? take_link(&in) : path.there;
+    path.back.batch_ns = batch_ns;
     r = sim_probe(&path, &options);
     p = &r.path;
     CHECK(r.error == 0 || r.error == AUTOBUF_E_NOREPLY || r.error == AUTOBUF_E_FEW);

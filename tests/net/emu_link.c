@@ -175,6 +175,23 @@ void emu_link_advance(struct emu_link *l, uint64_t now_ns)
     settle(l, now_ns);
 }
 
+/* When a packet that has arrived is passed on; the order is kept. */
+static uint64_t passed_on(struct emu_link *l, uint64_t at_ns)
+{
+    const struct emu_params *p = &l->params;
+
+    if (p->wake_ns || p->forward_ns) {
+        uint64_t begin_ns = l->forwarded_ns;
+
+        if (at_ns > begin_ns) /* it slept */
+            begin_ns = at_ns + (uint64_t)(-log(1.0 - rng_unit(l, EMU_RNG_WAKE)) * (double)p->wake_ns);
+        at_ns = l->forwarded_ns = begin_ns + p->forward_ns;
+    }
+    if (p->stall_every_ns && at_ns % p->stall_every_ns < p->stall_ns)
+        at_ns += p->stall_ns - at_ns % p->stall_every_ns;
+    return p->batch_ns ? (at_ns + p->batch_ns - 1) / p->batch_ns * p->batch_ns : at_ns;
+}
+
 static uint64_t deliver_at(struct emu_link *l)
 {
     const struct emu_params *p = &l->params;
@@ -185,10 +202,10 @@ static uint64_t deliver_at(struct emu_link *l)
     at_ns = later(at_ns, l->last_deliver_ns);
     l->held = chance(l, EMU_RNG_REORDER, p->reorder);
     if (l->held)
-        return at_ns + p->reorder_by_ns;
+        return passed_on(l, at_ns) + p->reorder_by_ns;
     l->last_depart_ns = l->depart_ns;
     l->last_deliver_ns = at_ns;
-    return at_ns;
+    return passed_on(l, at_ns);
 }
 
 int emu_link_offer(struct emu_link *l, uint64_t now_ns, uint32_t len_bytes, uint64_t *deliver_ns)

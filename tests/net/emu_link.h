@@ -6,7 +6,9 @@
  * CLOCK_MONOTONIC, the simulations with times of their own; both see the same link.
  *
  * A packet passes, in this order: a drop-tail queue, a serialiser (perhaps behind a token bucket),
- * random loss, then the way itself (delay, jitter, reordering).
+ * random loss, the way itself (delay, jitter, reordering), then a host at its end that is not always
+ * in time: a forwarder that sleeps and needs time for each packet, one that stands still now and
+ * then, and interrupts that are held back.
  */
 #ifndef EMU_LINK_H
 #define EMU_LINK_H
@@ -28,6 +30,11 @@ struct emu_params {
     double cross;            /* cross traffic, as a share of the rate, 0..1 */
     uint32_t cross_size_bytes; /* of its packets; 0 = 1500 */
     uint32_t cross_constant;   /* 0 = Poisson arrivals, 1 = evenly spaced */
+    uint64_t wake_ns;  /* the forwarder sleeps until a packet is due, and wakes so late on the mean */
+    uint64_t forward_ns;     /* that it takes for each packet then */
+    uint64_t stall_ns;       /* for so long nothing comes out */
+    uint64_t stall_every_ns; /* once in so long; 0 = never */
+    uint64_t batch_ns;       /* what comes within such a time comes out at its end, together */
 };
 
 /* Counted since emu_link_init() or emu_link_reset(). The queue includes cross traffic. */
@@ -50,7 +57,7 @@ struct emu_clock {
     uint64_t rem;
 };
 
-enum emu_rng { EMU_RNG_LOSS, EMU_RNG_JITTER, EMU_RNG_REORDER, EMU_RNG_CROSS, EMU_RNG_COUNT };
+enum emu_rng { EMU_RNG_LOSS, EMU_RNG_JITTER, EMU_RNG_REORDER, EMU_RNG_CROSS, EMU_RNG_WAKE, EMU_RNG_COUNT };
 
 struct emu_waiting {
     uint64_t depart_ns;
@@ -84,6 +91,7 @@ struct emu_link {
 
     uint64_t last_depart_ns; /* of the last packet that keeps the order */
     uint64_t last_deliver_ns;
+    uint64_t forwarded_ns; /* when the forwarder was through with the packet before */
 
     uint64_t cross_next_ns;
     double cross_fraction_ns;

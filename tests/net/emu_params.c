@@ -8,7 +8,8 @@
 const char emu_params_usage[] =
     "rate=BIT/S[k|M|G] delay=TIME queue=BYTES[K|M|G] loss=0..1 jitter=TIME reorder=0..1 "
     "reorder_by=TIME burst=BYTES peak=BIT/S cross=0..1 cross_size=BYTES "
-    "cross_spacing=poisson|constant (TIME: ns|us|ms|s)";
+    "cross_spacing=poisson|constant wake=TIME forward=TIME stall=TIME stall_every=TIME batch=TIME "
+    "(TIME: ns|us|ms|s)";
 
 struct unit {
     const char *suffix;
@@ -108,6 +109,16 @@ static int set_one(struct emu_params *p, const char *key, const char *value)
         return get_time(value, &p->jitter_ns);
     if (!strcmp(key, "reorder_by"))
         return get_time(value, &p->reorder_by_ns);
+    if (!strcmp(key, "wake"))
+        return get_time(value, &p->wake_ns);
+    if (!strcmp(key, "forward"))
+        return get_time(value, &p->forward_ns);
+    if (!strcmp(key, "stall"))
+        return get_time(value, &p->stall_ns);
+    if (!strcmp(key, "stall_every"))
+        return get_time(value, &p->stall_every_ns);
+    if (!strcmp(key, "batch"))
+        return get_time(value, &p->batch_ns);
     if (!strcmp(key, "queue"))
         return emu_params_bytes(value, &p->queue_bytes);
     if (!strcmp(key, "burst"))
@@ -145,6 +156,8 @@ static int check(const struct emu_params *p, char *err, size_t size)
         return fail(err, size, "peak needs a burst");
     if (p->reorder > 0.0 && !p->reorder_by_ns)
         return fail(err, size, "reorder needs reorder_by");
+    if (p->stall_ns && p->stall_ns >= p->stall_every_ns)
+        return fail(err, size, "stall needs a longer stall_every");
     return 0;
 }
 

@@ -67,6 +67,18 @@ static const struct burst_case {
      30,
      20 * MS},
     {{.loss = 1.0}, 1, DROPPED},
+    /* a forwarder: 0.3 ms for each packet, whether they come one by one or all at once */
+    {{.rate_bit_per_s = 12 * MBIT, .forward_ns = 300 * US}, 10, 10 * MS + 300 * US},
+    {{.delay_ns = 5 * MS, .forward_ns = 300 * US}, 10, 8 * MS},
+    /* stands still for the first 4 ms of each 10 */
+    {{.rate_bit_per_s = 12 * MBIT, .stall_ns = 4 * MS, .stall_every_ns = 10 * MS}, 1, 4 * MS},
+    {{.rate_bit_per_s = 12 * MBIT, .stall_ns = 4 * MS, .stall_every_ns = 10 * MS}, 5, 5 * MS},
+    {{.rate_bit_per_s = 12 * MBIT, .stall_ns = 4 * MS, .stall_every_ns = 10 * MS}, 10, 14 * MS},
+    /* in batches of 2.5 ms */
+    {{.rate_bit_per_s = 12 * MBIT, .batch_ns = 2500 * US}, 1, 2500 * US},
+    {{.rate_bit_per_s = 12 * MBIT, .batch_ns = 2500 * US}, 2, 2500 * US},
+    {{.rate_bit_per_s = 12 * MBIT, .batch_ns = 2500 * US}, 3, 5 * MS},
+    {{.rate_bit_per_s = 12 * MBIT, .batch_ns = 2500 * US}, 5, 5 * MS},
 };
 
 static void test_burst(void **state)

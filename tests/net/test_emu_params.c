@@ -23,6 +23,8 @@ static const struct {
     {"delay=0.5us,jitter=7ns", {.delay_ns = 500, .jitter_ns = 7}},
     {"loss=0.02", {.loss = 0.02}},
     {"reorder=1,reorder_by=1ms", {.reorder = 1.0, .reorder_by_ns = 1000000}},
+    {"wake=200us,forward=8us,batch=60us", {.wake_ns = 200000, .forward_ns = 8000, .batch_ns = 60000}},
+    {"stall=5ms,stall_every=100ms", {.stall_ns = 5000000, .stall_every_ns = 100000000}},
     {"rate=1M,burst=64K,peak=1G",
      {.rate_bit_per_s = 1000000, .burst_bytes = 64000, .peak_bit_per_s = 1000000000}},
     {"rate=1M,cross=0.5,cross_size=200,cross_spacing=constant",
@@ -53,6 +55,7 @@ static const char *const bad[] = {
     "loss=1%",      "queue=1ms",    "reorder=0.1", "peak=1G",      "burst=1000", "cross=0.5",
     "rate=1M,peak=1k,burst=1500",   "rate=1M,cross=0.5,cross_size=0",
     "rate=1M,cross=0.5,cross_spacing=even",        "rate=1M,peak=2M",
+    "stall=5ms",    "stall=5ms,stall_every=5ms",   "batch=50",
     "rate=0000000000000000000000000000000000000000000000000000000000000001",
 };
 

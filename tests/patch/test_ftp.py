@@ -136,7 +136,7 @@ class Module(FtpTest):
                 ("SITE AUTOBUF TRAIN -1", 501), ("SITE AUTOBUF SINK many", 501),
                 ("SITE AUTOBUF SET 1 x", 501), ("SITE AUTOBUF PAINT", 500), ("SITE AUTOBUF SINK 480001", 501))
         with Control(self.server()) as c:
-            with self.assertRaisesRegex(ftplib.error_perm, "^503 "):
+            with self.assertRaisesRegex(ftplib.error_perm, "^503 SITE AUTOBUF comes first"):
                 c.sendcmd("SITE AUTOBUF TRAIN 14480")
             c.sendcmd("SITE AUTOBUF")
             for line, code in rows:

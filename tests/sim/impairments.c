@@ -38,12 +38,14 @@ struct sim_path impaired_path(const struct impairment *m, double mbit, double rt
                   .queue_bytes = (uint64_t)(m->queue_products * mbit * rtt_ms * 125) + 3000,
                   .loss = m->loss, .cross = m->cross, .cross_size_bytes = m->cross_size,
                   .jitter_ns = m->jitter_ns},
-        .batch_ns = m->batch_ns,
         .send_ns = m->send_ns ? m->send_ns : SEND_NS,
-        .forward_ns = m->forward_ns, .wake_ns = m->wake_ns, .stall_ns = m->stall_ns,
+        .stall_ns = m->stall_ns,
     };
 
     path.back = path.there;
+    path.back.batch_ns = m->batch_ns;
+    path.back.forward_ns = m->forward_ns;
+    path.back.wake_ns = m->wake_ns;
     return path;
 }
 

@@ -37,11 +37,6 @@ struct exchange {
     uint64_t now_ns, rtt_ns;
 };
 
-static uint64_t in_batches(uint64_t stamp_ns, uint64_t batch_ns)
-{
-    return batch_ns ? (stamp_ns + batch_ns - 1) / batch_ns * batch_ns : stamp_ns;
-}
-
 static uint64_t pace_bit_per_s(const struct exchange *x, const struct end *from)
 {
     double window_bits = 8.0 * from->window * MSS;
@@ -60,12 +55,9 @@ static uint64_t leaves_ns(const struct exchange *x, const struct end *from, size
 }
 
 /* Puts it on its way; false: it is lost, and has no time yet. */
-static bool offer(struct exchange *x, struct end *to, struct segment *s, uint64_t leave_ns)
+static bool offer(struct end *to, struct segment *s, uint64_t leave_ns)
 {
-    if (!emu_link_offer(&to->link, leave_ns, (uint32_t)s->len + HEADER, &s->stamp_ns))
-        return false;
-    s->stamp_ns = in_batches(s->stamp_ns, x->path->batch_ns);
-    return true;
+    return emu_link_offer(&to->link, leave_ns, (uint32_t)s->len + HEADER, &s->stamp_ns);
 }
 
 /* A write: its segments in order, then those again that were lost. What is behind a hole waits for it. */
@@ -86,12 +78,12 @@ static void carry(struct exchange *x, const struct end *from, struct end *to, co
         assert(s->bytes);
         memcpy(s->bytes, bytes + i * MSS, s->len);
         again_ns = leaves_ns(x, from, i) + x->rtt_ns;
-        if (!offer(x, to, s, leaves_ns(x, from, i)))
+        if (!offer(to, s, leaves_ns(x, from, i)))
             s->stamp_ns = 0;
     }
     for (size_t i = 0; i < count; i++) {
         for (; first[i].stamp_ns == 0; again_ns += x->rtt_ns)
-            if (!offer(x, to, &first[i], again_ns))
+            if (!offer(to, &first[i], again_ns))
                 first[i].stamp_ns = 0;
         ready_ns = first[i].stamp_ns > ready_ns ? first[i].stamp_ns : ready_ns;
         first[i].ready_ns = ready_ns;

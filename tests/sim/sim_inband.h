@@ -18,7 +18,6 @@
 struct sim_stream_path {
     struct emu_params there; /* from the initiator */
     struct emu_params back;
-    uint64_t batch_ns; /* arrivals are stamped at the end of such an interval, as one */
     uint64_t send_ns;  /* between two segments of a write */
     double pace_gain;  /* above 0: both ends pace at that many congestion windows in a round trip */
     bool pace_unsaid;  /* and do not know it, as with fq */

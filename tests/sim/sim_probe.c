@@ -26,7 +26,6 @@ struct sim {
     size_t head;
     size_t count;
     uint64_t random;
-    uint64_t forwarded_ns;           /* when the forwarder had passed on the packet before */
     struct {
         uint64_t begin_ns, end_ns;
     } stalls[STALLS];
@@ -54,19 +53,6 @@ static double chance(struct sim *sim)
     return (double)(sim->random >> 11) * 0x1p-53;
 }
 
-/* When a packet that is due now has been passed on. */
-static uint64_t forwarded(struct sim *sim, uint64_t due_ns)
-{
-    const struct sim_path *path = sim->path;
-    uint64_t begin_ns = sim->forwarded_ns;
-
-    if (!path->wake_ns)
-        return due_ns;
-    if (due_ns > begin_ns) /* it slept */
-        begin_ns = due_ns + (uint64_t)(-log(1 - chance(sim)) * (double)path->wake_ns);
-    return sim->forwarded_ns = begin_ns + path->forward_ns;
-}
-
 static void plan_stalls(struct sim *sim)
 {
     uint64_t now_ns = 0;
@@ -88,12 +74,6 @@ static uint64_t awake(const struct sim *sim, uint64_t due_ns)
     return due_ns;
 }
 
-/* Interrupt coalescing: a batch is stamped at its end. */
-static uint64_t batched(uint64_t stamp_ns, uint64_t batch_ns)
-{
-    return batch_ns ? (stamp_ns + batch_ns - 1) / batch_ns * batch_ns : stamp_ns;
-}
-
 /* The request goes there, is answered at once, and comes back, unless a link drops it. */
 static void carry(struct sim *sim, uint64_t now_ns, const uint8_t *message, size_t len)
 {
@@ -108,7 +88,7 @@ static void carry(struct sim *sim, uint64_t now_ns, const uint8_t *message, size
         return;
     memcpy(r.bytes, message, sizeof r.bytes);
     r.bytes[0] = sim->path->ipv6 ? 129 : 0;
-    r.stamp_ns = awake(sim, batched(forwarded(sim, back_ns), sim->path->batch_ns));
+    r.stamp_ns = awake(sim, back_ns);
     insert_reply(sim, &r);
     if (sim->path->duplicate)
         insert_reply(sim, &r);

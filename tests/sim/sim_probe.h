@@ -18,10 +18,7 @@ struct sim_path {
     struct emu_params there;
     struct emu_params back;
     uint64_t seed;
-    uint64_t batch_ns;    /* stamps come in batches, as with interrupt coalescing; 0: each its own */
     uint64_t send_ns;     /* time that this host takes to send a packet */
-    uint64_t forward_ns;  /* a forwarder sleeps until a packet is due, wakes late by wake_ns on the mean, and then */
-    uint64_t wake_ns;     /* passes on all that are due by then, each in forward_ns; 0: there is none */
     uint64_t stall_ns;    /* this host stands still, for up to so long, about ten times a second; 0: never */
     uint32_t mtu_bytes;   /* larger packets vanish in silence; 0: none do */
     bool duplicate;       /* each reply comes twice */

@@ -50,7 +50,7 @@ static void test_server(void **state)
 
     (void)state;
     assert_int_equal(answer(ftp, "SITE AUTOBUF TRAIN 5000"), 1);
-    assert_int_equal(strncmp(received(c.client), "503 ", 4), 0);
+    assert_string_equal(received(c.client), "503 SITE AUTOBUF comes first\r\n");
     assert_int_equal(answer(ftp, "site autobuf\r\n"), 1);
     assert_int_equal(strncmp(received(c.client), "211 AUTOBUF 1 ", 14), 0);
     assert_int_equal(answer(ftp, "SITE autobuf train 5000"), 1);

@@ -9,6 +9,8 @@ from packages import Kernel
 
 
 PROGRAMS = ("tests/net/window",)
+SHOWS_LOCKS = (5, 15)
+"""From there on SO_BUF_LOCK tells that a program has set a buffer, also on a connection, whose buffer has grown before."""
 
 
 def window_script(wmem: int, rmem: int, send: str, recv: str, seconds: float) -> str:
@@ -52,7 +54,8 @@ def cases(kernel: Kernel, quick: bool) -> Iterator[Case]:
         return
     for stage in ("before", "after"):
         yield sends("plan", stage, 62e6, 1000000)
-        yield sends("40000", stage, 30e6, 1000000)
+        if stage == "before" or kernel.number >= SHOWS_LOCKS:
+            yield sends("40000", stage, 30e6, 1000000)
         yield receives("plan", stage, 20e6, 1000000)
         yield receives("plan", stage, 62e6, 1000000)
         yield receives("40000", stage, 20e6, 1000000)
