@@ -16,6 +16,8 @@ path()
     for ns in a r b; do
         ip netns add $ns
         ip -n $ns link set lo up
+        # Addresses are there at once: neighbours are asked for from the first packet on.
+        on $ns sysctl -qw net.ipv6.conf.all.accept_dad=0 net.ipv6.conf.default.accept_dad=0
     done
     ip link add a0 netns a type veth peer name ra netns r
     ip link add b0 netns b type veth peer name rb netns r
