@@ -22,8 +22,8 @@ static uint64_t control_rtt_ns(const struct autobuf_ftp *f)
 }
 
 static bool could_pay(const struct autobuf_ftp *f, uint32_t direction, uint32_t round_trips,
-                 bool peer_sets, uint64_t peer_most_bytes, uint64_t expected_bytes,
-                 struct autobuf_probe_options *interest)
+                      bool peer_sets, uint64_t peer_most_bytes, uint64_t expected_bytes,
+                      struct autobuf_probe_options *interest)
 {
     struct autobuf_limits limits;
     struct ab_worth worth = {
@@ -202,8 +202,8 @@ int autobuf_ftp_worth(const struct autobuf_ftp *f, uint32_t ways, uint32_t direc
         return 0;
     if (ways & AUTOBUF_FTP_BY_INBAND && !f->mute)
         return could_pay(f, direction, INBAND_ROUND_TRIPS, true, 0, expected_bytes, &interest);
-    return ways & AUTOBUF_FTP_BY_ICMP && could_pay(f, direction, AB_MEASURING_ROUND_TRIPS, ways & AUTOBUF_FTP_PEER_SETS, 0,
-                                              expected_bytes, &interest);
+    return ways & AUTOBUF_FTP_BY_ICMP && could_pay(f, direction, AB_MEASURING_ROUND_TRIPS,
+                                                   ways & AUTOBUF_FTP_PEER_SETS, 0, expected_bytes, &interest);
 }
 
 int autobuf_ftp_measure(struct autobuf_ftp *f, uint32_t ways, uint32_t direction,
