@@ -216,7 +216,7 @@ int autobuf_ftp_measure(struct autobuf_ftp *f, uint32_t ways, uint32_t direction
         return -EINVAL;
     if (f->owner != getpid())
         return AUTOBUF_E_FORKED;
-    f->by_icmp = ways & AUTOBUF_FTP_BY_ICMP && !f->by_icmp_failed;
+    f->by_icmp = ways & AUTOBUF_FTP_BY_ICMP;
     if (f->measured & direction)
         return 0;
     if (ways & AUTOBUF_FTP_BY_INBAND && !f->mute) {

@@ -28,7 +28,7 @@ static bool is_connected_to_peer(const struct autobuf_ftp *f, int fd)
 /* Whether the data connection may measure the path itself, beside its data. */
 static bool is_to_measure(const struct autobuf_ftp *f, uint32_t direction)
 {
-    return direction == AUTOBUF_INTENT_SENDS && !f->snd_wanted_bytes && f->by_icmp;
+    return direction == AUTOBUF_INTENT_SENDS && !f->snd_wanted_bytes && f->by_icmp && !f->by_icmp_failed;
 }
 
 /*
@@ -40,18 +40,18 @@ static int open_flow(struct autobuf_ftp *f, int fd, uint32_t direction, uint64_t
     struct autobuf_options options = AUTOBUF_OPTIONS_INIT;
     struct ab_windows windows = {f->snd_wanted_bytes, f->rcv_wanted_bytes, f->rtt_ns};
     struct autobuf_limits limits;
+    bool measures = is_to_measure(f, direction);
     int error = ab_ftp_limits(f, &limits);
 
     if (error < 0)
         return error;
     options.intent = direction == AB_FTP_BOTH ? 0 : direction;
     options.expected_bytes = expected_bytes;
-    options.flags = is_to_measure(f, direction) ? 0 : AUTOBUF_FLOW_SILENT;
+    options.flags = measures ? 0 : AUTOBUF_FLOW_SILENT;
     options.most_bytes = f->options.most_bytes;
     options.log = f->options.log;
     options.log_user = f->options.log_user;
-    return ab_flow_open(&f->flow, fd, NULL, 0, &options, &limits,
-                        is_to_measure(f, direction) ? NULL : &windows);
+    return ab_flow_open(&f->flow, fd, NULL, 0, &options, &limits, measures ? NULL : &windows);
 }
 
 /* Keeps for the session what the flow has measured. */
@@ -61,11 +61,12 @@ static void learn_from_flow(struct autobuf_ftp *f)
     struct autobuf_applied applied = AUTOBUF_APPLIED_INIT;
 
     applied.path = &path;
-    if (!f->flow || !f->by_icmp || autobuf_flow_state(f->flow, &applied) < 0)
+    if (!f->flow || autobuf_flow_state(f->flow, &applied) < 0)
         return;
     if (applied.measured > 0)
         ab_ftp_learn(f, AUTOBUF_INTENT_SENDS, &path);
-    f->by_icmp_failed = applied.measured < 0;
+    if (applied.measured < 0)
+        f->by_icmp_failed = true;
 }
 
 static void close_flow(struct autobuf_ftp *f)

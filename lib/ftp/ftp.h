@@ -34,8 +34,8 @@ struct autobuf_ftp {
     struct autobuf_inband *inband; /* NULL: not open yet, or closed */
     int prepared;                  /* for autobuf_inband_restore(), if options have read() and write() */
     bool mute;                     /* the server does not know the exchange */
-    bool by_icmp;                  /* an upload may be measured beside its data */
-    bool by_icmp_failed;
+    bool by_icmp;                  /* the caller allows echoes, so an upload may be measured beside its data */
+    bool by_icmp_failed;           /* this was tried, and is not tried again */
     uint32_t measured;             /* directions that were measured, AUTOBUF_INTENT_* */
     uint64_t rtt_ns;               /* of the path that was measured; AUTOBUF_NS_UNSET: none was */
     uint64_t snd_wanted_bytes;     /* windows that the path needs, payload; 0: unknown */

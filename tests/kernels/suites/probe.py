@@ -41,8 +41,7 @@ class Cell(NamedTuple):
 
 def clean(mbit: float, rtt_ms: float) -> Cell:
     both = qdisc(mbit, rtt_ms)
-    # At 1 Gbit/s a packet takes the link less time than it takes the machines.
-    return Cell(f"{mbit} x {rtt_ms}", both, both, mbit, mbit, rtt_ms, share=0.03 if mbit < 1000 else 0.2, clean=True)
+    return Cell(f"{mbit} x {rtt_ms}", both, both, mbit, mbit, rtt_ms, share=0.03, clean=True)
 
 
 def netem(name: str, words: str = "", mbit: float = 100, rtt_ms: float = 20, jitter: str = "", **kw) -> Cell:
