@@ -5,6 +5,7 @@ asyncssh_peer.py sftp|scp HOST PORT USER KEY get|put NAME FILE REKEY_BYTES copie
 when asyncssh likes. asyncssh_peer.py serve PORT HOST_KEY: whoever comes may do everything, in this folder.
 """
 import asyncio
+import subprocess
 import sys
 
 import asyncssh
@@ -28,11 +29,14 @@ class Open(asyncssh.SSHServer):
 
 
 async def run(process: asyncssh.SSHServerProcess) -> None:
-    """The command of a session, between its pipes."""
-    child = await asyncio.create_subprocess_shell(process.command, stdin=asyncio.subprocess.PIPE,
-                                                  stdout=asyncio.subprocess.PIPE, stderr=asyncio.subprocess.PIPE)
+    """The command of a session. What it printed has to be sent before the session ends: what asyncssh still holds then,
+    it drops. Its pipes are files, for of a StreamReader asyncssh may read twice at once, and then ends the connection."""
+    child = subprocess.Popen(process.command, shell=True, bufsize=0, stdin=subprocess.PIPE, stdout=subprocess.PIPE,
+                             stderr=subprocess.PIPE)
     await process.redirect(stdin=child.stdin, stdout=child.stdout, stderr=child.stderr)
-    process.exit(await child.wait())
+    await process.stdout.drain()
+    await process.stderr.drain()
+    process.exit(await asyncio.to_thread(child.wait))
 
 
 async def serve(port: str, host_key: str) -> None:
