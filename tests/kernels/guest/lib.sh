@@ -42,8 +42,19 @@ path()
     ip -n b route add default via fd00:2::2
     on r sysctl -qw net.ipv4.ip_forward=1 net.ipv6.conf.all.forwarding=1
     for ns in a b; do on $ns sysctl -qw net.ipv4.ping_group_range="0 2147483647"; done
+    for end in 'a a0' 'r ra' 'r rb' 'b b0'; do link_is_up $end; done
     tc -n r qdisc add dev rb root $1
     tc -n r qdisc add dev ra root $2
+}
+
+# link_is_up NAMESPACE DEVICE: waits for its carrier, of which a kernel takes note once a second.
+link_is_up()
+{
+    for i in $(seq 3000); do
+        ip -n "$1" link show "$2" | grep -q 'state UP' && return
+        usleep 1000
+    done
+    echo "$2 does not come up"
 }
 
 # on NAMESPACE [as_nobody] COMMAND...; as_nobody: without any capability
