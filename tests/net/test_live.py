@@ -65,8 +65,11 @@ while True:
             s = connect()
         else:
             break
-    if ready[1]:
-        s.send(data)
+    if s in ready[1]:  # not the one that was closed just now
+        try:
+            s.send(data)
+        except BlockingIOError:  # others may have changed its buffer since
+            pass
 """
 # Says when a connection begins and ends.
 SINK = """
