@@ -63,6 +63,7 @@ bool ab_tcpinfo_parse(const uint8_t *bytes, size_t len, struct ab_tcpinfo *info)
     info->rcv_rtt_ns = from_us(take32(bytes, len, 92));
     info->retrans_packets = take32(bytes, len, 100);
     info->pacing_byte_per_s = take64(bytes, len, 104);
+    info->max_pacing_byte_per_s = take64(bytes, len, 112);
     info->acked_bytes = take64(bytes, len, 120);
     info->received_bytes = take64(bytes, len, 128);
     info->notsent_bytes = take32(bytes, len, 144);

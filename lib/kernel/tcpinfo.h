@@ -43,6 +43,7 @@ struct ab_tcpinfo {
     uint64_t notsent_bytes;
     uint64_t delivery_byte_per_s;
     uint64_t pacing_byte_per_s; /* UINT64_MAX: none */
+    uint64_t max_pacing_byte_per_s; /* SO_MAX_PACING_RATE; UINT64_MAX: none */
     uint64_t busy_ns;
     uint64_t rwnd_limited_ns;
     uint64_t sndbuf_limited_ns;

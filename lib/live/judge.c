@@ -24,6 +24,13 @@
 #define QUEUE_DEVIATIONS 2U    /* nor so many mean deviations; tests/bench/run transfer-live; unit: the same */
 #define QUEUE_MOST_PERCENT 50U /* a rise beyond this is a queue, whatever the deviation; unit: the same */
 
+/* The spread. */
+#define LONG_LOOKS 3U          /* looks with the buffer as limit and a long round-trip time, less others */
+#define BURST_PERCENT 40U      /* of the buffer comes through in the least round-trip time, or the path is full */
+#define SPREAD_PERCENT 105U    /* of what the buffer can bring: headers are paced, too */
+#define SPREAD_RATE_PERCENT 125U /* of the rate that is seen */
+#define SPREAD_WORTH_PERCENT 95U /* a pace that is no more than this of what it should be is set again */
+
 /* The action. */
 #define SHORT_LOOKS 3U         /* looks with the buffer as limit, less others; tests/bench/run transfer-live */
 #define EFFECT_ROUNDS 2U       /* round trips until a change shows; tests/bench/run live (1000 x 100) */
@@ -99,10 +106,19 @@ static bool fills_cwnd(const struct ab_judge *judge, const struct ab_look *look)
            at_least(look->info.unacked_packets, CWND_PERCENT, look->info.cwnd_packets);
 }
 
+/* Whether the pace by which a writer's bursts are spread is the socket's, and not one of somebody else. */
+static bool is_spread(const struct ab_judge *judge, const struct ab_look *look)
+{
+    return judge->spread_byte_per_s && look->info.max_pacing_byte_per_s == judge->spread_byte_per_s;
+}
+
+/* What waits for that pace is not held back by the path. */
 static bool has_more_ready(const struct ab_judge *judge, const struct ab_look *look)
 {
-    (void)judge;
-    return look->info.notsent_bytes >= READY_BYTES;
+    bool waits = is_spread(judge, look) &&
+                 at_least(look->info.pacing_byte_per_s, SPREAD_WORTH_PERCENT, judge->spread_byte_per_s);
+
+    return !waits && look->info.notsent_bytes >= READY_BYTES;
 }
 
 static bool fills_buffer(const struct ab_judge *judge, const struct ab_look *look)
@@ -190,6 +206,54 @@ static bool queue_stands(const struct ab_judge *judge, const struct ab_tcpinfo *
  * larger only after it has limited for some looks without a veto.
  */
 
+/*
+ * Paces a connection by what its buffer, always full, can bring in the least round-trip time. A writer that sleeps until
+ * a third of its buffer is free leaves bursts, and the round-trip time of a burst is as long as that of a path that is
+ * full. Paced, bursts are gone, and a queue stays. A connection that its buffer limits becomes no slower by this; and as
+ * sendfile() may store more than the buffer holds, the pace is always above the rate that was seen.
+ */
+static bool spread(struct ab_judge *judge, uint64_t stored, uint64_t byte_per_s, struct autobuf_plan *plan)
+{
+    uint64_t most = ab_mul_div(per_second(stored, 0, judge->rtt_min_ns), SPREAD_PERCENT, 100);
+    uint64_t pace = ab_max(most, ab_mul_div(byte_per_s, SPREAD_RATE_PERCENT, 100));
+
+    if (at_least(judge->spread_byte_per_s, SPREAD_WORTH_PERCENT, pace))
+        return false;
+    judge->spread_byte_per_s = pace;
+    plan->rtt_ns = judge->rtt_min_ns;
+    plan->snd_pacing_bit_per_s = ab_mul_div(pace, 8, 1);
+    return true;
+}
+
+/* The buffer has become larger, the path shorter, or the rate higher than the pace was made for. */
+static bool spread_again(struct ab_judge *judge, const struct ab_look *look, struct autobuf_plan *plan)
+{
+    ab_plan_nothing(AUTOBUF_REASON_SET, judge->intent, plan);
+    return is_spread(judge, look) && spread(judge, look->socket.snd_buf_bytes, judge->acked_byte_per_s, plan);
+}
+
+/*
+ * Whether to spread what is sent, because it may be bursts that make the round-trip time long. Two thirds of the buffer
+ * are always on their way then, so at a round-trip time of 1.5 times the least, 40% of it come through in the least.
+ */
+static bool may_be_bursts(struct ab_judge *judge, const struct ab_look *look, struct autobuf_plan *plan)
+{
+    uint64_t stored = look->socket.snd_buf_bytes, rate;
+
+    if (judge->spread_byte_per_s || judge->grown_from_bytes || judge->intent & AUTOBUF_INTENT_LOW_DELAY ||
+        look->info.max_pacing_byte_per_s != UINT64_MAX)
+        return false;
+    if (judge->long_looks++ == 0) {
+        judge->long_since_ns = look->now_ns;
+        judge->long_since_acked_bytes = look->info.acked_bytes;
+    }
+    if (judge->long_looks < LONG_LOOKS)
+        return false;
+    rate = per_second(look->info.acked_bytes, judge->long_since_acked_bytes, look->now_ns - judge->long_since_ns);
+    ab_plan_nothing(AUTOBUF_REASON_SET, judge->intent, plan);
+    return at_least(in_rtt(rate, judge->rtt_min_ns), BURST_PERCENT, stored) && spread(judge, stored, rate, plan);
+}
+
 /* Plans for a path that holds one byte more than the present window. The plan at most doubles the window. */
 static bool enlarge(struct ab_judge *judge, const struct ab_look *look, struct autobuf_plan *plan)
 {
@@ -206,6 +270,8 @@ static bool enlarge(struct ab_judge *judge, const struct ab_look *look, struct a
         return true;
     if (!at_least(asked, WORTH_PERCENT, stored))
         return false;
+    if (sends && is_spread(judge, look))
+        spread(judge, asked, judge->acked_byte_per_s, plan);
     if (plan->flags & AUTOBUF_PLAN_SND_FORCE)
         ab_judge_forced(judge, stored);
     return true;
@@ -278,14 +344,23 @@ static bool adjust(struct ab_judge *judge, const struct ab_look *look, struct au
 
     if (judge->short_looks && (veto || judge->limiter != AUTOBUF_LIMITER_SND_BUFFER))
         judge->short_looks--; /* not set to 0: a single such look may be noise */
+    if (judge->long_looks && !(veto && judge->limiter == AUTOBUF_LIMITER_SND_BUFFER))
+        judge->long_looks--;
+    if (spread_again(judge, look, plan)) {
+        *why = "the pace must not limit";
+        return true;
+    }
     if (judge->grown_from_bytes && trim(judge, look, plan)) {
         *why = "what was added stands in the queue";
         return true;
     }
     switch (judge->limiter) {
     case AUTOBUF_LIMITER_SND_BUFFER:
+        *why = "bursts, or a queue";
+        if (veto)
+            return may_be_bursts(judge, look, plan);
         *why = "the send buffer is what limits";
-        return !veto && ++judge->short_looks >= SHORT_LOOKS && enlarge(judge, look, plan);
+        return ++judge->short_looks >= SHORT_LOOKS && enlarge(judge, look, plan);
     case AUTOBUF_LIMITER_RCV_BUFFER:
         *why = "the receive buffer is what limits";
         /* For low delay the receive buffer is left alone: nothing here could pace what the peer sends. */

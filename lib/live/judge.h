@@ -5,6 +5,7 @@
  * The send buffer limits if it is as large as autotuning makes it, and full, and neither the congestion window, nor
  * the peer's window, nor a queue holds the data back. (The kernel counts this time too, as tcpi_sndbuf_limited. But
  * that counter stands still for seconds while a writer that waits with poll() keeps the buffer two thirds full.)
+ * Bursts that a writer leaves look like a queue; paced, they do not (docs/ESTIMATOR.md).
  * The receive buffer limits if the program set it, or if autotuning has reached its limit, and as much as its
  * window arrives in a round trip.
  */
@@ -38,6 +39,10 @@ struct ab_judge {
     unsigned short_looks;      /* looks at which the send buffer limited, less those at which it did not */
     uint64_t grown_from_bytes; /* the send buffer before a forced step that may be too large; 0: none */
     bool excess_stands;        /* at the last look, what such a step added stood in a queue */
+    unsigned long_looks;       /* looks at which it limited while the round-trip time was long, less others; */
+    uint64_t long_since_ns;    /* the first of them, */
+    uint64_t long_since_acked_bytes; /* and what was acknowledged by then */
+    uint64_t spread_byte_per_s; /* the pace that spreads what a writer leaves in bursts; 0: none */
     struct ab_pace pace;       /* for low delay */
     struct ab_count {
         uint64_t now_ns, acked_bytes, received_bytes;

@@ -184,10 +184,12 @@ static int act(struct autobuf_live *live, const struct ab_look *look, struct aut
     uint64_t before = live->set_bit_per_s;
     int result;
 
-    if (is_too_much(live, look, plan))
-        return 0; /* the next look plans by what is left */
+    if (is_too_much(live, look, plan)) { /* the next look plans by what is left */
+        plan->snd_request_bytes = 0;
+        plan->flags = 0;
+    }
     plan->snd_pacing_bit_per_s = ab_min(plan->snd_pacing_bit_per_s, most);
-    if (plan->snd_pacing_bit_per_s && plan->snd_pacing_bit_per_s == before && !plan->snd_request_bytes)
+    if (plan->snd_pacing_bit_per_s == before && !plan->snd_request_bytes && !plan->rcv_request_bytes && !plan->flags)
         return 0;
     result = autobuf_apply(live->fd, plan);
     if (result <= 0)
@@ -196,7 +198,9 @@ static int act(struct autobuf_live *live, const struct ab_look *look, struct aut
     if (plan->snd_pacing_bit_per_s) {
         live->set_bit_per_s = plan->snd_pacing_bit_per_s;
         log_pace(live, before, why);
-    } else if (autobuf_socket_state(live->fd, &now) == 0) {
+    }
+    if ((plan->snd_request_bytes || plan->rcv_request_bytes || plan->flags) &&
+        autobuf_socket_state(live->fd, &now) == 0) {
         ab_log(&live->log, "buffers %llu, %llu -> %llu, %llu: %s",
                (unsigned long long)look->socket.snd_buf_bytes,
                (unsigned long long)look->socket.rcv_buf_bytes, (unsigned long long)now.snd_buf_bytes,

@@ -14,16 +14,23 @@
 struct tcp {
     const struct sim_live *sim;
     double sent, delivered, acked; /* bytes so far: sent, out of the queue, acknowledged */
+    double written;                /* by a writer of bursts */
+    bool writes;                   /* it does so in this step */
     double cwnd;
     bool growing;                  /* slow start */
     double pace;                   /* 0: none */
     uint64_t stored;               /* send buffer, for throughput */
     bool locked;                   /* it was set */
     uint64_t halved_ns;            /* when the congestion window was, last */
+    uint32_t lost;                 /* packets */
     double srtt_ms;
+    double deviation_ms;           /* mean, as the kernel tells it: of the last few acknowledgements */
     double owed; /* bytes that a stall held back */
     uint64_t seed;
-    double *acks;                  /* that come back in each step */
+    double *acks;                  /* bytes acknowledged in each step, */
+    double *rtts_ms;               /* and the round-trip time that they show: for bursts, which end within one */
+    double *sents;                 /* bytes sent by the end of each step */
+    uint64_t head;                 /* the step in which what leaves the queue now was sent */
 };
 
 static double rate_at(const struct sim_live *sim, uint64_t now_ns)
@@ -60,10 +67,37 @@ static double buffer_of(const struct tcp *t)
     return t->sim->limits ? (double)AB_SND_WINDOW(t->stored) : t->sim->buffer_bytes;
 }
 
+/* Payload that the whole buffer holds. */
+static double whole_of(const struct tcp *t)
+{
+    return (double)t->stored * 0.9;
+}
+
+/* A writer of bursts sleeps until a third of the buffer is free, and then fills it. Returns what it leaves to be sent. */
+static double burst(struct tcp *t)
+{
+    t->writes = t->written - t->acked <= whole_of(t) * 2 / 3;
+    if (t->writes)
+        t->written = t->acked + whole_of(t);
+    return t->written - t->sent;
+}
+
+/* The kernel's smoothed round-trip time and mean deviation. A fall counts less in the latter. */
+static void smooth(struct tcp *t, double rtt_ms, double acked)
+{
+    double acks = acked / MSS, error = rtt_ms - t->srtt_ms, off = error < 0 ? -error / 8 : error;
+
+    if (acked <= 0)
+        return;
+    t->srtt_ms += error / (1 + 8 / acks);
+    t->deviation_ms += (off - t->deviation_ms) / (1 + 4 / acks);
+}
+
 /* A queue that overflowed halves the congestion window once in a round trip, and ends slow start. */
 static void lose(struct tcp *t, uint64_t now_ns)
 {
     t->growing = false;
+    t->lost++;
     if (now_ns < t->halved_ns + (uint64_t)(t->srtt_ms * 1e6))
         return;
     t->cwnd = (t->sent - t->acked) / 2;
@@ -74,14 +108,19 @@ static void step(struct tcp *t, uint64_t now_ns)
 {
     double step_s = (double)STEP_NS / 1e9, rate = rate_at(t->sim, now_ns);
     uint64_t rtt_ns = rtt_at(t->sim, now_ns), at = now_ns / STEP_NS;
-    double acked = t->acks[at], queue, room, rtt_ms, out;
+    double acked = t->acks[at], queue, held, ready, room, out, rtt_ms;
 
     t->acked += acked;
     if (t->growing)
         t->cwnd += acked;
     else
         t->cwnd += acked * MSS / t->cwnd;
-    room = (t->cwnd < buffer_of(t) ? t->cwnd : buffer_of(t)) - (t->sent - t->acked);
+    held = t->sim->bursts ? whole_of(t) : buffer_of(t);
+    room = (t->cwnd < held ? t->cwnd : held) - (t->sent - t->acked);
+    if (t->sim->bursts) {
+        ready = burst(t);
+        room = room < ready ? room : ready;
+    }
     if (t->pace > 0 && room > t->pace * step_s)
         room = t->pace * step_s;
     if (room > 0)
@@ -94,10 +133,14 @@ static void step(struct tcp *t, uint64_t now_ns)
     }
     out = capacity(t, rate, now_ns);
     out = queue < out ? queue : out;
-    t->acks[at + rtt_ns / STEP_NS] += out;
     t->delivered += out;
+    t->sents[at] = t->sent;
+    while (t->head < at && t->sents[t->head] < t->delivered)
+        t->head++;
+    t->acks[at + rtt_ns / STEP_NS] += out;
+    t->rtts_ms[at + rtt_ns / STEP_NS] = (double)(rtt_ns + (at - t->head) * STEP_NS) / 1e6;
     rtt_ms = (double)rtt_ns / 1e6 + queue / rate * 1e3;
-    t->srtt_ms += acked > 0 ? (rtt_ms - t->srtt_ms) / (1 + 8 * MSS / acked) : 0;
+    smooth(t, t->sim->bursts ? t->rtts_ms[at] : rtt_ms, acked);
 }
 
 static struct ab_look look_of(struct tcp *t, uint64_t now_ns)
@@ -114,6 +157,7 @@ static struct ab_look look_of(struct tcp *t, uint64_t now_ns)
         .rtt_min_ns = t->sim->rtt_ns,
         .acked_bytes = (uint64_t)t->acked,
         .notsent_bytes = 1000000,
+        .retrans_packets = t->lost,
         .peer_window_bytes = 1U << 30,
     };
     look.socket.stage = AUTOBUF_STAGE_CONNECTED;
@@ -127,6 +171,13 @@ static struct ab_look look_of(struct tcp *t, uint64_t now_ns)
         look.queued_bytes = full ? t->stored / 20 * (14 + now_ns / 7 % 6) : (uint64_t)(t->sent - t->acked);
         look.info.notsent_bytes = full ? 0 : 1000000;
         look.info.rtt_deviation_ns = (uint64_t)(t->sim->jitter_ms * 0.25e6);
+        look.info.pacing_byte_per_s = t->pace > 0 ? (uint64_t)t->pace : UINT64_MAX;
+        look.info.max_pacing_byte_per_s = look.info.pacing_byte_per_s;
+        if (t->sim->bursts) {
+            look.queued_bytes = (uint64_t)((t->written - t->acked) / whole_of(t) * (double)t->stored);
+            look.info.notsent_bytes = (uint32_t)(t->written - t->sent);
+            look.info.rtt_deviation_ns = (uint64_t)(t->deviation_ms * 1e6);
+        }
     }
     return look;
 }
@@ -139,7 +190,8 @@ static void judge_it(struct tcp *t, struct ab_judge *judge, uint64_t now_ns)
 
     if (!ab_judge_look(judge, &look, &plan, &why))
         return;
-    t->pace = (double)plan.snd_pacing_bit_per_s / 8;
+    if (plan.snd_pacing_bit_per_s)
+        t->pace = (double)plan.snd_pacing_bit_per_s / 8;
     if (plan.snd_request_bytes) {
         t->stored = 2 * plan.snd_request_bytes;
         t->locked = true;
@@ -151,12 +203,15 @@ struct sim_span sim_live(const struct sim_live *sim, uint64_t begin_ns, uint64_t
     struct autobuf_limits limits = AUTOBUF_LIMITS_INIT;
     struct tcp t = {.sim = sim, .cwnd = 10 * MSS, .growing = true, .seed = sim->seed,
                     .srtt_ms = (double)sim->rtt_ns / 1e6};
+    size_t steps = (size_t)((sim->end_ns + sim->rtt_ns + sim->changed_rtt_ns) / STEP_NS) + 1;
     struct sim_span span = {0};
     struct ab_judge judge;
     double before = 0, looks = 0;
 
-    t.acks = calloc((size_t)((sim->end_ns + sim->rtt_ns + sim->changed_rtt_ns) / STEP_NS) + 1, sizeof *t.acks);
+    t.acks = calloc(3 * steps, sizeof *t.acks);
     assert(t.acks);
+    t.rtts_ms = t.acks + steps;
+    t.sents = t.rtts_ms + steps;
     if (sim->limits) {
         limits = *sim->limits;
         t.stored = limits.tcp_wmem_max_bytes;
@@ -166,7 +221,7 @@ struct sim_span sim_live(const struct sim_live *sim, uint64_t begin_ns, uint64_t
         double ratio;
 
         step(&t, now_ns);
-        if (!sim->unpaced && now_ns >= ab_judge_next_ns(&judge))
+        if (!sim->unpaced && now_ns >= ab_judge_next_ns(&judge) && (!sim->bursts || t.writes))
             judge_it(&t, &judge, now_ns + 1);
         if (now_ns < begin_ns)
             before = t.acked;

@@ -30,6 +30,8 @@ struct sim_live {
     bool unpaced;             /* nobody looks after it: for comparison */
     /* For throughput: */
     const struct autobuf_limits *limits; /* of the host, whose autotuning makes the buffer; NULL: low delay */
+    bool bursts;              /* a writer that sleeps until a third of its buffer is free, then fills it, and
+                                 has a look taken only then */
     double queue_bytes;       /* what is beyond is lost, and halves the congestion window; 0: nothing is */
 };
 

@@ -26,6 +26,7 @@ static struct ab_look buffer_limited(uint64_t now_ns)
     look.info.rtt_min_ns = 100 * MS;
     look.info.acked_bytes = 1000 + now_ns / 1000 * 28; /* 28 MB/s */
     look.info.peer_window_bytes = 16000000;
+    look.info.max_pacing_byte_per_s = look.info.pacing_byte_per_s = UINT64_MAX;
     look.queued_bytes = 3000000;
     look.socket.stage = AUTOBUF_STAGE_CONNECTED;
     look.socket.snd_buf_bytes = 4194304;
@@ -131,9 +132,181 @@ static void a_queue_is_a_veto(void **state)
         look.info.rtt_ns = rows[i].now_us * AB_NS_PER_US;
         look.info.rtt_deviation_ns = rows[i].deviation_us * AB_NS_PER_US;
         ab_judge_begin(&judge, 0, &host_6_18);
-        CHECK_EQUAL(rows[i].name, fourth_look(&judge, &look, &plan), !rows[i].veto);
+        CHECK_EQUAL(rows[i].name, fourth_look(&judge, &look, &plan) && plan.snd_request_bytes, !rows[i].veto);
         CHECK_EQUAL(rows[i].name, judge.limiter, AUTOBUF_LIMITER_SND_BUFFER);
     }
+}
+
+/* Four looks at a buffer that limits, at a long round-trip time. What they ask for is the pace that the judge has then. */
+static struct ab_look spread(struct ab_judge *judge)
+{
+    struct ab_look look = buffer_limited(1000 * MS);
+    struct autobuf_plan plan;
+
+    look.info.rtt_ns = 125 * MS;
+    ab_judge_begin(judge, 0, &host_6_18);
+    assert_true(fourth_look(judge, &look, &plan));
+    assert_int_equal(plan.snd_request_bytes, 0);
+    assert_int_equal(plan.flags, 0);
+    assert_true(plan.snd_pacing_bit_per_s >= 8 * 41943040 && plan.snd_pacing_bit_per_s <= 8 * 46137344); /* 4 MB in 100 ms */
+    assert_int_equal(judge->spread_byte_per_s, plan.snd_pacing_bit_per_s / 8);
+    look.info.max_pacing_byte_per_s = look.info.pacing_byte_per_s = judge->spread_byte_per_s;
+    return look;
+}
+
+/* So many looks more, the last of which acts, or none does. What it sets as a pace is set. */
+static bool looks_on(struct ab_judge *judge, struct ab_look *look, unsigned count, struct autobuf_plan *plan)
+{
+    const char *why;
+
+    while (count--) {
+        look->now_ns += 130 * MS;
+        look->info.acked_bytes += 130 * 28000;
+        if (!ab_judge_look(judge, look, plan, &why))
+            continue;
+        if (plan->snd_pacing_bit_per_s)
+            look->info.max_pacing_byte_per_s = look->info.pacing_byte_per_s = plan->snd_pacing_bit_per_s / 8;
+        assert_int_equal(count, 0);
+        return true;
+    }
+    return false;
+}
+
+/* A long round-trip time is a queue, or the bursts of a writer that sleeps until a third of its buffer is free. */
+static void bursts_are_spread(void **state)
+{
+    struct autobuf_plan plan;
+    struct ab_judge judge;
+    struct ab_look look;
+
+    (void)state;
+    look = spread(&judge);
+    assert_false(looks_on(&judge, &look, 20, &plan)); /* a queue: it stays */
+
+    look = spread(&judge);
+    look.info.rtt_ns = 101 * MS;
+    look.info.notsent_bytes = 1000000; /* waits for the pace */
+    assert_true(looks_on(&judge, &look, 4, &plan));
+    assert_int_equal(judge.limiter, AUTOBUF_LIMITER_SND_BUFFER);
+    assert_int_equal(plan.snd_request_bytes, 4194304);
+    assert_int_equal(plan.snd_pacing_bit_per_s / 8, judge.spread_byte_per_s);
+    assert_true(judge.spread_byte_per_s >= 83886080 && judge.spread_byte_per_s <= 92274688); /* 8 MB in 100 ms */
+
+    look = spread(&judge);
+    look.info.rtt_ns = 101 * MS;
+    look.info.notsent_bytes = 1000000;
+    look.info.pacing_byte_per_s = 30000000; /* of somebody else, who holds the data back */
+    assert_false(looks_on(&judge, &look, 20, &plan));
+    assert_int_equal(judge.limiter, AUTOBUF_LIMITER_PATH);
+
+    look = spread(&judge);
+    look.info.rtt_min_ns = 50 * MS;
+    look.info.max_pacing_byte_per_s = 100000000; /* the program has set another pace since: it stays */
+    assert_false(looks_on(&judge, &look, 20, &plan));
+
+    look = buffer_limited(1000 * MS);
+    look.info.rtt_ns = 125 * MS;
+    look.info.max_pacing_byte_per_s = 100000000; /* or before */
+    ab_judge_begin(&judge, 0, &host_6_18);
+    assert_false(looks_on(&judge, &look, 20, &plan));
+
+    look = buffer_limited(1000 * MS);
+    look.info.rtt_ns = 125 * MS;
+    ab_judge_begin(&judge, AUTOBUF_INTENT_LOW_DELAY, &host_6_18); /* which has a pace of its own */
+    for (unsigned i = 0; i < 20; i++)
+        looks_on(&judge, &look, 1, &plan);
+    assert_int_equal(judge.spread_byte_per_s, 0);
+}
+
+/* The pace is never less than what the buffer can bring. */
+static void the_spread_follows_buffer_and_path(void **state)
+{
+    struct autobuf_plan plan;
+    struct ab_judge judge;
+    struct ab_look look;
+
+    (void)state;
+    look = spread(&judge);
+    look.info.rtt_min_ns = 99 * MS; /* hardly less: not worth a call */
+    assert_false(looks_on(&judge, &look, 20, &plan));
+    look.info.rtt_min_ns = 50 * MS;
+    assert_true(looks_on(&judge, &look, 1, &plan));
+    assert_int_equal(plan.snd_request_bytes, 0);
+    assert_true(plan.snd_pacing_bit_per_s >= 8 * 83886080ULL);
+
+    look = spread(&judge);
+    look.socket.snd_buf_bytes = 6000000; /* autotuning, or the program */
+    look.queued_bytes = 5000000;
+    assert_true(looks_on(&judge, &look, 2, &plan));
+    assert_true(plan.snd_pacing_bit_per_s >= 8 * 60000000ULL);
+}
+
+/* A sendfile() may store more than the buffer holds: what is sent is then more than the buffer can bring. */
+static void the_spread_never_limits(void **state)
+{
+    struct ab_look look = buffer_limited(1000 * MS);
+    struct autobuf_plan plan;
+    struct ab_judge judge;
+
+    (void)state;
+    look.info.rtt_ns = 125 * MS;
+    look.info.acked_bytes *= 3;
+    ab_judge_begin(&judge, 0, &host_6_18);
+    for (unsigned i = 0; i < 3; i++) {
+        assert_false(looks_on(&judge, &look, 1, &plan));
+        look.info.acked_bytes += 2 * 130 * 28000;
+    }
+    assert_true(looks_on(&judge, &look, 1, &plan));
+    assert_true(judge.spread_byte_per_s >= 92000000 && judge.spread_byte_per_s <= 140000000); /* 84 MB/s were seen */
+    assert_false(looks_on(&judge, &look, 20, &plan));
+
+    look = spread(&judge);
+    look.now_ns += 1000 * MS;
+    look.info.acked_bytes += 60000000; /* the pace is 44 */
+    assert_true(looks_on(&judge, &look, 1, &plan));
+    assert_int_equal(plan.snd_request_bytes, 0);
+    assert_true(judge.spread_byte_per_s >= 60000000 && judge.spread_byte_per_s <= 80000000);
+}
+
+/* Where far less than the buffer comes through in a round trip, it is no burst that makes it long. */
+static void a_path_that_is_full_is_not_spread(void **state)
+{
+    static const struct {
+        unsigned mbyte_per_s;
+        bool spreads;
+    } rows[] = {{6, false}, {14, false}, {20, true}, {28, true}};
+
+    (void)state;
+    for (size_t i = 0; i < COUNT(rows); i++) {
+        struct ab_look look = buffer_limited(1000 * MS);
+        struct autobuf_plan plan;
+        struct ab_judge judge;
+
+        look.info.rtt_ns = 140 * MS;
+        ab_judge_begin(&judge, 0, &host_6_18);
+        for (unsigned j = 0; j < 20; j++) {
+            look.info.acked_bytes += 130 * 1000 * (uint64_t)rows[i].mbyte_per_s - 130 * 28000;
+            looks_on(&judge, &look, 1, &plan);
+        }
+        assert_int_equal(judge.spread_byte_per_s != 0, rows[i].spreads);
+    }
+}
+
+static void three_looks_of_a_kind_before_bursts_are_spread(void **state)
+{
+    struct ab_look look = buffer_limited(1000 * MS);
+    struct autobuf_plan plan;
+    struct ab_judge judge;
+
+    (void)state;
+    look.info.rtt_ns = 125 * MS;
+    ab_judge_begin(&judge, 0, &host_6_18);
+    for (unsigned i = 0; i < 20; i++) {
+        look.queued_bytes = i % 2 ? 3000000 : 100000; /* one in two is the program's own pause */
+        assert_false(looks_on(&judge, &look, 1, &plan));
+    }
+    look.queued_bytes = 3000000;
+    assert_true(looks_on(&judge, &look, 2, &plan));
 }
 
 /* A look a round trip, two for low delay; no more than a hundred a second, no less than one. */
@@ -476,6 +649,11 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(what_limits),
         cmocka_unit_test(a_queue_is_a_veto),
+        cmocka_unit_test(bursts_are_spread),
+        cmocka_unit_test(the_spread_follows_buffer_and_path),
+        cmocka_unit_test(the_spread_never_limits),
+        cmocka_unit_test(a_path_that_is_full_is_not_spread),
+        cmocka_unit_test(three_looks_of_a_kind_before_bursts_are_spread),
         cmocka_unit_test(when_to_look_again),
         cmocka_unit_test(rates_are_of_a_round_trip),
         cmocka_unit_test(the_send_buffer_grows_by_the_limits),

@@ -33,6 +33,7 @@ static struct tcp_info some_info(void)
     t.tcpi_min_rtt = 14000;
     t.tcpi_rcv_rtt = 16000;
     t.tcpi_pacing_rate = 17;
+    t.tcpi_max_pacing_rate = 18;
     t.tcpi_bytes_acked = 1ULL << 40;
     t.tcpi_bytes_received = 1ULL << 41;
     t.tcpi_notsent_bytes = 18;
@@ -57,7 +58,7 @@ static void every_field_is_where_the_kernel_puts_it(void **state)
     assert_true(i.retrans_packets == 13 && i.cwnd_packets == 14);
     assert_true(i.rtt_ns == 15000000 && i.rtt_min_ns == 14000000 && i.rcv_rtt_ns == 16000000);
     assert_true(i.rtt_deviation_ns == 15500000);
-    assert_true(i.pacing_byte_per_s == 17 && i.acked_bytes == 1ULL << 40);
+    assert_true(i.pacing_byte_per_s == 17 && i.max_pacing_byte_per_s == 18 && i.acked_bytes == 1ULL << 40);
     assert_true(i.received_bytes == 1ULL << 41 && i.notsent_bytes == 18);
     assert_true(i.delivery_byte_per_s == 19 && i.busy_ns == 20000 && i.rwnd_limited_ns == 21000);
     assert_true(i.sndbuf_limited_ns == 22000 && i.peer_window_bytes == 23);
