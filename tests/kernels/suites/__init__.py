@@ -6,9 +6,9 @@ from collections.abc import Callable, Iterator
 
 from case import Case
 from packages import Kernel
-from suites import host, never, probe, units, watch, windows
+from suites import host, never, probe, units, watch, windows, writers
 
 SUITES: dict[str, Callable[[Kernel, bool], Iterator[Case]]] = {
     "host": host.cases, "units": units.cases, "probe": probe.cases, "windows": windows.cases,
-    "watch": watch.cases, "never": never.cases,
+    "watch": watch.cases, "writers": writers.cases, "never": never.cases,
 }

@@ -1,0 +1,61 @@
+# SPDX-License-Identifier: MIT
+"""Programs that know nothing of the library, each sending in its own way, while autobuf watch --tune looks after them."""
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from case import PORT, Case, objects, path, qdisc
+from packages import Kernel
+
+PROGRAMS = ("tests/zoo/writer",)
+KINDS = ("poll", "write8k", "write1m", "sendfile")
+SETTABLE = (6, 18)
+"""From there on anybody may set a send buffer of 8 MB, where autotuning's ends at 4."""
+
+
+def one(kind: str, cc: str, mbit: float, rtt_ms: float, products: float, tuned: str) -> str:
+    """tuned: "no", "user" or "root"."""
+    both = qdisc(mbit, rtt_ms, products)
+    seconds = 20 if products < 1 else 8  # where bbr begins with losses, how many there are is chance
+    who = "" if tuned == "root" else "as_nobody"
+    begin = f"""until pid=$(pidof writer); do usleep 1000; done
+on a {who} autobuf watch --json --tune "$pid" >/tmp/watch 2>&1 &
+watch=$!
+"""
+    end = """wait $watch
+grep '"change"' /tmp/watch | sed 's/^/# /'
+"""
+    return path(both, both) + f"""
+on b nc -l -p {PORT} >/dev/null &
+listening b {PORT}
+on a {who} writer {kind} 10.0.2.1 {PORT} {seconds} {cc} >/tmp/writer &
+writer=$!
+{begin if tuned != "no" else ""}wait $writer
+cat /tmp/writer
+{end if tuned != "no" else ""}killall nc 2>/dev/null
+wait
+"""
+
+
+def looked_after(kind: str, cc: str, mbit: float, rtt_ms: float, products: float, who: str, least: float) -> Case:
+    def check(said: str) -> None:
+        alone, tuned = (each["rate_bit_per_s"] for each in objects(said))
+        if tuned < least * alone:
+            raise AssertionError(f"{tuned / alone:.3f} of {alone / 1e6:.1f} Mbit/s, not {least:g}")
+
+    return Case(f"{kind}, {mbit:g} x {rtt_ms:g}, a queue of {products:g} products, {cc}, {who}",
+                one(kind, cc, mbit, rtt_ms, products, "no") + one(kind, cc, mbit, rtt_ms, products, who), check, PROGRAMS)
+
+
+def cases(kernel: Kernel, quick: bool) -> Iterator[Case]:
+    gains = {"user": kernel.number >= SETTABLE, "root": kernel.number >= (6, 16)}
+    if quick:
+        if gains["user"]:
+            yield looked_after("write8k", "cubic", 400, 100, 2, "user", 1.5)
+        return
+    for kind in KINDS:
+        for who in ("user", "root"):
+            yield looked_after(kind, "cubic", 400, 100, 2, who, 1.15 if gains[who] else 0.985)
+            for cc in ("cubic", "bbr"):
+                yield looked_after(kind, cc, 100, 200, 0.5, who, 0.985)
+                yield looked_after(kind, cc, 100, 20, 2, who, 0.985)

@@ -1,0 +1,125 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * A program that knows nothing of the library, and sends zeroes as one of its kind does:
+ *
+ *   writer poll|write8k|write1m|sendfile HOST PORT SECONDS CONGESTION-CONTROL
+ *
+ * poll: waits for POLLOUT and writes 128 KB at most. write8k, write1m: write() blocks. sendfile: so does sendfile(), of 2 MB.
+ * Prints one line of JSON; the rate is that of what was acknowledged.
+ */
+#include <arpa/inet.h>
+#include <errno.h>
+#include <netinet/in.h>
+#include <poll.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/sendfile.h>
+#include <sys/socket.h>
+#include <time.h>
+#include <unistd.h>
+
+#include <linux/tcp.h>
+
+#define FILE_BYTES (2U << 20)
+
+static char zeroes[1U << 20];
+
+static void die(const char *what)
+{
+    perror(what);
+    exit(1);
+}
+
+static double now_s(void)
+{
+    struct timespec t;
+
+    clock_gettime(CLOCK_MONOTONIC, &t);
+    return (double)t.tv_sec + (double)t.tv_nsec / 1e9;
+}
+
+static ssize_t by_poll(int fd)
+{
+    struct pollfd writable = {fd, POLLOUT, 0};
+    ssize_t sent;
+
+    poll(&writable, 1, 100);
+    sent = send(fd, zeroes, 131072, MSG_NOSIGNAL | MSG_DONTWAIT);
+    return sent < 0 && errno == EAGAIN ? 0 : sent;
+}
+
+static ssize_t by_write_8k(int fd)
+{
+    return send(fd, zeroes, 8192, MSG_NOSIGNAL);
+}
+
+static ssize_t by_write_1m(int fd)
+{
+    return send(fd, zeroes, sizeof zeroes, MSG_NOSIGNAL);
+}
+
+static ssize_t by_sendfile(int fd)
+{
+    static int file = -1;
+    off_t at = 0;
+
+    if (file < 0) {
+        file = memfd_create("file", MFD_CLOEXEC);
+        for (unsigned i = 0; i < FILE_BYTES / sizeof zeroes; i++)
+            if (write(file, zeroes, sizeof zeroes) != (ssize_t)sizeof zeroes)
+                die("memfd");
+    }
+    return sendfile(fd, file, &at, FILE_BYTES);
+}
+
+static const struct {
+    const char *name;
+    ssize_t (*send)(int fd);
+} kinds[] = {
+    {"poll", by_poll}, {"write8k", by_write_8k}, {"write1m", by_write_1m}, {"sendfile", by_sendfile},
+};
+
+static int connection(char **args)
+{
+    struct sockaddr_in to = {.sin_family = AF_INET, .sin_port = htons((uint16_t)atoi(args[1]))};
+    int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+
+    if (inet_pton(AF_INET, args[0], &to.sin_addr) != 1)
+        die(args[0]);
+    if (setsockopt(fd, IPPROTO_TCP, TCP_CONGESTION, args[3], (socklen_t)strlen(args[3])) < 0)
+        die(args[3]);
+    if (connect(fd, (struct sockaddr *)&to, sizeof to) < 0)
+        die("connect");
+    return fd;
+}
+
+int main(int argc, char **argv)
+{
+    double begin_s = now_s(), elapsed_s;
+    struct tcp_info info = {0};
+    socklen_t len = sizeof info;
+    ssize_t (*send_some)(int) = NULL;
+    int fd;
+
+    for (size_t i = 0; argc == 6 && i < sizeof kinds / sizeof *kinds; i++)
+        if (strcmp(argv[1], kinds[i].name) == 0)
+            send_some = kinds[i].send;
+    if (!send_some) {
+        fprintf(stderr, "usage: writer poll|write8k|write1m|sendfile HOST PORT SECONDS CONGESTION-CONTROL\n");
+        return 2;
+    }
+    fd = connection(argv + 2);
+    while (now_s() - begin_s < atof(argv[4]))
+        if (send_some(fd) < 0)
+            die(argv[1]);
+    elapsed_s = now_s() - begin_s;
+    if (getsockopt(fd, IPPROTO_TCP, TCP_INFO, &info, &len) < 0)
+        die("TCP_INFO");
+    printf("{\"acked_bytes\":%llu,\"elapsed_ns\":%.0f,\"rate_bit_per_s\":%.0f,\"retransmits\":%u}\n",
+           (unsigned long long)info.tcpi_bytes_acked, elapsed_s * 1e9,
+           (double)info.tcpi_bytes_acked * 8 / elapsed_s, info.tcpi_total_retrans);
+    return 0;
+}
