@@ -120,8 +120,8 @@ class Clients(Strangers):
         self.assertEqual(said[2], said[0], "a stranger is not told")
 
     def test_a_path_of_more_than_the_bound(self) -> None:
-        self.need("go_cat")
-        client = self.client(strangers.GoCat, link=BOUNDED, log="DEBUG")
+        self.need("libssh", quick=False)
+        client = self.client(strangers.Libssh, link=BOUNDED, log="DEBUG")
         write(self.here / "put", 160 * MB)
         self.copied(client, "put", self.here / "put")
         self.same(self.here / "put", self.there / "put")

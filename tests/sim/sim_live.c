@@ -22,7 +22,6 @@ struct tcp {
     uint64_t stored;               /* send buffer, for throughput */
     bool locked;                   /* it was set */
     uint64_t halved_ns;            /* when the congestion window was, last */
-    uint32_t lost;                 /* packets */
     double srtt_ms;
     double deviation_ms;           /* mean, as the kernel tells it: of the last few acknowledgements */
     double owed; /* bytes that a stall held back */
@@ -97,7 +96,6 @@ static void smooth(struct tcp *t, double rtt_ms, double acked)
 static void lose(struct tcp *t, uint64_t now_ns)
 {
     t->growing = false;
-    t->lost++;
     if (now_ns < t->halved_ns + (uint64_t)(t->srtt_ms * 1e6))
         return;
     t->cwnd = (t->sent - t->acked) / 2;
@@ -157,7 +155,6 @@ static struct ab_look look_of(struct tcp *t, uint64_t now_ns)
         .rtt_min_ns = t->sim->rtt_ns,
         .acked_bytes = (uint64_t)t->acked,
         .notsent_bytes = 1000000,
-        .retrans_packets = t->lost,
         .peer_window_bytes = 1U << 30,
     };
     look.socket.stage = AUTOBUF_STAGE_CONNECTED;
