@@ -10,14 +10,6 @@
  * fails when a constant is halved and when it is doubled.
  */
 
-/* The limiter. On 400 Mbit/s x 100 ms only all of these together, no single one, showed that the buffer limits. */
-#define FULL_PERCENT 60U       /* of a buffer: a writer is woken when a third is free; sweep: 1.73, 1.73, 1.00 */
-#define GROWN_PERCENT 90U      /* of autotuning's limit; sweep: 1.73, 1.73, 1.00 at 400 x 100 */
-#define READY_BYTES 131072U    /* if more waits to be sent, the path or the peer limits; tests/bench/run live */
-#define CWND_PERCENT 95U       /* of the congestion window; tests/bench/run live (400 x 100) */
-#define PEER_PERCENT 90U       /* of the peer's window; tests/bench/run live (400 x 100) */
-#define RCV_FULL_PERCENT 80U   /* of a window, in a round trip; unit: the_receive_side */
-
 /* The veto. */
 #define QUEUE_PERCENT 5U       /* of the least round-trip time; sweep: 1.00, 1.00, 0.76 at 100 x 216 */
 #define QUEUE_NS AB_NS_PER_MS  /* a rise up to this is no queue; unit: a_queue_is_a_veto */
@@ -65,125 +57,8 @@ bool ab_judge_due(const struct ab_judge *judge, uint64_t now_ns)
     return now_ns >= ab_judge_next_ns(judge) || now_ns < judge->last.now_ns;
 }
 
-/* By how much a counter grew per second. A counter that ran backwards belongs to another connection: 0. */
-static uint64_t per_second(uint64_t now, uint64_t before, uint64_t span_ns)
-{
-    return now > before && span_ns ? ab_mul_div(now - before, AB_NS_PER_S, span_ns) : 0;
-}
-
-static uint64_t in_rtt(uint64_t byte_per_s, uint64_t rtt_ns)
-{
-    return ab_mul_div(byte_per_s, rtt_ns, AB_NS_PER_S);
-}
-
-static bool at_least(uint64_t value, unsigned percent, uint64_t whole)
-{
-    return value >= ab_mul_div(whole, percent, 100);
-}
-
 /*
- * 1. The limiter: what bounds the connection now. For a sender it is the first row of the table that holds.
- */
-
-/* How large the send buffer becomes if nobody sets it (again). */
-static uint64_t snd_grown(const struct ab_judge *judge, const struct ab_look *look)
-{
-    return look->socket.locks & AUTOBUF_LOCK_SND ? look->socket.snd_buf_bytes
-                                                 : judge->limits.tcp_wmem_max_bytes;
-}
-
-static bool fills_peer_window(const struct ab_judge *judge, const struct ab_look *look)
-{
-    (void)judge;
-    return look->info.peer_window_bytes && at_least(ab_tcpinfo_flight_bytes(&look->info), PEER_PERCENT,
-                                                    look->info.peer_window_bytes);
-}
-
-static bool fills_cwnd(const struct ab_judge *judge, const struct ab_look *look)
-{
-    (void)judge;
-    return look->info.unacked_packets &&
-           at_least(look->info.unacked_packets, CWND_PERCENT, look->info.cwnd_packets);
-}
-
-/* Whether the pace by which a writer's bursts are spread is the socket's, and not one of somebody else. */
-static bool is_spread(const struct ab_judge *judge, const struct ab_look *look)
-{
-    return judge->spread_byte_per_s && look->info.max_pacing_byte_per_s == judge->spread_byte_per_s;
-}
-
-/* What waits for that pace is not held back by the path. */
-static bool has_more_ready(const struct ab_judge *judge, const struct ab_look *look)
-{
-    bool waits = is_spread(judge, look) &&
-                 at_least(look->info.pacing_byte_per_s, SPREAD_WORTH_PERCENT, judge->spread_byte_per_s);
-
-    return !waits && look->info.notsent_bytes >= READY_BYTES;
-}
-
-static bool fills_buffer(const struct ab_judge *judge, const struct ab_look *look)
-{
-    return at_least(look->queued_bytes, FULL_PERCENT, look->socket.snd_buf_bytes) &&
-           !has_more_ready(judge, look);
-}
-
-static bool fills_grown_buffer(const struct ab_judge *judge, const struct ab_look *look)
-{
-    return fills_buffer(judge, look) &&
-           at_least(look->socket.snd_buf_bytes, GROWN_PERCENT, snd_grown(judge, look));
-}
-
-static const struct {
-    bool (*holds)(const struct ab_judge *judge, const struct ab_look *look);
-    uint32_t limiter;
-} sender_limits[] = {
-    {fills_peer_window, AUTOBUF_LIMITER_PEER},
-    {fills_cwnd, AUTOBUF_LIMITER_PATH},
-    {fills_grown_buffer, AUTOBUF_LIMITER_SND_BUFFER},
-    {fills_buffer, AUTOBUF_LIMITER_UNKNOWN}, /* autotuning still enlarges it */
-    {has_more_ready, AUTOBUF_LIMITER_PATH},
-};
-
-static uint32_t limiter_sending(const struct ab_judge *judge, const struct ab_look *look)
-{
-    for (size_t i = 0; i < sizeof sender_limits / sizeof *sender_limits; i++)
-        if (sender_limits[i].holds(judge, look))
-            return sender_limits[i].limiter;
-    return AUTOBUF_LIMITER_SENDER;
-}
-
-static uint64_t rcv_rtt(const struct ab_tcpinfo *info)
-{
-    return info->rtt_min_ns ? info->rtt_min_ns : info->rcv_rtt_ns;
-}
-
-static uint32_t limiter_receiving(const struct ab_judge *judge, const struct ab_look *look)
-{
-    uint64_t window = ab_min(AB_RCV_WINDOW(look->socket.rcv_buf_bytes),
-                             look->socket.rcv_window_max_bytes ? look->socket.rcv_window_max_bytes
-                                                               : UINT64_MAX);
-    bool grown = look->socket.locks & AUTOBUF_LOCK_RCV ||
-                 at_least(look->socket.rcv_buf_bytes, GROWN_PERCENT,
-                          judge->limits.tcp_rmem_max_bytes);
-
-    return grown && at_least(in_rtt(judge->received_byte_per_s, rcv_rtt(&look->info)),
-                             RCV_FULL_PERCENT, window)
-               ? AUTOBUF_LIMITER_RCV_BUFFER
-               : AUTOBUF_LIMITER_PEER;
-}
-
-static uint32_t find_limiter(const struct ab_judge *judge, const struct ab_look *look)
-{
-    if (look->info.state != AB_TCP_ESTABLISHED && look->info.state != AB_TCP_CLOSE_WAIT)
-        return AUTOBUF_LIMITER_UNKNOWN;
-    if (!judge->acked_byte_per_s && !judge->received_byte_per_s)
-        return AUTOBUF_LIMITER_IDLE;
-    return judge->acked_byte_per_s >= judge->received_byte_per_s ? limiter_sending(judge, look)
-                                                                 : limiter_receiving(judge, look);
-}
-
-/*
- * 2. The veto: a queue stands, so the path is full. A larger window would add nothing but loss.
+ * The veto: a queue stands, so the path is full. A larger window would add nothing but loss.
  */
 
 /* How much longer than its least the round-trip time is. */
@@ -202,7 +77,7 @@ static bool queue_stands(const struct ab_judge *judge, const struct ab_tcpinfo *
 }
 
 /*
- * 3. The action: what to set. A queue shows a round trip after the data that fills it. So a send buffer is made
+ * The action: what to set. A queue shows a round trip after the data that fills it. So a send buffer is made
  * larger only after it has limited for some looks without a veto.
  */
 
@@ -214,10 +89,10 @@ static bool queue_stands(const struct ab_judge *judge, const struct ab_tcpinfo *
  */
 static bool spread(struct ab_judge *judge, uint64_t stored, uint64_t byte_per_s, struct autobuf_plan *plan)
 {
-    uint64_t most = ab_mul_div(per_second(stored, 0, judge->rtt_min_ns), SPREAD_PERCENT, 100);
+    uint64_t most = ab_mul_div(ab_per_second(stored, 0, judge->rtt_min_ns), SPREAD_PERCENT, 100);
     uint64_t pace = ab_max(most, ab_mul_div(byte_per_s, SPREAD_RATE_PERCENT, 100));
 
-    if (at_least(judge->spread_byte_per_s, SPREAD_WORTH_PERCENT, pace))
+    if (ab_at_least(judge->spread_byte_per_s, SPREAD_WORTH_PERCENT, pace))
         return false;
     judge->spread_byte_per_s = pace;
     plan->rtt_ns = judge->rtt_min_ns;
@@ -229,7 +104,8 @@ static bool spread(struct ab_judge *judge, uint64_t stored, uint64_t byte_per_s,
 static bool spread_again(struct ab_judge *judge, const struct ab_look *look, struct autobuf_plan *plan)
 {
     ab_plan_nothing(AUTOBUF_REASON_SET, judge->intent, plan);
-    return is_spread(judge, look) && spread(judge, look->socket.snd_buf_bytes, judge->acked_byte_per_s, plan);
+    return ab_limiter_is_spread(look, judge->spread_byte_per_s) &&
+           spread(judge, look->socket.snd_buf_bytes, judge->acked_byte_per_s, plan);
 }
 
 /*
@@ -249,9 +125,9 @@ static bool may_be_bursts(struct ab_judge *judge, const struct ab_look *look, st
     }
     if (judge->long_looks < LONG_LOOKS)
         return false;
-    rate = per_second(look->info.acked_bytes, judge->long_since_acked_bytes, look->now_ns - judge->long_since_ns);
+    rate = ab_per_second(look->info.acked_bytes, judge->long_since_acked_bytes, look->now_ns - judge->long_since_ns);
     ab_plan_nothing(AUTOBUF_REASON_SET, judge->intent, plan);
-    return at_least(in_rtt(rate, judge->rtt_min_ns), BURST_PERCENT, stored) && spread(judge, stored, rate, plan);
+    return ab_at_least(ab_in_time(rate, judge->rtt_min_ns), BURST_PERCENT, stored) && spread(judge, stored, rate, plan);
 }
 
 /* Plans for a path that holds one byte more than the present window. The plan at most doubles the window. */
@@ -268,9 +144,9 @@ static bool enlarge(struct ab_judge *judge, const struct ab_look *look, struct a
     asked = 2 * (sends ? plan->snd_request_bytes : plan->rcv_request_bytes);
     if (plan->flags & (AUTOBUF_PLAN_SND_UNLOCK | AUTOBUF_PLAN_RCV_UNLOCK))
         return true;
-    if (!at_least(asked, WORTH_PERCENT, stored))
+    if (!ab_at_least(asked, WORTH_PERCENT, stored))
         return false;
-    if (sends && is_spread(judge, look))
+    if (sends && ab_limiter_is_spread(look, judge->spread_byte_per_s))
         spread(judge, asked, judge->acked_byte_per_s, plan);
     if (plan->flags & AUTOBUF_PLAN_SND_FORCE)
         ab_judge_forced(judge, stored);
@@ -292,19 +168,19 @@ static bool sends_all_it_may(const struct ab_judge *judge)
  */
 static bool trim(struct ab_judge *judge, const struct ab_look *look, struct autobuf_plan *plan)
 {
-    uint64_t product = in_rtt(judge->acked_byte_per_s, judge->rtt_min_ns);
+    uint64_t product = ab_in_time(judge->acked_byte_per_s, judge->rtt_min_ns);
     uint64_t target = ab_mul_div(product, TRIM_TO_PERCENT, 100), now = look->socket.snd_buf_bytes;
     uint64_t flight = ab_max(ab_tcpinfo_flight_bytes(&look->info), 1), bytes;
     bool stood = judge->excess_stands;
 
     judge->excess_stands = sends_all_it_may(judge) &&
-                           at_least(queue_ns(judge, &look->info), TRIM_QUEUE_PERCENT, judge->rtt_min_ns);
+                           ab_at_least(queue_ns(judge, &look->info), TRIM_QUEUE_PERCENT, judge->rtt_min_ns);
     if (!stood || !judge->excess_stands)
         return false;
     /* This writer may fill the buffer more than one that waits with poll(): scale by what is in flight now. */
     bytes = ab_min(ab_mul_div(now, target, flight), AB_SND_STORED(ab_min(target, now)));
     bytes = ab_max(bytes, judge->grown_from_bytes);
-    if (!at_least(now, WORTH_PERCENT, bytes))
+    if (!ab_at_least(now, WORTH_PERCENT, bytes))
         return false;
     judge->grown_from_bytes = 0;
     ab_plan_nothing(AUTOBUF_REASON_SET, judge->intent, plan);
@@ -389,11 +265,14 @@ static void take(struct ab_judge *judge, const struct ab_look *look)
 {
     const struct ab_count *ago = round_trip_ago(judge, look->now_ns, look->info.rtt_ns);
     uint64_t span_ns = look->now_ns - ago->now_ns;
+    struct ab_limiter_look now;
 
-    judge->acked_byte_per_s = per_second(look->info.acked_bytes, ago->acked_bytes, span_ns);
-    judge->received_byte_per_s = per_second(look->info.received_bytes, ago->received_bytes, span_ns);
+    judge->acked_byte_per_s = ab_per_second(look->info.acked_bytes, ago->acked_bytes, span_ns);
+    judge->received_byte_per_s = ab_per_second(look->info.received_bytes, ago->received_bytes, span_ns);
     judge->rtt_min_ns = look->info.rtt_min_ns ? look->info.rtt_min_ns : look->info.rtt_ns;
-    judge->limiter = find_limiter(judge, look);
+    now = (struct ab_limiter_look){look, &judge->limits, judge->acked_byte_per_s, judge->received_byte_per_s,
+                                   judge->spread_byte_per_s};
+    judge->limiter = ab_limiter(&now);
 }
 
 bool ab_judge_look(struct ab_judge *judge, const struct ab_look *look, struct autobuf_plan *plan,
@@ -438,9 +317,9 @@ void ab_judge_paced(struct ab_judge *judge, uint64_t byte_per_s)
 
 uint64_t ab_judge_round_bytes(const struct ab_judge *judge)
 {
-    uint64_t sent = in_rtt(judge->acked_byte_per_s, judge->rtt_min_ns);
+    uint64_t sent = ab_in_time(judge->acked_byte_per_s, judge->rtt_min_ns);
 
-    return ab_max(sent, in_rtt(judge->received_byte_per_s, rcv_rtt(&judge->last.info)));
+    return ab_max(sent, ab_in_time(judge->received_byte_per_s, ab_rcv_rtt_ns(&judge->last.info)));
 }
 
 uint32_t ab_judge_short_side(const struct ab_judge *judge)

@@ -1,28 +1,15 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * What limits an open connection, and what to do about it. Pure: takes samples with their times, gives a plan.
+ * What to do about an open connection, by what limits it (limiter.h). Pure: takes looks with their times, gives a plan.
  *
- * The send buffer limits if it is as large as autotuning makes it, and full, and neither the congestion window, nor
- * the peer's window, nor a queue holds the data back. (The kernel counts this time too, as tcpi_sndbuf_limited. But
- * that counter stands still for seconds while a writer that waits with poll() keeps the buffer two thirds full.)
  * Bursts that a writer leaves look like a queue; paced, they do not (docs/ESTIMATOR.md).
- * The receive buffer limits if the program set it, or if autotuning has reached its limit, and as much as its
- * window arrives in a round trip.
  */
 #ifndef AB_JUDGE_H
 #define AB_JUDGE_H
 
 #include "../base/base.h"
-#include "../kernel/tcpinfo.h"
+#include "limiter.h"
 #include "pace.h"
-
-/* One look at a connection. */
-struct ab_look {
-    uint64_t now_ns;
-    struct ab_tcpinfo info;
-    struct autobuf_socket socket;
-    uint64_t queued_bytes; /* memory of the data in the send buffer (SO_MEMINFO) */
-};
 
 #define AB_LOOKS 8U /* past looks that are kept: at least those of a round trip */
 

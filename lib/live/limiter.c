@@ -1,0 +1,114 @@
+/* SPDX-License-Identifier: MIT */
+#include "limiter.h"
+
+#include "../plan/plan.h"
+
+/*
+ * The experiment that set each constant, as in judge.c. On 400 Mbit/s x 100 ms only all of these together, no single one,
+ * showed that the buffer limits.
+ */
+#define FULL_PERCENT 60U       /* of a buffer: a writer is woken when a third is free; sweep: 1.73, 1.73, 1.00 */
+#define GROWN_PERCENT 90U      /* of autotuning's limit; sweep: 1.73, 1.73, 1.00 at 400 x 100 */
+#define READY_BYTES 131072U    /* if more waits to be sent, the path or the peer limits; tests/bench/run live */
+#define PACED_PERCENT 95U      /* of a pace, and the socket goes at it; unit: the_spread_never_limits */
+#define CWND_PERCENT 95U       /* of the congestion window; tests/bench/run live (400 x 100) */
+#define PEER_PERCENT 90U       /* of the peer's window; tests/bench/run live (400 x 100) */
+#define RCV_FULL_PERCENT 80U   /* of a window, in a round trip; unit: the_receive_side */
+
+/* How large the send buffer becomes if nobody sets it (again). */
+static uint64_t snd_grown(const struct ab_limiter_look *seen)
+{
+    const struct autobuf_socket *socket = &seen->look->socket;
+
+    return socket->locks & AUTOBUF_LOCK_SND ? socket->snd_buf_bytes : seen->limits->tcp_wmem_max_bytes;
+}
+
+static bool fills_peer_window(const struct ab_limiter_look *seen)
+{
+    const struct ab_tcpinfo *info = &seen->look->info;
+
+    return info->peer_window_bytes &&
+           ab_at_least(ab_tcpinfo_flight_bytes(info), PEER_PERCENT, info->peer_window_bytes);
+}
+
+static bool fills_cwnd(const struct ab_limiter_look *seen)
+{
+    const struct ab_tcpinfo *info = &seen->look->info;
+
+    return info->unacked_packets && ab_at_least(info->unacked_packets, CWND_PERCENT, info->cwnd_packets);
+}
+
+bool ab_limiter_is_spread(const struct ab_look *look, uint64_t spread_byte_per_s)
+{
+    return spread_byte_per_s && look->info.max_pacing_byte_per_s == spread_byte_per_s;
+}
+
+/* What waits for that pace is not held back by the path. */
+static bool has_more_ready(const struct ab_limiter_look *seen)
+{
+    const struct ab_tcpinfo *info = &seen->look->info;
+    bool waits = ab_limiter_is_spread(seen->look, seen->spread_byte_per_s) &&
+                 ab_at_least(info->pacing_byte_per_s, PACED_PERCENT, seen->spread_byte_per_s);
+
+    return !waits && info->notsent_bytes >= READY_BYTES;
+}
+
+static bool fills_buffer(const struct ab_limiter_look *seen)
+{
+    return ab_at_least(seen->look->queued_bytes, FULL_PERCENT, seen->look->socket.snd_buf_bytes) &&
+           !has_more_ready(seen);
+}
+
+static bool fills_grown_buffer(const struct ab_limiter_look *seen)
+{
+    return fills_buffer(seen) && ab_at_least(seen->look->socket.snd_buf_bytes, GROWN_PERCENT, snd_grown(seen));
+}
+
+/* Of a sender, the first row that holds. */
+static const struct {
+    bool (*holds)(const struct ab_limiter_look *seen);
+    uint32_t limiter;
+} sender_limits[] = {
+    {fills_peer_window, AUTOBUF_LIMITER_PEER},
+    {fills_cwnd, AUTOBUF_LIMITER_PATH},
+    {fills_grown_buffer, AUTOBUF_LIMITER_SND_BUFFER},
+    {fills_buffer, AUTOBUF_LIMITER_UNKNOWN}, /* autotuning still enlarges it */
+    {has_more_ready, AUTOBUF_LIMITER_PATH},
+};
+
+static uint32_t limiter_sending(const struct ab_limiter_look *seen)
+{
+    for (size_t i = 0; i < sizeof sender_limits / sizeof *sender_limits; i++)
+        if (sender_limits[i].holds(seen))
+            return sender_limits[i].limiter;
+    return AUTOBUF_LIMITER_SENDER;
+}
+
+uint64_t ab_rcv_rtt_ns(const struct ab_tcpinfo *info)
+{
+    return info->rtt_min_ns ? info->rtt_min_ns : info->rcv_rtt_ns;
+}
+
+static uint32_t limiter_receiving(const struct ab_limiter_look *seen)
+{
+    const struct autobuf_socket *socket = &seen->look->socket;
+    uint64_t most = socket->rcv_window_max_bytes ? socket->rcv_window_max_bytes : UINT64_MAX;
+    uint64_t window = ab_min(AB_RCV_WINDOW(socket->rcv_buf_bytes), most);
+    bool grown = socket->locks & AUTOBUF_LOCK_RCV ||
+                 ab_at_least(socket->rcv_buf_bytes, GROWN_PERCENT, seen->limits->tcp_rmem_max_bytes);
+    uint64_t arrives = ab_in_time(seen->received_byte_per_s, ab_rcv_rtt_ns(&seen->look->info));
+
+    return grown && ab_at_least(arrives, RCV_FULL_PERCENT, window) ? AUTOBUF_LIMITER_RCV_BUFFER
+                                                                   : AUTOBUF_LIMITER_PEER;
+}
+
+uint32_t ab_limiter(const struct ab_limiter_look *seen)
+{
+    uint32_t state = seen->look->info.state;
+
+    if (state != AB_TCP_ESTABLISHED && state != AB_TCP_CLOSE_WAIT)
+        return AUTOBUF_LIMITER_UNKNOWN;
+    if (!seen->acked_byte_per_s && !seen->received_byte_per_s)
+        return AUTOBUF_LIMITER_IDLE;
+    return seen->acked_byte_per_s >= seen->received_byte_per_s ? limiter_sending(seen) : limiter_receiving(seen);
+}

@@ -1,0 +1,60 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * What bounds an open connection now. Pure.
+ *
+ * The send buffer limits if it is as large as autotuning makes it, and full, and neither the congestion window, nor
+ * the peer's window, nor a queue holds the data back. (The kernel counts this time too, as tcpi_sndbuf_limited. But
+ * that counter stands still for seconds while a writer that waits with poll() keeps the buffer two thirds full.)
+ * The receive buffer limits if the program set it, or if autotuning has reached its limit, and as much as its
+ * window arrives in a round trip.
+ */
+#ifndef AB_LIMITER_H
+#define AB_LIMITER_H
+
+#include "../base/base.h"
+#include "../kernel/tcpinfo.h"
+
+/* One look at a connection. */
+struct ab_look {
+    uint64_t now_ns;
+    struct ab_tcpinfo info;
+    struct autobuf_socket socket;
+    uint64_t queued_bytes; /* memory of the data in the send buffer (SO_MEMINFO) */
+};
+
+/* A look, and what is known besides. */
+struct ab_limiter_look {
+    const struct ab_look *look;
+    const struct autobuf_limits *limits;
+    uint64_t acked_byte_per_s; /* over the last round trip */
+    uint64_t received_byte_per_s;
+    uint64_t spread_byte_per_s; /* the pace that spreads what a writer leaves in bursts; 0: none */
+};
+
+/* AUTOBUF_LIMITER_* */
+uint32_t ab_limiter(const struct ab_limiter_look *seen);
+
+/* Whether the pace that spreads a writer's bursts is the socket's, and not one of somebody else. */
+bool ab_limiter_is_spread(const struct ab_look *look, uint64_t spread_byte_per_s);
+
+/* The round-trip time of data that comes in. */
+uint64_t ab_rcv_rtt_ns(const struct ab_tcpinfo *info);
+
+/* By how much a counter grew per second. A counter that ran backwards belongs to another connection: 0. */
+static inline uint64_t ab_per_second(uint64_t now, uint64_t before, uint64_t span_ns)
+{
+    return now > before && span_ns ? ab_mul_div(now - before, AB_NS_PER_S, span_ns) : 0;
+}
+
+/* What a rate brings in a time. */
+static inline uint64_t ab_in_time(uint64_t byte_per_s, uint64_t ns)
+{
+    return ab_mul_div(byte_per_s, ns, AB_NS_PER_S);
+}
+
+static inline bool ab_at_least(uint64_t value, unsigned percent, uint64_t whole)
+{
+    return value >= ab_mul_div(whole, percent, 100);
+}
+
+#endif
