@@ -26,9 +26,11 @@ extern "C" {
  * 1.35 products, but not below its size before the forced step. This happens at most once for each forced step.
  *
  * A program that sleeps until a third of its send buffer is free sends in bursts, and a burst makes the round-trip time
- * as long as a full path does. To tell one from the other, step() paces what is sent (SO_MAX_PACING_RATE): bursts then
- * go, and a queue stays. That pace is above what the buffer can bring and above the rate that was seen, and rises with
- * both. A pace that the program has set is left alone. Source: Aggarwal, Savage and Anderson 2000 (pacing).
+ * as long as a full path does. To tell one from the other, step() paces what is sent for some round trips
+ * (SO_MAX_PACING_RATE), if a larger buffer may be set: bursts then go, and a queue stays. That pace is above what the
+ * buffer can bring and above the rate that was seen, and rises with both. It is taken back if nothing comes of it, or
+ * if it is what limits. A pace that the program has set is left alone. Source: Aggarwal, Savage and Anderson 2000
+ * (pacing).
  *
  * AUTOBUF_INTENT_LOW_DELAY also moderates the sender's pace: below the rate of delivery while a queue stands (the
  * round-trip time is well above its least), and up again once the queue is gone. The pace never exceeds a pacing

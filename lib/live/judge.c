@@ -22,6 +22,8 @@
 #define SPREAD_PERCENT 105U    /* of what the buffer can bring: headers are paced, too */
 #define SPREAD_RATE_PERCENT 125U /* of the rate that is seen */
 #define SPREAD_WORTH_PERCENT 95U /* a pace that is no more than this of what it should be is set again */
+#define SPREAD_LOOKS 4U        /* without a larger buffer end a trial; unit: a_trial_in_vain_ends */
+#define SPREADS_MOST 5U        /* times that the looks before the next trial are doubled; unit: a_trial_in_vain_ends */
 
 /* The action. */
 #define SHORT_LOOKS 3U         /* looks with the buffer as limit, less others; tests/bench/run transfer-live */
@@ -81,11 +83,32 @@ static bool queue_stands(const struct ab_judge *judge, const struct ab_tcpinfo *
  * larger only after it has limited for some looks without a veto.
  */
 
+/* Plans for a path that holds one byte more than the present window. The plan at most doubles it. false: none is worth it. */
+static bool larger(const struct ab_judge *judge, const struct ab_look *look, bool sends, struct autobuf_plan *plan)
+{
+    uint64_t stored = sends ? look->socket.snd_buf_bytes : look->socket.rcv_buf_bytes;
+    uint64_t more = (sends ? AB_SND_WINDOW(stored) : AB_RCV_WINDOW(stored)) + 1;
+
+    ab_plan_nothing(AUTOBUF_REASON_UNKNOWN, AUTOBUF_INTENT_THROUGHPUT, plan);
+    plan->flags = AUTOBUF_PLAN_SND_AT_LEAST | AUTOBUF_PLAN_RCV_AT_LEAST;
+    ab_plan_windows(sends ? more : 0, sends ? 0 : more, &judge->limits, &look->socket, 0, plan);
+    plan->rtt_ns = judge->rtt_min_ns;
+    return plan->flags & (AUTOBUF_PLAN_SND_UNLOCK | AUTOBUF_PLAN_RCV_UNLOCK) ||
+           ab_at_least(2 * (sends ? plan->snd_request_bytes : plan->rcv_request_bytes), WORTH_PERCENT, stored);
+}
+
+static bool can_be_larger(const struct ab_judge *judge, const struct ab_look *look)
+{
+    struct autobuf_plan plan;
+
+    return larger(judge, look, true, &plan);
+}
+
 /*
- * Paces a connection by what its buffer, always full, can bring in the least round-trip time. A writer that sleeps until
- * a third of its buffer is free leaves bursts, and the round-trip time of a burst is as long as that of a path that is
- * full. Paced, bursts are gone, and a queue stays. A connection that its buffer limits becomes no slower by this; and as
- * sendfile() may store more than the buffer holds, the pace is always above the rate that was seen.
+ * A trial: paces a connection by what its buffer, always full, can bring in the least round-trip time. A writer that sleeps
+ * until a third of its buffer is free leaves bursts, and the round-trip time of a burst is as long as that of a path that is
+ * full. Paced, bursts are gone, and a queue stays. As sendfile() may store more than the buffer holds, the pace is always
+ * above the rate that was seen. What waits for the pace is not on its way, so the trial costs some of the rate: it is short.
  */
 static bool spread(struct ab_judge *judge, uint64_t stored, uint64_t byte_per_s, struct autobuf_plan *plan)
 {
@@ -109,6 +132,27 @@ static bool spread_again(struct ab_judge *judge, const struct ab_look *look, str
 }
 
 /*
+ * Ends the trial if it was in vain: the buffer has not become larger for some looks. Also if the buffer is as large as can
+ * be, and limits all the same: what waits for the pace would be on its way without it.
+ */
+static bool spread_ends(struct ab_judge *judge, const struct ab_look *look, bool veto, struct autobuf_plan *plan)
+{
+    bool ours = ab_limiter_is_spread(look, judge->spread_byte_per_s);
+    bool limits = judge->limiter == AUTOBUF_LIMITER_SND_BUFFER && !veto;
+    bool in_vain = !judge->spread_paid && judge->spread_looks++ == SPREAD_LOOKS;
+
+    if (!judge->spread_byte_per_s || (ours && !in_vain && (!limits || can_be_larger(judge, look))))
+        return false;
+    if (in_vain && judge->spreads_in_vain < SPREADS_MOST)
+        judge->spreads_in_vain++;
+    judge->spread_byte_per_s = 0;
+    judge->long_looks = 0;
+    ab_plan_nothing(AUTOBUF_REASON_SET, judge->intent, plan);
+    plan->snd_pacing_bit_per_s = UINT64_MAX;
+    return ours;
+}
+
+/*
  * Whether to spread what is sent, because it may be bursts that make the round-trip time long. Two thirds of the buffer
  * are always on their way then, so at a round-trip time of 1.5 times the least, 40% of it come through in the least.
  */
@@ -117,39 +161,36 @@ static bool may_be_bursts(struct ab_judge *judge, const struct ab_look *look, st
     uint64_t stored = look->socket.snd_buf_bytes, rate;
 
     if (judge->spread_byte_per_s || judge->grown_from_bytes || judge->intent & AUTOBUF_INTENT_LOW_DELAY ||
-        look->info.max_pacing_byte_per_s != UINT64_MAX)
+        look->info.max_pacing_byte_per_s != UINT64_MAX || !can_be_larger(judge, look))
         return false;
     if (judge->long_looks++ == 0) {
         judge->long_since_ns = look->now_ns;
         judge->long_since_acked_bytes = look->info.acked_bytes;
     }
-    if (judge->long_looks < LONG_LOOKS)
+    if (judge->long_looks < LONG_LOOKS << judge->spreads_in_vain)
         return false;
     rate = ab_per_second(look->info.acked_bytes, judge->long_since_acked_bytes, look->now_ns - judge->long_since_ns);
     ab_plan_nothing(AUTOBUF_REASON_SET, judge->intent, plan);
-    return ab_at_least(ab_in_time(rate, judge->rtt_min_ns), BURST_PERCENT, stored) && spread(judge, stored, rate, plan);
+    if (!ab_at_least(ab_in_time(rate, judge->rtt_min_ns), BURST_PERCENT, stored) || !spread(judge, stored, rate, plan))
+        return false;
+    judge->spread_looks = 0;
+    judge->spread_paid = false;
+    judge->short_looks = SHORT_LOOKS - 1; /* the buffer did limit at those looks */
+    return true;
 }
 
-/* Plans for a path that holds one byte more than the present window. The plan at most doubles the window. */
 static bool enlarge(struct ab_judge *judge, const struct ab_look *look, struct autobuf_plan *plan)
 {
     bool sends = judge->limiter == AUTOBUF_LIMITER_SND_BUFFER;
-    uint64_t stored = sends ? look->socket.snd_buf_bytes : look->socket.rcv_buf_bytes, asked;
-    uint64_t more = (sends ? AB_SND_WINDOW(stored) : AB_RCV_WINDOW(stored)) + 1;
 
-    ab_plan_nothing(AUTOBUF_REASON_UNKNOWN, AUTOBUF_INTENT_THROUGHPUT, plan);
-    plan->flags = AUTOBUF_PLAN_SND_AT_LEAST | AUTOBUF_PLAN_RCV_AT_LEAST;
-    ab_plan_windows(sends ? more : 0, sends ? 0 : more, &judge->limits, &look->socket, 0, plan);
-    plan->rtt_ns = judge->rtt_min_ns;
-    asked = 2 * (sends ? plan->snd_request_bytes : plan->rcv_request_bytes);
-    if (plan->flags & (AUTOBUF_PLAN_SND_UNLOCK | AUTOBUF_PLAN_RCV_UNLOCK))
-        return true;
-    if (!ab_at_least(asked, WORTH_PERCENT, stored))
+    if (!larger(judge, look, sends, plan))
         return false;
-    if (sends && ab_limiter_is_spread(look, judge->spread_byte_per_s))
-        spread(judge, asked, judge->acked_byte_per_s, plan);
+    if (sends && ab_limiter_is_spread(look, judge->spread_byte_per_s)) {
+        spread(judge, 2 * plan->snd_request_bytes, judge->acked_byte_per_s, plan);
+        judge->spread_paid = true;
+    }
     if (plan->flags & AUTOBUF_PLAN_SND_FORCE)
-        ab_judge_forced(judge, stored);
+        ab_judge_forced(judge, look->socket.snd_buf_bytes);
     return true;
 }
 
@@ -222,6 +263,10 @@ static bool adjust(struct ab_judge *judge, const struct ab_look *look, struct au
         judge->short_looks--; /* not set to 0: a single such look may be noise */
     if (judge->long_looks && !(veto && judge->limiter == AUTOBUF_LIMITER_SND_BUFFER))
         judge->long_looks--;
+    if (spread_ends(judge, look, veto, plan)) {
+        *why = "the trial is over";
+        return true;
+    }
     if (spread_again(judge, look, plan)) {
         *why = "the pace must not limit";
         return true;

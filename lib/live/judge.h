@@ -30,6 +30,9 @@ struct ab_judge {
     uint64_t long_since_ns;    /* the first of them, */
     uint64_t long_since_acked_bytes; /* and what was acknowledged by then */
     uint64_t spread_byte_per_s; /* the pace that spreads what a writer leaves in bursts; 0: none */
+    bool spread_paid;          /* the buffer was made larger since it was set */
+    unsigned spread_looks;     /* looks before that */
+    unsigned spreads_in_vain;  /* trials of such a pace that enlarged nothing */
     struct ab_pace pace;       /* for low delay */
     struct ab_count {
         uint64_t now_ns, acked_bytes, received_bytes;

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* autobuf_live_*(): the socket around the judge. */
 #include <errno.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <sys/socket.h>
 #include <unistd.h>
@@ -155,12 +156,13 @@ uint64_t autobuf_live_deadline_ns(const struct autobuf_live *live)
 
 static void log_pace(const struct autobuf_live *live, uint64_t before, const char *why)
 {
-    double now = (double)live->set_bit_per_s / 1e6;
+    char from[32] = "none", to[32] = "none";
 
     if (before)
-        ab_log(&live->log, "pace %.1f -> %.1f Mbit/s: %s", (double)before / 1e6, now, why);
-    else
-        ab_log(&live->log, "pace none -> %.1f Mbit/s: %s", now, why);
+        snprintf(from, sizeof from, "%.1f", (double)before / 1e6);
+    if (live->set_bit_per_s)
+        snprintf(to, sizeof to, "%.1f Mbit/s", (double)live->set_bit_per_s / 1e6);
+    ab_log(&live->log, "pace %s -> %s: %s", from, to, why);
 }
 
 /*
@@ -182,6 +184,7 @@ static int act(struct autobuf_live *live, const struct ab_look *look, struct aut
     struct autobuf_socket now = AUTOBUF_SOCKET_INIT;
     uint64_t most = ab_min(ab_mul_div(live->pace_byte_per_s, 8, 1), live->path_bit_per_s);
     uint64_t before = live->set_bit_per_s;
+    bool ends = plan->snd_pacing_bit_per_s == UINT64_MAX;
     int result;
 
     if (is_too_much(live, look, plan)) { /* the next look plans by what is left */
@@ -196,7 +199,7 @@ static int act(struct autobuf_live *live, const struct ab_look *look, struct aut
         return result;
     live->changes++;
     if (plan->snd_pacing_bit_per_s) {
-        live->set_bit_per_s = plan->snd_pacing_bit_per_s;
+        live->set_bit_per_s = ends ? 0 : plan->snd_pacing_bit_per_s;
         log_pace(live, before, why);
     }
     if ((plan->snd_request_bytes || plan->rcv_request_bytes || plan->flags) &&

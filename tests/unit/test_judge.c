@@ -167,7 +167,9 @@ static bool looks_on(struct ab_judge *judge, struct ab_look *look, unsigned coun
         look->info.acked_bytes += 130 * 28000;
         if (!ab_judge_look(judge, look, plan, &why))
             continue;
-        if (plan->snd_pacing_bit_per_s)
+        if (plan->snd_pacing_bit_per_s == UINT64_MAX)
+            look->info.max_pacing_byte_per_s = look->info.pacing_byte_per_s = UINT64_MAX;
+        else if (plan->snd_pacing_bit_per_s)
             look->info.max_pacing_byte_per_s = look->info.pacing_byte_per_s = plan->snd_pacing_bit_per_s / 8;
         assert_int_equal(count, 0);
         return true;
@@ -184,12 +186,10 @@ static void bursts_are_spread(void **state)
 
     (void)state;
     look = spread(&judge);
-    assert_false(looks_on(&judge, &look, 20, &plan)); /* a queue: it stays */
-
-    look = spread(&judge);
     look.info.rtt_ns = 101 * MS;
     look.info.notsent_bytes = 1000000; /* waits for the pace */
-    assert_true(looks_on(&judge, &look, 4, &plan));
+    assert_false(looks_on(&judge, &look, 1, &plan)); /* an effect takes two round trips to show */
+    assert_true(looks_on(&judge, &look, 1, &plan));
     assert_int_equal(judge.limiter, AUTOBUF_LIMITER_SND_BUFFER);
     assert_int_equal(plan.snd_request_bytes, 4194304);
     assert_int_equal(plan.snd_pacing_bit_per_s / 8, judge.spread_byte_per_s);
@@ -199,7 +199,7 @@ static void bursts_are_spread(void **state)
     look.info.rtt_ns = 101 * MS;
     look.info.notsent_bytes = 1000000;
     look.info.pacing_byte_per_s = 30000000; /* of somebody else, who holds the data back */
-    assert_false(looks_on(&judge, &look, 20, &plan));
+    assert_false(looks_on(&judge, &look, 5, &plan));
     assert_int_equal(judge.limiter, AUTOBUF_LIMITER_PATH);
 
     look = spread(&judge);
@@ -221,6 +221,67 @@ static void bursts_are_spread(void **state)
     assert_int_equal(judge.spread_byte_per_s, 0);
 }
 
+/* Looks until the judge acts. */
+static unsigned looks_until(struct ab_judge *judge, struct ab_look *look, struct autobuf_plan *plan)
+{
+    unsigned count = 1;
+
+    while (!looks_on(judge, look, 1, plan)) {
+        count++;
+        assert_true(count < 1000);
+    }
+    return count;
+}
+
+/* Where it shows a queue, the path is as it was before soon, and is let alone for longer and longer. */
+static void a_trial_in_vain_ends(void **state)
+{
+    static const unsigned looks[] = {6, 12, 24, 48, 96, 96, 96};
+    struct autobuf_plan plan;
+    struct ab_judge judge;
+    struct ab_look look;
+
+    (void)state;
+    look = spread(&judge);
+    for (size_t i = 0; i < COUNT(looks); i++) {
+        assert_int_equal(looks_until(&judge, &look, &plan), 6); /* of which one is the effect's */
+        assert_int_equal(plan.snd_pacing_bit_per_s, UINT64_MAX);
+        assert_int_equal(plan.snd_request_bytes, 0);
+        assert_int_equal(looks_until(&judge, &look, &plan), looks[i] + 1);
+        assert_in_range(plan.snd_pacing_bit_per_s, 1, UINT64_MAX - 1);
+    }
+}
+
+/* There is no trial that cannot pay, and none goes on that has paid all it can and costs. */
+static void a_buffer_at_its_end_is_not_spread(void **state)
+{
+    struct autobuf_limits small = host_6_18;
+    struct autobuf_plan plan;
+    struct ab_judge judge;
+    struct ab_look look;
+
+    (void)state;
+    small.snd_settable_bytes = 212992;
+    look = buffer_limited(1000 * MS);
+    look.info.rtt_ns = 125 * MS;
+    ab_judge_begin(&judge, 0, &small);
+    assert_false(looks_on(&judge, &look, 200, &plan));
+
+    look = spread(&judge);
+    look.info.rtt_ns = 101 * MS;
+    looks_until(&judge, &look, &plan);
+    assert_int_equal(plan.snd_request_bytes, 4194304);
+    look.socket.snd_buf_bytes = 8388608;
+    look.queued_bytes = 6000000;
+    look.info.rtt_ns = 125 * MS; /* the path is full: what waits for the pace costs nothing */
+    assert_false(looks_on(&judge, &look, 200, &plan));
+    look.info.rtt_ns = 101 * MS;
+    assert_true(looks_on(&judge, &look, 1, &plan));
+    assert_int_equal(plan.snd_pacing_bit_per_s, UINT64_MAX);
+    look.info.rtt_ns = 125 * MS;
+    assert_false(looks_on(&judge, &look, 200, &plan));
+}
+
 /* The pace is never less than what the buffer can bring. */
 static void the_spread_follows_buffer_and_path(void **state)
 {
@@ -231,7 +292,7 @@ static void the_spread_follows_buffer_and_path(void **state)
     (void)state;
     look = spread(&judge);
     look.info.rtt_min_ns = 99 * MS; /* hardly less: not worth a call */
-    assert_false(looks_on(&judge, &look, 20, &plan));
+    assert_false(looks_on(&judge, &look, 3, &plan));
     look.info.rtt_min_ns = 50 * MS;
     assert_true(looks_on(&judge, &look, 1, &plan));
     assert_int_equal(plan.snd_request_bytes, 0);
@@ -261,7 +322,7 @@ static void the_spread_never_limits(void **state)
     }
     assert_true(looks_on(&judge, &look, 1, &plan));
     assert_true(judge.spread_byte_per_s >= 92000000 && judge.spread_byte_per_s <= 140000000); /* 84 MB/s were seen */
-    assert_false(looks_on(&judge, &look, 20, &plan));
+    assert_false(looks_on(&judge, &look, 3, &plan));
 
     look = spread(&judge);
     look.now_ns += 1000 * MS;
@@ -284,14 +345,16 @@ static void a_path_that_is_full_is_not_spread(void **state)
         struct ab_look look = buffer_limited(1000 * MS);
         struct autobuf_plan plan;
         struct ab_judge judge;
+        bool spreads = false;
 
         look.info.rtt_ns = 140 * MS;
         ab_judge_begin(&judge, 0, &host_6_18);
         for (unsigned j = 0; j < 20; j++) {
             look.info.acked_bytes += 130 * 1000 * (uint64_t)rows[i].mbyte_per_s - 130 * 28000;
             looks_on(&judge, &look, 1, &plan);
+            spreads |= judge.spread_byte_per_s != 0;
         }
-        assert_int_equal(judge.spread_byte_per_s != 0, rows[i].spreads);
+        assert_int_equal(spreads, rows[i].spreads);
     }
 }
 
@@ -653,6 +716,8 @@ int main(void)
         cmocka_unit_test(what_limits),
         cmocka_unit_test(a_queue_is_a_veto),
         cmocka_unit_test(bursts_are_spread),
+        cmocka_unit_test(a_trial_in_vain_ends),
+        cmocka_unit_test(a_buffer_at_its_end_is_not_spread),
         cmocka_unit_test(the_spread_follows_buffer_and_path),
         cmocka_unit_test(the_spread_never_limits),
         cmocka_unit_test(a_path_that_is_full_is_not_spread),
