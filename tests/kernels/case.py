@@ -21,6 +21,8 @@ class Case(NamedTuple):
     """Raises AssertionError, if what the script said is not as it has to be."""
     programs: tuple[str, ...] = ()
     """Those that it starts, in the build folder."""
+    archives: Callable[[], tuple[pathlib.Path, ...]] = tuple
+    """Makes the parts of the machine's initramfs that it needs besides."""
 
 
 def near(got: float, wanted: float, share: float, what: str) -> None:

@@ -105,8 +105,11 @@ def folder_for_a_job(place: pathlib.Path) -> Iterator[pathlib.Path]:
 
 
 def boot(kernel: Kernel, build: pathlib.Path, text: str, log: pathlib.Path, programs: Iterable[str] = (),
-         patience_s: float = PATIENCE_S) -> str:
-    """Runs a shell script in a machine with this kernel; what it printed. The kernel's messages go to log."""
+         archives: Iterable[pathlib.Path] = (), patience_s: float = PATIENCE_S) -> str:
+    """Runs a shell script in a machine with this kernel; what it printed. The kernel's messages go to log.
+
+    programs: of the build folder, for /usr/bin; archives: further parts of its initramfs.
+    """
     with folder_for_a_job(build / "kernels") as work:
         base(build, work / "base", programs)
         job(text, work / "job")
@@ -118,7 +121,7 @@ def boot(kernel: Kernel, build: pathlib.Path, text: str, log: pathlib.Path, prog
             archive(work / "modules", work / "modules.cpio")
             os.replace(shutil.copy(work / "modules.cpio", f"{modules}.new"), modules)
         with (work / "initrd").open("wb") as out:
-            for part in (work / "base.cpio", modules, work / "job.cpio"):
+            for part in (work / "base.cpio", modules, *archives, work / "job.cpio"):
                 out.write(part.read_bytes())
         # Without rdrand a machine has no random numbers for its first seconds.
         argv = ["setpriv", "--pdeathsig", "KILL", QEMU, "-cpu", "qemu64,+rdrand", "-smp", "1", "-m", str(MEMORY_MB),

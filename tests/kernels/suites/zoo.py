@@ -1,0 +1,147 @@
+# SPDX-License-Identifier: MIT
+"""Programs of Debian that nobody patched, while autobuf watch --tune looks after them."""
+from __future__ import annotations
+
+import pathlib
+import re
+import sys
+from collections.abc import Iterator
+from typing import NamedTuple
+
+from case import BUILD, PORT, Case, path, qdisc
+from packages import Kernel
+
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[2] / "zoo"))
+
+from suites.writers import SETTABLE  # noqa: E402
+from zoo_root import PLACE, archives, zoo  # noqa: E402
+
+FORCED = "tests/zoo/forced.so"
+TUNED = ("no", "user", "root")
+
+SETUP = f"""
+zoo={PLACE}
+if [ ! -e $zoo/proc/self ]; then
+    mount -t proc proc $zoo/proc
+    mount --bind /dev $zoo/dev
+    cp /usr/bin/forced.so $zoo/usr/lib/forced.so
+    chmod 1777 $zoo/tmp
+fi
+
+# in_zoo NAMESPACE WORD...: as a user without any capability
+in_zoo()
+{{
+    ns=$1
+    shift
+    on "$ns" chroot $zoo /usr/bin/setpriv --reuid 65534 --regid 65534 --clear-groups --inh-caps=-all /usr/bin/env -i PATH=/usr/sbin:/usr/bin:/sbin:/bin \\
+        HOME=/tmp WORK=/tmp/work SERVER="$server" PORT={PORT} BYTES="$bytes" MODULES=/zoo/modules $forced "$@"
+}}
+
+now_ns() {{ chroot $zoo /usr/bin/date +%s%N; }}
+
+# move PROGRAM SENDER TUNED: from a to b; says how long it took
+move()
+{{
+    rm -rf $zoo/tmp/work
+    mkdir -p $zoo/tmp/work/got
+    head -c "$bytes" /dev/zero >$zoo/tmp/work/file
+    chown -R nobody:nogroup $zoo/tmp/work
+    case $2 in
+    serve) server=10.0.1.1 at=a to=b ;;
+    move) server=10.0.2.1 at=b to=a ;;
+    esac
+    in_zoo $at /zoo/zoo "$1" serve >/tmp/served 2>&1 &
+    if listening $at {PORT} | grep .; then
+        cat /tmp/served
+        return
+    fi
+    begin_ns=$(now_ns)
+    in_zoo $to /zoo/zoo "$1" move >/tmp/moved 2>&1 &
+    moving=$!
+    watching=
+    if [ "$3" != no ]; then
+        until pid=$(sending) && [ "$pid" ] || ! kill -0 $moving 2>/dev/null; do usleep 1000; done
+        who=as_nobody
+        [ "$3" = user ] || who=
+        on a $who autobuf watch --json --tune "$pid" >/tmp/watched 2>&1 &
+        watching=$!
+    fi
+    wait $moving && echo "took $(($(now_ns) - begin_ns))" || cat /tmp/moved /tmp/served
+    for pid in $(ip netns pids a) $(ip netns pids b); do kill "$pid"; done 2>/dev/null
+    wait
+    [ -z "$watching" ] || grep '"change"' /tmp/watched | sed 's/^/# /'
+}}
+
+# The process that sends bulk data in a.
+sending() {{ on a ss -Htnp state established | awk '$2 > 50000' | sed -n 's/.*[(,]pid=\\([0-9]*\\),.*/\\1/p' | head -1; }}
+"""
+"""Needs bytes, and forced, which may be words for env."""
+
+
+class Run(NamedTuple):
+    program: str
+    cc: str
+    mbit: float
+    rtt_ms: float
+    bytes: int
+    tuned: str = "no"
+    sndbuf: int = 0
+    """Forced on the sender; 0: what it does by itself."""
+    products: float = 2
+    """Of the queue."""
+
+    @property
+    def script(self) -> str:
+        both = qdisc(self.mbit, self.rtt_ms, self.products)
+        forced = f"LD_PRELOAD=/usr/lib/forced.so ZOO_SNDBUF={self.sndbuf}" if self.sndbuf else ""
+        return SETUP + path(both, both) + f"""
+for ns in a b; do on $ns sysctl -qw net.ipv4.tcp_congestion_control={self.cc}; done
+bytes={self.bytes} forced='{forced}'
+move {self.program} {zoo(self.program, "sender")} {self.tuned}
+"""
+
+    def rate_bit_per_s(self, said: str) -> float:
+        """Of the whole program's time, or the reason why there is none."""
+        if not (took := re.search(r"^took (\d+)$", said, re.M)):
+            raise AssertionError(said.strip()[-600:] or "it said nothing")
+        return 8e9 * self.bytes / int(took[1])
+
+
+def all_archives() -> tuple[pathlib.Path, ...]:
+    return archives(BUILD / "zoo")
+
+
+def answers(said: str) -> list[str]:
+    """What each run said, of those that ran one after the other."""
+    return re.split(r"^--- run\n", said, flags=re.M)[1:]
+
+
+def script(runs: list[Run]) -> str:
+    return "".join(f"echo '--- run'\n{run.script}" for run in runs)
+
+
+def looked_after(alone: Run, least: float) -> Case:
+    """As the program's own user, against nobody."""
+    runs = [alone, alone._replace(tuned="user")]
+
+    def check(said: str) -> None:
+        without, tuned = (run.rate_bit_per_s(each) for run, each in zip(runs, answers(said), strict=True))
+        print(f"# alone {without / 1e6:.1f} Mbit/s, looked after {tuned / 1e6:.1f}: {tuned / without:.3f}", flush=True)
+        if tuned < least * without:
+            raise AssertionError(f"{tuned / without:.3f} of {without / 1e6:.1f} Mbit/s, not {least:g}")
+
+    return Case(f"{alone.program}, {alone.mbit:g} x {alone.rtt_ms:g}, {alone.cc}", script(runs), check, (FORCED,), all_archives)
+
+
+GAINS = {"nginx:sendfile": 1.1, "rsync": 1.1, "netcat": 1.3}
+"""On 400 x 100, of 400 MB."""
+
+
+def cases(kernel: Kernel, quick: bool) -> Iterator[Case]:
+    """The smaller part; benchmark zoo has all."""
+    if quick:
+        return
+    for program, gain in GAINS.items():
+        for cc in ("cubic", "bbr"):
+            yield looked_after(Run(program, cc, 400, 100, 400_000_000), gain if kernel.number >= SETTABLE else 0.985)
+            yield looked_after(Run(program, cc, 100, 50, 100_000_000), 0.985)
