@@ -10,6 +10,7 @@
  *                  reader was late again and again
  *   tcp_wmem_max_bytes, tcp_rmem_max_bytes, snd_settable_bytes, rcv_settable_bytes
  */
+#include <err.h>
 #include <errno.h>
 #include <netinet/in.h>
 #include <poll.h>
@@ -29,12 +30,6 @@
 #endif
 
 static char data[100000];
-
-static void die(const char *what)
-{
-    perror(what);
-    exit(1);
-}
 
 static int option(int fd, int level, int name)
 {
@@ -63,10 +58,10 @@ static struct pair connection(void)
     if (bind(listener, (struct sockaddr *)&to, len) < 0 || listen(listener, 1) < 0 ||
         getsockname(listener, (struct sockaddr *)&to, &len) < 0 ||
         connect(made.sends, (struct sockaddr *)&to, len) < 0)
-        die("connection");
+        err(1, "connection");
     made.receives = accept(listener, NULL, NULL);
     if (made.receives < 0)
-        die("accept");
+        err(1, "accept");
     close(listener);
     return made;
 }
@@ -84,9 +79,9 @@ static void move(struct pair pair, size_t bytes)
         size_t part = bytes < 10000 ? bytes : 10000;
 
         if (send(pair.sends, data, part, MSG_NOSIGNAL) != (ssize_t)part)
-            die("send");
+            err(1, "send");
         if (recv(pair.receives, data, part, MSG_WAITALL) != (ssize_t)part)
-            die("recv");
+            err(1, "recv");
         bytes -= part;
     }
 }
@@ -97,7 +92,7 @@ static bool clamp_moves(bool later)
     int before = option(pair.receives, IPPROTO_TCP, TCP_WINDOW_CLAMP), after;
 
     if (set(pair.receives, SOL_SOCKET, SO_RCVBUF, 200000) < 0)
-        die("SO_RCVBUF");
+        err(1, "SO_RCVBUF");
     if (later)
         move(pair, 500000);
     after = option(pair.receives, IPPROTO_TCP, TCP_WINDOW_CLAMP);
@@ -133,7 +128,7 @@ int main(void)
     int fd = socket(AF_INET, SOCK_STREAM, 0);
 
     if (autobuf_limits_host(&limits) < 0)
-        die("limits");
+        err(1, "limits");
     printf("{\"lock\":%s,\"clamp_at_once\":%s,\"clamp_later\":%s,\"ratchet\":%u,"
            "\"tcp_wmem_max_bytes\":%llu,\"tcp_rmem_max_bytes\":%llu,\"snd_settable_bytes\":%llu,\"rcv_settable_bytes\":%llu}\n",
            option(fd, SOL_SOCKET, SO_BUF_LOCK) >= 0 ? "true" : "false", clamp_moves(false) ? "true" : "false",

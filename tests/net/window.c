@@ -13,6 +13,7 @@
  * acknowledged in the least round-trip time, on the mean of the second half of SECONDS.
  */
 #include <arpa/inet.h>
+#include <err.h>
 #include <errno.h>
 #include <netinet/in.h>
 #include <poll.h>
@@ -29,12 +30,6 @@
 #include <autobuf/autobuf.h>
 
 static char chunk[131072];
-
-static void die(const char *what)
-{
-    perror(what);
-    exit(1);
-}
 
 static double now_s(void)
 {
@@ -55,7 +50,7 @@ static struct autobuf_plan plan_for(int fd, uint32_t intent, char **rate_and_rtt
                            strtoull(rate_and_rtt[1], NULL, 10) * 1000000) < 0 ||
         autobuf_limits_host(&limits) < 0 || autobuf_socket_state(fd, &state) < 0 ||
         autobuf_plan_make(&path, &limits, &state, intent, 0, &plan) < 0)
-        die("plan");
+        err(1, "plan");
     return plan;
 }
 
@@ -69,7 +64,7 @@ static struct autobuf_plan set_up(int fd, int option, char **how)
     if (strcmp(how[0], "none") == 0)
         return plan;
     if (bytes && setsockopt(fd, SOL_SOCKET, option, &bytes, sizeof bytes) < 0)
-        die("setsockopt");
+        err(1, "setsockopt");
     plan = plan_for(fd, strcmp(how[0], "low-delay") == 0, how + 2);
     if (number != how[0])
         result = autobuf_unlock(fd, AUTOBUF_LOCK_SND | AUTOBUF_LOCK_RCV);
@@ -101,10 +96,10 @@ static int run_recv(char **args)
     if (before)
         plan = set_up(listener, SO_RCVBUF, args + 1);
     if (bind(listener, (struct sockaddr *)&any, sizeof any) < 0 || listen(listener, 1) < 0)
-        die("listen");
+        err(1, "listen");
     fd = accept(listener, NULL, NULL);
     if (fd < 0)
-        die("accept");
+        err(1, "accept");
     if (!before)
         plan = set_up(fd, SO_RCVBUF, args + 1);
     read_all(fd);
@@ -128,7 +123,7 @@ static void look(int fd, struct seen *seen)
     uint64_t in_flight;
 
     if (getsockopt(fd, IPPROTO_TCP, TCP_INFO, &info, &len) < 0)
-        die("TCP_INFO");
+        err(1, "TCP_INFO");
     in_flight = (uint64_t)info.tcpi_unacked * info.tcpi_snd_mss;
     seen->in_flight = in_flight > seen->in_flight ? in_flight : seen->in_flight;
     seen->peer_window = info.tcpi_snd_wnd > seen->peer_window ? info.tcpi_snd_wnd : seen->peer_window;
@@ -151,7 +146,7 @@ static int run_send(char **args)
     if (before)
         plan = set_up(fd, SO_SNDBUF, args + 2);
     if (connect(fd, (struct sockaddr *)&to, sizeof to) < 0)
-        die("connect");
+        err(1, "connect");
     if (!before)
         plan = set_up(fd, SO_SNDBUF, args + 2);
     while (now_s() < begin_s + seconds) {
@@ -163,7 +158,7 @@ static int run_send(char **args)
         }
         if (poll(&p, 1, 100) > 0 && send(fd, chunk, sizeof chunk, MSG_NOSIGNAL | MSG_DONTWAIT) < 0 &&
             errno != EAGAIN)
-            die("send");
+            err(1, "send");
         look(fd, &seen);
     }
     printf("{\"window\":%llu,\"reason\":\"%s\",\"in_flight\":%llu,\"peer_window\":%llu,\"a_round_trip\":%.0f}\n",

@@ -8,6 +8,7 @@
  * Prints one line of JSON; the rate is that of what was acknowledged.
  */
 #include <arpa/inet.h>
+#include <err.h>
 #include <errno.h>
 #include <netinet/in.h>
 #include <poll.h>
@@ -26,12 +27,6 @@
 #define FILE_BYTES (2U << 20)
 
 static char zeroes[1U << 20];
-
-static void die(const char *what)
-{
-    perror(what);
-    exit(1);
-}
 
 static double now_s(void)
 {
@@ -70,7 +65,7 @@ static ssize_t by_sendfile(int fd)
         file = memfd_create("file", MFD_CLOEXEC);
         for (unsigned i = 0; i < FILE_BYTES / sizeof zeroes; i++)
             if (write(file, zeroes, sizeof zeroes) != (ssize_t)sizeof zeroes)
-                die("memfd");
+                err(1, "memfd");
     }
     return sendfile(fd, file, &at, FILE_BYTES);
 }
@@ -88,11 +83,11 @@ static int connection(char **args)
     int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
 
     if (inet_pton(AF_INET, args[0], &to.sin_addr) != 1)
-        die(args[0]);
+        err(1, "%s", args[0]);
     if (setsockopt(fd, IPPROTO_TCP, TCP_CONGESTION, args[3], (socklen_t)strlen(args[3])) < 0)
-        die(args[3]);
+        err(1, "%s", args[3]);
     if (connect(fd, (struct sockaddr *)&to, sizeof to) < 0)
-        die("connect");
+        err(1, "connect");
     return fd;
 }
 
@@ -114,10 +109,10 @@ int main(int argc, char **argv)
     fd = connection(argv + 2);
     while (now_s() - begin_s < atof(argv[4]))
         if (send_some(fd) < 0)
-            die(argv[1]);
+            err(1, "%s", argv[1]);
     elapsed_s = now_s() - begin_s;
     if (getsockopt(fd, IPPROTO_TCP, TCP_INFO, &info, &len) < 0)
-        die("TCP_INFO");
+        err(1, "TCP_INFO");
     printf("{\"acked_bytes\":%llu,\"elapsed_ns\":%.0f,\"rate_bit_per_s\":%.0f,\"retransmits\":%u}\n",
            (unsigned long long)info.tcpi_bytes_acked, elapsed_s * 1e9,
            (double)info.tcpi_bytes_acked * 8 / elapsed_s, info.tcpi_total_retrans);

@@ -2,6 +2,7 @@
 """Programs of Debian that move bulk data, unpatched, and a root file system with all of them for a machine of tests/kernels."""
 from __future__ import annotations
 
+import os
 import pathlib
 import shutil
 import subprocess
@@ -11,6 +12,7 @@ import tempfile
 HERE = pathlib.Path(__file__).resolve().parent
 sys.path[:0] = [str(HERE.parent / "patch"), str(HERE.parent / "kernels")]
 
+import ncftp  # noqa: E402
 from machine import archive as pack  # noqa: E402
 from roots import Root, release  # noqa: E402
 
@@ -18,6 +20,8 @@ SENDERS = ("nginx:sendfile", "nginx:write", "nginx:tls", "apache:mmap", "apache:
            "ssh:rsync", "ssh:scp", "python", "node", "curl", "iperf3", "netcat", "socat")
 UNPACKED = ("vsftpd",)
 """Not installed: two servers of FTP exclude each other."""
+MODULE = "proftpd:module"
+"""Looks after itself; the others need somebody who does."""
 PLACE = "/zoo"
 """Where the root is in the machine; below it, this folder is /zoo too."""
 
@@ -55,10 +59,14 @@ def root_archive(cache: pathlib.Path) -> pathlib.Path:
 
 
 def archives(cache: pathlib.Path) -> tuple[pathlib.Path, ...]:
-    """What a machine needs: the root, and in it this folder."""
+    """What a machine needs: the root, and in it this folder, with the module for ProFTPD."""
     cache.mkdir(parents=True, exist_ok=True)
     here = cache / "here.cpio"
     with tempfile.TemporaryDirectory() as folder:
-        shutil.copytree(HERE, pathlib.Path(folder) / PLACE.lstrip("/") / "zoo")
-        pack(pathlib.Path(folder), here)
+        there = pathlib.Path(folder) / PLACE.lstrip("/") / "zoo"
+        shutil.copytree(HERE, there)
+        (there / "modules").mkdir()
+        shutil.copy(ncftp.modules() / "mod_autobuf.so", there / "modules")
+        pack(pathlib.Path(folder), cache / f"here.{os.getpid()}")
+    os.replace(cache / f"here.{os.getpid()}", here)  # another may be reading it
     return root_archive(cache), here
