@@ -6,11 +6,12 @@ import contextlib
 import functools
 import os
 import shutil
+import subprocess
 import sys
 import unittest
 from collections.abc import Iterator, Sequence
 
-from path import Path, built, machine_lock, unavailable
+from path import Path, PathError, built, machine_lock, unavailable
 
 
 LATE_NS = 300_000
@@ -18,6 +19,8 @@ STALL_NS = 3_000_000
 """An emulator that released packets so late, or looked so seldom, was kept from its core: a path is then not what a
 test takes it for. On a quiet machine these are 15 to 130 microseconds, and below 1 ms."""
 TRIES = 3
+FAILURES = (AssertionError, PathError, subprocess.TimeoutExpired)
+"""Also what was not there in time."""
 
 
 class PathTest(unittest.TestCase):
@@ -57,7 +60,7 @@ class PathTest(unittest.TestCase):
         """As unittest's, but that a failure ends the test, which then may be run again."""
         try:
             yield
-        except AssertionError as error:
+        except FAILURES as error:
             error.add_note(f"in {' '.join(map(str, args))} {kw}")
             raise
 
@@ -76,7 +79,7 @@ def on_time(method):
         for tries in range(1, TRIES + 1):
             try:
                 return method(self)
-            except AssertionError as error:
+            except FAILURES as error:
                 late = self.lateness()
                 if not late:
                     raise

@@ -9,6 +9,8 @@ tolerance is explained where it is used.
 
 from __future__ import annotations
 
+import contextlib
+import io
 import json
 import os
 import select
@@ -547,6 +549,37 @@ class Elsewhere(PathTest):
         if done.returncode == 77:
             self.skipTest(done.stdout.partition("SKIP ")[2].strip())
         self.assertEqual(done.returncode, 0, done.stdout + done.stderr)
+
+
+class Judging(unittest.TestCase):
+    """Of tests that failed: those on a path that was late are run again."""
+
+    def outcome(self, error: Exception, late: str, fails: int) -> tuple[int, int, int]:
+        """Of a test that fails so often: how often it was run, its failures, its skips."""
+        runs = []
+
+        class Failing(PathTest):
+            def lateness(self) -> str:
+                return late
+
+            def test_it(self) -> None:
+                runs.append(self)
+                if len(runs) <= fails:
+                    raise error
+
+        result = unittest.TestResult()
+        with contextlib.redirect_stdout(io.StringIO()):
+            Failing("test_it").run(result)
+        return len(runs), len(result.failures) + len(result.errors), len(result.skipped)
+
+    def test_what_failed_on_a_late_path_is_run_again(self) -> None:
+        for error in (AssertionError("x"), PathError("x"), subprocess.TimeoutExpired("x", 1)):
+            with self.subTest(error=error):
+                self.assertEqual(self.outcome(error, "", 1), (1, 1, 0))
+                self.assertEqual(self.outcome(error, "late", 0), (1, 0, 0))
+                self.assertEqual(self.outcome(error, "late", 2), (3, 0, 0))
+                self.assertEqual(self.outcome(error, "late", 3), (3, 0, 1))
+        self.assertEqual(self.outcome(ValueError("a defect"), "late", 1), (1, 1, 0))
 
 
 def main() -> int:
