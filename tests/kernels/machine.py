@@ -20,7 +20,7 @@ QEMU = "qemu-system-x86_64"
 BUSYBOX = pathlib.Path("/bin/busybox")
 PROGRAMS = ("dash", "ip", "tc", "ss", "setpriv", "nsenter", "unshare", "ethtool")
 OWN = ("tools/autobuf", "examples/bulk")
-CPU = "qemu64,+rdrand,+ssse3,+aes,+pclmulqdq"
+CPU = "Westmere,+rdrand"
 """Without rdrand a machine has no random numbers for its first seconds; without the others TLS takes all its time."""
 MEMORY_MB = 5120
 """With less the kernel would allow TCP less than its usual limits. It is taken from the host only as it is used."""
