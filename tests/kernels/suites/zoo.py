@@ -17,7 +17,6 @@ from suites.writers import SETTABLE  # noqa: E402
 from zoo_root import MODULE, PLACE, archives, zoo  # noqa: E402
 
 FORCED = "tests/zoo/forced.so"
-TUNED = ("no", "user", "root")
 
 SETUP = f"""
 zoo={PLACE}
@@ -33,8 +32,9 @@ in_zoo()
 {{
     ns=$1
     shift
-    on "$ns" chroot $zoo /usr/bin/setpriv --reuid 65534 --regid 65534 --clear-groups --inh-caps=-all /usr/bin/env -i PATH=/usr/sbin:/usr/bin:/sbin:/bin \\
-        HOME=/tmp WORK=/tmp/work SERVER="$server" PORT={PORT} BYTES="$bytes" MODULES=/zoo/modules $forced "$@"
+    on "$ns" chroot $zoo /usr/bin/setpriv --reuid 65534 --regid 65534 --clear-groups --inh-caps=-all \\
+        /usr/bin/env -i PATH=/usr/sbin:/usr/bin:/sbin:/bin HOME=/tmp WORK=/tmp/work SERVER="$server" PORT={PORT} \\
+        BYTES="$bytes" MODULES=/zoo/modules $forced "$@"
 }}
 
 now_ns() {{ chroot $zoo /usr/bin/date +%s%N; }}
@@ -86,6 +86,7 @@ class Run(NamedTuple):
     rtt_ms: float
     bytes: int
     tuned: str = "no"
+    """Who looks after it: "no", its own "user", or "root"."""
     sndbuf: int = 0
     """Forced on the sender; 0: what it does by itself."""
     products: float = 2
