@@ -21,7 +21,8 @@ BUSYBOX = pathlib.Path("/bin/busybox")
 PROGRAMS = ("dash", "ip", "tc", "ss", "setpriv", "nsenter", "unshare", "ethtool")
 OWN = ("tools/autobuf", "examples/bulk")
 CPU = "Westmere,+rdrand"
-"""Without rdrand a machine has no random numbers for its first seconds; without the others TLS takes all its time."""
+"""With instructions for AES, without which TLS takes all of a machine's time, and for random numbers, without which it has none in
+its first seconds."""
 MEMORY_MB = 5120
 """With less the kernel would allow TCP less than its usual limits. It is taken from the host only as it is used."""
 PATIENCE_S = 1200
