@@ -282,12 +282,11 @@ static void look(void)
 
     if (ftp == NULL || session.xfer.p == NULL || fd < 0 || sides == 0)
         return;
-    if (fd == looked_at_fd) {
-        autobuf_ftp_data_step(ftp);
-        return;
+    if (fd != looked_at_fd) {
+        looked_at_fd = fd;
+        autobuf_ftp_data_connected(ftp, fd, sides, (uint64_t)session.xfer.file_size);
     }
-    looked_at_fd = fd;
-    autobuf_ftp_data_connected(ftp, fd, sides, (uint64_t)session.xfer.file_size);
+    autobuf_ftp_data_step(ftp);
 }
 
 static int look_cb(CALLBACK_FRAME)

@@ -33,6 +33,10 @@
 #define TRIM_QUEUE_PERCENT 30U /* tests/bench/run live (1000 x 100, CAP_NET_ADMIN: 1.73 x the RTT without it) */
 #define TRIM_TO_PERCENT 135U   /* of the product; sweep: 1.43, 1.35, 1.85 x the RTT at 1000 x 100 */
 
+/* A look is one of a moment. After some round trips, what came through since the last one says more; unit: rare_looks_count_for_more. */
+#define RARE_LOOKS 2U          /* the most that one counts for: one alone never decides */
+#define RARE_PERCENT 60U       /* of the buffer's window came through in each least round-trip time: it limited all the time */
+
 /* When to look; unit: when_to_look_again. A look costs 2 us (tests/bench/run live). */
 #define SHORTEST_NS (10 * AB_NS_PER_MS)
 #define LONGEST_NS AB_NS_PER_S
@@ -139,8 +143,9 @@ static bool spread_ends(struct ab_judge *judge, const struct ab_look *look, bool
 {
     bool ours = ab_limiter_is_spread(look, judge->spread_byte_per_s);
     bool limits = judge->limiter == AUTOBUF_LIMITER_SND_BUFFER && !veto;
-    bool in_vain = !judge->spread_paid && judge->spread_looks++ == SPREAD_LOOKS;
+    bool in_vain = !judge->spread_paid && judge->spread_looks >= SPREAD_LOOKS;
 
+    judge->spread_looks += judge->counts_for;
     if (!judge->spread_byte_per_s || (ours && !in_vain && (!limits || can_be_larger(judge, look))))
         return false;
     if (in_vain && judge->spreads_in_vain < SPREADS_MOST)
@@ -163,10 +168,11 @@ static bool may_be_bursts(struct ab_judge *judge, const struct ab_look *look, st
     if (judge->spread_byte_per_s || judge->grown_from_bytes || judge->intent & AUTOBUF_INTENT_LOW_DELAY ||
         look->info.max_pacing_byte_per_s != UINT64_MAX || !can_be_larger(judge, look))
         return false;
-    if (judge->long_looks++ == 0) {
+    if (judge->long_looks == 0) {
         judge->long_since_ns = look->now_ns;
         judge->long_since_acked_bytes = look->info.acked_bytes;
     }
+    judge->long_looks += judge->counts_for;
     if (judge->long_looks < LONG_LOOKS << judge->spreads_in_vain)
         return false;
     rate = ab_per_second(look->info.acked_bytes, judge->long_since_acked_bytes, look->now_ns - judge->long_since_ns);
@@ -281,7 +287,8 @@ static bool adjust(struct ab_judge *judge, const struct ab_look *look, struct au
         if (veto)
             return may_be_bursts(judge, look, plan);
         *why = "the send buffer is what limits";
-        return ++judge->short_looks >= SHORT_LOOKS && enlarge(judge, look, plan);
+        judge->short_looks += judge->counts_for;
+        return judge->short_looks >= SHORT_LOOKS && enlarge(judge, look, plan);
     case AUTOBUF_LIMITER_RCV_BUFFER:
         *why = "the receive buffer is what limits";
         /* For low delay the receive buffer is left alone: nothing here could pace what the peer sends. */
@@ -306,6 +313,17 @@ static const struct ab_count *round_trip_ago(const struct ab_judge *judge, uint6
     return count;
 }
 
+/* How many looks this one counts for, a round trip or more after the last. */
+static unsigned counts_for(const struct ab_judge *judge, const struct ab_look *look, uint64_t span_ns)
+{
+    uint64_t came = ab_in_time(judge->acked_byte_per_s, judge->rtt_min_ns);
+    uint64_t rounds = span_ns / ab_max(look->info.rtt_ns, 1);
+
+    if (!ab_at_least(came, RARE_PERCENT, AB_SND_WINDOW(look->socket.snd_buf_bytes)))
+        return 1;
+    return (unsigned)ab_max(ab_min(rounds, RARE_LOOKS), 1);
+}
+
 static void take(struct ab_judge *judge, const struct ab_look *look)
 {
     const struct ab_count *ago = round_trip_ago(judge, look->now_ns, look->info.rtt_ns);
@@ -318,6 +336,7 @@ static void take(struct ab_judge *judge, const struct ab_look *look)
     now = (struct ab_limiter_look){look, &judge->limits, judge->acked_byte_per_s, judge->received_byte_per_s,
                                    judge->spread_byte_per_s};
     judge->limiter = ab_limiter(&now);
+    judge->counts_for = counts_for(judge, look, look->now_ns - judge->last.now_ns);
 }
 
 bool ab_judge_look(struct ab_judge *judge, const struct ab_look *look, struct autobuf_plan *plan,

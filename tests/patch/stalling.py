@@ -19,6 +19,8 @@ import sys
 BLOCK = bytes(1 << 18)
 PACKET = 256 * 1024
 """The largest that OpenSSH takes."""
+KEPT = 64 * 1024
+"""What a socket here may hold: with thousands of them TCP would come to the limit of the host's memory, and stop."""
 
 
 class Loop:
@@ -87,6 +89,7 @@ class Source(Loop):
     def obey(self, word: str, *args: str) -> None:
         for _ in range(int(args[1])):
             connection = socket.create_connection(("127.0.0.1", self.ports[int(args[0])]))
+            connection.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, KEPT)
             connection.setblocking(False)
             self.kept.append(connection)
             self.watch(connection, selectors.EVENT_WRITE, self.write)

@@ -9,6 +9,7 @@ import re
 import subprocess
 import sys
 import tempfile
+import time
 import unittest
 
 from roots import DEB, PATCHES, TOP, Root, next_version, packages, release
@@ -193,6 +194,21 @@ class Installed(PathTest):
         program = "/usr/bin/ssh" if kw.get("scp") == "scp" else "/usr/bin/autobuf-ssh"
         self.assertIn(f"Executing: program {program} ", said)
 
+    def faster(self, p, root: Root, **kw) -> None:
+        """A long transfer over a long path, where a stock window holds less than a third of it."""
+        p.change("both", delay="100ms", queue="15M")
+        root.sh(f"head -c {128 * MB} /dev/zero >/tmp/put")
+
+        def seconds(autobuffer: str) -> float:
+            start = time.monotonic()
+            self.copy(p, root, "-o", f"AutoBuffer={autobuffer}", "/tmp/put", f"{USER}@{p.addr['b']}:put", **kw)
+            return time.monotonic() - start
+
+        with_us, without = seconds("yes"), seconds("no")
+        print(f"# {without:.1f} s without, {with_us:.1f} s with: {without / with_us:.2f}", flush=True)
+        self.assertLess(with_us, 0.75 * without)
+        root.sh(f"rm /tmp/put /home/{USER}/put")
+
     def grown(self, said: str) -> None:
         windows = [int(after) for after in re.findall(r"autobuf: channel 0: window \d+ -> (\d+)", said)]
         self.assertGreater(max(windows, default=0), 2 * MB)
@@ -221,6 +237,8 @@ class Installed(PathTest):
         p = self.ends(root)
         self.assertEqual(root.sh("readlink /proc/$(cat /run/autobuf-sshd.pid)/exe"), "/usr/sbin/autobuf-sshd\n")
         self.transfer(p, root)
+        if ALL:
+            self.faster(p, root)
         root.sh("cp /etc/pam.d/autobuf-sshd /tmp/pam; touch /tmp/file; "
                 "echo account required pam_deny.so >>/etc/pam.d/autobuf-sshd")
         self.copy(p, root, "/tmp/file", f"{USER}@{p.addr['b']}:file", wrong="onnection closed")
@@ -390,6 +408,7 @@ class Bare(Installed):
         root.sh("sshd -t")
         p = self.ends(root, sshd=("/usr/sbin/sshd", "-D", "-e"), port=22)
         self.transfer(p, root, scp="scp", port=22)
+        self.faster(p, root, scp="scp", port=22)
         self.server.kill()
 
         now = stock.pop()

@@ -204,6 +204,7 @@ struct sim_span sim_live(const struct sim_live *sim, uint64_t begin_ns, uint64_t
     struct sim_span span = {0};
     struct ab_judge judge;
     double before = 0, looks = 0;
+    uint64_t rare_ns = 0;
 
     t.acks = calloc(3 * steps, sizeof *t.acks);
     assert(t.acks);
@@ -218,8 +219,10 @@ struct sim_span sim_live(const struct sim_live *sim, uint64_t begin_ns, uint64_t
         double ratio;
 
         step(&t, now_ns);
-        if (!sim->unpaced && now_ns >= ab_judge_next_ns(&judge) && (!sim->bursts || t.writes))
+        if (!sim->unpaced && now_ns >= ab_judge_next_ns(&judge) && now_ns >= rare_ns && (!sim->bursts || t.writes)) {
             judge_it(&t, &judge, now_ns + 1);
+            rare_ns = now_ns + sim->rare_ns;
+        }
         if (now_ns < begin_ns)
             before = t.acked;
         if (now_ns < begin_ns || now_ns >= end_ns)

@@ -32,6 +32,7 @@ struct sim_live {
     const struct autobuf_limits *limits; /* of the host, whose autotuning makes the buffer; NULL: low delay */
     bool bursts;              /* a writer that sleeps until a third of its buffer is free, then fills it, and
                                  has a look taken only then */
+    uint64_t rare_ns;         /* no look sooner than so long after the last; 0: as soon as the judge wants one */
     double queue_bytes;       /* what is beyond is lost, and halves the congestion window; 0: nothing is */
 };
 

@@ -181,18 +181,22 @@ static const struct row {
     {"10 x 20: autotuning does it", 10, 20, 2, FORCES, false, 0, 0.999, 1.001, 4},
 };
 
-static void a_buffer_that_limits_grows_and_no_other(void **state)
+static struct sim_live sim_of(const struct row *row, const struct autobuf_limits *limits, uint64_t rare_ns)
 {
-    (void)state;
+    double rate = row->mbit * 125000 * PAYLOAD;
+
+    return (struct sim_live){.rate_byte_per_s = rate, .rtt_ns = (uint64_t)(row->rtt_ms * 1e6),
+                             .jitter_ms = row->jitter * row->rtt_ms, .seed = (uint64_t)(row - rows) + 1,
+                             .queue_bytes = row->queue_products * rate * row->rtt_ms / 1e3, .limits = limits,
+                             .bursts = row->bursts, .rare_ns = rare_ns, .end_ns = 12 * S};
+}
+
+/* Looks come no sooner than rare_ns after each other; the buffer is to be as large as it becomes from begin_ns on. */
+static void check_rows(uint64_t rare_ns, uint64_t begin_ns)
+{
     for (size_t i = 0; i < COUNT(rows); i++) {
-        double rate = rows[i].mbit * 125000 * PAYLOAD, product = rate * rows[i].rtt_ms / 1e3;
         struct autobuf_limits limits = host_6_18;
-        struct sim_live sim = {.rate_byte_per_s = rate, .rtt_ns = (uint64_t)(rows[i].rtt_ms * 1e6),
-                               .jitter_ms = rows[i].jitter * rows[i].rtt_ms, .seed = i + 1,
-                               .queue_bytes = rows[i].queue_products * product, .limits = &limits,
-                               .bursts = rows[i].bursts,
-                               .end_ns = 12 * S};
-        struct sim_live alone = sim;
+        struct sim_live sim = sim_of(&rows[i], &limits, rare_ns), alone = sim;
         struct sim_span with, without;
         double gain;
 
@@ -200,14 +204,27 @@ static void a_buffer_that_limits_grows_and_no_other(void **state)
         if (rows[i].may == HELD)
             limits.snd_settable_bytes = 212992;
         alone.unpaced = true;
-        with = sim_live(&sim, 3 * S, 12 * S);
-        without = sim_live(&alone, 3 * S, 12 * S);
+        with = sim_live(&sim, begin_ns, 12 * S);
+        without = sim_live(&alone, begin_ns, 12 * S);
         gain = with.rate_byte_per_s / without.rate_byte_per_s;
         if (getenv("AUTOBUF_SIM_SHOW"))
             fprintf(stderr, "%s: gain %.3f, round-trip time %.2f\n", rows[i].name, gain, with.rtt_ratio);
         else if (gain < rows[i].least_gain || gain > rows[i].most_gain || with.rtt_ratio > rows[i].most_rtt)
             fail_msg("%s: a gain of %.3f at %.2f of the round-trip time", rows[i].name, gain, with.rtt_ratio);
     }
+}
+
+static void a_buffer_that_limits_grows_and_no_other(void **state)
+{
+    (void)state;
+    check_rows(0, 3 * S);
+}
+
+/* As of ProFTPD's sendfile(), between which only a timer of whole seconds says anything. */
+static void it_does_so_with_a_look_a_second(void **state)
+{
+    (void)state;
+    check_rows(S, 6 * S);
 }
 
 int main(void)
@@ -219,6 +236,7 @@ int main(void)
         cmocka_unit_test(a_path_that_stands_still_at_times_keeps_its_rate),
         cmocka_unit_test(a_longer_or_shorter_path_keeps_its_rate),
         cmocka_unit_test(a_buffer_that_limits_grows_and_no_other),
+        cmocka_unit_test(it_does_so_with_a_look_a_second),
     };
 
     return cmocka_run_group_tests_name("live", tests, NULL, NULL);

@@ -375,6 +375,59 @@ static void three_looks_of_a_kind_before_bursts_are_spread(void **state)
     assert_true(looks_on(&judge, &look, 2, &plan));
 }
 
+/* Two round trips or more after the last look, if what came through since then says that the buffer was full all the time. */
+static void rare_looks_count_for_more(void **state)
+{
+    static const struct {
+        unsigned every_ms, kbyte_per_s, rtt_ms, looks;
+        bool paces;
+    } rows[] = {
+        {130, 28000, 101, 3, false}, {190, 28000, 101, 3, false}, {220, 28000, 101, 2, false}, {1000, 28000, 101, 2, false},
+        {1000, 17600, 101, 2, false}, {1000, 16000, 101, 3, false}, {190, 28000, 106, 3, true}, {220, 28000, 106, 2, true},
+    };
+
+    (void)state;
+    for (size_t i = 0; i < COUNT(rows); i++) {
+        struct ab_look look = buffer_limited(1000 * MS);
+        struct autobuf_plan plan;
+        struct ab_judge judge;
+        const char *why;
+        unsigned looks = 0;
+        bool acts;
+
+        look.info.rtt_ns = rows[i].rtt_ms * MS;
+        ab_judge_begin(&judge, 0, &host_6_18);
+        assert_false(ab_judge_look(&judge, &look, &plan, &why));
+        do {
+            look.now_ns += rows[i].every_ms * MS;
+            look.info.acked_bytes += (uint64_t)rows[i].every_ms * rows[i].kbyte_per_s;
+            acts = ab_judge_look(&judge, &look, &plan, &why);
+            looks++;
+        } while (!acts && looks < 20);
+        assert_int_equal(looks, rows[i].looks);
+        assert_int_equal(plan.snd_pacing_bit_per_s > 0, rows[i].paces);
+    }
+}
+
+/* Such looks end a trial sooner, too. */
+static void a_trial_in_vain_ends_in_as_many_round_trips(void **state)
+{
+    struct autobuf_plan plan;
+    struct ab_judge judge;
+    struct ab_look look;
+
+    (void)state;
+    look = spread(&judge);
+    for (unsigned i = 1; i <= 3; i++) {
+        const char *why;
+
+        look.now_ns += 1000 * MS;
+        look.info.acked_bytes += 28000000;
+        assert_int_equal(ab_judge_look(&judge, &look, &plan, &why), i == 3);
+    }
+    assert_int_equal(plan.snd_pacing_bit_per_s, UINT64_MAX);
+}
+
 /* A look a round trip, two for low delay; no more than a hundred a second, no less than one. */
 static void when_to_look_again(void **state)
 {
@@ -722,6 +775,8 @@ int main(void)
         cmocka_unit_test(the_spread_never_limits),
         cmocka_unit_test(a_path_that_is_full_is_not_spread),
         cmocka_unit_test(three_looks_of_a_kind_before_bursts_are_spread),
+        cmocka_unit_test(rare_looks_count_for_more),
+        cmocka_unit_test(a_trial_in_vain_ends_in_as_many_round_trips),
         cmocka_unit_test(when_to_look_again),
         cmocka_unit_test(rates_are_of_a_round_trip),
         cmocka_unit_test(the_send_buffer_grows_by_the_limits),
