@@ -46,7 +46,7 @@ struct autobuf_applied {
     int32_t measured;              /* 1: the path was measured; 0: not, or not yet; negative:
                                       measuring failed with this error */
     struct autobuf_path *path;     /* the caller sets the size of each of these structs */
-    struct autobuf_limits *limits;
+    struct autobuf_limits *limits; /* tcp_used_bytes and forced_bytes only where something is to be forced */
     struct autobuf_plan *plan;     /* the newest plan */
     struct autobuf_live_state *live; /* only a flow fills it, once it is connected */
     uint32_t changes;              /* only of a flow: how often it has set something */

@@ -9,6 +9,7 @@
 
 #include "../base/base.h"
 #include "../base/option.h"
+#include "../kernel/limits.h"
 #include "../kernel/socket.h"
 #include "../plan/plan.h"
 
@@ -234,7 +235,7 @@ static bool scale_is_short(const struct autobuf_socket *socket)
 {
     struct autobuf_limits limits = AUTOBUF_LIMITS_INIT;
 
-    return autobuf_limits_host(&limits) == 0 &&
+    return ab_limits_read(&limits) == 0 &&
            AB_RCV_WINDOW(limits.tcp_rmem_max_bytes) > socket->rcv_window_max_bytes;
 }
 

@@ -7,6 +7,7 @@
 #include <unistd.h>
 
 #include "../icmp/like.h"
+#include "../kernel/limits.h"
 #include "../kernel/socket.h"
 #include "../live/live.h"
 #include "../plan/plan.h"
@@ -87,7 +88,7 @@ static int begin(struct autobuf_flow *flow, const struct autobuf_limits *limits)
         ab_plan_log(&d->plan, &d->log);
         return 0;
     }
-    error = limits ? 0 : autobuf_limits_host(&host);
+    error = limits ? 0 : ab_limits_read(&host);
     if (error < 0)
         return error;
     ab_decide_within(d, limits ? limits : &host);

@@ -3,6 +3,7 @@
 #include <errno.h>
 
 #include "../icmp/like.h"
+#include "../kernel/limits.h"
 #include "../plan/plan.h"
 #include "flow.h"
 
@@ -43,7 +44,7 @@ static int decide(struct ab_decision *d, int fd, bool skip_short)
         ab_plan_nothing(AUTOBUF_REASON_KERNEL, d->options.intent, &d->plan);
         return 0;
     }
-    error = autobuf_limits_host(&limits);
+    error = ab_limits_read(&limits);
     if (error < 0)
         return error;
     ab_decide_within(d, &limits);

@@ -7,6 +7,7 @@
 #include <unistd.h>
 
 #include "../base/address.h"
+#include "../kernel/limits.h"
 
 #define SERVER_MOST_BYTES 16000000U /* largest buffer a client may ask for: to receive 1.3 Gbit/s over 100 ms */
 
@@ -22,7 +23,7 @@ static int read_control(struct autobuf_ftp *f)
     if (getpeername(f->fd, (struct sockaddr *)&peer, &len) < 0)
         return -errno;
     error = ab_address_copy((struct sockaddr *)&peer, len, &f->peer);
-    return error < 0 ? error : autobuf_limits_host(&f->host);
+    return error < 0 ? error : ab_limits_read(&f->host);
 }
 
 void autobuf_ftp_options_init(struct autobuf_ftp_options *options, uint32_t size)

@@ -113,21 +113,27 @@ int ab_limits_refresh(struct autobuf_limits *limits)
     if (setsockopt(fd, SOL_SOCKET, SO_SNDBUFFORCE, &size, sizeof size) == 0)
         limits->flags |= AUTOBUF_LIMITS_FORCE;
     close(fd);
-    ab_limits_forced(limits);
     return 0;
+}
+
+int ab_limits_read(struct autobuf_limits *limits)
+{
+    *limits = defaults;
+    limits->page_bytes = (uint64_t)sysconf(_SC_PAGESIZE);
+    read_proc(limits);
+    return ab_limits_refresh(limits);
 }
 
 int autobuf_limits_host(struct autobuf_limits *limits)
 {
-    struct autobuf_limits found = defaults;
+    struct autobuf_limits found;
     int error;
 
     if (!limits)
         return -EINVAL;
-    found.page_bytes = (uint64_t)sysconf(_SC_PAGESIZE);
-    read_proc(&found);
-    error = ab_limits_refresh(&found);
+    error = ab_limits_read(&found);
     if (error < 0)
         return error;
+    ab_limits_forced(&found);
     return ab_struct_out(limits, &found, sizeof found) ? 0 : -EINVAL;
 }

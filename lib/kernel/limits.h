@@ -5,6 +5,9 @@
 
 #include "../base/base.h"
 
+/* As autobuf_limits_host(), but for what TCP and all forced buffers hold: both are 0. That would take a millisecond. */
+int ab_limits_read(struct autobuf_limits *limits);
+
 /*
  * Reads again what the process may set, which depends on its privilege; the rest stays. Returns 0 or a negative
  * errno.

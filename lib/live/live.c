@@ -112,7 +112,7 @@ int autobuf_live_open(struct autobuf_live **live, int fd, const struct autobuf_l
     if (!live)
         return -EINVAL;
     *live = NULL;
-    error = autobuf_limits_host(&limits);
+    error = ab_limits_read(&limits);
     return error < 0 ? error : ab_live_open(live, fd, options, &limits);
 }
 
