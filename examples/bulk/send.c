@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* bulk send: one transfer over one or more connections, and a report. */
 #include <errno.h>
-#include <fcntl.h>
 #include <getopt.h>
 #include <inttypes.h>
 #include <netdb.h>
@@ -28,6 +27,7 @@ struct outcome {
     uint64_t elapsed_ns;
     struct trailer sender; /* as the sending end saw it */
     uint64_t rcv_buf_bytes;
+    double jain_index;     /* of the streams' bytes, 1 / streams to 1: 1 if each moved as many (Jain, Chiu and Hawe 1984) */
 };
 
 static bool parse_number(const char *text, double most, uint64_t *value)
@@ -120,17 +120,15 @@ static bool parse_arguments(int argc, char **argv, struct transfer *t)
     return true;
 }
 
+/* Begins to connect; all streams do at once. */
 static int open_stream(struct transfer *t, size_t i, const struct addrinfo *peer)
 {
     struct stream *s = &t->stream[i];
-    char line[LINE_BYTES];
-    size_t len;
-    uint64_t spent;
     int error;
 
     *s = (struct stream){.request = t->request, .phase = PHASE_DATA};
     s->sending = !t->request.reverse;
-    s->fd = socket(peer->ai_family, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    s->fd = socket(peer->ai_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
     if (s->fd < 0)
         return -errno;
     if (s->request.bytes)
@@ -139,8 +137,31 @@ static int open_stream(struct transfer *t, size_t i, const struct addrinfo *peer
     error = stream_tune(s, peer->ai_addr, peer->ai_addrlen, i == 0);
     if (error < 0)
         return error;
-    if (connect(s->fd, peer->ai_addr, peer->ai_addrlen) < 0)
-        return -errno;
+    return connect(s->fd, peer->ai_addr, peer->ai_addrlen) < 0 && errno != EINPROGRESS ? -errno : 0;
+}
+
+static int wait_connected(int fd)
+{
+    struct pollfd connected = {fd, POLLOUT, 0};
+    socklen_t len = sizeof(int);
+    int error = 0;
+
+    while (poll(&connected, 1, -1) < 0)
+        if (errno != EINTR)
+            return -errno;
+    return getsockopt(fd, SOL_SOCKET, SO_ERROR, &error, &len) < 0 ? -errno : -error;
+}
+
+/* Says what is wanted, once it is connected. */
+static int ask(struct transfer *t, struct stream *s)
+{
+    char line[LINE_BYTES];
+    uint64_t spent;
+    size_t len;
+    int error = wait_connected(s->fd);
+
+    if (error < 0)
+        return error;
     spent = autobuf_now_ns() - t->begin_ns;
     if (s->request.limit_ns)
         s->request.limit_ns -= s->request.limit_ns > spent ? spent : s->request.limit_ns - 1;
@@ -148,7 +169,7 @@ static int open_stream(struct transfer *t, size_t i, const struct addrinfo *peer
     if (send(s->fd, line, len, MSG_NOSIGNAL) != (ssize_t)len)
         return -EPIPE;
     stream_begin(s, autobuf_now_ns());
-    return fcntl(s->fd, F_SETFL, O_NONBLOCK) < 0 ? -errno : 0;
+    return 0;
 }
 
 static int open_all(struct transfer *t)
@@ -163,6 +184,8 @@ static int open_all(struct transfer *t)
     for (size_t i = 0; error == 0 && i < t->request.streams; i++)
         error = open_stream(t, i, list);
     freeaddrinfo(list);
+    for (size_t i = 0; error == 0 && i < t->request.streams; i++)
+        error = ask(t, &t->stream[i]);
     return error;
 }
 
@@ -210,6 +233,7 @@ static void add_sender(struct outcome *o, const struct trailer *t, size_t stream
 
 static int conclude(const struct transfer *t, struct outcome *o)
 {
+    double squares = 0;
     uint64_t last_ns = 0;
 
     for (size_t i = 0; i < t->request.streams; i++) {
@@ -225,11 +249,13 @@ static int conclude(const struct transfer *t, struct outcome *o)
         add_sender(o, s->sending ? &here : &there, t->request.streams);
         o->rcv_buf_bytes = s->sending ? there.rcv_buf_bytes : here.rcv_buf_bytes;
         o->bytes += there.bytes;
+        squares += (double)there.bytes * (double)there.bytes;
         if (s->sending) /* what came is the answer to the last byte: half a round trip later */
             arrived -= here.rtt_min_ns / 2;
         last_ns = arrived > last_ns ? arrived : last_ns;
     }
     o->elapsed_ns = last_ns - t->begin_ns;
+    o->jain_index = squares > 0 ? (double)o->bytes * (double)o->bytes / (squares * t->request.streams) : 1;
     return 0;
 }
 
@@ -239,17 +265,20 @@ static void report(const struct transfer *t, const struct outcome *o)
 
     if (!t->json) {
         printf("%.1f MB in %.2f s: %.1f Mbit/s, round-trip time %.1f ms (least %.1f ms), "
-               "buffers %" PRIu64 " and %" PRIu64 ", %s\n",
+               "buffers %" PRIu64 " and %" PRIu64 ", %s",
                (double)o->bytes / 1e6, (double)o->elapsed_ns / 1e9, rate / 1e6,
                (double)o->sender.rtt_mean_ns / 1e6, (double)o->sender.rtt_min_ns / 1e6,
                o->sender.snd_buf_bytes, o->rcv_buf_bytes, autobuf_reason_name(o->sender.reason));
+        if (t->request.streams > 1)
+            printf(", Jain's index %.3f", o->jain_index);
+        putchar('\n');
         return;
     }
     printf("{\"bytes\":%" PRIu64 ",\"elapsed_ns\":%" PRIu64 ",\"rate_bit_per_s\":%.0f,"
            "\"rtt_min_ns\":%" PRIu64 ",\"rtt_mean_ns\":%" PRIu64 ",\"snd_buf_bytes\":%" PRIu64
-           ",\"rcv_buf_bytes\":%" PRIu64 ",\"reason\":\"%s\"}\n",
+           ",\"rcv_buf_bytes\":%" PRIu64 ",\"reason\":\"%s\",\"jain_index\":%.4f}\n",
            o->bytes, o->elapsed_ns, rate, o->sender.rtt_min_ns, o->sender.rtt_mean_ns,
-           o->sender.snd_buf_bytes, o->rcv_buf_bytes, autobuf_reason_name(o->sender.reason));
+           o->sender.snd_buf_bytes, o->rcv_buf_bytes, autobuf_reason_name(o->sender.reason), o->jain_index);
 }
 
 int run_send(int argc, char **argv)

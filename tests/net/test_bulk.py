@@ -27,7 +27,7 @@ from test_probe import ALL, MS, NONE, PING_GROUPS, copy_for_everybody  # noqa: E
 
 PORT = 7500
 KEYS = ["bytes", "elapsed_ns", "rate_bit_per_s", "rtt_min_ns", "rtt_mean_ns", "snd_buf_bytes",
-        "rcv_buf_bytes", "reason"]
+        "rcv_buf_bytes", "reason", "jain_index"]
 NAIVE = 1048576
 FAST = "rate=200M,delay=2ms"
 LONG = "rate=400M,delay=50ms,queue=10M"
@@ -119,6 +119,7 @@ class Transfers(BulkTest):
                             self.between(result["rate_bit_per_s"], 1e6, 200e6, "rate")
                             self.between(result["rtt_min_ns"], 4 * MS, 200 * MS, "least RTT")
                             self.assertLessEqual(result["rtt_min_ns"], result["rtt_mean_ns"])
+                            self.assertGreater(result["jain_index"], 0.9999)
                             if tune.startswith("naive"):
                                 self.assertEqual(result["snd_buf_bytes"], 2 * NAIVE)
 
