@@ -38,7 +38,8 @@ __all__ = [
 
 NOBODY = 65534
 DEVICE = "path0"
-START_TIMEOUT_S = 10.0
+PATIENCE_S = 60.0
+"""With an emulator that lives: a machine that is too busy has not run one for 35 s."""
 
 
 class PathError(RuntimeError):
@@ -159,7 +160,7 @@ class Path:
         except OSError as error:
             raise PathError(f"{self._argv[0]}: {error.strerror}") from None
         try:
-            ready = json.loads(wait_line(self._emulator, lambda line: True, START_TIMEOUT_S))
+            ready = json.loads(wait_line(self._emulator, lambda line: True, PATIENCE_S))
         except PathError:
             self._emulator.kill()
             problem = self._emulator.communicate()[1].decode(errors="replace").strip()
@@ -187,8 +188,8 @@ class Path:
         with emulator:
             emulator.stdin.close()
             try:
-                self.final = json.loads(wait_line(emulator, lambda line: True, START_TIMEOUT_S))
-                emulator.wait(START_TIMEOUT_S)
+                self.final = json.loads(wait_line(emulator, lambda line: True, PATIENCE_S))
+                emulator.wait(PATIENCE_S)
             except (PathError, ValueError, subprocess.TimeoutExpired):
                 emulator.kill()
 
@@ -246,7 +247,7 @@ class Path:
             self._emulator.stdin.write(line.encode() + b"\n")
         except BrokenPipeError:
             raise PathError("the emulator has died") from None
-        return json.loads(wait_line(self._emulator, lambda text: True, START_TIMEOUT_S))
+        return json.loads(wait_line(self._emulator, lambda text: True, PATIENCE_S))
 
     def change(self, which: str, **params: Any) -> None:
         """Change parameters in mid-run: change("ab", rate="50M", loss=0.01); or "ba", "both"."""

@@ -573,13 +573,13 @@ class Judging(unittest.TestCase):
         return len(runs), len(result.failures) + len(result.errors), len(result.skipped)
 
     def test_what_failed_on_a_late_path_is_run_again(self) -> None:
-        for error in (AssertionError("x"), PathError("x"), subprocess.TimeoutExpired("x", 1)):
+        for error in (AssertionError("x"), PathError("x"), subprocess.TimeoutExpired("x", 1), ValueError("x")):
             with self.subTest(error=error):
                 self.assertEqual(self.outcome(error, "", 1), (1, 1, 0))
                 self.assertEqual(self.outcome(error, "late", 0), (1, 0, 0))
                 self.assertEqual(self.outcome(error, "late", 2), (3, 0, 0))
                 self.assertEqual(self.outcome(error, "late", 3), (3, 0, 1))
-        self.assertEqual(self.outcome(ValueError("a defect"), "late", 1), (1, 1, 0))
+        self.assertEqual(self.outcome(unittest.SkipTest("not here"), "late", 1), (1, 0, 1))
 
 
 def main() -> int:
