@@ -66,6 +66,8 @@ static const char *limiter_words(const struct connection *c)
         return "the peer: its window, or what it sends";
     case AUTOBUF_LIMITER_RCV_BUFFER:
         return tuned ? "the receive buffer" : "the receive buffer (--tune enlarges it)";
+    case AUTOBUF_LIMITER_RECEIVER:
+        return "the program, which leaves data unread";
     default:
         return "not known yet";
     }

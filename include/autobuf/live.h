@@ -49,6 +49,7 @@ struct autobuf_live;
 #define AUTOBUF_LIMITER_SND_BUFFER 4U /* "send-buffer": of this socket */
 #define AUTOBUF_LIMITER_PEER 5U       /* "peer": its window, or how much it sends */
 #define AUTOBUF_LIMITER_RCV_BUFFER 6U /* "receive-buffer": of this socket */
+#define AUTOBUF_LIMITER_RECEIVER 7U   /* "receiver": the program here leaves data unread */
 
 /* The name of an AUTOBUF_LIMITER_* value, as above; "?" for any other value. */
 AUTOBUF_API const char *autobuf_limiter_name(uint32_t limiter);

@@ -267,6 +267,8 @@ static bool adjust(struct ab_judge *judge, const struct ab_look *look, struct au
 
     if (judge->short_looks && (veto || judge->limiter != AUTOBUF_LIMITER_SND_BUFFER))
         judge->short_looks--; /* not set to 0: a single such look may be noise */
+    if (judge->rcv_short_looks && judge->limiter != AUTOBUF_LIMITER_RCV_BUFFER)
+        judge->rcv_short_looks--;
     if (judge->long_looks && !(veto && judge->limiter == AUTOBUF_LIMITER_SND_BUFFER))
         judge->long_looks--;
     if (spread_ends(judge, look, veto, plan)) {
@@ -292,7 +294,9 @@ static bool adjust(struct ab_judge *judge, const struct ab_look *look, struct au
     case AUTOBUF_LIMITER_RCV_BUFFER:
         *why = "the receive buffer is what limits";
         /* For low delay the receive buffer is left alone: nothing here could pace what the peer sends. */
-        return !(judge->intent & AUTOBUF_INTENT_LOW_DELAY) && enlarge(judge, look, plan);
+        judge->rcv_short_looks += judge->counts_for;
+        return !(judge->intent & AUTOBUF_INTENT_LOW_DELAY) && judge->rcv_short_looks >= SHORT_LOOKS &&
+               enlarge(judge, look, plan);
     default:
         return false;
     }
@@ -319,7 +323,8 @@ static unsigned counts_for(const struct ab_judge *judge, const struct ab_look *l
     uint64_t came = ab_in_time(judge->acked_byte_per_s, judge->rtt_min_ns);
     uint64_t rounds = span_ns / ab_max(look->info.rtt_ns, 1);
 
-    if (!ab_at_least(came, RARE_PERCENT, AB_SND_WINDOW(look->socket.snd_buf_bytes)))
+    if (judge->limiter != AUTOBUF_LIMITER_RCV_BUFFER && /* which is found by what came in all that time */
+        !ab_at_least(came, RARE_PERCENT, AB_SND_WINDOW(look->socket.snd_buf_bytes)))
         return 1;
     return (unsigned)ab_max(ab_min(rounds, RARE_LOOKS), 1);
 }
@@ -348,6 +353,7 @@ bool ab_judge_look(struct ab_judge *judge, const struct ab_look *look, struct au
         judge->counted = 0;
         judge->hold_ns = 0;
         judge->short_looks = 0;
+        judge->rcv_short_looks = 0;
         ab_pace_forget(&judge->pace);
     } else {
         take(judge, look);
@@ -390,5 +396,7 @@ uint32_t ab_judge_short_side(const struct ab_judge *judge)
 {
     if (judge->limiter == AUTOBUF_LIMITER_SND_BUFFER && judge->short_looks >= SHORT_LOOKS)
         return AUTOBUF_LOCK_SND;
-    return judge->limiter == AUTOBUF_LIMITER_RCV_BUFFER ? AUTOBUF_LOCK_RCV : 0;
+    if (judge->limiter == AUTOBUF_LIMITER_RCV_BUFFER && judge->rcv_short_looks >= SHORT_LOOKS)
+        return AUTOBUF_LOCK_RCV;
+    return 0;
 }

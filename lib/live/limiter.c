@@ -14,6 +14,7 @@
 #define CWND_PERCENT 95U       /* of the congestion window; tests/bench/run live (400 x 100) */
 #define PEER_PERCENT 90U       /* of the peer's window; tests/bench/run live (400 x 100) */
 #define RCV_FULL_PERCENT 80U   /* of a window, in a round trip; unit: the_receive_side */
+#define UNREAD_PERCENT 25U     /* of a buffer; tests/kernels/run --all readers */
 
 /* How large the send buffer becomes if nobody sets it (again). */
 static uint64_t snd_grown(const struct ab_limiter_look *seen)
@@ -89,6 +90,11 @@ uint64_t ab_rcv_rtt_ns(const struct ab_tcpinfo *info)
     return info->rtt_min_ns ? info->rtt_min_ns : info->rcv_rtt_ns;
 }
 
+static bool is_left_unread(const struct ab_limiter_look *seen)
+{
+    return ab_at_least(seen->look->unread_bytes, UNREAD_PERCENT, ab_max(seen->look->socket.rcv_buf_bytes, 1));
+}
+
 static uint32_t limiter_receiving(const struct ab_limiter_look *seen)
 {
     const struct autobuf_socket *socket = &seen->look->socket;
@@ -98,6 +104,8 @@ static uint32_t limiter_receiving(const struct ab_limiter_look *seen)
                  ab_at_least(socket->rcv_buf_bytes, GROWN_PERCENT, seen->limits->tcp_rmem_max_bytes);
     uint64_t arrives = ab_in_time(seen->received_byte_per_s, ab_rcv_rtt_ns(&seen->look->info));
 
+    if (is_left_unread(seen))
+        return AUTOBUF_LIMITER_RECEIVER;
     return grown && ab_at_least(arrives, RCV_FULL_PERCENT, window) ? AUTOBUF_LIMITER_RCV_BUFFER
                                                                    : AUTOBUF_LIMITER_PEER;
 }
@@ -109,6 +117,6 @@ uint32_t ab_limiter(const struct ab_limiter_look *seen)
     if (state != AB_TCP_ESTABLISHED && state != AB_TCP_CLOSE_WAIT)
         return AUTOBUF_LIMITER_UNKNOWN;
     if (!seen->acked_byte_per_s && !seen->received_byte_per_s)
-        return AUTOBUF_LIMITER_IDLE;
+        return is_left_unread(seen) ? AUTOBUF_LIMITER_RECEIVER : AUTOBUF_LIMITER_IDLE;
     return seen->acked_byte_per_s >= seen->received_byte_per_s ? limiter_sending(seen) : limiter_receiving(seen);
 }

@@ -6,7 +6,8 @@
  * the peer's window, nor a queue holds the data back. (The kernel counts this time too, as tcpi_sndbuf_limited. But
  * that counter stands still for seconds while a writer that waits with poll() keeps the buffer two thirds full.)
  * The receive buffer limits if the program set it, or if autotuning has reached its limit, and as much as its
- * window arrives in a round trip.
+ * window arrives in a round trip. But not if data wait in it: the program reads them too slowly, and in a larger one
+ * only more would wait.
  */
 #ifndef AB_LIMITER_H
 #define AB_LIMITER_H
@@ -20,6 +21,7 @@ struct ab_look {
     struct ab_tcpinfo info;
     struct autobuf_socket socket;
     uint64_t queued_bytes; /* memory of the data in the send buffer (SO_MEMINFO) */
+    uint64_t unread_bytes; /* memory of the data that came and were not read */
 };
 
 /* A look, and what is known besides. */

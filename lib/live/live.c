@@ -32,15 +32,16 @@ struct autobuf_live {
     uint64_t set_bit_per_s;   /* the pace that we set; 0: none */
 };
 
-/* Memory of the data in the send buffer; 0: the kernel does not say (before Linux 4.12). */
-static uint64_t queued_bytes(int fd)
+/* Memory of the data in both buffers; 0: the kernel does not say (before Linux 4.12). */
+static void look_at_memory(int fd, struct ab_look *look)
 {
     uint32_t memory[SK_MEMINFO_VARS] = {0};
     socklen_t len = sizeof memory;
 
     if (getsockopt(fd, SOL_SOCKET, SO_MEMINFO, memory, &len) < 0)
-        return 0;
-    return memory[SK_MEMINFO_WMEM_QUEUED];
+        return;
+    look->queued_bytes = memory[SK_MEMINFO_WMEM_QUEUED];
+    look->unread_bytes = memory[SK_MEMINFO_RMEM_ALLOC];
 }
 
 static int look_at(int fd, uint64_t now_ns, struct ab_look *look)
@@ -53,7 +54,7 @@ static int look_at(int fd, uint64_t now_ns, struct ab_look *look)
         return error;
     if (look->socket.stage != AUTOBUF_STAGE_CONNECTED)
         return -ENOTCONN;
-    look->queued_bytes = queued_bytes(fd);
+    look_at_memory(fd, look);
     return 0;
 }
 
@@ -268,7 +269,7 @@ int autobuf_live_step(struct autobuf_live *live, uint64_t now_ns)
 const char *autobuf_limiter_name(uint32_t limiter)
 {
     static const char *const names[] = {
-        "unknown", "idle", "sender", "path", "send-buffer", "peer", "receive-buffer",
+        "unknown", "idle", "sender", "path", "send-buffer", "peer", "receive-buffer", "receiver",
     };
 
     return limiter < sizeof names / sizeof *names ? names[limiter] : "?";

@@ -59,6 +59,7 @@ static void take_socket(struct input *in, struct ab_look *look)
     look->socket.rcv_buf_bytes = take_number(in) & 0x7fffffff;
     look->socket.rcv_window_max_bytes = 65535ULL << take(in, 1) % 15;
     look->queued_bytes = take_number(in);
+    look->unread_bytes = take_number(in);
 }
 
 static void check_plan(const struct ab_judge *judge, const struct ab_look *look,
@@ -114,7 +115,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t len)
             CHECK(why);
             check_plan(&judge, &look, &plan);
         }
-        CHECK(judge.limiter <= AUTOBUF_LIMITER_RCV_BUFFER);
+        CHECK(judge.limiter <= AUTOBUF_LIMITER_RECEIVER);
         CHECK(ab_judge_next_ns(&judge) != look.now_ns);
     }
     return 0;

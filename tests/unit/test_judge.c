@@ -671,21 +671,24 @@ static void the_receive_side(void **state)
         uint32_t locks;
         uint64_t rcv_buf, window_max, received; /* in 100 ms */
         bool acts, unlocks;
+        uint64_t unread;
     } rows[] = {
         {"a small buffer that was set: given back", AUTOBUF_LOCK_RCV, 200000, 65535 << 10, 95000,
-         true, true},
+         true, true, 0},
         {"a small buffer that is not used up", AUTOBUF_LOCK_RCV, 200000, 65535 << 10, 50000, false,
-         false},
-        {"five sixths of it are", AUTOBUF_LOCK_RCV, 200000, 65535 << 10, 84000, true, true},
-        {"three quarters", AUTOBUF_LOCK_RCV, 200000, 65535 << 10, 75000, false, false},
-        {"autotuning is nearly there, and may not go on", 0, 32000000, 65535 << 10, 15500000, false, false},
-        {"autotuning is at it", 0, 200000, 65535 << 10, 95000, false, false},
-        {"the window scale is all used", AUTOBUF_LOCK_RCV, 200000, 65535, 64000, false, false},
+         false, 0},
+        {"five sixths of it are", AUTOBUF_LOCK_RCV, 200000, 65535 << 10, 84000, true, true, 0},
+        {"three quarters", AUTOBUF_LOCK_RCV, 200000, 65535 << 10, 75000, false, false, 0},
+        {"autotuning is nearly there, and may not go on", 0, 32000000, 65535 << 10, 15500000, false, false, 0},
+        {"autotuning is at it", 0, 200000, 65535 << 10, 95000, false, false, 0},
+        {"the window scale is all used", AUTOBUF_LOCK_RCV, 200000, 65535, 64000, false, false, 0},
+        {"data wait to be read", AUTOBUF_LOCK_RCV, 200000, 65535 << 10, 95000, false, false, 50000},
+        {"hardly any wait", AUTOBUF_LOCK_RCV, 200000, 65535 << 10, 95000, true, true, 49000},
     };
 
     (void)state;
     for (size_t i = 0; i < COUNT(rows); i++) {
-        struct ab_look look = buffer_limited(1000 * MS), first;
+        struct ab_look look = buffer_limited(1000 * MS);
         struct autobuf_plan plan;
         struct ab_judge judge;
         const char *why;
@@ -695,11 +698,13 @@ static void the_receive_side(void **state)
         look.socket.locks = rows[i].locks;
         look.socket.rcv_buf_bytes = rows[i].rcv_buf;
         look.socket.rcv_window_max_bytes = rows[i].window_max;
-        first = look;
-        first.now_ns -= 100 * MS;
-        first.info.received_bytes -= rows[i].received;
+        look.unread_bytes = rows[i].unread;
         ab_judge_begin(&judge, 0, &host_6_18);
-        assert_false(ab_judge_look(&judge, &first, &plan, &why));
+        for (unsigned j = 0; j < 3; j++) {
+            assert_false(ab_judge_look(&judge, &look, &plan, &why));
+            look.now_ns += 100 * MS;
+            look.info.received_bytes += rows[i].received;
+        }
         CHECK_EQUAL(rows[i].name, ab_judge_look(&judge, &look, &plan, &why), rows[i].acts);
         if (!rows[i].acts)
             continue;
@@ -709,6 +714,60 @@ static void the_receive_side(void **state)
 }
 
 /* Clocks that jump, and times of 0 and of an hour. What was known before counts no more after a jump back. */
+/* Three looks more than others, or one and another long after it: a program may only be late. */
+static void a_receive_buffer_limits_for_some_looks(void **state)
+{
+    static const struct {
+        unsigned every_ms;
+        const char *unread; /* at each look */
+        bool acts;          /* at the last one */
+    } rows[] = {{100, "nnn", true}, {100, "nun", false}, {100, "nnun", false}, {100, "nnunn", true}, {100, "uuunnn", true},
+                {190, "nn", false}, {210, "nn", true}, {1000, "n", false}, {1000, "nn", true}};
+
+    (void)state;
+    for (size_t i = 0; i < COUNT(rows); i++) {
+        struct ab_look look = buffer_limited(1000 * MS);
+        struct autobuf_plan plan;
+        struct ab_judge judge;
+        const char *why;
+
+        look.info.acked_bytes = 500;
+        look.info.rtt_ns = 100 * MS;
+        look.socket.locks = AUTOBUF_LOCK_RCV;
+        look.socket.rcv_buf_bytes = 200000;
+        ab_judge_begin(&judge, 0, &host_6_18);
+        assert_false(ab_judge_look(&judge, &look, &plan, &why));
+        for (const char *at = rows[i].unread; *at; at++) {
+            look.now_ns += rows[i].every_ms * MS;
+            look.info.received_bytes += rows[i].every_ms * 950ULL;
+            look.unread_bytes = *at == 'u' ? 100000 : 0;
+            CHECK_EQUAL(rows[i].unread, ab_judge_look(&judge, &look, &plan, &why), rows[i].acts && !at[1]);
+            CHECK_EQUAL(rows[i].unread, judge.limiter, *at == 'u' ? AUTOBUF_LIMITER_RECEIVER : AUTOBUF_LIMITER_RCV_BUFFER);
+            CHECK_EQUAL(rows[i].unread, ab_judge_short_side(&judge), rows[i].acts && !at[1] ? AUTOBUF_LOCK_RCV : 0);
+        }
+    }
+}
+
+/* A program that was paused is not idle: it could have what waits for it. */
+static void nothing_moves(void **state)
+{
+    (void)state;
+    for (unsigned unread = 0; unread < 2; unread++) {
+        struct ab_look look = buffer_limited(1000 * MS);
+        struct autobuf_plan plan;
+        struct ab_judge judge;
+        const char *why;
+
+        look.unread_bytes = unread * 100000;
+        ab_judge_begin(&judge, 0, &host_6_18);
+        for (unsigned i = 0; i < 5; i++) {
+            assert_false(ab_judge_look(&judge, &look, &plan, &why));
+            look.now_ns += 100 * MS;
+        }
+        assert_int_equal(judge.limiter, unread ? AUTOBUF_LIMITER_RECEIVER : AUTOBUF_LIMITER_IDLE);
+    }
+}
+
 static void strange_clocks(void **state)
 {
     static const uint64_t times[] = {1000 * MS, 999 * MS, 1, 0, UINT64_MAX - 1, 1000 * MS};
@@ -785,6 +844,8 @@ int main(void)
         cmocka_unit_test(slow_start_shows_less_than_the_path),
         cmocka_unit_test(low_delay_enlarges_the_send_buffer_too),
         cmocka_unit_test(the_receive_side),
+        cmocka_unit_test(a_receive_buffer_limits_for_some_looks),
+        cmocka_unit_test(nothing_moves),
         cmocka_unit_test(strange_clocks),
         cmocka_unit_test(counters_that_run_backwards),
     };

@@ -199,7 +199,8 @@ static void names(void **state)
     assert_string_equal(autobuf_limiter_name(AUTOBUF_LIMITER_PATH), "path");
     assert_string_equal(autobuf_limiter_name(AUTOBUF_LIMITER_SND_BUFFER), "send-buffer");
     assert_string_equal(autobuf_limiter_name(AUTOBUF_LIMITER_RCV_BUFFER), "receive-buffer");
-    assert_string_equal(autobuf_limiter_name(AUTOBUF_LIMITER_RCV_BUFFER + 1), "?");
+    assert_string_equal(autobuf_limiter_name(AUTOBUF_LIMITER_RECEIVER), "receiver");
+    assert_string_equal(autobuf_limiter_name(AUTOBUF_LIMITER_RECEIVER + 1), "?");
 }
 
 int main(void)

@@ -1,0 +1,94 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * A program that knows nothing of the library, and takes what comes on one connection no faster than a disk, or a browser that
+ * was paused, would:
+ *
+ *   reader PORT BYTES-PER-SECOND SECONDS [SO_RCVBUF]
+ *
+ * 0 bytes: it accepts the connection, and reads nothing. Prints one line of JSON; held_bytes is the most memory of data that
+ * waited to be read.
+ */
+#include <err.h>
+#include <netinet/in.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <sys/socket.h>
+#include <time.h>
+#include <unistd.h>
+
+#include <linux/sock_diag.h>
+
+#ifndef SO_MEMINFO
+#define SO_MEMINFO 55
+#endif
+#define PIECE_BYTES 65536U
+#define TURNS_PER_S 100U
+#define SAVED_TURNS 3 /* most that it makes up for, if nothing was there: a disk is no faster afterwards */
+
+static char piece[PIECE_BYTES];
+
+static double now_s(void)
+{
+    struct timespec t;
+
+    clock_gettime(CLOCK_MONOTONIC, &t);
+    return (double)t.tv_sec + (double)t.tv_nsec / 1e9;
+}
+
+static int accepted(uint16_t port, int rcvbuf)
+{
+    struct sockaddr_in here = {.sin_family = AF_INET, .sin_port = htons(port)};
+    int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0), one = 1;
+
+    if (setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &one, sizeof one) < 0 ||
+        (rcvbuf && setsockopt(fd, SOL_SOCKET, SO_RCVBUF, &rcvbuf, sizeof rcvbuf) < 0) ||
+        bind(fd, (struct sockaddr *)&here, sizeof here) < 0 || listen(fd, 1) < 0)
+        err(1, "port %u", port);
+    fd = accept(fd, NULL, NULL);
+    if (fd < 0)
+        err(1, "accept");
+    return fd;
+}
+
+int main(int argc, char **argv)
+{
+    uint64_t read_bytes = 0, held_bytes = 0;
+    uint32_t memory[SK_MEMINFO_VARS] = {0};
+    double begin_s, elapsed_s, before_s = 0, seconds, rate, may = 0;
+    int fd;
+
+    if (argc < 4 || argc > 5) {
+        fprintf(stderr, "usage: reader PORT BYTES-PER-SECOND SECONDS [SO_RCVBUF]\n");
+        return 2;
+    }
+    rate = atof(argv[2]);
+    seconds = atof(argv[3]);
+    fd = accepted((uint16_t)atoi(argv[1]), argc == 5 ? atoi(argv[4]) : 0);
+    begin_s = now_s();
+    while ((elapsed_s = now_s() - begin_s) < seconds) {
+        socklen_t len = sizeof memory;
+
+        if (getsockopt(fd, SOL_SOCKET, SO_MEMINFO, memory, &len) < 0)
+            err(1, "SO_MEMINFO");
+        if (memory[SK_MEMINFO_RMEM_ALLOC] > held_bytes)
+            held_bytes = memory[SK_MEMINFO_RMEM_ALLOC];
+        may += rate * (elapsed_s - before_s);
+        before_s = elapsed_s;
+        while (may > 0) {
+            ssize_t got = recv(fd, piece, sizeof piece, MSG_DONTWAIT);
+
+            if (got <= 0)
+                break;
+            read_bytes += (uint64_t)got;
+            may -= (double)got;
+        }
+        if (may > rate * SAVED_TURNS / TURNS_PER_S)
+            may = rate * SAVED_TURNS / TURNS_PER_S;
+        usleep(1000000 / TURNS_PER_S);
+    }
+    printf("{\"read_bytes\":%llu,\"rate_bit_per_s\":%.0f,\"rcv_buf_bytes\":%u,\"held_bytes\":%llu}\n",
+           (unsigned long long)read_bytes, (double)read_bytes * 8 / elapsed_s, memory[SK_MEMINFO_RCVBUF],
+           (unsigned long long)held_bytes);
+    return 0;
+}
