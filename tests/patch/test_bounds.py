@@ -66,7 +66,9 @@ class Held(OpenSSH):
                         wrap=FILES)
         for side in "ab":
             ssh.path.sysctl(side, "net.ipv4.tcp_rmem", "4096 131072 67108864")
-            ssh.path.sysctl(side, "net.ipv4.tcp_wmem", "4096 16384 67108864")
+            # What sshd has passed on stays with the kernel: with 1,000 channels TCP would come to the limit of its memory.
+            most = 67108864 if side == "a" else 262144
+            ssh.path.sysctl(side, "net.ipv4.tcp_wmem", f"4096 16384 {most}")
             ssh.path.sysctl(side, "net.ipv4.tcp_slow_start_after_idle", 0)
             ssh.path.route(side, initcwnd=1000, initrwnd=2000)
         return ssh

@@ -14,10 +14,11 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <sys/socket.h>
-#include <time.h>
 #include <unistd.h>
 
 #include <linux/sock_diag.h>
+
+#include "clock.h"
 
 #ifndef SO_MEMINFO
 #define SO_MEMINFO 55
@@ -27,14 +28,6 @@
 #define SAVED_TURNS 3 /* most that it makes up for, if nothing was there: a disk is no faster afterwards */
 
 static char piece[PIECE_BYTES];
-
-static double now_s(void)
-{
-    struct timespec t;
-
-    clock_gettime(CLOCK_MONOTONIC, &t);
-    return (double)t.tv_sec + (double)t.tv_nsec / 1e9;
-}
 
 static int accepted(uint16_t port, int rcvbuf)
 {

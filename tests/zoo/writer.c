@@ -19,22 +19,15 @@
 #include <sys/mman.h>
 #include <sys/sendfile.h>
 #include <sys/socket.h>
-#include <time.h>
 #include <unistd.h>
 
 #include <linux/tcp.h>
 
+#include "clock.h"
+
 #define FILE_BYTES (2U << 20)
 
 static char zeroes[1U << 20];
-
-static double now_s(void)
-{
-    struct timespec t;
-
-    clock_gettime(CLOCK_MONOTONIC, &t);
-    return (double)t.tv_sec + (double)t.tv_nsec / 1e9;
-}
 
 static ssize_t by_poll(int fd)
 {

@@ -7,6 +7,7 @@ from collections.abc import Iterator
 
 from case import PORT, Case, objects, path, qdisc
 from packages import Kernel
+from suites.writers import SETTABLE
 
 PROGRAMS = ("tests/zoo/reader", "tests/zoo/writer")
 SECONDS = 8
@@ -63,7 +64,9 @@ def cases(kernel: Kernel, quick: bool) -> Iterator[Case]:
     if quick:
         return
     for who in ("user", "root"):
-        for name, rate, rcvbuf in (("a slow disk", DISK, 0), ("a slow disk, with SO_RCVBUF", DISK, 3_000_000),
-                                   ("a paused program", PAUSED, 0), ("a paused program, with SO_RCVBUF", PAUSED, 200_000)):
-            yield two(rate, rcvbuf, 400, 100, who, name, is_let_alone)
-        yield two(QUICK, 1_100_000, 400, 100, who, "a quick program, with SO_RCVBUF", is_faster)
+        yield two(DISK, 0, 400, 100, who, "a slow disk", is_let_alone)
+        yield two(PAUSED, 0, 400, 100, who, "a paused program", is_let_alone)
+        yield two(PAUSED, 200_000, 400, 100, who, "a paused program, with SO_RCVBUF", is_let_alone)
+        if kernel.number >= SETTABLE:  # on others SO_RCVBUF is 208 KB at most, less than any of these needs
+            yield two(DISK, 3_000_000, 400, 100, who, "a slow disk, with SO_RCVBUF", is_let_alone)
+            yield two(QUICK, 1_100_000, 400, 100, who, "a quick program, with SO_RCVBUF", is_faster)
