@@ -9,6 +9,7 @@ import pathlib
 import re
 import socket
 import ssl
+import statistics
 import subprocess
 import sys
 import threading
@@ -525,14 +526,19 @@ class NcFtp(FtpTest):
                     self.log_of(Client(p, "a", server), 20_000_000)
                     self.assertLess(time.monotonic() - begin, 9)
 
+    def is_far(self, way: str, logs: list[str]) -> None:
+        """What sessions have measured of FAR. A train of 15 KB is over in 0.3 ms, and one that a host tears may be wrong."""
+        rates = [float(re.search(rf"path {way} the server: ([\d.]+) Mbit/s", log)[1]) for log in logs]
+        self.near(statistics.median(rates), 400, 0.25, f"Mbit/s, the median of {rates}")
+
     def test_measures_and_tells(self):
         p = self.link(FAR)
         with Server(p, "b", "module", self.place) as server:
             client = Client(p, "a", server, force=False)
-            log = self.log_of(client, PAYS)
-            rate = float(re.search(r"path from the server: ([\d.]+) Mbit/s", log)[1])
-            self.near(rate, 400, 0.25, "Mbit/s")
-            self.assertRegex(log, r"the server sets: receive buffer 0, send buffer [1-9]")
+            logs = [self.log_of(client, PAYS) for _ in range(3)]
+            self.is_far("from", logs)
+            for log in logs:
+                self.assertRegex(log, r"the server sets: receive buffer 0, send buffer [1-9]")
             log = self.log_of(client, PAYS, put=True)
             self.assertNotIn("path to the server: ", log)  # it was measured beside the data, by echoes
             self.assertRegex(log, "Cmd: STOR(.|\n)*send: (set|larger|capped)")
@@ -542,10 +548,10 @@ class NcFtp(FtpTest):
         for side in "ab":
             p.sysctl(side, "net.ipv4.tcp_rmem", SMALL_WINDOWS)
         with Server(p, "b", "module", self.place) as server:
-            log = self.log_of(Client(p, "a", server, force=False), PAYS, put=True)
-            rate = float(re.search(r"path to the server: ([\d.]+) Mbit/s", log)[1])
-            self.near(rate, 400, 0.25, "Mbit/s")
-            self.assertRegex(log, r"the server sets: receive buffer [1-9]\d*, send buffer 0")
+            logs = [self.log_of(Client(p, "a", server, force=False), PAYS, put=True) for _ in range(3)]
+            self.is_far("to", logs)
+            for log in logs:
+                self.assertRegex(log, r"the server sets: receive buffer [1-9]\d*, send buffer 0")
 
     def test_a_size_that_nobody_asked_for_is_asked_for_where_it_can_pay(self):
         for both, asked in ((FAR, True), (NEAR, False)):
