@@ -713,7 +713,6 @@ static void the_receive_side(void **state)
     }
 }
 
-/* Clocks that jump, and times of 0 and of an hour. What was known before counts no more after a jump back. */
 /* Three looks more than others, or one and another long after it: a program may only be late. */
 static void a_receive_buffer_limits_for_some_looks(void **state)
 {
@@ -768,6 +767,7 @@ static void nothing_moves(void **state)
     }
 }
 
+/* Clocks that jump, and times of 0 and of an hour. What was known before counts no more after a jump back. */
 static void strange_clocks(void **state)
 {
     static const uint64_t times[] = {1000 * MS, 999 * MS, 1, 0, UINT64_MAX - 1, 1000 * MS};
