@@ -16,6 +16,8 @@
 #define PING_SPACING_NS (2 * AB_NS_PER_MS) /* unit: small_echoes_come_first */
 #define PING_AGAIN_NS (200 * AB_NS_PER_MS) /* unit: what_is_not_answered_ends_it */
 #define BUNCH 2U                           /* unit: what_held_up_the_first_echoes_is_not_the_path */
+#define MOST_PINGS_NS ((PING_COUNT - 2) * PING_SPACING_NS) /* all of them, or all but one; unit: the same */
+#define AGAIN_MOST 3U                      /* as BUNCH; 9 of 100 probes of a path that lost 10% of the echoes lost the first */
 #define SMALL_PAYLOAD_BYTES 44U            /* 64 bytes of IPv4, 84 of IPv6; sweep: half is no reply */
 
 /* Time. */
@@ -315,11 +317,11 @@ static bool core_knows_enough(const struct ab_schedule *schedule, uint64_t rtt_n
 }
 
 /*
- * Whether the small echoes, all or all but one, came back much closer together than they were sent. Then something held
- * them up that may not hold up what follows, and their times say nothing of the path. An echo that is sent once an
- * answer has come would show the path's time by itself.
+ * Whether small echoes that were sent over at least span_ns came back much closer together. Then something held them up
+ * that may not hold up what follows, and their times say nothing of the path. An echo that is sent once an answer has
+ * come would show the path's time by itself.
  */
-static bool core_held_up(const struct ab_schedule *schedule)
+static bool core_held_up(const struct ab_schedule *schedule, uint64_t span_ns)
 {
     const struct ab_packet *first = NULL, *last = NULL, *p;
 
@@ -331,7 +333,7 @@ static bool core_held_up(const struct ab_schedule *schedule)
         last = p;
     }
     return schedule->pings_left == 0 && first && last->sent_ns < first->received_ns &&
-           last->sent_ns - first->sent_ns >= (PING_COUNT - 2) * PING_SPACING_NS &&
+           last->sent_ns - first->sent_ns >= span_ns &&
            last->received_ns < first->received_ns + (last->sent_ns - first->sent_ns) / BUNCH;
 }
 
@@ -350,18 +352,34 @@ static void core_answered_again(struct ab_schedule *schedule, uint64_t stamp_ns)
         schedule->close_ns = stamp_ns;
 }
 
+/* Not in the middle of a train, whose gaps it would change. */
+static bool core_may_ask(const struct ab_schedule *schedule)
+{
+    bool between = schedule->phase == AB_PINGS || schedule->train_left == 0 ||
+                   schedule->train_left == schedule->train_size;
+
+    return between && schedule->count < schedule->capacity &&
+           schedule->cost_bytes + schedule->small_bytes <= schedule->budget_bytes;
+}
+
 /*
- * Before the measurement ends: waits for the answer to the small echo that asked again. It takes no longer than those
- * that were held up.
+ * Before the measurement ends: waits for the answer to the small echo that asked again, and sends another one if that
+ * or its answer was lost. It takes no longer than those that were held up.
  */
 static bool core_waits_again(struct ab_schedule *schedule, uint64_t now_ns, uint64_t rtt_ns)
 {
     const struct ab_packet *again = &schedule->packets[schedule->again];
-    uint64_t last_ns = again->sent_ns + rtt_ns + PINGS_NS;
+    uint64_t wait_ns = rtt_ns + PINGS_NS, last_ns = again->sent_ns + wait_ns;
 
-    if (!schedule->again || again->received_ns != AUTOBUF_NS_UNSET || now_ns >= last_ns ||
-        now_ns >= schedule->end_ns || core_near_enough(schedule, rtt_ns))
+    if (!schedule->again || again->received_ns != AUTOBUF_NS_UNSET || now_ns >= schedule->end_ns ||
+        core_near_enough(schedule, rtt_ns))
         return false;
+    if (now_ns >= last_ns) {
+        if (schedule->asked >= AGAIN_MOST || !core_may_ask(schedule))
+            return false;
+        schedule->ask_again = true;
+        last_ns = now_ns + wait_ns;
+    }
     schedule->close_ns = last_ns;
     schedule->waits_again = true;
     return true;
@@ -373,6 +391,8 @@ static void core_decide(struct ab_schedule *schedule, uint64_t now_ns)
     uint64_t rtt_ns = core_rtt_ns(schedule);
     bool begun = false;
 
+    if (schedule->phase == AB_PINGS && !schedule->again && !schedule->ask_again && schedule->received < PING_COUNT)
+        schedule->ask_again = core_held_up(schedule, PING_SPACING_NS); /* the others are lost: two have to do */
     /* Send nothing that cannot be answered before the end. */
     if (rtt_ns != AUTOBUF_NS_UNSET && now_ns < schedule->end_ns && rtt_ns < schedule->end_ns - now_ns &&
         !core_knows_enough(schedule, rtt_ns))
@@ -446,16 +466,6 @@ static int core_next_ping(struct ab_schedule *schedule, uint64_t now_ns, uint8_t
     return len;
 }
 
-/* Not in the middle of a train, whose gaps it would change. */
-static bool core_may_ask(const struct ab_schedule *schedule)
-{
-    bool between = schedule->phase == AB_PINGS || schedule->train_left == 0 ||
-                   schedule->train_left == schedule->train_size;
-
-    return between && schedule->count < schedule->capacity &&
-           schedule->cost_bytes + schedule->small_bytes <= schedule->budget_bytes;
-}
-
 static int core_ask_again(struct ab_schedule *schedule, uint64_t now_ns, uint8_t *buf, size_t cap)
 {
     int len = core_emit(schedule, now_ns, buf, cap, 0);
@@ -463,6 +473,7 @@ static int core_ask_again(struct ab_schedule *schedule, uint64_t now_ns, uint8_t
     if (len < 0)
         return len;
     schedule->again = schedule->count - 1;
+    schedule->asked++;
     schedule->ask_again = false;
     return len;
 }
@@ -511,7 +522,7 @@ static void core_ping_answered(struct ab_schedule *schedule, size_t index, uint6
 
     schedule->end_ns = ab_min(schedule->end_ns, schedule->start_ns + END_NS + END_ROUND_TRIPS * rtt_ns);
     if (!schedule->again && !schedule->ask_again)
-        schedule->ask_again = core_held_up(schedule);
+        schedule->ask_again = core_held_up(schedule, MOST_PINGS_NS);
     else if (schedule->again == index && index)
         core_answered_again(schedule, stamp_ns);
     else

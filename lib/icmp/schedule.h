@@ -6,7 +6,7 @@
  *   pings    Five small echoes, 2 ms apart, give the round-trip time. Until one is answered, one more is sent every
  *            200 ms. Without any answer the measurement ends after 1 s, or sooner if the caller asked for that.
  *   again    If the small echoes come back in a bunch, something held them up: address resolution, a radio that had to
- *            wake up. Then one more, whose time is the path's.
+ *            wake up. Then one more, whose time is the path's; if it is lost, up to two others at the end.
  *   first    One train of 10 packets gives a rough rate, for 15 KB.
  *   second   One train of what is left of 64 KB, 32 packets. On paths up to 200 Mbit/s it lasts 2 ms.
  *   last     On faster paths: up to three trains of about 2.5 ms each, pipelined, within 1 MB. If jitter or batches
@@ -48,7 +48,8 @@ struct ab_schedule {
     bool cut;             /* a short queue was seen */
     bool ask_again;       /* another small echo is to be sent: something held up the first ones */
     bool waits_again;     /* nothing else is waited for than its answer */
-    size_t again;         /* its place in packets; 0: it was not sent */
+    size_t again;         /* its place in packets, the newest one's; 0: it was not sent */
+    uint32_t asked;       /* how often */
     bool shrunk;          /* an error made packets smaller during the run */
     uint32_t received;
     size_t phase_begin;   /* first packet of this phase */

@@ -207,7 +207,13 @@ static void what_held_up_the_first_echoes_is_not_the_path(void **state)
         {"the first train, too", {.mbit = 100, .rtt_ns = 50 * MS, .held_ns = 90 * MS}, 6, 50, true, 220},
         {"a train of a product of interest", {.mbit = 1000, .rtt_ns = 50 * MS, .held_ns = 200 * MS}, 6, 50, true, 500},
         {"answers to later echoes never come", {.mbit = 100, .rtt_ns = 50 * MS, .held_ns = 90 * MS,
-                                                .until_ns = 20 * MS}, 6, 138, true, 700},
+                                                .until_ns = 20 * MS}, 8, 138, true, 700},
+        {"the echo that asks again is lost", {.mbit = 100, .rtt_ns = 50 * MS, .held_ns = 90 * MS, .lost = 1U << 5}, 7, 50,
+         false, 500},
+        {"of the first ones three are lost", {.mbit = 100, .rtt_ns = 50 * MS, .held_ns = 90 * MS, .lost = 7U << 2},
+         6, 50, false, 330},
+        {"the same on a shorter path", {.mbit = 100, .rtt_ns = 20 * MS, .held_ns = 20 * MS,
+                                                        .lost = 1U << 5}, 7, 20, false, 300},
     };
 
     (void)state;
