@@ -29,7 +29,8 @@ _autobuf_scan()
         -*)
             used+=("$word")
             value=
-            [[ $word == --@(intent|budget|timeout|rate|rtt|bind|port|clients|per-address) ]] && value=1
+            [[ $word == @(-I|--@(intent|budget|timeout|rate|rtt|streams|bytes|bind|port|clients|per-address)) ]] &&
+                value=1
             ;;
         *)
             if [[ $value ]]; then
@@ -47,15 +48,19 @@ _autobuf_scan()
 # The options that the line can still take.
 _autobuf_options()
 {
-    local -a options=(-4 -6 --json --intent --budget --timeout)
+    local -a options=(-4 -6 -I -B --json --intent --budget --timeout --as-user)
     local option taken=" ${used[*]} "
 
     case $command in
-    explain) [[ $host ]] || options+=(--rate --rtt) ;;
+    explain)
+        options+=(--streams --bytes --sysctl)
+        [[ $host ]] || options+=(--rate --rtt)
+        ;;
     watch) options=(--json --tune --intent) ;;
     serve) options=(--bind --port --rate --clients --per-address) ;;
-    measure) options=(-4 -6 --json --intent --timeout) ;;
+    measure) options=(-4 -6 -I --json --intent --timeout --as-user) ;;
     esac
+    options+=(--help)
     for option in "${options[@]}"; do
         [[ $taken == *" $option "* ]] && continue
         [[ $option == -[46] && $taken == *' '-[46]' '* ]] && continue
@@ -92,7 +97,13 @@ _autobuf()
         mapfile -t COMPREPLY < <(compgen -W 'throughput low-delay' -- "$cur")
         return
         ;;
-    --budget | --timeout | --rate | --rtt | --bind | --port | --clients | --per-address) return ;; # one's own
+    --budget | --timeout | --rate | --rtt | --streams | --bytes | --bind | --port | --clients | --per-address)
+        return # one's own
+        ;;
+    -I)
+        mapfile -t COMPREPLY < <(cd /sys/class/net && compgen -G "$cur*")
+        return
+        ;;
     esac
     if [[ $cur == -* ]]; then
         mapfile -t COMPREPLY < <(compgen -W "$(_autobuf_options)" -- "$cur")

@@ -62,7 +62,8 @@ hosts=$(mktemp)
 trap 'rm -f "$hosts"' EXIT
 printf '192.0.2.1 mirror.test\n192.0.2.2 mail.test\n192.0.2.3 other.test\n' >"$hosts"
 HOSTFILE=$hosts # bash's own completion of host names reads it instead of /etc/hosts
-all='-4 -6 --json --intent --budget --timeout'
+all='-4 -6 -I -B --json --intent --budget --timeout --as-user --help'
+explaining="$all --streams --bytes --sysctl"
 
 offers 'probe explain watch serve measure --version --help' autobuf ''
 offers 'probe' autobuf p
@@ -70,27 +71,27 @@ offers '--version --help' autobuf --
 offers '' autobuf no-such-command
 offers '' autobuf --version ''
 offers "$all" autobuf probe -
-offers "$all --rate --rtt" autobuf explain -
+offers "$explaining --rate --rtt" autobuf explain -
 offers '--rate --rtt' autobuf explain --r
 offers '' autobuf probe --r
-offers "$all" autobuf explain mirror.test -
-offers '--intent --budget --timeout' autobuf probe -4 --json -
+offers "$explaining" autobuf explain mirror.test -
+offers '-I -B --intent --budget --timeout --as-user --help' autobuf probe -4 --json -
 offers '--rtt' autobuf explain --rate 400M --r
-offers '--json --tune --intent' autobuf watch -
-offers '--intent' autobuf watch --tune --json -
+offers '--json --tune --intent --help' autobuf watch -
+offers '--intent --help' autobuf watch --tune --json -
 offers 'low-delay' autobuf watch --tune --intent l
 offers "$$" autobuf watch --tune "$$"
 offers '' autobuf watch 1 2
-serving='--bind --port --rate --clients --per-address'
+serving='--bind --port --rate --clients --per-address --help'
 offers "$serving" autobuf serve -
 offers "${serving#--bind }" autobuf serve --bind 192.0.2.1 -
 offers "${serving/--port }" autobuf serve --port = 7411 --
 offers '' autobuf serve --per-address ''
 offers '' autobuf serve --clients = 7
 offers '' autobuf serve m
-offers '-4 -6 --json --intent --timeout' autobuf measure -
-offers '--json --intent' autobuf measure -6 --timeout 500 mirror.test --
-for option in --budget --rate --rtt --tune --bind --port; do
+offers '-4 -6 -I --json --intent --timeout --as-user --help' autobuf measure -
+offers '--json --intent --as-user --help' autobuf measure -6 --timeout 500 mirror.test --
+for option in --budget --rate --rtt --tune --bind --port --sysctl; do
     offers '' autobuf measure "$option"
 done
 at=2 offers '--json' autobuf probe --j mirror.test
@@ -99,7 +100,7 @@ offers 'low-delay' autobuf explain --intent l
 offers 'throughput low-delay' autobuf probe --intent =
 offers 'low-delay' autobuf probe --intent = low
 offers '--intent=low-delay' autobuf probe --intent=l
-for option in --budget --timeout --rate --rtt; do
+for option in --budget --timeout --rate --rtt --streams --bytes; do
     offers '' autobuf explain "$option" ''
     offers '' autobuf explain "$option" = ''
 done
@@ -132,10 +133,11 @@ offers 'new:-- mi' autobuf probe mi
 unset -f _known_hosts_real _comp_compgen_known_hosts
 
 # Nothing that the command does not know, and nothing forgotten.
-help=$("$command" --help)
+help=$("$command" --help
+    for name in probe explain watch serve measure; do "$command" "$name" --help; done)
 names=$(
-    grep -oE 'autobuf [a-z]+' <<<"$help" | cut -d ' ' -f 2 | sort -u
-    grep -oE -- '(^|[^a-z-])-(-[a-z-]+|[0-9a-z])' <<<"$help" | grep -oE -- '-.*' | sort -u
+    grep -oE '^ +autobuf [a-z]+' <<<"$help" | grep -oE '[a-z]+$' | sort -u
+    grep -oE -- '(^|[^A-Za-z-])-(-[a-z-]+|[0-9A-Za-z])' <<<"$help" | grep -oE -- '-.*' | sort -u
 )
 complete_words autobuf ''
 offered=${COMPREPLY[*]}
@@ -146,7 +148,7 @@ done
 same 'bash: what --help names' "$names" "$(tr ' ' '\n' <<<"$offered" | sort -u)"
 same 'zsh: what --help names' "$names" "$(
     grep -oE "^ +'[a-z]+:" "$zsh_file" | grep -oE '[a-z]+'
-    grep -oE -- "[')](-[0-9a-z]|--[a-z-]+)=?\\[" "$zsh_file" | grep -oE -- '-[0-9a-z-]+' | sort -u
+    grep -oE -- "[')\"](-[0-9A-Za-z]|--[a-z-]+)=?\\[" "$zsh_file" | grep -oE -- '-[0-9A-Za-z-]+' | sort -u
 )"
 
 cases=$((cases + 1))

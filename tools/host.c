@@ -1,25 +1,24 @@
 /* SPDX-License-Identifier: MIT */
 #include "host.h"
 
-#include <ifaddrs.h>
 #include <net/if.h>
 #include <netdb.h>
 #include <netinet/in.h>
 #include <stdbool.h>
-#include <stddef.h>
 #include <stdio.h>
 #include <string.h>
-#include <sys/time.h>
+#include <sys/ioctl.h>
+#include <sys/utsname.h>
 #include <unistd.h>
 
+#include <linux/ethtool.h>
 #include <linux/genetlink.h>
-#include <linux/netlink.h>
 #include <linux/pkt_sched.h>
-#include <linux/rtnetlink.h>
+#include <linux/sockios.h>
 #include <linux/tcp_metrics.h>
 
-#define MESSAGE_BYTES 32768
-#define MESSAGES_MOST 64 /* reads of one answer: a host has no more queueing disciplines */
+#include "netlink.h"
+#include "settings.h"
 
 static int64_t read_number(const char *path)
 {
@@ -53,125 +52,64 @@ static int64_t read_tcp_used(void)
     return pages < 0 ? UNKNOWN : pages * sysconf(_SC_PAGESIZE);
 }
 
-/* The device that has the address from which the kernel would send to the peer. */
-static void find_device(const struct sockaddr *peer, socklen_t peer_len, char device[IF_NAMESIZE])
+/* --------------------------------------------------------------------------- route, device */
+
+/* RTA_METRICS holds the numbers that ip-route(8) calls window, cwnd and so on. */
+static void take_route(const struct nlmsghdr *m, void *out)
 {
-    struct sockaddr_storage to = {0}, own = {0};
-    socklen_t len = sizeof own;
-    struct ifaddrs *all;
-    int fd = socket(peer->sa_family, SOCK_DGRAM | SOCK_CLOEXEC, 0);
+    struct host_facts *facts = out;
+    const struct rtattr *metrics;
+    int64_t device = 0;
+
+    if (m->nlmsg_type != RTM_NEWROUTE)
+        return;
+    netlink_number(netlink_attribute(m, sizeof(struct rtmsg), RTA_OIF), &device);
+    if (device > 0 && !if_indextoname((unsigned)device, facts->device))
+        facts->device[0] = '\0';
+    metrics = netlink_attribute(m, sizeof(struct rtmsg), RTA_METRICS);
+    if (!metrics)
+        return;
+    netlink_number(netlink_nested(metrics, RTAX_WINDOW), &facts->route_window_bytes);
+    netlink_number(netlink_nested(metrics, RTAX_CWND), &facts->route_cwnd_packets);
+}
+
+static void read_route(const struct sockaddr *peer, struct host_facts *facts)
+{
+    bool v4 = peer->sa_family == AF_INET;
+    struct request r;
+    struct rtmsg *route = netlink_begin(&r, RTM_GETROUTE, 0, sizeof *route);
+
+    route->rtm_family = (unsigned char)peer->sa_family;
+    route->rtm_dst_len = v4 ? 32 : 128;
+    if (v4)
+        netlink_add(&r, RTA_DST, &((const struct sockaddr_in *)peer)->sin_addr, sizeof(struct in_addr));
+    else
+        netlink_add(&r, RTA_DST, &((const struct sockaddr_in6 *)peer)->sin6_addr, sizeof(struct in6_addr));
+    netlink_ask(NETLINK_ROUTE, &r, take_route, facts);
+}
+
+/* 1, 0, or UNKNOWN. */
+static int64_t read_offload(int fd, const char *device, uint32_t command)
+{
+    struct ethtool_value value = {.cmd = command};
+    struct ifreq request = {.ifr_data = (void *)&value};
+
+    snprintf(request.ifr_name, sizeof request.ifr_name, "%s", device);
+    return ioctl(fd, SIOCETHTOOL, &request) < 0 ? UNKNOWN : value.data != 0;
+}
+
+static void read_offloads(struct host_facts *facts)
+{
+    int fd = socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0);
+    int64_t tso, gso;
 
     if (fd < 0)
         return;
-    peer_len = peer_len < sizeof to ? peer_len : sizeof to;
-    memcpy(&to, peer, peer_len);
-    ((struct sockaddr_in *)&to)->sin_port = htons(9); /* at the same place in both families */
-    if (connect(fd, (struct sockaddr *)&to, peer_len) == 0 &&
-        getsockname(fd, (struct sockaddr *)&own, &len) == 0 && getifaddrs(&all) == 0) {
-        for (const struct ifaddrs *a = all; a; a = a->ifa_next) {
-            size_t at = own.ss_family == AF_INET ? offsetof(struct sockaddr_in, sin_addr)
-                                                 : offsetof(struct sockaddr_in6, sin6_addr);
-            size_t bytes = own.ss_family == AF_INET ? 4 : 16;
-
-            if (a->ifa_addr && a->ifa_addr->sa_family == own.ss_family &&
-                memcmp((char *)a->ifa_addr + at, (char *)&own + at, bytes) == 0)
-                snprintf(device, IF_NAMESIZE, "%s", a->ifa_name);
-        }
-        freeifaddrs(all);
-    }
+    tso = read_offload(fd, facts->device, ETHTOOL_GTSO);
+    gso = read_offload(fd, facts->device, ETHTOOL_GGSO);
+    facts->segmentation_offload = tso == UNKNOWN || gso == UNKNOWN ? UNKNOWN : tso || gso;
+    facts->receive_offload = read_offload(fd, facts->device, ETHTOOL_GGRO);
     close(fd);
-}
-
-/* --------------------------------------------------------------------------------- netlink */
-
-struct request {
-    struct nlmsghdr header;
-    char body[128];
-};
-
-typedef void take_fn(const struct nlmsghdr *message, void *out);
-
-static void *begin_request(struct request *r, uint16_t type, uint16_t flags, size_t bytes)
-{
-    memset(r, 0, sizeof *r);
-    r->header.nlmsg_type = type;
-    r->header.nlmsg_flags = NLM_F_REQUEST | flags;
-    r->header.nlmsg_len = (uint32_t)NLMSG_LENGTH(bytes);
-    return NLMSG_DATA(&r->header);
-}
-
-static void add_attribute(struct request *r, uint16_t type, const void *data, size_t bytes)
-{
-    struct rtattr *a = (struct rtattr *)((char *)r + NLMSG_ALIGN(r->header.nlmsg_len));
-
-    a->rta_type = type;
-    a->rta_len = (uint16_t)RTA_LENGTH(bytes);
-    memcpy(RTA_DATA(a), data, bytes);
-    r->header.nlmsg_len = (uint32_t)(NLMSG_ALIGN(r->header.nlmsg_len) + RTA_SPACE(bytes));
-}
-
-/* The attribute of a type among left bytes of attributes; NULL: none. */
-static const struct rtattr *attribute_among(const void *attributes, size_t left, unsigned type)
-{
-    const char *at = attributes;
-
-    while (left >= sizeof(struct rtattr)) {
-        const struct rtattr *a = (const struct rtattr *)at;
-        size_t bytes = RTA_ALIGN(a->rta_len);
-
-        if (a->rta_len < sizeof *a || a->rta_len > left)
-            break;
-        if ((a->rta_type & NLA_TYPE_MASK) == type)
-            return a;
-        at += bytes;
-        left -= bytes < left ? bytes : left;
-    }
-    return NULL;
-}
-
-/* Reads attributes of a message whose body begins with skip bytes of something else. */
-static const struct rtattr *attribute_of(const struct nlmsghdr *m, size_t skip, unsigned type)
-{
-    size_t begin = NLMSG_LENGTH(NLMSG_ALIGN(skip));
-
-    return attribute_among((const char *)m + begin, m->nlmsg_len > begin ? m->nlmsg_len - begin : 0,
-                           type);
-}
-
-static const struct rtattr *attribute_in(const struct rtattr *nest, unsigned type)
-{
-    return attribute_among(RTA_DATA(nest), RTA_PAYLOAD(nest), type);
-}
-
-/* One request, and whatever answers it. */
-static void ask(int protocol, const struct request *r, take_fn *take, void *out)
-{
-    static _Alignas(struct nlmsghdr) char buf[MESSAGE_BYTES];
-    struct sockaddr_nl kernel = {.nl_family = AF_NETLINK};
-    struct timeval patience = {1, 0};
-    int fd = socket(AF_NETLINK, SOCK_RAW | SOCK_CLOEXEC, protocol);
-    bool more = fd >= 0;
-
-    if (more)
-        setsockopt(fd, SOL_SOCKET, SO_RCVTIMEO, &patience, sizeof patience);
-    more = more && sendto(fd, r, r->header.nlmsg_len, 0, (struct sockaddr *)&kernel,
-                          sizeof kernel) >= 0;
-    for (int i = 0; more && i < MESSAGES_MOST; i++) {
-        ssize_t got = recv(fd, buf, sizeof buf, 0);
-        const struct nlmsghdr *m = (const struct nlmsghdr *)buf;
-        size_t left = got > 0 ? (size_t)got : 0;
-
-        more = got > 0;
-        for (; NLMSG_OK(m, left); m = NLMSG_NEXT(m, left)) {
-            if (m->nlmsg_type == NLMSG_ERROR || m->nlmsg_type == NLMSG_DONE)
-                more = false;
-            else
-                take(m, out);
-            more = more && m->nlmsg_flags & NLM_F_MULTI;
-        }
-    }
-    if (fd >= 0)
-        close(fd);
 }
 
 struct queue {
@@ -190,8 +128,8 @@ static void take_qdisc(const struct nlmsghdr *m, void *out)
     if (m->nlmsg_type != RTM_NEWQDISC || m->nlmsg_len < NLMSG_LENGTH(sizeof *tc) ||
         tc->tcm_ifindex != (int)q->device || tc->tcm_parent != TC_H_ROOT)
         return;
-    kind = attribute_of(m, sizeof *tc, TCA_KIND);
-    stats = attribute_of(m, sizeof *tc, TCA_STATS);
+    kind = netlink_attribute(m, sizeof *tc, TCA_KIND);
+    stats = netlink_attribute(m, sizeof *tc, TCA_STATS);
     if (kind)
         snprintf(q->facts->qdisc, sizeof q->facts->qdisc, "%.*s", (int)RTA_PAYLOAD(kind),
                  (const char *)RTA_DATA(kind));
@@ -206,18 +144,18 @@ static void read_queue(struct host_facts *facts)
     struct queue q = {if_nametoindex(facts->device), facts};
     char file[64];
     struct request r;
-    struct tcmsg *tc = begin_request(&r, RTM_GETQDISC, NLM_F_DUMP, sizeof *tc);
+    struct tcmsg *tc = netlink_begin(&r, RTM_GETQDISC, NLM_F_DUMP, sizeof *tc);
 
     tc->tcm_family = AF_UNSPEC;
     snprintf(file, sizeof file, "/sys/class/net/%s/tx_queue_len", facts->device);
     facts->queue_packets = read_number(file);
     if (q.device)
-        ask(NETLINK_ROUTE, &r, take_qdisc, &q);
+        netlink_ask(NETLINK_ROUTE, &r, take_qdisc, &q);
 }
 
 static void take_family(const struct nlmsghdr *m, void *out)
 {
-    const struct rtattr *id = attribute_of(m, sizeof(struct genlmsghdr), CTRL_ATTR_FAMILY_ID);
+    const struct rtattr *id = netlink_attribute(m, sizeof(struct genlmsghdr), CTRL_ATTR_FAMILY_ID);
 
     if (id && RTA_PAYLOAD(id) >= sizeof(uint16_t))
         memcpy(out, RTA_DATA(id), sizeof(uint16_t));
@@ -227,14 +165,10 @@ static void take_family(const struct nlmsghdr *m, void *out)
 static void take_metrics(const struct nlmsghdr *m, void *out)
 {
     struct host_facts *facts = out;
-    const struct rtattr *values = attribute_of(m, sizeof(struct genlmsghdr), TCP_METRICS_ATTR_VALS);
-    const struct rtattr *ssthresh = values ? attribute_in(values, TCP_METRIC_SSTHRESH + 1) : NULL;
-    uint32_t packets;
+    const struct rtattr *values = netlink_attribute(m, sizeof(struct genlmsghdr), TCP_METRICS_ATTR_VALS);
+    const struct rtattr *ssthresh = values ? netlink_nested(values, TCP_METRIC_SSTHRESH + 1) : NULL;
 
-    if (!ssthresh || RTA_PAYLOAD(ssthresh) < sizeof packets)
-        return;
-    memcpy(&packets, RTA_DATA(ssthresh), sizeof packets);
-    facts->ssthresh_packets = packets;
+    netlink_number(ssthresh, &facts->ssthresh_packets);
 }
 
 static void read_metrics(const struct sockaddr *peer, struct host_facts *facts)
@@ -242,24 +176,70 @@ static void read_metrics(const struct sockaddr *peer, struct host_facts *facts)
     static const char name[] = TCP_METRICS_GENL_NAME;
     uint16_t family = 0;
     struct request r;
-    struct genlmsghdr *g = begin_request(&r, GENL_ID_CTRL, 0, sizeof *g);
+    struct genlmsghdr *g = netlink_begin(&r, GENL_ID_CTRL, 0, sizeof *g);
 
     g->cmd = CTRL_CMD_GETFAMILY;
     g->version = 1;
-    add_attribute(&r, CTRL_ATTR_FAMILY_NAME, name, sizeof name);
-    ask(NETLINK_GENERIC, &r, take_family, &family);
+    netlink_add(&r, CTRL_ATTR_FAMILY_NAME, name, sizeof name);
+    netlink_ask(NETLINK_GENERIC, &r, take_family, &family);
     if (!family)
         return;
-    g = begin_request(&r, family, 0, sizeof *g);
+    g = netlink_begin(&r, family, 0, sizeof *g);
     g->cmd = TCP_METRICS_CMD_GET;
     g->version = TCP_METRICS_GENL_VERSION;
     if (peer->sa_family == AF_INET)
-        add_attribute(&r, TCP_METRICS_ATTR_ADDR_IPV4, &((const struct sockaddr_in *)peer)->sin_addr,
+        netlink_add(&r, TCP_METRICS_ATTR_ADDR_IPV4, &((const struct sockaddr_in *)peer)->sin_addr,
                       sizeof(struct in_addr));
     else
-        add_attribute(&r, TCP_METRICS_ATTR_ADDR_IPV6,
+        netlink_add(&r, TCP_METRICS_ATTR_ADDR_IPV6,
                       &((const struct sockaddr_in6 *)peer)->sin6_addr, sizeof(struct in6_addr));
-    ask(NETLINK_GENERIC, &r, take_metrics, facts);
+    netlink_ask(NETLINK_GENERIC, &r, take_metrics, facts);
+}
+
+/* ----------------------------------------------------------------------------------- host */
+
+static void read_word(const char *path, char *word, size_t cap)
+{
+    FILE *file = fopen(path, "re");
+
+    word[0] = '\0';
+    if (!file)
+        return;
+    if (!fgets(word, (int)cap, file))
+        word[0] = '\0';
+    word[strcspn(word, " \n")] = '\0';
+    fclose(file);
+}
+
+/* The third number of net.ipv4.tcp_wmem or tcp_rmem, and the file that has set it. */
+static void read_setting(const char *name, const char *path, struct setting *setting)
+{
+    long long first, second, third = UNKNOWN;
+    FILE *file = fopen(path, "re");
+
+    if (!file)
+        return;
+    if (fscanf(file, "%lld %lld %lld", &first, &second, &third) == 3)
+        settings_find(name, third, setting);
+    fclose(file);
+}
+
+static void read_kernel(struct host_facts *facts)
+{
+    struct utsname system;
+    long pages = sysconf(_SC_PHYS_PAGES);
+
+    if (uname(&system) == 0)
+        snprintf(facts->kernel, sizeof facts->kernel, "%.*s", (int)sizeof facts->kernel - 1, system.release);
+    if (pages > 0)
+        facts->memory_bytes = (int64_t)pages * sysconf(_SC_PAGESIZE);
+    read_word("/proc/sys/net/ipv4/tcp_congestion_control", facts->congestion_control,
+              sizeof facts->congestion_control);
+    /* Only the first namespace shows net.ipv4.tcp_mem; all show net.ipv4.tcp_wmem. */
+    facts->inner_namespace = access("/proc/sys/net/ipv4/tcp_wmem", F_OK) == 0 &&
+                             access("/proc/sys/net/ipv4/tcp_mem", F_OK) != 0;
+    read_setting("net.ipv4.tcp_wmem", "/proc/sys/net/ipv4/tcp_wmem", &facts->tcp_wmem);
+    read_setting("net.ipv4.tcp_rmem", "/proc/sys/net/ipv4/tcp_rmem", &facts->tcp_rmem);
 }
 
 void host_read(const struct sockaddr *peer, socklen_t peer_len, struct host_facts *facts)
@@ -271,12 +251,20 @@ void host_read(const struct sockaddr *peer, socklen_t peer_len, struct host_fact
         .queue_packets = UNKNOWN,
         .queue_drops = UNKNOWN,
         .ssthresh_packets = UNKNOWN,
+        .route_window_bytes = UNKNOWN,
+        .route_cwnd_packets = UNKNOWN,
+        .segmentation_offload = UNKNOWN,
+        .receive_offload = UNKNOWN,
+        .memory_bytes = UNKNOWN,
     };
+    read_kernel(facts);
     if (!peer || (peer->sa_family != AF_INET && peer->sa_family != AF_INET6))
         return;
     getnameinfo(peer, peer_len, facts->peer, sizeof facts->peer, NULL, 0, NI_NUMERICHOST);
-    find_device(peer, peer_len, facts->device);
-    if (facts->device[0])
+    read_route(peer, facts);
+    if (facts->device[0]) {
         read_queue(facts);
+        read_offloads(facts);
+    }
     read_metrics(peer, facts);
 }

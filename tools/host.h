@@ -3,10 +3,17 @@
 #ifndef HOST_H
 #define HOST_H
 
+#include <stdbool.h>
 #include <stdint.h>
 #include <sys/socket.h>
 
 #define UNKNOWN (-1)
+
+/* A file that sets a size that autotuning may reach. */
+struct setting {
+    char file[96];       /* "": none is known */
+    int64_t third_bytes; /* the last of its three values */
+};
 
 struct host_facts {
     int64_t sack;                  /* net.ipv4.tcp_sack; UNKNOWN where it cannot be read */
@@ -15,9 +22,19 @@ struct host_facts {
     int64_t queue_packets;         /* txqueuelen of the device towards the peer */
     int64_t queue_drops;           /* packets that its qdisc has dropped since it was set up */
     int64_t ssthresh_packets;      /* remembered of earlier connections to the peer (tcp_metrics) */
+    int64_t route_window_bytes;    /* of the route to the peer: what limits the window that is offered; UNKNOWN: none */
+    int64_t route_cwnd_packets;    /* what limits the congestion window; UNKNOWN: none */
+    int64_t segmentation_offload;  /* of the device: 0 if neither TSO nor GSO is on */
+    int64_t receive_offload;       /* 0 if GRO is not on */
+    int64_t memory_bytes;          /* of this host */
+    bool inner_namespace;          /* not the host's first network namespace: a container's */
+    char kernel[48];               /* "6.18.44-amd64" */
+    char congestion_control[16];   /* "": unknown */
     char device[16];               /* "": unknown, or no peer */
     char qdisc[16];
     char peer[64];                 /* numeric */
+    struct setting tcp_wmem;       /* files of sysctl.d(5) that set what holds now */
+    struct setting tcp_rmem;
 };
 
 /*

@@ -25,8 +25,8 @@ bool is_port(const char *text)
     return text[0] >= '0' && text[0] <= '9' && !*end && number >= 1 && number <= 65535;
 }
 
-/* HOST, HOST:PORT, [HOST]:PORT, or an IPv6 address with its colons. */
-static bool split_target(const char *target, char host[HOST_BYTES], const char **port)
+/* HOST, HOST:PORT, [HOST]:PORT, or an IPv6 address with its colons. NULL, or what is wrong. */
+static const char *split_target(const char *target, char host[HOST_BYTES], const char **port)
 {
     const char *begin = target, *colon = strrchr(target, ':');
     size_t len = strlen(target);
@@ -36,7 +36,7 @@ static bool split_target(const char *target, char host[HOST_BYTES], const char *
         const char *end = strchr(target, ']');
 
         if (!end || (end[1] && end[1] != ':'))
-            return false;
+            return "its bracket is not closed, or something else than a port follows";
         begin = target + 1;
         len = (size_t)(end - begin);
         colon = end[1] ? end + 1 : NULL;
@@ -47,11 +47,21 @@ static bool split_target(const char *target, char host[HOST_BYTES], const char *
     }
     if (colon)
         *port = colon + 1;
-    if (len == 0 || len >= HOST_BYTES || !is_port(*port))
-        return false;
+    if (!is_port(*port))
+        return "what follows the colon is not a port, 1 to 65535";
+    if (len == 0 || len >= HOST_BYTES)
+        return "there is no host's name in it";
     memcpy(host, begin, len);
     host[len] = '\0';
-    return true;
+    return NULL;
+}
+
+const char *measure_target_wrong(const char *target)
+{
+    char host[HOST_BYTES];
+    const char *port;
+
+    return split_target(target, host, &port);
 }
 
 /* connect(2) with a deadline. */
@@ -78,7 +88,7 @@ static int connect_until(int fd, const struct addrinfo *a, uint64_t until_ns)
  * Connects to the first address that answers. Returns its descriptor, or the error of the last one. Each address
  * has its share of the time.
  */
-static int connect_any(const struct addrinfo *list, uint64_t timeout_ns)
+static int connect_any(const struct addrinfo *list, const struct source *source, uint64_t timeout_ns)
 {
     int error = AUTOBUF_E_RESOLVE;
     unsigned addresses = 0;
@@ -93,7 +103,9 @@ static int connect_any(const struct addrinfo *list, uint64_t timeout_ns)
             error = -errno;
             continue;
         }
-        error = connect_until(fd, a, until_ns);
+        error = source ? source_bind(fd, source) : 0;
+        if (error == 0)
+            error = connect_until(fd, a, until_ns);
         if (error == 0)
             return fd;
         close(fd);
@@ -134,7 +146,7 @@ static int measure_over(int fd, const struct measuring *m,
     return result;
 }
 
-int measure_target(const struct measuring *m, struct autobuf_path *path)
+int measure_target(struct measuring *m, struct autobuf_path *path)
 {
     struct addrinfo hints = {.ai_family = m->family, .ai_socktype = SOCK_STREAM}, *list;
     struct autobuf_inband_options options = AUTOBUF_INBAND_OPTIONS_INIT;
@@ -143,17 +155,20 @@ int measure_target(const struct measuring *m, struct autobuf_path *path)
     const char *port;
     int fd, result;
 
-    if (!split_target(m->target, host, &port))
+    if (split_target(m->target, host, &port))
         return -EINVAL;
     result = drop_privileges();
     if (result < 0)
         return result;
     if (getaddrinfo(host, port, &hints, &list) != 0)
         return AUTOBUF_E_RESOLVE;
-    fd = connect_any(list, timeout_ns);
+    fd = connect_any(list, m->source, timeout_ns);
     freeaddrinfo(list);
     if (fd < 0)
         return fd;
+    m->peer_len = sizeof m->peer;
+    if (getpeername(fd, (struct sockaddr *)&m->peer, &m->peer_len) < 0)
+        m->peer_len = 0;
     options.timeout_ns = timeout_ns;
     result = measure_over(fd, m, &options, path);
     close(fd);

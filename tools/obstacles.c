@@ -12,6 +12,11 @@
 #define SFTP_REQUEST_BYTES 261120.0 /* and of 255 KB with it */
 #define INITIAL_WINDOW 10.0         /* packets: RFC 6928 */
 #define PACKET_BYTES 1448.0
+#define SIZE_ROUNDED_BYTES 65536 /* smaller numbers are no sizes of buffers that matter */
+#define TCP_MEM_SHARE 128 /* of a host's memory, net.ipv4.tcp_[rw]mem are this part at most, by default */
+
+#define OFFLOAD_BIT_PER_S 1e9 /* below it, a processor does without */
+#define VERSION(major, minor, patch) ((unsigned)(major) << 16 | (unsigned)(minor) << 8 | (unsigned)(patch))
 
 /* What is known of the path, in the terms of one transfer; 0: unknown. */
 struct path_terms {
@@ -60,26 +65,90 @@ static double lost_by(double window, double wanted)
     return wanted > 0 ? 1 - window / wanted : 0;
 }
 
-/* Adds the limits that the plan met. If a limit concerns both sides, the side that loses more counts. */
+static bool begins_with(const char *text, const char *begin)
+{
+    return strncmp(text, begin, strlen(begin)) == 0;
+}
+
+/* Does this sysctl limit programs with libautobuf, too? */
+static bool limits_ours(const struct findings *f, const char *name)
+{
+    char line[128];
+
+    for (unsigned i = 0; autobuf_plan_sysctl(&f->plan, &f->limits, i, line, sizeof line) > 0; i++)
+        if (begins_with(line, name))
+            return true;
+    return false;
+}
+
+/* What holds back programs that leave their buffers to the kernel: nearly all. */
+static void add_untuned(struct list *list, const struct findings *f)
+{
+    const struct autobuf_plan *p = &f->user;
+    struct sysctl_line lines[SYSCTLS_MOST];
+    size_t count = findings_sysctls(f, lines);
+
+    for (size_t i = 0; i < count; i++) {
+        bool receives = strcmp(lines[i].name, "net.ipv4.tcp_wmem") != 0;
+        double window = (double)(receives ? p->rcv_kernel_bytes : p->snd_kernel_bytes);
+        double wanted = (double)(receives ? p->rcv_wanted_bytes : p->snd_wanted_bytes);
+        struct obstacle *o = add(list, lost_by(window, wanted),
+                                 "%s: %s limits the %s window to %.1f MB of %.1f MB",
+                                 limits_ours(f, lines[i].name) ? "all programs" : "programs without libautobuf",
+                                 lines[i].name, receives ? "receive" : "send", window / 1e6, wanted / 1e6);
+
+        snprintf(o->line, sizeof o->line, "sysctl -w \"%.31s=%.63s\"", lines[i].name, lines[i].value);
+    }
+}
+
+static bool is_among(const struct sysctl_line *lines, size_t count, const char *line)
+{
+    for (size_t i = 0; i < count; i++)
+        if (begins_with(line, lines[i].name))
+            return true;
+    return false;
+}
+
+/* The value, or the third of three, rounded up to what an administrator would write: a power of two, or 3/2 of one. */
+static void round_line(char *line, size_t cap)
+{
+    char *last = strrchr(line, ' ') ? strrchr(line, ' ') : strrchr(line, '=');
+    uint64_t size = last ? strtoull(last + 1, NULL, 10) : 0;
+
+    if (size < SIZE_ROUNDED_BYTES)
+        return;
+    last[1] = '\0';
+    snprintf(last + 1, cap - strlen(line), "%llu", (unsigned long long)findings_sensible(size));
+}
+
+/*
+ * Adds the limits that the plan met and that do not hold back all programs: what limits those that use the library,
+ * for this user. If a limit concerns both sides, the side that loses more counts.
+ */
 static void add_limits(struct list *list, const struct findings *f)
 {
     const struct autobuf_plan *p = &f->plan;
     double snd = lost_by((double)p->snd_window_bytes, (double)p->snd_wanted_bytes);
     double rcv = lost_by((double)p->rcv_window_bytes, (double)p->rcv_wanted_bytes);
+    struct sysctl_line lines[SYSCTLS_MOST];
+    size_t count = findings_sysctls(f, lines);
     char line[128];
 
     for (unsigned i = 0; autobuf_plan_sysctl(p, &f->limits, i, line, sizeof line) > 0; i++) {
-        bool both = strncmp(line, "net.ipv4.tcp_window_scaling", 27) == 0;
-        bool receives = strncmp(line, "net.ipv4.tcp_rmem", 17) == 0 ||
-                        strncmp(line, "net.ipv4.tcp_moderate_rcvbuf", 28) == 0;
+        bool both = begins_with(line, "net.ipv4.tcp_window_scaling");
+        bool receives = begins_with(line, "net.ipv4.tcp_rmem") || begins_with(line, "net.ipv4.tcp_moderate_rcvbuf");
         double lost = both ? (snd > rcv ? snd : rcv) : receives ? rcv : snd;
         int name = (int)strcspn(line, "=");
-        struct obstacle *o =
-            add(list, lost, "%.*s limits the %s window to %.1f MB of %.1f MB", name, line,
+        struct obstacle *o;
+
+        if (is_among(lines, count, line))
+            continue;
+        o = add(list, lost, "programs with libautobuf: %.*s limits the %s window to %.1f MB of %.1f MB", name, line,
                 both ? "largest" : receives ? "receive" : "send",
                 (double)(receives ? p->rcv_window_bytes : p->snd_window_bytes) / 1e6,
                 (double)(receives ? p->rcv_wanted_bytes : p->snd_wanted_bytes) / 1e6);
 
+        round_line(line, sizeof line);
         snprintf(o->line, sizeof o->line, "sysctl -w \"%s\"", line);
     }
 }
@@ -170,6 +239,118 @@ static void add_queue(struct list *list, const struct path_terms *t, const struc
                  h->device, packets);
 }
 
+/* ------------------------------------------------------------------------- this kernel, this host */
+
+static unsigned version_of(const char *kernel)
+{
+    unsigned major = 0, minor = 0, patch = 0;
+
+    if (sscanf(kernel, "%u.%u.%u", &major, &minor, &patch) < 2)
+        return 0;
+    return VERSION(major, minor, patch < 255 ? patch : 255);
+}
+
+/* Known faults of releases, by the version alone: a distribution may have mended them. docs/BENCHMARKS.md */
+static void add_kernel(struct list *list, const struct host_facts *h)
+{
+    static const struct {
+        unsigned from, to; /* to: the first that is mended */
+        const char *what;
+    } faults[] = {
+        {VERSION(6, 6, 0), VERSION(6, 9, 3),
+         "a program that sets SO_RCVBUF begins with a quarter of it, not half"},
+        {VERSION(6, 17, 0), VERSION(6, 18, 17), "an autotuned receive buffer may shrink and stay small"},
+        {VERSION(6, 19, 0), VERSION(6, 19, 7), "an autotuned receive buffer may shrink and stay small"},
+    };
+    unsigned version = version_of(h->kernel);
+
+    for (size_t i = 0; i < sizeof faults / sizeof *faults; i++) {
+        struct obstacle *o;
+
+        if (version < faults[i].from || version >= faults[i].to)
+            continue;
+        o = add(list, 0, "Linux %s: %s", h->kernel, faults[i].what);
+        snprintf(o->line, sizeof o->line, "use Linux %u.%u.%u or newer", faults[i].to >> 16,
+                 faults[i].to >> 8 & 255, faults[i].to & 255);
+    }
+}
+
+/* A file that once raised a limit lowers it on a kernel whose own is larger. */
+static void add_lowered(struct list *list, const struct host_facts *h)
+{
+    bool newer = version_of(h->kernel) >= VERSION(6, 16, 0);
+    const struct {
+        const char *name;
+        const struct setting *setting;
+        double own_bytes;
+    } rows[] = {{"net.ipv4.tcp_wmem", &h->tcp_wmem, 4194304}, {"net.ipv4.tcp_rmem", &h->tcp_rmem, newer ? 33554432 : 6291456}};
+
+    for (size_t i = 0; i < 2; i++) {
+        double own = rows[i].own_bytes, memory = (double)h->memory_bytes / TCP_MEM_SHARE;
+        struct obstacle *o;
+
+        own = h->memory_bytes > 0 && memory < own ? memory : own;
+        if (!rows[i].setting->file[0] || !h->kernel[0] || (double)rows[i].setting->third_bytes > 0.9 * own)
+            continue;
+        o = add(list, 0, "%s lowers %s to %.1f MB; Linux %s would allow %.1f MB", rows[i].setting->file, rows[i].name,
+                (double)rows[i].setting->third_bytes / 1e6, h->kernel, own / 1e6);
+        snprintf(o->line, sizeof o->line, "take the line out of %s", rows[i].setting->file);
+    }
+}
+
+static void add_route(struct list *list, const struct path_terms *t, const struct host_facts *h)
+{
+    double cwnd = (double)h->route_cwnd_packets * PACKET_BYTES;
+    struct obstacle *o;
+
+    if (h->route_window_bytes > 0 && t->product_bytes > (double)h->route_window_bytes) {
+        o = add(list, lost_by((double)h->route_window_bytes, t->product_bytes),
+                "the route to %s limits the receive window to %.1f of %.1f MB (window %lld)", h->peer,
+                (double)h->route_window_bytes / 1e6, t->product_bytes / 1e6, (long long)h->route_window_bytes);
+        snprintf(o->line, sizeof o->line, "ip route change the route to %s without window", h->peer);
+    }
+    if (h->route_cwnd_packets > 0 && t->product_bytes > cwnd) {
+        o = add(list, lost_by(cwnd, t->product_bytes),
+                "the route to %s may limit the congestion window to %.1f of %.1f MB (cwnd %lld)", h->peer, cwnd / 1e6,
+                t->product_bytes / 1e6, (long long)h->route_cwnd_packets);
+        snprintf(o->line, sizeof o->line, "ip route change the route to %s without cwnd", h->peer);
+    }
+}
+
+static void add_device(struct list *list, const struct path_terms *t, const struct host_facts *h)
+{
+    struct obstacle *o;
+
+    if (t->rate_bit_per_s < OFFLOAD_BIT_PER_S || !h->device[0])
+        return;
+    if (h->segmentation_offload == 0) {
+        o = add(list, 0, "%s has neither TSO nor GSO: each packet of 1.5 kB costs processor time", h->device);
+        snprintf(o->line, sizeof o->line, "ethtool -K %s gso on tso on", h->device);
+    }
+    if (h->receive_offload == 0) {
+        o = add(list, 0, "%s has no GRO: each packet that arrives costs processor time", h->device);
+        snprintf(o->line, sizeof o->line, "ethtool -K %s gro on", h->device);
+    }
+}
+
+static void add_host(struct list *list, const struct path_terms *t, const struct host_facts *h)
+{
+    struct obstacle *o;
+
+    add_kernel(list, h);
+    add_lowered(list, h);
+    add_route(list, t, h);
+    add_device(list, t, h);
+    if (strcmp(h->congestion_control, "bbr") == 0 && h->qdisc[0] && strcmp(h->qdisc, "fq") != 0) {
+        o = add(list, 0, "bbr paces by timers of its own, because %s has %s, not fq", h->device, h->qdisc);
+        snprintf(o->line, sizeof o->line, "tc qdisc replace dev %s root fq", h->device);
+    }
+    if (h->inner_namespace && list->count) {
+        o = add(list, 0, "these are the limits of a network namespace (a container): the host may have others");
+        snprintf(o->line, sizeof o->line, "change the settings for the container: docker run --sysctl, for instance");
+    }
+}
+
 static int dearer_first(const void *a, const void *b)
 {
     double x = ((const struct obstacle *)a)->lost, y = ((const struct obstacle *)b)->lost;
@@ -180,13 +361,15 @@ static int dearer_first(const void *a, const void *b)
 size_t obstacles_find(const struct findings *found, const struct host_facts *host,
                       struct obstacle out[OBSTACLES_MOST])
 {
-    struct path_terms t = terms_of(&found->path);
+    struct path_terms t = terms_of(&found->share);
     struct list list = {out, 0};
 
+    add_untuned(&list, found);
     add_limits(&list, found);
     add_ssh(&list, &t);
     add_tcp(&list, &t, host, &found->limits);
     add_queue(&list, &t, host);
+    add_host(&list, &t, host);
     qsort(out, list.count, sizeof *out, dearer_first);
     return list.count;
 }

@@ -5,15 +5,15 @@
 
 #include <stddef.h>
 
+#include "findings.h"
 #include "host.h"
-#include "show.h"
 
-#define OBSTACLES_MOST 12
+#define OBSTACLES_MOST 24
 
 struct obstacle {
     double lost;    /* share of the path's rate that is lost, 0 to 1, an estimate; 0: it depends */
-    char what[200]; /* without a line feed */
-    char line[160]; /* the command that changes it */
+    char what[240]; /* without a line feed */
+    char line[200]; /* the command that changes it */
 };
 
 /* Writes the bottlenecks, largest loss first, and returns how many there are. */

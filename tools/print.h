@@ -10,12 +10,20 @@
 /* An integer, or null if `absent` is set; a comma follows. */
 void json_number(FILE *out, const char *key, uint64_t value, bool absent);
 
-/* A string that needs no escapes, or null; a comma follows. */
+/* A string, or null; a comma follows. What is not printable ASCII becomes a question mark. */
 void json_string(FILE *out, const char *key, const char *value);
+
+/* The string alone, in quotes. */
+void json_text(FILE *out, const char *value);
+
+void json_bool(FILE *out, const char *key, bool value);
 
 /* With a decimal prefix: "4.8 M". */
 void scaled(char *text, size_t cap, double value);
 
 void print_quantity(FILE *out, uint64_t value, const char *unit);
+
+/* Prints lines, folded between words at 79 columns; what is folded begins after so many spaces. */
+void print_folded(FILE *out, const char *text, int indent);
 
 #endif

@@ -44,19 +44,39 @@ static int probe_run(struct probing *p, struct autobuf_probe *probe, struct auto
     return result == AUTOBUF_E_FEW ? 0 : result;
 }
 
+/* Opens it to one address of the host. */
+static int probe_open_to(const struct probing *p, const struct addrinfo *to, struct autobuf_probe **probe)
+{
+    struct autobuf_probe_options options = AUTOBUF_PROBE_OPTIONS_INIT;
+    struct source source = p->source;
+
+    if (source.len && source.address.ss_family != to->ai_family)
+        return -EADDRNOTAVAIL;
+    if (p->keep_source && !source.len) {
+        int error = source_towards(to->ai_addr, to->ai_addrlen, &source);
+
+        if (error < 0)
+            return error;
+        memcpy(source.device, p->source.device, sizeof source.device);
+    }
+    options.budget_bytes = p->budget_bytes;
+    options.timeout_ns = p->timeout_ns;
+    options.source = source.len ? (const struct sockaddr *)&source.address : NULL;
+    options.source_len = source.len;
+    memcpy(options.device, source.device, sizeof options.device);
+    return autobuf_probe_open(probe, to->ai_addr, to->ai_addrlen, &options);
+}
+
 static int probe_open(struct probing *p, struct autobuf_probe **probe)
 {
     struct addrinfo hints = {.ai_family = p->family, .ai_socktype = SOCK_STREAM};
-    struct autobuf_probe_options options = AUTOBUF_PROBE_OPTIONS_INIT;
     struct addrinfo *list;
     int result = AUTOBUF_E_RESOLVE;
 
-    options.budget_bytes = p->budget_bytes;
-    options.timeout_ns = p->timeout_ns;
     if (getaddrinfo(p->host, NULL, &hints, &list) != 0)
         return AUTOBUF_E_RESOLVE;
     for (const struct addrinfo *a = list; a; a = a->ai_next) {
-        result = autobuf_probe_open(probe, a->ai_addr, a->ai_addrlen, &options);
+        result = probe_open_to(p, a, probe);
         p->peer_len = a->ai_addrlen <= sizeof p->peer ? a->ai_addrlen : 0;
         memcpy(&p->peer, a->ai_addr, p->peer_len);
         if (result != -ENETUNREACH && result != -EADDRNOTAVAIL)

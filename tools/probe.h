@@ -8,6 +8,8 @@
 
 #include <autobuf/autobuf.h>
 
+#include "source.h"
+
 #define READINGS 1024
 
 struct probing {
@@ -15,6 +17,8 @@ struct probing {
     int family;        /* AF_UNSPEC: either */
     uint32_t budget_bytes;
     uint64_t timeout_ns;
+    struct source source;   /* to send from; all zero: the kernel chooses */
+    bool keep_source;       /* the address that the kernel chose first */
     bool progress;     /* a line on stderr while it goes on */
     uint64_t readings[READINGS];
     size_t reading_count;

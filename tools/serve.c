@@ -10,6 +10,7 @@
  */
 #include "serve.h"
 
+#include <arpa/inet.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <netdb.h>
@@ -41,6 +42,9 @@
 #define BUDGETS_BYTES (64U * 1000 * 1000) /* of all clients */
 #define SHORTAGE_NS (NS_PER_S / 10)
 #define CREDIT_NS (NS_PER_S / 100) /* percent of the rate that may be made up for after a pause */
+#define LINES_PER_S 10U /* that are logged of clients: nobody may fill a disk by connecting */
+
+#define NAME_BYTES (INET6_ADDRSTRLEN + 8)
 
 /* In a list, the oldest first. */
 struct client {
@@ -49,6 +53,7 @@ struct client {
     int fd;
     uint32_t events;
     struct in6_addr origin;
+    char name[NAME_BYTES]; /* its address, numeric */
     bool greeted;
     uint64_t begin_ns;
     uint64_t cost_bytes;
@@ -64,6 +69,8 @@ struct server {
     unsigned per_address;
     uint64_t rate_bit_per_s;
     uint64_t paid_ns; /* at this rate, what was sent by now takes until then */
+    uint64_t second_ns; /* in which lines are counted: its begin */
+    unsigned lines;     /* in it */
 };
 
 /* --------------------------------------------------------------------------------- clients */
@@ -83,6 +90,24 @@ static void client_link(struct server *s, struct client *c)
     s->clients++;
 }
 
+/* One line for a client that has measured, on standard error. Those beyond LINES_PER_S are counted. */
+static void client_log(struct server *s, const struct client *c)
+{
+    uint64_t now_ns = autobuf_now_ns();
+
+    if (!c->greeted)
+        return;
+    if (now_ns - s->second_ns >= NS_PER_S) {
+        if (s->lines > LINES_PER_S)
+            fprintf(stderr, "autobuf: %u more clients\n", s->lines - LINES_PER_S);
+        s->second_ns = now_ns;
+        s->lines = 0;
+    }
+    if (++s->lines <= LINES_PER_S)
+        fprintf(stderr, "autobuf: %s: sent %.1f kB in %.2f s\n", c->name, (double)c->cost_bytes / 1e3,
+                (double)(now_ns - c->begin_ns) / 1e9);
+}
+
 /* Closes it so that nothing of it is kept in this kernel. */
 static void reset(int fd)
 {
@@ -97,6 +122,7 @@ static void reset(int fd)
  */
 static void client_end(struct server *s, struct client *c, bool unsaid)
 {
+    client_log(s, c);
     client_unlink(s, c);
     autobuf_inband_close(c->inband);
     if (unsaid)
@@ -194,7 +220,8 @@ static void client_step(struct server *s, struct client *c, uint32_t events)
         client_end(s, c, state != 1 && state != -ENOTCONN);
 }
 
-static int client_begin(struct server *s, int fd, const struct in6_addr *origin)
+static int client_begin(struct server *s, int fd, const struct sockaddr_storage *peer, socklen_t peer_len,
+                        const struct in6_addr *origin)
 {
     struct autobuf_inband_options options = AUTOBUF_INBAND_OPTIONS_INIT;
     struct client *c = calloc(1, sizeof *c);
@@ -208,6 +235,8 @@ static int client_begin(struct server *s, int fd, const struct in6_addr *origin)
                                                       : share;
     c->fd = fd;
     c->origin = *origin;
+    if (getnameinfo((const struct sockaddr *)peer, peer_len, c->name, sizeof c->name, NULL, 0, NI_NUMERICHOST) != 0)
+        snprintf(c->name, sizeof c->name, "?");
     c->begin_ns = autobuf_now_ns();
     error = autobuf_inband_open(&c->inband, AUTOBUF_INBAND_RESPONDER, fd, &options);
     if (error == 0)
@@ -251,7 +280,7 @@ static void accept_clients(struct server *s, int listener)
         }
         if (s->clients >= s->clients_most)
             client_make_room(s);
-        if (client_begin(s, fd, &origin) < 0)
+        if (client_begin(s, fd, &peer, len, &origin) < 0)
             close(fd);
     }
 }
@@ -340,6 +369,21 @@ static int open_listeners(struct server *s, const struct serving *want)
     }
     freeaddrinfo(list);
     return s->listener_count ? 0 : error;
+}
+
+/* Says where it listens: an address and a port, or what systemd has handed over. */
+static void say_listening(const struct server *s)
+{
+    for (unsigned i = 0; i < s->listener_count; i++) {
+        struct sockaddr_storage own = {0};
+        socklen_t len = sizeof own;
+        char host[NAME_BYTES], port[8];
+
+        if (getsockname(s->listeners[i], (struct sockaddr *)&own, &len) == 0 &&
+            getnameinfo((struct sockaddr *)&own, len, host, sizeof host, port, sizeof port,
+                        NI_NUMERICHOST | NI_NUMERICSERV) == 0)
+            fprintf(stderr, "autobuf: listening on %s port %s\n", host, port);
+    }
 }
 
 static int watch_listeners(struct server *s)
@@ -456,5 +500,7 @@ int serve_clients(const struct serving *want)
     if (s.epoll < 0)
         return -errno;
     error = watch_listeners(&s);
+    if (error == 0)
+        say_listening(&s);
     return error < 0 ? error : serve_loop(&s);
 }

@@ -7,14 +7,14 @@
 
 #include <autobuf/autobuf.h>
 
-struct findings {
-    struct autobuf_path path;
-    struct autobuf_limits limits;
-    struct autobuf_plan plan;
-};
+#include "findings.h"
+#include "host.h"
+
+struct obstacle;
 
 /* One object on one line, keys as the manual page has them. */
-void show_json(FILE *out, const struct findings *f);
+void show_json(FILE *out, const struct findings *f, const struct host_facts *host, const struct obstacle *obstacles,
+               size_t count);
 
 /* Rate, round-trip time, product and cost in human units. */
 void show_path(FILE *out, const struct autobuf_path *path);
@@ -25,13 +25,16 @@ void show_histogram(FILE *out, uint64_t *rates, size_t count, uint64_t chosen);
 /* Prints the two lines of the plan, and the lines that an administrator must change. */
 void show_plan(FILE *out, const struct findings *f);
 
-struct obstacle;
+/* Prints this host's kernel and limits. */
+void show_host(FILE *out, const struct autobuf_limits *limits, const struct host_facts *host);
 
-/* Prints the two lines of the plan, and the bottlenecks with the line that changes each. */
-void show_explained(FILE *out, const struct findings *f, const struct obstacle *obstacles,
-                    size_t count);
+/* Prints what one connection can do: programs as they are, and programs with libautobuf. */
+void show_outlook(FILE *out, const struct findings *f);
 
-/* This host's limits. */
-void show_limits(FILE *out, const struct autobuf_limits *limits);
+/* Prints the bottlenecks with the line that changes each. */
+void show_obstacles(FILE *out, const struct obstacle *obstacles, size_t count);
+
+/* Prints a file for /etc/sysctl.d. */
+void show_sysctls(FILE *out, const struct findings *f);
 
 #endif

@@ -2,6 +2,7 @@
 #include "show_watch.h"
 
 #include <string.h>
+#include <sys/utsname.h>
 
 #include "print.h"
 
@@ -41,6 +42,19 @@ void show_connection_json(FILE *out, const struct connection *c)
     json_number(out, "pacing_bit_per_s", s->pacing_bit_per_s, !s->pacing_bit_per_s);
     json_number(out, "retransmits", s->retransmits, false);
     fprintf(out, "\"changes\":%u}\n", s->changes);
+}
+
+void show_start_json(FILE *out, const struct watch *w)
+{
+    struct utsname system;
+
+    fputc('{', out);
+    json_number(out, "pid", (uint64_t)w->process.pid, false);
+    json_string(out, "version", autobuf_version());
+    json_string(out, "kernel", uname(&system) == 0 ? system.release : NULL);
+    json_bool(out, "tune", w->want.tune);
+    fprintf(out, "\"intent\":\"%s\"}\n",
+            w->want.intent == AUTOBUF_INTENT_LOW_DELAY ? "low-delay" : "throughput");
 }
 
 void show_event_json(FILE *out, const struct connection *c, const char *event, const char *text)

@@ -7,6 +7,7 @@
 #include "watch.h"
 
 /* A JSON object on a line of its own. */
+void show_start_json(FILE *out, const struct watch *w);
 void show_connection_json(FILE *out, const struct connection *c);
 void show_event_json(FILE *out, const struct connection *c, const char *event, const char *text);
 

@@ -98,6 +98,8 @@ static int begin(struct watch *w, int fd, uint64_t now_ns)
         c->sent_bytes = c->state.sent_bytes;
         c->received_bytes = c->state.received_bytes;
         w->count++;
+        if (w->want.json && !w->seen)
+            show_start_json(stdout, w);
         w->seen = true;
     }
     process_give_back(copy);

@@ -54,12 +54,12 @@ static void add_rate(struct text *t, double bit_per_s)
         add(t, " (%.1f Mbit/s)", bit_per_s / 1e6);
 }
 
-/* A window, and the rate it allows at this round-trip time. */
-static void add_window(struct text *t, uint64_t window, uint64_t rtt_ns)
+/* A window, and the rate it allows at this round-trip time if that is less than the path's. */
+static void add_window(struct text *t, uint64_t window, uint64_t wanted, uint64_t rtt_ns)
 {
     add(t, "a window of ");
     add_bytes(t, window);
-    if (rtt_ns != AUTOBUF_NS_UNSET && rtt_ns)
+    if (rtt_ns != AUTOBUF_NS_UNSET && rtt_ns && (!wanted || window < wanted))
         add_rate(t, (double)window * 8e9 / (double)rtt_ns);
 }
 
@@ -111,12 +111,12 @@ static void add_set(struct text *t, const struct words *w, const struct line *l,
             add(t, "with TCP_WINDOW_CLAMP %llu ",
                 (unsigned long long)ab_min(l->clamp, AB_STORED_MAX));
         add(t, "gives ");
-        add_window(t, l->window, rtt_ns);
+        add_window(t, l->window, l->wanted, rtt_ns);
         add(t, "; without it ");
-        add_window(t, l->kernel, rtt_ns);
+        add_window(t, l->kernel, l->wanted, rtt_ns);
     } else {
         add(t, l->unlock ? "given back to autotuning, " : "stays at ");
-        add_window(t, l->window, rtt_ns);
+        add_window(t, l->window, l->wanted, rtt_ns);
     }
     add_needs(t, l);
 }
@@ -141,7 +141,7 @@ static void add_late(struct text *t, const struct words *w, const struct line *l
         add_set(t, w, l, rtt_ns);
     else {
         add(t, "stays at ");
-        add_window(t, l->window, rtt_ns);
+        add_window(t, l->window, l->wanted, rtt_ns);
         add_needs(t, l);
     }
 }
@@ -157,7 +157,7 @@ static void add_line(struct text *t, const struct words *w, const struct line *l
         }
         add(t, l->unlock ? "given back to autotuning, which reaches "
                          : "left to autotuning, which reaches ");
-        add_window(t, l->window, rtt_ns);
+        add_window(t, l->window, l->wanted, rtt_ns);
         add_needs(t, l);
         break;
     case AUTOBUF_REASON_SET:
@@ -169,7 +169,7 @@ static void add_line(struct text *t, const struct words *w, const struct line *l
         break;
     case AUTOBUF_REASON_LARGER:
         add(t, "the buffer that the program has set gives ");
-        add_window(t, l->window, rtt_ns);
+        add_window(t, l->window, l->wanted, rtt_ns);
         add_needs(t, l);
         break;
     case AUTOBUF_REASON_LATE:
@@ -182,7 +182,7 @@ static void add_line(struct text *t, const struct words *w, const struct line *l
         add(t, "left to the kernel, because too little is known of the path");
         if (l->window) {
             add(t, "; autotuning reaches ");
-            add_window(t, l->window, rtt_ns);
+            add_window(t, l->window, l->wanted, rtt_ns);
         }
         break;
     }

@@ -22,6 +22,7 @@ import time
 sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
 
 from cases import PathTest, run_tests  # noqa: E402
+import schema  # noqa: E402
 from path import Path, built, wait_line, wait_listening  # noqa: E402
 
 HERE = pathlib.Path(__file__).resolve().parent
@@ -40,8 +41,8 @@ HANDSHAKE_BYTES = 1_500  # of the connection, and of lines
 HELLO = b"AUTOBUF HELLO 1 train=463360 budget=463360\r\n"
 RESULTS = [f"{side}_{what}" for side in ("tx", "rx") for what in (
     "rate_bit_per_s", "rate_low_bit_per_s", "rate_high_bit_per_s", "at_least", "unsure")]
-KEYS = ["method", "rtt_min_ns", "rtt_median_ns", *RESULTS, "tx_bdp_bytes", "rx_bdp_bytes",
-        "samples", "loss_permille", "mtu_bytes", "cost_bytes", "elapsed_ns", "plan"]
+KEYS = ["version", "method", "rtt_min_ns", "rtt_median_ns", *RESULTS, "tx_bdp_bytes", "rx_bdp_bytes",
+        "samples", "loss_permille", "mtu_bytes", "cost_bytes", "elapsed_ns", "host", "obstacles", "plan"]
 
 
 def status_of(pid: int) -> dict[str, str]:
@@ -78,6 +79,7 @@ class InbandTest(PathTest):
         self.assertEqual(done.stdout.count("\n"), 1)
         result = json.loads(done.stdout)
         self.assertEqual(list(result), KEYS)
+        schema.check(self, result, "path")
         self.assertEqual(result["method"], "inband")
         for side in ("tx", "rx"):
             rate = result[f"{side}_rate_bit_per_s"]
@@ -191,7 +193,7 @@ class Failing(InbandTest):
         path = self.path(both="delay=1ms")
         done = self.run_measure(path)
         self.assertEqual((done.returncode, done.stdout), (1, ""))
-        self.assertIn("refused", done.stderr)
+        self.assertRegex(done.stderr, r"refused.*7411.*autobuf serve")
         done = self.run_measure(path, "10.77.0.77", "--timeout", "300")
         self.assertEqual((done.returncode, done.stdout), (1, ""))
         self.assertLess(done.wall_s, 0.3 + 3 + SLACK_S)
@@ -262,6 +264,15 @@ class Serving(InbandTest):
 
     def memory_kb(self, server: subprocess.Popen) -> int:
         return int(status_of(server.pid)["VmRSS"].split()[0])
+
+    def test_says_what_it_does(self) -> None:
+        path = self.path(both="rate=100M,delay=2ms")
+        server = self.serve(path, stderr=subprocess.STDOUT)
+        wait_line(server, lambda line: line.startswith("autobuf: listening on 0.0.0.0 port 7411"), 10)
+        path.popen("a", [sys.executable, "-c", f"import socket; socket.create_connection(('{path.addr['b']}', {PORT}))"]).wait()
+        self.measure(path)  # the one before has said nothing: there is no line for it
+        wait_line(server, lambda line: " sent " in line and self.assertRegex(
+            line, rf"^autobuf: {path.addr['a']}: sent [\d.]+ kB in [\d.]+ s$") is None, 10)
 
     def test_privileges_are_gone(self) -> None:
         if os.geteuid() != 0:

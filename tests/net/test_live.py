@@ -22,6 +22,7 @@ import time
 
 sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
 
+import schema  # noqa: E402
 import test_bulk  # noqa: E402
 import test_probe  # noqa: E402
 from cases import run_tests  # noqa: E402
@@ -170,8 +171,10 @@ class Watch(BulkTest):
     def test_what_it_tells(self) -> None:
         path, sender, fd, _ = self.begin("rate=50M,delay=10ms")
         watch = self.watch(path, f"{sender.pid}:{fd}")
+        schema.check(self, self.line(watch, lambda d: True), "watched")
         seen = self.line(watch, lambda d: d.get("sent_bit_per_s", 0) > 1e6)
         self.assertEqual(list(seen), KEYS)
+        schema.check(self, seen, "report")
         for key in KEYS:
             if key not in ("local", "peer", "limited") + NULLABLE:
                 self.assertIs(type(seen[key]), int, key)
@@ -217,6 +220,7 @@ class Watch(BulkTest):
         watch = self.watch(path, "--tune", str(sender.pid))
         change = self.line(watch, lambda d: "change" in d)
         self.assertEqual(list(change), ["pid", "fd", "change"])
+        schema.check(self, change, "change")
         self.assertIn("the send buffer is what limits", change["change"])
         self.line(watch, lambda d: d.get("snd_buf_bytes", 0) > 4 * before)
         self.stop(watch, signal.SIGINT)

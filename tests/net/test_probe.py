@@ -29,6 +29,7 @@ from collections.abc import Sequence
 
 sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
 
+import schema  # noqa: E402
 from cases import PathTest, run_tests  # noqa: E402
 from path import Path, built, wait_line, wait_listening  # noqa: E402
 from test_emulator import ping  # noqa: E402
@@ -46,10 +47,8 @@ ALL, NONE = "0 65534", "1 0"
 
 RATES = [f"{side}_{what}" for side in ("tx", "rx") for what in (
     "rate_bit_per_s", "rate_low_bit_per_s", "rate_high_bit_per_s", "at_least", "unsure")]
-KEYS = ["method", "rtt_min_ns", "rtt_median_ns", *RATES, "tx_bdp_bytes", "rx_bdp_bytes",
-        "samples", "loss_permille", "mtu_bytes", "cost_bytes", "elapsed_ns", "plan"]
-PLAN_KEYS = ["snd_request_bytes", "snd_window_bytes", "snd_reason",
-             "rcv_request_bytes", "rcv_window_bytes", "rcv_reason", "sysctl"]
+KEYS = ["version", "method", "rtt_min_ns", "rtt_median_ns", *RATES, "tx_bdp_bytes", "rx_bdp_bytes",
+        "samples", "loss_permille", "mtu_bytes", "cost_bytes", "elapsed_ns", "host", "obstacles", "plan"]
 REASONS = {"set", "kernel", "capped", "unknown", "larger", "late", "off"}
 DOUBTS = {None, "jitter", "batches", "pauses"}
 NEVER_NULL = {"samples", "cost_bytes", "elapsed_ns", "snd_request_bytes", "rcv_request_bytes"}
@@ -100,15 +99,15 @@ class ToolTest(PathTest):
         self.assertEqual(text.count("\n"), 1)
         result = json.loads(text)
         self.assertEqual(list(result), KEYS)
-        self.assertEqual(list(result["plan"]), PLAN_KEYS)
-        numbers = {**result, **result["plan"]}
-        for key in ("plan", "sysctl", "method", "snd_reason", "rcv_reason", "tx_unsure", "rx_unsure"):
+        schema.check(self, result, "path")
+        numbers = {**{key: result[key] for key in KEYS[2:-3]}, **result["plan"]}
+        for key in ("sysctl", "snd_reason", "rcv_reason", "tx_unsure", "rx_unsure"):
             del numbers[key]
         for key in ("tx_unsure", "rx_unsure"):
             self.assertIn(result[key], DOUBTS)
         for key, value in numbers.items():
             if value is not None or key in NEVER_NULL:
-                self.assertIs(type(value), bool if key.endswith("at_least") else int, key)
+                self.assertIs(type(value), bool if key.endswith(("at_least", "lock", "force")) else int, key)
                 self.assertGreaterEqual(value, 0, key)
         for key in ("snd_reason", "rcv_reason"):
             self.assertIn(result["plan"][key], REASONS)
@@ -678,20 +677,22 @@ class Words(ToolTest):
     def plain(self, done: subprocess.CompletedProcess) -> str:
         self.assertEqual((done.returncode, done.stderr), (0, ""))
         self.assertRegex(done.stdout, r"\A[ -~\n]+\n\Z")
+        if not done.stdout.startswith("{"):
+            self.assertLess(max(map(len, done.stdout.splitlines())), 80)
         return done.stdout
 
     def test_explain(self) -> None:
         path = self.path(both="rate=100M,delay=10ms")
         text = self.plain(self.run_tool(path, "explain"))
         self.assertRegex(text, r"(?m)^this host: ")
-        self.assertRegex(text, r"(?m)^send: unknown: .*\nreceive: unknown: ")
+        self.assertRegex(text, r"(?ms)^send: unknown: .*\nreceive: unknown: ")
         self.assertEqual(path.truth()["ab"]["packets"], 0)
         text = self.plain(self.run_tool(path, "explain", "--rate", "100M", "--rtt", "20"))
         self.assertRegex(text, r"(?m)^capacity +100.0 Mbit/s")
-        self.assertRegex(text, r"(?m)^send: \w+: .*\nreceive: \w+: ")
+        self.assertRegex(text, r"(?ms)^send: \w+: .*\nreceive: \w+: ")
         text = self.plain(self.run_tool(path, "explain", "--rate", "100M", "--rtt", "20",
                                         "--intent", "low-delay"))
-        self.assertRegex(text, r"(?m)^send: .*paced at 9\d\.\d Mbit/s")
+        self.assertRegex(text, r"(?ms)^send: .*paced\s+at\s+9\d\.\d\s+Mbit/s")
         self.assertEqual(path.truth()["ab"]["packets"], 0)
         text = self.plain(self.run_tool(path, "explain", path.addr["b"]))
         self.assertRegex(text, r"(?m)^round-trip time +2\d\.")
@@ -726,8 +727,12 @@ class Words(ToolTest):
         lines = lines["plan"]["sysctl"]
         self.assertIn("net.ipv4.tcp_rmem=4096 131072 ", " ".join(lines))
         text = self.plain(self.run_tool(path, "explain", *args))
-        for line in lines:
-            self.assertIn(f'sysctl -w "{line}"', text)
+        for line in lines:  # and rounded up to a size that an administrator would write
+            name, needed = line.split("=")
+            told = re.search(rf'sysctl -w "{name}=([\d ]+)"', text)
+            values = told[1].split()
+            self.assertEqual(values[:-1], needed.split()[:-1])
+            self.between(int(values[-1]), int(needed.split()[-1]), 1.5 * int(needed.split()[-1]), name)
 
     def test_explain_tells_what_this_host_does(self) -> None:
         """Facts of the kernel, made true first: each is named, with the line that changes it."""
@@ -801,28 +806,72 @@ class Words(ToolTest):
     def test_probe_text(self) -> None:
         path = self.path(both="rate=100M,delay=10ms")
         text = self.plain(self.run_tool(path, "probe", path.addr["b"]))
-        for begin in ("round-trip time", "capacity", "product", "cost", "send: ", "receive: "):
+        for begin in ("round-trip time", "capacity", "bandwidth-delay product", "cost", "send: ", "receive: "):
             self.assertRegex(text, f"(?m)^{begin}")
         self.assertFalse([line for line in text.splitlines() if BAR.fullmatch(line)])
 
     def test_usage(self) -> None:
-        wrong = (
-            "", "nonsense", "probe", "explain a b", "probe a b", "probe --nonsense a",
-            "probe --budget 999 a", "probe --budget 1000001 a", "probe --budget x a",
-            "probe --budget -1 a", "probe --budget nan a", "probe --timeout 0 a",
-            "probe --timeout 2001 a", "probe --timeout inf a", "probe --intent fast a",
-            "probe --rate 1M --rtt 1 a", "explain --rate 1M", "explain --rtt 1",
-            "explain --rate 0 --rtt 1", "explain --rate 1M --rtt 1 a", "explain --rate 1T --rtt 1",
-            "explain --rate 1M --rtt -1", "probe --budget",
-        )
+        """What is wrong, as tests/unit/test_arguments.c has it; the exit status is this test's."""
         path = self.path()
-        for words in wrong:
+        for words in ("", "nonsense", "probe", "explain --rate 1M", "probe --budget 999 a", "probe -I no-such-device a"):
             with self.subTest(words=words):
                 done = self.run_tool(path, *words.split())
                 self.assertEqual((done.returncode, done.stdout), (2, ""))
-                self.assertIn("usage: autobuf probe", done.stderr)
-        for words in ("--help", "--version"):
-            self.plain(self.run_tool(path, words))
+                self.assertNotEqual(done.stderr, "")
+        for words in ("--help", "--version", "probe --help", "explain --help", "watch --help", "serve --help",
+                      "measure --help"):
+            self.plain(self.run_tool(path, *words.split()))
+
+    def test_source(self) -> None:
+        """-I: an address, a device, or what this host has not; -B: the address that it has anyway."""
+        path = self.path(both="rate=100M,delay=10ms")
+        peer = path.addr["b"]
+        own = path.addr["a"]
+        for words in (("-I", own), ("-I", "path0"), ("-B",), ("-B", "-I", "path0")):
+            with self.subTest(words=words):
+                result = self.parse(self.plain(self.run_tool(path, "probe", "--json", *words, peer)))
+                self.near(result["tx_rate_bit_per_s"], 100e6, RATE_SHARE, "rate")
+        for words in (("-I", "lo"), ("-I", "192.0.2.1"), ("-I", "2001:db8::1")):
+            with self.subTest(words=words):
+                done = self.run_tool(path, "probe", "--timeout", "500", *words, peer)
+                self.assertEqual((done.returncode, done.stdout), (1, ""))
+        self.assertEqual(path.truth()["ab"]["packets"] > 0, True)
+
+    def test_explain_for_others(self) -> None:
+        """Programs that leave their buffers to the kernel; the file that helps them, as sysctl(8) takes it."""
+        path = self.path(both="delay=1ms")
+        path.sysctl("a", "net.ipv4.tcp_wmem", "4096 16384 4194304")
+        path.sysctl("a", "net.ipv4.tcp_rmem", "4096 131072 33554432")
+        words = ("explain", "--rate", "400M", "--rtt", "100")
+        text = self.plain(self.run_tool(path, *words))
+        self.assertRegex(text, r"(?m)^  programs as they are +2\.8 MB +223\.7 Mbit/s +4\.8 MB +386\.\d Mbit/s$")
+        self.assertRegex(text, r"(?m)^  with libautobuf +4\.8 MB +386\.\d Mbit/s ")
+        self.assertRegex(text, r"42%  programs without libautobuf: net\.ipv4\.tcp_wmem")
+        self.assertNotRegex(text, r"(?m)^ +programs.*1342")
+        told = self.plain(self.run_tool(path, *words, "--sysctl"))
+        self.assertRegex(told, r"(?m)^net\.ipv4\.tcp_wmem = 4096 16384 8388608$")
+        self.assertNotIn("tcp_rmem", told)
+        file = pathlib.Path(copy_for_everybody()) / "90-autobuf.conf"
+        file.write_text(told)
+        done = path.run("a", ["sysctl", "-p", str(file)])
+        self.assertEqual(done.returncode, 0, done.stderr)
+        self.assertIn("enough", self.plain(self.run_tool(path, *words, "--sysctl")))
+        self.assertNotIn("programs without", self.plain(self.run_tool(path, *words)))
+
+    def test_explain_as_user(self) -> None:
+        """What an ordinary user would be told, also where root asks; several connections; a short transfer."""
+        path = self.path(both="delay=1ms")
+        path.sysctl("a", "net.ipv4.tcp_wmem", "4096 16384 4194304")
+        words = ("explain", "--json", "--rate", "10G", "--rtt", "100")
+        for more in ((), ("--as-user",)):
+            result = self.parse(self.plain(self.run_tool(path, *words, *more)))
+            forces = result["host"]["may_force"] and not more
+            self.assertEqual(result["plan"]["snd_force"], forces)
+        result = self.parse(self.plain(self.run_tool(path, "explain", "--json", "--rate", "400M", "--rtt", "100",
+                                                     "--streams", "4")))
+        self.assertEqual((result["tx_bdp_bytes"], result["plan"]["snd_reason"]), (5_000_000, "kernel"))
+        result = self.parse(self.plain(self.run_tool(path, *words, "--bytes", "1k")))
+        self.assertEqual(result["plan"]["snd_request_bytes"], 0)
 
     def test_output_that_cannot_be_written(self) -> None:
         path = self.path()

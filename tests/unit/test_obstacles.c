@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 #include "unit.h"
 
+#include <stdio.h>
 #include <string.h>
 
 #include "hosts.h"
@@ -11,7 +12,14 @@
 
 static struct host_facts quiet_host(void)
 {
-    return (struct host_facts){.sack = 1,
+    return (struct host_facts){.route_window_bytes = UNKNOWN,
+                               .route_cwnd_packets = UNKNOWN,
+                               .segmentation_offload = 1,
+                               .receive_offload = 1,
+                               .memory_bytes = 64LL << 30,
+                               .kernel = "6.18.44-test",
+                               .congestion_control = "cubic",
+                               .sack = 1,
                                .slow_start_after_idle = 0,
                                .tcp_used_bytes = 0,
                                .queue_packets = 1000,
@@ -25,12 +33,12 @@ static struct host_facts quiet_host(void)
 static struct findings findings_of(const struct autobuf_limits *limits, uint64_t rate_bit_per_s,
                                    uint64_t rtt_ns)
 {
-    struct findings f = {AUTOBUF_PATH_INIT, *limits, AUTOBUF_PLAN_INIT};
-    struct autobuf_socket s = socket_new();
+    struct findings f = {.path = AUTOBUF_PATH_INIT, .limits = *limits, .socket = socket_new()};
+    const struct asked asked = {0};
 
     if (rate_bit_per_s)
         assert_int_equal(autobuf_path_given(&f.path, rate_bit_per_s, rtt_ns), 0);
-    assert_int_equal(autobuf_plan_make(&f.path, limits, &s, 0, 0, &f.plan), 0);
+    assert_int_equal(findings_plan(&f, &asked), 0);
     return f;
 }
 
@@ -50,6 +58,11 @@ static void each_cause_and_its_line(void **state)
          "net.core.wmem_max", "sysctl -w \"net.core.wmem_max=", 0.4, 0.45},
         {"receive buffer", &host_older, 400, 100, 0, UNKNOWN, UNKNOWN, UNKNOWN, UNKNOWN, UNKNOWN,
          "net.ipv4.tcp_rmem", "sysctl -w \"net.ipv4.tcp_rmem=4096 131072 ", 0.33, 0.36},
+        {"send buffer of other programs", &host_6_18, 400, 100, 0, UNKNOWN, UNKNOWN, UNKNOWN, UNKNOWN, UNKNOWN,
+         "programs without libautobuf: net.ipv4.tcp_wmem limits the send window to 2.8 MB of 4.8 MB",
+         "sysctl -w \"net.ipv4.tcp_wmem=4096 16384 8388608\"", 0.41, 0.43},
+        {"receive buffer of all programs", &host_older, 400, 100, 0, UNKNOWN, UNKNOWN, UNKNOWN, UNKNOWN, UNKNOWN,
+         "all programs: net.ipv4.tcp_rmem", "sysctl -w \"net.ipv4.tcp_rmem=4096 131072 12582912\"", 0.33, 0.36},
         {"OpenSSH's channel", &host_6_18, 400, 100, 0, UNKNOWN, UNKNOWN, UNKNOWN, UNKNOWN, UNKNOWN,
          "channel window", "at once", 0.55, 0.58},
         {"SFTP's requests", &host_esnet_64, 2000, 100, 0, UNKNOWN, UNKNOWN, UNKNOWN, UNKNOWN,
@@ -82,7 +95,7 @@ static void each_cause_and_its_line(void **state)
         host.queue_drops = rows[i].drops == UNKNOWN ? 0 : rows[i].drops;
         host.ssthresh_packets = rows[i].ssthresh;
         count = obstacles_find(&f, &host, found);
-        while (at < count && !strstr(found[at].what, rows[i].what))
+        while (at < count && !(strstr(found[at].what, rows[i].what) && strstr(found[at].line, rows[i].line)))
             at++;
         CHECK(rows[i].name, at < count);
         CHECK(found[at].line, strstr(found[at].line, rows[i].line) != NULL);
@@ -105,9 +118,93 @@ static void nothing_where_nothing_is_in_the_way(void **state)
 
         CHECK_EQUAL(rows[i].name, obstacles_find(&f, &host, found), 0);
         memset(&host, 0, sizeof host);
+        host.route_window_bytes = host.route_cwnd_packets = host.segmentation_offload = host.receive_offload =
+            host.memory_bytes = UNKNOWN;
         host.sack = host.slow_start_after_idle = host.tcp_used_bytes = host.queue_packets =
             host.queue_drops = host.ssthresh_packets = UNKNOWN;
         CHECK_EQUAL(rows[i].name, obstacles_find(&f, &host, found), 0);
+    }
+}
+
+/* A sysctl that limits all programs is named once. */
+static void no_sysctl_is_named_twice(void **state)
+{
+    static const uint64_t mbits[] = {100, 400, 1000, 10000};
+    static const struct autobuf_limits *const hosts[] = {&host_older, &host_6_18, &host_esnet_64};
+
+    (void)state;
+    for (size_t i = 0; i < COUNT(mbits) * COUNT(hosts); i++) {
+        struct findings f = findings_of(hosts[i % COUNT(hosts)], mbits[i / COUNT(hosts)] * MBIT, 100 * MS);
+        struct host_facts host = quiet_host();
+        struct obstacle found[OBSTACLES_MOST];
+        size_t count = obstacles_find(&f, &host, found);
+
+        for (size_t a = 0; a < count; a++)
+            for (size_t b = 0; b < a; b++)
+                CHECK(found[a].line, strcspn(found[a].line, "=") != strcspn(found[b].line, "=") ||
+                                         strncmp(found[a].line, found[b].line, strcspn(found[a].line, "=")) != 0 ||
+                                         strncmp(found[a].line, "sysctl", 6) != 0);
+    }
+}
+
+/* What concerns this host, not its limits. */
+static void this_host(void **state)
+{
+    static const struct {
+        const char *name;
+        const char *kernel, *cc, *qdisc;
+        int64_t window, cwnd, offload;
+        const char *file;
+        int64_t third;
+        const char *what, *line; /* NULL: nothing is said */
+        double least, most;
+    } rows[] = {
+        {"first window of a quarter", "6.6.13", "cubic", "fq", UNKNOWN, UNKNOWN, 1, "", 0, "a quarter", "6.9.3", 0, 0},
+        {"that is mended", "6.9.3", "cubic", "fq", UNKNOWN, UNKNOWN, 1, "", 0, "a quarter", NULL, 0, 0},
+        {"ratchets down", "6.17.8+deb13-amd64", "cubic", "fq", UNKNOWN, UNKNOWN, 1, "", 0, "shrink", "6.18.17", 0, 0},
+        {"also later", "6.18.16", "cubic", "fq", UNKNOWN, UNKNOWN, 1, "", 0, "shrink", "6.18.17", 0, 0},
+        {"mended there", "6.18.17", "cubic", "fq", UNKNOWN, UNKNOWN, 1, "", 0, "shrink", NULL, 0, 0},
+        {"again in the next", "6.19.2", "cubic", "fq", UNKNOWN, UNKNOWN, 1, "", 0, "shrink", "6.19.7", 0, 0},
+        {"no longer in 7.0", "7.0.0", "cubic", "fq", UNKNOWN, UNKNOWN, 1, "", 0, "shrink", NULL, 0, 0},
+        {"a number that cannot be read", "", "cubic", "fq", UNKNOWN, UNKNOWN, 1, "", 0, "Linux", NULL, 0, 0},
+        {"bbr without fq", "6.18.44", "bbr", "fq_codel", UNKNOWN, UNKNOWN, 1, "", 0, "fq_codel, not fq", "root fq", 0, 0},
+        {"bbr with fq", "6.18.44", "bbr", "fq", UNKNOWN, UNKNOWN, 1, "", 0, "not fq", NULL, 0, 0},
+        {"a route's window", "6.18.44", "cubic", "fq", 1000000, UNKNOWN, 1, "", 0, "limits the receive window", "route",
+         0.78, 0.80},
+        {"a route's window that is enough", "6.18.44", "cubic", "fq", 9000000, UNKNOWN, 1, "", 0,
+         "limits the receive window", NULL, 0, 0},
+        {"a route's cwnd", "6.18.44", "cubic", "fq", UNKNOWN, 100, 1, "", 0, "congestion window", "route", 0.96, 0.98},
+        {"no segmentation offload", "6.18.44", "cubic", "fq", UNKNOWN, UNKNOWN, 0, "", 0, "neither TSO nor GSO",
+         "ethtool -K eth0", 0, 0},
+        {"a file that lowers", "6.18.44", "cubic", "fq", UNKNOWN, UNKNOWN, 1, "/etc/sysctl.d/10-old.conf", 16777216,
+         "/etc/sysctl.d/10-old.conf lowers net.ipv4.tcp_rmem to 16.8 MB", "/etc/sysctl.d/10-old.conf", 0, 0},
+        {"the same on an older kernel", "6.12.3", "cubic", "fq", UNKNOWN, UNKNOWN, 1, "/etc/sysctl.d/10-old.conf",
+         16777216, "lowers", NULL, 0, 0},
+    };
+
+    (void)state;
+    for (size_t i = 0; i < COUNT(rows); i++) {
+        struct findings f = findings_of(&host_6_18, rows[i].offload ? 400 * MBIT : 10000 * MBIT, 100 * MS);
+        struct host_facts host = quiet_host();
+        struct obstacle found[OBSTACLES_MOST];
+        size_t count, at = 0;
+
+        snprintf(host.kernel, sizeof host.kernel, "%s", rows[i].kernel);
+        snprintf(host.congestion_control, sizeof host.congestion_control, "%s", rows[i].cc);
+        snprintf(host.qdisc, sizeof host.qdisc, "%s", rows[i].qdisc);
+        host.route_window_bytes = rows[i].window;
+        host.route_cwnd_packets = rows[i].cwnd;
+        host.segmentation_offload = rows[i].offload;
+        snprintf(host.tcp_rmem.file, sizeof host.tcp_rmem.file, "%s", rows[i].file);
+        host.tcp_rmem.third_bytes = rows[i].third;
+        count = obstacles_find(&f, &host, found);
+        while (at < count && !strstr(found[at].what, rows[i].what))
+            at++;
+        CHECK(rows[i].name, (at < count) == (rows[i].line != NULL));
+        if (!rows[i].line)
+            continue;
+        CHECK(found[at].line, strstr(found[at].line, rows[i].line) != NULL);
+        CHECK(rows[i].name, found[at].lost >= rows[i].least && found[at].lost <= rows[i].most);
     }
 }
 
@@ -142,6 +239,8 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(each_cause_and_its_line),
         cmocka_unit_test(nothing_where_nothing_is_in_the_way),
+        cmocka_unit_test(no_sysctl_is_named_twice),
+        cmocka_unit_test(this_host),
         cmocka_unit_test(the_dearest_comes_first),
     };
 

@@ -1,0 +1,205 @@
+/* SPDX-License-Identifier: MIT */
+#include "unit.h"
+
+#include <stdio.h>
+#include <string.h>
+#include <sys/socket.h>
+
+#include "arguments.h"
+
+#define WORDS 12
+#define TEXT_BYTES 8192
+
+/* What a command line gives, and what it prints on either stream. */
+struct outcome {
+    enum parsed parsed;
+    struct arguments a;
+    char out[TEXT_BYTES], err[TEXT_BYTES];
+};
+
+static void parse(const char *line, struct outcome *o)
+{
+    static char words[TEXT_BYTES]; /* the arguments point into it */
+    char *argv[WORDS] = {"autobuf"};
+    int argc = 1;
+    FILE *out = fmemopen(o->out, sizeof o->out, "w"), *err = fmemopen(o->err, sizeof o->err, "w");
+
+    assert_non_null(out);
+    assert_non_null(err);
+    o->out[0] = o->err[0] = '\0';
+    snprintf(words, sizeof words, "%s", line);
+    for (char *word = strtok(words, " "); word; word = strtok(NULL, " "))
+        argv[argc++] = strcmp(word, "''") == 0 ? "" : word;
+    o->parsed = arguments_parse(argc, argv, &o->a, out, err);
+    fclose(out);
+    fclose(err);
+}
+
+static void numbers_and_words_arrive(void **state)
+{
+    struct outcome o;
+
+    (void)state;
+    parse("explain --rate 400M --rtt 0.5 --streams 4 --bytes 2G --as-user --json --intent low-delay", &o);
+    assert_int_equal(o.parsed, PARSED_COMMAND);
+    assert_int_equal(o.a.command, EXPLAIN);
+    assert_int_equal(o.a.rate_bit_per_s, 400000000);
+    assert_int_equal(o.a.rtt_ns, 500000);
+    assert_int_equal(o.a.streams, 4);
+    assert_int_equal(o.a.expected_bytes, 2000000000);
+    assert_true(o.a.as_user && o.a.json && !o.a.tune && !o.a.sysctl);
+    assert_int_equal(o.a.intent, AUTOBUF_INTENT_LOW_DELAY);
+    assert_null(o.a.operand);
+
+    parse("probe -6 -I eth0 -B --budget 20k --timeout 500 mirror.test", &o);
+    assert_int_equal(o.parsed, PARSED_COMMAND);
+    assert_int_equal(o.a.family, AF_INET6);
+    assert_string_equal(o.a.source, "eth0");
+    assert_true(o.a.keep_source);
+    assert_int_equal(o.a.budget_bytes, 20000);
+    assert_int_equal(o.a.timeout_ns, 500000000);
+    assert_string_equal(o.a.operand, "mirror.test");
+
+    parse("watch --tune 17:4", &o);
+    assert_int_equal(o.parsed, PARSED_COMMAND);
+    assert_int_equal(o.a.pid, 17);
+    assert_int_equal(o.a.fd, 4);
+    parse("watch 17", &o);
+    assert_int_equal(o.a.fd, -1);
+
+    parse("serve --bind ::1 --port 7000 --rate 10M --clients 5 --per-address 2", &o);
+    assert_int_equal(o.parsed, PARSED_COMMAND);
+    assert_string_equal(o.a.bind, "::1");
+    assert_string_equal(o.a.port, "7000");
+    assert_int_equal(o.a.rate_bit_per_s, 10000000);
+    assert_int_equal(o.a.clients, 5);
+    assert_int_equal(o.a.per_address, 2);
+
+    parse("measure --timeout 30000 [::1]:99", &o);
+    assert_int_equal(o.parsed, PARSED_COMMAND);
+    assert_string_equal(o.a.operand, "[::1]:99");
+    parse("probe --timeout=7 --js h", &o); /* as getopt_long() has it: = and beginnings */
+    assert_int_equal(o.parsed, PARSED_COMMAND);
+    assert_true(o.a.json && o.a.timeout_ns == 7000000);
+}
+
+/* The option, the value and the reason; then how the command is used; nothing on standard output. */
+static void wrong_usage_says_what_is_wrong(void **state)
+{
+    static const struct {
+        const char *line, *says;
+    } rows[] = {
+        {"", "which command?"},
+        {"nonsense", "nonsense: there is no such command"},
+        {"probe", "HOST is missing"},
+        {"probe a b", "b: one operand too many"},
+        {"probe --nonsense a", "--nonsense: there is no such option"},
+        {"probe -x a", "-x: there is no such option"},
+        {"probe -4x a", "-x: there is no such option"},
+        {"probe --budget", "--budget: its value is missing"},
+        {"probe --json=1 a", "--json takes no value"},
+        {"probe --budget 999 a", "--budget 999: is out of range: it takes 1k to 1M"},
+        {"probe --budget 20K a", "--budget 20K: ends with something else than the suffixes k, M and G"},
+        {"probe --budget nan a", "--budget nan: is out of range"},
+        {"probe --budget -1 a", "--budget -1: is out of range"},
+        {"probe --timeout 0 a", "--timeout 0: is out of range: it takes 0.001 to 2000"},
+        {"probe --timeout 2001 a", "it takes 0.001 to 2000"},
+        {"probe --timeout 5ms a", "--timeout 5ms: is not a number alone"},
+        {"probe --timeout inf a", "--timeout inf: is out of range"},
+        {"probe --intent fast a", "--intent fast: it takes throughput or low-delay"},
+        {"probe --rate 1M --rtt 1 a", "--rate is an option of autobuf explain"},
+        {"probe -I '' a", "its value is empty"},
+        {"explain --rate 1G", "--rate needs --rtt"},
+        {"explain --rtt 1", "--rtt needs --rate"},
+        {"explain --rate 1M --rtt 1 a", "either HOST is measured, or --rate and --rtt"},
+        {"explain --rate 1T --rtt 1", "--rate 1T: ends with something else"},
+        {"explain --streams 0", "--streams 0: is out of range: it takes 1 to 10k"},
+        {"explain --streams 1k", "--streams 1k: is not a whole number"},
+        {"explain --sysctl --json", "exclude each other"},
+        {"explain --b 3", "--b: there is no such option, or more than one begins so"},
+        {"watch", "PID is missing"},
+        {"watch abc", "abc: it is not the number of a process"},
+        {"watch 0", "0: it is not the number of a process"},
+        {"watch 99999999999", "it is not the number of a process"},
+        {"watch 1:", "1:: what follows the colon is not a descriptor"},
+        {"watch 1:x", "1:x: what follows the colon is not a descriptor"},
+        {"watch --intent low-delay 1", "--intent has no effect without --tune"},
+        {"watch --clients 3 1", "--clients is an option of autobuf serve"},
+        {"serve x", "x: it takes no operand"},
+        {"serve --json", "--json is an option of autobuf probe"},
+        {"serve --port 65536", "--port 65536: it is not a port, 1 to 65535"},
+        {"serve --port 1x", "--port 1x: it is not a port"},
+        {"serve --bind ''", "--bind: its value is empty"},
+        {"serve --clients 1000001", "--clients 1000001: is out of range: it takes 1 to 1M"},
+        {"serve --rtt 1", "--rtt is an option of autobuf explain"},
+        {"measure", "HOST is missing"},
+        {"measure h:99999", "h:99999: what follows the colon is not a port, 1 to 65535"},
+        {"measure h:", "is not a port"},
+        {"measure [::1", "its bracket is not closed"},
+        {"measure :1", "there is no host's name in it"},
+        {"measure --timeout 30001 h", "it takes 0.001 to 30000"},
+    };
+    struct outcome o;
+
+    (void)state;
+    for (size_t i = 0; i < COUNT(rows); i++) {
+        parse(rows[i].line, &o);
+        CHECK_EQUAL(rows[i].line, o.parsed, PARSED_WRONG);
+        CHECK(o.err, strstr(o.err, rows[i].says) != NULL);
+        CHECK(rows[i].line, strstr(o.err, "usage: autobuf ") != NULL);
+        CHECK(rows[i].line, o.out[0] == '\0');
+    }
+}
+
+/* Lines that fit a screen; every range and every default; each option once. */
+static void help_names_every_option(void **state)
+{
+    static const struct {
+        const char *command;
+        const char *says[8];
+    } rows[] = {
+        {"probe", {"-4", "-I DEVICE|ADDRESS", "--budget BYTES", "(1k to 1M, default: 1M)", "(0.001 to 2000, default: 2000)",
+                   "--intent INTENT", "(default: throughput)", "--as-user"}},
+        {"explain", {"--rate BITS", "--rtt MS", "--streams N", "--bytes BYTES", "--sysctl", "--as-user", "-B", "--json"}},
+        {"watch", {"--tune", "--json", "--intent INTENT", "--help", "PID[:FD]", "usage:", "autobuf watch", "(1)"}},
+        {"serve", {"--bind ADDR", "--port N", "(1 to 65535, default: 7411)", "--clients N", "(1 to 1M, default: 2000)",
+                   "--per-address N", "(1 to 1M, default: 32)", "default: 1G"}},
+        {"measure", {"HOST[:PORT]", "(0.001 to 30000, default: 5000)", "-6", "-I", "--json", "--intent", "--as-user",
+                     "usage:"}},
+    };
+    struct outcome o;
+
+    (void)state;
+    for (size_t i = 0; i < COUNT(rows); i++) {
+        char line[64];
+
+        snprintf(line, sizeof line, "%s --help", rows[i].command);
+        parse(line, &o);
+        CHECK_EQUAL(line, o.parsed, PARSED_ANSWERED);
+        CHECK(line, o.err[0] == '\0');
+        for (size_t k = 0; k < COUNT(rows[i].says); k++)
+            CHECK(rows[i].says[k], strstr(o.out, rows[i].says[k]) != NULL);
+        for (const char *at = o.out; *at; at += strcspn(at, "\n") + 1)
+            CHECK(at, strcspn(at, "\n") < 80);
+    }
+    parse("--help", &o);
+    assert_int_equal(o.parsed, PARSED_ANSWERED);
+    for (const char *at = o.out; *at; at += strcspn(at, "\n") + 1)
+        CHECK(at, strcspn(at, "\n") < 80);
+    for (size_t i = 0; i < COUNT(rows); i++)
+        CHECK(rows[i].command, strstr(o.out, rows[i].command) != NULL);
+    parse("--version", &o);
+    assert_int_equal(o.parsed, PARSED_ANSWERED);
+    assert_true(strncmp(o.out, "autobuf ", 8) == 0);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(numbers_and_words_arrive),
+        cmocka_unit_test(wrong_usage_says_what_is_wrong),
+        cmocka_unit_test(help_names_every_option),
+    };
+
+    return cmocka_run_group_tests_name("arguments", tests, NULL, NULL);
+}

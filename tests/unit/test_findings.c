@@ -1,0 +1,148 @@
+/* SPDX-License-Identifier: MIT */
+#include "unit.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "findings.h"
+#include "hosts.h"
+
+#define MBIT 1000000ULL
+#define MS 1000000ULL
+
+static struct findings findings_of(const struct autobuf_limits *limits, uint64_t mbit, uint64_t rtt_ms,
+                                   const struct asked *asked)
+{
+    struct findings f = {.path = AUTOBUF_PATH_INIT, .limits = *limits, .socket = socket_new()};
+
+    if (mbit)
+        assert_int_equal(autobuf_path_given(&f.path, mbit * MBIT, rtt_ms * MS), 0);
+    assert_int_equal(findings_plan(&f, asked), 0);
+    return f;
+}
+
+static void each_user_has_a_plan(void **state)
+{
+    struct autobuf_limits forces = host_6_18;
+    const struct asked as_user = {.as_user = true}, as_it_is = {0};
+    struct findings f;
+
+    (void)state;
+    forces.flags |= AUTOBUF_LIMITS_FORCE;
+    forces.tcp_mem_bytes = 4000000000;
+    f = findings_of(&forces, 10000, 100, &as_it_is);
+    assert_int_equal(f.plan.snd_window_bytes, f.root.snd_window_bytes);
+    assert_true(f.root.snd_window_bytes > f.user.snd_window_bytes);
+    assert_true(f.user.snd_window_bytes > f.user.snd_kernel_bytes);
+    f = findings_of(&forces, 10000, 100, &as_user);
+    assert_int_equal(f.plan.snd_window_bytes, f.user.snd_window_bytes);
+}
+
+static void connections_share_a_path(void **state)
+{
+    const struct asked one = {0}, four = {.streams = 4};
+    struct findings alone, shared;
+
+    (void)state;
+    alone = findings_of(&host_6_18, 400, 100, &one);
+    shared = findings_of(&host_6_18, 400, 100, &four);
+    assert_int_equal(shared.path.tx_bdp_bytes, alone.path.tx_bdp_bytes);
+    assert_int_equal(shared.share.tx_bdp_bytes, alone.path.tx_bdp_bytes / 4);
+    assert_int_equal(shared.plan.snd_reason, AUTOBUF_REASON_KERNEL);
+    assert_int_equal(alone.plan.snd_reason, AUTOBUF_REASON_SET);
+    assert_in_range(findings_rate(&shared, true, 1 << 30), 96 * MBIT, 97 * MBIT); /* payload of 100 */
+}
+
+static void no_window_is_faster_than_the_path(void **state)
+{
+    const struct asked asked = {0};
+    struct findings f = findings_of(&host_6_18, 400, 100, &asked), none = findings_of(&host_6_18, 0, 0, &asked);
+
+    (void)state;
+    assert_in_range(findings_rate(&f, true, 2796202), 223 * MBIT, 224 * MBIT);
+    assert_in_range(findings_rate(&f, true, UINT32_MAX), 386 * MBIT, 387 * MBIT);
+    assert_int_equal(findings_rate(&none, true, 2796202), 0);
+}
+
+/* With the lines set, autotuning alone fills the path; with any smaller sensible size it does not. */
+static void sysctls_are_enough_and_no_more(void **state)
+{
+    static const struct autobuf_limits *const hosts[] = {&host_older, &host_6_18, &host_esnet_64};
+    static const uint64_t mbits[] = {10, 100, 400, 1000, 2500, 10000};
+    const struct asked asked = {0};
+    unsigned lines = 0;
+
+    (void)state;
+    for (size_t i = 0; i < COUNT(hosts) * COUNT(mbits); i++) {
+        struct findings f = findings_of(hosts[i % COUNT(hosts)], mbits[i / COUNT(hosts)], 100, &asked);
+        struct sysctl_line found[SYSCTLS_MOST];
+        size_t count = findings_sysctls(&f, found);
+
+        for (size_t k = 0; k < count; k++) {
+            bool sends = strcmp(found[k].name, "net.ipv4.tcp_wmem") == 0;
+            uint64_t *most = sends ? &f.limits.tcp_wmem_max_bytes : &f.limits.tcp_rmem_max_bytes;
+            uint64_t was = *most, size = strtoull(strrchr(found[k].value, ' ') + 1, NULL, 10);
+
+            CHECK(found[k].name, sends || strcmp(found[k].name, "net.ipv4.tcp_rmem") == 0);
+            CHECK_EQUAL(found[k].value, findings_sensible(size), size);
+            *most = size;
+            assert_int_equal(findings_plan(&f, &asked), 0);
+            CHECK(found[k].value, sends ? f.user.snd_kernel_bytes >= f.user.snd_wanted_bytes
+                                        : f.user.rcv_kernel_bytes >= f.user.rcv_wanted_bytes);
+            *most = size & (size - 1) ? size / 3 * 2 : size / 4 * 3; /* the next smaller sensible size */
+            assert_int_equal(findings_plan(&f, &asked), 0);
+            CHECK(found[k].value, *most <= was || (sends ? f.user.snd_kernel_bytes < f.user.snd_wanted_bytes
+                                                         : f.user.rcv_kernel_bytes < f.user.rcv_wanted_bytes));
+            *most = was;
+            lines++;
+        }
+    }
+    assert_true(lines >= 6);
+}
+
+static void switches_that_are_off(void **state)
+{
+    const struct asked asked = {0};
+    struct autobuf_limits limits = host_6_18;
+    struct sysctl_line found[SYSCTLS_MOST];
+    struct findings f;
+
+    (void)state;
+    limits.flags &= ~(AUTOBUF_LIMITS_WINDOW_SCALING | AUTOBUF_LIMITS_RCV_AUTOTUNING);
+    f = findings_of(&limits, 100, 100, &asked);
+    assert_int_equal(findings_sysctls(&f, found), 2);
+    assert_string_equal(found[0].name, "net.ipv4.tcp_window_scaling");
+    assert_string_equal(found[1].name, "net.ipv4.tcp_moderate_rcvbuf");
+    assert_string_equal(found[1].value, "1");
+    f = findings_of(&limits, 0, 0, &asked);
+    assert_int_equal(findings_sysctls(&f, found), 0);
+}
+
+static void sensible_sizes(void **state)
+{
+    static const struct {
+        uint64_t bytes, sensible;
+    } rows[] = {{1, 65536},         {65536, 65536},       {65537, 98304},      {98304, 98304},
+                {98305, 131072},    {3620001, 4194304},   {4194305, 6291456},  {6291457, 8388608},
+                {90500000, 100663296}, {1 << 30, 1 << 30}, {1ULL << 40, 1 << 30}};
+
+    (void)state;
+    for (size_t i = 0; i < COUNT(rows); i++) {
+        char row[32];
+
+        snprintf(row, sizeof row, "%llu", (unsigned long long)rows[i].bytes);
+        CHECK_EQUAL(row, findings_sensible(rows[i].bytes), rows[i].sensible);
+    }
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(each_user_has_a_plan),        cmocka_unit_test(connections_share_a_path),
+        cmocka_unit_test(no_window_is_faster_than_the_path), cmocka_unit_test(sysctls_are_enough_and_no_more),
+        cmocka_unit_test(switches_that_are_off),       cmocka_unit_test(sensible_sizes),
+    };
+
+    return cmocka_run_group_tests_name("findings", tests, NULL, NULL);
+}

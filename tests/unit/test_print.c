@@ -1,0 +1,55 @@
+/* SPDX-License-Identifier: MIT */
+#include "unit.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#include "print.h"
+
+static void lines_are_folded_between_words(void **state)
+{
+    static const char long_line[] = "one two three four five six seven eight nine ten eleven twelve thirteen fourteen "
+                                    "fifteen sixteen seventeen eighteen nineteen twenty\nshort\n";
+    char text[512] = "", word[128];
+    FILE *out = fmemopen(text, sizeof text, "w");
+    unsigned lines = 0;
+
+    (void)state;
+    print_folded(out, long_line, 3);
+    fclose(out);
+    for (const char *at = text; *at; at += strcspn(at, "\n") + 1, lines++)
+        assert_true(strcspn(at, "\n") < 80);
+    assert_int_equal(lines, 3);
+    assert_non_null(strstr(text, "thirteen\n   fourteen"));
+    assert_non_null(strstr(text, "twenty\nshort\n"));
+    out = fmemopen(text, sizeof text, "w"); /* a word that is longer than a line */
+    memset(word, 'x', sizeof word);
+    word[sizeof word - 1] = '\0';
+    print_folded(out, word, 3);
+    fclose(out);
+    assert_int_equal(strlen(text), strlen(word));
+}
+
+/* A device may be called nearly anything. */
+static void strings_of_json_are_escaped(void **state)
+{
+    char text[128] = "";
+    FILE *out = fmemopen(text, sizeof text, "w");
+
+    (void)state;
+    json_string(out, "key", "a\"b\\c\nd\x7f\xc3");
+    json_string(out, "none", NULL);
+    json_bool(out, "yes", true);
+    fclose(out);
+    assert_string_equal(text, "\"key\":\"a\\\"b\\\\c?d??\",\"none\":null,\"yes\":true,");
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(lines_are_folded_between_words),
+        cmocka_unit_test(strings_of_json_are_escaped),
+    };
+
+    return cmocka_run_group_tests_name("print", tests, NULL, NULL);
+}

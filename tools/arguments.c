@@ -1,0 +1,440 @@
+/* SPDX-License-Identifier: MIT */
+#include "arguments.h"
+
+#include <getopt.h>
+#include <limits.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+
+#include <autobuf/autobuf.h>
+
+#include "measure.h"
+
+#define BIT(command) (1U << (command))
+#define ECHOES (BIT(PROBE) | BIT(EXPLAIN))
+#define PATHS (ECHOES | BIT(MEASURE))
+#define COUNT(array) (sizeof(array) / sizeof *(array))
+#define HELP 'h'
+#define OPTION_COLUMNS 22 /* of the help, before what an option is for */
+
+enum value {
+    NO_VALUE,
+    TEXT,
+    COUNTED,  /* a whole number */
+    QUANTITY, /* with a suffix: k, M or G */
+    MS,       /* milliseconds, kept as nanoseconds */
+};
+
+/* One option of some commands. An option may have more than one line, if its range is not the same everywhere. */
+struct option_line {
+    int letter;         /* what getopt_long() says */
+    const char *name;   /* NULL: has a letter only */
+    const char *value;  /* what the help calls its value; NULL: takes none */
+    const char *help;
+    const char *preset; /* what holds without it; NULL: nothing to say */
+    unsigned commands;
+    enum value kind;
+    size_t field; /* of struct arguments: a number's */
+    double least, most;
+};
+
+#define FIELD(name) offsetof(struct arguments, name)
+
+static const struct option_line lines[] = {
+    {'4', NULL, NULL, "use only IPv4 addresses of HOST", NULL, PATHS, NO_VALUE, 0, 0, 0},
+    {'6', NULL, NULL, "use only IPv6 addresses of HOST", NULL, PATHS, NO_VALUE, 0, 0, 0},
+    {'I', NULL, "DEVICE|ADDRESS", "send from there", "the kernel chooses", PATHS, TEXT, 0, 0, 0},
+    {'B', NULL, NULL, "keep the source address that the kernel chose first", NULL, ECHOES, NO_VALUE, 0, 0, 0},
+    {'j', "json", NULL, "print JSON: one object on one line", NULL, PATHS | BIT(WATCH), NO_VALUE, 0, 0, 0},
+    {'u', "tune", NULL, "act on the connections: their buffers, or their pace", NULL, BIT(WATCH), NO_VALUE, 0, 0, 0},
+    {'i', "intent", "INTENT", "throughput or low-delay", "throughput", PATHS | BIT(WATCH), TEXT, 0, 0, 0},
+    {'b', "budget", "BYTES", "send no more than this", "1M", ECHOES, QUANTITY, FIELD(budget_bytes), 1e3, 1e6},
+    {'t', "timeout", "MS", "measure for no longer than this", "2000", ECHOES, MS, FIELD(timeout_ns), 0.001, 2000},
+    {'t', "timeout", "MS", "connect, and then measure, for no longer than this", "5000", BIT(MEASURE), MS,
+     FIELD(timeout_ns), 0.001, 30000},
+    {'r', "rate", "BITS", "the path's rate in bit/s, instead of HOST; needs --rtt", NULL, BIT(EXPLAIN), QUANTITY,
+     FIELD(rate_bit_per_s), 1, 1e15},
+    {'r', "rate", "BITS", "send all clients together no more than this, in bit/s", "1G", BIT(SERVE), QUANTITY,
+     FIELD(rate_bit_per_s), 1, 1e15},
+    {'d', "rtt", "MS", "the path's round-trip time, instead of HOST; needs --rate", NULL, BIT(EXPLAIN), MS,
+     FIELD(rtt_ns), 0.001, 1e6},
+    {'n', "streams", "N", "that many connections share the path", "1", BIT(EXPLAIN), COUNTED, FIELD(streams), 1, 1e4},
+    {'e', "bytes", "BYTES", "so much will be transferred", "unknown", BIT(EXPLAIN), QUANTITY, FIELD(expected_bytes),
+     1, 1e18},
+    {'U', "as-user", NULL, "the plan is an ordinary user's, also for root", NULL, PATHS, NO_VALUE, 0, 0, 0},
+    {'s', "sysctl", NULL, "print only lines for a file in /etc/sysctl.d", NULL, BIT(EXPLAIN), NO_VALUE, 0, 0, 0},
+    {'l', "bind", "ADDR", "listen on this address", "all", BIT(SERVE), TEXT, 0, 0, 0},
+    {'p', "port", "N", "listen on this port", MEASURE_PORT, BIT(SERVE), TEXT, 0, 1, 65535},
+    {'c', "clients", "N", "serve no more clients at once", "2000", BIT(SERVE), COUNTED, FIELD(clients), 1, 1e6},
+    {'a', "per-address", "N", "of these, no more of one address", "32", BIT(SERVE), COUNTED, FIELD(per_address), 1,
+     1e6},
+    {HELP, "help", NULL, "print this", NULL, ~0U, NO_VALUE, 0, 0, 0},
+};
+
+static const struct {
+    const char *name, *operand, *what;
+} commands[] = {
+    [NO_COMMAND] = {"", "", ""},
+    [PROBE] = {"probe", " HOST", "Measures the path to HOST with ICMP echoes; says what a socket needs."},
+    [EXPLAIN] = {"explain", " [HOST | --rate BITS --rtt MS]",
+                 "Says how fast transfers on such a path are, and what limits them."},
+    [WATCH] = {"watch", " PID[:FD]", "Shows what limits the TCP connections of a process, or the one at FD."},
+    [SERVE] = {"serve", "", "Answers autobuf measure of other hosts, until a signal ends it."},
+    [MEASURE] = {"measure", " HOST[:PORT]",
+                 "Measures the path to HOST over TCP, where autobuf serve runs."},
+};
+
+/* ------------------------------------------------------------------------------------- words */
+
+static void number_words(char *text, size_t cap, double value)
+{
+    static const char prefixes[] = "kMG";
+    const char *prefix = NULL;
+
+    for (const char *p = prefixes; *p && value >= 1000 && value == 1000.0 * (double)(uint64_t)(value / 1000); p++) {
+        value /= 1000;
+        prefix = p;
+    }
+    snprintf(text, cap, "%.15g%.*s", value, prefix ? 1 : 0, prefix ? prefix : "");
+}
+
+/* "1k to 1M"; a range of milliseconds that begins with the least there is: "up to 2000". */
+static void range_words(const struct option_line *line, char *text, size_t cap)
+{
+    char least[32], most[32];
+
+    if (line->kind == MS || line->kind == TEXT) {
+        snprintf(least, sizeof least, "%.15g", line->least);
+        snprintf(most, sizeof most, "%.15g", line->most);
+    } else {
+        number_words(least, sizeof least, line->least);
+        number_words(most, sizeof most, line->most);
+    }
+    snprintf(text, cap, "%s to %s", least, most);
+}
+
+static void help_line(FILE *out, const struct option_line *line)
+{
+    char words[64], range[96] = "";
+
+    if (line->name)
+        snprintf(words, sizeof words, "--%s%s%s", line->name, line->value ? " " : "", line->value ? line->value : "");
+    else
+        snprintf(words, sizeof words, "-%c%s%s", line->letter, line->value ? " " : "", line->value ? line->value : "");
+    fprintf(out, "  %-*s %s", OPTION_COLUMNS - 3, words, line->help);
+    if (line->most > 0)
+        range_words(line, range, sizeof range);
+    if (range[0] || line->preset)
+        fprintf(out, "\n%*s(%s%s%s%s)", OPTION_COLUMNS, "", range, range[0] && line->preset ? ", " : "",
+                line->preset ? "default: " : "", line->preset ? line->preset : "");
+    fputc('\n', out);
+}
+
+static void help_command(FILE *out, enum command command)
+{
+    fprintf(out, "usage: autobuf %s [OPTION]...%s\n%s\n\n", commands[command].name, commands[command].operand,
+            commands[command].what);
+    for (size_t i = 0; i < COUNT(lines); i++)
+        if (lines[i].commands & BIT(command))
+            help_line(out, &lines[i]);
+    fputs("\nBYTES and BITS take a suffix: k, M or G, powers of 1000. autobuf(1) says more.\n", out);
+}
+
+static void help_all(FILE *out)
+{
+    fputs("usage: autobuf COMMAND [OPTION]... [OPERAND]\n", out);
+    for (size_t i = 1; i < COUNT(commands); i++)
+        fprintf(out, "\n  autobuf %s%s\n      %s\n", commands[i].name, commands[i].operand, commands[i].what);
+    fputs("\n  autobuf COMMAND --help\n      Prints the options of a command.\n"
+          "\n  autobuf --version | --help\n",
+          out);
+}
+
+/* "autobuf probe: why", and how the command is used. */
+static bool wrong(FILE *err, enum command command, const char *why, ...) __attribute__((format(printf, 3, 4)));
+
+static bool wrong(FILE *err, enum command command, const char *why, ...)
+{
+    va_list args;
+
+    fprintf(err, "autobuf %s: ", commands[command].name);
+    va_start(args, why);
+    vfprintf(err, why, args);
+    va_end(args);
+    fprintf(err, "\nusage: autobuf %s [OPTION]...%s (autobuf %s --help says more)\n", commands[command].name,
+            commands[command].operand, commands[command].name);
+    return false;
+}
+
+/* ------------------------------------------------------------------------------------ values */
+
+static bool parse_intent(const char *text, uint32_t *intent)
+{
+    if (strcmp(text, "throughput") == 0)
+        *intent = AUTOBUF_INTENT_THROUGHPUT;
+    else if (strcmp(text, "low-delay") == 0)
+        *intent = AUTOBUF_INTENT_LOW_DELAY;
+    else
+        return false;
+    return true;
+}
+
+/* A number within the option's range, with its unit's suffix. NULL and *value, or what is wrong. */
+static const char *parse_number(const struct option_line *line, const char *text, double *value)
+{
+    static const char prefixes[] = "kMG";
+    char *end;
+    const char *prefix;
+
+    if (line->kind == COUNTED && strspn(text, "0123456789") != strlen(text))
+        return "is not a whole number";
+    *value = strtod(text, &end);
+    if (end == text)
+        return "is not a number";
+    prefix = line->kind == QUANTITY && *end ? strchr(prefixes, *end) : NULL;
+    for (const char *p = prefixes; prefix && p <= prefix; p++)
+        *value *= 1000;
+    if (end[prefix ? 1 : 0])
+        return line->kind == QUANTITY ? "ends with something else than the suffixes k, M and G (powers of 1000)"
+                                      : "is not a number alone";
+    return *value >= line->least && *value <= line->most ? NULL : "is out of range";
+}
+
+/* Keeps the number in its field. */
+static bool take_number(struct arguments *a, const struct option_line *line, const char *text, FILE *err)
+{
+    uint64_t *field = (uint64_t *)(void *)((char *)a + line->field);
+    double value = 0;
+    const char *why = parse_number(line, text, &value);
+    char range[96];
+
+    if (why) {
+        range_words(line, range, sizeof range);
+        return wrong(err, a->command, "--%s %s: %s: it takes %s", line->name, text, why, range);
+    }
+    *field = (uint64_t)(line->kind == MS ? value * 1e6 : value);
+    return true;
+}
+
+static bool take_option(struct arguments *a, const struct option_line *line, const char *text, FILE *err)
+{
+    if (line->kind != NO_VALUE && line->kind != TEXT)
+        return take_number(a, line, text, err);
+    if (line->kind == TEXT && !text[0])
+        return wrong(err, a->command, "--%s: its value is empty", line->name ? line->name : "I");
+    switch (line->letter) {
+    case '4':
+        a->family = AF_INET;
+        return true;
+    case '6':
+        a->family = AF_INET6;
+        return true;
+    case 'I':
+        a->source = text;
+        return true;
+    case 'B':
+        return a->keep_source = true;
+    case 'j':
+        return a->json = true;
+    case 'u':
+        return a->tune = true;
+    case 'U':
+        return a->as_user = true;
+    case 's':
+        return a->sysctl = true;
+    case 'l':
+        a->bind = text;
+        return true;
+    case 'p':
+        a->port = text;
+        return is_port(text) || wrong(err, a->command, "--port %s: it is not a port, 1 to 65535", text);
+    default:
+        return parse_intent(text, &a->intent) ||
+               wrong(err, a->command, "--intent %s: it takes throughput or low-delay", text);
+    }
+}
+
+/* ----------------------------------------------------------------------------------- options */
+
+static const struct option_line *line_of(int letter, unsigned among)
+{
+    for (size_t i = 0; i < COUNT(lines); i++)
+        if (lines[i].letter == letter && lines[i].commands & among)
+            return &lines[i];
+    return NULL;
+}
+
+/* The options of a command, as getopt_long(3) takes them: the short ones, and the long ones. */
+static void options_of(enum command command, char *letters, struct option *names)
+{
+    *letters++ = ':'; /* a value that is missing is told from an option that is unknown */
+    for (size_t i = 0; i < COUNT(lines); i++) {
+        const struct option_line *line = &lines[i];
+
+        if (!(line->commands & BIT(command)))
+            continue;
+        if (line->name) {
+            *names++ = (struct option){line->name, line->value ? required_argument : no_argument, NULL, line->letter};
+            continue;
+        }
+        *letters++ = (char)line->letter;
+        if (line->value)
+            *letters++ = ':';
+    }
+    *letters = '\0';
+    *names = (struct option){NULL, 0, NULL, 0};
+}
+
+/* Is it the option that this line is of? word: as it was given, of this length. */
+static bool is_named(const struct option_line *line, const char *word, size_t length)
+{
+    if (!line->name)
+        return length == 2 && word[1] == line->letter;
+    return strncmp(word, "--", 2) == 0 && strlen(line->name) == length - 2 &&
+           strncmp(line->name, word + 2, length - 2) == 0;
+}
+
+/* Says of an option that getopt_long() refused what is wrong, and which command has it, if one has. */
+static bool refused_option(const struct arguments *a, const char *word, FILE *err)
+{
+    const struct option_line *known = optopt ? line_of(optopt, BIT(a->command)) : NULL;
+    char letter[] = {'-', (char)optopt, '\0'};
+    size_t length;
+
+    if (known)
+        return wrong(err, a->command, "--%s takes no value", known->name);
+    word = optopt ? letter : word;
+    length = strcspn(word, "=");
+    for (size_t i = 0; i < COUNT(lines); i++)
+        for (size_t c = 1; is_named(&lines[i], word, length) && c < COUNT(commands); c++)
+            if (lines[i].commands & BIT(c))
+                return wrong(err, a->command, "%.*s is an option of autobuf %s", (int)length, word, commands[c].name);
+    return wrong(err, a->command, "%.*s: there is no such option, or more than one begins so", (int)length, word);
+}
+
+static bool parse_options(int argc, char **argv, struct arguments *a, bool *help, FILE *err)
+{
+    struct option names[COUNT(lines) + 1];
+    char letters[2 * COUNT(lines) + 2];
+    int letter;
+
+    options_of(a->command, letters, names);
+    opterr = 0;
+    optind = 0; /* begins anew, also in a process that has parsed before */
+    while ((letter = getopt_long(argc, argv, letters, names, NULL)) != -1) {
+        const char *word = argv[optind - 1];
+
+        if (letter == ':')
+            return wrong(err, a->command, "%s: its value is missing", word);
+        if (letter == '?')
+            return refused_option(a, word, err);
+        if (letter == HELP)
+            return *help = true;
+        if (!take_option(a, line_of(letter, BIT(a->command)), optarg, err))
+            return false;
+    }
+    if (optind < argc)
+        a->operand = argv[optind++];
+    return optind == argc || wrong(err, a->command, "%s: one operand too many", argv[optind]);
+}
+
+/* ---------------------------------------------------------------------------------- operands */
+
+static bool parse_decimal(const char *text, const char **end, int *value)
+{
+    char *stop;
+    long number = strtol(text, &stop, 10);
+
+    *end = stop;
+    *value = (int)number;
+    return text[0] >= '0' && text[0] <= '9' && number <= INT_MAX;
+}
+
+/* PID[:FD] */
+static bool check_process(struct arguments *a, FILE *err)
+{
+    const char *rest = a->operand;
+    int pid = 0;
+
+    if (!rest)
+        return wrong(err, WATCH, "which process? PID is missing");
+    if (!parse_decimal(rest, &rest, &pid) || pid == 0 || (*rest && *rest != ':'))
+        return wrong(err, WATCH, "%s: it is not the number of a process", a->operand);
+    if (*rest == ':' && (!parse_decimal(rest + 1, &rest, &a->fd) || *rest))
+        return wrong(err, WATCH, "%s: what follows the colon is not a descriptor", a->operand);
+    a->pid = pid;
+    return a->intent != AUTOBUF_INTENT_LOW_DELAY || a->tune ||
+           wrong(err, WATCH, "--intent has no effect without --tune");
+}
+
+static bool check_explained(const struct arguments *a, FILE *err)
+{
+    if (a->rate_bit_per_s && !a->rtt_ns)
+        return wrong(err, EXPLAIN, "--rate needs --rtt, the path's round-trip time, as well");
+    if (a->rtt_ns && !a->rate_bit_per_s)
+        return wrong(err, EXPLAIN, "--rtt needs --rate, the path's rate, as well");
+    if (a->rtt_ns && a->operand)
+        return wrong(err, EXPLAIN, "%s: either HOST is measured, or --rate and --rtt say what the path is", a->operand);
+    if (a->sysctl && a->json)
+        return wrong(err, EXPLAIN, "--sysctl and --json exclude each other");
+    return true;
+}
+
+static bool check(struct arguments *a, FILE *err)
+{
+    const char *why;
+
+    switch (a->command) {
+    case WATCH:
+        return check_process(a, err);
+    case SERVE:
+        return !a->operand || wrong(err, SERVE, "%s: it takes no operand", a->operand);
+    case EXPLAIN:
+        return check_explained(a, err);
+    case MEASURE:
+        why = a->operand ? measure_target_wrong(a->operand) : "HOST is missing";
+        return !why || wrong(err, MEASURE, "%s%s%s", a->operand ? a->operand : "", a->operand ? ": " : "", why);
+    default:
+        return a->operand || wrong(err, a->command, "HOST is missing");
+    }
+}
+
+static enum command find_command(const char *name)
+{
+    for (size_t i = 1; i < COUNT(commands); i++)
+        if (strcmp(name, commands[i].name) == 0)
+            return (enum command)i;
+    return NO_COMMAND;
+}
+
+enum parsed arguments_parse(int argc, char **argv, struct arguments *a, FILE *out, FILE *err)
+{
+    const char *name = argc > 1 ? argv[1] : "";
+    bool help = strcmp(name, "--help") == 0;
+
+    *a = (struct arguments){.fd = -1, .family = AF_UNSPEC, .intent = AUTOBUF_INTENT_THROUGHPUT};
+    if (strcmp(name, "--version") == 0) {
+        fprintf(out, "autobuf %s\n", autobuf_version());
+        return PARSED_ANSWERED;
+    }
+    if (help) {
+        help_all(out);
+        return PARSED_ANSWERED;
+    }
+    a->command = find_command(name);
+    if (a->command == NO_COMMAND) {
+        fprintf(err, "autobuf: %s%s\n", name, name[0] ? ": there is no such command" : "which command?");
+        help_all(err);
+        return PARSED_WRONG;
+    }
+    if (!parse_options(argc - 1, argv + 1, a, &help, err))
+        return PARSED_WRONG;
+    if (help) {
+        help_command(out, a->command);
+        return PARSED_ANSWERED;
+    }
+    return check(a, err) ? PARSED_COMMAND : PARSED_WRONG;
+}

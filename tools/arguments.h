@@ -1,0 +1,50 @@
+/* SPDX-License-Identifier: MIT */
+/* The command line: what each command takes, within which bounds, and what its help says. */
+#ifndef ARGUMENTS_H
+#define ARGUMENTS_H
+
+#include <stdbool.h>
+#include <stdint.h>
+#include <stdio.h>
+
+#include "probe.h"
+#include "serve.h"
+#include "watch.h"
+
+enum command { NO_COMMAND, PROBE, EXPLAIN, WATCH, SERVE, MEASURE };
+
+struct arguments {
+    enum command command;
+    const char *operand; /* HOST, HOST:PORT or PID[:FD], as it was given; NULL: none */
+    bool json;
+    bool tune;
+    bool as_user;
+    bool sysctl;
+    uint32_t intent; /* AUTOBUF_INTENT_* */
+    uint32_t family; /* AF_INET, AF_INET6; AF_UNSPEC: either */
+    bool keep_source;
+    const char *source; /* a device or an address; NULL: the kernel chooses */
+    const char *bind;
+    const char *port;
+    uint64_t budget_bytes; /* of all numbers: 0: not given */
+    uint64_t timeout_ns;
+    uint64_t rate_bit_per_s;
+    uint64_t rtt_ns;
+    uint64_t streams;
+    uint64_t expected_bytes;
+    uint64_t clients;
+    uint64_t per_address;
+    pid_t pid;
+    int fd; /* -1: all of the process */
+};
+
+enum parsed {
+    PARSED_COMMAND, /* run it */
+    PARSED_ANSWERED, /* --help or --version: printed */
+    PARSED_WRONG,   /* wrong usage: said on err */
+};
+
+/* Takes the command line apart. Prints help on out, and what is wrong, and with which option, on err. */
+enum parsed arguments_parse(int argc, char **argv, struct arguments *a, FILE *out, FILE *err);
+
+#endif

@@ -1,0 +1,130 @@
+/* SPDX-License-Identifier: MIT */
+#include "findings.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+
+#define SIZE_LEAST (1ULL << 16)
+#define SIZE_MOST (1ULL << 30) /* a sysctl is an int */
+
+static struct autobuf_path share_of(const struct autobuf_path *path, uint64_t streams)
+{
+    struct autobuf_path share = *path;
+
+    if (streams < 2)
+        return share;
+    share.tx_rate_bit_per_s /= streams;
+    share.tx_rate_low_bit_per_s /= streams;
+    share.tx_rate_high_bit_per_s /= streams;
+    share.rx_rate_bit_per_s /= streams;
+    share.rx_rate_low_bit_per_s /= streams;
+    share.rx_rate_high_bit_per_s /= streams;
+    share.tx_bdp_bytes /= streams;
+    share.rx_bdp_bytes /= streams;
+    return share;
+}
+
+static int plan_with(const struct findings *f, const struct asked *asked, uint32_t flags, struct autobuf_plan *plan)
+{
+    struct autobuf_limits limits = f->limits;
+
+    limits.flags = flags;
+    *plan = (struct autobuf_plan)AUTOBUF_PLAN_INIT;
+    return autobuf_plan_make(&f->share, &limits, &f->socket, asked->intent, asked->expected_bytes, plan);
+}
+
+int findings_plan(struct findings *f, const struct asked *asked)
+{
+    uint32_t none = f->limits.flags & ~AUTOBUF_LIMITS_FORCE;
+    int error;
+
+    f->share = share_of(&f->path, asked->streams);
+    error = plan_with(f, asked, asked->as_user ? none : f->limits.flags, &f->plan);
+    if (error == 0)
+        error = plan_with(f, asked, none, &f->user);
+    return error < 0 ? error : plan_with(f, asked, none | AUTOBUF_LIMITS_FORCE, &f->root);
+}
+
+uint64_t findings_rate(const struct findings *f, bool sends, uint64_t window_bytes)
+{
+    uint64_t path = sends ? f->share.tx_rate_bit_per_s : f->share.rx_rate_bit_per_s;
+    uint64_t most = autobuf_payload_bytes(path, f->share.packet_bytes), rate;
+
+    if (f->share.rtt_min_ns == AUTOBUF_NS_UNSET || !f->share.rtt_min_ns || !most)
+        return 0;
+    rate = (uint64_t)((double)window_bytes * 8e9 / (double)f->share.rtt_min_ns);
+    return rate < most ? rate : most;
+}
+
+/* ----------------------------------------------------------------------------------- sysctls */
+
+uint64_t findings_sensible(uint64_t bytes)
+{
+    uint64_t power = SIZE_LEAST;
+
+    while (power < bytes && power < SIZE_MOST)
+        power *= 2;
+    return bytes > SIZE_LEAST && bytes <= power / 4 * 3 ? power / 4 * 3 : power;
+}
+
+/* What autotuning reaches with these limits, of what the path needs. */
+static bool autotuning_reaches(const struct findings *f, const struct autobuf_limits *limits, bool sends)
+{
+    struct autobuf_plan plan = AUTOBUF_PLAN_INIT;
+
+    if (autobuf_plan_make(&f->share, limits, &f->socket, AUTOBUF_INTENT_THROUGHPUT, 0, &plan) < 0)
+        return true;
+    return sends ? plan.snd_kernel_bytes >= plan.snd_wanted_bytes : plan.rcv_kernel_bytes >= plan.rcv_wanted_bytes;
+}
+
+/* The least sensible size that is enough; 0: what there is, is. */
+static uint64_t size_enough(const struct findings *f, struct autobuf_limits limits, bool sends)
+{
+    uint64_t *size = sends ? &limits.tcp_wmem_max_bytes : &limits.tcp_rmem_max_bytes;
+
+    if (autotuning_reaches(f, &limits, sends))
+        return 0;
+    while (*size < SIZE_MOST) {
+        *size = findings_sensible(*size + 1);
+        if (autotuning_reaches(f, &limits, sends))
+            break;
+    }
+    return *size;
+}
+
+static void add_on(struct sysctl_line *out, size_t *count, const char *name)
+{
+    snprintf(out[*count].name, sizeof out[*count].name, "%s", name);
+    snprintf(out[(*count)++].value, sizeof out->value, "1");
+}
+
+static void add_sizes(struct sysctl_line *out, size_t *count, const char *name, uint64_t least, uint64_t initial,
+                      uint64_t most)
+{
+    snprintf(out[*count].name, sizeof out[*count].name, "%s", name);
+    snprintf(out[(*count)++].value, sizeof out->value, "%" PRIu64 " %" PRIu64 " %" PRIu64, least, initial, most);
+}
+
+size_t findings_sysctls(const struct findings *f, struct sysctl_line out[SYSCTLS_MOST])
+{
+    struct autobuf_limits limits = f->limits;
+    uint64_t size;
+    size_t count = 0;
+
+    limits.flags |= AUTOBUF_LIMITS_WINDOW_SCALING;
+    if (f->share.tx_bdp_bytes == 0 && f->share.rx_bdp_bytes == 0)
+        return 0;
+    if (!(f->limits.flags & AUTOBUF_LIMITS_WINDOW_SCALING) &&
+        !(autotuning_reaches(f, &f->limits, true) && autotuning_reaches(f, &f->limits, false)))
+        add_on(out, &count, "net.ipv4.tcp_window_scaling");
+    limits.flags |= AUTOBUF_LIMITS_RCV_AUTOTUNING;
+    if (!(f->limits.flags & AUTOBUF_LIMITS_RCV_AUTOTUNING) && !autotuning_reaches(f, &f->limits, false))
+        add_on(out, &count, "net.ipv4.tcp_moderate_rcvbuf");
+    size = size_enough(f, limits, true);
+    if (size)
+        add_sizes(out, &count, "net.ipv4.tcp_wmem", limits.tcp_wmem_min_bytes, limits.tcp_wmem_default_bytes, size);
+    size = size_enough(f, limits, false);
+    if (size)
+        add_sizes(out, &count, "net.ipv4.tcp_rmem", limits.tcp_rmem_min_bytes, limits.tcp_rmem_default_bytes, size);
+    return count;
+}

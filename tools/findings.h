@@ -1,0 +1,52 @@
+/* SPDX-License-Identifier: MIT */
+/* What the command has found out, and what follows from it for whom. Pure. */
+#ifndef FINDINGS_H
+#define FINDINGS_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <autobuf/autobuf.h>
+
+struct findings {
+    struct autobuf_path path;
+    struct autobuf_path share; /* of one connection, if several use the path */
+    struct autobuf_limits limits;
+    struct autobuf_socket socket; /* a new one */
+    struct autobuf_plan plan;     /* for the user who runs the command, or whom it was told */
+    struct autobuf_plan user;     /* for an ordinary user */
+    struct autobuf_plan root;     /* for one with CAP_NET_ADMIN */
+};
+
+/* For what the plans are to be. */
+struct asked {
+    uint32_t intent;         /* AUTOBUF_INTENT_* */
+    uint64_t expected_bytes; /* 0: unknown */
+    uint64_t streams;        /* connections that share the path equally; 0: one */
+    bool as_user;            /* the plan is an ordinary user's */
+};
+
+/* Makes the share and the plans, from path, limits and socket. Errors of autobuf_plan_make(). */
+int findings_plan(struct findings *f, const struct asked *asked);
+
+/* The payload rate that a window allows, never more than the path has in that direction, in bit/s; 0: unknown. */
+uint64_t findings_rate(const struct findings *f, bool sends, uint64_t window_bytes);
+
+/* The next power of two, or one and a half of one, in bytes. */
+uint64_t findings_sensible(uint64_t bytes);
+
+#define SYSCTLS_MOST 4
+
+struct sysctl_line {
+    char name[32];
+    char value[64];
+};
+
+/*
+ * Finds the settings with which autotuning alone fills the path, for all programs of the host: sizes are powers of
+ * two, or halfway between two. Returns how many there are; 0: the host needs none, or no path is known.
+ */
+size_t findings_sysctls(const struct findings *f, struct sysctl_line out[SYSCTLS_MOST]);
+
+#endif

@@ -1,0 +1,24 @@
+/* SPDX-License-Identifier: MIT */
+/* Where packets leave from, if the user has said so. */
+#ifndef SOURCE_H
+#define SOURCE_H
+
+#include <net/if.h>
+#include <sys/socket.h>
+
+struct source {
+    struct sockaddr_storage address; /* its port is 0 */
+    socklen_t len;                   /* 0: any address */
+    char device[IF_NAMESIZE];        /* "": any device */
+};
+
+/* An IPv4 or IPv6 address, or the name of a device of this host. -ENODEV: neither. */
+int source_parse(const char *text, struct source *source);
+
+/* The address from which the kernel would send to the peer now. Sends nothing. Errors of socket(2), connect(2). */
+int source_towards(const struct sockaddr *peer, socklen_t peer_len, struct source *source);
+
+/* Binds a new socket to it. Errors of setsockopt(2), bind(2). */
+int source_bind(int fd, const struct source *source);
+
+#endif
