@@ -16,7 +16,7 @@ static int connect_tuned(const char *host, const char *port)
 {
     struct addrinfo hints = {.ai_socktype = SOCK_STREAM}, *peer;
     int64_t bytes = bwdelay(host);
-    int fd, applied;
+    int fd, applied, error;
 
     if (bytes < 0)
         fprintf(stderr, "not measured: %s\n",
@@ -24,8 +24,11 @@ static int connect_tuned(const char *host, const char *port)
                                  : autobuf_strerror((int)bytes));
     else
         fprintf(stderr, "the path holds %lld bytes\n", (long long)bytes);
-    if (getaddrinfo(host, port, &hints, &peer) != 0)
+    error = getaddrinfo(host, port, &hints, &peer);
+    if (error) {
+        fprintf(stderr, "oneshot: %s, port %s: %s\n", host, port, gai_strerror(error));
         return -1;
+    }
     fd = socket(peer->ai_family, SOCK_STREAM, 0);
     if (fd >= 0 && bytes > 0) {
         applied = bwdelay_apply(fd, bytes);
@@ -33,8 +36,10 @@ static int connect_tuned(const char *host, const char *port)
                                 : applied == 0 ? "left to the kernel"
                                                : "buffer set");
     }
-    if (fd >= 0 && connect(fd, peer->ai_addr, peer->ai_addrlen) < 0) {
-        close(fd);
+    if (fd < 0 || connect(fd, peer->ai_addr, peer->ai_addrlen) < 0) {
+        fprintf(stderr, "oneshot: %s, port %s: %s\n", host, port, strerror(errno));
+        if (fd >= 0)
+            close(fd);
         fd = -1;
     }
     freeaddrinfo(peer);
@@ -50,10 +55,8 @@ int main(int argc, char **argv)
     if (argc < 2)
         return 2;
     fd = connect_tuned(argv[1], argc > 2 ? argv[2] : "80");
-    if (fd < 0) {
-        perror("oneshot");
+    if (fd < 0)
         return 1;
-    }
     len = snprintf(buf, sizeof buf, "GET / HTTP/1.0\r\nHost: %.255s\r\n\r\n", argv[1]);
     if (write(fd, buf, (size_t)len) != len)
         return 1;

@@ -106,12 +106,33 @@ static void show(const struct arguments *a, struct probing *p, const struct find
     show_obstacles(stdout, obstacles, count);
 }
 
-/* Says why there is no result, and what would mend it. */
-static int fail(const struct arguments *a, int error)
+#define ECHOES_MS 1000 /* without an answer, a probe waits no longer */
+#define MEASURE_MS 5000
+
+/* Says that nothing came back in time: from which part of the way, within which time. */
+static void fail_silent(const struct arguments *a, bool connected)
+{
+    uint64_t ms = a->timeout_ns / 1000000;
+
+    if (a->command == MEASURE)
+        fprintf(stderr, "autobuf: %s: %s within %llu ms%s\n", a->operand, connected ? "connected, but no answer" : "no connection",
+                (unsigned long long)(ms ? ms : MEASURE_MS), connected ? ": is it autobuf serve that listens there?" : "");
+    else
+        fprintf(stderr,
+                "autobuf: %s: nothing answered within %llu ms: the host is down or farther away, or ICMP echo is filtered\n",
+                a->operand, (unsigned long long)(ms && ms < ECHOES_MS ? ms : ECHOES_MS));
+}
+
+/* Says why there is no result, and what would mend it. connected: to a server. */
+static int fail(const struct arguments *a, int error, bool connected)
 {
     bool echoes = a->command != MEASURE;
     const char *advice = "";
 
+    if (error == AUTOBUF_E_NOREPLY || (!echoes && error == -ETIMEDOUT)) {
+        fail_silent(a, connected);
+        return EXIT_NOTHING;
+    }
     if (echoes && error == -EACCES)
         advice = ": allow ping sockets with sysctl net.ipv4.ping_group_range=\"0 2147483647\", or raw "
                  "sockets with setcap cap_net_raw+p autobuf";
@@ -173,7 +194,7 @@ static int run_path(const struct arguments *a)
                                        .snd_reason = AUTOBUF_REASON_OFF,
                                        .rcv_reason = AUTOBUF_REASON_OFF};
     if (error < 0)
-        return fail(a, error);
+        return fail(a, error, probing.peer_len != 0);
     show(a, &probing, &f);
     if (fflush(stdout) != 0)
         return EXIT_NOTHING;

@@ -28,6 +28,7 @@ struct path_terms {
 struct list {
     struct obstacle *out;
     size_t count;
+    size_t limits; /* of these: sysctls of buffers */
 };
 
 static struct obstacle *add(struct list *list, double lost, const char *what, ...)
@@ -345,7 +346,7 @@ static void add_host(struct list *list, const struct path_terms *t, const struct
         o = add(list, 0, "bbr paces by timers of its own, because %s has %s, not fq", h->device, h->qdisc);
         snprintf(o->line, sizeof o->line, "tc qdisc replace dev %s root fq", h->device);
     }
-    if (h->inner_namespace && list->count) {
+    if (h->inner_namespace && list->limits) {
         o = add(list, 0, "these are the limits of a network namespace (a container): the host may have others");
         snprintf(o->line, sizeof o->line, "change the settings for the container: docker run --sysctl, for instance");
     }
@@ -362,10 +363,11 @@ size_t obstacles_find(const struct findings *found, const struct host_facts *hos
                       struct obstacle out[OBSTACLES_MOST])
 {
     struct path_terms t = terms_of(&found->share);
-    struct list list = {out, 0};
+    struct list list = {out, 0, 0};
 
     add_untuned(&list, found);
     add_limits(&list, found);
+    list.limits = list.count;
     add_ssh(&list, &t);
     add_tcp(&list, &t, host, &found->limits);
     add_queue(&list, &t, host);

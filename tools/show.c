@@ -43,7 +43,7 @@ static void show_direction(FILE *out, const struct direction *d, uint32_t packet
         print_quantity(out, d->high, "bit/s)");
     }
     if (d->unsure)
-        fprintf(out, ", unsure: %s", d->unsure);
+        fprintf(out, "\n%*sunsure: %s", LABEL_COLUMNS, "", d->unsure);
     fputc('\n', out);
     show_label(out, "bandwidth-delay product");
     print_quantity(out, autobuf_payload_bytes(d->bdp, packet_bytes), "B of TCP payload, ");
@@ -108,6 +108,10 @@ void show_histogram(FILE *out, uint64_t *rates, size_t count, uint64_t chosen)
         if (bin < BARS && ++bins[bin] > most)
             most = bins[bin];
     }
+    if (!bins[(chosen - low) / width]) { /* then it would show where the rate is not */
+        fputs("no histogram: the rate is that of whole trains, whose packets came in batches\n", out);
+        return;
+    }
     for (uint64_t i = 0; i < BARS; i++) {
         char text[32];
         int length = (int)(bins[i] * BAR_WIDTH / most);
@@ -143,7 +147,6 @@ void show_host(FILE *out, const struct autobuf_limits *l, const struct host_fact
     fputs("  programs may set    ", out);
     print_quantity(out, l->snd_settable_bytes, "B to send (wmem_max), ");
     print_quantity(out, l->rcv_settable_bytes, "B to receive (rmem_max)\n");
-    fputs("  Linux keeps twice what a program sets; half to two thirds of it is data.\n", out);
     if (!(l->flags & AUTOBUF_LIMITS_RCV_AUTOTUNING))
         fputs("  Receive autotuning is off (tcp_moderate_rcvbuf).\n", out);
 }
@@ -187,6 +190,8 @@ void show_outlook(FILE *out, const struct findings *f)
     show_who(out, f, "the same, as root", f->root.snd_window_bytes, f->root.rcv_window_bytes);
     autobuf_plan_explain(&f->plan, text, sizeof text);
     print_folded(out, text, PLAN_INDENT);
+    if (f->plan.snd_request_bytes || f->plan.rcv_request_bytes)
+        fputs("   (Linux keeps twice what a program sets; half to two thirds of it is data.)\n", out);
 }
 
 void show_obstacles(FILE *out, const struct obstacle *obstacles, size_t count)

@@ -196,6 +196,7 @@ class Failing(InbandTest):
         self.assertRegex(done.stderr, r"refused.*7411.*autobuf serve")
         done = self.run_measure(path, "10.77.0.77", "--timeout", "300")
         self.assertEqual((done.returncode, done.stdout), (1, ""))
+        self.assertIn("no connection within 300 ms", done.stderr)
         self.assertLess(done.wall_s, 0.3 + 3 + SLACK_S)
 
     def test_port_taken(self) -> None:
@@ -222,6 +223,9 @@ class Failing(InbandTest):
                 self.assertEqual(seen, HELLO)  # and not a byte of payload
                 if how in ("ignorant", "another_version"):
                     self.assertIn("does not know", done.stderr)
+                if how == "silent":
+                    self.assertIn("connected, but no answer within 300 ms", done.stderr)
+                self.assertNotIn("ICMP", done.stderr)
 
     def test_peers_that_break_it(self) -> None:
         path = self.path(both="rate=100M,delay=5ms")

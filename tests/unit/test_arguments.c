@@ -7,7 +7,7 @@
 
 #include "arguments.h"
 
-#define WORDS 12
+#define WORDS 24
 #define TEXT_BYTES 8192
 
 /* What a command line gives, and what it prints on either stream. */
