@@ -71,6 +71,15 @@ static bool begins_with(const char *text, const char *begin)
     return strncmp(text, begin, strlen(begin)) == 0;
 }
 
+/* Which window a sysctl limits; line: its name, and what may follow. */
+static const char *side_of(const char *line)
+{
+    if (begins_with(line, "net.ipv4.tcp_window_scaling"))
+        return "largest";
+    return begins_with(line, "net.ipv4.tcp_rmem") || begins_with(line, "net.ipv4.tcp_moderate_rcvbuf") ? "receive"
+                                                                                                        : "send";
+}
+
 /* Does this sysctl limit programs with libautobuf, too? */
 static bool limits_ours(const struct findings *f, const char *name)
 {
@@ -96,7 +105,7 @@ static void add_untuned(struct list *list, const struct findings *f)
         struct obstacle *o = add(list, lost_by(window, wanted),
                                  "%s: %s limits the %s window to %.1f MB of %.1f MB",
                                  limits_ours(f, lines[i].name) ? "all programs" : "programs without libautobuf",
-                                 lines[i].name, receives ? "receive" : "send", window / 1e6, wanted / 1e6);
+                                 lines[i].name, side_of(lines[i].name), window / 1e6, wanted / 1e6);
 
         snprintf(o->line, sizeof o->line, "sysctl -w \"%.31s=%.63s\"", lines[i].name, lines[i].value);
     }
@@ -136,8 +145,7 @@ static void add_limits(struct list *list, const struct findings *f)
     char line[128];
 
     for (unsigned i = 0; autobuf_plan_sysctl(p, &f->limits, i, line, sizeof line) > 0; i++) {
-        bool both = begins_with(line, "net.ipv4.tcp_window_scaling");
-        bool receives = begins_with(line, "net.ipv4.tcp_rmem") || begins_with(line, "net.ipv4.tcp_moderate_rcvbuf");
+        bool both = strcmp(side_of(line), "largest") == 0, receives = strcmp(side_of(line), "receive") == 0;
         double lost = both ? (snd > rcv ? snd : rcv) : receives ? rcv : snd;
         int name = (int)strcspn(line, "=");
         struct obstacle *o;
@@ -145,7 +153,7 @@ static void add_limits(struct list *list, const struct findings *f)
         if (is_among(lines, count, line))
             continue;
         o = add(list, lost, "programs with libautobuf: %.*s limits the %s window to %.1f MB of %.1f MB", name, line,
-                both ? "largest" : receives ? "receive" : "send",
+                side_of(line),
                 (double)(receives ? p->rcv_window_bytes : p->snd_window_bytes) / 1e6,
                 (double)(receives ? p->rcv_wanted_bytes : p->snd_wanted_bytes) / 1e6);
 
@@ -251,7 +259,10 @@ static unsigned version_of(const char *kernel)
     return VERSION(major, minor, patch < 255 ? patch : 255);
 }
 
-/* Known faults of releases, by the version alone: a distribution may have mended them. docs/BENCHMARKS.md */
+/*
+ * Known faults of releases, by the version alone: a distribution may have mended them. Linux's commits dfa2f0483360,
+ * mended by 697a6c8cec03; 1d2fbaad7cd8, mended by 026dfef287c0.
+ */
 static void add_kernel(struct list *list, const struct host_facts *h)
 {
     static const struct {
