@@ -224,7 +224,8 @@ static bool take_option(struct arguments *a, const struct option_line *line, con
     if (line->kind != NO_VALUE && line->kind != TEXT)
         return take_number(a, line, text, err);
     if (line->kind == TEXT && !text[0])
-        return wrong(err, a->command, "--%s: its value is empty", line->name ? line->name : "I");
+        return line->name ? wrong(err, a->command, "--%s: its value is empty", line->name)
+                          : wrong(err, a->command, "-%c: its value is empty", line->letter);
     switch (line->letter) {
     case '4':
         a->family = AF_INET;

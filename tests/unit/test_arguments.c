@@ -108,7 +108,7 @@ static void wrong_usage_says_what_is_wrong(void **state)
         {"probe --timeout inf a", "--timeout inf: is out of range"},
         {"probe --intent fast a", "--intent fast: it takes throughput or low-delay"},
         {"probe --rate 1M --rtt 1 a", "--rate is an option of autobuf explain"},
-        {"probe -I '' a", "its value is empty"},
+        {"probe -I '' a", ": -I: its value is empty"},
         {"explain --rate 1G", "--rate needs --rtt"},
         {"explain --rtt 1", "--rtt needs --rate"},
         {"explain --rate 1M --rtt 1 a", "either HOST is measured, or --rate and --rtt"},
