@@ -172,6 +172,13 @@ static void show_window(FILE *out, const struct findings *f, bool sends, uint64_
     }
 }
 
+/* Do the windows of two plans, or of one and of autotuning, differ as far as the path can use them? */
+static bool differ(const struct autobuf_plan *p, uint64_t snd_a, uint64_t snd_b, uint64_t rcv_a, uint64_t rcv_b)
+{
+    return smaller(snd_a, p->snd_wanted_bytes) != smaller(snd_b, p->snd_wanted_bytes) ||
+           smaller(rcv_a, p->rcv_wanted_bytes) != smaller(rcv_b, p->rcv_wanted_bytes);
+}
+
 static void show_who(FILE *out, const struct findings *f, const char *who, uint64_t snd, uint64_t rcv)
 {
     fprintf(out, "  %-22s", who);
@@ -182,12 +189,18 @@ static void show_who(FILE *out, const struct findings *f, const char *who, uint6
 
 void show_outlook(FILE *out, const struct findings *f)
 {
+    const struct autobuf_plan *u = &f->user, *r = &f->root;
+    bool gains = differ(u, u->snd_kernel_bytes, u->snd_window_bytes, u->rcv_kernel_bytes, u->rcv_window_bytes);
+    bool root_gains = differ(u, u->snd_window_bytes, r->snd_window_bytes, u->rcv_window_bytes, r->rcv_window_bytes);
     char text[1024];
 
     fprintf(out, "%-24s%26s%26s\n", "one connection, at most:", "sends", "receives");
-    show_who(out, f, "programs as they are", f->user.snd_kernel_bytes, f->user.rcv_kernel_bytes);
-    show_who(out, f, "with libautobuf", f->user.snd_window_bytes, f->user.rcv_window_bytes);
-    show_who(out, f, "the same, as root", f->root.snd_window_bytes, f->root.rcv_window_bytes);
+    show_who(out, f, gains || root_gains ? "programs as they are" : "any program", f->user.snd_kernel_bytes,
+             f->user.rcv_kernel_bytes);
+    if (gains)
+        show_who(out, f, "with libautobuf", f->user.snd_window_bytes, f->user.rcv_window_bytes);
+    if (root_gains)
+        show_who(out, f, "the same, as root", f->root.snd_window_bytes, f->root.rcv_window_bytes);
     autobuf_plan_explain(&f->plan, text, sizeof text);
     print_folded(out, text, PLAN_INDENT);
     if (f->plan.snd_request_bytes || f->plan.rcv_request_bytes)

@@ -755,7 +755,8 @@ class Words(ToolTest):
         self.assertRegex(text, r"(?s)round trips.*net\.ipv4\.tcp_slow_start_after_idle=0")
         shares = [int(share) for share in re.findall(r"(?m)^ *(\d+)%", text)]
         self.assertEqual(shares, sorted(shares, reverse=True))
-        self.assertLessEqual(len(text.splitlines()), 28)  # rows of 80 columns; half are this path's bottlenecks
+        # A noisy machine adds one line to what is the same everywhere: why the rate is unsure.
+        self.assertLessEqual(len([line for line in text.splitlines() if "unsure: " not in line]), 24, text)
         path.run("a", ["ip", "tcp_metrics", "flush", addr])
         self.assertNotIn("tcp_metrics", self.plain(self.run_tool(path, "explain", addr)))
 
