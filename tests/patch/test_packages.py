@@ -12,7 +12,8 @@ import tempfile
 import time
 import unittest
 
-from roots import DEB, PATCHES, TOP, Root, next_version, packages, release
+from debs import DEB, PATCHES, packages, shares
+from roots import HERE, TOP, Root, next_version, release
 
 from cases import PathTest, run_tests  # the folder is on the path by now
 from path import build_folder, wait_listening
@@ -160,7 +161,7 @@ class Installed(PathTest):
     def root(self, **kw) -> Root:
         if os.geteuid():
             self.skipTest("roots are root's to make")
-        return self.enterContext(Root(**kw))
+        return self.enterContext(Root(**kw, shares=shares(kw.get("suite", HERE))))
 
     def ends(self, root: Root, sshd: tuple[str, ...] = ("/usr/sbin/autobuf-sshd", "-D", "-e"), port: int = PORT):
         """sshd on side b of a path."""

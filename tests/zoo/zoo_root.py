@@ -10,7 +10,7 @@ import sys
 import tempfile
 
 HERE = pathlib.Path(__file__).resolve().parent
-sys.path[:0] = [str(HERE.parent / "patch"), str(HERE.parent / "kernels")]
+sys.path[:0] = [str(HERE.parent / name) for name in ("patch", "kernels", "packages")]
 
 import ncftp  # noqa: E402
 from machine import archive as pack  # noqa: E402

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: MIT
-"""Root file systems in memory, to install packages in, and the packages of OpenSSH.
+"""Root file systems in memory, to make packages in and to install them.
 
-    with Root(over="/") as root:
+    with Root(over="/", shares={"/packages": folder}) as root:
         root.well("dpkg", "--install", "/packages/autobuf-ssh_1_amd64.deb")
         path.run("a", root.argv("autobuf-ssh", "-V"))
 
@@ -18,14 +18,13 @@ import re
 import shutil
 import subprocess
 import sys
+from collections.abc import Callable, Mapping
 
 TOP = pathlib.Path(__file__).resolve().parents[2]
 sys.path.insert(0, str(TOP / "tests" / "net"))
 
 from path import build_folder, wait_line  # noqa: E402
 
-PATCHES = TOP / "openssh-patch"
-DEB = PATCHES / "deb"
 ENVIRONMENT = {"PATH": "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin", "HOME": "/root",
                "LC_ALL": "C.UTF-8", "DEBIAN_FRONTEND": "noninteractive"}
 
@@ -40,42 +39,27 @@ HERE = "here"
 """This system, which may not be as new as a root of its release."""
 
 
-def folder(suite: str, replace: bool) -> pathlib.Path:
-    """Where the packages for a release are kept, or those for this system."""
-    where = build_folder() / "packages" / (suite + "-replace" * replace)
-    where.mkdir(parents=True, exist_ok=True)
-    return where
-
-
-def state() -> str:
-    """Changes with whatever packages are made of, but for the distribution's source."""
-    files = [file for file in PATCHES.rglob("*") if file.is_file() and file.name != "README.md"]
-    files += [TOP / "meson.build", *(TOP / "lib").rglob("*.[ch]"), *(TOP / "include").rglob("*.h")]
-    digest = hashlib.sha256()
+def digest(*files: pathlib.Path) -> str:
+    """Changes with any of the files."""
+    found = hashlib.sha256()
     for file in sorted(files):
-        digest.update(file.read_bytes())
-    return digest.hexdigest()
+        found.update(str(file).encode() + b"\0" + file.read_bytes())
+    return found.hexdigest()
 
 
-def packages(root: Root | None = None, replace: bool = False) -> dict[str, pathlib.Path]:
-    """The packages by their names, for this system or for a root, where they are made if there are none of this state."""
-    where = folder(root.suite if root else HERE, replace)
-    stamp, now = where / "state", state()
-    if not (stamp.is_file() and stamp.read_text() == now):
+def kept(where: pathlib.Path, state: str, make: Callable[[], subprocess.CompletedProcess]) -> list[pathlib.Path]:
+    """What is in a folder, made anew if it is of another state. RuntimeError with what was said if that fails."""
+    stamp = where / "state"
+    where.mkdir(parents=True, exist_ok=True)
+    if not (stamp.is_file() and stamp.read_text() == state):
         for file in where.iterdir():
             file.unlink()
-        options = ["--replace"] * replace
-        if root:
-            done = root.run("/src/openssh-patch/deb", *options, "/packages" + "-replace" * replace,
-                            AUTOBUF_SOURCES="/sources")
-        else:
-            env = os.environ | {"AUTOBUF_SOURCES": str(build_folder() / "sources")}
-            done = subprocess.run([DEB, *options, where], env=env, capture_output=True, text=True)
+        done = make()
         if done.returncode:
-            raise RuntimeError(done.stderr)
+            raise RuntimeError(done.stdout + done.stderr)
         (where / "said").write_text(done.stdout + done.stderr)
-        stamp.write_text(now)
-    return {file.name.split("_")[0]: file for file in where.glob("*.deb")}
+        stamp.write_text(state)
+    return sorted(where.iterdir())
 
 
 def next_version(file: pathlib.Path, into: pathlib.Path, conffile: str = "", version: str = "") -> pathlib.Path:
@@ -107,12 +91,12 @@ def mirrors() -> dict[str, str]:
 class Root:
     """over: a folder that is seen through, and not changed. Otherwise suite is installed by debootstrap.
 
-    In each: /src, the project, read-only; /sources, what was fetched of the archive; /packages and /packages-replace,
-    what was made for its release.
+    In each: /src, the project, read-only; /sources, what was fetched of the archive; and shares, folders of this system
+    by their names in the root.
     """
 
-    def __init__(self, over: str = "", suite: str = "") -> None:
-        self.over, self.suite = over, suite or HERE
+    def __init__(self, over: str = "", suite: str = "", shares: Mapping[str, pathlib.Path] | None = None) -> None:
+        self.over, self.suite, self.shares = over, suite or HERE, shares or {}
         self.memory = build_folder() / "root"
         """Where its memory is mounted: for nobody else, so always the same."""
         self.root = self.memory / "root"
@@ -153,6 +137,7 @@ class Root:
             self.see_through(self.over)
         else:
             bare = build_folder() / "packages" / f"{self.suite}.tar"
+            bare.parent.mkdir(exist_ok=True)
             if not bare.exists():
                 self.outside('debootstrap --variant=minbase "$1" "$2/base" "$3" && tar -C "$2" --one-file-system -cf "$4.new" base && '
                              'mv "$4.new" "$4"', self.suite, self.memory, mirrors()[""], bare)
@@ -165,12 +150,14 @@ class Root:
 
     def mount(self) -> None:
         """What every root has, and the folders that it shares."""
-        self.outside('cd "$1"; mkdir -p proc dev run tmp src sources packages packages-replace; '
+        self.outside('cd "$1"; mkdir -p proc dev run tmp src sources; '
                      'mount -t proc proc proc; mount --rbind /dev dev; mount -t tmpfs -o mode=755 run run; '
                      'mount -t tmpfs -o mode=1777 tmp tmp; mkdir -p run/lock; '
-                     'mount --bind "$2" src; mount -o remount,ro,bind src; mount --bind "$3" sources; '
-                     'mount --bind "$4" packages; mount --bind "$5" packages-replace',
-                     self.root, TOP, self.sources(), folder(self.suite, False), folder(self.suite, True))
+                     'mount --bind "$2" src; mount -o remount,ro,bind src; mount --bind "$3" sources',
+                     self.root, TOP, self.sources())
+        for name, folder in self.shares.items():
+            folder.mkdir(parents=True, exist_ok=True)
+            self.outside('mkdir -p "$1"; mount --bind "$2" "$1"', f"{self.root}{name}", folder)
 
     @staticmethod
     def sources() -> pathlib.Path:

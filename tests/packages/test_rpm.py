@@ -1,0 +1,96 @@
+# SPDX-License-Identifier: MIT
+"""The project's RPMs, made by Debian's rpmbuild: installed into a root, used, upgraded, removed."""
+from __future__ import annotations
+
+import os
+import pathlib
+import re
+import subprocess
+import sys
+import tempfile
+import unittest
+
+from roots import HERE, TOP, Root, digest, kept, release
+
+from cases import run_tests  # the folder is on the path by now
+from path import build_folder
+
+ALL = "AUTOBUF_TESTS_ALL" in os.environ
+BUILD = TOP / "packaging" / "build"
+SPEC = TOP / "packaging" / "rpm" / "libautobuf.spec"
+FOLDER = build_folder() / "packages" / f"{HERE}-rpm"
+
+
+class Spec(unittest.TestCase):
+    def test_it_can_be_read(self) -> None:
+        names = subprocess.run(["rpmspec", "--query", "--queryformat", "%{name} %{version}\\n", SPEC],
+                               capture_output=True, text=True, check=True).stdout.splitlines()
+        version = re.search(r"version: '(.*)'", (TOP / "meson.build").read_text())[1]
+        self.assertEqual({name for name in names if "debug" not in name},
+                         {f"{name} {version}" for name in ("libautobuf", "libautobuf-devel", "autobuf")})
+
+
+class Made(unittest.TestCase):
+    """In a bare root, where nothing is but what packaging/build installs."""
+
+    def setUp(self) -> None:
+        if not ALL:
+            self.skipTest("installs Debian and makes packages: tests/run --all")
+        if os.geteuid():
+            self.skipTest("roots are root's to make")
+        lib, include = (TOP / "lib").rglob("*.[ch]"), (TOP / "include").rglob("*.h")
+        state = digest(SPEC, BUILD, TOP / "meson.build", *lib, *include, *(TOP / "tools").glob("*.[ch]"))
+        files = kept(FOLDER, state, lambda: subprocess.run([BUILD, "rpm", FOLDER], capture_output=True, text=True))
+        self.made = {re.match(r"(.*)-\d[^-]*-[^-]*$", file.stem)[1]: file for file in files
+                     if file.suffix == ".rpm" and not file.stem.endswith(".src") and "debug" not in file.stem}
+        self.root = self.enterContext(Root(suite=release(), shares={"/packages": FOLDER}))
+        self.root.sh("apt-get -qq install --no-install-recommends rpm libcap2 libcap2-bin gcc libc6-dev >/dev/null")
+
+    def rpm(self, *args: object) -> str:
+        """Debian's rpm knows nothing of what dpkg has installed."""
+        return self.root.well("rpm", "--nodeps", "--force-debian", *args)
+
+    def test_installed_used_upgraded_removed(self) -> None:
+        root, files = self.root, [f"/packages/{file.name}" for file in self.made.values()]
+        self.assertEqual(set(self.made), {"libautobuf", "libautobuf-devel", "autobuf"})
+        before = [name for name in root.files() if "/rpm" not in name]
+        self.rpm("--install", *files)
+        self.used()
+        self.rpm("--upgrade", "--force", *files)
+        self.used()
+        self.rpm("--erase", *self.made)
+        self.assertEqual([name for name in root.files() if "/rpm" not in name], before)
+
+    def used(self) -> None:
+        """As an engineer and as a programmer would."""
+        root = self.root
+        self.assertIn("tcp_wmem", root.sh("LD_LIBRARY_PATH=/usr/lib64 autobuf explain --as-user --rate 400M --rtt 100"))
+        root.sh("cd /tmp; cc -o tune /src/examples/tune.c -L/usr/lib64 -lautobuf; "
+                "LD_LIBRARY_PATH=/usr/lib64 ./tune 2>&1 | grep -q usage; rm tune")
+        self.assertEqual(root.sh("find /etc/systemd -name '*autobuf*'"), "")
+
+    def test_what_they_need(self) -> None:
+        def needs(name: str) -> str:
+            return self.root.well("rpm", "--query", "--requires", "--package", f"/packages/{self.made[name].name}")
+        version = subprocess.run(["rpmspec", "--query", "--srpm", "--queryformat", "%{version}-%{release}", SPEC],
+                                 capture_output=True, text=True, check=True).stdout
+        for name in ("libautobuf-devel", "autobuf"):
+            self.assertRegex(needs(name), rf"(?m)^libautobuf\S* = {re.escape(version)}$")
+        self.assertIn("libautobuf.so.0", needs("autobuf"))
+
+
+class Whole(unittest.TestCase):
+    def test_build_leaves_nothing_behind(self) -> None:
+        """Neither mounts nor files, nor anything below the folder but packages."""
+        if not ALL or os.geteuid():
+            self.skipTest("installs Debian, as root: tests/run --all")
+        mounts = pathlib.Path("/proc/mounts").read_text()
+        with tempfile.TemporaryDirectory() as name:
+            subprocess.run([BUILD, "deb", "--suite", release(), name], check=True, capture_output=True)
+            self.assertEqual({file.suffix for file in pathlib.Path(name).iterdir()},
+                             {".deb", ".dsc", ".xz", ".changes", ".buildinfo"})
+        self.assertEqual(pathlib.Path("/proc/mounts").read_text(), mounts)
+
+
+if __name__ == "__main__":
+    sys.exit(run_tests(("rpm", "rpmspec", "debootstrap"), on_path=False))
