@@ -56,7 +56,7 @@ def kept(where: pathlib.Path, state: str, make: Callable[[], subprocess.Complete
             file.unlink()
         done = make()
         if done.returncode:
-            raise RuntimeError(done.stdout + done.stderr)
+            raise RuntimeError((done.stdout + done.stderr)[-4000:])
         (where / "said").write_text(done.stdout + done.stderr)
         stamp.write_text(state)
     return sorted(where.iterdir())
