@@ -40,6 +40,8 @@ void show_connection_json(FILE *out, const struct connection *c)
     json_number(out, "snd_buf_bytes", s->snd_buf_bytes, false);
     json_number(out, "rcv_buf_bytes", s->rcv_buf_bytes, false);
     json_number(out, "pacing_bit_per_s", s->pacing_bit_per_s, !s->pacing_bit_per_s);
+    json_number(out, "mtu_bytes", s->packet_bytes, !s->packet_bytes);
+    json_number(out, "loss_permille", s->resent_permille, false);
     json_number(out, "retransmits", s->retransmits, false);
     fprintf(out, "\"changes\":%u}\n", s->changes);
 }

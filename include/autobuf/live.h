@@ -117,12 +117,14 @@ struct autobuf_live_state {
     uint64_t pacing_bit_per_s;   /* the pace that this handle set; 0: none */
     uint64_t sent_bytes;         /* acknowledged since the connection began */
     uint64_t received_bytes;     /* since the connection began */
+    uint32_t packet_bytes;       /* the largest IP packet that the path takes; 0: unknown */
+    uint32_t resent_permille;    /* of the payload bytes sent so far, those sent again */
 };
 
 #define AUTOBUF_LIVE_STATE_INIT                                                                    \
     {                                                                                              \
         sizeof(struct autobuf_live_state), 0, 0, 0, AUTOBUF_NS_UNSET, AUTOBUF_NS_UNSET, 0, 0, 0,   \
-            0, 0, 0, 0, 0, 0, 0, 0                                                                 \
+            0, 0, 0, 0, 0, 0, 0, 0, 0, 0                                                           \
     }
 /* Does what AUTOBUF_LIVE_STATE_INIT does. size: sizeof(struct autobuf_live_state). */
 AUTOBUF_API void autobuf_live_state_init(struct autobuf_live_state *state, uint32_t size);

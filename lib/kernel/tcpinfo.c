@@ -57,6 +57,7 @@ bool ab_tcpinfo_parse(const uint8_t *bytes, size_t len, struct ab_tcpinfo *info)
     info->mss_bytes = take32(bytes, len, 16);
     info->unacked_packets = take32(bytes, len, 24);
     info->lost_packets = take32(bytes, len, 32);
+    info->packet_bytes = take32(bytes, len, 60);
     info->rtt_ns = from_us(take32(bytes, len, 68));
     info->rtt_deviation_ns = from_us(take32(bytes, len, 72));
     info->cwnd_packets = take32(bytes, len, 80);
@@ -72,6 +73,8 @@ bool ab_tcpinfo_parse(const uint8_t *bytes, size_t len, struct ab_tcpinfo *info)
     info->busy_ns = from_us(take64(bytes, len, 168));
     info->rwnd_limited_ns = from_us(take64(bytes, len, 176));
     info->sndbuf_limited_ns = from_us(take64(bytes, len, 184));
+    info->sent_bytes = take64(bytes, len, 200);
+    info->resent_bytes = take64(bytes, len, 208);
     info->peer_window_bytes = take32(bytes, len, 228);
     return true;
 }

@@ -30,6 +30,7 @@ struct ab_tcpinfo {
     uint8_t rcv_scale;
     bool app_limited;          /* at the newest measurement of the delivery rate */
     uint32_t mss_bytes;
+    uint32_t packet_bytes;     /* the largest IP packet that the path takes; 0: unknown */
     uint32_t unacked_packets;
     uint32_t cwnd_packets;
     uint32_t lost_packets;
@@ -40,6 +41,8 @@ struct ab_tcpinfo {
     uint64_t rcv_rtt_ns;       /* the receiver's own estimate; 0: none */
     uint64_t acked_bytes;      /* since the beginning */
     uint64_t received_bytes;
+    uint64_t sent_bytes;       /* since the beginning, what was sent again included; 0: none, or before Linux 4.19 */
+    uint64_t resent_bytes;
     uint64_t notsent_bytes;
     uint64_t delivery_byte_per_s;
     uint64_t pacing_byte_per_s; /* UINT64_MAX: none */

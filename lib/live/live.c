@@ -310,6 +310,8 @@ int autobuf_live_state(const struct autobuf_live *live, struct autobuf_live_stat
         .pacing_bit_per_s = live->set_bit_per_s,
         .sent_bytes = info->acked_bytes,
         .received_bytes = info->received_bytes,
+        .packet_bytes = info->packet_bytes,
+        .resent_permille = info->sent_bytes ? (uint32_t)ab_mul_div(info->resent_bytes, 1000, info->sent_bytes) : 0,
     };
     return ab_struct_out(state, &now, sizeof now) ? 0 : -EINVAL;
 }

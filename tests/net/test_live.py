@@ -35,8 +35,8 @@ NO_PACE = 2 ** 64 - 1
 KEYS = ["pid", "fd", "local", "peer", "limited", "rtt_ns", "rtt_min_ns", "sent_bytes",
         "received_bytes", "sent_bit_per_s", "received_bit_per_s", "in_flight_bytes", "cwnd_bytes",
         "peer_window_bytes", "notsent_bytes", "snd_buf_bytes", "rcv_buf_bytes", "pacing_bit_per_s",
-        "retransmits", "changes"]
-NULLABLE = ("rtt_ns", "rtt_min_ns", "peer_window_bytes", "pacing_bit_per_s")
+        "mtu_bytes", "loss_permille", "retransmits", "changes"]
+NULLABLE = ("rtt_ns", "rtt_min_ns", "peer_window_bytes", "pacing_bit_per_s", "mtu_bytes")
 
 # Sends for ever, with buffers of argv[2] bytes if that is not 0; a word on stdin is a question.
 SENDER = """
@@ -183,6 +183,16 @@ class Watch(BulkTest):
         self.assertTrue(seen["local"].startswith(path.addr["a"] + ":"))
         self.between(seen["rtt_min_ns"], 19e6, 60e6, "least RTT")
         self.assertIsNone(seen["pacing_bit_per_s"])
+        self.assertEqual(seen["mtu_bytes"], 1500)
+        self.stop(watch)
+
+    def test_loss(self) -> None:
+        path, sender, fd, _ = self.begin("rate=50M,delay=10ms,loss=0.02")
+        watch = self.watch(path, f"{sender.pid}:{fd}")
+        seen = self.line(watch, lambda d: d.get("loss_permille", 0) > 0)
+        schema.check(self, seen, "report")
+        self.between(seen["loss_permille"], 1, 200, "of 20 that are lost")
+        self.assertGreater(seen["retransmits"], 0)
         self.stop(watch)
 
     def test_a_screen_on_a_terminal(self) -> None:

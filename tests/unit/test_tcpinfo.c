@@ -42,6 +42,9 @@ static struct tcp_info some_info(void)
     t.tcpi_rwnd_limited = 21;
     t.tcpi_sndbuf_limited = 22;
     t.tcpi_snd_wnd = 23;
+    t.tcpi_pmtu = 24;
+    t.tcpi_bytes_sent = 25;
+    t.tcpi_bytes_retrans = 26;
     return t;
 }
 
@@ -62,6 +65,7 @@ static void every_field_is_where_the_kernel_puts_it(void **state)
     assert_true(i.received_bytes == 1ULL << 41 && i.notsent_bytes == 18);
     assert_true(i.delivery_byte_per_s == 19 && i.busy_ns == 20000 && i.rwnd_limited_ns == 21000);
     assert_true(i.sndbuf_limited_ns == 22000 && i.peer_window_bytes == 23);
+    assert_true(i.packet_bytes == 24 && i.sent_bytes == 25 && i.resent_bytes == 26);
 }
 
 /* An older kernel's is shorter, a newer one's longer; less than the oldest told is refused. */
