@@ -251,8 +251,8 @@ class Bare(Installed):
         self.assertIn("tcp_wmem", said)
         root.sh("autobuf explain --sysctl --rate 400M --rtt 100 >/tmp/90-autobuf.conf; "
                 "grep -q '^net.ipv4.tcp_wmem = ' /tmp/90-autobuf.conf; rm /tmp/90-autobuf.conf")
-        root.sh("cd /tmp; cc -o tune /usr/share/doc/autobuf-examples/examples/tune.c $(pkgconf --cflags --libs autobuf); "
-                "./tune 2>&1 | grep -q usage; rm tune")
+        root.sh("cd /tmp; cc -o oneshot /usr/share/doc/autobuf-examples/examples/oneshot.c $(pkgconf --cflags --libs autobuf); "
+                "AUTOBUF=off ./oneshot 127.0.0.1 2>&1 | grep -q AUTOBUF=off; rm oneshot")
 
     def test_debian_12(self) -> None:
         self.in_root("bookworm")

@@ -65,8 +65,8 @@ class Made(unittest.TestCase):
         """As an engineer and as a programmer would."""
         root = self.root
         self.assertIn("tcp_wmem", root.sh("LD_LIBRARY_PATH=/usr/lib64 autobuf explain --as-user --rate 400M --rtt 100"))
-        root.sh("cd /tmp; cc -o tune /src/examples/tune.c -L/usr/lib64 -lautobuf; "
-                "LD_LIBRARY_PATH=/usr/lib64 ./tune 2>&1 | grep -q usage; rm tune")
+        root.sh("cd /tmp; cc -o oneshot /src/examples/oneshot.c -L/usr/lib64 -lautobuf; "
+                "AUTOBUF=off LD_LIBRARY_PATH=/usr/lib64 ./oneshot 127.0.0.1 2>&1 | grep -q AUTOBUF=off; rm oneshot")
         self.assertEqual(root.sh("find /etc/systemd -name '*autobuf*'"), "")
 
     def test_what_they_need(self) -> None:
