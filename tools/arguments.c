@@ -12,6 +12,7 @@
 #include <autobuf/autobuf.h>
 
 #include "measure.h"
+#include "transfer_line.h"
 
 #define BIT(command) (1U << (command))
 #define ECHOES (BIT(PROBE) | BIT(EXPLAIN))
@@ -71,6 +72,10 @@ static const struct option_line lines[] = {
     {'c', "clients", "N", "serve no more clients at once", "2000", BIT(SERVE), COUNTED, FIELD(clients), 1, 1e6},
     {'a', "per-address", "N", "of these, no more of one address", "32", BIT(SERVE), COUNTED, FIELD(per_address), 1,
      1e6},
+    {'T', "transfer", "SECONDS", "allow transfers of at most this length", "none", BIT(SERVE), COUNTED,
+     FIELD(transfer_seconds), 1, TRANSFER_SECONDS_MOST},
+    {'T', "transfer", "SECONDS", "then transfer this long: default and tuned, each way", "none", BIT(MEASURE), COUNTED,
+     FIELD(transfer_seconds), 1, TRANSFER_SECONDS_MOST},
     {HELP, "help", NULL, "print this", NULL, ~0U, NO_VALUE, 0, 0, 0},
 };
 

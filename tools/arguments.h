@@ -34,6 +34,7 @@ struct arguments {
     uint64_t expected_bytes;
     uint64_t clients;
     uint64_t per_address;
+    uint64_t transfer_seconds;
     pid_t pid;
     int fd; /* -1: all of the process */
 };

@@ -15,7 +15,9 @@
 #include "probe.h"
 #include "serve.h"
 #include "show.h"
+#include "show_transfer.h"
 #include "source.h"
+#include "transfers.h"
 #include "watch.h"
 
 #define SERVE_RATE_BIT_PER_S 1000000000U
@@ -52,6 +54,7 @@ static int run_serve(const struct arguments *a)
         .rate_bit_per_s = a->rate_bit_per_s ? a->rate_bit_per_s : SERVE_RATE_BIT_PER_S,
         .clients = a->clients ? (unsigned)a->clients : SERVE_CLIENTS,
         .per_address = a->per_address ? (unsigned)a->per_address : SERVE_PER_ADDRESS,
+        .transfer_seconds = (unsigned)a->transfer_seconds,
     };
     int error = serve_clients(&want);
 
@@ -77,7 +80,8 @@ static int fresh_socket(struct autobuf_socket *state)
     return error;
 }
 
-static void show(const struct arguments *a, struct probing *p, const struct findings *f)
+static void show(const struct arguments *a, struct probing *p, const struct findings *f,
+                 const struct transfer_result *transfers)
 {
     struct obstacle obstacles[OBSTACLES_MOST];
     struct host_facts host;
@@ -90,7 +94,7 @@ static void show(const struct arguments *a, struct probing *p, const struct find
     host_read(p->peer_len ? (const struct sockaddr *)&p->peer : NULL, p->peer_len, &host);
     count = obstacles_find(f, &host, obstacles);
     if (a->json) {
-        show_json(stdout, f, &host, obstacles, count);
+        show_json(stdout, f, &host, obstacles, count, transfers);
         return;
     }
     if (f->path.method != AUTOBUF_METHOD_NONE)
@@ -141,6 +145,37 @@ static int fail(const struct arguments *a, int error, bool connected)
     fprintf(stderr, "autobuf: %s%s%s%s\n", a->operand ? a->operand : "", a->operand ? ": " : "",
             autobuf_strerror(error), advice);
     return error == -EACCES ? EXIT_NOT_PERMITTED : EXIT_NOTHING;
+}
+
+/*
+ * What was found, and then, if they are asked for, transfers, which JSON tells in the same object. EXIT_NOTHING: no
+ * transfer came to its end.
+ */
+static int show_all(const struct arguments *a, struct probing *p, const struct findings *f)
+{
+    struct transfer_result results[TRANSFERS] = {0};
+    struct transferring want = {.peer = (const struct sockaddr *)&p->peer, .peer_len = p->peer_len, .source = &p->source,
+                                .path = &f->path, .intent = a->intent, .seconds = a->transfer_seconds,
+                                .progress = !a->json && isatty(STDERR_FILENO)};
+    unsigned failed = 0;
+
+    if (!a->transfer_seconds || !p->peer_len) {
+        show(a, p, f, NULL);
+        return EXIT_RESULT;
+    }
+    if (!a->json)
+        show(a, p, f, NULL);
+    fflush(stdout); /* transfers take their time */
+    transfers_run(&want, results);
+    while (failed < TRANSFERS && results[failed].error < 0)
+        failed++;
+    if (a->json)
+        show(a, p, f, results);
+    else if (failed < TRANSFERS)
+        show_transfers(stdout, results, want.seconds);
+    if (failed == TRANSFERS)
+        fprintf(stderr, "autobuf: %s: no transfer: %s\n", a->operand, transfer_why(&results[0]));
+    return failed == TRANSFERS ? EXIT_NOTHING : EXIT_RESULT;
 }
 
 /* Finds the path: measured, as it was given, or unknown. */
@@ -195,10 +230,8 @@ static int run_path(const struct arguments *a)
                                        .rcv_reason = AUTOBUF_REASON_OFF};
     if (error < 0)
         return fail(a, error, probing.peer_len != 0);
-    show(a, &probing, &f);
-    if (fflush(stdout) != 0)
-        return EXIT_NOTHING;
-    return EXIT_RESULT;
+    error = show_all(a, &probing, &f);
+    return fflush(stdout) == 0 ? error : EXIT_NOTHING;
 }
 
 int main(int argc, char **argv)

@@ -64,15 +64,14 @@ const char *measure_target_wrong(const char *target)
     return split_target(target, host, &port);
 }
 
-/* connect(2) with a deadline. */
-static int connect_until(int fd, const struct addrinfo *a, uint64_t until_ns)
+int connect_until(int fd, const struct sockaddr *peer, socklen_t peer_len, uint64_t until_ns)
 {
     struct pollfd p = {fd, POLLOUT, 0};
     struct timespec t = time_until(until_ns);
     int error = 0, ready;
     socklen_t len = sizeof error;
 
-    if (connect(fd, a->ai_addr, a->ai_addrlen) == 0)
+    if (connect(fd, peer, peer_len) == 0)
         return 0;
     if (errno != EINPROGRESS)
         return -errno;
@@ -105,7 +104,7 @@ static int connect_any(const struct addrinfo *list, const struct source *source,
         }
         error = source ? source_bind(fd, source) : 0;
         if (error == 0)
-            error = connect_until(fd, a, until_ns);
+            error = connect_until(fd, a->ai_addr, a->ai_addrlen, until_ns);
         if (error == 0)
             return fd;
         close(fd);

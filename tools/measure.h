@@ -33,4 +33,7 @@ struct measuring {
  */
 int measure_target(struct measuring *m, struct autobuf_path *path);
 
+/* connect(2) of a socket that does not block, with a deadline. 0; -ETIMEDOUT; errors of connect(2). */
+int connect_until(int fd, const struct sockaddr *peer, socklen_t peer_len, uint64_t until_ns);
+
 #endif

@@ -6,7 +6,8 @@
  *
  * Clients are hostile, also when they have said HELLO. What bounds them: a number of clients of one address;
  * a number of all, the oldest silent one leaving for a new one; a lifetime; a budget of bytes for each, which
- * shrinks as they become more; and a rate for all of them together.
+ * shrinks as they become more; and a rate for all of them together. Transfers, if they are allowed at all, are few,
+ * and have what the others leave of the rate.
  */
 #include "serve.h"
 
@@ -15,6 +16,7 @@
 #include <fcntl.h>
 #include <netdb.h>
 #include <netinet/in.h>
+#include <poll.h>
 #include <signal.h>
 #include <stdbool.h>
 #include <stdint.h>
@@ -30,8 +32,8 @@
 
 #include "clock.h"
 #include "privilege.h"
+#include "serve_client.h"
 
-#define LISTENERS_MOST 16
 #define SYSTEMD_FIRST_FD 3
 #define SPARE_FDS 32
 #define BACKLOG 1024
@@ -41,37 +43,7 @@
 #define BUDGET_LEAST_BYTES 60000U
 #define BUDGETS_BYTES (64U * 1000 * 1000) /* of all clients */
 #define SHORTAGE_NS (NS_PER_S / 10)
-#define CREDIT_NS (NS_PER_S / 100) /* percent of the rate that may be made up for after a pause */
 #define LINES_PER_S 10U /* that are logged of clients: nobody may fill a disk by connecting */
-
-#define NAME_BYTES (INET6_ADDRSTRLEN + 8)
-
-/* In a list, the oldest first. */
-struct client {
-    struct client *older, *newer;
-    struct autobuf_inband *inband;
-    int fd;
-    uint32_t events;
-    struct in6_addr origin;
-    char name[NAME_BYTES]; /* its address, numeric */
-    bool greeted;
-    uint64_t begin_ns;
-    uint64_t cost_bytes;
-};
-
-struct server {
-    int epoll;
-    int listeners[LISTENERS_MOST];
-    unsigned listener_count;
-    struct client *oldest, *newest;
-    unsigned clients;
-    unsigned clients_most;
-    unsigned per_address;
-    uint64_t rate_bit_per_s;
-    uint64_t paid_ns; /* at this rate, what was sent by now takes until then */
-    uint64_t second_ns; /* in which lines are counted: its begin */
-    unsigned lines;     /* in it */
-};
 
 /* --------------------------------------------------------------------------------- clients */
 
@@ -90,10 +62,18 @@ static void client_link(struct server *s, struct client *c)
     s->clients++;
 }
 
+/* "sent", or what a transfer did. */
+static const char *client_deed(const struct client *c)
+{
+    if (!c->transfer)
+        return "sent";
+    return c->transfer->sends ? "transfer, sent" : "transfer, received";
+}
+
 /* One line for a client that has measured, on standard error. Those beyond LINES_PER_S are counted. */
 static void client_log(struct server *s, const struct client *c)
 {
-    uint64_t now_ns = autobuf_now_ns();
+    uint64_t now_ns = autobuf_now_ns(), bytes = c->transfer ? c->transfer->moved_bytes : c->cost_bytes;
 
     if (!c->greeted)
         return;
@@ -104,7 +84,7 @@ static void client_log(struct server *s, const struct client *c)
         s->lines = 0;
     }
     if (++s->lines <= LINES_PER_S)
-        fprintf(stderr, "autobuf: %s: sent %.1f kB in %.2f s\n", c->name, (double)c->cost_bytes / 1e3,
+        fprintf(stderr, "autobuf: %s: %s %.1f kB in %.2f s\n", c->name, client_deed(c), (double)bytes / 1e3,
                 (double)(now_ns - c->begin_ns) / 1e9);
 }
 
@@ -117,18 +97,21 @@ static void reset(int fd)
     close(fd);
 }
 
-/*
- * Resets the connection if something was left unsent, so that a hostile peer does not keep memory in this kernel.
- */
-static void client_end(struct server *s, struct client *c, bool unsaid)
+void client_end(struct server *s, struct client *c, bool unsaid)
 {
     client_log(s, c);
     client_unlink(s, c);
     autobuf_inband_close(c->inband);
+    for (unsigned i = 0; c->transfer && i < TRANSFERS_MOST; i++)
+        if (s->transfers[i] == c)
+            s->transfers[i] = NULL;
+    if (c->transfer)
+        transfer_close(c->transfer);
     if (unsaid)
         reset(c->fd);
     else
         close(c->fd);
+    free(c->transfer);
     free(c);
 }
 
@@ -179,10 +162,9 @@ static uint64_t client_cost_bytes(const struct client *c)
  * A half-close shows as the end of input, when input is wanted. EPOLLRDHUP would be reported again and again while
  * the client takes nothing of its answer.
  */
-static int client_watch(struct server *s, struct client *c, int operation)
+int client_watch(struct server *s, struct client *c, int operation, int events)
 {
-    int events = autobuf_inband_events(c->inband); /* poll's are epoll's */
-    struct epoll_event e = {.events = (uint32_t)events, .data.ptr = c};
+    struct epoll_event e = {.events = (uint32_t)events, .data.ptr = c}; /* poll's are epoll's */
 
     if (operation == EPOLL_CTL_MOD && e.events == c->events)
         return 0;
@@ -196,28 +178,49 @@ static bool is_overspent(const struct server *s, uint64_t now_ns)
     return s->paid_ns > now_ns;
 }
 
-static void spend(struct server *s, uint64_t now_ns, uint64_t bytes)
+void spend(struct server *s, uint64_t now_ns, uint64_t bytes)
 {
     uint64_t least_ns = now_ns - CREDIT_NS, from_ns = s->paid_ns > least_ns ? s->paid_ns : least_ns;
 
     s->paid_ns = from_ns + bytes * 8 * NS_PER_S / s->rate_bit_per_s;
 }
 
-static void client_step(struct server *s, struct client *c, uint32_t events)
+/*
+ * Is what the client says the measurement's? Its first bytes show that. If not, *asks becomes true once the line that asks
+ * for a transfer is here; or there is more to come, or the client is gone.
+ */
+static bool client_measures(struct server *s, struct client *c, bool *asks)
+{
+    int heard = c->measures ? TRANSFER_NOT : transfer_hear(c->fd, c->line, &c->line_len);
+
+    *asks = heard == 1 || heard == -EPROTO;
+    if (heard < 0 && !*asks)
+        client_end(s, c, heard != -ENOTCONN);
+    if (heard == TRANSFER_NOT && !c->measures)
+        autobuf_inband_input(c->inband, autobuf_now_ns(), c->line, c->line_len);
+    return heard == TRANSFER_NOT && (c->measures = true);
+}
+
+/* True: it asks for a transfer. Ends no other client. */
+static bool client_step(struct server *s, struct client *c, uint32_t events)
 {
     uint64_t now_ns = autobuf_now_ns(), cost_bytes;
+    bool asks = false;
     int state;
 
-    if (is_overspent(s, now_ns))
-        return; /* it is told again after the pause */
+    if (c->transfer || is_overspent(s, now_ns))
+        return false; /* transfers have their own turn; another one is told again after the pause */
+    if (!client_measures(s, c, &asks))
+        return asks;
     state = autobuf_inband_step(c->inband, now_ns);
     cost_bytes = client_cost_bytes(c);
     spend(s, now_ns, cost_bytes - c->cost_bytes);
     c->cost_bytes = cost_bytes;
     c->greeted = autobuf_inband_greeted(c->inband);
     if (state < 0 || events & (EPOLLERR | EPOLLHUP) ||
-        client_watch(s, c, EPOLL_CTL_MOD) < 0)
+        client_watch(s, c, EPOLL_CTL_MOD, autobuf_inband_events(c->inband)) < 0)
         client_end(s, c, state != 1 && state != -ENOTCONN);
+    return false;
 }
 
 static int client_begin(struct server *s, int fd, const struct sockaddr_storage *peer, socklen_t peer_len,
@@ -240,7 +243,7 @@ static int client_begin(struct server *s, int fd, const struct sockaddr_storage 
     c->begin_ns = autobuf_now_ns();
     error = autobuf_inband_open(&c->inband, AUTOBUF_INBAND_RESPONDER, fd, &options);
     if (error == 0)
-        error = client_watch(s, c, EPOLL_CTL_ADD);
+        error = client_watch(s, c, EPOLL_CTL_ADD, autobuf_inband_events(c->inband));
     if (error < 0) {
         autobuf_inband_close(c->inband);
         free(c);
@@ -294,6 +297,8 @@ static uint64_t end_old_clients(struct server *s, uint64_t now_ns)
         uint64_t end_ns = c->begin_ns + (c->greeted ? LIFETIME_NS : SILENT_NS);
 
         newer = c->newer;
+        if (c->transfer)
+            continue; /* it ends by its own deadline */
         if (end_ns <= now_ns) {
             client_end(s, c, true);
             continue;
@@ -425,12 +430,20 @@ static unsigned clients_allowed(unsigned most)
     return files.rlim_cur > 2 * SPARE_FDS ? (unsigned)files.rlim_cur - SPARE_FDS : SPARE_FDS;
 }
 
-/* Clients come first: one that leaves makes room, and none may be gone before its own event is handled. */
+/*
+ * Clients come first: one that leaves makes room, and none may be gone before its own event is handled. A transfer that
+ * begins may end another one.
+ */
 static void handle_events(struct server *s, const struct epoll_event *events, int count)
 {
+    struct client *asking[EVENTS_MOST];
+    size_t asked = 0;
+
     for (int i = 0; i < count; i++)
-        if (!listener_of(s, events[i].data.ptr))
-            client_step(s, events[i].data.ptr, events[i].events);
+        if (!listener_of(s, events[i].data.ptr) && client_step(s, events[i].data.ptr, events[i].events))
+            asking[asked++] = events[i].data.ptr;
+    for (size_t i = 0; i < asked; i++)
+        transfers_answer(s, asking[i]);
     for (int i = 0; i < count; i++) {
         const int *listener = listener_of(s, events[i].data.ptr);
 
@@ -443,12 +456,11 @@ static void handle_events(struct server *s, const struct epoll_event *events, in
 static int wait_for_events(const struct server *s, struct epoll_event *events, int most,
                            uint64_t wake_ns)
 {
-    struct timespec t = time_until(wake_ns); /* seconds away, or never: a millisecond is fine enough */
-    int count = epoll_wait(s->epoll, events, most,
-                           wake_ns == AUTOBUF_NS_UNSET
-                               ? -1
-                               : (int)t.tv_sec * 1000 + (int)(t.tv_nsec / 1000000) + 1);
+    int error = wait_for(s->epoll, POLLIN, wake_ns), count; /* finer than the milliseconds of epoll_wait(2) */
 
+    if (error < 0)
+        return error;
+    count = epoll_wait(s->epoll, events, most, 0);
     if (count < 0)
         return errno == EINTR ? 0 : -errno;
     return count;
@@ -464,7 +476,7 @@ static int serve_loop(struct server *s)
 
     for (;;) {
         struct epoll_event events[EVENTS_MOST];
-        uint64_t now_ns = autobuf_now_ns(), wake_ns = end_old_clients(s, now_ns);
+        uint64_t now_ns = autobuf_now_ns(), wake_ns = end_old_clients(s, now_ns), due_ns;
         int count;
 
         if (is_overspent(s, now_ns)) {
@@ -472,7 +484,8 @@ static int serve_loop(struct server *s)
             most = 1;
             continue;
         }
-        count = wait_for_events(s, events, most, wake_ns);
+        due_ns = transfers_step(s, now_ns);
+        count = wait_for_events(s, events, most, due_ns < wake_ns ? due_ns : wake_ns);
         if (count < 0)
             return count;
         handle_events(s, events, count);
@@ -492,6 +505,7 @@ int serve_clients(const struct serving *want)
         return error;
     s.clients_most = clients_allowed(want->clients);
     s.per_address = want->per_address;
+    s.transfer_seconds = want->transfer_seconds;
     s.rate_bit_per_s = want->rate_bit_per_s;
     error = become_nobody();
     if (error < 0)

@@ -10,6 +10,7 @@ struct serving {
     uint64_t rate_bit_per_s; /* that all clients together are sent */
     unsigned clients;        /* at once; as many as there are descriptors for */
     unsigned per_address;    /* of these */
+    unsigned transfer_seconds; /* of each transfer, at most; 0: none is allowed */
 };
 
 /*

@@ -11,10 +11,11 @@
 #include "host.h"
 
 struct obstacle;
+struct transfer_result;
 
-/* One object on one line, keys as the manual page has them. */
+/* One object on one line, keys as the manual page has them. transfers: NULL: none was asked for. */
 void show_json(FILE *out, const struct findings *f, const struct host_facts *host, const struct obstacle *obstacles,
-               size_t count);
+               size_t count, const struct transfer_result *transfers);
 
 /* Rate, round-trip time, product and cost in human units. */
 void show_path(FILE *out, const struct autobuf_path *path);

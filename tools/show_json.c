@@ -5,6 +5,7 @@
 
 #include "obstacles.h"
 #include "print.h"
+#include "show_transfer.h"
 
 static void json_rates(FILE *out, const char *side, uint64_t rate, uint64_t low, uint64_t high,
                        bool at_least, uint32_t unsure)
@@ -95,7 +96,7 @@ static const char *method_name(uint32_t method)
 }
 
 void show_json(FILE *out, const struct findings *f, const struct host_facts *host, const struct obstacle *obstacles,
-               size_t count)
+               size_t count, const struct transfer_result *transfers)
 {
     const struct autobuf_path *p = &f->path;
 
@@ -117,6 +118,8 @@ void show_json(FILE *out, const struct findings *f, const struct host_facts *hos
     json_number(out, "elapsed_ns", p->elapsed_ns, false);
     json_host(out, &f->limits, host);
     json_obstacles(out, obstacles, count);
+    if (transfers)
+        show_transfers_json(out, transfers);
     json_plan(out, f);
     fputs("}\n", out);
 }

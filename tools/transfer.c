@@ -1,0 +1,397 @@
+/* SPDX-License-Identifier: MIT */
+#include "transfer.h"
+
+#include <errno.h>
+#include <poll.h>
+#include <string.h>
+#include <sys/random.h>
+#include <sys/socket.h>
+
+#include "clock.h"
+
+#define READ_BYTES 65536U
+#define READS_MOST 4U /* of one step: a server has other clients */
+#define SILENT_NS (5 * NS_PER_S)
+#define GRACE_NS (5 * NS_PER_S) /* beyond its seconds: the first round trips, and a queue that drains */
+#define TAIL_NS (2 * NS_PER_S)  /* a sender goes on so long while the receiver's report is on its way */
+
+static char payload[TRANSFER_CHUNK_BYTES];
+static char scratch[READ_BYTES];
+
+/* Random, so that nothing on the path can compress it; without a line feed, so that a line behind it can be found. */
+static void fill_payload(void)
+{
+    if (payload[0])
+        return;
+    for (size_t i = 0; i < sizeof payload; i += 256) /* getrandom(2) is not interrupted for so little */
+        if (getrandom(payload + i, 256, GRND_NONBLOCK) < 0)
+            memset(payload + i, 'x', 256);
+    for (size_t i = 0; i < sizeof payload; i++)
+        if (payload[i] == '\n' || payload[i] == '\0')
+            payload[i] = 'x';
+}
+
+/* ------------------------------------------------------------------------------------- lines */
+
+/* recv(2) without waiting: the length; 0: nothing is there; -ENOTCONN: the peer closed; -errno. */
+static int64_t receive(int fd, void *buf, size_t len, int flags)
+{
+    ssize_t got = recv(fd, buf, len, MSG_DONTWAIT | flags);
+
+    if (got > 0)
+        return got;
+    if (got == 0)
+        return -ENOTCONN;
+    return errno == EAGAIN || errno == EINTR ? 0 : -errno;
+}
+
+/* Reads up to the end of a line and no further. 1: it is there; 0: not yet; -EPROTO: it is too long. */
+static int read_line(int fd, char *line, size_t *len)
+{
+    char *end;
+    int64_t got = receive(fd, line + *len, TRANSFER_LINE_BYTES - *len, MSG_PEEK);
+
+    if (got <= 0)
+        return (int)got;
+    end = memchr(line + *len, '\n', (size_t)got);
+    got = receive(fd, line + *len, end ? (size_t)(end - line) + 1 - *len : (size_t)got, 0);
+    if (got <= 0)
+        return (int)got;
+    *len += (size_t)got;
+    if (line[*len - 1] == '\n')
+        return 1;
+    return *len == TRANSFER_LINE_BYTES ? -EPROTO : 0;
+}
+
+int transfer_hear(int fd, char *line, size_t *len)
+{
+    size_t want = sizeof TRANSFER_PREFIX - 1;
+    int64_t got;
+
+    if (*len < want) {
+        got = receive(fd, line + *len, want - *len, MSG_PEEK);
+        if (got <= 0)
+            return (int)got;
+        if (memcmp(line + *len, TRANSFER_PREFIX + *len, (size_t)got) != 0)
+            return TRANSFER_NOT;
+        got = receive(fd, line + *len, (size_t)got, 0);
+        if (got <= 0)
+            return (int)got;
+        *len += (size_t)got;
+    }
+    return *len < want ? 0 : read_line(fd, line, len);
+}
+
+/* Puts a line where the next steps send it. after_payload: a line feed ends that. */
+static void say(struct transfer *t, const struct transfer_line *line, bool after_payload)
+{
+    t->out[0] = '\n';
+    t->out_begin = after_payload ? 0 : 1;
+    t->out_end = 1 + transfer_line_format(line, t->out + 1);
+}
+
+/* 0: all is said, or the socket is full; -errno. */
+static int send_line(struct transfer *t)
+{
+    ssize_t sent;
+
+    if (t->out_begin == t->out_end)
+        return 0;
+    sent = send(t->fd, t->out + t->out_begin, t->out_end - t->out_begin, MSG_DONTWAIT | MSG_NOSIGNAL);
+    if (sent < 0)
+        return errno == EAGAIN || errno == EINTR ? 0 : -errno;
+    t->out_begin += (size_t)sent;
+    return 0;
+}
+
+/* -------------------------------------------------------------------------------------- looks */
+
+static uint64_t look_ns(const struct transfer *t)
+{
+    return t->flow ? autobuf_flow_deadline_ns(t->flow) : autobuf_live_deadline_ns(t->live);
+}
+
+/* Notes what the sender sees: the window, the round-trip time, and what limits for how long. */
+static void note(struct transfer *t, uint64_t now_ns)
+{
+    const struct autobuf_live_state *s = &t->state;
+    uint64_t *values = t->own.values;
+
+    if (!t->sends || t->phase != TRANSFER_MOVES)
+        return;
+    if (s->in_flight_bytes > values[TRANSFER_WINDOW])
+        values[TRANSFER_WINDOW] = s->in_flight_bytes;
+    values[TRANSFER_RESENT] = s->retransmits;
+    if (s->rtt_ns != AUTOBUF_NS_UNSET) {
+        t->rtt_sum_ns += s->rtt_ns;
+        values[TRANSFER_RTT_MEAN] = t->rtt_sum_ns / ++t->rtt_looks;
+    }
+    if (s->rtt_min_ns != AUTOBUF_NS_UNSET)
+        values[TRANSFER_RTT_LEAST] = s->rtt_min_ns;
+    if (s->limiter < TRANSFER_LIMITERS && s->limiter > AUTOBUF_LIMITER_IDLE)
+        t->limited_ns[s->limiter] += now_ns - t->looked_ns;
+    for (uint64_t i = 0; i < TRANSFER_LIMITERS; i++)
+        if (t->limited_ns[i] > t->limited_ns[values[TRANSFER_LIMITER]])
+            values[TRANSFER_LIMITER] = i;
+}
+
+static void look(struct transfer *t, uint64_t now_ns)
+{
+    struct autobuf_applied applied = AUTOBUF_APPLIED_INIT;
+    uint64_t acked_bytes = t->state.sent_bytes;
+
+    if (now_ns < look_ns(t))
+        return;
+    if (t->flow) { /* an error of it is a setting that stays as it was, or shows at the next send or receive */
+        autobuf_flow_step(t->flow, now_ns);
+        applied.live = &t->state;
+        autobuf_flow_state(t->flow, &applied);
+    } else {
+        autobuf_live_step(t->live, now_ns);
+        autobuf_live_state(t->live, &t->state);
+    }
+    if (t->state.sent_bytes > acked_bytes)
+        t->progress_ns = now_ns;
+    note(t, now_ns);
+    t->looked_ns = now_ns;
+}
+
+/* ------------------------------------------------------------------------------------ payload */
+
+static uint64_t span_ns(const struct transfer *t)
+{
+    return t->seconds * NS_PER_S;
+}
+
+bool transfer_has_more(const struct transfer *t, uint64_t now_ns)
+{
+    return t->phase == TRANSFER_MOVES && t->sends && t->out_begin == t->out_end &&
+           now_ns < t->begin_ns + span_ns(t) + TAIL_NS;
+}
+
+static int write_payload(struct transfer *t, uint64_t now_ns, size_t most_bytes)
+{
+    size_t want = most_bytes < sizeof payload ? most_bytes : sizeof payload;
+    ssize_t sent;
+
+    if (want == 0 || !transfer_has_more(t, now_ns))
+        return 0;
+    sent = send(t->fd, payload, want, MSG_DONTWAIT | MSG_NOSIGNAL);
+    if (sent < 0)
+        return errno == EAGAIN || errno == EINTR ? 0 : -errno;
+    t->moved_bytes += (uint64_t)sent;
+    t->progress_ns = now_ns;
+    return 0;
+}
+
+/* A receiver cannot have seen more than was sent, nor for another time than the transfer's. Clocks differ a little. */
+static bool is_plausible(const struct transfer *t, uint64_t now_ns)
+{
+    const uint64_t *values = t->peers.values;
+
+    return values[TRANSFER_BYTES] <= t->moved_bytes && values[TRANSFER_NSEC] >= span_ns(t) &&
+           values[TRANSFER_NSEC] - values[TRANSFER_NSEC] / 100 <= now_ns - t->begin_ns;
+}
+
+/* Sends until the receiver reports. */
+static int move_out(struct transfer *t, uint64_t now_ns, size_t most_bytes)
+{
+    int heard = read_line(t->fd, t->in, &t->in_len);
+
+    if (heard == 0)
+        return write_payload(t, now_ns, most_bytes);
+    if (heard < 0)
+        return heard == -ENOTCONN ? -ECONNRESET : heard;
+    if (!transfer_line_parse(t->in, t->in_len, &t->peers) || t->peers.verb != TRANSFER_REPORT)
+        return AUTOBUF_E_PROTOCOL;
+    t->phase = TRANSFER_RESTS;
+    if (!t->serves) /* a server's report is the result, a client's only says that it is enough */
+        return is_plausible(t, now_ns) ? 1 : AUTOBUF_E_PROTOCOL;
+    say(t, &t->own, true);
+    return 0;
+}
+
+/* Keeps the newest bytes: the last line is a report. */
+static void keep_tail(struct transfer *t, const char *data, size_t len)
+{
+    size_t keep = sizeof t->in;
+
+    if (len < keep)
+        keep = t->in_len < keep - len ? t->in_len : keep - len;
+    else
+        keep = 0;
+    memmove(t->in, t->in + t->in_len - keep, keep);
+    if (len > sizeof t->in) {
+        data += len - sizeof t->in;
+        len = sizeof t->in;
+    }
+    memcpy(t->in + keep, data, len);
+    t->in_len = keep + len;
+}
+
+/* What came behind the payload. */
+static void parse_tail(struct transfer *t)
+{
+    const char *before = t->in_len > 1 ? memrchr(t->in, '\n', t->in_len - 1) : NULL;
+
+    if (!before || !transfer_line_parse(before + 1, (size_t)(t->in + t->in_len - before) - 1, &t->peers) ||
+        t->peers.verb != TRANSFER_REPORT)
+        t->peers = (struct transfer_line){.verb = TRANSFER_REPORT};
+}
+
+/* Reads some of what is there. 0: so far; -ENOTCONN: the peer closed; -errno. */
+static int read_payload(struct transfer *t, uint64_t now_ns)
+{
+    for (unsigned i = 0; i < READS_MOST; i++) {
+        int64_t got = receive(t->fd, scratch, sizeof scratch, 0);
+
+        if (got <= 0)
+            return (int)got;
+        t->progress_ns = now_ns;
+        t->moved_bytes += (uint64_t)got;
+        if (t->phase == TRANSFER_RESTS) {
+            keep_tail(t, scratch, (size_t)got);
+        } else if (t->first_ns == AUTOBUF_NS_UNSET) {
+            t->first_ns = now_ns;
+        } else {
+            t->own.values[TRANSFER_BYTES] += (uint64_t)got;
+        }
+    }
+    return 0;
+}
+
+/* Receives for the transfer's seconds, then reports. */
+static int move_in(struct transfer *t, uint64_t now_ns)
+{
+    int result = read_payload(t, now_ns);
+
+    if (result < 0)
+        return result == -ENOTCONN ? -ECONNRESET : result;
+    if (t->first_ns == AUTOBUF_NS_UNSET || now_ns - t->first_ns < span_ns(t))
+        return 0;
+    t->own.values[TRANSFER_NSEC] = now_ns - t->first_ns;
+    t->phase = TRANSFER_RESTS;
+    say(t, &t->own, false);
+    return send_line(t);
+}
+
+/* A receiver reads up to the end; a server that has sent says that nothing follows, and waits for the client's end. */
+static int rest(struct transfer *t, uint64_t now_ns)
+{
+    int result;
+
+    if (t->sends && shutdown(t->fd, SHUT_WR) < 0)
+        return -errno;
+    result = read_payload(t, now_ns);
+    if (result == 0)
+        return 0;
+    if (!t->serves && !t->sends)
+        parse_tail(t);
+    return 1;
+}
+
+/* The server's answer: as many seconds as were asked for, or fewer. */
+static int take_answer(struct transfer *t)
+{
+    struct transfer_line answer;
+    int heard = read_line(t->fd, t->in, &t->in_len);
+
+    if (heard <= 0)
+        return heard == -ENOTCONN ? -ECONNRESET : heard;
+    if (!transfer_line_parse(t->in, t->in_len, &answer))
+        return AUTOBUF_E_PROTOCOL;
+    t->code = answer.verb == TRANSFER_ERROR ? answer.number : 0;
+    if (answer.verb == TRANSFER_ERROR)
+        return AUTOBUF_E_UNSUPPORTED;
+    if (answer.verb != TRANSFER_ASK || answer.number > t->seconds)
+        return AUTOBUF_E_PROTOCOL;
+    t->seconds = answer.number;
+    t->phase = TRANSFER_MOVES;
+    t->in_len = 0;
+    return 0;
+}
+
+/* -------------------------------------------------------------------------------------- steps */
+
+int transfer_open(struct transfer *t, int fd, bool serves, const struct transfer_line *ask, struct autobuf_flow *flow,
+                  uint64_t now_ns)
+{
+    struct autobuf_live_options options = AUTOBUF_LIVE_OPTIONS_INIT;
+
+    fill_payload();
+    *t = (struct transfer){.fd = fd, .serves = serves, .sends = (ask->values[TRANSFER_RECEIVE] == 1) == serves,
+                           .tuned = ask->values[TRANSFER_TUNED], .seconds = ask->number,
+                           .phase = serves ? TRANSFER_MOVES : TRANSFER_ASKS, .flow = flow, .begin_ns = now_ns,
+                           .first_ns = AUTOBUF_NS_UNSET, .progress_ns = now_ns, .looked_ns = now_ns,
+                           .state = AUTOBUF_LIVE_STATE_INIT, .own = {.verb = TRANSFER_REPORT},
+                           .peers = {.verb = TRANSFER_REPORT}};
+    say(t, ask, false);
+    options.flags = AUTOBUF_LIVE_LOOK_ONLY;
+    return flow ? 0 : autobuf_live_open(&t->live, fd, &options);
+}
+
+int transfer_events(const struct transfer *t, bool may_send, uint64_t now_ns)
+{
+    bool writes = t->out_begin < t->out_end || (may_send && transfer_has_more(t, now_ns));
+
+    return POLLIN | (writes ? POLLOUT : 0);
+}
+
+/* When it has lasted too long. */
+static uint64_t end_ns(const struct transfer *t)
+{
+    uint64_t silent_ns = t->progress_ns + SILENT_NS, late_ns = t->begin_ns + span_ns(t) + GRACE_NS;
+
+    return silent_ns < late_ns ? silent_ns : late_ns;
+}
+
+uint64_t transfer_deadline_ns(const struct transfer *t)
+{
+    uint64_t next_ns = end_ns(t), due_ns = look_ns(t);
+
+    if (t->phase == TRANSFER_MOVES && !t->sends && t->first_ns != AUTOBUF_NS_UNSET &&
+        t->first_ns + span_ns(t) < next_ns)
+        next_ns = t->first_ns + span_ns(t);
+    return due_ns < next_ns ? due_ns : next_ns;
+}
+
+int transfer_step(struct transfer *t, uint64_t now_ns, size_t most_bytes)
+{
+    int result;
+
+    look(t, now_ns);
+    if (now_ns >= end_ns(t)) /* what a client has measured stands, also if the server's report never came */
+        return t->phase == TRANSFER_RESTS && !t->serves ? 1 : -ETIMEDOUT;
+    result = send_line(t);
+    if (result < 0)
+        return result;
+    if (t->out_begin < t->out_end)
+        return 0;
+    if (t->phase == TRANSFER_ASKS)
+        return take_answer(t);
+    if (t->phase == TRANSFER_RESTS)
+        return rest(t, now_ns);
+    return t->sends ? move_out(t, now_ns, most_bytes) : move_in(t, now_ns);
+}
+
+void transfer_close(struct transfer *t)
+{
+    autobuf_flow_close(t->flow);
+    autobuf_live_close(t->live);
+    t->flow = NULL;
+    t->live = NULL;
+}
+
+uint64_t transfer_rate(const struct transfer *t)
+{
+    const uint64_t *values = (t->sends ? &t->peers : &t->own)->values;
+
+    if (!values[TRANSFER_NSEC])
+        return 0;
+    return (uint64_t)((double)values[TRANSFER_BYTES] * 8e9 / (double)values[TRANSFER_NSEC]);
+}
+
+const struct transfer_line *transfer_senders(const struct transfer *t)
+{
+    return t->sends ? &t->own : &t->peers;
+}

@@ -1,0 +1,93 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * One end of a transfer over a TCP connection of its own: payload in one direction, for so many seconds after the
+ * receiver has seen its first bytes. Then the receiver reports, and the sender stops; a server that was the sender
+ * reports, too, behind its payload. Nothing here blocks, and a step moves a bounded number of bytes.
+ */
+#ifndef TRANSFER_H
+#define TRANSFER_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <autobuf/autobuf.h>
+
+#include "transfer_line.h"
+
+#define TRANSFER_CHUNK_BYTES 131072U /* as iperf3 writes; what is written at once matters to the kernel */
+#define TRANSFER_LIMITERS (AUTOBUF_LIMITER_RECEIVER + 1)
+
+enum transfer_phase {
+    TRANSFER_ASKS,  /* a client, until the server has answered */
+    TRANSFER_MOVES, /* payload */
+    TRANSFER_RESTS, /* measured; the connection comes to its end */
+};
+
+struct transfer {
+    int fd; /* the caller's */
+    bool serves;
+    bool sends;
+    bool tuned;
+    enum transfer_phase phase;
+    uint64_t seconds;
+    struct autobuf_flow *flow; /* tuned */
+    struct autobuf_live *live; /* not tuned: it only looks */
+    char out[TRANSFER_LINE_BYTES + 1];
+    size_t out_begin, out_end;
+    char in[TRANSFER_LINE_BYTES]; /* a line that has begun; of a stream of payload its newest bytes */
+    size_t in_len;
+    uint64_t begin_ns;
+    uint64_t first_ns;    /* payload arrived first; AUTOBUF_NS_UNSET: none did */
+    uint64_t progress_ns; /* when something moved */
+    uint64_t moved_bytes; /* payload, in its direction */
+    struct autobuf_live_state state; /* of the newest look */
+    uint64_t looked_ns;
+    uint64_t rtt_sum_ns, rtt_looks;
+    uint64_t limited_ns[TRANSFER_LIMITERS];
+    struct transfer_line own, peers; /* reports */
+    uint64_t code; /* of the server's ERROR */
+};
+
+#define TRANSFER_NOT 2
+/*
+ * Reads a client's first line, and of any other than a transfer's no byte that differs from one. line has
+ * TRANSFER_LINE_BYTES, *len of them are there so far. Returns 1: it is here, its end included; 0: more has to come;
+ * TRANSFER_NOT: it is something else, of which *len bytes were read; -ENOTCONN: the client closed; -EPROTO: the line is
+ * too long; other errnos of recv(2).
+ */
+int transfer_hear(int fd, char *line, size_t *len);
+
+/*
+ * Begins on a connected socket that does not block. ask: what the client asks, or the server has granted. flow: as the
+ * caller has opened it, if the transfer is tuned; it is closed with the transfer. 0; errors of autobuf_live_open().
+ */
+int transfer_open(struct transfer *t, int fd, bool serves, const struct transfer_line *ask, struct autobuf_flow *flow,
+                  uint64_t now_ns);
+
+/* Is there payload to be written now, if the socket takes it? */
+bool transfer_has_more(const struct transfer *t, uint64_t now_ns);
+
+/* For poll(2). may_send: payload, too. */
+int transfer_events(const struct transfer *t, bool may_send, uint64_t now_ns);
+
+/* When to step even if nothing happens. */
+uint64_t transfer_deadline_ns(const struct transfer *t);
+
+/*
+ * Moves what can be moved; of payload it writes at most so much. Returns 0: it goes on; 1: it is over. AUTOBUF_E_UNSUPPORTED:
+ * the server refused, and code says why; AUTOBUF_E_PROTOCOL: the peer talks nonsense, or reports what cannot be;
+ * -ETIMEDOUT: nothing moved for 5 s, or it took 5 s more than it should; -ECONNRESET; other errnos of send(2), recv(2).
+ */
+int transfer_step(struct transfer *t, uint64_t now_ns, size_t most_bytes);
+
+/* Closes what it holds, not the connection. */
+void transfer_close(struct transfer *t);
+
+/* The payload rate that arrived, in bit/s; 0: none did. */
+uint64_t transfer_rate(const struct transfer *t);
+
+/* What the sender saw. */
+const struct transfer_line *transfer_senders(const struct transfer *t);
+
+#endif

@@ -1,0 +1,44 @@
+/* SPDX-License-Identifier: MIT */
+/* The transfers of autobuf measure: each direction with the kernel's defaults and tuned, one after the other. */
+#ifndef TRANSFERS_H
+#define TRANSFERS_H
+
+#include <stdbool.h>
+#include <stdint.h>
+#include <sys/socket.h>
+
+#include <autobuf/autobuf.h>
+
+#include "source.h"
+#include "transfer.h"
+
+enum { SENDING_DEFAULT, SENDING_TUNED, RECEIVING_DEFAULT, RECEIVING_TUNED, TRANSFERS };
+
+struct transfer_result {
+    bool receives;
+    bool tuned;
+    int error;          /* 0: there is a rate */
+    uint64_t code;      /* of the server's refusal; 0: none */
+    uint64_t rate_bit_per_s; /* of payload that arrived */
+    uint64_t bytes;          /* that arrived */
+    uint64_t elapsed_ns;     /* in this time */
+    struct transfer_line sender; /* what the sender saw */
+};
+
+struct transferring {
+    const struct sockaddr *peer;
+    socklen_t peer_len;
+    const struct source *source;
+    const struct autobuf_path *path; /* to the peer: flows are told it */
+    uint32_t intent;                 /* AUTOBUF_INTENT_* */
+    uint64_t seconds;                /* of each transfer; what the server has granted, afterwards */
+    bool progress;                   /* a line on stderr while it goes on */
+};
+
+/* Makes them. If the server refuses one, the others are not tried, and have the same error. */
+void transfers_run(struct transferring *want, struct transfer_result results[TRANSFERS]);
+
+/* Why a transfer has no rate, in words. */
+const char *transfer_why(const struct transfer_result *r);
+
+#endif
