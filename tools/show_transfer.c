@@ -111,30 +111,36 @@ static const char *limit_words(bool receives, uint64_t limiter)
     }
 }
 
-/* "sending: 1.74 times the rate: the send buffer of this host was the limit of the default." */
+static bool is_window(uint64_t limiter)
+{
+    return limiter == AUTOBUF_LIMITER_SND_BUFFER || limiter == AUTOBUF_LIMITER_PEER;
+}
+
+/* "sending: 1.74 times the rate: the send buffer of this host was the limit of the default." Never rounds up. */
 static void show_gain(FILE *out, const struct transfer_result *without, const struct transfer_result *with)
 {
-    const char *was = limit_words(without->receives, without->sender.values[TRANSFER_LIMITER]);
-    const char *is = limit_words(with->receives, with->sender.values[TRANSFER_LIMITER]);
-    const char *way = without->receives ? "receiving" : "sending";
+    uint64_t was = without->sender.values[TRANSFER_LIMITER], is = with->sender.values[TRANSFER_LIMITER];
+    const char *was_words = limit_words(without->receives, was), *is_words = limit_words(with->receives, is);
     double times;
     char text[256];
+    int used;
 
     if (without->error < 0 || with->error < 0)
         return;
     times = (double)with->rate_bit_per_s / (double)without->rate_bit_per_s;
-    if (times >= 1 + NOISE)
-        snprintf(text, sizeof text, "%s: %.2f times the rate: %s was the limit of the default\n", way,
-                 (double)(uint64_t)(times * 100) / 100, was ? was : "what nothing has shown");
-    else if (times > 1 - NOISE && is)
-        snprintf(text, sizeof text, "%s: no gain: %s %s\n", way, is,
-                 with->sender.values[TRANSFER_LIMITER] == AUTOBUF_LIMITER_PATH ? "was the limit already"
-                                                                                : "is the limit of both");
-    else if (times > 1 - NOISE)
-        snprintf(text, sizeof text, "%s: no gain\n", way);
+    used = snprintf(text, sizeof text, "%s: ", without->receives ? "receiving" : "sending");
+    if (times > 1 - NOISE && times < 1 + NOISE)
+        used += snprintf(text + used, sizeof text - (size_t)used, "no gain%s%s%s", is_words ? ": " : "",
+                         is_words ? is_words : "", is_words ? " was the limit" : "");
     else
-        snprintf(text, sizeof text, "%s: %.2f times the rate: slower. Other traffic may be why; measure again\n", way,
-                 (double)(uint64_t)(times * 100) / 100);
+        used += snprintf(text + used, sizeof text - (size_t)used, "%.2f times the rate", (double)(uint64_t)(times * 100) / 100);
+    if (times >= 1 + NOISE && is_window(was))
+        snprintf(text + used, sizeof text - (size_t)used, ": %s was the limit of the default\n", was_words);
+    else if (times >= 1 + NOISE || times <= 1 - NOISE)
+        snprintf(text + used, sizeof text - (size_t)used,
+                 ", but no window was the limit of the default: other traffic, or chance\n");
+    else
+        snprintf(text + used, sizeof text - (size_t)used, "\n");
     print_folded(out, text, INDENT);
 }
 
