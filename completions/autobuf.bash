@@ -29,7 +29,7 @@ _autobuf_scan()
         -*)
             used+=("$word")
             value=
-            [[ $word == @(-I|--@(intent|budget|timeout|rate|rtt|streams|bytes|bind|port|clients|per-address)) ]] &&
+            [[ $word == @(-I|--@(intent|budget|timeout|rate|rtt|streams|bytes|bind|port|clients|per-address|transfer)) ]] &&
                 value=1
             ;;
         *)
@@ -57,8 +57,8 @@ _autobuf_options()
         [[ $host ]] || options+=(--rate --rtt)
         ;;
     watch) options=(--json --tune --intent) ;;
-    serve) options=(--bind --port --rate --clients --per-address) ;;
-    measure) options=(-4 -6 -I --json --intent --timeout --as-user) ;;
+    serve) options=(--bind --port --rate --clients --per-address --transfer) ;;
+    measure) options=(-4 -6 -I --json --intent --timeout --as-user --transfer) ;;
     esac
     options+=(--help)
     for option in "${options[@]}"; do
@@ -97,7 +97,7 @@ _autobuf()
         mapfile -t COMPREPLY < <(compgen -W 'throughput low-delay' -- "$cur")
         return
         ;;
-    --budget | --timeout | --rate | --rtt | --streams | --bytes | --bind | --port | --clients | --per-address)
+    --budget | --timeout | --rate | --rtt | --streams | --bytes | --bind | --port | --clients | --per-address | --transfer)
         return # one's own
         ;;
     -I)

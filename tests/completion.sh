@@ -82,15 +82,15 @@ offers '--intent --help' autobuf watch --tune --json -
 offers 'low-delay' autobuf watch --tune --intent l
 offers "$$" autobuf watch --tune "$$"
 offers '' autobuf watch 1 2
-serving='--bind --port --rate --clients --per-address --help'
+serving='--bind --port --rate --clients --per-address --transfer --help'
 offers "$serving" autobuf serve -
 offers "${serving#--bind }" autobuf serve --bind 192.0.2.1 -
 offers "${serving/--port }" autobuf serve --port = 7411 --
 offers '' autobuf serve --per-address ''
 offers '' autobuf serve --clients = 7
 offers '' autobuf serve m
-offers '-4 -6 -I --json --intent --timeout --as-user --help' autobuf measure -
-offers '--json --intent --as-user --help' autobuf measure -6 --timeout 500 mirror.test --
+offers '-4 -6 -I --json --intent --timeout --as-user --transfer --help' autobuf measure -
+offers '--json --intent --as-user --transfer --help' autobuf measure -6 --timeout 500 mirror.test --
 for option in --budget --rate --rtt --tune --bind --port --sysctl; do
     offers '' autobuf measure "$option"
 done

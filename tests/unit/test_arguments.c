@@ -75,8 +75,13 @@ static void numbers_and_words_arrive(void **state)
     assert_int_equal(o.a.clients, 5);
     assert_int_equal(o.a.per_address, 2);
 
-    parse("measure --timeout 30000 [::1]:99", &o);
+    assert_int_equal(o.a.transfer_seconds, 0);
+    parse("serve --transfer 60", &o);
+    assert_int_equal(o.a.transfer_seconds, 60);
+
+    parse("measure --timeout 30000 --transfer 5 [::1]:99", &o);
     assert_int_equal(o.parsed, PARSED_COMMAND);
+    assert_int_equal(o.a.transfer_seconds, 5);
     assert_string_equal(o.a.operand, "[::1]:99");
     parse("probe --timeout=7 --js h", &o); /* as getopt_long() has it: = and beginnings */
     assert_int_equal(o.parsed, PARSED_COMMAND);
@@ -112,6 +117,10 @@ static void wrong_usage_says_what_is_wrong(void **state)
         {"serve --clients -1", "--clients -1: is not a whole number"},
         {"serve --per-address 0", "--per-address 0: is out of range"},
         {"measure x:0", "is not a port"},
+        {"measure --transfer 0 x", "--transfer 0: is out of range: it takes 1 to 60"},
+        {"measure --transfer 1.5 x", "--transfer 1.5: is not a whole number"},
+        {"serve --transfer 61", "--transfer 61: is out of range"},
+        {"probe --transfer 1 x", "--transfer is an option of autobuf serve"},
         {"measure --rate 1 x", "--rate is an option of autobuf explain"},
         {"watch -1", "-1: there is no such option"},
         {"watch 1 2", "2: one operand too many"},
