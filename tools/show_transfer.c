@@ -90,8 +90,9 @@ static void show_row(FILE *out, const char *name, const struct transfer_result *
     snprintf(text, sizeof text, "%.*f/%.*f ms", seen[TRANSFER_RTT_MEAN] < 100000000 ? 1 : 0,
              (double)seen[TRANSFER_RTT_MEAN] / 1e6, seen[TRANSFER_RTT_LEAST] < 100000000 ? 1 : 0,
              (double)seen[TRANSFER_RTT_LEAST] / 1e6);
-    fprintf(out, "%15s%8" PRIu64 "  %s\n", seen[TRANSFER_RTT_MEAN] ? text : "-", seen[TRANSFER_RESENT],
-            limiter_words(seen[TRANSFER_LIMITER]));
+    fprintf(out, "%15s", seen[TRANSFER_RTT_MEAN] ? text : "-");
+    scaled(text, sizeof text, (double)seen[TRANSFER_RESENT]);
+    fprintf(out, "%8s  %s\n", seen[TRANSFER_RTT_MEAN] ? text : "-", limiter_words(seen[TRANSFER_LIMITER]));
 }
 
 /* What limited a direction, as seen from its sender. */
@@ -136,11 +137,12 @@ static void show_gain(FILE *out, const struct transfer_result *without, const st
         used += snprintf(text + used, sizeof text - (size_t)used, "%.2f times the rate", (double)(uint64_t)(times * 100) / 100);
     if (times >= 1 + NOISE && is_window(was))
         snprintf(text + used, sizeof text - (size_t)used, ": %s was the limit of the default\n", was_words);
-    else if (times >= 1 + NOISE || times <= 1 - NOISE)
+    else if (times >= 1 + NOISE)
         snprintf(text + used, sizeof text - (size_t)used,
                  ", but no window was the limit of the default: other traffic, or chance\n");
     else
-        snprintf(text + used, sizeof text - (size_t)used, "\n");
+        snprintf(text + used, sizeof text - (size_t)used, "%s\n",
+                 times <= 1 - NOISE ? ": slower; other traffic or chance may be why" : "");
     print_folded(out, text, INDENT);
 }
 

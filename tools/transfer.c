@@ -72,7 +72,7 @@ int transfer_hear(int fd, char *line, size_t *len)
         got = receive(fd, line + *len, want - *len, MSG_PEEK);
         if (got <= 0)
             return (int)got;
-        if (memcmp(line + *len, TRANSFER_PREFIX + *len, (size_t)got) != 0)
+        if (memcmp(line + *len, &TRANSFER_PREFIX[*len], (size_t)got) != 0)
             return TRANSFER_NOT;
         got = receive(fd, line + *len, (size_t)got, 0);
         if (got <= 0)

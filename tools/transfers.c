@@ -27,12 +27,13 @@ const char *transfer_why(const struct transfer_result *r)
     }
 }
 
-/* What a linked program does before connect(). The path is known, so nothing is measured. */
+/* What a linked program does before connect(). */
 static int open_flow(struct autobuf_flow **flow, int fd, const struct transferring *want, bool receives)
 {
     struct autobuf_options options = AUTOBUF_OPTIONS_INIT;
 
     options.intent = want->intent | (receives ? AUTOBUF_INTENT_RECEIVES : AUTOBUF_INTENT_SENDS);
+    options.flags = AUTOBUF_FLOW_SILENT; /* also where one direction of the path is unknown */
     options.path = want->path;
     return autobuf_flow_open(flow, fd, want->peer, want->peer_len, &options);
 }
