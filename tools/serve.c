@@ -191,14 +191,20 @@ void spend(struct server *s, uint64_t now_ns, uint64_t bytes)
  */
 static bool client_measures(struct server *s, struct client *c, bool *asks)
 {
-    int heard = c->measures ? TRANSFER_NOT : transfer_hear(c->fd, c->line, &c->line_len);
+    int heard;
 
-    *asks = heard == 1 || heard == -EPROTO;
+    if (c->measures)
+        return true;
+    heard = transfer_hear(c->fd, c->line, &c->line_len);
+    if (heard == TRANSFER_NOT) {
+        c->measures = true;
+        autobuf_inband_input(c->inband, autobuf_now_ns(), c->line, c->line_len); /* step() tells an error of it */
+        return true;
+    }
+    *asks = heard == 1 || heard == -EPROTO; /* a line that is too long is answered, too */
     if (heard < 0 && !*asks)
         client_end(s, c, heard != -ENOTCONN);
-    if (heard == TRANSFER_NOT && !c->measures)
-        autobuf_inband_input(c->inband, autobuf_now_ns(), c->line, c->line_len);
-    return heard == TRANSFER_NOT && (c->measures = true);
+    return false;
 }
 
 /* True: it asks for a transfer. Ends no other client. */

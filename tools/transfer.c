@@ -106,8 +106,11 @@ static int send_line(struct transfer *t)
 
 /* -------------------------------------------------------------------------------------- looks */
 
+/* When to look next. Not at a connection that comes to its end: then there would always be something due. */
 static uint64_t look_ns(const struct transfer *t)
 {
+    if (t->phase == TRANSFER_RESTS && t->out_begin == t->out_end)
+        return AUTOBUF_NS_UNSET;
     return t->flow ? autobuf_flow_deadline_ns(t->flow) : autobuf_live_deadline_ns(t->live);
 }
 
