@@ -154,8 +154,8 @@ static int fail(const struct arguments *a, int error, bool connected)
 static int show_all(const struct arguments *a, struct probing *p, const struct findings *f)
 {
     struct transfer_result results[TRANSFERS] = {0};
-    struct transferring want = {.peer = (const struct sockaddr *)&p->peer, .peer_len = p->peer_len, .source = &p->source,
-                                .path = &f->path, .intent = a->intent, .seconds = a->transfer_seconds,
+    struct transferring want = {.peer = (const struct sockaddr *)&p->peer, .peer_len = p->peer_len,
+                                .source = &p->source, .path = &f->path, .intent = a->intent, .seconds = a->transfer_seconds,
                                 .progress = !a->json && isatty(STDERR_FILENO)};
     unsigned failed = 0;
 

@@ -186,8 +186,8 @@ void spend(struct server *s, uint64_t now_ns, uint64_t bytes)
 }
 
 /*
- * Is what the client says the measurement's? Its first bytes show that. If not, *asks becomes true once the line that asks
- * for a transfer is here; or there is more to come, or the client is gone.
+ * Is what the client says the measurement's? Its first bytes show that. If not, *asks becomes true once the line that
+ * asks for a transfer is here; or there is more to come, or the client is gone.
  */
 static bool client_measures(struct server *s, struct client *c, bool *asks)
 {

@@ -52,7 +52,8 @@ struct server {
 };
 
 /*
- * Ends it. Resets the connection if something was left unsent, so that a hostile peer does not keep memory in this kernel.
+ * Ends it. Resets the connection if something was left unsent, so that a hostile peer does not keep memory in
+ * this kernel.
  */
 void client_end(struct server *s, struct client *c, bool unsaid);
 
@@ -62,7 +63,7 @@ int client_watch(struct server *s, struct client *c, int operation, int events);
 /* Counts bytes that were sent against the rate. */
 void spend(struct server *s, uint64_t now_ns, uint64_t bytes);
 
-/* Answers a client whose first line asks for a transfer: begins it, or ends the client. May end another transfer, too. */
+/* Answers a client whose first line asks for a transfer: begins it, or ends the client. May end another transfer. */
 void transfers_answer(struct server *s, struct client *c);
 
 /* Steps each transfer. Returns when to do it again at the latest. */

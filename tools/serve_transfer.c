@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Transfers of autobuf serve. All are stepped in each turn of its loop, with a bounded number of bytes. They are sent what
- * the rate leaves: a part of its credit stays for clients that measure.
+ * Transfers of autobuf serve. All are stepped in each turn of its loop, with a bounded number of bytes. They are sent
+ * what the rate leaves: a part of its credit stays for clients that measure.
  */
 #include "serve_client.h"
 
@@ -15,8 +15,8 @@
 #define HEADERS_PART 24U /* of payload: 52 bytes of headers to 1448 are less */
 
 /*
- * A place for a transfer of this origin; NULL: all are taken, or it has one. One that is measured already gives way: its
- * client has gone on, and only its last packet was lost.
+ * A place for a transfer of this origin; NULL: all are taken, or it has one. One that is measured already gives way:
+ * its client has gone on, and only its last packet was lost.
  */
 static struct client **place_for(struct server *s, const struct in6_addr *origin)
 {

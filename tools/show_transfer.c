@@ -33,8 +33,9 @@ void show_transfer_progress(FILE *out, struct transfer_picture *p, const struct 
     char line[PICTURE_COLUMNS + 1], rate[32], window[32], rtt[48] = "";
 
     memmove(p->rates, p->rates + 1, sizeof p->rates - sizeof *p->rates);
-    p->rates[PICTURE_COLUMNS - 1] =
-        now_ns > last_ns && bytes > p->bytes ? (uint64_t)((double)(bytes - p->bytes) * 8e9 / (double)(now_ns - last_ns)) : 0;
+    p->rates[PICTURE_COLUMNS - 1] = 0;
+    if (now_ns > last_ns && bytes > p->bytes)
+        p->rates[PICTURE_COLUMNS - 1] = (uint64_t)((double)(bytes - p->bytes) * 8e9 / (double)(now_ns - last_ns));
     p->bytes = bytes;
     p->shown_ns = now_ns;
     draw(line, p->rates);
@@ -108,7 +109,7 @@ static const char *limit_words(bool receives, uint64_t limiter)
     case AUTOBUF_LIMITER_SENDER:
         return receives ? "the server, by its rate (--rate) or its processor," : "this host's processor";
     default:
-        return NULL;
+        return "something unknown";
     }
 }
 
@@ -121,28 +122,24 @@ static bool is_window(uint64_t limiter)
 static void show_gain(FILE *out, const struct transfer_result *without, const struct transfer_result *with)
 {
     uint64_t was = without->sender.values[TRANSFER_LIMITER], is = with->sender.values[TRANSFER_LIMITER];
-    const char *was_words = limit_words(without->receives, was), *is_words = limit_words(with->receives, is);
-    double times;
+    const char *way = without->receives ? "receiving" : "sending";
+    double times, shown;
     char text[256];
-    int used;
 
     if (without->error < 0 || with->error < 0)
         return;
     times = (double)with->rate_bit_per_s / (double)without->rate_bit_per_s;
-    used = snprintf(text, sizeof text, "%s: ", without->receives ? "receiving" : "sending");
-    if (times > 1 - NOISE && times < 1 + NOISE)
-        used += snprintf(text + used, sizeof text - (size_t)used, "no gain%s%s%s", is_words ? ": " : "",
-                         is_words ? is_words : "", is_words ? " was the limit" : "");
+    shown = (double)(uint64_t)(times * 100) / 100;
+    if (times <= 1 - NOISE)
+        snprintf(text, sizeof text, "%s: %.2f times the rate: slower; other traffic or chance may be why\n", way, shown);
+    else if (times < 1 + NOISE)
+        snprintf(text, sizeof text, "%s: no gain: %s was the limit\n", way, limit_words(with->receives, is));
+    else if (is_window(was))
+        snprintf(text, sizeof text, "%s: %.2f times the rate: %s was the limit of the default\n", way, shown,
+                 limit_words(without->receives, was));
     else
-        used += snprintf(text + used, sizeof text - (size_t)used, "%.2f times the rate", (double)(uint64_t)(times * 100) / 100);
-    if (times >= 1 + NOISE && is_window(was))
-        snprintf(text + used, sizeof text - (size_t)used, ": %s was the limit of the default\n", was_words);
-    else if (times >= 1 + NOISE)
-        snprintf(text + used, sizeof text - (size_t)used,
-                 ", but no window was the limit of the default: other traffic, or chance\n");
-    else
-        snprintf(text + used, sizeof text - (size_t)used, "%s\n",
-                 times <= 1 - NOISE ? ": slower; other traffic or chance may be why" : "");
+        snprintf(text, sizeof text, "%s: %.2f times the rate, but no window was the limit of the default: other traffic, "
+                                    "or chance\n", way, shown);
     print_folded(out, text, INDENT);
 }
 

@@ -18,7 +18,7 @@ struct transfer_picture {
     uint64_t rates[PICTURE_COLUMNS]; /* the newest last */
 };
 
-/* One line of a terminal, which the next call overwrites: the rates so far, and the rate, the window, the round trip now. */
+/* One line of a terminal, which the next call overwrites: the rates so far; the rate, the window, the round trip now. */
 void show_transfer_progress(FILE *out, struct transfer_picture *p, const struct transfer *t, uint64_t now_ns);
 
 /* The table, and for each direction what tuning has gained, and why. */
