@@ -93,6 +93,7 @@ static void show_row(FILE *out, const char *name, const struct transfer_result *
              (double)seen[TRANSFER_RTT_LEAST] / 1e6);
     fprintf(out, "%15s", seen[TRANSFER_RTT_MEAN] ? text : "-");
     scaled(text, sizeof text, (double)seen[TRANSFER_RESENT]);
+    text[strcspn(text, " ")] = seen[TRANSFER_RESENT] < 1000 ? '\0' : ' '; /* no unit follows */
     fprintf(out, "%8s  %s\n", seen[TRANSFER_RTT_MEAN] ? text : "-", limiter_words(seen[TRANSFER_LIMITER]));
 }
 

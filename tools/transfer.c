@@ -4,8 +4,11 @@
 #include <errno.h>
 #include <poll.h>
 #include <string.h>
+#include <sys/ioctl.h>
 #include <sys/random.h>
 #include <sys/socket.h>
+
+#include <linux/sockios.h>
 
 #include "clock.h"
 
@@ -114,16 +117,27 @@ static uint64_t look_ns(const struct transfer *t)
     return t->flow ? autobuf_flow_deadline_ns(t->flow) : autobuf_live_deadline_ns(t->live);
 }
 
+/* Bytes that were sent and not acknowledged. The kernel's count of packets would take short ones for full ones. */
+static uint64_t flight_bytes(int fd)
+{
+    int queued = 0, unsent = 0;
+
+    if (ioctl(fd, SIOCOUTQNSD, &unsent) < 0 || ioctl(fd, SIOCOUTQ, &queued) < 0 || queued < unsent)
+        return 0;
+    return (uint64_t)(queued - unsent);
+}
+
 /* Notes what the sender sees: the window, the round-trip time, and what limits for how long. */
 static void note(struct transfer *t, uint64_t now_ns)
 {
     const struct autobuf_live_state *s = &t->state;
-    uint64_t *values = t->own.values;
+    uint64_t *values = t->own.values, window_bytes;
 
     if (!t->sends || t->phase != TRANSFER_MOVES)
         return;
-    if (s->in_flight_bytes > values[TRANSFER_WINDOW])
-        values[TRANSFER_WINDOW] = s->in_flight_bytes;
+    window_bytes = flight_bytes(t->fd);
+    if (window_bytes > values[TRANSFER_WINDOW])
+        values[TRANSFER_WINDOW] = window_bytes;
     values[TRANSFER_RESENT] = s->retransmits;
     if (s->rtt_ns != AUTOBUF_NS_UNSET) {
         t->rtt_sum_ns += s->rtt_ns;
