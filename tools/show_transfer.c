@@ -7,7 +7,7 @@
 #include "print.h"
 
 #define INDENT 3
-#define NOISE 0.05 /* two transfers of the same kind differ by as much; tests/net/test_transfer.py */
+#define NOISE 0.05 /* of a rate: two transfers of the same kind may differ by so much */
 
 static const char *const names[TRANSFERS] = {"sending, default", "sending, tuned", "receiving, default",
                                              "receiving, tuned"};
@@ -132,7 +132,7 @@ static void show_gain(FILE *out, const struct transfer_result *without, const st
     times = (double)with->rate_bit_per_s / (double)without->rate_bit_per_s;
     shown = (double)(uint64_t)(times * 100) / 100;
     if (times <= 1 - NOISE)
-        snprintf(text, sizeof text, "%s: %.2f times the rate: slower; other traffic or chance may be why\n", way, shown);
+        snprintf(text, sizeof text, "%s: %.2f times the rate: slower; other traffic or chance may be why: run it again\n", way, shown);
     else if (times < 1 + NOISE)
         snprintf(text, sizeof text, "%s: no gain: %s was the limit\n", way, limit_words(with->receives, is));
     else if (is_window(was))

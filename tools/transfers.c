@@ -42,7 +42,7 @@ static int open_flow(struct autobuf_flow **flow, int fd, const struct transferri
 static int run(struct transfer *t, const struct transferring *want)
 {
     struct transfer_picture picture = {.begin_ns = autobuf_now_ns()};
-    uint64_t show_ns = picture.begin_ns + SHOW_NS;
+    uint64_t show_ns = want->progress ? picture.begin_ns + SHOW_NS : AUTOBUF_NS_UNSET;
     int result;
 
     for (;;) {
@@ -51,7 +51,7 @@ static int run(struct transfer *t, const struct transferring *want)
         result = transfer_step(t, now_ns, TRANSFER_CHUNK_BYTES);
         if (result != 0)
             break;
-        if (want->progress && now_ns >= show_ns) {
+        if (now_ns >= show_ns) {
             show_transfer_progress(stderr, &picture, t, now_ns);
             show_ns = now_ns + SHOW_NS;
         }
