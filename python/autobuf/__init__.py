@@ -1,0 +1,41 @@
+# SPDX-License-Identifier: MIT
+"""libautobuf: finds the bandwidth-delay product of a path, and sets the buffers of TCP sockets that need it.
+
+tune() or Flow before connect() is what most programs need; Live for a connection that is open already. probe(),
+inband() and bwdelay() only measure. The names and units are those of the C library, whose manual pages, autobuf(3)
+first, say more. None in a result means: not known; in an argument: the default. A failure is an autobuf.Error.
+"""
+from ._errors import (ClampedError, Error, FewError, ForkedError, NoReplyError, OffError, ProtocolError, ResolveError,
+                      UnsupportedError)
+from ._flow import Applied, Flow, tune
+from ._handle import now_ns
+from ._library import VERSION as __version__
+from ._library import library as _library
+from ._live import Limiter, Live, LiveState
+from ._path import (Direction, Method, Path, PathFlag, Probe, Unsure, bwdelay, bwdelay_apply, inband, payload_bytes,
+                    probe)
+from ._plan import (Intent, Limits, LimitsFlag, Lock, Plan, PlanFlag, Reason, SocketState, Stage, Sysctl, apply,
+                    limits_host, plan_make, plan_worth, socket_state, unlock)
+from ._rightsize import RightSize, RightSizeState
+
+__all__ = [
+    "Applied", "ClampedError", "Direction", "Error", "FewError", "Flow", "ForkedError", "Intent", "Limiter", "Limits",
+    "LimitsFlag", "Live", "LiveState", "Lock", "Method", "NoReplyError", "OffError", "Path", "PathFlag", "Plan",
+    "PlanFlag", "Probe", "ProtocolError", "Reason", "ResolveError", "RightSize", "RightSizeState", "SocketState",
+    "Stage", "Sysctl", "Unsure", "UnsupportedError", "__version__", "apply", "bwdelay", "bwdelay_apply", "inband",
+    "is_off", "limits_host", "log_own", "now_ns", "payload_bytes", "plan_make", "plan_worth", "probe", "socket_state",
+    "tune", "unlock",
+]
+
+
+def is_off() -> bool:
+    """AUTOBUF=off is in the environment: the library changes nothing."""
+    return bool(_library.autobuf_is_off())
+
+
+def log_own() -> bool:
+    """For a program that shows what its log callbacks are told: with AUTOBUF=log the library then no longer does.
+
+    True: AUTOBUF=log is in the environment. Call it before the first handle.
+    """
+    return bool(_library.autobuf_log_own())

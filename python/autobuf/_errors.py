@@ -1,0 +1,75 @@
+# SPDX-License-Identifier: MIT
+"""Negative results become exceptions."""
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, ClassVar
+
+from ._library import library
+
+if TYPE_CHECKING:
+    from ._path import Path
+
+
+class Error(OSError):
+    """A call of the library failed. errno is that of <errno.h>; in a subclass it is `code`, above 4095."""
+
+    code: ClassVar[int] = 0
+    path: Path | None = None
+    """What is known nevertheless: with FewError, of a measurement, the round-trip time."""
+    usable: bool | None = None
+    """Of inband(): whether the connection can be used further. If False, close it."""
+
+
+class NoReplyError(Error):
+    """Nothing answered before the deadline."""
+    code = 4096
+
+
+class FewError(Error):
+    """Too few replies came to compute a rate."""
+    code = 4097
+
+
+class ResolveError(Error):
+    """The name has no address."""
+    code = 4098
+
+
+class ForkedError(Error):
+    """The handle belongs to the parent process."""
+    code = 4099
+
+
+class OffError(Error):
+    """AUTOBUF=off is in the environment."""
+    code = 4100
+
+
+class ClampedError(Error):
+    """The kernel granted a smaller buffer than was asked for."""
+    code = 4101
+
+
+class UnsupportedError(Error):
+    """The peer does not know the in-band exchange."""
+    code = 4102
+
+
+class ProtocolError(Error):
+    """The peer broke the exchange's rules: close the connection."""
+    code = 4103
+
+
+_KINDS = {kind.code: kind for kind in Error.__subclasses__()}
+
+
+def error(result: int) -> Error:
+    """The exception for a negative result."""
+    return _KINDS.get(-result, Error)(-result, library.autobuf_strerror(result).decode())
+
+
+def check(result: int) -> int:
+    """The result of a call, if it is no failure."""
+    if result < 0:
+        raise error(result)
+    return result

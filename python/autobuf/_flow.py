@@ -1,0 +1,134 @@
+# SPDX-License-Identifier: MIT
+"""One handle for the life of a connection, and tuning a socket in one call."""
+from __future__ import annotations
+
+import ctypes
+import dataclasses
+from collections.abc import Callable
+from typing import Any
+
+from ._errors import Error, check, error
+from ._handle import Address, Socket, Stepped, descriptor, like, peer_of
+from ._library import LOG, library
+from ._live import LiveState
+from ._path import Path
+from ._plan import Intent, Limits, Plan
+from ._struct import Log, Struct, i32, pointer, reserved, u32, u64
+
+
+@dataclasses.dataclass(frozen=True)
+class Options(Struct):
+    name = "autobuf_options"
+    intent: Intent = u32(Intent)
+    expected_bytes: int | None = u64(0)
+    timeout_ns: int | None = u64(0)
+    log: Log | None = pointer(LOG)
+    log_user: None = pointer()
+    budget_bytes: int | None = u32(int, 0)
+    mark: int | None = u32(int, 0)
+    streams: int | None = u32(int, 0)
+    flags: int = u32()
+    path: Path | None = pointer()
+    most_bytes: int | None = u64(0)
+
+
+@dataclasses.dataclass(frozen=True)
+class AppliedPointers(Struct):
+    name = "autobuf_applied"
+    measured: int = i32()
+    path: None = pointer()
+    limits: None = pointer()
+    plan: None = pointer()
+    live: None = pointer()
+    changes: int = u32()
+    reserved: int = reserved()
+
+
+@dataclasses.dataclass(frozen=True)
+class Applied:
+    """What was found and done. measured: the path was; error: why measuring failed; plan: the newest one;
+    changes: how often something was set; limits, live: only of a flow.
+    """
+
+    measured: bool
+    error: Error | None
+    path: Path
+    plan: Plan
+    changes: int
+    limits: Limits | None = None
+    live: LiveState | None = None
+
+
+def _applied(fill: Callable[[Any], int], flow: bool) -> Applied:
+    path, plan, limits, live = (kind().to_c() for kind in (Path, Plan, Limits, LiveState))
+    c = AppliedPointers.empty()
+    c.path, c.plan = ctypes.addressof(path), ctypes.addressof(plan)
+    if flow:  # tune() would look at the limits even where a short transfer needs no look
+        c.limits, c.live = ctypes.addressof(limits), ctypes.addressof(live)
+    changed = check(fill(ctypes.byref(c)))
+    return Applied(c.measured > 0, error(c.measured) if c.measured < 0 else None, Path.from_c(path), Plan.from_c(plan),
+                   c.changes if flow else changed, Limits.from_c(limits) if flow else None,
+                   LiveState.from_c(live) if flow else None)
+
+
+def _arguments(sock: Socket, peer: Address | None = None, silent: bool = False, **options: Any) -> list[Any]:
+    return [descriptor(sock), *peer_of(sock, peer), ctypes.byref(Options(flags=int(silent), **options).to_c())]
+
+
+class Flow(Stepped):
+    """Looks after one TCP connection for its whole life. No call blocks, and no transfer waits for a measurement:
+
+        with socket.socket() as sock, autobuf.Flow(sock, address) as flow:
+            sock.connect(address)
+            for data in blocks:
+                sock.sendall(data)
+                flow.step()
+
+    sock: new, listening or connected. peer: the address that it will connect to; None: not known, or connected.
+    expected_bytes: how much will be transferred; None: unknown. timeout_ns: most time for measuring, at most 2 s;
+    None: 2 s, but 0.3 s if nothing answers. budget_bytes: most to send for measuring, 1,000 to 1,000,000; None:
+    1,000,000. mark: SO_MARK of the echoes; None: the socket's. streams: connections that share the transfer and the
+    path; None: 1. silent: never measures. path: the path, which is then not measured. most_bytes: the largest buffer
+    to set, as setsockopt() takes it; None: what the host allows. log: is told what was measured, decided and set.
+
+    Error with errno EINVAL: an option is out of range; EOPNOTSUPP: not a TCP socket; EBADF; ENOTSOCK. The socket is
+    then as it was.
+    """
+
+    family = "autobuf_flow"
+
+    def __init__(self, sock: Socket, peer: Address | None = None, *, intent: Intent = Intent.THROUGHPUT,
+                 expected_bytes: int | None = None, timeout_ns: int | None = None, budget_bytes: int | None = None,
+                 mark: int | None = None, streams: int | None = None, silent: bool = False, path: Path | None = None,
+                 most_bytes: int | None = None, log: Log | None = None) -> None:
+        super().__init__(*_arguments(
+            sock, peer, silent, intent=intent, expected_bytes=expected_bytes, timeout_ns=timeout_ns,
+            budget_bytes=budget_bytes, mark=mark, streams=streams, path=path, most_bytes=most_bytes, log=log))
+
+    def step(self, at_ns: int | None = None) -> bool:
+        """Does what is due. True: it set something. Before deadline_ns it returns False at once.
+
+        Error with errno ENOTCONN, EBADF, ENOTSOCK or ESTALE: the connection or its descriptor is gone, and the flow
+        can only be closed; ForkedError; with another errno the socket is as it was, and the flow goes on.
+        """
+        return super().step(at_ns)
+
+    def tell(self, path: Path) -> bool:
+        """Hands in a path that became known elsewhere. True: it set something. The flow measures no more."""
+        return bool(check(self._call("tell", ctypes.byref(path.to_c()))))
+
+    def state(self) -> Applied:
+        """What is known and was done so far."""
+        return _applied(lambda c: int(self._call("state", c)), flow=True)
+
+
+@like(Flow)
+def tune(sock: Socket, peer: Address | None = None, **options: Any) -> Applied:
+    """The blocking form of a flow; the arguments are those of Flow.
+
+    Call it before connect(), with the address that it will connect to; before listen(), without; or once it is
+    connected, without. It measures if that can pay, usually for one round trip, then plans and sets. If measuring
+    fails, it goes on. On an Error the socket is as it was.
+    """
+    arguments = _arguments(sock, peer, **options)
+    return _applied(lambda c: int(library.autobuf_tune(*arguments, c)), flow=False)
