@@ -87,6 +87,8 @@ def main() -> int:
         run_script(script, BUILD, f"patch: {script.stem.removeprefix('test_')}", count)
     for script in sorted((HERE / "packages").glob("test_*.py")):
         run_script(script, BUILD, f"packages: {script.stem.removeprefix('test_')}", count)
+    for script in sorted((HERE / "python").glob("test_*.py")):
+        run_script(script, BUILD, f"python: {script.stem.removeprefix('test_')}", count)
     run_script(HERE / "kernels" / "run", BUILD, "kernels", count)
     run_script(HERE / "kernels" / "test_faults.py", BUILD, "kernels: faults", count)
     if ALL in os.environ:

@@ -8,9 +8,8 @@ first, say more. None in a result means: not known; in an argument: the default.
 from ._errors import (ClampedError, Error, FewError, ForkedError, NoReplyError, OffError, ProtocolError, ResolveError,
                       UnsupportedError)
 from ._flow import Applied, Flow, tune
-from ._handle import now_ns
+from ._handle import is_off, log_own, now_ns
 from ._library import VERSION as __version__
-from ._library import library as _library
 from ._live import Limiter, Live, LiveState
 from ._path import (Direction, Method, Path, PathFlag, Probe, Unsure, bwdelay, bwdelay_apply, inband, payload_bytes,
                     probe)
@@ -26,16 +25,3 @@ __all__ = [
     "is_off", "limits_host", "log_own", "now_ns", "payload_bytes", "plan_make", "plan_worth", "probe", "socket_state",
     "tune", "unlock",
 ]
-
-
-def is_off() -> bool:
-    """AUTOBUF=off is in the environment: the library changes nothing."""
-    return bool(_library.autobuf_is_off())
-
-
-def log_own() -> bool:
-    """For a program that shows what its log callbacks are told: with AUTOBUF=log the library then no longer does.
-
-    True: AUTOBUF=log is in the environment. Call it before the first handle.
-    """
-    return bool(_library.autobuf_log_own())

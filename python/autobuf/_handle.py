@@ -66,6 +66,19 @@ def now_ns() -> int:
     return int(library.autobuf_now_ns())
 
 
+def is_off() -> bool:
+    """AUTOBUF=off is in the environment: the library changes nothing."""
+    return bool(library.autobuf_is_off())
+
+
+def log_own() -> bool:
+    """For a program that shows what its log callbacks are told: with AUTOBUF=log the library then no longer does.
+
+    True: AUTOBUF=log is in the environment. Call it before the first handle.
+    """
+    return bool(library.autobuf_log_own())
+
+
 def like(model: Callable[P, object]) -> Callable[[Callable[..., T]], Callable[P, T]]:
     """Says that a function takes the same arguments as the model, which names them."""
     def say(function: Callable[..., T]) -> Callable[P, T]:

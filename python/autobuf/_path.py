@@ -78,14 +78,16 @@ def payload_bytes(ip_bytes: int, packet_bytes: int | None = None) -> int:
     return int(library.autobuf_payload_bytes(ip_bytes, packet_bytes or 0))
 
 
-def bwdelay(host: str) -> int:
-    """Measures the path to host: how many bytes of TCP payload it holds. Takes at most 2 s, and the resolver's time.
+def bwdelay(peer: Address) -> int:
+    """Measures the path to peer: how many bytes of TCP payload it holds. Takes at most 2 s, and the resolver's time.
 
     ResolveError; NoReplyError; FewError; OffError; Error with errno EACCES: ICMP sockets are not permitted.
     """
-    if "\0" in host:
+    if not isinstance(peer, str):
+        return check(library.bwdelay_addr(*sockaddr(peer)))
+    if "\0" in peer:
         raise ValueError("a host's name has no NUL in it")
-    return check(library.bwdelay(host.encode("idna")))
+    return check(library.bwdelay(peer.encode("idna")))
 
 
 def bwdelay_apply(sock: Socket, product_bytes: int) -> bool:

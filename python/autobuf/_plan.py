@@ -93,7 +93,7 @@ class Limits(Struct):
     tcp_mem_bytes: int | None = u64(0)
     page_bytes: int | None = u64(0)
     tcp_used_bytes: int = u64()
-    forced_bytes: int | None = u64(UNSET)
+    forced_bytes: int | None = u64(UNSET, 0)
     request_most_bytes: int | None = u64(0)
 
 

@@ -18,9 +18,9 @@ Log = Callable[[str], object]
 S = TypeVar("S", bound="Struct")
 
 
-def _field(c: Any, kind: Callable[[Any], Any], unknown: Any, show: bool = True) -> Any:
+def _field(c: Any, kind: Callable[[Any], Any], unknown: Any, default: Any = None, show: bool = True) -> Any:
     """unknown: what None stands for. If that is None, there is no unknown, and 0 is the default."""
-    return dataclasses.field(default=kind(0) if unknown is None else None, repr=show,
+    return dataclasses.field(default=kind(0) if unknown is None else default, repr=show,
                              metadata={"c": c, "kind": kind, "unknown": unknown})
 
 
@@ -28,8 +28,8 @@ def u32(kind: Callable[[Any], Any] = int, unknown: int | None = None) -> Any:
     return _field(ctypes.c_uint32, kind, unknown)
 
 
-def u64(unknown: int | None = None) -> Any:
-    return _field(ctypes.c_uint64, int, unknown)
+def u64(unknown: int | None = None, default: int | None = None) -> Any:
+    return _field(ctypes.c_uint64, int, unknown, default)
 
 
 def i32() -> Any:
@@ -98,6 +98,8 @@ def _to_c(how: Any, value: Any) -> Any:
     if value is None:
         return how["unknown"]
     if how["c"] is LOG:
+        if not callable(value):
+            raise TypeError(f"a log has to be callable, not {value!r}")
         return LOG(lambda user, line: value(line.decode(errors="replace")))
     if isinstance(value, (Struct, bytes)):
         target = ctypes.c_char_p(value) if isinstance(value, bytes) else ctypes.pointer(value.to_c())
