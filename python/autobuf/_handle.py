@@ -12,7 +12,7 @@ from collections.abc import Callable
 from typing import Any, ClassVar, ParamSpec, Protocol, TypeVar, Union, cast
 
 from ._errors import ResolveError, check
-from ._library import library
+from ._library import library, unsigned
 from ._struct import UNSET
 
 P = ParamSpec("P")
@@ -37,11 +37,19 @@ def descriptor(sock: Socket) -> int:
     return fd
 
 
+def whole(host: str) -> str:
+    """host, unless C would see only a part of it."""
+    if "\0" in host:
+        raise ValueError("there is a NUL in the host's name")
+    return host
+
+
 def sockaddr(address: Address | None, family: int = 0) -> tuple[bytes | None, int]:
     """A struct sockaddr and its length; NULL and 0 for None."""
     if address is None:
         return None, 0
     host, port, *more = (address, 0) if isinstance(address, str) else address
+    whole(host)
     found: Any
     try:
         family, *_, found = socket.getaddrinfo(host, port, family, socket.SOCK_STREAM)[0]
@@ -64,6 +72,11 @@ def peer_of(sock: Socket, peer: Address | None) -> tuple[bytes | None, int]:
 def now_ns() -> int:
     """The clock of every now_ns and deadline_ns: CLOCK_MONOTONIC in nanoseconds."""
     return int(library.autobuf_now_ns())
+
+
+def moment(at_ns: int | None) -> int:
+    """A time that was handed in; None: now."""
+    return now_ns() if at_ns is None else unsigned(at_ns)
 
 
 def is_off() -> bool:
@@ -161,4 +174,4 @@ class Stepped(Handle):
 
     def step(self, at_ns: int | None = None) -> bool:
         """Does what is due at a time; None: now. Before deadline_ns it does nothing, and does not block."""
-        return bool(check(self._call("step", now_ns() if at_ns is None else at_ns)))
+        return bool(check(self._call("step", moment(at_ns))))

@@ -13,7 +13,7 @@ LIBRARY = "libautobuf.so.0"
 LOG = ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.c_char_p)
 
 
-def unsigned(value: Any, bits: int) -> int:
+def unsigned(value: Any, bits: int = 64) -> int:
     """value, if it is a whole number that fits: ctypes itself would cut it off without a word."""
     number = operator.index(value)
     if not 0 <= number < 1 << bits:
@@ -21,71 +21,59 @@ def unsigned(value: Any, bits: int) -> int:
     return number
 
 
-class U32(ctypes.c_uint32):
-    @classmethod
-    def from_param(cls, value: Any) -> U32:
-        return cls(unsigned(value, 32))
-
-
-class U64(ctypes.c_uint64):
-    @classmethod
-    def from_param(cls, value: Any) -> U64:
-        return cls(unsigned(value, 64))
-
-
-_int, _i64, _u64 = ctypes.c_int, ctypes.c_int64, ctypes.c_uint64
+_int, _i64, _u32, _u64 = ctypes.c_int, ctypes.c_int64, ctypes.c_uint32, ctypes.c_uint64
 _string, _pointer, _size = ctypes.c_char_p, ctypes.c_void_p, ctypes.c_size_t
 
 PROTOTYPES: dict[str, tuple[Any, list[Any]]] = {
     "bwdelay": (_i64, [_string]),
-    "bwdelay_addr": (_i64, [_pointer, U32]),
+    "bwdelay_addr": (_i64, [_pointer, _u32]),
     "bwdelay_apply": (_int, [_int, _i64]),
     "autobuf_strerror": (_string, [_int]),
     "autobuf_version": (_string, []),
     "autobuf_now_ns": (_u64, []),
     "autobuf_is_off": (_int, []),
     "autobuf_log_own": (_int, []),
-    "autobuf_path_given": (_int, [_pointer, U64, U64]),
-    "autobuf_unsure_name": (_string, [U32]),
-    "autobuf_payload_bytes": (_u64, [U64, U32]),
-    "autobuf_probe": (_int, [_pointer, U32, _pointer, _pointer]),
-    "autobuf_probe_open": (_int, [_pointer, _pointer, U32, _pointer]),
+    "autobuf_path_given": (_int, [_pointer, _u64, _u64]),
+    "autobuf_unsure_name": (_string, [_u32]),
+    "autobuf_payload_bytes": (_u64, [_u64, _u32]),
+    "autobuf_probe": (_int, [_pointer, _u32, _pointer, _pointer]),
+    "autobuf_probe_open": (_int, [_pointer, _pointer, _u32, _pointer]),
     "autobuf_probe_fd": (_int, [_pointer]),
     "autobuf_probe_events": (_int, [_pointer]),
     "autobuf_probe_deadline_ns": (_u64, [_pointer]),
-    "autobuf_probe_step": (_int, [_pointer, U64]),
+    "autobuf_probe_step": (_int, [_pointer, _u64]),
     "autobuf_probe_result": (_int, [_pointer, _pointer]),
     "autobuf_probe_close": (None, [_pointer]),
     "autobuf_inband": (_int, [_int, _pointer, _pointer, _pointer]),
     "autobuf_limits_host": (_int, [_pointer]),
     "autobuf_socket_state": (_int, [_int, _pointer]),
-    "autobuf_plan_make": (_int, [_pointer, _pointer, _pointer, U32, U64, _pointer]),
-    "autobuf_plan_worth": (_int, [_pointer, _pointer, U32, U64, _pointer, _pointer]),
+    "autobuf_plan_make": (_int, [_pointer, _pointer, _pointer, _u32, _u64, _pointer]),
+    "autobuf_plan_worth": (_int, [_pointer, _pointer, _u32, _u64, _pointer, _pointer]),
     "autobuf_plan_explain": (_int, [_pointer, _pointer, _size]),
-    "autobuf_plan_sysctl": (_int, [_pointer, _pointer, U32, _pointer, _size]),
-    "autobuf_reason_name": (_string, [U32]),
-    "autobuf_limiter_name": (_string, [U32]),
-    "autobuf_tune": (_int, [_int, _pointer, U32, _pointer, _pointer]),
+    "autobuf_plan_sysctl": (_int, [_pointer, _pointer, _u32, _pointer, _size]),
+    "autobuf_reason_name": (_string, [_u32]),
+    "autobuf_limiter_name": (_string, [_u32]),
+    "autobuf_tune": (_int, [_int, _pointer, _u32, _pointer, _pointer]),
     "autobuf_apply": (_int, [_int, _pointer]),
-    "autobuf_unlock": (_int, [_int, U32]),
-    "autobuf_flow_open": (_int, [_pointer, _int, _pointer, U32, _pointer]),
+    "autobuf_unlock": (_int, [_int, _u32]),
+    "autobuf_flow_open": (_int, [_pointer, _int, _pointer, _u32, _pointer]),
     "autobuf_flow_deadline_ns": (_u64, [_pointer]),
-    "autobuf_flow_step": (_int, [_pointer, U64]),
+    "autobuf_flow_step": (_int, [_pointer, _u64]),
     "autobuf_flow_tell": (_int, [_pointer, _pointer]),
     "autobuf_flow_state": (_int, [_pointer, _pointer]),
     "autobuf_flow_close": (None, [_pointer]),
     "autobuf_live_open": (_int, [_pointer, _int, _pointer]),
     "autobuf_live_move": (_int, [_pointer, _int]),
     "autobuf_live_deadline_ns": (_u64, [_pointer]),
-    "autobuf_live_step": (_int, [_pointer, U64]),
+    "autobuf_live_step": (_int, [_pointer, _u64]),
     "autobuf_live_state": (_int, [_pointer, _pointer]),
     "autobuf_live_close": (None, [_pointer]),
     "autobuf_rightsize_open": (_int, [_pointer, _pointer]),
-    "autobuf_rightsize_consumed": (_u64, [_pointer, U64, U64]),
-    "autobuf_rightsize_rtt": (None, [_pointer, U64]),
-    "autobuf_rightsize_granted": (None, [_pointer, U64, U64]),
-    "autobuf_rightsize_received": (None, [_pointer, U64, U64]),
-    "autobuf_rightsize_gap": (None, [_pointer, U64]),
+    "autobuf_rightsize_consumed": (_u64, [_pointer, _u64, _u64]),
+    "autobuf_rightsize_rtt": (None, [_pointer, _u64]),
+    "autobuf_rightsize_granted": (None, [_pointer, _u64, _u64]),
+    "autobuf_rightsize_received": (None, [_pointer, _u64, _u64]),
+    "autobuf_rightsize_gap": (None, [_pointer, _u64]),
     "autobuf_rightsize_state": (_int, [_pointer, _pointer]),
     "autobuf_rightsize_close": (None, [_pointer]),
 }

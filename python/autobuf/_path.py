@@ -8,8 +8,8 @@ import enum
 from typing import Any
 
 from ._errors import Error, FewError, check, error
-from ._handle import Address, Socket, Stepped, descriptor, like, sockaddr
-from ._library import LOG, library
+from ._handle import Address, Socket, Stepped, descriptor, like, sockaddr, whole
+from ._library import LOG, library, unsigned
 from ._struct import UNSET, Log, Struct, pointer, reserved, text, u32, u64
 
 
@@ -70,12 +70,12 @@ class Path(Struct):
     @classmethod
     def given(cls, rate_bit_per_s: int, rtt_ns: int) -> Path:
         """A path that the caller knows, with this IP-level rate in both directions."""
-        return cls.filled(lambda c: check(library.autobuf_path_given(c, rate_bit_per_s, rtt_ns)))
+        return cls.filled(lambda c: check(library.autobuf_path_given(c, unsigned(rate_bit_per_s), unsigned(rtt_ns))))
 
 
 def payload_bytes(ip_bytes: int, packet_bytes: int | None = None) -> int:
     """The TCP payload in so many IP bytes, in packets of packet_bytes (None: 1500)."""
-    return int(library.autobuf_payload_bytes(ip_bytes, packet_bytes or 0))
+    return int(library.autobuf_payload_bytes(unsigned(ip_bytes), unsigned(packet_bytes or 0, 32)))
 
 
 def bwdelay(peer: Address) -> int:
@@ -85,9 +85,7 @@ def bwdelay(peer: Address) -> int:
     """
     if not isinstance(peer, str):
         return check(library.bwdelay_addr(*sockaddr(peer)))
-    if "\0" in peer:
-        raise ValueError("a host's name has no NUL in it")
-    return check(library.bwdelay(peer.encode("idna")))
+    return check(library.bwdelay(whole(peer).encode("idna")))
 
 
 def bwdelay_apply(sock: Socket, product_bytes: int) -> bool:

@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterator
 
 from ._errors import check
 from ._handle import Socket, descriptor
-from ._library import library
+from ._library import library, unsigned
 from ._path import Path
 from ._struct import UNSET, Struct, reserved, u32, u64
 
@@ -179,16 +179,18 @@ def socket_state(sock: Socket) -> SocketState:
 def plan_make(path: Path, limits: Limits, state: SocketState, intent: Intent = Intent.THROUGHPUT,
               expected_bytes: int | None = None) -> Plan:
     """Decides what to set on a socket, for so many bytes (None: unknown). It sets nothing."""
+    wanted = unsigned(intent, 32), unsigned(expected_bytes or 0)
     known = [ctypes.byref(struct.to_c()) for struct in (path, limits, state)]
-    return Plan.filled(lambda c: check(library.autobuf_plan_make(*known, intent, expected_bytes or 0, c)))
+    return Plan.filled(lambda c: check(library.autobuf_plan_make(*known, *wanted, c)))
 
 
 def plan_worth(limits: Limits, state: SocketState, intent: Intent = Intent.THROUGHPUT,
                expected_bytes: int | None = None) -> tuple[int, int] | None:
     """Whether measuring the path can pay: the range of products that matters, for Probe; None: it cannot."""
     low, high = ctypes.c_uint64(), ctypes.c_uint64()
-    worth = check(library.autobuf_plan_worth(ctypes.byref(limits.to_c()), ctypes.byref(state.to_c()), intent,
-                                             expected_bytes or 0, ctypes.byref(low), ctypes.byref(high)))
+    worth = check(library.autobuf_plan_worth(ctypes.byref(limits.to_c()), ctypes.byref(state.to_c()),
+                                             unsigned(intent, 32), unsigned(expected_bytes or 0),
+                                             ctypes.byref(low), ctypes.byref(high)))
     return (low.value, high.value) if worth else None
 
 
@@ -207,4 +209,4 @@ def unlock(sock: Socket, sides: Lock = Lock.SND | Lock.RCV) -> Lock:
     The sides that were locked and are not any more. LATE with them: the window scale is fixed already, and keeps the
     receive window small. Error with errno ENOPROTOOPT: the kernel is older than Linux 5.15.
     """
-    return Lock(check(library.autobuf_unlock(descriptor(sock), sides)))
+    return Lock(check(library.autobuf_unlock(descriptor(sock), unsigned(sides, 32))))

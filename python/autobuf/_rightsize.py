@@ -6,8 +6,8 @@ import ctypes
 import dataclasses
 
 from ._errors import check
-from ._handle import Handle, now_ns
-from ._library import LOG
+from ._handle import Handle, moment
+from ._library import LOG, unsigned
 from ._struct import UNSET, Log, Struct, pointer, reserved, u32, u64
 
 
@@ -53,23 +53,23 @@ class RightSize(Handle):
         """The application consumed so much more. Returns the window to keep open, in bytes: grant this much, less
         the credit that is still outstanding.
         """
-        return int(self._call("consumed", now_ns() if at_ns is None else at_ns, count_bytes))
+        return int(self._call("consumed", moment(at_ns), unsigned(count_bytes)))
 
     def rtt(self, rtt_ns: int | None) -> None:
         """Reports the present round-trip time; None is ignored."""
-        self._call("rtt", rtt_ns or 0)
+        self._call("rtt", unsigned(rtt_ns or 0))
 
     def granted(self, count_bytes: int, at_ns: int | None = None) -> None:
         """So much credit was granted. With received() it stands in for a round-trip time that nobody knows."""
-        self._call("granted", now_ns() if at_ns is None else at_ns, count_bytes)
+        self._call("granted", moment(at_ns), unsigned(count_bytes))
 
     def received(self, count_bytes: int, at_ns: int | None = None) -> None:
         """So much arrived, whether consumed or not."""
-        self._call("received", now_ns() if at_ns is None else at_ns, count_bytes)
+        self._call("received", moment(at_ns), unsigned(count_bytes))
 
     def gap(self, at_ns: int | None = None) -> None:
         """Reports a pause of the stream. What was being measured is dropped."""
-        self._call("gap", now_ns() if at_ns is None else at_ns)
+        self._call("gap", moment(at_ns))
 
     def state(self) -> RightSizeState:
         return RightSizeState.filled(lambda c: check(self._call("state", c)))
