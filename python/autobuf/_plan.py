@@ -5,7 +5,8 @@ from __future__ import annotations
 import ctypes
 import dataclasses
 import enum
-from collections.abc import Callable, Iterator
+import itertools
+from collections.abc import Callable
 
 from ._errors import check
 from ._handle import Socket, descriptor
@@ -149,14 +150,10 @@ class Plan(Struct):
 
     def sysctl(self, limits: Limits) -> list[str]:
         """The lines that an administrator would have to set, as sysctl(8) takes them."""
-        plan, host = ctypes.byref(self.to_c()), ctypes.byref(limits.to_c())
-
-        def lines() -> Iterator[str]:
-            index = 0
-            while line := _text(lambda buf, size: int(library.autobuf_plan_sysctl(plan, host, index, buf, size))):
-                yield line
-                index += 1
-        return list(lines())
+        c = ctypes.byref(self.to_c()), ctypes.byref(limits.to_c())
+        lines = (_text(lambda buf, size: int(library.autobuf_plan_sysctl(*c, index, buf, size)))
+                 for index in itertools.count())
+        return list(itertools.takewhile(bool, lines))
 
 
 def _text(write: Callable[[ctypes.Array[ctypes.c_char] | None, int], int]) -> str:

@@ -26,7 +26,7 @@ from unittest import mock
 import binding  # first: it says where the package is
 import autobuf
 from autobuf import _errors, _library
-from cases import run_without_path
+from cases import run_tests
 
 MS = 1_000_000
 PATH = autobuf.Path.given(400_000_000, 100 * MS)
@@ -561,4 +561,4 @@ class Surface(unittest.TestCase):
 
 
 if __name__ == "__main__":
-    sys.exit(run_without_path())
+    sys.exit(run_tests((), on_path=False))

@@ -16,7 +16,7 @@ import unittest
 import binding  # first: it says where the package is
 import autobuf
 from autobuf import _errors, _library, _struct
-from cases import run_without_path
+from cases import run_tests
 
 INCLUDE = binding.TOP / "include"
 C_NAMES = {ctypes.c_uint32: "uint32_t", ctypes.c_int32: "int32_t", ctypes.c_uint64: "uint64_t"}
@@ -169,4 +169,4 @@ class Functions(unittest.TestCase):
 
 
 if __name__ == "__main__":
-    sys.exit(run_without_path())
+    sys.exit(run_tests((), on_path=False))
