@@ -101,17 +101,12 @@ def like(model: Callable[P, object]) -> Callable[[Callable[..., T]], Callable[P,
     return say
 
 
-def _close(lock: threading.Lock, function: Callable[[Any], None], pointer: ctypes.c_void_p) -> None:
-    # At the end of the process another thread may still be at work with it.
-    if lock.acquire(blocking=False):
-        function(pointer)
-
-
 class Handle:
     """A handle of the library, closed by close(), at the end of a `with` block, or once nobody refers to it.
 
     One thread at a time may use it. Anything else is a RuntimeError, also a use by the handle's own log callback.
-    After close() each use is a ValueError. In a forked child each use but close() is a ForkedError.
+    After close() each use is a ValueError. In a forked child each use but close() is a ForkedError. The end of the
+    process closes none: another thread may still be at work with it.
     """
 
     family: ClassVar[str]
@@ -122,8 +117,8 @@ class Handle:
         self._arguments = arguments
         """Kept, because the library calls the log callback that is among them."""
         check(getattr(library, f"{self.family}_open")(ctypes.byref(self._pointer), *arguments))
-        self._finalize = weakref.finalize(self, _close, self._lock, getattr(library, f"{self.family}_close"),
-                                          self._pointer)
+        self._finalize = weakref.finalize(self, getattr(library, f"{self.family}_close"), self._pointer)
+        self._finalize.atexit = False
 
     def _call(self, name: str, *arguments: Any) -> Any:
         self._only_user()
