@@ -123,7 +123,8 @@ class Measuring(PythonTest):
 
     def test_in_band(self) -> None:
         path = self.path(ab="rate=20M,delay=10ms", ba="rate=80M,delay=10ms")
-        path.popen("b", [binding.built("tools/autobuf"), "serve", "--port", str(INBAND_PORT)])
+        path.popen("b", [binding.built("tools/autobuf"), "serve", "--port", str(INBAND_PORT)],
+                   stderr=subprocess.DEVNULL)
         wait_listening(path, "b", INBAND_PORT)
         found = json.loads(self.python(path, "-c", INBAND, path.addr["b"], INBAND_PORT))
         self.near(found["tx_rate_bit_per_s"], 20e6, RATE_SHARE, "there")
