@@ -49,6 +49,8 @@ class LiveState(Struct):
     pacing_bit_per_s: int = u64()
     sent_bytes: int = u64()
     received_bytes: int = u64()
+    packet_bytes: int | None = u32(int, 0)
+    resent_permille: int = u32()
 
 
 @dataclasses.dataclass(frozen=True)

@@ -31,7 +31,7 @@ def folder(suite: str) -> pathlib.Path:
 def sources() -> list[pathlib.Path]:
     """All that packages are made of, but for tests of what is not a unit."""
     done = subprocess.run(["find", "debian", "docs", "examples", "include", "lib", "packaging", "proftpd-module", "scripts",
-                           "tools", "completions", "meson.build", "tests/unit", "tests/sim", "-type", "f",
+                           "tools", "completions", "python", "meson.build", "tests/unit", "tests/sim", "-type", "f",
                            "!", "-name", "*.pyc"], cwd=TOP, capture_output=True, text=True, check=True)
     return [TOP / name for name in done.stdout.split("\n") if name]
 
@@ -106,7 +106,11 @@ class Contents(unittest.TestCase):
                           "cmake/autobuf/autobufConfigVersion.cmake"})
         self.assertEqual(set(contents("proftpd-mod-autobuf")), {CONFFILE[1:], "usr/lib/proftpd/mod_autobuf.so"})
         self.assertEqual(set(contents("autobuf-examples")), {f"usr/lib/autobuf/examples/{name}" for name in PROGRAMS})
-        self.assertEqual(set(made()), {*INSTALLED, "proftpd-mod-autobuf"})
+        binding = {f"usr/lib/python3/dist-packages/{file.relative_to(TOP / 'python')}"
+                   for name in ("*.py", "py.typed") for file in (TOP / "python" / "autobuf").glob(name)}
+        found = set(contents("python3-autobuf"))
+        self.assertEqual({name for name in found if ".dist-info/" not in name}, binding)
+        self.assertEqual(set(made()), {*INSTALLED, "python3-autobuf", "proftpd-mod-autobuf"})
         for package in made():
             self.assertEqual([name for name, mode in contents(package).items() if "s" in mode.lower()], [], "setuid")
 
@@ -202,7 +206,7 @@ class Installed(unittest.TestCase):
         self.assertIn(f"{version.split('-')[0]}\n", root.well("autobuf", "--version"))
         self.capability(root)
         self.assertEqual(self.enabled(root), "")
-        for test in ("command", "link"):
+        for test in ("command", "link", *(["python"] if "python3-autobuf" in packages else [])):
             done = self.alone(root, "0 2147483647", "env", "AUTOPKGTEST_TMP=/tmp/of-tests", "sh", "-c",
                               f"rm -rf /tmp/of-tests; mkdir /tmp/of-tests; cd /src; debian/tests/{test}")
             self.assertEqual(done.returncode, 0, f"{test}: {done.stdout}{done.stderr}")
@@ -262,15 +266,15 @@ class Bare(Installed):
 
     def test_autopkgtest(self) -> None:
         """Debian's own way to test what is installed, the demo on the emulated path among it."""
-        self.enterContext(machine_lock())
         root = self.root(suite="bookworm")
         packages = made(root)
         root.fresh()
         root.sh("apt-get -qq install --no-install-recommends autopkgtest >/dev/null")
+        self.enterContext(machine_lock())  # the demo's limits are the machine's
         done = root.run("sh", "-c", f"autopkgtest --no-built-binaries "
                         f"{' '.join(f'/packages/{file.name}' for file in packages.values())} /packages/*.dsc -- null")
         verdicts = dict(re.findall(r"^(\w+) +(PASS|FAIL|SKIP)", done.stdout + done.stderr, re.M))
-        self.assertEqual(verdicts, dict.fromkeys(("command", "link", "proftpd", "demo"), "PASS"),
+        self.assertEqual(verdicts, dict.fromkeys(("command", "link", "python", "proftpd", "demo"), "PASS"),
                          done.stdout[-3000:] + done.stderr[-5000:])
 
 

@@ -19,7 +19,7 @@ from cases import run_tests  # the folder is on the path by now
 ALL = "AUTOBUF_TESTS_ALL" in os.environ
 PLACES = {"meson.build": r"(?<=  version: ')0", "include/autobuf/error.h": r"(?<=VERSION_MINOR )1",
           "debian/changelog": r"(?<=libautobuf \()0", "packaging/rpm/libautobuf.spec": r"(?<=Version:        )0",
-          "CHANGELOG.md": r"(?<=## \[)0"}
+          "python/autobuf/_library.py": r'(?<=^VERSION = ")0', "CHANGELOG.md": r"(?<=## \[)0"}
 """Where a version is said, and what of it is to be changed."""
 
 
@@ -55,7 +55,7 @@ class Release(unittest.TestCase):
             with self.subTest(name):
                 file = self.tree / name
                 text = file.read_text()
-                changed = re.sub(what, "7", text, count=1)
+                changed = re.sub(what, "7", text, count=1, flags=re.M)
                 self.assertNotEqual(changed, text)
                 file.write_text(changed)
                 done = self.release("--check")
