@@ -20,7 +20,7 @@ BUILD = TOP / "packaging" / "build"
 CONFFILE = "/etc/proftpd/conf.d/autobuf.conf"
 PROGRAMS = ("bulk", "flowloop", "lineserver", "live", "oneshot", "pollloop", "tune")
 INSTALLED = ("libautobuf0", "libautobuf-dev", "autobuf", "autobuf-examples")
-"""All that needs nothing but what every system has."""
+"""All that needs nothing but what every system has. python3-autobuf would bring Python."""
 EARLIER = "0.0.9-1"
 
 
@@ -145,8 +145,11 @@ class Installed(unittest.TestCase):
     def root(self, **kw) -> Root:
         if os.geteuid():
             self.skipTest("roots are root's to make")
-        shares = {"/packages": folder(kw.get("suite", HERE))}
-        return self.enterContext(Root(**kw, shares=shares))
+        root = self.enterContext(Root(**kw, shares={"/packages": folder(kw.get("suite", HERE))}))
+        self.made = made(root if "suite" in kw else None)
+        if "suite" in kw:
+            root.fresh()
+        return root
 
     def alone(self, root: Root, groups: str, *cmd: object) -> subprocess.CompletedProcess:
         """A command in a network of its own, where these groups may have ping sockets."""
@@ -159,7 +162,7 @@ class Installed(unittest.TestCase):
         self.assertEqual(done.returncode, 0, done.stdout + done.stderr)
 
     def files(self, *packages: str) -> list[str]:
-        return [f"/packages/{made()[package].name}" for package in packages]
+        return [f"/packages/{self.made[package].name}" for package in packages]
 
     def probe(self, root: Root, groups: str) -> subprocess.CompletedProcess:
         return self.alone(root, groups, "setpriv", "--reuid=65534", "--regid=65534", "--clear-groups", "--inh-caps=-all",
@@ -194,7 +197,7 @@ class Installed(unittest.TestCase):
         earlier = []
         with tempfile.TemporaryDirectory() as name:
             for package in packages:
-                file = next_version(made()[package], pathlib.Path(name), version=EARLIER)
+                file = next_version(self.made[package], pathlib.Path(name), version=EARLIER)
                 root.write(f"/tmp/{package}.deb", file.read_bytes())
                 earlier.append(f"/tmp/{package}.deb")
         self.install(root, "1 0", *earlier)
@@ -202,7 +205,7 @@ class Installed(unittest.TestCase):
         if "proftpd-mod-autobuf" in packages:
             root.sh(f"echo '# mine' >>{CONFFILE}")
         self.install(root, "1 0", *self.files(*packages))
-        version = dpkg_deb("--field", made()["autobuf"], "Version").strip()
+        version = dpkg_deb("--field", self.made["autobuf"], "Version").strip()
         self.assertIn(f"{version.split('-')[0]}\n", root.well("autobuf", "--version"))
         self.capability(root)
         self.assertEqual(self.enabled(root), "")
@@ -222,7 +225,6 @@ class Installed(unittest.TestCase):
 
 class Here(Installed):
     def test_installed_used_upgraded_removed_purged(self) -> None:
-        made()
         root = self.root(over="/")
         root.sh("command -v jq >/dev/null || apt-get -qq install jq >/dev/null")
         self.whole_life(root, *INSTALLED)
@@ -237,9 +239,8 @@ class Bare(Installed):
 
     def in_root(self, suite: str) -> None:
         root = self.root(suite=suite)
-        packages = made(root)
-        root.fresh()
-        paths = " ".join(f"/packages/{file.name}" for file in packages.values())
+        packages = self.made
+        paths = " ".join(self.files(*packages))
         # As README.md has it. What they need stays, so that the next comparison is of the packages alone.
         root.sh(f"apt-get -qq install --no-install-recommends {paths} jq gcc libc6-dev pkgconf proftpd-core man-db "
                 "iproute2 libcap-dev >/dev/null")
@@ -267,12 +268,10 @@ class Bare(Installed):
     def test_autopkgtest(self) -> None:
         """Debian's own way to test what is installed, the demo on the emulated path among it."""
         root = self.root(suite="bookworm")
-        packages = made(root)
-        root.fresh()
         root.sh("apt-get -qq install --no-install-recommends autopkgtest >/dev/null")
         self.enterContext(machine_lock())  # the demo's limits are the machine's
         done = root.run("sh", "-c", f"autopkgtest --no-built-binaries "
-                        f"{' '.join(f'/packages/{file.name}' for file in packages.values())} /packages/*.dsc -- null")
+                        f"{' '.join(self.files(*self.made))} /packages/*.dsc -- null")
         verdicts = dict(re.findall(r"^(\w+) +(PASS|FAIL|SKIP)", done.stdout + done.stderr, re.M))
         self.assertEqual(verdicts, dict.fromkeys(("command", "link", "python", "proftpd", "demo"), "PASS"),
                          done.stdout[-3000:] + done.stderr[-5000:])
