@@ -21,6 +21,7 @@ CONFFILE = "/etc/proftpd/conf.d/autobuf.conf"
 PROGRAMS = ("bulk", "flowloop", "lineserver", "live", "oneshot", "pollloop", "tune")
 INSTALLED = ("libautobuf0", "libautobuf-dev", "autobuf", "autobuf-examples")
 """All that needs nothing but what every system has. python3-autobuf would bring Python."""
+LINTIAN = ("--fail-on", "error,warning", "--suppress-tags", "initial-upload-closes-no-bugs")
 EARLIER = "0.0.9-1"
 
 
@@ -80,8 +81,7 @@ class Contents(unittest.TestCase):
     def test_lintian_finds_nothing(self) -> None:
         """But that no bug of Debian asks for the package."""
         made()
-        done = subprocess.run(["lintian", "--allow-root", "--fail-on", "error,warning", "--suppress-tags",
-                               "initial-upload-closes-no-bugs", *folder(HERE).glob("*.changes")],
+        done = subprocess.run(["lintian", "--allow-root", *LINTIAN, *folder(HERE).glob("*.changes")],
                               capture_output=True, text=True)
         self.assertEqual(done.stdout + done.stderr, "")
         self.assertEqual(done.returncode, 0)
@@ -246,9 +246,17 @@ class Bare(Installed):
                 "iproute2 libcap-dev >/dev/null")
         self.first_minutes(root)
         self.module(root)
+        self.lintian(root)
         root.sh(f"apt-get -qq purge {' '.join(packages)} >/dev/null")
         self.assertEqual([name for name in root.files() if "autobuf" in name], [])
         self.whole_life(root, *packages)
+
+    def lintian(self, root: Root) -> None:
+        """The release's own, which knows its policy. It stays, as what the packages need does."""
+        root.sh("apt-get -qq install --no-install-recommends lintian >/dev/null")
+        done = root.run("lintian", "--allow-root", *LINTIAN, *(f"/packages/{file.name}" for file in
+                                                               folder(root.suite).glob("*.changes")))
+        self.assertEqual((done.returncode, done.stdout), (0, ""), done.stderr)
 
     def first_minutes(self, root: Root) -> None:
         """An engineer's, who reads no C, and a programmer's."""

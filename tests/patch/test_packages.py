@@ -153,7 +153,7 @@ class Installed(PathTest):
     def prepare(self, root: Root) -> None:
         """A user whose key is known, on a host that has keys."""
         root.sh(f"useradd --create-home --shell /bin/sh {USER}; mkdir -p /etc/ssh; rm -f /etc/ssh/ssh_host_*; "
-                f"ssh-keygen -A; mkdir -p /root/.ssh; rm -f /root/.ssh/*; "
+                f"ssh-keygen -A; rm -rf /root/.ssh; mkdir -p /root/.ssh; "
                 f"ssh-keygen -q -t ed25519 -N '' -f /root/.ssh/id_ed25519; "
                 f"install -d -o {USER} /home/{USER}/.ssh; "
                 f"install -o {USER} /root/.ssh/id_ed25519.pub /home/{USER}/.ssh/authorized_keys")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import pathlib
 import re
 import subprocess
 import sys
@@ -21,14 +22,19 @@ TOUCHED = ("connect proxy-connect exit-status transfer stderr-data stderr-after-
 STRICT = "9.6p1"
 """From here on a key exchange is strict. With a server before it PuTTY refuses ChaCha20 (0.80; Debian's 0.78-2+deb12u2), whoever
 has patched it: Terrapin, CVE-2023-48795."""
-ALONE = ("unshare", "--net", "--pid", "--fork", "--kill-child", "--mount-proc", "sh", "-c", 'ip link set lo up && exec "$@"', "sh")
-"""The suite's servers have fixed ports, and it leaves agents behind."""
+ALONE = ("unshare", "--net", "--pid", "--fork", "--kill-child", "--mount-proc", "sh", "-c", 'ip link set lo up && mount -t tmpfs home ~/.ssh && exec "$@"', "sh")
+"""The suite's servers have fixed ports, and it leaves agents behind. Those of 10.1p1 and later have a folder in ~/.ssh, which is
+therefore in memory."""
 
 
 class Suite(unittest.TestCase):
     def make(self, version: str, upstreams: bool, *targets: str) -> str:
         tree = prefix(version, upstreams=upstreams) / "tree"
         folder = self.enterContext(tempfile.TemporaryDirectory())
+        settings = pathlib.Path("~/.ssh").expanduser()
+        if not settings.exists():
+            settings.mkdir()
+            self.addCleanup(settings.rmdir)
         done = subprocess.run([*ALONE, "make", "-C", tree, *targets], capture_output=True, text=True,
                               env=os.environ | {"TEST_SSH_UNSAFE_PERMISSIONS": "1", "TMPDIR": folder},
                               stdin=subprocess.DEVNULL)
