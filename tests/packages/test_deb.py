@@ -230,6 +230,25 @@ class Here(Installed):
         self.whole_life(root, *INSTALLED)
 
 
+    def test_systemd_is_told_to_start_only_what_runs(self) -> None:
+        root = self.root(over="/")
+        root.sh("rm -f /usr/sbin/policy-rc.d; mkdir -p /run/systemd/system")
+        # It does as if the units ran, or did not, and were never enabled.
+        root.write("/usr/bin/systemctl", "#!/bin/sh\necho \"$*\" >>/run/told\n"
+                   "case \"$*\" in *is-enabled*) exit 1 ;; *is-active*) [ -e /run/active ] ;; esac\n")
+        root.sh("chmod 755 /usr/bin/systemctl")
+        files = " ".join(self.files("libautobuf0", "autobuf"))
+
+        def told(command: str) -> list[str]:
+            root.sh(f"rm -f /run/told; {command} >&2; touch /run/told")
+            return sorted(set(re.findall(r"\b(start|restart|enable|stop)\b.* autobuf-serve", root.sh("cat /run/told"))))
+
+        self.assertEqual(told(f"dpkg --install {files}"), [])
+        self.assertEqual(told(f"touch /run/active; dpkg --install {files}"), ["restart"])
+        self.assertEqual(told(f"rm /run/active; dpkg --install {files}"), [])
+        self.assertEqual(told("touch /run/active; dpkg --remove autobuf"), ["stop"])
+
+
 class Bare(Installed):
     """In bare roots of each release, with packages that were made there."""
 
