@@ -54,6 +54,12 @@ AUTOBUF_API int autobuf_is_off(void);
 AUTOBUF_API int autobuf_log_own(void);
 
 /*
+ * Writes a line, without a line feed, to where AUTOBUF=log or AUTOBUF=log=FILE says, as the library does with its own:
+ * for what a program itself decides about buffers. Without either it does nothing.
+ */
+AUTOBUF_API void autobuf_log_line(const char *line);
+
+/*
  * The type of a log callback. The library calls it with one line at a time, without a line feed. user is the
  * pointer that the caller has put into the options beside the callback.
  */

@@ -35,9 +35,11 @@ struct autobuf_options {
     const struct autobuf_path *path; /* the path to the peer, which is then not measured. The call copies
                                         it. NULL: unknown */
     uint64_t most_bytes;     /* largest buffer to set, as setsockopt() takes it; 0: what the host allows */
+    const struct autobuf_limits *limits; /* of this host, which are then not read: for many connections, and where
+                                        /proc cannot be seen. The call copies them. NULL: they are read */
 };
 
-#define AUTOBUF_OPTIONS_INIT { sizeof(struct autobuf_options), 0, 0, 0, NULL, NULL, 0, 0, 0, 0, NULL, 0 }
+#define AUTOBUF_OPTIONS_INIT { sizeof(struct autobuf_options), 0, 0, 0, NULL, NULL, 0, 0, 0, 0, NULL, 0, NULL }
 AUTOBUF_API void autobuf_options_init(struct autobuf_options *options, uint32_t size);
 
 /* What was found and done. Each pointer may be NULL: then that is not wanted. */

@@ -53,6 +53,12 @@ int autobuf_log_own(void)
     return environment.own;
 }
 
+void autobuf_log_line(const char *line)
+{
+    if (environment.log && line)
+        ab_environment_line(line);
+}
+
 bool ab_environment_logs(void)
 {
     return environment.log;

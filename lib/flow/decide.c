@@ -40,7 +40,11 @@ static int take_options(struct ab_decision *d, const struct autobuf_options *the
         return -EINVAL;
     if (d->options.path && !ab_struct_in(&d->path, sizeof d->path, d->options.path))
         return -EINVAL;
+    if (d->options.limits && !ab_struct_in(&d->limits, sizeof d->limits, d->options.limits))
+        return -EINVAL;
+    d->limits_known = d->options.limits;
     d->options.path = NULL; /* the caller's, and copied */
+    d->options.limits = NULL;
     d->log = (struct ab_log){d->options.log, d->options.log_user};
     return 0;
 }
@@ -97,11 +101,17 @@ int ab_decide_begin(struct ab_decision *d, int fd, const struct sockaddr *peer, 
     return error;
 }
 
-void ab_decide_within(struct ab_decision *d, const struct autobuf_limits *limits)
+int ab_decide_within(struct ab_decision *d, const struct autobuf_limits *limits)
 {
-    d->limits = *limits;
+    int error = 0;
+
+    if (limits)
+        d->limits = *limits;
+    else if (!d->limits_known)
+        error = ab_limits_read(&d->limits);
     if (d->options.most_bytes)
         d->limits.request_most_bytes = d->options.most_bytes;
+    return error;
 }
 
 bool ab_decide_is_short(const struct ab_decision *d)

@@ -75,7 +75,6 @@ static int plan_and_apply(struct autobuf_flow *flow, const char *why)
 
 static int begin(struct autobuf_flow *flow, const struct autobuf_limits *limits)
 {
-    struct autobuf_limits host = AUTOBUF_LIMITS_INIT;
     struct ab_decision *d = &flow->decision;
     int error;
 
@@ -88,10 +87,9 @@ static int begin(struct autobuf_flow *flow, const struct autobuf_limits *limits)
         ab_plan_log(&d->plan, &d->log);
         return 0;
     }
-    error = limits ? 0 : ab_limits_read(&host);
+    error = ab_decide_within(d, limits);
     if (error < 0)
         return error;
-    ab_decide_within(d, limits ? limits : &host);
     error = plan_and_apply(flow, "before the connection");
     return error < 0 ? error : 0;
 }

@@ -31,6 +31,7 @@ struct ab_decision {
     struct sockaddr_storage peer;
     socklen_t peer_len; /* 0: there is no peer to which a path could be measured */
     struct autobuf_limits limits;
+    bool limits_known; /* the caller has handed them in */
     struct autobuf_socket socket;
     struct autobuf_path path;
     struct ab_windows windows; /* used instead of path */
@@ -49,8 +50,11 @@ int ab_decide_begin(struct ab_decision *d, int fd, const struct sockaddr *peer, 
 /* Asks the socket for its peer, if the peer was not known before. */
 void ab_decide_peer_of(struct ab_decision *d, int fd);
 
-/* Takes in this host's limits, and the caller's bound. */
-void ab_decide_within(struct ab_decision *d, const struct autobuf_limits *limits);
+/*
+ * Takes in this host's limits, and the caller's bound. NULL: those that the caller has handed in; if it has not, reads
+ * them. Returns 0, or an error of autobuf_limits_host().
+ */
+int ab_decide_within(struct ab_decision *d, const struct autobuf_limits *limits);
 
 /* Whether the transfer is so short that nothing can be gained, not even by reading this host's limits. */
 bool ab_decide_is_short(const struct ab_decision *d);

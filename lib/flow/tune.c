@@ -3,7 +3,6 @@
 #include <errno.h>
 
 #include "../icmp/like.h"
-#include "../kernel/limits.h"
 #include "../plan/plan.h"
 #include "flow.h"
 
@@ -36,7 +35,6 @@ static bool wants_limits(const struct autobuf_applied *theirs)
 
 static int decide(struct ab_decision *d, int fd, bool skip_short)
 {
-    struct autobuf_limits limits = AUTOBUF_LIMITS_INIT;
     int error;
 
     if (skip_short && ab_decide_is_short(d) && !autobuf_is_off()) {
@@ -44,10 +42,9 @@ static int decide(struct ab_decision *d, int fd, bool skip_short)
         ab_plan_nothing(AUTOBUF_REASON_KERNEL, d->options.intent, &d->plan);
         return 0;
     }
-    error = ab_limits_read(&limits);
+    error = ab_decide_within(d, NULL);
     if (error < 0)
         return error;
-    ab_decide_within(d, &limits);
     if (autobuf_is_off()) {
         d->measured = AUTOBUF_E_OFF;
         ab_plan_nothing(AUTOBUF_REASON_OFF, d->options.intent, &d->plan);

@@ -30,6 +30,7 @@ class Options(Struct):
     flags: int = u32()
     path: Path | None = pointer()
     most_bytes: int | None = u64(0)
+    limits: Limits | None = pointer()
 
 
 @dataclasses.dataclass(frozen=True)
@@ -89,7 +90,8 @@ class Flow(Stepped):
     None: 2 s, but 0.3 s if nothing answers. budget_bytes: most to send for measuring, 1,000 to 1,000,000; None:
     1,000,000. mark: SO_MARK of the echoes; None: the socket's. streams: connections that share the transfer and the
     path; None: 1. silent: never measures. path: the path, which is then not measured. most_bytes: the largest buffer
-    to set, as setsockopt() takes it; None: what the host allows. log: is told what was measured, decided and set.
+    to set, as setsockopt() takes it; None: what the host allows. limits: this host's, which are then not read; None:
+    they are. log: is told what was measured, decided and set.
 
     Error with errno EINVAL: an option is out of range; EOPNOTSUPP: not a TCP socket; EBADF; ENOTSOCK. The socket is
     then as it was.
@@ -100,10 +102,11 @@ class Flow(Stepped):
     def __init__(self, sock: Socket, peer: Address | None = None, *, intent: Intent = Intent.THROUGHPUT,
                  expected_bytes: int | None = None, timeout_ns: int | None = None, budget_bytes: int | None = None,
                  mark: int | None = None, streams: int | None = None, silent: bool = False, path: Path | None = None,
-                 most_bytes: int | None = None, log: Log | None = None) -> None:
+                 most_bytes: int | None = None, limits: Limits | None = None,
+                 log: Log | None = None) -> None:
         super().__init__(*_arguments(
             sock, peer, silent, intent=intent, expected_bytes=expected_bytes, timeout_ns=timeout_ns,
-            budget_bytes=budget_bytes, mark=mark, streams=streams, path=path, most_bytes=most_bytes, log=log))
+            budget_bytes=budget_bytes, mark=mark, streams=streams, path=path, most_bytes=most_bytes, limits=limits, log=log))
 
     def step(self, at_ns: int | None = None) -> bool:
         """Does what is due. True: it set something. Before deadline_ns it returns False at once.

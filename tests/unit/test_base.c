@@ -272,11 +272,13 @@ static void log_of_the_environment(void **state)
     snprintf(value, sizeof value, "log=%s", file);
     ab_environment_read(value);
     ab_log(&none, "send: %s", "set");
-    ab_log(&none, "again");
+    autobuf_log_line("again");
+    autobuf_log_line(NULL);
     snprintf(wanted, sizeof wanted, "autobuf[%d]: send: set\nautobuf[%d]: again\n", getpid(), getpid());
     assert_string_equal(text_of(file), wanted);
     ab_environment_read("off");
     ab_log(&none, "not this");
+    autobuf_log_line("not this");
     ab_environment_read("log="); /* no name */
     assert_false(ab_environment_logs());
     snprintf(value, sizeof value, "log=%s", link); /* somebody else may have put it there */

@@ -60,20 +60,24 @@ static void only_a_tcp_socket(void **state)
 static void options_are_checked(void **state)
 {
     struct autobuf_options bad[] = {AUTOBUF_OPTIONS_INIT, AUTOBUF_OPTIONS_INIT, AUTOBUF_OPTIONS_INIT,
-                                    AUTOBUF_OPTIONS_INIT, AUTOBUF_OPTIONS_INIT, AUTOBUF_OPTIONS_INIT};
+                                    AUTOBUF_OPTIONS_INIT, AUTOBUF_OPTIONS_INIT, AUTOBUF_OPTIONS_INIT,
+                                    AUTOBUF_OPTIONS_INIT};
     struct autobuf_path no_size = AUTOBUF_PATH_INIT;
+    struct autobuf_limits no_limits = AUTOBUF_LIMITS_INIT;
     struct sockaddr_in peer = {.sin_family = AF_INET};
     struct autobuf_flow *flow;
     int fd = tcp_socket();
 
     (void)state;
     no_size.size = 0;
+    no_limits.size = 0;
     bad[0].size = 3;
     bad[1].intent = 2;
     bad[2].flags = 2;
     bad[3].streams = 65536;
     bad[4].budget_bytes = 999;
     bad[5].path = &no_size;
+    bad[6].limits = &no_limits;
     for (size_t i = 0; i < COUNT(bad); i++) {
         assert_int_equal(autobuf_flow_open(&flow, fd, NULL, 0, &bad[i]), -EINVAL);
         assert_null(flow);
@@ -161,6 +165,34 @@ static void a_large_buffer_stays(void **state)
     set_option(fd, SO_SNDBUF, (int)limits.snd_settable_bytes);
     flow = opened(fd, NULL);
     assert_int_equal(option_of(fd, SO_BUF_LOCK) & (int)SND, SND);
+    autobuf_flow_close(flow);
+    close(fd);
+}
+
+/* By limits that the caller hands in, autotuning would make buffers still smaller than the program has set them. */
+static void limits_that_are_handed_in_count(void **state)
+{
+    struct autobuf_options options = AUTOBUF_OPTIONS_INIT;
+    struct autobuf_limits limits = AUTOBUF_LIMITS_INIT;
+    struct autobuf_applied applied = AUTOBUF_APPLIED_INIT;
+    struct autobuf_flow *flow;
+    int fd = tcp_socket();
+
+    (void)state;
+    assert_int_equal(autobuf_limits_host(&limits), 0);
+    if (option_of(fd, SO_BUF_LOCK) < 0)
+        skip();
+    limits.tcp_wmem_max_bytes = limits.tcp_rmem_max_bytes = SMALL;
+    options.limits = &limits;
+    set_option(fd, SO_SNDBUF, SMALL);
+    set_option(fd, SO_RCVBUF, SMALL);
+    flow = opened(fd, &options);
+    assert_int_equal(autobuf_tune(fd, NULL, 0, &options, NULL), 0);
+    assert_int_equal(option_of(fd, SO_BUF_LOCK) & (int)(SND | RCV), SND | RCV);
+    applied.limits = &limits;
+    limits.tcp_wmem_max_bytes = 0;
+    assert_int_equal(autobuf_flow_state(flow, &applied), 0);
+    assert_int_equal(limits.tcp_wmem_max_bytes, SMALL);
     autobuf_flow_close(flow);
     close(fd);
 }
@@ -350,6 +382,7 @@ int main(void)
         cmocka_unit_test(off_does_nothing),
         cmocka_unit_test(limits_alone_give_back),
         cmocka_unit_test(a_large_buffer_stays),
+        cmocka_unit_test(limits_that_are_handed_in_count),
         cmocka_unit_test(a_short_transfer_is_left_alone),
         cmocka_unit_test(from_socket_to_end),
         cmocka_unit_test(a_reused_descriptor_is_not_touched),
