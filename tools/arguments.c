@@ -49,9 +49,15 @@ static const struct option_line lines[] = {
     {'6', NULL, NULL, "use only IPv6 addresses of HOST", NULL, PATHS, NO_VALUE, 0, 0, 0},
     {'I', NULL, "DEVICE|ADDRESS", "send from there", "the kernel chooses", PATHS, TEXT, 0, 0, 0},
     {'B', NULL, NULL, "keep the source address that the kernel chose first", NULL, ECHOES, NO_VALUE, 0, 0, 0},
+    {'m', "max", "BYTES", "make no buffer larger than this", "what this host allows", BIT(RUN), QUANTITY, FIELD(most_bytes), 4096,
+     1e12},
+    {'k', "keep-sizes", NULL, "buffers are as the program sets them", NULL, BIT(RUN), NO_VALUE, 0, 0, 0},
+    {'P', "probe", NULL, "the path may be measured before connect()", NULL, BIT(RUN), NO_VALUE, 0, 0, 0},
+    {'L', "log", "FILE", "add what is decided to this file", NULL, BIT(RUN), TEXT, 0, 0, 0},
+    {'R', "report", NULL, "print a line for each connection, when the process ends", NULL, BIT(RUN), NO_VALUE, 0, 0, 0},
     {'j', "json", NULL, "print JSON: one object on one line", NULL, PATHS | BIT(WATCH), NO_VALUE, 0, 0, 0},
     {'u', "tune", NULL, "act on the connections: their buffers, or their pace", NULL, BIT(WATCH), NO_VALUE, 0, 0, 0},
-    {'i', "intent", "INTENT", "throughput or low-delay", "throughput", PATHS | BIT(WATCH), TEXT, 0, 0, 0},
+    {'i', "intent", "INTENT", "throughput or low-delay", "throughput", PATHS | BIT(WATCH) | BIT(RUN), TEXT, 0, 0, 0},
     {'b', "budget", "BYTES", "send no more than this", "1M", ECHOES, QUANTITY, FIELD(budget_bytes), 1e3, 1e6},
     {'t', "timeout", "MS", "measure for no longer than this", "2000", ECHOES, MS, FIELD(timeout_ns), 0.001, 2000},
     {'t', "timeout", "MS", "connect, and then measure, for no longer than this", "5000", BIT(MEASURE), MS,
@@ -90,6 +96,7 @@ static const struct {
     [SERVE] = {"serve", "", "Answers autobuf measure of other hosts, until a signal ends it."},
     [MEASURE] = {"measure", " HOST[:PORT]",
                  "Measures the path to HOST over TCP, where autobuf serve runs."},
+    [RUN] = {"run", " [--] PROGRAM [ARG]...", "Runs PROGRAM, and looks after its TCP connections and those of its children."},
 };
 
 /* ------------------------------------------------------------------------------------- words */
@@ -251,6 +258,15 @@ static bool take_option(struct arguments *a, const struct option_line *line, con
         return a->as_user = true;
     case 's':
         return a->sysctl = true;
+    case 'k':
+        return a->keep_sizes = true;
+    case 'P':
+        return a->probe = true;
+    case 'R':
+        return a->report = true;
+    case 'L':
+        a->log = text;
+        return true;
     case 'l':
         a->bind = text;
         return true;
@@ -276,6 +292,8 @@ static const struct option_line *line_of(int letter, unsigned among)
 /* The options of a command, as getopt_long(3) takes them: the short ones, and the long ones. */
 static void options_of(enum command command, char *letters, struct option *names)
 {
+    if (command == RUN)
+        *letters++ = '+'; /* what follows PROGRAM is the program's */
     *letters++ = ':'; /* a value that is missing is told from an option that is unknown */
     for (size_t i = 0; i < COUNT(lines); i++) {
         const struct option_line *line = &lines[i];
@@ -324,7 +342,7 @@ static bool refused_option(const struct arguments *a, const char *word, FILE *er
 static bool parse_options(int argc, char **argv, struct arguments *a, bool *help, FILE *err)
 {
     struct option names[COUNT(lines) + 1];
-    char letters[2 * COUNT(lines) + 2];
+    char letters[2 * COUNT(lines) + 3];
     int letter;
 
     options_of(a->command, letters, names);
@@ -342,9 +360,10 @@ static bool parse_options(int argc, char **argv, struct arguments *a, bool *help
         if (!take_option(a, line_of(letter, BIT(a->command)), optarg, err))
             return false;
     }
+    a->operands = argv + optind;
     if (optind < argc)
         a->operand = argv[optind++];
-    return optind == argc || wrong(err, a->command, "%s: one operand too many", argv[optind]);
+    return a->command == RUN || optind == argc || wrong(err, a->command, "%s: one operand too many", argv[optind]);
 }
 
 /* ---------------------------------------------------------------------------------- operands */
@@ -398,6 +417,8 @@ static bool check(struct arguments *a, FILE *err)
         return check_process(a, err);
     case SERVE:
         return !a->operand || wrong(err, SERVE, "%s: it takes no operand", a->operand);
+    case RUN:
+        return a->operand || wrong(err, RUN, "PROGRAM is missing");
     case EXPLAIN:
         return check_explained(a, err);
     case MEASURE:

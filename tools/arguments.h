@@ -11,15 +11,20 @@
 #include "serve.h"
 #include "watch.h"
 
-enum command { NO_COMMAND, PROBE, EXPLAIN, WATCH, SERVE, MEASURE };
+enum command { NO_COMMAND, PROBE, EXPLAIN, WATCH, SERVE, MEASURE, RUN };
 
 struct arguments {
     enum command command;
-    const char *operand; /* HOST, HOST:PORT or PID[:FD], as it was given; NULL: none */
+    const char *operand; /* HOST, HOST:PORT, PID[:FD] or PROGRAM, as it was given; NULL: none */
+    char **operands;     /* all of them, up to NULL */
     bool json;
     bool tune;
     bool as_user;
     bool sysctl;
+    bool keep_sizes;
+    bool probe;
+    bool report;
+    const char *log; /* a file; NULL: none */
     uint32_t intent; /* AUTOBUF_INTENT_* */
     uint32_t family; /* AF_INET, AF_INET6; AF_UNSPEC: either */
     bool keep_source;
@@ -35,6 +40,7 @@ struct arguments {
     uint64_t clients;
     uint64_t per_address;
     uint64_t transfer_seconds;
+    uint64_t most_bytes;
     pid_t pid;
     int fd; /* -1: all of the process */
 };

@@ -13,6 +13,7 @@
 #include "measure.h"
 #include "obstacles.h"
 #include "probe.h"
+#include "run.h"
 #include "serve.h"
 #include "show.h"
 #include "show_transfer.h"
@@ -61,6 +62,15 @@ static int run_serve(const struct arguments *a)
     fprintf(stderr, "autobuf: cannot listen on %s%sport %s: %s\n", want.address ? want.address : "",
             want.address ? ", " : "", want.port, autobuf_strerror(error));
     return error == -EACCES || error == -EPERM ? EXIT_NOT_PERMITTED : EXIT_NOTHING;
+}
+
+/* Returns only if the program could not be run. */
+static int run_under(const struct arguments *a)
+{
+    struct running want = {.arguments = a->operands, .intent = a->intent, .most_bytes = a->most_bytes,
+                           .keep_sizes = a->keep_sizes, .probe = a->probe, .report = a->report, .log = a->log};
+
+    return run_program(&want);
 }
 
 /* ------------------------------------------------------------------------------------- paths */
@@ -251,6 +261,8 @@ int main(int argc, char **argv)
         return run_watch(&a);
     case SERVE:
         return run_serve(&a);
+    case RUN:
+        return run_under(&a);
     default:
         return run_path(&a);
     }

@@ -1,0 +1,89 @@
+/* SPDX-License-Identifier: MIT */
+/* What the program asks of a socket: sizes, and a connection. */
+#include <stdio.h>
+#include <string.h>
+
+#include <autobuf/autobuf.h>
+
+#include "care.h"
+#include "descriptors.h"
+#include "self.h"
+#include "sizes.h"
+#include "tend.h"
+
+static unsigned side_of(int option)
+{
+    return option == SO_SNDBUF ? AUTOBUF_LOCK_SND : AUTOBUF_LOCK_RCV;
+}
+
+static void tell_size(int fd, int option, int value, uint64_t reach)
+{
+    char line[128];
+
+    snprintf(line, sizeof line, "fd %d: %s %d of the program is not set: autotuning reaches %llu bytes", fd,
+             option == SO_SNDBUF ? "SO_SNDBUF" : "SO_RCVBUF", value, (unsigned long long)reach);
+    autobuf_log_line(line);
+}
+
+static bool keep(int fd, struct place *place, int option, int value, const struct autobuf_limits *limits)
+{
+    uint32_t side = side_of(option);
+    uint64_t stored = run_size_stored(limits, side, value);
+
+    if (self_settings.keep_sizes || !run_size_is_small(limits, side, stored)) {
+        place->kept &= (uint8_t)~side;
+        place->set |= (uint8_t)side;
+        return false;
+    }
+    place->kept |= (uint8_t)side;
+    place->asked_bytes[option != SO_SNDBUF] = (uint32_t)stored;
+    tell_size(fd, option, value, option == SO_SNDBUF ? limits->tcp_wmem_max_bytes : limits->tcp_rmem_max_bytes);
+    return true;
+}
+
+bool care_keeps(int fd, int option, const void *value, socklen_t length)
+{
+    struct place *place = descriptor_tcp(fd);
+    const struct autobuf_limits *limits = place ? self_limits() : NULL;
+    struct stay stay;
+    int asked;
+    bool keeps = false;
+
+    if (!limits || !value || length < sizeof asked || !self_enter(&stay))
+        return false;
+    if (self_is_owner() && descriptor_is_tcp(fd)) { /* or the caller is to get the kernel's error */
+        memcpy(&asked, value, sizeof asked);
+        place_lock(place);
+        keeps = keep(fd, place, option, asked, limits);
+        place_unlock(place);
+    }
+    self_leave(&stay);
+    return keeps;
+}
+
+bool care_asked(int fd, int option, uint32_t *stored)
+{
+    struct place *place = descriptor_tcp(fd);
+
+    if (!place || !(place->kept & side_of(option)))
+        return false;
+    *stored = place->asked_bytes[option != SO_SNDBUF];
+    return true;
+}
+
+void care_connecting(int fd, const struct sockaddr *peer, socklen_t length)
+{
+    struct place *place = descriptor_tcp(fd);
+    struct autobuf_options options;
+    struct stay stay;
+
+    if (!place)
+        return;
+    options = tend_options(place);
+    options.flags = 0;
+    if (self_settings.probe && !tend_is_all_set(place) && options.limits && self_enter(&stay)) {
+        autobuf_tune(fd, peer, length, &options, NULL);
+        self_leave(&stay);
+    }
+    place->began_ns = place->marked_ns = autobuf_now_ns();
+}

@@ -1,0 +1,71 @@
+/* SPDX-License-Identifier: MIT */
+#include "care.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <pthread.h>
+
+#include <autobuf/autobuf.h>
+
+#include "descriptors.h"
+#include "next.h"
+#include "report.h"
+#include "self.h"
+#include "tend.h"
+
+_Atomic bool care_on;
+
+void care_moved(int fd, uint64_t bytes, bool sent)
+{
+    struct place *place = descriptor_tcp(fd);
+
+    if (place)
+        tend_moved(fd, place, bytes, sent);
+}
+
+void care_waits(void)
+{
+    tend_waiting();
+}
+
+bool care_wants_parts(int fd, size_t bytes)
+{
+    struct place *place;
+    int error = errno, flags;
+
+    if (bytes <= CARE_PART_BYTES || fd < 0)
+        return false;
+    place = descriptor_tcp(fd);
+    if (!place || atomic_load_explicit(&place->mark_bytes, memory_order_relaxed) == UINT64_MAX)
+        return false;
+    flags = NEXT(fcntl)(fd, F_GETFL);
+    errno = error;
+    return flags >= 0 && !(flags & O_NONBLOCK);
+}
+
+static void forked(void)
+{
+    self_forked();
+    run_report_forget();
+    tend_forked();
+}
+
+void care_begin(const struct run_settings *settings)
+{
+    self_begin(settings);
+    if (!autobuf_is_off() && pthread_atfork(NULL, NULL, forked) == 0)
+        atomic_store(&care_on, true);
+}
+
+void care_end(void)
+{
+    struct stay stay;
+
+    if (!self_is_owner() || !self_enter(&stay))
+        return;
+    tend_end();
+    if (self_settings.report)
+        run_report_write();
+    atomic_store(&care_on, false);
+    self_leave(&stay);
+}

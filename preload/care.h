@@ -1,0 +1,68 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * What is done for the connections of this process. Each call does nothing in a process that is left alone, and none
+ * changes errno, unless it says so.
+ */
+#ifndef RUN_CARE_H
+#define RUN_CARE_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <sys/socket.h>
+
+#include "places.h"
+#include "settings.h"
+
+/* A blocking call that moves more than this is made in parts, so that there is a look between them. */
+#define CARE_PART_BYTES ((size_t)512 * 1024)
+
+/* Begins to care, as the settings say. Called once, before main(). */
+void care_begin(const struct run_settings *settings);
+
+/* Ends all care in this process for good: a filter of system calls comes, or the process ends. */
+void care_end(void);
+
+/* A descriptor came: from socket(), from accept(), as a duplicate, over a unix socket. -1 counts for nothing. */
+void care_made(int fd, int domain, int type, int protocol);
+void care_accepted(int listener, int fd);
+void care_duplicated(int fd, int copy);
+void care_received(const struct msghdr *message);
+
+/* Descriptors from first to last are about to be closed. */
+void care_closing(unsigned first, unsigned last);
+
+/* connect() is about to be called: the path is measured if that is allowed. */
+void care_connecting(int fd, const struct sockaddr *peer, socklen_t length);
+
+/* Returns true if a size that the program sets is not to be applied, because autotuning does better. */
+bool care_keeps(int fd, int option, const void *value, socklen_t length);
+
+/* Returns true, and what getsockopt() is to answer, for a size that was not applied. */
+bool care_asked(int fd, int option, uint32_t *stored);
+
+/* Whether to make a blocking call of so many bytes in parts. */
+bool care_wants_parts(int fd, size_t bytes);
+
+/* The program waits: looks after the connections that are due. */
+void care_waits(void);
+
+/* So many bytes were moved by a call. */
+void care_moved(int fd, uint64_t bytes, bool sent);
+
+/* Whether this process is cared for. */
+extern _Atomic bool care_on;
+
+/* What most calls are: of a file, or of a connection that needs no look. */
+static inline void moved(int fd, int64_t bytes, bool sent)
+{
+    struct place *place;
+
+    if (bytes <= 0 || !atomic_load_explicit(&care_on, memory_order_relaxed))
+        return;
+    place = place_of(fd);
+    if (!place || atomic_load_explicit(&place->kind, memory_order_relaxed) != PLACE_OTHER)
+        care_moved(fd, (uint64_t)bytes, sent);
+}
+
+#endif

@@ -1,0 +1,469 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * What the program calls in place of the C library's functions. Each calls the next one with the same arguments and
+ * returns its result; care.c then knows what came of it.
+ */
+#include <dlfcn.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <linux/seccomp.h>
+#include <stdarg.h>
+#include <stdlib.h>
+#include <sys/prctl.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include "care.h"
+#include "next.h"
+
+#ifndef CLOSE_RANGE_CLOEXEC
+#define CLOSE_RANGE_CLOEXEC 4U
+#endif
+
+#define HOOK __attribute__((visibility("default")))
+
+static ssize_t received(int fd, ssize_t bytes)
+{
+    moved(fd, bytes, false);
+    return bytes;
+}
+
+/* What is only looked at comes again. */
+static ssize_t looked_at(int fd, ssize_t bytes, int flags)
+{
+    return flags & MSG_PEEK ? bytes : received(fd, bytes);
+}
+
+static ssize_t sent(int fd, ssize_t bytes)
+{
+    moved(fd, bytes, true);
+    return bytes;
+}
+
+/* ------------------------------------------------------------------------------- descriptors */
+
+HOOK int socket(int domain, int type, int protocol)
+{
+    int fd = NEXT(socket)(domain, type, protocol);
+
+    care_made(fd, domain, type, protocol);
+    return fd;
+}
+
+HOOK int connect(int fd, __CONST_SOCKADDR_ARG peer, socklen_t length)
+{
+    care_connecting(fd, peer.__sockaddr__, length);
+    return NEXT(connect)(fd, peer, length);
+}
+
+HOOK int accept(int listener, __SOCKADDR_ARG peer, socklen_t *length)
+{
+    int fd = NEXT(accept)(listener, peer, length);
+
+    care_accepted(listener, fd);
+    return fd;
+}
+
+HOOK int accept4(int listener, __SOCKADDR_ARG peer, socklen_t *length, int flags)
+{
+    int fd = NEXT(accept4)(listener, peer, length, flags);
+
+    care_accepted(listener, fd);
+    return fd;
+}
+
+HOOK int shutdown(int fd, int how)
+{
+    care_waits();
+    return NEXT(shutdown)(fd, how);
+}
+
+HOOK int close(int fd)
+{
+    if (fd >= 0)
+        care_closing((unsigned)fd, (unsigned)fd);
+    return NEXT(close)(fd);
+}
+
+HOOK int close_range(unsigned first, unsigned last, int flags)
+{
+    if (first <= last && !((unsigned)flags & CLOSE_RANGE_CLOEXEC))
+        care_closing(first, last);
+    return NEXT(close_range)(first, last, flags);
+}
+
+HOOK void closefrom(int first)
+{
+    care_closing(first < 0 ? 0 : (unsigned)first, ~0U);
+    NEXT(closefrom)(first);
+}
+
+HOOK int dup(int fd)
+{
+    int copy = NEXT(dup)(fd);
+
+    care_duplicated(fd, copy);
+    return copy;
+}
+
+HOOK int dup2(int fd, int copy)
+{
+    if (copy >= 0 && copy != fd)
+        care_closing((unsigned)copy, (unsigned)copy);
+    copy = NEXT(dup2)(fd, copy);
+    care_duplicated(fd, copy);
+    return copy;
+}
+
+HOOK int dup3(int fd, int copy, int flags)
+{
+    if (copy >= 0 && copy != fd)
+        care_closing((unsigned)copy, (unsigned)copy);
+    copy = NEXT(dup3)(fd, copy, flags);
+    care_duplicated(fd, copy);
+    return copy;
+}
+
+static int control(int (*next)(int, int, ...), int fd, int command, void *argument)
+{
+    int result = next(fd, command, argument);
+
+    if (command == F_DUPFD || command == F_DUPFD_CLOEXEC)
+        care_duplicated(fd, result);
+    return result;
+}
+
+HOOK int fcntl(int fd, int command, ...)
+{
+    va_list arguments;
+    void *argument;
+
+    va_start(arguments, command);
+    argument = va_arg(arguments, void *);
+    va_end(arguments);
+    return control(NEXT(fcntl), fd, command, argument);
+}
+
+HOOK int fcntl64(int fd, int command, ...)
+{
+    va_list arguments;
+    void *argument;
+
+    va_start(arguments, command);
+    argument = va_arg(arguments, void *);
+    va_end(arguments);
+    return control(NEXT(fcntl64), fd, command, argument);
+}
+
+/* ----------------------------------------------------------------------------------- options */
+
+static bool is_size(int level, int option)
+{
+    return level == SOL_SOCKET && (option == SO_SNDBUF || option == SO_RCVBUF);
+}
+
+HOOK int setsockopt(int fd, int level, int option, const void *value, socklen_t length)
+{
+    if (is_size(level, option) && care_keeps(fd, option, value, length))
+        return 0;
+    return NEXT(setsockopt)(fd, level, option, value, length);
+}
+
+HOOK int getsockopt(int fd, int level, int option, void *value, socklen_t *length)
+{
+    int result = NEXT(getsockopt)(fd, level, option, value, length);
+    uint32_t stored;
+
+    if (result == 0 && is_size(level, option) && care_asked(fd, option, &stored))
+        __builtin_memcpy(value, &stored, *length < sizeof stored ? *length : sizeof stored);
+    return result;
+}
+
+/* -------------------------------------------------------------------------------------- data */
+
+HOOK ssize_t read(int fd, void *data, size_t bytes)
+{
+    return received(fd, NEXT(read)(fd, data, bytes));
+}
+
+HOOK ssize_t readv(int fd, const struct iovec *parts, int count)
+{
+    return received(fd, NEXT(readv)(fd, parts, count));
+}
+
+HOOK ssize_t recv(int fd, void *data, size_t bytes, int flags)
+{
+    return looked_at(fd, NEXT(recv)(fd, data, bytes, flags), flags);
+}
+
+HOOK ssize_t recvfrom(int fd, void *data, size_t bytes, int flags, __SOCKADDR_ARG peer, socklen_t *length)
+{
+    return looked_at(fd, NEXT(recvfrom)(fd, data, bytes, flags, peer, length), flags);
+}
+
+HOOK ssize_t recvmsg(int fd, struct msghdr *message, int flags)
+{
+    ssize_t bytes = NEXT(recvmsg)(fd, message, flags);
+
+    if (bytes >= 0 && message->msg_controllen)
+        care_received(message);
+    return looked_at(fd, bytes, flags);
+}
+
+/* The bytes of the messages that a call has moved. */
+static int64_t bytes_of(const struct mmsghdr *messages, int count)
+{
+    int64_t bytes = 0;
+
+    for (int i = 0; i < count; i++)
+        bytes += messages[i].msg_len;
+    return bytes;
+}
+
+HOOK int recvmmsg(int fd, struct mmsghdr *messages, unsigned count, int flags, struct timespec *timeout)
+{
+    int result = NEXT(recvmmsg)(fd, messages, count, flags, timeout);
+
+    for (int i = 0; i < result; i++)
+        if (messages[i].msg_hdr.msg_controllen)
+            care_received(&messages[i].msg_hdr);
+    moved(fd, bytes_of(messages, result), false);
+    return result;
+}
+
+/* What calls of the C library become if they are compiled with -D_FORTIFY_SOURCE. */
+HOOK ssize_t __read_chk(int fd, void *data, size_t bytes, size_t room);
+HOOK ssize_t __read_chk(int fd, void *data, size_t bytes, size_t room)
+{
+    return received(fd, NEXT(__read_chk)(fd, data, bytes, room));
+}
+
+HOOK ssize_t __recv_chk(int fd, void *data, size_t bytes, size_t room, int flags);
+HOOK ssize_t __recv_chk(int fd, void *data, size_t bytes, size_t room, int flags)
+{
+    return looked_at(fd, NEXT(__recv_chk)(fd, data, bytes, room, flags), flags);
+}
+
+HOOK ssize_t __recvfrom_chk(int fd, void *data, size_t bytes, size_t room, int flags, __SOCKADDR_ARG peer,
+                            socklen_t *length);
+HOOK ssize_t __recvfrom_chk(int fd, void *data, size_t bytes, size_t room, int flags, __SOCKADDR_ARG peer,
+                            socklen_t *length)
+{
+    return looked_at(fd, NEXT(__recvfrom_chk)(fd, data, bytes, room, flags, peer, length), flags);
+}
+
+/*
+ * A blocking call that takes as long as the transfer leaves no time to look, so it is made in parts. MSG_MORE makes the
+ * segments those of one call. It ends as one call does: if a part moves less than it should, with what was moved.
+ */
+static ssize_t send_in_parts(int fd, const char *data, size_t bytes, int flags)
+{
+    size_t done = 0;
+    ssize_t part;
+
+    while (bytes - done > CARE_PART_BYTES) {
+        part = sent(fd, NEXT(send)(fd, data + done, CARE_PART_BYTES, flags | MSG_MORE));
+        if (part < (ssize_t)CARE_PART_BYTES)
+            return part > 0 ? (ssize_t)done + part : done ? (ssize_t)done : part;
+        done += (size_t)part;
+    }
+    part = sent(fd, NEXT(send)(fd, data + done, bytes - done, flags));
+    return part > 0 ? (ssize_t)done + part : (ssize_t)done;
+}
+
+HOOK ssize_t write(int fd, const void *data, size_t bytes)
+{
+    if (care_wants_parts(fd, bytes))
+        return send_in_parts(fd, data, bytes, 0);
+    return sent(fd, NEXT(write)(fd, data, bytes));
+}
+
+HOOK ssize_t writev(int fd, const struct iovec *parts, int count)
+{
+    return sent(fd, NEXT(writev)(fd, parts, count));
+}
+
+HOOK ssize_t send(int fd, const void *data, size_t bytes, int flags)
+{
+    if (!(flags & ~MSG_NOSIGNAL) && care_wants_parts(fd, bytes))
+        return send_in_parts(fd, data, bytes, flags);
+    return sent(fd, NEXT(send)(fd, data, bytes, flags));
+}
+
+HOOK ssize_t sendto(int fd, const void *data, size_t bytes, int flags, __CONST_SOCKADDR_ARG peer, socklen_t length)
+{
+    return sent(fd, NEXT(sendto)(fd, data, bytes, flags, peer, length));
+}
+
+HOOK ssize_t sendmsg(int fd, const struct msghdr *message, int flags)
+{
+    return sent(fd, NEXT(sendmsg)(fd, message, flags));
+}
+
+HOOK int sendmmsg(int fd, struct mmsghdr *messages, unsigned count, int flags)
+{
+    int result = NEXT(sendmmsg)(fd, messages, count, flags);
+
+    moved(fd, bytes_of(messages, result), true);
+    return result;
+}
+
+/* As send_in_parts(); the kernel moves the offset on. */
+#define SENDFILE(name, offset_type)                                                                                    \
+    HOOK ssize_t name(int out, int in, offset_type *offset, size_t bytes)                                              \
+    {                                                                                                                  \
+        size_t done = 0;                                                                                               \
+        ssize_t part;                                                                                                  \
+                                                                                                                       \
+        if (!care_wants_parts(out, bytes))                                                                             \
+            return sent(out, NEXT(name)(out, in, offset, bytes));                                                      \
+        do {                                                                                                           \
+            size_t want = bytes - done < CARE_PART_BYTES ? bytes - done : CARE_PART_BYTES;                             \
+                                                                                                                       \
+            part = sent(out, NEXT(name)(out, in, offset, want));                                                       \
+            if (part < (ssize_t)want)                                                                                  \
+                return part > 0 ? (ssize_t)done + part : done ? (ssize_t)done : part;                                  \
+            done += (size_t)part;                                                                                      \
+        } while (done < bytes);                                                                                        \
+        return (ssize_t)done;                                                                                          \
+    }
+
+HOOK ssize_t sendfile(int out, int in, off_t *offset, size_t bytes);
+HOOK ssize_t sendfile64(int out, int in, off64_t *offset, size_t bytes);
+SENDFILE(sendfile, off_t)
+SENDFILE(sendfile64, off64_t)
+
+HOOK ssize_t splice(int in, off64_t *in_offset, int out, off64_t *out_offset, size_t bytes, unsigned flags)
+{
+    return received(in, sent(out, NEXT(splice)(in, in_offset, out, out_offset, bytes, flags)));
+}
+
+/* ------------------------------------------------------------------------------------- waits */
+
+HOOK int poll(struct pollfd *fds, nfds_t count, int timeout)
+{
+    care_waits();
+    return NEXT(poll)(fds, count, timeout);
+}
+
+HOOK int ppoll(struct pollfd *fds, nfds_t count, const struct timespec *timeout, const sigset_t *signals)
+{
+    care_waits();
+    return NEXT(ppoll)(fds, count, timeout, signals);
+}
+
+HOOK int __poll_chk(struct pollfd *fds, nfds_t count, int timeout, size_t room);
+HOOK int __poll_chk(struct pollfd *fds, nfds_t count, int timeout, size_t room)
+{
+    care_waits();
+    return NEXT(__poll_chk)(fds, count, timeout, room);
+}
+
+HOOK int __ppoll_chk(struct pollfd *fds, nfds_t count, const struct timespec *timeout, const sigset_t *signals,
+                     size_t room);
+HOOK int __ppoll_chk(struct pollfd *fds, nfds_t count, const struct timespec *timeout, const sigset_t *signals,
+                     size_t room)
+{
+    care_waits();
+    return NEXT(__ppoll_chk)(fds, count, timeout, signals, room);
+}
+
+HOOK int select(int count, fd_set *reads, fd_set *writes, fd_set *others, struct timeval *timeout)
+{
+    care_waits();
+    return NEXT(select)(count, reads, writes, others, timeout);
+}
+
+HOOK int pselect(int count, fd_set *reads, fd_set *writes, fd_set *others, const struct timespec *timeout,
+                 const sigset_t *signals)
+{
+    care_waits();
+    return NEXT(pselect)(count, reads, writes, others, timeout, signals);
+}
+
+HOOK int epoll_wait(int fd, struct epoll_event *events, int room, int timeout)
+{
+    care_waits();
+    return NEXT(epoll_wait)(fd, events, room, timeout);
+}
+
+HOOK int epoll_pwait(int fd, struct epoll_event *events, int room, int timeout, const sigset_t *signals)
+{
+    care_waits();
+    return NEXT(epoll_pwait)(fd, events, room, timeout, signals);
+}
+
+HOOK int epoll_pwait2(int fd, struct epoll_event *events, int room, const struct timespec *timeout,
+                      const sigset_t *signals)
+{
+    care_waits();
+    return NEXT(epoll_pwait2)(fd, events, room, timeout, signals);
+}
+
+/* ------------------------------------------------------------------------------ this process */
+
+/* A filter of system calls may kill for a call that the program itself does not make: all care ends before it comes. */
+HOOK int prctl(int option, ...)
+{
+    va_list list;
+    unsigned long a[4];
+
+    va_start(list, option);
+    for (int i = 0; i < 4; i++)
+        a[i] = va_arg(list, unsigned long);
+    va_end(list);
+    if (option == PR_SET_SECCOMP)
+        care_end();
+    return NEXT(prctl)(option, a[0], a[1], a[2], a[3]);
+}
+
+HOOK long syscall(long number, ...)
+{
+    va_list list;
+    long a[6];
+
+    va_start(list, number);
+    for (int i = 0; i < 6; i++)
+        a[i] = va_arg(list, long);
+    va_end(list);
+    if (number == SYS_seccomp && (a[0] == SECCOMP_SET_MODE_STRICT || a[0] == SECCOMP_SET_MODE_FILTER))
+        care_end();
+    return NEXT(syscall)(number, a[0], a[1], a[2], a[3], a[4], a[5]);
+}
+
+HOOK void _exit(int status)
+{
+    care_end();
+    NEXT(_exit)(status);
+    __builtin_unreachable();
+}
+
+HOOK void _Exit(int status)
+{
+    care_end();
+    NEXT(_Exit)(status);
+    __builtin_unreachable();
+}
+
+/* A sanitizer that keeps books of the program's memory would have to be told of what is done here. */
+static bool has_sanitizer(void)
+{
+    return dlsym(RTLD_DEFAULT, "__asan_init") || dlsym(RTLD_DEFAULT, "__tsan_init") || dlsym(RTLD_DEFAULT, "__msan_init") ||
+           dlsym(RTLD_DEFAULT, "__hwasan_init");
+}
+
+__attribute__((constructor)) static void begin(void)
+{
+    struct run_settings settings;
+
+    run_next_find();
+    if (has_sanitizer())
+        return;
+    run_settings_read(secure_getenv(RUN_VARIABLE), &settings);
+    care_begin(&settings);
+}
+
+__attribute__((destructor)) static void end(void)
+{
+    care_end();
+}

@@ -1,0 +1,82 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * The functions that the program would call without us: those of the C library, or of another preloaded object. The list
+ * is the whole of what is interposed, but for what ends a process.
+ */
+#ifndef RUN_NEXT_H
+#define RUN_NEXT_H
+
+#include <poll.h>
+#include <signal.h>
+#include <stdint.h>
+#include <sys/epoll.h>
+#include <sys/select.h>
+#include <sys/socket.h>
+#include <sys/types.h>
+#include <sys/uio.h>
+
+struct mmsghdr;
+
+#define RUN_FUNCTIONS(X)                                                                                               \
+    X(int, socket, (int, int, int))                                                                                    \
+    X(int, connect, (int, __CONST_SOCKADDR_ARG, socklen_t))                                                            \
+    X(int, accept, (int, __SOCKADDR_ARG, socklen_t *))                                                                 \
+    X(int, accept4, (int, __SOCKADDR_ARG, socklen_t *, int))                                                           \
+    X(int, setsockopt, (int, int, int, const void *, socklen_t))                                                       \
+    X(int, getsockopt, (int, int, int, void *, socklen_t *))                                                           \
+    X(int, shutdown, (int, int))                                                                                       \
+    X(int, close, (int))                                                                                               \
+    X(int, close_range, (unsigned, unsigned, int))                                                                     \
+    X(void, closefrom, (int))                                                                                          \
+    X(int, dup, (int))                                                                                                 \
+    X(int, dup2, (int, int))                                                                                           \
+    X(int, dup3, (int, int, int))                                                                                      \
+    X(int, fcntl, (int, int, ...))                                                                                     \
+    X(int, fcntl64, (int, int, ...))                                                                                   \
+    X(ssize_t, read, (int, void *, size_t))                                                                            \
+    X(ssize_t, readv, (int, const struct iovec *, int))                                                                \
+    X(ssize_t, recv, (int, void *, size_t, int))                                                                       \
+    X(ssize_t, recvfrom, (int, void *, size_t, int, __SOCKADDR_ARG, socklen_t *))                                      \
+    X(ssize_t, recvmsg, (int, struct msghdr *, int))                                                                   \
+    X(int, recvmmsg, (int, struct mmsghdr *, unsigned, int, struct timespec *))                                        \
+    X(ssize_t, __read_chk, (int, void *, size_t, size_t))                                                              \
+    X(ssize_t, __recv_chk, (int, void *, size_t, size_t, int))                                                         \
+    X(ssize_t, __recvfrom_chk, (int, void *, size_t, size_t, int, __SOCKADDR_ARG, socklen_t *))                        \
+    X(ssize_t, write, (int, const void *, size_t))                                                                     \
+    X(ssize_t, writev, (int, const struct iovec *, int))                                                               \
+    X(ssize_t, send, (int, const void *, size_t, int))                                                                 \
+    X(ssize_t, sendto, (int, const void *, size_t, int, __CONST_SOCKADDR_ARG, socklen_t))                              \
+    X(ssize_t, sendmsg, (int, const struct msghdr *, int))                                                             \
+    X(int, sendmmsg, (int, struct mmsghdr *, unsigned, int))                                                           \
+    X(ssize_t, sendfile, (int, int, off_t *, size_t))                                                                  \
+    X(ssize_t, sendfile64, (int, int, off64_t *, size_t))                                                              \
+    X(ssize_t, splice, (int, off64_t *, int, off64_t *, size_t, unsigned))                                             \
+    X(int, poll, (struct pollfd *, nfds_t, int))                                                                       \
+    X(int, ppoll, (struct pollfd *, nfds_t, const struct timespec *, const sigset_t *))                                \
+    X(int, __poll_chk, (struct pollfd *, nfds_t, int, size_t))                                                         \
+    X(int, __ppoll_chk, (struct pollfd *, nfds_t, const struct timespec *, const sigset_t *, size_t))                  \
+    X(int, select, (int, fd_set *, fd_set *, fd_set *, struct timeval *))                                              \
+    X(int, pselect, (int, fd_set *, fd_set *, fd_set *, const struct timespec *, const sigset_t *))                    \
+    X(int, epoll_wait, (int, struct epoll_event *, int, int))                                                          \
+    X(int, epoll_pwait, (int, struct epoll_event *, int, int, const sigset_t *))                                       \
+    X(int, epoll_pwait2, (int, struct epoll_event *, int, const struct timespec *, const sigset_t *))                  \
+    X(int, prctl, (int, ...))                                                                                          \
+    X(long, syscall, (long, ...))                                                                                      \
+    X(void, _exit, (int))                                                                                              \
+    X(void, _Exit, (int))
+
+struct run_next {
+#define RUN_MEMBER(type, name, parameters) type(*name) parameters;
+    RUN_FUNCTIONS(RUN_MEMBER)
+#undef RUN_MEMBER
+};
+
+extern struct run_next run_next;
+
+/* Finds them all. */
+void run_next_find(void);
+
+/* The function of this name. It may be called before this object's constructor was: other objects have theirs. */
+#define NEXT(name) (run_next.name ? run_next.name : (run_next_find(), run_next.name))
+
+#endif

@@ -1,0 +1,49 @@
+/* SPDX-License-Identifier: MIT */
+#include "places.h"
+
+#include <sched.h>
+#include <sys/mman.h>
+
+_Atomic(struct place *) run_pages[PAGES];
+
+struct place *place_made(int fd)
+{
+    struct place *place = place_of(fd), *none = NULL;
+    void *page;
+
+    if (place || (unsigned)fd >= PLACES_MOST)
+        return place;
+    page = mmap(NULL, PLACES_A_PAGE * sizeof *place, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    if (page == MAP_FAILED)
+        return NULL;
+    if (!atomic_compare_exchange_strong(&run_pages[(unsigned)fd / PLACES_A_PAGE], &none, page))
+        munmap(page, PLACES_A_PAGE * sizeof *place); /* another thread was first */
+    return place_of(fd);
+}
+
+bool place_trylock(struct place *place)
+{
+    return !atomic_exchange_explicit(&place->locked, 1, memory_order_acquire);
+}
+
+void place_lock(struct place *place)
+{
+    while (!place_trylock(place)) /* another thread looks at this connection, for microseconds */
+        sched_yield();
+}
+
+void place_unlock(struct place *place)
+{
+    atomic_store_explicit(&place->locked, 0, memory_order_release);
+}
+
+void places_each(void (*call)(int fd, struct place *place))
+{
+    for (unsigned i = 0; i < PAGES; i++) {
+        struct place *page = atomic_load_explicit(&run_pages[i], memory_order_acquire);
+
+        for (unsigned k = 0; page && k < PLACES_A_PAGE; k++)
+            if (atomic_load_explicit(&page[k].kind, memory_order_relaxed) == PLACE_TCP)
+                call((int)(i * PLACES_A_PAGE + k), &page[k]);
+    }
+}

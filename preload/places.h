@@ -1,0 +1,69 @@
+/* SPDX-License-Identifier: MIT */
+/* What is known of each descriptor of this process: a table by its number, of which only what is used takes memory. */
+#ifndef RUN_PLACES_H
+#define RUN_PLACES_H
+
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <autobuf/flow.h>
+
+#define PLACES_A_PAGE 256U
+#define PAGES 4096U
+#define PLACES_MOST (PLACES_A_PAGE * PAGES) /* descriptors from here on are left alone */
+#define LIMITERS 8U
+
+enum place_kind {
+    PLACE_UNKNOWN, /* it was open before this object was: nobody has looked yet */
+    PLACE_OTHER,   /* closed, or no TCP socket */
+    PLACE_TCP,
+};
+
+/*
+ * One descriptor. Counters and times are read and written without a lock, because nothing depends on one call more or
+ * less; the flow and what is below it belong to the thread that holds the lock.
+ */
+struct place {
+    _Atomic uint8_t kind;    /* enum place_kind */
+    _Atomic uint8_t locked;
+    _Atomic uint8_t listed;  /* in the list of those with a flow */
+    uint8_t kept;            /* AUTOBUF_LOCK_* bits: a size that the program set was not applied */
+    uint8_t set;             /* AUTOBUF_LOCK_* bits: a size that the program set was applied */
+    uint32_t generation;     /* of the process that opened the flow: a forked child has another one */
+    uint32_t asked_bytes[2]; /* what getsockopt() answers for a kept size, send side first */
+    _Atomic uint64_t sent_bytes;
+    _Atomic uint64_t received_bytes;
+    _Atomic uint64_t mark_bytes; /* look no sooner than when so much has moved */
+    _Atomic uint64_t due_ns;     /* nor before this time */
+    uint64_t began_ns;           /* connected */
+    uint64_t marked_ns;          /* when the mark was set */
+    struct autobuf_flow *flow;   /* NULL: none yet */
+    uint32_t limiters[LIMITERS]; /* how often a look saw each AUTOBUF_LIMITER_* */
+};
+
+extern _Atomic(struct place *) run_pages[PAGES];
+
+/* The place of a descriptor; NULL: it has none, so nothing is known of it. */
+static inline struct place *place_of(int fd)
+{
+    struct place *page;
+
+    if ((unsigned)fd >= PLACES_MOST)
+        return NULL;
+    page = atomic_load_explicit(&run_pages[(unsigned)fd / PLACES_A_PAGE], memory_order_acquire);
+    return page ? &page[(unsigned)fd % PLACES_A_PAGE] : NULL;
+}
+
+/* The place of a descriptor, which is made if there is none; NULL: the number is too large, or there is no memory. */
+struct place *place_made(int fd);
+
+bool place_trylock(struct place *place);
+void place_lock(struct place *place);
+void place_unlock(struct place *place);
+
+/* Calls for each place of which something is known. */
+void places_each(void (*call)(int fd, struct place *place));
+
+#endif

@@ -1,0 +1,115 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Memory for what the library allocates in this object. The program's malloc() cannot serve here: a signal handler may
+ * write() while the program is inside malloc(), and some programs bring a malloc() of their own. These two names are
+ * hidden, so only the library that is linked into this object uses them.
+ */
+#include <errno.h>
+#include <sched.h>
+#include <stdatomic.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <string.h>
+#include <sys/mman.h>
+
+#include "pool.h"
+
+#define SMALLEST_BITS 10U /* blocks of 1 KB, 2 KB, ... */
+#define CLASSES 12U
+#define CHUNK_BYTES 65536U
+
+struct block {
+    union {
+        struct block *next; /* of the free ones */
+        size_t class;
+    };
+    max_align_t data[];
+};
+
+static struct block *free_blocks[CLASSES];
+static atomic_flag locked = ATOMIC_FLAG_INIT;
+
+void run_pool_forked(void)
+{
+    atomic_flag_clear(&locked); /* a thread that does not exist here may have held it; a list is always whole */
+}
+
+static void lock(void)
+{
+    while (atomic_flag_test_and_set_explicit(&locked, memory_order_acquire))
+        sched_yield();
+}
+
+static void unlock(void)
+{
+    atomic_flag_clear_explicit(&locked, memory_order_release);
+}
+
+static size_t class_bytes(size_t class)
+{
+    return (size_t)1 << (SMALLEST_BITS + class);
+}
+
+/* Blocks of a class, out of fresh memory, all of them free. */
+static struct block *carve(size_t class)
+{
+    size_t each = class_bytes(class), whole = each > CHUNK_BYTES ? each : CHUNK_BYTES;
+    char *chunk = mmap(NULL, whole, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    struct block *list = NULL;
+
+    if (chunk == MAP_FAILED)
+        return NULL;
+    for (size_t at = whole; at >= each; at -= each) {
+        struct block *block = (struct block *)(void *)(chunk + at - each);
+
+        block->next = list;
+        list = block;
+    }
+    return list;
+}
+
+static struct block *take(size_t class)
+{
+    struct block *block;
+
+    lock();
+    if (!free_blocks[class])
+        free_blocks[class] = carve(class);
+    block = free_blocks[class];
+    if (block)
+        free_blocks[class] = block->next;
+    unlock();
+    return block;
+}
+
+void *calloc(size_t count, size_t bytes)
+{
+    struct block *block = NULL;
+    size_t class = 0;
+
+    if (!bytes || count <= SIZE_MAX / bytes) {
+        while (class < CLASSES && class_bytes(class) - sizeof *block < count * bytes)
+            class++;
+        block = class < CLASSES ? take(class) : NULL;
+    }
+    if (!block) {
+        errno = ENOMEM;
+        return NULL;
+    }
+    block->class = class;
+    return memset(block->data, 0, count * bytes);
+}
+
+void free(void *data)
+{
+    struct block *block = (struct block *)(void *)((char *)data - offsetof(struct block, data));
+    size_t class;
+
+    if (!data)
+        return;
+    class = block->class;
+    lock();
+    block->next = free_blocks[class];
+    free_blocks[class] = block;
+    unlock();
+}

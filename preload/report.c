@@ -1,0 +1,197 @@
+/* SPDX-License-Identifier: MIT */
+#include "report.h"
+
+#include <arpa/inet.h>
+#include <netinet/in.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+#include <autobuf/autobuf.h>
+
+#include "next.h"
+
+#define STANDARD_ERROR 2
+#define LINE_BYTES 512U
+#define NEAR_NS 1000000U /* a shorter round trip never makes a window the limit */
+
+/* Lines that wait for the process to end. More than fit are written before. */
+static struct {
+    char text[32768];
+    size_t used;
+} lines;
+
+/* One line, built piece by piece; what does not fit is cut off. */
+struct line {
+    char text[LINE_BYTES];
+    size_t used;
+};
+
+static void add(struct line *line, const char *format, ...) __attribute__((format(printf, 2, 3)));
+
+static void add(struct line *line, const char *format, ...)
+{
+    size_t room = sizeof line->text - line->used;
+    va_list arguments;
+    int length;
+
+    va_start(arguments, format);
+    length = vsnprintf(line->text + line->used, room, format, arguments);
+    va_end(arguments);
+    if (length > 0)
+        line->used += (size_t)length < room ? (size_t)length : room - 1;
+}
+
+static void add_peer(struct line *line, int fd)
+{
+    struct sockaddr_storage peer;
+    socklen_t length = sizeof peer;
+    char text[INET6_ADDRSTRLEN] = "?";
+
+    if (getpeername(fd, (struct sockaddr *)&peer, &length) < 0) {
+        add(line, "closed connection");
+    } else if (peer.ss_family == AF_INET) {
+        const struct sockaddr_in *v4 = (const struct sockaddr_in *)&peer;
+
+        add(line, "%s:%u", inet_ntop(AF_INET, &v4->sin_addr, text, sizeof text), ntohs(v4->sin_port));
+    } else {
+        const struct sockaddr_in6 *v6 = (const struct sockaddr_in6 *)&peer;
+
+        add(line, "[%s]:%u", inet_ntop(AF_INET6, &v6->sin6_addr, text, sizeof text), ntohs(v6->sin6_port));
+    }
+}
+
+static void add_bytes(struct line *line, uint64_t bytes)
+{
+    if (bytes < 100000)
+        add(line, "%llu bytes", (unsigned long long)bytes);
+    else
+        add(line, "%.1f MB", (double)bytes / 1e6);
+}
+
+static void add_moved(struct line *line, const struct place *place, double seconds)
+{
+    uint64_t sent = atomic_load(&place->sent_bytes), received = atomic_load(&place->received_bytes);
+
+    if (sent) {
+        add(line, " sent ");
+        add_bytes(line, sent);
+    }
+    if (received) {
+        add(line, "%s received ", sent ? "," : "");
+        add_bytes(line, received);
+    }
+    add(line, " in %.3f s", seconds);
+    if (seconds > 0)
+        add(line, ", %.1f Mbit/s", 8e-6 * (double)(sent > received ? sent : received) / seconds);
+}
+
+/* What limited it at most of the looks. */
+static void add_limiter(struct line *line, const struct place *place)
+{
+    unsigned most = AUTOBUF_LIMITER_UNKNOWN;
+
+    for (unsigned i = AUTOBUF_LIMITER_SENDER; i < LIMITERS; i++)
+        if (place->limiters[i] > place->limiters[most] || (most < AUTOBUF_LIMITER_SENDER && place->limiters[i]))
+            most = i;
+    add(line, "; limited by: %s", most == AUTOBUF_LIMITER_UNKNOWN ? "nothing seen, too short or too slow"
+                                                                  : autobuf_limiter_name(most));
+}
+
+/* What the flow has set. */
+static void add_changes(struct line *line, const struct place *place, const struct autobuf_socket *now)
+{
+    struct autobuf_applied applied = AUTOBUF_APPLIED_INIT;
+    struct autobuf_live_state live = AUTOBUF_LIVE_STATE_INIT;
+    struct autobuf_plan plan = AUTOBUF_PLAN_INIT;
+
+    applied.plan = &plan;
+    applied.live = &live;
+    if (!place->flow || autobuf_flow_state(place->flow, &applied) < 0 || !applied.changes)
+        return;
+    if (plan.snd_reason == AUTOBUF_REASON_SET)
+        add(line, ", SO_SNDBUF %llu", (unsigned long long)now->snd_buf_bytes);
+    if (plan.rcv_reason == AUTOBUF_REASON_SET)
+        add(line, ", SO_RCVBUF %llu", (unsigned long long)now->rcv_buf_bytes);
+    if (live.pacing_bit_per_s)
+        add(line, ", pace %.1f Mbit/s", (double)live.pacing_bit_per_s / 1e6);
+}
+
+/* What was set, and what the program would have set. */
+static void add_set(struct line *line, const struct place *place, const struct autobuf_socket *now)
+{
+    static const char none[] = ", nothing", before[] = "; set: ";
+    struct line what = {.used = 0};
+
+    add_changes(&what, place, now);
+    if (place->kept & AUTOBUF_LOCK_SND)
+        add(&what, ", SO_SNDBUF %u of the program left to autotuning", place->asked_bytes[0] / 2);
+    if (place->kept & AUTOBUF_LOCK_RCV)
+        add(&what, ", SO_RCVBUF %u of the program left to autotuning", place->asked_bytes[1] / 2);
+    add(line, "%s%s", before, (what.used ? what.text : none) + 2);
+}
+
+/* The largest window of the same socket without this object, and the rate that it allows. */
+static void add_without(struct line *line, const struct place *place, struct autobuf_socket socket,
+                        const struct autobuf_limits *limits)
+{
+    struct autobuf_path none = AUTOBUF_PATH_INIT;
+    struct autobuf_plan plan = AUTOBUF_PLAN_INIT;
+    bool sends = atomic_load(&place->sent_bytes) >= atomic_load(&place->received_bytes);
+    uint64_t window;
+
+    socket.locks = place->kept | place->set;
+    if (place->kept & AUTOBUF_LOCK_SND)
+        socket.snd_buf_bytes = place->asked_bytes[0];
+    if (place->kept & AUTOBUF_LOCK_RCV)
+        socket.rcv_buf_bytes = place->asked_bytes[1];
+    if (!limits || autobuf_plan_make(&none, limits, &socket, AUTOBUF_INTENT_THROUGHPUT, 0, &plan) < 0)
+        return;
+    window = sends ? plan.snd_kernel_bytes : plan.rcv_kernel_bytes;
+    if (!window)
+        return;
+    add(line, "; the kernel alone: a window of %llu bytes", (unsigned long long)window);
+    if (socket.rtt_min_ns >= NEAR_NS && socket.rtt_min_ns != AUTOBUF_NS_UNSET)
+        add(line, ", at most %.1f Mbit/s", 8e3 * (double)window / (double)socket.rtt_min_ns);
+}
+
+void run_report_add(int fd, const struct place *place, const struct autobuf_limits *limits)
+{
+    struct autobuf_socket now = AUTOBUF_SOCKET_INIT;
+    struct line line = {.used = 0};
+
+    add(&line, "autobuf[%d]: ", (int)getpid());
+    add_peer(&line, fd);
+    add_moved(&line, place, (double)(autobuf_now_ns() - place->began_ns) / 1e9);
+    add_limiter(&line, place);
+    if (autobuf_socket_state(fd, &now) == 0) {
+        add_set(&line, place, &now);
+        add_without(&line, place, now, limits);
+    }
+    if (lines.used + line.used + 1 > sizeof lines.text)
+        run_report_write();
+    memcpy(lines.text + lines.used, line.text, line.used);
+    lines.used += line.used;
+    lines.text[lines.used++] = '\n';
+}
+
+void run_report_write(void)
+{
+    size_t done = 0;
+
+    while (done < lines.used) {
+        ssize_t wrote = NEXT(write)(STANDARD_ERROR, lines.text + done, lines.used - done);
+
+        if (wrote <= 0) /* nobody reads it */
+            break;
+        done += (size_t)wrote;
+    }
+    lines.used = 0;
+}
+
+void run_report_forget(void)
+{
+    if (lines.used)
+        lines.used = 0;
+}

@@ -1,0 +1,17 @@
+/* SPDX-License-Identifier: MIT */
+/* --report: a line for each connection that moved data. */
+#ifndef RUN_REPORT_H
+#define RUN_REPORT_H
+
+#include "places.h"
+
+/* Keeps the line of a connection that is about to be closed. limits: of this host; NULL: unknown. */
+void run_report_add(int fd, const struct place *place, const struct autobuf_limits *limits);
+
+/* Writes all lines to standard error. */
+void run_report_write(void);
+
+/* In a forked child: the lines are the parent's. */
+void run_report_forget(void);
+
+#endif

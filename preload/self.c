@@ -1,0 +1,121 @@
+/* SPDX-License-Identifier: MIT */
+#include "self.h"
+
+#include <errno.h>
+#include <netinet/in.h>
+#include <pthread.h>
+#include <sched.h>
+#include <time.h>
+#include <unistd.h>
+
+#include <autobuf/autobuf.h>
+
+#include "care.h"
+#include "next.h"
+#include "pool.h"
+
+#define NS_PER_S 1000000000ULL
+
+struct run_settings self_settings;
+uint32_t self_generation;
+_Thread_local bool self_inside;
+
+static struct autobuf_limits limits = AUTOBUF_LIMITS_INIT;
+static pid_t owner;
+static _Atomic int limits_state; /* 0: not read; 1: being read; 2: read; 3: cannot be read */
+
+bool self_acts(void)
+{
+    return !self_inside && atomic_load_explicit(&care_on, memory_order_relaxed);
+}
+
+bool self_enter(struct stay *stay)
+{
+    sigset_t all;
+
+    if (!self_acts())
+        return false;
+    stay->error = errno;
+    sigfillset(&all);
+    pthread_sigmask(SIG_SETMASK, &all, &stay->signals);
+    pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &stay->cancel);
+    self_inside = true;
+    return true;
+}
+
+void self_leave(const struct stay *stay)
+{
+    self_inside = false;
+    pthread_setcancelstate(stay->cancel, NULL);
+    pthread_sigmask(SIG_SETMASK, &stay->signals, NULL);
+    errno = stay->error;
+}
+
+bool self_is_owner(void)
+{
+    return getpid() == owner;
+}
+
+uint64_t self_coarse_ns(void)
+{
+    struct timespec now;
+
+    clock_gettime(CLOCK_MONOTONIC_COARSE, &now);
+    return (uint64_t)now.tv_sec * NS_PER_S + (uint64_t)now.tv_nsec;
+}
+
+static int read_limits(void)
+{
+    struct autobuf_options options = AUTOBUF_OPTIONS_INIT;
+    struct autobuf_applied applied = AUTOBUF_APPLIED_INIT;
+    struct autobuf_flow *flow;
+    int fd = NEXT(socket)(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0), error;
+
+    if (fd < 0)
+        fd = NEXT(socket)(AF_INET6, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    if (fd < 0)
+        return -errno;
+    options.flags = AUTOBUF_FLOW_SILENT;
+    applied.limits = &limits;
+    error = autobuf_flow_open(&flow, fd, NULL, 0, &options);
+    if (error == 0) {
+        error = autobuf_flow_state(flow, &applied);
+        autobuf_flow_close(flow);
+    }
+    NEXT(close)(fd);
+    return error;
+}
+
+const struct autobuf_limits *self_limits(void)
+{
+    int none = 0, state = atomic_load(&limits_state);
+
+    if (state == 0 && atomic_compare_exchange_strong(&limits_state, &none, 1)) {
+        struct stay stay;
+        bool entered = self_enter(&stay); /* if not, this thread is inside already */
+
+        atomic_store(&limits_state, read_limits() == 0 ? 2 : 3);
+        if (entered)
+            self_leave(&stay);
+    }
+    while ((state = atomic_load(&limits_state)) == 1)
+        sched_yield();
+    return state == 2 ? &limits : NULL;
+}
+
+void self_begin(const struct run_settings *settings)
+{
+    self_settings = *settings;
+    self_generation = 1;
+    owner = getpid();
+}
+
+void self_forked(void)
+{
+    self_generation++;
+    self_inside = false;
+    owner = getpid();
+    run_pool_forked();
+    if (atomic_load(&limits_state) == 1) /* a thread that does not exist here was reading them */
+        atomic_store(&limits_state, 0);
+}

@@ -1,0 +1,50 @@
+/* SPDX-License-Identifier: MIT */
+/* This process: what was asked of this object in it, what its host allows, and who acts for it now. */
+#ifndef RUN_SELF_H
+#define RUN_SELF_H
+
+#include <signal.h>
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stdint.h>
+#include <sys/types.h>
+
+#include <autobuf/plan.h>
+
+#include "settings.h"
+
+extern struct run_settings self_settings;
+extern uint32_t self_generation;          /* another one in each forked child */
+extern _Thread_local bool self_inside __attribute__((tls_model("initial-exec")));
+
+/* Whether this thread is to do anything: the process is cared for, and the thread is not in this object already. */
+bool self_acts(void);
+
+/*
+ * While this object acts, no signal handler runs, which might jump away or call it anew; the thread cannot be cancelled;
+ * and calls that the library makes go on to the C library.
+ */
+struct stay {
+    sigset_t signals;
+    int cancel;
+    int error;
+};
+
+/* Returns false if the thread is to do nothing. */
+bool self_enter(struct stay *stay);
+void self_leave(const struct stay *stay);
+
+/* Whether the descriptors of this memory are those of this process. A vforked child shares the memory only. */
+bool self_is_owner(void);
+
+/* This host's limits; NULL: they cannot be read. The first call reads them: later, after chroot(), they may be gone. */
+const struct autobuf_limits *self_limits(void);
+
+/* The monotonic clock, some milliseconds behind: cheap enough for each call of the program. */
+uint64_t self_coarse_ns(void);
+
+/* Begins in this process, or in a forked child of it. */
+void self_begin(const struct run_settings *settings);
+void self_forked(void);
+
+#endif

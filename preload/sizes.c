@@ -1,0 +1,28 @@
+/* SPDX-License-Identifier: MIT */
+#include "sizes.h"
+
+/* The kernel keeps no less: SOCK_MIN_SNDBUF and SOCK_MIN_RCVBUF, the same on all machines of 64 bits. */
+#define SND_LEAST_BYTES 4608U
+#define RCV_LEAST_BYTES 2304U
+
+static uint64_t least(uint64_t a, uint64_t b)
+{
+    return a < b ? a : b;
+}
+
+uint64_t run_size_stored(const struct autobuf_limits *limits, uint32_t side, int value)
+{
+    bool sends = side == AUTOBUF_LOCK_SND;
+    uint64_t stored = 2 * least((uint32_t)value, sends ? limits->snd_settable_bytes : limits->rcv_settable_bytes);
+    uint64_t floor = sends ? SND_LEAST_BYTES : RCV_LEAST_BYTES;
+
+    return stored > floor ? stored : floor;
+}
+
+bool run_size_is_small(const struct autobuf_limits *limits, uint32_t side, uint64_t stored)
+{
+    if (side == AUTOBUF_LOCK_SND)
+        return stored < limits->tcp_wmem_max_bytes;
+    return stored < (limits->flags & AUTOBUF_LIMITS_RCV_AUTOTUNING ? limits->tcp_rmem_max_bytes
+                                                                   : limits->tcp_rmem_default_bytes);
+}

@@ -1,0 +1,20 @@
+/* SPDX-License-Identifier: MIT */
+/* What a size that a program sets does to a buffer, and what autotuning would make of it. Pure. */
+#ifndef RUN_SIZES_H
+#define RUN_SIZES_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include <autobuf/plan.h>
+
+/*
+ * The size that the kernel keeps, and that getsockopt() shows, once a program has handed value to SO_SNDBUF or
+ * SO_RCVBUF. side: AUTOBUF_LOCK_SND or AUTOBUF_LOCK_RCV. Source: sock_setsockopt() of the kernel.
+ */
+uint64_t run_size_stored(const struct autobuf_limits *limits, uint32_t side, int value);
+
+/* Whether autotuning makes that side's buffer larger than such a size. */
+bool run_size_is_small(const struct autobuf_limits *limits, uint32_t side, uint64_t stored);
+
+#endif

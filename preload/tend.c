@@ -1,0 +1,284 @@
+/* SPDX-License-Identifier: MIT */
+#include "tend.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#include <autobuf/autobuf.h>
+
+#include "care.h"
+#include "report.h"
+#include "self.h"
+
+#define NS_PER_S 1000000000ULL
+
+/* A connection gets a flow once it has moved so much in at most a second: slower ones need no larger window. */
+#define BULK_BYTES 262144U
+#define BULK_NS NS_PER_S
+
+/* Looks take at most one part in so many of the time; a look counts for no more than this. */
+#define LOOKS_PART 200U
+#define LOOK_NS_MOST 50000U
+
+#define LISTED_MOST 64U /* connections that are looked after while the program waits */
+
+static _Atomic uint64_t rest_until_ns;                 /* no look before this time */
+static _Atomic uint64_t soonest_ns = AUTOBUF_NS_UNSET; /* no listed connection is due before this time */
+static _Atomic int listed[LISTED_MOST];                /* descriptor + 1; 0: free */
+
+/* ------------------------------------------------------------------------------------- flows */
+
+/* For which sides of its socket a flow acts. 0: for both. */
+static uint32_t sides_of(const struct place *place)
+{
+    if (!self_settings.keep_sizes || !place->set)
+        return 0;
+    return place->set == AUTOBUF_LOCK_SND ? AUTOBUF_INTENT_RECEIVES : AUTOBUF_INTENT_SENDS;
+}
+
+bool tend_is_all_set(const struct place *place)
+{
+    return self_settings.keep_sizes && place->set == (AUTOBUF_LOCK_SND | AUTOBUF_LOCK_RCV);
+}
+
+struct autobuf_options tend_options(const struct place *place)
+{
+    struct autobuf_options options = AUTOBUF_OPTIONS_INIT;
+
+    options.intent = self_settings.intent | sides_of(place);
+    options.most_bytes = self_settings.most_bytes;
+    options.flags = AUTOBUF_FLOW_SILENT;
+    options.limits = self_limits();
+    return options;
+}
+
+static void list(int fd, struct place *place)
+{
+    for (unsigned i = 0; i < LISTED_MOST; i++) {
+        int none = 0;
+
+        if (atomic_compare_exchange_strong(&listed[i], &none, fd + 1)) {
+            atomic_store(&place->listed, (uint8_t)(i + 1));
+            return;
+        }
+    }
+}
+
+static void unlist(struct place *place)
+{
+    unsigned at = atomic_exchange(&place->listed, 0);
+
+    if (at)
+        atomic_store(&listed[at - 1], 0);
+}
+
+/* For good: nothing more is done for this connection. */
+static void end_flow(struct place *place)
+{
+    unlist(place);
+    autobuf_flow_close(place->flow);
+    place->flow = NULL;
+    atomic_store(&place->mark_bytes, UINT64_MAX);
+}
+
+static uint64_t moved_bytes(struct place *place)
+{
+    return atomic_load_explicit(&place->sent_bytes, memory_order_relaxed) +
+           atomic_load_explicit(&place->received_bytes, memory_order_relaxed);
+}
+
+/* Sets the next mark, and returns true if the last one was reached soon enough. */
+static bool is_bulk(struct place *place, uint64_t now_ns)
+{
+    bool soon = now_ns - place->marked_ns <= BULK_NS;
+
+    place->marked_ns = now_ns;
+    atomic_store(&place->mark_bytes, moved_bytes(place) + BULK_BYTES);
+    return soon;
+}
+
+static void open_flow(int fd, struct place *place)
+{
+    struct autobuf_options options = tend_options(place);
+    char line[96];
+    int error;
+
+    if (tend_is_all_set(place) || !options.limits) {
+        end_flow(place);
+        return;
+    }
+    error = autobuf_flow_open(&place->flow, fd, NULL, 0, &options);
+    if (error == 0) {
+        atomic_store(&place->mark_bytes, 0);
+        list(fd, place);
+        return;
+    }
+    snprintf(line, sizeof line, "fd %d: left alone: %s", fd, autobuf_strerror(error));
+    autobuf_log_line(line);
+    end_flow(place);
+}
+
+static void tally(struct place *place)
+{
+    struct autobuf_live_state live = AUTOBUF_LIVE_STATE_INIT;
+    struct autobuf_applied applied = AUTOBUF_APPLIED_INIT;
+
+    applied.live = &live;
+    if (autobuf_flow_state(place->flow, &applied) == 0 && live.limiter < LIMITERS)
+        place->limiters[live.limiter]++;
+}
+
+/* One look at a connection, of which the caller holds the lock. */
+static void look(int fd, struct place *place, uint64_t now_ns)
+{
+    if (!place->flow && is_bulk(place, now_ns))
+        open_flow(fd, place);
+    if (!place->flow)
+        return;
+    if (autobuf_flow_step(place->flow, now_ns) < 0) {
+        end_flow(place);
+        return;
+    }
+    if (self_settings.report)
+        tally(place);
+    atomic_store_explicit(&place->due_ns, autobuf_flow_deadline_ns(place->flow), memory_order_relaxed);
+}
+
+static void rest(uint64_t began_ns, uint64_t ended_ns)
+{
+    uint64_t took_ns = ended_ns - began_ns;
+
+    if (took_ns > LOOK_NS_MOST) /* mostly, the thread had to wait for a processor */
+        took_ns = LOOK_NS_MOST;
+    atomic_store_explicit(&rest_until_ns, ended_ns + took_ns * LOOKS_PART, memory_order_relaxed);
+}
+
+/* Looks unless another thread does. */
+static void look_if_free(int fd, struct place *place)
+{
+    struct stay stay;
+
+    if (!self_enter(&stay))
+        return;
+    if (self_is_owner() && place_trylock(place)) {
+        uint64_t began_ns = autobuf_now_ns();
+
+        look(fd, place, began_ns);
+        rest(began_ns, autobuf_now_ns());
+        place_unlock(place);
+    }
+    self_leave(&stay);
+}
+
+static bool is_due(struct place *place, uint64_t now_ns)
+{
+    return now_ns >= atomic_load_explicit(&place->due_ns, memory_order_relaxed) &&
+           now_ns >= atomic_load_explicit(&rest_until_ns, memory_order_relaxed);
+}
+
+/* ------------------------------------------------------------------------------------ places */
+
+/* As tend_renew(); the caller is inside, and holds the lock. */
+static void renew(int fd, struct place *place, enum place_kind kind)
+{
+    if (self_settings.report && place->generation == self_generation && moved_bytes(place))
+        run_report_add(fd, place, self_limits());
+    end_flow(place);
+    place->kept = place->set = 0;
+    place->generation = self_generation;
+    memset(place->limiters, 0, sizeof place->limiters);
+    atomic_store(&place->sent_bytes, 0);
+    atomic_store(&place->received_bytes, 0);
+    atomic_store(&place->mark_bytes, BULK_BYTES);
+    atomic_store(&place->due_ns, 0);
+    place->began_ns = place->marked_ns = kind == PLACE_TCP ? autobuf_now_ns() : 0;
+    atomic_store(&place->kind, (uint8_t)kind);
+}
+
+void tend_renew(int fd, struct place *place, enum place_kind kind)
+{
+    struct stay stay;
+
+    if (!self_enter(&stay))
+        return;
+    place_lock(place);
+    renew(fd, place, kind);
+    place_unlock(place);
+    self_leave(&stay);
+}
+
+/* Its flow was the parent's. Writes only what differs, for the memory is still shared with the parent. */
+static void fork_place(int fd, struct place *place)
+{
+    (void)fd;
+    if (place->flow && !atomic_load(&place->locked))
+        autobuf_flow_close(place->flow);
+    if (place->flow)
+        place->flow = NULL;
+    if (atomic_load(&place->listed))
+        atomic_store(&place->listed, 0);
+    if (atomic_load(&place->locked)) /* by a thread that does not exist here */
+        atomic_store(&place->locked, 0);
+}
+
+static void end_place(int fd, struct place *place)
+{
+    if (!place_trylock(place)) /* another thread looks at it, and the process ends */
+        return;
+    renew(fd, place, PLACE_OTHER);
+    place_unlock(place);
+}
+
+void tend_end(void)
+{
+    places_each(end_place);
+}
+
+void tend_forked(void)
+{
+    places_each(fork_place);
+    for (unsigned i = 0; i < LISTED_MOST; i++)
+        atomic_store(&listed[i], 0);
+}
+
+/* -------------------------------------------------------------------------------------- data */
+
+void tend_moved(int fd, struct place *place, uint64_t bytes, bool sent)
+{
+    _Atomic uint64_t *counter = sent ? &place->sent_bytes : &place->received_bytes;
+    uint64_t due_ns;
+
+    /* Two threads that write to one connection at once may lose a count. */
+    atomic_store_explicit(counter, atomic_load_explicit(counter, memory_order_relaxed) + bytes, memory_order_relaxed);
+    if (moved_bytes(place) < atomic_load_explicit(&place->mark_bytes, memory_order_relaxed) ||
+        !is_due(place, self_coarse_ns()))
+        return;
+    look_if_free(fd, place);
+    due_ns = atomic_load(&place->due_ns);
+    if (atomic_load(&place->listed) && due_ns < atomic_load(&soonest_ns))
+        atomic_store(&soonest_ns, due_ns);
+}
+
+void tend_waiting(void)
+{
+    uint64_t now_ns, soonest = AUTOBUF_NS_UNSET;
+
+    if (atomic_load_explicit(&soonest_ns, memory_order_relaxed) == AUTOBUF_NS_UNSET || !self_acts())
+        return;
+    now_ns = self_coarse_ns();
+    if (now_ns < atomic_load(&soonest_ns))
+        return;
+    for (unsigned i = 0; i < LISTED_MOST; i++) {
+        int fd = atomic_load_explicit(&listed[i], memory_order_relaxed) - 1;
+        struct place *place = place_of(fd);
+        uint64_t due_ns;
+
+        if (!place)
+            continue;
+        if (is_due(place, now_ns))
+            look_if_free(fd, place);
+        due_ns = atomic_load(&place->due_ns);
+        soonest = due_ns < soonest ? due_ns : soonest;
+    }
+    atomic_store(&soonest_ns, soonest);
+}

@@ -1,0 +1,31 @@
+/* SPDX-License-Identifier: MIT */
+/* Looks after connections: those that move much get a flow, which is stepped when it is due. */
+#ifndef RUN_TEND_H
+#define RUN_TEND_H
+
+#include <autobuf/flow.h>
+
+#include "places.h"
+
+/* Makes the place that of another descriptor, or of none: ends what is known and done for the one before. */
+void tend_renew(int fd, struct place *place, enum place_kind kind);
+
+/* Ends what is done for all connections; the caller is inside. */
+void tend_end(void);
+
+/* In a forked child: forgets what the parent does. */
+void tend_forked(void);
+
+/* What may be set for this connection: the intent without the sides that the program has set for good. */
+struct autobuf_options tend_options(const struct place *place);
+
+/* Whether the program's own sizes leave nothing to do. */
+bool tend_is_all_set(const struct place *place);
+
+/* A connection has moved bytes; looks after it if that is due. */
+void tend_moved(int fd, struct place *place, uint64_t bytes, bool sent);
+
+/* The program is about to wait: looks after the connections that are due. */
+void tend_waiting(void);
+
+#endif
