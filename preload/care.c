@@ -13,8 +13,6 @@
 #include "self.h"
 #include "tend.h"
 
-_Atomic bool care_on;
-
 void care_moved(int fd, uint64_t bytes, bool sent)
 {
     struct place *place = descriptor_tcp(fd);
@@ -54,7 +52,7 @@ void care_begin(const struct run_settings *settings)
 {
     self_begin(settings);
     if (!autobuf_is_off() && pthread_atfork(NULL, NULL, forked) == 0)
-        atomic_store(&care_on, true);
+        atomic_store(&self_on, true);
 }
 
 void care_end(void)
@@ -66,6 +64,6 @@ void care_end(void)
     tend_end();
     if (self_settings.report)
         run_report_write();
-    atomic_store(&care_on, false);
+    atomic_store(&self_on, false);
     self_leave(&stay);
 }

@@ -12,7 +12,7 @@
 #include <sys/socket.h>
 
 #include "places.h"
-#include "settings.h"
+#include "self.h"
 
 /* A blocking call that moves more than this is made in parts, so that there is a look between them. */
 #define CARE_PART_BYTES ((size_t)512 * 1024)
@@ -50,15 +50,12 @@ void care_waits(void);
 /* So many bytes were moved by a call. */
 void care_moved(int fd, uint64_t bytes, bool sent);
 
-/* Whether this process is cared for. */
-extern _Atomic bool care_on;
-
 /* What most calls are: of a file, or of a connection that needs no look. */
 static inline void moved(int fd, int64_t bytes, bool sent)
 {
     struct place *place;
 
-    if (bytes <= 0 || !atomic_load_explicit(&care_on, memory_order_relaxed))
+    if (bytes <= 0 || !atomic_load_explicit(&self_on, memory_order_relaxed))
         return;
     place = place_of(fd);
     if (!place || atomic_load_explicit(&place->kind, memory_order_relaxed) != PLACE_OTHER)

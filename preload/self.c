@@ -10,13 +10,13 @@
 
 #include <autobuf/autobuf.h>
 
-#include "care.h"
 #include "next.h"
 #include "pool.h"
 
 #define NS_PER_S 1000000000ULL
 
 struct run_settings self_settings;
+_Atomic bool self_on;
 uint32_t self_generation;
 _Thread_local bool self_inside;
 
@@ -26,7 +26,7 @@ static _Atomic int limits_state; /* 0: not read; 1: being read; 2: read; 3: cann
 
 bool self_acts(void)
 {
-    return !self_inside && atomic_load_explicit(&care_on, memory_order_relaxed);
+    return !self_inside && atomic_load_explicit(&self_on, memory_order_relaxed);
 }
 
 bool self_enter(struct stay *stay)

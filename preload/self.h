@@ -14,6 +14,7 @@
 #include "settings.h"
 
 extern struct run_settings self_settings;
+extern _Atomic bool self_on;              /* whether this process is cared for */
 extern uint32_t self_generation;          /* another one in each forked child */
 extern _Thread_local bool self_inside __attribute__((tls_model("initial-exec")));
 

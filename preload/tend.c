@@ -6,7 +6,6 @@
 
 #include <autobuf/autobuf.h>
 
-#include "care.h"
 #include "report.h"
 #include "self.h"
 

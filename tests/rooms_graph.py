@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: MIT
-"""Proves the table of rooms: which room of lib/ stands on which, and that nothing goes in a circle.
+"""Proves the table of rooms: which room of lib/ stands on which, and that nothing goes in a circle there or in preload/.
 
     rooms_graph.py [TREE]        checks a tree; prints each breach and exits 1 if there is any
     rooms_graph.py --self-test   builds trees with one breach each, and checks that each is found
@@ -14,6 +14,7 @@ import pathlib
 import re
 import sys
 import tempfile
+from collections.abc import Iterator
 
 ROOMS = {
     "base": (),
@@ -66,42 +67,51 @@ def circle(graph: dict[str, set[str]]) -> list[str] | None:
     return None
 
 
-def breaches(tree: pathlib.Path) -> list[str]:
-    lib = tree / "lib"
-    found: list[str] = []
-    code = {file.relative_to(lib): without_text(file.read_text()) for file in sorted(lib.rglob("*.[ch]"))}
-    if not code:
-        return ["no lib/ here: nothing was checked"]
-    defined: dict[str, pathlib.Path] = {}
-    for file, text in code.items():
-        if len(file.parts) != 2 or file.parts[0] not in ROOMS:
-            found.append(f"lib/{file}: is in no room of the table")
-            continue
-        if file.suffix == ".c":
-            defined |= {name: file for name in DEFINITION.findall(text)}
-    calls: dict[str, set[str]] = {}
+def definitions(code: dict[pathlib.Path, str]) -> dict[str, pathlib.Path]:
+    """The functions that are not static, and the file of each."""
+    return {name: file for file, text in code.items() if file.suffix == ".c" for name in DEFINITION.findall(text)}
+
+
+def calls_between(code: dict[pathlib.Path, str]) -> Iterator[tuple[pathlib.Path, str, pathlib.Path]]:
+    """Each function of another file that a file calls: the file, the function, and whose it is."""
+    defined = definitions(code)
     called = re.compile(r"(?<![\w.>])(" + "|".join(map(re.escape, sorted(defined))) + r")\s*\(") if defined else None
     for file, text in code.items():
+        for name in sorted(set(called.findall(text))) if called and file.suffix == ".c" else ():
+            if defined[name] != file:
+                yield file, name, defined[name]
+
+
+def circles(code: dict[pathlib.Path, str]) -> list[str]:
+    calls: dict[str, set[str]] = {}
+    for file, _, other in calls_between(code):
+        calls.setdefault(str(file), set()).add(str(other))
+    around = circle(calls)
+    return ["files call each other in a circle: " + " -> ".join(around)] if around else []
+
+
+def code_below(folder: pathlib.Path) -> dict[pathlib.Path, str]:
+    return {file.relative_to(folder): without_text(file.read_text()) for file in sorted(folder.rglob("*.[ch]"))}
+
+
+def breaches(tree: pathlib.Path) -> list[str]:
+    found: list[str] = []
+    code = code_below(tree / "lib")
+    if not code:
+        return ["no lib/ here: nothing was checked"]
+    found += [f"lib/{file}: is in no room of the table" for file in code
+              if len(file.parts) != 2 or file.parts[0] not in ROOMS]
+    code = {file: text for file, text in code.items() if file.parts[0] in ROOMS}
+    for file, text in code.items():
         room = file.parts[0]
-        if room not in ROOMS:
-            continue
         for name in INCLUDE.findall(text):
             other = pathlib.PurePath(name.removeprefix("../")).parts[0] if "/" in name else room
             if other != room and other not in ROOMS[room]:
                 found.append(f"lib/{file}: includes {name}, but {room} does not stand on {other}")
-        if file.suffix != ".c" or not called:
-            continue
-        for name in sorted(set(called.findall(text))):
-            other = defined[name]
-            if other == file:
-                continue
-            calls.setdefault(str(file), set()).add(str(other))
-            if other.parts[0] != room and other.parts[0] not in ROOMS[room]:
-                found.append(f"lib/{file}: calls {name}() of {other}, but {room} does not stand on {other.parts[0]}")
-    around = circle(calls)
-    if around:
-        found.append("files call each other in a circle: " + " -> ".join(around))
-    return found
+    for file, name, other in calls_between(code):
+        if other.parts[0] != file.parts[0] and other.parts[0] not in ROOMS[file.parts[0]]:
+            found.append(f"lib/{file}: calls {name}() of {other}, but {file.parts[0]} does not stand on {other.parts[0]}")
+    return found + circles(code) + circles(code_below(tree / "preload"))
 
 
 GOOD = {
@@ -124,6 +134,13 @@ BAD = {
     "in a circle": {"ftp/a.c": "int ab_a(void)\n{\n    return ab_b();\n}\n",
                     "ftp/b.c": "int ab_b(void)\n{\n    return ab_c();\n}\n",
                     "ftp/c.c": "static int helper(void)\n{\n    return ab_a();\n}\nint\tab_c(void)\n{\n    return helper();\n}\n"},
+}
+
+
+BAD["in a circle: hooks.c"] = {
+    "../preload/hooks.c": "HOOK int read(int fd)\n{\n    return care(fd);\n}\n",
+    "../preload/tend.c": "int care(int fd)\n{\n    return NEXT(write)(fd) + read(fd);\n}\n",
+    "../preload/self.c": "int self(int fd)\n{\n    return NEXT(read)(fd);\n}\n",
 }
 
 

@@ -49,9 +49,9 @@ static const struct option_line lines[] = {
     {'6', NULL, NULL, "use only IPv6 addresses of HOST", NULL, PATHS, NO_VALUE, 0, 0, 0},
     {'I', NULL, "DEVICE|ADDRESS", "send from there", "the kernel chooses", PATHS, TEXT, 0, 0, 0},
     {'B', NULL, NULL, "keep the source address that the kernel chose first", NULL, ECHOES, NO_VALUE, 0, 0, 0},
-    {'m', "max", "BYTES", "make no buffer larger than this", "what this host allows", BIT(RUN), QUANTITY, FIELD(most_bytes), 4096,
-     1e12},
-    {'k', "keep-sizes", NULL, "buffers are as the program sets them", NULL, BIT(RUN), NO_VALUE, 0, 0, 0},
+    {'m', "max", "BYTES", "make no buffer larger than this", "what this host allows", BIT(RUN), QUANTITY, FIELD(most_bytes), 64e3,
+     1e9},
+    {'k', "keep-sizes", NULL, "buffers stay as the program sets them", NULL, BIT(RUN), NO_VALUE, 0, 0, 0},
     {'P', "probe", NULL, "the path may be measured before connect()", NULL, BIT(RUN), NO_VALUE, 0, 0, 0},
     {'L', "log", "FILE", "add what is decided to this file", NULL, BIT(RUN), TEXT, 0, 0, 0},
     {'R', "report", NULL, "print a line for each connection, when the process ends", NULL, BIT(RUN), NO_VALUE, 0, 0, 0},
@@ -96,7 +96,7 @@ static const struct {
     [SERVE] = {"serve", "", "Answers autobuf measure of other hosts, until a signal ends it."},
     [MEASURE] = {"measure", " HOST[:PORT]",
                  "Measures the path to HOST over TCP, where autobuf serve runs."},
-    [RUN] = {"run", " [--] PROGRAM [ARG]...", "Runs PROGRAM, and looks after its TCP connections and those of its children."},
+    [RUN] = {"run", " [--] PROGRAM [ARG]...", "Runs PROGRAM, and looks after the connections of it and its children."},
 };
 
 /* ------------------------------------------------------------------------------------- words */

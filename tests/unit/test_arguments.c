@@ -75,6 +75,29 @@ static void numbers_and_words_arrive(void **state)
     assert_int_equal(o.a.clients, 5);
     assert_int_equal(o.a.per_address, 2);
 
+    parse("run ls", &o);
+    assert_int_equal(o.parsed, PARSED_COMMAND);
+    assert_int_equal(o.a.command, RUN);
+    assert_string_equal(o.a.operands[0], "ls");
+    assert_null(o.a.operands[1]);
+    assert_true(!o.a.keep_sizes && !o.a.probe && !o.a.report && !o.a.log && !o.a.most_bytes);
+    parse("run --keep-sizes --max 1M --log /tmp/l --intent low-delay rsync -a --report x --", &o);
+    assert_int_equal(o.parsed, PARSED_COMMAND);
+    assert_true(o.a.keep_sizes && !o.a.probe && !o.a.report);
+    assert_int_equal(o.a.most_bytes, 1000000);
+    assert_string_equal(o.a.log, "/tmp/l");
+    assert_int_equal(o.a.intent, AUTOBUF_INTENT_LOW_DELAY);
+    assert_string_equal(o.a.operand, "rsync");
+    assert_string_equal(o.a.operands[2], "--report"); /* the program's own */
+    assert_string_equal(o.a.operands[4], "--");
+    assert_null(o.a.operands[5]);
+    parse("run --probe --report -- -odd --max", &o);
+    assert_int_equal(o.parsed, PARSED_COMMAND);
+    assert_true(o.a.probe && o.a.report);
+    assert_string_equal(o.a.operand, "-odd");
+    assert_string_equal(o.a.operands[1], "--max");
+
+    parse("serve", &o);
     assert_int_equal(o.a.transfer_seconds, 0);
     parse("serve --transfer 60", &o);
     assert_int_equal(o.a.transfer_seconds, 60);
@@ -162,6 +185,15 @@ static void wrong_usage_says_what_is_wrong(void **state)
         {"measure [::1", "its bracket is not closed"},
         {"measure :1", "there is no host's name in it"},
         {"measure --timeout 30001 h", "it takes 0.001 to 30000"},
+        {"run", "PROGRAM is missing"},
+        {"run --report", "PROGRAM is missing"},
+        {"run --", "PROGRAM is missing"},
+        {"run --json ls", "--json is an option of autobuf probe"},
+        {"run --tune ls", "--tune is an option of autobuf watch"},
+        {"run --max 63999 ls", "--max 63999: is out of range: it takes 64k to 1G"},
+        {"run --log '' ls", "--log: its value is empty"},
+        {"run --intent fast ls", "it takes throughput or low-delay"},
+        {"probe --keep-sizes a", "--keep-sizes is an option of autobuf run"},
     };
     struct outcome o;
 
@@ -190,6 +222,8 @@ static void help_names_every_option(void **state)
                    "--per-address N", "(1 to 1M, default: 32)", "default: 1G"}},
         {"measure", {"HOST[:PORT]", "(0.001 to 30000, default: 5000)", "-6", "-I", "--json", "--intent", "--as-user",
                      "usage:"}},
+        {"run", {"[--] PROGRAM [ARG]...", "--intent INTENT", "--max BYTES", "(64k to 1G, default: what this host allows)",
+                 "--keep-sizes", "--probe", "--log FILE", "--report"}},
     };
     struct outcome o;
 

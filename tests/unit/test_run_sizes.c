@@ -1,0 +1,70 @@
+/* SPDX-License-Identifier: MIT */
+/* Sizes that a program sets, against what this kernel makes of them. */
+#include "unit.h"
+
+#include <limits.h>
+#include <netinet/in.h>
+#include <stdio.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include <autobuf/autobuf.h>
+
+#include "../../preload/sizes.h"
+
+static uint64_t stored_by_the_kernel(int option, int value)
+{
+    int fd = socket(AF_INET, SOCK_STREAM, 0), stored = 0;
+    socklen_t length = sizeof stored;
+
+    assert_true(fd >= 0);
+    assert_int_equal(setsockopt(fd, SOL_SOCKET, option, &value, sizeof value), 0);
+    assert_int_equal(getsockopt(fd, SOL_SOCKET, option, &stored, &length), 0);
+    close(fd);
+    return (uint64_t)stored;
+}
+
+static void as_the_kernel_stores_it(void **state)
+{
+    static const int values[] = {INT_MIN, -1, 0, 1, 1151, 1152, 1153, 2303, 2304, 2305, 4607, 4608, 4609, 65536, 212992, 300000,
+                                 4194304, 5000000, INT_MAX};
+    struct autobuf_limits limits = AUTOBUF_LIMITS_INIT;
+
+    (void)state;
+    assert_int_equal(autobuf_limits_host(&limits), 0);
+    for (size_t i = 0; i < COUNT(values); i++) {
+        char row[32];
+
+        snprintf(row, sizeof row, "%d", values[i]);
+        CHECK_EQUAL(row, run_size_stored(&limits, AUTOBUF_LOCK_SND, values[i]), stored_by_the_kernel(SO_SNDBUF, values[i]));
+        CHECK_EQUAL(row, run_size_stored(&limits, AUTOBUF_LOCK_RCV, values[i]), stored_by_the_kernel(SO_RCVBUF, values[i]));
+    }
+}
+
+static void small_is_what_autotuning_exceeds(void **state)
+{
+    struct autobuf_limits limits = AUTOBUF_LIMITS_INIT;
+
+    (void)state;
+    limits.tcp_wmem_max_bytes = 4000000;
+    limits.tcp_rmem_max_bytes = 6000000;
+    limits.tcp_rmem_default_bytes = 131072;
+    limits.flags = AUTOBUF_LIMITS_RCV_AUTOTUNING;
+    assert_true(run_size_is_small(&limits, AUTOBUF_LOCK_SND, 3999999));
+    assert_false(run_size_is_small(&limits, AUTOBUF_LOCK_SND, 4000000));
+    assert_true(run_size_is_small(&limits, AUTOBUF_LOCK_RCV, 5999999));
+    assert_false(run_size_is_small(&limits, AUTOBUF_LOCK_RCV, 6000000));
+    limits.flags = 0; /* tcp_moderate_rcvbuf=0: a buffer stays as it is at first */
+    assert_true(run_size_is_small(&limits, AUTOBUF_LOCK_RCV, 131071));
+    assert_false(run_size_is_small(&limits, AUTOBUF_LOCK_RCV, 131072));
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(as_the_kernel_stores_it),
+        cmocka_unit_test(small_is_what_autotuning_exceeds),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
