@@ -12,8 +12,8 @@ _autobuf_hosts() # what is typed so far
     fi
 }
 
-# Of the words on the line: the command, whether there is a host, and the options, in _autobuf()'s
-# variables. The one under the cursor does not count.
+# Of the words on the line: the command, whether and where there is a host (or a program), and the options, in
+# _autobuf()'s variables. The one under the cursor does not count.
 _autobuf_scan()
 {
     local i word value=
@@ -29,7 +29,7 @@ _autobuf_scan()
         -*)
             used+=("$word")
             value=
-            [[ $word == @(-I|--@(intent|budget|timeout|rate|rtt|streams|bytes|bind|port|clients|per-address|transfer)) ]] &&
+            [[ $word == @(-I|--@(intent|budget|timeout|rate|rtt|streams|bytes|bind|port|clients|per-address|transfer|max|log)) ]] &&
                 value=1
             ;;
         *)
@@ -38,6 +38,7 @@ _autobuf_scan()
             elif [[ ! $command ]]; then
                 command=$word
             else
+                [[ $host ]] || host_at=$i
                 host=$word
             fi
             ;;
@@ -59,6 +60,7 @@ _autobuf_options()
     watch) options=(--json --tune --intent) ;;
     serve) options=(--bind --port --rate --clients --per-address --transfer) ;;
     measure) options=(-4 -6 -I --json --intent --timeout --as-user --transfer) ;;
+    run) options=(--intent --max --keep-sizes --probe --log --report) ;;
     esac
     options+=(--help)
     for option in "${options[@]}"; do
@@ -68,10 +70,22 @@ _autobuf_options()
     done
 }
 
+# What the program that is run takes, as its own completion knows it.
+_autobuf_program()
+{
+    if declare -F _comp_command_offset >/dev/null; then
+        _comp_command_offset "$host_at" # bash-completion 2.12 and later
+    elif declare -F _command_offset >/dev/null; then
+        _command_offset "$host_at"
+    else
+        mapfile -t COMPREPLY < <(compgen -f -- "$cur")
+    fi
+}
+
 _autobuf()
 {
     local cur=${COMP_WORDS[COMP_CWORD]} prev=${COMP_WORDS[COMP_CWORD - 1]}
-    local command='' host='' i
+    local command='' host='' host_at=0 i
     local -a used=()
 
     COMPREPLY=()
@@ -82,6 +96,10 @@ _autobuf()
         prev=${COMP_WORDS[COMP_CWORD - 2]}
     fi
     _autobuf_scan
+    if [[ $command == run && $host ]]; then
+        _autobuf_program
+        return
+    fi
     if [[ $cur == --intent=* ]]; then
         mapfile -t COMPREPLY < <(compgen -P --intent= -W 'throughput low-delay' -- "${cur#*=}")
         return
@@ -89,7 +107,7 @@ _autobuf()
     if [[ ! $command ]]; then
         ((COMP_CWORD == 1)) &&
             mapfile -t COMPREPLY < <(
-                compgen -W 'probe explain watch serve measure --version --help' -- "$cur")
+                compgen -W 'probe explain watch serve measure run --version --help' -- "$cur")
         return
     fi
     case $prev in
@@ -97,7 +115,11 @@ _autobuf()
         mapfile -t COMPREPLY < <(compgen -W 'throughput low-delay' -- "$cur")
         return
         ;;
-    --budget | --timeout | --rate | --rtt | --streams | --bytes | --bind | --port | --clients | --per-address | --transfer)
+    --log)
+        mapfile -t COMPREPLY < <(compgen -f -- "$cur")
+        return
+        ;;
+    --budget | --max | --timeout | --rate | --rtt | --streams | --bytes | --bind | --port | --clients | --per-address | --transfer)
         return # one's own
         ;;
     -I)
@@ -110,6 +132,8 @@ _autobuf()
     elif [[ $command == watch ]]; then
         [[ $host ]] || mapfile -t COMPREPLY < <(
             cd /proc && compgen -G '[0-9]*' | grep -E "^$cur")
+    elif [[ $command == run ]]; then
+        mapfile -t COMPREPLY < <(compgen -c -- "$cur")
     elif [[ $command != serve && ! $host && " ${used[*]}" != *' --'@(rate|rtt)* ]]; then
         _autobuf_hosts "$cur"
     fi

@@ -65,7 +65,7 @@ HOSTFILE=$hosts # bash's own completion of host names reads it instead of /etc/h
 all='-4 -6 -I -B --json --intent --budget --timeout --as-user --help'
 explaining="$all --streams --bytes --sysctl"
 
-offers 'probe explain watch serve measure --version --help' autobuf ''
+offers 'probe explain watch serve measure run --version --help' autobuf ''
 offers 'probe' autobuf p
 offers '--version --help' autobuf --
 offers '' autobuf no-such-command
@@ -105,6 +105,15 @@ for option in --budget --timeout --rate --rtt --streams --bytes; do
     offers '' autobuf explain "$option" = ''
 done
 offers '' autobuf serve --bind ''
+running='--intent --max --keep-sizes --probe --log --report --help'
+offers "$running" autobuf run -
+offers '--max --probe --report --help' autobuf run --keep-sizes --intent low-delay --log "$hosts" -
+offers 'low-delay' autobuf run --intent l
+offers '' autobuf run --max ''
+offers "$hosts" autobuf run --log "$hosts"
+offers 'mapfile' autobuf run --report mapfil
+offers "$hosts" autobuf run --report cat "$hosts"
+offers '' autobuf run cat --rep
 offers '' autobuf serve --port = 7
 offers 'mirror.test mail.test' autobuf probe m
 offers 'mirror.test' autobuf probe -4 --intent low-delay --budget = 20k mi
@@ -132,9 +141,24 @@ _comp_compgen_known_hosts()
 offers 'new:-- mi' autobuf probe mi
 unset -f _known_hosts_real _comp_compgen_known_hosts
 
+# The program's own completion.
+# shellcheck disable=SC2317
+_command_offset()
+{
+    COMPREPLY=("old:$*")
+}
+offers 'old:4' autobuf run --max 1M rsync --a
+# shellcheck disable=SC2317
+_comp_command_offset()
+{
+    COMPREPLY=("new:$*")
+}
+offers 'new:2' autobuf run rsync --log x
+unset -f _command_offset _comp_command_offset
+
 # Nothing that the command does not know, and nothing forgotten.
 help=$("$command" --help
-    for name in probe explain watch serve measure; do "$command" "$name" --help; done)
+    for name in probe explain watch serve measure run; do "$command" "$name" --help; done)
 names=$(
     grep -oE '^ +autobuf [a-z]+' <<<"$help" | grep -oE '[a-z]+$' | sort -u
     grep -oE -- '(^|[^A-Za-z-])-(-[a-z-]+|[0-9A-Za-z])' <<<"$help" | grep -oE -- '-.*' | sort -u

@@ -48,7 +48,7 @@ static bool find_object(char *path, size_t cap)
     for (size_t i = 0; folder[0] && i < sizeof beside / sizeof *beside; i++)
         if ((size_t)snprintf(path, cap, "%s/%s/" OBJECT, folder, beside[i]) < cap && access(path, R_OK) == 0)
             return true;
-    return (size_t)snprintf(path, cap, RUN_PREFIX "/" RUN_LIBDIR "/autobuf/" OBJECT) < cap && access(path, R_OK) == 0;
+    return (size_t)snprintf(path, cap, RUN_DIR "/" OBJECT) < cap && access(path, R_OK) == 0;
 }
 
 /* What the object is to do, as preload/settings.h says. */
@@ -65,9 +65,10 @@ static bool put_settings(const struct running *want)
 /* The program may change its folder before the file is opened. */
 static bool put_log(const char *file)
 {
+    const char *given = getenv("AUTOBUF"); /* also where this command is privileged: the program is not */
     char folder[PATH_MAX];
 
-    if (!file || autobuf_is_off())
+    if (!file || (given && strcmp(given, "off") == 0))
         return true;
     if (file[0] == '/')
         return put("AUTOBUF", "log=%s", file);
