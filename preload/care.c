@@ -51,6 +51,8 @@ static void forked(void)
 void care_begin(const struct run_settings *settings)
 {
     self_begin(settings);
+    if (settings->report)
+        run_report_begin();
     if (!autobuf_is_off() && pthread_atfork(NULL, NULL, forked) == 0)
         atomic_store(&self_on, true);
 }

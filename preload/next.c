@@ -8,7 +8,7 @@ struct run_next run_next;
 
 void run_next_find(void)
 {
-    /* A function that the C library does not have stays NULL: then nobody calls it either. */
+    /* What an older C library does not have stays NULL. */
 #define RUN_FIND(type, name, parameters)                                                                               \
     {                                                                                                                  \
         void *found = dlsym(RTLD_NEXT, #name);                                                                         \

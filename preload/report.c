@@ -6,6 +6,7 @@
 #include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <autobuf/autobuf.h>
@@ -21,6 +22,8 @@ static struct {
     char text[32768];
     size_t used;
 } lines;
+
+static struct stat standard_error; /* as this process found it */
 
 /* One line, built piece by piece; what does not fit is cut off. */
 struct line {
@@ -176,9 +179,34 @@ void run_report_add(int fd, const struct place *place, const struct autobuf_limi
     lines.text[lines.used++] = '\n';
 }
 
+/*
+ * Programs close their standard error, and what they open next gets its number: a line there would be among the data.
+ * Nor is a connection a place for reports, which is standard error of what inetd starts.
+ */
+static bool is_standard_error(void)
+{
+    struct stat now;
+    int domain = 0;
+    socklen_t length = sizeof domain;
+
+    if (fstat(STANDARD_ERROR, &now) < 0 || now.st_dev != standard_error.st_dev || now.st_ino != standard_error.st_ino)
+        return false;
+    return !S_ISSOCK(now.st_mode) ||
+           (NEXT(getsockopt)(STANDARD_ERROR, SOL_SOCKET, SO_DOMAIN, &domain, &length) == 0 && domain == AF_UNIX);
+}
+
+void run_report_begin(void)
+{
+    if (fstat(STANDARD_ERROR, &standard_error) < 0)
+        standard_error = (struct stat){.st_dev = 0};
+}
+
 void run_report_write(void)
 {
     size_t done = 0;
+
+    if (!is_standard_error())
+        lines.used = 0;
 
     while (done < lines.used) {
         ssize_t wrote = NEXT(write)(STANDARD_ERROR, lines.text + done, lines.used - done);

@@ -8,7 +8,10 @@
 /* Keeps the line of a connection that is about to be closed. limits: of this host; NULL: unknown. */
 void run_report_add(int fd, const struct place *place, const struct autobuf_limits *limits);
 
-/* Writes all lines to standard error. */
+/* Looks what standard error is. */
+void run_report_begin(void);
+
+/* Writes all lines there, if it still is that. */
 void run_report_write(void);
 
 /* In a forked child: the lines are the parent's. */
