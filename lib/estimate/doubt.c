@@ -51,6 +51,8 @@ static uint8_t why_unsure(const struct ab_rate *rate, const struct ab_evidence *
     case AB_KIND_WINDOWS:
         if (rate->rate_bit_per_s > times(rate->pooled_bit_per_s, OTHERS_PERCENT))
             return AUTOBUF_UNSURE_PAUSES;
+        if (rate->pooled_bit_per_s > times(rate->rate_bit_per_s, OTHERS_PERCENT)) /* one gap lies in all windows */
+            return AUTOBUF_UNSURE_JITTER;
         if (e->slope_bit_per_s > times(rate->rate_bit_per_s, OTHERS_PERCENT))
             return AUTOBUF_UNSURE_JITTER;
         return has_groups(rate->rate_bit_per_s, e) ? AUTOBUF_UNSURE_BATCHES : AUTOBUF_UNSURE_NOT;
@@ -71,7 +73,7 @@ void ab_doubt(struct ab_rate *rate, const struct ab_evidence *e)
 
     rate->unsure = why_unsure(rate, e);
     if (rate->unsure)
-        reach(rate, rate->pooled_bit_per_s, chosen);
+        reach(rate, rate->pooled_bit_per_s, rate->pooled_bit_per_s);
     if (rate->unsure && e->count)
         reach(rate, chosen, ab_min(ab_percentile(e->gaps, e->count, HIGH_PERCENTILE), times(chosen, MOST_PERCENT)));
     if (rate->unsure == AUTOBUF_UNSURE_JITTER)
