@@ -10,6 +10,7 @@
 #define FASTER_SHARE 5U     /* percent of gaps; explore: cross traffic of 500 B */
 #define HIGH_PERCENTILE 95U /* of gaps; explore: cross traffic of 500 B */
 #define JITTER_PERCENT 125U /* explore: jitter of 2 ms */
+#define FEW_GAPS 6U /* in so few one that jitter has torn may decide; netem, jitter of 1 ms at 1 Gbit/s, in band */
 #define BATCH_END_PERCENT 105U /* a window ends somewhere in a batch; explore: batches of 250 us */
 
 static uint64_t times(uint64_t rate_bit_per_s, unsigned percent)
@@ -54,6 +55,8 @@ static uint8_t why_unsure(const struct ab_rate *rate, const struct ab_evidence *
         if (rate->pooled_bit_per_s > times(rate->rate_bit_per_s, OTHERS_PERCENT)) /* one gap lies in all windows */
             return AUTOBUF_UNSURE_JITTER;
         if (e->slope_bit_per_s > times(rate->rate_bit_per_s, OTHERS_PERCENT))
+            return AUTOBUF_UNSURE_JITTER;
+        if (!rate->sure || e->count < FEW_GAPS)
             return AUTOBUF_UNSURE_JITTER;
         return has_groups(rate->rate_bit_per_s, e) ? AUTOBUF_UNSURE_BATCHES : AUTOBUF_UNSURE_NOT;
     default: /* bounds, and gaps that are even */

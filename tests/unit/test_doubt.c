@@ -62,7 +62,7 @@ static void why(void **state)
     (void)state;
     for (size_t i = 0; i < COUNT(rows); i++) {
         struct ab_rate rate = {.rate_bit_per_s = 100 * MBIT, .low_bit_per_s = 100 * MBIT, .high_bit_per_s = 100 * MBIT,
-                               .pooled_bit_per_s = rows[i].pooled_mbit * MBIT, .kind = rows[i].kind};
+                               .pooled_bit_per_s = rows[i].pooled_mbit * MBIT, .kind = rows[i].kind, .sure = true};
         uint64_t gaps[GAPS];
         struct ab_evidence evidence = {gaps, GAPS, rows[i].slope_mbit * MBIT, rows[i].piled};
 
@@ -72,6 +72,37 @@ static void why(void **state)
         CHECK_EQUAL(rows[i].name, rate.rate_bit_per_s, 100 * MBIT);
         CHECK_EQUAL(rows[i].name, rate.low_bit_per_s / 1000, rows[i].low_kbit);
         CHECK_EQUAL(rows[i].name, rate.high_bit_per_s / 1000, rows[i].high_kbit);
+    }
+}
+
+/* Few gaps, or few that agree. */
+static void little_evidence(void **state)
+{
+    static const struct {
+        const char *name;
+        uint8_t kind;
+        bool sure;
+        size_t count;
+        uint8_t unsure;
+    } rows[] = {
+        {"enough", AB_KIND_WINDOWS, true, 6, AUTOBUF_UNSURE_NOT},
+        {"few gaps", AB_KIND_WINDOWS, true, 5, AUTOBUF_UNSURE_JITTER},
+        {"few windows agree", AB_KIND_WINDOWS, false, 100, AUTOBUF_UNSURE_JITTER},
+        {"even gaps", AB_KIND_EVEN, false, 3, AUTOBUF_UNSURE_NOT},
+    };
+
+    (void)state;
+    for (size_t i = 0; i < COUNT(rows); i++) {
+        struct ab_rate rate = {.rate_bit_per_s = 100 * MBIT, .low_bit_per_s = 100 * MBIT, .high_bit_per_s = 100 * MBIT,
+                               .pooled_bit_per_s = 100 * MBIT, .kind = rows[i].kind, .sure = rows[i].sure};
+        uint64_t gaps[GAPS];
+        struct ab_evidence evidence = {gaps, rows[i].count, 100 * MBIT, false};
+
+        gaps_of(gaps, 0, 0, 0);
+        ab_doubt(&rate, &evidence);
+        CHECK_EQUAL(rows[i].name, rate.unsure, rows[i].unsure);
+        CHECK_EQUAL(rows[i].name, rate.low_bit_per_s / MBIT, rows[i].unsure ? 80 : 100);
+        CHECK_EQUAL(rows[i].name, rate.high_bit_per_s / MBIT, rows[i].unsure ? 125 : 100);
     }
 }
 
@@ -91,6 +122,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(why),
+        cmocka_unit_test(little_evidence),
         cmocka_unit_test(without_gaps),
     };
 
