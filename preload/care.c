@@ -61,7 +61,8 @@ void care_end(void)
 {
     struct stay stay;
 
-    if (!self_is_owner() || !self_enter(&stay))
+    /* First whether there is anything to end: a filter of system calls may be there already. */
+    if (!self_acts() || !self_is_owner() || !self_enter(&stay))
         return;
     tend_end();
     if (self_settings.report)

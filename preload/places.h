@@ -3,6 +3,7 @@
 #ifndef RUN_PLACES_H
 #define RUN_PLACES_H
 
+#include <netinet/in.h>
 #include <stdatomic.h>
 #include <stdbool.h>
 #include <stddef.h>
@@ -40,6 +41,8 @@ struct place {
     uint64_t began_ns;           /* connected */
     uint64_t marked_ns;          /* when the mark was set */
     struct autobuf_flow *flow;   /* NULL: none yet */
+    struct sockaddr_in6 peer;    /* or a sockaddr_in; with --report, once bytes have moved: a closed one has none */
+    uint64_t rtt_min_ns;         /* at the last look; AUTOBUF_NS_UNSET: unknown */
     uint32_t limiters[LIMITERS]; /* how often a look saw each AUTOBUF_LIMITER_* */
 };
 

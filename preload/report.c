@@ -46,23 +46,26 @@ static void add(struct line *line, const char *format, ...)
         line->used += (size_t)length < room ? (size_t)length : room - 1;
 }
 
-static void add_peer(struct line *line, int fd)
+void run_report_moves(int fd, struct place *place)
 {
-    struct sockaddr_storage peer;
-    socklen_t length = sizeof peer;
+    socklen_t length = sizeof place->peer;
+
+    if (getpeername(fd, (struct sockaddr *)&place->peer, &length) < 0)
+        place->peer.sin6_family = AF_UNSPEC;
+}
+
+static void add_peer(struct line *line, const struct place *place)
+{
+    const struct sockaddr_in6 *v6 = &place->peer;
+    const struct sockaddr_in *v4 = (const struct sockaddr_in *)(const void *)v6;
     char text[INET6_ADDRSTRLEN] = "?";
 
-    if (getpeername(fd, (struct sockaddr *)&peer, &length) < 0) {
-        add(line, "closed connection");
-    } else if (peer.ss_family == AF_INET) {
-        const struct sockaddr_in *v4 = (const struct sockaddr_in *)&peer;
-
+    if (v6->sin6_family == AF_INET)
         add(line, "%s:%u", inet_ntop(AF_INET, &v4->sin_addr, text, sizeof text), ntohs(v4->sin_port));
-    } else {
-        const struct sockaddr_in6 *v6 = (const struct sockaddr_in6 *)&peer;
-
+    else if (v6->sin6_family == AF_INET6)
         add(line, "[%s]:%u", inet_ntop(AF_INET6, &v6->sin6_addr, text, sizeof text), ntohs(v6->sin6_port));
-    }
+    else
+        add(line, "unknown peer");
 }
 
 static void add_bytes(struct line *line, uint64_t bytes)
@@ -155,8 +158,8 @@ static void add_without(struct line *line, const struct place *place, struct aut
     if (!window)
         return;
     add(line, "; the kernel alone: a window of %llu bytes", (unsigned long long)window);
-    if (socket.rtt_min_ns >= NEAR_NS && socket.rtt_min_ns != AUTOBUF_NS_UNSET)
-        add(line, ", at most %.1f Mbit/s", 8e3 * (double)window / (double)socket.rtt_min_ns);
+    if (place->rtt_min_ns >= NEAR_NS && place->rtt_min_ns != AUTOBUF_NS_UNSET)
+        add(line, ", at most %.1f Mbit/s", 8e3 * (double)window / (double)place->rtt_min_ns);
 }
 
 void run_report_add(int fd, const struct place *place, const struct autobuf_limits *limits)
@@ -165,7 +168,7 @@ void run_report_add(int fd, const struct place *place, const struct autobuf_limi
     struct line line = {.used = 0};
 
     add(&line, "autobuf[%d]: ", (int)getpid());
-    add_peer(&line, fd);
+    add_peer(&line, place);
     add_moved(&line, place, (double)(autobuf_now_ns() - place->began_ns) / 1e9);
     add_limiter(&line, place);
     if (autobuf_socket_state(fd, &now) == 0) {

@@ -5,6 +5,9 @@
 
 #include "places.h"
 
+/* The first bytes of a connection have moved: notes who its peer is. May change errno. */
+void run_report_moves(int fd, struct place *place);
+
 /* Keeps the line of a connection that is about to be closed. limits: of this host; NULL: unknown. */
 void run_report_add(int fd, const struct place *place, const struct autobuf_limits *limits);
 

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 #include "tend.h"
 
+#include <errno.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -123,8 +124,10 @@ static void tally(struct place *place)
     struct autobuf_applied applied = AUTOBUF_APPLIED_INIT;
 
     applied.live = &live;
-    if (autobuf_flow_state(place->flow, &applied) == 0 && live.limiter < LIMITERS)
-        place->limiters[live.limiter]++;
+    if (autobuf_flow_state(place->flow, &applied) < 0 || live.limiter >= LIMITERS)
+        return;
+    place->limiters[live.limiter]++;
+    place->rtt_min_ns = live.rtt_min_ns;
 }
 
 /* One look at a connection, of which the caller holds the lock. */
@@ -186,6 +189,7 @@ static void renew(int fd, struct place *place, enum place_kind kind)
     place->kept = place->set = 0;
     place->generation = self_generation;
     memset(place->limiters, 0, sizeof place->limiters);
+    place->rtt_min_ns = AUTOBUF_NS_UNSET;
     atomic_store(&place->sent_bytes, 0);
     atomic_store(&place->received_bytes, 0);
     atomic_store(&place->mark_bytes, BULK_BYTES);
@@ -247,6 +251,12 @@ void tend_moved(int fd, struct place *place, uint64_t bytes, bool sent)
     _Atomic uint64_t *counter = sent ? &place->sent_bytes : &place->received_bytes;
     uint64_t due_ns;
 
+    if (self_settings.report && !moved_bytes(place)) {
+        int error = errno;
+
+        run_report_moves(fd, place);
+        errno = error;
+    }
     /* Two threads that write to one connection at once may lose a count. */
     atomic_store_explicit(counter, atomic_load_explicit(counter, memory_order_relaxed) + bytes, memory_order_relaxed);
     if (moved_bytes(place) < atomic_load_explicit(&place->mark_bytes, memory_order_relaxed) ||

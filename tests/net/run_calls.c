@@ -1,0 +1,739 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * run_calls SCENE: makes calls on loopback connections as programs make them, and prints what came of each. Under
+ * `autobuf run` it prints the same as without. Ports, descriptors and times are not printed.
+ */
+#include <errno.h>
+#include <fcntl.h>
+#include <linux/audit.h>
+#include <linux/filter.h>
+#include <linux/seccomp.h>
+#include <netinet/in.h>
+#include <poll.h>
+#include <pthread.h>
+#include <signal.h>
+#include <spawn.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/epoll.h>
+#include <sys/mman.h>
+#include <sys/prctl.h>
+#include <sys/select.h>
+#include <sys/sendfile.h>
+#include <sys/socket.h>
+#include <sys/syscall.h>
+#include <sys/time.h>
+#include <sys/uio.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#ifndef SO_BUF_LOCK
+#define SO_BUF_LOCK 72 /* Linux 5.15 */
+#endif
+
+#define MB 1000000U
+#define LOCK_BYTES 65536
+
+extern char **environ;
+
+/* What a failed call leaves is the scene's to print; this one has to work. */
+static int must(int result, const char *what)
+{
+    if (result < 0) {
+        perror(what);
+        exit(99);
+    }
+    return result;
+}
+
+static void say(const char *what, long result)
+{
+    int error = errno;
+
+    printf("%s: %ld", what, result);
+    if (result < 0)
+        printf(", %s", strerrorname_np(error));
+    putchar('\n');
+    fflush(stdout);
+}
+
+static int option_of(int fd, int option)
+{
+    int value = -1;
+    socklen_t length = sizeof value;
+
+    return getsockopt(fd, SOL_SOCKET, option, &value, &length) < 0 ? -1 : value;
+}
+
+static void set_sizes(int fd, int bytes)
+{
+    say("SO_SNDBUF", setsockopt(fd, SOL_SOCKET, SO_SNDBUF, &bytes, sizeof bytes));
+    say("SO_RCVBUF", setsockopt(fd, SOL_SOCKET, SO_RCVBUF, &bytes, sizeof bytes));
+}
+
+static void say_sizes(const char *what, int fd)
+{
+    printf("%s: %d %d\n", what, option_of(fd, SO_SNDBUF), option_of(fd, SO_RCVBUF));
+    fflush(stdout);
+}
+
+static int listener_of(struct sockaddr_in *address)
+{
+    socklen_t length = sizeof *address;
+    int fd = must(socket(AF_INET, SOCK_STREAM, 0), "socket");
+
+    *address = (struct sockaddr_in){.sin_family = AF_INET, .sin_addr = {htonl(INADDR_LOOPBACK)}};
+    must(bind(fd, (struct sockaddr *)address, length), "bind");
+    must(getsockname(fd, (struct sockaddr *)address, &length), "getsockname");
+    return fd;
+}
+
+static int connected(const struct sockaddr_in *address)
+{
+    int fd = must(socket(AF_INET, SOCK_STREAM, 0), "socket");
+
+    must(connect(fd, (const struct sockaddr *)address, sizeof *address), "connect");
+    return fd;
+}
+
+/* Two ends of a connection. */
+static void make_pair(int ends[2])
+{
+    struct sockaddr_in address;
+    int listener = listener_of(&address);
+
+    must(listen(listener, 8), "listen");
+    ends[0] = connected(&address);
+    ends[1] = must(accept4(listener, NULL, NULL, SOCK_CLOEXEC), "accept4");
+    close(listener);
+}
+
+/* ------------------------------------------------------------------------------------- reader */
+
+struct reader {
+    pthread_t thread;
+    int fd;
+    size_t bytes;
+    uint32_t sum;
+};
+
+static void *read_all(void *context)
+{
+    static _Thread_local unsigned char data[65536];
+    struct reader *reader = context;
+    ssize_t got;
+
+    while ((got = read(reader->fd, data, sizeof data)) > 0 || (got < 0 && errno == EINTR))
+        for (ssize_t i = 0; i < got; i++, reader->bytes++)
+            reader->sum = reader->sum * 31 + data[i];
+    return NULL;
+}
+
+static void begin_reader(struct reader *reader, int fd)
+{
+    *reader = (struct reader){.fd = fd};
+    must(-pthread_create(&reader->thread, NULL, read_all, reader), "pthread_create");
+}
+
+static void end_reader(struct reader *reader)
+{
+    pthread_join(reader->thread, NULL);
+    printf("read: %zu bytes, %08x\n", reader->bytes, (unsigned)reader->sum);
+    close(reader->fd);
+}
+
+static unsigned char *pattern(size_t bytes)
+{
+    unsigned char *data = malloc(bytes);
+
+    for (size_t i = 0; i < bytes; i++)
+        data[i] = (unsigned char)(i * 7 + (i >> 11));
+    return data;
+}
+
+/* A file of this pattern that has no name. */
+static int file_of(size_t bytes)
+{
+    unsigned char *data = pattern(bytes);
+    int fd = must(memfd_create("data", 0), "memfd_create");
+
+    for (size_t done = 0; done < bytes;)
+        done += (size_t)must((int)write(fd, data + done, bytes - done), "write");
+    must((int)lseek(fd, 0, SEEK_SET), "lseek");
+    free(data);
+    return fd;
+}
+
+/* ------------------------------------------------------------------------------------- scenes */
+
+static void sizes(void)
+{
+    struct sockaddr_in address;
+    int listener = listener_of(&address), out, in, bytes = LOCK_BYTES;
+    static const int others[] = {0, 1, -1, 2304, 5000, 1 << 30};
+
+    set_sizes(listener, bytes);
+    must(listen(listener, 8), "listen");
+    out = must(socket(AF_INET, SOCK_STREAM, 0), "socket");
+    set_sizes(out, bytes);
+    say_sizes("before connect", out);
+    must(connect(out, (struct sockaddr *)&address, sizeof address), "connect");
+    in = must(accept(listener, NULL, NULL), "accept");
+    say_sizes("listener", listener);
+    say_sizes("connected", out);
+    say_sizes("accepted", in);
+    close(out);
+    close(in);
+    out = connected(&address);
+    set_sizes(out, bytes);
+    say_sizes("after connect", out);
+    for (size_t i = 0; i < sizeof others / sizeof *others; i++) {
+        set_sizes(out, others[i]);
+        say_sizes("another", out);
+    }
+}
+
+/* What is locked is what this scene is for: it differs. */
+static void locks(void)
+{
+    struct sockaddr_in address;
+    int listener = listener_of(&address), out = must(socket(AF_INET6, SOCK_STREAM, IPPROTO_TCP), "socket");
+    int large = 1 << 30, bytes = LOCK_BYTES, ends[2];
+
+    set_sizes(out, bytes);
+    printf("before connect: %d\n", option_of(out, SO_BUF_LOCK));
+    set_sizes(listener, bytes);
+    must(listen(listener, 8), "listen");
+    ends[0] = connected(&address);
+    ends[1] = must(accept(listener, NULL, NULL), "accept");
+    printf("accepted: %d\n", option_of(ends[1], SO_BUF_LOCK));
+    set_sizes(ends[0], bytes);
+    printf("after connect: %d\n", option_of(ends[0], SO_BUF_LOCK));
+    setsockopt(ends[0], SOL_SOCKET, SO_SNDBUFFORCE, &large, sizeof large);
+    printf("forced: %d\n", option_of(ends[0], SO_BUF_LOCK));
+}
+
+static void wrong_calls(void)
+{
+    static const int options[] = {SO_SNDBUF, SO_RCVBUF};
+    static const socklen_t lengths[] = {0, 1, 3, 4, 5, 64};
+    int tcp = must(socket(AF_INET, SOCK_STREAM, 0), "socket"), udp = must(socket(AF_INET, SOCK_DGRAM, 0), "socket");
+    int closed = must(socket(AF_INET, SOCK_STREAM, 0), "socket"), pipes[2];
+    struct epoll_event event;
+    int fds[] = {-1, 123456, 2000000, closed, tcp, udp, 0, 0};
+
+    must(pipe(pipes), "pipe");
+    close(closed);
+    fds[6] = pipes[0];
+    fds[7] = must(open("/dev/null", O_RDWR), "open");
+    for (size_t i = 0; i < sizeof fds / sizeof *fds; i++)
+        for (size_t o = 0; o < 2; o++) {
+            char value[64] = {1, 0, 1};
+            socklen_t length;
+
+            printf("descriptor %zu, option %zu\n", i, o);
+            say("NULL", setsockopt(fds[i], SOL_SOCKET, options[o], NULL, sizeof(int)));
+            for (size_t l = 0; l < sizeof lengths / sizeof *lengths; l++) {
+                say("set", setsockopt(fds[i], SOL_SOCKET, options[o], value, lengths[l]));
+                length = lengths[l];
+                memset(value, 0, sizeof value);
+                say("get", getsockopt(fds[i], SOL_SOCKET, options[o], value, &length));
+                printf("%u: %02x %02x %02x %02x %02x\n", length, value[0] & 0xff, value[1] & 0xff, value[2] & 0xff,
+                       value[3] & 0xff, value[4] & 0xff);
+                value[0] = 1;
+                value[2] = 1;
+            }
+            length = (socklen_t)-1;
+            say("negative length", getsockopt(fds[i], SOL_SOCKET, options[o], value, &length));
+            say("NULL to", getsockopt(fds[i], SOL_SOCKET, options[o], value, NULL));
+        }
+    say("close twice", close(closed));
+    say("accept", accept(tcp, NULL, NULL));
+    say("connect", connect(-1, NULL, 0));
+    say("dup", dup(-1));
+    say("dup2", dup2(-1, 7));
+    say("dup3", dup3(tcp, tcp, 0));
+    say("fcntl", fcntl(-1, F_DUPFD, 0));
+    say("read", read(tcp, &closed, sizeof closed));
+    signal(SIGPIPE, SIG_IGN);
+    say("write", write(tcp, &closed, sizeof closed));
+    say("send", send(udp, &closed, sizeof closed, 0));
+    say("poll", poll(NULL, 0, 0));
+    say("epoll_wait", epoll_wait(-1, &event, 1, 0));
+    say("epoll_pwait2", epoll_pwait2(-1, &event, 1, NULL, NULL));
+    say("select", select(-1, NULL, NULL, NULL, NULL));
+    say("close_range", close_range(9, 8, 0));
+    say("close_range", close_range(9, 8, -1));
+    say("prctl", prctl(PR_SET_SECCOMP, 77, 0, 0, 0));
+    say("syscall", syscall(-1));
+}
+
+static void pass(int over, int fd)
+{
+    char data = 'x', control[CMSG_SPACE(sizeof fd)] = {0};
+    struct iovec part = {&data, 1};
+    struct msghdr message = {.msg_iov = &part, .msg_iovlen = 1, .msg_control = control, .msg_controllen = sizeof control};
+    struct cmsghdr *c = CMSG_FIRSTHDR(&message);
+
+    c->cmsg_level = SOL_SOCKET;
+    c->cmsg_type = SCM_RIGHTS;
+    c->cmsg_len = CMSG_LEN(sizeof fd);
+    memcpy(CMSG_DATA(c), &fd, sizeof fd);
+    must((int)sendmsg(over, &message, 0), "sendmsg");
+}
+
+static int passed(int over)
+{
+    int fd;
+    char data, control[CMSG_SPACE(sizeof fd)] = {0};
+    struct iovec part = {&data, 1};
+    struct msghdr message = {.msg_iov = &part, .msg_iovlen = 1, .msg_control = control, .msg_controllen = sizeof control};
+
+    must((int)recvmsg(over, &message, MSG_CMSG_CLOEXEC), "recvmsg");
+    memcpy(&fd, CMSG_DATA(CMSG_FIRSTHDR(&message)), sizeof fd);
+    return fd;
+}
+
+static void descriptors(void)
+{
+    int fd = must(socket(AF_INET, SOCK_STREAM, 0), "socket"), copy, unix_ends[2], bytes = LOCK_BYTES;
+
+    set_sizes(fd, bytes);
+    copy = dup(fd);
+    say_sizes("dup", copy);
+    say("dup2", dup2(fd, copy) == copy ? 0 : -1);
+    say_sizes("dup2", copy);
+    say("dup2 onto itself", dup2(fd, fd) == fd ? 0 : -1);
+    say_sizes("itself", fd);
+    say("dup3", dup3(fd, 77, O_CLOEXEC));
+    say_sizes("dup3", 77);
+    say("F_DUPFD", fcntl(fd, F_DUPFD, 200));
+    say_sizes("F_DUPFD", 200);
+    say("F_DUPFD_CLOEXEC", fcntl(fd, F_DUPFD_CLOEXEC, 300));
+    say_sizes("F_DUPFD_CLOEXEC", 300);
+    say("F_GETFD", fcntl(300, F_GETFD));
+    say("F_SETFL", fcntl(fd, F_SETFL, O_NONBLOCK));
+    say("F_GETFL", fcntl(300, F_GETFL));
+    must(socketpair(AF_UNIX, SOCK_STREAM, 0, unix_ends), "socketpair");
+    pass(unix_ends[0], fd);
+    say("passed", fcntl(copy = passed(unix_ends[1]), F_GETFD));
+    say_sizes("passed", copy == fd ? -1 : 77);
+    /* The number of a socket that was closed is that of a file, of a pipe, of another socket. */
+    close(fd);
+    say("reused for a file", dup2(must(open("/dev/null", O_RDWR), "open"), fd) == fd ? 0 : -1);
+    say_sizes("file", fd);
+    say("write", write(fd, unix_ends, sizeof unix_ends));
+    say("reused for a UDP socket", dup2(must(socket(AF_INET, SOCK_DGRAM, 0), "socket"), fd) == fd ? 0 : -1);
+    set_sizes(fd, bytes);
+    say_sizes("UDP", fd);
+    say("close_range", close_range(200, 300, 0));
+    say_sizes("closed", 200);
+    closefrom(77);
+    say_sizes("closed", 77);
+    for (int i = 3; i < 2048; i++)
+        close(i);
+    fd = must(socket(AF_INET, SOCK_STREAM, 0), "socket");
+    set_sizes(fd, bytes);
+    say_sizes("after all were closed", fd);
+}
+
+static void transfers(void)
+{
+    static const size_t bytes = 40 * MB;
+    unsigned char *data = pattern(bytes);
+    struct reader reader;
+    int ends[2], file = file_of(bytes);
+    struct iovec parts[3] = {{data, 1}, {data + 1, bytes - 2}, {data + bytes - 1, 1}};
+    struct msghdr message = {.msg_iov = parts, .msg_iovlen = 3};
+
+    for (int i = 0; i < 9; i++) {
+        off_t offset = i == 5 ? 10 : 5 * MB;
+        ssize_t done = -1;
+
+        make_pair(ends);
+        begin_reader(&reader, ends[1]);
+        lseek(file, 0, SEEK_SET);
+        switch (i) {
+        case 0: done = write(ends[0], data, bytes); break;
+        case 1: done = send(ends[0], data, bytes, MSG_NOSIGNAL); break;
+        case 2: done = writev(ends[0], parts, 3); break;
+        case 3: done = sendmsg(ends[0], &message, 0); break;
+        case 4: done = sendfile(ends[0], file, NULL, bytes); break;
+        case 5: done = sendfile(ends[0], file, &offset, bytes - 20); break;
+        case 6: done = sendfile(ends[0], file, &offset, 2 * bytes); break;
+        case 7: done = sendto(ends[0], data, bytes, 0, NULL, 0); break;
+        default: /* as a server with a loop of its own */
+            must(fcntl(ends[0], F_SETFL, O_NONBLOCK), "fcntl");
+            for (done = 0; done < (ssize_t)bytes;) {
+                struct pollfd p = {ends[0], POLLOUT, 0};
+                ssize_t sent = send(ends[0], data + done, bytes - (size_t)done, 0);
+
+                if (sent > 0)
+                    done += sent;
+                else if (errno == EAGAIN)
+                    poll(&p, 1, -1);
+            }
+        }
+        printf("transfer %d\n", i);
+        say("sent", done);
+        say("file at", lseek(file, 0, SEEK_CUR));
+        say("offset", offset);
+        shutdown(ends[0], SHUT_WR);
+        end_reader(&reader);
+        close(ends[0]);
+    }
+    make_pair(ends);
+    lseek(file, 0, SEEK_END);
+    say("sendfile at the end", sendfile(ends[0], file, NULL, bytes));
+    free(data);
+}
+
+static void on_signal(int number)
+{
+    (void)number;
+}
+
+/* Calls that end early, as the kernel has it. */
+static void early_ends(void)
+{
+    static const size_t bytes = 200 * MB;
+    unsigned char *data = calloc(1, bytes);
+    struct timeval soon = {0, 100000};
+    struct itimerval alarm_soon = {.it_value = soon, .it_interval = soon};
+    struct sigaction action = {.sa_handler = on_signal};
+    int ends[2], file = file_of(1 * MB);
+    ssize_t sent;
+
+    make_pair(ends);
+    must(setsockopt(ends[0], SOL_SOCKET, SO_SNDTIMEO, &soon, sizeof soon), "SO_SNDTIMEO");
+    sent = send(ends[0], data, bytes, 0);
+    printf("nobody reads: part of it: %d\n", sent > 0 && sent < (ssize_t)bytes);
+    say("again", send(ends[0], data, bytes, 0));
+    say("sendfile", sendfile(ends[0], file, NULL, 1 * MB));
+    make_pair(ends);
+    sigaction(SIGALRM, &action, NULL);
+    setitimer(ITIMER_REAL, &alarm_soon, NULL);
+    sent = write(ends[0], data, bytes);
+    printf("interrupted: part of it: %d\n", sent > 0 && sent < (ssize_t)bytes);
+    say("again", write(ends[0], data, bytes));
+    alarm_soon = (struct itimerval){0};
+    setitimer(ITIMER_REAL, &alarm_soon, NULL);
+    make_pair(ends);
+    must(fcntl(ends[0], F_SETFL, O_NONBLOCK), "fcntl");
+    sent = write(ends[0], data, bytes);
+    printf("not blocking: part of it: %d\n", sent > 0 && sent < (ssize_t)bytes);
+    while (write(ends[0], data, bytes) > 0)
+        ;
+    say("full", write(ends[0], data, bytes));
+    make_pair(ends);
+    signal(SIGPIPE, SIG_IGN);
+    close(ends[1]);
+    while (send(ends[0], data, 1000, 0) >= 0)
+        ;
+    say("nobody there", send(ends[0], data, bytes, MSG_NOSIGNAL));
+    say("write", write(ends[0], data, bytes));
+    say("sendfile", sendfile(ends[0], file, NULL, 1 * MB));
+    free(data);
+}
+
+static void dies_of_sigpipe(void)
+{
+    static char data[MB];
+    int ends[2];
+
+    make_pair(ends);
+    close(ends[1]);
+    for (;;)
+        send(ends[0], data, sizeof data, 0);
+}
+
+static int handler_fd;
+static volatile sig_atomic_t handled;
+
+static void write_in_handler(int number)
+{
+    int error = errno;
+
+    (void)number;
+    handled += (sig_atomic_t)write(handler_fd, "0123456789", 10);
+    errno = error;
+}
+
+/* Handlers that write while the program is inside malloc(), and inside calls on other connections. */
+static void storm(void)
+{
+    struct sigaction action = {.sa_handler = write_in_handler, .sa_flags = SA_RESTART};
+    struct itimerval often = {{0, 300}, {0, 300}};
+    struct reader first, second;
+    unsigned char *data = pattern(MB);
+    int ends[2], others[2];
+
+    make_pair(ends);
+    make_pair(others);
+    begin_reader(&first, ends[1]);
+    begin_reader(&second, others[1]);
+    handler_fd = others[0];
+    sigaction(SIGALRM, &action, NULL);
+    setitimer(ITIMER_REAL, &often, NULL);
+    for (int i = 0; i < 100; i++) {
+        for (size_t done = 0; done < MB;) {
+            ssize_t sent = write(ends[0], data + done, MB - done);
+
+            done += sent > 0 ? (size_t)sent : 0;
+        }
+        for (size_t k = 0; k < 200; k++)
+            free(malloc(k * 997));
+    }
+    often = (struct itimerval){0};
+    setitimer(ITIMER_REAL, &often, NULL);
+    shutdown(ends[0], SHUT_WR);
+    shutdown(others[0], SHUT_WR);
+    end_reader(&first);
+    pthread_join(second.thread, NULL);
+    printf("handlers wrote: %d, all of it read: %d\n", handled > 0, second.bytes == (size_t)handled);
+    free(data);
+}
+
+static void *send_for_ever(void *context)
+{
+    static char data[8 * MB];
+
+    for (;;)
+        send(*(int *)context, data, sizeof data, 0);
+    return NULL;
+}
+
+static void cancelled(void)
+{
+    int ends[2], bytes = 0;
+    pthread_t thread;
+    void *result;
+
+    make_pair(ends);
+    must(-pthread_create(&thread, NULL, send_for_ever, &ends[0]), "pthread_create");
+    while (bytes < 100000) /* it has begun */
+        bytes += must((int)read(ends[1], (char[4096]){0}, 4096), "read");
+    pthread_cancel(thread);
+    pthread_join(thread, &result);
+    printf("cancelled: %d\n", result == PTHREAD_CANCELED);
+}
+
+/* Of each child: its end. */
+static void await(const char *what, pid_t child)
+{
+    int status;
+
+    must(waitpid(child, &status, 0), "waitpid");
+    if (WIFSIGNALED(status))
+        printf("%s: signal %d\n", what, WTERMSIG(status));
+    else
+        printf("%s: status %d\n", what, WEXITSTATUS(status));
+    fflush(stdout);
+}
+
+static int send_megabytes(int fd, unsigned megabytes)
+{
+    static char data[MB];
+
+    for (unsigned i = 0; i < megabytes; i++)
+        for (size_t done = 0; done < MB;) {
+            ssize_t sent = send(fd, data + done, MB - done, 0);
+
+            if (sent < 0)
+                return 1;
+            done += (size_t)sent;
+        }
+    return 0;
+}
+
+static void children(void)
+{
+    char number[16], *const again[] = {"run_calls", "inherited", number, NULL}, *const nothing[] = {"true", NULL};
+    int ends[2], bytes = LOCK_BYTES;
+    struct reader reader;
+    pid_t child;
+
+    make_pair(ends);
+    begin_reader(&reader, ends[1]);
+    set_sizes(ends[0], bytes);
+    send_megabytes(ends[0], 5);
+    child = must(fork(), "fork");
+    if (child == 0) {
+        say_sizes("child", ends[0]);
+        _exit(send_megabytes(ends[0], 5));
+    }
+    await("fork", child);
+    child = must(vfork(), "vfork");
+    if (child == 0) {
+        dup2(2, 1);
+        close(ends[0]);
+        closefrom(3);
+        _exit(7);
+    }
+    await("vfork", child);
+    say_sizes("after vfork", ends[0]);
+    must(-posix_spawnp(&child, "true", NULL, NULL, nothing, environ), "posix_spawnp");
+    await("posix_spawn", child);
+    snprintf(number, sizeof number, "%d", ends[0]);
+    child = must(vfork(), "vfork");
+    if (child == 0) {
+        execv("/proc/self/exe", again);
+        _exit(8);
+    }
+    await("exec", child);
+    say("send", send_megabytes(ends[0], 5));
+    shutdown(ends[0], SHUT_WR);
+    end_reader(&reader);
+}
+
+/* After exec(): a connection that somebody else has opened. */
+static void inherited(int fd)
+{
+    int bytes = 2 * LOCK_BYTES;
+
+    set_sizes(fd, bytes);
+    say_sizes("inherited", fd);
+    exit(send_megabytes(fd, 5));
+}
+
+static void forbid_everything_else(void)
+{
+    static const long allowed[] = {SYS_write, SYS_sendto, SYS_exit, SYS_exit_group, SYS_rt_sigreturn};
+    struct sock_filter code[2 + 2 * sizeof allowed / sizeof *allowed] = {
+        BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(struct seccomp_data, nr))};
+    size_t used = 1;
+
+    for (size_t i = 0; i < sizeof allowed / sizeof *allowed; i++) {
+        code[used++] = (struct sock_filter)BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, (unsigned)allowed[i], 0, 1);
+        code[used++] = (struct sock_filter)BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW);
+    }
+    code[used++] = (struct sock_filter)BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_KILL_PROCESS);
+    must(prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0), "PR_SET_NO_NEW_PRIVS");
+    must((int)syscall(SYS_seccomp, SECCOMP_SET_MODE_FILTER, 0, &(struct sock_fprog){(unsigned short)used, code}), "seccomp");
+}
+
+static void confined(void)
+{
+    struct reader reader;
+    int ends[2];
+    pid_t child;
+
+    make_pair(ends);
+    begin_reader(&reader, ends[1]);
+    for (int strict = 0; strict < 2; strict++) {
+        child = must(fork(), "fork");
+        if (child == 0) {
+            send_megabytes(ends[0], 5); /* it is looked after by now */
+            if (strict)
+                must(prctl(PR_SET_SECCOMP, SECCOMP_MODE_STRICT), "strict");
+            else
+                forbid_everything_else();
+            for (int i = 0; i < 5000; i++)
+                if (write(ends[0], "0123456789", 10) < 0)
+                    syscall(SYS_exit, 3);
+            if (!strict)
+                _exit(send_megabytes(ends[0], 20));
+            syscall(SYS_exit, 0);
+        }
+        await(strict ? "strict" : "filter", child);
+    }
+    shutdown(ends[0], SHUT_WR);
+    end_reader(&reader);
+}
+
+static void *connect_often(void *context)
+{
+    const struct sockaddr_in *address = context;
+
+    for (int i = 0; i < 100; i++) {
+        int fd = connected(address), bytes = LOCK_BYTES;
+        char data[1000];
+
+        setsockopt(fd, SOL_SOCKET, SO_SNDBUF, &bytes, sizeof bytes);
+        while (read(fd, data, sizeof data) > 0)
+            ;
+        close(fd);
+    }
+    return NULL;
+}
+
+/* Connections that come and go in several threads, so that their numbers are used again and again. */
+static void threads(void)
+{
+    static char data[300000];
+    struct sockaddr_in address;
+    int listener = listener_of(&address), served = 0, epoll = must(epoll_create1(0), "epoll_create1");
+    struct epoll_event event = {.events = EPOLLIN};
+    pthread_t clients[4];
+
+    must(listen(listener, 128), "listen");
+    must(epoll_ctl(epoll, EPOLL_CTL_ADD, listener, &event), "epoll_ctl");
+    for (int i = 0; i < 4; i++)
+        must(-pthread_create(&clients[i], NULL, connect_often, &address), "pthread_create");
+    for (; served < 400; served++) {
+        int fd;
+
+        must(epoll_wait(epoll, &event, 1, -1), "epoll_wait");
+        fd = must(accept(listener, NULL, NULL), "accept");
+        must((int)send(fd, data, sizeof data, 0), "send");
+        close(fd);
+    }
+    for (int i = 0; i < 4; i++)
+        pthread_join(clients[i], NULL);
+    printf("served: %d\n", served);
+}
+
+/* A call that works leaves errno as it was. */
+static void errnos(void)
+{
+    static char data[MB];
+    struct sockaddr_in address;
+    int listener, out, in, copy, bytes = LOCK_BYTES;
+    socklen_t length = sizeof bytes;
+
+#define KEEPS(call) (errno = 77, (void)!(call), printf("%s: %d\n", #call, errno))
+    listener = listener_of(&address);
+    must(listen(listener, 8), "listen");
+    KEEPS((out = socket(AF_INET, SOCK_STREAM, 0)));
+    KEEPS(connect(out, (struct sockaddr *)&address, sizeof address));
+    KEEPS((in = accept(listener, NULL, NULL)));
+    KEEPS(setsockopt(out, SOL_SOCKET, SO_SNDBUF, &bytes, sizeof bytes));
+    KEEPS(getsockopt(out, SOL_SOCKET, SO_SNDBUF, &bytes, &length));
+    for (int i = 0; i < 20; i++) {
+        KEEPS(send(out, data, 60000, 0));
+        KEEPS(recv(in, data, sizeof data, 0));
+    }
+    KEEPS((copy = dup(out)));
+    KEEPS(poll(NULL, 0, 0));
+    KEEPS(shutdown(copy, SHUT_RDWR));
+    KEEPS(close(copy));
+    KEEPS(close(out));
+    KEEPS(close(in));
+}
+
+static const struct {
+    const char *name;
+    void (*run)(void);
+} scenes[] = {
+    {"sizes", sizes},           {"locks", locks},           {"wrong_calls", wrong_calls}, {"descriptors", descriptors},
+    {"transfers", transfers},   {"early_ends", early_ends}, {"sigpipe", dies_of_sigpipe}, {"storm", storm},
+    {"cancelled", cancelled},   {"children", children},     {"confined", confined},       {"threads", threads},
+    {"errnos", errnos},
+};
+
+int main(int argc, char **argv)
+{
+    if (argc == 3 && strcmp(argv[1], "inherited") == 0)
+        inherited(atoi(argv[2]));
+    for (size_t i = 0; argc == 2 && i < sizeof scenes / sizeof *scenes; i++)
+        if (strcmp(argv[1], scenes[i].name) == 0) {
+            scenes[i].run();
+            return 0;
+        }
+    for (size_t i = 0; argc == 1 && i < sizeof scenes / sizeof *scenes; i++)
+        puts(scenes[i].name);
+    return argc == 1 ? 0 : 2;
+}

@@ -1,0 +1,352 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: MIT
+"""autobuf run: programs do the same under it as without, and what it is asked to do is done.
+
+Prints TAP. Exits 0, 1 when a test failed, 77 when no path can be made here. Arguments select the tests whose names
+contain one of them. How much faster a program is under it: tests/kernels/run run, in virtual time.
+"""
+from __future__ import annotations
+
+import os
+import pathlib
+import re
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+import unittest
+
+sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
+
+from cases import PathTest, run_tests  # noqa: E402
+from path import Path, built, wait_listening  # noqa: E402
+from test_bulk import BulkTest  # noqa: E402
+from test_probe import ALL, PING_GROUPS  # noqa: E402
+
+HERE = pathlib.Path(__file__).resolve().parent
+OBJECT = built("preload/libautobuf-run.so")
+COMMAND = built("tools/autobuf")
+CALLS = built("tests/net/run_calls")
+DIFFERS = "locks"
+NOBODY = 65534
+PORT = 7700
+REPORT = re.compile(r"^autobuf\[(\d+)\]: (\S+) (?:sent ([\d.]+) (bytes|MB))?(?:,)?(?: ?received ([\d.]+) (bytes|MB))? in ([\d.]+) s, "
+                    r"([\d.]+) Mbit/s; limited by: ([^;]+); set: ([^;]+)(?:; the kernel alone: .*)?$", re.M)
+
+
+def clean() -> dict[str, str]:
+    """The environment without what this command reads."""
+    return {name: value for name, value in os.environ.items() if not name.startswith(("AUTOBUF", "LD_PRELOAD", "ASAN_OPTIONS"))}
+
+
+def plain(*command: object, **kw) -> subprocess.CompletedProcess:
+    kw.setdefault("env", clean())
+    kw.setdefault("stdin", subprocess.DEVNULL)
+    return subprocess.run([str(word) for word in command], capture_output=True, text=True, timeout=120, **kw)
+
+
+def under(*command: object, options: tuple[str, ...] = (), **kw) -> subprocess.CompletedProcess:
+    return plain(COMMAND, "run", *options, "--", *command, **kw)
+
+
+def scenes() -> list[str]:
+    return plain(CALLS).stdout.split()
+
+
+def compiled(folder: str, name: str, source: str, *options: str) -> str:
+    """A program of this C; a skip where the compiler cannot make it."""
+    target = os.path.join(folder, name)
+    done = subprocess.run(["gcc", "-x", "c", "-", "-o", target, *options], input=source, capture_output=True, text=True)
+    if done.returncode:
+        raise unittest.SkipTest(f"{name}: the compiler cannot: {done.stderr.strip()[-150:]}")
+    return target
+
+
+class Same(unittest.TestCase):
+    """Each scene of run_calls.c prints the same under it, and ends in the same way."""
+
+    def compare(self, scene: str, *options: str) -> None:
+        with self.subTest(scene, options=options):
+            without, ours = plain(CALLS, scene), under(CALLS, scene, options=options)
+            self.assertEqual(ours.stdout, without.stdout)
+            self.assertEqual((ours.returncode, ours.stderr), (without.returncode, without.stderr))
+
+    def test_scenes(self) -> None:
+        self.assertIn(DIFFERS, scenes())
+        for scene in scenes():
+            if scene != DIFFERS:
+                self.compare(scene)
+
+    def test_with_sizes_kept(self) -> None:
+        for scene in ("sizes", "descriptors", "transfers", "children", "threads"):
+            self.compare(scene, "--keep-sizes")
+
+    def test_what_they_print_is_not_nothing(self) -> None:
+        self.assertIn("transfer 8", plain(CALLS, "transfers").stdout)
+        self.assertIn("read: 40000000 bytes", plain(CALLS, "transfers").stdout)
+        self.assertEqual(plain(CALLS, "sigpipe").returncode, -signal.SIGPIPE)
+
+
+class Sizes(unittest.TestCase):
+    """Which sizes are locked: 1 is the send buffer, 2 the receive buffer."""
+
+    def locks(self, *options: str, **environment: str) -> list[int]:
+        said = under(CALLS, "locks", options=options, env=clean() | environment).stdout
+        found = [int(number) for number in re.findall(r"^(?:before connect|accepted|after connect): (-?\d+)$", said, re.M)]
+        self.assertEqual(len(found), 3, said)
+        if -1 in found:
+            self.skipTest("this kernel does not say what is locked: before Linux 5.15")
+        return found
+
+    def test_small_ones_are_not_applied(self) -> None:
+        self.assertEqual(self.locks(), [0, 0, 0])
+
+    def test_they_are_where_the_program_is_obeyed(self) -> None:
+        self.assertEqual(self.locks("--keep-sizes"), [3, 3, 3])
+        self.assertEqual(self.locks(AUTOBUF="off"), [3, 3, 3])
+
+    def test_larger_than_autotuning_is_applied(self) -> None:
+        program = ("import socket; s = socket.socket(); s.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, 1 << 30); "
+                   "print(s.getsockopt(socket.SOL_SOCKET, 72))")
+        settable = int(pathlib.Path("/proc/sys/net/core/wmem_max").read_text())
+        most = int(pathlib.Path("/proc/sys/net/ipv4/tcp_wmem").read_text().split()[2])
+        self.assertEqual(int(under(sys.executable, "-c", program).stdout), 1 if 2 * settable >= most else 0)
+
+
+class Command(unittest.TestCase):
+    def test_the_program_has_its_streams_and_its_status(self) -> None:
+        done = under("cat", stdin=None, input="three\nlines\nof text\n")
+        self.assertEqual((done.returncode, done.stdout, done.stderr), (0, "three\nlines\nof text\n", ""))
+        self.assertEqual(under("sh", "-c", "exit 77").returncode, 77)
+        self.assertEqual(under("sh", "-c", "kill -TERM $$").returncode, -signal.SIGTERM)
+        self.assertEqual(under("sh", "-c", "echo out; echo err >&2", options=("--report",)).stderr, "err\n")
+
+    def test_what_cannot_be_run(self) -> None:
+        for program, status, why in (("/nonexistent", 127, "No such file"), ("no-such-program", 127, "No such file"),
+                                     ("/etc/passwd", 126, "Permission denied"), ("/", 126, "Permission denied")):
+            with self.subTest(program):
+                done = under(program)
+                self.assertEqual(done.returncode, status)
+                self.assertEqual(done.stdout, "")
+                self.assertRegex(done.stderr, rf"^autobuf run: {program}: {why}.*\n$")
+
+    def test_the_object_is_loaded_once_and_others_stay(self) -> None:
+        loaded = "cat /proc/self/maps | grep -c 'r-xp.*/libautobuf-run.so$'; echo \"$LD_PRELOAD\""
+        once = under("sh", "-c", loaded).stdout.splitlines()
+        self.assertEqual(once[0], "1")
+        self.assertEqual(plain(COMMAND, "run", COMMAND, "run", "sh", "-c", loaded).stdout.splitlines(), once)
+        with tempfile.TemporaryDirectory() as folder:
+            other = compiled(folder, "other.so", "int getpagesize(void) { return 77; }", "-shared", "-fPIC")
+            done = under("sh", "-c", "echo \"$LD_PRELOAD\"", env=clean() | {"LD_PRELOAD": other})
+            self.assertEqual(done.stdout.strip().split(":"), [*once[1].split(":"), other])
+
+    def test_no_descriptor_is_left_open(self) -> None:
+        program = ("import os, socket\n"
+                   "l = socket.create_server(('127.0.0.1', 0))\n"
+                   "s = socket.create_connection(l.getsockname()); c, _ = l.accept()\n"
+                   "for i in range(100): s.sendall(bytes(100000)); c.recv(100000, socket.MSG_WAITALL)\n"
+                   "print(sorted(os.readlink(f'/proc/self/fd/{fd}').split(':')[0] for fd in os.listdir('/proc/self/fd')[:-1]))")
+        self.assertEqual(under(sys.executable, "-c", program).stdout, plain(sys.executable, "-c", program).stdout)
+
+    def test_decisions_go_to_a_file(self) -> None:
+        with tempfile.TemporaryDirectory() as folder:
+            done = under("sh", "-c", f"cd /; {CALLS} sizes", options=("--log", "decisions"), cwd=folder)
+            self.assertEqual((done.returncode, done.stderr), (0, ""))
+            lines = pathlib.Path(folder, "decisions").read_text()
+        self.assertRegex(lines, r"(?m)^autobuf\[\d+\]: fd \d+: SO_SNDBUF 65536 of the program is not set: autotuning reaches \d+ bytes$")
+        self.assertIn("SO_SNDBUF 65536 of the program is not set", under(CALLS, "sizes", env=clean() | {"AUTOBUF": "log"}).stderr)
+        self.assertNotIn("SO_SNDBUF", under(CALLS, "sizes", env=clean() | {"AUTOBUF": "off"}, options=("--log", "/dev/stderr")).stderr)
+
+    def test_a_line_for_each_connection_that_moved_bytes(self) -> None:
+        program = ("import os, socket\n"
+                   "l = socket.create_server(('127.0.0.1', 0))\n"
+                   "for n in (1, 3000, 20_000_000):\n"
+                   "    s = socket.socket(); s.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, 65536)\n"
+                   "    s.connect(l.getsockname())\n"
+                   "    if os.fork() == 0:\n"
+                   "        c, _ = l.accept(); s.close()\n"
+                   "        while c.recv(65536): pass\n"
+                   "        c.send(b'x' * 1000); os._exit(0)\n"
+                   "    s.sendall(bytes(n)); s.shutdown(socket.SHUT_WR); s.recv(2000, socket.MSG_WAITALL); s.close()\n"
+                   "    os.wait()\n"
+                   "socket.create_connection(l.getsockname()).close()\n")
+        done = under(sys.executable, "-c", program, options=("--report",))
+        lines = [match.groups() for match in REPORT.finditer(done.stderr)]
+        self.assertEqual(len(lines), len(done.stderr.splitlines()), done.stderr)
+        moved = [(sent, unit, got, its) for _, _, sent, unit, got, its, *_ in lines]
+        self.assertEqual(sorted(moved), sorted([
+            ("1", "bytes", "1000", "bytes"), ("3000", "bytes", "1000", "bytes"), ("20.0", "MB", "1000", "bytes"),
+            ("1000", "bytes", "1", "bytes"), ("1000", "bytes", "3000", "bytes"), ("1000", "bytes", "20.0", "MB")]), done.stderr)
+        self.assertEqual(len({pid for pid, *_ in lines}), 4)
+        self.assertEqual([what for *_, what in lines].count("SO_SNDBUF 65536 of the program left to autotuning"), 3)
+
+    def test_no_report_where_standard_error_became_something_else(self) -> None:
+        program = ("import os, socket, sys\n"
+                   "l = socket.create_server(('127.0.0.1', 0)); s = socket.create_connection(l.getsockname()); c, _ = l.accept()\n"
+                   "s.send(b'x'); c.recv(1); os.dup2(os.open(sys.argv[1], os.O_RDWR | os.O_CREAT), 2)\n")
+        with tempfile.NamedTemporaryFile() as data:
+            done = under(sys.executable, "-c", program, data.name, options=("--report",))
+            self.assertEqual((done.returncode, done.stderr, data.read()), (0, "", b""))
+        program = program.split("os.dup2")[0]
+        self.assertEqual(len(under(sys.executable, "-c", program, options=("--report",)).stderr.splitlines()), 2)
+
+
+class Unreachable(unittest.TestCase):
+    """Told once, on one line; the program then runs as without."""
+
+    SOURCE = "#include <stdio.h>\nint main(void) { puts(\"ran\"); return 5; }\n"
+
+    def setUp(self) -> None:
+        self.folder = self.enterContext(tempfile.TemporaryDirectory())
+        os.chmod(self.folder, 0o755)
+
+    def check(self, program: str, why: str, **kw) -> None:
+        done = under(program, **kw)
+        self.assertEqual((done.returncode, done.stdout), (5, "ran\n"), done.stderr)
+        self.assertRegex(done.stderr, rf"^autobuf run: {program} cannot be reached: {why}; .*\n$")
+
+    def test_static(self) -> None:
+        program = compiled(self.folder, "static", self.SOURCE, "-static")
+        self.check(program, "static")
+        self.check(compiled(self.folder, "static-pie", self.SOURCE, "-static-pie"), "static")
+        script = pathlib.Path(self.folder, "script")
+        script.write_text(f"#!{program}\n")
+        script.chmod(0o755)
+        self.check(str(script), "static")
+
+    def test_one_that_has_privilege(self) -> None:
+        if os.geteuid():
+            self.skipTest("a set-user-ID program is root's to make")
+        program = compiled(self.folder, "setuid", self.SOURCE)
+        as_nobody = {"user": NOBODY, "group": NOBODY, "extra_groups": ()}
+        copy = pathlib.Path(self.folder, "preload")
+        copy.mkdir()
+        shutil.copy(OBJECT, copy)
+        done = under(program)
+        self.assertEqual((done.returncode, done.stderr), (5, ""))
+        os.chmod(program, 0o4755)
+        command = self.for_everybody()
+        done = plain(command, "run", program, **as_nobody)
+        self.assertEqual((done.returncode, done.stdout), (5, "ran\n"), done.stderr)
+        self.assertRegex(done.stderr, "cannot be reached: set-user-ID")
+        # Its child has the variables, and the linker keeps the object out of it.
+        done = plain(command, "run", "sh", "-c", program, **as_nobody)
+        self.assertEqual((done.returncode, done.stdout), (5, "ran\n"), done.stderr)
+
+    def for_everybody(self) -> str:
+        """The command and its object where any user may read them."""
+        tools = pathlib.Path(self.folder, "tools")
+        tools.mkdir()
+        library = built("lib/libautobuf.so.0")
+        shutil.copy(COMMAND, tools)
+        (tools.parent / "lib").mkdir()
+        shutil.copy(library, tools.parent / "lib")
+        return str(tools / "autobuf")
+
+    def test_sanitized(self) -> None:
+        for sanitizer in ("address", "thread"):
+            with self.subTest(sanitizer):
+                program = compiled(self.folder, sanitizer, self.SOURCE, f"-fsanitize={sanitizer}")
+                if plain(program).returncode != 5:
+                    self.skipTest(f"-fsanitize={sanitizer} does not run here")
+                self.check(program, "has a sanitizer")
+                # As a child it is not known before.
+                done = under("sh", "-c", program)
+                self.assertEqual((done.returncode, done.stdout, done.stderr), (5, "ran\n", ""))
+
+    def test_another_machine(self) -> None:
+        self.check(compiled(self.folder, "other", self.SOURCE, "-m32"), "built for another machine")
+
+
+class Programs(unittest.TestCase):
+    """Some that most hosts have; tests/net/test_run_programs.py has more."""
+
+    SERVER = ("import asyncio, sys\n"
+              "async def client(reader, writer):\n"
+              "    n = int(await reader.readline())\n"
+              "    writer.write(bytes(n)); await writer.drain(); writer.close()\n"
+              "async def fetch(port, n):\n"
+              "    reader, writer = await asyncio.open_connection('127.0.0.1', port)\n"
+              "    writer.write(b'%d\\n' % n); data = await reader.read(-1); writer.close(); return len(data)\n"
+              "async def main():\n"
+              "    server = await asyncio.start_server(client, '127.0.0.1', 0)\n"
+              "    port = server.sockets[0].getsockname()[1]\n"
+              "    print(await asyncio.gather(*(fetch(port, n * 500_000) for n in range(20))))\n"
+              "asyncio.run(main())\n")
+
+    def test_asyncio(self) -> None:
+        without, ours = plain(sys.executable, "-c", self.SERVER), under(sys.executable, "-c", self.SERVER)
+        self.assertEqual((ours.returncode, ours.stdout, ours.stderr), (without.returncode, without.stdout, ""))
+        self.assertIn("9500000", ours.stdout)
+
+    def test_curl_from_a_server_of_threads(self) -> None:
+        if not shutil.which("curl"):
+            self.skipTest("curl is not installed")
+        with tempfile.TemporaryDirectory() as folder:
+            data = os.urandom(20_000_000)
+            pathlib.Path(folder, "file").write_bytes(data)
+            server = subprocess.Popen([COMMAND, "run", sys.executable, "-u", "-m", "http.server", "--bind", "127.0.0.1", "0",
+                                       "--directory", folder], stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True,
+                                      env=clean())
+            self.addCleanup(server.wait)
+            self.addCleanup(server.kill)
+            port = re.search(r"port (\d+)", server.stdout.readline())[1]
+            got = pathlib.Path(folder, "got")
+            done = under("curl", "-sS", "-o", got, f"http://127.0.0.1:{port}/file")
+            self.assertEqual((done.returncode, done.stderr), (0, ""))
+            self.assertTrue(got.read_bytes() == data)
+            server.stdout.close()
+            server.terminate()
+            self.assertEqual(server.wait(10), -signal.SIGTERM)
+
+
+class OnAPath(BulkTest):
+    SINK = ("import socket, sys\n"
+            "l = socket.create_server(('', int(sys.argv[1])))\n"
+            "while True:\n"
+            "    c, _ = l.accept()\n"
+            "    while c.recv(1 << 20): pass\n"
+            "    c.close()\n")
+    SEND = ("import socket, sys\n"
+            "s = socket.socket(); s.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, 65536)\n"
+            "s.connect((sys.argv[1], int(sys.argv[2]))); s.sendall(bytes(int(sys.argv[3]))); s.shutdown(socket.SHUT_WR); s.recv(1)\n")
+
+    def started(self) -> Path:
+        path = self.path(both="rate=50M,delay=20ms,queue=1M")
+        path.sysctl("a", PING_GROUPS, ALL)
+        path.popen("b", [sys.executable, "-c", self.SINK, str(PORT)])
+        wait_listening(path, "b", PORT)
+        return path
+
+    def send(self, path: Path, size: int, *options: str) -> str:
+        done = path.run("a", [COMMAND, "run", "--report", *options, "--", sys.executable, "-c", self.SEND, path.addr["b"],
+                              str(PORT), str(size)], env=clean())
+        self.assertEqual(done.returncode, 0, done.stderr)
+        return done.stderr
+
+    def test_it_sends_nothing_of_its_own_unless_allowed(self) -> None:
+        path = self.started()
+        self.send(path, 2_000_000)
+        self.assertEqual(self.echoes(path), 0)
+        self.send(path, 1000, "--probe", "--intent", "low-delay")
+        self.assertGreater(self.echoes(path), 4)
+
+    def test_a_program_that_locks_64_kb(self) -> None:
+        """12 Mbit/s at most by itself."""
+        path = self.started()
+        line = self.send(path, 8_000_000)
+        self.assertIn("SO_SNDBUF 65536 of the program left to autotuning", line)
+        self.assertRegex(line, REPORT)
+        kernel = re.search(r"the kernel alone: a window of (\d+) bytes, at most ([\d.]+) Mbit/s", line)
+        self.assertEqual(int(kernel[1]), 87380)
+        self.between(float(kernel[2]), 14, 17.5, "the window in a round trip of 40 ms")
+        self.assertGreater(float(REPORT.search(line)[8]), 1.2 * float(kernel[2]))
+
+    def test_low_delay_is_paced(self) -> None:
+        path = self.started()
+        self.assertRegex(self.send(path, 12_000_000, "--intent", "low-delay"), r"pace [\d.]+ Mbit/s")
+
+
+if __name__ == "__main__":
+    sys.exit(run_tests(["ip", "gcc"], ["tools/autobuf", "preload/libautobuf-run.so", "tests/net/run_calls"]))
