@@ -5,7 +5,6 @@
  * hidden, so only the library that is linked into this object uses them.
  */
 #include <errno.h>
-#include <sched.h>
 #include <stdatomic.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -13,6 +12,7 @@
 #include <sys/mman.h>
 
 #include "pool.h"
+#include "spin.h"
 
 #define SMALLEST_BITS 10U /* blocks of 1 KB, 2 KB, ... */
 #define CLASSES 12U
@@ -31,18 +31,7 @@ static atomic_flag locked = ATOMIC_FLAG_INIT;
 
 void run_pool_forked(void)
 {
-    atomic_flag_clear(&locked); /* a thread that does not exist here may have held it; a list is always whole */
-}
-
-static void lock(void)
-{
-    while (atomic_flag_test_and_set_explicit(&locked, memory_order_acquire))
-        sched_yield();
-}
-
-static void unlock(void)
-{
-    atomic_flag_clear_explicit(&locked, memory_order_release);
+    spin_unlock(&locked); /* a thread that does not exist here may have held it; a list is always whole */
 }
 
 static size_t class_bytes(size_t class)
@@ -72,13 +61,13 @@ static struct block *take(size_t class)
 {
     struct block *block;
 
-    lock();
+    spin_lock(&locked);
     if (!free_blocks[class])
         free_blocks[class] = carve(class);
     block = free_blocks[class];
     if (block)
         free_blocks[class] = block->next;
-    unlock();
+    spin_unlock(&locked);
     return block;
 }
 
@@ -108,8 +97,8 @@ void free(void *data)
     if (!data)
         return;
     class = block->class;
-    lock();
+    spin_lock(&locked);
     block->next = free_blocks[class];
     free_blocks[class] = block;
-    unlock();
+    spin_unlock(&locked);
 }

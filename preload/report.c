@@ -12,6 +12,7 @@
 #include <autobuf/autobuf.h>
 
 #include "next.h"
+#include "spin.h"
 
 #define STANDARD_ERROR 2
 #define LINE_BYTES 512U
@@ -23,11 +24,12 @@ static struct {
     size_t used;
 } lines;
 
+static atomic_flag locked = ATOMIC_FLAG_INIT; /* of the lines */
 static struct stat standard_error; /* as this process found it */
 
 /* One line, built piece by piece; what does not fit is cut off. */
 struct line {
-    char text[LINE_BYTES];
+    char text[LINE_BYTES]; /* the last one for the end of the line */
     size_t used;
 };
 
@@ -35,7 +37,7 @@ static void add(struct line *line, const char *format, ...) __attribute__((forma
 
 static void add(struct line *line, const char *format, ...)
 {
-    size_t room = sizeof line->text - line->used;
+    size_t room = sizeof line->text - 1 - line->used;
     va_list arguments;
     int length;
 
@@ -162,26 +164,6 @@ static void add_without(struct line *line, const struct place *place, struct aut
         add(line, ", at most %.1f Mbit/s", 8e3 * (double)window / (double)place->rtt_min_ns);
 }
 
-void run_report_add(int fd, const struct place *place, const struct autobuf_limits *limits)
-{
-    struct autobuf_socket now = AUTOBUF_SOCKET_INIT;
-    struct line line = {.used = 0};
-
-    add(&line, "autobuf[%d]: ", (int)getpid());
-    add_peer(&line, place);
-    add_moved(&line, place, (double)(autobuf_now_ns() - place->began_ns) / 1e9);
-    add_limiter(&line, place);
-    if (autobuf_socket_state(fd, &now) == 0) {
-        add_set(&line, place, &now);
-        add_without(&line, place, now, limits);
-    }
-    if (lines.used + line.used + 1 > sizeof lines.text)
-        run_report_write();
-    memcpy(lines.text + lines.used, line.text, line.used);
-    lines.used += line.used;
-    lines.text[lines.used++] = '\n';
-}
-
 /*
  * Programs close their standard error, and what they open next gets its number: a line there would be among the data.
  * Nor is a connection a place for reports, which is standard error of what inetd starts.
@@ -198,19 +180,13 @@ static bool is_standard_error(void)
            (NEXT(getsockopt)(STANDARD_ERROR, SOL_SOCKET, SO_DOMAIN, &domain, &length) == 0 && domain == AF_UNIX);
 }
 
-void run_report_begin(void)
-{
-    if (fstat(STANDARD_ERROR, &standard_error) < 0)
-        standard_error = (struct stat){.st_dev = 0};
-}
-
-void run_report_write(void)
+/* Those that wait; the caller holds the lock. */
+static void write_lines(void)
 {
     size_t done = 0;
 
     if (!is_standard_error())
         lines.used = 0;
-
     while (done < lines.used) {
         ssize_t wrote = NEXT(write)(STANDARD_ERROR, lines.text + done, lines.used - done);
 
@@ -221,8 +197,44 @@ void run_report_write(void)
     lines.used = 0;
 }
 
+void run_report_add(int fd, const struct place *place, const struct autobuf_limits *limits)
+{
+    struct autobuf_socket now = AUTOBUF_SOCKET_INIT;
+    struct line line = {.used = 0};
+
+    add(&line, "autobuf[%d]: ", (int)getpid());
+    add_peer(&line, place);
+    add_moved(&line, place, (double)(autobuf_now_ns() - place->began_ns) / 1e9);
+    add_limiter(&line, place);
+    if (autobuf_socket_state(fd, &now) == 0) {
+        add_set(&line, place, &now);
+        add_without(&line, place, now, limits);
+    }
+    line.text[line.used++] = '\n';
+    spin_lock(&locked);
+    if (lines.used + line.used > sizeof lines.text)
+        write_lines();
+    memcpy(lines.text + lines.used, line.text, line.used);
+    lines.used += line.used;
+    spin_unlock(&locked);
+}
+
+void run_report_write(void)
+{
+    spin_lock(&locked);
+    write_lines();
+    spin_unlock(&locked);
+}
+
+void run_report_begin(void)
+{
+    if (fstat(STANDARD_ERROR, &standard_error) < 0)
+        standard_error = (struct stat){.st_dev = 0};
+}
+
 void run_report_forget(void)
 {
+    spin_unlock(&locked); /* a thread that does not exist here may have held it */
     if (lines.used)
         lines.used = 0;
 }

@@ -88,6 +88,21 @@ class Same(unittest.TestCase):
         self.assertEqual(plain(CALLS, "sigpipe").returncode, -signal.SIGPIPE)
 
 
+class Checked(unittest.TestCase):
+    """tests/threads has the thread sanitizer's part."""
+
+    def test_memcheck_has_nothing_to_say(self) -> None:
+        if not shutil.which("valgrind"):
+            self.skipTest("valgrind is not installed")
+        check = ("valgrind", "-q", "--error-exitcode=9", CALLS)
+        for scene in ("sizes", "descriptors", "threads", "storm", "errnos"):
+            with self.subTest(scene):
+                done = under(*check, scene, options=("--report",))
+                self.assertEqual(done.returncode, 0, done.stderr)
+                self.assertEqual([line for line in done.stderr.splitlines() if line.startswith("==")], [])
+        self.assertEqual(under(*check, "wrong_calls").returncode, 9, "it would say something")
+
+
 class Sizes(unittest.TestCase):
     """Which sizes are locked: 1 is the send buffer, 2 the receive buffer."""
 
