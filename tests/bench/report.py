@@ -69,3 +69,20 @@ def block(name: str, rows: Sequence[Sequence[object]]) -> str:
     """Rows as an inline data block of gnuplot."""
     return (f"${name} << EOD\n" + "\n".join(" ".join(str(c) for c in row) for row in rows)
             + "\nEOD\n")
+
+
+def bars(svg: pathlib.Path, title: str, names: Sequence[str], rows: Sequence[Sequence[object]]) -> None:
+    """A chart of rates: each row is a group, its name and a bar for each of names."""
+    plots = [f"{'$rates' if at == 0 else repr('')} using {at + 3}{':xtic(2)' if at == 0 else ''} title \"{name}\""
+             for at, name in enumerate(names)]
+    gnuplot(svg, block("rates", [[at, f'"{name}"', *rates] for at, (name, *rates) in enumerate(rows)]) + f"""
+set title "{title}"
+set ylabel "Mbit/s"
+set yrange [0:*]
+set xtics rotate by -40
+set style data histograms
+set style histogram clustered gap 1
+set style fill solid 0.9
+set key outside top horizontal
+plot {', '.join(plots)}
+""")

@@ -3,16 +3,18 @@
  * A program that knows nothing of the library, and takes what comes on one connection no faster than a disk, or a browser that
  * was paused, would:
  *
- *   reader PORT BYTES-PER-SECOND SECONDS [SO_RCVBUF]
+ *   reader PORT BYTES-PER-SECOND|all SECONDS [SO_RCVBUF]
  *
- * 0 bytes: it accepts the connection, and reads nothing. Prints one line of JSON; held_bytes is the most memory of data that
- * waited to be read.
+ * 0 bytes: it accepts the connection, and reads nothing. all: it waits in recv() for what comes. Prints one line of JSON;
+ * held_bytes is the most memory of data that waited to be read.
  */
 #include <err.h>
 #include <netinet/in.h>
+#include <stdbool.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
@@ -49,12 +51,14 @@ int main(int argc, char **argv)
     uint64_t read_bytes = 0, held_bytes = 0;
     uint32_t memory[SK_MEMINFO_VARS] = {0};
     double begin_s, elapsed_s, before_s = 0, seconds, rate, may = 0;
+    bool all;
     int fd;
 
     if (argc < 4 || argc > 5) {
-        fprintf(stderr, "usage: reader PORT BYTES-PER-SECOND SECONDS [SO_RCVBUF]\n");
+        fprintf(stderr, "usage: reader PORT BYTES-PER-SECOND|all SECONDS [SO_RCVBUF]\n");
         return 2;
     }
+    all = strcmp(argv[2], "all") == 0;
     rate = atof(argv[2]);
     seconds = atof(argv[3]);
     fd = accepted((uint16_t)atoi(argv[1]), argc == 5 ? atoi(argv[4]) : 0);
@@ -66,6 +70,14 @@ int main(int argc, char **argv)
             err(1, "SO_MEMINFO");
         if (memory[SK_MEMINFO_RMEM_ALLOC] > held_bytes)
             held_bytes = memory[SK_MEMINFO_RMEM_ALLOC];
+        if (all) {
+            ssize_t got = recv(fd, piece, sizeof piece, 0);
+
+            if (got <= 0)
+                break;
+            read_bytes += (uint64_t)got;
+            continue;
+        }
         may += rate * (elapsed_s - before_s);
         before_s = elapsed_s;
         while (may > 0) {

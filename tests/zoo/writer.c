@@ -2,10 +2,11 @@
 /*
  * A program that knows nothing of the library, and sends zeroes as one of its kind does:
  *
- *   writer poll|write8k|write1m|sendfile HOST PORT SECONDS CONGESTION-CONTROL
+ *   writer poll|write8k|write1m|sendfile HOST PORT SECONDS CONGESTION-CONTROL [SO_SNDBUF before|after|listener]
  *
  * poll: waits for POLLOUT and writes 128 KB at most. write8k, write1m: write() blocks. sendfile: so does sendfile(), of 2 MB.
- * Prints one line of JSON; the rate is that of what was acknowledged.
+ * SO_SNDBUF: set by the program before it connects, after it, or on a socket that listens on HOST, for the first connection that
+ * it accepts; 0: not set. Prints one line of JSON; the rate is that of what was acknowledged.
  */
 #include <arpa/inet.h>
 #include <err.h>
@@ -70,17 +71,43 @@ static const struct {
     {"poll", by_poll}, {"write8k", by_write_8k}, {"write1m", by_write_1m}, {"sendfile", by_sendfile},
 };
 
-static int connection(char **args)
+static void lock(int fd, int bytes)
 {
-    struct sockaddr_in to = {.sin_family = AF_INET, .sin_port = htons((uint16_t)atoi(args[1]))};
+    if (bytes && setsockopt(fd, SOL_SOCKET, SO_SNDBUF, &bytes, sizeof bytes) < 0)
+        err(1, "SO_SNDBUF");
+}
+
+static int accepted(int fd, const struct sockaddr_in *here)
+{
+    int one = 1;
+
+    if (setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &one, sizeof one) < 0 ||
+        bind(fd, (const struct sockaddr *)here, sizeof *here) < 0 || listen(fd, 1) < 0)
+        err(1, "listen");
+    fd = accept(fd, NULL, NULL);
+    if (fd < 0)
+        err(1, "accept");
+    return fd;
+}
+
+/* A connection as args, from HOST on, say. */
+static int connection(char **args, int lock_bytes, const char *when)
+{
+    struct sockaddr_in address = {.sin_family = AF_INET, .sin_port = htons((uint16_t)atoi(args[1]))};
     int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
 
-    if (inet_pton(AF_INET, args[0], &to.sin_addr) != 1)
+    if (inet_pton(AF_INET, args[0], &address.sin_addr) != 1)
         err(1, "%s", args[0]);
     if (setsockopt(fd, IPPROTO_TCP, TCP_CONGESTION, args[3], (socklen_t)strlen(args[3])) < 0)
         err(1, "%s", args[3]);
-    if (connect(fd, (struct sockaddr *)&to, sizeof to) < 0)
+    if (strcmp(when, "after") != 0)
+        lock(fd, lock_bytes);
+    if (strcmp(when, "listener") == 0)
+        return accepted(fd, &address);
+    if (connect(fd, (struct sockaddr *)&address, sizeof address) < 0)
         err(1, "connect");
+    if (strcmp(when, "after") == 0)
+        lock(fd, lock_bytes);
     return fd;
 }
 
@@ -92,14 +119,17 @@ int main(int argc, char **argv)
     ssize_t (*send_some)(int) = NULL;
     int fd;
 
-    for (size_t i = 0; argc == 6 && i < sizeof kinds / sizeof *kinds; i++)
+    for (size_t i = 0; (argc == 6 || argc == 8) && i < sizeof kinds / sizeof *kinds; i++)
         if (strcmp(argv[1], kinds[i].name) == 0)
             send_some = kinds[i].send;
     if (!send_some) {
-        fprintf(stderr, "usage: writer poll|write8k|write1m|sendfile HOST PORT SECONDS CONGESTION-CONTROL\n");
+        fprintf(stderr, "usage: writer poll|write8k|write1m|sendfile HOST PORT SECONDS CONGESTION-CONTROL "
+                        "[SO_SNDBUF before|after|listener]\n");
         return 2;
     }
-    fd = connection(argv + 2);
+    fd = argc == 8 ? connection(argv + 2, atoi(argv[6]), argv[7]) : connection(argv + 2, 0, "before");
+    if (argc == 8 && strcmp(argv[7], "listener") == 0)
+        begin_s = now_s();
     while (now_s() - begin_s < atof(argv[4]))
         if (send_some(fd) < 0)
             err(1, "%s", argv[1]);

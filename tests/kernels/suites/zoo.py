@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""Programs of Debian that nobody patched, while autobuf watch --tune looks after them."""
+"""Programs of Debian that nobody patched, while autobuf watch --tune looks after them, or under autobuf run."""
 from __future__ import annotations
 
 import pathlib
@@ -16,25 +16,29 @@ sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[2] / "zoo"))
 from suites.writers import SETTABLE  # noqa: E402
 from zoo_root import MODULE, PLACE, archives, zoo  # noqa: E402
 
-FORCED = "tests/zoo/forced.so"
+PROGRAMS = ("tests/zoo/forced.so", "preload/libautobuf-run.so")
 
 SETUP = f"""
 zoo={PLACE}
 if [ ! -e $zoo/proc/self ]; then
     mount -t proc proc $zoo/proc
     mount --bind /dev $zoo/dev
-    cp /usr/bin/forced.so $zoo/usr/lib/forced.so
+    cp /usr/bin/forced.so /usr/lib/autobuf/* $zoo/usr/lib
+    cp /usr/bin/autobuf $zoo/usr/bin
+    mkdir $zoo/usr/preload
+    cp /usr/bin/libautobuf-run.so $zoo/usr/preload
     chmod 1777 $zoo/tmp
 fi
 
 # in_zoo NAMESPACE WORD...: as a user without any capability
 in_zoo()
 {{
-    ns=$1
+    ns=$1 under=
     shift
+    [ "$ns" != a ] || under=$sender_under
     on "$ns" chroot $zoo /usr/bin/setpriv --reuid 65534 --regid 65534 --clear-groups --inh-caps=-all \\
         /usr/bin/env -i PATH=/usr/sbin:/usr/bin:/sbin:/bin HOME=/tmp WORK=/tmp/work SERVER="$server" PORT={PORT} \\
-        BYTES="$bytes" MODULES=/zoo/modules $forced "$@"
+        BYTES="$bytes" MODULES=/zoo/modules $forced $under "$@"
 }}
 
 now_ns() {{ chroot $zoo /usr/bin/date +%s%N; }}
@@ -76,7 +80,7 @@ move()
 # The process that sends bulk data in a.
 sending() {{ on a ss -Htnp state established | awk '$2 > 50000' | sed -n 's/.*[(,]pid=\\([0-9]*\\),.*/\\1/p' | head -1; }}
 """
-"""Needs bytes, and forced, which may be words for env."""
+"""Needs bytes; forced, which may be words for env; and sender_under, which may be a command that runs what sends."""
 
 
 class Run(NamedTuple):
@@ -86,7 +90,7 @@ class Run(NamedTuple):
     rtt_ms: float
     bytes: int
     tuned: str = "no"
-    """Who looks after it: "no", its own "user", or "root"."""
+    """Who looks after it: "no", its own "user", "root", or what sends is under "autobuf run"."""
     sndbuf: int = 0
     """Forced on the sender; 0: what it does by itself."""
     products: float = 2
@@ -95,11 +99,12 @@ class Run(NamedTuple):
     @property
     def script(self) -> str:
         both = qdisc(self.mbit, self.rtt_ms, self.products)
+        under = self.tuned if self.tuned.startswith("autobuf run") else ""
         forced = f"LD_PRELOAD=/usr/lib/forced.so ZOO_SNDBUF={self.sndbuf}" if self.sndbuf else ""
         return SETUP + path(both, both) + f"""
 for ns in a b; do on $ns sysctl -qw net.ipv4.tcp_congestion_control={self.cc}; done
-bytes={self.bytes} forced='{forced}'
-move {self.program} {zoo(self.program, "sender")} {self.tuned}
+bytes={self.bytes} forced='{forced}' sender_under='{under}'
+move {self.program} {zoo(self.program, "sender")} {"no" if under else self.tuned}
 """
 
     def rate_bit_per_s(self, said: str) -> float:
@@ -136,7 +141,7 @@ def looked_after(alone: Run, least: float) -> Case:
         if after < least * without:
             raise AssertionError(f"{after / without:.3f} of {without / 1e6:.1f} Mbit/s, not {least:g}")
 
-    return Case(f"{alone.program}, {alone.mbit:g} x {alone.rtt_ms:g}, {alone.cc}", script(runs), check, (FORCED,), all_archives)
+    return Case(f"{alone.program}, {alone.mbit:g} x {alone.rtt_ms:g}, {alone.cc}", script(runs), check, PROGRAMS, all_archives)
 
 
 GAINS = {"nginx:sendfile": 1.1, "rsync": 1.1, "netcat": 1.3}
