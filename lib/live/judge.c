@@ -259,6 +259,12 @@ static bool moderate(struct ab_judge *judge, const struct ab_look *look, struct 
     return true;
 }
 
+/* Whether a side is the program's own, because the intent names only the other one. */
+static bool is_left_alone(const struct ab_judge *judge, uint32_t other)
+{
+    return (judge->intent & (AUTOBUF_INTENT_SENDS | AUTOBUF_INTENT_RECEIVES)) == other;
+}
+
 /* The buffer action of this look, if there is any. */
 static bool adjust(struct ab_judge *judge, const struct ab_look *look, struct autobuf_plan *plan,
                    const char **why)
@@ -285,6 +291,8 @@ static bool adjust(struct ab_judge *judge, const struct ab_look *look, struct au
     }
     switch (judge->limiter) {
     case AUTOBUF_LIMITER_SND_BUFFER:
+        if (is_left_alone(judge, AUTOBUF_INTENT_RECEIVES))
+            return false;
         *why = "bursts, or a queue";
         if (veto)
             return may_be_bursts(judge, look, plan);
@@ -292,6 +300,8 @@ static bool adjust(struct ab_judge *judge, const struct ab_look *look, struct au
         judge->short_looks += judge->counts_for;
         return judge->short_looks >= SHORT_LOOKS && enlarge(judge, look, plan);
     case AUTOBUF_LIMITER_RCV_BUFFER:
+        if (is_left_alone(judge, AUTOBUF_INTENT_SENDS))
+            return false;
         *why = "the receive buffer is what limits";
         /* For low delay the receive buffer is left alone: nothing here could pace what the peer sends. */
         judge->rcv_short_looks += judge->counts_for;

@@ -12,7 +12,7 @@ import pathlib
 
 import report
 import zoo
-from suites.run import PROGRAMS, RUN, Program, rates
+from suites.run import KEEP, PROGRAMS, RUN, Program, rates
 from suites.zoo import Run
 from virtual import Bench, Way
 from zoo_root import SENDERS
@@ -26,7 +26,6 @@ LOCKED_PATHS = ((400, 100), (100, 100), (10, 20))
 LOCKED_BYTES = (65536, 262144, 1048576)
 LOCKED_KINDS = ("poll", "write8k", "reader")
 LOCKED_SECONDS = 5
-KEEP = "autobuf run --keep-sizes --"
 LOCKED_WAY = Way(lambda runs: "".join(each.script for each in runs), rates, PROGRAMS)
 
 

@@ -713,6 +713,43 @@ static void the_receive_side(void **state)
     }
 }
 
+/* The intent may name one direction: the other side is as the program has made it. */
+static void a_side_that_is_left_alone(void **state)
+{
+    static const struct {
+        const char *name;
+        uint32_t intent;
+        bool sends, receives; /* what is done for a connection that sends, and for one that receives */
+    } rows[] = {
+        {"both", AUTOBUF_INTENT_THROUGHPUT, true, true},
+        {"both, named", AUTOBUF_INTENT_SENDS | AUTOBUF_INTENT_RECEIVES, true, true},
+        {"sends", AUTOBUF_INTENT_SENDS, true, false},
+        {"receives", AUTOBUF_INTENT_RECEIVES, false, true},
+        {"receives, low delay", AUTOBUF_INTENT_RECEIVES | AUTOBUF_INTENT_LOW_DELAY, false, false},
+    };
+
+    (void)state;
+    for (size_t i = 0; i < COUNT(rows); i++) {
+        struct ab_look look = buffer_limited(1000 * MS);
+        struct autobuf_plan plan;
+        struct ab_judge judge;
+        const char *why;
+
+        ab_judge_begin(&judge, rows[i].intent, &host_6_18);
+        CHECK_EQUAL(rows[i].name, fourth_look(&judge, &look, &plan), rows[i].sends);
+        look.info.acked_bytes = 500;
+        look.socket.locks = AUTOBUF_LOCK_RCV;
+        look.socket.rcv_buf_bytes = 200000;
+        ab_judge_begin(&judge, rows[i].intent, &host_6_18);
+        for (unsigned j = 0; j < 3; j++) {
+            assert_false(ab_judge_look(&judge, &look, &plan, &why));
+            look.now_ns += 100 * MS;
+            look.info.received_bytes += 95000;
+        }
+        CHECK_EQUAL(rows[i].name, ab_judge_look(&judge, &look, &plan, &why), rows[i].receives);
+    }
+}
+
 /* Three looks more than others, or one and another long after it: a program may only be late. */
 static void a_receive_buffer_limits_for_some_looks(void **state)
 {
@@ -844,6 +881,7 @@ int main(void)
         cmocka_unit_test(slow_start_shows_less_than_the_path),
         cmocka_unit_test(low_delay_enlarges_the_send_buffer_too),
         cmocka_unit_test(the_receive_side),
+        cmocka_unit_test(a_side_that_is_left_alone),
         cmocka_unit_test(a_receive_buffer_limits_for_some_looks),
         cmocka_unit_test(nothing_moves),
         cmocka_unit_test(strange_clocks),

@@ -14,6 +14,8 @@ SETUP = """
 """
 """The object is where autobuf run looks for it: beside the command's folder."""
 RUN = "autobuf run --"
+KEEP = "autobuf run --keep-sizes --"
+WAYS = ("", RUN, KEEP)
 LOCK_BYTES = 65536
 LOCKED_PATH = (400, 100)
 LOCKED_SECONDS = 5
@@ -22,6 +24,7 @@ QUICK_SECONDS = 3
 LEAST_OF_UNLOCKED = 0.9
 MOST_WHILE_LOCKED = 1 / 8
 """Of unlocked, if nobody mends it. A write() that blocks is no program for it: it stores 1 MB and more in such a buffer."""
+MOST_WHILE_KEPT = 1.1
 NEVER_BELOW = 0.98
 NEVER_PATHS = ((10, 20, 3), (100, 50, 3), (1000, 0.5, 1))
 """Mbit/s, ms, seconds."""
@@ -85,21 +88,24 @@ def case(name: str, runs: list[Program], check) -> Case:
 
 
 def locked(mbit: float, rtt_ms: float, seconds: float, kind: str, whens: tuple[str, ...]) -> Case:
-    """The first is not locked; then each way to lock it, alone and under autobuf run."""
+    """The first is not locked; then each way to lock it: alone, under autobuf run, and with its size obeyed."""
     unlocked = Program(mbit, rtt_ms, seconds, kind)
     runs = [unlocked] + [unlocked._replace(lock_bytes=LOCK_BYTES, when=when, under=under)
-                         for when in whens for under in ("", RUN)]
+                         for when in whens for under in WAYS]
 
     def check(said: str) -> None:
-        free, *pairs = rates(said, runs)
+        free, *locks = rates(said, runs)
         wrong = []
-        for when, alone, ours in zip(whens, pairs[::2], pairs[1::2], strict=True):
+        for at, when in enumerate(whens):
+            alone, ours, kept = locks[len(WAYS) * at:len(WAYS) * (at + 1)]
             print(f"# {kind} unlocked {free:.1f} Mbit/s; locked {when} {alone:.1f}, {alone / free:.3f}; "
-                  f"under autobuf run {ours:.1f}, {ours / free:.3f}", flush=True)
+                  f"under autobuf run {ours:.1f}, {ours / free:.3f}; obeyed {kept:.1f}", flush=True)
             if alone > MOST_WHILE_LOCKED * free:
                 wrong.append(f"locked {when}: {alone / free:.3f} of unlocked without autobuf run")
             if ours < LEAST_OF_UNLOCKED * free:
                 wrong.append(f"locked {when}: {ours / free:.3f} of unlocked")
+            if kept > MOST_WHILE_KEPT * alone:
+                wrong.append(f"locked {when}: --keep-sizes has {kept / alone:.2f} of the locked rate")
         if wrong:
             raise AssertionError("\n".join(wrong))
 
