@@ -87,3 +87,11 @@ void care_connecting(int fd, const struct sockaddr *peer, socklen_t length)
     }
     place->began_ns = place->marked_ns = autobuf_now_ns();
 }
+
+void care_connected(int fd, const struct sockaddr *peer, socklen_t length)
+{
+    struct place *place = self_settings.report ? descriptor_tcp(fd) : NULL;
+
+    if (place && length <= sizeof place->peer)
+        memcpy(&place->peer, peer, length);
+}

@@ -17,8 +17,8 @@ void care_moved(int fd, uint64_t bytes, bool sent)
 {
     struct place *place = descriptor_tcp(fd);
 
-    if (place)
-        tend_moved(fd, place, bytes, sent);
+    if (place && place_counts(place, bytes, sent))
+        tend_reached(fd, place);
 }
 
 void care_waits(void)
@@ -26,13 +26,11 @@ void care_waits(void)
     tend_waiting();
 }
 
-bool care_wants_parts(int fd, size_t bytes)
+bool care_wants_parts(int fd)
 {
     struct place *place;
     int error = errno, flags;
 
-    if (bytes <= CARE_PART_BYTES || fd < 0)
-        return false;
     place = descriptor_tcp(fd);
     if (!place || atomic_load_explicit(&place->mark_bytes, memory_order_relaxed) == UINT64_MAX)
         return false;

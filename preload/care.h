@@ -13,6 +13,7 @@
 
 #include "places.h"
 #include "self.h"
+#include "tend.h"
 
 /* A blocking call that moves more than this is made in parts, so that there is a look between them. */
 #define CARE_PART_BYTES ((size_t)512 * 1024)
@@ -35,31 +36,40 @@ void care_closing(unsigned first, unsigned last);
 /* connect() is about to be called: the path is measured if that is allowed. */
 void care_connecting(int fd, const struct sockaddr *peer, socklen_t length);
 
+/* connect() has succeeded, or will later: so the kernel has read its peer. */
+void care_connected(int fd, const struct sockaddr *peer, socklen_t length);
+
 /* Returns true if a size that the program sets is not to be applied, because autotuning does better. */
 bool care_keeps(int fd, int option, const void *value, socklen_t length);
 
 /* Returns true, and what getsockopt() is to answer, for a size that was not applied. */
 bool care_asked(int fd, int option, uint32_t *stored);
 
-/* Whether to make a blocking call of so many bytes in parts. */
-bool care_wants_parts(int fd, size_t bytes);
+/* Whether to make a call that moves more than CARE_PART_BYTES in parts. */
+bool care_wants_parts(int fd);
 
 /* The program waits: looks after the connections that are due. */
 void care_waits(void);
 
-/* So many bytes were moved by a call. */
+/* So many bytes were moved by a call, perhaps of a connection. */
 void care_moved(int fd, uint64_t bytes, bool sent);
 
-/* What most calls are: of a file, or of a connection that needs no look. */
+/* Here is all that most calls need, which are of a file, or of a connection that needs no look. */
 static inline void moved(int fd, int64_t bytes, bool sent)
 {
     struct place *place;
+    uint8_t kind;
 
     if (bytes <= 0 || !atomic_load_explicit(&self_on, memory_order_relaxed))
         return;
     place = place_of(fd);
-    if (!place || atomic_load_explicit(&place->kind, memory_order_relaxed) != PLACE_OTHER)
+    kind = place ? atomic_load_explicit(&place->kind, memory_order_relaxed) : PLACE_UNKNOWN;
+    if (kind == PLACE_OTHER)
+        return;
+    if (kind != PLACE_TCP || place->generation != self_generation || self_inside)
         care_moved(fd, (uint64_t)bytes, sent);
+    else if (place_counts(place, (uint64_t)bytes, sent))
+        tend_reached(fd, place);
 }
 
 #endif

@@ -68,11 +68,11 @@ static enum place_kind find_out(int fd, struct place *place)
 }
 
 /* A forked child counts by itself, and has a flow of its own; what was asked of the socket holds. */
-static void adopt(struct place *place)
+static void adopt(int fd, struct place *place)
 {
     uint8_t kept = place->kept, set = place->set;
 
-    tend_renew(-1, place, PLACE_TCP);
+    tend_renew(fd, place, PLACE_TCP);
     place->kept = kept;
     place->set = set;
 }
@@ -93,7 +93,7 @@ struct place *descriptor_tcp(int fd)
     if (kind != PLACE_TCP)
         return NULL;
     if (place->generation != self_generation && self_is_owner())
-        adopt(place);
+        adopt(fd, place);
     return place;
 }
 

@@ -52,8 +52,13 @@ HOOK int socket(int domain, int type, int protocol)
 
 HOOK int connect(int fd, __CONST_SOCKADDR_ARG peer, socklen_t length)
 {
+    int result;
+
     care_connecting(fd, peer.__sockaddr__, length);
-    return NEXT(connect)(fd, peer, length);
+    result = NEXT(connect)(fd, peer, length);
+    if (result == 0 || errno == EINPROGRESS)
+        care_connected(fd, peer.__sockaddr__, length);
+    return result;
 }
 
 HOOK int accept(int listener, __SOCKADDR_ARG peer, socklen_t *length)
@@ -289,7 +294,7 @@ static ssize_t send_in_parts(int fd, const char *data, size_t bytes, int flags)
 
 HOOK ssize_t write(int fd, const void *data, size_t bytes)
 {
-    if (care_wants_parts(fd, bytes))
+    if (bytes > CARE_PART_BYTES && care_wants_parts(fd))
         return send_in_parts(fd, data, bytes, 0);
     return sent(fd, NEXT(write)(fd, data, bytes));
 }
@@ -301,7 +306,7 @@ HOOK ssize_t writev(int fd, const struct iovec *parts, int count)
 
 HOOK ssize_t send(int fd, const void *data, size_t bytes, int flags)
 {
-    if (!(flags & ~MSG_NOSIGNAL) && care_wants_parts(fd, bytes))
+    if (bytes > CARE_PART_BYTES && !(flags & ~MSG_NOSIGNAL) && care_wants_parts(fd))
         return send_in_parts(fd, data, bytes, flags);
     return sent(fd, NEXT(send)(fd, data, bytes, flags));
 }
@@ -331,7 +336,7 @@ HOOK int sendmmsg(int fd, struct mmsghdr *messages, unsigned count, int flags)
         size_t done = 0;                                                                                               \
         ssize_t part;                                                                                                  \
                                                                                                                        \
-        if (!care_wants_parts(out, bytes))                                                                             \
+        if (bytes <= CARE_PART_BYTES || !care_wants_parts(out))                                                       \
             return sent(out, NEXT(name)(out, in, offset, bytes));                                                      \
         do {                                                                                                           \
             size_t want = bytes - done < CARE_PART_BYTES ? bytes - done : CARE_PART_BYTES;                             \

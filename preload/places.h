@@ -41,7 +41,7 @@ struct place {
     uint64_t began_ns;           /* connected */
     uint64_t marked_ns;          /* when the mark was set */
     struct autobuf_flow *flow;   /* NULL: none yet */
-    struct sockaddr_in6 peer;    /* or a sockaddr_in; with --report, once bytes have moved: a closed one has none */
+    struct sockaddr_in6 peer;    /* or a sockaddr_in; AF_UNSPEC: unknown. Only with --report */
     uint64_t rtt_min_ns;         /* at the last look; AUTOBUF_NS_UNSET: unknown */
     uint32_t limiters[LIMITERS]; /* how often a look saw each AUTOBUF_LIMITER_* */
 };
@@ -57,6 +57,22 @@ static inline struct place *place_of(int fd)
         return NULL;
     page = atomic_load_explicit(&run_pages[(unsigned)fd / PLACES_A_PAGE], memory_order_acquire);
     return page ? &page[(unsigned)fd % PLACES_A_PAGE] : NULL;
+}
+
+static inline uint64_t place_moved_bytes(const struct place *place)
+{
+    return atomic_load_explicit(&place->sent_bytes, memory_order_relaxed) +
+           atomic_load_explicit(&place->received_bytes, memory_order_relaxed);
+}
+
+/* Counts what a call moved. Returns whether the mark is reached. */
+static inline bool place_counts(struct place *place, uint64_t bytes, bool sent)
+{
+    _Atomic uint64_t *counter = sent ? &place->sent_bytes : &place->received_bytes;
+
+    /* Two threads that write to one connection at once may lose a count. */
+    atomic_store_explicit(counter, atomic_load_explicit(counter, memory_order_relaxed) + bytes, memory_order_relaxed);
+    return place_moved_bytes(place) >= atomic_load_explicit(&place->mark_bytes, memory_order_relaxed);
 }
 
 /* The place of a descriptor, which is made if there is none; NULL: the number is too large, or there is no memory. */

@@ -27,11 +27,13 @@ struct block {
 };
 
 static struct block *free_blocks[CLASSES];
+static char *_Atomic chunk; /* CHUNK_BYTES of memory, of which so much has been handed out */
+static atomic_size_t chunk_used = CHUNK_BYTES;
 static atomic_flag locked = ATOMIC_FLAG_INIT;
 
 void run_pool_forked(void)
 {
-    spin_unlock(&locked); /* a thread that does not exist here may have held it; a list is always whole */
+    spin_unlock(&locked); /* a thread that does not exist here may have held it; lists and chunk are always whole */
 }
 
 static size_t class_bytes(size_t class)
@@ -39,22 +41,24 @@ static size_t class_bytes(size_t class)
     return (size_t)1 << (SMALLEST_BITS + class);
 }
 
-/* Blocks of a class, out of fresh memory, all of them free. */
-static struct block *carve(size_t class)
+/* A block of memory that was not used before. Only what is handed out is touched, so only that takes memory. */
+static struct block *fresh(size_t class)
 {
-    size_t each = class_bytes(class), whole = each > CHUNK_BYTES ? each : CHUNK_BYTES;
-    char *chunk = mmap(NULL, whole, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-    struct block *list = NULL;
+    size_t each = class_bytes(class), whole = each > CHUNK_BYTES ? each : CHUNK_BYTES, used = chunk_used;
+    char *start = chunk;
 
-    if (chunk == MAP_FAILED)
-        return NULL;
-    for (size_t at = whole; at >= each; at -= each) {
-        struct block *block = (struct block *)(void *)(chunk + at - each);
-
-        block->next = list;
-        list = block;
+    if (each > CHUNK_BYTES || CHUNK_BYTES - used < each) {
+        start = mmap(NULL, whole, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+        if (start == MAP_FAILED)
+            return NULL;
+        if (each > CHUNK_BYTES)
+            return (struct block *)(void *)start;
+        chunk_used = CHUNK_BYTES; /* a child that is forked now takes a chunk of its own */
+        chunk = start;
+        used = 0;
     }
-    return list;
+    chunk_used = used + each;
+    return (struct block *)(void *)(start + used);
 }
 
 static struct block *take(size_t class)
@@ -62,11 +66,11 @@ static struct block *take(size_t class)
     struct block *block;
 
     spin_lock(&locked);
-    if (!free_blocks[class])
-        free_blocks[class] = carve(class);
     block = free_blocks[class];
     if (block)
         free_blocks[class] = block->next;
+    else
+        block = fresh(class);
     spin_unlock(&locked);
     return block;
 }

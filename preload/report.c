@@ -48,12 +48,13 @@ static void add(struct line *line, const char *format, ...)
         line->used += (size_t)length < room ? (size_t)length : room - 1;
 }
 
-void run_report_moves(int fd, struct place *place)
+void run_report_peer(int fd, struct place *place)
 {
-    socklen_t length = sizeof place->peer;
+    struct sockaddr_in6 peer;
+    socklen_t length = sizeof peer;
 
-    if (getpeername(fd, (struct sockaddr *)&place->peer, &length) < 0)
-        place->peer.sin6_family = AF_UNSPEC;
+    if (getpeername(fd, (struct sockaddr *)&peer, &length) == 0 && length <= sizeof peer)
+        memcpy(&place->peer, &peer, length);
 }
 
 static void add_peer(struct line *line, const struct place *place)

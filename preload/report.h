@@ -5,8 +5,8 @@
 
 #include "places.h"
 
-/* The first bytes of a connection have moved: notes who its peer is. May change errno. */
-void run_report_moves(int fd, struct place *place);
+/* Notes who the peer is, while the socket still has one. May change errno. */
+void run_report_peer(int fd, struct place *place);
 
 /* Keeps the line of a connection that is about to be closed. limits: of this host; NULL: unknown. */
 void run_report_add(int fd, const struct place *place, const struct autobuf_limits *limits);

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 #include "tend.h"
 
-#include <errno.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -81,19 +80,13 @@ static void end_flow(struct place *place)
     atomic_store(&place->mark_bytes, UINT64_MAX);
 }
 
-static uint64_t moved_bytes(struct place *place)
-{
-    return atomic_load_explicit(&place->sent_bytes, memory_order_relaxed) +
-           atomic_load_explicit(&place->received_bytes, memory_order_relaxed);
-}
-
 /* Sets the next mark, and returns true if the last one was reached soon enough. */
 static bool is_bulk(struct place *place, uint64_t now_ns)
 {
     bool soon = now_ns - place->marked_ns <= BULK_NS;
 
     place->marked_ns = now_ns;
-    atomic_store(&place->mark_bytes, moved_bytes(place) + BULK_BYTES);
+    atomic_store(&place->mark_bytes, place_moved_bytes(place) + BULK_BYTES);
     return soon;
 }
 
@@ -183,7 +176,7 @@ static bool is_due(struct place *place, uint64_t now_ns)
 /* As tend_renew(); the caller is inside, and holds the lock. */
 static void renew(int fd, struct place *place, enum place_kind kind)
 {
-    if (self_settings.report && place->generation == self_generation && moved_bytes(place))
+    if (self_settings.report && place->generation == self_generation && place_moved_bytes(place))
         run_report_add(fd, place, self_limits());
     end_flow(place);
     place->kept = place->set = 0;
@@ -195,6 +188,9 @@ static void renew(int fd, struct place *place, enum place_kind kind)
     atomic_store(&place->mark_bytes, BULK_BYTES);
     atomic_store(&place->due_ns, 0);
     place->began_ns = place->marked_ns = kind == PLACE_TCP ? autobuf_now_ns() : 0;
+    place->peer.sin6_family = AF_UNSPEC;
+    if (self_settings.report && kind == PLACE_TCP)
+        run_report_peer(fd, place);
     atomic_store(&place->kind, (uint8_t)kind);
 }
 
@@ -246,21 +242,11 @@ void tend_forked(void)
 
 /* -------------------------------------------------------------------------------------- data */
 
-void tend_moved(int fd, struct place *place, uint64_t bytes, bool sent)
+void tend_reached(int fd, struct place *place)
 {
-    _Atomic uint64_t *counter = sent ? &place->sent_bytes : &place->received_bytes;
     uint64_t due_ns;
 
-    if (self_settings.report && !moved_bytes(place)) {
-        int error = errno;
-
-        run_report_moves(fd, place);
-        errno = error;
-    }
-    /* Two threads that write to one connection at once may lose a count. */
-    atomic_store_explicit(counter, atomic_load_explicit(counter, memory_order_relaxed) + bytes, memory_order_relaxed);
-    if (moved_bytes(place) < atomic_load_explicit(&place->mark_bytes, memory_order_relaxed) ||
-        !is_due(place, self_coarse_ns()))
+    if (!is_due(place, self_coarse_ns()))
         return;
     look_if_free(fd, place);
     due_ns = atomic_load(&place->due_ns);

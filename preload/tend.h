@@ -22,8 +22,8 @@ struct autobuf_options tend_options(const struct place *place);
 /* Whether the program's own sizes leave nothing to do. */
 bool tend_is_all_set(const struct place *place);
 
-/* A connection has moved bytes; looks after it if that is due. */
-void tend_moved(int fd, struct place *place, uint64_t bytes, bool sent);
+/* A connection has reached its mark; looks after it if that is due. */
+void tend_reached(int fd, struct place *place);
 
 /* The program is about to wait: looks after the connections that are due. */
 void tend_waiting(void);
