@@ -49,7 +49,7 @@ class Program(NamedTuple):
     def script(self) -> str:
         return SETUP + plain_path(self.mbit, self.rtt_ms) + f"""
 for ns in a b; do on $ns sysctl -qw net.ipv4.tcp_congestion_control={self.cc}; done
-{self._receives() if self.kind == "reader" else self._sends()}killall nc writer 2>/dev/null
+{self._receives() if self.kind == "reader" else self._sends()}killall nc reader writer 2>/dev/null
 wait
 """
 
@@ -72,7 +72,7 @@ listening a {PORT}
 on b nc 10.0.1.1 {PORT} >/dev/null &
 wait $writer
 """
-        return f"""on b nc -l -p {PORT} >/dev/null &
+        return f"""on b as_nobody reader {PORT} all {self.seconds + 1} >/dev/null &
 listening b {PORT}
 {writer} 10.0.2.1 {lock}
 """
