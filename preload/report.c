@@ -12,6 +12,7 @@
 #include <autobuf/autobuf.h>
 
 #include "next.h"
+#include "sizes.h"
 #include "spin.h"
 
 #define STANDARD_ERROR 2
@@ -141,6 +142,14 @@ static void add_set(struct line *line, const struct place *place, const struct a
     add(line, "%s%s", before, (what.used ? what.text : none) + 2);
 }
 
+/* The buffer of one side without this object. */
+static uint64_t bytes_alone(const struct place *place, const struct autobuf_limits *limits, uint32_t side, uint64_t now_bytes)
+{
+    if (place->kept & side)
+        return place->asked_bytes[side != AUTOBUF_LOCK_SND];
+    return place->set & side ? now_bytes : run_size_alone(limits, side, now_bytes);
+}
+
 /* The largest window of the same socket without this object, and the rate that it allows. */
 static void add_without(struct line *line, const struct place *place, struct autobuf_socket socket,
                         const struct autobuf_limits *limits)
@@ -150,12 +159,12 @@ static void add_without(struct line *line, const struct place *place, struct aut
     bool sends = atomic_load(&place->sent_bytes) >= atomic_load(&place->received_bytes);
     uint64_t window;
 
+    if (!limits)
+        return;
     socket.locks = place->kept | place->set;
-    if (place->kept & AUTOBUF_LOCK_SND)
-        socket.snd_buf_bytes = place->asked_bytes[0];
-    if (place->kept & AUTOBUF_LOCK_RCV)
-        socket.rcv_buf_bytes = place->asked_bytes[1];
-    if (!limits || autobuf_plan_make(&none, limits, &socket, AUTOBUF_INTENT_THROUGHPUT, 0, &plan) < 0)
+    socket.snd_buf_bytes = bytes_alone(place, limits, AUTOBUF_LOCK_SND, socket.snd_buf_bytes);
+    socket.rcv_buf_bytes = bytes_alone(place, limits, AUTOBUF_LOCK_RCV, socket.rcv_buf_bytes);
+    if (autobuf_plan_make(&none, limits, &socket, AUTOBUF_INTENT_THROUGHPUT, 0, &plan) < 0)
         return;
     window = sends ? plan.snd_kernel_bytes : plan.rcv_kernel_bytes;
     if (!window)

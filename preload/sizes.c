@@ -19,10 +19,20 @@ uint64_t run_size_stored(const struct autobuf_limits *limits, uint32_t side, int
     return stored > floor ? stored : floor;
 }
 
-bool run_size_is_small(const struct autobuf_limits *limits, uint32_t side, uint64_t stored)
+/* How large autotuning makes a buffer. */
+static uint64_t reach(const struct autobuf_limits *limits, uint32_t side)
 {
     if (side == AUTOBUF_LOCK_SND)
-        return stored < limits->tcp_wmem_max_bytes;
-    return stored < (limits->flags & AUTOBUF_LIMITS_RCV_AUTOTUNING ? limits->tcp_rmem_max_bytes
-                                                                   : limits->tcp_rmem_default_bytes);
+        return limits->tcp_wmem_max_bytes;
+    return limits->flags & AUTOBUF_LIMITS_RCV_AUTOTUNING ? limits->tcp_rmem_max_bytes : limits->tcp_rmem_default_bytes;
+}
+
+bool run_size_is_small(const struct autobuf_limits *limits, uint32_t side, uint64_t stored)
+{
+    return stored < reach(limits, side);
+}
+
+uint64_t run_size_alone(const struct autobuf_limits *limits, uint32_t side, uint64_t now_bytes)
+{
+    return least(now_bytes, reach(limits, side));
 }

@@ -17,4 +17,7 @@ uint64_t run_size_stored(const struct autobuf_limits *limits, uint32_t side, int
 /* Whether autotuning makes that side's buffer larger than such a size. */
 bool run_size_is_small(const struct autobuf_limits *limits, uint32_t side, uint64_t stored);
 
+/* What that side's buffer, which no program has set, would be without this object, which may have made it larger. */
+uint64_t run_size_alone(const struct autobuf_limits *limits, uint32_t side, uint64_t now_bytes);
+
 #endif

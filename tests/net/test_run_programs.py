@@ -1,0 +1,279 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: MIT
+"""Programs of Debian under autobuf run, server and client: they work as without it, and end as without it.
+
+Prints TAP. Exits 0, 1 when a test failed, 77 when nothing could be tried. Arguments select the tests whose names contain
+one of them. The programs are installed in a root of their own, and talk over the loopback device of a network namespace.
+"""
+from __future__ import annotations
+
+import os
+import pathlib
+import re
+import subprocess
+import sys
+import tempfile
+import unittest
+from typing import NamedTuple
+
+HERE = pathlib.Path(__file__).resolve().parent
+sys.path[:0] = [str(HERE), str(HERE.parent / "zoo")]
+
+from cases import run_tests  # noqa: E402
+from path import built  # noqa: E402
+from zoo_root import HERE as ZOO, Root, release  # noqa: E402  which puts the folder of roots on the path
+
+PLACE = "/opt/autobuf"
+UNDER = f"{PLACE}/tools/autobuf run --report --log /tmp/decisions --"
+FILES = ("tools/autobuf", "lib/libautobuf.so.0", "preload/libautobuf-run.so")
+MEGABYTES = 20
+END_S = 20
+
+AROUND = """
+ip link set lo up
+export PORT=7700 SERVER=127.0.0.1 WORK=/tmp/work HOME=/tmp/work LC_ALL=C.UTF-8
+rm -rf $WORK /tmp/decisions
+mkdir -p $WORK/got
+seq 3000000 | head -c %(bytes)d >$WORK/file
+chown -R nobody:nogroup $WORK
+cd $WORK
+as_nobody() { setpriv --reuid 65534 --regid 65534 --clear-groups --inh-caps=-all "$@"; }
+listening() { until ss -Hltn "sport = :$1" | grep -q .; do kill -0 $server || exit 9; done; }
+as_nobody sh -euc '%(prepare)s'
+as_nobody %(under)s sh -euc '%(serve)s' >served 2>&1 &
+server=$!
+listening $PORT
+for i in 1 2; do
+    as_nobody %(under)s sh -euc '%(client)s' 2>said
+    echo "client: $?"
+    grep -v '^autobuf\\[' said
+done
+while ss -Htn state established "sport = :$PORT" | grep -q .; do :; done
+echo "descriptors:"
+for pid in $(pgrep -s 0,$(ps -o sid= $server) -u nobody); do
+    echo "$(cat /proc/$pid/comm) $(ls /proc/$pid/fd | wc -l)"
+done 2>/dev/null | sort
+kill -TERM $server
+end=$(($(date +%%s) + %(end)d))
+while kill -0 $server 2>/dev/null && [ $(date +%%s) -lt $end ]; do :; done
+kill -KILL $server 2>/dev/null && echo "it does not end"
+wait $server
+echo "server: $?"
+grep -c 'autobuf\\[' served said 2>/dev/null | sed 's/^/#reports /' >&2
+grep -vc 'autobuf\\[' served >/dev/null && sed 's/^/#served /' served >&2
+"""
+
+
+class Scene(NamedTuple):
+    packages: str
+    serve: str
+    """A server on $PORT, in the foreground, as a script for sh."""
+    client: str
+    """What it prints is compared."""
+    prepare: str = ":"
+    told: str = ""
+    """Why a program cannot be reached."""
+
+
+APACHE = """cat >apache.conf <<END
+ServerRoot $WORK
+ServerName zoo
+Listen $PORT
+PidFile $WORK/apache.pid
+ErrorLog $WORK/error.log
+LoadModule mpm_%s_module /usr/lib/apache2/modules/mod_mpm_%s.so
+LoadModule authz_core_module /usr/lib/apache2/modules/mod_authz_core.so
+DocumentRoot $WORK
+EnableSendfile %s
+END
+exec apache2 -DFOREGROUND -f $WORK/apache.conf"""
+
+HTTP = "curl -sS http://$SERVER:$PORT/file | cksum; wget -qO- http://$SERVER:$PORT/file | cksum"
+SSH_OPTIONS = ("-F none -i $WORK/user -o BatchMode=yes -o StrictHostKeyChecking=no -o UserKnownHostsFile=/dev/null -q")
+ASYNCIO = """exec python3 -c "
+import asyncio, os, signal
+async def client(reader, writer):
+    await reader.readline()
+    writer.write(open(\\"file\\", \\"rb\\").read()); await writer.drain(); writer.close()
+async def main():
+    server = await asyncio.start_server(client, \\"127.0.0.1\\", int(os.environ[\\"PORT\\"]))
+    await server.serve_forever()
+asyncio.run(main())" """
+THREADS = """exec python3 -c "
+import http.server, os
+handler = http.server.SimpleHTTPRequestHandler
+http.server.ThreadingHTTPServer((\\"127.0.0.1\\", int(os.environ[\\"PORT\\"])), handler).serve_forever()" """
+JAVA = """cat >Server.java <<END
+import java.net.*;
+import java.nio.*;
+import java.nio.channels.*;
+import java.nio.file.*;
+
+class Server {
+    public static void main(String[] args) throws Exception {
+        int port = Integer.parseInt(System.getenv("PORT"));
+        byte[] data = Files.readAllBytes(Path.of("file"));
+        Thread blocking = new Thread(() -> {
+            try (ServerSocket server = new ServerSocket(port + 1)) {
+                for (;;)
+                    try (Socket client = server.accept()) {
+                        client.setSendBufferSize(65536);
+                        client.getOutputStream().write(data);
+                    }
+            } catch (Exception e) {
+                e.printStackTrace();
+            }
+        });
+        blocking.setDaemon(true);
+        blocking.start();
+        ServerSocketChannel server = ServerSocketChannel.open();
+        server.bind(new InetSocketAddress("127.0.0.1", port));
+        server.configureBlocking(false);
+        Selector selector = Selector.open();
+        server.register(selector, SelectionKey.OP_ACCEPT);
+        for (;;) {
+            selector.select();
+            for (SelectionKey key : selector.selectedKeys()) {
+                if (key.isAcceptable()) {
+                    SocketChannel client = server.accept();
+                    if (client == null)
+                        continue;
+                    client.configureBlocking(false);
+                    client.register(selector, SelectionKey.OP_WRITE, ByteBuffer.wrap(data));
+                } else {
+                    SocketChannel client = (SocketChannel) key.channel();
+                    ByteBuffer left = (ByteBuffer) key.attachment();
+                    client.write(left);
+                    if (!left.hasRemaining())
+                        client.close();
+                }
+            }
+            selector.selectedKeys().clear();
+        }
+    }
+}
+END
+exec java Server.java"""
+POSTGRES = "PATH=$(echo /usr/lib/postgresql/*/bin):$PATH;"
+BOOKS = "create table books as select i, repeat(md5(i::text), 10) as text from generate_series(1, 50000) i"
+
+SCENES = {
+    "nginx with sendfile": Scene("nginx curl wget", "exec /zoo/zoo nginx:sendfile serve", HTTP),
+    "nginx with write": Scene("nginx curl wget", "exec /zoo/zoo nginx:write serve", HTTP),
+    "nginx with TLS": Scene("nginx curl wget openssl", "exec /zoo/zoo nginx:tls serve",
+                            "curl -sSk https://$SERVER:$PORT/file | cksum"),
+    "apache event": Scene("apache2 curl wget", APACHE % ("event", "event", "on"), HTTP),
+    "apache worker": Scene("apache2 curl wget", APACHE % ("worker", "worker", "on"), HTTP),
+    "apache prefork": Scene("apache2 curl wget", APACHE % ("prefork", "prefork", "off"), HTTP),
+    "proftpd": Scene("proftpd-core curl openssl", "exec /zoo/zoo proftpd serve",
+                     "curl -sS -u zoo:zoo ftp://$SERVER:$PORT/file | cksum; "
+                     "curl -sS -u zoo:zoo -T file ftp://$SERVER:$PORT/got/up; cksum got/up"),
+    "curl uploads to nginx": Scene("nginx curl", "exec /zoo/zoo curl serve",
+                                   "curl -sS -H Expect: -T file http://$SERVER:$PORT/up; cksum got/up"),
+    "rsync": Scene("rsync", "exec /zoo/zoo rsync serve",
+                   "rsync --whole-file rsync://$SERVER:$PORT/zoo/file got/file; cksum got/file; rm got/file"),
+    "git": Scene("git", "exec git daemon --reuseaddr --export-all --base-path=$WORK --port=$PORT --listen=$SERVER",
+                 "git clone -q git://$SERVER:$PORT/books got/books; git -C got/books log --format=%s; cksum got/books/file; "
+                 "rm -rf got/books",
+                 "git init -q books; cp file books; cd books; git config user.email a@b; git config user.name a; "
+                 "git add file; git commit -qm first"),
+    "ssh": Scene("openssh-server openssh-client rsync", "exec /zoo/zoo ssh serve",
+                 f"scp {SSH_OPTIONS} -P $PORT $SERVER:$WORK/file got/file; cksum got/file; rm got/file; "
+                 f"scp {SSH_OPTIONS} -P $PORT file $SERVER:$WORK/got/up; cksum got/up; rm got/up; "
+                 f"rsync --whole-file -e \"ssh {SSH_OPTIONS} -p $PORT\" $SERVER:$WORK/file got/file; cksum got/file; rm got/file; "
+                 f"ssh {SSH_OPTIONS} -p $PORT $SERVER \"cat $WORK/file; exit 5\" | cksum; "
+                 f"echo \"get $WORK/file got/file\" | sftp {SSH_OPTIONS} -P $PORT $SERVER >/dev/null; cksum got/file; rm got/file"),
+    "redis": Scene("redis-server redis-tools", "exec redis-server --port $PORT --bind $SERVER --save \"\" --dir $WORK",
+                   "redis-cli -h $SERVER -p $PORT -x set book <file; redis-cli -h $SERVER -p $PORT get book | cksum; "
+                   "redis-benchmark -h $SERVER -p $PORT -q -n 2000 -t get,set >/dev/null; echo benchmark $?"),
+    "asyncio": Scene("python3 netcat-openbsd", ASYNCIO, "echo | nc.openbsd -N $SERVER $PORT | cksum"),
+    "python3 with threads": Scene("python3 curl wget", THREADS, HTTP),
+    "node": Scene("nodejs curl wget", "exec /zoo/zoo node serve", HTTP),
+    "java": Scene("default-jdk-headless netcat-openbsd", JAVA,
+                  "for port in $PORT $((PORT + 1)); do nc.openbsd -d $SERVER $port | cksum; done"),
+    "socat": Scene("socat", "exec socat TCP-LISTEN:$PORT,reuseaddr,fork,sndbuf=65536 OPEN:file,rdonly",
+                   "socat -u TCP:$SERVER:$PORT,rcvbuf=65536 STDOUT | cksum"),
+    "PostgreSQL": Scene(
+        "postgresql", POSTGRES + " exec postgres -D data -p $PORT -k $WORK -h $SERVER",
+        POSTGRES + f" psql -h $SERVER -p $PORT -qc \"drop table if exists books; {BOOKS}\" postgres; rm -rf got/data; "
+        "pg_basebackup -h $SERVER -p $PORT -c fast -R -X stream -D got/data; "
+        "pg_ctl -D got/data -o \"-p 7701 -k $WORK -h $SERVER\" -l got/log -w start >/dev/null; "
+        "psql -h $SERVER -p $PORT -qc \"insert into books select i, text from books\" postgres; "
+        "until [ \"$(psql -h $SERVER -p 7701 -Atc \"select count(*) from books\" postgres)\" = 100000 ]; do :; done; "
+        "psql -h $SERVER -p 7701 -Atc \"select * from books order by i\" postgres | cksum; "
+        "pg_ctl -D got/data -w stop >/dev/null; echo $?",
+        POSTGRES + " initdb -D data -A trust >/dev/null"),
+    "busybox": Scene("busybox", "exec busybox httpd -f -p $SERVER:$PORT -h $WORK",
+                     "busybox wget -qO- http://$SERVER:$PORT/file | cksum"),
+    "busybox that is static": Scene("busybox-static", "exec busybox httpd -f -p $SERVER:$PORT -h $WORK",
+                                    "busybox wget -qO- http://$SERVER:$PORT/file | cksum"),
+    "vsftpd": Scene("vsftpd curl", "exec /zoo/zoo vsftpd serve", "curl -sS ftp://$SERVER:$PORT/file | cksum"),
+    "chromium": Scene("chromium python3", "echo \"<p id=x>Call me Ishmael.</p>\" >page.html; " + THREADS,
+                      "chromium --headless --no-sandbox --disable-gpu --dump-dom http://$SERVER:$PORT/page.html 2>/dev/null"),
+}
+
+
+class Programs(unittest.TestCase):
+    root: Root
+
+    @classmethod
+    def setUpClass(cls) -> None:
+        if os.geteuid():
+            raise unittest.SkipTest("roots are root's to make")
+        share = pathlib.Path(cls.enterClassContext(tempfile.TemporaryDirectory()))
+        share.chmod(0o755)
+        for name in FILES:
+            target = share / name
+            target.parent.mkdir(exist_ok=True)
+            target.write_bytes(pathlib.Path(built(name)).read_bytes())
+            target.chmod(0o755)
+        cls.root = cls.enterClassContext(Root(suite=release(), shares={PLACE: share, "/zoo": ZOO}))
+        cls.root.write("/usr/sbin/policy-rc.d", "#!/bin/sh\nexit 101\n")  # no server is started by its installation
+        cls.root.sh("chmod +x /usr/sbin/policy-rc.d; sed -i 's,^nobody:.*,nobody:x:65534:65534::/tmp/work:/bin/sh,' /etc/passwd; "
+                    "mkdir -p /run/sshd")
+        cls.root.well("apt-get", "-qq", "-y", "--no-install-recommends", "install", "iproute2", "procps")
+
+    def play(self, scene: Scene, under: str) -> tuple[str, str]:
+        script = AROUND % {"bytes": MEGABYTES * 1_000_000, "under": under, "end": END_S, "prepare": scene.prepare,
+                           "serve": scene.serve, "client": scene.client}
+        self.root.write("/tmp/scene", script)
+        try:
+            done = subprocess.run(["setpriv", "--pdeathsig", "KILL", "unshare", "--net", *self.root.argv("sh", "-u", "/tmp/scene")],
+                                  capture_output=True, text=True, timeout=300, stdin=subprocess.DEVNULL)
+        except subprocess.TimeoutExpired as late:
+            return f"no end: {late.stdout}", ""
+        finally:
+            self.root.run("pkill", "-KILL", "-u", "nobody")
+        return done.stdout, done.stderr
+
+    def compare(self, scene: Scene) -> None:
+        try:
+            self.root.well("apt-get", "-qq", "-y", "--no-install-recommends", "install", *scene.packages.split())
+        except AssertionError as error:
+            self.skipTest(f"cannot be installed: {str(error)[-200:]}")
+        without, why = self.play(scene, "")
+        if without.count("client: 0") != 2 or "server: " not in without or "it does not end" in without:
+            self.skipTest(f"does not run here without autobuf run either: {without[-300:]} {why[-300:]}")
+        ours, told = self.play(scene, UNDER)
+        self.assertEqual(ours, without, told[-2000:])
+
+    def test_it_would_be_seen(self) -> None:
+        """A scene whose program does something else under autobuf run."""
+        scene = Scene("socat", SCENES["socat"].serve, "echo ${AUTOBUF_RUN-nothing}")
+        self.root.well("apt-get", "-qq", "-y", "--no-install-recommends", "install", "socat")
+        self.assertNotEqual(self.play(scene, "")[0], self.play(scene, UNDER)[0])
+
+
+def add_scene(name: str, scene: Scene) -> None:
+    setattr(Programs, "test_" + re.sub(r"\W+", "_", name), lambda self: self.compare(scene))
+
+
+for each, described in SCENES.items():
+    add_scene(each, described)
+
+
+if __name__ == "__main__":
+    if "AUTOBUF_TESTS_ALL" not in os.environ:
+        print("1..0 # SKIP installs Debian's programs: tests/run --all")
+        sys.exit(77)
+    sys.exit(run_tests(["debootstrap", "unshare"], FILES, on_path=False))
