@@ -109,7 +109,7 @@ static void add_limiter(struct line *line, const struct place *place)
                                                                   : autobuf_limiter_name(most));
 }
 
-/* What the flow has set. */
+/* What the flow has set, as a program would: the kernel keeps twice as much. */
 static void add_changes(struct line *line, const struct place *place, const struct autobuf_socket *now)
 {
     struct autobuf_applied applied = AUTOBUF_APPLIED_INIT;
@@ -121,9 +121,9 @@ static void add_changes(struct line *line, const struct place *place, const stru
     if (!place->flow || autobuf_flow_state(place->flow, &applied) < 0 || !applied.changes)
         return;
     if (plan.snd_reason == AUTOBUF_REASON_SET)
-        add(line, ", SO_SNDBUF %llu", (unsigned long long)now->snd_buf_bytes);
+        add(line, ", SO_SNDBUF %llu", (unsigned long long)now->snd_buf_bytes / 2);
     if (plan.rcv_reason == AUTOBUF_REASON_SET)
-        add(line, ", SO_RCVBUF %llu", (unsigned long long)now->rcv_buf_bytes);
+        add(line, ", SO_RCVBUF %llu", (unsigned long long)now->rcv_buf_bytes / 2);
     if (live.pacing_bit_per_s)
         add(line, ", pace %.1f Mbit/s", (double)live.pacing_bit_per_s / 1e6);
 }
