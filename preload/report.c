@@ -105,7 +105,7 @@ static void add_limiter(struct line *line, const struct place *place)
     for (unsigned i = AUTOBUF_LIMITER_SENDER; i < LIMITERS; i++)
         if (place->limiters[i] > place->limiters[most] || (most < AUTOBUF_LIMITER_SENDER && place->limiters[i]))
             most = i;
-    add(line, "; limited by: %s", most == AUTOBUF_LIMITER_UNKNOWN ? "nothing seen, too short or too slow"
+    add(line, "; limited by: %s", most == AUTOBUF_LIMITER_UNKNOWN ? "not looked at: too short, too slow or too near"
                                                                   : autobuf_limiter_name(most));
 }
 

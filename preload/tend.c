@@ -19,6 +19,11 @@
 #define LOOKS_PART 200U
 #define LOOK_NS_MOST 50000U
 
+/* On a path so short that half of autotuning's window allows this rate nothing is to be gained; it may become longer. */
+#define NEAR_BIT_PER_S 20000000000ULL
+#define NEAR_NS_MOST 10000000U
+#define NEAR_BYTES 16777216U /* until then */
+
 #define LISTED_MOST 64U /* connections that are looked after while the program waits */
 
 static _Atomic uint64_t rest_until_ns;                 /* no look before this time */
@@ -90,6 +95,25 @@ static bool is_bulk(struct place *place, uint64_t now_ns)
     return soon;
 }
 
+static uint64_t least(uint64_t a, uint64_t b)
+{
+    return a < b ? a : b;
+}
+
+/* Whether a connection is left alone because its peer is so near. Not one that is to have no queue, or that is locked. */
+static bool is_near(int fd)
+{
+    const struct autobuf_limits *limits = self_limits();
+    struct autobuf_socket now = AUTOBUF_SOCKET_INIT;
+    uint64_t window_bytes;
+
+    if (!limits || self_settings.intent == AUTOBUF_INTENT_LOW_DELAY || autobuf_socket_state(fd, &now) < 0 || now.locks ||
+        !now.rtt_min_ns || now.rtt_min_ns > NEAR_NS_MOST)
+        return false;
+    window_bytes = least(limits->tcp_wmem_max_bytes, limits->tcp_rmem_max_bytes) / 2;
+    return 8 * window_bytes > NEAR_BIT_PER_S / 1000000U * now.rtt_min_ns / 1000U;
+}
+
 static void open_flow(int fd, struct place *place)
 {
     struct autobuf_options options = tend_options(place);
@@ -126,8 +150,12 @@ static void tally(struct place *place)
 /* One look at a connection, of which the caller holds the lock. */
 static void look(int fd, struct place *place, uint64_t now_ns)
 {
-    if (!place->flow && is_bulk(place, now_ns))
-        open_flow(fd, place);
+    if (!place->flow && is_bulk(place, now_ns)) {
+        if (is_near(fd))
+            atomic_store(&place->mark_bytes, place_moved_bytes(place) + NEAR_BYTES);
+        else
+            open_flow(fd, place);
+    }
     if (!place->flow)
         return;
     if (autobuf_flow_step(place->flow, now_ns) < 0) {

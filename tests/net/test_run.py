@@ -82,6 +82,12 @@ class Same(unittest.TestCase):
         for scene in ("sizes", "descriptors", "transfers", "children", "threads"):
             self.compare(scene, "--keep-sizes")
 
+    def test_while_it_looks_after_all(self) -> None:
+        """Peers on this host are left alone otherwise."""
+        for scene in scenes():
+            if scene != DIFFERS:
+                self.compare(scene, "--intent", "low-delay")
+
     def test_what_they_print_is_not_nothing(self) -> None:
         self.assertIn("transfer 8", plain(CALLS, "transfers").stdout)
         self.assertIn("read: 40000000 bytes", plain(CALLS, "transfers").stdout)
@@ -97,7 +103,7 @@ class Checked(unittest.TestCase):
         check = ("valgrind", "-q", "--error-exitcode=9", CALLS)
         for scene in ("sizes", "descriptors", "threads", "storm", "errnos"):
             with self.subTest(scene):
-                done = under(*check, scene, options=("--report",))
+                done = under(*check, scene, options=("--report", "--intent", "low-delay"))
                 self.assertEqual(done.returncode, 0, done.stderr)
                 self.assertEqual([line for line in done.stderr.splitlines() if line.startswith("==")], [])
         self.assertEqual(under(*check, "wrong_calls").returncode, 9, "it would say something")

@@ -11,6 +11,8 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
+#include <autobuf/autobuf.h>
+
 #include "care.h"
 
 #define THREADS 4
@@ -110,7 +112,7 @@ static void *serve_some(void *listener)
 
 int main(void)
 {
-    struct run_settings settings = {.report = true};
+    struct run_settings settings = {.intent = AUTOBUF_INTENT_LOW_DELAY, .report = true}; /* also near peers are looked after */
     socklen_t length = sizeof address;
     int listener = must(socket(AF_INET, SOCK_STREAM, 0), "socket");
     pthread_t threads[2 * THREADS];
