@@ -8,7 +8,7 @@
  *
  * HOW: none, plan, low-delay, or a number: SO_SNDBUF or SO_RCVBUF of that many bytes is set first, and
  * then the plan carried out; "unlock:N" calls autobuf_unlock() instead. STAGE: before or after
- * (connect or accept). The path is given, not measured: it may be any. Prints one line of JSON; what
+ * (connect or accept), or data (accepted, and the first data have come). The path is given, not measured: it may be any. Prints one line of JSON; what
  * was in flight and the peer's window are the largest seen, those of TCP_INFO; a_round_trip is what was
  * acknowledged in the least round-trip time, on the mean of the second half of SECONDS.
  */
@@ -100,6 +100,8 @@ static int run_recv(char **args)
     fd = accept(listener, NULL, NULL);
     if (fd < 0)
         err(1, "accept");
+    if (strcmp(args[2], "data") == 0 && recv(fd, chunk, 1, MSG_PEEK) < 0)
+        err(1, "recv");
     if (!before)
         plan = set_up(fd, SO_RCVBUF, args + 1);
     read_all(fd);
