@@ -27,7 +27,7 @@ PLACE = "/opt/autobuf"
 UNDER = f"{PLACE}/tools/autobuf run --report --log /tmp/decisions --"
 FILES = ("tools/autobuf", "lib/libautobuf.so.0", "preload/libautobuf-run.so")
 MEGABYTES = 20
-END_S = 20
+END_S = 10
 
 AROUND = """
 ip link set lo up
@@ -37,14 +37,14 @@ mkdir -p $WORK/got
 seq 3000000 | head -c %(bytes)d >$WORK/file
 chown -R nobody:nogroup $WORK
 cd $WORK
-as_nobody() { setpriv --reuid 65534 --regid 65534 --clear-groups --inh-caps=-all "$@"; }
+as_nobody="setpriv --reuid 65534 --regid 65534 --clear-groups --inh-caps=-all" # a function would be a shell around the server
 listening() { until ss -Hltn "sport = :$1" | grep -q .; do kill -0 $server || exit 9; done; }
-as_nobody sh -euc '%(prepare)s'
-as_nobody %(under)s sh -euc '%(serve)s' >served 2>&1 &
+$as_nobody sh -euc '%(prepare)s'
+$as_nobody %(under)s sh -euc '%(serve)s' >served 2>&1 &
 server=$!
 listening $PORT
 for i in 1 2; do
-    as_nobody %(under)s sh -euc '%(client)s' 2>said
+    $as_nobody %(under)s sh -euc '%(client)s' 2>said
     echo "client: $?"
     grep -v '^autobuf\\[' said
 done
