@@ -12,7 +12,6 @@ import pathlib
 import re
 import subprocess
 import sys
-import tempfile
 import unittest
 from typing import NamedTuple
 
@@ -28,10 +27,14 @@ UNDER = f"{PLACE}/tools/autobuf run --report --log /tmp/decisions --"
 FILES = ("tools/autobuf", "lib/libautobuf.so.0", "preload/libautobuf-run.so")
 MEGABYTES = 20
 END_S = 10
+CKSUM = 3980386658  # of the file, as cksum(1) prints it
+REPORT = re.compile(r"^#(?:client|server): autobuf\[\d+\]: 127\.0\.0\.1:\d+ .* Mbit/s; limited by: ", re.M)
+SUM = re.compile(r"^\d+ \d+", re.M)
+CANNOT = re.compile(r"^#(client|server): autobuf run: (.*)$", re.M)
 
 AROUND = """
 ip link set lo up
-export PORT=7700 SERVER=127.0.0.1 WORK=/tmp/work HOME=/tmp/work LC_ALL=C.UTF-8
+export UNDER='%(under)s' PORT=7700 SERVER=127.0.0.1 WORK=/tmp/work HOME=/tmp/work LC_ALL=C.UTF-8
 rm -rf $WORK /tmp/decisions
 mkdir -p $WORK/got
 seq 3000000 | head -c %(bytes)d >$WORK/file
@@ -46,7 +49,7 @@ listening $PORT
 for i in 1 2; do
     $as_nobody %(under)s sh -euc '%(client)s' 2>said
     echo "client: $?"
-    grep -v '^autobuf\\[' said
+    grep -v '^autobuf[[ ]' said
 done
 while ss -Htn state established "sport = :$PORT" | grep -q .; do :; done
 echo "descriptors:"
@@ -54,14 +57,15 @@ for pid in $(pgrep -u nobody); do
     open=$(ls /proc/$pid/fd | wc -l)
     [ $open = 0 ] || echo "$(cat /proc/$pid/comm) $open" # others have ended, and nobody has waited for them
 done 2>/dev/null | sort
+grep -q libautobuf-run.so /proc/$server/maps && echo "#server: loaded" >&2
 kill -TERM $server
 end=$(($(date +%%s) + %(end)d))
 while kill -0 $server 2>/dev/null && [ $(date +%%s) -lt $end ]; do :; done
 kill -KILL $server 2>/dev/null && echo "it does not end"
 wait $server
 echo "server: $?"
-grep -c 'autobuf\\[' served said 2>/dev/null | sed 's/^/#reports /' >&2
-grep -vc 'autobuf\\[' served >/dev/null && sed 's/^/#served /' served >&2
+sed 's/^/#client: /' said >&2
+sed 's/^/#server: /' served >&2
 """
 
 
@@ -72,10 +76,15 @@ class Scene(NamedTuple):
     client: str
     """What it prints is compared."""
     prepare: str = ":"
+    proof: str = f"{CKSUM} {MEGABYTES}000000"
+    """What each client says that did its work, among other things."""
     told: str = ""
-    """Why a program cannot be reached."""
+    """What autobuf run says of a program that it cannot reach."""
+    reports: bool = True
+    """One of server and client ends so that it can report, and its standard error is what it was."""
 
 
+# One process that serves, so that their number does not depend on the load.
 APACHE = """cat >apache.conf <<END
 ServerRoot $WORK
 ServerName zoo
@@ -86,6 +95,8 @@ LoadModule mpm_%s_module /usr/lib/apache2/modules/mod_mpm_%s.so
 LoadModule authz_core_module /usr/lib/apache2/modules/mod_authz_core.so
 DocumentRoot $WORK
 EnableSendfile %s
+StartServers 1
+MaxRequestWorkers %d
 END
 exec apache2 -DFOREGROUND -f $WORK/apache.conf"""
 
@@ -163,9 +174,9 @@ SCENES = {
     "nginx with write": Scene("nginx curl wget", "exec /zoo/zoo nginx:write serve", HTTP),
     "nginx with TLS": Scene("nginx curl wget openssl", "exec /zoo/zoo nginx:tls serve",
                             "curl -sSk https://$SERVER:$PORT/file | cksum"),
-    "apache event": Scene("apache2 curl wget", APACHE % ("event", "event", "on"), HTTP),
-    "apache worker": Scene("apache2 curl wget", APACHE % ("worker", "worker", "on"), HTTP),
-    "apache prefork": Scene("apache2 curl wget", APACHE % ("prefork", "prefork", "off"), HTTP),
+    "apache event": Scene("apache2 curl wget", APACHE % ("event", "event", "on", 25), HTTP),
+    "apache worker": Scene("apache2 curl wget", APACHE % ("worker", "worker", "on", 25), HTTP),
+    "apache prefork": Scene("apache2 curl wget", APACHE % ("prefork", "prefork", "off", 1), HTTP),
     "proftpd": Scene("proftpd-core curl openssl", "exec /zoo/zoo proftpd serve",
                      "curl -sS -u zoo:zoo ftp://$SERVER:$PORT/file | cksum; "
                      "curl -sS -u zoo:zoo -T file ftp://$SERVER:$PORT/got/up; cksum got/up; rm got/up"),
@@ -185,8 +196,8 @@ SCENES = {
                  f"ssh {SSH_OPTIONS} -p $PORT $SERVER \"cat $WORK/file; exit 5\" | cksum; "
                  f"echo \"get $WORK/file got/file\" | sftp {SSH_OPTIONS} -P $PORT $SERVER >/dev/null; cksum got/file; rm got/file"),
     "redis": Scene("redis-server redis-tools", "exec redis-server --port $PORT --bind $SERVER --save \"\" --dir $WORK",
-                   "redis-cli -h $SERVER -p $PORT -x set book <file; redis-cli -h $SERVER -p $PORT get book | cksum; "
-                   "redis-benchmark -h $SERVER -p $PORT -q -n 2000 -t get,set >/dev/null; echo benchmark $?"),
+                   "redis-cli -h $SERVER -p $PORT -x set book <file; redis-cli -h $SERVER -p $PORT get book | head -c 20000000 | cksum; "
+                   "redis-benchmark -h $SERVER -p $PORT -q -n 2000 >/dev/null; echo benchmark $?"),
     "asyncio": Scene("python3 netcat-openbsd", ASYNCIO, "echo | nc.openbsd -N $SERVER $PORT | cksum"),
     "python3 with threads": Scene("python3 curl wget", THREADS, HTTP),
     "node": Scene("nodejs curl wget", "exec /zoo/zoo node serve", HTTP),
@@ -203,14 +214,17 @@ SCENES = {
         "until [ \"$(psql -h $SERVER -p 7701 -Atc \"select count(*) from books\" postgres)\" = 100000 ]; do :; done; "
         "psql -h $SERVER -p 7701 -Atc \"select * from books order by i\" postgres | cksum; "
         "pg_ctl -D got/data -w stop >/dev/null; echo $?",
-        POSTGRES + " initdb -D data -A trust >/dev/null"),
+        POSTGRES + " initdb -D data -A trust >/dev/null", "886126032 32677788"),
     "busybox": Scene("busybox", "exec busybox httpd -f -p $SERVER:$PORT -h $WORK",
                      "busybox wget -qO- http://$SERVER:$PORT/file | cksum"),
-    "busybox that is static": Scene("busybox-static", "exec busybox httpd -f -p $SERVER:$PORT -h $WORK",
-                                    "busybox wget -qO- http://$SERVER:$PORT/file | cksum"),
+    "busybox that is static": Scene(
+        "busybox-static", "exec $UNDER busybox httpd -f -p $SERVER:$PORT -h $WORK",
+        "$UNDER busybox wget -qO- http://$SERVER:$PORT/file | cksum", reports=False,
+        told="/usr/bin/busybox cannot be reached: static; autobuf watch --tune PID reaches it from outside"),
     "vsftpd": Scene("vsftpd curl", "exec /zoo/zoo vsftpd serve", "curl -sS ftp://$SERVER:$PORT/file | cksum"),
     "chromium": Scene("chromium python3", "echo \"<p id=x>Call me Ishmael.</p>\" >page.html; " + THREADS,
-                      "chromium --headless --no-sandbox --disable-gpu --dump-dom http://$SERVER:$PORT/page.html 2>/dev/null"),
+                      "chromium --headless --no-sandbox --disable-gpu --dump-dom http://$SERVER:$PORT/page.html 2>/dev/null",
+                      proof="Call me Ishmael", reports=False),
 }
 
 
@@ -221,14 +235,11 @@ class Programs(unittest.TestCase):
     def setUpClass(cls) -> None:
         if os.geteuid():
             raise unittest.SkipTest("roots are root's to make")
-        share = pathlib.Path(cls.enterClassContext(tempfile.TemporaryDirectory()))
-        share.chmod(0o755)
+        cls.root = cls.enterClassContext(Root(suite=release(), shares={"/zoo": ZOO}))
         for name in FILES:
-            target = share / name
-            target.parent.mkdir(exist_ok=True)
-            target.write_bytes(pathlib.Path(built(name)).read_bytes())
-            target.chmod(0o755)
-        cls.root = cls.enterClassContext(Root(suite=release(), shares={PLACE: share, "/zoo": ZOO}))
+            target = f"{PLACE}/{name}"
+            cls.root.well("install", "-D", "-m", "755", "/dev/null", target)
+            cls.root.write(target, pathlib.Path(built(name)).read_bytes())
         cls.root.write("/usr/sbin/policy-rc.d", "#!/bin/sh\nexit 101\n")  # no server is started by its installation
         cls.root.sh("chmod +x /usr/sbin/policy-rc.d; sed -i 's,^nobody:.*,nobody:x:65534:65534::/tmp/work:/bin/sh,' /etc/passwd; "
                     "mkdir -p /run/sshd")
@@ -255,9 +266,16 @@ class Programs(unittest.TestCase):
         without, why = self.play(scene, "")
         if without.count("client: 0") != 2 or "server: " not in without or "it does not end" in without:
             self.skipTest(f"does not run here without autobuf run either: {without[-300:]} {why[-300:]}")
+        self.assertLessEqual(set(SUM.findall(without)), {scene.proof})
+        self.assertRegex(without, rf"(?s){scene.proof}.*client: 0.*{scene.proof}.*client: 0", "both did their work")
         self.assertRegex(without, r"descriptors:\n.* \d+\n", "those of the server are counted")
+        self.assertNotRegex(why, "autobuf")
         ours, told = self.play(scene, UNDER)
         self.assertEqual(ours, without, told[-2000:])
+        self.assertNotIn("cannot be preloaded", told)
+        self.assertEqual(set(CANNOT.findall(told)), {(who, scene.told) for who in ("client", "server") if scene.told})
+        self.assertEqual("#server: loaded" in told, not scene.told, told[-2000:])
+        self.assertEqual(bool(REPORT.search(told)), scene.reports, told[-2000:])
 
     def test_it_would_be_seen(self) -> None:
         """A scene whose program does something else under autobuf run."""
