@@ -111,6 +111,25 @@ async def main():
     server = await asyncio.start_server(client, \\"127.0.0.1\\", int(os.environ[\\"PORT\\"]))
     await server.serve_forever()
 asyncio.run(main())" """
+ASYNCIO_CLIENT = """python3 -c "
+import asyncio, os, sys
+async def main():
+    reader, writer = await asyncio.open_connection(\\"127.0.0.1\\", int(os.environ[\\"PORT\\"]))
+    writer.write(bytes([10]))
+    sys.stdout.buffer.write(await reader.read())
+    writer.close()
+    await writer.wait_closed()
+asyncio.run(main())" | cksum"""
+URLLIB = """python3 -c "
+import concurrent.futures, os, sys, urllib.request
+def get(_):
+    return urllib.request.urlopen(\\"http://127.0.0.1:%s/file\\" % os.environ[\\"PORT\\"]).read()
+with concurrent.futures.ThreadPoolExecutor(3) as pool:
+    first, *others = pool.map(get, range(3))
+sys.stdout.buffer.write(first)
+sys.exit(others != [first] * 2)" >got/file; echo threads $?; cksum <got/file"""
+NODE_CLIENT = ("node -e \"require(\\\"http\\\").get(\\\"http://127.0.0.1:\\\" + process.env.PORT + \\\"/file\\\", "
+               "response => response.pipe(process.stdout))\" | cksum")
 THREADS = """exec python3 -c "
 import http.server, os
 handler = http.server.SimpleHTTPRequestHandler
@@ -166,8 +185,40 @@ class Server {
 }
 END
 exec java Server.java"""
+JAVA_CLIENT = """cat >Client.java <<END
+import java.io.*;
+import java.net.*;
+import java.nio.*;
+import java.nio.channels.*;
+
+class Client {
+    public static void main(String[] args) throws Exception {
+        int port = Integer.parseInt(System.getenv("PORT"));
+        try (SocketChannel channel = SocketChannel.open(new InetSocketAddress("127.0.0.1", port));
+             FileOutputStream file = new FileOutputStream("got/nio")) {
+            ByteBuffer data = ByteBuffer.allocateDirect(65536);
+            while (channel.read(data) >= 0) {
+                data.flip();
+                file.getChannel().write(data);
+                data.clear();
+            }
+        }
+        try (Socket socket = new Socket()) {
+            socket.setReceiveBufferSize(65536);
+            socket.connect(new InetSocketAddress("127.0.0.1", port + 1));
+            try (FileOutputStream file = new FileOutputStream("got/blocking")) {
+                socket.getInputStream().transferTo(file);
+            }
+        }
+    }
+}
+END
+"""
 POSTGRES = "PATH=$(echo /usr/lib/postgresql/*/bin):$PATH;"
 BOOKS = "create table books as select i, repeat(md5(i::text), 10) as text from generate_series(1, 50000) i"
+BOOKS_IN_GIT = ("git init -q books; cp file books; cd books; git config user.email a@b; git config user.name a; "
+                "git add file; git commit -qm first; ")
+CLONED = "git -C got/books log --format=%s; cksum got/books/file; rm -rf got/books"
 
 SCENES = {
     "nginx with sendfile": Scene("nginx curl wget", "exec /zoo/zoo nginx:sendfile serve", HTTP),
@@ -185,10 +236,12 @@ SCENES = {
     "rsync": Scene("rsync", "exec /zoo/zoo rsync serve",
                    "rsync --whole-file rsync://$SERVER:$PORT/zoo/file got/file; cksum got/file; rm got/file"),
     "git": Scene("git", "exec git daemon --reuseaddr --export-all --base-path=$WORK --port=$PORT --listen=$SERVER",
-                 "git clone -q git://$SERVER:$PORT/books got/books; git -C got/books log --format=%s; cksum got/books/file; "
-                 "rm -rf got/books",
-                 "git init -q books; cp file books; cd books; git config user.email a@b; git config user.name a; "
-                 "git add file; git commit -qm first"),
+                 "git clone -q git://$SERVER:$PORT/books got/books; " + CLONED, BOOKS_IN_GIT),
+    "git over HTTP": Scene("git python3", THREADS, "git clone -q http://$SERVER:$PORT/books.git got/books; " + CLONED,
+                           BOOKS_IN_GIT + "git clone -q --bare . ../books.git; git --git-dir ../books.git update-server-info"),
+    "git over ssh": Scene("git openssh-server openssh-client", "exec /zoo/zoo ssh serve",
+                          f"GIT_SSH_COMMAND=\"ssh {SSH_OPTIONS} -p $PORT\" git clone -q $SERVER:$WORK/books got/books; "
+                          + CLONED, BOOKS_IN_GIT),
     "ssh": Scene("openssh-server openssh-client rsync", "exec /zoo/zoo ssh serve",
                  f"scp {SSH_OPTIONS} -P $PORT $SERVER:$WORK/file got/file; cksum got/file; rm got/file; "
                  f"scp {SSH_OPTIONS} -P $PORT file $SERVER:$WORK/got/up; cksum got/up; rm got/up; "
@@ -198,11 +251,12 @@ SCENES = {
     "redis": Scene("redis-server redis-tools", "exec redis-server --port $PORT --bind $SERVER --save \"\" --dir $WORK",
                    "redis-cli -h $SERVER -p $PORT -x set book <file; redis-cli -h $SERVER -p $PORT get book | head -c 20000000 | cksum; "
                    "redis-benchmark -h $SERVER -p $PORT -q -n 2000 >/dev/null; echo benchmark $?"),
-    "asyncio": Scene("python3 netcat-openbsd", ASYNCIO, "echo | nc.openbsd -N $SERVER $PORT | cksum"),
-    "python3 with threads": Scene("python3 curl wget", THREADS, HTTP),
-    "node": Scene("nodejs curl wget", "exec /zoo/zoo node serve", HTTP),
+    "asyncio": Scene("python3 netcat-openbsd", ASYNCIO, "echo | nc.openbsd -N $SERVER $PORT | cksum; " + ASYNCIO_CLIENT),
+    "python3 with threads": Scene("python3 curl wget", THREADS, f"{HTTP}; {URLLIB}"),
+    "node": Scene("nodejs curl wget", "exec /zoo/zoo node serve", f"{HTTP}; {NODE_CLIENT}"),
     "java": Scene("default-jdk-headless netcat-openbsd", JAVA,
-                  "for port in $PORT $((PORT + 1)); do nc.openbsd -d $SERVER $port | cksum; done"),
+                  "for port in $PORT $((PORT + 1)); do nc.openbsd -d $SERVER $port | cksum; done; "
+                  "java Client.java; for kind in nio blocking; do cksum got/$kind; rm got/$kind; done", JAVA_CLIENT),
     "socat": Scene("socat", "exec socat TCP-LISTEN:$PORT,reuseaddr,fork,sndbuf=65536 OPEN:file,rdonly",
                    "socat -u TCP:$SERVER:$PORT,rcvbuf=65536 STDOUT | cksum"),
     "PostgreSQL": Scene(
