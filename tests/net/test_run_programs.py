@@ -275,7 +275,10 @@ SCENES = {
         "busybox-static", "exec $UNDER busybox httpd -f -p $SERVER:$PORT -h $WORK",
         "$UNDER busybox wget -qO- http://$SERVER:$PORT/file | cksum", reports=False,
         told="/usr/bin/busybox cannot be reached: static; autobuf watch --tune PID reaches it from outside"),
-    "vsftpd": Scene("vsftpd curl", "exec /zoo/zoo vsftpd serve", "curl -sS ftp://$SERVER:$PORT/file | cksum"),
+    "vsftpd": Scene("vsftpd curl wget", "exec /zoo/zoo vsftpd:upload serve",
+                    "curl -sS ftp://$SERVER:$PORT/file | cksum; wget -qO- ftp://$SERVER:$PORT/file | cksum; "
+                    "curl -sS -P - ftp://$SERVER:$PORT/file | cksum; "
+                    "curl -sS -T file ftp://$SERVER:$PORT/got/up; cksum got/up; rm got/up"),
     "chromium": Scene("chromium python3", "echo \"<p id=x>Call me Ishmael.</p>\" >page.html; " + THREADS,
                       "chromium --headless --no-sandbox --disable-gpu --dump-dom http://$SERVER:$PORT/page.html 2>/dev/null",
                       proof="Call me Ishmael", reports=False),
