@@ -43,7 +43,7 @@ cd $WORK
 as_nobody="setpriv --reuid 65534 --regid 65534 --clear-groups --inh-caps=-all" # a function would be a shell around the server
 listening() { until ss -Hltn "sport = :$1" | grep -q .; do kill -0 $server || exit 9; done; }
 $as_nobody sh -euc '%(prepare)s'
-$as_nobody %(under)s sh -euc '%(serve)s' >served 2>&1 &
+%(server_as)s %(under)s sh -euc '%(serve)s' >served 2>&1 &
 server=$!
 listening $PORT
 for i in 1 2; do
@@ -53,7 +53,7 @@ for i in 1 2; do
 done
 while ss -Htn state established "sport = :$PORT" | grep -q .; do :; done
 echo "descriptors:"
-for pid in $(pgrep -u nobody); do
+for pid in $({ echo $server; pgrep -u nobody; } | sort -u); do
     open=$(ls /proc/$pid/fd | wc -l)
     [ $open = 0 ] || echo "$(cat /proc/$pid/comm) $open" # others have ended, and nobody has waited for them
 done 2>/dev/null | sort
@@ -80,6 +80,8 @@ class Scene(NamedTuple):
     """What each client says that did its work, among other things."""
     told: str = ""
     """What autobuf run says of a program that it cannot reach."""
+    as_root: bool = False
+    """The server."""
     reports: bool = True
     """One of server and client ends so that it can report, and its standard error is what it was."""
 
@@ -99,6 +101,25 @@ StartServers 1
 MaxRequestWorkers %d
 END
 exec apache2 -DFOREGROUND -f $WORK/apache.conf"""
+# With its privileged and its confined process, which filters its system calls.
+VSFTPD = """install -d public
+install -d -o nobody public/got
+ln file public
+cat >vsftpd.conf <<END
+listen=YES
+listen_port=$PORT
+background=NO
+anonymous_enable=YES
+no_anon_password=YES
+anon_root=$WORK/public
+ftp_username=nobody
+write_enable=YES
+anon_upload_enable=YES
+anon_umask=022
+secure_chroot_dir=/run/vsftpd
+xferlog_enable=NO
+END
+exec vsftpd $WORK/vsftpd.conf"""
 
 HTTP = "curl -sS http://$SERVER:$PORT/file | cksum; wget -qO- http://$SERVER:$PORT/file | cksum"
 SSH_OPTIONS = ("-F none -i $WORK/user -o BatchMode=yes -o StrictHostKeyChecking=no -o UserKnownHostsFile=/dev/null -q")
@@ -228,8 +249,10 @@ SCENES = {
     "apache event": Scene("apache2 curl wget", APACHE % ("event", "event", "on", 25), HTTP),
     "apache worker": Scene("apache2 curl wget", APACHE % ("worker", "worker", "on", 25), HTTP),
     "apache prefork": Scene("apache2 curl wget", APACHE % ("prefork", "prefork", "off", 1), HTTP),
-    "proftpd": Scene("proftpd-core curl openssl", "exec /zoo/zoo proftpd serve",
+    "proftpd": Scene("proftpd-core curl openssl wget", "exec /zoo/zoo proftpd serve",
                      "curl -sS -u zoo:zoo ftp://$SERVER:$PORT/file | cksum; "
+                     "curl -sS -u zoo:zoo -P - ftp://$SERVER:$PORT/file | cksum; "
+                     "wget -qO- ftp://zoo:zoo@$SERVER:$PORT/file | cksum; "
                      "curl -sS -u zoo:zoo -T file ftp://$SERVER:$PORT/got/up; cksum got/up; rm got/up"),
     "curl uploads to nginx": Scene("nginx curl", "exec /zoo/zoo curl serve",
                                    "curl -sS -H Expect: -T file http://$SERVER:$PORT/up; cksum got/up"),
@@ -279,6 +302,9 @@ SCENES = {
                     "curl -sS ftp://$SERVER:$PORT/file | cksum; wget -qO- ftp://$SERVER:$PORT/file | cksum; "
                     "curl -sS -P - ftp://$SERVER:$PORT/file | cksum; "
                     "curl -sS -T file ftp://$SERVER:$PORT/got/up; cksum got/up; rm got/up"),
+    "vsftpd of root": Scene("vsftpd curl", VSFTPD, "curl -sS ftp://$SERVER:$PORT/file | cksum; "
+                            "curl -sS -P - ftp://$SERVER:$PORT/file | cksum; curl -sS -T file ftp://$SERVER:$PORT/got/up; "
+                            "cksum public/got/up; rm public/got/up", as_root=True),
     "chromium": Scene("chromium python3", "echo \"<p id=x>Call me Ishmael.</p>\" >page.html; " + THREADS,
                       "chromium --headless --no-sandbox --disable-gpu --dump-dom http://$SERVER:$PORT/page.html 2>/dev/null",
                       proof="Call me Ishmael", reports=False),
@@ -299,12 +325,12 @@ class Programs(unittest.TestCase):
             cls.root.write(target, pathlib.Path(built(name)).read_bytes())
         cls.root.write("/usr/sbin/policy-rc.d", "#!/bin/sh\nexit 101\n")  # no server is started by its installation
         cls.root.sh("chmod +x /usr/sbin/policy-rc.d; sed -i 's,^nobody:.*,nobody:x:65534:65534::/tmp/work:/bin/sh,' /etc/passwd; "
-                    "mkdir -p /run/sshd")
+                    "mkdir -p /run/sshd /run/vsftpd")
         cls.root.well("apt-get", "-qq", "-y", "--no-install-recommends", "install", "iproute2", "procps")
 
     def play(self, scene: Scene, under: str) -> tuple[str, str]:
         script = AROUND % {"bytes": MEGABYTES * 1_000_000, "under": under, "end": END_S, "prepare": scene.prepare,
-                           "serve": scene.serve, "client": scene.client}
+                           "serve": scene.serve, "client": scene.client, "server_as": "" if scene.as_root else "$as_nobody"}
         self.root.write("/tmp/scene", script)
         try:
             done = subprocess.run(["setpriv", "--pdeathsig", "KILL", "unshare", "--net", *self.root.argv("sh", "-u", "/tmp/scene")],
