@@ -361,10 +361,22 @@ class Programs(unittest.TestCase):
         self.assertEqual(bool(REPORT.search(told)), scene.reports, told[-2000:])
 
     def test_it_would_be_seen(self) -> None:
-        """A scene whose program does something else under autobuf run."""
-        scene = Scene("socat", SCENES["socat"].serve, "echo ${AUTOBUF_RUN-nothing}")
+        """Scenes that do something else under autobuf run."""
+        serve = SCENES["socat"].serve
+        one = "${AUTOBUF_RUN+%s}"
         self.root.well("apt-get", "-qq", "-y", "--no-install-recommends", "install", "socat")
-        self.assertNotEqual(self.play(scene, "")[0], self.play(scene, UNDER)[0])
+        for what, scene in {
+            "output": Scene("socat", serve, f"echo {one % 1}"),
+            "status of a client": Scene("socat", serve, f"exit {one % 1}"),
+            "status of the server": Scene("socat", f"trap \"exit 0{one % 1}\" TERM; {serve.removeprefix('exec ')} & wait", ":"),
+            "no end of the server": Scene("socat", f"{one % 'trap : TERM'}; {serve.removeprefix('exec ')} & wait || wait", ":"),
+            "a descriptor": Scene("socat", f"[ ! {one % 1} ] || exec 9</dev/null; {serve}", ":"),
+        }.items():
+            with self.subTest(what):
+                without, ours = self.play(scene, ""), self.play(scene, UNDER)
+                self.assertEqual(without[0].count("client: 0"), 2)
+                self.assertIn("\nserver: ", ours[0])
+                self.assertNotEqual(ours[0], without[0])
 
 
 def add_scene(name: str, scene: Scene) -> None:
