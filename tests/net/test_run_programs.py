@@ -23,12 +23,16 @@ from path import built  # noqa: E402
 from zoo_root import HERE as ZOO, Root, release  # noqa: E402  which puts the folder of roots on the path
 
 PLACE = "/opt/autobuf"
-UNDER = f"{PLACE}/tools/autobuf run --report --log /tmp/decisions --"
+RUN = f"{PLACE}/tools/autobuf run --report --log /tmp/decisions"
+UNDER = f"{RUN} --"
+LOOKED_AT = f"{RUN} --intent low-delay --"
+"""Near as the peers are, their connections are looked after."""
 FILES = ("tools/autobuf", "lib/libautobuf.so.0", "preload/libautobuf-run.so")
 MEGABYTES = 20
 END_S = 10
 CKSUM = 3980386658  # of the file, as cksum(1) prints it
-REPORT = re.compile(r"^#(?:client|server): autobuf\[\d+\]: 127\.0\.0\.1:\d+ .* Mbit/s; limited by: ", re.M)
+REPORT = re.compile(r"^#(?:client|server): autobuf\[\d+\]: \S+ .* Mbit/s; limited by: ([^;\n]+)", re.M)
+NOT_LOOKED_AT = "not looked at: too short, too slow or too near"
 SUM = re.compile(r"^\d+ \d+", re.M)
 CANNOT = re.compile(r"^#(client|server): autobuf run: (.*)$", re.M)
 
@@ -353,12 +357,20 @@ class Programs(unittest.TestCase):
         self.assertRegex(without, rf"(?s){scene.proof}.*client: 0.*{scene.proof}.*client: 0", "both did their work")
         self.assertRegex(without, r"descriptors:\n.* \d+\n", "those of the server are counted")
         self.assertNotRegex(why, "autobuf")
-        ours, told = self.play(scene, UNDER)
+        for under in (UNDER, LOOKED_AT):
+            with self.subTest(under):
+                limiters = self.check(scene, without, *self.play(scene, under))
+                self.assertEqual(bool(limiters - {NOT_LOOKED_AT}), scene.reports and under == LOOKED_AT, limiters)
+
+    def check(self, scene: Scene, without: str, ours: str, told: str) -> set[str]:
+        """What limited the connections, as they were reported."""
         self.assertEqual(ours, without, told[-2000:])
         self.assertNotIn("cannot be preloaded", told)
         self.assertEqual(set(CANNOT.findall(told)), {(who, scene.told) for who in ("client", "server") if scene.told})
         self.assertEqual("#server: loaded" in told, not scene.told, told[-2000:])
-        self.assertEqual(bool(REPORT.search(told)), scene.reports, told[-2000:])
+        limiters = set(REPORT.findall(told))
+        self.assertEqual(bool(limiters), scene.reports, told[-2000:])
+        return limiters
 
     def test_it_would_be_seen(self) -> None:
         """Scenes that do something else under autobuf run."""
