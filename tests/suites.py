@@ -9,6 +9,7 @@ import re
 import subprocess
 import sys
 import tempfile
+import time
 
 HERE = pathlib.Path(__file__).resolve().parent
 BUILD = pathlib.Path(os.environ["AUTOBUF_BUILD"])
@@ -62,6 +63,7 @@ class Script:
 
     def __init__(self, script: pathlib.Path, build: pathlib.Path, label: str) -> None:
         self.label = label
+        self.began = time.monotonic()
         self.said = tempfile.TemporaryFile("w+")
         self.process = subprocess.Popen([sys.executable, str(script)], stdout=self.said, stderr=subprocess.STDOUT,
                                         env=os.environ | {"AUTOBUF_BUILD": str(build)})
@@ -70,7 +72,7 @@ class Script:
         status, failures = self.process.wait(), len(count.failed)
         self.said.seek(0)
         said = self.said.read()
-        print(f"\n--- {self.label}\n{said}", flush=True)
+        print(f"\n--- {self.label}, {time.monotonic() - self.began:.0f} s\n{said}", flush=True)
         if status == 77:
             count.skipped.append(f"{self.label}: {said.strip()[-200:]}")
             return
