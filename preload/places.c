@@ -37,6 +37,24 @@ void place_unlock(struct place *place)
     atomic_store_explicit(&place->locked, 0, memory_order_release);
 }
 
+static bool is_other(const struct place *one, struct place *place)
+{
+    return place != one && one->cookie && atomic_load_explicit(&place->kind, memory_order_relaxed) == PLACE_TCP &&
+           place->cookie == one->cookie && place->generation == one->generation && place_trylock(place);
+}
+
+struct place *places_lock_other(const struct place *one)
+{
+    for (unsigned i = 0; i < PAGES; i++) {
+        struct place *page = atomic_load_explicit(&run_pages[i], memory_order_acquire);
+
+        for (unsigned k = 0; page && k < PLACES_A_PAGE; k++)
+            if (is_other(one, &page[k]))
+                return &page[k];
+    }
+    return NULL;
+}
+
 void places_each(void (*call)(int fd, struct place *place))
 {
     for (unsigned i = 0; i < PAGES; i++) {

@@ -32,6 +32,7 @@ struct place {
     _Atomic uint8_t listed;  /* in the list of those with a flow */
     uint8_t kept;            /* AUTOBUF_LOCK_* bits: a size that the program set was not applied */
     uint8_t set;             /* AUTOBUF_LOCK_* bits: a size that the program set was applied */
+    uint8_t changed;         /* AUTOBUF_LOCK_* bits: set by the flow of another descriptor of the same socket */
     uint32_t generation;     /* of the process that opened the flow: a forked child has another one */
     uint32_t asked_bytes[2]; /* what getsockopt() answers for a kept size, send side first */
     _Atomic uint64_t sent_bytes;
@@ -41,6 +42,7 @@ struct place {
     uint64_t began_ns;           /* connected */
     uint64_t marked_ns;          /* when the mark was set */
     struct autobuf_flow *flow;   /* NULL: none yet */
+    uint64_t cookie;             /* of the socket, however many descriptors it has; 0: unknown. Only with --report */
     struct sockaddr_in6 peer;    /* or a sockaddr_in; AF_UNSPEC: unknown. Only with --report */
     uint64_t rtt_min_ns;         /* at the last look; AUTOBUF_NS_UNSET: unknown */
     uint32_t limiters[LIMITERS]; /* how often a look saw each AUTOBUF_LIMITER_* */
@@ -81,6 +83,9 @@ struct place *place_made(int fd);
 bool place_trylock(struct place *place);
 void place_lock(struct place *place);
 void place_unlock(struct place *place);
+
+/* Another place of this process with the same socket, locked; NULL: none that is free. */
+struct place *places_lock_other(const struct place *one);
 
 /* Calls for each place of which something is known. */
 void places_each(void (*call)(int fd, struct place *place));

@@ -49,11 +49,14 @@ static void add(struct line *line, const char *format, ...)
         line->used += (size_t)length < room ? (size_t)length : room - 1;
 }
 
-void run_report_peer(int fd, struct place *place)
+void run_report_who(int fd, struct place *place)
 {
     struct sockaddr_in6 peer;
-    socklen_t length = sizeof peer;
+    socklen_t length = sizeof place->cookie;
 
+    if (NEXT(getsockopt)(fd, SOL_SOCKET, SO_COOKIE, &place->cookie, &length) < 0)
+        place->cookie = 0;
+    length = sizeof peer;
     if (getpeername(fd, (struct sockaddr *)&peer, &length) == 0 && length <= sizeof peer)
         memcpy(&place->peer, &peer, length);
 }
@@ -109,23 +112,43 @@ static void add_limiter(struct line *line, const struct place *place)
                                                                   : autobuf_limiter_name(most));
 }
 
-/* What the flow has set, as a program would: the kernel keeps twice as much. */
-static void add_changes(struct line *line, const struct place *place, const struct autobuf_socket *now)
+/* As a program would set it: the kernel keeps twice as much. */
+static void add_size(struct line *line, const char *option, uint64_t stored_bytes)
+{
+    if (stored_bytes)
+        add(line, ", %s %llu", option, (unsigned long long)stored_bytes / 2);
+    else
+        add(line, ", %s, which cannot be read any more", option);
+}
+
+/* The sides that the flow has set, as AUTOBUF_LOCK_* bits, and the rate that it paces at, 0 for none. */
+static uint8_t changes_of(const struct place *place, uint64_t *pacing_bit_per_s)
 {
     struct autobuf_applied applied = AUTOBUF_APPLIED_INIT;
     struct autobuf_live_state live = AUTOBUF_LIVE_STATE_INIT;
     struct autobuf_plan plan = AUTOBUF_PLAN_INIT;
 
+    *pacing_bit_per_s = 0;
     applied.plan = &plan;
     applied.live = &live;
     if (!place->flow || autobuf_flow_state(place->flow, &applied) < 0 || !applied.changes)
-        return;
-    if (plan.snd_reason == AUTOBUF_REASON_SET)
-        add(line, ", SO_SNDBUF %llu", (unsigned long long)now->snd_buf_bytes / 2);
-    if (plan.rcv_reason == AUTOBUF_REASON_SET)
-        add(line, ", SO_RCVBUF %llu", (unsigned long long)now->rcv_buf_bytes / 2);
-    if (live.pacing_bit_per_s)
-        add(line, ", pace %.1f Mbit/s", (double)live.pacing_bit_per_s / 1e6);
+        return place->changed;
+    *pacing_bit_per_s = live.pacing_bit_per_s;
+    return place->changed | (plan.snd_reason == AUTOBUF_REASON_SET ? AUTOBUF_LOCK_SND : 0) |
+           (plan.rcv_reason == AUTOBUF_REASON_SET ? AUTOBUF_LOCK_RCV : 0);
+}
+
+static void add_changes(struct line *line, const struct place *place, const struct autobuf_socket *now)
+{
+    uint64_t pacing_bit_per_s;
+    uint8_t changed = changes_of(place, &pacing_bit_per_s);
+
+    if (changed & AUTOBUF_LOCK_SND)
+        add_size(line, "SO_SNDBUF", now->snd_buf_bytes);
+    if (changed & AUTOBUF_LOCK_RCV)
+        add_size(line, "SO_RCVBUF", now->rcv_buf_bytes);
+    if (pacing_bit_per_s)
+        add(line, ", pace %.1f Mbit/s", (double)pacing_bit_per_s / 1e6);
 }
 
 /* What was set, and what the program would have set. */
@@ -207,19 +230,42 @@ static void write_lines(void)
     lines.used = 0;
 }
 
+/* The other descriptor of the same connection goes on with what was counted here. */
+static void pass_on(const struct place *from, struct place *to)
+{
+    uint64_t pacing_bit_per_s;
+
+    atomic_fetch_add(&to->sent_bytes, atomic_load(&from->sent_bytes));
+    atomic_fetch_add(&to->received_bytes, atomic_load(&from->received_bytes));
+    to->changed |= changes_of(from, &pacing_bit_per_s);
+    if (from->began_ns < to->began_ns)
+        to->began_ns = from->began_ns;
+    if (from->rtt_min_ns < to->rtt_min_ns)
+        to->rtt_min_ns = from->rtt_min_ns;
+    for (unsigned i = 0; i < LIMITERS; i++)
+        to->limiters[i] += from->limiters[i];
+}
+
 void run_report_add(int fd, const struct place *place, const struct autobuf_limits *limits)
 {
     struct autobuf_socket now = AUTOBUF_SOCKET_INIT;
+    struct place *other = places_lock_other(place);
     struct line line = {.used = 0};
+    bool readable;
 
+    if (other) {
+        pass_on(place, other);
+        place_unlock(other);
+        return;
+    }
+    readable = autobuf_socket_state(fd, &now) == 0;
     add(&line, "autobuf[%d]: ", (int)getpid());
     add_peer(&line, place);
     add_moved(&line, place, (double)(autobuf_now_ns() - place->began_ns) / 1e9);
     add_limiter(&line, place);
-    if (autobuf_socket_state(fd, &now) == 0) {
-        add_set(&line, place, &now);
+    add_set(&line, place, &now);
+    if (readable)
         add_without(&line, place, now, limits);
-    }
     line.text[line.used++] = '\n';
     spin_lock(&locked);
     if (lines.used + line.used > sizeof lines.text)

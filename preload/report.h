@@ -5,10 +5,13 @@
 
 #include "places.h"
 
-/* Notes who the peer is, while the socket still has one. May change errno. */
-void run_report_peer(int fd, struct place *place);
+/* Notes which connection this is, and who the peer is, while the socket still has one. May change errno. */
+void run_report_who(int fd, struct place *place);
 
-/* Keeps the line of a connection that is about to be closed. limits: of this host; NULL: unknown. */
+/*
+ * Keeps the line of a connection that is about to be closed; if another descriptor holds the same one, that will have
+ * the line. limits: of this host; NULL: unknown.
+ */
 void run_report_add(int fd, const struct place *place, const struct autobuf_limits *limits);
 
 /* Looks what standard error is. */

@@ -207,7 +207,8 @@ static void renew(int fd, struct place *place, enum place_kind kind)
     if (self_settings.report && place->generation == self_generation && place_moved_bytes(place))
         run_report_add(fd, place, self_limits());
     end_flow(place);
-    place->kept = place->set = 0;
+    place->kept = place->set = place->changed = 0;
+    place->cookie = 0;
     place->generation = self_generation;
     memset(place->limiters, 0, sizeof place->limiters);
     place->rtt_min_ns = AUTOBUF_NS_UNSET;
@@ -218,7 +219,7 @@ static void renew(int fd, struct place *place, enum place_kind kind)
     place->began_ns = place->marked_ns = kind == PLACE_TCP ? autobuf_now_ns() : 0;
     place->peer.sin6_family = AF_UNSPEC;
     if (self_settings.report && kind == PLACE_TCP)
-        run_report_peer(fd, place);
+        run_report_who(fd, place);
     atomic_store(&place->kind, (uint8_t)kind);
 }
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import os
 import pathlib
+import platform
 import re
 import shutil
 import signal
@@ -31,13 +32,15 @@ CALLS = built("tests/net/run_calls")
 DIFFERS = "locks"
 NOBODY = 65534
 PORT = 7700
+SYS_CLOSE = {"x86_64": 3, "aarch64": 57}[platform.machine()]
 REPORT = re.compile(r"^autobuf\[(\d+)\]: (\S+) (?:sent ([\d.]+) (bytes|MB))?(?:,)?(?: ?received ([\d.]+) (bytes|MB))? in ([\d.]+) s, "
                     r"([\d.]+) Mbit/s; limited by: ([^;]+); set: ([^;]+)(?:; the kernel alone: .*)?$", re.M)
 
 
 def clean() -> dict[str, str]:
     """The environment without what this command reads."""
-    return {name: value for name, value in os.environ.items() if not name.startswith(("AUTOBUF", "LD_PRELOAD", "ASAN_OPTIONS"))}
+    left = {name: value for name, value in os.environ.items() if not name.startswith(("AUTOBUF", "LD_PRELOAD", "ASAN_OPTIONS"))}
+    return left | {"AUTOBUF_PATHS": "off"}
 
 
 def plain(*command: object, **kw) -> subprocess.CompletedProcess:
@@ -201,6 +204,30 @@ class Command(unittest.TestCase):
             ("1000", "bytes", "1", "bytes"), ("1000", "bytes", "3000", "bytes"), ("1000", "bytes", "20.0", "MB")]), done.stderr)
         self.assertEqual(len({pid for pid, *_ in lines}), 4)
         self.assertEqual([what for *_, what in lines].count("SO_SNDBUF 65536 of the program left to autotuning"), 3)
+
+    def test_one_line_for_a_connection_with_several_descriptors(self) -> None:
+        program = ("import os, socket\n"
+                   "l = socket.create_server(('127.0.0.1', 0)); s = socket.socket()\n"
+                   "s.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, 65536); s.connect(l.getsockname()); c, _ = l.accept()\n"
+                   "copy = s.dup(); third = os.dup2(s.fileno(), 50)\n"
+                   "for n, fd in ((1000, s.fileno()), (500, copy.fileno()), (7, 50)):\n"
+                   "    os.write(fd, bytes(n)); c.recv(n, socket.MSG_WAITALL)\n"
+                   "copy.close(); s.close(); os._exit(0) if os.fork() == 0 else os.wait()\n")
+        done = under(sys.executable, "-c", program, options=("--report",))
+        lines = [match.groups() for match in REPORT.finditer(done.stderr)]
+        self.assertEqual({(sent, got) for _, _, sent, _, got, *_ in lines}, {("1507", None), (None, "1507")}, done.stderr)
+        self.assertEqual((len(lines), len(done.stderr.splitlines())), (2, 2), done.stderr)
+        self.assertEqual([what for *_, what in lines].count("SO_SNDBUF 65536 of the program left to autotuning"), 1)
+
+    def test_what_was_kept_is_told_of_a_socket_that_cannot_be_read_any_more(self) -> None:
+        program = ("import ctypes, os, socket\n"
+                   "l = socket.create_server(('127.0.0.1', 0)); s = socket.socket()\n"
+                   "s.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, 65536); s.connect(l.getsockname()); s.send(b'x' * 1000)\n"
+                   f"fd = s.detach(); ctypes.CDLL(None).syscall({SYS_CLOSE}, fd)\n"
+                   "try: os.close(fd)\n"
+                   "except OSError: pass\n")
+        line = under(sys.executable, "-c", program, options=("--report",)).stderr.strip()
+        self.assertRegex(line, "sent 1000 bytes.*; set: SO_SNDBUF 65536 of the program left to autotuning$")
 
     def test_no_report_where_standard_error_became_something_else(self) -> None:
         program = ("import os, socket, sys\n"
