@@ -10,11 +10,19 @@ import subprocess
 import sys
 import tempfile
 import time
+from collections.abc import Sequence
 
 HERE = pathlib.Path(__file__).resolve().parent
+sys.path[:0] = [str(HERE), str(HERE / "kernels")]
+
+import packages  # noqa: E402
+
 BUILD = pathlib.Path(os.environ["AUTOBUF_BUILD"])
 
 SANITIZED_TOOL_SUITES = ("test_probe.py",)
+TIMELESS = ("drift", "settings", "source")
+"""Scripts of tests/patch that look neither at the time nor at an emulated path."""
+
 ALL = "AUTOBUF_TESTS_ALL"
 """In the environment of tests: take the time to try everything."""
 
@@ -61,11 +69,11 @@ def run_meson(build: pathlib.Path, label: str, count: Count) -> None:
 class Script:
     """A file of cases, which prints TAP, while it runs."""
 
-    def __init__(self, script: pathlib.Path, build: pathlib.Path, label: str) -> None:
+    def __init__(self, script: pathlib.Path, build: pathlib.Path, label: str, *args: str) -> None:
         self.label = label
         self.began = time.monotonic()
         self.said = tempfile.TemporaryFile("w+")
-        self.process = subprocess.Popen([sys.executable, str(script)], stdout=self.said, stderr=subprocess.STDOUT,
+        self.process = subprocess.Popen([sys.executable, str(script), *args], stdout=self.said, stderr=subprocess.STDOUT,
                                         env=os.environ | {"AUTOBUF_BUILD": str(build)})
 
     def end(self, count: Count) -> None:
@@ -85,27 +93,55 @@ def run_script(script: pathlib.Path, build: pathlib.Path, label: str, count: Cou
     Script(script, build, label).end(count)
 
 
+def machines() -> dict[str, list[str]]:
+    """What runs at once of tests/kernels: the quick kernels, each in a machine by itself; all of them in turn."""
+    if ALL in os.environ:
+        return {"kernels": []}
+    return {f"kernels: {want.name}": ["--kernel", want.name] for want in packages.wanted().values() if want.quick}
+
+
+def scripts(folder: str, names: Sequence[str] = ()) -> list[pathlib.Path]:
+    """Those of a folder of tests: these, or all."""
+    return [script for script in sorted((HERE / folder).glob("test_*.py"))
+            if not names or script.stem.removeprefix("test_") in names]
+
+
+def run_beside_kernels(count: Count) -> None:
+    """Kernels have a clock of their own. What is beside them looks neither at the time nor at an emulated path: builds,
+    and tests of packages and sources."""
+    kernels = [Script(HERE / "kernels" / "run", BUILD, label, *args) for label, args in machines().items()]
+    builds = subprocess.Popen([sys.executable, str(HERE / "patch" / "made.py")])
+    for script in scripts("packages"):
+        run_script(script, BUILD, f"packages: {script.stem.removeprefix('test_')}", count)
+    builds.wait()  # what comes now tries what was built
+    for script in scripts("patch", TIMELESS):
+        run_script(script, BUILD, f"patch: {script.stem.removeprefix('test_')}", count)
+    for kernel in kernels:
+        kernel.end(count)
+    run_script(HERE / "kernels" / "test_faults.py", BUILD, "kernels: faults", count)
+
+
+def run_on_paths(count: Count) -> None:
+    """One at a time, with nothing beside it."""
+    for script in scripts("net"):
+        run_script(script, BUILD, f"net: {script.stem}", count)
+        if script.name in SANITIZED_TOOL_SUITES:
+            run_script(script, pathlib.Path(f"{BUILD}-sanitize"), f"net, sanitized: {script.stem}", count)
+    for script in scripts("patch"):
+        if script.stem.removeprefix("test_") not in TIMELESS:
+            run_script(script, BUILD, f"patch: {script.stem.removeprefix('test_')}", count)
+    for script in scripts("python"):
+        run_script(script, BUILD, f"python: {script.stem.removeprefix('test_')}", count)
+
+
 def main() -> int:
     count = Count()
     if sys.argv[1:] == ["--all"]:
         os.environ[ALL] = "1"
     run_meson(BUILD, "unit", count)
     run_meson(pathlib.Path(f"{BUILD}-sanitize"), "sanitized", count)
-    for script in sorted((HERE / "net").glob("test_*.py")):
-        run_script(script, BUILD, f"net: {script.stem}", count)
-        if script.name in SANITIZED_TOOL_SUITES:
-            run_script(script, pathlib.Path(f"{BUILD}-sanitize"),
-                       f"net, sanitized: {script.stem}", count)
-    for script in sorted((HERE / "patch").glob("test_*.py")):
-        run_script(script, BUILD, f"patch: {script.stem.removeprefix('test_')}", count)
-    # On a clock of their own, so nothing beside them matters; what is beside them does not look at the time either.
-    kernels = Script(HERE / "kernels" / "run", BUILD, "kernels")
-    for script in sorted((HERE / "packages").glob("test_*.py")):
-        run_script(script, BUILD, f"packages: {script.stem.removeprefix('test_')}", count)
-    kernels.end(count)
-    for script in sorted((HERE / "python").glob("test_*.py")):
-        run_script(script, BUILD, f"python: {script.stem.removeprefix('test_')}", count)
-    run_script(HERE / "kernels" / "test_faults.py", BUILD, "kernels: faults", count)
+    run_beside_kernels(count)
+    run_on_paths(count)
     if ALL in os.environ:
         run_script(HERE / "cross" / "run", BUILD, "cross", count)
     for name in count.skipped:

@@ -7,6 +7,7 @@ import functools
 import os
 import shutil
 import sys
+import time
 import unittest
 from collections.abc import Iterator, Sequence
 
@@ -96,10 +97,16 @@ class Tap(unittest.TextTestResult):
     def __init__(self) -> None:
         super().__init__(unittest.runner._WritelnDecorator(sys.stderr), False, 0)
         self.subtests: list[str] = []
+        self.began = 0.0
+
+    def startTest(self, test) -> None:
+        self.began = time.monotonic()
+        super().startTest(test)
 
     def say(self, test: unittest.TestCase, verdict: str, more: str = "") -> None:
         name = test.id().removeprefix("__main__.")
-        print(f"{verdict} {self.testsRun} - {name}{more}", flush=True)
+        took_s = time.monotonic() - self.began
+        print(f"{verdict} {self.testsRun} - {name}{more or (f' # {took_s:.0f} s' if took_s > 5 else '')}", flush=True)
 
     def failed(self, test: unittest.TestCase, err) -> None:
         self.subtests = []  # told by this one
