@@ -17,9 +17,9 @@ import pathlib
 import re
 import sys
 
-TOPICS = ("error", "bwdelay", "path", "probe", "inband", "plan", "flow", "live", "rightsize", "ftp")
+TOPICS = ("error", "bwdelay", "path", "paths", "probe", "inband", "plan", "flow", "live", "rightsize", "ftp")
 """Public headers, in an order in which each includes earlier ones only; autobuf.h includes all but the last."""
-ROOMS = ("base", "kernel", "estimate", "plan", "credit", "apply", "icmp", "inband", "live", "flow", "ftp")
+ROOMS = ("base", "kernel", "estimate", "plan", "credit", "apply", "icmp", "inband", "live", "paths", "flow", "ftp")
 """In the order in which they stand on each other; a source in no room comes last."""
 
 API = """\

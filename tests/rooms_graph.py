@@ -26,8 +26,9 @@ ROOMS = {
     "icmp": ("base", "kernel", "estimate"),
     "inband": ("base", "kernel", "estimate"),
     "live": ("base", "kernel", "plan", "apply"),
-    "flow": ("base", "kernel", "estimate", "plan", "credit", "apply", "icmp", "inband", "live"),
-    "ftp": ("base", "kernel", "estimate", "plan", "credit", "apply", "icmp", "inband", "live", "flow"),
+    "paths": ("base",),
+    "flow": ("base", "kernel", "estimate", "plan", "credit", "apply", "icmp", "inband", "live", "paths"),
+    "ftp": ("base", "kernel", "estimate", "plan", "credit", "apply", "icmp", "inband", "live", "paths", "flow"),
 }
 """In an order in which each stands on earlier ones only: so the table itself has no circle."""
 

@@ -299,5 +299,7 @@ int run_send(int argc, char **argv)
         return 1;
     }
     report(&t, &o);
+    for (uint32_t i = 0; i < t.request.streams; i++)
+        stream_end(&t.stream[i]); /* which also keeps what was measured, for the next transfer */
     return 0;
 }

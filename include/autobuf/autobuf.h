@@ -33,6 +33,7 @@
 #include <autobuf/inband.h>
 #include <autobuf/live.h>
 #include <autobuf/path.h>
+#include <autobuf/paths.h>
 #include <autobuf/plan.h>
 #include <autobuf/probe.h>
 #include <autobuf/rightsize.h>

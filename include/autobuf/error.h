@@ -27,6 +27,9 @@
 #define AUTOBUF_E_UNSUPPORTED (-4102) /* the peer does not know the in-band exchange */
 #define AUTOBUF_E_PROTOCOL (-4103)    /* the peer broke the exchange's rules: close the connection */
 
+#define AUTOBUF_E_DAMAGED (-4104)     /* the path store's file is damaged, or is none */
+#define AUTOBUF_E_NEWER (-4105)       /* a later version of the library wrote the path store */
+
 #ifdef __cplusplus
 extern "C" {
 #endif

@@ -45,6 +45,22 @@ int ab_address_copy(const struct sockaddr *addr, socklen_t addr_len, struct sock
     return sizeof v6;
 }
 
+int ab_address_make(const uint8_t *bytes, size_t count, struct sockaddr_storage *made)
+{
+    struct sockaddr_in6 v6 = {.sin6_family = AF_INET6};
+    struct sockaddr_in v4 = {.sin_family = AF_INET};
+
+    memset(made, 0, sizeof *made);
+    if (count == sizeof v4.sin_addr) {
+        memcpy(&v4.sin_addr, bytes, sizeof v4.sin_addr);
+        memcpy(made, &v4, sizeof v4);
+        return sizeof v4;
+    }
+    memcpy(&v6.sin6_addr, bytes, sizeof v6.sin6_addr);
+    memcpy(made, &v6, sizeof v6);
+    return sizeof v6;
+}
+
 bool ab_address_same(const struct sockaddr_storage *a, const struct sockaddr_storage *b)
 {
     if (a->ss_family != b->ss_family)

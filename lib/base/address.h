@@ -3,6 +3,8 @@
 #define AB_ADDRESS_H
 
 #include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
 #include <sys/socket.h>
 
 /*
@@ -11,6 +13,9 @@
  * -EINVAL: addr_len does not fit the family.
  */
 int ab_address_copy(const struct sockaddr *addr, socklen_t addr_len, struct sockaddr_storage *copy);
+
+/* Makes the socket address of a host from its 4 or 16 bytes. Returns its length in bytes. */
+int ab_address_make(const uint8_t *bytes, size_t count, struct sockaddr_storage *made);
 
 /* Says whether both are the same host. It does not compare ports. */
 bool ab_address_same(const struct sockaddr_storage *a, const struct sockaddr_storage *b);

@@ -49,6 +49,10 @@ const char *autobuf_strerror(int error)
         return "the peer does not know the in-band exchange";
     case AUTOBUF_E_PROTOCOL:
         return "the peer broke the rules of the in-band exchange";
+    case AUTOBUF_E_DAMAGED:
+        return "the path store is damaged, or the file is none";
+    case AUTOBUF_E_NEWER:
+        return "a later version of libautobuf wrote the path store";
     default:
         break;
     }

@@ -90,6 +90,7 @@ static int begin(struct autobuf_flow *flow, const struct autobuf_limits *limits)
     error = ab_decide_within(d, limits);
     if (error < 0)
         return error;
+    ab_decide_recall(d, flow->fd);
     error = plan_and_apply(flow, "before the connection");
     return error < 0 ? error : 0;
 }
@@ -222,6 +223,7 @@ static int look(struct autobuf_flow *flow, uint64_t now_ns)
         if (error < 0)
             return error;
         ab_decide_peer_of(d, flow->fd);
+        ab_decide_recall(d, flow->fd);
         error = plan_and_apply(flow, "the connection is there"); /* scale and RTT are known now */
     }
     if (flow->live || is_low_delay(flow))
@@ -329,5 +331,7 @@ void autobuf_flow_close(struct autobuf_flow *flow)
         return;
     autobuf_probe_close(flow->probe);
     autobuf_live_close(flow->live);
+    if (flow->owner == getpid())
+        ab_decide_keep(&flow->decision);
     free(flow);
 }

@@ -2,6 +2,7 @@
 /*
  * One handle for the life of a connection.
  *
+ *   remember.c what the path store knows, and what a flow adds to it
  *   decide.c   what is asked for, what may be measured, what is planned: for the handle and for the blocking form
  *   flow.c     the handle: before the connection, during its transfer, and its end
  *   tune.c     the blocking form
@@ -36,6 +37,7 @@ struct ab_decision {
     struct autobuf_path path;
     struct ab_windows windows; /* used instead of path */
     bool by_windows;           /* if this is true */
+    bool recalled;             /* the path store was asked */
     struct autobuf_plan plan;
     int measured; /* as in struct autobuf_applied */
 };
@@ -64,6 +66,12 @@ bool ab_decide_is_short(const struct ab_decision *d);
  * allowed.
  */
 int ab_decide_worth(const struct ab_decision *d, struct autobuf_probe_options *probe);
+
+/* Takes what the path store knows of the path, once the peer is known, if nobody has told of it. Asks only once. */
+void ab_decide_recall(struct ab_decision *d, int fd);
+
+/* Keeps what was measured by ICMP in the user's own path store, for other connections. */
+void ab_decide_keep(const struct ab_decision *d);
 
 /* Notes how a measurement ended: 0 or an error. */
 void ab_decide_measured(struct ab_decision *d, int result);

@@ -50,6 +50,7 @@ static int decide(struct ab_decision *d, int fd, bool skip_short)
         ab_plan_nothing(AUTOBUF_REASON_OFF, d->options.intent, &d->plan);
         return 0;
     }
+    ab_decide_recall(d, fd);
     error = measure(d, fd);
     return error < 0 ? error : ab_decide_plan(d, fd);
 }
@@ -67,6 +68,7 @@ int autobuf_tune(int fd, const struct sockaddr *peer, socklen_t peer_len,
     if (error < 0)
         return error;
     ab_plan_log(&d.plan, &d.log);
+    ab_decide_keep(&d);
     if (applied)
         ab_decide_report(&d, applied);
     return error;

@@ -60,6 +60,16 @@ class ProtocolError(Error):
     code = 4103
 
 
+class DamagedError(Error):
+    """The path store is damaged, or the file is none."""
+    code = 4104
+
+
+class NewerError(Error):
+    """A later version of the library wrote the path store."""
+    code = 4105
+
+
 _KINDS = {kind.code: kind for kind in Error.__subclasses__()}
 
 

@@ -42,6 +42,9 @@ PATIENCE_S = 60.0
 """With an emulator that lives: a machine that is too busy has not run one for 35 s."""
 
 
+os.environ.setdefault("AUTOBUF_PATHS", "off")  # what one case has measured must not decide another
+
+
 class PathError(RuntimeError):
     """The path could not be set up or changed; the text says why."""
 

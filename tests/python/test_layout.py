@@ -39,8 +39,8 @@ POINTERS = (ctypes.c_void_p, ctypes.c_char_p)
 
 
 def headers() -> str:
-    """The public headers, without comments; <autobuf/ftp.h> is not bound."""
-    texts = (file.read_text() for file in sorted(INCLUDE.glob("autobuf/*.h")) if file.name != "ftp.h")
+    """The public headers, without comments; <autobuf/ftp.h> and <autobuf/paths.h> are not bound."""
+    texts = (file.read_text() for file in sorted(INCLUDE.glob("autobuf/*.h")) if file.name not in ("ftp.h", "paths.h"))
     return re.sub(r"/\*.*?\*/", " ", "\n".join(texts), flags=re.S)
 
 

@@ -20,6 +20,7 @@
 #include <autobuf/ftp.h>
 
 #include "faults.h"
+#include "paths/store.h"
 #include "sockets.h"
 
 #define MOST_CALLS 10U /* of one kind that fail one by one: later ones come from the same places, and
@@ -136,6 +137,29 @@ static int64_t try_tune_connected(int fd)
     return autobuf_tune(fd, NULL, 0, &options, NULL);
 }
 
+static char store[] = "/tmp/test_faults.XXXXXX"; /* a path store, which later is one, or empty */
+
+/* What was measured is kept: into an empty store, and into one that has this path. */
+static int64_t try_tune_and_keep(int fd)
+{
+    int64_t result;
+
+    ab_store_environment(truncate(store, 0) == 0 ? store : "off", NULL, NULL);
+    result = tune(fd, AUTOBUF_INTENT_LOW_DELAY);
+    ab_store_environment("off", NULL, NULL);
+    return result;
+}
+
+static int64_t try_tune_by_store(int fd)
+{
+    int64_t result;
+
+    ab_store_environment(store, NULL, NULL);
+    result = tune(fd, AUTOBUF_INTENT_LOW_DELAY);
+    ab_store_environment("off", NULL, NULL);
+    return result;
+}
+
 static int64_t look_live(int fd, uint32_t intent)
 {
     struct autobuf_live_options options = AUTOBUF_LIVE_OPTIONS_INIT;
@@ -224,6 +248,8 @@ static const struct trial {
     {"tune, locked", try_tune, LOCK_BOTH, false, false, false},
     {"tune for low delay", try_tune_low_delay, 0, false, false, false},
     {"tune a connection", try_tune_connected, 0, true, false, false},
+    {"tune and keep", try_tune_and_keep, 0, false, false, false},
+    {"tune by the path store", try_tune_by_store, 0, false, true, false},
     {"live", try_live, 0, true, true, false},
     {"live, locked, low delay", try_live_low_delay, LOCK_BOTH, true, true, false},
     {"in band", try_inband, 0, true, true, true},
@@ -493,6 +519,26 @@ static void signals_all_along(void **state)
     assert_int_equal(sigaction(SIGALRM, &was, NULL), 0);
 }
 
+/* What this machine has learned decides nothing here. */
+static int make_store(void **state)
+{
+    int fd = mkstemp(store);
+
+    (void)state;
+    ab_store_environment("off", NULL, NULL);
+    return fd < 0 ? -1 : close(fd);
+}
+
+static int remove_store(void **state)
+{
+    char lock[sizeof store + 8];
+
+    (void)state;
+    snprintf(lock, sizeof lock, "%s.lock", store);
+    unlink(lock);
+    return unlink(store);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -504,5 +550,5 @@ int main(void)
         cmocka_unit_test(signals_all_along),
     };
 
-    return cmocka_run_group_tests_name("faults", tests, NULL, NULL);
+    return cmocka_run_group_tests_name("faults", tests, make_store, remove_store);
 }

@@ -1,0 +1,100 @@
+/* SPDX-License-Identifier: MIT */
+/* What the path store knows of a flow's path, and what the flow adds to it. */
+#include <errno.h>
+#include <net/if.h>
+#include <string.h>
+#include <time.h>
+
+#include "../base/address.h"
+#include "../kernel/route.h"
+#include "../paths/prefix.h"
+#include "flow.h"
+
+/* How long a measurement holds. Capacity and least round-trip time change when somebody changes the network. */
+#define HOLDS_S 86400U
+#define UNSURE_HOLDS_S 3600U
+
+/* This end of a connection. */
+struct here {
+    struct sockaddr_storage local;
+    int local_len; /* 0: not known */
+    char device[AUTOBUF_INTERFACE_BYTES];
+};
+
+/* As the socket is bound or connected, and else as this host's routes say. */
+static void find_here(const struct ab_decision *d, int fd, struct here *here)
+{
+    socklen_t len = sizeof here->local, device_len = sizeof here->device - 1;
+    struct sockaddr_storage bound;
+    struct ab_route route;
+
+    memset(here, 0, sizeof *here);
+    if (getsockopt(fd, SOL_SOCKET, SO_BINDTODEVICE, here->device, &device_len) < 0)
+        here->device[0] = '\0';
+    if (getsockname(fd, (struct sockaddr *)&bound, &len) == 0)
+        here->local_len = ab_address_copy((struct sockaddr *)&bound, len, &here->local);
+    if (here->local_len < 0 || ab_address_is_any(&here->local))
+        here->local_len = 0;
+    if ((here->local_len && here->device[0]) || ab_route_to(&d->peer, &route) < 0)
+        return;
+    if (!here->local_len && route.source_bytes)
+        here->local_len = ab_address_make(route.source, route.source_bytes, &here->local);
+    if (!here->device[0] && !if_indextoname(route.device, here->device))
+        here->device[0] = '\0';
+}
+
+static int look_up(const struct ab_decision *d, int fd, const struct autobuf_paths *paths,
+                   struct autobuf_paths_entry *entry)
+{
+    struct autobuf_paths_query query = AUTOBUF_PATHS_QUERY_INIT;
+    struct here here;
+
+    query.remote = (const struct sockaddr *)&d->peer;
+    query.remote_len = (uint32_t)d->peer_len;
+    query.now_s = (uint64_t)time(NULL);
+    if (autobuf_paths_are_local(paths)) {
+        find_here(d, fd, &here);
+        query.device = here.device;
+        query.local = here.local_len ? (const struct sockaddr *)&here.local : NULL;
+        query.local_len = (uint32_t)here.local_len;
+    }
+    return autobuf_paths_find(paths, &query, entry);
+}
+
+void ab_decide_recall(struct ab_decision *d, int fd)
+{
+    struct autobuf_paths_entry entry = AUTOBUF_PATHS_ENTRY_INIT;
+    struct autobuf_paths *paths;
+    char prefix[AUTOBUF_PREFIX_BYTES] = "";
+    int error;
+
+    if (!d->peer_len || d->recalled || d->by_windows || d->path.method != AUTOBUF_METHOD_NONE)
+        return;
+    d->recalled = true;
+    if (autobuf_paths_open(&paths, NULL) < 0)
+        return;
+    error = look_up(d, fd, paths, &entry);
+    autobuf_paths_close(paths);
+    if (error < 0 || entry.method == AUTOBUF_METHOD_NONE || autobuf_paths_path(&entry, &d->path) < 0)
+        return;
+    (void)autobuf_prefix_print(&entry.remote, prefix);
+    ab_log(&d->log, "the path store knows %s: %.1f Mbit/s, %.3f ms", prefix, (double)entry.tx_rate_bit_per_s / 1e6,
+           entry.rtt_min_ns == AUTOBUF_NS_UNSET ? 0.0 : (double)entry.rtt_min_ns / 1e6);
+}
+
+void ab_decide_keep(const struct ab_decision *d)
+{
+    struct autobuf_paths_entry entry = AUTOBUF_PATHS_ENTRY_INIT;
+    uint64_t now_s = (uint64_t)time(NULL);
+    bool unsure = d->path.flags || d->path.tx_unsure || d->path.rx_unsure;
+    int error;
+
+    if (d->measured != 1 || d->path.method != AUTOBUF_METHOD_ICMP || !d->path.tx_rate_bit_per_s || autobuf_paths_learn(&entry, &d->path) < 0 ||
+        ab_prefix_of((const struct sockaddr *)&d->peer, d->peer_len, &entry.remote) < 0)
+        return;
+    entry.learned_s = now_s;
+    entry.expires_s = now_s + (unsure ? UNSURE_HOLDS_S : HOLDS_S);
+    error = autobuf_paths_keep(NULL, &entry, now_s, AUTOBUF_PATHS_TRY | AUTOBUF_PATHS_NO_SYNC);
+    if (error < 0 && error != -ENOENT)
+        ab_log(&d->log, "not kept in the path store: %s", autobuf_strerror(error));
+}

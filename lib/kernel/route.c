@@ -1,0 +1,64 @@
+/* SPDX-License-Identifier: MIT */
+#include "route.h"
+
+#include <errno.h>
+#include <netinet/in.h>
+#include <string.h>
+
+#include <linux/netlink.h>
+#include <linux/rtnetlink.h>
+
+#include "netlink.h"
+
+void ab_route_note(void *user, const uint8_t *body, size_t len)
+{
+    size_t head = ab_netlink_aligned(sizeof(struct rtmsg)), left;
+    struct ab_route *route = user;
+    const uint8_t *found;
+    struct rtmsg message;
+
+    if (len < head)
+        return;
+    memcpy(&message, body, sizeof message);
+    if (message.rtm_family != AF_INET && message.rtm_family != AF_INET6)
+        return;
+    left = len - head;
+    route->family = message.rtm_family;
+    found = ab_netlink_attribute(body + head, left, RTA_OIF, sizeof route->device);
+    if (found)
+        memcpy(&route->device, found, sizeof route->device);
+    route->source_bytes = route->family == AF_INET ? 4 : 16;
+    found = ab_netlink_attribute(body + head, left, RTA_PREFSRC, route->source_bytes);
+    if (found)
+        memcpy(route->source, found, route->source_bytes);
+    else
+        route->source_bytes = 0;
+}
+
+int ab_route_to(const struct sockaddr_storage *peer, struct ab_route *route)
+{
+    struct {
+        struct nlmsghdr header;
+        struct rtmsg body;
+        struct rtattr attribute;
+        uint8_t address[16];
+    } ask = {.header = {.nlmsg_type = RTM_GETROUTE, .nlmsg_flags = NLM_F_REQUEST},
+             .body = {.rtm_family = (unsigned char)peer->ss_family},
+             .attribute = {.rta_type = RTA_DST}};
+    size_t bytes = peer->ss_family == AF_INET ? 4 : 16;
+    int result;
+
+    *route = (struct ab_route){.family = AF_UNSPEC};
+    if (peer->ss_family == AF_INET)
+        memcpy(ask.address, &((const struct sockaddr_in *)peer)->sin_addr, bytes);
+    else
+        memcpy(ask.address, &((const struct sockaddr_in6 *)peer)->sin6_addr, bytes);
+    ask.body.rtm_dst_len = (unsigned char)(8 * bytes);
+    ask.attribute.rta_len = (unsigned short)(sizeof ask.attribute + bytes);
+    ask.header.nlmsg_len = (uint32_t)(sizeof ask - sizeof ask.address + bytes);
+    /* One answer, which no end of a list follows. */
+    result = ab_netlink_ask(NETLINK_ROUTE, &ask, ask.header.nlmsg_len, 1, RTM_NEWROUTE, ab_route_note, route);
+    if (route->family != AF_UNSPEC)
+        return 0;
+    return result == -EPROTO || result == -E2BIG ? -ENETUNREACH : result;
+}

@@ -1,0 +1,23 @@
+/* SPDX-License-Identifier: MIT */
+/* By which way this host would send to a peer. */
+#ifndef AB_ROUTE_H
+#define AB_ROUTE_H
+
+#include <stddef.h>
+#include <stdint.h>
+#include <sys/socket.h>
+
+struct ab_route {
+    uint32_t family;
+    uint8_t source[16];   /* network byte order; IPv4 in the first four */
+    uint32_t source_bytes; /* 4 or 16; 0: the kernel did not say */
+    uint32_t device;      /* index of the interface; 0: not known */
+};
+
+/* An ab_netlink_fn() for the answer to RTM_GETROUTE (rtnetlink(7)): fills the struct ab_route at user. Pure. */
+void ab_route_note(void *user, const uint8_t *body, size_t len);
+
+/* Asks the kernel. Nothing is sent. Returns 0; -ENETUNREACH: there is no route; or an errno of socket(2), send(2) or recv(2). */
+int ab_route_to(const struct sockaddr_storage *peer, struct ab_route *route);
+
+#endif

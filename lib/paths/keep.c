@@ -1,0 +1,103 @@
+/* SPDX-License-Identifier: MIT */
+/* autobuf_paths_keep(): one entry into a store. */
+#include <errno.h>
+#include <limits.h>
+#include <string.h>
+#include <sys/stat.h>
+
+#include "record.h"
+#include "store.h"
+
+#define OWN_MOST 4096U /* entries of the user's own store: 750 KB */
+
+/* Makes the last two folders on the way to the user's own store: ~/.cache/autobuf. */
+static void make_folders(const char *file)
+{
+    char name[PATH_MAX];
+    char *slash, *above;
+
+    memcpy(name, file, strlen(file) + 1);
+    slash = strrchr(name, '/');
+    if (!slash)
+        return;
+    *slash = '\0';
+    above = strrchr(name, '/');
+    if (above && above != name) {
+        *above = '\0';
+        (void)mkdir(name, 0700); /* mostly it is there; open() tells if it is not */
+        *above = '/';
+    }
+    (void)mkdir(name, 0700);
+}
+
+/* An entry is lost with a damaged store, but not with one that a later version wrote. */
+static int open_old(struct autobuf_paths **old, const char *file)
+{
+    int error = autobuf_paths_open(old, file);
+
+    return error == -ENOENT || error == AUTOBUF_E_DAMAGED ? 0 : error;
+}
+
+/* Which entry goes because there are too many. UINT64_MAX: none. */
+static uint64_t oldest(const struct autobuf_paths *old, bool own)
+{
+    uint64_t learned_s = UINT64_MAX, found = UINT64_MAX, count = autobuf_paths_count(old);
+
+    for (uint64_t at = 0; own && count >= OWN_MOST && at < count; at++) {
+        struct autobuf_paths_entry entry = AUTOBUF_PATHS_ENTRY_INIT;
+
+        if (autobuf_paths_at(old, at, &entry) == 0 && entry.learned_s < learned_s) {
+            learned_s = entry.learned_s;
+            found = at;
+        }
+    }
+    return found;
+}
+
+/* The old entries, with the new one in its place among them. */
+static int merge(struct autobuf_paths_writer *writer, const struct autobuf_paths *old, uint64_t skip,
+                 const struct autobuf_paths_entry *fresh, uint64_t now_s)
+{
+    uint64_t count = autobuf_paths_count(old);
+    bool added = false;
+    int error = 0;
+
+    for (uint64_t at = 0; at < count && error == 0; at++) {
+        struct autobuf_paths_entry entry = AUTOBUF_PATHS_ENTRY_INIT;
+        int order;
+
+        if (at == skip || autobuf_paths_at(old, at, &entry) < 0 || now_s >= entry.expires_s)
+            continue;
+        order = autobuf_paths_compare(fresh, &entry);
+        if (!added && order <= 0) {
+            error = autobuf_paths_add(writer, fresh);
+            added = true;
+        }
+        if (order && error == 0)
+            error = autobuf_paths_add(writer, &entry);
+    }
+    return added || error < 0 ? error : autobuf_paths_add(writer, fresh);
+}
+
+int autobuf_paths_keep(const char *file, const struct autobuf_paths_entry *entry, uint64_t now_s, uint32_t flags)
+{
+    struct autobuf_paths_writer *writer = NULL;
+    struct autobuf_paths *old = NULL;
+    const char *name = file ? file : ab_store_own();
+    int error;
+
+    if (!name)
+        return -ENOENT;
+    if (!file)
+        make_folders(name);
+    error = autobuf_paths_write(&writer, name, flags);
+    if (error == 0)
+        error = open_old(&old, name);
+    if (error == 0)
+        error = merge(writer, old, oldest(old, !file), entry, now_s);
+    autobuf_paths_close(old);
+    if (error == 0)
+        return autobuf_paths_commit(writer);
+    autobuf_paths_abort(writer);
+    return error;
+}

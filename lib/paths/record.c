@@ -1,0 +1,209 @@
+/* SPDX-License-Identifier: MIT */
+#include "record.h"
+
+#include <errno.h>
+#include <string.h>
+
+#define VERSION 1U
+#define FLAG_LOCAL 1U
+#define HEADER_CRC 124U
+#define RECORD_CRC 176U
+
+/* What no path is beyond: then the record is damaged, whatever its checksum says. */
+#define RATE_MOST 1000000000000000ULL /* 1 Pbit/s */
+#define RTT_MOST_NS (1000 * AB_NS_PER_S)
+#define BDP_MOST_BYTES (1ULL << 40)
+
+static const uint8_t magic[8] = {'A', 'U', 'T', 'O', 'B', 'U', 'F', 'P'};
+
+/* ------------------------------------------------------------------------------------ bytes */
+
+static void put32(uint8_t *to, uint32_t value)
+{
+    for (unsigned i = 0; i < 4; i++)
+        to[i] = (uint8_t)(value >> 8 * i);
+}
+
+static void put64(uint8_t *to, uint64_t value)
+{
+    for (unsigned i = 0; i < 8; i++)
+        to[i] = (uint8_t)(value >> 8 * i);
+}
+
+static uint32_t get32(const uint8_t *from)
+{
+    return (uint32_t)from[0] | (uint32_t)from[1] << 8 | (uint32_t)from[2] << 16 | (uint32_t)from[3] << 24;
+}
+
+static uint64_t get64(const uint8_t *from)
+{
+    return get32(from) | (uint64_t)get32(from + 4) << 32;
+}
+
+uint32_t ab_crc32(const uint8_t *bytes, size_t count)
+{
+    static const uint32_t table[16] = {
+        0x00000000, 0x1db71064, 0x3b6e20c8, 0x26d930ac, 0x76dc4190, 0x6b6b51f4, 0x4db26158, 0x5005713c,
+        0xedb88320, 0xf00f9344, 0xd6d6a3e8, 0xcb61b38c, 0x9b64c2b0, 0x86d3d2d4, 0xa00ae278, 0xbdbdf21c,
+    };
+    uint32_t crc = UINT32_MAX;
+
+    for (size_t i = 0; i < count; i++) {
+        crc = table[(crc ^ bytes[i]) & 15] ^ crc >> 4;
+        crc = table[(crc ^ bytes[i] >> 4) & 15] ^ crc >> 4;
+    }
+    return ~crc;
+}
+
+/* ----------------------------------------------------------------------------------- header */
+
+void ab_paths_head_write(const struct ab_paths_head *head, uint8_t bytes[AB_PATHS_HEADER_BYTES])
+{
+    memset(bytes, 0, AB_PATHS_HEADER_BYTES);
+    memcpy(bytes, magic, sizeof magic);
+    put32(bytes + 8, VERSION);
+    put32(bytes + 12, AB_PATHS_HEADER_BYTES);
+    put32(bytes + 16, AB_PATHS_RECORD_BYTES);
+    put32(bytes + 20, head->local ? FLAG_LOCAL : 0);
+    put64(bytes + 24, head->count);
+    memcpy(bytes + 32, head->lengths, sizeof head->lengths);
+    put32(bytes + HEADER_CRC, ab_crc32(bytes, HEADER_CRC));
+}
+
+int ab_paths_head_read(const uint8_t *bytes, uint64_t size, struct ab_paths_head *head)
+{
+    if (size < AB_PATHS_HEADER_BYTES || memcmp(bytes, magic, sizeof magic) != 0 ||
+        get32(bytes + HEADER_CRC) != ab_crc32(bytes, HEADER_CRC))
+        return AUTOBUF_E_DAMAGED;
+    if (get32(bytes + 8) != VERSION)
+        return AUTOBUF_E_NEWER;
+    *head = (struct ab_paths_head){
+        .count = get64(bytes + 24),
+        .record_bytes = get32(bytes + 16),
+        .local = get32(bytes + 20) & FLAG_LOCAL,
+    };
+    memcpy(head->lengths, bytes + 32, sizeof head->lengths);
+    if (get32(bytes + 12) != AB_PATHS_HEADER_BYTES || head->record_bytes < AB_PATHS_RECORD_BYTES ||
+        head->record_bytes > UINT16_MAX || head->count > AB_PATHS_COUNT_MOST ||
+        size != AB_PATHS_HEADER_BYTES + head->count * head->record_bytes)
+        return AUTOBUF_E_DAMAGED;
+    return 0;
+}
+
+/* -------------------------------------------------------------------------------------- key */
+
+void ab_prefix_mask(uint8_t address[16], uint32_t bits)
+{
+    for (uint32_t i = 0; i < 16; i++) {
+        uint32_t left = bits > 8 * i ? bits - 8 * i : 0;
+
+        if (left < 8)
+            address[i] &= (uint8_t)(0xff00U >> left);
+    }
+}
+
+static bool prefix_is_good(const struct autobuf_prefix *prefix)
+{
+    struct autobuf_prefix masked = *prefix;
+
+    ab_prefix_mask(masked.address, prefix->bits);
+    if (prefix->version == 0 && prefix->bits)
+        return false;
+    return (prefix->version == 0 || prefix->version == 4 || prefix->version == 6) &&
+           prefix->bits <= (prefix->version == 4 ? 32U : 128U) &&
+           memcmp(masked.address, prefix->address, sizeof masked.address) == 0;
+}
+
+/* A name of printable characters, then NULs only. */
+static bool device_is_good(const char device[AUTOBUF_INTERFACE_BYTES])
+{
+    size_t length = strnlen(device, AUTOBUF_INTERFACE_BYTES);
+
+    for (size_t i = 0; i < AUTOBUF_INTERFACE_BYTES; i++)
+        if (i < length ? device[i] <= ' ' || device[i] > '~' || device[i] == '/' : device[i] != '\0')
+            return false;
+    return length < AUTOBUF_INTERFACE_BYTES;
+}
+
+int ab_paths_key(const struct autobuf_paths_entry *entry, uint8_t key[AB_PATHS_KEY_BYTES])
+{
+    const struct autobuf_prefix *remote = &entry->remote, *local = &entry->local;
+
+    if (!prefix_is_good(remote) || !remote->version || !prefix_is_good(local) ||
+        (local->version && local->version != remote->version) || !device_is_good(entry->device))
+        return -EINVAL;
+    key[0] = (uint8_t)remote->version;
+    key[1] = (uint8_t)remote->bits;
+    memcpy(key + 2, remote->address, 16);
+    key[18] = entry->device[0] == '\0';
+    key[19] = (uint8_t)(local->version ? 254 - local->bits : 255);
+    memcpy(key + 20, local->address, 16);
+    memcpy(key + 36, entry->device, AUTOBUF_INTERFACE_BYTES);
+    return 0;
+}
+
+static void key_read(const uint8_t key[AB_PATHS_KEY_BYTES], struct autobuf_paths_entry *entry)
+{
+    entry->remote.version = key[0];
+    entry->remote.bits = key[1];
+    memcpy(entry->remote.address, key + 2, 16);
+    entry->local.version = key[19] == 255 ? 0 : key[0];
+    entry->local.bits = key[19] == 255 ? 0 : 254U - key[19];
+    memcpy(entry->local.address, key + 20, 16);
+    memcpy(entry->device, key + 36, AUTOBUF_INTERFACE_BYTES);
+}
+
+/* ----------------------------------------------------------------------------------- record */
+
+static bool rtt_is_good(uint64_t ns)
+{
+    return ns <= RTT_MOST_NS || ns == AUTOBUF_NS_UNSET;
+}
+
+static bool is_good(const struct autobuf_paths_entry *e)
+{
+    return rtt_is_good(e->rtt_min_ns) && rtt_is_good(e->rtt_median_ns) && e->tx_rate_bit_per_s <= RATE_MOST &&
+           e->tx_rate_low_bit_per_s <= RATE_MOST && e->tx_rate_high_bit_per_s <= RATE_MOST &&
+           e->rx_rate_bit_per_s <= RATE_MOST && e->rx_rate_low_bit_per_s <= RATE_MOST &&
+           e->rx_rate_high_bit_per_s <= RATE_MOST && e->tx_bdp_bytes <= BDP_MOST_BYTES &&
+           e->rx_bdp_bytes <= BDP_MOST_BYTES && e->packet_bytes <= UINT16_MAX;
+}
+
+int ab_paths_record_write(const struct autobuf_paths_entry *e, uint8_t bytes[AB_PATHS_RECORD_BYTES])
+{
+    const uint32_t small[] = {e->method, e->flags, e->limiter, e->samples, e->packet_bytes, e->tx_unsure, e->rx_unsure};
+    const uint64_t large[] = {e->rtt_min_ns, e->rtt_median_ns, e->tx_rate_bit_per_s, e->tx_rate_low_bit_per_s,
+                              e->tx_rate_high_bit_per_s, e->rx_rate_bit_per_s, e->rx_rate_low_bit_per_s,
+                              e->rx_rate_high_bit_per_s, e->tx_bdp_bytes, e->rx_bdp_bytes, e->learned_s, e->expires_s};
+
+    memset(bytes, 0, AB_PATHS_RECORD_BYTES);
+    if (!is_good(e) || ab_paths_key(e, bytes) < 0)
+        return -EINVAL;
+    for (size_t i = 0; i < sizeof small / sizeof *small; i++)
+        put32(bytes + AB_PATHS_KEY_BYTES + 4 * i, small[i]);
+    for (size_t i = 0; i < sizeof large / sizeof *large; i++)
+        put64(bytes + 80 + 8 * i, large[i]);
+    put32(bytes + RECORD_CRC, ab_crc32(bytes, RECORD_CRC));
+    return 0;
+}
+
+int ab_paths_record_read(const uint8_t bytes[AB_PATHS_RECORD_BYTES], struct autobuf_paths_entry *e)
+{
+    uint32_t *small[] = {&e->method, &e->flags, &e->limiter, &e->samples, &e->packet_bytes, &e->tx_unsure, &e->rx_unsure};
+    uint64_t *large[] = {&e->rtt_min_ns, &e->rtt_median_ns, &e->tx_rate_bit_per_s, &e->tx_rate_low_bit_per_s,
+                         &e->tx_rate_high_bit_per_s, &e->rx_rate_bit_per_s, &e->rx_rate_low_bit_per_s,
+                         &e->rx_rate_high_bit_per_s, &e->tx_bdp_bytes, &e->rx_bdp_bytes, &e->learned_s, &e->expires_s};
+    uint8_t key[AB_PATHS_KEY_BYTES];
+
+    *e = (struct autobuf_paths_entry)AUTOBUF_PATHS_ENTRY_INIT;
+    if (get32(bytes + RECORD_CRC) != ab_crc32(bytes, RECORD_CRC))
+        return AUTOBUF_E_DAMAGED;
+    key_read(bytes, e);
+    for (size_t i = 0; i < sizeof small / sizeof *small; i++)
+        *small[i] = get32(bytes + AB_PATHS_KEY_BYTES + 4 * i);
+    for (size_t i = 0; i < sizeof large / sizeof *large; i++)
+        *large[i] = get64(bytes + 80 + 8 * i);
+    if (!is_good(e) || ab_paths_key(e, key) < 0 || memcmp(key, bytes, sizeof key) != 0)
+        return AUTOBUF_E_DAMAGED;
+    return 0;
+}

@@ -1,0 +1,69 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * The path store's file: a header, then records of one size, sorted by their keys. Numbers are little-endian. Pure.
+ *
+ *   header   0 magic   8 version   12 header's bytes   16 record's bytes   20 flags   24 count   32 lengths of remote
+ *            prefixes that occur, one bit each: 8 bytes for IPv4, 24 for IPv6   124 CRC-32 of what is before
+ *   record   0 key   52 method   56 flags   60 limiter   64 samples   68 packet's bytes   72 tx unsure   76 rx unsure
+ *            80 the ten quantities from rtt_min_ns on, 8 bytes each   160 learned   168 expires   176 CRC-32 of what is
+ *            before   180 zero
+ *   key      0 IP version   1 bits of the remote prefix   2 remote address   18 0: with a device, 1: without
+ *            19 255 for no local prefix, else 254 - its bits   20 local address   36 device
+ *
+ * So the keys of one remote prefix are together, and those that say more about the local side come first.
+ */
+#ifndef AB_RECORD_H
+#define AB_RECORD_H
+
+#include <autobuf/paths.h>
+
+#include "../base/base.h"
+
+#define AB_PATHS_HEADER_BYTES 128U
+#define AB_PATHS_RECORD_BYTES 184U
+#define AB_PATHS_KEY_BYTES 52U
+#define AB_PATHS_REMOTE_BYTES 18U  /* of the key: the remote prefix */
+#define AB_PATHS_SAME_REMOTE 64U   /* most records with one remote prefix */
+#define AB_PATHS_COUNT_MOST 16777216U
+
+#define AB_PATHS_V4_LENGTHS 33U
+#define AB_PATHS_V6_LENGTHS 129U
+
+/* What the header says. */
+struct ab_paths_head {
+    uint64_t count;
+    uint32_t record_bytes; /* of a later version they may be more */
+    bool local;            /* some record has a local prefix or a device */
+    uint8_t lengths[32];   /* as in the file */
+};
+
+void ab_paths_head_write(const struct ab_paths_head *head, uint8_t bytes[AB_PATHS_HEADER_BYTES]);
+
+/*
+ * Reads and checks the header of a file of size bytes, of which at least the header is there. Returns 0;
+ * AUTOBUF_E_DAMAGED; AUTOBUF_E_NEWER.
+ */
+int ab_paths_head_read(const uint8_t *bytes, uint64_t size, struct ab_paths_head *head);
+
+/* The bit of a prefix length in head.lengths. */
+static inline uint32_t ab_paths_length_bit(uint32_t version, uint32_t bits)
+{
+    return (version == 4 ? 0 : 64) + bits;
+}
+
+/* The key of an entry, or of what is looked for. Returns 0; -EINVAL: its prefixes or its device are not valid. */
+int ab_paths_key(const struct autobuf_paths_entry *entry, uint8_t key[AB_PATHS_KEY_BYTES]);
+
+/* Returns 0; -EINVAL: the entry is not valid. */
+int ab_paths_record_write(const struct autobuf_paths_entry *entry, uint8_t bytes[AB_PATHS_RECORD_BYTES]);
+
+/* Returns 0; AUTOBUF_E_DAMAGED. */
+int ab_paths_record_read(const uint8_t bytes[AB_PATHS_RECORD_BYTES], struct autobuf_paths_entry *entry);
+
+/* Sets the bits of an address behind its prefix to 0. bits: 0 to 128. */
+void ab_prefix_mask(uint8_t address[16], uint32_t bits);
+
+/* CRC-32 of IEEE 802.3, as in zlib and PNG. */
+uint32_t ab_crc32(const uint8_t *bytes, size_t count);
+
+#endif

@@ -1,0 +1,95 @@
+/* SPDX-License-Identifier: MIT */
+#include "snapshot.h"
+
+#include <errno.h>
+#include <string.h>
+
+int ab_snapshot_take(const uint8_t *bytes, uint64_t size, struct ab_snapshot *snapshot)
+{
+    int error = size < AB_PATHS_HEADER_BYTES ? AUTOBUF_E_DAMAGED : ab_paths_head_read(bytes, size, &snapshot->head);
+
+    snapshot->records = bytes + AB_PATHS_HEADER_BYTES;
+    return error;
+}
+
+static const uint8_t *record_at(const struct ab_snapshot *snapshot, uint64_t at)
+{
+    return snapshot->records + at * snapshot->head.record_bytes;
+}
+
+int ab_snapshot_at(const struct ab_snapshot *snapshot, uint64_t at, struct autobuf_paths_entry *entry)
+{
+    return at < snapshot->head.count ? ab_paths_record_read(record_at(snapshot, at), entry) : -ENOENT;
+}
+
+/* The first record whose remote prefix is not before this one. */
+static uint64_t lower_bound(const struct ab_snapshot *snapshot, const uint8_t remote[AB_PATHS_REMOTE_BYTES])
+{
+    uint64_t low = 0, high = snapshot->head.count;
+
+    while (low < high) {
+        uint64_t middle = low + (high - low) / 2;
+
+        if (memcmp(record_at(snapshot, middle), remote, AB_PATHS_REMOTE_BYTES) < 0)
+            low = middle + 1;
+        else
+            high = middle;
+    }
+    return low;
+}
+
+static bool local_matches(const struct autobuf_paths_entry *entry, const struct ab_snapshot_query *query)
+{
+    uint8_t address[16];
+
+    if (entry->device[0] && strcmp(entry->device, query->device) != 0)
+        return false;
+    if (!entry->local.version)
+        return true;
+    if (entry->local.version != query->local.version)
+        return false;
+    memcpy(address, query->local.address, sizeof address);
+    ab_prefix_mask(address, entry->local.bits);
+    return memcmp(address, entry->local.address, sizeof address) == 0;
+}
+
+/* Among those with this remote prefix, the first one that is sound, fresh and matches is the best one. */
+static bool find_same_remote(const struct ab_snapshot *snapshot, const uint8_t remote[AB_PATHS_REMOTE_BYTES],
+                             const struct ab_snapshot_query *query, struct autobuf_paths_entry *entry)
+{
+    uint64_t first = lower_bound(snapshot, remote);
+
+    for (uint64_t at = first; at < snapshot->head.count && at - first < AB_PATHS_SAME_REMOTE; at++) {
+        const uint8_t *record = record_at(snapshot, at);
+
+        if (memcmp(record, remote, AB_PATHS_REMOTE_BYTES) != 0)
+            return false;
+        if (ab_paths_record_read(record, entry) == 0 && query->now_s < entry->expires_s && local_matches(entry, query))
+            return true;
+    }
+    return false;
+}
+
+static bool occurs(const struct ab_paths_head *head, uint32_t version, uint32_t bits)
+{
+    uint32_t bit = ab_paths_length_bit(version, bits);
+
+    return head->lengths[bit / 8] >> bit % 8 & 1;
+}
+
+int ab_snapshot_find(const struct ab_snapshot *snapshot, const struct ab_snapshot_query *query,
+                     struct autobuf_paths_entry *entry)
+{
+    uint32_t version = query->remote.version;
+    uint8_t remote[AB_PATHS_REMOTE_BYTES];
+
+    memcpy(remote + 2, query->remote.address, 16);
+    remote[0] = (uint8_t)version;
+    for (uint32_t length = version == 4 ? AB_PATHS_V4_LENGTHS : AB_PATHS_V6_LENGTHS; length--;) {
+        ab_prefix_mask(remote + 2, length);
+        remote[1] = (uint8_t)length;
+        if (occurs(&snapshot->head, version, length) && find_same_remote(snapshot, remote, query, entry))
+            return 0;
+    }
+    return -ENOENT;
+}

@@ -1,0 +1,208 @@
+/* SPDX-License-Identifier: MIT */
+#include "store.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <limits.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "prefix.h"
+#include "snapshot.h"
+
+#define HOST_STORE "/var/lib/autobuf/paths"
+#define COPIED_BYTES 65536U /* a store of up to so many bytes is copied: nothing that happens to the file hurts then */
+
+struct autobuf_paths {
+    struct ab_snapshot snapshot;
+    void *bytes;
+    size_t size;
+    bool mapped;
+};
+
+/* Set before main(), so it may be read without a lock. "": there is none. */
+static struct {
+    bool only_own; /* AUTOBUF_PATHS is set */
+    char own[PATH_MAX];
+} files;
+
+/* -------------------------------------------------------------------------------- the files */
+
+void ab_store_environment(const char *paths, const char *cache_home, const char *home)
+{
+    int length = 0;
+
+    files.only_own = paths && paths[0];
+    if (files.only_own)
+        length = strcmp(paths, "off") == 0 ? 0 : snprintf(files.own, sizeof files.own, "%s", paths);
+    else if (cache_home && cache_home[0] == '/') /* a relative one is to be ignored: XDG base directory specification */
+        length = snprintf(files.own, sizeof files.own, "%s/autobuf/paths", cache_home);
+    else if (home && home[0] == '/')
+        length = snprintf(files.own, sizeof files.own, "%s/.cache/autobuf/paths", home);
+    if (length <= 0 || (size_t)length >= sizeof files.own)
+        files.own[0] = '\0';
+}
+
+__attribute__((constructor)) static void find_own_store(void)
+{
+    ab_store_environment(secure_getenv("AUTOBUF_PATHS"), secure_getenv("XDG_CACHE_HOME"), secure_getenv("HOME"));
+}
+
+const char *ab_store_own(void)
+{
+    return files.own[0] ? files.own : NULL;
+}
+
+/* ---------------------------------------------------------------------------------- opening */
+
+/* Only this user and root may have written it, and nothing that blocks is read. */
+static int check(const struct stat *file)
+{
+    if (!S_ISREG(file->st_mode) || file->st_mode & (S_IWGRP | S_IWOTH) || (file->st_uid && file->st_uid != geteuid()))
+        return -EPERM;
+    if (file->st_size < (off_t)AB_PATHS_HEADER_BYTES || (uint64_t)file->st_size > SIZE_MAX)
+        return AUTOBUF_E_DAMAGED;
+    return 0;
+}
+
+static int copy(int fd, struct autobuf_paths *paths)
+{
+    size_t done = 0;
+
+    paths->bytes = calloc(1, paths->size);
+    if (!paths->bytes)
+        return -ENOMEM;
+    while (done < paths->size) {
+        ssize_t got = read(fd, (uint8_t *)paths->bytes + done, paths->size - done);
+
+        if (got <= 0)
+            return got < 0 ? -errno : AUTOBUF_E_DAMAGED;
+        done += (size_t)got;
+    }
+    return 0;
+}
+
+static int load(int fd, struct autobuf_paths *paths)
+{
+    struct stat file;
+    int error = fstat(fd, &file) < 0 ? -errno : check(&file);
+
+    if (error < 0)
+        return error;
+    paths->size = (size_t)file.st_size;
+    if (paths->size <= COPIED_BYTES)
+        return copy(fd, paths);
+    paths->bytes = mmap(NULL, paths->size, PROT_READ, MAP_SHARED, fd, 0);
+    if (paths->bytes == MAP_FAILED) {
+        paths->bytes = NULL;
+        return -errno;
+    }
+    paths->mapped = true;
+    return 0;
+}
+
+static int open_file(struct autobuf_paths **out, const char *file)
+{
+    struct autobuf_paths *paths;
+    int fd = open(file, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY), error;
+
+    if (fd < 0)
+        return -errno;
+    paths = calloc(1, sizeof *paths);
+    error = paths ? load(fd, paths) : -ENOMEM;
+    close(fd);
+    if (error == 0)
+        error = ab_snapshot_take(paths->bytes, paths->size, &paths->snapshot);
+    if (error < 0) {
+        autobuf_paths_close(paths);
+        return error;
+    }
+    *out = paths;
+    return 0;
+}
+
+int autobuf_paths_open(struct autobuf_paths **paths, const char *file)
+{
+    int host = -ENOENT, own = -ENOENT;
+
+    if (!paths)
+        return -EINVAL;
+    *paths = NULL;
+    if (file)
+        return open_file(paths, file);
+    if (!files.only_own)
+        host = open_file(paths, HOST_STORE);
+    if (host < 0 && files.own[0])
+        own = open_file(paths, files.own);
+    if (host == 0 || own == 0)
+        return 0;
+    return host == -ENOENT ? own : host;
+}
+
+void autobuf_paths_close(struct autobuf_paths *paths)
+{
+    if (!paths)
+        return;
+    if (paths->mapped)
+        munmap(paths->bytes, paths->size);
+    else
+        free(paths->bytes);
+    free(paths);
+}
+
+/* ---------------------------------------------------------------------------------- looking */
+
+uint64_t autobuf_paths_count(const struct autobuf_paths *paths)
+{
+    return paths ? paths->snapshot.head.count : 0;
+}
+
+int autobuf_paths_are_local(const struct autobuf_paths *paths)
+{
+    return paths && paths->snapshot.head.local;
+}
+
+int autobuf_paths_at(const struct autobuf_paths *paths, uint64_t at, struct autobuf_paths_entry *entry)
+{
+    struct autobuf_paths_entry found;
+    int error = paths && entry ? ab_snapshot_at(&paths->snapshot, at, &found) : -EINVAL;
+
+    if (error < 0)
+        return error;
+    return ab_struct_out(entry, &found, sizeof found) ? 0 : -EINVAL;
+}
+
+void autobuf_paths_query_init(struct autobuf_paths_query *query, uint32_t size)
+{
+    static const struct autobuf_paths_query fresh = AUTOBUF_PATHS_QUERY_INIT;
+
+    ab_struct_init(query, size, &fresh, sizeof fresh);
+}
+
+int autobuf_paths_find(const struct autobuf_paths *paths, const struct autobuf_paths_query *theirs,
+                       struct autobuf_paths_entry *entry)
+{
+    struct autobuf_paths_entry found;
+    struct autobuf_paths_query wanted;
+    struct ab_snapshot_query query = {.device = ""};
+    int error;
+
+    if (!paths || !entry || !ab_struct_in(&wanted, sizeof wanted, theirs))
+        return -EINVAL;
+    error = ab_prefix_of(wanted.remote, wanted.remote_len, &query.remote);
+    if (error == 0 && wanted.local)
+        error = ab_prefix_of(wanted.local, wanted.local_len, &query.local);
+    if (error < 0)
+        return -EINVAL;
+    if (wanted.device)
+        query.device = wanted.device;
+    query.now_s = wanted.now_s;
+    error = ab_snapshot_find(&paths->snapshot, &query, &found);
+    if (error < 0)
+        return error;
+    return ab_struct_out(entry, &found, sizeof found) ? 0 : -EINVAL;
+}

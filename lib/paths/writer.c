@@ -1,0 +1,204 @@
+/* SPDX-License-Identifier: MIT */
+/* A new path store in place of an old one. */
+#include <errno.h>
+#include <fcntl.h>
+#include <limits.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/file.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "record.h"
+
+#define GATHERED 256U /* records that are written at once */
+
+struct autobuf_paths_writer {
+    struct ab_paths_head head;
+    int lock; /* descriptor; it is locked for as long as it is open */
+    int fd;   /* the new file */
+    int error; /* of a write */
+    uint32_t flags;
+    uint32_t same_remote; /* records with the last one's remote prefix */
+    uint32_t gathered;
+    uint8_t last[AB_PATHS_KEY_BYTES];
+    uint8_t records[GATHERED * AB_PATHS_RECORD_BYTES];
+    char file[PATH_MAX];
+    char fresh[PATH_MAX]; /* the new file, until it is renamed */
+};
+
+/* Opens FILE.lock, which is never removed: another writer may wait at it. */
+static int open_lock(const char *file, uint32_t flags)
+{
+    char name[PATH_MAX];
+    struct stat lock;
+    int fd;
+
+    if (snprintf(name, sizeof name, "%s.lock", file) >= (int)sizeof name)
+        return -EINVAL;
+    fd = open(name, O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK | O_NOCTTY, 0600);
+    if (fd < 0)
+        return -errno;
+    if (fstat(fd, &lock) < 0 || !S_ISREG(lock.st_mode) || (lock.st_uid && lock.st_uid != geteuid())) {
+        close(fd);
+        return -EPERM;
+    }
+    while (flock(fd, LOCK_EX | (flags & AUTOBUF_PATHS_TRY ? LOCK_NB : 0)) < 0) {
+        int error = errno;
+
+        if (error == EINTR)
+            continue;
+        close(fd);
+        return error == EWOULDBLOCK ? -EAGAIN : -error;
+    }
+    return fd;
+}
+
+static int write_all(int fd, const uint8_t *bytes, size_t count, off_t at)
+{
+    while (count) {
+        ssize_t wrote = pwrite(fd, bytes, count, at);
+
+        if (wrote <= 0)
+            return wrote < 0 ? -errno : -EIO;
+        bytes += wrote;
+        count -= (size_t)wrote;
+        at += wrote;
+    }
+    return 0;
+}
+
+static int flush(struct autobuf_paths_writer *w)
+{
+    uint64_t before = w->head.count - w->gathered;
+
+    if (w->error == 0 && w->gathered)
+        w->error = write_all(w->fd, w->records, (size_t)w->gathered * AB_PATHS_RECORD_BYTES,
+                             (off_t)(AB_PATHS_HEADER_BYTES + before * AB_PATHS_RECORD_BYTES));
+    w->gathered = 0;
+    return w->error;
+}
+
+int autobuf_paths_write(struct autobuf_paths_writer **writer, const char *file, uint32_t flags)
+{
+    struct autobuf_paths_writer *w;
+    int error;
+
+    if (writer)
+        *writer = NULL;
+    if (!writer || !file || flags & ~(AUTOBUF_PATHS_TRY | AUTOBUF_PATHS_NO_SYNC))
+        return -EINVAL;
+    w = calloc(1, sizeof *w);
+    if (!w)
+        return -ENOMEM;
+    w->flags = flags;
+    w->fd = w->lock = -1;
+    if (snprintf(w->file, sizeof w->file, "%s", file) >= (int)sizeof w->file ||
+        snprintf(w->fresh, sizeof w->fresh, "%s.new", file) >= (int)sizeof w->fresh) {
+        autobuf_paths_abort(w);
+        return -EINVAL;
+    }
+    error = w->lock = open_lock(file, flags);
+    if (error >= 0) { /* one that a killed writer left is not wanted any more */
+        w->fd = open(w->fresh, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC | O_NOFOLLOW | O_NOCTTY, 0644);
+        error = w->fd < 0 ? -errno : 0;
+    }
+    if (error < 0) {
+        autobuf_paths_abort(w);
+        return error;
+    }
+    *writer = w;
+    return 0;
+}
+
+static void note(struct autobuf_paths_writer *w, const struct autobuf_paths_entry *entry)
+{
+    uint32_t bit = ab_paths_length_bit(entry->remote.version, entry->remote.bits);
+
+    w->head.lengths[bit / 8] |= (uint8_t)(1U << bit % 8);
+    w->head.local |= entry->local.version || entry->device[0];
+    w->head.count++;
+    w->gathered++;
+}
+
+int autobuf_paths_add(struct autobuf_paths_writer *w, const struct autobuf_paths_entry *theirs)
+{
+    struct autobuf_paths_entry entry;
+    uint32_t same_remote;
+    uint8_t *record;
+
+    if (!w || !ab_struct_in(&entry, sizeof entry, theirs))
+        return -EINVAL;
+    if (w->error < 0 || (w->gathered == GATHERED && flush(w) < 0))
+        return w->error;
+    record = w->records + (size_t)w->gathered * AB_PATHS_RECORD_BYTES;
+    if (ab_paths_record_write(&entry, record) < 0 || (w->head.count && memcmp(record, w->last, sizeof w->last) <= 0))
+        return -EINVAL;
+    same_remote = memcmp(record, w->last, AB_PATHS_REMOTE_BYTES) == 0 ? w->same_remote + 1 : 1;
+    if (same_remote > AB_PATHS_SAME_REMOTE || w->head.count == AB_PATHS_COUNT_MOST)
+        return -E2BIG;
+    w->same_remote = same_remote;
+    memcpy(w->last, record, sizeof w->last);
+    note(w, &entry);
+    return 0;
+}
+
+/* So that the new name is still there after a crash of the host. */
+static int sync_folder(const char *file)
+{
+    char folder[PATH_MAX];
+    const char *slash = strrchr(file, '/');
+    size_t length = slash ? (size_t)(slash - file) + 1 : 0;
+    int fd, error = 0;
+
+    memcpy(folder, slash ? file : ".", slash ? length : 1);
+    folder[slash ? length : 1] = '\0';
+    fd = open(folder, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    if (fd < 0)
+        return -errno;
+    if (fsync(fd) < 0 && errno != EINVAL && errno != EROFS) /* some file systems cannot */
+        error = -errno;
+    close(fd);
+    return error;
+}
+
+static int finish(struct autobuf_paths_writer *w)
+{
+    uint8_t header[AB_PATHS_HEADER_BYTES];
+    int error = flush(w);
+
+    ab_paths_head_write(&w->head, header);
+    if (error == 0)
+        error = write_all(w->fd, header, sizeof header, 0);
+    if (error == 0 && !(w->flags & AUTOBUF_PATHS_NO_SYNC) && fsync(w->fd) < 0)
+        error = -errno;
+    if (error == 0 && rename(w->fresh, w->file) < 0)
+        error = -errno;
+    if (error < 0)
+        return error;
+    w->fresh[0] = '\0';
+    return w->flags & AUTOBUF_PATHS_NO_SYNC ? 0 : sync_folder(w->file);
+}
+
+int autobuf_paths_commit(struct autobuf_paths_writer *w)
+{
+    int error = w ? finish(w) : -EINVAL;
+
+    autobuf_paths_abort(w);
+    return error;
+}
+
+void autobuf_paths_abort(struct autobuf_paths_writer *w)
+{
+    if (!w)
+        return;
+    if (w->fd >= 0) {
+        close(w->fd);
+        if (w->fresh[0])
+            unlink(w->fresh);
+    }
+    if (w->lock >= 0)
+        close(w->lock);
+    free(w);
+}

@@ -1,0 +1,570 @@
+/* SPDX-License-Identifier: MIT */
+/* The path store's files: written, read, trusted or not, and what writers that are killed leave. */
+#include "unit.h"
+
+#include <arpa/inet.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <limits.h>
+#include <netinet/in.h>
+#include <sched.h>
+#include <signal.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <autobuf/autobuf.h>
+
+#include "paths/record.h"
+#include "paths/store.h"
+
+#define NOW 1000000U
+#define OTHER_USER 65534
+
+static char folder[64], file[96];
+
+static int begin(void **state)
+{
+    (void)state;
+    strcpy(folder, "/tmp/test_paths.XXXXXX");
+    if (!mkdtemp(folder))
+        return -1;
+    snprintf(file, sizeof file, "%s/paths", folder);
+    return 0;
+}
+
+static int end(void **state)
+{
+    char command[128];
+
+    (void)state;
+    snprintf(command, sizeof command, "rm -rf -- '%s'", folder);
+    return system(command);
+}
+
+/* Number n of many: a /32 or, if it is odd, a /128. rtt_min_ns is n. */
+static struct autobuf_paths_entry numbered(unsigned n)
+{
+    struct autobuf_paths_entry e = AUTOBUF_PATHS_ENTRY_INIT;
+
+    e.remote.version = n % 2 ? 6 : 4;
+    e.remote.bits = n % 2 ? 128 : 32;
+    e.remote.address[0] = n % 2 ? 0x20 : 10;
+    for (unsigned i = 0; i < 3; i++)
+        e.remote.address[1 + i] = (uint8_t)(n >> (16 - 8 * i));
+    e.rtt_min_ns = n;
+    e.learned_s = NOW - 10;
+    e.expires_s = NOW + 10;
+    return e;
+}
+
+static int find(const struct autobuf_paths *paths, const struct autobuf_paths_entry *of, struct autobuf_paths_entry *found)
+{
+    struct sockaddr_in6 v6 = {.sin6_family = AF_INET6, .sin6_port = 99};
+    struct sockaddr_in v4 = {.sin_family = AF_INET, .sin_port = 99};
+    struct autobuf_paths_query query = AUTOBUF_PATHS_QUERY_INIT;
+
+    memcpy(&v4.sin_addr, of->remote.address, 4);
+    memcpy(&v6.sin6_addr, of->remote.address, 16);
+    query.remote = of->remote.version == 4 ? (struct sockaddr *)&v4 : (struct sockaddr *)&v6;
+    query.remote_len = of->remote.version == 4 ? sizeof v4 : sizeof v6;
+    query.now_s = NOW;
+    return autobuf_paths_find(paths, &query, found);
+}
+
+static void write_numbered(unsigned count)
+{
+    struct autobuf_paths_writer *writer;
+
+    assert_int_equal(autobuf_paths_write(&writer, file, 0), 0);
+    for (unsigned odd = 0; odd < 2; odd++)
+        for (unsigned n = odd; n < count; n += 2) {
+            struct autobuf_paths_entry e = numbered(n);
+
+            assert_int_equal(autobuf_paths_add(writer, &e), 0);
+        }
+    assert_int_equal(autobuf_paths_commit(writer), 0);
+}
+
+static bool is_there(const char *suffix)
+{
+    char name[128];
+
+    snprintf(name, sizeof name, "%s%s", file, suffix);
+    return access(name, F_OK) == 0;
+}
+
+/* A small one is copied, a large one mapped. */
+static void what_is_written_is_found(void **state)
+{
+    static const unsigned counts[] = {0, 1, 2, 255, 256, 257, 3000};
+
+    (void)state;
+    for (size_t i = 0; i < COUNT(counts); i++) {
+        struct autobuf_paths_entry found = AUTOBUF_PATHS_ENTRY_INIT, absent = numbered(counts[i] + 2);
+        struct autobuf_paths *paths;
+
+        write_numbered(counts[i]);
+        assert_false(is_there(".new"));
+        assert_int_equal(autobuf_paths_open(&paths, file), 0);
+        assert_int_equal(autobuf_paths_count(paths), counts[i]);
+        assert_int_equal(autobuf_paths_are_local(paths), 0);
+        for (unsigned n = 0; n < counts[i]; n++) {
+            struct autobuf_paths_entry e = numbered(n);
+
+            assert_int_equal(find(paths, &e, &found), 0);
+            assert_memory_equal(&found, &e, sizeof e);
+        }
+        assert_int_equal(find(paths, &absent, &found), -ENOENT);
+        autobuf_paths_close(paths);
+    }
+}
+
+static void a_reader_keeps_the_store_that_it_opened(void **state)
+{
+    struct autobuf_paths_entry found = AUTOBUF_PATHS_ENTRY_INIT, e = numbered(1999);
+    struct autobuf_paths *paths;
+
+    (void)state;
+    write_numbered(2000);
+    assert_int_equal(autobuf_paths_open(&paths, file), 0);
+    write_numbered(1);
+    assert_int_equal(find(paths, &e, &found), 0);
+    autobuf_paths_close(paths);
+    assert_int_equal(autobuf_paths_open(&paths, file), 0);
+    assert_int_equal(autobuf_paths_count(paths), 1);
+    autobuf_paths_close(paths);
+}
+
+static void a_writer_that_gives_up_leaves_the_old_one(void **state)
+{
+    struct autobuf_paths_entry e = numbered(4);
+    struct autobuf_paths_writer *writer;
+    struct autobuf_paths *paths;
+
+    (void)state;
+    write_numbered(1);
+    assert_int_equal(autobuf_paths_write(&writer, file, 0), 0);
+    assert_int_equal(autobuf_paths_add(writer, &e), 0);
+    autobuf_paths_abort(writer);
+    assert_false(is_there(".new"));
+    assert_int_equal(autobuf_paths_open(&paths, file), 0);
+    assert_int_equal(autobuf_paths_count(paths), 1);
+    autobuf_paths_close(paths);
+    autobuf_paths_abort(NULL);
+    autobuf_paths_close(NULL);
+}
+
+static void entries_come_in_order_and_once(void **state)
+{
+    struct autobuf_paths_entry first = numbered(2), second = numbered(4), bad = numbered(6), many = numbered(8);
+    struct autobuf_paths_writer *writer;
+
+    (void)state;
+    bad.remote.bits = 31; /* of ...6 it is ...6, but the last bit of 7 is set */
+    bad.remote.address[3] = 7;
+    assert_int_equal(autobuf_paths_write(&writer, file, 0), 0);
+    assert_int_equal(autobuf_paths_add(writer, &second), 0);
+    assert_int_equal(autobuf_paths_add(writer, &second), -EINVAL);
+    assert_int_equal(autobuf_paths_add(writer, &first), -EINVAL);
+    assert_int_equal(autobuf_paths_add(writer, &bad), -EINVAL);
+    assert_int_equal(autobuf_paths_add(writer, NULL), -EINVAL);
+    for (unsigned i = 0; i < AB_PATHS_SAME_REMOTE; i++) {
+        snprintf(many.device, sizeof many.device, "eth%02u", i);
+        assert_int_equal(autobuf_paths_add(writer, &many), 0);
+    }
+    snprintf(many.device, sizeof many.device, "eth99");
+    assert_int_equal(autobuf_paths_add(writer, &many), -E2BIG);
+    assert_int_equal(autobuf_paths_commit(writer), 0);
+    assert_int_equal(autobuf_paths_commit(NULL), -EINVAL);
+}
+
+static void one_writer_at_a_time(void **state)
+{
+    struct autobuf_paths_writer *writer, *other;
+
+    (void)state;
+    assert_int_equal(autobuf_paths_write(&writer, file, 0), 0);
+    assert_int_equal(autobuf_paths_write(&other, file, AUTOBUF_PATHS_TRY), -EAGAIN);
+    assert_null(other);
+    autobuf_paths_abort(writer);
+    assert_int_equal(autobuf_paths_write(&other, file, AUTOBUF_PATHS_TRY), 0);
+    autobuf_paths_abort(other);
+    assert_int_equal(autobuf_paths_write(&other, file, 4), -EINVAL);
+    assert_int_equal(autobuf_paths_write(&other, "/nowhere/paths", 0), -ENOENT);
+}
+
+/* --------------------------------------------------------------------------------- trust */
+
+static int opened(void)
+{
+    struct autobuf_paths *paths;
+    int error = autobuf_paths_open(&paths, file);
+
+    autobuf_paths_close(paths);
+    return error;
+}
+
+static void only_a_file_that_nobody_else_writes_is_read(void **state)
+{
+    (void)state;
+    assert_int_equal(opened(), -ENOENT);
+    write_numbered(3);
+    assert_int_equal(chmod(file, 0644), 0);
+    assert_int_equal(opened(), 0);
+    assert_int_equal(chmod(file, 0664), 0);
+    assert_int_equal(opened(), -EPERM);
+    assert_int_equal(chmod(file, 0646), 0);
+    assert_int_equal(opened(), -EPERM);
+    assert_int_equal(chmod(file, 0600), 0);
+    assert_int_equal(opened(), 0);
+    if (geteuid() == 0) {
+        assert_int_equal(chown(file, OTHER_USER, OTHER_USER), 0);
+        assert_int_equal(opened(), -EPERM);
+    }
+}
+
+static void nothing_that_blocks_is_read(void **state)
+{
+    (void)state;
+    assert_int_equal(mkfifo(file, 0600), 0);
+    assert_int_equal(opened(), -EPERM);
+    assert_int_equal(unlink(file), 0);
+    assert_int_equal(mkdir(file, 0700), 0);
+    assert_int_equal(opened(), -EPERM);
+}
+
+static void a_damaged_file_is_told(void **state)
+{
+    static const off_t sizes[] = {0, 1, AB_PATHS_HEADER_BYTES - 1, AB_PATHS_HEADER_BYTES, AB_PATHS_HEADER_BYTES + 100};
+
+    (void)state;
+    for (size_t i = 0; i < COUNT(sizes); i++) {
+        write_numbered(3);
+        assert_int_equal(truncate(file, sizes[i]), 0);
+        assert_int_equal(opened(), AUTOBUF_E_DAMAGED);
+    }
+    write_numbered(3);
+    assert_int_equal(truncate(file, 1 << 20), 0);
+    assert_int_equal(opened(), AUTOBUF_E_DAMAGED);
+}
+
+/* A file that shrinks after it was opened must not kill its readers, if it is an ordinary one of a user. */
+static void a_small_store_that_is_cut_hurts_no_reader(void **state)
+{
+    struct autobuf_paths_entry found = AUTOBUF_PATHS_ENTRY_INIT, e = numbered(99);
+    struct autobuf_paths *paths;
+
+    (void)state;
+    write_numbered(300);
+    assert_int_equal(autobuf_paths_open(&paths, file), 0);
+    assert_int_equal(truncate(file, 0), 0);
+    assert_int_equal(find(paths, &e, &found), 0);
+    autobuf_paths_close(paths);
+}
+
+static void another_users_lock_is_not_taken(void **state)
+{
+    struct autobuf_paths_writer *writer;
+    char lock[128];
+
+    (void)state;
+    snprintf(lock, sizeof lock, "%s.lock", file);
+    assert_int_equal(symlink("/dev/null", lock), 0);
+    assert_int_equal(autobuf_paths_write(&writer, file, 0), -ELOOP);
+    assert_int_equal(unlink(lock), 0);
+    assert_int_equal(mkfifo(lock, 0600), 0);
+    assert_int_equal(autobuf_paths_write(&writer, file, 0), -EPERM);
+}
+
+/* -------------------------------------------------------------------------- the user's own */
+
+static void where_the_own_store_is(void **state)
+{
+    static const struct {
+        const char *paths, *cache, *home, *expected;
+    } rows[] = {
+        {NULL, NULL, NULL, NULL},
+        {NULL, NULL, "/home/a", "/home/a/.cache/autobuf/paths"},
+        {NULL, "/c", "/home/a", "/c/autobuf/paths"},
+        {NULL, "", "/home/a", "/home/a/.cache/autobuf/paths"},
+        {NULL, "relative", "/home/a", "/home/a/.cache/autobuf/paths"},
+        {NULL, NULL, "relative", NULL},
+        {"off", "/c", "/home/a", NULL},
+        {"/my/paths", "/c", "/home/a", "/my/paths"},
+        {"", "/c", NULL, "/c/autobuf/paths"},
+    };
+    char *huge = calloc(1, 2 * PATH_MAX);
+
+    (void)state;
+    for (size_t i = 0; i < COUNT(rows); i++) {
+        const char *own;
+
+        ab_store_environment(rows[i].paths, rows[i].cache, rows[i].home);
+        own = ab_store_own();
+        CHECK("own", !own == !rows[i].expected);
+        if (own)
+            assert_string_equal(own, rows[i].expected);
+    }
+    assert_non_null(huge);
+    memset(huge, '/', 2 * PATH_MAX - 1);
+    ab_store_environment(huge, NULL, NULL);
+    assert_null(ab_store_own());
+    free(huge);
+}
+
+static uint64_t own_count(void)
+{
+    struct autobuf_paths *paths;
+    uint64_t count;
+
+    assert_int_equal(autobuf_paths_open(&paths, NULL), 0);
+    count = autobuf_paths_count(paths);
+    autobuf_paths_close(paths);
+    return count;
+}
+
+static void what_is_kept_is_found(void **state)
+{
+    struct autobuf_paths_entry e = numbered(5), found = AUTOBUF_PATHS_ENTRY_INIT;
+    struct autobuf_paths *paths;
+
+    (void)state;
+    ab_store_environment(NULL, folder, NULL); /* its folder "autobuf" is not there yet */
+    for (unsigned n = 20; n--;) {
+        e = numbered(n);
+        assert_int_equal(autobuf_paths_keep(NULL, &e, NOW, 0), 0);
+    }
+    assert_int_equal(own_count(), 20);
+    e = numbered(7);
+    e.tx_rate_bit_per_s = 12345;
+    assert_int_equal(autobuf_paths_keep(NULL, &e, NOW, AUTOBUF_PATHS_NO_SYNC), 0);
+    assert_int_equal(own_count(), 20);
+    assert_int_equal(autobuf_paths_open(&paths, NULL), 0);
+    assert_int_equal(find(paths, &e, &found), 0);
+    assert_int_equal(found.tx_rate_bit_per_s, 12345);
+    autobuf_paths_close(paths);
+    e.expires_s = NOW + 100;
+    assert_int_equal(autobuf_paths_keep(NULL, &e, NOW + 50, 0), 0); /* the others have expired */
+    assert_int_equal(own_count(), 1);
+    e.remote.version = 0;
+    assert_int_equal(autobuf_paths_keep(NULL, &e, NOW, 0), -EINVAL);
+    assert_int_equal(own_count(), 1);
+    ab_store_environment("off", NULL, NULL);
+    e = numbered(1);
+    assert_int_equal(autobuf_paths_keep(NULL, &e, NOW, 0), -ENOENT);
+    assert_int_equal(autobuf_paths_open(&paths, NULL), -ENOENT);
+}
+
+static void the_oldest_goes_when_there_are_too_many(void **state)
+{
+    struct autobuf_paths_entry e = numbered(9000), found = AUTOBUF_PATHS_ENTRY_INIT;
+    struct autobuf_paths *paths;
+
+    (void)state;
+    ab_store_environment(file, NULL, NULL);
+    write_numbered(4095);
+    e.learned_s = 1;
+    assert_int_equal(autobuf_paths_keep(NULL, &e, NOW, 0), 0);
+    assert_int_equal(own_count(), 4096);
+    e = numbered(9001);
+    assert_int_equal(autobuf_paths_keep(NULL, &e, NOW, 0), 0);
+    assert_int_equal(own_count(), 4096);
+    assert_int_equal(autobuf_paths_open(&paths, NULL), 0);
+    assert_int_equal(find(paths, &e, &found), 0);
+    e = numbered(9000);
+    assert_int_equal(find(paths, &e, &found), -ENOENT);
+    autobuf_paths_close(paths);
+    assert_int_equal(autobuf_paths_keep(file, &e, NOW, 0), 0); /* any other store may be larger */
+    assert_int_equal(own_count(), 4097);
+}
+
+static void a_damaged_store_is_replaced_and_a_later_one_is_not(void **state)
+{
+    struct autobuf_paths_entry e = numbered(1);
+    uint8_t header[AB_PATHS_HEADER_BYTES];
+    struct ab_paths_head head = {.count = 0};
+    uint32_t crc;
+    int fd;
+
+    (void)state;
+    write_numbered(9);
+    assert_int_equal(truncate(file, 500), 0);
+    assert_int_equal(autobuf_paths_keep(file, &e, NOW, 0), 0);
+    assert_int_equal(opened(), 0);
+    ab_paths_head_write(&head, header);
+    header[8] = 2;
+    crc = ab_crc32(header, 124);
+    for (unsigned i = 0; i < 4; i++)
+        header[124 + i] = (uint8_t)(crc >> 8 * i);
+    fd = open(file, O_WRONLY | O_TRUNC);
+    assert_int_equal(write(fd, header, sizeof header), sizeof header);
+    close(fd);
+    assert_int_equal(autobuf_paths_keep(file, &e, NOW, 0), AUTOBUF_E_NEWER);
+    assert_int_equal(opened(), AUTOBUF_E_NEWER);
+}
+
+/* -------------------------------------------------------------------- many, and killed ones */
+
+#define WRITERS 8U
+#define READERS 16U
+#define EACH 40U
+
+/* Each writer notes how many of its entries it knows to be in the store. */
+static void write_until_killed(unsigned writer, volatile unsigned *done)
+{
+    for (unsigned i = 0; i < EACH; i++) {
+        struct autobuf_paths_entry e = numbered(writer * EACH + i);
+
+        if (autobuf_paths_keep(file, &e, NOW, AUTOBUF_PATHS_NO_SYNC) < 0)
+            _exit(1);
+        done[writer] = i + 1;
+    }
+    _exit(0);
+}
+
+/* Whatever happens, there is a sound store, and it does not lose what it had. */
+static void read_until_stopped(volatile unsigned *stop)
+{
+    uint64_t count = 0;
+
+    while (!*stop) {
+        struct autobuf_paths_entry entry = AUTOBUF_PATHS_ENTRY_INIT;
+        struct autobuf_paths *paths;
+
+        if (autobuf_paths_open(&paths, file) < 0 || autobuf_paths_count(paths) < count)
+            _exit(1);
+        count = autobuf_paths_count(paths);
+        for (uint64_t at = 0; at < count; at++)
+            if (autobuf_paths_at(paths, at, &entry) < 0)
+                _exit(1);
+        autobuf_paths_close(paths);
+    }
+    _exit(0);
+}
+
+static void killed_writers_lose_nothing_and_readers_see_no_damage(void **state)
+{
+    volatile unsigned *shared = mmap(NULL, 4096, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+    struct autobuf_paths_entry found = AUTOBUF_PATHS_ENTRY_INIT;
+    pid_t writers[WRITERS], readers[READERS];
+    struct autobuf_paths *paths;
+    unsigned killed = 0;
+    int status;
+
+    (void)state;
+    assert_true(shared != MAP_FAILED);
+    write_numbered(0);
+    for (unsigned i = 0; i < WRITERS; i++)
+        if ((writers[i] = fork()) == 0)
+            write_until_killed(i, shared);
+    for (unsigned i = 0; i < READERS; i++)
+        if ((readers[i] = fork()) == 0)
+            read_until_stopped(&shared[WRITERS]);
+    for (unsigned i = 0; i < WRITERS; i += 2) { /* each second one, in the middle of its work */
+        while (shared[i] < EACH / 2)
+            sched_yield();
+        kill(writers[i], SIGKILL);
+    }
+    for (unsigned i = 0; i < WRITERS; i++) {
+        assert_int_equal(waitpid(writers[i], &status, 0), writers[i]);
+        killed += WIFSIGNALED(status) != 0;
+        assert_true(WIFSIGNALED(status) || status == 0);
+    }
+    assert_true(killed > 0);
+    shared[WRITERS] = 1;
+    for (unsigned i = 0; i < READERS; i++) {
+        assert_int_equal(waitpid(readers[i], &status, 0), readers[i]);
+        assert_int_equal(status, 0);
+    }
+    assert_int_equal(autobuf_paths_open(&paths, file), 0);
+    for (unsigned i = 0; i < WRITERS; i++)
+        for (unsigned k = 0; k < shared[i]; k++) {
+            struct autobuf_paths_entry e = numbered(i * EACH + k);
+
+            assert_int_equal(find(paths, &e, &found), 0);
+        }
+    autobuf_paths_close(paths);
+    munmap((void *)(uintptr_t)shared, 4096);
+}
+
+/* -------------------------------------------------------------------------------- the texts */
+
+static void prefixes_are_read_and_written(void **state)
+{
+    static const struct {
+        const char *text, *again; /* NULL: it is none */
+    } rows[] = {
+        {"192.0.2.0/24", "192.0.2.0/24"}, {"192.0.2.1", "192.0.2.1"}, {"192.0.2.1/32", "192.0.2.1"},
+        {"0.0.0.0/0", "0.0.0.0/0"}, {"::/0", "::/0"}, {"2001:db8::/32", "2001:db8::/32"}, {"2001:DB8::1/128", "2001:db8::1"},
+        {"192.0.2.1/24", NULL}, {"192.0.2.0/33", NULL}, {"2001:db8::/129", NULL}, {"192.0.2/24", NULL}, {"", NULL},
+        {"/0", NULL}, {"::/", NULL}, {"::/ 0", NULL}, {"::/+0", NULL}, {"::/00", NULL}, {"::/1000", NULL}, {"any", NULL},
+        {"192.0.2.0/24 ", NULL}, {"fe80::1%eth0", NULL},
+        {"1111:2222:3333:4444:5555:6666:7777:8888:9999:aaaa:bbbb:cccc:dddd", NULL},
+    };
+    struct autobuf_prefix prefix = {.version = 0};
+    char text[AUTOBUF_PREFIX_BYTES];
+
+    (void)state;
+    for (size_t i = 0; i < COUNT(rows); i++) {
+        CHECK_EQUAL(rows[i].text, autobuf_prefix_parse(rows[i].text, &prefix), rows[i].again ? 0 : -EINVAL);
+        if (!rows[i].again)
+            continue;
+        CHECK_EQUAL(rows[i].text, autobuf_prefix_print(&prefix, text), 0);
+        assert_string_equal(text, rows[i].again);
+    }
+    prefix = (struct autobuf_prefix){.version = 0};
+    assert_int_equal(autobuf_prefix_print(&prefix, text), 0);
+    assert_string_equal(text, "any");
+    prefix.version = 5;
+    assert_int_equal(autobuf_prefix_print(&prefix, text), -EINVAL);
+}
+
+static void a_path_comes_back_as_it_went_in(void **state)
+{
+    struct autobuf_path path = AUTOBUF_PATH_INIT, again = AUTOBUF_PATH_INIT;
+    struct autobuf_paths_entry e = AUTOBUF_PATHS_ENTRY_INIT;
+    uint8_t *bytes = (uint8_t *)&path;
+
+    (void)state;
+    for (size_t i = sizeof path.size; i < sizeof path; i++)
+        bytes[i] = (uint8_t)i;
+    path.cost_bytes = path.elapsed_ns = path.loss_permille = 0; /* of the measurement, not of the path */
+    path.measured_ns = AUTOBUF_NS_UNSET;
+    assert_int_equal(autobuf_paths_learn(&e, &path), 0);
+    assert_int_equal(autobuf_paths_path(&e, &again), 0);
+    assert_memory_equal(&again, &path, sizeof path);
+    assert_int_equal(autobuf_paths_learn(NULL, &path), -EINVAL);
+    assert_int_equal(autobuf_paths_path(&e, NULL), -EINVAL);
+}
+
+int main(void)
+{
+#define FILES(test) cmocka_unit_test_setup_teardown(test, begin, end)
+    const struct CMUnitTest tests[] = {
+        FILES(what_is_written_is_found),
+        FILES(a_reader_keeps_the_store_that_it_opened),
+        FILES(a_writer_that_gives_up_leaves_the_old_one),
+        FILES(entries_come_in_order_and_once),
+        FILES(one_writer_at_a_time),
+        FILES(only_a_file_that_nobody_else_writes_is_read),
+        FILES(nothing_that_blocks_is_read),
+        FILES(a_damaged_file_is_told),
+        FILES(a_small_store_that_is_cut_hurts_no_reader),
+        FILES(another_users_lock_is_not_taken),
+        cmocka_unit_test(where_the_own_store_is),
+        FILES(what_is_kept_is_found),
+        FILES(the_oldest_goes_when_there_are_too_many),
+        FILES(a_damaged_store_is_replaced_and_a_later_one_is_not),
+        FILES(killed_writers_lose_nothing_and_readers_see_no_damage),
+        cmocka_unit_test(prefixes_are_read_and_written),
+        cmocka_unit_test(a_path_comes_back_as_it_went_in),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,186 @@
+/* SPDX-License-Identifier: MIT */
+/* What a flow and autobuf_tune() take from the path store. What they add to it: tests/net/test_paths.py. */
+#include "unit.h"
+
+#include <errno.h>
+#include <netinet/in.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+#include <unistd.h>
+
+#include <autobuf/autobuf.h>
+
+#include "paths/store.h"
+#include "sockets.h"
+
+#define RATE 123000000U
+
+static char file[] = "/tmp/test_remember.XXXXXX", lock[sizeof file + 8];
+
+static const struct row {
+    const char *name, *remote, *local, *device;
+    int64_t expires_in_s;
+    bool known;
+} rows[] = {
+    {"the host", "127.0.0.1", NULL, "", 60, true},
+    {"its network", "127.0.0.0/8", NULL, "", 60, true},
+    {"another host", "127.0.0.2", NULL, "", 60, false},
+    {"too old", "127.0.0.1", NULL, "", -1, false},
+    {"its interface", "127.0.0.1", NULL, "lo", 60, true},
+    {"another interface", "127.0.0.1", NULL, "eth9", 60, false},
+    {"from here", "127.0.0.1", "127.0.0.0/8", "", 60, true},
+    {"from elsewhere", "127.0.0.1", "10.0.0.0/8", "", 60, false},
+    {"from here and by its interface", "127.0.0.1", "127.0.0.0/8", "lo", 60, true},
+};
+
+static void store(const struct row *row)
+{
+    struct autobuf_paths_entry e = AUTOBUF_PATHS_ENTRY_INIT;
+    struct autobuf_path path = AUTOBUF_PATH_INIT;
+    uint64_t now_s = (uint64_t)time(NULL);
+
+    assert_int_equal(autobuf_path_given(&path, RATE, 100000000), 0);
+    assert_int_equal(autobuf_paths_learn(&e, &path), 0);
+    assert_int_equal(autobuf_prefix_parse(row->remote, &e.remote), 0);
+    if (row->local)
+        assert_int_equal(autobuf_prefix_parse(row->local, &e.local), 0);
+    strcpy(e.device, row->device);
+    e.learned_s = now_s;
+    e.expires_s = now_s + (uint64_t)row->expires_in_s;
+    assert_int_equal(truncate(file, 0), 0);
+    assert_int_equal(autobuf_paths_keep(file, &e, 0, 0), 0);
+}
+
+static int begin(void **state)
+{
+    int fd = mkstemp(file);
+
+    (void)state;
+    snprintf(lock, sizeof lock, "%s.lock", file);
+    ab_store_environment(file, NULL, NULL);
+    return fd < 0 ? -1 : close(fd);
+}
+
+static int end(void **state)
+{
+    (void)state;
+    unlink(lock);
+    return unlink(file);
+}
+
+static struct sockaddr_in peer(void)
+{
+    return (struct sockaddr_in){.sin_family = AF_INET, .sin_port = htons(9), .sin_addr = {htonl(INADDR_LOOPBACK)}};
+}
+
+/* The rate that the flow knows, and whether it has measured. 0: nothing. */
+static uint64_t known_rate(struct autobuf_flow *flow)
+{
+    struct autobuf_applied applied = AUTOBUF_APPLIED_INIT;
+    struct autobuf_path path = AUTOBUF_PATH_INIT;
+
+    applied.path = &path;
+    assert_int_equal(autobuf_flow_state(flow, &applied), 0);
+    assert_int_equal(applied.measured, 0);
+    return path.tx_rate_bit_per_s;
+}
+
+static void a_flow_that_is_to_connect(void **state)
+{
+    struct sockaddr_in to = peer();
+
+    (void)state;
+    for (size_t i = 0; i < COUNT(rows); i++) {
+        int fd = socket(AF_INET, SOCK_STREAM, 0);
+        struct autobuf_flow *flow;
+
+        store(&rows[i]);
+        assert_int_equal(autobuf_flow_open(&flow, fd, (struct sockaddr *)&to, sizeof to, NULL), 0);
+        CHECK_EQUAL(rows[i].name, known_rate(flow), rows[i].known ? RATE : 0);
+        autobuf_flow_close(flow);
+        close(fd);
+    }
+}
+
+static void a_flow_that_is_connected(void **state)
+{
+    (void)state;
+    for (size_t i = 0; i < COUNT(rows); i++) {
+        struct autobuf_options options = AUTOBUF_OPTIONS_INIT;
+        struct autobuf_flow *flow;
+        struct connection c;
+
+        options.flags = AUTOBUF_FLOW_SILENT;
+        store(&rows[i]);
+        c = tcp_connection();
+        assert_int_equal(autobuf_flow_open(&flow, c.client, NULL, 0, &options), 0);
+        CHECK_EQUAL(rows[i].name, known_rate(flow), rows[i].known ? RATE : 0);
+        autobuf_flow_close(flow);
+        close_connection(&c);
+    }
+}
+
+static void the_blocking_call_measures_no_known_path(void **state)
+{
+    struct autobuf_applied applied = AUTOBUF_APPLIED_INIT;
+    struct autobuf_path path = AUTOBUF_PATH_INIT;
+    int fd = socket(AF_INET, SOCK_STREAM, 0);
+    struct sockaddr_in to = peer();
+
+    (void)state;
+    store(&rows[0]);
+    applied.path = &path;
+    assert_true(autobuf_tune(fd, (struct sockaddr *)&to, sizeof to, NULL, &applied) >= 0);
+    assert_int_equal(path.tx_rate_bit_per_s, RATE);
+    assert_int_equal(path.method, AUTOBUF_METHOD_GIVEN);
+    assert_int_equal(applied.measured, 0);
+    close(fd);
+}
+
+static void what_the_program_knows_goes_before_the_store(void **state)
+{
+    struct autobuf_options options = AUTOBUF_OPTIONS_INIT;
+    struct autobuf_path path = AUTOBUF_PATH_INIT;
+    int fd = socket(AF_INET, SOCK_STREAM, 0);
+    struct sockaddr_in to = peer();
+    struct autobuf_flow *flow;
+
+    (void)state;
+    store(&rows[0]);
+    assert_int_equal(autobuf_path_given(&path, 5000000, 1000000), 0);
+    options.path = &path;
+    assert_int_equal(autobuf_flow_open(&flow, fd, (struct sockaddr *)&to, sizeof to, &options), 0);
+    assert_int_equal(known_rate(flow), 5000000);
+    autobuf_flow_close(flow);
+    close(fd);
+}
+
+static void a_store_that_is_damaged_is_no_error(void **state)
+{
+    int fd = socket(AF_INET, SOCK_STREAM, 0);
+    struct sockaddr_in to = peer();
+    struct autobuf_flow *flow;
+
+    (void)state;
+    store(&rows[0]);
+    assert_int_equal(truncate(file, 200), 0);
+    assert_int_equal(autobuf_flow_open(&flow, fd, (struct sockaddr *)&to, sizeof to, NULL), 0);
+    assert_int_equal(known_rate(flow), 0);
+    autobuf_flow_close(flow);
+    close(fd);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(a_flow_that_is_to_connect),
+        cmocka_unit_test(a_flow_that_is_connected),
+        cmocka_unit_test(the_blocking_call_measures_no_known_path),
+        cmocka_unit_test(what_the_program_knows_goes_before_the_store),
+        cmocka_unit_test(a_store_that_is_damaged_is_no_error),
+    };
+
+    return cmocka_run_group_tests(tests, begin, end);
+}
