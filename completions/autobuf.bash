@@ -29,7 +29,7 @@ _autobuf_scan()
         -*)
             used+=("$word")
             value=
-            [[ $word == @(-I|--@(intent|budget|timeout|rate|rtt|streams|bytes|bind|port|clients|per-address|transfer|max|log)) ]] &&
+            [[ $word == @(-I|--@(intent|budget|timeout|rate|rtt|streams|bytes|bind|port|clients|per-address|transfer|max|log|hours|from|store)) ]] &&
                 value=1
             ;;
         *)
@@ -60,6 +60,7 @@ _autobuf_options()
     watch) options=(--json --tune --intent) ;;
     serve) options=(--bind --port --rate --clients --per-address --transfer) ;;
     measure) options=(-4 -6 -I --json --intent --timeout --as-user --transfer) ;;
+    paths) options=(--json --rate --rtt --hours --from --host --store --all) ;;
     run) options=(--intent --max --keep-sizes --probe --log --report) ;;
     esac
     options+=(--help)
@@ -107,7 +108,7 @@ _autobuf()
     if [[ ! $command ]]; then
         ((COMP_CWORD == 1)) &&
             mapfile -t COMPREPLY < <(
-                compgen -W 'probe explain watch serve measure run --version --help' -- "$cur")
+                compgen -W 'probe explain watch serve measure paths run --version --help' -- "$cur")
         return
     fi
     case $prev in
@@ -115,14 +116,14 @@ _autobuf()
         mapfile -t COMPREPLY < <(compgen -W 'throughput low-delay' -- "$cur")
         return
         ;;
-    --log)
+    --log | --store)
         mapfile -t COMPREPLY < <(compgen -f -- "$cur")
         return
         ;;
-    --budget | --max | --timeout | --rate | --rtt | --streams | --bytes | --bind | --port | --clients | --per-address | --transfer)
+    --budget | --max | --timeout | --rate | --rtt | --streams | --bytes | --bind | --port | --clients | --per-address | --transfer | --hours)
         return # one's own
         ;;
-    -I)
+    -I | --from)
         mapfile -t COMPREPLY < <(cd /sys/class/net && compgen -G "$cur*")
         return
         ;;
@@ -132,6 +133,10 @@ _autobuf()
     elif [[ $command == watch ]]; then
         [[ $host ]] || mapfile -t COMPREPLY < <(
             cd /proc && compgen -G '[0-9]*' | grep -E "^$cur")
+    elif [[ $command == paths && ! $host ]]; then
+        mapfile -t COMPREPLY < <(compgen -W 'list show set forget' -- "$cur")
+    elif [[ $command == paths ]]; then
+        [[ $host != show ]] || _autobuf_hosts "$cur"
     elif [[ $command == run ]]; then
         mapfile -t COMPREPLY < <(compgen -c -- "$cur")
     elif [[ $command != serve && ! $host && " ${used[*]}" != *' --'@(rate|rtt)* ]]; then

@@ -65,8 +65,9 @@ HOSTFILE=$hosts # bash's own completion of host names reads it instead of /etc/h
 all='-4 -6 -I -B --json --intent --budget --timeout --as-user --help'
 explaining="$all --streams --bytes --sysctl"
 
-offers 'probe explain watch serve measure run --version --help' autobuf ''
-offers 'probe' autobuf p
+offers 'probe explain watch serve measure paths run --version --help' autobuf ''
+offers 'probe paths' autobuf p
+offers 'paths' autobuf pa
 offers '--version --help' autobuf --
 offers '' autobuf no-such-command
 offers '' autobuf --version ''
@@ -115,6 +116,15 @@ offers 'mapfile' autobuf run --report mapfil
 offers "$hosts" autobuf run --report cat "$hosts"
 offers '' autobuf run cat --rep
 offers '' autobuf serve --port = 7
+storing='--json --rate --rtt --hours --from --host --store --all --help'
+offers "$storing" autobuf paths -
+offers '--json --rate --rtt --from --host --all --help' autobuf paths --store "$hosts" --hours 3 set -
+offers "$hosts" autobuf paths --store "$hosts"
+offers 'list show set forget' autobuf paths ''
+offers 'show set' autobuf paths --json s
+offers 'mirror.test mail.test' autobuf paths show m
+offers '' autobuf paths set m
+offers 'lo' autobuf paths show mirror.test --from lo
 offers 'mirror.test mail.test' autobuf probe m
 offers 'mirror.test' autobuf probe -4 --intent low-delay --budget = 20k mi
 offers 'mirror.test' autobuf explain --json mi
@@ -158,7 +168,7 @@ unset -f _command_offset _comp_command_offset
 
 # Nothing that the command does not know, and nothing forgotten.
 help=$("$command" --help
-    for name in probe explain watch serve measure run; do "$command" "$name" --help; done)
+    for name in probe explain watch serve measure paths run; do "$command" "$name" --help; done)
 names=$(
     grep -oE '^ +autobuf [a-z]+' <<<"$help" | grep -oE '[a-z]+$' | sort -u
     grep -oE -- '(^|[^A-Za-z-])-(-[a-z-]+|[0-9A-Za-z])' <<<"$help" | grep -oE -- '-.*' | sort -u

@@ -16,7 +16,7 @@
 
 #define BIT(command) (1U << (command))
 #define ECHOES (BIT(PROBE) | BIT(EXPLAIN))
-#define PATHS (ECHOES | BIT(MEASURE))
+#define ON_PATHS (ECHOES | BIT(MEASURE))
 #define COUNT(array) (sizeof(array) / sizeof *(array))
 #define HELP 'h'
 #define OPTION_COLUMNS 22 /* of the help, before what an option is for */
@@ -45,9 +45,9 @@ struct option_line {
 #define FIELD(name) offsetof(struct arguments, name)
 
 static const struct option_line lines[] = {
-    {'4', NULL, NULL, "use only IPv4 addresses of HOST", NULL, PATHS, NO_VALUE, 0, 0, 0},
-    {'6', NULL, NULL, "use only IPv6 addresses of HOST", NULL, PATHS, NO_VALUE, 0, 0, 0},
-    {'I', NULL, "DEVICE|ADDRESS", "send from there", "the kernel chooses", PATHS, TEXT, 0, 0, 0},
+    {'4', NULL, NULL, "use only IPv4 addresses of HOST", NULL, ON_PATHS, NO_VALUE, 0, 0, 0},
+    {'6', NULL, NULL, "use only IPv6 addresses of HOST", NULL, ON_PATHS, NO_VALUE, 0, 0, 0},
+    {'I', NULL, "DEVICE|ADDRESS", "send from there", "the kernel chooses", ON_PATHS, TEXT, 0, 0, 0},
     {'B', NULL, NULL, "keep the source address that the kernel chose first", NULL, ECHOES, NO_VALUE, 0, 0, 0},
     {'m', "max", "BYTES", "make no buffer larger than this", "what this host allows", BIT(RUN), QUANTITY, FIELD(most_bytes), 64e3,
      1e9},
@@ -55,9 +55,9 @@ static const struct option_line lines[] = {
     {'P', "probe", NULL, "the path may be measured before connect()", NULL, BIT(RUN), NO_VALUE, 0, 0, 0},
     {'L', "log", "FILE", "add what is decided to this file", NULL, BIT(RUN), TEXT, 0, 0, 0},
     {'R', "report", NULL, "print a line for each connection, when the process ends", NULL, BIT(RUN), NO_VALUE, 0, 0, 0},
-    {'j', "json", NULL, "print JSON: one object on one line", NULL, PATHS | BIT(WATCH), NO_VALUE, 0, 0, 0},
+    {'j', "json", NULL, "print JSON: one object on one line", NULL, ON_PATHS | BIT(WATCH) | BIT(PATHS), NO_VALUE, 0, 0, 0},
     {'u', "tune", NULL, "act on the connections: their buffers, or their pace", NULL, BIT(WATCH), NO_VALUE, 0, 0, 0},
-    {'i', "intent", "INTENT", "throughput or low-delay", "throughput", PATHS | BIT(WATCH) | BIT(RUN), TEXT, 0, 0, 0},
+    {'i', "intent", "INTENT", "throughput or low-delay", "throughput", ON_PATHS | BIT(WATCH) | BIT(RUN), TEXT, 0, 0, 0},
     {'b', "budget", "BYTES", "send no more than this", "1M", ECHOES, QUANTITY, FIELD(budget_bytes), 1e3, 1e6},
     {'t', "timeout", "MS", "measure for no longer than this", "2000", ECHOES, MS, FIELD(timeout_ns), 0.001, 2000},
     {'t', "timeout", "MS", "connect, and then measure, for no longer than this", "5000", BIT(MEASURE), MS,
@@ -68,10 +68,18 @@ static const struct option_line lines[] = {
      FIELD(rate_bit_per_s), 1, 1e15},
     {'d', "rtt", "MS", "the path's round-trip time, instead of HOST; needs --rate", NULL, BIT(EXPLAIN), MS,
      FIELD(rtt_ns), 0.001, 1e6},
+    {'r', "rate", "BITS", "set: the path's rate in bit/s", NULL, BIT(PATHS), QUANTITY, FIELD(rate_bit_per_s), 1, 1e15},
+    {'d', "rtt", "MS", "set: the path's round-trip time", NULL, BIT(PATHS), MS, FIELD(rtt_ns), 0.001, 1e6},
+    {'H', "hours", "N", "set: it holds for so long", "for ever", BIT(PATHS), COUNTED, FIELD(hours), 1, 1e5},
+    {'f', "from", "LOCAL", "set, show: only from there, or through this interface", "any", BIT(PATHS), TEXT,
+     0, 0, 0},
+    {'o', "host", NULL, "the host's store, /var/lib/autobuf/paths", NULL, BIT(PATHS), NO_VALUE, 0, 0, 0},
+    {'S', "store", "FILE", "this store", "the host's or the user's", BIT(PATHS), TEXT, 0, 0, 0},
+    {'A', "all", NULL, "forget: all paths", NULL, BIT(PATHS), NO_VALUE, 0, 0, 0},
     {'n', "streams", "N", "that many connections share the path", "1", BIT(EXPLAIN), COUNTED, FIELD(streams), 1, 1e4},
     {'e', "bytes", "BYTES", "so much will be transferred", "unknown", BIT(EXPLAIN), QUANTITY, FIELD(expected_bytes),
      1, 1e18},
-    {'U', "as-user", NULL, "the plan is an ordinary user's, also for root", NULL, PATHS, NO_VALUE, 0, 0, 0},
+    {'U', "as-user", NULL, "the plan is an ordinary user's, also for root", NULL, ON_PATHS, NO_VALUE, 0, 0, 0},
     {'s', "sysctl", NULL, "print only lines for a file in /etc/sysctl.d", NULL, BIT(EXPLAIN), NO_VALUE, 0, 0, 0},
     {'l', "bind", "ADDR", "listen on this address", "all", BIT(SERVE), TEXT, 0, 0, 0},
     {'p', "port", "N", "listen on this port", MEASURE_PORT, BIT(SERVE), TEXT, 0, 1, 65535},
@@ -96,6 +104,8 @@ static const struct {
     [SERVE] = {"serve", "", "Answers autobuf measure of other hosts, until a signal ends it."},
     [MEASURE] = {"measure", " HOST[:PORT]",
                  "Measures the path to HOST over TCP, where autobuf serve runs."},
+    [PATHS] = {"paths", " [list | show HOST | set | forget PREFIX]",
+               "Shows and changes what is known of paths from this host."},
     [RUN] = {"run", " [--] PROGRAM [ARG]...", "Runs PROGRAM, and looks after the connections of it and its children."},
 };
 
@@ -267,6 +277,16 @@ static bool take_option(struct arguments *a, const struct option_line *line, con
     case 'L':
         a->log = text;
         return true;
+    case 'f':
+        a->from = text;
+        return true;
+    case 'o':
+        return a->host = true;
+    case 'S':
+        a->store = text;
+        return true;
+    case 'A':
+        return a->all = true;
     case 'l':
         a->bind = text;
         return true;
@@ -363,6 +383,8 @@ static bool parse_options(int argc, char **argv, struct arguments *a, bool *help
     a->operands = argv + optind;
     if (optind < argc)
         a->operand = argv[optind++];
+    if (a->command == PATHS && optind < argc)
+        optind++; /* after the action, its operand */
     return a->command == RUN || optind == argc || wrong(err, a->command, "%s: one operand too many", argv[optind]);
 }
 
@@ -408,6 +430,43 @@ static bool check_explained(const struct arguments *a, FILE *err)
     return true;
 }
 
+static enum paths_action find_action(const char *name)
+{
+    static const char *const actions[] = {
+        [PATHS_LIST] = "list", [PATHS_SHOW] = "show", [PATHS_SET] = "set", [PATHS_FORGET] = "forget"};
+
+    for (size_t i = 0; i < COUNT(actions); i++)
+        if (strcmp(name, actions[i]) == 0)
+            return (enum paths_action)i;
+    return PATHS_UNKNOWN;
+}
+
+/* [ACTION [OPERAND]] */
+static bool check_paths(struct arguments *a, FILE *err)
+{
+    const char *action = a->operand ? a->operand : "list";
+
+    a->action = find_action(action);
+    a->operand = a->operand ? a->operands[1] : NULL;
+    if (a->action == PATHS_UNKNOWN)
+        return wrong(err, PATHS, "%s: it is not list, show, set or forget", action);
+    if (a->host && a->store)
+        return wrong(err, PATHS, "--host and --store exclude each other");
+    if (a->all && a->action != PATHS_FORGET)
+        return wrong(err, PATHS, "--all is of forget");
+    if (a->action != PATHS_SET && (a->rate_bit_per_s || a->rtt_ns || a->hours))
+        return wrong(err, PATHS, "--rate, --rtt and --hours are of set");
+    if (a->action != PATHS_SET && a->action != PATHS_SHOW && a->from)
+        return wrong(err, PATHS, "--from is of set and show");
+    if (a->action == PATHS_SET && (!a->rate_bit_per_s || !a->rtt_ns))
+        return wrong(err, PATHS, "set needs --rate and --rtt");
+    if (!a->operand && a->action != PATHS_LIST && !a->all)
+        return wrong(err, PATHS, a->action == PATHS_SHOW ? "HOST is missing" : "PREFIX is missing");
+    if (a->operand && (a->action == PATHS_LIST || a->all))
+        return wrong(err, PATHS, "%s: one operand too many", a->operand);
+    return true;
+}
+
 static bool check(struct arguments *a, FILE *err)
 {
     const char *why;
@@ -417,6 +476,8 @@ static bool check(struct arguments *a, FILE *err)
         return check_process(a, err);
     case SERVE:
         return !a->operand || wrong(err, SERVE, "%s: it takes no operand", a->operand);
+    case PATHS:
+        return check_paths(a, err);
     case RUN:
         return a->operand || wrong(err, RUN, "PROGRAM is missing");
     case EXPLAIN:

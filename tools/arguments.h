@@ -7,11 +7,12 @@
 #include <stdint.h>
 #include <stdio.h>
 
+#include "paths.h"
 #include "probe.h"
 #include "serve.h"
 #include "watch.h"
 
-enum command { NO_COMMAND, PROBE, EXPLAIN, WATCH, SERVE, MEASURE, RUN };
+enum command { NO_COMMAND, PROBE, EXPLAIN, WATCH, SERVE, MEASURE, PATHS, RUN };
 
 struct arguments {
     enum command command;
@@ -24,6 +25,11 @@ struct arguments {
     bool keep_sizes;
     bool probe;
     bool report;
+    bool host;
+    bool all;
+    enum paths_action action;
+    const char *store; /* a file; NULL: as the library chooses */
+    const char *from;
     const char *log; /* a file; NULL: none */
     uint32_t intent; /* AUTOBUF_INTENT_* */
     uint32_t family; /* AF_INET, AF_INET6; AF_UNSPEC: either */
@@ -41,6 +47,7 @@ struct arguments {
     uint64_t per_address;
     uint64_t transfer_seconds;
     uint64_t most_bytes;
+    uint64_t hours;
     pid_t pid;
     int fd; /* -1: all of the process */
 };

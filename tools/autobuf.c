@@ -12,6 +12,7 @@
 #include "host.h"
 #include "measure.h"
 #include "obstacles.h"
+#include "paths.h"
 #include "probe.h"
 #include "run.h"
 #include "serve.h"
@@ -71,6 +72,16 @@ static int run_under(const struct arguments *a)
                            .keep_sizes = a->keep_sizes, .probe = a->probe, .report = a->report, .log = a->log};
 
     return run_program(&want);
+}
+
+static int run_paths(const struct arguments *a)
+{
+    struct paths_request want = {.action = a->action, .operand = a->operand, .store = a->store, .host = a->host, .all = a->all,
+                                 .json = a->json, .from = a->from, .rate_bit_per_s = a->rate_bit_per_s,
+                                 .rtt_ns = a->rtt_ns, .hours = a->hours};
+    int status = paths_run(&want);
+
+    return fflush(stdout) == 0 ? status : EXIT_NOTHING;
 }
 
 /* ------------------------------------------------------------------------------------- paths */
@@ -261,6 +272,8 @@ int main(int argc, char **argv)
         return run_watch(&a);
     case SERVE:
         return run_serve(&a);
+    case PATHS:
+        return run_paths(&a);
     case RUN:
         return run_under(&a);
     default:

@@ -103,6 +103,9 @@ AUTOBUF_API int autobuf_paths_learn(struct autobuf_paths_entry *entry, const str
  */
 AUTOBUF_API int autobuf_paths_open(struct autobuf_paths **paths, const char *file);
 
+/* The name of the user's own store, or of the one that AUTOBUF_PATHS names; NULL: there is none. */
+AUTOBUF_API const char *autobuf_paths_own(void);
+
 /* How many entries there are, damaged or expired ones included. 0 for NULL. */
 AUTOBUF_API uint64_t autobuf_paths_count(const struct autobuf_paths *paths);
 

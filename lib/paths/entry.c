@@ -12,6 +12,19 @@ void autobuf_paths_entry_init(struct autobuf_paths_entry *entry, uint32_t size)
     ab_struct_init(entry, size, &fresh, sizeof fresh);
 }
 
+#define FIELD(name)                                                                                          \
+    {offsetof(struct autobuf_paths_entry, name), offsetof(struct autobuf_path, name), sizeof((struct autobuf_path *)0)->name}
+
+/* What both structs say. */
+static const struct field {
+    size_t in_entry, in_path, bytes;
+} fields[] = {
+    FIELD(method), FIELD(flags), FIELD(samples), FIELD(packet_bytes), FIELD(tx_unsure), FIELD(rx_unsure),
+    FIELD(rtt_min_ns), FIELD(rtt_median_ns), FIELD(tx_rate_bit_per_s), FIELD(tx_rate_low_bit_per_s),
+    FIELD(tx_rate_high_bit_per_s), FIELD(rx_rate_bit_per_s), FIELD(rx_rate_low_bit_per_s),
+    FIELD(rx_rate_high_bit_per_s), FIELD(tx_bdp_bytes), FIELD(rx_bdp_bytes),
+};
+
 int autobuf_paths_path(const struct autobuf_paths_entry *theirs, struct autobuf_path *path)
 {
     struct autobuf_path known = AUTOBUF_PATH_INIT;
@@ -19,22 +32,8 @@ int autobuf_paths_path(const struct autobuf_paths_entry *theirs, struct autobuf_
 
     if (!ab_struct_in(&e, sizeof e, theirs))
         return -EINVAL;
-    known.method = e.method;
-    known.flags = e.flags;
-    known.samples = e.samples;
-    known.packet_bytes = e.packet_bytes;
-    known.tx_unsure = e.tx_unsure;
-    known.rx_unsure = e.rx_unsure;
-    known.rtt_min_ns = e.rtt_min_ns;
-    known.rtt_median_ns = e.rtt_median_ns;
-    known.tx_rate_bit_per_s = e.tx_rate_bit_per_s;
-    known.tx_rate_low_bit_per_s = e.tx_rate_low_bit_per_s;
-    known.tx_rate_high_bit_per_s = e.tx_rate_high_bit_per_s;
-    known.rx_rate_bit_per_s = e.rx_rate_bit_per_s;
-    known.rx_rate_low_bit_per_s = e.rx_rate_low_bit_per_s;
-    known.rx_rate_high_bit_per_s = e.rx_rate_high_bit_per_s;
-    known.tx_bdp_bytes = e.tx_bdp_bytes;
-    known.rx_bdp_bytes = e.rx_bdp_bytes;
+    for (const struct field *f = fields; f < fields + sizeof fields / sizeof *fields; f++)
+        memcpy((char *)&known + f->in_path, (const char *)&e + f->in_entry, f->bytes);
     return ab_struct_out(path, &known, sizeof known) ? 0 : -EINVAL;
 }
 
@@ -45,22 +44,8 @@ int autobuf_paths_learn(struct autobuf_paths_entry *theirs, const struct autobuf
 
     if (!ab_struct_in(&e, sizeof e, theirs) || !ab_struct_in(&known, sizeof known, path))
         return -EINVAL;
-    e.method = known.method;
-    e.flags = known.flags;
-    e.samples = known.samples;
-    e.packet_bytes = known.packet_bytes;
-    e.tx_unsure = known.tx_unsure;
-    e.rx_unsure = known.rx_unsure;
-    e.rtt_min_ns = known.rtt_min_ns;
-    e.rtt_median_ns = known.rtt_median_ns;
-    e.tx_rate_bit_per_s = known.tx_rate_bit_per_s;
-    e.tx_rate_low_bit_per_s = known.tx_rate_low_bit_per_s;
-    e.tx_rate_high_bit_per_s = known.tx_rate_high_bit_per_s;
-    e.rx_rate_bit_per_s = known.rx_rate_bit_per_s;
-    e.rx_rate_low_bit_per_s = known.rx_rate_low_bit_per_s;
-    e.rx_rate_high_bit_per_s = known.rx_rate_high_bit_per_s;
-    e.tx_bdp_bytes = known.tx_bdp_bytes;
-    e.rx_bdp_bytes = known.rx_bdp_bytes;
+    for (const struct field *f = fields; f < fields + sizeof fields / sizeof *fields; f++)
+        memcpy((char *)&e + f->in_entry, (const char *)&known + f->in_path, f->bytes);
     return ab_struct_out(theirs, &e, sizeof e) ? 0 : -EINVAL;
 }
 

@@ -83,7 +83,7 @@ int autobuf_paths_keep(const char *file, const struct autobuf_paths_entry *entry
 {
     struct autobuf_paths_writer *writer = NULL;
     struct autobuf_paths *old = NULL;
-    const char *name = file ? file : ab_store_own();
+    const char *name = file ? file : autobuf_paths_own();
     int error;
 
     if (!name)

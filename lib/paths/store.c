@@ -52,7 +52,7 @@ __attribute__((constructor)) static void find_own_store(void)
     ab_store_environment(secure_getenv("AUTOBUF_PATHS"), secure_getenv("XDG_CACHE_HOME"), secure_getenv("HOME"));
 }
 
-const char *ab_store_own(void)
+const char *autobuf_paths_own(void)
 {
     return files.own[0] ? files.own : NULL;
 }

@@ -8,9 +8,11 @@ contain one of them.
 from __future__ import annotations
 
 import ipaddress
+import json
 import os
 import pathlib
 import struct
+import subprocess
 import sys
 import tempfile
 import time
@@ -20,7 +22,7 @@ import zlib
 sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
 
 import test_bulk  # noqa: E402
-from path import Path  # noqa: E402
+from path import Path, built  # noqa: E402
 from cases import run_tests  # noqa: E402
 
 RATE = 50_000_000
@@ -102,5 +104,63 @@ class Store(test_bulk.BulkTest):
         self.assertGreater(self.low_delay(path, "/proc/autobuf/paths")[0], 4)
 
 
+class Command(unittest.TestCase):
+    """`autobuf paths`: no network is needed."""
+
+    def setUp(self) -> None:
+        self.folder = pathlib.Path(self.enterContext(tempfile.TemporaryDirectory(prefix="autobuf-tests.")))
+        self.env = {name: value for name, value in os.environ.items() if name not in ("AUTOBUF_PATHS", "HOME")}
+        self.env["XDG_CACHE_HOME"] = str(self.folder)
+        self.own = self.folder / "autobuf" / "paths"
+
+    def run_it(self, *args: str, status: int = 0) -> str:
+        done = subprocess.run([built("tools/autobuf"), "paths", *args], env=self.env, capture_output=True, text=True,
+                              stdin=subprocess.DEVNULL, timeout=20)
+        self.assertEqual(done.returncode, status, done.stderr)
+        self.assertEqual(bool(done.stderr), bool(status), done.stderr)
+        return done.stdout + done.stderr
+
+    def test_what_is_set_is_shown_and_forgotten(self) -> None:
+        store = ("--store", str(self.own))
+        self.assertIn("No such file", self.run_it(*store, status=1))
+        self.run_it("set", "192.0.2.0/24", "--rate", "400M", "--rtt", "100")
+        self.run_it("set", "192.0.2.9", "--rate", "1G", "--rtt", "10", "--hours", "2", "--from", "10.0.0.0/8")
+        self.run_it("set", "2001:db8::/32", "--rate", "10M", "--rtt", "20", "--from", "eth0")
+        self.assertEqual([entry["remote"] for entry in entries(self.own)], ["192.0.2.0/24", "192.0.2.9/32", "2001:db8::/32"])
+        listed = json.loads(self.run_it("--json", *store))["paths"]
+        self.assertEqual([(one["remote"], one["local"], one["device"], one["tx_rate_bit_per_s"], one["rtt_min_ns"])
+                          for one in listed],
+                         [("192.0.2.0/24", None, None, 400_000_000, 100_000_000),
+                          ("192.0.2.9", "10.0.0.0/8", None, 1_000_000_000, 10_000_000),
+                          ("2001:db8::/32", None, "eth0", 10_000_000, 20_000_000)])
+        self.assertEqual([one["expires_s"] and one["expires_s"] - one["learned_s"] for one in listed], [None, 7200, None])
+        self.assertEqual([one["tx_bdp_bytes"] for one in listed], [5_000_000, 1_250_000, 25_000])
+        self.assertIn("192.0.2.0/24: 400.0 Mbit/s, 100.000 ms", self.run_it("show", "192.0.2.9", *store))
+        self.assertIn("192.0.2.9 from 10.0.0.0/8: 1000.0 Mbit/s", self.run_it("show", "192.0.2.9", "--from", "10.1.1.1", *store))
+        self.assertIn("nothing is known", self.run_it("show", "2001:db8::1", *store, status=1))
+        self.assertIn("through eth0: 10.0 Mbit/s", self.run_it("show", "2001:db8::1", "--from", "eth0", *store))
+        self.run_it("set", "192.0.2.0/24", "--rate", "200M", "--rtt", "100")
+        self.assertIn("200.0 Mbit/s", self.run_it("show", "192.0.2.1", *store))
+        self.run_it("forget", "192.0.2.0/24")
+        self.assertIn("not in the store", self.run_it("forget", "192.0.2.0/24", status=1))
+        self.assertEqual([entry["remote"] for entry in entries(self.own)], ["192.0.2.9/32", "2001:db8::/32"])
+        self.run_it("forget", "--all")
+        self.assertEqual((entries(self.own), self.run_it(*store)), ([], ""))
+
+    def test_what_cannot_be(self) -> None:
+        for prefix in ("192.0.2.1/24", "host.invalid", "192.0.2.0/33", "::/0/0"):
+            self.assertIn("no prefix", self.run_it("set", prefix, "--rate", "1M", "--rtt", "10", status=1))
+        self.assertIn("no prefix", self.run_it("forget", "nonsense", status=1))
+        self.assertIn("Invalid argument", self.run_it("set", "192.0.2.1", "--rate", "1M", "--rtt", "10", "--from", "a name", status=1))
+        self.assertIn("too long", self.run_it("set", "192.0.2.1", "--rate", "1M", "--rtt", "10", "--from", "i" * 16, status=1))
+        self.assertFalse(self.own.exists())
+        self.own.parent.mkdir(exist_ok=True)
+        self.own.write_bytes(b"no store")
+        self.own.chmod(0o600)
+        self.assertIn("damaged", self.run_it("--store", str(self.own), status=1))
+        self.own.chmod(0o622)
+        self.run_it("--store", str(self.own), status=3)
+
+
 if __name__ == "__main__":
-    sys.exit(run_tests(["ip"], ["examples/bulk", "examples/oneshot", "examples/pollloop", "tests/net/tune", "tests/net/pathemu"]))
+    sys.exit(run_tests(["ip"], ["tools/autobuf", "examples/bulk", "examples/oneshot", "examples/pollloop", "tests/net/tune", "tests/net/pathemu"]))

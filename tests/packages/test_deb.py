@@ -93,7 +93,7 @@ class Contents(unittest.TestCase):
         self.assertEqual(len(units), 2)
         self.assertEqual(set(command) - units, {
             "usr/bin/autobuf", "usr/share/bash-completion/completions/autobuf", "usr/share/man/man1/autobuf.1.gz",
-            "usr/share/man/man1/autobuf-run.1.gz", "usr/share/zsh/site-functions/_autobuf",
+            "usr/share/man/man1/autobuf-paths.1.gz", "usr/share/man/man1/autobuf-run.1.gz", "usr/share/zsh/site-functions/_autobuf",
             f"usr/lib/{sysconfig.get_config_var('MULTIARCH')}/autobuf/libautobuf-run.so"})
         self.assertEqual({pathlib.PurePath(name).name for name in contents("libautobuf0")},
                          {"libautobuf.so.0", "libautobuf.so.0.1.0"})

@@ -97,6 +97,28 @@ static void numbers_and_words_arrive(void **state)
     assert_string_equal(o.a.operand, "-odd");
     assert_string_equal(o.a.operands[1], "--max");
 
+    parse("paths", &o);
+    assert_int_equal(o.parsed, PARSED_COMMAND);
+    assert_int_equal(o.a.command, PATHS);
+    assert_int_equal(o.a.action, PATHS_LIST);
+    assert_null(o.a.operand);
+    parse("paths --rate 400M set --rtt 100 --hours 5 192.0.2.0/24 --from eth0 --store f", &o);
+    assert_int_equal(o.parsed, PARSED_COMMAND);
+    assert_int_equal(o.a.action, PATHS_SET);
+    assert_string_equal(o.a.operand, "192.0.2.0/24");
+    assert_int_equal(o.a.rate_bit_per_s, 400000000);
+    assert_int_equal(o.a.rtt_ns, 100000000);
+    assert_int_equal(o.a.hours, 5);
+    assert_string_equal(o.a.from, "eth0");
+    assert_string_equal(o.a.store, "f");
+    parse("paths --json show --host mirror.test", &o);
+    assert_int_equal(o.parsed, PARSED_COMMAND);
+    assert_int_equal(o.a.action, PATHS_SHOW);
+    assert_true(o.a.json && o.a.host && !o.a.all);
+    parse("paths forget --all", &o);
+    assert_int_equal(o.parsed, PARSED_COMMAND);
+    assert_true(o.a.action == PATHS_FORGET && o.a.all && !o.a.operand);
+
     parse("serve", &o);
     assert_int_equal(o.a.transfer_seconds, 0);
     parse("serve --transfer 60", &o);
@@ -185,6 +207,20 @@ static void wrong_usage_says_what_is_wrong(void **state)
         {"measure [::1", "its bracket is not closed"},
         {"measure :1", "there is no host's name in it"},
         {"measure --timeout 30001 h", "it takes 0.001 to 30000"},
+        {"paths frob", "frob: it is not list, show, set or forget"},
+        {"paths set 192.0.2.1", "set needs --rate and --rtt"},
+        {"paths set 192.0.2.1 --rate 1M", "set needs --rate and --rtt"},
+        {"paths set --rate 1M --rtt 10", "PREFIX is missing"},
+        {"paths show", "HOST is missing"},
+        {"paths forget", "PREFIX is missing"},
+        {"paths forget --all 192.0.2.1", "192.0.2.1: one operand too many"},
+        {"paths list 192.0.2.1", "192.0.2.1: one operand too many"},
+        {"paths show a b", "b: one operand too many"},
+        {"paths --all", "--all is of forget"},
+        {"paths show a --hours 3", "--rate, --rtt and --hours are of set"},
+        {"paths list --from eth0", "--from is of set and show"},
+        {"paths --store f --host", "--host and --store exclude each other"},
+        {"paths set 192.0.2.1 --rate 1M --rtt 10 --hours 0", "--hours 0: is out of range: it takes 1 to 100k"},
         {"run", "PROGRAM is missing"},
         {"run --report", "PROGRAM is missing"},
         {"run --", "PROGRAM is missing"},
@@ -222,6 +258,8 @@ static void help_names_every_option(void **state)
                    "--per-address N", "(1 to 1M, default: 32)", "default: 1G"}},
         {"measure", {"HOST[:PORT]", "(0.001 to 30000, default: 5000)", "-6", "-I", "--json", "--intent", "--as-user",
                      "usage:"}},
+        {"paths", {"[list | show HOST | set | forget PREFIX]", "--store FILE", "--host", "--from LOCAL", "--hours N",
+                   "(1 to 100k, default: for ever)", "--all", "--json"}},
         {"run", {"[--] PROGRAM [ARG]...", "--intent INTENT", "--max BYTES", "(64k to 1G, default: what this host allows)",
                  "--keep-sizes", "--probe", "--log FILE", "--report"}},
     };

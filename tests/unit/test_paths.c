@@ -306,7 +306,7 @@ static void where_the_own_store_is(void **state)
         const char *own;
 
         ab_store_environment(rows[i].paths, rows[i].cache, rows[i].home);
-        own = ab_store_own();
+        own = autobuf_paths_own();
         CHECK("own", !own == !rows[i].expected);
         if (own)
             assert_string_equal(own, rows[i].expected);
@@ -314,7 +314,7 @@ static void where_the_own_store_is(void **state)
     assert_non_null(huge);
     memset(huge, '/', 2 * PATH_MAX - 1);
     ab_store_environment(huge, NULL, NULL);
-    assert_null(ab_store_own());
+    assert_null(autobuf_paths_own());
     free(huge);
 }
 
