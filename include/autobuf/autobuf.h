@@ -22,7 +22,8 @@
  *     was sent and received.
  *   - The library reads the environment variable AUTOBUF when it is loaded, and ignores it in setuid programs.
  *     AUTOBUF=off: autobuf_tune() and autobuf_apply() measure nothing and change nothing. AUTOBUF=log: what a
- *     handle's log says also goes to standard error. AUTOBUF=log=FILE: it is appended to a file.
+ *     handle's log says also goes to standard error. AUTOBUF=log=FILE: it is appended to a file. Where the path store
+ *     is: AUTOBUF_PATHS, XDG_CACHE_HOME, HOME (<autobuf/paths.h>).
  */
 #ifndef AUTOBUF_AUTOBUF_H
 #define AUTOBUF_AUTOBUF_H

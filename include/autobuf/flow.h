@@ -63,7 +63,8 @@ AUTOBUF_API void autobuf_applied_init(struct autobuf_applied *applied, uint32_t 
  * moves the data, close it. No call blocks, and no transfer waits for a measurement.
  *
  *   1. open() does at once what the limits of this host decide without knowing the path: a buffer that was set
- *      smaller than autotuning would make it is given back to autotuning. If the path is known, open() plans and sets.
+ *      smaller than autotuning would make it is given back to autotuning. If the path is known, from the options or
+ *      from the path store, open() plans and sets.
  *   2. Once the socket is connected, step() looks after the connection as autobuf_live_step() does.
  *   3. If the connection comes near the largest window that autotuning gives, and this host allows a larger one,
  *      step() measures the path by ICMP while the transfer goes on, and sets what the path needs. With
@@ -120,7 +121,10 @@ AUTOBUF_API int autobuf_flow_tell(struct autobuf_flow *flow, const struct autobu
 /* Fills *applied with what is known and was done so far. Returns 0; -EINVAL: a struct size, or NULL. */
 AUTOBUF_API int autobuf_flow_state(const struct autobuf_flow *flow, struct autobuf_applied *applied);
 
-/* Closes the flow, not the connection. Buffers keep their sizes; a pacing rate is put back. NULL is allowed. */
+/*
+ * Closes the flow, not the connection. Buffers keep their sizes; a pacing rate is put back. What the flow has measured
+ * is kept in the user's path store (<autobuf/paths.h>). NULL is allowed.
+ */
 AUTOBUF_API void autobuf_flow_close(struct autobuf_flow *flow);
 
 /*
@@ -131,9 +135,10 @@ AUTOBUF_API void autobuf_flow_close(struct autobuf_flow *flow);
  *   - once it is connected, with peer NULL: the path to its peer is measured.
  * The echoes leave from the socket's own source address, device and mark. options and applied may be NULL.
  *
- * A measurement usually takes one round trip. If it fails, the call goes on: the plan then says "unknown", and a
- * buffer is at most given back to autotuning. A transfer of up to 1 MB is left alone at once, unless
- * applied->limits is not NULL or the program has set a buffer of the socket.
+ * A measurement usually takes one round trip, and is kept in the path store; a path that the store knows is not
+ * measured. If a measurement fails, the call goes on: the plan then says "unknown", and a buffer is at most given back
+ * to autotuning. A transfer of up to 1 MB is left alone at once, unless applied->limits is not NULL or the program has
+ * set a buffer of the socket.
  *
  * Returns 1: it set something; 0: it left the socket alone. On failure the socket is as it was: -EINVAL (an option,
  * the address), and the errors of autobuf_limits_host(), autobuf_socket_state() and autobuf_apply().
