@@ -39,8 +39,16 @@ void place_unlock(struct place *place)
 
 static bool is_other(const struct place *one, struct place *place)
 {
-    return place != one && one->cookie && atomic_load_explicit(&place->kind, memory_order_relaxed) == PLACE_TCP &&
-           place->cookie == one->cookie && place->generation == one->generation && place_trylock(place);
+    uint64_t cookie = atomic_load_explicit(&one->cookie, memory_order_relaxed);
+
+    if (place == one || !cookie || atomic_load_explicit(&place->cookie, memory_order_relaxed) != cookie ||
+        !place_trylock(place))
+        return false;
+    if (atomic_load_explicit(&place->kind, memory_order_relaxed) == PLACE_TCP && place->generation == one->generation &&
+        atomic_load_explicit(&place->cookie, memory_order_relaxed) == cookie)
+        return true;
+    place_unlock(place);
+    return false;
 }
 
 struct place *places_lock_other(const struct place *one)

@@ -42,7 +42,7 @@ struct place {
     uint64_t began_ns;           /* connected */
     uint64_t marked_ns;          /* when the mark was set */
     struct autobuf_flow *flow;   /* NULL: none yet */
-    uint64_t cookie;             /* of the socket, however many descriptors it has; 0: unknown. Only with --report */
+    _Atomic uint64_t cookie;     /* of the socket, however many descriptors it has; 0: unknown. Only with --report */
     struct sockaddr_in6 peer;    /* or a sockaddr_in; AF_UNSPEC: unknown. Only with --report */
     uint64_t rtt_min_ns;         /* at the last look; AUTOBUF_NS_UNSET: unknown */
     uint32_t limiters[LIMITERS]; /* how often a look saw each AUTOBUF_LIMITER_* */

@@ -52,10 +52,12 @@ static void add(struct line *line, const char *format, ...)
 void run_report_who(int fd, struct place *place)
 {
     struct sockaddr_in6 peer;
-    socklen_t length = sizeof place->cookie;
+    uint64_t cookie = 0;
+    socklen_t length = sizeof cookie;
 
-    if (NEXT(getsockopt)(fd, SOL_SOCKET, SO_COOKIE, &place->cookie, &length) < 0)
-        place->cookie = 0;
+    if (NEXT(getsockopt)(fd, SOL_SOCKET, SO_COOKIE, &cookie, &length) < 0)
+        cookie = 0;
+    atomic_store(&place->cookie, cookie);
     length = sizeof peer;
     if (getpeername(fd, (struct sockaddr *)&peer, &length) == 0 && length <= sizeof peer)
         memcpy(&place->peer, &peer, length);

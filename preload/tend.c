@@ -208,7 +208,7 @@ static void renew(int fd, struct place *place, enum place_kind kind)
         run_report_add(fd, place, self_limits());
     end_flow(place);
     place->kept = place->set = place->changed = 0;
-    place->cookie = 0;
+    atomic_store(&place->cookie, 0);
     place->generation = self_generation;
     memset(place->limiters, 0, sizeof place->limiters);
     place->rtt_min_ns = AUTOBUF_NS_UNSET;
