@@ -5,8 +5,8 @@ tune() or Flow before connect() is what most programs need; Live for a connectio
 inband() and bwdelay() only measure. The names and units are those of the C library, whose manual pages, autobuf(3)
 first, say more. None in a result means: not known; in an argument: the default. A failure is an autobuf.Error.
 """
-from ._errors import (ClampedError, Error, FewError, ForkedError, NoReplyError, OffError, ProtocolError, ResolveError,
-                      UnsupportedError)
+from ._errors import (ClampedError, DamagedError, Error, FewError, ForkedError, NewerError, NoReplyError, OffError,
+                      ProtocolError, ResolveError, UnsupportedError)
 from ._flow import Applied, Flow, tune
 from ._handle import is_off, log_own, now_ns
 from ._library import VERSION as __version__
@@ -18,10 +18,10 @@ from ._plan import (Intent, Limits, LimitsFlag, Lock, Plan, PlanFlag, Reason, So
 from ._rightsize import RightSize, RightSizeState
 
 __all__ = [
-    "Applied", "ClampedError", "Direction", "Error", "FewError", "Flow", "ForkedError", "Intent", "Limiter", "Limits",
-    "LimitsFlag", "Live", "LiveState", "Lock", "Method", "NoReplyError", "OffError", "Path", "PathFlag", "Plan",
-    "PlanFlag", "Probe", "ProtocolError", "Reason", "ResolveError", "RightSize", "RightSizeState", "SocketState",
-    "Stage", "Sysctl", "Unsure", "UnsupportedError", "__version__", "apply", "bwdelay", "bwdelay_apply", "inband",
-    "is_off", "limits_host", "log_own", "now_ns", "payload_bytes", "plan_make", "plan_worth", "probe", "socket_state",
-    "tune", "unlock",
+    "Applied", "ClampedError", "DamagedError", "Direction", "Error", "FewError", "Flow", "ForkedError", "Intent",
+    "Limiter", "Limits", "LimitsFlag", "Live", "LiveState", "Lock", "Method", "NewerError", "NoReplyError", "OffError",
+    "Path", "PathFlag", "Plan", "PlanFlag", "Probe", "ProtocolError", "Reason", "ResolveError", "RightSize",
+    "RightSizeState", "SocketState", "Stage", "Sysctl", "UnsupportedError", "Unsure", "__version__", "apply", "bwdelay",
+    "bwdelay_apply", "inband", "is_off", "limits_host", "log_own", "now_ns", "payload_bytes", "plan_make", "plan_worth",
+    "probe", "socket_state", "tune", "unlock",
 ]

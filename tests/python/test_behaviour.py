@@ -77,7 +77,7 @@ class Failures(unittest.TestCase):
             error = _errors.error(-kind.code)
             self.assertIs(type(error), kind)
             self.assertEqual((error.errno, str(error)), (kind.code, f"[Errno {kind.code}] {error.strerror}"))
-        for number in (-1, -4095, -4104, -2 ** 31):
+        for number in (-1, -4095, -4106, -2 ** 31):
             self.assertIs(type(_errors.error(number)), autobuf.Error)
         self.assertTrue(issubclass(autobuf.Error, OSError))
 
