@@ -15,8 +15,9 @@
 extern "C" {
 #endif
 
-/* A flag of struct autobuf_options: the flow never measures, and so sends nothing of its own. */
-#define AUTOBUF_FLOW_SILENT 1U
+/* Flags of struct autobuf_options. */
+#define AUTOBUF_FLOW_SILENT 1U   /* the flow never measures, and so sends nothing of its own */
+#define AUTOBUF_FLOW_NO_STORE 2U /* the flow neither asks the path store nor adds to it */
 
 struct autobuf_options {
     uint32_t size;
@@ -110,6 +111,12 @@ AUTOBUF_API uint64_t autobuf_flow_deadline_ns(const struct autobuf_flow *flow);
  * before the call, and the flow can be used further.
  */
 AUTOBUF_API int autobuf_flow_step(struct autobuf_flow *flow, uint64_t now_ns);
+
+/*
+ * Says that the same socket has another descriptor from now on, as autobuf_live_move() does, for callers that hold it
+ * only during a call. Returns 0; -ESTALE: fd is another socket; -EBADF, -ENOTSOCK, -EINVAL (NULL); AUTOBUF_E_FORKED.
+ */
+AUTOBUF_API int autobuf_flow_move(struct autobuf_flow *flow, int fd);
 
 /*
  * Hands in a path that became known elsewhere: from another flow's state, autobuf_inband() or a file. The flow

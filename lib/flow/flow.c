@@ -293,6 +293,24 @@ int autobuf_flow_step(struct autobuf_flow *flow, uint64_t now_ns)
     return measured < 0 ? measured : result || measured;
 }
 
+int autobuf_flow_move(struct autobuf_flow *flow, int fd)
+{
+    uint64_t cookie;
+    int error;
+
+    if (!flow)
+        return -EINVAL;
+    if (flow->owner != getpid())
+        return AUTOBUF_E_FORKED;
+    error = ab_socket_cookie(fd, &cookie);
+    if (error < 0)
+        return error;
+    if (cookie != flow->cookie)
+        return -ESTALE;
+    flow->fd = fd;
+    return flow->live ? autobuf_live_move(flow->live, fd) : 0;
+}
+
 int autobuf_flow_tell(struct autobuf_flow *flow, const struct autobuf_path *path)
 {
     struct autobuf_path known;

@@ -68,7 +68,7 @@ void ab_decide_recall(struct ab_decision *d, int fd)
     char prefix[AUTOBUF_PREFIX_BYTES] = "";
     int error;
 
-    if (!d->peer_len || d->recalled || d->by_windows || d->path.method != AUTOBUF_METHOD_NONE)
+    if (!d->peer_len || d->recalled || d->options.flags & AUTOBUF_FLOW_NO_STORE || d->by_windows || d->path.method != AUTOBUF_METHOD_NONE)
         return;
     d->recalled = true;
     if (autobuf_paths_open(&paths, NULL) < 0)
@@ -89,7 +89,7 @@ void ab_decide_keep(const struct ab_decision *d)
     bool unsure = d->path.flags || d->path.tx_unsure || d->path.rx_unsure;
     int error;
 
-    if (d->measured != 1 || d->path.method != AUTOBUF_METHOD_ICMP || !d->path.tx_rate_bit_per_s || autobuf_paths_learn(&entry, &d->path) < 0 ||
+    if (d->options.flags & AUTOBUF_FLOW_NO_STORE || d->measured != 1 || d->path.method != AUTOBUF_METHOD_ICMP || !d->path.tx_rate_bit_per_s || autobuf_paths_learn(&entry, &d->path) < 0 ||
         ab_prefix_of((const struct sockaddr *)&d->peer, d->peer_len, &entry.remote) < 0)
         return;
     entry.learned_s = now_s;

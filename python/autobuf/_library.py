@@ -59,6 +59,7 @@ PROTOTYPES: dict[str, tuple[Any, list[Any]]] = {
     "autobuf_flow_open": (_int, [_pointer, _int, _pointer, _u32, _pointer]),
     "autobuf_flow_deadline_ns": (_u64, [_pointer]),
     "autobuf_flow_step": (_int, [_pointer, _u64]),
+    "autobuf_flow_move": (_int, [_pointer, _int]),
     "autobuf_flow_tell": (_int, [_pointer, _pointer]),
     "autobuf_flow_state": (_int, [_pointer, _pointer]),
     "autobuf_flow_close": (None, [_pointer]),

@@ -28,7 +28,7 @@ PREFIXES: dict[str, type[enum.IntEnum] | type[enum.IntFlag]] = {
     "PLAN": autobuf.PlanFlag, "SYSCTL": autobuf.Sysctl, "LIMITER": autobuf.Limiter}
 OTHERS = {"AUTOBUF_UNLOCK_LATE": autobuf.Lock.LATE, "AUTOBUF_INBAND_TX": autobuf.Direction.TX,
           "AUTOBUF_INBAND_RX": autobuf.Direction.RX, "AUTOBUF_SYSCTL_NONE": autobuf.Sysctl(0),
-          "AUTOBUF_NS_UNSET": _struct.UNSET, "AUTOBUF_FLOW_SILENT": 1, "AUTOBUF_LIVE_LOOK_ONLY": 1}
+          "AUTOBUF_NS_UNSET": _struct.UNSET, "AUTOBUF_FLOW_SILENT": 1, "AUTOBUF_FLOW_NO_STORE": 2, "AUTOBUF_LIVE_LOOK_ONLY": 1}
 NOT_BOUND = ("AUTOBUF_API", "AUTOBUF_VERSION_(MAJOR|MINOR|PATCH)", "AUTOBUF_[A-Z]+_H", "AUTOBUF_([A-Z_]+_)?INIT",
              "AUTOBUF_INBAND_(INITIATOR|RESPONDER|BUDGET_BYTES|TEXT|FTP|PACED|HOST_PACES|HOST_FREE)")
 

@@ -73,7 +73,7 @@ static void options_are_checked(void **state)
     no_limits.size = 0;
     bad[0].size = 3;
     bad[1].intent = 2;
-    bad[2].flags = 2;
+    bad[2].flags = 4;
     bad[3].streams = 65536;
     bad[4].budget_bytes = 999;
     bad[5].path = &no_size;
@@ -272,6 +272,27 @@ static void a_reused_descriptor_is_not_touched(void **state)
     close(other);
 }
 
+static void a_descriptor_that_moves(void **state)
+{
+    struct connection c = tcp_connection();
+    struct autobuf_flow *flow = opened(c.client, NULL);
+    struct autobuf_live_state live = AUTOBUF_LIVE_STATE_INIT;
+    int copy = dup(c.client), later = dup(c.client);
+
+    (void)state;
+    assert_int_equal(autobuf_flow_move(flow, c.accepted), -ESTALE);
+    assert_int_equal(autobuf_flow_move(flow, closed_fd()), -EBADF);
+    assert_int_equal(autobuf_flow_move(flow, copy), 0); /* before the first look */
+    close(c.client);
+    step_until_live(flow, &live);
+    assert_int_equal(autobuf_flow_move(flow, later), 0); /* and after it */
+    close(copy);
+    assert_in_range(autobuf_flow_step(flow, autobuf_flow_deadline_ns(flow)), 0, 1);
+    autobuf_flow_close(flow);
+    c.client = later;
+    close_connection(&c);
+}
+
 static void a_listener_waits_for_nothing(void **state)
 {
     int fd = tcp_listener();
@@ -386,6 +407,7 @@ int main(void)
         cmocka_unit_test(a_short_transfer_is_left_alone),
         cmocka_unit_test(from_socket_to_end),
         cmocka_unit_test(a_reused_descriptor_is_not_touched),
+        cmocka_unit_test(a_descriptor_that_moves),
         cmocka_unit_test(a_listener_waits_for_nothing),
         cmocka_unit_test(a_known_path_is_planned_for),
         cmocka_unit_test(the_reason_outlives_the_handshake),

@@ -263,6 +263,11 @@ static int64_t flow_step(void)
     return autobuf_flow_step(NULL, 1);
 }
 
+static int64_t flow_move(void)
+{
+    return autobuf_flow_move(NULL, good.c.client);
+}
+
 static int64_t flow_tell(void)
 {
     return autobuf_flow_tell(NULL, &good.path);
@@ -369,6 +374,7 @@ static const struct {
     {"flow_open: flow", flow_open, -EINVAL},
     {"flow_deadline_ns", flow_deadline, (int64_t)AUTOBUF_NS_UNSET},
     {"flow_step", flow_step, -EINVAL},
+    {"flow_move: flow", flow_move, -EINVAL},
     {"flow_tell: flow", flow_tell, -EINVAL},
     {"flow_tell: path", flow_tell_path, -EINVAL},
     {"flow_state: flow", flow_state, -EINVAL},

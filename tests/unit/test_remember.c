@@ -122,6 +122,23 @@ static void a_flow_that_is_connected(void **state)
     }
 }
 
+static void a_flow_that_does_not_ask(void **state)
+{
+    struct autobuf_options options = AUTOBUF_OPTIONS_INIT;
+    struct sockaddr_in to = peer();
+    struct autobuf_flow *flow;
+    int fd = socket(AF_INET, SOCK_STREAM, 0);
+
+    (void)state;
+    options.flags = AUTOBUF_FLOW_NO_STORE;
+    store(&rows[0]);
+    assert_true(rows[0].known);
+    assert_int_equal(autobuf_flow_open(&flow, fd, (struct sockaddr *)&to, sizeof to, &options), 0);
+    assert_int_equal(known_rate(flow), 0);
+    autobuf_flow_close(flow);
+    close(fd);
+}
+
 static void the_blocking_call_measures_no_known_path(void **state)
 {
     struct autobuf_applied applied = AUTOBUF_APPLIED_INIT;
@@ -177,6 +194,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_flow_that_is_to_connect),
         cmocka_unit_test(a_flow_that_is_connected),
+        cmocka_unit_test(a_flow_that_does_not_ask),
         cmocka_unit_test(the_blocking_call_measures_no_known_path),
         cmocka_unit_test(what_the_program_knows_goes_before_the_store),
         cmocka_unit_test(a_store_that_is_damaged_is_no_error),
