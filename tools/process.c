@@ -70,23 +70,29 @@ static void do_nothing(int signal)
     (void)signal;
 }
 
-int process_open(pid_t pid, struct process *process)
+int process_find(pid_t pid, struct process *process)
 {
     struct sigaction interrupt = {.sa_handler = do_nothing}; /* without SA_RESTART */
-    int error;
 
     sigaction(SIGALRM, &interrupt, NULL);
     *process = (struct process){.pid = pid};
     process->pidfd = (int)syscall(SYS_pidfd_open, pid, 0);
     if (process->pidfd < 0)
         return errno == EINVAL ? -ESRCH : -errno; /* a thread's number is no process's */
-    error = enter_network(process);
-    if (error < 0) {
-        close(process->pidfd);
-        return error;
-    }
     read_name(process);
     return 0;
+}
+
+int process_open(pid_t pid, struct process *process)
+{
+    int error = process_find(pid, process);
+
+    if (error < 0)
+        return error;
+    error = enter_network(process);
+    if (error < 0)
+        close(process->pidfd);
+    return error;
 }
 
 int process_sockets(const struct process *process, int *fds, size_t cap)

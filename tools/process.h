@@ -15,6 +15,9 @@ struct process {
     char name[PROCESS_NAME_BYTES]; /* printable */
 };
 
+/* Finds the process. -ESRCH: there is no such process; -ENOSYS: before Linux 5.6. */
+int process_find(pid_t pid, struct process *process);
+
 /*
  * Finds the process, and moves this program into its network namespace, whose limits hold for its sockets. -ESRCH:
  * there is no such process; -ENOSYS: before Linux 5.6; -EPERM: another network namespace, which needs
@@ -36,7 +39,7 @@ int process_borrow(const struct process *process, int fd);
 
 /*
  * Closes the duplicate. If its owner has closed the connection in between, this is the last close, and would wait
- * as long as the owner asked for (SO_LINGER). A timer (SIGALRM, whose handler process_open() sets) ends the wait.
+ * as long as the owner asked for (SO_LINGER). A timer (SIGALRM, whose handler process_find() sets) ends the wait.
  */
 void process_give_back(int copy);
 

@@ -27,7 +27,7 @@ void autobuf_applied_init(struct autobuf_applied *applied, uint32_t size)
 static bool options_are_good(const struct autobuf_options *o)
 {
     return ab_intent_known(o->intent) && o->streams <= STREAMS_MOST &&
-           !(o->flags & ~(AUTOBUF_FLOW_SILENT | AUTOBUF_FLOW_NO_STORE)) &&
+           !(o->flags & ~(AUTOBUF_FLOW_SILENT | AUTOBUF_FLOW_NO_STORE | AUTOBUF_FLOW_LOOK_ONLY)) &&
            (!o->budget_bytes ||
             (o->budget_bytes >= AB_BUDGET_BYTES_MIN && o->budget_bytes <= AB_BUDGET_BYTES));
 }

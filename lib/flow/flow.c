@@ -48,6 +48,11 @@ static void keep_reasons(struct autobuf_plan *plan, const struct autobuf_plan *b
         plan->rcv_reason = AUTOBUF_REASON_SET;
 }
 
+static bool looks_only(const struct autobuf_flow *flow)
+{
+    return flow->decision.options.flags & AUTOBUF_FLOW_LOOK_ONLY;
+}
+
 static int plan_and_apply(struct autobuf_flow *flow, const char *why)
 {
     struct autobuf_plan before = flow->decision.plan, *plan = &flow->decision.plan;
@@ -57,7 +62,9 @@ static int plan_and_apply(struct autobuf_flow *flow, const char *why)
     if (result < 0)
         return result;
     pacing = plan->snd_pacing_bit_per_s;
-    if (flow->live) {
+    if (looks_only(flow)) {
+        result = 0;
+    } else if (flow->live) {
         result = ab_live_apply(flow->live, plan, why);
     } else {
         plan->snd_pacing_bit_per_s = 0; /* live restores the pace at its end, so only live may set it */
@@ -203,6 +210,7 @@ static int open_live(struct autobuf_flow *flow)
     options.log = d->options.log;
     options.log_user = d->options.log_user;
     options.most_bytes = d->options.most_bytes;
+    options.flags = looks_only(flow) ? AUTOBUF_LIVE_LOOK_ONLY : 0;
     return ab_live_open(&flow->live, flow->fd, &options, &d->limits);
 }
 

@@ -139,8 +139,8 @@ class Live(BulkTest):
                     self.assertEqual(result["bytes"], int(size))
 
 
-class Watch(BulkTest):
-    """On a process that the test can ask what its socket is like."""
+class Asked(BulkTest):
+    """With a process that the test can ask what its socket is like."""
 
     def begin(self, both: str, buffer: int = 0) -> tuple[Path, subprocess.Popen, int, subprocess.Popen]:
         path = self.hosts(both, {**WMEM, **RMEM})
@@ -158,6 +158,8 @@ class Watch(BulkTest):
         sender.stdin.write(word + "\n")
         sender.stdin.flush()
 
+
+class Watch(Asked):
     def watch(self, path: Path, *args: str, **kw) -> subprocess.Popen:
         return path.popen("a", [test_probe.tool(), "watch", "--json", *args], **kw)
 

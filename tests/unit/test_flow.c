@@ -73,7 +73,7 @@ static void options_are_checked(void **state)
     no_limits.size = 0;
     bad[0].size = 3;
     bad[1].intent = 2;
-    bad[2].flags = 4;
+    bad[2].flags = 8;
     bad[3].streams = 65536;
     bad[4].budget_bytes = 999;
     bad[5].path = &no_size;
@@ -272,6 +272,32 @@ static void a_reused_descriptor_is_not_touched(void **state)
     close(other);
 }
 
+static void a_flow_that_only_looks(void **state)
+{
+    struct autobuf_options options = AUTOBUF_OPTIONS_INIT;
+    struct connection c = tcp_connection();
+    struct socket_state before, after;
+    struct autobuf_path path = AUTOBUF_PATH_INIT;
+    struct autobuf_live_state live = AUTOBUF_LIVE_STATE_INIT;
+    struct autobuf_plan plan;
+    struct autobuf_flow *flow;
+
+    (void)state;
+    set_option(c.client, SO_SNDBUF, SMALL);
+    before = state_of(c.client);
+    options.flags = AUTOBUF_FLOW_LOOK_ONLY | AUTOBUF_FLOW_SILENT;
+    flow = opened(c.client, &options);
+    state_of_flow(flow, &plan);
+    assert_int_equal(plan.snd_reason, AUTOBUF_REASON_KERNEL); /* it would be given back */
+    step_until_live(flow, &live);
+    assert_int_equal(autobuf_path_given(&path, 1000000000, 1000000000), 0);
+    assert_int_equal(autobuf_flow_tell(flow, &path), 0);
+    autobuf_flow_close(flow);
+    after = state_of(c.client);
+    assert_true(same_state(&before, &after));
+    close_connection(&c);
+}
+
 static void a_descriptor_that_moves(void **state)
 {
     struct connection c = tcp_connection();
@@ -407,6 +433,7 @@ int main(void)
         cmocka_unit_test(a_short_transfer_is_left_alone),
         cmocka_unit_test(from_socket_to_end),
         cmocka_unit_test(a_reused_descriptor_is_not_touched),
+        cmocka_unit_test(a_flow_that_only_looks),
         cmocka_unit_test(a_descriptor_that_moves),
         cmocka_unit_test(a_listener_waits_for_nothing),
         cmocka_unit_test(a_known_path_is_planned_for),

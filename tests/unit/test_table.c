@@ -1,0 +1,58 @@
+/* SPDX-License-Identifier: MIT */
+/* tools/daemon/table.c against an array of all numbers. */
+#include "unit.h"
+
+#include "daemon/table.h"
+
+#define NUMBERS 5000U
+
+static void as_an_array(void **state)
+{
+    static uint8_t held[NUMBERS + 1]; /* 0: not in it; else the round in which it was seen */
+    struct table table = {0};
+    uint64_t random = 88172645463325252ULL;
+    size_t count = 0;
+
+    (void)state;
+    assert_null(table_find(&table, 1));
+    for (uint32_t round = 1; round <= 60; round++) {
+        uint64_t wanted = unit_random(&random) % NUMBERS;
+
+        for (uint64_t i = 0; i < wanted; i++) {
+            uint64_t number = unit_random(&random) % NUMBERS + 1;
+            struct known *known = table_make(&table, number << 32 | 7);
+
+            assert_non_null(known);
+            assert_int_equal(known->cookie, number << 32 | 7);
+            assert_int_equal(known->mark_bytes, held[number] ? number : 0); /* it is the same one, or empty */
+            count += !held[number];
+            known->mark_bytes = number;
+            known->round = held[number] = (uint8_t)round;
+        }
+        assert_int_equal(table.count, count);
+        assert_true(2 * table.count <= table.room);
+        table_forget(&table, round);
+        count = 0;
+        for (uint64_t number = 1; number <= NUMBERS; number++) {
+            const struct known *known = table_find(&table, number << 32 | 7);
+
+            if (held[number] != round)
+                held[number] = 0;
+            assert_int_equal(known != NULL, held[number] != 0);
+            count += held[number] != 0;
+        }
+        assert_int_equal(table.count, count);
+        assert_true(table.room <= 256 || 16 * table.count >= table.room || table.count * 8 >= table.room / 2);
+    }
+    table_free(&table);
+    assert_null(table_find(&table, 7));
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(as_an_array),
+    };
+
+    return cmocka_run_group_tests_name("table", tests, NULL, NULL);
+}

@@ -1,0 +1,130 @@
+/* SPDX-License-Identifier: MIT */
+#include "act.h"
+
+#include <errno.h>
+#include <netinet/in.h>
+#include <netinet/tcp.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#ifndef SO_COOKIE
+#define SO_COOKIE 57
+#endif
+
+/* On a path so short that half of autotuning's window allows this rate nothing is to be gained. */
+#define NEAR_BIT_PER_S 20000000000ULL
+#define NEAR_NS_MOST 10000000U
+
+int act_borrow(const struct place *place, struct loan *loan)
+{
+    uint64_t cookie = 0;
+    socklen_t length = sizeof cookie;
+    int error = process_find(place->pid, &loan->process);
+
+    if (error < 0)
+        return error;
+    loan->copy = process_borrow(&loan->process, place->fd);
+    if (loan->copy < 0) {
+        close(loan->process.pidfd);
+        return loan->copy;
+    }
+    if (getsockopt(loan->copy, SOL_SOCKET, SO_COOKIE, &cookie, &length) == 0 && cookie == place->cookie)
+        return 0;
+    act_give_back(loan);
+    return -ESTALE;
+}
+
+void act_give_back(struct loan *loan)
+{
+    process_give_back(loan->copy);
+    close(loan->process.pidfd);
+}
+
+static uint64_t least(uint64_t a, uint64_t b)
+{
+    return a < b ? a : b;
+}
+
+bool act_is_near(int copy, const struct autobuf_limits *limits, uint32_t intent)
+{
+    uint64_t window_bytes = least(limits->tcp_wmem_max_bytes, limits->tcp_rmem_max_bytes) / 2;
+    struct autobuf_socket now = AUTOBUF_SOCKET_INIT;
+
+    if (intent == AUTOBUF_INTENT_LOW_DELAY || autobuf_socket_state(copy, &now) < 0 || now.locks || !now.rtt_min_ns ||
+        now.rtt_min_ns > NEAR_NS_MOST)
+        return false;
+    return 8 * window_bytes > NEAR_BIT_PER_S / 1000000U * now.rtt_min_ns / 1000U;
+}
+
+static void say(const struct act *act, const char *what, uint64_t value)
+{
+    char text[96];
+
+    snprintf(text, sizeof text, "sets %s %llu", what, (unsigned long long)value);
+    act->say(act->user, text);
+}
+
+/* What a rule of mode fixed asks for, as far as this host allows it. */
+static struct autobuf_plan plan_fixed(const struct act *act, const struct autobuf_socket *now)
+{
+    const struct rule *rule = act->rule;
+    struct autobuf_plan plan = AUTOBUF_PLAN_INIT;
+
+    plan.snd_pacing_bit_per_s = rule->pace_bit_per_s;
+    plan.snd_request_bytes = rule->snd_bytes;
+    if (rule->snd_bytes > act->limits->snd_settable_bytes) {
+        if (act->limits->flags & AUTOBUF_LIMITS_FORCE)
+            plan.flags |= AUTOBUF_PLAN_SND_FORCE;
+        else
+            plan.snd_request_bytes = act->limits->snd_settable_bytes;
+    }
+    plan.rcv_request_bytes = least(rule->rcv_bytes, act->limits->rcv_settable_bytes);
+    if (now->stage == AUTOBUF_STAGE_CONNECTED) { /* its window opens only together with its clamp, and never shrinks */
+        plan.rcv_clamp_bytes = plan.rcv_request_bytes;
+        if (2 * plan.rcv_request_bytes < now->rcv_buf_bytes)
+            plan.rcv_request_bytes = plan.rcv_clamp_bytes = 0;
+    }
+    return plan;
+}
+
+static void tell_plan(const struct act *act, const struct autobuf_plan *plan)
+{
+    if (plan->snd_request_bytes)
+        say(act, plan->flags & AUTOBUF_PLAN_SND_FORCE ? "SO_SNDBUFFORCE" : "SO_SNDBUF", plan->snd_request_bytes);
+    if (plan->rcv_request_bytes)
+        say(act, "SO_RCVBUF", plan->rcv_request_bytes);
+    if (plan->snd_pacing_bit_per_s)
+        say(act, "a pace of bit/s:", plan->snd_pacing_bit_per_s);
+}
+
+static int set_control(const struct act *act, int copy)
+{
+    const char *wanted = act->rule->congestion_control;
+    char now[16] = "", text[64];
+    socklen_t length = sizeof now - 1;
+
+    if (!wanted[0] || (getsockopt(copy, IPPROTO_TCP, TCP_CONGESTION, now, &length) == 0 && strcmp(now, wanted) == 0))
+        return 0;
+    if (!act->dry_run && setsockopt(copy, IPPROTO_TCP, TCP_CONGESTION, wanted, (socklen_t)strlen(wanted)) < 0)
+        return -errno;
+    snprintf(text, sizeof text, "sets congestion control %s, was %s", wanted, now);
+    act->say(act->user, text);
+    return 1;
+}
+
+int act_fixed(const struct act *act, int copy)
+{
+    struct autobuf_socket now = AUTOBUF_SOCKET_INIT;
+    int control = set_control(act, copy), result = control < 0 ? control : autobuf_socket_state(copy, &now);
+    struct autobuf_plan plan;
+
+    if (result < 0)
+        return result;
+    plan = plan_fixed(act, &now);
+    result = act->dry_run ? 1 : autobuf_apply(copy, &plan);
+    if (result > 0)
+        tell_plan(act, &plan);
+    return result ? result : control;
+}

@@ -1,0 +1,59 @@
+/* SPDX-License-Identifier: MIT */
+/* What is done with one socket of another process while its descriptor is borrowed. */
+#ifndef ACT_H
+#define ACT_H
+
+#include <stdbool.h>
+#include <stdint.h>
+#include <sys/types.h>
+
+#include <autobuf/autobuf.h>
+
+#include "../process.h"
+#include "owners.h"
+#include "rules.h"
+
+/* A socket, and where it is open. */
+struct place {
+    uint64_t cookie;
+    pid_t pid;
+    int fd; /* there */
+};
+
+/* Its process, found anew for each act, and a duplicate of the descriptor. */
+struct loan {
+    struct process process;
+    int copy;
+};
+
+/*
+ * Borrows the descriptor, and checks that it is that socket. 0; -ESTALE: it is another one by now; errors of
+ * process_find() and process_borrow(). Give it back at once.
+ */
+int act_borrow(const struct place *place, struct loan *loan);
+
+void act_give_back(struct loan *loan);
+
+/* Says what was set, or would be. */
+typedef void act_say_fn(void *user, const char *text);
+
+/* Once, by a rule, for one socket. */
+struct act {
+    const struct rule *rule;
+    const struct autobuf_limits *limits; /* of this host */
+    bool dry_run;
+    act_say_fn *say;
+    void *user;
+};
+
+/* Whether autotuning's window already allows any rate on a path so short, so that there is nothing to look for. */
+bool act_is_near(int copy, const struct autobuf_limits *limits, uint32_t intent);
+
+/*
+ * Sets what the rule says for all modes, and the sizes of mode fixed. 0 or 1; -errno: nothing was set. With dry_run it
+ * only says so.
+ */
+int act_fixed(const struct act *act, int copy);
+
+
+#endif

@@ -1,0 +1,210 @@
+/* SPDX-License-Identifier: MIT */
+/* autobufd(8): tunes the TCP connections of programs that nobody can change. */
+#include <errno.h>
+#include <getopt.h>
+#include <poll.h>
+#include <signal.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/signalfd.h>
+#include <unistd.h>
+
+#include <autobuf/autobuf.h>
+
+#include "../clock.h"
+#include "care.h"
+#include "config.h"
+
+#define CONFIG_FILE "/etc/autobuf/autobufd.conf"
+
+enum { DONE = 0, FAILED = 1, USAGE = 2 };
+
+struct wishes {
+    const char *file; /* NULL: the usual one, if it is there */
+    bool check;
+    bool dry_run;
+};
+
+static void say(const char *line)
+{
+    fprintf(stderr, "autobufd: %s\n", line);
+}
+
+/* ------------------------------------------------------------------------------ the rules */
+
+static void say_wrong(void *user, unsigned line, const char *text)
+{
+    const struct wishes *want = user;
+
+    fprintf(stderr, "autobufd: %s:%u: %s\n", want->file ? want->file : CONFIG_FILE, line, text);
+}
+
+/* Says what is wrong. 0, -errno. */
+static int read_rules(const struct wishes *want, struct config *config)
+{
+    FILE *file = fopen(want->file ? want->file : CONFIG_FILE, "re");
+    int error = -errno;
+
+    if (!file && error == -ENOENT && !want->file)
+        return config_without_file(config);
+    if (!file) {
+        fprintf(stderr, "autobufd: %s: %s\n", want->file ? want->file : CONFIG_FILE, strerror(-error));
+        return error;
+    }
+    error = config_read(file, config, say_wrong, (void *)(uintptr_t)want);
+    fclose(file);
+    if (error == -ENOMEM)
+        say("there is no memory for so many rules");
+    return error;
+}
+
+/* What is wrong with the new rules was said; then the old ones stay. */
+static void read_again(const struct wishes *want, struct care *care, struct config *config)
+{
+    struct config fresh;
+
+    if (read_rules(want, &fresh) < 0) {
+        say("the rules stay as they were");
+        return;
+    }
+    care_forget(care); /* it points into the old rules */
+    config_free(config);
+    *config = fresh;
+    (void)care_rules(care, config, want->dry_run); /* without new limits the old ones hold */
+    say("reads the rules again");
+}
+
+/* ------------------------------------------------------------------------------------- loop */
+
+static int block_signals(void)
+{
+    sigset_t set;
+
+    sigemptyset(&set);
+    sigaddset(&set, SIGINT);
+    sigaddset(&set, SIGTERM);
+    sigaddset(&set, SIGHUP);
+    if (sigprocmask(SIG_BLOCK, &set, NULL) < 0)
+        return -1;
+    return signalfd(-1, &set, SFD_CLOEXEC | SFD_NONBLOCK);
+}
+
+/* The signal that has come; 0: none. */
+static uint32_t next_signal(int signals)
+{
+    struct signalfd_siginfo info;
+
+    return read(signals, &info, sizeof info) == (ssize_t)sizeof info ? info.ssi_signo : 0;
+}
+
+static int run(const struct wishes *want, struct care *care, struct config *config, int signals)
+{
+    for (;;) {
+        int error = care_step(care, autobuf_now_ns());
+        uint32_t number;
+
+        if (error < 0) {
+            fprintf(stderr, "autobufd: sockets cannot be listed: %s\n", strerror(-error));
+            if (error != -ETIMEDOUT && error != -EPROTO && error != -ENOBUFS)
+                return FAILED;
+        }
+        if (wait_for(signals, POLLIN, care_deadline_ns(care)) < 0)
+            return FAILED;
+        number = next_signal(signals);
+        if (number == SIGHUP)
+            read_again(want, care, config);
+        else if (number)
+            return DONE;
+    }
+}
+
+static int begin(const struct wishes *want, struct care *care, struct config *config, int signals)
+{
+    fprintf(stderr, "autobufd: begins with %zu rule%s\n", config->count, config->count == 1 ? "" : "s");
+    return run(want, care, config, signals);
+}
+
+static int serve(const struct wishes *want, struct config *config)
+{
+    int signals = block_signals(), status = FAILED;
+    struct care *care = NULL;
+    int error = signals < 0 ? -errno : care_open(&care, say);
+
+    if (error == 0)
+        error = care_rules(care, config, want->dry_run);
+    if (error < 0)
+        fprintf(stderr, "autobufd: cannot begin: %s\n", strerror(-error));
+    else
+        status = begin(want, care, config, signals);
+    care_close(care);
+    if (signals >= 0)
+        close(signals);
+    return status;
+}
+
+/* --------------------------------------------------------------------------- command line */
+
+static void help(FILE *out)
+{
+    fputs("usage: autobufd [OPTION]...\n"
+          "Tunes the TCP connections of programs that nobody can change.\n\n"
+          "  --config FILE  rules (default: " CONFIG_FILE "; without it: all connections, mode auto)\n"
+          "  --check        only reads the rules, and says what is wrong with them\n"
+          "  --dry-run      says what it would do, and does nothing\n"
+          "  --help, --version\n"
+          "\nautobufd(8) says more.\n",
+          out);
+}
+
+/* -1: run; else the exit status. */
+static int parse(int argc, char **argv, struct wishes *want)
+{
+    static const struct option options[] = {{"config", required_argument, NULL, 'c'}, {"check", no_argument, NULL, 'k'},
+                                            {"dry-run", no_argument, NULL, 'n'},      {"help", no_argument, NULL, 'h'},
+                                            {"version", no_argument, NULL, 'V'},      {NULL, 0, NULL, 0}};
+    int letter;
+
+    while ((letter = getopt_long(argc, argv, "", options, NULL)) != -1) {
+        switch (letter) {
+        case 'c':
+            want->file = optarg;
+            break;
+        case 'k':
+            want->check = true;
+            break;
+        case 'n':
+            want->dry_run = true;
+            break;
+        case 'h':
+            help(stdout);
+            return DONE;
+        case 'V':
+            printf("autobufd %s\n", autobuf_version());
+            return DONE;
+        default:
+            return USAGE;
+        }
+    }
+    if (optind == argc)
+        return -1;
+    fprintf(stderr, "autobufd: %s: it takes options only\n", argv[optind]);
+    return USAGE;
+}
+
+int main(int argc, char **argv)
+{
+    struct wishes want = {0};
+    struct config config;
+    int status = parse(argc, argv, &want);
+
+    setvbuf(stderr, NULL, _IOLBF, 0);
+    if (status >= 0)
+        return status;
+    if (read_rules(&want, &config) < 0)
+        return FAILED;
+    status = want.check ? DONE : serve(&want, &config);
+    config_free(&config);
+    return status;
+}

@@ -1,0 +1,510 @@
+/* SPDX-License-Identifier: MIT */
+#include "care.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "act.h"
+#include "owners.h"
+#include "sweep.h"
+#include "table.h"
+
+#define NS_PER_MS 1000000ULL
+#define NS_PER_S 1000000000ULL
+
+/* A connection is looked after once it has moved so much in at most a second: slower ones need no larger window. */
+#define BULK_BYTES 65536U
+#define BULK_NS NS_PER_S
+#define NEAR_BYTES 16777216U /* a connection whose peer is near is left alone until it has moved so much more */
+
+/* Of a core, sweeps take one part in so many, looks another, and searches through /proc a third. */
+#define COST_PART 40U
+#define LOOKS_NS (10 * NS_PER_MS) /* between two rounds of looks, at least */
+#define LIMITS_NS (10 * NS_PER_S) /* between two readings of this host's limits */
+
+/* A socket that is looked after. */
+struct tended {
+    struct autobuf_flow *flow;
+    const struct rule *rule;
+    struct place place;
+};
+
+struct care {
+    care_say_fn *say;
+    const struct config *config;
+    bool dry_run;
+    struct autobuf_limits limits;
+    struct table table;
+    struct owners owners;
+    struct tended *tended;
+    size_t tended_count, tended_room;
+    struct wanted *wanted; /* of this round, and what each of them looked like */
+    struct seen *candidates;
+    size_t wanted_count, wanted_room;
+    uint64_t now_ns, sweep_ns, looks_ns, search_ns, limits_ns; /* when each is due */
+    uint32_t round;
+    int sock_diag;
+    bool refused;      /* said that a process may not be touched */
+    const struct process *process; /* of what is acted on now, and its socket, for what is said of it */
+    const struct place *place;
+    const struct rule *rule;
+    int copy;
+    char said[384]; /* by its flow */
+};
+
+static uint64_t cpu_ns(void)
+{
+    struct timespec t = {0, 0};
+
+    clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &t);
+    return (uint64_t)t.tv_sec * NS_PER_S + (uint64_t)t.tv_nsec;
+}
+
+/* When to do again what has taken processor time since then. */
+static uint64_t after(const struct care *care, uint64_t began_cpu_ns, uint64_t least_ns)
+{
+    uint64_t rest_ns = (cpu_ns() - began_cpu_ns) * COST_PART;
+
+    return care->now_ns + (rest_ns > least_ns ? rest_ns : least_ns);
+}
+
+/* ---------------------------------------------------------------------------------- saying */
+
+static bool is_dry(const struct care *care, const struct rule *rule)
+{
+    return care->dry_run || care->config->dry_run || rule->dry_run;
+}
+
+static void tell(void *user, const char *text)
+{
+    struct care *care = user;
+    char local[PROCESS_ADDRESS_BYTES], peer[PROCESS_ADDRESS_BYTES], line[768];
+
+    process_addresses(care->copy, local, peer);
+    snprintf(line, sizeof line, "%s[%d]:%d %s -> %s: [%s] %s%s", care->process->name, (int)care->place->pid,
+             care->place->fd, local, peer, care->rule->name, is_dry(care, care->rule) ? "dry run: " : "", text);
+    care->say(line);
+}
+
+/* What a flow says is told only if it then sets something. */
+static void keep_text(void *user, const char *text)
+{
+    struct care *care = user;
+    size_t used = strlen(care->said);
+
+    snprintf(care->said + used, sizeof care->said - used, "%s%s", used ? "; " : "", text);
+}
+
+/* From here on what is said is about this socket. */
+static void is_about(struct care *care, const struct loan *loan, const struct place *place, const struct rule *rule)
+{
+    care->process = &loan->process;
+    care->place = place;
+    care->rule = rule;
+    care->copy = loan->copy;
+    care->said[0] = '\0';
+}
+
+static void say_refused(struct care *care, int error, pid_t pid)
+{
+    char line[256];
+
+    if (care->refused)
+        return;
+    care->refused = true;
+    snprintf(line, sizeof line,
+             "process %d may not be touched (%s): without CAP_SYS_PTRACE only processes of the daemon's own user can be "
+             "reached, and with kernel.yama.ptrace_scope=3 none; others are left alone, too",
+             (int)pid, strerror(-error));
+    care->say(line);
+}
+
+/* ---------------------------------------------------------------------------------- tending */
+
+static void end(struct care *care, size_t at, enum known_state state)
+{
+    struct tended *t = &care->tended[at];
+    struct known *known = table_find(&care->table, t->place.cookie);
+
+    autobuf_flow_close(t->flow);
+    if (known)
+        known->state = state;
+    *t = care->tended[--care->tended_count];
+}
+
+static bool has_ended(int error)
+{
+    return error == -EBADF || error == -ENOTSOCK || error == -ESTALE || error == -ENOTCONN || error == -ESRCH ||
+           error == -EOPNOTSUPP;
+}
+
+/* A flow that its owner has closed, or handed on to another process: the next sweep will tell. */
+static void look(struct care *care, size_t at)
+{
+    struct tended *t = &care->tended[at];
+    struct loan loan;
+    int result = act_borrow(&t->place, &loan);
+
+    if (result < 0) {
+        end(care, at, KNOWN_WAITS);
+        return;
+    }
+    is_about(care, &loan, &t->place, t->rule);
+    result = autobuf_flow_move(t->flow, loan.copy);
+    if (result == 0)
+        result = autobuf_flow_step(t->flow, care->now_ns);
+    if (result > 0 && care->said[0])
+        tell(care, care->said);
+    if (has_ended(result))
+        end(care, at, KNOWN_WAITS);
+    act_give_back(&loan);
+}
+
+static void look_all(struct care *care)
+{
+    uint64_t began_ns = cpu_ns();
+
+    for (size_t i = care->tended_count; i > 0; i--)
+        if (autobuf_flow_deadline_ns(care->tended[i - 1].flow) <= care->now_ns)
+            look(care, i - 1);
+    care->looks_ns = after(care, began_ns, LOOKS_NS);
+}
+
+static bool has_room(struct care *care)
+{
+    size_t room = care->tended_room ? 2 * care->tended_room : 64;
+    struct tended *more;
+
+    if (care->tended_count < care->tended_room)
+        return true;
+    more = realloc(care->tended, room * sizeof *more);
+    if (!more)
+        return false;
+    care->tended = more;
+    care->tended_room = room;
+    return true;
+}
+
+/* ------------------------------------------------------------------------------- beginning */
+
+static struct subject subject_of(const struct seen *seen)
+{
+    return (struct subject){.local = seen->local, .remote = seen->remote, .user = seen->user};
+}
+
+static struct autobuf_options options_of(struct care *care, const struct rule *rule, struct autobuf_limits *limits)
+{
+    struct autobuf_options options = AUTOBUF_OPTIONS_INIT;
+
+    *limits = care->limits;
+    limits->tcp_mem_bytes = limits->tcp_mem_bytes / 100 * 2 * care->config->budget_percent; /* half of it is the bound */
+    limits->request_most_bytes = rule->most_bytes;
+    options.intent = rule->intent;
+    options.flags = AUTOBUF_FLOW_SILENT | (rule->mode == MODE_PATH ? 0 : AUTOBUF_FLOW_NO_STORE) |
+                    (is_dry(care, rule) ? AUTOBUF_FLOW_LOOK_ONLY : 0);
+    options.limits = limits;
+    options.most_bytes = rule->most_bytes;
+    options.log = keep_text;
+    options.log_user = care;
+    return options;
+}
+
+/* Opens the flow of a borrowed socket. The state that the socket has from now on. */
+static enum known_state open_flow(struct care *care, const struct seen *seen, const struct rule *rule,
+                                  const struct place *place, int copy)
+{
+    struct autobuf_applied applied = AUTOBUF_APPLIED_INIT;
+    struct autobuf_limits limits;
+    struct autobuf_options options = options_of(care, rule, &limits);
+    struct tended t = {.rule = rule, .place = *place};
+    int error = has_room(care) ? autobuf_flow_open(&t.flow, copy, NULL, 0, &options) : -ENOMEM;
+
+    if (error < 0) {
+        tell(care, autobuf_strerror(error));
+        return KNOWN_LEFT;
+    }
+    if (autobuf_flow_state(t.flow, &applied) == 0 && (applied.changes || is_dry(care, rule)) && care->said[0])
+        tell(care, care->said);
+    if (seen->remote.version == 0) {
+        autobuf_flow_close(t.flow);
+        return KNOWN_WAITS;
+    }
+    care->tended[care->tended_count++] = t;
+    return KNOWN_TENDED;
+}
+
+/* What is done with a socket that is borrowed. */
+static enum known_state take_up(struct care *care, const struct seen *seen, struct known *known, const struct rule *rule,
+                                const struct place *place, int copy)
+{
+    struct autobuf_limits limits = care->limits;
+    struct act act = {.rule = rule, .limits = &limits, .dry_run = is_dry(care, rule), .say = tell, .user = care};
+    int result = 0;
+
+    limits.request_most_bytes = rule->most_bytes;
+    if (rule->mode != MODE_FIXED && !rule->pace_bit_per_s && !rule->congestion_control[0] && seen->remote.version &&
+        act_is_near(copy, &limits, rule->intent)) {
+        known->next_bytes = seen->moved_bytes + NEAR_BYTES;
+        return KNOWN_WAITS;
+    }
+    result = act_fixed(&act, copy);
+    if (result < 0)
+        tell(care, autobuf_strerror(result));
+    return rule->mode == MODE_FIXED ? KNOWN_LEFT : open_flow(care, seen, rule, place, copy);
+}
+
+static void remember_sizes(struct known *known, int copy)
+{
+    struct autobuf_socket now = AUTOBUF_SOCKET_INIT;
+
+    if (autobuf_socket_state(copy, &now) < 0)
+        return;
+    known->snd_buf_bytes = (uint32_t)now.snd_buf_bytes;
+    known->rcv_buf_bytes = (uint32_t)now.rcv_buf_bytes;
+}
+
+/* The owner is known. */
+static void begin(struct care *care, const struct seen *seen, const struct wanted *wanted)
+{
+    struct place place = {.cookie = seen->cookie, .pid = wanted->pid, .fd = wanted->fd};
+    struct known *known = table_find(&care->table, seen->cookie);
+    struct subject subject = subject_of(seen);
+    const struct rule *rule;
+    struct loan loan;
+    char unit[UNIT_BYTES];
+    int error;
+
+    if (!known)
+        return;
+    error = act_borrow(&place, &loan);
+    if (error == -EPERM) {
+        say_refused(care, error, place.pid);
+        known->state = KNOWN_LEFT;
+    } else if (error < 0) {
+        known->state = KNOWN_WAITS; /* it was closed, or handed on, in between */
+    }
+    if (error < 0)
+        return;
+    owners_unit(place.pid, unit);
+    subject.program = loan.process.name;
+    subject.unit = unit;
+    rule = rules_find(care->config, &subject);
+    if (rule && rule->mode != MODE_OFF) {
+        is_about(care, &loan, &place, rule);
+        known->state = take_up(care, seen, known, rule, &place, loan.copy);
+    } else {
+        known->state = KNOWN_LEFT;
+    }
+    remember_sizes(known, loan.copy);
+    act_give_back(&loan);
+}
+
+/* ------------------------------------------------------------------------------- sweeping */
+
+static bool want_room(struct care *care)
+{
+    size_t room = care->wanted_room ? 2 * care->wanted_room : 64;
+    struct wanted *wanted;
+    struct seen *candidates;
+
+    if (care->wanted_count < care->wanted_room)
+        return true;
+    wanted = realloc(care->wanted, room * sizeof *wanted);
+    if (wanted)
+        care->wanted = wanted;
+    candidates = wanted ? realloc(care->candidates, room * sizeof *candidates) : NULL;
+    if (!candidates)
+        return false;
+    care->candidates = candidates;
+    care->wanted_room = room;
+    return true;
+}
+
+/* Looks for its owner, if a rule may act on it. */
+static void want(struct care *care, const struct seen *seen, struct known *known)
+{
+    struct subject subject = subject_of(seen);
+
+    if (!rules_may_act(care->config, &subject)) {
+        known->state = KNOWN_LEFT;
+        return;
+    }
+    known->state = KNOWN_WANTED;
+    if (!seen->inode || !want_room(care))
+        return;
+    care->candidates[care->wanted_count] = *seen;
+    care->wanted[care->wanted_count] = (struct wanted){.inode = seen->inode, .index = care->wanted_count};
+    care->wanted_count++;
+}
+
+/* A listener is looked at once, and again when its sizes have changed. That they were set is not seen from outside. */
+static bool has_new_sizes(const struct seen *seen, const struct known *known)
+{
+    return seen->snd_buf_bytes != known->snd_buf_bytes || seen->rcv_buf_bytes != known->rcv_buf_bytes;
+}
+
+/* Whether it has carried bulk data since the last mark. */
+static bool is_bulk(const struct care *care, const struct seen *seen, struct known *known)
+{
+    uint64_t moved_bytes = seen->moved_bytes - known->mark_bytes, took_ns = care->now_ns - known->marked_ns;
+    bool bulk = moved_bytes >= BULK_BYTES && took_ns <= BULK_NS && seen->moved_bytes >= known->next_bytes;
+
+    if (moved_bytes >= BULK_BYTES || took_ns > BULK_NS) {
+        known->mark_bytes = seen->moved_bytes;
+        known->marked_ns = care->now_ns;
+    }
+    return bulk;
+}
+
+static void take(void *user, const struct seen *seen)
+{
+    struct care *care = user;
+    struct known *known = table_make(&care->table, seen->cookie);
+
+    if (!known)
+        return;
+    known->round = care->round;
+    if (known->state == KNOWN_NEW) {
+        known->state = KNOWN_WAITS;
+        known->marked_ns = care->now_ns;
+        known->mark_bytes = care->round == 1 ? seen->moved_bytes : 0; /* else it is younger than a sweep */
+    }
+    if (known->state == KNOWN_WANTED ||
+        (known->state == KNOWN_WAITS && (seen->remote.version ? is_bulk(care, seen, known) : has_new_sizes(seen, known))))
+        want(care, seen, known);
+}
+
+static void search(struct care *care)
+{
+    bool everywhere = care->now_ns >= care->search_ns;
+    uint64_t began_ns = cpu_ns();
+
+    if (!care->wanted_count)
+        return;
+    owners_find(&care->owners, care->wanted, care->wanted_count, everywhere);
+    if (everywhere)
+        care->search_ns = after(care, began_ns, 0);
+    for (size_t i = 0; i < care->wanted_count; i++)
+        if (care->wanted[i].pid)
+            begin(care, &care->candidates[care->wanted[i].index], &care->wanted[i]);
+}
+
+static int see(struct care *care)
+{
+    uint64_t began_ns = cpu_ns();
+    int error;
+
+    care->round++;
+    care->wanted_count = 0;
+    error = sweep(care->sock_diag, take, care);
+    if (error == 0)
+        table_forget(&care->table, care->round);
+    care->sweep_ns = after(care, began_ns, care->config->interval_ms * NS_PER_MS);
+    if (error == 0)
+        search(care);
+    return error;
+}
+
+/* --------------------------------------------------------------------------------- the whole */
+
+int care_open(struct care **care, care_say_fn *say)
+{
+    struct care *c = calloc(1, sizeof *c);
+
+    *care = NULL;
+    if (!c)
+        return -ENOMEM;
+    c->say = say;
+    c->sock_diag = sweep_open();
+    if (c->sock_diag < 0) {
+        int error = c->sock_diag;
+
+        free(c);
+        return error;
+    }
+    *care = c;
+    return 0;
+}
+
+static int read_limits(struct care *care)
+{
+    struct autobuf_limits limits = AUTOBUF_LIMITS_INIT;
+    int error = autobuf_limits_host(&limits);
+
+    if (error == 0)
+        care->limits = limits;
+    care->limits_ns = care->now_ns + LIMITS_NS;
+    return error;
+}
+
+static void end_all(struct care *care)
+{
+    while (care->tended_count) {
+        struct tended *t = &care->tended[care->tended_count - 1];
+        struct loan loan;
+        bool borrowed = act_borrow(&t->place, &loan) == 0;
+
+        if (borrowed)
+            (void)autobuf_flow_move(t->flow, loan.copy);
+        end(care, care->tended_count - 1, KNOWN_WAITS); /* puts the pace back */
+        if (borrowed)
+            act_give_back(&loan);
+    }
+}
+
+void care_forget(struct care *care)
+{
+    end_all(care);
+    table_free(&care->table);
+    care->config = NULL;
+}
+
+int care_rules(struct care *care, const struct config *config, bool dry_run)
+{
+    care->round = 0;
+    care->refused = false;
+    care->config = config;
+    care->dry_run = dry_run;
+    care->sweep_ns = 0;
+    return read_limits(care);
+}
+
+int care_step(struct care *care, uint64_t now_ns)
+{
+    care->now_ns = now_ns;
+    if (now_ns >= care->limits_ns)
+        (void)read_limits(care); /* else the old ones hold */
+    if (care->tended_count && now_ns >= care->looks_ns)
+        look_all(care);
+    return now_ns >= care->sweep_ns ? see(care) : 0;
+}
+
+uint64_t care_deadline_ns(const struct care *care)
+{
+    uint64_t look_ns = UINT64_MAX;
+
+    for (size_t i = 0; i < care->tended_count; i++) {
+        uint64_t due_ns = autobuf_flow_deadline_ns(care->tended[i].flow);
+
+        look_ns = due_ns < look_ns ? due_ns : look_ns;
+    }
+    if (look_ns < care->looks_ns)
+        look_ns = care->looks_ns;
+    return look_ns < care->sweep_ns ? look_ns : care->sweep_ns;
+}
+
+void care_close(struct care *care)
+{
+    if (!care)
+        return;
+    care_forget(care);
+    free(care->tended);
+    free(care->wanted);
+    free(care->candidates);
+    close(care->sock_diag);
+    free(care);
+}

@@ -1,0 +1,39 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * The TCP connections of this host, looked after: sweep() sees them all, owners.c finds whose they are, and each one
+ * that carries bulk data becomes a flow.
+ */
+#ifndef CARE_H
+#define CARE_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include <autobuf/autobuf.h>
+
+#include "rules.h"
+
+struct care;
+
+/* A line that says what was done, or why something cannot be. */
+typedef void care_say_fn(const char *line);
+
+/* Opens it. Nothing is done yet. 0; -ENOMEM; errors of sweep_open(). */
+int care_open(struct care **care, care_say_fn *say);
+
+/* Ends the care of every connection, until rules are given again. */
+void care_forget(struct care *care);
+
+/* From now on these rules hold; each socket is judged anew. *config must live until care_forget() or care_close(). 0; errors of autobuf_limits_host(). */
+int care_rules(struct care *care, const struct config *config, bool dry_run);
+
+/* Does what is due. Returns 0, or why nothing can be seen any more: errors of sweep(). */
+int care_step(struct care *care, uint64_t now_ns);
+
+/* When to call care_step() next. */
+uint64_t care_deadline_ns(const struct care *care);
+
+/* Ends the care, not the connections: what was set for its time only, a pace, is put back. */
+void care_close(struct care *care);
+
+#endif

@@ -1,0 +1,428 @@
+/* SPDX-License-Identifier: MIT */
+/* libinih reads lines; this file counts them, for it tells its handler no numbers, and checks each value. */
+#include "config.h"
+
+#include <errno.h>
+#include <limits.h>
+#include <pwd.h>
+#include <stdarg.h>
+#include <stdlib.h>
+#include <string.h>
+#include <strings.h>
+
+#include <ini.h>
+
+#define LINE_CHARS 190U /* libinih's own line has 200 bytes */
+#define RULES_MOST 100000U
+#define SIZE_BYTES_MOST 0x3fffffffU /* the kernel doubles it */
+#define RATE_BIT_PER_S_MOST 10e12
+#define INTERVAL_MS 100U
+#define BUDGET_PERCENT 50U
+#define COUNT(array) (sizeof(array) / sizeof *(array))
+#define BLANKS " \t\r\n\f\v"
+
+struct reading {
+    FILE *file;
+    struct config *config;
+    config_wrong_fn *wrong;
+    void *user;
+    unsigned line;
+    size_t room;     /* of config->rules */
+    size_t covering; /* the first rule that matches all, counted from 1; 0: none yet */
+    bool waits;      /* the line before was not blank, and its setting has not come */
+    bool in_section;
+    bool no_memory;
+    size_t mistakes;
+    uint32_t given;  /* keys of this section so far, as bits of their places in the table */
+};
+
+static void say(struct reading *r, const char *format, ...) __attribute__((format(printf, 2, 3)));
+
+static void say(struct reading *r, const char *format, ...)
+{
+    char text[320];
+    va_list arguments;
+
+    va_start(arguments, format);
+    vsnprintf(text, sizeof text, format, arguments);
+    va_end(arguments);
+    for (char *c = text; *c; c++)
+        if ((unsigned char)*c < ' ' || (unsigned char)*c > '~')
+            *c = '?';
+    r->mistakes++;
+    r->wrong(r->user, r->line, text);
+}
+
+/* ------------------------------------------------------------------------------------ values */
+
+/* Each takes a value in, or returns what would be right. */
+typedef const char *take_fn(void *field, const char *value);
+
+static bool to_number(const char *text, const char *suffixes, double most, double *value)
+{
+    static const char prefixes[] = "kMG";
+    const char *prefix;
+    char *end;
+
+    if (text[0] < '0' || text[0] > '9' || strpbrk(text, "xX"))
+        return false;
+    *value = strtod(text, &end);
+    prefix = *end && strchr(suffixes, *end) ? strchr(prefixes, *end) : NULL;
+    for (const char *p = prefixes; prefix && p <= prefix; p++)
+        *value *= 1000;
+    return !end[prefix ? 1 : 0] && *value >= 1 && *value <= most;
+}
+
+static const char *take_size(void *field, const char *value)
+{
+    double number;
+
+    if (!to_number(value, "kMG", SIZE_BYTES_MOST, &number))
+        return "bytes, 1 to 1073741823; suffixes k, M and G";
+    *(uint64_t *)field = (uint64_t)number;
+    return NULL;
+}
+
+static const char *take_rate(void *field, const char *value)
+{
+    double number;
+
+    if (!to_number(value, "kMG", RATE_BIT_PER_S_MOST, &number))
+        return "bit/s; suffixes k, M and G";
+    *(uint64_t *)field = (uint64_t)number;
+    return NULL;
+}
+
+static const char *take_interval(void *field, const char *value)
+{
+    double number;
+
+    if (!to_number(value, "", 10000, &number) || number < 10)
+        return "milliseconds, 10 to 10000";
+    *(uint32_t *)field = (uint32_t)number;
+    return NULL;
+}
+
+static const char *take_percent(void *field, const char *value)
+{
+    double number;
+
+    if (!to_number(value, "", BUDGET_PERCENT, &number))
+        return "a percentage of net.ipv4.tcp_mem, 1 to 50";
+    *(uint32_t *)field = (uint32_t)number;
+    return NULL;
+}
+
+static const char *take_bool(void *field, const char *value)
+{
+    bool yes = strcasecmp(value, "yes") == 0;
+
+    if (!yes && strcasecmp(value, "no") != 0)
+        return "yes or no";
+    *(bool *)field = yes;
+    return NULL;
+}
+
+static const char *take_prefix(void *field, const char *value)
+{
+    return autobuf_prefix_parse(value, field) < 0 ? "a prefix, such as 192.0.2.0/24 or 2001:db8::/32, with no bits behind it"
+                                                  : NULL;
+}
+
+static bool to_port(const char **text, uint16_t *port)
+{
+    char *end;
+    unsigned long number;
+
+    if (**text < '0' || **text > '9')
+        return false;
+    number = strtoul(*text, &end, 10);
+    *text = end;
+    *port = (uint16_t)number;
+    return number >= 1 && number <= UINT16_MAX;
+}
+
+static const char *take_ports(void *field, const char *value)
+{
+    static const char right[] = "up to eight ports or ranges, such as 80,5000-5100";
+    struct ports *ports = field;
+
+    for (;;) {
+        struct port_range *range = &ports->ranges[ports->count];
+
+        value += strspn(value, BLANKS);
+        if (ports->count == RULE_PORTS || !to_port(&value, &range->first))
+            return right;
+        range->last = range->first;
+        if (*value == '-' && (value++, !to_port(&value, &range->last) || range->last < range->first))
+            return right;
+        ports->count++;
+        value += strspn(value, BLANKS);
+        if (!*value)
+            return NULL;
+        if (*value++ != ',')
+            return right;
+    }
+}
+
+static const char *take_word(void *field, const char *value)
+{
+    if (!value[0] || strlen(value) >= RULE_WORD_BYTES)
+        return "a name of at most 63 characters";
+    memcpy(field, value, strlen(value) + 1);
+    return NULL;
+}
+
+static const char *take_control(void *field, const char *value)
+{
+    if (!value[0] || strlen(value) >= sizeof((struct rule *)NULL)->congestion_control)
+        return "a congestion control, such as cubic or bbr";
+    memcpy(field, value, strlen(value) + 1);
+    return NULL;
+}
+
+static const char *take_user(void *field, const char *value)
+{
+    struct rule *rule = field;
+    const struct passwd *found = getpwnam(value);
+    char *end;
+    unsigned long number = strtoul(value, &end, 10);
+
+    if (!found && (value[0] < '0' || value[0] > '9' || *end || number >= UINT32_MAX))
+        return "a user of this host, by name or number";
+    rule->by_user = true;
+    rule->user = found ? found->pw_uid : (uint32_t)number;
+    return NULL;
+}
+
+static const char *take_mode(void *field, const char *value)
+{
+    static const char *const names[] = {
+        [MODE_AUTO] = "auto", [MODE_PATH] = "path", [MODE_FIXED] = "fixed", [MODE_OFF] = "off"};
+
+    for (size_t i = 0; i < COUNT(names); i++) {
+        if (strcmp(value, names[i]) == 0) {
+            *(enum mode *)field = (enum mode)i;
+            return NULL;
+        }
+    }
+    return "auto, path, fixed or off";
+}
+
+static const char *take_intent(void *field, const char *value)
+{
+    bool low_delay = strcmp(value, "low-delay") == 0;
+
+    if (!low_delay && strcmp(value, "throughput") != 0)
+        return "throughput or low-delay";
+    *(uint32_t *)field = low_delay ? AUTOBUF_INTENT_LOW_DELAY : AUTOBUF_INTENT_THROUGHPUT;
+    return NULL;
+}
+
+/* -------------------------------------------------------------------------------------- keys */
+
+static const struct key {
+    const char *name;
+    take_fn *take;
+    bool of_rule; /* else of the whole file: before the first section */
+    size_t field;
+} keys[] = {
+    {"interval", take_interval, false, offsetof(struct config, interval_ms)},
+    {"budget", take_percent, false, offsetof(struct config, budget_percent)},
+    {"dry_run", take_bool, false, offsetof(struct config, dry_run)},
+    {"stop_ports", take_ports, false, offsetof(struct config, stop_ports)},
+    {"remote", take_prefix, true, offsetof(struct rule, remote)},
+    {"remote_port", take_ports, true, offsetof(struct rule, remote_port)},
+    {"local", take_prefix, true, offsetof(struct rule, local)},
+    {"local_port", take_ports, true, offsetof(struct rule, local_port)},
+    {"unit", take_word, true, offsetof(struct rule, unit)},
+    {"user", take_user, true, 0},
+    {"program", take_word, true, offsetof(struct rule, program)},
+    {"mode", take_mode, true, offsetof(struct rule, mode)},
+    {"sndbuf", take_size, true, offsetof(struct rule, snd_bytes)},
+    {"rcvbuf", take_size, true, offsetof(struct rule, rcv_bytes)},
+    {"max", take_size, true, offsetof(struct rule, most_bytes)},
+    {"cc", take_control, true, offsetof(struct rule, congestion_control)},
+    {"pace", take_rate, true, offsetof(struct rule, pace_bit_per_s)},
+    {"intent", take_intent, true, offsetof(struct rule, intent)},
+    {"dry_run", take_bool, true, offsetof(struct rule, dry_run)},
+};
+
+_Static_assert(COUNT(keys) <= 32, "struct reading counts them in 32 bits");
+
+static const struct key *key_of(const char *name, bool of_rule)
+{
+    for (size_t i = 0; i < COUNT(keys); i++)
+        if (keys[i].of_rule == of_rule && strcmp(keys[i].name, name) == 0)
+            return &keys[i];
+    return NULL;
+}
+
+static void take(struct reading *r, const char *name, const char *value)
+{
+    const struct key *key = key_of(name, r->in_section);
+    struct config *c = r->config;
+    void *base = r->in_section ? (void *)&c->rules[c->count - 1] : (void *)c;
+    const char *right;
+
+    if (!key && key_of(name, !r->in_section)) {
+        say(r, r->in_section ? "%s: belongs before the first section" : "%s: belongs into a section", name);
+    } else if (!key) {
+        say(r, "%s: there is no such setting", name);
+    } else if (r->given & 1U << (key - keys)) {
+        say(r, "%s: is set already", name);
+    } else {
+        r->given |= 1U << (key - keys);
+        right = key->take((char *)base + key->field, value);
+        if (right)
+            say(r, "%s=%s: it takes %s", name, value, right);
+    }
+}
+
+/* libinih's handler. 1: go on. */
+static int handle(void *user, const char *section, const char *name, const char *value)
+{
+    struct reading *r = user;
+
+    (void)section; /* whose lines read_line() sees, also where two have one name */
+    r->waits = false;
+    if (!r->no_memory)
+        take(r, name, value);
+    return 1;
+}
+
+/* ----------------------------------------------------------------------------------- reading */
+
+static void begin_section(struct reading *r, const char *header)
+{
+    struct config *c = r->config;
+    size_t length = strcspn(header + 1, "]");
+    struct rule *rules = c->rules;
+
+    if (!header[1 + length])
+        say(r, "a section's name ends with ]");
+    else if (length == 0 || length >= RULE_NAME_BYTES)
+        say(r, "a section has a name of 1 to 49 characters");
+    if (c->count == r->room) {
+        r->room = r->room ? 2 * r->room : 16;
+        rules = c->count < RULES_MOST ? realloc(c->rules, r->room * sizeof *rules) : NULL;
+    }
+    if (!rules) {
+        r->no_memory = true;
+        return;
+    }
+    c->rules = rules;
+    c->rules[c->count] = (struct rule){.line = r->line};
+    length = length < RULE_NAME_BYTES ? length : RULE_NAME_BYTES - 1;
+    memcpy(c->rules[c->count++].name, header + 1, length);
+    r->in_section = true;
+    r->given = 0;
+}
+
+/* Says what contradicts itself in the section that has ended. */
+static void end_section(struct reading *r)
+{
+    const struct config *c = r->config;
+    const struct rule *rule = c->count ? &c->rules[c->count - 1] : NULL;
+    unsigned line = r->line;
+    bool sets;
+
+    if (!rule || r->no_memory)
+        return;
+    sets = rule->snd_bytes || rule->rcv_bytes || rule->pace_bit_per_s || rule->congestion_control[0];
+    r->line = rule->line;
+    if (rule->mode == MODE_FIXED && !sets)
+        say(r, "[%s]: mode fixed sets nothing without sndbuf, rcvbuf, cc or pace", rule->name);
+    if (rule->mode != MODE_FIXED && (rule->snd_bytes || rule->rcv_bytes))
+        say(r, "[%s]: sndbuf and rcvbuf belong to mode fixed; max bounds the other modes", rule->name);
+    if (rule->mode == MODE_FIXED && (rule->most_bytes || rule->intent))
+        say(r, "[%s]: max and intent belong to the modes auto and path", rule->name);
+    if (rule->mode == MODE_OFF && (rule->most_bytes || rule->intent || rule->pace_bit_per_s || rule->congestion_control[0]))
+        say(r, "[%s]: mode off sets nothing", rule->name);
+    if (r->covering)
+        say(r, "[%s]: is never reached, because [%s] in line %u matches all", rule->name,
+            c->rules[r->covering - 1].name, c->rules[r->covering - 1].line);
+    else if (rule_covers_all(rule))
+        r->covering = c->count;
+    r->line = line;
+}
+
+/* libinih's reader. It gets each line without blanks in front, which would continue the line before. */
+static char *read_line(char *out, int room, void *user)
+{
+    struct reading *r = user;
+    size_t length = 0, most = room - 3 < (int)LINE_CHARS ? (size_t)room - 3 : LINE_CHARS;
+    bool too_long = false, nul = false;
+    const char *text;
+    int c;
+
+    if (r->waits)
+        say(r, "this is neither [name] nor name=value");
+    r->waits = false;
+    if (r->no_memory)
+        return NULL;
+    while ((c = getc(r->file)) != EOF && c != '\n') {
+        nul |= c == 0;
+        too_long |= length == most;
+        if (length < most)
+            out[length++] = (char)c;
+    }
+    if (c == EOF && length == 0 && !too_long)
+        return NULL;
+    r->line++;
+    out[length] = '\0';
+    text = out + strspn(out, BLANKS);
+    if (r->line == 1 && strncmp(text, "\xef\xbb\xbf", 3) == 0)
+        text += 3;
+    if (too_long || nul) {
+        say(r, too_long ? "the line is longer than %u characters" : "there is a zero in the first %u characters", (unsigned)most);
+        text = "";
+    }
+    memmove(out, text, strlen(text) + 1);
+    if (out[0] == '[') {
+        end_section(r);
+        begin_section(r, out);
+        out[0] = '\0'; /* for sections are counted here */
+    }
+    r->waits = out[0] && out[0] != ';' && out[0] != '#';
+    strcat(out, "\n");
+    return out;
+}
+
+static struct config empty(void)
+{
+    return (struct config){.interval_ms = INTERVAL_MS, .budget_percent = BUDGET_PERCENT};
+}
+
+int config_read(FILE *file, struct config *config, config_wrong_fn *wrong, void *user)
+{
+    struct reading r = {.file = file, .config = config, .wrong = wrong, .user = user};
+    int error;
+
+    *config = empty();
+    ini_parse_stream(read_line, &r, handle, &r);
+    end_section(&r);
+    if (ferror(file))
+        say(&r, "the file cannot be read to its end");
+    error = r.no_memory ? -ENOMEM : r.mistakes ? -EINVAL : 0;
+    if (error < 0)
+        config_free(config);
+    return error;
+}
+
+int config_without_file(struct config *config)
+{
+    *config = empty();
+    config->rules = calloc(1, sizeof *config->rules);
+    if (!config->rules)
+        return -ENOMEM;
+    config->count = 1;
+    strcpy(config->rules[0].name, "all");
+    return 0;
+}
+
+void config_free(struct config *config)
+{
+    free(config->rules);
+    *config = empty();
+}

@@ -1,0 +1,86 @@
+/* SPDX-License-Identifier: MIT */
+#include "rules.h"
+
+#include <string.h>
+
+#define PROGRAM_CHARS 15U /* of a name that the kernel keeps */
+
+static bool in_prefix(const struct autobuf_prefix *prefix, const struct endpoint *end)
+{
+    uint32_t bytes = prefix->bits / 8, rest = prefix->bits % 8;
+
+    if (prefix->version == 0)
+        return true;
+    if (prefix->version != end->version || memcmp(prefix->address, end->address, bytes) != 0)
+        return false;
+    return !rest || (prefix->address[bytes] ^ end->address[bytes]) >> (8 - rest) == 0;
+}
+
+static bool is_among(const struct ports *ports, uint16_t port)
+{
+    for (size_t i = 0; i < ports->count; i++)
+        if (port >= ports->ranges[i].first && port <= ports->ranges[i].last)
+            return true;
+    return false;
+}
+
+static bool in_ports(const struct ports *ports, uint16_t port)
+{
+    return ports->count == 0 || is_among(ports, port);
+}
+
+static bool matches_ends(const struct rule *rule, const struct subject *s)
+{
+    return in_prefix(&rule->local, &s->local) && in_ports(&rule->local_port, s->local.port) &&
+           (!s->remote.version || (in_prefix(&rule->remote, &s->remote) && in_ports(&rule->remote_port, s->remote.port))) &&
+           (!rule->by_user || rule->user == s->user);
+}
+
+static bool is_program(const char *wanted, const char *name)
+{
+    return !wanted[0] || (name && strncmp(wanted, name, PROGRAM_CHARS) == 0);
+}
+
+static bool is_unit(const char *wanted, const char *name)
+{
+    return !wanted[0] || (name && strcmp(wanted, name) == 0);
+}
+
+static bool is_stopped(const struct config *config, const struct subject *s)
+{
+    return is_among(&config->stop_ports, s->local.port) || is_among(&config->stop_ports, s->remote.port);
+}
+
+const struct rule *rules_find(const struct config *config, const struct subject *subject)
+{
+    if (is_stopped(config, subject))
+        return NULL;
+    for (size_t i = 0; i < config->count; i++) {
+        const struct rule *rule = &config->rules[i];
+
+        if (matches_ends(rule, subject) && is_program(rule->program, subject->program) &&
+            is_unit(rule->unit, subject->unit))
+            return rule;
+    }
+    return NULL;
+}
+
+bool rules_may_act(const struct config *config, const struct subject *subject)
+{
+    if (is_stopped(config, subject))
+        return false;
+    for (size_t i = 0; i < config->count; i++) {
+        const struct rule *rule = &config->rules[i];
+        bool certain = !rule->program[0] && !rule->unit[0];
+
+        if (matches_ends(rule, subject) && (rule->mode != MODE_OFF || certain))
+            return rule->mode != MODE_OFF;
+    }
+    return false;
+}
+
+bool rule_covers_all(const struct rule *rule)
+{
+    return !rule->remote.version && !rule->local.version && !rule->remote_port.count && !rule->local_port.count &&
+           !rule->unit[0] && !rule->program[0] && !rule->by_user;
+}

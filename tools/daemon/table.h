@@ -1,0 +1,44 @@
+/* SPDX-License-Identifier: MIT */
+/* What the daemon remembers of each socket of the host: a hash table by cookie. */
+#ifndef TABLE_H
+#define TABLE_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+enum known_state {
+    KNOWN_NEW,     /* it has just come into the table */
+    KNOWN_WAITS,   /* until it carries bulk data, or is a listener whose sizes were changed */
+    KNOWN_WANTED,  /* its owner is looked for */
+    KNOWN_TENDED,  /* it is looked after */
+    KNOWN_LEFT,    /* nothing more is done with it */
+};
+
+struct known {
+    uint64_t cookie;     /* 0: a place that is free */
+    uint64_t mark_bytes; /* had moved at marked_ns */
+    uint64_t marked_ns;
+    uint64_t next_bytes; /* left alone until so much has moved */
+    uint32_t snd_buf_bytes, rcv_buf_bytes; /* of a listener, when it was last looked at */
+    uint32_t round;      /* the newest sweep that saw it */
+    uint32_t state;      /* enum known_state */
+};
+
+struct table {
+    struct known *places;
+    size_t room; /* a power of two; 0: none yet */
+    size_t count;
+};
+
+/* What is known of a socket; NULL: nothing. It may move when another one comes in. */
+struct known *table_find(const struct table *table, uint64_t cookie);
+
+/* The same, and takes it in if it is new. NULL: there is no memory. */
+struct known *table_make(struct table *table, uint64_t cookie);
+
+/* Forgets all that the sweep of this number has not seen. */
+void table_forget(struct table *table, uint32_t round);
+
+void table_free(struct table *table);
+
+#endif
