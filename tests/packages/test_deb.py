@@ -19,9 +19,10 @@ from path import build_folder, machine_lock
 ALL = "AUTOBUF_TESTS_ALL" in os.environ
 BUILD = TOP / "packaging" / "build"
 CONFFILE = "/etc/proftpd/conf.d/autobuf.conf"
+CONFFILES = {"proftpd-mod-autobuf": CONFFILE, "autobufd": "/etc/autobuf/autobufd.conf"}
 PROGRAMS = ("bulk", "flowloop", "lineserver", "live", "oneshot", "pollloop", "tune")
 INSTALLED = ("libautobuf0", "libautobuf-dev", "autobuf", "autobuf-examples")
-"""All that needs nothing but what every system has. python3-autobuf would bring Python."""
+"""All that needs nothing but what every system has. python3-autobuf would bring Python, autobufd libinih."""
 LINTIAN = ("--fail-on", "error,warning", "--suppress-tags", "initial-upload-closes-no-bugs")
 EARLIER = "0.0.9-1"
 
@@ -95,6 +96,9 @@ class Contents(unittest.TestCase):
             "usr/bin/autobuf", "usr/share/bash-completion/completions/autobuf", "usr/share/man/man1/autobuf.1.gz",
             "usr/share/man/man1/autobuf-paths.1.gz", "usr/share/man/man1/autobuf-run.1.gz", "usr/share/zsh/site-functions/_autobuf",
             f"usr/lib/{sysconfig.get_config_var('MULTIARCH')}/autobuf/libautobuf-run.so"})
+        self.assertEqual({name.removeprefix("usr/").removeprefix("lib/") for name in contents("autobufd")}, {
+            "etc/autobuf/autobufd.conf", "sbin/autobufd", "systemd/system/autobufd.service", "share/man/man5/autobufd.conf.5.gz",
+            "share/man/man8/autobufd.8.gz"})
         self.assertEqual({pathlib.PurePath(name).name for name in contents("libautobuf0")},
                          {"libautobuf.so.0", "libautobuf.so.0.1.0"})
         development = set(contents("libautobuf-dev"))
@@ -112,7 +116,7 @@ class Contents(unittest.TestCase):
                    for name in ("*.py", "py.typed") for file in (TOP / "python" / "autobuf").glob(name)}
         found = set(contents("python3-autobuf"))
         self.assertEqual({name for name in found if ".dist-info/" not in name}, binding)
-        self.assertEqual(set(made()), {*INSTALLED, "python3-autobuf", "proftpd-mod-autobuf"})
+        self.assertEqual(set(made()), {*INSTALLED, "autobufd", "python3-autobuf", "proftpd-mod-autobuf"})
         for package in made():
             self.assertEqual([name for name, mode in contents(package).items() if "s" in mode.lower()], [], "setuid")
 
@@ -211,6 +215,8 @@ class Installed(unittest.TestCase):
         self.assertIn(f"{version.split('-')[0]}\n", root.well("autobuf", "--version"))
         self.capability(root)
         self.assertEqual(self.enabled(root), "")
+        if "autobufd" in packages:
+            root.sh("autobufd --check")
         for test in ("command", "link", *(["python"] if "python3-autobuf" in packages else [])):
             done = self.alone(root, "0 2147483647", "env", "AUTOPKGTEST_TMP=/tmp/of-tests", "sh", "-c",
                               f"rm -rf /tmp/of-tests; mkdir /tmp/of-tests; cd /src; debian/tests/{test}")
@@ -220,7 +226,7 @@ class Installed(unittest.TestCase):
         left = set(root.files()) - set(before)
         books = ("/var/lib/dpkg/info/", "/var/lib/systemd/deb-systemd-helper-enabled")  # dpkg's and systemd's
         self.assertEqual({name for name in left if not name.startswith(books)},
-                         {CONFFILE} if "proftpd-mod-autobuf" in packages else set())
+                         {CONFFILES[package] for package in packages if package in CONFFILES})
         root.well("dpkg", "--purge", *packages)
         self.assertEqual(root.files(), before)
 
@@ -229,8 +235,7 @@ class Here(Installed):
     def test_installed_used_upgraded_removed_purged(self) -> None:
         root = self.root(over="/")
         root.sh("command -v jq >/dev/null || apt-get -qq install jq >/dev/null")
-        self.whole_life(root, *INSTALLED)
-
+        self.whole_life(root, *INSTALLED, "autobufd")
 
     def test_systemd_is_told_to_start_only_what_runs(self) -> None:
         root = self.root(over="/")
@@ -239,16 +244,17 @@ class Here(Installed):
         root.write("/usr/bin/systemctl", "#!/bin/sh\necho \"$*\" >>/run/told\n"
                    "case \"$*\" in *is-enabled*) exit 1 ;; *is-active*) [ -e /run/active ] ;; esac\n")
         root.sh("chmod 755 /usr/bin/systemctl")
-        files = " ".join(self.files("libautobuf0", "autobuf"))
+        files = " ".join(self.files("libautobuf0", "autobuf", "autobufd"))
 
         def told(command: str) -> list[str]:
             root.sh(f"rm -f /run/told; {command} >&2; touch /run/told")
-            return sorted(set(re.findall(r"\b(start|restart|enable|stop)\b.* autobuf-serve", root.sh("cat /run/told"))))
+            return sorted(set(re.findall(r"\b(start|restart|enable|stop)\b.* (autobuf-serve|autobufd)", root.sh("cat /run/told"))))
 
         self.assertEqual(told(f"dpkg --install {files}"), [])
-        self.assertEqual(told(f"touch /run/active; dpkg --install {files}"), ["restart"])
+        units = ("autobuf-serve", "autobufd")
+        self.assertEqual(told(f"touch /run/active; dpkg --install {files}"), [("restart", unit) for unit in units])
         self.assertEqual(told(f"rm /run/active; dpkg --install {files}"), [])
-        self.assertEqual(told("touch /run/active; dpkg --remove autobuf"), ["stop"])
+        self.assertEqual(told("touch /run/active; dpkg --remove autobuf autobufd"), [("stop", unit) for unit in units])
 
 
 class Bare(Installed):
