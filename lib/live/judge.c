@@ -271,7 +271,8 @@ static bool adjust(struct ab_judge *judge, const struct ab_look *look, struct au
 {
     bool veto = queue_stands(judge, &look->info);
 
-    if (judge->short_looks && (veto || judge->limiter != AUTOBUF_LIMITER_SND_BUFFER))
+    if (judge->short_looks && (veto || judge->limiter != AUTOBUF_LIMITER_SND_BUFFER) &&
+        (!judge->waits || judge->waits_again)) /* between two refills bbr still sends what the last one left */
         judge->short_looks--; /* not set to 0: a single such look may be noise */
     if (judge->rcv_short_looks && judge->limiter != AUTOBUF_LIMITER_RCV_BUFFER)
         judge->rcv_short_looks--;
@@ -351,6 +352,9 @@ static void take(struct ab_judge *judge, const struct ab_look *look)
     now = (struct ab_limiter_look){look, &judge->limits, judge->acked_byte_per_s, judge->received_byte_per_s,
                                    judge->spread_byte_per_s};
     judge->limiter = ab_limiter(&now);
+    judge->waits_again = judge->waits;
+    judge->waits = ab_limiter_waits_for_pace(&now);
+    judge->waits_again &= judge->waits;
     judge->counts_for = counts_for(judge, look, look->now_ns - judge->last.now_ns);
 }
 

@@ -54,10 +54,22 @@ static bool has_more_ready(const struct ab_limiter_look *seen)
     return !waits && info->notsent_bytes >= READY_BYTES;
 }
 
+static bool is_full(const struct ab_limiter_look *seen)
+{
+    return ab_at_least(seen->look->queued_bytes, FULL_PERCENT, seen->look->socket.snd_buf_bytes);
+}
+
 static bool fills_buffer(const struct ab_limiter_look *seen)
 {
-    return ab_at_least(seen->look->queued_bytes, FULL_PERCENT, seen->look->socket.snd_buf_bytes) &&
-           !has_more_ready(seen);
+    return is_full(seen) && !has_more_ready(seen);
+}
+
+bool ab_limiter_waits_for_pace(const struct ab_limiter_look *seen)
+{
+    const struct ab_tcpinfo *info = &seen->look->info;
+
+    return is_full(seen) && has_more_ready(seen) && !fills_peer_window(seen) && !fills_cwnd(seen) &&
+           info->pacing_byte_per_s < info->max_pacing_byte_per_s;
 }
 
 static bool fills_grown_buffer(const struct ab_limiter_look *seen)

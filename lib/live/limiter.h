@@ -39,6 +39,12 @@ uint32_t ab_limiter(const struct ab_limiter_look *seen);
 /* Whether the pace that spreads a writer's bursts is the socket's, and not one of somebody else. */
 bool ab_limiter_is_spread(const struct ab_look *look, uint64_t spread_byte_per_s);
 
+/*
+ * Whether a full buffer has more to send, and only congestion control's own pacing holds that back. bbr paces by what came
+ * through before: also by what a buffer let through that limits at other times.
+ */
+bool ab_limiter_waits_for_pace(const struct ab_limiter_look *seen);
+
 /* The round-trip time of data that comes in. */
 uint64_t ab_rcv_rtt_ns(const struct ab_tcpinfo *info);
 
