@@ -16,6 +16,7 @@
 #include "../clock.h"
 #include "care.h"
 #include "config.h"
+#include "wad.h"
 
 #define CONFIG_FILE "/etc/autobuf/autobufd.conf"
 
@@ -23,6 +24,7 @@ enum { DONE = 0, FAILED = 1, USAGE = 2 };
 
 struct wishes {
     const char *file; /* NULL: the usual one, if it is there */
+    const char *wad;  /* rules of WAD, to be converted; NULL: none */
     bool check;
     bool dry_run;
 };
@@ -36,28 +38,46 @@ static void say(const char *line)
 
 static void say_wrong(void *user, unsigned line, const char *text)
 {
-    const struct wishes *want = user;
+    fprintf(stderr, "autobufd: %s:%u: %s\n", (const char *)user, line, text);
+}
 
-    fprintf(stderr, "autobufd: %s:%u: %s\n", want->file ? want->file : CONFIG_FILE, line, text);
+static int say_no_file(const char *name, int error)
+{
+    fprintf(stderr, "autobufd: %s: %s\n", name, strerror(-error));
+    return error;
 }
 
 /* Says what is wrong. 0, -errno. */
 static int read_rules(const struct wishes *want, struct config *config)
 {
-    FILE *file = fopen(want->file ? want->file : CONFIG_FILE, "re");
+    const char *name = want->file ? want->file : CONFIG_FILE;
+    FILE *file = fopen(name, "re");
     int error = -errno;
 
     if (!file && error == -ENOENT && !want->file)
         return config_without_file(config);
-    if (!file) {
-        fprintf(stderr, "autobufd: %s: %s\n", want->file ? want->file : CONFIG_FILE, strerror(-error));
-        return error;
-    }
-    error = config_read(file, config, say_wrong, (void *)(uintptr_t)want);
+    if (!file)
+        return say_no_file(name, error);
+    error = config_read(file, config, say_wrong, (void *)(uintptr_t)name);
     fclose(file);
     if (error == -ENOMEM)
         say("there is no memory for so many rules");
     return error;
+}
+
+/* Says what is wrong. The exit status. */
+static int convert(const char *name)
+{
+    FILE *file = fopen(name, "re");
+    int error;
+
+    if (!file) {
+        (void)say_no_file(name, -errno);
+        return FAILED;
+    }
+    error = wad_convert(file, stdout, say_wrong, (void *)(uintptr_t)name);
+    fclose(file);
+    return error < 0 || fflush(stdout) == EOF ? FAILED : DONE;
 }
 
 /* What is wrong with the new rules was said; then the old ones stay. */
@@ -153,6 +173,8 @@ static void help(FILE *out)
           "  --config FILE  rules (default: " CONFIG_FILE "; without it: all connections, mode auto)\n"
           "  --check        only reads the rules, and says what is wrong with them\n"
           "  --dry-run      says what it would do, and does nothing\n"
+          "  --import-wad FILE\n"
+          "                 prints the rules of a wad.conf as rules of its own\n"
           "  --help, --version\n"
           "\nautobufd(8) says more.\n",
           out);
@@ -163,7 +185,8 @@ static int parse(int argc, char **argv, struct wishes *want)
 {
     static const struct option options[] = {{"config", required_argument, NULL, 'c'}, {"check", no_argument, NULL, 'k'},
                                             {"dry-run", no_argument, NULL, 'n'},      {"help", no_argument, NULL, 'h'},
-                                            {"version", no_argument, NULL, 'V'},      {NULL, 0, NULL, 0}};
+                                            {"version", no_argument, NULL, 'V'},      {"import-wad", required_argument, NULL, 'w'},
+                                            {NULL, 0, NULL, 0}};
     int letter;
 
     while ((letter = getopt_long(argc, argv, "", options, NULL)) != -1) {
@@ -173,6 +196,9 @@ static int parse(int argc, char **argv, struct wishes *want)
             break;
         case 'k':
             want->check = true;
+            break;
+        case 'w':
+            want->wad = optarg;
             break;
         case 'n':
             want->dry_run = true;
@@ -202,6 +228,8 @@ int main(int argc, char **argv)
     setvbuf(stderr, NULL, _IOLBF, 0);
     if (status >= 0)
         return status;
+    if (want.wad)
+        return convert(want.wad);
     if (read_rules(&want, &config) < 0)
         return FAILED;
     status = want.check ? DONE : serve(&want, &config);

@@ -19,7 +19,7 @@
 /* A connection is looked after once it has moved so much in at most a second: slower ones need no larger window. */
 #define BULK_BYTES 65536U
 #define BULK_NS NS_PER_S
-#define NEAR_BYTES 16777216U /* a connection whose peer is near is left alone until it has moved so much more */
+#define NEAR_BYTES 16777216U /* one whose peer is near, or that nobody owns, is left alone until it has moved so much more */
 
 /* Of a core, sweeps take one part in so many, looks another, and searches through /proc a third. */
 #define COST_PART 40U
@@ -281,7 +281,7 @@ static void begin(struct care *care, const struct seen *seen, const struct wante
     if (!known)
         return;
     error = act_borrow(&place, &loan);
-    if (error == -EPERM) {
+    if (error == -EPERM || error == -EACCES) {
         say_refused(care, error, place.pid);
         known->state = KNOWN_LEFT;
     } else if (error < 0) {
@@ -378,6 +378,19 @@ static void take(void *user, const struct seen *seen)
         want(care, seen, known);
 }
 
+/* No process has it: it is the kernel's own, or its owner cannot be seen from here. */
+static void give_up(struct care *care, const struct seen *seen)
+{
+    struct known *known = table_find(&care->table, seen->cookie);
+
+    if (!known)
+        return;
+    known->state = KNOWN_WAITS;
+    known->next_bytes = seen->moved_bytes + NEAR_BYTES;
+    known->snd_buf_bytes = seen->snd_buf_bytes;
+    known->rcv_buf_bytes = seen->rcv_buf_bytes;
+}
+
 static void search(struct care *care)
 {
     bool everywhere = care->now_ns >= care->search_ns;
@@ -388,9 +401,14 @@ static void search(struct care *care)
     owners_find(&care->owners, care->wanted, care->wanted_count, everywhere);
     if (everywhere)
         care->search_ns = after(care, began_ns, 0);
-    for (size_t i = 0; i < care->wanted_count; i++)
+    for (size_t i = 0; i < care->wanted_count; i++) {
+        const struct seen *seen = &care->candidates[care->wanted[i].index];
+
         if (care->wanted[i].pid)
-            begin(care, &care->candidates[care->wanted[i].index], &care->wanted[i]);
+            begin(care, seen, &care->wanted[i]);
+        else if (everywhere)
+            give_up(care, seen);
+    }
 }
 
 static int see(struct care *care)
@@ -400,9 +418,14 @@ static int see(struct care *care)
 
     care->round++;
     care->wanted_count = 0;
-    error = sweep(care->sock_diag, take, care);
-    if (error == 0)
+    error = care->sock_diag < 0 ? care->sock_diag : sweep(care->sock_diag, take, care);
+    if (error == 0) {
         table_forget(&care->table, care->round);
+    } else { /* what is left of that answer must not be taken for the next one */
+        if (care->sock_diag >= 0)
+            close(care->sock_diag);
+        care->sock_diag = sweep_open();
+    }
     care->sweep_ns = after(care, began_ns, care->config->interval_ms * NS_PER_MS);
     if (error == 0)
         search(care);
@@ -505,6 +528,7 @@ void care_close(struct care *care)
     free(care->tended);
     free(care->wanted);
     free(care->candidates);
-    close(care->sock_diag);
+    if (care->sock_diag >= 0)
+        close(care->sock_diag);
     free(care);
 }

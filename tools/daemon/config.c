@@ -1,18 +1,15 @@
 /* SPDX-License-Identifier: MIT */
-/* libinih reads lines; this file counts them, for it tells its handler no numbers, and checks each value. */
 #include "config.h"
 
 #include <errno.h>
 #include <limits.h>
 #include <pwd.h>
-#include <stdarg.h>
 #include <stdlib.h>
 #include <string.h>
 #include <strings.h>
 
-#include <ini.h>
+#include "lines.h"
 
-#define LINE_CHARS 190U /* libinih's own line has 200 bytes */
 #define RULES_MOST 100000U
 #define SIZE_BYTES_MOST 0x3fffffffU /* the kernel doubles it */
 #define RATE_BIT_PER_S_MOST 10e12
@@ -22,35 +19,16 @@
 #define BLANKS " \t\r\n\f\v"
 
 struct reading {
-    FILE *file;
+    struct lines lines; /* the first, for its calls hand it over */
     struct config *config;
-    config_wrong_fn *wrong;
-    void *user;
-    unsigned line;
     size_t room;     /* of config->rules */
     size_t covering; /* the first rule that matches all, counted from 1; 0: none yet */
-    bool waits;      /* the line before was not blank, and its setting has not come */
-    bool in_section;
-    bool no_memory;
-    size_t mistakes;
     uint32_t given;  /* keys of this section so far, as bits of their places in the table */
 };
 
-static void say(struct reading *r, const char *format, ...) __attribute__((format(printf, 2, 3)));
-
-static void say(struct reading *r, const char *format, ...)
+static struct reading *reading_of(struct lines *lines)
 {
-    char text[320];
-    va_list arguments;
-
-    va_start(arguments, format);
-    vsnprintf(text, sizeof text, format, arguments);
-    va_end(arguments);
-    for (char *c = text; *c; c++)
-        if ((unsigned char)*c < ' ' || (unsigned char)*c > '~')
-            *c = '?';
-    r->mistakes++;
-    r->wrong(r->user, r->line, text);
+    return (struct reading *)lines;
 }
 
 /* ------------------------------------------------------------------------------------ values */
@@ -258,135 +236,77 @@ static const struct key *key_of(const char *name, bool of_rule)
     return NULL;
 }
 
-static void take(struct reading *r, const char *name, const char *value)
+static void take(struct lines *lines, const char *name, const char *value)
 {
-    const struct key *key = key_of(name, r->in_section);
+    struct reading *r = reading_of(lines);
     struct config *c = r->config;
-    void *base = r->in_section ? (void *)&c->rules[c->count - 1] : (void *)c;
+    bool in_section = c->count;
+    const struct key *key = key_of(name, in_section);
+    void *base = in_section ? (void *)&c->rules[c->count - 1] : (void *)c;
     const char *right;
 
-    if (!key && key_of(name, !r->in_section)) {
-        say(r, r->in_section ? "%s: belongs before the first section" : "%s: belongs into a section", name);
+    if (!key && key_of(name, !in_section)) {
+        lines_wrong(lines, in_section ? "%s: belongs before the first section" : "%s: belongs into a section", name);
     } else if (!key) {
-        say(r, "%s: there is no such setting", name);
+        lines_wrong(lines, "%s: there is no such setting", name);
     } else if (r->given & 1U << (key - keys)) {
-        say(r, "%s: is set already", name);
+        lines_wrong(lines, "%s: is set already", name);
     } else {
         r->given |= 1U << (key - keys);
         right = key->take((char *)base + key->field, value);
         if (right)
-            say(r, "%s=%s: it takes %s", name, value, right);
+            lines_wrong(lines, "%s=%s: it takes %s", name, value, right);
     }
 }
 
-/* libinih's handler. 1: go on. */
-static int handle(void *user, const char *section, const char *name, const char *value)
-{
-    struct reading *r = user;
-
-    (void)section; /* whose lines read_line() sees, also where two have one name */
-    r->waits = false;
-    if (!r->no_memory)
-        take(r, name, value);
-    return 1;
-}
-
-/* ----------------------------------------------------------------------------------- reading */
-
-static void begin_section(struct reading *r, const char *header)
-{
-    struct config *c = r->config;
-    size_t length = strcspn(header + 1, "]");
-    struct rule *rules = c->rules;
-
-    if (!header[1 + length])
-        say(r, "a section's name ends with ]");
-    else if (length == 0 || length >= RULE_NAME_BYTES)
-        say(r, "a section has a name of 1 to 49 characters");
-    if (c->count == r->room) {
-        r->room = r->room ? 2 * r->room : 16;
-        rules = c->count < RULES_MOST ? realloc(c->rules, r->room * sizeof *rules) : NULL;
-    }
-    if (!rules) {
-        r->no_memory = true;
-        return;
-    }
-    c->rules = rules;
-    c->rules[c->count] = (struct rule){.line = r->line};
-    length = length < RULE_NAME_BYTES ? length : RULE_NAME_BYTES - 1;
-    memcpy(c->rules[c->count++].name, header + 1, length);
-    r->in_section = true;
-    r->given = 0;
-}
+/* -------------------------------------------------------------------------------- sections */
 
 /* Says what contradicts itself in the section that has ended. */
 static void end_section(struct reading *r)
 {
     const struct config *c = r->config;
     const struct rule *rule = c->count ? &c->rules[c->count - 1] : NULL;
-    unsigned line = r->line;
     bool sets;
 
-    if (!rule || r->no_memory)
+    if (!rule || r->lines.stop)
         return;
     sets = rule->snd_bytes || rule->rcv_bytes || rule->pace_bit_per_s || rule->congestion_control[0];
-    r->line = rule->line;
     if (rule->mode == MODE_FIXED && !sets)
-        say(r, "[%s]: mode fixed sets nothing without sndbuf, rcvbuf, cc or pace", rule->name);
+        lines_wrong_at(&r->lines, rule->line, "[%s]: mode fixed sets nothing without sndbuf, rcvbuf, cc or pace", rule->name);
     if (rule->mode != MODE_FIXED && (rule->snd_bytes || rule->rcv_bytes))
-        say(r, "[%s]: sndbuf and rcvbuf belong to mode fixed; max bounds the other modes", rule->name);
+        lines_wrong_at(&r->lines, rule->line, "[%s]: sndbuf and rcvbuf belong to mode fixed; max bounds the other modes",
+                       rule->name);
     if (rule->mode == MODE_FIXED && (rule->most_bytes || rule->intent))
-        say(r, "[%s]: max and intent belong to the modes auto and path", rule->name);
+        lines_wrong_at(&r->lines, rule->line, "[%s]: max and intent belong to the modes auto and path", rule->name);
     if (rule->mode == MODE_OFF && (rule->most_bytes || rule->intent || rule->pace_bit_per_s || rule->congestion_control[0]))
-        say(r, "[%s]: mode off sets nothing", rule->name);
+        lines_wrong_at(&r->lines, rule->line, "[%s]: mode off sets nothing", rule->name);
     if (r->covering)
-        say(r, "[%s]: is never reached, because [%s] in line %u matches all", rule->name,
-            c->rules[r->covering - 1].name, c->rules[r->covering - 1].line);
+        lines_wrong_at(&r->lines, rule->line, "[%s]: is never reached, because [%s] in line %u matches all", rule->name,
+                       c->rules[r->covering - 1].name, c->rules[r->covering - 1].line);
     else if (rule_covers_all(rule))
         r->covering = c->count;
-    r->line = line;
 }
 
-/* libinih's reader. It gets each line without blanks in front, which would continue the line before. */
-static char *read_line(char *out, int room, void *user)
+static void begin_section(struct lines *lines, const char *name)
 {
-    struct reading *r = user;
-    size_t length = 0, most = room - 3 < (int)LINE_CHARS ? (size_t)room - 3 : LINE_CHARS;
-    bool too_long = false, nul = false;
-    const char *text;
-    int c;
+    struct reading *r = reading_of(lines);
+    struct config *c = r->config;
+    struct rule *rules = c->rules;
 
-    if (r->waits)
-        say(r, "this is neither [name] nor name=value");
-    r->waits = false;
-    if (r->no_memory)
-        return NULL;
-    while ((c = getc(r->file)) != EOF && c != '\n') {
-        nul |= c == 0;
-        too_long |= length == most;
-        if (length < most)
-            out[length++] = (char)c;
+    end_section(r);
+    if (c->count == r->room) {
+        r->room = r->room ? 2 * r->room : 16;
+        rules = c->count < RULES_MOST ? realloc(c->rules, r->room * sizeof *rules) : NULL;
     }
-    if (c == EOF && length == 0 && !too_long)
-        return NULL;
-    r->line++;
-    out[length] = '\0';
-    text = out + strspn(out, BLANKS);
-    if (r->line == 1 && strncmp(text, "\xef\xbb\xbf", 3) == 0)
-        text += 3;
-    if (too_long || nul) {
-        say(r, too_long ? "the line is longer than %u characters" : "there is a zero in the first %u characters", (unsigned)most);
-        text = "";
+    if (!rules) {
+        lines->stop = true;
+        return;
     }
-    memmove(out, text, strlen(text) + 1);
-    if (out[0] == '[') {
-        end_section(r);
-        begin_section(r, out);
-        out[0] = '\0'; /* for sections are counted here */
-    }
-    r->waits = out[0] && out[0] != ';' && out[0] != '#';
-    strcat(out, "\n");
-    return out;
+    c->rules = rules;
+    c->rules[c->count] = (struct rule){.line = lines->line};
+    snprintf(c->rules[c->count].name, RULE_NAME_BYTES, "%s", name);
+    c->count++;
+    r->given = 0;
 }
 
 static struct config empty(void)
@@ -396,15 +316,16 @@ static struct config empty(void)
 
 int config_read(FILE *file, struct config *config, config_wrong_fn *wrong, void *user)
 {
-    struct reading r = {.file = file, .config = config, .wrong = wrong, .user = user};
+    struct reading r = {
+        .lines = {.file = file, .section = begin_section, .setting = take, .wrong = wrong, .user = user},
+        .config = config,
+    };
     int error;
 
     *config = empty();
-    ini_parse_stream(read_line, &r, handle, &r);
+    lines_read(&r.lines);
     end_section(&r);
-    if (ferror(file))
-        say(&r, "the file cannot be read to its end");
-    error = r.no_memory ? -ENOMEM : r.mistakes ? -EINVAL : 0;
+    error = r.lines.stop ? -ENOMEM : r.lines.mistakes ? -EINVAL : 0;
     if (error < 0)
         config_free(config);
     return error;

@@ -9,7 +9,7 @@
 
 #include <autobuf/autobuf.h>
 
-#define RULE_NAME_BYTES 50U /* of what stands in the brackets, with its NUL */
+#define RULE_NAME_BYTES 50U /* of what stands in the brackets, with its NUL: LINES_NAME_BYTES */
 #define RULE_WORD_BYTES 64U
 #define RULE_PORTS 8U
 

@@ -25,7 +25,7 @@ typedef void sweep_fn(void *user, const struct seen *seen);
 int sweep_open(void);
 
 /*
- * Hands over each socket. Returns 0; -EPROTO, -ETIMEDOUT: the kernel's answer ended early; -EOPNOTSUPP: it knows no
+ * Hands over each socket. After a failure the descriptor is of no more use. Returns 0; -EPROTO, -ETIMEDOUT: the kernel's answer ended early; -EOPNOTSUPP: it knows no
  * sock_diag for TCP; other errors of send(2) and recv(2).
  */
 int sweep(int fd, sweep_fn *take, void *user);
