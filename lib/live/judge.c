@@ -37,6 +37,8 @@
 #define RARE_LOOKS 2U          /* the most that one counts for: one alone never decides */
 #define RARE_PERCENT 60U       /* of the buffer's window came through in each least round-trip time: it limited all the time */
 
+#define DRY_PERCENT 5U         /* of the time since the last look; unit: a_buffer_that_runs_dry */
+
 /* When to look; unit: when_to_look_again. A look costs 2 us (tests/bench/run live). */
 #define SHORTEST_NS (10 * AB_NS_PER_MS)
 #define LONGEST_NS AB_NS_PER_S
@@ -271,8 +273,7 @@ static bool adjust(struct ab_judge *judge, const struct ab_look *look, struct au
 {
     bool veto = queue_stands(judge, &look->info);
 
-    if (judge->short_looks && (veto || judge->limiter != AUTOBUF_LIMITER_SND_BUFFER) &&
-        (!judge->waits || judge->waits_again)) /* between two refills bbr still sends what the last one left */
+    if (judge->short_looks && (veto || judge->limiter != AUTOBUF_LIMITER_SND_BUFFER))
         judge->short_looks--; /* not set to 0: a single such look may be noise */
     if (judge->rcv_short_looks && judge->limiter != AUTOBUF_LIMITER_RCV_BUFFER)
         judge->rcv_short_looks--;
@@ -340,6 +341,13 @@ static unsigned counts_for(const struct ab_judge *judge, const struct ab_look *l
     return (unsigned)ab_max(ab_min(rounds, RARE_LOOKS), 1);
 }
 
+static bool ran_dry(const struct ab_judge *judge, const struct ab_look *look)
+{
+    uint64_t now_ns = look->info.sndbuf_limited_ns, before_ns = judge->last.info.sndbuf_limited_ns;
+
+    return now_ns > before_ns && ab_at_least(now_ns - before_ns, DRY_PERCENT, look->now_ns - judge->last.now_ns);
+}
+
 static void take(struct ab_judge *judge, const struct ab_look *look)
 {
     const struct ab_count *ago = round_trip_ago(judge, look->now_ns, look->info.rtt_ns);
@@ -350,11 +358,8 @@ static void take(struct ab_judge *judge, const struct ab_look *look)
     judge->received_byte_per_s = ab_per_second(look->info.received_bytes, ago->received_bytes, span_ns);
     judge->rtt_min_ns = look->info.rtt_min_ns ? look->info.rtt_min_ns : look->info.rtt_ns;
     now = (struct ab_limiter_look){look, &judge->limits, judge->acked_byte_per_s, judge->received_byte_per_s,
-                                   judge->spread_byte_per_s};
+                                   judge->spread_byte_per_s, ran_dry(judge, look)};
     judge->limiter = ab_limiter(&now);
-    judge->waits_again = judge->waits;
-    judge->waits = ab_limiter_waits_for_pace(&now);
-    judge->waits_again &= judge->waits;
     judge->counts_for = counts_for(judge, look, look->now_ns - judge->last.now_ns);
 }
 

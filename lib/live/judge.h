@@ -25,8 +25,6 @@ struct ab_judge {
     unsigned counts_for;       /* looks that the last one counts for: more, if it came long after the one before */
     uint64_t hold_ns;          /* no buffer is changed before this time */
     unsigned short_looks;      /* looks at which the send buffer limited, less those at which it did not */
-    bool waits;                /* at the last look data waited for congestion control's own pacing, */
-    bool waits_again;          /* and at the one before, too */
     unsigned rcv_short_looks;  /* the same of the receive buffer */
     uint64_t grown_from_bytes; /* the send buffer before a forced step that may be too large; 0: none */
     bool excess_stands;        /* at the last look, what such a step added stood in a queue */

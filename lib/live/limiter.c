@@ -44,32 +44,24 @@ bool ab_limiter_is_spread(const struct ab_look *look, uint64_t spread_byte_per_s
     return spread_byte_per_s && look->info.max_pacing_byte_per_s == spread_byte_per_s;
 }
 
-/* What waits for that pace is not held back by the path. */
+/*
+ * What waits for that pace is not held back by the path. Nor is what waits for congestion control's own, if there was
+ * nothing to send before: bbr paces by what came through, also if that was a full buffer's.
+ */
 static bool has_more_ready(const struct ab_limiter_look *seen)
 {
     const struct ab_tcpinfo *info = &seen->look->info;
     bool waits = ab_limiter_is_spread(seen->look, seen->spread_byte_per_s) &&
                  ab_at_least(info->pacing_byte_per_s, PACED_PERCENT, seen->spread_byte_per_s);
+    bool paced = seen->ran_dry && info->pacing_byte_per_s < info->max_pacing_byte_per_s;
 
-    return !waits && info->notsent_bytes >= READY_BYTES;
-}
-
-static bool is_full(const struct ab_limiter_look *seen)
-{
-    return ab_at_least(seen->look->queued_bytes, FULL_PERCENT, seen->look->socket.snd_buf_bytes);
+    return !waits && !paced && info->notsent_bytes >= READY_BYTES;
 }
 
 static bool fills_buffer(const struct ab_limiter_look *seen)
 {
-    return is_full(seen) && !has_more_ready(seen);
-}
-
-bool ab_limiter_waits_for_pace(const struct ab_limiter_look *seen)
-{
-    const struct ab_tcpinfo *info = &seen->look->info;
-
-    return is_full(seen) && has_more_ready(seen) && !fills_peer_window(seen) && !fills_cwnd(seen) &&
-           info->pacing_byte_per_s < info->max_pacing_byte_per_s;
+    return ab_at_least(seen->look->queued_bytes, FULL_PERCENT, seen->look->socket.snd_buf_bytes) &&
+           !has_more_ready(seen);
 }
 
 static bool fills_grown_buffer(const struct ab_limiter_look *seen)

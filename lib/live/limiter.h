@@ -3,8 +3,9 @@
  * What bounds an open connection now. Pure.
  *
  * The send buffer limits if it is as large as autotuning makes it, and full, and neither the congestion window, nor
- * the peer's window, nor a queue holds the data back. (The kernel counts this time too, as tcpi_sndbuf_limited. But
- * that counter stands still for seconds while a writer that waits with poll() keeps the buffer two thirds full.)
+ * the peer's window, nor a queue holds the data back. (The kernel counts this time too, as tcpi_sndbuf_limited. That counter
+ * alone says too little: it stands still for seconds while a writer that waits with poll() keeps the buffer two thirds
+ * full. But where it runs, data that wait after a refill do not speak against the buffer.)
  * The receive buffer limits if the program set it, or if autotuning has reached its limit, and as much as its
  * window arrives in a round trip. But not if data wait in it: the program reads them too slowly, and in a larger one
  * only more would wait.
@@ -31,6 +32,7 @@ struct ab_limiter_look {
     uint64_t acked_byte_per_s; /* over the last round trip */
     uint64_t received_byte_per_s;
     uint64_t spread_byte_per_s; /* the pace that spreads what a writer leaves in bursts; 0: none */
+    bool ran_dry;               /* since the last look, at times all was sent and the buffer had no room (tcpi_sndbuf_limited) */
 };
 
 /* AUTOBUF_LIMITER_* */
@@ -38,12 +40,6 @@ uint32_t ab_limiter(const struct ab_limiter_look *seen);
 
 /* Whether the pace that spreads a writer's bursts is the socket's, and not one of somebody else. */
 bool ab_limiter_is_spread(const struct ab_look *look, uint64_t spread_byte_per_s);
-
-/*
- * Whether a full buffer has more to send, and only congestion control's own pacing holds that back. bbr paces by what came
- * through before: also by what a buffer let through that limits at other times.
- */
-bool ab_limiter_waits_for_pace(const struct ab_limiter_look *seen);
 
 /* The round-trip time of data that comes in. */
 uint64_t ab_rcv_rtt_ns(const struct ab_tcpinfo *info);

@@ -177,20 +177,21 @@ static bool looks_on(struct ab_judge *judge, struct ab_look *look, unsigned coun
     return false;
 }
 
-/* bbr paces by what came through before, so data wait between two refills of a buffer that limits. */
-static void data_that_wait_for_congestion_control(void **state)
+/* bbr paces by what came through before, so data wait after each refill of a buffer that limits. */
+static void a_buffer_that_runs_dry(void **state)
 {
     static const struct {
-        const char *name, *looks; /* f: the buffer is full and nothing waits; w: data wait */
-        uint64_t most_byte_per_s; /* of the socket */
-        int cwnd;
+        const char *name;
+        uint64_t dry_us;           /* of each 100 ms: all was sent, and the buffer had no room */
+        uint64_t most_byte_per_s;  /* of the socket */
+        uint32_t cwnd;
         bool acts;
     } rows[] = {
-        {"in turn", "fwfwf", UINT64_MAX, 4000, true},
-        {"in turn, one look less", "fwfw", UINT64_MAX, 4000, false},
-        {"mostly", "fwwfwwfwwfwwfwwfwwf", UINT64_MAX, 4000, false},
-        {"for a pace that somebody has set", "fwfwfwfwfwfwfwf", 30000000, 4000, false},
-        {"for the congestion window", "fwfwfwfwfwfwfwf", UINT64_MAX, 1950, false},
+        {"6% of the time", 6000, UINT64_MAX, 4000, true},
+        {"4%", 4000, UINT64_MAX, 4000, false},
+        {"never", 0, UINT64_MAX, 4000, false},
+        {"and then waits for a pace that somebody has set", 6000, 30000000, 4000, false},
+        {"and then for the congestion window", 6000, UINT64_MAX, 1950, false},
     };
 
     (void)state;
@@ -201,18 +202,18 @@ static void data_that_wait_for_congestion_control(void **state)
         const char *why;
 
         ab_judge_begin(&judge, 0, &host_6_18);
-        for (uint64_t n = 0; n <= strlen(rows[i].looks); n++) { /* the first look only looks */
-            struct ab_look look = buffer_limited(1000 * MS + n * 102 * MS);
+        for (uint64_t n = 0; n < 4; n++) {
+            struct ab_look look = buffer_limited(1000 * MS + n * 100 * MS);
 
+            look.info.notsent_bytes = 1000000;
             look.info.pacing_byte_per_s = 30000000;
             look.info.max_pacing_byte_per_s = rows[i].most_byte_per_s;
-            if (n && rows[i].looks[n - 1] == 'w') {
-                look.info.notsent_bytes = 1000000;
-                look.info.cwnd_packets = (uint32_t)rows[i].cwnd;
-            }
+            look.info.cwnd_packets = rows[i].cwnd;
+            look.info.sndbuf_limited_ns = n * rows[i].dry_us * 1000;
             acted |= ab_judge_look(&judge, &look, &plan, &why);
         }
         CHECK_EQUAL(rows[i].name, acted, rows[i].acts);
+        CHECK_EQUAL(rows[i].name, judge.limiter, rows[i].acts ? AUTOBUF_LIMITER_SND_BUFFER : AUTOBUF_LIMITER_PATH);
     }
 }
 
@@ -903,7 +904,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(what_limits),
         cmocka_unit_test(a_queue_is_a_veto),
-        cmocka_unit_test(data_that_wait_for_congestion_control),
+        cmocka_unit_test(a_buffer_that_runs_dry),
         cmocka_unit_test(bursts_are_spread),
         cmocka_unit_test(a_trial_in_vain_ends),
         cmocka_unit_test(a_buffer_at_its_end_is_not_spread),
