@@ -94,7 +94,7 @@ static bool prepare(const struct running *want, const char *program)
     enum reach reach = program_reach(program);
 
     if (reach != REACHED) {
-        fprintf(stderr, "autobuf run: %s cannot be reached: %s; autobuf watch --tune PID reaches it from outside\n",
+        fprintf(stderr, "autobuf run: %s cannot be reached: %s; autobuf watch --tune PID, or autobufd, reaches it from outside\n",
                 program, program_reach_name(reach));
         return true;
     }

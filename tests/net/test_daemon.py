@@ -25,6 +25,7 @@ from cases import run_tests  # noqa: E402
 from path import Path, built, wait_line, wait_listening  # noqa: E402
 from test_bulk import CORE, LONG, RMEM, WMEM  # noqa: E402
 
+TOP = pathlib.Path(__file__).resolve().parents[2]
 WAIT_S = 20.0
 SMALL = 65536
 PORT = test_live.PORT
@@ -64,9 +65,10 @@ class DaemonTest(test_live.Asked):
     def daemon(self, path: Path, rules: str, *args: str, prefix: tuple[str, ...] = (), side: str = "a", **kw) -> subprocess.Popen:
         """A running daemon; its log is its standard output here."""
         self.file.write_text(rules)
-        shutil.copy(built("tools/autobufd"), self.folder)
+        for name in ("tools/autobufd", "lib/libautobuf.so.0"):  # who it runs as may not be able to see the build
+            shutil.copy(built(name), self.folder)
         child = path.popen(side, [*prefix, str(self.folder / "autobufd"), "--config", str(self.file), *args],
-                           stderr=subprocess.STDOUT, env=os.environ | {"LD_LIBRARY_PATH": built("lib")}, **kw)
+                           stderr=subprocess.STDOUT, env=os.environ | {"LD_LIBRARY_PATH": str(self.folder)}, **kw)
         wait_line(child, lambda line: "autobufd: begins with " in line)
         return child
 
@@ -230,6 +232,18 @@ class Rules(DaemonTest):
         self.assertEqual(self.ask(sender, "pace"), 10000000)
         self.stop(daemon)
         self.assertEqual(self.ask(sender, "buffer"), 2000000)
+        daemon = self.daemon(path, "[all]\nmode=fixed\nsndbuf=1500000\ncc=no-such\n")
+        self.line(daemon, "congestion control no-such: No such file or directory")
+        self.line(daemon, "sets SO_SNDBUF 1500000")
+        self.stop(daemon)
+
+    def test_what_a_rule_cannot_do_is_said(self) -> None:
+        path = self.path(both="rate=50M,delay=10ms")
+        self.file.write_text("[one]\nremote=192.0.2.1\nmode=fixed\nsndbuf=1M\n[two]\nmode=fixed\nrcvbuf=1M\n")
+        daemon = path.popen("a", [built("tools/autobufd"), "--config", str(self.file)], stderr=subprocess.STDOUT)
+        self.assertIn("[two]: rcvbuf holds in full for what a listening", wait_line(daemon, lambda line: True, WAIT_S))
+        self.assertIn("begins with 2 rules", wait_line(daemon, lambda line: True, WAIT_S))
+        self.stop(daemon)
 
     def test_rules_are_read_again(self) -> None:
         path, sender, fd, _ = self.begin(LONG, SMALL)
@@ -290,6 +304,24 @@ class Care(DaemonTest):
                          unprivileged=True)
         self.assertEqual(int(self.line(daemon, "given back")[2]), own.pid)
         self.assertEqual(self.ask(sender, "buffer"), before)
+        self.stop(daemon)
+
+    def test_with_the_capabilities_of_its_service(self) -> None:
+        """Those of the unit are enough for processes of other users, buffers beyond net.core.wmem_max included."""
+        if os.geteuid() != 0:
+            self.skipTest("needs root to give them")
+        self.core(test_bulk.OLDER_CORE)
+        unit = (TOP / "packaging" / "systemd" / "autobufd.service.in").read_text()
+        names = re.search("^AmbientCapabilities=(.*)$", unit, re.M)[1].split()
+        self.assertEqual(re.search("^CapabilityBoundingSet=(.*)$", unit, re.M)[1].split(), names)
+        caps = ",".join(["-all"] + [f"+{name.removeprefix('CAP_').lower()}" for name in names])
+        path, sender, fd, _ = self.begin(LONG, SMALL)
+        daemon = self.daemon(path, "[all]\n", prefix=(
+            "setpriv", "--reuid", "65534", "--regid", "65534", "--clear-groups", f"--bounding-set={caps}", f"--inh-caps={caps}",
+            f"--ambient-caps={caps}", "--no-new-privs"))
+        self.assertEqual(int(self.line(daemon, "given back")[2]), sender.pid)
+        while self.ask(sender, "buffer") <= 4194304:
+            pass
         self.stop(daemon)
 
     def test_usage(self) -> None:

@@ -99,25 +99,30 @@ static void tell_plan(const struct act *act, const struct autobuf_plan *plan)
         say(act, "a pace of bit/s:", plan->snd_pacing_bit_per_s);
 }
 
+/* One that is refused, or not there, is said; all else is done. Returns 1: it was set. */
 static int set_control(const struct act *act, int copy)
 {
     const char *wanted = act->rule->congestion_control;
-    char now[16] = "", text[64];
+    char now[16] = "", text[96];
     socklen_t length = sizeof now - 1;
+    int error = 0;
 
     if (!wanted[0] || (getsockopt(copy, IPPROTO_TCP, TCP_CONGESTION, now, &length) == 0 && strcmp(now, wanted) == 0))
         return 0;
     if (!act->dry_run && setsockopt(copy, IPPROTO_TCP, TCP_CONGESTION, wanted, (socklen_t)strlen(wanted)) < 0)
-        return -errno;
-    snprintf(text, sizeof text, "sets congestion control %s, was %s", wanted, now);
+        error = errno;
+    if (error)
+        snprintf(text, sizeof text, "congestion control %s: %s", wanted, strerror(error));
+    else
+        snprintf(text, sizeof text, "sets congestion control %s, was %s", wanted, now);
     act->say(act->user, text);
-    return 1;
+    return !error;
 }
 
 int act_fixed(const struct act *act, int copy)
 {
     struct autobuf_socket now = AUTOBUF_SOCKET_INIT;
-    int control = set_control(act, copy), result = control < 0 ? control : autobuf_socket_state(copy, &now);
+    int control = set_control(act, copy), result = autobuf_socket_state(copy, &now);
     struct autobuf_plan plan;
 
     if (result < 0)

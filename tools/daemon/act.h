@@ -50,8 +50,8 @@ struct act {
 bool act_is_near(int copy, const struct autobuf_limits *limits, uint32_t intent);
 
 /*
- * Sets what the rule says for all modes, and the sizes of mode fixed. 0 or 1; -errno: nothing was set. With dry_run it
- * only says so.
+ * Sets what the rule says for all modes, and the sizes of mode fixed. 1: it set something; 0: there was nothing to set;
+ * -errno: no size and no pace was set. With dry_run it only says so.
  */
 int act_fixed(const struct act *act, int copy);
 

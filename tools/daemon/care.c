@@ -486,6 +486,21 @@ void care_forget(struct care *care)
     care->config = NULL;
 }
 
+/* Says what cannot be done in full: nothing of another program's connection can be set before its SYN. */
+static void say_limits_of_rules(const struct care *care)
+{
+    for (size_t i = 0; i < care->config->count; i++) {
+        const struct rule *rule = &care->config->rules[i];
+        char line[RULE_NAME_BYTES + 192];
+
+        if (!rule->rcv_bytes)
+            continue;
+        snprintf(line, sizeof line, "[%s]: rcvbuf holds in full for what a listening socket accepts later; on other connections "
+                 "as far as the window scale of their SYN allows", rule->name);
+        care->say(line);
+    }
+}
+
 int care_rules(struct care *care, const struct config *config, bool dry_run)
 {
     care->round = 0;
@@ -493,6 +508,7 @@ int care_rules(struct care *care, const struct config *config, bool dry_run)
     care->config = config;
     care->dry_run = dry_run;
     care->sweep_ns = 0;
+    say_limits_of_rules(care);
     return read_limits(care);
 }
 
