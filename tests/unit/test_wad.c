@@ -44,11 +44,11 @@ static void what_becomes_of_a_section(void **state)
          "# floyd 1: HighSpeed TCP (RFC 3649), module tcp_highspeed\n"
          "# wadai 6: Linux has no additive increase for one socket; cc= names a congestion control that grows faster\n"
          "# wadmd .3: Linux has no multiplicative decrease for one socket; cc= names a congestion control that falls less\n"
-         "# maxssth 100: limited slow start is no longer in Linux; cubic leaves slow start by itself before it loses (HyStart)\n"},
+         "# maxssth 100: limited slow start is no longer in Linux; cubic leaves slow start before it loses (HyStart)\n"},
         {"ports, and the other end", "[a]\nsrc_addr: 192.0.2.1\nsrc_port: 2811\ndst_addr: 2001:db8::1\ndst_port: 5001\nmode: 2\n",
          "[a]\nlocal=192.0.2.1\nlocal_port=2811\nremote=2001:db8::1\nremote_port=5001\nmode=path\n"},
         {"only what a program has not set", "[a]\nmode: 0\nsndbuf: 64000\nrcvbuf: 65000\n",
-         "[a]\nmode=auto\n# sndbuf 64000: the kernel tunes by itself now; what limits is enlarged as far as it pays\n"
+         "[a]\nmode=auto\n# sndbuf 64000: the kernel tunes now; what limits is enlarged as far as it pays\n"
          "# rcvbuf 65000: the same\n"},
         {"one size", "[a]\nmode: 1\nrcvbuf: 1000000\nsndbuf: 0\n", "[a]\nmode=fixed\nrcvbuf=1000000\n"},
         {"nothing to set", "[a]\nmode: 1\n", "[a]\nmode=auto\n"},

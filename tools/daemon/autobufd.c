@@ -185,7 +185,8 @@ static int parse(int argc, char **argv, struct wishes *want)
 {
     static const struct option options[] = {{"config", required_argument, NULL, 'c'}, {"check", no_argument, NULL, 'k'},
                                             {"dry-run", no_argument, NULL, 'n'},      {"help", no_argument, NULL, 'h'},
-                                            {"version", no_argument, NULL, 'V'},      {"import-wad", required_argument, NULL, 'w'},
+                                            {"version", no_argument, NULL, 'V'},
+                                            {"import-wad", required_argument, NULL, 'w'},
                                             {NULL, 0, NULL, 0}};
     int letter;
 

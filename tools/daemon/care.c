@@ -19,7 +19,7 @@
 /* A connection is looked after once it has moved so much in at most a second: slower ones need no larger window. */
 #define BULK_BYTES 65536U
 #define BULK_NS NS_PER_S
-#define NEAR_BYTES 16777216U /* one whose peer is near, or that nobody owns, is left alone until it has moved so much more */
+#define NEAR_BYTES 16777216U /* one whose peer is near, or that nobody owns, is left alone for so much more */
 
 /* Of a core, sweeps take one part in so many, looks another, and searches through /proc a third. */
 #define COST_PART 40U
@@ -117,8 +117,8 @@ static void say_refused(struct care *care, int error, pid_t pid)
         return;
     care->refused = true;
     snprintf(line, sizeof line,
-             "process %d may not be touched (%s): without CAP_SYS_PTRACE only processes of the daemon's own user can be "
-             "reached, and with kernel.yama.ptrace_scope=3 none; others are left alone, too",
+             "process %d may not be touched (%s): without CAP_SYS_PTRACE only processes of the daemon's own user can "
+             "be reached, and with kernel.yama.ptrace_scope=3 none; others are left alone, too",
              (int)pid, strerror(-error));
     care->say(line);
 }
@@ -201,7 +201,8 @@ static struct autobuf_options options_of(struct care *care, const struct rule *r
     struct autobuf_options options = AUTOBUF_OPTIONS_INIT;
 
     *limits = care->limits;
-    limits->tcp_mem_bytes = limits->tcp_mem_bytes / 100 * 2 * care->config->budget_percent; /* half of it is the bound */
+    /* Half of it is the library's own bound. */
+    limits->tcp_mem_bytes = limits->tcp_mem_bytes / 100 * 2 * care->config->budget_percent;
     limits->request_most_bytes = rule->most_bytes;
     options.intent = rule->intent;
     options.flags = AUTOBUF_FLOW_SILENT | (rule->mode == MODE_PATH ? 0 : AUTOBUF_FLOW_NO_STORE) |
@@ -238,8 +239,8 @@ static enum known_state open_flow(struct care *care, const struct seen *seen, co
 }
 
 /* What is done with a socket that is borrowed. */
-static enum known_state take_up(struct care *care, const struct seen *seen, struct known *known, const struct rule *rule,
-                                const struct place *place, int copy)
+static enum known_state take_up(struct care *care, const struct seen *seen, struct known *known,
+                                const struct rule *rule, const struct place *place, int copy)
 {
     struct autobuf_limits limits = care->limits;
     struct act act = {.rule = rule, .limits = &limits, .dry_run = is_dry(care, rule), .say = tell, .user = care};
@@ -364,6 +365,7 @@ static void take(void *user, const struct seen *seen)
 {
     struct care *care = user;
     struct known *known = table_make(&care->table, seen->cookie);
+    bool wanted = false;
 
     if (!known)
         return;
@@ -373,8 +375,9 @@ static void take(void *user, const struct seen *seen)
         known->marked_ns = care->now_ns;
         known->mark_bytes = care->round == 1 ? seen->moved_bytes : 0; /* else it is younger than a sweep */
     }
-    if (known->state == KNOWN_WANTED ||
-        (known->state == KNOWN_WAITS && (seen->remote.version ? is_bulk(care, seen, known) : has_new_sizes(seen, known))))
+    if (known->state == KNOWN_WAITS)
+        wanted = seen->remote.version ? is_bulk(care, seen, known) : has_new_sizes(seen, known);
+    if (wanted || known->state == KNOWN_WANTED)
         want(care, seen, known);
 }
 
@@ -495,8 +498,8 @@ static void say_limits_of_rules(const struct care *care)
 
         if (!rule->rcv_bytes)
             continue;
-        snprintf(line, sizeof line, "[%s]: rcvbuf holds in full for what a listening socket accepts later; on other connections "
-                 "as far as the window scale of their SYN allows", rule->name);
+        snprintf(line, sizeof line, "[%s]: rcvbuf holds in full for what a listening socket accepts later; on other "
+                 "connections as far as the window scale of their SYN allows", rule->name);
         care->say(line);
     }
 }

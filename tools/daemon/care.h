@@ -24,7 +24,10 @@ int care_open(struct care **care, care_say_fn *say);
 /* Ends the care of every connection, until rules are given again. */
 void care_forget(struct care *care);
 
-/* From now on these rules hold; each socket is judged anew. *config must live until care_forget() or care_close(). 0; errors of autobuf_limits_host(). */
+/*
+ * From now on these rules hold; each socket is judged anew. *config must live until care_forget() or care_close(). 0;
+ * errors of autobuf_limits_host().
+ */
 int care_rules(struct care *care, const struct config *config, bool dry_run);
 
 /* Does what is due. Returns 0, or why nothing can be seen any more: errors of sweep(). */

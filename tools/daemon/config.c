@@ -103,8 +103,9 @@ static const char *take_bool(void *field, const char *value)
 
 static const char *take_prefix(void *field, const char *value)
 {
-    return autobuf_prefix_parse(value, field) < 0 ? "a prefix, such as 192.0.2.0/24 or 2001:db8::/32, with no bits behind it"
-                                                  : NULL;
+    static const char right[] = "a prefix, such as 192.0.2.0/24 or 2001:db8::/32, with no bits behind it";
+
+    return autobuf_prefix_parse(value, field) < 0 ? right : NULL;
 }
 
 static bool to_port(const char **text, uint16_t *port)
@@ -272,13 +273,14 @@ static void end_section(struct reading *r)
         return;
     sets = rule->snd_bytes || rule->rcv_bytes || rule->pace_bit_per_s || rule->congestion_control[0];
     if (rule->mode == MODE_FIXED && !sets)
-        lines_wrong_at(&r->lines, rule->line, "[%s]: mode fixed sets nothing without sndbuf, rcvbuf, cc or pace", rule->name);
-    if (rule->mode != MODE_FIXED && (rule->snd_bytes || rule->rcv_bytes))
-        lines_wrong_at(&r->lines, rule->line, "[%s]: sndbuf and rcvbuf belong to mode fixed; max bounds the other modes",
+        lines_wrong_at(&r->lines, rule->line, "[%s]: mode fixed sets nothing without sndbuf, rcvbuf, cc or pace",
                        rule->name);
+    if (rule->mode != MODE_FIXED && (rule->snd_bytes || rule->rcv_bytes))
+        lines_wrong_at(&r->lines, rule->line,
+                       "[%s]: sndbuf and rcvbuf belong to mode fixed; max bounds the other modes", rule->name);
     if (rule->mode == MODE_FIXED && (rule->most_bytes || rule->intent))
         lines_wrong_at(&r->lines, rule->line, "[%s]: max and intent belong to the modes auto and path", rule->name);
-    if (rule->mode == MODE_OFF && (rule->most_bytes || rule->intent || rule->pace_bit_per_s || rule->congestion_control[0]))
+    if (rule->mode == MODE_OFF && (sets || rule->most_bytes || rule->intent))
         lines_wrong_at(&r->lines, rule->line, "[%s]: mode off sets nothing", rule->name);
     if (r->covering)
         lines_wrong_at(&r->lines, rule->line, "[%s]: is never reached, because [%s] in line %u matches all", rule->name,

@@ -99,7 +99,8 @@ static char *read_line(char *out, int room, void *user)
     if (lines->line == 1 && strncmp(text, "\xef\xbb\xbf", 3) == 0)
         text += 3;
     if (too_long || zero) {
-        lines_wrong(lines, too_long ? "the line is longer than %u characters" : "there is a zero in the first %u characters",
+        lines_wrong(lines,
+                    too_long ? "the line is longer than %u characters" : "there is a zero in the first %u characters",
                     (unsigned)most);
         text = "";
     }

@@ -29,10 +29,15 @@ static bool in_ports(const struct ports *ports, uint16_t port)
     return ports->count == 0 || is_among(ports, port);
 }
 
+static bool is_end(const struct autobuf_prefix *prefix, const struct ports *ports, const struct endpoint *end)
+{
+    return in_prefix(prefix, end) && in_ports(ports, end->port);
+}
+
 static bool matches_ends(const struct rule *rule, const struct subject *s)
 {
-    return in_prefix(&rule->local, &s->local) && in_ports(&rule->local_port, s->local.port) &&
-           (!s->remote.version || (in_prefix(&rule->remote, &s->remote) && in_ports(&rule->remote_port, s->remote.port))) &&
+    return is_end(&rule->local, &rule->local_port, &s->local) &&
+           (!s->remote.version || is_end(&rule->remote, &rule->remote_port, &s->remote)) &&
            (!rule->by_user || rule->user == s->user);
 }
 

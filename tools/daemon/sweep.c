@@ -103,7 +103,9 @@ static int ask(int fd, unsigned family)
     r->sdiag_protocol = IPPROTO_TCP;
     r->idiag_ext = 1U << (INET_DIAG_INFO - 1) | 1U << (INET_DIAG_SKMEMINFO - 1);
     r->idiag_states = STATES;
-    return sendto(fd, &request, request.header.nlmsg_len, 0, (struct sockaddr *)&kernel, sizeof kernel) < 0 ? -errno : 0;
+    if (sendto(fd, &request, request.header.nlmsg_len, 0, (struct sockaddr *)&kernel, sizeof kernel) < 0)
+        return -errno;
+    return 0;
 }
 
 /* One datagram of the answer. The kernel answers within the call that asks for more. */

@@ -25,8 +25,8 @@ typedef void sweep_fn(void *user, const struct seen *seen);
 int sweep_open(void);
 
 /*
- * Hands over each socket. After a failure the descriptor is of no more use. Returns 0; -EPROTO, -ETIMEDOUT: the kernel's answer ended early; -EOPNOTSUPP: it knows no
- * sock_diag for TCP; other errors of send(2) and recv(2).
+ * Hands over each socket. After a failure the descriptor is of no more use. Returns 0; -EPROTO, -ETIMEDOUT: the kernel's
+ * answer ended early; -EOPNOTSUPP: it knows no sock_diag for TCP; other errors of send(2) and recv(2).
  */
 int sweep(int fd, sweep_fn *take, void *user);
 

@@ -25,7 +25,7 @@ static const struct {
 } dropped[] = {
     {WADAI, "0", "Linux has no additive increase for one socket; cc= names a congestion control that grows faster"},
     {WADMD, "0", "Linux has no multiplicative decrease for one socket; cc= names a congestion control that falls less"},
-    {MAXSSTH, "0", "limited slow start is no longer in Linux; cubic leaves slow start by itself before it loses (HyStart)"},
+    {MAXSSTH, "0", "limited slow start is no longer in Linux; cubic leaves slow start before it loses (HyStart)"},
     {DIVIDE, "0", "a total that concurrent connections share is not there"},
 };
 
@@ -91,7 +91,7 @@ static long size_of(struct conversion *c, enum key key)
     return size;
 }
 
-/* Mode 1 overrides what a program has set, 2 takes sizes from measurements; without it those that set nothing are tuned. */
+/* Mode 1 overrides what a program has set, 2 takes sizes from measurements; else programs that set nothing are tuned. */
 static void put_mode(struct conversion *c)
 {
     long mode = c->values[MODE][0] ? number_of(c->values[MODE], 2) : 0;
@@ -108,7 +108,7 @@ static void put_mode(struct conversion *c)
     } else {
         fprintf(c->out, "mode=%s\n", mode == 2 ? "path" : "auto");
         if (snd > 0)
-            fprintf(c->out, "# sndbuf %ld: the kernel tunes by itself now; what limits is enlarged as far as it pays\n", snd);
+            fprintf(c->out, "# sndbuf %ld: the kernel tunes now; what limits is enlarged as far as it pays\n", snd);
         if (rcv > 0)
             fprintf(c->out, "# rcvbuf %ld: the same\n", rcv);
     }
@@ -184,7 +184,9 @@ static void take(struct lines *lines, const char *name, const char *value)
 
 int wad_convert(FILE *in, FILE *out, config_wrong_fn *say, void *user)
 {
-    struct conversion c = {.lines = {.file = in, .section = begin_section, .setting = take, .wrong = say, .user = user}};
+    struct conversion c = {
+        .lines = {.file = in, .section = begin_section, .setting = take, .wrong = say, .user = user},
+    };
     char *text = NULL;
     size_t bytes = 0;
     int error = 0;

@@ -1,0 +1,107 @@
+# SPDX-License-Identifier: MIT
+"""Programs that lock a small buffer, while autobufd looks after all connections of their host, without rules."""
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import NamedTuple
+
+from case import PORT, Case, objects, plain_path
+from packages import Kernel
+
+PROGRAMS = ("tests/zoo/reader", "tests/zoo/writer", "tools/autobufd")
+LOCK_BYTES = 65536
+LOCKED_PATHS = ((400, 40, 6), (200, 100, 6))
+"""Mbit/s, ms, seconds; quick: the second."""
+LEAST_OF_UNLOCKED = 0.85
+"""Of the whole time: it takes two sweeps and a slow start until the connection is what it would have been."""
+MOST_WHILE_LOCKED = 1 / 8
+NEVER_BELOW = 0.98
+NEVER_PATHS = ((10, 20, 4), (100, 50, 4))
+
+
+class Program(NamedTuple):
+    """A writer of tests/zoo that sends from a to b, or a reader in b; both as an ordinary user."""
+    mbit: float
+    rtt_ms: float
+    seconds: float
+    daemon: bool = False
+    reads: bool = False
+    """The program in question is the reader, which listens."""
+    lock_bytes: int = 0
+
+    @property
+    def script(self) -> str:
+        where = "b" if self.reads else "a"
+        begin = f"""on {where} autobufd 2>/tmp/daemon &
+until grep -q 'begins with' /tmp/daemon; do usleep 1000; done
+""" if self.daemon else ""
+        given = "until grep -q 'receive: ' /tmp/daemon; do usleep 1000; done\n" if self.daemon and self.lock_bytes else ""
+        run = f"""on b as_nobody reader {PORT} all {self.seconds} {self.lock_bytes} >/tmp/reader &
+reader=$!
+listening b {PORT}
+{given}on a as_nobody writer poll 10.0.2.1 {PORT} {self.seconds + 1} cubic >/dev/null 2>&1 &
+wait $reader
+cat /tmp/reader
+""" if self.reads else f"""on b as_nobody reader {PORT} all {self.seconds + 1} >/dev/null &
+listening b {PORT}
+on a as_nobody writer poll 10.0.2.1 {PORT} {self.seconds} cubic {self.lock_bytes} after
+"""
+        return plain_path(self.mbit, self.rtt_ms) + f""": >/tmp/daemon
+for ns in a b; do on $ns sysctl -qw net.ipv4.tcp_congestion_control=cubic; done
+{begin}{run}killall autobufd reader writer 2>/dev/null
+wait
+sed 's/^/# /' /tmp/daemon
+"""
+
+
+def rates(said: str) -> list[float]:
+    return [each["rate_bit_per_s"] / 1e6 for each in objects(said)]
+
+
+def case(name: str, runs: list[Program], check) -> Case:
+    return Case(name, "".join(run.script for run in runs), check, PROGRAMS)
+
+
+def locked(mbit: float, rtt_ms: float, seconds: float, reads: bool) -> Case:
+    free = Program(mbit, rtt_ms, seconds, reads=reads)
+    alone = free._replace(lock_bytes=LOCK_BYTES)
+    kind = "a listener" if reads else "a writer"
+
+    def check(said: str) -> None:
+        unlocked, without, ours = rates(said)
+        print(f"# {kind}, {mbit:g} x {rtt_ms:g}: unlocked {unlocked:.1f} Mbit/s; locked {without / unlocked:.3f}; "
+              f"with autobufd {ours / unlocked:.3f}", flush=True)
+        if without > MOST_WHILE_LOCKED * unlocked:
+            raise AssertionError(f"locked: {without / unlocked:.3f} of unlocked without autobufd")
+        if ours < LEAST_OF_UNLOCKED * unlocked:
+            raise AssertionError(f"{ours / unlocked:.3f} of unlocked")
+
+    return case(f"{kind} locks {LOCK_BYTES // 1024} KB, {mbit:g} x {rtt_ms:g}", [free, alone, alone._replace(daemon=True)], check)
+
+
+def never_slower(mbit: float, rtt_ms: float, seconds: float, reads: bool) -> Case:
+    alone = Program(mbit, rtt_ms, seconds, reads=reads)
+
+    def check(said: str) -> None:
+        without, ours = rates(said)
+        print(f"# {without:.2f} Mbit/s, with autobufd {ours:.2f}: {ours / without:.4f}", flush=True)
+        if ours < NEVER_BELOW * without:
+            raise AssertionError(f"{ours / without:.4f} of {without:.2f} Mbit/s")
+
+    return case(f"{'reader' if reads else 'writer'}, {mbit:g} x {rtt_ms:g}", [alone, alone._replace(daemon=True)], check)
+
+
+SEES_LOCKS = (5, 15)
+"""Before, nobody can see that a buffer is locked, and nothing can be given back."""
+
+
+def cases(kernel: Kernel, quick: bool) -> Iterator[Case]:
+    if quick:
+        yield locked(*LOCKED_PATHS[1], False) if kernel.number >= SEES_LOCKS else never_slower(*NEVER_PATHS[0], False)
+        return
+    for path in LOCKED_PATHS if kernel.number >= SEES_LOCKS else ():
+        yield locked(*path, False)
+        yield locked(*path, True)
+    for path in NEVER_PATHS:
+        for reads in (False, True):
+            yield never_slower(*path, reads)
