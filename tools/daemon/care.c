@@ -394,22 +394,21 @@ static void give_up(struct care *care, const struct seen *seen)
     known->rcv_buf_bytes = seen->rcv_buf_bytes;
 }
 
+/* What is wanted while no search is due is wanted by the next sweep, too. */
 static void search(struct care *care)
 {
-    bool everywhere = care->now_ns >= care->search_ns;
     uint64_t began_ns = cpu_ns();
 
-    if (!care->wanted_count)
+    if (!care->wanted_count || care->now_ns < care->search_ns)
         return;
-    owners_find(&care->owners, care->wanted, care->wanted_count, everywhere);
-    if (everywhere)
-        care->search_ns = after(care, began_ns, 0);
+    owners_find(&care->owners, care->wanted, care->wanted_count);
+    care->search_ns = after(care, began_ns, 0);
     for (size_t i = 0; i < care->wanted_count; i++) {
         const struct seen *seen = &care->candidates[care->wanted[i].index];
 
         if (care->wanted[i].pid)
             begin(care, seen, &care->wanted[i]);
-        else if (everywhere)
+        else
             give_up(care, seen);
     }
 }

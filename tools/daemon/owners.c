@@ -80,7 +80,7 @@ static size_t ask_all(struct owners *owners, struct wanted *wanted, size_t count
     return found;
 }
 
-size_t owners_find(struct owners *owners, struct wanted *wanted, size_t count, bool everywhere)
+size_t owners_find(struct owners *owners, struct wanted *wanted, size_t count)
 {
     size_t found = 0;
 
@@ -88,7 +88,7 @@ size_t owners_find(struct owners *owners, struct wanted *wanted, size_t count, b
     for (unsigned i = 0; i < OWNERS_RECENT && found < count; i++)
         if (owners->recent[i])
             found += ask_process(owners->recent[i], wanted, count);
-    return everywhere && found < count ? found + ask_all(owners, wanted, count, count - found) : found;
+    return found < count ? found + ask_all(owners, wanted, count, count - found) : found;
 }
 
 void owners_unit(pid_t pid, char unit[UNIT_BYTES])

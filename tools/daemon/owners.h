@@ -3,7 +3,6 @@
 #ifndef OWNERS_H
 #define OWNERS_H
 
-#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 #include <sys/types.h>
@@ -25,11 +24,8 @@ struct owners {
     unsigned next;
 };
 
-/*
- * Looks for the owner of each. *wanted become sorted by inode. Looks at all processes only with everywhere. Returns
- * how many are found.
- */
-size_t owners_find(struct owners *owners, struct wanted *wanted, size_t count, bool everywhere);
+/* Looks for the owner of each. *wanted become sorted by inode. Returns how many are found. */
+size_t owners_find(struct owners *owners, struct wanted *wanted, size_t count);
 
 /* The systemd unit of a process: the last part of its control group, such as "nginx.service"; "": none. */
 void owners_unit(pid_t pid, char unit[UNIT_BYTES]);
