@@ -451,18 +451,21 @@ static void dies_of_sigpipe(void)
 }
 
 static int handler_fd;
-static volatile sig_atomic_t handled;
+static _Atomic int handled;
 
 static void write_in_handler(int number)
 {
     int error = errno;
 
     (void)number;
-    handled += (sig_atomic_t)write(handler_fd, "0123456789", 10);
+    handled += (int)write(handler_fd, "0123456789", 10);
     errno = error;
 }
 
-/* Handlers that write while the program is inside malloc(), and inside calls on other connections. */
+/*
+ * Handlers that write while the program is inside malloc(), and inside calls on other connections. They run in the
+ * thread that writes and in the first reader: none of them is left when what they write on is shut down.
+ */
 static void storm(void)
 {
     struct sigaction action = {.sa_handler = write_in_handler, .sa_flags = SA_RESTART};
@@ -470,11 +473,16 @@ static void storm(void)
     struct reader first, second;
     unsigned char *data = pattern(MB);
     int ends[2], others[2];
+    sigset_t alarms;
 
+    sigemptyset(&alarms);
+    sigaddset(&alarms, SIGALRM);
     make_pair(ends);
     make_pair(others);
     begin_reader(&first, ends[1]);
+    pthread_sigmask(SIG_BLOCK, &alarms, NULL);
     begin_reader(&second, others[1]);
+    pthread_sigmask(SIG_UNBLOCK, &alarms, NULL);
     handler_fd = others[0];
     sigaction(SIGALRM, &action, NULL);
     setitimer(ITIMER_REAL, &often, NULL);
@@ -490,8 +498,9 @@ static void storm(void)
     often = (struct itimerval){0};
     setitimer(ITIMER_REAL, &often, NULL);
     shutdown(ends[0], SHUT_WR);
-    shutdown(others[0], SHUT_WR);
     end_reader(&first);
+    pthread_sigmask(SIG_BLOCK, &alarms, NULL);
+    shutdown(others[0], SHUT_WR);
     pthread_join(second.thread, NULL);
     printf("handlers wrote: %d, all of it read: %d\n", handled > 0, second.bytes == (size_t)handled);
     free(data);

@@ -211,10 +211,11 @@ class Root:
         return subprocess.run(self.argv("cat", name), capture_output=True, check=True).stdout
 
     def files(self) -> list[str]:
-        """Every file that a package could leave behind."""
+        """Every file that a package could leave behind. The project's own folder is nobody's: it is built in meanwhile."""
+        own = " ".join(f"-o -path '{folder}'" for folder in {TOP, build_folder()})
         return self.sh("find / -xdev \\( -path /proc -o -path /dev -o -path /tmp -o -path /src -o -path /sources "
                        "-o -path '/packages*' -o -path /var/log -o -path /var/cache -o -path /var/lib/apt "
                        "-o -path /var/lib/dpkg -o -path /root -o -path /home -o -name '*-' -o -name '*-old' "
-                       "-o -name __pycache__ \\) -prune "
+                       f"-o -name __pycache__ {own} \\) -prune "
                        "-o -print | sort; find /run -name '*autobuf*'; "
                        "find /var/lib/dpkg/info /var/lib/dpkg/diversions | sort").splitlines()
