@@ -181,6 +181,34 @@ AUTOBUF_API int autobuf_apply(int fd, const struct autobuf_plan *plan);
  */
 AUTOBUF_API int autobuf_unlock(int fd, uint32_t sides);
 
+/* What this library can set on a TCP socket. */
+struct autobuf_settings {
+    uint32_t size;
+    uint32_t locks;             /* AUTOBUF_LOCK_* */
+    uint64_t snd_buf_bytes;     /* stored */
+    uint64_t rcv_buf_bytes;     /* stored */
+    uint64_t pacing_byte_per_s; /* SO_MAX_PACING_RATE; UINT64_MAX: no limit */
+    uint32_t rcv_clamp_bytes;   /* TCP_WINDOW_CLAMP; 0: none */
+    uint32_t notsent_bytes;     /* TCP_NOTSENT_LOWAT; 0: what net.ipv4.tcp_notsent_lowat says */
+};
+
+#define AUTOBUF_SETTINGS_INIT { sizeof(struct autobuf_settings), 0, 0, 0, 0, 0, 0 }
+AUTOBUF_API void autobuf_settings_init(struct autobuf_settings *settings, uint32_t size);
+
+/* Reads them. Returns 0; -EINVAL: settings->size, or NULL; errors of autobuf_socket_state(). */
+AUTOBUF_API int autobuf_settings_read(int fd, struct autobuf_settings *settings);
+
+/*
+ * Puts them back. A size is put back on a side that was locked then, and on a send side that is locked now. On all others
+ * it belongs to autotuning. A window clamp is not lowered if autotuning had the receive side. Read them on a connected
+ * socket if it is connected when you put them back.
+ *
+ * Returns 0, with AUTOBUF=off too, which leaves the socket alone. -EINVAL: *settings was never read, or NULL;
+ * -ENOPROTOOPT: a side would have to be unlocked, and the kernel is older than Linux 5.15; errors of
+ * autobuf_socket_state() and setsockopt(2), after which the rest is as it was before the call.
+ */
+AUTOBUF_API int autobuf_settings_restore(int fd, const struct autobuf_settings *settings);
+
 #ifdef __cplusplus
 }
 #endif

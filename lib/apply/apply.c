@@ -12,9 +12,8 @@
 #include "../kernel/limits.h"
 #include "../kernel/socket.h"
 #include "../plan/plan.h"
+#include "restore.h"
 
-#define REQUEST_MAX 0x3fffffffU /* the kernel doubles it */
-#define NO_CLAMP 0x3fffffff     /* any window scale ends below */
 /*
  * A send buffer that was made larger holds what is in flight, and no more than this beside it: a peer that
  * does not read pins less memory than with the kernel's own buffer (0.7 MB).
@@ -24,28 +23,19 @@
 /* What a plan can change of a socket, as it was. */
 struct before {
     struct autobuf_socket socket;
-    uint64_t pacing_byte_per_s;
-    int clamp_bytes;
-    int notsent_bytes; /* TCP_NOTSENT_LOWAT; 0: the sysctl's */
+    struct autobuf_settings settings;
 };
-
-static int set_int(int fd, int level, int option, uint64_t value)
-{
-    int n = (int)ab_min(value, REQUEST_MAX);
-
-    return setsockopt(fd, level, option, &n, sizeof n) < 0 ? -errno : 0;
-}
 
 /* Sets a buffer, and checks that the kernel granted what was asked for. */
 static int set_buffer(int fd, int option, int read_option, uint64_t bytes)
 {
-    int stored, error = set_int(fd, SOL_SOCKET, option, bytes);
+    int stored, error = ab_set_int(fd, SOL_SOCKET, option, bytes);
 
     if (error == 0)
         error = ab_get_int(fd, SOL_SOCKET, read_option, &stored);
     if (error < 0)
         return error;
-    return (uint64_t)stored / 2 < ab_min(bytes, REQUEST_MAX) ? AUTOBUF_E_CLAMPED : 0;
+    return (uint64_t)stored / 2 < ab_min(bytes, AB_REQUEST_MAX) ? AUTOBUF_E_CLAMPED : 0;
 }
 
 /* Clears locks, which gives those sides back to autotuning. */
@@ -53,7 +43,7 @@ static int unlock_sides(int fd, uint32_t sides)
 {
     int locks = 0, error = ab_get_int(fd, SOL_SOCKET, SO_BUF_LOCK, &locks);
 
-    return error < 0 ? error : set_int(fd, SOL_SOCKET, SO_BUF_LOCK, (uint32_t)locks & ~sides);
+    return error < 0 ? error : ab_set_int(fd, SOL_SOCKET, SO_BUF_LOCK, (uint32_t)locks & ~sides);
 }
 
 /* The window clamp that setting SO_RCVBUF to this size also sets, from Linux 7.1 on; 0: none. */
@@ -63,18 +53,10 @@ static int clamp_of_size(uint64_t stored)
 
     if (fd < 0)
         return 0;
-    if (set_int(fd, SOL_SOCKET, SO_RCVBUF, stored / 2) < 0 || ab_get_int(fd, IPPROTO_TCP, TCP_WINDOW_CLAMP, &clamp) < 0)
+    if (ab_set_int(fd, SOL_SOCKET, SO_RCVBUF, stored / 2) < 0 || ab_get_int(fd, IPPROTO_TCP, TCP_WINDOW_CLAMP, &clamp) < 0)
         clamp = 0;
     close(fd);
     return clamp;
-}
-
-static int open_clamp(int fd)
-{
-    int error = set_int(fd, IPPROTO_TCP, TCP_WINDOW_CLAMP, 0);
-
-    /* A listener does not take "none" for an answer. */
-    return error == -EINVAL ? set_int(fd, IPPROTO_TCP, TCP_WINDOW_CLAMP, NO_CLAMP) : error;
 }
 
 /* Before there is a connection. A clamp that the program has set itself stays. */
@@ -86,7 +68,7 @@ static int unlock_rcv(int fd, const struct autobuf_socket *was)
         error = ab_get_int(fd, IPPROTO_TCP, TCP_WINDOW_CLAMP, &clamp);
     if (error < 0 || !clamp || clamp != clamp_of_size(was->rcv_buf_bytes))
         return error;
-    return open_clamp(fd);
+    return ab_open_clamp(fd);
 }
 
 static int remember(int fd, struct before *was)
@@ -94,68 +76,34 @@ static int remember(int fd, struct before *was)
     int error;
 
     was->socket = (struct autobuf_socket)AUTOBUF_SOCKET_INIT;
-    was->pacing_byte_per_s = 0;
+    was->settings = (struct autobuf_settings)AUTOBUF_SETTINGS_INIT;
     error = autobuf_socket_state(fd, &was->socket);
-    if (error < 0)
-        return error;
-    error = ab_get_pacing(fd, &was->pacing_byte_per_s);
-    if (error < 0)
-        return error;
-    error = ab_get_int(fd, IPPROTO_TCP, TCP_NOTSENT_LOWAT, &was->notsent_bytes);
-    if (error < 0)
-        return error;
-    return ab_get_int(fd, IPPROTO_TCP, TCP_WINDOW_CLAMP, &was->clamp_bytes);
+    return error < 0 ? error : autobuf_settings_read(fd, &was->settings);
 }
 
-/* A failed call changed nothing. The buffer, which may be larger than anybody may set, then stays. */
-static void put_back_buffer(int fd, int option, int force_option, uint64_t stored)
+/* Puts back only what the plan changes, as far as it goes. */
+static void put_back(int fd, const struct autobuf_plan *plan, const struct autobuf_settings *was)
 {
-    int now;
-
-    if (ab_get_int(fd, SOL_SOCKET, option, &now) == 0 && (uint64_t)now == stored)
-        return;
-    if (set_int(fd, SOL_SOCKET, force_option, stored / 2) < 0)
-        set_int(fd, SOL_SOCKET, option, stored / 2);
-}
-
-static void put_back_clamp(int fd, int bytes)
-{
-    int now;
-
-    if (ab_get_int(fd, IPPROTO_TCP, TCP_WINDOW_CLAMP, &now) == 0 && now == bytes)
-        return;
-    if (bytes)
-        set_int(fd, IPPROTO_TCP, TCP_WINDOW_CLAMP, (uint64_t)bytes);
-    else
-        open_clamp(fd);
-}
-
-/* Puts back only what the plan changes, sizes before locks, because setting a size locks the buffer. */
-static void put_back(int fd, const struct autobuf_plan *plan, const struct before *was)
-{
-    uint32_t locking = AUTOBUF_PLAN_SND_UNLOCK | AUTOBUF_PLAN_RCV_UNLOCK;
+    uint32_t unlocking = AUTOBUF_PLAN_SND_UNLOCK | AUTOBUF_PLAN_RCV_UNLOCK;
 
     if (plan->snd_pacing_bit_per_s)
-        setsockopt(fd, SOL_SOCKET, SO_MAX_PACING_RATE, &was->pacing_byte_per_s,
-                   sizeof was->pacing_byte_per_s);
+        (void)ab_put_back_pacing(fd, was);
     if (plan->rcv_request_bytes)
-        put_back_buffer(fd, SO_RCVBUF, SO_RCVBUFFORCE, was->socket.rcv_buf_bytes);
-    if (plan->snd_request_bytes) {
-        put_back_buffer(fd, SO_SNDBUF, SO_SNDBUFFORCE, was->socket.snd_buf_bytes);
-        set_int(fd, IPPROTO_TCP, TCP_NOTSENT_LOWAT, (uint32_t)was->notsent_bytes);
-    }
-    if (plan->rcv_request_bytes || plan->snd_request_bytes || plan->flags & locking)
-        set_int(fd, SOL_SOCKET, SO_BUF_LOCK, was->socket.locks);
+        (void)ab_put_back_rcv(fd, was);
+    if (plan->snd_request_bytes)
+        (void)ab_put_back_snd(fd, was);
+    if (plan->rcv_request_bytes || plan->snd_request_bytes || plan->flags & unlocking)
+        (void)ab_put_back_locks(fd, was);
     if (plan->rcv_clamp_bytes || plan->rcv_request_bytes || plan->flags & AUTOBUF_PLAN_RCV_UNLOCK)
-        put_back_clamp(fd, was->clamp_bytes);
+        (void)ab_put_back_clamp(fd, was);
 }
 
 /* A smaller bound that the program set itself stays. */
 static int bound_notsent(int fd, const struct before *was)
 {
-    uint32_t now = (uint32_t)was->notsent_bytes;
+    uint32_t now = was->settings.notsent_bytes;
 
-    return now && now <= NOTSENT_BYTES ? 0 : set_int(fd, IPPROTO_TCP, TCP_NOTSENT_LOWAT, NOTSENT_BYTES);
+    return now && now <= NOTSENT_BYTES ? 0 : ab_set_int(fd, IPPROTO_TCP, TCP_NOTSENT_LOWAT, NOTSENT_BYTES);
 }
 
 static int apply_snd(int fd, const struct autobuf_plan *plan, const struct before *was)
@@ -184,7 +132,7 @@ static int apply_rcv(int fd, const struct autobuf_plan *plan, const struct befor
         error = set_buffer(fd, SO_RCVBUF, SO_RCVBUF, plan->rcv_request_bytes);
     if (error < 0 || !plan->rcv_clamp_bytes)
         return error;
-    return set_int(fd, IPPROTO_TCP, TCP_WINDOW_CLAMP, plan->rcv_clamp_bytes);
+    return ab_set_int(fd, IPPROTO_TCP, TCP_WINDOW_CLAMP, plan->rcv_clamp_bytes);
 }
 
 static int apply_pacing(int fd, uint64_t bit_per_s)
@@ -226,7 +174,7 @@ int autobuf_apply(int fd, const struct autobuf_plan *theirs)
     if (error == 0)
         error = apply_snd(fd, &plan, &was);
     if (error < 0)
-        put_back(fd, &plan, &was);
+        put_back(fd, &plan, &was.settings);
     return error < 0 ? error : 1;
 }
 
@@ -261,15 +209,15 @@ int autobuf_unlock(int fd, uint32_t sides)
     if (error == 0 && sides & AUTOBUF_LOCK_RCV)
         error = unlock_rcv(fd, &socket);
     if (error < 0) {
-        set_int(fd, SOL_SOCKET, SO_BUF_LOCK, socket.locks);
+        ab_set_int(fd, SOL_SOCKET, SO_BUF_LOCK, socket.locks);
         return error;
     }
     if (!(sides & AUTOBUF_LOCK_RCV) || socket.stage != AUTOBUF_STAGE_CONNECTED)
         return (int)sides;
     /* Its window clamp is still the small buffer's. */
-    error = set_int(fd, IPPROTO_TCP, TCP_WINDOW_CLAMP, NO_CLAMP);
+    error = ab_set_int(fd, IPPROTO_TCP, TCP_WINDOW_CLAMP, AB_NO_CLAMP);
     if (error < 0) {
-        set_int(fd, SOL_SOCKET, SO_BUF_LOCK, socket.locks);
+        ab_set_int(fd, SOL_SOCKET, SO_BUF_LOCK, socket.locks);
         return error;
     }
     return (int)(scale_is_short(&socket) ? sides | AUTOBUF_UNLOCK_LATE : sides);

@@ -248,6 +248,16 @@ static int64_t apply(void)
     return autobuf_apply(good.c.client, NULL);
 }
 
+static int64_t settings_read(void)
+{
+    return autobuf_settings_read(good.c.client, NULL);
+}
+
+static int64_t settings_restore(void)
+{
+    return autobuf_settings_restore(good.c.client, NULL);
+}
+
 static int64_t flow_open(void)
 {
     return autobuf_flow_open(NULL, good.c.client, NULL, 0, NULL);
@@ -371,6 +381,8 @@ static const struct {
     {"live_state: live", live_state, -EINVAL},
     {"live_state: state", live_state_out, -EINVAL},
     {"apply", apply, -EINVAL},
+    {"settings_read", settings_read, -EINVAL},
+    {"settings_restore", settings_restore, -EINVAL},
     {"flow_open: flow", flow_open, -EINVAL},
     {"flow_deadline_ns", flow_deadline, (int64_t)AUTOBUF_NS_UNSET},
     {"flow_step", flow_step, -EINVAL},

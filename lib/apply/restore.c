@@ -1,0 +1,134 @@
+/* SPDX-License-Identifier: MIT */
+#include "restore.h"
+
+#include <errno.h>
+#include <netinet/in.h>
+#include <sys/socket.h>
+
+#include <linux/tcp.h>
+
+#include "../base/option.h"
+
+int ab_set_int(int fd, int level, int option, uint64_t value)
+{
+    int n = (int)ab_min(value, AB_REQUEST_MAX);
+
+    return setsockopt(fd, level, option, &n, sizeof n) < 0 ? -errno : 0;
+}
+
+int ab_open_clamp(int fd)
+{
+    int error = ab_set_int(fd, IPPROTO_TCP, TCP_WINDOW_CLAMP, 0);
+
+    /* A listener does not take "none" for an answer. */
+    return error == -EINVAL ? ab_set_int(fd, IPPROTO_TCP, TCP_WINDOW_CLAMP, AB_NO_CLAMP) : error;
+}
+
+/* A size that is as it was is not set, which would lock it. The old one may be larger than anybody may set now. */
+static int put_back_size(int fd, int option, int force_option, uint64_t stored)
+{
+    int now, error = ab_get_int(fd, SOL_SOCKET, option, &now);
+
+    if (error < 0 || (uint64_t)now == stored)
+        return error;
+    return ab_set_int(fd, SOL_SOCKET, force_option, stored / 2) == 0 ? 0 : ab_set_int(fd, SOL_SOCKET, option, stored / 2);
+}
+
+int ab_put_back_snd(int fd, const struct autobuf_settings *was)
+{
+    int error = ab_set_int(fd, IPPROTO_TCP, TCP_NOTSENT_LOWAT, was->notsent_bytes);
+    int size_error = put_back_size(fd, SO_SNDBUF, SO_SNDBUFFORCE, was->snd_buf_bytes);
+
+    return size_error < 0 ? size_error : error;
+}
+
+int ab_put_back_rcv(int fd, const struct autobuf_settings *was)
+{
+    return put_back_size(fd, SO_RCVBUF, SO_RCVBUFFORCE, was->rcv_buf_bytes);
+}
+
+int ab_put_back_locks(int fd, const struct autobuf_settings *was)
+{
+    return ab_set_int(fd, SOL_SOCKET, SO_BUF_LOCK, was->locks);
+}
+
+int ab_put_back_clamp(int fd, const struct autobuf_settings *was)
+{
+    int now, error = ab_get_int(fd, IPPROTO_TCP, TCP_WINDOW_CLAMP, &now);
+
+    if (error < 0 || (uint32_t)now == was->rcv_clamp_bytes)
+        return error;
+    return was->rcv_clamp_bytes ? ab_set_int(fd, IPPROTO_TCP, TCP_WINDOW_CLAMP, was->rcv_clamp_bytes) : ab_open_clamp(fd);
+}
+
+int ab_put_back_pacing(int fd, const struct autobuf_settings *was)
+{
+    uint64_t byte_per_s = was->pacing_byte_per_s;
+
+    return setsockopt(fd, SOL_SOCKET, SO_MAX_PACING_RATE, &byte_per_s, sizeof byte_per_s) < 0 ? -errno : 0;
+}
+
+void autobuf_settings_init(struct autobuf_settings *settings, uint32_t size)
+{
+    static const struct autobuf_settings unset = AUTOBUF_SETTINGS_INIT;
+
+    ab_struct_init(settings, size, &unset, sizeof unset);
+}
+
+int autobuf_settings_read(int fd, struct autobuf_settings *theirs)
+{
+    struct autobuf_settings ours = AUTOBUF_SETTINGS_INIT;
+    struct autobuf_socket socket = AUTOBUF_SOCKET_INIT;
+    int clamp = 0, notsent = 0, error = autobuf_socket_state(fd, &socket);
+
+    if (error == 0)
+        error = ab_get_pacing(fd, &ours.pacing_byte_per_s);
+    if (error == 0)
+        error = ab_get_int(fd, IPPROTO_TCP, TCP_NOTSENT_LOWAT, &notsent);
+    if (error == 0)
+        error = ab_get_int(fd, IPPROTO_TCP, TCP_WINDOW_CLAMP, &clamp);
+    if (error < 0)
+        return error;
+    ours.snd_buf_bytes = socket.snd_buf_bytes;
+    ours.rcv_buf_bytes = socket.rcv_buf_bytes;
+    ours.locks = socket.locks;
+    ours.notsent_bytes = (uint32_t)notsent;
+    ours.rcv_clamp_bytes = (uint32_t)clamp;
+    return ab_struct_out(theirs, &ours, sizeof ours) ? 0 : -EINVAL;
+}
+
+/* A side that autotuning has now, and had then, is as it was. A window that autotuning opened is not made smaller. */
+static int restore_sides(int fd, const struct autobuf_settings *was, const struct autobuf_settings *now)
+{
+    uint32_t either = was->locks | now->locks;
+    int error = 0;
+
+    if (either & AUTOBUF_LOCK_SND)
+        error = ab_put_back_snd(fd, was);
+    if (error == 0 && was->locks & AUTOBUF_LOCK_RCV)
+        error = ab_put_back_rcv(fd, was);
+    if (error == 0 && was->locks != now->locks)
+        error = ab_put_back_locks(fd, was);
+    return error == -ENOPROTOOPT && was->locks == either ? 0 : error; /* before Linux 5.15 setting the sizes has locked them */
+}
+
+int autobuf_settings_restore(int fd, const struct autobuf_settings *theirs)
+{
+    struct autobuf_settings was, now = AUTOBUF_SETTINGS_INIT;
+    int error;
+
+    if (!ab_struct_in(&was, sizeof was, theirs) || was.locks & ~(AUTOBUF_LOCK_SND | AUTOBUF_LOCK_RCV) ||
+        !was.snd_buf_bytes || !was.rcv_buf_bytes)
+        return -EINVAL;
+    error = autobuf_settings_read(fd, &now);
+    if (error < 0)
+        return error;
+    if (autobuf_is_off())
+        return 0;
+    error = restore_sides(fd, &was, &now);
+    if (error == 0 && (was.locks & AUTOBUF_LOCK_RCV || !was.rcv_clamp_bytes || now.rcv_clamp_bytes < was.rcv_clamp_bytes))
+        error = ab_put_back_clamp(fd, &was);
+    if (error == 0 && was.pacing_byte_per_s != now.pacing_byte_per_s)
+        error = ab_put_back_pacing(fd, &was);
+    return error;
+}
