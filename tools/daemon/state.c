@@ -1,0 +1,322 @@
+/* SPDX-License-Identifier: MIT */
+#include "state.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <inttypes.h>
+#include <limits.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/file.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#define HEAD_BYTES 128U
+#define LINE_BYTES 192U
+#define LINES_SPARE 64U /* that are of no use, and allowed to be there */
+#define COUNT_MOST 1000000U
+
+/* ------------------------------------------------------------------------------------ lines */
+
+/* The first line: a file of another boot, or of another network namespace, says nothing of these sockets. */
+static int head_of_now(char head[HEAD_BYTES])
+{
+    struct stat net;
+    char boot[40] = "";
+    FILE *file = fopen("/proc/sys/kernel/random/boot_id", "re");
+    bool read = file && fgets(boot, sizeof boot, file);
+
+    if (file)
+        fclose(file);
+    if (!read || stat("/proc/self/ns/net", &net) < 0)
+        return -errno;
+    boot[strcspn(boot, "\n")] = '\0';
+    snprintf(head, HEAD_BYTES, "autobufd state 1 %s %" PRIuMAX "\n", boot, (uintmax_t)net.st_ino);
+    return 0;
+}
+
+static size_t write_line(const struct noted *noted, char line[LINE_BYTES])
+{
+    const struct autobuf_settings *s = &noted->settings;
+
+    return (size_t)snprintf(line, LINE_BYTES,
+                            "%" PRIu64 " %" PRIu32 " %" PRIu64 " %" PRIu64 " %" PRIu64 " %" PRIu32 " %" PRIu32 " %s\n",
+                            noted->cookie, s->locks, s->snd_buf_bytes, s->rcv_buf_bytes, s->pacing_byte_per_s,
+                            s->rcv_clamp_bytes, s->notsent_bytes, noted->control[0] ? noted->control : "-");
+}
+
+static bool take_number(char **text, uint64_t most, uint64_t *number)
+{
+    char *end;
+
+    if (**text < '0' || **text > '9')
+        return false;
+    errno = 0;
+    *number = strtoull(*text, &end, 10);
+    if (errno || *number > most || *end != ' ')
+        return false;
+    *text = end + 1;
+    return true;
+}
+
+/* A name that the kernel could have, up to the end of the line. */
+static bool take_control(const char *text, char control[STATE_CONTROL_BYTES])
+{
+    size_t length = strspn(text, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_-");
+
+    if (!length || length >= STATE_CONTROL_BYTES || strcmp(text + length, "\n") != 0)
+        return false;
+    memcpy(control, text, length);
+    control[length] = '\0';
+    if (strcmp(control, "-") == 0)
+        control[0] = '\0';
+    return true;
+}
+
+static bool read_line(char *text, struct noted *noted)
+{
+    uint64_t number[7];
+    static const uint64_t most[7] = {UINT64_MAX, AUTOBUF_LOCK_SND | AUTOBUF_LOCK_RCV, INT_MAX, INT_MAX,
+                                     UINT64_MAX, INT_MAX, UINT32_MAX};
+
+    for (size_t i = 0; i < 7; i++)
+        if (!take_number(&text, most[i], &number[i]))
+            return false;
+    *noted = (struct noted){.cookie = number[0], .settings = AUTOBUF_SETTINGS_INIT};
+    noted->settings.locks = (uint32_t)number[1];
+    noted->settings.snd_buf_bytes = number[2];
+    noted->settings.rcv_buf_bytes = number[3];
+    noted->settings.pacing_byte_per_s = number[4];
+    noted->settings.rcv_clamp_bytes = (uint32_t)number[5];
+    noted->settings.notsent_bytes = (uint32_t)number[6];
+    return number[0] && number[2] && number[3] && take_control(text, noted->control);
+}
+
+/* ----------------------------------------------------------------------------------- memory */
+
+/* Where it is, or would be. */
+static size_t place_of(const struct state *state, uint64_t cookie)
+{
+    size_t low = 0, high = state->count;
+
+    while (low < high) {
+        size_t middle = low + (high - low) / 2;
+
+        if (state->noted[middle].cookie < cookie)
+            low = middle + 1;
+        else
+            high = middle;
+    }
+    return low;
+}
+
+const struct noted *state_find(const struct state *state, uint64_t cookie)
+{
+    size_t at = place_of(state, cookie);
+
+    return at < state->count && state->noted[at].cookie == cookie ? &state->noted[at] : NULL;
+}
+
+static bool has_room(struct state *state)
+{
+    size_t room = state->room ? 2 * state->room : 64;
+    struct noted *more;
+
+    if (state->count < state->room)
+        return true;
+    more = state->count < COUNT_MOST ? realloc(state->noted, room * sizeof *more) : NULL;
+    if (!more)
+        return false;
+    state->noted = more;
+    state->room = room;
+    return true;
+}
+
+/* The newest of a socket counts. */
+static bool put(struct state *state, const struct noted *noted)
+{
+    size_t at = place_of(state, noted->cookie);
+
+    if (at == state->count || state->noted[at].cookie != noted->cookie) {
+        if (!has_room(state))
+            return false;
+        memmove(&state->noted[at + 1], &state->noted[at], (state->count - at) * sizeof *state->noted);
+        state->count++;
+    }
+    state->noted[at] = *noted;
+    return true;
+}
+
+/* -------------------------------------------------------------------------------- the file */
+
+static int write_all(int fd, const char *text, size_t length)
+{
+    ssize_t wrote = write(fd, text, length);
+
+    if (wrote < 0)
+        return -errno;
+    return (size_t)wrote == length ? 0 : -ENOSPC;
+}
+
+/* One that others may write to would let them set options on sockets with our rights. */
+static int take_hold(int fd)
+{
+    struct stat file;
+
+    if (flock(fd, LOCK_EX | LOCK_NB) < 0 || fstat(fd, &file) < 0)
+        return -errno;
+    return S_ISREG(file.st_mode) && !(file.st_mode & (S_IWGRP | S_IWOTH)) ? 0 : -EPERM;
+}
+
+/* How alike the first lines are. 0; -ENODATA: nothing in the file is of use; -EXDEV, -EBADMSG. */
+static int compare_heads(const char *theirs, const char *ours)
+{
+    size_t version = strcspn(ours, "0123456789") + 2, boot = version + strcspn(ours + version, " ") + 1;
+
+    if (!theirs[0])
+        return -ENODATA;
+    if (strncmp(theirs, ours, version) != 0 || !strchr(theirs, '\n'))
+        return -EBADMSG;
+    if (strncmp(theirs, ours, boot) != 0)
+        return -ENODATA;
+    return strcmp(theirs, ours) == 0 ? 0 : -EXDEV;
+}
+
+/* What stands behind the last line that is whole would spoil the next one, and goes. */
+static int read_lines(struct state *state, FILE *file)
+{
+    char line[LINE_BYTES];
+    off_t whole = ftello(file);
+
+    while (fgets(line, sizeof line, file)) {
+        struct noted noted;
+
+        if (!strchr(line, '\n'))
+            continue;
+        whole = ftello(file);
+        state->lines++;
+        if (read_line(line, &noted) && !put(state, &noted))
+            return -ENOMEM;
+    }
+    return ftruncate(state->fd, whole) < 0 ? -errno : 0;
+}
+
+static int read_file(struct state *state)
+{
+    char ours[HEAD_BYTES] = "", line[LINE_BYTES] = "";
+    int copy = dup(state->fd), error = head_of_now(ours);
+    FILE *file = copy < 0 ? NULL : fdopen(copy, "r");
+
+    if (!file) {
+        if (copy >= 0)
+            close(copy);
+        return -ENOMEM;
+    }
+    if (error == 0) {
+        if (!fgets(line, sizeof line, file))
+            line[0] = '\0';
+        error = compare_heads(line, ours);
+    }
+    if (error == 0)
+        error = read_lines(state, file);
+    fclose(file);
+    if (error != -ENODATA)
+        return error;
+    return ftruncate(state->fd, 0) < 0 ? -errno : write_all(state->fd, ours, strlen(ours));
+}
+
+int state_open(struct state *state, const char *file)
+{
+    int error;
+
+    *state = (struct state){.file = file, .fd = -1};
+    state->fd = open(file, O_RDWR | O_CREAT | O_APPEND | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK, 0600);
+    if (state->fd < 0)
+        return -errno;
+    error = take_hold(state->fd);
+    if (error == 0)
+        error = read_file(state);
+    if (error < 0)
+        state_close(state);
+    return error;
+}
+
+int state_keep(struct state *state, const struct noted *noted, bool anew)
+{
+    char line[LINE_BYTES];
+    off_t end;
+    int error;
+
+    if (!state->file || (!anew && state_find(state, noted->cookie)))
+        return 0;
+    end = lseek(state->fd, 0, SEEK_END);
+    error = end < 0 ? -errno : write_all(state->fd, line, write_line(noted, line));
+    if (error == 0 && !put(state, noted))
+        error = -ENOMEM;
+    if (error == 0)
+        state->lines++;
+    else if (end >= 0 && ftruncate(state->fd, end) < 0) /* what is there in part is dropped by the next reader, too */
+        return error;
+    return error;
+}
+
+bool state_is_long(const struct state *state)
+{
+    return state->lines > 2 * state->count + LINES_SPARE;
+}
+
+/* All of it into a new file. A descriptor, locked. */
+static int write_anew(const struct state *state, const char *name)
+{
+    char text[HEAD_BYTES + LINE_BYTES];
+    int fd = open(name, O_RDWR | O_CREAT | O_TRUNC | O_APPEND | O_CLOEXEC | O_NOFOLLOW, 0600);
+    int error = fd < 0 ? -errno : take_hold(fd);
+
+    if (error == 0)
+        error = head_of_now(text);
+    if (error == 0)
+        error = write_all(fd, text, strlen(text));
+    for (size_t i = 0; error == 0 && i < state->count; i++)
+        error = write_all(fd, text, write_line(&state->noted[i], text));
+    if (error == 0)
+        return fd;
+    if (fd >= 0)
+        close(fd);
+    return error;
+}
+
+int state_retain(struct state *state, bool (*want)(void *user, uint64_t cookie), void *user)
+{
+    char name[PATH_MAX];
+    size_t kept = 0;
+    int fd;
+
+    for (size_t i = 0; i < state->count; i++)
+        if (want(user, state->noted[i].cookie))
+            state->noted[kept++] = state->noted[i];
+    state->count = kept;
+    if ((size_t)snprintf(name, sizeof name, "%s.new", state->file) >= sizeof name)
+        return -ENAMETOOLONG;
+    fd = write_anew(state, name);
+    if (fd < 0)
+        return fd;
+    if (rename(name, state->file) < 0) {
+        int error = -errno;
+
+        close(fd);
+        return error;
+    }
+    close(state->fd);
+    state->fd = fd;
+    state->lines = kept;
+    return 0;
+}
+
+void state_close(struct state *state)
+{
+    if (state->file && state->fd >= 0)
+        close(state->fd);
+    free(state->noted);
+    *state = (struct state){.fd = -1};
+}

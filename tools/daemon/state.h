@@ -1,0 +1,58 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * What was set on other programs' sockets, and how these were before, in a file that outlives the daemon: for
+ * autobufd --undo.
+ */
+#ifndef STATE_H
+#define STATE_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <autobuf/autobuf.h>
+
+#define STATE_CONTROL_BYTES 16U /* TCP_CA_NAME_MAX */
+
+/* A socket, as it was. */
+struct noted {
+    uint64_t cookie;
+    struct autobuf_settings settings;
+    char control[STATE_CONTROL_BYTES]; /* its congestion control; "": that was not changed */
+};
+
+struct state {
+    const char *file; /* NULL: nothing is kept */
+    int fd;           /* locked as long as it is open */
+    struct noted *noted; /* by cookie */
+    size_t count, room;
+    size_t lines; /* in the file, those included that have been replaced since */
+};
+
+/*
+ * Opens the file, which is made if it is not there, and reads it. What another boot of this host has left is dropped, and
+ * so is a line that was written in part. *file must live as long as *state. 0; -EWOULDBLOCK: an autobufd has it open;
+ * -EXDEV: it was written in another network namespace; -EBADMSG: it is no such file, or of another version; -EPERM:
+ * others may write to it; -ENOMEM; errors of open(2).
+ */
+int state_open(struct state *state, const char *file);
+
+/* What the socket was before; NULL: it was not changed. */
+const struct noted *state_find(const struct state *state, uint64_t cookie);
+
+/*
+ * Keeps how a socket was. What is kept of it already stays, unless anew is set. 0; -ENOMEM; errors of write(2), after
+ * which nothing is kept.
+ */
+int state_keep(struct state *state, const struct noted *noted, bool anew);
+
+/* Whether so many lines are of no more use that state_retain() is worth its time. */
+bool state_is_long(const struct state *state);
+
+/* Keeps only those that want() wants, and replaces the file. 0; errors of open(2), write(2) and rename(2). */
+int state_retain(struct state *state, bool (*want)(void *user, uint64_t cookie), void *user);
+
+/* The file stays. */
+void state_close(struct state *state);
+
+#endif
