@@ -50,7 +50,7 @@ static struct config read_good(const char *text)
 static void all_that_a_file_may_say(void **state)
 {
     struct config c = read_good("\xef\xbb\xbf; a comment\n"
-                                "interval = 250\nbudget=25\n dry_run : yes\nstop_ports=22, 873\n"
+                                "interval = 250\nbudget=25\nstatus=/run/x.sock\n dry_run : yes\nstop_ports=22, 873\n"
                                 "# another one\n\n"
                                 "[data mover]\nremote=2001:db8::/32\nremote_port=5000-5100,80\nlocal=192.0.2.1\nlocal_port=1-65535\n"
                                 "\tunit=gridftp.service\nuser=0\nprogram=globus-gridftp-server\nmode=fixed\nsndbuf=4M\nrcvbuf=64k\n"
@@ -61,12 +61,13 @@ static void all_that_a_file_may_say(void **state)
     (void)state;
     assert_int_equal(c.interval_ms, 250);
     assert_int_equal(c.budget_percent, 25);
+    assert_string_equal(c.status_file, "/run/x.sock");
     assert_true(c.dry_run);
     assert_int_equal(c.stop_ports.count, 2);
     assert_int_equal(c.stop_ports.ranges[1].last, 873);
     assert_int_equal(c.count, 2);
     assert_string_equal(first->name, "data mover");
-    assert_int_equal(first->line, 8);
+    assert_int_equal(first->line, 9);
     assert_int_equal(first->remote.version, 6);
     assert_int_equal(first->remote.bits, 32);
     assert_int_equal(first->remote_port.count, 2);
@@ -99,6 +100,7 @@ static void what_a_file_does_not_say(void **state)
     assert_int_equal(c.count, 0);
     assert_int_equal(c.interval_ms, 100);
     assert_int_equal(c.budget_percent, 50);
+    assert_string_equal(c.status_file, "/run/autobufd/status.sock");
     config_free(&c);
     assert_int_equal(config_without_file(&c), 0);
     assert_int_equal(c.count, 1);
@@ -128,6 +130,13 @@ static void what_is_wrong_is_said_with_its_line(void **state)
         {"[a]\nmode=off\ncc=reno\n", "1: [a]: mode off sets nothing\n"},
         {"interval=9\n", "1: interval=9: it takes milliseconds, 10 to 10000\n"},
         {"interval=1k\n", "1: interval=1k: it takes milliseconds, 10 to 10000\n"},
+        {"status=run/x.sock\n", "1: status=run/x.sock: it takes off, or a file by its full name, of at most 89 characters\n"},
+        {"status=\n", "1: status=: it takes off, or a file by its full name, of at most 89 characters\n"},
+        {"status=/1234567890123456789012345678901234567890123456789012345678901234567890123456789012345678\nbudget=51\n",
+         "2: budget=51: it takes a percentage of net.ipv4.tcp_mem, 1 to 50\n"},
+        {"status=/12345678901234567890123456789012345678901234567890123456789012345678901234567890123456789\n",
+         "1: status=/12345678901234567890123456789012345678901234567890123456789012345678901234567890123456789: it takes off, "
+         "or a file by its full name, of at most 89 characters\n"},
         {"budget=51\n", "1: budget=51: it takes a percentage of net.ipv4.tcp_mem, 1 to 50\n"},
         {"dry_run=maybe\n", "1: dry_run=maybe: it takes yes or no\n"},
     };

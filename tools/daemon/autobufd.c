@@ -16,6 +16,7 @@
 #include "../clock.h"
 #include "care.h"
 #include "config.h"
+#include "tell.h"
 #include "wad.h"
 
 #define CONFIG_FILE "/etc/autobuf/autobufd.conf"
@@ -81,18 +82,21 @@ static int convert(const char *name)
 }
 
 /* What is wrong with the new rules was said; then the old ones stay. */
-static void read_again(const struct wishes *want, struct care *care, struct config *config)
+static void read_again(const struct wishes *want, struct care *care, struct config *config, struct tell *tell)
 {
     struct config fresh;
 
+    tell_reloading(tell, autobuf_now_ns());
     if (read_rules(want, &fresh) < 0) {
         say("the rules stay as they were");
+        tell_rejected(tell);
         return;
     }
     care_forget(care); /* it points into the old rules */
     config_free(config);
     *config = fresh;
     (void)care_rules(care, config, want->dry_run); /* without new limits the old ones hold */
+    tell_rules(tell, config);
     say("reads the rules again");
 }
 
@@ -119,7 +123,16 @@ static uint32_t next_signal(int signals)
     return read(signals, &info, sizeof info) == (ssize_t)sizeof info ? info.ssi_signo : 0;
 }
 
-static int run(const struct wishes *want, struct care *care, struct config *config, int signals)
+/* Until a signal comes, something is to be done, or somebody asks for the state. 0, -errno. */
+static int wait_here(const struct care *care, const struct tell *tell, int signals)
+{
+    struct pollfd fds[1 + STATUS_FDS] = {{signals, POLLIN, 0}};
+    uint64_t now_ns = autobuf_now_ns(), until_ns = care_deadline_ns(care), tell_ns = tell_deadline_ns(tell, now_ns);
+
+    return wait_any(fds, 1 + tell_poll(tell, fds + 1, now_ns), until_ns < tell_ns ? until_ns : tell_ns);
+}
+
+static int run(const struct wishes *want, struct care *care, struct config *config, struct tell *tell, int signals)
 {
     for (;;) {
         int error = care_step(care, autobuf_now_ns());
@@ -130,11 +143,12 @@ static int run(const struct wishes *want, struct care *care, struct config *conf
             if (error != -ETIMEDOUT && error != -EPROTO && error != -ENOBUFS)
                 return FAILED;
         }
-        if (wait_for(signals, POLLIN, care_deadline_ns(care)) < 0)
+        if (wait_here(care, tell, signals) < 0)
             return FAILED;
+        tell_step(tell, autobuf_now_ns());
         number = next_signal(signals);
         if (number == SIGHUP)
-            read_again(want, care, config);
+            read_again(want, care, config, tell);
         else if (number)
             return DONE;
     }
@@ -142,8 +156,15 @@ static int run(const struct wishes *want, struct care *care, struct config *conf
 
 static int begin(const struct wishes *want, struct care *care, struct config *config, int signals)
 {
+    struct tell tell;
+    int status;
+
     fprintf(stderr, "autobufd: begins with %zu rule%s\n", config->count, config->count == 1 ? "" : "s");
-    return run(want, care, config, signals);
+    tell_open(&tell, care, say);
+    tell_rules(&tell, config);
+    status = run(want, care, config, &tell, signals);
+    tell_close(&tell);
+    return status;
 }
 
 static int serve(const struct wishes *want, struct config *config)

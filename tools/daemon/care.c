@@ -5,10 +5,10 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 #include <unistd.h>
 
 #include "act.h"
+#include "cost.h"
 #include "owners.h"
 #include "sweep.h"
 #include "table.h"
@@ -21,8 +21,6 @@
 #define BULK_NS NS_PER_S
 #define NEAR_BYTES 16777216U /* one whose peer is near, or that nobody owns, is left alone for so much more */
 
-/* Of a core, sweeps take one part in so many, looks another, and searches through /proc a third. */
-#define COST_PART 40U
 #define LOOKS_NS (10 * NS_PER_MS) /* between two rounds of looks, at least */
 #define LIMITS_NS (10 * NS_PER_S) /* between two readings of this host's limits */
 
@@ -31,6 +29,10 @@ struct tended {
     struct autobuf_flow *flow;
     const struct rule *rule;
     struct place place;
+    struct subject subject; /* program and unit: NULL; they are these: */
+    char program[PROCESS_NAME_BYTES], unit[UNIT_BYTES];
+    char action[REPORT_TEXT_BYTES]; /* the newest; "": none yet */
+    uint64_t action_ns;
 };
 
 struct care {
@@ -52,23 +54,18 @@ struct care {
     const struct process *process; /* of what is acted on now, and its socket, for what is said of it */
     const struct place *place;
     const struct rule *rule;
+    const char *unit;
     int copy;
     char said[384]; /* by its flow */
+    struct report_counts counts;
 };
 
-static uint64_t cpu_ns(void)
+/* When to do again what has taken processor time since then, which is added to its sum. */
+static uint64_t after(const struct care *care, uint64_t began_cpu_ns, uint64_t least_ns, uint64_t *sum_ns)
 {
-    struct timespec t = {0, 0};
+    uint64_t took_ns = cost_cpu_ns() - began_cpu_ns, rest_ns = took_ns * COST_PART;
 
-    clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &t);
-    return (uint64_t)t.tv_sec * NS_PER_S + (uint64_t)t.tv_nsec;
-}
-
-/* When to do again what has taken processor time since then. */
-static uint64_t after(const struct care *care, uint64_t began_cpu_ns, uint64_t least_ns)
-{
-    uint64_t rest_ns = (cpu_ns() - began_cpu_ns) * COST_PART;
-
+    *sum_ns += took_ns;
     return care->now_ns + (rest_ns > least_ns ? rest_ns : least_ns);
 }
 
@@ -88,6 +85,28 @@ static void tell(void *user, const char *text)
     snprintf(line, sizeof line, "%s[%d]:%d %s -> %s: [%s] %s%s", care->process->name, (int)care->place->pid,
              care->place->fd, local, peer, care->rule->name, is_dry(care, care->rule) ? "dry run: " : "", text);
     care->say(line);
+}
+
+/* Something was set, or in a dry run would be. */
+static void tell_done(void *user, const char *text)
+{
+    struct care *care = user;
+
+    if (!is_dry(care, care->rule))
+        report_count(&care->counts, text);
+    tell(care, text);
+}
+
+static void tell_failed(struct care *care, int error)
+{
+    care->counts.failed_actions++;
+    tell(care, autobuf_strerror(error));
+}
+
+static void keep_action(const struct care *care, struct tended *t)
+{
+    snprintf(t->action, sizeof t->action, "%.*s", (int)sizeof t->action - 1, care->said);
+    t->action_ns = care->now_ns;
 }
 
 /* What a flow says is told only if it then sets something. */
@@ -157,8 +176,10 @@ static void look(struct care *care, size_t at)
     result = autobuf_flow_move(t->flow, loan.copy);
     if (result == 0)
         result = autobuf_flow_step(t->flow, care->now_ns);
-    if (result > 0 && care->said[0])
-        tell(care, care->said);
+    if (result > 0 && care->said[0]) {
+        tell_done(care, care->said);
+        keep_action(care, t);
+    }
     if (has_ended(result))
         end(care, at, KNOWN_WAITS);
     act_give_back(&loan);
@@ -166,12 +187,12 @@ static void look(struct care *care, size_t at)
 
 static void look_all(struct care *care)
 {
-    uint64_t began_ns = cpu_ns();
+    uint64_t began_ns = cost_cpu_ns();
 
     for (size_t i = care->tended_count; i > 0; i--)
         if (autobuf_flow_deadline_ns(care->tended[i - 1].flow) <= care->now_ns)
             look(care, i - 1);
-    care->looks_ns = after(care, began_ns, LOOKS_NS);
+    care->looks_ns = after(care, began_ns, LOOKS_NS, &care->counts.looks_cpu_ns);
 }
 
 static bool has_room(struct care *care)
@@ -221,19 +242,24 @@ static enum known_state open_flow(struct care *care, const struct seen *seen, co
     struct autobuf_applied applied = AUTOBUF_APPLIED_INIT;
     struct autobuf_limits limits;
     struct autobuf_options options = options_of(care, rule, &limits);
-    struct tended t = {.rule = rule, .place = *place};
+    struct tended t = {.rule = rule, .place = *place, .subject = subject_of(seen)};
     int error = has_room(care) ? autobuf_flow_open(&t.flow, copy, NULL, 0, &options) : -ENOMEM;
 
     if (error < 0) {
-        tell(care, autobuf_strerror(error));
+        tell_failed(care, error);
         return KNOWN_LEFT;
     }
-    if (autobuf_flow_state(t.flow, &applied) == 0 && (applied.changes || is_dry(care, rule)) && care->said[0])
-        tell(care, care->said);
+    if (autobuf_flow_state(t.flow, &applied) == 0 && (applied.changes || is_dry(care, rule)) && care->said[0]) {
+        tell_done(care, care->said);
+        keep_action(care, &t);
+    }
     if (seen->remote.version == 0) {
         autobuf_flow_close(t.flow);
         return KNOWN_WAITS;
     }
+    snprintf(t.program, sizeof t.program, "%s", care->process->name);
+    snprintf(t.unit, sizeof t.unit, "%s", care->unit);
+    care->counts.taken_up++;
     care->tended[care->tended_count++] = t;
     return KNOWN_TENDED;
 }
@@ -243,18 +269,19 @@ static enum known_state take_up(struct care *care, const struct seen *seen, stru
                                 const struct rule *rule, const struct place *place, int copy)
 {
     struct autobuf_limits limits = care->limits;
-    struct act act = {.rule = rule, .limits = &limits, .dry_run = is_dry(care, rule), .say = tell, .user = care};
+    struct act act = {.rule = rule, .limits = &limits, .dry_run = is_dry(care, rule), .say = tell_done, .user = care};
     int result = 0;
 
     limits.request_most_bytes = rule->most_bytes;
     if (rule->mode != MODE_FIXED && !rule->pace_bit_per_s && !rule->congestion_control[0] && seen->remote.version &&
         act_is_near(copy, &limits, rule->intent)) {
         known->next_bytes = seen->moved_bytes + NEAR_BYTES;
+        care->counts.refused[REPORT_NEAR]++;
         return KNOWN_WAITS;
     }
     result = act_fixed(&act, copy);
     if (result < 0)
-        tell(care, autobuf_strerror(result));
+        tell_failed(care, result);
     return rule->mode == MODE_FIXED ? KNOWN_LEFT : open_flow(care, seen, rule, place, copy);
 }
 
@@ -285,7 +312,9 @@ static void begin(struct care *care, const struct seen *seen, const struct wante
     if (error == -EPERM || error == -EACCES) {
         say_refused(care, error, place.pid);
         known->state = KNOWN_LEFT;
+        care->counts.refused[REPORT_NOT_PERMITTED]++;
     } else if (error < 0) {
+        care->counts.refused[REPORT_GONE]++;
         known->state = KNOWN_WAITS; /* it was closed, or handed on, in between */
     }
     if (error < 0)
@@ -296,6 +325,7 @@ static void begin(struct care *care, const struct seen *seen, const struct wante
     rule = rules_find(care->config, &subject);
     if (rule && rule->mode != MODE_OFF) {
         is_about(care, &loan, &place, rule);
+        care->unit = unit;
         known->state = take_up(care, seen, known, rule, &place, loan.copy);
     } else {
         known->state = KNOWN_LEFT;
@@ -388,6 +418,7 @@ static void give_up(struct care *care, const struct seen *seen)
 
     if (!known)
         return;
+    care->counts.refused[REPORT_NO_OWNER]++;
     known->state = KNOWN_WAITS;
     known->next_bytes = seen->moved_bytes + NEAR_BYTES;
     known->snd_buf_bytes = seen->snd_buf_bytes;
@@ -397,12 +428,12 @@ static void give_up(struct care *care, const struct seen *seen)
 /* What is wanted while no search is due is wanted by the next sweep, too. */
 static void search(struct care *care)
 {
-    uint64_t began_ns = cpu_ns();
+    uint64_t began_ns = cost_cpu_ns();
 
     if (!care->wanted_count || care->now_ns < care->search_ns)
         return;
     owners_find(&care->owners, care->wanted, care->wanted_count);
-    care->search_ns = after(care, began_ns, 0);
+    care->search_ns = after(care, began_ns, 0, &care->counts.searches_cpu_ns);
     for (size_t i = 0; i < care->wanted_count; i++) {
         const struct seen *seen = &care->candidates[care->wanted[i].index];
 
@@ -415,7 +446,7 @@ static void search(struct care *care)
 
 static int see(struct care *care)
 {
-    uint64_t began_ns = cpu_ns();
+    uint64_t began_ns = cost_cpu_ns();
     int error;
 
     care->round++;
@@ -423,12 +454,15 @@ static int see(struct care *care)
     error = care->sock_diag < 0 ? care->sock_diag : sweep(care->sock_diag, take, care);
     if (error == 0) {
         table_forget(&care->table, care->round);
+        care->counts.sockets = care->table.count;
     } else { /* what is left of that answer must not be taken for the next one */
         if (care->sock_diag >= 0)
             close(care->sock_diag);
         care->sock_diag = sweep_open();
     }
-    care->sweep_ns = after(care, began_ns, care->config->interval_ms * NS_PER_MS);
+    care->sweep_ns = after(care, began_ns, care->config->interval_ms * NS_PER_MS, &care->counts.sweeps_cpu_ns);
+    care->counts.sweeps++;
+    care->counts.failed_sweeps += error < 0;
     if (error == 0)
         search(care);
     return error;
@@ -536,6 +570,30 @@ uint64_t care_deadline_ns(const struct care *care)
     if (look_ns < care->looks_ns)
         look_ns = care->looks_ns;
     return look_ns < care->sweep_ns ? look_ns : care->sweep_ns;
+}
+
+const struct report_counts *care_counts(const struct care *care)
+{
+    return &care->counts;
+}
+
+size_t care_tended(const struct care *care)
+{
+    return care->tended_count;
+}
+
+void care_flow(const struct care *care, size_t at, struct report_flow *flow)
+{
+    const struct tended *t = &care->tended[at];
+    struct autobuf_applied applied = AUTOBUF_APPLIED_INIT;
+
+    *flow = (struct report_flow){.pid = t->place.pid, .fd = t->place.fd, .user = t->subject.user, .program = t->program,
+                                 .unit = t->unit, .rule = t->rule, .dry_run = is_dry(care, t->rule), .action = t->action,
+                                 .action_ns = t->action_ns, .live = AUTOBUF_LIVE_STATE_INIT};
+    applied.live = &flow->live;
+    (void)autobuf_flow_state(t->flow, &applied); /* else nothing was seen yet */
+    report_address(&t->subject.local, flow->local);
+    report_address(&t->subject.remote, flow->peer);
 }
 
 void care_close(struct care *care)

@@ -11,6 +11,7 @@
 
 #include <autobuf/autobuf.h>
 
+#include "report.h"
 #include "rules.h"
 
 struct care;
@@ -35,6 +36,11 @@ int care_step(struct care *care, uint64_t now_ns);
 
 /* When to call care_step() next. */
 uint64_t care_deadline_ns(const struct care *care);
+
+/* What was done so far; how many connections are looked after now, and each of them, from 0 on. */
+const struct report_counts *care_counts(const struct care *care);
+size_t care_tended(const struct care *care);
+void care_flow(const struct care *care, size_t at, struct report_flow *flow);
 
 /* Ends the care, not the connections: what was set for its time only, a pace, is put back. */
 void care_close(struct care *care);

@@ -101,6 +101,16 @@ static const char *take_bool(void *field, const char *value)
     return NULL;
 }
 
+static const char *take_status(void *field, const char *value)
+{
+    if (strcmp(value, "off") == 0)
+        value = "";
+    else if (value[0] != '/' || strlen(value) >= STATUS_FILE_BYTES)
+        return "off, or a file by its full name, of at most 89 characters";
+    memcpy(field, value, strlen(value) + 1);
+    return NULL;
+}
+
 static const char *take_prefix(void *field, const char *value)
 {
     static const char right[] = "a prefix, such as 192.0.2.0/24 or 2001:db8::/32, with no bits behind it";
@@ -210,6 +220,7 @@ static const struct key {
     {"budget", take_percent, false, offsetof(struct config, budget_percent)},
     {"dry_run", take_bool, false, offsetof(struct config, dry_run)},
     {"stop_ports", take_ports, false, offsetof(struct config, stop_ports)},
+    {"status", take_status, false, offsetof(struct config, status_file)},
     {"remote", take_prefix, true, offsetof(struct rule, remote)},
     {"remote_port", take_ports, true, offsetof(struct rule, remote_port)},
     {"local", take_prefix, true, offsetof(struct rule, local)},
@@ -313,7 +324,7 @@ static void begin_section(struct lines *lines, const char *name)
 
 static struct config empty(void)
 {
-    return (struct config){.interval_ms = INTERVAL_MS, .budget_percent = BUDGET_PERCENT};
+    return (struct config){.interval_ms = INTERVAL_MS, .budget_percent = BUDGET_PERCENT, .status_file = STATUS_FILE};
 }
 
 int config_read(FILE *file, struct config *config, config_wrong_fn *wrong, void *user)

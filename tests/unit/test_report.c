@@ -1,0 +1,245 @@
+/* SPDX-License-Identifier: MIT */
+/* tools/daemon/report.c: what it prints, to the letter. */
+#include "unit.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "daemon/report.h"
+
+static struct rule rule = {.name = "by \"night\"", .line = 7, .mode = MODE_PATH};
+
+/* Each text is what a hostile program, unit or rule may be called. */
+static void hostile(struct report_flow *f)
+{
+    f->pid = 42;
+    f->fd = 5;
+    f->user = 4294967294U;
+    f->program = "a\"b\\c\td\n\033[2J";
+    f->unit = "x\xff.service";
+    strcpy(f->local, "192.0.2.1:80");
+    strcpy(f->peer, "[2001:db8::1]:65535");
+    f->rule = &rule;
+    f->dry_run = true;
+    f->live.limiter = AUTOBUF_LIMITER_SND_BUFFER;
+    f->live.rtt_ns = 40000000;
+    f->live.rtt_min_ns = 39000000;
+    f->live.sent_bit_per_s = UINT64_MAX;
+    f->live.received_bit_per_s = 1;
+    f->live.sent_bytes = 2;
+    f->live.received_bytes = 3;
+    f->live.in_flight_bytes = 4;
+    f->live.cwnd_bytes = 5;
+    f->live.snd_buf_bytes = 131072;
+    f->live.rcv_buf_bytes = 6;
+    f->live.pacing_bit_per_s = 7;
+    f->live.changes = 8;
+    f->action = "send: kernel: given back\tto autotuning";
+    f->action_ns = 1000000000;
+}
+
+static void flow_at(const void *user, size_t at, struct report_flow *f)
+{
+    assert_ptr_equal(user, &rule);
+    if (at == 0) {
+        hostile(f);
+        return;
+    }
+    *f = (struct report_flow){.pid = (pid_t)at, .program = "", .unit = "", .rule = &rule, .live = AUTOBUF_LIVE_STATE_INIT,
+                              .action = ""};
+}
+
+static struct report report_of(const struct report_counts *counts, size_t tended)
+{
+    return (struct report){.counts = counts, .now_ns = 3500000000, .answers_cpu_ns = 4, .answered = 5, .dropped = 6,
+                           .rejected = 7, .memory_bytes = 8192, .generation = 2, .rules = 3, .tended = tended,
+                           .flow = flow_at, .user = &rule};
+}
+
+static char *printed(void (*print)(FILE *, const struct report *), const struct report *r)
+{
+    char *text = NULL;
+    size_t length;
+    FILE *out = open_memstream(&text, &length);
+
+    assert_non_null(out);
+    print(out, r);
+    assert_int_equal(fclose(out), 0);
+    assert_int_equal(strlen(text), length);
+    return text;
+}
+
+static void flows(void **state)
+{
+    struct report_counts counts = {.sockets = 11};
+    struct report r = report_of(&counts, 2);
+    char *text = printed(report_flows, &r), *middle = strstr(text, ",{\"pid\":1,"), wanted[1024];
+
+    (void)state;
+    assert_non_null(middle);
+    snprintf(wanted, sizeof wanted,
+             "{\"version\":\"%s\",\"generation\":2,\"sockets\":11,\"tended\":2,\"left_out\":0,\"flows\":["
+             "{\"pid\":42,\"fd\":5,\"program\":\"a\\\"b\\\\c?d??[2J\",\"user\":4294967294,\"unit\":\"x?.service\","
+             "\"local\":\"192.0.2.1:80\",\"peer\":\"[2001:db8::1]:65535\",\"mode\":\"path\",\"rule\":\"by \\\"night\\\"\","
+             "\"rule_line\":7,\"dry_run\":true,\"limited\":\"send-buffer\",\"rtt_ns\":40000000,\"rtt_min_ns\":39000000,"
+             "\"sent_bytes\":2,\"received_bytes\":3,\"sent_bit_per_s\":18446744073709551615,\"received_bit_per_s\":1,"
+             "\"in_flight_bytes\":4,\"cwnd_bytes\":5,\"snd_buf_bytes\":131072,\"rcv_buf_bytes\":6,\"pacing_bit_per_s\":7,"
+             "\"changes\":8,\"action\":\"send: kernel: given back?to autotuning\",\"action_age_ns\":2500000000}",
+             autobuf_version());
+    *middle = '\0';
+    assert_string_equal(text, wanted);
+    assert_string_equal(middle + 1,
+                        "{\"pid\":1,\"fd\":0,\"program\":\"\",\"user\":0,\"unit\":null,\"local\":\"\",\"peer\":\"\","
+                        "\"mode\":\"path\",\"rule\":\"by \\\"night\\\"\",\"rule_line\":7,\"dry_run\":false,"
+                        "\"limited\":\"unknown\",\"rtt_ns\":null,\"rtt_min_ns\":null,\"sent_bytes\":0,\"received_bytes\":0,"
+                        "\"sent_bit_per_s\":0,\"received_bit_per_s\":0,\"in_flight_bytes\":0,\"cwnd_bytes\":0,"
+                        "\"snd_buf_bytes\":0,\"rcv_buf_bytes\":0,\"pacing_bit_per_s\":null,\"changes\":0,\"action\":null,"
+                        "\"action_age_ns\":null}]}\n");
+    free(text);
+}
+
+static void table(void **state)
+{
+    struct report_counts counts = {.sockets = 11, .sweeps = 12};
+    struct report r = report_of(&counts, 2);
+    char *text = printed(report_table, &r), wanted[1024];
+
+    (void)state;
+    snprintf(wanted, sizeof wanted,
+             "autobufd\t1\t%s\t2\t2\t0\t11\t12\n"
+             "42\t5\ta\"b\\c?d??[2J\tx?.service\t192.0.2.1:80\t[2001:db8::1]:65535\tpath\tby \"night\"\tsend-buffer\t40000000\t"
+             "18446744073709551615\t1\t131072\t6\t8\t2500\tsend: kernel: given back?to autotuning\tdry\n"
+             "1\t0\t-\t-\t-\t-\tpath\tby \"night\"\tunknown\t-\t0\t0\t0\t0\t0\t0\t-\t-\n",
+             autobuf_version());
+    assert_string_equal(text, wanted);
+    free(text);
+}
+
+static void many_are_left_out(void **state)
+{
+    struct report_counts counts = {0};
+    struct report r = report_of(&counts, 100000);
+    char *text = printed(report_flows, &r), *at = text;
+    size_t count = 0;
+
+    (void)state;
+    assert_non_null(strstr(text, "\"tended\":100000,\"left_out\":98000,"));
+    while ((at = strstr(at, "{\"pid\":")) != NULL) {
+        at++;
+        count++;
+    }
+    assert_int_equal(count, REPORT_FLOWS_MOST);
+    free(text);
+}
+
+static void metrics(void **state)
+{
+    struct report_counts counts = {
+        .sweeps = 1, .sockets = 2, .sweeps_cpu_ns = 3000000001, .looks_cpu_ns = 10, .searches_cpu_ns = 999999999, .taken_up = 9,
+        .actions = {21, 22, 23, 24, 25}, .refused = {31, 32, 33, 34}, .failed_sweeps = 41, .failed_actions = 42};
+    static const char *const lines[] = {
+        "autobufd_sweeps_total 1", "autobufd_sockets 2", "autobufd_tended 4", "autobufd_taken_up_total 9",
+        "autobufd_cpu_seconds_total{part=\"sweeps\"} 3.000000001", "autobufd_cpu_seconds_total{part=\"looks\"} 0.000000010",
+        "autobufd_cpu_seconds_total{part=\"searches\"} 0.999999999", "autobufd_cpu_seconds_total{part=\"answers\"} 0.000000004",
+        "autobufd_actions_total{kind=\"given_back\"} 21", "autobufd_actions_total{kind=\"buffers\"} 22",
+        "autobufd_actions_total{kind=\"pace\"} 23", "autobufd_actions_total{kind=\"congestion_control\"} 24",
+        "autobufd_actions_total{kind=\"other\"} 25", "autobufd_refused_total{reason=\"not_permitted\"} 31",
+        "autobufd_refused_total{reason=\"gone\"} 32", "autobufd_refused_total{reason=\"no_owner\"} 33",
+        "autobufd_refused_total{reason=\"near\"} 34", "autobufd_errors_total{what=\"sweep\"} 41",
+        "autobufd_errors_total{what=\"action\"} 42", "autobufd_errors_total{what=\"rules\"} 7", "autobufd_rules 3",
+        "autobufd_config_generation 2", "autobufd_clients_total{end=\"answered\"} 5", "autobufd_clients_total{end=\"dropped\"} 6",
+        "autobufd_resident_memory_bytes 8192",
+    };
+    struct report r = report_of(&counts, 4);
+    char *text = printed(report_metrics, &r), *rest = text, *line, name[64] = "", type[16];
+    size_t samples = 0;
+
+    (void)state;
+    /* HELP and TYPE come before the samples of each name, and each sample is a line above. */
+    while ((line = strsep(&rest, "\n")) != NULL && rest) {
+        if (sscanf(line, "# HELP %63s", name) == 1)
+            continue;
+        if (line[0] == '#') {
+            char typed[64];
+
+            assert_int_equal(sscanf(line, "# TYPE %63s %15s", typed, type), 2);
+            assert_string_equal(typed, name);
+            assert_string_equal(type, strlen(name) > 6 && strcmp(name + strlen(name) - 6, "_total") == 0 ? "counter" : "gauge");
+            continue;
+        }
+        CHECK(line, strncmp(line, name, strlen(name)) == 0);
+        if (strncmp(line, "autobufd_info{", 14) == 0)
+            continue;
+        CHECK(line, samples < COUNT(lines));
+        for (size_t i = 0; i < COUNT(lines); i++)
+            samples += strcmp(line, lines[i]) == 0;
+    }
+    assert_int_equal(samples, COUNT(lines));
+    assert_string_equal(line, "");
+    free(text);
+    r.memory_bytes = 0;
+    text = printed(report_metrics, &r);
+    assert_null(strstr(text, "resident_memory"));
+    free(text);
+}
+
+static void what_is_counted(void **state)
+{
+    static const struct {
+        const char *text;
+        enum report_kind kind;
+    } rows[] = {
+        {"send: kernel: given back to autotuning", REPORT_GIVEN_BACK},
+        {"receive: kernel: given back to autotuning", REPORT_GIVEN_BACK},
+        {"buffers 1, 2 -> 3, 2: the send buffer limits", REPORT_BUFFERS},
+        {"sets SO_SNDBUF 1000000", REPORT_BUFFERS},
+        {"sets SO_SNDBUFFORCE 1000000", REPORT_BUFFERS},
+        {"sets SO_RCVBUF 1000000", REPORT_BUFFERS},
+        {"pace none -> 12.0 Mbit/s: a queue stands", REPORT_PACE},
+        {"sets a pace of bit/s: 80000000", REPORT_PACE},
+        {"sets congestion control reno, was cubic", REPORT_CONTROL},
+        {"something else", REPORT_OTHER},
+    };
+    struct report_counts counts = {0};
+
+    (void)state;
+    for (size_t i = 0; i < COUNT(rows); i++) {
+        counts = (struct report_counts){0};
+        report_count(&counts, rows[i].text);
+        for (size_t kind = 0; kind < REPORT_KINDS; kind++)
+            CHECK_EQUAL(rows[i].text, counts.actions[kind], kind == rows[i].kind);
+        CHECK_EQUAL(rows[i].text, counts.failed_actions, 0);
+    }
+    counts = (struct report_counts){0};
+    report_count(&counts, "congestion control bbr: Operation not permitted");
+    assert_int_equal(counts.failed_actions, 1);
+    report_count(&counts, "send: kernel: given back to autotuning; receive: kernel: given back to autotuning; pace none -> 1.0 Mbit/s: x");
+    assert_int_equal(counts.actions[REPORT_GIVEN_BACK], 1);
+    assert_int_equal(counts.actions[REPORT_PACE], 1);
+    assert_int_equal(counts.actions[REPORT_OTHER], 0);
+    assert_int_equal(counts.failed_actions, 1);
+}
+
+static void addresses(void **state)
+{
+    struct endpoint v4 = {.address = {192, 0, 2, 1}, .version = 4, .port = 80};
+    struct endpoint v6 = {.address = {0x20, 1, 0xd, 0xb8, [15] = 1}, .version = 6, .port = 65535};
+    char text[REPORT_ADDRESS_BYTES];
+
+    (void)state;
+    report_address(&v4, text);
+    assert_string_equal(text, "192.0.2.1:80");
+    report_address(&v6, text);
+    assert_string_equal(text, "[2001:db8::1]:65535");
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(flows),   cmocka_unit_test(table),           cmocka_unit_test(many_are_left_out),
+        cmocka_unit_test(metrics), cmocka_unit_test(what_is_counted), cmocka_unit_test(addresses),
+    };
+
+    return cmocka_run_group_tests_name("report", tests, NULL, NULL);
+}

@@ -1,0 +1,246 @@
+/* SPDX-License-Identifier: MIT */
+#include "report.h"
+
+#include <arpa/inet.h>
+#include <inttypes.h>
+#include <string.h>
+
+#include "../print.h"
+
+#define NS_PER_S UINT64_C(1000000000)
+#define NS_PER_MS 1000000U
+#define COUNT(array) (sizeof(array) / sizeof *(array))
+
+/* -------------------------------------------------------------------------------- counting */
+
+void report_count(struct report_counts *counts, const char *text)
+{
+    static const struct {
+        const char *words;
+        enum report_kind kind;
+    } rows[] = {
+        {"given back to autotuning", REPORT_GIVEN_BACK}, {"buffers ", REPORT_BUFFERS},  {"sets SO_", REPORT_BUFFERS},
+        {"send: set", REPORT_BUFFERS},                   {"receive: set", REPORT_BUFFERS},
+        {"pace ", REPORT_PACE},                          {"sets congestion control", REPORT_CONTROL},
+    };
+    bool has[REPORT_KINDS] = {false}, any = false;
+
+    if (strncmp(text, "congestion control ", 19) == 0) { /* act.c: it was refused */
+        counts->failed_actions++;
+        return;
+    }
+    for (size_t i = 0; i < COUNT(rows); i++)
+        if (strstr(text, rows[i].words))
+            has[rows[i].kind] = any = true;
+    has[REPORT_OTHER] = !any;
+    for (size_t i = 0; i < REPORT_KINDS; i++)
+        counts->actions[i] += has[i];
+}
+
+void report_address(const struct endpoint *end, char text[REPORT_ADDRESS_BYTES])
+{
+    char address[INET6_ADDRSTRLEN] = "?";
+
+    inet_ntop(end->version == 4 ? AF_INET : AF_INET6, end->address, address, sizeof address);
+    snprintf(text, REPORT_ADDRESS_BYTES, end->version == 4 ? "%s:%u" : "[%s]:%u", address, end->port);
+}
+
+/* --------------------------------------------------------------------------------- metrics */
+
+static void metric(FILE *out, const char *name, const char *type, const char *help)
+{
+    fprintf(out, "# HELP autobufd_%s %s\n# TYPE autobufd_%s %s\n", name, help, name, type);
+}
+
+static void single(FILE *out, const char *name, const char *type, const char *help, uint64_t value)
+{
+    metric(out, name, type, help);
+    fprintf(out, "autobufd_%s %" PRIu64 "\n", name, value);
+}
+
+static void labelled(FILE *out, const char *name, const char *label, const char *value, uint64_t number)
+{
+    fprintf(out, "autobufd_%s{%s=\"%s\"} %" PRIu64 "\n", name, label, value, number);
+}
+
+static void seconds(FILE *out, const char *part, uint64_t ns)
+{
+    fprintf(out, "autobufd_cpu_seconds_total{part=\"%s\"} %" PRIu64 ".%09" PRIu64 "\n", part, ns / NS_PER_S, ns % NS_PER_S);
+}
+
+static void metrics_of_acts(FILE *out, const struct report_counts *c)
+{
+    static const char *const kinds[] = {[REPORT_GIVEN_BACK] = "given_back", [REPORT_BUFFERS] = "buffers",
+                                        [REPORT_PACE] = "pace", [REPORT_CONTROL] = "congestion_control",
+                                        [REPORT_OTHER] = "other"};
+    static const char *const refusals[] = {[REPORT_NOT_PERMITTED] = "not_permitted", [REPORT_GONE] = "gone",
+                                           [REPORT_NO_OWNER] = "no_owner", [REPORT_NEAR] = "near"};
+
+    metric(out, "actions_total", "counter", "What was set on sockets, by kind.");
+    for (size_t i = 0; i < REPORT_KINDS; i++)
+        labelled(out, "actions_total", "kind", kinds[i], c->actions[i]);
+    metric(out, "refused_total", "counter", "Sockets that a rule wants and that were left alone, by reason.");
+    for (size_t i = 0; i < REPORT_REFUSALS; i++)
+        labelled(out, "refused_total", "reason", refusals[i], c->refused[i]);
+}
+
+void report_metrics(FILE *out, const struct report *r)
+{
+    const struct report_counts *c = r->counts;
+
+    metric(out, "info", "gauge", "The version that runs.");
+    fprintf(out, "autobufd_info{version=\"%s\"} 1\n", autobuf_version());
+    single(out, "sweeps_total", "counter", "Looks at all TCP sockets of the host.", c->sweeps);
+    metric(out, "cpu_seconds_total", "counter", "Processor time, by what it was spent on.");
+    seconds(out, "sweeps", c->sweeps_cpu_ns);
+    seconds(out, "looks", c->looks_cpu_ns);
+    seconds(out, "searches", c->searches_cpu_ns);
+    seconds(out, "answers", r->answers_cpu_ns);
+    single(out, "sockets", "gauge", "Sockets that the newest sweep saw.", c->sockets);
+    single(out, "tended", "gauge", "Connections that are looked after.", r->tended);
+    single(out, "taken_up_total", "counter", "Connections that were taken up to be looked after.", c->taken_up);
+    metrics_of_acts(out, c);
+    metric(out, "errors_total", "counter", "What failed: a sweep, an action on a socket, new rules.");
+    labelled(out, "errors_total", "what", "sweep", c->failed_sweeps);
+    labelled(out, "errors_total", "what", "action", c->failed_actions);
+    labelled(out, "errors_total", "what", "rules", r->rejected);
+    single(out, "rules", "gauge", "Rules that hold.", r->rules);
+    single(out, "config_generation", "gauge", "How often rules were taken in.", r->generation);
+    metric(out, "clients_total", "counter", "Clients of this socket, by how they ended.");
+    labelled(out, "clients_total", "end", "answered", r->answered);
+    labelled(out, "clients_total", "end", "dropped", r->dropped);
+    if (r->memory_bytes)
+        single(out, "resident_memory_bytes", "gauge", "Memory of the daemon.", r->memory_bytes);
+}
+
+/* ----------------------------------------------------------------------------------- flows */
+
+static const char *mode_name(enum mode mode)
+{
+    static const char *const names[] = {
+        [MODE_AUTO] = "auto", [MODE_PATH] = "path", [MODE_FIXED] = "fixed", [MODE_OFF] = "off"};
+
+    return (size_t)mode < COUNT(names) ? names[mode] : "?";
+}
+
+static size_t shown(const struct report *r)
+{
+    return r->tended < REPORT_FLOWS_MOST ? r->tended : REPORT_FLOWS_MOST;
+}
+
+static void json_flow(FILE *out, const struct report *r, const struct report_flow *f)
+{
+    const struct autobuf_live_state *s = &f->live;
+
+    fputc('{', out);
+    json_number(out, "pid", (uint64_t)f->pid, false);
+    json_number(out, "fd", (uint64_t)f->fd, false);
+    json_string(out, "program", f->program);
+    json_number(out, "user", f->user, false);
+    json_string(out, "unit", f->unit[0] ? f->unit : NULL);
+    json_string(out, "local", f->local);
+    json_string(out, "peer", f->peer);
+    json_string(out, "mode", mode_name(f->rule->mode));
+    json_string(out, "rule", f->rule->name);
+    json_number(out, "rule_line", f->rule->line, !f->rule->line);
+    json_bool(out, "dry_run", f->dry_run);
+    json_string(out, "limited", autobuf_limiter_name(s->limiter));
+    json_number(out, "rtt_ns", s->rtt_ns, s->rtt_ns == AUTOBUF_NS_UNSET);
+    json_number(out, "rtt_min_ns", s->rtt_min_ns, s->rtt_min_ns == AUTOBUF_NS_UNSET);
+    json_number(out, "sent_bytes", s->sent_bytes, false);
+    json_number(out, "received_bytes", s->received_bytes, false);
+    json_number(out, "sent_bit_per_s", s->sent_bit_per_s, false);
+    json_number(out, "received_bit_per_s", s->received_bit_per_s, false);
+    json_number(out, "in_flight_bytes", s->in_flight_bytes, false);
+    json_number(out, "cwnd_bytes", s->cwnd_bytes, false);
+    json_number(out, "snd_buf_bytes", s->snd_buf_bytes, false);
+    json_number(out, "rcv_buf_bytes", s->rcv_buf_bytes, false);
+    json_number(out, "pacing_bit_per_s", s->pacing_bit_per_s, !s->pacing_bit_per_s);
+    json_number(out, "changes", s->changes, false);
+    json_string(out, "action", f->action[0] ? f->action : NULL);
+    fputs("\"action_age_ns\":", out);
+    if (f->action[0])
+        fprintf(out, "%" PRIu64 "}", r->now_ns - f->action_ns);
+    else
+        fputs("null}", out);
+}
+
+void report_flows(FILE *out, const struct report *r)
+{
+    fputc('{', out);
+    json_string(out, "version", autobuf_version());
+    json_number(out, "generation", r->generation, false);
+    json_number(out, "sockets", r->counts->sockets, false);
+    json_number(out, "tended", r->tended, false);
+    json_number(out, "left_out", r->tended - shown(r), false);
+    fputs("\"flows\":[", out);
+    for (size_t i = 0; i < shown(r); i++) {
+        struct report_flow flow = {.live = AUTOBUF_LIVE_STATE_INIT};
+
+        r->flow(r->user, i, &flow);
+        if (i)
+            fputc(',', out);
+        json_flow(out, r, &flow);
+    }
+    fputs("]}\n", out);
+}
+
+/* ----------------------------------------------------------------------------------- table */
+
+static void text_field(FILE *out, const char *text)
+{
+    if (!text[0])
+        fputc('-', out);
+    for (; *text; text++)
+        fputc(*text >= ' ' && *text <= '~' ? *text : '?', out);
+    fputc('\t', out);
+}
+
+static void number_field(FILE *out, uint64_t value)
+{
+    fprintf(out, "%" PRIu64 "\t", value);
+}
+
+static void table_flow(FILE *out, const struct report *r, const struct report_flow *f)
+{
+    const struct autobuf_live_state *s = &f->live;
+
+    number_field(out, (uint64_t)f->pid);
+    number_field(out, (uint64_t)f->fd);
+    text_field(out, f->program);
+    text_field(out, f->unit);
+    text_field(out, f->local);
+    text_field(out, f->peer);
+    text_field(out, mode_name(f->rule->mode));
+    text_field(out, f->rule->name);
+    text_field(out, autobuf_limiter_name(s->limiter));
+    if (s->rtt_ns == AUTOBUF_NS_UNSET)
+        text_field(out, "");
+    else
+        number_field(out, s->rtt_ns);
+    number_field(out, s->sent_bit_per_s);
+    number_field(out, s->received_bit_per_s);
+    number_field(out, s->snd_buf_bytes);
+    number_field(out, s->rcv_buf_bytes);
+    number_field(out, s->changes);
+    number_field(out, f->action[0] ? (r->now_ns - f->action_ns) / NS_PER_MS : 0);
+    text_field(out, f->action);
+    fputs(f->dry_run ? "dry\n" : "-\n", out);
+}
+
+void report_table(FILE *out, const struct report *r)
+{
+    fputs("autobufd\t1\t", out);
+    text_field(out, autobuf_version());
+    number_field(out, r->generation);
+    number_field(out, r->tended);
+    number_field(out, r->tended - shown(r));
+    number_field(out, r->counts->sockets);
+    fprintf(out, "%" PRIu64 "\n", r->counts->sweeps);
+    for (size_t i = 0; i < shown(r); i++) {
+        struct report_flow flow = {.live = AUTOBUF_LIVE_STATE_INIT};
+
+        r->flow(r->user, i, &flow);
+        table_flow(out, r, &flow);
+    }
+}

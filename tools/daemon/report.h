@@ -1,0 +1,92 @@
+/* SPDX-License-Identifier: MIT */
+/* What the daemon says of itself and of the connections that it looks after. Pure: prints what it is given. */
+#ifndef REPORT_H
+#define REPORT_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+
+#include <autobuf/autobuf.h>
+
+#include "rules.h"
+
+#define REPORT_FLOWS_MOST 2000U /* in one answer: about 2 MB */
+#define REPORT_ADDRESS_BYTES 64U
+#define REPORT_NAME_BYTES 16U
+#define REPORT_TEXT_BYTES 160U
+
+enum report_kind {
+    REPORT_GIVEN_BACK, /* a buffer, to autotuning */
+    REPORT_BUFFERS,
+    REPORT_PACE,
+    REPORT_CONTROL, /* the congestion control */
+    REPORT_OTHER,
+    REPORT_KINDS,
+};
+
+enum report_refusal {
+    REPORT_NOT_PERMITTED,
+    REPORT_GONE,     /* closed, or handed on, before it could be borrowed */
+    REPORT_NO_OWNER, /* that can be seen from here */
+    REPORT_NEAR,     /* so near that autotuning reaches any rate */
+    REPORT_REFUSALS,
+};
+
+/* Since the daemon began. */
+struct report_counts {
+    uint64_t sweeps, sockets; /* sockets: of the newest sweep */
+    uint64_t sweeps_cpu_ns, looks_cpu_ns, searches_cpu_ns;
+    uint64_t taken_up;
+    uint64_t actions[REPORT_KINDS];
+    uint64_t refused[REPORT_REFUSALS];
+    uint64_t failed_sweeps, failed_actions;
+};
+
+/* One connection that is looked after. Its texts are what others have chosen: any bytes. */
+struct report_flow {
+    pid_t pid;
+    int fd; /* there */
+    uint32_t user;
+    const char *program, *unit; /* unit "": none */
+    char local[REPORT_ADDRESS_BYTES], peer[REPORT_ADDRESS_BYTES];
+    const struct rule *rule;
+    bool dry_run;
+    struct autobuf_live_state live;
+    const char *action; /* the newest one, with its reason; "": none yet */
+    uint64_t action_ns; /* when that was */
+};
+
+/* Fills in the flow of this number, from 0 on. */
+typedef void report_flow_fn(const void *user, size_t at, struct report_flow *flow);
+
+struct report {
+    const struct report_counts *counts;
+    uint64_t now_ns;
+    uint64_t answers_cpu_ns;
+    uint64_t answered, dropped; /* clients */
+    uint64_t rejected;          /* new rules that were wrong */
+    uint64_t memory_bytes;      /* resident; 0: unknown */
+    uint32_t generation;        /* of the rules, from 1 on */
+    size_t rules, tended;
+    report_flow_fn *flow;
+    const void *user;
+};
+
+/* Counts what a text of an act says was done, each kind once, or that it failed. */
+void report_count(struct report_counts *counts, const char *text);
+
+/* "192.0.2.1:80", "[2001:db8::1]:80". */
+void report_address(const struct endpoint *end, char text[REPORT_ADDRESS_BYTES]);
+
+/* In Prometheus' text format 0.0.4. */
+void report_metrics(FILE *out, const struct report *r);
+
+/* One JSON object on one line: docs/autobuf.schema.json, flows. */
+void report_flows(FILE *out, const struct report *r);
+
+/* Lines for `autobuf top`, of fields with a tab between them: the daemon's, then one for each connection. */
+void report_table(FILE *out, const struct report *r);
+
+#endif

@@ -1,0 +1,381 @@
+/* SPDX-License-Identifier: MIT */
+/* A file's permissions say who may connect; what comes from there is hostile all the same. */
+#include "status.h"
+
+#include <errno.h>
+#include <stdbool.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/uio.h>
+#include <sys/un.h>
+#include <unistd.h>
+
+#include "cost.h"
+
+#define FILE_MODE 0660 /* who talks to whom is not for all users */
+#define BACKLOG 16
+#define HEAD_BYTES 256U
+#define HELD_BYTES_MOST 8000000U /* of answers that are not taken yet; beyond it no further one is made */
+
+struct client {
+    int fd; /* -1: a place that is free */
+    uint64_t until_ns;
+    char request[STATUS_REQUEST_BYTES];
+    size_t got;
+    char head[HEAD_BYTES];
+    char *body; /* NULL: the request is not whole yet */
+    size_t head_bytes, body_bytes, sent;
+};
+
+struct status {
+    struct client clients[STATUS_CLIENTS];
+    struct status_counts counts;
+    status_page_fn *print;
+    void *user;
+    size_t held_bytes;
+    uint64_t rest_until_ns;
+    int listener;
+    char file[sizeof((struct sockaddr_un *)NULL)->sun_path];
+    dev_t device; /* of the file, to know it again */
+    ino_t inode;
+};
+
+/* -------------------------------------------------------------------------------- requests */
+
+/* Does text of this length begin with the word? */
+static bool begins(const char *text, size_t length, const char *word)
+{
+    return length >= strlen(word) && memcmp(text, word, strlen(word)) == 0;
+}
+
+static bool is_whole(const char *text, size_t length)
+{
+    return memmem(text, length, "\r\n\r\n", 4) || memmem(text, length, "\n\n", 2);
+}
+
+static int page_of(const char *target, size_t length, enum status_page *page)
+{
+    static const char *const names[] = {
+        [STATUS_METRICS] = "/metrics", [STATUS_FLOWS] = "/flows", [STATUS_TABLE] = "/table"};
+
+    for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
+        if (length == strlen(names[i]) && memcmp(target, names[i], length) == 0) {
+            *page = (enum status_page)i;
+            return 200;
+        }
+    }
+    return 404;
+}
+
+int status_parse(const char *text, size_t length, enum status_page *page)
+{
+    const char *target, *end;
+    size_t method;
+
+    if (!is_whole(text, length))
+        return length < STATUS_REQUEST_BYTES ? 0 : 400;
+    length = (size_t)((const char *)memchr(text, '\n', length) - text); /* the first line alone counts */
+    for (method = 0; method < length && text[method] >= 'A' && text[method] <= 'Z';)
+        method++;
+    if (!method || method == length || text[method] != ' ')
+        return 400;
+    target = text + method + 1;
+    length -= method + 1;
+    end = memchr(target, ' ', length);
+    if (!end || target[0] != '/' || !begins(end + 1, length - (size_t)(end + 1 - target), "HTTP/1."))
+        return 400;
+    if (method != 3 || memcmp(text, "GET", 3) != 0)
+        return 405;
+    return page_of(target, (size_t)(end - target), page);
+}
+
+/* --------------------------------------------------------------------------------- answers */
+
+static const char *reason_of(int number)
+{
+    switch (number) {
+    case 200:
+        return "OK";
+    case 404:
+        return "Not Found";
+    case 405:
+        return "Method Not Allowed";
+    case 503:
+        return "Service Unavailable";
+    default:
+        return "Bad Request";
+    }
+}
+
+static const char *type_of(int number, enum status_page page)
+{
+    if (number == 200 && page == STATUS_FLOWS)
+        return "application/json";
+    if (number == 200 && page == STATUS_METRICS)
+        return "text/plain; version=0.0.4; charset=utf-8";
+    return "text/plain; charset=utf-8";
+}
+
+/* false: there is no memory. */
+static bool make_answer(struct status *s, struct client *c, int number, enum status_page page)
+{
+    FILE *out;
+    bool failed;
+
+    if (s->held_bytes > HELD_BYTES_MOST)
+        number = 503;
+    out = open_memstream(&c->body, &c->body_bytes);
+    if (!out)
+        return false;
+    if (number == 200)
+        s->print(s->user, page, out);
+    else
+        fprintf(out, "%d %s; there are /metrics, /flows and /table\n", number, reason_of(number));
+    failed = ferror(out);
+    if (fclose(out) == EOF || failed)
+        return false;
+    s->held_bytes += c->body_bytes;
+    c->head_bytes = (size_t)snprintf(c->head, sizeof c->head,
+                                     "HTTP/1.0 %d %s\r\nContent-Type: %s\r\nContent-Length: %zu\r\n%s"
+                                     "Cache-Control: no-store\r\nConnection: close\r\n\r\n",
+                                     number, reason_of(number), type_of(number, page), c->body_bytes,
+                                     number == 405 ? "Allow: GET\r\n" : "");
+    return true;
+}
+
+/* --------------------------------------------------------------------------------- clients */
+
+static void leave(struct status *s, struct client *c, bool answered)
+{
+    close(c->fd);
+    if (c->head_bytes)
+        s->held_bytes -= c->body_bytes;
+    free(c->body);
+    *c = (struct client){.fd = -1};
+    if (answered)
+        s->counts.answered++;
+    else
+        s->counts.dropped++;
+}
+
+/* 1: the request is whole; 0: more is to come; -1: it never will. */
+static int take_request(struct status *s, struct client *c)
+{
+    for (;;) {
+        ssize_t got = read(c->fd, c->request + c->got, sizeof c->request - c->got);
+        enum status_page page = STATUS_METRICS;
+        int number;
+
+        if (got < 0)
+            return errno == EAGAIN || errno == EINTR ? 0 : -1;
+        if (got == 0)
+            return -1;
+        c->got += (size_t)got;
+        number = status_parse(c->request, c->got, &page);
+        if (number)
+            return make_answer(s, c, number, page) ? 1 : -1;
+    }
+}
+
+/* 1: all was sent; 0: more is to be sent; -1: nobody takes it. */
+static int give_answer(struct client *c)
+{
+    size_t all = c->head_bytes + c->body_bytes;
+
+    while (c->sent < all) {
+        size_t head = c->sent < c->head_bytes ? c->head_bytes - c->sent : 0;
+        size_t body = c->sent > c->head_bytes ? c->sent - c->head_bytes : 0;
+        struct iovec parts[] = {{c->head + c->head_bytes - head, head}, {c->body + body, c->body_bytes - body}};
+        struct msghdr message = {.msg_iov = parts, .msg_iovlen = 2};
+        ssize_t sent = sendmsg(c->fd, &message, MSG_NOSIGNAL | MSG_DONTWAIT);
+
+        if (sent < 0)
+            return errno == EAGAIN || errno == EINTR ? 0 : -1;
+        c->sent += (size_t)sent;
+    }
+    return 1;
+}
+
+static void serve(struct status *s, struct client *c, uint64_t now_ns)
+{
+    int result = c->body ? 1 : take_request(s, c);
+
+    if (result > 0)
+        result = give_answer(c);
+    if (result || now_ns >= c->until_ns)
+        leave(s, c, result > 0);
+}
+
+static void take_in(struct status *s, uint64_t now_ns)
+{
+    for (size_t i = 0; i < STATUS_CLIENTS; i++) {
+        struct client *c = &s->clients[i];
+
+        if (c->fd >= 0)
+            continue;
+        c->fd = accept4(s->listener, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK);
+        if (c->fd < 0)
+            return;
+        c->until_ns = now_ns + STATUS_NS;
+    }
+}
+
+void status_step(struct status *s, uint64_t now_ns)
+{
+    uint64_t began_ns = cost_cpu_ns(), took_ns;
+
+    if (!s || now_ns < s->rest_until_ns)
+        return;
+    take_in(s, now_ns);
+    for (size_t i = 0; i < STATUS_CLIENTS; i++)
+        if (s->clients[i].fd >= 0)
+            serve(s, &s->clients[i], now_ns);
+    took_ns = cost_cpu_ns() - began_ns;
+    s->counts.cpu_ns += took_ns;
+    s->rest_until_ns = now_ns + took_ns * COST_PART;
+}
+
+/* -------------------------------------------------------------------------------- the loop */
+
+size_t status_poll(const struct status *s, struct pollfd *fds, uint64_t now_ns)
+{
+    size_t count = 0;
+    bool room = false;
+
+    if (!s || now_ns < s->rest_until_ns)
+        return 0;
+    for (size_t i = 0; i < STATUS_CLIENTS; i++) {
+        const struct client *c = &s->clients[i];
+
+        if (c->fd < 0)
+            room = true;
+        else
+            fds[count++] = (struct pollfd){c->fd, c->body ? POLLOUT : POLLIN, 0};
+    }
+    if (room)
+        fds[count++] = (struct pollfd){s->listener, POLLIN, 0};
+    return count;
+}
+
+uint64_t status_deadline_ns(const struct status *s, uint64_t now_ns)
+{
+    uint64_t next_ns = UINT64_MAX;
+
+    if (s && now_ns < s->rest_until_ns)
+        return s->rest_until_ns;
+    for (size_t i = 0; s && i < STATUS_CLIENTS; i++)
+        if (s->clients[i].fd >= 0 && s->clients[i].until_ns < next_ns)
+            next_ns = s->clients[i].until_ns;
+    return next_ns;
+}
+
+struct status_counts status_counts(const struct status *s)
+{
+    return s ? s->counts : (struct status_counts){0};
+}
+
+/* --------------------------------------------------------------------------------- its file */
+
+/* 0: the place is free, or holds what nobody listens on any more; else why it must not be touched. */
+static int check_place(const struct sockaddr_un *address)
+{
+    struct stat found;
+    int fd, error;
+
+    if (lstat(address->sun_path, &found) < 0)
+        return errno == ENOENT ? 0 : -errno;
+    if (!S_ISSOCK(found.st_mode))
+        return -EEXIST;
+    fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+    if (fd < 0)
+        return -errno;
+    error = connect(fd, (const struct sockaddr *)address, sizeof *address) < 0 ? errno : 0;
+    close(fd);
+    return error == ECONNREFUSED ? 0 : -EADDRINUSE;
+}
+
+/* Binds beside the place, with the right permissions from the beginning, and moves there. */
+static int bind_beside(struct status *s, const struct sockaddr_un *address)
+{
+    struct sockaddr_un beside = {.sun_family = AF_UNIX};
+    struct stat made;
+    mode_t mask;
+    int error = 0;
+
+    if ((size_t)snprintf(beside.sun_path, sizeof beside.sun_path, "%s.%ld", address->sun_path, (long)getpid()) >=
+        sizeof beside.sun_path)
+        return -ENAMETOOLONG;
+    mask = umask(0777 & ~FILE_MODE);
+    if (bind(s->listener, (const struct sockaddr *)&beside, sizeof beside) < 0)
+        error = -errno;
+    umask(mask);
+    if (error < 0)
+        return error;
+    if (lstat(beside.sun_path, &made) < 0 || listen(s->listener, BACKLOG) < 0 ||
+        rename(beside.sun_path, address->sun_path) < 0) {
+        error = -errno;
+        unlink(beside.sun_path);
+        return error;
+    }
+    s->device = made.st_dev;
+    s->inode = made.st_ino;
+    return 0;
+}
+
+static int listen_at(struct status *s, const char *file)
+{
+    struct sockaddr_un address = {.sun_family = AF_UNIX};
+    int error;
+
+    if (strlen(file) >= sizeof address.sun_path)
+        return -ENAMETOOLONG;
+    strcpy(address.sun_path, file);
+    strcpy(s->file, file);
+    error = check_place(&address);
+    if (error < 0)
+        return error;
+    s->listener = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+    if (s->listener < 0)
+        return -errno;
+    error = bind_beside(s, &address);
+    if (error < 0)
+        close(s->listener);
+    return error;
+}
+
+int status_open(struct status **status, const char *file, status_page_fn *print, void *user)
+{
+    struct status *s = calloc(1, sizeof *s);
+    int error;
+
+    *status = NULL;
+    if (!s)
+        return -ENOMEM;
+    s->print = print;
+    s->user = user;
+    for (size_t i = 0; i < STATUS_CLIENTS; i++)
+        s->clients[i].fd = -1;
+    error = listen_at(s, file);
+    if (error < 0)
+        free(s);
+    else
+        *status = s;
+    return error;
+}
+
+void status_close(struct status *s)
+{
+    struct stat found;
+
+    if (!s)
+        return;
+    for (size_t i = 0; i < STATUS_CLIENTS; i++)
+        if (s->clients[i].fd >= 0)
+            leave(s, &s->clients[i], false);
+    if (lstat(s->file, &found) == 0 && found.st_dev == s->device && found.st_ino == s->inode)
+        unlink(s->file);
+    close(s->listener);
+    free(s);
+}

@@ -1,0 +1,51 @@
+/* SPDX-License-Identifier: MIT */
+/* The daemon's socket, where others ask for its state. No call waits, and no client costs more than its bounds. */
+#ifndef STATUS_H
+#define STATUS_H
+
+#include <poll.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+
+#define STATUS_CLIENTS 8U /* more wait until one has gone */
+#define STATUS_FDS (STATUS_CLIENTS + 1)
+#define STATUS_REQUEST_BYTES 1024U
+#define STATUS_NS 2000000000ULL /* that a client may stay */
+
+enum status_page { STATUS_METRICS, STATUS_FLOWS, STATUS_TABLE };
+
+/* Prints a page. */
+typedef void status_page_fn(void *user, enum status_page page, FILE *out);
+
+struct status;
+
+struct status_counts {
+    uint64_t answered, dropped; /* clients */
+    uint64_t cpu_ns;
+};
+
+/* A request as far as it has come. 0: it is not whole yet; 200, and *page; else the answer's number: 400, 404, 405. */
+int status_parse(const char *text, size_t length, enum status_page *page);
+
+/*
+ * Listens on the file. One that another program has left is replaced in one step. 0; -EADDRINUSE: another program
+ * answers there; -EEXIST: it is no socket; -ENAMETOOLONG; -ENOMEM; errors of bind(2), chmod(2) and rename(2).
+ */
+int status_open(struct status **status, const char *file, status_page_fn *print, void *user);
+
+/* What to wait for. Returns how many, at most STATUS_FDS. status may be NULL, here and below. */
+size_t status_poll(const struct status *status, struct pollfd *fds, uint64_t now_ns);
+
+/* When to ask status_poll() and status_step() again at the latest; UINT64_MAX: once a descriptor is ready. */
+uint64_t status_deadline_ns(const struct status *status, uint64_t now_ns);
+
+/* Takes clients in, reads, answers, drops those whose time is over. Call it when one of the descriptors is ready. */
+void status_step(struct status *status, uint64_t now_ns);
+
+struct status_counts status_counts(const struct status *status);
+
+/* Removes the file if it is still this socket's. */
+void status_close(struct status *status);
+
+#endif

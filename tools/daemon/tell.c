@@ -1,0 +1,147 @@
+/* SPDX-License-Identifier: MIT */
+#include "tell.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "report.h"
+
+#define LINE_NS 5000000000ULL /* between two lines for `systemctl status` */
+
+/* ------------------------------------------------------------------------------- the pages */
+
+/* 0: /proc does not say. */
+static uint64_t resident_bytes(void)
+{
+    uint64_t all, resident = 0;
+    FILE *file = fopen("/proc/self/statm", "re");
+
+    if (!file)
+        return 0;
+    if (fscanf(file, "%" SCNu64 " %" SCNu64, &all, &resident) != 2)
+        resident = 0;
+    fclose(file);
+    return resident * (uint64_t)sysconf(_SC_PAGESIZE);
+}
+
+static void flow_at(const void *user, size_t at, struct report_flow *flow)
+{
+    care_flow(user, at, flow);
+}
+
+static void print_page(void *user, enum status_page page, FILE *out)
+{
+    const struct tell *tell = user;
+    struct status_counts clients = status_counts(tell->status);
+    struct report report = {
+        .counts = care_counts(tell->care),
+        .now_ns = autobuf_now_ns(),
+        .answers_cpu_ns = clients.cpu_ns,
+        .answered = clients.answered,
+        .dropped = clients.dropped,
+        .rejected = tell->rejected,
+        .memory_bytes = resident_bytes(),
+        .generation = tell->generation,
+        .rules = tell->config->count,
+        .tended = care_tended(tell->care),
+        .flow = flow_at,
+        .user = tell->care,
+    };
+
+    if (page == STATUS_FLOWS)
+        report_flows(out, &report);
+    else if (page == STATUS_TABLE)
+        report_table(out, &report);
+    else
+        report_metrics(out, &report);
+}
+
+/* --------------------------------------------------------------------------------- systemd */
+
+/* state: "READY=1\n" or none. */
+static void tell_line(struct tell *tell, const char *state, uint64_t now_ns)
+{
+    char lines[160];
+
+    tell->told = care_tended(tell->care);
+    tell->line_ns = now_ns + LINE_NS;
+    snprintf(lines, sizeof lines, "%sSTATUS=Looks after %zu connection%s by %zu rule%s.", state, tell->told,
+             tell->told == 1 ? "" : "s", tell->config->count, tell->config->count == 1 ? "" : "s");
+    (void)notify_say(&tell->notify, lines);
+}
+
+/* ------------------------------------------------------------------------------- the whole */
+
+void tell_open(struct tell *tell, const struct care *care, care_say_fn *say)
+{
+    *tell = (struct tell){.care = care, .say = say};
+    notify_open(&tell->notify, getenv("NOTIFY_SOCKET"));
+}
+
+static void open_status(struct tell *tell)
+{
+    char line[STATUS_FILE_BYTES + 128];
+    int error;
+
+    if (!tell->file[0])
+        return;
+    error = status_open(&tell->status, tell->file, print_page, tell);
+    if (error == 0)
+        return;
+    snprintf(line, sizeof line, "nobody can ask for its state: %s: %s", tell->file, strerror(-error));
+    tell->say(line);
+}
+
+void tell_rules(struct tell *tell, const struct config *config)
+{
+    tell->config = config;
+    tell->generation++;
+    if (!tell->status || strcmp(tell->file, config->status_file) != 0) {
+        status_close(tell->status);
+        tell->status = NULL;
+        strcpy(tell->file, config->status_file);
+        open_status(tell);
+    }
+    tell_line(tell, "READY=1\n", autobuf_now_ns());
+}
+
+void tell_reloading(struct tell *tell, uint64_t now_ns)
+{
+    (void)notify_reloading(&tell->notify, now_ns);
+}
+
+void tell_rejected(struct tell *tell)
+{
+    tell->rejected++;
+    tell->line_ns = autobuf_now_ns() + LINE_NS;
+    (void)notify_say(&tell->notify, "READY=1\nSTATUS=The new rules are wrong, and the old ones stay.");
+}
+
+size_t tell_poll(const struct tell *tell, struct pollfd *fds, uint64_t now_ns)
+{
+    return status_poll(tell->status, fds, now_ns);
+}
+
+uint64_t tell_deadline_ns(const struct tell *tell, uint64_t now_ns)
+{
+    return status_deadline_ns(tell->status, now_ns);
+}
+
+void tell_step(struct tell *tell, uint64_t now_ns)
+{
+    status_step(tell->status, now_ns);
+    if (tell->told != care_tended(tell->care) && now_ns >= tell->line_ns)
+        tell_line(tell, "", now_ns);
+}
+
+void tell_close(struct tell *tell)
+{
+    if (!tell->config)
+        return;
+    (void)notify_say(&tell->notify, "STOPPING=1\nSTATUS=Ends.");
+    status_close(tell->status);
+    tell->status = NULL;
+}
