@@ -64,7 +64,7 @@ class DaemonTest(test_live.Asked):
 
     def daemon(self, path: Path, rules: str, *args: str, prefix: tuple[str, ...] = (), side: str = "a", **kw) -> subprocess.Popen:
         """A running daemon; its log is its standard output here."""
-        self.file.write_text(rules)
+        self.file.write_text(rules if "state=" in rules else f"state=off\n{rules}")
         for name in ("tools/autobufd", "lib/libautobuf.so.0"):  # who it runs as may not be able to see the build
             shutil.copy(built(name), self.folder)
         child = path.popen(side, [*prefix, str(self.folder / "autobufd"), "--config", str(self.file), *args],
@@ -269,6 +269,137 @@ class Rules(DaemonTest):
         self.assertEqual(set_it.returncode, 0, set_it.stderr)
         daemon = self.daemon(path, "[all]\nmode=path\n", prefix=("env", f"AUTOBUF_PATHS={store}"))
         self.line(daemon, "the path store knows")
+        self.stop(daemon)
+
+
+class Undo(DaemonTest):
+    """What was set can be put back once the daemon has ended, however it ended."""
+
+    def setUp(self) -> None:
+        super().setUp()
+        self.state = self.folder / "state"
+        self.rules = f"state={self.state}\n[all]\n"
+
+    def undo(self, path: Path, *args: str, side: str = "a") -> subprocess.CompletedProcess:
+        return path.run(side, [built("tools/autobufd"), "--undo", "--config", str(self.file), *args])
+
+    def kept(self) -> int:
+        return len(self.state.read_text().splitlines()) - 1
+
+    def locked_sender(self) -> tuple[Path, subprocess.Popen, int]:
+        path, sender, fd, _ = self.begin(LONG, SMALL)
+        if self.ask(sender, "locks") != 1:
+            self.skipTest("needs SO_BUF_LOCK (Linux 5.15)")
+        return path, sender, self.ask(sender, "buffer")
+
+    def test_a_sender(self) -> None:
+        for number in (signal.SIGTERM, signal.SIGKILL):
+            with self.subTest(number):
+                path, sender, before = self.locked_sender()
+                daemon = self.daemon(path, self.rules)
+                self.line(daemon, "given back to autotuning")
+                while self.ask(sender, "buffer") < 4 * before:
+                    pass
+                daemon.send_signal(number)
+                daemon.wait(WAIT_S)
+                self.assertEqual(self.kept(), 1)
+                shown = self.undo(path, "--dry-run")
+                self.assertRegex(shown.stderr, f"\\[{sender.pid}\\]:.*: dry run: put back as it was\n")
+                self.assertGreaterEqual(self.ask(sender, "buffer"), 4 * before)
+                done = self.undo(path)
+                self.assertEqual(done.returncode, 0, done.stderr)
+                self.assertRegex(done.stderr, f"\\[{sender.pid}\\]:.*: put back as it was\n")
+                self.assertEqual((self.ask(sender, "buffer"), self.ask(sender, "locks")), (before, 1))
+                self.assertEqual(self.kept(), 0)
+                again = self.undo(path)
+                self.assertEqual((again.returncode, again.stderr), (0, ""))
+                self.state.unlink()
+
+    def test_after_a_second_daemon(self) -> None:
+        """It is as it was before the first one."""
+        path, sender, before = self.locked_sender()
+        daemon = self.daemon(path, self.rules)
+        self.line(daemon, "given back to autotuning")
+        daemon.kill()
+        daemon.wait()
+        daemon = self.daemon(path, f"state={self.state}\n[all]\nmode=fixed\nsndbuf=1500000\npace=80M\ncc=bbr\n")
+        self.line(daemon, "sets congestion control bbr")
+        self.line(daemon, "sets SO_SNDBUF 1500000")
+        self.assertEqual(self.ask(sender, "bbr"), 1)
+        self.stop(daemon)
+        done = self.undo(path)
+        self.assertEqual(done.returncode, 0, done.stderr)
+        self.assertEqual((self.ask(sender, "buffer"), self.ask(sender, "locks"), self.ask(sender, "pace")), (before, 1, NO_PACE))
+
+    def test_a_congestion_control(self) -> None:
+        path, sender, fd, _ = self.begin(LONG)
+        daemon = self.daemon(path, f"state={self.state}\n[all]\nmode=fixed\ncc=bbr\n")
+        self.line(daemon, "sets congestion control bbr")
+        self.stop(daemon)
+        self.assertEqual(self.ask(sender, "bbr"), 1)
+        done = self.undo(path)
+        self.assertEqual(done.returncode, 0, done.stderr)
+        self.assertEqual((self.ask(sender, "bbr"), self.ask(sender, "locks")), (0, 0))
+
+    def test_a_listener(self) -> None:
+        path = self.hosts("rate=50M,delay=10ms", {**WMEM, **RMEM})
+        listener = path.popen("b", [sys.executable, "-c", LISTENER, str(SMALL)])
+        wait_line(listener, lambda line: line == "listens")
+
+        def locks() -> int:
+            path.run("a", [sys.executable, "-c", "import socket, sys; socket.create_connection((sys.argv[1], int(sys.argv[2])))",
+                           path.addr["b"], str(PORT)])
+            return int(wait_line(listener, lambda line: True))
+
+        self.assertEqual(locks(), 2)
+        daemon = self.daemon(path, self.rules, side="b")
+        self.line(daemon, "receive: kernel: given back to autotuning")
+        self.stop(daemon)
+        self.assertEqual(locks(), 0)
+        done = self.undo(path, side="b")
+        self.assertEqual(done.returncode, 0, done.stderr)
+        self.assertEqual(locks(), 2)
+
+    def test_what_stands_in_its_way(self) -> None:
+        path, sender, before = self.locked_sender()
+        daemon = self.daemon(path, self.rules)
+        self.line(daemon, "given back to autotuning")
+        done = self.undo(path)
+        self.assertEqual((done.returncode, done.stderr), (1, f"autobufd: {self.state}: an autobufd is running and has it open\n"))
+        self.stop(daemon)
+        elsewhere = self.undo(path, side="b")
+        self.assertEqual((elsewhere.returncode, elsewhere.stderr),
+                         (1, f"autobufd: {self.state}: it is of an autobufd in another network namespace\n"))
+        self.assertEqual(self.kept(), 1)
+        sender.kill()
+        sender.wait()
+        gone = self.undo(path)
+        self.assertEqual((gone.returncode, gone.stderr), (0, ""))
+        self.state.unlink()
+        nothing = self.undo(path)
+        self.assertEqual((nothing.returncode, nothing.stderr), (0, "autobufd: nothing was kept, so there is nothing to put back\n"))
+        self.state.write_text("something else\n")
+        for args in ((), ("--undo",)):
+            other = path.run("a", [built("tools/autobufd"), "--config", str(self.file), *args])
+            self.assertEqual((other.returncode, other.stderr), (1, f"autobufd: {self.state}: it is not a state file of this version\n"))
+        self.assertEqual(self.state.read_text(), "something else\n")
+
+    def test_a_disk_that_is_full(self) -> None:
+        """What cannot be kept is not changed."""
+        if os.geteuid() != 0:
+            self.skipTest("needs root to mount")
+        path, sender, before = self.locked_sender()
+        small = self.folder / "small"
+        small.mkdir()
+        daemon = self.daemon(path, f"state={small}/state\n[none]\nprogram=none\n", prefix=(
+            "unshare", "--mount", "sh", "-c", f'mount -t tmpfs -o size=4k none {small} && exec "$@"', "sh"))
+        inside = pathlib.Path(f"/proc/{daemon.pid}/root{small}/state")
+        with inside.open("a") as file:
+            file.write("x" * (4095 - inside.stat().st_size) + "\n")
+        self.file.write_text(f"state={small}/state\n[all]\n")
+        daemon.send_signal(signal.SIGHUP)
+        wait_line(daemon, lambda line: "No space left on device: what a socket was like cannot be kept" in line, WAIT_S)
+        self.assertEqual((self.ask(sender, "buffer"), self.ask(sender, "locks")), (before, 1))
         self.stop(daemon)
 
 

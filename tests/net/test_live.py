@@ -59,6 +59,10 @@ while True:
             print(struct.unpack("Q", s.getsockopt(socket.SOL_SOCKET, 47, 8))[0], flush=True)
         elif word == "buffer":
             print(s.getsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF), flush=True)
+        elif word == "locks":
+            print(s.getsockopt(socket.SOL_SOCKET, 72), flush=True)
+        elif word == "bbr":
+            print(int(s.getsockopt(socket.IPPROTO_TCP, socket.TCP_CONGESTION, 16).rstrip(b"\\0") == b"bbr"), flush=True)
         elif word == "close":
             s.close()
             s = None

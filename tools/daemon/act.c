@@ -99,15 +99,25 @@ static void tell_plan(const struct act *act, const struct autobuf_plan *plan)
         say(act, "a pace of bit/s:", plan->snd_pacing_bit_per_s);
 }
 
+/* The congestion control. */
+static void read_control(int copy, char control[STATE_CONTROL_BYTES])
+{
+    socklen_t length = STATE_CONTROL_BYTES - 1;
+
+    memset(control, 0, STATE_CONTROL_BYTES);
+    if (getsockopt(copy, IPPROTO_TCP, TCP_CONGESTION, control, &length) < 0)
+        control[0] = '\0';
+}
+
 /* One that is refused, or not there, is said; all else is done. Returns 1: it was set. */
 static int set_control(const struct act *act, int copy)
 {
     const char *wanted = act->rule->congestion_control;
-    char now[16] = "", text[96];
-    socklen_t length = sizeof now - 1;
+    char now[STATE_CONTROL_BYTES], text[96];
     int error = 0;
 
-    if (!wanted[0] || (getsockopt(copy, IPPROTO_TCP, TCP_CONGESTION, now, &length) == 0 && strcmp(now, wanted) == 0))
+    read_control(copy, now);
+    if (!wanted[0] || strcmp(now, wanted) == 0)
         return 0;
     if (!act->dry_run && setsockopt(copy, IPPROTO_TCP, TCP_CONGESTION, wanted, (socklen_t)strlen(wanted)) < 0)
         error = errno;
@@ -132,4 +142,25 @@ int act_fixed(const struct act *act, int copy)
     if (result > 0)
         tell_plan(act, &plan);
     return result ? result : control;
+}
+
+int act_read(const struct act *act, int copy, uint64_t cookie, struct noted *noted)
+{
+    *noted = (struct noted){.cookie = cookie, .settings = AUTOBUF_SETTINGS_INIT};
+    if (act->rule->congestion_control[0])
+        read_control(copy, noted->control);
+    return autobuf_settings_read(copy, &noted->settings);
+}
+
+int act_restore(int copy, const struct noted *noted)
+{
+    int error = autobuf_settings_restore(copy, &noted->settings);
+    char now[STATE_CONTROL_BYTES];
+
+    read_control(copy, now);
+    if (!noted->control[0] || strcmp(now, noted->control) == 0)
+        return error;
+    if (setsockopt(copy, IPPROTO_TCP, TCP_CONGESTION, noted->control, (socklen_t)strlen(noted->control)) < 0 && error == 0)
+        error = -errno;
+    return error;
 }

@@ -12,6 +12,7 @@
 #include "../process.h"
 #include "owners.h"
 #include "rules.h"
+#include "state.h"
 
 /* A socket, and where it is open. */
 struct place {
@@ -55,5 +56,10 @@ bool act_is_near(int copy, const struct autobuf_limits *limits, uint32_t intent)
  */
 int act_fixed(const struct act *act, int copy);
 
+/* What of the socket a rule can change, as it is now. 0; errors of autobuf_settings_read(). */
+int act_read(const struct act *act, int copy, uint64_t cookie, struct noted *noted);
+
+/* Puts that back. 0; errors of autobuf_settings_restore(); -ENOENT: there is no such congestion control any more. */
+int act_restore(int copy, const struct noted *noted);
 
 #endif

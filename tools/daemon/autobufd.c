@@ -16,7 +16,9 @@
 #include "../clock.h"
 #include "care.h"
 #include "config.h"
+#include "state.h"
 #include "tell.h"
+#include "undo.h"
 #include "wad.h"
 
 #define CONFIG_FILE "/etc/autobuf/autobufd.conf"
@@ -28,6 +30,7 @@ struct wishes {
     const char *wad;  /* rules of WAD, to be converted; NULL: none */
     bool check;
     bool dry_run;
+    bool undo;
 };
 
 static void say(const char *line)
@@ -154,12 +157,63 @@ static int run(const struct wishes *want, struct care *care, struct config *conf
     }
 }
 
-static int begin(const struct wishes *want, struct care *care, struct config *config, int signals)
+/* -------------------------------------------------------------------------------- the state */
+
+static const char *why_no_state(int error)
+{
+    switch (error) {
+    case -EWOULDBLOCK:
+        return "an autobufd is running and has it open";
+    case -EXDEV:
+        return "it is of an autobufd in another network namespace";
+    case -EBADMSG:
+        return "it is not a state file of this version";
+    case -EPERM:
+        return "it is no file that only its owner may write to";
+    default:
+        return strerror(-error);
+    }
+}
+
+/* The exit status. */
+static int say_no_state(const struct config *config, int error)
+{
+    fprintf(stderr, "autobufd: %s: %s\n", config->state_file, why_no_state(error));
+    return FAILED;
+}
+
+static int undo_all(const struct wishes *want, const struct config *config)
+{
+    struct state state;
+    int failed;
+
+    if (!config->state_file[0] || access(config->state_file, F_OK) < 0) {
+        say("nothing was kept, so there is nothing to put back");
+        return config->state_file[0] && errno == ENOENT ? DONE : FAILED;
+    }
+    failed = state_open(&state, config->state_file);
+    if (failed < 0)
+        return say_no_state(config, failed);
+    failed = undo(&state, want->dry_run, say);
+    if (failed < 0)
+        fprintf(stderr, "autobufd: not all is put back: %s\n", strerror(-failed));
+    state_close(&state);
+    return failed ? FAILED : DONE;
+}
+
+/* -------------------------------------------------------------------------------- the whole */
+
+/* Without a place for its state, which the unit gives it, it works too. unkept: why there is none. */
+static int begin(const struct wishes *want, struct care *care, struct config *config, int signals, int unkept)
 {
     struct tell tell;
     int status;
 
     fprintf(stderr, "autobufd: begins with %zu rule%s\n", config->count, config->count == 1 ? "" : "s");
+    if (unkept < 0) {
+        (void)say_no_state(config, unkept);
+        say("what is set from now on cannot be put back by autobufd --undo");
+    }
     tell_open(&tell, care, say);
     tell_rules(&tell, config);
     status = run(want, care, config, &tell, signals);
@@ -170,16 +224,24 @@ static int begin(const struct wishes *want, struct care *care, struct config *co
 static int serve(const struct wishes *want, struct config *config)
 {
     int signals = block_signals(), status = FAILED;
+    struct state state = {.fd = -1};
     struct care *care = NULL;
-    int error = signals < 0 ? -errno : care_open(&care, say);
+    int error = signals < 0 ? -errno : 0, unkept = 0;
 
+    if (!want->dry_run && config->state_file[0])
+        unkept = state_open(&state, config->state_file);
+    if (unkept < 0 && strcmp(config->state_file, STATE_FILE) != 0)
+        return say_no_state(config, unkept);
+    if (error == 0)
+        error = care_open(&care, &state, say);
     if (error == 0)
         error = care_rules(care, config, want->dry_run);
     if (error < 0)
         fprintf(stderr, "autobufd: cannot begin: %s\n", strerror(-error));
     else
-        status = begin(want, care, config, signals);
+        status = begin(want, care, config, signals, unkept);
     care_close(care);
+    state_close(&state);
     if (signals >= 0)
         close(signals);
     return status;
@@ -194,6 +256,7 @@ static void help(FILE *out)
           "  --config FILE  rules (default: " CONFIG_FILE "; without it: all connections, mode auto)\n"
           "  --check        only reads the rules, and says what is wrong with them\n"
           "  --dry-run      says what it would do, and does nothing\n"
+          "  --undo         puts sockets back as they were before an autobufd changed them\n"
           "  --import-wad FILE\n"
           "                 prints the rules of a wad.conf as rules of its own\n"
           "  --help, --version\n"
@@ -207,6 +270,7 @@ static int parse(int argc, char **argv, struct wishes *want)
     static const struct option options[] = {{"config", required_argument, NULL, 'c'}, {"check", no_argument, NULL, 'k'},
                                             {"dry-run", no_argument, NULL, 'n'},      {"help", no_argument, NULL, 'h'},
                                             {"version", no_argument, NULL, 'V'},
+                                            {"undo", no_argument, NULL, 'u'},
                                             {"import-wad", required_argument, NULL, 'w'},
                                             {NULL, 0, NULL, 0}};
     int letter;
@@ -221,6 +285,9 @@ static int parse(int argc, char **argv, struct wishes *want)
             break;
         case 'w':
             want->wad = optarg;
+            break;
+        case 'u':
+            want->undo = true;
             break;
         case 'n':
             want->dry_run = true;
@@ -254,7 +321,10 @@ int main(int argc, char **argv)
         return convert(want.wad);
     if (read_rules(&want, &config) < 0)
         return FAILED;
-    status = want.check ? DONE : serve(&want, &config);
+    if (want.check)
+        status = DONE;
+    else
+        status = want.undo ? undo_all(&want, &config) : serve(&want, &config);
     config_free(&config);
     return status;
 }

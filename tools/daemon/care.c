@@ -29,6 +29,7 @@ struct tended {
     struct autobuf_flow *flow;
     const struct rule *rule;
     struct place place;
+    struct noted was; /* before it was changed */
     struct subject subject; /* program and unit: NULL; they are these: */
     char program[PROCESS_NAME_BYTES], unit[UNIT_BYTES];
     char action[REPORT_TEXT_BYTES]; /* the newest; "": none yet */
@@ -37,6 +38,7 @@ struct tended {
 
 struct care {
     care_say_fn *say;
+    struct state *state;
     const struct config *config;
     bool dry_run;
     struct autobuf_limits limits;
@@ -51,6 +53,7 @@ struct care {
     uint32_t round;
     int sock_diag;
     bool refused;      /* said that a process may not be touched */
+    bool unkept;       /* said that nothing can be kept */
     const struct process *process; /* of what is acted on now, and its socket, for what is said of it */
     const struct place *place;
     const struct rule *rule;
@@ -142,6 +145,25 @@ static void say_refused(struct care *care, int error, pid_t pid)
     care->say(line);
 }
 
+/* ---------------------------------------------------------------------------------- keeping */
+
+/* Something was set on the socket: keeps how it was, or else puts that back. */
+static bool keep(struct care *care, int copy, const struct noted *was, bool anew)
+{
+    int error = is_dry(care, care->rule) ? 0 : state_keep(care->state, was, anew);
+    char line[256];
+
+    if (error == 0)
+        return true;
+    (void)act_restore(copy, was);
+    snprintf(line, sizeof line, "%s: %s: what a socket was like cannot be kept, so it is put back and left alone",
+             care->state->file, strerror(-error));
+    if (!care->unkept)
+        care->say(line);
+    care->unkept = true;
+    return false;
+}
+
 /* ---------------------------------------------------------------------------------- tending */
 
 static void end(struct care *care, size_t at, enum known_state state)
@@ -180,7 +202,9 @@ static void look(struct care *care, size_t at)
         tell_done(care, care->said);
         keep_action(care, t);
     }
-    if (has_ended(result))
+    if (result > 0 && !keep(care, loan.copy, &t->was, false))
+        end(care, at, KNOWN_LEFT);
+    else if (has_ended(result))
         end(care, at, KNOWN_WAITS);
     act_give_back(&loan);
 }
@@ -237,12 +261,12 @@ static struct autobuf_options options_of(struct care *care, const struct rule *r
 
 /* Opens the flow of a borrowed socket. The state that the socket has from now on. */
 static enum known_state open_flow(struct care *care, const struct seen *seen, const struct rule *rule,
-                                  const struct place *place, int copy)
+                                  const struct place *place, const struct noted *was, int copy)
 {
     struct autobuf_applied applied = AUTOBUF_APPLIED_INIT;
     struct autobuf_limits limits;
     struct autobuf_options options = options_of(care, rule, &limits);
-    struct tended t = {.rule = rule, .place = *place, .subject = subject_of(seen)};
+    struct tended t = {.rule = rule, .place = *place, .was = *was, .subject = subject_of(seen)};
     int error = has_room(care) ? autobuf_flow_open(&t.flow, copy, NULL, 0, &options) : -ENOMEM;
 
     if (error < 0) {
@@ -252,6 +276,10 @@ static enum known_state open_flow(struct care *care, const struct seen *seen, co
     if (autobuf_flow_state(t.flow, &applied) == 0 && (applied.changes || is_dry(care, rule)) && care->said[0]) {
         tell_done(care, care->said);
         keep_action(care, &t);
+    }
+    if (applied.changes && !keep(care, copy, was, seen->remote.version == 0)) {
+        autobuf_flow_close(t.flow);
+        return KNOWN_LEFT;
     }
     if (seen->remote.version == 0) {
         autobuf_flow_close(t.flow);
@@ -270,7 +298,8 @@ static enum known_state take_up(struct care *care, const struct seen *seen, stru
 {
     struct autobuf_limits limits = care->limits;
     struct act act = {.rule = rule, .limits = &limits, .dry_run = is_dry(care, rule), .say = tell_done, .user = care};
-    int result = 0;
+    struct noted was;
+    int result;
 
     limits.request_most_bytes = rule->most_bytes;
     if (rule->mode != MODE_FIXED && !rule->pace_bit_per_s && !rule->congestion_control[0] && seen->remote.version &&
@@ -279,10 +308,17 @@ static enum known_state take_up(struct care *care, const struct seen *seen, stru
         care->counts.refused[REPORT_NEAR]++;
         return KNOWN_WAITS;
     }
+    result = act_read(&act, copy, place->cookie, &was);
+    if (result < 0) {
+        tell_failed(care, result);
+        return KNOWN_LEFT;
+    }
     result = act_fixed(&act, copy);
     if (result < 0)
         tell_failed(care, result);
-    return rule->mode == MODE_FIXED ? KNOWN_LEFT : open_flow(care, seen, rule, place, copy);
+    if (result && !keep(care, copy, &was, seen->remote.version == 0)) /* also one that failed can have set a part */
+        return KNOWN_LEFT;
+    return rule->mode == MODE_FIXED ? KNOWN_LEFT : open_flow(care, seen, rule, place, &was, copy);
 }
 
 static void remember_sizes(struct known *known, int copy)
@@ -444,6 +480,20 @@ static void search(struct care *care)
     }
 }
 
+static bool is_known(void *user, uint64_t cookie)
+{
+    const struct care *care = user;
+
+    return table_find(&care->table, cookie);
+}
+
+/* What is kept of sockets that are no more goes. If it fails now, it is tried again later. */
+static void retain(struct care *care)
+{
+    if (state_is_long(care->state))
+        (void)state_retain(care->state, is_known, care);
+}
+
 static int see(struct care *care)
 {
     uint64_t began_ns = cost_cpu_ns();
@@ -455,6 +505,7 @@ static int see(struct care *care)
     if (error == 0) {
         table_forget(&care->table, care->round);
         care->counts.sockets = care->table.count;
+        retain(care);
     } else { /* what is left of that answer must not be taken for the next one */
         if (care->sock_diag >= 0)
             close(care->sock_diag);
@@ -470,7 +521,7 @@ static int see(struct care *care)
 
 /* --------------------------------------------------------------------------------- the whole */
 
-int care_open(struct care **care, care_say_fn *say)
+int care_open(struct care **care, struct state *state, care_say_fn *say)
 {
     struct care *c = calloc(1, sizeof *c);
 
@@ -478,6 +529,7 @@ int care_open(struct care **care, care_say_fn *say)
     if (!c)
         return -ENOMEM;
     c->say = say;
+    c->state = state;
     c->sock_diag = sweep_open();
     if (c->sock_diag < 0) {
         int error = c->sock_diag;

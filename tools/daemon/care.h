@@ -13,14 +13,18 @@
 
 #include "report.h"
 #include "rules.h"
+#include "state.h"
 
 struct care;
 
 /* A line that says what was done, or why something cannot be. */
 typedef void care_say_fn(const char *line);
 
-/* Opens it. Nothing is done yet. 0; -ENOMEM; errors of sweep_open(). */
-int care_open(struct care **care, care_say_fn *say);
+/*
+ * Opens it. Nothing is done yet. What is changed is kept in *state, which must live as long. 0; -ENOMEM; errors of
+ * sweep_open().
+ */
+int care_open(struct care **care, struct state *state, care_say_fn *say);
 
 /* Ends the care of every connection, until rules are given again. */
 void care_forget(struct care *care);

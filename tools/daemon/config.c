@@ -101,11 +101,11 @@ static const char *take_bool(void *field, const char *value)
     return NULL;
 }
 
-static const char *take_status(void *field, const char *value)
+static const char *take_file(void *field, const char *value)
 {
     if (strcmp(value, "off") == 0)
         value = "";
-    else if (value[0] != '/' || strlen(value) >= STATUS_FILE_BYTES)
+    else if (value[0] != '/' || strlen(value) >= FILE_BYTES)
         return "off, or a file by its full name, of at most 89 characters";
     memcpy(field, value, strlen(value) + 1);
     return NULL;
@@ -220,7 +220,8 @@ static const struct key {
     {"budget", take_percent, false, offsetof(struct config, budget_percent)},
     {"dry_run", take_bool, false, offsetof(struct config, dry_run)},
     {"stop_ports", take_ports, false, offsetof(struct config, stop_ports)},
-    {"status", take_status, false, offsetof(struct config, status_file)},
+    {"status", take_file, false, offsetof(struct config, status_file)},
+    {"state", take_file, false, offsetof(struct config, state_file)},
     {"remote", take_prefix, true, offsetof(struct rule, remote)},
     {"remote_port", take_ports, true, offsetof(struct rule, remote_port)},
     {"local", take_prefix, true, offsetof(struct rule, local)},
@@ -324,7 +325,8 @@ static void begin_section(struct lines *lines, const char *name)
 
 static struct config empty(void)
 {
-    return (struct config){.interval_ms = INTERVAL_MS, .budget_percent = BUDGET_PERCENT, .status_file = STATUS_FILE};
+    return (struct config){.interval_ms = INTERVAL_MS, .budget_percent = BUDGET_PERCENT, .status_file = STATUS_FILE,
+                           .state_file = STATE_FILE};
 }
 
 int config_read(FILE *file, struct config *config, config_wrong_fn *wrong, void *user)

@@ -13,7 +13,8 @@
 #define RULE_WORD_BYTES 64U
 #define RULE_PORTS 8U
 #define STATUS_FILE "/run/autobufd/status.sock"
-#define STATUS_FILE_BYTES 90U /* a socket's address has 108, and it is made beside its place */
+#define STATE_FILE "/run/autobufd/state"
+#define FILE_BYTES 90U /* a socket's address has 108, and it is made beside its place */
 
 enum mode {
     MODE_AUTO,  /* gives a buffer that was set too small back to autotuning, then looks after the connection */
@@ -53,7 +54,8 @@ struct config {
     struct rule *rules; /* in their order; the first that matches counts */
     size_t count;
     struct ports stop_ports; /* neither end of a connection has one of these; count 0: none */
-    char status_file[STATUS_FILE_BYTES]; /* "": none */
+    char status_file[FILE_BYTES]; /* "": none */
+    char state_file[FILE_BYTES];  /* "": none */
     uint32_t interval_ms;
     uint32_t budget_percent; /* of net.ipv4.tcp_mem, for all that is forced */
     bool dry_run;

@@ -14,7 +14,7 @@
 
 #define HEAD_BYTES 128U
 #define LINE_BYTES 192U
-#define LINES_SPARE 64U /* that are of no use, and allowed to be there */
+#define LINES_SPARE 64U /* of no use, and allowed to be there */
 #define COUNT_MOST 1000000U
 
 /* ------------------------------------------------------------------------------------ lines */
@@ -230,7 +230,7 @@ int state_open(struct state *state, const char *file)
 {
     int error;
 
-    *state = (struct state){.file = file, .fd = -1};
+    *state = (struct state){.file = file, .fd = -1, .lines_most = LINES_SPARE};
     state->fd = open(file, O_RDWR | O_CREAT | O_APPEND | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK, 0600);
     if (state->fd < 0)
         return -errno;
@@ -263,16 +263,19 @@ int state_keep(struct state *state, const struct noted *noted, bool anew)
 
 bool state_is_long(const struct state *state)
 {
-    return state->lines > 2 * state->count + LINES_SPARE;
+    return state->lines > state->lines_most;
 }
 
-/* All of it into a new file. A descriptor, locked. */
+/* All of it into a new file, of the same owner. A descriptor, locked. */
 static int write_anew(const struct state *state, const char *name)
 {
     char text[HEAD_BYTES + LINE_BYTES];
     int fd = open(name, O_RDWR | O_CREAT | O_TRUNC | O_APPEND | O_CLOEXEC | O_NOFOLLOW, 0600);
     int error = fd < 0 ? -errno : take_hold(fd);
+    struct stat old;
 
+    if (error == 0 && (fstat(state->fd, &old) < 0 || fchown(fd, old.st_uid, old.st_gid) < 0))
+        error = -errno;
     if (error == 0)
         error = head_of_now(text);
     if (error == 0)
@@ -296,6 +299,7 @@ int state_retain(struct state *state, bool (*want)(void *user, uint64_t cookie),
         if (want(user, state->noted[i].cookie))
             state->noted[kept++] = state->noted[i];
     state->count = kept;
+    state->lines_most = 2 * state->lines + LINES_SPARE; /* if it fails, it is tried again then */
     if ((size_t)snprintf(name, sizeof name, "%s.new", state->file) >= sizeof name)
         return -ENAMETOOLONG;
     fd = write_anew(state, name);
@@ -310,6 +314,7 @@ int state_retain(struct state *state, bool (*want)(void *user, uint64_t cookie),
     close(state->fd);
     state->fd = fd;
     state->lines = kept;
+    state->lines_most = 2 * kept + LINES_SPARE;
     return 0;
 }
 

@@ -26,7 +26,8 @@ struct state {
     int fd;           /* locked as long as it is open */
     struct noted *noted; /* by cookie */
     size_t count, room;
-    size_t lines; /* in the file, those included that have been replaced since */
+    size_t lines;      /* in the file */
+    size_t lines_most; /* then those go that are of no more use */
 };
 
 /*
@@ -46,7 +47,7 @@ const struct noted *state_find(const struct state *state, uint64_t cookie);
  */
 int state_keep(struct state *state, const struct noted *noted, bool anew);
 
-/* Whether so many lines are of no more use that state_retain() is worth its time. */
+/* Whether the file has grown so much that state_retain() is worth its time. */
 bool state_is_long(const struct state *state);
 
 /* Keeps only those that want() wants, and replaces the file. 0; errors of open(2), write(2) and rename(2). */

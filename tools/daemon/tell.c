@@ -83,7 +83,7 @@ void tell_open(struct tell *tell, const struct care *care, care_say_fn *say)
 
 static void open_status(struct tell *tell)
 {
-    char line[STATUS_FILE_BYTES + 128];
+    char line[FILE_BYTES + 128];
     int error;
 
     if (!tell->file[0])

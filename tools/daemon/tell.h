@@ -16,7 +16,7 @@ struct tell {
     care_say_fn *say;
     const struct config *config;
     struct status *status; /* NULL: none */
-    char file[STATUS_FILE_BYTES];
+    char file[FILE_BYTES];
     uint64_t rejected, line_ns; /* line_ns: when systemd is told again how many connections there are */
     uint32_t generation;
     size_t told; /* connections, when it was told last */

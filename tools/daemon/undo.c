@@ -1,0 +1,130 @@
+/* SPDX-License-Identifier: MIT */
+#include "undo.h"
+
+#include <errno.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "owners.h"
+#include "sweep.h"
+
+/* A socket that was changed and is still there. */
+struct changed {
+    uint64_t cookie;
+    uint32_t inode;
+    bool failed;
+};
+
+struct undoing {
+    struct state *state;
+    bool dry_run;
+    undo_say_fn *say;
+    struct changed *changed;
+    size_t count; /* at most state->count */
+};
+
+static void take(void *user, const struct seen *seen)
+{
+    struct undoing *u = user;
+
+    if (u->count < u->state->count && state_find(u->state, seen->cookie))
+        u->changed[u->count++] = (struct changed){.cookie = seen->cookie, .inode = seen->inode};
+}
+
+static int look_around(struct undoing *u)
+{
+    int fd = sweep_open(), error = fd < 0 ? fd : sweep(fd, take, u);
+
+    if (fd >= 0)
+        close(fd);
+    return error;
+}
+
+static void say_of(const struct undoing *u, const struct loan *loan, const struct place *place, int error)
+{
+    char local[PROCESS_ADDRESS_BYTES], peer[PROCESS_ADDRESS_BYTES], line[256];
+
+    process_addresses(loan->copy, local, peer);
+    snprintf(line, sizeof line, "%s[%d]:%d %s -> %s: %s%s%s", loan->process.name, (int)place->pid, place->fd, local, peer,
+             u->dry_run ? "dry run: " : "", error < 0 ? "cannot be put back: " : "put back as it was",
+             error < 0 ? autobuf_strerror(error) : "");
+    u->say(line);
+}
+
+/* One that is closed, or handed on, in between is not there any more. */
+static bool is_gone(int error)
+{
+    return error == -ESRCH || error == -EBADF || error == -ESTALE || error == -ENOTSOCK;
+}
+
+static void put_back(struct undoing *u, const struct wanted *wanted)
+{
+    struct changed *changed = &u->changed[wanted->index];
+    struct place place = {.cookie = changed->cookie, .pid = wanted->pid, .fd = wanted->fd};
+    struct loan loan;
+    char line[128];
+    int error = wanted->pid ? act_borrow(&place, &loan) : -ENOENT;
+
+    if (error < 0) {
+        changed->failed = !is_gone(error);
+        if (!changed->failed)
+            return;
+        if (wanted->pid)
+            snprintf(line, sizeof line, "process %d may not be touched: %s", (int)wanted->pid, strerror(-error));
+        else
+            snprintf(line, sizeof line, "a socket (inode %u) cannot be put back: its process is not found", changed->inode);
+        u->say(line);
+        return;
+    }
+    if (!u->dry_run)
+        error = act_restore(loan.copy, state_find(u->state, place.cookie));
+    changed->failed = error < 0;
+    say_of(u, &loan, &place, error);
+    act_give_back(&loan);
+}
+
+static int put_back_all(struct undoing *u)
+{
+    struct wanted *wanted = calloc(u->count + 1, sizeof *wanted);
+    struct owners owners = {{0}, 0};
+
+    if (!wanted)
+        return -ENOMEM;
+    for (size_t i = 0; i < u->count; i++)
+        wanted[i] = (struct wanted){.inode = u->changed[i].inode, .index = i};
+    owners_find(&owners, wanted, u->count);
+    for (size_t i = 0; i < u->count; i++)
+        put_back(u, &wanted[i]);
+    free(wanted);
+    return 0;
+}
+
+static bool has_failed(void *user, uint64_t cookie)
+{
+    const struct undoing *u = user;
+
+    for (size_t i = 0; i < u->count; i++)
+        if (u->changed[i].cookie == cookie)
+            return u->changed[i].failed;
+    return false;
+}
+
+int undo(struct state *state, bool dry_run, undo_say_fn *say)
+{
+    struct undoing u = {.state = state, .dry_run = dry_run, .say = say};
+    int failed = 0, error;
+
+    u.changed = calloc(state->count + 1, sizeof *u.changed);
+    error = u.changed ? look_around(&u) : -ENOMEM;
+    if (error == 0)
+        error = put_back_all(&u);
+    if (error == 0 && !dry_run)
+        error = state_retain(state, has_failed, &u);
+    for (size_t i = 0; i < u.count; i++)
+        failed += u.changed[i].failed;
+    free(u.changed);
+    return error < 0 ? error : failed;
+}

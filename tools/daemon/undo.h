@@ -1,0 +1,20 @@
+/* SPDX-License-Identifier: MIT */
+/* Puts sockets back as they were before the daemon changed them. */
+#ifndef UNDO_H
+#define UNDO_H
+
+#include <stdbool.h>
+
+#include "act.h"
+#include "state.h"
+
+typedef void undo_say_fn(const char *line);
+
+/*
+ * Puts back every socket that *state knows and that is still there, and says which; *state then keeps those with which
+ * that failed. With dry_run it only says so. Returns how many failed, or errors of sweep_open(), sweep() and
+ * state_retain().
+ */
+int undo(struct state *state, bool dry_run, undo_say_fn *say);
+
+#endif
