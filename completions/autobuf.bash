@@ -29,7 +29,7 @@ _autobuf_scan()
         -*)
             used+=("$word")
             value=
-            [[ $word == @(-I|--@(intent|budget|timeout|rate|rtt|streams|bytes|bind|port|clients|per-address|transfer|max|log|hours|from|store)) ]] &&
+            [[ $word == @(-I|--@(intent|budget|timeout|rate|rtt|streams|bytes|bind|port|clients|per-address|transfer|max|log|hours|from|store|socket|interval|count)) ]] &&
                 value=1
             ;;
         *)
@@ -61,6 +61,7 @@ _autobuf_options()
     serve) options=(--bind --port --rate --clients --per-address --transfer) ;;
     measure) options=(-4 -6 -I --json --intent --timeout --as-user --transfer) ;;
     paths) options=(--json --rate --rtt --hours --from --host --store --all) ;;
+    top) options=(--json --socket --interval --count) ;;
     run) options=(--intent --max --keep-sizes --probe --log --report) ;;
     esac
     options+=(--help)
@@ -108,7 +109,7 @@ _autobuf()
     if [[ ! $command ]]; then
         ((COMP_CWORD == 1)) &&
             mapfile -t COMPREPLY < <(
-                compgen -W 'probe explain watch serve measure paths run --version --help' -- "$cur")
+                compgen -W 'probe explain watch serve measure paths run top --version --help' -- "$cur")
         return
     fi
     case $prev in
@@ -116,11 +117,11 @@ _autobuf()
         mapfile -t COMPREPLY < <(compgen -W 'throughput low-delay' -- "$cur")
         return
         ;;
-    --log | --store)
+    --log | --store | --socket)
         mapfile -t COMPREPLY < <(compgen -f -- "$cur")
         return
         ;;
-    --budget | --max | --timeout | --rate | --rtt | --streams | --bytes | --bind | --port | --clients | --per-address | --transfer | --hours)
+    --budget | --max | --timeout | --rate | --rtt | --streams | --bytes | --bind | --port | --clients | --per-address | --transfer | --hours | --interval | --count)
         return # one's own
         ;;
     -I | --from)
@@ -139,7 +140,7 @@ _autobuf()
         [[ $host != show ]] || _autobuf_hosts "$cur"
     elif [[ $command == run ]]; then
         mapfile -t COMPREPLY < <(compgen -c -- "$cur")
-    elif [[ $command != serve && ! $host && " ${used[*]}" != *' --'@(rate|rtt)* ]]; then
+    elif [[ $command != @(serve|top) && ! $host && " ${used[*]}" != *' --'@(rate|rtt)* ]]; then
         _autobuf_hosts "$cur"
     fi
 }

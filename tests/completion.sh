@@ -65,7 +65,7 @@ HOSTFILE=$hosts # bash's own completion of host names reads it instead of /etc/h
 all='-4 -6 -I -B --json --intent --budget --timeout --as-user --help'
 explaining="$all --streams --bytes --sysctl"
 
-offers 'probe explain watch serve measure paths run --version --help' autobuf ''
+offers 'probe explain watch serve measure paths run top --version --help' autobuf ''
 offers 'probe paths' autobuf p
 offers 'paths' autobuf pa
 offers '--version --help' autobuf --
@@ -125,6 +125,11 @@ offers 'show set' autobuf paths --json s
 offers 'mirror.test mail.test' autobuf paths show m
 offers '' autobuf paths set m
 offers 'lo' autobuf paths show mirror.test --from lo
+offers '--json --socket --interval --count --help' autobuf top -
+offers '--json --count --help' autobuf top --socket "$hosts" --interval 500 -
+offers "$hosts" autobuf top --socket "$hosts"
+offers '' autobuf top --count ''
+offers '' autobuf top m
 offers 'mirror.test mail.test' autobuf probe m
 offers 'mirror.test' autobuf probe -4 --intent low-delay --budget = 20k mi
 offers 'mirror.test' autobuf explain --json mi
@@ -168,7 +173,7 @@ unset -f _command_offset _comp_command_offset
 
 # Nothing that the command does not know, and nothing forgotten.
 help=$("$command" --help
-    for name in probe explain watch serve measure paths run; do "$command" "$name" --help; done)
+    for name in probe explain watch serve measure paths run top; do "$command" "$name" --help; done)
 names=$(
     grep -oE '^ +autobuf [a-z]+' <<<"$help" | grep -oE '[a-z]+$' | sort -u
     grep -oE -- '(^|[^A-Za-z-])-(-[a-z-]+|[0-9A-Za-z])' <<<"$help" | grep -oE -- '-.*' | sort -u

@@ -12,6 +12,7 @@
 #include <autobuf/autobuf.h>
 
 #include "measure.h"
+#include "top.h"
 #include "transfer_line.h"
 
 #define BIT(command) (1U << (command))
@@ -55,7 +56,7 @@ static const struct option_line lines[] = {
     {'P', "probe", NULL, "the path may be measured before connect()", NULL, BIT(RUN), NO_VALUE, 0, 0, 0},
     {'L', "log", "FILE", "add what is decided to this file", NULL, BIT(RUN), TEXT, 0, 0, 0},
     {'R', "report", NULL, "print a line for each connection, when the process ends", NULL, BIT(RUN), NO_VALUE, 0, 0, 0},
-    {'j', "json", NULL, "print JSON: one object on one line", NULL, ON_PATHS | BIT(WATCH) | BIT(PATHS), NO_VALUE, 0, 0, 0},
+    {'j', "json", NULL, "print JSON: one object on one line", NULL, ON_PATHS | BIT(WATCH) | BIT(PATHS) | BIT(TOP), NO_VALUE, 0, 0, 0},
     {'u', "tune", NULL, "act on the connections: their buffers, or their pace", NULL, BIT(WATCH), NO_VALUE, 0, 0, 0},
     {'i', "intent", "INTENT", "throughput or low-delay", "throughput", ON_PATHS | BIT(WATCH) | BIT(RUN), TEXT, 0, 0, 0},
     {'b', "budget", "BYTES", "send no more than this", "1M", ECHOES, QUANTITY, FIELD(budget_bytes), 1e3, 1e6},
@@ -90,6 +91,9 @@ static const struct option_line lines[] = {
      FIELD(transfer_seconds), 1, TRANSFER_SECONDS_MOST},
     {'T', "transfer", "SECONDS", "then transfer this long: default and tuned, each way", "none", BIT(MEASURE), COUNTED,
      FIELD(transfer_seconds), 1, TRANSFER_SECONDS_MOST},
+    {'q', "socket", "FILE", "ask autobufd there", TOP_SOCKET, BIT(TOP), TEXT, 0, 0, 0},
+    {'v', "interval", "MS", "ask so often", "1000", BIT(TOP), MS, FIELD(interval_ns), 100, 60000},
+    {'N', "count", "N", "end after so many answers", "until a signal", BIT(TOP), COUNTED, FIELD(count), 1, 1e9},
     {HELP, "help", NULL, "print this", NULL, ~0U, NO_VALUE, 0, 0, 0},
 };
 
@@ -107,6 +111,7 @@ static const struct {
     [PATHS] = {"paths", " [list | show HOST | set | forget PREFIX]",
                "Shows and changes what is known of paths from this host."},
     [RUN] = {"run", " [--] PROGRAM [ARG]...", "Runs PROGRAM, and looks after the connections of it and its children."},
+    [TOP] = {"top", "", "Shows the connections that autobufd looks after, live."},
 };
 
 /* ------------------------------------------------------------------------------------- words */
@@ -287,6 +292,9 @@ static bool take_option(struct arguments *a, const struct option_line *line, con
         return true;
     case 'A':
         return a->all = true;
+    case 'q':
+        a->socket = text;
+        return true;
     case 'l':
         a->bind = text;
         return true;
@@ -475,7 +483,8 @@ static bool check(struct arguments *a, FILE *err)
     case WATCH:
         return check_process(a, err);
     case SERVE:
-        return !a->operand || wrong(err, SERVE, "%s: it takes no operand", a->operand);
+    case TOP:
+        return !a->operand || wrong(err, a->command, "%s: it takes no operand", a->operand);
     case PATHS:
         return check_paths(a, err);
     case RUN:

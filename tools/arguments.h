@@ -12,7 +12,7 @@
 #include "serve.h"
 #include "watch.h"
 
-enum command { NO_COMMAND, PROBE, EXPLAIN, WATCH, SERVE, MEASURE, PATHS, RUN };
+enum command { NO_COMMAND, PROBE, EXPLAIN, WATCH, SERVE, MEASURE, PATHS, RUN, TOP };
 
 struct arguments {
     enum command command;
@@ -35,6 +35,7 @@ struct arguments {
     uint32_t family; /* AF_INET, AF_INET6; AF_UNSPEC: either */
     bool keep_source;
     const char *source; /* a device or an address; NULL: the kernel chooses */
+    const char *socket; /* of autobufd */
     const char *bind;
     const char *port;
     uint64_t budget_bytes; /* of all numbers: 0: not given */
@@ -48,6 +49,8 @@ struct arguments {
     uint64_t transfer_seconds;
     uint64_t most_bytes;
     uint64_t hours;
+    uint64_t interval_ns;
+    uint64_t count;
     pid_t pid;
     int fd; /* -1: all of the process */
 };

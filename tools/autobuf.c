@@ -19,6 +19,7 @@
 #include "show.h"
 #include "show_transfer.h"
 #include "source.h"
+#include "top.h"
 #include "transfers.h"
 #include "watch.h"
 
@@ -82,6 +83,14 @@ static int run_paths(const struct arguments *a)
     int status = paths_run(&want);
 
     return fflush(stdout) == 0 ? status : EXIT_NOTHING;
+}
+
+static int run_top(const struct arguments *a)
+{
+    struct top_request want = {.socket = a->socket ? a->socket : TOP_SOCKET, .json = a->json,
+                               .interval_ns = a->interval_ns ? a->interval_ns : TOP_INTERVAL_NS, .count = a->count};
+
+    return top_run(&want);
 }
 
 /* ------------------------------------------------------------------------------------- paths */
@@ -276,6 +285,8 @@ int main(int argc, char **argv)
         return run_paths(&a);
     case RUN:
         return run_under(&a);
+    case TOP:
+        return run_top(&a);
     default:
         return run_path(&a);
     }

@@ -119,6 +119,15 @@ static void numbers_and_words_arrive(void **state)
     assert_int_equal(o.parsed, PARSED_COMMAND);
     assert_true(o.a.action == PATHS_FORGET && o.a.all && !o.a.operand);
 
+    parse("top", &o);
+    assert_int_equal(o.parsed, PARSED_COMMAND);
+    assert_int_equal(o.a.command, TOP);
+    assert_true(!o.a.socket && !o.a.interval_ns && !o.a.count && !o.a.json);
+    parse("top --json --socket f --interval 250 --count 3", &o);
+    assert_int_equal(o.parsed, PARSED_COMMAND);
+    assert_true(o.a.json && o.a.interval_ns == 250000000 && o.a.count == 3);
+    assert_string_equal(o.a.socket, "f");
+
     parse("serve", &o);
     assert_int_equal(o.a.transfer_seconds, 0);
     parse("serve --transfer 60", &o);
@@ -222,6 +231,12 @@ static void wrong_usage_says_what_is_wrong(void **state)
         {"paths --store f --host", "--host and --store exclude each other"},
         {"paths set 192.0.2.1 --rate 1M --rtt 10 --hours 0", "--hours 0: is out of range: it takes 1 to 100k"},
         {"run", "PROGRAM is missing"},
+        {"top 42", "42: it takes no operand"},
+        {"top --interval 99", "--interval 99: is out of range: it takes 100 to 60000"},
+        {"top --interval 60001", "--interval 60001: is out of range"},
+        {"top --count 0", "--count 0: is out of range"},
+        {"top --socket ''", "--socket: its value is empty"},
+        {"watch --socket f 1", "--socket is an option of autobuf top"},
         {"run --report", "PROGRAM is missing"},
         {"run --", "PROGRAM is missing"},
         {"run --json ls", "--json is an option of autobuf probe"},
@@ -262,6 +277,8 @@ static void help_names_every_option(void **state)
                    "(1 to 100k, default: for ever)", "--all", "--json"}},
         {"run", {"[--] PROGRAM [ARG]...", "--intent INTENT", "--max BYTES", "(64k to 1G, default: what this host allows)",
                  "--keep-sizes", "--probe", "--log FILE", "--report"}},
+        {"top", {"--json", "--socket FILE", "(default: /run/autobufd/status.sock)", "--interval MS", "(100 to 60000, default: 1000)",
+                 "--count N", "usage:", "autobuf top"}},
     };
     struct outcome o;
 

@@ -1,0 +1,169 @@
+/* SPDX-License-Identifier: MIT */
+/* tools/top_table.c: what answers may be anything. */
+#include "unit.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "top_table.h"
+
+#define HEAD "autobufd\t1\t0.1.0\t2\t2\t5\t11\t12\n"
+#define SLOW "9\t3\tcurl\t-\t192.0.2.1:80\t192.0.2.2:81\tauto\tall\tpath\t-\t1000\t20\t87040\t131072\t0\t0\t-\t-\n"
+#define FAST                                                                                                                   \
+    "42\t5\trsync\tx.service\t192.0.2.1:80\t[2001:db8::1]:873\tpath\tby night\tsend-buffer\t40100000\t386000000\t1\t4194304\t6\t8\t" \
+    "2500\tsend: kernel: given back to autotuning\tdry\n"
+
+static struct top_table table;
+
+static char *copy_of(const char *text)
+{
+    char *copy = strdup(text);
+
+    assert_non_null(copy);
+    return copy;
+}
+
+static void expect_printed(unsigned rows, unsigned columns, const char *wanted)
+{
+    char *text = NULL;
+    size_t length;
+    FILE *out = open_memstream(&text, &length);
+
+    assert_non_null(out);
+    top_print(out, &table, rows, columns);
+    fclose(out);
+    assert_string_equal(text, wanted);
+    free(text);
+}
+
+static void it_is_printed(void **state)
+{
+    char *text = copy_of(HEAD SLOW FAST);
+
+    (void)state;
+    assert_int_equal(top_parse(text, &table), 0);
+    assert_int_equal(table.count, 2);
+    assert_int_equal(table.rows[0].pid, 42); /* the fastest first */
+    assert_int_equal(table.rows[1].rtt_ns, UINT64_MAX);
+    assert_true(table.rows[0].dry_run && !table.rows[1].dry_run);
+    expect_printed(0, 0,
+                   "autobufd 0.1.0 looks after 2 of 11 sockets, 12 sweeps so far\n"
+                   "PROGRAM[PID]:FD          PEER                     LIMITED BY        SENT/s    RECV/s       RTT   SNDBUF   RCVBUF  "
+                   "[RULE] LAST ACTION\n"
+                   "rsync[42]:5              [2001:db8::1]:873        send-buffer      386.0 M        1    40.1 ms    4.2 M       6   "
+                   "[by night] dry run: 2 s ago: send: kernel: given back to autotuning\n"
+                   "curl[9]:3                192.0.2.2:81             path               1.0 k       20          -   87.0 k  131.1 k  "
+                   "[all] -\n"
+                   "5 more\n");
+    expect_printed(4, 20,
+                   "\033[Hautobufd 0.1.0 looks\033[K\n"
+                   "PROGRAM[PID]:FD     \033[K\n"
+                   "rsync[42]:5         \033[K\n"
+                   "\033[J");
+    free(text);
+}
+
+static void what_is_no_table(void **state)
+{
+    static const char *const rows[] = {
+        "", "\n", "autobufd", HEAD "\n" SLOW, "autobufd\t2\t0.1.0\t2\t2\t5\t11\t12\n", "autobufd\t1\t0.1.0\t2\t2\t5\t11\n",
+        "autobufd\t1\t0.1.0\t2\t2\t5\t11\t-12\n", "autobufd\t1\t0.1.0\t2\t2\t5\t11\tx\n", HEAD "9\t3\tcurl\n", HEAD SLOW "9",
+        HEAD "x" SLOW, HEAD "-" SLOW,
+    };
+
+    (void)state;
+    for (size_t i = 0; i < COUNT(rows); i++) {
+        char *text = copy_of(rows[i]);
+
+        CHECK_EQUAL(rows[i], top_parse(text, &table), -EPROTO);
+        free(text);
+    }
+}
+
+static void more_rows_than_it_holds(void **state)
+{
+    size_t row = strlen(SLOW);
+    char *text = malloc(strlen(HEAD) + (TOP_ROWS_MOST + 1) * row + 1), *at = text;
+
+    (void)state;
+    assert_non_null(text);
+    at = stpcpy(at, HEAD);
+    for (size_t i = 0; i < TOP_ROWS_MOST; i++)
+        at = stpcpy(at, SLOW);
+    assert_int_equal(top_parse(text, &table), 0);
+    assert_int_equal(table.count, TOP_ROWS_MOST);
+    at = stpcpy(text, HEAD);
+    for (size_t i = 0; i <= TOP_ROWS_MOST; i++)
+        at = stpcpy(at, SLOW);
+    assert_int_equal(top_parse(text, &table), -EPROTO);
+    free(text);
+}
+
+static void bodies(void **state)
+{
+    static const struct {
+        const char *answer;
+        int number;
+    } rows[] = {
+        {"HTTP/1.0 200 OK\r\nA: b\r\n\r\nbody", 200}, {"HTTP/1.1 404 Not Found\r\n\r\n", 404}, {"HTTP/1.0 200 OK\r\nA: b\r\n", -EPROTO},
+        {"", -EPROTO},                                {"HTTP/1.0", -EPROTO},                   {"HTTP/2.0 200\r\n\r\n", -EPROTO},
+        {"SSH-2.0-x\r\n\r\n", -EPROTO},
+    };
+    char *body;
+
+    (void)state;
+    for (size_t i = 0; i < COUNT(rows); i++) {
+        char *text = copy_of(rows[i].answer);
+
+        CHECK_EQUAL(rows[i].answer, top_body(text, &body), rows[i].number);
+        if (i == 0)
+            assert_string_equal(body, "body");
+        free(text);
+    }
+}
+
+static void nothing_reaches_the_terminal(void **state)
+{
+    char text[] = "a\tb\033[2J\n\x7f\x80\xff\r ~", same[sizeof text];
+
+    (void)state;
+    memcpy(same, text, sizeof text);
+    top_clean(text, sizeof text - 1, true);
+    assert_string_equal(text, "a\tb?[2J\n???? ~");
+    top_clean(same, sizeof same - 1, false);
+    assert_string_equal(same, "a?b?[2J\n???? ~");
+}
+
+/* Whatever comes, it ends, and stays within the text: the sanitizers look on. */
+static void any_bytes(void **state)
+{
+    uint64_t random = 88172645463325252ULL;
+    FILE *nowhere = fopen("/dev/null", "we");
+
+    (void)state;
+    assert_non_null(nowhere);
+    for (unsigned i = 0; i < 20000; i++) {
+        char *text = copy_of(HEAD FAST SLOW);
+        size_t length = strlen(text);
+
+        for (uint64_t changes = unit_random(&random) % 4; changes > 0; changes--)
+            text[unit_random(&random) % length] = "\t\n09-x\xff"[unit_random(&random) % 8];
+        top_clean(text, length, true);
+        if (top_parse(text, &table) == 0)
+            top_print(nowhere, &table, 24, 80);
+        free(text);
+    }
+    fclose(nowhere);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(it_is_printed), cmocka_unit_test(what_is_no_table),             cmocka_unit_test(more_rows_than_it_holds),
+        cmocka_unit_test(bodies),        cmocka_unit_test(nothing_reaches_the_terminal), cmocka_unit_test(any_bytes),
+    };
+
+    return cmocka_run_group_tests_name("top_table", tests, NULL, NULL);
+}

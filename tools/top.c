@@ -1,0 +1,169 @@
+/* SPDX-License-Identifier: MIT */
+/* What answers at the socket may be anything: its answer is bounded in size and time, and printed as plain text. */
+#include "top.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/auxv.h>
+#include <sys/ioctl.h>
+#include <sys/socket.h>
+#include <sys/un.h>
+#include <unistd.h>
+
+#include "clock.h"
+#include "privilege.h"
+#include "top_table.h"
+
+#define ANSWER_NS (5 * NS_PER_S)
+#define ANSWER_BYTES 16000000U
+#define ROWS 24U /* of a terminal that does not tell */
+#define COLUMNS 80U
+
+enum { DONE = 0, NOTHING = 1, NOT_PERMITTED = 3 };
+
+/* A descriptor, -errno. */
+static int open_socket(const char *file)
+{
+    struct sockaddr_un address = {.sun_family = AF_UNIX};
+    struct timeval patience = {.tv_sec = ANSWER_NS / NS_PER_S};
+    int fd, error;
+
+    if (strlen(file) >= sizeof address.sun_path)
+        return -ENAMETOOLONG;
+    strcpy(address.sun_path, file);
+    fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    if (fd < 0)
+        return -errno;
+    /* SO_SNDTIMEO bounds connect() as well: it waits while the daemon has other clients. */
+    if (setsockopt(fd, SOL_SOCKET, SO_SNDTIMEO, &patience, sizeof patience) == 0 &&
+        connect(fd, (const struct sockaddr *)&address, sizeof address) == 0)
+        return fd;
+    error = errno == EAGAIN ? -ETIMEDOUT : -errno;
+    close(fd);
+    return error;
+}
+
+/* Reads to the end, into memory with a NUL behind it. 0, -errno. */
+static int read_answer(int fd, char **text, size_t *length)
+{
+    uint64_t until_ns = autobuf_now_ns() + ANSWER_NS;
+    size_t room = 0;
+    ssize_t got;
+
+    *text = NULL;
+    *length = 0;
+    for (;;) {
+        if (room - *length < 2) {
+            char *more = realloc(*text, room = room ? 2 * room : 65536);
+
+            if (!more)
+                return -ENOMEM;
+            *text = more;
+        }
+        if (autobuf_now_ns() >= until_ns)
+            return -ETIMEDOUT;
+        if (wait_for(fd, POLLIN, until_ns) < 0)
+            return -errno;
+        got = recv(fd, *text + *length, room - *length - 1, MSG_DONTWAIT);
+        if (got < 0 && errno != EAGAIN && errno != EINTR)
+            return -errno;
+        if (got == 0)
+            break;
+        *length += got > 0 ? (size_t)got : 0;
+        if (*length > ANSWER_BYTES)
+            return -EFBIG;
+    }
+    (*text)[*length] = '\0';
+    return 0;
+}
+
+/* Asks for a page. 0 and *text, to be freed also after a failure, and where its body is; -errno. */
+static int ask(const char *file, const char *page, char **text, char **body)
+{
+    char request[64];
+    size_t length = (size_t)snprintf(request, sizeof request, "GET %s HTTP/1.0\r\n\r\n", page), all = 0;
+    int fd = open_socket(file), error, number;
+
+    *text = NULL;
+    if (fd < 0)
+        return fd;
+    error = send(fd, request, length, MSG_NOSIGNAL) == (ssize_t)length ? read_answer(fd, text, &all) : -EPIPE;
+    close(fd);
+    if (error < 0)
+        return error;
+    if (strlen(*text) != all)
+        return -EPROTO;
+    number = top_body(*text, body);
+    return number == 200 ? 0 : number == 503 ? -EBUSY : -EPROTO;
+}
+
+static int fail(const char *file, int error)
+{
+    if (error == -ENOENT || error == -ECONNREFUSED)
+        fprintf(stderr, "autobuf: %s: autobufd does not run here, or has no socket (status= in autobufd.conf): %s\n", file,
+                strerror(-error));
+    else if (error == -EPROTO)
+        fprintf(stderr, "autobuf: %s: what answers there is not autobufd\n", file);
+    else
+        fprintf(stderr, "autobuf: %s: %s\n", file, strerror(-error));
+    return error == -EACCES || error == -EPERM ? NOT_PERMITTED : NOTHING;
+}
+
+static int show_json(char *body)
+{
+    size_t length = strlen(body);
+
+    if (body[0] != '{' || body[length - 1] != '\n' || strchr(body, '\n') != body + length - 1)
+        return -EPROTO;
+    top_clean(body, length, false);
+    fputs(body, stdout);
+    return 0;
+}
+
+static int show_table(char *body)
+{
+    static struct top_table table;
+    struct winsize size = {0};
+    int error;
+
+    top_clean(body, strlen(body), true);
+    error = top_parse(body, &table);
+    if (error < 0)
+        return error;
+    if (isatty(STDOUT_FILENO) && (ioctl(STDOUT_FILENO, TIOCGWINSZ, &size) < 0 || !size.ws_row || !size.ws_col))
+        size = (struct winsize){.ws_row = ROWS, .ws_col = COLUMNS};
+    top_print(stdout, &table, size.ws_row, size.ws_col);
+    return 0;
+}
+
+static int look(const struct top_request *want)
+{
+    char *text, *body;
+    int error = ask(want->socket, want->json ? "/flows" : "/table", &text, &body);
+
+    if (error == 0)
+        error = want->json ? show_json(body) : show_table(body);
+    free(text);
+    return error;
+}
+
+int top_run(const struct top_request *want)
+{
+    uint64_t next_ns = autobuf_now_ns();
+    /* Privilege that the file has by setuid or setcap is not given to the user who runs it. */
+    int error = getauxval(AT_SECURE) ? drop_privileges() : 0;
+
+    for (uint64_t i = 0; error == 0 && (!want->count || i < want->count); i++) {
+        while (i && autobuf_now_ns() < next_ns)
+            (void)wait_any(NULL, 0, next_ns);
+        if (i && !want->json && !isatty(STDOUT_FILENO))
+            putchar('\n');
+        next_ns = autobuf_now_ns() + want->interval_ns;
+        error = look(want);
+        if (fflush(stdout) == EOF)
+            return NOTHING;
+    }
+    return error < 0 ? fail(want->socket, error) : DONE;
+}

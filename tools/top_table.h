@@ -1,0 +1,47 @@
+/* SPDX-License-Identifier: MIT */
+/* The table of `autobuf top`: what autobufd answers, taken apart and printed. Pure. */
+#ifndef TOP_TABLE_H
+#define TOP_TABLE_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+
+#define TOP_ROWS_MOST 4096U
+
+struct top_head {
+    const char *version;
+    uint64_t generation, tended, left_out, sockets, sweeps;
+};
+
+/* One connection. Texts are "-" where nothing is known. */
+struct top_row {
+    uint64_t pid, fd;
+    const char *program, *unit, *local, *peer, *mode, *rule, *limited, *action;
+    uint64_t rtt_ns; /* UINT64_MAX: unknown */
+    uint64_t sent_bit_per_s, received_bit_per_s, snd_buf_bytes, rcv_buf_bytes, changes, action_age_ms;
+    bool dry_run;
+};
+
+struct top_table {
+    struct top_head head;
+    struct top_row rows[TOP_ROWS_MOST];
+    size_t count;
+};
+
+/* What is not printable becomes a question mark, lines and, if kept, tabs excepted. */
+void top_clean(char *text, size_t length, bool keep_tabs);
+
+/*
+ * Finds the body of an HTTP answer. Returns the number in its first line, and *body; -EPROTO: it is no such answer.
+ */
+int top_body(char *answer, char **body);
+
+/* Takes the text apart, which the table then points into; the fastest connection comes first. 0; -EPROTO. */
+int top_parse(char *text, struct top_table *table);
+
+/* As many lines as there are; rows and columns of the terminal, 0: it is none, and nothing is cut off. */
+void top_print(FILE *out, const struct top_table *table, unsigned rows, unsigned columns);
+
+#endif
