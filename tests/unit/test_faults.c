@@ -432,7 +432,7 @@ static void send_lines(struct autobuf_inband *responder, int client, const char 
 /* What the kernel is asked of its queueing disciplines: not at all before HELLO, and then once. */
 static void host_is_asked_once(void **state)
 {
-    struct connection c = tcp_connection_of(200); /* slow enough for a pace that can be */
+    struct connection c = tcp_connection_of(88); /* the smallest: a pace that can be, also after a round trip of 1 us */
     struct autobuf_inband *responder;
 
     (void)state;
@@ -467,7 +467,7 @@ static int64_t write_control(void *fd, const void *buf, size_t len, size_t segme
 static void ask_by_ftp(bool carried)
 {
     struct autobuf_ftp_options options = AUTOBUF_FTP_OPTIONS_INIT;
-    struct connection c = tcp_connection_of(200);
+    struct connection c = tcp_connection_of(88);
     struct autobuf_ftp *ftp;
     char answer[1000];
 
