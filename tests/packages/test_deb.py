@@ -94,8 +94,8 @@ class Contents(unittest.TestCase):
         self.assertEqual(len(units), 2)
         self.assertEqual(set(command) - units, {
             "usr/bin/autobuf", "usr/share/bash-completion/completions/autobuf", "usr/share/man/man1/autobuf.1.gz",
-            "usr/share/man/man1/autobuf-paths.1.gz", "usr/share/man/man1/autobuf-run.1.gz", "usr/share/zsh/site-functions/_autobuf",
-            f"usr/lib/{sysconfig.get_config_var('MULTIARCH')}/autobuf/libautobuf-run.so"})
+            "usr/share/man/man1/autobuf-paths.1.gz", "usr/share/man/man1/autobuf-run.1.gz", "usr/share/man/man1/autobuf-top.1.gz",
+            "usr/share/zsh/site-functions/_autobuf", f"usr/lib/{sysconfig.get_config_var('MULTIARCH')}/autobuf/libautobuf-run.so"})
         self.assertEqual({name.removeprefix("usr/").removeprefix("lib/") for name in contents("autobufd")}, {
             "etc/autobuf/autobufd.conf", "sbin/autobufd", "systemd/system/autobufd.service", "share/man/man5/autobufd.conf.5.gz",
             "share/man/man8/autobufd.8.gz"})
