@@ -14,6 +14,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -412,20 +413,34 @@ static void a_damaged_store_is_replaced_and_a_later_one_is_not(void **state)
 /* -------------------------------------------------------------------- many, and killed ones */
 
 #define WRITERS 8U
-#define READERS 16U
+#define READERS 64U
 #define EACH 40U
 
-/* Each writer notes how many of its entries it knows to be in the store. */
-static void write_until_killed(unsigned writer, volatile unsigned *done)
+static bool is_killed(unsigned process)
 {
-    for (unsigned i = 0; i < EACH; i++) {
-        struct autobuf_paths_entry e = numbered(writer * EACH + i);
+    return process % 2 == 0;
+}
+
+/* Each writer notes how many of its entries it knows to be in the store. One that is to be killed never ends by itself. */
+static void keep_all(unsigned writer, volatile unsigned *done)
+{
+    for (unsigned i = 0; i < EACH || is_killed(writer); i++) {
+        struct autobuf_paths_entry e = numbered(writer * EACH + i % EACH);
 
         if (autobuf_paths_keep(file, &e, NOW, AUTOBUF_PATHS_NO_SYNC) < 0)
             _exit(1);
-        done[writer] = i + 1;
+        if (i < EACH)
+            done[writer] = i + 1;
     }
     _exit(0);
+}
+
+static void assert_ended(pid_t pid, bool killed)
+{
+    int status;
+
+    assert_int_equal(waitpid(pid, &status, 0), pid);
+    assert_true(killed ? WIFSIGNALED(status) && WTERMSIG(status) == SIGKILL : status == 0);
 }
 
 /* Whatever happens, there is a sound store, and it does not lose what it had. */
@@ -433,7 +448,8 @@ static void read_until_stopped(volatile unsigned *stop)
 {
     uint64_t count = 0;
 
-    while (!*stop) {
+    (void)setpriority(PRIO_PROCESS, 0, 19); /* the writers, who wait for each other, get their turns before so many */
+    do {
         struct autobuf_paths_entry entry = AUTOBUF_PATHS_ENTRY_INIT;
         struct autobuf_paths *paths;
 
@@ -444,44 +460,40 @@ static void read_until_stopped(volatile unsigned *stop)
             if (autobuf_paths_at(paths, at, &entry) < 0)
                 _exit(1);
         autobuf_paths_close(paths);
-    }
+    } while (!*stop);
     _exit(0);
 }
 
-static void killed_writers_lose_nothing_and_readers_see_no_damage(void **state)
+static void whoever_is_killed_nothing_is_lost_or_damaged(void **state)
 {
     volatile unsigned *shared = mmap(NULL, 4096, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
     struct autobuf_paths_entry found = AUTOBUF_PATHS_ENTRY_INIT;
     pid_t writers[WRITERS], readers[READERS];
     struct autobuf_paths *paths;
-    unsigned killed = 0;
-    int status;
 
     (void)state;
     assert_true(shared != MAP_FAILED);
     write_numbered(0);
     for (unsigned i = 0; i < WRITERS; i++)
         if ((writers[i] = fork()) == 0)
-            write_until_killed(i, shared);
+            keep_all(i, shared);
     for (unsigned i = 0; i < READERS; i++)
         if ((readers[i] = fork()) == 0)
             read_until_stopped(&shared[WRITERS]);
-    for (unsigned i = 0; i < WRITERS; i += 2) { /* each second one, in the middle of its work */
-        while (shared[i] < EACH / 2)
-            sched_yield();
-        kill(writers[i], SIGKILL);
-    }
     for (unsigned i = 0; i < WRITERS; i++) {
-        assert_int_equal(waitpid(writers[i], &status, 0), writers[i]);
-        killed += WIFSIGNALED(status) != 0;
-        assert_true(WIFSIGNALED(status) || status == 0);
+        while (is_killed(i) && shared[i] < EACH / 2) /* in the middle of its work */
+            sched_yield();
+        if (is_killed(i))
+            kill(writers[i], SIGKILL);
     }
-    assert_true(killed > 0);
+    for (unsigned i = 0; i < READERS; i++)
+        if (is_killed(i))
+            kill(readers[i], SIGKILL);
+    for (unsigned i = 0; i < WRITERS; i++)
+        assert_ended(writers[i], is_killed(i));
     shared[WRITERS] = 1;
-    for (unsigned i = 0; i < READERS; i++) {
-        assert_int_equal(waitpid(readers[i], &status, 0), readers[i]);
-        assert_int_equal(status, 0);
-    }
+    for (unsigned i = 0; i < READERS; i++)
+        assert_ended(readers[i], is_killed(i));
     assert_int_equal(autobuf_paths_open(&paths, file), 0);
     for (unsigned i = 0; i < WRITERS; i++)
         for (unsigned k = 0; k < shared[i]; k++) {
@@ -561,7 +573,7 @@ int main(void)
         FILES(what_is_kept_is_found),
         FILES(the_oldest_goes_when_there_are_too_many),
         FILES(a_damaged_store_is_replaced_and_a_later_one_is_not),
-        FILES(killed_writers_lose_nothing_and_readers_see_no_damage),
+        FILES(whoever_is_killed_nothing_is_lost_or_damaged),
         cmocka_unit_test(prefixes_are_read_and_written),
         cmocka_unit_test(a_path_comes_back_as_it_went_in),
     };
