@@ -148,7 +148,7 @@ static int apply_pacing(int fd, uint64_t bit_per_s)
 
 static bool does_nothing(const struct autobuf_plan *plan)
 {
-    return !plan->snd_request_bytes && !plan->rcv_request_bytes && !plan->snd_pacing_bit_per_s &&
+    return !plan->snd_request_bytes && !plan->rcv_request_bytes && !plan->rcv_clamp_bytes && !plan->snd_pacing_bit_per_s &&
            !(plan->flags & (AUTOBUF_PLAN_SND_UNLOCK | AUTOBUF_PLAN_RCV_UNLOCK));
 }
 

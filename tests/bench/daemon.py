@@ -9,6 +9,7 @@ from __future__ import annotations
 import contextlib
 import os
 import pathlib
+import re
 import statistics
 import subprocess
 import sys
@@ -27,6 +28,10 @@ SOCKETS = (1000, 16000)
 WATCHED_S = 10.0
 PORT = 7700
 PATH = "rate=400M,delay=20ms,queue=4M"
+SHARED_PATH = "rate=400M,delay=50ms,queue=10M"
+SHARED_BYTES = 4_000_000  # of 5 MB that the path holds
+SHARERS = 8
+SHARED_S, SHARED_FROM_S = 20.0, 5.0
 
 # Both print the time at which data moved or ended. argv: address, buffer to lock or 0, seconds.
 SENDER = """
@@ -39,6 +44,15 @@ end, data = time.monotonic() + float(sys.argv[3]), bytes(131072)
 while time.monotonic() < end:
     s.sendall(data)
 s.close()
+"""
+# One that waits until there is room. argv: address, seconds.
+POLLER = """
+import select, socket, sys, time
+s = socket.create_connection((sys.argv[1], 7700))
+end, data = time.monotonic() + float(sys.argv[2]), bytes(131072)
+while time.monotonic() < end:
+    select.select([], [s], [])
+    s.send(data, socket.MSG_DONTWAIT)
 """
 # Counts what arrives in each connection, second by second from the second one on: argv: buffer to lock or 0.
 RECEIVER = """
@@ -93,6 +107,17 @@ while True:
     print(time.monotonic(), flush=True)
     s.close()
 """
+# Takes from any number of connections at once.
+TAKES = """
+import socket, threading
+def take(s):
+    while s.recv(1 << 20, socket.MSG_TRUNC):
+        pass
+l = socket.create_server(("", 7700), backlog=64)
+print("listens", flush=True)
+while True:
+    threading.Thread(target=take, args=(l.accept()[0],), daemon=True).start()
+"""
 # argv: how many connections. Every one moves a little, so none is empty.
 CROWD = """
 import resource, socket, sys
@@ -113,7 +138,7 @@ sys.stdin.readline()
 def daemon(emulated: path.Path | None, side: str, rules: str = "[all]\n") -> Iterator[subprocess.Popen | None]:
     """A running daemon in a side of a path; without a path in this process's namespace."""
     with tempfile.NamedTemporaryFile("w", suffix=".conf") as file:
-        file.write(rules)
+        file.write("state=off\nstatus=off\n" + rules)
         file.flush()
         argv = [path.built("tools/autobufd"), "--config", file.name]
         child = subprocess.Popen(emulated.argv(side, argv) if emulated else argv, stderr=subprocess.PIPE, text=True)
@@ -177,6 +202,43 @@ def ends(count: int, with_daemon: bool) -> list[float]:
         return took
 
 
+def in_flight(p: path.Path) -> list[int]:
+    listed = p.run("a", ["ss", "-tinH", "state", "established", f"dport = {PORT}"]).stdout
+    flights = re.findall(r" mss:(\d+).*?(?: unacked:(\d+)|$)", listed, re.M)
+    return [int(segment) * int(count or 0) for segment, count in flights]
+
+
+def divided(side: str, total: int, blocks: bool) -> list[str]:
+    """What many connections have in flight together while a daemon at their senders, or at their receivers, divides that."""
+    with path.Path(both=SHARED_PATH) as p, contextlib.ExitStack() as stack:
+        for end in "ab":
+            p.sysctl(end, "net.ipv4.tcp_rmem", LIMITS["6.18"].tcp_rmem)
+            p.sysctl(end, "net.ipv4.tcp_wmem", LIMITS["6.18"].tcp_wmem)
+            p.route(end, congctl="cubic")
+        receiver = p.popen("b", [sys.executable, "-c", TAKES])
+        path.wait_line(receiver, lambda line: line == "listens")
+        if side:
+            stack.enter_context(daemon(p, side, f"[all]\ndivide={total}\n"))
+        for _ in range(SHARERS):
+            argv = [SENDER, p.addr["b"], "0"] if blocks else [POLLER, p.addr["b"]]
+            p.popen("a", [sys.executable, "-c", *argv, str(SHARED_S + 10)])
+        began, samples = time.monotonic(), []
+        while (now := time.monotonic() - began) < SHARED_S:
+            if now >= SHARED_FROM_S:
+                samples.append(in_flight(p))
+            time.sleep(0.05)
+    samples = [each for each in samples if len(each) == SHARERS]
+    sums = [sum(each) / total for each in samples]
+    means = [statistics.mean(each) for each in zip(*samples, strict=True)]
+    jains = [jain(each) for each in samples if sum(each)]
+    return [f"{statistics.median(sums):.3f}", f"{report.quantile(sums, 0.05):.3f} to {report.quantile(sums, 0.95):.3f}",
+            f"{statistics.median(jains):.3f}", f"{report.quantile(jains, 0.05):.3f}", f"{jain(means):.3f}"]
+
+
+def jain(values: list[float]) -> float:
+    return sum(values) ** 2 / (len(values) * sum(value * value for value in values))
+
+
 def cost(pid: int) -> tuple[float, float]:
     """Seconds of processor, and megabytes resident."""
     fields = pathlib.Path(f"/proc/{pid}/schedstat").read_text().split()
@@ -219,6 +281,11 @@ def run(quick: bool, out: pathlib.Path) -> None:
             rows.append(["with autobufd" if with_daemon else "without", len(took),
                          *(f"{report.quantile(took, q):.2f}" for q in (0.5, 0.99, 1))])
         text += report.table(["", "connections", "median, ms", "99%", "most"], rows) + "\n"
+        text += report.table(["divides", "sum of windows / total", "5% to 95%", "Jain's index", "5%", "of the means"],
+                             [[name, *divided(side, SHARED_BYTES, blocks)]
+                              for name, side, blocks in (("nobody", "", False), ("at senders that poll", "a", False),
+                                                         ("at senders whose writes block", "a", True),
+                                                         ("at the receivers", "b", False))]) + "\n"
         text += report.table(["sockets", "a sweep, ms of processor", "of a core, every 100 ms", "resident, MB"],
                              [crowd(sockets) for sockets in SOCKETS])
     (out / "daemon.md").write_text(text)

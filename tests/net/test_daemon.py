@@ -51,6 +51,43 @@ while True:
     s.close()
 """
 
+# Takes what any number of senders send, or sends to any number of takers.
+CROWD = f"""
+import select, socket, sys
+l = socket.socket()
+l.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+l.bind(("", {PORT}))
+l.listen(100)
+peers, poll, data = {{}}, select.poll(), bytes(1 << 18)
+poll.register(l, select.POLLIN)
+while True:
+    for fd, event in poll.poll():
+        if fd == l.fileno():
+            s, _ = l.accept()
+            s.setblocking(False)
+            peers[s.fileno()] = s
+            poll.register(s, select.POLLIN if sys.argv[1] == "take" else select.POLLOUT)
+            continue
+        try:
+            if sys.argv[1] == "take" and peers[fd].recv(1 << 20, socket.MSG_TRUNC) or sys.argv[1] == "send" and peers[fd].send(data):
+                continue
+        except BlockingIOError:
+            continue
+        except ConnectionError:
+            pass
+        poll.unregister(fd)
+        peers.pop(fd).close()
+"""
+
+# Takes all that such a crowd sends.
+TAKER = f"""
+import socket, sys
+s = socket.create_connection((sys.argv[1], {PORT}))
+print("connected", flush=True)
+while s.recv(1 << 20, socket.MSG_TRUNC):
+    pass
+"""
+
 setUpModule = test_live.setUpModule
 
 
@@ -406,7 +443,9 @@ class Undo(DaemonTest):
         self.stop(daemon)
 
 
-class Status(DaemonTest):
+class Watched(DaemonTest):
+    """A daemon that is asked for its state."""
+
     def setUp(self) -> None:
         super().setUp()
         self.socket = self.folder / "status.sock"
@@ -449,6 +488,8 @@ class Status(DaemonTest):
         schema.check(self, answer, "flows")
         return answer
 
+
+class Status(Watched):
     def test_what_is_asked_is_told(self) -> None:
         path, sender, fd, _ = self.begin(LONG, SMALL)
         daemon = self.watched(path)
@@ -588,6 +629,73 @@ class Status(DaemonTest):
         done = top()
         self.assertEqual((done.returncode, done.stdout), (1, ""))
         self.assertIn("autobufd does not run here", done.stderr)
+
+
+class Divide(Watched):
+    """A total of window, shared by the connections of a rule."""
+
+    TOTAL = 4000000  # less than LONG takes
+    COUNT = 8
+
+    def crowd(self, what: str) -> Path:
+        path = self.hosts(LONG, {**WMEM, **RMEM})
+        path.popen("b", [sys.executable, "-c", CROWD, what])
+        wait_listening(path, "b", PORT)
+        return path
+
+    def until_divided(self, windows) -> None:
+        """Until no two of the windows are far from each other, and their sum is no more than the total."""
+        deadline = time.monotonic() + 2 * WAIT_S
+        seen: list[list[int]] = []
+        while True:
+            seen = [*seen, windows()][-20:]
+            mean = [sum(each) / len(seen) for each in zip(*seen)]
+            if (len(seen) == 20 and len(mean) == self.COUNT and 0.5 * self.TOTAL < sum(mean) < 1.1 * self.TOTAL
+                    and max(mean) < 2 * min(mean)):
+                return
+            self.assertLess(time.monotonic(), deadline, mean)
+
+    def test_senders(self) -> None:
+        path = self.crowd("take")
+        senders = [self.locked(path, 0) for _ in range(self.COUNT)]
+        if self.ask(senders[0], "locks") != 0:
+            self.skipTest("needs SO_BUF_LOCK (Linux 5.15)")
+        daemon = self.watched(path, f"state={self.folder}/state\n[all]\ndivide={self.TOTAL}\n")
+        self.until_divided(lambda: [flow["in_flight_bytes"] for flow in self.flows()["flows"]])
+        self.assertIn(1, [self.ask(sender, "locks") for sender in senders])
+        daemon.kill()
+        daemon.wait()
+        undone = path.run("a", [built("tools/autobufd"), "--undo", "--config", str(self.file)])
+        self.assertEqual(undone.returncode, 0, undone.stderr)
+        self.assertEqual({self.ask(sender, "locks") for sender in senders}, {0})
+        daemon = self.watched(path, f"[all]\ndivide={self.TOTAL}\n")
+        while 1 not in [self.ask(sender, "locks") for sender in senders]:
+            pass
+        self.stop(daemon)
+        self.assertEqual({self.ask(sender, "locks") for sender in senders}, {0})
+
+    def test_receivers(self) -> None:
+        path = self.crowd("send")
+
+        def windows() -> list[int]:
+            listed = path.run("b", ["ss", "-tinH", "state", "established", f"sport = {PORT}"]).stdout
+            return [int(count) * int(segment) for segment, count in re.findall(r" mss:(\d+) .* unacked:(\d+)", listed)]
+
+        daemon = self.watched(path, f"[all]\ndivide={self.TOTAL}\n")
+        for _ in range(self.COUNT):
+            wait_line(path.popen("a", [sys.executable, "-c", TAKER, path.addr["b"]]), lambda line: True)
+        self.until_divided(windows)
+        self.stop(daemon)
+        deadline = time.monotonic() + WAIT_S
+        while sum(windows()) < 1.2 * self.TOTAL:  # the path holds more than this, and its queue twice as much again
+            self.assertLess(time.monotonic(), deadline)
+
+    def test_a_dry_run(self) -> None:
+        path, sender, fd, _ = self.begin(LONG)
+        daemon = self.daemon(path, f"[all]\ndivide={SMALL}\n", "--dry-run")
+        self.assertIn("its share of divide=0.07 MB among 1", self.line(daemon, "dry run: window of 0.07 MB")[7])
+        self.assertEqual(self.ask(sender, "locks"), 0)
+        self.stop(daemon)
 
 
 class Care(DaemonTest):

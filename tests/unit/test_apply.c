@@ -245,6 +245,21 @@ static void receive_buffer_of_a_connection_with_its_clamp(void **state)
     close_connection(&c);
 }
 
+static void a_clamp_alone(void **state)
+{
+    struct connection c = tcp_connection();
+    struct autobuf_plan p = plan_of(0, 0, 0);
+    int before = state_of(c.client).rcv_buf;
+
+    (void)state;
+    assert_int_equal(autobuf_apply(c.client, &p), 0);
+    p.rcv_clamp_bytes = 40000;
+    assert_int_equal(autobuf_apply(c.client, &p), 1);
+    assert_int_equal(state_of(c.client).clamp, 40000);
+    assert_int_equal(state_of(c.client).rcv_buf, before);
+    close_connection(&c);
+}
+
 /* The plan was made for other limits: no less than was asked for, or nothing. */
 static int ask_for_too_much(const void *arg)
 {
@@ -784,6 +799,7 @@ int main(void)
         cmocka_unit_test(one_side_set_the_other_given_back),
         cmocka_unit_test(no_receive_buffer_for_a_connection),
         cmocka_unit_test(receive_buffer_of_a_connection_with_its_clamp),
+        cmocka_unit_test(a_clamp_alone),
         cmocka_unit_test(less_than_asked_for_is_undone),
         cmocka_unit_test(locks_are_taken_off),
         cmocka_unit_test(the_clamp_of_a_size_goes_with_its_lock),

@@ -9,6 +9,8 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
+#include "divide.h"
+
 #ifndef SO_COOKIE
 #define SO_COOKIE 57
 #endif
@@ -66,6 +68,16 @@ static void say(const struct act *act, const char *what, uint64_t value)
     act->say(act->user, text);
 }
 
+static void bound_request(const struct act *act, struct autobuf_plan *plan)
+{
+    if (plan->snd_request_bytes <= act->limits->snd_settable_bytes)
+        return;
+    if (act->limits->flags & AUTOBUF_LIMITS_FORCE)
+        plan->flags |= AUTOBUF_PLAN_SND_FORCE;
+    else
+        plan->snd_request_bytes = act->limits->snd_settable_bytes;
+}
+
 /* What a rule of mode fixed asks for, as far as this host allows it. */
 static struct autobuf_plan plan_fixed(const struct act *act, const struct autobuf_socket *now)
 {
@@ -74,12 +86,7 @@ static struct autobuf_plan plan_fixed(const struct act *act, const struct autobu
 
     plan.snd_pacing_bit_per_s = rule->pace_bit_per_s;
     plan.snd_request_bytes = rule->snd_bytes;
-    if (rule->snd_bytes > act->limits->snd_settable_bytes) {
-        if (act->limits->flags & AUTOBUF_LIMITS_FORCE)
-            plan.flags |= AUTOBUF_PLAN_SND_FORCE;
-        else
-            plan.snd_request_bytes = act->limits->snd_settable_bytes;
-    }
+    bound_request(act, &plan);
     plan.rcv_request_bytes = least(rule->rcv_bytes, act->limits->rcv_settable_bytes);
     if (now->stage == AUTOBUF_STAGE_CONNECTED) { /* its window opens only together with its clamp, and never shrinks */
         plan.rcv_clamp_bytes = plan.rcv_request_bytes;
@@ -144,6 +151,18 @@ int act_fixed(const struct act *act, int copy)
     return result ? result : control;
 }
 
+int act_share(const struct act *act, int copy, const struct autobuf_live_state *state, uint64_t window_bytes, uint64_t share_bytes)
+{
+    struct autobuf_plan plan = AUTOBUF_PLAN_INIT;
+
+    if (state->received_bit_per_s > state->sent_bit_per_s)
+        plan.rcv_clamp_bytes = share_bytes;
+    else
+        plan.snd_request_bytes = divide_request(share_bytes, window_bytes, state->snd_buf_bytes, state->limiter);
+    bound_request(act, &plan);
+    return act->dry_run ? 0 : autobuf_apply(copy, &plan);
+}
+
 int act_read(const struct act *act, int copy, uint64_t cookie, struct noted *noted)
 {
     *noted = (struct noted){.cookie = cookie, .settings = AUTOBUF_SETTINGS_INIT};
@@ -163,4 +182,15 @@ int act_restore(int copy, const struct noted *noted)
     if (setsockopt(copy, IPPROTO_TCP, TCP_CONGESTION, noted->control, (socklen_t)strlen(noted->control)) < 0 && error == 0)
         error = -errno;
     return error;
+}
+
+int act_restore_sizes(int copy, const struct noted *noted)
+{
+    struct autobuf_settings now = AUTOBUF_SETTINGS_INIT, sizes = noted->settings;
+    int error = autobuf_settings_read(copy, &now);
+
+    if (error < 0)
+        return error;
+    sizes.pacing_byte_per_s = now.pacing_byte_per_s;
+    return autobuf_settings_restore(copy, &sizes);
 }

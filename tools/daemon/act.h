@@ -56,10 +56,19 @@ bool act_is_near(int copy, const struct autobuf_limits *limits, uint32_t intent)
  */
 int act_fixed(const struct act *act, int copy);
 
+/*
+ * Brings the window of a connection to its share: of one that receives by its clamp, which autotuning raises again, so it
+ * is set each time; of one that sends by its buffer. 1: it set something; 0: it is right; errors of autobuf_apply().
+ */
+int act_share(const struct act *act, int copy, const struct autobuf_live_state *state, uint64_t window_bytes, uint64_t share_bytes);
+
 /* What of the socket a rule can change, as it is now. 0; errors of autobuf_settings_read(). */
 int act_read(const struct act *act, int copy, uint64_t cookie, struct noted *noted);
 
 /* Puts that back. 0; errors of autobuf_settings_restore(); -ENOENT: there is no such congestion control any more. */
 int act_restore(int copy, const struct noted *noted);
+
+/* Puts back buffers, locks and the clamp only. */
+int act_restore_sizes(int copy, const struct noted *noted);
 
 #endif

@@ -9,6 +9,7 @@
 
 #include "act.h"
 #include "cost.h"
+#include "divide.h"
 #include "owners.h"
 #include "sweep.h"
 #include "table.h"
@@ -23,6 +24,7 @@
 
 #define LOOKS_NS (10 * NS_PER_MS) /* between two rounds of looks, at least */
 #define LIMITS_NS (10 * NS_PER_S) /* between two readings of this host's limits */
+#define DIVIDE_NS (50 * NS_PER_MS) /* between two rounds of dividing, at least */
 
 /* A socket that is looked after. */
 struct tended {
@@ -34,6 +36,9 @@ struct tended {
     char program[PROCESS_NAME_BYTES], unit[UNIT_BYTES];
     char action[REPORT_TEXT_BYTES]; /* the newest; "": none yet */
     uint64_t action_ns;
+    uint64_t share_bytes, told_bytes; /* of its rule's divide=; 0: none yet */
+    uint64_t window_bytes;            /* that it uses, smoothed */
+    uint64_t share_ns;                /* not changed again before */
 };
 
 struct care {
@@ -49,9 +54,12 @@ struct care {
     struct wanted *wanted; /* of this round, and what each of them looked like */
     struct seen *candidates;
     size_t wanted_count, wanted_room;
-    uint64_t now_ns, sweep_ns, looks_ns, search_ns, limits_ns; /* when each is due */
+    uint64_t *demands, *shares; /* of those of one rule, which are at these places in tended */
+    size_t *sharers, shares_room;
+    uint64_t now_ns, sweep_ns, looks_ns, search_ns, limits_ns, divide_ns; /* when each is due */
     uint32_t round;
     int sock_diag;
+    bool divides;      /* a rule does */
     bool refused;      /* said that a process may not be touched */
     bool unkept;       /* said that nothing can be kept */
     const struct process *process; /* of what is acted on now, and its socket, for what is said of it */
@@ -219,6 +227,129 @@ static void look_all(struct care *care)
     care->looks_ns = after(care, began_ns, LOOKS_NS, &care->counts.looks_cpu_ns);
 }
 
+/* -------------------------------------------------------------------------------- dividing */
+
+static bool has_room_for_shares(struct care *care)
+{
+    size_t room = care->tended_room;
+    uint64_t *demands, *shares;
+    size_t *sharers;
+
+    if (care->tended_count <= care->shares_room)
+        return true;
+    demands = realloc(care->demands, room * sizeof *demands);
+    care->demands = demands ? demands : care->demands;
+    shares = realloc(care->shares, room * sizeof *shares);
+    care->shares = shares ? shares : care->shares;
+    sharers = realloc(care->sharers, room * sizeof *sharers);
+    care->sharers = sharers ? sharers : care->sharers;
+    if (!demands || !shares || !sharers)
+        return false;
+    care->shares_room = room;
+    return true;
+}
+
+static struct autobuf_live_state state_of(const struct tended *t)
+{
+    struct autobuf_live_state state = AUTOBUF_LIVE_STATE_INIT;
+    struct autobuf_applied applied = AUTOBUF_APPLIED_INIT;
+
+    applied.live = &state;
+    (void)autobuf_flow_state(t->flow, &applied); /* else nothing was seen yet */
+    return state;
+}
+
+/* What it uses now: in flight, or what arrives in a round trip. */
+static void measure_window(struct tended *t, const struct autobuf_live_state *state)
+{
+    uint64_t window_bytes = state->in_flight_bytes;
+
+    if (state->received_bit_per_s > state->sent_bit_per_s)
+        window_bytes = state->rtt_ns == AUTOBUF_NS_UNSET
+                           ? 0
+                           : (uint64_t)((double)state->received_bit_per_s / 8 * ((double)state->rtt_ns / (double)NS_PER_S));
+    t->window_bytes = t->window_bytes ? (3 * t->window_bytes + window_bytes) / 4 : window_bytes;
+}
+
+/* Said when it has become twice or half of what was said. */
+static void tell_share(struct care *care, struct tended *t, size_t count)
+{
+    uint64_t was = t->told_bytes;
+    char text[128];
+
+    if (was && t->share_bytes / 2 < was && was / 2 < t->share_bytes)
+        return;
+    t->told_bytes = t->share_bytes;
+    snprintf(text, sizeof text, "window of %.2f MB: its share of divide=%.2f MB among %zu", (double)t->share_bytes / 1e6,
+             (double)t->rule->divide_bytes / 1e6, count);
+    snprintf(care->said, sizeof care->said, "%s", text);
+    tell_done(care, text);
+    keep_action(care, t);
+}
+
+static void share(struct care *care, struct tended *t, size_t count)
+{
+    struct act act = {.rule = t->rule, .limits = &care->limits, .dry_run = is_dry(care, t->rule), .say = tell_done, .user = care};
+    struct autobuf_live_state state = state_of(t);
+    struct loan loan;
+
+    if (act_borrow(&t->place, &loan) < 0)
+        return; /* its next look ends it */
+    is_about(care, &loan, &t->place, t->rule);
+    if (act_share(&act, loan.copy, &state, t->window_bytes, t->share_bytes) > 0 && !keep(care, loan.copy, &t->was, false))
+        t->share_ns = UINT64_MAX;
+    else
+        t->share_ns = care->now_ns + (state.rtt_ns == AUTOBUF_NS_UNSET ? 0 : 2 * state.rtt_ns);
+    tell_share(care, t, count);
+    act_give_back(&loan);
+}
+
+/* From this one on, all of its rule. */
+static void divide_rule(struct care *care, size_t first)
+{
+    const struct rule *rule = care->tended[first].rule;
+    size_t count = 0;
+
+    for (size_t i = first; i < care->tended_count; i++) {
+        struct tended *t = &care->tended[i];
+        struct autobuf_live_state state;
+
+        if (t->rule != rule)
+            continue;
+        state = state_of(t);
+        measure_window(t, &state);
+        care->demands[count] = t->share_bytes ? divide_demand(t->window_bytes, state.limiter, t->share_bytes) : UINT64_MAX;
+        care->sharers[count++] = i;
+    }
+    divide_shares(rule->divide_bytes, care->demands, care->shares, count);
+    for (size_t k = 0; k < count; k++) {
+        struct tended *t = &care->tended[care->sharers[k]];
+
+        t->share_bytes = care->shares[k];
+        if (care->now_ns >= t->share_ns)
+            share(care, t, count);
+    }
+}
+
+static bool is_first_of_rule(const struct care *care, size_t at)
+{
+    for (size_t i = 0; i < at; i++)
+        if (care->tended[i].rule == care->tended[at].rule)
+            return false;
+    return true;
+}
+
+static void divide_all(struct care *care)
+{
+    uint64_t began_ns = cost_cpu_ns();
+
+    if (has_room_for_shares(care))
+        for (size_t i = 0; i < care->tended_count; i++)
+            if (care->tended[i].rule->divide_bytes && is_first_of_rule(care, i))
+                divide_rule(care, i);
+    care->divide_ns = after(care, began_ns, DIVIDE_NS, &care->counts.looks_cpu_ns);
+}
+
 static bool has_room(struct care *care)
 {
     size_t room = care->tended_room ? 2 * care->tended_room : 64;
@@ -251,7 +382,7 @@ static struct autobuf_options options_of(struct care *care, const struct rule *r
     limits->request_most_bytes = rule->most_bytes;
     options.intent = rule->intent;
     options.flags = AUTOBUF_FLOW_SILENT | (rule->mode == MODE_PATH ? 0 : AUTOBUF_FLOW_NO_STORE) |
-                    (is_dry(care, rule) ? AUTOBUF_FLOW_LOOK_ONLY : 0);
+                    (is_dry(care, rule) || rule->divide_bytes ? AUTOBUF_FLOW_LOOK_ONLY : 0);
     options.limits = limits;
     options.most_bytes = rule->most_bytes;
     options.log = keep_text;
@@ -302,7 +433,7 @@ static enum known_state take_up(struct care *care, const struct seen *seen, stru
     int result;
 
     limits.request_most_bytes = rule->most_bytes;
-    if (rule->mode != MODE_FIXED && !rule->pace_bit_per_s && !rule->congestion_control[0] && seen->remote.version &&
+    if (rule->mode != MODE_FIXED && !rule->pace_bit_per_s && !rule->congestion_control[0] && !rule->divide_bytes && seen->remote.version &&
         act_is_near(copy, &limits, rule->intent)) {
         known->next_bytes = seen->moved_bytes + NEAR_BYTES;
         care->counts.refused[REPORT_NEAR]++;
@@ -561,6 +692,8 @@ static void end_all(struct care *care)
 
         if (borrowed)
             (void)autobuf_flow_move(t->flow, loan.copy);
+        if (borrowed && t->share_bytes && !is_dry(care, t->rule)) /* nobody sees to it any more that shares are right */
+            (void)act_restore_sizes(loan.copy, &t->was);
         end(care, care->tended_count - 1, KNOWN_WAITS); /* puts the pace back */
         if (borrowed)
             act_give_back(&loan);
@@ -596,6 +729,9 @@ int care_rules(struct care *care, const struct config *config, bool dry_run)
     care->config = config;
     care->dry_run = dry_run;
     care->sweep_ns = 0;
+    care->divides = false;
+    for (size_t i = 0; i < config->count; i++)
+        care->divides = care->divides || config->rules[i].divide_bytes;
     say_limits_of_rules(care);
     return read_limits(care);
 }
@@ -607,6 +743,8 @@ int care_step(struct care *care, uint64_t now_ns)
         (void)read_limits(care); /* else the old ones hold */
     if (care->tended_count && now_ns >= care->looks_ns)
         look_all(care);
+    if (care->divides && care->tended_count && now_ns >= care->divide_ns)
+        divide_all(care);
     return now_ns >= care->sweep_ns ? see(care) : 0;
 }
 
@@ -621,6 +759,8 @@ uint64_t care_deadline_ns(const struct care *care)
     }
     if (look_ns < care->looks_ns)
         look_ns = care->looks_ns;
+    if (care->divides && care->tended_count && care->divide_ns < look_ns)
+        look_ns = care->divide_ns;
     return look_ns < care->sweep_ns ? look_ns : care->sweep_ns;
 }
 
@@ -637,13 +777,10 @@ size_t care_tended(const struct care *care)
 void care_flow(const struct care *care, size_t at, struct report_flow *flow)
 {
     const struct tended *t = &care->tended[at];
-    struct autobuf_applied applied = AUTOBUF_APPLIED_INIT;
 
     *flow = (struct report_flow){.pid = t->place.pid, .fd = t->place.fd, .user = t->subject.user, .program = t->program,
                                  .unit = t->unit, .rule = t->rule, .dry_run = is_dry(care, t->rule), .action = t->action,
-                                 .action_ns = t->action_ns, .live = AUTOBUF_LIVE_STATE_INIT};
-    applied.live = &flow->live;
-    (void)autobuf_flow_state(t->flow, &applied); /* else nothing was seen yet */
+                                 .action_ns = t->action_ns, .live = state_of(t)};
     report_address(&t->subject.local, flow->local);
     report_address(&t->subject.remote, flow->peer);
 }
@@ -656,6 +793,9 @@ void care_close(struct care *care)
     free(care->tended);
     free(care->wanted);
     free(care->candidates);
+    free(care->demands);
+    free(care->shares);
+    free(care->sharers);
     if (care->sock_diag >= 0)
         close(care->sock_diag);
     free(care);

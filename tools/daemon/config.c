@@ -233,6 +233,7 @@ static const struct key {
     {"sndbuf", take_size, true, offsetof(struct rule, snd_bytes)},
     {"rcvbuf", take_size, true, offsetof(struct rule, rcv_bytes)},
     {"max", take_size, true, offsetof(struct rule, most_bytes)},
+    {"divide", take_size, true, offsetof(struct rule, divide_bytes)},
     {"cc", take_control, true, offsetof(struct rule, congestion_control)},
     {"pace", take_rate, true, offsetof(struct rule, pace_bit_per_s)},
     {"intent", take_intent, true, offsetof(struct rule, intent)},
@@ -294,6 +295,8 @@ static void end_section(struct reading *r)
         lines_wrong_at(&r->lines, rule->line, "[%s]: max and intent belong to the modes auto and path", rule->name);
     if (rule->mode == MODE_OFF && (sets || rule->most_bytes || rule->intent))
         lines_wrong_at(&r->lines, rule->line, "[%s]: mode off sets nothing", rule->name);
+    if (rule->divide_bytes && (rule->mode != MODE_AUTO || rule->most_bytes || rule->intent))
+        lines_wrong_at(&r->lines, rule->line, "[%s]: divide belongs to mode auto, without max and intent", rule->name);
     if (r->covering)
         lines_wrong_at(&r->lines, rule->line, "[%s]: is never reached, because [%s] in line %u matches all", rule->name,
                        c->rules[r->covering - 1].name, c->rules[r->covering - 1].line);

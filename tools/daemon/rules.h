@@ -44,6 +44,7 @@ struct rule {
     enum mode mode;
     uint64_t snd_bytes, rcv_bytes; /* as setsockopt() takes them; 0: left alone */
     uint64_t most_bytes;           /* 0: what the host allows */
+    uint64_t divide_bytes;         /* of window, for all its connections together; 0: not divided */
     uint64_t pace_bit_per_s;       /* payload; 0: left alone */
     char congestion_control[16];   /* "": left alone */
     uint32_t intent;

@@ -1,0 +1,69 @@
+/* SPDX-License-Identifier: MIT */
+#include "divide.h"
+
+#include <stdbool.h>
+
+#include <autobuf/live.h>
+
+#define LEAST_REQUEST_BYTES 16384U
+
+static uint64_t least(uint64_t a, uint64_t b)
+{
+    return a < b ? a : b;
+}
+
+static uint64_t most(uint64_t a, uint64_t b)
+{
+    return a > b ? a : b;
+}
+
+/* Each turn gives those who demand less than an equal part of the rest what they demand, until nobody does. */
+void divide_shares(uint64_t total_bytes, const uint64_t *demands, uint64_t *shares, size_t count)
+{
+    uint64_t rest = least(total_bytes, UINT64_MAX - 1); /* so that a demand for all is more than any part */
+    size_t open = count;
+    bool any = true;
+
+    for (size_t i = 0; i < count; i++)
+        shares[i] = UINT64_MAX; /* not given yet */
+    while (open && any) {
+        uint64_t part = rest / open;
+
+        any = false;
+        for (size_t i = 0; i < count; i++) {
+            if (shares[i] != UINT64_MAX || demands[i] > part)
+                continue;
+            shares[i] = demands[i];
+            rest -= demands[i];
+            open--;
+            any = true;
+        }
+    }
+    for (size_t i = 0; i < count; i++)
+        shares[i] = most(shares[i] == UINT64_MAX ? rest / open : shares[i], DIVIDE_LEAST_BYTES);
+}
+
+uint64_t divide_demand(uint64_t window_bytes, uint32_t limiter, uint64_t share_bytes)
+{
+    bool elsewhere = limiter == AUTOBUF_LIMITER_PATH || limiter == AUTOBUF_LIMITER_SENDER || limiter == AUTOBUF_LIMITER_IDLE ||
+                     limiter == AUTOBUF_LIMITER_RECEIVER || limiter == AUTOBUF_LIMITER_PEER;
+
+    if (!elsewhere || window_bytes >= share_bytes / 5 * 4 || window_bytes > UINT64_MAX / 8)
+        return UINT64_MAX;
+    return most(window_bytes + window_bytes / 2, DIVIDE_LEAST_BYTES); /* with room to grow */
+}
+
+uint64_t divide_request(uint64_t share_bytes, uint64_t window_bytes, uint64_t snd_buf_bytes, uint32_t limiter)
+{
+    uint64_t now = snd_buf_bytes / 2;
+    bool above = window_bytes > share_bytes + share_bytes / 50;
+    bool below = window_bytes < share_bytes - share_bytes / 50 && limiter == AUTOBUF_LIMITER_SND_BUFFER;
+    double request;
+
+    if (!window_bytes || !now || (!above && !below))
+        return 0;
+    request = (double)now * ((double)share_bytes / (double)window_bytes);
+    if (request > 2.0 * (double)now)
+        return 2 * now;
+    return most((uint64_t)request, least(LEAST_REQUEST_BYTES, now));
+}
