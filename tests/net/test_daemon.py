@@ -462,10 +462,14 @@ class Watched(DaemonTest):
 
     def client(self, timeout: float | None = WAIT_S) -> socket.socket:
         """A socket in the file system is in no network namespace."""
-        client = self.enterContext(socket.socket(socket.AF_UNIX))
+        client = socket.socket(socket.AF_UNIX)
         client.settimeout(timeout)
-        client.connect(str(self.socket))
-        return client
+        try:
+            client.connect(str(self.socket))
+        except OSError:  # callers try again, and again
+            client.close()
+            raise
+        return self.enterContext(client)
 
     def get(self, page: str, method: str = "GET") -> tuple[str, str]:
         """The head and the body."""
@@ -634,7 +638,7 @@ class Status(Watched):
 class Divide(Watched):
     """A total of window, shared by the connections of a rule."""
 
-    TOTAL = 4000000  # less than LONG takes
+    TOTAL = 2000000  # far less than LONG takes, also where this machine is slow
     COUNT = 8
 
     def crowd(self, what: str) -> Path:
@@ -686,8 +690,8 @@ class Divide(Watched):
             wait_line(path.popen("a", [sys.executable, "-c", TAKER, path.addr["b"]]), lambda line: True)
         self.until_divided(windows)
         self.stop(daemon)
-        deadline = time.monotonic() + WAIT_S
-        while sum(windows()) < 1.2 * self.TOTAL:  # the path holds more than this, and its queue twice as much again
+        deadline = time.monotonic() + 2 * WAIT_S
+        while sum(windows()) < 1.2 * self.TOTAL:  # half of what the path holds
             self.assertLess(time.monotonic(), deadline)
 
     def test_a_dry_run(self) -> None:
