@@ -227,6 +227,21 @@ static void look_all(struct care *care)
     care->looks_ns = after(care, began_ns, LOOKS_NS, &care->counts.looks_cpu_ns);
 }
 
+static bool has_room(struct care *care)
+{
+    size_t room = care->tended_room ? 2 * care->tended_room : 64;
+    struct tended *more;
+
+    if (care->tended_count < care->tended_room)
+        return true;
+    more = realloc(care->tended, room * sizeof *more);
+    if (!more)
+        return false;
+    care->tended = more;
+    care->tended_room = room;
+    return true;
+}
+
 /* -------------------------------------------------------------------------------- dividing */
 
 static bool has_room_for_shares(struct care *care)
@@ -348,21 +363,6 @@ static void divide_all(struct care *care)
             if (care->tended[i].rule->divide_bytes && is_first_of_rule(care, i))
                 divide_rule(care, i);
     care->divide_ns = after(care, began_ns, DIVIDE_NS, &care->counts.looks_cpu_ns);
-}
-
-static bool has_room(struct care *care)
-{
-    size_t room = care->tended_room ? 2 * care->tended_room : 64;
-    struct tended *more;
-
-    if (care->tended_count < care->tended_room)
-        return true;
-    more = realloc(care->tended, room * sizeof *more);
-    if (!more)
-        return false;
-    care->tended = more;
-    care->tended_room = room;
-    return true;
 }
 
 /* ------------------------------------------------------------------------------- beginning */
