@@ -29,7 +29,7 @@
 enum { ON, MOST, HOST, KEYWORDS };
 
 struct parser {
-	struct autobuf_settings *settings;
+	struct autobuf_sshd_config *settings;
 	uint64_t memory_bytes;
 	int given[KEYWORDS];
 };
@@ -131,7 +131,7 @@ parse_line(struct parser *p, char *line)
 }
 
 void
-autobuf_settings_parse(struct autobuf_settings *settings, const char *name,
+autobuf_sshd_parse(struct autobuf_sshd_config *settings, const char *name,
     const char *text, size_t bytes, uint64_t memory_bytes)
 {
 	struct parser parser = { settings, memory_bytes, { 0 } };
@@ -212,7 +212,7 @@ read_file(const char *name, char *text, size_t *bytes)
 }
 
 void
-autobuf_settings_read(struct autobuf_settings *settings, const char *name)
+autobuf_sshd_read(struct autobuf_sshd_config *settings, const char *name)
 {
 	char text[FILE_BYTES];
 	size_t bytes;
@@ -220,5 +220,5 @@ autobuf_settings_read(struct autobuf_settings *settings, const char *name)
 
 	if (wrong != NULL)
 		logit("%s is ignored: %s", name, wrong);
-	autobuf_settings_parse(settings, name, text, bytes, memory_of_host());
+	autobuf_sshd_parse(settings, name, text, bytes, memory_of_host());
 }

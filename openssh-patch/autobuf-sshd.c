@@ -20,7 +20,7 @@
 #define SETTINGS_FILE SSHDIR "/autobuf.conf"
 #define HOST_FILE _PATH_SSH_PIDDIR "/autobuf-windows.lock"
 
-static struct autobuf_settings settings;
+static struct autobuf_sshd_config settings;
 static int settings_are_known, host_is_known;
 static struct autobuf_host *host;
 
@@ -32,7 +32,7 @@ autobuf_sshd_settings(void)
 	settings_are_known = 1;
 	autobuf_ssh_log_open();
 	if (!autobuf_is_off())
-		autobuf_settings_read(&settings, SETTINGS_FILE);
+		autobuf_sshd_read(&settings, SETTINGS_FILE);
 	if (settings.on)
 		autobuf_ssh_log("settings: AutoBufferMax %lld, AutoBufferHost %llu",
 		    (long long)settings.most_bytes,

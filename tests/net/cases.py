@@ -97,7 +97,8 @@ class Tap(unittest.TextTestResult):
     def __init__(self) -> None:
         super().__init__(unittest.runner._WritelnDecorator(sys.stderr), False, 0)
         self.subtests: list[str] = []
-        self.began = 0.0
+        self.began: float | None = None
+        """When the present test did; None: outside of any, where a class fails as a whole."""
 
     def startTest(self, test) -> None:
         self.began = time.monotonic()
@@ -105,7 +106,7 @@ class Tap(unittest.TextTestResult):
 
     def say(self, test: unittest.TestCase, verdict: str, more: str = "") -> None:
         name = test.id().removeprefix("__main__.")
-        took_s = time.monotonic() - self.began
+        took_s = time.monotonic() - self.began if self.began is not None else 0.0
         print(f"{verdict} {self.testsRun} - {name}{more or (f' # {took_s:.0f} s' if took_s > 5 else '')}", flush=True)
 
     def failed(self, test: unittest.TestCase, err) -> None:
@@ -131,6 +132,7 @@ class Tap(unittest.TextTestResult):
         # unittest reports no outcome of its own for a test of which a part has failed
         if self.subtests:
             self.addSuccess(test)
+        self.began = None
         super().stopTest(test)
 
     def addError(self, test, err) -> None:

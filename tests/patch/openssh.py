@@ -112,19 +112,26 @@ def state_of(version: str, stock: bool) -> str:
     return digest.hexdigest()
 
 
+FAILED: dict[pathlib.Path, str] = {}
+"""The end of what a build told that failed: it takes long to fail, and is tried once by a script."""
+
+
 def prefix(version: str, stock: bool = False, upstreams: bool = True) -> pathlib.Path:
     """Where a build of upstream's source, or of the distribution's, is installed; made if there is none of this
     state. The built source is in tree/, what the build told in said."""
     folder = build_folder() / "openssh" / (version + "-distribution" * (not upstreams) + "-stock" * stock)
     stamp, state = folder / "state", state_of(version, stock)
     if not (stamp.is_file() and stamp.read_text() == state and (folder / "tree").is_dir()):
+        if folder in FAILED:
+            raise RuntimeError(f"{folder.name}: {FAILED[folder]}")
         shutil.rmtree(folder, ignore_errors=True)
         env = os.environ | {"AUTOBUF_SOURCES": str(build_folder() / "sources"), "AUTOBUF_TREE": str(folder / "tree")}
         options = ["--stock"] * stock + ["--upstream"] * upstreams
         done = subprocess.run([PATCHES / "build", *options, version, folder], env=env,
                               stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True)
         if done.returncode:
-            raise RuntimeError(done.stderr)
+            FAILED[folder] = done.stderr[-1000:]
+            raise RuntimeError(f"{folder.name}: {FAILED[folder]}")
         folder.joinpath("said").write_text(done.stderr)
         stamp.write_text(state)
     return folder

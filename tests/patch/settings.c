@@ -23,7 +23,7 @@
 #include "autobuf-settings.h"
 #include "log.h"
 
-static void tell_settings(const struct autobuf_settings *s)
+static void tell_settings(const struct autobuf_sshd_config *s)
 {
     printf("%d %lld %llu\n", s->on, (long long)s->most_bytes, (unsigned long long)s->host_bytes);
 }
@@ -69,19 +69,19 @@ static int be_host(const char *file, const char *most)
 
 int main(int argc, char **argv)
 {
-    struct autobuf_settings settings = {-1, -1, 1};
+    struct autobuf_sshd_config settings = {-1, -1, 1};
     static char text[100000];
 
     log_init("settings", SYSLOG_LEVEL_INFO, SYSLOG_FACILITY_USER, 1);
     if (argc == 3 && strcmp(argv[1], "parse") == 0) {
         size_t bytes = fread(text, 1, sizeof text, stdin);
 
-        autobuf_settings_parse(&settings, "FILE", text, bytes, strtoull(argv[2], NULL, 10));
+        autobuf_sshd_parse(&settings, "FILE", text, bytes, strtoull(argv[2], NULL, 10));
         tell_settings(&settings);
         return 0;
     }
     if (argc == 3 && strcmp(argv[1], "read") == 0) {
-        autobuf_settings_read(&settings, argv[2]);
+        autobuf_sshd_read(&settings, argv[2]);
         tell_settings(&settings);
         return 0;
     }
