@@ -337,6 +337,7 @@ static void what_cannot_be_written_is_not_kept(void **unused)
 
 static void without_a_file_nothing_is_kept(void **unused)
 {
+    static const char *const files[] = {"/nowhere/state", "/", "/dev/null"};
     struct state state = {.fd = -1};
     struct noted noted = sample(1, "");
 
@@ -344,6 +345,13 @@ static void without_a_file_nothing_is_kept(void **unused)
     assert_int_equal(state_keep(&state, &noted, false), 0);
     assert_null(state_find(&state, 1));
     state_close(&state);
+    for (size_t i = 0; i < COUNT(files); i++) {
+        if (state_open(&state, files[i]) >= 0)
+            fail_msg("%s: was opened", files[i]);
+        assert_int_equal(state_keep(&state, &noted, false), 0);
+        assert_null(state_find(&state, 1));
+        state_close(&state);
+    }
 }
 
 int main(void)

@@ -232,9 +232,7 @@ int state_open(struct state *state, const char *file)
 
     *state = (struct state){.file = file, .fd = -1, .lines_most = LINES_SPARE};
     state->fd = open(file, O_RDWR | O_CREAT | O_APPEND | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK, 0600);
-    if (state->fd < 0)
-        return -errno;
-    error = take_hold(state->fd);
+    error = state->fd < 0 ? -errno : take_hold(state->fd);
     if (error == 0)
         error = read_file(state);
     if (error < 0)
