@@ -11,6 +11,7 @@ import os
 import pathlib
 import re
 import shutil
+import signal
 import subprocess
 from collections.abc import Iterable, Iterator
 
@@ -26,7 +27,9 @@ its first seconds."""
 MEMORY_MB = 5120
 """With less the kernel would allow TCP less than its usual limits. It is taken from the host only as it is used."""
 PATIENCE_S = 1200
-"""Of the host's clock, for a whole job: a guest that hangs is ended then."""
+"""For a whole job, of the host's processors: a guest that hangs takes all of one, and is ended then."""
+BUSY = 4
+"""So many times that, of the host's clock: others may keep its processors busy, or it may sleep."""
 
 
 class Failed(Exception):
@@ -111,7 +114,8 @@ def boot(kernel: Kernel, build: pathlib.Path, text: str, log: pathlib.Path, prog
          archives: Iterable[pathlib.Path] = (), patience_s: float = PATIENCE_S) -> str:
     """Runs a shell script in a machine with this kernel; what it printed. The kernel's messages go to log.
 
-    programs: of the build folder, for /usr/bin; archives: further parts of its initramfs.
+    programs: of the build folder, for /usr/bin; archives: further parts of its initramfs; patience_s: how much time of
+    this host's processors it may take.
     """
     with folder_for_a_job(build / "kernels") as work:
         base(build, work / "base", programs)
@@ -126,16 +130,18 @@ def boot(kernel: Kernel, build: pathlib.Path, text: str, log: pathlib.Path, prog
         with (work / "initrd").open("wb") as out:
             for part in (work / "base.cpio", modules, *archives, work / "job.cpio"):
                 out.write(part.read_bytes())
-        argv = ["setpriv", "--pdeathsig", "KILL", QEMU, "-cpu", CPU, "-smp", "1", "-m", str(MEMORY_MB),
+        argv = ["setpriv", "--pdeathsig", "KILL", "prlimit", f"--cpu={patience_s:.0f}:", QEMU, "-cpu", CPU, "-smp", "1", "-m", str(MEMORY_MB),
                 "-kernel", kernel.folder / "vmlinuz", "-initrd", work / "initrd", "-nographic", "-no-reboot",
                 "-nodefaults", "-net", "none", "-icount", "shift=0,sleep=off", "-rtc", "clock=vm",
                 "-serial", f"file:{log}", "-serial", f"file:{work}/said",
                 "-append", "console=ttyS0 rdinit=/init panic=-1 quiet loglevel=4 random.trust_cpu=on tsc=reliable"]
         try:
             done = subprocess.run(argv, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE,
-                                  text=True, timeout=patience_s)
+                                  text=True, timeout=BUSY * patience_s)
         except subprocess.TimeoutExpired:
-            raise Failed(f"{kernel.version}: not at its end after {patience_s:.0f} s; last: {tail(log)}") from None
+            raise Failed(f"{kernel.version}: not at its end after {BUSY * patience_s:.0f} s; last: {tail(log)}") from None
+        if done.returncode == -signal.SIGXCPU:
+            raise Failed(f"{kernel.version}: not at its end after {patience_s:.0f} s of a processor's time; last: {tail(log)}")
         if done.returncode:
             raise Failed(f"{kernel.version}: {QEMU}: {done.stderr.strip()[-200:]}")
         said = (work / "said").read_bytes().decode(errors="replace").replace("\r\n", "\n")

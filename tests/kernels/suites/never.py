@@ -81,7 +81,7 @@ def cells() -> Iterator[Cell]:
 
 def cases(_: Kernel, quick: bool) -> Iterator[Case]:
     if quick:
-        yield never_slower(Cell(100, 300, "cubic", "--seconds 8"))
+        yield never_slower(Cell(50, 300, "cubic", "--seconds 6"))
         return
     for cell in cells():
         if cell.much != "--seconds 10":
