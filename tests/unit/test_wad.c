@@ -52,8 +52,11 @@ static void what_becomes_of_a_section(void **state)
          "# rcvbuf 65000: the same\n"},
         {"one size", "[a]\nmode: 1\nrcvbuf: 1000000\nsndbuf: 0\n", "[a]\nmode=fixed\nrcvbuf=1000000\n"},
         {"nothing to set", "[a]\nmode: 1\n", "[a]\nmode=auto\n"},
-        {"a total for all", "[a]\ndivide: 1\n[b]\nfloyd: 2\n",
-         "[a]\nmode=auto\n# divide 1: a total that concurrent connections share is not there\n\n"
+        {"a total for all", "[a]\ndivide: 1\nmode: 1\nsndbuf: 4000000\nrcvbuf: 4000000\n", "[a]\nmode=auto\ndivide=4000000\n"},
+        {"one for each direction", "[a]\ndivide: 1\nmode: 2\nsndbuf: 4000000\nrcvbuf: 4052159\n",
+         "[a]\nmode=auto\ndivide=4000000\n# rcvbuf 4052159: one total for what is sent and for what is received\n"},
+        {"one direction's", "[a]\nrcvbuf: 5000\ndivide: 1\n", "[a]\nmode=auto\ndivide=5000\n"},
+        {"a total of nothing", "[a]\ndivide: 1\n[b]\nfloyd: 2\n", "[a]\nmode=auto\n# divide 1: there is no size to share\n\n"
          "[b]\nmode=auto\ncc=highspeed\n# floyd 2: HighSpeed TCP (RFC 3649), module tcp_highspeed\n"},
         {"no section", "# nothing\n", ""},
     };
@@ -82,6 +85,7 @@ static void what_is_wrong_is_said_and_nothing_is_written(void **state)
         {"[a]\ndst_port: 65536\n", "2: dst_port: 65536: it takes a port\n"},
         {"[a]\nsndbuf: -1\nrcvbuf: 2000000000\n",
          "2: sndbuf: -1: it takes bytes, at most 1073741823\n3: rcvbuf: 2000000000: it takes bytes, at most 1073741823\n"},
+        {"[a]\ndivide: 2\n", "2: divide: 2: it takes 0 or 1\n"},
         {"[a]\nfloyd: x\n", "2: floyd: x: it takes 0, 1 or 2\n"},
         {"[a]\nwadai: 6 x\n", "2: wadai: a value is a word of at most 63 characters\n"},
         {"[a]\nnonsense\n", "2: this is neither [name] nor name=value\n"},

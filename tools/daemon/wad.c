@@ -26,7 +26,6 @@ static const struct {
     {WADAI, "0", "Linux has no additive increase for one socket; cc= names a congestion control that grows faster"},
     {WADMD, "0", "Linux has no multiplicative decrease for one socket; cc= names a congestion control that falls less"},
     {MAXSSTH, "0", "limited slow start is no longer in Linux; cubic leaves slow start before it loses (HyStart)"},
-    {DIVIDE, "0", "a total that concurrent connections share is not there"},
 };
 
 struct conversion {
@@ -91,14 +90,31 @@ static long size_of(struct conversion *c, enum key key)
     return size;
 }
 
+/* What the connections at a time share, instead of each having it. */
+static void put_divide(struct conversion *c, long snd, long rcv)
+{
+    fputs("mode=auto\n", c->out);
+    if (snd <= 0 && rcv <= 0)
+        fputs("# divide 1: there is no size to share\n", c->out);
+    else
+        fprintf(c->out, "divide=%ld\n", snd > 0 ? snd : rcv);
+    if (snd > 0 && rcv > 0 && snd != rcv)
+        fprintf(c->out, "# rcvbuf %ld: one total for what is sent and for what is received\n", rcv);
+}
+
 /* Mode 1 overrides what a program has set, 2 takes sizes from measurements; else programs that set nothing are tuned. */
 static void put_mode(struct conversion *c)
 {
     long mode = c->values[MODE][0] ? number_of(c->values[MODE], 2) : 0;
+    long divide = c->values[DIVIDE][0] ? number_of(c->values[DIVIDE], 1) : 0;
     long snd = size_of(c, SNDBUF), rcv = size_of(c, RCVBUF);
 
     if (mode < 0) {
         wrong(c, MODE, "0, 1 or 2");
+    } else if (divide < 0) {
+        wrong(c, DIVIDE, "0 or 1");
+    } else if (divide) {
+        put_divide(c, snd, rcv);
     } else if (mode == 1 && (snd > 0 || rcv > 0)) {
         fputs("mode=fixed\n", c->out);
         if (snd > 0)
