@@ -135,9 +135,12 @@ _autobuf()
         [[ $host ]] || mapfile -t COMPREPLY < <(
             cd /proc && compgen -G '[0-9]*' | grep -E "^$cur")
     elif [[ $command == paths && ! $host ]]; then
-        mapfile -t COMPREPLY < <(compgen -W 'list show set forget' -- "$cur")
+        mapfile -t COMPREPLY < <(compgen -W 'list show set import export forget' -- "$cur")
     elif [[ $command == paths ]]; then
-        [[ $host != show ]] || _autobuf_hosts "$cur"
+        case $host in
+        show) _autobuf_hosts "$cur" ;;
+        import) mapfile -t COMPREPLY < <(compgen -f -- "$cur") ;;
+        esac
     elif [[ $command == run ]]; then
         mapfile -t COMPREPLY < <(compgen -c -- "$cur")
     elif [[ $command != @(serve|top) && ! $host && " ${used[*]}" != *' --'@(rate|rtt)* ]]; then

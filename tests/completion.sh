@@ -120,7 +120,9 @@ storing='--json --rate --rtt --hours --from --host --store --all --help'
 offers "$storing" autobuf paths -
 offers '--json --rate --rtt --from --host --all --help' autobuf paths --store "$hosts" --hours 3 set -
 offers "$hosts" autobuf paths --store "$hosts"
-offers 'list show set forget' autobuf paths ''
+offers 'list show set import export forget' autobuf paths ''
+offers "$hosts" autobuf paths import "$hosts"
+offers '' autobuf paths export ''
 offers 'show set' autobuf paths --json s
 offers 'mirror.test mail.test' autobuf paths show m
 offers '' autobuf paths set m

@@ -71,7 +71,7 @@ static const struct option_line lines[] = {
      FIELD(rtt_ns), 0.001, 1e6},
     {'r', "rate", "BITS", "set: the path's rate in bit/s", NULL, BIT(PATHS), QUANTITY, FIELD(rate_bit_per_s), 1, 1e15},
     {'d', "rtt", "MS", "set: the path's round-trip time", NULL, BIT(PATHS), MS, FIELD(rtt_ns), 0.001, 1e6},
-    {'H', "hours", "N", "set: it holds for so long", "for ever", BIT(PATHS), COUNTED, FIELD(hours), 1, 1e5},
+    {'H', "hours", "N", "set, import: it holds for so long", "for ever; imported: 168", BIT(PATHS), COUNTED, FIELD(hours), 1, 1e5},
     {'f', "from", "LOCAL", "set, show: only from there, or through this interface", "any", BIT(PATHS), TEXT,
      0, 0, 0},
     {'o', "host", NULL, "the host's store, /var/lib/autobuf/paths", NULL, BIT(PATHS), NO_VALUE, 0, 0, 0},
@@ -108,8 +108,8 @@ static const struct {
     [SERVE] = {"serve", "", "Answers autobuf measure of other hosts, until a signal ends it."},
     [MEASURE] = {"measure", " HOST[:PORT]",
                  "Measures the path to HOST over TCP, where autobuf serve runs."},
-    [PATHS] = {"paths", " [list | show HOST | set | forget PREFIX]",
-               "Shows and changes what is known of paths from this host."},
+    [PATHS] = {"paths", " [ACTION]",
+               "Known paths: list, show HOST, set or forget PREFIX, import FILE, export."},
     [RUN] = {"run", " [--] PROGRAM [ARG]...", "Runs PROGRAM, and looks after the connections of it and its children."},
     [TOP] = {"top", "", "Shows the connections that autobufd looks after, live."},
 };
@@ -441,7 +441,8 @@ static bool check_explained(const struct arguments *a, FILE *err)
 static enum paths_action find_action(const char *name)
 {
     static const char *const actions[] = {
-        [PATHS_LIST] = "list", [PATHS_SHOW] = "show", [PATHS_SET] = "set", [PATHS_FORGET] = "forget"};
+        [PATHS_LIST] = "list", [PATHS_SHOW] = "show", [PATHS_SET] = "set", [PATHS_IMPORT] = "import",
+        [PATHS_EXPORT] = "export", [PATHS_FORGET] = "forget"};
 
     for (size_t i = 0; i < COUNT(actions); i++)
         if (strcmp(name, actions[i]) == 0)
@@ -452,25 +453,29 @@ static enum paths_action find_action(const char *name)
 /* [ACTION [OPERAND]] */
 static bool check_paths(struct arguments *a, FILE *err)
 {
+    static const char *const operands[PATHS_UNKNOWN] = {
+        [PATHS_SHOW] = "HOST", [PATHS_SET] = "PREFIX", [PATHS_IMPORT] = "FILE", [PATHS_FORGET] = "PREFIX"};
     const char *action = a->operand ? a->operand : "list";
 
     a->action = find_action(action);
     a->operand = a->operand ? a->operands[1] : NULL;
     if (a->action == PATHS_UNKNOWN)
-        return wrong(err, PATHS, "%s: it is not list, show, set or forget", action);
+        return wrong(err, PATHS, "%s: it is not list, show, set, import, export or forget", action);
     if (a->host && a->store)
         return wrong(err, PATHS, "--host and --store exclude each other");
     if (a->all && a->action != PATHS_FORGET)
         return wrong(err, PATHS, "--all is of forget");
-    if (a->action != PATHS_SET && (a->rate_bit_per_s || a->rtt_ns || a->hours))
-        return wrong(err, PATHS, "--rate, --rtt and --hours are of set");
+    if (a->action != PATHS_SET && (a->rate_bit_per_s || a->rtt_ns))
+        return wrong(err, PATHS, "--rate and --rtt are of set");
+    if (a->action != PATHS_SET && a->action != PATHS_IMPORT && a->hours)
+        return wrong(err, PATHS, "--hours is of set and import");
     if (a->action != PATHS_SET && a->action != PATHS_SHOW && a->from)
         return wrong(err, PATHS, "--from is of set and show");
     if (a->action == PATHS_SET && (!a->rate_bit_per_s || !a->rtt_ns))
         return wrong(err, PATHS, "set needs --rate and --rtt");
-    if (!a->operand && a->action != PATHS_LIST && !a->all)
-        return wrong(err, PATHS, a->action == PATHS_SHOW ? "HOST is missing" : "PREFIX is missing");
-    if (a->operand && (a->action == PATHS_LIST || a->all))
+    if (!a->operand && operands[a->action] && !a->all)
+        return wrong(err, PATHS, "%s is missing", operands[a->action]);
+    if (a->operand && (!operands[a->action] || a->all))
         return wrong(err, PATHS, "%s: one operand too many", a->operand);
     return true;
 }

@@ -6,6 +6,7 @@
 #include <netdb.h>
 #include <netinet/in.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <time.h>
@@ -13,7 +14,8 @@
 
 #include <autobuf/autobuf.h>
 
-#include "print.h"
+#include "paths_import.h"
+#include "paths_print.h"
 #include "privilege.h"
 
 #define HOST_FOLDER "/var/lib/autobuf"
@@ -38,96 +40,14 @@ static int fail(const struct paths_request *want, int error)
     return error == -EPERM || error == -EACCES ? NOT_PERMITTED : NOTHING;
 }
 
-/* ---------------------------------------------------------------------------------- printing */
-
-static const char *method_name(uint32_t method)
-{
-    static const char *const names[] = {
-        [AUTOBUF_METHOD_ICMP] = "icmp", [AUTOBUF_METHOD_GIVEN] = "given", [AUTOBUF_METHOD_INBAND] = "inband"};
-
-    return method && method < sizeof names / sizeof *names ? names[method] : "unknown";
-}
-
-static void print_time(uint64_t at_s)
-{
-    time_t seconds = (time_t)at_s;
-    struct tm utc;
-    char text[32] = "never";
-
-    if (at_s != UINT64_MAX && gmtime_r(&seconds, &utc))
-        strftime(text, sizeof text, "%Y-%m-%d %H:%MZ", &utc);
-    fputs(text, stdout);
-}
-
-static void print_line(const struct autobuf_paths_entry *e, const char *remote, const char *local, uint64_t now_s)
-{
-    printf("%s", remote);
-    if (e->local.version)
-        printf(" from %s", local);
-    if (e->device[0])
-        printf(" through %s", e->device);
-    printf(": %.1f Mbit/s", (double)e->tx_rate_bit_per_s / 1e6);
-    if (e->rx_rate_bit_per_s != e->tx_rate_bit_per_s)
-        printf(" there, %.1f Mbit/s back", (double)e->rx_rate_bit_per_s / 1e6);
-    if (e->rtt_min_ns != AUTOBUF_NS_UNSET)
-        printf(", %.3f ms", (double)e->rtt_min_ns / 1e6);
-    printf(", %s of ", method_name(e->method));
-    print_time(e->learned_s);
-    if (e->expires_s <= now_s) {
-        fputs(", expired\n", stdout);
-        return;
-    }
-    fputs(", expires ", stdout);
-    print_time(e->expires_s);
-    putchar('\n');
-}
-
-static void print_json(const struct autobuf_paths_entry *e, const char *remote, const char *local)
-{
-    putchar('{');
-    json_string(stdout, "remote", remote);
-    json_string(stdout, "local", e->local.version ? local : NULL);
-    json_string(stdout, "device", e->device[0] ? e->device : NULL);
-    json_string(stdout, "method", method_name(e->method));
-    json_number(stdout, "rtt_min_ns", e->rtt_min_ns, e->rtt_min_ns == AUTOBUF_NS_UNSET);
-    json_number(stdout, "tx_rate_bit_per_s", e->tx_rate_bit_per_s, !e->tx_rate_bit_per_s);
-    json_number(stdout, "tx_rate_low_bit_per_s", e->tx_rate_low_bit_per_s, !e->tx_rate_low_bit_per_s);
-    json_number(stdout, "tx_rate_high_bit_per_s", e->tx_rate_high_bit_per_s, !e->tx_rate_high_bit_per_s);
-    json_number(stdout, "rx_rate_bit_per_s", e->rx_rate_bit_per_s, !e->rx_rate_bit_per_s);
-    json_number(stdout, "rx_rate_low_bit_per_s", e->rx_rate_low_bit_per_s, !e->rx_rate_low_bit_per_s);
-    json_number(stdout, "rx_rate_high_bit_per_s", e->rx_rate_high_bit_per_s, !e->rx_rate_high_bit_per_s);
-    json_number(stdout, "samples", e->samples, false);
-    json_string(stdout, "limiter", autobuf_limiter_name(e->limiter));
-    json_number(stdout, "learned_s", e->learned_s, false);
-    json_number(stdout, "expires_s", e->expires_s, e->expires_s == UINT64_MAX);
-    json_number(stdout, "tx_bdp_bytes", e->tx_bdp_bytes, !e->tx_bdp_bytes);
-    printf("\"rx_bdp_bytes\":");
-    if (e->rx_bdp_bytes)
-        printf("%llu}", (unsigned long long)e->rx_bdp_bytes);
-    else
-        printf("null}");
-}
-
-static void print_entry(const struct autobuf_paths_entry *entry, bool json, uint64_t now_s)
-{
-    char remote[AUTOBUF_PREFIX_BYTES], local[AUTOBUF_PREFIX_BYTES];
-
-    if (autobuf_prefix_print(&entry->remote, remote) < 0 || autobuf_prefix_print(&entry->local, local) < 0)
-        return;
-    if (json)
-        print_json(entry, remote, local);
-    else
-        print_line(entry, remote, local, now_s);
-}
-
 /* ----------------------------------------------------------------------------------- reading */
 
 static int list(const struct paths_request *want, const struct autobuf_paths *paths, uint64_t now_s)
 {
+    bool json = want->json || want->action == PATHS_EXPORT, first = true;
     uint64_t damaged = 0;
-    bool first = true;
 
-    if (want->json)
+    if (json)
         fputs("{\"paths\":[", stdout);
     for (uint64_t at = 0; at < autobuf_paths_count(paths); at++) {
         struct autobuf_paths_entry entry = AUTOBUF_PATHS_ENTRY_INIT;
@@ -136,12 +56,14 @@ static int list(const struct paths_request *want, const struct autobuf_paths *pa
             damaged++;
             continue;
         }
-        if (want->json && !first)
+        if (want->action == PATHS_EXPORT && entry.expires_s <= now_s)
+            continue;
+        if (json && !first)
             putchar(',');
-        print_entry(&entry, want->json, now_s);
+        paths_print(&entry, json, now_s);
         first = false;
     }
-    if (want->json)
+    if (json)
         fputs("]}\n", stdout);
     if (damaged)
         fprintf(stderr, "autobuf: %llu damaged entries are left out\n", (unsigned long long)damaged);
@@ -186,7 +108,7 @@ static int show(const struct paths_request *want, const struct autobuf_paths *pa
         fprintf(stderr, "autobuf: %s: nothing is known of the path\n", want->operand);
         return NOTHING;
     }
-    print_entry(&entry, want->json, now_s);
+    paths_print(&entry, want->json, now_s);
     if (want->json)
         putchar('\n');
     return DONE;
@@ -199,12 +121,17 @@ static int look(const struct paths_request *want, uint64_t now_s)
 
     if (error < 0)
         return fail(want, error);
-    error = want->action == PATHS_LIST ? list(want, paths, now_s) : show(want, paths, now_s);
+    error = want->action == PATHS_SHOW ? show(want, paths, now_s) : list(want, paths, now_s);
     autobuf_paths_close(paths);
     return error;
 }
 
 /* ----------------------------------------------------------------------------------- writing */
+
+static int make_host_folder(const struct paths_request *want)
+{
+    return !want->host || mkdir(HOST_FOLDER, 0755) == 0 || errno == EEXIST ? 0 : -errno;
+}
 
 static int set(const struct paths_request *want, uint64_t now_s)
 {
@@ -227,11 +154,67 @@ static int set(const struct paths_request *want, uint64_t now_s)
         error = autobuf_paths_learn(&entry, &path);
     entry.learned_s = now_s;
     entry.expires_s = want->hours ? now_s + want->hours * S_PER_HOUR : UINT64_MAX;
-    if (error == 0 && want->host && mkdir(HOST_FOLDER, 0755) < 0 && errno != EEXIST)
-        error = -errno;
+    if (error == 0)
+        error = make_host_folder(want);
     if (error == 0)
         error = autobuf_paths_keep(store_of(want), &entry, now_s, 0);
     return error < 0 ? fail(want, error) : DONE;
+}
+
+static const char *const reasons[IMPORT_REASONS] = {
+    [IMPORT_NOT_UNDERSTOOD] = "not understood",
+    [IMPORT_OTHER_TEST] = "of something else than TCP's rate and round-trip times",
+    [IMPORT_FAILED] = "the test had failed",
+    [IMPORT_NO_ADDRESS] = "an end has no address there",
+    [IMPORT_ELSEWHERE] = "not between this host and another",
+    [IMPORT_OLD] = "too old",
+    [IMPORT_NO_RATE] = "a path without a rate",
+    [IMPORT_NO_RTT] = "a path without a round-trip time",
+};
+
+static void print_imported(const struct imported *from, bool json, uint64_t now_s)
+{
+    if (json)
+        fputs("{\"paths\":[", stdout);
+    for (size_t i = 0; i < from->count; i++) {
+        if (json && i)
+            putchar(',');
+        paths_print(&from->entries[i], json, now_s);
+    }
+    if (json)
+        fputs("]}\n", stdout);
+}
+
+static int import(const struct paths_request *want, uint64_t now_s)
+{
+    uint64_t holds_s = (want->hours ? want->hours : PATHS_IMPORT_HOURS) * S_PER_HOUR;
+    struct imported from;
+    char why[IMPORT_WHY_BYTES];
+    uint64_t better = 0;
+    int error = paths_import_read(want->operand, holds_s, now_s, &from, why);
+
+    if (error < 0) {
+        fprintf(stderr, "autobuf: %s: %s\n", want->operand, why[0] ? why : autobuf_strerror(error));
+        free(from.entries);
+        return NOTHING;
+    }
+    for (unsigned i = 0; i < IMPORT_REASONS; i++)
+        if (from.left_out[i])
+            fprintf(stderr, "autobuf: %s: %llu left out: %s\n", want->operand, (unsigned long long)from.left_out[i],
+                    reasons[i]);
+    error = make_host_folder(want);
+    if (error == 0)
+        error = paths_import_store(store_of(want), &from, now_s, &better);
+    if (error < 0) {
+        free(from.entries);
+        return fail(want, error);
+    }
+    if (better)
+        fprintf(stderr, "autobuf: %s: %llu left out: the store knows better\n", want->operand, (unsigned long long)better);
+    print_imported(&from, want->json, now_s);
+    error = from.count ? DONE : NOTHING;
+    free(from.entries);
+    return error;
 }
 
 static bool is_forgotten(const struct autobuf_paths_entry *entry, const struct autobuf_prefix *prefix, bool all)
@@ -301,6 +284,8 @@ int paths_run(const struct paths_request *want)
         return set(want, now_s);
     case PATHS_FORGET:
         return forget(want);
+    case PATHS_IMPORT:
+        return import(want, now_s);
     default:
         return look(want, now_s);
     }

@@ -6,11 +6,14 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-enum paths_action { PATHS_LIST, PATHS_SHOW, PATHS_SET, PATHS_FORGET, PATHS_UNKNOWN };
+enum paths_action { PATHS_LIST, PATHS_SHOW, PATHS_SET, PATHS_IMPORT, PATHS_EXPORT, PATHS_FORGET, PATHS_UNKNOWN };
+
+#define PATHS_IMPORT_HOURS 168U /* how long what is imported holds, if nobody says */
+
 
 struct paths_request {
     enum paths_action action;
-    const char *operand; /* a host or a prefix; NULL: none */
+    const char *operand; /* a host, a prefix or a file; NULL: none */
     const char *store;   /* a file; NULL: the host's or the user's own, as the library chooses */
     bool host;           /* the host's, /var/lib/autobuf/paths */
     bool all;            /* PATHS_FORGET: all entries */
@@ -18,7 +21,7 @@ struct paths_request {
     const char *from;    /* PATHS_SET: a local prefix or an interface; PATHS_SHOW: an address or an interface; NULL: any */
     uint64_t rate_bit_per_s;
     uint64_t rtt_ns;
-    uint64_t hours; /* PATHS_SET: how long it holds; 0: for ever */
+    uint64_t hours; /* how long it holds; 0: PATHS_SET for ever, PATHS_IMPORT so long as it says itself, or PATHS_IMPORT_HOURS */
 };
 
 /* Prints on stdout, and what is wrong on stderr. Returns 0; 1: nothing is known, or it failed; 3: not permitted. */

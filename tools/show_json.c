@@ -81,20 +81,6 @@ static void json_obstacles(FILE *out, const struct obstacle *obstacles, size_t c
     fputs("],", out);
 }
 
-static const char *method_name(uint32_t method)
-{
-    switch (method) {
-    case AUTOBUF_METHOD_ICMP:
-        return "icmp";
-    case AUTOBUF_METHOD_GIVEN:
-        return "given";
-    case AUTOBUF_METHOD_INBAND:
-        return "inband";
-    default:
-        return NULL;
-    }
-}
-
 void show_json(FILE *out, const struct findings *f, const struct host_facts *host, const struct obstacle *obstacles,
                size_t count, const struct transfer_result *transfers)
 {
@@ -102,7 +88,7 @@ void show_json(FILE *out, const struct findings *f, const struct host_facts *hos
 
     fputc('{', out);
     json_string(out, "version", autobuf_version());
-    json_string(out, "method", method_name(p->method));
+    json_string(out, "method", autobuf_method_name(p->method));
     json_number(out, "rtt_min_ns", p->rtt_min_ns, p->rtt_min_ns == AUTOBUF_NS_UNSET);
     json_number(out, "rtt_median_ns", p->rtt_median_ns, p->rtt_median_ns == AUTOBUF_NS_UNSET);
     json_rates(out, "tx", p->tx_rate_bit_per_s, p->tx_rate_low_bit_per_s, p->tx_rate_high_bit_per_s,

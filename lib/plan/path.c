@@ -35,6 +35,18 @@ int autobuf_path_given(struct autobuf_path *path, uint64_t rate_bit_per_s, uint6
     return ab_struct_out(path, &given, sizeof given) ? 0 : -EINVAL;
 }
 
+const char *autobuf_method_name(uint32_t method)
+{
+    static const char *const names[] = {
+        [AUTOBUF_METHOD_ICMP] = "icmp",
+        [AUTOBUF_METHOD_GIVEN] = "given",
+        [AUTOBUF_METHOD_INBAND] = "inband",
+        [AUTOBUF_METHOD_IMPORTED] = "imported",
+    };
+
+    return method < sizeof names / sizeof *names ? names[method] : "unknown";
+}
+
 const char *autobuf_unsure_name(uint32_t unsure)
 {
     switch (unsure) {

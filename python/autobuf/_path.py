@@ -18,6 +18,7 @@ class Method(enum.IntEnum):
     ICMP = 1
     GIVEN = 2
     INBAND = 3
+    IMPORTED = 4
 
 
 class PathFlag(enum.IntFlag):

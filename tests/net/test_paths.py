@@ -11,6 +11,7 @@ import ipaddress
 import json
 import os
 import pathlib
+import shutil
 import struct
 import subprocess
 import sys
@@ -22,7 +23,7 @@ import zlib
 sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
 
 import test_bulk  # noqa: E402
-from path import Path, built  # noqa: E402
+from path import Path, built, wait_listening  # noqa: E402
 from cases import run_tests  # noqa: E402
 
 RATE = 50_000_000
@@ -104,6 +105,75 @@ class Store(test_bulk.BulkTest):
         self.assertGreater(self.low_delay(path, "/proc/autobuf/paths")[0], 4)
 
 
+def reads_json(test: unittest.TestCase) -> None:
+    done = subprocess.run([built("tools/autobuf"), "paths", "import", os.devnull], capture_output=True, text=True)
+    if "without libjansson" in done.stderr:
+        test.skipTest("autobuf was built without libjansson")
+
+
+class Import(test_bulk.BulkTest):
+    """What a real iperf3 tells, at either end."""
+
+    def setUp(self) -> None:
+        super().setUp()
+        reads_json(self)
+
+    def measured(self, path: Path, *args: str) -> dict[str, str]:
+        """What the client on side a tells, and the server."""
+        server = path.popen("b", ["iperf3", "--server", "--one-off", "--json"], stdout=subprocess.PIPE)
+        wait_listening(path, "b", 5201)
+        client = path.run("a", ["iperf3", "--client", path.addr["b"], "--json", "--time", "2", *args])
+        self.assertEqual(client.returncode, 0, client.stdout)
+        return {"a": client.stdout, "b": server.communicate(timeout=30)[0]}
+
+    def imported(self, path: Path, side: str, said: str, status: int = 0) -> tuple[list[dict], str]:
+        """By one side, or "" by a host that is neither."""
+        store = pathlib.Path(self.enterContext(tempfile.TemporaryDirectory(prefix="autobuf-tests."))) / "paths"
+        file = store.with_name("said")
+        file.write_text(said)
+        cmd = [built("tools/autobuf"), "paths", "import", str(file), "--json", "--store", str(store)]
+        done = path.run(side, cmd) if side else subprocess.run(cmd, capture_output=True, text=True)
+        self.assertEqual(done.returncode, status, done.stderr)
+        if not status:
+            self.assertEqual([one["remote"] for one in entries(store)], [path.addr["b" if side == "a" else "a"] + "/32"])
+        return json.loads(done.stdout)["paths"], done.stderr
+
+    def test_who_sent_knows_the_time_and_who_received_the_rate(self) -> None:
+        path = self.hosts("rate=50M,delay=20ms,queue=1M")
+        for args, sender, receiver in ((), "a", "b"), (("--reverse",), "b", "a"):
+            said = self.measured(path, *args)
+            with self.subTest(args):
+                both = "\n".join(said.values())
+                (there,), why = self.imported(path, sender, both)
+                self.assertEqual((why, there["method"], there["remote"]), ("", "imported", path.addr[receiver]))
+                self.between(there["tx_rate_bit_per_s"], 0.3 * RATE, 1.02 * RATE, "the rate")
+                self.between(there["rtt_min_ns"], RTT_NS, 5.1 * RTT_NS, "the round-trip time, with the queue's")
+                self.assertEqual((there["tx_at_least"], there["rx_rate_bit_per_s"], there["rx_at_least"]), (True, None, False))
+                self.assertEqual(there["expires_s"] - there["learned_s"], 7 * DAY_S)
+                self.between(there["learned_s"], time.time() - 60, time.time() + 1, "when")
+                (back,), why = self.imported(path, receiver, both)
+                self.assertEqual((why, back["remote"], back["tx_rate_bit_per_s"]), ("", path.addr[sender], None))
+                self.assertEqual((back["rx_rate_bit_per_s"], back["rtt_min_ns"]), (there["tx_rate_bit_per_s"], there["rtt_min_ns"]))
+                self.assertIn("1 left out: a path without a round-trip time", self.imported(path, receiver, said[receiver], 1)[1])
+                self.assertIn("2 left out: not between this host and another", self.imported(path, "", both, 1)[1])
+        self.assertIn("1 left out: a path without a rate", self.imported(path, "b", said["b"], 1)[1])  # it knows what it sent only
+
+    def test_a_transfer_uses_it(self) -> None:
+        path = self.hosts("rate=50M,delay=20ms,queue=1M")
+        said = self.measured(path)["a"]
+        self.serve(path)
+        store = pathlib.Path(self.enterContext(tempfile.TemporaryDirectory(prefix="autobuf-tests."))) / "paths"
+        store.with_name("said").write_text(said)
+        done = path.run("a", [built("tools/autobuf"), "paths", "import", str(store.with_name("said")), "--store", str(store)])
+        self.assertEqual((done.returncode, done.stderr), (0, ""))
+        store.parent.chmod(0o755)
+        store.chmod(0o644)
+        before = self.echoes(path)
+        result = self.send(path, "--tune", "autobuf", "--intent", "low-delay", "--seconds", "1",
+                           env=os.environ | {"AUTOBUF_PATHS": str(store)})
+        self.assertEqual(self.echoes(path), before, result)
+
+
 class Command(unittest.TestCase):
     """`autobuf paths`: no network is needed."""
 
@@ -147,6 +217,62 @@ class Command(unittest.TestCase):
         self.run_it("forget", "--all")
         self.assertEqual((entries(self.own), self.run_it(*store)), ([], ""))
 
+    def test_what_is_exported_is_imported_as_it_was(self) -> None:
+        reads_json(self)
+        self.run_it("set", "192.0.2.0/24", "--rate", "400M", "--rtt", "100")
+        self.run_it("set", "192.0.2.9", "--rate", "1G", "--rtt", "10", "--hours", "2", "--from", "10.0.0.0/8")
+        self.run_it("set", "2001:db8::/32", "--rate", "10M", "--rtt", "20", "--from", "eth0")
+        store, other, file = ("--store", str(self.own)), ("--store", str(self.folder / "other")), self.folder / "exported"
+        file.write_text(self.run_it("export", *store))
+        listed = self.run_it("--json", *store)
+        self.assertEqual(file.read_text(), listed)
+        self.assertEqual(self.run_it("import", str(file), "--json", *other), listed)
+        self.assertEqual((self.folder / "other").read_bytes(), self.own.read_bytes())
+        shutil.rmtree(self.own.parent)
+        self.run_it("import", str(file))  # which makes the user's own
+        self.assertEqual((self.folder / "other").read_bytes(), self.own.read_bytes())
+
+    def test_what_the_store_knows_better_stays(self) -> None:
+        reads_json(self)
+        def document(remote: str, kind: str, result: str) -> str:
+            now = time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime())
+            return (f'{{"meta":{{"source":{{"ip":"127.0.0.1"}},"destination":{{"ip":"{remote}"}}}},"pscheduler":{{"start_time":"{now}"}},'
+                    f'"test":{{"type":"{kind}"}},"result":{{"succeeded":true,{result}}}}}')
+
+        self.run_it("set", "192.0.2.5", "--rate", "400M", "--rtt", "100")
+        self.run_it("set", "192.0.2.9", "--rate", "400M", "--rtt", "100")
+        file = self.folder / "archive"
+        file.write_text("".join(document(f"192.0.2.{last}", "throughput", '"throughput":1e9') +
+                                document(f"192.0.2.{last}", "rtt", '"rtt":{"min":0.05}') for last in (1, 5, 7, 11)))
+        own = ("--store", str(self.own))
+        done = subprocess.run([built("tools/autobuf"), "paths", "import", str(file)], env=self.env, capture_output=True, text=True)
+        self.assertEqual((done.returncode, done.stderr), (0, f"autobuf: {file}: 1 left out: the store knows better\n"))
+        self.assertEqual(len(done.stdout.splitlines()), 3)
+        self.assertIn("192.0.2.1: at least 1035.9 Mbit/s there, unknown back, 50.000 ms, imported of ", done.stdout)
+        self.assertEqual([(entry["remote"], entry["method"], entry["tx"]) for entry in entries(self.own)],
+                         [("192.0.2.1/32", 4, 1035911602), ("192.0.2.5/32", 2, 400_000_000), ("192.0.2.7/32", 4, 1035911602),
+                          ("192.0.2.9/32", 2, 400_000_000), ("192.0.2.11/32", 4, 1035911602)])
+        listed = json.loads(self.run_it("--json", *own))["paths"]
+        self.assertEqual([one["expires_s"] and one["expires_s"] - one["learned_s"] for one in listed],
+                         [7 * DAY_S, None, 7 * DAY_S, None, 7 * DAY_S])
+        self.run_it("import", str(file), "--hours", "2", "--store", str(self.folder / "other"))
+        listed = json.loads(self.run_it("--json", "--store", str(self.folder / "other")))["paths"]
+        self.assertEqual([one["expires_s"] - one["learned_s"] for one in listed], 4 * [7200])
+
+    def test_what_cannot_be_imported(self) -> None:
+        reads_json(self)
+        file = self.folder / "file"
+        self.assertIn("No such file", self.run_it("import", str(file), status=1))
+        self.assertIn("Is a directory", self.run_it("import", str(self.folder), status=1))
+        file.write_text('{\n"a": nonsense}')
+        self.assertIn(f"{file}: line 2: ", self.run_it("import", str(file), status=1))
+        file.write_text('{"a": 1}')
+        self.assertIn("1 left out: not understood", self.run_it("import", str(file), status=1))
+        with file.open("w") as out:
+            out.truncate((64 << 20) + 1)
+        self.assertIn("more than 64 MB", self.run_it("import", str(file), status=1))
+        self.assertFalse(self.own.exists())
+
     def test_what_cannot_be(self) -> None:
         for prefix in ("192.0.2.1/24", "host.invalid", "192.0.2.0/33", "::/0/0"):
             self.assertIn("no prefix", self.run_it("set", prefix, "--rate", "1M", "--rtt", "10", status=1))
@@ -163,4 +289,4 @@ class Command(unittest.TestCase):
 
 
 if __name__ == "__main__":
-    sys.exit(run_tests(["ip"], ["tools/autobuf", "examples/bulk", "examples/oneshot", "examples/pollloop", "tests/net/tune", "tests/net/pathemu"]))
+    sys.exit(run_tests(["ip", "iperf3"], ["tools/autobuf", "examples/bulk", "examples/oneshot", "examples/pollloop", "tests/net/tune", "tests/net/pathemu"]))

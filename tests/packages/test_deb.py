@@ -22,7 +22,7 @@ CONFFILE = "/etc/proftpd/conf.d/autobuf.conf"
 CONFFILES = {"proftpd-mod-autobuf": CONFFILE, "autobufd": "/etc/autobuf/autobufd.conf"}
 PROGRAMS = ("bulk", "flowloop", "lineserver", "live", "oneshot", "pollloop", "tune")
 INSTALLED = ("libautobuf0", "libautobuf-dev", "autobuf", "autobuf-examples")
-"""All that needs nothing but what every system has. python3-autobuf would bring Python, autobufd libinih."""
+"""What brings a library at most. python3-autobuf would bring Python."""
 LINTIAN = ("--fail-on", "error,warning", "--suppress-tags", "initial-upload-closes-no-bugs")
 EARLIER = "0.0.9-1"
 

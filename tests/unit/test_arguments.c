@@ -115,6 +115,12 @@ static void numbers_and_words_arrive(void **state)
     assert_int_equal(o.parsed, PARSED_COMMAND);
     assert_int_equal(o.a.action, PATHS_SHOW);
     assert_true(o.a.json && o.a.host && !o.a.all);
+    parse("paths import --hours 5 - --json", &o);
+    assert_int_equal(o.a.action, PATHS_IMPORT);
+    assert_string_equal(o.a.operand, "-");
+    assert_int_equal(o.a.hours, 5);
+    parse("paths export", &o);
+    assert_int_equal(o.a.action, PATHS_EXPORT);
     parse("paths forget --all", &o);
     assert_int_equal(o.parsed, PARSED_COMMAND);
     assert_true(o.a.action == PATHS_FORGET && o.a.all && !o.a.operand);
@@ -216,17 +222,22 @@ static void wrong_usage_says_what_is_wrong(void **state)
         {"measure [::1", "its bracket is not closed"},
         {"measure :1", "there is no host's name in it"},
         {"measure --timeout 30001 h", "it takes 0.001 to 30000"},
-        {"paths frob", "frob: it is not list, show, set or forget"},
+        {"paths frob", "frob: it is not list, show, set, import, export or forget"},
         {"paths set 192.0.2.1", "set needs --rate and --rtt"},
         {"paths set 192.0.2.1 --rate 1M", "set needs --rate and --rtt"},
         {"paths set --rate 1M --rtt 10", "PREFIX is missing"},
         {"paths show", "HOST is missing"},
         {"paths forget", "PREFIX is missing"},
         {"paths forget --all 192.0.2.1", "192.0.2.1: one operand too many"},
+        {"paths import", "FILE is missing"},
+        {"paths import a b", "b: one operand too many"},
+        {"paths export a", "a: one operand too many"},
+        {"paths import a --rate 1M", "--rate and --rtt are of set"},
+        {"paths export --hours 1", "--hours is of set and import"},
         {"paths list 192.0.2.1", "192.0.2.1: one operand too many"},
         {"paths show a b", "b: one operand too many"},
         {"paths --all", "--all is of forget"},
-        {"paths show a --hours 3", "--rate, --rtt and --hours are of set"},
+        {"paths show a --hours 3", "--hours is of set and import"},
         {"paths list --from eth0", "--from is of set and show"},
         {"paths --store f --host", "--host and --store exclude each other"},
         {"paths set 192.0.2.1 --rate 1M --rtt 10 --hours 0", "--hours 0: is out of range: it takes 1 to 100k"},
@@ -273,8 +284,8 @@ static void help_names_every_option(void **state)
                    "--per-address N", "(1 to 1M, default: 32)", "default: 1G"}},
         {"measure", {"HOST[:PORT]", "(0.001 to 30000, default: 5000)", "-6", "-I", "--json", "--intent", "--as-user",
                      "usage:"}},
-        {"paths", {"[list | show HOST | set | forget PREFIX]", "--store FILE", "--host", "--from LOCAL", "--hours N",
-                   "(1 to 100k, default: for ever)", "--all", "--json"}},
+        {"paths", {"list, show HOST, set or forget PREFIX, import FILE, export", "--store FILE", "--host", "--from LOCAL", "--hours N",
+                   "(1 to 100k, default: for ever; imported: 168)", "--all", "--json"}},
         {"run", {"[--] PROGRAM [ARG]...", "--intent INTENT", "--max BYTES", "(64k to 1G, default: what this host allows)",
                  "--keep-sizes", "--probe", "--log FILE", "--report"}},
         {"top", {"--json", "--socket FILE", "(default: /run/autobufd/status.sock)", "--interval MS", "(100 to 60000, default: 1000)",

@@ -116,6 +116,17 @@ static void given_path_of_an_older_program(void **state)
     assert_true(p.rx_bdp_bytes == 0x7777777777777777ULL);
 }
 
+static void each_method_has_a_name(void **state)
+{
+    (void)state;
+    assert_null(autobuf_method_name(AUTOBUF_METHOD_NONE));
+    assert_string_equal(autobuf_method_name(AUTOBUF_METHOD_ICMP), "icmp");
+    assert_string_equal(autobuf_method_name(AUTOBUF_METHOD_GIVEN), "given");
+    assert_string_equal(autobuf_method_name(AUTOBUF_METHOD_INBAND), "inband");
+    assert_string_equal(autobuf_method_name(AUTOBUF_METHOD_IMPORTED), "imported");
+    assert_string_equal(autobuf_method_name(UINT32_MAX), "unknown");
+}
+
 static void each_doubt_has_a_name(void **state)
 {
     (void)state;
@@ -133,6 +144,7 @@ int main(void)
         cmocka_unit_test(given_path_has_products),
         cmocka_unit_test(given_path_is_refused),
         cmocka_unit_test(given_path_of_an_older_program),
+        cmocka_unit_test(each_method_has_a_name),
         cmocka_unit_test(each_doubt_has_a_name),
     };
 

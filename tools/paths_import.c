@@ -1,0 +1,200 @@
+/* SPDX-License-Identifier: MIT */
+#include "paths_import.h"
+
+#include <errno.h>
+#include <ifaddrs.h>
+#include <limits.h>
+#include <netdb.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+
+/* ------------------------------------------------------------------------------------ reading */
+
+/* All of a stream, in memory that the caller frees; at most IMPORT_MOST_BYTES. */
+static int read_all(FILE *file, char **text, size_t *bytes)
+{
+    size_t room = 0;
+
+    *text = NULL;
+    *bytes = 0;
+    do {
+        char *grown;
+
+        room = room ? 2 * room : 65536;
+        grown = realloc(*text, room);
+        if (!grown)
+            return -ENOMEM;
+        *text = grown;
+        errno = 0;
+        *bytes += fread(*text + *bytes, 1, room - *bytes, file);
+        if (ferror(file))
+            return errno ? -errno : -EIO;
+    } while (*bytes == room && room <= IMPORT_MOST_BYTES);
+    return *bytes > IMPORT_MOST_BYTES ? -E2BIG : 0;
+}
+
+static int read_file(const char *name, char **text, size_t *bytes)
+{
+    FILE *file = strcmp(name, "-") == 0 ? stdin : fopen(name, "re");
+    int error;
+
+    *text = NULL;
+    if (!file)
+        return -errno;
+    error = read_all(file, text, bytes);
+    if (file != stdin)
+        fclose(file);
+    return error;
+}
+
+static int number_of(const struct ifaddrs *list)
+{
+    int count = 0;
+
+    for (; list; list = list->ifa_next)
+        count++;
+    return count;
+}
+
+/* The addresses of this host, in memory that the caller frees. */
+static int find_addresses(struct autobuf_prefix **addresses, size_t *count)
+{
+    struct ifaddrs *list;
+
+    *addresses = NULL;
+    *count = 0;
+    if (getifaddrs(&list) < 0)
+        return -errno;
+    *addresses = calloc((size_t)number_of(list) + 1, sizeof **addresses);
+    for (struct ifaddrs *at = list; at && *addresses; at = at->ifa_next) {
+        char text[NI_MAXHOST];
+        socklen_t len = at->ifa_addr && at->ifa_addr->sa_family == AF_INET6 ? sizeof(struct sockaddr_in6)
+                                                                            : sizeof(struct sockaddr_in);
+
+        if (!at->ifa_addr || (at->ifa_addr->sa_family != AF_INET && at->ifa_addr->sa_family != AF_INET6) ||
+            getnameinfo(at->ifa_addr, len, text, sizeof text, NULL, 0, NI_NUMERICHOST) != 0)
+            continue;
+        text[strcspn(text, "%")] = '\0'; /* the scope of a link's address */
+        if (autobuf_prefix_parse(text, *addresses + *count) == 0)
+            ++*count;
+    }
+    freeifaddrs(list);
+    return *addresses ? 0 : -ENOMEM;
+}
+
+int paths_import_read(const char *file, uint64_t holds_s, uint64_t now_s, struct imported *into,
+                      char why[IMPORT_WHY_BYTES])
+{
+    struct import_host host = {.now_s = now_s, .holds_s = holds_s};
+    struct autobuf_prefix *addresses = NULL;
+    char *text = NULL;
+    size_t bytes = 0;
+    int error = read_file(file, &text, &bytes);
+
+    *into = (struct imported){.entries = NULL};
+    why[0] = '\0';
+    if (error == 0)
+        error = find_addresses(&addresses, &host.count);
+    host.addresses = addresses;
+    if (error == 0)
+        error = import_read(text, bytes, &host, into, why);
+    if (error == -E2BIG)
+        snprintf(why, IMPORT_WHY_BYTES, "it has more than %u MB", IMPORT_MOST_BYTES >> 20);
+    free(addresses);
+    free(text);
+    return error;
+}
+
+/* ------------------------------------------------------------------------------------ writing */
+
+static int worth(uint32_t method)
+{
+    return method == AUTOBUF_METHOD_GIVEN ? 2 : method != AUTOBUF_METHOD_IMPORTED;
+}
+
+static bool is_better(const struct autobuf_paths_entry *old, const struct autobuf_paths_entry *fresh)
+{
+    int differ = worth(old->method) - worth(fresh->method);
+
+    return differ > 0 || (differ == 0 && old->learned_s > fresh->learned_s);
+}
+
+/* The entries of both in order. Those that are written stay in *into. */
+static int merge(struct autobuf_paths_writer *writer, const struct autobuf_paths *old, struct imported *into,
+                 uint64_t now_s, uint64_t *better)
+{
+    uint64_t count = autobuf_paths_count(old);
+    size_t next = 0, kept = 0;
+    int error = 0;
+
+    for (uint64_t at = 0; at < count && error == 0; at++) {
+        struct autobuf_paths_entry entry = AUTOBUF_PATHS_ENTRY_INIT;
+        int order = -1;
+
+        if (autobuf_paths_at(old, at, &entry) < 0 || entry.expires_s <= now_s)
+            continue;
+        while (error == 0 && next < into->count &&
+               (order = autobuf_paths_compare(&entry, &into->entries[next])) > 0) {
+            error = autobuf_paths_add(writer, &into->entries[next]);
+            into->entries[kept++] = into->entries[next++];
+        }
+        if (error == 0 && next < into->count && order == 0) {
+            if (!is_better(&entry, &into->entries[next]))
+                into->entries[kept++] = entry = into->entries[next];
+            else
+                ++*better;
+            next++;
+        }
+        if (error == 0)
+            error = autobuf_paths_add(writer, &entry);
+    }
+    while (next < into->count && error == 0) {
+        error = autobuf_paths_add(writer, &into->entries[next]);
+        into->entries[kept++] = into->entries[next++];
+    }
+    into->count = kept;
+    return error;
+}
+
+/* The folders on the way to a file of the user's. Those that are there stay; open() tells what is wrong. */
+static void make_folders(const char *file)
+{
+    char name[PATH_MAX];
+
+    for (const char *slash = strchr(file + 1, '/'); slash && slash - file < PATH_MAX; slash = strchr(slash + 1, '/')) {
+        memcpy(name, file, (size_t)(slash - file));
+        name[slash - file] = '\0';
+        (void)mkdir(name, 0700);
+    }
+}
+
+int paths_import_store(const char *store, struct imported *into, uint64_t now_s, uint64_t *better)
+{
+    const char *name = store ? store : autobuf_paths_own();
+    struct autobuf_paths_writer *writer = NULL;
+    struct autobuf_paths *old = NULL;
+    int error;
+
+    *better = 0;
+    if (!into->count)
+        return 0;
+    if (!name)
+        return -ENOENT;
+    if (!store)
+        make_folders(name);
+    error = autobuf_paths_write(&writer, name, 0);
+    if (error == 0)
+        error = autobuf_paths_open(&old, name);
+    if (writer && (error == -ENOENT || error == AUTOBUF_E_DAMAGED)) /* nothing of it can be kept */
+        error = 0;
+    if (error == 0)
+        error = merge(writer, old, into, now_s, better);
+    autobuf_paths_close(old);
+    if (error == 0)
+        return autobuf_paths_commit(writer);
+    autobuf_paths_abort(writer);
+    return error;
+}
