@@ -17,4 +17,13 @@ static inline uint64_t cost_cpu_ns(void)
     return (uint64_t)t.tv_sec * 1000000000ULL + (uint64_t)t.tv_nsec;
 }
 
+/* When to do again what has taken processor time since then, which is added to its sum. */
+static inline uint64_t cost_after(uint64_t now_ns, uint64_t began_cpu_ns, uint64_t least_ns, uint64_t *sum_ns)
+{
+    uint64_t took_ns = cost_cpu_ns() - began_cpu_ns, rest_ns = took_ns * COST_PART;
+
+    *sum_ns += took_ns;
+    return now_ns + (rest_ns > least_ns ? rest_ns : least_ns);
+}
+
 #endif

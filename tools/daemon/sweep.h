@@ -19,6 +19,12 @@ struct seen {
     uint32_t rcv_buf_bytes;
 };
 
+/* As far as rules know it from outside its process. */
+static inline struct subject sweep_subject(const struct seen *seen)
+{
+    return (struct subject){.local = seen->local, .remote = seen->remote, .user = seen->user};
+}
+
 typedef void sweep_fn(void *user, const struct seen *seen);
 
 /* Opens what sweep() needs. A descriptor; errors of socket(2). */

@@ -1,0 +1,584 @@
+/* SPDX-License-Identifier: MIT */
+#include "tending.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "act.h"
+#include "cost.h"
+#include "divide.h"
+
+#define NS_PER_MS 1000000ULL
+#define NS_PER_S 1000000000ULL
+
+#define NEAR_BYTES 16777216U /* one whose peer is near is left alone until so much more has moved */
+
+#define LOOKS_NS (10 * NS_PER_MS) /* between two rounds of looks, at least */
+#define LIMITS_NS (10 * NS_PER_S) /* between two readings of this host's limits */
+#define DIVIDE_NS (50 * NS_PER_MS) /* between two rounds of dividing, at least */
+
+/* A socket that is looked after. */
+struct tended {
+    struct autobuf_flow *flow;
+    const struct rule *rule;
+    struct place place;
+    struct noted was; /* before it was changed */
+    struct subject subject; /* program and unit: NULL; they are these: */
+    char program[PROCESS_NAME_BYTES], unit[UNIT_BYTES];
+    char action[REPORT_TEXT_BYTES]; /* the newest; "": none yet */
+    uint64_t action_ns;
+    uint64_t share_bytes, told_bytes; /* of its rule's divide=; 0: none yet */
+    uint64_t window_bytes;            /* that it uses, smoothed */
+    uint64_t share_ns;                /* not changed again before */
+};
+
+struct tending {
+    tending_say_fn *say;
+    struct state *state;
+    struct table *table;
+    struct report_counts *counts;
+    const struct config *config;
+    bool dry_run;
+    struct autobuf_limits limits;
+    struct tended *tended;
+    size_t count, room;
+    uint64_t *demands, *shares; /* of those of one rule, which are at these places in tended */
+    size_t *sharers, shares_room;
+    uint64_t now_ns, looks_ns, limits_ns, divide_ns; /* when each is due */
+    bool divides; /* a rule does */
+    bool refused; /* said that a process may not be touched */
+    bool unkept;  /* said that nothing can be kept */
+    const struct process *process; /* of what is acted on now, and its socket, for what is said of it */
+    const struct place *place;
+    const struct rule *rule;
+    const char *unit;
+    int copy;
+    char said[384]; /* by its flow */
+};
+
+/* ---------------------------------------------------------------------------------- saying */
+
+static bool is_dry(const struct tending *tending, const struct rule *rule)
+{
+    return tending->dry_run || tending->config->dry_run || rule->dry_run;
+}
+
+static void tell(void *user, const char *text)
+{
+    struct tending *tending = user;
+    char local[PROCESS_ADDRESS_BYTES], peer[PROCESS_ADDRESS_BYTES], line[768];
+
+    process_addresses(tending->copy, local, peer);
+    snprintf(line, sizeof line, "%s[%d]:%d %s -> %s: [%s] %s%s", tending->process->name, (int)tending->place->pid,
+             tending->place->fd, local, peer, tending->rule->name, is_dry(tending, tending->rule) ? "dry run: " : "", text);
+    tending->say(line);
+}
+
+/* Something was set, or in a dry run would be. */
+static void tell_done(void *user, const char *text)
+{
+    struct tending *tending = user;
+
+    if (!is_dry(tending, tending->rule))
+        report_count(tending->counts, text);
+    tell(tending, text);
+}
+
+static void tell_failed(struct tending *tending, int error)
+{
+    tending->counts->failed_actions++;
+    tell(tending, autobuf_strerror(error));
+}
+
+static void keep_action(const struct tending *tending, struct tended *t)
+{
+    snprintf(t->action, sizeof t->action, "%.*s", (int)sizeof t->action - 1, tending->said);
+    t->action_ns = tending->now_ns;
+}
+
+/* What a flow says is told only if it then sets something. */
+static void keep_text(void *user, const char *text)
+{
+    struct tending *tending = user;
+    size_t used = strlen(tending->said);
+
+    snprintf(tending->said + used, sizeof tending->said - used, "%s%s", used ? "; " : "", text);
+}
+
+/* From here on what is said is about this socket. */
+static void is_about(struct tending *tending, const struct loan *loan, const struct place *place, const struct rule *rule)
+{
+    tending->process = &loan->process;
+    tending->place = place;
+    tending->rule = rule;
+    tending->copy = loan->copy;
+    tending->said[0] = '\0';
+}
+
+static void say_refused(struct tending *tending, int error, pid_t pid)
+{
+    char line[256];
+
+    if (tending->refused)
+        return;
+    tending->refused = true;
+    snprintf(line, sizeof line,
+             "process %d may not be touched (%s): without CAP_SYS_PTRACE only processes of the daemon's own user can "
+             "be reached, and with kernel.yama.ptrace_scope=3 none; others are left alone, too",
+             (int)pid, strerror(-error));
+    tending->say(line);
+}
+
+/* ---------------------------------------------------------------------------------- keeping */
+
+/* Something was set on the socket: keeps how it was, or else puts that back. */
+static bool keep(struct tending *tending, int copy, const struct noted *was, bool anew)
+{
+    int error = is_dry(tending, tending->rule) ? 0 : state_keep(tending->state, was, anew);
+    char line[256];
+
+    if (error == 0)
+        return true;
+    (void)act_restore(copy, was);
+    snprintf(line, sizeof line, "%s: %s: what a socket was like cannot be kept, so it is put back and left alone",
+             tending->state->file, strerror(-error));
+    if (!tending->unkept)
+        tending->say(line);
+    tending->unkept = true;
+    return false;
+}
+
+/* ---------------------------------------------------------------------------------- looking */
+
+static void end(struct tending *tending, size_t at, enum known_state state)
+{
+    struct tended *t = &tending->tended[at];
+    struct known *known = table_find(tending->table, t->place.cookie);
+
+    autobuf_flow_close(t->flow);
+    if (known)
+        known->state = state;
+    *t = tending->tended[--tending->count];
+}
+
+static bool has_ended(int error)
+{
+    return error == -EBADF || error == -ENOTSOCK || error == -ESTALE || error == -ENOTCONN || error == -ESRCH ||
+           error == -EOPNOTSUPP;
+}
+
+/* A flow that its owner has closed, or handed on to another process: the next sweep will tell. */
+static void look(struct tending *tending, size_t at)
+{
+    struct tended *t = &tending->tended[at];
+    struct loan loan;
+    int result = act_borrow(&t->place, &loan);
+
+    if (result < 0) {
+        end(tending, at, KNOWN_WAITS);
+        return;
+    }
+    is_about(tending, &loan, &t->place, t->rule);
+    result = autobuf_flow_move(t->flow, loan.copy);
+    if (result == 0)
+        result = autobuf_flow_step(t->flow, tending->now_ns);
+    if (result > 0 && tending->said[0]) {
+        tell_done(tending, tending->said);
+        keep_action(tending, t);
+    }
+    if (result > 0 && !keep(tending, loan.copy, &t->was, false))
+        end(tending, at, KNOWN_LEFT);
+    else if (has_ended(result))
+        end(tending, at, KNOWN_WAITS);
+    act_give_back(&loan);
+}
+
+static void look_all(struct tending *tending)
+{
+    uint64_t began_ns = cost_cpu_ns();
+
+    for (size_t i = tending->count; i > 0; i--)
+        if (autobuf_flow_deadline_ns(tending->tended[i - 1].flow) <= tending->now_ns)
+            look(tending, i - 1);
+    tending->looks_ns = cost_after(tending->now_ns, began_ns, LOOKS_NS, &tending->counts->looks_cpu_ns);
+}
+
+static bool has_room(struct tending *tending)
+{
+    size_t room = tending->room ? 2 * tending->room : 64;
+    struct tended *more;
+
+    if (tending->count < tending->room)
+        return true;
+    more = realloc(tending->tended, room * sizeof *more);
+    if (!more)
+        return false;
+    tending->tended = more;
+    tending->room = room;
+    return true;
+}
+
+/* -------------------------------------------------------------------------------- dividing */
+
+static bool has_room_for_shares(struct tending *tending)
+{
+    size_t room = tending->room;
+    uint64_t *demands, *shares;
+    size_t *sharers;
+
+    if (tending->count <= tending->shares_room)
+        return true;
+    demands = realloc(tending->demands, room * sizeof *demands);
+    tending->demands = demands ? demands : tending->demands;
+    shares = realloc(tending->shares, room * sizeof *shares);
+    tending->shares = shares ? shares : tending->shares;
+    sharers = realloc(tending->sharers, room * sizeof *sharers);
+    tending->sharers = sharers ? sharers : tending->sharers;
+    if (!demands || !shares || !sharers)
+        return false;
+    tending->shares_room = room;
+    return true;
+}
+
+static struct autobuf_live_state state_of(const struct tended *t)
+{
+    struct autobuf_live_state state = AUTOBUF_LIVE_STATE_INIT;
+    struct autobuf_applied applied = AUTOBUF_APPLIED_INIT;
+
+    applied.live = &state;
+    (void)autobuf_flow_state(t->flow, &applied); /* else nothing was seen yet */
+    return state;
+}
+
+/* What it uses now: in flight, or what arrives in a round trip. */
+static void measure_window(struct tended *t, const struct autobuf_live_state *state)
+{
+    uint64_t window_bytes = state->in_flight_bytes;
+
+    if (state->received_bit_per_s > state->sent_bit_per_s)
+        window_bytes = state->rtt_ns == AUTOBUF_NS_UNSET
+                           ? 0
+                           : (uint64_t)((double)state->received_bit_per_s / 8 * ((double)state->rtt_ns / (double)NS_PER_S));
+    t->window_bytes = t->window_bytes ? (3 * t->window_bytes + window_bytes) / 4 : window_bytes;
+}
+
+/* Said when it has become twice or half of what was said. */
+static void tell_share(struct tending *tending, struct tended *t, size_t count)
+{
+    uint64_t was = t->told_bytes;
+    char text[128];
+
+    if (was && t->share_bytes / 2 < was && was / 2 < t->share_bytes)
+        return;
+    t->told_bytes = t->share_bytes;
+    snprintf(text, sizeof text, "window of %.2f MB: its share of divide=%.2f MB among %zu", (double)t->share_bytes / 1e6,
+             (double)t->rule->divide_bytes / 1e6, count);
+    snprintf(tending->said, sizeof tending->said, "%s", text);
+    tell_done(tending, text);
+    keep_action(tending, t);
+}
+
+static void share(struct tending *tending, struct tended *t, size_t count)
+{
+    struct act act = {.rule = t->rule, .limits = &tending->limits, .dry_run = is_dry(tending, t->rule), .say = tell_done, .user = tending};
+    struct autobuf_live_state state = state_of(t);
+    struct loan loan;
+
+    if (act_borrow(&t->place, &loan) < 0)
+        return; /* its next look ends it */
+    is_about(tending, &loan, &t->place, t->rule);
+    if (act_share(&act, loan.copy, &state, t->window_bytes, t->share_bytes) > 0 && !keep(tending, loan.copy, &t->was, false))
+        t->share_ns = UINT64_MAX;
+    else
+        t->share_ns = tending->now_ns + (state.rtt_ns == AUTOBUF_NS_UNSET ? 0 : 2 * state.rtt_ns);
+    tell_share(tending, t, count);
+    act_give_back(&loan);
+}
+
+/* From this one on, all of its rule. */
+static void divide_rule(struct tending *tending, size_t first)
+{
+    const struct rule *rule = tending->tended[first].rule;
+    size_t count = 0;
+
+    for (size_t i = first; i < tending->count; i++) {
+        struct tended *t = &tending->tended[i];
+        struct autobuf_live_state state;
+
+        if (t->rule != rule)
+            continue;
+        state = state_of(t);
+        measure_window(t, &state);
+        tending->demands[count] = t->share_bytes ? divide_demand(t->window_bytes, state.limiter, t->share_bytes) : UINT64_MAX;
+        tending->sharers[count++] = i;
+    }
+    divide_shares(rule->divide_bytes, tending->demands, tending->shares, count);
+    for (size_t k = 0; k < count; k++) {
+        struct tended *t = &tending->tended[tending->sharers[k]];
+
+        t->share_bytes = tending->shares[k];
+        if (tending->now_ns >= t->share_ns)
+            share(tending, t, count);
+    }
+}
+
+static bool is_first_of_rule(const struct tending *tending, size_t at)
+{
+    for (size_t i = 0; i < at; i++)
+        if (tending->tended[i].rule == tending->tended[at].rule)
+            return false;
+    return true;
+}
+
+static void divide_all(struct tending *tending)
+{
+    uint64_t began_ns = cost_cpu_ns();
+
+    if (has_room_for_shares(tending))
+        for (size_t i = 0; i < tending->count; i++)
+            if (tending->tended[i].rule->divide_bytes && is_first_of_rule(tending, i))
+                divide_rule(tending, i);
+    tending->divide_ns = cost_after(tending->now_ns, began_ns, DIVIDE_NS, &tending->counts->looks_cpu_ns);
+}
+
+/* ------------------------------------------------------------------------------- beginning */
+
+static struct autobuf_options options_of(struct tending *tending, const struct rule *rule, struct autobuf_limits *limits)
+{
+    struct autobuf_options options = AUTOBUF_OPTIONS_INIT;
+
+    *limits = tending->limits;
+    /* Half of it is the library's own bound. */
+    limits->tcp_mem_bytes = limits->tcp_mem_bytes / 100 * 2 * tending->config->budget_percent;
+    limits->request_most_bytes = rule->most_bytes;
+    options.intent = rule->intent;
+    options.flags = AUTOBUF_FLOW_SILENT | (rule->mode == MODE_PATH ? 0 : AUTOBUF_FLOW_NO_STORE) |
+                    (is_dry(tending, rule) || rule->divide_bytes ? AUTOBUF_FLOW_LOOK_ONLY : 0);
+    options.limits = limits;
+    options.most_bytes = rule->most_bytes;
+    options.log = keep_text;
+    options.log_user = tending;
+    return options;
+}
+
+/* Opens the flow of a borrowed socket. The state that the socket has from now on. */
+static enum known_state open_flow(struct tending *tending, const struct seen *seen, const struct rule *rule,
+                                  const struct place *place, const struct noted *was, int copy)
+{
+    struct autobuf_applied applied = AUTOBUF_APPLIED_INIT;
+    struct autobuf_limits limits;
+    struct autobuf_options options = options_of(tending, rule, &limits);
+    struct tended t = {.rule = rule, .place = *place, .was = *was, .subject = sweep_subject(seen)};
+    int error = has_room(tending) ? autobuf_flow_open(&t.flow, copy, NULL, 0, &options) : -ENOMEM;
+
+    if (error < 0) {
+        tell_failed(tending, error);
+        return KNOWN_LEFT;
+    }
+    if (autobuf_flow_state(t.flow, &applied) == 0 && (applied.changes || is_dry(tending, rule)) && tending->said[0]) {
+        tell_done(tending, tending->said);
+        keep_action(tending, &t);
+    }
+    if (applied.changes && !keep(tending, copy, was, seen->remote.version == 0)) {
+        autobuf_flow_close(t.flow);
+        return KNOWN_LEFT;
+    }
+    if (seen->remote.version == 0) {
+        autobuf_flow_close(t.flow);
+        return KNOWN_WAITS;
+    }
+    snprintf(t.program, sizeof t.program, "%s", tending->process->name);
+    snprintf(t.unit, sizeof t.unit, "%s", tending->unit);
+    tending->counts->taken_up++;
+    tending->tended[tending->count++] = t;
+    return KNOWN_TENDED;
+}
+
+/* What is done with a socket that is borrowed. */
+static enum known_state take_up(struct tending *tending, const struct seen *seen, struct known *known,
+                                const struct rule *rule, const struct place *place, int copy)
+{
+    struct autobuf_limits limits = tending->limits;
+    struct act act = {.rule = rule, .limits = &limits, .dry_run = is_dry(tending, rule), .say = tell_done, .user = tending};
+    struct noted was;
+    int result;
+
+    limits.request_most_bytes = rule->most_bytes;
+    if (rule->mode != MODE_FIXED && !rule->pace_bit_per_s && !rule->congestion_control[0] && !rule->divide_bytes && seen->remote.version &&
+        act_is_near(copy, &limits, rule->intent)) {
+        known->next_bytes = seen->moved_bytes + NEAR_BYTES;
+        tending->counts->refused[REPORT_NEAR]++;
+        return KNOWN_WAITS;
+    }
+    result = act_read(&act, copy, place->cookie, &was);
+    if (result < 0) {
+        tell_failed(tending, result);
+        return KNOWN_LEFT;
+    }
+    result = act_fixed(&act, copy);
+    if (result < 0)
+        tell_failed(tending, result);
+    if (result && !keep(tending, copy, &was, seen->remote.version == 0)) /* also one that failed can have set a part */
+        return KNOWN_LEFT;
+    return rule->mode == MODE_FIXED ? KNOWN_LEFT : open_flow(tending, seen, rule, place, &was, copy);
+}
+
+static void remember_sizes(struct known *known, int copy)
+{
+    struct autobuf_socket now = AUTOBUF_SOCKET_INIT;
+
+    if (autobuf_socket_state(copy, &now) < 0)
+        return;
+    known->snd_buf_bytes = (uint32_t)now.snd_buf_bytes;
+    known->rcv_buf_bytes = (uint32_t)now.rcv_buf_bytes;
+}
+
+void tending_begin(struct tending *tending, const struct seen *seen, const struct wanted *wanted)
+{
+    struct place place = {.cookie = seen->cookie, .pid = wanted->pid, .fd = wanted->fd};
+    struct known *known = table_find(tending->table, seen->cookie);
+    struct subject subject = sweep_subject(seen);
+    const struct rule *rule;
+    struct loan loan;
+    char unit[UNIT_BYTES];
+    int error;
+
+    if (!known)
+        return;
+    error = act_borrow(&place, &loan);
+    if (error == -EPERM || error == -EACCES) {
+        say_refused(tending, error, place.pid);
+        known->state = KNOWN_LEFT;
+        tending->counts->refused[REPORT_NOT_PERMITTED]++;
+    } else if (error < 0) {
+        tending->counts->refused[REPORT_GONE]++;
+        known->state = KNOWN_WAITS; /* it was closed, or handed on, in between */
+    }
+    if (error < 0)
+        return;
+    owners_unit(place.pid, unit);
+    subject.program = loan.process.name;
+    subject.unit = unit;
+    rule = rules_find(tending->config, &subject);
+    if (rule && rule->mode != MODE_OFF) {
+        is_about(tending, &loan, &place, rule);
+        tending->unit = unit;
+        known->state = take_up(tending, seen, known, rule, &place, loan.copy);
+    } else {
+        known->state = KNOWN_LEFT;
+    }
+    remember_sizes(known, loan.copy);
+    act_give_back(&loan);
+}
+
+/* ------------------------------------------------------------------------------- the whole */
+
+static int read_limits(struct tending *tending)
+{
+    struct autobuf_limits limits = AUTOBUF_LIMITS_INIT;
+    int error = autobuf_limits_host(&limits);
+
+    if (error == 0)
+        tending->limits = limits;
+    tending->limits_ns = tending->now_ns + LIMITS_NS;
+    return error;
+}
+
+void tending_end(struct tending *tending)
+{
+    while (tending->count) {
+        struct tended *t = &tending->tended[tending->count - 1];
+        struct loan loan;
+        bool borrowed = act_borrow(&t->place, &loan) == 0;
+
+        if (borrowed)
+            (void)autobuf_flow_move(t->flow, loan.copy);
+        if (borrowed && t->share_bytes && !is_dry(tending, t->rule)) /* nobody sees to it any more that shares are right */
+            (void)act_restore_sizes(loan.copy, &t->was);
+        end(tending, tending->count - 1, KNOWN_WAITS); /* puts the pace back */
+        if (borrowed)
+            act_give_back(&loan);
+    }
+}
+
+int tending_open(struct tending **tending, struct state *state, struct table *table, struct report_counts *counts,
+                 tending_say_fn *say)
+{
+    struct tending *made = calloc(1, sizeof *made);
+
+    *tending = made;
+    if (!made)
+        return -ENOMEM;
+    made->say = say;
+    made->state = state;
+    made->table = table;
+    made->counts = counts;
+    return 0;
+}
+
+int tending_rules(struct tending *tending, const struct config *config, bool dry_run, uint64_t now_ns)
+{
+    tending->now_ns = now_ns;
+    tending->refused = false;
+    tending->config = config;
+    tending->dry_run = dry_run;
+    tending->divides = false;
+    for (size_t i = 0; i < config->count; i++)
+        tending->divides = tending->divides || config->rules[i].divide_bytes;
+    return read_limits(tending);
+}
+
+void tending_step(struct tending *tending, uint64_t now_ns)
+{
+    tending->now_ns = now_ns;
+    if (now_ns >= tending->limits_ns)
+        (void)read_limits(tending); /* else the old ones hold */
+    if (tending->count && now_ns >= tending->looks_ns)
+        look_all(tending);
+    if (tending->divides && tending->count && now_ns >= tending->divide_ns)
+        divide_all(tending);
+}
+
+uint64_t tending_deadline_ns(const struct tending *tending)
+{
+    uint64_t look_ns = UINT64_MAX;
+
+    for (size_t i = 0; i < tending->count; i++) {
+        uint64_t due_ns = autobuf_flow_deadline_ns(tending->tended[i].flow);
+
+        look_ns = due_ns < look_ns ? due_ns : look_ns;
+    }
+    if (look_ns < tending->looks_ns)
+        look_ns = tending->looks_ns;
+    return tending->divides && tending->count && tending->divide_ns < look_ns ? tending->divide_ns : look_ns;
+}
+
+size_t tending_count(const struct tending *tending)
+{
+    return tending->count;
+}
+
+void tending_flow(const struct tending *tending, size_t at, struct report_flow *flow)
+{
+    const struct tended *t = &tending->tended[at];
+
+    *flow = (struct report_flow){.pid = t->place.pid, .fd = t->place.fd, .user = t->subject.user, .program = t->program,
+                                 .unit = t->unit, .rule = t->rule, .dry_run = is_dry(tending, t->rule), .action = t->action,
+                                 .action_ns = t->action_ns, .live = state_of(t)};
+    report_address(&t->subject.local, flow->local);
+    report_address(&t->subject.remote, flow->peer);
+}
+
+void tending_close(struct tending *tending)
+{
+    if (!tending)
+        return;
+    tending_end(tending);
+    free(tending->tended);
+    free(tending->demands);
+    free(tending->shares);
+    free(tending->sharers);
+    free(tending);
+}

@@ -1,0 +1,51 @@
+/* SPDX-License-Identifier: MIT */
+/* The connections that are looked after: each is a flow, begun by its rule, looked at when that is due, divided, ended. */
+#ifndef TENDING_H
+#define TENDING_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "owners.h"
+#include "report.h"
+#include "rules.h"
+#include "state.h"
+#include "sweep.h"
+#include "table.h"
+
+struct tending;
+
+/* A line that says what was done, or why something cannot be. */
+typedef void tending_say_fn(const char *line);
+
+/*
+ * Nothing is looked after yet. How sockets were is kept in *state, what becomes of each is told in *table, and what is
+ * done is counted in *counts; they must live as long. 0; -ENOMEM.
+ */
+int tending_open(struct tending **tending, struct state *state, struct table *table, struct report_counts *counts,
+                 tending_say_fn *say);
+
+/* From now on these rules hold. *config must live until tending_end(). 0; errors of autobuf_limits_host(). */
+int tending_rules(struct tending *tending, const struct config *config, bool dry_run, uint64_t now_ns);
+
+/* Looks after a socket whose owner is known, if there is a rule for it. Its state in the table says what came of it. */
+void tending_begin(struct tending *tending, const struct seen *seen, const struct wanted *wanted);
+
+/* Does what is due. */
+void tending_step(struct tending *tending, uint64_t now_ns);
+
+/* When to call tending_step() next; UINT64_MAX: nothing is looked after. */
+uint64_t tending_deadline_ns(const struct tending *tending);
+
+/* How many connections are looked after, and each of them, from 0 on. */
+size_t tending_count(const struct tending *tending);
+void tending_flow(const struct tending *tending, size_t at, struct report_flow *flow);
+
+/* Ends the care of all, not the connections: what was set for its time only, a pace or a share, is put back. */
+void tending_end(struct tending *tending);
+
+/* The same, and frees it. NULL is allowed. */
+void tending_close(struct tending *tending);
+
+#endif
