@@ -673,8 +673,9 @@ class Divide(Watched):
         self.assertEqual(undone.returncode, 0, undone.stderr)
         self.assertEqual({self.ask(sender, "locks") for sender in senders}, {0})
         daemon = self.watched(path, f"[all]\ndivide={self.TOTAL}\n")
+        deadline = time.monotonic() + 2 * WAIT_S
         while 1 not in [self.ask(sender, "locks") for sender in senders]:
-            pass
+            self.assertLess(time.monotonic(), deadline)
         self.stop(daemon)
         self.assertEqual({self.ask(sender, "locks") for sender in senders}, {0})
 

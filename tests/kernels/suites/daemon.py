@@ -2,10 +2,11 @@
 """Programs that lock a small buffer, while autobufd looks after all connections of their host, without rules."""
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from typing import NamedTuple
 
-from case import PORT, Case, objects, plain_path
+from case import PORT, Case, near, objects, plain_path
 from packages import Kernel
 
 PROGRAMS = ("tests/zoo/reader", "tests/zoo/writer", "tools/autobufd")
@@ -17,6 +18,12 @@ LEAST_OF_UNLOCKED = 0.85
 """Of the whole time: it takes two sweeps and a slow start until the connection is what it would have been."""
 MOST_WHILE_LOCKED = 1 / 8
 NEVER_BELOW = 0.98
+SHARED_PATH = (100, 50)
+SHARED_BYTES = 400_000
+SHARERS = 4
+SHARED_FROM_S, SHARED_S = 4, 3
+SHARED_OFF = 0.05
+LEAST_JAIN = 0.95
 NEVER_PATHS = ((10, 20, 4), (100, 50, 4))
 
 
@@ -92,6 +99,44 @@ def never_slower(mbit: float, rtt_ms: float, seconds: float, reads: bool) -> Cas
     return case(f"{'reader' if reads else 'writer'}, {mbit:g} x {rtt_ms:g}", [alone, alone._replace(daemon=True)], check)
 
 
+def divided(reads: bool) -> Case:
+    """Connections that share a total of window, which is less than the path holds, and so no queue's."""
+    ports = range(PORT, PORT + SHARERS)
+    count = f"on a ss -tinH state established 'dport >= {PORT}' | grep -o 'bytes_acked:[0-9]*' | sed 's/.*://;s/^/= /'"
+    script = plain_path(*SHARED_PATH) + f""": >/tmp/daemon
+printf '[all]\ndivide={SHARED_BYTES}\n' >/tmp/rules
+for ns in a b; do on $ns sysctl -qw net.ipv4.tcp_congestion_control=cubic; done
+on {"b" if reads else "a"} autobufd --config /tmp/rules 2>/tmp/daemon &
+until grep -q 'begins with' /tmp/daemon; do usleep 1000; done
+for port in {" ".join(map(str, ports))}; do
+    on b as_nobody reader $port all {SHARED_FROM_S + SHARED_S + 2} >/dev/null &
+    listening b $port
+    on a as_nobody writer poll 10.0.2.1 $port {SHARED_FROM_S + SHARED_S + 2} cubic >/dev/null 2>&1 &
+done
+usleep {SHARED_FROM_S * 1000000}
+{count}
+usleep {SHARED_S * 1000000}
+{count}
+killall autobufd reader writer 2>/dev/null
+wait
+sed 's/^/# /' /tmp/daemon
+"""
+
+    def check(said: str) -> None:
+        counts = [int(number) for number in re.findall(r"^= (\d+)$", said, re.M)]
+        if len(counts) != 2 * SHARERS:
+            raise AssertionError(f"{len(counts)} counts")
+        windows = [(late - early) / SHARED_S * SHARED_PATH[1] / 1e3 for early, late in zip(counts, counts[SHARERS:])]
+        jain = sum(windows) ** 2 / (SHARERS * sum(window ** 2 for window in windows))
+        print(f"# {'readers' if reads else 'writers'} in a round trip: {' '.join(f'{window / 1e3:.0f}' for window in windows)} KB; "
+              f"sum / total {sum(windows) / SHARED_BYTES:.3f}; Jain's index {jain:.4f}", flush=True)
+        near(sum(windows), SHARED_BYTES, SHARED_OFF, "the sum of windows")
+        if jain < LEAST_JAIN:
+            raise AssertionError(f"Jain's index {jain:.3f}")
+
+    return Case(f"{SHARERS} {'readers' if reads else 'writers'} divide {SHARED_BYTES // 1000} KB", script, check, PROGRAMS)
+
+
 SEES_LOCKS = (5, 15)
 """Before, nobody can see that a buffer is locked, and nothing can be given back."""
 
@@ -103,6 +148,8 @@ def cases(kernel: Kernel, quick: bool) -> Iterator[Case]:
     for path in LOCKED_PATHS if kernel.number >= SEES_LOCKS else ():
         yield locked(*path, False)
         yield locked(*path, True)
+    for reads in (False, True):
+        yield divided(reads)
     for path in NEVER_PATHS:
         for reads in (False, True):
             yield never_slower(*path, reads)
