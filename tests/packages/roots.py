@@ -16,6 +16,7 @@ import os
 import pathlib
 import re
 import shutil
+import stat
 import subprocess
 import sys
 from collections.abc import Callable, Mapping
@@ -86,6 +87,19 @@ def mirrors() -> dict[str, str]:
                            "Created-By: Packages"], capture_output=True, text=True, check=True)
     found = dict(line.split()[:2] for line in done.stdout.splitlines() if line.endswith(" main"))
     return {"": found[release()], "-security": found[release() + "-security"]}
+
+
+UNTOLD = {"/proc", "/dev", "/run", "/tmp", "/src", "/sources", "/packages", "/var/log", "/var/cache", "/var/lib/apt", "/root",
+          "/home"}
+UNTOLD_OF_DPKG = tuple(f"/var/lib/dpkg/{name}" for name in ("alternatives", "available", "lock", "status", "triggers",
+                                                            "updates"))
+"""Folders and files that any installation changes."""
+
+
+def is_removed(name: str) -> bool:
+    """Of the upper folder of an overlay: the lower one has it."""
+    found = os.lstat(name)
+    return stat.S_ISCHR(found.st_mode) and found.st_rdev == 0
 
 
 class Root:
@@ -211,11 +225,19 @@ class Root:
         return subprocess.run(self.argv("cat", name), capture_output=True, check=True).stdout
 
     def files(self) -> list[str]:
-        """Every file that a package could leave behind. The project's own folder is nobody's: it is built in meanwhile."""
-        own = " ".join(f"-o -path '{folder}'" for folder in {TOP, build_folder()})
-        return self.sh("find / -xdev \\( -path /proc -o -path /dev -o -path /tmp -o -path /src -o -path /sources "
-                       "-o -path '/packages*' -o -path /var/log -o -path /var/cache -o -path /var/lib/apt "
-                       "-o -path /var/lib/dpkg -o -path /root -o -path /home -o -name '*-' -o -name '*-old' "
-                       f"-o -name __pycache__ {own} \\) -prune "
-                       "-o -print | sort; find /run -name '*autobuf*'; "
-                       "find /var/lib/dpkg/info /var/lib/dpkg/diversions | sort").splitlines()
+        """Every file that a package could leave behind, and, with "gone:" before it, every one that it has removed. What
+        happens below the root meanwhile does not count."""
+        seen = pathlib.Path(f"/proc/{self.pid}/root")
+        upper, lower = f"{seen}{self.memory}/up", f"{seen}{self.over.rstrip('/') if self.over else f'{self.memory}/base'}"
+        found = self.sh("find /run -name '*autobuf*'").splitlines()
+        for folder, folders, files in os.walk(upper):
+            place = folder.removeprefix(upper)
+            folders[:] = [name for name in folders if f"{place}/{name}" not in UNTOLD and name != "__pycache__"]
+            for name in (*folders, *files):
+                if name.endswith(("-", "-old")) or f"{place}/{name}".startswith(UNTOLD_OF_DPKG):
+                    continue
+                if is_removed(f"{folder}/{name}"):
+                    found.append(f"gone:{place}/{name}")
+                elif not os.path.lexists(f"{lower}{place}/{name}"):
+                    found.append(f"{place}/{name}")
+        return sorted(found)
