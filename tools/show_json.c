@@ -31,6 +31,8 @@ static void json_plan(FILE *out, const struct findings *f)
     fputs("\"plan\":{", out);
     json_number(out, "snd_request_bytes", p->snd_request_bytes, false);
     json_number(out, "snd_window_bytes", p->snd_window_bytes, !p->snd_window_bytes);
+    json_number(out, "snd_block_bytes", p->snd_block_bytes, !p->snd_block_bytes);
+    json_number(out, "snd_retry_bytes", p->snd_retry_bytes, !p->snd_retry_bytes);
     json_number(out, "snd_wanted_bytes", p->snd_wanted_bytes, !p->snd_wanted_bytes);
     json_number(out, "snd_kernel_bytes", p->snd_kernel_bytes, !p->snd_kernel_bytes);
     json_number(out, "snd_pacing_bit_per_s", p->snd_pacing_bit_per_s, !p->snd_pacing_bit_per_s);

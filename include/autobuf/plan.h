@@ -167,12 +167,16 @@ struct autobuf_plan {
     uint64_t rcv_kernel_bytes;
     uint64_t rcv_needed_bytes;
     uint64_t rcv_clamp_bytes;       /* for TCP_WINDOW_CLAMP; 0: none */
+    uint64_t snd_block_bytes;       /* snd_window_bytes is what a program gets that waits for its socket with
+                                       poll(2) or the like; this is the least of one whose write(2) or
+                                       sendfile(2) blocks */
+    uint64_t snd_retry_bytes;       /* the same of one that tries again every few milliseconds */
 };
 
 #define AUTOBUF_PLAN_INIT                                                                          \
     {                                                                                              \
         sizeof(struct autobuf_plan), 0, 0, 0, 0, 0, 0, 0, AUTOBUF_NS_UNSET, 0, 0, 0, 0, 0, 0, 0,   \
-            0, 0, 0, 0, 0                                                                          \
+            0, 0, 0, 0, 0, 0, 0                                                                    \
     }
 /* Does what AUTOBUF_PLAN_INIT does. size: sizeof(struct autobuf_plan). */
 AUTOBUF_API void autobuf_plan_init(struct autobuf_plan *plan, uint32_t size);

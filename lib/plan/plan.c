@@ -48,7 +48,8 @@ struct side {
 struct verdict {
     uint32_t reason;
     uint64_t request_bytes;
-    uint64_t window; /* expected */
+    uint64_t stored; /* expected, */
+    uint64_t window; /* and what it gives */
     uint64_t needed; /* stored bytes for what is wanted */
     bool unlock;
     bool unscaled; /* this host's window scaling is off, and that limits the window */
@@ -160,6 +161,12 @@ static uint64_t window_of(const struct side *side, uint64_t stored)
     return ab_min(side->receives ? AB_RCV_WINDOW(stored) : AB_SND_WINDOW(stored), side->window_max);
 }
 
+static void expect(struct verdict *v, const struct side *side, uint64_t stored)
+{
+    v->stored = stored;
+    v->window = window_of(side, stored);
+}
+
 static uint64_t stored_for(const struct side *side, uint64_t window)
 {
     return side->receives ? AB_RCV_STORED(window) : AB_SND_STORED(window);
@@ -203,8 +210,9 @@ static struct verdict judge(const struct side *side, uint64_t wanted, uint64_t a
     uint64_t reachable = stored_for(side, ab_min(wanted, side->window_max));
     uint32_t short_of = side->window_max < wanted && side->late ? AUTOBUF_REASON_LATE
                                                                  : AUTOBUF_REASON_CAPPED;
-    struct verdict v = {.window = window_of(side, present), .needed = stored_for(side, wanted)};
+    struct verdict v = {.needed = stored_for(side, wanted)};
 
+    expect(&v, side, present);
     best = ab_min(stored_for(side, ab_min(ample, side->window_max)), most_stored(side));
     if (v.window >= wanted) {
         v.reason = side->locked ? AUTOBUF_REASON_LARGER : AUTOBUF_REASON_KERNEL;
@@ -214,13 +222,13 @@ static struct verdict judge(const struct side *side, uint64_t wanted, uint64_t a
     } else if (can_unlock(side) && side->kernel_stored > present &&
                side->kernel_stored >= ab_min(reachable, best)) {
         v.unlock = true;
-        v.window = window_of(side, side->kernel_stored);
+        expect(&v, side, side->kernel_stored);
         v.reason = v.window >= wanted ? AUTOBUF_REASON_KERNEL : short_of;
     } else if (window_of(side, best) <= v.window) {
         v.reason = scale_unknown(side) ? AUTOBUF_REASON_LATE : short_of;
     } else {
         v.request_bytes = best / 2;
-        v.window = window_of(side, best);
+        expect(&v, side, best);
         v.reason = v.window >= wanted ? AUTOBUF_REASON_SET : short_of;
     }
     return v;
@@ -245,7 +253,7 @@ static struct verdict judge_low_delay(const struct side *side, uint64_t wanted)
         return v;
     v.unlock = false;
     v.request_bytes = stored / 2;
-    v.window = window_of(side, stored);
+    expect(&v, side, stored);
     v.reason = AUTOBUF_REASON_SET;
     return v;
 }
@@ -270,14 +278,23 @@ static unsigned ample_percent(const struct side *side)
 static struct verdict judge_side(const struct side *side, uint64_t product, uint64_t expected_bytes,
                                  bool held)
 {
-    uint64_t window = window_of(side, present_stored(side));
-    uint64_t wanted = wanted_window(product, expected_bytes, window);
+    struct verdict left_alone = {.reason = AUTOBUF_REASON_UNKNOWN};
+    uint64_t wanted;
 
+    expect(&left_alone, side, present_stored(side));
+    wanted = wanted_window(product, expected_bytes, left_alone.window);
     if (!wanted)
-        return (struct verdict){.reason = AUTOBUF_REASON_UNKNOWN, .window = window};
+        return left_alone;
     /* A transfer that is smaller than the product builds up no queue. */
     return held && wanted == product ? judge_low_delay(side, wanted)
                                      : judge(side, wanted, ab_mul_div(wanted, ample_percent(side), 100));
+}
+
+static void expect_snd(const struct side *side, uint64_t stored, struct autobuf_plan *plan)
+{
+    plan->snd_window_bytes = window_of(side, stored);
+    plan->snd_block_bytes = ab_min(AB_SND_BLOCK_WINDOW(stored), side->window_max);
+    plan->snd_retry_bytes = ab_min(stored, side->window_max);
 }
 
 static void plan_snd(const struct side *side, uint64_t expected_bytes, bool held,
@@ -286,7 +303,7 @@ static void plan_snd(const struct side *side, uint64_t expected_bytes, bool held
     struct verdict v = judge_side(side, plan->snd_wanted_bytes, expected_bytes, held);
 
     plan->snd_kernel_bytes = window_of(side, present_stored(side));
-    plan->snd_window_bytes = v.window;
+    expect_snd(side, v.stored, plan);
     plan->snd_needed_bytes = v.needed;
     plan->snd_reason = v.reason;
     plan->snd_request_bytes = v.request_bytes;
@@ -386,7 +403,7 @@ void ab_plan_limits(const struct autobuf_limits *limits, const struct autobuf_so
     if (sides != AUTOBUF_INTENT_RECEIVES && gives_back(&snd, plan->snd_reason)) {
         plan->flags |= AUTOBUF_PLAN_SND_UNLOCK;
         plan->snd_reason = AUTOBUF_REASON_KERNEL;
-        plan->snd_window_bytes = window_of(&snd, snd.kernel_stored);
+        expect_snd(&snd, snd.kernel_stored, plan);
     }
     if (sides != AUTOBUF_INTENT_SENDS && gives_back(&rcv, plan->rcv_reason)) {
         plan->flags |= AUTOBUF_PLAN_RCV_UNLOCK;

@@ -118,7 +118,8 @@ class Plan(Struct):
     """What to set, and what that gives. Windows are TCP payload; None: not known. Requests are for setsockopt().
 
     A request, pacing or clamp of 0: leave that alone. wanted: what the path needs; window: what this plan gives;
-    kernel: what autotuning gives without it; needed: the size, as getsockopt() shows it, that holds what is wanted.
+    kernel: what autotuning gives without it; needed: the size, as getsockopt() shows it, that holds what is wanted;
+    block: the least window of programs whose writes block; retry: that of those that try again every few milliseconds.
     """
 
     name = "autobuf_plan"
@@ -142,6 +143,8 @@ class Plan(Struct):
     rcv_kernel_bytes: int | None = u64(0)
     rcv_needed_bytes: int | None = u64(0)
     rcv_clamp_bytes: int = u64()
+    snd_block_bytes: int | None = u64(0)
+    snd_retry_bytes: int | None = u64(0)
 
     def explain(self) -> str:
         """Two lines of plain English, one for each side."""

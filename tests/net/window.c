@@ -4,13 +4,14 @@
  * then gives.
  *
  *   window recv PORT HOW STAGE RATE RTT_MS        serves one connection, reads to its end
- *   window send HOST PORT HOW STAGE RATE RTT_MS SECONDS
+ *   window send HOST PORT HOW STAGE RATE RTT_MS SECONDS [poll|block|retry]
  *
  * HOW: none, plan, low-delay, or a number: SO_SNDBUF or SO_RCVBUF of that many bytes is set first, and
  * then the plan carried out; "unlock:N" calls autobuf_unlock() instead. STAGE: before or after
  * (connect or accept), or data (accepted, and the first data have come). The path is given, not measured: it may be any. Prints one line of JSON; what
  * was in flight and the peer's window are the largest seen, those of TCP_INFO; a_round_trip is what was
- * acknowledged in the least round-trip time, on the mean of the second half of SECONDS.
+ * acknowledged in the least round-trip time, on the mean of the second half of SECONDS. The last word says how it sends: when poll()
+ * says that it can, by calls that block, or again every 5 ms.
  */
 #include <arpa/inet.h>
 #include <err.h>
@@ -133,7 +134,30 @@ static void look(int fd, struct seen *seen)
     seen->rtt_s = info.tcpi_min_rtt / 1e6;
 }
 
-static int run_send(char **args)
+/* Waits, and sends what can be sent then. */
+static void send_some(int fd, const char *how)
+{
+    struct pollfd writable = {fd, POLLOUT, 0};
+    bool blocks = strcmp(how, "block") == 0;
+
+    if (strcmp(how, "poll") == 0)
+        (void)poll(&writable, 1, 100);
+    if (send(fd, chunk, sizeof chunk, MSG_NOSIGNAL | (blocks ? 0 : MSG_DONTWAIT)) >= 0)
+        return;
+    if (errno != EAGAIN)
+        err(1, "send");
+    if (strcmp(how, "retry") == 0)
+        (void)poll(NULL, 0, 5);
+}
+
+static uint64_t expected_window(const struct autobuf_plan *plan, const char *how)
+{
+    if (strcmp(how, "block") == 0)
+        return plan->snd_block_bytes;
+    return strcmp(how, "retry") == 0 ? plan->snd_retry_bytes : plan->snd_window_bytes;
+}
+
+static int run_send(char **args, const char *how)
 {
     struct sockaddr_in to = {.sin_family = AF_INET, .sin_port = htons((uint16_t)atoi(args[1]))};
     bool before = strcmp(args[3], "before") == 0;
@@ -152,19 +176,15 @@ static int run_send(char **args)
     if (!before)
         plan = set_up(fd, SO_SNDBUF, args + 2);
     while (now_s() < begin_s + seconds) {
-        struct pollfd p = {fd, POLLOUT, 0};
-
         if (!half_acked && now_s() > begin_s + seconds / 2) {
             half_acked = seen.acked;
             half_s = now_s();
         }
-        if (poll(&p, 1, 100) > 0 && send(fd, chunk, sizeof chunk, MSG_NOSIGNAL | MSG_DONTWAIT) < 0 &&
-            errno != EAGAIN)
-            err(1, "send");
+        send_some(fd, how);
         look(fd, &seen);
     }
     printf("{\"window\":%llu,\"reason\":\"%s\",\"in_flight\":%llu,\"peer_window\":%llu,\"a_round_trip\":%.0f}\n",
-           (unsigned long long)plan.snd_window_bytes, autobuf_reason_name(plan.snd_reason),
+           (unsigned long long)expected_window(&plan, how), autobuf_reason_name(plan.snd_reason),
            (unsigned long long)seen.in_flight, (unsigned long long)seen.peer_window,
            (double)(seen.acked - half_acked) / (now_s() - half_s) * seen.rtt_s);
     return 0;
@@ -174,9 +194,9 @@ int main(int argc, char **argv)
 {
     if (argc == 7 && strcmp(argv[1], "recv") == 0)
         return run_recv(argv + 2);
-    if (argc == 9 && strcmp(argv[1], "send") == 0)
-        return run_send(argv + 2);
+    if ((argc == 9 || argc == 10) && strcmp(argv[1], "send") == 0)
+        return run_send(argv + 2, argc == 10 ? argv[9] : "poll");
     fputs("usage: window recv PORT HOW STAGE RATE RTT_MS\n"
-          "       window send HOST PORT HOW STAGE RATE RTT_MS SECONDS\n", stderr);
+          "       window send HOST PORT HOW STAGE RATE RTT_MS SECONDS [poll|block|retry]\n", stderr);
     return 2;
 }

@@ -1341,9 +1341,43 @@ static void windows_known_already(void **state)
     assert_true(p.rcv_reason == AUTOBUF_REASON_KERNEL && p.rcv_request_bytes == 0);
 }
 
+/* Of a stored buffer, 2/3, 5/6 or all become window, and never more than the window scale allows. */
+static void the_window_depends_on_how_a_program_writes(void **state)
+{
+    static const struct {
+        const char *name;
+        uint32_t stage, locks;
+        uint64_t wanted, window_max, stored;
+    } rows[] = {
+        {"autotuning's", NEW, 0, 2000000, 0, 4194304},
+        {"nothing is known", NEW, 0, 0, 0, 4194304},
+        {"what is set", NEW, 0, 4000000, 0, 8100000},
+        {"given back", NEW, AUTOBUF_LOCK_SND, 2000000, 0, 4194304},
+        {"bounded by the window scale", CONNECTED, 0, 2000000, 3000000, 4194304},
+    };
+
+    (void)state;
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+        struct autobuf_socket s = socket_new();
+        uint64_t most = rows[i].window_max ? rows[i].window_max : UINT64_MAX;
+        struct autobuf_plan p;
+
+        s.stage = rows[i].stage;
+        s.locks = rows[i].locks;
+        s.snd_window_max_bytes = rows[i].window_max;
+        ab_plan_nothing(AUTOBUF_REASON_UNKNOWN, AUTOBUF_INTENT_THROUGHPUT, &p);
+        ab_plan_windows(rows[i].wanted, 0, &host_6_18, &s, 0, &p);
+        CHECK(rows[i].name, !p.snd_request_bytes || 2 * p.snd_request_bytes == rows[i].stored);
+        CHECK_EQUAL(rows[i].name, p.snd_window_bytes, ab_min(rows[i].stored / 3 * 2, most));
+        CHECK_EQUAL(rows[i].name, p.snd_block_bytes, ab_min(rows[i].stored / 6 * 5, most));
+        CHECK_EQUAL(rows[i].name, p.snd_retry_bytes, ab_min(rows[i].stored, most));
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(the_window_depends_on_how_a_program_writes),
         cmocka_unit_test(plans_what_was_measured),
         cmocka_unit_test(plans_for_older_and_tuned_hosts),
         cmocka_unit_test(plans_by_the_state),
