@@ -485,7 +485,7 @@ int ab_schedule_next(struct ab_schedule *schedule, uint64_t now_ns, uint8_t *buf
     core_advance(schedule, now_ns);
     if (schedule->phase == AB_DONE)
         return -ETIME;
-    if (schedule->ask_again && core_may_ask(schedule))
+    if (schedule->ask_again && now_ns >= schedule->last_ns && core_may_ask(schedule)) /* a clock may run backwards */
         return core_ask_again(schedule, now_ns, buf, cap);
     if (now_ns < schedule->next_ns || schedule->count == schedule->capacity)
         return 0;

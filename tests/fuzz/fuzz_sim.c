@@ -70,10 +70,9 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t len)
     CHECK(p->cost_bytes <= (options.budget_bytes ? options.budget_bytes : 1000000));
     CHECK(r.last_sent_ns < 2 * NS_PER_S);
     CHECK(r.end_ns <= 2 * NS_PER_S + path.send_ns);
-    if (r.error != AUTOBUF_E_NOREPLY) { /* nothing is faster than the way itself */
+    CHECK(r.last_sent_ns < NS_PER_S + (r.rtt_then_ns == UINT64_MAX ? 0 : 2 * r.rtt_then_ns) + path.send_ns);
+    if (r.error != AUTOBUF_E_NOREPLY) /* nothing is faster than the way itself */
         CHECK(p->rtt_min_ns >= path.there.delay_ns + path.back.delay_ns);
-        CHECK(r.last_sent_ns < NS_PER_S + 2 * p->rtt_min_ns + path.send_ns);
-    }
     CHECK(p->tx_rate_low_bit_per_s <= p->tx_rate_bit_per_s);
     CHECK(p->tx_rate_bit_per_s <= p->tx_rate_high_bit_per_s);
     return 0;

@@ -13,6 +13,7 @@
 #define STALLS 128
 
 struct reply {
+    uint64_t sent_ns;
     uint64_t stamp_ns;
     size_t len;
     uint8_t bytes[24]; /* what a parser looks at */
@@ -25,6 +26,8 @@ struct sim {
     struct reply *replies; /* a queue ordered by time: head..count */
     size_t head;
     size_t count;
+    size_t small_len; /* of the small echoes: the first packet is one */
+    uint64_t rtt_ns;  /* least of those that were answered */
     uint64_t random;
     struct {
         uint64_t begin_ns, end_ns;
@@ -78,7 +81,7 @@ static uint64_t awake(const struct sim *sim, uint64_t due_ns)
 static void carry(struct sim *sim, uint64_t now_ns, const uint8_t *message, size_t len)
 {
     uint32_t ip_bytes = (uint32_t)len + (sim->path->ipv6 ? 40 : 20);
-    struct reply r = {.len = len};
+    struct reply r = {.len = len, .sent_ns = now_ns};
     uint64_t there_ns, back_ns;
 
     if (sim->path->mtu_bytes && ip_bytes > sim->path->mtu_bytes)
@@ -103,6 +106,9 @@ static bool send_due(struct sim *sim, struct autobuf_probe *probe, uint64_t *now
 
     while ((len = autobuf_probe_next(probe, *now_ns, message, sizeof message)) > 0) {
         result->last_sent_ns = *now_ns;
+        result->rtt_then_ns = sim->rtt_ns;
+        if (!sim->small_len)
+            sim->small_len = (size_t)len;
         carry(sim, *now_ns, message, (size_t)len);
         *now_ns = awake(sim, *now_ns + sim->path->send_ns);
     }
@@ -118,6 +124,8 @@ static void receive_due(struct sim *sim, struct autobuf_probe *probe, uint64_t n
         const struct reply *r = &sim->replies[sim->head++];
 
         memcpy(message, r->bytes, sizeof r->bytes);
+        if (r->len == sim->small_len && r->stamp_ns - r->sent_ns < sim->rtt_ns)
+            sim->rtt_ns = r->stamp_ns - r->sent_ns;
         autobuf_probe_reply(probe, r->stamp_ns, message, r->len);
     }
 }
@@ -141,7 +149,7 @@ struct sim_result sim_probe(const struct sim_path *path, const struct autobuf_pr
 {
     static const uint8_t token[16] = {1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15, 16};
     struct sim_result result = {.path = AUTOBUF_PATH_INIT};
-    struct sim sim = {.path = path, .random = path->seed * 0x9e3779b97f4a7c15ULL + 1};
+    struct sim sim = {.path = path, .rtt_ns = UINT64_MAX, .random = path->seed * 0x9e3779b97f4a7c15ULL + 1};
     struct autobuf_probe *probe;
     int error = autobuf_probe_open_pure(&probe, path->ipv6 ? AF_INET6 : AF_INET, 1, token, 0,
                                         options);

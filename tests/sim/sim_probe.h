@@ -30,6 +30,7 @@ struct sim_result {
     struct autobuf_path path;
     size_t readings;      /* as autobuf_probe_rates() counts them */
     uint64_t last_sent_ns;
+    uint64_t rtt_then_ns; /* least round-trip time that was known when that was sent; UINT64_MAX: none */
     uint64_t end_ns;      /* when it was over, the start being 0 */
 };
 
