@@ -6,7 +6,7 @@
  * never again tunes a side that was set. Of a stored buffer, as measured on Linux 6.18,
  *
  *   2/3 become send window: a writer that waits in poll() is woken when a third is free
- *       (sk_stream_min_wspace() of the kernel). At least 5/6 if its calls block, for each fills the buffer before it waits,
+ *       (sk_stream_min_wspace() of the kernel). At least 3/4 if its calls block, for each fills the buffer before it waits,
  *       and of small buffers (1 MB stored) many times more; all of it if it tries again every few milliseconds
  *       (tests/kernels/run --all windows);
  *   1/2 become receive window, from the first segment on; later more, as segments turn out larger
@@ -23,7 +23,7 @@
 #include "../base/base.h"
 
 #define AB_SND_WINDOW(stored) ((stored) / 3 * 2)
-#define AB_SND_BLOCK_WINDOW(stored) ((stored) / 6 * 5)
+#define AB_SND_BLOCK_WINDOW(stored) ((stored) / 4 * 3)
 #define AB_SND_STORED(window) (((window) + 1) / 2 * 3)
 #define AB_RCV_WINDOW(stored) ((stored) / 2)
 #define AB_RCV_STORED(window) ((window)*2)

@@ -1341,7 +1341,7 @@ static void windows_known_already(void **state)
     assert_true(p.rcv_reason == AUTOBUF_REASON_KERNEL && p.rcv_request_bytes == 0);
 }
 
-/* Of a stored buffer, 2/3, 5/6 or all become window, and never more than the window scale allows. */
+/* Of a stored buffer, 2/3, 3/4 or all become window, and never more than the window scale allows. */
 static void the_window_depends_on_how_a_program_writes(void **state)
 {
     static const struct {
@@ -1369,7 +1369,7 @@ static void the_window_depends_on_how_a_program_writes(void **state)
         ab_plan_windows(rows[i].wanted, 0, &host_6_18, &s, 0, &p);
         CHECK(rows[i].name, !p.snd_request_bytes || 2 * p.snd_request_bytes == rows[i].stored);
         CHECK_EQUAL(rows[i].name, p.snd_window_bytes, ab_min(rows[i].stored / 3 * 2, most));
-        CHECK_EQUAL(rows[i].name, p.snd_block_bytes, ab_min(rows[i].stored / 6 * 5, most));
+        CHECK_EQUAL(rows[i].name, p.snd_block_bytes, ab_min(rows[i].stored / 4 * 3, most));
         CHECK_EQUAL(rows[i].name, p.snd_retry_bytes, ab_min(rows[i].stored, most));
     }
 }
