@@ -106,10 +106,12 @@ class DaemonTest(test_live.Asked):
         """A running daemon; its log is its standard output here."""
         self.file.write_text(rules if "state=" in rules else f"state=off\n{rules}")
         for name in ("tools/autobufd", "lib/libautobuf.so.0"):  # who it runs as may not be able to see the build
-            shutil.copy(built(name), self.folder)
+            if not (self.folder / os.path.basename(name)).exists():  # else another one may be running
+                shutil.copy(built(name), self.folder)
         child = path.popen(side, [*prefix, str(self.folder / "autobufd"), "--config", str(self.file), *args],
                            stderr=subprocess.STDOUT, env=os.environ | {"LD_LIBRARY_PATH": str(self.folder)}, **kw)
-        wait_line(child, lambda line: "autobufd: begins with " in line)
+        self.said: list[str] = []
+        wait_line(child, lambda line: self.said.append(line) or "autobufd: begins with " in line)
         return child
 
     def line(self, daemon: subprocess.Popen, words: str) -> re.Match:
@@ -279,8 +281,9 @@ class Rules(DaemonTest):
 
     def test_what_a_rule_cannot_do_is_said(self) -> None:
         path = self.path(both="rate=50M,delay=10ms")
-        self.file.write_text("[one]\nremote=192.0.2.1\nmode=fixed\nsndbuf=1M\n[two]\nmode=fixed\nrcvbuf=1M\n")
+        self.file.write_text("bpf=no\n[one]\nremote=192.0.2.1\nmode=fixed\nsndbuf=1M\n[two]\nmode=fixed\nrcvbuf=1M\n")
         daemon = path.popen("a", [built("tools/autobufd"), "--config", str(self.file)], stderr=subprocess.STDOUT)
+        self.assertIn("does nothing before the SYN of connections: bpf=no", wait_line(daemon, lambda line: True, WAIT_S))
         self.assertIn("[two]: rcvbuf holds in full for what a listening", wait_line(daemon, lambda line: True, WAIT_S))
         self.assertIn("begins with 2 rules", wait_line(daemon, lambda line: True, WAIT_S))
         self.stop(daemon)

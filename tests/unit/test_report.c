@@ -79,7 +79,7 @@ static void flows(void **state)
     (void)state;
     assert_non_null(middle);
     snprintf(wanted, sizeof wanted,
-             "{\"version\":\"%s\",\"generation\":2,\"sockets\":11,\"tended\":2,\"left_out\":0,\"flows\":["
+             "{\"version\":\"%s\",\"generation\":2,\"sockets\":11,\"tended\":2,\"left_out\":0,\"window_scales\":null,\"flows\":["
              "{\"pid\":42,\"fd\":5,\"program\":\"a\\\"b\\\\c?d??[2J\",\"user\":4294967294,\"unit\":\"x?.service\","
              "\"local\":\"192.0.2.1:80\",\"peer\":\"[2001:db8::1]:65535\",\"mode\":\"path\",\"rule\":\"by \\\"night\\\"\","
              "\"rule_line\":7,\"dry_run\":true,\"limited\":\"send-buffer\",\"rtt_ns\":40000000,\"rtt_min_ns\":39000000,"
@@ -137,7 +137,7 @@ static void metrics(void **state)
 {
     struct report_counts counts = {
         .sweeps = 1, .sockets = 2, .sweeps_cpu_ns = 3000000001, .looks_cpu_ns = 10, .searches_cpu_ns = 999999999, .taken_up = 9,
-        .actions = {21, 22, 23, 24, 25}, .refused = {31, 32, 33, 34}, .failed_sweeps = 41, .failed_actions = 42};
+        .actions = {21, 22, 23, 24, 25}, .refused = {31, 32, 33, 34}, .failed_sweeps = 41, .failed_actions = 42, .before_syn = true, .scales = 43};
     static const char *const lines[] = {
         "autobufd_sweeps_total 1", "autobufd_sockets 2", "autobufd_tended 4", "autobufd_taken_up_total 9",
         "autobufd_cpu_seconds_total{part=\"sweeps\"} 3.000000001", "autobufd_cpu_seconds_total{part=\"looks\"} 0.000000010",
@@ -149,7 +149,7 @@ static void metrics(void **state)
         "autobufd_refused_total{reason=\"near\"} 34", "autobufd_errors_total{what=\"sweep\"} 41",
         "autobufd_errors_total{what=\"action\"} 42", "autobufd_errors_total{what=\"rules\"} 7", "autobufd_rules 3",
         "autobufd_config_generation 2", "autobufd_clients_total{end=\"answered\"} 5", "autobufd_clients_total{end=\"dropped\"} 6",
-        "autobufd_resident_memory_bytes 8192",
+        "autobufd_resident_memory_bytes 8192", "autobufd_window_scales_total 43",
     };
     struct report r = report_of(&counts, 4);
     char *text = printed(report_metrics, &r), *rest = text, *line, name[64] = "", type[16];
@@ -178,9 +178,14 @@ static void metrics(void **state)
     assert_int_equal(samples, COUNT(lines));
     assert_string_equal(line, "");
     free(text);
+    text = printed(report_flows, &r);
+    assert_non_null(strstr(text, ",\"window_scales\":43,"));
+    free(text);
     r.memory_bytes = 0;
+    counts.before_syn = false;
     text = printed(report_metrics, &r);
     assert_null(strstr(text, "resident_memory"));
+    assert_null(strstr(text, "window_scales"));
     free(text);
 }
 

@@ -50,7 +50,7 @@ static struct config read_good(const char *text)
 static void all_that_a_file_may_say(void **state)
 {
     struct config c = read_good("\xef\xbb\xbf; a comment\n"
-                                "interval = 250\nbudget=25\nstatus=/run/x.sock\nstate=off\n dry_run : yes\nstop_ports=22, 873\n"
+                                "interval = 250\nbudget=25\nstatus=/run/x.sock\nstate=off\nbpf=no\n dry_run : yes\nstop_ports=22, 873\n"
                                 "# another one\n\n"
                                 "[data mover]\nremote=2001:db8::/32\nremote_port=5000-5100,80\nlocal=192.0.2.1\nlocal_port=1-65535\n"
                                 "\tunit=gridftp.service\nuser=0\nprogram=globus-gridftp-server\nmode=fixed\nsndbuf=4M\nrcvbuf=64k\n"
@@ -62,13 +62,14 @@ static void all_that_a_file_may_say(void **state)
     assert_int_equal(c.interval_ms, 250);
     assert_int_equal(c.budget_percent, 25);
     assert_string_equal(c.status_file, "/run/x.sock");
+    assert_false(c.bpf);
     assert_string_equal(c.state_file, "");
     assert_true(c.dry_run);
     assert_int_equal(c.stop_ports.count, 2);
     assert_int_equal(c.stop_ports.ranges[1].last, 873);
     assert_int_equal(c.count, 2);
     assert_string_equal(first->name, "data mover");
-    assert_int_equal(first->line, 10);
+    assert_int_equal(first->line, 11);
     assert_int_equal(first->remote.version, 6);
     assert_int_equal(first->remote.bits, 32);
     assert_int_equal(first->remote_port.count, 2);
@@ -103,6 +104,7 @@ static void what_a_file_does_not_say(void **state)
     assert_int_equal(c.budget_percent, 50);
     assert_string_equal(c.status_file, "/run/autobufd/status.sock");
     assert_string_equal(c.state_file, "/run/autobufd/state");
+    assert_true(c.bpf);
     config_free(&c);
     assert_int_equal(config_without_file(&c), 0);
     assert_int_equal(c.count, 1);

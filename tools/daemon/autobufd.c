@@ -14,6 +14,7 @@
 #include <autobuf/autobuf.h>
 
 #include "../clock.h"
+#include "before_syn.h"
 #include "care.h"
 #include "config.h"
 #include "state.h"
@@ -221,10 +222,26 @@ static int begin(const struct wishes *want, struct care *care, struct config *co
     return status;
 }
 
+/* Says whether it does. NULL: it works without. */
+static struct before_syn *open_before_syn(const struct wishes *want, const struct config *config)
+{
+    char why[BEFORE_SYN_WHY_BYTES] = "a dry run";
+    struct before_syn *opened = NULL;
+
+    if (!config->bpf)
+        strcpy(why, "bpf=no");
+    else if (!want->dry_run)
+        opened = before_syn_open(why);
+    fprintf(stderr, "autobufd: %s before the SYN of connections%s%s\n", opened ? "acts" : "does nothing", opened ? "" : ": ",
+            opened ? "" : why);
+    return opened;
+}
+
 static int serve(const struct wishes *want, struct config *config)
 {
     int signals = block_signals(), status = FAILED;
     struct state state = {.fd = -1};
+    struct before_syn *before_syn = NULL;
     struct care *care = NULL;
     int error = signals < 0 ? -errno : 0, unkept = 0;
 
@@ -232,8 +249,10 @@ static int serve(const struct wishes *want, struct config *config)
         unkept = state_open(&state, config->state_file);
     if (unkept < 0 && strcmp(config->state_file, STATE_FILE) != 0)
         return say_no_state(config, unkept);
-    if (error == 0)
-        error = care_open(&care, &state, say);
+    if (error == 0) {
+        before_syn = open_before_syn(want, config);
+        error = care_open(&care, &state, before_syn, say);
+    }
     if (error == 0)
         error = care_rules(care, config, want->dry_run);
     if (error < 0)
@@ -241,6 +260,7 @@ static int serve(const struct wishes *want, struct config *config)
     else
         status = begin(want, care, config, signals, unkept);
     care_close(care);
+    before_syn_close(before_syn);
     state_close(&state);
     if (signals >= 0)
         close(signals);

@@ -24,6 +24,7 @@
 struct care {
     care_say_fn *say;
     struct state *state;
+    struct before_syn *before_syn;
     const struct config *config;
     struct table table;
     struct owners owners;
@@ -172,6 +173,7 @@ static int see(struct care *care)
     if (error == 0) {
         table_forget(&care->table, care->round);
         care->counts.sockets = care->table.count;
+        care->counts.scales = before_syn_count(care->before_syn);
         retain(care);
     } else { /* what is left of that answer must not be taken for the next one */
         if (care->sock_diag >= 0)
@@ -188,7 +190,7 @@ static int see(struct care *care)
 
 /* --------------------------------------------------------------------------------- the whole */
 
-int care_open(struct care **care, struct state *state, care_say_fn *say)
+int care_open(struct care **care, struct state *state, struct before_syn *before_syn, care_say_fn *say)
 {
     struct care *c = calloc(1, sizeof *c);
     int error;
@@ -198,6 +200,8 @@ int care_open(struct care **care, struct state *state, care_say_fn *say)
         return -ENOMEM;
     c->say = say;
     c->state = state;
+    c->before_syn = before_syn;
+    c->counts.before_syn = before_syn;
     c->sock_diag = sweep_open();
     error = c->sock_diag < 0 ? c->sock_diag : tending_open(&c->tending, state, &c->table, &c->counts, say);
     if (error < 0)
@@ -215,10 +219,10 @@ void care_forget(struct care *care)
     care->config = NULL;
 }
 
-/* Says what cannot be done in full: nothing of another program's connection can be set before its SYN. */
+/* Says what cannot be done in full, where nothing is done before a connection's SYN. */
 static void say_limits_of_rules(const struct care *care)
 {
-    for (size_t i = 0; i < care->config->count; i++) {
+    for (size_t i = care->before_syn ? BEFORE_SYN_RULES : 0; i < care->config->count; i++) {
         const struct rule *rule = &care->config->rules[i];
         char line[RULE_NAME_BYTES + 192];
 
@@ -235,6 +239,7 @@ int care_rules(struct care *care, const struct config *config, bool dry_run)
     care->round = 0;
     care->config = config;
     care->sweep_ns = 0;
+    before_syn_rules(care->before_syn, config, dry_run);
     say_limits_of_rules(care);
     return tending_rules(care->tending, config, dry_run, care->now_ns);
 }

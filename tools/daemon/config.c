@@ -218,6 +218,7 @@ static const struct key {
 } keys[] = {
     {"interval", take_interval, false, offsetof(struct config, interval_ms)},
     {"budget", take_percent, false, offsetof(struct config, budget_percent)},
+    {"bpf", take_bool, false, offsetof(struct config, bpf)},
     {"dry_run", take_bool, false, offsetof(struct config, dry_run)},
     {"stop_ports", take_ports, false, offsetof(struct config, stop_ports)},
     {"status", take_file, false, offsetof(struct config, status_file)},
@@ -329,7 +330,7 @@ static void begin_section(struct lines *lines, const char *name)
 static struct config empty(void)
 {
     return (struct config){.interval_ms = INTERVAL_MS, .budget_percent = BUDGET_PERCENT, .status_file = STATUS_FILE,
-                           .state_file = STATE_FILE};
+                           .state_file = STATE_FILE, .bpf = true};
 }
 
 int config_read(FILE *file, struct config *config, config_wrong_fn *wrong, void *user)

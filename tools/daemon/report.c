@@ -100,6 +100,8 @@ void report_metrics(FILE *out, const struct report *r)
     single(out, "tended", "gauge", "Connections that are looked after.", r->tended);
     single(out, "taken_up_total", "counter", "Connections that were taken up to be looked after.", c->taken_up);
     metrics_of_acts(out, c);
+    if (c->before_syn)
+        single(out, "window_scales_total", "counter", "Connections that begin with a larger window scale.", c->scales);
     metric(out, "errors_total", "counter", "What failed: a sweep, an action on a socket, new rules.");
     labelled(out, "errors_total", "what", "sweep", c->failed_sweeps);
     labelled(out, "errors_total", "what", "action", c->failed_actions);
@@ -173,6 +175,7 @@ void report_flows(FILE *out, const struct report *r)
     json_number(out, "sockets", r->counts->sockets, false);
     json_number(out, "tended", r->tended, false);
     json_number(out, "left_out", r->tended - shown(r), false);
+    json_number(out, "window_scales", r->counts->scales, !r->counts->before_syn);
     fputs("\"flows\":[", out);
     for (size_t i = 0; i < shown(r); i++) {
         struct report_flow flow = {.live = AUTOBUF_LIVE_STATE_INIT};

@@ -42,6 +42,8 @@ struct report_counts {
     uint64_t actions[REPORT_KINDS];
     uint64_t refused[REPORT_REFUSALS];
     uint64_t failed_sweeps, failed_actions;
+    bool before_syn; /* something acts there */
+    uint64_t scales; /* of windows, that became larger so */
 };
 
 /* One connection that is looked after. Its texts are what others have chosen: any bytes. */

@@ -59,6 +59,7 @@ struct config {
     char state_file[FILE_BYTES];  /* "": none */
     uint32_t interval_ms;
     uint32_t budget_percent; /* of net.ipv4.tcp_mem, for all that is forced */
+    bool bpf; /* may act before the SYN */
     bool dry_run;
 };
 
