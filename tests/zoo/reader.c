@@ -3,11 +3,12 @@
  * A program that knows nothing of the library, and takes what comes on one connection no faster than a disk, or a browser that
  * was paused, would:
  *
- *   reader PORT BYTES-PER-SECOND|all SECONDS [SO_RCVBUF]
+ *   reader PORT BYTES-PER-SECOND|all SECONDS [SO_RCVBUF [HOST]]
  *
- * 0 bytes: it accepts the connection, and reads nothing. all: it waits in recv() for what comes. Prints one line of JSON;
+ * HOST: it connects there, an IPv4 address, and else accepts. 0 bytes: it accepts the connection, and reads nothing. all: it waits in recv() for what comes. Prints one line of JSON;
  * held_bytes is the most memory of data that waited to be read.
  */
+#include <arpa/inet.h>
 #include <err.h>
 #include <netinet/in.h>
 #include <stdbool.h>
@@ -31,14 +32,21 @@
 
 static char piece[PIECE_BYTES];
 
-static int accepted(uint16_t port, int rcvbuf)
+/* host: NULL: accepted. */
+static int connection(uint16_t port, int rcvbuf, const char *host)
 {
-    struct sockaddr_in here = {.sin_family = AF_INET, .sin_port = htons(port)};
+    struct sockaddr_in address = {.sin_family = AF_INET, .sin_port = htons(port)};
     int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0), one = 1;
 
-    if (setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &one, sizeof one) < 0 ||
-        (rcvbuf && setsockopt(fd, SOL_SOCKET, SO_RCVBUF, &rcvbuf, sizeof rcvbuf) < 0) ||
-        bind(fd, (struct sockaddr *)&here, sizeof here) < 0 || listen(fd, 1) < 0)
+    if (rcvbuf && setsockopt(fd, SOL_SOCKET, SO_RCVBUF, &rcvbuf, sizeof rcvbuf) < 0)
+        err(1, "SO_RCVBUF");
+    if (host) {
+        if (inet_pton(AF_INET, host, &address.sin_addr) != 1 || connect(fd, (struct sockaddr *)&address, sizeof address) < 0)
+            err(1, "%s, port %u", host, port);
+        return fd;
+    }
+    if (setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &one, sizeof one) < 0 || bind(fd, (struct sockaddr *)&address, sizeof address) < 0 ||
+        listen(fd, 1) < 0)
         err(1, "port %u", port);
     fd = accept(fd, NULL, NULL);
     if (fd < 0)
@@ -54,14 +62,14 @@ int main(int argc, char **argv)
     bool all;
     int fd;
 
-    if (argc < 4 || argc > 5) {
-        fprintf(stderr, "usage: reader PORT BYTES-PER-SECOND|all SECONDS [SO_RCVBUF]\n");
+    if (argc < 4 || argc > 6) {
+        fprintf(stderr, "usage: reader PORT BYTES-PER-SECOND|all SECONDS [SO_RCVBUF [HOST]]\n");
         return 2;
     }
     all = strcmp(argv[2], "all") == 0;
     rate = atof(argv[2]);
     seconds = atof(argv[3]);
-    fd = accepted((uint16_t)atoi(argv[1]), argc == 5 ? atoi(argv[4]) : 0);
+    fd = connection((uint16_t)atoi(argv[1]), argc > 4 ? atoi(argv[4]) : 0, argc > 5 ? argv[5] : NULL);
     begin_s = now_s();
     while ((elapsed_s = now_s() - begin_s) < seconds) {
         socklen_t len = sizeof memory;

@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterator
 from typing import NamedTuple
 
-from case import PORT, Case, near, objects, plain_path
+from case import BUILD, PORT, Case, near, objects, plain_path
 from packages import Kernel
 
 PROGRAMS = ("tests/zoo/reader", "tests/zoo/writer", "tools/autobufd")
@@ -87,6 +87,38 @@ def locked(mbit: float, rtt_ms: float, seconds: float, reads: bool) -> Case:
     return case(f"{kind} locks {LOCK_BYTES // 1024} KB, {mbit:g} x {rtt_ms:g}", [free, alone, alone._replace(daemon=True)], check)
 
 
+def fetches(mbit: float, rtt_ms: float, seconds: float) -> Case:
+    """A reader that connects, with a buffer that it locks before: only before the SYN its window can be kept from being small."""
+    def script(lock_bytes: int, daemon: bool) -> str:
+        begin = """mkdir -p /run/groups
+mount -t cgroup2 groups /run/groups
+nsenter --net=/run/netns/b autobufd >/tmp/daemon 2>&1 &
+until grep -q 'begins with' /tmp/daemon; do usleep 1000; done
+""" if daemon else ": >/tmp/daemon\n"
+        return plain_path(mbit, rtt_ms) + f"""{begin}on a as_nobody writer poll 10.0.1.1 {PORT} {seconds + 1} cubic 0 listener >/dev/null 2>&1 &
+listening a {PORT}
+on b as_nobody reader {PORT} all {seconds} {lock_bytes} 10.0.1.1
+killall autobufd writer 2>/dev/null
+wait
+umount /run/groups 2>/dev/null
+sed 's/^/# /' /tmp/daemon
+"""
+
+    def check(said: str) -> None:
+        unlocked, without, ours = rates(said)
+        print(f"# a reader that connects, {mbit:g} x {rtt_ms:g}: unlocked {unlocked:.1f} Mbit/s; locked {without / unlocked:.3f}; "
+              f"with autobufd {ours / unlocked:.3f}", flush=True)
+        if "# autobufd: acts before the SYN of connections\n" not in said:
+            raise AssertionError("it does nothing before the SYN")
+        if without > MOST_WHILE_LOCKED * unlocked:
+            raise AssertionError(f"locked: {without / unlocked:.3f} of unlocked without autobufd")
+        if ours < LEAST_OF_UNLOCKED * unlocked:
+            raise AssertionError(f"{ours / unlocked:.3f} of unlocked")
+
+    return Case(f"a reader locks {LOCK_BYTES // 1024} KB and connects, {mbit:g} x {rtt_ms:g}",
+                script(0, False) + script(LOCK_BYTES, False) + script(LOCK_BYTES, True), check, PROGRAMS)
+
+
 def never_slower(mbit: float, rtt_ms: float, seconds: float, reads: bool) -> Case:
     alone = Program(mbit, rtt_ms, seconds, reads=reads)
 
@@ -137,8 +169,10 @@ sed 's/^/# /' /tmp/daemon
     return Case(f"{SHARERS} {'readers' if reads else 'writers'} divide {SHARED_BYTES // 1000} KB", script, check, PROGRAMS)
 
 
+BEFORE_SYN = (BUILD / "tools" / "before_syn.bpf.o").is_file()
+"""Where autobufd was built with libbpf."""
 SEES_LOCKS = (5, 15)
-"""Before, nobody can see that a buffer is locked, and nothing can be given back."""
+"""Before, nobody can see that a buffer is locked, and nothing can be given back, nor be done before a SYN."""
 
 
 def cases(kernel: Kernel, quick: bool) -> Iterator[Case]:
@@ -148,6 +182,8 @@ def cases(kernel: Kernel, quick: bool) -> Iterator[Case]:
     for path in LOCKED_PATHS if kernel.number >= SEES_LOCKS else ():
         yield locked(*path, False)
         yield locked(*path, True)
+        if BEFORE_SYN:
+            yield fetches(*path)
     for reads in (False, True):
         yield divided(reads)
     for path in NEVER_PATHS:
