@@ -20,6 +20,8 @@
  */
 #define NOTSENT_BYTES 524288U
 
+#define FIRST_STEP 4U /* times a buffer that limits; twice may be what came in a round trip by chance; tests/net/test_window.py */
+
 /* What a plan can change of a socket, as it was. */
 struct before {
     struct autobuf_socket socket;
@@ -59,12 +61,30 @@ static int clamp_of_size(uint64_t stored)
     return clamp;
 }
 
-/* Before there is a connection. A clamp that the program has set itself stays. */
+/*
+ * Autotuning enlarges a receive buffer once more is read in a round trip than ever before (the kernel's
+ * tcp_rcv_space_adjust()). If data have flowed through a small one for a while, that happens by chance only; so its size is
+ * multiplied, as far as anybody may set it, and autotuning goes on from there.
+ */
+static int first_step(int fd, const struct autobuf_socket *was)
+{
+    struct autobuf_limits limits = AUTOBUF_LIMITS_INIT;
+    int error = ab_limits_read(&limits);
+    uint64_t stored = ab_min(FIRST_STEP * was->rcv_buf_bytes,
+                             ab_min(2 * limits.rcv_settable_bytes, limits.tcp_rmem_max_bytes));
+
+    return error < 0 || stored <= was->rcv_buf_bytes ? error : ab_set_int(fd, SOL_SOCKET, SO_RCVBUF, stored / 2);
+}
+
+/* A clamp that the program has set itself, before there is a connection, stays. */
 static int unlock_rcv(int fd, const struct autobuf_socket *was)
 {
-    int clamp = 0, error = unlock_sides(fd, AUTOBUF_LOCK_RCV);
+    bool connected = was->stage == AUTOBUF_STAGE_CONNECTED;
+    int clamp = 0, error = connected ? first_step(fd, was) : 0;
 
-    if (error == 0 && was->stage != AUTOBUF_STAGE_CONNECTED)
+    if (error == 0)
+        error = unlock_sides(fd, AUTOBUF_LOCK_RCV);
+    if (error == 0 && !connected)
         error = ab_get_int(fd, IPPROTO_TCP, TCP_WINDOW_CLAMP, &clamp);
     if (error < 0 || !clamp || clamp != clamp_of_size(was->rcv_buf_bytes))
         return error;
@@ -88,7 +108,7 @@ static void put_back(int fd, const struct autobuf_plan *plan, const struct autob
 
     if (plan->snd_pacing_bit_per_s)
         (void)ab_put_back_pacing(fd, was);
-    if (plan->rcv_request_bytes)
+    if (plan->rcv_request_bytes || plan->flags & AUTOBUF_PLAN_RCV_UNLOCK)
         (void)ab_put_back_rcv(fd, was);
     if (plan->snd_request_bytes)
         (void)ab_put_back_snd(fd, was);
@@ -191,6 +211,7 @@ int autobuf_unlock(int fd, uint32_t sides)
 {
     struct autobuf_socket socket = AUTOBUF_SOCKET_INIT;
     int error = autobuf_socket_state(fd, &socket);
+    bool reopens;
     int locks;
 
     if (error < 0)
@@ -208,17 +229,16 @@ int autobuf_unlock(int fd, uint32_t sides)
     error = sides & AUTOBUF_LOCK_SND ? unlock_sides(fd, AUTOBUF_LOCK_SND) : 0;
     if (error == 0 && sides & AUTOBUF_LOCK_RCV)
         error = unlock_rcv(fd, &socket);
+    reopens = sides & AUTOBUF_LOCK_RCV && socket.stage == AUTOBUF_STAGE_CONNECTED;
+    if (error == 0 && reopens) /* its window clamp is still the small buffer's */
+        error = ab_set_int(fd, IPPROTO_TCP, TCP_WINDOW_CLAMP, AB_NO_CLAMP);
     if (error < 0) {
-        ab_set_int(fd, SOL_SOCKET, SO_BUF_LOCK, socket.locks);
+        if (reopens)
+            (void)ab_set_int(fd, SOL_SOCKET, SO_RCVBUF, socket.rcv_buf_bytes / 2);
+        (void)ab_set_int(fd, SOL_SOCKET, SO_BUF_LOCK, socket.locks);
         return error;
     }
-    if (!(sides & AUTOBUF_LOCK_RCV) || socket.stage != AUTOBUF_STAGE_CONNECTED)
+    if (!reopens)
         return (int)sides;
-    /* Its window clamp is still the small buffer's. */
-    error = ab_set_int(fd, IPPROTO_TCP, TCP_WINDOW_CLAMP, AB_NO_CLAMP);
-    if (error < 0) {
-        ab_set_int(fd, SOL_SOCKET, SO_BUF_LOCK, socket.locks);
-        return error;
-    }
     return (int)(scale_is_short(&socket) ? sides | AUTOBUF_UNLOCK_LATE : sides);
 }

@@ -79,8 +79,8 @@ class Window(PathTest):
         self.check_send("40000", "after", 30e6, "kernel", 1000000, 0.667e6)
 
     def check_receive(self, how: str, stage: str, rate: float, reason: str, rmem: int,
-                      expected: float) -> None:
-        sent, got = self.run_ends(16777216, rmem, self.NONE, (how, stage, int(rate), 100))
+                      expected: float, seconds: float = 2.5) -> None:
+        sent, got = self.run_ends(16777216, rmem, self.NONE, (how, stage, int(rate), 100), seconds)
         self.assertEqual(got["reason"], reason)
         self.near(got["window"], expected, 0.1, "planned")
         self.between(sent["peer_window"], 0.9 * got["window"], RCV_MOST * got["window"],
@@ -98,17 +98,17 @@ class Window(PathTest):
                 self.check_receive("plan", stage, 62e6, "set", 1000000, 1.5e6)
 
     def test_receive_given_back(self) -> None:
-        """A small buffer locked, and taken off by the plan: on a listener, and once accepted."""
-        for stage in ("before", "after"):
+        """A small buffer locked, and taken off by the plan: on a listener, once accepted, and while data flow."""
+        for stage in ("before", "after", "flow"):
             with self.subTest(stage=stage):
-                self.check_receive("40000", stage, 20e6, "kernel", 1000000, 0.5e6)
+                self.check_receive("40000", stage, 20e6, "kernel", 1000000, 0.5e6, 6 if stage == "flow" else 2.5)
 
     def test_unlocked(self) -> None:
-        """autobuf_unlock() alone opens what was locked, before and after accept()."""
-        for stage in ("before", "after"):
+        """autobuf_unlock() alone opens what was locked, before and after accept(), and while data flow."""
+        for stage, seconds in (("before", 2.5), ("after", 2.5), ("flow", 6)):
             with self.subTest(stage=stage):
                 sent, _ = self.run_ends(16777216, 4000000, self.NONE,
-                                        ("unlock:40000", stage, 1, 1))
+                                        ("unlock:40000", stage, 1, 1), seconds)
                 self.assertGreater(sent["in_flight"], 1e6)
         locked, _ = self.run_ends(16777216, 4000000, self.NONE, ("40000", "before", 1000000, 1))
         self.assertLess(locked["in_flight"], 200e3)

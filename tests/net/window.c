@@ -8,7 +8,7 @@
  *
  * HOW: none, plan, low-delay, or a number: SO_SNDBUF or SO_RCVBUF of that many bytes is set first, and
  * then the plan carried out; "unlock:N" calls autobuf_unlock() instead. STAGE: before or after
- * (connect or accept), or data (accepted, and the first data have come). The path is given, not measured: it may be any. Prints one line of JSON; what
+ * (connect or accept), or data (accepted, and the first data have come), or flow (accepted with that size, and 1 MB has come). The path is given, not measured: it may be any. Prints one line of JSON; what
  * was in flight and the peer's window are the largest seen, those of TCP_INFO; a_round_trip is what was
  * acknowledged in the least round-trip time, on the mean of the second half of SECONDS. The last word says how it sends: when poll()
  * says that it can, by calls that block, or again every 5 ms.
@@ -55,19 +55,28 @@ static struct autobuf_plan plan_for(int fd, uint32_t intent, char **rate_and_rtt
     return plan;
 }
 
+/* Returns whether it only has to be unlocked then. */
+static bool lock(int fd, int option, const char *how)
+{
+    bool unlock = strncmp(how, "unlock:", 7) == 0;
+    int bytes = atoi(unlock ? how + 7 : how);
+
+    if (bytes && setsockopt(fd, SOL_SOCKET, option, &bytes, sizeof bytes) < 0)
+        err(1, "setsockopt");
+    return unlock;
+}
+
 static struct autobuf_plan set_up(int fd, int option, char **how)
 {
     struct autobuf_plan plan = AUTOBUF_PLAN_INIT;
-    const char *number = strncmp(how[0], "unlock:", 7) == 0 ? how[0] + 7 : how[0];
-    int bytes = atoi(number);
+    bool unlock;
     int result;
 
     if (strcmp(how[0], "none") == 0)
         return plan;
-    if (bytes && setsockopt(fd, SOL_SOCKET, option, &bytes, sizeof bytes) < 0)
-        err(1, "setsockopt");
+    unlock = lock(fd, option, how[0]);
     plan = plan_for(fd, strcmp(how[0], "low-delay") == 0, how + 2);
-    if (number != how[0])
+    if (unlock)
         result = autobuf_unlock(fd, AUTOBUF_LOCK_SND | AUTOBUF_LOCK_RCV);
     else
         result = autobuf_apply(fd, &plan);
@@ -87,10 +96,22 @@ static void read_all(int fd)
     while (got > 0 || (got < 0 && errno == EINTR));
 }
 
+/* The first so many bytes. */
+static void read_some(int fd, size_t bytes)
+{
+    ssize_t got;
+
+    for (; bytes; bytes -= (size_t)got) {
+        got = read(fd, chunk, bytes < sizeof chunk ? bytes : sizeof chunk);
+        if (got <= 0)
+            err(1, "read");
+    }
+}
+
 static int run_recv(char **args)
 {
     struct sockaddr_in any = {.sin_family = AF_INET, .sin_port = htons((uint16_t)atoi(args[0]))};
-    bool before = strcmp(args[2], "before") == 0;
+    bool before = strcmp(args[2], "before") == 0, flows = strcmp(args[2], "flow") == 0;
     int listener = socket(AF_INET, SOCK_STREAM, 0), fd;
     struct autobuf_plan plan = AUTOBUF_PLAN_INIT;
 
@@ -103,6 +124,10 @@ static int run_recv(char **args)
         err(1, "accept");
     if (strcmp(args[2], "data") == 0 && recv(fd, chunk, 1, MSG_PEEK) < 0)
         err(1, "recv");
+    if (flows) {
+        lock(fd, SO_RCVBUF, args[1]);
+        read_some(fd, 1000000);
+    }
     if (!before)
         plan = set_up(fd, SO_RCVBUF, args + 1);
     read_all(fd);
