@@ -49,6 +49,14 @@ int autobuf_paths_learn(struct autobuf_paths_entry *theirs, const struct autobuf
     return ab_struct_out(theirs, &e, sizeof e) ? 0 : -EINVAL;
 }
 
+int autobuf_paths_check(const struct autobuf_paths_entry *theirs)
+{
+    uint8_t record[AB_PATHS_RECORD_BYTES];
+    struct autobuf_paths_entry e;
+
+    return ab_struct_in(&e, sizeof e, theirs) ? ab_paths_record_write(&e, record) : -EINVAL;
+}
+
 int autobuf_paths_compare(const struct autobuf_paths_entry *a, const struct autobuf_paths_entry *b)
 {
     uint8_t keys[2][AB_PATHS_KEY_BYTES];

@@ -185,6 +185,45 @@ static void entries_come_in_order_and_once(void **state)
     assert_int_equal(autobuf_paths_commit(NULL), -EINVAL);
 }
 
+/* The stamp lasts for as long as nobody else writes. */
+static void who_wrote_a_store_is_told(void **state)
+{
+    static const uint8_t zeros[AUTOBUF_PATHS_STAMP_BYTES], own[AUTOBUF_PATHS_STAMP_BYTES] = {1, 2, 3, [15] = 16};
+    uint8_t stamp[AUTOBUF_PATHS_STAMP_BYTES];
+    struct autobuf_paths_entry e = numbered(2);
+    struct autobuf_paths_writer *writer;
+    struct autobuf_paths *paths;
+
+    (void)state;
+    for (unsigned kept = 0; kept < 2; kept++) {
+        assert_int_equal(autobuf_paths_write(&writer, file, 0), 0);
+        assert_int_equal(autobuf_paths_set_stamp(writer, own), 0);
+        assert_int_equal(autobuf_paths_commit(writer), 0);
+        if (kept)
+            assert_int_equal(autobuf_paths_keep(file, &e, NOW, 0), 0);
+        assert_int_equal(autobuf_paths_open(&paths, file), 0);
+        assert_int_equal(autobuf_paths_stamp(paths, stamp), 0);
+        assert_memory_equal(stamp, kept ? zeros : own, sizeof stamp);
+        autobuf_paths_close(paths);
+    }
+    assert_int_equal(autobuf_paths_stamp(NULL, stamp), -EINVAL);
+    assert_int_equal(autobuf_paths_set_stamp(NULL, stamp), -EINVAL);
+}
+
+static void what_a_store_takes_is_told_before(void **state)
+{
+    struct autobuf_paths_entry e = numbered(2);
+
+    (void)state;
+    assert_int_equal(autobuf_paths_check(&e), 0);
+    e.tx_rate_bit_per_s = 1000000000000001;
+    assert_int_equal(autobuf_paths_check(&e), -EINVAL);
+    e = numbered(2);
+    e.remote.bits = 16;
+    assert_int_equal(autobuf_paths_check(&e), -EINVAL);
+    assert_int_equal(autobuf_paths_check(NULL), -EINVAL);
+}
+
 static void one_writer_at_a_time(void **state)
 {
     struct autobuf_paths_writer *writer, *other;
@@ -563,6 +602,8 @@ int main(void)
         FILES(a_reader_keeps_the_store_that_it_opened),
         FILES(a_writer_that_gives_up_leaves_the_old_one),
         FILES(entries_come_in_order_and_once),
+        FILES(who_wrote_a_store_is_told),
+        cmocka_unit_test(what_a_store_takes_is_told_before),
         FILES(one_writer_at_a_time),
         FILES(only_a_file_that_nobody_else_writes_is_read),
         FILES(nothing_that_blocks_is_read),
