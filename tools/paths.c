@@ -2,6 +2,7 @@
 #include "paths.h"
 
 #include <errno.h>
+#include <limits.h>
 #include <net/if.h>
 #include <netdb.h>
 #include <netinet/in.h>
@@ -14,8 +15,10 @@
 
 #include <autobuf/autobuf.h>
 
+#include "database.h"
 #include "paths_import.h"
 #include "paths_print.h"
+#include "paths_store.h"
 #include "privilege.h"
 
 #define HOST_FOLDER "/var/lib/autobuf"
@@ -32,7 +35,12 @@ static const char *store_of(const struct paths_request *want)
 static int fail(const struct paths_request *want, int error)
 {
     const char *store = store_of(want);
+    char file[PATH_MAX];
 
+    if (want->host && (want->action == PATHS_SET || want->action == PATHS_IMPORT || want->action == PATHS_FORGET)) {
+        database_blame(HOST_STORE, error, file);
+        store = file;
+    }
     if (error == -ENOENT && !store)
         fprintf(stderr, "autobuf: there is no path store yet\n");
     else
@@ -128,9 +136,69 @@ static int look(const struct paths_request *want, uint64_t now_s)
 
 /* ----------------------------------------------------------------------------------- writing */
 
-static int make_host_folder(const struct paths_request *want)
+/* A damaged database is said, and no error. */
+static int said(int error)
 {
-    return !want->host || mkdir(HOST_FOLDER, 0755) == 0 || errno == EEXIST ? 0 : -errno;
+    if (error == DATABASE_SET_ASIDE)
+        fputs("autobuf: " HOST_STORE ".db was damaged: it is " HOST_STORE ".db.damaged now, and a new one was begun "
+              "with what " HOST_STORE " had\n", stderr);
+    return error == DATABASE_SET_ASIDE ? 0 : error;
+}
+
+/* Opens the database behind the host's store. */
+static int open_database(struct database **db)
+{
+    *db = NULL;
+    if (mkdir(HOST_FOLDER, 0755) < 0 && errno != EEXIST)
+        return -errno;
+    return said(database_open(db, HOST_STORE));
+}
+
+/* Publishes what was changed, unless that failed, and closes the database. error: of the change. */
+static int close_database(struct database *db, int error, uint64_t now_s)
+{
+    error = said(error);
+    if (error == 0)
+        error = said(database_publish(db, now_s));
+    database_close(db);
+    return error;
+}
+
+static int keep(const struct paths_request *want, const struct autobuf_paths_entry *entry, uint64_t now_s)
+{
+    struct database *db;
+    int error;
+
+    if (!want->host)
+        return autobuf_paths_keep(want->store, entry, now_s, 0);
+    error = open_database(&db);
+    return error == 0 ? close_database(db, database_set(db, entry), now_s) : error;
+}
+
+static int keep_imported(const struct paths_request *want, struct imported *from, uint64_t now_s, uint64_t *better)
+{
+    struct database *db;
+    int error;
+
+    if (!want->host)
+        return paths_store_import(want->store, from->entries, &from->count, now_s, better);
+    error = open_database(&db);
+    if (error < 0)
+        return error;
+    return close_database(db, database_import(db, from->entries, &from->count, now_s, better), now_s);
+}
+
+/* prefix: NULL for all entries. */
+static int remove_entries(const struct paths_request *want, const struct autobuf_prefix *prefix, uint64_t now_s,
+                          uint64_t *forgotten)
+{
+    struct database *db;
+    int error;
+
+    if (!want->host)
+        return paths_store_forget(want->store, prefix, forgotten);
+    error = open_database(&db);
+    return error == 0 ? close_database(db, database_forget(db, prefix, forgotten), now_s) : error;
 }
 
 static int set(const struct paths_request *want, uint64_t now_s)
@@ -155,9 +223,7 @@ static int set(const struct paths_request *want, uint64_t now_s)
     entry.learned_s = now_s;
     entry.expires_s = want->hours ? now_s + want->hours * S_PER_HOUR : UINT64_MAX;
     if (error == 0)
-        error = make_host_folder(want);
-    if (error == 0)
-        error = autobuf_paths_keep(store_of(want), &entry, now_s, 0);
+        error = keep(want, &entry, now_s);
     return error < 0 ? fail(want, error) : DONE;
 }
 
@@ -202,9 +268,7 @@ static int import(const struct paths_request *want, uint64_t now_s)
         if (from.left_out[i])
             fprintf(stderr, "autobuf: %s: %llu left out: %s\n", want->operand, (unsigned long long)from.left_out[i],
                     reasons[i]);
-    error = make_host_folder(want);
-    if (error == 0)
-        error = paths_import_store(store_of(want), &from, now_s, &better);
+    error = keep_imported(want, &from, now_s, &better);
     if (error < 0) {
         free(from.entries);
         return fail(want, error);
@@ -217,54 +281,17 @@ static int import(const struct paths_request *want, uint64_t now_s)
     return error;
 }
 
-static bool is_forgotten(const struct autobuf_paths_entry *entry, const struct autobuf_prefix *prefix, bool all)
+static int forget(const struct paths_request *want, uint64_t now_s)
 {
-    return all || (entry->remote.version == prefix->version && entry->remote.bits == prefix->bits &&
-                   memcmp(entry->remote.address, prefix->address, sizeof prefix->address) == 0);
-}
-
-/* Copies the old store without what is to be forgotten, and counts that. */
-static int copy_without(struct autobuf_paths_writer *writer, const struct autobuf_paths *old,
-                        const struct autobuf_prefix *prefix, bool all, unsigned *forgotten)
-{
-    int error = 0;
-
-    for (uint64_t at = 0; at < autobuf_paths_count(old) && error == 0; at++) {
-        struct autobuf_paths_entry entry = AUTOBUF_PATHS_ENTRY_INIT;
-
-        if (autobuf_paths_at(old, at, &entry) < 0)
-            continue;
-        if (is_forgotten(&entry, prefix, all))
-            ++*forgotten;
-        else
-            error = autobuf_paths_add(writer, &entry);
-    }
-    return error;
-}
-
-static int forget(const struct paths_request *want)
-{
-    const char *store = store_of(want) ? store_of(want) : autobuf_paths_own();
-    struct autobuf_paths_writer *writer = NULL;
     struct autobuf_prefix prefix = {.version = 0};
-    struct autobuf_paths *old = NULL;
-    unsigned forgotten = 0;
+    uint64_t forgotten = 0;
     int error;
 
     if (!want->all && autobuf_prefix_parse(want->operand, &prefix) < 0) {
         fprintf(stderr, "autobuf: %s: it is no address and no prefix, or bits behind the prefix are set\n", want->operand);
         return NOTHING;
     }
-    error = store ? autobuf_paths_write(&writer, store, 0) : -ENOENT;
-    if (error == 0)
-        error = autobuf_paths_open(&old, store);
-    if (error == 0)
-        error = copy_without(writer, old, &prefix, want->all, &forgotten);
-    autobuf_paths_close(old);
-    if (error == 0 && (forgotten || want->all))
-        error = autobuf_paths_commit(writer);
-    else
-        autobuf_paths_abort(writer);
+    error = remove_entries(want, want->all ? NULL : &prefix, now_s, &forgotten);
     if (error < 0)
         return fail(want, error);
     if (!forgotten && !want->all)
@@ -283,7 +310,7 @@ int paths_run(const struct paths_request *want)
     case PATHS_SET:
         return set(want, now_s);
     case PATHS_FORGET:
-        return forget(want);
+        return forget(want, now_s);
     case PATHS_IMPORT:
         return import(want, now_s);
     default:

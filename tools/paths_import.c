@@ -3,15 +3,11 @@
 
 #include <errno.h>
 #include <ifaddrs.h>
-#include <limits.h>
 #include <netdb.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
-#include <sys/stat.h>
-
-/* ------------------------------------------------------------------------------------ reading */
 
 /* All of a stream, in memory that the caller frees; at most IMPORT_MOST_BYTES. */
 static int read_all(FILE *file, char **text, size_t *bytes)
@@ -105,96 +101,5 @@ int paths_import_read(const char *file, uint64_t holds_s, uint64_t now_s, struct
         snprintf(why, IMPORT_WHY_BYTES, "it has more than %u MB", IMPORT_MOST_BYTES >> 20);
     free(addresses);
     free(text);
-    return error;
-}
-
-/* ------------------------------------------------------------------------------------ writing */
-
-static int worth(uint32_t method)
-{
-    return method == AUTOBUF_METHOD_GIVEN ? 2 : method != AUTOBUF_METHOD_IMPORTED;
-}
-
-static bool is_better(const struct autobuf_paths_entry *old, const struct autobuf_paths_entry *fresh)
-{
-    int differ = worth(old->method) - worth(fresh->method);
-
-    return differ > 0 || (differ == 0 && old->learned_s > fresh->learned_s);
-}
-
-/* The entries of both in order. Those that are written stay in *into. */
-static int merge(struct autobuf_paths_writer *writer, const struct autobuf_paths *old, struct imported *into,
-                 uint64_t now_s, uint64_t *better)
-{
-    uint64_t count = autobuf_paths_count(old);
-    size_t next = 0, kept = 0;
-    int error = 0;
-
-    for (uint64_t at = 0; at < count && error == 0; at++) {
-        struct autobuf_paths_entry entry = AUTOBUF_PATHS_ENTRY_INIT;
-        int order = -1;
-
-        if (autobuf_paths_at(old, at, &entry) < 0 || entry.expires_s <= now_s)
-            continue;
-        while (error == 0 && next < into->count &&
-               (order = autobuf_paths_compare(&entry, &into->entries[next])) > 0) {
-            error = autobuf_paths_add(writer, &into->entries[next]);
-            into->entries[kept++] = into->entries[next++];
-        }
-        if (error == 0 && next < into->count && order == 0) {
-            if (!is_better(&entry, &into->entries[next]))
-                into->entries[kept++] = entry = into->entries[next];
-            else
-                ++*better;
-            next++;
-        }
-        if (error == 0)
-            error = autobuf_paths_add(writer, &entry);
-    }
-    while (next < into->count && error == 0) {
-        error = autobuf_paths_add(writer, &into->entries[next]);
-        into->entries[kept++] = into->entries[next++];
-    }
-    into->count = kept;
-    return error;
-}
-
-/* The folders on the way to a file of the user's. Those that are there stay; open() tells what is wrong. */
-static void make_folders(const char *file)
-{
-    char name[PATH_MAX];
-
-    for (const char *slash = strchr(file + 1, '/'); slash && slash - file < PATH_MAX; slash = strchr(slash + 1, '/')) {
-        memcpy(name, file, (size_t)(slash - file));
-        name[slash - file] = '\0';
-        (void)mkdir(name, 0700);
-    }
-}
-
-int paths_import_store(const char *store, struct imported *into, uint64_t now_s, uint64_t *better)
-{
-    const char *name = store ? store : autobuf_paths_own();
-    struct autobuf_paths_writer *writer = NULL;
-    struct autobuf_paths *old = NULL;
-    int error;
-
-    *better = 0;
-    if (!into->count)
-        return 0;
-    if (!name)
-        return -ENOENT;
-    if (!store)
-        make_folders(name);
-    error = autobuf_paths_write(&writer, name, 0);
-    if (error == 0)
-        error = autobuf_paths_open(&old, name);
-    if (writer && (error == -ENOENT || error == AUTOBUF_E_DAMAGED)) /* nothing of it can be kept */
-        error = 0;
-    if (error == 0)
-        error = merge(writer, old, into, now_s, better);
-    autobuf_paths_close(old);
-    if (error == 0)
-        return autobuf_paths_commit(writer);
-    autobuf_paths_abort(writer);
     return error;
 }

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* `autobuf paths import`: a file into the path store. */
+/* `autobuf paths import`: the file. */
 #ifndef PATHS_IMPORT_H
 #define PATHS_IMPORT_H
 
@@ -11,11 +11,5 @@
  */
 int paths_import_read(const char *file, uint64_t holds_s, uint64_t now_s, struct imported *into,
                       char why[IMPORT_WHY_BYTES]);
-
-/*
- * Puts the entries into a store, NULL: the user's own, which is made if there is none. An entry there that says more
- * stays: one set by hand, then one that was measured, then the newer one. Such are counted, and removed from *into.
- */
-int paths_import_store(const char *store, struct imported *into, uint64_t now_s, uint64_t *better);
 
 #endif

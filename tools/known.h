@@ -1,0 +1,32 @@
+/* SPDX-License-Identifier: MIT */
+/* What is known of a path, and what is learned of it anew. Pure. */
+#ifndef KNOWN_H
+#define KNOWN_H
+
+#include <stdbool.h>
+
+#include <autobuf/autobuf.h>
+
+/*
+ * Whether what is known says more than what comes by hand or from a file: what was set by hand goes before what this
+ * library has measured, that before what other programs' connections have reached, and then the newer one.
+ */
+bool known_says_more(const struct autobuf_paths_entry *known, const struct autobuf_paths_entry *fresh);
+
+/*
+ * Merges what one connection or measurement says of a path (seen) with what is known of the same key, into *known, by
+ * these rules:
+ *
+ *   1 What has expired by then counts no more: seen alone is left.
+ *   2 What was set by hand stays as it is until its end: who has set it knows something that a connection does not.
+ *   3 The lesser round-trip time counts: all that disturbs a measurement makes it longer.
+ *   4 A rate that was measured replaces an older one: paths change.
+ *   5 A rate that is at least so much (AUTOBUF_PATH_*_AT_LEAST) does not replace one that was measured: a connection
+ *     may be slow for many reasons. Of two such the higher one counts, for both were reached.
+ *   6 Each part (round-trip time, tx, rx) that comes from before holds as long as before, or, if what was seen of it
+ *     is within a fifth, for longer. The whole expires with the first of its parts. So a path that became slower or
+ *     longer is believed again when the old figures expire, and one that is as it was stays known.
+ */
+void known_merge(struct autobuf_paths_entry *known, const struct autobuf_paths_entry *seen);
+
+#endif

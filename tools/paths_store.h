@@ -1,0 +1,24 @@
+/* SPDX-License-Identifier: MIT */
+/* Changes of a path store that has no database behind it. */
+#ifndef PATHS_STORE_H
+#define PATHS_STORE_H
+
+#include <stdbool.h>
+#include <stddef.h>
+
+#include <autobuf/autobuf.h>
+
+/* As database_import(). store: NULL for the user's own, which is made if there is none. */
+int paths_store_import(const char *store, struct autobuf_paths_entry *entries, size_t *count, uint64_t now_s,
+                       uint64_t *better);
+
+/* Removes all entries with this remote prefix, NULL: all. store: NULL for the user's own. */
+int paths_store_forget(const char *store, const struct autobuf_prefix *prefix, uint64_t *forgotten);
+
+/* The first entry that is not before this one by its key; UINT64_MAX: a damaged one is in the way. */
+uint64_t paths_store_lower(const struct autobuf_paths *paths, const struct autobuf_paths_entry *key);
+
+/* Whether there is an entry with this remote prefix. */
+bool paths_store_has(const struct autobuf_paths *paths, const struct autobuf_prefix *prefix);
+
+#endif
