@@ -95,7 +95,7 @@ static uint64_t later(uint64_t a_s, uint64_t b_s)
 
 static uint64_t expiry(const enum source sources[3], uint64_t known_s, uint64_t seen_s)
 {
-    uint64_t expires_s = UINT64_MAX;
+    uint64_t expires_s = later(known_s, seen_s);
 
     for (unsigned i = 0; i < 3; i++) {
         uint64_t part_s = sources[i] == SEEN        ? seen_s

@@ -288,5 +288,89 @@ class Command(unittest.TestCase):
         self.run_it("--store", str(self.own), status=3)
 
 
+HOST_STORE = "/var/lib/autobuf/paths"
+
+
+class Host(unittest.TestCase):
+    """The host's store and the database behind it, on a file system of the test's own at /var/lib. No network is needed."""
+
+    def run_it(self, *steps: str, size: str = "4m") -> list[tuple[int, str, str]]:
+        """Each step, a line of a shell in which `paths` is the command: its exit status, stdout and stderr."""
+        folder = self.enterContext(tempfile.TemporaryDirectory(prefix="autobuf-tests."))
+        script = [f"mount -t tmpfs -o mode=755,size={size} none /var/lib || exit 99",
+                  f'paths() {{ {built("tools/autobuf")} paths "$@"; }}']
+        script += [f"( {step}\n) >{folder}/{at}.out 2>{folder}/{at}.err; echo $? >{folder}/{at}.status" for at, step in enumerate(steps)]
+        done = subprocess.run(["unshare", "--mount", "sh", "-c", "\n".join(script)], capture_output=True, text=True, timeout=120)
+        if done.returncode == 99 or "unshare:" in done.stderr:
+            self.skipTest("no file system can be mounted here: " + done.stderr.strip())
+        return [(int(pathlib.Path(folder, f"{at}.status").read_text()), pathlib.Path(folder, f"{at}.out").read_text(),
+                 pathlib.Path(folder, f"{at}.err").read_text()) for at in range(len(steps))]
+
+    def database(self) -> None:
+        if self.run_it("paths set 192.0.2.1 --rate 1M --rtt 1 --host", f"test -e {HOST_STORE}.db")[1][0]:
+            self.skipTest("autobuf was built without libsqlite3")
+
+    def test_what_is_set_is_shown_and_forgotten(self) -> None:
+        steps = self.run_it(
+            "paths set 192.0.2.0/24 --rate 400M --rtt 100 --host", "paths set 2001:db8::1 --rate 1G --rtt 10 --host --from eth0",
+            "paths --host --json", "paths show 192.0.2.7 --host", "paths forget 192.0.2.0/24 --host",
+            "paths forget 192.0.2.0/24 --host", "paths --host", "paths forget --all --host", "paths --host",
+            "stat -c %a:%n /var/lib/autobuf/*")
+        self.assertEqual([status for status, _, _ in steps], [0, 0, 0, 0, 0, 1, 0, 0, 0, 0], steps)
+        self.assertEqual([one["remote"] for one in json.loads(steps[2][1])["paths"]], ["192.0.2.0/24", "2001:db8::1"])
+        self.assertIn("400.0 Mbit/s", steps[3][1])
+        self.assertIn("not in the store", steps[5][2])
+        self.assertIn("through eth0: 1000.0 Mbit/s", steps[6][1])
+        self.assertEqual(steps[8][1], "")
+        for line in steps[9][1].split():
+            self.assertIn(line.split(":")[0], ("600",) if line != f"644:{HOST_STORE}" else ("644",), line)
+
+    def test_neighbours_become_one_network_and_a_file_is_taken_in(self) -> None:
+        reads_json(self)
+        self.database()
+        folder = self.enterContext(tempfile.TemporaryDirectory(prefix="autobuf-tests."))
+        own, file = f"--store {folder}/own", f"{folder}/exported"
+        steps = self.run_it(
+            f"for n in 1 2 3 4 5 6; do paths set 192.0.2.$n --rate 100M --rtt $((n == 3 ? 90 : 10)) --hours 9 {own}; done; "
+            f"paths export {own} | sed 's/\"given\"/\"icmp\"/g' >{file}; rm {folder}/own; paths import {file} {own} >{folder}/said",
+            f"mkdir /var/lib/autobuf && cp {folder}/own {HOST_STORE}",
+            "paths set 198.51.100.1 --rate 1G --rtt 10 --host", "paths --host", "paths forget 192.0.2.0/24 --host",
+            "paths --host", f"paths import {file} --host", "paths --host")
+        self.assertEqual([(status, err) for status, _, err in steps], 8 * [(0, "")])
+
+        def listed(step: int) -> list[str]:
+            return [line.split(":")[0] for line in steps[step][1].splitlines()]
+
+        self.assertEqual(listed(3), ["192.0.2.0/24", "192.0.2.3", "198.51.100.1"])
+        self.assertEqual(listed(5), ["198.51.100.1"])
+        self.assertEqual(listed(7), ["192.0.2.0/24", "192.0.2.3", "198.51.100.1"])
+
+    def test_each_fault_is_said_and_the_store_stays(self) -> None:
+        self.database()
+        db = f"{HOST_STORE}.db"
+        query = f"{sys.executable} -c 'import sqlite3; sqlite3.connect(\"{db}\").executescript(\"\"\"%s\"\"\")'"
+        fill = "dd if=/dev/zero of=/var/lib/fill bs=4k status=none"
+        for name, step, status, said in (
+                ("damaged", f"dd if=/dev/zero of={db} bs=1k count=8 conv=notrunc status=none", 0,
+                 f"{db} was damaged: it is {db}.damaged now, and a new one was begun with what {HOST_STORE} had"),
+                ("newer", query % "pragma user_version=2", 1, f"{db}: a later version"),
+                ("another's", f"chown 65534 {db}", 3, f"{db}: Operation not permitted"),
+                ("writable by others", f"chmod 666 {db}", 3, f"{db}: Operation not permitted"),
+                ("a link", f"mv {db} /var/lib/there && ln -s /var/lib/there {db}", 1, f"{db}: Too many levels of symbolic links"),
+                ("read-only", "mount -o remount,ro /var/lib", 1, f"{db}: Read-only file system"),
+                ("no new one", f"rm {db}* && mount -o remount,ro /var/lib", 1, f"{db}: Read-only file system"),
+                ("disk full", f"{fill} || true", 1, f"{db}: No space left on device"),
+                ("no room for a new one", f"rm {db}*; {fill} || true", 1, f"{db}: No space left on device")):
+            with self.subTest(name):
+                steps = self.run_it("paths set 192.0.2.1 --rate 1G --rtt 10 --host", step,
+                                    "paths set 192.0.2.2 --rate 1G --rtt 10 --host", "paths --host",
+                                    "paths show 192.0.2.1 --host", f"find {HOST_STORE}.new {db}.new 2>/dev/null", size="1m")
+                self.assertEqual([steps[at][0] for at in (0, 1, 2, 3, 4)], [0, 0, status, 0, 0], steps)
+                self.assertIn(f"autobuf: {said}", steps[2][2])
+                self.assertEqual(len(steps[2][2].splitlines()), 1)
+                self.assertEqual(len(steps[3][1].splitlines()), 1 if status else 2, steps)
+                self.assertEqual(steps[5][1], "", "left behind")
+
+
 if __name__ == "__main__":
     sys.exit(run_tests(["ip", "iperf3"], ["tools/autobuf", "examples/bulk", "examples/oneshot", "examples/pollloop", "tests/net/tune", "tests/net/pathemu"]))
