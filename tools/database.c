@@ -17,8 +17,12 @@
 #define SAME_REMOTE 64 /* entries with one remote prefix that a store takes */
 #define TRIES 8        /* others that write the store without a database, one after the other */
 
+/* The statements of which an import makes many. */
+enum { LOOK_UP, COUNT, PUT, KEPT };
+
 struct database {
     struct database_file file;
+    sqlite3_stmt *kept[KEPT]; /* prepared when it is first needed; NULL: not yet */
 };
 
 /* What a call is to do; each act takes what it needs. */
@@ -51,55 +55,76 @@ static int finish(struct database *db, sqlite3_stmt *statement, int bound)
 
 #define OF_PREFIX "version=?1 AND bits=?2 AND address=?3"
 
+static const char *const texts[KEPT] = {
+    [LOOK_UP] = "SELECT " DATABASE_COLUMNS " FROM path WHERE " OF_PREFIX
+                " AND device=?4 AND local_bits=?5 AND local_address=?6",
+    [COUNT] = "SELECT count(*) FROM path WHERE " OF_PREFIX " AND (device, local_bits, local_address) <> (?4, ?5, ?6)",
+    [PUT] = "INSERT OR REPLACE INTO path(" DATABASE_COLUMNS
+            ") VALUES(?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
+};
+
+static int kept(struct database *db, int which)
+{
+    return db->kept[which] ? 0 : prepare(db, &db->kept[which], texts[which]);
+}
+
+static void close_file(struct database *db)
+{
+    for (int i = 0; i < KEPT; i++) {
+        sqlite3_finalize(db->kept[i]);
+        db->kept[i] = NULL;
+    }
+    database_file_close(&db->file);
+}
+
 /* What is known of a key, into *known. Returns 0; -ENOENT, also for a row that is no entry. */
 static int look_up(struct database *db, const struct autobuf_paths_entry *key, struct autobuf_paths_entry *known)
 {
-    sqlite3_stmt *statement;
-    int error = prepare(db, &statement, "SELECT " DATABASE_COLUMNS " FROM path WHERE " OF_PREFIX
-                                        " AND device=?4 AND local_bits=?5 AND local_address=?6");
-    int result;
+    int error = kept(db, LOOK_UP), result;
 
     if (error < 0)
         return error;
-    result = database_row_bind_key(statement, key);
+    result = database_row_bind_key(db->kept[LOOK_UP], key);
     if (result == SQLITE_OK)
-        result = sqlite3_step(statement);
+        result = sqlite3_step(db->kept[LOOK_UP]);
     error = database_file_error(db->file.sql, result);
-    if (error == 0 && (result != SQLITE_ROW || database_row_read(statement, known) < 0))
+    if (error == 0 && (result != SQLITE_ROW || database_row_read(db->kept[LOOK_UP], known) < 0))
         error = -ENOENT;
-    sqlite3_finalize(statement);
+    (void)sqlite3_reset(db->kept[LOOK_UP]);
     return error;
 }
 
 /* Whether the store has room for one more with this remote prefix. */
 static int check_room(struct database *db, const struct autobuf_paths_entry *entry)
 {
-    sqlite3_stmt *statement;
-    int error = prepare(db, &statement, "SELECT count(*) FROM path WHERE " OF_PREFIX
-                                        " AND (device, local_bits, local_address) <> (?4, ?5, ?6)");
-    int result;
+    int error = kept(db, COUNT), result;
 
     if (error < 0)
         return error;
-    result = database_row_bind_key(statement, entry);
+    result = database_row_bind_key(db->kept[COUNT], entry);
     if (result == SQLITE_OK)
-        result = sqlite3_step(statement);
+        result = sqlite3_step(db->kept[COUNT]);
     error = database_file_error(db->file.sql, result);
-    if (result == SQLITE_ROW && sqlite3_column_int64(statement, 0) >= SAME_REMOTE)
+    if (result == SQLITE_ROW && sqlite3_column_int64(db->kept[COUNT], 0) >= SAME_REMOTE)
         error = -E2BIG;
-    sqlite3_finalize(statement);
+    (void)sqlite3_reset(db->kept[COUNT]);
     return error;
 }
 
 static int put(struct database *db, const struct autobuf_paths_entry *entry)
 {
-    sqlite3_stmt *statement;
-    int error = check_room(db, entry);
+    int error = check_room(db, entry), result;
 
     if (error == 0)
-        error = prepare(db, &statement, "INSERT OR REPLACE INTO path(" DATABASE_COLUMNS ") VALUES(?, ?, ?, ?, ?, ?, ?, "
-                                        "?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)");
-    return error == 0 ? finish(db, statement, database_row_bind(statement, entry)) : error;
+        error = kept(db, PUT);
+    if (error < 0)
+        return error;
+    result = database_row_bind(db->kept[PUT], entry);
+    if (result == SQLITE_OK)
+        result = sqlite3_step(db->kept[PUT]);
+    error = database_file_error(db->file.sql, result);
+    (void)sqlite3_reset(db->kept[PUT]);
+    return error;
 }
 
 /* Ends a transaction: done if error is 0, otherwise undone. */
@@ -436,6 +461,7 @@ static int reopen(struct database *db)
             error = take_over(db);
         if (error != AUTOBUF_E_DAMAGED || aside)
             return error == 0 ? aside : error;
+        close_file(db);
         error = database_file_set_aside(&db->file);
         if (error < 0)
             return error;
@@ -449,13 +475,14 @@ static int call(struct database *db, act_fn *act, const struct order *order)
     int aside = 0, error;
 
     if (database_file_is_replaced(&db->file)) {
-        database_file_close(&db->file);
+        close_file(db);
         aside = reopen(db);
         if (aside < 0)
             return aside;
     }
     error = act(db, order);
     if (error == AUTOBUF_E_DAMAGED) {
+        close_file(db);
         error = database_file_set_aside(&db->file);
         if (error == 0)
             error = reopen(db);
@@ -535,6 +562,6 @@ void database_close(struct database *db)
 {
     if (!db)
         return;
-    database_file_close(&db->file);
+    close_file(db);
     free(db);
 }

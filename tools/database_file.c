@@ -301,10 +301,8 @@ int database_file_set_aside(struct database_file *file)
 {
     struct autobuf_paths_writer *lock;
     struct stat now;
-    int error;
+    int error = autobuf_paths_write(&lock, file->store, 0);
 
-    database_file_close(file);
-    error = autobuf_paths_write(&lock, file->store, 0);
     if (error < 0)
         return error;
     if (stat(file->name, &now) == 0 && now.st_dev == file->device && now.st_ino == file->inode) {

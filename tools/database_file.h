@@ -36,7 +36,7 @@ int database_file_open(struct database_file *file);
 bool database_file_is_replaced(const struct database_file *file);
 
 /*
- * Closes it, renames it to STORE.db.damaged, unless somebody else has done so, and makes a new one in its place. Then it
+ * Renames what was closed to STORE.db.damaged, unless somebody else has done so, and makes a new one in its place. Then it
  * can be opened.
  */
 int database_file_set_aside(struct database_file *file);

@@ -51,10 +51,9 @@ int autobuf_paths_learn(struct autobuf_paths_entry *theirs, const struct autobuf
 
 int autobuf_paths_check(const struct autobuf_paths_entry *theirs)
 {
-    uint8_t record[AB_PATHS_RECORD_BYTES];
     struct autobuf_paths_entry e;
 
-    return ab_struct_in(&e, sizeof e, theirs) ? ab_paths_record_write(&e, record) : -EINVAL;
+    return ab_struct_in(&e, sizeof e, theirs) ? ab_paths_entry_check(&e) : -EINVAL;
 }
 
 int autobuf_paths_compare(const struct autobuf_paths_entry *a, const struct autobuf_paths_entry *b)

@@ -171,6 +171,13 @@ static bool is_good(const struct autobuf_paths_entry *e)
            e->rx_bdp_bytes <= BDP_MOST_BYTES && e->packet_bytes <= UINT16_MAX;
 }
 
+int ab_paths_entry_check(const struct autobuf_paths_entry *e)
+{
+    uint8_t key[AB_PATHS_KEY_BYTES];
+
+    return is_good(e) ? ab_paths_key(e, key) : -EINVAL;
+}
+
 int ab_paths_record_write(const struct autobuf_paths_entry *e, uint8_t bytes[AB_PATHS_RECORD_BYTES])
 {
     const uint32_t small[] = {e->method, e->flags, e->limiter, e->samples, e->packet_bytes, e->tx_unsure, e->rx_unsure};

@@ -57,6 +57,7 @@ static inline uint32_t ab_paths_length_bit(uint32_t version, uint32_t bits)
 int ab_paths_key(const struct autobuf_paths_entry *entry, uint8_t key[AB_PATHS_KEY_BYTES]);
 
 /* Returns 0; -EINVAL: the entry is not valid. */
+int ab_paths_entry_check(const struct autobuf_paths_entry *entry);
 int ab_paths_record_write(const struct autobuf_paths_entry *entry, uint8_t bytes[AB_PATHS_RECORD_BYTES]);
 
 /* Returns 0; AUTOBUF_E_DAMAGED. */

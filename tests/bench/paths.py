@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""The path store: how long a lookup takes, by how many entries there are.
+"""The path store: how long a lookup takes, by how many entries there are, and what it costs to publish it from a database.
 
 Each store is in memory once it was written. The yardstick is socket() and close(), which each connection makes anyway. Of
 several runs the medians.
@@ -15,6 +15,7 @@ import path
 import report
 
 ENTRIES = (100, 10_000, 1_000_000)
+ROUTES = {1: "agree", 8: "do not agree"}
 RUNS, QUICK_RUNS = 5, 1
 
 
@@ -29,10 +30,33 @@ def row(file: pathlib.Path, entries: int, runs: int) -> list[str]:
             f"{us('median_ns'):.2f}", f"{us('p99_ns'):.2f}", f"{us('open_ns'):.1f}", f"{us('open_ns') / us('socket_ns'):.1f}"]
 
 
-def run(quick: bool, out: pathlib.Path) -> None:
+def told(*cmd: object) -> dict:
+    return json.loads(subprocess.run([path.built("tests/bench/database_cost"), *map(str, cmd)], capture_output=True, text=True,
+                                     check=True).stdout)
+
+
+def published(entries: int, routes: int, runs: int) -> list[str]:
+    """A database of so many hosts: how long it takes to publish it, beside the same store written without one."""
     with tempfile.TemporaryDirectory() as folder:
-        rows = [row(pathlib.Path(folder, "paths"), entries, QUICK_RUNS if quick else RUNS) for entries in ENTRIES]
+        file = pathlib.Path(folder, "paths")
+        filled = told("fill", file, entries, routes)
+        said = [told("publish", file) for _ in range(runs)]
+        database = file.with_name("paths.db").stat().st_size
+    publish_ns = report.quantile([each["publish_ns"] for each in said], 0.5)
+    return [f"{entries:,}", ROUTES[routes], f"{said[0]['entries']:,}", f"{database / 1e6:.1f} MB", f"{filled['import_ns'] / 1e9:.2f} s",
+            f"{filled['observe_ns'] / 1e3:.0f}", f"{publish_ns / 1e9:.2f} s", f"{filled['alone_ns'] / 1e9:.2f} s",
+            f"{publish_ns / filled['alone_ns']:.1f}", f"{max(each['memory_bytes'] for each in said) / 1e6:.1f} MB"]
+
+
+def run(quick: bool, out: pathlib.Path) -> None:
+    runs = QUICK_RUNS if quick else RUNS
+    with tempfile.TemporaryDirectory() as folder:
+        rows = [row(pathlib.Path(folder, "paths"), entries, runs) for entries in ENTRIES]
     text = report.machine() + "\n\n" + report.table(
         ["entries", "file", "written in", "lookup, us", "99% within, us", "open, look up, close, us", "of a socket()"], rows)
+    if pathlib.Path(path.built("tests/bench/database_cost")).exists():
+        text += "\n" + report.table(
+            ["hosts", "those of a network", "published", "database", "imported in", "one observed, us", "published in", "store alone",
+             "ratio", "memory"], [published(entries, routes, runs) for entries in ENTRIES[1:] for routes in ROUTES])
     (out / "paths.md").write_text(text)
     print(text)

@@ -1,0 +1,145 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * What it costs to publish a path store of so many hosts from its database. Each prints a line of JSON; times are
+ * nanoseconds:
+ *
+ *   database_cost fill FILE ENTRIES ROUTES    writes FILE.alone, a store without a database, and fills FILE.db with the
+ *                                             same. Hosts are in groups of 8 to a /24; ROUTES is how many different paths
+ *                                             lead to those of one network: with 1 they agree
+ *   database_cost publish FILE                writes FILE from FILE.db
+ */
+#include <arpa/inet.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/resource.h>
+
+#include "database.h"
+
+#define GROUP 8U     /* hosts of a network */
+#define OBSERVED 200U
+
+static struct autobuf_paths_entry host(uint32_t number, uint32_t routes)
+{
+    struct autobuf_paths_entry entry = AUTOBUF_PATHS_ENTRY_INIT;
+    uint32_t address = htonl((number / GROUP << 8) + number % GROUP);
+
+    entry.remote.version = 4;
+    entry.remote.bits = 32;
+    memcpy(entry.remote.address, &address, sizeof address);
+    entry.method = AUTOBUF_METHOD_ICMP;
+    entry.rtt_min_ns = 10000000ULL << number % routes;
+    entry.tx_rate_bit_per_s = 1000000000;
+    return entry;
+}
+
+static uint64_t most_memory_bytes(void)
+{
+    struct rusage usage;
+
+    return getrusage(RUSAGE_SELF, &usage) == 0 ? (uint64_t)usage.ru_maxrss * 1024 : 0;
+}
+
+static int write_without(const char *store, uint32_t count, uint32_t routes)
+{
+    struct autobuf_paths_writer *writer;
+    int error = autobuf_paths_write(&writer, store, 0);
+
+    for (uint32_t i = 0; i < count && error == 0; i++) {
+        struct autobuf_paths_entry entry = host(i, routes);
+
+        error = autobuf_paths_add(writer, &entry);
+    }
+    return error == 0 ? autobuf_paths_commit(writer) : error;
+}
+
+/* One transaction for all, as `autobuf paths import` does it. */
+static int fill(struct database *db, uint32_t count, uint32_t routes)
+{
+    struct autobuf_paths_entry *entries = calloc(count, sizeof *entries);
+    uint64_t better;
+    size_t all = count;
+    int error;
+
+    if (!entries)
+        return -1;
+    for (uint32_t i = 0; i < count; i++)
+        entries[i] = host(i, routes);
+    error = database_import(db, entries, &all, 1, &better);
+    free(entries);
+    return error;
+}
+
+static int observe(struct database *db, uint32_t count, uint32_t routes)
+{
+    int error = 0;
+
+    for (uint32_t i = 0; i < OBSERVED && error == 0; i++) {
+        struct autobuf_paths_entry entry = host(i * (count / OBSERVED + 1) % count, routes);
+
+        error = database_observe(db, &entry);
+    }
+    return error;
+}
+
+/* Writes the store alone, then fills a database. */
+static int run_fill(const char *file, uint32_t count, uint32_t routes)
+{
+    char alone[4096];
+    uint64_t began = autobuf_now_ns(), alone_ns, import_ns;
+    struct database *db = NULL;
+    int error = snprintf(alone, sizeof alone, "%s.alone", file) < (int)sizeof alone ? write_without(alone, count, routes) : -1;
+
+    alone_ns = autobuf_now_ns() - began;
+    if (error == 0)
+        error = database_open(&db, file);
+    began = autobuf_now_ns();
+    if (error == 0)
+        error = fill(db, count, routes);
+    import_ns = autobuf_now_ns() - began;
+    began = autobuf_now_ns();
+    if (error == 0)
+        error = observe(db, count, routes);
+    if (error == 0)
+        printf("{\"alone_ns\":%llu,\"import_ns\":%llu,\"observe_ns\":%llu}\n", (unsigned long long)alone_ns,
+               (unsigned long long)import_ns, (unsigned long long)((autobuf_now_ns() - began) / OBSERVED));
+    database_close(db);
+    return error;
+}
+
+static int run_publish(const char *file)
+{
+    struct autobuf_paths *paths = NULL;
+    struct database *db;
+    uint64_t began, publish_ns;
+    int error = database_open(&db, file);
+
+    began = autobuf_now_ns();
+    if (error == 0)
+        error = database_publish(db, 1);
+    publish_ns = autobuf_now_ns() - began;
+    database_close(db);
+    if (error == 0)
+        error = autobuf_paths_open(&paths, file);
+    if (error == 0)
+        printf("{\"entries\":%llu,\"publish_ns\":%llu,\"memory_bytes\":%llu}\n",
+               (unsigned long long)autobuf_paths_count(paths), (unsigned long long)publish_ns,
+               (unsigned long long)most_memory_bytes());
+    autobuf_paths_close(paths);
+    return error;
+}
+
+int main(int argc, char **argv)
+{
+    int error = -1;
+
+    if (argc == 5 && strcmp(argv[1], "fill") == 0 && strtoul(argv[3], NULL, 10) && strtoul(argv[4], NULL, 10))
+        error = run_fill(argv[2], (uint32_t)strtoul(argv[3], NULL, 10), (uint32_t)strtoul(argv[4], NULL, 10));
+    else if (argc == 3 && strcmp(argv[1], "publish") == 0)
+        error = run_publish(argv[2]);
+    else
+        fputs("usage: database_cost fill FILE ENTRIES ROUTES | publish FILE\n", stderr);
+    if (error != 0)
+        fprintf(stderr, "database_cost: %s\n", autobuf_strerror(error));
+    return error != 0;
+}
