@@ -232,14 +232,9 @@ static int check_tables(struct database_file *file)
 
 /* ------------------------------------------------------------------------------------ opening */
 
-/*
- * A file that was renamed since must not be tidied up when it is closed: its helpers have names that belong to the new
- * one. So the log stays when the last process closes the database, and its size is bounded instead.
- */
 static int prepare(sqlite3 *sql)
 {
     distrust(sql);
-    (void)sqlite3_db_config(sql, SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, 1, NULL);
     (void)sqlite3_busy_timeout(sql, WAIT_MS);
     return database_file_run(sql, "PRAGMA cell_size_check=ON; PRAGMA mmap_size=0; PRAGMA temp_store=MEMORY;"
                                   "PRAGMA journal_size_limit=4194304");

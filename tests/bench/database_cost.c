@@ -3,16 +3,15 @@
  * What it costs to publish a path store of so many hosts from its database. Each prints a line of JSON; times are
  * nanoseconds:
  *
- *   database_cost fill FILE ENTRIES ROUTES    writes FILE.alone, a store without a database, and fills FILE.db with the
- *                                             same. Hosts are in groups of 8 to a /24; ROUTES is how many different paths
- *                                             lead to those of one network: with 1 they agree
- *   database_cost publish FILE                writes FILE from FILE.db
+ *   database_cost fill FILE ENTRIES ROUTES       fills FILE.db. Hosts are in groups of 8 to a /24; ROUTES is how many
+ *                                                different paths lead to those of one network: with 1 they agree
+ *   database_cost publish FILE ENTRIES ROUTES    writes FILE from FILE.db; and FILE.alone, the same hosts, without it
  */
 #include <arpa/inet.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/resource.h>
+#include <time.h>
 
 #include "database.h"
 
@@ -33,11 +32,25 @@ static struct autobuf_paths_entry host(uint32_t number, uint32_t routes)
     return entry;
 }
 
+/* Of this program alone: ru_maxrss knows also what was before exec(). */
 static uint64_t most_memory_bytes(void)
 {
-    struct rusage usage;
+    FILE *status = fopen("/proc/self/status", "re");
+    unsigned long long kilobytes = 0;
+    char line[128];
 
-    return getrusage(RUSAGE_SELF, &usage) == 0 ? (uint64_t)usage.ru_maxrss * 1024 : 0;
+    while (status && fgets(line, sizeof line, status) && sscanf(line, "VmHWM: %llu", &kilobytes) != 1)
+        ;
+    if (status)
+        fclose(status);
+    return kilobytes * 1024;
+}
+
+static uint64_t cpu_ns(void)
+{
+    struct timespec used;
+
+    return clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &used) == 0 ? (uint64_t)used.tv_sec * 1000000000 + (uint64_t)used.tv_nsec : 0;
 }
 
 static int write_without(const char *store, uint32_t count, uint32_t routes)
@@ -82,18 +95,12 @@ static int observe(struct database *db, uint32_t count, uint32_t routes)
     return error;
 }
 
-/* Writes the store alone, then fills a database. */
 static int run_fill(const char *file, uint32_t count, uint32_t routes)
 {
-    char alone[4096];
-    uint64_t began = autobuf_now_ns(), alone_ns, import_ns;
-    struct database *db = NULL;
-    int error = snprintf(alone, sizeof alone, "%s.alone", file) < (int)sizeof alone ? write_without(alone, count, routes) : -1;
+    struct database *db;
+    int error = database_open(&db, file);
+    uint64_t began = autobuf_now_ns(), import_ns;
 
-    alone_ns = autobuf_now_ns() - began;
-    if (error == 0)
-        error = database_open(&db, file);
-    began = autobuf_now_ns();
     if (error == 0)
         error = fill(db, count, routes);
     import_ns = autobuf_now_ns() - began;
@@ -101,44 +108,51 @@ static int run_fill(const char *file, uint32_t count, uint32_t routes)
     if (error == 0)
         error = observe(db, count, routes);
     if (error == 0)
-        printf("{\"alone_ns\":%llu,\"import_ns\":%llu,\"observe_ns\":%llu}\n", (unsigned long long)alone_ns,
-               (unsigned long long)import_ns, (unsigned long long)((autobuf_now_ns() - began) / OBSERVED));
+        printf("{\"import_ns\":%llu,\"observe_ns\":%llu}\n", (unsigned long long)import_ns,
+               (unsigned long long)((autobuf_now_ns() - began) / OBSERVED));
     database_close(db);
     return error;
 }
 
-static int run_publish(const char *file)
+static int run_publish(const char *file, uint32_t count, uint32_t routes)
 {
+    uint64_t alone_cpu_ns = cpu_ns(), began, publish_ns, publish_cpu_ns;
     struct autobuf_paths *paths = NULL;
-    struct database *db;
-    uint64_t began, publish_ns;
-    int error = database_open(&db, file);
+    struct database *db = NULL;
+    char alone[4096];
+    int error = snprintf(alone, sizeof alone, "%s.alone", file) < (int)sizeof alone ? write_without(alone, count, routes) : -1;
 
+    alone_cpu_ns = cpu_ns() - alone_cpu_ns;
+    if (error == 0)
+        error = database_open(&db, file);
     began = autobuf_now_ns();
+    publish_cpu_ns = cpu_ns();
     if (error == 0)
         error = database_publish(db, 1);
     publish_ns = autobuf_now_ns() - began;
+    publish_cpu_ns = cpu_ns() - publish_cpu_ns;
     database_close(db);
     if (error == 0)
         error = autobuf_paths_open(&paths, file);
     if (error == 0)
-        printf("{\"entries\":%llu,\"publish_ns\":%llu,\"memory_bytes\":%llu}\n",
-               (unsigned long long)autobuf_paths_count(paths), (unsigned long long)publish_ns,
-               (unsigned long long)most_memory_bytes());
+        printf("{\"entries\":%llu,\"publish_ns\":%llu,\"publish_cpu_ns\":%llu,\"alone_cpu_ns\":%llu,\"memory_bytes\":%llu}\n",
+               (unsigned long long)autobuf_paths_count(paths), (unsigned long long)publish_ns, (unsigned long long)publish_cpu_ns,
+               (unsigned long long)alone_cpu_ns, (unsigned long long)most_memory_bytes());
     autobuf_paths_close(paths);
     return error;
 }
 
 int main(int argc, char **argv)
 {
-    int error = -1;
+    uint32_t count = argc == 5 ? (uint32_t)strtoul(argv[3], NULL, 10) : 0;
+    uint32_t routes = argc == 5 ? (uint32_t)strtoul(argv[4], NULL, 10) : 0;
+    int error;
 
-    if (argc == 5 && strcmp(argv[1], "fill") == 0 && strtoul(argv[3], NULL, 10) && strtoul(argv[4], NULL, 10))
-        error = run_fill(argv[2], (uint32_t)strtoul(argv[3], NULL, 10), (uint32_t)strtoul(argv[4], NULL, 10));
-    else if (argc == 3 && strcmp(argv[1], "publish") == 0)
-        error = run_publish(argv[2]);
-    else
-        fputs("usage: database_cost fill FILE ENTRIES ROUTES | publish FILE\n", stderr);
+    if (!count || !routes || (strcmp(argv[1], "fill") != 0 && strcmp(argv[1], "publish") != 0)) {
+        fputs("usage: database_cost fill|publish FILE ENTRIES ROUTES\n", stderr);
+        return 2;
+    }
+    error = strcmp(argv[1], "fill") == 0 ? run_fill(argv[2], count, routes) : run_publish(argv[2], count, routes);
     if (error != 0)
         fprintf(stderr, "database_cost: %s\n", autobuf_strerror(error));
     return error != 0;

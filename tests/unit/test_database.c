@@ -541,7 +541,7 @@ static void damage_shows_later(void **state)
     for (off_t at = 3 * 4096; at < size.st_size; at += 4096)
         overwrite(file, at, 4096);
     assert_int_equal(database_publish(db, NOW_S), DATABASE_SET_ASIDE);
-    assert_true(is_there(".damaged"));
+    assert_true(is_there(".damaged") && is_there(".damaged-wal"));
     assert_string_equal(strstr(published(), "10.199.0.0"), "10.199.0.0 10");
     set(other, "192.0.2.1", 1);
     set(db, "192.0.2.2", 2);
@@ -662,6 +662,25 @@ static void a_store_of_others_is_not_replaced(void **state)
     assert_int_equal(database_publish(db, NOW_S), -EPERM);
     assert_int_equal(chmod(store, 0644), 0);
     overwrite(store, 100, 28); /* a damaged one is replaced */
+    publish(db);
+    assert_string_equal(published(), "192.0.2.1 1");
+    database_close(db);
+}
+
+/* Who keeps a transaction open stands in the way of others for a time, and loses nobody's work. */
+static void nobody_waits_for_ever(void **state)
+{
+    struct autobuf_paths_entry e = entry_of("192.0.2.1", 1, 100);
+    struct database *db = opened(0);
+    sqlite3 *raw;
+
+    (void)state;
+    assert_int_equal(sqlite3_open(file, &raw), SQLITE_OK);
+    assert_int_equal(sqlite3_exec(raw, "BEGIN IMMEDIATE", NULL, NULL, NULL), SQLITE_OK);
+    assert_int_equal(database_set(db, &e), -EBUSY);
+    assert_int_equal(sqlite3_exec(raw, "ROLLBACK", NULL, NULL, NULL), SQLITE_OK);
+    sqlite3_close(raw);
+    assert_int_equal(database_set(db, &e), 0);
     publish(db);
     assert_string_equal(published(), "192.0.2.1 1");
     database_close(db);
@@ -893,6 +912,7 @@ int main(void)
         FILES(a_newer_one_is_left_alone),
         FILES(only_an_own_file_is_opened),
         FILES(a_store_of_others_is_not_replaced),
+        FILES(nobody_waits_for_ever),
         FILES(what_an_error_is_about),
         FILES(as_many_as_a_database_keeps),
         FILES(whoever_is_killed_nothing_is_lost_or_damaged),

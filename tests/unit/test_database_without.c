@@ -1,0 +1,165 @@
+/* SPDX-License-Identifier: MIT */
+/* tools/database_without.c and paths_store.c: the same calls where there is no SQLite, on the store itself. */
+#include "unit.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "database.h"
+#include "paths_store.h"
+
+#define NOW_S 1700000000U
+#define MS 1000000U
+
+static char folder[64], store[96];
+
+static int begin(void **state)
+{
+    (void)state;
+    strcpy(folder, "/tmp/test_database.XXXXXX");
+    if (!mkdtemp(folder))
+        return -1;
+    snprintf(store, sizeof store, "%s/paths", folder);
+    return 0;
+}
+
+static int end(void **state)
+{
+    char command[128];
+
+    (void)state;
+    snprintf(command, sizeof command, "rm -rf -- '%s'", folder);
+    return system(command);
+}
+
+static struct autobuf_paths_entry entry_of(const char *prefix, unsigned rtt_ms)
+{
+    struct autobuf_paths_entry e = AUTOBUF_PATHS_ENTRY_INIT;
+
+    assert_int_equal(autobuf_prefix_parse(prefix, &e.remote), 0);
+    e.method = AUTOBUF_METHOD_ICMP;
+    e.rtt_min_ns = rtt_ms * MS;
+    e.tx_rate_bit_per_s = 100000000;
+    e.learned_s = NOW_S;
+    return e;
+}
+
+/* The store's entries as "PREFIX RTT-IN-MS, ...". */
+static const char *stored(void)
+{
+    static char text[1024];
+    struct autobuf_paths *paths;
+    size_t length = 0;
+
+    text[0] = '\0';
+    assert_int_equal(autobuf_paths_open(&paths, store), 0);
+    for (uint64_t at = 0; at < autobuf_paths_count(paths); at++) {
+        struct autobuf_paths_entry e = AUTOBUF_PATHS_ENTRY_INIT;
+        char prefix[AUTOBUF_PREFIX_BYTES];
+
+        assert_int_equal(autobuf_paths_at(paths, at, &e), 0);
+        assert_int_equal(autobuf_prefix_print(&e.remote, prefix), 0);
+        length += (size_t)snprintf(text + length, sizeof text - length, "%s%s %u", at ? ", " : "", prefix,
+                                   (unsigned)(e.rtt_min_ns / MS));
+    }
+    autobuf_paths_close(paths);
+    return text;
+}
+
+static void each_call_changes_the_store(void **state)
+{
+    struct autobuf_paths_entry entries[] = {entry_of("192.0.2.1", 1), entry_of("192.0.2.4", 4), entry_of("192.0.2.9", 9)};
+    struct autobuf_paths_entry e = entry_of("192.0.2.4", 20);
+    struct database *db;
+    size_t count = COUNT(entries);
+    uint64_t number;
+
+    (void)state;
+    assert_int_equal(database_open(&db, store), 0);
+    assert_int_equal(database_forget(db, &e.remote, &number), 0);
+    assert_int_equal(number, 0);
+    assert_int_equal(database_observe(db, &e), 0);
+    e.rtt_min_ns = 10 * MS;
+    assert_int_equal(database_observe(db, &e), 0);
+    e.rtt_min_ns = 30 * MS;
+    assert_int_equal(database_observe(db, &e), 0);
+    assert_string_equal(stored(), "192.0.2.4 10");
+    for (size_t i = 0; i < count; i++)
+        entries[i].method = AUTOBUF_METHOD_IMPORTED;
+    assert_int_equal(database_import(db, entries, &count, NOW_S, &number), 0);
+    assert_int_equal(count, 2);
+    assert_int_equal(number, 1);
+    assert_string_equal(stored(), "192.0.2.1 1, 192.0.2.4 10, 192.0.2.9 9");
+    assert_int_equal(database_set(db, &e), 0);
+    assert_int_equal(database_forget(db, &entries[0].remote, &number), 0);
+    assert_int_equal(number, 1);
+    assert_int_equal(database_publish(db, NOW_S), 0);
+    assert_string_equal(stored(), "192.0.2.4 30, 192.0.2.9 9");
+    e.tx_rate_bit_per_s = UINT64_MAX;
+    assert_int_equal(database_observe(db, &e), -EINVAL);
+    assert_int_equal(database_set(db, &e), -EINVAL);
+    assert_int_equal(database_forget(db, NULL, &number), 0);
+    assert_int_equal(number, 2);
+    assert_string_equal(stored(), "");
+    database_close(db);
+    database_close(NULL);
+}
+
+/* Entries of the same prefix, for several local sides, and neighbours. */
+static void what_is_in_a_store(void **state)
+{
+    static const char *const prefixes[] = {"192.0.2.0/25", "192.0.2.0/24", "192.0.2.0/26", "2001:db8::/32"};
+    struct autobuf_paths_entry local = entry_of("192.0.2.0/25", 1), all = entry_of("2001:db8::/32", 2);
+    struct autobuf_paths *paths;
+
+    (void)state;
+    strcpy(local.device, "eth0");
+    assert_int_equal(autobuf_paths_keep(store, &local, NOW_S, 0), 0);
+    strcpy(local.device, "eth1");
+    assert_int_equal(autobuf_paths_keep(store, &local, NOW_S, 0), 0);
+    assert_int_equal(autobuf_paths_keep(store, &all, NOW_S, 0), 0);
+    assert_int_equal(autobuf_paths_open(&paths, store), 0);
+    for (size_t i = 0; i < COUNT(prefixes); i++) {
+        struct autobuf_prefix prefix;
+
+        assert_int_equal(autobuf_prefix_parse(prefixes[i], &prefix), 0);
+        CHECK_EQUAL(prefixes[i], paths_store_has(paths, &prefix), i == 0 || i == 3);
+    }
+    assert_int_equal(paths_store_lower(paths, &local), 1);
+    assert_int_equal(paths_store_lower(paths, &all), 2);
+    autobuf_paths_close(paths);
+}
+
+static void errors_of_the_store(void **state)
+{
+    struct autobuf_paths_entry e = entry_of("192.0.2.1", 1);
+    char about[PATH_MAX];
+    struct database *db;
+    uint64_t number;
+
+    (void)state;
+    assert_int_equal(database_open(&db, store), 0);
+    assert_int_equal(database_set(db, &e), 0);
+    assert_int_equal(chmod(store, 0666), 0);
+    assert_int_equal(database_set(db, &e), -EPERM);
+    assert_int_equal(database_forget(db, NULL, &number), -EPERM);
+    database_blame(store, -EPERM, about);
+    assert_string_equal(about, store);
+    database_close(db);
+}
+
+int main(void)
+{
+#define FILES(test) cmocka_unit_test_setup_teardown(test, begin, end)
+    const struct CMUnitTest tests[] = {
+        FILES(each_call_changes_the_store),
+        FILES(what_is_in_a_store),
+        FILES(errors_of_the_store),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
