@@ -21,6 +21,15 @@ void care_moved(int fd, uint64_t bytes, bool sent)
         tend_reached(fd, place);
 }
 
+void care_ending(int fd)
+{
+    struct place *place = self_settings.report ? descriptor_tcp(fd) : NULL;
+
+    tend_waiting();
+    if (place)
+        tend_ending(fd, place);
+}
+
 void care_waits(void)
 {
     tend_waiting();

@@ -48,6 +48,9 @@ bool care_asked(int fd, int option, uint32_t *stored);
 /* Whether to make a call that moves more than CARE_PART_BYTES in parts. */
 bool care_wants_parts(int fd);
 
+/* shutdown() is about to be called. */
+void care_ending(int fd);
+
 /* The program waits: looks after the connections that are due. */
 void care_waits(void);
 

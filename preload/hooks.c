@@ -79,7 +79,7 @@ HOOK int accept4(int listener, __SOCKADDR_ARG peer, socklen_t *length, int flags
 
 HOOK int shutdown(int fd, int how)
 {
-    care_waits();
+    care_ending(fd);
     return NEXT(shutdown)(fd, how);
 }
 

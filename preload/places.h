@@ -32,7 +32,7 @@ struct place {
     _Atomic uint8_t listed;  /* in the list of those with a flow */
     uint8_t kept;            /* AUTOBUF_LOCK_* bits: a size that the program set was not applied */
     uint8_t set;             /* AUTOBUF_LOCK_* bits: a size that the program set was applied */
-    uint8_t changed;         /* AUTOBUF_LOCK_* bits: set by the flow of another descriptor of the same socket */
+    uint8_t changed;         /* AUTOBUF_LOCK_* bits: set by a flow. Only with --report */
     uint32_t generation;     /* of the process that opened the flow: a forked child has another one */
     uint32_t asked_bytes[2]; /* what getsockopt() answers for a kept size, send side first */
     _Atomic uint64_t sent_bytes;
@@ -44,7 +44,8 @@ struct place {
     struct autobuf_flow *flow;   /* NULL: none yet */
     _Atomic uint64_t cookie;     /* of the socket, however many descriptors it has; 0: unknown. Only with --report */
     struct sockaddr_in6 peer;    /* or a sockaddr_in; AF_UNSPEC: unknown. Only with --report */
-    uint64_t rtt_min_ns;         /* at the last look; AUTOBUF_NS_UNSET: unknown */
+    struct autobuf_socket last;  /* the connection as it was seen last while TCP knew it. Only with --report */
+    uint64_t paced_bit_per_s;    /* by the flow, at the last look; 0: not paced. Only with --report */
     uint32_t limiters[LIMITERS]; /* how often a look saw each AUTOBUF_LIMITER_* */
 };
 

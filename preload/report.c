@@ -49,18 +49,52 @@ static void add(struct line *line, const char *format, ...)
         line->used += (size_t)length < room ? (size_t)length : room - 1;
 }
 
-void run_report_who(int fd, struct place *place)
+static uint64_t cookie_of(int fd)
 {
-    struct sockaddr_in6 peer;
     uint64_t cookie = 0;
     socklen_t length = sizeof cookie;
 
-    if (NEXT(getsockopt)(fd, SOL_SOCKET, SO_COOKIE, &cookie, &length) < 0)
-        cookie = 0;
-    atomic_store(&place->cookie, cookie);
-    length = sizeof peer;
+    return NEXT(getsockopt)(fd, SOL_SOCKET, SO_COOKIE, &cookie, &length) < 0 ? 0 : cookie;
+}
+
+void run_report_who(int fd, struct place *place)
+{
+    struct sockaddr_in6 peer;
+    socklen_t length = sizeof peer;
+
+    atomic_store(&place->cookie, cookie_of(fd));
     if (getpeername(fd, (struct sockaddr *)&peer, &length) == 0 && length <= sizeof peer)
         memcpy(&place->peer, &peer, length);
+}
+
+void run_report_note(int fd, struct place *place)
+{
+    struct autobuf_socket now = AUTOBUF_SOCKET_INIT;
+
+    /* The number may be that of another socket by now: a program may close without the C library. */
+    if (cookie_of(fd) == atomic_load(&place->cookie) && autobuf_socket_state(fd, &now) == 0 &&
+        now.stage == AUTOBUF_STAGE_CONNECTED)
+        place->last = now;
+}
+
+void run_report_look(int fd, struct place *place)
+{
+    struct autobuf_applied applied = AUTOBUF_APPLIED_INIT;
+    struct autobuf_live_state live = AUTOBUF_LIVE_STATE_INIT;
+    struct autobuf_plan plan = AUTOBUF_PLAN_INIT;
+
+    run_report_note(fd, place);
+    applied.plan = &plan;
+    applied.live = &live;
+    if (autobuf_flow_state(place->flow, &applied) < 0)
+        return;
+    if (live.limiter < LIMITERS)
+        place->limiters[live.limiter]++;
+    if (!applied.changes)
+        return;
+    place->paced_bit_per_s = live.pacing_bit_per_s;
+    place->changed |= (plan.snd_reason == AUTOBUF_REASON_SET ? AUTOBUF_LOCK_SND : 0) |
+                      (plan.rcv_reason == AUTOBUF_REASON_SET ? AUTOBUF_LOCK_RCV : 0);
 }
 
 static void add_peer(struct line *line, const struct place *place)
@@ -117,49 +151,28 @@ static void add_limiter(struct line *line, const struct place *place)
 /* As a program would set it: the kernel keeps twice as much. */
 static void add_size(struct line *line, const char *option, uint64_t stored_bytes)
 {
-    if (stored_bytes)
-        add(line, ", %s %llu", option, (unsigned long long)stored_bytes / 2);
-    else
-        add(line, ", %s, which cannot be read any more", option);
+    add(line, ", %s", option);
+    if (stored_bytes) /* it could be read */
+        add(line, " %llu", (unsigned long long)stored_bytes / 2);
 }
 
-/* The sides that the flow has set, as AUTOBUF_LOCK_* bits, and the rate that it paces at, 0 for none. */
-static uint8_t changes_of(const struct place *place, uint64_t *pacing_bit_per_s)
+static void add_changes(struct line *line, const struct place *place)
 {
-    struct autobuf_applied applied = AUTOBUF_APPLIED_INIT;
-    struct autobuf_live_state live = AUTOBUF_LIVE_STATE_INIT;
-    struct autobuf_plan plan = AUTOBUF_PLAN_INIT;
-
-    *pacing_bit_per_s = 0;
-    applied.plan = &plan;
-    applied.live = &live;
-    if (!place->flow || autobuf_flow_state(place->flow, &applied) < 0 || !applied.changes)
-        return place->changed;
-    *pacing_bit_per_s = live.pacing_bit_per_s;
-    return place->changed | (plan.snd_reason == AUTOBUF_REASON_SET ? AUTOBUF_LOCK_SND : 0) |
-           (plan.rcv_reason == AUTOBUF_REASON_SET ? AUTOBUF_LOCK_RCV : 0);
-}
-
-static void add_changes(struct line *line, const struct place *place, const struct autobuf_socket *now)
-{
-    uint64_t pacing_bit_per_s;
-    uint8_t changed = changes_of(place, &pacing_bit_per_s);
-
-    if (changed & AUTOBUF_LOCK_SND)
-        add_size(line, "SO_SNDBUF", now->snd_buf_bytes);
-    if (changed & AUTOBUF_LOCK_RCV)
-        add_size(line, "SO_RCVBUF", now->rcv_buf_bytes);
-    if (pacing_bit_per_s)
-        add(line, ", pace %.1f Mbit/s", (double)pacing_bit_per_s / 1e6);
+    if (place->changed & AUTOBUF_LOCK_SND)
+        add_size(line, "SO_SNDBUF", place->last.snd_buf_bytes);
+    if (place->changed & AUTOBUF_LOCK_RCV)
+        add_size(line, "SO_RCVBUF", place->last.rcv_buf_bytes);
+    if (place->paced_bit_per_s)
+        add(line, ", pace %.1f Mbit/s", (double)place->paced_bit_per_s / 1e6);
 }
 
 /* What was set, and what the program would have set. */
-static void add_set(struct line *line, const struct place *place, const struct autobuf_socket *now)
+static void add_set(struct line *line, const struct place *place)
 {
     static const char none[] = ", nothing", before[] = "; set: ";
     struct line what = {.used = 0};
 
-    add_changes(&what, place, now);
+    add_changes(&what, place);
     if (place->kept & AUTOBUF_LOCK_SND)
         add(&what, ", SO_SNDBUF %u of the program left to autotuning", place->asked_bytes[0] / 2);
     if (place->kept & AUTOBUF_LOCK_RCV)
@@ -176,15 +189,15 @@ static uint64_t bytes_alone(const struct place *place, const struct autobuf_limi
 }
 
 /* The largest window of the same socket without this object, and the rate that it allows. */
-static void add_without(struct line *line, const struct place *place, struct autobuf_socket socket,
-                        const struct autobuf_limits *limits)
+static void add_without(struct line *line, const struct place *place, const struct autobuf_limits *limits)
 {
+    struct autobuf_socket socket = place->last;
     struct autobuf_path none = AUTOBUF_PATH_INIT;
     struct autobuf_plan plan = AUTOBUF_PLAN_INIT;
     bool sends = atomic_load(&place->sent_bytes) >= atomic_load(&place->received_bytes);
     uint64_t window;
 
-    if (!limits)
+    if (!limits || socket.stage != AUTOBUF_STAGE_CONNECTED)
         return;
     socket.locks = place->kept | place->set;
     socket.snd_buf_bytes = bytes_alone(place, limits, AUTOBUF_LOCK_SND, socket.snd_buf_bytes);
@@ -195,8 +208,8 @@ static void add_without(struct line *line, const struct place *place, struct aut
     if (!window)
         return;
     add(line, "; the kernel alone: a window of %llu bytes", (unsigned long long)window);
-    if (place->rtt_min_ns >= NEAR_NS && place->rtt_min_ns != AUTOBUF_NS_UNSET)
-        add(line, ", at most %.1f Mbit/s", 8e3 * (double)window / (double)place->rtt_min_ns);
+    if (socket.rtt_min_ns >= NEAR_NS && socket.rtt_min_ns != AUTOBUF_NS_UNSET)
+        add(line, ", at most %.1f Mbit/s", 8e3 * (double)window / (double)socket.rtt_min_ns);
 }
 
 /*
@@ -235,39 +248,36 @@ static void write_lines(void)
 /* The other descriptor of the same connection goes on with what was counted here. */
 static void pass_on(const struct place *from, struct place *to)
 {
-    uint64_t pacing_bit_per_s;
-
     atomic_fetch_add(&to->sent_bytes, atomic_load(&from->sent_bytes));
     atomic_fetch_add(&to->received_bytes, atomic_load(&from->received_bytes));
-    to->changed |= changes_of(from, &pacing_bit_per_s);
+    to->changed |= from->changed;
+    if (from->paced_bit_per_s)
+        to->paced_bit_per_s = from->paced_bit_per_s;
     if (from->began_ns < to->began_ns)
         to->began_ns = from->began_ns;
-    if (from->rtt_min_ns < to->rtt_min_ns)
-        to->rtt_min_ns = from->rtt_min_ns;
+    if (to->last.stage != AUTOBUF_STAGE_CONNECTED)
+        to->last = from->last;
     for (unsigned i = 0; i < LIMITERS; i++)
         to->limiters[i] += from->limiters[i];
 }
 
-void run_report_add(int fd, const struct place *place, const struct autobuf_limits *limits)
+void run_report_add(int fd, struct place *place, const struct autobuf_limits *limits)
 {
-    struct autobuf_socket now = AUTOBUF_SOCKET_INIT;
     struct place *other = places_lock_other(place);
     struct line line = {.used = 0};
-    bool readable;
 
+    run_report_note(fd, place);
     if (other) {
         pass_on(place, other);
         place_unlock(other);
         return;
     }
-    readable = autobuf_socket_state(fd, &now) == 0;
     add(&line, "autobuf[%d]: ", (int)getpid());
     add_peer(&line, place);
     add_moved(&line, place, (double)(autobuf_now_ns() - place->began_ns) / 1e9);
     add_limiter(&line, place);
-    add_set(&line, place, &now);
-    if (readable)
-        add_without(&line, place, now, limits);
+    add_set(&line, place);
+    add_without(&line, place, limits);
     line.text[line.used++] = '\n';
     spin_lock(&locked);
     if (lines.used + line.used > sizeof lines.text)

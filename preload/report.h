@@ -9,10 +9,19 @@
 void run_report_who(int fd, struct place *place);
 
 /*
- * Keeps the line of a connection that is about to be closed; if another descriptor holds the same one, that will have
- * the line. limits: of this host; NULL: unknown.
+ * Notes what TCP knows of a connection, unless it is over: TCP has forgotten it then. So it is called when the first
+ * bytes have moved, at each look, before shutdown(), and before the line is made. May change errno.
  */
-void run_report_add(int fd, const struct place *place, const struct autobuf_limits *limits);
+void run_report_note(int fd, struct place *place);
+
+/* The same at a look: notes also what limits the connection, and what its flow has set. */
+void run_report_look(int fd, struct place *place);
+
+/*
+ * Keeps the line of a connection that is about to be closed; if another descriptor holds the same one, that will have
+ * the line. limits: of this host; NULL: unknown. May change errno.
+ */
+void run_report_add(int fd, struct place *place, const struct autobuf_limits *limits);
 
 /* Looks what standard error is. */
 void run_report_begin(void);

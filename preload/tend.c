@@ -135,21 +135,17 @@ static void open_flow(int fd, struct place *place)
     end_flow(place);
 }
 
-static void tally(struct place *place)
-{
-    struct autobuf_live_state live = AUTOBUF_LIVE_STATE_INIT;
-    struct autobuf_applied applied = AUTOBUF_APPLIED_INIT;
-
-    applied.live = &live;
-    if (autobuf_flow_state(place->flow, &applied) < 0 || live.limiter >= LIMITERS)
-        return;
-    place->limiters[live.limiter]++;
-    place->rtt_min_ns = live.rtt_min_ns;
-}
-
 /* One look at a connection, of which the caller holds the lock. */
 static void look(int fd, struct place *place, uint64_t now_ns)
 {
+    int error;
+
+    if (self_settings.report && !place->flow)
+        run_report_note(fd, place);
+    if (place_moved_bytes(place) < BULK_BYTES) { /* only the report wants to see it that early */
+        atomic_store(&place->mark_bytes, BULK_BYTES);
+        return;
+    }
     if (!place->flow && is_bulk(place, now_ns)) {
         if (is_near(fd))
             atomic_store(&place->mark_bytes, place_moved_bytes(place) + NEAR_BYTES);
@@ -158,12 +154,13 @@ static void look(int fd, struct place *place, uint64_t now_ns)
     }
     if (!place->flow)
         return;
-    if (autobuf_flow_step(place->flow, now_ns) < 0) {
+    error = autobuf_flow_step(place->flow, now_ns);
+    if (self_settings.report)
+        run_report_look(fd, place);
+    if (error < 0) {
         end_flow(place);
         return;
     }
-    if (self_settings.report)
-        tally(place);
     atomic_store_explicit(&place->due_ns, autobuf_flow_deadline_ns(place->flow), memory_order_relaxed);
 }
 
@@ -211,10 +208,11 @@ static void renew(int fd, struct place *place, enum place_kind kind)
     atomic_store(&place->cookie, 0);
     place->generation = self_generation;
     memset(place->limiters, 0, sizeof place->limiters);
-    place->rtt_min_ns = AUTOBUF_NS_UNSET;
+    place->last = (struct autobuf_socket)AUTOBUF_SOCKET_INIT;
+    place->paced_bit_per_s = 0;
     atomic_store(&place->sent_bytes, 0);
     atomic_store(&place->received_bytes, 0);
-    atomic_store(&place->mark_bytes, BULK_BYTES);
+    atomic_store(&place->mark_bytes, self_settings.report ? 1 : BULK_BYTES);
     atomic_store(&place->due_ns, 0);
     place->began_ns = place->marked_ns = kind == PLACE_TCP ? autobuf_now_ns() : 0;
     place->peer.sin6_family = AF_UNSPEC;
@@ -267,6 +265,19 @@ void tend_forked(void)
     places_each(fork_place);
     for (unsigned i = 0; i < LISTED_MOST; i++)
         atomic_store(&listed[i], 0);
+}
+
+void tend_ending(int fd, struct place *place)
+{
+    struct stay stay;
+
+    if (!self_settings.report || !self_enter(&stay))
+        return;
+    if (place_trylock(place)) { /* or a look notes the same just now */
+        run_report_note(fd, place);
+        place_unlock(place);
+    }
+    self_leave(&stay);
 }
 
 /* -------------------------------------------------------------------------------------- data */

@@ -25,6 +25,9 @@ bool tend_is_all_set(const struct place *place);
 /* A connection has reached its mark; looks after it if that is due. */
 void tend_reached(int fd, struct place *place);
 
+/* The program is about to end a direction of this connection, which may be over soon: notes what the report needs. */
+void tend_ending(int fd, struct place *place);
+
 /* The program is about to wait: looks after the connections that are due. */
 void tend_waiting(void);
 

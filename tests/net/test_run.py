@@ -205,6 +205,22 @@ class Command(unittest.TestCase):
         self.assertEqual(len({pid for pid, *_ in lines}), 4)
         self.assertEqual([what for *_, what in lines].count("SO_SNDBUF 65536 of the program left to autotuning"), 3)
 
+    def test_a_connection_that_its_peer_has_reset(self) -> None:
+        program = ("import os, socket, struct\n"
+                   "l = socket.create_server(('127.0.0.1', 0))\n"
+                   "for n in (1000, 1_000_000):\n"
+                   "    s = socket.create_connection(l.getsockname()); c, _ = l.accept()\n"
+                   "    if os.fork() == 0:\n"
+                   "        s.send(bytes(n)); c.close()\n"
+                   "        while s.getsockopt(socket.IPPROTO_TCP, socket.TCP_INFO, 1)[0] != 7: pass\n"
+                   "        s.close(); os._exit(0)\n"
+                   "    s.close(); c.recv(n, socket.MSG_WAITALL)\n"
+                   "    c.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack('ii', 1, 0)); c.close(); os.wait()\n")
+        lines = under(sys.executable, "-c", program, options=("--report",)).stderr.splitlines()
+        self.assertEqual(len(lines), 4, lines)
+        for line in lines:
+            self.assertRegex(line, r"; the kernel alone: a window of \d+ bytes$")
+
     def test_one_line_for_a_connection_with_several_descriptors(self) -> None:
         program = ("import os, socket\n"
                    "l = socket.create_server(('127.0.0.1', 0)); s = socket.socket()\n"
@@ -219,7 +235,25 @@ class Command(unittest.TestCase):
         self.assertEqual((len(lines), len(done.stderr.splitlines())), (2, 2), done.stderr)
         self.assertEqual([what for *_, what in lines].count("SO_SNDBUF 65536 of the program left to autotuning"), 1)
 
-    def test_what_was_kept_is_told_of_a_socket_that_cannot_be_read_any_more(self) -> None:
+    def test_one_line_for_a_connection_in_each_process_that_moved_data(self) -> None:
+        """As ProFTPD: the parent accepts, and the child has it as its standard input and output."""
+        program = ("import os, socket, sys\n"
+                   "l = socket.create_server(('127.0.0.1', 0))\n"
+                   "for before in (0, 10):\n"
+                   "    s = socket.create_connection(l.getsockname()); c, _ = l.accept()\n"
+                   "    s.send(bytes(1000)); c.recv(before, socket.MSG_WAITALL)\n"
+                   "    if os.fork() == 0:\n"
+                   "        s.close(); os.dup2(c.fileno(), 0); os.dup2(0, 1); c.close(); left = 1000 - before\n"
+                   "        while left: left -= len(os.read(0, left))\n"
+                   "        os.write(1, bytes(7)); os._exit(0)\n"
+                   "    c.close(); s.recv(7, socket.MSG_WAITALL); s.close(); os.wait()\n")
+        done = under(sys.executable, "-c", program, options=("--report",))
+        lines = [match.groups() for match in REPORT.finditer(done.stderr)]
+        self.assertEqual((len(lines), len({pid for pid, *_ in lines})), (5, 3), done.stderr)
+        self.assertEqual(sorted((sent or "0", got) for _, _, sent, _, got, *_ in lines),
+                         [("0", "10"), ("1000", "7"), ("1000", "7"), ("7", "1000"), ("7", "990")], done.stderr)
+
+    def test_what_was_seen_is_told_of_a_socket_that_cannot_be_read_any_more(self) -> None:
         program = ("import ctypes, os, socket\n"
                    "l = socket.create_server(('127.0.0.1', 0)); s = socket.socket()\n"
                    "s.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, 65536); s.connect(l.getsockname()); s.send(b'x' * 1000)\n"
@@ -227,7 +261,7 @@ class Command(unittest.TestCase):
                    "try: os.close(fd)\n"
                    "except OSError: pass\n")
         line = under(sys.executable, "-c", program, options=("--report",)).stderr.strip()
-        self.assertRegex(line, "sent 1000 bytes.*; set: SO_SNDBUF 65536 of the program left to autotuning$")
+        self.assertRegex(line, "sent 1000 bytes.*; set: SO_SNDBUF 65536 of the program left to autotuning; the kernel alone: a window of 87380 bytes$")
 
     def test_no_report_where_standard_error_became_something_else(self) -> None:
         program = ("import os, socket, sys\n"
@@ -394,6 +428,39 @@ class OnAPath(BulkTest):
     def test_low_delay_is_paced(self) -> None:
         path = self.started()
         self.assertRegex(self.send(path, 12_000_000, "--intent", "low-delay"), r"pace [\d.]+ Mbit/s")
+
+    OVER = ("import contextlib, select, socket, sys\n"
+            "s = socket.create_connection((sys.argv[1], int(sys.argv[2])))\n"
+            "s.sendall(sys.argv[3].encode() + b'\\n')\n"
+            "s.sendall(bytes(int(sys.argv[4])))\n"
+            "if sys.argv[3] == 'end': s.shutdown(socket.SHUT_WR)\n"
+            "with contextlib.suppress(OSError): s.recv(1)\n"
+            "while s.getsockopt(socket.IPPROTO_TCP, socket.TCP_INFO, 1)[0] != 7: select.select([], [], [], 0.01)\n"
+            "for _ in range(5): select.select([], [], [], 0.1)\n")
+    """It waits until TCP knows no connection any more (TCP_CLOSE), and then goes on with other things."""
+    ENDS = ("import socket, struct, sys\n"
+            "l = socket.create_server(('', int(sys.argv[1])))\n"
+            "while True:\n"
+            "    c, _ = l.accept(); f = c.makefile('rb'); how = f.readline(); left = int(sys.argv[2])\n"
+            "    while left > 0: left -= len(f.read(min(left, 1 << 16)))\n"
+            "    if how == b'reset\\n': c.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack('ii', 1, 0))\n"
+            "    else: f.read(1)\n"
+            "    f.close(); c.close()\n")
+
+    def test_a_connection_that_is_over_before_it_is_reported(self) -> None:
+        """What was set, and what the kernel alone would have given, were seen while it lived."""
+        path = self.path(both="rate=50M,delay=20ms,queue=1M")
+        for port, size, options in ((PORT, 12_000_000, ("--intent", "low-delay")), (PORT + 1, 20_000, ())):
+            path.popen("b", [sys.executable, "-c", self.ENDS, str(port), str(size)])
+            wait_listening(path, "b", port)
+            for how in ("end", "reset"):
+                with self.subTest(how, size=size):
+                    done = path.run("a", [COMMAND, "run", "--report", *options, "--", sys.executable, "-c", self.OVER,
+                                          path.addr["b"], str(port), how, str(size)], env=clean())
+                    self.assertEqual(done.returncode, 0, done.stderr)
+                    self.assertRegex(done.stderr, r"the kernel alone: a window of \d+ bytes, at most [\d.]+ Mbit/s\n")
+                    if options:
+                        self.assertRegex(done.stderr, r"; set: (SO_SNDBUF \d+, )?pace [\d.]+ Mbit/s; ")
 
 
 if __name__ == "__main__":

@@ -33,6 +33,8 @@ END_S = 10
 CKSUM = 3980386658  # of the file, as cksum(1) prints it
 REPORT = re.compile(r"^#(?:client|server): autobuf\[\d+\]: \S+ .* Mbit/s; limited by: ([^;\n]+)", re.M)
 NOT_LOOKED_AT = "not looked at: too short, too slow or too near"
+SERVED = re.compile(r"^#server: (autobuf\[\d+\]: \S+) ", re.M)
+"""A process that serves, and its peer, which has a port of its own for each connection."""
 SUM = re.compile(r"^\d+ \d+", re.M)
 CANNOT = re.compile(r"^#(client|server): autobuf run: (.*)$", re.M)
 
@@ -330,7 +332,8 @@ class Programs(unittest.TestCase):
         cls.root.write("/usr/sbin/policy-rc.d", "#!/bin/sh\nexit 101\n")  # no server is started by its installation
         cls.root.sh("chmod +x /usr/sbin/policy-rc.d; sed -i 's,^nobody:.*,nobody:x:65534:65534::/tmp/work:/bin/sh,' /etc/passwd; "
                     "mkdir -p /run/sshd /run/vsftpd")
-        cls.root.well("apt-get", "-qq", "-y", "--no-install-recommends", "install", "iproute2", "procps")
+        cls.root.well("apt-get", "-qq", "-y", "--no-install-recommends", "install", "iproute2", "procps",
+                      "libjansson4")  # which autobuf uses where it is built with it
 
     def play(self, scene: Scene, under: str) -> tuple[str, str]:
         script = AROUND % {"bytes": MEGABYTES * 1_000_000, "under": under, "end": END_S, "prepare": scene.prepare,
@@ -370,6 +373,8 @@ class Programs(unittest.TestCase):
         self.assertNotIn("cannot be preloaded", told)
         self.assertEqual(set(CANNOT.findall(told)), {(who, scene.told) for who in ("client", "server") if scene.told})
         self.assertEqual("#server: loaded" in told, not scene.told, told[-2000:])
+        served = SERVED.findall(told)
+        self.assertEqual(sorted(served), sorted(set(served)), "a connection has one line a process")
         limiters = set(REPORT.findall(told))
         self.assertEqual(bool(limiters), scene.reports, told[-2000:])
         return limiters
