@@ -94,8 +94,8 @@ static bool prepare(const struct running *want, const char *program)
     enum reach reach = program_reach(program);
 
     if (reach != REACHED) {
-        fprintf(stderr, "autobuf run: %s cannot be reached: %s; autobuf watch --tune PID, or autobufd, reaches it from outside\n",
-                program, program_reach_name(reach));
+        fprintf(stderr, "autobuf run: %s cannot be reached: %s; autobufd(8) reaches it from outside, and so does "
+                        "autobuf watch --tune PID\n", program, program_reach_name(reach));
         return true;
     }
     if (!find_object(object, sizeof object)) {

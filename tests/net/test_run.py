@@ -286,7 +286,7 @@ class Unreachable(unittest.TestCase):
     def check(self, program: str, why: str, **kw) -> None:
         done = under(program, **kw)
         self.assertEqual((done.returncode, done.stdout), (5, "ran\n"), done.stderr)
-        self.assertRegex(done.stderr, rf"^autobuf run: {program} cannot be reached: {why}; .*\n$")
+        self.assertRegex(done.stderr, rf"^autobuf run: {program} cannot be reached: {why}; autobufd\(8\) .*\n$")
 
     def test_static(self) -> None:
         program = compiled(self.folder, "static", self.SOURCE, "-static")

@@ -303,7 +303,7 @@ SCENES = {
     "busybox that is static": Scene(
         "busybox-static", "exec $UNDER busybox httpd -f -p $SERVER:$PORT -h $WORK",
         "$UNDER busybox wget -qO- http://$SERVER:$PORT/file | cksum", reports=False,
-        told="/usr/bin/busybox cannot be reached: static; autobuf watch --tune PID, or autobufd, reaches it from outside"),
+        told="/usr/bin/busybox cannot be reached: static; autobufd(8) reaches it from outside, and so does autobuf watch --tune PID"),
     "vsftpd": Scene("vsftpd curl wget", "exec /zoo/zoo vsftpd:upload serve",
                     "curl -sS ftp://$SERVER:$PORT/file | cksum; wget -qO- ftp://$SERVER:$PORT/file | cksum; "
                     "curl -sS -P - ftp://$SERVER:$PORT/file | cksum; "
