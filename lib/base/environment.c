@@ -6,6 +6,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "base.h"
@@ -19,7 +20,27 @@ static struct {
     bool log;
     bool own; /* the program prints what would go to standard error */
     char file[PATH_MAX]; /* "": standard error */
+    dev_t error_dev;     /* what standard error was then; both 0: closed */
+    ino_t error_ino;
 } environment;
+
+static void note_standard_error(void)
+{
+    struct stat now;
+
+    if (fstat(STANDARD_ERROR, &now) < 0)
+        now = (struct stat){.st_ino = 0};
+    environment.error_dev = now.st_dev;
+    environment.error_ino = now.st_ino;
+}
+
+/* A program may close its standard error, and what it opens next gets the number: a line would be among its data. */
+static bool is_standard_error(void)
+{
+    struct stat now;
+
+    return fstat(STANDARD_ERROR, &now) == 0 && now.st_dev == environment.error_dev && now.st_ino == environment.error_ino;
+}
 
 void ab_environment_read(const char *value)
 {
@@ -27,7 +48,10 @@ void ab_environment_read(const char *value)
     environment.log = value && (strcmp(value, "log") == 0 || strncmp(value, "log=", 4) == 0);
     environment.own = false;
     environment.file[0] = '\0';
-    if (!environment.log || !value[3])
+    if (!environment.log)
+        return;
+    note_standard_error();
+    if (!value[3])
         return;
     environment.log = strlen(value + 4) < sizeof environment.file && value[4];
     if (environment.log)
@@ -71,7 +95,7 @@ bool ab_environment_logs(void)
 static int open_log(void)
 {
     if (!environment.file[0])
-        return STANDARD_ERROR;
+        return is_standard_error() ? STANDARD_ERROR : -1;
     return open(environment.file,
                 O_WRONLY | O_APPEND | O_CREAT | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK | O_NOCTTY, 0600);
 }

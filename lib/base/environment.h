@@ -15,7 +15,10 @@ void ab_environment_read(const char *value);
 /* Whether a line is wanted at all. */
 bool ab_environment_logs(void);
 
-/* Writes a line, given without its line feed, to standard error, or appends it to the file that AUTOBUF names. */
+/*
+ * Writes a line, given without its line feed, to standard error, if that still is what it was when the library was loaded,
+ * or appends it to the file that AUTOBUF names.
+ */
 void ab_environment_line(const char *text);
 
 #endif

@@ -182,6 +182,16 @@ class Command(unittest.TestCase):
         self.assertIn("SO_SNDBUF 65536 of the program is not set", under(CALLS, "sizes", env=clean() | {"AUTOBUF": "log"}).stderr)
         self.assertNotIn("SO_SNDBUF", under(CALLS, "sizes", env=clean() | {"AUTOBUF": "off"}, options=("--log", "/dev/stderr")).stderr)
 
+    def test_no_decision_goes_to_what_standard_error_became(self) -> None:
+        program = ("import os, socket, sys\n"
+                   "os.close(2); assert os.open(sys.argv[1], os.O_WRONLY) == 2\n"
+                   "socket.socket().setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, 65536)\n")
+        with tempfile.NamedTemporaryFile() as data:
+            done = under(sys.executable, "-c", program, data.name, env=clean() | {"AUTOBUF": "log"})
+            self.assertEqual((done.returncode, done.stderr, data.read()), (0, "", b""))
+        program = program.split("\n", 2)[0] + "\n" + program.split("\n", 2)[2]
+        self.assertIn("SO_SNDBUF 65536", under(sys.executable, "-c", program, env=clean() | {"AUTOBUF": "log"}).stderr)
+
     def test_a_line_for_each_connection_that_moved_bytes(self) -> None:
         program = ("import os, socket\n"
                    "l = socket.create_server(('127.0.0.1', 0))\n"

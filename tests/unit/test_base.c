@@ -258,6 +258,45 @@ static const char *text_of(const char *path)
     return text;
 }
 
+/* Makes descriptor 2 this one. */
+static void become_standard_error(int fd)
+{
+    assert_int_equal(dup2(fd, 2), 2);
+}
+
+static void log_goes_to_what_standard_error_was(void **state)
+{
+    char first[] = "/tmp/autobuf.XXXXXX", second[] = "/tmp/autobuf.XXXXXX", wanted[200];
+    int own = dup(2), one = mkstemp(first), other = mkstemp(second);
+    struct ab_log none = {NULL, NULL};
+
+    (void)state;
+    assert_true(own > 2 && one > 2 && other > 2);
+    become_standard_error(one);
+    ab_environment_read("log");
+    autobuf_log_line("first");
+    become_standard_error(other); /* a program's data, perhaps */
+    autobuf_log_line("not here");
+    ab_log(&none, "nor this");
+    become_standard_error(one);
+    autobuf_log_line("again");
+    close(2);
+    autobuf_log_line("nowhere");
+    ab_environment_read("log"); /* loaded without a standard error */
+    become_standard_error(other);
+    autobuf_log_line("not here");
+    ab_environment_read(NULL);
+    become_standard_error(own);
+    snprintf(wanted, sizeof wanted, "autobuf[%d]: first\nautobuf[%d]: again\n", getpid(), getpid());
+    assert_string_equal(text_of(first), wanted);
+    assert_string_equal(text_of(second), "");
+    unlink(first);
+    unlink(second);
+    close(own);
+    close(one);
+    close(other);
+}
+
 static void log_of_the_environment(void **state)
 {
     char folder[] = "/tmp/autobuf.XXXXXX", file[64], link[64], value[80], wanted[200];
@@ -399,6 +438,7 @@ int main(void)
         cmocka_unit_test(only_off_switches_off),
         cmocka_unit_test(a_program_may_print_its_own_log),
         cmocka_unit_test(log_of_the_environment),
+        cmocka_unit_test(log_goes_to_what_standard_error_was),
         cmocka_unit_test(own_errors_have_texts_of_their_own),
         cmocka_unit_test(every_errno_has_a_text),
         cmocka_unit_test(any_value_has_a_text),
