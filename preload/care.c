@@ -25,14 +25,9 @@ void care_ending(int fd)
 {
     struct place *place = self_settings.report ? descriptor_tcp(fd) : NULL;
 
-    tend_waiting();
+    care_waits();
     if (place)
         tend_ending(fd, place);
-}
-
-void care_waits(void)
-{
-    tend_waiting();
 }
 
 bool care_wants_parts(int fd)

@@ -33,6 +33,15 @@ void care_received(const struct msghdr *message);
 /* Descriptors from first to last are about to be closed. */
 void care_closing(unsigned first, unsigned last);
 
+/* One is; most of those that programs close are no connections. */
+static inline void care_closes(int fd)
+{
+    const struct place *place = place_of(fd);
+
+    if (place && place_kind(place) != PLACE_OTHER)
+        care_closing((unsigned)fd, (unsigned)fd);
+}
+
 /* connect() is about to be called: the path is measured if that is allowed. */
 void care_connecting(int fd, const struct sockaddr *peer, socklen_t length);
 
@@ -51,28 +60,33 @@ bool care_wants_parts(int fd);
 /* shutdown() is about to be called. */
 void care_ending(int fd);
 
-/* The program waits: looks after the connections that are due. */
-void care_waits(void);
+/* The program waits: looks after the connections that are due. Most programs have none. */
+static inline void care_waits(void)
+{
+    if (__builtin_expect(atomic_load_explicit(&tend_soonest_ns, memory_order_relaxed) != AUTOBUF_NS_UNSET, 0))
+        tend_waiting();
+}
 
 /* So many bytes were moved by a call, perhaps of a connection. */
 void care_moved(int fd, uint64_t bytes, bool sent);
 
-/* Here is all that most calls need, which are of a file, or of a connection that needs no look. */
+/*
+ * Here is all that most calls need, which are of a file, or of a connection that needs no look. Whether anything is to be
+ * done at all is asked by those two that do something.
+ */
 static inline void moved(int fd, int64_t bytes, bool sent)
 {
     struct place *place;
-    uint8_t kind;
 
-    if (bytes <= 0 || !atomic_load_explicit(&self_on, memory_order_relaxed))
+    if (bytes <= 0)
         return;
     place = place_of(fd);
-    kind = place ? atomic_load_explicit(&place->kind, memory_order_relaxed) : PLACE_UNKNOWN;
-    if (kind == PLACE_OTHER)
-        return;
-    if (kind != PLACE_TCP || place->generation != self_generation || self_inside)
+    if (place && place->generation == self_generation) {
+        if (__builtin_expect(place_counts(place, (uint64_t)bytes, sent), 0))
+            tend_reached(fd, place);
+    } else if (place_kind(place) != PLACE_OTHER) {
         care_moved(fd, (uint64_t)bytes, sent);
-    else if (place_counts(place, (uint64_t)bytes, sent))
-        tend_reached(fd, place);
+    }
 }
 
 #endif

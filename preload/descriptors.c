@@ -87,7 +87,7 @@ struct place *descriptor_tcp(int fd)
     place = place_made(fd);
     if (!place)
         return NULL;
-    kind = (enum place_kind)atomic_load_explicit(&place->kind, memory_order_relaxed);
+    kind = place_kind(place);
     if (kind == PLACE_UNKNOWN)
         kind = find_out(fd, place);
     if (kind != PLACE_TCP)
@@ -187,7 +187,7 @@ void care_closing(unsigned first, unsigned last)
             fd |= PLACES_A_PAGE - 1; /* nor has any other of this page one */
             continue;
         }
-        if (atomic_load_explicit(&place->kind, memory_order_relaxed) == PLACE_OTHER)
+        if (place_kind(place) == PLACE_OTHER)
             continue;
         if (!mine && !self_is_owner())
             return;

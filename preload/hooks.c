@@ -21,6 +21,7 @@
 #endif
 
 #define HOOK __attribute__((visibility("default")))
+#define RARE __attribute__((noinline, cold)) /* so that it does not burden the calls that do without */
 
 static ssize_t received(int fd, ssize_t bytes)
 {
@@ -85,8 +86,7 @@ HOOK int shutdown(int fd, int how)
 
 HOOK int close(int fd)
 {
-    if (fd >= 0)
-        care_closing((unsigned)fd, (unsigned)fd);
+    care_closes(fd);
     return NEXT(close)(fd);
 }
 
@@ -129,8 +129,8 @@ HOOK int dup(int fd)
 
 HOOK int dup2(int fd, int copy)
 {
-    if (copy >= 0 && copy != fd)
-        care_closing((unsigned)copy, (unsigned)copy);
+    if (copy != fd)
+        care_closes(copy);
     copy = NEXT(dup2)(fd, copy);
     care_duplicated(fd, copy);
     return copy;
@@ -138,8 +138,8 @@ HOOK int dup2(int fd, int copy)
 
 HOOK int dup3(int fd, int copy, int flags)
 {
-    if (copy >= 0 && copy != fd)
-        care_closing((unsigned)copy, (unsigned)copy);
+    if (copy != fd)
+        care_closes(copy);
     copy = NEXT(dup3)(fd, copy, flags);
     care_duplicated(fd, copy);
     return copy;
@@ -277,7 +277,7 @@ HOOK ssize_t __recvfrom_chk(int fd, void *data, size_t bytes, size_t room, int f
  * A blocking call that takes as long as the transfer leaves no time to look, so it is made in parts. MSG_MORE makes the
  * segments those of one call. It ends as one call does: if a part moves less than it should, with what was moved.
  */
-static ssize_t send_in_parts(int fd, const char *data, size_t bytes, int flags)
+RARE static ssize_t send_in_parts(int fd, const char *data, size_t bytes, int flags)
 {
     size_t done = 0;
     ssize_t part;
@@ -331,26 +331,28 @@ HOOK int sendmmsg(int fd, struct mmsghdr *messages, unsigned count, int flags)
 
 /* As send_in_parts(); the kernel moves the offset on. */
 #define SENDFILE(name, offset_type)                                                                                    \
-    HOOK ssize_t name(int out, int in, offset_type *offset, size_t bytes)                                              \
+    RARE static ssize_t name##_in_parts(int out, int in, offset_type *offset, size_t bytes)                            \
     {                                                                                                                  \
         size_t done = 0;                                                                                               \
-        ssize_t part;                                                                                                  \
                                                                                                                        \
-        if (bytes <= CARE_PART_BYTES || !care_wants_parts(out))                                                       \
-            return sent(out, NEXT(name)(out, in, offset, bytes));                                                      \
-        do {                                                                                                           \
+        while (done < bytes) {                                                                                         \
             size_t want = bytes - done < CARE_PART_BYTES ? bytes - done : CARE_PART_BYTES;                             \
+            ssize_t part = sent(out, NEXT(name)(out, in, offset, want));                                               \
                                                                                                                        \
-            part = sent(out, NEXT(name)(out, in, offset, want));                                                       \
             if (part < (ssize_t)want)                                                                                  \
                 return part > 0 ? (ssize_t)done + part : done ? (ssize_t)done : part;                                  \
             done += (size_t)part;                                                                                      \
-        } while (done < bytes);                                                                                        \
+        }                                                                                                              \
         return (ssize_t)done;                                                                                          \
+    }                                                                                                                  \
+    HOOK ssize_t name(int out, int in, offset_type *offset, size_t bytes);                                             \
+    HOOK ssize_t name(int out, int in, offset_type *offset, size_t bytes)                                              \
+    {                                                                                                                  \
+        if (bytes > CARE_PART_BYTES && care_wants_parts(out))                                                          \
+            return name##_in_parts(out, in, offset, bytes);                                                            \
+        return sent(out, NEXT(name)(out, in, offset, bytes));                                                          \
     }
 
-HOOK ssize_t sendfile(int out, int in, off_t *offset, size_t bytes);
-HOOK ssize_t sendfile64(int out, int in, off64_t *offset, size_t bytes);
 SENDFILE(sendfile, off_t)
 SENDFILE(sendfile64, off64_t)
 

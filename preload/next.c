@@ -6,7 +6,7 @@
 
 struct run_next run_next;
 
-void run_next_find(void)
+const struct run_next *run_next_find(void)
 {
     /* What an older C library does not have stays NULL. */
 #define RUN_FIND(type, name, parameters)                                                                               \
@@ -16,4 +16,5 @@ void run_next_find(void)
     }
     RUN_FUNCTIONS(RUN_FIND)
 #undef RUN_FIND
+    return &run_next;
 }

@@ -8,6 +8,7 @@
 
 #include <poll.h>
 #include <signal.h>
+#include <stddef.h>
 #include <stdint.h>
 #include <sys/epoll.h>
 #include <sys/select.h>
@@ -71,12 +72,12 @@ struct run_next {
 #undef RUN_MEMBER
 };
 
-extern struct run_next run_next;
+extern struct run_next run_next __attribute__((visibility("hidden")));
 
-/* Finds them all. */
-void run_next_find(void);
+/* Finds them all, and returns where they are. */
+const struct run_next *run_next_find(void);
 
 /* The function of this name. It may be called before this object's constructor was: other objects have theirs. */
-#define NEXT(name) (run_next.name ? run_next.name : (run_next_find(), run_next.name))
+#define NEXT(name) (__builtin_expect(run_next.name != NULL, 1) ? run_next.name : run_next_find()->name)
 
 #endif

@@ -24,16 +24,17 @@ enum place_kind {
 
 /*
  * One descriptor. Counters and times are read and written without a lock, because nothing depends on one call more or
- * less; the flow and what is below it belong to the thread that holds the lock.
+ * less; the flow and what is below it belong to the thread that holds the lock. What each call needs comes first, and
+ * is in one cache line.
  */
 struct place {
-    _Atomic uint8_t kind;    /* enum place_kind */
+    _Alignas(64) _Atomic uint8_t kind; /* enum place_kind */
     _Atomic uint8_t locked;
     _Atomic uint8_t listed;  /* in the list of those with a flow */
     uint8_t kept;            /* AUTOBUF_LOCK_* bits: a size that the program set was not applied */
     uint8_t set;             /* AUTOBUF_LOCK_* bits: a size that the program set was applied */
     uint8_t changed;         /* AUTOBUF_LOCK_* bits: set by a flow. Only with --report */
-    uint32_t generation;     /* of the process that opened the flow: a forked child has another one */
+    uint32_t generation;     /* of the process that looks after this TCP socket: a forked child has another one; 0: none */
     uint32_t asked_bytes[2]; /* what getsockopt() answers for a kept size, send side first */
     _Atomic uint64_t sent_bytes;
     _Atomic uint64_t received_bytes;
@@ -49,7 +50,7 @@ struct place {
     uint32_t limiters[LIMITERS]; /* how often a look saw each AUTOBUF_LIMITER_* */
 };
 
-extern _Atomic(struct place *) run_pages[PAGES];
+extern _Atomic(struct place *) run_pages[PAGES] __attribute__((visibility("hidden")));
 
 /* The place of a descriptor; NULL: it has none, so nothing is known of it. */
 static inline struct place *place_of(int fd)
@@ -62,6 +63,12 @@ static inline struct place *place_of(int fd)
     return page ? &page[(unsigned)fd % PLACES_A_PAGE] : NULL;
 }
 
+/* What kind of descriptor it is, as far as that is known. */
+static inline enum place_kind place_kind(const struct place *place)
+{
+    return place ? (enum place_kind)atomic_load_explicit(&place->kind, memory_order_relaxed) : PLACE_UNKNOWN;
+}
+
 static inline uint64_t place_moved_bytes(const struct place *place)
 {
     return atomic_load_explicit(&place->sent_bytes, memory_order_relaxed) +
@@ -72,10 +79,13 @@ static inline uint64_t place_moved_bytes(const struct place *place)
 static inline bool place_counts(struct place *place, uint64_t bytes, bool sent)
 {
     _Atomic uint64_t *counter = sent ? &place->sent_bytes : &place->received_bytes;
+    _Atomic uint64_t *other = sent ? &place->received_bytes : &place->sent_bytes;
+    uint64_t counted = atomic_load_explicit(counter, memory_order_relaxed) + bytes;
 
     /* Two threads that write to one connection at once may lose a count. */
-    atomic_store_explicit(counter, atomic_load_explicit(counter, memory_order_relaxed) + bytes, memory_order_relaxed);
-    return place_moved_bytes(place) >= atomic_load_explicit(&place->mark_bytes, memory_order_relaxed);
+    atomic_store_explicit(counter, counted, memory_order_relaxed);
+    return counted + atomic_load_explicit(other, memory_order_relaxed) >=
+           atomic_load_explicit(&place->mark_bytes, memory_order_relaxed);
 }
 
 /* The place of a descriptor, which is made if there is none; NULL: the number is too large, or there is no memory. */

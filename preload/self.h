@@ -15,7 +15,7 @@
 
 extern struct run_settings self_settings;
 extern _Atomic bool self_on;              /* whether this process is cared for */
-extern uint32_t self_generation;          /* another one in each forked child */
+extern uint32_t self_generation __attribute__((visibility("hidden"))); /* another one in each forked child */
 extern _Thread_local bool self_inside __attribute__((tls_model("initial-exec")));
 
 /* Whether this thread is to do anything: the process is cared for, and the thread is not in this object already. */

@@ -14,6 +14,7 @@
 /* A connection gets a flow once it has moved so much in at most a second: slower ones need no larger window. */
 #define BULK_BYTES 262144U
 #define BULK_NS NS_PER_S
+#define NEW_BYTES 1U /* with --report there is a look at the first ones */
 
 /* Looks take at most one part in so many of the time; a look counts for no more than this. */
 #define LOOKS_PART 200U
@@ -26,9 +27,10 @@
 
 #define LISTED_MOST 64U /* connections that are looked after while the program waits */
 
-static _Atomic uint64_t rest_until_ns;                 /* no look before this time */
-static _Atomic uint64_t soonest_ns = AUTOBUF_NS_UNSET; /* no listed connection is due before this time */
-static _Atomic int listed[LISTED_MOST];                /* descriptor + 1; 0: free */
+_Atomic uint64_t tend_soonest_ns = AUTOBUF_NS_UNSET;
+
+static _Atomic uint64_t rest_until_ns;  /* no look before this time */
+static _Atomic int listed[LISTED_MOST]; /* descriptor + 1; 0: free */
 
 /* ------------------------------------------------------------------------------------- flows */
 
@@ -190,6 +192,12 @@ static void look_if_free(int fd, struct place *place)
     self_leave(&stay);
 }
 
+/* The report has not seen it yet, and may have no second chance. */
+static bool is_new(const struct place *place)
+{
+    return atomic_load_explicit(&place->mark_bytes, memory_order_relaxed) == NEW_BYTES;
+}
+
 static bool is_due(struct place *place, uint64_t now_ns)
 {
     return now_ns >= atomic_load_explicit(&place->due_ns, memory_order_relaxed) &&
@@ -206,13 +214,13 @@ static void renew(int fd, struct place *place, enum place_kind kind)
     end_flow(place);
     place->kept = place->set = place->changed = 0;
     atomic_store(&place->cookie, 0);
-    place->generation = self_generation;
+    place->generation = kind == PLACE_TCP ? self_generation : 0;
     memset(place->limiters, 0, sizeof place->limiters);
     place->last = (struct autobuf_socket)AUTOBUF_SOCKET_INIT;
     place->paced_bit_per_s = 0;
     atomic_store(&place->sent_bytes, 0);
     atomic_store(&place->received_bytes, 0);
-    atomic_store(&place->mark_bytes, self_settings.report ? 1 : BULK_BYTES);
+    atomic_store(&place->mark_bytes, self_settings.report ? NEW_BYTES : BULK_BYTES);
     atomic_store(&place->due_ns, 0);
     place->began_ns = place->marked_ns = kind == PLACE_TCP ? autobuf_now_ns() : 0;
     place->peer.sin6_family = AF_UNSPEC;
@@ -286,22 +294,22 @@ void tend_reached(int fd, struct place *place)
 {
     uint64_t due_ns;
 
-    if (!is_due(place, self_coarse_ns()))
+    if (!self_acts() || !(is_new(place) || is_due(place, self_coarse_ns())))
         return;
     look_if_free(fd, place);
     due_ns = atomic_load(&place->due_ns);
-    if (atomic_load(&place->listed) && due_ns < atomic_load(&soonest_ns))
-        atomic_store(&soonest_ns, due_ns);
+    if (atomic_load(&place->listed) && due_ns < atomic_load(&tend_soonest_ns))
+        atomic_store(&tend_soonest_ns, due_ns);
 }
 
 void tend_waiting(void)
 {
     uint64_t now_ns, soonest = AUTOBUF_NS_UNSET;
 
-    if (atomic_load_explicit(&soonest_ns, memory_order_relaxed) == AUTOBUF_NS_UNSET || !self_acts())
+    if (!self_acts())
         return;
     now_ns = self_coarse_ns();
-    if (now_ns < atomic_load(&soonest_ns))
+    if (now_ns < atomic_load(&tend_soonest_ns))
         return;
     for (unsigned i = 0; i < LISTED_MOST; i++) {
         int fd = atomic_load_explicit(&listed[i], memory_order_relaxed) - 1;
@@ -315,5 +323,5 @@ void tend_waiting(void)
         due_ns = atomic_load(&place->due_ns);
         soonest = due_ns < soonest ? due_ns : soonest;
     }
-    atomic_store(&soonest_ns, soonest);
+    atomic_store(&tend_soonest_ns, soonest);
 }

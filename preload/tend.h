@@ -7,6 +7,9 @@
 
 #include "places.h"
 
+/* No connection is due before this time; AUTOBUF_NS_UNSET: none ever is. */
+extern _Atomic uint64_t tend_soonest_ns __attribute__((visibility("hidden")));
+
 /* Makes the place that of another descriptor, or of none: ends what is known and done for the one before. */
 void tend_renew(int fd, struct place *place, enum place_kind kind);
 
