@@ -3,7 +3,12 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <netinet/in.h>
+#include <netinet/tcp.h>
+#include <poll.h>
 #include <pthread.h>
+#include <sys/ioctl.h>
+#include <sys/time.h>
 
 #include <autobuf/autobuf.h>
 
@@ -41,6 +46,44 @@ bool care_wants_parts(int fd)
     flags = NEXT(fcntl)(fd, F_GETFL);
     errno = error;
     return flags >= 0 && !(flags & O_NONBLOCK);
+}
+
+/* With SO_RCVTIMEO the time would count anew in each part; kTLS does not say how much there is to read. */
+bool care_wants_parts_of_read(int fd)
+{
+    struct timeval timeout = {0, 0};
+    socklen_t length = sizeof timeout;
+    char protocol[16] = "";
+    int error = errno;
+    bool wants = care_wants_parts(fd) && NEXT(getsockopt)(fd, SOL_SOCKET, SO_RCVTIMEO, &timeout, &length) == 0 &&
+                 !timeout.tv_sec && !timeout.tv_usec;
+
+    length = sizeof protocol - 1;
+    wants = wants && (NEXT(getsockopt)(fd, IPPROTO_TCP, TCP_ULP, protocol, &length) < 0 || !protocol[0]);
+    errno = error;
+    return wants;
+}
+
+/* So much can be read before the end, or before urgent data. */
+static int readable_bytes(int fd)
+{
+    int bytes;
+
+    return ioctl(fd, FIONREAD, &bytes) == 0 ? bytes : 0;
+}
+
+bool care_more_comes(int fd)
+{
+    struct pollfd until = {.fd = fd, .events = POLLIN | POLLPRI};
+    int error = errno;
+    bool more = readable_bytes(fd) > 0;
+
+    if (!more) { /* a part that began now, with nothing to read, would take the error away that ends it */
+        care_waits();
+        more = NEXT(poll)(&until, 1, -1) > 0 && readable_bytes(fd) > 0;
+    }
+    errno = error;
+    return more;
 }
 
 static void forked(void)

@@ -60,6 +60,16 @@ bool care_wants_parts(int fd);
 /* shutdown() is about to be called. */
 void care_ending(int fd);
 
+/* Whether to make a recv() with MSG_WAITALL of more than CARE_PART_BYTES in parts. */
+bool care_wants_parts_of_read(int fd);
+
+/*
+ * Between two parts: waits as recv() would. Returns true if there is more to read; false if recv() would return what it has:
+ * the connection has ended or failed, urgent data come next, or a signal was handled. An error of the connection stays for
+ * the program's next call.
+ */
+bool care_more_comes(int fd);
+
 /* The program waits: looks after the connections that are due. Most programs have none. */
 static inline void care_waits(void)
 {

@@ -212,8 +212,31 @@ HOOK ssize_t readv(int fd, const struct iovec *parts, int count)
     return received(fd, NEXT(readv)(fd, parts, count));
 }
 
+/* As send_in_parts(), for a call that waits until all has come. */
+RARE static ssize_t receive_in_parts(int fd, char *data, size_t bytes, int flags)
+{
+    size_t done = 0;
+
+    do {
+        size_t want = bytes - done < CARE_PART_BYTES ? bytes - done : CARE_PART_BYTES;
+        ssize_t part = received(fd, NEXT(recv)(fd, data + done, want, flags));
+
+        if (part < (ssize_t)want)
+            return part > 0 ? (ssize_t)done + part : done ? (ssize_t)done : part;
+        done += (size_t)part;
+    } while (done < bytes && care_more_comes(fd));
+    return (ssize_t)done;
+}
+
+static bool wants_all(int fd, size_t bytes, int flags)
+{
+    return bytes > CARE_PART_BYTES && flags == MSG_WAITALL && care_wants_parts_of_read(fd);
+}
+
 HOOK ssize_t recv(int fd, void *data, size_t bytes, int flags)
 {
+    if (wants_all(fd, bytes, flags))
+        return receive_in_parts(fd, data, bytes, flags);
     return looked_at(fd, NEXT(recv)(fd, data, bytes, flags), flags);
 }
 
@@ -262,6 +285,8 @@ HOOK ssize_t __read_chk(int fd, void *data, size_t bytes, size_t room)
 HOOK ssize_t __recv_chk(int fd, void *data, size_t bytes, size_t room, int flags);
 HOOK ssize_t __recv_chk(int fd, void *data, size_t bytes, size_t room, int flags)
 {
+    if (bytes <= room && wants_all(fd, bytes, flags))
+        return receive_in_parts(fd, data, bytes, flags);
     return looked_at(fd, NEXT(__recv_chk)(fd, data, bytes, room, flags), flags);
 }
 

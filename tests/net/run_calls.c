@@ -8,6 +8,7 @@
 #include <linux/audit.h>
 #include <linux/filter.h>
 #include <linux/seccomp.h>
+#include <linux/sockios.h>
 #include <netinet/in.h>
 #include <poll.h>
 #include <pthread.h>
@@ -19,6 +20,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/epoll.h>
+#include <sys/ioctl.h>
 #include <sys/mman.h>
 #include <sys/prctl.h>
 #include <sys/select.h>
@@ -439,6 +441,128 @@ static void early_ends(void)
     free(data);
 }
 
+/* What a peer sends, and what it does once all of it was read; a reader waits for more then. */
+struct sender {
+    const char *name;
+    size_t bytes;
+    enum { ENDS, RESETS, SIGNALS, STAYS, URGENT } then;
+    int fd, other;
+    pthread_t thread, reader;
+    _Atomic bool over;
+};
+
+static void *send_and_more(void *context)
+{
+    struct linger reset = {1, 0};
+    struct sender *sender = context;
+    unsigned char *data = pattern(sender->bytes);
+    int unread = 1, unacked = 1;
+
+    for (size_t done = 0; done < sender->bytes;)
+        done += (size_t)must((int)send(sender->fd, data + done, sender->bytes - done, 0), "send");
+    while (sender->then == RESETS && (unread || unacked)) {
+        must(ioctl(sender->fd, SIOCOUTQ, &unacked), "SIOCOUTQ");
+        must(ioctl(sender->other, SIOCINQ, &unread), "SIOCINQ");
+    }
+    while (sender->then == SIGNALS && !sender->over) {
+        must(ioctl(sender->fd, SIOCOUTQ, &unacked), "SIOCOUTQ");
+        must(ioctl(sender->other, SIOCINQ, &unread), "SIOCINQ");
+        if (!unread && !unacked)
+            pthread_kill(sender->reader, SIGALRM);
+        poll(NULL, 0, 1);
+    }
+    if (sender->then == URGENT) {
+        must((int)send(sender->fd, "!", 1, MSG_OOB), "MSG_OOB");
+        must((int)send(sender->fd, data, 1000, 0), "send");
+    }
+    free(data);
+    if (sender->then == RESETS)
+        must(setsockopt(sender->fd, SOL_SOCKET, SO_LINGER, &reset, sizeof reset), "SO_LINGER");
+    if (sender->then != STAYS)
+        close(sender->fd);
+    return NULL;
+}
+
+static uint32_t sum_of(const unsigned char *data, ssize_t bytes)
+{
+    uint32_t sum = 0;
+
+    for (ssize_t i = 0; i < bytes; i++)
+        sum = sum * 31 + data[i];
+    return sum;
+}
+
+/* Large reads that wait for all they ask for, and end early. The parts in which they may be made are of half a mebibyte. */
+static void whole_reads(void)
+{
+    static const size_t part = 512 * 1024, room = 4 * MB;
+    struct sender senders[] = {
+        {.name = "all", .bytes = 4 * MB, .then = ENDS},
+        {.name = "end after parts", .bytes = 2 * part, .then = ENDS},
+        {.name = "end in a part", .bytes = 600000, .then = ENDS},
+        {.name = "reset after parts", .bytes = 2 * part, .then = RESETS},
+        {.name = "reset in a part", .bytes = 600000, .then = RESETS},
+        {.name = "signal after parts", .bytes = 2 * part, .then = SIGNALS},
+        {.name = "signal in a part", .bytes = 600000, .then = SIGNALS},
+        {.name = "urgent after a part", .bytes = part, .then = URGENT},
+        {.name = "urgent in a part", .bytes = 600000, .then = URGENT},
+    };
+    struct sigaction action = {.sa_handler = on_signal, .sa_flags = SA_RESTART};
+    unsigned char *data = malloc(room);
+
+    sigaction(SIGALRM, &action, NULL);
+    for (size_t i = 0; i < sizeof senders / sizeof *senders; i++) {
+        struct sender *sender = &senders[i];
+        int ends[2];
+        ssize_t got;
+
+        make_pair(ends);
+        sender->fd = ends[0];
+        sender->other = ends[1];
+        sender->reader = pthread_self();
+        must(-pthread_create(&sender->thread, NULL, send_and_more, sender), "pthread_create");
+        got = recv(ends[1], data, room, MSG_WAITALL);
+        sender->over = true;
+        say(sender->name, got);
+        printf("%08x\n", (unsigned)sum_of(data, got));
+        say("again", recv(ends[1], data, room, MSG_WAITALL));
+        say("and again", recv(ends[1], data, room, MSG_WAITALL));
+        pthread_join(sender->thread, NULL);
+        close(ends[1]);
+    }
+    free(data);
+}
+
+/* Large reads that do not wait for all, or not for ever. */
+static void whole_reads_with_bounds(void)
+{
+    static const size_t part = 512 * 1024, room = 4 * MB;
+    struct sender sender = {.bytes = part, .then = STAYS};
+    struct timeval soon = {0, 200000};
+    unsigned char *data = malloc(room);
+    int ends[2];
+    ssize_t got;
+
+    make_pair(ends);
+    sender.fd = ends[0];
+    must(setsockopt(ends[1], SOL_SOCKET, SO_RCVTIMEO, &soon, sizeof soon), "SO_RCVTIMEO");
+    must(-pthread_create(&sender.thread, NULL, send_and_more, &sender), "pthread_create");
+    got = recv(ends[1], data, room, MSG_WAITALL);
+    printf("timeout: part of it: %d\n", got > 0 && got <= (ssize_t)part);
+    say("again", recv(ends[1], data, 0, MSG_WAITALL));
+    while (recv(ends[1], data, room, MSG_WAITALL) > 0) /* what came later */
+        ;
+    pthread_join(sender.thread, NULL);
+    say("nothing", recv(ends[1], data, room, MSG_WAITALL));
+    must((int)send(ends[0], data, 1000, 0), "send");
+    say("peek", recv(ends[1], data, 1000, MSG_WAITALL | MSG_PEEK));
+    say("not waiting", recv(ends[1], data, room, MSG_WAITALL | MSG_DONTWAIT));
+    say("again", recv(ends[1], data, room, MSG_WAITALL | MSG_DONTWAIT));
+    must(fcntl(ends[1], F_SETFL, O_NONBLOCK), "fcntl");
+    say("not blocking", recv(ends[1], data, room, MSG_WAITALL));
+    free(data);
+}
+
 static void dies_of_sigpipe(void)
 {
     static char data[MB];
@@ -730,7 +854,7 @@ static const struct {
     {"sizes", sizes},           {"locks", locks},           {"wrong_calls", wrong_calls}, {"descriptors", descriptors},
     {"transfers", transfers},   {"early_ends", early_ends}, {"sigpipe", dies_of_sigpipe}, {"storm", storm},
     {"cancelled", cancelled},   {"children", children},     {"confined", confined},       {"threads", threads},
-    {"errnos", errnos},
+    {"errnos", errnos},         {"whole_reads", whole_reads}, {"whole_reads_with_bounds", whole_reads_with_bounds},
 };
 
 int main(int argc, char **argv)

@@ -439,6 +439,23 @@ class OnAPath(BulkTest):
         path = self.started()
         self.assertRegex(self.send(path, 12_000_000, "--intent", "low-delay"), r"pace [\d.]+ Mbit/s")
 
+    WHOLE = ("import socket, sys\n"
+             "s = socket.create_connection((sys.argv[1], int(sys.argv[2]))); n = int(sys.argv[3])\n"
+             "sys.exit(s.recv_into(bytearray(n), n, socket.MSG_WAITALL) != n)\n")
+
+    def test_a_reader_of_one_large_call_is_looked_after(self) -> None:
+        """Its window is 20 Mbit/s by itself, and reading is all that it does."""
+        path = self.path(both="rate=50M,delay=50ms,queue=2M")
+        path.sysctl("a", "net.ipv4.tcp_rmem", "4096 131072 500000")
+        path.popen("b", [sys.executable, "-c", "import socket, sys\n"
+                         "l = socket.create_server(('', int(sys.argv[1]))); c, _ = l.accept(); c.sendall(bytes(8_000_000))\n",
+                         str(PORT)])
+        wait_listening(path, "b", PORT)
+        done = path.run("a", [COMMAND, "run", "--report", "--", sys.executable, "-c", self.WHOLE, path.addr["b"], str(PORT),
+                              "8000000"], env=clean())
+        self.assertEqual(done.returncode, 0, done.stderr)
+        self.assertRegex(done.stderr, r"received 8.0 MB .*; limited by: (?!not looked at)")
+
     OVER = ("import contextlib, select, socket, sys\n"
             "s = socket.create_connection((sys.argv[1], int(sys.argv[2])))\n"
             "s.sendall(sys.argv[3].encode() + b'\\n')\n"
