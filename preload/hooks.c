@@ -21,7 +21,7 @@
 #endif
 
 #define HOOK __attribute__((visibility("default")))
-#define RARE __attribute__((noinline, cold)) /* so that it does not burden the calls that do without */
+#define RARE __attribute__((noinline, cold)) /* so that the other calls need not keep their arguments */
 
 static ssize_t received(int fd, ssize_t bytes)
 {
@@ -228,15 +228,17 @@ RARE static ssize_t receive_in_parts(int fd, char *data, size_t bytes, int flags
     return (ssize_t)done;
 }
 
-static bool wants_all(int fd, size_t bytes, int flags)
+RARE static ssize_t receive_much(int fd, void *data, size_t bytes, int flags)
 {
-    return bytes > CARE_PART_BYTES && flags == MSG_WAITALL && care_wants_parts_of_read(fd);
+    if (flags == MSG_WAITALL && care_wants_parts_of_read(fd))
+        return receive_in_parts(fd, data, bytes, flags);
+    return looked_at(fd, NEXT(recv)(fd, data, bytes, flags), flags);
 }
 
 HOOK ssize_t recv(int fd, void *data, size_t bytes, int flags)
 {
-    if (wants_all(fd, bytes, flags))
-        return receive_in_parts(fd, data, bytes, flags);
+    if (bytes > CARE_PART_BYTES)
+        return receive_much(fd, data, bytes, flags);
     return looked_at(fd, NEXT(recv)(fd, data, bytes, flags), flags);
 }
 
@@ -285,8 +287,8 @@ HOOK ssize_t __read_chk(int fd, void *data, size_t bytes, size_t room)
 HOOK ssize_t __recv_chk(int fd, void *data, size_t bytes, size_t room, int flags);
 HOOK ssize_t __recv_chk(int fd, void *data, size_t bytes, size_t room, int flags)
 {
-    if (bytes <= room && wants_all(fd, bytes, flags))
-        return receive_in_parts(fd, data, bytes, flags);
+    if (bytes > CARE_PART_BYTES && bytes <= room)
+        return receive_much(fd, data, bytes, flags);
     return looked_at(fd, NEXT(__recv_chk)(fd, data, bytes, room, flags), flags);
 }
 
@@ -317,10 +319,17 @@ RARE static ssize_t send_in_parts(int fd, const char *data, size_t bytes, int fl
     return part > 0 ? (ssize_t)done + part : (ssize_t)done;
 }
 
+RARE static ssize_t write_much(int fd, const void *data, size_t bytes)
+{
+    if (care_wants_parts(fd))
+        return send_in_parts(fd, data, bytes, 0);
+    return sent(fd, NEXT(write)(fd, data, bytes));
+}
+
 HOOK ssize_t write(int fd, const void *data, size_t bytes)
 {
-    if (bytes > CARE_PART_BYTES && care_wants_parts(fd))
-        return send_in_parts(fd, data, bytes, 0);
+    if (bytes > CARE_PART_BYTES)
+        return write_much(fd, data, bytes);
     return sent(fd, NEXT(write)(fd, data, bytes));
 }
 
@@ -329,10 +338,17 @@ HOOK ssize_t writev(int fd, const struct iovec *parts, int count)
     return sent(fd, NEXT(writev)(fd, parts, count));
 }
 
+RARE static ssize_t send_much(int fd, const void *data, size_t bytes, int flags)
+{
+    if (!(flags & ~MSG_NOSIGNAL) && care_wants_parts(fd))
+        return send_in_parts(fd, data, bytes, flags);
+    return sent(fd, NEXT(send)(fd, data, bytes, flags));
+}
+
 HOOK ssize_t send(int fd, const void *data, size_t bytes, int flags)
 {
-    if (bytes > CARE_PART_BYTES && !(flags & ~MSG_NOSIGNAL) && care_wants_parts(fd))
-        return send_in_parts(fd, data, bytes, flags);
+    if (bytes > CARE_PART_BYTES)
+        return send_much(fd, data, bytes, flags);
     return sent(fd, NEXT(send)(fd, data, bytes, flags));
 }
 
@@ -356,10 +372,12 @@ HOOK int sendmmsg(int fd, struct mmsghdr *messages, unsigned count, int flags)
 
 /* As send_in_parts(); the kernel moves the offset on. */
 #define SENDFILE(name, offset_type)                                                                                    \
-    RARE static ssize_t name##_in_parts(int out, int in, offset_type *offset, size_t bytes)                            \
+    RARE static ssize_t name##_much(int out, int in, offset_type *offset, size_t bytes)                                \
     {                                                                                                                  \
         size_t done = 0;                                                                                               \
                                                                                                                        \
+        if (!care_wants_parts(out))                                                                                    \
+            return sent(out, NEXT(name)(out, in, offset, bytes));                                                      \
         while (done < bytes) {                                                                                         \
             size_t want = bytes - done < CARE_PART_BYTES ? bytes - done : CARE_PART_BYTES;                             \
             ssize_t part = sent(out, NEXT(name)(out, in, offset, want));                                               \
@@ -373,8 +391,8 @@ HOOK int sendmmsg(int fd, struct mmsghdr *messages, unsigned count, int flags)
     HOOK ssize_t name(int out, int in, offset_type *offset, size_t bytes);                                             \
     HOOK ssize_t name(int out, int in, offset_type *offset, size_t bytes)                                              \
     {                                                                                                                  \
-        if (bytes > CARE_PART_BYTES && care_wants_parts(out))                                                          \
-            return name##_in_parts(out, in, offset, bytes);                                                            \
+        if (bytes > CARE_PART_BYTES)                                                                                   \
+            return name##_much(out, in, offset, bytes);                                                                \
         return sent(out, NEXT(name)(out, in, offset, bytes));                                                          \
     }
 
