@@ -271,7 +271,8 @@ class Command(unittest.TestCase):
                    "try: os.close(fd)\n"
                    "except OSError: pass\n")
         line = under(sys.executable, "-c", program, options=("--report",)).stderr.strip()
-        self.assertRegex(line, "sent 1000 bytes.*; set: SO_SNDBUF 65536 of the program left to autotuning; the kernel alone: a window of 87380 bytes$")
+        self.assertRegex(line, r"sent 1000 bytes.*; set: SO_SNDBUF 65536 of the program left to autotuning; "
+                               r"the kernel alone: a window of \d+ bytes$")
 
     def test_no_report_where_standard_error_became_something_else(self) -> None:
         program = ("import os, socket, sys\n"
