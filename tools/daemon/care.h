@@ -11,6 +11,7 @@
 
 #include <autobuf/autobuf.h>
 
+#include "keep.h"
 #include "report.h"
 #include "rules.h"
 #include "state.h"
@@ -21,10 +22,10 @@ struct care;
 typedef void care_say_fn(const char *line);
 
 /*
- * Opens it. Nothing is done yet. What is changed is kept in *state, which must live as long. 0; -ENOMEM; errors of
- * sweep_open().
+ * Opens it. Nothing is done yet. What is changed is kept in *state, and what connections teach in *keep, which must live as
+ * long. 0; -ENOMEM; errors of sweep_open().
  */
-int care_open(struct care **care, struct state *state, care_say_fn *say);
+int care_open(struct care **care, struct state *state, struct keep *keep, care_say_fn *say);
 
 /* Ends the care of every connection, until rules are given again. */
 void care_forget(struct care *care);
