@@ -40,6 +40,8 @@ static struct learn_final final_of(const void *bytes, size_t count)
         .rtt_min_ns = info.tcpi_min_rtt == UINT32_MAX ? 0 : (uint64_t)info.tcpi_min_rtt * NS_PER_US, /* not measured */
         .sent_bytes = info.tcpi_bytes_acked,
         .received_bytes = info.tcpi_bytes_received,
+        .packets = {[LEARN_TX] = info.tcpi_delivered, [LEARN_RX] = info.tcpi_data_segs_in},
+        .mss_bytes = {[LEARN_TX] = info.tcpi_snd_mss, [LEARN_RX] = info.tcpi_rcv_mss},
         .delivery_byte_per_s = info.tcpi_delivery_rate,
         .busy_ns = info.tcpi_busy_time * NS_PER_US,
         .rwnd_limited_ns = info.tcpi_rwnd_limited * NS_PER_US,

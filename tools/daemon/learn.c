@@ -7,6 +7,7 @@
 
 #define HELD_ROUNDS 8U
 #define HELD_NS 200000000ULL      /* at least; shorter ones would time the host's own scheduling */
+#define HELD_LOOKS 4U             /* at least: a busy daemon comes by less often */
 #define COUNTING_PERCENT 75U      /* of a stretch's looks */
 #define BULK_PERCENT 50U          /* of the time in which it carried the bulk */
 #define BULK_BYTES 1048576U
@@ -43,7 +44,7 @@ static void close_stretch(struct learn_course *course, uint64_t bytes, uint64_t 
     struct learn_stretch *stretch = &course->stretch;
     uint64_t took_ns = now_ns - stretch->began_ns, rate;
 
-    if (took_ns < HELD_NS || took_ns < HELD_ROUNDS * rtt_ns)
+    if (took_ns < HELD_NS || took_ns < HELD_ROUNDS * rtt_ns || stretch->looks < HELD_LOOKS)
         return;
     if (100 * stretch->counting >= COUNTING_PERCENT * stretch->looks && bytes > stretch->began_bytes) {
         rate = per_second(bytes - stretch->began_bytes, took_ns);
@@ -57,31 +58,45 @@ static void close_stretch(struct learn_course *course, uint64_t bytes, uint64_t 
 static void follow(struct learn_course *course, const struct autobuf_live_state *state, enum learn_way way, bool carries,
                    uint64_t bytes, uint64_t now_ns, uint64_t since_ns)
 {
-    if (!carries || !course->stretch.began_ns) {
+    bool counting = carries && counts(state, way);
+
+    if (!course->stretch.began_ns) {
         course->stretch = (struct learn_stretch){.began_ns = now_ns, .began_bytes = bytes};
         return;
     }
-    course->bulk_ns += since_ns;
-    course->counting_ns += counts(state, way) ? since_ns : 0;
+    course->bulk_ns += carries ? since_ns : 0;
+    course->counting_ns += counting ? since_ns : 0;
     course->stretch.looks++;
-    course->stretch.counting += counts(state, way);
+    course->stretch.counting += counting;
     close_stretch(course, bytes, now_ns, state->rtt_ns);
 }
 
-void learn_look(struct learn *learn, const struct autobuf_live_state *state, uint64_t now_ns)
+/* What came through since the last look. */
+static uint64_t moved_since(const struct learn *learn, const struct learn_final *seen, uint64_t bytes, enum learn_way way)
 {
-    const uint64_t bytes[LEARN_WAYS] = {state->sent_bytes, state->received_bytes};
+    if (!learn->looked_ns)
+        return 0;
+    if (seen->packets[way])
+        return (uint64_t)(seen->packets[way] - learn->packets[way]) * seen->mss_bytes[way]; /* it may have wrapped */
+    return bytes > learn->bytes[way] ? bytes - learn->bytes[way] : 0;
+}
+
+void learn_look(struct learn *learn, const struct autobuf_live_state *state, const struct learn_final *seen, uint64_t now_ns)
+{
+    const uint64_t bytes[LEARN_WAYS] = {seen->sent_bytes, seen->received_bytes};
     uint64_t moved[LEARN_WAYS], since_ns = learn->looked_ns ? now_ns - learn->looked_ns : 0;
 
     if (state->rtt_ns == AUTOBUF_NS_UNSET || now_ns <= learn->looked_ns) /* nothing was seen */
         return;
     for (int way = 0; way < LEARN_WAYS; way++)
-        moved[way] = learn->looked_ns && bytes[way] > learn->bytes[way] ? bytes[way] - learn->bytes[way] : 0;
+        moved[way] = moved_since(learn, seen, bytes[way], (enum learn_way)way);
     for (int way = 0; way < LEARN_WAYS; way++) {
         bool carries = moved[way] && moved[way] >= moved[!way];
 
-        follow(&learn->courses[way], state, (enum learn_way)way, carries, bytes[way], now_ns, since_ns);
+        learn->through_bytes[way] += moved[way];
+        follow(&learn->courses[way], state, (enum learn_way)way, carries, learn->through_bytes[way], now_ns, since_ns);
         learn->bytes[way] = bytes[way];
+        learn->packets[way] = seen->packets[way];
     }
     learn->looked_ns = now_ns;
     if (state->rtt_min_ns != AUTOBUF_NS_UNSET)

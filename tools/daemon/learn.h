@@ -14,6 +14,9 @@
  * A rate counts if it held for a stretch of eight round trips and 200 ms of which three quarters of the looks count; the
  * highest such rate is learned. A burst into an empty queue is over within a round trip or two, and a look may come right
  * after one; in slow start the eight rounds before the last have brought almost nothing, so they bring the rate down.
+ *
+ * Packets that came through are counted, not the bytes that were acknowledged or received: behind a lost packet those
+ * stand still, and then a whole window is counted in one look. On 50 Mbit/s x 100 ms that read 62.
  */
 #ifndef LEARN_H
 #define LEARN_H
@@ -25,10 +28,12 @@
 
 enum learn_way { LEARN_TX, LEARN_RX, LEARN_WAYS };
 
-/* What the kernel says of a connection in the end: tcp_info. What it does not say is 0. */
+/* What the kernel says of a connection, and of its end last: tcp_info. What it does not say is 0. */
 struct learn_final {
     uint64_t rtt_min_ns; /* 0: unknown */
-    uint64_t sent_bytes, received_bytes; /* acknowledged, and received */
+    uint64_t sent_bytes, received_bytes; /* acknowledged, and received, without a gap */
+    uint32_t packets[LEARN_WAYS]; /* of data, that came through; before Linux 4.18 those sent are unknown */
+    uint32_t mss_bytes[LEARN_WAYS]; /* of them */
     uint64_t delivery_byte_per_s; /* of the newest round trip */
     uint64_t busy_ns, rwnd_limited_ns, sndbuf_limited_ns; /* of sending */
     uint32_t out_of_order; /* packets that came so */
@@ -50,13 +55,15 @@ struct learn_course {
 struct learn {
     uint64_t looked_ns; /* 0: not yet */
     uint64_t rtt_min_ns; /* 0: unknown */
-    uint64_t bytes[LEARN_WAYS];
+    uint64_t bytes[LEARN_WAYS]; /* without a gap */
+    uint32_t packets[LEARN_WAYS];
+    uint64_t through_bytes[LEARN_WAYS]; /* in the packets that came through since the first look */
     uint32_t packet_bytes;
     struct learn_course courses[LEARN_WAYS];
 };
 
-/* Takes in a look. All zero: none was taken in yet. */
-void learn_look(struct learn *learn, const struct autobuf_live_state *state, uint64_t now_ns);
+/* Takes in a look, and what the kernel says at that time. All zero: none was taken in yet. */
+void learn_look(struct learn *learn, const struct autobuf_live_state *state, const struct learn_final *seen, uint64_t now_ns);
 
 /*
  * What the connection to a host teaches, once it has ended. Fills all of *entry but the times, and returns true; false: it

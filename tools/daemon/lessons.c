@@ -68,7 +68,7 @@ void lessons_look(struct lesson *lesson, int copy, const struct autobuf_live_sta
 {
     if (!lesson || closed_read(copy, &lesson->final) < 0)
         return;
-    learn_look(&lesson->learn, state, now_ns);
+    learn_look(&lesson->learn, state, &lesson->final, now_ns);
 }
 
 /* ------------------------------------------------------------------------------------- end */
