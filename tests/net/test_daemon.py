@@ -859,7 +859,8 @@ except ConnectionError:  # the daemon has ended
         for user in (0, NOBODY, 4242):
             self.assertEqual(transfer(user), 0, user)
         self.assertFalse((self.folder / "autobuf").exists())  # the user's own store
-        listed = subprocess.run(["nsenter", f"--mount=/proc/{daemon.pid}/ns/mnt", built("tools/autobuf"), "paths", "set", "--host",
+        listed = subprocess.run(["nsenter", f"--mount=/proc/{daemon.pid}/ns/mnt", built("tools/autobuf"), "paths", "set", "--store",
+                                 "/var/lib/autobuf/paths",
                                  "--rate", "1G", "--rtt", "10", "192.0.2.9"], capture_output=True, text=True)
         self.assertEqual(listed.returncode, 0, listed.stderr)  # root writes into it as well
         self.assertEqual(len(self.entries()), 2)
