@@ -405,7 +405,7 @@ static bool read_entry(const json_t *value, struct autobuf_paths_entry *e)
               small_at(value, "packet_bytes", UINT16_MAX, &e->packet_bytes) &&
               whole_at(value, "learned_s", 1e12, &e->learned_s) && whole_at(value, "expires_s", 1e12, &e->expires_s);
 
-    e->method = numbered(autobuf_method_name, AUTOBUF_METHOD_IMPORTED, text_at(value, "method"));
+    e->method = numbered(autobuf_method_name, AUTOBUF_METHOD_PASSIVE, text_at(value, "method"));
     e->limiter = numbered(autobuf_limiter_name, UINT8_MAX, text_at(value, "limiter"));
     e->tx_unsure = numbered(autobuf_unsure_name, AUTOBUF_UNSURE_PAUSES, text_at(value, "tx_unsure"));
     e->rx_unsure = numbered(autobuf_unsure_name, AUTOBUF_UNSURE_PAUSES, text_at(value, "rx_unsure"));

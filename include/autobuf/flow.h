@@ -131,7 +131,7 @@ AUTOBUF_API int autobuf_flow_state(const struct autobuf_flow *flow, struct autob
 
 /*
  * Closes the flow, not the connection. Buffers keep their sizes; a pacing rate is put back. What the flow has measured
- * is kept in the user's path store (<autobuf/paths.h>). NULL is allowed.
+ * is handed to autobufd(8), or else kept in the user's path store (<autobuf/paths.h>). NULL is allowed.
  */
 AUTOBUF_API void autobuf_flow_close(struct autobuf_flow *flow);
 

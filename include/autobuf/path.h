@@ -18,6 +18,7 @@ extern "C" {
 #define AUTOBUF_METHOD_GIVEN 2U /* the caller knew it: autobuf_path_given() */
 #define AUTOBUF_METHOD_INBAND 3U /* trains over a TCP connection, one direction at a time */
 #define AUTOBUF_METHOD_IMPORTED 4U /* what TCP reached, as another program measured it: `autobuf paths import` */
+#define AUTOBUF_METHOD_PASSIVE 5U /* what TCP reached on a connection that only the path limited: autobufd(8) */
 
 #define AUTOBUF_PATH_TX_AT_LEAST 1U /* tx_rate is a lower bound: the trains were too short or too uneven */
 #define AUTOBUF_PATH_RX_AT_LEAST 2U /* the same for rx_rate */
@@ -77,7 +78,7 @@ AUTOBUF_API void autobuf_path_init(struct autobuf_path *path, uint32_t size);
 AUTOBUF_API int autobuf_path_given(struct autobuf_path *path, uint64_t rate_bit_per_s,
                                    uint64_t rtt_ns);
 
-/* "icmp", "given", "inband" or "imported"; NULL for AUTOBUF_METHOD_NONE; "unknown" for what a later version says. */
+/* "icmp", "given", "inband", "imported" or "passive"; NULL for AUTOBUF_METHOD_NONE; "unknown" for what a later version says. */
 AUTOBUF_API const char *autobuf_method_name(uint32_t method);
 
 /* "jitter", "batches" or "pauses"; NULL for AUTOBUF_UNSURE_NOT; "unknown" for what a later version says. */

@@ -24,6 +24,9 @@ extern "C" {
  * that of the user ($XDG_CACHE_HOME/autobuf/paths, or ~/.cache/autobuf/paths). AUTOBUF_PATHS=FILE in the environment
  * names another one instead of both; AUTOBUF_PATHS=off says that there is none. The environment is read once, when the
  * library is loaded; setuid programs ignore it, and have the host's store only.
+ *
+ * What the library itself measures it hands to autobufd(8), which keeps it in the host's store. If nobody takes it there,
+ * or not from this user, it goes into the user's store.
  */
 struct autobuf_paths;
 
@@ -91,14 +94,32 @@ AUTOBUF_API int autobuf_paths_path(const struct autobuf_paths_entry *entry, stru
  */
 AUTOBUF_API int autobuf_paths_learn(struct autobuf_paths_entry *entry, const struct autobuf_path *path);
 
+/* -------------------------------------------------------------------------------- handing on */
+
+#define AUTOBUF_PATHS_MESSAGE_BYTES 200U /* of an entry that is handed on */
+
+/*
+ * Writes an entry as one message of AUTOBUF_PATHS_MESSAGE_BYTES, for a datagram to autobufd(8) or for another host: a
+ * magic number, a version, and the entry with a checksum; numbers are little-endian. Returns the message's bytes;
+ * -EINVAL: the entry is not valid, room_bytes is too small, or NULL.
+ */
+AUTOBUF_API int autobuf_paths_entry_encode(const struct autobuf_paths_entry *entry, void *message, uint32_t room_bytes);
+
+/*
+ * Reads such a message, which may be any bytes. What it says is checked for its form only: who sent it, and whether to
+ * believe that, is the caller's to judge. Returns 0; AUTOBUF_E_DAMAGED: it is none; AUTOBUF_E_NEWER: a later version
+ * made it; -EINVAL: entry->size, or NULL.
+ */
+AUTOBUF_API int autobuf_paths_entry_decode(const void *message, uint32_t bytes, struct autobuf_paths_entry *entry);
+
 /* ---------------------------------------------------------------------------------- reading */
 
 /*
  * Opens a store. file: NULL for the host's store, or where there is none, the user's. A store of up to 64 KB is copied;
  * a larger one is mapped, and must not be overwritten in place.
  *
- * Returns 0; -ENOENT: there is none; -EPERM: the file belongs to another user (and not to root), others may write it,
- * or it is no plain file; AUTOBUF_E_DAMAGED; AUTOBUF_E_NEWER; -ENOMEM; or the error of open(2), fstat(2), read(2) or
+ * Returns 0; -ENOENT: there is none; -EPERM: the file belongs to another user (and not to root, or, for the host's store,
+ * to whom its folder belongs), others may write it, or it is no plain file; AUTOBUF_E_DAMAGED; AUTOBUF_E_NEWER; -ENOMEM; or the error of open(2), fstat(2), read(2) or
  * mmap(2).
  */
 AUTOBUF_API int autobuf_paths_open(struct autobuf_paths **paths, const char *file);

@@ -70,7 +70,10 @@ int ab_decide_worth(const struct ab_decision *d, struct autobuf_probe_options *p
 /* Takes what the path store knows of the path, once the peer is known, if nobody has told of it. Asks only once. */
 void ab_decide_recall(struct ab_decision *d, int fd);
 
-/* Keeps what was measured by ICMP in the user's own path store, for other connections. */
+/*
+ * Keeps what was measured by ICMP for other connections: hands it to this host's daemon, or if nobody takes it there, puts
+ * it into the user's own path store.
+ */
 void ab_decide_keep(const struct ab_decision *d);
 
 /* Notes how a measurement ended: 0 or an error. */

@@ -7,6 +7,7 @@
 
 #include "../base/address.h"
 #include "../kernel/route.h"
+#include "../paths/hand.h"
 #include "../paths/prefix.h"
 #include "flow.h"
 
@@ -61,20 +62,31 @@ static int look_up(const struct ab_decision *d, int fd, const struct autobuf_pat
     return autobuf_paths_find(paths, &query, entry);
 }
 
+/* file: NULL: the host's store, or where there is none, the user's. */
+static int look_up_in(const struct ab_decision *d, int fd, const char *file, struct autobuf_paths_entry *entry)
+{
+    struct autobuf_paths *paths;
+    int error = autobuf_paths_open(&paths, file);
+
+    if (error < 0)
+        return error;
+    error = look_up(d, fd, paths, entry);
+    autobuf_paths_close(paths);
+    return error;
+}
+
 void ab_decide_recall(struct ab_decision *d, int fd)
 {
     struct autobuf_paths_entry entry = AUTOBUF_PATHS_ENTRY_INIT;
-    struct autobuf_paths *paths;
     char prefix[AUTOBUF_PREFIX_BYTES] = "";
     int error;
 
     if (!d->peer_len || d->recalled || d->options.flags & AUTOBUF_FLOW_NO_STORE || d->by_windows || d->path.method != AUTOBUF_METHOD_NONE)
         return;
     d->recalled = true;
-    if (autobuf_paths_open(&paths, NULL) < 0)
-        return;
-    error = look_up(d, fd, paths, &entry);
-    autobuf_paths_close(paths);
+    error = look_up_in(d, fd, NULL, &entry);
+    if (error < 0 && autobuf_paths_own()) /* the host's store does not know what this user could not hand to its daemon */
+        error = look_up_in(d, fd, autobuf_paths_own(), &entry);
     if (error < 0 || entry.method == AUTOBUF_METHOD_NONE || autobuf_paths_path(&entry, &d->path) < 0)
         return;
     (void)autobuf_prefix_print(&entry.remote, prefix);
@@ -94,6 +106,8 @@ void ab_decide_keep(const struct ab_decision *d)
         return;
     entry.learned_s = now_s;
     entry.expires_s = now_s + (unsure ? UNSURE_HOLDS_S : HOLDS_S);
+    if (ab_paths_hand(&entry) == 0)
+        return;
     error = autobuf_paths_keep(NULL, &entry, now_s, AUTOBUF_PATHS_TRY | AUTOBUF_PATHS_NO_SYNC);
     if (error < 0 && error != -ENOENT)
         ab_log(&d->log, "not kept in the path store: %s", autobuf_strerror(error));

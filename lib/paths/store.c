@@ -14,7 +14,8 @@
 #include "prefix.h"
 #include "snapshot.h"
 
-#define HOST_STORE "/var/lib/autobuf/paths"
+#define HOST_FOLDER "/var/lib/autobuf"
+#define HOST_STORE HOST_FOLDER "/paths"
 #define COPIED_BYTES 65536U /* a store of up to so many bytes is copied: nothing that happens to the file hurts then */
 
 struct autobuf_paths {
@@ -57,12 +58,29 @@ const char *autobuf_paths_own(void)
     return files.own[0] ? files.own : NULL;
 }
 
+bool ab_store_is_named(void)
+{
+    return files.only_own;
+}
+
+uid_t ab_store_keeper(const char *file)
+{
+    struct stat folder;
+
+    if (strcmp(file, HOST_STORE) != 0 || lstat(HOST_FOLDER, &folder) < 0 || !S_ISDIR(folder.st_mode) ||
+        folder.st_mode & (S_IWGRP | S_IWOTH))
+        return 0;
+    return folder.st_uid;
+}
+
 /* ---------------------------------------------------------------------------------- opening */
 
-/* Only this user and root may have written it, and nothing that blocks is read. */
-static int check(const struct stat *file)
+/* Only this user, root and the keeper may have written it, and nothing that blocks is read. */
+static int check(const struct stat *file, uid_t keeper)
 {
-    if (!S_ISREG(file->st_mode) || file->st_mode & (S_IWGRP | S_IWOTH) || (file->st_uid && file->st_uid != geteuid()))
+    bool trusted = !file->st_uid || file->st_uid == geteuid() || file->st_uid == keeper;
+
+    if (!S_ISREG(file->st_mode) || file->st_mode & (S_IWGRP | S_IWOTH) || !trusted)
         return -EPERM;
     if (file->st_size < (off_t)AB_PATHS_HEADER_BYTES || (uint64_t)file->st_size > SIZE_MAX)
         return AUTOBUF_E_DAMAGED;
@@ -86,10 +104,10 @@ static int copy(int fd, struct autobuf_paths *paths)
     return 0;
 }
 
-static int load(int fd, struct autobuf_paths *paths)
+static int load(int fd, struct autobuf_paths *paths, uid_t keeper)
 {
     struct stat file;
-    int error = fstat(fd, &file) < 0 ? -errno : check(&file);
+    int error = fstat(fd, &file) < 0 ? -errno : check(&file, keeper);
 
     if (error < 0)
         return error;
@@ -113,7 +131,7 @@ static int open_file(struct autobuf_paths **out, const char *file)
     if (fd < 0)
         return -errno;
     paths = calloc(1, sizeof *paths);
-    error = paths ? load(fd, paths) : -ENOMEM;
+    error = paths ? load(fd, paths, ab_store_keeper(file)) : -ENOMEM;
     close(fd);
     if (error == 0)
         error = ab_snapshot_take(paths->bytes, paths->size, &paths->snapshot);

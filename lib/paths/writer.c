@@ -11,6 +11,7 @@
 #include <unistd.h>
 
 #include "record.h"
+#include "store.h"
 
 #define GATHERED 256U /* records that are written at once */
 
@@ -28,11 +29,26 @@ struct autobuf_paths_writer {
     char fresh[PATH_MAX]; /* the new file, until it is renamed */
 };
 
+/*
+ * Whether a lock is one that this user may trust. One that root has made in a folder of the host's store that belongs to
+ * another user is given to that user, who could not lock it otherwise.
+ */
+static bool lock_is_good(int fd, const char *file)
+{
+    uid_t keeper = ab_store_keeper(file);
+    struct stat lock;
+
+    if (fstat(fd, &lock) < 0 || !S_ISREG(lock.st_mode))
+        return false;
+    if (keeper && !lock.st_uid && !geteuid() && fchown(fd, keeper, (gid_t)-1) < 0)
+        return false;
+    return !lock.st_uid || lock.st_uid == geteuid() || lock.st_uid == keeper;
+}
+
 /* Opens FILE.lock, which is never removed: another writer may wait at it. */
 static int open_lock(const char *file, uint32_t flags)
 {
     char name[PATH_MAX];
-    struct stat lock;
     int fd;
 
     if (snprintf(name, sizeof name, "%s.lock", file) >= (int)sizeof name)
@@ -40,7 +56,7 @@ static int open_lock(const char *file, uint32_t flags)
     fd = open(name, O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK | O_NOCTTY, 0600);
     if (fd < 0)
         return -errno;
-    if (fstat(fd, &lock) < 0 || !S_ISREG(lock.st_mode) || (lock.st_uid && lock.st_uid != geteuid())) {
+    if (!lock_is_good(fd, file)) {
         close(fd);
         return -EPERM;
     }

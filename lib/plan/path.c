@@ -42,6 +42,7 @@ const char *autobuf_method_name(uint32_t method)
         [AUTOBUF_METHOD_GIVEN] = "given",
         [AUTOBUF_METHOD_INBAND] = "inband",
         [AUTOBUF_METHOD_IMPORTED] = "imported",
+        [AUTOBUF_METHOD_PASSIVE] = "passive",
     };
 
     return method < sizeof names / sizeof *names ? names[method] : "unknown";

@@ -19,6 +19,7 @@ class Method(enum.IntEnum):
     GIVEN = 2
     INBAND = 3
     IMPORTED = 4
+    PASSIVE = 5
 
 
 class PathFlag(enum.IntFlag):

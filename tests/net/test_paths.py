@@ -49,7 +49,7 @@ def entries(store: pathlib.Path) -> list[dict]:
         address = ipaddress.ip_address(one[2:6] if one[0] == 4 else one[2:18])
         rtt_min, _median, tx, _low, _high, rx = struct.unpack_from("<6Q", one, 80)
         learned, expires = struct.unpack_from("<2Q", one, 160)
-        found.append({"remote": f"{address}/{one[1]}", "method": one[52], "rtt_min_ns": rtt_min, "tx": tx, "rx": rx,
+        found.append({"remote": f"{address}/{one[1]}", "method": one[52], "flags": one[56], "rtt_min_ns": rtt_min, "tx": tx, "rx": rx,
                       "learned_s": learned, "expires_s": expires})
     return found
 

@@ -124,6 +124,7 @@ static void each_method_has_a_name(void **state)
     assert_string_equal(autobuf_method_name(AUTOBUF_METHOD_GIVEN), "given");
     assert_string_equal(autobuf_method_name(AUTOBUF_METHOD_INBAND), "inband");
     assert_string_equal(autobuf_method_name(AUTOBUF_METHOD_IMPORTED), "imported");
+    assert_string_equal(autobuf_method_name(AUTOBUF_METHOD_PASSIVE), "passive");
     assert_string_equal(autobuf_method_name(UINT32_MAX), "unknown");
 }
 

@@ -50,9 +50,12 @@ static void flow_at(const void *user, size_t at, struct report_flow *f)
                               .action = ""};
 }
 
+static const struct report_learning learning = {
+    .connections = 51, .programs = 52, .untaken = {61, 62, 63, 64}, .lost = 53, .failed = 54, .cpu_ns = 55};
+
 static struct report report_of(const struct report_counts *counts, size_t tended)
 {
-    return (struct report){.counts = counts, .now_ns = 3500000000, .answers_cpu_ns = 4, .answered = 5, .dropped = 6,
+    return (struct report){.counts = counts, .learning = &learning, .now_ns = 3500000000, .answers_cpu_ns = 4, .answered = 5, .dropped = 6,
                            .rejected = 7, .memory_bytes = 8192, .generation = 2, .rules = 3, .tended = tended,
                            .flow = flow_at, .user = &rule};
 }
@@ -79,7 +82,8 @@ static void flows(void **state)
     (void)state;
     assert_non_null(middle);
     snprintf(wanted, sizeof wanted,
-             "{\"version\":\"%s\",\"generation\":2,\"sockets\":11,\"tended\":2,\"left_out\":0,\"window_scales\":null,\"flows\":["
+             "{\"version\":\"%s\",\"generation\":2,\"sockets\":11,\"tended\":2,\"left_out\":0,\"learned\":51,\"handed_in\":52,"
+             "\"turned_away\":250,\"window_scales\":null,\"flows\":["
              "{\"pid\":42,\"fd\":5,\"program\":\"a\\\"b\\\\c?d??[2J\",\"user\":4294967294,\"unit\":\"x?.service\","
              "\"local\":\"192.0.2.1:80\",\"peer\":\"[2001:db8::1]:65535\",\"mode\":\"path\",\"rule\":\"by \\\"night\\\"\","
              "\"rule_line\":7,\"dry_run\":true,\"limited\":\"send-buffer\",\"rtt_ns\":40000000,\"rtt_min_ns\":39000000,"
@@ -147,7 +151,11 @@ static void metrics(void **state)
         "autobufd_actions_total{kind=\"other\"} 25", "autobufd_refused_total{reason=\"not_permitted\"} 31",
         "autobufd_refused_total{reason=\"gone\"} 32", "autobufd_refused_total{reason=\"no_owner\"} 33",
         "autobufd_refused_total{reason=\"near\"} 34", "autobufd_errors_total{what=\"sweep\"} 41",
-        "autobufd_errors_total{what=\"action\"} 42", "autobufd_errors_total{what=\"rules\"} 7", "autobufd_rules 3",
+        "autobufd_errors_total{what=\"action\"} 42", "autobufd_errors_total{what=\"rules\"} 7", "autobufd_errors_total{what=\"store\"} 54",
+        "autobufd_learned_total{from=\"connections\"} 51", "autobufd_learned_total{from=\"programs\"} 52",
+        "autobufd_untaken_total{reason=\"not_believed\"} 61", "autobufd_untaken_total{reason=\"malformed\"} 62",
+        "autobufd_untaken_total{reason=\"not_valid\"} 63", "autobufd_untaken_total{reason=\"too_many\"} 64",
+        "autobufd_learned_lost_total 53", "autobufd_cpu_seconds_total{part=\"learning\"} 0.000000055", "autobufd_rules 3",
         "autobufd_config_generation 2", "autobufd_clients_total{end=\"answered\"} 5", "autobufd_clients_total{end=\"dropped\"} 6",
         "autobufd_resident_memory_bytes 8192", "autobufd_window_scales_total 43",
     };

@@ -50,7 +50,8 @@ static struct config read_good(const char *text)
 static void all_that_a_file_may_say(void **state)
 {
     struct config c = read_good("\xef\xbb\xbf; a comment\n"
-                                "interval = 250\nbudget=25\nstatus=/run/x.sock\nstate=off\nbpf=no\n dry_run : yes\nstop_ports=22, 873\n"
+                                "interval = 250\nbudget=25\nstatus=/run/x.sock\nstate=off\nbpf=no\nstore=/srv/paths\n"
+                                "learned=/run/l.sock\nbelieve=0, 1000\n dry_run : yes\nstop_ports=22, 873\n"
                                 "# another one\n\n"
                                 "[data mover]\nremote=2001:db8::/32\nremote_port=5000-5100,80\nlocal=192.0.2.1\nlocal_port=1-65535\n"
                                 "\tunit=gridftp.service\nuser=0\nprogram=globus-gridftp-server\nmode=fixed\nsndbuf=4M\nrcvbuf=64k\n"
@@ -64,12 +65,17 @@ static void all_that_a_file_may_say(void **state)
     assert_string_equal(c.status_file, "/run/x.sock");
     assert_false(c.bpf);
     assert_string_equal(c.state_file, "");
+    assert_string_equal(c.store_file, "/srv/paths");
+    assert_string_equal(c.learned_file, "/run/l.sock");
+    assert_int_equal(c.believed.count, 2);
+    assert_int_equal(c.believed.users[0], 0);
+    assert_int_equal(c.believed.users[1], 1000);
     assert_true(c.dry_run);
     assert_int_equal(c.stop_ports.count, 2);
     assert_int_equal(c.stop_ports.ranges[1].last, 873);
     assert_int_equal(c.count, 2);
     assert_string_equal(first->name, "data mover");
-    assert_int_equal(first->line, 11);
+    assert_int_equal(first->line, 14);
     assert_int_equal(first->remote.version, 6);
     assert_int_equal(first->remote.bits, 32);
     assert_int_equal(first->remote_port.count, 2);
@@ -105,6 +111,9 @@ static void what_a_file_does_not_say(void **state)
     assert_string_equal(c.status_file, "/run/autobufd/status.sock");
     assert_string_equal(c.state_file, "/run/autobufd/state");
     assert_true(c.bpf);
+    assert_string_equal(c.store_file, "/var/lib/autobuf/paths");
+    assert_string_equal(c.learned_file, "/run/autobufd/learned.sock");
+    assert_int_equal(c.believed.count, 0);
     config_free(&c);
     assert_int_equal(config_without_file(&c), 0);
     assert_int_equal(c.count, 1);
@@ -145,6 +154,11 @@ static void what_is_wrong_is_said_with_its_line(void **state)
          "1: status=/12345678901234567890123456789012345678901234567890123456789012345678901234567890123456789: it takes off, "
          "or a file by its full name, of at most 89 characters\n"},
         {"budget=51\n", "1: budget=51: it takes a percentage of net.ipv4.tcp_mem, 1 to 50\n"},
+        {"store=paths\n", "1: store=paths: it takes off, or a file by its full name, of at most 89 characters\n"},
+        {"believe=0,\n", "1: believe=0,: it takes up to eight users of this host, by name or number, with a comma between them\n"},
+        {"believe=1 2\n", "1: believe=1 2: it takes up to eight users of this host, by name or number, with a comma between them\n"},
+        {"believe=1,2,3,4,5,6,7,8,9\n", "1: believe=1,2,3,4,5,6,7,8,9: it takes up to eight users of this host, by name or "
+                                        "number, with a comma between them\n"},
         {"dry_run=maybe\n", "1: dry_run=maybe: it takes yes or no\n"},
     };
 

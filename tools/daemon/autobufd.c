@@ -17,6 +17,8 @@
 #include "before_syn.h"
 #include "care.h"
 #include "config.h"
+#include "handed.h"
+#include "keep.h"
 #include "state.h"
 #include "tell.h"
 #include "undo.h"
@@ -85,22 +87,54 @@ static int convert(const char *name)
     return error < 0 || fflush(stdout) == EOF ? FAILED : DONE;
 }
 
+/* All of the daemon. */
+struct daemon {
+    const struct wishes *want;
+    struct config *config;
+    struct care *care;
+    struct keep keep;
+    struct handed *handed; /* NULL: nothing is taken */
+    struct tell tell;
+    int signals;
+};
+
+/* Where what was learned goes, and where it comes in from programs. In a dry run nothing is written. */
+static void learn_as_told(struct daemon *d)
+{
+    bool learns = d->config->store_file[0] && !d->want->dry_run && !d->config->dry_run;
+    char line[FILE_BYTES + 160];
+    int error = 0;
+
+    keep_in(&d->keep, learns ? d->config->store_file : "");
+    handed_step(d->handed, UINT64_MAX);
+    handed_close(d->handed);
+    d->handed = NULL;
+    if (learns && d->config->learned_file[0])
+        error = handed_open(&d->handed, d->config->learned_file, &d->config->believed, &d->keep);
+    if (error == 0)
+        return;
+    snprintf(line, sizeof line, "%s: %s", d->config->learned_file,
+             error < 0 ? strerror(-error) : "takes no access control list, so only root can say what was learned");
+    say(line);
+}
+
 /* What is wrong with the new rules was said; then the old ones stay. */
-static void read_again(const struct wishes *want, struct care *care, struct config *config, struct tell *tell)
+static void read_again(struct daemon *d)
 {
     struct config fresh;
 
-    tell_reloading(tell, autobuf_now_ns());
-    if (read_rules(want, &fresh) < 0) {
+    tell_reloading(&d->tell, autobuf_now_ns());
+    if (read_rules(d->want, &fresh) < 0) {
         say("the rules stay as they were");
-        tell_rejected(tell);
+        tell_rejected(&d->tell);
         return;
     }
-    care_forget(care); /* it points into the old rules */
-    config_free(config);
-    *config = fresh;
-    (void)care_rules(care, config, want->dry_run); /* without new limits the old ones hold */
-    tell_rules(tell, config);
+    care_forget(d->care); /* it points into the old rules */
+    config_free(d->config);
+    *d->config = fresh;
+    (void)care_rules(d->care, d->config, d->want->dry_run); /* without new limits the old ones hold */
+    learn_as_told(d);
+    tell_rules(&d->tell, d->config);
     say("reads the rules again");
 }
 
@@ -127,19 +161,28 @@ static uint32_t next_signal(int signals)
     return read(signals, &info, sizeof info) == (ssize_t)sizeof info ? info.ssi_signo : 0;
 }
 
-/* Until a signal comes, something is to be done, or somebody asks for the state. 0, -errno. */
-static int wait_here(const struct care *care, const struct tell *tell, int signals)
+static uint64_t earlier(uint64_t a, uint64_t b)
 {
-    struct pollfd fds[1 + STATUS_FDS] = {{signals, POLLIN, 0}};
-    uint64_t now_ns = autobuf_now_ns(), until_ns = care_deadline_ns(care), tell_ns = tell_deadline_ns(tell, now_ns);
-
-    return wait_any(fds, 1 + tell_poll(tell, fds + 1, now_ns), until_ns < tell_ns ? until_ns : tell_ns);
+    return a < b ? a : b;
 }
 
-static int run(const struct wishes *want, struct care *care, struct config *config, struct tell *tell, int signals)
+/* Until a signal comes, something is to be done, or somebody asks for the state or says what was learned. 0, -errno. */
+static int wait_here(const struct daemon *d)
+{
+    struct pollfd fds[2 + STATUS_FDS] = {{d->signals, POLLIN, 0}};
+    uint64_t now_ns = autobuf_now_ns(), until_ns = earlier(care_deadline_ns(d->care), tell_deadline_ns(&d->tell, now_ns));
+    size_t count = 1;
+
+    until_ns = earlier(until_ns, earlier(keep_deadline_ns(&d->keep), handed_deadline_ns(d->handed, now_ns)));
+    count += tell_poll(&d->tell, fds + count, now_ns);
+    count += handed_poll(d->handed, fds + count, now_ns);
+    return wait_any(fds, count, until_ns);
+}
+
+static int run(struct daemon *d)
 {
     for (;;) {
-        int error = care_step(care, autobuf_now_ns());
+        int error = care_step(d->care, autobuf_now_ns());
         uint32_t number;
 
         if (error < 0) {
@@ -147,12 +190,14 @@ static int run(const struct wishes *want, struct care *care, struct config *conf
             if (error != -ETIMEDOUT && error != -EPROTO && error != -ENOBUFS)
                 return FAILED;
         }
-        if (wait_here(care, tell, signals) < 0)
+        if (wait_here(d) < 0)
             return FAILED;
-        tell_step(tell, autobuf_now_ns());
-        number = next_signal(signals);
+        tell_step(&d->tell, autobuf_now_ns());
+        handed_step(d->handed, autobuf_now_ns());
+        keep_step(&d->keep, autobuf_now_ns());
+        number = next_signal(d->signals);
         if (number == SIGHUP)
-            read_again(want, care, config, tell);
+            read_again(d);
         else if (number)
             return DONE;
     }
@@ -205,20 +250,20 @@ static int undo_all(const struct wishes *want, const struct config *config)
 /* -------------------------------------------------------------------------------- the whole */
 
 /* Without a place for its state, which the unit gives it, it works too. unkept: why there is none. */
-static int begin(const struct wishes *want, struct care *care, struct config *config, int signals, int unkept)
+static int begin(struct daemon *d, int unkept)
 {
-    struct tell tell;
     int status;
 
-    fprintf(stderr, "autobufd: begins with %zu rule%s\n", config->count, config->count == 1 ? "" : "s");
+    fprintf(stderr, "autobufd: begins with %zu rule%s\n", d->config->count, d->config->count == 1 ? "" : "s");
     if (unkept < 0) {
-        (void)say_no_state(config, unkept);
+        (void)say_no_state(d->config, unkept);
         say("what is set from now on cannot be put back by autobufd --undo");
     }
-    tell_open(&tell, care, say);
-    tell_rules(&tell, config);
-    status = run(want, care, config, &tell, signals);
-    tell_close(&tell);
+    learn_as_told(d);
+    tell_open(&d->tell, d->care, &d->keep.counts, say);
+    tell_rules(&d->tell, d->config);
+    status = run(d);
+    tell_close(&d->tell);
     return status;
 }
 
@@ -239,11 +284,10 @@ static struct before_syn *open_before_syn(const struct wishes *want, const struc
 
 static int serve(const struct wishes *want, struct config *config)
 {
-    int signals = block_signals(), status = FAILED;
+    struct daemon d = {.want = want, .config = config, .keep = {.say = say}, .signals = block_signals()};
     struct state state = {.fd = -1};
     struct before_syn *before_syn = NULL;
-    struct care *care = NULL;
-    int error = signals < 0 ? -errno : 0, unkept = 0;
+    int error = d.signals < 0 ? -errno : 0, unkept = 0, status = FAILED;
 
     if (!want->dry_run && config->state_file[0])
         unkept = state_open(&state, config->state_file);
@@ -251,19 +295,21 @@ static int serve(const struct wishes *want, struct config *config)
         return say_no_state(config, unkept);
     if (error == 0) {
         before_syn = open_before_syn(want, config);
-        error = care_open(&care, &state, before_syn, say);
+        error = care_open(&d.care, &state, &d.keep, before_syn, say);
     }
     if (error == 0)
-        error = care_rules(care, config, want->dry_run);
+        error = care_rules(d.care, config, want->dry_run);
     if (error < 0)
         fprintf(stderr, "autobufd: cannot begin: %s\n", strerror(-error));
     else
-        status = begin(want, care, config, signals, unkept);
-    care_close(care);
+        status = begin(&d, unkept);
+    handed_close(d.handed);
+    care_close(d.care);
     before_syn_close(before_syn);
+    keep_close(&d.keep);
     state_close(&state);
-    if (signals >= 0)
-        close(signals);
+    if (d.signals >= 0)
+        close(d.signals);
     return status;
 }
 

@@ -190,7 +190,7 @@ static int see(struct care *care)
 
 /* --------------------------------------------------------------------------------- the whole */
 
-int care_open(struct care **care, struct state *state, struct before_syn *before_syn, care_say_fn *say)
+int care_open(struct care **care, struct state *state, struct keep *keep, struct before_syn *before_syn, care_say_fn *say)
 {
     struct care *c = calloc(1, sizeof *c);
     int error;
@@ -203,7 +203,7 @@ int care_open(struct care **care, struct state *state, struct before_syn *before
     c->before_syn = before_syn;
     c->counts.before_syn = before_syn;
     c->sock_diag = sweep_open();
-    error = c->sock_diag < 0 ? c->sock_diag : tending_open(&c->tending, state, &c->table, &c->counts, say);
+    error = c->sock_diag < 0 ? c->sock_diag : tending_open(&c->tending, state, &c->table, &c->counts, keep, say);
     if (error < 0)
         care_close(c);
     else

@@ -12,6 +12,7 @@
 #include <autobuf/autobuf.h>
 
 #include "before_syn.h"
+#include "keep.h"
 #include "report.h"
 #include "rules.h"
 #include "state.h"
@@ -22,10 +23,10 @@ struct care;
 typedef void care_say_fn(const char *line);
 
 /*
- * Opens it. Nothing is done yet. What is changed is kept in *state, and *before_syn (NULL: none) has the same rules; both
- * must live as long. 0; -ENOMEM; errors of sweep_open().
+ * Opens it. Nothing is done yet. What is changed is kept in *state, what connections teach in *keep, and *before_syn (NULL:
+ * none) has the same rules; all must live as long. 0; -ENOMEM; errors of sweep_open().
  */
-int care_open(struct care **care, struct state *state, struct before_syn *before_syn, care_say_fn *say);
+int care_open(struct care **care, struct state *state, struct keep *keep, struct before_syn *before_syn, care_say_fn *say);
 
 /* Ends the care of every connection, until rules are given again. */
 void care_forget(struct care *care);

@@ -16,6 +16,7 @@
 #define INTERVAL_MS 100U
 #define BUDGET_PERCENT 50U
 #define COUNT(array) (sizeof(array) / sizeof *(array))
+#define VALUE_BYTES 200U /* of a line */
 #define BLANKS " \t\r\n\f\v"
 
 struct reading {
@@ -170,17 +171,46 @@ static const char *take_control(void *field, const char *value)
     return NULL;
 }
 
+static bool to_user(const char *text, uint32_t *user)
+{
+    const struct passwd *found = getpwnam(text);
+    char *end;
+    unsigned long number = strtoul(text, &end, 10);
+
+    if (!found && (text[0] < '0' || text[0] > '9' || *end || number >= UINT32_MAX))
+        return false;
+    *user = found ? found->pw_uid : (uint32_t)number;
+    return true;
+}
+
 static const char *take_user(void *field, const char *value)
 {
     struct rule *rule = field;
-    const struct passwd *found = getpwnam(value);
-    char *end;
-    unsigned long number = strtoul(value, &end, 10);
 
-    if (!found && (value[0] < '0' || value[0] > '9' || *end || number >= UINT32_MAX))
+    if (!to_user(value, &rule->user))
         return "a user of this host, by name or number";
     rule->by_user = true;
-    rule->user = found ? found->pw_uid : (uint32_t)number;
+    return NULL;
+}
+
+static const char *take_users(void *field, const char *value)
+{
+    static const char right[] = "up to eight users of this host, by name or number, with a comma between them";
+    struct believed *believed = field;
+    char names[VALUE_BYTES], *rest = names;
+
+    if ((size_t)snprintf(names, sizeof names, "%s", value) >= sizeof names)
+        return right;
+    for (char *name; (name = strsep(&rest, ",")) != NULL; believed->count++) {
+        size_t length;
+
+        name += strspn(name, BLANKS);
+        length = strlen(name);
+        while (length && strchr(BLANKS, name[length - 1]))
+            name[--length] = '\0';
+        if (believed->count == BELIEVED_MOST || !to_user(name, &believed->users[believed->count]))
+            return right;
+    }
     return NULL;
 }
 
@@ -223,6 +253,9 @@ static const struct key {
     {"stop_ports", take_ports, false, offsetof(struct config, stop_ports)},
     {"status", take_file, false, offsetof(struct config, status_file)},
     {"state", take_file, false, offsetof(struct config, state_file)},
+    {"store", take_file, false, offsetof(struct config, store_file)},
+    {"learned", take_file, false, offsetof(struct config, learned_file)},
+    {"believe", take_users, false, offsetof(struct config, believed)},
     {"remote", take_prefix, true, offsetof(struct rule, remote)},
     {"remote_port", take_ports, true, offsetof(struct rule, remote_port)},
     {"local", take_prefix, true, offsetof(struct rule, local)},
@@ -330,7 +363,7 @@ static void begin_section(struct lines *lines, const char *name)
 static struct config empty(void)
 {
     return (struct config){.interval_ms = INTERVAL_MS, .budget_percent = BUDGET_PERCENT, .status_file = STATUS_FILE,
-                           .state_file = STATE_FILE, .bpf = true};
+                           .state_file = STATE_FILE, .store_file = STORE_FILE, .learned_file = LEARNED_FILE, .bpf = true};
 }
 
 int config_read(FILE *file, struct config *config, config_wrong_fn *wrong, void *user)

@@ -84,6 +84,20 @@ static void metrics_of_acts(FILE *out, const struct report_counts *c)
         labelled(out, "refused_total", "reason", refusals[i], c->refused[i]);
 }
 
+static void metrics_of_learning(FILE *out, const struct report_learning *l)
+{
+    static const char *const reasons[] = {[REPORT_NOT_BELIEVED] = "not_believed", [REPORT_MALFORMED] = "malformed",
+                                          [REPORT_NOT_VALID] = "not_valid", [REPORT_TOO_MANY] = "too_many"};
+
+    metric(out, "learned_total", "counter", "Paths learned of, by who saw them.");
+    labelled(out, "learned_total", "from", "connections", l->connections);
+    labelled(out, "learned_total", "from", "programs", l->programs);
+    metric(out, "untaken_total", "counter", "Messages of programs that were not taken, by reason.");
+    for (size_t i = 0; i < REPORT_UNTAKEN; i++)
+        labelled(out, "untaken_total", "reason", reasons[i], l->untaken[i]);
+    single(out, "learned_lost_total", "counter", "What was learned and there was no room for.", l->lost);
+}
+
 void report_metrics(FILE *out, const struct report *r)
 {
     const struct report_counts *c = r->counts;
@@ -95,6 +109,7 @@ void report_metrics(FILE *out, const struct report *r)
     seconds(out, "sweeps", c->sweeps_cpu_ns);
     seconds(out, "looks", c->looks_cpu_ns);
     seconds(out, "searches", c->searches_cpu_ns);
+    seconds(out, "learning", r->learning->cpu_ns);
     seconds(out, "answers", r->answers_cpu_ns);
     single(out, "sockets", "gauge", "Sockets that the newest sweep saw.", c->sockets);
     single(out, "tended", "gauge", "Connections that are looked after.", r->tended);
@@ -106,6 +121,8 @@ void report_metrics(FILE *out, const struct report *r)
     labelled(out, "errors_total", "what", "sweep", c->failed_sweeps);
     labelled(out, "errors_total", "what", "action", c->failed_actions);
     labelled(out, "errors_total", "what", "rules", r->rejected);
+    labelled(out, "errors_total", "what", "store", r->learning->failed);
+    metrics_of_learning(out, r->learning);
     single(out, "rules", "gauge", "Rules that hold.", r->rules);
     single(out, "config_generation", "gauge", "How often rules were taken in.", r->generation);
     metric(out, "clients_total", "counter", "Clients of this socket, by how they ended.");
@@ -167,6 +184,15 @@ static void json_flow(FILE *out, const struct report *r, const struct report_flo
         fputs("null}", out);
 }
 
+static uint64_t turned_away(const struct report_learning *l)
+{
+    uint64_t sum = 0;
+
+    for (size_t i = 0; i < REPORT_UNTAKEN; i++)
+        sum += l->untaken[i];
+    return sum;
+}
+
 void report_flows(FILE *out, const struct report *r)
 {
     fputc('{', out);
@@ -175,6 +201,9 @@ void report_flows(FILE *out, const struct report *r)
     json_number(out, "sockets", r->counts->sockets, false);
     json_number(out, "tended", r->tended, false);
     json_number(out, "left_out", r->tended - shown(r), false);
+    json_number(out, "learned", r->learning->connections, false);
+    json_number(out, "handed_in", r->learning->programs, false);
+    json_number(out, "turned_away", turned_away(r->learning), false);
     json_number(out, "window_scales", r->counts->scales, !r->counts->before_syn);
     fputs("\"flows\":[", out);
     for (size_t i = 0; i < shown(r); i++) {

@@ -46,6 +46,23 @@ struct report_counts {
     uint64_t scales; /* of windows, that became larger so */
 };
 
+enum report_untaken {
+    REPORT_NOT_BELIEVED, /* its sender is none of those who are */
+    REPORT_MALFORMED,    /* it is no message, or one of a later version */
+    REPORT_NOT_VALID,    /* it says what a program may not say */
+    REPORT_TOO_MANY,     /* of one sender */
+    REPORT_UNTAKEN,
+};
+
+/* What was learned since the daemon began. */
+struct report_learning {
+    uint64_t connections, programs; /* entries, by whom they came */
+    uint64_t untaken[REPORT_UNTAKEN]; /* datagrams of programs, by reason */
+    uint64_t lost;   /* entries for which there was no room */
+    uint64_t failed; /* writings of the store */
+    uint64_t cpu_ns;
+};
+
 /* One connection that is looked after. Its texts are what others have chosen: any bytes. */
 struct report_flow {
     pid_t pid;
@@ -65,6 +82,7 @@ typedef void report_flow_fn(const void *user, size_t at, struct report_flow *flo
 
 struct report {
     const struct report_counts *counts;
+    const struct report_learning *learning;
     uint64_t now_ns;
     uint64_t answers_cpu_ns;
     uint64_t answered, dropped; /* clients */

@@ -14,6 +14,9 @@
 #define RULE_PORTS 8U
 #define STATUS_FILE "/run/autobufd/status.sock"
 #define STATE_FILE "/run/autobufd/state"
+#define LEARNED_FILE "/run/autobufd/learned.sock"
+#define STORE_FILE "/var/lib/autobuf/paths"
+#define BELIEVED_MOST 8U
 #define FILE_BYTES 90U /* a socket's address has 108, and it is made beside its place */
 
 enum mode {
@@ -51,12 +54,21 @@ struct rule {
     bool dry_run;
 };
 
+/* Users who may say what they have learned, besides root and the daemon's own. */
+struct believed {
+    uint32_t users[BELIEVED_MOST];
+    size_t count;
+};
+
 struct config {
     struct rule *rules; /* in their order; the first that matches counts */
     size_t count;
     struct ports stop_ports; /* neither end of a connection has one of these; count 0: none */
     char status_file[FILE_BYTES]; /* "": none */
     char state_file[FILE_BYTES];  /* "": none */
+    char store_file[FILE_BYTES];  /* "": nothing is learned */
+    char learned_file[FILE_BYTES]; /* "": none */
+    struct believed believed;
     uint32_t interval_ms;
     uint32_t budget_percent; /* of net.ipv4.tcp_mem, for all that is forced */
     bool bpf; /* may act before the SYN */

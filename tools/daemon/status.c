@@ -7,15 +7,13 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
-#include <sys/stat.h>
 #include <sys/uio.h>
-#include <sys/un.h>
 #include <unistd.h>
 
 #include "cost.h"
+#include "socket_file.h"
 
 #define FILE_MODE 0660 /* who talks to whom is not for all users */
-#define BACKLOG 16
 #define HEAD_BYTES 256U
 #define HELD_BYTES_MOST 8000000U /* of answers that are not taken yet; beyond it no further one is made */
 
@@ -37,9 +35,7 @@ struct status {
     size_t held_bytes;
     uint64_t rest_until_ns;
     int listener;
-    char file[sizeof((struct sockaddr_un *)NULL)->sun_path];
-    dev_t device; /* of the file, to know it again */
-    ino_t inode;
+    struct socket_file file;
 };
 
 /* -------------------------------------------------------------------------------- requests */
@@ -276,79 +272,11 @@ struct status_counts status_counts(const struct status *s)
     return s ? s->counts : (struct status_counts){0};
 }
 
-/* --------------------------------------------------------------------------------- its file */
-
-/* 0: the place is free, or holds what nobody listens on any more; else why it must not be touched. */
-static int check_place(const struct sockaddr_un *address)
-{
-    struct stat found;
-    int fd, error;
-
-    if (lstat(address->sun_path, &found) < 0)
-        return errno == ENOENT ? 0 : -errno;
-    if (!S_ISSOCK(found.st_mode))
-        return -EEXIST;
-    fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
-    if (fd < 0)
-        return -errno;
-    error = connect(fd, (const struct sockaddr *)address, sizeof *address) < 0 ? errno : 0;
-    close(fd);
-    return error == ECONNREFUSED ? 0 : -EADDRINUSE;
-}
-
-/* Binds beside the place, with the right permissions from the beginning, and moves there. */
-static int bind_beside(struct status *s, const struct sockaddr_un *address)
-{
-    struct sockaddr_un beside = {.sun_family = AF_UNIX};
-    struct stat made;
-    mode_t mask;
-    int error = 0;
-
-    if ((size_t)snprintf(beside.sun_path, sizeof beside.sun_path, "%s.%ld", address->sun_path, (long)getpid()) >=
-        sizeof beside.sun_path)
-        return -ENAMETOOLONG;
-    mask = umask(0777 & ~FILE_MODE);
-    if (bind(s->listener, (const struct sockaddr *)&beside, sizeof beside) < 0)
-        error = -errno;
-    umask(mask);
-    if (error < 0)
-        return error;
-    if (lstat(beside.sun_path, &made) < 0 || listen(s->listener, BACKLOG) < 0 ||
-        rename(beside.sun_path, address->sun_path) < 0) {
-        error = -errno;
-        unlink(beside.sun_path);
-        return error;
-    }
-    s->device = made.st_dev;
-    s->inode = made.st_ino;
-    return 0;
-}
-
-static int listen_at(struct status *s, const char *file)
-{
-    struct sockaddr_un address = {.sun_family = AF_UNIX};
-    int error;
-
-    if (strlen(file) >= sizeof address.sun_path)
-        return -ENAMETOOLONG;
-    strcpy(address.sun_path, file);
-    strcpy(s->file, file);
-    error = check_place(&address);
-    if (error < 0)
-        return error;
-    s->listener = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
-    if (s->listener < 0)
-        return -errno;
-    error = bind_beside(s, &address);
-    if (error < 0)
-        close(s->listener);
-    return error;
-}
+/* ------------------------------------------------------------------------------- the whole */
 
 int status_open(struct status **status, const char *file, status_page_fn *print, void *user)
 {
     struct status *s = calloc(1, sizeof *s);
-    int error;
 
     *status = NULL;
     if (!s)
@@ -357,25 +285,25 @@ int status_open(struct status **status, const char *file, status_page_fn *print,
     s->user = user;
     for (size_t i = 0; i < STATUS_CLIENTS; i++)
         s->clients[i].fd = -1;
-    error = listen_at(s, file);
-    if (error < 0)
+    s->listener = socket_file_open(&s->file, file, SOCK_STREAM, FILE_MODE);
+    if (s->listener < 0) {
+        int error = s->listener;
+
         free(s);
-    else
-        *status = s;
-    return error;
+        return error;
+    }
+    *status = s;
+    return 0;
 }
 
 void status_close(struct status *s)
 {
-    struct stat found;
-
     if (!s)
         return;
     for (size_t i = 0; i < STATUS_CLIENTS; i++)
         if (s->clients[i].fd >= 0)
             leave(s, &s->clients[i], false);
-    if (lstat(s->file, &found) == 0 && found.st_dev == s->device && found.st_ino == s->inode)
-        unlink(s->file);
+    socket_file_remove(&s->file);
     close(s->listener);
     free(s);
 }

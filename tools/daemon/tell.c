@@ -38,6 +38,7 @@ static void print_page(void *user, enum status_page page, FILE *out)
     struct status_counts clients = status_counts(tell->status);
     struct report report = {
         .counts = care_counts(tell->care),
+        .learning = tell->learning,
         .now_ns = autobuf_now_ns(),
         .answers_cpu_ns = clients.cpu_ns,
         .answered = clients.answered,
@@ -75,9 +76,9 @@ static void tell_line(struct tell *tell, const char *state, uint64_t now_ns)
 
 /* ------------------------------------------------------------------------------- the whole */
 
-void tell_open(struct tell *tell, const struct care *care, care_say_fn *say)
+void tell_open(struct tell *tell, const struct care *care, const struct report_learning *learning, care_say_fn *say)
 {
-    *tell = (struct tell){.care = care, .say = say};
+    *tell = (struct tell){.care = care, .learning = learning, .say = say};
     notify_open(&tell->notify, getenv("NOTIFY_SOCKET"));
 }
 

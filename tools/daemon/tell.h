@@ -13,6 +13,7 @@
 
 struct tell {
     const struct care *care;
+    const struct report_learning *learning;
     care_say_fn *say;
     const struct config *config;
     struct status *status; /* NULL: none */
@@ -23,8 +24,8 @@ struct tell {
     struct notify notify;
 };
 
-/* care must live until tell_close(). */
-void tell_open(struct tell *tell, const struct care *care, care_say_fn *say);
+/* care and learning must live until tell_close(). */
+void tell_open(struct tell *tell, const struct care *care, const struct report_learning *learning, care_say_fn *say);
 
 /* New rules hold: opens, moves or closes the socket as they say, and tells systemd that the daemon is ready. */
 void tell_rules(struct tell *tell, const struct config *config);

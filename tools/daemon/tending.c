@@ -5,10 +5,14 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
+
+#include <netinet/in.h>
 
 #include "act.h"
 #include "cost.h"
 #include "divide.h"
+#include "lessons.h"
 
 #define NS_PER_MS 1000000ULL
 #define NS_PER_S 1000000000ULL
@@ -17,11 +21,13 @@
 
 #define LOOKS_NS (10 * NS_PER_MS) /* between two rounds of looks, at least */
 #define LIMITS_NS (10 * NS_PER_S) /* between two readings of this host's limits */
+#define LESSONS_NS (100 * NS_PER_MS) /* between two readings of what the kernel tells of closed connections, at least */
 #define DIVIDE_NS (50 * NS_PER_MS) /* between two rounds of dividing, at least */
 
 /* A socket that is looked after. */
 struct tended {
     struct autobuf_flow *flow;
+    struct lesson *lesson; /* NULL: it teaches nothing */
     const struct rule *rule;
     struct place place;
     struct noted was; /* before it was changed */
@@ -39,6 +45,7 @@ struct tending {
     struct state *state;
     struct table *table;
     struct report_counts *counts;
+    struct lessons *lessons;
     const struct config *config;
     bool dry_run;
     struct autobuf_limits limits;
@@ -46,7 +53,7 @@ struct tending {
     size_t count, room;
     uint64_t *demands, *shares; /* of those of one rule, which are at these places in tended */
     size_t *sharers, shares_room;
-    uint64_t now_ns, looks_ns, limits_ns, divide_ns; /* when each is due */
+    uint64_t now_ns, looks_ns, limits_ns, divide_ns, lessons_ns; /* when each is due */
     bool divides; /* a rule does */
     bool refused; /* said that a process may not be touched */
     bool unkept;  /* said that nothing can be kept */
@@ -158,6 +165,7 @@ static void end(struct tending *tending, size_t at, enum known_state state)
     struct known *known = table_find(tending->table, t->place.cookie);
 
     autobuf_flow_close(t->flow);
+    lessons_end(tending->lessons, t->lesson, tending->now_ns);
     if (known)
         known->state = state;
     *t = tending->tended[--tending->count];
@@ -169,10 +177,21 @@ static bool has_ended(int error)
            error == -EOPNOTSUPP;
 }
 
+static struct autobuf_live_state state_of(const struct tended *t)
+{
+    struct autobuf_live_state state = AUTOBUF_LIVE_STATE_INIT;
+    struct autobuf_applied applied = AUTOBUF_APPLIED_INIT;
+
+    applied.live = &state;
+    (void)autobuf_flow_state(t->flow, &applied); /* else nothing was seen yet */
+    return state;
+}
+
 /* A flow that its owner has closed, or handed on to another process: the next sweep will tell. */
 static void look(struct tending *tending, size_t at)
 {
     struct tended *t = &tending->tended[at];
+    struct autobuf_live_state state;
     struct loan loan;
     int result = act_borrow(&t->place, &loan);
 
@@ -184,6 +203,9 @@ static void look(struct tending *tending, size_t at)
     result = autobuf_flow_move(t->flow, loan.copy);
     if (result == 0)
         result = autobuf_flow_step(t->flow, tending->now_ns);
+    state = state_of(t);
+    if (result >= 0)
+        lessons_look(t->lesson, loan.copy, &state, tending->now_ns);
     if (result > 0 && tending->said[0]) {
         tell_done(tending, tending->said);
         keep_action(tending, t);
@@ -240,16 +262,6 @@ static bool has_room_for_shares(struct tending *tending)
         return false;
     tending->shares_room = room;
     return true;
-}
-
-static struct autobuf_live_state state_of(const struct tended *t)
-{
-    struct autobuf_live_state state = AUTOBUF_LIVE_STATE_INIT;
-    struct autobuf_applied applied = AUTOBUF_APPLIED_INIT;
-
-    applied.live = &state;
-    (void)autobuf_flow_state(t->flow, &applied); /* else nothing was seen yet */
-    return state;
 }
 
 /* What it uses now: in flight, or what arrives in a round trip. */
@@ -363,6 +375,42 @@ static struct autobuf_options options_of(struct tending *tending, const struct r
     return options;
 }
 
+/* What the rule does must not be what limits it. */
+static bool teaches(const struct rule *rule)
+{
+    return !rule->divide_bytes && !rule->pace_bit_per_s && !(rule->intent & AUTOBUF_INTENT_LOW_DELAY);
+}
+
+/* What a store of the daemon's own knows of a connection's path; the library looks into the usual ones. */
+static bool recall(struct tending *tending, const struct rule *rule, const struct endpoint *remote, struct autobuf_path *path)
+{
+    struct autobuf_paths_entry entry = AUTOBUF_PATHS_ENTRY_INIT;
+    struct autobuf_paths_query query = AUTOBUF_PATHS_QUERY_INIT;
+    const char *file = tending->config->store_file;
+    struct sockaddr_in v4 = {.sin_family = AF_INET};
+    struct sockaddr_in6 v6 = {.sin6_family = AF_INET6};
+    struct autobuf_paths *paths;
+    char text[64];
+    int error;
+
+    if (rule->mode != MODE_PATH || !remote->version || !file[0] || strcmp(file, STORE_FILE) == 0 ||
+        autobuf_paths_open(&paths, file) < 0)
+        return false;
+    memcpy(&v4.sin_addr, remote->address, 4);
+    memcpy(&v6.sin6_addr, remote->address, 16);
+    query.remote = remote->version == 4 ? (struct sockaddr *)&v4 : (struct sockaddr *)&v6;
+    query.remote_len = remote->version == 4 ? sizeof v4 : sizeof v6;
+    query.now_s = (uint64_t)time(NULL);
+    error = autobuf_paths_find(paths, &query, &entry);
+    autobuf_paths_close(paths);
+    if (error < 0 || autobuf_paths_path(&entry, path) < 0)
+        return false;
+    snprintf(text, sizeof text, "the path store knows it: %.1f Mbit/s, %.3f ms", (double)entry.tx_rate_bit_per_s / 1e6,
+             (double)entry.rtt_min_ns / 1e6);
+    keep_text(tending, text);
+    return true;
+}
+
 /* Opens the flow of a borrowed socket. The state that the socket has from now on. */
 static enum known_state open_flow(struct tending *tending, const struct seen *seen, const struct rule *rule,
                                   const struct place *place, const struct noted *was, int copy)
@@ -371,8 +419,12 @@ static enum known_state open_flow(struct tending *tending, const struct seen *se
     struct autobuf_limits limits;
     struct autobuf_options options = options_of(tending, rule, &limits);
     struct tended t = {.rule = rule, .place = *place, .was = *was, .subject = sweep_subject(seen)};
-    int error = has_room(tending) ? autobuf_flow_open(&t.flow, copy, NULL, 0, &options) : -ENOMEM;
+    struct autobuf_path path = AUTOBUF_PATH_INIT;
+    int error;
 
+    if (recall(tending, rule, &seen->remote, &path))
+        options.path = &path;
+    error = has_room(tending) ? autobuf_flow_open(&t.flow, copy, NULL, 0, &options) : -ENOMEM;
     if (error < 0) {
         tell_failed(tending, error);
         return KNOWN_LEFT;
@@ -391,6 +443,8 @@ static enum known_state open_flow(struct tending *tending, const struct seen *se
     }
     snprintf(t.program, sizeof t.program, "%s", tending->process->name);
     snprintf(t.unit, sizeof t.unit, "%s", tending->unit);
+    if (teaches(rule))
+        t.lesson = lessons_begin(tending->lessons, place->cookie, &seen->remote);
     tending->counts->taken_up++;
     tending->tended[tending->count++] = t;
     return KNOWN_TENDED;
@@ -504,7 +558,7 @@ void tending_end(struct tending *tending)
 }
 
 int tending_open(struct tending **tending, struct state *state, struct table *table, struct report_counts *counts,
-                 tending_say_fn *say)
+                 struct keep *keep, tending_say_fn *say)
 {
     struct tending *made = calloc(1, sizeof *made);
 
@@ -515,7 +569,7 @@ int tending_open(struct tending **tending, struct state *state, struct table *ta
     made->state = state;
     made->table = table;
     made->counts = counts;
-    return 0;
+    return lessons_open(&made->lessons, keep);
 }
 
 int tending_rules(struct tending *tending, const struct config *config, bool dry_run, uint64_t now_ns)
@@ -539,6 +593,10 @@ void tending_step(struct tending *tending, uint64_t now_ns)
         look_all(tending);
     if (tending->divides && tending->count && now_ns >= tending->divide_ns)
         divide_all(tending);
+    if (now_ns >= tending->lessons_ns) { /* whoever sweeps comes by often enough */
+        lessons_step(tending->lessons, now_ns);
+        tending->lessons_ns = now_ns + LESSONS_NS;
+    }
 }
 
 uint64_t tending_deadline_ns(const struct tending *tending)
@@ -576,6 +634,7 @@ void tending_close(struct tending *tending)
     if (!tending)
         return;
     tending_end(tending);
+    lessons_close(tending->lessons);
     free(tending->tended);
     free(tending->demands);
     free(tending->shares);

@@ -7,6 +7,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "keep.h"
 #include "owners.h"
 #include "report.h"
 #include "rules.h"
@@ -21,10 +22,10 @@ typedef void tending_say_fn(const char *line);
 
 /*
  * Nothing is looked after yet. How sockets were is kept in *state, what becomes of each is told in *table, and what is
- * done is counted in *counts; they must live as long. 0; -ENOMEM.
+ * done is counted in *counts; what connections teach goes to *keep; they must live as long. 0; -ENOMEM.
  */
 int tending_open(struct tending **tending, struct state *state, struct table *table, struct report_counts *counts,
-                 tending_say_fn *say);
+                 struct keep *keep, tending_say_fn *say);
 
 /* From now on these rules hold. *config must live until tending_end(). 0; errors of autobuf_limits_host(). */
 int tending_rules(struct tending *tending, const struct config *config, bool dry_run, uint64_t now_ns);

@@ -1,0 +1,267 @@
+/* SPDX-License-Identifier: MIT */
+/* tools/daemon/keep.c: what becomes of what was learned. */
+#include "unit.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "daemon/keep.h"
+
+#define BOTH (AUTOBUF_PATH_TX_AT_LEAST | AUTOBUF_PATH_RX_AT_LEAST)
+
+static char folder[] = "/tmp/test_keep.XXXXXX", file[sizeof folder + 8];
+static unsigned said;
+
+static void say(const char *line)
+{
+    assert_non_null(strstr(line, "what is learned is not kept"));
+    said++;
+}
+
+static int begin(void **state)
+{
+    (void)state;
+    if (!mkdtemp(folder))
+        return -1;
+    snprintf(file, sizeof file, "%s/paths", folder);
+    return 0;
+}
+
+static int end(void **state)
+{
+    char lock[sizeof file + 8];
+
+    (void)state;
+    snprintf(lock, sizeof lock, "%s.lock", file);
+    unlink(file);
+    unlink(lock);
+    return rmdir(folder);
+}
+
+static struct autobuf_paths_entry entry(uint32_t method, uint64_t tx, uint64_t rx, uint64_t rtt_ns, uint64_t holds_s)
+{
+    struct autobuf_paths_entry e = AUTOBUF_PATHS_ENTRY_INIT;
+
+    assert_int_equal(autobuf_prefix_parse("192.0.2.1", &e.remote), 0);
+    e.method = method;
+    if (method == AUTOBUF_METHOD_PASSIVE || method == AUTOBUF_METHOD_IMPORTED)
+        e.flags = (tx ? AUTOBUF_PATH_TX_AT_LEAST : 0) | (rx ? AUTOBUF_PATH_RX_AT_LEAST : 0);
+    e.tx_rate_bit_per_s = tx;
+    e.rx_rate_bit_per_s = rx;
+    e.rtt_min_ns = rtt_ns;
+    e.learned_s = (uint64_t)time(NULL);
+    e.expires_s = e.learned_s + holds_s;
+    return e;
+}
+
+static struct autobuf_paths_entry kept(void)
+{
+    struct autobuf_paths_entry e = AUTOBUF_PATHS_ENTRY_INIT;
+    struct autobuf_paths *paths;
+
+    assert_int_equal(autobuf_paths_open(&paths, file), 0);
+    assert_int_equal(autobuf_paths_count(paths), 1);
+    assert_int_equal(autobuf_paths_at(paths, 0, &e), 0);
+    autobuf_paths_close(paths);
+    return e;
+}
+
+#define PASSIVE AUTOBUF_METHOD_PASSIVE
+#define ICMP AUTOBUF_METHOD_ICMP
+#define GIVEN AUTOBUF_METHOD_GIVEN
+
+static const struct {
+    const char *name;
+    struct {
+        uint32_t method;
+        uint64_t tx, rx, rtt_ns, holds_s;
+    } first, second;
+    uint32_t method;
+    uint64_t tx, rx, rtt_ns, holds_s;
+    uint32_t flags;
+} rows[] = {
+    {"each direction by itself", {PASSIVE, 100, 0, 9, 1000}, {PASSIVE, 0, 50, 8, 2000}, PASSIVE, 100, 50, 8, 1000, BOTH},
+    {"a slower one does not count", {PASSIVE, 100, 0, 8, 1000}, {PASSIVE, 50, 0, 9, 2000}, PASSIVE, 100, 0, 8, 1000, 1},
+    {"one that is about as fast confirms", {PASSIVE, 100, 0, 9, 1000}, {PASSIVE, 90, 0, 9, 2000}, PASSIVE, 90, 0, 9, 2000, 1},
+    {"a faster one counts", {PASSIVE, 100, 0, 9, 1000}, {PASSIVE, 200, 0, 9, 2000}, PASSIVE, 200, 0, 9, 2000, 1},
+    {"an imported one is as good", {AUTOBUF_METHOD_IMPORTED, 100, 0, 9, 1000}, {PASSIVE, 50, 0, 9, 2000}, PASSIVE, 100, 0, 9, 1000, 1},
+    {"a measurement stays", {ICMP, 100, 100, 9, 1000}, {PASSIVE, 90, 0, 8, 2000}, ICMP, 100, 100, 9, 1000, 0},
+    {"unless the path is faster", {ICMP, 100, 100, 9, 1000}, {PASSIVE, 110, 0, 8, 2000}, PASSIVE, 110, 0, 8, 2000, 1},
+    {"a measurement counts", {PASSIVE, 100, 0, 9, 1000}, {ICMP, 120, 120, 9, 2000}, ICMP, 120, 120, 9, 2000, 0},
+    {"what somebody has set stays", {GIVEN, 10, 10, 9, 1000}, {PASSIVE, 100, 0, 8, 2000}, GIVEN, 10, 10, 9, 1000, 0},
+    {"also against a measurement", {GIVEN, 10, 10, 9, 1000}, {ICMP, 100, 100, 8, 2000}, GIVEN, 10, 10, 9, 1000, 0},
+};
+
+/* together: before anything was written. */
+static void check_rows(int together)
+{
+    for (size_t i = 0; i < COUNT(rows); i++) {
+        struct keep keep = {.say = say};
+        struct autobuf_paths_entry
+            first = entry(rows[i].first.method, rows[i].first.tx, rows[i].first.rx, rows[i].first.rtt_ns, rows[i].first.holds_s),
+            second = entry(rows[i].second.method, rows[i].second.tx, rows[i].second.rx, rows[i].second.rtt_ns, rows[i].second.holds_s),
+            e;
+
+        unlink(file);
+        keep_in(&keep, file);
+        keep_learned(&keep, &first);
+        if (!together)
+            keep_close(&keep);
+        keep_learned(&keep, &second);
+        keep_close(&keep);
+        e = kept();
+        CHECK_EQUAL(rows[i].name, e.method, rows[i].method);
+        CHECK_EQUAL(rows[i].name, e.tx_rate_bit_per_s, rows[i].tx);
+        CHECK_EQUAL(rows[i].name, e.rx_rate_bit_per_s, rows[i].rx);
+        CHECK_EQUAL(rows[i].name, e.rtt_min_ns, rows[i].rtt_ns);
+        CHECK_EQUAL(rows[i].name, e.flags, rows[i].flags);
+        CHECK_EQUAL(rows[i].name, e.expires_s, (rows[i].holds_s == 1000 ? first.learned_s : second.learned_s) + rows[i].holds_s);
+    }
+}
+
+static void what_is_known_and_what_is_new(void **state)
+{
+    (void)state;
+    check_rows(0);
+    check_rows(1);
+}
+
+static void it_is_written_at_most_once_a_second(void **state)
+{
+    struct autobuf_paths_entry e = entry(PASSIVE, 100, 0, 9, 1000);
+    struct keep keep = {.say = say};
+
+    (void)state;
+    unlink(file);
+    keep_learned(&keep, &e); /* it has no file yet */
+    assert_int_equal(keep_deadline_ns(&keep), UINT64_MAX);
+    keep_in(&keep, file);
+    keep_learned(&keep, &e);
+    assert_int_equal(access(file, F_OK), -1);
+    assert_int_equal(keep_deadline_ns(&keep), 0);
+    keep_step(&keep, 5000000000);
+    assert_int_equal(kept().tx_rate_bit_per_s, 100);
+    assert_int_equal(keep_deadline_ns(&keep), UINT64_MAX);
+    e.tx_rate_bit_per_s = 200;
+    keep_learned(&keep, &e);
+    assert_true(keep_deadline_ns(&keep) >= 6000000000);
+    keep_step(&keep, 5999999999);
+    assert_int_equal(kept().tx_rate_bit_per_s, 100);
+    keep_step(&keep, keep_deadline_ns(&keep));
+    assert_int_equal(kept().tx_rate_bit_per_s, 200);
+}
+
+static void everybody_may_read_it(void **state)
+{
+    struct autobuf_paths_entry e = entry(PASSIVE, 100, 0, 9, 1000);
+    struct keep keep = {.say = say};
+    mode_t mask = umask(0077);
+    struct stat found;
+
+    (void)state;
+    unlink(file);
+    keep_in(&keep, file);
+    keep_learned(&keep, &e);
+    keep_close(&keep);
+    assert_int_equal(umask(mask), 0077);
+    assert_int_equal(stat(file, &found), 0);
+    assert_int_equal(found.st_mode & 0777, 0644);
+}
+
+static void there_is_room_for_so_many(void **state)
+{
+    struct keep keep = {.say = say};
+
+    (void)state;
+    keep_in(&keep, file);
+    for (unsigned i = 0; i < KEEP_MOST + 3; i++) {
+        struct autobuf_paths_entry e = entry(PASSIVE, 100, 0, 9, 1000);
+
+        e.remote.address[2] = (uint8_t)i;
+        keep_learned(&keep, &e);
+    }
+    assert_int_equal(keep.count, KEEP_MOST);
+    assert_int_equal(keep.counts.lost, 3);
+    keep.count = 0;
+}
+
+/* It waits for another writer without waiting. */
+static void another_one_writes(void **state)
+{
+    struct autobuf_paths_entry e = entry(PASSIVE, 100, 0, 9, 1000);
+    struct autobuf_paths_writer *other;
+    struct keep keep = {.say = say};
+
+    (void)state;
+    unlink(file);
+    said = 0;
+    keep_in(&keep, file);
+    keep_learned(&keep, &e);
+    assert_int_equal(autobuf_paths_write(&other, file, 0), 0);
+    keep_step(&keep, 1000000000);
+    assert_int_equal(keep.count, 1);
+    autobuf_paths_abort(other);
+    keep_step(&keep, keep_deadline_ns(&keep));
+    assert_int_equal(keep.count, 0);
+    assert_int_equal(kept().tx_rate_bit_per_s, 100);
+    assert_int_equal(said, 0);
+}
+
+static void a_store_that_cannot_be_written_is_said_once(void **state)
+{
+    static const char *const names[] = {"/proc/paths", "/no/such/folder/paths"};
+
+    (void)state;
+    for (size_t i = 0; i < COUNT(names); i++) {
+        struct autobuf_paths_entry e = entry(PASSIVE, 100, 0, 9, 1000);
+        struct keep keep = {.say = say};
+
+        said = 0;
+        keep_in(&keep, names[i]);
+        for (uint64_t n = 1; n <= 3; n++) {
+            keep_learned(&keep, &e);
+            keep_step(&keep, keep_deadline_ns(&keep));
+            CHECK_EQUAL(names[i], keep.count, 0);
+            CHECK_EQUAL(names[i], keep.counts.failed, n);
+        }
+        CHECK_EQUAL(names[i], said, 1);
+    }
+}
+
+/* What a later version wrote stays; what is damaged is replaced. */
+static void stores_of_others(void **state)
+{
+    struct autobuf_paths_entry e = entry(PASSIVE, 100, 0, 9, 1000);
+    struct keep keep = {.say = say};
+    FILE *f = fopen(file, "w");
+
+    (void)state;
+    assert_non_null(f);
+    fputs("no store", f);
+    assert_int_equal(fclose(f), 0);
+    said = 0;
+    keep_in(&keep, file);
+    keep_learned(&keep, &e);
+    keep_close(&keep);
+    assert_int_equal(said, 0);
+    assert_int_equal(kept().tx_rate_bit_per_s, 100);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(what_is_known_and_what_is_new),
+        cmocka_unit_test(it_is_written_at_most_once_a_second),
+        cmocka_unit_test(everybody_may_read_it),
+        cmocka_unit_test(there_is_room_for_so_many),
+        cmocka_unit_test(another_one_writes),
+        cmocka_unit_test(a_store_that_cannot_be_written_is_said_once),
+        cmocka_unit_test(stores_of_others),
+    };
+
+    return cmocka_run_group_tests(tests, begin, end);
+}

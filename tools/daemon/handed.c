@@ -1,0 +1,225 @@
+/* SPDX-License-Identifier: MIT */
+#include "handed.h"
+
+#include <endian.h>
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <sys/xattr.h>
+#include <time.h>
+#include <unistd.h>
+
+#include <linux/posix_acl.h>
+#include <linux/posix_acl_xattr.h>
+
+#include "cost.h"
+#include "learn.h"
+#include "socket_file.h"
+
+#define NS_PER_S 1000000000ULL
+#define FILE_MODE 0600
+#define SENDERS (BELIEVED_MOST + 2) /* with root and this process's user */
+
+/* A user who is believed. */
+struct sender {
+    uint32_t user;
+    uint32_t taken; /* since then: */
+    uint64_t since_ns;
+};
+
+struct handed {
+    int fd;
+    struct socket_file file;
+    struct keep *keep;
+    struct sender senders[SENDERS];
+    size_t count;
+    uint64_t rest_until_ns;
+};
+
+/* ----------------------------------------------------------------------------------- trust */
+
+bool handed_check(struct autobuf_paths_entry *e, uint64_t now_s)
+{
+    bool measured = e->method == AUTOBUF_METHOD_ICMP || e->method == AUTOBUF_METHOD_INBAND || e->method == AUTOBUF_METHOD_PASSIVE;
+
+    if (!measured || !learn_is_host(&e->remote) || e->local.version || e->device[0] || e->expires_s <= now_s ||
+        e->rtt_min_ns == AUTOBUF_NS_UNSET || (!e->tx_rate_bit_per_s && !e->rx_rate_bit_per_s))
+        return false;
+    if (e->learned_s > now_s)
+        e->learned_s = now_s;
+    if (e->expires_s > now_s + HANDED_HOLDS_S)
+        e->expires_s = now_s + HANDED_HOLDS_S;
+    return true;
+}
+
+static struct sender *sender_of(struct handed *handed, uint32_t user)
+{
+    for (size_t i = 0; i < handed->count; i++)
+        if (handed->senders[i].user == user)
+            return &handed->senders[i];
+    return NULL;
+}
+
+static bool is_too_many(struct sender *sender, uint64_t now_ns)
+{
+    if (now_ns >= sender->since_ns + NS_PER_S) {
+        sender->since_ns = now_ns;
+        sender->taken = 0;
+    }
+    return sender->taken++ >= HANDED_PER_S;
+}
+
+/* ------------------------------------------------------------------------------- datagrams */
+
+/* false: it has none. Descriptors that came along are closed. */
+static bool read_sender(struct msghdr *message, struct ucred *from)
+{
+    bool found = false;
+
+    for (struct cmsghdr *c = CMSG_FIRSTHDR(message); c; c = CMSG_NXTHDR(message, c)) {
+        size_t bytes = c->cmsg_len - CMSG_LEN(0);
+
+        if (c->cmsg_level != SOL_SOCKET)
+            continue;
+        if (c->cmsg_type == SCM_CREDENTIALS && bytes >= sizeof *from) {
+            memcpy(from, CMSG_DATA(c), sizeof *from);
+            found = true;
+        }
+        for (size_t at = 0; c->cmsg_type == SCM_RIGHTS && at + sizeof(int) <= bytes; at += sizeof(int)) {
+            int fd;
+
+            memcpy(&fd, CMSG_DATA(c) + at, sizeof fd);
+            close(fd);
+        }
+    }
+    return found;
+}
+
+/* Takes the entry, or says why not. */
+static enum report_untaken take(struct handed *handed, const void *bytes, size_t count, const struct ucred *from, uint64_t now_ns)
+{
+    struct autobuf_paths_entry entry = AUTOBUF_PATHS_ENTRY_INIT;
+    struct sender *sender = from ? sender_of(handed, from->uid) : NULL;
+
+    if (!sender)
+        return REPORT_NOT_BELIEVED;
+    if (is_too_many(sender, now_ns))
+        return REPORT_TOO_MANY;
+    if (autobuf_paths_entry_decode(bytes, (uint32_t)count, &entry) < 0)
+        return REPORT_MALFORMED;
+    if (!handed_check(&entry, (uint64_t)time(NULL)))
+        return REPORT_NOT_VALID;
+    handed->keep->counts.programs++;
+    keep_learned(handed->keep, &entry);
+    return REPORT_UNTAKEN;
+}
+
+/* false: there is none. */
+static bool next_datagram(struct handed *handed, uint64_t now_ns)
+{
+    union { /* room for no descriptor: the kernel then closes those that come along */
+        struct cmsghdr header;
+        char bytes[CMSG_SPACE(sizeof(struct ucred))];
+    } control;
+    char bytes[AUTOBUF_PATHS_MESSAGE_BYTES];
+    struct iovec part = {bytes, sizeof bytes};
+    struct msghdr message = {.msg_iov = &part, .msg_iovlen = 1, .msg_control = &control, .msg_controllen = sizeof control};
+    ssize_t got = recvmsg(handed->fd, &message, MSG_DONTWAIT | MSG_CMSG_CLOEXEC | MSG_TRUNC);
+    enum report_untaken why;
+    struct ucred from;
+    bool known;
+
+    if (got < 0)
+        return errno == EINTR;
+    known = read_sender(&message, &from);
+    why = take(handed, bytes, (size_t)got, known ? &from : NULL, now_ns); /* one that is longer has its true length */
+    if (why != REPORT_UNTAKEN)
+        handed->keep->counts.untaken[why]++;
+    return true;
+}
+
+void handed_step(struct handed *handed, uint64_t now_ns)
+{
+    uint64_t began_ns = cost_cpu_ns();
+
+    if (!handed || now_ns < handed->rest_until_ns)
+        return;
+    for (unsigned i = 0; i < HANDED_MOST && next_datagram(handed, now_ns); i++)
+        continue;
+    handed->rest_until_ns = cost_after(now_ns, began_ns, 0, &handed->keep->counts.cpu_ns);
+}
+
+/* -------------------------------------------------------------------------------- the loop */
+
+size_t handed_poll(const struct handed *handed, struct pollfd *fds, uint64_t now_ns)
+{
+    if (!handed || now_ns < handed->rest_until_ns)
+        return 0;
+    fds[0] = (struct pollfd){handed->fd, POLLIN, 0};
+    return 1;
+}
+
+uint64_t handed_deadline_ns(const struct handed *handed, uint64_t now_ns)
+{
+    return handed && now_ns < handed->rest_until_ns ? handed->rest_until_ns : UINT64_MAX;
+}
+
+/* ------------------------------------------------------------------------------- the whole */
+
+/* The owner keeps what the mode says, and each of those who are believed may write: acl(5). 0, -errno. */
+static int permit(const char *file, const struct believed *believed)
+{
+    struct {
+        struct posix_acl_xattr_header header;
+        struct posix_acl_xattr_entry entries[BELIEVED_MOST + 4];
+    } list = {.header = {.a_version = htole32(POSIX_ACL_XATTR_VERSION)}};
+    struct posix_acl_xattr_entry *next = list.entries;
+    const struct {
+        uint16_t tag, permission;
+    } last[] = {{ACL_GROUP_OBJ, 0}, {ACL_MASK, ACL_WRITE}, {ACL_OTHER, 0}};
+
+    *next++ = (struct posix_acl_xattr_entry){htole16(ACL_USER_OBJ), htole16(ACL_READ | ACL_WRITE), htole32(UINT32_MAX)};
+    for (size_t i = 0; i < believed->count; i++)
+        *next++ = (struct posix_acl_xattr_entry){htole16(ACL_USER), htole16(ACL_WRITE), htole32(believed->users[i])};
+    for (size_t i = 0; i < sizeof last / sizeof *last; i++)
+        *next++ = (struct posix_acl_xattr_entry){htole16(last[i].tag), htole16(last[i].permission), htole32(UINT32_MAX)};
+    return setxattr(file, "system.posix_acl_access", &list, (size_t)((char *)next - (char *)&list), 0) < 0 ? -errno : 0;
+}
+
+int handed_open(struct handed **out, const char *file, const struct believed *believed, struct keep *keep)
+{
+    struct handed *handed = calloc(1, sizeof *handed);
+    int on = 1, error;
+
+    *out = NULL;
+    if (!handed)
+        return -ENOMEM;
+    handed->keep = keep;
+    handed->senders[handed->count++].user = 0;
+    handed->senders[handed->count++].user = geteuid();
+    for (size_t i = 0; i < believed->count; i++)
+        handed->senders[handed->count++].user = believed->users[i];
+    handed->fd = socket_file_open(&handed->file, file, SOCK_DGRAM, FILE_MODE);
+    error = handed->fd < 0 ? handed->fd : 0;
+    if (error == 0 && setsockopt(handed->fd, SOL_SOCKET, SO_PASSCRED, &on, sizeof on) < 0)
+        error = -errno;
+    if (error < 0) {
+        if (handed->fd >= 0)
+            handed_close(handed);
+        else
+            free(handed);
+        return error;
+    }
+    *out = handed;
+    return believed->count && permit(file, believed) < 0 ? 1 : 0;
+}
+
+void handed_close(struct handed *handed)
+{
+    if (!handed)
+        return;
+    socket_file_remove(&handed->file);
+    close(handed->fd);
+    free(handed);
+}

@@ -1,0 +1,49 @@
+/* SPDX-License-Identifier: MIT */
+/* Where what was learned goes: the path store. Callers hand it over, and it is written a little later, many at once. */
+#ifndef KEEP_H
+#define KEEP_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <autobuf/autobuf.h>
+
+#include "report.h"
+#include "rules.h"
+
+#define KEEP_MOST 64U /* entries that wait to be written */
+
+/* A line that says why something cannot be. */
+typedef void keep_say_fn(const char *line);
+
+/* All zero but for say: nothing is kept. */
+struct keep {
+    keep_say_fn *say;
+    struct report_learning counts;
+    char file[FILE_BYTES]; /* "": nothing is kept */
+    struct autobuf_paths_entry waiting[KEEP_MOST];
+    size_t count;
+    uint64_t write_ns; /* not written before */
+    bool said;         /* that it cannot be written */
+};
+
+/* From now on it goes into this file, "" for none. What waits for another one is written there first. */
+void keep_in(struct keep *keep, const char *file);
+
+/*
+ * Takes an entry over. Nothing is opened, written or waited for here; what there is no room for is lost, and counted.
+ * What is known better already, as by a measurement or from the administrator, stays.
+ */
+void keep_learned(struct keep *keep, const struct autobuf_paths_entry *entry);
+
+/* Writes what waits, if that is due. */
+void keep_step(struct keep *keep, uint64_t now_ns);
+
+/* When to call keep_step() next; UINT64_MAX: nothing waits. */
+uint64_t keep_deadline_ns(const struct keep *keep);
+
+/* Writes what waits, at once. */
+void keep_close(struct keep *keep);
+
+#endif

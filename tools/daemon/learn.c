@@ -1,0 +1,194 @@
+/* SPDX-License-Identifier: MIT */
+#include "learn.h"
+
+#include <string.h>
+
+#define NS_PER_S 1000000000ULL
+
+#define HELD_ROUNDS 8U
+#define HELD_NS 200000000ULL      /* at least; shorter ones would time the host's own scheduling */
+#define HELD_LOOKS 4U             /* at least: a busy daemon comes by less often */
+#define COUNTING_PERCENT 75U      /* of a stretch's looks */
+#define BULK_PERCENT 50U          /* of the time in which it carried the bulk */
+#define BULK_BYTES 1048576U
+#define NEAR_NS 1000000U          /* a path so short needs no window that autotuning does not give */
+#define LIMITED_PERCENT 25U       /* of the time that it was busy, the peer's window or the buffer may have held it back */
+#define V4_HEADERS 52U            /* with the timestamp option */
+#define V6_HEADERS 72U
+#define PACKET_BYTES 1500U        /* unless the kernel has said */
+#define RATE_MOST 1000000000000000ULL /* bit/s; the store takes no more */
+
+static uint64_t most(uint64_t a, uint64_t b)
+{
+    return a > b ? a : b;
+}
+
+static uint64_t per_second(uint64_t bytes, uint64_t ns)
+{
+    double rate = ns ? (double)bytes * (double)NS_PER_S / (double)ns : 0;
+
+    return rate < (double)RATE_MOST / 8 ? (uint64_t)rate : RATE_MOST / 8;
+}
+
+/* ----------------------------------------------------------------------------------- looks */
+
+static bool counts(const struct autobuf_live_state *state, enum learn_way way)
+{
+    if (way == LEARN_TX)
+        return state->limiter == AUTOBUF_LIMITER_PATH && !state->pacing_bit_per_s;
+    return state->limiter == AUTOBUF_LIMITER_PEER;
+}
+
+static void close_stretch(struct learn_course *course, uint64_t bytes, uint64_t now_ns, uint64_t rtt_ns)
+{
+    struct learn_stretch *stretch = &course->stretch;
+    uint64_t took_ns = now_ns - stretch->began_ns, rate;
+
+    if (took_ns < HELD_NS || took_ns < HELD_ROUNDS * rtt_ns || stretch->looks < HELD_LOOKS)
+        return;
+    if (100 * stretch->counting >= COUNTING_PERCENT * stretch->looks && bytes > stretch->began_bytes) {
+        rate = per_second(bytes - stretch->began_bytes, took_ns);
+        course->byte_per_s = most(course->byte_per_s, rate);
+        course->stretches++;
+    }
+    *stretch = (struct learn_stretch){.began_ns = now_ns, .began_bytes = bytes};
+}
+
+/* carries: it is this way that the bulk goes now. */
+static void follow(struct learn_course *course, const struct autobuf_live_state *state, enum learn_way way, bool carries,
+                   uint64_t bytes, uint64_t now_ns, uint64_t since_ns)
+{
+    bool counting = carries && counts(state, way);
+
+    if (!course->stretch.began_ns) {
+        course->stretch = (struct learn_stretch){.began_ns = now_ns, .began_bytes = bytes};
+        return;
+    }
+    course->bulk_ns += carries ? since_ns : 0;
+    course->counting_ns += counting ? since_ns : 0;
+    course->stretch.looks++;
+    course->stretch.counting += counting;
+    close_stretch(course, bytes, now_ns, state->rtt_ns);
+}
+
+/* What came through since the last look. */
+static uint64_t moved_since(const struct learn *learn, const struct learn_final *seen, uint64_t bytes, enum learn_way way)
+{
+    if (!learn->looked_ns)
+        return 0;
+    if (seen->packets[way])
+        return (uint64_t)(seen->packets[way] - learn->packets[way]) * seen->mss_bytes[way]; /* it may have wrapped */
+    return bytes > learn->bytes[way] ? bytes - learn->bytes[way] : 0;
+}
+
+void learn_look(struct learn *learn, const struct autobuf_live_state *state, const struct learn_final *seen, uint64_t now_ns)
+{
+    const uint64_t bytes[LEARN_WAYS] = {seen->sent_bytes, seen->received_bytes};
+    uint64_t moved[LEARN_WAYS], since_ns = learn->looked_ns ? now_ns - learn->looked_ns : 0;
+
+    if (state->rtt_ns == AUTOBUF_NS_UNSET || now_ns <= learn->looked_ns) /* nothing was seen */
+        return;
+    for (int way = 0; way < LEARN_WAYS; way++)
+        moved[way] = moved_since(learn, seen, bytes[way], (enum learn_way)way);
+    for (int way = 0; way < LEARN_WAYS; way++) {
+        bool carries = moved[way] && moved[way] >= moved[!way];
+
+        learn->through_bytes[way] += moved[way];
+        follow(&learn->courses[way], state, (enum learn_way)way, carries, learn->through_bytes[way], now_ns, since_ns);
+        learn->bytes[way] = bytes[way];
+        learn->packets[way] = seen->packets[way];
+    }
+    learn->looked_ns = now_ns;
+    if (state->rtt_min_ns != AUTOBUF_NS_UNSET)
+        learn->rtt_min_ns = state->rtt_min_ns;
+    if (state->packet_bytes)
+        learn->packet_bytes = state->packet_bytes;
+}
+
+/* ------------------------------------------------------------------------------------- end */
+
+static bool was_held_back(const struct learn_final *final)
+{
+    return 100.0 * ((double)final->rwnd_limited_ns + (double)final->sndbuf_limited_ns) >
+           (double)LIMITED_PERCENT * (double)final->busy_ns;
+}
+
+/*
+ * A connection that was closed before a stretch was whole: what it sent in the time that it was busy, slow start included,
+ * if it still sent at least as fast when it ended, and then had more to send.
+ */
+static uint64_t rate_of_all(const struct learn_final *final, uint64_t rtt_ns)
+{
+    uint64_t rate = per_second(final->sent_bytes, final->busy_ns);
+
+    if (final->app_limited || final->busy_ns < HELD_NS || final->busy_ns < HELD_ROUNDS * rtt_ns)
+        return 0;
+    return final->delivery_byte_per_s >= rate ? rate : 0;
+}
+
+/* Payload a second; 0: this way nothing is learned. */
+static uint64_t rate_of(const struct learn *learn, const struct learn_final *final, enum learn_way way, uint64_t rtt_ns)
+{
+    const struct learn_course *course = &learn->courses[way];
+    bool held = course->stretches && 100.0 * (double)course->counting_ns >= (double)BULK_PERCENT * (double)course->bulk_ns;
+
+    if (way == LEARN_RX)
+        return held && final->out_of_order && final->received_bytes >= BULK_BYTES ? course->byte_per_s : 0;
+    if (final->sent_bytes < BULK_BYTES || was_held_back(final))
+        return 0;
+    if (held)
+        return course->byte_per_s;
+    return course->stretches ? 0 : rate_of_all(final, rtt_ns);
+}
+
+/* In IP bytes, as the store has it. */
+static uint64_t ip_bit_per_s(uint64_t byte_per_s, uint32_t packet_bytes, uint32_t headers)
+{
+    double rate = 8.0 * (double)byte_per_s * packet_bytes / (packet_bytes - headers);
+
+    return rate < (double)RATE_MOST ? (uint64_t)rate : RATE_MOST;
+}
+
+static uint64_t product(uint64_t bit_per_s, uint64_t ns)
+{
+    return (uint64_t)((double)bit_per_s * (double)ns / (8.0 * (double)NS_PER_S));
+}
+
+bool learn_is_host(const struct autobuf_prefix *remote)
+{
+    static const uint8_t nothing[16] = {0}, loopback[16] = {[15] = 1}, mapped[12] = {[10] = 0xff, [11] = 0xff};
+    const uint8_t *a = remote->address;
+
+    if (remote->version == 4)
+        return remote->bits == 32 && a[0] != 0 && a[0] != 127 && a[0] < 224; /* from there on: groups, and no hosts */
+    return remote->version == 6 && remote->bits == 128 && a[0] != 0xff && memcmp(a, nothing, 16) != 0 &&
+           memcmp(a, loopback, 16) != 0 && memcmp(a, mapped, 12) != 0;
+}
+
+bool learn_end(const struct learn *learn, const struct learn_final *final, const struct autobuf_prefix *remote,
+               struct autobuf_paths_entry *entry)
+{
+    uint64_t rtt_ns = final->rtt_min_ns ? final->rtt_min_ns : learn->rtt_min_ns, tx, rx;
+    uint32_t headers = remote->version == 4 ? V4_HEADERS : V6_HEADERS;
+    uint32_t packet_bytes = learn->packet_bytes > 2 * headers ? learn->packet_bytes : PACKET_BYTES;
+
+    if (rtt_ns < NEAR_NS || !learn_is_host(remote))
+        return false;
+    tx = ip_bit_per_s(rate_of(learn, final, LEARN_TX, rtt_ns), packet_bytes, headers);
+    rx = ip_bit_per_s(rate_of(learn, final, LEARN_RX, rtt_ns), packet_bytes, headers);
+    if (!tx && !rx)
+        return false;
+    *entry = (struct autobuf_paths_entry)AUTOBUF_PATHS_ENTRY_INIT;
+    entry->method = AUTOBUF_METHOD_PASSIVE;
+    entry->remote = *remote;
+    entry->flags = (tx ? AUTOBUF_PATH_TX_AT_LEAST : 0) | (rx ? AUTOBUF_PATH_RX_AT_LEAST : 0);
+    entry->limiter = AUTOBUF_LIMITER_PATH;
+    entry->samples = (uint32_t)most(learn->courses[LEARN_TX].stretches + learn->courses[LEARN_RX].stretches, 1);
+    entry->packet_bytes = learn->packet_bytes;
+    entry->rtt_min_ns = rtt_ns;
+    entry->tx_rate_bit_per_s = entry->tx_rate_low_bit_per_s = entry->tx_rate_high_bit_per_s = tx;
+    entry->rx_rate_bit_per_s = entry->rx_rate_low_bit_per_s = entry->rx_rate_high_bit_per_s = rx;
+    entry->tx_bdp_bytes = product(tx, rtt_ns);
+    entry->rx_bdp_bytes = product(rx, rtt_ns);
+    return true;
+}

@@ -1,0 +1,78 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * What a connection teaches of its path: fed with each look at it and with its end, gives an entry of the path store.
+ * Pure.
+ *
+ * What TCP reached is a lower bound of the path's capacity, and only of use if nothing but the path was in its way. So
+ * each look must say that, or it does not count:
+ *
+ *   sending    the look says that the path limits (limiter.h of the library), and no pace is set
+ *   receiving  neither the buffer here nor the program here is late (then the look says "peer"), and by the end packets
+ *              had come out of their order. A receiver does not see why its peer sends no faster; but congestion control
+ *              that fills a path loses packets, and the gaps arrive. A peer with no more to send leaves none.
+ *
+ * A rate counts if it held for a stretch of eight round trips and 200 ms of which three quarters of the looks count; the
+ * highest such rate is learned. A burst into an empty queue is over within a round trip or two, and a look may come right
+ * after one; in slow start the eight rounds before the last have brought almost nothing, so they bring the rate down.
+ *
+ * Packets that came through are counted, not the bytes that were acknowledged or received: behind a lost packet those
+ * stand still, and then a whole window is counted in one look. On 50 Mbit/s x 100 ms that read 62.
+ */
+#ifndef LEARN_H
+#define LEARN_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include <autobuf/autobuf.h>
+
+enum learn_way { LEARN_TX, LEARN_RX, LEARN_WAYS };
+
+/* What the kernel says of a connection, and of its end last: tcp_info. What it does not say is 0. */
+struct learn_final {
+    uint64_t rtt_min_ns; /* 0: unknown */
+    uint64_t sent_bytes, received_bytes; /* acknowledged, and received, without a gap */
+    uint32_t packets[LEARN_WAYS]; /* of data, that came through; before Linux 4.18 those sent are unknown */
+    uint32_t mss_bytes[LEARN_WAYS]; /* of them */
+    uint64_t delivery_byte_per_s; /* of the newest round trip */
+    uint64_t busy_ns, rwnd_limited_ns, sndbuf_limited_ns; /* of sending */
+    uint32_t out_of_order; /* packets that came so */
+    bool app_limited;      /* the delivery rate is: the program had no more to send */
+};
+
+struct learn_stretch {
+    uint64_t began_ns, began_bytes; /* began_ns 0: none has begun */
+    uint32_t looks, counting;
+};
+
+struct learn_course {
+    struct learn_stretch stretch;
+    uint64_t bulk_ns, counting_ns; /* time in which it carried the bulk; and for which its looks count */
+    uint64_t byte_per_s;           /* the highest rate that held; 0: none yet */
+    uint32_t stretches;            /* in which one held */
+};
+
+struct learn {
+    uint64_t looked_ns; /* 0: not yet */
+    uint64_t rtt_min_ns; /* 0: unknown */
+    uint64_t bytes[LEARN_WAYS]; /* without a gap */
+    uint32_t packets[LEARN_WAYS];
+    uint64_t through_bytes[LEARN_WAYS]; /* in the packets that came through since the first look */
+    uint32_t packet_bytes;
+    struct learn_course courses[LEARN_WAYS];
+};
+
+/* Takes in a look, and what the kernel says at that time. All zero: none was taken in yet. */
+void learn_look(struct learn *learn, const struct autobuf_live_state *state, const struct learn_final *seen, uint64_t now_ns);
+
+/*
+ * What the connection to a host teaches, once it has ended. Fills all of *entry but the times, and returns true; false: it
+ * teaches nothing. remote: version 4 or 6, a host alone.
+ */
+bool learn_end(const struct learn *learn, const struct learn_final *final, const struct autobuf_prefix *remote,
+               struct autobuf_paths_entry *entry);
+
+/* Whether anything may be kept of a host: not of this one itself, and of no group of hosts. */
+bool learn_is_host(const struct autobuf_prefix *remote);
+
+#endif

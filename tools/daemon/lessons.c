@@ -1,0 +1,146 @@
+/* SPDX-License-Identifier: MIT */
+#include "lessons.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "closed.h"
+#include "cost.h"
+#include "learn.h"
+
+#define BUCKETS 1024U /* a power of two */
+#define WAIT_NS 3000000000ULL /* for the kernel's last word: a FIN that is lost is sent again within a second or two */
+#define HOLDS_S 86400U        /* as a measurement does */
+
+struct lesson {
+    struct lesson *next; /* in its bucket */
+    uint64_t cookie;
+    struct autobuf_prefix remote;
+    struct learn learn;
+    struct learn_final final; /* as far as it is known */
+    uint64_t until_ns;        /* 0: it goes on */
+    bool closed;              /* the kernel has told its last word */
+};
+
+struct lessons {
+    struct keep *keep;
+    struct lesson *buckets[BUCKETS];
+    size_t ended; /* that wait for the kernel */
+    int group;    /* below 0: the kernel tells nothing */
+};
+
+int lessons_open(struct lessons **lessons, struct keep *keep)
+{
+    struct lessons *made = calloc(1, sizeof *made);
+
+    *lessons = made;
+    if (!made)
+        return -ENOMEM;
+    made->keep = keep;
+    made->group = closed_open();
+    return 0;
+}
+
+static struct lesson **bucket_of(struct lessons *lessons, uint64_t cookie)
+{
+    return &lessons->buckets[cookie & (BUCKETS - 1)]; /* the kernel counts them */
+}
+
+struct lesson *lessons_begin(struct lessons *lessons, uint64_t cookie, const struct endpoint *remote)
+{
+    struct lesson *lesson = lessons->keep->file[0] ? calloc(1, sizeof *lesson) : NULL, **bucket = bucket_of(lessons, cookie);
+
+    if (!lesson)
+        return NULL;
+    lesson->cookie = cookie;
+    lesson->remote.version = remote->version;
+    lesson->remote.bits = remote->version == 4 ? 32 : 128;
+    memcpy(lesson->remote.address, remote->address, remote->version == 4 ? 4 : 16);
+    lesson->next = *bucket;
+    *bucket = lesson;
+    return lesson;
+}
+
+void lessons_look(struct lesson *lesson, int copy, const struct autobuf_live_state *state, uint64_t now_ns)
+{
+    if (!lesson || closed_read(copy, &lesson->final) < 0)
+        return;
+    learn_look(&lesson->learn, state, &lesson->final, now_ns);
+}
+
+/* ------------------------------------------------------------------------------------- end */
+
+static void conclude(struct lessons *lessons, const struct lesson *lesson)
+{
+    struct autobuf_paths_entry entry;
+
+    if (!learn_end(&lesson->learn, &lesson->final, &lesson->remote, &entry))
+        return;
+    entry.learned_s = (uint64_t)time(NULL);
+    entry.expires_s = entry.learned_s + HOLDS_S;
+    lessons->keep->counts.connections++;
+    keep_learned(lessons->keep, &entry);
+}
+
+/* All that are over: the kernel has told, or had its time. */
+static void conclude_bucket(struct lessons *lessons, struct lesson **at, uint64_t now_ns)
+{
+    while (*at) {
+        struct lesson *lesson = *at;
+
+        if (!lesson->until_ns || (!lesson->closed && now_ns < lesson->until_ns)) {
+            at = &lesson->next;
+            continue;
+        }
+        conclude(lessons, lesson);
+        *at = lesson->next;
+        free(lesson);
+        lessons->ended--;
+    }
+}
+
+void lessons_end(struct lessons *lessons, struct lesson *lesson, uint64_t now_ns)
+{
+    if (!lesson)
+        return;
+    lessons->ended++;
+    lesson->until_ns = lessons->group < 0 ? now_ns : now_ns + WAIT_NS;
+    conclude_bucket(lessons, bucket_of(lessons, lesson->cookie), now_ns);
+}
+
+static void take(void *user, uint64_t cookie, const struct learn_final *final)
+{
+    struct lessons *lessons = user;
+
+    for (struct lesson *lesson = *bucket_of(lessons, cookie); lesson; lesson = lesson->next) {
+        if (lesson->cookie != cookie)
+            continue;
+        lesson->final = *final;
+        lesson->closed = true;
+    }
+}
+
+void lessons_step(struct lessons *lessons, uint64_t now_ns)
+{
+    uint64_t began_ns = cost_cpu_ns();
+
+    if (lessons->group >= 0)
+        (void)closed_take(lessons->group, take, lessons);
+    for (size_t i = 0; lessons->ended && i < BUCKETS; i++)
+        conclude_bucket(lessons, &lessons->buckets[i], now_ns);
+    lessons->keep->counts.cpu_ns += cost_cpu_ns() - began_ns;
+}
+
+void lessons_close(struct lessons *lessons)
+{
+    if (!lessons)
+        return;
+    for (size_t i = 0; i < BUCKETS; i++)
+        conclude_bucket(lessons, &lessons->buckets[i], UINT64_MAX);
+    if (lessons->group >= 0)
+        close(lessons->group);
+    free(lessons);
+}

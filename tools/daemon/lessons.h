@@ -1,0 +1,35 @@
+/* SPDX-License-Identifier: MIT */
+/* The connections that are looked after, as far as they teach something of their paths: learn.h says what. */
+#ifndef LESSONS_H
+#define LESSONS_H
+
+#include <stdint.h>
+
+#include "keep.h"
+#include "rules.h"
+
+struct lessons;
+struct lesson; /* of one connection */
+
+/* What is learned goes to *keep, which must live as long. 0; -ENOMEM. */
+int lessons_open(struct lessons **lessons, struct keep *keep);
+
+/* A connection is looked after from now on. NULL: nothing is kept, or there is no memory. */
+struct lesson *lessons_begin(struct lessons *lessons, uint64_t cookie, const struct endpoint *remote);
+
+/* Its descriptor is borrowed, and this was seen. NULL is allowed. */
+void lessons_look(struct lesson *lesson, int copy, const struct autobuf_live_state *state, uint64_t now_ns);
+
+/*
+ * It is not looked after any more, and the lesson belongs to *lessons again: what it teaches is learned as soon as the
+ * kernel tells of its end, which is after the last FIN, or if it does not tell in time. NULL is allowed.
+ */
+void lessons_end(struct lessons *lessons, struct lesson *lesson, uint64_t now_ns);
+
+/* Takes in what the kernel has told. To be called now and then; no more than CLOSED_MOST connections at once. */
+void lessons_step(struct lessons *lessons, uint64_t now_ns);
+
+/* Learns from what has ended. Every lesson must have ended. NULL is allowed. */
+void lessons_close(struct lessons *lessons);
+
+#endif
