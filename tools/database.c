@@ -263,7 +263,7 @@ static int lock_own(struct database *db, struct autobuf_paths_writer **writer)
 {
     for (unsigned i = 0; i < TRIES; i++) {
         struct autobuf_paths *paths = NULL;
-        int error = autobuf_paths_write(writer, db->file.store, 0);
+        int error = database_file_lock(&db->file, writer);
         bool foreign;
 
         if (error < 0)
@@ -493,7 +493,7 @@ static int call(struct database *db, act_fn *act, const struct order *order)
     return error == 0 ? aside : error;
 }
 
-int database_open(struct database **out, const char *store)
+int database_open(struct database **out, const char *store, unsigned flags)
 {
     struct database *db = calloc(1, sizeof *db);
     int error;
@@ -505,6 +505,7 @@ int database_open(struct database **out, const char *store)
         free(db);
         return -ENAMETOOLONG;
     }
+    db->file.flags = flags;
     error = reopen(db);
     if (error < 0) {
         database_close(db);

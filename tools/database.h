@@ -10,10 +10,10 @@
  *   DATABASE_SET_ASIDE     done, but the database was damaged. It is STORE.db.damaged now; a new one was begun with
  *                          what the store had
  *   AUTOBUF_E_NEWER        a later version made the database, or the store. It is left alone
- *   -EPERM, -ELOOP         the database belongs to another user (and not to root), others may write it, it is no plain
- *                          file; or a symbolic link
+ *   -EPERM, -ELOOP         the database belongs to another user (and not to root, nor to the owner of its folder), others may
+ *                          write it, it is no plain file; or a symbolic link
  *   -EINVAL, -E2BIG        the entry is not valid; or 64 others have its remote prefix
- *   -EBUSY                 other processes were in the way for 5 s
+ *   -EBUSY, -EAGAIN        other processes were in the way for 5 s, or with DATABASE_TRY, are
  *   -EROFS, -EACCES, -ENOSPC and other errors of the file system. The store stays as it was
  */
 #ifndef DATABASE_H
@@ -27,6 +27,8 @@
 
 #define DATABASE_SET_ASIDE 1
 
+#define DATABASE_TRY 1U /* for database_open(): no call waits for other processes; -EAGAIN: one is in the way */
+
 /* How many entries remain when the store is published; of more, those go that were learned first, but none set by hand. */
 #ifndef DATABASE_MOST /* a test has a smaller one */
 #define DATABASE_MOST 1048576U
@@ -38,7 +40,7 @@ struct database;
  * Opens the database of a store, or makes it. Its folder must exist. What the store has that comes from elsewhere
  * (from a version without a database, or of a database that is no more) is taken in first, and the store published.
  */
-int database_open(struct database **db, const char *store);
+int database_open(struct database **db, const char *store, unsigned flags);
 
 /*
  * Adds what one connection or one measurement says of a path: merged with what is known by known_merge(). It happened

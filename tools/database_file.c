@@ -3,11 +3,13 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <libgen.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "database.h"
 #include "database_row.h"
 
 #define VERSION 1
@@ -63,6 +65,31 @@ int database_file_run(sqlite3 *sql, const char *text)
     return database_file_error(sql, sqlite3_exec(sql, text, NULL, NULL, NULL));
 }
 
+int database_file_lock(const struct database_file *file, struct autobuf_paths_writer **writer)
+{
+    return autobuf_paths_write(writer, file->store, file->flags & DATABASE_TRY ? AUTOBUF_PATHS_TRY : 0);
+}
+
+/* Who owns the folder, as a daemon's user does, may replace any file there; 0: root, or not only that user may. */
+static uid_t keeper_of(const struct database_file *file)
+{
+    char name[PATH_MAX];
+    struct stat folder;
+
+    memcpy(name, file->store, sizeof name);
+    if (lstat(dirname(name), &folder) < 0 || !S_ISDIR(folder.st_mode) || folder.st_mode & (S_IWGRP | S_IWOTH))
+        return 0;
+    return folder.st_uid;
+}
+
+/* What root makes there is that user's, who could not use it otherwise. SQLite does so with the files beside it. */
+static int give_to_keeper(const struct database_file *file, const char *name)
+{
+    uid_t keeper = keeper_of(file);
+
+    return !keeper || geteuid() || lchown(name, keeper, (gid_t)-1) == 0 ? 0 : -errno;
+}
+
 /* ------------------------------------------------------------------------------------- making */
 
 static void name_of(char name[PATH_MAX], const struct database_file *file, const char *end)
@@ -96,6 +123,13 @@ static int make_tables(sqlite3 *sql)
     return error;
 }
 
+static int open_sql(const char *name, sqlite3 **sql)
+{
+    int result = sqlite3_open_v2(name, sql, SQLITE_OPEN_READWRITE | SQLITE_OPEN_NOMUTEX, NULL);
+
+    return database_file_error(*sql, result);
+}
+
 /* A whole new database under another name, which then takes its name: nobody sees half of one. */
 static int make_locked(struct database_file *file)
 {
@@ -111,8 +145,9 @@ static int make_locked(struct database_file *file)
     if (fd < 0)
         return -errno;
     close(fd);
-    error = sqlite3_open_v2(fresh, &sql, SQLITE_OPEN_READWRITE | SQLITE_OPEN_NOMUTEX, NULL);
-    error = database_file_error(sql, error);
+    error = give_to_keeper(file, fresh);
+    if (error == 0)
+        error = open_sql(fresh, &sql);
     if (error == 0)
         error = make_tables(sql);
     sqlite3_close(sql);
@@ -128,7 +163,7 @@ static int make_locked(struct database_file *file)
 static int make(struct database_file *file)
 {
     struct autobuf_paths_writer *lock;
-    int error = autobuf_paths_write(&lock, file->store, 0);
+    int error = database_file_lock(file, &lock);
 
     if (error < 0)
         return error;
@@ -140,19 +175,25 @@ static int make(struct database_file *file)
 
 /* ----------------------------------------------------------------------------------- checking */
 
-/* Only this user and root may have written it, and it is where it seems to be. */
+/* Only this user, root and the keeper may have written it, and it is where it seems to be. */
 static int check_file(const struct database_file *file, const char *end)
 {
     char name[PATH_MAX];
     struct stat found;
+    int error = 0;
 
     name_of(name, file, end);
     if (lstat(name, &found) < 0)
         return -errno;
     if (S_ISLNK(found.st_mode))
         return -ELOOP;
-    if (!S_ISREG(found.st_mode) || found.st_mode & (S_IWGRP | S_IWOTH) || (found.st_uid && found.st_uid != geteuid()))
+    if (!S_ISREG(found.st_mode) || found.st_mode & (S_IWGRP | S_IWOTH) ||
+        (found.st_uid && found.st_uid != geteuid() && found.st_uid != keeper_of(file)))
         return -EPERM;
+    if (!found.st_uid) /* from before there was a keeper */
+        error = give_to_keeper(file, name);
+    if (error < 0)
+        return error;
     return faccessat(AT_FDCWD, name, R_OK | W_OK, AT_EACCESS) < 0 ? -errno : 0;
 }
 
@@ -232,11 +273,11 @@ static int check_tables(struct database_file *file)
 
 /* ------------------------------------------------------------------------------------ opening */
 
-static int prepare(sqlite3 *sql)
+static int prepare(const struct database_file *file)
 {
-    distrust(sql);
-    (void)sqlite3_busy_timeout(sql, WAIT_MS);
-    return database_file_run(sql, "PRAGMA cell_size_check=ON; PRAGMA mmap_size=0; PRAGMA temp_store=MEMORY;"
+    distrust(file->sql);
+    (void)sqlite3_busy_timeout(file->sql, file->flags & DATABASE_TRY ? 0 : WAIT_MS);
+    return database_file_run(file->sql, "PRAGMA cell_size_check=ON; PRAGMA mmap_size=0; PRAGMA temp_store=MEMORY;"
                                   "PRAGMA journal_size_limit=4194304");
 }
 
@@ -256,10 +297,9 @@ int database_file_open(struct database_file *file)
         return error;
     file->device = opened.st_dev;
     file->inode = opened.st_ino;
-    error = sqlite3_open_v2(file->name, &file->sql, SQLITE_OPEN_READWRITE | SQLITE_OPEN_NOMUTEX, NULL);
-    error = database_file_error(file->sql, error);
+    error = open_sql(file->name, &file->sql);
     if (error == 0)
-        error = prepare(file->sql);
+        error = prepare(file);
     if (error == 0)
         error = check_tables(file);
     if (error < 0)
@@ -296,7 +336,7 @@ int database_file_set_aside(struct database_file *file)
 {
     struct autobuf_paths_writer *lock;
     struct stat now;
-    int error = autobuf_paths_write(&lock, file->store, 0);
+    int error = database_file_lock(file, &lock);
 
     if (error < 0)
         return error;

@@ -17,8 +17,12 @@ struct database_file {
     char name[PATH_MAX]; /* STORE.db */
     dev_t device;        /* of the file that is open */
     ino_t inode;
+    unsigned flags; /* DATABASE_* */
     uint8_t id[AUTOBUF_PATHS_STAMP_BYTES]; /* by chance; the stamp of the stores that are published from this file */
 };
+
+/* Takes the lock of the store's writers. 0; errors of autobuf_paths_write(). */
+int database_file_lock(const struct database_file *file, struct autobuf_paths_writer **writer);
 
 /* An error of this project for a result of SQLite; sql may be NULL. */
 int database_file_error(sqlite3 *sql, int result);

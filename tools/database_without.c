@@ -12,9 +12,10 @@
 
 struct database {
     char *store;
+    unsigned flags; /* DATABASE_* */
 };
 
-int database_open(struct database **out, const char *store)
+int database_open(struct database **out, const char *store, unsigned flags)
 {
     struct database *db = calloc(1, sizeof *db);
 
@@ -25,6 +26,7 @@ int database_open(struct database **out, const char *store)
         free(db);
         return -ENOMEM;
     }
+    db->flags = flags;
     *out = db;
     return 0;
 }
@@ -52,7 +54,7 @@ int database_observe(struct database *db, const struct autobuf_paths_entry *entr
         known_merge(&known, entry);
     else
         known = *entry;
-    return autobuf_paths_keep(db->store, &known, entry->learned_s, 0);
+    return autobuf_paths_keep(db->store, &known, entry->learned_s, db->flags & DATABASE_TRY ? AUTOBUF_PATHS_TRY : 0);
 }
 
 int database_set(struct database *db, const struct autobuf_paths_entry *entry)

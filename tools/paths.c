@@ -151,7 +151,7 @@ static int open_database(struct database **db)
     *db = NULL;
     if (mkdir(HOST_FOLDER, 0755) < 0 && errno != EEXIST)
         return -errno;
-    return said(database_open(db, HOST_STORE));
+    return said(database_open(db, HOST_STORE, 0));
 }
 
 /* Publishes what was changed, unless that failed, and closes the database. error: of the change. */

@@ -98,7 +98,7 @@ static int observe(struct database *db, uint32_t count, uint32_t routes)
 static int run_fill(const char *file, uint32_t count, uint32_t routes)
 {
     struct database *db;
-    int error = database_open(&db, file);
+    int error = database_open(&db, file, 0);
     uint64_t began = autobuf_now_ns(), import_ns;
 
     if (error == 0)
@@ -124,7 +124,7 @@ static int run_publish(const char *file, uint32_t count, uint32_t routes)
 
     alone_cpu_ns = cpu_ns() - alone_cpu_ns;
     if (error == 0)
-        error = database_open(&db, file);
+        error = database_open(&db, file, 0);
     began = autobuf_now_ns();
     publish_cpu_ns = cpu_ns();
     if (error == 0)

@@ -69,7 +69,7 @@ static struct database *opened(int expected)
 {
     struct database *db;
 
-    assert_int_equal(database_open(&db, store), expected);
+    assert_int_equal(database_open(&db, store, 0), expected);
     assert_true((db != NULL) == (expected >= 0));
     return db;
 }
@@ -508,7 +508,7 @@ static void a_damaged_database_is_set_aside(void **state)
             sql(rows[i].text);
         else
             overwrite(file, rows[i].at, rows[i].bytes);
-        CHECK_EQUAL(rows[i].name, database_open(&db, store), DATABASE_SET_ASIDE);
+        CHECK_EQUAL(rows[i].name, database_open(&db, store, 0), DATABASE_SET_ASIDE);
         CHECK(rows[i].name, is_there(".damaged"));
         set(db, "192.0.2.2", 2);
         publish(db);
@@ -745,7 +745,7 @@ static void observe_all(unsigned writer, volatile unsigned *done)
 {
     struct database *db;
 
-    if (database_open(&db, store) != 0)
+    if (database_open(&db, store, 0) != 0)
         _exit(2);
     for (unsigned i = 0; i < EACH || is_killed(writer); i++) {
         struct autobuf_paths_entry e = numbered(writer * EACH + i % EACH);
@@ -877,7 +877,7 @@ static void many_make_it_at_once(void **state)
         if ((makers[i] = fork()) == 0) {
             struct autobuf_paths_entry e = numbered(i);
 
-            _exit(database_open(&db, store) || database_set(db, &e) || database_publish(db, NOW_S));
+            _exit(database_open(&db, store, 0) || database_set(db, &e) || database_publish(db, NOW_S));
         }
     for (unsigned i = 0; i < WRITERS; i++)
         assert_ended(makers[i], false);

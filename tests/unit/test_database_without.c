@@ -79,7 +79,7 @@ static void each_call_changes_the_store(void **state)
     uint64_t number;
 
     (void)state;
-    assert_int_equal(database_open(&db, store), 0);
+    assert_int_equal(database_open(&db, store, 0), 0);
     assert_int_equal(database_forget(db, &e.remote, &number), 0);
     assert_int_equal(number, 0);
     assert_int_equal(database_observe(db, &e), 0);
@@ -142,7 +142,7 @@ static void errors_of_the_store(void **state)
     uint64_t number;
 
     (void)state;
-    assert_int_equal(database_open(&db, store), 0);
+    assert_int_equal(database_open(&db, store, 0), 0);
     assert_int_equal(database_set(db, &e), 0);
     assert_int_equal(chmod(store, 0666), 0);
     assert_int_equal(database_set(db, &e), -EPERM);

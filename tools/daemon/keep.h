@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: MIT */
-/* Where what was learned goes: the path store. Callers hand it over, and it is written a little later, many at once. */
+/*
+ * Where what was learned goes: the database of the path store, from which the store is published. Callers hand it over, and
+ * it is written a little later, many at once.
+ */
 #ifndef KEEP_H
 #define KEEP_H
 
@@ -9,6 +12,7 @@
 
 #include <autobuf/autobuf.h>
 
+#include "../database.h"
 #include "report.h"
 #include "rules.h"
 
@@ -24,8 +28,10 @@ struct keep {
     char file[FILE_BYTES]; /* "": nothing is kept */
     struct autobuf_paths_entry waiting[KEEP_MOST];
     size_t count;
-    uint64_t write_ns; /* not written before */
-    bool said;         /* that it cannot be written */
+    struct database *db; /* NULL: not open */
+    bool unpublished;    /* the database has what the store has not */
+    uint64_t write_ns;   /* not written before */
+    bool said;           /* that it cannot be written */
 };
 
 /* From now on it goes into this file, "" for none. What waits for another one is written there first. */
@@ -43,7 +49,7 @@ void keep_step(struct keep *keep, uint64_t now_ns);
 /* When to call keep_step() next; UINT64_MAX: nothing waits. */
 uint64_t keep_deadline_ns(const struct keep *keep);
 
-/* Writes what waits, at once. */
+/* Writes what waits, at once, and closes the database. */
 void keep_close(struct keep *keep);
 
 #endif
