@@ -31,7 +31,7 @@ LOCKED_WAY = Way(lambda runs: "".join(each.script for each in runs), rates, PROG
 
 def long_row(bench: Bench, program: str, cc: str, mbit: float, rtt_ms: float, size: int) -> list:
     alone = Run(program, cc, mbit, rtt_ms, size)
-    none, ours, *forced = bench.mbit(zoo.WAY, [alone, alone._replace(tuned=RUN),
+    none, ours, *forced = bench.results(zoo.WAY, [alone, alone._replace(tuned=RUN),
                                                *(alone._replace(sndbuf=sndbuf) for sndbuf in zoo.SIZES)])
     best = max(none, *forced)
     return [program, f"{none:.0f}", f"{ours:.0f}", f"{best:.0f}", f"{ours / none:.2f}", f"{ours / best:.3f}"]
@@ -40,7 +40,7 @@ def long_row(bench: Bench, program: str, cc: str, mbit: float, rtt_ms: float, si
 def near_row(bench: Bench, program: str, cc: str) -> list:
     """All in one machine, the fastest path last: a machine's first second is slower, which only that path shows."""
     runs = [Run(program, cc, *path_of, tuned=tuned) for path_of in NEAR for tuned in ("no", RUN)]
-    rates_mbit = bench.mbit(zoo.WAY, runs)
+    rates_mbit = bench.results(zoo.WAY, runs)
     row = [program]
     for none, ours in zip(rates_mbit[::2], rates_mbit[1::2], strict=True):
         row += [f"{none:.3g}", f"{ours / none:.3f}"]
@@ -53,7 +53,7 @@ def locked_rows(bench: Bench, mbit: float, rtt_ms: float) -> list[list]:
         free = Program(mbit, rtt_ms, LOCKED_SECONDS, kind)
         for size in LOCKED_BYTES:
             alone = free._replace(lock_bytes=size)
-            unlocked, none, ours, kept = bench.mbit(
+            unlocked, none, ours, kept = bench.results(
                 LOCKED_WAY, [free, alone, alone._replace(under=RUN), alone._replace(under=KEEP)])
             rows.append([f"{mbit:g} x {rtt_ms:g}", kind, f"{size // 1024} KB", f"{unlocked:.1f}", f"{none:.1f}",
                          f"{none / unlocked:.3f}", f"{ours:.1f}", f"{ours / unlocked:.3f}", f"{kept / none:.3f}"])

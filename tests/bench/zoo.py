@@ -38,12 +38,12 @@ def run(quick: bool, out: pathlib.Path) -> None:
             rows = []
             for program in SENDERS:
                 alone = Run(program, cc, mbit, rtt_ms, BYTES)
-                none, after, *forced = bench.mbit(WAY, [alone, tuned(alone), *(alone._replace(sndbuf=size) for size in SIZES)])
+                none, after, *forced = bench.results(WAY, [alone, tuned(alone), *(alone._replace(sndbuf=size) for size in SIZES)])
                 best = max(none, *forced)
                 row = [program, f"{none:.0f}", f"{after:.0f}", f"{best:.0f}", f"{after / none:.2f}", f"{after / best:.3f}"]
                 if not quick:
                     small = Run(program, cc, *SMALL, SMALL_BYTES)
-                    before, with_us = bench.mbit(WAY, [small, tuned(small)])
+                    before, with_us = bench.results(WAY, [small, tuned(small)])
                     row.append(f"{with_us / before:.3f}")
                 rows.append(row)
                 if (mbit, cc) == (PATHS[0][0], "cubic"):

@@ -8,6 +8,7 @@ import shutil
 import subprocess
 import sys
 import tempfile
+from collections.abc import Iterable
 
 HERE = pathlib.Path(__file__).resolve().parent
 sys.path[:0] = [str(HERE.parent / name) for name in ("patch", "kernels", "packages")]
@@ -30,43 +31,51 @@ def zoo(program: str, what: str) -> str:
     return subprocess.run([HERE / "zoo", program, what], capture_output=True, text=True, check=True).stdout.strip()
 
 
-def packages() -> list[str]:
-    return sorted({package for program in SENDERS for package in zoo(program, "packages").split()})
+def packages(programs: Iterable[str] = SENDERS) -> set[str]:
+    return {package for program in programs for package in zoo(program, "packages").split()}
 
 
-def fill(root: Root) -> None:
+def fill(root: Root, installed: Iterable[str], unpacked: Iterable[str]) -> None:
     root.write("/usr/sbin/policy-rc.d", "#!/bin/sh\nexit 101\n")  # no server is started by its installation
     root.sh("chmod +x /usr/sbin/policy-rc.d")
-    root.well("apt-get", "-qq", "-y", "--no-install-recommends", "install", *(set(packages()) - set(UNPACKED)))
-    root.sh(f"cd /tmp; apt-get -qq download {' '.join(UNPACKED)}; "
-            "for file in *.deb; do dpkg --fsys-tarfile $file | tar -C / -x --keep-directory-symlink; done")
+    root.well("apt-get", "-qq", "-y", "--no-install-recommends", "install", *installed)
+    if unpacked:
+        root.sh(f"cd /tmp; apt-get -qq download {' '.join(unpacked)}; "
+                "for file in *.deb; do dpkg --fsys-tarfile $file | tar -C / -x --keep-directory-symlink; done")
     root.sh("sed -i 's,^nobody:.*,nobody:x:65534:65534::/:/bin/sh,' /etc/passwd; apt-get clean; "
             "rm -rf /var/lib/apt/lists/* /var/cache/* /usr/share/doc /usr/share/man /usr/share/locale /usr/share/info")
 
 
-def root_archive(cache: pathlib.Path) -> pathlib.Path:
-    """The root as an initramfs for a machine, made once for a set of packages."""
+def root_archive(cache: pathlib.Path, suite: str, wanted: set[str]) -> pathlib.Path:
+    """A root with these packages as an initramfs for a machine, made once for a set of them."""
+    cache.mkdir(parents=True, exist_ok=True)
     made, stamp = cache / "root.cpio", cache / "root.packages"
-    wanted = " ".join([release(), *packages()])
-    if not (stamp.is_file() and stamp.read_text() == wanted):
-        with Root(suite=release()) as root:
-            fill(root)
+    content = " ".join([suite, *sorted(wanted)])
+    if not (stamp.is_file() and stamp.read_text() == content):
+        with Root(suite=suite) as root:
+            fill(root, wanted - set(UNPACKED), wanted & set(UNPACKED))
             root.outside('cd "$1"; mkdir -p seen"$3"; mount --bind root seen"$3"; cd seen; '
                          'find ".$3" -xdev -print0 | cpio --quiet -0 -o -H newc >"$2.new"; mv "$2.new" "$2"',
                          root.memory, made, PLACE)
-        stamp.write_text(wanted)
+        stamp.write_text(content)
     return made
 
 
-def archives(cache: pathlib.Path) -> tuple[pathlib.Path, ...]:
-    """What a machine needs: the root, and in it this folder, with the module for ProFTPD."""
+def here_archive(cache: pathlib.Path, modules: Iterable[pathlib.Path] = ()) -> pathlib.Path:
+    """This folder, for the root."""
     cache.mkdir(parents=True, exist_ok=True)
-    here = cache / "here.cpio"
+    here, new = cache / "here.cpio", cache / f"here.{os.getpid()}"
     with tempfile.TemporaryDirectory() as folder:
         there = pathlib.Path(folder) / PLACE.lstrip("/") / "zoo"
         shutil.copytree(HERE, there)
         (there / "modules").mkdir()
-        shutil.copy(ncftp.modules() / "mod_autobuf.so", there / "modules")
-        pack(pathlib.Path(folder), cache / f"here.{os.getpid()}")
-    os.replace(cache / f"here.{os.getpid()}", here)  # another may be reading it
-    return root_archive(cache), here
+        for module in modules:
+            shutil.copy(module, there / "modules")
+        pack(pathlib.Path(folder), new)
+    os.replace(new, here)  # another may be reading it
+    return here
+
+
+def archives(cache: pathlib.Path) -> tuple[pathlib.Path, ...]:
+    """What a machine needs: the root, and in it this folder, with the module for ProFTPD."""
+    return root_archive(cache, release(), packages()), here_archive(cache, (ncftp.modules() / "mod_autobuf.so",))

@@ -7,14 +7,20 @@ begin() { echo "@@ $1"; }
 end_path()
 {
     for ns in a r b; do ip netns del $ns 2>/dev/null; done
+    ip link del a0 2>/dev/null # of a host
 }
 
-# path THERE BACK: tc's words for the root qdisc of the router's link towards b, and towards a.
+# path THERE BACK: tc's words for the root qdisc of the router's link towards b, and towards a. With a_is_host set, a is the
+# namespace in which the machine began.
 path()
 {
     end_path
     for ns in a r b; do
-        ip netns add $ns
+        if [ $ns = a ] && [ "${a_is_host-}" ]; then
+            ip netns attach a 1
+        else
+            ip netns add $ns
+        fi
         ip -n $ns link set lo up
         # Addresses are there at once: neighbours are asked for from the first packet on.
         on $ns sysctl -qw net.ipv6.conf.all.accept_dad=0 net.ipv6.conf.default.accept_dad=0
