@@ -352,14 +352,22 @@ static void core_answered_again(struct ab_schedule *schedule, uint64_t stamp_ns)
         schedule->close_ns = stamp_ns;
 }
 
-/* Not in the middle of a train, whose gaps it would change. */
+/* What this phase has still to send. */
+static uint64_t core_left_bytes(const struct ab_schedule *schedule)
+{
+    if (schedule->phase == AB_PINGS)
+        return (uint64_t)schedule->pings_left * schedule->small_bytes;
+    return (schedule->train_left + (uint64_t)schedule->trains_left * schedule->train_size) * schedule->full_bytes;
+}
+
+/* Not in the middle of a train, whose gaps it would change, nor at the cost of one. */
 static bool core_may_ask(const struct ab_schedule *schedule)
 {
     bool between = schedule->phase == AB_PINGS || schedule->train_left == 0 ||
                    schedule->train_left == schedule->train_size;
 
     return between && schedule->count < schedule->capacity &&
-           schedule->cost_bytes + schedule->small_bytes <= schedule->budget_bytes;
+           schedule->cost_bytes + core_left_bytes(schedule) + schedule->small_bytes <= schedule->budget_bytes;
 }
 
 /*
