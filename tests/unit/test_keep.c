@@ -54,6 +54,12 @@ static int end(void **state)
     return rmdir(folder);
 }
 
+static void count_offer(void *user, const struct autobuf_paths_entry *entry)
+{
+    (void)entry;
+    ++*(unsigned *)user;
+}
+
 static struct autobuf_paths_entry entry(uint32_t method, uint64_t tx, uint64_t rx, uint64_t rtt_ns, uint64_t holds_s)
 {
     struct autobuf_paths_entry e = AUTOBUF_PATHS_ENTRY_INIT;
@@ -263,6 +269,56 @@ static void stores_of_others(void **state)
     assert_int_equal(kept().tx_rate_bit_per_s, 100);
 }
 
+/* What another host has learned counts if it did later than this one, and is offered to nobody. */
+static void what_other_hosts_learned(void **state)
+{
+    static const struct {
+        const char *name;
+        uint32_t method;
+        int later_s, stored, taken;
+        uint64_t tx;
+    } rows_of_others[] = {
+        {"later", ICMP, 1, 1, 1, 200},          {"at the same time", ICMP, 0, 1, 0, 100},     {"earlier", ICMP, -1, 1, 0, 100},
+        {"not written yet", ICMP, 1, 0, 0, 100}, {"of what somebody has set", GIVEN, 1, 1, 1, 100},
+    };
+
+    (void)state;
+    for (size_t i = 0; i < COUNT(rows_of_others); i++) {
+        struct autobuf_paths_entry own = entry(rows_of_others[i].method, 100, 100, 9, 1000), other = entry(ICMP, 200, 200, 9, 1000);
+        unsigned offered = 0;
+        struct keep keep = {.say = say, .offer = count_offer, .offer_to = &offered};
+
+        forget();
+        other.learned_s += (uint64_t)rows_of_others[i].later_s;
+        assert_false(keep_foreign(&keep, &other)); /* nothing is kept yet */
+        keep_in(&keep, file);
+        keep_learned(&keep, &own);
+        if (rows_of_others[i].stored)
+            keep_close(&keep);
+        CHECK_EQUAL(rows_of_others[i].name, keep_foreign(&keep, &other), rows_of_others[i].taken);
+        keep_close(&keep);
+        CHECK_EQUAL(rows_of_others[i].name, kept().tx_rate_bit_per_s, rows_of_others[i].tx);
+        CHECK_EQUAL(rows_of_others[i].name, offered, 1);
+    }
+}
+
+static void what_other_hosts_learned_of_a_known_network(void **state)
+{
+    struct autobuf_paths_entry network = entry(GIVEN, 100, 100, 9, 1000), other = entry(ICMP, 200, 200, 9, 1000);
+    struct keep keep = {.say = say};
+
+    (void)state;
+    forget();
+    assert_int_equal(autobuf_prefix_parse("192.0.2.0/24", &network.remote), 0);
+    keep_in(&keep, file);
+    keep_learned(&keep, &network);
+    keep_close(&keep);
+    other.learned_s = network.learned_s - 1;
+    assert_false(keep_foreign(&keep, &other));
+    other.learned_s = network.learned_s;
+    assert_true(keep_foreign(&keep, &other));
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -273,6 +329,8 @@ int main(void)
         cmocka_unit_test(another_one_writes),
         cmocka_unit_test(a_store_that_cannot_be_written_is_said_once),
         cmocka_unit_test(stores_of_others),
+        cmocka_unit_test(what_other_hosts_learned),
+        cmocka_unit_test(what_other_hosts_learned_of_a_known_network),
     };
 
     return cmocka_run_group_tests(tests, begin, end);

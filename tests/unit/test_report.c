@@ -51,7 +51,8 @@ static void flow_at(const void *user, size_t at, struct report_flow *f)
 }
 
 static const struct report_learning learning = {
-    .connections = 51, .programs = 52, .untaken = {61, 62, 63, 64}, .lost = 53, .failed = 54, .cpu_ns = 55};
+    .connections = 51, .programs = 52, .untaken = {61, 62, 63, 64}, .lost = 53, .failed = 54, .cpu_ns = 55,
+    .site = {.used = true, .up = true, .sent = 71, .taken = 72, .turned_away = 73, .lost = 74, .failed = 75, .cpu_ns = 76}};
 
 static struct report report_of(const struct report_counts *counts, size_t tended)
 {
@@ -83,7 +84,8 @@ static void flows(void **state)
     assert_non_null(middle);
     snprintf(wanted, sizeof wanted,
              "{\"version\":\"%s\",\"generation\":2,\"sockets\":11,\"tended\":2,\"left_out\":0,\"learned\":51,\"handed_in\":52,"
-             "\"turned_away\":250,\"window_scales\":null,\"flows\":["
+             "\"turned_away\":250,\"window_scales\":null,"
+             "\"site\":{\"sent\":71,\"taken\":72,\"turned_away\":73,\"lost\":74,\"failures\":75,\"up\":true},\"flows\":["
              "{\"pid\":42,\"fd\":5,\"program\":\"a\\\"b\\\\c?d??[2J\",\"user\":4294967294,\"unit\":\"x?.service\","
              "\"local\":\"192.0.2.1:80\",\"peer\":\"[2001:db8::1]:65535\",\"mode\":\"path\",\"rule\":\"by \\\"night\\\"\","
              "\"rule_line\":7,\"dry_run\":true,\"limited\":\"send-buffer\",\"rtt_ns\":40000000,\"rtt_min_ns\":39000000,"
@@ -100,6 +102,23 @@ static void flows(void **state)
                         "\"sent_bit_per_s\":0,\"received_bit_per_s\":0,\"in_flight_bytes\":0,\"cwnd_bytes\":0,"
                         "\"snd_buf_bytes\":0,\"rcv_buf_bytes\":0,\"pacing_bit_per_s\":null,\"changes\":0,\"action\":null,"
                         "\"action_age_ns\":null}]}\n");
+    free(text);
+}
+
+static void without_a_site(void **state)
+{
+    const struct report_learning alone = {.connections = 51};
+    struct report_counts counts = {.sockets = 11};
+    struct report r = report_of(&counts, 0);
+    char *text;
+
+    (void)state;
+    r.learning = &alone;
+    text = printed(report_flows, &r);
+    assert_non_null(strstr(text, ",\"site\":null,"));
+    free(text);
+    text = printed(report_metrics, &r);
+    assert_null(strstr(text, "autobufd_site_"));
     free(text);
 }
 
@@ -158,6 +177,10 @@ static void metrics(void **state)
         "autobufd_learned_lost_total 53", "autobufd_cpu_seconds_total{part=\"learning\"} 0.000000055", "autobufd_rules 3",
         "autobufd_config_generation 2", "autobufd_clients_total{end=\"answered\"} 5", "autobufd_clients_total{end=\"dropped\"} 6",
         "autobufd_resident_memory_bytes 8192", "autobufd_window_scales_total 43",
+        "autobufd_site_up 1", "autobufd_site_entries_total{end=\"sent\"} 71",
+        "autobufd_site_entries_total{end=\"taken\"} 72", "autobufd_site_entries_total{end=\"turned_away\"} 73",
+        "autobufd_site_entries_total{end=\"lost\"} 74", "autobufd_site_failures_total 75",
+        "autobufd_cpu_seconds_total{part=\"site\"} 0.000000076",
     };
     struct report r = report_of(&counts, 4);
     char *text = printed(report_metrics, &r), *rest = text, *line, name[64] = "", type[16];
@@ -250,7 +273,7 @@ static void addresses(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(flows),   cmocka_unit_test(table),           cmocka_unit_test(many_are_left_out),
+        cmocka_unit_test(flows), cmocka_unit_test(without_a_site),   cmocka_unit_test(table),           cmocka_unit_test(many_are_left_out),
         cmocka_unit_test(metrics), cmocka_unit_test(what_is_counted), cmocka_unit_test(addresses),
     };
 

@@ -51,7 +51,8 @@ static void all_that_a_file_may_say(void **state)
 {
     struct config c = read_good("\xef\xbb\xbf; a comment\n"
                                 "interval = 250\nbudget=25\nstatus=/run/x.sock\nstate=off\nbpf=no\nstore=/srv/paths\n"
-                                "learned=/run/l.sock\nbelieve=0, 1000\n dry_run : yes\nstop_ports=22, 873\n"
+                                "learned=/run/l.sock\nbelieve=0, 1000\nsite=unix:/run/redis.sock\nsite_key=of:here\n"
+                                "site_password_file=/etc/p\n dry_run : yes\nstop_ports=22, 873\n"
                                 "# another one\n\n"
                                 "[data mover]\nremote=2001:db8::/32\nremote_port=5000-5100,80\nlocal=192.0.2.1\nlocal_port=1-65535\n"
                                 "\tunit=gridftp.service\nuser=0\nprogram=globus-gridftp-server\nmode=fixed\nsndbuf=4M\nrcvbuf=64k\n"
@@ -70,12 +71,15 @@ static void all_that_a_file_may_say(void **state)
     assert_int_equal(c.believed.count, 2);
     assert_int_equal(c.believed.users[0], 0);
     assert_int_equal(c.believed.users[1], 1000);
+    assert_int_equal(c.site.address.ss_family, AF_UNIX);
+    assert_string_equal(c.site_key, "of:here");
+    assert_string_equal(c.site_password_file, "/etc/p");
     assert_true(c.dry_run);
     assert_int_equal(c.stop_ports.count, 2);
     assert_int_equal(c.stop_ports.ranges[1].last, 873);
     assert_int_equal(c.count, 2);
     assert_string_equal(first->name, "data mover");
-    assert_int_equal(first->line, 14);
+    assert_int_equal(first->line, 17);
     assert_int_equal(first->remote.version, 6);
     assert_int_equal(first->remote.bits, 32);
     assert_int_equal(first->remote_port.count, 2);
@@ -114,6 +118,9 @@ static void what_a_file_does_not_say(void **state)
     assert_string_equal(c.store_file, "/var/lib/autobuf/paths");
     assert_string_equal(c.learned_file, "/run/autobufd/learned.sock");
     assert_int_equal(c.believed.count, 0);
+    assert_int_equal(c.site.address_bytes, 0);
+    assert_string_equal(c.site_key, "autobuf");
+    assert_string_equal(c.site_password_file, "");
     config_free(&c);
     assert_int_equal(config_without_file(&c), 0);
     assert_int_equal(c.count, 1);
@@ -155,6 +162,8 @@ static void what_is_wrong_is_said_with_its_line(void **state)
          "or a file by its full name, of at most 89 characters\n"},
         {"budget=51\n", "1: budget=51: it takes a percentage of net.ipv4.tcp_mem, 1 to 50\n"},
         {"store=paths\n", "1: store=paths: it takes off, or a file by its full name, of at most 89 characters\n"},
+        {"site=redis.example\n", "1: site=redis.example: it takes redis://ADDRESS[:PORT][/DATABASE] with a numeric address, or unix:/FILE\n"},
+        {"site_key=a b\n", "1: site_key=a b: it takes a name of at most 63 letters, digits, and . _ : -\n"},
         {"believe=0,\n", "1: believe=0,: it takes up to eight users of this host, by name or number, with a comma between them\n"},
         {"believe=1 2\n", "1: believe=1 2: it takes up to eight users of this host, by name or number, with a comma between them\n"},
         {"believe=1,2,3,4,5,6,7,8,9\n", "1: believe=1,2,3,4,5,6,7,8,9: it takes up to eight users of this host, by name or "

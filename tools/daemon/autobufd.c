@@ -19,6 +19,7 @@
 #include "config.h"
 #include "handed.h"
 #include "keep.h"
+#include "site.h"
 #include "state.h"
 #include "tell.h"
 #include "undo.h"
@@ -94,6 +95,7 @@ struct daemon {
     struct care *care;
     struct keep keep;
     struct handed *handed; /* NULL: nothing is taken */
+    struct site *site;     /* NULL: there is none */
     struct tell tell;
     int signals;
 };
@@ -118,6 +120,31 @@ static void learn_as_told(struct daemon *d)
     say(line);
 }
 
+static const char *why_no_site(int error)
+{
+    switch (error) {
+    case -ENOTSUP:
+        return "this autobufd is built without hiredis";
+    case -EPERM:
+        return "its password is in no file that only its owner may read";
+    case -EINVAL:
+        return "there is no password in its file";
+    default:
+        return strerror(-error);
+    }
+}
+
+static void share_as_told(struct daemon *d)
+{
+    int error;
+
+    site_close(d->site);
+    d->site = NULL;
+    error = d->keep.file[0] ? site_open(&d->site, d->config, &d->keep) : 0;
+    if (error < 0)
+        fprintf(stderr, "autobufd: goes on without the site's server: %s\n", why_no_site(error));
+}
+
 /* What is wrong with the new rules was said; then the old ones stay. */
 static void read_again(struct daemon *d)
 {
@@ -134,6 +161,7 @@ static void read_again(struct daemon *d)
     *d->config = fresh;
     (void)care_rules(d->care, d->config, d->want->dry_run); /* without new limits the old ones hold */
     learn_as_told(d);
+    share_as_told(d);
     tell_rules(&d->tell, d->config);
     say("reads the rules again");
 }
@@ -169,13 +197,15 @@ static uint64_t earlier(uint64_t a, uint64_t b)
 /* Until a signal comes, something is to be done, or somebody asks for the state or says what was learned. 0, -errno. */
 static int wait_here(const struct daemon *d)
 {
-    struct pollfd fds[2 + STATUS_FDS] = {{d->signals, POLLIN, 0}};
+    struct pollfd fds[3 + STATUS_FDS] = {{d->signals, POLLIN, 0}};
     uint64_t now_ns = autobuf_now_ns(), until_ns = earlier(care_deadline_ns(d->care), tell_deadline_ns(&d->tell, now_ns));
     size_t count = 1;
 
     until_ns = earlier(until_ns, earlier(keep_deadline_ns(&d->keep), handed_deadline_ns(d->handed, now_ns)));
     count += tell_poll(&d->tell, fds + count, now_ns);
+    until_ns = earlier(until_ns, site_deadline_ns(d->site));
     count += handed_poll(d->handed, fds + count, now_ns);
+    count += site_poll(d->site, fds + count);
     return wait_any(fds, count, until_ns);
 }
 
@@ -194,6 +224,7 @@ static int run(struct daemon *d)
             return FAILED;
         tell_step(&d->tell, autobuf_now_ns());
         handed_step(d->handed, autobuf_now_ns());
+        site_step(d->site, autobuf_now_ns());
         keep_step(&d->keep, autobuf_now_ns());
         number = next_signal(d->signals);
         if (number == SIGHUP)
@@ -260,6 +291,7 @@ static int begin(struct daemon *d, int unkept)
         say("what is set from now on cannot be put back by autobufd --undo");
     }
     learn_as_told(d);
+    share_as_told(d);
     tell_open(&d->tell, d->care, &d->keep.counts, say);
     tell_rules(&d->tell, d->config);
     status = run(d);
@@ -303,6 +335,7 @@ static int serve(const struct wishes *want, struct config *config)
         fprintf(stderr, "autobufd: cannot begin: %s\n", strerror(-error));
     else
         status = begin(&d, unkept);
+    site_close(d.site);
     handed_close(d.handed);
     care_close(d.care);
     before_syn_close(before_syn);

@@ -112,6 +112,13 @@ static const char *take_file(void *field, const char *value)
     return NULL;
 }
 
+static const char *take_site(void *field, const char *value)
+{
+    static const char right[] = "redis://ADDRESS[:PORT][/DATABASE] with a numeric address, or unix:/FILE";
+
+    return site_place_parse(value, field) ? NULL : right;
+}
+
 static const char *take_prefix(void *field, const char *value)
 {
     static const char right[] = "a prefix, such as 192.0.2.0/24 or 2001:db8::/32, with no bits behind it";
@@ -161,6 +168,16 @@ static const char *take_word(void *field, const char *value)
         return "a name of at most 63 characters";
     memcpy(field, value, strlen(value) + 1);
     return NULL;
+}
+
+/* Of the characters that need no quotes anywhere. */
+static const char *take_key(void *field, const char *value)
+{
+    size_t length = strspn(value, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789._:-");
+
+    if (value[length])
+        return "a name of at most 63 letters, digits, and . _ : -";
+    return take_word(field, value);
 }
 
 static const char *take_control(void *field, const char *value)
@@ -256,6 +273,9 @@ static const struct key {
     {"store", take_file, false, offsetof(struct config, store_file)},
     {"learned", take_file, false, offsetof(struct config, learned_file)},
     {"believe", take_users, false, offsetof(struct config, believed)},
+    {"site", take_site, false, offsetof(struct config, site)},
+    {"site_key", take_key, false, offsetof(struct config, site_key)},
+    {"site_password_file", take_file, false, offsetof(struct config, site_password_file)},
     {"remote", take_prefix, true, offsetof(struct rule, remote)},
     {"remote_port", take_ports, true, offsetof(struct rule, remote_port)},
     {"local", take_prefix, true, offsetof(struct rule, local)},
@@ -363,7 +383,8 @@ static void begin_section(struct lines *lines, const char *name)
 static struct config empty(void)
 {
     return (struct config){.interval_ms = INTERVAL_MS, .budget_percent = BUDGET_PERCENT, .status_file = STATUS_FILE,
-                           .state_file = STATE_FILE, .store_file = STORE_FILE, .learned_file = LEARNED_FILE, .bpf = true};
+                           .state_file = STATE_FILE, .store_file = STORE_FILE, .learned_file = LEARNED_FILE, .bpf = true,
+                           .site_key = SITE_KEY};
 }
 
 int config_read(FILE *file, struct config *config, config_wrong_fn *wrong, void *user)

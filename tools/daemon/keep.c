@@ -5,8 +5,11 @@
 #include <limits.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/socket.h>
 #include <sys/stat.h>
 #include <time.h>
+
+#include <netinet/in.h>
 
 #include "../known.h"
 #include "cost.h"
@@ -14,20 +17,63 @@
 #define NS_PER_S 1000000000ULL
 #define WRITE_NS NS_PER_S /* between two writings, at least */
 
-void keep_learned(struct keep *keep, const struct autobuf_paths_entry *entry)
+/* Of those that wait, the one about the same path; keep->count: there is none. */
+static size_t waiting_at(const struct keep *keep, const struct autobuf_paths_entry *entry)
 {
     size_t at = 0;
 
-    if (!keep->file[0])
-        return;
     while (at < keep->count && autobuf_paths_compare(&keep->waiting[at], entry) != 0)
         at++;
+    return at;
+}
+
+void keep_learned(struct keep *keep, const struct autobuf_paths_entry *entry)
+{
+    size_t at = waiting_at(keep, entry);
+
+    if (!keep->file[0])
+        return;
+    if (keep->offer)
+        keep->offer(keep->offer_to, entry);
     if (at < keep->count)
         known_merge(&keep->waiting[at], entry);
     else if (at < KEEP_MOST)
         keep->waiting[keep->count++] = *entry;
     else
         keep->counts.lost++;
+}
+
+/* Whether the store knows of the same host, learned at that time or later, or of its network, learned later. */
+static bool store_is_as_new(const struct keep *keep, const struct autobuf_paths_entry *entry)
+{
+    struct autobuf_paths_entry known = AUTOBUF_PATHS_ENTRY_INIT;
+    struct autobuf_paths_query query = AUTOBUF_PATHS_QUERY_INIT;
+    struct sockaddr_in v4 = {.sin_family = AF_INET};
+    struct sockaddr_in6 v6 = {.sin6_family = AF_INET6};
+    struct autobuf_paths *paths;
+    bool found;
+
+    if (autobuf_paths_open(&paths, keep->file) < 0)
+        return false;
+    memcpy(&v4.sin_addr, entry->remote.address, sizeof v4.sin_addr);
+    memcpy(&v6.sin6_addr, entry->remote.address, sizeof v6.sin6_addr);
+    query.remote = entry->remote.version == 4 ? (struct sockaddr *)&v4 : (struct sockaddr *)&v6;
+    query.remote_len = entry->remote.version == 4 ? sizeof v4 : sizeof v6;
+    found = autobuf_paths_find(paths, &query, &known) == 0;
+    autobuf_paths_close(paths);
+    if (!found)
+        return false;
+    return autobuf_paths_compare(&known, entry) == 0 ? known.learned_s >= entry->learned_s : known.learned_s > entry->learned_s;
+}
+
+bool keep_foreign(struct keep *keep, const struct autobuf_paths_entry *entry)
+{
+    size_t at = waiting_at(keep, entry);
+
+    if (!keep->file[0] || at == KEEP_MOST || at < keep->count || store_is_as_new(keep, entry))
+        return false;
+    keep->waiting[keep->count++] = *entry;
+    return true;
 }
 
 /* --------------------------------------------------------------------------------- writing */

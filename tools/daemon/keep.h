@@ -21,9 +21,14 @@
 /* A line that says why something cannot be. */
 typedef void keep_say_fn(const char *line);
 
+/* Hears of what this host has learned. */
+typedef void keep_offer_fn(void *user, const struct autobuf_paths_entry *entry);
+
 /* All zero but for say: nothing is kept. */
 struct keep {
     keep_say_fn *say;
+    keep_offer_fn *offer; /* NULL: nobody else hears of it */
+    void *offer_to;
     struct report_learning counts;
     char file[FILE_BYTES]; /* "": nothing is kept */
     struct autobuf_paths_entry waiting[KEEP_MOST];
@@ -42,6 +47,12 @@ void keep_in(struct keep *keep, const char *file);
  * What is known better already, as by a measurement or from the administrator, stays.
  */
 void keep_learned(struct keep *keep, const struct autobuf_paths_entry *entry);
+
+/*
+ * The same for what another host has learned of one host, unless this one has learned of it at that time or later, or of
+ * its network later. Whether it was taken over.
+ */
+bool keep_foreign(struct keep *keep, const struct autobuf_paths_entry *entry);
 
 /* Writes what waits, if that is due. */
 void keep_step(struct keep *keep, uint64_t now_ns);

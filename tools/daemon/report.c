@@ -98,6 +98,17 @@ static void metrics_of_learning(FILE *out, const struct report_learning *l)
     single(out, "learned_lost_total", "counter", "What was learned and there was no room for.", l->lost);
 }
 
+static void metrics_of_site(FILE *out, const struct report_site *s)
+{
+    single(out, "site_up", "gauge", "Whether the newest exchange with the site's server succeeded.", s->up);
+    metric(out, "site_entries_total", "counter", "Paths exchanged with other hosts, by what became of them.");
+    labelled(out, "site_entries_total", "end", "sent", s->sent);
+    labelled(out, "site_entries_total", "end", "taken", s->taken);
+    labelled(out, "site_entries_total", "end", "turned_away", s->turned_away);
+    labelled(out, "site_entries_total", "end", "lost", s->lost);
+    single(out, "site_failures_total", "counter", "Exchanges with the site's server that failed.", s->failed);
+}
+
 void report_metrics(FILE *out, const struct report *r)
 {
     const struct report_counts *c = r->counts;
@@ -110,6 +121,7 @@ void report_metrics(FILE *out, const struct report *r)
     seconds(out, "looks", c->looks_cpu_ns);
     seconds(out, "searches", c->searches_cpu_ns);
     seconds(out, "learning", r->learning->cpu_ns);
+    seconds(out, "site", r->learning->site.cpu_ns);
     seconds(out, "answers", r->answers_cpu_ns);
     single(out, "sockets", "gauge", "Sockets that the newest sweep saw.", c->sockets);
     single(out, "tended", "gauge", "Connections that are looked after.", r->tended);
@@ -123,6 +135,8 @@ void report_metrics(FILE *out, const struct report *r)
     labelled(out, "errors_total", "what", "rules", r->rejected);
     labelled(out, "errors_total", "what", "store", r->learning->failed);
     metrics_of_learning(out, r->learning);
+    if (r->learning->site.used)
+        metrics_of_site(out, &r->learning->site);
     single(out, "rules", "gauge", "Rules that hold.", r->rules);
     single(out, "config_generation", "gauge", "How often rules were taken in.", r->generation);
     metric(out, "clients_total", "counter", "Clients of this socket, by how they ended.");
@@ -193,6 +207,21 @@ static uint64_t turned_away(const struct report_learning *l)
     return sum;
 }
 
+static void json_site(FILE *out, const struct report_site *s)
+{
+    if (!s->used) {
+        fputs("\"site\":null,", out);
+        return;
+    }
+    fputs("\"site\":{", out);
+    json_number(out, "sent", s->sent, false);
+    json_number(out, "taken", s->taken, false);
+    json_number(out, "turned_away", s->turned_away, false);
+    json_number(out, "lost", s->lost, false);
+    json_number(out, "failures", s->failed, false);
+    fprintf(out, "\"up\":%s},", s->up ? "true" : "false");
+}
+
 void report_flows(FILE *out, const struct report *r)
 {
     fputc('{', out);
@@ -205,6 +234,7 @@ void report_flows(FILE *out, const struct report *r)
     json_number(out, "handed_in", r->learning->programs, false);
     json_number(out, "turned_away", turned_away(r->learning), false);
     json_number(out, "window_scales", r->counts->scales, !r->counts->before_syn);
+    json_site(out, &r->learning->site);
     fputs("\"flows\":[", out);
     for (size_t i = 0; i < shown(r); i++) {
         struct report_flow flow = {.live = AUTOBUF_LIVE_STATE_INIT};

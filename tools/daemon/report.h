@@ -54,6 +54,14 @@ enum report_untaken {
     REPORT_UNTAKEN,
 };
 
+/* What was exchanged with the other hosts of a site since the daemon began. */
+struct report_site {
+    bool used, up; /* used: there is a server; up: the newest round with it succeeded */
+    uint64_t sent, taken, turned_away, lost; /* entries. turned_away: not valid. lost: too many waited to be sent */
+    uint64_t failed; /* rounds */
+    uint64_t cpu_ns;
+};
+
 /* What was learned since the daemon began. */
 struct report_learning {
     uint64_t connections, programs; /* entries, by whom they came */
@@ -61,6 +69,7 @@ struct report_learning {
     uint64_t lost;   /* entries for which there was no room */
     uint64_t failed; /* writings of the store */
     uint64_t cpu_ns;
+    struct report_site site;
 };
 
 /* One connection that is looked after. Its texts are what others have chosen: any bytes. */

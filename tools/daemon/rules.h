@@ -9,6 +9,8 @@
 
 #include <autobuf/autobuf.h>
 
+#include "site_place.h"
+
 #define RULE_NAME_BYTES 50U /* of what stands in the brackets, with its NUL: LINES_NAME_BYTES */
 #define RULE_WORD_BYTES 64U
 #define RULE_PORTS 8U
@@ -17,6 +19,7 @@
 #define LEARNED_FILE "/run/autobufd/learned.sock"
 #define STORE_FILE "/var/lib/autobuf/paths"
 #define BELIEVED_MOST 8U
+#define SITE_KEY "autobuf"
 #define FILE_BYTES 90U /* a socket's address has 108, and it is made beside its place */
 
 enum mode {
@@ -69,6 +72,9 @@ struct config {
     char store_file[FILE_BYTES];  /* "": nothing is learned */
     char learned_file[FILE_BYTES]; /* "": none */
     struct believed believed;
+    struct site_place site;
+    char site_key[RULE_WORD_BYTES];
+    char site_password_file[FILE_BYTES]; /* "": none */
     uint32_t interval_ms;
     uint32_t budget_percent; /* of net.ipv4.tcp_mem, for all that is forced */
     bool bpf; /* may act before the SYN */

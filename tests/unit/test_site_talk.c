@@ -1,0 +1,229 @@
+/* SPDX-License-Identifier: MIT */
+/* tools/daemon/site_talk.c: what is said to a server, and what it may answer. */
+#include "unit.h"
+
+#include <errno.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "daemon/site_talk.h"
+
+#define WHO "0123456789abcdef"
+#define OTHER "fedcba9876543210"
+#define SELECTED "*2\r\n$6\r\nSELECT\r\n$1\r\n3\r\n"
+#define READ(from, bytes) "*6\r\n$5\r\nXREAD\r\n$5\r\nCOUNT\r\n$2\r\n32\r\n$7\r\nSTREAMS\r\n$9\r\ns:paths:1\r\n$" bytes "\r\n" from "\r\n"
+
+static struct site_talk *talk;
+static unsigned entries, wrong;
+
+static void take(void *user, const struct autobuf_paths_entry *entry)
+{
+    (void)user;
+    if (entry)
+        entries++;
+    else
+        wrong++;
+}
+
+static int begin(void **state)
+{
+    (void)state;
+    entries = wrong = 0;
+    return site_talk_open(&talk, "s", WHO);
+}
+
+static int end(void **state)
+{
+    (void)state;
+    site_talk_close(talk);
+    return 0;
+}
+
+static struct autobuf_paths_entry entry(void)
+{
+    struct autobuf_paths_entry e = AUTOBUF_PATHS_ENTRY_INIT;
+
+    assert_int_equal(autobuf_prefix_parse("192.0.2.1", &e.remote), 0);
+    e.method = AUTOBUF_METHOD_ICMP;
+    return e;
+}
+
+static size_t ask(const char *password, const unsigned *database, size_t count, char **text)
+{
+    struct autobuf_paths_entry e[] = {entry(), entry()};
+    struct site_round round = {.password = password, .database = database, .entries = e, .count = count, .read = SITE_ROUND};
+    size_t bytes;
+
+    assert_int_equal(site_talk_ask(talk, &round, text, &bytes), 0);
+    return bytes;
+}
+
+/* Whether a round from now on reads from there. */
+static void check_reads(const char *read)
+{
+    char *text;
+    size_t bytes = ask(NULL, NULL, 0, &text);
+
+    assert_int_equal(bytes, strlen(read));
+    assert_memory_equal(text, read, bytes);
+    free(text);
+}
+
+static int hear(const char *bytes, size_t count)
+{
+    size_t heard;
+
+    return site_talk_hear(talk, bytes, count, take, NULL, &heard);
+}
+
+static void what_is_said(void **state)
+{
+    static const char login[] = "*2\r\n$4\r\nAUTH\r\n$2\r\na \r\n" SELECTED READ("0", "1");
+    static const char add[] = "*10\r\n$4\r\nXADD\r\n$9\r\ns:paths:1\r\n$6\r\nMAXLEN\r\n$1\r\n~\r\n$5\r\n10000\r\n$1\r\n*\r\n"
+                              "$1\r\nh\r\n$16\r\n" WHO "\r\n$1\r\ne\r\n$200\r\nAUTOBUFL";
+    unsigned database = 3;
+    char *text;
+    size_t bytes = ask("a ", &database, 0, &text);
+
+    (void)state;
+    assert_int_equal(bytes, strlen(login));
+    assert_memory_equal(text, login, bytes);
+    free(text);
+    bytes = ask(NULL, NULL, 2, &text);
+    assert_int_equal(bytes, 2 * (strlen(add) - 8 + AUTOBUF_PATHS_MESSAGE_BYTES + 2) + strlen(READ("0", "1")));
+    assert_memory_equal(text, add, strlen(add));
+    free(text);
+}
+
+/* One message of a stream. Returns its length. */
+static size_t message(char *text, const char *who, const char *id)
+{
+    struct autobuf_paths_entry e = entry();
+    size_t bytes = (size_t)sprintf(text, "*1\r\n*2\r\n$9\r\ns:paths:1\r\n*1\r\n*2\r\n$%zu\r\n%s\r\n"
+                                         "*4\r\n$1\r\nh\r\n$16\r\n%s\r\n$1\r\ne\r\n$200\r\n", strlen(id), id, who);
+
+    bytes += (size_t)autobuf_paths_entry_encode(&e, text + bytes, AUTOBUF_PATHS_MESSAGE_BYTES);
+    return bytes + (size_t)sprintf(text + bytes, "\r\n");
+}
+
+static void what_others_say(void **state)
+{
+    char text[400];
+    size_t bytes = message(text, OTHER, "1700000000000-12");
+
+    (void)state;
+    check_reads(READ("0", "1"));
+    for (size_t i = 0; i + 1 < bytes; i++)
+        assert_int_equal(hear(text + i, 1), 0);
+    assert_int_equal(hear(text + bytes - 1, 1), 1);
+    assert_int_equal(entries, 1);
+    check_reads(READ("1700000000000-12", "16"));
+    assert_int_equal(hear(text, message(text, WHO, "1700000000000-13")), 1);
+    assert_int_equal(entries, 1); /* what it said itself */
+    check_reads(READ("1700000000000-13", "16"));
+    message(text, OTHER, "1700000000000-14");
+    memcpy(strstr(text, "AUTOBUFL"), "AUTOBUFX", 8);
+    assert_int_equal(hear(text, bytes), 1);
+    assert_int_equal(wrong, 1);
+    assert_int_equal(entries, 1);
+    check_reads(READ("1700000000000-14", "16"));
+    assert_int_equal(hear("*-1\r\n", 5), 1);
+    check_reads(READ("1700000000000-14", "16"));
+    assert_int_equal(hear("?", 1), -EPROTO);
+    check_reads(READ("0", "1"));
+}
+
+static void what_is_no_answer(void **state)
+{
+    static const struct {
+        const char *text;
+        size_t adds;
+        bool password;
+        int result;
+    } rows[] = {
+        {"*-1\r\n", 0, false, 1},
+        {"*1\r\n*2\r\n$1\r\nx\r\n*0\r\n", 0, false, 1},
+        {"+OK\r\n*-1\r\n", 0, true, 1},
+        {"+OK\r\n$3\r\n1-0\r\n*-1\r\n", 1, true, 1},
+        {"+OK\r\n", 0, true, 0},
+        {"", 0, false, 0},
+        {"*-1\r\n*-1\r\n", 0, false, -EPROTO}, /* more than it was asked */
+        {"*-1\r\n+", 0, false, -EPROTO},
+        {"+OK\r\n", 0, false, -EPROTO},
+        {":1\r\n", 0, false, -EPROTO},
+        {"$-1\r\n*-1\r\n", 0, true, -EPROTO},
+        {"+1-0\r\n*-1\r\n", 1, false, -EPROTO},
+        {"*0\r\n", 0, false, -EPROTO},
+        {"*1\r\n$1\r\nx\r\n", 0, false, -EPROTO},
+        {"*1\r\n*1\r\n$1\r\nx\r\n", 0, false, -EPROTO},
+        {"*1\r\n*2\r\n$1\r\nx\r\n$1\r\ny\r\n", 0, false, -EPROTO},
+        {"*1\r\n*2\r\n$1\r\nx\r\n*1\r\n$1\r\ny\r\n", 0, false, -EPROTO},
+        {"*1\r\n*2\r\n$1\r\nx\r\n*1\r\n*2\r\n$3\r\nx-0\r\n*0\r\n", 0, false, -EPROTO},
+        {"*1\r\n*2\r\n$1\r\nx\r\n*1\r\n*2\r\n$3\r\n1-0\r\n*0\r\n", 0, false, 1}, /* of a later version, perhaps */
+        {"*1\r\n*2\r\n$1\r\nx\r\n*1\r\n*2\r\n$42\r\n123456789012345678901-23456789012345678901\r\n*0\r\n", 0, false, -EPROTO},
+        {"*65\r\n", 0, false, -EPROTO},
+        {"*2147483647\r\n", 0, false, -EPROTO},
+        {"*4294967295\r\n", 0, false, -EPROTO},
+        {"*-5\r\n", 0, false, -EPROTO},
+        {"$-5\r\n", 0, false, -EPROTO},
+        {"*1\r\n*1\r\n*1\r\n*1\r\n*1\r\n*1\r\n*1\r\n*1\r\n*1\r\n*1\r\n*1\r\n*1\r\n", 0, false, -EPROTO},
+        {"HTTP/1.1 400 Bad Request\r\n", 0, false, -EPROTO},
+        {"-NOAUTH Authentication required.\r\n", 0, false, -EACCES},
+        {"-ERR no\r\n", 1, true, -EACCES},
+    };
+
+    (void)state;
+    for (size_t i = 0; i < COUNT(rows); i++) {
+        char *text;
+
+        ask(rows[i].password ? "p" : NULL, NULL, rows[i].adds, &text);
+        free(text);
+        CHECK_EQUAL(rows[i].text, hear(rows[i].text, strlen(rows[i].text)), rows[i].result);
+    }
+    assert_int_equal(entries + wrong, 0);
+}
+
+static void no_answer_is_longer_than_asked_for(void **state)
+{
+    static const char strings[][40] = {"$1000000\r\n", "+"};
+    static char much[SITE_HEARD_MOST];
+
+    (void)state;
+    memset(much, 'x', sizeof much);
+    for (size_t i = 0; i < COUNT(strings); i++) {
+        size_t begun = strlen(strings[i]);
+
+        check_reads(READ("0", "1"));
+        assert_int_equal(hear(strings[i], begun), 0);
+        assert_int_equal(hear(much, sizeof much - begun), 0);
+        assert_int_equal(hear(much, 1), -EPROTO);
+    }
+}
+
+static void its_words_are_printable(void **state)
+{
+    static const char refusal[] = "-\033[31mERR\t\xff";
+    char text[400];
+    size_t bytes = (size_t)sprintf(text, "%s%0200d\r\n", refusal, 0);
+
+    (void)state;
+    check_reads(READ("0", "1"));
+    assert_int_equal(hear(text, bytes), -EACCES);
+    assert_memory_equal(site_talk_refusal(talk), "?[31mERR??000", 13);
+    assert_int_equal(strlen(site_talk_refusal(talk)), SITE_REFUSAL_BYTES - 1);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test_setup_teardown(what_is_said, begin, end),
+        cmocka_unit_test_setup_teardown(what_others_say, begin, end),
+        cmocka_unit_test_setup_teardown(what_is_no_answer, begin, end),
+        cmocka_unit_test_setup_teardown(no_answer_is_longer_than_asked_for, begin, end),
+        cmocka_unit_test_setup_teardown(its_words_are_printable, begin, end),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,359 @@
+/* SPDX-License-Identifier: MIT */
+#include "site.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/random.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "cost.h"
+#include "site_check.h"
+#include "site_talk.h"
+
+#define PASSWORD_BYTES 512U
+#define READ_BYTES 4096U
+#define READS_MOST 4U /* in one step */
+
+struct site {
+    struct keep *keep;
+    struct report_site *counts;
+    struct site_place place;
+    char key[RULE_WORD_BYTES], password[PASSWORD_BYTES], who[SITE_WHO_BYTES];
+    struct site_talk *talk;
+    struct autobuf_paths_entry waiting[SITE_WAITING];
+    size_t count, under_way; /* of them; under_way: the first, which this round sends */
+    char *out;               /* what this round says; NULL: no round */
+    size_t out_bytes, sent;
+    size_t asked;            /* messages that this round reads at most */
+    uint64_t due_ns;         /* the next round; of a round: when it ends at the latest */
+    uint64_t backoff_ns;     /* 0: the last round succeeded */
+    int fd;                  /* -1: not connected */
+};
+
+/* A half to one and a half of it, so that hosts do not come all at once. */
+static uint64_t about(uint64_t ns)
+{
+    uint32_t draw = 0;
+
+    (void)!getrandom(&draw, sizeof draw, GRND_NONBLOCK);
+    return ns / 2 + (uint64_t)((double)ns * draw / UINT32_MAX);
+}
+
+/* ----------------------------------------------------------------------------------- failing */
+
+static void disconnect(struct site *s)
+{
+    if (s->fd >= 0)
+        close(s->fd);
+    s->fd = -1;
+}
+
+static void end_round(struct site *s)
+{
+    free(s->out);
+    s->out = NULL;
+    s->under_way = 0;
+}
+
+static const char *why_not(const struct site *s, int error)
+{
+    switch (error) {
+    case -EACCES:
+        return site_talk_refusal(s->talk);
+    case -EPROTO:
+        return "it answers what it was not asked, or what is no answer";
+    case -ECONNRESET:
+        return "it closes the connection";
+    default:
+        return strerror(-error);
+    }
+}
+
+/* Said once, until it is back. */
+static void fail(struct site *s, int error, uint64_t now_ns)
+{
+    char line[SITE_REFUSAL_BYTES + 100];
+
+    if (!s->backoff_ns) {
+        snprintf(line, sizeof line, "the site's server: %s: goes on without it", why_not(s, error));
+        s->keep->say(line);
+    }
+    s->counts->up = false;
+    s->counts->failed++;
+    disconnect(s);
+    end_round(s);
+    s->backoff_ns = s->backoff_ns ? 2 * s->backoff_ns : SITE_SOON_NS;
+    if (s->backoff_ns > SITE_BACKOFF_NS)
+        s->backoff_ns = SITE_BACKOFF_NS;
+    s->due_ns = now_ns + about(s->backoff_ns);
+}
+
+/* ------------------------------------------------------------------------------------ rounds */
+
+static int connect_to(struct site *s)
+{
+    const struct sockaddr *to = (const struct sockaddr *)&s->place.address;
+
+    s->fd = socket(to->sa_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+    if (s->fd < 0)
+        return -errno;
+    return connect(s->fd, to, s->place.address_bytes) < 0 && errno != EINPROGRESS ? -errno : 0;
+}
+
+/* What came since the last round: nothing, or the end of the connection; then there will be another one. */
+static int look(struct site *s)
+{
+    char byte;
+    ssize_t got = s->fd < 0 ? 0 : recv(s->fd, &byte, 1, MSG_DONTWAIT);
+
+    if (got > 0)
+        return -EPROTO;
+    if (got == 0 || (errno != EAGAIN && errno != EINTR))
+        disconnect(s);
+    return 0;
+}
+
+/* Reads no more than there is room for. */
+static int begin_round(struct site *s, uint64_t now_ns)
+{
+    struct site_round round = {.entries = s->waiting};
+    size_t room = (KEEP_MOST - s->keep->count) / 2;
+    int error = 0;
+
+    if (!room) {
+        s->due_ns = now_ns + SITE_SOON_NS;
+        return 0;
+    }
+    if (s->fd < 0) {
+        error = connect_to(s);
+        round.password = s->password[0] ? s->password : NULL;
+        round.database = s->place.database ? &s->place.database : NULL;
+    }
+    round.count = s->count < SITE_ROUND ? s->count : SITE_ROUND;
+    round.read = room < SITE_ROUND ? (unsigned)room : SITE_ROUND;
+    if (error == 0)
+        error = site_talk_ask(s->talk, &round, &s->out, &s->out_bytes);
+    if (error < 0)
+        return error;
+    s->asked = round.read;
+    s->under_way = round.count;
+    s->sent = 0;
+    s->due_ns = now_ns + SITE_ROUND_NS;
+    return 0;
+}
+
+static void finish_round(struct site *s, size_t heard, uint64_t now_ns)
+{
+    if (s->backoff_ns)
+        s->keep->say("the site's server: is back");
+    s->counts->up = true;
+    s->backoff_ns = 0;
+    s->counts->sent += s->under_way;
+    s->count -= s->under_way;
+    memmove(s->waiting, s->waiting + s->under_way, s->count * sizeof *s->waiting);
+    end_round(s);
+    s->due_ns = now_ns + (s->count || heard == s->asked ? SITE_SOON_NS : about(SITE_ROUND_NS));
+}
+
+static int send_more(struct site *s)
+{
+    ssize_t sent;
+
+    if (s->sent == s->out_bytes)
+        return 0;
+    sent = send(s->fd, s->out + s->sent, s->out_bytes - s->sent, MSG_NOSIGNAL | MSG_DONTWAIT);
+    if (sent < 0)
+        return errno == EAGAIN || errno == EINTR ? 0 : -errno;
+    s->sent += (size_t)sent;
+    return 0;
+}
+
+static void take(void *user, const struct autobuf_paths_entry *entry)
+{
+    struct site *s = user;
+    struct autobuf_paths_entry checked = AUTOBUF_PATHS_ENTRY_INIT;
+
+    if (entry)
+        checked = *entry;
+    if (!site_check(&checked, (uint64_t)time(NULL)))
+        s->counts->turned_away++;
+    else if (keep_foreign(s->keep, &checked))
+        s->counts->taken++;
+}
+
+/* 1: the round is over; 0: more is to come. */
+static int hear_more(struct site *s, size_t *heard)
+{
+    int result = 0;
+
+    for (unsigned i = 0; i < READS_MOST && result == 0; i++) {
+        char bytes[READ_BYTES];
+        ssize_t got = recv(s->fd, bytes, sizeof bytes, MSG_DONTWAIT);
+
+        if (got < 0)
+            return errno == EAGAIN || errno == EINTR || errno == ENOTCONN ? 0 : -errno;
+        if (got == 0)
+            return -ECONNRESET;
+        result = site_talk_hear(s->talk, bytes, (size_t)got, take, s, heard);
+    }
+    return result;
+}
+
+static void go_on(struct site *s, uint64_t now_ns)
+{
+    size_t heard;
+    int result = send_more(s);
+
+    if (result == 0)
+        result = hear_more(s, &heard);
+    if (result == 0 && now_ns >= s->due_ns)
+        result = -ETIMEDOUT;
+    if (result < 0)
+        fail(s, result, now_ns);
+    else if (result > 0)
+        finish_round(s, heard, now_ns);
+}
+
+void site_step(struct site *s, uint64_t now_ns)
+{
+    uint64_t began_ns = cost_cpu_ns();
+    int error;
+
+    if (!s)
+        return;
+    if (!s->out) {
+        error = look(s);
+        if (error == 0 && now_ns >= s->due_ns)
+            error = begin_round(s, now_ns);
+        if (error < 0)
+            fail(s, error, now_ns);
+    }
+    if (s->out)
+        go_on(s, now_ns);
+    s->counts->cpu_ns += cost_cpu_ns() - began_ns;
+}
+
+/* ---------------------------------------------------------------------------------- the loop */
+
+size_t site_poll(const struct site *s, struct pollfd *fds)
+{
+    if (!s || s->fd < 0)
+        return 0;
+    fds[0] = (struct pollfd){s->fd, (short)(s->out && s->sent < s->out_bytes ? POLLIN | POLLOUT : POLLIN), 0};
+    return 1;
+}
+
+uint64_t site_deadline_ns(const struct site *s)
+{
+    return s ? s->due_ns : UINT64_MAX;
+}
+
+/* ---------------------------------------------------------------------------------- offering */
+
+void site_offer(struct site *s, const struct autobuf_paths_entry *entry)
+{
+    struct autobuf_paths_entry checked = *entry;
+    size_t at;
+
+    if (!s || !site_check(&checked, (uint64_t)time(NULL)))
+        return;
+    for (at = s->under_way; at < s->count && autobuf_paths_compare(&s->waiting[at], &checked) != 0;)
+        at++;
+    if (at == SITE_WAITING) {
+        at = SITE_WAITING - 1;
+        memmove(s->waiting + s->under_way, s->waiting + s->under_way + 1, (at - s->under_way) * sizeof *s->waiting);
+        s->counts->lost++;
+    } else if (at == s->count) {
+        s->count++;
+    }
+    s->waiting[at] = checked;
+}
+
+static void offer(void *site, const struct autobuf_paths_entry *entry)
+{
+    site_offer(site, entry);
+}
+
+/* ----------------------------------------------------------------------------------- opening */
+
+/* The first line of a file that its owner alone reads. */
+static int read_password(const char *name, char password[PASSWORD_BYTES])
+{
+    int fd = open(name, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY), error = 0;
+    struct stat is;
+    ssize_t got = 0;
+
+    if (fd < 0)
+        return -errno;
+    if (fstat(fd, &is) < 0)
+        error = -errno;
+    else if (!S_ISREG(is.st_mode) || is.st_mode & (S_IRWXG | S_IRWXO) || (is.st_uid != geteuid() && is.st_uid != 0))
+        error = -EPERM;
+    else if ((got = read(fd, password, PASSWORD_BYTES - 1)) < 0)
+        error = -errno;
+    close(fd);
+    password[got > 0 ? got : 0] = '\0';
+    password[strcspn(password, "\r\n")] = '\0';
+    return error == 0 && !password[0] ? -EINVAL : error;
+}
+
+/* A number that no other daemon has. */
+static int name_itself(char who[SITE_WHO_BYTES])
+{
+    uint64_t number;
+
+    if (getrandom(&number, sizeof number, 0) != (ssize_t)sizeof number)
+        return -errno;
+    snprintf(who, SITE_WHO_BYTES, "%016llx", (unsigned long long)number);
+    return 0;
+}
+
+int site_open(struct site **site, const struct config *config, struct keep *keep)
+{
+    struct site *s = config->site.address_bytes ? calloc(1, sizeof *s) : NULL;
+    int error;
+
+    *site = NULL;
+    if (!s)
+        return config->site.address_bytes ? -ENOMEM : 0;
+    s->keep = keep;
+    s->counts = &keep->counts.site;
+    s->fd = -1;
+    s->place = config->site;
+    strcpy(s->key, config->site_key);
+    error = config->site_password_file[0] ? read_password(config->site_password_file, s->password) : 0;
+    if (error == 0)
+        error = name_itself(s->who);
+    if (error == 0)
+        error = site_talk_open(&s->talk, s->key, s->who);
+    if (error < 0) {
+        site_close(s);
+        return error;
+    }
+    s->counts->used = true;
+    keep->offer = offer;
+    keep->offer_to = s;
+    *site = s;
+    return 0;
+}
+
+void site_close(struct site *s)
+{
+    if (!s)
+        return;
+    if (s->keep->offer_to == s)
+        s->keep->offer = NULL;
+    s->counts->used = s->counts->up = false;
+    disconnect(s);
+    end_round(s);
+    site_talk_close(s->talk);
+    explicit_bzero(s->password, sizeof s->password);
+    free(s);
+}

@@ -1,0 +1,46 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * What hosts of a site share: what one of them learns of a path, the others know too. A server of Redis or Valkey keeps
+ * it for a while. It is not trusted: what comes from it is checked, bounded, and never replaces what this host has learned
+ * later. No call waits for it, and while it is away nothing is missing but what other hosts learn.
+ */
+#ifndef SITE_H
+#define SITE_H
+
+#include <poll.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "keep.h"
+#include "rules.h"
+
+#define SITE_WAITING 256U /* entries that wait to be sent; of more the oldest go */
+#define SITE_ROUND_NS 5000000000ULL /* from one round to the next, less or more a half of it; and what one may take */
+#define SITE_SOON_NS 1000000000ULL  /* the same if there is more to be sent or read */
+#define SITE_BACKOFF_NS 300000000000ULL /* at most, while the server is away. It begins with SITE_SOON_NS */
+
+struct site;
+
+/*
+ * Exchanges entries with the server of *config, from now on: what *keep learns goes there, what comes goes into *keep,
+ * which must live as long. Nothing is connected yet. *site is NULL if *config has no server. 0; -ENOTSUP: built without
+ * hiredis; -EPERM: the password's file belongs to another user, or others may read it; -EINVAL: it has no password;
+ * -ENOMEM; errors of open(2), read(2) and getrandom(2).
+ */
+int site_open(struct site **site, const struct config *config, struct keep *keep);
+
+/* Takes what this host has learned, to be sent later, if it is something to be shared. NULL is allowed here and below. */
+void site_offer(struct site *site, const struct autobuf_paths_entry *entry);
+
+/* What to wait for, if anything: at most one. */
+size_t site_poll(const struct site *site, struct pollfd *fds);
+
+/* When to call site_step() even if nothing comes; UINT64_MAX: never. */
+uint64_t site_deadline_ns(const struct site *site);
+
+/* Does what is due and what can be done at once. */
+void site_step(struct site *site, uint64_t now_ns);
+
+void site_close(struct site *site);
+
+#endif
