@@ -171,6 +171,7 @@ static void it_is_written_at_most_once_a_second(void **state)
     assert_int_equal(kept().tx_rate_bit_per_s, 100);
     keep_step(&keep, keep_deadline_ns(&keep));
     assert_int_equal(kept().tx_rate_bit_per_s, 200);
+    keep_close(&keep);
 }
 
 static void everybody_may_read_it(void **state)
@@ -227,6 +228,7 @@ static void another_one_writes(void **state)
     assert_int_equal(keep.count, 0);
     assert_int_equal(kept().tx_rate_bit_per_s, 100);
     assert_int_equal(said, 0);
+    keep_close(&keep);
 }
 
 static void a_store_that_cannot_be_written_is_said_once(void **state)
