@@ -202,7 +202,7 @@ void show_outlook(FILE *out, const struct findings *f)
     if (root_gains)
         show_who(out, f, "the same, as root", f->root.snd_window_bytes, f->root.rcv_window_bytes);
     if (u->snd_kernel_bytes < u->snd_wanted_bytes)
-        fputs("   (Sent by programs that poll(); where write() blocks, an eighth more or better.)\n", out);
+        fputs("   (Sent by programs that poll(); one whose write() blocks has an eighth more.)\n", out);
     autobuf_plan_explain(&f->plan, text, sizeof text);
     print_folded(out, text, PLAN_INDENT);
     if (f->plan.snd_request_bytes || f->plan.rcv_request_bytes)
