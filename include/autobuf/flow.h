@@ -172,7 +172,9 @@ AUTOBUF_API int autobuf_apply(int fd, const struct autobuf_plan *plan);
 /*
  * Gives sides of a TCP socket (AUTOBUF_LOCK_* bits) whose buffers were set back to autotuning. Call it before
  * connect() or listen(); a listening socket hands this on to the connections that it accepts later. On a connected
- * socket the receive window opens again as far as the window scale allows.
+ * socket the receive window opens again as far as the window scale allows; its buffer is first made four times as large,
+ * within net.core.rmem_max and net.ipv4.tcp_rmem, because autotuning alone does not begin while data flow through a small
+ * one. autobuf_apply() does the same for a plan that gives the receive side back.
  *
  * Returns the sides that were locked and are not any more; 0: none was. AUTOBUF_UNLOCK_LATE in the result: the
  * receive side is autotuned again, but the window scale, which the small buffer fixed in the SYN, keeps its window

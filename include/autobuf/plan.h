@@ -170,7 +170,7 @@ struct autobuf_plan {
     uint64_t snd_block_bytes;       /* snd_window_bytes is what a program gets that waits for its socket with
                                        poll(2) or the like; this is the least of one whose write(2) or
                                        sendfile(2) blocks */
-    uint64_t snd_retry_bytes;       /* the same of one that tries again every few milliseconds */
+    uint64_t snd_retry_bytes;       /* of one that tries again every few milliseconds; 0 in both: unknown */
 };
 
 #define AUTOBUF_PLAN_INIT                                                                          \
