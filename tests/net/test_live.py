@@ -38,7 +38,7 @@ KEYS = ["pid", "fd", "local", "peer", "limited", "rtt_ns", "rtt_min_ns", "sent_b
         "mtu_bytes", "loss_permille", "retransmits", "changes"]
 NULLABLE = ("rtt_ns", "rtt_min_ns", "peer_window_bytes", "pacing_bit_per_s", "mtu_bytes")
 
-# Sends for ever, with buffers of argv[2] bytes if that is not 0; a word on stdin is a question.
+# Sends for ever, with buffers of argv[2] bytes if that is not 0; each word on stdin is a question.
 SENDER = """
 import os, select, socket, struct, sys
 def connect():
@@ -48,28 +48,31 @@ def connect():
     s.connect((sys.argv[1], 7600))
     s.setblocking(False)
     return s
+def answer(word):
+    global s
+    if word == "pace":
+        print(struct.unpack("Q", s.getsockopt(socket.SOL_SOCKET, 47, 8))[0], flush=True)
+    elif word == "buffer":
+        print(s.getsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF), flush=True)
+    elif word == "locks":
+        print(s.getsockopt(socket.SOL_SOCKET, 72), flush=True)
+    elif word == "bbr":
+        print(int(s.getsockopt(socket.IPPROTO_TCP, socket.TCP_CONGESTION, 16).rstrip(b"\\0") == b"bbr"), flush=True)
+    elif word == "close":
+        s.close()
+        s = None
+    elif word == "connect":
+        s = connect()
+    else:
+        return False
+    return True
 s = connect()
 print(s.fileno(), flush=True)
 data = bytes(65536)
 while True:
     ready = select.select([0], [s] if s else [], [])
-    if ready[0]:
-        word = os.read(0, 100).decode().strip()
-        if word == "pace":
-            print(struct.unpack("Q", s.getsockopt(socket.SOL_SOCKET, 47, 8))[0], flush=True)
-        elif word == "buffer":
-            print(s.getsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF), flush=True)
-        elif word == "locks":
-            print(s.getsockopt(socket.SOL_SOCKET, 72), flush=True)
-        elif word == "bbr":
-            print(int(s.getsockopt(socket.IPPROTO_TCP, socket.TCP_CONGESTION, 16).rstrip(b"\\0") == b"bbr"), flush=True)
-        elif word == "close":
-            s.close()
-            s = None
-        elif word == "connect":
-            s = connect()
-        else:
-            break
+    if ready[0] and not all(answer(word) for word in os.read(0, 100).decode().split() or [""]):  # two may come at once
+        break
     if s in ready[1]:  # not the one that was closed just now
         try:
             s.send(data)
