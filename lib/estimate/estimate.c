@@ -49,6 +49,7 @@
 #define BURST_BIT_PER_S 700000000U /* above it stamps err by a whole gap; tests/bench/run inband (bbr) */
 #define SLOWER_PERCENT 350U  /* of the rate is below the pace; sweep: 0, 0, 4 bounds (bbr's first gain is 2.89) */
 #define SLOWER_PERMILLE 60U  /* gaps so near agree; unit: a_paced_sender */
+#define SPAN_PERMILLE 60U    /* to each side of their mode; tests/bench/run inband (bbr, 200 ms: 40 held 88%) */
 #define SURE_GAPS 10U        /* so many gaps near a paced train's rate make it sure; unit: the same */
 #define PACE_PERCENT 75U     /* 75 to 133% of the pace is the sender's own rate; sweep: 0, 0, 70% paced, unsaid */
 #define TRAIN_PACKETS 6U     /* a shorter train does not count as a whole; unit: one_train_does_not_speak_for_all */
@@ -341,6 +342,13 @@ static void from_paced_gaps(const uint64_t *sorted, size_t count, uint64_t pace,
     }
 }
 
+/* The mode lies anywhere among the gaps that agree, and so does the path's rate. */
+static void span_gaps(struct ab_rate *rate)
+{
+    rate->low_bit_per_s = ab_min(rate->low_bit_per_s, ab_mul_div(rate->rate_bit_per_s, 1000 - SPAN_PERMILLE, 1000));
+    rate->high_bit_per_s = ab_max(rate->high_bit_per_s, ab_mul_div(rate->rate_bit_per_s, 1000 + SPAN_PERMILLE, 1000));
+}
+
 static void estimate_paced(const struct ab_packet *packets, size_t count, size_t newest,
                            uint64_t pace, uint64_t *scratch, struct ab_rate *rate)
 {
@@ -362,6 +370,8 @@ static void estimate_paced(const struct ab_packet *packets, size_t count, size_t
         table[CAPPED].kind = AB_KIND_CAPPED;
     }
     choose(table, COUNT, rate);
+    if (rate->kind == AB_KIND_BURSTS || rate->kind == AB_KIND_SLOWER)
+        span_gaps(rate);
 }
 
 /* The median rate of the trains, each taken as a whole; 0: there are fewer than two. */

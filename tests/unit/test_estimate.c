@@ -633,6 +633,10 @@ static void a_paced_sender(void **state)
         CHECK_EQUAL(rows[i].name, unpaced, count);
         CHECK(rows[i].name, rate.at_least ? (double)rate.rate_bit_per_s <= rows[i].path_mbit * 1e6
                                           : is_about(rate.rate_bit_per_s, rows[i].path_mbit, 6));
+        /* A mode lies anywhere among the gaps that agree, and the path's rate on either side of it. */
+        CHECK(rows[i].name, rate.at_least || 100 * rate.low_bit_per_s <= 95 * rate.rate_bit_per_s);
+        CHECK(rows[i].name, rate.at_least || 100 * rate.high_bit_per_s >= 105 * rate.rate_bit_per_s);
+        CHECK(rows[i].name, rate.at_least || 100 * rate.high_bit_per_s <= 120 * rate.low_bit_per_s);
     }
 }
 
