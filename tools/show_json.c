@@ -44,6 +44,7 @@ static void json_plan(FILE *out, const struct findings *f)
     json_number(out, "rcv_wanted_bytes", p->rcv_wanted_bytes, !p->rcv_wanted_bytes);
     json_number(out, "rcv_kernel_bytes", p->rcv_kernel_bytes, !p->rcv_kernel_bytes);
     json_number(out, "rcv_clamp_bytes", p->rcv_clamp_bytes, !p->rcv_clamp_bytes);
+    json_bool(out, "rcv_force", p->flags & AUTOBUF_PLAN_RCV_FORCE);
     json_bool(out, "rcv_unlock", p->flags & AUTOBUF_PLAN_RCV_UNLOCK);
     json_string(out, "rcv_reason", autobuf_reason_name(p->rcv_reason));
     fputs("\"sysctl\":[", out);

@@ -42,7 +42,7 @@ struct autobuf_limits {
                                         the kernel's own choice. 0: unknown, nothing is forced */
     uint64_t page_bytes;             /* the unit of net.ipv4.tcp_mem; 0: 4096 */
     uint64_t tcp_used_bytes;         /* memory that all TCP sockets of this host hold now */
-    uint64_t forced_bytes;           /* stored: the sum of all send buffers of this namespace that are
+    uint64_t forced_bytes;           /* stored: the sum of all buffers of this namespace that are
                                         larger than autotuning makes them and than anybody may set
                                         without force; UINT64_MAX: unknown. This and the field
                                         before are 0 if the process may force nothing */
@@ -127,6 +127,11 @@ AUTOBUF_API int autobuf_socket_state(int fd, struct autobuf_socket *socket);
  * has seen the path's round-trip time, a forced buffer is at most 32 MB (stored).
  */
 #define AUTOBUF_PLAN_SND_FORCE 1U
+/*
+ * The receive request is larger than net.core.rmem_max and takes SO_RCVBUFFORCE. The same bounds hold. It is planned for
+ * connected sockets only: before that the sysctls alone decide the window scale, and so the largest window.
+ */
+#define AUTOBUF_PLAN_RCV_FORCE 32U
 #define AUTOBUF_PLAN_SND_UNLOCK 2U /* give the send side back to autotuning (SO_BUF_LOCK) */
 #define AUTOBUF_PLAN_RCV_UNLOCK 4U /* the same for the receive side */
 #define AUTOBUF_PLAN_SND_AT_LEAST 8U /* snd_wanted_bytes is a lower bound */

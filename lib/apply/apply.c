@@ -149,7 +149,8 @@ static int apply_rcv(int fd, const struct autobuf_plan *plan, const struct befor
     if (plan->flags & AUTOBUF_PLAN_RCV_UNLOCK)
         error = unlock_rcv(fd, &was->socket);
     else if (plan->rcv_request_bytes)
-        error = set_buffer(fd, SO_RCVBUF, SO_RCVBUF, plan->rcv_request_bytes);
+        error = set_buffer(fd, plan->flags & AUTOBUF_PLAN_RCV_FORCE ? SO_RCVBUFFORCE : SO_RCVBUF,
+                           SO_RCVBUF, plan->rcv_request_bytes);
     if (error < 0 || !plan->rcv_clamp_bytes)
         return error;
     return ab_set_int(fd, IPPROTO_TCP, TCP_WINDOW_CLAMP, plan->rcv_clamp_bytes);

@@ -77,9 +77,15 @@ static inline uint64_t ab_ns_or_unset(uint64_t ns)
 }
 
 /* The largest send buffer (stored) that a process can have without force. */
-static inline uint64_t ab_unforced_stored(const struct autobuf_limits *limits)
+static inline uint64_t ab_unforced_snd_stored(const struct autobuf_limits *limits)
 {
     return ab_max(limits->tcp_wmem_max_bytes, 2 * ab_min(limits->snd_settable_bytes, UINT64_MAX / 2));
+}
+
+/* The same of receive buffers. */
+static inline uint64_t ab_unforced_rcv_stored(const struct autobuf_limits *limits)
+{
+    return ab_max(limits->tcp_rmem_max_bytes, 2 * ab_min(limits->rcv_settable_bytes, UINT64_MAX / 2));
 }
 
 #endif

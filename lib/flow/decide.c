@@ -215,7 +215,7 @@ int ab_decide_plan(struct ab_decision *d, int fd)
 
     if (error == 0)
         error = plan_path(d);
-    if (error < 0 || !(d->plan.flags & AUTOBUF_PLAN_SND_FORCE))
+    if (error < 0 || !(d->plan.flags & (AUTOBUF_PLAN_SND_FORCE | AUTOBUF_PLAN_RCV_FORCE)))
         return error;
     ab_limits_forced(&d->limits); /* what other connections hold now bounds what may be forced */
     return plan_path(d);

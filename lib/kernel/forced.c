@@ -14,6 +14,7 @@
 #include <linux/tcp.h>
 
 #include "../base/base.h"
+#include "../base/option.h"
 #include "netlink.h"
 #include "tcpinfo.h"
 
@@ -34,8 +35,10 @@ void ab_forced_add(void *user, const uint8_t *body, size_t len)
     if (!told)
         return;
     memcpy(memory, told, sizeof memory);
-    if (memory[SK_MEMINFO_SNDBUF] > sum->above_bytes)
+    if (memory[SK_MEMINFO_SNDBUF] > sum->snd_above_bytes)
         sum->bytes += memory[SK_MEMINFO_SNDBUF];
+    if (memory[SK_MEMINFO_RCVBUF] > sum->rcv_above_bytes)
+        sum->bytes += memory[SK_MEMINFO_RCVBUF];
 }
 
 static int add_connections(uint8_t family, struct ab_forced *sum)
@@ -55,33 +58,41 @@ static int add_connections(uint8_t family, struct ab_forced *sum)
                           ab_forced_add, sum);
 }
 
+/* 0: it is not, or could not be read. */
+static uint64_t if_above(int stored, uint64_t above_bytes)
+{
+    return stored > 0 && (uint64_t)stored > above_bytes ? (uint64_t)stored : 0;
+}
+
 /* Sockets of this process that the kernel does not list yet. */
-static uint64_t unconnected_bytes(uint64_t above_bytes)
+static void add_unconnected(struct ab_forced *sum)
 {
     struct rlimit files;
-    uint64_t bytes = 0, most = FDS_MOST;
+    uint64_t most = FDS_MOST;
 
     if (getrlimit(RLIMIT_NOFILE, &files) == 0)
         most = ab_min(most, files.rlim_cur);
     for (int fd = 0; fd < (int)most; fd++) {
         uint8_t state[AB_TCPINFO_BYTES];
-        socklen_t len = sizeof state, int_len = sizeof(int);
-        int stored = 0;
+        socklen_t len = sizeof state;
+        int snd = 0, rcv = 0;
+        uint64_t bytes;
 
-        if (getsockopt(fd, SOL_SOCKET, SO_SNDBUF, &stored, &int_len) < 0 || stored < 0 ||
-            (uint64_t)stored <= above_bytes)
-            continue;
-        if (getsockopt(fd, IPPROTO_TCP, TCP_INFO, state, &len) == 0 && state[0] == AB_TCP_CLOSE)
-            bytes += (uint64_t)stored;
+        (void)ab_get_int(fd, SOL_SOCKET, SO_SNDBUF, &snd);
+        (void)ab_get_int(fd, SOL_SOCKET, SO_RCVBUF, &rcv);
+        bytes = if_above(snd, sum->snd_above_bytes) + if_above(rcv, sum->rcv_above_bytes);
+        if (bytes && getsockopt(fd, IPPROTO_TCP, TCP_INFO, state, &len) == 0 && state[0] == AB_TCP_CLOSE)
+            sum->bytes += bytes;
     }
-    return bytes;
 }
 
-uint64_t ab_forced_bytes(uint64_t above_bytes)
+uint64_t ab_forced_bytes(uint64_t snd_above_bytes, uint64_t rcv_above_bytes)
 {
-    struct ab_forced sum = {above_bytes, unconnected_bytes(above_bytes)};
-    int result = add_connections(AF_INET, &sum);
+    struct ab_forced sum = {snd_above_bytes, rcv_above_bytes, 0};
+    int result;
 
+    add_unconnected(&sum);
+    result = add_connections(AF_INET, &sum);
     if (result == 1)
         result = add_connections(AF_INET6, &sum);
     return result == 1 || result == -ENOENT ? sum.bytes : UINT64_MAX; /* -ENOENT: no IPv6 here */

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Counts forced send buffers (SO_SNDBUFFORCE): those larger than autotuning makes them and than anybody may set.
+ * Counts forced buffers (SO_SNDBUFFORCE, SO_RCVBUFFORCE): those larger than autotuning makes them and than anybody may set.
  * The library bounds what all of them may hold together. The kernel lists the connections of this network namespace
  * over netlink (sock_diag(7)). It does not list sockets that are not connected yet, so those of this process are
  * added.
@@ -11,9 +11,9 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/* The sum of send buffers (stored) that are larger than above_bytes. */
+/* The sum of buffers (stored) that are larger than the bound of their side. */
 struct ab_forced {
-    uint64_t above_bytes;
+    uint64_t snd_above_bytes, rcv_above_bytes;
     uint64_t bytes;
 };
 
@@ -21,10 +21,10 @@ struct ab_forced {
 void ab_forced_add(void *user, const uint8_t *body, size_t len);
 
 /*
- * Returns the stored bytes of all send buffers that are larger than above_bytes; UINT64_MAX: not known, also if
+ * Returns the stored bytes of all buffers that are larger than the bound of their side; UINT64_MAX: not known, also if
  * there are too many connections to look at. Takes about 2 microseconds for each connection, and some milliseconds
  * at most.
  */
-uint64_t ab_forced_bytes(uint64_t above_bytes);
+uint64_t ab_forced_bytes(uint64_t snd_above_bytes, uint64_t rcv_above_bytes);
 
 #endif

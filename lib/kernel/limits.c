@@ -87,7 +87,7 @@ void ab_limits_forced(struct autobuf_limits *limits)
         return;
     if (ab_proc_read_named("/proc/net/sockstat", "TCP:", "mem", &pages))
         limits->tcp_used_bytes = ab_mul_div(pages, limits->page_bytes, 1);
-    limits->forced_bytes = ab_forced_bytes(ab_unforced_stored(limits));
+    limits->forced_bytes = ab_forced_bytes(ab_unforced_snd_stored(limits), ab_unforced_rcv_stored(limits));
 }
 
 /*

@@ -173,10 +173,12 @@ static void log_pace(const struct autobuf_live *live, uint64_t before, const cha
 static bool is_too_much(struct autobuf_live *live, const struct ab_look *look,
                         const struct autobuf_plan *plan)
 {
-    if (!(plan->flags & AUTOBUF_PLAN_SND_FORCE) || 2 * plan->snd_request_bytes <= look->socket.snd_buf_bytes)
+    bool trims = plan->flags & AUTOBUF_PLAN_SND_FORCE && 2 * plan->snd_request_bytes <= look->socket.snd_buf_bytes;
+
+    if (trims || !(plan->flags & (AUTOBUF_PLAN_SND_FORCE | AUTOBUF_PLAN_RCV_FORCE)))
         return false;
     ab_limits_forced(&live->judge.limits);
-    return 2 * plan->snd_request_bytes > ab_plan_forced_most(&live->judge.limits, &look->socket);
+    return ab_plan_forces_too_much(plan, &live->judge.limits, &look->socket);
 }
 
 static int act(struct autobuf_live *live, const struct ab_look *look, struct autobuf_plan *plan,
@@ -189,7 +191,7 @@ static int act(struct autobuf_live *live, const struct ab_look *look, struct aut
     int result;
 
     if (is_too_much(live, look, plan)) { /* the next look plans by what is left */
-        plan->snd_request_bytes = 0;
+        plan->snd_request_bytes = plan->rcv_request_bytes = plan->rcv_clamp_bytes = 0;
         plan->flags = 0;
     }
     plan->snd_pacing_bit_per_s = ab_min(plan->snd_pacing_bit_per_s, most);

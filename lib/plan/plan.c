@@ -65,12 +65,11 @@ static uint64_t share_stored(const struct autobuf_limits *limits)
     return limits->tcp_mem_bytes ? limits->tcp_mem_bytes / AB_TCP_MEM_SHARE : UINT64_MAX;
 }
 
-/* How much memory TCP has left for a forced send buffer. Forced buffers count as if they were full. */
-static uint64_t forced_share_stored(const struct autobuf_limits *limits,
-                                    const struct autobuf_socket *socket)
+/* How much memory TCP has left to force a buffer that is now so large. Forced buffers count as if they were full. */
+static uint64_t forced_share_stored(const struct autobuf_limits *limits, uint64_t now_stored, uint64_t unforced_stored)
 {
-    uint64_t all = limits->tcp_mem_bytes / AB_FORCED_SHARE, now = socket->snd_buf_bytes;
-    uint64_t own = now > ab_unforced_stored(limits) ? now : 0;
+    uint64_t all = limits->tcp_mem_bytes / AB_FORCED_SHARE;
+    uint64_t own = now_stored > unforced_stored ? now_stored : 0;
     uint64_t forced = limits->forced_bytes - ab_min(limits->forced_bytes, own);
     uint64_t held = ab_max(limits->tcp_used_bytes, forced);
 
@@ -90,11 +89,29 @@ static uint64_t forced_most_stored(const struct autobuf_socket *socket)
     return seen ? AB_STORED_MAX : AB_UNSEEN_STORED;
 }
 
-uint64_t ab_plan_forced_most(const struct autobuf_limits *limits, const struct autobuf_socket *socket)
+static uint64_t forced_snd_stored(const struct autobuf_limits *limits, const struct autobuf_socket *socket)
 {
-    if (!may_force(limits))
-        return 0;
-    return ab_min(forced_share_stored(limits, socket), forced_most_stored(socket));
+    return forced_share_stored(limits, socket->snd_buf_bytes, ab_unforced_snd_stored(limits));
+}
+
+static uint64_t forced_rcv_stored(const struct autobuf_limits *limits, const struct autobuf_socket *socket)
+{
+    return forced_share_stored(limits, socket->rcv_buf_bytes, ab_unforced_rcv_stored(limits));
+}
+
+static bool is_above(uint64_t request_bytes, uint64_t share, const struct autobuf_limits *limits,
+                     const struct autobuf_socket *socket)
+{
+    return !may_force(limits) || doubled(request_bytes) > ab_min(share, forced_most_stored(socket));
+}
+
+bool ab_plan_forces_too_much(const struct autobuf_plan *plan, const struct autobuf_limits *limits,
+                             const struct autobuf_socket *socket)
+{
+    return (plan->flags & AUTOBUF_PLAN_SND_FORCE &&
+            is_above(plan->snd_request_bytes, forced_snd_stored(limits, socket), limits, socket)) ||
+           (plan->flags & AUTOBUF_PLAN_RCV_FORCE &&
+            is_above(plan->rcv_request_bytes, forced_rcv_stored(limits, socket), limits, socket));
 }
 
 /* As the caller bounds it. */
@@ -111,41 +128,47 @@ static uint64_t window_max(const struct autobuf_limits *limits, const struct aut
     return limits->flags & AUTOBUF_LIMITS_WINDOW_SCALING ? UINT64_MAX : UNSCALED_WINDOW_BYTES;
 }
 
+/* What force adds to what a side may be set to. */
+static void add_force(struct side *side, uint64_t share, const struct autobuf_socket *socket)
+{
+    side->share_stored = ab_max(ab_min(side->settable_stored, side->share_stored), share);
+    side->settable_stored = ab_max(side->settable_stored, forced_most_stored(socket));
+}
+
 static struct side snd_side(const struct autobuf_limits *limits, const struct autobuf_socket *socket,
                             uint32_t flags)
 {
-    uint64_t settable = doubled(limits->snd_settable_bytes), share = share_stored(limits);
-
-    if (may_force(limits)) {
-        share = ab_max(ab_min(settable, share), forced_share_stored(limits, socket));
-        settable = ab_max(settable, forced_most_stored(socket));
-    }
-    return (struct side){
+    struct side side = {
         .now_stored = socket->snd_buf_bytes,
         .kernel_stored = limits->tcp_wmem_max_bytes,
-        .settable_stored = bounded(limits, settable),
-        .share_stored = share,
+        .settable_stored = doubled(limits->snd_settable_bytes),
+        .share_stored = share_stored(limits),
         .window_max = window_max(limits, socket, socket->snd_window_max_bytes),
         .locked = socket->locks & AUTOBUF_LOCK_SND,
         .for_good = limits->flags & AUTOBUF_LIMITS_NO_UNLOCK,
         .late = socket->stage == AUTOBUF_STAGE_CONNECTED,
         .at_least = flags & AUTOBUF_PLAN_SND_AT_LEAST,
     };
+
+    if (may_force(limits))
+        add_force(&side, forced_snd_stored(limits, socket), socket);
+    side.settable_stored = bounded(limits, side.settable_stored);
+    return side;
 }
 
+/*
+ * A receive buffer is forced on a connection only: before, the sysctls decide the window scale, and a larger buffer would
+ * not get a larger window.
+ */
 static struct side rcv_side(const struct autobuf_limits *limits, const struct autobuf_socket *socket,
                             uint32_t flags)
 {
     bool tuned = limits->flags & AUTOBUF_LIMITS_RCV_AUTOTUNING;
     bool late = socket->stage == AUTOBUF_STAGE_CONNECTED;
-
-    return (struct side){
+    struct side side = {
         .now_stored = socket->rcv_buf_bytes,
         .kernel_stored = tuned ? limits->tcp_rmem_max_bytes : 0,
-        /* Setting it needs a window clamp then, and that the window scale. */
-        .settable_stored = late && !socket->rcv_window_max_bytes
-                               ? 0
-                               : bounded(limits, doubled(limits->rcv_settable_bytes)),
+        .settable_stored = doubled(limits->rcv_settable_bytes),
         .share_stored = share_stored(limits),
         .window_max = window_max(limits, socket, socket->rcv_window_max_bytes),
         .receives = true,
@@ -154,6 +177,13 @@ static struct side rcv_side(const struct autobuf_limits *limits, const struct au
         .late = late,
         .at_least = flags & AUTOBUF_PLAN_RCV_AT_LEAST,
     };
+
+    if (late && may_force(limits))
+        add_force(&side, forced_rcv_stored(limits, socket), socket);
+    side.settable_stored = bounded(limits, side.settable_stored);
+    if (late && !socket->rcv_window_max_bytes) /* setting it needs a window clamp then, and that the window scale */
+        side.settable_stored = 0;
+    return side;
 }
 
 static uint64_t window_of(const struct side *side, uint64_t stored)
@@ -333,6 +363,8 @@ static void plan_rcv(const struct side *side, uint64_t expected_bytes, bool held
     plan->rcv_needed_bytes = v.needed;
     plan->rcv_reason = v.reason;
     plan->rcv_request_bytes = v.request_bytes;
+    if (v.request_bytes > limits->rcv_settable_bytes)
+        plan->flags |= AUTOBUF_PLAN_RCV_FORCE;
     if (v.unlock)
         plan->flags |= AUTOBUF_PLAN_RCV_UNLOCK;
     if (side->late && (v.unlock || v.request_bytes)) /* the old clamp would stay behind */
@@ -369,11 +401,23 @@ static uint64_t side_bytes(uint32_t intent, uint32_t side, uint64_t expected_byt
     return (intent & (side | other)) == other ? 1 : expected_bytes;
 }
 
+/* The limits for the other side of a connection whose send buffer is forced, too. */
+static struct autobuf_limits limits_beside(const struct autobuf_limits *limits, const struct autobuf_plan *plan)
+{
+    struct autobuf_limits left = *limits;
+    uint64_t bytes = plan->flags & AUTOBUF_PLAN_SND_FORCE ? doubled(plan->snd_request_bytes) : 0;
+
+    left.tcp_used_bytes += ab_min(bytes, UINT64_MAX - left.tcp_used_bytes);
+    left.forced_bytes += ab_min(bytes, UINT64_MAX - left.forced_bytes);
+    return left;
+}
+
 void ab_plan_windows(uint64_t snd_wanted_bytes, uint64_t rcv_wanted_bytes,
                      const struct autobuf_limits *limits, const struct autobuf_socket *socket,
                      uint64_t expected_bytes, struct autobuf_plan *plan)
 {
-    struct side snd = snd_side(limits, socket, plan->flags), rcv = rcv_side(limits, socket, plan->flags);
+    struct side snd = snd_side(limits, socket, plan->flags), rcv;
+    struct autobuf_limits left;
     bool low_delay = plan->intent & AUTOBUF_INTENT_LOW_DELAY;
     uint64_t largest = UINT64_MAX / 16; /* room for the arithmetic */
 
@@ -381,6 +425,8 @@ void ab_plan_windows(uint64_t snd_wanted_bytes, uint64_t rcv_wanted_bytes,
     plan->rcv_wanted_bytes = ab_min(rcv_wanted_bytes, largest);
     plan_snd(&snd, side_bytes(plan->intent, AUTOBUF_INTENT_SENDS, expected_bytes),
              low_delay && !(plan->flags & AUTOBUF_PLAN_SND_AT_LEAST), limits, plan);
+    left = limits_beside(limits, plan);
+    rcv = rcv_side(&left, socket, plan->flags);
     plan_rcv(&rcv, side_bytes(plan->intent, AUTOBUF_INTENT_RECEIVES, expected_bytes),
              low_delay && !(plan->flags & AUTOBUF_PLAN_RCV_AT_LEAST), limits, plan);
 }

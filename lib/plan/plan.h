@@ -36,7 +36,7 @@
 
 /* One socket may pin this share of the memory at which TCP's pressure begins, */
 #define AB_TCP_MEM_SHARE 8
-/* and all forced send buffers, with what TCP holds anyway, this one. */
+/* and all forced buffers, with what TCP holds anyway, this one. */
 #define AB_FORCED_SHARE 2
 /*
  * A peer that answers echoes late, or in bursts, pretends a product that nobody has seen. Until TCP has seen the
@@ -47,8 +47,9 @@
 /* The largest buffer the kernel can store, and the largest sysctl. */
 #define AB_STORED_MAX 0x7ffffffeULL
 
-/* The largest send buffer (stored) that may be forced on this socket. */
-uint64_t ab_plan_forced_most(const struct autobuf_limits *limits, const struct autobuf_socket *socket);
+/* Says whether a forced buffer of this plan would be larger than may be forced on this socket now. */
+bool ab_plan_forces_too_much(const struct autobuf_plan *plan, const struct autobuf_limits *limits,
+                             const struct autobuf_socket *socket);
 
 /*
  * Does what autobuf_plan_make() does, for windows that are known already (payload bytes; 0: unknown). plan is one

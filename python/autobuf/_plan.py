@@ -63,6 +63,7 @@ class PlanFlag(enum.IntFlag):
     RCV_UNLOCK = 4
     SND_AT_LEAST = 8
     RCV_AT_LEAST = 16
+    RCV_FORCE = 32
 
 
 class Sysctl(enum.IntFlag):

@@ -84,7 +84,8 @@ static void check_plan(const struct ab_judge *judge, const struct ab_look *look,
     CHECK(sends || judge->limiter == AUTOBUF_LIMITER_RCV_BUFFER);
     CHECK(sends ? !plan->rcv_request_bytes : !plan->snd_request_bytes); /* that side alone */
     CHECK(!plan->rcv_request_bytes || 2 * plan->rcv_request_bytes + 1 >= look->socket.rcv_buf_bytes);
-    CHECK(!plan->rcv_request_bytes || plan->rcv_request_bytes <= judge->limits.rcv_settable_bytes);
+    CHECK(plan->rcv_request_bytes <= judge->limits.rcv_settable_bytes ||
+          (plan->flags & AUTOBUF_PLAN_RCV_FORCE && judge->limits.flags & AUTOBUF_LIMITS_FORCE));
     CHECK(plan->snd_request_bytes <= judge->limits.snd_settable_bytes ||
           plan->flags & AUTOBUF_PLAN_SND_FORCE);
 }

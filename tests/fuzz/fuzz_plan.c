@@ -74,7 +74,9 @@ static void check_plan(const struct autobuf_plan *p, const struct autobuf_path *
     CHECK(!p->rcv_request_bytes || acts(p->rcv_reason));
     CHECK(p->snd_request_bytes <= limits->snd_settable_bytes || p->flags & AUTOBUF_PLAN_SND_FORCE);
     CHECK(!(p->flags & AUTOBUF_PLAN_SND_FORCE) || limits->flags & AUTOBUF_LIMITS_FORCE);
-    CHECK(p->rcv_request_bytes <= limits->rcv_settable_bytes);
+    CHECK(p->rcv_request_bytes <= limits->rcv_settable_bytes || p->flags & AUTOBUF_PLAN_RCV_FORCE);
+    CHECK(!(p->flags & AUTOBUF_PLAN_RCV_FORCE) ||
+          (limits->flags & AUTOBUF_LIMITS_FORCE && socket->stage == AUTOBUF_STAGE_CONNECTED));
     CHECK(!p->rcv_request_bytes || socket->stage != AUTOBUF_STAGE_CONNECTED ||
           (socket->rcv_window_max_bytes && p->rcv_clamp_bytes));
     /* What is set is more than what is there already; for low delay the send buffer may shrink. */

@@ -38,15 +38,15 @@ class Window(PathTest):
         self.enterContext(global_sysctls(CORE))
 
     def run_ends(self, wmem: int, rmem: int, send: tuple, recv: tuple, seconds: float = 2.5,
-                 both: str = LONG) -> Ends:
-        """(HOW, STAGE, RATE, RTT_MS) of each end; what the sender and the receiver tell."""
+                 both: str = LONG, unprivileged: bool = True) -> Ends:
+        """(HOW, STAGE, RATE, RTT_MS) of each end; what the sender and the receiver tell. Only the receiver may have privilege."""
         path: Path = self.path(both=both)
         for side in "ab":
             path.sysctl(side, "net.ipv4.tcp_wmem", f"4096 16384 {wmem}")
             path.sysctl(side, "net.ipv4.tcp_rmem", f"4096 131072 {rmem}")
             path.route(side, congctl="cubic")
         program = built("tests/net/window")
-        server = path.popen("b", [program, "recv", str(PORT), *map(str, recv)], unprivileged=True)
+        server = path.popen("b", [program, "recv", str(PORT), *map(str, recv)], unprivileged=unprivileged)
         wait_listening(path, "b", PORT)
         done = path.run("a", [program, "send", path.addr["b"], str(PORT), *map(str, send),
                               str(seconds)], unprivileged=True)
@@ -79,8 +79,8 @@ class Window(PathTest):
         self.check_send("40000", "after", 30e6, "kernel", 1000000, 0.667e6)
 
     def check_receive(self, how: str, stage: str, rate: float, reason: str, rmem: int,
-                      expected: float, seconds: float = 2.5) -> None:
-        sent, got = self.run_ends(16777216, rmem, self.NONE, (how, stage, int(rate), 100), seconds)
+                      expected: float, seconds: float = 2.5, unprivileged: bool = True) -> None:
+        sent, got = self.run_ends(16777216, rmem, self.NONE, (how, stage, int(rate), 100), seconds, unprivileged=unprivileged)
         self.assertEqual(got["reason"], reason)
         self.near(got["window"], expected, 0.1, "planned")
         self.between(sent["peer_window"], 0.9 * got["window"], RCV_MOST * got["window"],
@@ -96,6 +96,14 @@ class Window(PathTest):
         for stage in ("before", "after"):
             with self.subTest(stage=stage):
                 self.check_receive("plan", stage, 62e6, "set", 1000000, 1.5e6)
+
+    def test_receive_forced(self) -> None:
+        """Beyond net.core.rmem_max, as far as the window scale goes that this sysctl has made; without privilege to half of it."""
+        for stage in ("after", "flow"):
+            with self.subTest(stage=stage):
+                seconds = 6 if stage == "flow" else 2.5
+                self.check_receive("plan", stage, 350e6, "set", 1000000, 8.39e6, seconds, unprivileged=False)
+                self.check_receive("plan", stage, 350e6, "capped", 1000000, 4.19e6, seconds)
 
     def test_receive_given_back(self) -> None:
         """A small buffer locked, and taken off by the plan: on a listener, once accepted, and while data flow."""

@@ -463,13 +463,16 @@ static void forcing_exceeds_the_limit(void **state)
 
     (void)state;
     assert_int_equal(autobuf_limits_host(&l), 0);
-    if (!(l.flags & AUTOBUF_LIMITS_FORCE) || l.snd_settable_bytes > 500000000) {
+    if (!(l.flags & AUTOBUF_LIMITS_FORCE) || l.snd_settable_bytes > 500000000 || l.rcv_settable_bytes > 500000000) {
         close(fd);
         SKIP("CAP_NET_ADMIN is not there, or the limit too high");
     }
-    p = plan_of(l.snd_settable_bytes + 100000, 0, AUTOBUF_PLAN_SND_FORCE);
+    p = plan_of(l.snd_settable_bytes + 100000, l.rcv_settable_bytes + 200000, AUTOBUF_PLAN_SND_FORCE);
+    assert_int_equal(autobuf_apply(fd, &p), AUTOBUF_E_CLAMPED); /* the other side by what anybody may set */
+    p.flags |= AUTOBUF_PLAN_RCV_FORCE;
     assert_int_equal(autobuf_apply(fd, &p), 1);
     assert_int_equal(option_of(fd, SO_SNDBUF), 2 * (l.snd_settable_bytes + 100000));
+    assert_int_equal(option_of(fd, SO_RCVBUF), 2 * (l.rcv_settable_bytes + 200000));
     close(fd);
 }
 

@@ -20,7 +20,8 @@
 
 #include "sockets.h"
 
-#define ABOVE 1000U
+#define SND_ABOVE 1000U
+#define RCV_ABOVE 2000U
 #define SOCKETS 100U
 
 /* As the kernel tells of one connection. */
@@ -33,7 +34,7 @@ struct message {
     uint32_t memory[SK_MEMINFO_VARS];
 };
 
-static struct message message_of(uint32_t snd_buf)
+static struct message message_of(uint32_t snd_buf, uint32_t rcv_buf)
 {
     struct message m = {
         .header = {.nlmsg_len = sizeof m, .nlmsg_type = SOCK_DIAG_BY_FAMILY},
@@ -41,14 +42,15 @@ static struct message message_of(uint32_t snd_buf)
         .head = {.rta_len = sizeof m.head + sizeof m.memory, .rta_type = INET_DIAG_SKMEMINFO},
     };
 
-    m.memory[SK_MEMINFO_RCVBUF] = m.memory[SK_MEMINFO_WMEM_ALLOC] = 77777;
+    m.memory[SK_MEMINFO_RMEM_ALLOC] = m.memory[SK_MEMINFO_WMEM_ALLOC] = 77777;
     m.memory[SK_MEMINFO_SNDBUF] = snd_buf;
+    m.memory[SK_MEMINFO_RCVBUF] = rcv_buf;
     return m;
 }
 
-static int parse(const void *answers, size_t len, uint64_t above_bytes, uint64_t *bytes)
+static int parse(const void *answers, size_t len, uint64_t *bytes)
 {
-    struct ab_forced sum = {above_bytes, *bytes};
+    struct ab_forced sum = {SND_ABOVE, RCV_ABOVE, *bytes};
     int result = ab_netlink_parse(answers, len, SOCK_DIAG_BY_FAMILY, ab_forced_add, &sum);
 
     *bytes = sum.bytes;
@@ -57,28 +59,29 @@ static int parse(const void *answers, size_t len, uint64_t above_bytes, uint64_t
 
 static void sums_what_is_above(void **state)
 {
-    struct message m[4] = {message_of(ABOVE), message_of(ABOVE + 1), message_of(0), message_of(500000)};
+    struct message m[4] = {message_of(SND_ABOVE, RCV_ABOVE), message_of(SND_ABOVE + 1, RCV_ABOVE),
+                           message_of(0, RCV_ABOVE + 1), message_of(500000, 300000)};
     uint64_t bytes = 5;
 
     (void)state;
-    assert_int_equal(parse(m, sizeof m, ABOVE, &bytes), 0);
-    assert_int_equal(bytes, 5 + ABOVE + 1 + 500000);
+    assert_int_equal(parse(m, sizeof m, &bytes), 0);
+    assert_int_equal(bytes, 5 + SND_ABOVE + 1 + RCV_ABOVE + 1 + 500000 + 300000);
     m[1].header.nlmsg_type = NLMSG_DONE;
     bytes = 0;
-    assert_int_equal(parse(m, sizeof m, ABOVE, &bytes), 1);
+    assert_int_equal(parse(m, sizeof m, &bytes), 1);
     assert_int_equal(bytes, 0);
     m[0].header.nlmsg_type = NLMSG_ERROR;
-    assert_int_equal(parse(m, sizeof m, ABOVE, &bytes), -EPROTO);
-    m[0] = message_of(500000); /* another list's message */
+    assert_int_equal(parse(m, sizeof m, &bytes), -EPROTO);
+    m[0] = message_of(500000, 0); /* another list's message */
     m[0].header.nlmsg_type = RTM_NEWQDISC;
-    assert_int_equal(parse(m, sizeof m[0], ABOVE, &bytes), 0);
+    assert_int_equal(parse(m, sizeof m[0], &bytes), 0);
     assert_int_equal(bytes, 0);
 }
 
 /* Cut anywhere, and with any length in any place: nothing is read beyond the end. */
 static void broken_answers(void **state)
 {
-    struct message m = message_of(500000);
+    struct message m = message_of(500000, 300000);
     uint64_t bytes = 0;
 
     (void)state;
@@ -86,7 +89,7 @@ static void broken_answers(void **state)
         void *cut = malloc(len);
 
         memcpy(cut, &m, len);
-        assert_int_equal(parse(cut, len, ABOVE, &bytes), -EPROTO);
+        assert_int_equal(parse(cut, len, &bytes), -EPROTO);
         free(cut);
     }
     for (unsigned len = 0; len < 200; len++) {
@@ -94,13 +97,13 @@ static void broken_answers(void **state)
 
         *copy = m;
         copy->other.rta_len = (unsigned short)len;
-        parse(copy, sizeof m, ABOVE, &bytes);
+        parse(copy, sizeof m, &bytes);
         *copy = m;
         copy->head.rta_len = (unsigned short)len;
-        parse(copy, sizeof m, ABOVE, &bytes);
+        parse(copy, sizeof m, &bytes);
         *copy = m;
         copy->header.nlmsg_len = len;
-        parse(copy, sizeof m, ABOVE, &bytes);
+        parse(copy, sizeof m, &bytes);
         free(copy);
     }
 }
@@ -117,21 +120,31 @@ static struct autobuf_limits limits_or_skip(void)
     return l;
 }
 
+static void force(int fd, int option, int bytes)
+{
+    assert_int_equal(setsockopt(fd, SOL_SOCKET, option, &bytes, sizeof bytes), 0);
+}
+
 /* Others on this machine may force buffers at the same time: what is ours is in it all the same. */
 static void counts_connections_and_new_sockets(void **state)
 {
     struct autobuf_limits l = limits_or_skip();
-    uint64_t above = ab_unforced_stored(&l);
-    int request = (int)(above / 2 + 1000000), fresh = tcp_socket();
+    uint64_t snd_above = ab_unforced_snd_stored(&l), rcv_above = ab_unforced_rcv_stored(&l);
+    int snd = (int)(snd_above / 2 + 1000000), rcv = (int)(rcv_above / 2 + 1000000), fresh = tcp_socket();
+    uint64_t each = 2 * (uint64_t)snd + 2 * (uint64_t)rcv;
     struct connection c = tcp_connection();
 
     (void)state;
-    assert_true(ab_forced_bytes(above) != UINT64_MAX);
-    assert_int_equal(setsockopt(fresh, SOL_SOCKET, SO_SNDBUFFORCE, &request, sizeof request), 0);
-    assert_true(ab_forced_bytes(above) >= 2 * (uint64_t)request);
-    assert_int_equal(setsockopt(c.client, SOL_SOCKET, SO_SNDBUFFORCE, &request, sizeof request), 0);
-    assert_true(ab_forced_bytes(above) >= 4 * (uint64_t)request);
-    assert_true(ab_forced_bytes(2 * (uint64_t)request) < 2 * (uint64_t)request);
+    assert_true(ab_forced_bytes(snd_above, rcv_above) != UINT64_MAX);
+    force(fresh, SO_SNDBUFFORCE, snd);
+    assert_true(ab_forced_bytes(snd_above, rcv_above) >= 2 * (uint64_t)snd);
+    force(fresh, SO_RCVBUFFORCE, rcv);
+    assert_true(ab_forced_bytes(snd_above, rcv_above) >= each);
+    force(c.client, SO_SNDBUFFORCE, snd);
+    assert_true(ab_forced_bytes(snd_above, rcv_above) >= each + 2 * (uint64_t)snd);
+    force(c.client, SO_RCVBUFFORCE, rcv);
+    assert_true(ab_forced_bytes(snd_above, rcv_above) >= 2 * each);
+    assert_true(ab_forced_bytes(2 * (uint64_t)snd, 2 * (uint64_t)rcv) < each);
     close(fresh);
     close_connection(&c);
 }
@@ -157,8 +170,8 @@ static void all_together_are_bounded(void **state)
         assert_int_equal(autobuf_plan_make(&path, &l, &s, AUTOBUF_INTENT_SENDS, 0, &plan), 0);
         assert_true(autobuf_apply(fds[i], &plan) >= 0);
         assert_true((uint64_t)option_of(fds[i], SO_SNDBUF) <=
-                    (AB_UNSEEN_STORED > ab_unforced_stored(&l) ? AB_UNSEEN_STORED : ab_unforced_stored(&l)));
-        if ((uint64_t)option_of(fds[i], SO_SNDBUF) > ab_unforced_stored(&l))
+                    (AB_UNSEEN_STORED > ab_unforced_snd_stored(&l) ? AB_UNSEEN_STORED : ab_unforced_snd_stored(&l)));
+        if ((uint64_t)option_of(fds[i], SO_SNDBUF) > ab_unforced_snd_stored(&l))
             sum += (uint64_t)option_of(fds[i], SO_SNDBUF);
     }
     for (size_t i = 0; i < SOCKETS; i++)

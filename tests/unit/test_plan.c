@@ -23,6 +23,7 @@ enum { NEW, LISTENING, CONNECTED };
 #define TCP_MEM AUTOBUF_SYSCTL_TCP_MEM
 #define MODERATE AUTOBUF_SYSCTL_MODERATE_RCVBUF
 #define FORCED AUTOBUF_PLAN_SND_FORCE
+#define RCV_FORCED AUTOBUF_PLAN_RCV_FORCE
 #define SND_UNLOCK AUTOBUF_PLAN_SND_UNLOCK
 #define RCV_UNLOCK AUTOBUF_PLAN_RCV_UNLOCK
 #define LOCK_SND AUTOBUF_LOCK_SND
@@ -337,6 +338,43 @@ static const struct plan_row state_rows[] = {
      .host = &host_6_18, .rate_bit_per_s = 800 * MBIT, .rtt_ns = 100 * MS,
      .request_most_bytes = 3000000,
      .snd = {CAPPED, WMEM_MAX, 3000000, 3000000}, .rcv = {KERNEL, NO_SYSCTL, 0, 0}},
+    {.name = "a connection's receive buffer is forced where tcp_rmem is short: two products, and the clamp",
+     .host = &host_older, .rate_bit_per_s = 400 * MBIT, .rtt_ns = 100 * MS, .stage = CONNECTED,
+     .tcp_rtt_ns = 100 * MS, .add_flags = AUTOBUF_LIMITS_FORCE, .tcp_mem_bytes = 1600000000,
+     .rcv_buf_bytes = 6291456, .snd_window_max = SCALED(10), .rcv_window_max = SCALED(10),
+     .snd = {SET, NO_SYSCTL, 3620000, 7240100}, .rcv = {SET, NO_SYSCTL, 9653000, 9654000},
+     .flags = FORCED | RCV_FORCED, .clamp = SCALED(10)},
+    {.name = "as far as the scale goes, which tcp_rmem has decided",
+     .host = &host_older, .rate_bit_per_s = 800 * MBIT, .rtt_ns = 100 * MS, .stage = CONNECTED,
+     .tcp_rtt_ns = 100 * MS, .add_flags = AUTOBUF_LIMITS_FORCE, .tcp_mem_bytes = 1600000000,
+     .rcv_buf_bytes = 6291456, .snd_window_max = SCALED(10), .rcv_window_max = SCALED(7),
+     .snd = {SET, NO_SYSCTL, 7240000, 14480100}, .rcv = {LATE, NO_SYSCTL, SCALED(7), SCALED(7)},
+     .flags = FORCED | RCV_FORCED, .clamp = SCALED(7)},
+    {.name = "where nobody may take a lock off, too",
+     .host = &host_older, .rate_bit_per_s = 400 * MBIT, .rtt_ns = 100 * MS, .stage = CONNECTED, .locks = LOCK_RCV,
+     .tcp_rtt_ns = 100 * MS, .add_flags = AUTOBUF_LIMITS_FORCE | AUTOBUF_LIMITS_NO_UNLOCK, .tcp_mem_bytes = 1600000000,
+     .rcv_buf_bytes = 65536, .snd_window_max = SCALED(5), .rcv_window_max = SCALED(7),
+     .snd = {LATE, NO_SYSCTL, 0, 0}, .rcv = {SET, NO_SYSCTL, SCALED(7), SCALED(7)},
+     .flags = RCV_FORCED, .clamp = SCALED(7)},
+    {.name = "no receive buffer is forced before there is a connection: no scale would follow",
+     .host = &host_older, .rate_bit_per_s = 400 * MBIT, .rtt_ns = 100 * MS, .add_flags = AUTOBUF_LIMITS_FORCE,
+     .tcp_mem_bytes = 1600000000, .snd = {SET, NO_SYSCTL, 3620000, 7240100}, .rcv = {CAPPED, TCP_RMEM, 0, 0}, .flags = FORCED},
+    {.name = "nor on a connection whose scale is not known",
+     .host = &host_older, .rate_bit_per_s = 400 * MBIT, .rtt_ns = 100 * MS, .stage = CONNECTED,
+     .tcp_rtt_ns = 100 * MS, .add_flags = AUTOBUF_LIMITS_FORCE, .tcp_mem_bytes = 1600000000,
+     .snd = {SET, NO_SYSCTL, 3620000, 7240100}, .rcv = {LATE, NO_SYSCTL, 0, 0}, .flags = FORCED},
+    {.name = "both sides share what is left: the send side comes first",
+     .host = &host_older, .rate_bit_per_s = 400 * MBIT, .rtt_ns = 100 * MS, .stage = CONNECTED,
+     .tcp_rtt_ns = 100 * MS, .add_flags = AUTOBUF_LIMITS_FORCE, .tcp_mem_bytes = 1600000000, .tcp_used_bytes = 780000000,
+     .rcv_buf_bytes = 6291456, .snd_window_max = SCALED(10), .rcv_window_max = SCALED(10),
+     .snd = {SET, NO_SYSCTL, 4887000, 4887600}, .rcv = {SET, NO_SYSCTL, 5112400, 5113000},
+     .flags = FORCED | RCV_FORCED, .clamp = SCALED(10)},
+    {.name = "the caller's own bound holds for a receive buffer",
+     .host = &host_older, .rate_bit_per_s = 400 * MBIT, .rtt_ns = 100 * MS, .stage = CONNECTED,
+     .tcp_rtt_ns = 100 * MS, .add_flags = AUTOBUF_LIMITS_FORCE, .tcp_mem_bytes = 1600000000, .request_most_bytes = 4000000,
+     .rcv_buf_bytes = 6291456, .snd_window_max = SCALED(10), .rcv_window_max = SCALED(10),
+     .snd = {SET, NO_SYSCTL, 4000000, 4000000}, .rcv = {CAPPED, TCP_RMEM, 4000000, 4000000},
+     .flags = FORCED | RCV_FORCED, .clamp = SCALED(10)},
     {.name = "plenty of memory for TCP changes nothing",
      .host = &host_6_18, .rate_bit_per_s = 500 * MBIT, .rtt_ns = 50 * MS,
      .tcp_mem_bytes = 1572000000, .snd = {SET, NO_SYSCTL, 2262500, 4194304},
@@ -972,18 +1010,24 @@ static void check_properties(const char *side, const struct planned *p)
 static void check_force(const struct inputs *in, const struct autobuf_plan *p)
 {
     const struct autobuf_limits *l = &in->limits;
-    uint64_t stored = 2 * p->snd_request_bytes, own = in->socket.snd_buf_bytes, others = l->forced_bytes;
+    uint64_t snd = p->flags & FORCED ? 2 * p->snd_request_bytes : 0, rcv = p->flags & RCV_FORCED ? 2 * p->rcv_request_bytes : 0;
+    uint64_t stored = snd + rcv, others = l->forced_bytes, own = 0;
     uint64_t most = l->request_most_bytes ? l->request_most_bytes : UINT64_MAX;
 
     assert_true(p->snd_request_bytes <= most && p->rcv_request_bytes <= most);
-    if (!(p->flags & FORCED))
+    if (!stored)
         return;
-    if (own > l->tcp_wmem_max_bytes && own > 2 * l->snd_settable_bytes)
-        others -= own < others ? own : others;
-    assert_true(stored + others <= l->tcp_mem_bytes / 2 && stored <= l->tcp_mem_bytes / 8);
+    if (snd && in->socket.snd_buf_bytes > ab_unforced_snd_stored(l))
+        own += in->socket.snd_buf_bytes;
+    if (rcv && in->socket.rcv_buf_bytes > ab_unforced_rcv_stored(l))
+        own += in->socket.rcv_buf_bytes;
+    others -= own < others ? own : others;
+    assert_true(stored + others <= l->tcp_mem_bytes / 2);
+    assert_true(snd <= l->tcp_mem_bytes / 8 && rcv <= l->tcp_mem_bytes / 8);
     assert_true(stored + l->tcp_used_bytes <= l->tcp_mem_bytes / 2);
-    assert_true(stored <= AB_UNSEEN_STORED ||
+    assert_true((snd <= AB_UNSEEN_STORED && rcv <= AB_UNSEEN_STORED) ||
                 (in->socket.stage == AUTOBUF_STAGE_CONNECTED && tcp_knows_the_time(&in->socket)));
+    assert_true(!rcv || (in->socket.stage == AUTOBUF_STAGE_CONNECTED && in->socket.rcv_window_max_bytes));
 }
 
 static uint64_t in_flight(uint64_t wanted, uint64_t expected_bytes)
@@ -994,7 +1038,7 @@ static uint64_t in_flight(uint64_t wanted, uint64_t expected_bytes)
 static void properties_hold_everywhere(void **state)
 {
     uint64_t seed = 0x5eed;
-    unsigned requests = 0, forced = 0, unlocks = 0, received = 0;
+    unsigned requests = 0, forced = 0, rcv_forced = 0, unlocks = 0, received = 0;
 
     (void)state;
     for (unsigned round = 0; round < 300000; round++) {
@@ -1016,11 +1060,11 @@ static void properties_hold_everywhere(void **state)
         rcv = (struct planned){in_flight(p.rcv_wanted_bytes, in.expected_bytes),
                                p.rcv_request_bytes, p.rcv_window_bytes, p.rcv_kernel_bytes,
                                in.limits.rcv_settable_bytes, share, p.rcv_reason, p.rcv_sysctl,
-                               false, p.flags & RCV_UNLOCK, in.socket.locks & LOCK_RCV,
+                               p.flags & RCV_FORCED, p.flags & RCV_UNLOCK, in.socket.locks & LOCK_RCV,
                                in.intent == AUTOBUF_INTENT_LOW_DELAY};
         check_properties("send", &snd);
         check_properties("receive", &rcv);
-        assert_true(!snd.force || (in.limits.flags & AUTOBUF_LIMITS_FORCE && in.limits.tcp_mem_bytes));
+        assert_true(!(snd.force || rcv.force) || (in.limits.flags & AUTOBUF_LIMITS_FORCE && in.limits.tcp_mem_bytes));
         check_force(&in, &p);
         if (in.socket.stage == AUTOBUF_STAGE_CONNECTED) {
             bool acts = rcv.request || rcv.unlock;
@@ -1036,10 +1080,11 @@ static void properties_hold_everywhere(void **state)
         requests += snd.request != 0;
         received += rcv.request != 0;
         forced += snd.force;
+        rcv_forced += rcv.force;
         unlocks += snd.unlock + rcv.unlock;
     }
     /* the grid has to reach what it checks */
-    assert_true(requests > 1000 && received > 1000 && forced > 1000 && unlocks > 1000);
+    assert_true(requests > 1000 && received > 1000 && forced > 1000 && rcv_forced > 500 && unlocks > 1000);
 }
 
 /* --------------------------------------------------------------------------- autobuf_plan_worth */

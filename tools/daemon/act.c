@@ -68,14 +68,21 @@ static void say(const struct act *act, const char *what, uint64_t value)
     act->say(act->user, text);
 }
 
-static void bound_request(const struct act *act, struct autobuf_plan *plan)
+/* As far as this host allows; beyond what anybody may set it is forced with this flag, if the daemon may. */
+static void bound_request(const struct act *act, uint64_t settable_bytes, uint32_t flag, uint64_t *request_bytes, uint32_t *flags)
 {
-    if (plan->snd_request_bytes <= act->limits->snd_settable_bytes)
+    if (*request_bytes <= settable_bytes)
         return;
     if (act->limits->flags & AUTOBUF_LIMITS_FORCE)
-        plan->flags |= AUTOBUF_PLAN_SND_FORCE;
+        *flags |= flag;
     else
-        plan->snd_request_bytes = act->limits->snd_settable_bytes;
+        *request_bytes = settable_bytes;
+}
+
+static void bound_requests(const struct act *act, struct autobuf_plan *plan)
+{
+    bound_request(act, act->limits->snd_settable_bytes, AUTOBUF_PLAN_SND_FORCE, &plan->snd_request_bytes, &plan->flags);
+    bound_request(act, act->limits->rcv_settable_bytes, AUTOBUF_PLAN_RCV_FORCE, &plan->rcv_request_bytes, &plan->flags);
 }
 
 /* What a rule of mode fixed asks for, as far as this host allows it. */
@@ -86,8 +93,8 @@ static struct autobuf_plan plan_fixed(const struct act *act, const struct autobu
 
     plan.snd_pacing_bit_per_s = rule->pace_bit_per_s;
     plan.snd_request_bytes = rule->snd_bytes;
-    bound_request(act, &plan);
-    plan.rcv_request_bytes = least(rule->rcv_bytes, act->limits->rcv_settable_bytes);
+    plan.rcv_request_bytes = rule->rcv_bytes;
+    bound_requests(act, &plan);
     if (now->stage == AUTOBUF_STAGE_CONNECTED) { /* its window opens only together with its clamp, and never shrinks */
         plan.rcv_clamp_bytes = plan.rcv_request_bytes;
         if (2 * plan.rcv_request_bytes < now->rcv_buf_bytes)
@@ -101,7 +108,7 @@ static void tell_plan(const struct act *act, const struct autobuf_plan *plan)
     if (plan->snd_request_bytes)
         say(act, plan->flags & AUTOBUF_PLAN_SND_FORCE ? "SO_SNDBUFFORCE" : "SO_SNDBUF", plan->snd_request_bytes);
     if (plan->rcv_request_bytes)
-        say(act, "SO_RCVBUF", plan->rcv_request_bytes);
+        say(act, plan->flags & AUTOBUF_PLAN_RCV_FORCE ? "SO_RCVBUFFORCE" : "SO_RCVBUF", plan->rcv_request_bytes);
     if (plan->snd_pacing_bit_per_s)
         say(act, "a pace of bit/s:", plan->snd_pacing_bit_per_s);
 }
@@ -159,7 +166,7 @@ int act_share(const struct act *act, int copy, const struct autobuf_live_state *
         plan.rcv_clamp_bytes = share_bytes;
     else
         plan.snd_request_bytes = divide_request(share_bytes, window_bytes, state->snd_buf_bytes, state->limiter);
-    bound_request(act, &plan);
+    bound_requests(act, &plan);
     return act->dry_run ? 0 : autobuf_apply(copy, &plan);
 }
 

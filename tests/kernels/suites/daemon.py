@@ -24,6 +24,10 @@ SHARERS = 4
 SHARED_FROM_S, SHARED_S = 4, 3
 SHARED_OFF = 0.05
 LEAST_JAIN = 0.95
+FORCED_PATH = (400, 100, 8)
+SENDER_BYTES = 33_554_432
+LEAST_BY_FORCE = 1.15
+"""6 MB hold 60 to 75% of that path, as the kernel goes; the rate is that of the whole time, from the first byte on."""
 NEVER_PATHS = ((10, 20, 4), (100, 50, 4))
 
 
@@ -131,6 +135,37 @@ def never_slower(mbit: float, rtt_ms: float, seconds: float, reads: bool) -> Cas
     return case(f"{'reader' if reads else 'writer'}, {mbit:g} x {rtt_ms:g}", [alone, alone._replace(daemon=True)], check)
 
 
+def forced(mbit: float, rtt_ms: float, seconds: float) -> Case:
+    """A reader whose window no program can make as large as the path, on a host with the limits of kernels before 6.16."""
+    limits = f"""on b sysctl -qw net.ipv4.tcp_rmem='4096 131072 6291456'
+on a sysctl -qw net.ipv4.tcp_wmem='4096 16384 {SENDER_BYTES}'
+for ns in a b; do on $ns sysctl -qw net.ipv4.tcp_congestion_control=cubic; done
+"""
+    run = f"""listening b {PORT}
+on a as_nobody writer poll 10.0.2.1 {PORT} {seconds + 1} cubic >/dev/null 2>&1 &
+wait $reader
+cat /tmp/reader
+killall autobufd reader writer 2>/dev/null
+wait
+sed 's/^/# /' /tmp/daemon
+"""
+    begin = """on b autobufd 2>/tmp/daemon &
+until grep -q 'begins with' /tmp/daemon; do usleep 1000; done
+"""
+    reader = f"on b as_nobody reader {PORT} all {seconds} >/tmp/reader &\nreader=$!\n"
+
+    def check(said: str) -> None:
+        without, ours = rates(said)
+        print(f"# {without:.1f} Mbit/s, with autobufd {ours:.1f}: {ours / without:.3f}", flush=True)
+        if ours < LEAST_BY_FORCE * without:
+            raise AssertionError(f"{ours / without:.3f} of {without:.1f} Mbit/s")
+
+    return Case(f"a reader with a tcp_rmem of 6 MB, {mbit:g} x {rtt_ms:g}",
+                "most=$(sysctl -n net.core.rmem_max)\nsysctl -qw net.core.rmem_max=212992\n" +
+                "".join(plain_path(mbit, rtt_ms) + limits + ": >/tmp/daemon\n" + daemon + reader + run for daemon in ("", begin)) +
+                "sysctl -qw net.core.rmem_max=$most\n", check, PROGRAMS)
+
+
 def divided(reads: bool) -> Case:
     """Connections that share a total of window, which is less than the path holds, and so no queue's."""
     ports = range(PORT, PORT + SHARERS)
@@ -188,6 +223,7 @@ def cases(kernel: Kernel, quick: bool) -> Iterator[Case]:
         yield locked(*path, True)
         if BEFORE_SYN:
             yield fetches(*path)
+    yield forced(*FORCED_PATH)
     for reads in (False, True) if kernel.number >= DIVIDES else ():
         yield divided(reads)
     for path in NEVER_PATHS:
