@@ -464,6 +464,52 @@ static void plans_by_the_state(void **state)
     check_rows(state_rows, COUNT(state_rows));
 }
 
+/* What a plan was made for may be gone when it is carried out: others have forced buffers since. */
+static void a_plan_may_force_too_much_by_now(void **state)
+{
+    static const struct {
+        const char *name;
+        uint32_t flags;
+        uint64_t snd_request, rcv_request; /* the socket's own buffers are the kernel's */
+        uint64_t tcp_mem, used, forced, tcp_rtt_ns; /* 0: unknown */
+        bool too_much;
+    } rows[] = {
+        {"nothing is forced", 0, 400000000, 400000000, 1600000000, 800000000, 800000000, 0, false},
+        {"as much as one may", FORCED | RCV_FORCED, 100000000, 100000000, 1600000000, 0, 0, 100 * MS, false},
+        {"more to send", FORCED, 100000001, 0, 1600000000, 0, 0, 100 * MS, true},
+        {"more to receive", RCV_FORCED, 0, 100000001, 1600000000, 0, 0, 100 * MS, true},
+        {"that side is not forced", FORCED, 1000, 100000001, 1600000000, 0, 0, 100 * MS, false},
+        {"TCP holds the rest", RCV_FORCED, 0, 5000001, 1600000000, 790000000, 0, 100 * MS, true},
+        {"others have forced it", RCV_FORCED, 0, 5000001, 1600000000, 0, 790000000, 100 * MS, true},
+        {"just what they have left", RCV_FORCED, 0, 5000000, 1600000000, 0, 790000000, 100 * MS, false},
+        {"nobody knows what they have", RCV_FORCED, 0, 5000000, 1600000000, 0, UINT64_MAX, 100 * MS, true},
+        {"nobody knows the memory", RCV_FORCED, 0, 5000000, 0, 0, 0, 100 * MS, true},
+        {"TCP has not seen the path", RCV_FORCED, 0, 16000001, 1600000000, 0, 0, 0, true},
+        {"32 MB all the same", RCV_FORCED, 0, 16000000, 1600000000, 0, 0, 0, false},
+    };
+
+    (void)state;
+    for (size_t i = 0; i < COUNT(rows); i++) {
+        struct autobuf_plan p = AUTOBUF_PLAN_INIT;
+        struct autobuf_limits l = host_older;
+        struct autobuf_socket s = socket_new();
+
+        l.flags |= AUTOBUF_LIMITS_FORCE;
+        l.tcp_mem_bytes = rows[i].tcp_mem;
+        l.tcp_used_bytes = rows[i].used;
+        l.forced_bytes = rows[i].forced;
+        s.stage = CONNECTED;
+        if (rows[i].tcp_rtt_ns)
+            s.rtt_min_ns = rows[i].tcp_rtt_ns;
+        p.flags = rows[i].flags;
+        p.snd_request_bytes = rows[i].snd_request;
+        p.rcv_request_bytes = rows[i].rcv_request;
+        CHECK_EQUAL(rows[i].name, ab_plan_forces_too_much(&p, &l, &s), rows[i].too_much);
+        l.flags &= ~AUTOBUF_LIMITS_FORCE;
+        CHECK_EQUAL(rows[i].name, ab_plan_forces_too_much(&p, &l, &s), rows[i].flags != 0);
+    }
+}
+
 /* A window cannot be larger than the 16 bits of the header: RFC 7323. */
 static void unscaled_windows_end_at_64k(void **state)
 {
@@ -1426,6 +1472,7 @@ int main(void)
         cmocka_unit_test(plans_what_was_measured),
         cmocka_unit_test(plans_for_older_and_tuned_hosts),
         cmocka_unit_test(plans_by_the_state),
+        cmocka_unit_test(a_plan_may_force_too_much_by_now),
         cmocka_unit_test(unscaled_windows_end_at_64k),
         cmocka_unit_test(the_named_sysctl_cures),
         cmocka_unit_test(more_tcp_memory_cures),
