@@ -288,6 +288,18 @@ class Rules(DaemonTest):
         self.line(daemon, "sets SO_SNDBUF 1500000")
         self.stop(daemon)
 
+    def test_fixed_sizes_beyond_what_anybody_may_set(self) -> None:
+        self.core(CORE)
+        path, sender, fd, _ = self.begin(LONG)
+        for side, option, buffer in (("a", "SNDBUF", "tb"), ("b", "RCVBUF", "rb")):
+            with self.subTest(option):
+                daemon = self.daemon(path, f"[all]\nmode=fixed\n{option.lower()}=9M\n", side=side)
+                while self.line(daemon, f"sets SO_{option}FORCE 9000000")[5] == "?":  # the listener comes first
+                    pass
+                self.stop(daemon)
+                listed = path.run(side, ["ss", "-tmnH", "state", "established"]).stdout
+                self.assertIn(f"{buffer}18000000,", listed)
+
     def test_what_a_rule_cannot_do_is_said(self) -> None:
         path = self.path(both="rate=50M,delay=10ms")
         self.write("bpf=no\n[one]\nremote=192.0.2.1\nmode=fixed\nsndbuf=1M\n[two]\nmode=fixed\nrcvbuf=1M\n")

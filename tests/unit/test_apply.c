@@ -695,10 +695,10 @@ static void small_product_is_left_to_the_kernel(void **state)
     close_connection(&c);
 }
 
-/* The most that a send buffer of this process may be, stored. */
-static uint64_t most_snd_stored(const struct autobuf_limits *l)
+/* The most that a buffer of this process may be, stored. */
+static uint64_t most_stored(const struct autobuf_limits *l, uint64_t settable_bytes)
 {
-    uint64_t most = l->flags & AUTOBUF_LIMITS_FORCE ? 0x7ffffffe : 2 * l->snd_settable_bytes;
+    uint64_t most = l->flags & AUTOBUF_LIMITS_FORCE && l->tcp_mem_bytes ? 0x7ffffffe : 2 * settable_bytes;
     uint64_t share = l->tcp_mem_bytes / AB_TCP_MEM_SHARE;
 
     return share && share < most ? share : most;
@@ -707,10 +707,8 @@ static uint64_t most_snd_stored(const struct autobuf_limits *l)
 /* Whether a connection's receive buffer is set for a product: autotuning's window is smaller, and this process may. */
 static bool rcv_is_set(const struct autobuf_limits *l, uint64_t product)
 {
-    bool forced = l->flags & AUTOBUF_LIMITS_FORCE && l->tcp_mem_bytes;
-
     return AB_RCV_WINDOW(l->tcp_rmem_max_bytes) < autobuf_payload_bytes(product, AB_IP_PACKET_BYTES) &&
-           (forced || 2 * l->rcv_settable_bytes > l->tcp_rmem_max_bytes);
+           most_stored(l, l->rcv_settable_bytes) > l->tcp_rmem_max_bytes;
 }
 
 enum { AS_EXPECTED, NO_LIMITS, WRONG_RESULT, WRONG_SIZE, WRONG_LOCK, WRONG_RCV };
@@ -725,7 +723,7 @@ static int apply_a_large_product(const void *arg)
 
     if (autobuf_limits_host(&l) != 0 || !(l.flags & AUTOBUF_LIMITS_WINDOW_SCALING))
         return NO_LIMITS;
-    settable = most_snd_stored(&l) > l.tcp_wmem_max_bytes;
+    settable = most_stored(&l, l.snd_settable_bytes) > l.tcp_wmem_max_bytes;
     applied = bwdelay_apply(fd, (int64_t)l.tcp_wmem_max_bytes);
     after = state_of(fd);
     if (applied != settable)
@@ -733,12 +731,13 @@ static int apply_a_large_product(const void *arg)
     else if (!settable && !same_state(&before, &after))
         result = WRONG_SIZE;
     else if (settable && ((uint64_t)after.snd_buf <= l.tcp_wmem_max_bytes ||
-                          (uint64_t)after.snd_buf > most_snd_stored(&l)))
+                          (uint64_t)after.snd_buf > most_stored(&l, l.snd_settable_bytes)))
         result = WRONG_SIZE;
     else if (settable && after.locks >= 0 && !((uint32_t)after.locks & AUTOBUF_LOCK_SND))
         result = WRONG_LOCK;
     else if (rcv_is_set(&l, l.tcp_wmem_max_bytes)
-                 ? (uint64_t)after.rcv_buf <= l.tcp_rmem_max_bytes || (uint64_t)after.rcv_buf > most_snd_stored(&l)
+                 ? (uint64_t)after.rcv_buf <= l.tcp_rmem_max_bytes ||
+                       (uint64_t)after.rcv_buf > most_stored(&l, l.rcv_settable_bytes)
                  : before.rcv_buf != after.rcv_buf)
         result = WRONG_RCV;
     return result;
@@ -780,7 +779,7 @@ static void large_product_before_connect(void **state)
     product = (int64_t)(l.tcp_rmem_max_bytes + l.tcp_wmem_max_bytes); /* beyond both */
     rcv_settable = 2 * l.rcv_settable_bytes > l.tcp_rmem_max_bytes;
     assert_int_equal(bwdelay_apply(fd, product),
-                     rcv_settable || most_snd_stored(&l) > l.tcp_wmem_max_bytes);
+                     rcv_settable || most_stored(&l, l.snd_settable_bytes) > l.tcp_wmem_max_bytes);
     if (rcv_settable)
         assert_true((uint64_t)option_of(fd, SO_RCVBUF) > l.tcp_rmem_max_bytes);
     else
@@ -796,7 +795,7 @@ static void absurd_product_does_no_harm(void **state)
     (void)state;
     assert_int_equal(autobuf_limits_host(&l), 0);
     assert_in_range(bwdelay_apply(fd, INT64_MAX), 0, 1);
-    assert_true((uint64_t)option_of(fd, SO_SNDBUF) <= most_snd_stored(&l));
+    assert_true((uint64_t)option_of(fd, SO_SNDBUF) <= most_stored(&l, l.snd_settable_bytes));
     assert_true((uint64_t)option_of(fd, SO_RCVBUF) <= 2 * l.rcv_settable_bytes);
     close(fd);
 }
