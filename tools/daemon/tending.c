@@ -62,7 +62,7 @@ struct tending {
     const struct rule *rule;
     const char *unit;
     int copy;
-    char said[384]; /* by its flow */
+    char said[512]; /* of it, and not told yet: lines */
 };
 
 /* ---------------------------------------------------------------------------------- saying */
@@ -72,9 +72,8 @@ static bool is_dry(const struct tending *tending, const struct rule *rule)
     return tending->dry_run || tending->config->dry_run || rule->dry_run;
 }
 
-static void tell(void *user, const char *text)
+static void tell(const struct tending *tending, const char *text)
 {
-    struct tending *tending = user;
     char local[PROCESS_ADDRESS_BYTES], peer[PROCESS_ADDRESS_BYTES], line[768];
 
     process_addresses(tending->copy, local, peer);
@@ -83,14 +82,19 @@ static void tell(void *user, const char *text)
     tending->say(line);
 }
 
-/* Something was set, or in a dry run would be. */
-static void tell_done(void *user, const char *text)
+/* Something was set, or in a dry run would be: whoever reads it may count on what keep() has written. */
+static void tell_said(struct tending *tending)
 {
-    struct tending *tending = user;
+    char lines[sizeof tending->said], *rest = lines, *line;
 
-    if (!is_dry(tending, tending->rule))
-        report_count(tending->counts, text);
-    tell(tending, text);
+    memcpy(lines, tending->said, sizeof lines);
+    while ((line = strsep(&rest, "\n"))) {
+        if (!line[0])
+            continue;
+        if (!is_dry(tending, tending->rule))
+            report_count(tending->counts, line);
+        tell(tending, line);
+    }
 }
 
 static void tell_failed(struct tending *tending, int error)
@@ -105,13 +109,22 @@ static void keep_action(const struct tending *tending, struct tended *t)
     t->action_ns = tending->now_ns;
 }
 
+static void add_text(struct tending *tending, const char *between, const char *text)
+{
+    size_t used = strlen(tending->said);
+
+    snprintf(tending->said + used, sizeof tending->said - used, "%s%s", used ? between : "", text);
+}
+
 /* What a flow says is told only if it then sets something. */
 static void keep_text(void *user, const char *text)
 {
-    struct tending *tending = user;
-    size_t used = strlen(tending->said);
+    add_text(user, "; ", text);
+}
 
-    snprintf(tending->said + used, sizeof tending->said - used, "%s%s", used ? "; " : "", text);
+static void keep_line(void *user, const char *text)
+{
+    add_text(user, "\n", text);
 }
 
 /* From here on what is said is about this socket. */
@@ -206,14 +219,14 @@ static void look(struct tending *tending, size_t at)
     state = state_of(t);
     if (result >= 0)
         lessons_look(t->lesson, loan.copy, &state, tending->now_ns);
-    if (result > 0 && tending->said[0]) {
-        tell_done(tending, tending->said);
-        keep_action(tending, t);
-    }
-    if (result > 0 && !keep(tending, loan.copy, &t->was, false))
+    if (result > 0 && !keep(tending, loan.copy, &t->was, false)) {
         end(tending, at, KNOWN_LEFT);
-    else if (has_ended(result))
+    } else if (result > 0 && tending->said[0]) {
+        tell_said(tending);
+        keep_action(tending, t);
+    } else if (has_ended(result)) {
         end(tending, at, KNOWN_WAITS);
+    }
     act_give_back(&loan);
 }
 
@@ -288,13 +301,13 @@ static void tell_share(struct tending *tending, struct tended *t, size_t count)
     snprintf(text, sizeof text, "window of %.2f MB: its share of divide=%.2f MB among %zu", (double)t->share_bytes / 1e6,
              (double)t->rule->divide_bytes / 1e6, count);
     snprintf(tending->said, sizeof tending->said, "%s", text);
-    tell_done(tending, text);
+    tell_said(tending);
     keep_action(tending, t);
 }
 
 static void share(struct tending *tending, struct tended *t, size_t count)
 {
-    struct act act = {.rule = t->rule, .limits = &tending->limits, .dry_run = is_dry(tending, t->rule), .say = tell_done, .user = tending};
+    struct act act = {.rule = t->rule, .limits = &tending->limits, .dry_run = is_dry(tending, t->rule), .say = keep_line, .user = tending};
     struct autobuf_live_state state = state_of(t);
     struct loan loan;
 
@@ -429,13 +442,14 @@ static enum known_state open_flow(struct tending *tending, const struct seen *se
         tell_failed(tending, error);
         return KNOWN_LEFT;
     }
-    if (autobuf_flow_state(t.flow, &applied) == 0 && (applied.changes || is_dry(tending, rule)) && tending->said[0]) {
-        tell_done(tending, tending->said);
-        keep_action(tending, &t);
-    }
+    error = autobuf_flow_state(t.flow, &applied);
     if (applied.changes && !keep(tending, copy, was, seen->remote.version == 0)) {
         autobuf_flow_close(t.flow);
         return KNOWN_LEFT;
+    }
+    if (error == 0 && (applied.changes || is_dry(tending, rule)) && tending->said[0]) {
+        tell_said(tending);
+        keep_action(tending, &t);
     }
     if (seen->remote.version == 0) {
         autobuf_flow_close(t.flow);
@@ -455,7 +469,7 @@ static enum known_state take_up(struct tending *tending, const struct seen *seen
                                 const struct rule *rule, const struct place *place, int copy)
 {
     struct autobuf_limits limits = tending->limits;
-    struct act act = {.rule = rule, .limits = &limits, .dry_run = is_dry(tending, rule), .say = tell_done, .user = tending};
+    struct act act = {.rule = rule, .limits = &limits, .dry_run = is_dry(tending, rule), .say = keep_line, .user = tending};
     struct noted was;
     int result;
 
@@ -472,10 +486,12 @@ static enum known_state take_up(struct tending *tending, const struct seen *seen
         return KNOWN_LEFT;
     }
     result = act_fixed(&act, copy);
-    if (result < 0)
-        tell_failed(tending, result);
     if (result && !keep(tending, copy, &was, seen->remote.version == 0)) /* also one that failed can have set a part */
         return KNOWN_LEFT;
+    tell_said(tending);
+    if (result < 0)
+        tell_failed(tending, result);
+    tending->said[0] = '\0';
     return rule->mode == MODE_FIXED ? KNOWN_LEFT : open_flow(tending, seen, rule, place, &was, copy);
 }
 
