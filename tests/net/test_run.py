@@ -103,7 +103,7 @@ class Checked(unittest.TestCase):
     def test_memcheck_has_nothing_to_say(self) -> None:
         if not shutil.which("valgrind"):
             self.skipTest("valgrind is not installed")
-        check = ("valgrind", "-q", "--error-exitcode=9", CALLS)
+        check = ("valgrind", "-q", "--vgdb=no", "--error-exitcode=9", CALLS)
         for scene in ("sizes", "descriptors", "threads", "storm", "errnos"):
             with self.subTest(scene):
                 done = under(*check, scene, options=("--report", "--intent", "low-delay"))

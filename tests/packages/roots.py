@@ -19,6 +19,7 @@ import shutil
 import stat
 import subprocess
 import sys
+import tempfile
 from collections.abc import Callable, Mapping
 
 TOP = pathlib.Path(__file__).resolve().parents[2]
@@ -38,6 +39,12 @@ def release() -> str:
 
 HERE = "here"
 """This system, which may not be as new as a root of its release."""
+
+
+def lintian(*args: str | pathlib.Path) -> subprocess.CompletedProcess:
+    """What this system's lintian says. It forgets files of its own where it keeps temporary ones."""
+    with tempfile.TemporaryDirectory(prefix="autobuf-tests.") as where:
+        return subprocess.run(["lintian", "--allow-root", *args], capture_output=True, text=True, env=os.environ | {"TMPDIR": where})
 
 
 def digest(*files: pathlib.Path) -> str:

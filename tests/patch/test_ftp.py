@@ -444,7 +444,7 @@ class Module(FtpTest):
     def test_valgrind(self):
         logs = self.enterContext(Place()).there  # where anybody may write
         log = logs / "valgrind.%p"
-        wrap = ["valgrind", "-q", "--error-exitcode=9", "--leak-check=full", "--errors-for-leak-kinds=definite",
+        wrap = ["valgrind", "-q", "--vgdb=no", "--error-exitcode=9", "--leak-check=full", "--errors-for-leak-kinds=definite",
                 f"--log-file={log}"]
         server = self.server(both="rate=50M,delay=5ms,queue=1M", wrap=wrap)
         with Control(server, patience=60) as c:
@@ -701,7 +701,7 @@ class NcFtp(FtpTest):
             client = Client(p, "a", server)
             self.place.make("f", 3_000_000)
             log = self.place.folder / "valgrind.log"
-            wrap = ["valgrind", "-q", "--leak-check=full", "--errors-for-leak-kinds=definite", f"--log-file={log}"]
+            wrap = ["valgrind", "-q", "--vgdb=no", "--leak-check=full", "--errors-for-leak-kinds=definite", f"--log-file={log}"]
             host, here = p.addr["b"], str(self.place.here)
             self.ok(client.run("ncftpget", host, here, "pub/f", wrap=wrap))
             text = log.read_text()

@@ -13,7 +13,7 @@ import time
 import unittest
 
 from debs import DEB, PATCHES, packages, shares
-from roots import HERE, TOP, Root, next_version, release
+from roots import HERE, TOP, Root, lintian, next_version, release
 
 from cases import PathTest, run_tests  # the folder is on the path by now
 from path import build_folder, wait_listening
@@ -95,7 +95,7 @@ class Contents(unittest.TestCase):
         return where
 
     def test_lintian_finds_no_error(self) -> None:
-        done = subprocess.run(["lintian", "--allow-root", *made().values()], capture_output=True, text=True)
+        done = lintian(*made().values())
         self.assertEqual(re.findall(r"^E: .*", done.stdout, re.M), [])
         self.assertEqual(done.returncode, 0, done.stderr)
 
