@@ -35,31 +35,50 @@ void care_ending(int fd)
         tend_ending(fd, place);
 }
 
-bool care_wants_parts(int fd)
+/* A connection that is looked after, and whose calls block; with a time of this option, that would count anew in each part. */
+static bool blocks_for_ever(int fd, int option)
 {
-    struct place *place;
-    int error = errno, flags;
+    struct place *place = descriptor_tcp(fd);
+    struct timeval timeout = {0, 0};
+    socklen_t length = sizeof timeout;
+    int flags;
 
-    place = descriptor_tcp(fd);
     if (!place || atomic_load_explicit(&place->mark_bytes, memory_order_relaxed) == UINT64_MAX)
         return false;
     flags = NEXT(fcntl)(fd, F_GETFL);
-    errno = error;
-    return flags >= 0 && !(flags & O_NONBLOCK);
+    return flags >= 0 && !(flags & O_NONBLOCK) && NEXT(getsockopt)(fd, SOL_SOCKET, option, &timeout, &length) == 0 &&
+           !timeout.tv_sec && !timeout.tv_usec;
 }
 
-/* With SO_RCVTIMEO the time would count anew in each part; kTLS does not say how much there is to read. */
+bool care_wants_parts(int fd)
+{
+    int error = errno;
+    bool wants = blocks_for_ever(fd, SO_SNDTIMEO);
+
+    errno = error;
+    return wants;
+}
+
+/* A part that began after the connection has failed would take the error away. Whether there is room is the kernel's to see. */
+bool care_goes_on(int fd)
+{
+    struct pollfd now = {.fd = fd};
+    int error = errno;
+    bool failed = NEXT(poll)(&now, 1, 0) > 0;
+
+    errno = error;
+    return !failed;
+}
+
+/* kTLS does not say how much there is to read. */
 bool care_wants_parts_of_read(int fd)
 {
-    struct timeval timeout = {0, 0};
-    socklen_t length = sizeof timeout;
     char protocol[16] = "";
+    socklen_t length = sizeof protocol - 1;
     int error = errno;
-    bool wants = care_wants_parts(fd) && NEXT(getsockopt)(fd, SOL_SOCKET, SO_RCVTIMEO, &timeout, &length) == 0 &&
-                 !timeout.tv_sec && !timeout.tv_usec;
+    bool wants = blocks_for_ever(fd, SO_RCVTIMEO) &&
+                 (NEXT(getsockopt)(fd, IPPROTO_TCP, TCP_ULP, protocol, &length) < 0 || !protocol[0]);
 
-    length = sizeof protocol - 1;
-    wants = wants && (NEXT(getsockopt)(fd, IPPROTO_TCP, TCP_ULP, protocol, &length) < 0 || !protocol[0]);
     errno = error;
     return wants;
 }

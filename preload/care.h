@@ -54,11 +54,17 @@ bool care_keeps(int fd, int option, const void *value, socklen_t length);
 /* Returns true, and what getsockopt() is to answer, for a size that was not applied. */
 bool care_asked(int fd, int option, uint32_t *stored);
 
-/* Whether to make a call that moves more than CARE_PART_BYTES in parts. */
-bool care_wants_parts(int fd);
-
 /* shutdown() is about to be called. */
 void care_ending(int fd);
+
+/* Whether to make a call that sends more than CARE_PART_BYTES in parts. */
+bool care_wants_parts(int fd);
+
+/*
+ * Between two parts: returns false if the connection has failed, so that the call would return what it has sent. The error
+ * stays for the program's next call.
+ */
+bool care_goes_on(int fd);
 
 /* Whether to make a recv() with MSG_WAITALL of more than CARE_PART_BYTES in parts. */
 bool care_wants_parts_of_read(int fd);

@@ -307,16 +307,17 @@ HOOK ssize_t __recvfrom_chk(int fd, void *data, size_t bytes, size_t room, int f
 RARE static ssize_t send_in_parts(int fd, const char *data, size_t bytes, int flags)
 {
     size_t done = 0;
-    ssize_t part;
 
-    while (bytes - done > CARE_PART_BYTES) {
-        part = sent(fd, NEXT(send)(fd, data + done, CARE_PART_BYTES, flags | MSG_MORE));
-        if (part < (ssize_t)CARE_PART_BYTES)
+    do {
+        bool last = bytes - done <= CARE_PART_BYTES;
+        size_t want = last ? bytes - done : CARE_PART_BYTES;
+        ssize_t part = sent(fd, NEXT(send)(fd, data + done, want, flags | (last ? 0 : MSG_MORE)));
+
+        if (part < (ssize_t)want)
             return part > 0 ? (ssize_t)done + part : done ? (ssize_t)done : part;
         done += (size_t)part;
-    }
-    part = sent(fd, NEXT(send)(fd, data + done, bytes - done, flags));
-    return part > 0 ? (ssize_t)done + part : (ssize_t)done;
+    } while (done < bytes && care_goes_on(fd));
+    return (ssize_t)done;
 }
 
 RARE static ssize_t write_much(int fd, const void *data, size_t bytes)
@@ -370,7 +371,7 @@ HOOK int sendmmsg(int fd, struct mmsghdr *messages, unsigned count, int flags)
     return result;
 }
 
-/* As send_in_parts(); the kernel moves the offset on. */
+/* As send_in_parts(); the kernel moves the offset on, and makes such a call in parts itself, which take the error away. */
 #define SENDFILE(name, offset_type)                                                                                    \
     RARE static ssize_t name##_much(int out, int in, offset_type *offset, size_t bytes)                                \
     {                                                                                                                  \

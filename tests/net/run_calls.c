@@ -554,6 +554,71 @@ static void whole_reads_with_bounds(void)
     free(data);
 }
 
+/* Whoever reads nothing, and resets the connection once the other end waits, or is about to. */
+static void *wait_and_reset(void *context)
+{
+    const int *ends = context;
+    struct linger reset = {1, 0};
+    int before = -1, unacked = 0;
+
+    while (unacked != before || !unacked) {
+        before = unacked;
+        poll(NULL, 0, 2);
+        must(ioctl(ends[0], SIOCOUTQ, &unacked), "SIOCOUTQ");
+    }
+    must(setsockopt(ends[1], SOL_SOCKET, SO_LINGER, &reset, sizeof reset), "SO_LINGER");
+    close(ends[1]);
+    return NULL;
+}
+
+static _Atomic int broken;
+
+static void count_broken(int number)
+{
+    (void)number;
+    broken++;
+}
+
+static ssize_t send_by(unsigned how, int fd, const unsigned char *data, size_t bytes, int file)
+{
+    switch (how % 3) {
+    case 0: return write(fd, data, bytes);
+    case 1: return send(fd, data, bytes, MSG_NOSIGNAL);
+    default: lseek(file, 0, SEEK_SET); return sendfile(fd, file, NULL, bytes);
+    }
+}
+
+/*
+ * Large calls whose peer resets the connection: one has sent a part, the next has the reset, and the one after it finds
+ * nobody. sendfile() is one that has lost the reset to itself.
+ */
+static void whole_writes(void)
+{
+    static const size_t bytes = 64 * MB;
+    struct sigaction action = {.sa_handler = count_broken};
+    unsigned char *data = calloc(1, bytes);
+    int file = file_of(bytes);
+
+    sigaction(SIGPIPE, &action, NULL);
+    for (unsigned i = 0; i < 6; i++) {
+        int ends[2];
+        pthread_t peer;
+        ssize_t sent;
+
+        make_pair(ends);
+        must(-pthread_create(&peer, NULL, wait_and_reset, ends), "pthread_create");
+        sent = send_by(i, ends[0], data, bytes, file);
+        printf("a part of it: %d\n", sent > 0 && sent < (ssize_t)bytes);
+        pthread_join(peer, NULL);
+        say("the next", send_by(i, ends[0], data, bytes, file));
+        say("the one after it", send_by(i, ends[0], data, bytes, file));
+        printf("SIGPIPE: %d\n", broken);
+        close(ends[0]);
+    }
+    close(file);
+    free(data);
+}
+
 static void dies_of_sigpipe(void)
 {
     static char data[MB];
@@ -846,6 +911,7 @@ static const struct {
     {"transfers", transfers},   {"early_ends", early_ends}, {"sigpipe", dies_of_sigpipe}, {"storm", storm},
     {"cancelled", cancelled},   {"children", children},     {"confined", confined},       {"threads", threads},
     {"errnos", errnos},         {"whole_reads", whole_reads}, {"whole_reads_with_bounds", whole_reads_with_bounds},
+    {"whole_writes", whole_writes},
 };
 
 int main(int argc, char **argv)

@@ -97,6 +97,44 @@ class Same(unittest.TestCase):
         self.assertEqual(plain(CALLS, "sigpipe").returncode, -signal.SIGPIPE)
 
 
+BELOW = """
+#include <dlfcn.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+/* After the second part the peer, descriptor 50 of this process, resets the connection. */
+ssize_t send(int fd, const void *data, size_t bytes, int flags)
+{
+    static int parts;
+    ssize_t (*next)(int, const void *, size_t, int) = dlsym(RTLD_NEXT, "send");
+    ssize_t sent = next(fd, data, bytes, flags);
+    struct linger reset = {1, 0};
+
+    if (bytes == 512 * 1024 && ++parts == 2) {
+        setsockopt(50, SOL_SOCKET, SO_LINGER, &reset, sizeof reset);
+        close(50);
+    }
+    return sent;
+}
+"""
+
+
+class Parts(unittest.TestCase):
+    """Calls that are made in parts."""
+
+    def test_a_reset_between_two_parts_is_the_next_calls(self) -> None:
+        program = ("import os, socket\n"
+                   "l = socket.create_server(('127.0.0.1', 0)); s = socket.create_connection(l.getsockname())\n"
+                   "c, _ = l.accept(); os.dup2(c.fileno(), 50); c.close()\n"
+                   "for _ in range(3):\n"
+                   "    try: print(os.write(s.fileno(), bytes(8 << 20)))\n"
+                   "    except OSError as error: print(type(error).__name__)\n")
+        with tempfile.TemporaryDirectory() as folder:
+            below = compiled(folder, "below.so", BELOW, "-D_GNU_SOURCE", "-shared", "-fPIC")
+            done = under(sys.executable, "-c", program, options=("--intent", "low-delay"), env=clean() | {"LD_PRELOAD": below})
+        self.assertEqual(done.stdout.split(), ["1048576", "ConnectionResetError", "BrokenPipeError"], done.stderr)
+
+
 class Checked(unittest.TestCase):
     """tests/threads has the thread sanitizer's part."""
 
