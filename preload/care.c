@@ -35,7 +35,7 @@ void care_ending(int fd)
         tend_ending(fd, place);
 }
 
-/* A connection that is looked after, and whose calls block; with a time of this option, that would count anew in each part. */
+/* Whether a connection is looked after, and its calls block without a bound: the time of this option would begin anew in each part. */
 static bool blocks_for_ever(int fd, int option)
 {
     struct place *place = descriptor_tcp(fd);

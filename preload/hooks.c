@@ -371,7 +371,7 @@ HOOK int sendmmsg(int fd, struct mmsghdr *messages, unsigned count, int flags)
     return result;
 }
 
-/* As send_in_parts(); the kernel moves the offset on, and makes such a call in parts itself, which take the error away. */
+/* As send_in_parts(). The kernel moves the offset on; it makes parts of its own, and so loses a reset between two of them. */
 #define SENDFILE(name, offset_type)                                                                                    \
     RARE static ssize_t name##_much(int out, int in, offset_type *offset, size_t bytes)                                \
     {                                                                                                                  \

@@ -42,7 +42,7 @@ HERE = "here"
 
 
 def lintian(*args: str | pathlib.Path) -> subprocess.CompletedProcess:
-    """What this system's lintian says. It forgets files of its own where it keeps temporary ones."""
+    """What this system's lintian says. It leaves temporary files behind, so it has a folder for them that is removed."""
     with tempfile.TemporaryDirectory(prefix="autobuf-tests.") as where:
         return subprocess.run(["lintian", "--allow-root", *args], capture_output=True, text=True, env=os.environ | {"TMPDIR": where})
 
