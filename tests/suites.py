@@ -67,13 +67,14 @@ def run_meson(build: pathlib.Path, label: str, count: Count) -> None:
 
 
 class Script:
-    """A file of cases, which prints TAP, while it runs."""
+    """A file of cases, which prints TAP, while it runs. It ends with this process."""
 
     def __init__(self, script: pathlib.Path, build: pathlib.Path, label: str, *args: str) -> None:
         self.label = label
         self.began = time.monotonic()
         self.said = tempfile.TemporaryFile("w+")
-        self.process = subprocess.Popen([sys.executable, str(script), *args], stdout=self.said, stderr=subprocess.STDOUT,
+        argv = ["setpriv", "--pdeathsig", "TERM", sys.executable, str(script), *args]
+        self.process = subprocess.Popen(argv, stdout=self.said, stderr=subprocess.STDOUT,
                                         env=os.environ | {"AUTOBUF_BUILD": str(build)})
 
     def end(self, count: Count) -> None:
@@ -106,19 +107,21 @@ def scripts(folder: str, names: Sequence[str] = ()) -> list[pathlib.Path]:
             if not names or script.stem.removeprefix("test_") in names]
 
 
-def run_beside_kernels(count: Count) -> None:
-    """Kernels have a clock of their own. What is beside them looks neither at the time nor at an emulated path: builds,
-    and tests of packages and sources."""
-    kernels = [Script(HERE / "kernels" / "run", BUILD, label, *args) for label, args in machines().items()]
+def run_kernels(count: Count) -> None:
+    """Beside nothing: each takes a processor, and three times as long where builds take it, too."""
+    for kernel in [Script(HERE / "kernels" / "run", BUILD, label, *args) for label, args in machines().items()]:
+        kernel.end(count)
+    run_script(HERE / "kernels" / "test_faults.py", BUILD, "kernels: faults", count)
+
+
+def run_timeless(count: Count) -> None:
+    """What looks neither at the time nor at an emulated path: builds, and beside them tests of packages and sources."""
     builds = subprocess.Popen([sys.executable, str(HERE / "patch" / "made.py")])
     for script in scripts("packages"):
         run_script(script, BUILD, f"packages: {script.stem.removeprefix('test_')}", count)
     builds.wait()  # what comes now tries what was built
     for script in scripts("patch", TIMELESS):
         run_script(script, BUILD, f"patch: {script.stem.removeprefix('test_')}", count)
-    for kernel in kernels:
-        kernel.end(count)
-    run_script(HERE / "kernels" / "test_faults.py", BUILD, "kernels: faults", count)
 
 
 def run_on_paths(count: Count) -> None:
@@ -140,7 +143,8 @@ def main() -> int:
         os.environ[ALL] = "1"
     run_meson(BUILD, "unit", count)
     run_meson(pathlib.Path(f"{BUILD}-sanitize"), "sanitized", count)
-    run_beside_kernels(count)
+    run_kernels(count)
+    run_timeless(count)
     run_on_paths(count)
     if ALL in os.environ:
         run_script(HERE / "cross" / "run", BUILD, "cross", count)

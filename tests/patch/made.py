@@ -20,7 +20,7 @@ import debs  # noqa: E402
 import ncftp  # noqa: E402
 import openssh  # noqa: E402
 
-OLDEST, NEWEST = openssh.VERSIONS[0], openssh.VERSIONS[-1]
+OLDEST, MIDDLE, NEWEST = openssh.VERSIONS[0], openssh.VERSIONS[-2], openssh.VERSIONS[-1]
 
 
 def one_after_the_other(builds: Iterable[Callable[[], object]]) -> None:
@@ -33,6 +33,7 @@ def main() -> int:
     chains = [  # what fetches the same source is one chain
         (lambda: openssh.prefix(OLDEST), lambda: openssh.prefix(OLDEST, stock=True), debs.packages),
         (lambda: openssh.prefix(NEWEST), lambda: openssh.prefix(NEWEST, stock=True)),
+        (lambda: openssh.prefix(MIDDLE, upstreams=False),),
         (ncftp.modules, ncftp.prefix, lambda: ncftp.prefix(stock=True)),
     ]
     with ThreadPoolExecutor(max_workers=os.cpu_count()) as pool:
