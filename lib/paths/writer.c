@@ -38,7 +38,7 @@ static bool lock_is_good(int fd, const char *file)
     uid_t keeper = ab_store_keeper(file);
     struct stat lock;
 
-    if (fstat(fd, &lock) < 0 || !S_ISREG(lock.st_mode))
+    if (fstat(fd, &lock) < 0 || !S_ISREG(lock.st_mode) || lock.st_nlink != 1)
         return false;
     if (keeper && !lock.st_uid && !geteuid() && fchown(fd, keeper, (gid_t)-1) < 0)
         return false;
@@ -117,7 +117,8 @@ int autobuf_paths_write(struct autobuf_paths_writer **writer, const char *file, 
     }
     error = w->lock = open_lock(file, flags);
     if (error >= 0) { /* one that a killed writer left is not wanted any more */
-        w->fd = open(w->fresh, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC | O_NOFOLLOW | O_NOCTTY, 0644);
+        (void)unlink(w->fresh);
+        w->fd = open(w->fresh, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW, 0644);
         error = w->fd < 0 ? -errno : 0;
     }
     if (error < 0) {

@@ -55,6 +55,36 @@ while True:
     s.close()
 """
 
+# Says the sizes of its listener when it is asked, after it has set those that it was told.
+SIZES = f"""
+import socket, sys
+l = socket.socket()
+l.bind(("", {PORT}))
+l.listen()
+for line in sys.stdin:
+    words = line.split()
+    for name, value in zip(words[::2], words[1::2]):
+        l.setsockopt(socket.SOL_SOCKET, getattr(socket, name), int(value))
+    print(*(l.getsockopt(socket.SOL_SOCKET, o) for o in (socket.SO_SNDBUF, socket.SO_RCVBUF, {BUF_LOCK})), flush=True)
+"""
+
+# Takes what is sent, and once it is told so sends nothing more itself.
+HALF = f"""
+import socket, sys, threading
+l = socket.socket()
+l.bind(("", {PORT}))
+l.listen()
+print("listens", flush=True)
+s, _ = l.accept()
+def shut():
+    sys.stdin.readline()
+    s.shutdown(socket.SHUT_WR)
+    print("half", flush=True)
+threading.Thread(target=shut, daemon=True).start()
+while s.recv(1 << 20, socket.MSG_TRUNC):
+    pass
+"""
+
 # Takes what any number of senders send, or sends to any number of takers.
 CROWD = f"""
 import select, socket, sys
@@ -446,6 +476,68 @@ class Undo(DaemonTest):
         self.assertEqual(done.returncode, 0, done.stderr)
         self.assertEqual(locks(), 2)
 
+    def sizes(self, listener: subprocess.Popen, *options: str) -> list[int]:
+        """Send buffer, receive buffer and locks of a listener, which its program sets first."""
+        self.tell(listener, " ".join(options))
+        return [int(word) for word in wait_line(listener, lambda line: True).split()]
+
+    def test_a_listener_that_was_taken_up_again(self) -> None:
+        """By the same daemon with other rules, and by a second one."""
+        path = self.hosts("rate=50M,delay=10ms", {**WMEM, **RMEM})
+        listener = path.popen("b", [sys.executable, "-c", SIZES], stdin=subprocess.PIPE)
+        before = self.sizes(listener)
+        rules = f"state={self.state}\n[all]\nmode=fixed\nsndbuf="
+        daemon = self.daemon(path, f"{rules}500000\n", side="b")
+        self.line(daemon, "sets SO_SNDBUF 500000")
+        self.write(f"{rules}400000\n")
+        daemon.send_signal(signal.SIGHUP)
+        self.line(daemon, "sets SO_SNDBUF 400000")
+        self.stop(daemon)
+        daemon = self.daemon(path, f"{rules}300000\n", side="b")
+        self.line(daemon, "sets SO_SNDBUF 300000")
+        self.stop(daemon)
+        self.assertEqual(self.sizes(listener), [600000, before[1], 1])
+        done = self.undo(path, side="b")
+        self.assertEqual(done.returncode, 0, done.stderr)
+        self.assertEqual(self.sizes(listener), before)
+
+    def test_a_listener_whose_program_changed_one_side(self) -> None:
+        path = self.hosts("rate=50M,delay=10ms", {**WMEM, **RMEM})
+        listener = path.popen("b", [sys.executable, "-c", SIZES], stdin=subprocess.PIPE)
+        before = self.sizes(listener, "SO_SNDBUF", "20000", "SO_RCVBUF", "20000")
+        self.assertEqual(before[2], 3)
+        daemon = self.daemon(path, self.rules, side="b")
+        self.line(daemon, "given back to autotuning")
+        given = self.sizes(listener)
+        self.assertEqual(given[2], 0)
+        changed = self.sizes(listener, "SO_RCVBUF", "30000")
+        self.assertEqual((changed[0], changed[2]), (given[0], 2))
+        self.line(daemon, "given back to autotuning")
+        self.stop(daemon)
+        self.assertEqual(self.sizes(listener)[2], 0)
+        done = self.undo(path, side="b")
+        self.assertEqual(done.returncode, 0, done.stderr)
+        self.assertEqual(self.sizes(listener), [before[0], changed[1], 3])
+
+    def test_a_connection_that_is_half_closed(self) -> None:
+        """Its program goes on sending."""
+        path = self.hosts(LONG, {**WMEM, **RMEM})
+        peer = path.popen("b", [sys.executable, "-c", HALF], stdin=subprocess.PIPE)
+        wait_line(peer, lambda line: line == "listens")
+        sender = self.locked(path)
+        before = self.ask(sender, "buffer")
+        daemon = self.daemon(path, f"state={self.state}\n[all]\nmode=fixed\nsndbuf=1500000\n")
+        self.line(daemon, "sets SO_SNDBUF 1500000")
+        self.tell(peer, "")
+        wait_line(peer, lambda line: line == "half")
+        while not path.run("a", ["ss", "-tnH", "state", "close-wait"]).stdout:
+            pass
+        self.stop(daemon)
+        done = self.undo(path)
+        self.assertEqual(done.returncode, 0, done.stderr)
+        self.assertRegex(done.stderr, f"\\[{sender.pid}\\]:.*: put back as it was\n")
+        self.assertEqual((self.ask(sender, "buffer"), self.ask(sender, "locks")), (before, 1))
+
     def test_what_stands_in_its_way(self) -> None:
         path, sender, before = self.locked_sender()
         daemon = self.daemon(path, self.rules)
@@ -456,6 +548,9 @@ class Undo(DaemonTest):
         elsewhere = self.undo(path, side="b")
         self.assertEqual((elsewhere.returncode, elsewhere.stderr),
                          (1, f"autobufd: {self.state}: it is of an autobufd in another network namespace\n"))
+        self.assertEqual(self.kept(), 1)
+        off = path.run("a", [built("tools/autobufd"), "--undo", "--config", str(self.file)], env=os.environ | {"AUTOBUF": "off"})
+        self.assertEqual((off.returncode, off.stderr), (1, "autobufd: not all is put back: AUTOBUF=off in its environment\n"))
         self.assertEqual(self.kept(), 1)
         sender.kill()
         sender.wait()

@@ -320,6 +320,23 @@ static void another_users_lock_is_not_taken(void **state)
     assert_int_equal(unlink(lock), 0);
     assert_int_equal(mkfifo(lock, 0600), 0);
     assert_int_equal(autobuf_paths_write(&writer, file, 0), -EPERM);
+    assert_int_equal(unlink(lock), 0);
+    write_numbered(1);
+    assert_int_equal(unlink(lock), 0);
+    assert_int_equal(link(file, lock), 0); /* which root would give away */
+    assert_int_equal(autobuf_paths_write(&writer, file, 0), -EPERM);
+    assert_int_equal(unlink(lock), 0);
+}
+
+static void what_is_in_its_way_is_replaced(void **state)
+{
+    char fresh[128];
+
+    (void)state;
+    snprintf(fresh, sizeof fresh, "%s.new", file);
+    assert_int_equal(mkfifo(fresh, 0600), 0);
+    write_numbered(3);
+    assert_int_equal(access(fresh, F_OK), -1);
 }
 
 /* -------------------------------------------------------------------------- the user's own */
@@ -610,6 +627,7 @@ int main(void)
         FILES(a_damaged_file_is_told),
         FILES(a_small_store_that_is_cut_hurts_no_reader),
         FILES(another_users_lock_is_not_taken),
+        FILES(what_is_in_its_way_is_replaced),
         cmocka_unit_test(where_the_own_store_is),
         FILES(what_is_kept_is_found),
         FILES(the_oldest_goes_when_there_are_too_many),

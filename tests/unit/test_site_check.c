@@ -46,6 +46,8 @@ static void local(struct autobuf_paths_entry *e) { assert_int_equal(autobuf_pref
 static void device(struct autobuf_paths_entry *e) { strcpy(e->device, "eth0"); }
 static void expired(struct autobuf_paths_entry *e) { e->expires_s = NOW_S; }
 static void last_second(struct autobuf_paths_entry *e) { e->expires_s = NOW_S + 1; }
+static void large_packets(struct autobuf_paths_entry *e) { e->packet_bytes = 65535; }
+static void larger_packets(struct autobuf_paths_entry *e) { e->packet_bytes = 65536; }
 static void no_rtt(struct autobuf_paths_entry *e) { e->rtt_min_ns = AUTOBUF_NS_UNSET; }
 static void no_median(struct autobuf_paths_entry *e) { e->rtt_median_ns = AUTOBUF_NS_UNSET; }
 static void short_rtt(struct autobuf_paths_entry *e) { e->rtt_min_ns = SITE_RTT_LEAST_NS - 1; }
@@ -98,7 +100,9 @@ static void what_is_believed(void **state)
         {"a later method", later, false, 0, 0}, {"a network", network, false, 0, 0}, {"everything", everything, false, 0, 0},
         {"loopback", loopback, false, 0, 0}, {"v6 loopback", v6_loopback, false, 0, 0}, {"a group", group, false, 0, 0},
         {"a v6 group", v6_group, false, 0, 0}, {"local", local, false, 0, 0}, {"device", device, false, 0, 0},
-        {"expired", expired, false, 0, 0}, {"no rtt", no_rtt, false, 0, 0}, {"short rtt", short_rtt, false, 0, 0},
+        {"expired", expired, false, 0, 0}, {"no rtt", no_rtt, false, 0, 0},
+        {"large packets", large_packets, true, 0, 0}, {"larger packets", larger_packets, false, 0, 0},
+        {"short rtt", short_rtt, false, 0, 0},
         {"long rtt", long_rtt, false, 0, 0}, {"median below", median_below, false, 0, 0}, {"long median", long_median, false, 0, 0},
         {"slow", slow, false, 0, 0}, {"fast", fast, false, 0, 0}, {"high", high, false, 0, 0}, {"low above", low_above, false, 0, 0},
         {"high below", high_below, false, 0, 0}, {"large product", large_product, false, 0, 0}, {"huge", huge, false, 0, 0},

@@ -159,6 +159,22 @@ static void one_daemon_has_it(void **unused)
     state_close(&state);
 }
 
+/* The rules that named the file may be read anew. */
+static void its_name_is_its_own(void **unused)
+{
+    char text[sizeof name];
+    struct state state;
+
+    (void)unused;
+    strcpy(text, name);
+    assert_int_equal(state_open(&state, text), 0);
+    text[strlen(text) - 1] ^= 1;
+    assert_int_equal(state_retain(&state, is_even, NULL), 0);
+    assert_int_equal(access(text, F_OK), -1);
+    assert_string_equal(state.file, name);
+    state_close(&state);
+}
+
 static void append(const char *text, size_t length)
 {
     FILE *file = fopen(name, "ab");
@@ -360,6 +376,7 @@ int main(void)
         cmocka_unit_test_teardown(what_is_kept_is_found_again, remove_file),
         cmocka_unit_test_teardown(the_first_stays_unless_it_is_anew, remove_file),
         cmocka_unit_test_teardown(what_is_of_no_use_goes, remove_file),
+        cmocka_unit_test_teardown(its_name_is_its_own, remove_file),
         cmocka_unit_test_teardown(one_daemon_has_it, remove_file),
         cmocka_unit_test_teardown(lines_that_are_wrong_are_left_out, remove_file),
         cmocka_unit_test_teardown(spoilt_files_do_no_harm, remove_file),

@@ -48,10 +48,28 @@ static void as_an_array(void **state)
     assert_null(table_find(&table, 7));
 }
 
+/* So many sockets a host may have, and more; the memory for them has a bound. */
+static void there_is_a_bound(void **state)
+{
+    struct table table = {0};
+    uint64_t number = 1;
+
+    (void)state;
+    while (table_make(&table, number))
+        number++;
+    assert_in_range(table.count, 200000, 300000);
+    assert_int_equal(table.count, number - 1);
+    assert_non_null(table_make(&table, 1)); /* which is known */
+    table_forget(&table, 1);
+    assert_non_null(table_make(&table, number));
+    table_free(&table);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(as_an_array),
+        cmocka_unit_test(there_is_a_bound),
     };
 
     return cmocka_run_group_tests_name("table", tests, NULL, NULL);

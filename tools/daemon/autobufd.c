@@ -273,7 +273,7 @@ static int undo_all(const struct wishes *want, const struct config *config)
         return say_no_state(config, failed);
     failed = undo(&state, want->dry_run, say);
     if (failed < 0)
-        fprintf(stderr, "autobufd: not all is put back: %s\n", strerror(-failed));
+        fprintf(stderr, "autobufd: not all is put back: %s\n", failed == -ECANCELED ? "AUTOBUF=off in its environment" : strerror(-failed));
     state_close(&state);
     return failed ? FAILED : DONE;
 }

@@ -19,6 +19,8 @@
 /* A connection is looked after once it has moved so much in at most a second: slower ones need no larger window. */
 #define BULK_BYTES 65536U
 #define BULK_NS NS_PER_S
+#define TAKING_NS (5 * NS_PER_MS) /* for those whose owners a search has found */
+#define LISTENER_NS NS_PER_S      /* between two looks at a listener, whose program may change it all the time */
 #define UNOWNED_BYTES 16777216U /* one that nobody owns is left alone until so much more has moved */
 
 struct care {
@@ -32,6 +34,7 @@ struct care {
     struct wanted *wanted; /* of this round, and what each of them looked like */
     struct seen *candidates;
     size_t wanted_count, wanted_room;
+    uint32_t next_inode; /* of those that are wanted, where the next search goes on */
     uint64_t now_ns, sweep_ns, search_ns; /* when each is due */
     uint32_t round;
     int sock_diag;
@@ -77,9 +80,13 @@ static void want(struct care *care, const struct seen *seen, struct known *known
 }
 
 /* A listener is looked at once, and again when its sizes have changed. That they were set is not seen from outside. */
-static bool has_new_sizes(const struct seen *seen, const struct known *known)
+static bool has_new_sizes(const struct care *care, const struct seen *seen, struct known *known)
 {
-    return seen->snd_buf_bytes != known->snd_buf_bytes || seen->rcv_buf_bytes != known->rcv_buf_bytes;
+    if ((seen->snd_buf_bytes == known->snd_buf_bytes && seen->rcv_buf_bytes == known->rcv_buf_bytes) ||
+        (known->snd_buf_bytes && care->now_ns - known->marked_ns < LISTENER_NS))
+        return false;
+    known->marked_ns = care->now_ns;
+    return true;
 }
 
 /* Whether it has carried bulk data since the last mark. */
@@ -98,19 +105,21 @@ static bool is_bulk(const struct care *care, const struct seen *seen, struct kno
 static void take(void *user, const struct seen *seen)
 {
     struct care *care = user;
-    struct known *known = table_make(&care->table, seen->cookie);
+    struct known *known = seen->half_closed ? table_find(&care->table, seen->cookie) : table_make(&care->table, seen->cookie);
     bool wanted = false;
 
     if (!known)
         return;
     known->round = care->round;
+    if (seen->half_closed) /* what was done with it is not forgotten */
+        return;
     if (known->state == KNOWN_NEW) {
         known->state = KNOWN_WAITS;
         known->marked_ns = care->now_ns;
         known->mark_bytes = care->round == 1 ? seen->moved_bytes : 0; /* else it is younger than a sweep */
     }
     if (known->state == KNOWN_WAITS)
-        wanted = seen->remote.version ? is_bulk(care, seen, known) : has_new_sizes(seen, known);
+        wanted = seen->remote.version ? is_bulk(care, seen, known) : has_new_sizes(care, seen, known);
     if (wanted || known->state == KNOWN_WANTED)
         want(care, seen, known);
 }
@@ -129,23 +138,39 @@ static void give_up(struct care *care, const struct seen *seen)
     known->rcv_buf_bytes = seen->rcv_buf_bytes;
 }
 
-/* What is wanted while no search is due is wanted by the next sweep, too. */
+/* The first that is wanted from this number on: they are in the order of their numbers. */
+static size_t first_from(const struct care *care, uint32_t inode)
+{
+    size_t at = 0;
+
+    while (at < care->wanted_count && care->wanted[at].inode < inode)
+        at++;
+    return at;
+}
+
+/* What is wanted while no search is due, or is left when the time is up, is wanted by the next sweep, too. */
 static void search(struct care *care)
 {
-    uint64_t began_ns = cost_cpu_ns();
+    uint64_t began_ns = cost_cpu_ns(), taken_ns;
+    size_t first;
 
     if (!care->wanted_count || care->now_ns < care->search_ns)
         return;
     owners_find(&care->owners, care->wanted, care->wanted_count);
-    care->search_ns = cost_after(care->now_ns, began_ns, 0, &care->counts.searches_cpu_ns);
+    first = first_from(care, care->next_inode);
+    taken_ns = cost_cpu_ns();
     for (size_t i = 0; i < care->wanted_count; i++) {
-        const struct seen *seen = &care->candidates[care->wanted[i].index];
+        const struct wanted *one = &care->wanted[(first + i) % care->wanted_count];
 
-        if (care->wanted[i].pid)
-            tending_begin(care->tending, seen, &care->wanted[i]);
+        care->next_inode = one->inode;
+        if (cost_cpu_ns() - taken_ns > TAKING_NS)
+            break;
+        if (one->pid)
+            tending_begin(care->tending, &care->candidates[one->index], one);
         else
-            give_up(care, seen);
+            give_up(care, &care->candidates[one->index]);
     }
+    care->search_ns = cost_after(care->now_ns, began_ns, 0, &care->counts.searches_cpu_ns);
 }
 
 static bool is_known(void *user, uint64_t cookie)

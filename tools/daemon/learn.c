@@ -16,6 +16,7 @@
 #define V4_HEADERS 52U            /* with the timestamp option */
 #define V6_HEADERS 72U
 #define PACKET_BYTES 1500U        /* unless the kernel has said */
+#define PACKET_MOST 65535U        /* the store takes no more; over loopback IPv6 has packets of 65,536 */
 #define RATE_MOST 1000000000000000ULL /* bit/s; the store takes no more */
 
 static uint64_t most(uint64_t a, uint64_t b)
@@ -184,7 +185,7 @@ bool learn_end(const struct learn *learn, const struct learn_final *final, const
     entry->flags = (tx ? AUTOBUF_PATH_TX_AT_LEAST : 0) | (rx ? AUTOBUF_PATH_RX_AT_LEAST : 0);
     entry->limiter = AUTOBUF_LIMITER_PATH;
     entry->samples = (uint32_t)most(learn->courses[LEARN_TX].stretches + learn->courses[LEARN_RX].stretches, 1);
-    entry->packet_bytes = learn->packet_bytes;
+    entry->packet_bytes = learn->packet_bytes < PACKET_MOST ? learn->packet_bytes : PACKET_MOST;
     entry->rtt_min_ns = rtt_ns;
     entry->tx_rate_bit_per_s = entry->tx_rate_low_bit_per_s = entry->tx_rate_high_bit_per_s = tx;
     entry->rx_rate_bit_per_s = entry->rx_rate_low_bit_per_s = entry->rx_rate_high_bit_per_s = rx;

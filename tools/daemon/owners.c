@@ -107,9 +107,10 @@ void owners_unit(pid_t pid, char unit[UNIT_BYTES])
     if (length <= 0)
         return;
     text[length] = '\0';
-    last = strstr(text, "0::/"); /* version 2; before it there may be lines of version 1 */
-    if (!last)
+    last = strncmp(text, "0::/", 4) == 0 ? text : strstr(text, "\n0::/"); /* version 2; before it there may be lines of version 1 */
+    if (!last || !strchr(last + 1, '\n'))
         return;
+    last += *last == '\n';
     text[(size_t)(last - text) + strcspn(last, "\n")] = '\0';
     last = strrchr(last, '/') + 1;
     if (strlen(last) < UNIT_BYTES)

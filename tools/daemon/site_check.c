@@ -37,7 +37,7 @@ bool site_check(struct autobuf_paths_entry *e, uint64_t now_s)
     bool learned = e->method == AUTOBUF_METHOD_ICMP || e->method == AUTOBUF_METHOD_INBAND || e->method == AUTOBUF_METHOD_PASSIVE;
 
     if (!learned || !learn_is_host(&e->remote) || e->local.version || e->device[0] || !is_a_path(e) ||
-        e->learned_s > now_s + SITE_AHEAD_S)
+        e->learned_s > now_s + SITE_AHEAD_S || autobuf_paths_check(e) < 0)
         return false;
     if (e->learned_s > now_s)
         e->learned_s = now_s;

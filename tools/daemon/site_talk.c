@@ -126,6 +126,7 @@ int site_talk_ask(struct site_talk *talk, const struct site_round *round, char *
     if (fclose(out) == 0 && done)
         return 0;
     free(*bytes);
+    *bytes = NULL;
     return -ENOMEM;
 }
 

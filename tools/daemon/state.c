@@ -230,7 +230,9 @@ int state_open(struct state *state, const char *file)
 {
     int error;
 
-    *state = (struct state){.file = file, .fd = -1, .lines_most = LINES_SPARE};
+    *state = (struct state){.file = strdup(file), .fd = -1, .lines_most = LINES_SPARE};
+    if (!state->file)
+        return -ENOMEM;
     state->fd = open(file, O_RDWR | O_CREAT | O_APPEND | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK, 0600);
     error = state->fd < 0 ? -errno : take_hold(state->fd);
     if (error == 0)
@@ -321,5 +323,6 @@ void state_close(struct state *state)
     if (state->file && state->fd >= 0)
         close(state->fd);
     free(state->noted);
+    free(state->file);
     *state = (struct state){.fd = -1};
 }

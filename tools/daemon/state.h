@@ -22,7 +22,7 @@ struct noted {
 };
 
 struct state {
-    const char *file; /* NULL: nothing is kept */
+    char *file; /* NULL: nothing is kept */
     int fd;           /* locked as long as it is open */
     struct noted *noted; /* by cookie */
     size_t count, room;
@@ -32,7 +32,7 @@ struct state {
 
 /*
  * Opens the file, which is made if it is not there, and reads it. What another boot of this host has left is dropped, and
- * so is a line that was written in part. *file must live as long as *state. 0; -EWOULDBLOCK: an autobufd has it open;
+ * so is a line that was written in part. 0; -EWOULDBLOCK: an autobufd has it open;
  * -EXDEV: it was written in another network namespace; -EBADMSG: it is no such file, or of another version; -EPERM:
  * others may write to it; -ENOMEM; errors of open(2). After an error nothing is kept, and state_keep() says 0.
  */

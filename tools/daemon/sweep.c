@@ -18,8 +18,14 @@
 #define ANSWER_BYTES 65536
 #define PATIENCE_MS 1000
 #define ESTABLISHED 1U /* enum in the kernel's net/tcp_states.h */
+#define FIN_WAIT1 4U
+#define FIN_WAIT2 5U
+#define CLOSE_WAIT 8U
+#define LAST_ACK 9U
 #define LISTENS 10U
-#define STATES (1U << ESTABLISHED | 1U << LISTENS)
+#define CLOSING 11U
+#define HALF_CLOSED (1U << FIN_WAIT1 | 1U << FIN_WAIT2 | 1U << CLOSE_WAIT | 1U << LAST_ACK | 1U << CLOSING)
+#define STATES (1U << ESTABLISHED | 1U << LISTENS | HALF_CLOSED)
 
 int sweep_open(void)
 {
@@ -86,6 +92,7 @@ static int take_message(const struct nlmsghdr *m, sweep_fn *take, void *user)
     seen.local = endpoint_of(diag.idiag_family, diag.id.idiag_src, diag.id.idiag_sport);
     if (diag.idiag_state != LISTENS)
         seen.remote = endpoint_of(diag.idiag_family, diag.id.idiag_dst, diag.id.idiag_dport);
+    seen.half_closed = 1U << diag.idiag_state & HALF_CLOSED;
     read_sizes(m, &seen);
     read_moved(m, &seen);
     take(user, &seen);

@@ -4,6 +4,7 @@
 #include <stdlib.h>
 
 #define LEAST_ROOM 256U
+#define MOST 262144U /* 25 MB, and twice that while it is made anew */
 
 static size_t home_of(const struct table *table, uint64_t cookie)
 {
@@ -52,6 +53,8 @@ struct known *table_make(struct table *table, uint64_t cookie)
 
     if (known)
         return known;
+    if (table->count >= MOST)
+        return NULL;
     if (2 * (table->count + 1) > table->room && rebuild(table, table->room ? 2 * table->room : LEAST_ROOM, 0, 0) < 0)
         return NULL;
     known = &table->places[place_of(table, cookie)];

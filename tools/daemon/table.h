@@ -33,7 +33,7 @@ struct table {
 /* What is known of a socket; NULL: nothing. It may move when another one comes in. */
 struct known *table_find(const struct table *table, uint64_t cookie);
 
-/* The same, and takes it in if it is new. NULL: there is no memory. */
+/* The same, and takes it in if it is new. NULL: there is no memory, or too many are known. */
 struct known *table_make(struct table *table, uint64_t cookie);
 
 /* Forgets all that the sweep of this number has not seen. */

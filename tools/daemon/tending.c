@@ -62,6 +62,7 @@ struct tending {
     const struct rule *rule;
     const char *unit;
     int copy;
+    bool anew;      /* its program has changed it since it was kept */
     char said[512]; /* of it, and not told yet: lines */
 };
 
@@ -134,6 +135,7 @@ static void is_about(struct tending *tending, const struct loan *loan, const str
     tending->place = place;
     tending->rule = rule;
     tending->copy = loan->copy;
+    tending->anew = false;
     tending->said[0] = '\0';
 }
 
@@ -154,9 +156,9 @@ static void say_refused(struct tending *tending, int error, pid_t pid)
 /* ---------------------------------------------------------------------------------- keeping */
 
 /* Something was set on the socket: keeps how it was, or else puts that back. */
-static bool keep(struct tending *tending, int copy, const struct noted *was, bool anew)
+static bool keep(struct tending *tending, int copy, const struct noted *was)
 {
-    int error = is_dry(tending, tending->rule) ? 0 : state_keep(tending->state, was, anew);
+    int error = is_dry(tending, tending->rule) ? 0 : state_keep(tending->state, was, tending->anew);
     char line[256];
 
     if (error == 0)
@@ -168,6 +170,26 @@ static bool keep(struct tending *tending, int copy, const struct noted *was, boo
         tending->say(line);
     tending->unkept = true;
     return false;
+}
+
+/*
+ * A listener that has other sizes than we left it with was changed by its program, so from now on that is how it was. Of a
+ * side that has the size that we left, what is kept stays.
+ */
+static void note_program(struct tending *tending, const struct known *known, struct noted *was)
+{
+    const struct noted *kept = state_find(tending->state, was->cookie);
+    struct autobuf_settings *s = &was->settings;
+
+    tending->anew = true;
+    if (kept && s->snd_buf_bytes == known->snd_buf_bytes) {
+        s->snd_buf_bytes = kept->settings.snd_buf_bytes;
+        s->locks = (s->locks & ~AUTOBUF_LOCK_SND) | (kept->settings.locks & AUTOBUF_LOCK_SND);
+    }
+    if (kept && s->rcv_buf_bytes == known->rcv_buf_bytes) {
+        s->rcv_buf_bytes = kept->settings.rcv_buf_bytes;
+        s->locks = (s->locks & ~AUTOBUF_LOCK_RCV) | (kept->settings.locks & AUTOBUF_LOCK_RCV);
+    }
 }
 
 /* ---------------------------------------------------------------------------------- looking */
@@ -219,7 +241,7 @@ static void look(struct tending *tending, size_t at)
     state = state_of(t);
     if (result >= 0)
         lessons_look(t->lesson, loan.copy, &state, tending->now_ns);
-    if (result > 0 && !keep(tending, loan.copy, &t->was, false)) {
+    if (result > 0 && !keep(tending, loan.copy, &t->was)) {
         end(tending, at, KNOWN_LEFT);
     } else if (result > 0 && tending->said[0]) {
         tell_said(tending);
@@ -314,7 +336,7 @@ static void share(struct tending *tending, struct tended *t, size_t count)
     if (act_borrow(&t->place, &loan) < 0)
         return; /* its next look ends it */
     is_about(tending, &loan, &t->place, t->rule);
-    if (act_share(&act, loan.copy, &state, t->window_bytes, t->share_bytes) > 0 && !keep(tending, loan.copy, &t->was, false))
+    if (act_share(&act, loan.copy, &state, t->window_bytes, t->share_bytes) > 0 && !keep(tending, loan.copy, &t->was))
         t->share_ns = UINT64_MAX;
     else
         t->share_ns = tending->now_ns + (state.rtt_ns == AUTOBUF_NS_UNSET ? 0 : 2 * state.rtt_ns);
@@ -443,7 +465,7 @@ static enum known_state open_flow(struct tending *tending, const struct seen *se
         return KNOWN_LEFT;
     }
     error = autobuf_flow_state(t.flow, &applied);
-    if (applied.changes && !keep(tending, copy, was, seen->remote.version == 0)) {
+    if (applied.changes && !keep(tending, copy, was)) {
         autobuf_flow_close(t.flow);
         return KNOWN_LEFT;
     }
@@ -485,8 +507,10 @@ static enum known_state take_up(struct tending *tending, const struct seen *seen
         tell_failed(tending, result);
         return KNOWN_LEFT;
     }
+    if (!seen->remote.version && known->snd_buf_bytes) /* else it may be what an earlier daemon, or other rules, left */
+        note_program(tending, known, &was);
     result = act_fixed(&act, copy);
-    if (result && !keep(tending, copy, &was, seen->remote.version == 0)) /* also one that failed can have set a part */
+    if (result && !keep(tending, copy, &was)) /* also one that failed can have set a part */
         return KNOWN_LEFT;
     tell_said(tending);
     if (result < 0)

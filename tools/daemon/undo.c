@@ -8,6 +8,8 @@
 #include <string.h>
 #include <unistd.h>
 
+#include <autobuf/autobuf.h>
+
 #include "owners.h"
 #include "sweep.h"
 
@@ -30,7 +32,7 @@ static void take(void *user, const struct seen *seen)
 {
     struct undoing *u = user;
 
-    if (u->count < u->state->count && state_find(u->state, seen->cookie))
+    if (seen->inode && u->count < u->state->count && state_find(u->state, seen->cookie))
         u->changed[u->count++] = (struct changed){.cookie = seen->cookie, .inode = seen->inode};
 }
 
@@ -117,6 +119,8 @@ int undo(struct state *state, bool dry_run, undo_say_fn *say)
     struct undoing u = {.state = state, .dry_run = dry_run, .say = say};
     int failed = 0, error;
 
+    if (autobuf_is_off())
+        return -ECANCELED;
     u.changed = calloc(state->count + 1, sizeof *u.changed);
     error = u.changed ? look_around(&u) : -ENOMEM;
     if (error == 0)
