@@ -8,6 +8,7 @@
 #include <netinet/in.h>
 #include <sched.h>
 #include <signal.h>
+#include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -119,10 +120,25 @@ int process_sockets(const struct process *process, int *fds, size_t cap)
     return (int)count;
 }
 
+/* Whether the descriptor is no socket, for sure: closing a copy of another file may ask its file system, which may be a user's. */
+static bool is_no_socket(pid_t pid, int fd)
+{
+    char name[32], path[64], target[16];
+    ssize_t length;
+
+    snprintf(name, sizeof name, "fd/%d", fd);
+    proc_path(pid, name, path);
+    length = readlink(path, target, sizeof target);
+    return length >= 0 && (length < 8 || strncmp(target, "socket:[", 8) != 0);
+}
+
 int process_borrow(const struct process *process, int fd)
 {
-    int copy = (int)syscall(SYS_pidfd_getfd, process->pidfd, fd, 0);
+    int copy;
 
+    if (is_no_socket(process->pid, fd))
+        return -ENOTSOCK;
+    copy = (int)syscall(SYS_pidfd_getfd, process->pidfd, fd, 0);
     return copy < 0 ? -errno : copy;
 }
 

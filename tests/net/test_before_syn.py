@@ -336,6 +336,10 @@ class Attached(BeforeSynTest):
             self.assertEqual(held >> 12 & 1, 1, kind)
         self.assertEqual(self.connect(path, rcvbuf=SMALL)["scale"], free)
         self.stop(daemon)
+        daemon = self.daemon(path, "bpf=no\n[all]\n")  # as root
+        status = pathlib.Path(f"/proc/{daemon.pid}/status").read_text()
+        self.assertEqual(int(re.search("^CapPrm:\\s*(\\w+)$", status, re.M)[1], 16) & (1 << 38 | 1 << 39), 0)
+        self.stop(daemon)
 
     def test_what_is_told(self) -> None:
         path = self.ends()

@@ -49,10 +49,35 @@ static void a_hostile_linger_holds_nobody(void **state)
     close(self.pidfd);
 }
 
+/* Its file system may be a user's, who need not answer when a copy of it is closed. */
+static void what_is_no_socket_is_not_borrowed(void **state)
+{
+    int ends[2], file = open("/dev/null", O_RDWR | O_CLOEXEC), pair[2], copy;
+    struct process self;
+
+    (void)state;
+    assert_int_equal(process_open(getpid(), &self), 0);
+    assert_int_equal(pipe2(ends, O_CLOEXEC), 0);
+    assert_int_equal(socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, pair), 0);
+    assert_int_equal(process_borrow(&self, file), -ENOTSOCK);
+    assert_int_equal(process_borrow(&self, ends[0]), -ENOTSOCK);
+    assert_int_equal(process_borrow(&self, 1000), -EBADF);
+    copy = process_borrow(&self, pair[0]);
+    assert_true(copy >= 0);
+    process_give_back(copy);
+    for (int i = 0; i < 2; i++) {
+        close(ends[i]);
+        close(pair[i]);
+    }
+    close(file);
+    close(self.pidfd);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_hostile_linger_holds_nobody),
+        cmocka_unit_test(what_is_no_socket_is_not_borrowed),
     };
 
     return cmocka_run_group_tests_name("process", tests, NULL, NULL);

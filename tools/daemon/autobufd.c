@@ -309,6 +309,7 @@ static struct before_syn *open_before_syn(const struct wishes *want, const struc
         strcpy(why, "bpf=no");
     else if (!want->dry_run)
         opened = before_syn_open(why);
+    before_syn_give_up();
     fprintf(stderr, "autobufd: %s before the SYN of connections%s%s\n", opened ? "acts" : "does nothing", opened ? "" : ": ",
             opened ? "" : why);
     return opened;

@@ -61,24 +61,6 @@ static bool is_privileged(void)
            (has(data, CAP_SYS_ADMIN) || (has(data, CAP_BPF) && has(data, CAP_PERFMON) && has(data, CAP_NET_ADMIN)));
 }
 
-/* Those that loading takes, and nothing later. */
-static void give_up_privilege(void)
-{
-    const unsigned capability[] = {CAP_BPF, CAP_PERFMON};
-    struct __user_cap_data_struct data[2] = {{0}};
-
-    if (!capabilities(SYS_capget, data))
-        return;
-    for (size_t i = 0; i < sizeof capability / sizeof *capability; i++) {
-        struct __user_cap_data_struct *half = &data[CAP_TO_INDEX(capability[i])];
-
-        half->effective &= ~CAP_TO_MASK(capability[i]);
-        half->permitted &= ~CAP_TO_MASK(capability[i]);
-        half->inheritable &= ~CAP_TO_MASK(capability[i]);
-    }
-    (void)capabilities(SYS_capset, data);
-}
-
 /* --------------------------------------------------------------------------------- loading */
 
 static int say_nothing(enum libbpf_print_level level, const char *format, va_list words)
@@ -224,8 +206,24 @@ struct before_syn *before_syn_open(char why[BEFORE_SYN_WHY_BYTES])
         before_syn_close(made);
         made = NULL;
     }
-    give_up_privilege();
     return made;
+}
+
+void before_syn_give_up(void)
+{
+    const unsigned capability[] = {CAP_BPF, CAP_PERFMON};
+    struct __user_cap_data_struct data[2] = {{0}};
+
+    if (!capabilities(SYS_capget, data))
+        return;
+    for (size_t i = 0; i < sizeof capability / sizeof *capability; i++) {
+        struct __user_cap_data_struct *half = &data[CAP_TO_INDEX(capability[i])];
+
+        half->effective &= ~CAP_TO_MASK(capability[i]);
+        half->permitted &= ~CAP_TO_MASK(capability[i]);
+        half->inheritable &= ~CAP_TO_MASK(capability[i]);
+    }
+    (void)capabilities(SYS_capset, data);
 }
 
 void before_syn_rules(struct before_syn *b, const struct config *config, bool dry_run)

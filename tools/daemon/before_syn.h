@@ -18,10 +18,12 @@ struct before_syn;
 
 /*
  * Loads the program and attaches it to the root of the control groups, for this network namespace. Nothing is done until
- * rules are given. It goes with this process, however that ends. Then gives up CAP_BPF and CAP_PERFMON. NULL: why says
- * what is missing.
+ * rules are given. It goes with this process, however that ends. NULL: why says what is missing.
  */
 struct before_syn *before_syn_open(char why[BEFORE_SYN_WHY_BYTES]);
+
+/* Gives up CAP_BPF and CAP_PERFMON, which before_syn_open() takes, and nothing later. */
+void before_syn_give_up(void);
 
 /* From now on these rules hold, the first BEFORE_SYN_RULES of them. With dry_run nothing is done. NULL is allowed. */
 void before_syn_rules(struct before_syn *before_syn, const struct config *config, bool dry_run);
