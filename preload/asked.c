@@ -61,11 +61,26 @@ bool care_keeps(int fd, int option, const void *value, socklen_t length)
     return keeps;
 }
 
+void care_forced(int fd, int option)
+{
+    uint8_t side = option == SO_SNDBUFFORCE ? AUTOBUF_LOCK_SND : AUTOBUF_LOCK_RCV;
+    struct place *place = descriptor_tcp(fd);
+    struct stay stay;
+
+    if (!place || !self_enter(&stay))
+        return;
+    place_lock(place);
+    place->kept &= (uint8_t)~side;
+    place->set |= side;
+    place_unlock(place);
+    self_leave(&stay);
+}
+
 bool care_asked(int fd, int option, uint32_t *stored)
 {
     struct place *place = descriptor_tcp(fd);
 
-    if (!place || !(place->kept & side_of(option)))
+    if (!place || !(place->kept & side_of(option)) || !descriptor_is_tcp(fd)) /* libc may have closed it, as fclose() does */
         return false;
     *stored = place->asked_bytes[option != SO_SNDBUF];
     return true;

@@ -50,10 +50,24 @@ static bool blocks_for_ever(int fd, int option)
            !timeout.tv_sec && !timeout.tv_usec;
 }
 
+static bool has_set(int fd, int option)
+{
+    int value = 0;
+    socklen_t length = sizeof value;
+
+    return NEXT(getsockopt)(fd, SOL_SOCKET, option, &value, &length) == 0 && value;
+}
+
+/* What comes in the queue of errors looks like a failure to poll(), and a call does not end for it. */
+static bool tells_beside(int fd)
+{
+    return has_set(fd, SO_TIMESTAMPING) || has_set(fd, SO_ZEROCOPY);
+}
+
 bool care_wants_parts(int fd)
 {
     int error = errno;
-    bool wants = blocks_for_ever(fd, SO_SNDTIMEO);
+    bool wants = blocks_for_ever(fd, SO_SNDTIMEO) && !tells_beside(fd);
 
     errno = error;
     return wants;
@@ -70,13 +84,13 @@ bool care_goes_on(int fd)
     return !failed;
 }
 
-/* kTLS does not say how much there is to read. */
+/* kTLS does not say how much there is to read; with urgent data in line, where a call ends is not seen. */
 bool care_wants_parts_of_read(int fd)
 {
     char protocol[16] = "";
     socklen_t length = sizeof protocol - 1;
     int error = errno;
-    bool wants = blocks_for_ever(fd, SO_RCVTIMEO) &&
+    bool wants = blocks_for_ever(fd, SO_RCVTIMEO) && !tells_beside(fd) && !has_set(fd, SO_OOBINLINE) &&
                  (NEXT(getsockopt)(fd, IPPROTO_TCP, TCP_ULP, protocol, &length) < 0 || !protocol[0]);
 
     errno = error;

@@ -42,6 +42,17 @@ static inline void care_closes(int fd)
         care_closing((unsigned)fd, (unsigned)fd);
 }
 
+/* A descriptor is about to become a copy of another one, if that is open. */
+void care_replaces(int fd, int copy);
+
+/* Another number when the descriptor has become another one. */
+static inline uint32_t care_use(int fd)
+{
+    const struct place *place = place_of(fd);
+
+    return place ? atomic_load_explicit(&place->renewals, memory_order_relaxed) : 0;
+}
+
 /* connect() is about to be called: the path is measured if that is allowed. */
 void care_connecting(int fd, const struct sockaddr *peer, socklen_t length);
 
@@ -50,6 +61,9 @@ void care_connected(int fd, const struct sockaddr *peer, socklen_t length);
 
 /* Returns true if a size that the program sets is not to be applied, because autotuning does better. */
 bool care_keeps(int fd, int option, const void *value, socklen_t length);
+
+/* The program has set a size with SO_SNDBUFFORCE or SO_RCVBUFFORCE. */
+void care_forced(int fd, int option);
 
 /* Returns true, and what getsockopt() is to answer, for a size that was not applied. */
 bool care_asked(int fd, int option, uint32_t *stored);

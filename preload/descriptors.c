@@ -2,6 +2,7 @@
 #include "descriptors.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <netinet/in.h>
 #include <string.h>
 
@@ -136,6 +137,16 @@ void care_accepted(int listener, int fd)
         inherit(fd, place, from);
     else
         set_kind(fd, place, PLACE_OTHER);
+}
+
+void care_replaces(int fd, int copy)
+{
+    const struct place *place = place_of(copy);
+    int error = errno;
+
+    if (fd != copy && place && place_kind(place) != PLACE_OTHER && self_acts() && NEXT(fcntl)(fd, F_GETFD) >= 0)
+        care_closes(copy);
+    errno = error;
 }
 
 void care_duplicated(int fd, int copy)

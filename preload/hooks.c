@@ -16,8 +16,8 @@
 #include "care.h"
 #include "next.h"
 
-#ifndef CLOSE_RANGE_CLOEXEC
-#define CLOSE_RANGE_CLOEXEC 4U
+#ifndef CLOSE_RANGE_UNSHARE
+#define CLOSE_RANGE_UNSHARE 2U
 #endif
 
 #define HOOK __attribute__((visibility("default")))
@@ -97,12 +97,18 @@ static int not_here(void)
     return -1;
 }
 
+/* Else it fails, or closes nothing yet. */
+static bool closes(unsigned first, unsigned last, unsigned flags)
+{
+    return first <= last && !(flags & ~CLOSE_RANGE_UNSHARE);
+}
+
 HOOK int close_range(unsigned first, unsigned last, int flags);
 HOOK int close_range(unsigned first, unsigned last, int flags)
 {
     if (!NEXT(close_range))
         return not_here();
-    if (first <= last && !((unsigned)flags & CLOSE_RANGE_CLOEXEC))
+    if (closes(first, last, (unsigned)flags))
         care_closing(first, last);
     return NEXT(close_range)(first, last, flags);
 }
@@ -129,8 +135,7 @@ HOOK int dup(int fd)
 
 HOOK int dup2(int fd, int copy)
 {
-    if (copy != fd)
-        care_closes(copy);
+    care_replaces(fd, copy);
     copy = NEXT(dup2)(fd, copy);
     care_duplicated(fd, copy);
     return copy;
@@ -138,8 +143,8 @@ HOOK int dup2(int fd, int copy)
 
 HOOK int dup3(int fd, int copy, int flags)
 {
-    if (copy != fd)
-        care_closes(copy);
+    if (!(flags & ~O_CLOEXEC))
+        care_replaces(fd, copy);
     copy = NEXT(dup3)(fd, copy, flags);
     care_duplicated(fd, copy);
     return copy;
@@ -185,9 +190,14 @@ static bool is_size(int level, int option)
 
 HOOK int setsockopt(int fd, int level, int option, const void *value, socklen_t length)
 {
+    int result;
+
     if (is_size(level, option) && care_keeps(fd, option, value, length))
         return 0;
-    return NEXT(setsockopt)(fd, level, option, value, length);
+    result = NEXT(setsockopt)(fd, level, option, value, length);
+    if (result == 0 && level == SOL_SOCKET && (option == SO_SNDBUFFORCE || option == SO_RCVBUFFORCE))
+        care_forced(fd, option);
+    return result;
 }
 
 HOOK int getsockopt(int fd, int level, int option, void *value, socklen_t *length)
@@ -212,9 +222,13 @@ HOOK ssize_t readv(int fd, const struct iovec *parts, int count)
     return received(fd, NEXT(readv)(fd, parts, count));
 }
 
+/* The kernel ends a call there, and refuses one of more than SSIZE_MAX as a whole: it is not made in parts. */
+#define CALL_MOST 0x7ffff000U
+
 /* As send_in_parts(), for a call that waits until all has come. */
 RARE static ssize_t receive_in_parts(int fd, char *data, size_t bytes, int flags)
 {
+    uint32_t use = care_use(fd);
     size_t done = 0;
 
     do {
@@ -224,13 +238,13 @@ RARE static ssize_t receive_in_parts(int fd, char *data, size_t bytes, int flags
         if (part < (ssize_t)want)
             return part > 0 ? (ssize_t)done + part : done ? (ssize_t)done : part;
         done += (size_t)part;
-    } while (done < bytes && care_more_comes(fd));
+    } while (done < bytes && care_use(fd) == use && care_more_comes(fd));
     return (ssize_t)done;
 }
 
 RARE static ssize_t receive_much(int fd, void *data, size_t bytes, int flags)
 {
-    if (flags == MSG_WAITALL && care_wants_parts_of_read(fd))
+    if (flags == MSG_WAITALL && bytes <= CALL_MOST && care_wants_parts_of_read(fd))
         return receive_in_parts(fd, data, bytes, flags);
     return looked_at(fd, NEXT(recv)(fd, data, bytes, flags), flags);
 }
@@ -302,10 +316,12 @@ HOOK ssize_t __recvfrom_chk(int fd, void *data, size_t bytes, size_t room, int f
 
 /*
  * A blocking call that takes as long as the transfer leaves no time to look, so it is made in parts. MSG_MORE makes the
- * segments those of one call. It ends as one call does: if a part moves less than it should, with what was moved.
+ * segments those of one call. It ends as one call does: if a part moves less than it should, with what was moved. One call
+ * keeps its connection though another thread closes the descriptor: so no part goes to the next one that has its number.
  */
 RARE static ssize_t send_in_parts(int fd, const char *data, size_t bytes, int flags)
 {
+    uint32_t use = care_use(fd);
     size_t done = 0;
 
     do {
@@ -316,13 +332,13 @@ RARE static ssize_t send_in_parts(int fd, const char *data, size_t bytes, int fl
         if (part < (ssize_t)want)
             return part > 0 ? (ssize_t)done + part : done ? (ssize_t)done : part;
         done += (size_t)part;
-    } while (done < bytes && care_goes_on(fd));
+    } while (done < bytes && care_use(fd) == use && care_goes_on(fd));
     return (ssize_t)done;
 }
 
 RARE static ssize_t write_much(int fd, const void *data, size_t bytes)
 {
-    if (care_wants_parts(fd))
+    if (bytes <= CALL_MOST && care_wants_parts(fd))
         return send_in_parts(fd, data, bytes, 0);
     return sent(fd, NEXT(write)(fd, data, bytes));
 }
@@ -341,7 +357,7 @@ HOOK ssize_t writev(int fd, const struct iovec *parts, int count)
 
 RARE static ssize_t send_much(int fd, const void *data, size_t bytes, int flags)
 {
-    if (!(flags & ~MSG_NOSIGNAL) && care_wants_parts(fd))
+    if (!(flags & ~MSG_NOSIGNAL) && bytes <= CALL_MOST && care_wants_parts(fd))
         return send_in_parts(fd, data, bytes, flags);
     return sent(fd, NEXT(send)(fd, data, bytes, flags));
 }
@@ -375,11 +391,12 @@ HOOK int sendmmsg(int fd, struct mmsghdr *messages, unsigned count, int flags)
 #define SENDFILE(name, offset_type)                                                                                    \
     RARE static ssize_t name##_much(int out, int in, offset_type *offset, size_t bytes)                                \
     {                                                                                                                  \
+        uint32_t use = care_use(out);                                                                                  \
         size_t done = 0;                                                                                               \
                                                                                                                        \
-        if (!care_wants_parts(out))                                                                                    \
+        if (bytes > CALL_MOST || !care_wants_parts(out))                                                               \
             return sent(out, NEXT(name)(out, in, offset, bytes));                                                      \
-        while (done < bytes) {                                                                                         \
+        while (done < bytes && (!done || care_use(out) == use)) {                                                      \
             size_t want = bytes - done < CARE_PART_BYTES ? bytes - done : CARE_PART_BYTES;                             \
             ssize_t part = sent(out, NEXT(name)(out, in, offset, want));                                               \
                                                                                                                        \
@@ -499,6 +516,10 @@ HOOK long syscall(long number, ...)
     va_end(list);
     if (number == SYS_seccomp && (a[0] == SECCOMP_SET_MODE_STRICT || a[0] == SECCOMP_SET_MODE_FILTER))
         care_end();
+    if (number == SYS_close) /* as libuv does */
+        care_closes((int)a[0]);
+    if (number == SYS_close_range && closes((unsigned)a[0], (unsigned)a[1], (unsigned)a[2]))
+        care_closing((unsigned)a[0], (unsigned)a[1]);
     return NEXT(syscall)(number, a[0], a[1], a[2], a[3], a[4], a[5]);
 }
 

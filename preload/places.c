@@ -69,7 +69,8 @@ void places_each(void (*call)(int fd, struct place *place))
         struct place *page = atomic_load_explicit(&run_pages[i], memory_order_acquire);
 
         for (unsigned k = 0; page && k < PLACES_A_PAGE; k++)
-            if (atomic_load_explicit(&page[k].kind, memory_order_relaxed) == PLACE_TCP)
+            if (atomic_load_explicit(&page[k].kind, memory_order_relaxed) == PLACE_TCP ||
+                atomic_load_explicit(&page[k].locked, memory_order_relaxed))
                 call((int)(i * PLACES_A_PAGE + k), &page[k]);
     }
 }

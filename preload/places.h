@@ -36,6 +36,7 @@ struct place {
     uint8_t changed;         /* AUTOBUF_LOCK_* bits: set by a flow. Only with --report */
     uint32_t generation;     /* of the process that looks after this TCP socket: a forked child has another one; 0: none */
     uint32_t asked_bytes[2]; /* what getsockopt() answers for a kept size, send side first */
+    _Atomic uint32_t renewals; /* how often the descriptor became another one */
     _Atomic uint64_t sent_bytes;
     _Atomic uint64_t received_bytes;
     _Atomic uint64_t mark_bytes; /* look no sooner than when so much has moved */
@@ -98,7 +99,7 @@ void place_unlock(struct place *place);
 /* Another place of this process with the same socket, locked; NULL: none that is free. */
 struct place *places_lock_other(const struct place *one);
 
-/* Calls for each place of which something is known. */
+/* Calls for each place of a TCP socket, and for each that a thread has locked, which may become one. */
 void places_each(void (*call)(int fd, struct place *place));
 
 #endif

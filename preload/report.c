@@ -2,11 +2,16 @@
 #include "report.h"
 
 #include <arpa/inet.h>
+#include <errno.h>
+#include <limits.h>
 #include <netinet/in.h>
+#include <poll.h>
+#include <signal.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <time.h>
 #include <unistd.h>
 
 #include <autobuf/autobuf.h>
@@ -17,6 +22,7 @@
 
 #define STANDARD_ERROR 2
 #define LINE_BYTES 512U
+#define SOON_MS 100
 #define NEAR_NS 1000000U /* a shorter round trip never makes a window the limit */
 
 /* Lines that wait for the process to end. More than fit are written before. */
@@ -228,6 +234,40 @@ static bool is_standard_error(void)
            (NEXT(getsockopt)(STANDARD_ERROR, SOL_SOCKET, SO_DOMAIN, &domain, &length) == 0 && domain == AF_UNIX);
 }
 
+/* Whether a pipe, or whatever else it is, takes a piece soon; it must not hold the program up. */
+static bool takes_more(void)
+{
+    struct pollfd now = {.fd = STANDARD_ERROR, .events = POLLOUT};
+
+    return NEXT(poll)(&now, 1, SOON_MS) > 0 && !(now.revents & ~POLLOUT);
+}
+
+/* A signal that writing has raised, while signals are blocked: the program has not written. */
+static void take_back(int signal)
+{
+    const struct timespec now = {0, 0};
+    sigset_t one;
+
+    sigemptyset(&one);
+    sigaddset(&one, signal);
+    sigtimedwait(&one, NULL, &now);
+}
+
+/* What would not be read, or is too much for a pipe, is lost. Signals are blocked. */
+static ssize_t write_piece(const char *text, size_t bytes)
+{
+    sigset_t before;
+    ssize_t wrote;
+
+    sigpending(&before);
+    wrote = takes_more() ? NEXT(write)(STANDARD_ERROR, text, bytes < PIPE_BUF ? bytes : PIPE_BUF) : 0;
+    if (wrote < 0 && errno == EPIPE && !sigismember(&before, SIGPIPE))
+        take_back(SIGPIPE);
+    if (wrote < 0 && errno == EFBIG && !sigismember(&before, SIGXFSZ))
+        take_back(SIGXFSZ);
+    return wrote;
+}
+
 /* Those that wait; the caller holds the lock. */
 static void write_lines(void)
 {
@@ -236,7 +276,7 @@ static void write_lines(void)
     if (!is_standard_error())
         lines.used = 0;
     while (done < lines.used) {
-        ssize_t wrote = NEXT(write)(STANDARD_ERROR, lines.text + done, lines.used - done);
+        ssize_t wrote = write_piece(lines.text + done, lines.used - done);
 
         if (wrote <= 0) /* nobody reads it */
             break;

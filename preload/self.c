@@ -90,11 +90,12 @@ const struct autobuf_limits *self_limits(void)
 {
     int none = 0, state = atomic_load(&limits_state);
 
-    if (state == 0 && atomic_compare_exchange_strong(&limits_state, &none, 1)) {
+    if (state == 0) {
         struct stay stay;
-        bool entered = self_enter(&stay); /* if not, this thread is inside already */
+        bool entered = self_enter(&stay); /* if not, this thread is inside already: no handler runs that would wait below */
 
-        atomic_store(&limits_state, read_limits() == 0 ? 2 : 3);
+        if (atomic_compare_exchange_strong(&limits_state, &none, 1))
+            atomic_store(&limits_state, read_limits() == 0 ? 2 : 3);
         if (entered)
             self_leave(&stay);
     }

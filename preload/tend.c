@@ -212,6 +212,7 @@ static void renew(int fd, struct place *place, enum place_kind kind)
     if (self_settings.report && place->generation == self_generation && place_moved_bytes(place))
         run_report_add(fd, place, self_limits());
     end_flow(place);
+    atomic_fetch_add(&place->renewals, 1);
     place->kept = place->set = place->changed = 0;
     atomic_store(&place->cookie, 0);
     place->generation = kind == PLACE_TCP ? self_generation : 0;

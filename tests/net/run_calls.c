@@ -619,6 +619,168 @@ static void whole_writes(void)
     free(data);
 }
 
+struct large_send {
+    int fd;
+    const unsigned char *data;
+    size_t bytes;
+    _Atomic bool ended;
+};
+
+static void *send_large(void *context)
+{
+    struct large_send *large = context;
+
+    (void)!send(large->fd, large->data, large->bytes, MSG_NOSIGNAL);
+    large->ended = true;
+    return NULL;
+}
+
+/* While a large call waits another thread closes its descriptor, and opens another connection, which gets the number. */
+static void numbers_reused(void)
+{
+    struct large_send large = {.data = calloc(1, 64 * MB), .bytes = 64 * MB};
+    int first[2], second[2], unacked = 0, before = -1;
+    struct reader reader, other;
+    pthread_t thread;
+
+    make_pair(first);
+    large.fd = first[0];
+    must(-pthread_create(&thread, NULL, send_large, &large), "pthread_create");
+    while (unacked != before || !unacked) { /* until it waits */
+        before = unacked;
+        poll(NULL, 0, 2);
+        must(ioctl(first[0], SIOCOUTQ, &unacked), "SIOCOUTQ");
+    }
+    close(first[0]);
+    make_pair(second);
+    printf("the same number: %d\n", second[0] == first[0] || second[1] == first[0]);
+    begin_reader(&reader, first[1]);
+    begin_reader(&other, second[0] == first[0] ? second[1] : second[0]);
+    pthread_join(thread, NULL);
+    must(shutdown(second[0] == first[0] ? second[0] : second[1], SHUT_WR), "shutdown");
+    pthread_join(other.thread, NULL);
+    printf("the second connection: %zu bytes of the first one's\n", other.bytes);
+    pthread_join(reader.thread, NULL);
+    free((void *)(uintptr_t)large.data);
+}
+
+/* Sizes that the kernel refuses, or bounds, and a failed read()'s. */
+static void impossible_sizes(void)
+{
+    unsigned char *data = calloc(1, 2 * MB);
+    struct reader reader;
+    int ends[2], file = file_of(1000);
+    struct linger reset = {1, 0};
+    volatile size_t much = SIZE_MAX; /* the compiler would not allow it */
+
+    make_pair(ends);
+    begin_reader(&reader, ends[1]);
+    say("write", write(ends[0], data, much));
+    say("sendfile", sendfile(ends[0], file, NULL, much));
+    say("recv", recv(ends[0], data, much, MSG_WAITALL | MSG_DONTWAIT));
+    must(setsockopt(ends[0], SOL_SOCKET, SO_LINGER, &reset, sizeof reset), "SO_LINGER");
+    shutdown(ends[0], SHUT_WR);
+    pthread_join(reader.thread, NULL);
+    printf("came: %zu\n", reader.bytes);
+    free(data);
+}
+
+/* Calls that fail leave what is known of a socket, and one with force is what counts. */
+static void sizes_after_failures(void)
+{
+    int fd = must(socket(AF_INET, SOCK_STREAM, 0), "socket"), bytes = 4 * LOCK_BYTES;
+
+    set_sizes(fd, LOCK_BYTES);
+    say("dup2", dup2(999, fd));
+    say("dup3", dup3(0, fd, 7));
+    say("close_range", close_range((unsigned)fd, (unsigned)fd, 1 << 20));
+    say_sizes("after them", fd);
+    say("SO_SNDBUFFORCE", setsockopt(fd, SOL_SOCKET, SO_SNDBUFFORCE, &bytes, sizeof bytes));
+    say_sizes("then", fd);
+    say("SO_RCVBUFFORCE", setsockopt(fd, SOL_SOCKET, SO_RCVBUFFORCE, &bytes, sizeof bytes));
+    say_sizes("at last", fd);
+}
+
+/* Descriptors that are closed past the C library's close(). */
+static void closed_elsewhere(void)
+{
+    for (int i = 0; i < 3; i++) {
+        int fd = must(socket(AF_INET, SOCK_STREAM, 0), "socket"), pair[2], bytes = LOCK_BYTES;
+
+        set_sizes(fd, LOCK_BYTES);
+        if (i == 0)
+            say("SYS_close", syscall(SYS_close, fd));
+        else if (i == 1)
+            say("SYS_close_range", syscall(SYS_close_range, fd, fd, 0));
+        else
+            say("fclose", fclose(fdopen(fd, "r")));
+        must(socketpair(AF_UNIX, SOCK_STREAM, 0, pair), "socketpair");
+        printf("the same number: %d\n", pair[0] == fd);
+        must(setsockopt(pair[0], SOL_SOCKET, SO_SNDBUF, &bytes, sizeof bytes), "SO_SNDBUF");
+        say_sizes("of the pair", pair[0]);
+        close(pair[0]);
+        close(pair[1]);
+    }
+}
+
+/* A queue of errors that has something in it ends no call, and urgent data in line do. */
+static void told_beside(void)
+{
+    int stamps = 1 << 1 | 1 << 4 | 1 << 7, yes = 1, ends[2]; /* SOF_TIMESTAMPING_TX_SOFTWARE, SOFTWARE, OPT_ID */
+    unsigned char *data = calloc(1, 16 * MB);
+    struct reader reader;
+
+    make_pair(ends);
+    must(setsockopt(ends[0], SOL_SOCKET, SO_TIMESTAMPING, &stamps, sizeof stamps), "SO_TIMESTAMPING");
+    begin_reader(&reader, ends[1]);
+    say("write", write(ends[0], data, 16 * MB));
+    close(ends[0]);
+    pthread_join(reader.thread, NULL);
+    make_pair(ends);
+    must(setsockopt(ends[1], SOL_SOCKET, SO_OOBINLINE, &yes, sizeof yes), "SO_OOBINLINE");
+    for (size_t sent = 0; sent < 524288; sent += 65536)
+        must((int)send(ends[0], data, 65536, 0), "send");
+    must((int)send(ends[0], data, 1, MSG_OOB), "send");
+    must((int)send(ends[0], data, 1000, 0), "send");
+    close(ends[0]);
+    say("recv", recv(ends[1], data, MB, MSG_WAITALL));
+    say("the rest", recv(ends[1], data, MB, MSG_WAITALL));
+    free(data);
+}
+
+static void *open_and_close(void *context)
+{
+    while (!*(_Atomic bool *)context)
+        close(socket(AF_INET, SOCK_STREAM, 0));
+    return NULL;
+}
+
+/* Children that are made while another thread is anywhere in a call. */
+static void forks_beside(void)
+{
+    _Atomic bool ended = false;
+    pthread_t thread;
+    int failed = 0;
+
+    must(-pthread_create(&thread, NULL, open_and_close, &ended), "pthread_create");
+    for (int i = 0; i < 1000; i++) {
+        pid_t child = must(fork(), "fork");
+        int status = 0;
+
+        if (child == 0) {
+            prctl(PR_SET_PDEATHSIG, SIGKILL);
+            for (int k = 0; k < 8; k++)
+                (void)!socket(AF_INET, SOCK_STREAM, 0);
+            _exit(0);
+        }
+        waitpid(child, &status, 0);
+        failed += status != 0;
+    }
+    ended = true;
+    pthread_join(thread, NULL);
+    printf("failed: %d\n", failed);
+}
+
 static void dies_of_sigpipe(void)
 {
     static char data[MB];
@@ -911,7 +1073,9 @@ static const struct {
     {"transfers", transfers},   {"early_ends", early_ends}, {"sigpipe", dies_of_sigpipe}, {"storm", storm},
     {"cancelled", cancelled},   {"children", children},     {"confined", confined},       {"threads", threads},
     {"errnos", errnos},         {"whole_reads", whole_reads}, {"whole_reads_with_bounds", whole_reads_with_bounds},
-    {"whole_writes", whole_writes},
+    {"whole_writes", whole_writes}, {"numbers_reused", numbers_reused}, {"impossible_sizes", impossible_sizes},
+    {"sizes_after_failures", sizes_after_failures}, {"closed_elsewhere", closed_elsewhere}, {"told_beside", told_beside},
+    {"forks_beside", forks_beside},
 };
 
 int main(int argc, char **argv)

@@ -7,6 +7,7 @@ contain one of them. How much faster a program is under it: tests/kernels/run ru
 """
 from __future__ import annotations
 
+import contextlib
 import os
 import pathlib
 import platform
@@ -321,6 +322,30 @@ class Command(unittest.TestCase):
             self.assertEqual((done.returncode, done.stderr, data.read()), (0, "", b""))
         program = program.split("os.dup2")[0]
         self.assertEqual(len(under(sys.executable, "-c", program, options=("--report",)).stderr.splitlines()), 2)
+
+    def test_a_report_that_nobody_reads_ends_no_program(self) -> None:
+        """Nor holds it up: a pipe without a reader, and one that is full."""
+        program = ("import signal, socket\n"
+                   "signal.signal(signal.SIGPIPE, signal.SIG_DFL)  # which Python ignores\n"
+                   "l = socket.create_server(('127.0.0.1', 0)); s = socket.create_connection(l.getsockname()); c, _ = l.accept()\n"
+                   "s.send(b'x'); c.recv(1); print('out', flush=True)\n")
+        for full in (False, True):
+            with self.subTest(full=full):
+                read, write = os.pipe()
+                if full:
+                    os.set_blocking(write, False)
+                    with contextlib.suppress(BlockingIOError):
+                        while os.write(write, bytes(4096)):
+                            pass
+                    os.set_blocking(write, True)
+                else:
+                    os.close(read)
+                done = subprocess.run([COMMAND, "run", "--report", "--", sys.executable, "-c", program], stdout=subprocess.PIPE,
+                                      stderr=write, text=True, timeout=60, env=clean())
+                self.assertEqual((done.returncode, done.stdout), (0, "out\n"))
+                os.close(write)
+                if full:
+                    os.close(read)
 
 
 class Unreachable(unittest.TestCase):
