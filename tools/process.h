@@ -33,7 +33,8 @@ int process_sockets(const struct process *process, int *fds, size_t cap);
 
 /*
  * Duplicates a descriptor of the process. Close the duplicate at once: the connection stays open as long as it is
- * held. -EBADF: the descriptor is not open there (any more); -EPERM: not permitted; -ESRCH: the process has ended.
+ * held. -EBADF: the descriptor is not open there (any more); -ENOTSOCK: it is no socket; -EPERM: not permitted; -ESRCH: the
+ * process has ended.
  */
 int process_borrow(const struct process *process, int fd);
 

@@ -30,7 +30,7 @@ int act_borrow(const struct place *place, struct loan *loan)
     loan->copy = process_borrow(&loan->process, place->fd);
     if (loan->copy < 0) {
         close(loan->process.pidfd);
-        return loan->copy;
+        return loan->copy == -ENOTSOCK ? -ESTALE : loan->copy;
     }
     if (getsockopt(loan->copy, SOL_SOCKET, SO_COOKIE, &cookie, &length) == 0 && cookie == place->cookie)
         return 0;

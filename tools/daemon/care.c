@@ -19,6 +19,7 @@
 /* A connection is looked after once it has moved so much in at most a second: slower ones need no larger window. */
 #define BULK_BYTES 65536U
 #define BULK_NS NS_PER_S
+#define SEARCH_MOST 65536U        /* descriptors that one search looks at: 0.3 s, however many a process has */
 #define TAKING_NS (5 * NS_PER_MS) /* for those whose owners a search has found */
 #define LISTENER_NS NS_PER_S      /* between two looks at a listener, whose program may change it all the time */
 #define UNOWNED_BYTES 16777216U /* one that nobody owns is left alone until so much more has moved */
@@ -153,10 +154,11 @@ static void search(struct care *care)
 {
     uint64_t began_ns = cost_cpu_ns(), taken_ns;
     size_t first;
+    bool all;
 
     if (!care->wanted_count || care->now_ns < care->search_ns)
         return;
-    owners_find(&care->owners, care->wanted, care->wanted_count);
+    all = owners_find(&care->owners, care->wanted, care->wanted_count, SEARCH_MOST);
     first = first_from(care, care->next_inode);
     taken_ns = cost_cpu_ns();
     for (size_t i = 0; i < care->wanted_count; i++) {
@@ -167,7 +169,7 @@ static void search(struct care *care)
             break;
         if (one->pid)
             tending_begin(care->tending, &care->candidates[one->index], one);
-        else
+        else if (all)
             give_up(care, &care->candidates[one->index]);
     }
     care->search_ns = cost_after(care->now_ns, began_ns, 0, &care->counts.searches_cpu_ns);

@@ -27,30 +27,52 @@ static uint32_t inode_of(int folder, const char *name)
     return (uint32_t)strtoul(target + 8, NULL, 10);
 }
 
-/* Takes what a process has of the wanted sockets. Returns how many. */
-static size_t ask_process(pid_t pid, struct wanted *wanted, size_t count)
+/* What is looked for, and how much more may be looked at. */
+struct search {
+    struct wanted *wanted;
+    size_t count, missing;
+    size_t left; /* descriptors */
+};
+
+static void take(struct search *search, uint32_t inode, pid_t pid, int fd)
+{
+    struct wanted key = {.inode = inode}, *one;
+
+    one = bsearch(&key, search->wanted, search->count, sizeof *search->wanted, by_inode);
+    if (!one || one->pid)
+        return;
+    one->pid = pid;
+    one->fd = fd;
+    search->missing--;
+}
+
+/* Takes what a process has of the wanted sockets, from a place in its folder on. 0: it has no more; else where to go on. */
+static long ask_process(struct search *search, pid_t pid, long from)
 {
     const struct dirent *entry;
-    size_t found = 0;
     char path[32];
     DIR *folder;
+    long at = 0;
 
     snprintf(path, sizeof path, "/proc/%d/fd", (int)pid);
     folder = opendir(path);
     if (!folder)
         return 0; /* it has ended, or may not be asked */
-    while ((entry = readdir(folder)) != NULL) {
-        struct wanted key = {.inode = entry->d_name[0] == '.' ? 0 : inode_of(dirfd(folder), entry->d_name)}, *one;
+    if (from)
+        seekdir(folder, from);
+    while (search->missing && (entry = readdir(folder)) != NULL) {
+        uint32_t inode = entry->d_name[0] == '.' ? 0 : inode_of(dirfd(folder), entry->d_name);
 
-        one = key.inode ? bsearch(&key, wanted, count, sizeof *wanted, by_inode) : NULL;
-        if (!one || one->pid)
+        if (inode)
+            take(search, inode, pid, atoi(entry->d_name));
+        if (search->left-- > 1)
             continue;
-        one->pid = pid;
-        one->fd = atoi(entry->d_name);
-        found++;
+        search->left = 0;
+        at = telldir(folder);
+        break;
     }
     closedir(folder);
-    return found;
+    return at;
 }
 
 static void remember(struct owners *owners, pid_t pid)
@@ -61,34 +83,46 @@ static void remember(struct owners *owners, pid_t pid)
     owners->recent[owners->next++ % OWNERS_RECENT] = pid;
 }
 
-static size_t ask_all(struct owners *owners, struct wanted *wanted, size_t count, size_t missing)
+/* The walk through /proc goes on where the last one ended. Returns whether it was one from beginning to end. */
+static bool ask_all(struct owners *owners, struct search *search)
 {
-    const struct dirent *entry;
+    const struct dirent *entry = NULL;
     DIR *folder = opendir("/proc");
-    size_t found = 0;
+    bool whole = !owners->at && !owners->at_fd;
+    long at = owners->at;
 
-    while (folder && found < missing && (entry = readdir(folder)) != NULL) {
+    if (!folder)
+        return false;
+    if (at)
+        seekdir(folder, at);
+    while (search->missing && search->left && (entry = readdir(folder)) != NULL) {
         pid_t pid = entry->d_name[0] >= '1' && entry->d_name[0] <= '9' ? atoi(entry->d_name) : 0;
-        size_t here = pid ? ask_process(pid, wanted, count) : 0;
+        size_t missing = search->missing;
 
-        if (here)
+        owners->at_fd = pid ? ask_process(search, pid, pid == owners->at_pid ? owners->at_fd : 0) : 0;
+        owners->at_pid = pid;
+        if (search->missing < missing)
             remember(owners, pid);
-        found += here;
+        if (!owners->at_fd)
+            at = telldir(folder);
     }
-    if (folder)
-        closedir(folder);
-    return found;
+    closedir(folder);
+    owners->at = at;
+    if (!search->missing || !entry)
+        owners->at = owners->at_fd = 0;
+    return whole && !entry;
 }
 
-size_t owners_find(struct owners *owners, struct wanted *wanted, size_t count)
+bool owners_find(struct owners *owners, struct wanted *wanted, size_t count, size_t most)
 {
-    size_t found = 0;
+    struct search search = {wanted, count, count, most / 2};
 
     qsort(wanted, count, sizeof *wanted, by_inode);
-    for (unsigned i = 0; i < OWNERS_RECENT && found < count; i++)
+    for (unsigned i = 0; i < OWNERS_RECENT && search.missing && search.left; i++)
         if (owners->recent[i])
-            found += ask_process(owners->recent[i], wanted, count);
-    return found < count ? found + ask_all(owners, wanted, count, count - found) : found;
+            (void)ask_process(&search, owners->recent[i], 0);
+    search.left += most / 2;
+    return !search.missing || ask_all(owners, &search) || !search.missing;
 }
 
 void owners_unit(pid_t pid, char unit[UNIT_BYTES])

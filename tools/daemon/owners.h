@@ -3,6 +3,7 @@
 #ifndef OWNERS_H
 #define OWNERS_H
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 #include <sys/types.h>
@@ -18,14 +19,20 @@ struct wanted {
     size_t index; /* the caller's */
 };
 
-/* Processes that owned sockets lately: they are asked first. */
 struct owners {
-    pid_t recent[OWNERS_RECENT];
+    pid_t recent[OWNERS_RECENT]; /* processes that owned sockets lately: they are asked first */
     unsigned next;
+    long at;       /* where in /proc the next search goes on, */
+    pid_t at_pid;  /* with this process */
+    long at_fd;    /* from there on; 0: from the beginning */
 };
 
-/* Looks for the owner of each. *wanted become sorted by inode. Returns how many are found. */
-size_t owners_find(struct owners *owners, struct wanted *wanted, size_t count);
+/*
+ * Looks for the owner of each. *wanted become sorted by inode. Looks at about so many descriptors at most; the next search
+ * goes on from there. Returns whether all are found, or have no owner that can be seen: else nothing is known of those
+ * that were not found.
+ */
+bool owners_find(struct owners *owners, struct wanted *wanted, size_t count, size_t most);
 
 /* The systemd unit of a process: the last part of its control group, such as "nginx.service"; "": none. */
 void owners_unit(pid_t pid, char unit[UNIT_BYTES]);

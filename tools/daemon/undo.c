@@ -91,13 +91,13 @@ static void put_back(struct undoing *u, const struct wanted *wanted)
 static int put_back_all(struct undoing *u)
 {
     struct wanted *wanted = calloc(u->count + 1, sizeof *wanted);
-    struct owners owners = {{0}, 0};
+    struct owners owners = {0};
 
     if (!wanted)
         return -ENOMEM;
     for (size_t i = 0; i < u->count; i++)
         wanted[i] = (struct wanted){.inode = u->changed[i].inode, .index = i};
-    owners_find(&owners, wanted, u->count);
+    (void)owners_find(&owners, wanted, u->count, SIZE_MAX);
     for (size_t i = 0; i < u->count; i++)
         put_back(u, &wanted[i]);
     free(wanted);
