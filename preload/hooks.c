@@ -391,11 +391,12 @@ HOOK int sendmmsg(int fd, struct mmsghdr *messages, unsigned count, int flags)
 #define SENDFILE(name, offset_type)                                                                                    \
     RARE static ssize_t name##_much(int out, int in, offset_type *offset, size_t bytes)                                \
     {                                                                                                                  \
-        uint32_t use = care_use(out);                                                                                  \
         size_t done = 0;                                                                                               \
+        uint32_t use;                                                                                                  \
                                                                                                                        \
         if (bytes > CALL_MOST || !care_wants_parts(out))                                                               \
             return sent(out, NEXT(name)(out, in, offset, bytes));                                                      \
+        use = care_use(out);                                                                                           \
         while (done < bytes && (!done || care_use(out) == use)) {                                                      \
             size_t want = bytes - done < CARE_PART_BYTES ? bytes - done : CARE_PART_BYTES;                             \
             ssize_t part = sent(out, NEXT(name)(out, in, offset, want));                                               \

@@ -162,8 +162,9 @@ AUTOBUF_API int autobuf_tune(int fd, const struct sockaddr *peer, socklen_t peer
  *
  * Returns 1: it set something; 0: the plan requests nothing, or AUTOBUF=off. On failure the socket is as it was:
  * -EBADF, -ENOTSOCK, -EOPNOTSUPP (not a TCP socket); -EINVAL: plan->size, NULL, or for a connected socket a receive
- * buffer without a window clamp, or a smaller one than it has; -EPERM: a forced size without CAP_NET_ADMIN; AUTOBUF_E_CLAMPED: the kernel granted
- * less than the plan requests, so the plan was made for other limits; other errnos of setsockopt(2).
+ * buffer without a window clamp, or a smaller one than it has; -EPERM: a forced size without CAP_NET_ADMIN;
+ * AUTOBUF_E_CLAMPED: the kernel granted less than the plan requests, so the plan was made for other limits; other
+ * errnos of setsockopt(2).
  */
 AUTOBUF_API int autobuf_apply(int fd, const struct autobuf_plan *plan);
 

@@ -781,6 +781,32 @@ static void forks_beside(void)
     printf("failed: %d\n", failed);
 }
 
+/* On a connection that the child has of its parent. */
+static void large_calls_of_a_child(void)
+{
+    int file = file_of(4 * MB);
+
+    for (unsigned how = 0; how < 3; how++) {
+        unsigned char *data = calloc(1, 4 * MB);
+        struct reader reader;
+        int ends[2];
+
+        make_pair(ends);
+        begin_reader(&reader, ends[1]);
+        fflush(stdout);
+        if (must(fork(), "fork") == 0) {
+            say("moved", send_by(how, ends[0], data, 4 * MB, file));
+            _exit(0);
+        }
+        wait(NULL);
+        close(ends[0]);
+        pthread_join(reader.thread, NULL);
+        printf("came: %zu\n", reader.bytes);
+        free(data);
+    }
+    close(file);
+}
+
 static void dies_of_sigpipe(void)
 {
     static char data[MB];
@@ -1075,7 +1101,7 @@ static const struct {
     {"errnos", errnos},         {"whole_reads", whole_reads}, {"whole_reads_with_bounds", whole_reads_with_bounds},
     {"whole_writes", whole_writes}, {"numbers_reused", numbers_reused}, {"impossible_sizes", impossible_sizes},
     {"sizes_after_failures", sizes_after_failures}, {"closed_elsewhere", closed_elsewhere}, {"told_beside", told_beside},
-    {"forks_beside", forks_beside},
+    {"forks_beside", forks_beside}, {"large_calls_of_a_child", large_calls_of_a_child},
 };
 
 int main(int argc, char **argv)
