@@ -237,6 +237,7 @@ class Here(Installed):
     def test_installed_used_upgraded_removed_purged(self) -> None:
         root = self.root(over="/")
         root.sh("command -v jq >/dev/null || apt-get -qq install jq >/dev/null")
+        root.sh("rm -rf /etc/autobuf /var/lib/autobuf")  # this system's own, which purging would take
         self.whole_life(root, *INSTALLED, "autobufd")
 
     def test_systemd_is_told_to_start_only_what_runs(self) -> None:
