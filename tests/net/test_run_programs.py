@@ -333,7 +333,7 @@ class Programs(unittest.TestCase):
         cls.root.sh("chmod +x /usr/sbin/policy-rc.d; sed -i 's,^nobody:.*,nobody:x:65534:65534::/tmp/work:/bin/sh,' /etc/passwd; "
                     "mkdir -p /run/sshd /run/vsftpd")
         cls.root.well("apt-get", "-qq", "-y", "--no-install-recommends", "install", "iproute2", "procps",
-                      "libjansson4")  # which autobuf uses where it is built with it
+                      "libjansson4", "libsqlite3-0")  # which autobuf uses where it is built with them
 
     def play(self, scene: Scene, under: str) -> tuple[str, str]:
         script = AROUND % {"bytes": MEGABYTES * 1_000_000, "under": under, "end": END_S, "prepare": scene.prepare,
