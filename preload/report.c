@@ -22,7 +22,7 @@
 
 #define STANDARD_ERROR 2
 #define LINE_BYTES 512U
-#define SOON_MS 100
+#define SOON_MS 100 /* what cannot be written by then is lost */
 #define NEAR_NS 1000000U /* a shorter round trip never makes a window the limit */
 
 /* Lines that wait for the process to end. More than fit are written before. */

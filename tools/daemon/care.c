@@ -22,7 +22,7 @@
 #define SEARCH_MOST 65536U        /* descriptors that one search looks at: 0.3 s, however many a process has */
 #define TAKING_NS (5 * NS_PER_MS) /* for those whose owners a search has found */
 #define LISTENER_NS NS_PER_S      /* between two looks at a listener, whose program may change it all the time */
-#define UNOWNED_BYTES 16777216U /* one that nobody owns is left alone until so much more has moved */
+#define UNOWNED_BYTES 16777216U   /* one that nobody owns is left alone until so much more has moved */
 
 struct care {
     care_say_fn *say;
