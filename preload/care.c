@@ -8,6 +8,7 @@
 #include <poll.h>
 #include <pthread.h>
 #include <sys/ioctl.h>
+#include <sys/stat.h>
 #include <sys/time.h>
 
 #include <autobuf/autobuf.h>
@@ -84,6 +85,25 @@ bool care_goes_on(int fd)
     return !failed;
 }
 
+struct care_file care_file_of(int fd)
+{
+    struct care_file file = {0, 0};
+    struct stat64 now;
+    int error = errno;
+
+    if (fstat64(fd, &now) == 0)
+        file = (struct care_file){now.st_dev, now.st_ino};
+    errno = error;
+    return file;
+}
+
+bool care_is_file(int fd, struct care_file file)
+{
+    struct care_file now = care_file_of(fd);
+
+    return now.dev == file.dev && now.ino == file.ino;
+}
+
 /* kTLS does not say how much there is to read; with urgent data in line, where a call ends is not seen. */
 bool care_wants_parts_of_read(int fd)
 {
@@ -131,8 +151,8 @@ void care_begin(const struct run_settings *settings)
     self_begin(settings);
     if (settings->report)
         run_report_begin();
-    if (!autobuf_is_off() && pthread_atfork(NULL, NULL, forked) == 0)
-        atomic_store(&self_on, true);
+    if (!autobuf_is_off() && pthread_atfork(self_forking, NULL, forked) == 0)
+        self_turn(true);
 }
 
 void care_end(void)
@@ -145,6 +165,6 @@ void care_end(void)
     tend_end();
     if (self_settings.report)
         run_report_write();
-    atomic_store(&self_on, false);
+    self_turn(false);
     self_leave(&stay);
 }

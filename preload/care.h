@@ -10,6 +10,7 @@
 #include <stddef.h>
 #include <stdint.h>
 #include <sys/socket.h>
+#include <sys/types.h>
 
 #include "places.h"
 #include "self.h"
@@ -52,6 +53,15 @@ static inline uint32_t care_use(int fd)
 
     return place ? atomic_load_explicit(&place->renewals, memory_order_relaxed) : 0;
 }
+
+/* The file that a descriptor is of, and whether it still is. */
+struct care_file {
+    dev_t dev;
+    ino64_t ino;
+};
+
+struct care_file care_file_of(int fd);
+bool care_is_file(int fd, struct care_file file);
 
 /* connect() is about to be called: the path is measured if that is allowed. */
 void care_connecting(int fd, const struct sockaddr *peer, socklen_t length);

@@ -316,8 +316,9 @@ HOOK ssize_t __recvfrom_chk(int fd, void *data, size_t bytes, size_t room, int f
 
 /*
  * A blocking call that takes as long as the transfer leaves no time to look, so it is made in parts. MSG_MORE makes the
- * segments those of one call. It ends as one call does: if a part moves less than it should, with what was moved. One call
- * keeps its connection though another thread closes the descriptor: so no part goes to the next one that has its number.
+ * segments those of one call. It ends as one call does: if a part moves less than it should, with what was moved, and without
+ * a signal once there is some. One call keeps its connection though another thread closes the descriptor: so no part goes to
+ * the next one that has its number.
  */
 RARE static ssize_t send_in_parts(int fd, const char *data, size_t bytes, int flags)
 {
@@ -327,7 +328,8 @@ RARE static ssize_t send_in_parts(int fd, const char *data, size_t bytes, int fl
     do {
         bool last = bytes - done <= CARE_PART_BYTES;
         size_t want = last ? bytes - done : CARE_PART_BYTES;
-        ssize_t part = sent(fd, NEXT(send)(fd, data + done, want, flags | (last ? 0 : MSG_MORE)));
+        int how = flags | (last ? 0 : MSG_MORE) | (done ? MSG_NOSIGNAL : 0);
+        ssize_t part = sent(fd, NEXT(send)(fd, data + done, want, how));
 
         if (part < (ssize_t)want)
             return part > 0 ? (ssize_t)done + part : done ? (ssize_t)done : part;
@@ -387,24 +389,28 @@ HOOK int sendmmsg(int fd, struct mmsghdr *messages, unsigned count, int flags)
     return result;
 }
 
-/* As send_in_parts(). The kernel moves the offset on; it makes parts of its own, and so loses a reset between two of them. */
+/*
+ * As send_in_parts(). The kernel moves the offset on; it makes parts of its own, and so loses a reset between two of them, and
+ * raises a signal for it. One call keeps its file, too.
+ */
 #define SENDFILE(name, offset_type)                                                                                    \
     RARE static ssize_t name##_much(int out, int in, offset_type *offset, size_t bytes)                                \
     {                                                                                                                  \
+        struct care_file file;                                                                                         \
+        uint32_t use = care_use(out);                                                                                  \
         size_t done = 0;                                                                                               \
-        uint32_t use;                                                                                                  \
                                                                                                                        \
         if (bytes > CALL_MOST || !care_wants_parts(out))                                                               \
             return sent(out, NEXT(name)(out, in, offset, bytes));                                                      \
-        use = care_use(out);                                                                                           \
-        while (done < bytes && (!done || care_use(out) == use)) {                                                      \
+        file = care_file_of(in);                                                                                       \
+        do {                                                                                                           \
             size_t want = bytes - done < CARE_PART_BYTES ? bytes - done : CARE_PART_BYTES;                             \
             ssize_t part = sent(out, NEXT(name)(out, in, offset, want));                                               \
                                                                                                                        \
             if (part < (ssize_t)want)                                                                                  \
                 return part > 0 ? (ssize_t)done + part : done ? (ssize_t)done : part;                                  \
             done += (size_t)part;                                                                                      \
-        }                                                                                                              \
+        } while (done < bytes && care_use(out) == use && care_is_file(in, file));                                      \
         return (ssize_t)done;                                                                                          \
     }                                                                                                                  \
     HOOK ssize_t name(int out, int in, offset_type *offset, size_t bytes);                                             \

@@ -5,6 +5,7 @@
 #include <netinet/in.h>
 #include <pthread.h>
 #include <sched.h>
+#include <sys/mman.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -16,17 +17,19 @@
 #define NS_PER_S 1000000000ULL
 
 struct run_settings self_settings;
-_Atomic bool self_on;
 uint32_t self_generation;
 _Thread_local bool self_inside;
 
+static _Atomic bool off;
+static _Atomic bool *on = &off; /* in memory that a child finds empty */
+static bool on_before_fork;
 static struct autobuf_limits limits = AUTOBUF_LIMITS_INIT;
 static pid_t owner;
 static _Atomic int limits_state; /* 0: not read; 1: being read; 2: read; 3: cannot be read */
 
 bool self_acts(void)
 {
-    return !self_inside && atomic_load_explicit(&self_on, memory_order_relaxed);
+    return !self_inside && atomic_load_explicit(on, memory_order_relaxed);
 }
 
 bool self_enter(struct stay *stay)
@@ -104,6 +107,25 @@ const struct autobuf_limits *self_limits(void)
     return state == 2 ? &limits : NULL;
 }
 
+/* Before Linux 4.14 a child finds what its parent had. */
+static _Atomic bool *in_memory_of_this_process(void)
+{
+    void *page = mmap(NULL, sizeof *on, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+
+    if (page == MAP_FAILED)
+        return &off;
+    madvise(page, sizeof *on, MADV_WIPEONFORK);
+    return page;
+}
+
+void self_turn(bool now)
+{
+    if (now && on == &off)
+        on = in_memory_of_this_process();
+    if (on != &off)
+        atomic_store(on, now);
+}
+
 void self_begin(const struct run_settings *settings)
 {
     self_settings = *settings;
@@ -111,8 +133,14 @@ void self_begin(const struct run_settings *settings)
     owner = getpid();
 }
 
+void self_forking(void)
+{
+    on_before_fork = atomic_load(on);
+}
+
 void self_forked(void)
 {
+    self_turn(on_before_fork);
     self_generation++;
     self_inside = false;
     owner = getpid();

@@ -14,11 +14,13 @@
 #include "settings.h"
 
 extern struct run_settings self_settings;
-extern _Atomic bool self_on;              /* whether this process is cared for */
 extern uint32_t self_generation __attribute__((visibility("hidden"))); /* another one in each forked child */
 extern _Thread_local bool self_inside __attribute__((tls_model("initial-exec")));
 
-/* Whether this thread is to do anything: the process is cared for, and the thread is not in this object already. */
+/*
+ * Whether this thread is to do anything: the process is cared for, and the thread is not in this object already. A child
+ * that the C library knows nothing of, as raw clone() makes it, is left alone: nothing here was told that it began.
+ */
 bool self_acts(void);
 
 /*
@@ -44,8 +46,12 @@ const struct autobuf_limits *self_limits(void);
 /* The monotonic clock, some milliseconds behind: cheap enough for each call of the program. */
 uint64_t self_coarse_ns(void);
 
-/* Begins in this process, or in a forked child of it. */
+/* Begins in this process, and its children once self_forking() is called before each fork() and self_forked() after, in the child. */
 void self_begin(const struct run_settings *settings);
+void self_forking(void);
 void self_forked(void);
+
+/* Whether this process is to be cared for from here on. */
+void self_turn(bool on);
 
 #endif

@@ -18,7 +18,7 @@
 #include "netlink.h"
 #include "tcpinfo.h"
 
-#define READS_MOST 64U /* reads of 32 KB, each with about 150 connections: a host with more is not worth the time */
+#define READS_MOST 256U /* each with about 38 connections: a host with more is not worth the time */
 #define FDS_MOST 4096U
 /* Connections that carry data or may do so later: all states except LISTEN, TIME_WAIT and CLOSE. */
 #define STATES (0xfffU & ~(1U << AB_TCP_LISTEN | 1U << AB_TCP_TIME_WAIT | 1U << AB_TCP_CLOSE | 1U))

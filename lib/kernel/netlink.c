@@ -9,7 +9,7 @@
 #include <linux/netlink.h>
 #include <linux/rtnetlink.h>
 
-#define ANSWERS_BYTES 32768U
+#define ANSWERS_BYTES 8192U /* as much as the kernel puts in one answer to a reader that asks for no more */
 
 /* Netlink's own macros take pointers into the answer, which need not be aligned for them. */
 int ab_netlink_parse(const void *answers, size_t len, uint16_t type, ab_netlink_fn *each, void *user)

@@ -10,7 +10,7 @@
 
 #include "netlink.h"
 
-#define READS_MOST 64U
+#define READS_MOST 256U
 
 void ab_qdisc_note_fq(void *user, const uint8_t *body, size_t len)
 {

@@ -621,7 +621,8 @@ static void whole_writes(void)
 
 struct large_send {
     int fd;
-    const unsigned char *data;
+    const unsigned char *data; /* NULL: of the file */
+    int file;
     size_t bytes;
     _Atomic bool ended;
 };
@@ -630,27 +631,38 @@ static void *send_large(void *context)
 {
     struct large_send *large = context;
 
-    (void)!send(large->fd, large->data, large->bytes, MSG_NOSIGNAL);
+    if (large->data)
+        (void)!send(large->fd, large->data, large->bytes, MSG_NOSIGNAL);
+    else
+        (void)!sendfile(large->fd, large->file, NULL, large->bytes);
     large->ended = true;
     return NULL;
+}
+
+/* Until a call that nobody reads waits. */
+static void await_full(int fd)
+{
+    int unacked = 0, before = -1;
+
+    while (unacked != before || !unacked) {
+        before = unacked;
+        poll(NULL, 0, 2);
+        must(ioctl(fd, SIOCOUTQ, &unacked), "SIOCOUTQ");
+    }
 }
 
 /* While a large call waits another thread closes its descriptor, and opens another connection, which gets the number. */
 static void numbers_reused(void)
 {
     struct large_send large = {.data = calloc(1, 64 * MB), .bytes = 64 * MB};
-    int first[2], second[2], unacked = 0, before = -1;
+    int first[2], second[2];
     struct reader reader, other;
     pthread_t thread;
 
     make_pair(first);
     large.fd = first[0];
     must(-pthread_create(&thread, NULL, send_large, &large), "pthread_create");
-    while (unacked != before || !unacked) { /* until it waits */
-        before = unacked;
-        poll(NULL, 0, 2);
-        must(ioctl(first[0], SIOCOUTQ, &unacked), "SIOCOUTQ");
-    }
+    await_full(first[0]);
     close(first[0]);
     make_pair(second);
     printf("the same number: %d\n", second[0] == first[0] || second[1] == first[0]);
@@ -662,6 +674,27 @@ static void numbers_reused(void)
     printf("the second connection: %zu bytes of the first one's\n", other.bytes);
     pthread_join(reader.thread, NULL);
     free((void *)(uintptr_t)large.data);
+}
+
+/* What is sent is of the file that the call was given, whatever its number is of by then. */
+static void file_replaced(void)
+{
+    struct large_send large = {.file = must(memfd_create("zeros", 0), "memfd_create"), .bytes = 64 * MB};
+    int ends[2], other = file_of(64 * MB);
+    struct reader reader;
+    pthread_t thread;
+
+    must(ftruncate(large.file, 64 * MB), "ftruncate");
+    make_pair(ends);
+    large.fd = ends[0];
+    must(-pthread_create(&thread, NULL, send_large, &large), "pthread_create");
+    await_full(ends[0]);
+    must(dup2(other, large.file), "dup2");
+    begin_reader(&reader, ends[1]);
+    pthread_join(thread, NULL);
+    shutdown(ends[0], SHUT_WR);
+    pthread_join(reader.thread, NULL);
+    printf("something came: %d; of the other file: %d\n", reader.bytes > 0, reader.sum != 0);
 }
 
 /* Sizes that the kernel refuses, or bounds, and a failed read()'s. */
@@ -992,31 +1025,42 @@ static void forbid_everything_else(void)
     must((int)syscall(SYS_seccomp, SECCOMP_SET_MODE_FILTER, 0, &(struct sock_fprog){(unsigned short)used, code}), "seccomp");
 }
 
+static _Noreturn void confined_child(int fd, bool strict)
+{
+    send_megabytes(fd, 5);
+    if (strict)
+        must(prctl(PR_SET_SECCOMP, SECCOMP_MODE_STRICT), "strict");
+    else
+        forbid_everything_else();
+    for (int i = 0; i < 5000; i++)
+        if (write(fd, "0123456789", 10) < 0)
+            syscall(SYS_exit, 3);
+    if (!strict)
+        _exit(send_megabytes(fd, 20));
+    syscall(SYS_exit, 0);
+    abort();
+}
+
 static void confined(void)
 {
     struct reader reader;
+    char name[32];
     int ends[2];
     pid_t child;
 
     make_pair(ends);
     begin_reader(&reader, ends[1]);
-    for (int strict = 0; strict < 2; strict++) {
-        child = must(fork(), "fork");
-        if (child == 0) {
-            send_megabytes(ends[0], 5); /* it is looked after by now */
-            if (strict)
-                must(prctl(PR_SET_SECCOMP, SECCOMP_MODE_STRICT), "strict");
-            else
-                forbid_everything_else();
-            for (int i = 0; i < 5000; i++)
-                if (write(ends[0], "0123456789", 10) < 0)
-                    syscall(SYS_exit, 3);
-            if (!strict)
-                _exit(send_megabytes(ends[0], 20));
-            syscall(SYS_exit, 0);
-        }
-        await(strict ? "strict" : "filter", child);
+    say("send", send_megabytes(ends[0], 5)); /* it is looked after by now */
+    for (int i = 0; i < 4; i++) {
+        bool strict = i & 1, alone = i & 2;
+
+        child = must(alone ? (pid_t)syscall(SYS_clone, SIGCHLD, 0, 0, 0, 0) : fork(), "fork"); /* or the C library knows nothing of it */
+        if (child == 0)
+            confined_child(ends[0], strict);
+        snprintf(name, sizeof name, "%s, %s", alone ? "clone" : "fork", strict ? "strict" : "filter");
+        await(name, child);
     }
+    say("send", send_megabytes(ends[0], 5));
     shutdown(ends[0], SHUT_WR);
     end_reader(&reader);
 }
@@ -1098,6 +1142,7 @@ static const struct {
     {"sizes", sizes},           {"locks", locks},           {"wrong_calls", wrong_calls}, {"descriptors", descriptors},
     {"transfers", transfers},   {"early_ends", early_ends}, {"sigpipe", dies_of_sigpipe}, {"storm", storm},
     {"cancelled", cancelled},   {"children", children},     {"confined", confined},       {"threads", threads},
+    {"file_replaced", file_replaced},
     {"errnos", errnos},         {"whole_reads", whole_reads}, {"whole_reads_with_bounds", whole_reads_with_bounds},
     {"whole_writes", whole_writes}, {"numbers_reused", numbers_reused}, {"impossible_sizes", impossible_sizes},
     {"sizes_after_failures", sizes_after_failures}, {"closed_elsewhere", closed_elsewhere}, {"told_beside", told_beside},

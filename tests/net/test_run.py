@@ -100,10 +100,11 @@ class Same(unittest.TestCase):
 
 BELOW = """
 #include <dlfcn.h>
+#include <stdlib.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
-/* After the second part the peer, descriptor 50 of this process, resets the connection. */
+/* After the second part the peer, descriptor 50 of this process, resets the connection; or another thread shuts it. */
 ssize_t send(int fd, const void *data, size_t bytes, int flags)
 {
     static int parts;
@@ -111,7 +112,9 @@ ssize_t send(int fd, const void *data, size_t bytes, int flags)
     ssize_t sent = next(fd, data, bytes, flags);
     struct linger reset = {1, 0};
 
-    if (bytes == 512 * 1024 && ++parts == 2) {
+    if (bytes == 512 * 1024 && ++parts == 2 && getenv("SHUTS")) {
+        shutdown(fd, SHUT_WR);
+    } else if (bytes == 512 * 1024 && parts == 2) {
         setsockopt(50, SOL_SOCKET, SO_LINGER, &reset, sizeof reset);
         close(50);
     }
@@ -123,17 +126,27 @@ ssize_t send(int fd, const void *data, size_t bytes, int flags)
 class Parts(unittest.TestCase):
     """Calls that are made in parts."""
 
-    def test_a_reset_between_two_parts_is_the_next_calls(self) -> None:
-        program = ("import os, socket\n"
-                   "l = socket.create_server(('127.0.0.1', 0)); s = socket.create_connection(l.getsockname())\n"
-                   "c, _ = l.accept(); os.dup2(c.fileno(), 50); c.close()\n"
-                   "for _ in range(3):\n"
-                   "    try: print(os.write(s.fileno(), bytes(8 << 20)))\n"
-                   "    except OSError as error: print(type(error).__name__)\n")
+    PROGRAM = ("import os, signal, socket\n"
+               "l = socket.create_server(('127.0.0.1', 0)); s = socket.create_connection(l.getsockname())\n"
+               "c, _ = l.accept(); os.dup2(c.fileno(), 50); c.close()\n"
+               "if os.getenv('SHUTS'): signal.signal(signal.SIGPIPE, signal.SIG_DFL)\n"
+               "for _ in range(3):\n"
+               "    try: print(os.write(s.fileno(), bytes(8 << 20)), flush=True)\n"
+               "    except OSError as error: print(type(error).__name__)\n")
+
+    def writes(self, **environment: str) -> subprocess.CompletedProcess[str]:
         with tempfile.TemporaryDirectory() as folder:
             below = compiled(folder, "below.so", BELOW, "-D_GNU_SOURCE", "-shared", "-fPIC")
-            done = under(sys.executable, "-c", program, options=("--intent", "low-delay"), env=clean() | {"LD_PRELOAD": below})
+            return under(sys.executable, "-c", self.PROGRAM, options=("--intent", "low-delay"),
+                         env=clean() | {"LD_PRELOAD": below} | environment)
+
+    def test_a_reset_between_two_parts_is_the_next_calls(self) -> None:
+        done = self.writes()
         self.assertEqual(done.stdout.split(), ["1048576", "ConnectionResetError", "BrokenPipeError"], done.stderr)
+
+    def test_a_shutdown_between_two_parts_is_too(self) -> None:
+        done = self.writes(SHUTS="1")
+        self.assertEqual((done.stdout.split(), done.returncode), (["1048576"], -signal.SIGPIPE), done.stderr)
 
 
 class Checked(unittest.TestCase):
