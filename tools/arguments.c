@@ -401,7 +401,7 @@ static bool parse_options(int argc, char **argv, struct arguments *a, bool *help
 static bool parse_decimal(const char *text, const char **end, int *value)
 {
     char *stop;
-    long number = strtol(text, &stop, 10);
+    long long number = strtoll(text, &stop, 10);
 
     *end = stop;
     *value = (int)number;

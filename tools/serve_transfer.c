@@ -95,7 +95,7 @@ static size_t allowance(const struct server *s, uint64_t now_ns)
     if (s->paid_ns + HEADROOM_NS > now_ns)
         return 0;
     bytes = bytes < TRANSFER_CHUNK_BYTES ? bytes : TRANSFER_CHUNK_BYTES;
-    return bytes > PACKET_LEAST_BYTES ? bytes : PACKET_LEAST_BYTES;
+    return bytes > PACKET_LEAST_BYTES ? (size_t)bytes : PACKET_LEAST_BYTES;
 }
 
 /* Steps one. Returns whether it goes on. */

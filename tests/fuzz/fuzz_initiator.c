@@ -126,7 +126,7 @@ static void run_answer(struct run *r, struct input *in)
     size_t key;
 
     if (what & 1) {
-        key = take(in, 1) % AB_KEYS;
+        key = (size_t)take(in, 1) % AB_KEYS;
         line.values[key] = take_number(in);
     }
     if (what & 2)

@@ -381,8 +381,8 @@ static void transfers(void)
         }
         printf("transfer %d\n", i);
         say("sent", done);
-        say("file at", lseek(file, 0, SEEK_CUR));
-        say("offset", offset);
+        say("file at", (long)lseek(file, 0, SEEK_CUR));
+        say("offset", (long)offset);
         shutdown(ends[0], SHUT_WR);
         end_reader(&reader);
         close(ends[0]);

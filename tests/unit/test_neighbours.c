@@ -173,7 +173,7 @@ static void any_values_make_a_valid_entry(void **state)
 
     (void)state;
     for (unsigned i = 0; i < 3000; i++) {
-        size_t count = unit_random(&random) % 12;
+        size_t count = (size_t)(unit_random(&random) % 12);
         struct autobuf_paths_entry network;
 
         for (unsigned n = 0; n < count; n++) {

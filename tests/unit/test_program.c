@@ -135,7 +135,7 @@ static void broken_files_are_left_to_exec(void **state)
     image.header.e_phentsize = 1;
     assert_int_equal(reach_of(&image, sizeof image), REACHED);
     image = good_image();
-    image.dynamic[1].d_un.d_val = (ElfW(Xword))-1;
+    image.dynamic[1].d_un.d_val = (ElfW(Addr))-1;
     assert_int_equal(reach_of(&image, sizeof image), REACHED);
     image = good_image();
     image.dynamic[0].d_un.d_ptr = (ElfW(Addr))-1;
@@ -149,7 +149,7 @@ static void any_file_is_looked_at_safely(void **state)
     (void)state;
     for (int i = 0; i < 20000; i++) {
         struct image image = good_image();
-        size_t bytes = unit_random(&seed) % 4 ? sizeof image : unit_random(&seed) % sizeof image;
+        size_t bytes = unit_random(&seed) % 4 ? sizeof image : (size_t)(unit_random(&seed) % sizeof image);
 
         for (uint64_t k = unit_random(&seed) % 8; k; k--)
             ((unsigned char *)&image)[unit_random(&seed) % sizeof image] = (unsigned char)unit_random(&seed);
