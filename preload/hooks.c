@@ -9,37 +9,16 @@
 #include <linux/seccomp.h>
 #include <stdarg.h>
 #include <stdlib.h>
-#include <sys/prctl.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
-#include "care.h"
-#include "next.h"
+#include "hooks.h"
 
 #ifndef CLOSE_RANGE_UNSHARE
 #define CLOSE_RANGE_UNSHARE 2U
 #endif
 
-#define HOOK __attribute__((visibility("default")))
 #define RARE __attribute__((noinline, cold)) /* so that the other calls need not keep their arguments */
-
-static ssize_t received(int fd, ssize_t bytes)
-{
-    moved(fd, bytes, false);
-    return bytes;
-}
-
-/* What is only looked at comes again. */
-static ssize_t looked_at(int fd, ssize_t bytes, int flags)
-{
-    return flags & MSG_PEEK ? bytes : received(fd, bytes);
-}
-
-static ssize_t sent(int fd, ssize_t bytes)
-{
-    moved(fd, bytes, true);
-    return bytes;
-}
 
 /* ------------------------------------------------------------------------------- descriptors */
 
@@ -150,15 +129,6 @@ HOOK int dup3(int fd, int copy, int flags)
     return copy;
 }
 
-static int control(int (*next)(int, int, ...), int fd, int command, void *argument)
-{
-    int result = next(fd, command, argument);
-
-    if (command == F_DUPFD || command == F_DUPFD_CLOEXEC)
-        care_duplicated(fd, result);
-    return result;
-}
-
 HOOK int fcntl(int fd, int command, ...)
 {
     va_list arguments;
@@ -167,7 +137,7 @@ HOOK int fcntl(int fd, int command, ...)
     va_start(arguments, command);
     argument = va_arg(arguments, void *);
     va_end(arguments);
-    return control(NEXT(fcntl), fd, command, argument);
+    return hook_fcntl(NEXT(fcntl), fd, command, argument);
 }
 
 HOOK int fcntl64(int fd, int command, ...)
@@ -178,36 +148,19 @@ HOOK int fcntl64(int fd, int command, ...)
     va_start(arguments, command);
     argument = va_arg(arguments, void *);
     va_end(arguments);
-    return control(NEXT(fcntl64), fd, command, argument);
+    return hook_fcntl(NEXT(fcntl64), fd, command, argument);
 }
 
 /* ----------------------------------------------------------------------------------- options */
 
-static bool is_size(int level, int option)
-{
-    return level == SOL_SOCKET && (option == SO_SNDBUF || option == SO_RCVBUF);
-}
-
 HOOK int setsockopt(int fd, int level, int option, const void *value, socklen_t length)
 {
-    int result;
-
-    if (is_size(level, option) && care_keeps(fd, option, value, length))
-        return 0;
-    result = NEXT(setsockopt)(fd, level, option, value, length);
-    if (result == 0 && level == SOL_SOCKET && (option == SO_SNDBUFFORCE || option == SO_RCVBUFFORCE))
-        care_forced(fd, option);
-    return result;
+    return hook_setsockopt(NEXT(setsockopt), fd, level, option, value, length);
 }
 
 HOOK int getsockopt(int fd, int level, int option, void *value, socklen_t *length)
 {
-    int result = NEXT(getsockopt)(fd, level, option, value, length);
-    uint32_t stored;
-
-    if (result == 0 && is_size(level, option) && care_asked(fd, option, &stored))
-        __builtin_memcpy(value, &stored, *length < sizeof stored ? *length : sizeof stored);
-    return result;
+    return hook_getsockopt(NEXT(getsockopt), fd, level, option, value, length);
 }
 
 /* -------------------------------------------------------------------------------------- data */
@@ -263,32 +216,12 @@ HOOK ssize_t recvfrom(int fd, void *data, size_t bytes, int flags, __SOCKADDR_AR
 
 HOOK ssize_t recvmsg(int fd, struct msghdr *message, int flags)
 {
-    ssize_t bytes = NEXT(recvmsg)(fd, message, flags);
-
-    if (bytes >= 0 && message->msg_controllen)
-        care_received(message);
-    return looked_at(fd, bytes, flags);
-}
-
-/* The bytes of the messages that a call has moved. */
-static int64_t bytes_of(const struct mmsghdr *messages, int count)
-{
-    int64_t bytes = 0;
-
-    for (int i = 0; i < count; i++)
-        bytes += messages[i].msg_len;
-    return bytes;
+    return hook_recvmsg(NEXT(recvmsg), fd, message, flags);
 }
 
 HOOK int recvmmsg(int fd, struct mmsghdr *messages, unsigned count, int flags, struct timespec *timeout)
 {
-    int result = NEXT(recvmmsg)(fd, messages, count, flags, timeout);
-
-    for (int i = 0; i < result; i++)
-        if (messages[i].msg_hdr.msg_controllen)
-            care_received(&messages[i].msg_hdr);
-    moved(fd, bytes_of(messages, result), false);
-    return result;
+    return hook_received(fd, messages, NEXT(recvmmsg)(fd, messages, count, flags, timeout));
 }
 
 /* What calls of the C library become if they are compiled with -D_FORTIFY_SOURCE. */
@@ -383,10 +316,7 @@ HOOK ssize_t sendmsg(int fd, const struct msghdr *message, int flags)
 
 HOOK int sendmmsg(int fd, struct mmsghdr *messages, unsigned count, int flags)
 {
-    int result = NEXT(sendmmsg)(fd, messages, count, flags);
-
-    moved(fd, bytes_of(messages, result), true);
-    return result;
+    return hook_sent(fd, messages, NEXT(sendmmsg)(fd, messages, count, flags));
 }
 
 /*
@@ -397,11 +327,12 @@ HOOK int sendmmsg(int fd, struct mmsghdr *messages, unsigned count, int flags)
     RARE static ssize_t name##_much(int out, int in, offset_type *offset, size_t bytes)                                \
     {                                                                                                                  \
         struct care_file file;                                                                                         \
-        uint32_t use = care_use(out);                                                                                  \
         size_t done = 0;                                                                                               \
+        uint32_t use;                                                                                                  \
                                                                                                                        \
         if (bytes > CALL_MOST || !care_wants_parts(out))                                                               \
             return sent(out, NEXT(name)(out, in, offset, bytes));                                                      \
+        use = care_use(out);                                                                                           \
         file = care_file_of(in);                                                                                       \
         do {                                                                                                           \
             size_t want = bytes - done < CARE_PART_BYTES ? bytes - done : CARE_PART_BYTES;                             \
@@ -497,19 +428,15 @@ HOOK int epoll_pwait2(int fd, struct epoll_event *events, int room, const struct
 
 /* ------------------------------------------------------------------------------ this process */
 
-/* A filter of system calls may kill for a call that the program itself does not make: all care ends before it comes. */
 HOOK int prctl(int option, ...)
 {
-    va_list list;
-    unsigned long a[4];
+    va_list arguments;
+    int result;
 
-    va_start(list, option);
-    for (int i = 0; i < 4; i++)
-        a[i] = va_arg(list, unsigned long);
-    va_end(list);
-    if (option == PR_SET_SECCOMP)
-        care_end();
-    return NEXT(prctl)(option, a[0], a[1], a[2], a[3]);
+    va_start(arguments, option);
+    result = hook_prctl(NEXT(prctl), option, arguments);
+    va_end(arguments);
+    return result;
 }
 
 HOOK long syscall(long number, ...)

@@ -18,6 +18,25 @@
 
 struct mmsghdr;
 
+/* Their times, behind pointers, are of 64 bits on a machine of 32. */
+#if __TIMESIZE == 32
+#define RUN_FUNCTIONS_TIME64(X)                                                                                        \
+    X(int, __fcntl_time64, (int, int, ...))                                                                            \
+    X(int, __setsockopt64, (int, int, int, const void *, socklen_t))                                                   \
+    X(int, __getsockopt64, (int, int, int, void *, socklen_t *))                                                       \
+    X(ssize_t, __recvmsg64, (int, struct msghdr *, int))                                                               \
+    X(int, __recvmmsg64, (int, struct mmsghdr *, unsigned, int, void *))                                               \
+    X(ssize_t, __sendmsg64, (int, const struct msghdr *, int))                                                         \
+    X(int, __sendmmsg64, (int, struct mmsghdr *, unsigned, int))                                                       \
+    X(int, __ppoll64, (struct pollfd *, nfds_t, const void *, const sigset_t *))                                       \
+    X(int, __select64, (int, fd_set *, fd_set *, fd_set *, void *))                                                    \
+    X(int, __pselect64, (int, fd_set *, fd_set *, fd_set *, const void *, const sigset_t *))                           \
+    X(int, __epoll_pwait2_time64, (int, struct epoll_event *, int, const void *, const sigset_t *))                    \
+    X(int, __prctl_time64, (int, ...))
+#else
+#define RUN_FUNCTIONS_TIME64(X)
+#endif
+
 #define RUN_FUNCTIONS(X)                                                                                               \
     X(int, socket, (int, int, int))                                                                                    \
     X(int, connect, (int, __CONST_SOCKADDR_ARG, socklen_t))                                                            \
@@ -64,7 +83,8 @@ struct mmsghdr;
     X(int, prctl, (int, ...))                                                                                          \
     X(long, syscall, (long, ...))                                                                                      \
     X(void, _exit, (int))                                                                                              \
-    X(void, _Exit, (int))
+    X(void, _Exit, (int))                                                                                              \
+    RUN_FUNCTIONS_TIME64(X)
 
 struct run_next {
 #define RUN_MEMBER(type, name, parameters) type(*name) parameters;
