@@ -3,6 +3,7 @@
 
 #include <fcntl.h>
 #include <limits.h>
+#include <poll.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -100,6 +101,14 @@ static int open_log(void)
                 O_WRONLY | O_APPEND | O_CREAT | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK | O_NOCTTY, 0600);
 }
 
+/* Nobody may read it any more: a line to such a pipe would end the program. */
+static bool is_read(int fd)
+{
+    struct pollfd now = {.fd = fd, .events = POLLOUT};
+
+    return poll(&now, 1, 0) < 0 || !(now.revents & POLLERR);
+}
+
 void ab_environment_line(const char *text)
 {
     char line[LINE_BYTES];
@@ -108,7 +117,7 @@ void ab_environment_line(const char *text)
     if (fd < 0)
         return;
     len = (int)ab_min((uint64_t)len, sizeof line - 1);
-    if (write(fd, line, (size_t)len) < 0) {
+    if (is_read(fd) && write(fd, line, (size_t)len) < 0) {
         /* if the log cannot be written, the program goes on */
     }
     if (fd != STANDARD_ERROR)

@@ -297,6 +297,23 @@ static void log_goes_to_what_standard_error_was(void **state)
     close(other);
 }
 
+/* SIGPIPE would end this test. */
+static void log_that_nobody_reads(void **state)
+{
+    int own = dup(2), ends[2];
+
+    (void)state;
+    assert_int_equal(pipe(ends), 0);
+    become_standard_error(ends[1]);
+    ab_environment_read("log");
+    close(ends[0]);
+    autobuf_log_line("lost");
+    ab_environment_read(NULL);
+    become_standard_error(own);
+    close(own);
+    close(ends[1]);
+}
+
 static void log_of_the_environment(void **state)
 {
     char folder[] = "/tmp/autobuf.XXXXXX", file[64], link[64], value[80], wanted[200];
@@ -438,6 +455,7 @@ int main(void)
         cmocka_unit_test(only_off_switches_off),
         cmocka_unit_test(a_program_may_print_its_own_log),
         cmocka_unit_test(log_of_the_environment),
+        cmocka_unit_test(log_that_nobody_reads),
         cmocka_unit_test(log_goes_to_what_standard_error_was),
         cmocka_unit_test(own_errors_have_texts_of_their_own),
         cmocka_unit_test(every_errno_has_a_text),
