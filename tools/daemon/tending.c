@@ -19,6 +19,8 @@
 
 #define NEAR_BYTES 16777216U /* one whose peer is near is left alone until so much more has moved */
 
+#define IDLE_NS (300 * NS_PER_S) /* one that moves nothing for so long is let go until it carries bulk data again */
+
 #define LOOKS_NS (10 * NS_PER_MS) /* between two rounds of looks, at least */
 #define LIMITS_NS (10 * NS_PER_S) /* between two readings of this host's limits */
 #define LESSONS_NS (100 * NS_PER_MS) /* between two readings of what the kernel tells of closed connections, at least */
@@ -35,6 +37,7 @@ struct tended {
     char program[PROCESS_NAME_BYTES], unit[UNIT_BYTES];
     char action[REPORT_TEXT_BYTES]; /* the newest; "": none yet */
     uint64_t action_ns;
+    uint64_t moved_bytes, moved_ns; /* it had moved so much by then, and has moved nothing since */
     uint64_t share_bytes, told_bytes; /* of its rule's divide=; 0: none yet */
     uint64_t window_bytes;            /* that it uses, smoothed */
     uint64_t share_ns;                /* not changed again before */
@@ -222,6 +225,18 @@ static struct autobuf_live_state state_of(const struct tended *t)
     return state;
 }
 
+/* Not where a total is divided: whoever comes next would get its share, and it would have one of its own again. */
+static bool is_idle(const struct tending *tending, struct tended *t, const struct autobuf_live_state *state)
+{
+    uint64_t moved_bytes = state->sent_bytes + state->received_bytes;
+
+    if (moved_bytes != t->moved_bytes) {
+        t->moved_bytes = moved_bytes;
+        t->moved_ns = tending->now_ns;
+    }
+    return !t->rule->divide_bytes && tending->now_ns - t->moved_ns >= IDLE_NS;
+}
+
 /* A flow that its owner has closed, or handed on to another process: the next sweep will tell. */
 static void look(struct tending *tending, size_t at)
 {
@@ -246,8 +261,8 @@ static void look(struct tending *tending, size_t at)
     } else if (result > 0 && tending->said[0]) {
         tell_said(tending);
         keep_action(tending, t);
-    } else if (has_ended(result)) {
-        end(tending, at, KNOWN_WAITS);
+    } else if (has_ended(result) || is_idle(tending, t, &state)) {
+        end(tending, at, KNOWN_WAITS); /* puts the pace back */
     }
     act_give_back(&loan);
 }
@@ -453,7 +468,7 @@ static enum known_state open_flow(struct tending *tending, const struct seen *se
     struct autobuf_applied applied = AUTOBUF_APPLIED_INIT;
     struct autobuf_limits limits;
     struct autobuf_options options = options_of(tending, rule, &limits);
-    struct tended t = {.rule = rule, .place = *place, .was = *was, .subject = sweep_subject(seen)};
+    struct tended t = {.rule = rule, .place = *place, .was = *was, .subject = sweep_subject(seen), .moved_ns = tending->now_ns};
     struct autobuf_path path = AUTOBUF_PATH_INIT;
     int error;
 

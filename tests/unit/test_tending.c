@@ -1,0 +1,156 @@
+/* SPDX-License-Identifier: MIT */
+/* tools/daemon/tending.c: how long a connection is looked after. */
+#include "unit.h"
+
+#include <arpa/inet.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include "daemon/config.h"
+#include "daemon/tending.h"
+#include "sockets.h"
+
+#define SO_COOKIE_NUMBER 57
+#define NS_PER_S 1000000000ULL
+#define LOOK_S 10U
+
+/* One connection over loopback, and all that looks after it. */
+struct scene {
+    struct connection c;
+    struct config config;
+    struct state state;
+    struct table table;
+    struct report_counts counts;
+    struct keep keep;
+    struct tending *tending;
+    struct known *known;
+    uint64_t now_ns;
+};
+
+static void say(const char *line)
+{
+    (void)line;
+}
+
+static void wrong(void *user, unsigned line, const char *text)
+{
+    (void)user;
+    fail_msg("%u: %s", line, text);
+}
+
+static struct endpoint endpoint_of(int fd, int (*name)(int, struct sockaddr *, socklen_t *))
+{
+    struct sockaddr_in address;
+    socklen_t length = sizeof address;
+    struct endpoint e = {.version = 4};
+
+    assert_int_equal(name(fd, (struct sockaddr *)&address, &length), 0);
+    memcpy(e.address, &address.sin_addr, 4);
+    e.port = ntohs(address.sin_port);
+    return e;
+}
+
+/* Begins to look after the client's end, by these rules. */
+static void begin(struct scene *s, char *rules)
+{
+    FILE *file = fmemopen(rules, strlen(rules), "r");
+    struct wanted wanted = {.pid = getpid()};
+    struct seen seen = {.moved_bytes = 1000000};
+    socklen_t length = sizeof seen.cookie;
+
+    *s = (struct scene){.c = tcp_connection(), .now_ns = autobuf_now_ns()};
+    assert_non_null(file);
+    assert_int_equal(config_read(file, &s->config, wrong, NULL), 0);
+    fclose(file);
+    assert_int_equal(tending_open(&s->tending, &s->state, &s->table, &s->counts, &s->keep, say), 0);
+    assert_int_equal(tending_rules(s->tending, &s->config, false, s->now_ns), 0);
+    wanted.fd = s->c.client;
+    seen.local = endpoint_of(s->c.client, getsockname);
+    seen.remote = endpoint_of(s->c.client, getpeername);
+    assert_int_equal(getsockopt(s->c.client, SOL_SOCKET, SO_COOKIE_NUMBER, &seen.cookie, &length), 0);
+    s->known = table_make(&s->table, seen.cookie);
+    assert_non_null(s->known);
+    tending_begin(s->tending, &seen, &wanted);
+    if (s->counts.refused[REPORT_NOT_PERMITTED])
+        SKIP("this process may not borrow a descriptor");
+    assert_int_equal(tending_count(s->tending), 1);
+    s->known->state = KNOWN_TENDED;
+}
+
+static void finish(struct scene *s)
+{
+    tending_close(s->tending);
+    table_free(&s->table);
+    config_free(&s->config);
+    close_connection(&s->c);
+}
+
+static void let_pass(struct scene *s, unsigned seconds)
+{
+    for (unsigned done = 0; done < seconds; done += LOOK_S) {
+        s->now_ns += LOOK_S * NS_PER_S;
+        tending_step(s->tending, s->now_ns);
+    }
+}
+
+static void move_something(struct scene *s)
+{
+    char data[100] = "";
+
+    assert_int_equal(send(s->c.client, data, sizeof data, 0), sizeof data);
+    assert_int_equal(recv(s->c.accepted, data, sizeof data, MSG_WAITALL), sizeof data);
+}
+
+static void one_that_moves_something_now_and_then_is_kept(void **state)
+{
+    struct scene s;
+    char rules[] = "[all]\nmode=auto\nintent=low-delay\n";
+
+    (void)state;
+    begin(&s, rules);
+    for (unsigned i = 0; i < 4; i++) {
+        move_something(&s);
+        let_pass(&s, 250);
+        assert_int_equal(tending_count(s.tending), 1);
+    }
+    finish(&s);
+}
+
+static void one_that_is_idle_is_let_go(void **state)
+{
+    struct scene s;
+    char rules[] = "[all]\nmode=auto\nintent=low-delay\n";
+
+    (void)state;
+    begin(&s, rules);
+    move_something(&s);
+    let_pass(&s, 320);
+    assert_int_equal(tending_count(s.tending), 0);
+    assert_int_equal(s.known->state, KNOWN_WAITS); /* it may come back */
+    finish(&s);
+}
+
+static void one_that_has_a_share_is_kept(void **state)
+{
+    struct scene s;
+    char rules[] = "[all]\nmode=auto\ndivide=1M\n";
+
+    (void)state;
+    begin(&s, rules);
+    let_pass(&s, 1000);
+    assert_int_equal(tending_count(s.tending), 1);
+    finish(&s);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(one_that_moves_something_now_and_then_is_kept),
+        cmocka_unit_test(one_that_is_idle_is_let_go),
+        cmocka_unit_test(one_that_has_a_share_is_kept),
+    };
+
+    return cmocka_run_group_tests_name("tending", tests, NULL, NULL);
+}
