@@ -204,6 +204,37 @@ sed 's/^/# /' /tmp/daemon
     return Case(f"{SHARERS} {'readers' if reads else 'writers'} divide {SHARED_BYTES // 1000} KB", script, check, PROGRAMS)
 
 
+def yama() -> Case:
+    """kernel.yama.ptrace_scope: up to 2 the daemon's privilege is enough; 3 is for good, so that this comes after all that acts on others."""
+    mbit, rtt_ms, seconds = QUICK_PATH
+    writer = f"on a as_nobody writer poll 10.0.2.1 {PORT} {seconds} cubic {LOCK_BYTES} after\n"
+
+    def scope(number: int) -> str:
+        return f"""sysctl -qw kernel.yama.ptrace_scope={number}
+: >/tmp/daemon
+on a autobufd 2>/tmp/daemon &
+until grep -q 'begins with' /tmp/daemon; do usleep 1000; done
+on b as_nobody reader {PORT} all {seconds + 1} >/dev/null &
+listening b {PORT}
+{writer}killall autobufd reader 2>/dev/null
+wait
+echo = scope {number}
+sed 's/^/# /' /tmp/daemon
+"""
+
+    def check(said: str) -> None:
+        rate, logs = rates(said), re.split(r"^= scope \d\n", said, flags=re.M)[1:]
+        print(f"# scopes 1, 2, 3: {', '.join(f'{each:.1f}' for each in rate)} Mbit/s", flush=True)
+        for number, log in enumerate(logs, 1):
+            acts, refused = "send: " in log, "may not be touched" in log
+            if (acts, refused) != (number < 3, number == 3):
+                raise AssertionError(f"scope {number}: acts {acts}, refused {refused}: {log[-500:]}")
+        if len(logs) != 3 or rate[2] > MOST_WHILE_LOCKED * rate[0]:
+            raise AssertionError(f"{len(logs)} scopes, {rate} Mbit/s")
+
+    return Case("Yama", plain_path(mbit, rtt_ms) + "".join(scope(number) for number in (1, 2, 3)), check, PROGRAMS)
+
+
 BEFORE_SYN = (BUILD / "tools" / "before_syn.bpf.o").is_file()
 """Where autobufd was built with libbpf."""
 SEES_LOCKS = (5, 15)
@@ -229,3 +260,5 @@ def cases(kernel: Kernel, quick: bool) -> Iterator[Case]:
     for path in NEVER_PATHS:
         for reads in (False, True):
             yield never_slower(*path, reads)
+    if kernel.number >= SEES_LOCKS:
+        yield yama()
