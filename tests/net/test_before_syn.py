@@ -22,11 +22,11 @@ import unittest
 
 sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
 
-import test_daemon  # noqa: E402
+import daemons  # noqa: E402
 from cases import run_tests  # noqa: E402
+from daemons import CROWD, PORT, SMALL, TOP, WAIT_S  # noqa: E402
 from path import Path, built, wait_line, wait_listening  # noqa: E402
 from test_bulk import CORE, LONG, OLDER_CORE, RMEM, WMEM  # noqa: E402
-from test_daemon import CROWD, PORT, SMALL, TOP, WAIT_S  # noqa: E402
 
 SHORT = "rate=50M,delay=1ms"
 BPF = {"x86_64": 321, "aarch64": 280, "riscv64": 280, "s390x": 351, "ppc64le": 361}.get(platform.machine(), -1)
@@ -72,7 +72,7 @@ assert libc.prctl(22, 2, struct.pack("HxxxxxxQ", len(code), ctypes.addressof(tex
 os.execvp(sys.argv[2], sys.argv[2:])
 """
 
-setUpModule = test_daemon.setUpModule
+setUpModule = daemons.setUpModule
 
 
 def control_groups() -> str:
@@ -97,7 +97,7 @@ def attached() -> set[int]:
     return set(numbers[:query[6]])
 
 
-class BeforeSynTest(test_daemon.Watched):
+class BeforeSynTest(daemons.Watched):
     def acts(self, path: Path, rules: str, *args: str, **kw) -> subprocess.Popen:
         """A daemon that acts before the SYN."""
         daemon = self.daemon(path, rules, *args, **kw)

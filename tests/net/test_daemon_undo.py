@@ -1,0 +1,275 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: MIT
+"""autobufd --undo: every connection and listener is put back as it was, however the daemon ended.
+
+Prints TAP. Exits 0, 1 when a test failed, 77 when no path can be made here. Arguments select the tests whose names
+contain one of them.
+"""
+from __future__ import annotations
+
+import os
+import pathlib
+import signal
+import subprocess
+import sys
+import time
+
+sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
+
+from cases import run_tests  # noqa: E402
+from daemons import (BINARIES, BUF_LOCK, LISTENER, NO_PACE, PORT, PROGRAMS, SMALL, WAIT_S, DaemonTest,  # noqa: E402
+                     setUpModule)
+from path import Path, built, wait_line  # noqa: E402
+from test_bulk import LONG, RMEM, WMEM  # noqa: E402
+
+# Says the sizes of its listener when it is asked, after it has set those that it was told.
+SIZES = f"""
+import socket, sys
+l = socket.socket()
+l.bind(("", {PORT}))
+l.listen()
+for line in sys.stdin:
+    words = line.split()
+    for name, value in zip(words[::2], words[1::2]):
+        l.setsockopt(socket.SOL_SOCKET, getattr(socket, name), int(value))
+    print(*(l.getsockopt(socket.SOL_SOCKET, o) for o in (socket.SO_SNDBUF, socket.SO_RCVBUF, {BUF_LOCK})), flush=True)
+"""
+
+# Takes what is sent, and once it is told so sends nothing more itself.
+HALF = f"""
+import socket, sys, threading
+l = socket.socket()
+l.bind(("", {PORT}))
+l.listen()
+print("listens", flush=True)
+s, _ = l.accept()
+def shut():
+    sys.stdin.readline()
+    s.shutdown(socket.SHUT_WR)
+    print("half", flush=True)
+threading.Thread(target=shut, daemon=True).start()
+while s.recv(1 << 20, socket.MSG_TRUNC):
+    pass
+"""
+
+
+class Undo(DaemonTest):
+    """What was set can be put back once the daemon has ended, however it ended."""
+
+    def setUp(self) -> None:
+        super().setUp()
+        self.state = self.folder / "state"
+        self.rules = f"state={self.state}\n[all]\n"
+
+    def undo(self, path: Path, *args: str, side: str = "a") -> subprocess.CompletedProcess:
+        return path.run(side, [built("tools/autobufd"), "--undo", "--config", str(self.file), *args])
+
+    def kept(self) -> int:
+        return len(self.state.read_text().splitlines()) - 1
+
+    def locked_sender(self) -> tuple[Path, subprocess.Popen, int]:
+        path, sender, fd, _ = self.begin(LONG, SMALL)
+        if self.ask(sender, "locks") != 1:
+            self.skipTest("needs SO_BUF_LOCK (Linux 5.15)")
+        return path, sender, self.ask(sender, "buffer")
+
+    def test_a_sender(self) -> None:
+        for number in (signal.SIGTERM, signal.SIGKILL):
+            with self.subTest(number):
+                path, sender, before = self.locked_sender()
+                daemon = self.daemon(path, self.rules)
+                self.line(daemon, "given back to autotuning")
+                while self.ask(sender, "buffer") < 4 * before:
+                    pass
+                daemon.send_signal(number)
+                daemon.wait(WAIT_S)
+                self.assertEqual(self.kept(), 1)
+                shown = self.undo(path, "--dry-run")
+                self.assertRegex(shown.stderr, f"\\[{sender.pid}\\]:.*: dry run: put back as it was\n")
+                self.assertGreaterEqual(self.ask(sender, "buffer"), 4 * before)
+                done = self.undo(path)
+                self.assertEqual(done.returncode, 0, done.stderr)
+                self.assertRegex(done.stderr, f"\\[{sender.pid}\\]:.*: put back as it was\n")
+                self.assertEqual((self.ask(sender, "buffer"), self.ask(sender, "locks")), (before, 1))
+                self.assertEqual(self.kept(), 0)
+                again = self.undo(path)
+                self.assertEqual((again.returncode, again.stderr), (0, ""))
+                self.state.unlink()
+
+    def test_it_is_kept_before_it_is_told(self) -> None:
+        """So one that is killed by whoever reads of it has kept it."""
+        path, sender, before = self.locked_sender()
+        sender.kill()
+        sender.wait()
+        daemon = self.daemon(path, f"status=off\n{self.rules}")  # a socket that cannot be made would be told, too
+        log = os.open(f"/proc/{daemon.pid}/fd/1", os.O_WRONLY | os.O_NONBLOCK)
+        try:
+            while os.write(log, b"\n" * 4096):
+                pass
+        except BlockingIOError:
+            os.close(log)
+        other = self.locked(path)
+        deadline = time.monotonic() + WAIT_S
+        while not self.kept():  # the daemon waits for its log to be read, or soon will
+            self.assertLess(time.monotonic(), deadline)
+        self.assertEqual(int(self.line(daemon, "given back")[2]), other.pid)
+        daemon.kill()
+        daemon.wait()
+        self.assertEqual(self.undo(path).returncode, 0)
+        self.assertEqual((self.ask(other, "buffer"), self.ask(other, "locks")), (before, 1))
+
+    def test_after_a_second_daemon(self) -> None:
+        """It is as it was before the first one."""
+        path, sender, before = self.locked_sender()
+        daemon = self.daemon(path, self.rules)
+        self.line(daemon, "given back to autotuning")
+        daemon.kill()
+        daemon.wait()
+        daemon = self.daemon(path, f"state={self.state}\n[all]\nmode=fixed\nsndbuf=1500000\npace=80M\ncc=bbr\n")
+        self.line(daemon, "sets congestion control bbr")
+        self.line(daemon, "sets SO_SNDBUF 1500000")
+        self.assertEqual(self.ask(sender, "bbr"), 1)
+        self.stop(daemon)
+        done = self.undo(path)
+        self.assertEqual(done.returncode, 0, done.stderr)
+        self.assertEqual((self.ask(sender, "buffer"), self.ask(sender, "locks"), self.ask(sender, "pace")), (before, 1, NO_PACE))
+
+    def test_a_congestion_control(self) -> None:
+        path, sender, fd, _ = self.begin(LONG)
+        daemon = self.daemon(path, f"state={self.state}\n[all]\nmode=fixed\ncc=bbr\n")
+        self.line(daemon, "sets congestion control bbr")
+        self.stop(daemon)
+        self.assertEqual(self.ask(sender, "bbr"), 1)
+        done = self.undo(path)
+        self.assertEqual(done.returncode, 0, done.stderr)
+        self.assertEqual((self.ask(sender, "bbr"), self.ask(sender, "locks")), (0, 0))
+
+    def test_a_listener(self) -> None:
+        path = self.hosts("rate=50M,delay=10ms", {**WMEM, **RMEM})
+        listener = path.popen("b", [sys.executable, "-c", LISTENER, str(SMALL)])
+        wait_line(listener, lambda line: line == "listens")
+
+        def locks() -> int:
+            path.run("a", [sys.executable, "-c", "import socket, sys; socket.create_connection((sys.argv[1], int(sys.argv[2])))",
+                           path.addr["b"], str(PORT)])
+            return int(wait_line(listener, lambda line: True))
+
+        self.assertEqual(locks(), 2)
+        daemon = self.daemon(path, self.rules, side="b")
+        self.line(daemon, "receive: kernel: given back to autotuning")
+        self.stop(daemon)
+        self.assertEqual(locks(), 0)
+        done = self.undo(path, side="b")
+        self.assertEqual(done.returncode, 0, done.stderr)
+        self.assertEqual(locks(), 2)
+
+    def sizes(self, listener: subprocess.Popen, *options: str) -> list[int]:
+        """Send buffer, receive buffer and locks of a listener, which its program sets first."""
+        self.tell(listener, " ".join(options))
+        return [int(word) for word in wait_line(listener, lambda line: True).split()]
+
+    def test_a_listener_that_was_taken_up_again(self) -> None:
+        """By the same daemon with other rules, and by a second one."""
+        path = self.hosts("rate=50M,delay=10ms", {**WMEM, **RMEM})
+        listener = path.popen("b", [sys.executable, "-c", SIZES], stdin=subprocess.PIPE)
+        before = self.sizes(listener)
+        rules = f"state={self.state}\n[all]\nmode=fixed\nsndbuf="
+        daemon = self.daemon(path, f"{rules}500000\n", side="b")
+        self.line(daemon, "sets SO_SNDBUF 500000")
+        self.write(f"{rules}400000\n")
+        daemon.send_signal(signal.SIGHUP)
+        self.line(daemon, "sets SO_SNDBUF 400000")
+        self.stop(daemon)
+        daemon = self.daemon(path, f"{rules}300000\n", side="b")
+        self.line(daemon, "sets SO_SNDBUF 300000")
+        self.stop(daemon)
+        self.assertEqual(self.sizes(listener), [600000, before[1], 1])
+        done = self.undo(path, side="b")
+        self.assertEqual(done.returncode, 0, done.stderr)
+        self.assertEqual(self.sizes(listener), before)
+
+    def test_a_listener_whose_program_changed_one_side(self) -> None:
+        path = self.hosts("rate=50M,delay=10ms", {**WMEM, **RMEM})
+        listener = path.popen("b", [sys.executable, "-c", SIZES], stdin=subprocess.PIPE)
+        before = self.sizes(listener, "SO_SNDBUF", "20000", "SO_RCVBUF", "20000")
+        self.assertEqual(before[2], 3)
+        daemon = self.daemon(path, self.rules, side="b")
+        self.line(daemon, "given back to autotuning")
+        given = self.sizes(listener)
+        self.assertEqual(given[2], 0)
+        changed = self.sizes(listener, "SO_RCVBUF", "30000")
+        self.assertEqual((changed[0], changed[2]), (given[0], 2))
+        self.line(daemon, "given back to autotuning")
+        self.stop(daemon)
+        self.assertEqual(self.sizes(listener)[2], 0)
+        done = self.undo(path, side="b")
+        self.assertEqual(done.returncode, 0, done.stderr)
+        self.assertEqual(self.sizes(listener), [before[0], changed[1], 3])
+
+    def test_a_connection_that_is_half_closed(self) -> None:
+        """Its program goes on sending."""
+        path = self.hosts(LONG, {**WMEM, **RMEM})
+        peer = path.popen("b", [sys.executable, "-c", HALF], stdin=subprocess.PIPE)
+        wait_line(peer, lambda line: line == "listens")
+        sender = self.locked(path)
+        before = self.ask(sender, "buffer")
+        daemon = self.daemon(path, f"state={self.state}\n[all]\nmode=fixed\nsndbuf=1500000\n")
+        self.line(daemon, "sets SO_SNDBUF 1500000")
+        self.tell(peer, "")
+        wait_line(peer, lambda line: line == "half")
+        while not path.run("a", ["ss", "-tnH", "state", "close-wait"]).stdout:
+            pass
+        self.stop(daemon)
+        done = self.undo(path)
+        self.assertEqual(done.returncode, 0, done.stderr)
+        self.assertRegex(done.stderr, f"\\[{sender.pid}\\]:.*: put back as it was\n")
+        self.assertEqual((self.ask(sender, "buffer"), self.ask(sender, "locks")), (before, 1))
+
+    def test_what_stands_in_its_way(self) -> None:
+        path, sender, before = self.locked_sender()
+        daemon = self.daemon(path, self.rules)
+        self.line(daemon, "given back to autotuning")
+        done = self.undo(path)
+        self.assertEqual((done.returncode, done.stderr), (1, f"autobufd: {self.state}: an autobufd is running and has it open\n"))
+        self.stop(daemon)
+        elsewhere = self.undo(path, side="b")
+        self.assertEqual((elsewhere.returncode, elsewhere.stderr),
+                         (1, f"autobufd: {self.state}: it is of an autobufd in another network namespace\n"))
+        self.assertEqual(self.kept(), 1)
+        off = path.run("a", [built("tools/autobufd"), "--undo", "--config", str(self.file)], env=os.environ | {"AUTOBUF": "off"})
+        self.assertEqual((off.returncode, off.stderr), (1, "autobufd: not all is put back: AUTOBUF=off in its environment\n"))
+        self.assertEqual(self.kept(), 1)
+        sender.kill()
+        sender.wait()
+        gone = self.undo(path)
+        self.assertEqual((gone.returncode, gone.stderr), (0, ""))
+        self.state.unlink()
+        nothing = self.undo(path)
+        self.assertEqual((nothing.returncode, nothing.stderr), (0, "autobufd: nothing was kept, so there is nothing to put back\n"))
+        self.state.write_text("something else\n")
+        for args in ((), ("--undo",)):
+            other = path.run("a", [built("tools/autobufd"), "--config", str(self.file), *args])
+            self.assertEqual((other.returncode, other.stderr), (1, f"autobufd: {self.state}: it is not a state file of this version\n"))
+        self.assertEqual(self.state.read_text(), "something else\n")
+
+    def test_a_disk_that_is_full(self) -> None:
+        """What cannot be kept is not changed."""
+        if os.geteuid() != 0:
+            self.skipTest("needs root to mount")
+        path, sender, before = self.locked_sender()
+        small = self.folder / "small"
+        small.mkdir()
+        daemon = self.daemon(path, f"state={small}/state\n[none]\nprogram=none\n", prefix=(
+            "unshare", "--mount", "sh", "-c", f'mount -t tmpfs -o size=4k none {small} && exec "$@"', "sh"))
+        inside = pathlib.Path(f"/proc/{daemon.pid}/root{small}/state")
+        with inside.open("a") as file:
+            file.write("x" * (4095 - inside.stat().st_size) + "\n")
+        self.write(f"state={small}/state\n[all]\n")
+        daemon.send_signal(signal.SIGHUP)
+        wait_line(daemon, lambda line: "No space left on device: what a socket was like cannot be kept" in line, WAIT_S)
+        self.assertEqual((self.ask(sender, "buffer"), self.ask(sender, "locks")), (before, 1))
+        self.stop(daemon)
+
+
+if __name__ == "__main__":
+    sys.exit(run_tests(PROGRAMS, BINARIES))
