@@ -9,6 +9,7 @@
 
 #include <netinet/in.h>
 
+#include "account.h"
 #include "act.h"
 #include "cost.h"
 #include "divide.h"
@@ -44,7 +45,6 @@ struct tended {
 };
 
 struct tending {
-    tending_say_fn *say;
     struct state *state;
     struct table *table;
     struct report_counts *counts;
@@ -60,13 +60,9 @@ struct tending {
     bool divides; /* a rule does */
     bool refused; /* said that a process may not be touched */
     bool unkept;  /* said that nothing can be kept */
-    const struct process *process; /* of what is acted on now, and its socket, for what is said of it */
-    const struct place *place;
-    const struct rule *rule;
-    const char *unit;
-    int copy;
-    bool anew;      /* its program has changed it since it was kept */
-    char said[512]; /* of it, and not told yet: lines */
+    struct account account; /* of what is acted on now */
+    const char *unit;    /* its process's */
+    bool anew;           /* its program has changed it since it was kept */
 };
 
 /* ---------------------------------------------------------------------------------- saying */
@@ -76,70 +72,17 @@ static bool is_dry(const struct tending *tending, const struct rule *rule)
     return tending->dry_run || tending->config->dry_run || rule->dry_run;
 }
 
-static void tell(const struct tending *tending, const char *text)
+/* From here on what is said is about this socket. */
+static void is_about(struct tending *tending, const struct loan *loan, const struct place *place, const struct rule *rule)
 {
-    char local[PROCESS_ADDRESS_BYTES], peer[PROCESS_ADDRESS_BYTES], line[768];
-
-    process_addresses(tending->copy, local, peer);
-    snprintf(line, sizeof line, "%s[%d]:%d %s -> %s: [%s] %s%s", tending->process->name, (int)tending->place->pid,
-             tending->place->fd, local, peer, tending->rule->name, is_dry(tending, tending->rule) ? "dry run: " : "", text);
-    tending->say(line);
-}
-
-/* Something was set, or in a dry run would be: whoever reads it may count on what keep() has written. */
-static void tell_said(struct tending *tending)
-{
-    char lines[sizeof tending->said], *rest = lines, *line;
-
-    memcpy(lines, tending->said, sizeof lines);
-    while ((line = strsep(&rest, "\n"))) {
-        if (!line[0])
-            continue;
-        if (!is_dry(tending, tending->rule))
-            report_count(tending->counts, line);
-        tell(tending, line);
-    }
-}
-
-static void tell_failed(struct tending *tending, int error)
-{
-    tending->counts->failed_actions++;
-    tell(tending, autobuf_strerror(error));
+    account_about(&tending->account, loan, place, rule, is_dry(tending, rule));
+    tending->anew = false;
 }
 
 static void keep_action(const struct tending *tending, struct tended *t)
 {
-    snprintf(t->action, sizeof t->action, "%.*s", (int)sizeof t->action - 1, tending->said);
+    snprintf(t->action, sizeof t->action, "%.*s", (int)sizeof t->action - 1, tending->account.text);
     t->action_ns = tending->now_ns;
-}
-
-static void add_text(struct tending *tending, const char *between, const char *text)
-{
-    size_t used = strlen(tending->said);
-
-    snprintf(tending->said + used, sizeof tending->said - used, "%s%s", used ? between : "", text);
-}
-
-/* What a flow says is told only if it then sets something. */
-static void keep_text(void *user, const char *text)
-{
-    add_text(user, "; ", text);
-}
-
-static void keep_line(void *user, const char *text)
-{
-    add_text(user, "\n", text);
-}
-
-/* From here on what is said is about this socket. */
-static void is_about(struct tending *tending, const struct loan *loan, const struct place *place, const struct rule *rule)
-{
-    tending->process = &loan->process;
-    tending->place = place;
-    tending->rule = rule;
-    tending->copy = loan->copy;
-    tending->anew = false;
-    tending->said[0] = '\0';
 }
 
 static void say_refused(struct tending *tending, int error, pid_t pid)
@@ -153,7 +96,7 @@ static void say_refused(struct tending *tending, int error, pid_t pid)
              "process %d may not be touched (%s): without CAP_SYS_PTRACE only processes of the daemon's own user can "
              "be reached, and with kernel.yama.ptrace_scope=3 none; others are left alone, too",
              (int)pid, strerror(-error));
-    tending->say(line);
+    tending->account.say(line);
 }
 
 /* ---------------------------------------------------------------------------------- keeping */
@@ -161,7 +104,7 @@ static void say_refused(struct tending *tending, int error, pid_t pid)
 /* Something was set on the socket: keeps how it was, or else puts that back. */
 static bool keep(struct tending *tending, int copy, const struct noted *was)
 {
-    int error = is_dry(tending, tending->rule) ? 0 : state_keep(tending->state, was, tending->anew);
+    int error = tending->account.dry_run ? 0 : state_keep(tending->state, was, tending->anew);
     char line[256];
 
     if (error == 0)
@@ -170,7 +113,7 @@ static bool keep(struct tending *tending, int copy, const struct noted *was)
     snprintf(line, sizeof line, "%s: %s: what a socket was like cannot be kept, so it is put back and left alone",
              tending->state->file, strerror(-error));
     if (!tending->unkept)
-        tending->say(line);
+        tending->account.say(line);
     tending->unkept = true;
     return false;
 }
@@ -258,8 +201,8 @@ static void look(struct tending *tending, size_t at)
         lessons_look(t->lesson, loan.copy, &state, tending->now_ns);
     if (result > 0 && !keep(tending, loan.copy, &t->was)) {
         end(tending, at, KNOWN_LEFT);
-    } else if (result > 0 && tending->said[0]) {
-        tell_said(tending);
+    } else if (result > 0 && tending->account.text[0]) {
+        account_tell(&tending->account);
         keep_action(tending, t);
     } else if (has_ended(result) || is_idle(tending, t, &state)) {
         end(tending, at, KNOWN_WAITS); /* puts the pace back */
@@ -337,14 +280,16 @@ static void tell_share(struct tending *tending, struct tended *t, size_t count)
     t->told_bytes = t->share_bytes;
     snprintf(text, sizeof text, "window of %.2f MB: its share of divide=%.2f MB among %zu", (double)t->share_bytes / 1e6,
              (double)t->rule->divide_bytes / 1e6, count);
-    snprintf(tending->said, sizeof tending->said, "%s", text);
-    tell_said(tending);
+    tending->account.text[0] = '\0';
+    account_line(&tending->account, text);
+    account_tell(&tending->account);
     keep_action(tending, t);
 }
 
 static void share(struct tending *tending, struct tended *t, size_t count)
 {
-    struct act act = {.rule = t->rule, .limits = &tending->limits, .dry_run = is_dry(tending, t->rule), .say = keep_line, .user = tending};
+    struct act act = {.rule = t->rule, .limits = &tending->limits, .dry_run = is_dry(tending, t->rule), .say = account_line,
+                      .user = &tending->account};
     struct autobuf_live_state state = state_of(t);
     struct loan loan;
 
@@ -420,8 +365,8 @@ static struct autobuf_options options_of(struct tending *tending, const struct r
                     (is_dry(tending, rule) || rule->divide_bytes ? AUTOBUF_FLOW_LOOK_ONLY : 0);
     options.limits = limits;
     options.most_bytes = rule->most_bytes;
-    options.log = keep_text;
-    options.log_user = tending;
+    options.log = account_part;
+    options.log_user = &tending->account;
     return options;
 }
 
@@ -457,7 +402,7 @@ static bool recall(struct tending *tending, const struct rule *rule, const struc
         return false;
     snprintf(text, sizeof text, "the path store knows it: %.1f Mbit/s, %.3f ms", (double)entry.tx_rate_bit_per_s / 1e6,
              (double)entry.rtt_min_ns / 1e6);
-    keep_text(tending, text);
+    account_part(&tending->account, text);
     return true;
 }
 
@@ -476,7 +421,7 @@ static enum known_state open_flow(struct tending *tending, const struct seen *se
         options.path = &path;
     error = has_room(tending) ? autobuf_flow_open(&t.flow, copy, NULL, 0, &options) : -ENOMEM;
     if (error < 0) {
-        tell_failed(tending, error);
+        account_failed(&tending->account, error);
         return KNOWN_LEFT;
     }
     error = autobuf_flow_state(t.flow, &applied);
@@ -484,15 +429,15 @@ static enum known_state open_flow(struct tending *tending, const struct seen *se
         autobuf_flow_close(t.flow);
         return KNOWN_LEFT;
     }
-    if (error == 0 && (applied.changes || is_dry(tending, rule)) && tending->said[0]) {
-        tell_said(tending);
+    if (error == 0 && (applied.changes || is_dry(tending, rule)) && tending->account.text[0]) {
+        account_tell(&tending->account);
         keep_action(tending, &t);
     }
     if (seen->remote.version == 0) {
         autobuf_flow_close(t.flow);
         return KNOWN_WAITS;
     }
-    snprintf(t.program, sizeof t.program, "%s", tending->process->name);
+    snprintf(t.program, sizeof t.program, "%s", tending->account.process->name);
     snprintf(t.unit, sizeof t.unit, "%s", tending->unit);
     if (teaches(rule))
         t.lesson = lessons_begin(tending->lessons, place->cookie, &seen->remote);
@@ -506,7 +451,8 @@ static enum known_state take_up(struct tending *tending, const struct seen *seen
                                 const struct rule *rule, const struct place *place, int copy)
 {
     struct autobuf_limits limits = tending->limits;
-    struct act act = {.rule = rule, .limits = &limits, .dry_run = is_dry(tending, rule), .say = keep_line, .user = tending};
+    struct act act = {.rule = rule, .limits = &limits, .dry_run = is_dry(tending, rule), .say = account_line,
+                      .user = &tending->account};
     struct noted was;
     int result;
 
@@ -519,7 +465,7 @@ static enum known_state take_up(struct tending *tending, const struct seen *seen
     }
     result = act_read(&act, copy, place->cookie, &was);
     if (result < 0) {
-        tell_failed(tending, result);
+        account_failed(&tending->account, result);
         return KNOWN_LEFT;
     }
     if (!seen->remote.version && known->snd_buf_bytes) /* else it may be what an earlier daemon, or other rules, left */
@@ -527,10 +473,10 @@ static enum known_state take_up(struct tending *tending, const struct seen *seen
     result = act_fixed(&act, copy);
     if (result && !keep(tending, copy, &was)) /* also one that failed can have set a part */
         return KNOWN_LEFT;
-    tell_said(tending);
+    account_tell(&tending->account);
     if (result < 0)
-        tell_failed(tending, result);
-    tending->said[0] = '\0';
+        account_failed(&tending->account, result);
+    tending->account.text[0] = '\0';
     return rule->mode == MODE_FIXED ? KNOWN_LEFT : open_flow(tending, seen, rule, place, &was, copy);
 }
 
@@ -620,7 +566,7 @@ int tending_open(struct tending **tending, struct state *state, struct table *ta
     *tending = made;
     if (!made)
         return -ENOMEM;
-    made->say = say;
+    made->account = (struct account){.say = say, .counts = counts};
     made->state = state;
     made->table = table;
     made->counts = counts;

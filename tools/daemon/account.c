@@ -1,0 +1,63 @@
+/* SPDX-License-Identifier: MIT */
+#include "account.h"
+
+#include <stdio.h>
+#include <string.h>
+
+static void say(const struct account *account, const char *text)
+{
+    char local[PROCESS_ADDRESS_BYTES], peer[PROCESS_ADDRESS_BYTES], line[768];
+
+    process_addresses(account->copy, local, peer);
+    snprintf(line, sizeof line, "%s[%d]:%d %s -> %s: [%s] %s%s", account->process->name, (int)account->place->pid,
+             account->place->fd, local, peer, account->rule->name, account->dry_run ? "dry run: " : "", text);
+    account->say(line);
+}
+
+void account_about(struct account *account, const struct loan *loan, const struct place *place, const struct rule *rule,
+                   bool dry_run)
+{
+    account->process = &loan->process;
+    account->place = place;
+    account->rule = rule;
+    account->copy = loan->copy;
+    account->dry_run = dry_run;
+    account->text[0] = '\0';
+}
+
+static void add(struct account *account, const char *between, const char *text)
+{
+    size_t used = strlen(account->text);
+
+    snprintf(account->text + used, sizeof account->text - used, "%s%s", used ? between : "", text);
+}
+
+void account_part(void *account, const char *text)
+{
+    add(account, "; ", text);
+}
+
+void account_line(void *account, const char *text)
+{
+    add(account, "\n", text);
+}
+
+void account_tell(struct account *account)
+{
+    char lines[sizeof account->text], *rest = lines, *line;
+
+    memcpy(lines, account->text, sizeof lines);
+    while ((line = strsep(&rest, "\n"))) {
+        if (!line[0])
+            continue;
+        if (!account->dry_run)
+            report_count(account->counts, line);
+        say(account, line);
+    }
+}
+
+void account_failed(struct account *account, int error)
+{
+    account->counts->failed_actions++;
+    say(account, autobuf_strerror(error));
+}
