@@ -13,6 +13,7 @@ import subprocess
 import sys
 import tempfile
 import time
+from collections.abc import Callable
 
 import schema
 import test_live
@@ -120,6 +121,17 @@ class DaemonTest(test_live.Asked):
         child = path.popen("a", [sys.executable, "-c", test_live.SENDER, path.addr["b"], str(size)], stdin=subprocess.PIPE)
         wait_line(child, lambda line: True)
         return child
+
+    def listener(self, path: Path) -> tuple[subprocess.Popen, Callable[[], int]]:
+        """One in b that has locked its receive buffer, and which sides a connection has locked that it now accepts."""
+        child = path.popen("b", [sys.executable, "-c", LISTENER, str(SMALL)])
+        wait_line(child, lambda line: line == "listens")
+
+        def locks() -> int:
+            path.run("a", [sys.executable, "-c", "import socket, sys; socket.create_connection((sys.argv[1], int(sys.argv[2])))",
+                           path.addr["b"], str(PORT)])
+            return int(wait_line(child, lambda line: True))
+        return child, locks
 
 
 class Watched(DaemonTest):

@@ -20,7 +20,7 @@ sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
 import test_bulk  # noqa: E402
 import test_live  # noqa: E402
 from cases import run_tests  # noqa: E402
-from daemons import (BINARIES, CROWD, LISTENER, NO_PACE, PORT, PROGRAMS, SMALL, TOP, WAIT_S, DaemonTest,  # noqa: E402
+from daemons import (BINARIES, CROWD, NO_PACE, PORT, PROGRAMS, SMALL, TOP, WAIT_S, DaemonTest,  # noqa: E402
                      Watched, program, setUpModule)
 from path import Path, built, wait_line, wait_listening  # noqa: E402
 from test_bulk import CORE, LONG, RMEM, WMEM  # noqa: E402
@@ -50,14 +50,7 @@ class Connections(DaemonTest):
 
     def test_a_listener_that_locked_its_buffer(self) -> None:
         path = self.hosts("rate=50M,delay=10ms", {**WMEM, **RMEM})
-        listener = path.popen("b", [sys.executable, "-c", LISTENER, str(SMALL)])
-        wait_line(listener, lambda line: line == "listens")
-
-        def locks() -> int:
-            path.run("a", [sys.executable, "-c", "import socket, sys; socket.create_connection((sys.argv[1], int(sys.argv[2])))",
-                           path.addr["b"], str(PORT)])
-            return int(wait_line(listener, lambda line: True))
-
+        listener, locks = self.listener(path)
         self.assertEqual(locks(), 2)
         daemon = self.daemon(path, "[all]\n", side="b")
         self.assertEqual(int(self.line(daemon, "receive: kernel: given back to autotuning")[2]), listener.pid)

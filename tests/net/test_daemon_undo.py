@@ -17,7 +17,7 @@ import time
 sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
 
 from cases import run_tests  # noqa: E402
-from daemons import (BINARIES, BUF_LOCK, LISTENER, NO_PACE, PORT, PROGRAMS, SMALL, WAIT_S, DaemonTest,  # noqa: E402
+from daemons import (BINARIES, BUF_LOCK, NO_PACE, PORT, PROGRAMS, SMALL, WAIT_S, DaemonTest,  # noqa: E402
                      setUpModule)
 from path import Path, built, wait_line  # noqa: E402
 from test_bulk import LONG, RMEM, WMEM  # noqa: E402
@@ -146,14 +146,7 @@ class Undo(DaemonTest):
 
     def test_a_listener(self) -> None:
         path = self.hosts("rate=50M,delay=10ms", {**WMEM, **RMEM})
-        listener = path.popen("b", [sys.executable, "-c", LISTENER, str(SMALL)])
-        wait_line(listener, lambda line: line == "listens")
-
-        def locks() -> int:
-            path.run("a", [sys.executable, "-c", "import socket, sys; socket.create_connection((sys.argv[1], int(sys.argv[2])))",
-                           path.addr["b"], str(PORT)])
-            return int(wait_line(listener, lambda line: True))
-
+        listener, locks = self.listener(path)
         self.assertEqual(locks(), 2)
         daemon = self.daemon(path, self.rules, side="b")
         self.line(daemon, "receive: kernel: given back to autotuning")
