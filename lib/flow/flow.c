@@ -171,7 +171,10 @@ static bool needs_path(const struct autobuf_flow *flow)
 static void begin_measuring(struct autobuf_flow *flow)
 {
     struct ab_decision *d = &flow->decision;
-    int error = ab_probe_open_like(&flow->probe, flow->fd, (struct sockaddr *)&d->peer, d->peer_len,
+    int error;
+
+    ab_decide_note_way(d, flow->fd);
+    error = ab_probe_open_like(&flow->probe, flow->fd, (struct sockaddr *)&d->peer, d->peer_len,
                                    &flow->measure);
 
     if (error < 0) {

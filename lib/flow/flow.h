@@ -15,6 +15,7 @@
 #include <sys/types.h>
 
 #include <autobuf/flow.h>
+#include <autobuf/paths.h>
 
 #include "../base/base.h"
 
@@ -38,6 +39,8 @@ struct ab_decision {
     struct ab_windows windows; /* used instead of path */
     bool by_windows;           /* if this is true */
     bool recalled;             /* the path store was asked */
+    char device[AUTOBUF_INTERFACE_BYTES]; /* by which a path is measured; "": by that of the route */
+    bool marked;               /* for the routing tables: others may go another way */
     struct autobuf_plan plan;
     int measured; /* as in struct autobuf_applied */
 };
@@ -70,9 +73,12 @@ int ab_decide_worth(const struct ab_decision *d, struct autobuf_probe_options *p
 /* Takes what the path store knows of the path, once the peer is known, if nobody has told of it. Asks only once. */
 void ab_decide_recall(struct ab_decision *d, int fd);
 
+/* A path is about to be measured from this socket: by which way that goes. */
+void ab_decide_note_way(struct ab_decision *d, int fd);
+
 /*
  * Keeps what was measured by ICMP for other connections: hands it to this host's daemon, or if nobody takes it there, puts
- * it into the user's own path store.
+ * it into the user's own path store. Not what a mark may have sent another way than others go.
  */
 void ab_decide_keep(const struct ab_decision *d);
 

@@ -2,11 +2,13 @@
 /* What the path store knows of a flow's path, and what the flow adds to it. */
 #include <errno.h>
 #include <net/if.h>
+#include <netinet/in.h>
 #include <string.h>
 #include <time.h>
 
 #include "../base/address.h"
 #include "../kernel/route.h"
+#include "../kernel/socket.h"
 #include "../paths/hand.h"
 #include "../paths/prefix.h"
 #include "flow.h"
@@ -22,16 +24,25 @@ struct here {
     char device[AUTOBUF_INTERFACE_BYTES];
 };
 
+/* The interface that a connection surely uses: it is bound to it, or its peer's address holds there alone. "": not known. */
+static void find_device(const struct ab_decision *d, int fd, char *device)
+{
+    const struct sockaddr_in6 *v6 = (const struct sockaddr_in6 *)&d->peer;
+
+    ab_socket_device(fd, device);
+    if (!device[0] && d->peer.ss_family == AF_INET6 && v6->sin6_scope_id && !if_indextoname(v6->sin6_scope_id, device))
+        device[0] = '\0';
+}
+
 /* As the socket is bound or connected, and else as this host's routes say. */
 static void find_here(const struct ab_decision *d, int fd, struct here *here)
 {
-    socklen_t len = sizeof here->local, device_len = sizeof here->device - 1;
+    socklen_t len = sizeof here->local;
     struct sockaddr_storage bound;
     struct ab_route route;
 
     memset(here, 0, sizeof *here);
-    if (getsockopt(fd, SOL_SOCKET, SO_BINDTODEVICE, here->device, &device_len) < 0)
-        here->device[0] = '\0';
+    find_device(d, fd, here->device);
     if (getsockname(fd, (struct sockaddr *)&bound, &len) == 0)
         here->local_len = ab_address_copy((struct sockaddr *)&bound, len, &here->local);
     if (here->local_len < 0 || ab_address_is_any(&here->local))
@@ -94,6 +105,15 @@ void ab_decide_recall(struct ab_decision *d, int fd)
            entry.rtt_min_ns == AUTOBUF_NS_UNSET ? 0.0 : (double)entry.rtt_min_ns / 1e6);
 }
 
+void ab_decide_note_way(struct ab_decision *d, int fd)
+{
+    uint32_t mark = 0;
+    socklen_t len = sizeof mark;
+
+    find_device(d, fd, d->device);
+    d->marked = d->options.mark || (getsockopt(fd, SOL_SOCKET, SO_MARK, &mark, &len) == 0 && mark);
+}
+
 void ab_decide_keep(const struct ab_decision *d)
 {
     struct autobuf_paths_entry entry = AUTOBUF_PATHS_ENTRY_INIT;
@@ -101,12 +121,13 @@ void ab_decide_keep(const struct ab_decision *d)
     bool unsure = d->path.flags || d->path.tx_unsure || d->path.rx_unsure;
     int error;
 
-    if (d->options.flags & AUTOBUF_FLOW_NO_STORE || d->measured != 1 || d->path.method != AUTOBUF_METHOD_ICMP || !d->path.tx_rate_bit_per_s || autobuf_paths_learn(&entry, &d->path) < 0 ||
+    if (d->options.flags & AUTOBUF_FLOW_NO_STORE || d->measured != 1 || d->marked || d->path.method != AUTOBUF_METHOD_ICMP || !d->path.tx_rate_bit_per_s || autobuf_paths_learn(&entry, &d->path) < 0 ||
         ab_prefix_of((const struct sockaddr *)&d->peer, d->peer_len, &entry.remote) < 0)
         return;
+    memcpy(entry.device, d->device, sizeof entry.device);
     entry.learned_s = now_s;
     entry.expires_s = now_s + (unsure ? UNSURE_HOLDS_S : HOLDS_S);
-    if (ab_paths_hand(&entry) == 0)
+    if (!entry.device[0] && ab_paths_hand(&entry) == 0) /* the daemon takes what holds for the whole host */
         return;
     error = autobuf_paths_keep(NULL, &entry, now_s, AUTOBUF_PATHS_TRY | AUTOBUF_PATHS_NO_SYNC);
     if (error < 0 && error != -ENOENT)

@@ -20,6 +20,7 @@ static int measure(struct ab_decision *d, int fd)
             ab_log(&d->log, "not measured: it would change nothing, or cost more time than it could save");
         return 0;
     }
+    ab_decide_note_way(d, fd);
     result = ab_probe_like(fd, (struct sockaddr *)&d->peer, d->peer_len, &probe, &d->path);
     if (result != -EINVAL)
         ab_decide_measured(d, result);
@@ -64,7 +65,7 @@ int autobuf_tune(int fd, const struct sockaddr *peer, socklen_t peer_len,
     if (error == 0)
         error = decide(&d, fd, !wants_limits(applied));
     if (error == 0)
-        error = autobuf_apply(fd, &d.plan);
+        error = d.options.flags & AUTOBUF_FLOW_LOOK_ONLY ? 0 : autobuf_apply(fd, &d.plan);
     if (error < 0)
         return error;
     ab_plan_log(&d.plan, &d.log);

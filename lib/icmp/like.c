@@ -2,13 +2,14 @@
 #include "like.h"
 
 #include "../base/address.h"
+#include "../kernel/socket.h"
 #include "probe.h"
 
 static void take_source(int fd, struct autobuf_probe_options *probe, struct sockaddr_storage *source)
 {
     struct sockaddr_storage local;
     socklen_t len = sizeof local;
-    socklen_t device_len = sizeof probe->device - 1, mark_len = sizeof probe->mark;
+    socklen_t mark_len = sizeof probe->mark;
 
     if (getsockname(fd, (struct sockaddr *)&local, &len) == 0 && len <= sizeof local) {
         int copied = ab_address_copy((struct sockaddr *)&local, len, source);
@@ -18,8 +19,7 @@ static void take_source(int fd, struct autobuf_probe_options *probe, struct sock
             probe->source_len = (uint32_t)copied;
         }
     }
-    if (getsockopt(fd, SOL_SOCKET, SO_BINDTODEVICE, probe->device, &device_len) < 0)
-        probe->device[0] = '\0';
+    ab_socket_device(fd, probe->device);
     if (!probe->mark)
         (void)getsockopt(fd, SOL_SOCKET, SO_MARK, &probe->mark, &mark_len);
 }

@@ -9,6 +9,8 @@
 
 #include <linux/tcp.h>
 
+#include <autobuf/paths.h>
+
 #include "../base/option.h"
 
 #ifndef SO_COOKIE
@@ -120,6 +122,15 @@ int autobuf_socket_state(int fd, struct autobuf_socket *state)
     if (error < 0)
         return error;
     return ab_struct_out(state, &found, sizeof found) ? 0 : -EINVAL;
+}
+
+void ab_socket_device(int fd, char *device)
+{
+    socklen_t len = AUTOBUF_INTERFACE_BYTES; /* the kernel wants room for the longest name, whatever there is */
+
+    if (getsockopt(fd, SOL_SOCKET, SO_BINDTODEVICE, device, &len) < 0 || !len)
+        device[0] = '\0';
+    device[AUTOBUF_INTERFACE_BYTES - 1] = '\0';
 }
 
 int ab_socket_cookie(int fd, uint64_t *cookie)

@@ -9,6 +9,11 @@
 /* As autobuf_socket_state(), and *info too. */
 int ab_socket_read(int fd, struct autobuf_socket *state, struct ab_tcpinfo *info);
 
+/*
+ * The interface that it is bound to (SO_BINDTODEVICE), with a NUL; "": none. device has AUTOBUF_INTERFACE_BYTES.
+ */
+void ab_socket_device(int fd, char *device);
+
 /* A TCP socket to try options on, of whatever family there is. Returns it, or a negative errno. */
 int ab_socket_scratch(void);
 

@@ -2,7 +2,9 @@
 /* What a flow and autobuf_tune() take from the path store. What they add to it: tests/net/test_paths.py. */
 #include "unit.h"
 
+#include <arpa/inet.h>
 #include <errno.h>
+#include <net/if.h>
 #include <netinet/in.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -12,6 +14,7 @@
 
 #include <autobuf/autobuf.h>
 
+#include "flow/flow.h"
 #include "paths/store.h"
 #include "sockets.h"
 
@@ -189,6 +192,99 @@ static void a_store_that_is_damaged_is_no_error(void **state)
     close(fd);
 }
 
+/* ----------------------------------------------------------------------- by which interface */
+
+/* A socket that is bound to the loopback device, which no route to these addresses uses. */
+static int socket_of_loopback(void)
+{
+    int fd = socket(AF_INET6, SOCK_STREAM, 0);
+
+    if (fd < 0 || setsockopt(fd, SOL_SOCKET, SO_BINDTODEVICE, "lo", 3) < 0)
+        skip();
+    return fd;
+}
+
+static struct sockaddr_in6 ipv6(const char *address, const char *device)
+{
+    struct sockaddr_in6 to = {.sin6_family = AF_INET6, .sin6_port = htons(9), .sin6_scope_id = device ? if_nametoindex(device) : 0};
+
+    assert_int_equal(inet_pton(AF_INET6, address, &to.sin6_addr), 1);
+    return to;
+}
+
+static void the_interface_that_is_surely_used(void **state)
+{
+    static const struct way_row {
+        struct row stored;
+        const char *scope;
+        bool bound;
+    } ways[] = {
+        {{"bound", "2001:db8::1", NULL, "lo", 60, true}, NULL, true},
+        {{"bound to another one", "2001:db8::1", NULL, "eth9", 60, false}, NULL, true},
+        {{"scope", "fe80::1", NULL, "lo", 60, true}, "lo", false},
+        {{"another scope", "fe80::1", NULL, "eth9", 60, false}, "lo", false},
+    };
+
+    (void)state;
+    for (size_t i = 0; i < COUNT(ways); i++) {
+        int fd = ways[i].bound ? socket_of_loopback() : socket(AF_INET6, SOCK_STREAM, 0);
+        struct sockaddr_in6 to = ipv6(ways[i].stored.remote, ways[i].scope);
+        struct autobuf_options options = AUTOBUF_OPTIONS_INIT;
+        struct autobuf_flow *flow;
+
+        options.flags = AUTOBUF_FLOW_SILENT;
+        store(&ways[i].stored);
+        assert_int_equal(autobuf_flow_open(&flow, fd, (struct sockaddr *)&to, sizeof to, &options), 0);
+        CHECK_EQUAL(ways[i].stored.name, known_rate(flow), ways[i].stored.known ? RATE : 0);
+        autobuf_flow_close(flow);
+        close(fd);
+    }
+}
+
+/* What is kept of a measurement to this peer from this socket: the error of looking for it, and its interface. */
+static int kept_of(const struct sockaddr_in6 *to, int fd, uint32_t mark, struct autobuf_paths_entry *entry)
+{
+    struct autobuf_paths_query query = AUTOBUF_PATHS_QUERY_INIT;
+    struct ab_decision d = {.options = AUTOBUF_OPTIONS_INIT, .path = AUTOBUF_PATH_INIT, .peer_len = sizeof *to, .measured = 1};
+    struct autobuf_paths *paths;
+    int error;
+
+    memcpy(&d.peer, to, sizeof *to);
+    d.options.mark = mark;
+    assert_int_equal(autobuf_path_given(&d.path, RATE, 100000000), 0);
+    d.path.method = AUTOBUF_METHOD_ICMP;
+    assert_int_equal(truncate(file, 0), 0);
+    ab_decide_note_way(&d, fd);
+    ab_decide_keep(&d);
+    query.remote = (const struct sockaddr *)to;
+    query.remote_len = sizeof *to;
+    query.device = "lo";
+    error = autobuf_paths_open(&paths, file);
+    if (error < 0)
+        return error;
+    error = autobuf_paths_find(paths, &query, entry);
+    autobuf_paths_close(paths);
+    return error;
+}
+
+static void what_is_measured_by_one_interface_holds_for_that(void **state)
+{
+    struct sockaddr_in6 global = ipv6("2001:db8::1", NULL), local = ipv6("fe80::1", "lo");
+    struct autobuf_paths_entry entry = AUTOBUF_PATHS_ENTRY_INIT;
+    int bound = socket_of_loopback(), free_one = socket(AF_INET6, SOCK_STREAM, 0);
+
+    (void)state;
+    assert_int_equal(kept_of(&global, free_one, 0, &entry), 0);
+    assert_string_equal(entry.device, "");
+    assert_int_equal(kept_of(&global, bound, 0, &entry), 0);
+    assert_string_equal(entry.device, "lo");
+    assert_int_equal(kept_of(&local, free_one, 0, &entry), 0);
+    assert_string_equal(entry.device, "lo");
+    assert_true(kept_of(&global, free_one, 7, &entry) < 0); /* a mark may have sent it elsewhere */
+    close(bound);
+    close(free_one);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -198,6 +294,8 @@ int main(void)
         cmocka_unit_test(the_blocking_call_measures_no_known_path),
         cmocka_unit_test(what_the_program_knows_goes_before_the_store),
         cmocka_unit_test(a_store_that_is_damaged_is_no_error),
+        cmocka_unit_test(the_interface_that_is_surely_used),
+        cmocka_unit_test(what_is_measured_by_one_interface_holds_for_that),
     };
 
     return cmocka_run_group_tests(tests, begin, end);
