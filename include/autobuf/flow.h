@@ -122,7 +122,8 @@ AUTOBUF_API int autobuf_flow_move(struct autobuf_flow *flow, int fd);
 /*
  * Hands in a path that became known elsewhere: from another flow's state, autobuf_inband() or a file. The flow
  * plans and sets, and measures no more. Returns 1: it set something; 0: it did not; -EINVAL: path->size, or NULL;
- * AUTOBUF_E_FORKED; errors of autobuf_apply(), after which the socket is as it was before the call.
+ * -ESTALE: the descriptor is another socket by now; -EBADF, -ENOTSOCK; AUTOBUF_E_FORKED; errors of autobuf_apply(), after
+ * which the socket is as it was before the call.
  */
 AUTOBUF_API int autobuf_flow_tell(struct autobuf_flow *flow, const struct autobuf_path *path);
 

@@ -150,7 +150,7 @@ struct autobuf_paths_query {
     uint32_t local_len;
     uint32_t reserved;
     const char *device;            /* the interface; NULL or "": not known */
-    uint64_t now_s;                /* seconds since 1970-01-01 UTC */
+    uint64_t now_s;                /* seconds since 1970-01-01 UTC; 0: an entry of any age is taken */
 };
 
 #define AUTOBUF_PATHS_QUERY_INIT { sizeof(struct autobuf_paths_query), 0, NULL, NULL, 0, 0, NULL, 0 }

@@ -158,19 +158,37 @@ static int apply_rcv(int fd, const struct autobuf_plan *plan, const struct befor
 
 static int apply_pacing(int fd, uint64_t bit_per_s)
 {
-    uint64_t byte_per_s = bit_per_s == UINT64_MAX ? UINT64_MAX : ab_max(bit_per_s / 8, 1);
-
-    if (!bit_per_s)
-        return 0;
-    return setsockopt(fd, SOL_SOCKET, SO_MAX_PACING_RATE, &byte_per_s, sizeof byte_per_s) < 0
-               ? -errno
-               : 0;
+    return bit_per_s ? ab_set_pacing(fd, ab_pacing_byte_per_s(bit_per_s)) : 0;
 }
 
 static bool does_nothing(const struct autobuf_plan *plan)
 {
     return !plan->snd_request_bytes && !plan->rcv_request_bytes && !plan->rcv_clamp_bytes && !plan->snd_pacing_bit_per_s &&
            !(plan->flags & (AUTOBUF_PLAN_SND_UNLOCK | AUTOBUF_PLAN_RCV_UNLOCK));
+}
+
+/* Whether anybody may set this size, as the plan counts on: tried on another socket, for the size there was might not come back. */
+static int is_granted(int scratch, int option, uint64_t bytes)
+{
+    return bytes ? set_buffer(scratch, option, option, bytes) : 0;
+}
+
+static int are_granted(const struct autobuf_plan *plan)
+{
+    uint64_t snd = plan->flags & AUTOBUF_PLAN_SND_FORCE ? 0 : plan->snd_request_bytes;
+    uint64_t rcv = plan->flags & AUTOBUF_PLAN_RCV_FORCE ? 0 : plan->rcv_request_bytes;
+    int scratch, error;
+
+    if (!snd && !rcv)
+        return 0;
+    scratch = ab_socket_scratch();
+    if (scratch < 0)
+        return 0; /* what is not granted is seen later */
+    error = is_granted(scratch, SO_SNDBUF, snd);
+    if (error == 0)
+        error = is_granted(scratch, SO_RCVBUF, rcv);
+    close(scratch);
+    return error;
 }
 
 int autobuf_apply(int fd, const struct autobuf_plan *theirs)
@@ -189,6 +207,9 @@ int autobuf_apply(int fd, const struct autobuf_plan *theirs)
     if (was.socket.stage == AUTOBUF_STAGE_CONNECTED && plan.rcv_request_bytes &&
         (!plan.rcv_clamp_bytes || 2 * plan.rcv_request_bytes + 1 < was.socket.rcv_buf_bytes))
         return -EINVAL; /* the plan was made for another socket: its window would shrink */
+    error = are_granted(&plan);
+    if (error < 0)
+        return error;
     error = apply_pacing(fd, plan.snd_pacing_bit_per_s);
     if (error == 0)
         error = apply_rcv(fd, &plan, &was);
@@ -210,13 +231,14 @@ static bool scale_is_short(const struct autobuf_socket *socket)
 
 int autobuf_unlock(int fd, uint32_t sides)
 {
-    struct autobuf_socket socket = AUTOBUF_SOCKET_INIT;
-    int error = autobuf_socket_state(fd, &socket);
+    struct autobuf_socket socket;
+    struct before was;
+    int error = remember(fd, &was), locks;
     bool reopens;
-    int locks;
 
     if (error < 0)
         return error;
+    socket = was.socket;
     if (sides & ~(AUTOBUF_LOCK_SND | AUTOBUF_LOCK_RCV))
         return -EINVAL;
     if (autobuf_is_off())
@@ -234,9 +256,9 @@ int autobuf_unlock(int fd, uint32_t sides)
     if (error == 0 && reopens) /* its window clamp is still the small buffer's */
         error = ab_set_int(fd, IPPROTO_TCP, TCP_WINDOW_CLAMP, AB_NO_CLAMP);
     if (error < 0) {
-        if (reopens)
-            (void)ab_set_int(fd, SOL_SOCKET, SO_RCVBUF, socket.rcv_buf_bytes / 2);
-        (void)ab_set_int(fd, SOL_SOCKET, SO_BUF_LOCK, socket.locks);
+        (void)ab_put_back_rcv(fd, &was.settings);
+        (void)ab_put_back_locks(fd, &was.settings);
+        (void)ab_put_back_clamp(fd, &was.settings);
         return error;
     }
     if (!reopens)

@@ -16,6 +16,19 @@ int ab_set_int(int fd, int level, int option, uint64_t value)
     return setsockopt(fd, level, option, &n, sizeof n) < 0 ? -errno : 0;
 }
 
+int ab_set_pacing(int fd, uint64_t byte_per_s)
+{
+    uint32_t narrow = (uint32_t)ab_min(byte_per_s, UINT32_MAX);
+    uint64_t now;
+    socklen_t len = sizeof now;
+    bool is_wide = getsockopt(fd, SOL_SOCKET, SO_MAX_PACING_RATE, &now, &len) == 0 && len == sizeof now;
+
+    return setsockopt(fd, SOL_SOCKET, SO_MAX_PACING_RATE, is_wide ? (void *)&byte_per_s : &narrow,
+                      is_wide ? sizeof byte_per_s : sizeof narrow) < 0
+               ? -errno
+               : 0;
+}
+
 int ab_open_clamp(int fd)
 {
     int error = ab_set_int(fd, IPPROTO_TCP, TCP_WINDOW_CLAMP, 0);
@@ -63,9 +76,7 @@ int ab_put_back_clamp(int fd, const struct autobuf_settings *was)
 
 int ab_put_back_pacing(int fd, const struct autobuf_settings *was)
 {
-    uint64_t byte_per_s = was->pacing_byte_per_s;
-
-    return setsockopt(fd, SOL_SOCKET, SO_MAX_PACING_RATE, &byte_per_s, sizeof byte_per_s) < 0 ? -errno : 0;
+    return ab_set_pacing(fd, was->pacing_byte_per_s);
 }
 
 void autobuf_settings_init(struct autobuf_settings *settings, uint32_t size)

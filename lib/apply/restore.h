@@ -11,6 +11,9 @@
 /* Sets an option of type int. Returns 0, or a negative errno. */
 int ab_set_int(int fd, int level, int option, uint64_t value);
 
+/* Sets SO_MAX_PACING_RATE; UINT64_MAX: no limit. A kernel that takes 32 bits gets as much as these hold. 0, or a negative errno. */
+int ab_set_pacing(int fd, uint64_t byte_per_s);
+
 /* Takes the window clamp away. Returns 0, or a negative errno. */
 int ab_open_clamp(int fd);
 

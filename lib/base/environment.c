@@ -1,12 +1,14 @@
 /* SPDX-License-Identifier: MIT */
 #include "environment.h"
 
+#include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
 #include <poll.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/socket.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -101,12 +103,25 @@ static int open_log(void)
                 O_WRONLY | O_APPEND | O_CREAT | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK | O_NOCTTY, 0600);
 }
 
-/* Nobody may read it any more: a line to such a pipe would end the program. */
-static bool is_read(int fd)
+/* Whether it can be written without waiting, and without a signal that would end the program. */
+static bool takes(int fd, size_t len)
 {
     struct pollfd now = {.fd = fd, .events = POLLOUT};
+    struct stat file;
 
-    return poll(&now, 1, 0) < 0 || !(now.revents & POLLERR);
+    if (fstat(fd, &file) == 0 && S_ISREG(file.st_mode))
+        return ab_file_may_have((uint64_t)file.st_size + len);
+    return poll(&now, 1, 0) > 0 && (now.revents & (POLLOUT | POLLERR | POLLHUP)) == POLLOUT;
+}
+
+/* What cannot be written now is lost: the program goes on. */
+static void write_line(int fd, const char *line, size_t len)
+{
+    if (send(fd, line, len, MSG_NOSIGNAL | MSG_DONTWAIT) >= 0 || errno != ENOTSOCK || !takes(fd, len))
+        return;
+    if (write(fd, line, len) < 0) {
+        /* nor does anybody else write it */
+    }
 }
 
 void ab_environment_line(const char *text)
@@ -117,9 +132,7 @@ void ab_environment_line(const char *text)
     if (fd < 0)
         return;
     len = (int)ab_min((uint64_t)len, sizeof line - 1);
-    if (is_read(fd) && write(fd, line, (size_t)len) < 0) {
-        /* if the log cannot be written, the program goes on */
-    }
+    write_line(fd, line, (size_t)len);
     if (fd != STANDARD_ERROR)
         close(fd);
 }

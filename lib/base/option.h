@@ -18,12 +18,30 @@ static inline int ab_get_int(int fd, int level, int option, int *value)
     return getsockopt(fd, level, option, value, &len) < 0 ? -errno : 0;
 }
 
-/* SO_MAX_PACING_RATE; UINT64_MAX: no limit. */
+/* SO_MAX_PACING_RATE; UINT64_MAX: no limit. Before Linux 4.20, and on 32-bit kernels, the kernel gives and takes 32 bits. */
 static inline int ab_get_pacing(int fd, uint64_t *byte_per_s)
 {
-    socklen_t len = sizeof *byte_per_s;
+    union {
+        uint64_t wide;
+        uint32_t narrow;
+    } value = {0};
+    socklen_t len = sizeof value.wide;
 
-    return getsockopt(fd, SOL_SOCKET, SO_MAX_PACING_RATE, byte_per_s, &len) < 0 ? -errno : 0;
+    if (getsockopt(fd, SOL_SOCKET, SO_MAX_PACING_RATE, &value, &len) < 0)
+        return -errno;
+    if (len == sizeof value.narrow)
+        *byte_per_s = value.narrow == UINT32_MAX ? UINT64_MAX : value.narrow;
+    else
+        *byte_per_s = value.wide;
+    return 0;
+}
+
+/* What a pace in bit/s is as that option; UINT64_MAX: no limit. */
+static inline uint64_t ab_pacing_byte_per_s(uint64_t bit_per_s)
+{
+    if (bit_per_s == UINT64_MAX)
+        return UINT64_MAX;
+    return bit_per_s < 8 ? 1 : bit_per_s / 8;
 }
 
 #endif

@@ -53,23 +53,33 @@ static bool looks_only(const struct autobuf_flow *flow)
     return flow->decision.options.flags & AUTOBUF_FLOW_LOOK_ONLY;
 }
 
+static int apply(struct autobuf_flow *flow, const char *why)
+{
+    struct autobuf_plan plan = flow->decision.plan;
+
+    if (looks_only(flow))
+        return 0;
+    if (flow->live)
+        return ab_live_apply(flow->live, &plan, why);
+    plan.snd_pacing_bit_per_s = 0; /* live restores the pace at its end, so only live may set it */
+    return autobuf_apply(flow->fd, &plan);
+}
+
 static int plan_and_apply(struct autobuf_flow *flow, const char *why)
 {
     struct autobuf_plan before = flow->decision.plan, *plan = &flow->decision.plan;
-    uint64_t pacing;
     int result = ab_decide_plan(&flow->decision, flow->fd);
 
     if (result < 0)
         return result;
-    pacing = plan->snd_pacing_bit_per_s;
-    if (looks_only(flow)) {
-        result = 0;
-    } else if (flow->live) {
-        result = ab_live_apply(flow->live, plan, why);
-    } else {
-        plan->snd_pacing_bit_per_s = 0; /* live restores the pace at its end, so only live may set it */
-        result = autobuf_apply(flow->fd, plan);
-        plan->snd_pacing_bit_per_s = pacing;
+    result = apply(flow, why);
+    if (result == -EPERM && plan->flags & (AUTOBUF_PLAN_SND_FORCE | AUTOBUF_PLAN_RCV_FORCE)) {
+        /* The privilege was there when the limits were read. */
+        result = ab_limits_refresh(&flow->decision.limits);
+        if (result == 0)
+            result = ab_decide_plan(&flow->decision, flow->fd);
+        if (result == 0)
+            result = apply(flow, why);
     }
     keep_reasons(plan, &before);
     if (result < 0)
@@ -217,15 +227,25 @@ static int open_live(struct autobuf_flow *flow)
     return ab_live_open(&flow->live, flow->fd, &options, &d->limits);
 }
 
+/* Whether a descriptor is still of this flow's socket. */
+static int check_socket(const struct autobuf_flow *flow, int fd)
+{
+    uint64_t cookie;
+    int error = ab_socket_cookie(fd, &cookie);
+
+    if (error < 0)
+        return error;
+    return cookie == flow->cookie ? 0 : -ESTALE;
+}
+
 /* Looks whether the socket is connected now. Returns what step() returns. */
 static int look(struct autobuf_flow *flow, uint64_t now_ns)
 {
     struct ab_decision *d = &flow->decision;
-    uint64_t cookie;
-    int error = ab_socket_cookie(flow->fd, &cookie);
+    int error = check_socket(flow, flow->fd);
 
     if (error == 0)
-        error = cookie == flow->cookie ? ab_decide_look(d, flow->fd) : -ESTALE;
+        error = ab_decide_look(d, flow->fd);
     if (error < 0)
         return error;
     flow->next_ns = d->socket.stage == AUTOBUF_STAGE_LISTENING ? AUTOBUF_NS_UNSET : now_ns + LOOK_NS;
@@ -306,18 +326,15 @@ int autobuf_flow_step(struct autobuf_flow *flow, uint64_t now_ns)
 
 int autobuf_flow_move(struct autobuf_flow *flow, int fd)
 {
-    uint64_t cookie;
     int error;
 
     if (!flow)
         return -EINVAL;
     if (flow->owner != getpid())
         return AUTOBUF_E_FORKED;
-    error = ab_socket_cookie(fd, &cookie);
+    error = check_socket(flow, fd);
     if (error < 0)
         return error;
-    if (cookie != flow->cookie)
-        return -ESTALE;
     flow->fd = fd;
     return flow->live ? autobuf_live_move(flow->live, fd) : 0;
 }
@@ -325,6 +342,7 @@ int autobuf_flow_move(struct autobuf_flow *flow, int fd)
 int autobuf_flow_tell(struct autobuf_flow *flow, const struct autobuf_path *path)
 {
     struct autobuf_path known;
+    int error;
 
     if (!flow || !ab_struct_in(&known, sizeof known, path))
         return -EINVAL;
@@ -332,6 +350,9 @@ int autobuf_flow_tell(struct autobuf_flow *flow, const struct autobuf_path *path
         return AUTOBUF_E_FORKED;
     if (flow->inert)
         return 0;
+    error = check_socket(flow, flow->fd);
+    if (error < 0)
+        return error;
     autobuf_probe_close(flow->probe);
     flow->probe = NULL;
     flow->worth = false;

@@ -127,13 +127,28 @@ static int check_cookie(const struct autobuf_live *live, int fd)
     return cookie == live->cookie ? 0 : -ESTALE;
 }
 
+/* A pace that is not as it was left is the program's own from now on. */
+static void heed_pace(struct autobuf_live *live)
+{
+    uint64_t left = live->set_bit_per_s ? ab_pacing_byte_per_s(live->set_bit_per_s) : live->pace_byte_per_s, now;
+
+    if (ab_get_pacing(live->fd, &now) < 0 || now == left)
+        return;
+    live->pace_byte_per_s = now ? now : UINT64_MAX;
+    live->set_bit_per_s = 0;
+}
+
 void autobuf_live_close(struct autobuf_live *live)
 {
     struct autobuf_plan plan;
+    bool set;
 
     if (!live)
         return;
-    if (live->set_bit_per_s && live->owner == getpid() && check_cookie(live, live->fd) == 0) {
+    set = live->set_bit_per_s && live->owner == getpid() && check_cookie(live, live->fd) == 0;
+    if (set)
+        heed_pace(live);
+    if (set && live->set_bit_per_s) {
         ab_plan_nothing(AUTOBUF_REASON_SET, live->judge.intent, &plan);
         plan.snd_pacing_bit_per_s = ab_mul_div(live->pace_byte_per_s, 8, 1);
         autobuf_apply(live->fd, &plan);
@@ -166,6 +181,11 @@ static void log_pace(const struct autobuf_live *live, uint64_t before, const cha
     ab_log(&live->log, "pace %s -> %s: %s", from, to, why);
 }
 
+static bool forces(const struct autobuf_plan *plan)
+{
+    return plan->flags & (AUTOBUF_PLAN_SND_FORCE | AUTOBUF_PLAN_RCV_FORCE);
+}
+
 /*
  * TCP and all forced buffers may hold more now than before. Finding out costs a look at each connection of the
  * host, so it is done only before a buffer is forced. Returns true if less may be forced than is planned.
@@ -175,7 +195,7 @@ static bool is_too_much(struct autobuf_live *live, const struct ab_look *look,
 {
     bool trims = plan->flags & AUTOBUF_PLAN_SND_FORCE && 2 * plan->snd_request_bytes <= look->socket.snd_buf_bytes;
 
-    if (trims || !(plan->flags & (AUTOBUF_PLAN_SND_FORCE | AUTOBUF_PLAN_RCV_FORCE)))
+    if (trims || !forces(plan))
         return false;
     ab_limits_forced(&live->judge.limits);
     return ab_plan_forces_too_much(plan, &live->judge.limits, &look->socket);
@@ -185,11 +205,14 @@ static int act(struct autobuf_live *live, const struct ab_look *look, struct aut
                const char *why)
 {
     struct autobuf_socket now = AUTOBUF_SOCKET_INIT;
-    uint64_t most = ab_min(ab_mul_div(live->pace_byte_per_s, 8, 1), live->path_bit_per_s);
-    uint64_t before = live->set_bit_per_s;
     bool ends = plan->snd_pacing_bit_per_s == UINT64_MAX;
+    uint64_t most, before;
     int result;
 
+    if (plan->snd_pacing_bit_per_s)
+        heed_pace(live);
+    most = ab_min(ab_mul_div(live->pace_byte_per_s, 8, 1), live->path_bit_per_s);
+    before = live->set_bit_per_s;
     if (is_too_much(live, look, plan)) { /* the next look plans by what is left */
         plan->snd_request_bytes = plan->rcv_request_bytes = plan->rcv_clamp_bytes = 0;
         plan->flags = 0;
@@ -198,6 +221,8 @@ static int act(struct autobuf_live *live, const struct ab_look *look, struct aut
     if (plan->snd_pacing_bit_per_s == before && !plan->snd_request_bytes && !plan->rcv_request_bytes && !plan->flags)
         return 0;
     result = autobuf_apply(live->fd, plan);
+    if (result == -EPERM && forces(plan)) /* privilege was dropped: from now on it is planned without */
+        (void)ab_limits_refresh(&live->judge.limits);
     if (result <= 0)
         return result;
     live->changes++;
@@ -249,6 +274,7 @@ int autobuf_live_step(struct autobuf_live *live, uint64_t now_ns)
     struct autobuf_plan plan;
     struct ab_look look;
     const char *why = "";
+    bool forced;
     int error;
 
     if (!live)
@@ -265,7 +291,9 @@ int autobuf_live_step(struct autobuf_live *live, uint64_t now_ns)
         return error;
     if (!ab_judge_look(&live->judge, &look, &plan, &why) || live->flags & AUTOBUF_LIVE_LOOK_ONLY)
         return 0;
-    return act(live, &look, &plan, why);
+    forced = forces(&plan);
+    error = act(live, &look, &plan, why);
+    return error == -EPERM && forced ? 0 : error;
 }
 
 const char *autobuf_limiter_name(uint32_t limiter)

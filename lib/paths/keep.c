@@ -66,7 +66,7 @@ static int merge(struct autobuf_paths_writer *writer, const struct autobuf_paths
         struct autobuf_paths_entry entry = AUTOBUF_PATHS_ENTRY_INIT;
         int order;
 
-        if (at == skip || autobuf_paths_at(old, at, &entry) < 0 || now_s >= entry.expires_s)
+        if (at == skip || autobuf_paths_at(old, at, &entry) < 0 || !ab_paths_entry_holds(&entry, now_s))
             continue;
         order = autobuf_paths_compare(fresh, &entry);
         if (!added && order <= 0) {

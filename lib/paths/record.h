@@ -24,6 +24,7 @@
 #define AB_PATHS_RECORD_BYTES 184U
 #define AB_PATHS_KEY_BYTES 52U
 #define AB_PATHS_REMOTE_BYTES 18U  /* of the key: the remote prefix */
+#define AB_PATHS_AHEAD_S 86400U   /* one that was learned later than this from now is of a clock that was wrong */
 #define AB_PATHS_SAME_REMOTE 64U   /* most records with one remote prefix */
 #define AB_PATHS_COUNT_MOST 16777216U
 
@@ -68,5 +69,13 @@ void ab_prefix_mask(uint8_t address[16], uint32_t bits);
 
 /* CRC-32 of IEEE 802.3, as in zlib and PNG. */
 uint32_t ab_crc32(const uint8_t *bytes, size_t count);
+
+/* Whether it holds at this time. */
+static inline bool ab_paths_entry_holds(const struct autobuf_paths_entry *entry, uint64_t now_s)
+{
+    bool ahead = entry->learned_s > AB_PATHS_AHEAD_S && entry->learned_s - AB_PATHS_AHEAD_S > now_s;
+
+    return !now_s || (now_s < entry->expires_s && !ahead);
+}
 
 #endif

@@ -64,7 +64,7 @@ static bool find_same_remote(const struct ab_snapshot *snapshot, const uint8_t r
 
         if (memcmp(record, remote, AB_PATHS_REMOTE_BYTES) != 0)
             return false;
-        if (ab_paths_record_read(record, entry) == 0 && query->now_s < entry->expires_s && local_matches(entry, query))
+        if (ab_paths_record_read(record, entry) == 0 && ab_paths_entry_holds(entry, query->now_s) && local_matches(entry, query))
             return true;
     }
     return false;

@@ -73,6 +73,8 @@ static int open_lock(const char *file, uint32_t flags)
 
 static int write_all(int fd, const uint8_t *bytes, size_t count, off_t at)
 {
+    if (!ab_file_may_have((uint64_t)at + count))
+        return -EFBIG;
     while (count) {
         ssize_t wrote = pwrite(fd, bytes, count, at);
 

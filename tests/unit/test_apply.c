@@ -6,6 +6,7 @@
 #include <netinet/tcp.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/resource.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
@@ -441,6 +442,39 @@ static void grow_by_autotuning(const struct connection *c)
     }
 }
 
+/* More than anybody may set, as a plan by limits of yesterday may say; the size there is could not be put back. */
+static int fail_on_a_grown_buffer(const void *arg)
+{
+    int fd = *(const int *)arg, low = 20000000, one = 1;
+    struct socket_state before, after;
+    struct autobuf_plan p;
+
+    if (setsockopt(fd, SOL_SOCKET, SO_RCVLOWAT, &low, sizeof low) < 0 || setsockopt(fd, SOL_SOCKET, SO_RCVLOWAT, &one, sizeof one) < 0)
+        return NOT_EPERM;
+    before = state_of(fd);
+    p = plan_of(0, (uint64_t)before.rcv_buf, 0);
+    p.rcv_clamp_bytes = 0x3fffffff;
+    if (autobuf_apply(fd, &p) != AUTOBUF_E_CLAMPED)
+        return STILL_PRIVILEGED;
+    after = state_of(fd);
+    return same_state(&before, &after) ? RESTORED : CHANGED;
+}
+
+static void what_is_not_granted_is_not_tried_on_the_socket(void **state)
+{
+    struct connection c = tcp_connection();
+    struct autobuf_limits l = AUTOBUF_LIMITS_INIT;
+    int result;
+
+    (void)state;
+    assert_int_equal(autobuf_limits_host(&l), 0);
+    result = without_privileges(fail_on_a_grown_buffer, &c.accepted);
+    close_connection(&c);
+    if (result < 0 || l.tcp_rmem_max_bytes <= 2 * l.rcv_settable_bytes)
+        SKIP("CAP_NET_ADMIN cannot be dropped here, or everybody may set what autotuning reaches");
+    assert_int_equal(result, RESTORED);
+}
+
 static void failure_leaves_an_autotuned_buffer(void **state)
 {
     struct connection c = tcp_connection();
@@ -548,6 +582,31 @@ static void plans_of_other_programs(void **state)
 }
 
 /* ------------------------------------------------------------------------------- autobuf_unlock */
+
+/* Reading this host's limits takes one. */
+static void unlocking_without_a_free_descriptor(void **state)
+{
+    struct connection c = tcp_connection();
+    int fd = c.accepted, size = 16000000, result;
+    struct rlimit were, few;
+    struct socket_state before, after;
+
+    (void)state;
+    if (setsockopt(fd, SOL_SOCKET, SO_RCVBUFFORCE, &size, sizeof size) < 0 || !locks_are_known()) {
+        close_connection(&c);
+        SKIP("needs CAP_NET_ADMIN, and SO_BUF_LOCK (Linux 5.15)");
+    }
+    before = state_of(fd);
+    assert_int_equal(getrlimit(RLIMIT_NOFILE, &were), 0);
+    few = (struct rlimit){0, were.rlim_max};
+    assert_int_equal(setrlimit(RLIMIT_NOFILE, &few), 0);
+    result = autobuf_unlock(fd, AUTOBUF_LOCK_RCV);
+    assert_int_equal(setrlimit(RLIMIT_NOFILE, &were), 0);
+    after = state_of(fd);
+    close_connection(&c);
+    assert_int_equal(result, -EMFILE);
+    assert_true(same_state(&before, &after));
+}
 
 static void locks_are_taken_off(void **state)
 {
@@ -821,6 +880,8 @@ int main(void)
         cmocka_unit_test(failure_restores_the_socket),
         cmocka_unit_test(failure_leaves_the_other_side_alone),
         cmocka_unit_test(failure_leaves_an_autotuned_buffer),
+        cmocka_unit_test(what_is_not_granted_is_not_tried_on_the_socket),
+        cmocka_unit_test(unlocking_without_a_free_descriptor),
         cmocka_unit_test(forcing_exceeds_the_limit),
         cmocka_unit_test(off_switches_off),
         cmocka_unit_test(other_descriptors_are_refused),

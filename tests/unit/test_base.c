@@ -5,10 +5,13 @@
 #include "base/environment.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/resource.h>
+#include <sys/socket.h>
 
 #include "base/base.h"
 
@@ -297,13 +300,11 @@ static void log_goes_to_what_standard_error_was(void **state)
     close(other);
 }
 
-/* SIGPIPE would end this test. */
-static void log_that_nobody_reads(void **state)
+/* A line where standard error is one end of these. */
+static void log_to(const int ends[2])
 {
-    int own = dup(2), ends[2];
+    int own = dup(2);
 
-    (void)state;
-    assert_int_equal(pipe(ends), 0);
     become_standard_error(ends[1]);
     ab_environment_read("log");
     close(ends[0]);
@@ -312,6 +313,58 @@ static void log_that_nobody_reads(void **state)
     become_standard_error(own);
     close(own);
     close(ends[1]);
+}
+
+/* SIGPIPE would end this test. */
+static void log_that_nobody_reads(void **state)
+{
+    int ends[2];
+
+    (void)state;
+    assert_int_equal(pipe(ends), 0);
+    log_to(ends);
+    assert_int_equal(socketpair(AF_UNIX, SOCK_STREAM, 0, ends), 0);
+    log_to(ends);
+}
+
+/* Waiting would last for ever. */
+static void log_to_a_full_pipe(void **state)
+{
+    int ends[2], reader, flags;
+    char data[4096] = "";
+
+    (void)state;
+    assert_int_equal(pipe(ends), 0);
+    reader = dup(ends[0]);
+    flags = fcntl(ends[1], F_GETFL);
+    fcntl(ends[1], F_SETFL, flags | O_NONBLOCK);
+    while (write(ends[1], data, sizeof data) > 0)
+        ;
+    fcntl(ends[1], F_SETFL, flags);
+    log_to(ends);
+    close(reader);
+}
+
+/* SIGXFSZ would end this test. */
+static void files_that_may_not_grow(void **state)
+{
+    char name[] = "/tmp/autobuf.XXXXXX", value[64];
+    struct rlimit were, few;
+
+    (void)state;
+    close(mkstemp(name));
+    snprintf(value, sizeof value, "log=%s", name);
+    ab_environment_read(value);
+    assert_int_equal(getrlimit(RLIMIT_FSIZE, &were), 0);
+    few = (struct rlimit){10, were.rlim_max};
+    assert_int_equal(setrlimit(RLIMIT_FSIZE, &few), 0);
+    autobuf_log_line("lost");
+    assert_false(ab_file_may_have(11));
+    assert_true(ab_file_may_have(10));
+    assert_int_equal(setrlimit(RLIMIT_FSIZE, &were), 0);
+    ab_environment_read(NULL);
+    assert_string_equal(text_of(name), "");
+    unlink(name);
 }
 
 static void log_of_the_environment(void **state)
@@ -456,6 +509,8 @@ int main(void)
         cmocka_unit_test(a_program_may_print_its_own_log),
         cmocka_unit_test(log_of_the_environment),
         cmocka_unit_test(log_that_nobody_reads),
+        cmocka_unit_test(log_to_a_full_pipe),
+        cmocka_unit_test(files_that_may_not_grow),
         cmocka_unit_test(log_goes_to_what_standard_error_was),
         cmocka_unit_test(own_errors_have_texts_of_their_own),
         cmocka_unit_test(every_errno_has_a_text),

@@ -41,6 +41,102 @@ static struct autobuf_applied state_of_flow(const struct autobuf_flow *flow, str
     return applied;
 }
 
+static uint64_t pace_of(int fd)
+{
+    return state_of(fd).pacing_byte_per_s;
+}
+
+static struct autobuf_path path_of(uint64_t bit_per_s, uint64_t rtt_ns)
+{
+    struct autobuf_path path = AUTOBUF_PATH_INIT;
+
+    assert_int_equal(autobuf_path_given(&path, bit_per_s, rtt_ns), 0);
+    return path;
+}
+
+/* The descriptor became another socket. */
+static void nothing_is_told_to_another_socket(void **state)
+{
+    struct autobuf_path path = path_of(1000000000, 100000000);
+    int fd = tcp_socket(), other, size = SMALL;
+    struct autobuf_flow *flow = opened(fd, NULL);
+    struct socket_state before, after;
+
+    (void)state;
+    close(fd);
+    other = tcp_socket();
+    assert_int_equal(other, fd);
+    set_option(other, SO_RCVBUF, size);
+    before = state_of(other);
+    assert_int_equal(autobuf_flow_tell(flow, &path), -ESTALE);
+    after = state_of(other);
+    assert_true(same_state(&before, &after));
+    close(other);
+    assert_int_equal(autobuf_flow_tell(flow, &path), -EBADF);
+    autobuf_flow_close(flow);
+}
+
+static void a_pace_that_the_program_sets_stays(void **state)
+{
+    struct autobuf_options options = AUTOBUF_OPTIONS_INIT;
+    struct autobuf_path path = path_of(100000000, 20000000);
+    uint64_t own = 1000000;
+    struct connection c = tcp_connection();
+    struct autobuf_flow *flow;
+
+    (void)state;
+    options.intent = AUTOBUF_INTENT_LOW_DELAY | AUTOBUF_INTENT_SENDS;
+    options.flags = AUTOBUF_FLOW_SILENT | AUTOBUF_FLOW_NO_STORE;
+    options.path = &path;
+    flow = opened(c.client, &options);
+    assert_int_equal(autobuf_flow_step(flow, autobuf_now_ns()), 1);
+    assert_in_range(pace_of(c.client), 1, 12500000);
+    assert_int_equal(setsockopt(c.client, SOL_SOCKET, SO_MAX_PACING_RATE, &own, sizeof own), 0);
+    autobuf_flow_close(flow);
+    assert_int_equal(pace_of(c.client), own);
+    flow = opened(c.accepted, &options);
+    assert_int_equal(autobuf_flow_step(flow, autobuf_now_ns()), 1);
+    autobuf_flow_close(flow); /* and else it is put back */
+    assert_int_equal(pace_of(c.accepted), UINT64_MAX);
+    close_connection(&c);
+}
+
+/* Limits that were read with a privilege that is gone. */
+static int plan_as_if_privileged(const void *arg)
+{
+    struct autobuf_options options = AUTOBUF_OPTIONS_INIT;
+    struct autobuf_path path = AUTOBUF_PATH_INIT;
+    struct autobuf_limits limits = *(const struct autobuf_limits *)arg;
+    struct autobuf_flow *flow;
+    int fd = socket(AF_INET, SOCK_STREAM, 0), after;
+
+    limits.flags |= AUTOBUF_LIMITS_FORCE;
+    options.limits = &limits;
+    options.flags = AUTOBUF_FLOW_SILENT | AUTOBUF_FLOW_NO_STORE;
+    options.intent = AUTOBUF_INTENT_SENDS;
+    options.path = &path;
+    if (fd < 0 || autobuf_path_given(&path, 1000000000, 100000000) < 0)
+        return 1;
+    if (autobuf_flow_open(&flow, fd, NULL, 0, &options) < 0)
+        return 2;
+    after = option_of(fd, SO_SNDBUF);
+    autobuf_flow_close(flow);
+    return (uint64_t)after / 2 >= limits.snd_settable_bytes || 2 * limits.snd_settable_bytes <= limits.tcp_wmem_max_bytes ? 0 : 3;
+}
+
+static void a_privilege_that_is_gone(void **state)
+{
+    struct autobuf_limits limits = AUTOBUF_LIMITS_INIT;
+    int result;
+
+    (void)state;
+    assert_int_equal(autobuf_limits_host(&limits), 0);
+    result = without_privileges(plan_as_if_privileged, &limits);
+    if (result < 0)
+        SKIP("CAP_NET_ADMIN cannot be dropped here");
+    assert_int_equal(result, 0);
+}
+
 static void only_a_tcp_socket(void **state)
 {
     struct autobuf_flow *flow = (struct autobuf_flow *)&flow;
@@ -425,6 +521,9 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(only_a_tcp_socket),
+        cmocka_unit_test(nothing_is_told_to_another_socket),
+        cmocka_unit_test(a_pace_that_the_program_sets_stays),
+        cmocka_unit_test(a_privilege_that_is_gone),
         cmocka_unit_test(options_are_checked),
         cmocka_unit_test(off_does_nothing),
         cmocka_unit_test(limits_alone_give_back),

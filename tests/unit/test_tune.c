@@ -350,6 +350,24 @@ static void says_what_it_does(void **state)
     stage_end(&s);
 }
 
+/* A lock that would be taken away stays. */
+static void looking_only(void **state)
+{
+    struct autobuf_options options = AUTOBUF_OPTIONS_INIT;
+    int fd = tcp_socket();
+    struct socket_state before, after;
+
+    (void)state;
+    set_option(fd, SO_SNDBUF, 8192);
+    set_option(fd, SO_RCVBUF, 8192);
+    options.flags = AUTOBUF_FLOW_LOOK_ONLY;
+    before = state_of(fd);
+    assert_int_equal(autobuf_tune(fd, NULL, 0, &options, NULL), 0);
+    after = state_of(fd);
+    assert_true(same_state(&before, &after));
+    close(fd);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -362,6 +380,7 @@ int main(void)
         cmocka_unit_test(peers_that_cannot_be_measured),
         cmocka_unit_test(older_program_s_structs),
         cmocka_unit_test(says_what_it_does),
+        cmocka_unit_test(looking_only),
     };
 
     return cmocka_run_group_tests_name("tune", tests, NULL, NULL);
