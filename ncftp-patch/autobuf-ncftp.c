@@ -165,10 +165,11 @@ void FTPAutobufDirection(const FTPCIPtr cip, int netMode)
 
 void FTPAutobufSocket(const FTPCIPtr cip, int fd, const struct sockaddr_in *peer)
 {
-    struct autobuf_ncftp *a = cip->autobuf;
+    const struct autobuf_ncftp *a;
 
-    if (!FTPAutobufIsOn(cip) || a->session == NULL)
+    if (!FTPAutobufIsOn(cip) || cip->autobuf->session == NULL)
         return;
+    a = cip->autobuf;
     (void)autobuf_ftp_data_begin(a->session, fd, (const struct sockaddr *)peer,
                                  peer != NULL ? sizeof *peer : 0,
                                  a->direction != 0 ? a->direction : BOTH, a->expected_bytes);
@@ -176,10 +177,11 @@ void FTPAutobufSocket(const FTPCIPtr cip, int fd, const struct sockaddr_in *peer
 
 void FTPAutobufConnected(const FTPCIPtr cip)
 {
-    struct autobuf_ncftp *a = cip->autobuf;
+    struct autobuf_ncftp *a;
 
-    if (!FTPAutobufIsOn(cip) || a->session == NULL || a->direction == 0)
+    if (!FTPAutobufIsOn(cip) || cip->autobuf->session == NULL || cip->autobuf->direction == 0)
         return;
+    a = cip->autobuf;
     (void)autobuf_ftp_data_connected(a->session, cip->dataSocket, a->direction, a->expected_bytes);
     a->expected_bytes = 0;
 }

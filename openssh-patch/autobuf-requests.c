@@ -19,19 +19,33 @@
 #define MOST_BYTES (64 * 1024 * 1024)
 #define MOST_REQUESTS 2048 /* with the 32 KB that most servers take: MOST_BYTES */
 
-static int option_is_no;
+static int option_is_no, option_is_set;
+
+/* A word, perhaps in quotes, and nothing behind it. */
+static int
+says(const char *text, const char *word)
+{
+	size_t len = strlen(word), quotes = *text == '"';
+
+	return strncasecmp(text + quotes, word, len) == 0 &&
+	    strspn(text + quotes + len, quotes ? "\" \t" : " \t") == strlen(text + quotes + len);
+}
 
 void
 autobuf_requests_option(const char *text)
 {
 	static const char name[] = "autobuffer";
 
+	text += strspn(text, " \t");
 	if (strncasecmp(text, name, sizeof name - 1) != 0)
 		return;
 	text += sizeof name - 1;
+	if (*text == '\0' || strchr(" \t=", *text) == NULL) /* another option */
+		return;
 	text += strspn(text, " \t=");
-	option_is_no = strcasecmp(text, "no") == 0 ||
-	    strcasecmp(text, "false") == 0;
+	if (!option_is_set) /* as ssh takes it: the first one counts */
+		option_is_no = says(text, "no") || says(text, "false");
+	option_is_set = 1;
 }
 
 int

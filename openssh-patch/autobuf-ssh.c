@@ -109,7 +109,7 @@ open_flow(struct autobuf_ssh *a, struct ssh *ssh)
 		return -EOPNOTSUPP;
 	options.flags = AUTOBUF_FLOW_SILENT;
 	options.log = log_flow;
-	options.most_bytes = a->most_bytes / 2; /* of which the kernel makes twice as much */
+	options.most_bytes = MAXIMUM(a->most_bytes / 2, 1); /* of which the kernel makes twice as much */
 	return autobuf_flow_open(&a->flow, fd, NULL, 0, &options);
 }
 
@@ -230,7 +230,7 @@ autobuf_ssh_force(struct ssh *ssh, int on, int64_t most_bytes)
 	if (!on || autobuf_limits_host(&limits) < 0 ||
 	    autobuf_socket_state(fd, &socket) < 0 || socket.rtt_min_ns == AUTOBUF_NS_UNSET)
 		return;
-	limits.request_most_bytes = (uint64_t)most_bytes / FORCED_PART;
+	limits.request_most_bytes = MAXIMUM((uint64_t)most_bytes / FORCED_PART, 1);
 	path.rtt_min_ns = path.rtt_median_ns = socket.rtt_min_ns;
 	path.tx_rate_bit_per_s = MINIMUM(RATE_MOST_BIT_PER_S,
 	    (uint64_t)((double)most_bytes * 8e9 / (double)socket.rtt_min_ns));

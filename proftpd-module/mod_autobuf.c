@@ -32,6 +32,7 @@ static char record[16384]; /* of TLS; what is behind its beginning waits for nob
 static size_t record_begin, record_end;
 static int looked_at_fd = -1; /* the data connection that is looked after */
 static int look_timer = -1;
+static off_t restart_pos; /* of the RETR that is under way */
 
 static void log_line(void *user, const char *text)
 {
@@ -162,10 +163,19 @@ static void open_session(void)
     }
 }
 
+/* A client that does not read would hold this process for as long as it likes: the server waits for it without an end. */
+static int takes_reply(void)
+{
+    struct pollfd now = {PR_NETIO_FD(session.c->outstrm), POLLOUT, 0};
+
+    return poll(&now, 1, 0) > 0 && (now.revents & POLLOUT) != 0;
+}
+
 static void hang_up(const char *why)
 {
     pr_log_pri(PR_LOG_NOTICE, MOD_AUTOBUF_VERSION ": SITE AUTOBUF: %s", why);
-    pr_response_send(R_421, "SITE AUTOBUF: %s, closing", why);
+    if (takes_reply())
+        pr_response_send(R_421, "SITE AUTOBUF: %s, closing", why);
     pr_session_disconnect(&autobuf_module, PR_SESS_DISCONNECT_BY_APPLICATION, why);
 }
 
@@ -274,6 +284,14 @@ static int data_fd(void)
     return session.sf_flags & SF_PASSIVE ? -1 : session.d->listen_fd;
 }
 
+/* How much is to come; 0: unknown. Of an upload the server knows only where it goes on. */
+static uint64_t left_bytes(void)
+{
+    if (session.xfer.direction == PR_NETIO_IO_RD || session.xfer.file_size <= restart_pos)
+        return 0;
+    return (uint64_t)(session.xfer.file_size - restart_pos);
+}
+
 static void look(void)
 {
     int fd = data_fd();
@@ -284,7 +302,7 @@ static void look(void)
         return;
     if (fd != looked_at_fd) {
         looked_at_fd = fd;
-        autobuf_ftp_data_connected(ftp, fd, sides, (uint64_t)session.xfer.file_size);
+        autobuf_ftp_data_connected(ftp, fd, sides, left_bytes());
     }
     autobuf_ftp_data_step(ftp);
 }
@@ -339,8 +357,15 @@ static void data_connect_ev(const void *event_data, void *user_data)
     end_look();
     if (ftp != NULL && sides != 0)
         autobuf_ftp_data_begin(ftp, sc->sockfd, pr_netaddr_get_sockaddr(&session.data_addr),
-                               (socklen_t)pr_netaddr_get_sockaddr_len(&session.data_addr), sides,
-                               (uint64_t)session.xfer.file_size);
+                               (socklen_t)pr_netaddr_get_sockaddr_len(&session.data_addr), sides, left_bytes());
+}
+
+/* Where REST has said that it begins: the server forgets that before the data flow. */
+MODRET before_transfer(cmd_rec *cmd)
+{
+    (void)cmd;
+    restart_pos = session.restart_pos;
+    return PR_DECLINED(cmd);
 }
 
 MODRET after_transfer(cmd_rec *cmd)
@@ -465,6 +490,7 @@ static conftable directives[] = {
 
 static cmdtable commands[] = {
     {PRE_CMD, C_PASS, G_NONE, before_login, FALSE, FALSE, CL_NONE, NULL},
+    {PRE_CMD, C_RETR, G_NONE, before_transfer, FALSE, FALSE, CL_NONE, NULL},
     {CMD, C_SITE, G_NONE, answer_site, FALSE, FALSE, CL_MISC, NULL},
     AT_END(LOG_CMD, C_RETR),
     AT_END(LOG_CMD, C_STOR),

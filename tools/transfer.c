@@ -349,9 +349,9 @@ int transfer_open(struct transfer *t, int fd, bool serves, const struct transfer
 
 int transfer_events(const struct transfer *t, bool may_send, uint64_t now_ns)
 {
-    bool writes = t->out_begin < t->out_end || (may_send && transfer_has_more(t, now_ns));
-
-    return POLLIN | (writes ? POLLOUT : 0);
+    if (t->out_begin < t->out_end) /* a step reads nothing before that is out, and what waits there would wake it again and again */
+        return POLLOUT;
+    return POLLIN | (may_send && transfer_has_more(t, now_ns) ? POLLOUT : 0);
 }
 
 /* When it has lasted too long. */

@@ -66,8 +66,9 @@ struct autobuf_inband_options {
     uint32_t size;
     uint32_t budget_bytes;      /* most IP bytes of trains in each direction, for all exchanges of the
                                    handle together, 6,000 to 480,000; 0: 480,000 */
-    uint64_t timeout_ns;        /* an initiator begins no round later than this; either end gives up
-                                   2 s after it. At most 30 s; 0: 5 s */
+    uint64_t timeout_ns;        /* an initiator begins no round later than this, nor one that could
+                                   not end in time; either end gives up 2 s after it, as on a path of
+                                   less than 60 kbit/s. At most 30 s; 0: 5 s */
     autobuf_log_fn *log;        /* is told how the exchange goes; NULL: none */
     void *log_user;
     char prefix[32];            /* what lines begin with, the same at both ends: 1 to 31 printable

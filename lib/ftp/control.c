@@ -11,7 +11,7 @@
 void ab_ftp_close_inband(struct autobuf_ftp *f)
 {
     if (f->inband && f->options.read && f->owner == getpid())
-        autobuf_inband_restore(f->fd, f->prepared);
+        ab_restore_prepared(f->fd, &f->prepared);
     autobuf_inband_close(f->inband);
     f->inband = NULL;
 }
@@ -92,7 +92,9 @@ static int open_records(struct autobuf_ftp *f, uint32_t role,
     if (error == 0)
         error = ab_ftp_tell(f);
     if (error == 0)
-        error = f->prepared = autobuf_inband_prepare(f->fd);
+        error = ab_prepare(f->fd, &f->prepared);
+    if (error == 0)
+        ab_open_window(f->fd);
     if (error < 0) {
         autobuf_inband_close(f->inband);
         f->inband = NULL;

@@ -19,6 +19,7 @@
 #include <autobuf/ftp.h>
 
 #include "../base/base.h"
+#include "../inband/prepare.h"
 
 #define AB_FTP_BOTH (AUTOBUF_INTENT_SENDS | AUTOBUF_INTENT_RECEIVES)
 
@@ -32,7 +33,7 @@ struct autobuf_ftp {
     struct autobuf_limits host; /* as open() saw it */
 
     struct autobuf_inband *inband; /* NULL: not open yet, or closed */
-    int prepared;                  /* for autobuf_inband_restore(), if options have read() and write() */
+    struct ab_prepared prepared;   /* the control connection, if options have read() and write() */
     bool mute;                     /* the server does not know the exchange */
     bool by_icmp;                  /* the caller allows echoes, so an upload may be measured beside its data */
     bool by_icmp_failed;           /* this was tried, and is not tried again */

@@ -20,6 +20,7 @@
 #include "../estimate/estimate.h"
 #include "dress.h"
 #include "inband.h"
+#include "prepare.h"
 
 #define AB_INBAND_VERSION 1U
 #define AB_INBAND_GRACE_NS (2 * AB_NS_PER_S)
@@ -82,7 +83,7 @@ struct ab_role {
 /* The socket of the exchange. */
 struct ab_inband_socket {
     int fd;           /* -1: a pure handle */
-    int prepared;     /* for autobuf_inband_restore(): the options that the socket had */
+    struct ab_prepared prepared;
     bool window_open; /* wide enough for a train */
 };
 

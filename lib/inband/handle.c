@@ -147,7 +147,7 @@ void autobuf_inband_close(struct autobuf_inband *ib)
     if (!ib)
         return;
     if (ib->socket.fd >= 0 && ib->owner == getpid())
-        autobuf_inband_restore(ib->socket.fd, ib->socket.prepared);
+        ab_restore_prepared(ib->socket.fd, &ib->socket.prepared);
     free(ib->arrivals.packets);
     free(ib->out.bytes);
     free(ib);

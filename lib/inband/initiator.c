@@ -102,6 +102,23 @@ static bool is_late(const struct autobuf_inband *ib)
            elapsed_ns > (ROUND_TRIPS_MOST - left) * ib->exchange_ns + EXTRA_NS;
 }
 
+static uint64_t train_ns(const struct ab_reading *reading, uint64_t bytes)
+{
+    return reading->rate_bit_per_s ? ab_mul_div(bytes, BITS_NS, reading->rate_bit_per_s) : 0;
+}
+
+/*
+ * Whether a round with these trains, and what comes after it, ends before the handle gives up: in the middle of a round that
+ * costs the connection.
+ */
+static bool ends_in_time(const struct autobuf_inband *ib, uint64_t tx_bytes, uint64_t rx_bytes)
+{
+    unsigned trips = ib->dress->reply_end ? (tx_bytes ? 2U : 0) + (rx_bytes ? 1U : 0) : ROUND_TRIPS_LEFT;
+    uint64_t ends_ns = ib->now_ns + trips * ib->exchange_ns + train_ns(&ib->tx.reading, tx_bytes) + train_ns(&ib->rx.reading, rx_bytes);
+
+    return ends_ns + EXTRA_NS < ib->limit_ns;
+}
+
 static size_t build_ask_for_train(const struct autobuf_inband *ib, struct ab_line *line)
 {
     char text[AB_LINE_BYTES];
@@ -161,7 +178,7 @@ static int next_round(struct autobuf_inband *ib)
     own->tx_done |= is_enough(&ib->tx) || is_decided(ib, &ib->tx);
     own->ask_bytes = own->rx_done ? 0 : next_train(ib, &ib->rx, own->peer_train_bytes);
     tx = own->tx_done ? 0 : next_train(ib, &ib->tx, ab_min(most, own->peer_train_bytes));
-    if ((!own->ask_bytes && !tx) || is_late(ib))
+    if ((!own->ask_bytes && !tx) || is_late(ib) || !ends_in_time(ib, tx, own->ask_bytes))
         return begin_result(ib);
     ib->phase = AB_PHASE_ROUND;
     own->round_begin_ns = ib->now_ns;

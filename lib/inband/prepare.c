@@ -10,6 +10,7 @@
 
 #include "../base/base.h"
 #include "../base/option.h"
+#include "../kernel/socket.h"
 #include "prepare.h"
 
 #define WINDOW_BYTES 500000 /* somewhat more than the longest train */
@@ -40,7 +41,7 @@ static int set_nodelay(int fd, int on)
     return setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &on, sizeof on) < 0 ? -errno : 0;
 }
 
-int ab_prepare(int fd)
+static int prepare(int fd)
 {
     int stamping = 0, nodelay = 0, error = ab_get_int(fd, SOL_SOCKET, SO_TIMESTAMPING, &stamping);
 
@@ -58,9 +59,34 @@ int ab_prepare(int fd)
     return stamping | (nodelay ? 0 : WAS_DELAYED);
 }
 
+int ab_prepare(int fd, struct ab_prepared *before)
+{
+    int one = 1, error = ab_socket_cookie(fd, &before->cookie);
+
+    if (error == 0)
+        error = ab_get_int(fd, SOL_SOCKET, SO_RCVLOWAT, &before->low_water);
+    before->options = error < 0 ? error : prepare(fd);
+    if (before->options < 0)
+        return before->options;
+    if (before->low_water > one)
+        setsockopt(fd, SOL_SOCKET, SO_RCVLOWAT, &one, sizeof one);
+    return 0;
+}
+
+void ab_restore_prepared(int fd, const struct ab_prepared *before)
+{
+    uint64_t cookie;
+
+    if (before->options < 0 || ab_socket_cookie(fd, &cookie) < 0 || cookie != before->cookie)
+        return;
+    autobuf_inband_restore(fd, before->options);
+    if (before->low_water > 1)
+        setsockopt(fd, SOL_SOCKET, SO_RCVLOWAT, &before->low_water, sizeof before->low_water);
+}
+
 int autobuf_inband_prepare(int fd)
 {
-    int prepared = ab_prepare(fd);
+    int prepared = prepare(fd);
 
     if (prepared >= 0)
         ab_open_window(fd);

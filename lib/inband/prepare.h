@@ -6,8 +6,23 @@
 #ifndef AB_PREPARE_H
 #define AB_PREPARE_H
 
-/* Switches stamps on, and the delay of short lines off. Returns what autobuf_inband_restore() takes, or -errno. */
-int ab_prepare(int fd);
+#include <stdint.h>
+
+/* What a socket had before. */
+struct ab_prepared {
+    uint64_t cookie;
+    int options; /* for autobuf_inband_restore(); below 0: nothing was changed */
+    int low_water;
+};
+
+/*
+ * Switches stamps on, the delay of short lines off, and has poll() say when a single byte is there. Returns 0, or -errno
+ * with the socket as it was.
+ */
+int ab_prepare(int fd, struct ab_prepared *before);
+
+/* Puts it back, unless the descriptor is another socket by now. */
+void ab_restore_prepared(int fd, const struct ab_prepared *before);
 
 /* Opens the receive window far enough for a train, unless AUTOBUF=off. */
 void ab_open_window(int fd);

@@ -183,13 +183,12 @@ int autobuf_inband_open(struct autobuf_inband **inband, uint32_t role, int fd,
     if (error == 0)
         error = autobuf_inband_tell(ib, &facts);
     if (error == 0)
-        error = ab_prepare(fd);
+        error = ab_prepare(fd, &ib->socket.prepared);
     if (error < 0) {
         autobuf_inband_close(ib);
         return error;
     }
     ib->socket.fd = fd;
-    ib->socket.prepared = error;
     open_window(ib);
     *inband = ib;
     return 0;

@@ -59,7 +59,7 @@ def sockaddr(address: Address | None, family: int = 0) -> tuple[bytes | None, in
     if family == socket.AF_INET:
         packed += socket.inet_pton(family, found[0]) + bytes(8)
     else:
-        flow, scope = more or found[2:]
+        flow, scope = (*more, 0)[:2] if more else found[2:]
         numeric = found[0].partition("%")[0]
         packed += struct.pack("!I", flow) + socket.inet_pton(family, numeric) + struct.pack("=I", scope)
     return packed, len(packed)

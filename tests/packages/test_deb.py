@@ -240,6 +240,18 @@ class Here(Installed):
         root.sh("rm -rf /etc/autobuf /var/lib/autobuf")  # this system's own, which purging would take
         self.whole_life(root, *INSTALLED, "autobufd")
 
+    def test_what_is_known_of_paths_goes_with_the_last_that_uses_it(self) -> None:
+        root = self.root(over="/")
+        root.sh("rm -rf /etc/autobuf /var/lib/autobuf")
+        for first, last in (("autobuf", "autobufd"), ("autobufd", "autobuf")):
+            with self.subTest(first=first):
+                root.well("dpkg", "--install", *self.files("libautobuf0", "autobuf", "autobufd"))
+                root.sh("mkdir -p /var/lib/autobuf /run/autobufd; touch /var/lib/autobuf/paths")
+                root.well("dpkg", "--purge", first)
+                root.sh("test -e /var/lib/autobuf/paths")
+                root.well("dpkg", "--purge", last)
+                root.sh("! test -e /var/lib/autobuf; ! test -e /run/autobufd")
+
     def test_systemd_is_told_to_start_only_what_runs(self) -> None:
         root = self.root(over="/")
         root.sh("rm -f /usr/sbin/policy-rc.d; mkdir -p /run/systemd/system")

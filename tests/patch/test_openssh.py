@@ -458,7 +458,7 @@ class Requests(OpenSSH):
         ssh = self.ends()
         write(self.there / "get", 12 * MB)
         first = re.compile(r"Received reply.*R:(\d+)")
-        for options, wanted in (((), 8), (("-o", "AutoBuffer=no"), 1), (("-oautobuffer no",), 1)):
+        for options, wanted in (((), 8), (("-o", "AutoBuffer=no", "-o", "AutoBufferMax=32M"), 1), (("-oautobuffer no",), 1)):
             done = self.sftp(ssh, f"get get {self.here}/got\n", "-vvv", *options)
             self.assertEqual(int(first.search(done.stderr).group(1)), wanted, options)
 

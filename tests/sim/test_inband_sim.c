@@ -184,6 +184,29 @@ static void test_row(void **state)
             run_cell(row, rates[i].there, rates[i].back, rtts_ms[k]);
 }
 
+/* However long a path is, the exchange ends in time, and the connection can be used; so it is from 60 kbit/s on. */
+static void no_path_costs_the_connection(void **state)
+{
+    static const struct {
+        double mbit, rtt_ms;
+    } paths[] = {{10, 1200}, {10, 1750}, {10, 2000}, {10, 2400}, {10, 3000}, {10, 3400}, {0.06, 100}, {0.06, 600}, {0.08, 1000}};
+
+    (void)state;
+    for (size_t i = 0; i < sizeof paths / sizeof *paths; i++)
+        for (unsigned k = 0; k < 6; k++) {
+            struct autobuf_inband_options options = AUTOBUF_INBAND_OPTIONS_INIT;
+            struct sim_stream_path path = path_of(&rows[0], paths[i].mbit, paths[i].mbit, paths[i].rtt_ms, 1);
+            struct sim_stream_result r;
+
+            options.dress = k % 2 ? AUTOBUF_INBAND_FTP : AUTOBUF_INBAND_TEXT;
+            options.flags = k / 2;
+            r = sim_inband(&path, &options, UINT64_MAX, UINT64_MAX, NULL, NULL);
+            if (r.initiator.state != 1 || r.responder.state != 1)
+                fail_msg("%g Mbit/s x %g ms, dress %u, directions %u: states %d and %d after %.1f s", paths[i].mbit, paths[i].rtt_ms,
+                         k % 2, k / 2, r.initiator.state, r.responder.state, (double)r.elapsed_ns / 1e9);
+        }
+}
+
 /* A reset after any number of bytes: an error, or all is over; never something in between. */
 static void cut_at_each_byte(uint32_t dress)
 {
@@ -220,7 +243,7 @@ static void test_cut_at_each_byte(void **state)
 
 int main(void)
 {
-    struct CMUnitTest tests[sizeof rows / sizeof *rows + 1];
+    struct CMUnitTest tests[sizeof rows / sizeof *rows + 2];
     size_t count = 0;
 
     seeds = getenv("AUTOBUF_TESTS_ALL") ? SEEDS_MOST : 15;
@@ -229,5 +252,6 @@ int main(void)
                                            .test_func = test_row,
                                            .initial_state = (void *)(uintptr_t)&rows[count]};
     tests[count++] = (struct CMUnitTest)cmocka_unit_test(test_cut_at_each_byte);
+    tests[count++] = (struct CMUnitTest)cmocka_unit_test(no_path_costs_the_connection);
     return _cmocka_run_group_tests("inband_sim", tests, count, NULL, NULL);
 }

@@ -133,6 +133,39 @@ static void test_socket_is_the_callers(void **state)
     close_connection(&c);
 }
 
+/* A program's low-water mark, which would hide a short line from poll(). */
+static void test_low_water(void **state)
+{
+    struct connection c = tcp_connection();
+    struct autobuf_inband *ib;
+
+    (void)state;
+    set_option(c.client, SO_RCVLOWAT, 4096);
+    assert_int_equal(autobuf_inband_open(&ib, AUTOBUF_INBAND_INITIATOR, c.client, NULL), 0);
+    assert_int_equal(option_of(c.client, SO_RCVLOWAT), 1);
+    autobuf_inband_close(ib);
+    assert_int_equal(option_of(c.client, SO_RCVLOWAT), 4096);
+    close_connection(&c);
+}
+
+/* The descriptor became another socket. */
+static void test_another_socket_is_left_alone(void **state)
+{
+    struct connection c = tcp_connection();
+    struct autobuf_inband *ib;
+    int other, on = 1;
+
+    (void)state;
+    assert_int_equal(autobuf_inband_open(&ib, AUTOBUF_INBAND_INITIATOR, c.client, NULL), 0);
+    other = tcp_socket();
+    assert_int_equal(setsockopt(other, IPPROTO_TCP, TCP_NODELAY, &on, sizeof on), 0);
+    assert_int_equal(dup2(other, c.client), c.client);
+    autobuf_inband_close(ib);
+    assert_int_equal(tcp_option(other, TCP_NODELAY), 1);
+    close(other);
+    close_connection(&c);
+}
+
 /* What stands in the same read as an answer, but behind it, is left in the socket. */
 static void test_nothing_is_read_too_far(void **state)
 {
@@ -475,6 +508,8 @@ int main(void)
         cmocka_unit_test(test_exchange),
         cmocka_unit_test(test_more_lines_than_a_step_reads),
         cmocka_unit_test(test_socket_is_the_callers),
+        cmocka_unit_test(test_low_water),
+        cmocka_unit_test(test_another_socket_is_left_alone),
         cmocka_unit_test(test_nothing_is_read_too_far),
         cmocka_unit_test(test_blocking),
         cmocka_unit_test(test_peer_that_goes),

@@ -254,6 +254,21 @@ static void a_first_line_may_come_byte_by_byte(void **state)
     tear_down(&e);
 }
 
+/* What a step would not read must not wake it. */
+static void nothing_is_read_before_a_line_is_out(void **state)
+{
+    struct ends e = {.now_ns = 0};
+
+    (void)state;
+    set_up(&e);
+    open_client(&e, true);
+    say(&e, "more than was asked for");
+    assert_int_equal(transfer_events(&e.client, true, e.now_ns), POLLOUT);
+    assert_int_equal(transfer_step(&e.client, e.now_ns, TRANSFER_CHUNK_BYTES), 0); /* it is out */
+    assert_int_equal(transfer_events(&e.client, true, e.now_ns), POLLIN);
+    tear_down(&e);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -264,6 +279,7 @@ int main(void)
         cmocka_unit_test(silence_and_a_closed_connection_end_it),
         cmocka_unit_test(lines_are_bounded),
         cmocka_unit_test(a_first_line_may_come_byte_by_byte),
+        cmocka_unit_test(nothing_is_read_before_a_line_is_out),
     };
 
     return cmocka_run_group_tests_name("transfer", tests, NULL, NULL);
