@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import functools
 import os
+import pathlib
 import shutil
 import sys
 import time
@@ -18,11 +19,37 @@ LATE_NS = 300_000
 STALL_NS = 3_000_000
 """An emulator that released packets so late, or looked so seldom, was kept from its core: a path is then not what a
 test takes it for. On a quiet machine these are 15 to 130 microseconds, and below 1 ms."""
+WAITED_SHARE = 0.25
+"""Of a test's time, in which some process waited for a processor: those that are tested wait, too, wherever the emulator is.
+On a quiet machine it is below 0.1."""
 TRIES = 3
 
 
+def waited_s() -> float:
+    """How long some process of this machine has waited for a processor, since it was started; 0: the kernel does not say."""
+    try:
+        said = pathlib.Path("/proc/pressure/cpu").read_text()
+    except OSError:
+        return 0.0
+    return int(said.split("total=")[1].split()[0]) / 1e6
+
+
+def now_s() -> tuple[float, float]:
+    """The time, and waited_s()."""
+    return time.monotonic(), waited_s()
+
+
+def crowding(began: tuple[float, float]) -> str:
+    """How long processes have waited for others since then, if that was too much."""
+    took_s, waits_s = (now - then for now, then in zip(now_s(), began))
+    if waits_s <= WAITED_SHARE * took_s:
+        return ""
+    return f"processes waited {waits_s:.1f} of {took_s:.1f} s for a processor: this machine is too busy"
+
+
 class PathTest(unittest.TestCase):
-    """A test that fails while the emulator was too late to judge by it is run again, and at last skipped.
+    """A test that fails while the emulator was too late to judge by it, or processes waited for others, is run again, and at
+    last skipped.
 
     So a failure that stands is one of a path that was as it should be. What must always hold, however late, is
     tested in virtual time (tests/sim) or without a path.
@@ -75,12 +102,13 @@ def on_time(method):
     @functools.wraps(method)
     def run(self: PathTest) -> None:
         for tries in range(1, TRIES + 1):
+            began = now_s()
             try:
                 return method(self)
             except unittest.SkipTest:
                 raise
             except Exception as error:  # what was not there in time may be anything: an empty answer is no number
-                late = self.lateness()
+                late = self.lateness() or crowding(began)
                 if not late:
                     raise
                 failed = " ".join([*str(error).split("\n")[:1], *getattr(error, "__notes__", [])])
