@@ -4,7 +4,6 @@
 #include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
-#include <sys/resource.h>
 
 #include "environment.h"
 
@@ -110,10 +109,3 @@ uint64_t ab_mul_div(uint64_t a, uint64_t b, uint64_t c)
 }
 
 #endif
-
-bool ab_file_may_have(uint64_t bytes)
-{
-    struct rlimit most;
-
-    return getrlimit(RLIMIT_FSIZE, &most) < 0 || most.rlim_cur == RLIM_INFINITY || bytes <= most.rlim_cur;
-}

@@ -13,6 +13,7 @@
 #include <unistd.h>
 
 #include "base.h"
+#include "file.h"
 
 #define STANDARD_ERROR 2
 #define LINE_BYTES 320

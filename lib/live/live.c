@@ -130,7 +130,7 @@ static int check_cookie(const struct autobuf_live *live, int fd)
 /* A pace that is not as it was left is the program's own from now on. */
 static void heed_pace(struct autobuf_live *live)
 {
-    uint64_t left = live->set_bit_per_s ? ab_pacing_byte_per_s(live->set_bit_per_s) : live->pace_byte_per_s, now;
+    uint64_t left = live->set_bit_per_s ? ab_pacing_byte_per_s(live->set_bit_per_s) : live->pace_byte_per_s, now = 0;
 
     if (ab_get_pacing(live->fd, &now) < 0 || now == left)
         return;

@@ -14,6 +14,7 @@
 #include <sys/socket.h>
 
 #include "base/base.h"
+#include "base/file.h"
 
 /* What this side knows; the other side's may end earlier or later. */
 struct known {
