@@ -215,10 +215,22 @@ int ab_decide_plan(struct ab_decision *d, int fd)
 
     if (error == 0)
         error = plan_path(d);
-    if (error < 0 || !(d->plan.flags & (AUTOBUF_PLAN_SND_FORCE | AUTOBUF_PLAN_RCV_FORCE)))
+    if (error < 0 || !ab_plan_forces(&d->plan))
         return error;
     ab_limits_forced(&d->limits); /* what other connections hold now bounds what may be forced */
     return plan_path(d);
+}
+
+int ab_decide_again(struct ab_decision *d, int fd, int result)
+{
+    int error;
+
+    if (result != -EPERM || !ab_plan_forces(&d->plan))
+        return result;
+    error = ab_limits_refresh(&d->limits);
+    if (error == 0)
+        error = ab_decide_plan(d, fd);
+    return error < 0 ? error : 1;
 }
 
 static bool is_undecided(uint32_t reason)

@@ -73,12 +73,9 @@ static int plan_and_apply(struct autobuf_flow *flow, const char *why)
     if (result < 0)
         return result;
     result = apply(flow, why);
-    if (result == -EPERM && plan->flags & (AUTOBUF_PLAN_SND_FORCE | AUTOBUF_PLAN_RCV_FORCE)) {
-        /* The privilege was there when the limits were read. */
-        result = ab_limits_refresh(&flow->decision.limits);
-        if (result == 0)
-            result = ab_decide_plan(&flow->decision, flow->fd);
-        if (result == 0)
+    if (result < 0) {
+        result = ab_decide_again(&flow->decision, flow->fd, result);
+        if (result > 0)
             result = apply(flow, why);
     }
     keep_reasons(plan, &before);

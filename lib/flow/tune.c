@@ -56,6 +56,21 @@ static int decide(struct ab_decision *d, int fd, bool skip_short)
     return error < 0 ? error : ab_decide_plan(d, fd);
 }
 
+static int apply(struct ab_decision *d, int fd)
+{
+    int result;
+
+    if (d->options.flags & AUTOBUF_FLOW_LOOK_ONLY)
+        return 0;
+    result = autobuf_apply(fd, &d->plan);
+    if (result < 0) {
+        result = ab_decide_again(d, fd, result);
+        if (result > 0)
+            result = autobuf_apply(fd, &d->plan);
+    }
+    return result;
+}
+
 int autobuf_tune(int fd, const struct sockaddr *peer, socklen_t peer_len,
                  const struct autobuf_options *options, struct autobuf_applied *applied)
 {
@@ -65,7 +80,7 @@ int autobuf_tune(int fd, const struct sockaddr *peer, socklen_t peer_len,
     if (error == 0)
         error = decide(&d, fd, !wants_limits(applied));
     if (error == 0)
-        error = d.options.flags & AUTOBUF_FLOW_LOOK_ONLY ? 0 : autobuf_apply(fd, &d.plan);
+        error = apply(&d, fd);
     if (error < 0)
         return error;
     ab_plan_log(&d.plan, &d.log);

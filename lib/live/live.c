@@ -181,11 +181,6 @@ static void log_pace(const struct autobuf_live *live, uint64_t before, const cha
     ab_log(&live->log, "pace %s -> %s: %s", from, to, why);
 }
 
-static bool forces(const struct autobuf_plan *plan)
-{
-    return plan->flags & (AUTOBUF_PLAN_SND_FORCE | AUTOBUF_PLAN_RCV_FORCE);
-}
-
 /*
  * TCP and all forced buffers may hold more now than before. Finding out costs a look at each connection of the
  * host, so it is done only before a buffer is forced. Returns true if less may be forced than is planned.
@@ -195,7 +190,7 @@ static bool is_too_much(struct autobuf_live *live, const struct ab_look *look,
 {
     bool trims = plan->flags & AUTOBUF_PLAN_SND_FORCE && 2 * plan->snd_request_bytes <= look->socket.snd_buf_bytes;
 
-    if (trims || !forces(plan))
+    if (trims || !ab_plan_forces(plan))
         return false;
     ab_limits_forced(&live->judge.limits);
     return ab_plan_forces_too_much(plan, &live->judge.limits, &look->socket);
@@ -221,7 +216,7 @@ static int act(struct autobuf_live *live, const struct ab_look *look, struct aut
     if (plan->snd_pacing_bit_per_s == before && !plan->snd_request_bytes && !plan->rcv_request_bytes && !plan->flags)
         return 0;
     result = autobuf_apply(live->fd, plan);
-    if (result == -EPERM && forces(plan)) /* privilege was dropped: from now on it is planned without */
+    if (result == -EPERM && ab_plan_forces(plan)) /* privilege was dropped: from now on it is planned without */
         (void)ab_limits_refresh(&live->judge.limits);
     if (result <= 0)
         return result;
@@ -291,7 +286,7 @@ int autobuf_live_step(struct autobuf_live *live, uint64_t now_ns)
         return error;
     if (!ab_judge_look(&live->judge, &look, &plan, &why) || live->flags & AUTOBUF_LIVE_LOOK_ONLY)
         return 0;
-    forced = forces(&plan);
+    forced = ab_plan_forces(&plan);
     error = act(live, &look, &plan, why);
     return error == -EPERM && forced ? 0 : error;
 }

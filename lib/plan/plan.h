@@ -75,4 +75,10 @@ bool ab_intent_known(uint32_t intent);
 /* A plan that leaves both sides alone for one reason. */
 void ab_plan_nothing(uint32_t reason, uint32_t intent, struct autobuf_plan *plan);
 
+/* Whether it takes CAP_NET_ADMIN. */
+static inline bool ab_plan_forces(const struct autobuf_plan *plan)
+{
+    return plan->flags & (AUTOBUF_PLAN_SND_FORCE | AUTOBUF_PLAN_RCV_FORCE);
+}
+
 #endif

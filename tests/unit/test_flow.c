@@ -121,6 +121,10 @@ static int plan_as_if_privileged(const void *arg)
         return 2;
     after = option_of(fd, SO_SNDBUF);
     autobuf_flow_close(flow);
+    close(fd);
+    fd = socket(AF_INET, SOCK_STREAM, 0);
+    if (autobuf_tune(fd, NULL, 0, &options, NULL) < 0 || option_of(fd, SO_SNDBUF) != after)
+        return 4;
     return (uint64_t)after / 2 >= limits.snd_settable_bytes || 2 * limits.snd_settable_bytes <= limits.tcp_wmem_max_bytes ? 0 : 3;
 }
 
