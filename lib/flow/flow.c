@@ -53,7 +53,7 @@ static bool looks_only(const struct autobuf_flow *flow)
     return flow->decision.options.flags & AUTOBUF_FLOW_LOOK_ONLY;
 }
 
-static int apply(struct autobuf_flow *flow, const char *why)
+static int apply_plan(struct autobuf_flow *flow, const char *why)
 {
     struct autobuf_plan plan = flow->decision.plan;
 
@@ -72,11 +72,11 @@ static int plan_and_apply(struct autobuf_flow *flow, const char *why)
 
     if (result < 0)
         return result;
-    result = apply(flow, why);
+    result = apply_plan(flow, why);
     if (result < 0) {
         result = ab_decide_again(&flow->decision, flow->fd, result);
         if (result > 0)
-            result = apply(flow, why);
+            result = apply_plan(flow, why);
     }
     keep_reasons(plan, &before);
     if (result < 0)

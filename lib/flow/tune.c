@@ -56,7 +56,7 @@ static int decide(struct ab_decision *d, int fd, bool skip_short)
     return error < 0 ? error : ab_decide_plan(d, fd);
 }
 
-static int apply(struct ab_decision *d, int fd)
+static int apply_decision(struct ab_decision *d, int fd)
 {
     int result;
 
@@ -80,7 +80,7 @@ int autobuf_tune(int fd, const struct sockaddr *peer, socklen_t peer_len,
     if (error == 0)
         error = decide(&d, fd, !wants_limits(applied));
     if (error == 0)
-        error = apply(&d, fd);
+        error = apply_decision(&d, fd);
     if (error < 0)
         return error;
     ab_plan_log(&d.plan, &d.log);
