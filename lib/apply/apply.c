@@ -167,12 +167,16 @@ static bool does_nothing(const struct autobuf_plan *plan)
            !(plan->flags & (AUTOBUF_PLAN_SND_UNLOCK | AUTOBUF_PLAN_RCV_UNLOCK));
 }
 
-/* Whether anybody may set this size, as the plan counts on: tried on another socket, for the size there was might not come back. */
+/* Returns 0, AUTOBUF_E_CLAMPED or a negative errno. */
 static int is_granted(int scratch, int option, uint64_t bytes)
 {
     return bytes ? set_buffer(scratch, option, option, bytes) : 0;
 }
 
+/*
+ * Whether anybody may set these sizes, as the plan counts on. Tried on another socket: where less is granted, the size that
+ * autotuning has made could not be put back. Returns as is_granted().
+ */
 static int are_granted(const struct autobuf_plan *plan)
 {
     uint64_t snd = plan->flags & AUTOBUF_PLAN_SND_FORCE ? 0 : plan->snd_request_bytes;
@@ -231,14 +235,12 @@ static bool scale_is_short(const struct autobuf_socket *socket)
 
 int autobuf_unlock(int fd, uint32_t sides)
 {
-    struct autobuf_socket socket;
     struct before was;
     int error = remember(fd, &was), locks;
     bool reopens;
 
     if (error < 0)
         return error;
-    socket = was.socket;
     if (sides & ~(AUTOBUF_LOCK_SND | AUTOBUF_LOCK_RCV))
         return -EINVAL;
     if (autobuf_is_off())
@@ -246,13 +248,13 @@ int autobuf_unlock(int fd, uint32_t sides)
     error = ab_get_int(fd, SOL_SOCKET, SO_BUF_LOCK, &locks);
     if (error < 0)
         return error;
-    sides &= socket.locks;
+    sides &= was.socket.locks;
     if (!sides)
         return 0;
     error = sides & AUTOBUF_LOCK_SND ? unlock_sides(fd, AUTOBUF_LOCK_SND) : 0;
     if (error == 0 && sides & AUTOBUF_LOCK_RCV)
-        error = unlock_rcv(fd, &socket);
-    reopens = sides & AUTOBUF_LOCK_RCV && socket.stage == AUTOBUF_STAGE_CONNECTED;
+        error = unlock_rcv(fd, &was.socket);
+    reopens = sides & AUTOBUF_LOCK_RCV && was.socket.stage == AUTOBUF_STAGE_CONNECTED;
     if (error == 0 && reopens) /* its window clamp is still the small buffer's */
         error = ab_set_int(fd, IPPROTO_TCP, TCP_WINDOW_CLAMP, AB_NO_CLAMP);
     if (error < 0) {
@@ -263,5 +265,5 @@ int autobuf_unlock(int fd, uint32_t sides)
     }
     if (!reopens)
         return (int)sides;
-    return (int)(scale_is_short(&socket) ? sides | AUTOBUF_UNLOCK_LATE : sides);
+    return (int)(scale_is_short(&was.socket) ? sides | AUTOBUF_UNLOCK_LATE : sides);
 }

@@ -221,16 +221,9 @@ int ab_decide_plan(struct ab_decision *d, int fd)
     return plan_path(d);
 }
 
-int ab_decide_again(struct ab_decision *d, int fd, int result)
+bool ab_decide_again(struct ab_decision *d, int fd, int result)
 {
-    int error;
-
-    if (result != -EPERM || !ab_plan_forces(&d->plan))
-        return result;
-    error = ab_limits_refresh(&d->limits);
-    if (error == 0)
-        error = ab_decide_plan(d, fd);
-    return error < 0 ? error : 1;
+    return result == -EPERM && ab_plan_forces(&d->plan) && ab_limits_refresh(&d->limits) == 0 && ab_decide_plan(d, fd) == 0;
 }
 
 static bool is_undecided(uint32_t reason)

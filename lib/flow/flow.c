@@ -73,11 +73,8 @@ static int plan_and_apply(struct autobuf_flow *flow, const char *why)
     if (result < 0)
         return result;
     result = apply_plan(flow, why);
-    if (result < 0) {
-        result = ab_decide_again(&flow->decision, flow->fd, result);
-        if (result > 0)
-            result = apply_plan(flow, why);
-    }
+    if (ab_decide_again(&flow->decision, flow->fd, result))
+        result = apply_plan(flow, why);
     keep_reasons(plan, &before);
     if (result < 0)
         *plan = before;
@@ -224,22 +221,11 @@ static int open_live(struct autobuf_flow *flow)
     return ab_live_open(&flow->live, flow->fd, &options, &d->limits);
 }
 
-/* Whether a descriptor is still of this flow's socket. */
-static int check_socket(const struct autobuf_flow *flow, int fd)
-{
-    uint64_t cookie;
-    int error = ab_socket_cookie(fd, &cookie);
-
-    if (error < 0)
-        return error;
-    return cookie == flow->cookie ? 0 : -ESTALE;
-}
-
 /* Looks whether the socket is connected now. Returns what step() returns. */
 static int look(struct autobuf_flow *flow, uint64_t now_ns)
 {
     struct ab_decision *d = &flow->decision;
-    int error = check_socket(flow, flow->fd);
+    int error = ab_socket_check(flow->fd, flow->cookie);
 
     if (error == 0)
         error = ab_decide_look(d, flow->fd);
@@ -329,7 +315,7 @@ int autobuf_flow_move(struct autobuf_flow *flow, int fd)
         return -EINVAL;
     if (flow->owner != getpid())
         return AUTOBUF_E_FORKED;
-    error = check_socket(flow, fd);
+    error = ab_socket_check(fd, flow->cookie);
     if (error < 0)
         return error;
     flow->fd = fd;
@@ -347,7 +333,7 @@ int autobuf_flow_tell(struct autobuf_flow *flow, const struct autobuf_path *path
         return AUTOBUF_E_FORKED;
     if (flow->inert)
         return 0;
-    error = check_socket(flow, flow->fd);
+    error = ab_socket_check(flow->fd, flow->cookie);
     if (error < 0)
         return error;
     autobuf_probe_close(flow->probe);

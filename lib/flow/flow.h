@@ -95,9 +95,9 @@ int ab_decide_plan(struct ab_decision *d, int fd);
 
 /*
  * After a plan was applied with this result: if it takes a privilege that was there when the limits were read, and is gone,
- * plans without it. Returns 1: apply that one; the result otherwise, or an error.
+ * plans without it. Returns whether there is such a plan to apply.
  */
-int ab_decide_again(struct ab_decision *d, int fd, int result);
+bool ab_decide_again(struct ab_decision *d, int fd, int result);
 
 /*
  * Completes the plan's reasons if nothing is known of the path. side: the side whose buffer limits the connection,

@@ -121,7 +121,8 @@ void ab_decide_keep(const struct ab_decision *d)
     bool unsure = d->path.flags || d->path.tx_unsure || d->path.rx_unsure;
     int error;
 
-    if (d->options.flags & AUTOBUF_FLOW_NO_STORE || d->measured != 1 || d->marked || d->path.method != AUTOBUF_METHOD_ICMP || !d->path.tx_rate_bit_per_s || autobuf_paths_learn(&entry, &d->path) < 0 ||
+    if (d->options.flags & AUTOBUF_FLOW_NO_STORE || d->measured != 1 || d->marked || d->path.method != AUTOBUF_METHOD_ICMP ||
+        !d->path.tx_rate_bit_per_s || autobuf_paths_learn(&entry, &d->path) < 0 ||
         ab_prefix_of((const struct sockaddr *)&d->peer, d->peer_len, &entry.remote) < 0)
         return;
     memcpy(entry.device, d->device, sizeof entry.device);

@@ -63,12 +63,7 @@ static int apply_decision(struct ab_decision *d, int fd)
     if (d->options.flags & AUTOBUF_FLOW_LOOK_ONLY)
         return 0;
     result = autobuf_apply(fd, &d->plan);
-    if (result < 0) {
-        result = ab_decide_again(d, fd, result);
-        if (result > 0)
-            result = autobuf_apply(fd, &d->plan);
-    }
-    return result;
+    return ab_decide_again(d, fd, result) ? autobuf_apply(fd, &d->plan) : result;
 }
 
 int autobuf_tune(int fd, const struct sockaddr *peer, socklen_t peer_len,

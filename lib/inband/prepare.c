@@ -75,9 +75,7 @@ int ab_prepare(int fd, struct ab_prepared *before)
 
 void ab_restore_prepared(int fd, const struct ab_prepared *before)
 {
-    uint64_t cookie;
-
-    if (before->options < 0 || ab_socket_cookie(fd, &cookie) < 0 || cookie != before->cookie)
+    if (before->options < 0 || ab_socket_check(fd, before->cookie) < 0)
         return;
     autobuf_inband_restore(fd, before->options);
     if (before->low_water > 1)

@@ -139,3 +139,13 @@ int ab_socket_cookie(int fd, uint64_t *cookie)
 
     return getsockopt(fd, SOL_SOCKET, SO_COOKIE, cookie, &len) < 0 ? -errno : 0;
 }
+
+int ab_socket_check(int fd, uint64_t cookie)
+{
+    uint64_t now;
+    int error = ab_socket_cookie(fd, &now);
+
+    if (error < 0)
+        return error;
+    return now == cookie ? 0 : -ESTALE;
+}

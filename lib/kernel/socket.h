@@ -22,4 +22,7 @@ int ab_socket_scratch(void);
  */
 int ab_socket_cookie(int fd, uint64_t *cookie);
 
+/* Whether a descriptor is still of the socket with this cookie. Returns 0; -ESTALE: of another one; -EBADF or -ENOTSOCK. */
+int ab_socket_check(int fd, uint64_t cookie);
+
 #endif

@@ -117,16 +117,6 @@ int autobuf_live_open(struct autobuf_live **live, int fd, const struct autobuf_l
     return error < 0 ? error : ab_live_open(live, fd, options, &limits);
 }
 
-static int check_cookie(const struct autobuf_live *live, int fd)
-{
-    uint64_t cookie;
-    int error = ab_socket_cookie(fd, &cookie);
-
-    if (error < 0)
-        return error;
-    return cookie == live->cookie ? 0 : -ESTALE;
-}
-
 /* A pace that is not as it was left is the program's own from now on. */
 static void heed_pace(struct autobuf_live *live)
 {
@@ -138,27 +128,30 @@ static void heed_pace(struct autobuf_live *live)
     live->set_bit_per_s = 0;
 }
 
-void autobuf_live_close(struct autobuf_live *live)
+static void put_back_pace(struct autobuf_live *live)
 {
     struct autobuf_plan plan;
-    bool set;
 
+    heed_pace(live);
+    if (!live->set_bit_per_s)
+        return;
+    ab_plan_nothing(AUTOBUF_REASON_SET, live->judge.intent, &plan);
+    plan.snd_pacing_bit_per_s = ab_mul_div(live->pace_byte_per_s, 8, 1);
+    autobuf_apply(live->fd, &plan);
+}
+
+void autobuf_live_close(struct autobuf_live *live)
+{
     if (!live)
         return;
-    set = live->set_bit_per_s && live->owner == getpid() && check_cookie(live, live->fd) == 0;
-    if (set)
-        heed_pace(live);
-    if (set && live->set_bit_per_s) {
-        ab_plan_nothing(AUTOBUF_REASON_SET, live->judge.intent, &plan);
-        plan.snd_pacing_bit_per_s = ab_mul_div(live->pace_byte_per_s, 8, 1);
-        autobuf_apply(live->fd, &plan);
-    }
+    if (live->set_bit_per_s && live->owner == getpid() && ab_socket_check(live->fd, live->cookie) == 0)
+        put_back_pace(live);
     free(live);
 }
 
 int autobuf_live_move(struct autobuf_live *live, int fd)
 {
-    int error = live ? check_cookie(live, fd) : -EINVAL;
+    int error = live ? ab_socket_check(fd, live->cookie) : -EINVAL;
 
     if (error == 0)
         live->fd = fd;
@@ -239,7 +232,7 @@ int ab_live_apply(struct autobuf_live *live, const struct autobuf_plan *theirs, 
 {
     struct autobuf_plan plan = *theirs;
     struct ab_look look;
-    int error = check_cookie(live, live->fd);
+    int error = ab_socket_check(live->fd, live->cookie);
 
     if (error == 0)
         error = look_at(live->fd, 0, &look);
@@ -278,7 +271,7 @@ int autobuf_live_step(struct autobuf_live *live, uint64_t now_ns)
         return AUTOBUF_E_FORKED;
     if (!ab_judge_due(&live->judge, now_ns))
         return 0;
-    error = check_cookie(live, live->fd);
+    error = ab_socket_check(live->fd, live->cookie);
     if (error < 0)
         return error;
     error = look_at(live->fd, now_ns, &look);

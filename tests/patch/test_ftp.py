@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import ftplib
+import io
 import os
 import pathlib
 import re
@@ -393,6 +394,21 @@ class Module(FtpTest):
             with c.transfercmd("RETR pub/ordinary") as data:
                 self.assertEqual(data.recv(100), file.read_bytes()[49990:])
             c.voidresp()
+
+    def test_an_upload_that_goes_on_is_looked_after_as_one_that_begins(self):
+        """Of REST the server knows where an upload goes on, not how long it is."""
+        server = self.server(debug=3)
+
+        def said(c: Control, rest: int | None) -> list[str]:
+            before = len(server.log.read_text())
+            c.storbinary("STOR pub/up", io.BytesIO(bytes(2_000_000)), rest=rest)
+            return re.findall(r"mod_autobuf/\S+: (receive: \w+)", server.log.read_text()[before:])
+
+        with Control(server) as c:
+            c.sendcmd("SITE AUTOBUF")
+            self.place.make("up", 1_000)
+            begins, goes_on = said(c, None), said(c, 1_000)
+        self.assertEqual((goes_on[0], begins[0]), ("receive: unknown", "receive: unknown"))  # if it were short: kernel
 
     def test_many_sessions(self):
         server = self.server()
