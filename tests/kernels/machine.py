@@ -25,8 +25,8 @@ CPU = "Westmere,+rdrand"
 """With instructions for AES, without which TLS takes all of a machine's time, and for random numbers, without which it has none in
 its first seconds."""
 KERNEL_OPTIONS = "console=ttyS0 rdinit=/init panic=-1 quiet loglevel=4 random.trust_cpu=on tsc=reliable mitigations=off"
-"""Without what guards against flaws of a processor that is none: two page tables, which a software CPU forgets at each system call,
-take two fifths of the host's time."""
+"""No mitigations: a software CPU has not the flaws that they guard against, and to change page tables at each system call would take
+up to two fifths of the host's time."""
 MEMORY_MB = 5120
 """With less the kernel would allow TCP less than its usual limits. It is taken from the host only as it is used."""
 PATIENCE_S = 1200

@@ -57,7 +57,7 @@ path()
 # time, not to wait.
 link_is_up()
 {
-    for i in $(seq 100); do
+    for i in $(seq 60); do
         ip -n "$1" link show "$2" | grep -q 'state UP' && return
         usleep 50000
     done
