@@ -4,14 +4,17 @@ from __future__ import annotations
 
 import contextlib
 import functools
+import itertools
 import os
 import pathlib
 import shutil
 import sys
 import time
 import unittest
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 
+import path
+from beside import Again, may, run_beside
 from path import Path, built, machine_lock, unavailable
 
 
@@ -113,6 +116,9 @@ def on_time(method):
                 if not busy or (tries == TRIES and not late):
                     raise
                 failed = " ".join([*str(error).split("\n")[:1], *getattr(error, "__notes__", [])])
+                if path.has_company:
+                    print(f"# {self.id()}: once more, by itself: {busy}: {failed}", flush=True)
+                    raise Again(Again.__name__) from None
                 if tries == TRIES:
                     self.skipTest(f"{late}; tried {TRIES} times, at last: {failed}")
             print(f"# {self.id()}: once more: {busy}: {failed}", flush=True)
@@ -177,8 +183,17 @@ class Tap(unittest.TextTestResult):
         self.say(test, "ok", " # SKIP " + " ".join(reason.split()))
 
 
-def run_tests(tools: Sequence[str], files: Sequence[str] = (), on_path: bool = True) -> int:
+def flat(suite: unittest.TestSuite) -> Iterator[unittest.TestCase]:
+    """The cases of a suite, and of those in it."""
+    for part in suite:
+        yield from flat(part) if isinstance(part, unittest.TestSuite) else (part,)
+
+
+def run_tests(tools: Sequence[str], files: Sequence[str] = (), on_path: bool = True,
+              shared: Iterable[Callable[[], object]] = ()) -> int:
     """The tests of the main module, if the tools are installed, the files built and, on_path, a path can be made.
+
+    shared make what cases that run beside each other must not make at once; of what fails the cases tell.
 
     0, 1 when a test failed, 77 when nothing could be tried. Arguments select the tests whose names
     contain one of them.
@@ -194,9 +209,13 @@ def run_tests(tools: Sequence[str], files: Sequence[str] = (), on_path: bool = T
         return 77
     loader = unittest.TestLoader()
     loader.testNamePatterns = [f"*{word}*" for word in sys.argv[1:]] or None
-    suite = loader.loadTestsFromModule(sys.modules["__main__"])
-    print(f"1..{suite.countTestCases()}", flush=True)
+    cases = list(flat(loader.loadTestsFromModule(sys.modules["__main__"])))
+    print(f"1..{len(cases)}", flush=True)
     result = Tap()
     with machine_lock() if on_path else contextlib.nullcontext():
-        suite.run(result)
+        for make in shared:
+            with contextlib.suppress(Exception):
+                make()
+        again = run_beside(filter(may, cases), result, Tap)
+        unittest.TestSuite([*again, *itertools.filterfalse(may, cases)]).run(result)
     return 0 if result.wasSuccessful() else 1

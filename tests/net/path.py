@@ -351,6 +351,8 @@ _HOLDER = "AUTOBUF_TESTS_LOCK_HOLDER"
 _lock_fd = -1
 _lock_depth = 0
 _sysctls_held = False
+has_company = False
+"""Other cases run beside this one, with the lock of the process that made theirs."""
 
 
 def _lock_folder() -> str:
@@ -483,8 +485,8 @@ def global_sysctls(values: Mapping[str, object]) -> Iterator[None]:
     the next run recovers them. Cannot be nested.
     """
     global _sysctls_held
-    if _sysctls_held:
-        raise RuntimeError("global_sysctls() cannot be nested")
+    if _sysctls_held or has_company:
+        raise RuntimeError("global_sysctls() cannot be nested, and others beside would be changed, too")
     with machine_lock():
         _write_record({name: {"old": _read_sysctl(name), "new": str(value)}
                        for name, value in values.items()})

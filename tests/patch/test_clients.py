@@ -14,7 +14,8 @@ from openssh import VERSIONS, Client, Place, prefix
 from strangers import Missing
 from test_openssh import ALL, LONG, MB, NEWEST, SHORT, OpenSSH, windows, write
 
-from cases import on_time, run_tests  # the folder is on the path by now
+from beside import alone, beside  # the folder is on the path by now
+from cases import on_time, run_tests
 
 STRANGERS_MOST = 12 * MB
 """The largest window for a peer that has not made itself known."""
@@ -57,6 +58,7 @@ class Strangers(OpenSSH):
         return largest
 
 
+@beside
 class Clients(Strangers):
     def client(self, kind, rekey: int | None = None, **kw) -> strangers.Stranger:
         """A client whose server is ours."""
@@ -119,6 +121,7 @@ class Clients(Strangers):
         self.assertEqual(said[1], said[0], "off")
         self.assertEqual(said[2], said[0], "a stranger is not told")
 
+    @alone
     def test_a_path_of_more_than_the_bound(self) -> None:
         self.need("libssh", quick=False)
         client = self.client(strangers.Libssh, link=BOUNDED, log="DEBUG")
@@ -131,6 +134,7 @@ class Clients(Strangers):
         self.assertGreater(self.bounded(client.ssh.server.log.read_text()), 8 * MB)
 
 
+@beside
 class Servers(Strangers):
     def served(self, name: str, stock: bool = False, link: str = LONG, options=()) -> Client:
         """Clients of ours, whose server is another one."""
@@ -197,11 +201,13 @@ def add(group: type[Strangers], names: Iterable[str]) -> None:
         for part in ("transfers", "exchanges_keys_again", "messages_of_stock"):
             def test(self, name: str = name, part: str = part) -> None:
                 getattr(self, part)(name)
-            setattr(group, f"test_{name}_{part}", on_time(test))
+            test = on_time(test)
+            setattr(group, f"test_{name}_{part}", alone(test) if part == "messages_of_stock" else test)
 
 
 add(Clients, CLIENTS)
 add(Servers, SERVERS)
 
 if __name__ == "__main__":
-    sys.exit(run_tests(("ip", "setpriv", "taskset", "nsenter", "unshare"), ("tests/net/pathemu",)))
+    sys.exit(run_tests(("ip", "setpriv", "taskset", "nsenter", "unshare"), ("tests/net/pathemu",),
+                       shared=(lambda: prefix(NEWEST), lambda: prefix(NEWEST, stock=True))))

@@ -15,10 +15,12 @@ import subprocess
 import sys
 import threading
 import time
+from collections.abc import Iterable
 
-from ncftp import KINDS, Client, Control, Place, Server, inside, modules, root
+from ncftp import KINDS, Client, Control, Place, Server, inside, modules, prefix, root
 
-from cases import PathTest, run_tests  # the folder is on the path by now
+from beside import alone, beside  # the folder is on the path by now
+from cases import PathTest, run_tests
 from path import Path, global_sysctls, wait_line, wait_listening
 
 ALL = "AUTOBUF_TESTS_ALL" in os.environ
@@ -73,6 +75,7 @@ def data_buffers(p: Path, side: str) -> list[tuple[int, int, int]]:
     return found
 
 
+@beside
 class Module(FtpTest):
     """SITE AUTOBUF as ProFTPD answers it."""
 
@@ -123,6 +126,7 @@ class Module(FtpTest):
             self.between(sum(len(line) + 2 for line in reply), 14000, 14480, "bytes")
             self.fetches(c)
 
+    @alone
     def test_sink(self):
         with Control(self.server()) as c:
             c.sendcmd("SITE AUTOBUF")
@@ -240,6 +244,7 @@ class Module(FtpTest):
             c.sendcmd("SITE AUTOBUF")
             self.assertEqual(c.sendcmd("SITE AUTOBUF SET 5000000 5000000"), "200 AUTOBUF rcv=0 snd=0")
 
+    @alone
     def test_set_has_a_bound(self):
         """Whatever a client says, also where the host allows much more."""
         self.enterContext(global_sysctls({"net.core.wmem_max": 64 << 20}))
@@ -500,6 +505,7 @@ class Secure(ftplib.FTP_TLS):
         self.close()
 
 
+@beside
 class NcFtp(FtpTest):
     """The patched client, against servers as they are."""
 
@@ -532,6 +538,7 @@ class NcFtp(FtpTest):
                             with self.subTest(kind=kind, stock=stock, mode=mode, put=put):
                                 self.log_of(client, 500_000, put, [mode])
 
+    @alone
     def test_no_locked_buffers(self):
         """20 MB over 100 ms: 64 KB at a time take 15 s."""
         for kind in ("proftpd", "inetutils"):
@@ -547,6 +554,7 @@ class NcFtp(FtpTest):
         rates = [float(re.search(rf"path {way} the server: ([\d.]+) Mbit/s", log)[1]) for log in logs]
         self.near(statistics.median(rates), 400, 0.25, f"Mbit/s, the median of {rates}")
 
+    @alone
     def test_measures_and_tells(self):
         p = self.link(FAR)
         with Server(p, "b", "module", self.place) as server:
@@ -559,6 +567,7 @@ class NcFtp(FtpTest):
             self.assertNotIn("path to the server: ", log)  # it was measured beside the data, by echoes
             self.assertRegex(log, "Cmd: STOR(.|\n)*send: (set|larger|capped)")
 
+    @alone
     def test_a_server_whose_window_may_be_too_small_is_told(self):
         p = self.link(FAR)
         for side in "ab":
@@ -569,6 +578,7 @@ class NcFtp(FtpTest):
             for log in logs:
                 self.assertRegex(log, r"the server sets: receive buffer [1-9]\d*, send buffer 0")
 
+    @alone
     def test_a_size_that_nobody_asked_for_is_asked_for_where_it_can_pay(self):
         for both, asked in ((FAR, True), (NEAR, False)):
             p = self.link(both)
@@ -671,30 +681,45 @@ class NcFtp(FtpTest):
             wait_line(server, commands.append)
         return done, commands, elapsed
 
-    def test_strange_servers(self):
-        """Whatever it says, the file comes, or the client says that it does not."""
-        ways = {"hello": ("unknown", "other", "version", "help", "numbers"),
-                "train": ("refuses", "short", "at-once", "surplus", "larger", "set-lie", "set-no"),
-                "sink": ("sink-no", "sink-fast", "sink-huge", "sink-slow", "sink-lie", "sink-early")}
-        for kind, names in ways.items():
-            for way in names:
-                with self.subTest(way):
-                    done, commands, elapsed = self.strange(way, put=kind == "sink")
-                    self.assertEqual(done.returncode, 0, done.stdout + done.stderr)
-                    self.assertIn("SITE AUTOBUF", commands)
-                    self.assertLess(elapsed, 30)
-                    if kind == "hello":
-                        self.assertEqual([line for line in commands if line.startswith("SITE AUTOBUF ")], [])
+    def comes(self, ways: Iterable[str], put: bool = False) -> list[list[str]]:
+        """Whatever a server says, the file comes; the commands that each was sent."""
+        asked = []
+        for way in ways:
+            with self.subTest(way):
+                done, commands, elapsed = self.strange(way, put)
+                self.assertEqual(done.returncode, 0, done.stdout + done.stderr)
+                self.assertIn("SITE AUTOBUF", commands)
+                self.assertLess(elapsed, 30)
+            asked.append(commands)
+        return asked
 
-    def test_hopeless_servers(self):
+    def test_strange_hellos(self):
+        for commands in self.comes(("unknown", "other", "version", "help", "numbers")):
+            self.assertEqual([line for line in commands if line.startswith("SITE AUTOBUF ")], [])
+
+    def test_strange_trains(self):
+        self.comes(("refuses", "short", "at-once", "surplus", "larger", "set-lie", "set-no"))
+
+    def test_strange_sinks(self):
+        self.comes(("sink-no", "sink-fast", "sink-huge", "sink-slow", "sink-lie", "sink-early"), put=True)
+
+    def ends(self, ways: Iterable[str], put: bool = False) -> None:
         """Out of step: the session ends, in time, and with an error."""
-        for way, put in (("gone", False), ("421", False), ("endless", False), ("garbage", False), ("long", False), ("cut", False),
-                         ("stops", False), ("empty", False), ("sink-cut", True), ("sink-odd", True)):
+        for way in ways:
             with self.subTest(way):
                 done, commands, elapsed = self.strange(way, put)
                 self.assertIn("SITE AUTOBUF", commands)
                 self.assertLess(elapsed, 50)
                 self.assertGreater(done.returncode, 0)
+
+    def test_hopeless_hellos(self):
+        self.ends(("gone", "421", "garbage", "long", "empty"))
+
+    def test_hopeless_trains(self):
+        self.ends(("endless", "cut", "stops"))
+
+    def test_hopeless_sinks(self):
+        self.ends(("sink-cut", "sink-odd"), put=True)
 
     def test_unsaid(self):
         """A server that does not say it is sent nothing."""
@@ -728,4 +753,5 @@ class NcFtp(FtpTest):
 
 
 if __name__ == "__main__":
-    sys.exit(run_tests(("unshare", "ss", "valgrind", "openssl", "apt-get")))
+    sys.exit(run_tests(("unshare", "ss", "valgrind", "openssl", "apt-get"),
+                       shared=(modules, prefix, lambda: prefix(stock=True))))

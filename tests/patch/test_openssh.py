@@ -16,7 +16,8 @@ import time
 from openssh import (PATCHES, USER, VERSIONS, Client, apply, pair, patches, prefix, programs, series,
                      upstream)
 
-from cases import PathTest, run_tests  # the folder is on the path by now
+from beside import alone, beside  # the folder is on the path by now
+from cases import PathTest, run_tests
 from path import build_folder, wait_line, wait_listening
 
 ALL = "AUTOBUF_TESTS_ALL" in os.environ
@@ -207,6 +208,7 @@ class Install(PathTest):
         self.assertIn("there is no series for OpenSSH 8.4p1", self.refused("--source", folder / "x"))
 
 
+@beside
 class Distribution(OpenSSH):
     """The source that build takes by default."""
 
@@ -265,7 +267,9 @@ class Buffers(PathTest):
                         self.between(got, 1, bound, what)
 
 
+@beside
 class Transfers(OpenSSH):
+    @alone
     def test_windows_grow_as_far_as_the_path_needs(self) -> None:
         ssh = self.ends(client_options=["LogLevel=DEBUG"], log="DEBUG")
         got, _ = self.get_and_put(ssh, 40 * MB)
@@ -332,15 +336,18 @@ class Transfers(OpenSSH):
             worst = max(worst, sum(grown.values()))
         return worst
 
+    @alone
     def test_twenty_channels(self) -> None:
         ssh = self.ends(client_options=[f"AutoBufferMax={16 * MB}"])
         self.assertLessEqual(self.copies_over_one(ssh, 20, 6 * MB), 16 * MB)
 
+    @alone
     def test_channels_that_grow_share(self) -> None:
         """Three channels on a path of 15 MB, of which each could use all that they may have together."""
         ssh = self.ends(link="rate=600M,delay=100ms", client_options=[f"AutoBufferMax={4 * MB}"])
         self.between(self.copies_over_one(ssh, 3, 30 * MB), 1, 4 * MB, "growth")
 
+    @alone
     def test_a_slow_reader_does_not_make_the_window_grow(self) -> None:
         """The path holds 3 MB; who reads takes a tenth of its rate."""
         ssh = self.ends(client_options=["LogLevel=DEBUG"])
@@ -403,6 +410,7 @@ class Transfers(OpenSSH):
         self.same(self.there / "get", self.here / "got")
 
 
+@beside
 class Requests(OpenSSH):
     link = SHORT
 
@@ -616,6 +624,7 @@ class Held(OpenSSH):
                 reader.may(read=False)
 
 
+@beside
 class Options(OpenSSH):
     link = SHORT
 
@@ -643,9 +652,10 @@ class Options(OpenSSH):
         """The types of what a client sends and gets, up to the data (whose pieces depend on time)."""
         ssh = self.ends(client_stock=stock, client_options=["AutoBuffer=no"] * (not stock) + ["LogLevel=DEBUG3"],
                         server_stock=True)
-        done = self.well(ssh.run("ssh", ssh.remote(), "echo done"))
+        done = self.well(ssh.run("ssh", ssh.remote(), "cat; echo done"))  # which waits for the client's end of data
         return re.findall(r"debug3: (?:send|receive) packet: type \d+", done.stderr)
 
+    @alone
     def test_off_sends_what_stock_sends(self) -> None:
         stock, off = self.messages(True), self.messages(False)
         self.assertTrue(stock)
@@ -660,6 +670,7 @@ class Options(OpenSSH):
         self.assertGreater(log.index("rtype autobuf@libautobuf.invalid"), log.index("Accepted key"))
 
 
+@beside
 class StrangePeers(OpenSSH):
     link = "rate=100M,delay=5ms,queue=1M"
 
@@ -669,12 +680,14 @@ class StrangePeers(OpenSSH):
             scene, ssh.path.addr["b"], USER, str(ssh.place.folder / "key"), *more]
         return ssh.path.popen("b" if scene == "serve" else "a", [self.python, here, *args])
 
+    @alone
     def test_a_window_beyond_the_cap_costs_a_server_no_memory(self) -> None:
         ssh = self.ends()
         peer = self.peer(ssh, "huge")
         wait_line(peer, lambda line: line == "stopped")
         self.between(self.settled_kb(lambda: [pid for pid, _ in programs(ssh.where)]), 1024, 8 * 1024, "kB")
 
+    @alone
     def test_nor_a_client(self) -> None:
         ssh = self.ends(client_options=["Ciphers=aes128-ctr"])
         peer = self.peer(ssh, "serve")
@@ -736,6 +749,7 @@ class Sandbox(OpenSSH):
         self.fail(f"no process with a seccomp filter; modes {modes}")
 
 
+@beside
 class Memory(OpenSSH):
     link = "rate=40M,delay=5ms,queue=1M"
 
@@ -770,4 +784,6 @@ class Memory(OpenSSH):
 
 if __name__ == "__main__":
     sys.exit(run_tests(("ip", "setpriv", "taskset", "nsenter", "unshare", "valgrind"),
-                       ("tests/net/pathemu", "examples/bulk")))
+                       ("tests/net/pathemu", "examples/bulk"),
+                       shared=(lambda: prefix(NEWEST), lambda: prefix(NEWEST, stock=True),
+                               lambda: prefix(VERSIONS[-2], upstreams=False))))

@@ -5,6 +5,7 @@ No path is needed: a real sftp-server answers, and sftp_between.py counts round 
 """
 from __future__ import annotations
 
+import functools
 import hashlib
 import json
 import os
@@ -19,7 +20,8 @@ from typing import NamedTuple
 
 from openssh import VERSIONS, prefix
 
-from cases import run_tests  # the folder is on the path by now
+from beside import beside  # the folder is on the path by now
+from cases import run_tests
 
 ALL = "AUTOBUF_TESTS_ALL" in os.environ
 NEWEST = os.environ.get("AUTOBUF_OPENSSH", VERSIONS[-1])
@@ -190,6 +192,7 @@ def scene(name: str) -> Scene:
     return next(scene for scene in SCENES if scene.name == name)
 
 
+@beside
 class Same(Sftp):
     """Whatever is transferred: as stock, in no more round trips."""
 
@@ -247,6 +250,7 @@ class Same(Sftp):
                     self.assertLessEqual(len(begun - {f"BASE/{file}" for file in whole}), 2)
 
 
+@beside
 class RoundTrips(Sftp):
     def test_how_many_there_are(self) -> None:
         """Stock's number, and ours. Older releases set a folder's attributes even if it was there before."""
@@ -312,6 +316,7 @@ class RoundTrips(Sftp):
         self.assertNotIn("EXTENDED", [request[0] for request in ours.asked()])
 
 
+@beside
 class Off(Sftp):
     def test_off_sends_what_stock_sends(self) -> None:
         for name in ("get", "get -r", "put", "put -rp", "sftp"):
@@ -327,6 +332,7 @@ class Off(Sftp):
         self.assertEqual(ours.rounds, stock.rounds)
 
 
+@beside
 class Strange(Sftp):
     def test_answers_that_were_not_asked_for_end_the_transfer(self) -> None:
         for name in ("get", "get -r of many", "put", "put -r onto others"):
@@ -345,4 +351,4 @@ class Strange(Sftp):
 
 
 if __name__ == "__main__":
-    sys.exit(run_tests(("ip",)))
+    sys.exit(run_tests(("ip",), shared=[functools.partial(prefix, version, stock) for version in TESTED for stock in (False, True)]))
