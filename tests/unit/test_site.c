@@ -141,7 +141,7 @@ static void answer(unsigned added)
 /* Does what is due next. Returns when that was. */
 static uint64_t step_when_due(void)
 {
-    uint64_t due_ns = site_deadline_ns(site);
+    uint64_t due_ns = site_deadline_ns(site, 0);
 
     site_step(site, due_ns);
     return due_ns;
@@ -180,17 +180,42 @@ static void a_server_that_says_nothing(void **state)
     struct pollfd fd;
 
     (void)state;
-    assert_int_equal(site_poll(site, &fd), 0); /* not connected yet */
+    assert_int_equal(site_poll(site, &fd, 0), 0); /* not connected yet */
     site_step(site, 7);
-    assert_int_equal(site_poll(site, &fd), 1);
-    assert_int_equal(site_deadline_ns(site), 7 + SITE_ROUND_NS);
+    assert_int_equal(site_poll(site, &fd, 0), 1);
+    assert_int_equal(site_deadline_ns(site, 0), 7 + SITE_ROUND_NS);
     site_step(site, 6 + SITE_ROUND_NS);
     assert_int_equal(lines, 0);
     site_step(site, 7 + SITE_ROUND_NS);
     assert_int_equal(lines, 1);
     assert_non_null(strstr(said, strerror(ETIMEDOUT)));
-    assert_int_equal(site_poll(site, &fd), 0);
+    assert_int_equal(site_poll(site, &fd, 0), 0);
     assert_false(keep.counts.site.up);
+}
+
+/* It is looked at now and then, and not for each byte; what it says in the end is taken. */
+static void a_server_that_answers_byte_by_byte(void **state)
+{
+    const uint64_t ms = 1000000;
+    uint64_t now_ns = ms;
+    struct pollfd fd;
+
+    (void)state;
+    site_step(site, now_ns);
+    take_round();
+    for (const char *byte = NOTHING; byte[1]; byte++) {
+        assert_int_equal(site_poll(site, &fd, now_ns), 1);
+        assert_int_equal(send(server, byte, 1, MSG_NOSIGNAL), 1);
+        site_step(site, now_ns);
+        assert_int_equal(site_poll(site, &fd, now_ns), 0);
+        assert_int_equal(site_deadline_ns(site, now_ns), now_ns + 10 * ms);
+        now_ns += 10 * ms;
+    }
+    assert_int_equal(send(server, "\n", 1, MSG_NOSIGNAL), 1);
+    site_step(site, now_ns - ms); /* woken by something else */
+    assert_false(keep.counts.site.up);
+    site_step(site, now_ns);
+    assert_true(keep.counts.site.up);
 }
 
 static void a_round_and_the_next(void **state)
@@ -203,10 +228,10 @@ static void a_round_and_the_next(void **state)
     answer(0);
     site_step(site, 1);
     assert_true(keep.counts.site.up);
-    due_ns = site_deadline_ns(site);
+    due_ns = site_deadline_ns(site, 0);
     assert_in_range(due_ns, 1 + SITE_ROUND_NS / 2, 1 + SITE_ROUND_NS / 2 * 3);
     site_step(site, due_ns - 1); /* not yet */
-    assert_int_equal(site_deadline_ns(site), due_ns);
+    assert_int_equal(site_deadline_ns(site, 0), due_ns);
     site_step(site, due_ns);
     assert_int_equal(take_round(), 0); /* on the same connection */
 }
@@ -215,7 +240,7 @@ static void wait_for_answer(void)
 {
     struct pollfd fd;
 
-    assert_int_equal(site_poll(site, &fd), 1);
+    assert_int_equal(site_poll(site, &fd, 0), 1);
     fd.events = POLLIN;
     assert_int_equal(poll(&fd, 1, 10000), 1);
 }
@@ -248,11 +273,11 @@ static void over_tcp(void **state)
     assert_int_equal(listen(listener, 1), 0);
     step_when_due();
     server = accept4(listener, NULL, NULL, SOCK_CLOEXEC);
-    site_step(site, site_deadline_ns(site) - 1); /* sends, if it was not connected before */
+    site_step(site, site_deadline_ns(site, 0) - 1); /* sends, if it was not connected before */
     assert_int_equal(take_round(), 0);
     answer(0);
     wait_for_answer();
-    site_step(site, site_deadline_ns(site) - 1);
+    site_step(site, site_deadline_ns(site, 0) - 1);
     assert_true(keep.counts.site.up);
 }
 
@@ -293,7 +318,7 @@ static void so_many_wait(void **state)
         answer(added);
         site_step(site, now_ns);
         if (sent < SITE_WAITING)
-            assert_int_equal(site_deadline_ns(site), now_ns + SITE_SOON_NS);
+            assert_int_equal(site_deadline_ns(site, 0), now_ns + SITE_SOON_NS);
     }
     assert_int_equal(most, SITE_ROUND);
     assert_int_equal(sent, SITE_WAITING);
@@ -357,11 +382,11 @@ static void nothing_is_read_without_room(void **state)
     (void)state;
     keep.count = KEEP_MOST;
     site_step(site, 5);
-    assert_int_equal(site_poll(site, &fd), 0);
-    assert_int_equal(site_deadline_ns(site), 5 + SITE_SOON_NS);
+    assert_int_equal(site_poll(site, &fd, 0), 0);
+    assert_int_equal(site_deadline_ns(site, 0), 5 + SITE_SOON_NS);
     keep.count = 0;
     step_when_due();
-    assert_int_equal(site_poll(site, &fd), 1);
+    assert_int_equal(site_poll(site, &fd, 0), 1);
     assert_int_equal(fd.events & POLLIN, POLLIN);
 }
 
@@ -402,6 +427,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup_teardown(nobody_is_there, open_alone, close_one),
         cmocka_unit_test_setup_teardown(a_server_that_says_nothing, open_one, close_one),
+        cmocka_unit_test_setup_teardown(a_server_that_answers_byte_by_byte, open_one, close_one),
         cmocka_unit_test_setup_teardown(a_round_and_the_next, open_one, close_one),
         cmocka_unit_test_setup_teardown(over_tcp, open_one, close_one),
         cmocka_unit_test_setup_teardown(a_connection_that_is_closed_meanwhile, open_one, close_one),

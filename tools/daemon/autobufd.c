@@ -203,9 +203,9 @@ static int wait_here(const struct daemon *d)
 
     until_ns = earlier(until_ns, earlier(keep_deadline_ns(&d->keep), handed_deadline_ns(d->handed, now_ns)));
     count += tell_poll(&d->tell, fds + count, now_ns);
-    until_ns = earlier(until_ns, site_deadline_ns(d->site));
+    until_ns = earlier(until_ns, site_deadline_ns(d->site, now_ns));
     count += handed_poll(d->handed, fds + count, now_ns);
-    count += site_poll(d->site, fds + count);
+    count += site_poll(d->site, fds + count, now_ns);
     return wait_any(fds, count, until_ns);
 }
 

@@ -20,6 +20,7 @@
 #define PASSWORD_BYTES 512U
 #define READ_BYTES 4096U
 #define READS_MOST 4U /* in one step */
+#define REST_NS 10000000U /* after a part of an answer: who sends it byte by byte does not wake the daemon by each */
 
 struct site {
     struct keep *keep;
@@ -34,6 +35,7 @@ struct site {
     size_t asked;            /* messages that this round reads at most */
     uint64_t due_ns;         /* the next round; of a round: when it ends at the latest */
     uint64_t backoff_ns;     /* 0: the last round succeeded */
+    uint64_t rest_until_ns;  /* nothing is read before */
     int fd;                  /* -1: not connected */
 };
 
@@ -189,7 +191,7 @@ static void take(void *user, const struct autobuf_paths_entry *entry)
 }
 
 /* 1: the round is over; 0: more is to come. */
-static int hear_more(struct site *s, size_t *heard)
+static int hear_more(struct site *s, uint64_t now_ns, size_t *heard)
 {
     int result = 0;
 
@@ -202,6 +204,7 @@ static int hear_more(struct site *s, size_t *heard)
         if (got == 0)
             return -ECONNRESET;
         result = site_talk_hear(s->talk, bytes, (size_t)got, take, s, heard);
+        s->rest_until_ns = result == 0 ? now_ns + REST_NS : 0;
     }
     return result;
 }
@@ -211,8 +214,8 @@ static void go_on(struct site *s, uint64_t now_ns)
     size_t heard;
     int result = send_more(s);
 
-    if (result == 0)
-        result = hear_more(s, &heard);
+    if (result == 0 && now_ns >= s->rest_until_ns)
+        result = hear_more(s, now_ns, &heard);
     if (result == 0 && now_ns >= s->due_ns)
         result = -ETIMEDOUT;
     if (result < 0)
@@ -242,17 +245,21 @@ void site_step(struct site *s, uint64_t now_ns)
 
 /* ---------------------------------------------------------------------------------- the loop */
 
-size_t site_poll(const struct site *s, struct pollfd *fds)
+size_t site_poll(const struct site *s, struct pollfd *fds, uint64_t now_ns)
 {
-    if (!s || s->fd < 0)
+    bool sends = s && s->out && s->sent < s->out_bytes;
+
+    if (!s || s->fd < 0 || (now_ns < s->rest_until_ns && !sends))
         return 0;
-    fds[0] = (struct pollfd){s->fd, (short)(s->out && s->sent < s->out_bytes ? POLLIN | POLLOUT : POLLIN), 0};
+    fds[0] = (struct pollfd){s->fd, (short)(sends ? POLLIN | POLLOUT : POLLIN), 0};
     return 1;
 }
 
-uint64_t site_deadline_ns(const struct site *s)
+uint64_t site_deadline_ns(const struct site *s, uint64_t now_ns)
 {
-    return s ? s->due_ns : UINT64_MAX;
+    if (!s)
+        return UINT64_MAX;
+    return now_ns < s->rest_until_ns && s->rest_until_ns < s->due_ns ? s->rest_until_ns : s->due_ns;
 }
 
 /* ---------------------------------------------------------------------------------- offering */

@@ -33,10 +33,10 @@ int site_open(struct site **site, const struct config *config, struct keep *keep
 void site_offer(struct site *site, const struct autobuf_paths_entry *entry);
 
 /* What to wait for, if anything: at most one. */
-size_t site_poll(const struct site *site, struct pollfd *fds);
+size_t site_poll(const struct site *site, struct pollfd *fds, uint64_t now_ns);
 
 /* When to call site_step() even if nothing comes; UINT64_MAX: never. */
-uint64_t site_deadline_ns(const struct site *site);
+uint64_t site_deadline_ns(const struct site *site, uint64_t now_ns);
 
 /* Does what is due and what can be done at once. */
 void site_step(struct site *site, uint64_t now_ns);

@@ -17,16 +17,18 @@ void site_offer(struct site *site, const struct autobuf_paths_entry *entry)
     (void)entry;
 }
 
-size_t site_poll(const struct site *site, struct pollfd *fds)
+size_t site_poll(const struct site *site, struct pollfd *fds, uint64_t now_ns)
 {
     (void)site;
     (void)fds;
+    (void)now_ns;
     return 0;
 }
 
-uint64_t site_deadline_ns(const struct site *site)
+uint64_t site_deadline_ns(const struct site *site, uint64_t now_ns)
 {
     (void)site;
+    (void)now_ns;
     return UINT64_MAX;
 }
 
