@@ -20,6 +20,8 @@ import packages  # noqa: E402
 BUILD = pathlib.Path(os.environ["AUTOBUF_BUILD"])
 
 SANITIZED_TOOL_SUITES = ("test_probe.py",)
+LONGEST = "writers"
+"""Of the suites of tests/kernels: on a kernel that has it, it takes as long as all others."""
 TIMELESS = ("drift", "settings", "source")
 """Scripts of tests/patch that look neither at the time nor at an emulated path."""
 
@@ -97,10 +99,12 @@ def run_script(script: pathlib.Path, build: pathlib.Path, label: str, count: Cou
 
 
 def machines() -> dict[str, list[str]]:
-    """What runs at once of tests/kernels: the quick kernels, each in a machine by itself; all of them in turn."""
+    """What runs at once of tests/kernels: the quick kernels, each in machines by itself; all of them in turn."""
     if ALL in os.environ:
         return {"kernels": []}
-    return {f"kernels: {want.name}": ["--kernel", want.name] for want in packages.wanted().values() if want.quick}
+    names = [want.name for want in packages.wanted().values() if want.quick]
+    return ({f"kernels: {name}, {LONGEST}": ["--kernel", name, LONGEST] for name in names} |
+            {f"kernels: {name}": ["--kernel", name, "--without", LONGEST] for name in names})
 
 
 def scripts(folder: str, names: Sequence[str] = ()) -> list[pathlib.Path]:

@@ -129,7 +129,7 @@ def boot(kernel: Kernel, build: pathlib.Path, text: str, log: pathlib.Path, prog
         if not modules.is_file():
             wanted_modules(kernel, work / "modules")
             archive(work / "modules", work / "modules.cpio")
-            os.replace(shutil.copy(work / "modules.cpio", f"{modules}.new"), modules)
+            os.replace(shutil.copy(work / "modules.cpio", f"{modules}.{os.getpid()}"), modules)
         with (work / "initrd").open("wb") as out:
             for part in (work / "base.cpio", modules, *archives, work / "job.cpio"):
                 out.write(part.read_bytes())

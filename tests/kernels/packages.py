@@ -2,6 +2,7 @@
 """Debian's kernels, as packages: which there are (LIST), and their files in a cache folder."""
 from __future__ import annotations
 
+import fcntl
 import fnmatch
 import pathlib
 import re
@@ -84,8 +85,15 @@ def unpack(packages: list[pathlib.Path], folder: pathlib.Path) -> None:
 
 
 def fetch(want: Wanted, cache: pathlib.Path) -> Kernel:
-    """A kernel of LIST, from the cache if it is there; raises Missing."""
+    """A kernel of LIST, from the cache if it is there; raises Missing. Of two at once the second one waits."""
     folder = cache / "kernels"
+    folder.mkdir(parents=True, exist_ok=True)
+    with (folder / f"{want.name}.lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        return fetch_alone(want, cache, folder)
+
+
+def fetch_alone(want: Wanted, cache: pathlib.Path, folder: pathlib.Path) -> Kernel:
     stamp = folder / f"{want.name}.version"
     if not stamp.is_file():
         archive = Archive(cache, want.suites)

@@ -21,6 +21,7 @@ import time
 
 sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
 
+from beside import beside  # noqa: E402
 from cases import PathTest, run_tests  # noqa: E402
 import schema  # noqa: E402
 from path import Path, built, wait_line, wait_listening  # noqa: E402
@@ -171,6 +172,7 @@ class Measuring(InbandTest):
             self.assertIn(f"\n{label}", "\n" + done.stdout)
 
 
+@beside
 class Failing(InbandTest):
     def test_usage(self) -> None:
         path = self.path(both="delay=1ms")
@@ -269,6 +271,7 @@ class Serving(InbandTest):
     def memory_kb(self, server: subprocess.Popen) -> int:
         return int(status_of(server.pid)["VmRSS"].split()[0])
 
+    @beside
     def test_says_what_it_does(self) -> None:
         path = self.path(both="rate=100M,delay=2ms")
         server = self.serve(path, stderr=subprocess.STDOUT)
@@ -278,6 +281,7 @@ class Serving(InbandTest):
         wait_line(server, lambda line: " sent " in line and self.assertRegex(
             line, rf"^autobuf: {path.addr['a']}: sent [\d.]+ kB in [\d.]+ s$") is None, 10)
 
+    @beside
     def test_privileges_are_gone(self) -> None:
         if os.geteuid() != 0:
             self.skipTest("needs root")
@@ -339,6 +343,7 @@ class Serving(InbandTest):
         self.right_rates(self.median(path), 100, 100)
         self.assertLess(self.memory_kb(server), 64_000)
 
+    @beside
     def test_stalling_client_is_dropped(self) -> None:
         path = self.path(both="rate=100M,delay=5ms")
         self.serve(path)
@@ -352,6 +357,7 @@ class Serving(InbandTest):
         done = path.run("a", [sys.executable, "-c", waiter, path.addr["b"]], timeout=30)
         self.assertEqual(done.stdout, "dropped\n")
 
+    @beside
     def test_half_closed_client_costs_nothing(self) -> None:
         path = self.path(both="rate=100M,delay=5ms")
         server = self.serve(path)
@@ -368,6 +374,7 @@ class Serving(InbandTest):
                 done = path.run("a", self.crowd(path, "read", "1", what), timeout=30)
                 self.between(float(done.stdout.split()[1]), SILENT_S, SILENT_S + SLACK_S, "life")
 
+    @beside
     def test_window_opens_with_hello(self) -> None:
         path = self.path(both="rate=100M,delay=5ms")
         self.serve(path)
@@ -388,6 +395,7 @@ class Serving(InbandTest):
         self.assertLess(self.memory_kb(server), before_kb + 6_000)
         self.right_rates(self.median(path), 100, 100)
 
+    @beside
     def test_lines_are_bounded(self) -> None:
         path = self.path(both="rate=100M,delay=5ms")
         self.serve(path)
@@ -412,6 +420,7 @@ class Serving(InbandTest):
         self.assertEqual(self.ask(path, "b", 40), "+" * 32 + "-" * 8)
         self.right_rates(self.median(path), 100, 100)
 
+    @beside
     def test_networks_of_ipv6_are_one_address(self) -> None:
         path = self.path(both="rate=100M,delay=5ms")
         if not path.has_ipv6:
@@ -421,6 +430,7 @@ class Serving(InbandTest):
         self.assertEqual(self.ask(path, "a", 1, "fd77::2"), "-")
         self.assertEqual(self.ask(path, "a", 3), "++-")
 
+    @beside
     def test_fewer_clients(self) -> None:
         path = self.path(both="rate=100M,delay=5ms")
         server = self.serve(path, "--clients", "3")
@@ -430,6 +440,7 @@ class Serving(InbandTest):
         self.assertEqual(len(os.listdir(f"/proc/{server.pid}/fd")), files)
         self.assertIsNotNone(self.measure(path)["tx_rate_bit_per_s"])
 
+    @beside
     def test_only_who_connected_is_sent_anything(self) -> None:
         path = self.path(both="rate=100M,delay=5ms")
         self.serve(path)
@@ -437,6 +448,7 @@ class Serving(InbandTest):
         self.hold(path, 10, "AUTOBUF HELLO 1\\r\\nAUTOBUF TRAIN 480000 10.77.0.1 7500\\r\\n")
         self.assertEqual(path.truth()["ba"]["packets"], 0)
 
+    @beside
     def test_binds_where_it_is_told(self) -> None:
         path = self.path(both="delay=1ms")
         path.popen("b", [built(TOOL), "serve", "--bind", "127.0.0.1", "--port", "7499"])

@@ -25,6 +25,7 @@ sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
 import schema  # noqa: E402
 import test_bulk  # noqa: E402
 import test_probe  # noqa: E402
+from beside import alone, beside  # noqa: E402
 from cases import run_tests  # noqa: E402
 from path import Path, wait_line, wait_listening  # noqa: E402
 from test_bulk import CORE, LONG, RMEM, WMEM, BulkTest  # noqa: E402
@@ -166,6 +167,7 @@ class Asked(BulkTest):
         sender.stdin.flush()
 
 
+@beside
 class Watch(Asked):
     def watch(self, path: Path, *args: str, **kw) -> subprocess.Popen:
         return path.popen("a", [test_probe.tool(), "watch", "--json", *args], **kw)
@@ -233,6 +235,7 @@ class Watch(Asked):
         self.assertEqual(self.ask(sender, "buffer"), before)
         self.stop(watch)
 
+    @alone
     def test_enlarges_a_buffer_that_the_program_set(self) -> None:
         path, sender, fd, _ = self.begin(LONG, 65536)
         before = self.ask(sender, "buffer")
@@ -296,6 +299,7 @@ class Watch(Asked):
         self.line(watch, lambda d: d.get("limited") not in ("idle", None))
         self.stop(watch)
 
+    @alone
     def test_out_of_another_network_namespace(self) -> None:
         if os.geteuid() != 0:
             self.skipTest("needs CAP_SYS_ADMIN")

@@ -30,6 +30,7 @@ sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
 
 import schema  # noqa: E402
 import test_paths  # noqa: E402
+from beside import beside  # noqa: E402
 from cases import run_tests  # noqa: E402
 from path import built, wait_line  # noqa: E402
 
@@ -128,6 +129,7 @@ class SiteTest(unittest.TestCase):
         self.until(lambda: "192.0.2.99/32" in host.entries(), "nothing is learned")
 
 
+@beside
 class Shared(SiteTest):
     """With a server of Redis."""
 
@@ -240,6 +242,7 @@ class Shared(SiteTest):
         a.line("is back")
 
 
+@beside
 class Faults(SiteTest):
     """Servers that are none."""
 

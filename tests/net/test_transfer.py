@@ -18,6 +18,7 @@ import sys
 
 sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
 
+from beside import beside  # noqa: E402
 from cases import PathTest, run_tests  # noqa: E402
 import schema  # noqa: E402
 from path import Path, built, wait_line, wait_listening  # noqa: E402
@@ -158,6 +159,7 @@ class Transferring(TransferTest):
         after = resource.getrusage(resource.RUSAGE_CHILDREN)
         self.assertLess(after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime, 2, "of 8 s")
 
+    @beside
     def test_is_never_worse_on_a_short_path(self) -> None:
         path = self.path(both="rate=50M,delay=5ms,queue=200k")
         self.serve(path, "--transfer", "10")
@@ -166,6 +168,7 @@ class Transferring(TransferTest):
             for tuned in (False, True):
                 self.near(ran[way, tuned]["rate_bit_per_s"], 48e6, RATE_SHARE, f"{way} {tuned}")
 
+    @beside
     def test_text(self) -> None:
         path = self.path(both="rate=50M,delay=5ms")
         self.serve(path, "--transfer", "1")
@@ -177,6 +180,7 @@ class Transferring(TransferTest):
                     "receiving, tuned ", "sending: ", "receiving: "):
             self.assertIn(f"\n{row}", done.stdout)
 
+    @beside
     def test_ipv6(self) -> None:
         path = self.path(both="rate=50M,delay=5ms")
         if not path.has_ipv6:
@@ -186,6 +190,7 @@ class Transferring(TransferTest):
         self.assertEqual((done.returncode, done.stderr), (0, ""))
         self.assertEqual([t["error"] for t in json.loads(done.stdout)["transfers"]], [None] * 4)
 
+    @beside
     def test_the_server_s_rate_bounds_what_it_sends(self) -> None:
         path = self.path(both="rate=100M,delay=1ms")
         self.serve(path, "--transfer", "5", "--rate", "10M")
@@ -198,6 +203,7 @@ class Transferring(TransferTest):
         self.assertLessEqual(sent, 2 * 4 * 10e6 / 8 * 1.05 + 500_000 + 4 * 100e6 / 8 * 0.05)
 
 
+@beside
 class Refusing(TransferTest):
     def refused(self, path: Path, seconds: int, *words: str) -> None:
         """The path is measured all the same."""
@@ -251,6 +257,7 @@ class Refusing(TransferTest):
             self.assertIn("--transfer SECONDS", path.run("a", [built(TOOL), command, "--help"]).stdout)
 
 
+@beside
 class Withstanding(TransferTest):
     def memory_kb(self, server: subprocess.Popen) -> int:
         with open(f"/proc/{server.pid}/status") as status:
