@@ -109,7 +109,8 @@ class Contents(unittest.TestCase):
         self.assertEqual({re.sub("usr/lib/[^/]*/", "", name) for name in development - headers - pages},
                          {"libautobuf.a", "libautobuf.so", "pkgconfig/autobuf.pc", "cmake/autobuf/autobufConfig.cmake",
                           "cmake/autobuf/autobufConfigVersion.cmake"})
-        self.assertEqual(set(contents("proftpd-mod-autobuf")), {CONFFILE[1:], "usr/lib/proftpd/mod_autobuf.so"})
+        self.assertEqual(set(contents("proftpd-mod-autobuf")), {CONFFILE[1:], "usr/lib/proftpd/mod_autobuf.so",
+                                                                "usr/share/proftpd-mod-autobuf/load.conf"})
         self.assertEqual(set(contents("autobuf-examples")), {f"usr/lib/autobuf/examples/{name}" for name in PROGRAMS})
         binding = {f"usr/lib/python3/dist-packages/{file.relative_to(TOP / 'python')}"
                    for name in ("*.py", "py.typed") for file in (TOP / "python" / "autobuf").glob(name)}
@@ -188,11 +189,14 @@ class Installed(unittest.TestCase):
         self.assertNotEqual(self.probe(root, "1 0").returncode, 0, "the test can fail")
 
     def module(self, root: Root) -> None:
-        """What README.md of the package says: one line to uncomment."""
-        root.sh(f"dpkg --install {self.files('proftpd-mod-autobuf')[0]}")
+        """What README.md of the package says: one line to uncomment, which is no harm once the package is gone."""
+        package = self.files("proftpd-mod-autobuf")[0]
+        root.sh(f"dpkg --install {package}")
         test = ("sh", "/src/debian/tests/proftpd")
         done = root.run(*test, AUTOPKGTEST_TMP="/tmp")
         self.assertEqual(done.returncode, 0, done.stdout + done.stderr)
+        root.sh(f"sed -i 's/^#Include/Include/' {CONFFILE}; proftpd --configtest; dpkg --remove proftpd-mod-autobuf; "
+                f"grep -q ^Include {CONFFILE}; proftpd --configtest; dpkg --install {package}")
         root.sh("rm /tmp/*.conf")
 
     def enabled(self, root: Root) -> str:

@@ -8,6 +8,7 @@ import io
 import os
 import pathlib
 import re
+import shutil
 import socket
 import ssl
 import statistics
@@ -17,7 +18,7 @@ import threading
 import time
 from collections.abc import Iterable
 
-from ncftp import KINDS, Client, Control, Place, Server, inside, modules, prefix, root
+from ncftp import KINDS, TOP, Client, Control, Place, Server, inside, modules, prefix, root
 
 from beside import alone, beside  # the folder is on the path by now
 from cases import PathTest, run_tests
@@ -31,6 +32,7 @@ SMALL_WINDOWS = "4096 131072 1048576"
 NEAR = "rate=200M,delay=5ms,queue=1M"
 PAYS = 80_000_000
 """Bytes for which measuring on FAR pays."""
+PACKAGE = "/usr/share/proftpd-mod-autobuf"
 HELLO = "211 AUTOBUF 1 "
 STRANGE = str(pathlib.Path(__file__).with_name("strange_ftp.py"))
 GIVE_UP_S = 20
@@ -115,6 +117,20 @@ class Module(FtpTest):
                                 f"User nobody\nGroup nogroup\n{line}\n")
                 done = subprocess.run([root() / "usr/sbin/proftpd", "-t", "-c", file], capture_output=True)
                 self.assertEqual(done.returncode == 0, good, done.stderr)
+
+    def test_configuration_of_the_package(self):
+        """Its line loads the module, and keeps no server from starting once the package is gone."""
+        place = self.enterContext(Place())
+        there, file = place.folder / "there", place.folder / "conf"
+        line = (TOP / "debian/conf/autobuf.conf").read_text().replace("#Include", "Include").replace(PACKAGE, str(there))
+        self.assertIn(f"\nInclude {there}/", line)
+        file.write_text(f"ModulePath {modules()}\nScoreboardFile none\nUser nobody\nGroup nogroup\n{line}"
+                        "<IfModule mod_autobuf.c>\nAutobufEngine on\nAutobufMax many\n</IfModule>\n")
+        check = [root() / "usr/sbin/proftpd", "-t", "-c", file]
+        self.assertEqual(subprocess.run(check, capture_output=True).returncode, 0)
+        there.mkdir()
+        shutil.copy(TOP / "debian/conf/load.conf", there)
+        self.assertIn(b"AutobufMax", subprocess.run(check, capture_output=True).stderr)  # it is there, and says what is wrong
 
     def test_train_is_one_reply(self):
         with Control(self.server()) as c:
