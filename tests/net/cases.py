@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import functools
 import itertools
+import math
 import os
 import pathlib
 import shutil
@@ -29,11 +30,11 @@ TRIES = 3
 
 
 def waited_s() -> float:
-    """How long some process of this machine has waited for a processor, since it was started; 0: the kernel does not say."""
+    """How long some process of this machine has waited for a processor, since it was started; nan: the kernel does not say."""
     try:
         said = pathlib.Path("/proc/pressure/cpu").read_text()
     except OSError:
-        return 0.0
+        return math.nan
     return int(said.split("total=")[1].split()[0]) / 1e6
 
 
@@ -45,6 +46,8 @@ def now_s() -> tuple[float, float]:
 def crowding(began: tuple[float, float]) -> str:
     """How long processes have waited for others since then, if that was too much."""
     took_s, waits_s = (now - then for now, then in zip(now_s(), began))
+    if math.isnan(waits_s):
+        return "others ran beside it, and the kernel does not say who waited for whom" if path.has_company else ""
     if waits_s <= WAITED_SHARE * took_s:
         return ""
     return f"processes waited {waits_s:.1f} of {took_s:.1f} s for a processor: this machine is too busy"
