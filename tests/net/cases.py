@@ -15,7 +15,7 @@ import unittest
 from collections.abc import Callable, Iterable, Iterator, Sequence
 
 import path
-from beside import Again, may, run_beside
+from at_once import Again, may, run_beside
 from path import Path, built, machine_lock, unavailable
 
 

@@ -25,7 +25,7 @@ sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
 import schema  # noqa: E402
 import test_bulk  # noqa: E402
 import test_probe  # noqa: E402
-from beside import alone, beside  # noqa: E402
+from at_once import alone, beside  # noqa: E402
 from cases import run_tests  # noqa: E402
 from path import Path, wait_line, wait_listening  # noqa: E402
 from test_bulk import CORE, LONG, RMEM, WMEM, BulkTest  # noqa: E402

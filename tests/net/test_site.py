@@ -30,7 +30,7 @@ sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
 
 import schema  # noqa: E402
 import test_paths  # noqa: E402
-from beside import beside  # noqa: E402
+from at_once import beside  # noqa: E402
 from cases import run_tests  # noqa: E402
 from path import built, wait_line  # noqa: E402
 

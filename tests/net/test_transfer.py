@@ -18,7 +18,7 @@ import sys
 
 sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
 
-from beside import beside  # noqa: E402
+from at_once import beside  # noqa: E402
 from cases import PathTest, run_tests  # noqa: E402
 import schema  # noqa: E402
 from path import Path, built, wait_line, wait_listening  # noqa: E402

@@ -14,7 +14,7 @@ from openssh import VERSIONS, Client, Place, prefix
 from strangers import Missing
 from test_openssh import ALL, LONG, MB, NEWEST, SHORT, OpenSSH, windows, write
 
-from beside import alone, beside  # the folder is on the path by now
+from at_once import alone, beside  # the folder is on the path by now
 from cases import on_time, run_tests
 
 STRANGERS_MOST = 12 * MB

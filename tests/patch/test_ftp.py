@@ -20,7 +20,7 @@ from collections.abc import Iterable
 
 from ncftp import KINDS, TOP, Client, Control, Place, Server, inside, modules, prefix, root
 
-from beside import alone, beside  # the folder is on the path by now
+from at_once import alone, beside  # the folder is on the path by now
 from cases import PathTest, run_tests
 from path import Path, global_sysctls, wait_line, wait_listening
 

@@ -16,7 +16,7 @@ import time
 from openssh import (PATCHES, USER, VERSIONS, Client, apply, pair, patches, prefix, programs, series,
                      upstream)
 
-from beside import alone, beside  # the folder is on the path by now
+from at_once import alone, beside  # the folder is on the path by now
 from cases import PathTest, run_tests
 from path import build_folder, wait_line, wait_listening
 

@@ -20,7 +20,7 @@ from typing import NamedTuple
 
 from openssh import VERSIONS, prefix
 
-from beside import beside  # the folder is on the path by now
+from at_once import beside  # the folder is on the path by now
 from cases import run_tests
 
 ALL = "AUTOBUF_TESTS_ALL" in os.environ

@@ -14,7 +14,7 @@ import unittest
 
 import cases
 import path
-from beside import AT_ONCE, Again, alone, beside, may, run_beside
+from at_once import AT_ONCE, Again, alone, beside, may, run_beside
 
 
 @beside
@@ -56,7 +56,7 @@ class Sample(unittest.TestCase):
             self.assertLess(time.monotonic(), deadline)
 
 
-class Beside(unittest.TestCase):
+class AtOnce(unittest.TestCase):
     def told(self, *names: str) -> tuple[cases.Tap, list[str], list[unittest.TestCase]]:
         """Result, lines of it, and what is to be run again."""
         result, out = cases.Tap(), io.StringIO()
