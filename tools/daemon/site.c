@@ -20,7 +20,7 @@
 #define PASSWORD_BYTES 512U
 #define READ_BYTES 4096U
 #define READS_MOST 4U /* in one step */
-#define REST_NS 10000000U /* after a part of an answer: who sends it byte by byte does not wake the daemon by each */
+#define REST_NS 50000000U /* after a part of an answer: who sends it byte by byte does not wake the daemon by each */
 
 struct site {
     struct keep *keep;
