@@ -257,6 +257,15 @@ static void descriptors_that_come_along_are_closed(void **state)
     close(fd);
 }
 
+/* It does not rest from that, and so wakes nobody afterwards. */
+static void nothing_has_come(void **state)
+{
+    (void)state;
+    handed_step(handed, now_ns);
+    assert_int_equal(handed_deadline_ns(handed, now_ns), UINT64_MAX);
+    assert_int_equal(handed_poll(handed, &(struct pollfd){0}, now_ns), 1);
+}
+
 /* Somebody who hands in more than the kernel's queue takes is told so, and each step does a bounded part. */
 static void a_flood(void **state)
 {
@@ -375,6 +384,7 @@ int main(void)
         OPEN(an_entry_is_taken),
         OPEN(what_is_no_message),
         OPEN(descriptors_that_come_along_are_closed),
+        OPEN(nothing_has_come),
         OPEN(a_flood),
         OPEN(one_sender_has_so_many_a_second),
         OPEN(strangers_and_those_who_are_believed),

@@ -334,6 +334,19 @@ static void its_cost_is_bounded(void **state)
     status_close(status);
 }
 
+/* It does not rest from that, and so wakes nobody afterwards. */
+static void nobody_asks(void **state)
+{
+    struct status *status = opened();
+    struct pollfd fds[STATUS_FDS];
+
+    (void)state;
+    status_step(status, now_ns);
+    assert_int_equal(status_deadline_ns(status, now_ns), UINT64_MAX);
+    assert_int_equal(status_poll(status, fds, now_ns), 1);
+    status_close(status);
+}
+
 static void its_file(void **state)
 {
     struct status *status = opened(), *other;
@@ -407,6 +420,7 @@ int main(void)
         cmocka_unit_test(more_than_its_places),
         cmocka_unit_test(what_is_held_is_bounded),
         cmocka_unit_test(its_cost_is_bounded),
+        cmocka_unit_test(nobody_asks),
         cmocka_unit_test(its_file),
         cmocka_unit_test(what_stands_there),
     };

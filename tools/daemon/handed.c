@@ -139,15 +139,18 @@ static bool next_datagram(struct handed *handed, uint64_t now_ns)
     return true;
 }
 
+/* It rests after what it has taken only: a rest after nothing would wake the daemon for the next one, and so on. */
 void handed_step(struct handed *handed, uint64_t now_ns)
 {
     uint64_t began_ns = cost_cpu_ns();
+    unsigned taken = 0;
 
     if (!handed || now_ns < handed->rest_until_ns)
         return;
-    for (unsigned i = 0; i < HANDED_MOST && next_datagram(handed, now_ns); i++)
-        continue;
-    handed->rest_until_ns = cost_after(now_ns, began_ns, 0, &handed->keep->counts.cpu_ns);
+    while (taken < HANDED_MOST && next_datagram(handed, now_ns))
+        taken++;
+    if (taken)
+        handed->rest_until_ns = cost_after(now_ns, began_ns, 0, &handed->keep->counts.cpu_ns);
 }
 
 /* -------------------------------------------------------------------------------- the loop */

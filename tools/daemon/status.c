@@ -204,6 +204,14 @@ static void serve(struct status *s, struct client *c, uint64_t now_ns)
         leave(s, c, result > 0);
 }
 
+static bool has_clients(const struct status *s)
+{
+    for (size_t i = 0; i < STATUS_CLIENTS; i++)
+        if (s->clients[i].fd >= 0)
+            return true;
+    return false;
+}
+
 static void take_in(struct status *s, uint64_t now_ns)
 {
     for (size_t i = 0; i < STATUS_CLIENTS; i++) {
@@ -218,6 +226,7 @@ static void take_in(struct status *s, uint64_t now_ns)
     }
 }
 
+/* It rests after clients only, as handed_step() does. */
 void status_step(struct status *s, uint64_t now_ns)
 {
     uint64_t began_ns = cost_cpu_ns(), took_ns;
@@ -225,6 +234,8 @@ void status_step(struct status *s, uint64_t now_ns)
     if (!s || now_ns < s->rest_until_ns)
         return;
     take_in(s, now_ns);
+    if (!has_clients(s))
+        return;
     for (size_t i = 0; i < STATUS_CLIENTS; i++)
         if (s->clients[i].fd >= 0)
             serve(s, &s->clients[i], now_ns);
