@@ -64,8 +64,9 @@ move()
     in_zoo $to /zoo/zoo "$1" move >/tmp/moved 2>&1 &
     moving=$!
     watching=
+    # In each run, for this takes the machine's only CPU, too.
+    until pid=$(sending) && [ "$pid" ] || ! kill -0 $moving 2>/dev/null; do usleep 50000; done
     if [ "$3" != no ]; then
-        until pid=$(sending) && [ "$pid" ] || ! kill -0 $moving 2>/dev/null; do usleep 1000; done
         who=as_nobody
         [ "$3" = user ] || who=
         on a $who autobuf watch --json --tune "$pid" >/tmp/watched 2>&1 &
