@@ -334,7 +334,24 @@ static void its_cost_is_bounded(void **state)
     status_close(status);
 }
 
-/* It does not rest from that, and so wakes nobody afterwards. */
+/* It does not rest from that, and so does not wake until the client has to leave. */
+static void one_that_says_nothing(void **state)
+{
+    struct status *status = opened();
+    struct pollfd fds[STATUS_FDS];
+    int fd = client();
+    uint64_t came_ns = now_ns;
+
+    (void)state;
+    step(status, 0);
+    step(status, 0);
+    assert_int_equal(status_deadline_ns(status, now_ns), came_ns + STATUS_NS);
+    assert_int_equal(status_poll(status, fds, now_ns), 2);
+    close(fd);
+    status_close(status);
+}
+
+/* Nor without any client. */
 static void nobody_asks(void **state)
 {
     struct status *status = opened();
@@ -420,6 +437,7 @@ int main(void)
         cmocka_unit_test(more_than_its_places),
         cmocka_unit_test(what_is_held_is_bounded),
         cmocka_unit_test(its_cost_is_bounded),
+        cmocka_unit_test(one_that_says_nothing),
         cmocka_unit_test(nobody_asks),
         cmocka_unit_test(its_file),
         cmocka_unit_test(what_stands_there),

@@ -194,26 +194,25 @@ static int give_answer(struct client *c)
     return 1;
 }
 
-static void serve(struct status *s, struct client *c, uint64_t now_ns)
+/* Did anything come, go or end? */
+static bool serve(struct status *s, struct client *c, uint64_t now_ns)
 {
+    size_t got = c->got, sent = c->sent;
     int result = c->body ? 1 : take_request(s, c);
 
     if (result > 0)
         result = give_answer(c);
-    if (result || now_ns >= c->until_ns)
-        leave(s, c, result > 0);
+    if (!result && now_ns < c->until_ns)
+        return c->got != got || c->sent != sent;
+    leave(s, c, result > 0);
+    return true;
 }
 
-static bool has_clients(const struct status *s)
+/* Did anybody come? */
+static bool take_in(struct status *s, uint64_t now_ns)
 {
-    for (size_t i = 0; i < STATUS_CLIENTS; i++)
-        if (s->clients[i].fd >= 0)
-            return true;
-    return false;
-}
+    bool came = false;
 
-static void take_in(struct status *s, uint64_t now_ns)
-{
     for (size_t i = 0; i < STATUS_CLIENTS; i++) {
         struct client *c = &s->clients[i];
 
@@ -221,27 +220,27 @@ static void take_in(struct status *s, uint64_t now_ns)
             continue;
         c->fd = accept4(s->listener, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK);
         if (c->fd < 0)
-            return;
+            return came;
         c->until_ns = now_ns + STATUS_NS;
+        came = true;
     }
+    return came;
 }
 
-/* It rests after clients only, as handed_step() does. */
+/* It rests after work only, as handed_step() does: a client that says nothing is none. */
 void status_step(struct status *s, uint64_t now_ns)
 {
-    uint64_t began_ns = cost_cpu_ns(), took_ns;
+    uint64_t began_ns = cost_cpu_ns();
+    bool worked;
 
     if (!s || now_ns < s->rest_until_ns)
         return;
-    take_in(s, now_ns);
-    if (!has_clients(s))
-        return;
+    worked = take_in(s, now_ns);
     for (size_t i = 0; i < STATUS_CLIENTS; i++)
-        if (s->clients[i].fd >= 0)
-            serve(s, &s->clients[i], now_ns);
-    took_ns = cost_cpu_ns() - began_ns;
-    s->counts.cpu_ns += took_ns;
-    s->rest_until_ns = now_ns + took_ns * COST_PART;
+        if (s->clients[i].fd >= 0 && serve(s, &s->clients[i], now_ns))
+            worked = true;
+    if (worked)
+        s->rest_until_ns = cost_after(now_ns, began_ns, 0, &s->counts.cpu_ns);
 }
 
 /* -------------------------------------------------------------------------------- the loop */
