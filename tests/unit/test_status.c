@@ -334,7 +334,7 @@ static void its_cost_is_bounded(void **state)
     status_close(status);
 }
 
-/* It does not rest from that, and so does not wake until the client has to leave. */
+/* A look at a silent client is no work: the next deadline is when the client has to leave, not the end of a rest. */
 static void one_that_says_nothing(void **state)
 {
     struct status *status = opened();
@@ -351,7 +351,7 @@ static void one_that_says_nothing(void **state)
     status_close(status);
 }
 
-/* Nor without any client. */
+/* Without a client there is no deadline at all. */
 static void nobody_asks(void **state)
 {
     struct status *status = opened();
