@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* What the program asks of a socket: sizes, and a connection. */
+#include <errno.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -7,6 +8,7 @@
 
 #include "care.h"
 #include "descriptors.h"
+#include "next.h"
 #include "self.h"
 #include "sizes.h"
 #include "tend.h"
@@ -41,6 +43,12 @@ static bool keep(int fd, struct place *place, int option, int value, const struc
     return true;
 }
 
+/* The kernel reads the value of an option before it says that this one cannot be set. */
+static bool is_readable(int fd, const void *value)
+{
+    return NEXT(setsockopt)(fd, SOL_SOCKET, SO_TYPE, value, sizeof(int)) == 0 || errno != EFAULT;
+}
+
 bool care_keeps(int fd, int option, const void *value, socklen_t length)
 {
     struct place *place = descriptor_tcp(fd);
@@ -49,9 +57,9 @@ bool care_keeps(int fd, int option, const void *value, socklen_t length)
     int asked;
     bool keeps = false;
 
-    if (!limits || !value || length < sizeof asked || !self_enter(&stay))
+    if (!limits || length < sizeof asked || !self_enter(&stay))
         return false;
-    if (self_is_owner() && descriptor_is_tcp(fd)) { /* or the caller is to get the kernel's error */
+    if (self_is_owner() && descriptor_is_tcp(fd) && is_readable(fd, value)) { /* or the caller is to get the kernel's error */
         memcpy(&asked, value, sizeof asked);
         place_lock(place);
         keeps = keep(fd, place, option, asked, limits);

@@ -74,15 +74,18 @@ bool care_wants_parts(int fd)
     return wants;
 }
 
-/* A part that began after the connection has failed would take the error away. Whether there is room is the kernel's to see. */
-bool care_goes_on(int fd)
+/* A part that began after the connection has failed, or that waited and sent nothing, would take the error away. */
+bool care_goes_on(int fd, uint32_t use, bool full)
 {
-    struct pollfd now = {.fd = fd};
+    struct pollfd until = {.fd = fd, .events = full ? POLLOUT : 0};
     int error = errno;
-    bool failed = NEXT(poll)(&now, 1, 0) > 0;
+    bool fails;
 
+    if (full)
+        care_waits();
+    fails = care_use(fd) != use || NEXT(poll)(&until, 1, full ? -1 : 0) < 0 || until.revents & ~POLLOUT;
     errno = error;
-    return !failed;
+    return !fails && care_use(fd) == use;
 }
 
 struct care_file care_file_of(int fd)
@@ -125,18 +128,18 @@ static int readable_bytes(int fd)
     return ioctl(fd, FIONREAD, &bytes) == 0 ? bytes : 0;
 }
 
-bool care_more_comes(int fd)
+bool care_more_comes(int fd, uint32_t use)
 {
     struct pollfd until = {.fd = fd, .events = POLLIN | POLLPRI};
     int error = errno;
     bool more = readable_bytes(fd) > 0;
 
-    if (!more) { /* a part that began now, with nothing to read, would take the error away that ends it */
+    if (!more && care_use(fd) == use) { /* a part that began now, with nothing to read, would take the error away that ends it */
         care_waits();
         more = NEXT(poll)(&until, 1, -1) > 0 && readable_bytes(fd) > 0;
     }
     errno = error;
-    return more;
+    return more && care_use(fd) == use;
 }
 
 static void forked(void)

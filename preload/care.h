@@ -85,20 +85,20 @@ void care_ending(int fd);
 bool care_wants_parts(int fd);
 
 /*
- * Between two parts: returns false if the connection has failed, so that the call would return what it has sent. The error
- * stays for the program's next call.
+ * Between two parts of a call that began with this use of the descriptor: returns false if the call would return what it has
+ * sent, for the connection has failed or a signal was handled, or if the descriptor is of something else now. full: waits for
+ * room, as send() would. An error of the connection stays for the program's next call.
  */
-bool care_goes_on(int fd);
+bool care_goes_on(int fd, uint32_t use, bool full);
 
 /* Whether to make a recv() with MSG_WAITALL of more than CARE_PART_BYTES in parts. */
 bool care_wants_parts_of_read(int fd);
 
 /*
- * Between two parts: waits as recv() would. Returns true if there is more to read; false if recv() would return what it has:
- * the connection has ended or failed, urgent data come next, or a signal was handled. An error of the connection stays for
- * the program's next call.
+ * As care_goes_on(), for recv(). Returns true if there is more to read; false also if the connection has ended, or if urgent
+ * data come next.
  */
-bool care_more_comes(int fd);
+bool care_more_comes(int fd, uint32_t use);
 
 /* The program waits: looks after the connections that are due. Most programs have none. */
 static inline void care_waits(void)

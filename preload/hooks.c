@@ -191,7 +191,7 @@ RARE static ssize_t receive_in_parts(int fd, char *data, size_t bytes, int flags
         if (part < (ssize_t)want)
             return part > 0 ? (ssize_t)done + part : done ? (ssize_t)done : part;
         done += (size_t)part;
-    } while (done < bytes && care_use(fd) == use && care_more_comes(fd));
+    } while (done < bytes && care_more_comes(fd, use));
     return (ssize_t)done;
 }
 
@@ -250,24 +250,27 @@ HOOK ssize_t __recvfrom_chk(int fd, void *data, size_t bytes, size_t room, int f
 /*
  * A blocking call that takes as long as the transfer leaves no time to look, so it is made in parts. MSG_MORE makes the
  * segments those of one call. It ends as one call does: if a part moves less than it should, with what was moved, and without
- * a signal once there is some. One call keeps its connection though another thread closes the descriptor: so no part goes to
- * the next one that has its number.
+ * a signal once there is some. A part waits only where it sends something first: else an error that ends it would be lost. One
+ * call keeps its connection though another thread closes the descriptor: so no part goes to the next one that has its number.
  */
 RARE static ssize_t send_in_parts(int fd, const char *data, size_t bytes, int flags)
 {
     uint32_t use = care_use(fd);
     size_t done = 0;
+    bool waits = true;
 
     do {
         bool last = bytes - done <= CARE_PART_BYTES;
         size_t want = last ? bytes - done : CARE_PART_BYTES;
-        int how = flags | (last ? 0 : MSG_MORE) | (done ? MSG_NOSIGNAL : 0);
+        int how = flags | (last ? 0 : MSG_MORE) | (done ? MSG_NOSIGNAL : 0) | (waits ? 0 : MSG_DONTWAIT);
         ssize_t part = sent(fd, NEXT(send)(fd, data + done, want, how));
+        bool full = part < (ssize_t)want;
 
-        if (part < (ssize_t)want)
+        if (full && waits)
             return part > 0 ? (ssize_t)done + part : done ? (ssize_t)done : part;
-        done += (size_t)part;
-    } while (done < bytes && care_use(fd) == use && care_goes_on(fd));
+        done += part > 0 ? (size_t)part : 0;
+        waits = full;
+    } while (done < bytes && care_goes_on(fd, use, waits));
     return (ssize_t)done;
 }
 

@@ -100,23 +100,67 @@ class Same(unittest.TestCase):
 
 BELOW = """
 #include <dlfcn.h>
+#include <pthread.h>
+#include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
-/* After the second part the peer, descriptor 50 of this process, resets the connection; or another thread shuts it. */
+static pid_t sender;
+
+/* The peer is descriptor 50 of this process. */
+static void reset(void)
+{
+    struct linger at_once = {1, 0};
+
+    setsockopt(50, SOL_SOCKET, SO_LINGER, &at_once, sizeof at_once);
+    close(50);
+}
+
+static void *reset_once_it_waits(void *unused)
+{
+    char name[64], state = 0;
+
+    snprintf(name, sizeof name, "/proc/self/task/%d/stat", sender);
+    while (state != 'S') {
+        FILE *file = fopen(name, "r");
+
+        if (!file || fscanf(file, "%*d %*s %c", &state) != 1)
+            abort();
+        fclose(file);
+    }
+    reset();
+    return unused;
+}
+
+static void fill(int fd, ssize_t (*next)(int, const void *, size_t, int))
+{
+    static char data[65536];
+
+    while (next(fd, data, sizeof data, MSG_DONTWAIT) > 0)
+        ;
+}
+
+/* After the second part the peer resets the connection, or this end shuts it, or the third waits, and then the peer resets it. */
 ssize_t send(int fd, const void *data, size_t bytes, int flags)
 {
     static int parts;
     ssize_t (*next)(int, const void *, size_t, int) = dlsym(RTLD_NEXT, "send");
     ssize_t sent = next(fd, data, bytes, flags);
-    struct linger reset = {1, 0};
+    pthread_t other;
 
-    if (bytes == 512 * 1024 && ++parts == 2 && getenv("SHUTS")) {
+    if (bytes != 512 * 1024 || ++parts != 2)
+        return sent;
+    if (getenv("SHUTS")) {
         shutdown(fd, SHUT_WR);
-    } else if (bytes == 512 * 1024 && parts == 2) {
-        setsockopt(50, SOL_SOCKET, SO_LINGER, &reset, sizeof reset);
-        close(50);
+    } else if (getenv("FILLS")) {
+        fill(fd, next);
+        sender = gettid();
+        if (pthread_create(&other, NULL, reset_once_it_waits, NULL))
+            abort();
+    } else {
+        reset();
     }
     return sent;
 }
@@ -142,6 +186,10 @@ class Parts(unittest.TestCase):
 
     def test_a_reset_between_two_parts_is_the_next_calls(self) -> None:
         done = self.writes()
+        self.assertEqual(done.stdout.split(), ["1048576", "ConnectionResetError", "BrokenPipeError"], done.stderr)
+
+    def test_a_reset_of_a_part_that_sends_nothing_is_too(self) -> None:
+        done = self.writes(FILLS="1")
         self.assertEqual(done.stdout.split(), ["1048576", "ConnectionResetError", "BrokenPipeError"], done.stderr)
 
     def test_a_shutdown_between_two_parts_is_too(self) -> None:
