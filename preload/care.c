@@ -142,6 +142,12 @@ bool care_more_comes(int fd, uint32_t use)
     return more && care_use(fd) == use;
 }
 
+static void forking(void)
+{
+    self_forking();
+    tend_forking();
+}
+
 static void forked(void)
 {
     self_forked();
@@ -154,7 +160,7 @@ void care_begin(const struct run_settings *settings)
     self_begin(settings);
     if (settings->report)
         run_report_begin();
-    if (!autobuf_is_off() && pthread_atfork(self_forking, NULL, forked) == 0)
+    if (!autobuf_is_off() && pthread_atfork(forking, tend_fork_over, forked) == 0)
         self_turn(true);
 }
 

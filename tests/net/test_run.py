@@ -197,6 +197,112 @@ class Parts(unittest.TestCase):
         self.assertEqual((done.stdout.split(), done.returncode), (["1048576"], -signal.SIGPIPE), done.stderr)
 
 
+FORKS_IN_A_LOOK = """
+#include <dlfcn.h>
+#include <fcntl.h>
+#include <pthread.h>
+#include <sched.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/wait.h>
+#include <time.h>
+#include <unistd.h>
+
+static _Atomic int forked;
+static pthread_t thread;
+
+static int is_store(const char *file)
+{
+    size_t length = strlen(file);
+
+    return length > 14 && !strcmp(file + length - 14, "/autobuf/paths");
+}
+
+/* Says in how many descriptors a child has the path store. */
+static void *fork_and_count(void *unused)
+{
+    pid_t child = fork();
+
+    forked = 1;
+    if (child == 0) {
+        int count = 0;
+
+        for (int fd = 0; fd < 1024; fd++) {
+            char name[32], file[4096];
+            ssize_t length;
+
+            snprintf(name, sizeof name, "/proc/self/fd/%d", fd);
+            length = readlink(name, file, sizeof file - 1);
+            file[length < 0 ? 0 : length] = 0;
+            count += is_store(file);
+        }
+        printf("a child has %d\\n", count);
+        fflush(stdout);
+        _exit(0);
+    }
+    waitpid(child, NULL, 0);
+    return unused;
+}
+
+__attribute__((destructor)) static void end(void)
+{
+    if (thread)
+        pthread_join(thread, NULL);
+}
+
+static double now_s(void)
+{
+    struct timespec now;
+
+    clock_gettime(CLOCK_MONOTONIC, &now);
+    return (double)now.tv_sec + 1e-9 * (double)now.tv_nsec;
+}
+
+/* A look at a connection opens the path store. Another thread forks then, and has some time for it. */
+int open64(const char *file, int flags, ...)
+{
+    static _Atomic int opened;
+    int (*next)(const char *, int, ...) = dlsym(RTLD_NEXT, "open64"), fd;
+    double until_s = now_s() + 0.02;
+    va_list list;
+
+    va_start(list, flags);
+    fd = next(file, flags, va_arg(list, int));
+    va_end(list);
+    if (fd >= 0 && is_store(file) && !opened++) {
+        if (pthread_create(&thread, NULL, fork_and_count, NULL))
+            abort();
+        while (!forked && now_s() < until_s)
+            sched_yield();
+    }
+    return fd;
+}
+"""
+
+
+class Forks(unittest.TestCase):
+    PROGRAM = ("import socket, threading\n"
+               "l = socket.create_server(('127.0.0.1', 0)); s = socket.create_connection(l.getsockname())\n"
+               "c, _ = l.accept()\n"
+               "def read():\n"
+               "    while c.recv(1 << 16): pass\n"
+               "t = threading.Thread(target=read); t.start()\n"
+               "for _ in range(1000): s.sendall(bytes(65536))\n"
+               "s.close(); t.join()\n")
+
+    def test_in_a_look_of_another_thread(self) -> None:
+        with tempfile.TemporaryDirectory() as folder:
+            below = compiled(folder, "below.so", FORKS_IN_A_LOOK, "-D_GNU_SOURCE", "-shared", "-fPIC")
+            store = pathlib.Path(folder, "autobuf", "paths")
+            store.parent.mkdir()
+            store.write_bytes(b"a")
+            done = under(sys.executable, "-c", self.PROGRAM, options=("--intent", "low-delay"),
+                         env=clean() | {"LD_PRELOAD": below, "XDG_CACHE_HOME": folder, "AUTOBUF_PATHS": ""})
+        self.assertEqual((done.returncode, done.stdout), (0, "a child has 0\n"), done.stderr)
+
+
 class Checked(unittest.TestCase):
     """tests/threads has the thread sanitizer's part."""
 
