@@ -47,7 +47,7 @@ static void find_here(const struct ab_decision *d, int fd, struct here *here)
         here->local_len = ab_address_copy((struct sockaddr *)&bound, len, &here->local);
     if (here->local_len < 0 || ab_address_is_any(&here->local))
         here->local_len = 0;
-    if ((here->local_len && here->device[0]) || ab_route_to(&d->peer, &route) < 0)
+    if ((here->local_len && here->device[0]) || ab_route_to(&d->peer, if_nametoindex(here->device), &route) < 0)
         return;
     if (!here->local_len && route.source_bytes)
         here->local_len = ab_address_make(route.source, route.source_bytes, &here->local);

@@ -35,16 +35,20 @@ void ab_route_note(void *user, const uint8_t *body, size_t len)
         route->source_bytes = 0;
 }
 
-int ab_route_to(const struct sockaddr_storage *peer, struct ab_route *route)
+int ab_route_to(const struct sockaddr_storage *peer, uint32_t device, struct ab_route *route)
 {
     struct {
         struct nlmsghdr header;
         struct rtmsg body;
-        struct rtattr attribute;
+        struct rtattr of_device;
+        uint32_t device;
+        struct rtattr of_address;
         uint8_t address[16];
     } ask = {.header = {.nlmsg_type = RTM_GETROUTE, .nlmsg_flags = NLM_F_REQUEST},
              .body = {.rtm_family = (unsigned char)peer->ss_family},
-             .attribute = {.rta_type = RTA_DST}};
+             .of_device = {.rta_len = sizeof ask.of_device + sizeof ask.device, .rta_type = RTA_OIF},
+             .device = device, /* 0 is as without it */
+             .of_address = {.rta_type = RTA_DST}};
     size_t bytes = peer->ss_family == AF_INET ? 4 : 16;
     int result;
 
@@ -54,7 +58,7 @@ int ab_route_to(const struct sockaddr_storage *peer, struct ab_route *route)
     else
         memcpy(ask.address, &((const struct sockaddr_in6 *)peer)->sin6_addr, bytes);
     ask.body.rtm_dst_len = (unsigned char)(8 * bytes);
-    ask.attribute.rta_len = (unsigned short)(sizeof ask.attribute + bytes);
+    ask.of_address.rta_len = (unsigned short)(sizeof ask.of_address + bytes);
     ask.header.nlmsg_len = (uint32_t)(sizeof ask - sizeof ask.address + bytes);
     /* One answer, which no end of a list follows. */
     result = ab_netlink_ask(NETLINK_ROUTE, &ask, ask.header.nlmsg_len, 1, RTM_NEWROUTE, ab_route_note, route);

@@ -17,7 +17,10 @@ struct ab_route {
 /* An ab_netlink_fn() for the answer to RTM_GETROUTE (rtnetlink(7)): fills the struct ab_route at user. Pure. */
 void ab_route_note(void *user, const uint8_t *body, size_t len);
 
-/* Asks the kernel. Nothing is sent. Returns 0; -ENETUNREACH: there is no route; or an errno of socket(2), send(2) or recv(2). */
-int ab_route_to(const struct sockaddr_storage *peer, struct ab_route *route);
+/*
+ * Asks the kernel. Nothing is sent. device: the index of the interface that it has to be; 0: any. Returns 0; -ENETUNREACH:
+ * there is no route; or an errno of socket(2), send(2) or recv(2).
+ */
+int ab_route_to(const struct sockaddr_storage *peer, uint32_t device, struct ab_route *route);
 
 #endif
