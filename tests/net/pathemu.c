@@ -8,15 +8,18 @@
 #define _GNU_SOURCE
 #endif
 #include <errno.h>
+#include <fcntl.h>
 #include <getopt.h>
 #include <inttypes.h>
 #include <poll.h>
+#include <sched.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/resource.h>
 #include <sys/signalfd.h>
+#include <sys/syscall.h>
 #include <sys/timerfd.h>
 #include <time.h>
 #include <unistd.h>
@@ -456,10 +459,33 @@ static int open_signals(void)
     return signalfd(-1, &set, SFD_CLOEXEC);
 }
 
-/* It may be refused; the path is then less punctual, as its truth will say. */
+/* The kernel's first version of its struct sched_attr, which not every C library has. */
+struct slice {
+    uint32_t size, policy;
+    uint64_t flags;
+    int32_t nice;
+    uint32_t priority;
+    uint64_t runtime_ns, deadline_ns, period_ns;
+};
+
+/*
+ * Before others of a busy machine: those of its session (sched(7), "The autogroup feature"), and other sessions. Whoever has
+ * the shorter slice runs at once when it wakes up, from Linux 6.12 on. Not a real-time policy: the kernel stops one that is
+ * busy for 50 ms of each second. It may be refused; the path is then less punctual, as its truth will say.
+ */
 static void be_punctual(void)
 {
-    setpriority(PRIO_PROCESS, 0, -20);
+    struct slice least = {.size = sizeof least, .policy = SCHED_OTHER, .nice = -20, .runtime_ns = 100000};
+    int fd;
+
+    setsid();
+    fd = open("/proc/self/autogroup", O_WRONLY | O_CLOEXEC);
+    if (fd >= 0) {
+        (void)!write(fd, "-20", 3);
+        close(fd);
+    }
+    if (syscall(SYS_sched_setattr, 0, &least, 0) < 0)
+        setpriority(PRIO_PROCESS, 0, -20);
 }
 
 int main(int argc, char **argv)
