@@ -79,13 +79,14 @@ bool care_goes_on(int fd, uint32_t use, bool full)
 {
     struct pollfd until = {.fd = fd, .events = full ? POLLOUT : 0};
     int error = errno;
-    bool fails;
+    bool ends = care_use(fd) != use;
 
-    if (full)
+    if (!ends && full)
         care_waits();
-    fails = care_use(fd) != use || NEXT(poll)(&until, 1, full ? -1 : 0) < 0 || until.revents & ~POLLOUT;
+    if (!ends)
+        ends = (NEXT(poll)(&until, 1, full ? -1 : 0) < 0 && errno == EINTR) || until.revents & ~POLLOUT;
     errno = error;
-    return !fails && care_use(fd) == use;
+    return !ends && care_use(fd) == use;
 }
 
 struct care_file care_file_of(int fd)
@@ -131,21 +132,16 @@ static int readable_bytes(int fd)
 bool care_more_comes(int fd, uint32_t use)
 {
     struct pollfd until = {.fd = fd, .events = POLLIN | POLLPRI};
-    int error = errno;
+    int error = errno, ready;
     bool more = readable_bytes(fd) > 0;
 
     if (!more && care_use(fd) == use) { /* a part that began now, with nothing to read, would take the error away that ends it */
         care_waits();
-        more = NEXT(poll)(&until, 1, -1) > 0 && readable_bytes(fd) > 0;
+        ready = NEXT(poll)(&until, 1, -1);
+        more = ready > 0 ? readable_bytes(fd) > 0 : errno != EINTR;
     }
     errno = error;
     return more && care_use(fd) == use;
-}
-
-static void forking(void)
-{
-    self_forking();
-    tend_forking();
 }
 
 static void forked(void)
@@ -160,7 +156,7 @@ void care_begin(const struct run_settings *settings)
     self_begin(settings);
     if (settings->report)
         run_report_begin();
-    if (!autobuf_is_off() && pthread_atfork(forking, tend_fork_over, forked) == 0)
+    if (!autobuf_is_off() && pthread_atfork(self_forking, self_fork_over, forked) == 0)
         self_turn(true);
 }
 

@@ -178,10 +178,20 @@ HOOK ssize_t readv(int fd, const struct iovec *parts, int count)
 /* The kernel ends a call there, and refuses one of more than SSIZE_MAX as a whole: it is not made in parts. */
 #define CALL_MOST 0x7ffff000U
 
+/* What a call returns of which so much was done before its last part. One that works leaves errno as it was. */
+static ssize_t ended(size_t done, ssize_t part, int error)
+{
+    if (!done && part <= 0)
+        return part;
+    errno = error;
+    return (ssize_t)done + (part > 0 ? part : 0);
+}
+
 /* As send_in_parts(), for a call that waits until all has come. */
 RARE static ssize_t receive_in_parts(int fd, char *data, size_t bytes, int flags)
 {
     uint32_t use = care_use(fd);
+    int error = errno;
     size_t done = 0;
 
     do {
@@ -189,10 +199,10 @@ RARE static ssize_t receive_in_parts(int fd, char *data, size_t bytes, int flags
         ssize_t part = received(fd, NEXT(recv)(fd, data + done, want, flags));
 
         if (part < (ssize_t)want)
-            return part > 0 ? (ssize_t)done + part : done ? (ssize_t)done : part;
+            return ended(done, part, error);
         done += (size_t)part;
     } while (done < bytes && care_more_comes(fd, use));
-    return (ssize_t)done;
+    return ended(done, 0, error);
 }
 
 RARE static ssize_t receive_much(int fd, void *data, size_t bytes, int flags)
@@ -256,6 +266,7 @@ HOOK ssize_t __recvfrom_chk(int fd, void *data, size_t bytes, size_t room, int f
 RARE static ssize_t send_in_parts(int fd, const char *data, size_t bytes, int flags)
 {
     uint32_t use = care_use(fd);
+    int error = errno;
     size_t done = 0;
     bool waits = true;
 
@@ -267,11 +278,11 @@ RARE static ssize_t send_in_parts(int fd, const char *data, size_t bytes, int fl
         bool full = part < (ssize_t)want;
 
         if (full && waits)
-            return part > 0 ? (ssize_t)done + part : done ? (ssize_t)done : part;
+            return ended(done, part, error);
         done += part > 0 ? (size_t)part : 0;
         waits = full;
     } while (done < bytes && care_goes_on(fd, use, waits));
-    return (ssize_t)done;
+    return ended(done, 0, error);
 }
 
 RARE static ssize_t write_much(int fd, const void *data, size_t bytes)
@@ -330,6 +341,7 @@ HOOK int sendmmsg(int fd, struct mmsghdr *messages, unsigned count, int flags)
     RARE static ssize_t name##_much(int out, int in, offset_type *offset, size_t bytes)                                \
     {                                                                                                                  \
         struct care_file file;                                                                                         \
+        int error = errno;                                                                                             \
         size_t done = 0;                                                                                               \
         uint32_t use;                                                                                                  \
                                                                                                                        \
@@ -342,10 +354,10 @@ HOOK int sendmmsg(int fd, struct mmsghdr *messages, unsigned count, int flags)
             ssize_t part = sent(out, NEXT(name)(out, in, offset, want));                                               \
                                                                                                                        \
             if (part < (ssize_t)want)                                                                                  \
-                return part > 0 ? (ssize_t)done + part : done ? (ssize_t)done : part;                                  \
+                return ended(done, part, error);                                                                       \
             done += (size_t)part;                                                                                      \
         } while (done < bytes && care_use(out) == use && care_is_file(in, file));                                      \
-        return (ssize_t)done;                                                                                          \
+        return ended(done, 0, error);                                                                                  \
     }                                                                                                                  \
     HOOK ssize_t name(int out, int in, offset_type *offset, size_t bytes);                                             \
     HOOK ssize_t name(int out, int in, offset_type *offset, size_t bytes)                                              \

@@ -15,6 +15,7 @@
 #include "pool.h"
 
 #define NS_PER_S 1000000000ULL
+#define FORK_NS_MOST NS_PER_S /* a fork waits no longer for what takes microseconds, unless the kernel is stuck */
 
 struct run_settings self_settings;
 uint32_t self_generation;
@@ -25,6 +26,8 @@ static _Atomic bool *on = &off; /* in memory that a child finds empty */
 static bool on_before_fork;
 static struct autobuf_limits limits = AUTOBUF_LIMITS_INIT;
 static pid_t owner;
+static _Atomic int opening; /* threads that have descriptors open, or are about to see whether they may */
+static _Atomic int forking;
 static _Atomic int limits_state; /* 0: not read; 1: being read; 2: read; 3: cannot be read */
 
 bool self_acts(void)
@@ -67,6 +70,22 @@ uint64_t self_coarse_ns(void)
     return (uint64_t)now.tv_sec * NS_PER_S + (uint64_t)now.tv_nsec;
 }
 
+bool self_may_open(void)
+{
+    if (!self_is_owner())
+        return false;
+    atomic_fetch_add(&opening, 1);
+    if (atomic_load(&forking) <= 0)
+        return true;
+    self_opened();
+    return false;
+}
+
+void self_opened(void)
+{
+    atomic_fetch_sub(&opening, 1);
+}
+
 static int read_limits(void)
 {
     struct autobuf_options options = AUTOBUF_OPTIONS_INIT;
@@ -97,8 +116,11 @@ const struct autobuf_limits *self_limits(void)
         struct stay stay;
         bool entered = self_enter(&stay); /* if not, this thread is inside already: no handler runs that would wait below */
 
-        if (atomic_compare_exchange_strong(&limits_state, &none, 1))
-            atomic_store(&limits_state, read_limits() == 0 ? 2 : 3);
+        if (self_may_open()) {
+            if (atomic_compare_exchange_strong(&limits_state, &none, 1))
+                atomic_store(&limits_state, read_limits() == 0 ? 2 : 3);
+            self_opened();
+        }
         if (entered)
             self_leave(&stay);
     }
@@ -135,7 +157,20 @@ void self_begin(const struct run_settings *settings)
 
 void self_forking(void)
 {
+    uint64_t until_ns = 0, now_ns = 0;
+
     on_before_fork = atomic_load(on);
+    atomic_fetch_add(&forking, 1);
+    while (atomic_load(&opening) && now_ns <= until_ns) {
+        now_ns = autobuf_now_ns();
+        until_ns = until_ns ? until_ns : now_ns + FORK_NS_MOST;
+        sched_yield();
+    }
+}
+
+void self_fork_over(void)
+{
+    atomic_fetch_sub(&forking, 1);
 }
 
 void self_forked(void)
@@ -144,6 +179,8 @@ void self_forked(void)
     self_generation++;
     self_inside = false;
     owner = getpid();
+    atomic_store(&opening, 0);
+    atomic_store(&forking, 0);
     run_pool_forked();
     if (atomic_load(&limits_state) == 1) /* a thread that does not exist here was reading them */
         atomic_store(&limits_state, 0);

@@ -40,15 +40,29 @@ void self_leave(const struct stay *stay);
 /* Whether the descriptors of this memory are those of this process. A vforked child shares the memory only. */
 bool self_is_owner(void);
 
-/* This host's limits; NULL: they cannot be read. The first call reads them: later, after chroot(), they may be gone. */
+/*
+ * Around what opens descriptors for a moment. A fork waits until that is over, or its child would have them for good.
+ * self_may_open() returns false while a thread forks: it is not the time, and there is nothing to end.
+ */
+bool self_may_open(void);
+void self_opened(void);
+
+/*
+ * This host's limits; NULL: they cannot be read, or a thread forks just now. The first call reads them: later, after
+ * chroot(), they may be gone.
+ */
 const struct autobuf_limits *self_limits(void);
 
 /* The monotonic clock, some milliseconds behind: cheap enough for each call of the program. */
 uint64_t self_coarse_ns(void);
 
-/* Begins in this process, and its children once self_forking() is called before each fork() and self_forked() after, in the child. */
+/*
+ * Begins in this process, and its children once self_forking() is called before each fork(), and after it self_fork_over() in
+ * the parent and self_forked() in the child.
+ */
 void self_begin(const struct run_settings *settings);
 void self_forking(void);
+void self_fork_over(void);
 void self_forked(void);
 
 /* Whether this process is to be cared for from here on. */

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 #include "tend.h"
 
-#include <sched.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -26,16 +25,12 @@
 #define NEAR_NS_MOST 10000000U
 #define NEAR_BYTES 16777216U /* until then */
 
-#define FORK_NS_MOST NS_PER_S /* a fork waits no longer for looks to end, which take microseconds unless the kernel is stuck */
-
 #define LISTED_MOST 64U /* connections that are looked after while the program waits */
 
 _Atomic uint64_t tend_soonest_ns = AUTOBUF_NS_UNSET;
 
 static _Atomic uint64_t rest_until_ns;  /* no look before this time */
 static _Atomic int listed[LISTED_MOST]; /* descriptor + 1; 0: free */
-static _Atomic int looking;             /* threads that look, or are about to see whether they may */
-static _Atomic int forking;             /* threads that fork: there is no look meanwhile */
 
 /* ------------------------------------------------------------------------------------- flows */
 
@@ -187,19 +182,16 @@ static void look_if_free(int fd, struct place *place)
 
     if (!self_enter(&stay))
         return;
-    if (!self_is_owner()) {
-        self_leave(&stay);
-        return;
-    }
-    atomic_fetch_add(&looking, 1);
-    if (!atomic_load(&forking) && place_trylock(place)) {
-        uint64_t began_ns = autobuf_now_ns();
+    if (self_may_open()) {
+        if (place_trylock(place)) {
+            uint64_t began_ns = autobuf_now_ns();
 
-        look(fd, place, began_ns);
-        rest(began_ns, autobuf_now_ns());
-        place_unlock(place);
+            look(fd, place, began_ns);
+            rest(began_ns, autobuf_now_ns());
+            place_unlock(place);
+        }
+        self_opened();
     }
-    atomic_fetch_sub(&looking, 1);
     self_leave(&stay);
 }
 
@@ -280,24 +272,8 @@ void tend_end(void)
     places_each(end_place);
 }
 
-void tend_forking(void)
-{
-    uint64_t until_ns = autobuf_now_ns() + FORK_NS_MOST;
-
-    atomic_fetch_add(&forking, 1);
-    while (atomic_load(&looking) && autobuf_now_ns() < until_ns)
-        sched_yield();
-}
-
-void tend_fork_over(void)
-{
-    atomic_fetch_sub(&forking, 1);
-}
-
 void tend_forked(void)
 {
-    atomic_store(&looking, 0);
-    atomic_store(&forking, 0);
     places_each(fork_place);
     for (unsigned i = 0; i < LISTED_MOST; i++)
         atomic_store(&listed[i], 0);

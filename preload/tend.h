@@ -16,12 +16,6 @@ void tend_renew(int fd, struct place *place, enum place_kind kind);
 /* Ends what is done for all connections; the caller is inside. */
 void tend_end(void);
 
-/* Before each fork(): waits until no thread looks, or the child would have the descriptors of that look for good. */
-void tend_forking(void);
-
-/* After it, in the parent. */
-void tend_fork_over(void);
-
 /* In a forked child: forgets what the parent does. */
 void tend_forked(void);
 

@@ -34,6 +34,12 @@ static void find_device(const struct ab_decision *d, int fd, char *device)
         device[0] = '\0';
 }
 
+/* With an empty name the kernel would look for a module. */
+static uint32_t device_index(const char *device)
+{
+    return device[0] ? if_nametoindex(device) : 0;
+}
+
 /* As the socket is bound or connected, and else as this host's routes say. */
 static void find_here(const struct ab_decision *d, int fd, struct here *here)
 {
@@ -47,7 +53,7 @@ static void find_here(const struct ab_decision *d, int fd, struct here *here)
         here->local_len = ab_address_copy((struct sockaddr *)&bound, len, &here->local);
     if (here->local_len < 0 || ab_address_is_any(&here->local))
         here->local_len = 0;
-    if ((here->local_len && here->device[0]) || ab_route_to(&d->peer, if_nametoindex(here->device), &route) < 0)
+    if ((here->local_len && here->device[0]) || ab_route_to(&d->peer, device_index(here->device), &route) < 0)
         return;
     if (!here->local_len && route.source_bytes)
         here->local_len = ab_address_make(route.source, route.source_bytes, &here->local);

@@ -17,7 +17,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/resource.h>
 #include <sys/signalfd.h>
 #include <sys/syscall.h>
 #include <sys/timerfd.h>
@@ -476,16 +475,16 @@ struct slice {
 static void be_punctual(void)
 {
     struct slice least = {.size = sizeof least, .policy = SCHED_OTHER, .nice = -20, .runtime_ns = 100000};
-    int fd;
+    int fd = setsid() < 0 ? -1 : open("/proc/self/autogroup", O_WRONLY | O_CLOEXEC);
 
-    setsid();
-    fd = open("/proc/self/autogroup", O_WRONLY | O_CLOEXEC);
     if (fd >= 0) {
         (void)!write(fd, "-20", 3);
         close(fd);
     }
-    if (syscall(SYS_sched_setattr, 0, &least, 0) < 0)
-        setpriority(PRIO_PROCESS, 0, -20);
+    if (syscall(SYS_sched_setattr, 0, &least, 0) < 0) {
+        least.nice = 0;
+        syscall(SYS_sched_setattr, 0, &least, 0);
+    }
 }
 
 int main(int argc, char **argv)

@@ -1133,8 +1133,9 @@ static void threads(void)
 /* A call that works leaves errno as it was. */
 static void errnos(void)
 {
-    static char data[MB];
+    static char data[8 * MB];
     struct sockaddr_in address;
+    struct reader reader;
     int listener, out, in, copy, bytes = LOCK_BYTES;
     socklen_t length = sizeof bytes;
 
@@ -1150,12 +1151,15 @@ static void errnos(void)
         KEEPS(send(out, data, 60000, 0));
         KEEPS(recv(in, data, sizeof data, 0));
     }
+    begin_reader(&reader, in);
+    for (int i = 0; i < 4; i++)
+        KEEPS(send(out, data, sizeof data, 0));
     KEEPS((copy = dup(out)));
     KEEPS(poll(NULL, 0, 0));
     KEEPS(shutdown(copy, SHUT_RDWR));
+    end_reader(&reader);
     KEEPS(close(copy));
     KEEPS(close(out));
-    KEEPS(close(in));
 }
 
 static const struct {

@@ -118,8 +118,10 @@ static void reset(void)
     close(50);
 }
 
-static void *reset_once_it_waits(void *unused)
+/* Resets the connection, or reads all of it. */
+static void *act_once_it_waits(void *unused)
 {
+    static char data[65536];
     char name[64], state = 0;
 
     snprintf(name, sizeof name, "/proc/self/task/%d/stat", sender);
@@ -130,7 +132,11 @@ static void *reset_once_it_waits(void *unused)
             abort();
         fclose(file);
     }
-    reset();
+    if (!getenv("READS"))
+        reset();
+    else
+        while (read(50, data, sizeof data) > 0)
+            ;
     return unused;
 }
 
@@ -142,7 +148,7 @@ static void fill(int fd, ssize_t (*next)(int, const void *, size_t, int))
         ;
 }
 
-/* After the second part the peer resets the connection, or this end shuts it, or the third waits, and then the peer resets it. */
+/* After the second part the peer resets the connection, or this end shuts it, or the third has to wait until the peer acts. */
 ssize_t send(int fd, const void *data, size_t bytes, int flags)
 {
     static int parts;
@@ -157,7 +163,7 @@ ssize_t send(int fd, const void *data, size_t bytes, int flags)
     } else if (getenv("FILLS")) {
         fill(fd, next);
         sender = gettid();
-        if (pthread_create(&other, NULL, reset_once_it_waits, NULL))
+        if (pthread_create(&other, NULL, act_once_it_waits, NULL))
             abort();
     } else {
         reset();
@@ -178,10 +184,14 @@ class Parts(unittest.TestCase):
                "    try: print(os.write(s.fileno(), bytes(8 << 20)), flush=True)\n"
                "    except OSError as error: print(type(error).__name__)\n")
 
-    def writes(self, **environment: str) -> subprocess.CompletedProcess[str]:
+    ONCE = PROGRAM[:PROGRAM.index("for _")] + ("import ctypes\n"
+            "libc = ctypes.CDLL(None, use_errno=True); libc.write.restype = ctypes.c_ssize_t; ctypes.set_errno(77)\n"
+            "print(libc.write(s.fileno(), bytes(8 << 20), ctypes.c_size_t(8 << 20)), ctypes.get_errno(), flush=True); os._exit(0)\n")
+
+    def writes(self, program: str = PROGRAM, **environment: str) -> subprocess.CompletedProcess[str]:
         with tempfile.TemporaryDirectory() as folder:
             below = compiled(folder, "below.so", BELOW, "-D_GNU_SOURCE", "-shared", "-fPIC")
-            return under(sys.executable, "-c", self.PROGRAM, options=("--intent", "low-delay"),
+            return under(sys.executable, "-c", program, options=("--intent", "low-delay"),
                          env=clean() | {"LD_PRELOAD": below} | environment)
 
     def test_a_reset_between_two_parts_is_the_next_calls(self) -> None:
@@ -191,6 +201,10 @@ class Parts(unittest.TestCase):
     def test_a_reset_of_a_part_that_sends_nothing_is_too(self) -> None:
         done = self.writes(FILLS="1")
         self.assertEqual(done.stdout.split(), ["1048576", "ConnectionResetError", "BrokenPipeError"], done.stderr)
+
+    def test_a_part_that_finds_no_room_leaves_errno(self) -> None:
+        done = self.writes(self.ONCE, FILLS="1", READS="1")
+        self.assertEqual(done.stdout.split(), [str(8 << 20), "77"], done.stderr)
 
     def test_a_shutdown_between_two_parts_is_too(self) -> None:
         done = self.writes(SHUTS="1")
