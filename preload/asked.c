@@ -1,14 +1,16 @@
 /* SPDX-License-Identifier: MIT */
 /* What the program asks of a socket: sizes, and a connection. */
 #include <errno.h>
+#include <limits.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/uio.h>
+#include <unistd.h>
 
 #include <autobuf/autobuf.h>
 
 #include "care.h"
 #include "descriptors.h"
-#include "next.h"
 #include "self.h"
 #include "sizes.h"
 #include "tend.h"
@@ -43,10 +45,16 @@ static bool keep(int fd, struct place *place, int option, int value, const struc
     return true;
 }
 
-/* The kernel reads the value of an option before it says that this one cannot be set. */
-static bool is_readable(int fd, const void *value)
+/* Takes the value of an option as the kernel would; false if it cannot be read. */
+static bool take(const void *value, int *asked)
 {
-    return NEXT(setsockopt)(fd, SOL_SOCKET, SO_TYPE, value, sizeof(int)) == 0 || errno != EFAULT;
+    struct iovec from = {(void *)(uintptr_t)value, sizeof *asked}, to = {asked, sizeof *asked};
+    ssize_t got = process_vm_readv(getpid(), &to, 1, &from, 1, 0);
+
+    if (got >= 0 || errno == EFAULT)
+        return got == sizeof *asked;
+    memcpy(asked, value, sizeof *asked); /* the kernel does not allow that call */
+    return true;
 }
 
 bool care_keeps(int fd, int option, const void *value, socklen_t length)
@@ -57,10 +65,9 @@ bool care_keeps(int fd, int option, const void *value, socklen_t length)
     int asked;
     bool keeps = false;
 
-    if (!limits || length < sizeof asked || !self_enter(&stay))
+    if (!limits || length < sizeof asked || length > INT_MAX || !self_enter(&stay)) /* the kernel refuses other lengths */
         return false;
-    if (self_is_owner() && descriptor_is_tcp(fd) && is_readable(fd, value)) { /* or the caller is to get the kernel's error */
-        memcpy(&asked, value, sizeof asked);
+    if (self_is_owner() && descriptor_is_tcp(fd) && take(value, &asked)) { /* or the caller is to get the kernel's error */
         place_lock(place);
         keeps = keep(fd, place, option, asked, limits);
         place_unlock(place);

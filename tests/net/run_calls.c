@@ -5,6 +5,7 @@
  */
 #include <errno.h>
 #include <fcntl.h>
+#include <limits.h>
 #include <linux/audit.h>
 #include <linux/filter.h>
 #include <linux/seccomp.h>
@@ -231,7 +232,7 @@ static char *end_of_memory(void)
 static void wrong_calls(void)
 {
     static const int options[] = {SO_SNDBUF, SO_RCVBUF};
-    static const socklen_t lengths[] = {0, 1, 3, 4, 5, 64};
+    static const socklen_t lengths[] = {0, 1, 3, 4, 5, 64, INT_MAX, 1U + INT_MAX, UINT_MAX};
     int tcp = must(socket(AF_INET, SOCK_STREAM, 0), "socket"), udp = must(socket(AF_INET, SOCK_DGRAM, 0), "socket");
     int closed = must(socket(AF_INET, SOCK_STREAM, 0), "socket"), pipes[2];
     struct epoll_event event;
