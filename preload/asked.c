@@ -1,11 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /* What the program asks of a socket: sizes, and a connection. */
-#include <errno.h>
 #include <limits.h>
 #include <stdio.h>
 #include <string.h>
-#include <sys/uio.h>
-#include <unistd.h>
 
 #include <autobuf/autobuf.h>
 
@@ -45,18 +42,6 @@ static bool keep(int fd, struct place *place, int option, int value, const struc
     return true;
 }
 
-/* Takes the value of an option as the kernel would; false if it cannot be read. */
-static bool take(const void *value, int *asked)
-{
-    struct iovec from = {(void *)(uintptr_t)value, sizeof *asked}, to = {asked, sizeof *asked};
-    ssize_t got = process_vm_readv(getpid(), &to, 1, &from, 1, 0);
-
-    if (got >= 0 || errno == EFAULT)
-        return got == sizeof *asked;
-    memcpy(asked, value, sizeof *asked); /* the kernel does not allow that call */
-    return true;
-}
-
 bool care_keeps(int fd, int option, const void *value, socklen_t length)
 {
     struct place *place = descriptor_tcp(fd);
@@ -65,9 +50,10 @@ bool care_keeps(int fd, int option, const void *value, socklen_t length)
     int asked;
     bool keeps = false;
 
-    if (!limits || length < sizeof asked || length > INT_MAX || !self_enter(&stay)) /* the kernel refuses other lengths */
+    if (!limits || !value || length < sizeof asked || length > INT_MAX || !self_enter(&stay)) /* the kernel refuses other lengths */
         return false;
-    if (self_is_owner() && descriptor_is_tcp(fd) && take(value, &asked)) { /* or the caller is to get the kernel's error */
+    if (self_is_owner() && descriptor_is_tcp(fd)) { /* or the caller is to get the kernel's error */
+        memcpy(&asked, value, sizeof asked);
         place_lock(place);
         keeps = keep(fd, place, option, asked, limits);
         place_unlock(place);
