@@ -9,7 +9,9 @@ import math
 import os
 import pathlib
 import shutil
+import subprocess
 import sys
+import tempfile
 import time
 import unittest
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -192,6 +194,25 @@ def flat(suite: unittest.TestSuite) -> Iterator[unittest.TestCase]:
         yield from flat(part) if isinstance(part, unittest.TestSuite) else (part,)
 
 
+KEEPER = "import shutil, sys; sys.stdin.buffer.read(); shutil.rmtree(sys.argv[1], ignore_errors=True)"
+
+
+@contextlib.contextmanager
+def own_folder() -> Iterator[None]:
+    """What tests make in the temporary folder is made in one of its own, which is removed also when this process is killed."""
+    folder = tempfile.mkdtemp(prefix="autobuf-tests.")
+    os.chmod(folder, 0o1777)
+    keeper = subprocess.Popen([sys.executable, "-I", "-c", KEEPER, folder], stdin=subprocess.PIPE,
+                              stdout=subprocess.DEVNULL, start_new_session=True)
+    before, tempfile.tempdir = tempfile.tempdir, folder
+    try:
+        yield
+    finally:
+        tempfile.tempdir = before
+        keeper.stdin.close()
+        keeper.wait()
+
+
 def run_tests(tools: Sequence[str], files: Sequence[str] = (), on_path: bool = True,
               shared: Iterable[Callable[[], object]] = ()) -> int:
     """The tests of the main module, if the tools are installed, the files built and, on_path, a path can be made.
@@ -215,7 +236,7 @@ def run_tests(tools: Sequence[str], files: Sequence[str] = (), on_path: bool = T
     cases = list(flat(loader.loadTestsFromModule(sys.modules["__main__"])))
     print(f"1..{len(cases)}", flush=True)
     result = Tap()
-    with machine_lock() if on_path else contextlib.nullcontext():
+    with own_folder(), machine_lock() if on_path else contextlib.nullcontext():
         for make in shared:
             with contextlib.suppress(Exception):
                 make()

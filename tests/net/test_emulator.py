@@ -441,6 +441,14 @@ with global_sysctls({name: value} if value else {}), Path(both="delay=1ms") as p
     print("up", flush=True)
     sys.stdin.read()
 """
+WITH_FILES = """
+import sys, tempfile
+sys.path.insert(0, sys.argv[1])
+from cases import own_folder
+with own_folder():
+    print(tempfile.mkdtemp(), flush=True)
+    sys.stdin.read()
+"""
 SYSCTL = "net.core.optmem_max"  # nothing here depends on it
 
 
@@ -475,6 +483,18 @@ class Killed(unittest.TestCase):
         self.assertEqual(spaces & namespaces_in_use(), set())
         if value:
             self.assertEqual(self.sysctl(), value)
+
+    def test_temporary_files(self) -> None:
+        parent = subprocess.Popen([sys.executable, "-c", WITH_FILES, os.path.dirname(os.path.abspath(__file__))],
+                                  stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+        self.addCleanup(parent.communicate)
+        self.addCleanup(parent.kill)
+        folder = os.path.dirname(wait_line(parent, str.strip, 60).strip())
+        pids = children(parent.pid)
+        self.assertNotEqual(os.listdir(folder), [])
+        parent.kill()
+        self.assertEqual(wait_gone([parent.pid, *pids]), [])
+        self.assertFalse(os.path.exists(folder))
 
     def test_guardian_killed_too(self) -> None:
         if os.geteuid() != 0:
