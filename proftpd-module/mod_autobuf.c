@@ -10,13 +10,14 @@
 #include "privs.h"
 
 #include <poll.h>
+#include <time.h>
 
 #include <autobuf/autobuf.h>
 #include <autobuf/ftp.h>
 
 #define MOD_AUTOBUF_VERSION "mod_autobuf/" AUTOBUF_MODULE_VERSION
 #define FEATURE "SITE AUTOBUF"
-#define LOOK_S 1 /* seconds: ProFTPD's timers count no less. For sendfile(), which gives no other signal */
+#define AGAIN_NS 100000000 /* until a signal for a look is asked for once more: sendfile() may not have heard it */
 #define SINK_S 10
 #define TLS_RECORD_BYTES 29 /* besides its payload: TLS 1.2 with an AEAD; 1.3 takes 22 */
 #define BOTH (AUTOBUF_INTENT_SENDS | AUTOBUF_INTENT_RECEIVES)
@@ -31,7 +32,9 @@ static struct autobuf_ftp *ftp;
 static char record[16384]; /* of TLS; what is behind its beginning waits for nobody's poll() */
 static size_t record_begin, record_end;
 static int looked_at_fd = -1; /* the data connection that is looked after */
-static int look_timer = -1;
+static timer_t look_timer;
+static int has_look_timer, look_timer_runs;
+static pr_netio_t *sendfile_netio; /* ProFTPD's own, but for shutdown() */
 static off_t restart_pos; /* of the RETR that is under way */
 
 static void log_line(void *user, const char *text)
@@ -264,14 +267,23 @@ static uint32_t ours(uint32_t sides)
     return sides;
 }
 
+static void stop_look_timer(void)
+{
+    struct itimerspec never = {{0, 0}, {0, 0}};
+
+    if (look_timer_runs)
+        timer_settime(look_timer, 0, &never, NULL);
+    look_timer_runs = 0;
+}
+
 static void end_look(void)
 {
+    stop_look_timer();
+    if (sendfile_netio != NULL && pr_get_netio(PR_NETIO_STRM_DATA) == sendfile_netio)
+        pr_unregister_netio(PR_NETIO_STRM_DATA);
     looked_at_fd = -1;
     if (ftp != NULL)
         autobuf_ftp_data_end(ftp);
-    if (look_timer >= 0)
-        pr_timer_remove(look_timer, &autobuf_module);
-    look_timer = -1;
 }
 
 static int data_fd(void)
@@ -307,15 +319,51 @@ static void look(void)
     autobuf_ftp_data_step(ftp);
 }
 
-static int look_cb(CALLBACK_FRAME)
+/* The file is sent. What comes now waits in select(), and ProFTPD would sleep for 0.2 s after a signal there. */
+static int shutdown_cb(pr_netio_stream_t *stream, int how)
 {
-    (void)p1, (void)p2, (void)p3, (void)data;
-    if (session.d != NULL) {
-        look();
-        return 1;
+    stop_look_timer();
+    return shutdown(stream->strm_fd, how);
+}
+
+static void set_look_timer(void)
+{
+    uint64_t due_ns = autobuf_ftp_data_deadline_ns(ftp);
+    struct itimerspec when = {{0, AGAIN_NS}, {(time_t)(due_ns / 1000000000), (long)(due_ns % 1000000000)}};
+
+    stop_look_timer();
+    if (due_ns != AUTOBUF_NS_UNSET)
+        look_timer_runs = timer_settime(look_timer, TIMER_ABSTIME, &when, NULL) == 0;
+}
+
+/*
+ * sendfile() moves a whole file in one call, which only a signal ends early, and ProFTPD's timers count whole
+ * seconds. SIGUSR2 is what it has for events: it handles it between two calls, and calls that have moved nothing
+ * go on by themselves. TLS and MODE Z have a data stream of their own and never use sendfile().
+ */
+static void begin_look_timer(void)
+{
+    struct sigevent event = {.sigev_notify = SIGEV_SIGNAL, .sigev_signo = SIGUSR2};
+
+    if (session.xfer.direction != PR_NETIO_IO_WR || left_bytes() == 0 || pr_get_netio(PR_NETIO_STRM_DATA) != NULL)
+        return;
+    if (!has_look_timer)
+        has_look_timer = timer_create(CLOCK_MONOTONIC, &event, &look_timer) == 0;
+    if (sendfile_netio == NULL) {
+        sendfile_netio = pr_alloc_netio2(session.pool, &autobuf_module, NULL);
+        sendfile_netio->shutdown = shutdown_cb;
     }
-    look_timer = -1;
-    return 0;
+    if (has_look_timer && pr_register_netio(sendfile_netio, PR_NETIO_STRM_DATA) == 0)
+        set_look_timer();
+}
+
+static void event_signal_ev(const void *event_data, void *user_data)
+{
+    (void)event_data, (void)user_data;
+    if (!look_timer_runs)
+        return;
+    look();
+    set_look_timer();
 }
 
 /* The last moment before data flow is the reply that announces them. */
@@ -325,13 +373,14 @@ static void control_write_ev(const void *event_data, void *user_data)
     if (session.d == NULL || session.xfer.p == NULL || looked_at_fd >= 0)
         return;
     look();
-    if (looked_at_fd >= 0 && look_timer < 0)
-        look_timer = pr_timer_add(LOOK_S, -1, &autobuf_module, look_cb, "mod_autobuf");
+    if (looked_at_fd >= 0)
+        begin_look_timer();
 }
 
 static void data_moves_ev(const void *event_data, void *user_data)
 {
     (void)event_data, (void)user_data;
+    stop_look_timer();
     if (ftp != NULL && session.d != NULL)
         look();
 }
@@ -426,6 +475,9 @@ static int begin_session(void);
 static void end_session(void)
 {
     end_look();
+    if (has_look_timer)
+        timer_delete(look_timer);
+    has_look_timer = 0;
     autobuf_ftp_close(ftp);
     ftp = NULL;
     pr_feat_remove(FEATURE);
@@ -460,6 +512,7 @@ static int begin_session(void)
     pr_event_register(&autobuf_module, "core.ctrl-write", control_write_ev, NULL);
     pr_event_register(&autobuf_module, "core.data-write", data_moves_ev, NULL);
     pr_event_register(&autobuf_module, "core.data-read", data_moves_ev, NULL);
+    pr_event_register(&autobuf_module, "core.signal.USR2", event_signal_ev, NULL);
     return 0;
 }
 
