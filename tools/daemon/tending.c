@@ -406,8 +406,19 @@ static bool recall(struct tending *tending, const struct rule *rule, const struc
     return true;
 }
 
+/* What we leave a socket with. Before anybody is told of it, for whoever hears it may change it at once. */
+static void remember_sizes(struct known *known, int copy)
+{
+    struct autobuf_socket now = AUTOBUF_SOCKET_INIT;
+
+    if (autobuf_socket_state(copy, &now) < 0)
+        return;
+    known->snd_buf_bytes = (uint32_t)now.snd_buf_bytes;
+    known->rcv_buf_bytes = (uint32_t)now.rcv_buf_bytes;
+}
+
 /* Opens the flow of a borrowed socket. The state that the socket has from now on. */
-static enum known_state open_flow(struct tending *tending, const struct seen *seen, const struct rule *rule,
+static enum known_state open_flow(struct tending *tending, const struct seen *seen, struct known *known, const struct rule *rule,
                                   const struct place *place, const struct noted *was, int copy)
 {
     struct autobuf_applied applied = AUTOBUF_APPLIED_INIT;
@@ -420,6 +431,7 @@ static enum known_state open_flow(struct tending *tending, const struct seen *se
     if (recall(tending, rule, &seen->remote, &path))
         options.path = &path;
     error = has_room(tending) ? autobuf_flow_open(&t.flow, copy, NULL, 0, &options) : -ENOMEM;
+    remember_sizes(known, copy);
     if (error < 0) {
         account_failed(&tending->account, error);
         return KNOWN_LEFT;
@@ -477,17 +489,7 @@ static enum known_state take_up(struct tending *tending, const struct seen *seen
     if (result < 0)
         account_failed(&tending->account, result);
     tending->account.text[0] = '\0';
-    return rule->mode == MODE_FIXED ? KNOWN_LEFT : open_flow(tending, seen, rule, place, &was, copy);
-}
-
-static void remember_sizes(struct known *known, int copy)
-{
-    struct autobuf_socket now = AUTOBUF_SOCKET_INIT;
-
-    if (autobuf_socket_state(copy, &now) < 0)
-        return;
-    known->snd_buf_bytes = (uint32_t)now.snd_buf_bytes;
-    known->rcv_buf_bytes = (uint32_t)now.rcv_buf_bytes;
+    return rule->mode == MODE_FIXED ? KNOWN_LEFT : open_flow(tending, seen, known, rule, place, &was, copy);
 }
 
 void tending_begin(struct tending *tending, const struct seen *seen, const struct wanted *wanted)
@@ -524,7 +526,6 @@ void tending_begin(struct tending *tending, const struct seen *seen, const struc
     } else {
         known->state = KNOWN_LEFT;
     }
-    remember_sizes(known, loan.copy);
     act_give_back(&loan);
 }
 
