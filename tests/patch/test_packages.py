@@ -252,7 +252,7 @@ class Installed(PathTest):
         self.assertEqual(self.running(root), "")
         left = set(root.files()) - set(before)
         self.assertEqual({f for f in left if not f.startswith(("/var/lib/dpkg/info/", "/var/lib/systemd/"))},
-                         {"/etc/autobuf-ssh", *CONFFILES["autobuf-ssh"], *CONFFILES["autobuf-sshd"]})
+                         {"/run/autobuf-windows.lock", "/etc/autobuf-ssh", *CONFFILES["autobuf-ssh"], *CONFFILES["autobuf-sshd"]})
         root.sh("dpkg --purge autobuf-ssh autobuf-sshd")
         self.assertEqual(root.files(), before)
         self.assertEqual(self.accounts(root), accounts)
