@@ -17,7 +17,9 @@
 
 #define MOD_AUTOBUF_VERSION "mod_autobuf/" AUTOBUF_MODULE_VERSION
 #define FEATURE "SITE AUTOBUF"
-#define AGAIN_NS 100000000 /* until a signal for a look is asked for once more: sendfile() may not have heard it */
+#define AGAIN_NS 100000000   /* until a signal for a look is asked for once more: sendfile() may not have heard it */
+#define SHORTEST_NS 10000000 /* between two looks by signal */
+#define LONGEST_NS 1000000000 /* if nothing has moved: what was ended early may have been a read of a slow file system */
 #define SINK_S 10
 #define TLS_RECORD_BYTES 29 /* besides its payload: TLS 1.2 with an AEAD; 1.3 takes 22 */
 #define BOTH (AUTOBUF_INTENT_SENDS | AUTOBUF_INTENT_RECEIVES)
@@ -34,7 +36,10 @@ static size_t record_begin, record_end;
 static int looked_at_fd = -1; /* the data connection that is looked after */
 static timer_t look_timer;
 static int has_look_timer, look_timer_runs;
-static pr_netio_t *sendfile_netio; /* ProFTPD's own, but for shutdown() */
+static off_t moved_bytes; /* at the last look by signal */
+static pr_netio_t our_netio;      /* like the one in use, but for two calls */
+static pr_netio_t *used_netio;    /* that one: another module's, or */
+static pr_netio_t *default_netio; /* ProFTPD's, which is not registered */
 static off_t restart_pos; /* of the RETR that is under way */
 
 static void log_line(void *user, const char *text)
@@ -276,11 +281,23 @@ static void stop_look_timer(void)
     look_timer_runs = 0;
 }
 
+static int is_ours_in_use(void)
+{
+    return pr_get_netio(PR_NETIO_STRM_DATA) == &our_netio;
+}
+
+static void put_netio_back(void)
+{
+    if (is_ours_in_use() && used_netio != default_netio)
+        pr_register_netio(used_netio, PR_NETIO_STRM_DATA);
+    else if (is_ours_in_use())
+        pr_unregister_netio(PR_NETIO_STRM_DATA);
+}
+
 static void end_look(void)
 {
     stop_look_timer();
-    if (sendfile_netio != NULL && pr_get_netio(PR_NETIO_STRM_DATA) == sendfile_netio)
-        pr_unregister_netio(PR_NETIO_STRM_DATA);
+    put_netio_back();
     looked_at_fd = -1;
     if (ftp != NULL)
         autobuf_ftp_data_end(ftp);
@@ -290,10 +307,7 @@ static int data_fd(void)
 {
     if (session.d == NULL)
         return -1;
-    if (session.d->outstrm != NULL && PR_NETIO_FD(session.d->outstrm) >= 0)
-        return PR_NETIO_FD(session.d->outstrm);
-    /* Active, and its streams are not there yet, when the client is told of it. */
-    return session.sf_flags & SF_PASSIVE ? -1 : session.d->listen_fd;
+    return session.d->outstrm != NULL ? PR_NETIO_FD(session.d->outstrm) : -1;
 }
 
 /* How much is to come; 0: unknown. Of an upload the server knows only where it goes on. */
@@ -319,42 +333,37 @@ static void look(void)
     autobuf_ftp_data_step(ftp);
 }
 
-/* The file is sent. What comes now waits in select(), and ProFTPD would sleep for 0.2 s after a signal there. */
-static int shutdown_cb(pr_netio_stream_t *stream, int how)
-{
-    stop_look_timer();
-    return shutdown(stream->strm_fd, how);
-}
-
 static void set_look_timer(void)
 {
     uint64_t due_ns = autobuf_ftp_data_deadline_ns(ftp);
-    struct itimerspec when = {{0, AGAIN_NS}, {(time_t)(due_ns / 1000000000), (long)(due_ns % 1000000000)}};
+    uint64_t first_ns = autobuf_now_ns() + (session.xfer.total_bytes != moved_bytes ? SHORTEST_NS : LONGEST_NS);
+    struct itimerspec when = {.it_interval = {0, AGAIN_NS}};
 
+    moved_bytes = session.xfer.total_bytes;
     stop_look_timer();
-    if (due_ns != AUTOBUF_NS_UNSET)
-        look_timer_runs = timer_settime(look_timer, TIMER_ABSTIME, &when, NULL) == 0;
+    if (due_ns == AUTOBUF_NS_UNSET)
+        return;
+    due_ns = due_ns < first_ns ? first_ns : due_ns;
+    when.it_value = (struct timespec){(time_t)(due_ns / 1000000000), (long)(due_ns % 1000000000)};
+    look_timer_runs = timer_settime(look_timer, TIMER_ABSTIME, &when, NULL) == 0;
 }
 
 /*
  * sendfile() moves a whole file in one call, which only a signal ends early, and ProFTPD's timers count whole
  * seconds. SIGUSR2 is what it has for events: it handles it between two calls, and calls that have moved nothing
- * go on by themselves. TLS and MODE Z have a data stream of their own and never use sendfile().
+ * go on by themselves.
  */
 static void begin_look_timer(void)
 {
     struct sigevent event = {.sigev_notify = SIGEV_SIGNAL, .sigev_signo = SIGUSR2};
 
-    if (session.xfer.direction != PR_NETIO_IO_WR || left_bytes() == 0 || pr_get_netio(PR_NETIO_STRM_DATA) != NULL)
-        return;
     if (!has_look_timer)
         has_look_timer = timer_create(CLOCK_MONOTONIC, &event, &look_timer) == 0;
-    if (sendfile_netio == NULL) {
-        sendfile_netio = pr_alloc_netio2(session.pool, &autobuf_module, NULL);
-        sendfile_netio->shutdown = shutdown_cb;
-    }
-    if (has_look_timer && pr_register_netio(sendfile_netio, PR_NETIO_STRM_DATA) == 0)
+    moved_bytes = -1;
+    if (has_look_timer)
         set_look_timer();
+    else
+        pr_log_debug(DEBUG1, MOD_AUTOBUF_VERSION ": what sendfile() sends is not looked at: %s", strerror(errno));
 }
 
 static void event_signal_ev(const void *event_data, void *user_data)
@@ -363,18 +372,55 @@ static void event_signal_ev(const void *event_data, void *user_data)
     if (!look_timer_runs)
         return;
     look();
-    set_look_timer();
+    if (session.d != NULL && session.xfer.p != NULL)
+        set_look_timer();
+    else
+        stop_look_timer();
 }
 
-/* The last moment before data flow is the reply that announces them. */
+/* Both directions of the connection are there, and TLS too. Data flow from now on. */
+static int postopen_cb(pr_netio_stream_t *stream)
+{
+    int result = used_netio->postopen(stream);
+
+    if (result < 0 || session.d == NULL || stream != session.d->outstrm)
+        return result;
+    look();
+    if (looked_at_fd >= 0 && session.xfer.direction == PR_NETIO_IO_WR && left_bytes() > 0)
+        begin_look_timer();
+    return result;
+}
+
+/* The file is sent. What comes now waits in select(), and ProFTPD would sleep for 0.2 s after a signal there. */
+static int shutdown_cb(pr_netio_stream_t *stream, int how)
+{
+    stop_look_timer();
+    return used_netio->shutdown(stream, how);
+}
+
+/* The reply that announces data. Of an active connection the streams are not there yet, so the first look is at postopen(). */
 static void control_write_ev(const void *event_data, void *user_data)
 {
     (void)event_data, (void)user_data;
-    if (session.d == NULL || session.xfer.p == NULL || looked_at_fd >= 0)
+    if (ftp == NULL || session.d == NULL || session.xfer.p == NULL || looked_at_fd >= 0 || is_ours_in_use())
         return;
-    look();
-    if (looked_at_fd >= 0)
-        begin_look_timer();
+    if (default_netio == NULL)
+        default_netio = pr_alloc_netio2(session.pool, &autobuf_module, NULL);
+    used_netio = pr_get_netio(PR_NETIO_STRM_DATA);
+    if (used_netio == NULL)
+        used_netio = default_netio;
+    our_netio = *used_netio;
+    our_netio.postopen = postopen_cb;
+    our_netio.shutdown = shutdown_cb;
+    pr_register_netio(&our_netio, PR_NETIO_STRM_DATA);
+}
+
+/* A command in the midst of a transfer, which sendfile() does not wait for. MODE Z changes what is in use. */
+static void control_read_ev(const void *event_data, void *user_data)
+{
+    (void)event_data, (void)user_data;
+    stop_look_timer();
+    put_netio_back();
 }
 
 static void data_moves_ev(const void *event_data, void *user_data)
@@ -486,6 +532,8 @@ static void end_session(void)
 static void exit_ev(const void *event_data, void *user_data)
 {
     (void)event_data, (void)user_data;
+    if (is_ours_in_use()) /* the other module may be gone already */
+        pr_unregister_netio(PR_NETIO_STRM_DATA);
     end_session();
 }
 
@@ -510,6 +558,7 @@ static int begin_session(void)
     pr_event_register(&autobuf_module, "core.data-listen", data_listen_ev, NULL);
     pr_event_register(&autobuf_module, "core.data-connect", data_connect_ev, NULL);
     pr_event_register(&autobuf_module, "core.ctrl-write", control_write_ev, NULL);
+    pr_event_register(&autobuf_module, "core.ctrl-read", control_read_ev, NULL);
     pr_event_register(&autobuf_module, "core.data-write", data_moves_ev, NULL);
     pr_event_register(&autobuf_module, "core.data-read", data_moves_ev, NULL);
     pr_event_register(&autobuf_module, "core.signal.USR2", event_signal_ev, NULL);

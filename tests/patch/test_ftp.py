@@ -431,28 +431,39 @@ class Module(FtpTest):
             begins, goes_on = said(c, None), said(c, 1_000)
         self.assertEqual((goes_on[0], begins[0]), ("receive: unknown", "receive: unknown"))  # if it were short: kernel
 
-    def signals(self, options: list[str], sizes: Iterable[int]) -> tuple[int, int]:
+    def signals(self, sizes: Iterable[int], options: Iterable[str] = (), passive: bool = True, **kw) -> tuple[int, int]:
         """How many that ask for a look were handled while files were sent, and after how many of them ProFTPD slept."""
         trace = self.enterContext(Place()).folder / "trace"
-        server = self.server(both=FAR, options=[f"TraceLog {trace}", "Trace signal:20", *options])
+        server = self.server(both=FAR, options=[f"TraceLog {trace}", "Trace signal:20", *options], **kw)
         with Control(server) as c:
+            c.set_pasv(passive)
             for size in sizes:
                 self.fetches(c, size)
         said: dict[str, str] = {}
         for line in trace.read_text().splitlines(keepends=True):
             process = line.split("[")[1].split("]")[0]
             said[process] = said.get(process, "") + line
-        slept = r"interrupted system call.*\n(?:.*signals (?:un)?blocked\n)*.*handling SIGUSR2"
+        slept = r"interrupted system call.*\n(?:.*(?:blocked|interrupted system call).*\n)*.*handling SIGUSR2"
         return (sum(words.count("handling SIGUSR2") for words in said.values()),
                 sum(len(re.findall(slept, words)) for words in said.values()))
 
+    def looks(self, signals: tuple[int, int]) -> None:
+        """Many a second for some seconds, and no more than 100."""
+        self.assertGreater(signals[0], 5)
+        self.assertLess(signals[0], 1000)
+        self.assertEqual(signals[1], 0)
+
     def test_a_file_that_sendfile_sends_is_looked_at_many_times_a_second(self):
-        looks, slept = self.signals([], (40_000_000, 8_000_000, 6_000_000, 4_000_000, 2_000_000))
-        self.assertGreater(looks, 5)
-        self.assertEqual(slept, 0)
+        self.looks(self.signals((40_000_000, 8_000_000, 6_000_000, 4_000_000, 2_000_000)))
+
+    def test_and_over_an_active_connection(self):
+        self.looks(self.signals((40_000_000, 4_000_000), passive=False))
+
+    def test_and_where_tls_is_offered(self):
+        self.looks(self.signals((40_000_000, 4_000_000), self.tls_options(), load=["mod_tls.c"]))
 
     def test_no_signals_where_sendfile_is_not_used(self):
-        self.assertEqual(self.signals(["UseSendfile off"], (20_000_000,)), (0, 0))
+        self.assertEqual(self.signals((20_000_000,), ["UseSendfile off"]), (0, 0))
 
     def test_many_sessions(self):
         server = self.server()
