@@ -53,8 +53,8 @@ def run(quick: bool, out: pathlib.Path) -> None:
         none = user["none"]["rate_bit_per_s"] / 1e6
         worth.append([kernel.version, f"{none:.0f}", *(f"{ratio(user, way):.2f}" for way in ("autobuf", "live")),
                       *(f"{ratio(root, way):.2f}" for way in ("autobuf", "live"))])
-        chart.append([len(chart), kernel.name, none, *(each[way]["rate_bit_per_s"] / 1e6 for each in (user, root)
-                                                       for way in ("autobuf", "live"))])
+        chart.append([kernel.name, none, *(each[way]["rate_bit_per_s"] / 1e6 for each in (user, root)
+                                             for way in ("autobuf", "live"))])
         if quick:
             continue
         all_cells = {cell: measured(kernel, cell, WAYS, done, log) for cell in cells()}
@@ -71,15 +71,6 @@ def run(quick: bool, out: pathlib.Path) -> None:
         text += "\nAll cells: the least ratio to none, and where it is; median and largest.\n\n"
         text += report.table(["kernel", "path", "least", "where", "median", "largest"], least)
     (out / "kernels.md").write_text(text)
-    report.gnuplot(out / "kernels.svg", report.block("rates", chart) + """
-set title "400 Mbit/s x 100 ms, cubic, 10 s, each kernel's own limits"
-set ylabel "Mbit/s"
-set yrange [0:*]
-set style data histograms
-set style histogram clustered gap 1
-set style fill solid 0.9
-set key outside top horizontal
-plot $rates using 3:xtic(2) title "none", '' using 4 title "autobuf", '' using 5 title "live", \\
-     '' using 6 title "autobuf, CAP\\\\_NET\\\\_ADMIN", '' using 7 title "live, CAP\\\\_NET\\\\_ADMIN"
-""")
+    report.bars(out / "kernels.svg", "400 Mbit/s x 100 ms, cubic, 10 s, each kernel's own limits",
+                ("none", "autobuf", "live", "autobuf, CAP\\\\_NET\\\\_ADMIN", "live, CAP\\\\_NET\\\\_ADMIN"), chart)
     print(text)
