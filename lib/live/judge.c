@@ -17,11 +17,11 @@
 #define QUEUE_MOST_PERCENT 50U /* a rise beyond this is a queue, whatever the deviation; unit: the same */
 
 /* The spread. */
-#define LONG_LOOKS 3U          /* looks with the buffer as limit and a long round-trip time, less others */
-#define BURST_PERCENT 40U      /* of the buffer comes through in the least round-trip time, or the path is full */
-#define SPREAD_PERCENT 105U    /* of what the buffer can bring: headers are paced, too */
-#define SPREAD_RATE_PERCENT 125U /* of the rate that is seen */
-#define SPREAD_WORTH_PERCENT 95U /* a pace that is no more than this of what it should be is set again */
+#define LONG_LOOKS 3U          /* looks with the buffer as limit and a long round-trip time, less others; unit: three_looks_of_a_kind_.. */
+#define BURST_PERCENT 40U      /* of the buffer comes through in the least round-trip time; unit: a_path_that_is_full_is_not_spread */
+#define SPREAD_PERCENT 105U    /* of what the buffer can bring: headers are paced, too; unit: bursts_are_spread */
+#define SPREAD_RATE_PERCENT 125U /* of the rate that is seen; unit: the_spread_never_limits */
+#define SPREAD_WORTH_PERCENT 95U /* a pace that is no more than this of what it should be is set again; unit: the_spread_follows_.. */
 #define SPREAD_LOOKS 4U        /* without a larger buffer end a trial; unit: a_trial_in_vain_ends */
 #define SPREADS_MOST 5U        /* times that the looks before the next trial are doubled; unit: a_trial_in_vain_ends */
 
