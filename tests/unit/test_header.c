@@ -81,6 +81,9 @@ static int check_init_calls(void)
     CHECK_INIT_CALL(autobuf_rightsize_state, AUTOBUF_RIGHTSIZE_STATE_INIT);
     CHECK_INIT_CALL(autobuf_options, AUTOBUF_OPTIONS_INIT);
     CHECK_INIT_CALL(autobuf_applied, AUTOBUF_APPLIED_INIT);
+    CHECK_INIT_CALL(autobuf_settings, AUTOBUF_SETTINGS_INIT);
+    CHECK_INIT_CALL(autobuf_paths_entry, AUTOBUF_PATHS_ENTRY_INIT);
+    CHECK_INIT_CALL(autobuf_paths_query, AUTOBUF_PATHS_QUERY_INIT);
     return failed;
 }
 
@@ -104,6 +107,9 @@ static int check_structs(void)
     CHECK_INIT(autobuf_rightsize_state, AUTOBUF_RIGHTSIZE_STATE_INIT);
     CHECK_INIT(autobuf_options, AUTOBUF_OPTIONS_INIT);
     CHECK_INIT(autobuf_applied, AUTOBUF_APPLIED_INIT);
+    CHECK_INIT(autobuf_settings, AUTOBUF_SETTINGS_INIT);
+    CHECK_INIT(autobuf_paths_entry, AUTOBUF_PATHS_ENTRY_INIT);
+    CHECK_INIT(autobuf_paths_query, AUTOBUF_PATHS_QUERY_INIT);
     if (path.rtt_min_ns != AUTOBUF_NS_UNSET || path.rtt_median_ns != AUTOBUF_NS_UNSET ||
         path.measured_ns != AUTOBUF_NS_UNSET || path.elapsed_ns != 0 || path.packet_bytes != 0) {
         fprintf(stderr, "AUTOBUF_PATH_INIT: unset times\n");
