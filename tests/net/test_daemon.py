@@ -8,6 +8,7 @@ contain one of them. The tests check decisions; the benchmarks show rates.
 from __future__ import annotations
 
 import os
+import pathlib
 import re
 import shutil
 import signal
@@ -76,6 +77,23 @@ class Connections(DaemonTest):
             daemon.send_signal(number)
             self.assertEqual(daemon.wait(WAIT_S), 0)
             self.assertEqual(self.ask(sender, "pace"), NO_PACE)
+
+    def test_the_rules_hold_if_their_file_is_not_there_any_more(self) -> None:
+        path = self.hosts(LONG, {**WMEM, **RMEM})
+        self.write("status=off\n[all]\nmode=off\n")
+        script = 'mount -t tmpfs none /etc && mkdir /etc/autobuf && cp "$1" /etc/autobuf/autobufd.conf && exec "$2"'
+        daemon = path.popen("a", ["unshare", "--mount", "sh", "-c", script, "sh", str(self.file), built("tools/autobufd")],
+                            stderr=subprocess.STDOUT)
+        wait_line(daemon, lambda line: "autobufd: begins with " in line)
+        etc = pathlib.Path(f"/proc/{daemon.pid}/root/etc/autobuf/autobufd.conf")
+        rest = etc.read_text()
+        etc.unlink()
+        daemon.send_signal(signal.SIGHUP)
+        wait_line(daemon, lambda line: "the rules stay as they were" in line)
+        etc.write_text(rest)
+        daemon.send_signal(signal.SIGHUP)
+        wait_line(daemon, lambda line: "reads the rules again" in line)
+        self.stop(daemon)
 
     def test_a_connection_ends_when_its_owner_closes_it(self) -> None:
         path, sender, fd, sink = self.begin(LONG, SMALL)
@@ -257,13 +275,14 @@ class Divide(Watched):
         self.assertIn(1, [self.ask(sender, "locks") for sender in senders])
         daemon.kill()
         daemon.wait()
-        undone = path.run("a", [built("tools/autobufd"), "--undo", "--config", str(self.file)])
-        self.assertEqual(undone.returncode, 0, undone.stderr)
-        self.assertEqual({self.ask(sender, "locks") for sender in senders}, {0})
-        daemon = self.watched(path, f"[all]\ndivide={self.TOTAL}\n")
+        shown = path.run("a", [built("tools/autobufd"), "--undo", "--dry-run", "--config", str(self.file)])
+        self.assertIn("put back as it was", shown.stderr)
+        # A second daemon knows that the shares it finds are not what the programs chose.
+        daemon = self.watched(path, f"state={self.folder}/state\n[all]\ndivide={self.TOTAL}\n")
         deadline = time.monotonic() + 2 * WAIT_S
-        while 1 not in [self.ask(sender, "locks") for sender in senders]:
+        while len(self.flows()["flows"]) < self.COUNT:
             self.assertLess(time.monotonic(), deadline)
+        self.assertIn(1, [self.ask(sender, "locks") for sender in senders])
         self.stop(daemon)
         self.assertEqual({self.ask(sender, "locks") for sender in senders}, {0})
 

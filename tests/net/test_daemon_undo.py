@@ -13,6 +13,7 @@ import signal
 import subprocess
 import sys
 import time
+from collections.abc import Callable
 
 sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
 
@@ -133,6 +134,7 @@ class Undo(DaemonTest):
         done = self.undo(path)
         self.assertEqual(done.returncode, 0, done.stderr)
         self.assertEqual((self.ask(sender, "buffer"), self.ask(sender, "locks"), self.ask(sender, "pace")), (before, 1, NO_PACE))
+        self.assertEqual(self.ask(sender, "bbr"), 0)
 
     def test_a_congestion_control(self) -> None:
         path, sender, fd, _ = self.begin(LONG)
@@ -199,19 +201,40 @@ class Undo(DaemonTest):
         self.assertEqual(done.returncode, 0, done.stderr)
         self.assertEqual(self.sizes(listener), [before[0], changed[1], 3])
 
-    def test_a_connection_that_is_half_closed(self) -> None:
-        """Its program goes on sending."""
+    def sender_to_half(self) -> tuple[Path, subprocess.Popen, Callable[[], None]]:
+        """A sender whose peer can close its own side, and that call."""
         path = self.hosts(LONG, {**WMEM, **RMEM})
         peer = path.popen("b", [sys.executable, "-c", HALF], stdin=subprocess.PIPE)
         wait_line(peer, lambda line: line == "listens")
-        sender = self.locked(path)
+
+        def close_half() -> None:
+            self.tell(peer, "")
+            wait_line(peer, lambda line: line == "half")
+            while not path.run("a", ["ss", "-tnH", "state", "close-wait"]).stdout:
+                pass
+        return path, self.locked(path), close_half
+
+    def test_a_connection_that_was_half_closed_before(self) -> None:
+        """As any other, as long as its program sends."""
+        path, sender, close_half = self.sender_to_half()
+        before = self.ask(sender, "buffer")
+        close_half()
+        daemon = self.daemon(path, self.rules)
+        self.line(daemon, "given back to autotuning")
+        deadline = time.monotonic() + WAIT_S
+        while self.ask(sender, "buffer") < 4 * before:
+            self.assertLess(time.monotonic(), deadline)
+        self.stop(daemon)
+        self.assertEqual(self.undo(path).returncode, 0)
+        self.assertEqual((self.ask(sender, "buffer"), self.ask(sender, "locks")), (before, 1))
+
+    def test_a_connection_that_is_half_closed(self) -> None:
+        """Its program goes on sending."""
+        path, sender, close_half = self.sender_to_half()
         before = self.ask(sender, "buffer")
         daemon = self.daemon(path, f"state={self.state}\n[all]\nmode=fixed\nsndbuf=1500000\n")
         self.line(daemon, "sets SO_SNDBUF 1500000")
-        self.tell(peer, "")
-        wait_line(peer, lambda line: line == "half")
-        while not path.run("a", ["ss", "-tnH", "state", "close-wait"]).stdout:
-            pass
+        close_half()
         self.stop(daemon)
         done = self.undo(path)
         self.assertEqual(done.returncode, 0, done.stderr)

@@ -103,6 +103,10 @@ static void the_first_stays_unless_it_is_anew(void **unused)
     second.settings.snd_buf_bytes = 5000;
     assert_int_equal(state_keep(&state, &first, false), 0);
     assert_int_equal(state_keep(&state, &second, false), 0);
+    strcpy(first.control, "reno"); /* which the first rules did not change */
+    check_same(state_find(&state, 9), &first);
+    state_close(&state);
+    state = opened();
     check_same(state_find(&state, 9), &first);
     assert_int_equal(state_keep(&state, &second, true), 0);
     check_same(state_find(&state, 9), &second);

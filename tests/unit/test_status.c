@@ -8,6 +8,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/resource.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/un.h>
@@ -351,6 +352,27 @@ static void one_that_says_nothing(void **state)
     status_close(status);
 }
 
+/* Whoever cannot be accepted waits on. That is no reason to wake all the time. */
+static void no_descriptor_is_left(void **state)
+{
+    struct rlimit limit, least;
+    struct status *status = opened();
+    struct pollfd fds[STATUS_FDS];
+    int fd = client();
+
+    (void)state;
+    assert_int_equal(getrlimit(RLIMIT_NOFILE, &limit), 0);
+    least = limit;
+    least.rlim_cur = (rlim_t)fd + 1;
+    assert_int_equal(setrlimit(RLIMIT_NOFILE, &least), 0);
+    step(status, 0);
+    assert_int_equal(setrlimit(RLIMIT_NOFILE, &limit), 0);
+    assert_int_equal(status_poll(status, fds, now_ns), 0);
+    assert_in_range(status_deadline_ns(status, now_ns), now_ns + 1, now_ns + 1000000000);
+    close(fd);
+    status_close(status);
+}
+
 /* Without a client there is no deadline at all. */
 static void nobody_asks(void **state)
 {
@@ -439,6 +461,7 @@ int main(void)
         cmocka_unit_test(its_cost_is_bounded),
         cmocka_unit_test(one_that_says_nothing),
         cmocka_unit_test(nobody_asks),
+        cmocka_unit_test(no_descriptor_is_left),
         cmocka_unit_test(its_file),
         cmocka_unit_test(what_stands_there),
     };

@@ -65,11 +65,31 @@ static void there_is_a_bound(void **state)
     table_free(&table);
 }
 
+/* A dump may miss a socket. If it were forgotten, it would be taken up a second time. */
+static void one_that_is_looked_after_stays(void **state)
+{
+    struct table table = {0};
+
+    (void)state;
+    assert_non_null(table_make(&table, 1));
+    table_find(&table, 1)->state = KNOWN_TENDED;
+    assert_non_null(table_make(&table, 2));
+    table_forget(&table, 5);
+    assert_non_null(table_find(&table, 1));
+    assert_null(table_find(&table, 2));
+    assert_int_equal(table.count, 1);
+    table_find(&table, 1)->state = KNOWN_WAITS;
+    table_forget(&table, 6);
+    assert_null(table_find(&table, 1));
+    table_free(&table);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(as_an_array),
         cmocka_unit_test(there_is_a_bound),
+        cmocka_unit_test(one_that_is_looked_after_stays),
     };
 
     return cmocka_run_group_tests_name("table", tests, NULL, NULL);

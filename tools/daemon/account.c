@@ -4,14 +4,34 @@
 #include <stdio.h>
 #include <string.h>
 
-static void say(const struct account *account, const char *text)
+static void say(struct account *account, const char *text)
 {
     char local[PROCESS_ADDRESS_BYTES], peer[PROCESS_ADDRESS_BYTES], line[768];
 
     process_addresses(account->copy, local, peer);
     snprintf(line, sizeof line, "%s[%d]:%d %s -> %s: [%s] %s%s", account->process->name, (int)account->place->pid,
              account->place->fd, local, peer, account->rule->name, account->dry_run ? "dry run: " : "", text);
-    account->say(line);
+    account_later(account, line);
+}
+
+void account_later(struct account *account, const char *line)
+{
+    size_t used = strlen(account->told), length = strlen(line);
+
+    if (used + length + 2 > sizeof account->told)
+        account_say(account);
+    used = strlen(account->told);
+    snprintf(account->told + used, sizeof account->told - used, "%s\n", line);
+}
+
+void account_say(struct account *account)
+{
+    char *rest = account->told, *line;
+
+    while ((line = strsep(&rest, "\n")))
+        if (line[0])
+            account->say(line);
+    account->told[0] = '\0';
 }
 
 void account_about(struct account *account, const struct loan *loan, const struct place *place, const struct rule *rule,

@@ -19,7 +19,8 @@ struct account {
     const struct rule *rule;
     int copy;
     bool dry_run;
-    char text[512]; /* not told yet: lines */
+    char text[512];  /* not told yet: lines */
+    char told[4096]; /* not said yet: lines */
 };
 
 /* From here on it is about this socket, as long as that is borrowed. What was kept of another one is lost. */
@@ -35,6 +36,15 @@ void account_line(void *account, const char *text);
  * what state_keep() has written.
  */
 void account_tell(struct account *account);
+
+/* A line that is said with what is told. */
+void account_later(struct account *account, const char *line);
+
+/*
+ * Says what was told. Call it when no descriptor of a program is held: it waits for whoever reads the log, and a program's
+ * close() would wait with it.
+ */
+void account_say(struct account *account);
 
 /* Something could not be done: an errno of the kernel or an AUTOBUF_E_*. */
 void account_failed(struct account *account, int error);

@@ -149,9 +149,15 @@ static void share_as_told(struct daemon *d)
 static void read_again(struct daemon *d)
 {
     struct config fresh;
+    int error;
 
     tell_reloading(&d->tell, autobuf_now_ns());
-    if (read_rules(d->want, &fresh) < 0) {
+    error = read_rules(d->want, &fresh);
+    if (error == 0 && fresh.without_file && !d->config->without_file) { /* or is not there just now */
+        config_free(&fresh);
+        error = say_no_file(CONFIG_FILE, -ENOENT);
+    }
+    if (error < 0) {
         say("the rules stay as they were");
         tell_rejected(&d->tell);
         return;
@@ -176,6 +182,7 @@ static int block_signals(void)
     sigaddset(&set, SIGINT);
     sigaddset(&set, SIGTERM);
     sigaddset(&set, SIGHUP);
+    (void)signal(SIGPIPE, SIG_IGN); /* whoever read the log may be gone: what was set is put back all the same */
     if (sigprocmask(SIG_BLOCK, &set, NULL) < 0)
         return -1;
     return signalfd(-1, &set, SFD_CLOEXEC | SFD_NONBLOCK);

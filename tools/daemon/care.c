@@ -22,7 +22,7 @@
 #define SEARCH_MOST 65536U        /* descriptors that one search looks at: 0.3 s, however many a process has */
 #define TAKING_NS (5 * NS_PER_MS) /* for those whose owners a search has found */
 #define LISTENER_NS NS_PER_S      /* between two looks at a listener, whose program may change it all the time */
-#define UNOWNED_BYTES 16777216U   /* one that nobody owns is left alone until so much more has moved */
+#define UNOWNED_BYTES 16777216U   /* one that nobody owns is left alone until it has moved twice as much, and so much more */
 
 struct care {
     care_say_fn *say;
@@ -109,7 +109,7 @@ static void take(void *user, const struct seen *seen)
     struct known *known = seen->half_closed ? table_find(&care->table, seen->cookie) : table_make(&care->table, seen->cookie);
     bool wanted = false;
 
-    if (!known)
+    if (!known || known->round == care->round) /* a dump may tell of a socket twice */
         return;
     known->round = care->round;
     if (seen->half_closed) /* what was done with it is not forgotten */
@@ -134,7 +134,7 @@ static void give_up(struct care *care, const struct seen *seen)
         return;
     care->counts.refused[REPORT_NO_OWNER]++;
     known->state = KNOWN_WAITS;
-    known->next_bytes = seen->moved_bytes + UNOWNED_BYTES;
+    known->next_bytes = 2 * seen->moved_bytes + UNOWNED_BYTES;
     known->snd_buf_bytes = seen->snd_buf_bytes;
     known->rcv_buf_bytes = seen->rcv_buf_bytes;
 }

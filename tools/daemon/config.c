@@ -411,6 +411,7 @@ int config_without_file(struct config *config)
     if (!config->rules)
         return -ENOMEM;
     config->count = 1;
+    config->without_file = true;
     strcpy(config->rules[0].name, "all");
     return 0;
 }

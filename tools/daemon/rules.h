@@ -79,6 +79,7 @@ struct config {
     uint32_t budget_percent; /* of net.ipv4.tcp_mem, for all that is forced */
     bool bpf; /* may act before the SYN */
     bool dry_run;
+    bool without_file; /* there is none: one rule for all */
 };
 
 struct endpoint {

@@ -244,12 +244,19 @@ int state_open(struct state *state, const char *file)
 
 int state_keep(struct state *state, const struct noted *noted, bool anew)
 {
+    const struct noted *kept = anew ? NULL : state_find(state, noted->cookie);
+    struct noted completed;
     char line[LINE_BYTES];
     off_t end;
     int error;
 
-    if (!state->file || (!anew && state_find(state, noted->cookie)))
+    if (!state->file || (kept && (kept->control[0] || !noted->control[0])))
         return 0;
+    if (kept) { /* by rules that did not change its congestion control */
+        completed = *kept;
+        memcpy(completed.control, noted->control, sizeof completed.control);
+        noted = &completed;
+    }
     end = lseek(state->fd, 0, SEEK_END);
     error = end < 0 ? -errno : write_all(state->fd, line, write_line(noted, line));
     if (error == 0 && !put(state, noted))

@@ -42,7 +42,7 @@ int state_open(struct state *state, const char *file);
 const struct noted *state_find(const struct state *state, uint64_t cookie);
 
 /*
- * Keeps how a socket was. What is kept of it already stays, unless anew is set. 0; -ENOMEM; errors of write(2), after
+ * Keeps how a socket was. What is kept of it already stays, unless anew is set; a congestion control is added to it. 0; -ENOMEM; errors of write(2), after
  * which nothing is kept.
  */
 int state_keep(struct state *state, const struct noted *noted, bool anew);

@@ -220,7 +220,7 @@ static bool take_in(struct status *s, uint64_t now_ns)
             continue;
         c->fd = accept4(s->listener, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK);
         if (c->fd < 0)
-            return came;
+            return came || errno != EAGAIN; /* one that cannot be accepted waits on: that must not wake us all the time */
         c->until_ns = now_ns + STATUS_NS;
         came = true;
     }

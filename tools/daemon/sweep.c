@@ -92,7 +92,8 @@ static int take_message(const struct nlmsghdr *m, sweep_fn *take, void *user)
     seen.local = endpoint_of(diag.idiag_family, diag.id.idiag_src, diag.id.idiag_sport);
     if (diag.idiag_state != LISTENS)
         seen.remote = endpoint_of(diag.idiag_family, diag.id.idiag_dst, diag.id.idiag_dport);
-    seen.half_closed = 1U << diag.idiag_state & HALF_CLOSED;
+    /* If only the peer has closed its side, the program may go on to send: as any other, as long as a program has it. */
+    seen.half_closed = 1U << diag.idiag_state & HALF_CLOSED && !(diag.idiag_state == CLOSE_WAIT && seen.inode);
     read_sizes(m, &seen);
     read_moved(m, &seen);
     take(user, &seen);

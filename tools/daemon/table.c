@@ -28,6 +28,12 @@ struct known *table_find(const struct table *table, uint64_t cookie)
 }
 
 /* Moves all that is to be kept to a table of another size. 0, -1. */
+/* One that is looked after stays, also if a dump has missed it: it would be taken up twice. Its look ends it. */
+static int stays(const struct known *known, uint32_t round)
+{
+    return known->round == round || known->state == KNOWN_TENDED;
+}
+
 static int rebuild(struct table *table, size_t room, uint32_t round, int only_this_round)
 {
     struct table next = {.places = calloc(room, sizeof *next.places), .room = room};
@@ -37,7 +43,7 @@ static int rebuild(struct table *table, size_t room, uint32_t round, int only_th
     for (size_t i = 0; i < table->room; i++) {
         const struct known *known = &table->places[i];
 
-        if (!known->cookie || (only_this_round && known->round != round))
+        if (!known->cookie || (only_this_round && !stays(known, round)))
             continue;
         next.places[place_of(&next, known->cookie)] = *known;
         next.count++;
@@ -68,7 +74,7 @@ void table_forget(struct table *table, uint32_t round)
     size_t kept = 0, room = table->room;
 
     for (size_t i = 0; i < table->room; i++)
-        kept += table->places[i].cookie && table->places[i].round == round;
+        kept += table->places[i].cookie && stays(&table->places[i], round);
     if (kept == table->count)
         return;
     while (room > LEAST_ROOM && 8 * kept < room)

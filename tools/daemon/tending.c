@@ -113,21 +113,25 @@ static bool keep(struct tending *tending, int copy, const struct noted *was)
     snprintf(line, sizeof line, "%s: %s: what a socket was like cannot be kept, so it is put back and left alone",
              tending->state->file, strerror(-error));
     if (!tending->unkept)
-        tending->account.say(line);
+        account_later(&tending->account, line);
     tending->unkept = true;
     return false;
 }
 
 /*
  * A listener that has other sizes than we left it with was changed by its program, so from now on that is how it was. Of a
- * side that has the size that we left, what is kept stays.
+ * side that has the size that we left, what is kept stays, and so it does of a pace and a congestion control that are ours.
  */
-static void note_program(struct tending *tending, const struct known *known, struct noted *was)
+static void note_program(struct tending *tending, const struct known *known, const struct rule *rule, struct noted *was)
 {
     const struct noted *kept = state_find(tending->state, was->cookie);
     struct autobuf_settings *s = &was->settings;
 
     tending->anew = true;
+    if (kept && kept->control[0])
+        memcpy(was->control, kept->control, sizeof was->control);
+    if (kept && rule->pace_bit_per_s && s->pacing_byte_per_s == rule->pace_bit_per_s / 8)
+        s->pacing_byte_per_s = kept->settings.pacing_byte_per_s;
     if (kept && s->snd_buf_bytes == known->snd_buf_bytes) {
         s->snd_buf_bytes = kept->settings.snd_buf_bytes;
         s->locks = (s->locks & ~AUTOBUF_LOCK_SND) | (kept->settings.locks & AUTOBUF_LOCK_SND);
@@ -188,6 +192,8 @@ static void look(struct tending *tending, size_t at)
     struct loan loan;
     int result = act_borrow(&t->place, &loan);
 
+    if (result == -EMFILE || result == -ENFILE || result == -ENOMEM) /* ours: the next round tries again */
+        return;
     if (result < 0) {
         end(tending, at, KNOWN_WAITS);
         return;
@@ -208,6 +214,7 @@ static void look(struct tending *tending, size_t at)
         end(tending, at, KNOWN_WAITS); /* puts the pace back */
     }
     act_give_back(&loan);
+    account_say(&tending->account);
 }
 
 static void look_all(struct tending *tending)
@@ -300,8 +307,10 @@ static void share(struct tending *tending, struct tended *t, size_t count)
         t->share_ns = UINT64_MAX;
     else
         t->share_ns = tending->now_ns + (state.rtt_ns == AUTOBUF_NS_UNSET ? 0 : 2 * state.rtt_ns);
-    tell_share(tending, t, count);
+    if (t->share_ns != UINT64_MAX)
+        tell_share(tending, t, count);
     act_give_back(&loan);
+    account_say(&tending->account);
 }
 
 /* From this one on, all of its rule. */
@@ -465,6 +474,7 @@ static enum known_state take_up(struct tending *tending, const struct seen *seen
     struct autobuf_limits limits = tending->limits;
     struct act act = {.rule = rule, .limits = &limits, .dry_run = is_dry(tending, rule), .say = account_line,
                       .user = &tending->account};
+    const struct noted *kept;
     struct noted was;
     int result;
 
@@ -480,8 +490,13 @@ static enum known_state take_up(struct tending *tending, const struct seen *seen
         account_failed(&tending->account, result);
         return KNOWN_LEFT;
     }
+    kept = seen->remote.version ? state_find(tending->state, place->cookie) : NULL;
+    if (kept) /* an earlier daemon, or other rules, may have left a share: that is not how it was */
+        was.settings = kept->settings;
+    if (kept && kept->control[0])
+        memcpy(was.control, kept->control, sizeof was.control);
     if (!seen->remote.version && known->snd_buf_bytes) /* else it may be what an earlier daemon, or other rules, left */
-        note_program(tending, known, &was);
+        note_program(tending, known, rule, &was);
     result = act_fixed(&act, copy);
     if (result && !keep(tending, copy, &was)) /* also one that failed can have set a part */
         return KNOWN_LEFT;
@@ -527,6 +542,7 @@ void tending_begin(struct tending *tending, const struct seen *seen, const struc
         known->state = KNOWN_LEFT;
     }
     act_give_back(&loan);
+    account_say(&tending->account);
 }
 
 /* ------------------------------------------------------------------------------- the whole */
@@ -551,7 +567,7 @@ void tending_end(struct tending *tending)
 
         if (borrowed)
             (void)autobuf_flow_move(t->flow, loan.copy);
-        if (borrowed && t->share_bytes && !is_dry(tending, t->rule)) /* nobody sees to it any more that shares are right */
+        if (borrowed && t->rule->divide_bytes && !is_dry(tending, t->rule)) /* nobody sees to it any more that shares are right */
             (void)act_restore_sizes(loan.copy, &t->was);
         end(tending, tending->count - 1, KNOWN_WAITS); /* puts the pace back */
         if (borrowed)
