@@ -15,6 +15,7 @@
 
 #define FILE_MODE 0660 /* who talks to whom is not for all users */
 #define HEAD_BYTES 256U
+#define REFUSED_NS 100000000ULL /* until somebody who could not be accepted is tried again */
 #define HELD_BYTES_MOST 8000000U /* of answers that are not taken yet; beyond it no further one is made */
 
 struct client {
@@ -209,18 +210,21 @@ static bool serve(struct status *s, struct client *c, uint64_t now_ns)
 }
 
 /* Did anybody come? */
-static bool take_in(struct status *s, uint64_t now_ns)
+static bool take_in(struct status *s, uint64_t now_ns, bool *refused)
 {
     bool came = false;
 
+    *refused = false;
     for (size_t i = 0; i < STATUS_CLIENTS; i++) {
         struct client *c = &s->clients[i];
 
         if (c->fd >= 0)
             continue;
         c->fd = accept4(s->listener, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK);
-        if (c->fd < 0)
-            return came || errno != EAGAIN; /* one that cannot be accepted waits on: that must not wake us all the time */
+        if (c->fd < 0) {
+            *refused = errno != EAGAIN;
+            break;
+        }
         c->until_ns = now_ns + STATUS_NS;
         came = true;
     }
@@ -231,16 +235,16 @@ static bool take_in(struct status *s, uint64_t now_ns)
 void status_step(struct status *s, uint64_t now_ns)
 {
     uint64_t began_ns = cost_cpu_ns();
-    bool worked;
+    bool worked, refused;
 
     if (!s || now_ns < s->rest_until_ns)
         return;
-    worked = take_in(s, now_ns);
+    worked = take_in(s, now_ns, &refused);
     for (size_t i = 0; i < STATUS_CLIENTS; i++)
         if (s->clients[i].fd >= 0 && serve(s, &s->clients[i], now_ns))
             worked = true;
-    if (worked)
-        s->rest_until_ns = cost_after(now_ns, began_ns, 0, &s->counts.cpu_ns);
+    if (worked || refused) /* whoever could not be accepted is still there, and would wake us at once */
+        s->rest_until_ns = cost_after(now_ns, began_ns, refused ? REFUSED_NS : 0, &s->counts.cpu_ns);
 }
 
 /* -------------------------------------------------------------------------------- the loop */

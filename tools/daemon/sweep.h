@@ -17,7 +17,7 @@ struct seen {
     uint32_t user;
     uint32_t snd_buf_bytes;        /* stored; 0: not told */
     uint32_t rcv_buf_bytes;
-    bool half_closed;             /* at one end, or both are about to be */
+    bool half_closed;             /* at this end, or both are about to be, or no program has it */
 };
 
 /* As far as rules know it from outside its process. */

@@ -27,13 +27,13 @@ struct known *table_find(const struct table *table, uint64_t cookie)
     return known && known->cookie ? known : NULL;
 }
 
-/* Moves all that is to be kept to a table of another size. 0, -1. */
 /* One that is looked after stays, also if a dump has missed it: it would be taken up twice. Its look ends it. */
 static int stays(const struct known *known, uint32_t round)
 {
     return known->round == round || known->state == KNOWN_TENDED;
 }
 
+/* Moves all that is to be kept to a table of another size. 0, -1. */
 static int rebuild(struct table *table, size_t room, uint32_t round, int only_this_round)
 {
     struct table next = {.places = calloc(room, sizeof *next.places), .room = room};

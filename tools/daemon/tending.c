@@ -128,7 +128,7 @@ static void note_program(struct tending *tending, const struct known *known, con
     struct autobuf_settings *s = &was->settings;
 
     tending->anew = true;
-    if (kept && kept->control[0])
+    if (kept && kept->control[0] && strcmp(was->control, rule->congestion_control) == 0)
         memcpy(was->control, kept->control, sizeof was->control);
     if (kept && rule->pace_bit_per_s && s->pacing_byte_per_s == rule->pace_bit_per_s / 8)
         s->pacing_byte_per_s = kept->settings.pacing_byte_per_s;
@@ -467,6 +467,18 @@ static enum known_state open_flow(struct tending *tending, const struct seen *se
     return KNOWN_TENDED;
 }
 
+/* An earlier daemon that was killed, or other rules, may have left a connection's share: a size that locks what was not locked. */
+static void forget_share(const struct noted *kept, struct autobuf_settings *was)
+{
+    uint32_t left = kept ? was->locks & ~kept->settings.locks : 0;
+
+    if (left & AUTOBUF_LOCK_SND)
+        was->snd_buf_bytes = kept->settings.snd_buf_bytes;
+    if (left & AUTOBUF_LOCK_RCV)
+        was->rcv_buf_bytes = kept->settings.rcv_buf_bytes;
+    was->locks &= ~left;
+}
+
 /* What is done with a socket that is borrowed. */
 static enum known_state take_up(struct tending *tending, const struct seen *seen, struct known *known,
                                 const struct rule *rule, const struct place *place, int copy)
@@ -474,7 +486,6 @@ static enum known_state take_up(struct tending *tending, const struct seen *seen
     struct autobuf_limits limits = tending->limits;
     struct act act = {.rule = rule, .limits = &limits, .dry_run = is_dry(tending, rule), .say = account_line,
                       .user = &tending->account};
-    const struct noted *kept;
     struct noted was;
     int result;
 
@@ -490,11 +501,8 @@ static enum known_state take_up(struct tending *tending, const struct seen *seen
         account_failed(&tending->account, result);
         return KNOWN_LEFT;
     }
-    kept = seen->remote.version ? state_find(tending->state, place->cookie) : NULL;
-    if (kept) /* an earlier daemon, or other rules, may have left a share: that is not how it was */
-        was.settings = kept->settings;
-    if (kept && kept->control[0])
-        memcpy(was.control, kept->control, sizeof was.control);
+    if (seen->remote.version)
+        forget_share(state_find(tending->state, place->cookie), &was.settings);
     if (!seen->remote.version && known->snd_buf_bytes) /* else it may be what an earlier daemon, or other rules, left */
         note_program(tending, known, rule, &was);
     result = act_fixed(&act, copy);
