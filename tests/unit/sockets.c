@@ -3,6 +3,7 @@
 
 #include "unit.h"
 
+#include <dirent.h>
 #include <errno.h>
 #include <grp.h>
 #include <netinet/in.h>
@@ -63,6 +64,18 @@ void close_connection(struct connection *c)
     close(c->client);
     close(c->accepted);
     close(c->listener);
+}
+
+unsigned open_descriptors(void)
+{
+    DIR *folder = opendir("/proc/self/fd");
+    unsigned count = 0;
+
+    assert_non_null(folder);
+    while (readdir(folder))
+        count++;
+    closedir(folder);
+    return count;
 }
 
 int closed_fd(void)

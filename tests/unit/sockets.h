@@ -27,6 +27,9 @@ void close_connection(struct connection *c);
 /* A descriptor that is surely not open. */
 int closed_fd(void);
 
+/* So many descriptors this process has open, and a few more: compare two of them. */
+unsigned open_descriptors(void);
+
 /* An option of SOL_SOCKET; -1 where the kernel does not know it. */
 int option_of(int fd, int option);
 void set_option(int fd, int option, int value);

@@ -3,7 +3,6 @@
 #include "unit.h"
 
 #include <errno.h>
-#include <dirent.h>
 #include <fcntl.h>
 #include <sys/socket.h>
 #include <unistd.h>
@@ -20,18 +19,6 @@ static uint64_t cookie_of(int fd)
 
     assert_int_equal(getsockopt(fd, SOL_SOCKET, SO_COOKIE_NUMBER, &cookie, &length), 0);
     return cookie;
-}
-
-static unsigned open_descriptors(void)
-{
-    DIR *dir = opendir("/proc/self/fd");
-    unsigned count = 0;
-
-    assert_non_null(dir);
-    while (readdir(dir))
-        count++;
-    closedir(dir);
-    return count;
 }
 
 static int borrowed(const struct place *place)

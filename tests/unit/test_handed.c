@@ -2,7 +2,6 @@
 /* tools/daemon/handed.c: what programs say that they have learned, true or not. */
 #include "unit.h"
 
-#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <poll.h>
@@ -17,6 +16,7 @@
 #include <unistd.h>
 
 #include "daemon/handed.h"
+#include "sockets.h"
 
 #define NOW_S 1700000000U
 #define STRANGER 54321
@@ -209,18 +209,6 @@ static void what_is_no_message(void **state)
     step();
     assert_int_equal(keep.counts.untaken[REPORT_NOT_VALID], 1);
     assert_int_equal(keep.count, 0);
-}
-
-static unsigned open_descriptors(void)
-{
-    DIR *dir = opendir("/proc/self/fd");
-    unsigned count = 0;
-
-    assert_non_null(dir);
-    while (readdir(dir))
-        count++;
-    closedir(dir);
-    return count;
 }
 
 static void descriptors_that_come_along_are_closed(void **state)

@@ -3,7 +3,6 @@
 #include "unit.h"
 
 #include <arpa/inet.h>
-#include <dirent.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/socket.h>
@@ -33,22 +32,10 @@ struct scene {
 static int changed_when_told = -1; /* a socket whose program sets its receive buffer as soon as something is said */
 static unsigned open_most;         /* so many descriptors were open when something was said */
 
-static unsigned descriptors(void)
-{
-    DIR *folder = opendir("/proc/self/fd");
-    unsigned count = 0;
-
-    assert_non_null(folder);
-    while (readdir(folder))
-        count++;
-    closedir(folder);
-    return count;
-}
-
 static void say(const char *line)
 {
     int bytes = 30000;
-    unsigned open = descriptors();
+    unsigned open = open_descriptors();
 
     (void)line;
     open_most = open > open_most ? open : open_most;
@@ -194,7 +181,7 @@ static void a_listener_that_changes_as_soon_as_we_tell_is_seen_to_have_changed(v
         SKIP("needs SO_BUF_LOCK (Linux 5.15)");
     assert_int_equal(changed_when_told, -1);
     assert_int_equal(s.known->state, KNOWN_WAITS);
-    assert_int_equal(open_most, descriptors()); /* who reads the log may keep us waiting, but not the program's close() */
+    assert_int_equal(open_most, open_descriptors()); /* who reads the log may keep us waiting, but not the program's close() */
     left = (int)s.known->rcv_buf_bytes;
     assert_int_equal(getsockopt(s.c.listener, SOL_SOCKET, SO_RCVBUF, &now, &length), 0);
     assert_int_equal(now, 60000);
