@@ -51,6 +51,16 @@ static uint64_t with_a_stall(unsigned i) /* a window was full */
     return even(i) + (i >= 10 ? 50 * MS : 0);
 }
 
+static uint64_t with_a_short_stall(unsigned i) /* five times a gap */
+{
+    return even(i) + (i >= 10 ? 480000 : 0);
+}
+
+static uint64_t in_groups(unsigned i) /* of four */
+{
+    return even(i - i % 4) + i % 4 * 10000;
+}
+
 static uint64_t with_a_hole(unsigned i) /* lost, and came again */
 {
     return i == 7 ? even(19) + 30 * MS : even(i);
@@ -88,6 +98,7 @@ static void test_readings(void **state)
         {"even", even, 100000000, 19 * 120000},
         {"in pairs", in_pairs, 100000000, 9 * 240000},
         {"with a stall", with_a_stall, 100000000, 18 * 120000},
+        {"with a short stall", with_a_short_stall, 100000000, 18 * 120000},
         {"with a hole", with_a_hole, 100000000, 17 * 120000},
         {"by a late reader", by_a_late_reader, 100000000, 14 * 120000},
         {"at once", at_once, 0, 0},
@@ -103,6 +114,12 @@ static void test_readings(void **state)
         CHECK_EQUAL(rows[i].name, r.span_ns, rows[i].span_ns);
         CHECK_EQUAL(rows[i].name, r.at_least, 0);
     }
+}
+
+static void test_a_gap_that_a_quarter_have_is_no_stall(void **state)
+{
+    (void)state;
+    assert_int_equal(reading_of(in_groups).span_ns, 16 * 120000 + 30000);
 }
 
 /* 1 Gbit/s in trains of 10, 20 and 40 segments; the last, of 160, was held up and let go at once. */
@@ -152,6 +169,22 @@ static void test_tiny_reads(void **state)
     answer = said(ib, 600 * MS);
     assert_in_range(number_in(answer, "SINK bytes="), capacity - 10, capacity - 1); /* without the first's */
     assert_int_equal(ib->arrivals.count, capacity);
+    autobuf_inband_close(ib);
+}
+
+/* Segments that are smaller than any link needs take no more memory than others. */
+static void test_small_segments(void **state)
+{
+    struct autobuf_inband *ib = open_role(AUTOBUF_INBAND_RESPONDER);
+    struct autobuf_inband_facts facts = AUTOBUF_INBAND_FACTS_INIT;
+    struct ab_line line = {.verb = AB_SINK, .count = 1, .numbers = {20 * SEGMENT}};
+
+    (void)state;
+    facts.segment_bytes = 100;
+    facts.packet_bytes = 100; /* so that the budget is what it was */
+    assert_int_equal(autobuf_inband_tell(ib, &facts), 0);
+    assert_int_equal(ab_inband_expect(ib, &line, 0), 0);
+    assert_int_equal(ib->arrivals.capacity, 2 * 480000 / 536 + 64);
     autobuf_inband_close(ib);
 }
 
@@ -331,11 +364,13 @@ static void test_hostile_pace(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_readings),   cmocka_unit_test(test_train_that_was_held_up),
+        cmocka_unit_test(test_readings),
+        cmocka_unit_test(test_a_gap_that_a_quarter_have_is_no_stall),
+        cmocka_unit_test(test_train_that_was_held_up),
         cmocka_unit_test(test_tiny_reads), cmocka_unit_test(test_hear),
         cmocka_unit_test(test_believable), cmocka_unit_test(test_skip),
         cmocka_unit_test(test_same_stamp), cmocka_unit_test(test_no_room),
-        cmocka_unit_test(test_hostile_pace),
+        cmocka_unit_test(test_hostile_pace), cmocka_unit_test(test_small_segments),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

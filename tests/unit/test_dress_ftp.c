@@ -316,6 +316,7 @@ static void test_client_drains_a_long_reply(void **state)
 {
     struct autobuf_inband *ib = client_in_a_train();
     uint64_t now_ns = train(ib, 2 * RTT_NS, 20000, 120000);
+    size_t taken = 0;
 
     (void)state;
     assert_int_equal(autobuf_inband_finished(ib), 0);
@@ -323,9 +324,12 @@ static void test_client_drains_a_long_reply(void **state)
     assert_true(strlen(said(ib, now_ns)) > 0 || autobuf_inband_finished(ib) == 1);
     autobuf_inband_close(ib);
     ib = client_in_a_train();
-    for (unsigned i = 0; i < 10000 && autobuf_inband_finished(ib) == 0; i++)
+    for (unsigned i = 0; i < 10000 && autobuf_inband_finished(ib) == 0; i++) {
         told(ib, now_ns, " more and more\r\n");
+        taken += strlen(" more and more\r\n");
+    }
     assert_int_equal(autobuf_inband_finished(ib), AUTOBUF_E_PROTOCOL);
+    assert_in_range(taken, 14000 + 65000, 14000 + 66000);
     autobuf_inband_close(ib);
 }
 

@@ -3,7 +3,7 @@
 
 #include <errno.h>
 
-#include "inband/inband.h"
+#include "inband/exchange.h"
 
 #define SEGMENT 1448U
 #define RTT_NS (20 * MS)
@@ -276,6 +276,49 @@ static void test_small_peer(void **state)
     told(ib, RTT_NS, "AUTOBUF HELLO 1 train=100 budget=100\r\n");
     assert_string_equal(said(ib, RTT_NS), "AUTOBUF RESULT rtt=20000000\r\n");
     autobuf_inband_close(ib);
+    ib = open_with(NULL);
+    told(ib, RTT_NS, "AUTOBUF HELLO 1 train=4000 budget=480000\r\n"); /* two segments are too few */
+    assert_string_equal(said(ib, RTT_NS), "AUTOBUF RESULT rtt=20000000\r\n");
+    autobuf_inband_close(ib);
+}
+
+/* Ends a round at that time: the peer took so long for so many bytes, and sends no train itself. What the handle says then. */
+static const char *after_a_round(struct autobuf_inband *ib, uint64_t now_ns, unsigned bytes, unsigned rate_mbit, unsigned span_us)
+{
+    char line[200];
+
+    snprintf(line, sizeof line, "AUTOBUF SINK bytes=%u nsec=%u000 rate=%u000000 low=1 high=%u000000\r\n", bytes, span_us,
+             rate_mbit, rate_mbit);
+    assert_int_equal(told(ib, now_ns, line), strlen(line));
+    if (autobuf_inband_finished(ib) == 0 && ib->initiator.awaits_train)
+        told(ib, now_ns, "AUTOBUF ERROR 452 no\r\n");
+    return said(ib, now_ns);
+}
+
+/* Two trains of 10 and 20 segments are followed by one of 40, or by no more than 40 in all where the path is slow. */
+static void test_trains_of_a_slow_path(void **state)
+{
+    static const struct {
+        const char *name;
+        unsigned rate_mbit, span_us; /* the train as a whole has 30000 bytes with headers */
+        unsigned segments;
+    } rows[] = {
+        {"slow", 190, 500, 10},
+        {"not slow", 210, 500, 40},
+        {"bunched, slow as a whole", 500, 2180, 10}, /* 110 Mbit/s */
+        {"bunched, not slow as a whole", 500, 1846, 40}, /* 130 Mbit/s */
+    };
+
+    (void)state;
+    for (size_t i = 0; i < COUNT(rows); i++) {
+        struct autobuf_inband *ib = in_round_with(NULL);
+        const char *text = after_a_round(ib, 2 * RTT_NS, 10 * SEGMENT, 500, 100);
+
+        CHECK_EQUAL(rows[i].name, strlen(text), 20 * SEGMENT);
+        text = after_a_round(ib, 3 * RTT_NS, 20 * SEGMENT, rows[i].rate_mbit, rows[i].span_us);
+        CHECK_EQUAL(rows[i].name, strlen(text), rows[i].segments * SEGMENT);
+        autobuf_inband_close(ib);
+    }
 }
 
 /* No longer than what leaves back to back. */
@@ -351,6 +394,12 @@ static void test_late(void **state)
     told(ib, 700 * MS, "AUTOBUF SINK bytes=14000 nsec=100 rate=1000000000 low=1 high=1000000000\r\n");
     told(ib, 700 * MS, "AUTOBUF ERROR 452 no\r\n");
     assert_non_null(strstr(said(ib, 700 * MS), "AUTOBUF RESULT"));
+    autobuf_inband_close(ib);
+    ib = in_round_with(NULL); /* four round trips and 500 ms */
+    assert_non_null(strstr(after_a_round(ib, 570 * MS, 10 * SEGMENT, 500, 100), "AUTOBUF SINK"));
+    autobuf_inband_close(ib);
+    ib = in_round_with(NULL);
+    assert_non_null(strstr(after_a_round(ib, 590 * MS, 10 * SEGMENT, 500, 100), "AUTOBUF RESULT"));
     autobuf_inband_close(ib);
 }
 
@@ -428,6 +477,7 @@ int main(void)
         cmocka_unit_test(test_lies),
         cmocka_unit_test(test_refused),
         cmocka_unit_test(test_small_peer),
+        cmocka_unit_test(test_trains_of_a_slow_path),
         cmocka_unit_test(test_train_fits_the_window),
         cmocka_unit_test(test_paced_trains),
         cmocka_unit_test(test_late),
