@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Measurements of paths that other programs made, read as entries of the path store. Pure.
+ * Measurements of paths that other programs made, read as entries of the path store.
  *
  *   iperf3        one object of `iperf3 -J`, of the client or of the server
  *   perfSONAR     documents of an archive, alone, in an array or as the archive answers a search ("hits"), and what

@@ -11,11 +11,11 @@ typedef void ab_netlink_fn(void *user, const uint8_t *body, size_t len);
 
 /*
  * Parses len bytes of answers, and calls the function for each message of a type. Returns 1 at the end of the list;
- * 0: more follow; -EPROTO: the bytes are malformed. Pure.
+ * 0: more follow; -EPROTO: the bytes are malformed.
  */
 int ab_netlink_parse(const void *answers, size_t len, uint16_t type, ab_netlink_fn *each, void *user);
 
-/* The value of an attribute that has at least least_bytes; NULL: there is none. Pure. */
+/* The value of an attribute that has at least least_bytes; NULL: there is none. */
 const uint8_t *ab_netlink_attribute(const uint8_t *attributes, size_t len, uint16_t type,
                                     size_t least_bytes);
 

@@ -8,7 +8,7 @@
 
 /*
  * Parses up to count non-negative decimal numbers, separated by white space, from len bytes of text. It stops at a
- * number that does not fit into 64 bits, and at any other byte. Returns how many numbers it read. Pure.
+ * number that does not fit into 64 bits, and at any other byte. Returns how many numbers it read.
  */
 size_t ab_proc_parse(const char *text, size_t len, uint64_t *numbers, size_t count);
 
@@ -18,7 +18,6 @@ size_t ab_proc_read(const char *path, uint64_t *numbers, size_t count);
 /*
  * Finds a number in len bytes of text. In the line that begins with label ("MemAvailable:") it takes the first
  * number, or, if name is not NULL, the number after that word ("TCP:", "mem"). false: there is no such number.
- * Pure.
  */
 bool ab_proc_find(const char *text, size_t len, const char *label, const char *name, uint64_t *number);
 

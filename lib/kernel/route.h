@@ -14,7 +14,7 @@ struct ab_route {
     uint32_t device;      /* index of the interface; 0: not known */
 };
 
-/* An ab_netlink_fn() for the answer to RTM_GETROUTE (rtnetlink(7)): fills the struct ab_route at user. Pure. */
+/* An ab_netlink_fn() for the answer to RTM_GETROUTE (rtnetlink(7)): fills the struct ab_route at user. */
 void ab_route_note(void *user, const uint8_t *body, size_t len);
 
 /*

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * The rules as the kernel's part of the daemon has them, and how it finds the one that counts: what rules.c says, in a form
- * that a BPF program can read. Pure; before_syn.bpf.c includes this, too.
+ * that a BPF program can read. before_syn.bpf.c includes this, too.
  */
 #ifndef BEFORE_SYN_TABLE_H
 #define BEFORE_SYN_TABLE_H

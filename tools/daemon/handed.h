@@ -28,7 +28,7 @@ int handed_open(struct handed **handed, const char *file, const struct believed 
 
 /*
  * Whether a program may say so; if it may, for at most a day from now on: of one host, measured or seen, and no setting of
- * an administrator's. Pure.
+ * an administrator's.
  */
 bool handed_check(struct autobuf_paths_entry *entry, uint64_t now_s);
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* What the daemon says of itself and of the connections that it looks after. Pure: prints what it is given. */
+/* What the daemon says of itself and of the connections that it looks after. It prints what it is given. */
 #ifndef REPORT_H
 #define REPORT_H
 

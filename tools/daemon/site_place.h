@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Where a site's server is, as an administrator writes it. Pure. */
+/* Where a site's server is, as an administrator writes it. */
 #ifndef SITE_PLACE_H
 #define SITE_PLACE_H
 
