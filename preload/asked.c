@@ -31,7 +31,7 @@ static bool keep(int fd, struct place *place, int option, int value, const struc
     uint32_t side = side_of(option);
     uint64_t stored = run_size_stored(limits, side, value);
 
-    if (self_settings.keep_sizes || !run_size_is_small(limits, side, stored)) {
+    if (self_settings.keep_sizes || place->own & side || !run_size_is_small(limits, side, stored)) {
         place->kept &= (uint8_t)~side;
         place->set |= (uint8_t)side;
         return false;
@@ -75,6 +75,27 @@ void care_forced(int fd, int option)
     place->set |= side;
     place_unlock(place);
     self_leave(&stay);
+}
+
+bool care_clamps(int fd, int *value)
+{
+    struct place *place = descriptor_tcp(fd);
+    struct stay stay;
+    bool kept;
+
+    if (!place || !self_enter(&stay))
+        return false;
+    place_lock(place);
+    kept = place->kept & AUTOBUF_LOCK_RCV;
+    *value = (int)(place->asked_bytes[1] / 2);
+    place->kept &= (uint8_t)~AUTOBUF_LOCK_RCV;
+    place->own |= AUTOBUF_LOCK_RCV;
+    if (kept)
+        place->set |= AUTOBUF_LOCK_RCV;
+    tend_anew(place);
+    place_unlock(place);
+    self_leave(&stay);
+    return kept;
 }
 
 bool care_asked(int fd, int option, uint32_t *stored)

@@ -75,6 +75,12 @@ bool care_keeps(int fd, int option, const void *value, socklen_t length);
 /* The program has set a size with SO_SNDBUFFORCE or SO_RCVBUFFORCE. */
 void care_forced(int fd, int option);
 
+/*
+ * The program is about to set TCP_WINDOW_CLAMP: its receive side is left to it from now on. Returns true, and the value, for a
+ * SO_RCVBUF of it that was not applied and now has to be.
+ */
+bool care_clamps(int fd, int *value);
+
 /* Returns true, and what getsockopt() is to answer, for a size that was not applied. */
 bool care_asked(int fd, int option, uint32_t *stored);
 

@@ -71,11 +71,12 @@ static enum place_kind find_out(int fd, struct place *place)
 /* A forked child counts by itself, and has a flow of its own; what was asked of the socket holds. */
 static void adopt(int fd, struct place *place)
 {
-    uint8_t kept = place->kept, set = place->set;
+    uint8_t kept = place->kept, set = place->set, own = place->own;
 
     tend_renew(fd, place, PLACE_TCP);
     place->kept = kept;
     place->set = set;
+    place->own = own;
 }
 
 struct place *descriptor_tcp(int fd)
@@ -123,6 +124,7 @@ static void inherit(int fd, struct place *place, const struct place *from)
     set_kind(fd, place, PLACE_TCP);
     place->kept = from->kept;
     place->set = from->set;
+    place->own = from->own;
     memcpy(place->asked_bytes, from->asked_bytes, sizeof place->asked_bytes);
 }
 

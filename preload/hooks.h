@@ -4,6 +4,8 @@
 #define RUN_HOOKS_H
 
 #include <fcntl.h>
+#include <netinet/in.h>
+#include <netinet/tcp.h>
 #include <stdarg.h>
 #include <sys/prctl.h>
 
@@ -47,10 +49,12 @@ static inline bool is_size(int level, int option)
 static inline int hook_setsockopt(int (*next)(int, int, int, const void *, socklen_t), int fd, int level, int option,
                                   const void *value, socklen_t length)
 {
-    int result;
+    int result, size;
 
     if (is_size(level, option) && care_keeps(fd, option, value, length))
         return 0;
+    if (level == IPPROTO_TCP && option == TCP_WINDOW_CLAMP && care_clamps(fd, &size))
+        next(fd, SOL_SOCKET, SO_RCVBUF, &size, sizeof size);
     result = next(fd, level, option, value, length);
     if (result == 0 && level == SOL_SOCKET && (option == SO_SNDBUFFORCE || option == SO_RCVBUFFORCE))
         care_forced(fd, option);

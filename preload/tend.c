@@ -34,17 +34,25 @@ static _Atomic int listed[LISTED_MOST]; /* descriptor + 1; 0: free */
 
 /* ------------------------------------------------------------------------------------- flows */
 
+/* The sides that are left to the program: AUTOBUF_LOCK_* bits. */
+static uint32_t left_of(const struct place *place)
+{
+    return self_settings.keep_sizes ? place->own | place->set : place->own;
+}
+
 /* For which sides of its socket a flow acts. 0: for both. */
 static uint32_t sides_of(const struct place *place)
 {
-    if (!self_settings.keep_sizes || !place->set)
+    uint32_t left = left_of(place);
+
+    if (!left)
         return 0;
-    return place->set == AUTOBUF_LOCK_SND ? AUTOBUF_INTENT_RECEIVES : AUTOBUF_INTENT_SENDS;
+    return left == AUTOBUF_LOCK_SND ? AUTOBUF_INTENT_RECEIVES : AUTOBUF_INTENT_SENDS;
 }
 
 bool tend_is_all_set(const struct place *place)
 {
-    return self_settings.keep_sizes && place->set == (AUTOBUF_LOCK_SND | AUTOBUF_LOCK_RCV);
+    return left_of(place) == (AUTOBUF_LOCK_SND | AUTOBUF_LOCK_RCV);
 }
 
 struct autobuf_options tend_options(const struct place *place)
@@ -85,6 +93,14 @@ static void end_flow(struct place *place)
     autobuf_flow_close(place->flow);
     place->flow = NULL;
     atomic_store(&place->mark_bytes, UINT64_MAX);
+}
+
+void tend_anew(struct place *place)
+{
+    if (place->flow) {
+        end_flow(place);
+        atomic_store(&place->mark_bytes, 0);
+    }
 }
 
 /* Sets the next mark, and returns true if the last one was reached soon enough. */
@@ -216,7 +232,7 @@ static void renew(int fd, struct place *place, enum place_kind kind)
         run_report_add(fd, place, self_limits());
     end_flow(place);
     atomic_fetch_add(&place->renewals, 1);
-    place->kept = place->set = place->changed = 0;
+    place->kept = place->set = place->own = place->changed = 0;
     atomic_store(&place->cookie, 0);
     place->generation = kind == PLACE_TCP ? self_generation : 0;
     memset(place->limiters, 0, sizeof place->limiters);

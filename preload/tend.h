@@ -25,6 +25,9 @@ struct autobuf_options tend_options(const struct place *place);
 /* Whether the program's own sizes leave nothing to do. */
 bool tend_is_all_set(const struct place *place);
 
+/* A flow that there is ends; another one is opened once more data move. The caller holds the lock. */
+void tend_anew(struct place *place);
+
 /* A connection has reached its mark; looks after it if that is due. */
 void tend_reached(int fd, struct place *place);
 

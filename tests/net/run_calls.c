@@ -11,6 +11,7 @@
 #include <linux/seccomp.h>
 #include <linux/sockios.h>
 #include <netinet/in.h>
+#include <netinet/tcp.h>
 #include <poll.h>
 #include <pthread.h>
 #include <signal.h>
@@ -341,6 +342,34 @@ static void descriptors(void)
     fd = must(socket(AF_INET, SOCK_STREAM, 0), "socket");
     set_sizes(fd, bytes);
     say_sizes("after all were closed", fd);
+}
+
+/* What a program sets beside sizes is as it was after a transfer. A pace may be lower for low delay, and never higher. */
+static void own_options(void)
+{
+    unsigned char *data = pattern(MB);
+    struct reader reader;
+    int ends[2], yes = 1;
+    unsigned pace = 500 * MB;
+    char control[16] = "";
+    socklen_t length = sizeof control;
+
+    make_pair(ends);
+    say("pace", setsockopt(ends[0], SOL_SOCKET, SO_MAX_PACING_RATE, &pace, sizeof pace));
+    say("control", setsockopt(ends[0], IPPROTO_TCP, TCP_CONGESTION, "reno", 4));
+    say("no delay", setsockopt(ends[0], IPPROTO_TCP, TCP_NODELAY, &yes, sizeof yes));
+    begin_reader(&reader, ends[1]);
+    for (int i = 0; i < 40; i++)
+        must((int)write(ends[0], data, MB), "write");
+    printf("pace: %s\n", (unsigned)option_of(ends[0], SO_MAX_PACING_RATE) <= pace ? "not higher" : "higher");
+    say("control", getsockopt(ends[0], IPPROTO_TCP, TCP_CONGESTION, control, &length));
+    length = sizeof yes;
+    say("no delay", getsockopt(ends[0], IPPROTO_TCP, TCP_NODELAY, &yes, &length));
+    printf("%s, %d\n", control, yes);
+    shutdown(ends[0], SHUT_WR);
+    end_reader(&reader);
+    close(ends[0]);
+    free(data);
 }
 
 static void transfers(void)
@@ -1155,6 +1184,7 @@ static const struct {
     void (*run)(void);
 } scenes[] = {
     {"sizes", sizes},           {"locks", locks},           {"wrong_calls", wrong_calls}, {"descriptors", descriptors},
+    {"own_options", own_options},
     {"transfers", transfers},   {"early_ends", early_ends}, {"sigpipe", dies_of_sigpipe}, {"storm", storm},
     {"cancelled", cancelled},   {"children", children},     {"confined", confined},       {"threads", threads},
     {"file_replaced", file_replaced},

@@ -357,6 +357,23 @@ class Sizes(unittest.TestCase):
         most = int(pathlib.Path("/proc/sys/net/ipv4/tcp_wmem").read_text().split()[2])
         self.assertEqual(int(under(sys.executable, "-c", program).stdout), 1 if 2 * settable >= most else 0)
 
+    CLAMP = ("import socket, sys\n"
+             "l = socket.create_server(('127.0.0.1', 0)); s = socket.socket()\n"
+             "def clamp(s): s.setsockopt(socket.IPPROTO_TCP, socket.TCP_WINDOW_CLAMP, 30000)\n"
+             "def size(s): s.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 65536)\n"
+             "for step in sys.argv[1].split(): {'clamp': clamp, 'size': size}[step](l), {'clamp': clamp, 'size': size}[step](s)\n"
+             "s.connect(l.getsockname()); c, _ = l.accept()\n"
+             "print([(x.getsockopt(socket.SOL_SOCKET, 72), x.getsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF)) for x in (s, c, s.dup())])\n")
+
+    def test_of_a_receive_window_that_the_program_clamps_itself(self) -> None:
+        """Autotuning would move the clamp, so such a program's size is applied."""
+        self.locks()
+        for steps in ("size", "clamp", "clamp size", "size clamp"):
+            with self.subTest(steps):
+                alone, ours = (eval(run(sys.executable, "-c", self.CLAMP, steps).stdout) for run in (plain, under))
+                self.assertEqual([size for _, size in alone], [size for _, size in ours])
+                self.assertEqual([lock for lock, _ in ours], [2 if steps in ("clamp size", "size clamp") else 0] * 3)
+
 
 class Command(unittest.TestCase):
     def test_the_program_has_its_streams_and_its_status(self) -> None:
@@ -700,6 +717,23 @@ class OnAPath(BulkTest):
                               "8000000"], env=clean())
         self.assertEqual(done.returncode, 0, done.stderr)
         self.assertRegex(done.stderr, r"received 8.0 MB .*; limited by: (?!not looked at)")
+
+    CLAMPED = ("import socket, sys\n"
+               "s = socket.create_connection((sys.argv[1], int(sys.argv[2])))\n"
+               "if sys.argv[3] == 'clamped': s.setsockopt(socket.IPPROTO_TCP, socket.TCP_WINDOW_CLAMP, 150000)\n"
+               "while s.recv(1 << 16): pass\n")
+
+    def test_the_receive_side_of_a_program_that_clamps_its_window_stays(self) -> None:
+        path = self.path(both="rate=50M,delay=50ms,queue=2M")
+        path.sysctl("a", "net.ipv4.tcp_rmem", "4096 131072 500000")
+        path.popen("b", [sys.executable, "-c", "import socket, sys\n"
+                         "l = socket.create_server(('', int(sys.argv[1])))\n"
+                         "while True: c, _ = l.accept(); c.sendall(bytes(4_000_000)); c.close()\n", str(PORT)])
+        wait_listening(path, "b", PORT)
+        for how, says in (("plain", r"set: SO_RCVBUF \d+"), ("clamped", "set: nothing")):
+            done = path.run("a", [COMMAND, "run", "--report", "--", sys.executable, "-c", self.CLAMPED, path.addr["b"], str(PORT),
+                                  how], env=clean())
+            self.assertRegex(done.stderr, r"received 4.0 MB .*; " + says)
 
     OVER = ("import contextlib, select, socket, sys\n"
             "s = socket.create_connection((sys.argv[1], int(sys.argv[2])))\n"
