@@ -123,6 +123,50 @@ static bool is_even(void *user, uint64_t cookie)
     return cookie % 2 == 0;
 }
 
+/* What a daemon that was killed has left is told once, as it was before. */
+static void what_a_killed_daemon_left(void **unused)
+{
+    struct state state = opened();
+    struct noted noted = sample(9, ""), other = sample(10, "");
+
+    (void)unused;
+    state_begin(&state);
+    assert_int_equal(state_keep(&state, &noted, false), 0);
+    assert_null(state_take_left(&state, 9)); /* its own */
+    state_close(&state);
+    state = opened(); /* for --undo, which says nothing of how the daemon ended */
+    state_close(&state);
+    state = opened();
+    state_begin(&state);
+    assert_int_equal(state_keep(&state, &other, false), 0);
+    check_same(state_take_left(&state, 9), &noted);
+    assert_null(state_take_left(&state, 9));
+    assert_null(state_take_left(&state, 10));
+    assert_null(state_take_left(&state, 11));
+    check_same(state_find(&state, 9), &noted);
+    state_end(&state);
+    state_close(&state);
+    state = opened();
+    state_close(&state);
+    state = opened();
+    state_begin(&state);
+    assert_int_equal(state.count, 2);
+    assert_null(state_take_left(&state, 9)); /* it was ended in order */
+    state_close(&state);
+    state = opened();
+    state_begin(&state);
+    check_same(state_take_left(&state, 10), &other); /* and this one was not */
+    assert_int_equal(state_retain(&state, is_even, NULL), 0);
+    state_end(&state);
+    assert_int_equal(state_retain(&state, is_even, NULL), 0);
+    state_close(&state);
+    state = opened();
+    state_begin(&state);
+    assert_int_equal(state.count, 1);
+    assert_null(state_take_left(&state, 10));
+    state_close(&state);
+}
+
 static void what_is_of_no_use_goes(void **unused)
 {
     struct state state = opened();
@@ -378,6 +422,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_teardown(what_is_kept_is_found_again, remove_file),
+        cmocka_unit_test_teardown(what_a_killed_daemon_left, remove_file),
         cmocka_unit_test_teardown(the_first_stays_unless_it_is_anew, remove_file),
         cmocka_unit_test_teardown(what_is_of_no_use_goes, remove_file),
         cmocka_unit_test_teardown(its_name_is_its_own, remove_file),

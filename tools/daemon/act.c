@@ -191,6 +191,19 @@ int act_restore(int copy, const struct noted *noted)
     return error;
 }
 
+int act_restore_pace(int copy, const struct noted *noted)
+{
+    struct autobuf_settings now = AUTOBUF_SETTINGS_INIT;
+    struct autobuf_plan plan = AUTOBUF_PLAN_INIT;
+    uint64_t was = noted->settings.pacing_byte_per_s;
+    int error = autobuf_settings_read(copy, &now);
+
+    if (error < 0 || now.pacing_byte_per_s == was)
+        return error;
+    plan.snd_pacing_bit_per_s = was > UINT64_MAX / 8 ? UINT64_MAX : 8 * was;
+    return autobuf_apply(copy, &plan);
+}
+
 int act_restore_sizes(int copy, const struct noted *noted)
 {
     struct autobuf_settings now = AUTOBUF_SETTINGS_INIT, sizes = noted->settings;

@@ -16,6 +16,7 @@
 #define LINE_BYTES 192U
 #define LINES_SPARE 64U /* of no use, and allowed to be there */
 #define COUNT_MOST 1000000U
+#define END_LINE "ended\n" /* the last line, once a daemon has ended in order */
 
 /* ------------------------------------------------------------------------------------ lines */
 
@@ -118,6 +119,16 @@ const struct noted *state_find(const struct state *state, uint64_t cookie)
     return at < state->count && state->noted[at].cookie == cookie ? &state->noted[at] : NULL;
 }
 
+const struct noted *state_take_left(struct state *state, uint64_t cookie)
+{
+    struct noted *noted = (struct noted *)(uintptr_t)state_find(state, cookie);
+
+    if (!noted || !noted->left)
+        return NULL;
+    noted->left = false;
+    return noted;
+}
+
 static bool has_room(struct state *state)
 {
     size_t room = state->room ? 2 * state->room : 64;
@@ -196,6 +207,7 @@ static int read_lines(struct state *state, FILE *file)
             continue;
         whole = ftello(file);
         state->lines++;
+        state->ended = strcmp(line, END_LINE) == 0;
         if (read_line(line, &noted) && !put(state, &noted))
             return -ENOMEM;
     }
@@ -240,6 +252,25 @@ int state_open(struct state *state, const char *file)
     if (error < 0)
         state_close(state);
     return error;
+}
+
+void state_begin(struct state *state)
+{
+    off_t end = state->file && state->ended ? lseek(state->fd, 0, SEEK_END) : 0;
+
+    for (size_t i = 0; i < state->count; i++)
+        state->noted[i].left = !state->ended;
+    if (end > 0 && ftruncate(state->fd, end - (off_t)strlen(END_LINE)) == 0)
+        state->lines--;
+    state->ended = false;
+}
+
+void state_end(struct state *state)
+{
+    if (state->file && state->count && !state->ended && write_all(state->fd, END_LINE, strlen(END_LINE)) == 0) {
+        state->lines++;
+        state->ended = true;
+    }
 }
 
 int state_keep(struct state *state, const struct noted *noted, bool anew)
@@ -289,6 +320,8 @@ static int write_anew(const struct state *state, const char *name)
         error = write_all(fd, text, strlen(text));
     for (size_t i = 0; error == 0 && i < state->count; i++)
         error = write_all(fd, text, write_line(&state->noted[i], text));
+    if (error == 0 && state->ended && state->count)
+        error = write_all(fd, END_LINE, strlen(END_LINE));
     if (error == 0)
         return fd;
     if (fd >= 0)

@@ -19,6 +19,7 @@ struct noted {
     uint64_t cookie;
     struct autobuf_settings settings;
     char control[STATE_CONTROL_BYTES]; /* its congestion control; "": that was not changed */
+    bool left; /* by a daemon that was killed: what it had set for its time only, a pace, may still be there */
 };
 
 struct state {
@@ -26,6 +27,7 @@ struct state {
     int fd;           /* locked as long as it is open */
     struct noted *noted; /* by cookie */
     size_t count, room;
+    bool ended; /* what was set for the daemon's time only has been put back */
     size_t lines;      /* in the file */
     size_t lines_most; /* then those go that are of no more use */
 };
@@ -37,6 +39,13 @@ struct state {
  * others may write to it; -ENOMEM; errors of open(2). After an error nothing is kept, and state_keep() says 0.
  */
 int state_open(struct state *state, const char *file);
+
+/* A daemon begins, or ends: what it had set for its time only is put back, and the file says so. */
+void state_begin(struct state *state);
+void state_end(struct state *state);
+
+/* What a socket was before a daemon changed it that was killed; NULL: none did, or this was asked before. */
+const struct noted *state_take_left(struct state *state, uint64_t cookie);
 
 /* What the socket was before; NULL: it was not changed. */
 const struct noted *state_find(const struct state *state, uint64_t cookie);

@@ -479,6 +479,15 @@ static void forget_share(const struct noted *kept, struct autobuf_settings *was)
     was->locks &= ~left;
 }
 
+/* The pace that a daemon that was killed has left on a connection is none of the program's. */
+static void forget_pace(struct tending *tending, const struct seen *seen, int copy)
+{
+    const struct noted *left = seen->remote.version ? state_take_left(tending->state, seen->cookie) : NULL;
+
+    if (left)
+        (void)act_restore_pace(copy, left);
+}
+
 /* What is done with a socket that is borrowed. */
 static enum known_state take_up(struct tending *tending, const struct seen *seen, struct known *known,
                                 const struct rule *rule, const struct place *place, int copy)
@@ -489,6 +498,8 @@ static enum known_state take_up(struct tending *tending, const struct seen *seen
     struct noted was;
     int result;
 
+    if (!act.dry_run)
+        forget_pace(tending, seen, copy);
     limits.request_most_bytes = rule->most_bytes;
     if (rule->mode != MODE_FIXED && !rule->pace_bit_per_s && !rule->congestion_control[0] && !rule->divide_bytes && seen->remote.version &&
         act_is_near(copy, &limits, rule->intent)) {
