@@ -81,21 +81,25 @@ bool care_clamps(int fd, int *value)
 {
     struct place *place = descriptor_tcp(fd);
     struct stay stay;
-    bool kept;
+    bool apply = false;
 
     if (!place || !self_enter(&stay))
         return false;
-    place_lock(place);
-    kept = place->kept & AUTOBUF_LOCK_RCV;
-    *value = (int)(place->asked_bytes[1] / 2);
-    place->kept &= (uint8_t)~AUTOBUF_LOCK_RCV;
-    place->own |= AUTOBUF_LOCK_RCV;
-    if (kept)
-        place->set |= AUTOBUF_LOCK_RCV;
-    tend_anew(place);
-    place_unlock(place);
+    if (self_is_owner() && descriptor_is_tcp(fd)) {
+        place_lock(place);
+        if (!(place->own & AUTOBUF_LOCK_RCV))
+            tend_anew(place);
+        place->own |= AUTOBUF_LOCK_RCV;
+        apply = place->kept & AUTOBUF_LOCK_RCV && !place_moved_bytes(place); /* else data in flight would not fit any more */
+        if (apply) {
+            *value = (int)(place->asked_bytes[1] / 2);
+            place->kept &= (uint8_t)~AUTOBUF_LOCK_RCV;
+            place->set |= AUTOBUF_LOCK_RCV;
+        }
+        place_unlock(place);
+    }
     self_leave(&stay);
-    return kept;
+    return apply;
 }
 
 bool care_asked(int fd, int option, uint32_t *stored)

@@ -65,10 +65,18 @@ static bool tells_beside(int fd)
     return has_set(fd, SO_TIMESTAMPING) || has_set(fd, SO_ZEROCOPY);
 }
 
+/* A filter of system calls may refuse it. */
+static bool may_poll(void)
+{
+    struct pollfd none = {.fd = -1};
+
+    return NEXT(poll)(&none, 1, 0) == 0;
+}
+
 bool care_wants_parts(int fd)
 {
     int error = errno;
-    bool wants = blocks_for_ever(fd, SO_SNDTIMEO) && !tells_beside(fd);
+    bool wants = blocks_for_ever(fd, SO_SNDTIMEO) && !tells_beside(fd) && may_poll();
 
     errno = error;
     return wants;
@@ -113,8 +121,9 @@ bool care_wants_parts_of_read(int fd)
 {
     char protocol[16] = "";
     socklen_t length = sizeof protocol - 1;
-    int error = errno;
-    bool wants = blocks_for_ever(fd, SO_RCVTIMEO) && !tells_beside(fd) && !has_set(fd, SO_OOBINLINE) &&
+    int error = errno, bytes;
+    bool wants = blocks_for_ever(fd, SO_RCVTIMEO) && !tells_beside(fd) && !has_set(fd, SO_OOBINLINE) && may_poll() &&
+                 ioctl(fd, FIONREAD, &bytes) == 0 &&
                  (NEXT(getsockopt)(fd, IPPROTO_TCP, TCP_ULP, protocol, &length) < 0 || !protocol[0]);
 
     errno = error;

@@ -76,7 +76,7 @@ bool care_keeps(int fd, int option, const void *value, socklen_t length);
 void care_forced(int fd, int option);
 
 /*
- * The program is about to set TCP_WINDOW_CLAMP: its receive side is left to it from now on. Returns true, and the value, for a
+ * The program has set TCP_WINDOW_CLAMP: its receive side is left to it from now on. Returns true, and the value, for a
  * SO_RCVBUF of it that was not applied and now has to be.
  */
 bool care_clamps(int fd, int *value);

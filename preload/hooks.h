@@ -53,9 +53,11 @@ static inline int hook_setsockopt(int (*next)(int, int, int, const void *, sockl
 
     if (is_size(level, option) && care_keeps(fd, option, value, length))
         return 0;
-    if (level == IPPROTO_TCP && option == TCP_WINDOW_CLAMP && care_clamps(fd, &size))
-        next(fd, SOL_SOCKET, SO_RCVBUF, &size, sizeof size);
     result = next(fd, level, option, value, length);
+    if (result == 0 && level == IPPROTO_TCP && option == TCP_WINDOW_CLAMP && care_clamps(fd, &size)) {
+        next(fd, SOL_SOCKET, SO_RCVBUF, &size, sizeof size);
+        next(fd, level, option, value, length); /* from Linux 7.1 on, a size sets the clamp, too */
+    }
     if (result == 0 && level == SOL_SOCKET && (option == SO_SNDBUFFORCE || option == SO_RCVBUFFORCE))
         care_forced(fd, option);
     return result;

@@ -31,6 +31,18 @@ On a quiet machine it is below 0.1."""
 TRIES = 3
 
 
+# Runs a program in which the system call of number argv[1] fails with EPERM.
+REFUSED = """
+import ctypes, os, struct, sys
+code = [(0x20, 0, 0, 0), (0x15, 0, 1, int(sys.argv[1])), (0x06, 0, 0, 0x50001), (0x06, 0, 0, 0x7fff0000)]
+text = ctypes.create_string_buffer(b"".join(struct.pack("HBBI", *line) for line in code))
+libc = ctypes.CDLL(None)
+assert libc.prctl(38, 1, 0, 0, 0) == 0
+assert libc.prctl(22, 2, struct.pack("HxxxxxxQ", len(code), ctypes.addressof(text))) == 0
+os.execvp(sys.argv[2], sys.argv[2:])
+"""
+
+
 def waited_s() -> float:
     """How long some process of this machine has waited for a processor, since it was started; nan: the kernel does not say."""
     try:

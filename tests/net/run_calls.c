@@ -522,6 +522,29 @@ static uint32_t sum_of(const unsigned char *data, ssize_t bytes)
 }
 
 /* Large reads that wait for all they ask for, and end early. The parts in which they may be made are of half a mebibyte. */
+/* One call, of what comes bit by bit. */
+static void reads_all(void)
+{
+    unsigned char *data = pattern(4 * MB);
+    int ends[2], status;
+    pid_t child;
+
+    make_pair(ends);
+    child = must(fork(), "fork");
+    if (child == 0) {
+        close(ends[1]);
+        _exit(write(ends[0], data, 4 * MB) != 4 * MB);
+    }
+    close(ends[0]);
+    memset(data, 0, 4 * MB);
+    say("all", recv(ends[1], data, 4 * MB, MSG_WAITALL));
+    say("the end", recv(ends[1], data, 4 * MB, MSG_WAITALL));
+    must(waitpid(child, &status, 0), "waitpid");
+    say("child", status);
+    close(ends[1]);
+    free(data);
+}
+
 static void whole_reads(void)
 {
     static const size_t part = 512 * 1024, room = 4 * MB;
@@ -1184,7 +1207,7 @@ static const struct {
     void (*run)(void);
 } scenes[] = {
     {"sizes", sizes},           {"locks", locks},           {"wrong_calls", wrong_calls}, {"descriptors", descriptors},
-    {"own_options", own_options},
+    {"own_options", own_options}, {"reads_all", reads_all},
     {"transfers", transfers},   {"early_ends", early_ends}, {"sigpipe", dies_of_sigpipe}, {"storm", storm},
     {"cancelled", cancelled},   {"children", children},     {"confined", confined},       {"threads", threads},
     {"file_replaced", file_replaced},

@@ -23,7 +23,7 @@ import unittest
 sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
 
 import daemons  # noqa: E402
-from cases import run_tests  # noqa: E402
+from cases import REFUSED, run_tests  # noqa: E402
 from daemons import CROWD, PORT, SMALL, TOP, WAIT_S  # noqa: E402
 from path import Path, built, wait_line, wait_listening  # noqa: E402
 from test_bulk import CORE, LONG, OLDER_CORE, RMEM, WMEM  # noqa: E402
@@ -59,17 +59,6 @@ import socket
 l = socket.create_server(("::", {PORT}), family=socket.AF_INET6, dualstack_ipv6=True)
 while True:
     l.accept()
-"""
-
-# Runs a program in which the system call of number argv[1] fails with EPERM.
-REFUSED = """
-import ctypes, os, struct, sys
-code = [(0x20, 0, 0, 0), (0x15, 0, 1, int(sys.argv[1])), (0x06, 0, 0, 0x50001), (0x06, 0, 0, 0x7fff0000)]
-text = ctypes.create_string_buffer(b"".join(struct.pack("HBBI", *line) for line in code))
-libc = ctypes.CDLL(None)
-assert libc.prctl(38, 1, 0, 0, 0) == 0
-assert libc.prctl(22, 2, struct.pack("HxxxxxxQ", len(code), ctypes.addressof(text))) == 0
-os.execvp(sys.argv[2], sys.argv[2:])
 """
 
 setUpModule = daemons.setUpModule

@@ -66,9 +66,8 @@ class Undo(DaemonTest):
         return path.run(side, [built("tools/autobufd"), "--undo", "--config", str(self.file), *args])
 
     def kept(self) -> int:
-        """Sockets; the last line may say that the daemon has ended."""
-        head, *lines = self.state.read_text().splitlines()
-        return len(lines) - (lines[-1:] == ["ended"])
+        """Sockets; beside them the file says which are paced."""
+        return sum(line[0].isdigit() for line in self.state.read_text().splitlines())
 
     def locked_sender(self) -> tuple[Path, subprocess.Popen, int]:
         path, sender, fd, _ = self.begin(LONG, SMALL)
@@ -138,20 +137,31 @@ class Undo(DaemonTest):
         self.assertEqual((self.ask(sender, "buffer"), self.ask(sender, "locks"), self.ask(sender, "pace")), (before, 1, NO_PACE))
         self.assertEqual(self.ask(sender, "bbr"), 0)
 
+    def until(self, what: Callable[[], bool]) -> None:
+        deadline = time.monotonic() + WAIT_S
+        while not what():
+            self.assertLess(time.monotonic(), deadline)
+
     def test_a_pace_that_a_killed_daemon_left(self) -> None:
-        """It is none of the program's."""
+        """It is none of the program's, nor is what the program sets then the daemon's."""
         path, sender, _, _ = self.begin("rate=40M,delay=20ms,queue=2M")
         daemon = self.daemon(path, f"state={self.state}\n[all]\nintent=low-delay\n")
-        while self.ask(sender, "pace") == NO_PACE:
-            pass
+        self.until(lambda: " yes\n" in self.state.read_text())
+        self.assertNotEqual(self.ask(sender, "pace"), NO_PACE)
         daemon.kill()
         daemon.wait()
         self.assertNotEqual(self.ask(sender, "pace"), NO_PACE)
         daemon = self.daemon(path, self.rules)
-        deadline = time.monotonic() + WAIT_S
-        while self.ask(sender, "pace") != NO_PACE:
-            self.assertLess(time.monotonic(), deadline)
+        self.until(lambda: self.ask(sender, "pace") == NO_PACE)
+        self.until(lambda: self.state.read_text().endswith(" no\n"))
+        daemon.kill()
+        daemon.wait()
+        own = 3_000_000
+        self.assertEqual(self.ask(sender, "own"), own)
+        daemon = self.daemon(path, f"state={self.state}\n[all]\nmode=fixed\nsndbuf=1500000\n")
+        self.line(daemon, "sets SO_SNDBUF 1500000")
         self.stop(daemon)
+        self.assertEqual(self.ask(sender, "pace"), own)
 
     def test_a_congestion_control(self) -> None:
         path, sender, fd, _ = self.begin(LONG)

@@ -53,6 +53,9 @@ def answer(word):
     global s
     if word == "pace":
         print(struct.unpack("Q", s.getsockopt(socket.SOL_SOCKET, 47, 8))[0], flush=True)
+    elif word == "own":
+        s.setsockopt(socket.SOL_SOCKET, 47, struct.pack("Q", 3000000))
+        print(struct.unpack("Q", s.getsockopt(socket.SOL_SOCKET, 47, 8))[0], flush=True)
     elif word == "buffer":
         print(s.getsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF), flush=True)
     elif word == "locks":

@@ -21,7 +21,7 @@ import unittest
 
 sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
 
-from cases import PathTest, run_tests  # noqa: E402
+from cases import REFUSED, PathTest, run_tests  # noqa: E402
 from path import Path, built, wait_listening  # noqa: E402
 from test_bulk import BulkTest  # noqa: E402
 from test_probe import ALL, PING_GROUPS  # noqa: E402
@@ -34,6 +34,9 @@ DIFFERS = "locks"
 NOBODY = 65534
 PORT = 7700
 SYS_CLOSE = {"x86_64": 3, "aarch64": 57}[platform.machine()]
+SYS_POLL = {"x86_64": 7, "aarch64": 73}[platform.machine()]
+SYS_IOCTL = {"x86_64": 16, "aarch64": 29}[platform.machine()]
+SYS_GETSOCKOPT = {"x86_64": 55, "aarch64": 209}[platform.machine()]
 REPORT = re.compile(r"^autobuf\[(\d+)\]: (\S+) (?:sent ([\d.]+) (bytes|MB))?(?:,)?(?: ?received ([\d.]+) (bytes|MB))? in ([\d.]+) s, "
                     r"([\d.]+) Mbit/s; limited by: ([^;]+); set: ([^;]+)(?:; the kernel alone: .*)?$", re.M)
 
@@ -70,9 +73,9 @@ def compiled(folder: str, name: str, source: str, *options: str) -> str:
 class Same(unittest.TestCase):
     """Each scene of run_calls.c prints the same under it, and ends in the same way."""
 
-    def compare(self, scene: str, *options: str) -> None:
-        with self.subTest(scene, options=options):
-            without, ours = plain(CALLS, scene), under(CALLS, scene, options=options)
+    def compare(self, scene: str, *options: str, prefix: tuple[str, ...] = ()) -> None:
+        with self.subTest(scene, options=options, prefix=prefix[2:]):
+            without, ours = plain(*prefix, CALLS, scene), plain(*prefix, COMMAND, "run", *options, "--", CALLS, scene)
             self.assertEqual(ours.stdout, without.stdout)
             self.assertEqual((ours.returncode, ours.stderr), (without.returncode, without.stderr))
 
@@ -91,6 +94,13 @@ class Same(unittest.TestCase):
         for scene in scenes():
             if scene != DIFFERS:
                 self.compare(scene, "--intent", "low-delay")
+
+    def test_under_a_filter_of_system_calls(self) -> None:
+        """It was there before, and refuses what the object would like to call."""
+        for number, names in ((SYS_POLL, ("transfers", "whole_reads", "whole_writes")), (SYS_IOCTL, ("transfers", "reads_all")),
+                              (SYS_GETSOCKOPT, ("transfers", "reads_all", "whole_writes"))):
+            for scene in names:
+                self.compare(scene, "--intent", "low-delay", prefix=(sys.executable, "-c", REFUSED, str(number)))
 
     def test_what_they_print_is_not_nothing(self) -> None:
         self.assertIn("transfer 8", plain(CALLS, "transfers").stdout)
@@ -728,12 +738,12 @@ class OnAPath(BulkTest):
         path.sysctl("a", "net.ipv4.tcp_rmem", "4096 131072 500000")
         path.popen("b", [sys.executable, "-c", "import socket, sys\n"
                          "l = socket.create_server(('', int(sys.argv[1])))\n"
-                         "while True: c, _ = l.accept(); c.sendall(bytes(4_000_000)); c.close()\n", str(PORT)])
+                         "while True: c, _ = l.accept(); c.sendall(bytes(8_000_000)); c.close()\n", str(PORT)])
         wait_listening(path, "b", PORT)
         for how, says in (("plain", r"set: SO_RCVBUF \d+"), ("clamped", "set: nothing")):
             done = path.run("a", [COMMAND, "run", "--report", "--", sys.executable, "-c", self.CLAMPED, path.addr["b"], str(PORT),
                                   how], env=clean())
-            self.assertRegex(done.stderr, r"received 4.0 MB .*; " + says)
+            self.assertRegex(done.stderr, r"received 8.0 MB .*; " + says)
 
     OVER = ("import contextlib, select, socket, sys\n"
             "s = socket.create_connection((sys.argv[1], int(sys.argv[2])))\n"

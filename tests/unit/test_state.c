@@ -123,47 +123,62 @@ static bool is_even(void *user, uint64_t cookie)
     return cookie % 2 == 0;
 }
 
-/* What a daemon that was killed has left is told once, as it was before. */
-static void what_a_killed_daemon_left(void **unused)
+static bool is_any(void *user, uint64_t cookie)
+{
+    (void)user;
+    return cookie > 0;
+}
+
+static void check_pace(const struct state *state, uint64_t cookie, uint64_t own_byte_per_s)
+{
+    const struct noted *noted = state_find(state, cookie);
+
+    assert_non_null(noted);
+    assert_int_equal(noted->paced, own_byte_per_s > 0);
+    if (own_byte_per_s)
+        assert_int_equal(noted->own_byte_per_s, own_byte_per_s);
+}
+
+/* Which sockets are paced, and what their programs allow, outlives a daemon that is killed. */
+static void what_is_paced_is_known_again(void **unused)
 {
     struct state state = opened();
-    struct noted noted = sample(9, ""), other = sample(10, "");
 
     (void)unused;
-    state_begin(&state);
-    assert_int_equal(state_keep(&state, &noted, false), 0);
-    assert_null(state_take_left(&state, 9)); /* its own */
-    state_close(&state);
-    state = opened(); /* for --undo, which says nothing of how the daemon ended */
+    state_paced(&state, 1, 5000); /* is not kept */
+    for (uint64_t cookie = 1; cookie <= 5; cookie++) {
+        struct noted noted = sample(cookie, "");
+
+        assert_int_equal(state_keep(&state, &noted, false), 0);
+    }
+    state_paced(&state, 2, UINT64_MAX);
+    state_paced(&state, 3, 7000);
+    state_paced(&state, 3, 8000); /* still */
+    state_paced(&state, 4, 9000);
+    state_not_paced(&state, 4);
+    state_not_paced(&state, 5);
+    for (int again = 0; again < 3; again++) {
+        struct noted noted = sample(3, "bbr");
+
+        check_pace(&state, 1, 0);
+        check_pace(&state, 2, UINT64_MAX);
+        check_pace(&state, 3, 7000);
+        check_pace(&state, 4, 0);
+        check_pace(&state, 5, 0);
+        assert_int_equal(state.count, 5);
+        if (again == 1) {
+            assert_int_equal(state_keep(&state, &noted, false), 0); /* more of it is kept */
+            assert_int_equal(state_retain(&state, is_any, NULL), 0);
+        }
+        state_close(&state);
+        state = opened();
+    }
+    state_not_paced(&state, 2);
+    state_paced(&state, 4, 100);
     state_close(&state);
     state = opened();
-    state_begin(&state);
-    assert_int_equal(state_keep(&state, &other, false), 0);
-    check_same(state_take_left(&state, 9), &noted);
-    assert_null(state_take_left(&state, 9));
-    assert_null(state_take_left(&state, 10));
-    assert_null(state_take_left(&state, 11));
-    check_same(state_find(&state, 9), &noted);
-    state_end(&state);
-    state_close(&state);
-    state = opened();
-    state_close(&state);
-    state = opened();
-    state_begin(&state);
-    assert_int_equal(state.count, 2);
-    assert_null(state_take_left(&state, 9)); /* it was ended in order */
-    state_close(&state);
-    state = opened();
-    state_begin(&state);
-    check_same(state_take_left(&state, 10), &other); /* and this one was not */
-    assert_int_equal(state_retain(&state, is_even, NULL), 0);
-    state_end(&state);
-    assert_int_equal(state_retain(&state, is_even, NULL), 0);
-    state_close(&state);
-    state = opened();
-    state_begin(&state);
-    assert_int_equal(state.count, 1);
-    assert_null(state_take_left(&state, 10));
+    check_pace(&state, 2, 0);
+    check_pace(&state, 4, 100);
     state_close(&state);
 }
 
@@ -284,6 +299,7 @@ static void spoilt_files_do_no_harm(void **unused)
 
     (void)unused;
     assert_int_equal(state_keep(&state, &good, false), 0);
+    state_paced(&state, 77, 5000);
     state_close(&state);
     fd = open(name, O_RDONLY);
     length = read(fd, bytes, sizeof bytes);
@@ -422,7 +438,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_teardown(what_is_kept_is_found_again, remove_file),
-        cmocka_unit_test_teardown(what_a_killed_daemon_left, remove_file),
+        cmocka_unit_test_teardown(what_is_paced_is_known_again, remove_file),
         cmocka_unit_test_teardown(the_first_stays_unless_it_is_anew, remove_file),
         cmocka_unit_test_teardown(what_is_of_no_use_goes, remove_file),
         cmocka_unit_test_teardown(its_name_is_its_own, remove_file),

@@ -191,16 +191,21 @@ int act_restore(int copy, const struct noted *noted)
     return error;
 }
 
-int act_restore_pace(int copy, const struct noted *noted)
+uint64_t act_pace(int copy)
 {
-    struct autobuf_settings now = AUTOBUF_SETTINGS_INIT;
-    struct autobuf_plan plan = AUTOBUF_PLAN_INIT;
-    uint64_t was = noted->settings.pacing_byte_per_s;
-    int error = autobuf_settings_read(copy, &now);
+    uint64_t value = 0;
+    socklen_t length = sizeof value;
 
-    if (error < 0 || now.pacing_byte_per_s == was)
-        return error;
-    plan.snd_pacing_bit_per_s = was > UINT64_MAX / 8 ? UINT64_MAX : 8 * was;
+    if (getsockopt(copy, SOL_SOCKET, SO_MAX_PACING_RATE, &value, &length) < 0)
+        return 0;
+    return length < sizeof value && (uint32_t)value == UINT32_MAX ? UINT64_MAX : value; /* before Linux 4.20 it has 32 bits */
+}
+
+int act_set_pace(int copy, uint64_t byte_per_s)
+{
+    struct autobuf_plan plan = AUTOBUF_PLAN_INIT;
+
+    plan.snd_pacing_bit_per_s = byte_per_s > UINT64_MAX / 8 ? UINT64_MAX : 8 * byte_per_s;
     return autobuf_apply(copy, &plan);
 }
 

@@ -333,7 +333,6 @@ static int serve(const struct wishes *want, struct config *config)
         unkept = state_open(&state, config->state_file);
     if (unkept < 0 && strcmp(config->state_file, STATE_FILE) != 0)
         return say_no_state(config, unkept);
-    state_begin(&state);
     if (error == 0) {
         before_syn = open_before_syn(want, config);
         error = care_open(&d.care, &state, &d.keep, before_syn, say);
@@ -349,7 +348,6 @@ static int serve(const struct wishes *want, struct config *config)
     care_close(d.care);
     before_syn_close(before_syn);
     keep_close(&d.keep);
-    state_end(&state);
     state_close(&state);
     if (d.signals >= 0)
         close(d.signals);

@@ -16,7 +16,7 @@
 #define LINE_BYTES 192U
 #define LINES_SPARE 64U /* of no use, and allowed to be there */
 #define COUNT_MOST 1000000U
-#define END_LINE "ended\n" /* the last line, once a daemon has ended in order */
+#define PACED "paced " /* begins a line of a socket that stands above it */
 
 /* ------------------------------------------------------------------------------------ lines */
 
@@ -45,6 +45,12 @@ static size_t write_line(const struct noted *noted, char line[LINE_BYTES])
                             "%" PRIu64 " %" PRIu32 " %" PRIu64 " %" PRIu64 " %" PRIu64 " %" PRIu32 " %" PRIu32 " %s\n",
                             noted->cookie, s->locks, s->snd_buf_bytes, s->rcv_buf_bytes, s->pacing_byte_per_s,
                             s->rcv_clamp_bytes, s->notsent_bytes, noted->control[0] ? noted->control : "-");
+}
+
+static size_t write_pace(const struct noted *noted, char line[LINE_BYTES])
+{
+    return (size_t)snprintf(line, LINE_BYTES, PACED "%" PRIu64 " %" PRIu64 " %s\n", noted->cookie, noted->own_byte_per_s,
+                            noted->paced ? "yes" : "no");
 }
 
 static bool take_number(char **text, uint64_t most, uint64_t *number)
@@ -112,21 +118,16 @@ static size_t place_of(const struct state *state, uint64_t cookie)
     return low;
 }
 
-const struct noted *state_find(const struct state *state, uint64_t cookie)
+static struct noted *find(const struct state *state, uint64_t cookie)
 {
     size_t at = place_of(state, cookie);
 
     return at < state->count && state->noted[at].cookie == cookie ? &state->noted[at] : NULL;
 }
 
-const struct noted *state_take_left(struct state *state, uint64_t cookie)
+const struct noted *state_find(const struct state *state, uint64_t cookie)
 {
-    struct noted *noted = (struct noted *)(uintptr_t)state_find(state, cookie);
-
-    if (!noted || !noted->left)
-        return NULL;
-    noted->left = false;
-    return noted;
+    return find(state, cookie);
 }
 
 static bool has_room(struct state *state)
@@ -144,19 +145,35 @@ static bool has_room(struct state *state)
     return true;
 }
 
-/* The newest of a socket counts. */
+/* The newest of a socket counts. Whether it is paced is told apart. */
 static bool put(struct state *state, const struct noted *noted)
 {
     size_t at = place_of(state, noted->cookie);
+    struct noted old = {.paced = false};
 
-    if (at == state->count || state->noted[at].cookie != noted->cookie) {
+    if (at < state->count && state->noted[at].cookie == noted->cookie) {
+        old = state->noted[at];
+    } else {
         if (!has_room(state))
             return false;
         memmove(&state->noted[at + 1], &state->noted[at], (state->count - at) * sizeof *state->noted);
         state->count++;
     }
     state->noted[at] = *noted;
+    state->noted[at].paced = old.paced;
+    state->noted[at].own_byte_per_s = old.own_byte_per_s;
     return true;
+}
+
+static void read_pace(struct state *state, char *text)
+{
+    uint64_t cookie, own_byte_per_s;
+    struct noted *noted = take_number(&text, UINT64_MAX, &cookie) ? find(state, cookie) : NULL;
+
+    if (!noted || !take_number(&text, UINT64_MAX, &own_byte_per_s))
+        return;
+    noted->paced = strcmp(text, "yes\n") == 0 && own_byte_per_s;
+    noted->own_byte_per_s = own_byte_per_s;
 }
 
 /* -------------------------------------------------------------------------------- the file */
@@ -207,8 +224,9 @@ static int read_lines(struct state *state, FILE *file)
             continue;
         whole = ftello(file);
         state->lines++;
-        state->ended = strcmp(line, END_LINE) == 0;
-        if (read_line(line, &noted) && !put(state, &noted))
+        if (strncmp(line, PACED, strlen(PACED)) == 0)
+            read_pace(state, line + strlen(PACED));
+        else if (read_line(line, &noted) && !put(state, &noted))
             return -ENOMEM;
     }
     return ftruncate(state->fd, whole) < 0 ? -errno : 0;
@@ -254,23 +272,28 @@ int state_open(struct state *state, const char *file)
     return error;
 }
 
-void state_begin(struct state *state)
+/* Without memory for it, or without a place in the file, it is as after a kill before this call. */
+static void note_pace(struct state *state, uint64_t cookie, bool paced, uint64_t own_byte_per_s)
 {
-    off_t end = state->file && state->ended ? lseek(state->fd, 0, SEEK_END) : 0;
+    struct noted *noted = find(state, cookie);
+    char line[LINE_BYTES];
 
-    for (size_t i = 0; i < state->count; i++)
-        state->noted[i].left = !state->ended;
-    if (end > 0 && ftruncate(state->fd, end - (off_t)strlen(END_LINE)) == 0)
-        state->lines--;
-    state->ended = false;
+    if (!state->file || !noted || noted->paced == paced)
+        return;
+    noted->paced = paced;
+    noted->own_byte_per_s = own_byte_per_s;
+    if (write_all(state->fd, line, write_pace(noted, line)) == 0)
+        state->lines++;
 }
 
-void state_end(struct state *state)
+void state_paced(struct state *state, uint64_t cookie, uint64_t own_byte_per_s)
 {
-    if (state->file && state->count && !state->ended && write_all(state->fd, END_LINE, strlen(END_LINE)) == 0) {
-        state->lines++;
-        state->ended = true;
-    }
+    note_pace(state, cookie, true, own_byte_per_s);
+}
+
+void state_not_paced(struct state *state, uint64_t cookie)
+{
+    note_pace(state, cookie, false, 0);
 }
 
 int state_keep(struct state *state, const struct noted *noted, bool anew)
@@ -318,10 +341,11 @@ static int write_anew(const struct state *state, const char *name)
         error = head_of_now(text);
     if (error == 0)
         error = write_all(fd, text, strlen(text));
-    for (size_t i = 0; error == 0 && i < state->count; i++)
+    for (size_t i = 0; error == 0 && i < state->count; i++) {
         error = write_all(fd, text, write_line(&state->noted[i], text));
-    if (error == 0 && state->ended && state->count)
-        error = write_all(fd, END_LINE, strlen(END_LINE));
+        if (error == 0 && state->noted[i].paced)
+            error = write_all(fd, text, write_pace(&state->noted[i], text));
+    }
     if (error == 0)
         return fd;
     if (fd >= 0)

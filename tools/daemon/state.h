@@ -19,7 +19,8 @@ struct noted {
     uint64_t cookie;
     struct autobuf_settings settings;
     char control[STATE_CONTROL_BYTES]; /* its congestion control; "": that was not changed */
-    bool left; /* by a daemon that was killed: what it had set for its time only, a pace, may still be there */
+    bool paced;                 /* a daemon paces it, or did when it was killed or lost sight of it, */
+    uint64_t own_byte_per_s;    /* instead of this, SO_MAX_PACING_RATE */
 };
 
 struct state {
@@ -27,7 +28,6 @@ struct state {
     int fd;           /* locked as long as it is open */
     struct noted *noted; /* by cookie */
     size_t count, room;
-    bool ended; /* what was set for the daemon's time only has been put back */
     size_t lines;      /* in the file */
     size_t lines_most; /* then those go that are of no more use */
 };
@@ -40,12 +40,11 @@ struct state {
  */
 int state_open(struct state *state, const char *file);
 
-/* A daemon begins, or ends: what it had set for its time only is put back, and the file says so. */
-void state_begin(struct state *state);
-void state_end(struct state *state);
+/* Keeps that a socket that is kept is paced from now on, and by how much its program lets it be. */
+void state_paced(struct state *state, uint64_t cookie, uint64_t own_byte_per_s);
 
-/* What a socket was before a daemon changed it that was killed; NULL: none did, or this was asked before. */
-const struct noted *state_take_left(struct state *state, uint64_t cookie);
+/* Keeps that it is not paced any more. */
+void state_not_paced(struct state *state, uint64_t cookie);
 
 /* What the socket was before; NULL: it was not changed. */
 const struct noted *state_find(const struct state *state, uint64_t cookie);

@@ -42,6 +42,8 @@ struct tended {
     uint64_t share_bytes, told_bytes; /* of its rule's divide=; 0: none yet */
     uint64_t window_bytes;            /* that it uses, smoothed */
     uint64_t share_ns;                /* not changed again before */
+    bool paces;                       /* its flow does */
+    uint64_t own_byte_per_s;          /* what the program lets it be paced by, before */
 };
 
 struct tending {
@@ -144,12 +146,15 @@ static void note_program(struct tending *tending, const struct known *known, con
 
 /* ---------------------------------------------------------------------------------- looking */
 
-static void end(struct tending *tending, size_t at, enum known_state state)
+/* The flow puts its pace back if it has the socket. */
+static void end(struct tending *tending, size_t at, enum known_state state, bool borrowed)
 {
     struct tended *t = &tending->tended[at];
     struct known *known = table_find(tending->table, t->place.cookie);
 
     autobuf_flow_close(t->flow);
+    if (t->paces && borrowed)
+        state_not_paced(tending->state, t->place.cookie);
     lessons_end(tending->lessons, t->lesson, tending->now_ns);
     if (known)
         known->state = state;
@@ -184,6 +189,20 @@ static bool is_idle(const struct tending *tending, struct tended *t, const struc
     return !t->rule->divide_bytes && tending->now_ns - t->moved_ns >= IDLE_NS;
 }
 
+/* A pace is for the time of the flow only: so that it is known if this process is killed. */
+static void note_pace(struct tending *tending, struct tended *t, const struct autobuf_live_state *state)
+{
+    bool paces = state->pacing_bit_per_s > 0;
+
+    if (paces == t->paces || is_dry(tending, t->rule))
+        return;
+    t->paces = paces;
+    if (paces)
+        state_paced(tending->state, t->place.cookie, t->own_byte_per_s);
+    else
+        state_not_paced(tending->state, t->place.cookie);
+}
+
 /* A flow that its owner has closed, or handed on to another process: the next sweep will tell. */
 static void look(struct tending *tending, size_t at)
 {
@@ -191,27 +210,33 @@ static void look(struct tending *tending, size_t at)
     struct autobuf_live_state state;
     struct loan loan;
     int result = act_borrow(&t->place, &loan);
+    bool kept;
 
     if (result == -EMFILE || result == -ENFILE || result == -ENOMEM) /* ours: the next round tries again */
         return;
     if (result < 0) {
-        end(tending, at, KNOWN_WAITS);
+        end(tending, at, KNOWN_WAITS, false);
         return;
     }
     is_about(tending, &loan, &t->place, t->rule);
+    if (!t->paces)
+        t->own_byte_per_s = act_pace(loan.copy);
     result = autobuf_flow_move(t->flow, loan.copy);
     if (result == 0)
         result = autobuf_flow_step(t->flow, tending->now_ns);
     state = state_of(t);
     if (result >= 0)
         lessons_look(t->lesson, loan.copy, &state, tending->now_ns);
-    if (result > 0 && !keep(tending, loan.copy, &t->was)) {
-        end(tending, at, KNOWN_LEFT);
+    kept = result <= 0 || keep(tending, loan.copy, &t->was);
+    if (kept)
+        note_pace(tending, t, &state);
+    if (!kept) {
+        end(tending, at, KNOWN_LEFT, true);
     } else if (result > 0 && tending->account.text[0]) {
         account_tell(&tending->account);
         keep_action(tending, t);
     } else if (has_ended(result) || is_idle(tending, t, &state)) {
-        end(tending, at, KNOWN_WAITS); /* puts the pace back */
+        end(tending, at, KNOWN_WAITS, true);
     }
     act_give_back(&loan);
     account_say(&tending->account);
@@ -479,13 +504,13 @@ static void forget_share(const struct noted *kept, struct autobuf_settings *was)
     was->locks &= ~left;
 }
 
-/* The pace that a daemon that was killed has left on a connection is none of the program's. */
-static void forget_pace(struct tending *tending, const struct seen *seen, int copy)
+/* The pace that a daemon left that was killed, or that lost sight of the connection, is none of the program's. */
+static void forget_pace(struct tending *tending, uint64_t cookie, int copy)
 {
-    const struct noted *left = seen->remote.version ? state_take_left(tending->state, seen->cookie) : NULL;
+    const struct noted *kept = state_find(tending->state, cookie);
 
-    if (left)
-        (void)act_restore_pace(copy, left);
+    if (kept && kept->paced && act_set_pace(copy, kept->own_byte_per_s) >= 0)
+        state_not_paced(tending->state, cookie);
 }
 
 /* What is done with a socket that is borrowed. */
@@ -499,7 +524,7 @@ static enum known_state take_up(struct tending *tending, const struct seen *seen
     int result;
 
     if (!act.dry_run)
-        forget_pace(tending, seen, copy);
+        forget_pace(tending, seen->cookie, copy);
     limits.request_most_bytes = rule->most_bytes;
     if (rule->mode != MODE_FIXED && !rule->pace_bit_per_s && !rule->congestion_control[0] && !rule->divide_bytes && seen->remote.version &&
         act_is_near(copy, &limits, rule->intent)) {
@@ -588,7 +613,7 @@ void tending_end(struct tending *tending)
             (void)autobuf_flow_move(t->flow, loan.copy);
         if (borrowed && t->rule->divide_bytes && !is_dry(tending, t->rule)) /* nobody sees to it any more that shares are right */
             (void)act_restore_sizes(loan.copy, &t->was);
-        end(tending, tending->count - 1, KNOWN_WAITS); /* puts the pace back */
+        end(tending, tending->count - 1, KNOWN_WAITS, borrowed);
         if (borrowed)
             act_give_back(&loan);
     }
