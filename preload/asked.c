@@ -77,11 +77,11 @@ void care_forced(int fd, int option)
     self_leave(&stay);
 }
 
-bool care_clamps(int fd, int *value)
+bool care_clamps(int fd, int *option, int *value)
 {
     struct place *place = descriptor_tcp(fd);
     struct stay stay;
-    bool apply = false;
+    bool locks = false;
 
     if (!place || !self_enter(&stay))
         return false;
@@ -90,16 +90,17 @@ bool care_clamps(int fd, int *value)
         if (!(place->own & AUTOBUF_LOCK_RCV))
             tend_anew(place);
         place->own |= AUTOBUF_LOCK_RCV;
-        apply = place->kept & AUTOBUF_LOCK_RCV && !place_moved_bytes(place); /* else data in flight would not fit any more */
-        if (apply) {
-            *value = (int)(place->asked_bytes[1] / 2);
+        locks = place->kept & AUTOBUF_LOCK_RCV;
+        *option = place_moved_bytes(place) ? SO_BUF_LOCK : SO_RCVBUF;
+        *value = (int)(*option == SO_BUF_LOCK ? (uint32_t)descriptor_locks(fd) | AUTOBUF_LOCK_RCV : place->asked_bytes[1] / 2);
+        if (locks && *option == SO_RCVBUF) {
             place->kept &= (uint8_t)~AUTOBUF_LOCK_RCV;
             place->set |= AUTOBUF_LOCK_RCV;
         }
         place_unlock(place);
     }
     self_leave(&stay);
-    return apply;
+    return locks;
 }
 
 bool care_asked(int fd, int option, uint32_t *stored)

@@ -73,10 +73,10 @@ static bool may_poll(void)
     return NEXT(poll)(&none, 1, 0) == 0;
 }
 
-bool care_wants_parts(int fd)
+bool care_wants_parts(int fd, bool waits)
 {
     int error = errno;
-    bool wants = blocks_for_ever(fd, SO_SNDTIMEO) && !tells_beside(fd) && may_poll();
+    bool wants = blocks_for_ever(fd, SO_SNDTIMEO) && !tells_beside(fd) && (!waits || may_poll());
 
     errno = error;
     return wants;

@@ -76,10 +76,11 @@ bool care_keeps(int fd, int option, const void *value, socklen_t length);
 void care_forced(int fd, int option);
 
 /*
- * The program has set TCP_WINDOW_CLAMP: its receive side is left to it from now on. Returns true, and the value, for a
- * SO_RCVBUF of it that was not applied and now has to be.
+ * The program has set TCP_WINDOW_CLAMP: its receive side is left to it from now on. Returns true where a SO_RCVBUF of it was not
+ * applied, so that autotuning would move the clamp, and what ends that: SO_RCVBUF with its value, or, for a connection that has
+ * moved data, which may be in flight to a larger buffer, SO_BUF_LOCK.
  */
-bool care_clamps(int fd, int *value);
+bool care_clamps(int fd, int *option, int *value);
 
 /* Returns true, and what getsockopt() is to answer, for a size that was not applied. */
 bool care_asked(int fd, int option, uint32_t *stored);
@@ -88,7 +89,7 @@ bool care_asked(int fd, int option, uint32_t *stored);
 void care_ending(int fd);
 
 /* Whether to make a call that sends more than CARE_PART_BYTES in parts. */
-bool care_wants_parts(int fd);
+bool care_wants_parts(int fd, bool waits);
 
 /*
  * Between two parts of a call that began with this use of the descriptor: returns false if the call would return what it has

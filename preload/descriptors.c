@@ -31,6 +31,13 @@ static int option_of(int fd, int option)
     return NEXT(getsockopt)(fd, SOL_SOCKET, option, &value, &length) < 0 ? -errno : value;
 }
 
+int descriptor_locks(int fd)
+{
+    int locks = option_of(fd, SO_BUF_LOCK);
+
+    return locks < 0 ? 0 : locks;
+}
+
 bool descriptor_is_tcp(int fd)
 {
     int domain = option_of(fd, SO_DOMAIN);

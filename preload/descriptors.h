@@ -3,10 +3,19 @@
 #ifndef RUN_DESCRIPTORS_H
 #define RUN_DESCRIPTORS_H
 
+#include <sys/socket.h>
+
 #include "places.h"
+
+#ifndef SO_BUF_LOCK
+#define SO_BUF_LOCK 72 /* Linux 5.15 */
+#endif
 
 /* The place of a TCP socket; NULL: fd is something else, or the process is left alone. */
 struct place *descriptor_tcp(int fd);
+
+/* Which of its buffers are locked: AUTOBUF_LOCK_* bits; 0 before Linux 5.15. Changes errno. */
+int descriptor_locks(int fd);
 
 /* Asks the kernel whether it is a TCP socket. Changes errno. */
 bool descriptor_is_tcp(int fd);

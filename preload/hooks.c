@@ -287,7 +287,7 @@ RARE static ssize_t send_in_parts(int fd, const char *data, size_t bytes, int fl
 
 RARE static ssize_t write_much(int fd, const void *data, size_t bytes)
 {
-    if (bytes <= CALL_MOST && care_wants_parts(fd))
+    if (bytes <= CALL_MOST && care_wants_parts(fd, true))
         return send_in_parts(fd, data, bytes, 0);
     return sent(fd, NEXT(write)(fd, data, bytes));
 }
@@ -306,7 +306,7 @@ HOOK ssize_t writev(int fd, const struct iovec *parts, int count)
 
 RARE static ssize_t send_much(int fd, const void *data, size_t bytes, int flags)
 {
-    if (!(flags & ~MSG_NOSIGNAL) && bytes <= CALL_MOST && care_wants_parts(fd))
+    if (!(flags & ~MSG_NOSIGNAL) && bytes <= CALL_MOST && care_wants_parts(fd, true))
         return send_in_parts(fd, data, bytes, flags);
     return sent(fd, NEXT(send)(fd, data, bytes, flags));
 }
@@ -345,7 +345,7 @@ HOOK int sendmmsg(int fd, struct mmsghdr *messages, unsigned count, int flags)
         size_t done = 0;                                                                                               \
         uint32_t use;                                                                                                  \
                                                                                                                        \
-        if (bytes > CALL_MOST || !care_wants_parts(out))                                                               \
+        if (bytes > CALL_MOST || !care_wants_parts(out, false))                                                      \
             return sent(out, NEXT(name)(out, in, offset, bytes));                                                      \
         use = care_use(out);                                                                                           \
         file = care_file_of(in);                                                                                       \

@@ -3,6 +3,7 @@
 #ifndef RUN_HOOKS_H
 #define RUN_HOOKS_H
 
+#include <errno.h>
 #include <fcntl.h>
 #include <netinet/in.h>
 #include <netinet/tcp.h>
@@ -49,14 +50,16 @@ static inline bool is_size(int level, int option)
 static inline int hook_setsockopt(int (*next)(int, int, int, const void *, socklen_t), int fd, int level, int option,
                                   const void *value, socklen_t length)
 {
-    int result, size;
+    int result, other, value_of_other, error;
 
     if (is_size(level, option) && care_keeps(fd, option, value, length))
         return 0;
     result = next(fd, level, option, value, length);
-    if (result == 0 && level == IPPROTO_TCP && option == TCP_WINDOW_CLAMP && care_clamps(fd, &size)) {
-        next(fd, SOL_SOCKET, SO_RCVBUF, &size, sizeof size);
+    if (result == 0 && level == IPPROTO_TCP && option == TCP_WINDOW_CLAMP && care_clamps(fd, &other, &value_of_other)) {
+        error = errno;
+        next(fd, SOL_SOCKET, other, &value_of_other, sizeof value_of_other);
         next(fd, level, option, value, length); /* from Linux 7.1 on, a size sets the clamp, too */
+        errno = error;
     }
     if (result == 0 && level == SOL_SOCKET && (option == SO_SNDBUFFORCE || option == SO_RCVBUFFORCE))
         care_forced(fd, option);

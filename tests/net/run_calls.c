@@ -499,7 +499,7 @@ static void *send_and_more(void *context)
         must(ioctl(sender->other, SIOCINQ, &unread), "SIOCINQ");
         if (!unread && !unacked)
             pthread_kill(sender->reader, SIGALRM);
-        poll(NULL, 0, 1);
+        usleep(1000);
     }
     if (sender->then == URGENT) {
         must((int)send(sender->fd, "!", 1, MSG_OOB), "MSG_OOB");
@@ -521,7 +521,6 @@ static uint32_t sum_of(const unsigned char *data, ssize_t bytes)
     return sum;
 }
 
-/* Large reads that wait for all they ask for, and end early. The parts in which they may be made are of half a mebibyte. */
 /* One call, of what comes bit by bit. */
 static void reads_all(void)
 {
@@ -545,6 +544,7 @@ static void reads_all(void)
     free(data);
 }
 
+/* Large reads that wait for all they ask for, and end early. The parts in which they may be made are of half a mebibyte. */
 static void whole_reads(void)
 {
     static const size_t part = 512 * 1024, room = 4 * MB;
@@ -616,7 +616,7 @@ static void *wait_and_reset(void *context)
 
     while (unacked != before || !unacked) {
         before = unacked;
-        poll(NULL, 0, 2);
+        usleep(2000);
         must(ioctl(ends[0], SIOCOUTQ, &unacked), "SIOCOUTQ");
     }
     must(setsockopt(ends[1], SOL_SOCKET, SO_LINGER, &reset, sizeof reset), "SO_LINGER");
@@ -699,7 +699,7 @@ static void await_full(int fd)
 
     while (unacked != before || !unacked) {
         before = unacked;
-        poll(NULL, 0, 2);
+        usleep(2000);
         must(ioctl(fd, SIOCOUTQ, &unacked), "SIOCOUTQ");
     }
 }

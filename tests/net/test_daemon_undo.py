@@ -143,24 +143,22 @@ class Undo(DaemonTest):
             self.assertLess(time.monotonic(), deadline)
 
     def test_a_pace_that_a_killed_daemon_left(self) -> None:
-        """It is none of the program's, nor is what the program sets then the daemon's."""
+        """It is none of the program's, and what the program itself has set is not the daemon's."""
+        own, fixed = 6_000_000, "mode=fixed\nsndbuf=1400000\n"
         path, sender, _, _ = self.begin("rate=40M,delay=20ms,queue=2M")
-        daemon = self.daemon(path, f"state={self.state}\n[all]\nintent=low-delay\n")
-        self.until(lambda: " yes\n" in self.state.read_text())
-        self.assertNotEqual(self.ask(sender, "pace"), NO_PACE)
-        daemon.kill()
-        daemon.wait()
-        self.assertNotEqual(self.ask(sender, "pace"), NO_PACE)
-        daemon = self.daemon(path, self.rules)
-        self.until(lambda: self.ask(sender, "pace") == NO_PACE)
-        self.until(lambda: self.state.read_text().endswith(" no\n"))
-        daemon.kill()
-        daemon.wait()
-        own = 3_000_000
-        self.assertEqual(self.ask(sender, "own"), own)
-        daemon = self.daemon(path, f"state={self.state}\n[all]\nmode=fixed\nsndbuf=1500000\n")
-        self.line(daemon, "sets SO_SNDBUF 1500000")
-        self.stop(daemon)
+        for sets_own in (False, True):
+            daemon = self.daemon(path, f"state={self.state}\n[all]\nintent=low-delay\n")
+            self.until(lambda: self.state.read_text().endswith(" yes\n"))
+            if sets_own:
+                self.assertEqual(self.ask(sender, "own"), own)
+                self.until(lambda: self.state.read_text().endswith(f" {own} yes\n"))
+            self.until(lambda: self.ask(sender, "pace") not in (NO_PACE, own))
+            daemon.kill()
+            daemon.wait()
+            daemon = self.daemon(path, f"{self.rules}{fixed}")
+            self.until(lambda: self.ask(sender, "pace") == (own if sets_own else NO_PACE))
+            self.until(lambda: self.state.read_text().endswith(" no\n"))
+            self.stop(daemon)
         self.assertEqual(self.ask(sender, "pace"), own)
 
     def test_a_congestion_control(self) -> None:

@@ -54,7 +54,7 @@ def answer(word):
     if word == "pace":
         print(struct.unpack("Q", s.getsockopt(socket.SOL_SOCKET, 47, 8))[0], flush=True)
     elif word == "own":
-        s.setsockopt(socket.SOL_SOCKET, 47, struct.pack("Q", 3000000))
+        s.setsockopt(socket.SOL_SOCKET, 47, struct.pack("Q", 6000000))
         print(struct.unpack("Q", s.getsockopt(socket.SOL_SOCKET, 47, 8))[0], flush=True)
     elif word == "buffer":
         print(s.getsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF), flush=True)

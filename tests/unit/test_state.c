@@ -143,6 +143,7 @@ static void check_pace(const struct state *state, uint64_t cookie, uint64_t own_
 static void what_is_paced_is_known_again(void **unused)
 {
     struct state state = opened();
+    size_t lines;
 
     (void)unused;
     state_paced(&state, 1, 5000); /* is not kept */
@@ -153,7 +154,10 @@ static void what_is_paced_is_known_again(void **unused)
     }
     state_paced(&state, 2, UINT64_MAX);
     state_paced(&state, 3, 7000);
-    state_paced(&state, 3, 8000); /* still */
+    state_paced(&state, 3, 8000); /* so its program says now */
+    lines = state.lines;
+    state_paced(&state, 3, 8000);
+    assert_int_equal(state.lines, lines);
     state_paced(&state, 4, 9000);
     state_not_paced(&state, 4);
     state_not_paced(&state, 5);
@@ -162,7 +166,7 @@ static void what_is_paced_is_known_again(void **unused)
 
         check_pace(&state, 1, 0);
         check_pace(&state, 2, UINT64_MAX);
-        check_pace(&state, 3, 7000);
+        check_pace(&state, 3, 8000);
         check_pace(&state, 4, 0);
         check_pace(&state, 5, 0);
         assert_int_equal(state.count, 5);

@@ -68,7 +68,7 @@ int act_read(const struct act *act, int copy, uint64_t cookie, struct noted *not
 /* Puts that back. 0; errors of autobuf_settings_restore(); -ENOENT: there is no such congestion control any more. */
 int act_restore(int copy, const struct noted *noted);
 
-/* SO_MAX_PACING_RATE of a socket, UINT64_MAX: none; 0: unknown. Sets it: 1; errors of autobuf_apply(). */
+/* SO_MAX_PACING_RATE of a socket, UINT64_MAX: none; 0: unknown. Sets it: 1; 0: AUTOBUF=off; errors of autobuf_apply(). */
 uint64_t act_pace(int copy);
 int act_set_pace(int copy, uint64_t byte_per_s);
 

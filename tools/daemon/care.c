@@ -103,10 +103,10 @@ static bool is_bulk(const struct care *care, const struct seen *seen, struct kno
     return bulk;
 }
 
-/* By a daemon that was killed. What it left may be too slow to be ever bulk. */
-static bool is_left_paced(const struct care *care, const struct seen *seen)
+/* By a daemon that was killed, or lost sight of it. What it left may be too slow to be ever bulk. */
+static bool is_left_paced(const struct care *care, const struct seen *seen, const struct known *known)
 {
-    const struct noted *kept = state_find(care->state, seen->cookie);
+    const struct noted *kept = seen->moved_bytes >= known->next_bytes ? state_find(care->state, seen->cookie) : NULL;
 
     return kept && kept->paced;
 }
@@ -126,10 +126,11 @@ static void take(void *user, const struct seen *seen)
         known->state = KNOWN_WAITS;
         known->marked_ns = care->now_ns;
         known->mark_bytes = care->round == 1 ? seen->moved_bytes : 0; /* else it is younger than a sweep */
-        wanted = is_left_paced(care, seen);
     }
-    if (known->state == KNOWN_WAITS && !wanted)
-        wanted = seen->remote.version ? is_bulk(care, seen, known) : has_new_sizes(care, seen, known);
+    if (known->state == KNOWN_WAITS && seen->remote.version)
+        wanted = is_bulk(care, seen, known) || is_left_paced(care, seen, known);
+    else if (known->state == KNOWN_WAITS)
+        wanted = has_new_sizes(care, seen, known);
     if (wanted || known->state == KNOWN_WANTED)
         want(care, seen, known);
 }

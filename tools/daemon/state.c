@@ -277,13 +277,17 @@ static void note_pace(struct state *state, uint64_t cookie, bool paced, uint64_t
 {
     struct noted *noted = find(state, cookie);
     char line[LINE_BYTES];
+    off_t end;
 
-    if (!state->file || !noted || noted->paced == paced)
+    if (!state->file || !noted || (noted->paced == paced && (!paced || noted->own_byte_per_s == own_byte_per_s)))
         return;
     noted->paced = paced;
     noted->own_byte_per_s = own_byte_per_s;
-    if (write_all(state->fd, line, write_pace(noted, line)) == 0)
+    end = lseek(state->fd, 0, SEEK_END);
+    if (end >= 0 && write_all(state->fd, line, write_pace(noted, line)) == 0)
         state->lines++;
+    else if (end >= 0 && ftruncate(state->fd, end) < 0)
+        return; /* the next reader drops what is there in part, unless more comes behind it */
 }
 
 void state_paced(struct state *state, uint64_t cookie, uint64_t own_byte_per_s)

@@ -43,7 +43,8 @@ struct tended {
     uint64_t window_bytes;            /* that it uses, smoothed */
     uint64_t share_ns;                /* not changed again before */
     bool paces;                       /* its flow does */
-    uint64_t own_byte_per_s;          /* what the program lets it be paced by, before */
+    uint64_t own_byte_per_s;          /* the most that the program allows, */
+    uint64_t left_byte_per_s;         /* and the pace that the last look left */
 };
 
 struct tending {
@@ -189,18 +190,29 @@ static bool is_idle(const struct tending *tending, struct tended *t, const struc
     return !t->rule->divide_bytes && tending->now_ns - t->moved_ns >= IDLE_NS;
 }
 
-/* A pace is for the time of the flow only: so that it is known if this process is killed. */
-static void note_pace(struct tending *tending, struct tended *t, const struct autobuf_live_state *state)
+/* A pace that is not the flow's own is the program's. */
+static void note_own_pace(struct tended *t, int copy)
 {
-    bool paces = state->pacing_bit_per_s > 0;
+    uint64_t now = act_pace(copy);
 
-    if (paces == t->paces || is_dry(tending, t->rule))
+    if (now && (!t->paces || now != t->left_byte_per_s))
+        t->own_byte_per_s = now;
+}
+
+/* A pace is for the time of the flow only: so that it is known if this process is killed. */
+static void note_pace(struct tending *tending, struct tended *t, const struct autobuf_live_state *state, int copy)
+{
+    bool paced = t->paces;
+
+    if (is_dry(tending, t->rule))
         return;
-    t->paces = paces;
-    if (paces)
+    t->paces = state->pacing_bit_per_s > 0;
+    if (t->paces) {
+        t->left_byte_per_s = act_pace(copy);
         state_paced(tending->state, t->place.cookie, t->own_byte_per_s);
-    else
+    } else if (paced) {
         state_not_paced(tending->state, t->place.cookie);
+    }
 }
 
 /* A flow that its owner has closed, or handed on to another process: the next sweep will tell. */
@@ -219,8 +231,7 @@ static void look(struct tending *tending, size_t at)
         return;
     }
     is_about(tending, &loan, &t->place, t->rule);
-    if (!t->paces)
-        t->own_byte_per_s = act_pace(loan.copy);
+    note_own_pace(t, loan.copy);
     result = autobuf_flow_move(t->flow, loan.copy);
     if (result == 0)
         result = autobuf_flow_step(t->flow, tending->now_ns);
@@ -229,7 +240,7 @@ static void look(struct tending *tending, size_t at)
         lessons_look(t->lesson, loan.copy, &state, tending->now_ns);
     kept = result <= 0 || keep(tending, loan.copy, &t->was);
     if (kept)
-        note_pace(tending, t, &state);
+        note_pace(tending, t, &state, loan.copy);
     if (!kept) {
         end(tending, at, KNOWN_LEFT, true);
     } else if (result > 0 && tending->account.text[0]) {
@@ -504,12 +515,15 @@ static void forget_share(const struct noted *kept, struct autobuf_settings *was)
     was->locks &= ~left;
 }
 
-/* The pace that a daemon left that was killed, or that lost sight of the connection, is none of the program's. */
+/*
+ * The pace that a daemon left that was killed, or that lost sight of the connection, is none of the program's. One that is not
+ * lower than what the program allowed is: no flow sets that.
+ */
 static void forget_pace(struct tending *tending, uint64_t cookie, int copy)
 {
     const struct noted *kept = state_find(tending->state, cookie);
 
-    if (kept && kept->paced && act_set_pace(copy, kept->own_byte_per_s) >= 0)
+    if (kept && kept->paced && (act_pace(copy) >= kept->own_byte_per_s || act_set_pace(copy, kept->own_byte_per_s) > 0))
         state_not_paced(tending->state, cookie);
 }
 
