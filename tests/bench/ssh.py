@@ -25,6 +25,7 @@ import report
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "patch"))
 import openssh  # noqa: E402
 
+openssh.OPTIMIZED = True
 VERSION = openssh.VERSIONS[-1]
 MB = 1 << 20
 KEY_TIMES = 2

@@ -12,6 +12,7 @@ shell, and the folder of both ends at /mnt; nothing of the machine's is used or 
 from __future__ import annotations
 
 import contextlib
+import functools
 import hashlib
 import os
 import pathlib
@@ -98,6 +99,10 @@ def upstream(version: str, folder: pathlib.Path) -> None:
 
 # ---- builds ----
 
+OPTIMIZED = False
+"""Build as users do, in folders apart; without it half the time goes, and what a program does is the same."""
+PLAIN = "-g -O0"
+
 
 def state_of(version: str, stock: bool) -> str:
     """Changes with whatever a build is made of."""
@@ -106,10 +111,29 @@ def state_of(version: str, stock: bool) -> str:
     if not stock:
         files += [*PATCHES.glob("autobuf*"), *folder.iterdir(), TOP / "meson.build",
                   *(TOP / "lib").rglob("*.[ch]"), *(TOP / "include").rglob("*.h")]
-    digest = hashlib.sha256()
+    digest = hashlib.sha256(b"" if OPTIMIZED else PLAIN.encode())
     for file in sorted(set(files)):
         digest.update(file.read_bytes())
     return digest.hexdigest()
+
+
+@functools.cache
+def site(source: str) -> pathlib.Path:
+    """Has configure keep what it finds: stock and patched, it is the same. Only for this process; packages come and go."""
+    file = build_folder() / "openssh" / f"{source}.site"
+    cache = file.with_suffix(".cache")
+    file.parent.mkdir(parents=True, exist_ok=True)
+    cache.unlink(missing_ok=True)
+    file.write_text(f"cache_file='{cache}'\n")
+    return file
+
+
+def environment(source: str, folder: pathlib.Path) -> dict[str, str]:
+    """What a build in a folder is told."""
+    env = {"AUTOBUF_SOURCES": str(build_folder() / "sources"), "AUTOBUF_TREE": str(folder / "tree")}
+    if not OPTIMIZED:
+        env |= {"CFLAGS": PLAIN, "CONFIG_SITE": str(site(source))}
+    return os.environ | env
 
 
 FAILED: dict[pathlib.Path, str] = {}
@@ -119,15 +143,15 @@ FAILED: dict[pathlib.Path, str] = {}
 def prefix(version: str, stock: bool = False, upstreams: bool = True) -> pathlib.Path:
     """Where a build of upstream's source, or of the distribution's, is installed; made if there is none of this
     state. The built source is in tree/, what the build told in said."""
-    folder = build_folder() / "openssh" / (version + "-distribution" * (not upstreams) + "-stock" * stock)
+    source = version + "-distribution" * (not upstreams)
+    folder = build_folder() / "openssh" / (source + "-stock" * stock + "-optimized" * OPTIMIZED)
     stamp, state = folder / "state", state_of(version, stock)
     if not (stamp.is_file() and stamp.read_text() == state and (folder / "tree").is_dir()):
         if folder in FAILED:
             raise RuntimeError(f"{folder.name}: {FAILED[folder]}")
         shutil.rmtree(folder, ignore_errors=True)
-        env = os.environ | {"AUTOBUF_SOURCES": str(build_folder() / "sources"), "AUTOBUF_TREE": str(folder / "tree")}
         options = ["--stock"] * stock + ["--upstream"] * upstreams
-        done = subprocess.run([PATCHES / "build", *options, version, folder], env=env,
+        done = subprocess.run([PATCHES / "build", *options, version, folder], env=environment(source, folder),
                               stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True)
         if done.returncode:
             FAILED[folder] = done.stderr[-1000:]
