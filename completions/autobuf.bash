@@ -125,7 +125,7 @@ _autobuf()
         return # one's own
         ;;
     -I | --from)
-        mapfile -t COMPREPLY < <(cd /sys/class/net && compgen -G "$cur*")
+        mapfile -t COMPREPLY < <(cd /sys/class/net 2>/dev/null && compgen -G "$cur*")
         return
         ;;
     esac
