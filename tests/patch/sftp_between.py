@@ -3,7 +3,8 @@
 
 A round trip takes as long as it has to: what the client sends until it waits for an answer is taken, then all of it is
 passed on, then all the answers are passed back. So the round trips are counted, whatever the machine does meanwhile.
-LOG gets a line in JSON for each: the requests, the types of the answers, and how many handles are open afterwards.
+LOG gets a line in JSON for each: the requests, the types of the answers, how many handles are open afterwards, and
+how many requests had the number of another one.
 
 WAY changes what the client sees:
   reversed           the answers of a round trip come in the other order
@@ -185,7 +186,8 @@ class Between:
             told.append(self.describe(packet))
             replies.append(self.answer(packet, told[-1]))
         self.log.write(json.dumps({"asked": told, "answers": [reply[0] for reply in replies],
-                                   "open": len(self.paths)}) + "\n")
+                                   "open": len(self.paths), "twice": len(batch) - len({packet[1:5] for packet in batch})})
+                       + "\n")
         self.log.flush()
         if self.rounds == int(self.value("hang") or 0):
             sys.exit(0)

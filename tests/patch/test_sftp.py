@@ -130,6 +130,8 @@ SCENES = (
     Scene("put -r", TREE, TREE, ("scp", "-r", "here/d", "x:there/t"), links),
     Scene("put -rp", {}, TREE, ("scp", "-rp", "here/d", "x:there"), times),
     Scene("put -r onto others", {"d/0007": 20_000, "d/0030/x": 1}, FOLDER, ("scp", "-r", "here/d", "x:there")),
+    Scene("sftp put -r", {}, {"d/a": 10, "d/b": 3000, "d/c/d": 5, "d/c/e": 0, "d/f": 200_000}, ("sftp", "-b", "batch", "x"),
+          lambda here, there: here.parent.joinpath("batch").write_text("cd there\nput -r here/d d\n") and None),
     Scene("sftp", TREE, {"p/q": 7, "p/r/s": 400, "o": 100_000, "half": 9000, "whole": 10_000},
           ("sftp", "-b", "batch", "x"), lambda here, there: here.parent.joinpath("batch").write_text(
               "cd there\n-get nothing\nget d/a here/a\nget -r d here/d\nls -n d\nput here/o\nput -r here/p p\n"
@@ -185,6 +187,7 @@ class Sftp(unittest.TestCase):
         if stock.rounds and not ways:
             self.assertEqual(ours.rounds[-1]["open"], 0, what)
         self.assertLessEqual(len(ours.rounds), len(stock.rounds), what)
+        self.assertEqual([line["asked"] for line in ours.rounds if line["twice"]], [], f"{what}: numbers")
         return stock, ours
 
 
@@ -202,7 +205,7 @@ class Same(Sftp):
                 self.same_as_stock(one, version)
 
     def test_a_server_that_answers_in_another_order(self) -> None:
-        for name in ("get", "get -r", "get -r of many", "put", "put -rp", "put -r onto others", "sftp"):
+        for name in ("get", "get -r", "get -r of many", "put", "put -rp", "put -r onto others", "sftp", "sftp put -r"):
             self.same_as_stock(scene(name), ways=["reversed"])
 
     def test_answers_that_come_one_by_one(self) -> None:
