@@ -85,8 +85,11 @@ static int greet(struct autobuf_ftp *f)
     if (f->inband)
         return 1;
     result = ab_ftp_open_inband(f);
-    if (result < 0)
-        return result;
+    if (result < 0) { /* nothing was said yet */
+        ab_log(&f->log, "not measured in band: %s", autobuf_strerror(result));
+        f->mute = true;
+        return 0;
+    }
     ab_inband_greet_only(f->inband);
     result = ab_ftp_run(f);
     if (result == 1 && !autobuf_inband_greeted(f->inband)) {

@@ -65,7 +65,8 @@ static void learn_from_flow(struct autobuf_ftp *f)
         return;
     if (applied.measured > 0)
         ab_ftp_learn(f, AUTOBUF_INTENT_SENDS, &path);
-    if (applied.measured < 0)
+    /* Nor is a path that tells no rate asked again by the next file. */
+    if (applied.measured < 0 || (applied.measured > 0 && !f->snd_wanted_bytes))
         f->by_icmp_failed = true;
 }
 

@@ -72,7 +72,7 @@ int autobuf_ftp_answer(struct autobuf_ftp *f, const char *line, size_t len)
 {
     char command[AB_LINE_BYTES];
     size_t command_bytes;
-    int64_t result = 0;
+    int64_t result;
 
     if (!f || !line || f->role != AUTOBUF_FTP_SERVER)
         return -EINVAL;
@@ -81,11 +81,10 @@ int autobuf_ftp_answer(struct autobuf_ftp *f, const char *line, size_t len)
     command_bytes = normalise(line, len, command, sizeof command);
     if (command_bytes == 0)
         return 0;
-    if (!f->inband)
-        result = open_responder(f);
-    else
+    if (f->inband)
         ab_ftp_tell(f);
-    if (result == 0)
-        result = autobuf_inband_input(f->inband, autobuf_now_ns(), command, command_bytes);
+    else if (open_responder(f) < 0)
+        return 0; /* to the client it is a server that does not know the command */
+    result = autobuf_inband_input(f->inband, autobuf_now_ns(), command, command_bytes);
     return result < 0 ? (int)result : ab_ftp_run(f);
 }

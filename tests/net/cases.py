@@ -8,6 +8,7 @@ import itertools
 import math
 import os
 import pathlib
+import re
 import shutil
 import subprocess
 import sys
@@ -108,6 +109,14 @@ class PathTest(unittest.TestCase):
         except Exception as error:
             error.add_note(f"in {' '.join(map(str, args))} {kw}")
             raise
+
+    def echoes(self, path: Path, side: str = "a") -> int:
+        """Echo requests that a side has sent, of both families."""
+        text = path.run(side, ["cat", "/proc/net/snmp", "/proc/net/snmp6"]).stdout
+        names, values = [line.split() for line in text.splitlines() if line.startswith("Icmp:")]
+        count = int(values[names.index("OutEchos")])
+        found = re.search(r"(?m)^Icmp6OutEchos\s+(\d+)", text)
+        return count + (int(found.group(1)) if found else 0)
 
     def near(self, got: float, want: float, share: float, what: str) -> None:
         self.assertTrue(abs(got - want) <= share * want,

@@ -91,14 +91,6 @@ class BulkTest(PathTest):
                                result["bytes"] * 8e9 / result["elapsed_ns"], delta=1)
         return result
 
-    def echoes(self, path: Path, side: str = "a") -> int:
-        """Echo requests that a side has sent, of both families."""
-        text = path.run(side, ["cat", "/proc/net/snmp", "/proc/net/snmp6"]).stdout
-        names, values = [line.split() for line in text.splitlines() if line.startswith("Icmp:")]
-        count = int(values[names.index("OutEchos")])
-        found = re.search(r"(?m)^Icmp6OutEchos\s+(\d+)", text)
-        return count + (int(found.group(1)) if found else 0)
-
 
 class Transfers(BulkTest):
     """Every way through bulk."""

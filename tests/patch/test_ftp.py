@@ -23,6 +23,7 @@ from ncftp import KINDS, TOP, Client, Control, Place, Server, inside, modules, p
 from at_once import alone, beside  # the folder is on the path by now
 from cases import PathTest, run_tests
 from path import Path, global_sysctls, wait_line, wait_listening
+from place import ALONE
 
 ALL = "AUTOBUF_TESTS_ALL" in os.environ
 FAR = "rate=400M,delay=50ms,queue=10M"
@@ -704,6 +705,55 @@ class NcFtp(FtpTest):
             done = p.run("a", ncftp, input=commands, env=client.env)
             self.same(self.place.here / "f", there)
             self.assertIn("auto", self.ok(done))
+
+    def test_a_job_that_goes_on_in_the_background(self):
+        """ncftpbatch takes over what ncftp knew of a session, but for what only that process had."""
+        p = self.link(NEAR)
+        with Server(p, "b", "module", self.place) as server:
+            client = Client(p, "a", server)
+            there = self.place.make("f", 400_000)
+            commands = self.place.folder / "commands"
+            commands.write_text(f"set save-passwords yes\nlcd {self.place.here}\nls pub\nbgget pub/f\nquit\n")
+            # The job goes with its namespace, whose first process stays.
+            ncftp = [client.where / "bin" / "ncftp", "-u", "transfer", "-p", "secret", p.addr["b"]]
+            p.popen("a", [*ALONE, "sh", "-c", '"$@" <"$0"; exec sleep infinity', commands, *ncftp], env=client.env)
+            log = p.popen("a", ["tail", "-n", "+1", "-F", self.place.here / "spool" / "log"], stderr=subprocess.DEVNULL)
+            wait_line(log, lambda line: "Done with" in line)
+            self.same(self.place.here / "f", there)
+
+    def test_an_upload_without_a_timeout(self):
+        p = self.link(NEAR)
+        with Server(p, "b", "module", self.place) as server:
+            self.log_of(Client(p, "a", server), 3_000_000, put=True, options=["-t", "0,15,15"])
+
+    SMALL_ECHOES = """import socket
+s = socket.socket(socket.AF_INET, socket.SOCK_RAW, socket.IPPROTO_ICMP)
+print("listening", flush=True)
+while True:
+    packet, peer = s.recvfrom(65535)
+    echo = bytearray(packet[(packet[0] & 15) * 4:])
+    if echo[0] == 8 and len(packet) <= 300:
+        echo[0] = 0
+        total = int.from_bytes(echo[2:4], "big") + 0x800
+        echo[2:4] = ((total & 0xffff) + (total >> 16)).to_bytes(2, "big")
+        s.sendto(echo, peer)
+"""
+
+    @alone
+    def test_a_path_that_answers_no_large_echoes_is_asked_once(self):
+        p = self.link(FAR)
+        p.sysctl("b", "net.ipv4.icmp_echo_ignore_all", "1")
+        wait_line(p.popen("b", [sys.executable, "-c", self.SMALL_ECHOES]), lambda line: line == "listening")
+        sent = []
+        with Server(p, "b", "proftpd", self.place) as server:
+            for count in (1, 3):
+                files = [self.place.make(f"f{i}", PAYS) for i in range(count)]
+                here = [str(file.replace(self.place.here / file.name)) for file in files]
+                before = self.echoes(p)
+                self.ok(Client(p, "a", server, force=False).put(*here))
+                sent.append(self.echoes(p) - before)
+        self.assertGreater(sent[0], 1)
+        self.assertLess(sent[1], 2 * sent[0], sent)
 
     def strange(self, way: str, put: bool, size: int = PAYS) -> tuple[subprocess.CompletedProcess, list[str], float]:
         """What ncFTP makes of a strange server; the commands that it was sent; seconds."""
