@@ -87,7 +87,7 @@ def main() -> int:
         print(f"{name:28} {rate:8.1f} {rate / rates[0]:10.2f} {r['rtt_mean_ns'] / 1e6:8.1f}  "
               f"{r['reason']}")
     draw(rates, svg)
-    print(f"\nchart: {svg}")
+    print(f"\nchart: {os.path.relpath(svg)}")  # of the tree, wherever it is seen
     return 0
 
 

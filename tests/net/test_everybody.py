@@ -1,0 +1,59 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: MIT
+"""tests/for_everybody: other users get at a tree that lies in a private folder. Prints TAP."""
+from __future__ import annotations
+
+import os
+import pathlib
+import shutil
+import subprocess
+import sys
+import tempfile
+import unittest
+
+HERE = pathlib.Path(__file__).resolve().parent
+sys.path.insert(0, str(HERE))
+
+from cases import run_tests  # noqa: E402
+
+LOOK = ("sh", "-c", "pwd; echo \"$AUTOBUF_BUILD\"; "
+        "setpriv --reuid=65534 --regid=65534 --clear-groups cat \"$AUTOBUF_BUILD/file\" \"$0/file\"")
+
+
+class Tree(unittest.TestCase):
+    def setUp(self) -> None:
+        if os.geteuid():
+            self.skipTest("mounts need root")
+        self.folder = pathlib.Path(self.enterContext(tempfile.TemporaryDirectory()))
+        self.top = self.folder / "a tree"
+        (self.top / "tests").mkdir(parents=True)
+        for name in ("run", "for_everybody"):
+            shutil.copy(HERE.parent / name, self.top / "tests")
+        self.elsewhere = pathlib.Path(self.enterContext(tempfile.TemporaryDirectory()))
+        self.elsewhere.chmod(0o755)
+        for where in (self.top / "build", self.elsewhere):
+            where.mkdir(exist_ok=True)
+            (where / "file").write_text(f"{where.name}\n")
+
+    def look(self, mode: int, **build: pathlib.Path) -> list[str]:
+        self.folder.chmod(mode)
+        env = {name: value for name, value in os.environ.items() if name != "AUTOBUF_BUILD"}
+        done = subprocess.run([self.top / "tests" / "for_everybody", *LOOK, self.elsewhere], capture_output=True, text=True,
+                              env=env | build, cwd="/")
+        self.assertEqual(done.returncode, 0, done.stderr)
+        return done.stdout.splitlines()
+
+    def test_where_everybody_is_let_in_nothing_is_moved(self) -> None:
+        self.assertEqual(self.look(0o755), [str(self.top), f"{self.top}/build", "build", self.elsewhere.name])
+
+    def test_in_a_private_folder_it_is_seen_at_srv(self) -> None:
+        self.assertEqual(self.look(0o700), ["/srv/libautobuf", "/srv/libautobuf/build", "build", self.elsewhere.name])
+        self.assertFalse(os.path.exists("/srv/libautobuf"))
+
+    def test_a_build_folder_elsewhere_stays_there(self) -> None:
+        self.assertEqual(self.look(0o700, AUTOBUF_BUILD=self.elsewhere),
+                         ["/srv/libautobuf", str(self.elsewhere), self.elsewhere.name, self.elsewhere.name])
+
+
+if __name__ == "__main__":
+    sys.exit(run_tests(("setpriv", "unshare", "mount"), on_path=False))
