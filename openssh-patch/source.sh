@@ -54,8 +54,8 @@ from_archive()
 {
     # shellcheck disable=SC2046 # suites are words
     said=$("$top/scripts/debian-source" --newest openssh "$version" "$archive" $(facts "${version:-none}" suites))
-    what="the distribution's ${said% *}" kind=patched
-    quietly dpkg-source --extract "${said##* }" "$work/source"
+    what="the distribution's ${said%% *}" kind=patched
+    quietly dpkg-source --extract "${said#* }" "$work/source"
     cp -a "$work/source/." "$tree/"
 }
 

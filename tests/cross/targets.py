@@ -125,7 +125,7 @@ def make_cmocka(target: Target) -> None:
                           capture_output=True, text=True)
     if done.returncode:
         raise Missing(done.stderr.strip().splitlines()[-1])
-    version, source = done.stdout.split()
+    version, source = done.stdout.rstrip("\n").split(" ", 1)
     subprocess.run(["dpkg-source", "-x", source, folder], check=True, capture_output=True)
     include, libraries = target.root / "usr/include", target.root / target.libraries
     subprocess.run([target.compiler, "-O2", "-D_GNU_SOURCE", *(f"-DHAVE_{name}=1" for name in CMOCKA_HAS),

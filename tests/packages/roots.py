@@ -89,13 +89,22 @@ def next_version(file: pathlib.Path, into: pathlib.Path, conffile: str = "", ver
 
 
 def mirrors() -> dict[str, str]:
-    """Where this system's apt finds its release, and its security fixes."""
-    done = subprocess.run(["apt-get", "indextargets", "--format", "$(RELEASE) $(REPO_URI) $(COMPONENT)",
-                           "Created-By: Packages"], capture_output=True, text=True, check=True)
-    found = dict(line.split()[:2] for line in done.stdout.splitlines() if line.endswith(" main"))
-    return {"": found[release()], "-security": found[release() + "-security"]}
+    """Where this system's apt finds its release, and its security fixes if it reads them; whether it has their lists or not."""
+    found: dict[str, str] = {}
+    for options in ([], ["--no-release-info"]):  # only a list that was read tells which release "stable" is
+        done = subprocess.run(["apt-get", "indextargets", *options, "--format", "$(COMPONENT) $(REPO_URI) $(RELEASE) $(CODENAME)",
+                               "Created-By: Packages"], capture_output=True, text=True, check=True)
+        for component, address, *names in map(str.split, done.stdout.splitlines()):
+            if component == "main":
+                found = dict.fromkeys(names, address) | found
+    name = release()
+    if not name or name not in found:
+        raise RuntimeError(f"the system's apt names no archive of Debian's release {name or '(none)'}")
+    return {suffix: found[name + suffix] for suffix in ("", "-security") if name + suffix in found}
 
 
+NEVER_RELEASED = ("sid", "unstable")
+"""They have no suite of security fixes."""
 UNTOLD = {"/proc", "/dev", "/run", "/tmp", "/src", "/sources", "/packages", "/var/log", "/var/cache", "/var/lib/apt", "/root",
           "/home"}
 UNTOLD_OF_DPKG = tuple(f"/var/lib/dpkg/{name}" for name in ("alternatives", "available", "lock", "status", "triggers",
@@ -188,7 +197,8 @@ class Root:
 
     def configure(self) -> None:
         """apt, as this system's has it, for the root's release."""
-        lines = [f"deb {address} {self.suite}{suffix} main" for suffix, address in mirrors().items()]
+        lines = [f"deb {address} {self.suite}{suffix} main" for suffix, address in mirrors().items()
+                 if not suffix or self.suite not in NEVER_RELEASED]
         self.write("/etc/apt/sources.list", "\n".join(lines) + "\n")
         dump = subprocess.run(["apt-config", "dump", "Acquire"], capture_output=True, text=True, check=True).stdout
         self.write("/etc/apt/apt.conf.d/99tests", "".join(

@@ -19,7 +19,8 @@ from cases import run_tests  # the folder is on the path by now
 ALL = "AUTOBUF_TESTS_ALL" in os.environ
 PLACES = {"meson.build": r"(?<=  version: ')0", "include/autobuf/error.h": r"(?<=VERSION_MINOR )1",
           "debian/changelog": r"(?<=libautobuf \()0", "packaging/rpm/libautobuf.spec": r"(?<=Version:        )0",
-          "python/autobuf/_library.py": r'(?<=^VERSION = ")0', "CHANGELOG.md": r"(?<=## \[)0"}
+          "python/autobuf/_library.py": r'(?<=^VERSION = ")0', "CHANGELOG.md": r"(?<=## \[)0",
+          "docs/man/autobuf_live.3": r'(?<="libautobuf )0'}
 """Where a version is said, and what of it is to be changed."""
 
 
