@@ -18,6 +18,7 @@ import subprocess
 import sys
 import tempfile
 import unittest
+from collections.abc import Callable
 
 sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
 
@@ -712,22 +713,32 @@ class OnAPath(BulkTest):
         path = self.started()
         self.assertRegex(self.send(path, 12_000_000, "--intent", "low-delay"), r"pace [\d.]+ Mbit/s")
 
+    SOURCE = ("import socket, sys\n"
+              "l = socket.create_server(('', int(sys.argv[1])))\n"
+              "while True: c, _ = l.accept(); c.sendall(bytes(8_000_000)); c.close()\n")
+
+    def receiving(self) -> Callable[..., str]:
+        """What is reported of a program that gets 8 MB; its window is 20 Mbit/s by itself."""
+        path = self.path(both="rate=50M,delay=50ms,queue=2M")
+        path.sysctl("a", "net.ipv4.tcp_rmem", "4096 131072 500000")
+        path.popen("b", [sys.executable, "-c", self.SOURCE, str(PORT)])
+        wait_listening(path, "b", PORT)
+
+        def receive(program: str, *arguments: str) -> str:
+            done = path.run("a", [COMMAND, "run", "--report", "--", sys.executable, "-c", program, path.addr["b"], str(PORT),
+                                  *arguments], env=clean())
+            self.assertEqual(done.returncode, 0, done.stderr)
+            return done.stderr
+
+        return receive
+
     WHOLE = ("import socket, sys\n"
              "s = socket.create_connection((sys.argv[1], int(sys.argv[2]))); n = int(sys.argv[3])\n"
              "sys.exit(s.recv_into(bytearray(n), n, socket.MSG_WAITALL) != n)\n")
 
     def test_a_reader_of_one_large_call_is_looked_after(self) -> None:
-        """Its window is 20 Mbit/s by itself, and reading is all that it does."""
-        path = self.path(both="rate=50M,delay=50ms,queue=2M")
-        path.sysctl("a", "net.ipv4.tcp_rmem", "4096 131072 500000")
-        path.popen("b", [sys.executable, "-c", "import socket, sys\n"
-                         "l = socket.create_server(('', int(sys.argv[1]))); c, _ = l.accept(); c.sendall(bytes(8_000_000))\n",
-                         str(PORT)])
-        wait_listening(path, "b", PORT)
-        done = path.run("a", [COMMAND, "run", "--report", "--", sys.executable, "-c", self.WHOLE, path.addr["b"], str(PORT),
-                              "8000000"], env=clean())
-        self.assertEqual(done.returncode, 0, done.stderr)
-        self.assertRegex(done.stderr, r"received 8.0 MB .*; limited by: (?!not looked at)")
+        """Reading is all that it does."""
+        self.assertRegex(self.receiving()(self.WHOLE, "8000000"), r"received 8.0 MB .*; limited by: (?!not looked at)")
 
     CLAMPED = ("import socket, sys\n"
                "s = socket.create_connection((sys.argv[1], int(sys.argv[2])))\n"
@@ -735,16 +746,9 @@ class OnAPath(BulkTest):
                "while s.recv(1 << 16): pass\n")
 
     def test_the_receive_side_of_a_program_that_clamps_its_window_stays(self) -> None:
-        path = self.path(both="rate=50M,delay=50ms,queue=2M")
-        path.sysctl("a", "net.ipv4.tcp_rmem", "4096 131072 500000")
-        path.popen("b", [sys.executable, "-c", "import socket, sys\n"
-                         "l = socket.create_server(('', int(sys.argv[1])))\n"
-                         "while True: c, _ = l.accept(); c.sendall(bytes(8_000_000)); c.close()\n", str(PORT)])
-        wait_listening(path, "b", PORT)
+        receive = self.receiving()
         for how, says in (("plain", r"set: SO_RCVBUF \d+"), ("clamped", "set: nothing")):
-            done = path.run("a", [COMMAND, "run", "--report", "--", sys.executable, "-c", self.CLAMPED, path.addr["b"], str(PORT),
-                                  how], env=clean())
-            self.assertRegex(done.stderr, r"received 8.0 MB .*; " + says)
+            self.assertRegex(receive(self.CLAMPED, how), r"received 8.0 MB .*; " + says)
 
     OVER = ("import contextlib, select, socket, sys\n"
             "s = socket.create_connection((sys.argv[1], int(sys.argv[2])))\n"
