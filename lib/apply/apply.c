@@ -10,6 +10,7 @@
 #include "../base/base.h"
 #include "../base/option.h"
 #include "../kernel/limits.h"
+#include "../kernel/proc.h"
 #include "../kernel/socket.h"
 #include "../plan/plan.h"
 #include "restore.h"
@@ -118,12 +119,29 @@ static void put_back(int fd, const struct autobuf_plan *plan, const struct autob
         (void)ab_put_back_clamp(fd, was);
 }
 
-/* A smaller bound that the program set itself stays. */
+/* A smaller bound stays, whether the program set it itself, or the host has it for all sockets. */
 static int bound_notsent(int fd, const struct before *was)
 {
-    uint32_t now = was->settings.notsent_bytes;
+    uint64_t now = was->settings.notsent_bytes;
 
-    return now && now <= NOTSENT_BYTES ? 0 : ab_set_int(fd, IPPROTO_TCP, TCP_NOTSENT_LOWAT, NOTSENT_BYTES);
+    if (!now && ab_proc_read("/proc/sys/net/ipv4/tcp_notsent_lowat", &now, 1) != 1)
+        now = UINT64_MAX;
+    return now <= NOTSENT_BYTES ? 0 : ab_set_int(fd, IPPROTO_TCP, TCP_NOTSENT_LOWAT, NOTSENT_BYTES);
+}
+
+/* Sets a plan's size. Returns 0, AUTOBUF_E_CLAMPED or a negative errno. */
+static int request_snd(int fd, const struct autobuf_plan *plan)
+{
+    int option = plan->flags & AUTOBUF_PLAN_SND_FORCE ? SO_SNDBUFFORCE : SO_SNDBUF;
+
+    return plan->snd_request_bytes ? set_buffer(fd, option, SO_SNDBUF, plan->snd_request_bytes) : 0;
+}
+
+static int request_rcv(int fd, const struct autobuf_plan *plan)
+{
+    int option = plan->flags & AUTOBUF_PLAN_RCV_FORCE ? SO_RCVBUFFORCE : SO_RCVBUF;
+
+    return plan->rcv_request_bytes ? set_buffer(fd, option, SO_RCVBUF, plan->rcv_request_bytes) : 0;
 }
 
 static int apply_snd(int fd, const struct autobuf_plan *plan, const struct before *was)
@@ -136,10 +154,7 @@ static int apply_snd(int fd, const struct autobuf_plan *plan, const struct befor
         return 0;
     if (2 * plan->snd_request_bytes > was->socket.snd_buf_bytes)
         error = bound_notsent(fd, was);
-    if (error < 0)
-        return error;
-    return set_buffer(fd, plan->flags & AUTOBUF_PLAN_SND_FORCE ? SO_SNDBUFFORCE : SO_SNDBUF,
-                      SO_SNDBUF, plan->snd_request_bytes);
+    return error < 0 ? error : request_snd(fd, plan);
 }
 
 static int apply_rcv(int fd, const struct autobuf_plan *plan, const struct before *was)
@@ -148,9 +163,8 @@ static int apply_rcv(int fd, const struct autobuf_plan *plan, const struct befor
 
     if (plan->flags & AUTOBUF_PLAN_RCV_UNLOCK)
         error = unlock_rcv(fd, &was->socket);
-    else if (plan->rcv_request_bytes)
-        error = set_buffer(fd, plan->flags & AUTOBUF_PLAN_RCV_FORCE ? SO_RCVBUFFORCE : SO_RCVBUF,
-                           SO_RCVBUF, plan->rcv_request_bytes);
+    else
+        error = request_rcv(fd, plan);
     if (error < 0 || !plan->rcv_clamp_bytes)
         return error;
     return ab_set_int(fd, IPPROTO_TCP, TCP_WINDOW_CLAMP, plan->rcv_clamp_bytes);
@@ -167,30 +181,22 @@ static bool does_nothing(const struct autobuf_plan *plan)
            !(plan->flags & (AUTOBUF_PLAN_SND_UNLOCK | AUTOBUF_PLAN_RCV_UNLOCK));
 }
 
-/* Returns 0, AUTOBUF_E_CLAMPED or a negative errno. */
-static int is_granted(int scratch, int option, uint64_t bytes)
-{
-    return bytes ? set_buffer(scratch, option, option, bytes) : 0;
-}
-
 /*
- * Whether anybody may set these sizes, as the plan counts on. Tried on another socket: where less is granted, the size that
- * autotuning has made could not be put back. Returns as is_granted().
+ * Whether the kernel grants these sizes to this process. Tried on another socket: where it does not, the size that
+ * autotuning has made could not be put back. Returns as request_snd().
  */
 static int are_granted(const struct autobuf_plan *plan)
 {
-    uint64_t snd = plan->flags & AUTOBUF_PLAN_SND_FORCE ? 0 : plan->snd_request_bytes;
-    uint64_t rcv = plan->flags & AUTOBUF_PLAN_RCV_FORCE ? 0 : plan->rcv_request_bytes;
     int scratch, error;
 
-    if (!snd && !rcv)
+    if (!plan->snd_request_bytes && !plan->rcv_request_bytes)
         return 0;
     scratch = ab_socket_scratch();
     if (scratch < 0)
         return 0; /* what is not granted is seen later */
-    error = is_granted(scratch, SO_SNDBUF, snd);
+    error = request_snd(scratch, plan);
     if (error == 0)
-        error = is_granted(scratch, SO_RCVBUF, rcv);
+        error = request_rcv(scratch, plan);
     close(scratch);
     return error;
 }
@@ -214,11 +220,11 @@ int autobuf_apply(int fd, const struct autobuf_plan *theirs)
     error = are_granted(&plan);
     if (error < 0)
         return error;
-    error = apply_pacing(fd, plan.snd_pacing_bit_per_s);
-    if (error == 0)
-        error = apply_rcv(fd, &plan, &was);
+    error = apply_rcv(fd, &plan, &was);
     if (error == 0)
         error = apply_snd(fd, &plan, &was);
+    if (error == 0) /* the last, for a connection that was paced once stays paced by TCP, if without a bound */
+        error = apply_pacing(fd, plan.snd_pacing_bit_per_s);
     if (error < 0)
         put_back(fd, &plan, &was.settings);
     return error < 0 ? error : 1;

@@ -112,8 +112,11 @@ int autobuf_settings_read(int fd, struct autobuf_settings *theirs)
 static int restore_sides(int fd, const struct autobuf_settings *was, const struct autobuf_settings *now)
 {
     uint32_t either = was->locks | now->locks;
-    int error = 0;
+    int error = 0, locks;
 
+    /* Before Linux 5.15 a size that is set stays: a side that autotuning had cannot be given back. */
+    if (was->locks != either && ab_get_int(fd, SOL_SOCKET, SO_BUF_LOCK, &locks) < 0)
+        return -ENOPROTOOPT;
     if (either & AUTOBUF_LOCK_SND)
         error = ab_put_back_snd(fd, was);
     if (error == 0 && was->locks & AUTOBUF_LOCK_RCV)
@@ -123,10 +126,19 @@ static int restore_sides(int fd, const struct autobuf_settings *was, const struc
     return error == -ENOPROTOOPT && was->locks == either ? 0 : error; /* before Linux 5.15 setting the sizes has locked them */
 }
 
+/* What has nothing to do with sizes and locks. */
+static int restore_rest(int fd, const struct autobuf_settings *was, const struct autobuf_settings *now)
+{
+    int error = was->notsent_bytes == now->notsent_bytes ? 0 : ab_set_int(fd, IPPROTO_TCP, TCP_NOTSENT_LOWAT, was->notsent_bytes);
+    int pacing_error = was->pacing_byte_per_s == now->pacing_byte_per_s ? 0 : ab_put_back_pacing(fd, was);
+
+    return error < 0 ? error : pacing_error;
+}
+
 int autobuf_settings_restore(int fd, const struct autobuf_settings *theirs)
 {
     struct autobuf_settings was, now = AUTOBUF_SETTINGS_INIT;
-    int error;
+    int error, rest;
 
     if (!ab_struct_in(&was, sizeof was, theirs) || was.locks & ~(AUTOBUF_LOCK_SND | AUTOBUF_LOCK_RCV) ||
         !was.snd_buf_bytes || !was.rcv_buf_bytes)
@@ -139,7 +151,6 @@ int autobuf_settings_restore(int fd, const struct autobuf_settings *theirs)
     error = restore_sides(fd, &was, &now);
     if (error == 0 && (was.locks & AUTOBUF_LOCK_RCV || !was.rcv_clamp_bytes || now.rcv_clamp_bytes < was.rcv_clamp_bytes))
         error = ab_put_back_clamp(fd, &was);
-    if (error == 0 && was.pacing_byte_per_s != now.pacing_byte_per_s)
-        error = ab_put_back_pacing(fd, &was);
-    return error;
+    rest = restore_rest(fd, &was, &now);
+    return error < 0 ? error : rest;
 }

@@ -4,10 +4,13 @@
 #include <errno.h>
 #include <netinet/in.h>
 #include <netinet/tcp.h>
+#include <sched.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/resource.h>
 #include <sys/socket.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include "plan/plan.h"
@@ -105,6 +108,35 @@ static void what_waits_unsent_is_bounded(void **state)
         CHECK_EQUAL(rows[i].name, notsent_of(fd), rows[i].after);
         close(fd);
     }
+}
+
+/* net.ipv4.tcp_notsent_lowat, which many lower for short answers, is of a network namespace. */
+static int with_a_bound_for_all(void)
+{
+    struct autobuf_plan p = plan_of(SND_REQUEST, 0, 0);
+    FILE *sysctl = NULL;
+    int fd;
+
+    if (unshare(CLONE_NEWNET) == 0)
+        sysctl = fopen("/proc/sys/net/ipv4/tcp_notsent_lowat", "w");
+    if (!sysctl || fputs("20000\n", sysctl) < 0 || fclose(sysctl) != 0)
+        return 77;
+    fd = tcp_socket();
+    return autobuf_apply(fd, &p) == 1 && notsent_of(fd) == 0 ? 0 : 1;
+}
+
+static void a_smaller_bound_of_the_host_stays(void **state)
+{
+    pid_t child = fork();
+    int status;
+
+    (void)state;
+    if (child == 0)
+        _exit(with_a_bound_for_all());
+    assert_int_equal(waitpid(child, &status, 0), child);
+    if (WIFEXITED(status) && WEXITSTATUS(status) == 77)
+        skip();
+    assert_true(WIFEXITED(status) && WEXITSTATUS(status) == 0);
 }
 
 static void send_side_of_a_connection_is_set(void **state)
@@ -864,6 +896,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(requests_are_set),
         cmocka_unit_test(what_waits_unsent_is_bounded),
+        cmocka_unit_test(a_smaller_bound_of_the_host_stays),
         cmocka_unit_test(send_side_of_a_connection_is_set),
         cmocka_unit_test(leaving_alone_changes_nothing),
         cmocka_unit_test(pacing_is_set),

@@ -134,6 +134,23 @@ static void autotuned_sides_are_unlocked(void **state)
     close_connection(&c);
 }
 
+/* Also where the side that it belongs to has been given back meanwhile. */
+static void the_bound_of_what_waits_unsent_is_put_back(void **state)
+{
+    struct connection c = tcp_connection();
+    struct autobuf_settings was = settings_of(c.client);
+
+    (void)state;
+    if (!locks_are_known())
+        skip();
+    make_larger(c.client);
+    set_tcp(c.client, TCP_NOTSENT_LOWAT, 9000);
+    unlock_both(c.client);
+    assert_int_equal(autobuf_settings_restore(c.client, &was), 0);
+    assert_int_equal(settings_of(c.client).notsent_bytes, was.notsent_bytes);
+    close_connection(&c);
+}
+
 static void a_lowered_clamp_is_put_back(void **state)
 {
     struct connection c = tcp_connection();
@@ -222,6 +239,7 @@ int main(void)
         cmocka_unit_test(what_is_set_is_read),
         cmocka_unit_test(locked_sides_are_put_back),
         cmocka_unit_test(autotuned_sides_are_unlocked),
+        cmocka_unit_test(the_bound_of_what_waits_unsent_is_put_back),
         cmocka_unit_test(a_lowered_clamp_is_put_back),
         cmocka_unit_test(a_listener_is_put_back),
         cmocka_unit_test(what_is_as_it_was_stays),
