@@ -149,8 +149,11 @@ AUTOBUF_API void autobuf_flow_close(struct autobuf_flow *flow);
  * to autotuning. A transfer of up to 1 MB is left alone at once, unless applied->limits is not NULL or the program has
  * set a buffer of the socket.
  *
+ * For AUTOBUF_INTENT_LOW_DELAY it replaces a rate limit (SO_MAX_PACING_RATE) that was set before; autobuf_flow_*() and
+ * autobuf_live_*() stay below it.
+ *
  * Returns 1: it set something; 0: it left the socket alone. On failure the socket is as it was: -EINVAL (an option,
- * the address), and the errors of autobuf_limits_host(), autobuf_socket_state() and autobuf_apply().
+ * the address, a struct's size), and the errors of autobuf_limits_host(), autobuf_socket_state() and autobuf_apply().
  */
 AUTOBUF_API int autobuf_tune(int fd, const struct sockaddr *peer, socklen_t peer_len,
                              const struct autobuf_options *options,
@@ -158,8 +161,8 @@ AUTOBUF_API int autobuf_tune(int fd, const struct sockaddr *peer, socklen_t peer
 
 /*
  * Sets on a TCP socket what a plan requests, and reads back what the kernel granted. If it makes a send buffer
- * larger, it also lowers TCP_NOTSENT_LOWAT to 512 KB, unless it is lower already: the larger buffer is for data in
- * flight, and a peer that does not read must not fill it with unsent data.
+ * larger, it also lowers TCP_NOTSENT_LOWAT to 512 KB, unless it or net.ipv4.tcp_notsent_lowat is lower already: the
+ * larger buffer is for data in flight, and a peer that does not read must not fill it with unsent data.
  *
  * Returns 1: it set something; 0: the plan requests nothing, or AUTOBUF=off. On failure the socket is as it was:
  * -EBADF, -ENOTSOCK, -EOPNOTSUPP (not a TCP socket); -EINVAL: plan->size, NULL, or for a connected socket a receive

@@ -82,7 +82,7 @@ AUTOBUF_API int autobuf_live_open(struct autobuf_live **live, int fd,
 /*
  * Says that the same connection has another descriptor from now on. This is for callers that hold the descriptor
  * only during a step: a duplicate from another process (pidfd_getfd(2)) keeps the connection open as long as it is
- * held. Returns 0; -ESTALE: fd is another socket; -EBADF, -ENOTSOCK, -EINVAL (NULL).
+ * held. Returns 0; -ESTALE: fd is another socket; -EBADF, -ENOTSOCK, -EINVAL (NULL); AUTOBUF_E_FORKED.
  */
 AUTOBUF_API int autobuf_live_move(struct autobuf_live *live, int fd);
 

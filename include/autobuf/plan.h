@@ -235,8 +235,9 @@ AUTOBUF_API int autobuf_plan_explain(const struct autobuf_plan *plan, char *buf,
 
 /*
  * Writes a line that an administrator would have to set, as sysctl(8) takes it: "net.core.wmem_max=16777216". index
- * counts such lines from 0. limits supplies those values of a triple that do not change. Returns the length of the
- * line, as snprintf(3) does; 0: there is no line of this index; -EINVAL: a struct size, or NULL.
+ * counts such lines from 0; a sysctl that has enough is not named. limits supplies what is set now, and those values of
+ * a triple that do not change. Returns the length of the line, as snprintf(3) does; 0: there is no line of this index;
+ * -EINVAL: a struct size, or NULL.
  */
 AUTOBUF_API int autobuf_plan_sysctl(const struct autobuf_plan *plan,
                                     const struct autobuf_limits *limits, unsigned index, char *buf,

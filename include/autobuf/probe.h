@@ -88,7 +88,7 @@ AUTOBUF_API void autobuf_probe_options_init(struct autobuf_probe_options *option
 AUTOBUF_API int autobuf_probe_open(struct autobuf_probe **probe, const struct sockaddr *peer,
                                    socklen_t peer_len, const struct autobuf_probe_options *options);
 
-/* The descriptor to poll. It stays the same for the life of the handle. -1: a pure handle, or NULL. */
+/* The descriptor to poll. It stays the same for the life of the handle. -1: a pure handle; -EINVAL: NULL. */
 AUTOBUF_API int autobuf_probe_fd(const struct autobuf_probe *probe);
 
 /* The events (POLLIN, POLLOUT) to poll it for until the next step(). */

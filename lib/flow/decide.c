@@ -121,9 +121,9 @@ bool ab_decide_is_short(const struct ab_decision *d)
            (!d->socket.locks || d->by_windows);
 }
 
-static bool path_is_known(const struct ab_decision *d)
+bool ab_decide_knows_path(const struct ab_decision *d)
 {
-    return d->by_windows || d->path.method != AUTOBUF_METHOD_NONE;
+    return d->by_windows || d->path.method != AUTOBUF_METHOD_NONE || d->path.tx_bdp_bytes || d->path.rx_bdp_bytes;
 }
 
 int ab_decide_worth(const struct ab_decision *d, struct autobuf_probe_options *probe)
@@ -131,7 +131,7 @@ int ab_decide_worth(const struct ab_decision *d, struct autobuf_probe_options *p
     uint64_t streams = ab_max(d->options.streams, 1);
 
     *probe = (struct autobuf_probe_options)AUTOBUF_PROBE_OPTIONS_INIT;
-    if (!d->peer_len || d->measured || path_is_known(d) || d->options.flags & AUTOBUF_FLOW_SILENT)
+    if (!d->peer_len || d->measured || ab_decide_knows_path(d) || d->options.flags & AUTOBUF_FLOW_SILENT)
         return 0;
     if (autobuf_plan_worth(&d->limits, &d->socket, d->options.intent, d->options.expected_bytes,
                            &probe->bdp_low_bytes, &probe->bdp_high_bytes) <= 0)
@@ -196,6 +196,8 @@ static uint32_t set_for_good(const struct ab_decision *d)
 {
     if (!(d->limits.flags & AUTOBUF_LIMITS_NO_UNLOCK))
         return 0;
+    if (d->options.flags & AUTOBUF_FLOW_LOOK_ONLY) /* nothing of the plan was set */
+        return d->socket.locks;
     return d->socket.locks | (d->plan.snd_request_bytes ? AUTOBUF_LOCK_SND : 0) |
            (d->plan.rcv_request_bytes ? AUTOBUF_LOCK_RCV : 0);
 }
@@ -266,11 +268,26 @@ void ab_decide_short(struct ab_decision *d, int fd, uint32_t side)
     }
 }
 
+int ab_decide_reports(const struct autobuf_applied *theirs)
+{
+    struct autobuf_applied applied;
+    struct autobuf_path path;
+    struct autobuf_limits limits;
+    struct autobuf_plan plan;
+
+    if (!ab_struct_in(&applied, sizeof applied, theirs) ||
+        (applied.path && !ab_struct_in(&path, sizeof path, applied.path)) ||
+        (applied.limits && !ab_struct_in(&limits, sizeof limits, applied.limits)) ||
+        (applied.plan && !ab_struct_in(&plan, sizeof plan, applied.plan)))
+        return -EINVAL;
+    return 0;
+}
+
 int ab_decide_report(const struct ab_decision *d, struct autobuf_applied *theirs)
 {
     struct autobuf_applied applied;
 
-    if (!ab_struct_in(&applied, sizeof applied, theirs))
+    if (ab_decide_reports(theirs) < 0 || !ab_struct_in(&applied, sizeof applied, theirs))
         return -EINVAL;
     applied.measured = d->measured;
     ab_struct_out(theirs, &applied, sizeof applied);

@@ -260,18 +260,18 @@ static void tell_limit(struct autobuf_flow *flow)
 
 static int step_live(struct autobuf_flow *flow, uint64_t now_ns)
 {
-    struct autobuf_live_state state = AUTOBUF_LIVE_STATE_INIT;
     struct autobuf_plan *plan = &flow->decision.plan;
     int result = autobuf_live_step(flow->live, now_ns);
+    uint32_t sides = ab_live_set_sides(flow->live);
 
     if (result == 0)
         tell_limit(flow);
-    if (result <= 0 || autobuf_live_state(flow->live, &state) < 0)
+    if (result <= 0)
         return result;
     flow->changes++;
-    if (state.limiter == AUTOBUF_LIMITER_RCV_BUFFER)
+    if (sides & AUTOBUF_LOCK_RCV)
         plan->rcv_reason = AUTOBUF_REASON_SET;
-    else
+    if (sides & AUTOBUF_LOCK_SND || is_low_delay(flow)) /* otherwise a pace is only tried */
         plan->snd_reason = AUTOBUF_REASON_SET;
     return result;
 }

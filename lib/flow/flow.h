@@ -61,6 +61,9 @@ void ab_decide_peer_of(struct ab_decision *d, int fd);
  */
 int ab_decide_within(struct ab_decision *d, const struct autobuf_limits *limits);
 
+/* Whether the path was told, recalled or measured. */
+bool ab_decide_knows_path(const struct ab_decision *d);
+
 /* Whether the transfer is so short that nothing can be gained, not even by reading this host's limits. */
 bool ab_decide_is_short(const struct ab_decision *d);
 
@@ -104,6 +107,9 @@ bool ab_decide_again(struct ab_decision *d, int fd, int result);
  * as the connection itself has shown (AUTOBUF_LOCK_*); 0: neither does.
  */
 void ab_decide_short(struct ab_decision *d, int fd, uint32_t side);
+
+/* Whether the sizes of these structs are valid: 0 or -EINVAL. */
+int ab_decide_reports(const struct autobuf_applied *applied);
 
 /* Copies into applied what its caller wants of the decision. -EINVAL: a struct's size is not valid. */
 int ab_decide_report(const struct ab_decision *d, struct autobuf_applied *applied);

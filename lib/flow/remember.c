@@ -98,7 +98,7 @@ void ab_decide_recall(struct ab_decision *d, int fd)
     char prefix[AUTOBUF_PREFIX_BYTES] = "";
     int error;
 
-    if (!d->peer_len || d->recalled || d->options.flags & AUTOBUF_FLOW_NO_STORE || d->by_windows || d->path.method != AUTOBUF_METHOD_NONE)
+    if (!d->peer_len || d->recalled || d->options.flags & AUTOBUF_FLOW_NO_STORE || ab_decide_knows_path(d))
         return;
     d->recalled = true;
     error = look_up_in(d, fd, NULL, &entry);

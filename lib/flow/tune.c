@@ -70,8 +70,11 @@ int autobuf_tune(int fd, const struct sockaddr *peer, socklen_t peer_len,
                  const struct autobuf_options *options, struct autobuf_applied *applied)
 {
     struct ab_decision d;
-    int error = ab_decide_begin(&d, fd, peer, peer_len, options);
+    int error;
 
+    if (applied && ab_decide_reports(applied) < 0)
+        return -EINVAL;
+    error = ab_decide_begin(&d, fd, peer, peer_len, options);
     if (error == 0)
         error = decide(&d, fd, !wants_limits(applied));
     if (error == 0)

@@ -30,6 +30,7 @@ struct autobuf_live {
     uint64_t pace_byte_per_s; /* the most that the program itself allows; UINT64_MAX: no limit */
     uint64_t path_bit_per_s;  /* the most that the path takes, if it is known; UINT64_MAX: unknown */
     uint64_t set_bit_per_s;   /* the pace that we set; 0: none */
+    uint32_t sides;           /* whose buffers we have set or given back: AUTOBUF_LOCK_* */
 };
 
 /* Memory of the data in both buffers; 0: the kernel does not say (before Linux 4.12). */
@@ -151,8 +152,13 @@ void autobuf_live_close(struct autobuf_live *live)
 
 int autobuf_live_move(struct autobuf_live *live, int fd)
 {
-    int error = live ? ab_socket_check(fd, live->cookie) : -EINVAL;
+    int error;
 
+    if (!live)
+        return -EINVAL;
+    if (live->owner != getpid())
+        return AUTOBUF_E_FORKED;
+    error = ab_socket_check(fd, live->cookie);
     if (error == 0)
         live->fd = fd;
     return error;
@@ -214,6 +220,8 @@ static int act(struct autobuf_live *live, const struct ab_look *look, struct aut
     if (result <= 0)
         return result;
     live->changes++;
+    live->sides |= plan->snd_request_bytes || plan->flags & AUTOBUF_PLAN_SND_UNLOCK ? AUTOBUF_LOCK_SND : 0;
+    live->sides |= plan->rcv_request_bytes || plan->flags & AUTOBUF_PLAN_RCV_UNLOCK ? AUTOBUF_LOCK_RCV : 0;
     if (plan->snd_pacing_bit_per_s) {
         live->set_bit_per_s = ends ? 0 : plan->snd_pacing_bit_per_s;
         log_pace(live, before, why);
@@ -255,6 +263,11 @@ uint64_t ab_live_round_bytes(const struct autobuf_live *live)
 uint32_t ab_live_short_side(const struct autobuf_live *live)
 {
     return ab_judge_short_side(&live->judge);
+}
+
+uint32_t ab_live_set_sides(const struct autobuf_live *live)
+{
+    return live->sides;
 }
 
 int autobuf_live_step(struct autobuf_live *live, uint64_t now_ns)

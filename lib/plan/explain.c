@@ -239,6 +239,20 @@ static unsigned long long sysctl_bytes(uint64_t bytes)
     return ab_min(bytes, AB_STORED_MAX);
 }
 
+/* What net.core.wmem_max, which the kernel doubles, has to be. */
+static uint64_t wmem_max_bytes(const struct autobuf_plan *p)
+{
+    return p->snd_needed_bytes / 2 + p->snd_needed_bytes % 2;
+}
+
+/* Whether the sysctl has less than is needed. If not, the caller's bound limits, or a size that nobody can unlock. */
+static bool is_short(uint32_t sysctl, const struct autobuf_plan *p, const struct autobuf_limits *l)
+{
+    if (sysctl == AUTOBUF_SYSCTL_WMEM_MAX)
+        return wmem_max_bytes(p) > l->snd_settable_bytes;
+    return sysctl != AUTOBUF_SYSCTL_TCP_RMEM || p->rcv_needed_bytes > l->tcp_rmem_max_bytes;
+}
+
 static int sysctl_line(uint32_t sysctl, const struct autobuf_plan *p, const struct autobuf_limits *l,
                        char *buf, size_t cap)
 {
@@ -248,7 +262,7 @@ static int sysctl_line(uint32_t sysctl, const struct autobuf_plan *p, const stru
     switch (sysctl) {
     case AUTOBUF_SYSCTL_WMEM_MAX:
         return snprintf(buf, cap, "net.core.wmem_max=%llu",
-                        sysctl_bytes(p->snd_needed_bytes / 2 + p->snd_needed_bytes % 2));
+                        sysctl_bytes(wmem_max_bytes(p)));
     case AUTOBUF_SYSCTL_TCP_RMEM:
         return snprintf(buf, cap, "net.ipv4.tcp_rmem=%llu %llu %llu",
                         (unsigned long long)l->tcp_rmem_min_bytes,
@@ -279,7 +293,7 @@ int autobuf_plan_sysctl(const struct autobuf_plan *plan, const struct autobuf_li
     for (size_t i = 0; i < OBSTACLES; i++) {
         uint32_t sysctl = obstacles[i].sysctl;
 
-        if ((p.snd_sysctl | p.rcv_sysctl) & sysctl && index-- == 0)
+        if ((p.snd_sysctl | p.rcv_sysctl) & sysctl && is_short(sysctl, &p, &l) && index-- == 0)
             return sysctl_line(sysctl, &p, &l, buf, cap);
     }
     return 0;

@@ -56,7 +56,7 @@ static struct autobuf_plan some_plan(uint32_t snd_reason, uint32_t rcv_reason)
     }
     if (rcv_reason == AUTOBUF_REASON_CAPPED) {
         p.rcv_sysctl = AUTOBUF_SYSCTL_TCP_RMEM;
-        p.rcv_needed_bytes = 19300000;
+        p.rcv_needed_bytes = 40300000;
     }
     return p;
 }
@@ -260,9 +260,9 @@ static const struct sysctl_row {
     {"none", AUTOBUF_SYSCTL_NONE, AUTOBUF_SYSCTL_NONE, {NULL}},
     {"send", AUTOBUF_SYSCTL_WMEM_MAX, AUTOBUF_SYSCTL_NONE, {"net.core.wmem_max=7240000"}},
     {"receive: the rest of the triple stays", AUTOBUF_SYSCTL_NONE, AUTOBUF_SYSCTL_TCP_RMEM,
-     {"net.ipv4.tcp_rmem=4096 131072 19300000"}},
+     {"net.ipv4.tcp_rmem=4096 131072 40300000"}},
     {"both", AUTOBUF_SYSCTL_WMEM_MAX, AUTOBUF_SYSCTL_TCP_RMEM,
-     {"net.core.wmem_max=7240000", "net.ipv4.tcp_rmem=4096 131072 19300000"}},
+     {"net.core.wmem_max=7240000", "net.ipv4.tcp_rmem=4096 131072 40300000"}},
     {"the same on both sides, once", AUTOBUF_SYSCTL_WINDOW_SCALING, AUTOBUF_SYSCTL_WINDOW_SCALING,
      {"net.ipv4.tcp_window_scaling=1"}},
     {"receive autotuning", AUTOBUF_SYSCTL_NONE, AUTOBUF_SYSCTL_MODERATE_RCVBUF,
@@ -286,7 +286,7 @@ static struct autobuf_plan sysctl_plan(const struct sysctl_row *row)
     p.snd_sysctl = row->snd;
     p.rcv_sysctl = row->rcv;
     p.snd_needed_bytes = row->snd == AUTOBUF_SYSCTL_TCP_MEM ? TCP_MEM_NEEDED : 14480000;
-    p.rcv_needed_bytes = 19300000;
+    p.rcv_needed_bytes = 40300000;
     return p;
 }
 

@@ -185,7 +185,7 @@ static void dead_in_a_forked_child(void **state)
 
     (void)state;
     if (child == 0)
-        _exit(autobuf_live_step(live, S) == AUTOBUF_E_FORKED ? 0 : 1);
+        _exit(autobuf_live_step(live, S) == AUTOBUF_E_FORKED && autobuf_live_move(live, c.client) == AUTOBUF_E_FORKED ? 0 : 1);
     assert_int_equal(waitpid(child, &status, 0), child);
     assert_int_equal(status, 0);
     autobuf_live_close(live);

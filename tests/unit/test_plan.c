@@ -586,6 +586,31 @@ static void the_named_sysctl_cures(void **state)
     }
 }
 
+/* What limits is the caller's own bound, or a size that the program has locked and nobody can unlock. */
+static void no_sysctl_is_to_be_lowered(void **state)
+{
+    struct autobuf_path path = AUTOBUF_PATH_INIT;
+    struct autobuf_limits limits = host_esnet_64;
+    struct autobuf_plan p = AUTOBUF_PLAN_INIT;
+    struct autobuf_socket s = socket_new();
+
+    (void)state;
+    limits.tcp_wmem_max_bytes = 4194304;
+    limits.request_most_bytes = 100000;
+    assert_int_equal(autobuf_path_given(&path, 400 * MBIT, 100 * MS), 0);
+    assert_int_equal(autobuf_plan_make(&path, &limits, &s, 0, 0, &p), 0);
+    assert_int_equal(p.snd_reason, CAPPED);
+    assert_int_equal(named_value(&p, &limits, "net.core.wmem_max="), 0);
+    limits = host_older;
+    limits.flags |= AUTOBUF_LIMITS_NO_UNLOCK;
+    s.locks = LOCK_RCV;
+    s.rcv_buf_bytes = 131072;
+    assert_int_equal(autobuf_path_given(&path, 80 * MBIT, 100 * MS), 0);
+    assert_int_equal(autobuf_plan_make(&path, &limits, &s, 0, 0, &p), 0);
+    assert_int_equal(p.rcv_reason, CAPPED);
+    assert_int_equal(named_value(&p, &limits, "net.ipv4.tcp_rmem="), 0);
+}
+
 /* Each limit that is too small is named: with more memory, the others may be left. */
 static void more_tcp_memory_cures(void **state)
 {
@@ -1475,6 +1500,7 @@ int main(void)
         cmocka_unit_test(a_plan_may_force_too_much_by_now),
         cmocka_unit_test(unscaled_windows_end_at_64k),
         cmocka_unit_test(the_named_sysctl_cures),
+        cmocka_unit_test(no_sysctl_is_to_be_lowered),
         cmocka_unit_test(more_tcp_memory_cures),
         cmocka_unit_test(sysctl_fits_the_kernel_s_int),
         cmocka_unit_test(a_round_trip_time_is_not_believed_beyond_tcp_s),

@@ -317,6 +317,26 @@ static void older_program_s_structs(void **state)
     stage_end(&s);
 }
 
+/* Nothing is set for who could not be told of it. */
+static void structs_without_a_size_are_refused(void **state)
+{
+    struct autobuf_flow *flow;
+    struct stage s;
+    struct told t;
+
+    (void)state;
+    stage_begin(&s);
+    for (unsigned i = 0; i < 4; i++) {
+        tell(&t);
+        *(uint32_t *[]){&t.applied.size, &t.path.size, &t.limits.size, &t.plan.size}[i] = 0;
+        assert_int_equal(autobuf_tune(s.fds[0], NULL, 0, NULL, &t.applied), -EINVAL);
+        assert_int_equal(autobuf_flow_open(&flow, s.fds[0], NULL, 0, NULL), 0);
+        assert_int_equal(autobuf_flow_state(flow, &t.applied), -EINVAL);
+        autobuf_flow_close(flow);
+    }
+    stage_end(&s);
+}
+
 struct lines {
     unsigned count;
     bool clean;
@@ -379,6 +399,7 @@ int main(void)
         cmocka_unit_test(options_out_of_range),
         cmocka_unit_test(peers_that_cannot_be_measured),
         cmocka_unit_test(older_program_s_structs),
+        cmocka_unit_test(structs_without_a_size_are_refused),
         cmocka_unit_test(says_what_it_does),
         cmocka_unit_test(looking_only),
     };
