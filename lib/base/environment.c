@@ -134,6 +134,6 @@ void ab_environment_line(const char *text)
         return;
     len = (int)ab_min((uint64_t)len, sizeof line - 1);
     write_line(fd, line, (size_t)len);
-    if (fd != STANDARD_ERROR)
+    if (environment.file[0]) /* its descriptor may be that of standard error, which the program has closed */
         close(fd);
 }

@@ -138,10 +138,12 @@ void autobuf_rightsize_granted(struct autobuf_rightsize *rs, uint64_t now_ns, ui
 {
     uint64_t limit;
 
-    if (!rs || !time_runs(rs, now_ns) || !bytes)
+    if (!rs)
         return;
     limit = rs->granted_bytes;
-    rs->granted_bytes = limit > UINT64_MAX - bytes ? UINT64_MAX : limit + bytes;
+    rs->granted_bytes = limit > UINT64_MAX - bytes ? UINT64_MAX : limit + bytes; /* whatever the time */
+    if (!time_runs(rs, now_ns) || !bytes)
+        return;
     if (rs->sample_ns == AUTOBUF_NS_UNSET) {
         rs->sample_ns = now_ns;
         rs->sample_bytes = limit;
@@ -152,11 +154,11 @@ void autobuf_rightsize_received(struct autobuf_rightsize *rs, uint64_t now_ns, u
 {
     uint64_t before;
 
-    if (!rs || !time_runs(rs, now_ns))
+    if (!rs)
         return;
     before = rs->received_bytes;
     rs->received_bytes = before > UINT64_MAX - bytes ? UINT64_MAX : before + bytes;
-    if (rs->sample_ns == AUTOBUF_NS_UNSET || rs->received_bytes <= rs->sample_bytes)
+    if (!time_runs(rs, now_ns) || rs->sample_ns == AUTOBUF_NS_UNSET || rs->received_bytes <= rs->sample_bytes)
         return;
     rs->own_rtt_ns[rs->own_count++ % RTT_SAMPLES] =
         ab_min(ab_max(now_ns - rs->sample_ns, 1), RTT_MOST_NS);
