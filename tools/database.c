@@ -341,7 +341,7 @@ static int import(struct database *db, const struct order *order)
         struct autobuf_paths_entry known = AUTOBUF_PATHS_ENTRY_INIT;
 
         error = look_up(db, order->entries + i, &known);
-        better[i] = error == 0 && known.expires_s > order->now_s && known_says_more(&known, order->entries + i);
+        better[i] = error == 0 && known.expires_s > order->now_s && known_stays(&known, order->entries + i);
         if (!better[i] && (error == 0 || error == -ENOENT))
             error = put(db, order->entries + i);
     }

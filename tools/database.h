@@ -52,7 +52,7 @@ int database_observe(struct database *db, const struct autobuf_paths_entry *entr
 int database_set(struct database *db, const struct autobuf_paths_entry *entry);
 
 /*
- * Adds *count entries from a file, each key once and in the store's order. Those of which known_says_more() says so are
+ * Adds *count entries from a file, each key once and in the store's order. Those for which known_stays() are
  * counted in *better and removed from entries[].
  */
 int database_import(struct database *db, struct autobuf_paths_entry *entries, size_t *count, uint64_t now_s,

@@ -187,7 +187,7 @@ static int check_file(const struct database_file *file, const char *end)
         return -errno;
     if (S_ISLNK(found.st_mode))
         return -ELOOP;
-    if (!S_ISREG(found.st_mode) || found.st_mode & (S_IWGRP | S_IWOTH) ||
+    if (!S_ISREG(found.st_mode) || found.st_nlink != 1 || found.st_mode & (S_IWGRP | S_IWOTH) ||
         (found.st_uid && found.st_uid != geteuid() && found.st_uid != keeper_of(file)))
         return -EPERM;
     if (!found.st_uid) /* from before there was a keeper */

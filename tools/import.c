@@ -12,6 +12,7 @@
 
 #define NS_PER_S 1000000000U
 #define RATE_MOST 1e15
+#define BDP_MOST 1099511627776.0
 #define RTT_LEAST_S 1e-6
 #define RTT_MOST_S 1000.0
 #define V4_HEADERS 52U /* of IP and TCP, with the timestamp option, which the senders' MSS do not count */
@@ -146,8 +147,11 @@ static int leave_out(struct imported *into, enum import_reason reason)
     return 0;
 }
 
+/* One that the store would refuse is left out here, and does not end the writing of all. */
 static int add(struct imported *into, const struct autobuf_paths_entry *entry)
 {
+    if (autobuf_paths_check(entry) < 0)
+        return leave_out(into, IMPORT_NOT_UNDERSTOOD);
     if (into->count == into->room) {
         size_t room = into->room ? 2 * into->room : 64;
         struct autobuf_paths_entry *grown = reallocarray(into->entries, room, sizeof *grown);
@@ -195,7 +199,7 @@ static int add_reading(const struct reading *r, const struct import_host *host, 
     entry.remote = here ? to : from;
     entry.flags = (tx ? AUTOBUF_PATH_TX_AT_LEAST : 0) | (rx ? AUTOBUF_PATH_RX_AT_LEAST : 0);
     entry.samples = 1;
-    entry.packet_bytes = r->mss > 0 ? (uint32_t)(r->mss + headers) : 0;
+    entry.packet_bytes = r->mss > 0 ? (uint32_t)(r->mss + headers < UINT16_MAX ? r->mss + headers : UINT16_MAX) : 0;
     entry.rtt_min_ns = r->rtt_s > 0 ? (uint64_t)(r->rtt_s * NS_PER_S) : AUTOBUF_NS_UNSET;
     entry.tx_rate_bit_per_s = entry.tx_rate_low_bit_per_s = entry.tx_rate_high_bit_per_s = tx;
     entry.rx_rate_bit_per_s = entry.rx_rate_low_bit_per_s = entry.rx_rate_high_bit_per_s = rx;
@@ -399,8 +403,8 @@ static bool read_entry(const json_t *value, struct autobuf_paths_entry *e)
               whole_at(value, "rx_rate_bit_per_s", RATE_MOST, &e->rx_rate_bit_per_s) &&
               whole_at(value, "rx_rate_low_bit_per_s", RATE_MOST, &e->rx_rate_low_bit_per_s) &&
               whole_at(value, "rx_rate_high_bit_per_s", RATE_MOST, &e->rx_rate_high_bit_per_s) &&
-              whole_at(value, "tx_bdp_bytes", RATE_MOST, &e->tx_bdp_bytes) &&
-              whole_at(value, "rx_bdp_bytes", RATE_MOST, &e->rx_bdp_bytes) &&
+              whole_at(value, "tx_bdp_bytes", BDP_MOST, &e->tx_bdp_bytes) &&
+              whole_at(value, "rx_bdp_bytes", BDP_MOST, &e->rx_bdp_bytes) &&
               small_at(value, "samples", UINT32_MAX, &e->samples) &&
               small_at(value, "packet_bytes", UINT16_MAX, &e->packet_bytes) &&
               whole_at(value, "learned_s", 1e12, &e->learned_s) && whole_at(value, "expires_s", 1e12, &e->expires_s);
@@ -411,8 +415,7 @@ static bool read_entry(const json_t *value, struct autobuf_paths_entry *e)
     e->rx_unsure = numbered(autobuf_unsure_name, AUTOBUF_UNSURE_PAUSES, text_at(value, "rx_unsure"));
     e->flags = (json_is_true(at(value, "tx_at_least")) ? AUTOBUF_PATH_TX_AT_LEAST : 0) |
                (json_is_true(at(value, "rx_at_least")) ? AUTOBUF_PATH_RX_AT_LEAST : 0);
-    /* One that the store would refuse is left out here, and does not end the writing of all. */
-    return ok && e->method && autobuf_paths_compare(e, &(struct autobuf_paths_entry)AUTOBUF_PATHS_ENTRY_INIT) != 0;
+    return ok && e->method;
 }
 
 static int add_entries(const json_t *entries, const struct import_host *host, struct imported *into)
@@ -500,7 +503,9 @@ static void combine(struct autobuf_paths_entry *e, const struct autobuf_paths_en
 /* rate x time, in bytes, at most what the store takes. */
 static uint64_t product(uint64_t bit_per_s, uint64_t ns)
 {
-    return (uint64_t)((double)bit_per_s * (double)ns / (8.0 * NS_PER_S));
+    double bytes = (double)bit_per_s * (double)ns / (8.0 * NS_PER_S);
+
+    return bytes < BDP_MOST ? (uint64_t)bytes : (uint64_t)BDP_MOST;
 }
 
 /* One entry for each path, with what it needs to be of use. */

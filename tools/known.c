@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 #include "known.h"
 
+#define AHEAD_S 86400U /* entries from further ahead are nobody's: lib/paths/record.h */
+
 /* -------------------------------------------------------------------------------------- worth */
 
 static int worth(uint32_t method)
@@ -15,6 +17,11 @@ bool known_says_more(const struct autobuf_paths_entry *known, const struct autob
     int differ = worth(known->method) - worth(fresh->method);
 
     return differ > 0 || (differ == 0 && known->learned_s > fresh->learned_s);
+}
+
+bool known_stays(const struct autobuf_paths_entry *known, const struct autobuf_paths_entry *imported)
+{
+    return known->method == AUTOBUF_METHOD_GIVEN || known_says_more(known, imported);
 }
 
 /* -------------------------------------------------------------------------------------- parts */
@@ -127,6 +134,10 @@ void known_merge(struct autobuf_paths_entry *known, const struct autobuf_paths_e
     }
     if (old.method == AUTOBUF_METHOD_GIVEN)
         return;
+    if (old.learned_s > fresh.learned_s + AHEAD_S) { /* when the clock was wrong */
+        *known = fresh;
+        return;
+    }
     sources[0] = rtt_source(old.rtt_min_ns, fresh.rtt_min_ns);
     if (sources[0] == SEEN)
         known->rtt_min_ns = fresh.rtt_min_ns;

@@ -13,6 +13,9 @@
  */
 bool known_says_more(const struct autobuf_paths_entry *known, const struct autobuf_paths_entry *fresh);
 
+/* Whether what is known stays when a file says something else: then also whenever it was set by hand. */
+bool known_stays(const struct autobuf_paths_entry *known, const struct autobuf_paths_entry *imported);
+
 /*
  * Merges what one connection or measurement says of a path (seen) with what is known of the same key, into *known, by
  * these rules:

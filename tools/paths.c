@@ -306,6 +306,8 @@ int paths_run(const struct paths_request *want)
 
     if (error < 0)
         return fail(want, error);
+    if (want->host) /* everybody may read that store, whatever the umask of who writes it is */
+        umask(S_IWGRP | S_IWOTH);
     switch (want->action) {
     case PATHS_SET:
         return set(want, now_s);

@@ -66,8 +66,8 @@ static int merge(struct autobuf_paths_writer *writer, const struct autobuf_paths
         struct autobuf_paths_entry entry = AUTOBUF_PATHS_ENTRY_INIT;
         int order;
 
-        if (at == skip || autobuf_paths_at(old, at, &entry) < 0 || !ab_paths_entry_holds(&entry, now_s))
-            continue;
+        if (at == skip || autobuf_paths_at(old, at, &entry) < 0 || entry.expires_s <= now_s)
+            continue; /* what is ahead of a clock that is behind stays */
         order = autobuf_paths_compare(fresh, &entry);
         if (!added && order <= 0) {
             error = autobuf_paths_add(writer, fresh);

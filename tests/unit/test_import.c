@@ -231,12 +231,13 @@ static void depth_has_an_end(void **state)
 
 /* -------------------------------------------------------------------------------------- entries */
 
-#define ENTRY(remote, local, device, times)                                                                             \
+#define ENTRY(remote, local, device, times) ENTRY_OF(remote, local, device, times, "5")
+#define ENTRY_OF(remote, local, device, times, bdp)                                                                     \
     "{\"remote\":\"" remote "\",\"local\":" local ",\"device\":" device ",\"method\":\"icmp\",\"rtt_min_ns\":20000000,"    \
     "\"rtt_median_ns\":null,\"tx_rate_bit_per_s\":1000,\"tx_rate_low_bit_per_s\":900,\"tx_rate_high_bit_per_s\":1100,"   \
     "\"rx_rate_bit_per_s\":null,\"rx_rate_low_bit_per_s\":null,\"rx_rate_high_bit_per_s\":null,\"tx_at_least\":false,"   \
     "\"rx_at_least\":true,\"tx_unsure\":\"batches\",\"rx_unsure\":null,\"packet_bytes\":1400,\"samples\":12,"             \
-    "\"limiter\":\"path\"," times ",\"tx_bdp_bytes\":5,\"rx_bdp_bytes\":null}"
+    "\"limiter\":\"path\"," times ",\"tx_bdp_bytes\":" bdp ",\"rx_bdp_bytes\":null}"
 
 static void entries_are_as_they_were(void **state)
 {
@@ -277,6 +278,7 @@ static void entries_are_as_they_were(void **state)
 static void entries_that_the_store_would_refuse_are_left_out(void **state)
 {
     static const char *const texts[] = {
+        "{\"paths\":[" ENTRY_OF("192.0.2.0/24", "null", "null", "\"learned_s\":5,\"expires_s\":null", "1e15") "]}",
         "{\"paths\":[" ENTRY("192.0.2.1/24", "null", "null", "\"learned_s\":5,\"expires_s\":null") "]}",
         "{\"paths\":[" ENTRY("any", "null", "null", "\"learned_s\":5,\"expires_s\":null") "]}",
         "{\"paths\":[" ENTRY("192.0.2.0/24", "\"2001:db8::/32\"", "null", "\"learned_s\":5,\"expires_s\":null") "]}",

@@ -220,6 +220,32 @@ static void who_says_more(void **state)
     }
 }
 
+/* Learned when the clock was years ahead: nobody uses it, and so it must not keep what is seen from being used. */
+static void a_clock_that_was_ahead_is_forgotten(void **state)
+{
+    struct says ahead = {AUTOBUF_METHOD_ICMP, 0, 10, 400, 400, 24 * 365, 24 * 366}, now = {PASSIVE, TX, 11, 50, 0, 0, 24};
+    struct autobuf_paths_entry known = entry_of(&ahead), seen = entry_of(&now);
+
+    (void)state;
+    known_merge(&known, &seen);
+    assert_memory_equal(&known, &seen, sizeof known);
+    ahead.method = AUTOBUF_METHOD_GIVEN;
+    known = entry_of(&ahead);
+    known_merge(&known, &seen);
+    assert_int_equal(known.method, AUTOBUF_METHOD_GIVEN);
+}
+
+static void a_file_replaces_nothing_that_was_set_by_hand(void **state)
+{
+    struct says by_hand = {AUTOBUF_METHOD_GIVEN, 0, 10, 400, 400, -9000, 9000}, newer = {AUTOBUF_METHOD_GIVEN, 0, 10, 1, 1, 0, 9000};
+    struct autobuf_paths_entry known = entry_of(&by_hand), imported = entry_of(&newer);
+
+    (void)state;
+    assert_true(known_stays(&known, &imported) && !known_says_more(&known, &imported));
+    known.method = AUTOBUF_METHOD_ICMP;
+    assert_false(known_stays(&known, &imported));
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -229,6 +255,8 @@ int main(void)
         cmocka_unit_test(samples_are_summed_and_no_more_than_fit),
         cmocka_unit_test(any_two_make_a_valid_one),
         cmocka_unit_test(who_says_more),
+        cmocka_unit_test(a_clock_that_was_ahead_is_forgotten),
+        cmocka_unit_test(a_file_replaces_nothing_that_was_set_by_hand),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
