@@ -46,9 +46,8 @@ static int open_socket(const char *file)
 }
 
 /* Reads to the end, into memory with a NUL behind it. 0, -errno. */
-static int read_answer(int fd, char **text, size_t *length)
+static int read_answer(int fd, uint64_t until_ns, char **text, size_t *length)
 {
-    uint64_t until_ns = autobuf_now_ns() + ANSWER_NS;
     size_t room = 0;
     ssize_t got;
 
@@ -84,12 +83,13 @@ static int ask(const char *file, const char *page, char **text, char **body)
 {
     char request[64];
     size_t length = (size_t)snprintf(request, sizeof request, "GET %s HTTP/1.0\r\n\r\n", page), all = 0;
+    uint64_t until_ns = autobuf_now_ns() + ANSWER_NS;
     int fd = open_socket(file), error, number;
 
     *text = NULL;
     if (fd < 0)
         return fd;
-    error = send(fd, request, length, MSG_NOSIGNAL) == (ssize_t)length ? read_answer(fd, text, &all) : -EPIPE;
+    error = send(fd, request, length, MSG_NOSIGNAL) == (ssize_t)length ? read_answer(fd, until_ns, text, &all) : -EPIPE;
     close(fd);
     if (error < 0)
         return error;

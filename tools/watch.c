@@ -23,7 +23,7 @@
 #define SCAN_NS NS_PER_S
 #define ROWS 24U /* of a terminal that does not tell */
 #define COLUMNS 80U
-#define FDS_MOST 1024
+#define FDS_MOST 16384 /* sockets of a process that are looked at; the others are told as left out */
 
 static void note_change(void *user, const char *text)
 {
@@ -109,7 +109,8 @@ static int begin(struct watch *w, int fd, uint64_t now_ns)
 /* Looks for connections that are not watched yet. */
 static int scan(struct watch *w, uint64_t now_ns)
 {
-    int fds[FDS_MOST], count, error = 0;
+    static int fds[FDS_MOST];
+    int count, error = 0;
 
     if (w->want.fd >= 0)
         return w->seen ? 0 : begin(w, w->want.fd, now_ns);
@@ -117,6 +118,7 @@ static int scan(struct watch *w, uint64_t now_ns)
     count = process_sockets(&w->process, fds, FDS_MOST);
     if (count < 0)
         return count;
+    w->left_out += count > FDS_MOST ? (size_t)(count - FDS_MOST) : 0;
     for (int i = 0; error == 0 && i < count && i < FDS_MOST; i++) {
         if (!is_watched(w, fds[i]))
             error = begin(w, fds[i], now_ns);

@@ -97,7 +97,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t len)
         in.data += bytes;
         in.len -= bytes;
     }
-    CHECK(result == 0 || result == 1 || result == -EPROTO || result == -EACCES);
+    CHECK(result == 0 || result == 1 || result == -EPROTO || result == -EKEYREJECTED);
     CHECK(taken.count <= SITE_ROUND && heard <= SITE_ROUND && strlen(site_talk_refusal(talk)) < SITE_REFUSAL_BYTES);
     ask(talk, count, password); /* whatever was said, another round may begin */
     site_talk_close(talk);

@@ -170,8 +170,8 @@ static void what_is_no_answer(void **state)
         {"$-5\r\n", 0, false, -EPROTO},
         {"*1\r\n*1\r\n*1\r\n*1\r\n*1\r\n*1\r\n*1\r\n*1\r\n*1\r\n*1\r\n*1\r\n*1\r\n", 0, false, -EPROTO},
         {"HTTP/1.1 400 Bad Request\r\n", 0, false, -EPROTO},
-        {"-NOAUTH Authentication required.\r\n", 0, false, -EACCES},
-        {"-ERR no\r\n", 1, true, -EACCES},
+        {"-NOAUTH Authentication required.\r\n", 0, false, -EKEYREJECTED},
+        {"-ERR no\r\n", 1, true, -EKEYREJECTED},
     };
 
     (void)state;
@@ -210,7 +210,7 @@ static void its_words_are_printable(void **state)
 
     (void)state;
     check_reads(READ("0", "1"));
-    assert_int_equal(hear(text, bytes), -EACCES);
+    assert_int_equal(hear(text, bytes), -EKEYREJECTED);
     assert_memory_equal(site_talk_refusal(talk), "?[31mERR??000", 13);
     assert_int_equal(strlen(site_talk_refusal(talk)), SITE_REFUSAL_BYTES - 1);
 }

@@ -67,7 +67,7 @@ static void end_round(struct site *s)
 static const char *why_not(const struct site *s, int error)
 {
     switch (error) {
-    case -EACCES:
+    case -EKEYREJECTED:
         return site_talk_refusal(s->talk);
     case -EPROTO:
         return "it answers what it was not asked, or what is no answer";

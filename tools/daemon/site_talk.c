@@ -190,7 +190,7 @@ static int hear_refusal(struct site_talk *talk, const redisReply *r)
     for (; at + 1 < sizeof talk->refusal && at < (size_t)r->len; at++)
         talk->refusal[at] = r->str[at] >= ' ' && r->str[at] <= '~' ? r->str[at] : '?';
     talk->refusal[at] = '\0';
-    return -EACCES;
+    return -EKEYREJECTED;
 }
 
 static int hear_answer(struct site_talk *talk, const redisReply *r, site_heard_fn *take, void *user, size_t *heard)

@@ -44,7 +44,7 @@ int site_talk_ask(struct site_talk *talk, const struct site_round *round, char *
 
 /*
  * Takes in what the server has sent. Returns 1: the round is over, and brought *heard messages; 0: more is to come;
- * -EACCES: it refuses, see site_talk_refusal(); -EPROTO: no answer to what it was asked, or longer than asked for;
+ * -EKEYREJECTED: it refuses, see site_talk_refusal(); -EPROTO: no answer to what it was asked, or longer than asked for;
  * -ENOMEM. After an error the next round reads from the beginning.
  */
 int site_talk_hear(struct site_talk *talk, const char *bytes, size_t count, site_heard_fn *take, void *user, size_t *heard);
