@@ -228,6 +228,15 @@ class Decisions(BulkTest):
         self.assertEqual((done.returncode, done.stderr), (0, ""))
         return json.loads(done.stdout)
 
+    def check_set(self, path: Path, *options: str) -> None:
+        """As much is set as may be; in one of three measurements, for a busy machine tears trains apart: too much or half is seen."""
+        for _ in range(3):
+            result = self.tune(path, *options)
+            self.assertEqual(result["measured"], 1)
+            if (result["reason"], result["snd_buf_bytes"]) == ("set", 8388608):
+                break
+        self.assertEqual((result["reason"], result["snd_buf_bytes"]), ("set", 8388608))
+
     def test_set_where_autotuning_is_short(self) -> None:
         self.core(CORE)
         path = self.hosts(LONG, {**WMEM, **RMEM})
@@ -235,12 +244,7 @@ class Decisions(BulkTest):
         for options in ((), ("--connected",)):
             with self.subTest(options=options):
                 before = self.echoes(path)
-                for _ in range(3):  # the estimate may be 15% too high, or half
-                    result = self.tune(path, *options)
-                    self.assertEqual(result["measured"], 1)
-                    if result["reason"] == "set":
-                        break
-                self.assertEqual((result["reason"], result["snd_buf_bytes"]), ("set", 8388608))
+                self.check_set(path, *options)
                 self.assertGreater(self.echoes(path) - before, 10)
 
     def test_shallow_queues_change_no_decision(self) -> None:
@@ -248,12 +252,7 @@ class Decisions(BulkTest):
         self.core(CORE)
         for queue in (500000, 1000000):
             with self.subTest(queue=queue):
-                path = self.hosts(f"rate=400M,delay=50ms,queue={queue}", {**WMEM, **RMEM})
-                for _ in range(3):
-                    result = self.tune(path)
-                    if result["reason"] == "set":
-                        break
-                self.assertEqual((result["reason"], result["snd_buf_bytes"]), ("set", 8388608))
+                self.check_set(self.hosts(f"rate=400M,delay=50ms,queue={queue}", {**WMEM, **RMEM}))
 
     def test_one_round_trip_is_enough(self) -> None:
         """A clear answer ends the measurement: 5 small echoes and one train of 10."""
