@@ -1,6 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /* What the program asks of a socket: sizes, and a connection. */
+#include <errno.h>
 #include <limits.h>
+#include <netinet/in.h>
+#include <netinet/tcp.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -8,6 +11,7 @@
 
 #include "care.h"
 #include "descriptors.h"
+#include "next.h"
 #include "self.h"
 #include "sizes.h"
 #include "tend.h"
@@ -26,12 +30,27 @@ static void tell_size(int fd, int option, int value, uint64_t reach)
     autobuf_log_line(line);
 }
 
+/* One that was locked before, by another process or as the listener's, is given back. Returns whether autotuning has it then. */
+static bool gives_back(int fd, const struct place *place, uint32_t side)
+{
+    bool given;
+
+    if (place->flow || !(descriptor_locks(fd) & (int)side))
+        return true;
+    if (!self_may_open())
+        return false;
+    given = autobuf_unlock(fd, side) >= 0;
+    self_opened();
+    return given;
+}
+
 static bool keep(int fd, struct place *place, int option, int value, const struct autobuf_limits *limits)
 {
     uint32_t side = side_of(option);
     uint64_t stored = run_size_stored(limits, side, value);
 
-    if (self_settings.keep_sizes || place->own & side || !run_size_is_small(limits, side, stored)) {
+    if (self_settings.keep_sizes || place->own & side || !run_size_is_small(limits, side, stored) ||
+        !gives_back(fd, place, side)) {
         place->kept &= (uint8_t)~side;
         place->set |= (uint8_t)side;
         return false;
@@ -113,20 +132,37 @@ bool care_asked(int fd, int option, uint32_t *stored)
     return true;
 }
 
+/* Some programs call connect() once more to see what came of it. */
+static bool connects_already(int fd)
+{
+    uint8_t state = TCP_CLOSE;
+    socklen_t length = sizeof state;
+
+    return NEXT(getsockopt)(fd, IPPROTO_TCP, TCP_INFO, &state, &length) == 0 && state != TCP_CLOSE;
+}
+
+static void measure(int fd, const struct place *place, const struct sockaddr *peer, socklen_t length)
+{
+    struct autobuf_options options = tend_options(place);
+    struct stay stay;
+
+    options.flags = 0;
+    if (tend_is_all_set(place) || !options.limits || !self_enter(&stay))
+        return;
+    autobuf_tune(fd, peer, length, &options, NULL); /* a fork does not wait so long: its child may have a socket more */
+    self_leave(&stay);
+}
+
 void care_connecting(int fd, const struct sockaddr *peer, socklen_t length)
 {
     struct place *place = descriptor_tcp(fd);
-    struct autobuf_options options;
-    struct stay stay;
+    int error = errno;
 
-    if (!place)
+    if (!place || connects_already(fd))
         return;
-    options = tend_options(place);
-    options.flags = 0;
-    if (self_settings.probe && !tend_is_all_set(place) && options.limits && self_enter(&stay)) {
-        autobuf_tune(fd, peer, length, &options, NULL);
-        self_leave(&stay);
-    }
+    if (self_settings.probe)
+        measure(fd, place, peer, length);
+    errno = error;
     place->began_ns = place->marked_ns = autobuf_now_ns();
 }
 

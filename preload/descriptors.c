@@ -54,8 +54,11 @@ static void unlock_listener(int fd, const struct place *place)
 
     if (self_settings.keep_sizes || !options.limits || !self_enter(&stay))
         return;
-    if (autobuf_flow_open(&flow, fd, NULL, 0, &options) == 0)
-        autobuf_flow_close(flow);
+    if (self_may_open()) {
+        if (autobuf_flow_open(&flow, fd, NULL, 0, &options) == 0)
+            autobuf_flow_close(flow);
+        self_opened();
+    }
     self_leave(&stay);
 }
 
@@ -75,17 +78,6 @@ static enum place_kind find_out(int fd, struct place *place)
     return kind;
 }
 
-/* A forked child counts by itself, and has a flow of its own; what was asked of the socket holds. */
-static void adopt(int fd, struct place *place)
-{
-    uint8_t kept = place->kept, set = place->set, own = place->own;
-
-    tend_renew(fd, place, PLACE_TCP);
-    place->kept = kept;
-    place->set = set;
-    place->own = own;
-}
-
 struct place *descriptor_tcp(int fd)
 {
     struct place *place;
@@ -102,7 +94,7 @@ struct place *descriptor_tcp(int fd)
     if (kind != PLACE_TCP)
         return NULL;
     if (place->generation != self_generation && self_is_owner())
-        adopt(fd, place);
+        tend_adopt(fd, place);
     return place;
 }
 

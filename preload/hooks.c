@@ -6,12 +6,12 @@
 #include <dlfcn.h>
 #include <errno.h>
 #include <fcntl.h>
-#include <linux/seccomp.h>
 #include <stdarg.h>
 #include <stdlib.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
+#include "glibc.h"
 #include "hooks.h"
 
 #ifndef CLOSE_RANGE_UNSHARE
@@ -463,7 +463,8 @@ HOOK long syscall(long number, ...)
     for (int i = 0; i < 6; i++)
         a[i] = va_arg(list, long);
     va_end(list);
-    if (number == SYS_seccomp && (a[0] == SECCOMP_SET_MODE_STRICT || a[0] == SECCOMP_SET_MODE_FILTER))
+    if ((number == SYS_seccomp && filters((unsigned long)a[0], (unsigned long)a[1], (unsigned long)a[2])) ||
+        (number == SYS_prctl && filters_by_prctl((unsigned long)a[0], (unsigned long)a[1], (unsigned long)a[2])))
         care_end();
     if (number == SYS_close) /* as libuv does */
         care_closes((int)a[0]);
@@ -498,7 +499,7 @@ __attribute__((constructor)) static void begin(void)
     struct run_settings settings;
 
     run_next_find();
-    if (has_sanitizer())
+    if (!run_is_glibc() || has_sanitizer())
         return;
     run_settings_read(secure_getenv(RUN_VARIABLE), &settings);
     care_begin(&settings);

@@ -5,6 +5,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <linux/seccomp.h>
 #include <netinet/in.h>
 #include <netinet/tcp.h>
 #include <stdarg.h>
@@ -21,10 +22,10 @@ static inline ssize_t received(int fd, ssize_t bytes)
     return bytes;
 }
 
-/* What is only looked at comes again. */
+/* What is only looked at comes again; errors are no data. */
 static inline ssize_t looked_at(int fd, ssize_t bytes, int flags)
 {
-    return flags & MSG_PEEK ? bytes : received(fd, bytes);
+    return flags & (MSG_PEEK | MSG_ERRQUEUE) ? bytes : received(fd, bytes);
 }
 
 static inline ssize_t sent(int fd, ssize_t bytes)
@@ -112,14 +113,27 @@ static inline int hook_sent(int fd, const struct mmsghdr *messages, int count)
     return count;
 }
 
-/* A filter of system calls may kill for a call that the program itself does not make: all care ends before it comes. */
+/*
+ * A filter of system calls may kill for a call that the program itself does not make: all care ends before it comes. These are
+ * the calls that can bring one; others only ask what the kernel knows.
+ */
+static inline bool filters(unsigned long operation, unsigned long flags, unsigned long filter)
+{
+    return operation == SECCOMP_SET_MODE_STRICT ? !flags && !filter : operation == SECCOMP_SET_MODE_FILTER && filter;
+}
+
+static inline bool filters_by_prctl(unsigned long option, unsigned long mode, unsigned long filter)
+{
+    return option == PR_SET_SECCOMP && (mode == SECCOMP_MODE_STRICT || (mode == SECCOMP_MODE_FILTER && filter));
+}
+
 static inline int hook_prctl(int (*next)(int, ...), int option, va_list arguments)
 {
     unsigned long a[4];
 
     for (int i = 0; i < 4; i++)
         a[i] = va_arg(arguments, unsigned long);
-    if (option == PR_SET_SECCOMP)
+    if (filters_by_prctl((unsigned long)option, a[0], a[1]))
         care_end();
     return next(option, a[0], a[1], a[2], a[3]);
 }

@@ -76,11 +76,15 @@ void run_report_who(int fd, struct place *place)
 void run_report_note(int fd, struct place *place)
 {
     struct autobuf_socket now = AUTOBUF_SOCKET_INIT;
+    socklen_t length = sizeof place->peer;
 
     /* The number may be that of another socket by now: a program may close without the C library. */
-    if (cookie_of(fd) == atomic_load(&place->cookie) && autobuf_socket_state(fd, &now) == 0 &&
-        now.stage == AUTOBUF_STAGE_CONNECTED)
-        place->last = now;
+    if (cookie_of(fd) != atomic_load(&place->cookie) || autobuf_socket_state(fd, &now) < 0 ||
+        now.stage != AUTOBUF_STAGE_CONNECTED)
+        return;
+    place->last = now;
+    if (place->peer.sin6_family == AF_UNSPEC && getpeername(fd, (struct sockaddr *)&place->peer, &length) < 0)
+        place->peer.sin6_family = AF_UNSPEC; /* nobody saw connect(), or it ended early */
 }
 
 void run_report_look(int fd, struct place *place)

@@ -19,7 +19,7 @@
 
 struct run_settings self_settings;
 uint32_t self_generation;
-_Thread_local bool self_inside;
+_Thread_local bool self_inside __attribute__((tls_model("initial-exec"))); /* to ask for it calls nothing: signal handlers do */
 
 static _Atomic bool off;
 static _Atomic bool *on = &off; /* in memory that a child finds empty */

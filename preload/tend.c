@@ -132,12 +132,24 @@ static bool is_near(int fd)
     return 8 * window_bytes > NEAR_BIT_PER_S / 1000000U * now.rtt_min_ns / 1000U;
 }
 
+/* Also those that were set through another descriptor, or by another process. */
+static void note_sizes(int fd, struct place *place)
+{
+    struct autobuf_socket now = AUTOBUF_SOCKET_INIT;
+
+    if (autobuf_socket_state(fd, &now) == 0)
+        place->set |= (uint8_t)now.locks;
+}
+
 static void open_flow(int fd, struct place *place)
 {
-    struct autobuf_options options = tend_options(place);
+    struct autobuf_options options;
     char line[96];
     int error;
 
+    if (self_settings.keep_sizes)
+        note_sizes(fd, place);
+    options = tend_options(place);
     if (tend_is_all_set(place) || !options.limits) {
         end_flow(place);
         return;
@@ -257,6 +269,25 @@ void tend_renew(int fd, struct place *place, enum place_kind kind)
         return;
     place_lock(place);
     renew(fd, place, kind);
+    place_unlock(place);
+    self_leave(&stay);
+}
+
+void tend_adopt(int fd, struct place *place)
+{
+    struct stay stay;
+
+    if (!self_enter(&stay))
+        return;
+    place_lock(place);
+    if (place->generation != self_generation) { /* else another thread was first */
+        uint8_t kept = place->kept, set = place->set, own = place->own;
+
+        renew(fd, place, PLACE_TCP);
+        place->kept = kept;
+        place->set = set;
+        place->own = own;
+    }
     place_unlock(place);
     self_leave(&stay);
 }

@@ -13,6 +13,9 @@ extern _Atomic uint64_t tend_soonest_ns __attribute__((visibility("hidden")));
 /* Makes the place that of another descriptor, or of none: ends what is known and done for the one before. */
 void tend_renew(int fd, struct place *place, enum place_kind kind);
 
+/* A forked child counts by itself, and has a flow of its own; what was asked of the socket holds. */
+void tend_adopt(int fd, struct place *place);
+
 /* Ends what is done for all connections; the caller is inside. */
 void tend_end(void);
 

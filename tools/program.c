@@ -14,6 +14,7 @@
 
 #define SCRIPTS_MOST 5 /* a script that a script runs ...: the kernel follows no more */
 #define HEADERS_MOST 256
+#define LINKER_BYTES 256
 #define NAMES_BYTES_MOST (64U << 20)
 #define NOTE_BYTES_MOST 4096U
 #define NT_GO_BUILD_ID 4U
@@ -84,13 +85,21 @@ static const ElfW(Phdr) *header_of(const struct image *image, uint32_t type)
     return NULL;
 }
 
-/* Whether a run-time linker other than glibc's is to load it. */
+/* Whether a run-time linker other than glibc's is to load it. Its names: ld-linux*, on some machines ld64.so.1 or .2, or ld.so.1. */
 static bool is_other_library(const struct image *image, const ElfW(Phdr) *linker)
 {
-    char path[256] = "";
+    static const char *const names[] = {"ld64.so.1", "ld64.so.2", "ld.so.1"};
+    char path[LINKER_BYTES] = "";
     size_t bytes = linker->p_filesz < sizeof path - 1 ? (size_t)linker->p_filesz : sizeof path - 1;
+    const char *name;
 
-    return read_at(image->fd, linker->p_offset, path, bytes) && !strstr(path, "/ld-linux") && !strstr(path, "/ld64");
+    if (!read_at(image->fd, linker->p_offset, path, bytes))
+        return false;
+    name = strrchr(path, '/') ? strrchr(path, '/') + 1 : path;
+    for (size_t i = 0; i < sizeof names / sizeof *names; i++)
+        if (strcmp(name, names[i]) == 0)
+            return false;
+    return strncmp(name, "ld-linux", strlen("ld-linux")) != 0;
 }
 
 /* Go leaves a note of the program's build. */

@@ -62,7 +62,8 @@ void ab_environment_read(const char *value)
         memcpy(environment.file, value + 4, strlen(value + 4) + 1);
 }
 
-__attribute__((constructor)) static void read_environment(void)
+/* Before other constructors, which may ask for it. */
+__attribute__((constructor(101))) static void read_environment(void)
 {
     ab_environment_read(secure_getenv("AUTOBUF"));
 }

@@ -48,7 +48,7 @@ void ab_store_environment(const char *paths, const char *cache_home, const char 
         files.own[0] = '\0';
 }
 
-__attribute__((constructor)) static void find_own_store(void)
+__attribute__((constructor(101))) static void find_own_store(void)
 {
     ab_store_environment(secure_getenv("AUTOBUF_PATHS"), secure_getenv("XDG_CACHE_HOME"), secure_getenv("HOME"));
 }

@@ -423,6 +423,57 @@ static void transfers(void)
     free(data);
 }
 
+/* So much has come. */
+static void await_bytes(int fd, int bytes)
+{
+    for (int now = 0; now < bytes;)
+        must(ioctl(fd, FIONREAD, &now), "FIONREAD");
+}
+
+/* Calls that are made seldom. Lengths are not constant, for where they are checked (_FORTIFY_SOURCE) other functions are called. */
+static void other_calls(void)
+{
+    volatile unsigned long one = 1, each = 1000;
+    unsigned char *data = pattern(4000);
+    char to[2][1000];
+    struct iovec whole = {data, 2000}, parts[2] = {{to[0], 1000}, {to[1], 1000}};
+    struct mmsghdr out[2] = {{.msg_hdr = {.msg_iov = &whole, .msg_iovlen = 1}}, {.msg_hdr = {.msg_iov = &whole, .msg_iovlen = 1}}};
+    struct mmsghdr in[2] = {{.msg_hdr = {.msg_iov = &parts[0], .msg_iovlen = 1}}, {.msg_hdr = {.msg_iov = &parts[1], .msg_iovlen = 1}}};
+    struct sockaddr_in from;
+    socklen_t length = sizeof from;
+    struct epoll_event event = {.events = EPOLLIN};
+    int ends[2], pipes[2], epoll = must(epoll_create1(0), "epoll_create1");
+    fd_set set;
+
+    make_pair(ends);
+    must(pipe(pipes), "pipe");
+    must(epoll_ctl(epoll, EPOLL_CTL_ADD, ends[1], &event), "epoll_ctl");
+    say("sendmmsg", sendmmsg(ends[0], out, 2, 0)); /* 4,000 bytes */
+    await_bytes(ends[1], 4000);
+    say("poll", poll(&(struct pollfd){ends[1], POLLIN, 0}, one, -1));
+    say("ppoll", ppoll(&(struct pollfd){ends[1], POLLIN, 0}, one, NULL, NULL));
+    FD_ZERO(&set);
+    FD_SET(ends[1], &set);
+    say("pselect", pselect(ends[1] + 1, &set, NULL, NULL, NULL, NULL));
+    say("epoll_pwait", epoll_pwait(epoll, &event, 1, -1, NULL));
+    say("recvmmsg", recvmmsg(ends[1], in, 2, 0, NULL)); /* 2,000 of them */
+    say("recvfrom", recvfrom(ends[1], to[0], each, 0, (struct sockaddr *)&from, &length));
+    say("recv", recv(ends[1], to[0], each / 2, 0));
+    say("read", read(ends[1], to[0], each / 2));
+    say("writev", writev(ends[0], &whole, 1));
+    await_bytes(ends[1], 2000);
+    say("readv", readv(ends[1], parts, 2));
+    say("send", send(ends[0], data, each, 0));
+    await_bytes(ends[1], 1000);
+    say("splice", splice(ends[1], NULL, pipes[1], NULL, 1000, 0));
+    say("splice back", splice(pipes[0], NULL, ends[1], NULL, 1000, 0));
+    await_bytes(ends[0], 1000);
+    say("the same came", read(ends[0], to[0], each) == 1000 && memcmp(to[0], data, 1000) == 0);
+    close(ends[0]);
+    close(ends[1]);
+    free(data);
+}
+
 static void on_signal(int number)
 {
     (void)number;
@@ -1072,7 +1123,8 @@ static void inherited(int fd)
     exit(send_megabytes(fd, 5));
 }
 
-static void forbid_everything_else(void)
+/* by_prctl: by a call that the C library has no name for. */
+static void forbid_everything_else(bool by_prctl)
 {
     static const long allowed[] = {SYS_write, SYS_sendto, SYS_exit, SYS_exit_group, SYS_rt_sigreturn};
     struct sock_filter code[2 + 2 * sizeof allowed / sizeof *allowed] = {
@@ -1085,16 +1137,21 @@ static void forbid_everything_else(void)
     }
     code[used++] = (struct sock_filter)BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_KILL_PROCESS);
     must(prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0), "PR_SET_NO_NEW_PRIVS");
-    must((int)syscall(SYS_seccomp, SECCOMP_SET_MODE_FILTER, 0, &(struct sock_fprog){(unsigned short)used, code}), "seccomp");
+    if (by_prctl)
+        must((int)syscall(SYS_prctl, PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &(struct sock_fprog){(unsigned short)used, code}, 0, 0), "prctl");
+    else
+        must((int)syscall(SYS_seccomp, SECCOMP_SET_MODE_FILTER, 0, &(struct sock_fprog){(unsigned short)used, code}), "seccomp");
 }
 
-static _Noreturn void confined_child(int fd, bool strict)
+static _Noreturn void confined_child(int fd, bool strict, bool by_prctl)
 {
     send_megabytes(fd, 5);
-    if (strict)
+    if (strict && by_prctl)
+        must((int)syscall(SYS_prctl, PR_SET_SECCOMP, SECCOMP_MODE_STRICT, 0, 0, 0), "strict");
+    else if (strict)
         must(prctl(PR_SET_SECCOMP, SECCOMP_MODE_STRICT), "strict");
     else
-        forbid_everything_else();
+        forbid_everything_else(by_prctl);
     for (int i = 0; i < 5000; i++)
         if (write(fd, "0123456789", 10) < 0)
             syscall(SYS_exit, 3);
@@ -1114,13 +1171,13 @@ static void confined(void)
     make_pair(ends);
     begin_reader(&reader, ends[1]);
     say("send", send_megabytes(ends[0], 5)); /* it is looked after by now */
-    for (int i = 0; i < 4; i++) {
-        bool strict = i & 1, alone = i & 2;
+    for (int i = 0; i < 6; i++) {
+        bool strict = i & 1, alone = i & 2, by_prctl = i & 4;
 
         child = must(alone ? (pid_t)syscall(SYS_clone, SIGCHLD, 0, 0, 0, 0) : fork(), "fork"); /* or the C library knows nothing of it */
         if (child == 0)
-            confined_child(ends[0], strict);
-        snprintf(name, sizeof name, "%s, %s", alone ? "clone" : "fork", strict ? "strict" : "filter");
+            confined_child(ends[0], strict, by_prctl);
+        snprintf(name, sizeof name, "%s, %s%s", alone ? "clone" : "fork", strict ? "strict" : "filter", by_prctl ? ", prctl" : "");
         await(name, child);
     }
     say("send", send_megabytes(ends[0], 5));
@@ -1214,7 +1271,7 @@ static const struct {
     {"errnos", errnos},         {"whole_reads", whole_reads}, {"whole_reads_with_bounds", whole_reads_with_bounds},
     {"whole_writes", whole_writes}, {"numbers_reused", numbers_reused}, {"impossible_sizes", impossible_sizes},
     {"sizes_after_failures", sizes_after_failures}, {"closed_elsewhere", closed_elsewhere}, {"told_beside", told_beside},
-    {"forks_beside", forks_beside}, {"large_calls_of_a_child", large_calls_of_a_child},
+    {"forks_beside", forks_beside}, {"large_calls_of_a_child", large_calls_of_a_child}, {"other_calls", other_calls},
 };
 
 int main(int argc, char **argv)

@@ -31,12 +31,14 @@ HERE = pathlib.Path(__file__).resolve().parent
 OBJECT = built("preload/libautobuf-run.so")
 COMMAND = built("tools/autobuf")
 CALLS = built("tests/net/run_calls")
+CHECKED = built("tests/net/run_calls_checked")
 DIFFERS = "locks"
 NOBODY = 65534
 PORT = 7700
 SYS_CLOSE = {"x86_64": 3, "aarch64": 57}[platform.machine()]
 SYS_POLL = {"x86_64": 7, "aarch64": 73}[platform.machine()]
 SYS_IOCTL = {"x86_64": 16, "aarch64": 29}[platform.machine()]
+SYS_SECCOMP = {"x86_64": 317, "aarch64": 277}[platform.machine()]
 SYS_GETSOCKOPT = {"x86_64": 55, "aarch64": 209}[platform.machine()]
 REPORT = re.compile(r"^autobuf\[(\d+)\]: (\S+) (?:sent ([\d.]+) (bytes|MB))?(?:,)?(?: ?received ([\d.]+) (bytes|MB))? in ([\d.]+) s, "
                     r"([\d.]+) Mbit/s; limited by: ([^;]+); set: ([^;]+)(?:; the kernel alone: .*)?$", re.M)
@@ -62,10 +64,15 @@ def scenes() -> list[str]:
     return plain(CALLS).stdout.split()
 
 
-def compiled(folder: str, name: str, source: str, *options: str) -> str:
-    """A program of this C; a skip where the compiler cannot make it."""
+OFTEN_MISSING = ("-static", "-static-pie", "-m32", "-fsanitize=address", "-fsanitize=thread")
+
+
+def compiled(folder: str, name: str, source: str, *options: str, compiler: str = "gcc") -> str:
+    """A program of this C; a skip where the compiler lacks what an option takes."""
     target = os.path.join(folder, name)
-    done = subprocess.run(["gcc", "-x", "c", "-", "-o", target, *options], input=source, capture_output=True, text=True)
+    done = subprocess.run([compiler, "-x", "c", "-", "-o", target, *options], input=source, capture_output=True, text=True)
+    if done.returncode and not set(options) & set(OFTEN_MISSING):
+        raise AssertionError(f"{name}: {done.stderr}")
     if done.returncode:
         raise unittest.SkipTest(f"{name}: the compiler cannot: {done.stderr.strip()[-150:]}")
     return target
@@ -74,17 +81,30 @@ def compiled(folder: str, name: str, source: str, *options: str) -> str:
 class Same(unittest.TestCase):
     """Each scene of run_calls.c prints the same under it, and ends in the same way."""
 
-    def compare(self, scene: str, *options: str, prefix: tuple[str, ...] = ()) -> None:
+    def compare(self, scene: str, *options: str, prefix: tuple[str, ...] = (), calls: str = CALLS) -> None:
         with self.subTest(scene, options=options, prefix=prefix[3:]):
-            without, ours = plain(*prefix, CALLS, scene), plain(*prefix, COMMAND, "run", *options, "--", CALLS, scene)
+            without, ours = plain(*prefix, calls, scene), plain(*prefix, COMMAND, "run", *options, "--", calls, scene)
             self.assertEqual(ours.stdout, without.stdout)
             self.assertEqual((ours.returncode, ours.stderr), (without.returncode, without.stderr))
+            self.assertEqual((without.returncode, without.stderr), (-signal.SIGPIPE if scene == "sigpipe" else 0, ""))
 
     def test_scenes(self) -> None:
         self.assertIn(DIFFERS, scenes())
         for scene in scenes():
             if scene != DIFFERS:
                 self.compare(scene)
+
+    def test_functions_that_check_their_buffers(self) -> None:
+        for scene in ("other_calls", "transfers", "reads_all", "descriptors"):
+            self.compare(scene, calls=CHECKED)
+
+    def test_each_call_is_counted(self) -> None:
+        """What it moved: 7,000 bytes one way, and 1,000 back."""
+        for calls in (CALLS, CHECKED):
+            said = under(calls, "other_calls", options=("--report",)).stderr
+            self.assertEqual(len(REPORT.findall(said)), 2, said)
+            for moved in ("sent 7000 bytes, received 1000 bytes in ", "sent 1000 bytes, received 7000 bytes in "):
+                self.assertIn(moved, said)
 
     def test_with_sizes_kept(self) -> None:
         for scene in ("sizes", "descriptors", "transfers", "children", "threads"):
@@ -368,6 +388,46 @@ class Sizes(unittest.TestCase):
         most = int(pathlib.Path("/proc/sys/net/ipv4/tcp_wmem").read_text().split()[2])
         self.assertEqual(int(under(sys.executable, "-c", program).stdout), 1 if 2 * settable >= most else 0)
 
+    def test_off_leaves_all_alone(self) -> None:
+        """No line is reported either."""
+        program = ("import socket, threading\n"
+                   "l = socket.create_server(('127.0.0.1', 0)); s = socket.create_connection(l.getsockname()); c, _ = l.accept()\n"
+                   "t = threading.Thread(target=lambda: c.recv(20_000_000, socket.MSG_WAITALL)); t.start()\n"
+                   "s.sendall(bytes(20_000_000)); t.join()\n")
+        self.assertIn("sent 20.0 MB", under(sys.executable, "-c", program, options=("--report",)).stderr)
+        self.assertEqual(under(sys.executable, "-c", program, options=("--report",), env=clean() | {"AUTOBUF": "off"}).stderr, "")
+
+    ASKS_FOR_FILTERS = ("import ctypes, socket\n"
+                        "libc = ctypes.CDLL(None, use_errno=True)\n"
+                        "assert libc.prctl(22, 2, None) == -1 and ctypes.get_errno() == 14\n"
+                        "assert libc.syscall(ctypes.c_long({seccomp}), 0, 1, None) == -1 and ctypes.get_errno() == 22\n"
+                        "assert libc.syscall(ctypes.c_long({seccomp}), 1, 0, None) == -1 and ctypes.get_errno() == 14\n"
+                        "s = socket.socket(); s.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, 65536)\n"
+                        "print(s.getsockopt(socket.SOL_SOCKET, 72))\n")
+
+    def test_a_program_that_only_asks_for_filters(self) -> None:
+        """As libraries do, to see what the kernel knows: it is looked after."""
+        self.locks()
+        program = self.ASKS_FOR_FILTERS.format(seccomp=SYS_SECCOMP)
+        self.assertEqual([run(sys.executable, "-c", program).stdout for run in (plain, under)], ["1\n", "0\n"])
+
+    INHERITS = ("import os, socket, sys\n"
+                "if len(sys.argv) == 2:\n"
+                "    l = socket.create_server(('127.0.0.1', 0)); s = socket.socket()\n"
+                "    s.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, 4096); s.connect(l.getsockname()); s.set_inheritable(True)\n"
+                "    os.execvp(sys.argv[1], [sys.argv[1], 'run', '--', sys.executable, '-c', {itself!r}, str(s.fileno()), ''])\n"
+                "s = socket.socket(fileno=int(sys.argv[1]))\n"
+                "s.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, 400_000)\n"
+                "print(s.getsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF), s.getsockopt(socket.SOL_SOCKET, 72))\n")
+
+    def test_of_a_connection_that_came_with_a_small_one(self) -> None:
+        """inetd, or systemd, may have set it: autotuning gets it back, or the program's own size would be less than without."""
+        self.locks()
+        itself = self.INHERITS.split("\n", 5)[5]
+        done = plain(sys.executable, "-c", "import os, socket, sys\n" + self.INHERITS.split("\n", 1)[1].format(
+            itself="import socket, sys\n" + itself), COMMAND)
+        self.assertEqual((done.returncode, done.stdout), (0, "800000 0\n"), done.stderr)
+
     CLAMP = ("import socket, sys\n"
              "l = socket.create_server(('127.0.0.1', 0)); s = socket.socket()\n"
              "def clamp(s): s.setsockopt(socket.IPPROTO_TCP, socket.TCP_WINDOW_CLAMP, 30000)\n"
@@ -388,6 +448,13 @@ class Sizes(unittest.TestCase):
 
 
 class Command(unittest.TestCase):
+    @unittest.skipUnless(shutil.which("readelf"), "needs readelf")
+    def test_the_object_calls_nothing_to_know_its_thread(self) -> None:
+        """__tls_get_addr() may allocate, and signal handlers ask, too."""
+        said = subprocess.run(["readelf", "-rW", OBJECT], capture_output=True, text=True, check=True).stdout
+        self.assertIn("R_", said)
+        self.assertNotRegex(said, "DTPMOD|TLSDESC|__tls_get_addr")
+
     def test_the_program_has_its_streams_and_its_status(self) -> None:
         done = under("cat", stdin=None, input="three\nlines\nof text\n")
         self.assertEqual((done.returncode, done.stdout, done.stderr), (0, "three\nlines\nof text\n", ""))
@@ -403,6 +470,26 @@ class Command(unittest.TestCase):
                 self.assertEqual(done.returncode, status)
                 self.assertEqual(done.stdout, "")
                 self.assertRegex(done.stderr, rf"^autobuf run: {program}: {why}.*\n$")
+
+    MUSL = ("#include <stdio.h>\n"
+            "#include <sys/socket.h>\n"
+            "int main(void)\n"
+            "{\n"
+            "    int fd = socket(AF_INET, SOCK_STREAM, 0), size = 65536; socklen_t length = sizeof size;\n"
+            "    setsockopt(fd, SOL_SOCKET, SO_SNDBUF, &size, sizeof size);\n"
+            "    getsockopt(fd, SOL_SOCKET, SO_SNDBUF, &size, &length);\n"
+            "    return printf(\"%d\\n\", size) < 0;\n"
+            "}\n")
+
+    def test_a_child_of_another_c_library_runs_as_without(self) -> None:
+        """musl's linker loads the object, too, and would not start a program of which a function is missing."""
+        if not shutil.which("musl-gcc"):
+            self.skipTest("needs musl-gcc")
+        with tempfile.TemporaryDirectory() as folder:
+            child = compiled(folder, "child", self.MUSL, compiler="musl-gcc")
+            done = under("sh", "-c", child)
+            self.assertEqual((done.returncode, done.stdout, done.stderr), (0, "131072\n", ""))
+            self.assertIn("uses another C library", under(child).stderr)
 
     def test_the_object_is_loaded_once_and_others_stay(self) -> None:
         loaded = "cat /proc/self/maps | grep -c 'r-xp.*/libautobuf-run.so$'; echo \"$LD_PRELOAD\""
@@ -708,6 +795,17 @@ class OnAPath(BulkTest):
         self.assertEqual(int(kernel[1]), 87380)
         self.between(float(kernel[2]), 14, 17.5, "the window in a round trip of 40 ms")
         self.assertGreater(float(REPORT.search(line)[8]), 1.2 * float(kernel[2]))
+
+    COPIES = ("import socket, sys\n"
+              "s = socket.create_connection((sys.argv[1], int(sys.argv[2]))); d = s.dup()\n"
+              "s.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, 65536)\n"
+              "d.sendall(bytes(4_000_000)); print(s.getsockopt(socket.SOL_SOCKET, 72))\n")
+
+    def test_kept_sizes_that_were_set_through_another_descriptor(self) -> None:
+        path = self.started()
+        said = [path.run("a", [COMMAND, "run", *options, "--", sys.executable, "-c", self.COPIES, path.addr["b"], str(PORT)],
+                         env=clean()).stdout for options in ((), ("--keep-sizes",))]
+        self.assertEqual(said, ["0\n", "1\n"])
 
     def test_low_delay_is_paced(self) -> None:
         path = self.started()

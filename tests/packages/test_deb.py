@@ -34,9 +34,9 @@ def folder(suite: str) -> pathlib.Path:
 
 def sources() -> list[pathlib.Path]:
     """All that packages are made of, but for tests of what is not a unit."""
-    done = subprocess.run(["find", "debian", "docs", "examples", "include", "lib", "packaging", "proftpd-module", "scripts",
-                           "tools", "completions", "python", "meson.build", "tests/unit", "tests/sim", "-type", "f",
-                           "!", "-name", "*.pyc"], cwd=TOP, capture_output=True, text=True, check=True)
+    done = subprocess.run(["find", "completions", "debian", "docs", "examples", "include", "lib", "meson.build", "meson_options.txt",
+                           "packaging", "preload", "proftpd-module", "python", "scripts", "tools", "tests/unit", "tests/sim",
+                           "-type", "f", "!", "-name", "*.pyc"], cwd=TOP, capture_output=True, text=True, check=True)
     return [TOP / name for name in done.stdout.split("\n") if name]
 
 
@@ -120,6 +120,17 @@ class Contents(unittest.TestCase):
         self.assertEqual(set(made()), {*INSTALLED, "autobufd", "python3-autobuf", "proftpd-mod-autobuf"})
         for package in made():
             self.assertEqual([name for name, mode in contents(package).items() if "s" in mode.lower()], [], "setuid")
+
+    def test_the_object_that_is_preloaded_takes_nothing_from_glibc_alone(self) -> None:
+        """The linker of another C library, as a child may have, ends a program of which a function is missing."""
+        with tempfile.TemporaryDirectory() as folder:
+            dpkg_deb("-x", made()["autobuf"], folder)
+            (file,) = pathlib.Path(folder).rglob("libautobuf-run.so")
+            said = subprocess.run(["nm", "-D", "--undefined-only", file], capture_output=True, text=True, check=True).stdout
+        names = {line.split()[-1].split("@")[0] for line in said.splitlines()}
+        self.assertIn("clock_gettime", names)
+        special = {name for name in names if name.startswith("__") or name.endswith("_np")}
+        self.assertLessEqual(special, {"__cxa_finalize", "__errno_location", "__gmon_start__", "__stack_chk_fail"})
 
     def test_what_they_need(self) -> None:
         """The library is the one of the same build, and the module goes with the server that it was compiled for."""

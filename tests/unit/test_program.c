@@ -102,8 +102,13 @@ static void each_kind_is_told(void **state)
     image.header.e_machine++;
     assert_int_equal(reach_of(&image, sizeof image), REACH_MACHINE);
     image = good_image();
-    strcpy(image.linker, "/lib/ld-musl-x86_64.so.1");
-    assert_int_equal(reach_of(&image, sizeof image), REACH_LIBRARY);
+    for (size_t i = 0; i < 5; i++) {
+        static const char *const linkers[] = {"/lib/ld-musl-x86_64.so.1", "/lib/ld64-uClibc.so.0", "/lib64/ld64.so.2", "/lib/ld.so.1",
+                                              "/opt/glibc/lib/ld-linux-x86-64.so.2"};
+
+        strcpy(image.linker, linkers[i]);
+        assert_int_equal(reach_of(&image, sizeof image), i < 2 ? REACH_LIBRARY : REACHED);
+    }
     image = good_image();
     strcpy(image.names + 20, "__asan_init");
     assert_int_equal(reach_of(&image, sizeof image), REACH_SANITIZED);
