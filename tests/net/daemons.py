@@ -2,6 +2,7 @@
 """What the tests of autobufd share: a daemon on an emulated path, and programs that know nothing of it."""
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import pathlib
@@ -17,7 +18,7 @@ from collections.abc import Callable
 
 import schema
 import test_live
-from path import Path, built, wait_line
+from path import Path, PathError, built, wait_line
 
 TOP = pathlib.Path(__file__).resolve().parents[2]
 WAIT_S = 20.0
@@ -107,7 +108,7 @@ class DaemonTest(test_live.Asked):
 
     def line(self, daemon: subprocess.Popen, words: str) -> re.Match:
         """The first line from now on that has these words."""
-        said = wait_line(daemon, lambda line: words in line, WAIT_S)
+        said = wait_line(daemon, lambda line: self.said.append(line) or words in line, WAIT_S)
         found = re.fullmatch(NAMED, said)
         self.assertIsNotNone(found, said)
         return found
@@ -115,6 +116,17 @@ class DaemonTest(test_live.Asked):
     def stop(self, daemon: subprocess.Popen) -> None:
         daemon.send_signal(signal.SIGTERM)
         self.assertEqual(daemon.wait(WAIT_S), 0)
+
+    def everything(self, daemon: subprocess.Popen) -> str:
+        """What the last daemon has said, which has ended."""
+        with contextlib.suppress(PathError):  # its output ends
+            wait_line(daemon, self.said.append)
+        return "\n".join(self.said)
+
+    def until(self, what: Callable[[], object], why: str = "") -> None:
+        deadline = time.monotonic() + WAIT_S
+        while not what():
+            self.assertLess(time.monotonic(), deadline, why)
 
     def locked(self, path: Path, size: int = SMALL) -> subprocess.Popen:
         """Another sender on a path that begin() has made."""

@@ -46,8 +46,7 @@ class Connections(DaemonTest):
         self.assertEqual((int(given[2]), int(given[3]), given[6]), (sender.pid, fd, "everything"))
         self.assertTrue(given[4].startswith(path.addr["a"] + ":"), given[4])
         self.assertEqual(given[5], f"{path.addr['b']}:{PORT}")
-        while self.ask(sender, "buffer") < 4 * before:
-            pass
+        self.until(lambda: self.ask(sender, "buffer") >= 4 * before, "its buffer does not grow")
         self.stop(daemon)
 
     def test_a_listener_that_locked_its_buffer(self) -> None:
@@ -67,7 +66,9 @@ class Connections(DaemonTest):
         self.assertLessEqual(self.ask(sender, "buffer"), 4194304)
         self.assertEqual(self.ask(sender, "pace"), NO_PACE)
         self.stop(daemon)
-        self.assertNotIn(f"[{sender.pid}]", daemon.stdout.read())
+        said = self.everything(daemon)
+        self.assertIn(f"[{other.pid}]", said)
+        self.assertNotIn(f"[{sender.pid}]", said)
 
     def test_a_pace_ends_with_the_daemon(self) -> None:
         for number in (signal.SIGTERM, signal.SIGINT):
@@ -236,12 +237,33 @@ class Rules(DaemonTest):
     def test_a_known_path(self) -> None:
         self.core(CORE)
         path, sender, fd, _ = self.begin(LONG)
+        for own in (False, True):
+            with self.subTest(own=own):
+                store = self.folder / f"paths{own}"
+                wanted = ("--rate", "400M", "--rtt", "100", *(("--from", path.addr["a"]) if own else ()), path.addr["b"])
+                set_it = path.run("a", [built("tools/autobuf"), "paths", "set", "--store", str(store), *wanted])
+                self.assertEqual(set_it.returncode, 0, set_it.stderr)
+                begin = f"store={store}\n" if own else ""
+                daemon = self.daemon(path, f"{begin}[all]\nmode=path\n", prefix=("env", f"AUTOBUF_PATHS={'off' if own else store}"))
+                self.line(daemon, "the path store knows")
+                self.stop(daemon)
+                sender = self.locked(path)
+
+    def test_no_size_beyond_max(self) -> None:
+        """The path needs a buffer of 9.8 MB."""
+        self.core({"net.core.rmem_max": 16777216, "net.core.wmem_max": 16777216})
+        path, sender, fd, _ = self.begin(LONG)
         store = self.folder / "paths"
         set_it = path.run("a", [built("tools/autobuf"), "paths", "set", "--store", str(store), "--rate", "400M", "--rtt", "100", path.addr["b"]])
         self.assertEqual(set_it.returncode, 0, set_it.stderr)
-        daemon = self.daemon(path, "[all]\nmode=path\n", prefix=("env", f"AUTOBUF_PATHS={store}"))
-        self.line(daemon, "the path store knows")
-        self.stop(daemon)
+        for most in (3_000_000, 0):
+            daemon = self.daemon(path, "[all]\nmode=path\n" + (f"max={most}\n" if most else ""), prefix=("env", f"AUTOBUF_PATHS={store}"))
+            self.line(daemon, "send: capped: SO_SNDBUF 3000000 " if most else "send: set: SO_SNDBUF ")
+            if most:
+                self.assertEqual(self.ask(sender, "buffer"), 6_000_000)
+            else:
+                self.assertGreater(self.ask(sender, "buffer"), 6_000_000)
+            self.stop(daemon)
 
 
 class Divide(Watched):
@@ -330,22 +352,46 @@ class Care(DaemonTest):
         if not shutil.which("strace"):
             self.skipTest("needs strace")
         path, sender, fd, _ = self.begin(LONG, SMALL)
-        before = self.ask(sender, "buffer")
+
+        def state() -> list[int]:
+            return [self.ask(sender, word) for word in ("buffer", "locks", "pace", "reno")]
+
+        def options_set(*args: str) -> tuple[list[str], list[int]]:
+            """Of the sender's connection, by a daemon that is traced, and its state then. The others are of sockets of its own."""
+            trace = self.folder / f"trace{''.join(args)}"
+            daemon = self.daemon(path, "[all]\ncc=reno\npace=80M\n", *args, prefix=(
+                "strace", "-D", "-f", "-yy", "-o", str(trace), "-e", "trace=setsockopt,pidfd_getfd"))
+            dry = "dry run: " if args else ""
+            self.line(daemon, f"] {dry}sets congestion control reno")
+            self.line(daemon, f"] {dry}send: kernel: given back to autotuning")
+            now = state()
+            self.stop(daemon)
+            self.until(lambda: "+++ exited" in trace.read_text(), "strace does not end")
+            self.assertRegex(trace.read_text(), r"pidfd_getfd\(.*\) = \d+")
+            return re.findall(rf"setsockopt\(\d+<TCP:\[{re.escape(path.addr['a'])}:\d+->.*?\]>, \w+, (\w+)", trace.read_text()), now
+
+        before = state()
+        self.assertEqual(options_set("--dry-run"), ([], before))
+        options, after = options_set()
+        self.assertLessEqual({"TCP_CONGESTION", "SO_MAX_PACING_RATE"}, set(options))
+        self.assertEqual(after[1:], [0, 10_000_000, 1])
+
+    def test_off(self) -> None:
+        """It looks, and touches nothing."""
+        if not shutil.which("strace"):
+            self.skipTest("needs strace")
+        path, sender, fd, _ = self.begin(LONG, SMALL)
+        before = [self.ask(sender, word) for word in ("buffer", "locks", "pace", "reno")]
         trace = self.folder / "trace"
-        daemon = self.daemon(path, "[all]\ncc=reno\npace=80M\n", "--dry-run", prefix=("strace", "-D", "-f", "-y", "-o", str(trace), "-e",
-                                                                           "trace=setsockopt,pidfd_getfd"))
-        self.line(daemon, "dry run: sets congestion control reno")
-        self.line(daemon, "dry run: send: kernel: given back to autotuning")
-        self.assertEqual(self.ask(sender, "buffer"), before)
+        daemon = self.daemon(path, "[all]\ncc=reno\npace=80M\n", prefix=(
+            "strace", "-D", "-f", "-o", str(trace), "-e", "trace=pidfd_getfd,sendto", "env", "AUTOBUF=off"))
+        self.assertIn("autobufd: does nothing before the SYN of connections: AUTOBUF=off in its environment", self.said)
+        self.assertIn("leaves all alone: AUTOBUF=off", self.said[-1])
+        self.until(lambda: trace.read_text().count("sendto(") > 20, "it sweeps no more")  # two for each
         self.stop(daemon)
-        deadline = time.monotonic() + WAIT_S
-        while "+++ exited" not in trace.read_text() and time.monotonic() < deadline:
-            pass
-        calls = trace.read_text()
-        borrowed = set(re.findall(r"pidfd_getfd\(.*\) = (\d+)", calls))
-        self.assertTrue(borrowed, calls)
-        for call in re.findall(r"setsockopt\((\d+)<(.*?)>", calls):  # the others are of sockets of its own
-            self.assertNotIn(f"{path.addr['a']}:", call[1], calls)
+        self.until(lambda: "+++ exited" in trace.read_text(), "strace does not end")
+        self.assertNotIn("pidfd_getfd", trace.read_text())
+        self.assertEqual([self.ask(sender, word) for word in ("buffer", "locks", "pace", "reno")], before)
 
     def test_a_descriptor_is_held_only_during_a_look(self) -> None:
         """So a FIN leaves when its program closes: the daemon never waits for anything while it has a duplicate."""
@@ -401,8 +447,7 @@ class Care(DaemonTest):
             "setpriv", "--reuid", "65534", "--regid", "65534", "--clear-groups", f"--bounding-set={caps}", f"--inh-caps={caps}",
             f"--ambient-caps={caps}", "--no-new-privs"))
         self.assertEqual(int(self.line(daemon, "given back")[2]), sender.pid)
-        while self.ask(sender, "buffer") <= 4194304:
-            pass
+        self.until(lambda: self.ask(sender, "buffer") > 4194304, "its buffer does not grow beyond tcp_wmem")
         self.stop(daemon)
 
     def test_usage(self) -> None:
@@ -421,6 +466,23 @@ class Care(DaemonTest):
         self.file.write_text("[a]\nmode=fixed\nsndbuf=1M\n")
         done = path.run("a", [tool, "--check", "--config", str(self.file)])
         self.assertEqual((done.returncode, done.stdout, done.stderr), (0, "", ""))
+
+    def test_rules_of_wad(self) -> None:
+        """What they become can be used at once."""
+        path = self.path(both="rate=50M,delay=10ms")
+        tool, wad = built("tools/autobufd"), self.folder / "wad.conf"
+        wad.write_text("[n]\ndst_addr: 131.243.2.93\nmode: 1\nsndbuf: 4000000\nwadai: 6\n")
+        done = path.run("a", [tool, "--import-wad", str(wad)])
+        self.assertEqual((done.returncode, done.stderr), (0, ""))
+        self.assertTrue(done.stdout.startswith("[n]\nremote=131.243.2.93\nmode=fixed\nsndbuf=4000000\n"), done.stdout)
+        self.file.write_text(done.stdout)
+        done = path.run("a", [tool, "--check", "--config", str(self.file)])
+        self.assertEqual((done.returncode, done.stdout, done.stderr), (0, "", ""))
+        wad.write_text("[n]\nnonsense: 3\n")
+        for file, said in ((wad, f"{wad}:2: nonsense: WAD has no such setting"), ("/no/such", "/no/such: No such file")):
+            done = path.run("a", [tool, "--import-wad", str(file)])
+            self.assertEqual(done.returncode, 1)
+            self.assertIn(said, done.stderr)
 
 
 if __name__ == "__main__":

@@ -23,7 +23,7 @@ import test_bulk  # noqa: E402
 import test_paths  # noqa: E402
 from cases import run_tests  # noqa: E402
 from daemons import BINARIES, NOBODY, PROGRAMS, SMALL, WAIT_S, Watched, setUpModule  # noqa: E402
-from path import built, wait_line  # noqa: E402
+from path import DEVICE, built, wait_line  # noqa: E402
 
 
 class Learning(Watched):
@@ -46,11 +46,6 @@ class Learning(Watched):
         deadline = time.monotonic() + 2 * WAIT_S
         while len([flow for flow in self.flows()["flows"] if flow[key] >= bytes]) < flows:
             self.assertLess(time.monotonic(), deadline)
-
-    def until(self, what, why: str) -> None:
-        deadline = time.monotonic() + WAIT_S
-        while not what():
-            self.assertLess(time.monotonic(), deadline, why)
 
     def test_what_one_connection_taught_the_next_one_uses(self) -> None:
         path, sender, fd, _ = self.begin(self.PATH)
@@ -97,6 +92,15 @@ class Learning(Watched):
                 self.moved(1, flow["sent_bytes"] + 3_000_000)
                 self.assertEqual(self.into.exists(), "dry" not in rules and not args)
                 self.stop(daemon)  # which learns from all that it looked after
+                self.assertEqual(self.entries(), [])
+
+    def test_a_connection_that_may_go_another_way_teaches_nothing(self) -> None:
+        for name, options in (("SO_MARK", ("36", "7")), ("SO_BINDTODEVICE", ("25", DEVICE))):
+            with self.subTest(name):
+                path, sender, fd, _ = self.begin(self.EASY, options=options)
+                daemon = self.watched(path, f"store={self.store}\n[all]\n")
+                self.moved(1, 6_000_000)
+                self.stop(daemon)
                 self.assertEqual(self.entries(), [])
 
     def flows_of(self, count: int) -> list[dict]:

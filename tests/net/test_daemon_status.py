@@ -39,8 +39,8 @@ class Status(Watched):
         self.assertEqual((first["autobufd_tended"], first["autobufd_rules"], first["autobufd_config_generation"]), (1, 1, 1))
         self.assertEqual(first['autobufd_actions_total{kind="given_back"}'], 1)
         self.assertGreater(first["autobufd_resident_memory_bytes"], 100000)
-        while (now := self.metrics())["autobufd_sweeps_total"] <= first["autobufd_sweeps_total"]:
-            pass
+        self.until(lambda: self.metrics()["autobufd_sweeps_total"] > first["autobufd_sweeps_total"], "it sweeps no more")
+        now = self.metrics()
         for name in ("autobufd_sweeps_total", 'autobufd_cpu_seconds_total{part="sweeps"}', 'autobufd_clients_total{end="answered"}'):
             self.assertGreater(now[name], first[name], name)
         self.assertEqual(self.socket.stat().st_mode & 0o7777, 0o660)

@@ -81,8 +81,7 @@ class Undo(DaemonTest):
                 path, sender, before = self.locked_sender()
                 daemon = self.daemon(path, self.rules)
                 self.line(daemon, "given back to autotuning")
-                while self.ask(sender, "buffer") < 4 * before:
-                    pass
+                self.until(lambda: self.ask(sender, "buffer") >= 4 * before, "its buffer does not grow")
                 daemon.send_signal(number)
                 daemon.wait(WAIT_S)
                 self.assertEqual(self.kept(), 1)
@@ -136,11 +135,6 @@ class Undo(DaemonTest):
         self.assertEqual(done.returncode, 0, done.stderr)
         self.assertEqual((self.ask(sender, "buffer"), self.ask(sender, "locks"), self.ask(sender, "pace")), (before, 1, NO_PACE))
         self.assertEqual(self.ask(sender, "bbr"), 0)
-
-    def until(self, what: Callable[[], bool]) -> None:
-        deadline = time.monotonic() + WAIT_S
-        while not what():
-            self.assertLess(time.monotonic(), deadline)
 
     def test_a_pace_that_a_killed_daemon_left(self) -> None:
         """It is none of the program's, and what the program itself has set is not the daemon's."""
@@ -235,8 +229,7 @@ class Undo(DaemonTest):
         def close_half() -> None:
             self.tell(peer, "")
             wait_line(peer, lambda line: line == "half")
-            while not path.run("a", ["ss", "-tnH", "state", "close-wait"]).stdout:
-                pass
+            self.until(lambda: path.run("a", ["ss", "-tnH", "state", "close-wait"]).stdout, "no FIN comes")
         return path, self.locked(path), close_half
 
     def test_a_connection_that_was_half_closed_before(self) -> None:
@@ -265,6 +258,23 @@ class Undo(DaemonTest):
         self.assertEqual(done.returncode, 0, done.stderr)
         self.assertRegex(done.stderr, f"\\[{sender.pid}\\]:.*: put back as it was\n")
         self.assertEqual((self.ask(sender, "buffer"), self.ask(sender, "locks")), (before, 1))
+
+    def test_a_connection_that_its_program_has_half_closed(self) -> None:
+        """It receives, and is put back also if another daemon came in between, which drops what is of no use."""
+        path, sender, _, _ = self.begin(LONG, SMALL)
+        before, rules = self.ask(sender, "buffer"), f"state={self.state}\n[all]\nmode=fixed\nsndbuf=1500000\n"
+        daemon = self.daemon(path, rules)
+        self.line(daemon, "sets SO_SNDBUF 1500000")
+        self.tell(sender, "shut")
+        self.until(lambda: path.run("a", ["ss", "-tnH", "state", "fin-wait-2"]).stdout, "no FIN leaves")
+        self.stop(daemon)
+        with self.state.open("a") as state:
+            state.writelines(f"{2 ** 60 + i} 0 100000 100000 0 0 0 -\n" for i in range(70))
+        daemon = self.daemon(path, rules)
+        self.until(lambda: self.kept() < 70, "nothing is dropped")
+        self.stop(daemon)
+        self.assertEqual(self.undo(path).returncode, 0)
+        self.assertEqual(self.ask(sender, "buffer"), before)
 
     def test_what_stands_in_its_way(self) -> None:
         path, sender, before = self.locked_sender()

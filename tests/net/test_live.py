@@ -46,6 +46,8 @@ def connect():
     s = socket.socket()
     if int(sys.argv[2]):
         s.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, int(sys.argv[2]))
+    for option, value in zip(sys.argv[3::2], sys.argv[4::2]):  # of SOL_SOCKET, by its number
+        s.setsockopt(socket.SOL_SOCKET, int(option), int(value) if value.isdecimal() else value.encode())
     s.connect((sys.argv[1], 7600))
     s.setblocking(False)
     return s
@@ -60,24 +62,29 @@ def answer(word):
         print(s.getsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF), flush=True)
     elif word == "locks":
         print(s.getsockopt(socket.SOL_SOCKET, 72), flush=True)
-    elif word == "bbr":
-        print(int(s.getsockopt(socket.IPPROTO_TCP, socket.TCP_CONGESTION, 16).rstrip(b"\\0") == b"bbr"), flush=True)
+    elif word in ("bbr", "reno"):
+        print(int(s.getsockopt(socket.IPPROTO_TCP, socket.TCP_CONGESTION, 16).rstrip(b"\\0") == word.encode()), flush=True)
+    elif word == "shut":
+        s.shutdown(socket.SHUT_WR)
+        sends.clear()
     elif word == "close":
         s.close()
         s = None
     elif word == "connect":
         s = connect()
+        sends.add(True)
     else:
         return False
     return True
 s = connect()
+sends = {True}
 print(s.fileno(), flush=True)
 data = bytes(65536)
 while True:
-    ready = select.select([0], [s] if s else [], [])
+    ready = select.select([0], [s] if s and sends else [], [])
     if ready[0] and not all(answer(word) for word in os.read(0, 100).decode().split() or [""]):  # two may come at once
         break
-    if s in ready[1]:  # not the one that was closed just now
+    if sends and s in ready[1]:  # not the one that was closed just now
         try:
             s.send(data)
         except BlockingIOError:  # others may have changed its buffer since
@@ -153,11 +160,11 @@ class Live(BulkTest):
 class Asked(BulkTest):
     """With a process that the test can ask what its socket is like."""
 
-    def begin(self, both: str, buffer: int = 0) -> tuple[Path, subprocess.Popen, int, subprocess.Popen]:
+    def begin(self, both: str, buffer: int = 0, options: tuple[str, ...] = ()) -> tuple[Path, subprocess.Popen, int, subprocess.Popen]:
         path = self.hosts(both, {**WMEM, **RMEM})
         sink = path.popen("b", [sys.executable, "-c", SINK])
         wait_listening(path, "b", PORT)
-        sender = path.popen("a", [sys.executable, "-c", SENDER, path.addr["b"], str(buffer)],
+        sender = path.popen("a", [sys.executable, "-c", SENDER, path.addr["b"], str(buffer), *options],
                             stdin=subprocess.PIPE)
         return path, sender, int(wait_line(sender, lambda line: True)), sink
 
@@ -208,6 +215,12 @@ class Watch(Asked):
         self.between(seen["loss_permille"], 1, 200, "of 20 that are lost")
         self.assertGreater(seen["retransmits"], 0)
         self.stop(watch)
+
+    def test_a_disk_that_is_full(self) -> None:
+        path, sender, fd, _ = self.begin("rate=50M,delay=10ms")
+        with open("/dev/full", "w") as full:
+            watch = self.watch(path, f"{sender.pid}:{fd}", stdout=full)
+        self.assertEqual(watch.wait(WAIT_S), 1)
 
     def test_a_screen_on_a_terminal(self) -> None:
         path, sender, fd, _ = self.begin("rate=50M,delay=10ms")

@@ -2,6 +2,8 @@
 /* tools/daemon/closed.c: what the kernel tells of connections that have ended. */
 #include "unit.h"
 
+#include <arpa/inet.h>
+#include <netinet/in.h>
 #include <sys/socket.h>
 #include <time.h>
 #include <unistd.h>
@@ -37,16 +39,32 @@ static uint64_t cookie_of(int fd)
     return cookie;
 }
 
-static void a_connection_that_ends(void **state)
+/* A socket of IPv6 at either end, and packets of IPv4. */
+static struct connection dual_connection(void)
 {
-    struct connection c = tcp_connection();
+    struct sockaddr_in6 any = {.sin6_family = AF_INET6}, mapped;
+    socklen_t length = sizeof mapped;
+    struct connection c = {socket(AF_INET6, SOCK_STREAM | SOCK_CLOEXEC, 0), socket(AF_INET6, SOCK_STREAM | SOCK_CLOEXEC, 0), -1};
+
+    if (c.listener < 0 || inet_pton(AF_INET6, "::ffff:127.0.0.1", &any.sin6_addr) != 1 ||
+        bind(c.listener, (struct sockaddr *)&any, sizeof any) < 0)
+        skip();
+    assert_int_equal(listen(c.listener, 1), 0);
+    assert_int_equal(getsockname(c.listener, (struct sockaddr *)&mapped, &length), 0);
+    assert_int_equal(connect(c.client, (struct sockaddr *)&mapped, length), 0);
+    c.accepted = accept(c.listener, NULL, NULL);
+    assert_true(c.accepted >= 0);
+    return c;
+}
+
+static void check_ends(struct connection c)
+{
     struct heard heard = {.cookie = cookie_of(c.client)};
     char bytes[SENT_BYTES] = {0};
     struct learn_final open = {0};
     time_t until = time(NULL) + 20;
     int group = closed_open();
 
-    (void)state;
     if (group < 0)
         SKIP("this kernel does not tell of closed sockets here");
     assert_int_equal(send(c.client, bytes, sizeof bytes, 0), sizeof bytes);
@@ -63,6 +81,18 @@ static void a_connection_that_ends(void **state)
     assert_true(heard.final.rtt_min_ns > 0 && heard.final.rtt_min_ns < 10000000000ULL);
 }
 
+static void a_connection_that_ends(void **state)
+{
+    (void)state;
+    check_ends(tcp_connection());
+}
+
+static void a_connection_of_ipv6_sockets(void **state)
+{
+    (void)state;
+    check_ends(dual_connection());
+}
+
 static void what_is_no_connection(void **state)
 {
     struct learn_final final;
@@ -75,6 +105,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_connection_that_ends),
+        cmocka_unit_test(a_connection_of_ipv6_sockets),
         cmocka_unit_test(what_is_no_connection),
     };
 

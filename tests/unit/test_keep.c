@@ -208,6 +208,27 @@ static void there_is_room_for_so_many(void **state)
     keep.count = 0;
 }
 
+static void programs_leave_room_for_others(void **state)
+{
+    struct autobuf_paths_entry own = entry(PASSIVE, 100, 0, 9, 1000);
+    struct keep keep = {.say = say};
+
+    (void)state;
+    keep_in(&keep, file);
+    own.remote.address[2] = 200;
+    for (unsigned i = 0; i < KEEP_MOST; i++) {
+        struct autobuf_paths_entry e = entry(PASSIVE, 100, 0, 9, 1000);
+
+        e.remote.address[2] = (uint8_t)(i + 1);
+        keep_handed(&keep, &e);
+    }
+    assert_int_equal(keep.count, KEEP_MOST / 2);
+    assert_int_equal(keep.counts.lost, KEEP_MOST / 2);
+    keep_learned(&keep, &own);
+    assert_int_equal(keep.count, KEEP_MOST / 2 + 1);
+    keep.count = 0;
+}
+
 /* It waits for another writer without waiting. */
 static void another_one_writes(void **state)
 {
@@ -328,6 +349,7 @@ int main(void)
         cmocka_unit_test(it_is_written_at_most_once_a_second),
         cmocka_unit_test(everybody_may_read_it),
         cmocka_unit_test(there_is_room_for_so_many),
+        cmocka_unit_test(programs_leave_room_for_others),
         cmocka_unit_test(another_one_writes),
         cmocka_unit_test(a_store_that_cannot_be_written_is_said_once),
         cmocka_unit_test(stores_of_others),

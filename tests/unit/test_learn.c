@@ -212,6 +212,34 @@ static void a_receiver_without_gaps_learns_nothing(void **state)
     assert_false(learn_end(&c.learn, &final, &remote, &e));
 }
 
+/* Its program, or an earlier rule, may have set SO_MAX_PACING_RATE. */
+static void a_pace_of_others_is_no_rate_of_the_path(void **state)
+{
+    static const struct {
+        uint64_t pace_byte_per_s;
+        unsigned looks;
+        bool learned;
+    } paces[] = {{0, 40, true}, {UINT64_MAX, 40, true}, {12500000, 40, false}, {15000000, 40, false}, {20000000, 40, true},
+                 {UINT64_MAX, 1, true}, {9000000, 1, false}, {20000000, 1, true}};
+    struct autobuf_prefix remote = host("192.0.2.7");
+
+    (void)state;
+    for (size_t i = 0; i < COUNT(paces); i++) {
+        static const struct phase sending = {1, PATH, 100, 0, 0};
+        struct learn_final at_once = {.rtt_min_ns = RTT_NS, .sent_bytes = 9000000, .delivery_byte_per_s = 12500000, .busy_ns = NS_PER_S};
+        struct course c = begun();
+        struct autobuf_paths_entry e = AUTOBUF_PATHS_ENTRY_INIT;
+        struct learn_final final;
+
+        c.seen.pace_byte_per_s = paces[i].pace_byte_per_s;
+        c.state.sent_bit_per_s = 100000000;
+        for (unsigned n = 0; n < paces[i].looks; n++)
+            look(&c, &sending);
+        final = paces[i].looks == 1 ? at_once : final_of(&c);
+        assert_int_equal(learn_end(&c.learn, &final, &remote, &e), paces[i].learned);
+    }
+}
+
 /* After eight round trips in which a packet was missing, all that came meanwhile is acknowledged at once. */
 static void a_gap_that_is_filled_is_no_burst(void **state)
 {
@@ -299,8 +327,9 @@ static void which_addresses_are_hosts(void **state)
     } addresses[] = {
         {"192.0.2.1", true},  {"10.0.0.1", true},  {"223.255.255.255", true}, {"0.0.0.0", false},        {"0.1.2.3", false},
         {"127.0.0.1", false}, {"127.1.2.3", false}, {"224.0.0.1", false},      {"255.255.255.255", false}, {"192.0.2.0/24", false},
-        {"2001:db8::1", true}, {"fe80::1", true},   {"::", false},             {"::1", false},            {"ff02::1", false},
+        {"2001:db8::1", true}, {"fec0::1", true},   {"::", false},             {"::1", false},            {"ff02::1", false},
         {"2001:db8::/64", false}, {"::ffff:192.0.2.1", false}, {"0.0.0.0/0", false},
+        {"fe80::1", false}, {"febf::1", false}, {"169.254.1.1", false}, {"169.253.1.1", true}, /* each link may have one of those */
     };
 
     (void)state;
@@ -319,6 +348,7 @@ int main(void)
         cmocka_unit_test(which_connections_teach_what),
         cmocka_unit_test(the_kernels_last_word),
         cmocka_unit_test(a_receiver_without_gaps_learns_nothing),
+        cmocka_unit_test(a_pace_of_others_is_no_rate_of_the_path),
         cmocka_unit_test(a_gap_that_is_filled_is_no_burst),
         cmocka_unit_test(looks_that_saw_nothing),
         cmocka_unit_test(numbers_that_nobody_expects),

@@ -292,7 +292,8 @@ static int begin(struct daemon *d, int unkept)
 {
     int status;
 
-    fprintf(stderr, "autobufd: begins with %zu rule%s\n", d->config->count, d->config->count == 1 ? "" : "s");
+    fprintf(stderr, "autobufd: begins with %zu rule%s%s\n", d->config->count, d->config->count == 1 ? "" : "s",
+            autobuf_is_off() ? ", and leaves all alone: AUTOBUF=off in its environment" : "");
     if (unkept < 0) {
         (void)say_no_state(d->config, unkept);
         say("what is set from now on cannot be put back by autobufd --undo");
@@ -312,7 +313,9 @@ static struct before_syn *open_before_syn(const struct wishes *want, const struc
     char why[BEFORE_SYN_WHY_BYTES] = "a dry run";
     struct before_syn *opened = NULL;
 
-    if (!config->bpf)
+    if (autobuf_is_off())
+        strcpy(why, "AUTOBUF=off in its environment");
+    else if (!config->bpf)
         strcpy(why, "bpf=no");
     else if (!want->dry_run)
         opened = before_syn_open(why);

@@ -114,7 +114,8 @@ static bool is_left_paced(const struct care *care, const struct seen *seen, cons
 static void take(void *user, const struct seen *seen)
 {
     struct care *care = user;
-    struct known *known = seen->half_closed ? table_find(&care->table, seen->cookie) : table_make(&care->table, seen->cookie);
+    bool found_only = seen->half_closed && !state_find(care->state, seen->cookie); /* else what is kept of it would be dropped */
+    struct known *known = found_only ? table_find(&care->table, seen->cookie) : table_make(&care->table, seen->cookie);
     bool wanted = false;
 
     if (!known || known->round == care->round) /* a dump may tell of a socket twice */

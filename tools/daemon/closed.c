@@ -18,7 +18,8 @@
 
 int closed_open(void)
 {
-    struct sockaddr_nl group = {.nl_family = AF_NETLINK, .nl_groups = 1U << (SKNLGRP_INET_TCP_DESTROY - 1)};
+    struct sockaddr_nl group = {.nl_family = AF_NETLINK, /* the group is that of the socket, which may carry IPv4 */
+                                .nl_groups = 1U << (SKNLGRP_INET_TCP_DESTROY - 1) | 1U << (SKNLGRP_INET6_TCP_DESTROY - 1)};
     int fd = socket(AF_NETLINK, SOCK_RAW | SOCK_CLOEXEC | SOCK_NONBLOCK, NETLINK_SOCK_DIAG), error;
 
     if (fd < 0)

@@ -111,7 +111,7 @@ static enum report_untaken take(struct handed *handed, const void *bytes, size_t
     if (!handed_check(&entry, (uint64_t)time(NULL)))
         return REPORT_NOT_VALID;
     handed->keep->counts.programs++;
-    keep_learned(handed->keep, &entry);
+    keep_handed(handed->keep, &entry);
     return REPORT_UNTAKEN;
 }
 

@@ -27,7 +27,7 @@ static size_t waiting_at(const struct keep *keep, const struct autobuf_paths_ent
     return at;
 }
 
-void keep_learned(struct keep *keep, const struct autobuf_paths_entry *entry)
+static void take(struct keep *keep, const struct autobuf_paths_entry *entry, size_t room)
 {
     size_t at = waiting_at(keep, entry);
 
@@ -37,10 +37,20 @@ void keep_learned(struct keep *keep, const struct autobuf_paths_entry *entry)
         keep->offer(keep->offer_to, entry);
     if (at < keep->count)
         known_merge(&keep->waiting[at], entry);
-    else if (at < KEEP_MOST)
+    else if (at < room)
         keep->waiting[keep->count++] = *entry;
     else
         keep->counts.lost++;
+}
+
+void keep_learned(struct keep *keep, const struct autobuf_paths_entry *entry)
+{
+    take(keep, entry, KEEP_MOST);
+}
+
+void keep_handed(struct keep *keep, const struct autobuf_paths_entry *entry)
+{
+    take(keep, entry, KEEP_MOST / 2);
 }
 
 /* Whether the store knows of the same host, learned at that time or later, or of its network, learned later. */

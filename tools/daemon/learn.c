@@ -13,6 +13,7 @@
 #define BULK_BYTES 1048576U
 #define NEAR_NS 1000000U          /* a path so short needs no window that autotuning does not give */
 #define LIMITED_PERCENT 25U       /* of the time that it was busy, the peer's window or the buffer may have held it back */
+#define NEAR_PACE_PERCENT 80U     /* of a pace: from there on it may be what limits */
 #define V4_HEADERS 52U            /* with the timestamp option */
 #define V6_HEADERS 72U
 #define PACKET_BYTES 1500U        /* unless the kernel has said */
@@ -33,10 +34,17 @@ static uint64_t per_second(uint64_t bytes, uint64_t ns)
 
 /* ----------------------------------------------------------------------------------- looks */
 
-static bool counts(const struct autobuf_live_state *state, enum learn_way way)
+/* A program, or an earlier rule, may have bounded it: then the path is not what limits. */
+static bool comes_near(uint64_t bit_per_s, uint64_t pace_byte_per_s)
+{
+    return pace_byte_per_s && pace_byte_per_s != UINT64_MAX && bit_per_s / 8 >= pace_byte_per_s / 100 * NEAR_PACE_PERCENT;
+}
+
+static bool counts(const struct autobuf_live_state *state, uint64_t pace_byte_per_s, enum learn_way way)
 {
     if (way == LEARN_TX)
-        return state->limiter == AUTOBUF_LIMITER_PATH && !state->pacing_bit_per_s;
+        return state->limiter == AUTOBUF_LIMITER_PATH && !state->pacing_bit_per_s &&
+               !comes_near(state->sent_bit_per_s, pace_byte_per_s);
     return state->limiter == AUTOBUF_LIMITER_PEER;
 }
 
@@ -56,10 +64,10 @@ static void close_stretch(struct learn_course *course, uint64_t bytes, uint64_t 
 }
 
 /* carries: it is this way that the bulk goes now. */
-static void follow(struct learn_course *course, const struct autobuf_live_state *state, enum learn_way way, bool carries,
-                   uint64_t bytes, uint64_t now_ns, uint64_t since_ns)
+static void follow(struct learn_course *course, const struct autobuf_live_state *state, uint64_t pace_byte_per_s,
+                   enum learn_way way, bool carries, uint64_t bytes, uint64_t now_ns, uint64_t since_ns)
 {
-    bool counting = carries && counts(state, way);
+    bool counting = carries && counts(state, pace_byte_per_s, way);
 
     if (!course->stretch.began_ns) {
         course->stretch = (struct learn_stretch){.began_ns = now_ns, .began_bytes = bytes};
@@ -95,11 +103,13 @@ void learn_look(struct learn *learn, const struct autobuf_live_state *state, con
         bool carries = moved[way] && moved[way] >= moved[!way];
 
         learn->through_bytes[way] += moved[way];
-        follow(&learn->courses[way], state, (enum learn_way)way, carries, learn->through_bytes[way], now_ns, since_ns);
+        follow(&learn->courses[way], state, seen->pace_byte_per_s, (enum learn_way)way, carries, learn->through_bytes[way],
+               now_ns, since_ns);
         learn->bytes[way] = bytes[way];
         learn->packets[way] = seen->packets[way];
     }
     learn->looked_ns = now_ns;
+    learn->pace_byte_per_s = seen->pace_byte_per_s;
     if (state->rtt_min_ns != AUTOBUF_NS_UNSET)
         learn->rtt_min_ns = state->rtt_min_ns;
     if (state->packet_bytes)
@@ -132,6 +142,7 @@ static uint64_t rate_of(const struct learn *learn, const struct learn_final *fin
 {
     const struct learn_course *course = &learn->courses[way];
     bool held = course->stretches && 100.0 * (double)course->counting_ns >= (double)BULK_PERCENT * (double)course->bulk_ns;
+    uint64_t byte_per_s;
 
     if (way == LEARN_RX)
         return held && final->out_of_order && final->received_bytes >= BULK_BYTES ? course->byte_per_s : 0;
@@ -139,7 +150,8 @@ static uint64_t rate_of(const struct learn *learn, const struct learn_final *fin
         return 0;
     if (held)
         return course->byte_per_s;
-    return course->stretches ? 0 : rate_of_all(final, rtt_ns);
+    byte_per_s = course->stretches ? 0 : rate_of_all(final, rtt_ns);
+    return comes_near(8 * byte_per_s, learn->pace_byte_per_s) ? 0 : byte_per_s;
 }
 
 /* In IP bytes, as the store has it. */
@@ -161,9 +173,10 @@ bool learn_is_host(const struct autobuf_prefix *remote)
     const uint8_t *a = remote->address;
 
     if (remote->version == 4)
-        return remote->bits == 32 && a[0] != 0 && a[0] != 127 && a[0] < 224; /* from there on: groups, and no hosts */
-    return remote->version == 6 && remote->bits == 128 && a[0] != 0xff && memcmp(a, nothing, 16) != 0 &&
-           memcmp(a, loopback, 16) != 0 && memcmp(a, mapped, 12) != 0;
+        return remote->bits == 32 && a[0] != 0 && a[0] != 127 && a[0] < 224 && /* from there on: groups, and no hosts */
+               !(a[0] == 169 && a[1] == 254);
+    return remote->version == 6 && remote->bits == 128 && a[0] != 0xff && !(a[0] == 0xfe && (a[1] & 0xc0) == 0x80) &&
+           memcmp(a, nothing, 16) != 0 && memcmp(a, loopback, 16) != 0 && memcmp(a, mapped, 12) != 0;
 }
 
 bool learn_end(const struct learn *learn, const struct learn_final *final, const struct autobuf_prefix *remote,

@@ -6,7 +6,7 @@
  * What TCP reached is a lower bound of the path's capacity, and only of use if nothing but the path was in its way. So
  * each look must say that, or it does not count:
  *
- *   sending    the look says that the path limits (limiter.h of the library), and no pace is set
+ *   sending    the look says that the path limits (limiter.h of the library), and no pace is set that it comes near
  *   receiving  neither the buffer here nor the program here is late (then the look says "peer"), and by the end packets
  *              had come out of their order. A receiver does not see why its peer sends no faster; but congestion control
  *              that fills a path loses packets, and the gaps arrive. A peer with no more to send leaves none.
@@ -38,6 +38,7 @@ struct learn_final {
     uint64_t busy_ns, rwnd_limited_ns, sndbuf_limited_ns; /* of sending */
     uint32_t out_of_order; /* packets that came so */
     bool app_limited;      /* the delivery rate is: the program had no more to send */
+    uint64_t pace_byte_per_s; /* SO_MAX_PACING_RATE; UINT64_MAX, or 0: none. Not of an end */
 };
 
 struct learn_stretch {
@@ -59,6 +60,7 @@ struct learn {
     uint32_t packets[LEARN_WAYS];
     uint64_t through_bytes[LEARN_WAYS]; /* in the packets that came through since the first look */
     uint32_t packet_bytes;
+    uint64_t pace_byte_per_s; /* at the newest look, as in learn_final */
     struct learn_course courses[LEARN_WAYS];
 };
 
@@ -72,7 +74,7 @@ void learn_look(struct learn *learn, const struct autobuf_live_state *state, con
 bool learn_end(const struct learn *learn, const struct learn_final *final, const struct autobuf_prefix *remote,
                struct autobuf_paths_entry *entry);
 
-/* Whether anything may be kept of a host: not of this one itself, and of no group of hosts. */
+/* Whether anything may be kept of a host: not of this one itself, of no group of hosts, of none that each link may have. */
 bool learn_is_host(const struct autobuf_prefix *remote);
 
 #endif

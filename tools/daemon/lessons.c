@@ -7,6 +7,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "act.h"
 #include "closed.h"
 #include "cost.h"
 #include "learn.h"
@@ -49,10 +50,21 @@ static struct lesson **bucket_of(struct lessons *lessons, uint64_t cookie)
     return &lessons->buckets[cookie & (BUCKETS - 1)]; /* the kernel counts them */
 }
 
-struct lesson *lessons_begin(struct lessons *lessons, uint64_t cookie, const struct endpoint *remote)
+static bool is_set(int copy, int option)
 {
-    struct lesson *lesson = lessons->keep->file[0] ? calloc(1, sizeof *lesson) : NULL, **bucket = bucket_of(lessons, cookie);
+    int value = 0;
+    socklen_t length = sizeof value;
 
+    return getsockopt(copy, SOL_SOCKET, option, &value, &length) == 0 && value;
+}
+
+struct lesson *lessons_begin(struct lessons *lessons, uint64_t cookie, const struct endpoint *remote, int copy)
+{
+    struct lesson *lesson, **bucket = bucket_of(lessons, cookie);
+
+    if (!lessons->keep->file[0] || is_set(copy, SO_MARK) || is_set(copy, SO_BINDTOIFINDEX)) /* as SO_BINDTODEVICE sets it, too */
+        return NULL;
+    lesson = calloc(1, sizeof *lesson);
     if (!lesson)
         return NULL;
     lesson->cookie = cookie;
@@ -68,6 +80,7 @@ void lessons_look(struct lesson *lesson, int copy, const struct autobuf_live_sta
 {
     if (!lesson || closed_read(copy, &lesson->final) < 0)
         return;
+    lesson->final.pace_byte_per_s = act_pace(copy);
     learn_look(&lesson->learn, state, &lesson->final, now_ns);
 }
 

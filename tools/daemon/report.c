@@ -74,7 +74,8 @@ static void metrics_of_acts(FILE *out, const struct report_counts *c)
                                         [REPORT_PACE] = "pace", [REPORT_CONTROL] = "congestion_control",
                                         [REPORT_OTHER] = "other"};
     static const char *const refusals[] = {[REPORT_NOT_PERMITTED] = "not_permitted", [REPORT_GONE] = "gone",
-                                           [REPORT_NO_OWNER] = "no_owner", [REPORT_NEAR] = "near"};
+                                           [REPORT_NO_OWNER] = "no_owner", [REPORT_NEAR] = "near",
+                                           [REPORT_FULL] = "full"};
 
     metric(out, "actions_total", "counter", "What was set on sockets, by kind.");
     for (size_t i = 0; i < REPORT_KINDS; i++)

@@ -31,6 +31,7 @@ enum report_refusal {
     REPORT_GONE,     /* closed, or handed on, before it could be borrowed */
     REPORT_NO_OWNER, /* that can be seen from here */
     REPORT_NEAR,     /* so near that autotuning reaches any rate */
+    REPORT_FULL,     /* as many are looked after as may be */
     REPORT_REFUSALS,
 };
 

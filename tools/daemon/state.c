@@ -256,6 +256,14 @@ static int read_file(struct state *state)
     return ftruncate(state->fd, 0) < 0 ? -errno : write_all(state->fd, ours, strlen(ours));
 }
 
+/* Whether the name is still that of the open file: whoever had it before may have put a new one in its place. */
+static bool is_named(int fd, const char *file)
+{
+    struct stat open, named;
+
+    return fstat(fd, &open) == 0 && lstat(file, &named) == 0 && open.st_dev == named.st_dev && open.st_ino == named.st_ino;
+}
+
 int state_open(struct state *state, const char *file)
 {
     int error;
@@ -265,6 +273,8 @@ int state_open(struct state *state, const char *file)
         return -ENOMEM;
     state->fd = open(file, O_RDWR | O_CREAT | O_APPEND | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK, 0600);
     error = state->fd < 0 ? -errno : take_hold(state->fd);
+    if (error == 0 && !is_named(state->fd, file))
+        error = -EWOULDBLOCK;
     if (error == 0)
         error = read_file(state);
     if (error < 0)

@@ -75,13 +75,11 @@ static int take_message(const struct nlmsghdr *m, sweep_fn *take, void *user)
     struct seen seen = {0};
     int error;
 
-    if (m->nlmsg_type == NLMSG_DONE)
-        return 1;
-    if (m->nlmsg_type == NLMSG_ERROR) {
+    if (m->nlmsg_type == NLMSG_DONE || m->nlmsg_type == NLMSG_ERROR) { /* either may say why there is no more */
         if (m->nlmsg_len < NLMSG_LENGTH(sizeof error))
-            return -EPROTO;
+            return m->nlmsg_type == NLMSG_DONE ? 1 : -EPROTO;
         memcpy(&error, NLMSG_DATA(m), sizeof error);
-        return error ? (error == -ENOENT ? -EOPNOTSUPP : error) : 1;
+        return error < 0 ? (error == -ENOENT ? -EOPNOTSUPP : error) : 1;
     }
     if (m->nlmsg_type != SOCK_DIAG_BY_FAMILY || m->nlmsg_len < NLMSG_LENGTH(sizeof diag))
         return 0;

@@ -20,12 +20,16 @@
 
 #define NEAR_BYTES 16777216U /* one whose peer is near is left alone until so much more has moved */
 
+#define TENDED_MOST 16384U /* about 50 MB, of the 128 that the unit allows; the others wait until so much more has moved: */
+#define FULL_BYTES 67108864U
+
 #define IDLE_NS (300 * NS_PER_S) /* one that moves nothing for so long is let go until it carries bulk data again */
 
 #define LOOKS_NS (10 * NS_PER_MS) /* between two rounds of looks, at least */
 #define LIMITS_NS (10 * NS_PER_S) /* between two readings of this host's limits */
 #define LESSONS_NS (100 * NS_PER_MS) /* between two readings of what the kernel tells of closed connections, at least */
 #define DIVIDE_NS (50 * NS_PER_MS) /* between two rounds of dividing, at least */
+#define FAILED_NS NS_PER_S /* before a share that cannot be set is tried again */
 
 /* A socket that is looked after. */
 struct tended {
@@ -39,7 +43,7 @@ struct tended {
     char action[REPORT_TEXT_BYTES]; /* the newest; "": none yet */
     uint64_t action_ns;
     uint64_t moved_bytes, moved_ns; /* it had moved so much by then, and has moved nothing since */
-    uint64_t share_bytes, told_bytes; /* of its rule's divide=; 0: none yet */
+    uint64_t share_bytes, told_bytes; /* of its rule's divide=; 0: none yet. told_bytes UINT64_MAX: told that it cannot be set */
     uint64_t window_bytes;            /* that it uses, smoothed */
     uint64_t share_ns;                /* not changed again before */
     bool paces;                       /* its flow does */
@@ -315,7 +319,7 @@ static void measure_window(struct tended *t, const struct autobuf_live_state *st
 /* Said when it has become twice or half of what was said. */
 static void tell_share(struct tending *tending, struct tended *t, size_t count)
 {
-    uint64_t was = t->told_bytes;
+    uint64_t was = t->told_bytes == UINT64_MAX ? 0 : t->told_bytes;
     char text[128];
 
     if (was && t->share_bytes / 2 < was && was / 2 < t->share_bytes)
@@ -335,16 +339,24 @@ static void share(struct tending *tending, struct tended *t, size_t count)
                       .user = &tending->account};
     struct autobuf_live_state state = state_of(t);
     struct loan loan;
+    int result;
 
     if (act_borrow(&t->place, &loan) < 0)
         return; /* its next look ends it */
     is_about(tending, &loan, &t->place, t->rule);
-    if (act_share(&act, loan.copy, &state, t->window_bytes, t->share_bytes) > 0 && !keep(tending, loan.copy, &t->was))
+    result = act_share(&act, loan.copy, &state, t->window_bytes, t->share_bytes);
+    if (result > 0 && !keep(tending, loan.copy, &t->was))
         t->share_ns = UINT64_MAX;
     else
         t->share_ns = tending->now_ns + (state.rtt_ns == AUTOBUF_NS_UNSET ? 0 : 2 * state.rtt_ns);
-    if (t->share_ns != UINT64_MAX)
+    if (result < 0) {
+        t->share_ns = tending->now_ns + FAILED_NS;
+        if (t->told_bytes != UINT64_MAX) /* once */
+            account_failed(&tending->account, result);
+        t->told_bytes = UINT64_MAX;
+    } else if (t->share_ns != UINT64_MAX) {
         tell_share(tending, t, count);
+    }
     act_give_back(&loan);
     account_say(&tending->account);
 }
@@ -421,25 +433,37 @@ static bool teaches(const struct rule *rule)
     return !rule->divide_bytes && !rule->pace_bit_per_s && !(rule->intent & AUTOBUF_INTENT_LOW_DELAY);
 }
 
+static uint32_t sockaddr_of(const struct endpoint *end, struct sockaddr_in6 *address)
+{
+    struct sockaddr_in v4 = {.sin_family = AF_INET};
+
+    *address = (struct sockaddr_in6){.sin6_family = AF_INET6};
+    memcpy(&address->sin6_addr, end->address, 16);
+    if (end->version != 4)
+        return sizeof *address;
+    memcpy(&v4.sin_addr, end->address, 4);
+    memcpy(address, &v4, sizeof v4);
+    return sizeof v4;
+}
+
 /* What a store of the daemon's own knows of a connection's path; the library looks into the usual ones. */
-static bool recall(struct tending *tending, const struct rule *rule, const struct endpoint *remote, struct autobuf_path *path)
+static bool recall(struct tending *tending, const struct rule *rule, const struct seen *seen, struct autobuf_path *path)
 {
     struct autobuf_paths_entry entry = AUTOBUF_PATHS_ENTRY_INIT;
     struct autobuf_paths_query query = AUTOBUF_PATHS_QUERY_INIT;
     const char *file = tending->config->store_file;
-    struct sockaddr_in v4 = {.sin_family = AF_INET};
-    struct sockaddr_in6 v6 = {.sin6_family = AF_INET6};
+    struct sockaddr_in6 remote, local;
     struct autobuf_paths *paths;
     char text[64];
     int error;
 
-    if (rule->mode != MODE_PATH || !remote->version || !file[0] || strcmp(file, STORE_FILE) == 0 ||
+    if (rule->mode != MODE_PATH || !seen->remote.version || !file[0] || strcmp(file, STORE_FILE) == 0 ||
         autobuf_paths_open(&paths, file) < 0)
         return false;
-    memcpy(&v4.sin_addr, remote->address, 4);
-    memcpy(&v6.sin6_addr, remote->address, 16);
-    query.remote = remote->version == 4 ? (struct sockaddr *)&v4 : (struct sockaddr *)&v6;
-    query.remote_len = remote->version == 4 ? sizeof v4 : sizeof v6;
+    query.remote_len = sockaddr_of(&seen->remote, &remote);
+    query.remote = (struct sockaddr *)&remote;
+    query.local_len = sockaddr_of(&seen->local, &local);
+    query.local = (struct sockaddr *)&local;
     query.now_s = (uint64_t)time(NULL);
     error = autobuf_paths_find(paths, &query, &entry);
     autobuf_paths_close(paths);
@@ -473,7 +497,7 @@ static enum known_state open_flow(struct tending *tending, const struct seen *se
     struct autobuf_path path = AUTOBUF_PATH_INIT;
     int error;
 
-    if (recall(tending, rule, &seen->remote, &path))
+    if (recall(tending, rule, seen, &path))
         options.path = &path;
     error = has_room(tending) ? autobuf_flow_open(&t.flow, copy, NULL, 0, &options) : -ENOMEM;
     remember_sizes(known, copy);
@@ -497,13 +521,16 @@ static enum known_state open_flow(struct tending *tending, const struct seen *se
     snprintf(t.program, sizeof t.program, "%s", tending->account.process->name);
     snprintf(t.unit, sizeof t.unit, "%s", tending->unit);
     if (teaches(rule))
-        t.lesson = lessons_begin(tending->lessons, place->cookie, &seen->remote);
+        t.lesson = lessons_begin(tending->lessons, place->cookie, &seen->remote, copy);
     tending->counts->taken_up++;
     tending->tended[tending->count++] = t;
     return KNOWN_TENDED;
 }
 
-/* An earlier daemon that was killed, or other rules, may have left a connection's share: a size that locks what was not locked. */
+/*
+ * An earlier daemon that was killed, or other rules, may have left a connection's share: a size that locks what was not locked, or a
+ * window clamp.
+ */
 static void forget_share(const struct noted *kept, struct autobuf_settings *was)
 {
     uint32_t left = kept ? was->locks & ~kept->settings.locks : 0;
@@ -513,6 +540,8 @@ static void forget_share(const struct noted *kept, struct autobuf_settings *was)
     if (left & AUTOBUF_LOCK_RCV)
         was->rcv_buf_bytes = kept->settings.rcv_buf_bytes;
     was->locks &= ~left;
+    if (kept && kept->settings.rcv_clamp_bytes > was->rcv_clamp_bytes)
+        was->rcv_clamp_bytes = kept->settings.rcv_clamp_bytes;
 }
 
 /*
@@ -546,6 +575,11 @@ static enum known_state take_up(struct tending *tending, const struct seen *seen
         tending->counts->refused[REPORT_NEAR]++;
         return KNOWN_WAITS;
     }
+    if (seen->remote.version && rule->mode != MODE_FIXED && tending->count >= TENDED_MOST) {
+        known->next_bytes = seen->moved_bytes + FULL_BYTES;
+        tending->counts->refused[REPORT_FULL]++;
+        return KNOWN_WAITS;
+    }
     result = act_read(&act, copy, place->cookie, &was);
     if (result < 0) {
         account_failed(&tending->account, result);
@@ -577,6 +611,10 @@ void tending_begin(struct tending *tending, const struct seen *seen, const struc
 
     if (!known)
         return;
+    if (autobuf_is_off()) {
+        known->state = KNOWN_LEFT;
+        return;
+    }
     error = act_borrow(&place, &loan);
     if (error == -EPERM || error == -EACCES) {
         say_refused(tending, error, place.pid);

@@ -32,14 +32,21 @@ static void take(void *user, const struct seen *seen)
 {
     struct undoing *u = user;
 
-    if (seen->inode && u->count < u->state->count && state_find(u->state, seen->cookie))
-        u->changed[u->count++] = (struct changed){.cookie = seen->cookie, .inode = seen->inode};
+    if (!seen->inode || u->count >= u->state->count || !state_find(u->state, seen->cookie))
+        return;
+    for (size_t i = 0; i < u->count; i++)
+        if (u->changed[i].cookie == seen->cookie)
+            return;
+    u->changed[u->count++] = (struct changed){.cookie = seen->cookie, .inode = seen->inode};
 }
 
+/* The kernel's answer may tell of a socket twice, and may miss one while others come and go: it is asked twice. */
 static int look_around(struct undoing *u)
 {
     int fd = sweep_open(), error = fd < 0 ? fd : sweep(fd, take, u);
 
+    if (error == 0)
+        error = sweep(fd, take, u);
     if (fd >= 0)
         close(fd);
     return error;
