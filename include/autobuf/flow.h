@@ -207,12 +207,12 @@ AUTOBUF_API int autobuf_settings_read(int fd, struct autobuf_settings *settings)
 
 /*
  * Puts them back. A size is put back on a side that was locked then, and on a send side that is locked now. On all others
- * it belongs to autotuning. A window clamp is not lowered if autotuning had the receive side. Read them on a connected
- * socket if it is connected when you put them back.
+ * it belongs to autotuning. A window clamp is not lowered if autotuning had the receive side. TCP_NOTSENT_LOWAT and the
+ * pace are put back in any case. Read them on a connected socket if it is connected when you put them back.
  *
  * Returns 0, with AUTOBUF=off too, which leaves the socket alone. -EINVAL: *settings was never read, or NULL;
  * -ENOPROTOOPT: a side would have to be unlocked, and the kernel is older than Linux 5.15; errors of
- * autobuf_socket_state() and setsockopt(2), after which the rest is as it was before the call.
+ * autobuf_socket_state() and setsockopt(2), after which sizes, locks and the clamp may be put back in part.
  */
 AUTOBUF_API int autobuf_settings_restore(int fd, const struct autobuf_settings *settings);
 

@@ -402,7 +402,8 @@ static void take_error(struct autobuf_probe *probe, const struct sock_extended_e
         return;
     if (e->ee_errno == EMSGSIZE)
         take_mtu(probe, e->ee_info);
-    else if (e->ee_origin == SO_EE_ORIGIN_ICMP || e->ee_origin == SO_EE_ORIGIN_ICMP6)
+    else if ((e->ee_origin == SO_EE_ORIGIN_ICMP && e->ee_type != ICMP_REDIRECT && e->ee_type != ICMP_SOURCE_QUENCH) ||
+             e->ee_origin == SO_EE_ORIGIN_ICMP6)
         probe->error = network_error(e->ee_errno);
 }
 
@@ -532,8 +533,13 @@ static int send_failed(struct autobuf_probe *probe, int error, uint64_t now_ns)
         if (receive_errors(probe) > 0 || ++probe->refusals <= REFUSALS)
             return 0;
         return probe->schedule.received ? 0 : network_error((uint32_t)-error);
-    default:
-        return error;
+    case -EPERM: /* a filter of this host drops it */
+        if (!probe->schedule.received)
+            return network_error(EPERM);
+        probe->queue_begin++; /* as lost */
+        return 0;
+    default: /* an ICMP error of any kind leaves its errno there, whoever sent it */
+        return receive_errors(probe) > 0 ? 0 : error;
     }
 }
 
@@ -656,6 +662,8 @@ size_t autobuf_probe_rates(const struct autobuf_probe *probe, uint64_t *rates, s
         return 0;
     schedule = &probe->schedule;
     ab_estimate_rate(schedule->packets, schedule->count, schedule->scratch, &rate);
+    if (rate.at_least)
+        return 0;
     found = ab_estimate_readings(schedule->packets, schedule->count, rate.window_ns, schedule->scratch);
     if (found && cap && rates)
         memcpy(rates, schedule->scratch, ab_min_size(found, cap) * sizeof *rates);

@@ -93,7 +93,8 @@ uint64_t ab_forced_bytes(uint64_t snd_above_bytes, uint64_t rcv_above_bytes)
 
     add_unconnected(&sum);
     result = add_connections(AF_INET, &sum);
-    if (result == 1)
-        result = add_connections(AF_INET6, &sum);
+    if (result != 1)
+        return UINT64_MAX;
+    result = add_connections(AF_INET6, &sum);
     return result == 1 || result == -ENOENT ? sum.bytes : UINT64_MAX; /* -ENOENT: no IPv6 here */
 }

@@ -12,11 +12,21 @@
 #define ANSWERS_BYTES 8192U /* as much as the kernel puts in one answer to a reader that asks for no more */
 
 /* Netlink's own macros take pointers into the answer, which need not be aligned for them. */
+/* A dump that fails ends, too, and says why. */
+static int ended(const uint8_t *payload)
+{
+    int32_t error;
+
+    memcpy(&error, payload, sizeof error);
+    return error < 0 ? error : 1;
+}
+
 int ab_netlink_parse(const void *answers, size_t len, uint16_t type, ab_netlink_fn *each, void *user)
 {
     const uint8_t *bytes = answers;
     size_t head = ab_netlink_aligned(sizeof(struct nlmsghdr));
     struct nlmsghdr h;
+    int32_t error;
 
     for (size_t at = 0; at < len; at += ab_netlink_aligned(h.nlmsg_len)) {
         if (at + sizeof h > len)
@@ -25,7 +35,7 @@ int ab_netlink_parse(const void *answers, size_t len, uint16_t type, ab_netlink_
         if (h.nlmsg_len < sizeof h || h.nlmsg_len > len - at || h.nlmsg_type == NLMSG_ERROR)
             return -EPROTO;
         if (h.nlmsg_type == NLMSG_DONE)
-            return 1;
+            return h.nlmsg_len >= head + sizeof error ? ended(bytes + at + head) : 1;
         if (h.nlmsg_type == type && h.nlmsg_len >= head)
             each(user, bytes + at + head, h.nlmsg_len - head);
     }

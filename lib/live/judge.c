@@ -379,6 +379,8 @@ bool ab_judge_look(struct ab_judge *judge, const struct ab_look *look, struct au
     }
     judge->counts[judge->counted++ % AB_LOOKS] =
         (struct ab_count){look->now_ns, look->info.acked_bytes, look->info.received_bytes};
+    if (judge->counted == 2 * AB_LOOKS) /* so that it never comes to 0 again */
+        judge->counted = AB_LOOKS;
     judge->last = *look;
     judge->looked = true;
     if (first || !judge->rtt_min_ns)

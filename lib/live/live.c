@@ -30,7 +30,7 @@ struct autobuf_live {
     uint64_t pace_byte_per_s; /* the most that the program itself allows; UINT64_MAX: no limit */
     uint64_t path_bit_per_s;  /* the most that the path takes, if it is known; UINT64_MAX: unknown */
     uint64_t set_bit_per_s;   /* the pace that we set; 0: none */
-    uint32_t sides;           /* whose buffers we have set or given back: AUTOBUF_LOCK_* */
+    uint32_t sides;           /* whose buffers the newest change has set or given back: AUTOBUF_LOCK_* */
 };
 
 /* Memory of the data in both buffers; 0: the kernel does not say (before Linux 4.12). */
@@ -220,8 +220,8 @@ static int act(struct autobuf_live *live, const struct ab_look *look, struct aut
     if (result <= 0)
         return result;
     live->changes++;
-    live->sides |= plan->snd_request_bytes || plan->flags & AUTOBUF_PLAN_SND_UNLOCK ? AUTOBUF_LOCK_SND : 0;
-    live->sides |= plan->rcv_request_bytes || plan->flags & AUTOBUF_PLAN_RCV_UNLOCK ? AUTOBUF_LOCK_RCV : 0;
+    live->sides = (plan->snd_request_bytes || plan->flags & AUTOBUF_PLAN_SND_UNLOCK ? AUTOBUF_LOCK_SND : 0) |
+                  (plan->rcv_request_bytes || plan->flags & AUTOBUF_PLAN_RCV_UNLOCK ? AUTOBUF_LOCK_RCV : 0);
     if (plan->snd_pacing_bit_per_s) {
         live->set_bit_per_s = ends ? 0 : plan->snd_pacing_bit_per_s;
         log_pace(live, before, why);

@@ -21,7 +21,7 @@ uint64_t ab_live_round_bytes(const struct autobuf_live *live);
 /* The side whose buffer has limited the connection for some round trips: AUTOBUF_LOCK_*; 0: neither. */
 uint32_t ab_live_short_side(const struct autobuf_live *live);
 
-/* The sides whose buffers it has set, or given back to autotuning: AUTOBUF_LOCK_*. */
+/* The sides whose buffers the newest change has set, or given back to autotuning: AUTOBUF_LOCK_*; 0: a pace alone. */
 uint32_t ab_live_set_sides(const struct autobuf_live *live);
 
 #endif

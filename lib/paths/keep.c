@@ -39,14 +39,18 @@ static int open_old(struct autobuf_paths **old, const char *file)
 }
 
 /* Which entry goes because there are too many. UINT64_MAX: none. */
-static uint64_t oldest(const struct autobuf_paths *old, bool own)
+static uint64_t oldest(const struct autobuf_paths *old, bool own, uint64_t now_s)
 {
     uint64_t learned_s = UINT64_MAX, found = UINT64_MAX, count = autobuf_paths_count(old);
 
     for (uint64_t at = 0; own && count >= OWN_MOST && at < count; at++) {
         struct autobuf_paths_entry entry = AUTOBUF_PATHS_ENTRY_INIT;
 
-        if (autobuf_paths_at(old, at, &entry) == 0 && entry.learned_s < learned_s) {
+        if (autobuf_paths_at(old, at, &entry) < 0)
+            continue;
+        if (entry.learned_s > now_s + AB_PATHS_AHEAD_S) /* by a clock that was wrong: of no use for long */
+            return at;
+        if (entry.learned_s < learned_s) {
             learned_s = entry.learned_s;
             found = at;
         }
@@ -94,7 +98,7 @@ int autobuf_paths_keep(const char *file, const struct autobuf_paths_entry *entry
     if (error == 0)
         error = open_old(&old, name);
     if (error == 0)
-        error = merge(writer, old, oldest(old, !file), entry, now_s);
+        error = merge(writer, old, oldest(old, !file, now_s), entry, now_s);
     autobuf_paths_close(old);
     if (error == 0)
         return autobuf_paths_commit(writer);

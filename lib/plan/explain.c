@@ -245,11 +245,22 @@ static uint64_t wmem_max_bytes(const struct autobuf_plan *p)
     return p->snd_needed_bytes / 2 + p->snd_needed_bytes % 2;
 }
 
+/* What TCP has to have in all, so that a part of it is enough. */
+static uint64_t tcp_mem_bytes(const struct autobuf_plan *p)
+{
+    uint64_t bytes = ab_max(p->snd_sysctl & AUTOBUF_SYSCTL_TCP_MEM ? p->snd_needed_bytes : 0,
+                            p->rcv_sysctl & AUTOBUF_SYSCTL_TCP_MEM ? p->rcv_needed_bytes : 0);
+
+    return ab_mul_div(bytes, AB_TCP_MEM_SHARE, 1);
+}
+
 /* Whether the sysctl has less than is needed. If not, the caller's bound limits, or a size that nobody can unlock. */
 static bool is_short(uint32_t sysctl, const struct autobuf_plan *p, const struct autobuf_limits *l)
 {
     if (sysctl == AUTOBUF_SYSCTL_WMEM_MAX)
         return wmem_max_bytes(p) > l->snd_settable_bytes;
+    if (sysctl == AUTOBUF_SYSCTL_TCP_MEM) /* or others hold it, or nobody knows how much */
+        return tcp_mem_bytes(p) > l->tcp_mem_bytes;
     return sysctl != AUTOBUF_SYSCTL_TCP_RMEM || p->rcv_needed_bytes > l->tcp_rmem_max_bytes;
 }
 
@@ -271,9 +282,7 @@ static int sysctl_line(uint32_t sysctl, const struct autobuf_plan *p, const stru
     case AUTOBUF_SYSCTL_WINDOW_SCALING:
         return snprintf(buf, cap, "net.ipv4.tcp_window_scaling=1");
     case AUTOBUF_SYSCTL_TCP_MEM: /* in the kernel's own proportion of the three */
-        bytes = ab_max(p->snd_sysctl & sysctl ? p->snd_needed_bytes : 0,
-                       p->rcv_sysctl & sysctl ? p->rcv_needed_bytes : 0);
-        bytes = ab_mul_div(bytes, AB_TCP_MEM_SHARE, 1);
+        bytes = tcp_mem_bytes(p);
         pages = bytes / page + (bytes % page != 0);
         return snprintf(buf, cap, "net.ipv4.tcp_mem=%llu %llu %llu", pages / 4 * 3, pages,
                         pages / 2 * 3);

@@ -179,6 +179,30 @@ static void own_round_trip_time(void **state)
     }
 }
 
+/* What was granted and what came is counted whatever the clock does, or a later round trip would be taken for a longer one. */
+static void no_byte_is_lost_when_the_clock_goes_back(void **state)
+{
+    struct autobuf_rightsize_state s = AUTOBUF_RIGHTSIZE_STATE_INIT;
+    struct autobuf_rightsize *rs;
+
+    (void)state;
+    assert_int_equal(autobuf_rightsize_open(&rs, NULL), 0);
+    autobuf_rightsize_received(rs, 5000 * MS, 65536);
+    autobuf_rightsize_granted(rs, 5000 * MS, 65536);
+    autobuf_rightsize_received(rs, 4000 * MS, 65536);
+    autobuf_rightsize_granted(rs, 4000 * MS, 65536);
+    autobuf_rightsize_received(rs, 4150 * MS, 1); /* the first of this grant */
+    assert_int_equal(autobuf_rightsize_state(rs, &s), 0);
+    assert_int_equal(s.rtt_ns, 150 * MS);
+    autobuf_rightsize_granted(rs, 3000 * MS, 65536);
+    autobuf_rightsize_granted(rs, 3000 * MS, 65536);
+    autobuf_rightsize_received(rs, 3100 * MS, 65535 + 65536); /* grants from before the clock went back, which nothing times */
+    autobuf_rightsize_received(rs, 3120 * MS, 1);
+    assert_int_equal(autobuf_rightsize_state(rs, &s), 0);
+    assert_int_equal(s.rtt_ns, 120 * MS);
+    autobuf_rightsize_close(rs);
+}
+
 static void who_does_not_make_it_grow(void **state)
 {
     static const struct {
@@ -318,6 +342,7 @@ int main(void)
         cmocka_unit_test(its_own_queue_does_not_feed_it),
         cmocka_unit_test(bounds_hold_for_a_fixed_window),
         cmocka_unit_test(own_round_trip_time),
+        cmocka_unit_test(no_byte_is_lost_when_the_clock_goes_back),
         cmocka_unit_test(who_does_not_make_it_grow),
         cmocka_unit_test(gaps_only_delay),
         cmocka_unit_test(the_path_changes),

@@ -368,6 +368,27 @@ static void files_that_may_not_grow(void **state)
     unlink(name);
 }
 
+/* The file's descriptor is 2 then, as long as a line is written. */
+static void log_file_where_standard_error_is_closed(void **state)
+{
+    char name[] = "/tmp/autobuf.XXXXXX", value[64], wanted[100];
+    int own = dup(2);
+
+    (void)state;
+    close(mkstemp(name));
+    snprintf(value, sizeof value, "log=%s", name);
+    ab_environment_read(value);
+    close(2);
+    autobuf_log_line("a line");
+    assert_int_equal(fcntl(2, F_GETFD), -1);
+    ab_environment_read(NULL);
+    become_standard_error(own);
+    close(own);
+    snprintf(wanted, sizeof wanted, "autobuf[%d]: a line\n", getpid());
+    assert_string_equal(text_of(name), wanted);
+    unlink(name);
+}
+
 static void log_of_the_environment(void **state)
 {
     char folder[] = "/tmp/autobuf.XXXXXX", file[64], link[64], value[80], wanted[200];
@@ -508,6 +529,7 @@ int main(void)
         cmocka_unit_test(log_hands_lines_to_the_callback),
         cmocka_unit_test(only_off_switches_off),
         cmocka_unit_test(a_program_may_print_its_own_log),
+        cmocka_unit_test(log_file_where_standard_error_is_closed),
         cmocka_unit_test(log_of_the_environment),
         cmocka_unit_test(log_that_nobody_reads),
         cmocka_unit_test(log_to_a_full_pipe),

@@ -44,6 +44,26 @@ static size_t put_message(uint8_t *answer, size_t at, uint32_t told_bytes, uint1
 
 #define LEN(body) ((uint32_t)sizeof(struct nlmsghdr) + (body))
 
+/* A list that the kernel breaks off ends with the reason. */
+static void test_ends(void **state)
+{
+    static const struct {
+        uint8_t byte;
+        size_t bytes;
+        int result;
+    } rows[] = {{0, 4, 1}, {0xff, 4, -1}, {0xff, 8, -1}, {0xff, 3, 1}, {0xff, 0, 1}};
+
+    (void)state;
+    for (size_t i = 0; i < COUNT(rows); i++) {
+        uint8_t answer[LEN(8)];
+        struct heard h = {0};
+
+        put_message(answer, 0, LEN((uint32_t)rows[i].bytes), NLMSG_DONE, rows[i].byte, rows[i].bytes);
+        assert_int_equal(ab_netlink_parse(answer, LEN(rows[i].bytes), WANTED, hear, &h), rows[i].result);
+        assert_int_equal(h.count, 0);
+    }
+}
+
 /* Up to three messages in one answer: 8, 5 and 0 bytes of body. */
 static void test_messages(void **state)
 {
@@ -195,8 +215,8 @@ static void test_kernel(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_messages),   cmocka_unit_test(test_cut),    cmocka_unit_test(test_unaligned),
-        cmocka_unit_test(test_attributes), cmocka_unit_test(test_kernel),
+        cmocka_unit_test(test_messages),   cmocka_unit_test(test_ends),       cmocka_unit_test(test_cut),
+        cmocka_unit_test(test_unaligned),  cmocka_unit_test(test_attributes), cmocka_unit_test(test_kernel),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

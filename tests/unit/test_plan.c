@@ -609,6 +609,18 @@ static void no_sysctl_is_to_be_lowered(void **state)
     assert_int_equal(autobuf_plan_make(&path, &limits, &s, 0, 0, &p), 0);
     assert_int_equal(p.rcv_reason, CAPPED);
     assert_int_equal(named_value(&p, &limits, "net.ipv4.tcp_rmem="), 0);
+    for (int known = 0; known < 2; known++) { /* others hold TCP's memory, or nobody knows how much */
+        limits = host_6_18;
+        limits.flags |= AUTOBUF_LIMITS_FORCE;
+        limits.tcp_mem_bytes = 4000000000U;
+        limits.forced_bytes = known ? 1990000000U : UINT64_MAX;
+        s = socket_new();
+        p = (struct autobuf_plan)AUTOBUF_PLAN_INIT;
+        assert_int_equal(autobuf_path_given(&path, 3000 * MBIT, 100 * MS), 0);
+        assert_int_equal(autobuf_plan_make(&path, &limits, &s, 0, 0, &p), 0);
+        assert_true(p.snd_sysctl & AUTOBUF_SYSCTL_TCP_MEM);
+        assert_int_equal(named_value(&p, &limits, "net.ipv4.tcp_mem="), 0);
+    }
 }
 
 /* Each limit that is too small is named: with more memory, the others may be left. */
