@@ -80,9 +80,8 @@ static int run_paths(const struct arguments *a)
     struct paths_request want = {.action = a->action, .operand = a->operand, .store = a->store, .host = a->host, .all = a->all,
                                  .json = a->json, .from = a->from, .rate_bit_per_s = a->rate_bit_per_s,
                                  .rtt_ns = a->rtt_ns, .hours = a->hours};
-    int status = paths_run(&want);
 
-    return fflush(stdout) == 0 ? status : EXIT_NOTHING;
+    return paths_run(&want);
 }
 
 static int run_top(const struct arguments *a)
@@ -260,34 +259,41 @@ static int run_path(const struct arguments *a)
                                        .rcv_reason = AUTOBUF_REASON_OFF};
     if (error < 0)
         return fail(a, error, probing.peer_len != 0);
-    error = show_all(a, &probing, &f);
-    return fflush(stdout) == 0 ? error : EXIT_NOTHING;
+    return show_all(a, &probing, &f);
+}
+
+static int run(const struct arguments *a)
+{
+    switch (a->command) {
+    case WATCH:
+        return run_watch(a);
+    case SERVE:
+        return run_serve(a);
+    case PATHS:
+        return run_paths(a);
+    case RUN:
+        return run_under(a);
+    case TOP:
+        return run_top(a);
+    default:
+        return run_path(a);
+    }
 }
 
 int main(int argc, char **argv)
 {
     struct arguments a;
+    int status = EXIT_RESULT;
 
     switch (arguments_parse(argc, argv, &a, stdout, stderr)) {
     case PARSED_WRONG:
         return EXIT_USAGE;
     case PARSED_ANSWERED:
-        return fflush(stdout) == 0 ? EXIT_RESULT : EXIT_NOTHING;
-    default:
         break;
-    }
-    switch (a.command) {
-    case WATCH:
-        return run_watch(&a);
-    case SERVE:
-        return run_serve(&a);
-    case PATHS:
-        return run_paths(&a);
-    case RUN:
-        return run_under(&a);
-    case TOP:
-        return run_top(&a);
     default:
-        return run_path(&a);
+        status = run(&a);
     }
+    if (fflush(stdout) != 0 || ferror(stdout)) /* a full disk, perhaps some lines ago */
+        return status ? status : EXIT_NOTHING;
+    return status;
 }

@@ -19,7 +19,7 @@
 
 #include <autobuf/autobuf.h>
 
-#define IMPORT_MOST_BYTES (64U << 20) /* of a text; read, one that is made to takes forty times as much memory */
+#define IMPORT_MOST_BYTES (64U << 20) /* of a text, which may take forty times as much memory while it is read */
 #define IMPORT_WHY_BYTES 200U
 
 /* Why something was left out. The last two are of paths, the others of single results. */

@@ -136,6 +136,16 @@ static int look(const struct paths_request *want, uint64_t now_s)
 
 /* ----------------------------------------------------------------------------------- writing */
 
+/* A file of that name that is no store, or no more, is not written over: nobody may have meant it. */
+static int check_named(const struct paths_request *want)
+{
+    struct autobuf_paths *old = NULL;
+    int error = want->store ? autobuf_paths_open(&old, want->store) : 0;
+
+    autobuf_paths_close(old);
+    return error == AUTOBUF_E_DAMAGED ? error : 0;
+}
+
 /* A damaged database is said, and no error. */
 static int said(int error)
 {
@@ -169,8 +179,10 @@ static int keep(const struct paths_request *want, const struct autobuf_paths_ent
     struct database *db;
     int error;
 
-    if (!want->host)
-        return autobuf_paths_keep(want->store, entry, now_s, 0);
+    if (!want->host) {
+        error = check_named(want);
+        return error < 0 ? error : autobuf_paths_keep(want->store, entry, now_s, 0);
+    }
     error = open_database(&db);
     return error == 0 ? close_database(db, database_set(db, entry), now_s) : error;
 }
@@ -180,8 +192,10 @@ static int keep_imported(const struct paths_request *want, struct imported *from
     struct database *db;
     int error;
 
-    if (!want->host)
-        return paths_store_import(want->store, from->entries, &from->count, now_s, better);
+    if (!want->host) {
+        error = check_named(want);
+        return error < 0 ? error : paths_store_import(want->store, from->entries, &from->count, now_s, better);
+    }
     error = open_database(&db);
     if (error < 0)
         return error;
