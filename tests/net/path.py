@@ -49,6 +49,10 @@ class PathError(RuntimeError):
     """The path could not be set up or changed; the text says why."""
 
 
+class Broken(Exception):
+    """The emulator itself has failed."""
+
+
 def build_folder() -> pathlib.Path:
     """Where the project was built: $AUTOBUF_BUILD, or build/ of the repository."""
     named = os.environ.get("AUTOBUF_BUILD")
@@ -165,9 +169,14 @@ class Path:
         try:
             ready = json.loads(wait_line(self._emulator, lambda line: True, PATIENCE_S))
         except PathError:
-            self._emulator.kill()
-            problem = self._emulator.communicate()[1].decode(errors="replace").strip()
-            self._emulator = None
+            emulator, self._emulator = self._emulator, None
+            with contextlib.suppress(subprocess.TimeoutExpired):
+                emulator.wait(1)
+            status = emulator.poll()
+            emulator.kill()
+            problem = emulator.communicate()[1].decode(errors="replace").strip()
+            if status is None or status < 0:  # no reason of this machine's
+                raise Broken(f"the emulator did not start: status {status}: {problem}") from None
             raise PathError(problem or "the emulator did not start") from None
         self.pid = ready["pid"]
         os.sched_setaffinity(self.pid, self._cores[0])

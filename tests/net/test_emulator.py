@@ -23,9 +23,11 @@ import subprocess
 import sys
 import time
 import unittest
+from unittest import mock
 
 sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
 
+import cases  # noqa: E402
 from cases import PathTest, run_tests  # noqa: E402
 from path import (  # noqa: E402
     Path, PathError, default_pathemu, global_sysctls, machine_lock, recover, wait_line,
@@ -589,7 +591,7 @@ class Judging(unittest.TestCase):
                     raise error
 
         result = unittest.TestResult()
-        with contextlib.redirect_stdout(io.StringIO()):
+        with contextlib.redirect_stdout(io.StringIO()), mock.patch.object(cases, "crowding", return_value=""):
             Failing("test_it").run(result)
         return len(runs), len(result.failures) + len(result.errors), len(result.skipped)
 

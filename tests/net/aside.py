@@ -1,0 +1,123 @@
+# SPDX-License-Identifier: MIT
+"""Work beside tests that look at the time: it takes only what they leave of the processors.
+
+It is in a control group of its own whose cpu.idle is set, so that it gives way at once to whoever wakes up. (The policy SCHED_IDLE does
+not: where sessions are grouped, kernel.sched_autogroup_enabled, it holds within a session only.) Its nice value has the kernel count
+its time apart (proc_stat(5), nice).
+"""
+from __future__ import annotations
+
+import contextlib
+import ctypes
+import multiprocessing
+import os
+import pathlib
+import signal
+import subprocess
+import sys
+import tempfile
+from collections.abc import Callable
+
+BESIDE = "AUTOBUF_TESTS_ASIDE"
+"""In the environment of tests: there is such work beside them."""
+LEAST_NICE = 19
+ROOTS = (pathlib.Path("/sys/fs/cgroup/cpu"), pathlib.Path("/sys/fs/cgroup"))
+NAME = "autobuf-tests."
+KEEPER = """
+import contextlib, os, signal, sys, time
+folder = sys.argv[1]
+sys.stdin.buffer.read()
+for tries in range(600):
+    with contextlib.suppress(FileNotFoundError):
+        try:
+            os.rmdir(folder)
+        except OSError:
+            with open(folder + "/cgroup.procs") as processes:
+                for pid in processes.read().split() if tries >= 20 else ():
+                    with contextlib.suppress(ProcessLookupError):
+                        os.kill(int(pid), signal.SIGTERM if tries < 100 else signal.SIGKILL)
+            time.sleep(0.1)
+            continue
+    break
+"""
+"""Removes a group when this process is gone, and ends what is still in it."""
+
+
+class Group:
+    """A control group that gives way."""
+
+    def __init__(self, folder: pathlib.Path) -> None:
+        self.folder = folder
+        folder.mkdir()
+        self.keeper = subprocess.Popen([sys.executable, "-I", "-c", KEEPER, str(folder)], stdin=subprocess.PIPE,
+                                       stdout=subprocess.DEVNULL, start_new_session=True)
+        try:
+            self.give_way(True)
+        except OSError:
+            self.close()
+            raise
+
+    def give_way(self, whether: bool) -> None:
+        with (self.folder / "cpu.idle").open("r+") as file:  # where it is none of the kernel's, nothing is made
+            file.write(str(int(whether)))
+
+    def enter(self) -> None:
+        (self.folder / "cgroup.procs").write_text(str(os.getpid()))
+
+    def close(self) -> None:
+        self.keeper.stdin.close()
+        self.keeper.wait()
+
+
+def group() -> Group | None:
+    """A new one; None: this machine has none for us."""
+    for root in ROOTS:
+        with contextlib.suppress(OSError):
+            return Group(pathlib.Path(tempfile.mktemp(prefix=NAME, dir=root)))
+    return None
+
+
+class Aside:
+    """work(), in a process of its own; it goes with this one. What it returns must be picklable.
+
+    Where nothing can give way, it is done before this returns.
+    """
+
+    def __init__(self, work: Callable[[], object]) -> None:
+        self.said = tempfile.TemporaryFile("w+")
+        self.result, inside = multiprocessing.Pipe(duplex=False)
+        self.group = group()
+        self.parent = os.getpid()
+        sys.stdout.flush()
+        self.process = multiprocessing.get_context("fork").Process(target=self.run, args=(work, inside), daemon=True)
+        self.process.start()
+        inside.close()
+        self.result.recv()  # it has begun
+        if not self.group:
+            self.process.join()
+
+    def run(self, work: Callable[[], object], inside) -> None:
+        ctypes.CDLL(None).prctl(1, signal.SIGTERM)  # PR_SET_PDEATHSIG
+        if os.getppid() != self.parent:  # it has ended already
+            os._exit(1)
+        if self.group:
+            self.group.enter()
+            os.nice(LEAST_NICE)
+        for descriptor in (1, 2):
+            os.dup2(self.said.fileno(), descriptor)
+        inside.send(None)
+        inside.send(work())
+
+    def end(self) -> object:
+        """Has it go on at full speed, waits, and prints what it has said. None: it has failed."""
+        result = None
+        if self.group:
+            self.group.give_way(False)
+        with contextlib.suppress(EOFError):
+            result = self.result.recv()
+        self.process.join()
+        if self.group:
+            self.group.close()
+        self.said.seek(0)
+        print(self.said.read(), end="", flush=True)
+        return result
