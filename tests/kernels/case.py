@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import pathlib
+import re
 from collections.abc import Callable
 from typing import NamedTuple
 
@@ -41,6 +42,17 @@ def objects(said: str) -> list[dict]:
     if not found:
         raise AssertionError(said.strip()[-300:] or "it said nothing")
     return found
+
+
+def watched(file: str) -> str:
+    """A line of a script: how often autobuf watch --json has reported there."""
+    return f"""echo "watched $(grep -c '"limited"' {file})"\n"""
+
+
+def has_looked(said: str) -> None:
+    """That what is compared was watched at all."""
+    if not re.search(r"^watched [1-9]", said, re.M):
+        raise AssertionError(f"autobuf watch has reported nothing: {said.strip()[-300:]}")
 
 
 def qdisc(mbit: float, rtt_ms: float, products: float = 2, more: str = "", jitter: str = "") -> str:

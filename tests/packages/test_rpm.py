@@ -38,8 +38,8 @@ class Made(unittest.TestCase):
             self.skipTest("installs Debian and makes packages: tests/run --all")
         if os.geteuid():
             self.skipTest("roots are root's to make")
-        lib, include = (TOP / "lib").rglob("*.[ch]"), (TOP / "include").rglob("*.h")
-        state = digest(SPEC, BUILD, TOP / "meson.build", *lib, *include, *(TOP / "tools").glob("*.[ch]"))
+        parts = [file for name in ("completions", "docs", "include", "lib", "preload", "tools") for file in (TOP / name).rglob("*")]
+        state = digest(SPEC, BUILD, TOP / "meson.build", TOP / "meson_options.txt", *(file for file in parts if file.is_file()))
         files = kept(FOLDER, state, lambda: subprocess.run([BUILD, "rpm", FOLDER], capture_output=True, text=True))
         self.made = {re.match(r"(.*)-\d[^-]*-[^-]*$", file.stem)[1]: file for file in files
                      if file.suffix == ".rpm" and not file.stem.endswith(".src") and "debug" not in file.stem}

@@ -30,7 +30,8 @@ def shares(suite: str = HERE) -> dict[str, pathlib.Path]:
 def state() -> str:
     """Changes with whatever packages are made of, but for the distribution's source."""
     files = [file for file in PATCHES.rglob("*") if file.is_file() and file.name != "README.md"]
-    return digest(*files, TOP / "meson.build", *(TOP / "lib").rglob("*.[ch]"), *(TOP / "include").rglob("*.h"))
+    return digest(*files, TOP / "meson.build", *(file for file in (TOP / "lib").rglob("*.*") if file.is_file()),
+                  *(TOP / "include").rglob("*.h"))
 
 
 def packages(root: Root | None = None, replace: bool = False) -> dict[str, pathlib.Path]:

@@ -81,7 +81,7 @@ def state_of(stock: bool) -> str:
     files = [patches / "build", patches / "UPSTREAM"]
     if not stock:
         files += [*patches.glob("*.[ch]"), *patches.glob("*.patch"), patches / "series", TOP / "meson.build",
-                  *(TOP / "lib").rglob("*.[ch]"), *(TOP / "include").rglob("*.h")]
+                  *(file for file in (TOP / "lib").rglob("*.*") if file.is_file()), *(TOP / "include").rglob("*.h")]
     digest = hashlib.sha256()
     for file in sorted(set(files)):
         digest.update(file.read_bytes())

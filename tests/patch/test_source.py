@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import email.utils
 import hashlib
 import os
 import pathlib
@@ -11,6 +12,7 @@ import shutil
 import subprocess
 import sys
 import tempfile
+import time
 import unittest
 
 from openssh import SOURCE
@@ -19,6 +21,7 @@ from cases import run_tests  # the folder is on the path by now
 
 KEYRING = pathlib.Path("/usr/share/keyrings/debian-archive-keyring.gpg")
 CODENAME = re.search(r"^VERSION_CODENAME=(\w+)", pathlib.Path("/etc/os-release").read_text(), re.M)
+DAY_S = 86400
 ORIG = "thing_1.0.orig.tar.gz"
 PACKAGES = "Package: thing\nArchitecture: all\nVersion: 1\nFilename: none\nSize: 1\nSHA256: " + "0" * 64 + "\n"
 """apt does not keep an empty list."""
@@ -78,7 +81,7 @@ class Archive:
             file.write_text(text)
             sums += f" {hashlib.sha256(text.encode()).hexdigest()} {len(text.encode())} {name}\n"
         release = (f"Origin: {self.origin}\nLabel: {self.origin}\nSuite: {suite}\nCodename: {suite}\n"
-                   f"Date: Sun, 01 Nov 2026 00:00:00 UTC\nArchitectures: {MACHINE}\nComponents: main\n"
+                   f"Date: {email.utils.formatdate(time.time() - DAY_S, usegmt=True)}\nArchitectures: {MACHINE}\nComponents: main\n"
                    f"SHA256:\n{sums}")
         (dists / "Release").write_text(release)
         self.sign(dists)

@@ -44,6 +44,17 @@ def connection() -> Iterator[tuple[socket.socket, socket.socket]]:
                 yield here, there
 
 
+@contextlib.contextmanager
+def permitted(test: unittest.TestCase) -> Iterator[None]:
+    """A skip where nobody may open ICMP sockets."""
+    try:
+        yield
+    except autobuf.Error as error:
+        if error.errno != errno.EACCES:
+            raise
+        test.skipTest("ICMP sockets are not permitted")
+
+
 def limits() -> autobuf.Limits:
     """Those of Linux 6.18, without force."""
     return autobuf.Limits(flags=autobuf.LimitsFlag.RCV_AUTOTUNING | autobuf.LimitsFlag.WINDOW_SCALING,
@@ -285,12 +296,8 @@ class Results(unittest.TestCase):
             self.assertLessEqual(window.consumed(0), 1 << 24)
 
     def test_a_measurement_by_steps(self) -> None:
-        try:
+        with permitted(self):
             probe = autobuf.Probe("127.0.0.1", budget_bytes=20000, source="127.0.0.1")
-        except autobuf.Error as error:
-            if error.errno != errno.EACCES:
-                raise
-            self.skipTest("ICMP sockets are not permitted")
         with probe:
             fd, poll = probe.fileno(), select.poll()
             while not probe.step():
@@ -304,11 +311,8 @@ class Results(unittest.TestCase):
 
     def test_what_is_known_comes_with_the_error(self) -> None:
         # 1,000 bytes are the small echoes, and no train.
-        try:
-            with self.assertRaises(autobuf.FewError) as raised:
-                autobuf.probe("127.0.0.1", budget_bytes=1000)
-        except autobuf.Error as error:
-            self.skipTest(str(error))
+        with permitted(self), self.assertRaises(autobuf.FewError) as raised:
+            autobuf.probe("127.0.0.1", budget_bytes=1000)
         path = raised.exception.path
         self.assertGreater(path.rtt_min_ns, 0)
         self.assertIsNone(path.tx_rate_bit_per_s)
@@ -370,10 +374,8 @@ class Handles(unittest.TestCase):
             self.assertTrue(handle.closed)
 
     def test_a_descriptor_goes_with_its_handle(self) -> None:
-        try:
+        with permitted(self):
             probe = autobuf.Probe("127.0.0.1")
-        except autobuf.Error as error:
-            self.skipTest(str(error))
         probe.itself = probe  # only the collector frees it
         fd, gone = probe.fileno(), weakref.ref(probe)
         os.fstat(fd)

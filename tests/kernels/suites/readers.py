@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
-from case import PORT, Case, objects, path, qdisc
+from case import PORT, Case, has_looked, objects, path, qdisc, watched
 from packages import Kernel
 from suites.writers import SETTABLE
 
@@ -31,12 +31,13 @@ cat /tmp/reader
 killall writer autobuf 2>/dev/null
 wait
 [ {tuned} = no ] || grep '"change"' /tmp/watch | sed 's/^/# /'
-"""
+""" + (watched("/tmp/watch") if tuned != "no" else "")
 
 
 def two(rate: int, rcvbuf: int, mbit: float, rtt_ms: float, who: str, name: str, check) -> Case:
     """check takes what the program said alone, and looked after, and what was changed."""
     def answer(said: str) -> None:
+        has_looked(said)
         alone, tuned = objects(re.sub(r"^# .*", "", said, flags=re.M))
         changes = re.findall(r"^# (.*)", said, re.M)
         print(f"# alone {alone}, looked after {tuned}, {changes}", flush=True)

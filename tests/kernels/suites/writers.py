@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from case import PORT, Case, objects, path, qdisc
+from case import PORT, Case, has_looked, objects, path, qdisc, watched
 from packages import Kernel
 
 PROGRAMS = ("tests/zoo/writer",)
@@ -24,7 +24,7 @@ watch=$!
 """
     end = """wait $watch
 grep '"change"' /tmp/watch | sed 's/^/# /'
-"""
+""" + watched("/tmp/watch")
     return path(both, both) + f"""
 on b nc -l -p {PORT} >/dev/null &
 listening b {PORT}
@@ -39,6 +39,7 @@ wait
 
 def looked_after(kind: str, cc: str, mbit: float, rtt_ms: float, products: float, who: str, least: float) -> Case:
     def check(said: str) -> None:
+        has_looked(said)
         alone, tuned = (each["rate_bit_per_s"] for each in objects(said))
         print(f"# alone {alone / 1e6:.1f} Mbit/s, looked after {tuned / 1e6:.1f}: {tuned / alone:.3f}", flush=True)
         if tuned < least * alone:

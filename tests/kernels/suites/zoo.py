@@ -8,7 +8,7 @@ import sys
 from collections.abc import Iterator
 from typing import NamedTuple
 
-from case import BUILD, PORT, Case, path, qdisc
+from case import BUILD, PORT, Case, has_looked, path, qdisc
 from packages import Kernel
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[2] / "zoo"))
@@ -75,7 +75,9 @@ move()
     wait $moving && echo "took $(($(now_ns) - begin_ns))" || cat /tmp/moved /tmp/served
     for pid in $(ip netns pids a) $(ip netns pids b); do kill "$pid"; done 2>/dev/null
     wait
-    [ -z "$watching" ] || grep '"change"' /tmp/watched | sed 's/^/# /'
+    [ "$watching" ] || return 0
+    grep '"change"' /tmp/watched | sed 's/^/# /'
+    echo "watched $(grep -c '"limited"' /tmp/watched)"
 }}
 
 # The process that sends bulk data in a.
@@ -112,6 +114,8 @@ move {self.program} {zoo(self.program, "sender")} {"no" if under else self.tuned
         """Of the whole program's time, or the reason why there is none."""
         if not (took := re.search(r"^took (\d+)$", said, re.M)):
             raise AssertionError(said.strip()[-600:] or "it said nothing")
+        if self.tuned in ("user", "root"):
+            has_looked(said)
         return 8e9 * self.bytes / int(took[1])
 
 
