@@ -131,7 +131,7 @@ def scripts(folder: str, names: Sequence[str] = ()) -> list[pathlib.Path]:
 
 
 def run_kernels() -> Count:
-    """In virtual time, however long that takes."""
+    """In virtual time: that the others come first makes it longer, and nothing else."""
     count = Count()
     for kernel in [Script(HERE / "kernels" / "run", BUILD, label, *args) for label, args in machines().items()]:
         kernel.end(count)

@@ -18,7 +18,8 @@ bool known_stays(const struct autobuf_paths_entry *known, const struct autobuf_p
 
 /*
  * Merges what one connection or measurement says of a path (seen) with what is known of the same key, into *known, by
- * these rules, of which none holds for what was learned more than a day later: then the clock was wrong, and it goes.
+ * the rules below. What was learned more than a day later than what is seen was learned when the clock was wrong: it goes,
+ * unless it was set by hand.
  *
  *   1 What has expired by then counts no more: seen alone is left.
  *   2 What was set by hand stays as it is until its end: who has set it knows something that a connection does not.
