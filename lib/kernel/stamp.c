@@ -7,8 +7,18 @@
 #include "../base/base.h"
 #include "../base/clock.h"
 
-#define STAMP_SLACK_NS (2 * AB_NS_PER_MS)
-#define STAMP_AGE_NS (2 * AB_NS_PER_S)
+#define STAMP_SLACK_NS (2 * (int64_t)AB_NS_PER_MS)
+#define STAMP_AGE_NS (2 * (int64_t)AB_NS_PER_S)
+
+/* A clock that was set leaves its old offset; one that is slewed has the same for a measurement, within the slack. */
+static void renew(uint64_t *offset_ns)
+{
+    uint64_t present_ns = ab_clock_offset_ns();
+    int64_t off_ns = (int64_t)(present_ns - *offset_ns);
+
+    if (off_ns > STAMP_SLACK_NS || off_ns < -STAMP_SLACK_NS)
+        *offset_ns = present_ns;
+}
 
 uint64_t ab_stamp_ns(struct msghdr *message, int type, uint64_t *offset_ns)
 {
@@ -17,19 +27,17 @@ uint64_t ab_stamp_ns(struct msghdr *message, int type, uint64_t *offset_ns)
     for (struct cmsghdr *c = CMSG_FIRSTHDR(message); c; c = CMSG_NXTHDR(message, c)) {
         struct timespec t; /* SCM_TIMESTAMPING has three, of which the first is the software's */
         uint64_t real_ns;
+        int64_t age_ns;
 
         if (c->cmsg_level != SOL_SOCKET || c->cmsg_type != type ||
             c->cmsg_len < CMSG_LEN(sizeof t))
             continue;
         memcpy(&t, CMSG_DATA(c), sizeof t);
         real_ns = (uint64_t)t.tv_sec * AB_NS_PER_S + (uint64_t)t.tv_nsec;
-        for (int tries = 0; tries < 2; tries++) {
-            int64_t age_ns = (int64_t)(now_ns - (real_ns - *offset_ns));
-
-            if (age_ns > -(int64_t)STAMP_SLACK_NS && age_ns < (int64_t)STAMP_AGE_NS)
-                return ab_min(now_ns, real_ns - *offset_ns);
-            *offset_ns = ab_clock_offset_ns();
-        }
+        renew(offset_ns);
+        age_ns = (int64_t)(now_ns - (real_ns - *offset_ns));
+        if (age_ns > -STAMP_SLACK_NS && age_ns < STAMP_AGE_NS)
+            return ab_min(now_ns, real_ns - *offset_ns);
     }
     return now_ns;
 }

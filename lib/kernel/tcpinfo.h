@@ -50,7 +50,8 @@ struct ab_tcpinfo {
     uint64_t busy_ns;
     uint64_t rwnd_limited_ns;
     uint64_t sndbuf_limited_ns;
-    uint64_t peer_window_bytes; /* 0: the kernel does not tell (before Linux 5.4) */
+    bool tells_peer_window;     /* the kernel does: Linux 5.4 */
+    uint64_t peer_window_bytes; /* 0: it is closed, if the kernel tells it */
 };
 
 /* false: len bytes are fewer than every kernel since 2.6 returns. Missing fields are 0. */

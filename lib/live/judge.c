@@ -363,6 +363,19 @@ static void take(struct ab_judge *judge, const struct ab_look *look)
     judge->counts_for = counts_for(judge, look, look->now_ns - judge->last.now_ns);
 }
 
+struct ab_trial ab_judge_trial(const struct ab_judge *judge)
+{
+    return (struct ab_trial){judge->spread_byte_per_s, judge->grown_from_bytes, judge->spread_paid, judge->excess_stands};
+}
+
+void ab_judge_not_done(struct ab_judge *judge, const struct ab_trial *before)
+{
+    judge->spread_byte_per_s = before->spread_byte_per_s;
+    judge->grown_from_bytes = before->grown_from_bytes;
+    judge->spread_paid = before->spread_paid;
+    judge->excess_stands = before->excess_stands;
+}
+
 bool ab_judge_look(struct ab_judge *judge, const struct ab_look *look, struct autobuf_plan *plan,
                    const char **why)
 {

@@ -54,6 +54,17 @@ bool ab_judge_due(const struct ab_judge *judge, uint64_t now_ns);
 bool ab_judge_look(struct ab_judge *judge, const struct ab_look *look, struct autobuf_plan *plan,
                    const char **why);
 
+/* What the judge takes to be set on the connection. */
+struct ab_trial {
+    uint64_t spread_byte_per_s, grown_from_bytes;
+    bool spread_paid, excess_stands;
+};
+
+struct ab_trial ab_judge_trial(const struct ab_judge *judge);
+
+/* The plan of the newest look was not applied: what is set is as it was before that look. */
+void ab_judge_not_done(struct ab_judge *judge, const struct ab_trial *before);
+
 /* Tells the judge that somebody else has forced the send buffer, and how large it was before; or has set a pace. */
 void ab_judge_forced(struct ab_judge *judge, uint64_t before_bytes);
 void ab_judge_paced(struct ab_judge *judge, uint64_t byte_per_s);

@@ -28,8 +28,9 @@ static bool fills_peer_window(const struct ab_limiter_look *seen)
 {
     const struct ab_tcpinfo *info = &seen->look->info;
 
-    return info->peer_window_bytes &&
-           ab_at_least(ab_tcpinfo_flight_bytes(info), PEER_PERCENT, info->peer_window_bytes);
+    if (!info->peer_window_bytes) /* a reader that is late closes it, and what is sent waits */
+        return info->tells_peer_window && info->notsent_bytes;
+    return ab_at_least(ab_tcpinfo_flight_bytes(info), PEER_PERCENT, info->peer_window_bytes);
 }
 
 static bool fills_cwnd(const struct ab_limiter_look *seen)

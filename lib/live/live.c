@@ -274,6 +274,7 @@ int autobuf_live_step(struct autobuf_live *live, uint64_t now_ns)
 {
     struct autobuf_plan plan;
     struct ab_look look;
+    struct ab_trial trial;
     const char *why = "";
     bool forced;
     int error;
@@ -290,10 +291,13 @@ int autobuf_live_step(struct autobuf_live *live, uint64_t now_ns)
     error = look_at(live->fd, now_ns, &look);
     if (error < 0)
         return error;
+    trial = ab_judge_trial(&live->judge);
     if (!ab_judge_look(&live->judge, &look, &plan, &why) || live->flags & AUTOBUF_LIVE_LOOK_ONLY)
         return 0;
     forced = ab_plan_forces(&plan);
     error = act(live, &look, &plan, why);
+    if (error < 0)
+        ab_judge_not_done(&live->judge, &trial);
     return error == -EPERM && forced ? 0 : error;
 }
 

@@ -135,6 +135,7 @@ static void add_force(struct side *side, uint64_t share, const struct autobuf_so
     side->settable_stored = ab_max(side->settable_stored, forced_most_stored(socket));
 }
 
+/* A listener's send buffer is not forced: each of its connections would have it, and nobody counts them. */
 static struct side snd_side(const struct autobuf_limits *limits, const struct autobuf_socket *socket,
                             uint32_t flags)
 {
@@ -150,7 +151,7 @@ static struct side snd_side(const struct autobuf_limits *limits, const struct au
         .at_least = flags & AUTOBUF_PLAN_SND_AT_LEAST,
     };
 
-    if (may_force(limits))
+    if (may_force(limits) && socket->stage != AUTOBUF_STAGE_LISTENING)
         add_force(&side, forced_snd_stored(limits, socket), socket);
     side.settable_stored = bounded(limits, side.settable_stored);
     return side;

@@ -51,6 +51,8 @@ static bool fourth_look(struct ab_judge *judge, struct ab_look *look, struct aut
     return ab_judge_look(judge, look, plan, &why);
 }
 
+#define UNTOLD (-2)
+
 /* A row changes what it names; -1: as it is. */
 static void what_limits(void **state)
 {
@@ -75,8 +77,11 @@ static void what_limits(void **state)
         {"autotuning is nearly there, and will be", -1, -1, -1, -1, 3900000, -1,
          AUTOBUF_LIMITER_SND_BUFFER, false},
         {"nothing moves", -1, -1, -1, -1, -1, 0, AUTOBUF_LIMITER_IDLE, false},
-        {"a kernel that does not tell the peer's window", -1, 0, -1, -1, -1, -1,
+        {"a kernel that does not tell the peer's window", -1, UNTOLD, -1, -1, -1, -1,
          AUTOBUF_LIMITER_SND_BUFFER, true},
+        {"it is closed, and data wait", 0, 0, -1, 200000, -1, -1, AUTOBUF_LIMITER_PEER, false},
+        {"it is closed, and a full buffer waits", 0, 0, -1, 100000, -1, -1, AUTOBUF_LIMITER_PEER, false},
+        {"it is not told, and data wait", 0, UNTOLD, -1, 200000, -1, -1, AUTOBUF_LIMITER_PATH, false},
     };
 
     (void)state;
@@ -97,6 +102,9 @@ static void what_limits(void **state)
             look.socket.snd_buf_bytes = (uint64_t)rows[i].snd_buf;
         if (rows[i].acked >= 0)
             look.info.acked_bytes = (uint64_t)rows[i].acked;
+        look.info.tells_peer_window = rows[i].peer != UNTOLD;
+        if (rows[i].peer == UNTOLD)
+            look.info.peer_window_bytes = 0;
         ab_judge_begin(&judge, 0, &host_6_18);
         CHECK_EQUAL(rows[i].name, fourth_look(&judge, &look, &plan), rows[i].acts);
         CHECK_EQUAL(rows[i].name, judge.limiter, rows[i].limiter);
@@ -290,6 +298,41 @@ static void a_trial_in_vain_ends(void **state)
         assert_int_equal(looks_until(&judge, &look, &plan), looks[i] + 1);
         assert_in_range(plan.snd_pacing_bit_per_s, 1, UINT64_MAX - 1);
     }
+}
+
+/* The judge does not take for set or taken back what its caller could not apply. */
+static void what_is_not_done_is_asked_again(void **state)
+{
+    struct autobuf_plan plan;
+    struct ab_trial before;
+    struct ab_judge judge;
+    struct ab_look look;
+    uint64_t ours;
+
+    (void)state;
+    look = spread(&judge);
+    ours = judge.spread_byte_per_s;
+    for (unsigned i = 0; i < 3; i++) {
+        do
+            before = ab_judge_trial(&judge);
+        while (!looks_on(&judge, &look, 1, &plan));
+        assert_int_equal(plan.snd_pacing_bit_per_s, UINT64_MAX);
+        ab_judge_not_done(&judge, &before);
+        look.info.max_pacing_byte_per_s = look.info.pacing_byte_per_s = ours;
+        assert_int_equal(judge.spread_byte_per_s, ours);
+    }
+
+    look = buffer_limited(1000 * MS);
+    look.info.rtt_ns = 125 * MS;
+    ab_judge_begin(&judge, 0, &host_6_18);
+    before = ab_judge_trial(&judge);
+    assert_true(fourth_look(&judge, &look, &plan));
+    ab_judge_not_done(&judge, &before);
+    look.info.max_pacing_byte_per_s = UINT64_MAX;
+    assert_int_equal(judge.spread_byte_per_s, 0);
+    looks_until(&judge, &look, &plan);
+    assert_int_equal(plan.snd_pacing_bit_per_s / 8, judge.spread_byte_per_s); /* a new trial */
+    assert_true(judge.spread_byte_per_s);
 }
 
 /* There is no trial that cannot pay, and none goes on that has paid all it can and costs. */
@@ -907,6 +950,7 @@ int main(void)
         cmocka_unit_test(a_buffer_that_runs_dry),
         cmocka_unit_test(bursts_are_spread),
         cmocka_unit_test(a_trial_in_vain_ends),
+        cmocka_unit_test(what_is_not_done_is_asked_again),
         cmocka_unit_test(a_buffer_at_its_end_is_not_spread),
         cmocka_unit_test(the_spread_follows_buffer_and_path),
         cmocka_unit_test(the_spread_never_limits),
