@@ -53,6 +53,10 @@ def message(remote: str, version: int = 1, learned_s: int | None = None, holds_s
     return b"AUTOBUFL" + struct.pack("<2I", version, 184) + record + struct.pack("<2I", zlib.crc32(record), 0)
 
 
+WITH_PARENT = ("setpriv", "--pdeathsig", "KILL")
+"""A command that ends when this process does, however that ends."""
+
+
 class Host:
     """A daemon in a network namespace of its own, with a store of its own."""
 
@@ -60,9 +64,9 @@ class Host:
         self.folder, self.store = folder, folder / f"{name}.paths"
         self.status, self.into, self.file = (folder / f"{name}.{end}" for end in ("status", "learned", "conf"))
         self.file.write_text(f"state=off\nstatus={self.status}\nlearned={self.into}\nstore={self.store}\n{rules}[none]\nmode=off\n")
-        self.child = subprocess.Popen(["unshare", "-n", built("tools/autobufd"), "--config", str(self.file)], text=True,
+        self.child = subprocess.Popen([*WITH_PARENT, "unshare", "-n", built("tools/autobufd"), "--config", str(self.file)], text=True,
                                       stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
-        wait_line(self.child, lambda line: "autobufd: begins with " in line)
+        wait_line(self.child, lambda line: "autobufd: begins with " in line, WAIT_S)
         deadline = time.monotonic() + WAIT_S
         while not self.status.exists():  # the last that it opens
             if time.monotonic() > deadline:
@@ -139,8 +143,9 @@ class Shared(SiteTest):
         super().setUp()
 
     def server(self, *options: str) -> subprocess.Popen:
-        child = subprocess.Popen(["redis-server", "--port", "0", "--unixsocket", str(self.socket), "--save", "", "--appendonly", "no",
-                                  "--dir", str(self.folder), *options], executable=SERVER, stdout=subprocess.PIPE, text=True)
+        child = subprocess.Popen([*WITH_PARENT, "bash", "-c", 'exec -a redis-server "$0" "$@"', SERVER, "--port", "0",
+                                  "--unixsocket", str(self.socket), "--save", "", "--appendonly", "no", "--dir", str(self.folder),
+                                  *options], stdout=subprocess.PIPE, text=True)
         wait_line(child, lambda line: "ready to accept connections" in line, WAIT_S)
 
         def end() -> None:
