@@ -10,8 +10,8 @@
  *   DATABASE_SET_ASIDE     done, but the database was damaged. It is STORE.db.damaged now; a new one was begun with
  *                          what the store had
  *   AUTOBUF_E_NEWER        a later version made the database, or the store. It is left alone
- *   -EPERM, -ELOOP         the database belongs to another user (and not to root, nor to the owner of its folder), others may
- *                          write it, it is no plain file; or a symbolic link
+ *   -EPERM, -ELOOP         the database or its folder belongs to another user (and not to root), others may write it, it is
+ *                          no plain file; or a symbolic link
  *   -EINVAL, -E2BIG        the entry is not valid; or 64 others have its remote prefix
  *   -EBUSY, -EAGAIN        other processes were in the way for 5 s, or with DATABASE_TRY, are
  *   -EROFS, -EACCES, -ENOSPC and other errors of the file system. The store stays as it was

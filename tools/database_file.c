@@ -70,24 +70,19 @@ int database_file_lock(const struct database_file *file, struct autobuf_paths_wr
     return autobuf_paths_write(writer, file->store, file->flags & DATABASE_TRY ? AUTOBUF_PATHS_TRY : 0);
 }
 
-/* Who owns the folder, as a daemon's user does, may replace any file there; 0: root, or not only that user may. */
-static uid_t keeper_of(const struct database_file *file)
+/*
+ * The folder must belong to this user or to root, and to nobody else: SQLite opens what is there by its name more than once, and
+ * deletes the file that a journal names. A user may do so with its own files, and root with nobody else's.
+ */
+static int check_folder(const struct database_file *file)
 {
     char name[PATH_MAX];
     struct stat folder;
 
     memcpy(name, file->store, sizeof name);
-    if (lstat(dirname(name), &folder) < 0 || !S_ISDIR(folder.st_mode) || folder.st_mode & (S_IWGRP | S_IWOTH))
-        return 0;
-    return folder.st_uid;
-}
-
-/* What root makes there is that user's, who could not use it otherwise. SQLite does so with the files beside it. */
-static int give_to_keeper(const struct database_file *file, const char *name)
-{
-    uid_t keeper = keeper_of(file);
-
-    return !keeper || geteuid() || lchown(name, keeper, (gid_t)-1) == 0 ? 0 : -errno;
+    if (stat(dirname(name), &folder) < 0)
+        return -errno;
+    return folder.st_mode & (S_IWGRP | S_IWOTH) || (folder.st_uid && folder.st_uid != geteuid()) ? -EPERM : 0;
 }
 
 /* ------------------------------------------------------------------------------------- making */
@@ -145,9 +140,7 @@ static int make_locked(struct database_file *file)
     if (fd < 0)
         return -errno;
     close(fd);
-    error = give_to_keeper(file, fresh);
-    if (error == 0)
-        error = open_sql(fresh, &sql);
+    error = open_sql(fresh, &sql);
     if (error == 0)
         error = make_tables(sql);
     sqlite3_close(sql);
@@ -175,12 +168,11 @@ static int make(struct database_file *file)
 
 /* ----------------------------------------------------------------------------------- checking */
 
-/* Only this user, root and the keeper may have written it, and it is where it seems to be. */
+/* Only this user and root may have written it, and it is where it seems to be. */
 static int check_file(const struct database_file *file, const char *end)
 {
     char name[PATH_MAX];
     struct stat found;
-    int error = 0;
 
     name_of(name, file, end);
     if (lstat(name, &found) < 0)
@@ -188,12 +180,8 @@ static int check_file(const struct database_file *file, const char *end)
     if (S_ISLNK(found.st_mode))
         return -ELOOP;
     if (!S_ISREG(found.st_mode) || found.st_nlink != 1 || found.st_mode & (S_IWGRP | S_IWOTH) ||
-        (found.st_uid && found.st_uid != geteuid() && found.st_uid != keeper_of(file)))
+        (found.st_uid && found.st_uid != geteuid()))
         return -EPERM;
-    if (!found.st_uid) /* from before there was a keeper */
-        error = give_to_keeper(file, name);
-    if (error < 0)
-        return error;
     return faccessat(AT_FDCWD, name, R_OK | W_OK, AT_EACCESS) < 0 ? -errno : 0;
 }
 
@@ -288,7 +276,9 @@ int database_file_open(struct database_file *file)
 
     if (snprintf(file->name, sizeof file->name, "%s.db", file->store) + END_BYTES > (int)sizeof file->name)
         return -ENAMETOOLONG;
-    error = check_files(file);
+    error = check_folder(file);
+    if (error == 0)
+        error = check_files(file);
     if (error == -ENOENT)
         error = make(file);
     if (error == 0 && stat(file->name, &opened) < 0)

@@ -155,13 +155,16 @@ static int said(int error)
     return error == DATABASE_SET_ASIDE ? 0 : error;
 }
 
-/* Opens the database behind the host's store. */
+/* Opens the database behind the host's store, as the daemon's user, if the folder is that user's. */
 static int open_database(struct database **db)
 {
+    int error;
+
     *db = NULL;
     if (mkdir(HOST_FOLDER, 0755) < 0 && errno != EEXIST)
         return -errno;
-    return said(database_open(db, HOST_STORE, 0));
+    error = become_owner(HOST_FOLDER);
+    return error < 0 ? error : said(database_open(db, HOST_STORE, 0));
 }
 
 /* Publishes what was changed, unless that failed, and closes the database. error: of the change. */

@@ -6,6 +6,7 @@
 #include <pwd.h>
 #include <stddef.h>
 #include <sys/prctl.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #ifdef AB_HAVE_LIBCAP
@@ -33,11 +34,9 @@ int drop_privileges(void)
     return 0;
 }
 
-int become_nobody(void)
+/* A signal for the parent's death holds on: another user's id makes the kernel forget it. */
+static int become(uid_t uid, gid_t gid)
 {
-    const struct passwd *nobody = getuid() == 0 ? getpwnam("nobody") : NULL;
-    uid_t uid = nobody ? nobody->pw_uid : NOBODY_ID;
-    gid_t gid = nobody ? nobody->pw_gid : NOBODY_ID;
     int death_signal = 0, result;
 
     prctl(PR_GET_PDEATHSIG, &death_signal);
@@ -45,6 +44,22 @@ int become_nobody(void)
                           setresuid(uid, uid, uid) < 0))
         return -errno;
     result = drop_privileges();
-    prctl(PR_SET_PDEATHSIG, death_signal); /* another user's id makes the kernel forget it */
+    prctl(PR_SET_PDEATHSIG, death_signal);
     return result;
+}
+
+int become_nobody(void)
+{
+    const struct passwd *nobody = getuid() == 0 ? getpwnam("nobody") : NULL;
+
+    return become(nobody ? nobody->pw_uid : NOBODY_ID, nobody ? nobody->pw_gid : NOBODY_ID);
+}
+
+int become_owner(const char *folder)
+{
+    struct stat found;
+
+    if (lstat(folder, &found) < 0)
+        return -errno;
+    return getuid() || !found.st_uid ? 0 : become(found.st_uid, found.st_gid);
 }

@@ -11,4 +11,7 @@ int drop_privileges(void);
 /* For a server that root started: becomes nobody, too. */
 int become_nobody(void);
 
+/* As root: becomes the owner of a folder, if that is another user. What that user can put there is then nothing of root's. */
+int become_owner(const char *folder);
+
 #endif

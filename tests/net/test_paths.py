@@ -349,6 +349,25 @@ class Host(unittest.TestCase):
         self.assertEqual(listed(5), ["198.51.100.1"])
         self.assertEqual(listed(7), ["192.0.2.0/24", "192.0.2.3", "198.51.100.1"])
 
+    def test_as_root_in_a_folder_of_the_daemon_s_user(self) -> None:
+        """SQLite deletes the file that a journal names. The user who can leave one there may not delete that of root's."""
+        self.database()
+        name = b"/var/lib/root/precious"
+        journal = pathlib.Path(self.enterContext(tempfile.TemporaryDirectory(prefix="autobuf-tests.")), "journal")
+        magic = bytes.fromhex("d9d505f920a163d7")
+        journal.write_bytes(magic.ljust(1024, b"\0") + name + struct.pack(">2I", len(name), sum(name)) + magic)
+        steps = self.run_it(
+            f"install -d -o {NOBODY} -g {NOBODY} /var/lib/autobuf; install -d /var/lib/root; echo all >/var/lib/root/precious",
+            "paths set 192.0.2.1 --rate 1G --rtt 10 --host", f"stat -c %u:%n {HOST_STORE}*",
+            f"install -m 600 -o {NOBODY} {journal} {HOST_STORE}.db-journal", "paths set 192.0.2.2 --rate 1G --rtt 10 --host",
+            "cat /var/lib/root/precious", "paths --host")
+        self.assertEqual([steps[at][0] for at in (0, 1, 2, 3)], [0, 0, 0, 0], steps)
+        self.assertEqual(steps[5][1], "all\n", steps)
+        for line in steps[2][1].split():
+            self.assertEqual(line.split(":")[0], str(NOBODY), line)
+        self.assertIn(f"{HOST_STORE}.db", steps[2][1])
+        self.assertIn("192.0.2.1:", steps[6][1])
+
     def test_each_fault_is_said_and_the_store_stays(self) -> None:
         self.database()
         db = f"{HOST_STORE}.db"

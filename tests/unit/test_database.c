@@ -649,6 +649,21 @@ static void only_an_own_file_is_opened(void **state)
     }
     assert_string_equal(published(), "192.0.2.1 1");
     database_close(opened(0));
+
+    assert_int_equal(chmod(folder, 0720), 0);
+    assert_null(opened(-EPERM));
+    assert_int_equal(chmod(folder, 0702), 0);
+    assert_null(opened(-EPERM));
+    assert_int_equal(chmod(folder, 0700), 0);
+    if (geteuid() == 0) {
+        assert_int_equal(chown(folder, OTHER_USER, OTHER_USER), 0);
+        assert_null(opened(-EPERM));
+        assert_int_equal(unlink(file), 0);
+        assert_null(opened(-EPERM)); /* and none is made */
+        assert_int_equal(access(file, F_OK), -1);
+        assert_int_equal(chown(folder, 0, 0), 0);
+    }
+    database_close(opened(0));
 }
 
 static void a_store_of_others_is_not_replaced(void **state)
