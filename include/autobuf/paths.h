@@ -75,8 +75,8 @@ struct autobuf_paths_entry {
 AUTOBUF_API void autobuf_paths_entry_init(struct autobuf_paths_entry *entry, uint32_t size);
 
 /*
- * Reads a prefix such as "192.0.2.0/24", "2001:db8::/32" or, for one address, "192.0.2.1". Returns 0; -EINVAL: it is
- * none, or bits behind the prefix are set, or NULL.
+ * Reads a prefix such as "192.0.2.0/24", "2001:db8::/32" or, for one address, "192.0.2.1". Mapped IPv4 ("::ffff:192.0.2.1")
+ * is IPv4. Returns 0; -EINVAL: it is none, or bits behind the prefix are set, or NULL.
  */
 AUTOBUF_API int autobuf_prefix_parse(const char *text, struct autobuf_prefix *prefix);
 

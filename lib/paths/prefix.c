@@ -10,6 +10,8 @@
 #include "../base/address.h"
 #include "record.h"
 
+#define MAPPED_BITS 96 /* ::ffff:0:0/96 (RFC 4291) */
+
 int ab_prefix_of(const struct sockaddr *addr, socklen_t addr_len, struct autobuf_prefix *prefix)
 {
     struct sockaddr_storage copy;
@@ -45,6 +47,7 @@ static int parse_bits(const char *text, uint32_t most, uint32_t *bits)
 
 int autobuf_prefix_parse(const char *text, struct autobuf_prefix *prefix)
 {
+    static const uint8_t mapped[12] = {[10] = 0xff, [11] = 0xff};
     struct autobuf_prefix parsed = {.version = 6, .bits = 128};
     uint8_t masked[16];
     char address[AUTOBUF_PREFIX_BYTES];
@@ -70,6 +73,12 @@ int autobuf_prefix_parse(const char *text, struct autobuf_prefix *prefix)
     ab_prefix_mask(masked, parsed.bits);
     if (memcmp(masked, parsed.address, sizeof masked) != 0)
         return -EINVAL;
+    if (parsed.version == 6 && parsed.bits >= MAPPED_BITS && memcmp(parsed.address, mapped, sizeof mapped) == 0) {
+        parsed.version = 4; /* as sockets and lookups have them */
+        parsed.bits -= MAPPED_BITS;
+        memmove(parsed.address, parsed.address + sizeof mapped, 4);
+        memset(parsed.address + 4, 0, sizeof parsed.address - 4);
+    }
     *prefix = parsed;
     return 0;
 }

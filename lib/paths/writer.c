@@ -201,6 +201,10 @@ static int finish(struct autobuf_paths_writer *w)
         error = write_all(w->fd, header, sizeof header, 0);
     if (error == 0 && !(w->flags & AUTOBUF_PATHS_NO_SYNC) && fsync(w->fd) < 0)
         error = -errno;
+    if (error == 0) { /* a file system of the network may say only now that there is no room */
+        error = close(w->fd) < 0 ? -errno : 0;
+        w->fd = -1;
+    }
     if (error == 0 && rename(w->fresh, w->file) < 0)
         error = -errno;
     if (error < 0)
@@ -221,12 +225,13 @@ void autobuf_paths_abort(struct autobuf_paths_writer *w)
 {
     if (!w)
         return;
-    if (w->fd >= 0) {
+    if (w->fd >= 0)
         close(w->fd);
+    if (w->lock >= 0) {
         if (w->fresh[0])
             unlink(w->fresh);
-    }
-    if (w->lock >= 0)
+        (void)flock(w->lock, LOCK_UN); /* a child of a fork in the meantime has the descriptor, too */
         close(w->lock);
+    }
     free(w);
 }
