@@ -44,7 +44,7 @@ int64_t bwdelay_addr(const struct sockaddr *addr, socklen_t addr_len)
 /* Whether to try the next address of the same name: this one cannot be reached from here. */
 static bool try_next(int64_t result)
 {
-    return result == -ENETUNREACH || result == -EADDRNOTAVAIL || result == -EAFNOSUPPORT;
+    return result == -ENETUNREACH || result == -EHOSTUNREACH || result == -EADDRNOTAVAIL || result == -EAFNOSUPPORT;
 }
 
 int64_t bwdelay(const char *host)

@@ -40,7 +40,7 @@ struct ab_decision {
     bool by_windows;           /* if this is true */
     bool recalled;             /* the path store was asked */
     char device[AUTOBUF_INTERFACE_BYTES]; /* by which a path is measured; "": by that of the route */
-    bool marked;               /* for the routing tables: others may go another way */
+    bool aside;                /* marked, or bound to another address: others may go another way */
     struct autobuf_plan plan;
     int measured; /* as in struct autobuf_applied */
 };

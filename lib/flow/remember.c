@@ -40,19 +40,26 @@ static uint32_t device_index(const char *device)
     return device[0] ? if_nametoindex(device) : 0;
 }
 
+/* The address that a socket is bound or connected from. Returns its length; 0: none yet. */
+static int find_local(int fd, struct sockaddr_storage *local)
+{
+    struct sockaddr_storage bound;
+    socklen_t len = sizeof bound;
+    int local_len = 0;
+
+    if (getsockname(fd, (struct sockaddr *)&bound, &len) == 0)
+        local_len = ab_address_copy((struct sockaddr *)&bound, len, local);
+    return local_len <= 0 || ab_address_is_any(local) ? 0 : local_len;
+}
+
 /* As the socket is bound or connected, and else as this host's routes say. */
 static void find_here(const struct ab_decision *d, int fd, struct here *here)
 {
-    socklen_t len = sizeof here->local;
-    struct sockaddr_storage bound;
     struct ab_route route;
 
     memset(here, 0, sizeof *here);
     find_device(d, fd, here->device);
-    if (getsockname(fd, (struct sockaddr *)&bound, &len) == 0)
-        here->local_len = ab_address_copy((struct sockaddr *)&bound, len, &here->local);
-    if (here->local_len < 0 || ab_address_is_any(&here->local))
-        here->local_len = 0;
+    here->local_len = find_local(fd, &here->local);
     if ((here->local_len && here->device[0]) || ab_route_to(&d->peer, device_index(here->device), &route) < 0)
         return;
     if (!here->local_len && route.source_bytes)
@@ -111,13 +118,25 @@ void ab_decide_recall(struct ab_decision *d, int fd)
            entry.rtt_min_ns == AUTOBUF_NS_UNSET ? 0.0 : (double)entry.rtt_min_ns / 1e6);
 }
 
+/* A rule may give what comes from an address another way than the one that this host takes to the peer by itself. */
+static bool is_from_elsewhere(const struct ab_decision *d, int fd)
+{
+    struct sockaddr_storage local, usual;
+    struct ab_route route;
+
+    if (!find_local(fd, &local) || ab_route_to(&d->peer, device_index(d->device), &route) < 0 || !route.source_bytes)
+        return false;
+    (void)ab_address_make(route.source, route.source_bytes, &usual);
+    return !ab_address_same(&local, &usual);
+}
+
 void ab_decide_note_way(struct ab_decision *d, int fd)
 {
     uint32_t mark = 0;
     socklen_t len = sizeof mark;
 
     find_device(d, fd, d->device);
-    d->marked = d->options.mark || (getsockopt(fd, SOL_SOCKET, SO_MARK, &mark, &len) == 0 && mark);
+    d->aside = d->options.mark || (getsockopt(fd, SOL_SOCKET, SO_MARK, &mark, &len) == 0 && mark) || is_from_elsewhere(d, fd);
 }
 
 void ab_decide_keep(const struct ab_decision *d)
@@ -127,7 +146,7 @@ void ab_decide_keep(const struct ab_decision *d)
     bool unsure = d->path.flags || d->path.tx_unsure || d->path.rx_unsure;
     int error;
 
-    if (d->options.flags & AUTOBUF_FLOW_NO_STORE || d->measured != 1 || d->marked || d->path.method != AUTOBUF_METHOD_ICMP ||
+    if (d->options.flags & AUTOBUF_FLOW_NO_STORE || d->measured != 1 || d->aside || d->path.method != AUTOBUF_METHOD_ICMP ||
         !d->path.tx_rate_bit_per_s || autobuf_paths_learn(&entry, &d->path) < 0 ||
         ab_prefix_of((const struct sockaddr *)&d->peer, d->peer_len, &entry.remote) < 0)
         return;

@@ -7,24 +7,20 @@
 #include "flow.h"
 
 /*
- * Measures the path if that can gain more than it costs, and waits for the result. Only an argument that is not
- * valid is an error.
+ * Measures the path if that can gain more than it costs, and waits for the result. A measurement that fails is no error: also
+ * with -EINVAL, which the kernel has for a route that swallows everything.
  */
-static int measure(struct ab_decision *d, int fd)
+static void measure(struct ab_decision *d, int fd)
 {
     struct autobuf_probe_options probe;
-    int result;
 
     if (!ab_decide_worth(d, &probe)) {
         if (d->peer_len && !d->measured)
             ab_log(&d->log, "not measured: it would change nothing, or cost more time than it could save");
-        return 0;
+        return;
     }
     ab_decide_note_way(d, fd);
-    result = ab_probe_like(fd, (struct sockaddr *)&d->peer, d->peer_len, &probe, &d->path);
-    if (result != -EINVAL)
-        ab_decide_measured(d, result);
-    return result == -EINVAL ? result : 0;
+    ab_decide_measured(d, ab_probe_like(fd, (struct sockaddr *)&d->peer, d->peer_len, &probe, &d->path));
 }
 
 static bool wants_limits(const struct autobuf_applied *theirs)
@@ -52,8 +48,8 @@ static int decide(struct ab_decision *d, int fd, bool skip_short)
         return 0;
     }
     ab_decide_recall(d, fd);
-    error = measure(d, fd);
-    return error < 0 ? error : ab_decide_plan(d, fd);
+    measure(d, fd);
+    return ab_decide_plan(d, fd);
 }
 
 static int apply_decision(struct ab_decision *d, int fd)

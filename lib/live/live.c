@@ -239,6 +239,7 @@ static int act(struct autobuf_live *live, const struct ab_look *look, struct aut
 int ab_live_apply(struct autobuf_live *live, const struct autobuf_plan *theirs, const char *why)
 {
     struct autobuf_plan plan = *theirs;
+    uint64_t path_bit_per_s = live->path_bit_per_s;
     struct ab_look look;
     int error = ab_socket_check(live->fd, live->cookie);
 
@@ -246,13 +247,18 @@ int ab_live_apply(struct autobuf_live *live, const struct autobuf_plan *theirs, 
         error = look_at(live->fd, 0, &look);
     if (error < 0)
         return error;
-    if (plan.snd_pacing_bit_per_s) {
+    if (plan.snd_pacing_bit_per_s)
         live->path_bit_per_s = plan.snd_pacing_bit_per_s;
-        ab_judge_paced(&live->judge, ab_min(plan.snd_pacing_bit_per_s / 8, live->pace_byte_per_s));
+    error = act(live, &look, &plan, why);
+    if (error < 0) {
+        live->path_bit_per_s = path_bit_per_s;
+        return error;
     }
+    if (plan.snd_pacing_bit_per_s)
+        ab_judge_paced(&live->judge, ab_min(theirs->snd_pacing_bit_per_s / 8, live->pace_byte_per_s));
     if (plan.flags & AUTOBUF_PLAN_SND_FORCE)
         ab_judge_forced(&live->judge, look.socket.snd_buf_bytes);
-    return act(live, &look, &plan, why);
+    return error;
 }
 
 uint64_t ab_live_round_bytes(const struct autobuf_live *live)

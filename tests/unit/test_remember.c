@@ -244,22 +244,22 @@ static void the_interface_that_is_surely_used(void **state)
 }
 
 /* What is kept of a measurement to this peer from this socket: the error of looking for it, and its interface. */
-static int kept_of(const struct sockaddr_in6 *to, int fd, uint32_t mark, struct autobuf_paths_entry *entry)
+static int kept_of(const struct sockaddr *to, socklen_t to_len, int fd, uint32_t mark, struct autobuf_paths_entry *entry)
 {
     struct autobuf_paths_query query = AUTOBUF_PATHS_QUERY_INIT;
-    struct ab_decision d = {.options = AUTOBUF_OPTIONS_INIT, .path = AUTOBUF_PATH_INIT, .peer_len = sizeof *to, .measured = 1};
+    struct ab_decision d = {.options = AUTOBUF_OPTIONS_INIT, .path = AUTOBUF_PATH_INIT, .peer_len = to_len, .measured = 1};
     struct autobuf_paths *paths;
     int error;
 
-    memcpy(&d.peer, to, sizeof *to);
+    memcpy(&d.peer, to, to_len);
     d.options.mark = mark;
     assert_int_equal(autobuf_path_given(&d.path, RATE, 100000000), 0);
     d.path.method = AUTOBUF_METHOD_ICMP;
     assert_int_equal(truncate(file, 0), 0);
     ab_decide_note_way(&d, fd);
     ab_decide_keep(&d);
-    query.remote = (const struct sockaddr *)to;
-    query.remote_len = sizeof *to;
+    query.remote = to;
+    query.remote_len = to_len;
     query.device = "lo";
     error = autobuf_paths_open(&paths, file);
     if (error < 0)
@@ -276,15 +276,37 @@ static void what_is_measured_by_one_interface_holds_for_that(void **state)
     int bound = socket_of_loopback(), free_one = socket(AF_INET6, SOCK_STREAM, 0);
 
     (void)state;
-    assert_int_equal(kept_of(&global, free_one, 0, &entry), 0);
+    assert_int_equal(kept_of((struct sockaddr *)&global, sizeof global, free_one, 0, &entry), 0);
     assert_string_equal(entry.device, "");
-    assert_int_equal(kept_of(&global, bound, 0, &entry), 0);
+    assert_int_equal(kept_of((struct sockaddr *)&global, sizeof global, bound, 0, &entry), 0);
     assert_string_equal(entry.device, "lo");
-    assert_int_equal(kept_of(&local, free_one, 0, &entry), 0);
+    assert_int_equal(kept_of((struct sockaddr *)&local, sizeof local, free_one, 0, &entry), 0);
     assert_string_equal(entry.device, "lo");
-    assert_true(kept_of(&global, free_one, 7, &entry) < 0); /* a mark may have sent it elsewhere */
+    assert_true(kept_of((struct sockaddr *)&global, sizeof global, free_one, 7, &entry) < 0); /* a mark may have sent it elsewhere */
     close(bound);
     close(free_one);
+}
+
+/* A connection that is bound to another address than the host's own choice may take another way, which is nobody else's. */
+static void what_is_measured_from_an_address(void **state)
+{
+    static const struct {
+        const char *name, *from;
+        bool kept;
+    } froms[] = {{"not bound", "0.0.0.0", true}, {"bound to the usual address", "127.0.0.1", true}, {"to another", "127.0.0.9", false}};
+    struct sockaddr_in to = {.sin_family = AF_INET, .sin_addr = {htonl(0x7f000102)}};
+    struct autobuf_paths_entry entry = AUTOBUF_PATHS_ENTRY_INIT;
+
+    (void)state;
+    for (size_t i = 0; i < COUNT(froms); i++) {
+        struct sockaddr_in from = {.sin_family = AF_INET};
+        int fd = socket(AF_INET, SOCK_STREAM, 0);
+
+        assert_int_equal(inet_pton(AF_INET, froms[i].from, &from.sin_addr), 1);
+        assert_int_equal(bind(fd, (struct sockaddr *)&from, sizeof from), 0);
+        CHECK_EQUAL(froms[i].name, kept_of((struct sockaddr *)&to, sizeof to, fd, 0, &entry) == 0, froms[i].kept);
+        close(fd);
+    }
 }
 
 int main(void)
@@ -298,6 +320,7 @@ int main(void)
         cmocka_unit_test(a_store_that_is_damaged_is_no_error),
         cmocka_unit_test(the_interface_that_is_surely_used),
         cmocka_unit_test(what_is_measured_by_one_interface_holds_for_that),
+        cmocka_unit_test(what_is_measured_from_an_address),
     };
 
     return cmocka_run_group_tests(tests, begin, end);
