@@ -27,7 +27,7 @@
 #define MOST_FILES 64 /* 100 Mbit/s x 50 ms hold 73 of 8.5 KB */
 #define FEW_FILES 16 /* the server does not tell how many it may have open */
 #define SMALL_BYTES (64 * 1024)
-#define MOST_KEPT_BYTES (32 * 1024 * 1024) /* of answers; of files that have grown 64 x 255 KB may rightly come */
+#define MOST_KEPT_BYTES (8 * 1024 * 1024) /* of answers; half of it may rightly come */
 #define MOST_READDIRS 8
 #define MOST_HANDLE_BYTES 256 /* draft-ietf-secsh-filexfer-02, section 6.2 */
 #define HEAD_BYTES 5 /* type and id, of a request and of its answer */
