@@ -315,8 +315,8 @@ void emu_link_truth(struct emu_link *l, uint64_t now_ns, struct emu_truth *out)
 {
     emu_link_advance(l, now_ns);
     *out = l->truth;
-    out->queue_mean_bytes =
-        l->now_ns > l->since_ns ? (uint64_t)(l->queue_area / (l->now_ns - l->since_ns)) : 0;
+    out->counted_ns = l->now_ns > l->since_ns ? l->now_ns - l->since_ns : 0;
+    out->queue_mean_bytes = out->counted_ns ? (uint64_t)(l->queue_area / out->counted_ns) : 0;
 }
 
 void emu_link_reset(struct emu_link *l, uint64_t now_ns)

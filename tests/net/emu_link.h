@@ -47,6 +47,7 @@ struct emu_truth {
     uint64_t drops_loss;
     uint64_t queue_max_bytes;
     uint64_t queue_mean_bytes; /* over time, not over packets */
+    uint64_t counted_ns;       /* that time */
     uint64_t cross_packets;    /* arrived at the queue */
     uint64_t cross_drops;
 };

@@ -175,8 +175,8 @@ static void print_direction(struct direction *d, uint64_t now)
            d->delivered_bytes);
     printf(",\"drops_queue\":%" PRIu64 ",\"drops_loss\":%" PRIu64 ",\"drops_emulator\":%" PRIu64,
            t.drops_queue, t.drops_loss, d->drops_emulator);
-    printf(",\"queue_max_bytes\":%" PRIu64 ",\"queue_mean_bytes\":%" PRIu64, t.queue_max_bytes,
-           t.queue_mean_bytes);
+    printf(",\"queue_max_bytes\":%" PRIu64 ",\"queue_mean_bytes\":%" PRIu64 ",\"counted_ns\":%" PRIu64,
+           t.queue_max_bytes, t.queue_mean_bytes, t.counted_ns);
     printf(",\"cross_packets\":%" PRIu64 ",\"cross_drops\":%" PRIu64, t.cross_packets,
            t.cross_drops);
     printf(",\"late_mean_ns\":%" PRIu64 ",\"late_p50_ns\":%" PRIu64 ",\"late_p95_ns\":%" PRIu64,

@@ -171,6 +171,7 @@ static void test_queue_counts_waiting_and_in_service(void **state)
     t = truth(&l, 8 * MS);
     assert_int_equal(t.queue_max_bytes, 3 * LEN);
     assert_int_equal(t.queue_mean_bytes, (3 + 3 + 2 + 1) * LEN / 8);
+    assert_int_equal(t.counted_ns, 8 * MS);
     assert_int_equal(t.packets, 6);
     assert_int_equal(t.bytes, 6 * LEN);
     assert_int_equal(t.drops_queue, 2);
@@ -179,6 +180,7 @@ static void test_queue_counts_waiting_and_in_service(void **state)
     emu_link_reset(&l, 8 * MS);
     t = truth(&l, 9 * MS);
     assert_int_equal(t.packets + t.drops_queue + t.queue_max_bytes + t.queue_mean_bytes, 0);
+    assert_int_equal(t.counted_ns, MS);
     emu_link_free(&l);
 }
 
