@@ -2,6 +2,7 @@
 """Runs every suite that tests/run has built, and counts."""
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import pathlib
@@ -26,6 +27,12 @@ LONGEST = "writers"
 """Of the suites of tests/kernels: on a kernel that has it, it takes as long as all others."""
 TIMELESS = ("drift", "settings", "source")
 """Scripts of tests/patch that look neither at the time nor at an emulated path."""
+
+SILENT_S, SILENT_ALL_S = 3 * 3600, 24 * 3600
+"""A script that tells of no case for so long hangs. Nobody has more patience than tests/kernels/run with a machine: 40 minutes,
+and 16 hours with all cases."""
+GRACE_S = 60
+"""For one that is told to end."""
 
 WITH_PARENT = ("setpriv", "--pdeathsig", "TERM")
 
@@ -94,8 +101,22 @@ class Script:
         self.process = subprocess.Popen(argv, stdout=self.said, stderr=subprocess.STDOUT,
                                         env=os.environ | {"AUTOBUF_BUILD": str(build)})
 
+    def wait(self) -> int | None:
+        """Its exit status; None: it told nothing for too long, and was ended."""
+        silent_s, told = SILENT_ALL_S if ALL in os.environ else SILENT_S, -1
+        while told != (told := os.fstat(self.said.fileno()).st_size):
+            with contextlib.suppress(subprocess.TimeoutExpired):
+                return self.process.wait(silent_s)
+        self.process.terminate()
+        try:
+            self.process.wait(GRACE_S)
+        except subprocess.TimeoutExpired:
+            self.process.kill()
+            self.process.wait()
+        return None
+
     def end(self, count: Count) -> None:
-        status, failures, skips = self.process.wait(), len(count.failed), len(count.skipped)
+        status, failures, skips = self.wait(), len(count.failed), len(count.skipped)
         self.said.seek(0)
         said = self.said.read()
         print(f"\n--- {self.label}, {time.monotonic() - self.began:.0f} s\n{said}", flush=True)
@@ -103,6 +124,8 @@ class Script:
             count.skipped.append(f"{self.label}: {said.strip()[-200:]}")
             return
         cases, plans = count_tap(said, self.label, count), [int(number) for number in re.findall(r"^1\.\.(\d+)", said, re.M)]
+        if status is None:
+            count.failed.append(f"{self.label}: hung: it told nothing more, and was ended")
         if len(count.failed) > failures:
             return
         if status:
