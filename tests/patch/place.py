@@ -5,7 +5,9 @@ from __future__ import annotations
 import os
 import pathlib
 import shutil
+import signal
 import tempfile
+from collections.abc import Callable
 
 ALONE = ("unshare", "--mount", "--pid", "--fork", "--kill-child", "--mount-proc")
 """What a server's processes do not outlive, as long as the first of them keeps its credentials."""
@@ -28,6 +30,25 @@ class MemoryFolder:
 
     def __exit__(self, *_: object) -> None:
         shutil.rmtree(self.folder, ignore_errors=True)
+
+
+def left_by_killed(kind: str, fill: Callable[[], object]) -> list[str]:
+    """What a process leaves in memory that is killed once it has filled a folder of a kind, when somebody else makes one."""
+    before = set(os.listdir(MemoryFolder.memory))
+    child = os.fork()
+    if child == 0:
+        try:
+            fill()
+            os.kill(os.getpid(), signal.SIGKILL)
+        finally:
+            os._exit(1)
+    _, status = os.waitpid(child, 0)
+    if os.WTERMSIG(status) != signal.SIGKILL:
+        raise AssertionError("it has ended before it was killed")
+    with MemoryFolder(kind):
+        left = {name for name in set(os.listdir(MemoryFolder.memory)) - before if name.startswith(f"autobuf-{kind}")}
+    at_work = {name for name in left if pathlib.Path("/proc", *name.split("-")[2:3], "exe").exists()}  # beside this one
+    return sorted(left - at_work)
 
 
 def drop(force: bool) -> list[str]:

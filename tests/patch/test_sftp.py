@@ -11,9 +11,9 @@ import json
 import os
 import pathlib
 import shlex
+import signal
 import subprocess
 import sys
-import tempfile
 import unittest
 from collections.abc import Callable, Sequence
 from typing import NamedTuple
@@ -22,6 +22,7 @@ from openssh import VERSIONS, prefix
 
 from at_once import beside  # the folder is on the path by now
 from cases import run_tests
+from place import MemoryFolder, left_by_killed
 
 ALL = "AUTOBUF_TESTS_ALL" in os.environ
 NEWEST = os.environ.get("AUTOBUF_OPENSSH", VERSIONS[-1])
@@ -143,8 +144,8 @@ SCENES = (
 class Sftp(unittest.TestCase):
     def run_scene(self, scene: Scene, version: str = NEWEST, stock: bool = False, ways: Sequence[str] = (),
                   options: Sequence[str] = (), env: dict[str, str] | None = None) -> Run:
-        with tempfile.TemporaryDirectory(prefix="autobuf-sftp-", dir="/dev/shm") as name:
-            base = pathlib.Path(name)
+        with MemoryFolder("sftp") as place:
+            base = place.folder
             here, there, log = base / "here", base / "there", base / "log"
             for side, files in ((here, scene.here), (there, scene.there)):
                 side.mkdir()
@@ -189,6 +190,13 @@ class Sftp(unittest.TestCase):
         self.assertLessEqual(len(ours.rounds), len(stock.rounds), what)
         self.assertEqual([line["asked"] for line in ours.rounds if line["twice"]], [], f"{what}: numbers")
         return stock, ours
+
+
+class Places(Sftp):
+    def test_what_a_killed_run_has_left_goes(self) -> None:
+        def is_killed(*_: pathlib.Path) -> None:
+            os.kill(os.getpid(), signal.SIGKILL)
+        self.assertEqual(left_by_killed("sftp", lambda: self.run_scene(scene("get")._replace(more=is_killed))), [])
 
 
 def scene(name: str) -> Scene:

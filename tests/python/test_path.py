@@ -17,7 +17,6 @@ import shutil
 import statistics
 import subprocess
 import sys
-import tempfile
 import unittest
 
 import binding  # first: it says where everything is
@@ -25,6 +24,9 @@ from cases import run_tests
 from path import Path, wait_line, wait_listening
 from test_bulk import CORE, RMEM, WMEM, BulkTest
 from test_probe import LATE_NS, MS, RATE_SHARE
+
+sys.path.insert(0, str(binding.TOP / "tests" / "patch"))
+from place import MemoryFolder, left_by_killed  # noqa: E402
 
 EXAMPLES = binding.PACKAGE / "examples"
 PYTHON = "/usr/bin/python3"
@@ -93,12 +95,17 @@ class PythonTest(BulkTest):
         return done.stdout
 
     def folder(self) -> pathlib.Path:
-        return pathlib.Path(self.enterContext(tempfile.TemporaryDirectory(prefix="autobuf-python.", dir="/dev/shm")))
+        return self.enterContext(MemoryFolder("python")).folder
 
     def data(self, folder: pathlib.Path, size: int) -> pathlib.Path:
         file = folder / "data"
         file.write_bytes(random.Random(4711).randbytes(size))
         return file
+
+
+class Folders(PythonTest):
+    def test_what_a_killed_run_has_left_goes(self) -> None:
+        self.assertEqual(left_by_killed("python", self.folder), [])
 
 
 class Measuring(PythonTest):
