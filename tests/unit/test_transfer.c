@@ -42,10 +42,13 @@ static void open_client(struct ends *e, bool receive)
     assert_int_equal(transfer_open(&e->client, e->c.client, false, &ask, NULL, e->now_ns), 0);
 }
 
-/* The peer's words, to the client. */
+/* The peer's words, to the client; they have arrived, however busy the kernel is, for the client's time does not wait for them. */
 static void say(struct ends *e, const char *text)
 {
+    struct pollfd p = {e->c.client, POLLIN, 0};
+
     assert_int_equal(send(e->c.accepted, text, strlen(text), MSG_NOSIGNAL), strlen(text));
+    assert_true(!*text || poll(&p, 1, 10000) == 1);
 }
 
 /* Steps the client until it is over; fails if it never is. */
