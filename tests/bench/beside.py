@@ -4,7 +4,7 @@
 Programs of tests/zoo send, and tests/zoo/writer and reader, with and without a buffer of 64 KB that they set. They run in the
 host's network namespace, or in a container: a further one, and a cgroup. bpftune acts on all namespaces of its kernel, so
 autobufd runs at both ends too. Each run begins with fresh daemons, and with the sysctls of a fresh kernel. A machine gives the
-same figures each time, so each is run once. Quick: tests/zoo/writer in the host, 400 Mbit/s x 100 ms.
+same figures each time, so each is run once, after a first run that is not counted. Quick: tests/zoo/writer in the host, 400 Mbit/s x 100 ms.
 """
 from __future__ import annotations
 

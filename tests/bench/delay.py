@@ -29,9 +29,8 @@ def transfer(p: tuple, cc: str, reverse: bool, words: list[str]) -> dict[str, An
     mbit, rtt_ms, queue = p
     bulk = path.built("examples/bulk")
     with path.Path(both=f"rate={mbit}M,delay={rtt_ms / 2}ms,queue={queue}") as emulated:
+        LIMITS["6.18"].of_ends(emulated)
         for side in ("a", "b"):
-            emulated.sysctl(side, "net.ipv4.tcp_rmem", LIMITS["6.18"].tcp_rmem)
-            emulated.sysctl(side, "net.ipv4.tcp_wmem", LIMITS["6.18"].tcp_wmem)
             emulated.sysctl(side, "net.ipv4.ping_group_range", "0 65534")
             emulated.route(side, congctl=cc)
         emulated.popen("b", [bulk, "recv"], unprivileged=True)
@@ -47,11 +46,10 @@ def median(results: list[dict[str, Any]], key: str) -> float:
 
 
 def run(quick: bool, out: pathlib.Path) -> None:
-    mem_max = LIMITS["6.18"].mem_max
     body = []
     cells = [(p, cc, reverse) for p in PATHS[:1 if quick else None] for cc in ("cubic", "bbr")
              for reverse in (False, True)]
-    with path.global_sysctls({"net.core.rmem_max": mem_max, "net.core.wmem_max": mem_max}):
+    with LIMITS["6.18"].of_machine():
         for p, cc, reverse in cells:
             results: dict[str, list] = {way: [] for way in WAYS}
             for _ in range(QUICK_TIMES if quick else TIMES):

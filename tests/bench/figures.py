@@ -10,14 +10,13 @@ clock, from the start of the first stream to the end of the last. The paper's th
     libautobuf       Linux 6.18's limits, without privilege
 
 and Figure 5: one stream at 0.5 ms, buffers of 8 KB to 64 MB. No tuning and libautobuf are run in turn,
-three times each.
+three times each. A run that failed is counted beside the figure.
 """
 from __future__ import annotations
 
 import pathlib
 import statistics
 
-import path
 import report
 from transfer import LIMITS, Cell, rates_of, transfer
 
@@ -44,13 +43,26 @@ def cell(rtt_ms: float, streams: int, limits: str) -> Cell:
     return Cell(MBIT, rtt_ms, 2, "cubic", limits, "128MiB", False, streams, 0)
 
 
-def with_limits(limits: str):
-    mem_max = LIMITS[limits].mem_max
-    return path.global_sysctls({"net.core.rmem_max": mem_max, "net.core.wmem_max": mem_max})
+def rate(results: list[dict]) -> float | None:
+    rates = rates_of(results)
+    return statistics.median(rates) if rates else None
 
 
-def rate(results: list[dict]) -> float:
-    return statistics.median(rates_of(results) or [0])
+def fastest(sizes: dict[int, list[dict]]) -> int:
+    """Of the runs of each size."""
+    return max(sizes, key=lambda n: rate(sizes[n]) or 0)
+
+
+def told(results: list[dict], *more: str) -> str:
+    """Their rate, with more about it in parentheses, and how many of them it is of, if some failed."""
+    good = len(rates_of(results))
+    text = f"{rate(results) or 0:.0f}" + (f" ({', '.join(word for word in more if word)})" if any(more) else "")
+    return report.of_runs(text, good, len(results))
+
+
+def ratio(results: list[dict], base: list[dict]) -> str:
+    ours, none = rate(results), rate(base)
+    return f"{ours / none:.2f}" if ours and none else ""
 
 
 def run(quick: bool, out: pathlib.Path) -> None:
@@ -59,20 +71,18 @@ def run(quick: bool, out: pathlib.Path) -> None:
     none: dict = {key: [] for key in grid}
     ours: dict = {key: [] for key in grid}
     kernel, hand = {}, {}
-    with with_limits("6.18"):
+    with LIMITS["6.18"].of_machine():
         for key in grid:
             for _ in range(times):
                 none[key].append(transfer(cell(*key, "6.18"), "none"))
                 ours[key].append(transfer(cell(*key, "6.18"), "autobuf"))
             print(key, "none", rate(none[key]), "autobuf", rate(ours[key]), flush=True)
-    with with_limits("esnet"):
+    with LIMITS["esnet"].of_machine():
         for key in grid:
-            kernel[key] = rate([transfer(cell(*key, "esnet"), "none")])
-            hand[key] = max((rate([transfer(cell(*key, "esnet"), f"naive:{n}")]), n)
-                            for n in HAND_BYTES)
-            print(key, "kernel only", kernel[key], "by hand", hand[key], flush=True)
-        sweep = [(n, rate([transfer(cell(0.5, 1, "esnet"), f"naive:{n}")]))
-                 for n in FIGURE_5_BYTES]
+            kernel[key] = [transfer(cell(*key, "esnet"), "none")]
+            hand[key] = {n: [transfer(cell(*key, "esnet"), f"naive:{n}")] for n in HAND_BYTES}
+            print(key, "kernel only", rate(kernel[key]), "by hand", {n: rate(runs) for n, runs in hand[key].items()}, flush=True)
+        sweep = {n: [transfer(cell(0.5, 1, "esnet"), f"naive:{n}")] for n in FIGURE_5_BYTES}
     show(grid, none, kernel, hand, ours, sweep, out)
 
 
@@ -81,21 +91,19 @@ def show(grid, none, kernel, hand, ours, sweep, out: pathlib.Path) -> None:
             "its ratio to no tuning", "paper, no tuning (2.2 / 2.4 / 2.4 DRS)", "paper, kernel only"]
     body = []
     for key in grid:
-        base = rate(none[key])
-        body.append([*key, f"{base:.0f}", f"{kernel[key]:.0f} ({kernel[key] / base:.2f})",
-                     f"{hand[key][0]:.0f} ({hand[key][0] / base:.2f}, {hand[key][1] >> 20} MB)",
-                     f"{rate(ours[key]):.0f}", f"{rate(ours[key]) / base:.2f}",
-                     paper_untuned(*key), PAPER_KERNEL_ONLY.get(key, "-")])
-    best = max(value for _, value in sweep)
+        base, size = none[key], fastest(hand[key])
+        failed = sum(not rate(runs) for runs in hand[key].values())
+        body.append([*key, told(base), told(kernel[key], ratio(kernel[key], base)),
+                     told(hand[key][size], ratio(hand[key][size], base), f"{size >> 20} MB", f"{failed} sizes failed" if failed else ""),
+                     told(ours[key]), ratio(ours[key], base) or "-", paper_untuned(*key), PAPER_KERNEL_ONLY.get(key, "-")])
+    best = sweep[fastest(sweep)]
     text = report.machine() + "\n\nMbit/s; in parentheses the ratio to no tuning.\n\n"
     text += report.table(head, body) + "\nFigure 5: one stream, 0.5 ms, buffers set by hand.\n\n"
     text += report.table(["buffer", "Mbit/s", "of the best"], [
-        [f"{n >> 10} KB" if n < 1 << 20 else f"{n >> 20} MB", f"{value:.0f}", f"{value / best:.2f}"]
-        for n, value in sweep])
+        [f"{n >> 10} KB" if n < 1 << 20 else f"{n >> 20} MB", told(runs), ratio(runs, best) or "-"] for n, runs in sweep.items()])
     (out / "figures.md").write_text(text)
-    rows = [(i, *row) for i, row in enumerate(
-        (f'"{key[0]} ms x {key[1]}"', rate(none[key]), kernel[key], hand[key][0], rate(ours[key]))
-        for key in grid)]
+    rows = [(i, f'"{key[0]} ms x {key[1]}"', *(rate(runs) or "NaN" for runs in (
+        none[key], kernel[key], hand[key][fastest(hand[key])], ours[key]))) for i, key in enumerate(grid)]
     report.gnuplot(out / "figures.svg", report.block("rates", rows) + """
 set title "128 MB over 1 Gbit/s, cubic: delay x streams"
 set ylabel "Mbit/s"

@@ -6,12 +6,12 @@ each time, so each cell is run once. Quick: 400 Mbit/s x 100 ms, cubic, 10 s.
 """
 from __future__ import annotations
 
-import json
 import pathlib
 import sys
 
 import path
 import report
+from kept import Kept
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "kernels"))
 import machine  # noqa: E402
@@ -21,17 +21,18 @@ from suites.never import PATHS, WAYS, Cell, cells, results  # noqa: E402
 MAIN = (Cell(400, 100, "cubic", "--seconds 10"), Cell(400, 100, "cubic", "--seconds 10", root=True))
 
 
-def measured(kernel: packages.Kernel, cell: Cell, ways: dict[str, str], done: dict[str, dict], log: pathlib.Path) -> dict:
-    """What bulk said, way by way; from the log, if an earlier run has it."""
+def measured(kernel: packages.Kernel, cell: Cell, ways: dict[str, str], kept: Kept) -> dict:
+    """What bulk said, way by way; kept, if an earlier run has it."""
     key = f"{kernel.version}: {', '.join(ways)}: {cell.name}"
-    if key not in done:
+
+    def measure() -> dict:
         build = path.build_folder()
         said = machine.boot(kernel, build, f". /lib.sh\n{cell.script(ways)}", build / f"kernel-{kernel.name}.log")
-        done[key] = results(said, ways)
-        with log.open("a") as out:
-            print(json.dumps([key, done[key]]), file=out)
-        print(key, {way: f"{result['rate_bit_per_s'] / 1e6:.1f}" for way, result in done[key].items()}, flush=True)
-    return done[key]
+        found = results(said, ways)
+        print(key, {way: f"{result['rate_bit_per_s'] / 1e6:.1f}" for way, result in found.items()}, flush=True)
+        return found
+
+    return kept.get(key, measure)
 
 
 def ratio(result: dict, way: str) -> float:
@@ -39,8 +40,7 @@ def ratio(result: dict, way: str) -> float:
 
 
 def run(quick: bool, out: pathlib.Path) -> None:
-    log = out / "kernels.jsonl"
-    done = dict(map(json.loads, log.read_text().splitlines())) if log.is_file() else {}
+    kept = Kept(out / "kernels.jsonl")
     kernels = []
     for want in packages.wanted().values():
         try:
@@ -49,7 +49,7 @@ def run(quick: bool, out: pathlib.Path) -> None:
             print(f"{want.name}: {error}")
     worth, least, chart = [], [], []
     for kernel in kernels:
-        user, root = (measured(kernel, cell, WAYS, done, log) for cell in MAIN)
+        user, root = (measured(kernel, cell, WAYS, kept) for cell in MAIN)
         none = user["none"]["rate_bit_per_s"] / 1e6
         worth.append([kernel.version, f"{none:.0f}", *(f"{ratio(user, way):.2f}" for way in ("autobuf", "live")),
                       *(f"{ratio(root, way):.2f}" for way in ("autobuf", "live"))])
@@ -57,7 +57,7 @@ def run(quick: bool, out: pathlib.Path) -> None:
                                              for way in ("autobuf", "live"))])
         if quick:
             continue
-        all_cells = {cell: measured(kernel, cell, WAYS, done, log) for cell in cells()}
+        all_cells = {cell: measured(kernel, cell, WAYS, kept) for cell in cells()}
         for path_of in PATHS:
             here = {cell: each for cell, each in all_cells.items() if (cell.mbit, cell.rtt_ms) == path_of}
             worst = min(((ratio(each, way), cell.name, way) for cell, each in here.items() for way in ("autobuf", "live")))

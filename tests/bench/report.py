@@ -27,6 +27,13 @@ def quantile(values: Sequence[float], q: float) -> float:
     return ordered[max(0, math.ceil(q * len(ordered)) - 1)]
 
 
+def of_runs(text: str, good: int, runs: int) -> str:
+    """A figure, and how many of the runs it is of, if some have failed."""
+    if not good:
+        return f"none of {runs} runs"
+    return text if good == runs else f"{text} ({good} of {runs} runs)"
+
+
 def table(head: Sequence[str], rows: Sequence[Sequence[object]]) -> str:
     """A Markdown table; the first column left-aligned, numbers right-aligned."""
     lines = ["| " + " | ".join(head) + " |",

@@ -4,11 +4,13 @@
 Compares `autobuf` with kernel defaults, in pairs that run in turn, by the wall clock, with the time for
 measuring; and with the best of a sweep of fixed sizes ("tuned by hand") under the same limits. A cell has
 two pairs. As long as their ratios differ by more than 1% it gets more, up to five. The ratio of medians
-counts. Each transfer has a path of its own, because a kernel remembers what it learnt. Results are kept
-line by line in transfer.jsonl: a run that was interrupted continues where it stopped.
+counts. Each transfer has a path of its own, because a kernel remembers what it learnt. A run that failed is
+counted beside the median. Results are kept line by line in transfer.jsonl: a benchmark that was interrupted
+continues where it stopped, if the build is the same.
 """
 from __future__ import annotations
 
+import contextlib
 import itertools
 import json
 import pathlib
@@ -17,6 +19,7 @@ from typing import Any, NamedTuple
 
 import path
 import report
+from kept import Kept
 
 PAIRS_LEAST, PAIRS_MOST = 2, 5
 AGREE = 0.01
@@ -37,6 +40,16 @@ class Limits(NamedTuple):
     tcp_wmem: str
     seconds: int
     """Of a long transfer. Where nothing is ever measured, its length decides nothing."""
+
+    def of_machine(self) -> contextlib.AbstractContextManager[None]:
+        """Those that namespaces share, for a while; they are put back also if this process is killed."""
+        return path.global_sysctls({"net.core.rmem_max": self.mem_max, "net.core.wmem_max": self.mem_max})
+
+    def of_ends(self, p: path.Path) -> None:
+        """Those of the two ends of a path."""
+        for side in "ab":
+            p.sysctl(side, "net.ipv4.tcp_rmem", self.tcp_rmem)
+            p.sysctl(side, "net.ipv4.tcp_wmem", self.tcp_wmem)
 
 
 LIMITS = {
@@ -68,16 +81,14 @@ WIDE = Cell(400, 100, 2, "cubic", "esnet", "150MB", False, 1, 0)
 def transfer(cell: Cell, tune: str) -> dict[str, Any]:
     """One transfer; the answer of bulk, or {"error": ...}."""
     queue = max(int(cell.queue * cell.mbit * cell.rtt_ms * 125), 40000)
-    limits = LIMITS[cell.limits]
     words = ["--tune", tune, "--json", "--streams", str(cell.streams)]
     words += ["--bytes", str(SIZES[cell.size])] if SIZES[cell.size] else \
         ["--seconds", str(cell.seconds)]
     words += ["--reverse"] if cell.reverse else []
     bulk = path.built("examples/bulk")
     with path.Path(both=f"rate={cell.mbit}M,delay={cell.rtt_ms / 2}ms,queue={queue}") as p:
+        LIMITS[cell.limits].of_ends(p)
         for side in ("a", "b"):
-            p.sysctl(side, "net.ipv4.tcp_rmem", limits.tcp_rmem)
-            p.sysctl(side, "net.ipv4.tcp_wmem", limits.tcp_wmem)
             p.sysctl(side, "net.ipv4.ping_group_range", "0 65534")
             p.route(side, congctl=cell.cc)
         p.popen("b", [bulk, "recv"], unprivileged=True)
@@ -91,8 +102,8 @@ def rates_of(results: list[dict[str, Any]]) -> list[float]:
 
 
 def settled(default: list[dict[str, Any]], ours: list[dict[str, Any]]) -> bool:
-    """Whether the pairs so far agree."""
-    ratios = [b / a for a, b in zip(rates_of(default), rates_of(ours))]
+    """Whether the pairs so far agree, of which neither has failed."""
+    ratios = [rates_of([b])[0] / rates_of([a])[0] for a, b in zip(default, ours, strict=True) if rates_of([a]) and rates_of([b])]
     return len(ratios) >= PAIRS_LEAST and max(ratios) - min(ratios) <= AGREE * max(ratios)
 
 
@@ -122,10 +133,10 @@ def measure(cell: Cell, our_way: str, with_sweep: bool) -> dict[str, Any]:
         "key": cell.key(), "cell": cell._asdict(), "rates_mbit_per_s": rates,
         "ratio": round(ours / default, 3) if ours and default else None,
         "of_best": round(ours / best, 3) if ours and best else None,
-        "reason": results[our_way][0].get("reason"),
-        "runs": {way: [round(rate, 1) for rate in rates_of(results[way])]
-                 for way in ("none", our_way)},
-        "rtt_ms": {way: round(runs[0].get("rtt_mean_ns", 0) / 1e6, 1)
+        "reason": next((r["reason"] for r in results[our_way] if "reason" in r), None),
+        "runs": {way: [round(rate, 1) for rate in rates_of(runs)] for way, runs in results.items()},
+        "tried": {way: len(runs) for way, runs in results.items()},
+        "rtt_ms": {way: round(next((r["rtt_mean_ns"] for r in runs if "rtt_mean_ns" in r), 0) / 1e6, 1)
                    for way, runs in results.items()},
         "errors": [r["error"] for runs in results.values() for r in runs if "error" in r],
     }
@@ -149,18 +160,30 @@ def summary(rows: list[dict[str, Any]]) -> str:
     """The least, median and largest ratio of each path and limit set, and of the best by hand."""
     body = []
     for limits, p in itertools.product(LIMITS, PATHS):
-        here = [r for r in rows if r["cell"]["limits"] == limits and r["ratio"] and
-                (r["cell"]["mbit"], r["cell"]["rtt_ms"]) == p[:2]]
+        here = [r for r in rows if r["cell"]["limits"] == limits and (r["cell"]["mbit"], r["cell"]["rtt_ms"]) == p[:2]]
         if not here:
             continue
-        ratios = sorted(r["ratio"] for r in here)
-        swept = [r for r in here if len(r["rates_mbit_per_s"]) > 2]
-        body.append([limits, p[0], p[1], len(here), f"{ratios[0]:.3f}",
-                     f"{statistics.median(ratios):.3f}", f"{ratios[-1]:.3f}",
-                     f"{min(r['of_best'] for r in swept):.3f}" if swept else "-",
+        ratios = sorted(r["ratio"] for r in here if r["ratio"])
+        swept = [r["of_best"] for r in here if len(r["rates_mbit_per_s"]) > 2 and r["of_best"]]
+        told = (ratios[0], statistics.median(ratios), ratios[-1]) if ratios else ()
+        body.append([limits, p[0], p[1], len(here) if len(ratios) == len(here) else f"{len(ratios)} of {len(here)}",
+                     *([f"{ratio:.3f}" for ratio in told] or ["-"] * 3), f"{min(swept):.3f}" if swept else "-",
                      ", ".join(sorted({r["reason"] for r in here if r["reason"]}))])
     return report.table(["limits", "Mbit/s", "ms", "cells", "least ratio", "median", "largest",
                          "of the best by hand, least", "reasons"], body)
+
+
+def of_best(row: dict[str, Any], our_way: str) -> str:
+    """Our share of the best rate, and how many runs of the sweep it is compared with, if some have failed."""
+    swept = [way for way in row["tried"] if way not in ("none", our_way)]
+    good, tried = sum(len(row["runs"][way]) for way in swept), sum(row["tried"][way] for way in swept)
+    return f"{row['of_best'] or '-'}" + (f" ({good} of {tried} runs by hand)" if good < tried else "")
+
+
+def failures(rows: list[dict[str, Any]]) -> str:
+    """What each run said that failed."""
+    told = [f"- {row['key']}: {error}" for row in rows for error in row["errors"]]
+    return "\n".join(["", f"{len(told)} runs failed:", "", *told, ""]) if told else ""
 
 
 def show(rows: list[dict[str, Any]], our_way: str, name: str, out: pathlib.Path) -> None:
@@ -171,10 +194,10 @@ def show(rows: list[dict[str, Any]], our_way: str, name: str, out: pathlib.Path)
         c, rates = r["cell"], r["rates_mbit_per_s"]
         body.append([c["mbit"], c["rtt_ms"], c["queue"], c["cc"], c["limits"], c["size"],
                      "peer" if c["reverse"] else "here", c["streams"],
-                     *(f"{rates[way]:.1f}" if rates[way] else "-" for way in ("none", our_way)),
-                     r["ratio"], r["of_best"], r["reason"]])
+                     *(report.of_runs(f"{rates[way] or 0:.1f}", len(r["runs"][way]), r["tried"][way]) for way in ("none", our_way)),
+                     r["ratio"] or "-", of_best(r, our_way), r["reason"] or "-"])
     (out / f"{name}.md").write_text(
-        f"{report.machine()}\n\n{summary(rows)}\n{report.table(head, body)}")
+        f"{report.machine()}\n\n{summary(rows)}\n{report.table(head, body)}{failures(rows)}")
     data = [(i, r["ratio"]) for i, r in enumerate(sorted(
         (r for r in rows if r["ratio"]), key=lambda r: r["ratio"]))]
     report.gnuplot(out / f"{name}.svg", report.block("ratios", data) + """
@@ -194,19 +217,16 @@ def run(quick: bool, out: pathlib.Path) -> None:
 def run_cells(all_cells: list[Cell], our_way: str, name: str, with_sweep: bool,
               out: pathlib.Path) -> None:
     """Cells of one limit set come together. Goes on where an earlier run of that name was cut."""
-    record = out / f"{name}.jsonl"
-    lines = record.read_text().splitlines() if record.exists() else []
-    known = {row["key"]: row for row in map(json.loads, lines)}
+    kept = Kept(out / f"{name}.jsonl")
     rows = []
+
+    def measured(cell: Cell) -> dict[str, Any]:
+        row = measure(cell, our_way, with_sweep)
+        print({k: v for k, v in row.items() if k != "cell"}, flush=True)
+        return row
+
     for limits, cells in itertools.groupby(all_cells, key=lambda cell: cell.limits):
-        mem_max = LIMITS[limits].mem_max
-        with path.global_sysctls({"net.core.rmem_max": mem_max, "net.core.wmem_max": mem_max}):
-            for cell in cells:
-                if cell.key() not in known:
-                    known[cell.key()] = measure(cell, our_way, with_sweep)
-                    with record.open("a") as log:
-                        log.write(json.dumps(known[cell.key()]) + "\n")
-                    print({k: v for k, v in known[cell.key()].items() if k != "cell"}, flush=True)
-                rows.append(known[cell.key()])
+        with LIMITS[limits].of_machine():
+            rows += [kept.get(cell.key(), lambda cell=cell: measured(cell)) for cell in cells]
     show(rows, our_way, name, out)
     print((out / f"{name}.md").read_text())

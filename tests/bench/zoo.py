@@ -3,7 +3,7 @@
 
 Each program of tests/zoo sends 400 MB alone, looked after as its own user (ProFTPD: by our module), and with a
 send buffer of each size forced on it. The kernel is the newest, the queue two products. A machine gives the same
-figures each time, so each is run once. Quick: 400 Mbit/s x 100 ms, cubic.
+figures each time, so each is run once, after a first run that is not counted. Quick: 400 Mbit/s x 100 ms, cubic.
 """
 from __future__ import annotations
 
