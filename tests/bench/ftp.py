@@ -2,8 +2,8 @@
 """FTP: ncFTP stock, with the best fixed buffer, and patched; curl; lftp; against three servers.
 
 Times are of the whole program, from its start to its end, with login and measuring. Each run has a path and
-a server of its own, the variants run in turn, and medians are compared. No program may set buffers larger
-than net.core.[rw]mem_max.
+a server of its own, the variants run in turn, and medians are compared. Linux 6.18's limits, and no program may
+set buffers larger than net.core.[rw]mem_max.
 """
 from __future__ import annotations
 
@@ -18,7 +18,9 @@ sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "patch"))
 import ncftp  # noqa: E402
 import path  # noqa: E402
 import report  # noqa: E402
+from transfer import LIMITS  # noqa: E402
 
+LIMITED = LIMITS["6.18"]
 MB = 1_000_000
 SIZES = ("1000000", "4000000", "16000000")
 """Of the sweep for the best fixed buffer."""
@@ -59,6 +61,7 @@ def command(client: ncftp.Client, variant: str, put: bool) -> list[str]:
 def transfer(both: str, kind: str, variant: str, put: bool, size: int, cc: str = "cubic") -> tuple[float, str]:
     """Seconds, and what it printed."""
     with path.Path(both=both) as p, ncftp.Place() as place:
+        LIMITED.of_ends(p)
         for side in "ab":
             p.route(side, congctl=cc)
         file = place.make("f", size)
@@ -158,7 +161,8 @@ def page(runs: int) -> str:
 
 def run(quick: bool, out: pathlib.Path) -> None:
     runs = 1 if quick else 3
-    text = (f"{report.machine()}, cubic\n\n## Rates, Mbit/s\n\n{speed(runs)}\n## Short transfers\n\n{short(runs)}\n"
-            f"## The Autobuf page\n\n{page(runs)}")
+    with LIMITED.of_machine():
+        text = (f"{report.machine()}, cubic, Linux 6.18's limits\n\n## Rates, Mbit/s\n\n{speed(runs)}\n"
+                f"## Short transfers\n\n{short(runs)}\n## The Autobuf page\n\n{page(runs)}")
     (out / "ftp.md").write_text(text)
     print(text)

@@ -2,11 +2,14 @@
 """OpenSSH, stock and with the patches: time, processor time, memory, keystrokes.
 
 Both are built from the same source. The variants of a scene run in turn, each run on a path of its own, and
-medians are compared. Times are by the wall clock, of the whole program with its login.
+medians are compared. Linux 6.18's limits. Times are by the wall clock, of the whole program with its login; of a
+transfer through -L, whose login came before, of the transfer alone.
 """
 from __future__ import annotations
 
 import contextlib
+import functools
+import hashlib
 import json
 import os
 import pathlib
@@ -21,6 +24,8 @@ from typing import Any, NamedTuple
 
 import path
 import report
+from kept import Kept, build_digest
+from transfer import LIMITS
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "patch"))
 import openssh  # noqa: E402
@@ -30,6 +35,8 @@ VERSION = openssh.VERSIONS[-1]
 MB = 1 << 20
 KEY_TIMES = 2
 HERTZ = os.sysconf("SC_CLK_TCK")
+FORWARDED = "-L, login not in its time"
+LIMITED = LIMITS["6.18"]
 
 
 class Way(NamedTuple):
@@ -67,7 +74,7 @@ class Scene(NamedTuple):
 BOTH = (STOCK, PATCHED)
 SCENES = (
     Scene(400, 100, 2, 400, ("login", "get", "put"), (STOCK, PATCHED, UNFORCED, OLD_SERVER, OLD_CLIENT), True),
-    Scene(400, 100, 2, 400, ("cat", "-L"), BOTH),
+    Scene(400, 100, 2, 400, ("cat", FORWARDED), BOTH),
     Scene(1000, 100, 2, 200, ("get", "put"), (STOCK, PATCHED, OLD_SERVER, OLD_CLIENT)),
     Scene(1000, 0.5, 8, 800, ("get", "put", "cat"), BOTH),
     Scene(400, 100, 2, 400, ("get", "put"), BOTH, True, "bbr", 2),
@@ -124,7 +131,7 @@ def commands(scene: Scene, ssh: openssh.Client, what: str) -> None:
         "put": lambda: ssh.run("scp", there / "big", ssh.remote("/dev/null"), timeout=600),
         "cat": lambda: ssh.path.run("a", ["sh", "-c", 'exec "$@" >/dev/null', "sh",
                                           *ssh.argv("ssh", ssh.remote(), "cat big")], timeout=600),
-        "-L": lambda: ssh.path.run("a", [path.built("examples/bulk"), "send", "--tune", "none", "--port", "7501",
+        FORWARDED: lambda: ssh.path.run("a", [path.built("examples/bulk"), "send", "--tune", "none", "--port", "7501",
                                          "--bytes", str(scene.mb * MB), "127.0.0.1"], timeout=600),
         "scp -r get": lambda: ssh.run("scp", "-qr", ssh.remote("many"), here / "got", timeout=600),
         "scp -r put": lambda: ssh.run("scp", "-qr", there / "many", ssh.remote("put"), timeout=600),
@@ -156,11 +163,12 @@ def link(scene: Scene) -> path.Path:
 def measure(scene: Scene, way: Way, what: str) -> dict[str, Any]:
     where = [openssh.prefix(VERSION, stock) for stock in (way.server_stock, way.client_stock)]
     with link(scene) as p:
+        LIMITED.of_ends(p)
         for side in "ab":
             p.route(side, congctl=scene.cc)
         with openssh.pair(p, *where, force=way.force) as ssh:
             fill(scene, ssh.place.folder / "there")
-            if what == "-L":
+            if what == FORWARDED:
                 p.popen("b", [path.built("examples/bulk"), "recv", "--bind", "127.0.0.1"])
                 path.wait_listening(p, "b", 7500)
                 ssh.popen("ssh", "-N", "-L", "7501:127.0.0.1:7500", ssh.remote())
@@ -190,6 +198,7 @@ def settled(value) -> float:
 
 def bulk(scene: Scene) -> dict[str, Any]:
     with link(scene) as p:
+        LIMITED.of_ends(p)
         for side in "ab":
             p.route(side, congctl=scene.cc)
         p.popen("b", [path.built("examples/bulk"), "recv"])
@@ -205,6 +214,7 @@ def bulk(scene: Scene) -> dict[str, Any]:
 def keystrokes(way: Way, mbit: float, rtt_ms: float, direction: str) -> dict[str, Any]:
     """Milliseconds to the echo of a key, by itself and while the same connection carries a file."""
     with path.Path(both=f"rate={mbit}M,delay={rtt_ms / 2}ms,queue={int(2 * mbit * rtt_ms * 125)}") as p:
+        LIMITED.of_ends(p)
         for side in "ab":
             p.route(side, congctl="cubic")
         where = [openssh.prefix(VERSION, stock) for stock in (way.server_stock, way.client_stock)]
@@ -246,42 +256,39 @@ def echo_ms(keys) -> float:
 # ---- all runs, and what they say ----
 
 
-class Runs:
-    """Results by name, kept line by line: a run that was cut goes on where it stopped."""
-
-    def __init__(self, file: pathlib.Path) -> None:
-        self.file = file
-        self.known = {}
-        if file.exists():
-            self.known = dict(json.loads(line) for line in file.read_text().splitlines())
-
-    def get(self, name: str, make) -> dict[str, Any]:
-        if name not in self.known:
-            self.known[name] = make()
-            with self.file.open("a") as out:
-                out.write(json.dumps([name, self.known[name]]) + "\n")
-            print(name, self.known[name].get("seconds", self.known[name]), flush=True)
-        return self.known[name]
+@functools.cache
+def build_of(way: Way) -> str:
+    """Changes with what its two ends are built of, and with what else takes part."""
+    ends = [openssh.state_of(VERSION, stock) for stock in (way.server_stock, way.client_stock)]
+    return hashlib.sha256(" ".join([*ends, build_digest()]).encode()).hexdigest()[:16]
 
 
-def scene_rows(scene: Scene, runs: Runs, times: int) -> list[list[str]]:
+def get(runs: Kept, name: str, make, build: str | None = None) -> dict[str, Any]:
+    def measured() -> dict[str, Any]:
+        result = make()
+        print(name, result.get("seconds", result), flush=True)
+        return result
+
+    return runs.get(name, measured, build)
+
+
+def scene_rows(scene: Scene, runs: Kept, times: int) -> list[list[str]]:
     taken: dict[tuple[str, str], list[dict[str, Any]]] = {}
     for i in range(times):
         for what in scene.what:
             for way in (STOCK,) if what == "login" else scene.ways:
                 name = f"{scene.title()} | {way.name} | {what} | {i}"
                 taken.setdefault((what, way.name), []).append(
-                    runs.get(name, lambda: measure(scene, way, what)))
+                    get(runs, name, lambda: measure(scene, way, what), build_of(way)))
         if scene.bulk:
-            taken.setdefault(("plain TCP, live", ""), []).append(runs.get(f"{scene.title()} | bulk | {i}",
-                                                                         lambda: bulk(scene)))
+            taken.setdefault(("plain TCP, live", ""), []).append(get(runs, f"{scene.title()} | bulk | {i}", lambda: bulk(scene)))
     median = {key: statistics.median(run["seconds"] for run in some) for key, some in taken.items()}
     rows = []
     for (what, way), some in taken.items():
         stock = median.get((what, STOCK.name))
         ratio = f"{stock / median[what, way]:.2f}" if stock and way != STOCK.name else ""
         rate = "" if what == "login" or not scene.mb else f"{scene.mb * MB * 8 / 1e6 / median[what, way]:.0f}"
-        cpu = "" if "client_s" not in some[0] or what == "-L" else " + ".join(
+        cpu = "" if "client_s" not in some[0] or what == FORWARDED else " + ".join(
             f"{statistics.median(run[side] for run in some):.1f}" for side in ("client_s", "server_s"))
         peaks: dict[str, int] = {}
         for run in some:
@@ -293,13 +300,13 @@ def scene_rows(scene: Scene, runs: Runs, times: int) -> list[list[str]]:
     return rows
 
 
-def key_rows(runs: Runs, times: int) -> list[list[str]]:
+def key_rows(runs: Kept, times: int) -> list[list[str]]:
     rows = []
     for mbit, rtt_ms in ((100, 50), (10, 40)):
         for direction in ("get", "put"):
             for way in BOTH:
-                some = [runs.get(f"keys {mbit} x {rtt_ms} | {way.name} | {direction} | {i}",
-                                 lambda: keystrokes(way, mbit, rtt_ms, direction)) for i in range(times)]
+                some = [get(runs, f"keys {mbit} x {rtt_ms} | {way.name} | {direction} | {i}",
+                            lambda: keystrokes(way, mbit, rtt_ms, direction), build_of(way)) for i in range(times)]
                 value = {key: statistics.median(run[key] for run in some) for key in some[0]}
                 rows.append([f"{mbit} x {rtt_ms}, {direction}", way.name, f"{value['mbit']:.0f}",
                              f"{value['alone_ms']:.0f}", f"{value['loaded_ms']:.0f}", f"{value['loaded_p95_ms']:.0f}",
@@ -309,14 +316,16 @@ def key_rows(runs: Runs, times: int) -> list[list[str]]:
 
 def run(quick: bool, out: pathlib.Path) -> None:
     name = "ssh-quick" if quick else "ssh"
-    runs = Runs(out / f"{name}.jsonl")
+    runs = Kept(out / f"{name}.jsonl")
     text = (f"# OpenSSH {VERSION}, {openssh.CIPHER}, {'one' if quick else 'two or three'} of each: medians\n\n"
-            f"{report.machine()}\n")
-    for scene in SCENES:
-        text += f"\n## {scene.title()}\n\n" + report.table(
-            ["what", "way", "s", "Mbit/s", "stock's time / this", "CPU s, client + server", "peak MB"],
-            scene_rows(scene, runs, 1 if quick else scene.times))
-    text += "\n## Keystrokes: ms to the echo\n\n" + report.table(
-        ["path, load", "way", "Mbit/s", "alone", "loaded", "p95", "of it queue"], key_rows(runs, 1 if quick else KEY_TIMES))
+            f"{report.machine()}, Linux 6.18's limits\n")
+    with LIMITED.of_machine():
+        for scene in SCENES:
+            text += f"\n## {scene.title()}\n\n" + report.table(
+                ["what", "way", "s", "Mbit/s", "stock's time / this", "CPU s, client + server", "peak MB"],
+                scene_rows(scene, runs, 1 if quick else scene.times))
+        text += "\n## Keystrokes: ms to the echo\n\n" + report.table(
+            ["path, load", "way", "Mbit/s", "alone", "loaded", "p95", "of it queue"],
+            key_rows(runs, 1 if quick else KEY_TIMES))
     (out / f"{name}.md").write_text(text)
     print(text)
