@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: MIT
 """autobufd: what it is worth to programs that lock their buffers, what it costs, and whether a connection's end waits.
 
-Transfers run in turn on an emulated path of 400 Mbit/s x 40 ms, cubic, with and without the daemon; of several runs the
-medians. Sockets are connections over loopback in a network namespace of their own, two of them each.
+Transfers run in turn on an emulated path of 400 Mbit/s x 40 ms, cubic, Linux 6.18's limits, with and without the daemon; of
+several runs the medians. Sockets are connections over loopback in a network namespace of their own, two of them each. A
+daemon touches no file of this machine, and is asked at the end of each run whether it has looked after what was measured.
 """
 from __future__ import annotations
 
@@ -10,12 +11,13 @@ import contextlib
 import os
 import pathlib
 import re
+import socket
 import statistics
 import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 
 import path
 import report
@@ -23,9 +25,14 @@ from transfer import LIMITS
 
 SECONDS = 6.0
 TIMES, QUICK_TIMES = 5, 1
+LIMITED = LIMITS["6.18"]
+PATIENCE_S = 20.0
 ENDS, QUICK_ENDS = 200, 30
 SOCKETS = (1000, 16000)
 WATCHED_S = 10.0
+INTERVAL_MS = 100
+GIVEN_BACK = 'actions_total{kind="given_back"}'
+SWEEPS_CPU = 'cpu_seconds_total{part="sweeps"}'
 PORT = 7700
 PATH = "rate=400M,delay=20ms,queue=4M"
 SHARED_PATH = "rate=400M,delay=50ms,queue=10M"
@@ -134,36 +141,85 @@ sys.stdin.readline()
 """
 
 
+class Daemon:
+    """One that runs in a side of a path. What it says goes to a file, so that it never waits for a reader."""
+
+    def __init__(self, emulated: path.Path, side: str, folder: pathlib.Path, rules: str) -> None:
+        self.log, self.status = folder / "log", folder / "status"
+        config = folder / "conf"
+        config.write_text(f"state=off\nstore=off\nlearned=off\nstatus={self.status}\n{rules}")
+        with self.log.open("w") as log:
+            self.process = emulated.popen(side, [path.built("tools/autobufd"), "--config", str(config)], stdout=log, stderr=log)
+        self.until(self.answers)
+
+    @property
+    def pid(self) -> int:
+        return self.process.pid
+
+    def lives(self) -> None:
+        if self.process.poll() is not None:
+            raise RuntimeError(f"autobufd has ended with {self.process.returncode}: {self.log.read_text()[-500:]}")
+
+    def until(self, what: Callable[[], object]) -> None:
+        deadline = time.monotonic() + PATIENCE_S
+        while not what():
+            self.lives()
+            if time.monotonic() > deadline:
+                raise RuntimeError(f"autobufd said no more than: {self.log.read_text()[-500:]}")
+            time.sleep(0.01)
+
+    def answers(self) -> bool:
+        with contextlib.suppress(FileNotFoundError, ConnectionRefusedError):
+            return bool(self.metrics())
+        return False
+
+    def metrics(self) -> dict[str, float]:
+        """Its counters, without autobufd_ before their names."""
+        answer = b""
+        with socket.socket(socket.AF_UNIX) as client:
+            client.settimeout(PATIENCE_S)
+            client.connect(str(self.status))
+            client.sendall(b"GET /metrics HTTP/1.0\r\n\r\n")
+            while part := client.recv(65536):
+                answer += part
+        return {name: float(value) for name, value in re.findall(r"^autobufd_([^#\s]+) (\S+)$", answer.decode("ascii"), re.M)}
+
+    def has(self, what: str, least: int) -> int:
+        """One of its counters, which is to be so much: else it has not done what is measured."""
+        self.lives()
+        if (count := int(self.metrics()[what])) < least:
+            raise RuntimeError(f"autobufd: {what} is {count}, not {least}: {self.log.read_text()[-500:]}")
+        return count
+
+
 @contextlib.contextmanager
-def daemon(emulated: path.Path | None, side: str, rules: str = "[all]\n") -> Iterator[subprocess.Popen | None]:
-    """A running daemon in a side of a path; without a path in this process's namespace."""
-    with tempfile.NamedTemporaryFile("w", suffix=".conf") as file:
-        file.write("state=off\nstatus=off\n" + rules)
-        file.flush()
-        argv = [path.built("tools/autobufd"), "--config", file.name]
-        child = subprocess.Popen(emulated.argv(side, argv) if emulated else argv, stderr=subprocess.PIPE, text=True)
-        child.stderr.readline()  # it begins
+def daemon(emulated: path.Path, side: str, rules: str = "[all]\n") -> Iterator[Daemon]:
+    """A daemon in a side of a path; fails if it does not live to the end."""
+    with tempfile.TemporaryDirectory(prefix="autobuf-bench.") as folder:
+        running = Daemon(emulated, side, pathlib.Path(folder), rules)
         try:
-            yield child
+            yield running
+            running.lives()
         finally:
-            child.terminate()
-            child.communicate()
+            running.process.terminate()
+            running.process.wait()
 
 
 def rate(locked_send: int, locked_receive: int, side: str) -> float:
     """Mbit/s from the second second on; side: where a daemon runs, "" for nowhere."""
     with path.Path(both=PATH) as p, contextlib.ExitStack() as stack:
+        LIMITED.of_ends(p)
         for end in "ab":
-            p.sysctl(end, "net.ipv4.tcp_rmem", LIMITS["6.18"].tcp_rmem)
-            p.sysctl(end, "net.ipv4.tcp_wmem", LIMITS["6.18"].tcp_wmem)
             p.route(end, congctl="cubic")
         receiver = p.popen("b", [sys.executable, "-c", RECEIVER, str(locked_receive)])
         path.wait_line(receiver, lambda line: line == "listens")
         if side:
-            log = stack.enter_context(daemon(p, side))
+            running = stack.enter_context(daemon(p, side))
             if locked_receive:
-                log.stderr.readline()  # the listener's buffer was given back
-        p.run("a", [sys.executable, "-c", SENDER, p.addr["b"], str(locked_send), str(SECONDS)])
+                running.until(lambda: running.metrics()[GIVEN_BACK])  # the listener's
+        p.run("a", [sys.executable, "-c", SENDER, p.addr["b"], str(locked_send), str(SECONDS)], check=True)
+        if side:
+            running.has("taken_up_total", 1)
         return float(path.wait_line(receiver, lambda line: True)) / 1e6
 
 
@@ -182,15 +238,14 @@ def rates(times: int) -> list[list[str]]:
     return rows
 
 
-def ends(count: int, with_daemon: bool) -> list[float]:
-    """Milliseconds from a close() to the end at the peer, less half a round trip."""
+def ends(count: int, with_daemon: bool) -> tuple[list[float], int]:
+    """Milliseconds from a close() to the end at the peer, less half a round trip; and how many connections were looked after."""
     with path.Path(both="rate=100M,delay=10ms,queue=1M") as p, contextlib.ExitStack() as stack:
         for end in "ab":
             p.route(end, congctl="cubic")
         receiver = p.popen("b", [sys.executable, "-c", ENDS_HERE])
         path.wait_line(receiver, lambda line: line == "listens")
-        if with_daemon:
-            stack.enter_context(daemon(p, "a", "interval=10\n[all]\n"))
+        running = stack.enter_context(daemon(p, "a", "interval=10\n[all]\n")) if with_daemon else None
         sender = p.popen("a", [sys.executable, "-c", CLOSER, p.addr["b"], str(count)], stdin=subprocess.PIPE)
         took = []
         for _ in range(count):
@@ -199,7 +254,7 @@ def ends(count: int, with_daemon: bool) -> list[float]:
             took.append((ended - closed) * 1000 - 10)
             sender.stdin.write("\n")
             sender.stdin.flush()
-        return took
+        return took, running.has("taken_up_total", 1) if running else 0
 
 
 def in_flight(p: path.Path) -> list[int]:
@@ -211,14 +266,12 @@ def in_flight(p: path.Path) -> list[int]:
 def divided(side: str, total: int, blocks: bool) -> list[str]:
     """What many connections have in flight together while a daemon at their senders, or at their receivers, divides that."""
     with path.Path(both=SHARED_PATH) as p, contextlib.ExitStack() as stack:
+        LIMITED.of_ends(p)
         for end in "ab":
-            p.sysctl(end, "net.ipv4.tcp_rmem", LIMITS["6.18"].tcp_rmem)
-            p.sysctl(end, "net.ipv4.tcp_wmem", LIMITS["6.18"].tcp_wmem)
             p.route(end, congctl="cubic")
         receiver = p.popen("b", [sys.executable, "-c", TAKES])
         path.wait_line(receiver, lambda line: line == "listens")
-        if side:
-            stack.enter_context(daemon(p, side, f"[all]\ndivide={total}\n"))
+        running = stack.enter_context(daemon(p, side, f"[all]\ndivide={total}\n")) if side else None
         for _ in range(SHARERS):
             argv = [SENDER, p.addr["b"], "0"] if blocks else [POLLER, p.addr["b"]]
             p.popen("a", [sys.executable, "-c", *argv, str(SHARED_S + 10)])
@@ -227,6 +280,8 @@ def divided(side: str, total: int, blocks: bool) -> list[str]:
             if now >= SHARED_FROM_S:
                 samples.append(in_flight(p))
             time.sleep(0.05)
+        if running:
+            running.has("tended", SHARERS)
     samples = [each for each in samples if len(each) == SHARERS]
     sums = [sum(each) / total for each in samples]
     means = [statistics.mean(each) for each in zip(*samples, strict=True)]
@@ -248,45 +303,46 @@ def cost(pid: int) -> tuple[float, float]:
 
 
 def crowd(sockets: int) -> list[str]:
-    """What a daemon costs beside so many idle sockets: one sweep, and all of it at an interval of 100 ms."""
+    """What a daemon costs beside so many idle sockets at interval=100: one sweep, how often it sweeps in truth, and all of it.
+    However short the interval, sweeps take no more than a fortieth of a core (tools/daemon/cost.h): what many sockets cost is that
+    it looks less often."""
     with path.Path(both="rate=100M,delay=10ms") as p:
         for end in "ab":
             p.run(end, ["ip", "link", "set", "lo", "up"])
         many = p.popen("a", [sys.executable, "-c", CROWD, str(sockets // 2)], stdin=subprocess.PIPE)
         path.wait_line(many, lambda line: line == "there", 60)
-        with daemon(p, "a", "interval=100\n[all]\n") as child:
+        with daemon(p, "a", f"interval={INTERVAL_MS}\n[all]\n") as running:
             time.sleep(2)
-            before, _ = cost(child.pid)
-            began = time.monotonic()
+            asked = running.metrics()
+            before, began = cost(running.pid)[0], time.monotonic()
             time.sleep(WATCHED_S)
-            after, resident = cost(child.pid)
-            took = time.monotonic() - began
-        with daemon(p, "a", "interval=10000\n[all]\n") as child:
-            time.sleep(1)
-            empty = cost(child.pid)[0]
-            time.sleep(10)
-            sweep = cost(child.pid)[0] - empty
-        return [f"{sockets:,}", f"{sweep * 1000:.1f}", f"{100 * (after - before) / took:.2f}%", f"{resident:.1f}"]
+            (after, resident), took = cost(running.pid), time.monotonic() - began
+            told = running.metrics()
+            running.has("sockets", sockets)
+        sweeps = told["sweeps_total"] - asked["sweeps_total"]
+        sweep_s = (told[SWEEPS_CPU] - asked[SWEEPS_CPU]) / sweeps
+        return [f"{sockets:,}", f"{sweep_s * 1000:.1f}", f"{took * 1000 / sweeps:.0f}", f"{100 * (after - before) / took:.2f}%",
+                f"{resident:.1f}"]
 
 
 def run(quick: bool, out: pathlib.Path) -> None:
     os.environ["LD_LIBRARY_PATH"] = path.built("lib")
-    with path.machine_lock():
-        text = report.machine() + "\n\n"
+    with LIMITED.of_machine():
+        text = report.machine() + ", Linux 6.18's limits\n\n"
         text += report.table(["program", "alone, Mbit/s", "with autobufd", "/ alone", "one that sets nothing", "/ that"],
                              rates(QUICK_TIMES if quick else TIMES)) + "\n"
         rows = []
         for with_daemon in (False, True):
-            took = ends(QUICK_ENDS if quick else ENDS, with_daemon)
-            rows.append(["with autobufd" if with_daemon else "without", len(took),
+            took, tended = ends(QUICK_ENDS if quick else ENDS, with_daemon)
+            rows.append(["with autobufd" if with_daemon else "without", len(took), tended,
                          *(f"{report.quantile(took, q):.2f}" for q in (0.5, 0.99, 1))])
-        text += report.table(["", "connections", "median, ms", "99%", "most"], rows) + "\n"
+        text += report.table(["", "connections", "looked after", "median, ms", "99%", "most"], rows) + "\n"
         text += report.table(["divides", "sum of windows / total", "5% to 95%", "Jain's index", "5%", "of the means"],
                              [[name, *divided(side, SHARED_BYTES, blocks)]
                               for name, side, blocks in (("nobody", "", False), ("at senders that poll", "a", False),
                                                          ("at senders whose writes block", "a", True),
                                                          ("at the receivers", "b", False))]) + "\n"
-        text += report.table(["sockets", "a sweep, ms of processor", "of a core, every 100 ms", "resident, MB"],
+        text += report.table(["sockets", "a sweep, ms of processor", f"a sweep each, ms (interval={INTERVAL_MS})", "of a core", "resident, MB"],
                              [crowd(sockets) for sockets in SOCKETS])
     (out / "daemon.md").write_text(text)
     print(text)
