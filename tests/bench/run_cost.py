@@ -25,6 +25,8 @@ WRK_SECONDS = 1
 ROUNDS, QUICK_ROUNDS = 24, 6
 STARTS, QUICK_STARTS = 400, 40
 MEMORY_RUNS = 5
+WITH_PARENT = ("setpriv", "--pdeathsig", "TERM", "--")
+"""Before a command that does not outlive this process. nginx then ends its worker, too."""
 
 
 def under_run(words: list[str]) -> list[str]:
@@ -52,7 +54,8 @@ def servers(words: Callable[[int], list[str]], ports: tuple[int, int]) -> Iterat
     with contextlib.ExitStack() as stack:
         pids = []
         for port, wrap in zip(ports, (list, under_run), strict=True):
-            server = stack.enter_context(subprocess.Popen(["taskset", "-c", core, *wrap(words(port))], stdout=subprocess.DEVNULL))
+            argv = [*WITH_PARENT, "taskset", "-c", core, *wrap(words(port))]
+            server = stack.enter_context(subprocess.Popen(argv, stdout=subprocess.DEVNULL))
             stack.callback(server.terminate)
             pids.append(server.pid)
             wait_port(port)
@@ -61,7 +64,7 @@ def servers(words: Callable[[int], list[str]], ports: tuple[int, int]) -> Iterat
 
 def client(*words: object) -> str:
     """What a client says, on the core that the servers do not have."""
-    return subprocess.run(["taskset", "-c", str(max(path.split_cores()[0])), *map(str, words)], capture_output=True, text=True,
+    return subprocess.run([*WITH_PARENT, "taskset", "-c", str(max(path.split_cores()[0])), *map(str, words)], capture_output=True, text=True,
                           check=True).stdout
 
 
@@ -140,9 +143,10 @@ def private_dirty_kb(pid: int) -> int:
 
 def memory_kb(wrap: Callable[[list[str]], list[str]]) -> int:
     """Of a program that receives bulk data on one connection."""
-    with subprocess.Popen(wrap([path.built("tests/zoo/reader"), str(BULK_PORT), "all", "2"]), stdout=subprocess.DEVNULL) as reader:
+    receive = [path.built("tests/zoo/reader"), str(BULK_PORT), "all", "2"]
+    with subprocess.Popen([*WITH_PARENT, *wrap(receive)], stdout=subprocess.DEVNULL) as reader:
         time.sleep(0.3)
-        with subprocess.Popen([path.built("tests/zoo/writer"), "poll", "127.0.0.1", str(BULK_PORT), "3", "cubic"],
+        with subprocess.Popen([*WITH_PARENT, path.built("tests/zoo/writer"), "poll", "127.0.0.1", str(BULK_PORT), "3", "cubic"],
                               stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL):
             time.sleep(1.5)
             return private_dirty_kb(reader.pid)
