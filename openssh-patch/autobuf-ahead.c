@@ -52,6 +52,7 @@ struct ask {
 	char *what, *from, *to;
 	u_int id, as;		/* as: the caller's, once it is wanted */
 	int wanted, dropped, hint, closes;
+	int probes;		/* a READ where the file should end: one byte tells whether it does */
 };
 
 struct autobuf_ahead {
@@ -178,22 +179,32 @@ ask_send(struct autobuf_ahead *q, struct ask *a)
 	debug3("autobuf: sent with an id of its own: T:%u I:%u",
 	    type_of(a->question), a->id);
 	m = copy(a->question);
+	if (a->probes)
+		POKE_U32(sshbuf_mutable_ptr(m) + sshbuf_len(m) - 4, 1);
 	q->sending = 1;
 	q->send(q->conn, m);
 	q->sending = 0;
 	sshbuf_free(m);
 }
 
-/* Sends the question, and owns it. */
 static struct ask *
-ask(struct autobuf_ahead *q, struct sshbuf *question, struct file *file)
+ask_as(struct autobuf_ahead *q, struct sshbuf *question, struct file *file,
+    int probes)
 {
 	struct ask *a = ask_new(q);
 
 	a->question = question;
 	a->file = file;
+	a->probes = probes;
 	ask_send(q, a);
 	return a;
+}
+
+/* Sends the question, and owns it. */
+static struct ask *
+ask(struct autobuf_ahead *q, struct sshbuf *question, struct file *file)
+{
+	return ask_as(q, question, file, 0);
 }
 
 static void
@@ -226,6 +237,17 @@ static void
 close_handle(struct autobuf_ahead *q, const void *handle, size_t len)
 {
 	ask(q, message(SSH2_FXP_CLOSE, handle, len), NULL)->dropped = 1;
+}
+
+/* The file has grown since it was listed. What it holds now is asked for once it is wanted. */
+static void
+probe_failed(struct autobuf_ahead *q, struct ask *a)
+{
+	a->probes = 0;
+	if (a->wanted)
+		ask_send(q, a);
+	else
+		ask_free(q, a);
 }
 
 /* Nobody will want it. What it opened is closed, at once or when its answer comes. */
@@ -469,7 +491,8 @@ file_step(struct autobuf_ahead *q, struct file *f, const struct ask *a,
 		f->came = f->size == 0;
 		if (f->size > 0)
 			ask(q, read_request(f, 0, f->size), f);
-		ask(q, read_request(f, f->size, f->request_bytes), f);
+		/* Many files that have grown would be more than is kept */
+		ask_as(q, read_request(f, f->size, f->request_bytes), f, 1);
 		return;
 	case SSH2_FXP_READ:
 		if (type_of(answer) == SSH2_FXP_DATA &&
@@ -564,7 +587,8 @@ autobuf_ahead_files(struct autobuf_ahead *q, const char *folder,
 	/* Behind a large file, or another folder, they would be old when it is their turn */
 	for (; small && files < q->most_files && *entry != NULL; files++) {
 		if (((*entry)->a.flags & wanted) != wanted ||
-		    !S_ISREG((*entry)->a.perm) || bytes > EARLY_BYTES)
+		    !S_ISREG((*entry)->a.perm) ||
+		    bytes + MINIMUM((*entry)->a.size, SMALL_BYTES) > EARLY_BYTES)
 			return;
 		*link = file_ask(q, folder, entry++, request_bytes);
 		small = (*link)->small;
@@ -908,6 +932,10 @@ autobuf_ahead_took(struct autobuf_ahead *q, struct sshbuf *msg)
 	}
 	if (a->what != NULL) {
 		late_came(q, a, msg);
+		return 1;
+	}
+	if (a->probes && type_of(msg) == SSH2_FXP_DATA) {
+		probe_failed(q, a);
 		return 1;
 	}
 	if (type_of(a->question) == SSH2_FXP_READDIR &&

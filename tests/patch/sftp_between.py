@@ -14,9 +14,11 @@ WAY changes what the client sees:
   handles=N          limits@openssh.com tells that N handles may be open
   deny=TYPE,PART     requests of TYPE that have PART in their path are refused and not passed on
   fail=TYPE,PART     they are carried out, but the answer is that they failed
+  grow=PART,BYTES    a file that has PART in its path grows by so many bytes when it is opened
   hang=N             the server closes its end instead of the answers of the N-th round trip
   twice, id, kind    each answer comes twice; has another id; has another type
-  long, short[=N]    data are longer than was asked for; or half as long, those of the N-th answer or all
+  long[=N,AT]        data are longer than was asked for: by a byte; or by N, those from the AT-th answer on
+  short[=N]          data are half as long, those of the N-th answer or all
 """
 from __future__ import annotations
 
@@ -137,8 +139,15 @@ class Between:
         return any(key == way and value.split(",")[0] == told[0] and value.split(",")[1] in told[1]
                    for key, value in self.ways)
 
+    def grow(self, told: list) -> None:
+        part, _, size = self.value("grow").partition(",")
+        if part and told[0] == "OPEN" and part in told[1]:
+            with open(told[1], "ab") as file:
+                file.write(b"grown" * (int(size) // 5))
+
     def answer(self, packet: bytes, told: list) -> bytes:
         ident = packet[1:5]
+        self.grow(told)
         if self.hit("deny", told):
             return status(DENIED, ident)
         reply = self.server.ask(packet)
@@ -172,9 +181,10 @@ class Between:
             return bytes([HANDLE if reply[0] != HANDLE else DATA]) + reply[1:5] + string(b"x" * 300)
         if reply[0] == DATA:
             data = first_string(reply)
-            if "long" in self.flags:
-                return reply[:5] + string(data + b"x")
             self.data += 1
+            more, _, at = (self.value("long") or "1,1").partition(",")
+            if "long" in self.flags and self.data >= int(at):
+                return reply[:5] + string(data + b"x" * int(more))
             if "short" in self.flags and self.value("short") in ("", str(self.data)):
                 return reply[:5] + string(data[:(len(data) + 1) // 2])
         return reply

@@ -246,6 +246,18 @@ class Same(Sftp):
         for name in ("get", "get -r of many"):
             self.same_as_stock(scene(name), ways=["short"])
 
+    def test_files_that_have_grown_since_they_were_listed(self) -> None:
+        """So many that their new ends together are more than the client keeps."""
+        for size, ways in ((5, ("reversed", "stream", "short")), (300_000, ("reversed", "stream"))):
+            for version in TESTED:
+                _, ours = self.same_as_stock(scene("get -r of many"), version, [f"grow=/d/,{size}"])
+                self.assertEqual((ours.code, ours.rounds[-1]["open"]), (0, 0))
+            for way in ways:
+                stock, ours = (self.run_scene(scene("get -r of many"), stock=stock, ways=[f"grow=/d/,{size}", way])
+                               for stock in (True, False))
+                self.assertEqual((ours.code, ours.said, ours.tree), (stock.code, stock.said, stock.tree), way)
+                self.assertEqual((ours.code, ours.rounds[-1]["open"]), (0, 0), way)
+
     def test_a_connection_that_ends(self) -> None:
         """Of an upload no more than two files are left unfinished."""
         for name in ("get", "get -r of many", "put", "put -r onto others"):
@@ -322,6 +334,15 @@ class RoundTrips(Sftp):
             self.assertEqual((ours.code, ours.said), (0, []))
             self.assertLessEqual(max(line["open"] for line in ours.rounds), most, ways)
 
+    def test_no_more_is_asked_for_early_than_2_mb_and_a_byte_of_each_file(self) -> None:
+        for size, least in ((64 * 1024, 30), (40_000, 50), (1000, 64)):
+            files = {f"d/{name}": size for name in many(100)}
+            ours = self.run_scene(Scene("get", files, {}, ("scp", "-r", "x:there/d", "here")), ways=["handles=1000"])
+            self.assertEqual((ours.code, ours.said), (0, []))
+            reads = [[request[3] for request in line["asked"] if request[0] == "READ"] for line in ours.rounds]
+            self.assertGreaterEqual(max(map(len, reads)), 2 * least, size)
+            self.assertLessEqual(max(map(sum, reads)), 2 * 1024 * 1024 + 64, size)
+
     def test_a_server_is_asked_for_no_extension_that_it_has_not_got(self) -> None:
         ours = self.run_scene(scene("get"), ways=["without=limits@openssh.com"])
         self.assertNotIn("EXTENDED", [request[0] for request in ours.asked()])
@@ -359,6 +380,14 @@ class Strange(Sftp):
             ours = self.run_scene(scene(name), ways=["long"])
             self.assertNotEqual(ours.code, 0)
             self.assertIn("Received more data than asked for", "".join(ours.said))
+
+    def test_no_more_than_8_mb_of_answers_are_kept(self) -> None:
+        """All answers but the first are too long, and are here before the second is wanted."""
+        for size, told in ((150_000, "Received more data than asked for"),
+                           (245_000, "The server sent more than was asked for")):
+            ours = self.run_scene(scene("get -r of many"), ways=[f"long={size},2"])
+            self.assertNotEqual(ours.code, 0)
+            self.assertIn(told, "".join(ours.said), size)
 
 
 if __name__ == "__main__":
