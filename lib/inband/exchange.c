@@ -45,7 +45,10 @@ int ab_inband_say(struct autobuf_inband *ib, const struct ab_line *line, const c
     return 0;
 }
 
-/* Random letters and digits. They do not compress well: a link that compresses would seem too fast. */
+/*
+ * Random letters and digits. A link that compresses would seem too fast: it can save the two bits of eight that such a
+ * letter does not use, and no more.
+ */
 static void fill_with_letters(struct autobuf_inband *ib, uint8_t *to, size_t len)
 {
     static const char letters[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";

@@ -62,6 +62,79 @@ static void test_partial_writes(void **state)
     autobuf_inband_close(ib);
 }
 
+#define WINDOW 10U /* letters, of which each tells 6 bits */
+#define TRAIN_BYTES 200000U
+
+/* The number of a letter; 64: it is none. */
+static unsigned letter(char c)
+{
+    static const char letters[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
+    const char *at = c ? strchr(letters, c) : NULL;
+
+    return at ? (unsigned)(at - letters) : 64;
+}
+
+/* Appends each row of letters in a train to windows, as a number, and counts each letter. */
+static size_t windows_of(struct autobuf_inband *ib, uint64_t *windows, unsigned counts[64])
+{
+    const char *text;
+    uint64_t window = 0;
+    size_t count = 0;
+    unsigned len = 0;
+
+    told(ib, MS, "AUTOBUF TRAIN 200000\r\n");
+    text = said(ib, MS);
+    for (text = strchr(text, '\n') + 1; *text; text++) {
+        unsigned value = letter(*text);
+
+        len = value < 64 ? len + 1 : 0;
+        window = (window << 6 | (value & 63)) & ((1ULL << 6 * WINDOW) - 1);
+        if (len > 0)
+            counts[value]++;
+        if (len >= WINDOW)
+            windows[count++] = window;
+    }
+    return count;
+}
+
+static int compare(const void *a, const void *b)
+{
+    uint64_t x = *(const uint64_t *)a, y = *(const uint64_t *)b;
+
+    return (x > y) - (x < y);
+}
+
+/*
+ * What compresses on the path finds nothing that was sent before, in a train, in one before it, or on another connection, and no
+ * letter more often than others: it can save the two bits of eight that a letter does not use, and no more.
+ */
+static void test_no_train_repeats_anything(void **state)
+{
+    static uint64_t windows[3 * TRAIN_BYTES];
+    unsigned counts[64] = {0}, most = 0, least = UINT32_MAX;
+    size_t count = 0;
+
+    (void)state;
+    for (unsigned i = 0; i < 2; i++) {
+        struct autobuf_inband *ib = open_role(AUTOBUF_INBAND_RESPONDER);
+
+        told(ib, MS, "AUTOBUF HELLO 1\r\n");
+        said(ib, MS);
+        for (unsigned trains = 0; trains <= i; trains++)
+            count += windows_of(ib, windows + count, counts);
+        autobuf_inband_close(ib);
+    }
+    assert_true(count > 3 * TRAIN_BYTES * 9 / 10);
+    qsort(windows, count, sizeof *windows, compare);
+    for (size_t i = 1; i < count; i++)
+        assert_true(windows[i - 1] != windows[i]);
+    for (unsigned i = 0; i < 64; i++) {
+        most = counts[i] > most ? counts[i] : most;
+        least = counts[i] < least ? counts[i] : least;
+    }
+    assert_in_range(most - least, 0, count / 64 / 5); /* the standard deviation is a hundredth */
+}
+
 static void test_end_of_the_connection(void **state)
 {
     struct autobuf_inband *ib = open_role(AUTOBUF_INBAND_RESPONDER);
@@ -96,6 +169,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_reads_end_with_segments),
         cmocka_unit_test(test_partial_writes),
+        cmocka_unit_test(test_no_train_repeats_anything),
         cmocka_unit_test(test_end_of_the_connection),
         cmocka_unit_test(test_forked),
     };
