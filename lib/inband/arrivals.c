@@ -193,6 +193,14 @@ bool ab_reading_hear(const struct ab_line *line, struct ab_reading *r)
     return true;
 }
 
+bool ab_reading_possible(const struct ab_reading *r, uint64_t train_bytes, uint64_t elapsed_ns)
+{
+    uint64_t least_bit_per_s = ab_mul_div(train_bytes, 8 * AB_NS_PER_S, ab_max(elapsed_ns, 1));
+
+    return train_bytes > 0 && r->bytes <= train_bytes && r->span_ns <= elapsed_ns &&
+           r->rate_bit_per_s >= least_bit_per_s / 10 * 9;
+}
+
 uint64_t ab_inband_believable(const struct autobuf_inband *ib, bool tx)
 {
     const struct ab_reading *r = &ib->rx.reading;

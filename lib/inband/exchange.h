@@ -58,7 +58,7 @@ struct ab_arrivals {
 /* One direction. */
 struct ab_direction {
     struct ab_reading reading; /* measured here, or told by the peer */
-    uint64_t train_bytes;      /* payload of the newest train, asked for or sent; 0: none yet */
+    uint64_t train_bytes;      /* payload of the exchange's newest train, asked for or sent; 0: none yet */
     uint64_t spent_bytes;      /* payload of all trains */
     unsigned trains;
 };
@@ -208,6 +208,13 @@ uint64_t ab_inband_budget_bytes(const struct autobuf_inband *ib);
  */
 void ab_reading_tell(const struct ab_reading *reading, struct ab_line *line);
 bool ab_reading_hear(const struct ab_line *line, struct ab_reading *reading);
+
+/*
+ * Whether a peer's reading of a train that was sent is possible: no more bytes than were sent, no longer than it took until the
+ * peer had told it, and not slower than the train must have been. 0 bytes: no train was sent. A rate that is too high cannot be
+ * detected here; this host's limits bound what a plan makes of it.
+ */
+bool ab_reading_possible(const struct ab_reading *reading, uint64_t train_bytes, uint64_t elapsed_ns);
 
 /* How many IP bytes so much payload takes. */
 uint64_t ab_inband_wire_bytes(const struct autobuf_inband *ib, uint64_t payload_bytes);

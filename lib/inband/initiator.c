@@ -332,25 +332,12 @@ static int initiator_payload(struct autobuf_inband *ib)
     return end_of_round(ib);
 }
 
-/*
- * Whether the peer's reading of the train that was sent is possible: no more bytes than were sent, no longer than
- * the answer took, and not slower than the train must have been for its answer to be here. A rate that is too high
- * cannot be detected here; this host's limits bound what a plan makes of it.
- */
-static bool is_possible(const struct autobuf_inband *ib, const struct ab_reading *r)
-{
-    uint64_t elapsed_ns = ib->now_ns - ib->initiator.round_begin_ns;
-    uint64_t least_bit_per_s = ab_mul_div(ib->tx.train_bytes, BITS_NS, ab_max(elapsed_ns, 1));
-
-    return r->bytes <= ib->tx.train_bytes && r->span_ns <= elapsed_ns &&
-           r->rate_bit_per_s >= least_bit_per_s / 10 * 9;
-}
-
 static void hear_reading(struct autobuf_inband *ib, const struct ab_line *line)
 {
     struct ab_reading reading;
 
-    if (!ab_reading_hear(line, &reading) || !is_possible(ib, &reading)) {
+    if (!ab_reading_hear(line, &reading) ||
+        !ab_reading_possible(&reading, ib->tx.train_bytes, ib->now_ns - ib->initiator.round_begin_ns)) {
         ab_log(&ib->log, "in band: the peer reports a rate that is not possible");
         ib->tx.reading = (struct ab_reading){0};
         return;

@@ -48,6 +48,7 @@ static int answer_hello(struct autobuf_inband *ib, const struct ab_line *asked)
     ib->start_ns = ib->now_ns;
     ib->end_ns = ib->exchange_ns = AUTOBUF_NS_UNSET;
     ib->rx.reading = ib->tx.reading = (struct ab_reading){0};
+    ib->tx.train_bytes = 0;
     line.values[AB_KEY_TRAIN] = line.values[AB_KEY_BUDGET] = ab_inband_budget_bytes(ib);
     line.values[AB_KEY_MAXRCV] = ib->responder.rcv_most_bytes;
     line.values[AB_KEY_MAXSND] = ib->responder.snd_most_bytes;
@@ -77,6 +78,7 @@ static int answer_train(struct autobuf_inband *ib, const struct ab_line *asked)
     len = clipped_train(ib, asked->numbers[0]);
     if (len > left)
         return complain(ib, OVER_BUDGET, "no more trains on this connection");
+    ib->tx.train_bytes = len;
     ib->tx.spent_bytes += len;
     ab_inband_tell_pace(ib, &line);
     return ab_inband_say_train(ib, &line, (size_t)len, 0);
@@ -129,17 +131,26 @@ static int responder_payload(struct autobuf_inband *ib)
     return ab_inband_say(ib, &line, NULL);
 }
 
+/* The time of HELLO and its answer, as the peer tells it; not below TCP's own least, which is that of one packet. */
+static void hear_rtt(struct autobuf_inband *ib, uint64_t rtt_ns)
+{
+    uint64_t least_ns = ib->facts.rtt_min_ns == AUTOBUF_NS_UNSET ? 1 : ib->facts.rtt_min_ns;
+
+    if (rtt_ns >= least_ns && rtt_ns < ib->options.timeout_ns)
+        ib->exchange_ns = rtt_ns;
+}
+
 static int answer_result(struct autobuf_inband *ib, const struct ab_line *told)
 {
     struct ab_line line = {.verb = AB_RESULT};
-    uint64_t rtt_ns = told->values[AB_KEY_RTT];
     int error;
 
     if (ib->phase != AB_PHASE_BUSY)
         return complain(ib, BAD_SEQUENCE, ib->dress->no_hello);
-    ab_reading_hear(told, &ib->tx.reading);
-    if (rtt_ns && rtt_ns < ib->options.timeout_ns)
-        ib->exchange_ns = rtt_ns;
+    if (!ab_reading_hear(told, &ib->tx.reading) ||
+        !ab_reading_possible(&ib->tx.reading, ib->tx.train_bytes, ib->now_ns - ib->start_ns))
+        ib->tx.reading = (struct ab_reading){0};
+    hear_rtt(ib, told->values[AB_KEY_RTT]);
     ab_reading_tell(&ib->rx.reading, &line);
     if (ib->facts.rtt_min_ns != AUTOBUF_NS_UNSET)
         line.values[AB_KEY_RTT] = ib->facts.rtt_min_ns;

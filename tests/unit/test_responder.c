@@ -47,6 +47,7 @@ static const struct answer_row {
     {"a number too long", true, "AUTOBUF TRAIN 99999999999999999999\r\n", "AUTOBUF ERROR 500 "},
     {"SET with one size", true, "AUTOBUF SET 1\r\n", "AUTOBUF ERROR 501 "},
     {"SET of too much", true, "AUTOBUF SET 1073741825 1\r\n", "AUTOBUF ERROR 501 "},
+    {"SET of the most", true, "AUTOBUF SET 1073741824 1073741824\r\n", "AUTOBUF SET 0 0\r\n"},
     {"SET without anybody to do it", true, "AUTOBUF SET 100 200\r\n", "AUTOBUF SET 0 0\r\n"},
     {"an unknown verb", true, "AUTOBUF PAINT\r\n", "AUTOBUF ERROR 500 "},
     {"an ERROR", true, "AUTOBUF ERROR 500 you too\r\n", "AUTOBUF ERROR 500 "},
@@ -343,6 +344,8 @@ static void test_both_directions_are_known(void **state)
     struct autobuf_inband *ib = after_a_sink();
 
     (void)state;
+    told(ib, 20 * MS, "AUTOBUF TRAIN 14480\r\n");
+    said(ib, 20 * MS);
     told(ib, 30 * MS, "AUTOBUF RESULT bytes=1 rate=50000000 low=49000000 high=51000000 atleast=1 "
                       "rtt=20000000\r\n");
     assert_non_null(strstr(said(ib, 30 * MS), "AUTOBUF RESULT bytes=27512 "));
@@ -373,10 +376,83 @@ static void test_implausible_results(void **state)
         struct autobuf_path path = AUTOBUF_PATH_INIT;
         struct autobuf_inband *ib = greeted_with(NULL);
 
+        told(ib, MS, "AUTOBUF TRAIN 14480\r\n");
+        said(ib, MS);
         told(ib, MS, lines[i]);
         said(ib, MS);
         CHECK_EQUAL(lines[i], autobuf_inband_result(ib, &path), AUTOBUF_E_NOREPLY);
         CHECK_EQUAL(lines[i], path.tx_rate_bit_per_s, 0);
+        autobuf_inband_close(ib);
+    }
+}
+
+/* What a peer reports of a train: believed if that train was sent in this exchange, and can have arrived so. */
+static const struct report_row {
+    const char *name;
+    const char *before[4]; /* lines, after HELLO */
+    const char *result;
+    uint64_t rate_bit_per_s;
+} report_rows[] = {
+    {"a train", {"TRAIN 14480"}, "bytes=13000 nsec=2000000 rate=50000000 low=50000000 high=50000000", 50000000},
+    {"no train", {NULL}, "bytes=13000 nsec=2000000 rate=50000000 low=50000000 high=50000000", 0},
+    {"no train, and no bytes", {NULL}, "rate=50000000 low=50000000 high=50000000", 0},
+    {"a train that was refused", {"TRAIN 480001"}, "bytes=13000 nsec=2000000 rate=50000000 low=50000000 high=50000000", 0},
+    {"a train of another exchange", {"TRAIN 14480", "RESULT", "HELLO 1"},
+     "bytes=13000 nsec=2000000 rate=50000000 low=50000000 high=50000000", 0},
+    {"more than was sent", {"TRAIN 14480"}, "bytes=14481 nsec=2000000 rate=50000000 low=50000000 high=50000000", 0},
+    {"longer than it took", {"TRAIN 14480"}, "bytes=13000 nsec=99000001 rate=50000000 low=50000000 high=50000000", 0},
+    {"slower than it was", {"TRAIN 14480"}, "bytes=13000 nsec=2000000 rate=1000000 low=1000000 high=1000000", 0},
+};
+
+static void test_reports_of_trains(void **state)
+{
+    (void)state;
+    for (size_t i = 0; i < COUNT(report_rows); i++) {
+        const struct report_row *row = &report_rows[i];
+        struct autobuf_path path = AUTOBUF_PATH_INIT;
+        struct autobuf_inband *ib = greeted_with(NULL); /* at 1 ms */
+        char line[200];
+
+        for (size_t j = 0; row->before[j]; j++) {
+            snprintf(line, sizeof line, "AUTOBUF %s\r\n", row->before[j]);
+            CHECK_EQUAL(row->name, told(ib, MS, line), strlen(line));
+            said(ib, MS);
+        }
+        snprintf(line, sizeof line, "AUTOBUF RESULT %s rtt=20000000\r\n", row->result);
+        CHECK_EQUAL(row->name, told(ib, 100 * MS, line), strlen(line));
+        CHECK(row->name, strcmp(said(ib, 100 * MS), "AUTOBUF RESULT\r\n") == 0);
+        CHECK_EQUAL(row->name, autobuf_inband_finished(ib), 1);
+        CHECK_EQUAL(row->name, autobuf_inband_result(ib, &path), row->rate_bit_per_s ? 0 : AUTOBUF_E_FEW);
+        CHECK_EQUAL(row->name, path.tx_rate_bit_per_s, row->rate_bit_per_s);
+        CHECK_EQUAL(row->name, path.rtt_min_ns, 20 * MS);
+        autobuf_inband_close(ib);
+    }
+}
+
+/* No exchange is faster than the fastest packet that TCP has seen on the same connection. */
+static void test_a_round_trip_time_below_tcp_s_is_not_believed(void **state)
+{
+    static const struct {
+        const char *line;
+        uint64_t median_ns;
+    } rows[] = {{"AUTOBUF RESULT rtt=1\r\n", 20 * MS},
+                {"AUTOBUF RESULT rtt=19999999\r\n", 20 * MS},
+                {"AUTOBUF RESULT rtt=20000000\r\n", 20 * MS},
+                {"AUTOBUF RESULT rtt=25000000\r\n", 25 * MS}};
+
+    (void)state;
+    for (size_t i = 0; i < COUNT(rows); i++) {
+        struct autobuf_inband_facts facts = AUTOBUF_INBAND_FACTS_INIT;
+        struct autobuf_path path = AUTOBUF_PATH_INIT;
+        struct autobuf_inband *ib = after_a_sink();
+
+        facts.rtt_min_ns = 20 * MS;
+        assert_int_equal(autobuf_inband_tell(ib, &facts), 0);
+        told(ib, 60 * MS, rows[i].line);
+        said(ib, 60 * MS);
+        CHECK_EQUAL(rows[i].line, autobuf_inband_result(ib, &path), 0);
+        CHECK_EQUAL(rows[i].line, path.rtt_min_ns, 20 * MS);
+        CHECK_EQUAL(rows[i].line, path.rtt_median_ns, rows[i].median_ns);
         autobuf_inband_close(ib);
     }
 }
@@ -510,6 +586,8 @@ int main(void)
         cmocka_unit_test(test_sink_before_hello_is_drained),
         cmocka_unit_test(test_both_directions_are_known),
         cmocka_unit_test(test_implausible_results),
+        cmocka_unit_test(test_reports_of_trains),
+        cmocka_unit_test(test_a_round_trip_time_below_tcp_s_is_not_believed),
         cmocka_unit_test(test_set),
         cmocka_unit_test(test_prefix),
         cmocka_unit_test(test_time),
