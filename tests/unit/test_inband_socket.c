@@ -148,6 +148,23 @@ static void test_low_water(void **state)
     close_connection(&c);
 }
 
+/* A program that has set its buffer keeps its window clamp, too. */
+static void test_clamp_of_a_set_buffer(void **state)
+{
+    struct connection c = tcp_connection();
+    int clamp = 8000, prepared;
+
+    (void)state;
+    set_option(c.client, SO_RCVBUF, 100000);
+    assert_int_equal(setsockopt(c.client, IPPROTO_TCP, TCP_WINDOW_CLAMP, &clamp, sizeof clamp), 0);
+    prepared = autobuf_inband_prepare(c.client);
+    assert_true(prepared >= 0);
+    assert_int_equal(tcp_option(c.client, TCP_WINDOW_CLAMP), clamp);
+    autobuf_inband_restore(c.client, prepared);
+    assert_int_equal(tcp_option(c.client, TCP_WINDOW_CLAMP), clamp);
+    close_connection(&c);
+}
+
 /* The descriptor became another socket. */
 static void test_another_socket_is_left_alone(void **state)
 {
@@ -509,6 +526,7 @@ int main(void)
         cmocka_unit_test(test_more_lines_than_a_step_reads),
         cmocka_unit_test(test_socket_is_the_callers),
         cmocka_unit_test(test_low_water),
+        cmocka_unit_test(test_clamp_of_a_set_buffer),
         cmocka_unit_test(test_another_socket_is_left_alone),
         cmocka_unit_test(test_nothing_is_read_too_far),
         cmocka_unit_test(test_blocking),
