@@ -27,6 +27,7 @@ struct autobuf_flow {
     struct autobuf_live *live;            /* NULL: not connected yet */
     uint64_t cookie;
     uint64_t next_ns; /* when to look whether the socket is connected, or for replies */
+    uint64_t forced_from_bytes; /* the send buffer before it was forced without live; 0: it was not */
     pid_t owner;
     int fd;
     bool inert; /* this flow never does anything */
@@ -56,13 +57,17 @@ static bool looks_only(const struct autobuf_flow *flow)
 static int apply_plan(struct autobuf_flow *flow, const char *why)
 {
     struct autobuf_plan plan = flow->decision.plan;
+    int result;
 
     if (looks_only(flow))
         return 0;
     if (flow->live)
         return ab_live_apply(flow->live, &plan, why);
     plan.snd_pacing_bit_per_s = 0; /* live restores the pace at its end, so only live may set it */
-    return autobuf_apply(flow->fd, &plan);
+    result = autobuf_apply(flow->fd, &plan);
+    if (result > 0 && plan.flags & AUTOBUF_PLAN_SND_FORCE)
+        flow->forced_from_bytes = ab_max(flow->decision.socket.snd_buf_bytes, plan.snd_kernel_bytes);
+    return result;
 }
 
 static int plan_and_apply(struct autobuf_flow *flow, const char *why)
@@ -212,23 +217,30 @@ static int open_live(struct autobuf_flow *flow)
 {
     struct autobuf_live_options options = AUTOBUF_LIVE_OPTIONS_INIT;
     struct ab_decision *d = &flow->decision;
+    int error;
 
     options.intent = d->options.intent;
     options.log = d->options.log;
     options.log_user = d->options.log_user;
     options.most_bytes = d->options.most_bytes;
     options.flags = looks_only(flow) ? AUTOBUF_LIVE_LOOK_ONLY : 0;
-    return ab_live_open(&flow->live, flow->fd, &options, &d->limits);
+    error = ab_live_open(&flow->live, flow->fd, &options, &d->limits);
+    if (error == 0 && flow->forced_from_bytes)
+        ab_live_forced(flow->live, flow->forced_from_bytes);
+    return error;
 }
 
 /* Looks whether the socket is connected now. Returns what step() returns. */
 static int look(struct autobuf_flow *flow, uint64_t now_ns)
 {
     struct ab_decision *d = &flow->decision;
+    bool was_there = d->socket.stage == AUTOBUF_STAGE_CONNECTED && d->socket.snd_window_max_bytes;
     int error = ab_socket_check(flow->fd, flow->cookie);
 
     if (error == 0)
         error = ab_decide_look(d, flow->fd);
+    if (error == 0 && was_there && d->socket.stage == AUTOBUF_STAGE_NEW)
+        error = -ENOTCONN;
     if (error < 0)
         return error;
     flow->next_ns = d->socket.stage == AUTOBUF_STAGE_LISTENING ? AUTOBUF_NS_UNSET : now_ns + LOOK_NS;

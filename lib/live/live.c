@@ -261,6 +261,11 @@ int ab_live_apply(struct autobuf_live *live, const struct autobuf_plan *theirs, 
     return error;
 }
 
+void ab_live_forced(struct autobuf_live *live, uint64_t before_bytes)
+{
+    ab_judge_forced(&live->judge, before_bytes);
+}
+
 uint64_t ab_live_round_bytes(const struct autobuf_live *live)
 {
     return ab_judge_round_bytes(&live->judge);

@@ -15,6 +15,9 @@ int ab_live_open(struct autobuf_live **live, int fd, const struct autobuf_live_o
  */
 int ab_live_apply(struct autobuf_live *live, const struct autobuf_plan *plan, const char *why);
 
+/* The send buffer was forced before live was opened, and may then have had before_bytes: what is too much is trimmed. */
+void ab_live_forced(struct autobuf_live *live, uint64_t before_bytes);
+
 /* Payload that moved in the last round trip, in the direction that moved more; 0: not known yet. */
 uint64_t ab_live_round_bytes(const struct autobuf_live *live);
 

@@ -11,6 +11,7 @@ import ipaddress
 import json
 import os
 import pathlib
+import re
 import shutil
 import struct
 import subprocess
@@ -103,6 +104,32 @@ class Store(test_bulk.BulkTest):
     def test_a_transfer_ends_as_well_where_nothing_can_be_kept(self) -> None:
         path = self.ready()
         self.assertGreater(self.low_delay(path, "/proc/autobuf/paths")[0], 4)
+
+
+SINK = f"""
+import socket
+s = socket.create_server(("", {test_bulk.PORT})).accept()[0]
+while s.recv(1 << 20):
+    pass
+"""
+
+
+class Forced(test_bulk.BulkTest):
+    def test_a_buffer_that_was_forced_before_connect_is_trimmed(self) -> None:
+        """The store knows three times the rate that the path has by now: what is too much stands in its queue."""
+        self.core(test_bulk.OLDER_CORE)
+        path = self.hosts("rate=100M,delay=25ms,queue=4M", {"net.ipv4.tcp_wmem": "4096 16384 524288"})
+        path.popen("b", [sys.executable, "-c", SINK])
+        wait_listening(path, "b", test_bulk.PORT)
+        store = pathlib.Path(self.enterContext(tempfile.TemporaryDirectory(prefix="autobuf-tests.")), "paths")
+        subprocess.run([built("tools/autobuf"), "paths", "set", path.addr["b"], "--rate", "300M", "--rtt", "50",
+                        "--store", str(store)], check=True)
+        sends = f"head -c 80000000 /dev/zero | {built('examples/flowloop')} {path.addr['b']} {test_bulk.PORT}"
+        done = path.run("a", ["sh", "-c", sends], timeout=60,
+                        env=os.environ | {"AUTOBUF": "log", "AUTOBUF_PATHS": str(store)})
+        self.assertEqual(done.returncode, 0, done.stderr)
+        changes = [(int(a), int(b)) for a, b in re.findall(r"buffers (\d+), \d+ -> (\d+),", done.stderr)]
+        self.assertTrue(any(b < 0.8 * a for a, b in changes), done.stderr)
 
 
 def reads_json(test: unittest.TestCase) -> None:

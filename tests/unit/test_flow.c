@@ -469,6 +469,24 @@ static void a_known_path_is_planned_for(void **state)
     }
 }
 
+/* It is reset before the first look at it: a program that asks in a loop is told. */
+static void a_connection_that_ends_before_it_is_looked_at(void **state)
+{
+    struct connection c = tcp_connection();
+    struct autobuf_flow *flow = opened(c.client, NULL);
+    struct linger now = {1, 0};
+    char byte;
+
+    (void)state;
+    assert_int_equal(setsockopt(c.accepted, SOL_SOCKET, SO_LINGER, &now, sizeof now), 0);
+    close(c.accepted);
+    assert_int_equal(recv(c.client, &byte, 1, 0), -1);
+    assert_int_equal(autobuf_flow_step(flow, autobuf_now_ns()), -ENOTCONN);
+    autobuf_flow_close(flow);
+    c.accepted = dup(c.listener);
+    close_connection(&c);
+}
+
 /* What was set before connect() is still said to be set by the connection. */
 static void the_reason_outlives_the_handshake(void **state)
 {
@@ -540,6 +558,7 @@ int main(void)
         cmocka_unit_test(a_descriptor_that_moves),
         cmocka_unit_test(a_listener_waits_for_nothing),
         cmocka_unit_test(a_known_path_is_planned_for),
+        cmocka_unit_test(a_connection_that_ends_before_it_is_looked_at),
         cmocka_unit_test(the_reason_outlives_the_handshake),
         cmocka_unit_test(a_child_has_no_part_in_it),
     };
