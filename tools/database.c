@@ -6,6 +6,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 
 #include "database_file.h"
 #include "database_publish.h"
@@ -167,7 +168,7 @@ static bool is_foreign(struct database *db, const struct autobuf_paths *paths)
 }
 
 /* Takes in what the database does not know, or not so well. */
-static int take_in(struct database *db, const struct autobuf_paths *paths)
+static int take_in(struct database *db, const struct autobuf_paths *paths, uint64_t now_s)
 {
     int error = begin_safely(db);
 
@@ -179,7 +180,7 @@ static int take_in(struct database *db, const struct autobuf_paths *paths)
         if (autobuf_paths_at(paths, at, &entry) < 0)
             continue;
         error = look_up(db, &entry, &known);
-        if (error == -ENOENT || (error == 0 && !known_says_more(&known, &entry)))
+        if (error == -ENOENT || (error == 0 && !known_says_more(&known, &entry, now_s)))
             error = put(db, &entry);
         if (error == -E2BIG)
             error = 0;
@@ -203,8 +204,8 @@ static int count_excess(struct database *db, int64_t *excess)
     return database_file_error(db->file.sql, result);
 }
 
-/* Of rows beyond DATABASE_MOST those that were learned first, but none set by hand. */
-static int remove_oldest(struct database *db)
+/* Of rows beyond DATABASE_MOST those of a clock that was ahead, then those that were learned first; none that was set by hand. */
+static int remove_oldest(struct database *db, uint64_t now_s)
 {
     sqlite3_stmt *statement;
     int64_t excess = 0;
@@ -213,12 +214,14 @@ static int remove_oldest(struct database *db)
     if (error < 0 || excess <= 0)
         return error;
     error = prepare(db, &statement, "DELETE FROM path WHERE (" DATABASE_KEY ") IN (SELECT " DATABASE_KEY
-                                    " FROM path WHERE method<>?1 ORDER BY learned_s LIMIT ?2)");
+                                    " FROM path WHERE method<>?1 ORDER BY learned_s<=?3, learned_s LIMIT ?2)");
     if (error < 0)
         return error;
     result = sqlite3_bind_int64(statement, 1, AUTOBUF_METHOD_GIVEN);
     if (result == SQLITE_OK)
         result = sqlite3_bind_int64(statement, 2, excess);
+    if (result == SQLITE_OK)
+        result = sqlite3_bind_int64(statement, 3, (sqlite3_int64)((now_s + KNOWN_AHEAD_S) & INT64_MAX));
     return finish(db, statement, result);
 }
 
@@ -237,16 +240,16 @@ static int clean(struct database *db, uint64_t now_s)
     if (error < 0)
         return error;
     error = remove_expired(db, now_s);
-    return end(db, error == 0 ? remove_oldest(db) : error);
+    return end(db, error == 0 ? remove_oldest(db, now_s) : error);
 }
 
 /* All that is committed by now goes into the store, for this process holds the lock of its writers. */
-static int write_store(struct database *db, struct autobuf_paths_writer *writer)
+static int write_store(struct database *db, struct autobuf_paths_writer *writer, uint64_t now_s)
 {
     int error = database_file_run(db->file.sql, "BEGIN");
 
     if (error == 0)
-        error = end(db, database_publish_rows(db->file.sql, writer));
+        error = end(db, database_publish_rows(db->file.sql, writer, now_s));
     if (error == 0)
         error = autobuf_paths_set_stamp(writer, db->file.id);
     if (error == 0)
@@ -261,6 +264,8 @@ static int write_store(struct database *db, struct autobuf_paths_writer *writer)
  */
 static int lock_own(struct database *db, struct autobuf_paths_writer **writer)
 {
+    uint64_t now_s = (uint64_t)time(NULL);
+
     for (unsigned i = 0; i < TRIES; i++) {
         struct autobuf_paths *paths = NULL;
         int error = database_file_lock(&db->file, writer);
@@ -271,12 +276,12 @@ static int lock_own(struct database *db, struct autobuf_paths_writer **writer)
         error = open_store(db, &paths);
         foreign = error == 0 && is_foreign(db, paths);
         if (foreign)
-            error = take_in(db, paths);
+            error = take_in(db, paths, now_s);
         autobuf_paths_close(paths);
         if (error == 0 && !foreign)
             return 0;
         if (error == 0)
-            error = write_store(db, *writer);
+            error = write_store(db, *writer, now_s);
         else
             autobuf_paths_abort(*writer);
         if (error < 0)
@@ -341,7 +346,7 @@ static int import(struct database *db, const struct order *order)
         struct autobuf_paths_entry known = AUTOBUF_PATHS_ENTRY_INIT;
 
         error = look_up(db, order->entries + i, &known);
-        better[i] = error == 0 && known.expires_s > order->now_s && known_stays(&known, order->entries + i);
+        better[i] = error == 0 && known.expires_s > order->now_s && known_stays(&known, order->entries + i, order->now_s);
         if (!better[i] && (error == 0 || error == -ENOENT))
             error = put(db, order->entries + i);
     }
@@ -442,7 +447,7 @@ static int publish(struct database *db, const struct order *order)
         return error;
     error = clean(db, order->now_s);
     if (error == 0)
-        return write_store(db, writer);
+        return write_store(db, writer, order->now_s);
     autobuf_paths_abort(writer);
     return error;
 }

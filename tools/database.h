@@ -29,7 +29,10 @@
 
 #define DATABASE_TRY 1U /* for database_open(): no call waits for other processes; -EAGAIN: one is in the way */
 
-/* How many entries remain when the store is published; of more, those go that were learned first, but none set by hand. */
+/*
+ * How many entries remain when the store is published. Of more, those go that were learned when the clock was ahead, then
+ * those that were learned first, but none set by hand.
+ */
 #ifndef DATABASE_MOST /* a test has a smaller one */
 #define DATABASE_MOST 1048576U
 #endif

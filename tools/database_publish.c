@@ -30,6 +30,7 @@ struct publication {
     sqlite3 *sql;
     struct autobuf_paths_writer *writer;
     sqlite3_stmt *claim;
+    uint64_t now_s;
     bool occurs[129]; /* which lengths of prefixes there are, of the version in work */
 };
 
@@ -161,7 +162,7 @@ static int next_network(struct publication *p, const struct family *family, stru
         hosts->entries[hosts->count++] = hosts->rows.next;
         error = step(&hosts->rows);
     }
-    hosts->agree = error == 0 && !again && neighbours_agree(hosts->entries, hosts->count, &hosts->network, hosts->agrees);
+    hosts->agree = error == 0 && !again && neighbours_agree(hosts->entries, hosts->count, p->now_s, &hosts->network, hosts->agrees);
     if (hosts->agree) {
         error = is_claimed(p, family, &hosts->prefix);
         hosts->agree = error == 0;
@@ -260,9 +261,9 @@ static int publish_family(struct publication *p, const struct family *family)
     return error == 0 ? each_host(p, family, add_hosts) : error;
 }
 
-int database_publish_rows(sqlite3 *sql, struct autobuf_paths_writer *writer)
+int database_publish_rows(sqlite3 *sql, struct autobuf_paths_writer *writer, uint64_t now_s)
 {
-    struct publication p = {.sql = sql, .writer = writer};
+    struct publication p = {.sql = sql, .writer = writer, .now_s = now_s};
     int error = database_file_error(sql, sqlite3_prepare_v2(sql, CLAIM, -1, &p.claim, NULL));
 
     for (size_t i = 0; i < sizeof families / sizeof *families && error == 0; i++)

@@ -1,8 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 #include "known.h"
 
-#define AHEAD_S 86400U /* entries from further ahead are nobody's: lib/paths/record.h */
-
 /* -------------------------------------------------------------------------------------- worth */
 
 static int worth(uint32_t method)
@@ -12,16 +10,23 @@ static int worth(uint32_t method)
     return method == AUTOBUF_METHOD_ICMP || method == AUTOBUF_METHOD_INBAND;
 }
 
-bool known_says_more(const struct autobuf_paths_entry *known, const struct autobuf_paths_entry *fresh)
+bool known_is_ahead(const struct autobuf_paths_entry *entry, uint64_t now_s)
+{
+    return entry->method != AUTOBUF_METHOD_GIVEN && entry->learned_s > now_s + KNOWN_AHEAD_S;
+}
+
+bool known_says_more(const struct autobuf_paths_entry *known, const struct autobuf_paths_entry *fresh, uint64_t now_s)
 {
     int differ = worth(known->method) - worth(fresh->method);
 
+    if (known_is_ahead(known, now_s) != known_is_ahead(fresh, now_s))
+        return known_is_ahead(fresh, now_s);
     return differ > 0 || (differ == 0 && known->learned_s > fresh->learned_s);
 }
 
-bool known_stays(const struct autobuf_paths_entry *known, const struct autobuf_paths_entry *imported)
+bool known_stays(const struct autobuf_paths_entry *known, const struct autobuf_paths_entry *imported, uint64_t now_s)
 {
-    return known->method == AUTOBUF_METHOD_GIVEN || known_says_more(known, imported);
+    return known->method == AUTOBUF_METHOD_GIVEN || known_says_more(known, imported, now_s);
 }
 
 /* -------------------------------------------------------------------------------------- parts */
@@ -134,7 +139,7 @@ void known_merge(struct autobuf_paths_entry *known, const struct autobuf_paths_e
     }
     if (old.method == AUTOBUF_METHOD_GIVEN)
         return;
-    if (old.learned_s > fresh.learned_s + AHEAD_S) { /* when the clock was wrong */
+    if (known_is_ahead(&old, fresh.learned_s)) {
         *known = fresh;
         return;
     }

@@ -7,14 +7,23 @@
 
 #include <autobuf/autobuf.h>
 
+#define KNOWN_AHEAD_S 86400U /* as in lib/paths/record.h */
+
 /*
- * Whether what is known says more than what comes by hand or from a file: what was set by hand goes before what this
- * library has measured, that before what other programs' connections have reached, and then the newer one.
+ * Whether an entry was learned when the clock was ahead: more than a day later than now. No lookup takes it, so it must
+ * not stand in the way of one that is sound. What was set by hand then stays, for whoever has set it to set it again.
  */
-bool known_says_more(const struct autobuf_paths_entry *known, const struct autobuf_paths_entry *fresh);
+bool known_is_ahead(const struct autobuf_paths_entry *entry, uint64_t now_s);
+
+/*
+ * Whether what is known says more than what comes by hand or from a file: what was not learned when the clock was ahead
+ * goes before what was; what was set by hand before what this library has measured, that before what other programs'
+ * connections have reached, and then the newer one.
+ */
+bool known_says_more(const struct autobuf_paths_entry *known, const struct autobuf_paths_entry *fresh, uint64_t now_s);
 
 /* Whether what is known stays when a file says something else: then also whenever it was set by hand. */
-bool known_stays(const struct autobuf_paths_entry *known, const struct autobuf_paths_entry *imported);
+bool known_stays(const struct autobuf_paths_entry *known, const struct autobuf_paths_entry *imported, uint64_t now_s);
 
 /*
  * Merges what one connection or measurement says of a path (seen) with what is known of the same key, into *known, by

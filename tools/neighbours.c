@@ -4,6 +4,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "known.h"
+
 bool neighbours_network(const struct autobuf_prefix *prefix, struct autobuf_prefix *network)
 {
     struct autobuf_prefix found = {.version = prefix->version};
@@ -152,8 +154,8 @@ static void summarise(const struct autobuf_paths_entry *entries, size_t count, c
     }
 }
 
-bool neighbours_agree(const struct autobuf_paths_entry *entries, size_t count, struct autobuf_paths_entry *network,
-                      bool *agrees)
+bool neighbours_agree(const struct autobuf_paths_entry *entries, size_t count, uint64_t now_s,
+                      struct autobuf_paths_entry *network, bool *agrees)
 {
     size_t left = 0;
 
@@ -163,7 +165,7 @@ bool neighbours_agree(const struct autobuf_paths_entry *entries, size_t count, s
     if (network->method == AUTOBUF_METHOD_GIVEN || !neighbours_network(&network->remote, &network->remote))
         return false;
     for (size_t i = 0; i < count; i++) {
-        agrees[i] = is_like(network, entries + i) && is_only_one(entries, count, i);
+        agrees[i] = is_like(network, entries + i) && is_only_one(entries, count, i) && !known_is_ahead(entries + i, now_s);
         left += agrees[i];
     }
     if (left)

@@ -22,13 +22,13 @@ bool neighbours_network(const struct autobuf_prefix *prefix, struct autobuf_pref
  * Whether hosts agree. entries: all of the hosts of one network, in the store's order, at most NEIGHBOURS_MOST, valid.
  * Entries agree if they are the only one of their host, for the same local side, of the same method and flags, and
  * their round-trip time and rates are within a fifth of the medians. What was set by hand was meant as it is, and
- * agrees with nothing. At least NEIGHBOURS_LEAST must agree, and three quarters of all: then the next neighbour is likely
- * to be like them, too.
+ * agrees with nothing; nor does what was learned when the clock was ahead of now_s, which no lookup takes. At least
+ * NEIGHBOURS_LEAST must agree, and three quarters of all: then the next neighbour is likely to be like them, too.
  *
  * Returns true, the entry for the network in *network, which holds for as long as NEIGHBOURS_LEAST of those that agree
  * do, and in agrees[] which do.
  */
-bool neighbours_agree(const struct autobuf_paths_entry *entries, size_t count, struct autobuf_paths_entry *network,
-                      bool *agrees);
+bool neighbours_agree(const struct autobuf_paths_entry *entries, size_t count, uint64_t now_s,
+                      struct autobuf_paths_entry *network, bool *agrees);
 
 #endif

@@ -67,7 +67,7 @@ static int merge(struct autobuf_paths_writer *writer, const struct autobuf_paths
             into[kept++] = into[next++];
         }
         if (error == 0 && next < *count && order == 0) {
-            if (!known_stays(&entry, &into[next]))
+            if (!known_stays(&entry, &into[next], now_s))
                 into[kept++] = entry = into[next];
             else
                 ++*better;

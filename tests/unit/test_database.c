@@ -16,6 +16,7 @@
 #include <sys/resource.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
+#include <time.h>
 #include <unistd.h>
 
 #include <sqlite3.h>
@@ -308,6 +309,72 @@ static void what_has_expired_goes(void **state)
     database_close(db);
 }
 
+/* An entry for a prefix, learned when the clock was days ahead of now_s: no lookup takes it. */
+static struct autobuf_paths_entry ahead_of(const char *prefix, uint64_t now_s)
+{
+    struct autobuf_paths_entry e = entry_of(prefix, 5, 100);
+
+    e.learned_s = now_s + 9 * DAY_S;
+    e.expires_s = now_s + 10 * DAY_S;
+    return e;
+}
+
+static void a_clock_that_was_ahead_keeps_no_file_out(void **state)
+{
+    struct autobuf_paths_entry ahead = ahead_of("192.0.2.1", NOW_S), imported = entry_of("192.0.2.1", 1, 9);
+    struct database *db = opened(0);
+    size_t count = 1;
+    uint64_t better;
+
+    (void)state;
+    imported.method = AUTOBUF_METHOD_IMPORTED;
+    assert_int_equal(database_observe(db, &ahead), 0);
+    assert_int_equal(database_import(db, &imported, &count, NOW_S, &better), 0);
+    assert_int_equal(count, 1);
+    assert_int_equal(better, 0);
+    publish(db);
+    assert_string_equal(published(), "192.0.2.1 1");
+    database_close(db);
+}
+
+/* The clock is the one that the call reads. */
+static void a_clock_that_was_ahead_keeps_no_store_out(void **state)
+{
+    struct autobuf_paths_entry ahead = ahead_of("192.0.2.1", (uint64_t)time(NULL));
+    struct database *db = opened(0);
+
+    (void)state;
+    assert_int_equal(database_observe(db, &ahead), 0);
+    publish(db);
+    keep("192.0.2.1", 1);
+    publish(db);
+    assert_string_equal(published(), "192.0.2.1 1");
+    database_close(db);
+}
+
+static void what_a_clock_ahead_says_goes_first(void **state)
+{
+    struct autobuf_paths_entry ahead = ahead_of("192.0.2.1", NOW_S);
+    struct database *db = opened(0);
+    struct autobuf_paths *paths;
+    struct autobuf_paths_entry e = AUTOBUF_PATHS_ENTRY_INIT;
+
+    (void)state;
+    assert_int_equal(database_observe(db, &ahead), 0);
+    sql("WITH RECURSIVE n(i) AS (SELECT 0 UNION ALL SELECT i+1 FROM n WHERE i<5999) INSERT INTO path SELECT "
+        "4, 32, cast(char(1+i%127, 1+i/127%127, 1+i/16129%127) || char(1) AS BLOB), '', -1, x'', 1,0,0,1,1500,0,0, "
+        "10000000,10000000, 100000000*(1+i%2),1,1,1,1,1, 1,1, 1700000000, NULL FROM n");
+    publish(db);
+    database_close(db);
+    assert_int_equal(autobuf_paths_open(&paths, store), 0);
+    assert_int_equal(autobuf_paths_count(paths), DATABASE_MOST);
+    for (uint64_t at = 0; at < DATABASE_MOST; at++) {
+        assert_int_equal(autobuf_paths_at(paths, at, &e), 0);
+        assert_int_equal(e.learned_s, NOW_S);
+    }
+    autobuf_paths_close(paths);
+}
+
 /* --------------------------------------------------------------------------------- neighbours */
 
 static void hosts_that_agree_are_one_entry(void **state)
@@ -381,6 +448,47 @@ static void what_is_said_of_a_network_stays(void **state)
         CHECK_EQUAL(rows[i].name, strstr(published(), "192.0.2.4 10") != NULL, !rows[i].one);
         CHECK(rows[i].name, strstr(published(), " 99") != NULL);
     }
+}
+
+/* What is found for a host, in ms; 0: nothing. */
+static unsigned found_ms(const char *host)
+{
+    struct autobuf_paths_entry e = AUTOBUF_PATHS_ENTRY_INIT;
+    struct autobuf_paths_query query = AUTOBUF_PATHS_QUERY_INIT;
+    struct sockaddr_in peer = {.sin_family = AF_INET};
+    struct autobuf_paths *paths;
+    int error;
+
+    assert_int_equal(inet_pton(AF_INET, host, &peer.sin_addr), 1);
+    query.remote = (struct sockaddr *)&peer;
+    query.remote_len = sizeof peer;
+    query.now_s = NOW_S;
+    assert_int_equal(autobuf_paths_open(&paths, store), 0);
+    error = autobuf_paths_find(paths, &query, &e);
+    autobuf_paths_close(paths);
+    return error < 0 ? 0 : (unsigned)(e.rtt_min_ns / MS);
+}
+
+/* The network's entry would be of that time, too. */
+static void a_clock_that_was_ahead_spoils_no_network(void **state)
+{
+    struct autobuf_paths_entry ahead = ahead_of("192.0.2.5", NOW_S);
+    struct database *db = opened(0);
+
+    (void)state;
+    ahead.rtt_min_ns = 10 * MS;
+    assert_int_equal(database_observe(db, &ahead), 0);
+    for (unsigned n = 1; n <= 4; n++) {
+        char text[AUTOBUF_PREFIX_BYTES];
+
+        snprintf(text, sizeof text, "192.0.2.%u", n);
+        set(db, text, 10);
+    }
+    publish(db);
+    assert_string_equal(published(), "192.0.2.0/24 10, 192.0.2.5 10");
+    assert_int_equal(found_ms("192.0.2.1"), 10);
+    assert_int_equal(found_ms("192.0.2.5"), 10);
+    database_close(db);
 }
 
 /* Of more hosts than are looked at those that come later stay hosts; none is lost. */
@@ -915,8 +1023,12 @@ int main(void)
         FILES(what_is_observed_is_merged),
         FILES(an_import_replaces_what_says_less),
         FILES(what_has_expired_goes),
+        FILES(a_clock_that_was_ahead_keeps_no_file_out),
+        FILES(a_clock_that_was_ahead_keeps_no_store_out),
+        FILES(what_a_clock_ahead_says_goes_first),
         FILES(hosts_that_agree_are_one_entry),
         FILES(what_is_said_of_a_network_stays),
+        FILES(a_clock_that_was_ahead_spoils_no_network),
         FILES(a_very_large_network),
         FILES(what_a_store_has_is_taken_in_once),
         FILES(what_was_forgotten_does_not_come_back),

@@ -342,6 +342,48 @@ static void what_other_hosts_learned_of_a_known_network(void **state)
     assert_true(keep_foreign(&keep, &other));
 }
 
+/* The host's own entry is what counts, not the network's. */
+static void what_other_hosts_learned_of_a_host_in_a_network_set_by_hand(void **state)
+{
+    struct autobuf_paths_entry network = entry(GIVEN, 100, 100, 9, 1000), own = entry(ICMP, 100, 100, 9, 1000), other = own;
+    struct keep keep = {.say = say};
+
+    (void)state;
+    forget();
+    assert_int_equal(autobuf_prefix_parse("192.0.2.0/24", &network.remote), 0);
+    network.learned_s -= 100;
+    keep_in(&keep, file);
+    keep_learned(&keep, &network);
+    keep_learned(&keep, &own);
+    keep_close(&keep);
+    assert_false(keep_foreign(&keep, &other));
+    other.learned_s = own.learned_s + 1;
+    assert_true(keep_foreign(&keep, &other));
+    keep_close(&keep);
+}
+
+/* Neither of the host nor of its network: no lookup takes that. */
+static void a_clock_that_was_ahead_keeps_nobody_out(void **state)
+{
+    static const char *const prefixes[] = {"192.0.2.1", "192.0.2.0/24"};
+
+    (void)state;
+    for (size_t i = 0; i < COUNT(prefixes); i++) {
+        struct autobuf_paths_entry ahead = entry(ICMP, 100, 100, 9, 1000), other = entry(ICMP, 200, 200, 9, 1000);
+        struct keep keep = {.say = say};
+
+        forget();
+        ahead.learned_s += 172800;
+        ahead.expires_s += 172800;
+        assert_int_equal(autobuf_prefix_parse(prefixes[i], &ahead.remote), 0);
+        keep_in(&keep, file);
+        keep_learned(&keep, &ahead);
+        keep_close(&keep);
+        CHECK(prefixes[i], keep_foreign(&keep, &other));
+        keep_close(&keep);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -355,6 +397,8 @@ int main(void)
         cmocka_unit_test(stores_of_others),
         cmocka_unit_test(what_other_hosts_learned),
         cmocka_unit_test(what_other_hosts_learned_of_a_known_network),
+        cmocka_unit_test(what_other_hosts_learned_of_a_host_in_a_network_set_by_hand),
+        cmocka_unit_test(a_clock_that_was_ahead_keeps_nobody_out),
     };
 
     return cmocka_run_group_tests(tests, begin, end);

@@ -216,7 +216,7 @@ static void who_says_more(void **state)
         fresh.method = rows[i].fresh;
         known.learned_s = NOW_S;
         fresh.learned_s = (uint64_t)((int)NOW_S + rows[i].older_s);
-        CHECK_EQUAL(rows[i].name, known_says_more(&known, &fresh), rows[i].more);
+        CHECK_EQUAL(rows[i].name, known_says_more(&known, &fresh, NOW_S), rows[i].more);
     }
 }
 
@@ -235,15 +235,42 @@ static void a_clock_that_was_ahead_is_forgotten(void **state)
     assert_int_equal(known.method, AUTOBUF_METHOD_GIVEN);
 }
 
+static void what_a_clock_ahead_says_is_less(void **state)
+{
+    static const struct {
+        const char *name;
+        uint32_t known, fresh;
+        int known_h, fresh_h; /* hours from now */
+        bool more, stays;
+    } rows[] = {
+        {"measured ahead", AUTOBUF_METHOD_ICMP, AUTOBUF_METHOD_IMPORTED, 25, 0, false, false},
+        {"as new as a day ahead", AUTOBUF_METHOD_ICMP, AUTOBUF_METHOD_ICMP, 24, 0, true, true},
+        {"the fresh one is ahead", AUTOBUF_METHOD_IMPORTED, AUTOBUF_METHOD_ICMP, -100, 25, true, true},
+        {"both are", AUTOBUF_METHOD_ICMP, AUTOBUF_METHOD_ICMP, 900, 800, true, true},
+        {"by hand ahead", AUTOBUF_METHOD_GIVEN, AUTOBUF_METHOD_ICMP, 900, 0, true, true},
+        {"by hand, a measurement ahead", AUTOBUF_METHOD_GIVEN, AUTOBUF_METHOD_ICMP, 0, 900, true, true},
+    };
+
+    (void)state;
+    for (size_t i = 0; i < COUNT(rows); i++) {
+        struct says was = {rows[i].known, 0, 10, 1, 1, rows[i].known_h, 9000};
+        struct says is = {rows[i].fresh, 0, 10, 1, 1, rows[i].fresh_h, 9000};
+        struct autobuf_paths_entry known = entry_of(&was), fresh = entry_of(&is);
+
+        CHECK_EQUAL(rows[i].name, known_says_more(&known, &fresh, NOW_S), rows[i].more);
+        CHECK_EQUAL(rows[i].name, known_stays(&known, &fresh, NOW_S), rows[i].stays);
+    }
+}
+
 static void a_file_replaces_nothing_that_was_set_by_hand(void **state)
 {
     struct says by_hand = {AUTOBUF_METHOD_GIVEN, 0, 10, 400, 400, -9000, 9000}, newer = {AUTOBUF_METHOD_GIVEN, 0, 10, 1, 1, 0, 9000};
     struct autobuf_paths_entry known = entry_of(&by_hand), imported = entry_of(&newer);
 
     (void)state;
-    assert_true(known_stays(&known, &imported) && !known_says_more(&known, &imported));
+    assert_true(known_stays(&known, &imported, NOW_S) && !known_says_more(&known, &imported, NOW_S));
     known.method = AUTOBUF_METHOD_ICMP;
-    assert_false(known_stays(&known, &imported));
+    assert_false(known_stays(&known, &imported, NOW_S));
 }
 
 int main(void)
@@ -256,6 +283,7 @@ int main(void)
         cmocka_unit_test(any_two_make_a_valid_one),
         cmocka_unit_test(who_says_more),
         cmocka_unit_test(a_clock_that_was_ahead_is_forgotten),
+        cmocka_unit_test(what_a_clock_ahead_says_is_less),
         cmocka_unit_test(a_file_replaces_nothing_that_was_set_by_hand),
     };
 

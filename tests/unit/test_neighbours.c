@@ -7,6 +7,7 @@
 
 #include "neighbours.h"
 
+#define NOW_S 100U
 #define MS 1000000U
 #define MBIT 1000000U
 
@@ -60,7 +61,7 @@ static void hosts_that_agree_are_one_network(void **state)
         for (; count < 8 && rows[i].rtts_ms[count]; count++)
             entries[count] = host((unsigned)count + 1, rows[i].rtts_ms[count], rows[i].rates_mbit[count],
                                   rows[i].rates_mbit[count]);
-        agree = neighbours_agree(entries, count, &network, agrees);
+        agree = neighbours_agree(entries, count, NOW_S, &network, agrees);
         for (size_t k = 0; k < count && agree; k++)
             found += agrees[k];
         CHECK_EQUAL(rows[i].name, agree ? found : -1, rows[i].agree);
@@ -95,17 +96,34 @@ static void what_does_not_agree(void **state)
         if (way == TWICE) {
             entries[5] = host(5, 10, 100, 50);
             strcpy(entries[4].device, "eth0");
-            assert_true(neighbours_agree(entries, 5, &network, agrees));
-            assert_false(neighbours_agree(entries, 6, &network, agrees) && (agrees[4] || agrees[5]));
+            assert_true(neighbours_agree(entries, 5, NOW_S, &network, agrees));
+            assert_false(neighbours_agree(entries, 6, NOW_S, &network, agrees) && (agrees[4] || agrees[5]));
             continue;
         }
-        assert_true(neighbours_agree(entries, 5, &network, agrees));
+        assert_true(neighbours_agree(entries, 5, NOW_S, &network, agrees));
         for (unsigned n = 0; n < 5; n++)
             assert_int_equal(agrees[n], n != 2);
     }
     for (unsigned n = 0; n < 5; n++)
         entries[n].method = AUTOBUF_METHOD_GIVEN;
-    assert_false(neighbours_agree(entries, 5, &(struct autobuf_paths_entry){0}, agrees));
+    assert_false(neighbours_agree(entries, 5, NOW_S, &(struct autobuf_paths_entry){0}, agrees));
+}
+
+/* A day ahead of now is the most. One that is further ahead would make the network's entry one that no lookup takes. */
+static void a_clock_that_was_ahead_agrees_with_nothing(void **state)
+{
+    struct autobuf_paths_entry network;
+
+    (void)state;
+    for (unsigned n = 0; n < 5; n++)
+        entries[n] = host(n + 1, 10, 100, 50);
+    entries[3].learned_s = NOW_S + 86400;
+    entries[4].learned_s = NOW_S + 86401;
+    assert_true(neighbours_agree(entries, 5, NOW_S, &network, agrees));
+    assert_true(agrees[3] && !agrees[4]);
+    assert_int_equal(network.learned_s, NOW_S + 86400);
+    entries[3].learned_s++;
+    assert_false(neighbours_agree(entries, 5, NOW_S, &network, agrees));
 }
 
 static void what_is_said_of_the_network(void **state)
@@ -121,7 +139,7 @@ static void what_is_said_of_the_network(void **state)
         entries[n].rx_unsure = n == 3;
         strcpy(entries[n].device, "eth1");
     }
-    assert_true(neighbours_agree(entries, 5, &network, agrees));
+    assert_true(neighbours_agree(entries, 5, NOW_S, &network, agrees));
     assert_int_equal(autobuf_prefix_print(&network.remote, text), 0);
     assert_string_equal(text, "192.0.2.0/24");
     assert_string_equal(network.device, "eth1");
@@ -185,7 +203,7 @@ static void any_values_make_a_valid_entry(void **state)
             entries[n].samples = (uint32_t)unit_random(&random);
             entries[n].expires_s = unit_random(&random);
         }
-        if (!neighbours_agree(entries, count, &network, agrees))
+        if (!neighbours_agree(entries, count, NOW_S, &network, agrees))
             continue;
         agreed++;
         assert_int_equal(autobuf_paths_check(&network), 0);
@@ -205,7 +223,7 @@ static void as_many_as_are_looked_at(void **state)
         entries[n].remote.address[14] = (uint8_t)(n >> 8);
         entries[n].remote.address[15] = (uint8_t)n;
     }
-    assert_true(neighbours_agree(entries, NEIGHBOURS_MOST, &network, agrees));
+    assert_true(neighbours_agree(entries, NEIGHBOURS_MOST, NOW_S, &network, agrees));
     assert_int_equal(network.samples, 10 * NEIGHBOURS_MOST);
     assert_int_equal(network.remote.bits, 64);
 }
@@ -215,6 +233,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(hosts_that_agree_are_one_network),
         cmocka_unit_test(what_does_not_agree),
+        cmocka_unit_test(a_clock_that_was_ahead_agrees_with_nothing),
         cmocka_unit_test(what_is_said_of_the_network),
         cmocka_unit_test(networks_of_prefixes),
         cmocka_unit_test(any_values_make_a_valid_entry),

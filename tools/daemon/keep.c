@@ -12,6 +12,7 @@
 #include <netinet/in.h>
 
 #include "../known.h"
+#include "../paths_store.h"
 #include "cost.h"
 
 #define NS_PER_S 1000000000ULL
@@ -53,27 +54,45 @@ void keep_handed(struct keep *keep, const struct autobuf_paths_entry *entry)
     take(keep, entry, KEEP_MOST / 2);
 }
 
-/* Whether the store knows of the same host, learned at that time or later, or of its network, learned later. */
-static bool store_is_as_new(const struct keep *keep, const struct autobuf_paths_entry *entry)
+/* What the store knows of the same host, whatever a lookup would prefer. */
+static bool find_host(const struct autobuf_paths *paths, const struct autobuf_paths_entry *entry, uint64_t now_s,
+                      struct autobuf_paths_entry *known)
 {
-    struct autobuf_paths_entry known = AUTOBUF_PATHS_ENTRY_INIT;
+    return autobuf_paths_at(paths, paths_store_lower(paths, entry), known) == 0 && autobuf_paths_compare(known, entry) == 0 &&
+           known->expires_s > now_s && !known_is_ahead(known, now_s);
+}
+
+static bool find_network(const struct autobuf_paths *paths, const struct autobuf_paths_entry *entry, uint64_t now_s,
+                         struct autobuf_paths_entry *known)
+{
     struct autobuf_paths_query query = AUTOBUF_PATHS_QUERY_INIT;
     struct sockaddr_in v4 = {.sin_family = AF_INET};
     struct sockaddr_in6 v6 = {.sin6_family = AF_INET6};
-    struct autobuf_paths *paths;
-    bool found;
 
-    if (autobuf_paths_open(&paths, keep->file) < 0)
-        return false;
     memcpy(&v4.sin_addr, entry->remote.address, sizeof v4.sin_addr);
     memcpy(&v6.sin6_addr, entry->remote.address, sizeof v6.sin6_addr);
     query.remote = entry->remote.version == 4 ? (struct sockaddr *)&v4 : (struct sockaddr *)&v6;
     query.remote_len = entry->remote.version == 4 ? sizeof v4 : sizeof v6;
-    found = autobuf_paths_find(paths, &query, &known) == 0;
-    autobuf_paths_close(paths);
-    if (!found)
+    query.now_s = now_s;
+    return autobuf_paths_find(paths, &query, known) == 0;
+}
+
+/* Whether the store knows of the same host, learned at that time or later, or of its network, learned later. */
+static bool store_is_as_new(const struct keep *keep, const struct autobuf_paths_entry *entry)
+{
+    struct autobuf_paths_entry known = AUTOBUF_PATHS_ENTRY_INIT;
+    uint64_t now_s = (uint64_t)time(NULL);
+    struct autobuf_paths *paths;
+    bool as_new;
+
+    if (autobuf_paths_open(&paths, keep->file) < 0)
         return false;
-    return autobuf_paths_compare(&known, entry) == 0 ? known.learned_s >= entry->learned_s : known.learned_s > entry->learned_s;
+    if (find_host(paths, entry, now_s, &known))
+        as_new = known.learned_s >= entry->learned_s;
+    else
+        as_new = find_network(paths, entry, now_s, &known) && known.learned_s > entry->learned_s;
+    autobuf_paths_close(paths);
+    return as_new;
 }
 
 bool keep_foreign(struct keep *keep, const struct autobuf_paths_entry *entry)
