@@ -33,7 +33,8 @@ struct order {
     struct autobuf_paths_entry *entries;
     size_t *count;
     uint64_t now_s;
-    uint64_t *changed; /* entries that were forgotten, or known better */
+    uint64_t *forgotten;
+    struct paths_left_out *left;
 };
 
 typedef int act_fn(struct database *db, const struct order *order);
@@ -331,34 +332,45 @@ static int set(struct database *db, const struct order *order)
     return error == 0 ? end(db, put(db, order->entry)) : error;
 }
 
-/* *order->count and the entries change only with the transaction. */
+/* What becomes of an entry of a file. */
+enum fate { TAKEN, BETTER, FULL };
+
+static int import_one(struct database *db, const struct autobuf_paths_entry *entry, uint64_t now_s, enum fate *fate)
+{
+    struct autobuf_paths_entry known = AUTOBUF_PATHS_ENTRY_INIT;
+    int error = look_up(db, entry, &known);
+
+    *fate = error == 0 && known.expires_s > now_s && known_stays(&known, entry, now_s) ? BETTER : TAKEN;
+    if (*fate == TAKEN && (error == 0 || error == -ENOENT))
+        error = put(db, entry);
+    if (error == -E2BIG)
+        *fate = FULL;
+    return error == -E2BIG ? 0 : error;
+}
+
+/* The counts and the entries change only with the transaction. */
 static int import(struct database *db, const struct order *order)
 {
-    bool *better = calloc(*order->count + 1, sizeof *better);
-    int error = better ? begin_safely(db) : -ENOMEM;
-    size_t kept = 0;
+    enum fate *fates = calloc(*order->count + 1, sizeof *fates);
+    int error = fates ? begin_safely(db) : -ENOMEM;
+    size_t taken = 0;
 
     if (error < 0) {
-        free(better);
+        free(fates);
         return error;
     }
-    for (size_t i = 0; i < *order->count && error == 0; i++) {
-        struct autobuf_paths_entry known = AUTOBUF_PATHS_ENTRY_INIT;
-
-        error = look_up(db, order->entries + i, &known);
-        better[i] = error == 0 && known.expires_s > order->now_s && known_stays(&known, order->entries + i, order->now_s);
-        if (!better[i] && (error == 0 || error == -ENOENT))
-            error = put(db, order->entries + i);
-    }
-    error = end(db, error);
     for (size_t i = 0; i < *order->count && error == 0; i++)
-        if (better[i])
-            ++*order->changed;
-        else
-            order->entries[kept++] = order->entries[i];
+        error = import_one(db, order->entries + i, order->now_s, &fates[i]);
+    error = end(db, error);
+    for (size_t i = 0; i < *order->count && error == 0; i++) {
+        if (fates[i] == TAKEN)
+            order->entries[taken++] = order->entries[i];
+        order->left->better += fates[i] == BETTER;
+        order->left->full += fates[i] == FULL;
+    }
     if (error == 0)
-        *order->count = kept;
-    free(better);
+        *order->count = taken;
+    free(fates);
     return error;
 }
 
@@ -426,12 +438,12 @@ static int forget(struct database *db, const struct order *order)
 
     if (error < 0)
         return error;
-    *order->changed = 0;
+    *order->forgotten = 0;
     error = begin_safely(db);
     if (error == 0) {
-        error = remove_prefix(db, order->prefix, order->changed);
-        if (error == 0 && order->prefix && !*order->changed && is_made(db, order->prefix))
-            error = remove_hosts(db, order->prefix, order->changed);
+        error = remove_prefix(db, order->prefix, order->forgotten);
+        if (error == 0 && order->prefix && !*order->forgotten && is_made(db, order->prefix))
+            error = remove_hosts(db, order->prefix, order->forgotten);
         error = end(db, error);
     }
     autobuf_paths_abort(writer);
@@ -535,19 +547,19 @@ int database_set(struct database *db, const struct autobuf_paths_entry *entry)
 }
 
 int database_import(struct database *db, struct autobuf_paths_entry *entries, size_t *count, uint64_t now_s,
-                    uint64_t *better)
+                    struct paths_left_out *left)
 {
-    *better = 0;
+    *left = (struct paths_left_out){0};
     for (size_t i = 0; i < *count; i++)
         if (autobuf_paths_check(entries + i) < 0)
             return -EINVAL;
-    return call(db, import, &(struct order){.entries = entries, .count = count, .now_s = now_s, .changed = better});
+    return call(db, import, &(struct order){.entries = entries, .count = count, .now_s = now_s, .left = left});
 }
 
 int database_forget(struct database *db, const struct autobuf_prefix *prefix, uint64_t *forgotten)
 {
     *forgotten = 0;
-    return call(db, forget, &(struct order){.prefix = prefix, .changed = forgotten});
+    return call(db, forget, &(struct order){.prefix = prefix, .forgotten = forgotten});
 }
 
 int database_publish(struct database *db, uint64_t now_s)

@@ -25,6 +25,8 @@
 
 #include <autobuf/autobuf.h>
 
+#include "paths_store.h"
+
 #define DATABASE_SET_ASIDE 1
 
 #define DATABASE_TRY 1U /* for database_open(): no call waits for other processes; -EAGAIN: one is in the way */
@@ -55,11 +57,11 @@ int database_observe(struct database *db, const struct autobuf_paths_entry *entr
 int database_set(struct database *db, const struct autobuf_paths_entry *entry);
 
 /*
- * Adds *count entries from a file, each key once and in the store's order. Those for which known_stays() are
- * counted in *better and removed from entries[].
+ * Adds *count entries from a file, each key once and in the store's order. Those that are left out are counted in *left,
+ * and removed from entries[].
  */
 int database_import(struct database *db, struct autobuf_paths_entry *entries, size_t *count, uint64_t now_s,
-                    uint64_t *better);
+                    struct paths_left_out *left);
 
 /*
  * Removes all entries with this remote prefix, NULL: all. If the store has it only as what the hosts of a network have

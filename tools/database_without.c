@@ -63,9 +63,9 @@ int database_set(struct database *db, const struct autobuf_paths_entry *entry)
 }
 
 int database_import(struct database *db, struct autobuf_paths_entry *entries, size_t *count, uint64_t now_s,
-                    uint64_t *better)
+                    struct paths_left_out *left)
 {
-    return paths_store_import(db->store, entries, count, now_s, better);
+    return paths_store_import(db->store, entries, count, now_s, left);
 }
 
 int database_forget(struct database *db, const struct autobuf_prefix *prefix, uint64_t *forgotten)

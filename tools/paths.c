@@ -190,19 +190,19 @@ static int keep(const struct paths_request *want, const struct autobuf_paths_ent
     return error == 0 ? close_database(db, database_set(db, entry), now_s) : error;
 }
 
-static int keep_imported(const struct paths_request *want, struct imported *from, uint64_t now_s, uint64_t *better)
+static int keep_imported(const struct paths_request *want, struct imported *from, uint64_t now_s, struct paths_left_out *left)
 {
     struct database *db;
     int error;
 
     if (!want->host) {
         error = check_named(want);
-        return error < 0 ? error : paths_store_import(want->store, from->entries, &from->count, now_s, better);
+        return error < 0 ? error : paths_store_import(want->store, from->entries, &from->count, now_s, left);
     }
     error = open_database(&db);
     if (error < 0)
         return error;
-    return close_database(db, database_import(db, from->entries, &from->count, now_s, better), now_s);
+    return close_database(db, database_import(db, from->entries, &from->count, now_s, left), now_s);
 }
 
 /* prefix: NULL for all entries. */
@@ -273,7 +273,7 @@ static int import(const struct paths_request *want, uint64_t now_s)
     uint64_t holds_s = (want->hours ? want->hours : PATHS_IMPORT_HOURS) * S_PER_HOUR;
     struct imported from;
     char why[IMPORT_WHY_BYTES];
-    uint64_t better = 0;
+    struct paths_left_out left = {0};
     int error = paths_import_read(want->operand, holds_s, now_s, &from, why);
 
     if (error < 0) {
@@ -285,13 +285,16 @@ static int import(const struct paths_request *want, uint64_t now_s)
         if (from.left_out[i])
             fprintf(stderr, "autobuf: %s: %llu left out: %s\n", want->operand, (unsigned long long)from.left_out[i],
                     reasons[i]);
-    error = keep_imported(want, &from, now_s, &better);
+    error = keep_imported(want, &from, now_s, &left);
     if (error < 0) {
         free(from.entries);
         return fail(want, error);
     }
-    if (better)
-        fprintf(stderr, "autobuf: %s: %llu left out: the store knows better\n", want->operand, (unsigned long long)better);
+    if (left.better)
+        fprintf(stderr, "autobuf: %s: %llu left out: the store knows better\n", want->operand, (unsigned long long)left.better);
+    if (left.full)
+        fprintf(stderr, "autobuf: %s: %llu left out: the store has 64 others of the same prefix\n", want->operand,
+                (unsigned long long)left.full);
     print_imported(&from, want->json, now_s);
     error = from.count ? DONE : NOTHING;
     free(from.entries);

@@ -8,6 +8,8 @@
 
 #include "known.h"
 
+#define SAME_REMOTE 64U /* entries with one remote prefix that a store takes */
+
 /* ------------------------------------------------------------------------------------ looking */
 
 static bool is_of(const struct autobuf_paths_entry *entry, const struct autobuf_prefix *prefix)
@@ -48,39 +50,88 @@ bool paths_store_has(const struct autobuf_paths *paths, const struct autobuf_pre
 
 /* ---------------------------------------------------------------------------------- importing */
 
-/* The entries of both in order. Those that are written stay in into[]. */
-static int merge(struct autobuf_paths_writer *writer, const struct autobuf_paths *old,
-                 struct autobuf_paths_entry *into, size_t *count, uint64_t now_s, uint64_t *better)
+/* A store that is made of an old one and of a file's entries, of which those that are written stay in fresh[]. */
+struct merger {
+    struct autobuf_paths_writer *writer;
+    const struct autobuf_paths *old;
+    uint64_t now_s;
+    struct autobuf_paths_entry *fresh;
+    size_t count, next, kept;
+    struct paths_left_out *left;
+    struct autobuf_prefix last; /* remote prefix that was written */
+    unsigned same;              /* entries with it */
+};
+
+static int read_old(const struct merger *m, uint64_t at, struct autobuf_paths_entry *entry)
 {
-    uint64_t in_store = autobuf_paths_count(old);
-    size_t next = 0, kept = 0;
+    int error = autobuf_paths_at(m->old, at, entry);
+
+    return error == 0 && entry->expires_s <= m->now_s ? -ENOENT : error;
+}
+
+static int write_one(struct merger *m, const struct autobuf_paths_entry *entry)
+{
+    m->same = is_of(entry, &m->last) ? m->same + 1 : 1;
+    m->last = entry->remote;
+    return autobuf_paths_add(m->writer, entry);
+}
+
+/* Whether the store has room for one more with this remote prefix; the old ones from there on come behind it. */
+static bool has_room(const struct merger *m, const struct autobuf_prefix *remote, uint64_t at)
+{
+    unsigned same = memcmp(remote, &m->last, sizeof *remote) == 0 ? m->same : 0;
+
+    for (uint64_t end = at + SAME_REMOTE; at < end && same < SAME_REMOTE; at++) {
+        struct autobuf_paths_entry entry = AUTOBUF_PATHS_ENTRY_INIT;
+
+        if (read_old(m, at, &entry) < 0)
+            continue;
+        if (!is_of(&entry, remote))
+            break;
+        same++;
+    }
+    return same < SAME_REMOTE;
+}
+
+/* The next one of the file, before the old one there. */
+static int write_fresh(struct merger *m, uint64_t at)
+{
+    const struct autobuf_paths_entry *entry = &m->fresh[m->next++];
+
+    if (!has_room(m, &entry->remote, at)) {
+        m->left->full++;
+        return 0;
+    }
+    m->fresh[m->kept++] = *entry;
+    return write_one(m, entry);
+}
+
+/* The entries of both in order. */
+static int merge(struct merger *m)
+{
+    uint64_t in_store = autobuf_paths_count(m->old);
     int error = 0;
 
     for (uint64_t at = 0; at < in_store && error == 0; at++) {
         struct autobuf_paths_entry entry = AUTOBUF_PATHS_ENTRY_INIT;
         int order = -1;
 
-        if (autobuf_paths_at(old, at, &entry) < 0 || entry.expires_s <= now_s)
+        if (read_old(m, at, &entry) < 0)
             continue;
-        while (error == 0 && next < *count && (order = autobuf_paths_compare(&entry, &into[next])) > 0) {
-            error = autobuf_paths_add(writer, &into[next]);
-            into[kept++] = into[next++];
-        }
-        if (error == 0 && next < *count && order == 0) {
-            if (!known_stays(&entry, &into[next], now_s))
-                into[kept++] = entry = into[next];
+        while (error == 0 && m->next < m->count && (order = autobuf_paths_compare(&entry, &m->fresh[m->next])) > 0)
+            error = write_fresh(m, at);
+        if (error == 0 && m->next < m->count && order == 0) {
+            if (!known_stays(&entry, &m->fresh[m->next], m->now_s))
+                m->fresh[m->kept++] = entry = m->fresh[m->next];
             else
-                ++*better;
-            next++;
+                m->left->better++;
+            m->next++;
         }
         if (error == 0)
-            error = autobuf_paths_add(writer, &entry);
+            error = write_one(m, &entry);
     }
-    while (next < *count && error == 0) {
-        error = autobuf_paths_add(writer, &into[next]);
-        into[kept++] = into[next++];
-    }
-    *count = kept;
+    while (m->next < m->count && error == 0)
+        error = write_fresh(m, in_store);
     return error;
 }
 
@@ -97,14 +148,15 @@ static void make_folders(const char *file)
 }
 
 int paths_store_import(const char *store, struct autobuf_paths_entry *entries, size_t *count, uint64_t now_s,
-                       uint64_t *better)
+                       struct paths_left_out *left)
 {
     const char *name = store ? store : autobuf_paths_own();
+    struct merger m = {.now_s = now_s, .fresh = entries, .count = *count, .left = left};
     struct autobuf_paths_writer *writer = NULL;
     struct autobuf_paths *old = NULL;
     int error;
 
-    *better = 0;
+    *left = (struct paths_left_out){0};
     if (!*count)
         return 0;
     if (!name)
@@ -116,8 +168,12 @@ int paths_store_import(const char *store, struct autobuf_paths_entry *entries, s
         error = autobuf_paths_open(&old, name);
     if (writer && (error == -ENOENT || error == AUTOBUF_E_DAMAGED)) /* nothing of it can be kept */
         error = 0;
-    if (error == 0)
-        error = merge(writer, old, entries, count, now_s, better);
+    m.writer = writer;
+    m.old = old;
+    if (error == 0) {
+        error = merge(&m);
+        *count = m.kept;
+    }
     autobuf_paths_close(old);
     if (error == 0)
         return autobuf_paths_commit(writer);

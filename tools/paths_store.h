@@ -8,9 +8,15 @@
 
 #include <autobuf/autobuf.h>
 
+/* How many entries of a file were left out, and why. */
+struct paths_left_out {
+    uint64_t better; /* known_stays() of what the store has */
+    uint64_t full;   /* 64 others have the same remote prefix: those that the store has stay, and of the file's the first */
+};
+
 /* As database_import(). store: NULL for the user's own, which is made if there is none. */
 int paths_store_import(const char *store, struct autobuf_paths_entry *entries, size_t *count, uint64_t now_s,
-                       uint64_t *better);
+                       struct paths_left_out *left);
 
 /* Removes all entries with this remote prefix, NULL: all. store: NULL for the user's own. */
 int paths_store_forget(const char *store, const struct autobuf_prefix *prefix, uint64_t *forgotten);

@@ -70,7 +70,7 @@ static int write_without(const char *store, uint32_t count, uint32_t routes)
 static int fill(struct database *db, uint32_t count, uint32_t routes)
 {
     struct autobuf_paths_entry *entries = calloc(count, sizeof *entries);
-    uint64_t better;
+    struct paths_left_out left;
     size_t all = count;
     int error;
 
@@ -78,7 +78,7 @@ static int fill(struct database *db, uint32_t count, uint32_t routes)
         return -1;
     for (uint32_t i = 0; i < count; i++)
         entries[i] = host(i, routes);
-    error = database_import(db, entries, &all, 1, &better);
+    error = database_import(db, entries, &all, 1, &left);
     free(entries);
     return error;
 }

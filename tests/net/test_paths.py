@@ -286,6 +286,20 @@ class Command(unittest.TestCase):
         listed = json.loads(self.run_it("--json", "--store", str(self.folder / "other")))["paths"]
         self.assertEqual([one["expires_s"] - one["learned_s"] for one in listed], 4 * [7200])
 
+    def test_of_one_prefix_no_more_than_fit(self) -> None:
+        reads_json(self)
+        self.run_it("set", "192.0.2.9", "--rate", "1G", "--rtt", "10", "--from", "eth0")
+        self.run_it("set", "192.0.2.11", "--rate", "1G", "--rtt", "10")
+        many, other = json.loads(self.run_it("export", "--store", str(self.own)))["paths"]
+        file, wanted = self.folder / "many", self.folder / "wanted"
+        file.write_text(json.dumps({"paths": [many | {"device": f"eth{n}"} for n in range(67)] + [other]}))
+        done = subprocess.run([built("tools/autobuf"), "paths", "import", str(file), "--json", "--store", str(wanted)],
+                              env=self.env, capture_output=True, text=True)
+        self.assertEqual((done.returncode, done.stderr),
+                         (0, f"autobuf: {file}: 3 left out: the store has 64 others of the same prefix\n"))
+        self.assertEqual(len(json.loads(done.stdout)["paths"]), 65)
+        self.assertEqual(entries(wanted)[-1]["remote"], "192.0.2.11/32")
+
     def test_what_cannot_be_imported(self) -> None:
         reads_json(self)
         file = self.folder / "file"

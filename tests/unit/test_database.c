@@ -276,21 +276,53 @@ static void an_import_replaces_what_says_less(void **state)
     struct autobuf_paths_entry known = entry_of("192.0.2.2", 4, 9);
     struct database *db = opened(0);
     size_t count = COUNT(entries);
-    uint64_t better;
+    struct paths_left_out left;
 
     (void)state;
     for (size_t i = 0; i < count; i++)
         entries[i].method = AUTOBUF_METHOD_IMPORTED;
     assert_int_equal(database_set(db, &known), 0);
-    assert_int_equal(database_import(db, entries, &count, NOW_S, &better), 0);
+    assert_int_equal(database_import(db, entries, &count, NOW_S, &left), 0);
     assert_int_equal(count, 2);
-    assert_int_equal(better, 1);
+    assert_int_equal(left.better, 1);
     assert_int_equal(entries[1].rtt_min_ns, 3 * MS);
     publish(db);
     assert_string_equal(published(), "192.0.2.1 1, 192.0.2.2 4, 192.0.2.3 3");
     count = 1;
     entries[0].tx_rate_bit_per_s = UINT64_MAX;
-    assert_int_equal(database_import(db, entries, &count, NOW_S, &better), -EINVAL);
+    assert_int_equal(database_import(db, entries, &count, NOW_S, &left), -EINVAL);
+    database_close(db);
+}
+
+/* More of one prefix than a store takes, with some that it has already: the others come in. */
+static void of_one_prefix_no_more_than_fit(void **state)
+{
+    struct autobuf_paths_entry entries[] = {entry_of("192.0.2.1", 1, 9), entry_of("192.0.2.2", 2, 9), entry_of("192.0.2.2", 3, 9),
+                                            entry_of("192.0.2.3", 4, 9)};
+    struct autobuf_paths_entry known = entry_of("192.0.2.2", 9, 9);
+    struct database *db = opened(0);
+    size_t count = COUNT(entries);
+    struct paths_left_out left;
+
+    (void)state;
+    known.method = AUTOBUF_METHOD_IMPORTED;
+    for (unsigned i = 0; i < 64; i++) {
+        snprintf(known.device, sizeof known.device, "eth%u", i);
+        assert_int_equal(database_set(db, &known), 0);
+    }
+    strcpy(entries[1].device, "eth7");
+    strcpy(entries[2].device, "eth77");
+    assert_int_equal(database_import(db, entries, &count, NOW_S, &left), 0);
+    assert_int_equal(count, 3);
+    assert_int_equal(left.better, 0);
+    assert_int_equal(left.full, 1);
+    assert_int_equal(entries[1].rtt_min_ns, 2 * MS);
+    assert_int_equal(entries[2].rtt_min_ns, 4 * MS);
+    publish(db);
+    assert_memory_equal(published(), "192.0.2.1 1, 192.0.2.2 9", 24);
+    assert_non_null(strstr(published(), "192.0.2.2 2"));
+    assert_null(strstr(published(), "192.0.2.2 3"));
+    assert_non_null(strstr(published(), "192.0.2.3 4"));
     database_close(db);
 }
 
@@ -324,14 +356,14 @@ static void a_clock_that_was_ahead_keeps_no_file_out(void **state)
     struct autobuf_paths_entry ahead = ahead_of("192.0.2.1", NOW_S), imported = entry_of("192.0.2.1", 1, 9);
     struct database *db = opened(0);
     size_t count = 1;
-    uint64_t better;
+    struct paths_left_out left;
 
     (void)state;
     imported.method = AUTOBUF_METHOD_IMPORTED;
     assert_int_equal(database_observe(db, &ahead), 0);
-    assert_int_equal(database_import(db, &imported, &count, NOW_S, &better), 0);
+    assert_int_equal(database_import(db, &imported, &count, NOW_S, &left), 0);
     assert_int_equal(count, 1);
-    assert_int_equal(better, 0);
+    assert_int_equal(left.better, 0);
     publish(db);
     assert_string_equal(published(), "192.0.2.1 1");
     database_close(db);
@@ -1022,6 +1054,7 @@ int main(void)
         FILES(what_no_store_takes_is_refused),
         FILES(what_is_observed_is_merged),
         FILES(an_import_replaces_what_says_less),
+        FILES(of_one_prefix_no_more_than_fit),
         FILES(what_has_expired_goes),
         FILES(a_clock_that_was_ahead_keeps_no_file_out),
         FILES(a_clock_that_was_ahead_keeps_no_store_out),

@@ -51,7 +51,7 @@ static struct autobuf_paths_entry entry_of(const char *prefix, unsigned rtt_ms)
 /* The store's entries as "PREFIX RTT-IN-MS, ...". */
 static const char *stored(void)
 {
-    static char text[1024];
+    static char text[4096];
     struct autobuf_paths *paths;
     size_t length = 0;
 
@@ -76,6 +76,7 @@ static void each_call_changes_the_store(void **state)
     struct autobuf_paths_entry e = entry_of("192.0.2.4", 20);
     struct database *db;
     size_t count = COUNT(entries);
+    struct paths_left_out left;
     uint64_t number;
 
     (void)state;
@@ -90,9 +91,9 @@ static void each_call_changes_the_store(void **state)
     assert_string_equal(stored(), "192.0.2.4 10");
     for (size_t i = 0; i < count; i++)
         entries[i].method = AUTOBUF_METHOD_IMPORTED;
-    assert_int_equal(database_import(db, entries, &count, NOW_S, &number), 0);
+    assert_int_equal(database_import(db, entries, &count, NOW_S, &left), 0);
     assert_int_equal(count, 2);
-    assert_int_equal(number, 1);
+    assert_int_equal(left.better, 1);
     assert_string_equal(stored(), "192.0.2.1 1, 192.0.2.4 10, 192.0.2.9 9");
     assert_int_equal(database_set(db, &e), 0);
     assert_int_equal(database_forget(db, &entries[0].remote, &number), 0);
@@ -107,6 +108,51 @@ static void each_call_changes_the_store(void **state)
     assert_string_equal(stored(), "");
     database_close(db);
     database_close(NULL);
+}
+
+/* Makes it an entry for one interface, such as "n07". */
+static void name(struct autobuf_paths_entry *e, const char *kind, unsigned n)
+{
+    snprintf(e->device, sizeof e->device, "%s%02u", kind, n);
+}
+
+/* A file with more of one prefix than a store takes: what the store has stays, also what comes later in its order. */
+static void of_one_prefix_no_more_than_fit(void **state)
+{
+    static struct autobuf_paths_entry entries[72];
+    struct autobuf_paths_entry e = entry_of("192.0.2.4", 20);
+    size_t count = COUNT(entries);
+    struct paths_left_out left;
+
+    (void)state;
+    for (unsigned n = 0; n < 62; n++) {
+        name(&e, "n", n);
+        e.expires_s = n == 30 ? NOW_S : UINT64_MAX; /* has just expired: there is room for three */
+        assert_int_equal(autobuf_paths_keep(store, &e, NOW_S - 1, 0), 0);
+    }
+    entries[0] = entry_of("192.0.2.1", 1);
+    entries[71] = entry_of("192.0.2.9", 9);
+    for (unsigned n = 1; n < 71; n++) { /* one before all others, one that the store has, the rest behind */
+        entries[n] = entry_of("192.0.2.4", 4);
+        name(&entries[n], n == 1 ? "a" : n == 2 ? "n" : "z", n);
+    }
+    assert_int_equal(paths_store_import(store, entries, &count, NOW_S, &left), 0);
+    assert_int_equal(left.better, 0);
+    assert_int_equal(left.full, 66);
+    assert_int_equal(count, 6);
+    assert_string_equal(entries[4].device, "z04");
+    assert_int_equal(entries[5].rtt_min_ns, 9 * MS);
+    assert_memory_equal(stored(), "192.0.2.1 1, 192.0.2.4 4, 192.0.2.4 20", 38);
+    assert_non_null(strstr(stored(), "192.0.2.4 20, 192.0.2.4 4, 192.0.2.4 4, 192.0.2.9 9"));
+    count = 70; /* all of one prefix, into a new one */
+    for (unsigned n = 0; n < 70; n++) {
+        entries[n] = entry_of("192.0.2.4", 4);
+        name(&entries[n], "z", n);
+    }
+    assert_int_equal(unlink(store), 0);
+    assert_int_equal(paths_store_import(store, entries, &count, NOW_S, &left), 0);
+    assert_int_equal(left.full, 6);
+    assert_int_equal(count, 64);
 }
 
 /* Entries of the same prefix, for several local sides, and neighbours. */
@@ -157,6 +203,7 @@ int main(void)
 #define FILES(test) cmocka_unit_test_setup_teardown(test, begin, end)
     const struct CMUnitTest tests[] = {
         FILES(each_call_changes_the_store),
+        FILES(of_one_prefix_no_more_than_fit),
         FILES(what_is_in_a_store),
         FILES(errors_of_the_store),
     };
