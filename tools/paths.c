@@ -87,6 +87,19 @@ static struct addrinfo *address_of(const char *name, int wanted, int *error)
     return *error ? NULL : found;
 }
 
+/* What the library finds: of what the host's store does not know, also in the user's own, unless one store is named. */
+static int find(const struct paths_request *want, const struct autobuf_paths *paths, const struct autobuf_paths_query *query,
+                struct autobuf_paths_entry *entry)
+{
+    int error = autobuf_paths_find(paths, query, entry);
+    struct autobuf_paths *own = NULL;
+
+    if (error < 0 && !store_of(want) && autobuf_paths_own() && autobuf_paths_open(&own, autobuf_paths_own()) == 0)
+        error = autobuf_paths_find(own, query, entry);
+    autobuf_paths_close(own);
+    return error;
+}
+
 /* What a program here would find for this peer, as far as the local side is known. */
 static int show(const struct paths_request *want, const struct autobuf_paths *paths, uint64_t now_s)
 {
@@ -108,7 +121,7 @@ static int show(const struct paths_request *want, const struct autobuf_paths *pa
     query.local_len = local ? (uint32_t)local->ai_addrlen : 0;
     query.device = local ? NULL : want->from;
     query.now_s = now_s;
-    error = autobuf_paths_find(paths, &query, &entry);
+    error = find(want, paths, &query, &entry);
     freeaddrinfo(remote);
     if (local)
         freeaddrinfo(local);

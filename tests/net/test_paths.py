@@ -370,6 +370,20 @@ class Host(unittest.TestCase):
         for line in steps[9][1].split():
             self.assertIn(line.split(":")[0], ("600",) if line != f"644:{HOST_STORE}" else ("644",), line)
 
+    def test_what_the_host_s_store_does_not_know_is_shown_of_the_user_s(self) -> None:
+        cache = self.enterContext(tempfile.TemporaryDirectory(prefix="autobuf-tests."))
+        own = f"unset AUTOBUF_PATHS; XDG_CACHE_HOME={cache}; export XDG_CACHE_HOME; paths"
+        steps = self.run_it(
+            f"{own} set 192.0.2.1 --rate 1M --rtt 10", f"{own} set 192.0.2.2 --rate 2M --rtt 10", f"{own} show 192.0.2.1",
+            f"{own} set 192.0.2.2 --rate 3M --rtt 10 --host", f"{own} show 192.0.2.1", f"{own} show 192.0.2.2",
+            f"{own} show 192.0.2.3", f"{own} show 192.0.2.1 --host", f"{own} show 192.0.2.1 --store {HOST_STORE}",
+            f"rm {cache}/autobuf/paths; {own} show 192.0.2.1")
+        self.assertEqual([status for status, _, _ in steps], [0, 0, 0, 0, 0, 0, 1, 1, 1, 1], steps)
+        for at, rate in ((2, "1.0"), (4, "1.0"), (5, "3.0")):
+            self.assertIn(f": {rate} Mbit/s", steps[at][1])
+        for at in (6, 7, 8, 9):
+            self.assertIn("nothing is known of the path", steps[at][2])
+
     def test_neighbours_become_one_network_and_a_file_is_taken_in(self) -> None:
         reads_json(self)
         self.database()
