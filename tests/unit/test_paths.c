@@ -29,6 +29,42 @@
 
 static char folder[64], file[96];
 
+/* The library's calls, interposed by the linker: the next one of these fails. */
+static enum { NONE, FSYNC, CLOSE, RENAME } failing;
+
+int __real_fsync(int fd);
+int __real_close(int fd);
+int __real_rename(const char *from, const char *to);
+int __wrap_fsync(int fd);
+int __wrap_close(int fd);
+int __wrap_rename(const char *from, const char *to);
+
+/* What the call returned, or an error if it is to fail. */
+static int fail_if(int call, int result)
+{
+    if (failing != (unsigned)call)
+        return result;
+    failing = NONE;
+    errno = EDQUOT;
+    return -1;
+}
+
+int __wrap_fsync(int fd)
+{
+    return fail_if(FSYNC, __real_fsync(fd));
+}
+
+/* The descriptor is closed also if there is an error, as of the kernel's. */
+int __wrap_close(int fd)
+{
+    return fail_if(CLOSE, __real_close(fd));
+}
+
+int __wrap_rename(const char *from, const char *to)
+{
+    return failing == RENAME ? fail_if(RENAME, 0) : __real_rename(from, to);
+}
+
 static int begin(void **state)
 {
     (void)state;
@@ -237,6 +273,71 @@ static void one_writer_at_a_time(void **state)
     autobuf_paths_abort(other);
     assert_int_equal(autobuf_paths_write(&other, file, 4), -EINVAL);
     assert_int_equal(autobuf_paths_write(&other, "/nowhere/paths", 0), -ENOENT);
+}
+
+/* How many entries the store has. */
+static uint64_t count(void)
+{
+    struct autobuf_paths *paths;
+    uint64_t found;
+
+    assert_int_equal(autobuf_paths_open(&paths, file), 0);
+    found = autobuf_paths_count(paths);
+    autobuf_paths_close(paths);
+    return found;
+}
+
+/* Only with the last of these calls does the new store take the old one's place. */
+static void an_error_at_the_end_leaves_the_old_one(void **state)
+{
+    static const char *const names[] = {[FSYNC] = "fsync", [CLOSE] = "close", [RENAME] = "rename"};
+
+    (void)state;
+    write_numbered(3);
+    for (unsigned call = FSYNC; call <= RENAME; call++) {
+        struct autobuf_paths_entry e = numbered(4);
+        struct autobuf_paths_writer *writer;
+
+        assert_int_equal(autobuf_paths_write(&writer, file, 0), 0);
+        assert_int_equal(autobuf_paths_add(writer, &e), 0);
+        failing = call;
+        CHECK_EQUAL(names[call], autobuf_paths_commit(writer), -EDQUOT);
+        CHECK_EQUAL(names[call], failing, NONE);
+        CHECK_EQUAL(names[call], count(), 3);
+        CHECK(names[call], !is_there(".new"));
+        assert_int_equal(autobuf_paths_write(&writer, file, AUTOBUF_PATHS_TRY), 0);
+        autobuf_paths_abort(writer);
+    }
+    write_numbered(2);
+    assert_int_equal(count(), 2);
+}
+
+/* It has the lock's descriptor, too, and lives on. */
+static void a_child_does_not_hold_the_lock(void **state)
+{
+    (void)state;
+    for (unsigned committed = 0; committed < 2; committed++) {
+        struct autobuf_paths_writer *writer, *other;
+        int ended = 0, error;
+        pid_t child;
+
+        assert_int_equal(autobuf_paths_write(&writer, file, 0), 0);
+        child = fork();
+        assert_int_not_equal(child, -1);
+        if (!child)
+            for (;;)
+                pause();
+        if (committed)
+            ended = autobuf_paths_commit(writer);
+        else
+            autobuf_paths_abort(writer);
+        error = autobuf_paths_write(&other, file, AUTOBUF_PATHS_TRY);
+        autobuf_paths_abort(other);
+        assert_int_equal(kill(child, SIGKILL), 0);
+        assert_int_equal(waitpid(child, NULL, 0), child);
+        assert_int_equal(ended, 0);
+        assert_int_equal(error, 0);
+    }
 }
 
 /* --------------------------------------------------------------------------------- trust */
@@ -624,6 +725,8 @@ int main(void)
         FILES(who_wrote_a_store_is_told),
         cmocka_unit_test(what_a_store_takes_is_told_before),
         FILES(one_writer_at_a_time),
+        FILES(an_error_at_the_end_leaves_the_old_one),
+        FILES(a_child_does_not_hold_the_lock),
         FILES(only_a_file_that_nobody_else_writes_is_read),
         FILES(nothing_that_blocks_is_read),
         FILES(a_damaged_file_is_told),
