@@ -219,8 +219,8 @@ AUTOBUF_API int autobuf_paths_compare(const struct autobuf_paths_entry *a, const
 /*
  * Adds one entry to a store, or makes one: an entry with the same key is replaced, expired entries go, and a damaged
  * store is replaced by this entry. file: NULL for the user's own store, whose folder is made, and of which the oldest
- * entry goes once there are 4,096. flags: as of write(). Returns 0; an error of write(), open(), add() or commit();
- * -ENOENT: there is no user's store.
+ * entry goes once there are 4,096, but none that was set by hand (AUTOBUF_METHOD_GIVEN). flags: as of write(). Returns 0;
+ * an error of write(), open(), add() or commit(); -ENOENT: there is no user's store.
  */
 AUTOBUF_API int autobuf_paths_keep(const char *file, const struct autobuf_paths_entry *entry, uint64_t now_s,
                                    uint32_t flags);

@@ -38,7 +38,7 @@ static int open_old(struct autobuf_paths **old, const char *file)
     return error == -ENOENT || error == AUTOBUF_E_DAMAGED ? 0 : error;
 }
 
-/* Which entry goes because there are too many. UINT64_MAX: none. */
+/* Which entry goes because there are too many, but none that was set by hand. UINT64_MAX: none. */
 static uint64_t oldest(const struct autobuf_paths *old, bool own, uint64_t now_s)
 {
     uint64_t learned_s = UINT64_MAX, found = UINT64_MAX, count = autobuf_paths_count(old);
@@ -46,7 +46,7 @@ static uint64_t oldest(const struct autobuf_paths *old, bool own, uint64_t now_s
     for (uint64_t at = 0; own && count >= OWN_MOST && at < count; at++) {
         struct autobuf_paths_entry entry = AUTOBUF_PATHS_ENTRY_INIT;
 
-        if (autobuf_paths_at(old, at, &entry) < 0)
+        if (autobuf_paths_at(old, at, &entry) < 0 || entry.method == AUTOBUF_METHOD_GIVEN)
             continue;
         if (entry.learned_s > now_s + AB_PATHS_AHEAD_S) /* by a clock that was wrong: of no use for long */
             return at;

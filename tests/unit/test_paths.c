@@ -542,6 +542,37 @@ static void the_oldest_goes_when_there_are_too_many(void **state)
     assert_int_equal(own_count(), 4097);
 }
 
+/* Whoever has set an entry knows something that no connection tells again. */
+static void what_was_set_by_hand_does_not_go(void **state)
+{
+    struct autobuf_paths_entry e = numbered(9000), found = AUTOBUF_PATHS_ENTRY_INIT;
+    struct autobuf_paths *paths;
+
+    (void)state;
+    ab_store_environment(file, NULL, NULL);
+    write_numbered(4095);
+    e.method = AUTOBUF_METHOD_GIVEN;
+    e.learned_s = 1;
+    assert_int_equal(autobuf_paths_keep(NULL, &e, NOW, 0), 0);
+    e.learned_s = NOW + 2 * AB_PATHS_AHEAD_S;
+    e.remote.address[3]++;
+    assert_int_equal(autobuf_paths_keep(NULL, &e, NOW, 0), 0); /* by a clock that was ahead, too */
+    for (unsigned n = 9011; n < 9020; n += 2) {
+        struct autobuf_paths_entry seen = numbered(n);
+
+        assert_int_equal(autobuf_paths_keep(NULL, &seen, NOW, 0), 0);
+    }
+    assert_int_equal(own_count(), 4096);
+    assert_int_equal(autobuf_paths_open(&paths, NULL), 0);
+    for (uint64_t at = 0, given = 0; at < 4096; at++) {
+        assert_int_equal(autobuf_paths_at(paths, at, &found), 0);
+        given += found.method == AUTOBUF_METHOD_GIVEN;
+        if (at == 4095)
+            assert_int_equal(given, 2);
+    }
+    autobuf_paths_close(paths);
+}
+
 static void a_damaged_store_is_replaced_and_a_later_one_is_not(void **state)
 {
     struct autobuf_paths_entry e = numbered(1);
@@ -736,6 +767,7 @@ int main(void)
         cmocka_unit_test(where_the_own_store_is),
         FILES(what_is_kept_is_found),
         FILES(the_oldest_goes_when_there_are_too_many),
+        FILES(what_was_set_by_hand_does_not_go),
         FILES(a_damaged_store_is_replaced_and_a_later_one_is_not),
         FILES(whoever_is_killed_nothing_is_lost_or_damaged),
         cmocka_unit_test(prefixes_are_read_and_written),
