@@ -2,7 +2,7 @@
 /*
  * What a site's server answers in a round. First byte: how many entries were sent before, up to three; then whether there
  * was a password; then how many bytes come at once; then 1: the checksums of entries are made to fit, as somebody would who
- * lies on purpose. The rest is the answer.
+ * lies on purpose. The rest is the answer, to a first round and to a second one, which looks back.
  */
 #include "fuzz.h"
 
@@ -55,7 +55,7 @@ static void take_entry(void *user, const struct autobuf_paths_entry *entry)
 static void ask(struct site_talk *talk, size_t count, bool password)
 {
     struct autobuf_paths_entry entries[3];
-    struct site_round round = {.password = password ? "p" : NULL, .entries = entries, .count = count, .read = SITE_ROUND};
+    struct site_round round = {.password = password ? "p" : NULL, .entries = entries, .count = count, .read = SITE_ROUND, .look_back = true};
     size_t bytes;
     char *text;
 
@@ -69,25 +69,13 @@ static void ask(struct site_talk *talk, size_t count, bool password)
     free(text);
 }
 
-int LLVMFuzzerTestOneInput(const uint8_t *data, size_t len)
+/* Answers a round. */
+static void hear(struct site_talk *talk, struct input in, size_t at_once)
 {
-    struct input in = {data, len};
-    size_t count = take(&in, 1) % 4, heard = 0, at_once;
-    bool password = take(&in, 1) & 1;
     struct taken taken = {0};
-    bool sealed;
-    uint8_t *answer;
-    struct site_talk *talk;
+    size_t heard = 0;
     int result = 0;
 
-    at_once = (size_t)take(&in, 1) * 16 + 1;
-    sealed = take(&in, 1) & 1;
-    answer = exact_copy(in.data, in.len);
-    if (sealed)
-        seal(answer, in.len);
-    in.data = answer;
-    CHECK(site_talk_open(&talk, "key", "0123456789abcdef") == 0);
-    ask(talk, count, password);
     while (in.len && result == 0) {
         size_t bytes = in.len < at_once ? in.len : at_once;
         char *copy = exact_copy(in.data, bytes);
@@ -99,6 +87,28 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t len)
     }
     CHECK(result == 0 || result == 1 || result == -EPROTO || result == -EKEYREJECTED);
     CHECK(taken.count <= SITE_ROUND && heard <= SITE_ROUND && strlen(site_talk_refusal(talk)) < SITE_REFUSAL_BYTES);
+}
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t len)
+{
+    struct input in = {data, len};
+    size_t count = take(&in, 1) % 4, at_once;
+    bool password = take(&in, 1) & 1;
+    bool sealed;
+    uint8_t *answer;
+    struct site_talk *talk;
+
+    at_once = (size_t)take(&in, 1) * 16 + 1;
+    sealed = take(&in, 1) & 1;
+    answer = exact_copy(in.data, in.len);
+    if (sealed)
+        seal(answer, in.len);
+    in.data = answer;
+    CHECK(site_talk_open(&talk, "key", "0123456789abcdef") == 0);
+    for (unsigned round = 0; round < 2; round++) {
+        ask(talk, count, password);
+        hear(talk, in, at_once);
+    }
     ask(talk, count, password); /* whatever was said, another round may begin */
     site_talk_close(talk);
     free(answer);

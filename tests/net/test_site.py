@@ -237,6 +237,53 @@ class Shared(SiteTest):
         a.line("the site's server: is back")
         self.until(lambda: self.ask("XLEN", STREAM) == "1\n", "what was learned meanwhile was not sent")
 
+    def add(self, *fields: str | bytes, at: str = "*") -> None:
+        """Something that a host would not say."""
+        words = [word if isinstance(word, bytes) else word.encode() for word in ("XADD", STREAM, at, *fields)]
+        with socket.socket(socket.AF_UNIX) as s:
+            s.settimeout(WAIT_S)
+            s.connect(str(self.socket))
+            s.sendall(b"*%d\r\n" % len(words) + b"".join(b"$%d\r\n%s\r\n" % (len(word), word) for word in words))
+            self.assertEqual(s.recv(1), b"$")
+
+    def test_what_is_too_long_is_left_out(self) -> None:
+        """Nothing behind it is missed, and the server is not asked over and over again."""
+        self.server()
+        self.add(*["h", "0", "e", message("192.0.2.1")] * 40)
+        self.add("h", "0", "e", message("192.0.2.2"), "more", "x" * 100_000)
+        self.add("h", "0", "e", "y" * 1_000_000)
+        for at in range(1, 41):  # of a later version
+            self.add("h", "0", "e", message(f"198.51.{at}.1"), "more", "z" * 5000)
+        self.add("h", "0", "e", message("192.0.2.3"))
+        b = self.host("b")
+        self.assertIn("left out", b.line("the site's server"))
+        self.until(lambda: "192.0.2.3/32" in b.entries(), "what is behind was not heard")
+        self.assertEqual(set(b.entries()), {"192.0.2.3/32", *(f"198.51.{at}.1/32" for at in range(1, 41))})
+        a = self.host("a")
+        a.learn(message("192.0.2.4"))
+        self.until(lambda: "192.0.2.4/32" in b.entries(), "b hears no more")
+        self.assertEqual(b.site()["turned_away"], 3)
+        self.assertLess(b.metrics()["resident_memory_bytes"], 32e6)
+        b.end()
+        self.assertNotIn("left out", b.child.stdout.read())
+
+    def test_a_stream_that_begins_anew(self) -> None:
+        """Its ids are smaller than what was read."""
+        server, b = self.server(), self.host("b")
+        self.add("h", "0", "e", message("192.0.2.1"))
+        self.until(lambda: "192.0.2.1/32" in b.entries(), "b knows nothing")
+        self.ask("DEL", STREAM)
+        self.add("h", "0", "e", message("192.0.2.2"), at="7-1")
+        self.until(lambda: "192.0.2.2/32" in b.entries(), "b does not hear what is there now")
+        self.add("h", "0", "e", message("192.0.2.3"), at="7-2")
+        self.until(lambda: "192.0.2.3/32" in b.entries(), "b does not hear what comes")
+        server.kill()
+        server.wait()
+        self.socket.unlink(missing_ok=True)
+        self.server()
+        self.add("h", "0", "e", message("198.51.100.4"), at="6-1")
+        self.until(lambda: "198.51.100.4/32" in b.entries(), "b does not hear what is on another server")
+
     def test_a_key_that_others_use(self) -> None:
         self.server()
         self.ask("SET", STREAM, "x")

@@ -27,6 +27,7 @@ static struct site *site;
 static int listener, server; /* -1: none */
 static unsigned lines;
 static char said[200];
+static char round_text[65536]; /* the newest that was taken */
 
 static void say(const char *line)
 {
@@ -115,15 +116,15 @@ static struct autobuf_paths_entry entry(unsigned host)
 /* Takes the connection if there is a new one, and how many entries this round has sent. */
 static unsigned take_round(void)
 {
-    static char text[65536];
+    char *const text = round_text, *at = text;
     unsigned added = 0;
     ssize_t got;
-    char *at = text;
 
     if (server < 0)
         server = accept4(listener, NULL, NULL, SOCK_CLOEXEC);
-    got = recv(server, text, sizeof text, 0);
+    got = recv(server, text, sizeof round_text - 1, 0);
     assert_true(got > 0);
+    text[got] = '\0';
     while ((at = memmem(at, (size_t)(text + got - at), "XADD", 4)))
         added++, at += 4;
     assert_non_null(memmem(text, (size_t)got, "XREAD", 5));
@@ -145,6 +146,44 @@ static uint64_t step_when_due(void)
 
     site_step(site, due_ns);
     return due_ns;
+}
+
+/* Whether the round that was taken last reads so many from there, a number of two digits or an id. */
+static bool reads(const char *count, const char *from)
+{
+    char text[100];
+    const char *read = memmem(round_text, sizeof round_text, "XREAD", 5);
+
+    snprintf(text, sizeof text, "XREAD\r\n$5\r\nCOUNT\r\n$%zu\r\n%s\r\n$7\r\nSTREAMS\r\n$11\r\nkey:paths:1\r\n$%zu\r\n%s\r\n",
+             strlen(count), count, strlen(from), from);
+    assert_non_null(read);
+    return strcmp(read, text) == 0;
+}
+
+/* Answers with messages from this one on, which have a field and are no entries. */
+static void answer_messages(unsigned first, unsigned count, size_t bytes)
+{
+    static char text[4 * SITE_HEARD_MOST], field[SITE_HEARD_MOST];
+    int length = sprintf(text, "*1\r\n*2\r\n$11\r\nkey:paths:1\r\n*%u\r\n", count);
+
+    memset(field, 'x', bytes);
+    field[bytes] = '\0';
+    for (unsigned n = first; n < first + count; n++)
+        length += sprintf(text + length, "*2\r\n$%d\r\n%u-0\r\n*2\r\n$1\r\nf\r\n$%zu\r\n%s\r\n", n < 10 ? 3 : 4, n, bytes, field);
+    for (ssize_t at = 0, sent; at < length; at += sent) { /* a socket holds more */
+        sent = send(server, text + at, (size_t)(length - at), MSG_NOSIGNAL | MSG_DONTWAIT);
+        assert_true(sent > 0);
+    }
+}
+
+/* Takes all of an answer that has been sent: a part at each step. Returns when that was. */
+static uint64_t hear_all(uint64_t now_ns)
+{
+    for (unsigned i = 0; i < 10; i++) {
+        now_ns += SITE_SOON_NS / 16;
+        site_step(site, now_ns);
+    }
+    return now_ns;
 }
 
 /* --------------------------------------------------------------------------------------- tests */
@@ -390,6 +429,92 @@ static void nothing_is_read_without_room(void **state)
     assert_int_equal(fd.events & POLLIN, POLLIN);
 }
 
+static void end_connection(void)
+{
+    close(server);
+    server = -1;
+}
+
+/* Ten messages that are too long together, and then one that is by itself. */
+static void answers_that_are_too_long(void **state)
+{
+    uint64_t now_ns = 0, due_ns;
+
+    (void)state;
+    site_step(site, now_ns);
+    take_round();
+    assert_true(reads("32", "0"));
+    answer_messages(10, 10, 20000);
+    due_ns = hear_all(now_ns);
+    assert_in_range(site_deadline_ns(site, 0), now_ns + SITE_SOON_NS, due_ns + SITE_SOON_NS);
+    end_connection();
+    now_ns = step_when_due();
+    take_round(); /* of a connection of its own */
+    assert_true(reads("3", "12-0"));
+    answer_messages(13, 3, 20000);
+    hear_all(now_ns);
+    now_ns = step_when_due();
+    take_round(); /* of the same one */
+    assert_true(reads("6", "15-0"));
+    answer_messages(16, 1, SITE_HEARD_MOST - 1);
+    hear_all(now_ns);
+    assert_int_equal(keep.counts.site.turned_away, 1);
+    assert_int_equal(lines, 1);
+    assert_non_null(strstr(said, "left out"));
+    end_connection();
+    for (unsigned n = 17; n < 20; n++) {
+        now_ns = step_when_due();
+        take_round();
+        assert_true(reads("1", n == 17 ? "16-0" : n == 18 ? "17-0" : "18-0"));
+        answer_messages(n, 1, SITE_HEARD_MOST - 1);
+        hear_all(now_ns);
+        end_connection();
+    }
+    assert_int_equal(keep.counts.site.turned_away, 4);
+    assert_int_equal(lines, 1); /* once */
+    assert_int_equal(keep.counts.site.failed, 0);
+    now_ns = step_when_due();
+    take_round();
+    answer(0);
+    site_step(site, now_ns);
+    assert_true(keep.counts.site.up);
+    step_when_due();
+    take_round();
+    assert_true(reads("2", "19-0"));
+}
+
+/* Of which the beginning succeeds each time. */
+static void a_failure_that_comes_again(void **state)
+{
+    uint64_t wait_ns = SITE_SOON_NS, failed_ns = 0;
+
+    (void)state;
+    for (unsigned n = 1; n <= 12; n++) {
+        uint64_t now_ns = step_when_due();
+
+        if (n > 1) {
+            assert_in_range(now_ns - failed_ns, wait_ns / 2, wait_ns / 2 * 3);
+            wait_ns = 2 * wait_ns < SITE_BACKOFF_NS ? 2 * wait_ns : SITE_BACKOFF_NS;
+        }
+        take_round();
+        answer_messages(10, SITE_ROUND, 1);
+        site_step(site, now_ns);
+        assert_int_equal(keep.counts.site.failed, n - 1);
+        failed_ns = step_when_due();
+        take_round();
+        assert_int_equal(send(server, "?", 1, MSG_NOSIGNAL), 1);
+        site_step(site, failed_ns);
+        assert_int_equal(keep.counts.site.failed, n);
+        end_connection();
+    }
+    assert_int_equal(lines, 1);
+    failed_ns = step_when_due();
+    answer(take_round());
+    site_step(site, failed_ns);
+    assert_int_equal(lines, 2);
+    assert_non_null(strstr(said, "is back"));
+}
+
 static void the_password_s_file(void **state)
 {
     static const struct {
@@ -436,6 +561,8 @@ int main(void)
         cmocka_unit_test_setup_teardown(one_that_is_under_way, open_one, close_one),
         cmocka_unit_test_setup_teardown(what_is_offered, open_one, close_one),
         cmocka_unit_test_setup_teardown(nothing_is_read_without_room, open_one, close_one),
+        cmocka_unit_test_setup_teardown(answers_that_are_too_long, open_one, close_one),
+        cmocka_unit_test_setup_teardown(a_failure_that_comes_again, open_one, close_one),
         cmocka_unit_test_setup_teardown(the_password_s_file, open_one, close_one),
     };
 

@@ -13,7 +13,10 @@
 #define WHO "0123456789abcdef"
 #define OTHER "fedcba9876543210"
 #define SELECTED "*2\r\n$6\r\nSELECT\r\n$1\r\n3\r\n"
-#define READ(from, bytes) "*6\r\n$5\r\nXREAD\r\n$5\r\nCOUNT\r\n$2\r\n32\r\n$7\r\nSTREAMS\r\n$9\r\ns:paths:1\r\n$" bytes "\r\n" from "\r\n"
+#define READ_SO_MANY(count, from, bytes) \
+    "*6\r\n$5\r\nXREAD\r\n$5\r\nCOUNT\r\n$2\r\n" count "\r\n$7\r\nSTREAMS\r\n$9\r\ns:paths:1\r\n$" bytes "\r\n" from "\r\n"
+#define READ(from, bytes) READ_SO_MANY("32", from, bytes)
+#define READ_ONE_MORE(from, bytes) READ_SO_MANY("33", from, bytes)
 
 static struct site_talk *talk;
 static unsigned entries, wrong;
@@ -202,6 +205,225 @@ static void no_answer_is_longer_than_asked_for(void **state)
     }
 }
 
+/* An answer of several messages, which is written bit by bit. */
+static FILE *answer;
+static char *answer_text;
+static size_t answer_bytes;
+
+static void begin_answer(size_t messages)
+{
+    answer = open_memstream(&answer_text, &answer_bytes);
+    assert_non_null(answer);
+    fprintf(answer, "*1\r\n*2\r\n$9\r\ns:paths:1\r\n*%zu\r\n", messages);
+}
+
+/* Then so many pieces follow. */
+static void add_message(const char *id, size_t pieces)
+{
+    fprintf(answer, "*2\r\n$%zu\r\n%s\r\n*%zu\r\n", strlen(id), id, pieces);
+}
+
+static void add_string(const char *text, size_t bytes)
+{
+    fprintf(answer, "$%zu\r\n", bytes);
+    fwrite(text, 1, bytes, answer);
+    fputs("\r\n", answer);
+}
+
+/* An entry, and beside it so many bytes of something else. */
+static void add_entry(const char *id, size_t more)
+{
+    static char zeros[SITE_HEARD_MOST];
+    char message[AUTOBUF_PATHS_MESSAGE_BYTES];
+    struct autobuf_paths_entry e = entry();
+
+    assert_int_equal(autobuf_paths_entry_encode(&e, message, sizeof message), sizeof message);
+    add_message(id, 6);
+    add_string("h", 1);
+    add_string(OTHER, strlen(OTHER));
+    add_string("e", 1);
+    add_string(message, sizeof message);
+    add_string("more", 4);
+    add_string(zeros, more);
+}
+
+/* The server has sent it. What the round is over with, if it is. */
+static int hear_whole(size_t *heard)
+{
+    int result = 0;
+
+    assert_int_equal(fclose(answer), 0);
+    for (size_t at = 0, bytes; at < answer_bytes && result == 0; at += bytes) {
+        bytes = answer_bytes - at < 4096 ? answer_bytes - at : 4096;
+        result = site_talk_hear(talk, answer_text + at, bytes, take, NULL, heard);
+    }
+    free(answer_text);
+    return result;
+}
+
+static void begin_round(bool look_back, const char *said)
+{
+    struct site_round round = {.read = SITE_ROUND, .look_back = look_back};
+    char *text;
+    size_t bytes;
+
+    assert_int_equal(site_talk_ask(talk, &round, &text, &bytes), 0);
+    assert_int_equal(bytes, strlen(said));
+    assert_memory_equal(text, said, bytes);
+    free(text);
+}
+
+static void too_many_fields(void **state)
+{
+    static const char pieces[][40] = {"$1\r\nx\r\n", ":1\r\n", "$-1\r\n", "*-1\r\n", "+x\r\n", "*0\r\n",
+                                      "*2\r\n:1\r\n*1\r\n$1\r\nx\r\n", "*65\r\n"};
+
+    (void)state;
+    for (size_t i = 0; i < COUNT(pieces); i++) {
+        bool whole = i + 1 < COUNT(pieces); /* the last one is longer than may be */
+        size_t heard, count = whole ? 65 + 100 * i : 8000;
+
+        site_talk_read_anew(talk);
+        entries = wrong = 0;
+        begin_round(true, READ("0", "1"));
+        begin_answer(2);
+        add_message("7-0", count);
+        for (size_t n = 0; n < count; n++)
+            fputs(whole || n == 0 ? pieces[i] : ":123456\r\n", answer);
+        add_entry("8-0", 0);
+        CHECK_EQUAL(pieces[i], hear_whole(&heard), 1);
+        CHECK_EQUAL(pieces[i], heard, whole ? 2 : 1);
+        CHECK_EQUAL(pieces[i], entries, whole ? 1 : 0);
+        CHECK_EQUAL(pieces[i], wrong, 1);
+        CHECK_EQUAL(pieces[i], site_talk_was_cut(talk), !whole);
+        begin_round(true, whole ? READ_ONE_MORE("7-18446744073709551615", "22") : READ("7-0", "3"));
+    }
+}
+
+static void an_answer_that_is_too_long(void **state)
+{
+    size_t heard;
+
+    (void)state;
+    begin_round(true, READ("0", "1"));
+    begin_answer(3);
+    add_entry("7-0", 30000);
+    add_entry("8-0", 30000);
+    add_entry("9-0", 30000);
+    assert_int_equal(hear_whole(&heard), 1);
+    assert_true(site_talk_was_cut(talk));
+    assert_int_equal(heard, 2);
+    assert_int_equal(entries, 2);
+    assert_int_equal(wrong, 0);
+    begin_round(false, READ("8-0", "3"));
+    begin_answer(1);
+    add_entry("9-0", 30000);
+    assert_int_equal(hear_whole(&heard), 1);
+    assert_false(site_talk_was_cut(talk));
+    assert_int_equal(entries, 3);
+    begin_round(false, READ("9-0", "3"));
+}
+
+static void a_message_that_is_too_long_is_left_out(void **state)
+{
+    size_t heard;
+
+    (void)state;
+    begin_round(true, READ("0", "1"));
+    begin_answer(1);
+    add_entry("7-5", 30000);
+    assert_int_equal(hear_whole(&heard), 1);
+    begin_round(true, READ_ONE_MORE("7-4", "3")); /* together with the one that is known it is too long at least */
+    begin_answer(2);
+    add_entry("7-5", 30000);
+    add_entry("7-6", 40000);
+    assert_int_equal(hear_whole(&heard), 1);
+    assert_true(site_talk_was_cut(talk));
+    assert_int_equal(heard, 0);
+    begin_round(true, READ("7-5", "3"));
+    begin_answer(1);
+    add_entry("7-6", 40000);
+    assert_int_equal(hear_whole(&heard), 1);
+    assert_int_equal(entries, 2);
+    assert_int_equal(wrong, 0);
+    begin_round(false, READ("7-6", "3"));
+    begin_answer(2);
+    add_entry("7-7", SITE_HEARD_MOST);
+    add_entry("7-8", 0);
+    assert_int_equal(hear_whole(&heard), 1);
+    assert_true(site_talk_was_cut(talk));
+    assert_int_equal(heard, 1);
+    assert_int_equal(wrong, 1);
+    begin_round(true, READ("7-7", "3")); /* what is too long is not read once more */
+    begin_answer(1);
+    add_entry("7-7", SITE_HEARD_MOST); /* once more all the same */
+    assert_int_equal(hear_whole(&heard), -EPROTO);
+    begin_round(true, READ("0", "1"));
+}
+
+static void a_stream_that_is_another_one(void **state)
+{
+    size_t heard;
+
+    (void)state;
+    begin_round(true, READ("0", "1"));
+    begin_answer(1);
+    add_entry("7-0", 0);
+    assert_int_equal(hear_whole(&heard), 1);
+    for (unsigned round = 0; round < 2; round++) { /* the same */
+        begin_round(true, READ_ONE_MORE("6-18446744073709551615", "22"));
+        begin_answer(1);
+        add_entry("7-0", 0);
+        assert_int_equal(hear_whole(&heard), 1);
+        assert_int_equal(heard, 0);
+        assert_int_equal(entries, 1);
+    }
+    begin_round(true, READ_ONE_MORE("6-18446744073709551615", "22"));
+    begin_answer(2);
+    add_entry("7-0", 0);
+    add_entry("7-1", 0);
+    assert_int_equal(hear_whole(&heard), 1);
+    assert_int_equal(heard, 1);
+    assert_int_equal(entries, 2);
+    begin_round(true, READ_ONE_MORE("7-0", "3"));
+    assert_int_equal(hear("*-1\r\n", 5), 1); /* it is gone */
+    begin_round(true, READ("0", "1"));
+    begin_answer(1);
+    add_entry("5-9", 0);
+    assert_int_equal(hear_whole(&heard), 1);
+    begin_round(true, READ_ONE_MORE("5-8", "3"));
+    begin_answer(1);
+    add_entry("6-0", 0); /* one that is not that which was read last, but behind it */
+    assert_int_equal(hear_whole(&heard), 1);
+    begin_round(true, READ("0", "1"));
+}
+
+/* An addition comes behind what was read, unless the stream is another one. */
+static void what_is_added_before_what_was_read(void **state)
+{
+    static const struct {
+        const char *id;
+        bool another;
+    } rows[] = {{"8-0", false}, {"7-5", false}, {"7-4", true}, {"7-3", true}, {"6-9", true}};
+
+    (void)state;
+    for (size_t i = 0; i < COUNT(rows); i++) {
+        char text[60], *said;
+        size_t heard;
+
+        site_talk_read_anew(talk);
+        begin_round(false, READ("0", "1"));
+        begin_answer(1);
+        add_entry("7-4", 0);
+        assert_int_equal(hear_whole(&heard), 1);
+        ask(NULL, NULL, 1, &said);
+        free(said);
+        snprintf(text, sizeof text, "$3\r\n%s\r\n*-1\r\n", rows[i].id);
+        CHECK_EQUAL(rows[i].id, hear(text, strlen(text)), 1);
+        begin_round(false, rows[i].another ? READ("0", "1") : READ("7-4", "3"));
+    }
+}
+
 static void its_words_are_printable(void **state)
 {
     static const char refusal[] = "-\033[31mERR\t\xff";
@@ -222,6 +444,11 @@ int main(void)
         cmocka_unit_test_setup_teardown(what_others_say, begin, end),
         cmocka_unit_test_setup_teardown(what_is_no_answer, begin, end),
         cmocka_unit_test_setup_teardown(no_answer_is_longer_than_asked_for, begin, end),
+        cmocka_unit_test_setup_teardown(too_many_fields, begin, end),
+        cmocka_unit_test_setup_teardown(an_answer_that_is_too_long, begin, end),
+        cmocka_unit_test_setup_teardown(a_message_that_is_too_long_is_left_out, begin, end),
+        cmocka_unit_test_setup_teardown(a_stream_that_is_another_one, begin, end),
+        cmocka_unit_test_setup_teardown(what_is_added_before_what_was_read, begin, end),
         cmocka_unit_test_setup_teardown(its_words_are_printable, begin, end),
     };
 

@@ -33,8 +33,11 @@ struct site {
     char *out;               /* what this round says; NULL: no round */
     size_t out_bytes, sent;
     size_t asked;            /* messages that this round reads at most */
+    size_t most;             /* messages of which an answer has not been too long */
+    bool more;               /* the last round did not come to the end of the stream */
+    bool said;               /* that something was left out */
     uint64_t due_ns;         /* the next round; of a round: when it ends at the latest */
-    uint64_t backoff_ns;     /* 0: the last round succeeded */
+    uint64_t backoff_ns;     /* 0: no round has failed since the end of the stream was seen */
     uint64_t rest_until_ns;  /* nothing is read before */
     int fd;                  /* -1: not connected */
 };
@@ -139,7 +142,8 @@ static int begin_round(struct site *s, uint64_t now_ns)
         round.database = s->place.database ? &s->place.database : NULL;
     }
     round.count = s->count < SITE_ROUND ? s->count : SITE_ROUND;
-    round.read = room < SITE_ROUND ? (unsigned)room : SITE_ROUND;
+    round.read = (unsigned)(room < s->most ? room : s->most);
+    round.look_back = !s->more;
     if (error == 0)
         error = site_talk_ask(s->talk, &round, &s->out, &s->out_bytes);
     if (error < 0)
@@ -151,17 +155,34 @@ static int begin_round(struct site *s, uint64_t now_ns)
     return 0;
 }
 
+/* Of as many messages as came whole an answer is short enough, and by and by of more again. */
+static void learn_most(struct site *s, size_t heard, bool cut)
+{
+    if (cut)
+        s->most = heard ? heard : 1;
+    else if (s->most < SITE_ROUND)
+        s->most = 2 * s->most < SITE_ROUND ? 2 * s->most : SITE_ROUND;
+}
+
+/* A server is back once the end of the stream is seen: what comes before may end in the same failure each time. */
 static void finish_round(struct site *s, size_t heard, uint64_t now_ns)
 {
-    if (s->backoff_ns)
+    bool cut = site_talk_was_cut(s->talk);
+
+    s->more = cut || heard == s->asked;
+    learn_most(s, heard, cut);
+    if (cut)
+        disconnect(s);
+    if (s->backoff_ns && !s->more) {
         s->keep->say("the site's server: is back");
+        s->backoff_ns = 0;
+    }
     s->counts->up = true;
-    s->backoff_ns = 0;
     s->counts->sent += s->under_way;
     s->count -= s->under_way;
     memmove(s->waiting, s->waiting + s->under_way, s->count * sizeof *s->waiting);
     end_round(s);
-    s->due_ns = now_ns + (s->count || heard == s->asked ? SITE_SOON_NS : about(SITE_ROUND_NS));
+    s->due_ns = now_ns + (s->count || s->more ? SITE_SOON_NS : about(SITE_ROUND_NS));
 }
 
 static int send_more(struct site *s)
@@ -182,8 +203,12 @@ static void take(void *user, const struct autobuf_paths_entry *entry)
     struct site *s = user;
     struct autobuf_paths_entry checked = AUTOBUF_PATHS_ENTRY_INIT;
 
-    if (entry)
+    if (entry) {
         checked = *entry;
+    } else if (!s->said) {
+        s->keep->say("the site's server: has what is no entry, or too long: that is left out");
+        s->said = true;
+    }
     if (!site_check(&checked, (uint64_t)time(NULL)))
         s->counts->turned_away++;
     else if (keep_foreign(s->keep, &checked))
@@ -335,6 +360,7 @@ int site_open(struct site **site, const struct config *config, struct keep *keep
     s->fd = -1;
     s->place = config->site;
     strcpy(s->key, config->site_key);
+    s->most = SITE_ROUND;
     error = config->site_password_file[0] ? read_password(config->site_password_file, s->password) : 0;
     if (error == 0)
         error = name_itself(s->who);

@@ -6,11 +6,13 @@
  *
  * The server keeps a stream for each site, KEY:paths:1, of about the newest SITE_KEPT messages. Each is one entry
  * (field e: autobuf_paths_entry_encode()) and who says so (field h: a number that a daemon draws when it begins). A
- * host appends what it learned, and reads what has come since it last read.
+ * host appends what it learned, and reads what has come since it last read. The server may lose the stream, or be another
+ * one, whose ids begin anew: then all of it is read.
  */
 #ifndef SITE_TALK_H
 #define SITE_TALK_H
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -31,9 +33,10 @@ struct site_round {
     const struct autobuf_paths_entry *entries;
     size_t count;          /* of them, at most SITE_ROUND */
     unsigned read;         /* how many to read, 1 to SITE_ROUND */
+    bool look_back;        /* and the one before them once more: if it is gone, the next round reads from the beginning */
 };
 
-/* Takes what another host says: any entry; NULL: something that is none. */
+/* Takes what another host says: any entry; NULL: something that is none, or too long. */
 typedef void site_heard_fn(void *user, const struct autobuf_paths_entry *entry);
 
 /* key: of the site. who: of this daemon, 16 hex digits. Both must live as long. 0; -ENOMEM. */
@@ -45,9 +48,19 @@ int site_talk_ask(struct site_talk *talk, const struct site_round *round, char *
 /*
  * Takes in what the server has sent. Returns 1: the round is over, and brought *heard messages; 0: more is to come;
  * -EKEYREJECTED: it refuses, see site_talk_refusal(); -EPROTO: no answer to what it was asked, or longer than asked for;
- * -ENOMEM. After an error the next round reads from the beginning.
+ * -ENOMEM. After an error the next round reads from the beginning. A message of too many fields is left out, and one that is
+ * longer than SITE_HEARD_MOST by itself.
  */
 int site_talk_hear(struct site_talk *talk, const char *bytes, size_t count, site_heard_fn *take, void *user, size_t *heard);
+
+/*
+ * Whether the round that is over ended in the midst of an answer longer than SITE_HEARD_MOST. Its rest is of no use: close the
+ * connection, and next time read no more than *heard messages, but at least one.
+ */
+bool site_talk_was_cut(const struct site_talk *talk);
+
+/* The next round reads from the beginning. Not within a round. */
+void site_talk_read_anew(struct site_talk *talk);
 
 /* The server's words, of printable characters. */
 const char *site_talk_refusal(const struct site_talk *talk);
