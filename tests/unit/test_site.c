@@ -28,6 +28,19 @@ static int listener, server; /* -1: none */
 static unsigned lines;
 static char said[200];
 static char round_text[65536]; /* the newest that was taken */
+static int64_t clock_ahead_s;
+
+/* The clock of this host, which anybody may set. */
+time_t time(time_t *now)
+{
+    struct timespec real;
+
+    assert_int_equal(clock_gettime(CLOCK_REALTIME, &real), 0);
+    real.tv_sec += clock_ahead_s;
+    if (now)
+        *now = real.tv_sec;
+    return real.tv_sec;
+}
 
 static void say(const char *line)
 {
@@ -68,6 +81,7 @@ static int open_alone(void **state)
 
     (void)state;
     lines = 0;
+    clock_ahead_s = 0;
     listener = server = -1;
     keep = (struct keep){.say = say, .file = "/no/such/file"}; /* nothing is written here */
     config = (struct config){.site_key = "key"};
@@ -515,6 +529,29 @@ static void a_failure_that_comes_again(void **state)
     assert_non_null(strstr(said, "is back"));
 }
 
+/* What was read before seemed to be expired, or not to be learned yet. */
+static void a_clock_that_is_set(void **state)
+{
+    static const struct {
+        int64_t ahead_s;
+        const char *count, *from;
+    } rows[] = {{0, "33", "9-18446744073709551615"}, {200, "33", "9-18446744073709551615"}, {86400, "32", "0"},
+                {86400, "33", "9-18446744073709551615"}, {0, "32", "0"}};
+    uint64_t now_ns = 0;
+
+    (void)state;
+    site_step(site, now_ns);
+    take_round();
+    for (size_t i = 0; i < COUNT(rows); i++) {
+        answer_messages(10, 1, 1);
+        site_step(site, now_ns);
+        clock_ahead_s = rows[i].ahead_s;
+        now_ns = step_when_due();
+        take_round();
+        CHECK(rows[i].from, reads(rows[i].count, rows[i].from));
+    }
+}
+
 static void the_password_s_file(void **state)
 {
     static const struct {
@@ -563,6 +600,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(nothing_is_read_without_room, open_one, close_one),
         cmocka_unit_test_setup_teardown(answers_that_are_too_long, open_one, close_one),
         cmocka_unit_test_setup_teardown(a_failure_that_comes_again, open_one, close_one),
+        cmocka_unit_test_setup_teardown(a_clock_that_is_set, open_one, close_one),
         cmocka_unit_test_setup_teardown(the_password_s_file, open_one, close_one),
     };
 

@@ -36,6 +36,7 @@ struct site {
     size_t most;             /* messages of which an answer has not been too long */
     bool more;               /* the last round did not come to the end of the stream */
     bool said;               /* that something was left out */
+    int64_t booted_s;        /* when this host began, by its clock when the stream was first read */
     uint64_t due_ns;         /* the next round; of a round: when it ends at the latest */
     uint64_t backoff_ns;     /* 0: no round has failed since the end of the stream was seen */
     uint64_t rest_until_ns;  /* nothing is read before */
@@ -125,6 +126,26 @@ static int look(struct site *s)
     return 0;
 }
 
+/* The same second at each call, or the next one, unless somebody sets the clock. */
+static int64_t booted_s(void)
+{
+    struct timespec up = {0};
+
+    (void)clock_gettime(CLOCK_BOOTTIME, &up);
+    return (int64_t)time(NULL) - up.tv_sec;
+}
+
+/* What seemed to be expired, or not yet learned, perhaps is not. */
+static void look_at_clock(struct site *s)
+{
+    int64_t now_s = booted_s();
+
+    if (llabs(now_s - s->booted_s) <= (int64_t)SITE_AHEAD_S)
+        return;
+    s->booted_s = now_s;
+    site_talk_read_anew(s->talk);
+}
+
 /* Reads no more than there is room for. */
 static int begin_round(struct site *s, uint64_t now_ns)
 {
@@ -141,6 +162,7 @@ static int begin_round(struct site *s, uint64_t now_ns)
         round.password = s->password[0] ? s->password : NULL;
         round.database = s->place.database ? &s->place.database : NULL;
     }
+    look_at_clock(s);
     round.count = s->count < SITE_ROUND ? s->count : SITE_ROUND;
     round.read = (unsigned)(room < s->most ? room : s->most);
     round.look_back = !s->more;
@@ -361,6 +383,7 @@ int site_open(struct site **site, const struct config *config, struct keep *keep
     s->place = config->site;
     strcpy(s->key, config->site_key);
     s->most = SITE_ROUND;
+    s->booted_s = booted_s();
     error = config->site_password_file[0] ? read_password(config->site_password_file, s->password) : 0;
     if (error == 0)
         error = name_itself(s->who);
