@@ -61,7 +61,8 @@ class Host:
     """A daemon in a network namespace of its own, with a store of its own."""
 
     def __init__(self, folder: pathlib.Path, name: str, rules: str) -> None:
-        self.folder, self.store = folder, folder / f"{name}.paths"
+        self.folder, self.store = folder, folder / name / "paths"
+        self.store.parent.mkdir()
         self.status, self.into, self.file = (folder / f"{name}.{end}" for end in ("status", "learned", "conf"))
         self.file.write_text(f"state=off\nstatus={self.status}\nlearned={self.into}\nstore={self.store}\n{rules}[none]\nmode=off\n")
         self.child = subprocess.Popen([*WITH_PARENT, "unshare", "-n", built("tools/autobufd"), "--config", str(self.file)], text=True,
@@ -283,6 +284,34 @@ class Shared(SiteTest):
         self.server()
         self.add("h", "0", "e", message("198.51.100.4"), at="6-1")
         self.until(lambda: "198.51.100.4/32" in b.entries(), "b does not hear what is on another server")
+
+    def test_what_was_forgotten_before_the_rules_are_read_again(self) -> None:
+        self.server()
+        a, b = self.host("a"), self.host("b")
+        a.learn(message("192.0.2.1"))
+        b.learn(message("192.0.2.2"))
+        for host in a, b:
+            self.until(lambda host=host: set(host.entries()) == {"192.0.2.1/32", "192.0.2.2/32"}, "they do not know the same")
+            self.until(lambda host=host: host.site()["sent"] == 1, "it is not sure that the server has it")
+        for remote in "192.0.2.1", "192.0.2.2":  # its own, and the other one's
+            self.forget(a, remote)
+        a.child.send_signal(signal.SIGHUP)
+        a.line("reads the rules again")
+        b.learn(message("192.0.2.3"))  # the server has it behind what was forgotten
+        self.until(lambda: "192.0.2.3/32" in a.entries(), "a hears no more")
+        self.assertEqual(set(a.entries()), {"192.0.2.3/32"})
+        self.assertEqual(a.site()["up"], True)
+        a.file.write_text(a.file.read_text().replace("[none]", "site_key=another\n[none]"))
+        a.child.send_signal(signal.SIGHUP)
+        a.line("reads the rules again")
+        a.learn(message("192.0.2.4"))
+        self.until(lambda: self.ask("XLEN", "another:paths:1") == "1\n", "the site is still the one before")
+
+    def forget(self, host: Host, remote: str) -> None:
+        """As an administrator does, for whom the host's store is at its usual place."""
+        steps = ("mount -t tmpfs none /var/lib", "mkdir /var/lib/autobuf", f"mount --bind {host.store.parent} /var/lib/autobuf",
+                 f"{built('tools/autobuf')} paths forget {remote} --host")
+        subprocess.run(["unshare", "--mount", "sh", "-c", " && ".join(steps)], check=True)
 
     def test_a_key_that_others_use(self) -> None:
         self.server()

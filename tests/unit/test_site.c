@@ -552,6 +552,75 @@ static void a_clock_that_is_set(void **state)
     }
 }
 
+/* Who it is in the round that was taken last. */
+static void find_who(char who[SITE_WHO_BYTES])
+{
+    const char *begins = strstr(round_text, "h\r\n$16\r\n");
+
+    assert_non_null(begins);
+    snprintf(who, SITE_WHO_BYTES, "%.16s", begins + 8);
+}
+
+static void opened_again(void **state)
+{
+    static const struct {
+        const char *key, *file;
+        bool same;
+    } rows[] = {{"key", "/no/such/file", true}, {"yek", "/no/such/file", false}, {"key", "/no/such/other", false}};
+    char who[SITE_WHO_BYTES], before[SITE_WHO_BYTES];
+    struct autobuf_paths_entry e = entry(1);
+
+    (void)state;
+    for (size_t i = 0; i < COUNT(rows); i++) {
+        site_close(site);
+        strcpy(keep.file, "/no/such/file");
+        strcpy(config.site_key, "key");
+        assert_int_equal(site_open(&site, &config, &keep), 0);
+        site_offer(site, &e);
+        site_step(site, 0);
+        assert_int_equal(take_round(), 1);
+        find_who(before);
+        assert_int_equal(send(server, ADDED, strlen(ADDED), MSG_NOSIGNAL), strlen(ADDED));
+        answer_messages(10, 1, 1);
+        site_step(site, 0);
+        site_offer(site, &e);
+        step_when_due(); /* it is under way */
+        assert_int_equal(take_round(), 1);
+        strcpy(keep.file, rows[i].file);
+        strcpy(config.site_key, rows[i].key);
+        assert_int_equal(site_reopen(&site, &config, &keep), 0);
+        end_connection();
+        assert_true(keep.counts.site.used);
+        if (!rows[i].same)
+            site_offer(site, &e);
+        site_step(site, 0);
+        assert_int_equal(take_round(), 1);
+        find_who(who);
+        CHECK_EQUAL(rows[i].file, strcmp(who, before) == 0, rows[i].same);
+        CHECK_EQUAL(rows[i].file, memmem(round_text, sizeof round_text, "\r\n9-18446744073709551615\r\n", 26) != NULL, rows[i].same);
+        memset(round_text, 0, sizeof round_text);
+        end_connection();
+    }
+}
+
+/* A password's file that went away meanwhile, and a configuration without a server. */
+static void what_cannot_be_opened_again(void **state)
+{
+    (void)state;
+    strcpy(config.site_password_file, secret);
+    assert_int_equal(site_reopen(&site, &config, &keep), -ENOENT);
+    assert_null(site);
+    assert_false(keep.counts.site.used);
+    assert_int_equal(site_reopen(&site, &config, &keep), -ENOENT);
+    config.site_password_file[0] = '\0';
+    assert_int_equal(site_reopen(&site, &config, &keep), 0);
+    assert_true(keep.counts.site.used);
+    config.site.address_bytes = 0;
+    assert_int_equal(site_reopen(&site, &config, &keep), 0);
+    assert_null(site);
+    assert_false(keep.counts.site.used);
+}
+
 static void the_password_s_file(void **state)
 {
     static const struct {
@@ -601,6 +670,8 @@ int main(void)
         cmocka_unit_test_setup_teardown(answers_that_are_too_long, open_one, close_one),
         cmocka_unit_test_setup_teardown(a_failure_that_comes_again, open_one, close_one),
         cmocka_unit_test_setup_teardown(a_clock_that_is_set, open_one, close_one),
+        cmocka_unit_test_setup_teardown(opened_again, open_one, close_one),
+        cmocka_unit_test_setup_teardown(what_cannot_be_opened_again, open_one, close_one),
         cmocka_unit_test_setup_teardown(the_password_s_file, open_one, close_one),
     };
 

@@ -136,11 +136,14 @@ static const char *why_no_site(int error)
 
 static void share_as_told(struct daemon *d)
 {
-    int error;
+    int error = 0;
 
-    site_close(d->site);
-    d->site = NULL;
-    error = d->keep.file[0] ? site_open(&d->site, d->config, &d->keep) : 0;
+    if (d->keep.file[0]) {
+        error = site_reopen(&d->site, d->config, &d->keep);
+    } else {
+        site_close(d->site);
+        d->site = NULL;
+    }
     if (error < 0)
         fprintf(stderr, "autobufd: goes on without the site's server: %s\n", why_no_site(error));
 }

@@ -27,6 +27,7 @@ struct site {
     struct report_site *counts;
     struct site_place place;
     char key[RULE_WORD_BYTES], password[PASSWORD_BYTES], who[SITE_WHO_BYTES];
+    char file[FILE_BYTES];   /* the store that has what was read */
     struct site_talk *talk;
     struct autobuf_paths_entry waiting[SITE_WAITING];
     size_t count, under_way; /* of them; under_way: the first, which this round sends */
@@ -358,6 +359,13 @@ static int read_password(const char *name, char password[PASSWORD_BYTES])
     return error == 0 && !password[0] ? -EINVAL : error;
 }
 
+/* None is no error. */
+static int read_password_of(struct site *s, const struct config *config)
+{
+    explicit_bzero(s->password, sizeof s->password);
+    return config->site_password_file[0] ? read_password(config->site_password_file, s->password) : 0;
+}
+
 /* A number that no other daemon has. */
 static int name_itself(char who[SITE_WHO_BYTES])
 {
@@ -382,9 +390,10 @@ int site_open(struct site **site, const struct config *config, struct keep *keep
     s->fd = -1;
     s->place = config->site;
     strcpy(s->key, config->site_key);
+    strcpy(s->file, keep->file);
     s->most = SITE_ROUND;
     s->booted_s = booted_s();
-    error = config->site_password_file[0] ? read_password(config->site_password_file, s->password) : 0;
+    error = read_password_of(s, config);
     if (error == 0)
         error = name_itself(s->who);
     if (error == 0)
@@ -397,6 +406,35 @@ int site_open(struct site **site, const struct config *config, struct keep *keep
     keep->offer = offer;
     keep->offer_to = s;
     *site = s;
+    return 0;
+}
+
+/* What was read from the same place went into the same store. */
+static bool is_as_told(const struct site *s, const struct config *config)
+{
+    return memcmp(&s->place.address, &config->site.address, sizeof s->place.address) == 0 &&
+           s->place.address_bytes == config->site.address_bytes && s->place.database == config->site.database &&
+           strcmp(s->key, config->site_key) == 0 && strcmp(s->file, s->keep->file) == 0;
+}
+
+int site_reopen(struct site **site, const struct config *config, struct keep *keep)
+{
+    struct site *s = *site;
+    int error;
+
+    if (!s || !is_as_told(s, config)) {
+        site_close(s);
+        return site_open(site, config, keep);
+    }
+    error = read_password_of(s, config);
+    if (error < 0) {
+        site_close(s);
+        *site = NULL;
+        return error;
+    }
+    disconnect(s);
+    end_round(s);
+    s->due_ns = s->rest_until_ns = 0;
     return 0;
 }
 

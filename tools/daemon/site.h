@@ -29,6 +29,12 @@ struct site;
  */
 int site_open(struct site **site, const struct config *config, struct keep *keep);
 
+/*
+ * The same with another configuration, or what has changed in the password's file. If it is the same server, key and store,
+ * what waits goes on waiting, and what was read is not read again. After an error *site is NULL, what was there is closed.
+ */
+int site_reopen(struct site **site, const struct config *config, struct keep *keep);
+
 /* Takes what this host has learned, to be sent later, if it is something to be shared. NULL is allowed here and below. */
 void site_offer(struct site *site, const struct autobuf_paths_entry *entry);
 
