@@ -265,7 +265,7 @@ void ab_estimate_rate(const struct ab_packet *packets, size_t count, uint64_t *s
     table[POOLED].rate_bit_per_s = rate->pooled_bit_per_s;
     table[POOLED].kind = AB_KIND_POOLED;
     rate->torn = table[WINDOWS].rate_bit_per_s && !stands(&table[WINDOWS]) && !stands(&table[CLUSTER]);
-    if (!table[WINDOWS].rate_bit_per_s) { /* no packets came slower than they were sent */
+    if (!table[WINDOWS].rate_bit_per_s || (rate->window_ns && ab_most_as_sent(packets, count, rate->window_ns))) {
         table[SENT].rate_bit_per_s = rate->pooled_bit_per_s;
         table[SENT].kind = AB_KIND_SENT;
     }

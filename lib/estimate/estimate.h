@@ -92,6 +92,9 @@ const char *ab_kind_why(unsigned kind);
 size_t ab_estimate_readings(const struct ab_packet *packets, size_t count, uint64_t window_ns,
                             uint64_t *rates);
 
+/* Whether most windows of time took as long to send: where batches lengthen a few of those, they are not the path's. */
+bool ab_most_as_sent(const struct ab_packet *packets, size_t count, uint64_t window_ns);
+
 /* Estimates the capacity from all trains. scratch has room for count values. */
 void ab_estimate_rate(const struct ab_packet *packets, size_t count, uint64_t *scratch,
                       struct ab_rate *rate);

@@ -50,13 +50,14 @@ static bool spread_by_path(const struct ab_packet *a, const struct ab_packet *b)
 /*
  * One reading for each packet from which a window of width_ns fits into its run. In a batch only the first packet
  * begins a window (pathrate does the same): one that came right behind another does not. With singles, packets that
- * arrived as one neither begin nor end a window.
+ * arrived as one neither begin nor end a window. rates may be NULL. *tried: windows, also those that say nothing.
  */
 static size_t readings_of_windows(const struct ab_packet *packets, size_t count, uint64_t width_ns,
-                                  bool singles, uint64_t *rates)
+                                  bool singles, uint64_t *rates, size_t *tried)
 {
     size_t found = 0;
 
+    *tried = 0;
     for (size_t begin = 0, end; begin < count; begin = end) {
         uint64_t behind_ns, upto_i = 0, upto_j = 0; /* bytes of the run */
 
@@ -72,10 +73,15 @@ static size_t readings_of_windows(const struct ab_packet *packets, size_t count,
                 upto_j += packets[j++].bytes;
             if (j == end)
                 break;
-            if (!(singles && (packets[i].merged || packets[j].merged)) &&
-                spread_by_path(&packets[i], &packets[j]))
-                rates[found++] =
+            if (singles && (packets[i].merged || packets[j].merged))
+                continue;
+            ++*tried;
+            if (!spread_by_path(&packets[i], &packets[j]))
+                continue;
+            if (rates)
+                rates[found] =
                     ab_rate_between(&packets[i], &packets[j], upto_j + packets[j].bytes - upto_i);
+            found++;
         }
     }
     return found;
@@ -97,7 +103,9 @@ static size_t readings_of_runs(const struct ab_packet *packets, size_t count, ui
 size_t ab_estimate_readings(const struct ab_packet *packets, size_t count, uint64_t window_ns,
                             uint64_t *rates)
 {
-    return window_ns ? readings_of_windows(packets, count, window_ns, false, rates)
+    size_t tried;
+
+    return window_ns ? readings_of_windows(packets, count, window_ns, false, rates, &tried)
                      : readings_of_runs(packets, count, rates);
 }
 
@@ -107,7 +115,16 @@ size_t ab_estimate_readings(const struct ab_packet *packets, size_t count, uint6
  */
 size_t ab_readings_of_gaps(const struct ab_packet *packets, size_t count, uint64_t *rates)
 {
-    return readings_of_windows(packets, count, 1, true, rates);
+    size_t tried;
+
+    return readings_of_windows(packets, count, 1, true, rates, &tried);
+}
+
+bool ab_most_as_sent(const struct ab_packet *packets, size_t count, uint64_t window_ns)
+{
+    size_t tried, spread = readings_of_windows(packets, count, window_ns, false, NULL, &tried);
+
+    return 2 * spread < tried;
 }
 
 struct ab_gaps ab_gaps_of(const struct ab_packet *packets, size_t count)

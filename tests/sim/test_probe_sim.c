@@ -361,6 +361,22 @@ static void slow_sender_says_at_least(void **state)
     assert_in_range(r.path.tx_rate_bit_per_s, 300000000, 1000000000);
 }
 
+/* The same where the replies come in batches, which lengthen some windows of time, but not most of them. */
+static void slow_sender_behind_batches(void **state)
+{
+    (void)state;
+    for (uint64_t send_ns = 8000; send_ns <= 40000; send_ns += 2000) {
+        struct sim_path path = path_of(&rows[0], 800, 20);
+        struct sim_result r;
+
+        path.back.batch_ns = 60000;
+        path.send_ns = send_ns;
+        r = sim_probe(&path, NULL);
+        if (!(r.path.flags & AUTOBUF_PATH_TX_AT_LEAST) && !r.path.tx_unsure)
+            assert_in_range(r.path.tx_rate_bit_per_s, 720000000, 880000000);
+    }
+}
+
 static void infinite_path_says_at_least(void **state)
 {
     struct sim_path path = path_of(&rows[0], 1000, 1);
@@ -435,6 +451,7 @@ int main(void)
         cmocka_unit_test(silence_ends_it),
         cmocka_unit_test(ipv6_counts_its_larger_header),
         cmocka_unit_test(slow_sender_says_at_least),
+        cmocka_unit_test(slow_sender_behind_batches),
         cmocka_unit_test(infinite_path_says_at_least),
         cmocka_unit_test(large_token_bucket_reads_its_peak),
     };
