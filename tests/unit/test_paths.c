@@ -275,16 +275,16 @@ static void one_writer_at_a_time(void **state)
     assert_int_equal(autobuf_paths_write(&other, "/nowhere/paths", 0), -ENOENT);
 }
 
-/* How many entries the store has. */
-static uint64_t count(void)
+/* How many entries a store has. NULL: the one that is used. */
+static uint64_t count_of(const char *name)
 {
     struct autobuf_paths *paths;
-    uint64_t found;
+    uint64_t count;
 
-    assert_int_equal(autobuf_paths_open(&paths, file), 0);
-    found = autobuf_paths_count(paths);
+    assert_int_equal(autobuf_paths_open(&paths, name), 0);
+    count = autobuf_paths_count(paths);
     autobuf_paths_close(paths);
-    return found;
+    return count;
 }
 
 /* Only with the last of these calls does the new store take the old one's place. */
@@ -303,13 +303,13 @@ static void an_error_at_the_end_leaves_the_old_one(void **state)
         failing = call;
         CHECK_EQUAL(names[call], autobuf_paths_commit(writer), -EDQUOT);
         CHECK_EQUAL(names[call], failing, NONE);
-        CHECK_EQUAL(names[call], count(), 3);
+        CHECK_EQUAL(names[call], count_of(file), 3);
         CHECK(names[call], !is_there(".new"));
         assert_int_equal(autobuf_paths_write(&writer, file, AUTOBUF_PATHS_TRY), 0);
         autobuf_paths_abort(writer);
     }
     write_numbered(2);
-    assert_int_equal(count(), 2);
+    assert_int_equal(count_of(file), 2);
 }
 
 /* It has the lock's descriptor, too, and lives on. */
@@ -476,17 +476,6 @@ static void where_the_own_store_is(void **state)
     free(huge);
 }
 
-static uint64_t own_count(void)
-{
-    struct autobuf_paths *paths;
-    uint64_t count;
-
-    assert_int_equal(autobuf_paths_open(&paths, NULL), 0);
-    count = autobuf_paths_count(paths);
-    autobuf_paths_close(paths);
-    return count;
-}
-
 static void what_is_kept_is_found(void **state)
 {
     struct autobuf_paths_entry e = numbered(5), found = AUTOBUF_PATHS_ENTRY_INIT;
@@ -498,21 +487,21 @@ static void what_is_kept_is_found(void **state)
         e = numbered(n);
         assert_int_equal(autobuf_paths_keep(NULL, &e, NOW, 0), 0);
     }
-    assert_int_equal(own_count(), 20);
+    assert_int_equal(count_of(NULL), 20);
     e = numbered(7);
     e.tx_rate_bit_per_s = 12345;
     assert_int_equal(autobuf_paths_keep(NULL, &e, NOW, AUTOBUF_PATHS_NO_SYNC), 0);
-    assert_int_equal(own_count(), 20);
+    assert_int_equal(count_of(NULL), 20);
     assert_int_equal(autobuf_paths_open(&paths, NULL), 0);
     assert_int_equal(find(paths, &e, &found), 0);
     assert_int_equal(found.tx_rate_bit_per_s, 12345);
     autobuf_paths_close(paths);
     e.expires_s = NOW + 100;
     assert_int_equal(autobuf_paths_keep(NULL, &e, NOW + 50, 0), 0); /* the others have expired */
-    assert_int_equal(own_count(), 1);
+    assert_int_equal(count_of(NULL), 1);
     e.remote.version = 0;
     assert_int_equal(autobuf_paths_keep(NULL, &e, NOW, 0), -EINVAL);
-    assert_int_equal(own_count(), 1);
+    assert_int_equal(count_of(NULL), 1);
     ab_store_environment("off", NULL, NULL);
     e = numbered(1);
     assert_int_equal(autobuf_paths_keep(NULL, &e, NOW, 0), -ENOENT);
@@ -529,17 +518,17 @@ static void the_oldest_goes_when_there_are_too_many(void **state)
     write_numbered(4095);
     e.learned_s = 1;
     assert_int_equal(autobuf_paths_keep(NULL, &e, NOW, 0), 0);
-    assert_int_equal(own_count(), 4096);
+    assert_int_equal(count_of(NULL), 4096);
     e = numbered(9001);
     assert_int_equal(autobuf_paths_keep(NULL, &e, NOW, 0), 0);
-    assert_int_equal(own_count(), 4096);
+    assert_int_equal(count_of(NULL), 4096);
     assert_int_equal(autobuf_paths_open(&paths, NULL), 0);
     assert_int_equal(find(paths, &e, &found), 0);
     e = numbered(9000);
     assert_int_equal(find(paths, &e, &found), -ENOENT);
     autobuf_paths_close(paths);
     assert_int_equal(autobuf_paths_keep(file, &e, NOW, 0), 0); /* any other store may be larger */
-    assert_int_equal(own_count(), 4097);
+    assert_int_equal(count_of(NULL), 4097);
 }
 
 /* Whoever has set an entry knows something that no connection tells again. */
@@ -562,7 +551,7 @@ static void what_was_set_by_hand_does_not_go(void **state)
 
         assert_int_equal(autobuf_paths_keep(NULL, &seen, NOW, 0), 0);
     }
-    assert_int_equal(own_count(), 4096);
+    assert_int_equal(count_of(NULL), 4096);
     assert_int_equal(autobuf_paths_open(&paths, NULL), 0);
     for (uint64_t at = 0, given = 0; at < 4096; at++) {
         assert_int_equal(autobuf_paths_at(paths, at, &found), 0);
