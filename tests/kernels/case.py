@@ -44,6 +44,12 @@ def objects(said: str) -> list[dict]:
     return found
 
 
+def answers(said: str) -> dict[str, str]:
+    """What each case said, by its number."""
+    parts = re.split(r"^@@ (\d+)\n", said, flags=re.M)
+    return dict(zip(parts[1::2], parts[2::2], strict=True))
+
+
 def watched(file: str) -> str:
     """A line of a script: how often autobuf watch --json has reported there."""
     return f"""echo "watched $(grep -c '"limited"' {file})"\n"""
