@@ -53,6 +53,7 @@ static int take_options(struct ab_decision *d, const struct autobuf_options *the
 void ab_decide_measured(struct ab_decision *d, int result)
 {
     d->measured = result < 0 ? result : 1;
+    d->found = d->path;
     if (result < 0)
         ab_log(&d->log, "not measured: %s", autobuf_strerror(result));
 }

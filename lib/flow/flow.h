@@ -43,6 +43,7 @@ struct ab_decision {
     bool aside;                /* marked, or bound to another address: others may go another way */
     struct autobuf_plan plan;
     int measured; /* as in struct autobuf_applied */
+    struct autobuf_path found; /* what was measured: the caller may tell another path afterwards */
 };
 
 /*
@@ -85,7 +86,7 @@ void ab_decide_note_way(struct ab_decision *d, int fd);
  */
 void ab_decide_keep(const struct ab_decision *d);
 
-/* Notes how a measurement ended: 0 or an error. */
+/* Notes how a measurement ended: 0, and path is what was measured, or an error. */
 void ab_decide_measured(struct ab_decision *d, int result);
 
 /* Reads the socket's state anew. Returns what autobuf_socket_state() returns. */

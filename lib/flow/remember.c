@@ -143,11 +143,11 @@ void ab_decide_keep(const struct ab_decision *d)
 {
     struct autobuf_paths_entry entry = AUTOBUF_PATHS_ENTRY_INIT;
     uint64_t now_s = (uint64_t)time(NULL);
-    bool unsure = d->path.flags || d->path.tx_unsure || d->path.rx_unsure;
+    bool unsure = d->found.flags || d->found.tx_unsure || d->found.rx_unsure;
     int error;
 
-    if (d->options.flags & AUTOBUF_FLOW_NO_STORE || d->measured != 1 || d->aside || d->path.method != AUTOBUF_METHOD_ICMP ||
-        !d->path.tx_rate_bit_per_s || autobuf_paths_learn(&entry, &d->path) < 0 ||
+    if (d->options.flags & AUTOBUF_FLOW_NO_STORE || d->measured != 1 || d->aside || d->found.method != AUTOBUF_METHOD_ICMP ||
+        !d->found.tx_rate_bit_per_s || autobuf_paths_learn(&entry, &d->found) < 0 ||
         ab_prefix_of((const struct sockaddr *)&d->peer, d->peer_len, &entry.remote) < 0)
         return;
     memcpy(entry.device, d->device, sizeof entry.device);

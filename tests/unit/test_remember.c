@@ -243,13 +243,26 @@ static void the_interface_that_is_surely_used(void **state)
     }
 }
 
+static int found(const void *to, socklen_t to_len, struct autobuf_paths_entry *entry)
+{
+    struct autobuf_paths_query query = AUTOBUF_PATHS_QUERY_INIT;
+    struct autobuf_paths *paths;
+    int error = autobuf_paths_open(&paths, file);
+
+    if (error < 0)
+        return error;
+    query.remote = to;
+    query.remote_len = to_len;
+    query.device = "lo";
+    error = autobuf_paths_find(paths, &query, entry);
+    autobuf_paths_close(paths);
+    return error;
+}
+
 /* What is kept of a measurement to this peer from this socket: the error of looking for it, and its interface. */
 static int kept_of(const struct sockaddr *to, socklen_t to_len, int fd, uint32_t mark, struct autobuf_paths_entry *entry)
 {
-    struct autobuf_paths_query query = AUTOBUF_PATHS_QUERY_INIT;
-    struct ab_decision d = {.options = AUTOBUF_OPTIONS_INIT, .path = AUTOBUF_PATH_INIT, .peer_len = to_len, .measured = 1};
-    struct autobuf_paths *paths;
-    int error;
+    struct ab_decision d = {.options = AUTOBUF_OPTIONS_INIT, .path = AUTOBUF_PATH_INIT, .peer_len = to_len};
 
     memcpy(&d.peer, to, to_len);
     d.options.mark = mark;
@@ -257,16 +270,9 @@ static int kept_of(const struct sockaddr *to, socklen_t to_len, int fd, uint32_t
     d.path.method = AUTOBUF_METHOD_ICMP;
     assert_int_equal(truncate(file, 0), 0);
     ab_decide_note_way(&d, fd);
+    ab_decide_measured(&d, 0);
     ab_decide_keep(&d);
-    query.remote = to;
-    query.remote_len = to_len;
-    query.device = "lo";
-    error = autobuf_paths_open(&paths, file);
-    if (error < 0)
-        return error;
-    error = autobuf_paths_find(paths, &query, entry);
-    autobuf_paths_close(paths);
-    return error;
+    return found(to, to_len, entry);
 }
 
 static void what_is_measured_by_one_interface_holds_for_that(void **state)
@@ -309,6 +315,54 @@ static void what_is_measured_from_an_address(void **state)
     }
 }
 
+/* Steps a flow until it has measured, and says which rate. 0: it could not. */
+static uint64_t measured_rate(struct autobuf_flow *flow)
+{
+    struct autobuf_applied applied = AUTOBUF_APPLIED_INIT;
+    struct autobuf_path path = AUTOBUF_PATH_INIT;
+
+    applied.path = &path;
+    while (!applied.measured) {
+        assert_true(autobuf_flow_step(flow, autobuf_now_ns()) >= 0);
+        assert_int_equal(autobuf_flow_state(flow, &applied), 0);
+    }
+    return applied.measured == 1 ? path.tx_rate_bit_per_s : 0;
+}
+
+/* What the caller tells afterwards is used, but what is kept is what the flow itself has measured. */
+static void what_is_measured_is_kept_also_if_the_caller_tells(void **state)
+{
+    static const struct {
+        const char *name;
+        uint32_t method;
+    } told[] = {{"given", AUTOBUF_METHOD_GIVEN}, {"measured by the caller", AUTOBUF_METHOD_ICMP}};
+    struct autobuf_options options = AUTOBUF_OPTIONS_INIT;
+    struct sockaddr_in to = peer();
+
+    (void)state;
+    options.intent = AUTOBUF_INTENT_LOW_DELAY; /* measures at once */
+    for (size_t i = 0; i < COUNT(told); i++) {
+        struct autobuf_paths_entry entry = AUTOBUF_PATHS_ENTRY_INIT;
+        struct autobuf_path path = AUTOBUF_PATH_INIT;
+        int fd = socket(AF_INET, SOCK_STREAM, 0);
+        struct autobuf_flow *flow;
+        uint64_t rate;
+
+        assert_int_equal(truncate(file, 0), 0);
+        assert_int_equal(autobuf_flow_open(&flow, fd, (struct sockaddr *)&to, sizeof to, &options), 0);
+        rate = measured_rate(flow);
+        assert_int_equal(autobuf_path_given(&path, RATE, 100000000), 0);
+        path.method = told[i].method;
+        assert_true(autobuf_flow_tell(flow, &path) >= 0);
+        autobuf_flow_close(flow);
+        close(fd);
+        if (!rate || rate == RATE)
+            SKIP("loopback could not be measured");
+        CHECK_EQUAL(told[i].name, found(&to, sizeof to, &entry), 0);
+        CHECK_EQUAL(told[i].name, entry.tx_rate_bit_per_s, rate);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -321,6 +375,7 @@ int main(void)
         cmocka_unit_test(the_interface_that_is_surely_used),
         cmocka_unit_test(what_is_measured_by_one_interface_holds_for_that),
         cmocka_unit_test(what_is_measured_from_an_address),
+        cmocka_unit_test(what_is_measured_is_kept_also_if_the_caller_tells),
     };
 
     return cmocka_run_group_tests(tests, begin, end);
