@@ -20,6 +20,7 @@
 #include "../base/clock.h"
 #include "../base/option.h"
 #include "../base/wait.h"
+#include "../kernel/socket.h"
 #include "../kernel/stamp.h"
 #include "privilege.h"
 #include "probe.h"
@@ -46,6 +47,7 @@ struct autobuf_probe {
     struct ab_schedule schedule;
     pid_t owner;
     int fd;
+    uint64_t cookie; /* of the socket */
     int family;
     bool raw;
     bool has_header;        /* each message is sent with this IP header before it */
@@ -101,11 +103,17 @@ static int probe_new(struct autobuf_probe **out, const struct autobuf_probe_opti
     return 0;
 }
 
+/* A child of a fork may have closed the socket, and opened something else in its place. */
+static bool has_socket(const struct autobuf_probe *probe)
+{
+    return probe->fd >= 0 && (probe->owner == getpid() || ab_socket_check(probe->fd, probe->cookie) == 0);
+}
+
 void autobuf_probe_close(struct autobuf_probe *probe)
 {
     if (!probe)
         return;
-    if (probe->fd >= 0)
+    if (has_socket(probe))
         close(probe->fd);
     free(probe);
 }
@@ -251,6 +259,7 @@ static int probe_connect(struct autobuf_probe *probe, socklen_t peer_len,
                                  "(CAP_NET_RAW) are permitted");
     if (probe->fd < 0)
         return probe->fd;
+    (void)ab_socket_cookie(probe->fd, &probe->cookie);
     error = prepare_socket(probe);
     if (error == 0)
         error = leave_from(probe->fd, &options);

@@ -12,6 +12,7 @@
 #include <malloc.h>
 #include <netinet/in.h>
 #include <poll.h>
+#include <stdbool.h>
 #include <string.h>
 #include <sys/un.h>
 #include <sys/wait.h>
@@ -135,6 +136,35 @@ static void a_forked_child_has_no_handle(void **state)
     autobuf_probe_close(probe);
 }
 
+/* In a child, which has put another file in the socket's place or not: whether that is right after close(). */
+static bool closes_its_own(struct autobuf_probe *probe, bool replaced)
+{
+    int fd = autobuf_probe_fd(probe);
+
+    if (replaced && dup2(STDIN_FILENO, fd) < 0)
+        return false;
+    autobuf_probe_close(probe);
+    return (fcntl(fd, F_GETFD) >= 0) == replaced;
+}
+
+static void a_forked_child_closes_what_is_the_probe_s(void **state)
+{
+    struct autobuf_probe *probe = open_or_skip(&loopback4, sizeof loopback4);
+
+    (void)state;
+    for (int replaced = 0; replaced < 2; replaced++) {
+        pid_t child = fork();
+        int status;
+
+        if (child == 0)
+            _exit(closes_its_own(probe, replaced) ? 0 : 1);
+        assert_int_equal(waitpid(child, &status, 0), child);
+        assert_int_equal(status, 0);
+    }
+    assert_int_equal(step_to_the_end(probe), 1); /* the parent still has it */
+    autobuf_probe_close(probe);
+}
+
 static void bad_arguments(void **state)
 {
     struct sockaddr_un local = {.sun_family = AF_UNIX};
@@ -202,6 +232,7 @@ int main(void)
         cmocka_unit_test(measures_ipv6),
         cmocka_unit_test(ipv4_in_ipv6_dress_is_ipv4),
         cmocka_unit_test(a_forked_child_has_no_handle),
+        cmocka_unit_test(a_forked_child_closes_what_is_the_probe_s),
         cmocka_unit_test(bad_arguments),
         cmocka_unit_test(a_short_path_struct_is_not_overrun),
         cmocka_unit_test(bwdelay_measures_loopback),
