@@ -379,9 +379,29 @@ static void receive_replies(struct autobuf_probe *probe)
     }
 }
 
+/* Takes back what is queued from the first packet on that is larger than this. */
+static void drop_larger(struct autobuf_probe *probe, uint32_t bytes)
+{
+    unsigned at = probe->queue_begin;
+
+    while (at < probe->queue_end && probe->schedule.packets[probe->queue_first + at].bytes <= bytes)
+        at++;
+    if (at < probe->queue_end)
+        ab_schedule_unsend(&probe->schedule, probe->queue_first + at);
+    probe->queue_end = at;
+}
+
+/* The trains begin anew with smaller packets. */
+static void take_bytes(struct autobuf_probe *probe, uint32_t packet_bytes)
+{
+    drop_larger(probe, packet_bytes);
+    ab_schedule_mtu(&probe->schedule, packet_bytes);
+}
+
 /* Some packet was too large, and nobody says for which size: take the minimum of IPv6, and then that of IPv4. */
 static void shrink(struct autobuf_probe *probe)
 {
+    drop_larger(probe, 0);
     ab_schedule_mtu(&probe->schedule, probe->schedule.full_bytes > 1280 ? 1280 : 576);
 }
 
@@ -391,9 +411,7 @@ static void take_mtu(struct autobuf_probe *probe, uint32_t mtu_bytes)
     if (mtu_bytes == 0) /* a router from before RFC 1191 */
         shrink(probe);
     else
-        ab_schedule_mtu(&probe->schedule, (uint32_t)ab_max(mtu_bytes, probe->family == AF_INET
-                                                                  ? PATH_MTU_LEAST4_BYTES
-                                                                  : PATH_MTU_LEAST6_BYTES));
+        take_bytes(probe, (uint32_t)ab_max(mtu_bytes, probe->family == AF_INET ? PATH_MTU_LEAST4_BYTES : PATH_MTU_LEAST6_BYTES));
 }
 
 /* An error about a packet of this run. Anybody can send one for a packet that was never sent. */
@@ -404,7 +422,7 @@ static void take_error(struct autobuf_probe *probe, const struct sock_extended_e
 
     if (e->ee_origin == SO_EE_ORIGIN_LOCAL) {
         if (e->ee_errno == EMSGSIZE)
-            ab_schedule_mtu(&probe->schedule, e->ee_info);
+            take_bytes(probe, e->ee_info);
         return;
     }
     if (!ab_schedule_quoted(&probe->schedule, quoted + header, len - header))
@@ -467,13 +485,6 @@ static int fill_queue(struct autobuf_probe *probe, uint64_t now_ns)
     return 0;
 }
 
-static void drop_queue(struct autobuf_probe *probe)
-{
-    if (probe->queue_begin < probe->queue_end)
-        ab_schedule_unsend(&probe->schedule, probe->queue_first + probe->queue_begin);
-    probe->queue_begin = probe->queue_end = 0;
-}
-
 /* Sends what is queued with one sendmmsg(). Returns how many packets went, or a negative errno. */
 static int send_queue(struct autobuf_probe *probe)
 {
@@ -503,7 +514,7 @@ static int send_queue(struct autobuf_probe *probe)
 
 /*
  * A packet was too large for this host, and the error queue says which size it takes; or the error is an old one
- * about an earlier packet, which was handled there and does not count again.
+ * about an earlier packet, and what is queued is sent again.
  */
 static void too_large(struct autobuf_probe *probe)
 {
@@ -531,7 +542,6 @@ static int send_failed(struct autobuf_probe *probe, int error, uint64_t now_ns)
         probe->retry_ns = now_ns + RETRY_NS;
         return 0;
     case -EMSGSIZE:
-        drop_queue(probe);
         too_large(probe);
         return 0;
     case -EHOSTUNREACH: /* about an earlier packet, if the error queue has it; otherwise there is no route */
@@ -560,7 +570,7 @@ static int send_packets(struct autobuf_probe *probe, uint64_t now_ns)
         int result;
 
         if (now_ns >= probe->schedule.end_ns)
-            drop_queue(probe);
+            drop_larger(probe, 0);
         if (probe->queue_begin == probe->queue_end) {
             result = fill_queue(probe, now_ns);
             if (probe->queue_end == 0)

@@ -10,10 +10,15 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <malloc.h>
+#include <net/if.h>
 #include <netinet/in.h>
 #include <poll.h>
+#include <sched.h>
 #include <stdbool.h>
+#include <stdio.h>
 #include <string.h>
+#include <sys/ioctl.h>
+#include <sys/socket.h>
 #include <sys/un.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -213,6 +218,183 @@ static void a_short_path_struct_is_not_overrun(void **state)
     autobuf_probe_close(probe);
 }
 
+/* ------------------------------------------------------------------ errors that a send reports */
+
+#define BUDGET_BYTES 16000U
+#define SMALL_BYTES 44U
+#define OLD_MOST 8U /* errors about earlier packets in a row, after which the packets are taken to be too large */
+
+/* What sendmmsg() of this program does before packets of a train leave, and what has left. */
+static struct wire {
+    bool on;
+    int raw;          /* sends ICMP errors */
+    int mtu_bytes;    /* of the loopback device from then on; 0: as it is */
+    unsigned errors;  /* still to come, one before each call: about an echo that has left before */
+    unsigned refused; /* calls that failed */
+    unsigned packets; /* of trains that have left, */
+    size_t bytes;     /* and the last one's message */
+    uint8_t error[8 + 20 + 24]; /* an ICMP header, an IP header and the beginning of the echo that it quotes */
+} wire;
+
+int __real_sendmmsg(int fd, struct mmsghdr *messages, unsigned count, int flags);
+int __wrap_sendmmsg(int fd, struct mmsghdr *messages, unsigned count, int flags);
+
+static const struct iovec *echo_of(const struct mmsghdr *message)
+{
+    return &message->msg_hdr.msg_iov[message->msg_hdr.msg_iovlen - 1];
+}
+
+/* RFC 1071, of what has zeros there. */
+static void put_checksum(uint8_t *icmp, size_t len)
+{
+    uint32_t sum = 0;
+
+    for (size_t i = 0; i < len; i += 2)
+        sum += (uint32_t)icmp[i] << 8 | icmp[i + 1];
+    sum = (sum >> 16) + (sum & 0xffff);
+    sum = ~(sum + (sum >> 16));
+    icmp[2] = (uint8_t)(sum >> 8);
+    icmp[3] = (uint8_t)sum;
+}
+
+/* "Fragmentation needed", by a path that takes more than any packet of the probe has. */
+static void write_error(int fd, const uint8_t *echo)
+{
+    static const uint8_t head[28] = {3, 4, [6] = 0xff, 0xff, 0x45, [16] = 64, 1, [20] = 127, 0, 0, 1, 127, 0, 0, 1};
+    struct sockaddr_in local;
+    socklen_t len = sizeof local, type_len = sizeof(int);
+    int type = 0;
+
+    memcpy(wire.error, head, sizeof head);
+    memcpy(wire.error + sizeof head, echo, sizeof wire.error - sizeof head);
+    assert_int_equal(getsockopt(fd, SOL_SOCKET, SO_TYPE, &type, &type_len), 0);
+    assert_int_equal(getsockname(fd, (struct sockaddr *)&local, &len), 0);
+    if (type == SOCK_DGRAM) /* a ping socket has the kernel's identifier */
+        memcpy(wire.error + sizeof head + 4, &local.sin_port, sizeof local.sin_port);
+    put_checksum(wire.error, sizeof wire.error);
+}
+
+static void send_error(int fd)
+{
+    struct pollfd p = {fd, 0, 0};
+
+    wire.errors--;
+    assert_int_equal(sendto(wire.raw, wire.error, sizeof wire.error, 0, (const void *)&loopback4, sizeof loopback4),
+                     sizeof wire.error);
+    assert_int_equal(poll(&p, 1, 10000), 1);
+    assert_true(p.revents & POLLERR);
+}
+
+static void set_loopback(int fd, unsigned long request, struct ifreq device)
+{
+    memcpy(device.ifr_name, "lo", sizeof "lo");
+    assert_int_equal(ioctl(fd, request, &device), 0);
+}
+
+int __wrap_sendmmsg(int fd, struct mmsghdr *messages, unsigned count, int flags)
+{
+    const struct iovec *first = echo_of(messages);
+    int sent;
+
+    if (!wire.on)
+        return __real_sendmmsg(fd, messages, count, flags);
+    if (first->iov_len == SMALL_BYTES)
+        write_error(fd, first->iov_base);
+    else if (wire.errors)
+        send_error(fd);
+    else if (wire.mtu_bytes)
+        set_loopback(fd, SIOCSIFMTU, (struct ifreq){.ifr_mtu = wire.mtu_bytes});
+    sent = __real_sendmmsg(fd, messages, count, flags);
+    wire.refused += sent < 0;
+    for (int i = 0; i < sent; i++) {
+        if (echo_of(&messages[i])->iov_len == SMALL_BYTES)
+            continue;
+        wire.packets++;
+        wire.bytes = echo_of(&messages[i])->iov_len;
+    }
+    return sent;
+}
+
+static int host = -1; /* the network namespace that the other tests use */
+
+static int enter_own_network(void **state)
+{
+    (void)state;
+    host = open("/proc/self/ns/net", O_RDONLY | O_CLOEXEC);
+    return 0;
+}
+
+static int leave_own_network(void **state)
+{
+    (void)state;
+    wire.on = false;
+    setns(host, CLONE_NEWNET); /* fails if it was not left */
+    return close(host);
+}
+
+static void make_network_or_skip(bool ping)
+{
+    FILE *groups;
+
+    if (unshare(CLONE_NEWNET) < 0)
+        skip();
+    wire.raw = socket(AF_INET, SOCK_RAW | SOCK_CLOEXEC, IPPROTO_ICMP);
+    assert_true(wire.raw >= 0);
+    set_loopback(wire.raw, SIOCSIFFLAGS, (struct ifreq){.ifr_flags = IFF_UP});
+    groups = fopen("/proc/sys/net/ipv4/ping_group_range", "w");
+    if (!groups) /* the container's are read-only */
+        skip();
+    assert_true(fputs(ping ? "0 2147483647\n" : "1 0\n", groups) >= 0);
+    assert_int_equal(fclose(groups), 0);
+}
+
+/* A send reports an error about an earlier packet, and nothing was sent: the packets of the train have to leave all the same. */
+static void no_packet_of_a_train_is_left_out(void **state)
+{
+    static const struct {
+        const char *name;
+        bool ping;
+        unsigned errors;
+        int mtu_bytes;
+        size_t bytes;    /* of the last message, */
+        unsigned trains, packets; /* that have begun, and left: the budget is for one train, or 15 packets of 1000 bytes */
+    } rows[] = {
+        {"raw", false, 0, 0, 1480, 1, 10},
+        {"raw: an old error", false, 1, 0, 1480, 1, 10},
+        {"raw: some", false, OLD_MOST, 0, 1480, 1, 10},
+        {"raw: too many", false, OLD_MOST + 1, 0, 1260, 2, 10},
+        {"raw: the packets are too large", false, 0, 1000, 980, 3, 15},
+        {"raw: and an old error", false, 1, 1000, 980, 3, 15},
+        {"ping", true, 0, 0, 1480, 1, 10},
+        {"ping: an old error", true, 1, 0, 1480, 1, 10},
+        {"ping: some", true, OLD_MOST, 0, 1480, 1, 10},
+        {"ping: too many", true, OLD_MOST + 1, 0, 1260, 2, 10},
+        {"ping: the packets are too large", true, 0, 1000, 980, 3, 15},
+    };
+    struct autobuf_probe_options options = AUTOBUF_PROBE_OPTIONS_INIT;
+
+    (void)state;
+    options.budget_bytes = BUDGET_BYTES;
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+        struct autobuf_probe_progress progress = AUTOBUF_PROBE_PROGRESS_INIT;
+        struct autobuf_probe *probe;
+        int result;
+
+        make_network_or_skip(rows[i].ping);
+        wire = (struct wire){.on = true, .raw = wire.raw, .errors = rows[i].errors, .mtu_bytes = rows[i].mtu_bytes};
+        assert_int_equal(autobuf_probe_open(&probe, (const void *)&loopback4, sizeof loopback4, &options), 0);
+        result = step_to_the_end(probe);
+        assert_int_equal(autobuf_probe_progress(probe, &progress), 0);
+        if (result != 1 || wire.packets != rows[i].packets || wire.bytes != rows[i].bytes || progress.trains != rows[i].trains ||
+            wire.errors || wire.refused != rows[i].errors + (rows[i].mtu_bytes ? 1 : 0))
+            fail_msg("%s: %u packets, the last of %zu bytes, in %u trains, %u calls refused", rows[i].name, wire.packets,
+                     wire.bytes, progress.trains, wire.refused);
+        wire.on = false;
+        autobuf_probe_close(probe);
+        close(wire.raw);
+    }
+}
+
 static void bwdelay_measures_loopback(void **state)
 {
     int64_t bytes = bwdelay("127.0.0.1");
@@ -235,6 +417,7 @@ int main(void)
         cmocka_unit_test(a_forked_child_closes_what_is_the_probe_s),
         cmocka_unit_test(bad_arguments),
         cmocka_unit_test(a_short_path_struct_is_not_overrun),
+        cmocka_unit_test_setup_teardown(no_packet_of_a_train_is_left_out, enter_own_network, leave_own_network),
         cmocka_unit_test(bwdelay_measures_loopback),
     };
 
