@@ -388,6 +388,42 @@ static void looking_only(void **state)
     close(fd);
 }
 
+/* As the page says: the path's rate replaces what the program has set, if it is known and the program sends. */
+static void low_delay_replaces_a_rate(void **state)
+{
+    static const struct {
+        const char *name;
+        uint32_t intent, path_flags;
+        uint64_t own;
+        bool replaced;
+    } rows[] = {
+        {"none", 0, 0, UINT64_MAX, true},
+        {"a lower one", 0, 0, 1000000, true},
+        {"a higher one", AUTOBUF_INTENT_SENDS, 0, 100000000, true},
+        {"the path's is a lower bound", 0, AUTOBUF_PATH_TX_AT_LEAST, 1000000, false},
+        {"it receives", AUTOBUF_INTENT_RECEIVES, 0, 1000000, false},
+    };
+
+    (void)state;
+    for (size_t i = 0; i < COUNT(rows); i++) {
+        struct autobuf_options options = AUTOBUF_OPTIONS_INIT;
+        struct autobuf_path path = AUTOBUF_PATH_INIT;
+        struct told t;
+        int fd = tcp_socket();
+
+        assert_int_equal(autobuf_path_given(&path, 100000000, 20000000), 0);
+        path.flags |= rows[i].path_flags;
+        options.path = &path;
+        options.intent = AUTOBUF_INTENT_LOW_DELAY | rows[i].intent;
+        assert_int_equal(setsockopt(fd, SOL_SOCKET, SO_MAX_PACING_RATE, &rows[i].own, sizeof rows[i].own), 0);
+        CHECK(rows[i].name, autobuf_tune(fd, NULL, 0, &options, tell(&t)) >= 0);
+        CHECK_EQUAL(rows[i].name, t.plan.snd_pacing_bit_per_s != 0, rows[i].replaced);
+        CHECK_EQUAL(rows[i].name, state_of(fd).pacing_byte_per_s, rows[i].replaced ? t.plan.snd_pacing_bit_per_s / 8 : rows[i].own);
+        CHECK(rows[i].name, t.plan.snd_pacing_bit_per_s < 100000000);
+        close(fd);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -402,6 +438,7 @@ int main(void)
         cmocka_unit_test(structs_without_a_size_are_refused),
         cmocka_unit_test(says_what_it_does),
         cmocka_unit_test(looking_only),
+        cmocka_unit_test(low_delay_replaces_a_rate),
     };
 
     return cmocka_run_group_tests_name("tune", tests, NULL, NULL);
