@@ -172,6 +172,10 @@ static void what_is_no_answer(void **state)
         {"*-5\r\n", 0, false, -EPROTO},
         {"$-5\r\n", 0, false, -EPROTO},
         {"*1\r\n*1\r\n*1\r\n*1\r\n*1\r\n*1\r\n*1\r\n*1\r\n*1\r\n*1\r\n*1\r\n*1\r\n", 0, false, -EPROTO},
+        {"*1\r\n*1\r\n*1\r\n*1\r\n*1\r\n*1\r\n*1\r\n", 0, false, 0},
+        {"*1\r\n*1\r\n*1\r\n*1\r\n*1\r\n*1\r\n*1\r\n*1\r\n", 0, false, -EPROTO},
+        {"*1\r\n*2\r\n$1\r\nx\r\n*1\r\n*2\r\n$3\r\n1-0\r\n*65\r\n*1\r\n*1\r\n", 0, false, 0}, /* in one that is left out */
+        {"*1\r\n*2\r\n$1\r\nx\r\n*1\r\n*2\r\n$3\r\n1-0\r\n*65\r\n*1\r\n*1\r\n*1\r\n", 0, false, -EPROTO},
         {"HTTP/1.1 400 Bad Request\r\n", 0, false, -EPROTO},
         {"-NOAUTH Authentication required.\r\n", 0, false, -EKEYREJECTED},
         {"-ERR no\r\n", 1, true, -EKEYREJECTED},

@@ -13,6 +13,7 @@
 #define ID_BYTES 42U /* of two numbers of 64 bits, with its NUL */
 #define PIECES_MOST (2 * SITE_ROUND) /* of an answer's array */
 #define FIELDS_DEPTH 4U /* arrays around those of a message's fields: the message, all of them, the stream, all of these */
+#define DEPTH_MOST 6U /* arrays around any; how many more hiredis would read depends on its version */
 #define BEGINNING "0"
 
 struct site_talk {
@@ -51,26 +52,28 @@ static bool is_left_out(const redisReadTask *task)
     return parent && parent->type == REDIS_REPLY_NIL;
 }
 
-static bool is_fields(const redisReadTask *task)
+static unsigned depth_of(const redisReadTask *task)
 {
-    const redisReadTask *at = task;
     unsigned depth = 0;
 
-    while ((at = at->parent))
+    while ((task = task->parent))
         depth++;
-    return depth == FIELDS_DEPTH && task->idx == 1;
+    return depth;
 }
 
 /* A server may claim that an array is as long as all memory. A message of so many fields is left out, others are refused. */
 static void *make_array(const redisReadTask *task, pieces_type pieces)
 {
     const struct site_talk *talk = task->privdata;
+    unsigned depth = depth_of(task);
 
+    if (depth > DEPTH_MOST)
+        return NULL;
     if (is_left_out(task))
         return parent_of(task);
     if ((size_t)pieces <= PIECES_MOST)
         return talk->usual.createArray(task, pieces);
-    return is_fields(task) ? talk->usual.createNil(task) : NULL;
+    return depth == FIELDS_DEPTH && task->idx == 1 ? talk->usual.createNil(task) : NULL;
 }
 
 static void *make_string(const redisReadTask *task, char *text, size_t bytes)
