@@ -290,6 +290,25 @@ static void peers_that_cannot_be_measured(void **state)
     stage_end(&s);
 }
 
+/* The kernel has EINVAL for an address of a link without its interface, as for a route that swallows everything. */
+static void a_peer_that_the_kernel_finds_invalid(void **state)
+{
+    struct sockaddr_in6 peer = {.sin6_family = AF_INET6, .sin6_addr = {{{0xfe, 0x80, [15] = 1}}}};
+    struct autobuf_options options = measuring();
+    int fd = socket(AF_INET6, SOCK_STREAM, 0);
+    struct told t;
+
+    (void)state;
+    if (fd < 0)
+        SKIP("no IPv6 here");
+    assert_int_equal(autobuf_tune(fd, (struct sockaddr *)&peer, sizeof peer, &options, tell(&t)), 0);
+    close(fd);
+    if (t.applied.measured == -EACCES)
+        SKIP("nothing may be measured here");
+    assert_int_equal(t.applied.measured, -EINVAL);
+    assert_int_equal(t.plan.snd_reason, AUTOBUF_REASON_UNKNOWN);
+}
+
 /* What an older program's struct has no room for is not written. */
 static void older_program_s_structs(void **state)
 {
@@ -434,6 +453,7 @@ int main(void)
         cmocka_unit_test(other_descriptors_are_refused),
         cmocka_unit_test(options_out_of_range),
         cmocka_unit_test(peers_that_cannot_be_measured),
+        cmocka_unit_test(a_peer_that_the_kernel_finds_invalid),
         cmocka_unit_test(older_program_s_structs),
         cmocka_unit_test(structs_without_a_size_are_refused),
         cmocka_unit_test(says_what_it_does),
