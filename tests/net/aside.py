@@ -44,13 +44,24 @@ for tries in range(600):
 
 
 class Group:
-    """A control group that gives way."""
+    """A control group. It goes with this process."""
 
     def __init__(self, folder: pathlib.Path) -> None:
         self.folder = folder
-        folder.mkdir()
+        folder.mkdir(exist_ok=True)  # one whose keeper was killed, too, may have left it
         self.keeper = subprocess.Popen([sys.executable, "-I", "-c", KEEPER, str(folder)], stdin=subprocess.PIPE,
                                        stdout=subprocess.DEVNULL, start_new_session=True)
+
+    def close(self) -> None:
+        self.keeper.stdin.close()
+        self.keeper.wait()
+
+
+class IdleGroup(Group):
+    """One that gives way."""
+
+    def __init__(self, folder: pathlib.Path) -> None:
+        super().__init__(folder)
         try:
             self.give_way(True)
         except OSError:
@@ -64,16 +75,12 @@ class Group:
     def enter(self) -> None:
         (self.folder / "cgroup.procs").write_text(str(os.getpid()))
 
-    def close(self) -> None:
-        self.keeper.stdin.close()
-        self.keeper.wait()
 
-
-def group() -> Group | None:
+def group() -> IdleGroup | None:
     """A new one; None: this machine has none for us."""
     for root in ROOTS:
         with contextlib.suppress(OSError):
-            return Group(pathlib.Path(tempfile.mktemp(prefix=NAME, dir=root)))
+            return IdleGroup(pathlib.Path(tempfile.mktemp(prefix=NAME, dir=root)))
     return None
 
 

@@ -16,7 +16,7 @@ import unittest
 from unittest import mock
 
 import cases
-from aside import BESIDE, LEAST_NICE, NAME, ROOTS, Aside, group
+from aside import BESIDE, LEAST_NICE, NAME, ROOTS, Aside, Group, group
 from path import build_folder
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1]))
@@ -71,6 +71,32 @@ class Beside(unittest.TestCase):
         if not (made := group()):
             self.skipTest("no control group can be made here")
         made.close()
+        self.folder = made.folder
+
+    def test_a_group_goes_with_who_made_it(self) -> None:
+        for number in (signal.SIGTERM, signal.SIGKILL):
+            with self.subTest(number):
+                reader, writer = os.pipe()
+                maker = os.fork()
+                if maker == 0:
+                    try:
+                        kept = Group(self.folder)
+                        os.write(writer, b"made\n")
+                        signal.pause()
+                    finally:
+                        os._exit(1)
+                os.close(writer)
+                with os.fdopen(reader) as told:
+                    self.assertEqual(told.readline(), "made\n")
+                self.assertTrue(self.folder.exists())
+                os.kill(maker, number)
+                os.waitpid(maker, 0)
+                self.assertTrue(soon(lambda: not self.folder.exists()))
+
+    def test_a_group_that_was_left(self) -> None:
+        self.folder.mkdir()
+        Group(self.folder).close()
+        self.assertFalse(self.folder.exists())
 
     def test_it_gives_way(self) -> None:
         aside = Aside(state)

@@ -23,6 +23,7 @@ import unittest
 sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
 
 import daemons  # noqa: E402
+from aside import Group  # noqa: E402
 from cases import REFUSED, run_tests  # noqa: E402
 from daemons import CROWD, PORT, SMALL, TOP, WAIT_S  # noqa: E402
 from path import Path, built, wait_line, wait_listening  # noqa: E402
@@ -219,8 +220,7 @@ class Scale(BeforeSynTest):
         group = pathlib.Path(control_groups()) / "autobuf-tests.service"
         if os.geteuid() != 0:
             self.skipTest("needs root to make a control group")
-        group.mkdir(exist_ok=True)
-        self.addCleanup(group.rmdir)
+        self.addCleanup(Group(group).close)
         daemon = self.acts(path, "[none]\nuser=4000000000\n")
         for unit, holds in ((group.name, True), (group.name[:-1], False), (group.name + "x", False), ("x" * 63, False)):
             with self.subTest(unit):
