@@ -24,7 +24,7 @@ sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
 
 from cases import REFUSED, PathTest, run_tests  # noqa: E402
 from path import Path, built, wait_listening  # noqa: E402
-from test_bulk import BulkTest  # noqa: E402
+from test_bulk import CORE, BulkTest  # noqa: E402
 from test_probe import ALL, PING_GROUPS  # noqa: E402
 
 HERE = pathlib.Path(__file__).resolve().parent
@@ -471,6 +471,22 @@ class Command(unittest.TestCase):
                 self.assertEqual(done.stdout, "")
                 self.assertRegex(done.stderr, rf"^autobuf run: {program}: {why}.*\n$")
 
+    def test_without_an_object_that_can_be_preloaded(self) -> None:
+        """The program is not run, and why is said."""
+        whole = "tools/autobuf", "lib/libautobuf.so.0", "preload/libautobuf-run.so"
+        refused = "the linker preloads no file with a space or a colon in its name"
+        for name, files, why in (("missing", whole[:2], "is missing"), ("a space", whole, refused), ("a:colon", whole, refused)):
+            with self.subTest(name), tempfile.TemporaryDirectory() as folder:
+                for file in files:
+                    copy = pathlib.Path(folder, name, file)
+                    copy.parent.mkdir(parents=True, exist_ok=True)
+                    shutil.copy(built(file), copy)
+                done = plain(pathlib.Path(folder, name, "tools/autobuf"), "run", "sh", "-c", "echo \"$LD_PRELOAD\"")
+                if done.returncode == 0 and folder not in done.stdout and os.path.exists(done.stdout.strip()):
+                    self.skipTest(f"{done.stdout.strip()} is installed here")
+                self.assertEqual((done.returncode, done.stdout), (125, ""), done.stderr)
+                self.assertRegex(done.stderr, rf"^autobuf run: /.*/libautobuf-run\.so:? {why}.*\n$")
+
     MUSL = ("#include <stdio.h>\n"
             "#include <sys/socket.h>\n"
             "int main(void)\n"
@@ -847,6 +863,31 @@ class OnAPath(BulkTest):
         receive = self.receiving()
         for how, says in (("plain", r"set: SO_RCVBUF \d+"), ("clamped", "set: nothing")):
             self.assertRegex(receive(self.CLAMPED, how), r"received 8.0 MB .*; " + says)
+
+    SIZES = ("import socket, sys\n"
+             "s = socket.create_connection((sys.argv[1], int(sys.argv[2]))); sends = int(sys.argv[3])\n"
+             "if sends: s.sendall(bytes(sends)); s.shutdown(socket.SHUT_WR)\n"
+             "while s.recv(1 << 16): pass\n"
+             "print(*(s.getsockopt(socket.SOL_SOCKET, option) // 2 for option in (socket.SO_SNDBUF, socket.SO_RCVBUF)))\n")
+
+    def test_no_buffer_is_larger_than_the_most_that_may_be(self) -> None:
+        """Autotuning reaches 262,144 and 250,000 bytes, as a program sets them, and the path holds 1.25 MB."""
+        self.core(CORE)
+        path = self.path(both="rate=100M,delay=50ms,queue=2M")
+        path.sysctl("a", "net.ipv4.tcp_wmem", "4096 16384 524288")
+        path.sysctl("a", "net.ipv4.tcp_rmem", "4096 131072 500000")
+        for port, program, sends in ((PORT, self.SINK, 30_000_000), (PORT + 1, self.SOURCE, 0)):
+            path.popen("b", [sys.executable, "-c", program, str(port)])
+            wait_listening(path, "b", port)
+            sizes = []
+            for options in ((), ("--max", "400k")):
+                done = path.run("a", [COMMAND, "run", *options, "--", sys.executable, "-c", self.SIZES, path.addr["b"], str(port),
+                                      str(sends)], env=clean())
+                self.assertEqual((done.returncode, done.stderr), (0, ""))
+                sizes.append(int(done.stdout.split()[0 if sends else 1]))
+            with self.subTest(sends=sends):
+                self.assertGreater(sizes[0], 400_000)
+                self.assertEqual(sizes[1], 400_000)
 
     OVER = ("import contextlib, select, socket, sys\n"
             "s = socket.create_connection((sys.argv[1], int(sys.argv[2])))\n"
