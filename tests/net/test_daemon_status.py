@@ -18,6 +18,7 @@ import time
 
 sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
 
+import test_probe  # noqa: E402
 from cases import run_tests  # noqa: E402
 from daemons import BINARIES, PORT, PROGRAMS, SMALL, WAIT_S, Watched, program, setUpModule  # noqa: E402
 from path import built, wait_line  # noqa: E402
@@ -160,6 +161,10 @@ class Status(Watched):
         self.assertEqual(done.stdout.count(f"[{sender.pid}]:{fd} "), 2, done.stdout)
         self.assertEqual(done.stdout.count("given back to autotuning"), 2, done.stdout)
         self.assertTrue(done.stdout.replace("\n", "").isprintable())
+        if os.geteuid() == 0:  # the socket is its owner's
+            done = path.run("a", [test_probe.tool(), "top", "--socket", str(self.socket)], unprivileged=True)
+            self.assertEqual((done.returncode, done.stdout), (3, ""))
+            self.assertIn(f"{self.socket}: Permission denied", done.stderr)
         self.stop(daemon)
         done = top()
         self.assertEqual((done.returncode, done.stdout), (1, ""))

@@ -208,6 +208,13 @@ class Failing(InbandTest):
         self.assertEqual((done.returncode, done.stdout), (1, ""))
         self.assertIn("in use", done.stderr)
 
+    def test_port_not_permitted(self) -> None:
+        path = self.path(both="delay=1ms")
+        done = path.run("b", ["setpriv", "--bounding-set=-net_bind_service", "--inh-caps=-net_bind_service", "--",
+                              built(TOOL), "serve", "--port", "80"])
+        self.assertEqual((done.returncode, done.stdout), (3, ""))
+        self.assertIn("cannot listen on port 80: Permission denied", done.stderr)
+
     def strange(self, path: Path, how: str) -> tuple[subprocess.CompletedProcess, bytes]:
         """Measures with a server of tests/net/strange_server.py; returns what that one was sent, too."""
         server = path.popen("b", [sys.executable, str(HERE / "strange_server.py"), str(PORT), how])

@@ -822,7 +822,8 @@ class Words(ToolTest):
     def test_usage(self) -> None:
         """What is wrong, as tests/unit/test_arguments.c has it; the exit status is this test's."""
         path = self.path()
-        for words in ("", "nonsense", "probe", "explain --rate 1M", "probe --budget 999 a", "probe -I no-such-device a"):
+        for words in ("", "nonsense", "probe", "explain --rate 1M", "probe --budget 999 a", "probe -I no-such-device a",
+                      "run --max 1 true", "paths nonsense", "top --count 0"):
             with self.subTest(words=words):
                 done = self.run_tool(path, *words.split())
                 self.assertEqual((done.returncode, done.stdout), (2, ""))
