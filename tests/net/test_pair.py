@@ -84,6 +84,25 @@ class Pair(PathTest):
         self.near(self.measure(path, path.addr["b"], unprivileged=True), self.product(50, 40),
                   PRODUCT_SHARE, "product")
 
+    def test_next_address(self) -> None:
+        """Of a host with two, of which a router says that the first cannot be reached."""
+        path = self.path(both="rate=50M,delay=20ms")
+        path.sysctl("b", "net.ipv4.ip_forward", 1)
+        for side, command in (("a", "route add 10.98.0.0/23 via 10.77.0.2"), ("b", "route add unreachable 10.98.0.0/24"),
+                              ("b", "address add 10.98.1.1/32 dev lo"), ("b", "link set lo up")):
+            self.assertEqual(path.run(side, ["ip", *command.split()]).returncode, 0, command)
+        files = ("mount -t tmpfs none /etc && echo multi on >/etc/host.conf && echo hosts: files >/etc/nsswitch.conf && "
+                 "printf '%s two.example\n' 10.98.0.1 10.98.1.1 >/etc/hosts || exit 99")
+        done = path.run("a", ["unshare", "--mount", "sh", "-c", f'{files}; exec "$1" two.example', "sh", program], timeout=20)
+        if done.returncode == 99 or "unshare:" in done.stderr:
+            self.skipTest("no file system can be mounted here: " + done.stderr.strip())
+        self.assertEqual(done.returncode, 0, done.stdout + done.stderr)
+        product = self.product(50, 40)
+        self.between(int(done.stdout.split()[0]), product / 2, 2 * product, "product, measured once")
+        told = path.run("a", ["cat", "/proc/net/snmp"]).stdout
+        names, values = [line.split() for line in told.splitlines() if line.startswith("Icmp:")]
+        self.assertGreater(int(values[names.index("InDestUnreachs")]), 0, "the first was not tried")
+
     def test_not_permitted(self) -> None:
         path = self.path(both="rate=50M,delay=20ms")
         path.sysctl("a", PING_GROUPS, "1 0")
