@@ -9,6 +9,7 @@ with what the path allows. The benchmarks show how fast each way of tuning is.
 
 from __future__ import annotations
 
+import errno
 import json
 import os
 import pathlib
@@ -222,8 +223,8 @@ class Transfers(BulkTest):
 class Decisions(BulkTest):
     """What autobuf_tune() decides, without privilege unless said otherwise."""
 
-    def tune(self, path: Path, *args: str, unprivileged: bool = True, **kw) -> dict:
-        done = path.run("a", [os.path.join(folder, "tests", "net", "tune"), *args, path.addr["b"], str(PORT)],
+    def tune(self, path: Path, *args: str, host: str | None = None, unprivileged: bool = True, **kw) -> dict:
+        done = path.run("a", [os.path.join(folder, "tests", "net", "tune"), *args, host or path.addr["b"], str(PORT)],
                         unprivileged=unprivileged, timeout=15, **kw)
         self.assertEqual((done.returncode, done.stderr), (0, ""))
         return json.loads(done.stdout)
@@ -328,6 +329,17 @@ class Decisions(BulkTest):
         self.assertEqual((result["result"], result["reason"]), (0, "unknown"))
         self.assertLess(result["measured"], 0)
         self.assertEqual(self.echoes(path), 0)
+
+    def test_a_route_that_swallows_everything(self) -> None:
+        # the kernel has EINVAL for it; but no argument was wrong
+        self.core(CORE)
+        path = self.hosts(LONG, {**WMEM, **RMEM})
+        for command in ("route add blackhole 10.97.0.0/24", "-6 route add blackhole fd97::/64"):
+            self.assertEqual(path.run("a", ["ip", *command.split()]).returncode, 0, command)
+        for host in ("10.97.0.1", "fd97::1"):
+            with self.subTest(host=host):
+                result = self.tune(path, host=host)
+                self.assertEqual((result["result"], result["measured"], result["reason"]), (0, -errno.EINVAL, "unknown"))
 
 
 class Flows(BulkTest):
