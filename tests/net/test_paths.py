@@ -210,9 +210,10 @@ class Command(unittest.TestCase):
         self.env["XDG_CACHE_HOME"] = str(self.folder)
         self.own = self.folder / "autobuf" / "paths"
 
-    def run_it(self, *args: str, status: int = 0) -> str:
+    def run_it(self, *args: str, status: int = 0, said: str = "") -> str:
+        """said: on its standard input."""
         done = subprocess.run([built("tools/autobuf"), "paths", *args], env=self.env, capture_output=True, text=True,
-                              stdin=subprocess.DEVNULL, timeout=20)
+                              input=said, timeout=20)
         self.assertEqual(done.returncode, status, done.stderr)
         self.assertEqual(bool(done.stderr), bool(status), done.stderr)
         return done.stdout + done.stderr
@@ -258,6 +259,18 @@ class Command(unittest.TestCase):
         shutil.rmtree(self.own.parent)
         self.run_it("import", str(file))  # which makes the user's own
         self.assertEqual((self.folder / "other").read_bytes(), self.own.read_bytes())
+
+    def test_what_comes_by_standard_input_is_imported(self) -> None:
+        """More than a pipe holds, too; not a file of that name."""
+        reads_json(self)
+        self.run_it("set", "192.0.2.1", "--rate", "1G", "--rtt", "10")
+        one, = json.loads(self.run_it("export", "--store", str(self.own)))["paths"]
+        said = json.dumps({"paths": [one | {"remote": f"192.0.2.{last}"} for last in range(256)]})
+        self.assertGreater(len(said), 1 << 16)
+        other = self.folder / "other"
+        self.run_it("import", "-", "--store", str(other), said=said)
+        self.assertEqual([entry["remote"] for entry in entries(other)], [f"192.0.2.{last}/32" for last in range(256)])
+        self.assertIn("autobuf: -: line 2: ", self.run_it("import", "-", said='{\n"a": nonsense}', status=1))
 
     def test_what_the_store_knows_better_stays(self) -> None:
         reads_json(self)
