@@ -7,6 +7,7 @@ contain one of them.
 """
 from __future__ import annotations
 
+import contextlib
 import ipaddress
 import json
 import os
@@ -24,7 +25,7 @@ import zlib
 sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
 
 import test_bulk  # noqa: E402
-from path import Path, built, wait_listening  # noqa: E402
+from path import Path, PathError, built, wait_line, wait_listening  # noqa: E402
 from cases import run_tests  # noqa: E402
 
 RATE = 50_000_000
@@ -32,6 +33,7 @@ RTT_NS = 40_000_000
 NOBODY = 65534
 DAY_S = 86400
 HEADER, RECORD = 128, 184
+PYTHON = pathlib.Path(__file__).resolve().parents[2] / "python"
 
 setUpModule = test_bulk.setUpModule
 
@@ -106,12 +108,44 @@ class Store(test_bulk.BulkTest):
         self.assertGreater(self.low_delay(path, "/proc/autobuf/paths")[0], 4)
 
 
+# Says how many times 10 MB have come.
 SINK = f"""
 import socket
 s = socket.create_server(("", {test_bulk.PORT})).accept()[0]
-while s.recv(1 << 20):
-    pass
+came = 0
+while part := len(s.recv(1 << 20)):
+    came += part
+    if came // 10 ** 7 > (came - part) // 10 ** 7:
+        print(came // 10 ** 7, flush=True)
 """
+# Sends all it can. A line on its standard input gives it CAP_NET_ADMIN (12), or takes it, or is the path's rate; the last is empty.
+SENDER = f"""
+import ctypes, select, socket, sys
+import autobuf
+libc, header, sets = ctypes.CDLL(None), (ctypes.c_uint32 * 2)(0x20080522, 0), (ctypes.c_uint32 * 6)()
+def may_force(whether):
+    assert libc.capget(header, sets) == 0
+    sets[0] = sets[0] | 1 << 12 if whether else sets[0] & ~(1 << 12)
+    assert libc.capset(header, sets) == 0
+s = socket.create_connection((sys.argv[1], {test_bulk.PORT}))
+s.setblocking(False)
+with autobuf.Flow(s, silent=True, log=lambda line: print(line, flush=True)) as flow:
+    word = "begins"
+    while word:
+        print(word, flush=True)
+        readable = False
+        while not readable:
+            flow.step()
+            readable, writable, _ = select.select([0], [s], [], flow.wait_ms() / 1000)
+            if writable:
+                s.send(bytes(65536))
+        word = sys.stdin.readline().strip()
+        if word in ("may", "may not"):
+            may_force(word == "may")
+        elif word:
+            flow.tell(autobuf.Path.given(int(word), 50 * 10 ** 6))
+"""
+LIMITS, TRIMS = "the send buffer is what limits", "what was added stands in the queue"
 
 
 class Forced(test_bulk.BulkTest):
@@ -130,6 +164,52 @@ class Forced(test_bulk.BulkTest):
         self.assertEqual(done.returncode, 0, done.stderr)
         changes = [(int(a), int(b)) for a, b in re.findall(r"buffers (\d+), \d+ -> (\d+),", done.stderr)]
         self.assertTrue(any(b < 0.8 * a for a, b in changes), done.stderr)
+
+    def sends(self, wmem: int) -> tuple[Path, subprocess.Popen, subprocess.Popen]:
+        """A path that holds 0.6 MB, who sends there, and who takes what comes."""
+        path = self.hosts("rate=100M,delay=25ms,queue=4M", {"net.ipv4.tcp_wmem": f"4096 16384 {wmem}"})
+        path.route("a", congctl="reno")  # which fills a queue at once
+        sink = path.popen("b", [sys.executable, "-c", SINK])
+        wait_listening(path, "b", test_bulk.PORT)
+        env = os.environ | {"AUTOBUF_LIBRARY": built("lib/libautobuf.so.0"), "PYTHONPATH": str(PYTHON)}
+        sender = path.popen("a", [sys.executable, "-B", "-c", SENDER, path.addr["b"]], stdin=subprocess.PIPE, env=env)
+        return path, sender, sink
+
+    def say(self, sender: subprocess.Popen, *words: str) -> None:
+        for word in words:
+            sender.stdin.write(word + "\n")
+            sender.stdin.flush()
+            wait_line(sender, lambda line: line == word)
+
+    def is_trimmed(self, sender: subprocess.Popen, sink: subprocess.Popen, times: int) -> bool:
+        """Whether its buffer is, until so many times 10 MB have come."""
+        said: list[str] = []
+        wait_line(sink, lambda line: int(line) >= times, 30)
+        sender.stdin.close()
+        with contextlib.suppress(PathError):  # its output ends
+            wait_line(sender, said.append)
+        return any(TRIMS in line for line in said)
+
+    def test_what_could_not_be_forced_is_not_trimmed(self) -> None:
+        """As soon as it could be: a path was told that takes more than autotuning reaches, 3 MB."""
+        self.core(test_bulk.OLDER_CORE)
+        for word in ("may", "may not"):
+            with self.subTest(word):
+                _, sender, sink = self.sends(4194304)
+                self.say(sender, word, "500000000", "may")
+                self.assertEqual(self.is_trimmed(sender, sink, 6), word == "may")
+
+    def test_nor_is_what_no_step_could_force(self) -> None:
+        """Of the path's 0.6 MB autotuning reaches 0.2, and anybody may set 0.3."""
+        self.core(test_bulk.OLDER_CORE)
+        for word in ("may", "may not"):
+            with self.subTest(word):
+                path, sender, sink = self.sends(300000)
+                self.say(sender, word)
+                wait_line(sender, lambda line: LIMITS in line)
+                self.say(sender, "may")
+                path.change("ab", rate="20M")
+                self.assertEqual(self.is_trimmed(sender, sink, 2), word == "may")
 
 
 def reads_json(test: unittest.TestCase) -> None:
