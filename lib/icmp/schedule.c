@@ -352,12 +352,12 @@ static void core_answered_again(struct ab_schedule *schedule, uint64_t stamp_ns)
         schedule->close_ns = stamp_ns;
 }
 
-/* What this phase has still to send. */
-static uint64_t core_left_bytes(const struct ab_schedule *schedule)
+/* How many packets this phase has still to send. */
+static uint64_t core_left(const struct ab_schedule *schedule)
 {
     if (schedule->phase == AB_PINGS)
-        return (uint64_t)schedule->pings_left * schedule->small_bytes;
-    return (schedule->train_left + (uint64_t)schedule->trains_left * schedule->train_size) * schedule->full_bytes;
+        return schedule->pings_left;
+    return schedule->train_left + (uint64_t)schedule->trains_left * schedule->train_size;
 }
 
 /* Not in the middle of a train, whose gaps it would change, nor at the cost of one. */
@@ -365,9 +365,11 @@ static bool core_may_ask(const struct ab_schedule *schedule)
 {
     bool between = schedule->phase == AB_PINGS || schedule->train_left == 0 ||
                    schedule->train_left == schedule->train_size;
+    uint64_t left = core_left(schedule);
+    uint64_t left_bytes = left * (schedule->phase == AB_PINGS ? schedule->small_bytes : schedule->full_bytes);
 
-    return between && schedule->count < schedule->capacity &&
-           schedule->cost_bytes + core_left_bytes(schedule) + schedule->small_bytes <= schedule->budget_bytes;
+    return between && schedule->count + left < schedule->capacity &&
+           schedule->cost_bytes + left_bytes + schedule->small_bytes <= schedule->budget_bytes;
 }
 
 /*
