@@ -13,13 +13,8 @@
 #include "../kernel/proc.h"
 #include "../kernel/socket.h"
 #include "../plan/plan.h"
+#include "notsent.h"
 #include "restore.h"
-
-/*
- * A send buffer that was made larger holds what is in flight, and no more than this beside it: a peer that
- * does not read pins less memory than with the kernel's own buffer (0.7 MB).
- */
-#define NOTSENT_BYTES 524288U
 
 #define FIRST_STEP 4U /* times a buffer that limits; twice may be what came in a round trip by chance; tests/net/test_window.py */
 
@@ -119,14 +114,32 @@ static void put_back(int fd, const struct autobuf_plan *plan, const struct autob
         (void)ab_put_back_clamp(fd, was);
 }
 
+/* The host's, for all sockets that set none. */
+static uint64_t host_notsent(void)
+{
+    uint64_t bytes;
+
+    return ab_proc_read("/proc/sys/net/ipv4/tcp_notsent_lowat", &bytes, 1) == 1 ? bytes : UINT64_MAX;
+}
+
 /* A smaller bound stays, whether the program set it itself, or the host has it for all sockets. */
 static int bound_notsent(int fd, const struct before *was)
 {
-    uint64_t now = was->settings.notsent_bytes;
+    uint64_t now = was->settings.notsent_bytes ? was->settings.notsent_bytes : host_notsent();
+    uint64_t most = ab_max(AB_NOTSENT_BYTES, was->socket.snd_buf_bytes);
 
-    if (!now && ab_proc_read("/proc/sys/net/ipv4/tcp_notsent_lowat", &now, 1) != 1)
-        now = UINT64_MAX;
-    return now <= NOTSENT_BYTES ? 0 : ab_set_int(fd, IPPROTO_TCP, TCP_NOTSENT_LOWAT, NOTSENT_BYTES);
+    return now <= most ? 0 : ab_set_int(fd, IPPROTO_TCP, TCP_NOTSENT_LOWAT, most);
+}
+
+int ab_apply_notsent(int fd, uint64_t ours, uint64_t bytes)
+{
+    int now, error = ab_get_int(fd, IPPROTO_TCP, TCP_NOTSENT_LOWAT, &now);
+
+    bytes = ab_min(bytes, host_notsent());
+    if (autobuf_is_off() || error < 0 || (uint32_t)now != ours || bytes <= ours)
+        return error;
+    error = ab_set_int(fd, IPPROTO_TCP, TCP_NOTSENT_LOWAT, bytes);
+    return error < 0 ? error : 1;
 }
 
 /* Sets a plan's size. Returns 0, AUTOBUF_E_CLAMPED or a negative errno. */

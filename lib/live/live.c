@@ -1,13 +1,16 @@
 /* SPDX-License-Identifier: MIT */
 /* autobuf_live_*(): the socket around the judge. */
 #include <errno.h>
+#include <netinet/in.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
 #include <linux/sock_diag.h>
+#include <linux/tcp.h>
 
+#include "../apply/notsent.h"
 #include "../base/option.h"
 #include "../kernel/limits.h"
 #include "../kernel/socket.h"
@@ -30,6 +33,7 @@ struct autobuf_live {
     uint64_t pace_byte_per_s; /* the most that the program itself allows; UINT64_MAX: no limit */
     uint64_t path_bit_per_s;  /* the most that the path takes, if it is known; UINT64_MAX: unknown */
     uint64_t set_bit_per_s;   /* the pace that we set; 0: none */
+    uint64_t notsent_bytes;   /* how much may wait unsent, if that bound is ours; 0: it is not */
     uint32_t sides;           /* whose buffers the newest change has set or given back: AUTOBUF_LOCK_* */
 };
 
@@ -57,6 +61,19 @@ static int look_at(int fd, uint64_t now_ns, struct ab_look *look)
         return -ENOTCONN;
     look_at_memory(fd, look);
     return 0;
+}
+
+static uint64_t notsent_of(int fd)
+{
+    int bytes;
+
+    return ab_get_int(fd, IPPROTO_TCP, TCP_NOTSENT_LOWAT, &bytes) < 0 ? 0 : (uint32_t)bytes;
+}
+
+/* What was set before the connection was there, or on its listener, is ours: by its value, for nothing else tells. */
+static uint64_t our_notsent_of(int fd)
+{
+    return notsent_of(fd) == AB_NOTSENT_BYTES ? AB_NOTSENT_BYTES : 0;
 }
 
 void autobuf_live_options_init(struct autobuf_live_options *options, uint32_t size)
@@ -102,6 +119,7 @@ int ab_live_open(struct autobuf_live **out, int fd, const struct autobuf_live_op
     if (ab_get_pacing(fd, &live->pace_byte_per_s) < 0 || !live->pace_byte_per_s)
         live->pace_byte_per_s = UINT64_MAX;
     live->path_bit_per_s = UINT64_MAX;
+    live->notsent_bytes = our_notsent_of(fd);
     *out = live;
     return 0;
 }
@@ -200,7 +218,7 @@ static int act(struct autobuf_live *live, const struct ab_look *look, struct aut
 {
     struct autobuf_socket now = AUTOBUF_SOCKET_INIT;
     bool ends = plan->snd_pacing_bit_per_s == UINT64_MAX;
-    uint64_t most, before;
+    uint64_t most, before, notsent_bytes = notsent_of(live->fd);
     int result;
 
     if (plan->snd_pacing_bit_per_s)
@@ -219,6 +237,8 @@ static int act(struct autobuf_live *live, const struct ab_look *look, struct aut
         (void)ab_limits_refresh(&live->judge.limits);
     if (result <= 0)
         return result;
+    if (notsent_of(live->fd) != notsent_bytes)
+        live->notsent_bytes = notsent_of(live->fd);
     live->changes++;
     live->sides = (plan->snd_request_bytes || plan->flags & AUTOBUF_PLAN_SND_UNLOCK ? AUTOBUF_LOCK_SND : 0) |
                   (plan->rcv_request_bytes || plan->flags & AUTOBUF_PLAN_RCV_UNLOCK ? AUTOBUF_LOCK_RCV : 0);
@@ -234,6 +254,17 @@ static int act(struct autobuf_live *live, const struct ab_look *look, struct aut
                (unsigned long long)now.rcv_buf_bytes, why);
     }
     return result;
+}
+
+/* A peer that has taken more than the send buffer holds reads: for it as much may wait as in autotuning's own buffer. */
+static void let_more_wait(struct autobuf_live *live, const struct ab_look *look)
+{
+    uint64_t most = ab_min(look->socket.snd_buf_bytes, live->judge.limits.tcp_wmem_max_bytes);
+
+    if (!live->notsent_bytes || most <= live->notsent_bytes || look->info.acked_bytes < look->socket.snd_buf_bytes ||
+        live->judge.intent & AUTOBUF_INTENT_LOW_DELAY)
+        return;
+    live->notsent_bytes = ab_apply_notsent(live->fd, live->notsent_bytes, most) == 1 ? notsent_of(live->fd) : 0;
 }
 
 int ab_live_apply(struct autobuf_live *live, const struct autobuf_plan *theirs, const char *why)
@@ -302,6 +333,8 @@ int autobuf_live_step(struct autobuf_live *live, uint64_t now_ns)
     error = look_at(live->fd, now_ns, &look);
     if (error < 0)
         return error;
+    if (!(live->flags & AUTOBUF_LIVE_LOOK_ONLY))
+        let_more_wait(live, &look);
     trial = ab_judge_trial(&live->judge);
     if (!ab_judge_look(&live->judge, &look, &plan, &why) || live->flags & AUTOBUF_LIVE_LOOK_ONLY)
         return 0;

@@ -110,6 +110,24 @@ static void what_waits_unsent_is_bounded(void **state)
     }
 }
 
+/* Nor is it less than the buffer held before. */
+static void as_much_waits_as_before(void **state)
+{
+    struct autobuf_limits limits = AUTOBUF_LIMITS_INIT;
+    struct autobuf_plan p;
+    int fd = tcp_socket(), bytes, before;
+
+    (void)state;
+    assert_int_equal(autobuf_limits_host(&limits), 0);
+    bytes = (int)(limits.snd_settable_bytes / 2);
+    assert_int_equal(setsockopt(fd, SOL_SOCKET, SO_SNDBUF, &bytes, sizeof bytes), 0);
+    before = state_of(fd).snd_buf;
+    p = plan_of(limits.snd_settable_bytes, 0, 0);
+    assert_int_equal(autobuf_apply(fd, &p), 1);
+    assert_int_equal(notsent_of(fd), before > 524288 ? before : 524288);
+    close(fd);
+}
+
 /* net.ipv4.tcp_notsent_lowat, which many lower for short answers, is of a network namespace. */
 static int with_a_bound_for_all(void)
 {
@@ -896,6 +914,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(requests_are_set),
         cmocka_unit_test(what_waits_unsent_is_bounded),
+        cmocka_unit_test(as_much_waits_as_before),
         cmocka_unit_test(a_smaller_bound_of_the_host_stays),
         cmocka_unit_test(send_side_of_a_connection_is_set),
         cmocka_unit_test(leaving_alone_changes_nothing),

@@ -4,6 +4,7 @@
 
 #include <errno.h>
 #include <netinet/in.h>
+#include <netinet/tcp.h>
 #include <string.h>
 #include <sys/socket.h>
 #include <sys/wait.h>
@@ -124,6 +125,64 @@ static void a_healthy_connection_is_left_alone(void **state)
     close_connection(&c);
 }
 
+static uint32_t notsent_of(int fd)
+{
+    uint32_t bytes = 0;
+    socklen_t len = sizeof bytes;
+
+    assert_int_equal(getsockopt(fd, IPPROTO_TCP, TCP_NOTSENT_LOWAT, &bytes, &len), 0);
+    return bytes;
+}
+
+static void move_bytes(const struct connection *c, size_t most)
+{
+    static char bytes[65536];
+
+    for (size_t moved = 0; moved < most; moved += sizeof bytes) {
+        assert_int_equal(send(c->client, bytes, sizeof bytes, MSG_NOSIGNAL), sizeof bytes);
+        assert_int_equal(recv(c->accepted, bytes, sizeof bytes, MSG_WAITALL), sizeof bytes);
+    }
+}
+
+/* The bound that was set with a larger buffer is for peers that do not read. One that has taken more than the buffer holds does. */
+static void what_waits_for_a_reader_is_less_bounded(void **state)
+{
+    static const struct {
+        const char *name;
+        uint32_t bound, intent, flags;
+        bool rises;
+    } rows[] = {
+        {"ours", 524288, 0, 0, true},
+        {"the program's", 524289, 0, 0, false},
+        {"for low delay", 524288, AUTOBUF_INTENT_LOW_DELAY, 0, false},
+        {"who only looks", 524288, 0, AUTOBUF_LIVE_LOOK_ONLY, false},
+    };
+
+    (void)state;
+    for (size_t i = 0; i < COUNT(rows); i++) {
+        struct autobuf_live_options options = AUTOBUF_LIVE_OPTIONS_INIT;
+        struct connection c = tcp_connection();
+        struct autobuf_live *live;
+        int buffer = state_of(c.client).snd_buf;
+
+        if (buffer <= 524288)
+            skip(); /* a small net.ipv4.tcp_wmem */
+        options.intent = rows[i].intent;
+        options.flags = rows[i].flags;
+        assert_int_equal(setsockopt(c.client, IPPROTO_TCP, TCP_NOTSENT_LOWAT, &rows[i].bound, sizeof rows[i].bound), 0);
+        assert_int_equal(autobuf_live_open(&live, c.client, &options), 0);
+        move_bytes(&c, 65536);
+        assert_true(autobuf_live_step(live, S) >= 0);
+        CHECK_EQUAL(rows[i].name, notsent_of(c.client), rows[i].bound);
+        move_bytes(&c, 2 * (size_t)buffer + 4194304);
+        assert_true(autobuf_live_step(live, 3 * S) >= 0);
+        CHECK(rows[i].name, rows[i].rises == (notsent_of(c.client) > rows[i].bound));
+        CHECK(rows[i].name, notsent_of(c.client) <= (uint32_t)state_of(c.client).snd_buf);
+        autobuf_live_close(live);
+        close_connection(&c);
+    }
+}
+
 static void a_descriptor_that_was_closed_or_reused(void **state)
 {
     struct connection c = tcp_connection(), other = tcp_connection();
@@ -210,6 +269,7 @@ int main(void)
         cmocka_unit_test(options_are_checked),
         cmocka_unit_test(steps_when_it_is_time),
         cmocka_unit_test(a_healthy_connection_is_left_alone),
+        cmocka_unit_test(what_waits_for_a_reader_is_less_bounded),
         cmocka_unit_test(a_descriptor_that_was_closed_or_reused),
         cmocka_unit_test(a_connection_that_is_over),
         cmocka_unit_test(moves_to_a_duplicate_of_its_own_only),

@@ -2,9 +2,10 @@
 /*
  * A program that knows nothing of the library, and sends zeroes as one of its kind does:
  *
- *   writer poll|retry|write8k|write1m|sendfile HOST PORT SECONDS CONGESTION-CONTROL [SO_SNDBUF before|after|listener]
+ *   writer poll|retry|late|write8k|write1m|sendfile HOST PORT SECONDS CONGESTION-CONTROL [SO_SNDBUF before|after|listener]
  *
- * poll: waits for POLLOUT and writes 128 KB at most. retry: tries that again after 5 ms. write8k, write1m: write() blocks. sendfile: so does sendfile(), of 2 MB.
+ * poll: waits for POLLOUT and writes 128 KB at most. late: the same, but 30 ms pass until it writes, as where the processor or a
+ * disk is busy. retry: tries that again after 5 ms. write8k, write1m: write() blocks. sendfile: so does sendfile(), of 2 MB.
  * SO_SNDBUF: set by the program before it connects, after it, or on a socket that listens on HOST, for the first connection that
  * it accepts; 0: not set. Prints one line of JSON; the rate is that of what was acknowledged.
  */
@@ -28,6 +29,7 @@
 
 #define FILE_BYTES (2U << 20)
 #define RETRY_MS 5
+#define LATE_MS 30
 
 static char zeroes[1U << 20];
 
@@ -48,6 +50,18 @@ static ssize_t by_retry(int fd)
     if (sent >= 0 || errno != EAGAIN)
         return sent;
     poll(NULL, 0, RETRY_MS);
+    return 0;
+}
+
+static ssize_t by_late_poll(int fd)
+{
+    struct pollfd writable = {fd, POLLOUT, 0};
+    ssize_t sent = send(fd, zeroes, 131072, MSG_NOSIGNAL | MSG_DONTWAIT);
+
+    if (sent >= 0 || errno != EAGAIN)
+        return sent;
+    poll(&writable, 1, 100);
+    poll(NULL, 0, LATE_MS);
     return 0;
 }
 
@@ -79,7 +93,7 @@ static const struct {
     const char *name;
     ssize_t (*send)(int fd);
 } kinds[] = {
-    {"poll", by_poll}, {"retry", by_retry}, {"write8k", by_write_8k}, {"write1m", by_write_1m}, {"sendfile", by_sendfile},
+    {"poll", by_poll}, {"retry", by_retry}, {"late", by_late_poll}, {"write8k", by_write_8k}, {"write1m", by_write_1m}, {"sendfile", by_sendfile},
 };
 
 static void lock(int fd, int bytes)
@@ -134,7 +148,7 @@ int main(int argc, char **argv)
         if (strcmp(argv[1], kinds[i].name) == 0)
             send_some = kinds[i].send;
     if (!send_some) {
-        fprintf(stderr, "usage: writer poll|retry|write8k|write1m|sendfile HOST PORT SECONDS CONGESTION-CONTROL "
+        fprintf(stderr, "usage: writer poll|retry|late|write8k|write1m|sendfile HOST PORT SECONDS CONGESTION-CONTROL "
                         "[SO_SNDBUF before|after|listener]\n");
         return 2;
     }
