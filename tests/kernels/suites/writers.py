@@ -54,6 +54,7 @@ def cases(kernel: Kernel, quick: bool) -> Iterator[Case]:
     if quick:
         if gains["user"]:
             yield looked_after("write8k", "cubic", 400, 100, 2, "user", 1.5)
+            yield looked_after("late", "cubic", 400, 100, 2, "user", LEAST_GAINS["late"])
         return
     for kind in LEAST_GAINS:
         for who in ("user", "root"):
