@@ -22,6 +22,8 @@
 #define SO_MEMINFO 55
 #endif
 
+#define WAITING_WINDOWS 4U /* tests/kernels/run --all writers (late) */
+
 struct autobuf_live {
     struct ab_judge judge;
     struct ab_log log;
@@ -256,13 +258,17 @@ static int act(struct autobuf_live *live, const struct ab_look *look, struct aut
     return result;
 }
 
-/* A peer that has taken more than the send buffer holds reads: for it as much may wait as in autotuning's own buffer. */
+/*
+ * As much may wait as autotuning would let: it makes the buffer two (bbr: three) times the congestion window, of which one is in
+ * flight, and slow start doubles that until the next look. A peer has to have taken some of it, and the window grows only then.
+ */
 static void let_more_wait(struct autobuf_live *live, const struct ab_look *look)
 {
+    uint64_t window = (uint64_t)look->info.cwnd_packets * look->info.mss_bytes;
     uint64_t most = ab_min(look->socket.snd_buf_bytes, live->judge.limits.tcp_wmem_max_bytes);
 
-    if (!live->notsent_bytes || most <= live->notsent_bytes || look->info.acked_bytes < look->socket.snd_buf_bytes ||
-        live->judge.intent & AUTOBUF_INTENT_LOW_DELAY)
+    most = ab_min(most, ab_mul_div(ab_min(window, look->info.acked_bytes), WAITING_WINDOWS, 1));
+    if (!live->notsent_bytes || most <= live->notsent_bytes || live->judge.intent & AUTOBUF_INTENT_LOW_DELAY)
         return;
     live->notsent_bytes = ab_apply_notsent(live->fd, live->notsent_bytes, most) == 1 ? notsent_of(live->fd) : 0;
 }

@@ -144,7 +144,7 @@ static void move_bytes(const struct connection *c, size_t most)
     }
 }
 
-/* The bound that was set with a larger buffer is for peers that do not read. One that has taken more than the buffer holds does. */
+/* The bound that was set with a larger buffer is for peers that do not read. */
 static void what_waits_for_a_reader_is_less_bounded(void **state)
 {
     static const struct {
