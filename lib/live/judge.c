@@ -229,7 +229,7 @@ static bool trim(struct ab_judge *judge, const struct ab_look *look, struct auto
     /* This writer may fill the buffer more than one that waits with poll(): scale by what is in flight now. */
     bytes = ab_min(ab_mul_div(now, target, flight), AB_SND_STORED(ab_min(target, now)));
     bytes = ab_max(bytes, judge->grown_from_bytes);
-    if (!ab_at_least(now, WORTH_PERCENT, bytes))
+    if (!ab_at_least(now, WORTH_PERCENT, bytes) || bytes < 2) /* which requests nothing */
         return false;
     judge->grown_from_bytes = 0;
     ab_plan_nothing(AUTOBUF_REASON_SET, judge->intent, plan);
