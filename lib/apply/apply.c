@@ -123,10 +123,11 @@ static uint64_t host_notsent(void)
 }
 
 /* A smaller bound stays, whether the program set it itself, or the host has it for all sockets. */
-static int bound_notsent(int fd, const struct before *was)
+static int bound_notsent(int fd, const struct autobuf_plan *plan, const struct before *was)
 {
     uint64_t now = was->settings.notsent_bytes ? was->settings.notsent_bytes : host_notsent();
-    uint64_t most = ab_max(AB_NOTSENT_BYTES, was->socket.snd_buf_bytes);
+    uint64_t held = plan->intent & AUTOBUF_INTENT_LOW_DELAY ? 0 : was->socket.snd_buf_bytes;
+    uint64_t most = ab_max(AB_NOTSENT_BYTES, held);
 
     return now <= most ? 0 : ab_set_int(fd, IPPROTO_TCP, TCP_NOTSENT_LOWAT, most);
 }
@@ -166,7 +167,7 @@ static int apply_snd(int fd, const struct autobuf_plan *plan, const struct befor
     if (!plan->snd_request_bytes)
         return 0;
     if (2 * plan->snd_request_bytes > was->socket.snd_buf_bytes)
-        error = bound_notsent(fd, was);
+        error = bound_notsent(fd, plan, was);
     return error < 0 ? error : request_snd(fd, plan);
 }
 

@@ -6,8 +6,8 @@
 #include "../base/base.h"
 
 /*
- * Such a buffer holds what is in flight, and beside it no more than the buffer before held, or this: a peer that does not read
- * pins no more memory than with the kernel's own buffer (0.7 MB). A writer that is woken late, as on a busy host, must leave
+ * Such a buffer holds what is in flight, and beside it this, or what the buffer before held if that is more: a peer that never
+ * reads pins no more memory than with the kernel's own buffer (0.7 MB). A writer that is woken late, as on a busy host, must leave
  * more than that if congestion control paces it: 30 ms late on 400 Mbit/s x 100 ms, it had 0.6 of autotuning's rate with bbr.
  */
 #define AB_NOTSENT_BYTES 524288U

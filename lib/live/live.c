@@ -36,6 +36,7 @@ struct autobuf_live {
     uint64_t path_bit_per_s;  /* the most that the path takes, if it is known; UINT64_MAX: unknown */
     uint64_t set_bit_per_s;   /* the pace that we set; 0: none */
     uint64_t notsent_bytes;   /* how much may wait unsent, if that bound is ours; 0: it is not */
+    uint64_t notsent_most_bytes; /* the program's own bound; UINT64_MAX: none */
     uint32_t sides;           /* whose buffers the newest change has set or given back: AUTOBUF_LOCK_* */
 };
 
@@ -122,6 +123,7 @@ int ab_live_open(struct autobuf_live **out, int fd, const struct autobuf_live_op
         live->pace_byte_per_s = UINT64_MAX;
     live->path_bit_per_s = UINT64_MAX;
     live->notsent_bytes = our_notsent_of(fd);
+    live->notsent_most_bytes = UINT64_MAX;
     *out = live;
     return 0;
 }
@@ -215,6 +217,18 @@ static bool is_too_much(struct autobuf_live *live, const struct ab_look *look,
     return ab_plan_forces_too_much(plan, &live->judge.limits, &look->socket);
 }
 
+/* A change may have lowered the bound of what waits unsent. If it was not ours before, it was the program's, or none. */
+static void note_notsent(struct autobuf_live *live, uint64_t before_bytes)
+{
+    uint64_t now_bytes = notsent_of(live->fd);
+
+    if (now_bytes == before_bytes)
+        return;
+    if (before_bytes && before_bytes != live->notsent_bytes)
+        live->notsent_most_bytes = before_bytes;
+    live->notsent_bytes = now_bytes;
+}
+
 static int act(struct autobuf_live *live, const struct ab_look *look, struct autobuf_plan *plan,
                const char *why)
 {
@@ -239,8 +253,7 @@ static int act(struct autobuf_live *live, const struct ab_look *look, struct aut
         (void)ab_limits_refresh(&live->judge.limits);
     if (result <= 0)
         return result;
-    if (notsent_of(live->fd) != notsent_bytes)
-        live->notsent_bytes = notsent_of(live->fd);
+    note_notsent(live, notsent_bytes);
     live->changes++;
     live->sides = (plan->snd_request_bytes || plan->flags & AUTOBUF_PLAN_SND_UNLOCK ? AUTOBUF_LOCK_SND : 0) |
                   (plan->rcv_request_bytes || plan->flags & AUTOBUF_PLAN_RCV_UNLOCK ? AUTOBUF_LOCK_RCV : 0);
@@ -262,15 +275,36 @@ static int act(struct autobuf_live *live, const struct ab_look *look, struct aut
  * As much may wait as autotuning would let: it makes the buffer two (bbr: three) times the congestion window, of which one is in
  * flight, and slow start doubles that until the next look. A peer has to have taken some of it, and the window grows only then.
  */
-static void let_more_wait(struct autobuf_live *live, const struct ab_look *look)
+static uint64_t may_wait_bytes(const struct autobuf_live *live, const struct ab_look *look)
 {
     uint64_t window = (uint64_t)look->info.cwnd_packets * look->info.mss_bytes;
+    uint64_t waits = ab_mul_div(ab_min(window, look->info.acked_bytes), WAITING_WINDOWS, 1);
     uint64_t most = ab_min(look->socket.snd_buf_bytes, live->judge.limits.tcp_wmem_max_bytes);
 
-    most = ab_min(most, ab_mul_div(ab_min(window, look->info.acked_bytes), WAITING_WINDOWS, 1));
-    if (!live->notsent_bytes || most <= live->notsent_bytes || live->judge.intent & AUTOBUF_INTENT_LOW_DELAY)
-        return;
-    live->notsent_bytes = ab_apply_notsent(live->fd, live->notsent_bytes, most) == 1 ? notsent_of(live->fd) : 0;
+    most = ab_min(most, live->notsent_most_bytes);
+    /* Twice as much, or all, at once: so it is seldom set. */
+    return waits >= most ? most : waits >= 2 * live->notsent_bytes ? waits : 0;
+}
+
+/* Returns 1 if more may wait than before, else 0. */
+static int let_more_wait(struct autobuf_live *live, const struct ab_look *look)
+{
+    uint32_t side = live->judge.intent & (AUTOBUF_INTENT_SENDS | AUTOBUF_INTENT_RECEIVES);
+    uint64_t bytes = may_wait_bytes(live, look), before = live->notsent_bytes;
+
+    if (!before || bytes <= before || side == AUTOBUF_INTENT_RECEIVES || live->judge.intent & AUTOBUF_INTENT_LOW_DELAY ||
+        live->flags & AUTOBUF_LIVE_LOOK_ONLY)
+        return 0;
+    if (ab_apply_notsent(live->fd, before, bytes) != 1) { /* the program has set its own, or the host has a lower one */
+        live->notsent_bytes = 0;
+        return 0;
+    }
+    live->notsent_bytes = notsent_of(live->fd);
+    live->sides = 0;
+    live->changes++;
+    ab_log(&live->log, "unsent, at most %llu -> %llu: the peer takes what is sent", (unsigned long long)before,
+           (unsigned long long)live->notsent_bytes);
+    return 1;
 }
 
 int ab_live_apply(struct autobuf_live *live, const struct autobuf_plan *theirs, const char *why)
@@ -325,7 +359,7 @@ int autobuf_live_step(struct autobuf_live *live, uint64_t now_ns)
     struct ab_trial trial;
     const char *why = "";
     bool forced;
-    int error;
+    int error, raised;
 
     if (!live)
         return -EINVAL;
@@ -339,16 +373,17 @@ int autobuf_live_step(struct autobuf_live *live, uint64_t now_ns)
     error = look_at(live->fd, now_ns, &look);
     if (error < 0)
         return error;
-    if (!(live->flags & AUTOBUF_LIVE_LOOK_ONLY))
-        let_more_wait(live, &look);
+    raised = let_more_wait(live, &look);
     trial = ab_judge_trial(&live->judge);
     if (!ab_judge_look(&live->judge, &look, &plan, &why) || live->flags & AUTOBUF_LIVE_LOOK_ONLY)
-        return 0;
+        return raised;
     forced = ab_plan_forces(&plan);
     error = act(live, &look, &plan, why);
     if (error < 0)
         ab_judge_not_done(&live->judge, &trial);
-    return error == -EPERM && forced ? 0 : error;
+    if (error == 0 || (error == -EPERM && forced))
+        return raised;
+    return error;
 }
 
 const char *autobuf_limiter_name(uint32_t limiter)
