@@ -31,6 +31,7 @@
 #define WORTH_PERCENT 110U     /* a buffer less than a tenth larger is not worth a call; sweep: 1.73, 1.73, 1.00 */
 /* A forced buffer may be larger than the path needs. The excess stands in a queue, and is taken back. */
 #define TRIM_QUEUE_PERCENT 30U /* tests/bench/run live (1000 x 100, CAP_NET_ADMIN: 1.73 x the RTT without it) */
+#define SND_LEAST_BYTES 4096U  /* no kernel keeps less: SOCK_MIN_SNDBUF is 2 x (2048 + an sk_buff); replay: found_trim_of_three_bytes */
 #define TRIM_TO_PERCENT 135U   /* of the product; sweep: 1.43, 1.35, 1.85 x the RTT at 1000 x 100 */
 
 /* A look is one of a moment. After some round trips, what came through since the last one says more; unit: rare_looks_count_for_more. */
@@ -228,8 +229,8 @@ static bool trim(struct ab_judge *judge, const struct ab_look *look, struct auto
         return false;
     /* This writer may fill the buffer more than one that waits with poll(): scale by what is in flight now. */
     bytes = ab_min(ab_mul_div(now, target, flight), AB_SND_STORED(ab_min(target, now)));
-    bytes = ab_max(bytes, judge->grown_from_bytes);
-    if (!ab_at_least(now, WORTH_PERCENT, bytes) || bytes < 2) /* which requests nothing */
+    bytes = ab_max(ab_max(bytes, judge->grown_from_bytes), SND_LEAST_BYTES);
+    if (!ab_at_least(now, WORTH_PERCENT, bytes))
         return false;
     judge->grown_from_bytes = 0;
     ab_plan_nothing(AUTOBUF_REASON_SET, judge->intent, plan);
