@@ -73,7 +73,14 @@ static void check_plan(const struct ab_judge *judge, const struct ab_look *look,
         if (plan->snd_pacing_bit_per_s)
             return;
     }
-    CHECK(!plan->snd_pacing_bit_per_s);
+    if (plan->snd_pacing_bit_per_s) { /* bursts are spread: the whole buffer still comes through in each round trip */
+        CHECK(!plan->rcv_request_bytes);
+        CHECK(judge->spread_byte_per_s || plan->snd_pacing_bit_per_s == UINT64_MAX);
+        CHECK(ab_in_time(plan->snd_pacing_bit_per_s / 8, judge->rtt_min_ns) >= look->socket.snd_buf_bytes);
+        CHECK(sends || !plan->snd_request_bytes);
+        if (!plan->snd_request_bytes)
+            return;
+    }
     if (plan->snd_request_bytes && 2 * plan->snd_request_bytes + 1 < look->socket.snd_buf_bytes) {
         CHECK(plan->flags == AUTOBUF_PLAN_SND_FORCE && judge->limits.flags & AUTOBUF_LIMITS_FORCE);
         CHECK(judge->limiter == AUTOBUF_LIMITER_SND_BUFFER ||
