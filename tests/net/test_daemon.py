@@ -300,11 +300,13 @@ class Divide(Watched):
         daemon = self.watched(path, kept)
         self.until_divided(lambda: [flow["in_flight_bytes"] for flow in self.flows()["flows"]])
         self.assertIn(1, [self.ask(sender, "locks") for sender in senders])
+        self.assertNotIn(NO_PACE, [self.ask(sender, "pace") for sender in senders])
         daemon.kill()
         daemon.wait()
         undone = path.run("a", [built("tools/autobufd"), "--undo", "--config", str(self.file)])
         self.assertEqual(undone.returncode, 0, undone.stderr)
         self.assertEqual({self.ask(sender, "locks") for sender in senders}, {0})
+        self.assertEqual({self.ask(sender, "pace") for sender in senders}, {NO_PACE})
 
         def until(what: Callable[[], bool]) -> None:
             deadline = time.monotonic() + 2 * WAIT_S
@@ -322,6 +324,7 @@ class Divide(Watched):
                 self.assertIn(1, [self.ask(sender, "locks") for sender in senders])
             self.stop(daemon)
             self.assertEqual({self.ask(sender, "locks") for sender in senders}, {0})
+            self.assertEqual({self.ask(sender, "pace") for sender in senders}, {NO_PACE})
 
     def test_receivers(self) -> None:
         path = self.crowd("send")

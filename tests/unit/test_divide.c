@@ -50,36 +50,32 @@ static void who_is_limited_elsewhere_demands_little_more_than_it_uses(void **sta
     assert_int_equal(divide_demand(ALL, AUTOBUF_LIMITER_PATH, ALL), ALL);
 }
 
-/* A buffer that holds yield/100 payload for each byte of its size: as many steps as it takes. */
-static void the_window_becomes_the_share(void **state)
+/* Its share is in flight at any round-trip time, the program's own bound stays, and what is right is not set again. */
+static void a_pace_has_the_share_in_flight(void **state)
 {
     static const struct {
-        uint64_t share, snd_buf, yield;
-    } rows[] = {{1000000, 4000000, 90}, {1000000, 4000000, 45}, {1000000, 131072, 60}, {2500000, 2500000, 70}, {40000, 8000000, 50}};
+        uint64_t share, rtt_ns, most, now, pace;
+    } rows[] = {{1000000, 100000000, ALL, ALL, 10000000},    {1000000, 50000000, ALL, 10000000, 20000000},
+                {1000000, 100000000, ALL, 10200000, 0},      {1000000, 100000000, ALL, 9800000, 0},
+                {1000000, 100000000, ALL, 9790000, 10000000}, {1000000, 100000000, 3000000, ALL, 3000000},
+                {1000000, 100000000, 3000000, 3000000, 0},   {ALL, 0, ALL, ALL, (uint64_t)1e18}};
 
     (void)state;
-    for (size_t i = 0; i < COUNT(rows); i++) {
-        uint64_t share = rows[i].share, buffer = rows[i].snd_buf, window = buffer / 100 * rows[i].yield, request;
-        unsigned steps = 0;
-
-        while ((request = divide_request(share, window, buffer, AUTOBUF_LIMITER_SND_BUFFER)) != 0) {
-            assert_true(request <= buffer); /* twice what it was */
-            buffer = 2 * request;
-            window = buffer / 100 * rows[i].yield;
-            assert_true(steps++ < 8);
-        }
-        assert_in_range(window, share / 100 * 97, share / 100 * 103);
-    }
+    for (size_t i = 0; i < COUNT(rows); i++)
+        assert_int_equal(divide_pace(rows[i].share, rows[i].rtt_ns, rows[i].most, rows[i].now), rows[i].pace);
 }
 
-static void what_the_path_limits_gets_no_larger_buffer(void **state)
+/* Of what the kernel stores two thirds may be waiting when a program that waits with poll() is woken. */
+static void the_buffer_holds_the_share_and_what_waits(void **state)
 {
+    static const struct {
+        uint64_t share, snd_buf, request;
+    } rows[] = {{1000000, 212992, 1500000}, {1000000, 3000000, 0}, {1000000, 2300000, 0}, {1000000, 3700000, 0},
+                {1000000, 6000000, 1500000}, {DIVIDE_LEAST_BYTES, 4608, 49152}, {ALL, 4608, ALL / 3 / 2 * 3}};
+
     (void)state;
-    assert_int_equal(divide_request(1000000, 300000, 4000000, AUTOBUF_LIMITER_PATH), 0);
-    assert_int_equal(divide_request(1000000, 2000000, 8000000, AUTOBUF_LIMITER_PATH), 2000000);
-    assert_int_equal(divide_request(1000000, 0, 8000000, AUTOBUF_LIMITER_SND_BUFFER), 0);
-    assert_int_equal(divide_request(DIVIDE_LEAST_BYTES, 1U << 30, 65536, AUTOBUF_LIMITER_SND_BUFFER), 16384);
-    assert_int_equal(divide_request(1000000, 500, 4608, AUTOBUF_LIMITER_SND_BUFFER), 4608);
+    for (size_t i = 0; i < COUNT(rows); i++)
+        assert_int_equal(divide_request(rows[i].share, rows[i].snd_buf), rows[i].request);
 }
 
 int main(void)
@@ -87,8 +83,8 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(shares_are_max_min_fair),
         cmocka_unit_test(who_is_limited_elsewhere_demands_little_more_than_it_uses),
-        cmocka_unit_test(the_window_becomes_the_share),
-        cmocka_unit_test(what_the_path_limits_gets_no_larger_buffer),
+        cmocka_unit_test(a_pace_has_the_share_in_flight),
+        cmocka_unit_test(the_buffer_holds_the_share_and_what_waits),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

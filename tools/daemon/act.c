@@ -158,14 +158,16 @@ int act_fixed(const struct act *act, int copy)
     return result ? result : control;
 }
 
-int act_share(const struct act *act, int copy, const struct autobuf_live_state *state, uint64_t window_bytes, uint64_t share_bytes)
+int act_share(const struct act *act, int copy, const struct autobuf_live_state *state, uint64_t share_bytes, uint64_t most_byte_per_s)
 {
     struct autobuf_plan plan = AUTOBUF_PLAN_INIT;
 
-    if (state->received_bit_per_s > state->sent_bit_per_s)
+    if (state->received_bit_per_s > state->sent_bit_per_s) {
         plan.rcv_clamp_bytes = share_bytes;
-    else
-        plan.snd_request_bytes = divide_request(share_bytes, window_bytes, state->snd_buf_bytes, state->limiter);
+    } else if (state->sent_bit_per_s && state->rtt_ns != AUTOBUF_NS_UNSET && most_byte_per_s) {
+        plan.snd_pacing_bit_per_s = 8 * divide_pace(share_bytes, state->rtt_ns, most_byte_per_s, act_pace(copy));
+        plan.snd_request_bytes = divide_request(share_bytes, state->snd_buf_bytes);
+    }
     bound_requests(act, &plan);
     return act->dry_run ? 0 : autobuf_apply(copy, &plan);
 }

@@ -58,9 +58,10 @@ int act_fixed(const struct act *act, int copy);
 
 /*
  * Brings the window of a connection to its share: of one that receives by its clamp, which autotuning raises again, so it
- * is set each time; of one that sends by its buffer. 1: it set something; 0: it is right; errors of autobuf_apply().
+ * is set each time; of one that sends by its pace, which is no higher than most, what its program allows, and by its buffer.
+ * 1: it set something; 0: it is right; errors of autobuf_apply().
  */
-int act_share(const struct act *act, int copy, const struct autobuf_live_state *state, uint64_t window_bytes, uint64_t share_bytes);
+int act_share(const struct act *act, int copy, const struct autobuf_live_state *state, uint64_t share_bytes, uint64_t most_byte_per_s);
 
 /* What of the socket a rule can change, as it is now. 0; errors of autobuf_settings_read(). */
 int act_read(const struct act *act, int copy, uint64_t cookie, struct noted *noted);

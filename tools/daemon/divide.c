@@ -5,7 +5,7 @@
 
 #include <autobuf/live.h>
 
-#define LEAST_REQUEST_BYTES 16384U
+#define NS_PER_S 1000000000.0
 
 static uint64_t least(uint64_t a, uint64_t b)
 {
@@ -53,17 +53,23 @@ uint64_t divide_demand(uint64_t window_bytes, uint32_t limiter, uint64_t share_b
     return most(window_bytes + window_bytes / 2, DIVIDE_LEAST_BYTES); /* with room to grow */
 }
 
-uint64_t divide_request(uint64_t share_bytes, uint64_t window_bytes, uint64_t snd_buf_bytes, uint32_t limiter)
+/* Whether it is off by no more than one part of so many. */
+static bool is_about(uint64_t value, uint64_t wanted, uint64_t part)
 {
-    uint64_t now = snd_buf_bytes / 2;
-    bool above = window_bytes > share_bytes + share_bytes / 50;
-    bool below = window_bytes < share_bytes - share_bytes / 50 && limiter == AUTOBUF_LIMITER_SND_BUFFER;
-    double request;
+    return most(value, wanted) - least(value, wanted) <= wanted / part;
+}
 
-    if (!window_bytes || !now || (!above && !below))
-        return 0;
-    request = (double)now * ((double)share_bytes / (double)window_bytes);
-    if (request > 2.0 * (double)now)
-        return 2 * now;
-    return most((uint64_t)request, least(LEAST_REQUEST_BYTES, now));
+uint64_t divide_pace(uint64_t share_bytes, uint64_t rtt_ns, uint64_t most_byte_per_s, uint64_t now_byte_per_s)
+{
+    double pace = (double)share_bytes * (NS_PER_S / (double)most(rtt_ns, 1));
+    uint64_t wanted = least(pace < 1e18 ? (uint64_t)pace : (uint64_t)1e18, most_byte_per_s);
+
+    return is_about(now_byte_per_s, wanted, 50) ? 0 : wanted;
+}
+
+uint64_t divide_request(uint64_t share_bytes, uint64_t snd_buf_bytes)
+{
+    uint64_t wanted = least(share_bytes, UINT64_MAX / 3) / 2 * 3; /* the kernel doubles it */
+
+    return is_about(snd_buf_bytes / 2, wanted, 4) ? 0 : wanted;
 }

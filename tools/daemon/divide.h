@@ -19,9 +19,12 @@ void divide_shares(uint64_t total_bytes, const uint64_t *demands, uint64_t *shar
 uint64_t divide_demand(uint64_t window_bytes, uint32_t limiter, uint64_t share_bytes);
 
 /*
- * The send buffer, as setsockopt() takes it, that brings a connection's window to its share; 0: it stays as it is. A
- * buffer holds less payload than its size says, and how much less is told by the window that it gave so far.
+ * Of a connection that sends: the pace, in bytes a second, that has its share in flight at this round-trip time, but no
+ * higher than most; and a send buffer, as setsockopt() takes it, for that and for what waits. A buffer alone does not hold a
+ * sender: the kernel compares with it only where a write begins a new packet, not where it goes on in one that is not sent
+ * whole, as by Nagle's rule. 0: the pace, or the buffer, that it has is about right.
  */
-uint64_t divide_request(uint64_t share_bytes, uint64_t window_bytes, uint64_t snd_buf_bytes, uint32_t limiter);
+uint64_t divide_pace(uint64_t share_bytes, uint64_t rtt_ns, uint64_t most_byte_per_s, uint64_t now_byte_per_s);
+uint64_t divide_request(uint64_t share_bytes, uint64_t snd_buf_bytes);
 
 #endif

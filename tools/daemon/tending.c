@@ -46,7 +46,7 @@ struct tended {
     uint64_t share_bytes, told_bytes; /* of its rule's divide=; 0: none yet. told_bytes UINT64_MAX: told that it cannot be set */
     uint64_t window_bytes;            /* that it uses, smoothed */
     uint64_t share_ns;                /* not changed again before */
-    bool paces;                       /* its flow does */
+    bool paces;                       /* its flow does, or its share */
     uint64_t own_byte_per_s;          /* the most that the program allows, */
     uint64_t left_byte_per_s;         /* and the pace that the last look left */
 };
@@ -208,7 +208,7 @@ static void note_pace(struct tending *tending, struct tended *t, const struct au
 {
     bool paced = t->paces;
 
-    if (is_dry(tending, t->rule))
+    if (is_dry(tending, t->rule) || t->rule->divide_bytes)
         return;
     t->paces = state->pacing_bit_per_s > 0;
     if (t->paces) {
@@ -316,6 +316,18 @@ static void measure_window(struct tended *t, const struct autobuf_live_state *st
     t->window_bytes = t->window_bytes ? (3 * t->window_bytes + window_bytes) / 4 : window_bytes;
 }
 
+/* As note_pace(), of a pace that a share has. */
+static void note_shared_pace(struct tending *tending, struct tended *t, int copy)
+{
+    uint64_t now = act_pace(copy);
+
+    if (!now || now == t->own_byte_per_s)
+        return;
+    t->paces = true;
+    t->left_byte_per_s = now;
+    state_paced(tending->state, t->place.cookie, t->own_byte_per_s);
+}
+
 /* Said when it has become twice or half of what was said. */
 static void tell_share(struct tending *tending, struct tended *t, size_t count)
 {
@@ -333,7 +345,7 @@ static void tell_share(struct tending *tending, struct tended *t, size_t count)
     keep_action(tending, t);
 }
 
-static void share(struct tending *tending, struct tended *t, size_t count)
+static void set_share(struct tending *tending, struct tended *t, size_t count)
 {
     struct act act = {.rule = t->rule, .limits = &tending->limits, .dry_run = is_dry(tending, t->rule), .say = account_line,
                       .user = &tending->account};
@@ -344,10 +356,12 @@ static void share(struct tending *tending, struct tended *t, size_t count)
     if (act_borrow(&t->place, &loan) < 0)
         return; /* its next look ends it */
     is_about(tending, &loan, &t->place, t->rule);
-    result = act_share(&act, loan.copy, &state, t->window_bytes, t->share_bytes);
+    result = act_share(&act, loan.copy, &state, t->share_bytes, t->own_byte_per_s);
     if (result > 0 && !keep(tending, loan.copy, &t->was))
         t->share_ns = UINT64_MAX;
-    else
+    else if (result > 0)
+        note_shared_pace(tending, t, loan.copy);
+    if (t->share_ns != UINT64_MAX)
         t->share_ns = tending->now_ns + (state.rtt_ns == AUTOBUF_NS_UNSET ? 0 : 2 * state.rtt_ns);
     if (result < 0) {
         t->share_ns = tending->now_ns + FAILED_NS;
@@ -384,7 +398,7 @@ static void divide_rule(struct tending *tending, size_t first)
 
         t->share_bytes = tending->shares[k];
         if (tending->now_ns >= t->share_ns)
-            share(tending, t, count);
+            set_share(tending, t, count);
     }
 }
 
@@ -654,6 +668,13 @@ static int read_limits(struct tending *tending)
     return error;
 }
 
+static void put_share_back(struct tended *t, int copy)
+{
+    (void)act_restore_sizes(copy, &t->was);
+    if (t->paces && act_pace(copy) == t->left_byte_per_s) /* else its program has set another */
+        (void)act_set_pace(copy, t->own_byte_per_s);
+}
+
 void tending_end(struct tending *tending)
 {
     while (tending->count) {
@@ -664,7 +685,7 @@ void tending_end(struct tending *tending)
         if (borrowed)
             (void)autobuf_flow_move(t->flow, loan.copy);
         if (borrowed && t->rule->divide_bytes && !is_dry(tending, t->rule)) /* nobody sees to it any more that shares are right */
-            (void)act_restore_sizes(loan.copy, &t->was);
+            put_share_back(t, loan.copy);
         end(tending, tending->count - 1, KNOWN_WAITS, borrowed);
         if (borrowed)
             act_give_back(&loan);

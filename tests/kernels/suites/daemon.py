@@ -23,6 +23,7 @@ SHARED_BYTES = 1_200_000
 SHARERS = 4
 SHARED_FROM_S, SHARED_S = 4, 3
 SHARED_OFF = 0.05
+WRITERS = ("poll", "late", "write8k", "sendfile")
 LEAST_JAIN = 0.95
 FORCED_PATH = (400, 100, 8)
 SENDER_BYTES = 33_554_432
@@ -166,8 +167,9 @@ until grep -q 'begins with' /tmp/daemon; do usleep 1000; done
                 "sysctl -qw net.core.rmem_max=$most\n", check, PROGRAMS)
 
 
-def divided(reads: bool) -> Case:
-    """Connections that share a total of window, which is less than the path holds, and so no queue's."""
+def divided(reads: bool, kind: str = "poll") -> Case:
+    """Connections that share a total of window, which is less than the path holds, and so no queue's. A write that blocks goes beyond
+    a send buffer."""
     ports = range(PORT, PORT + SHARERS)
     count = f"on a ss -tinH state established 'dport >= {PORT}' | grep -o 'bytes_acked:[0-9]*' | sed 's/.*://;s/^/= /'"
     script = plain_path(*SHARED_PATH) + f""": >/tmp/daemon
@@ -178,7 +180,7 @@ until grep -q 'begins with' /tmp/daemon; do usleep 1000; done
 for port in {" ".join(map(str, ports))}; do
     on b as_nobody reader $port all {SHARED_FROM_S + SHARED_S + 2} >/dev/null &
     listening b $port
-    on a as_nobody writer poll 10.0.2.1 $port {SHARED_FROM_S + SHARED_S + 2} cubic >/dev/null 2>&1 &
+    on a as_nobody writer {kind} 10.0.2.1 $port {SHARED_FROM_S + SHARED_S + 2} cubic >/dev/null 2>&1 &
 done
 usleep {SHARED_FROM_S * 1000000}
 {count}
@@ -189,19 +191,21 @@ wait
 sed 's/^/# /' /tmp/daemon
 """
 
+    who = "readers" if reads else f"writers ({kind})"
+
     def check(said: str) -> None:
         counts = [int(number) for number in re.findall(r"^= (\d+)$", said, re.M)]
         if len(counts) != 2 * SHARERS:
             raise AssertionError(f"{len(counts)} counts")
         windows = [(late - early) / SHARED_S * SHARED_PATH[1] / 1e3 for early, late in zip(counts, counts[SHARERS:])]
         jain = sum(windows) ** 2 / (SHARERS * sum(window ** 2 for window in windows))
-        print(f"# {'readers' if reads else 'writers'} in a round trip: {' '.join(f'{window / 1e3:.0f}' for window in windows)} KB; "
+        print(f"# {who} in a round trip: {' '.join(f'{window / 1e3:.0f}' for window in windows)} KB; "
               f"sum / total {sum(windows) / SHARED_BYTES:.3f}; Jain's index {jain:.4f}", flush=True)
         near(sum(windows), SHARED_BYTES, SHARED_OFF, "the sum of windows")
         if jain < LEAST_JAIN:
             raise AssertionError(f"Jain's index {jain:.3f}")
 
-    return Case(f"{SHARERS} {'readers' if reads else 'writers'} divide {SHARED_BYTES // 1000} KB", script, check, PROGRAMS)
+    return Case(f"{SHARERS} {who} divide {SHARED_BYTES // 1000} KB", script, check, PROGRAMS)
 
 
 def yama() -> Case:
@@ -241,8 +245,8 @@ SEES_LOCKS = (5, 15)
 """Before, nobody can see that a buffer is locked, and nothing can be given back, nor be done before a SYN."""
 
 
-DIVIDES = (6, 1)
-"""Before (seen on 5.10) senders have a fifth less than the total, and autotuning goes beyond the window clamp of receivers."""
+CLAMPS_LAST = (6, 1)
+"""Before (seen on 5.10) autotuning goes beyond the window clamp of receivers."""
 
 
 def cases(kernel: Kernel, quick: bool) -> Iterator[Case]:
@@ -255,8 +259,10 @@ def cases(kernel: Kernel, quick: bool) -> Iterator[Case]:
         if BEFORE_SYN:
             yield fetches(*path)
     yield forced(*FORCED_PATH)
-    for reads in (False, True) if kernel.number >= DIVIDES else ():
-        yield divided(reads)
+    for kind in WRITERS:
+        yield divided(False, kind)
+    if kernel.number >= CLAMPS_LAST:
+        yield divided(True)
     for path in NEVER_PATHS:
         for reads in (False, True):
             yield never_slower(*path, reads)
