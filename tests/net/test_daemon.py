@@ -326,6 +326,40 @@ class Divide(Watched):
             self.assertEqual({self.ask(sender, "locks") for sender in senders}, {0})
             self.assertEqual({self.ask(sender, "pace") for sender in senders}, {NO_PACE})
 
+    def test_a_pace_of_the_program(self) -> None:
+        """It is the program's, whenever it was set, and no daemon takes it away; one that a killed daemon left goes."""
+        own, share = 6_000_000, 200_000  # 6 MB/s over LONG are more than the share
+        path = self.crowd("take")
+        sender = self.locked(path, 0)
+        rules = f"state={self.folder}/state\n[all]\ndivide={share}\n"
+
+        def until(what: Callable[[], bool]) -> None:
+            deadline = time.monotonic() + 2 * WAIT_S
+            while not what():
+                self.assertLess(time.monotonic(), deadline)
+
+        def is_shared() -> bool:
+            return self.ask(sender, "pace") < own
+
+        for sets_own in (False, True):
+            before = own if sets_own else NO_PACE
+            daemon = self.watched(path, rules)
+            until(is_shared)
+            if sets_own:
+                self.assertEqual(self.ask(sender, "own"), own)
+                until(is_shared)
+                until(lambda: f" {own} yes\n" in (self.folder / "state").read_text())
+            daemon.kill()
+            daemon.wait()
+            self.assertTrue(is_shared())
+            daemon = self.watched(path, f"state={self.folder}/state\n[others]\nremote=192.0.2.1\n")
+            until(lambda: self.ask(sender, "pace") == before)  # no rule chooses it any more
+            self.stop(daemon)
+            daemon = self.watched(path, rules)
+            until(is_shared)
+            self.stop(daemon)
+            self.assertEqual(self.ask(sender, "pace"), before)
+
     def test_receivers(self) -> None:
         path = self.crowd("send")
 

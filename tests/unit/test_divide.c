@@ -41,13 +41,20 @@ static void shares_are_max_min_fair(void **state)
 static void who_is_limited_elsewhere_demands_little_more_than_it_uses(void **state)
 {
     (void)state;
-    assert_int_equal(divide_demand(100000, AUTOBUF_LIMITER_PATH, 1000000), 150000);
-    assert_int_equal(divide_demand(0, AUTOBUF_LIMITER_IDLE, 1000000), DIVIDE_LEAST_BYTES);
-    assert_int_equal(divide_demand(100000, AUTOBUF_LIMITER_SND_BUFFER, 1000000), ALL);
-    assert_int_equal(divide_demand(100000, AUTOBUF_LIMITER_RCV_BUFFER, 1000000), ALL);
-    assert_int_equal(divide_demand(100000, AUTOBUF_LIMITER_UNKNOWN, 1000000), ALL);
-    assert_int_equal(divide_demand(900000, AUTOBUF_LIMITER_PATH, 1000000), ALL); /* its share may be what limits it */
-    assert_int_equal(divide_demand(ALL, AUTOBUF_LIMITER_PATH, ALL), ALL);
+    assert_int_equal(divide_demand(100000, AUTOBUF_LIMITER_PATH, 1000000, ALL), 150000);
+    assert_int_equal(divide_demand(0, AUTOBUF_LIMITER_IDLE, 1000000, ALL), DIVIDE_LEAST_BYTES);
+    assert_int_equal(divide_demand(100000, AUTOBUF_LIMITER_SND_BUFFER, 1000000, ALL), ALL);
+    assert_int_equal(divide_demand(100000, AUTOBUF_LIMITER_RCV_BUFFER, 1000000, ALL), ALL);
+    assert_int_equal(divide_demand(100000, AUTOBUF_LIMITER_UNKNOWN, 1000000, ALL), ALL);
+    assert_int_equal(divide_demand(900000, AUTOBUF_LIMITER_PATH, 1000000, ALL), ALL); /* its share may be what limits it */
+    assert_int_equal(divide_demand(ALL, AUTOBUF_LIMITER_PATH, ALL, ALL), ALL);
+    assert_int_equal(divide_demand(100000, AUTOBUF_LIMITER_SND_BUFFER, 1000000, 100000), 150000); /* its own pace is */
+    assert_int_equal(divide_demand(900000, AUTOBUF_LIMITER_PATH, 1000000, 900000), ALL);
+    assert_int_equal(divide_demand(0, AUTOBUF_LIMITER_PATH, 1000000, 0), DIVIDE_LEAST_BYTES);
+    assert_int_equal(divide_paced(10000000, 100000000), 1000000);
+    assert_int_equal(divide_paced(ALL, 100000000), ALL);
+    assert_int_equal(divide_paced(10000000, AUTOBUF_NS_UNSET), ALL);
+    assert_int_equal(divide_paced(ALL - 1, ALL - 1), ALL);
 }
 
 /* Its share is in flight at any round-trip time, the program's own bound stays, and what is right is not set again. */
@@ -69,13 +76,16 @@ static void a_pace_has_the_share_in_flight(void **state)
 static void the_buffer_holds_the_share_and_what_waits(void **state)
 {
     static const struct {
-        uint64_t share, snd_buf, request;
-    } rows[] = {{1000000, 212992, 1500000}, {1000000, 3000000, 0}, {1000000, 2300000, 0}, {1000000, 3700000, 0},
-                {1000000, 6000000, 1500000}, {DIVIDE_LEAST_BYTES, 4608, 49152}, {ALL, 4608, ALL / 3 / 2 * 3}};
+        uint64_t share, most, snd_buf, request;
+    } rows[] = {{1000000, ALL, 212992, 1500000}, {1000000, ALL, 3000000, 0}, {1000000, ALL, 2300000, 0}, {1000000, ALL, 3700000, 0},
+                {1000000, ALL, 6000000, 1500000}, {DIVIDE_LEAST_BYTES, ALL, 4608, 49152}, {ALL, ALL, 4608, ALL / 3 / 2 * 3},
+                {1000000, 212992, 131072, 212992}, /* as far as it goes, */
+                {1000000, 212992, 425984, 0}, {1000000, 212992, 4000000, 0}, /* but what is larger stays */
+                {100000, 212992, 4000000, 150000}};
 
     (void)state;
     for (size_t i = 0; i < COUNT(rows); i++)
-        assert_int_equal(divide_request(rows[i].share, rows[i].snd_buf), rows[i].request);
+        assert_int_equal(divide_request(rows[i].share, rows[i].most, rows[i].snd_buf), rows[i].request);
 }
 
 int main(void)

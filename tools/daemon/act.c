@@ -19,6 +19,8 @@
 #define NEAR_BIT_PER_S 20000000000ULL
 #define NEAR_NS_MOST 10000000U
 
+#define REQUEST_MOST_BYTES 0x3fffffffU /* the kernel doubles it, in an int */
+
 int act_borrow(const struct place *place, struct loan *loan)
 {
     uint64_t cookie = 0;
@@ -158,16 +160,19 @@ int act_fixed(const struct act *act, int copy)
     return result ? result : control;
 }
 
-int act_share(const struct act *act, int copy, const struct autobuf_live_state *state, uint64_t share_bytes, uint64_t most_byte_per_s)
+int act_share(const struct act *act, int copy, const struct autobuf_live_state *state, uint64_t share_bytes, bool paced,
+              uint64_t most_byte_per_s)
 {
+    bool receives = state->received_bit_per_s > state->sent_bit_per_s, sends = !receives && state->sent_bit_per_s;
+    uint64_t most_bytes = act->limits->flags & AUTOBUF_LIMITS_FORCE ? REQUEST_MOST_BYTES : act->limits->snd_settable_bytes;
     struct autobuf_plan plan = AUTOBUF_PLAN_INIT;
 
-    if (state->received_bit_per_s > state->sent_bit_per_s) {
+    if (receives)
         plan.rcv_clamp_bytes = share_bytes;
-    } else if (state->sent_bit_per_s && state->rtt_ns != AUTOBUF_NS_UNSET && most_byte_per_s) {
+    if (sends)
+        plan.snd_request_bytes = divide_request(share_bytes, most_bytes, state->snd_buf_bytes);
+    if ((sends || paced) && state->rtt_ns != AUTOBUF_NS_UNSET)
         plan.snd_pacing_bit_per_s = 8 * divide_pace(share_bytes, state->rtt_ns, most_byte_per_s, act_pace(copy));
-        plan.snd_request_bytes = divide_request(share_bytes, state->snd_buf_bytes);
-    }
     bound_requests(act, &plan);
     return act->dry_run ? 0 : autobuf_apply(copy, &plan);
 }
@@ -200,7 +205,7 @@ uint64_t act_pace(int copy)
 
     if (getsockopt(copy, SOL_SOCKET, SO_MAX_PACING_RATE, &value, &length) < 0)
         return 0;
-    return length < sizeof value && (uint32_t)value == UINT32_MAX ? UINT64_MAX : value; /* before Linux 4.20 it has 32 bits */
+    return !value || (length < sizeof value && (uint32_t)value == UINT32_MAX) ? UINT64_MAX : value; /* before Linux 4.20 it has 32 bits */
 }
 
 int act_set_pace(int copy, uint64_t byte_per_s)

@@ -59,9 +59,10 @@ int act_fixed(const struct act *act, int copy);
 /*
  * Brings the window of a connection to its share: of one that receives by its clamp, which autotuning raises again, so it
  * is set each time; of one that sends by its pace, which is no higher than most, what its program allows, and by its buffer.
- * 1: it set something; 0: it is right; errors of autobuf_apply().
+ * One that is paced stays so, whatever it does now. 1: it set something; 0: it is right; errors of autobuf_apply().
  */
-int act_share(const struct act *act, int copy, const struct autobuf_live_state *state, uint64_t share_bytes, uint64_t most_byte_per_s);
+int act_share(const struct act *act, int copy, const struct autobuf_live_state *state, uint64_t share_bytes, bool paced,
+              uint64_t most_byte_per_s);
 
 /* What of the socket a rule can change, as it is now. 0; errors of autobuf_settings_read(). */
 int act_read(const struct act *act, int copy, uint64_t cookie, struct noted *noted);
@@ -69,7 +70,7 @@ int act_read(const struct act *act, int copy, uint64_t cookie, struct noted *not
 /* Puts that back. 0; errors of autobuf_settings_restore(); -ENOENT: there is no such congestion control any more. */
 int act_restore(int copy, const struct noted *noted);
 
-/* SO_MAX_PACING_RATE of a socket, UINT64_MAX: none; 0: unknown. Sets it: 1; 0: AUTOBUF=off; errors of autobuf_apply(). */
+/* SO_MAX_PACING_RATE of a socket, UINT64_MAX: none, as the kernel takes 0; 0: unknown. Sets it: 1; 0: AUTOBUF=off; errors of autobuf_apply(). */
 uint64_t act_pace(int copy);
 int act_set_pace(int copy, uint64_t byte_per_s);
 

@@ -63,12 +63,20 @@ static bool want_room(struct care *care)
     return true;
 }
 
-/* Looks for its owner, if a rule may act on it. */
+/* By a daemon that was killed, or lost sight of it. What it left may be too slow to be ever bulk. */
+static bool is_left_paced(const struct care *care, const struct seen *seen, const struct known *known)
+{
+    const struct noted *kept = seen->moved_bytes >= known->next_bytes ? state_find(care->state, seen->cookie) : NULL;
+
+    return kept && kept->paced;
+}
+
+/* Looks for its owner, if a rule may act on it, or a pace is to be taken from it. */
 static void want(struct care *care, const struct seen *seen, struct known *known)
 {
     struct subject subject = sweep_subject(seen);
 
-    if (!rules_may_act(care->config, &subject)) {
+    if (!rules_may_act(care->config, &subject) && !is_left_paced(care, seen, known)) {
         known->state = KNOWN_LEFT;
         return;
     }
@@ -101,14 +109,6 @@ static bool is_bulk(const struct care *care, const struct seen *seen, struct kno
         known->marked_ns = care->now_ns;
     }
     return bulk;
-}
-
-/* By a daemon that was killed, or lost sight of it. What it left may be too slow to be ever bulk. */
-static bool is_left_paced(const struct care *care, const struct seen *seen, const struct known *known)
-{
-    const struct noted *kept = seen->moved_bytes >= known->next_bytes ? state_find(care->state, seen->cookie) : NULL;
-
-    return kept && kept->paced;
 }
 
 static void take(void *user, const struct seen *seen)

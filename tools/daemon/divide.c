@@ -43,11 +43,13 @@ void divide_shares(uint64_t total_bytes, const uint64_t *demands, uint64_t *shar
         shares[i] = most(shares[i] == UINT64_MAX ? rest / open : shares[i], DIVIDE_LEAST_BYTES);
 }
 
-uint64_t divide_demand(uint64_t window_bytes, uint32_t limiter, uint64_t share_bytes)
+uint64_t divide_demand(uint64_t window_bytes, uint32_t limiter, uint64_t share_bytes, uint64_t most_bytes)
 {
     bool elsewhere = limiter == AUTOBUF_LIMITER_PATH || limiter == AUTOBUF_LIMITER_SENDER || limiter == AUTOBUF_LIMITER_IDLE ||
                      limiter == AUTOBUF_LIMITER_RECEIVER || limiter == AUTOBUF_LIMITER_PEER;
 
+    if (most_bytes < share_bytes / 5 * 4) /* else the window may be most_bytes, and a bound what limits it */
+        return most(most_bytes + most_bytes / 2, DIVIDE_LEAST_BYTES);
     if (!elsewhere || window_bytes >= share_bytes / 5 * 4 || window_bytes > UINT64_MAX / 8)
         return UINT64_MAX;
     return most(window_bytes + window_bytes / 2, DIVIDE_LEAST_BYTES); /* with room to grow */
@@ -59,6 +61,13 @@ static bool is_about(uint64_t value, uint64_t wanted, uint64_t part)
     return most(value, wanted) - least(value, wanted) <= wanted / part;
 }
 
+uint64_t divide_paced(uint64_t byte_per_s, uint64_t rtt_ns)
+{
+    double bytes = (double)byte_per_s * ((double)rtt_ns / NS_PER_S);
+
+    return byte_per_s == UINT64_MAX || rtt_ns == UINT64_MAX || bytes >= 1e18 ? UINT64_MAX : (uint64_t)bytes;
+}
+
 uint64_t divide_pace(uint64_t share_bytes, uint64_t rtt_ns, uint64_t most_byte_per_s, uint64_t now_byte_per_s)
 {
     double pace = (double)share_bytes * (NS_PER_S / (double)most(rtt_ns, 1));
@@ -67,9 +76,10 @@ uint64_t divide_pace(uint64_t share_bytes, uint64_t rtt_ns, uint64_t most_byte_p
     return is_about(now_byte_per_s, wanted, 50) ? 0 : wanted;
 }
 
-uint64_t divide_request(uint64_t share_bytes, uint64_t snd_buf_bytes)
+uint64_t divide_request(uint64_t share_bytes, uint64_t most_bytes, uint64_t snd_buf_bytes)
 {
-    uint64_t wanted = least(share_bytes, UINT64_MAX / 3) / 2 * 3; /* the kernel doubles it */
+    uint64_t now = snd_buf_bytes / 2; /* the kernel doubles it */
+    uint64_t wanted = least(share_bytes, UINT64_MAX / 3) / 2 * 3, request = least(wanted, most_bytes);
 
-    return is_about(snd_buf_bytes / 2, wanted, 4) ? 0 : wanted;
+    return is_about(now, request, 4) || (request < wanted && request < now) ? 0 : request;
 }

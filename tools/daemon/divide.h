@@ -15,16 +15,23 @@
  */
 void divide_shares(uint64_t total_bytes, const uint64_t *demands, uint64_t *shares, size_t count);
 
-/* What a connection would use if nothing but the path limited it. UINT64_MAX: all that it gets. */
-uint64_t divide_demand(uint64_t window_bytes, uint32_t limiter, uint64_t share_bytes);
+/*
+ * What a connection would use if nothing but the path, and its program's own pace, limited it: most_bytes are in flight by
+ * that. UINT64_MAX: all that it gets.
+ */
+uint64_t divide_demand(uint64_t window_bytes, uint32_t limiter, uint64_t share_bytes, uint64_t most_bytes);
+
+/* What a pace has in flight. UINT64_MAX: no pace, or no round-trip time. */
+uint64_t divide_paced(uint64_t byte_per_s, uint64_t rtt_ns);
 
 /*
  * Of a connection that sends: the pace, in bytes a second, that has its share in flight at this round-trip time, but no
  * higher than most; and a send buffer, as setsockopt() takes it, for that and for what waits. A buffer alone does not hold a
  * sender: the kernel compares with it only where a write begins a new packet, not where it goes on in one that is not sent
- * whole, as by Nagle's rule. 0: the pace, or the buffer, that it has is about right.
+ * whole, as by Nagle's rule. 0: the pace, or the buffer, that it has is about right, or cannot be made better with a request of
+ * at most most_bytes.
  */
 uint64_t divide_pace(uint64_t share_bytes, uint64_t rtt_ns, uint64_t most_byte_per_s, uint64_t now_byte_per_s);
-uint64_t divide_request(uint64_t share_bytes, uint64_t snd_buf_bytes);
+uint64_t divide_request(uint64_t share_bytes, uint64_t most_bytes, uint64_t snd_buf_bytes);
 
 #endif

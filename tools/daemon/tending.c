@@ -46,7 +46,7 @@ struct tended {
     uint64_t share_bytes, told_bytes; /* of its rule's divide=; 0: none yet. told_bytes UINT64_MAX: told that it cannot be set */
     uint64_t window_bytes;            /* that it uses, smoothed */
     uint64_t share_ns;                /* not changed again before */
-    bool paces;                       /* its flow does, or its share */
+    bool paces;                       /* its flow does, or its share: own_byte_per_s is known */
     uint64_t own_byte_per_s;          /* the most that the program allows, */
     uint64_t left_byte_per_s;         /* and the pace that the last look left */
 };
@@ -151,14 +151,24 @@ static void note_program(struct tending *tending, const struct known *known, con
 
 /* ---------------------------------------------------------------------------------- looking */
 
-/* The flow puts its pace back if it has the socket. */
-static void end(struct tending *tending, size_t at, enum known_state state, bool borrowed)
+/* What was set because a total is divided. A pace that is not what was left is the program's. */
+static void put_share_back(struct tended *t, int copy)
+{
+    (void)act_restore_sizes(copy, &t->was);
+    if (t->paces && act_pace(copy) == t->left_byte_per_s)
+        (void)act_set_pace(copy, t->own_byte_per_s);
+}
+
+/* The flow puts its pace back if it has the socket, which loan says. */
+static void end(struct tending *tending, size_t at, enum known_state state, const struct loan *loan)
 {
     struct tended *t = &tending->tended[at];
     struct known *known = table_find(tending->table, t->place.cookie);
 
+    if (loan && t->rule->divide_bytes && !is_dry(tending, t->rule)) /* nobody sees to it any more that shares are right */
+        put_share_back(t, loan->copy);
     autobuf_flow_close(t->flow);
-    if (t->paces && borrowed)
+    if (t->paces && loan)
         state_not_paced(tending->state, t->place.cookie);
     lessons_end(tending->lessons, t->lesson, tending->now_ns);
     if (known)
@@ -194,7 +204,7 @@ static bool is_idle(const struct tending *tending, struct tended *t, const struc
     return !t->rule->divide_bytes && tending->now_ns - t->moved_ns >= IDLE_NS;
 }
 
-/* A pace that is not the flow's own is the program's. */
+/* A pace that we did not leave is the program's. */
 static void note_own_pace(struct tended *t, int copy)
 {
     uint64_t now = act_pace(copy);
@@ -203,14 +213,14 @@ static void note_own_pace(struct tended *t, int copy)
         t->own_byte_per_s = now;
 }
 
-/* A pace is for the time of the flow only: so that it is known if this process is killed. */
-static void note_pace(struct tending *tending, struct tended *t, const struct autobuf_live_state *state, int copy)
+/* A pace is for the time of the flow, or of the share, only: so that it is known if this process is killed. */
+static void note_pace(struct tending *tending, struct tended *t, bool paces, int copy)
 {
     bool paced = t->paces;
 
-    if (is_dry(tending, t->rule) || t->rule->divide_bytes)
+    if (is_dry(tending, t->rule))
         return;
-    t->paces = state->pacing_bit_per_s > 0;
+    t->paces = paces;
     if (t->paces) {
         t->left_byte_per_s = act_pace(copy);
         state_paced(tending->state, t->place.cookie, t->own_byte_per_s);
@@ -231,7 +241,7 @@ static void look(struct tending *tending, size_t at)
     if (result == -EMFILE || result == -ENFILE || result == -ENOMEM) /* ours: the next round tries again */
         return;
     if (result < 0) {
-        end(tending, at, KNOWN_WAITS, false);
+        end(tending, at, KNOWN_WAITS, NULL);
         return;
     }
     is_about(tending, &loan, &t->place, t->rule);
@@ -243,15 +253,15 @@ static void look(struct tending *tending, size_t at)
     if (result >= 0)
         lessons_look(t->lesson, loan.copy, &state, tending->now_ns);
     kept = result <= 0 || keep(tending, loan.copy, &t->was);
-    if (kept)
-        note_pace(tending, t, &state, loan.copy);
+    if (kept && !t->rule->divide_bytes)
+        note_pace(tending, t, state.pacing_bit_per_s > 0, loan.copy);
     if (!kept) {
-        end(tending, at, KNOWN_LEFT, true);
+        end(tending, at, KNOWN_LEFT, &loan);
     } else if (result > 0 && tending->account.text[0]) {
         account_tell(&tending->account);
         keep_action(tending, t);
     } else if (has_ended(result) || is_idle(tending, t, &state)) {
-        end(tending, at, KNOWN_WAITS, true);
+        end(tending, at, KNOWN_WAITS, &loan);
     }
     act_give_back(&loan);
     account_say(&tending->account);
@@ -316,18 +326,6 @@ static void measure_window(struct tended *t, const struct autobuf_live_state *st
     t->window_bytes = t->window_bytes ? (3 * t->window_bytes + window_bytes) / 4 : window_bytes;
 }
 
-/* As note_pace(), of a pace that a share has. */
-static void note_shared_pace(struct tending *tending, struct tended *t, int copy)
-{
-    uint64_t now = act_pace(copy);
-
-    if (!now || now == t->own_byte_per_s)
-        return;
-    t->paces = true;
-    t->left_byte_per_s = now;
-    state_paced(tending->state, t->place.cookie, t->own_byte_per_s);
-}
-
 /* Said when it has become twice or half of what was said. */
 static void tell_share(struct tending *tending, struct tended *t, size_t count)
 {
@@ -356,11 +354,13 @@ static void set_share(struct tending *tending, struct tended *t, size_t count)
     if (act_borrow(&t->place, &loan) < 0)
         return; /* its next look ends it */
     is_about(tending, &loan, &t->place, t->rule);
-    result = act_share(&act, loan.copy, &state, t->share_bytes, t->own_byte_per_s);
-    if (result > 0 && !keep(tending, loan.copy, &t->was))
+    note_own_pace(t, loan.copy);
+    result = act_share(&act, loan.copy, &state, t->share_bytes, t->paces, t->own_byte_per_s);
+    if (result > 0 && !keep(tending, loan.copy, &t->was)) {
+        (void)act_set_pace(loan.copy, t->own_byte_per_s); /* which may be newer than what was put back */
         t->share_ns = UINT64_MAX;
-    else if (result > 0)
-        note_shared_pace(tending, t, loan.copy);
+    }
+    note_pace(tending, t, act_pace(loan.copy) != t->own_byte_per_s, loan.copy);
     if (t->share_ns != UINT64_MAX)
         t->share_ns = tending->now_ns + (state.rtt_ns == AUTOBUF_NS_UNSET ? 0 : 2 * state.rtt_ns);
     if (result < 0) {
@@ -384,12 +384,14 @@ static void divide_rule(struct tending *tending, size_t first)
     for (size_t i = first; i < tending->count; i++) {
         struct tended *t = &tending->tended[i];
         struct autobuf_live_state state;
+        uint64_t most_bytes;
 
         if (t->rule != rule)
             continue;
         state = state_of(t);
         measure_window(t, &state);
-        tending->demands[count] = t->share_bytes ? divide_demand(t->window_bytes, state.limiter, t->share_bytes) : UINT64_MAX;
+        most_bytes = t->own_byte_per_s ? divide_paced(t->own_byte_per_s, state.rtt_ns) : UINT64_MAX;
+        tending->demands[count] = t->share_bytes ? divide_demand(t->window_bytes, state.limiter, t->share_bytes, most_bytes) : UINT64_MAX;
         tending->sharers[count++] = i;
     }
     divide_shares(rule->divide_bytes, tending->demands, tending->shares, count);
@@ -649,6 +651,8 @@ void tending_begin(struct tending *tending, const struct seen *seen, const struc
         tending->unit = unit;
         known->state = take_up(tending, seen, known, rule, &place, loan.copy);
     } else {
+        if (!tending->dry_run && !tending->config->dry_run)
+            forget_pace(tending, seen->cookie, loan.copy);
         known->state = KNOWN_LEFT;
     }
     act_give_back(&loan);
@@ -668,13 +672,6 @@ static int read_limits(struct tending *tending)
     return error;
 }
 
-static void put_share_back(struct tended *t, int copy)
-{
-    (void)act_restore_sizes(copy, &t->was);
-    if (t->paces && act_pace(copy) == t->left_byte_per_s) /* else its program has set another */
-        (void)act_set_pace(copy, t->own_byte_per_s);
-}
-
 void tending_end(struct tending *tending)
 {
     while (tending->count) {
@@ -684,9 +681,7 @@ void tending_end(struct tending *tending)
 
         if (borrowed)
             (void)autobuf_flow_move(t->flow, loan.copy);
-        if (borrowed && t->rule->divide_bytes && !is_dry(tending, t->rule)) /* nobody sees to it any more that shares are right */
-            put_share_back(t, loan.copy);
-        end(tending, tending->count - 1, KNOWN_WAITS, borrowed);
+        end(tending, tending->count - 1, KNOWN_WAITS, borrowed ? &loan : NULL);
         if (borrowed)
             act_give_back(&loan);
     }
