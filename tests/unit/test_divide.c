@@ -50,6 +50,7 @@ static void who_is_limited_elsewhere_demands_little_more_than_it_uses(void **sta
     assert_int_equal(divide_demand(ALL, AUTOBUF_LIMITER_PATH, ALL, ALL), ALL);
     assert_int_equal(divide_demand(100000, AUTOBUF_LIMITER_SND_BUFFER, 1000000, 100000), 150000); /* its own pace is */
     assert_int_equal(divide_demand(900000, AUTOBUF_LIMITER_PATH, 1000000, 900000), ALL);
+    assert_int_equal(divide_demand(100000, AUTOBUF_LIMITER_IDLE, 1000000, 300000), 150000); /* whichever is less */
     assert_int_equal(divide_demand(0, AUTOBUF_LIMITER_PATH, 1000000, 0), DIVIDE_LEAST_BYTES);
     assert_int_equal(divide_paced(10000000, 100000000), 1000000);
     assert_int_equal(divide_paced(ALL, 100000000), ALL);
@@ -73,15 +74,13 @@ static void a_pace_has_the_share_in_flight(void **state)
 }
 
 /* Of what the kernel stores two thirds may be waiting when a program that waits with poll() is woken. */
-static void the_buffer_holds_the_share_and_what_waits(void **state)
+static void a_small_buffer_is_made_to_hold_the_share_and_what_waits(void **state)
 {
     static const struct {
         uint64_t share, most, snd_buf, request;
-    } rows[] = {{1000000, ALL, 212992, 1500000}, {1000000, ALL, 3000000, 0}, {1000000, ALL, 2300000, 0}, {1000000, ALL, 3700000, 0},
-                {1000000, ALL, 6000000, 1500000}, {DIVIDE_LEAST_BYTES, ALL, 4608, 49152}, {ALL, ALL, 4608, ALL / 3 / 2 * 3},
-                {1000000, 212992, 131072, 212992}, /* as far as it goes, */
-                {1000000, 212992, 425984, 0}, {1000000, 212992, 4000000, 0}, /* but what is larger stays */
-                {100000, 212992, 4000000, 150000}};
+    } rows[] = {{1000000, ALL, 212992, 1500000}, {1000000, ALL, 2999998, 1500000}, {1000000, ALL, 3000000, 0},
+                {1000000, ALL, 6000000, 0},      {DIVIDE_LEAST_BYTES, ALL, 4608, 49152}, {ALL, ALL, 4608, ALL / 3 / 2 * 3},
+                {1000000, 212992, 131072, 212992}, {1000000, 212992, 425984, 0},   {1000000, 212992, 4000000, 0}};
 
     (void)state;
     for (size_t i = 0; i < COUNT(rows); i++)
@@ -94,7 +93,7 @@ int main(void)
         cmocka_unit_test(shares_are_max_min_fair),
         cmocka_unit_test(who_is_limited_elsewhere_demands_little_more_than_it_uses),
         cmocka_unit_test(a_pace_has_the_share_in_flight),
-        cmocka_unit_test(the_buffer_holds_the_share_and_what_waits),
+        cmocka_unit_test(a_small_buffer_is_made_to_hold_the_share_and_what_waits),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -160,21 +160,27 @@ int act_fixed(const struct act *act, int copy)
     return result ? result : control;
 }
 
-int act_share(const struct act *act, int copy, const struct autobuf_live_state *state, uint64_t share_bytes, bool paced,
-              uint64_t most_byte_per_s)
+int act_share(const struct act *act, int copy, const struct autobuf_live_state *state, struct share *share)
 {
     bool receives = state->received_bit_per_s > state->sent_bit_per_s, sends = !receives && state->sent_bit_per_s;
     uint64_t most_bytes = act->limits->flags & AUTOBUF_LIMITS_FORCE ? REQUEST_MOST_BYTES : act->limits->snd_settable_bytes;
     struct autobuf_plan plan = AUTOBUF_PLAN_INIT;
+    uint64_t pace = 0;
+    int result;
 
+    share->set_byte_per_s = 0;
     if (receives)
-        plan.rcv_clamp_bytes = share_bytes;
-    if (sends)
-        plan.snd_request_bytes = divide_request(share_bytes, most_bytes, state->snd_buf_bytes);
-    if ((sends || paced) && state->rtt_ns != AUTOBUF_NS_UNSET)
-        plan.snd_pacing_bit_per_s = 8 * divide_pace(share_bytes, state->rtt_ns, most_byte_per_s, act_pace(copy));
+        plan.rcv_clamp_bytes = share->bytes;
+    if (sends && share->locked)
+        plan.snd_request_bytes = divide_request(share->bytes, most_bytes, state->snd_buf_bytes);
+    if ((sends || share->paced) && state->rtt_ns != AUTOBUF_NS_UNSET)
+        pace = divide_pace(share->bytes, state->rtt_ns, share->own_byte_per_s, act_pace(copy));
+    plan.snd_pacing_bit_per_s = 8 * pace;
     bound_requests(act, &plan);
-    return act->dry_run ? 0 : autobuf_apply(copy, &plan);
+    result = act->dry_run ? 0 : autobuf_apply(copy, &plan);
+    if (result > 0)
+        share->set_byte_per_s = pace;
+    return result;
 }
 
 int act_read(const struct act *act, int copy, uint64_t cookie, struct noted *noted)

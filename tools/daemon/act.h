@@ -56,13 +56,21 @@ bool act_is_near(int copy, const struct autobuf_limits *limits, uint32_t intent)
  */
 int act_fixed(const struct act *act, int copy);
 
+/* A connection's part of a total. */
+struct share {
+    uint64_t bytes;
+    uint64_t own_byte_per_s; /* the most that its program allows; UINT64_MAX: any */
+    bool locked;             /* its program has set its send buffer */
+    bool paced;              /* it has a pace for its share */
+    uint64_t set_byte_per_s; /* written: the pace that it was given now; 0: none */
+};
+
 /*
  * Brings the window of a connection to its share: of one that receives by its clamp, which autotuning raises again, so it
- * is set each time; of one that sends by its pace, which is no higher than most, what its program allows, and by its buffer.
- * One that is paced stays so, whatever it does now. 1: it set something; 0: it is right; errors of autobuf_apply().
+ * is set each time; of one that sends by its pace. One that is paced stays so, whatever it does now. 1: it set something; 0:
+ * it is right; errors of autobuf_apply().
  */
-int act_share(const struct act *act, int copy, const struct autobuf_live_state *state, uint64_t share_bytes, bool paced,
-              uint64_t most_byte_per_s);
+int act_share(const struct act *act, int copy, const struct autobuf_live_state *state, struct share *share);
 
 /* What of the socket a rule can change, as it is now. 0; errors of autobuf_settings_read(). */
 int act_read(const struct act *act, int copy, uint64_t cookie, struct noted *noted);

@@ -47,12 +47,11 @@ uint64_t divide_demand(uint64_t window_bytes, uint32_t limiter, uint64_t share_b
 {
     bool elsewhere = limiter == AUTOBUF_LIMITER_PATH || limiter == AUTOBUF_LIMITER_SENDER || limiter == AUTOBUF_LIMITER_IDLE ||
                      limiter == AUTOBUF_LIMITER_RECEIVER || limiter == AUTOBUF_LIMITER_PEER;
+    uint64_t uses_bytes = elsewhere ? least(window_bytes, most_bytes) : most_bytes;
 
-    if (most_bytes < share_bytes / 5 * 4) /* else the window may be most_bytes, and a bound what limits it */
-        return most(most_bytes + most_bytes / 2, DIVIDE_LEAST_BYTES);
-    if (!elsewhere || window_bytes >= share_bytes / 5 * 4 || window_bytes > UINT64_MAX / 8)
+    if (uses_bytes >= share_bytes / 5 * 4 || uses_bytes > UINT64_MAX / 8)
         return UINT64_MAX;
-    return most(window_bytes + window_bytes / 2, DIVIDE_LEAST_BYTES); /* with room to grow */
+    return most(uses_bytes + uses_bytes / 2, DIVIDE_LEAST_BYTES); /* with room to grow */
 }
 
 /* Whether it is off by no more than one part of so many. */
@@ -78,8 +77,7 @@ uint64_t divide_pace(uint64_t share_bytes, uint64_t rtt_ns, uint64_t most_byte_p
 
 uint64_t divide_request(uint64_t share_bytes, uint64_t most_bytes, uint64_t snd_buf_bytes)
 {
-    uint64_t now = snd_buf_bytes / 2; /* the kernel doubles it */
-    uint64_t wanted = least(share_bytes, UINT64_MAX / 3) / 2 * 3, request = least(wanted, most_bytes);
+    uint64_t request = least(least(share_bytes, UINT64_MAX / 3) / 2 * 3, most_bytes);
 
-    return is_about(now, request, 4) || (request < wanted && request < now) ? 0 : request;
+    return request > snd_buf_bytes / 2 ? request : 0; /* the kernel doubles it */
 }

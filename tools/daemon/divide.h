@@ -25,13 +25,16 @@ uint64_t divide_demand(uint64_t window_bytes, uint32_t limiter, uint64_t share_b
 uint64_t divide_paced(uint64_t byte_per_s, uint64_t rtt_ns);
 
 /*
- * Of a connection that sends: the pace, in bytes a second, that has its share in flight at this round-trip time, but no
- * higher than most; and a send buffer, as setsockopt() takes it, for that and for what waits. A buffer alone does not hold a
- * sender: the kernel compares with it only where a write begins a new packet, not where it goes on in one that is not sent
- * whole, as by Nagle's rule. 0: the pace, or the buffer, that it has is about right, or cannot be made better with a request of
- * at most most_bytes.
+ * The pace, in bytes a second, of a connection that sends: it has its share in flight at this round-trip time, but is no higher
+ * than most. A buffer would not hold it: the kernel compares with that only where a write begins a new packet, not where it goes
+ * on in one that is not sent whole, as by Nagle's rule. 0: the pace that it has is about right.
  */
 uint64_t divide_pace(uint64_t share_bytes, uint64_t rtt_ns, uint64_t most_byte_per_s, uint64_t now_byte_per_s);
+
+/*
+ * The send buffer, as setsockopt() takes it, no larger than most, for the share and for what waits, of one whose program has set a
+ * smaller one. 0: it is large enough, or can be no larger.
+ */
 uint64_t divide_request(uint64_t share_bytes, uint64_t most_bytes, uint64_t snd_buf_bytes);
 
 #endif

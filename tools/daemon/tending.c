@@ -168,7 +168,7 @@ static void end(struct tending *tending, size_t at, enum known_state state, cons
     if (loan && t->rule->divide_bytes && !is_dry(tending, t->rule)) /* nobody sees to it any more that shares are right */
         put_share_back(t, loan->copy);
     autobuf_flow_close(t->flow);
-    if (t->paces && loan)
+    if (t->paces && loan && act_pace(loan->copy) != t->left_byte_per_s) /* else it could not be put back */
         state_not_paced(tending->state, t->place.cookie);
     lessons_end(tending->lessons, t->lesson, tending->now_ns);
     if (known)
@@ -204,29 +204,30 @@ static bool is_idle(const struct tending *tending, struct tended *t, const struc
     return !t->rule->divide_bytes && tending->now_ns - t->moved_ns >= IDLE_NS;
 }
 
-/* A pace that we did not leave is the program's. */
-static void note_own_pace(struct tended *t, int copy)
-{
-    uint64_t now = act_pace(copy);
-
-    if (now && (!t->paces || now != t->left_byte_per_s))
-        t->own_byte_per_s = now;
-}
-
-/* A pace is for the time of the flow, or of the share, only: so that it is known if this process is killed. */
-static void note_pace(struct tending *tending, struct tended *t, bool paces, int copy)
+/* A pace is for the time of the flow, or of the share, only: so that it is known if this process is killed. 0: there is none. */
+static void note_pace(struct tending *tending, struct tended *t, uint64_t left_byte_per_s)
 {
     bool paced = t->paces;
 
     if (is_dry(tending, t->rule))
         return;
-    t->paces = paces;
-    if (t->paces) {
-        t->left_byte_per_s = act_pace(copy);
+    t->paces = left_byte_per_s > 0;
+    t->left_byte_per_s = left_byte_per_s;
+    if (t->paces)
         state_paced(tending->state, t->place.cookie, t->own_byte_per_s);
-    } else if (paced) {
+    else if (paced)
         state_not_paced(tending->state, t->place.cookie);
-    }
+}
+
+/* A pace that we did not leave is the program's, and none is ours any more. */
+static void note_own_pace(struct tending *tending, struct tended *t, int copy)
+{
+    uint64_t now = act_pace(copy);
+
+    if (!now || (t->paces && now == t->left_byte_per_s))
+        return;
+    t->own_byte_per_s = now;
+    note_pace(tending, t, 0);
 }
 
 /* A flow that its owner has closed, or handed on to another process: the next sweep will tell. */
@@ -245,7 +246,7 @@ static void look(struct tending *tending, size_t at)
         return;
     }
     is_about(tending, &loan, &t->place, t->rule);
-    note_own_pace(t, loan.copy);
+    note_own_pace(tending, t, loan.copy);
     result = autobuf_flow_move(t->flow, loan.copy);
     if (result == 0)
         result = autobuf_flow_step(t->flow, tending->now_ns);
@@ -254,7 +255,7 @@ static void look(struct tending *tending, size_t at)
         lessons_look(t->lesson, loan.copy, &state, tending->now_ns);
     kept = result <= 0 || keep(tending, loan.copy, &t->was);
     if (kept && !t->rule->divide_bytes)
-        note_pace(tending, t, state.pacing_bit_per_s > 0, loan.copy);
+        note_pace(tending, t, state.pacing_bit_per_s ? act_pace(loan.copy) : 0);
     if (!kept) {
         end(tending, at, KNOWN_LEFT, &loan);
     } else if (result > 0 && tending->account.text[0]) {
@@ -314,12 +315,17 @@ static bool has_room_for_shares(struct tending *tending)
     return true;
 }
 
+static bool receives(const struct autobuf_live_state *state)
+{
+    return state->received_bit_per_s > state->sent_bit_per_s;
+}
+
 /* What it uses now: in flight, or what arrives in a round trip. */
 static void measure_window(struct tended *t, const struct autobuf_live_state *state)
 {
     uint64_t window_bytes = state->in_flight_bytes;
 
-    if (state->received_bit_per_s > state->sent_bit_per_s)
+    if (receives(state))
         window_bytes = state->rtt_ns == AUTOBUF_NS_UNSET
                            ? 0
                            : (uint64_t)((double)state->received_bit_per_s / 8 * ((double)state->rtt_ns / (double)NS_PER_S));
@@ -348,19 +354,23 @@ static void set_share(struct tending *tending, struct tended *t, size_t count)
     struct act act = {.rule = t->rule, .limits = &tending->limits, .dry_run = is_dry(tending, t->rule), .say = account_line,
                       .user = &tending->account};
     struct autobuf_live_state state = state_of(t);
+    struct share share;
     struct loan loan;
     int result;
 
     if (act_borrow(&t->place, &loan) < 0)
         return; /* its next look ends it */
     is_about(tending, &loan, &t->place, t->rule);
-    note_own_pace(t, loan.copy);
-    result = act_share(&act, loan.copy, &state, t->share_bytes, t->paces, t->own_byte_per_s);
+    note_own_pace(tending, t, loan.copy);
+    share = (struct share){.bytes = t->share_bytes, .own_byte_per_s = t->own_byte_per_s, .paced = t->paces,
+                           .locked = t->was.settings.locks & AUTOBUF_LOCK_SND};
+    result = act_share(&act, loan.copy, &state, &share);
     if (result > 0 && !keep(tending, loan.copy, &t->was)) {
         (void)act_set_pace(loan.copy, t->own_byte_per_s); /* which may be newer than what was put back */
         t->share_ns = UINT64_MAX;
+    } else if (share.set_byte_per_s) {
+        note_pace(tending, t, share.set_byte_per_s == t->own_byte_per_s ? 0 : share.set_byte_per_s);
     }
-    note_pace(tending, t, act_pace(loan.copy) != t->own_byte_per_s, loan.copy);
     if (t->share_ns != UINT64_MAX)
         t->share_ns = tending->now_ns + (state.rtt_ns == AUTOBUF_NS_UNSET ? 0 : 2 * state.rtt_ns);
     if (result < 0) {
@@ -390,7 +400,7 @@ static void divide_rule(struct tending *tending, size_t first)
             continue;
         state = state_of(t);
         measure_window(t, &state);
-        most_bytes = t->own_byte_per_s ? divide_paced(t->own_byte_per_s, state.rtt_ns) : UINT64_MAX;
+        most_bytes = receives(&state) || !t->own_byte_per_s ? UINT64_MAX : divide_paced(t->own_byte_per_s, state.rtt_ns);
         tending->demands[count] = t->share_bytes ? divide_demand(t->window_bytes, state.limiter, t->share_bytes, most_bytes) : UINT64_MAX;
         tending->sharers[count++] = i;
     }
@@ -651,7 +661,7 @@ void tending_begin(struct tending *tending, const struct seen *seen, const struc
         tending->unit = unit;
         known->state = take_up(tending, seen, known, rule, &place, loan.copy);
     } else {
-        if (!tending->dry_run && !tending->config->dry_run)
+        if (!tending->dry_run && !tending->config->dry_run && !(rule && rule->dry_run))
             forget_pace(tending, seen->cookie, loan.copy);
         known->state = KNOWN_LEFT;
     }
