@@ -333,30 +333,25 @@ class Divide(Watched):
         sender = self.locked(path, 0)
         rules = f"state={self.folder}/state\n[all]\ndivide={share}\n"
 
-        def until(what: Callable[[], bool]) -> None:
-            deadline = time.monotonic() + 2 * WAIT_S
-            while not what():
-                self.assertLess(time.monotonic(), deadline)
-
         def is_shared() -> bool:
             return self.ask(sender, "pace") < own
 
         for sets_own in (False, True):
             before = own if sets_own else NO_PACE
             daemon = self.watched(path, rules)
-            until(is_shared)
+            self.until(is_shared, "no share")
             if sets_own:
                 self.assertEqual(self.ask(sender, "own"), own)
-                until(is_shared)
-                until(lambda: f" {own} yes\n" in (self.folder / "state").read_text())
+                self.until(is_shared, "no share")
+                self.until(lambda: f" {own} yes\n" in (self.folder / "state").read_text(), "not noted")
             daemon.kill()
             daemon.wait()
             self.assertTrue(is_shared())
             daemon = self.watched(path, f"state={self.folder}/state\n[others]\nremote=192.0.2.1\n")
-            until(lambda: self.ask(sender, "pace") == before)  # no rule chooses it any more
+            self.until(lambda: self.ask(sender, "pace") == before, "what a killed daemon left stays")  # no rule chooses it any more
             self.stop(daemon)
             daemon = self.watched(path, rules)
-            until(is_shared)
+            self.until(is_shared, "no share")
             self.stop(daemon)
             self.assertEqual(self.ask(sender, "pace"), before)
 
@@ -365,11 +360,9 @@ class Divide(Watched):
         sender = self.locked(path)
         if self.ask(sender, "locks") != 1:
             self.skipTest("needs SO_BUF_LOCK (Linux 5.15)")
-        before = self.ask(sender, "buffer")
-        daemon = self.watched(path, f"[all]\ndivide={self.TOTAL}\n")
-        deadline = time.monotonic() + 2 * WAIT_S
-        while self.ask(sender, "buffer") != 3 * self.TOTAL:
-            self.assertLess(time.monotonic(), deadline)
+        before, share = self.ask(sender, "buffer"), 2 * SMALL
+        daemon = self.watched(path, f"[all]\ndivide={share}\n")
+        self.until(lambda: self.ask(sender, "buffer") == 3 * share, "its buffer stays")  # which anybody may set
         self.stop(daemon)
         self.assertEqual((self.ask(sender, "buffer"), self.ask(sender, "locks")), (before, 1))
 
