@@ -50,9 +50,19 @@ void ab_judge_begin(struct ab_judge *judge, uint32_t intent, const struct autobu
     *judge = (struct ab_judge){.intent = intent, .limits = *limits};
 }
 
+/*
+ * A round trip. While it is to be told whether bursts make it long, it is no measure of time: by the least it is told sooner.
+ */
+static uint64_t round_ns(const struct ab_judge *judge)
+{
+    bool tells = judge->spread_byte_per_s ? !judge->spread_paid : judge->long_looks > 0;
+
+    return tells ? ab_min(judge->last.info.rtt_ns, judge->rtt_min_ns) : judge->last.info.rtt_ns;
+}
+
 uint64_t ab_judge_next_ns(const struct ab_judge *judge)
 {
-    uint64_t rtt_ns = judge->last.info.rtt_ns;
+    uint64_t rtt_ns = round_ns(judge);
 
     if (!judge->looked)
         return 0;
@@ -262,6 +272,16 @@ static bool moderate(struct ab_judge *judge, const struct ab_look *look, struct 
     return true;
 }
 
+/*
+ * Whether a burst may be what makes the round-trip time long: all that a full buffer holds is on its way. At the end of a burst
+ * that may fill the congestion window, too, which so holds back nothing.
+ */
+static bool is_long(const struct ab_judge *judge, bool veto)
+{
+    return veto && judge->is_full &&
+           (judge->limiter == AUTOBUF_LIMITER_SND_BUFFER || judge->limiter == AUTOBUF_LIMITER_PATH);
+}
+
 /* Whether a side is the program's own, because the intent names only the other one. */
 static bool is_left_alone(const struct ab_judge *judge, uint32_t other)
 {
@@ -278,7 +298,7 @@ static bool adjust(struct ab_judge *judge, const struct ab_look *look, struct au
         judge->short_looks--; /* not set to 0: a single such look may be noise */
     if (judge->rcv_short_looks && judge->limiter != AUTOBUF_LIMITER_RCV_BUFFER)
         judge->rcv_short_looks--;
-    if (judge->long_looks && !(veto && judge->limiter == AUTOBUF_LIMITER_SND_BUFFER))
+    if (judge->long_looks && !is_long(judge, veto))
         judge->long_looks--;
     if (spread_ends(judge, look, veto, plan)) {
         *why = "the trial is over";
@@ -292,13 +312,14 @@ static bool adjust(struct ab_judge *judge, const struct ab_look *look, struct au
         *why = "what was added stands in the queue";
         return true;
     }
+    if (is_long(judge, veto)) {
+        *why = "bursts, or a queue";
+        return !is_left_alone(judge, AUTOBUF_INTENT_RECEIVES) && may_be_bursts(judge, look, plan);
+    }
     switch (judge->limiter) {
     case AUTOBUF_LIMITER_SND_BUFFER:
         if (is_left_alone(judge, AUTOBUF_INTENT_RECEIVES))
             return false;
-        *why = "bursts, or a queue";
-        if (veto)
-            return may_be_bursts(judge, look, plan);
         *why = "the send buffer is what limits";
         judge->short_looks += judge->counts_for;
         return judge->short_looks >= SHORT_LOOKS && enlarge(judge, look, plan);
@@ -361,6 +382,7 @@ static void take(struct ab_judge *judge, const struct ab_look *look)
     now = (struct ab_limiter_look){look, &judge->limits, judge->acked_byte_per_s, judge->received_byte_per_s,
                                    judge->spread_byte_per_s, ran_dry(judge, look)};
     judge->limiter = ab_limiter(&now);
+    judge->is_full = ab_limiter_is_full(&now);
     judge->counts_for = counts_for(judge, look, look->now_ns - judge->last.now_ns);
 }
 
@@ -405,7 +427,7 @@ bool ab_judge_look(struct ab_judge *judge, const struct ab_look *look, struct au
         return false;
     act = adjust(judge, look, plan, why);
     if (act)
-        judge->hold_ns = look->now_ns + EFFECT_ROUNDS * look->info.rtt_ns;
+        judge->hold_ns = look->now_ns + EFFECT_ROUNDS * round_ns(judge);
     return act;
 }
 

@@ -19,6 +19,7 @@ struct ab_judge {
     struct ab_look last;
     bool looked;               /* last is filled */
     uint32_t limiter;          /* AUTOBUF_LIMITER_* */
+    bool is_full;              /* the send buffer, as large as autotuning makes it, and next to nothing in it waits */
     uint64_t acked_byte_per_s; /* over the last round trip */
     uint64_t received_byte_per_s;
     uint64_t rtt_min_ns;       /* 0: unknown */

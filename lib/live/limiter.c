@@ -65,7 +65,7 @@ static bool fills_buffer(const struct ab_limiter_look *seen)
            !has_more_ready(seen);
 }
 
-static bool fills_grown_buffer(const struct ab_limiter_look *seen)
+bool ab_limiter_is_full(const struct ab_limiter_look *seen)
 {
     return fills_buffer(seen) && ab_at_least(seen->look->socket.snd_buf_bytes, GROWN_PERCENT, snd_grown(seen));
 }
@@ -77,7 +77,7 @@ static const struct {
 } sender_limits[] = {
     {fills_peer_window, AUTOBUF_LIMITER_PEER},
     {fills_cwnd, AUTOBUF_LIMITER_PATH},
-    {fills_grown_buffer, AUTOBUF_LIMITER_SND_BUFFER},
+    {ab_limiter_is_full, AUTOBUF_LIMITER_SND_BUFFER},
     {fills_buffer, AUTOBUF_LIMITER_UNKNOWN}, /* autotuning still enlarges it */
     {has_more_ready, AUTOBUF_LIMITER_PATH},
 };

@@ -269,6 +269,84 @@ static void bursts_are_spread(void **state)
     assert_int_equal(judge.spread_byte_per_s, 0);
 }
 
+/* The end of a burst may fill the congestion window: if nothing waits, it holds back nothing. */
+static void a_burst_that_fills_the_congestion_window(void **state)
+{
+    static const struct {
+        const char *name;
+        uint32_t cwnd;
+        uint64_t notsent, queued, peer_window;
+        uint32_t limiter;
+        bool spreads;
+    } rows[] = {
+        {"it does", 1950, 0, 3000000, 16000000, AUTOBUF_LIMITER_PATH, true},
+        {"it does not", 4000, 0, 3000000, 16000000, AUTOBUF_LIMITER_SND_BUFFER, true},
+        {"data wait for the congestion window", 1950, 200000, 3000000, 16000000, AUTOBUF_LIMITER_PATH, false},
+        {"the buffer is half empty", 1950, 0, 2100000, 16000000, AUTOBUF_LIMITER_PATH, false},
+        {"the peer's window is filled, too", 1950, 0, 3000000, 2900000, AUTOBUF_LIMITER_PEER, false},
+    };
+
+    (void)state;
+    for (size_t i = 0; i < COUNT(rows); i++) {
+        struct ab_look look = buffer_limited(1000 * MS);
+        struct autobuf_plan plan;
+        struct ab_judge judge;
+
+        look.info.rtt_ns = 125 * MS;
+        look.info.cwnd_packets = rows[i].cwnd;
+        look.info.notsent_bytes = rows[i].notsent;
+        look.info.peer_window_bytes = rows[i].peer_window;
+        look.queued_bytes = rows[i].queued;
+        ab_judge_begin(&judge, 0, &host_6_18);
+        CHECK_EQUAL(rows[i].name, fourth_look(&judge, &look, &plan), rows[i].spreads);
+        CHECK_EQUAL(rows[i].name, judge.spread_byte_per_s != 0, rows[i].spreads);
+        CHECK_EQUAL(rows[i].name, judge.limiter, rows[i].limiter);
+        look.info.rtt_ns = 101 * MS; /* no burst, and no queue: what is sent is what the window allows */
+        ab_judge_begin(&judge, 0, &host_6_18);
+        CHECK_EQUAL(rows[i].name, fourth_look(&judge, &look, &plan), rows[i].limiter == AUTOBUF_LIMITER_SND_BUFFER);
+    }
+}
+
+/* How long until the next look. */
+static uint64_t next_ms(const struct ab_judge *judge)
+{
+    return (ab_judge_next_ns(judge) - judge->last.now_ns) / MS;
+}
+
+/* While it is to be told whether bursts make the round-trip time long, that is no measure of time. */
+static void bursts_are_told_by_the_least_round_trip_time(void **state)
+{
+    struct ab_look look = buffer_limited(1000 * MS);
+    struct autobuf_plan plan;
+    struct ab_judge judge;
+
+    (void)state;
+    look.info.rtt_ns = 150 * MS;
+    ab_judge_begin(&judge, 0, &host_6_18);
+    assert_false(looks_on(&judge, &look, 1, &plan));
+    assert_int_equal(next_ms(&judge), 150); /* nothing is known yet */
+    assert_false(looks_on(&judge, &look, 1, &plan));
+    assert_int_equal(next_ms(&judge), 100); /* one long look */
+    assert_true(looks_on(&judge, &look, 2, &plan));
+    assert_int_equal(next_ms(&judge), 100); /* the trial is on, */
+    assert_int_equal(judge.hold_ns - judge.last.now_ns, 200 * MS);
+    look.info.rtt_ns = 101 * MS;
+    assert_true(looks_on(&judge, &look, 2, &plan));
+    assert_int_equal(plan.snd_request_bytes, 4194304); /* and has paid, */
+    look.info.rtt_ns = 150 * MS;
+    look.socket.snd_buf_bytes = 8388608;
+    look.queued_bytes = 6000000;
+    assert_false(looks_on(&judge, &look, 1, &plan));
+    assert_int_equal(next_ms(&judge), 150); /* so nothing is to be told */
+
+    look = buffer_limited(1000 * MS);
+    look.info.rtt_ns = 150 * MS;
+    look.info.notsent_bytes = 200000; /* no burst */
+    ab_judge_begin(&judge, 0, &host_6_18);
+    assert_false(looks_on(&judge, &look, 20, &plan));
+    assert_int_equal(next_ms(&judge), 150);
+}
+
 /* Looks until the judge acts. */
 static unsigned looks_until(struct ab_judge *judge, struct ab_look *look, struct autobuf_plan *plan)
 {
@@ -820,6 +898,11 @@ static void a_side_that_is_left_alone(void **state)
 
         ab_judge_begin(&judge, rows[i].intent, &host_6_18);
         CHECK_EQUAL(rows[i].name, fourth_look(&judge, &look, &plan), rows[i].sends);
+        look = buffer_limited(1000 * MS);
+        look.info.rtt_ns = 125 * MS; /* bursts, or a queue */
+        ab_judge_begin(&judge, rows[i].intent, &host_6_18);
+        CHECK_EQUAL(rows[i].name, fourth_look(&judge, &look, &plan), rows[i].sends);
+        look = buffer_limited(1000 * MS);
         look.info.acked_bytes = 500;
         look.socket.locks = AUTOBUF_LOCK_RCV;
         look.socket.rcv_buf_bytes = 200000;
@@ -958,6 +1041,8 @@ int main(void)
         cmocka_unit_test(three_looks_of_a_kind_before_bursts_are_spread),
         cmocka_unit_test(rare_looks_count_for_more),
         cmocka_unit_test(a_trial_in_vain_ends_in_as_many_round_trips),
+        cmocka_unit_test(a_burst_that_fills_the_congestion_window),
+        cmocka_unit_test(bursts_are_told_by_the_least_round_trip_time),
         cmocka_unit_test(when_to_look_again),
         cmocka_unit_test(rates_are_of_a_round_trip),
         cmocka_unit_test(the_send_buffer_grows_by_the_limits),
