@@ -160,9 +160,14 @@ int act_fixed(const struct act *act, int copy)
     return result ? result : control;
 }
 
+bool act_receives(const struct autobuf_live_state *state)
+{
+    return state->received_bit_per_s > state->sent_bit_per_s;
+}
+
 int act_share(const struct act *act, int copy, const struct autobuf_live_state *state, struct share *share)
 {
-    bool receives = state->received_bit_per_s > state->sent_bit_per_s, sends = !receives && state->sent_bit_per_s;
+    bool receives = act_receives(state), sends = !receives && state->sent_bit_per_s;
     uint64_t most_bytes = act->limits->flags & AUTOBUF_LIMITS_FORCE ? REQUEST_MOST_BYTES : act->limits->snd_settable_bytes;
     struct autobuf_plan plan = AUTOBUF_PLAN_INIT;
     uint64_t pace = 0;

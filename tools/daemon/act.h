@@ -56,6 +56,9 @@ bool act_is_near(int copy, const struct autobuf_limits *limits, uint32_t intent)
  */
 int act_fixed(const struct act *act, int copy);
 
+/* Whether a connection receives more than it sends. */
+bool act_receives(const struct autobuf_live_state *state);
+
 /* A connection's part of a total. */
 struct share {
     uint64_t bytes;

@@ -315,17 +315,12 @@ static bool has_room_for_shares(struct tending *tending)
     return true;
 }
 
-static bool receives(const struct autobuf_live_state *state)
-{
-    return state->received_bit_per_s > state->sent_bit_per_s;
-}
-
 /* What it uses now: in flight, or what arrives in a round trip. */
 static void measure_window(struct tended *t, const struct autobuf_live_state *state)
 {
     uint64_t window_bytes = state->in_flight_bytes;
 
-    if (receives(state))
+    if (act_receives(state))
         window_bytes = state->rtt_ns == AUTOBUF_NS_UNSET
                            ? 0
                            : (uint64_t)((double)state->received_bit_per_s / 8 * ((double)state->rtt_ns / (double)NS_PER_S));
@@ -400,7 +395,7 @@ static void divide_rule(struct tending *tending, size_t first)
             continue;
         state = state_of(t);
         measure_window(t, &state);
-        most_bytes = receives(&state) || !t->own_byte_per_s ? UINT64_MAX : divide_paced(t->own_byte_per_s, state.rtt_ns);
+        most_bytes = act_receives(&state) || !t->own_byte_per_s ? UINT64_MAX : divide_paced(t->own_byte_per_s, state.rtt_ns);
         tending->demands[count] = t->share_bytes ? divide_demand(t->window_bytes, state.limiter, t->share_bytes, most_bytes) : UINT64_MAX;
         tending->sharers[count++] = i;
     }
