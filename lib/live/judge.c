@@ -50,25 +50,29 @@ void ab_judge_begin(struct ab_judge *judge, uint32_t intent, const struct autobu
     *judge = (struct ab_judge){.intent = intent, .limits = *limits};
 }
 
-/*
- * A round trip. While it is to be told whether bursts make it long, it is no measure of time: by the least it is told sooner.
- */
-static uint64_t round_ns(const struct ab_judge *judge)
+/* Whether it is soon known if bursts make the round-trip time long: in the looks before a trial, and in it. */
+static bool bursts_are_open(const struct ab_judge *judge)
 {
-    bool tells = judge->spread_byte_per_s ? !judge->spread_paid : judge->long_looks > 0;
+    if (judge->spreads_in_vain || judge->grown_from_bytes)
+        return false;
+    return judge->spread_byte_per_s ? !judge->spread_paid : judge->long_looks > 0 && judge->long_looks < LONG_LOOKS;
+}
 
-    return tells ? ab_min(judge->last.info.rtt_ns, judge->rtt_min_ns) : judge->last.info.rtt_ns;
+/* Until the next look. The present round-trip time may be a burst's. Until that is known, the least one is used, to know it sooner. */
+static uint64_t wait_ns(const struct ab_judge *judge)
+{
+    uint64_t rtt_ns = judge->last.info.rtt_ns, now_ns = judge->last.now_ns;
+
+    if (!bursts_are_open(judge))
+        return judge->intent & AUTOBUF_INTENT_LOW_DELAY ? rtt_ns / LOW_DELAY_LOOKS : rtt_ns;
+    if (judge->spread_byte_per_s && judge->hold_ns > now_ns) /* a trial has begun */
+        return judge->hold_ns - now_ns;
+    return ab_min(rtt_ns, judge->rtt_min_ns);
 }
 
 uint64_t ab_judge_next_ns(const struct ab_judge *judge)
 {
-    uint64_t rtt_ns = round_ns(judge);
-
-    if (!judge->looked)
-        return 0;
-    if (judge->intent & AUTOBUF_INTENT_LOW_DELAY)
-        rtt_ns /= LOW_DELAY_LOOKS;
-    return judge->last.now_ns + ab_min(ab_max(rtt_ns, SHORTEST_NS), LONGEST_NS);
+    return judge->looked ? judge->last.now_ns + ab_min(ab_max(wait_ns(judge), SHORTEST_NS), LONGEST_NS) : 0;
 }
 
 bool ab_judge_due(const struct ab_judge *judge, uint64_t now_ns)
@@ -174,13 +178,15 @@ static bool spread_ends(struct ab_judge *judge, const struct ab_look *look, bool
  * Whether to spread what is sent, because it may be bursts that make the round-trip time long. Two thirds of the buffer
  * are always on their way then, so at a round-trip time of 1.5 times the least, 40% of it come through in the least.
  */
-static bool may_be_bursts(struct ab_judge *judge, const struct ab_look *look, struct autobuf_plan *plan)
+static bool begin_trial(struct ab_judge *judge, const struct ab_look *look, struct autobuf_plan *plan)
 {
     uint64_t stored = look->socket.snd_buf_bytes, rate;
 
     if (judge->spread_byte_per_s || judge->grown_from_bytes || judge->intent & AUTOBUF_INTENT_LOW_DELAY ||
-        look->info.max_pacing_byte_per_s != UINT64_MAX || !can_be_larger(judge, look))
+        look->info.max_pacing_byte_per_s != UINT64_MAX || !can_be_larger(judge, look)) {
+        judge->long_looks = judge->spread_byte_per_s ? judge->long_looks : 0;
         return false;
+    }
     if (judge->long_looks == 0) {
         judge->long_since_ns = look->now_ns;
         judge->long_since_acked_bytes = look->info.acked_bytes;
@@ -194,7 +200,7 @@ static bool may_be_bursts(struct ab_judge *judge, const struct ab_look *look, st
         return false;
     judge->spread_looks = 0;
     judge->spread_paid = false;
-    judge->short_looks = SHORT_LOOKS - 1; /* the buffer did limit at those looks */
+    judge->short_looks = SHORT_LOOKS - 1; /* the buffer was full at those looks, and all of it on its way */
     return true;
 }
 
@@ -272,14 +278,11 @@ static bool moderate(struct ab_judge *judge, const struct ab_look *look, struct 
     return true;
 }
 
-/*
- * Whether a burst may be what makes the round-trip time long: all that a full buffer holds is on its way. At the end of a burst
- * that may fill the congestion window, too, which so holds back nothing.
- */
-static bool is_long(const struct ab_judge *judge, bool veto)
+/* Whether it is bursts, or a queue. The end of a burst may also fill the congestion window, which then holds nothing back. */
+static bool may_be_a_burst(const struct ab_judge *judge, bool veto)
 {
-    return veto && judge->is_full &&
-           (judge->limiter == AUTOBUF_LIMITER_SND_BUFFER || judge->limiter == AUTOBUF_LIMITER_PATH);
+    return veto && (judge->limiter == AUTOBUF_LIMITER_SND_BUFFER ||
+                    (judge->limiter == AUTOBUF_LIMITER_PATH && judge->sent_all));
 }
 
 /* Whether a side is the program's own, because the intent names only the other one. */
@@ -298,7 +301,7 @@ static bool adjust(struct ab_judge *judge, const struct ab_look *look, struct au
         judge->short_looks--; /* not set to 0: a single such look may be noise */
     if (judge->rcv_short_looks && judge->limiter != AUTOBUF_LIMITER_RCV_BUFFER)
         judge->rcv_short_looks--;
-    if (judge->long_looks && !is_long(judge, veto))
+    if (judge->long_looks && !may_be_a_burst(judge, veto))
         judge->long_looks--;
     if (spread_ends(judge, look, veto, plan)) {
         *why = "the trial is over";
@@ -312,9 +315,9 @@ static bool adjust(struct ab_judge *judge, const struct ab_look *look, struct au
         *why = "what was added stands in the queue";
         return true;
     }
-    if (is_long(judge, veto)) {
+    if (may_be_a_burst(judge, veto)) {
         *why = "bursts, or a queue";
-        return !is_left_alone(judge, AUTOBUF_INTENT_RECEIVES) && may_be_bursts(judge, look, plan);
+        return !is_left_alone(judge, AUTOBUF_INTENT_RECEIVES) && begin_trial(judge, look, plan);
     }
     switch (judge->limiter) {
     case AUTOBUF_LIMITER_SND_BUFFER:
@@ -382,7 +385,7 @@ static void take(struct ab_judge *judge, const struct ab_look *look)
     now = (struct ab_limiter_look){look, &judge->limits, judge->acked_byte_per_s, judge->received_byte_per_s,
                                    judge->spread_byte_per_s, ran_dry(judge, look)};
     judge->limiter = ab_limiter(&now);
-    judge->is_full = ab_limiter_is_full(&now);
+    judge->sent_all = ab_limiter_sent_all(&now);
     judge->counts_for = counts_for(judge, look, look->now_ns - judge->last.now_ns);
 }
 
@@ -399,6 +402,14 @@ void ab_judge_not_done(struct ab_judge *judge, const struct ab_trial *before)
     judge->excess_stands = before->excess_stands;
 }
 
+/* Until a change shows. Of a trial that begins: until its last burst has come through, and a round trip without any. */
+static uint64_t effect_ns(const struct ab_judge *judge)
+{
+    uint64_t rtt_ns = judge->last.info.rtt_ns;
+
+    return rtt_ns + (bursts_are_open(judge) ? ab_min(rtt_ns, judge->rtt_min_ns) : (EFFECT_ROUNDS - 1) * rtt_ns);
+}
+
 bool ab_judge_look(struct ab_judge *judge, const struct ab_look *look, struct autobuf_plan *plan,
                    const char **why)
 {
@@ -409,6 +420,7 @@ bool ab_judge_look(struct ab_judge *judge, const struct ab_look *look, struct au
         judge->hold_ns = 0;
         judge->short_looks = 0;
         judge->rcv_short_looks = 0;
+        judge->long_looks = 0;
         ab_pace_forget(&judge->pace);
     } else {
         take(judge, look);
@@ -427,7 +439,7 @@ bool ab_judge_look(struct ab_judge *judge, const struct ab_look *look, struct au
         return false;
     act = adjust(judge, look, plan, why);
     if (act)
-        judge->hold_ns = look->now_ns + EFFECT_ROUNDS * round_ns(judge);
+        judge->hold_ns = look->now_ns + effect_ns(judge);
     return act;
 }
 

@@ -19,7 +19,7 @@ struct ab_judge {
     struct ab_look last;
     bool looked;               /* last is filled */
     uint32_t limiter;          /* AUTOBUF_LIMITER_* */
-    bool is_full;              /* the send buffer, as large as autotuning makes it, and next to nothing in it waits */
+    bool sent_all;             /* of a full send buffer, at the newest look */
     uint64_t acked_byte_per_s; /* over the last round trip */
     uint64_t received_byte_per_s;
     uint64_t rtt_min_ns;       /* 0: unknown */
@@ -29,7 +29,7 @@ struct ab_judge {
     unsigned rcv_short_looks;  /* the same of the receive buffer */
     uint64_t grown_from_bytes; /* the send buffer before a forced step that may be too large; 0: none */
     bool excess_stands;        /* at the last look, what such a step added stood in a queue */
-    unsigned long_looks;       /* looks at which it limited while the round-trip time was long, less others; */
+    unsigned long_looks;       /* looks at which bursts, or a queue, made the round-trip time long, less others; */
     uint64_t long_since_ns;    /* the first of them, */
     uint64_t long_since_acked_bytes; /* and what was acknowledged by then */
     uint64_t spread_byte_per_s; /* the pace that spreads what a writer leaves in bursts; 0: none */
@@ -45,7 +45,7 @@ struct ab_judge {
 
 void ab_judge_begin(struct ab_judge *judge, uint32_t intent, const struct autobuf_limits *limits);
 
-/* When to look again: about a round trip later, half of one for low delay. */
+/* When to look again: about a round trip later, half of one for low delay; sooner while bursts are to be told from a queue. */
 uint64_t ab_judge_next_ns(const struct ab_judge *judge);
 
 /* Whether it is time; also when the clock has run backwards. */

@@ -10,6 +10,7 @@
 #define FULL_PERCENT 60U       /* of a buffer: a writer is woken when a third is free; sweep: 1.73, 1.73, 1.00 */
 #define GROWN_PERCENT 90U      /* of autotuning's limit; sweep: 1.73, 1.73, 1.00 at 400 x 100 */
 #define READY_BYTES 131072U    /* if more waits to be sent, the path or the peer limits; tests/bench/run live */
+#define SENT_PERCENT 90U       /* of what is stored is on its way: all but a rest; unit: a_burst_that_fills_the_congestion_window */
 #define PACED_PERCENT 95U      /* of a pace, and the socket goes at it; unit: the_spread_never_limits */
 #define CWND_PERCENT 95U       /* of the congestion window; tests/bench/run live (400 x 100) */
 #define PEER_PERCENT 90U       /* of the peer's window; tests/bench/run live (400 x 100) */
@@ -65,9 +66,18 @@ static bool fills_buffer(const struct ab_limiter_look *seen)
            !has_more_ready(seen);
 }
 
-bool ab_limiter_is_full(const struct ab_limiter_look *seen)
+static bool fills_grown_buffer(const struct ab_limiter_look *seen)
 {
     return fills_buffer(seen) && ab_at_least(seen->look->socket.snd_buf_bytes, GROWN_PERCENT, snd_grown(seen));
+}
+
+bool ab_limiter_sent_all(const struct ab_limiter_look *seen)
+{
+    const struct ab_tcpinfo *info = &seen->look->info;
+    uint64_t flight = ab_tcpinfo_flight_bytes(info);
+
+    return fills_grown_buffer(seen) && info->notsent_bytes < READY_BYTES &&
+           ab_at_least(flight, SENT_PERCENT, flight + info->notsent_bytes);
 }
 
 /* Of a sender, the first row that holds. */
@@ -77,7 +87,7 @@ static const struct {
 } sender_limits[] = {
     {fills_peer_window, AUTOBUF_LIMITER_PEER},
     {fills_cwnd, AUTOBUF_LIMITER_PATH},
-    {ab_limiter_is_full, AUTOBUF_LIMITER_SND_BUFFER},
+    {fills_grown_buffer, AUTOBUF_LIMITER_SND_BUFFER},
     {fills_buffer, AUTOBUF_LIMITER_UNKNOWN}, /* autotuning still enlarges it */
     {has_more_ready, AUTOBUF_LIMITER_PATH},
 };

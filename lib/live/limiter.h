@@ -38,8 +38,8 @@ struct ab_limiter_look {
 /* AUTOBUF_LIMITER_* */
 uint32_t ab_limiter(const struct ab_limiter_look *seen);
 
-/* Whether the send buffer is as large as autotuning makes it, and full, and next to nothing in it waits to be sent. */
-bool ab_limiter_is_full(const struct ab_limiter_look *seen);
+/* Whether the send buffer is full, and as large as autotuning makes it, and next to nothing in it waits to be sent. */
+bool ab_limiter_sent_all(const struct ab_limiter_look *seen);
 
 /* Whether the pace that spreads a writer's bursts is the socket's, and not one of somebody else. */
 bool ab_limiter_is_spread(const struct ab_look *look, uint64_t spread_byte_per_s);

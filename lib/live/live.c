@@ -375,8 +375,12 @@ int autobuf_live_step(struct autobuf_live *live, uint64_t now_ns)
         return error;
     raised = let_more_wait(live, &look);
     trial = ab_judge_trial(&live->judge);
-    if (!ab_judge_look(&live->judge, &look, &plan, &why) || live->flags & AUTOBUF_LIVE_LOOK_ONLY)
+    if (!ab_judge_look(&live->judge, &look, &plan, &why))
         return raised;
+    if (live->flags & AUTOBUF_LIVE_LOOK_ONLY) {
+        ab_judge_not_done(&live->judge, &trial);
+        return raised;
+    }
     forced = ab_plan_forces(&plan);
     error = act(live, &look, &plan, why);
     if (error < 0)

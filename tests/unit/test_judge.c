@@ -274,16 +274,19 @@ static void a_burst_that_fills_the_congestion_window(void **state)
 {
     static const struct {
         const char *name;
-        uint32_t cwnd;
-        uint64_t notsent, queued, peer_window;
+        uint32_t cwnd, unacked;
+        uint64_t notsent, queued, snd_buf, peer_window;
         uint32_t limiter;
         bool spreads;
     } rows[] = {
-        {"it does", 1950, 0, 3000000, 16000000, AUTOBUF_LIMITER_PATH, true},
-        {"it does not", 4000, 0, 3000000, 16000000, AUTOBUF_LIMITER_SND_BUFFER, true},
-        {"data wait for the congestion window", 1950, 200000, 3000000, 16000000, AUTOBUF_LIMITER_PATH, false},
-        {"the buffer is half empty", 1950, 0, 2100000, 16000000, AUTOBUF_LIMITER_PATH, false},
-        {"the peer's window is filled, too", 1950, 0, 3000000, 2900000, AUTOBUF_LIMITER_PEER, false},
+        {"it does", 1950, 1900, 0, 3000000, 4194304, 16000000, AUTOBUF_LIMITER_PATH, true},
+        {"it does not", 4000, 1900, 0, 3000000, 4194304, 16000000, AUTOBUF_LIMITER_SND_BUFFER, true},
+        {"a rest waits", 1950, 1900, 100000, 3000000, 4194304, 16000000, AUTOBUF_LIMITER_PATH, true},
+        {"data wait for the congestion window", 1950, 1900, 200000, 3000000, 4194304, 16000000, AUTOBUF_LIMITER_PATH, false},
+        {"the same in a small buffer", 70, 69, 12000, 200000, 212992, 16000000, AUTOBUF_LIMITER_PATH, false},
+        {"which sends all", 70, 69, 10000, 200000, 212992, 16000000, AUTOBUF_LIMITER_PATH, true},
+        {"the buffer is half empty", 1950, 1900, 0, 2100000, 4194304, 16000000, AUTOBUF_LIMITER_PATH, false},
+        {"the peer's window is filled, too", 1950, 1900, 0, 3000000, 4194304, 2900000, AUTOBUF_LIMITER_PEER, false},
     };
 
     (void)state;
@@ -294,16 +297,41 @@ static void a_burst_that_fills_the_congestion_window(void **state)
 
         look.info.rtt_ns = 125 * MS;
         look.info.cwnd_packets = rows[i].cwnd;
+        look.info.unacked_packets = rows[i].unacked;
         look.info.notsent_bytes = rows[i].notsent;
         look.info.peer_window_bytes = rows[i].peer_window;
         look.queued_bytes = rows[i].queued;
+        look.socket.snd_buf_bytes = rows[i].snd_buf;
+        look.socket.locks = rows[i].snd_buf < 4194304 ? AUTOBUF_LOCK_SND : 0;
         ab_judge_begin(&judge, 0, &host_6_18);
         CHECK_EQUAL(rows[i].name, fourth_look(&judge, &look, &plan), rows[i].spreads);
         CHECK_EQUAL(rows[i].name, judge.spread_byte_per_s != 0, rows[i].spreads);
         CHECK_EQUAL(rows[i].name, judge.limiter, rows[i].limiter);
-        look.info.rtt_ns = 101 * MS; /* no burst, and no queue: what is sent is what the window allows */
+        look.info.rtt_ns = 101 * MS; /* neither bursts nor a queue: a filled congestion window is what limits */
         ab_judge_begin(&judge, 0, &host_6_18);
         CHECK_EQUAL(rows[i].name, fourth_look(&judge, &look, &plan), rows[i].limiter == AUTOBUF_LIMITER_SND_BUFFER);
+    }
+}
+
+/* Data that wait for it speak against a burst, also if the buffer ran dry before. */
+static void a_congestion_window_that_was_cut(void **state)
+{
+    struct autobuf_plan plan;
+    struct ab_judge judge;
+    const char *why;
+
+    (void)state;
+    ab_judge_begin(&judge, 0, &host_6_18);
+    for (uint64_t n = 0; n < 8; n++) {
+        struct ab_look look = buffer_limited(1000 * MS + n * 130 * MS);
+
+        look.info.rtt_ns = 125 * MS;
+        look.info.cwnd_packets = 1950;
+        look.info.notsent_bytes = 1000000;
+        look.info.pacing_byte_per_s = 30000000;
+        look.info.sndbuf_limited_ns = n * 10 * MS;
+        assert_false(ab_judge_look(&judge, &look, &plan, &why));
+        assert_int_equal(judge.long_looks, 0);
     }
 }
 
@@ -313,7 +341,7 @@ static uint64_t next_ms(const struct ab_judge *judge)
     return (ab_judge_next_ns(judge) - judge->last.now_ns) / MS;
 }
 
-/* While it is to be told whether bursts make the round-trip time long, that is no measure of time. */
+/* The present round-trip time may be a burst's. */
 static void bursts_are_told_by_the_least_round_trip_time(void **state)
 {
     struct ab_look look = buffer_limited(1000 * MS);
@@ -328,23 +356,82 @@ static void bursts_are_told_by_the_least_round_trip_time(void **state)
     assert_false(looks_on(&judge, &look, 1, &plan));
     assert_int_equal(next_ms(&judge), 100); /* one long look */
     assert_true(looks_on(&judge, &look, 2, &plan));
-    assert_int_equal(next_ms(&judge), 100); /* the trial is on, */
-    assert_int_equal(judge.hold_ns - judge.last.now_ns, 200 * MS);
+    assert_int_equal(next_ms(&judge), 250); /* the last burst of a trial's beginning, and a round trip without any */
+    assert_int_equal(judge.hold_ns - judge.last.now_ns, 250 * MS);
+    assert_false(looks_on(&judge, &look, 2, &plan));
+    assert_int_equal(next_ms(&judge), 100); /* still long */
     look.info.rtt_ns = 101 * MS;
     assert_true(looks_on(&judge, &look, 2, &plan));
-    assert_int_equal(plan.snd_request_bytes, 4194304); /* and has paid, */
+    assert_int_equal(plan.snd_request_bytes, 4194304); /* it has paid, so nothing is open any more */
     look.info.rtt_ns = 150 * MS;
     look.socket.snd_buf_bytes = 8388608;
     look.queued_bytes = 6000000;
-    assert_false(looks_on(&judge, &look, 1, &plan));
-    assert_int_equal(next_ms(&judge), 150); /* so nothing is to be told */
+    assert_false(looks_on(&judge, &look, 2, &plan));
+    assert_int_equal(next_ms(&judge), 150);
+}
 
-    look = buffer_limited(1000 * MS);
+/* But no connection is looked at more often for ever. */
+static void what_cannot_be_told_is_not_looked_at_more_often(void **state)
+{
+    struct ab_look look = buffer_limited(1000 * MS);
+    struct autobuf_plan plan;
+    struct ab_judge judge;
+
+    (void)state;
     look.info.rtt_ns = 150 * MS;
     look.info.notsent_bytes = 200000; /* no burst */
     ab_judge_begin(&judge, 0, &host_6_18);
     assert_false(looks_on(&judge, &look, 20, &plan));
     assert_int_equal(next_ms(&judge), 150);
+
+    look = buffer_limited(1000 * MS);
+    look.info.rtt_ns = 150 * MS;
+    look.queued_bytes = look.socket.snd_buf_bytes = 10000000; /* of which too little comes through for a trial */
+    ab_judge_begin(&judge, 0, &host_6_18);
+    assert_false(looks_on(&judge, &look, 20, &plan));
+    assert_int_equal(next_ms(&judge), 150);
+
+    look = spread(&judge); /* after a trial in vain there is time */
+    look.info.rtt_ns = 150 * MS;
+    while (!looks_on(&judge, &look, 1, &plan))
+        ;
+    assert_int_equal(plan.snd_pacing_bit_per_s, UINT64_MAX);
+    assert_false(looks_on(&judge, &look, 4, &plan));
+    assert_true(judge.long_looks > 0);
+    assert_int_equal(next_ms(&judge), 150);
+
+    look = buffer_limited(1000 * MS);
+    look.info.rtt_ns = 150 * MS;
+    ab_judge_begin(&judge, 0, &host_6_18);
+    assert_false(looks_on(&judge, &look, 2, &plan));
+    look.info.max_pacing_byte_per_s = 100000000; /* the program's: there is no trial */
+    assert_false(looks_on(&judge, &look, 1, &plan));
+    assert_int_equal(next_ms(&judge), 150);
+
+    look = buffer_limited(1000 * MS);
+    look.info.rtt_ns = 150 * MS;
+    ab_judge_begin(&judge, 0, &host_6_18);
+    assert_false(looks_on(&judge, &look, 2, &plan));
+    ab_judge_forced(&judge, 2000000); /* what may be taken back is judged by whole round trips */
+    assert_int_equal(next_ms(&judge), 150);
+}
+
+/* Looks from before a clock was set back are not counted. */
+static void long_looks_of_another_clock(void **state)
+{
+    struct ab_look look = buffer_limited(1000 * MS);
+    struct autobuf_plan plan;
+    struct ab_judge judge;
+
+    (void)state;
+    look.info.rtt_ns = 125 * MS;
+    ab_judge_begin(&judge, 0, &host_6_18);
+    assert_false(looks_on(&judge, &look, 3, &plan));
+    assert_int_equal(judge.long_looks, 2);
+    look.now_ns -= 500 * MS;
+    assert_false(looks_on(&judge, &look, 3, &plan));
+    assert_true(looks_on(&judge, &look, 1, &plan));
+    assert_in_range(plan.snd_pacing_bit_per_s, 1, UINT64_MAX - 1);
 }
 
 /* Looks until the judge acts. */
@@ -1042,7 +1129,10 @@ int main(void)
         cmocka_unit_test(rare_looks_count_for_more),
         cmocka_unit_test(a_trial_in_vain_ends_in_as_many_round_trips),
         cmocka_unit_test(a_burst_that_fills_the_congestion_window),
+        cmocka_unit_test(a_congestion_window_that_was_cut),
         cmocka_unit_test(bursts_are_told_by_the_least_round_trip_time),
+        cmocka_unit_test(long_looks_of_another_clock),
+        cmocka_unit_test(what_cannot_be_told_is_not_looked_at_more_often),
         cmocka_unit_test(when_to_look_again),
         cmocka_unit_test(rates_are_of_a_round_trip),
         cmocka_unit_test(the_send_buffer_grows_by_the_limits),
