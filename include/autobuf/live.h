@@ -15,10 +15,10 @@ extern "C" {
 #endif
 
 /*
- * Looks after an open TCP connection. About once a round trip it finds what limits the connection. If that is a
- * buffer, it enlarges that buffer: to at most twice its size, to at most twice the product that was observed, and
- * within the limits of this host, as autobuf_apply() is. It sends nothing of its own. It does not make a receive
- * buffer smaller.
+ * Looks after an open TCP connection. About once a round trip (for a few looks sooner, while bursts of the program
+ * may be what makes that long) it finds what limits the connection. If that is a buffer, it enlarges that buffer: to
+ * at most twice its size, to at most twice the product that was observed, and within the limits of this host, as
+ * autobuf_apply() is. It sends nothing of its own. It does not make a receive buffer smaller.
  *
  * It makes a send buffer smaller in one case only. A step may have forced it (AUTOBUF_PLAN_SND_FORCE) to nearly
  * twice what the path holds; the excess then stands in the path's queue, and the round-trip time is at least 30%

@@ -17,7 +17,7 @@
 #define QUEUE_MOST_PERCENT 50U /* a rise beyond this is a queue, whatever the deviation; unit: the same */
 
 /* The spread. */
-#define LONG_LOOKS 3U          /* looks with the buffer as limit and a long round-trip time, less others; unit: three_looks_of_a_kind_.. */
+#define LONG_LOOKS 3U          /* looks at bursts, or a queue, less others; unit: three_looks_of_a_kind_.. */
 #define BURST_PERCENT 40U      /* of the buffer comes through in the least round-trip time; unit: a_path_that_is_full_is_not_spread */
 #define SPREAD_PERCENT 105U    /* of what the buffer can bring: headers are paced, too; unit: bursts_are_spread */
 #define SPREAD_RATE_PERCENT 125U /* of the rate that is seen; unit: the_spread_never_limits */
@@ -27,7 +27,7 @@
 
 /* The action. */
 #define SHORT_LOOKS 3U         /* looks with the buffer as limit, less others; tests/bench/run transfer-live */
-#define EFFECT_ROUNDS 2U       /* round trips until a change shows; tests/bench/run live (1000 x 100) */
+#define EFFECT_ROUNDS 2U       /* round trips (of a first trial: least ones) until a change shows; tests/bench/run live (1000 x 100) */
 #define WORTH_PERCENT 110U     /* a buffer less than a tenth larger is not worth a call; sweep: 1.73, 1.73, 1.00 */
 /* A forced buffer may be larger than the path needs. The excess stands in a queue, and is taken back. */
 #define TRIM_QUEUE_PERCENT 30U /* tests/bench/run live (1000 x 100, CAP_NET_ADMIN: 1.73 x the RTT without it) */
@@ -58,16 +58,20 @@ static bool bursts_are_open(const struct ab_judge *judge)
     return judge->spread_byte_per_s ? !judge->spread_paid : judge->long_looks > 0 && judge->long_looks < LONG_LOOKS;
 }
 
-/* Until the next look. The present round-trip time may be a burst's. Until that is known, the least one is used, to know it sooner. */
+/* The present round-trip time may be a burst's. Until that is known, the least one is used, to know it sooner. */
+static uint64_t round_ns(const struct ab_judge *judge)
+{
+    uint64_t rtt_ns = judge->last.info.rtt_ns;
+
+    return bursts_are_open(judge) ? ab_min(rtt_ns, judge->rtt_min_ns) : rtt_ns;
+}
+
+/* Until the next look. */
 static uint64_t wait_ns(const struct ab_judge *judge)
 {
-    uint64_t rtt_ns = judge->last.info.rtt_ns, now_ns = judge->last.now_ns;
-
-    if (!bursts_are_open(judge))
-        return judge->intent & AUTOBUF_INTENT_LOW_DELAY ? rtt_ns / LOW_DELAY_LOOKS : rtt_ns;
-    if (judge->spread_byte_per_s && judge->hold_ns > now_ns) /* a trial has begun */
-        return judge->hold_ns - now_ns;
-    return ab_min(rtt_ns, judge->rtt_min_ns);
+    if (judge->intent & AUTOBUF_INTENT_LOW_DELAY)
+        return round_ns(judge) / LOW_DELAY_LOOKS;
+    return round_ns(judge);
 }
 
 uint64_t ab_judge_next_ns(const struct ab_judge *judge)
@@ -296,8 +300,9 @@ static bool adjust(struct ab_judge *judge, const struct ab_look *look, struct au
                    const char **why)
 {
     bool veto = queue_stands(judge, &look->info);
+    bool old_burst = veto && judge->spread_byte_per_s && !judge->spread_looks; /* may be seen at a trial's first look */
 
-    if (judge->short_looks && (veto || judge->limiter != AUTOBUF_LIMITER_SND_BUFFER))
+    if (judge->short_looks && !old_burst && (veto || judge->limiter != AUTOBUF_LIMITER_SND_BUFFER))
         judge->short_looks--; /* not set to 0: a single such look may be noise */
     if (judge->rcv_short_looks && judge->limiter != AUTOBUF_LIMITER_RCV_BUFFER)
         judge->rcv_short_looks--;
@@ -402,14 +407,6 @@ void ab_judge_not_done(struct ab_judge *judge, const struct ab_trial *before)
     judge->excess_stands = before->excess_stands;
 }
 
-/* Until a change shows. Of a trial that begins: until its last burst has come through, and a round trip without any. */
-static uint64_t effect_ns(const struct ab_judge *judge)
-{
-    uint64_t rtt_ns = judge->last.info.rtt_ns;
-
-    return rtt_ns + (bursts_are_open(judge) ? ab_min(rtt_ns, judge->rtt_min_ns) : (EFFECT_ROUNDS - 1) * rtt_ns);
-}
-
 bool ab_judge_look(struct ab_judge *judge, const struct ab_look *look, struct autobuf_plan *plan,
                    const char **why)
 {
@@ -439,7 +436,7 @@ bool ab_judge_look(struct ab_judge *judge, const struct ab_look *look, struct au
         return false;
     act = adjust(judge, look, plan, why);
     if (act)
-        judge->hold_ns = look->now_ns + effect_ns(judge);
+        judge->hold_ns = look->now_ns + EFFECT_ROUNDS * round_ns(judge);
     return act;
 }
 

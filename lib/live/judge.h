@@ -11,7 +11,7 @@
 #include "limiter.h"
 #include "pace.h"
 
-#define AB_LOOKS 8U /* past looks that are kept: at least those of a round trip */
+#define AB_LOOKS 8U /* past looks that are kept: at least those of a round trip, unless it is eight times as long as the least */
 
 struct ab_judge {
     uint32_t intent;

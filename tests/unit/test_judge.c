@@ -356,18 +356,36 @@ static void bursts_are_told_by_the_least_round_trip_time(void **state)
     assert_false(looks_on(&judge, &look, 1, &plan));
     assert_int_equal(next_ms(&judge), 100); /* one long look */
     assert_true(looks_on(&judge, &look, 2, &plan));
-    assert_int_equal(next_ms(&judge), 250); /* the last burst of a trial's beginning, and a round trip without any */
-    assert_int_equal(judge.hold_ns - judge.last.now_ns, 250 * MS);
-    assert_false(looks_on(&judge, &look, 2, &plan));
-    assert_int_equal(next_ms(&judge), 100); /* still long */
+    assert_int_equal(next_ms(&judge), 100); /* a trial has begun */
+    assert_int_equal(judge.hold_ns - judge.last.now_ns, 200 * MS);
+    assert_false(looks_on(&judge, &look, 2, &plan)); /* a burst of before may still be seen, */
+    assert_int_equal(judge.short_looks, 2);
+    assert_int_equal(next_ms(&judge), 100);
     look.info.rtt_ns = 101 * MS;
-    assert_true(looks_on(&judge, &look, 2, &plan));
+    assert_true(looks_on(&judge, &look, 1, &plan)); /* and that counts for nothing */
     assert_int_equal(plan.snd_request_bytes, 4194304); /* it has paid, so nothing is open any more */
     look.info.rtt_ns = 150 * MS;
     look.socket.snd_buf_bytes = 8388608;
     look.queued_bytes = 6000000;
     assert_false(looks_on(&judge, &look, 2, &plan));
     assert_int_equal(next_ms(&judge), 150);
+}
+
+/* A queue that still stands at a trial's second look counts. */
+static void a_trial_that_shows_a_queue(void **state)
+{
+    struct ab_look look;
+    struct autobuf_plan plan;
+    struct ab_judge judge;
+
+    (void)state;
+    look = spread(&judge);
+    assert_false(looks_on(&judge, &look, 3, &plan));
+    assert_int_equal(judge.short_looks, 1);
+    look.info.rtt_ns = 101 * MS;
+    assert_false(looks_on(&judge, &look, 1, &plan));
+    assert_true(looks_on(&judge, &look, 1, &plan));
+    assert_int_equal(plan.snd_request_bytes, 4194304);
 }
 
 /* But no connection is looked at more often for ever. */
@@ -676,7 +694,7 @@ static void a_trial_in_vain_ends_in_as_many_round_trips(void **state)
     assert_int_equal(plan.snd_pacing_bit_per_s, UINT64_MAX);
 }
 
-/* A look a round trip, two for low delay; no more than a hundred a second, no less than one. */
+/* A look a round trip (but see above), two for low delay; no more than a hundred a second, no less than one. */
 static void when_to_look_again(void **state)
 {
     static const struct {
@@ -1131,6 +1149,7 @@ int main(void)
         cmocka_unit_test(a_burst_that_fills_the_congestion_window),
         cmocka_unit_test(a_congestion_window_that_was_cut),
         cmocka_unit_test(bursts_are_told_by_the_least_round_trip_time),
+        cmocka_unit_test(a_trial_that_shows_a_queue),
         cmocka_unit_test(long_looks_of_another_clock),
         cmocka_unit_test(what_cannot_be_told_is_not_looked_at_more_often),
         cmocka_unit_test(when_to_look_again),
