@@ -5,7 +5,7 @@ from __future__ import annotations
 import pathlib
 import re
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import NamedTuple
 
 from case import BUILD, PORT, Case, has_looked, path, qdisc
@@ -43,7 +43,7 @@ in_zoo()
 
 now_ns() {{ chroot $zoo /usr/bin/date +%s%N; }}
 
-# move PROGRAM SENDER TUNED: from a to b; says how long it took
+# move PROGRAM SENDER TUNED SIDE: from a to b; says how long it took
 move()
 {{
     rm -rf $zoo/tmp/work
@@ -65,11 +65,11 @@ move()
     moving=$!
     watching=
     # In each run, for this takes the machine's only CPU, too.
-    until pid=$(sending) && [ "$pid" ] || ! kill -0 $moving 2>/dev/null; do usleep 50000; done
+    until pid=$(bulk "$4") && [ "$pid" ] || ! kill -0 $moving 2>/dev/null; do usleep 50000; done
     if [ "$3" != no ]; then
         who=as_nobody
         [ "$3" = user ] || who=
-        on a $who autobuf watch --json --tune "$pid" >/tmp/watched 2>&1 &
+        on "$4" $who autobuf watch --json --tune "$pid" >/tmp/watched 2>&1 &
         watching=$!
     fi
     wait $moving && echo "took $(($(now_ns) - begin_ns))" || cat /tmp/moved /tmp/served
@@ -80,8 +80,14 @@ move()
     echo "watched $(grep -c '"limited"' /tmp/watched)"
 }}
 
-# The process that sends bulk data in a.
-sending() {{ on a ss -Htnp state established | awk '$2 > 50000' | sed -n 's/.*[(,]pid=\\([0-9]*\\),.*/\\1/p' | head -1; }}
+# bulk SIDE: the process in a that sends bulk data, or in b that receives them
+bulk()
+{{
+    case $1 in
+    a) on a ss -Htnp state established | awk '$2 > 50000' ;;
+    b) on b ss -OHtnpi state established | grep 'bytes_received:[0-9]\\{{6,\\}}' ;;
+    esac | sed -n 's/.*[(,]pid=\\([0-9]*\\),.*/\\1/p' | head -1
+}}
 """
 """Needs bytes; forced, which may be words for env; and sender_under, which may be a command that runs what sends."""
 
@@ -98,6 +104,8 @@ class Run(NamedTuple):
     """Forced on the sender; 0: what it does by itself."""
     products: float = 2
     """Of the queue."""
+    side: str = "a"
+    """Which is looked after: "a", which sends, or "b"."""
 
     @property
     def script(self) -> str:
@@ -107,7 +115,7 @@ class Run(NamedTuple):
         return SETUP + path(both, both) + f"""
 for ns in a b; do on $ns sysctl -qw net.ipv4.tcp_congestion_control={self.cc}; done
 bytes={self.bytes} forced='{forced}' sender_under='{under}'
-move {self.program} {zoo(self.program, "sender")} {"no" if under else self.tuned}
+move {self.program} {zoo(self.program, "sender")} {"no" if under else self.tuned} {self.side}
 """
 
     def rate_bit_per_s(self, said: str) -> float:
@@ -137,16 +145,22 @@ def tuned(alone: Run) -> Run:
     return alone._replace(program=MODULE) if MODULE.startswith(f"{alone.program}:") else alone._replace(tuned="user")
 
 
-def looked_after(alone: Run, least: float) -> Case:
-    runs = [alone, tuned(alone)]
+def received(alone: Run) -> Run:
+    """The same as what receives is looked after."""
+    return alone._replace(tuned="user", side="b")
+
+
+def looked_after(alone: Run, least: float, after: Callable[[Run], Run] = tuned) -> Case:
+    runs = [alone, after(alone)]
 
     def check(said: str) -> None:
-        without, after = (run.rate_bit_per_s(each) for run, each in zip(runs, answers(said), strict=True))
-        print(f"# alone {without / 1e6:.1f} Mbit/s, looked after {after / 1e6:.1f}: {after / without:.3f}", flush=True)
-        if after < least * without:
-            raise AssertionError(f"{after / without:.3f} of {without / 1e6:.1f} Mbit/s, not {least:g}")
+        without, with_us = (run.rate_bit_per_s(each) for run, each in zip(runs, answers(said), strict=True))
+        print(f"# alone {without / 1e6:.1f} Mbit/s, looked after {with_us / 1e6:.1f}: {with_us / without:.3f}", flush=True)
+        if with_us < least * without:
+            raise AssertionError(f"{with_us / without:.3f} of {without / 1e6:.1f} Mbit/s, not {least:g}")
 
-    return Case(f"{alone.program}, {alone.mbit:g} x {alone.rtt_ms:g}, {alone.cc}", script(runs), check, PROGRAMS, all_archives)
+    side = ", its receiver" * (runs[1].side == "b")
+    return Case(f"{alone.program}{side}, {alone.mbit:g} x {alone.rtt_ms:g}, {alone.cc}", script(runs), check, PROGRAMS, all_archives)
 
 
 GAINS = {"nginx:sendfile": 1.1, "rsync": 1.1, "netcat": 1.3}
@@ -161,3 +175,4 @@ def cases(kernel: Kernel, quick: bool) -> Iterator[Case]:
         for cc in ("cubic", "bbr"):
             yield looked_after(Run(program, cc, 400, 100, 400_000_000), gain if kernel.number >= SETTABLE else 0.985)
             yield looked_after(Run(program, cc, 100, 50, 100_000_000), 0.985)
+        yield looked_after(Run(program, "cubic", 400, 100, 100_000_000), 0.985, received)
