@@ -341,16 +341,25 @@ static uint64_t next_ms(const struct ab_judge *judge)
     return (ab_judge_next_ns(judge) - judge->last.now_ns) / MS;
 }
 
+/* A connection whose buffer limits and whose round trips are long, and a judge that has not seen it. */
+static struct ab_look long_round_trips(struct ab_judge *judge, uint64_t rtt_ms)
+{
+    struct ab_look look = buffer_limited(1000 * MS);
+
+    look.info.rtt_ns = rtt_ms * MS;
+    ab_judge_begin(judge, 0, &host_6_18);
+    return look;
+}
+
 /* The present round-trip time may be a burst's. */
 static void bursts_are_told_by_the_least_round_trip_time(void **state)
 {
-    struct ab_look look = buffer_limited(1000 * MS);
     struct autobuf_plan plan;
     struct ab_judge judge;
+    struct ab_look look;
 
     (void)state;
-    look.info.rtt_ns = 150 * MS;
-    ab_judge_begin(&judge, 0, &host_6_18);
+    look = long_round_trips(&judge, 150);
     assert_false(looks_on(&judge, &look, 1, &plan));
     assert_int_equal(next_ms(&judge), 150); /* nothing is known yet */
     assert_false(looks_on(&judge, &look, 1, &plan));
@@ -374,9 +383,9 @@ static void bursts_are_told_by_the_least_round_trip_time(void **state)
 /* A queue that still stands at a trial's second look counts. */
 static void a_trial_that_shows_a_queue(void **state)
 {
-    struct ab_look look;
     struct autobuf_plan plan;
     struct ab_judge judge;
+    struct ab_look look;
 
     (void)state;
     look = spread(&judge);
@@ -391,21 +400,18 @@ static void a_trial_that_shows_a_queue(void **state)
 /* But no connection is looked at more often for ever. */
 static void what_cannot_be_told_is_not_looked_at_more_often(void **state)
 {
-    struct ab_look look = buffer_limited(1000 * MS);
     struct autobuf_plan plan;
     struct ab_judge judge;
+    struct ab_look look;
 
     (void)state;
-    look.info.rtt_ns = 150 * MS;
+    look = long_round_trips(&judge, 150);
     look.info.notsent_bytes = 200000; /* no burst */
-    ab_judge_begin(&judge, 0, &host_6_18);
     assert_false(looks_on(&judge, &look, 20, &plan));
     assert_int_equal(next_ms(&judge), 150);
 
-    look = buffer_limited(1000 * MS);
-    look.info.rtt_ns = 150 * MS;
+    look = long_round_trips(&judge, 150);
     look.queued_bytes = look.socket.snd_buf_bytes = 10000000; /* of which too little comes through for a trial */
-    ab_judge_begin(&judge, 0, &host_6_18);
     assert_false(looks_on(&judge, &look, 20, &plan));
     assert_int_equal(next_ms(&judge), 150);
 
@@ -418,17 +424,13 @@ static void what_cannot_be_told_is_not_looked_at_more_often(void **state)
     assert_true(judge.long_looks > 0);
     assert_int_equal(next_ms(&judge), 150);
 
-    look = buffer_limited(1000 * MS);
-    look.info.rtt_ns = 150 * MS;
-    ab_judge_begin(&judge, 0, &host_6_18);
+    look = long_round_trips(&judge, 150);
     assert_false(looks_on(&judge, &look, 2, &plan));
     look.info.max_pacing_byte_per_s = 100000000; /* the program's: there is no trial */
     assert_false(looks_on(&judge, &look, 1, &plan));
     assert_int_equal(next_ms(&judge), 150);
 
-    look = buffer_limited(1000 * MS);
-    look.info.rtt_ns = 150 * MS;
-    ab_judge_begin(&judge, 0, &host_6_18);
+    look = long_round_trips(&judge, 150);
     assert_false(looks_on(&judge, &look, 2, &plan));
     ab_judge_forced(&judge, 2000000); /* what may be taken back is judged by whole round trips */
     assert_int_equal(next_ms(&judge), 150);
@@ -437,13 +439,12 @@ static void what_cannot_be_told_is_not_looked_at_more_often(void **state)
 /* Looks from before a clock was set back are not counted. */
 static void long_looks_of_another_clock(void **state)
 {
-    struct ab_look look = buffer_limited(1000 * MS);
     struct autobuf_plan plan;
     struct ab_judge judge;
+    struct ab_look look;
 
     (void)state;
-    look.info.rtt_ns = 125 * MS;
-    ab_judge_begin(&judge, 0, &host_6_18);
+    look = long_round_trips(&judge, 125);
     assert_false(looks_on(&judge, &look, 3, &plan));
     assert_int_equal(judge.long_looks, 2);
     look.now_ns -= 500 * MS;
