@@ -6,6 +6,7 @@
 #include <dlfcn.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <limits.h>
 #include <stdarg.h>
 #include <stdlib.h>
 #include <sys/syscall.h>
@@ -175,8 +176,8 @@ HOOK ssize_t readv(int fd, const struct iovec *parts, int count)
     return received(fd, NEXT(readv)(fd, parts, count));
 }
 
-/* The kernel ends a call there, and refuses one of more than SSIZE_MAX as a whole: it is not made in parts. */
-#define CALL_MOST 0x7ffff000U
+/* The kernel ends a call there (MAX_RW_COUNT), and refuses one of more than SSIZE_MAX as a whole: it is not made in parts. */
+#define CALL_MOST ((size_t)INT_MAX & ~((size_t)sysconf(_SC_PAGESIZE) - 1))
 
 /* What a call returns of which so much was done before its last part. One that works leaves errno as it was. */
 static ssize_t ended(size_t done, ssize_t part, int error)
@@ -336,27 +337,37 @@ HOOK int sendmmsg(int fd, struct mmsghdr *messages, unsigned count, int flags)
 /*
  * As send_in_parts(). The kernel moves the offset on; it makes parts of its own, and so loses a reset between two of them, and
  * raises a signal for it. One call keeps its file, too.
+ *
+ * A program may ask for all that a file holds without knowing how much it is (busybox). The kernel moves CALL_MOST of it, and
+ * refuses what would end beyond the largest offset (rw_verify_area()). A call for nothing tells whether the offset can be read.
  */
 #define SENDFILE(name, offset_type)                                                                                    \
     RARE static ssize_t name##_much(int out, int in, offset_type *offset, size_t bytes)                                \
     {                                                                                                                  \
+        bool in_parts = care_wants_parts(out, false);                                                                  \
         struct care_file file;                                                                                         \
         int error = errno;                                                                                             \
-        size_t done = 0;                                                                                               \
+        size_t done = 0, most = bytes;                                                                                 \
         uint32_t use;                                                                                                  \
                                                                                                                        \
-        if (bytes > CALL_MOST || !care_wants_parts(out, false))                                                      \
+        if (in_parts && bytes > CALL_MOST) {                                                                           \
+            in_parts = bytes <= SSIZE_MAX && offset && NEXT(name)(out, in, offset, 0) == 0 &&                          \
+                       *offset >= 0 && bytes <= (uint64_t)(INT64_MAX - *offset);                                       \
+            most = CALL_MOST;                                                                                          \
+            errno = error;                                                                                             \
+        }                                                                                                              \
+        if (!in_parts)                                                                                                 \
             return sent(out, NEXT(name)(out, in, offset, bytes));                                                      \
         use = care_use(out);                                                                                           \
         file = care_file_of(in);                                                                                       \
         do {                                                                                                           \
-            size_t want = bytes - done < CARE_PART_BYTES ? bytes - done : CARE_PART_BYTES;                             \
+            size_t want = most - done < CARE_PART_BYTES ? most - done : CARE_PART_BYTES;                               \
             ssize_t part = sent(out, NEXT(name)(out, in, offset, want));                                               \
                                                                                                                        \
             if (part < (ssize_t)want)                                                                                  \
                 return ended(done, part, error);                                                                       \
             done += (size_t)part;                                                                                      \
-        } while (done < bytes && care_use(out) == use && care_is_file(in, file));                                      \
+        } while (done < most && care_use(out) == use && care_is_file(in, file));                                       \
         return ended(done, 0, error);                                                                                  \
     }                                                                                                                  \
     HOOK ssize_t name(int out, int in, offset_type *offset, size_t bytes);                                             \

@@ -822,6 +822,43 @@ static void impossible_sizes(void)
     free(data);
 }
 
+/* All that a file holds, as a program asks for that need not know how much it is. */
+static void whole_files(void)
+{
+    static const size_t bytes = 40 * MB;
+    volatile size_t much = SSIZE_MAX; /* the compiler would not allow it */
+    off_t offset = 0, *volatile nowhere = (off_t *)1;
+    int ends[2], file = file_of(bytes);
+    struct reader reader;
+
+    make_pair(ends);
+    begin_reader(&reader, ends[1]);
+    errno = 77;
+    say("from the beginning", sendfile(ends[0], file, &offset, much));
+    printf("errno %d\n", errno);
+    say("from its end, which no offset can tell then", sendfile(ends[0], file, &offset, much));
+    say("offset", (long)offset);
+    say("more than a call moves, from there", sendfile(ends[0], file, &offset, much - bytes));
+    say("from where it is", sendfile(ends[0], file, NULL, much));
+    say("file at", (long)lseek(file, 0, SEEK_CUR));
+    say("from there", sendfile(ends[0], file, NULL, much));
+    offset = -1;
+    say("from before it", sendfile(ends[0], file, &offset, much));
+    say("more than any", sendfile(ends[0], file, NULL, much + 1));
+    say("an offset that cannot be read", sendfile(ends[0], file, nowhere, much));
+    say("a file that cannot", sendfile(ends[0], ends[0], NULL, much));
+    shutdown(ends[0], SHUT_WR);
+    end_reader(&reader);
+    close(ends[0]);
+    must(pipe(ends), "pipe");
+    close(ends[0]);
+    sigaction(SIGPIPE, &(struct sigaction){.sa_handler = count_broken}, NULL);
+    broken = 0;
+    offset = 0;
+    say("a pipe that nobody reads", sendfile(ends[1], file, &offset, much));
+    printf("SIGPIPE: %d\n", broken);
+}
+
 /* Calls that fail leave what is known of a socket, and one with force is what counts. */
 static void sizes_after_failures(void)
 {
@@ -1269,7 +1306,7 @@ static const struct {
     {"cancelled", cancelled},   {"children", children},     {"confined", confined},       {"threads", threads},
     {"file_replaced", file_replaced},
     {"errnos", errnos},         {"whole_reads", whole_reads}, {"whole_reads_with_bounds", whole_reads_with_bounds},
-    {"whole_writes", whole_writes}, {"numbers_reused", numbers_reused}, {"impossible_sizes", impossible_sizes},
+    {"whole_writes", whole_writes}, {"numbers_reused", numbers_reused}, {"impossible_sizes", impossible_sizes}, {"whole_files", whole_files},
     {"sizes_after_failures", sizes_after_failures}, {"closed_elsewhere", closed_elsewhere}, {"told_beside", told_beside},
     {"forks_beside", forks_beside}, {"large_calls_of_a_child", large_calls_of_a_child}, {"other_calls", other_calls},
 };

@@ -242,6 +242,47 @@ class Parts(unittest.TestCase):
         self.assertEqual((done.stdout.split(), done.returncode), (["1048576"], -signal.SIGPIPE), done.stderr)
 
 
+COUNTS_SENDFILE = """
+#include <dlfcn.h>
+#include <stdio.h>
+#include <sys/types.h>
+
+static int calls;
+
+ssize_t sendfile64(int out, int in, off_t *offset, size_t bytes)
+{
+    ssize_t (*next)(int, int, off_t *, size_t) = dlsym(RTLD_NEXT, "sendfile64");
+
+    calls += bytes == 512 * 1024;
+    return next(out, in, offset, bytes);
+}
+
+__attribute__((destructor)) static void end(void)
+{
+    printf("%d parts\\n", calls);
+}
+"""
+
+
+class WholeFiles(unittest.TestCase):
+    """A sendfile() of all that a file holds is made in parts, however much it asks for."""
+
+    PROGRAM = ("import os, socket, sys, tempfile, threading\n"
+               "l = socket.create_server(('127.0.0.1', 0)); s = socket.create_connection(l.getsockname()); c, _ = l.accept()\n"
+               "f = tempfile.TemporaryFile(); f.truncate(8 << 20)\n"
+               "reader = threading.Thread(target=lambda: [0 for _ in iter(lambda: c.recv(1 << 20), b'')]); reader.start()\n"
+               "print(os.sendfile(s.fileno(), f.fileno(), 1 << 20 if sys.argv[1:] else 0, 2**63 - 1 - (1 << 20)), flush=True)\n"
+               "s.close(); reader.join()\n")
+
+    def test_from_an_offset(self) -> None:
+        with tempfile.TemporaryDirectory() as folder:
+            counts = compiled(folder, "counts.so", COUNTS_SENDFILE, "-D_GNU_SOURCE", "-shared", "-fPIC")
+            for arguments, bytes, parts in (((), 8 << 20, 17), (("from 1 MB",), 7 << 20, 15)):  # the last one sends nothing
+                done = under(sys.executable, "-c", self.PROGRAM, *arguments, options=("--intent", "low-delay"),
+                             env=clean() | {"LD_PRELOAD": counts})
+                self.assertEqual(done.stdout.split(), [str(bytes), str(parts), "parts"], done.stderr)
+
+
 FORKS_IN_A_LOOK = """
 #include <dlfcn.h>
 #include <fcntl.h>
