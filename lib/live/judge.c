@@ -169,7 +169,7 @@ static bool spread_ends(struct ab_judge *judge, const struct ab_look *look, bool
     judge->spread_looks += judge->counts_for;
     if (!judge->spread_byte_per_s || (ours && !in_vain && (!limits || can_be_larger(judge, look))))
         return false;
-    if (in_vain && judge->spreads_in_vain < SPREADS_MOST)
+    if ((in_vain || !ours) && judge->spreads_in_vain < SPREADS_MOST) /* or somebody does not want to be paced */
         judge->spreads_in_vain++;
     judge->spread_byte_per_s = 0;
     judge->long_looks = 0;
@@ -188,7 +188,8 @@ static bool begin_trial(struct ab_judge *judge, const struct ab_look *look, stru
 
     if (judge->spread_byte_per_s || judge->grown_from_bytes || judge->intent & AUTOBUF_INTENT_LOW_DELAY ||
         look->info.max_pacing_byte_per_s != UINT64_MAX || !can_be_larger(judge, look)) {
-        judge->long_looks = judge->spread_byte_per_s ? judge->long_looks : 0;
+        if (!judge->spread_byte_per_s)
+            judge->long_looks = 0;
         return false;
     }
     if (judge->long_looks == 0) {

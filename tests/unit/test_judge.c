@@ -642,6 +642,25 @@ static void three_looks_of_a_kind_before_bursts_are_spread(void **state)
     assert_true(looks_on(&judge, &look, 2, &plan));
 }
 
+/* Who takes a trial's pace away does not want one: the next comes after twice as many looks. */
+static void a_pace_that_is_taken_away_is_not_set_again_soon(void **state)
+{
+    struct autobuf_plan plan;
+    struct ab_judge judge;
+    struct ab_look look;
+    unsigned trials = 0;
+
+    (void)state;
+    look = spread(&judge);
+    for (unsigned i = 0; i < 300; i++) {
+        trials += look.info.max_pacing_byte_per_s != UINT64_MAX;
+        look.info.max_pacing_byte_per_s = look.info.pacing_byte_per_s = UINT64_MAX;
+        looks_on(&judge, &look, 1, &plan);
+    }
+    assert_in_range(trials, 4, 8);
+    assert_int_equal(judge.spreads_in_vain, 5);
+}
+
 /* Two round trips or more after the last look, if what came through since then says that the buffer was full all the time. */
 static void rare_looks_count_for_more(void **state)
 {
@@ -1145,6 +1164,7 @@ int main(void)
         cmocka_unit_test(the_spread_never_limits),
         cmocka_unit_test(a_path_that_is_full_is_not_spread),
         cmocka_unit_test(three_looks_of_a_kind_before_bursts_are_spread),
+        cmocka_unit_test(a_pace_that_is_taken_away_is_not_set_again_soon),
         cmocka_unit_test(rare_looks_count_for_more),
         cmocka_unit_test(a_trial_in_vain_ends_in_as_many_round_trips),
         cmocka_unit_test(a_burst_that_fills_the_congestion_window),
