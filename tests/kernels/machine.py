@@ -13,6 +13,7 @@ import re
 import shutil
 import signal
 import subprocess
+import zlib
 from collections.abc import Iterable, Iterator
 
 from packages import HERE, Kernel
@@ -125,7 +126,7 @@ def boot(kernel: Kernel, build: pathlib.Path, text: str, log: pathlib.Path, prog
         job(text, work / "job")
         archive(work / "base", work / "base.cpio")
         archive(work / "job", work / "job.cpio")
-        modules = kernel.folder / "modules.cpio"
+        modules = kernel.folder / f"modules.{zlib.crc32(' '.join(MODULES).encode()):08x}.cpio"
         if not modules.is_file():
             wanted_modules(kernel, work / "modules")
             archive(work / "modules", work / "modules.cpio")
@@ -159,7 +160,7 @@ def tail(log: pathlib.Path) -> str:
 
 
 MODULES: Iterable[str] = ("veth", "sch_netem", "sch_fq", "sch_tbf", "sch_fq_codel", "sch_ingress", "act_police",
-                          "cls_matchall", "tcp_bbr", "inet_diag", "tcp_diag")
+                          "cls_matchall", "tcp_bbr", "inet_diag", "tcp_diag", "tls", "gcm", "ctr", "ghash-generic", "aesni-intel")
 
 
 def wanted_modules(kernel: Kernel, tree: pathlib.Path) -> None:

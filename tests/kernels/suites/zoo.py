@@ -14,7 +14,7 @@ from packages import Kernel
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[2] / "zoo"))
 
 from suites.writers import SETTABLE  # noqa: E402
-from zoo_root import MODULE, PLACE, archives, zoo  # noqa: E402
+from zoo_root import MODULE, PLACE, UNREACHED, archives, zoo  # noqa: E402
 
 PROGRAMS = ("tests/zoo/forced.so", "preload/libautobuf-run.so")
 
@@ -28,6 +28,7 @@ if [ ! -e $zoo/proc/self ]; then
     mkdir $zoo/usr/preload
     cp /usr/bin/libautobuf-run.so $zoo/usr/preload
     chmod 1777 $zoo/tmp
+    modprobe -a tls aesni-intel
 fi
 
 # in_zoo NAMESPACE WORD...: as a user without any capability
@@ -111,9 +112,14 @@ class Run(NamedTuple):
     def script(self) -> str:
         both = qdisc(self.mbit, self.rtt_ms, self.products)
         under = self.tuned if self.tuned.startswith("autobuf run") else ""
-        forced = f"LD_PRELOAD=/usr/lib/forced.so ZOO_SNDBUF={self.sndbuf}" if self.sndbuf else ""
+        size = forced = ""
+        if self.sndbuf and self.program in UNREACHED:  # as large, from the beginning on
+            size = f"on a sysctl -qw net.ipv4.tcp_wmem='4096 {2 * self.sndbuf} {2 * self.sndbuf}'"
+        elif self.sndbuf:
+            forced = f"LD_PRELOAD=/usr/lib/forced.so ZOO_SNDBUF={self.sndbuf}"
         return SETUP + path(both, both) + f"""
 for ns in a b; do on $ns sysctl -qw net.ipv4.tcp_congestion_control={self.cc}; done
+{size}
 bytes={self.bytes} forced='{forced}' sender_under='{under}'
 move {self.program} {zoo(self.program, "sender")} {"no" if under else self.tuned} {self.side}
 """
