@@ -42,6 +42,7 @@
 
 /* When to look; unit: when_to_look_again. A look costs 2 us (tests/bench/run live). */
 #define SHORTEST_NS (10 * AB_NS_PER_MS)
+#define CALM_NS (50 * AB_NS_PER_MS) /* at the least, while no buffer seems to limit; unit: a_calm_path_is_looked_at_less */
 #define LONGEST_NS AB_NS_PER_S
 #define LOW_DELAY_LOOKS 2U     /* in a round trip */
 
@@ -66,12 +67,19 @@ static uint64_t round_ns(const struct ab_judge *judge)
     return bursts_are_open(judge) ? ab_min(rtt_ns, judge->rtt_min_ns) : rtt_ns;
 }
 
+/* Whether nothing asks for a look soon. Looks take a processor that is nearly used up from the program itself. */
+static bool is_calm(const struct ab_judge *judge)
+{
+    return judge->limiter != AUTOBUF_LIMITER_UNKNOWN && !judge->short_looks && !judge->rcv_short_looks &&
+           !bursts_are_open(judge) && (!judge->spread_byte_per_s || judge->spread_paid);
+}
+
 /* Until the next look. */
 static uint64_t wait_ns(const struct ab_judge *judge)
 {
     if (judge->intent & AUTOBUF_INTENT_LOW_DELAY)
         return round_ns(judge) / LOW_DELAY_LOOKS;
-    return round_ns(judge);
+    return is_calm(judge) ? ab_max(round_ns(judge), CALM_NS) : round_ns(judge);
 }
 
 uint64_t ab_judge_next_ns(const struct ab_judge *judge)

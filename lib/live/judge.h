@@ -45,7 +45,10 @@ struct ab_judge {
 
 void ab_judge_begin(struct ab_judge *judge, uint32_t intent, const struct autobuf_limits *limits);
 
-/* When to look again: about a round trip later, half of one for low delay; sooner while bursts are to be told from a queue. */
+/*
+ * When to look again: about a round trip later, half of one for low delay; sooner while bursts are to be told from a queue,
+ * later where that is short and no buffer seems to limit.
+ */
 uint64_t ab_judge_next_ns(const struct ab_judge *judge);
 
 /* Whether it is time; also when the clock has run backwards. */

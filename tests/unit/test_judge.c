@@ -740,6 +740,50 @@ static void when_to_look_again(void **state)
     }
 }
 
+static uint64_t until_next_ms(const struct ab_judge *judge)
+{
+    return (ab_judge_next_ns(judge) - judge->last.now_ns) / MS;
+}
+
+/* Where the path is short. Whatever may lead to a change is looked at as often as always. */
+static void a_calm_path_is_looked_at_less(void **state)
+{
+    static const struct {
+        uint32_t intent;
+        uint64_t rtt_ms, path_ms, buffer_ms; /* until the next look, where the path limits, and where the buffer does */
+    } rows[] = {
+        {AUTOBUF_INTENT_THROUGHPUT, 1, 50, 10},
+        {AUTOBUF_INTENT_THROUGHPUT, 20, 50, 20},
+        {AUTOBUF_INTENT_THROUGHPUT, 60, 60, 60},
+        {AUTOBUF_INTENT_LOW_DELAY, 1, 10, 10},
+        {AUTOBUF_INTENT_LOW_DELAY, 60, 30, 30},
+    };
+
+    (void)state;
+    for (size_t i = 0; i < COUNT(rows); i++) {
+        struct ab_look look;
+        struct autobuf_plan plan;
+        struct ab_judge judge;
+        const char *why;
+
+        ab_judge_begin(&judge, rows[i].intent, &host_6_18);
+        for (uint64_t at = 10; at < 15; at++) {
+            bool path = at != 12; /* the buffer limits at one look, which is forgotten at the next */
+
+            look = buffer_limited(100 * at * MS);
+            look.info.rtt_ns = look.info.rtt_min_ns = rows[i].rtt_ms * MS;
+            if (path)
+                look.info.cwnd_packets = look.info.unacked_packets;
+            (void)ab_judge_look(&judge, &look, &plan, &why);
+            if (at == 10)
+                continue;
+            assert_int_equal(judge.limiter, path ? AUTOBUF_LIMITER_PATH : AUTOBUF_LIMITER_SND_BUFFER);
+            assert_int_equal(until_next_ms(&judge), path && !judge.short_looks ? rows[i].path_ms : rows[i].buffer_ms);
+        }
+        assert_int_equal(judge.short_looks, 0);
+    }
+}
+
 /* Rates are those of the last round trip, as far as eight looks reach. */
 static void rates_are_of_a_round_trip(void **state)
 {
@@ -1174,6 +1218,7 @@ int main(void)
         cmocka_unit_test(long_looks_of_another_clock),
         cmocka_unit_test(what_cannot_be_told_is_not_looked_at_more_often),
         cmocka_unit_test(when_to_look_again),
+        cmocka_unit_test(a_calm_path_is_looked_at_less),
         cmocka_unit_test(rates_are_of_a_round_trip),
         cmocka_unit_test(the_send_buffer_grows_by_the_limits),
         cmocka_unit_test(a_change_is_waited_for),
