@@ -35,9 +35,12 @@ struct autobuf_flow {
     uint32_t changes;
 };
 
+/* What the path holds is told even if it changes nothing. */
 static bool says_the_same(const struct autobuf_plan *a, const struct autobuf_plan *b)
 {
-    return a->snd_reason == b->snd_reason && a->rcv_reason == b->rcv_reason;
+    return a->snd_reason == b->snd_reason && a->rcv_reason == b->rcv_reason &&
+           (a->snd_wanted_bytes > 0) == (b->snd_wanted_bytes > 0) &&
+           (a->rcv_wanted_bytes > 0) == (b->rcv_wanted_bytes > 0);
 }
 
 /* If a buffer is large enough because this flow has set it, the reason stays `set`. */

@@ -522,6 +522,43 @@ static void the_reason_outlives_the_handshake(void **state)
     close(listener);
 }
 
+static void count_what_the_path_holds(void *user, const char *line)
+{
+    if (strstr(line, "; the path holds "))
+        ++*(unsigned *)user;
+}
+
+/* Also where it changes nothing, because autotuning is enough, or live was quicker. */
+static void what_the_path_holds_is_told(void **state)
+{
+    struct autobuf_options options = AUTOBUF_OPTIONS_INIT;
+    struct autobuf_live_state live = AUTOBUF_LIVE_STATE_INIT;
+    struct autobuf_path path = path_of(10000000, 1000000);
+    struct connection c = tcp_connection();
+    struct autobuf_flow *flow;
+    struct autobuf_plan plan;
+    unsigned told = 0;
+
+    (void)state;
+    options.intent = AUTOBUF_INTENT_SENDS;
+    options.flags = AUTOBUF_FLOW_SILENT | AUTOBUF_FLOW_NO_STORE;
+    options.log = count_what_the_path_holds;
+    options.log_user = &told;
+    flow = opened(c.client, &options);
+    step_until_live(flow, &live);
+    state_of_flow(flow, &plan);
+    assert_int_equal(plan.snd_reason, AUTOBUF_REASON_KERNEL);
+    assert_int_equal(told, 0);
+    assert_int_equal(autobuf_flow_tell(flow, &path), 0);
+    state_of_flow(flow, &plan);
+    assert_int_equal(plan.snd_reason, AUTOBUF_REASON_KERNEL);
+    assert_int_equal(told, 1);
+    assert_int_equal(autobuf_flow_tell(flow, &path), 0);
+    assert_int_equal(told, 1);
+    autobuf_flow_close(flow);
+    close_connection(&c);
+}
+
 static void a_child_has_no_part_in_it(void **state)
 {
     struct autobuf_flow *flow;
@@ -560,6 +597,7 @@ int main(void)
         cmocka_unit_test(a_known_path_is_planned_for),
         cmocka_unit_test(a_connection_that_ends_before_it_is_looked_at),
         cmocka_unit_test(the_reason_outlives_the_handshake),
+        cmocka_unit_test(what_the_path_holds_is_told),
         cmocka_unit_test(a_child_has_no_part_in_it),
     };
 
