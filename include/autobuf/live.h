@@ -16,9 +16,10 @@ extern "C" {
 
 /*
  * Looks after an open TCP connection. About once a round trip (for a few looks sooner, while bursts of the program
- * may be what makes that long) it finds what limits the connection. If that is a buffer, it enlarges that buffer: to
- * at most twice its size, to at most twice the product that was observed, and within the limits of this host, as
- * autobuf_apply() is. It sends nothing of its own. It does not make a receive buffer smaller.
+ * may be what makes that long; more seldom on a short path, while no buffer seems to limit) it finds what limits
+ * the connection. If that is a buffer, it enlarges that buffer: to at most twice its size, to at most twice the
+ * product that was observed, and within the limits of this host, as autobuf_apply() is. It sends nothing of its
+ * own. It does not make a receive buffer smaller.
  *
  * It makes a send buffer smaller in one case only. A step may have forced it (AUTOBUF_PLAN_SND_FORCE) to nearly
  * twice what the path holds; the excess then stands in the path's queue, and the round-trip time is at least 30%
@@ -106,7 +107,7 @@ struct autobuf_live_state {
     uint32_t retransmits;        /* packets sent again since the connection began */
     uint64_t rtt_ns;             /* present; AUTOBUF_NS_UNSET: unknown */
     uint64_t rtt_min_ns;         /* least so far; AUTOBUF_NS_UNSET: unknown */
-    uint64_t sent_bit_per_s;     /* acknowledged in about the last round trip */
+    uint64_t sent_bit_per_s;     /* acknowledged in about the last round trip, or since the look before */
     uint64_t received_bit_per_s; /* the same for what arrived */
     uint64_t snd_buf_bytes;      /* as getsockopt() shows it */
     uint64_t rcv_buf_bytes;      /* as getsockopt() shows it */

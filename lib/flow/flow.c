@@ -16,7 +16,8 @@
 #define POLL_NS (5 * AB_NS_PER_MS)  /* how often to read replies to echoes: the kernel has stamped their arrival */
 /*
  * A connection comes near its limit when it moves, in one round trip, this part of the largest window that it has
- * without a measurement. Slow start fills that window two round trips later; a measurement takes one to four.
+ * without a measurement. Slow start fills that window two round trips later; a measurement takes one to four. Where the
+ * round trip is short, looks are further apart, and both may be late by one: 75 ms at the most.
  */
 #define NEAR_PERCENT 25U
 
@@ -35,12 +36,19 @@ struct autobuf_flow {
     uint32_t changes;
 };
 
-/* What the path holds is told even if it changes nothing. */
-static bool says_the_same(const struct autobuf_plan *a, const struct autobuf_plan *b)
+/* Whether it is known now what the path holds, on a side that is spoken of. */
+static bool knows_more(const struct autobuf_plan *plan, const struct autobuf_plan *before)
 {
-    return a->snd_reason == b->snd_reason && a->rcv_reason == b->rcv_reason &&
-           (a->snd_wanted_bytes > 0) == (b->snd_wanted_bytes > 0) &&
-           (a->rcv_wanted_bytes > 0) == (b->rcv_wanted_bytes > 0);
+    uint32_t only = plan->intent & (AUTOBUF_INTENT_SENDS | AUTOBUF_INTENT_RECEIVES);
+
+    return (only != AUTOBUF_INTENT_RECEIVES && plan->snd_wanted_bytes && !before->snd_wanted_bytes) ||
+           (only != AUTOBUF_INTENT_SENDS && plan->rcv_wanted_bytes && !before->rcv_wanted_bytes);
+}
+
+/* What the path holds is told even if it changes nothing. */
+static bool says_the_same(const struct autobuf_plan *plan, const struct autobuf_plan *before)
+{
+    return plan->snd_reason == before->snd_reason && plan->rcv_reason == before->rcv_reason && !knows_more(plan, before);
 }
 
 /* If a buffer is large enough because this flow has set it, the reason stays `set`. */

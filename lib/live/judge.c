@@ -42,7 +42,8 @@
 
 /* When to look; unit: when_to_look_again. A look costs 2 us (tests/bench/run live). */
 #define SHORTEST_NS (10 * AB_NS_PER_MS)
-#define CALM_NS (50 * AB_NS_PER_MS) /* at the least, while no buffer seems to limit; unit: a_calm_path_is_looked_at_less */
+#define CALM_NS (50 * AB_NS_PER_MS) /* at the least, while no buffer seems to limit; unit: a_calm_path_is_looked_at_less, pauses_at_.. */
+#define CALM_AFTER_NS (200 * AB_NS_PER_MS) /* the last look at which one did; unit: pauses_at_equal_intervals_hide_nothing */
 #define LONGEST_NS AB_NS_PER_S
 #define LOW_DELAY_LOOKS 2U     /* in a round trip */
 
@@ -71,7 +72,16 @@ static uint64_t round_ns(const struct ab_judge *judge)
 static bool is_calm(const struct ab_judge *judge)
 {
     return judge->limiter != AUTOBUF_LIMITER_UNKNOWN && !judge->short_looks && !judge->rcv_short_looks &&
-           !bursts_are_open(judge) && (!judge->spread_byte_per_s || judge->spread_paid);
+           judge->last.now_ns - judge->short_ns >= CALM_AFTER_NS && !bursts_are_open(judge) && (!judge->spread_byte_per_s || judge->spread_paid);
+}
+
+/* A program that pauses may do so every 50 or 100 ms. It is looked at at unequal intervals, or each look might meet a pause. */
+static uint64_t calm_ns(const struct ab_judge *judge)
+{
+    const uint64_t scatter = 0x9E3779B97F4A7C15U; /* 2^64 by the golden ratio: Knuth's multiplicative hashing */
+    bool pauses = judge->limiter == AUTOBUF_LIMITER_SENDER || judge->limiter == AUTOBUF_LIMITER_IDLE;
+
+    return pauses ? CALM_NS / 2 + (judge->last.now_ns * scatter >> 32) % CALM_NS : CALM_NS;
 }
 
 /* Until the next look. */
@@ -79,7 +89,7 @@ static uint64_t wait_ns(const struct ab_judge *judge)
 {
     if (judge->intent & AUTOBUF_INTENT_LOW_DELAY)
         return round_ns(judge) / LOW_DELAY_LOOKS;
-    return is_calm(judge) ? ab_max(round_ns(judge), CALM_NS) : round_ns(judge);
+    return is_calm(judge) ? ab_max(round_ns(judge), calm_ns(judge)) : round_ns(judge);
 }
 
 uint64_t ab_judge_next_ns(const struct ab_judge *judge)
@@ -399,6 +409,8 @@ static void take(struct ab_judge *judge, const struct ab_look *look)
     now = (struct ab_limiter_look){look, &judge->limits, judge->acked_byte_per_s, judge->received_byte_per_s,
                                    judge->spread_byte_per_s, ran_dry(judge, look)};
     judge->limiter = ab_limiter(&now);
+    if (judge->limiter == AUTOBUF_LIMITER_SND_BUFFER || judge->limiter == AUTOBUF_LIMITER_RCV_BUFFER)
+        judge->short_ns = look->now_ns;
     judge->sent_all = ab_limiter_sent_all(&now);
     judge->counts_for = counts_for(judge, look, look->now_ns - judge->last.now_ns);
 }

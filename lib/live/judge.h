@@ -27,6 +27,7 @@ struct ab_judge {
     uint64_t hold_ns;          /* no buffer is changed before this time */
     unsigned short_looks;      /* looks at which the send buffer limited, less those at which it did not */
     unsigned rcv_short_looks;  /* the same of the receive buffer */
+    uint64_t short_ns;         /* the last look at which either limited; 0: none */
     uint64_t grown_from_bytes; /* the send buffer before a forced step that may be too large; 0: none */
     bool excess_stands;        /* at the last look, what such a step added stood in a queue */
     unsigned long_looks;       /* looks at which bursts, or a queue, made the round-trip time long, less others; */

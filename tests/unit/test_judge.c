@@ -767,8 +767,9 @@ static void a_calm_path_is_looked_at_less(void **state)
         const char *why;
 
         ab_judge_begin(&judge, rows[i].intent, &host_6_18);
-        for (uint64_t at = 10; at < 15; at++) {
-            bool path = at != 12; /* the buffer limits at one look, which is forgotten at the next */
+        for (uint64_t at = 10; at < 16; at++) {
+            bool path = at != 12; /* the buffer limits at one look, and is expected to again for 200 ms */
+            bool calm = at < 12 || at >= 14;
 
             look = buffer_limited(100 * at * MS);
             look.info.rtt_ns = look.info.rtt_min_ns = rows[i].rtt_ms * MS;
@@ -778,9 +779,53 @@ static void a_calm_path_is_looked_at_less(void **state)
             if (at == 10)
                 continue;
             assert_int_equal(judge.limiter, path ? AUTOBUF_LIMITER_PATH : AUTOBUF_LIMITER_SND_BUFFER);
-            assert_int_equal(until_next_ms(&judge), path && !judge.short_looks ? rows[i].path_ms : rows[i].buffer_ms);
+            assert_int_equal(until_next_ms(&judge), calm && !judge.short_looks ? rows[i].path_ms : rows[i].buffer_ms);
         }
         assert_int_equal(judge.short_looks, 0);
+    }
+}
+
+/* How long until the buffer of a program is enlarged that sends for 25 ms of each period, of which phase_ms are over. */
+static uint64_t until_enlarged_ms(uint64_t period_ms, uint64_t phase_ms)
+{
+    const uint64_t begin_ns = 1000 * MS;
+    uint64_t now_ns = begin_ns;
+    struct ab_judge judge;
+    struct autobuf_plan plan;
+    struct ab_look look;
+    const char *why;
+
+    ab_judge_begin(&judge, AUTOBUF_INTENT_THROUGHPUT, &host_6_18);
+    do {
+        uint64_t at_ms = (now_ns - begin_ns) / MS + phase_ms, in_period_ms = at_ms % period_ms;
+        uint64_t sent_ms = at_ms / period_ms * 25 + (in_period_ms < 25 ? in_period_ms : 25);
+
+        look = buffer_limited(now_ns);
+        look.info.rtt_ns = look.info.rtt_min_ns = 5 * MS;
+        look.info.acked_bytes = 1000000 + sent_ms * 750000;
+        if (in_period_ms >= 25)
+            look.info.unacked_packets = 0, look.queued_bytes = 0;
+        if (ab_judge_look(&judge, &look, &plan, &why))
+            break;
+        now_ns = ab_judge_next_ns(&judge) + MS / 10;
+    } while (now_ns - begin_ns < 30000 * MS);
+    return (now_ns - begin_ns) / MS;
+}
+
+/* As looks at equal intervals would, which might meet a pause each time: seconds, not tenths of one. */
+static void pauses_at_equal_intervals_hide_nothing(void **state)
+{
+    static const struct {
+        uint64_t period_ms, mean_ms;
+    } rows[] = {{50, 150}, {100, 300}, {200, 600}};
+
+    (void)state;
+    for (size_t i = 0; i < COUNT(rows); i++) {
+        uint64_t sum_ms = 0, phase_ms;
+
+        for (phase_ms = 0; phase_ms < rows[i].period_ms; phase_ms++)
+            sum_ms += until_enlarged_ms(rows[i].period_ms, phase_ms);
+        assert_in_range(sum_ms / phase_ms, 1, rows[i].mean_ms);
     }
 }
 
@@ -1219,6 +1264,7 @@ int main(void)
         cmocka_unit_test(what_cannot_be_told_is_not_looked_at_more_often),
         cmocka_unit_test(when_to_look_again),
         cmocka_unit_test(a_calm_path_is_looked_at_less),
+        cmocka_unit_test(pauses_at_equal_intervals_hide_nothing),
         cmocka_unit_test(rates_are_of_a_round_trip),
         cmocka_unit_test(the_send_buffer_grows_by_the_limits),
         cmocka_unit_test(a_change_is_waited_for),
