@@ -16,8 +16,8 @@
 #define POLL_NS (5 * AB_NS_PER_MS)  /* how often to read replies to echoes: the kernel has stamped their arrival */
 /*
  * A connection comes near its limit when it moves, in one round trip, this part of the largest window that it has
- * without a measurement. Slow start fills that window two round trips later; a measurement takes one to four. Where the
- * round trip is short, looks are further apart, and both may be late by one: 75 ms at the most.
+ * without a measurement. Slow start fills that window two round trips later; a measurement takes one to four. It
+ * begins at a look, on a short path up to 75 ms late.
  */
 #define NEAR_PERCENT 25U
 
