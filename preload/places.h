@@ -49,7 +49,8 @@ struct place {
     struct sockaddr_in6 peer;    /* or a sockaddr_in; AF_UNSPEC: unknown. Only with --report */
     struct autobuf_socket last;  /* the connection as it was seen last while TCP knew it. Only with --report */
     uint64_t paced_bit_per_s;    /* by the flow, at the last look; 0: not paced. Only with --report */
-    uint32_t limiters[LIMITERS]; /* how often a look saw each AUTOBUF_LIMITER_* */
+    uint64_t looked_ns;          /* by the flow, for the report; 0: not yet */
+    uint64_t limited_ns[LIMITERS]; /* how long each AUTOBUF_LIMITER_* limited it, by what the look at the end saw */
 };
 
 extern _Atomic(struct place *) run_pages[PAGES] __attribute__((visibility("hidden")));

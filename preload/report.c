@@ -87,7 +87,7 @@ void run_report_note(int fd, struct place *place)
         place->peer.sin6_family = AF_UNSPEC; /* nobody saw connect(), or it ended early */
 }
 
-void run_report_look(int fd, struct place *place)
+void run_report_look(int fd, struct place *place, uint64_t now_ns)
 {
     struct autobuf_applied applied = AUTOBUF_APPLIED_INIT;
     struct autobuf_live_state live = AUTOBUF_LIVE_STATE_INIT;
@@ -99,7 +99,8 @@ void run_report_look(int fd, struct place *place)
     if (autobuf_flow_state(place->flow, &applied) < 0)
         return;
     if (live.limiter < LIMITERS)
-        place->limiters[live.limiter]++;
+        place->limited_ns[live.limiter] += place->looked_ns ? now_ns - place->looked_ns : 0;
+    place->looked_ns = now_ns;
     if (!applied.changes)
         return;
     place->paced_bit_per_s = live.pacing_bit_per_s;
@@ -146,13 +147,13 @@ static void add_moved(struct line *line, const struct place *place, double secon
         add(line, ", %.1f Mbit/s", 8e-6 * (double)(sent > received ? sent : received) / seconds);
 }
 
-/* What limited it at most of the looks. */
+/* What limited it for most of the time that was looked at. */
 static void add_limiter(struct line *line, const struct place *place)
 {
     unsigned most = AUTOBUF_LIMITER_UNKNOWN;
 
     for (unsigned i = AUTOBUF_LIMITER_SENDER; i < LIMITERS; i++)
-        if (place->limiters[i] > place->limiters[most] || (most < AUTOBUF_LIMITER_SENDER && place->limiters[i]))
+        if (place->limited_ns[i] > (most ? place->limited_ns[most] : 0))
             most = i;
     add(line, "; limited by: %s", most == AUTOBUF_LIMITER_UNKNOWN ? "not looked at: too short, too slow or too near"
                                                                   : autobuf_limiter_name(most));
@@ -302,7 +303,7 @@ static void pass_on(const struct place *from, struct place *to)
     if (to->last.stage != AUTOBUF_STAGE_CONNECTED)
         to->last = from->last;
     for (unsigned i = 0; i < LIMITERS; i++)
-        to->limiters[i] += from->limiters[i];
+        to->limited_ns[i] += from->limited_ns[i];
 }
 
 void run_report_add(int fd, struct place *place, const struct autobuf_limits *limits)

@@ -131,7 +131,7 @@ static uint64_t flight_bytes(int fd)
 static void note(struct transfer *t, uint64_t now_ns)
 {
     const struct autobuf_live_state *s = &t->state;
-    uint64_t *values = t->own.values, window_bytes;
+    uint64_t *values = t->own.values, window_bytes, past_ns = now_ns - t->looked_ns;
 
     if (!t->sends || t->phase != TRANSFER_MOVES)
         return;
@@ -139,14 +139,15 @@ static void note(struct transfer *t, uint64_t now_ns)
     if (window_bytes > values[TRANSFER_WINDOW])
         values[TRANSFER_WINDOW] = window_bytes;
     values[TRANSFER_RESENT] = s->retransmits;
-    if (s->rtt_ns != AUTOBUF_NS_UNSET) {
-        t->rtt_sum_ns += s->rtt_ns;
-        values[TRANSFER_RTT_MEAN] = t->rtt_sum_ns / ++t->rtt_looks;
+    if (s->rtt_ns != AUTOBUF_NS_UNSET && past_ns) {
+        t->rtt_past_ns += past_ns;
+        t->rtt_mean_ns += ((double)s->rtt_ns - t->rtt_mean_ns) * (double)past_ns / (double)t->rtt_past_ns;
+        values[TRANSFER_RTT_MEAN] = (uint64_t)t->rtt_mean_ns;
     }
     if (s->rtt_min_ns != AUTOBUF_NS_UNSET)
         values[TRANSFER_RTT_LEAST] = s->rtt_min_ns;
     if (s->limiter < TRANSFER_LIMITERS && s->limiter > AUTOBUF_LIMITER_IDLE)
-        t->limited_ns[s->limiter] += now_ns - t->looked_ns;
+        t->limited_ns[s->limiter] += past_ns;
     for (uint64_t i = 0; i < TRANSFER_LIMITERS; i++)
         if (t->limited_ns[i] > t->limited_ns[values[TRANSFER_LIMITER]])
             values[TRANSFER_LIMITER] = i;

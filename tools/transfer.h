@@ -43,7 +43,8 @@ struct transfer {
     uint64_t moved_bytes; /* payload, in its direction */
     struct autobuf_live_state state; /* of the newest look */
     uint64_t looked_ns;
-    uint64_t rtt_sum_ns, rtt_looks;
+    uint64_t rtt_past_ns; /* the time of which rtt_mean_ns is the mean */
+    double rtt_mean_ns;
     uint64_t limited_ns[TRANSFER_LIMITERS];
     struct transfer_line own, peers; /* reports */
     uint64_t code; /* of the server's ERROR */

@@ -32,7 +32,7 @@ enum transfer_key {
     TRANSFER_NSEC,      /* the time in which it came */
     TRANSFER_WINDOW,    /* most bytes in flight that a look of the sender saw */
     TRANSFER_RTT_LEAST, /* ns */
-    TRANSFER_RTT_MEAN,  /* ns, of the looks */
+    TRANSFER_RTT_MEAN,  /* ns, over the time of the looks */
     TRANSFER_RESENT,    /* packets */
     TRANSFER_LIMITER,   /* AUTOBUF_LIMITER_*, of most of the time */
     TRANSFER_KEYS

@@ -822,8 +822,8 @@ class OnAPath(BulkTest):
             "s = socket.socket(); s.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, 65536)\n"
             "s.connect((sys.argv[1], int(sys.argv[2]))); s.sendall(bytes(int(sys.argv[3]))); s.shutdown(socket.SHUT_WR); s.recv(1)\n")
 
-    def started(self) -> Path:
-        path = self.path(both="rate=50M,delay=20ms,queue=1M")
+    def started(self, both: str = "rate=50M,delay=20ms,queue=1M") -> Path:
+        path = self.path(both=both)
         path.sysctl("a", PING_GROUPS, ALL)
         path.popen("b", [sys.executable, "-c", self.SINK, str(PORT)])
         wait_listening(path, "b", PORT)
@@ -852,6 +852,21 @@ class OnAPath(BulkTest):
         self.assertEqual(int(kernel[1]), 87380)
         self.between(float(kernel[2]), 14, 17.5, "the window in a round trip of 40 ms")
         self.assertGreater(float(REPORT.search(line)[8]), 1.2 * float(kernel[2]))
+
+    TRICKLES = ("import select, socket, sys, time\n"
+                "s = socket.socket(); s.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, 16384)\n"
+                "s.connect((sys.argv[1], int(sys.argv[2]))); begin = time.monotonic()\n"
+                "while time.monotonic() < begin + 1.2: s.send(bytes(1 << 16))\n"
+                "while time.monotonic() < begin + 4: s.send(bytes(1000)); select.select([], [], [], 0.02)\n"
+                "s.shutdown(socket.SHUT_WR); s.recv(1)\n")
+
+    def test_what_limited_is_told_by_time_not_by_looks(self) -> None:
+        """Where a buffer limits, looks are more frequent: 120 here, of 180."""
+        path = self.started("rate=50M,delay=5ms,queue=1M")
+        done = path.run("a", [COMMAND, "run", "--report", "--keep-sizes", "--", sys.executable, "-c", self.TRICKLES, path.addr["b"],
+                              str(PORT)], env=clean())
+        self.assertEqual(done.returncode, 0, done.stderr)
+        self.assertRegex(done.stderr, "; limited by: sender;")
 
     COPIES = ("import socket, sys\n"
               "s = socket.create_connection((sys.argv[1], int(sys.argv[2]))); d = s.dup()\n"
