@@ -448,6 +448,16 @@ class Module(FtpTest):
         return (sum(words.count("handling SIGUSR2") for words in said.values()),
                 sum(len(re.findall(slept, words)) for words in said.values()))
 
+    def test_sendfile_is_looked_at_from_its_first_round_trip_on(self) -> None:
+        """A second passed between the first look and the next one, for what the first call moved had not been counted yet."""
+        trace = self.enterContext(Place()).folder / "trace"
+        with Control(self.server(both=FAR, options=[f"TraceLog {trace}", "Trace signal:20"])) as c:
+            self.fetches(c, 8_000_000)
+        times = [60 * float(each[1]) + float(each[2].replace(",", ".")) for each in
+                 re.finditer(r"^\S+ \d+:(\d+):(\d+,\d+) .*handling SIGUSR2", trace.read_text(), re.M)]
+        self.assertGreater(len(times), 3)
+        self.assertLess((times[1] - times[0]) % 3600, 0.7)
+
     def looks(self, signals: tuple[int, int]) -> None:
         """Many a second for some seconds, and no more than 100."""
         self.assertGreater(signals[0], 5)
