@@ -61,18 +61,24 @@ move()
         kill -0 $serving 2>/dev/null || {{ cat /tmp/served; return; }}
         usleep 1000
     done
-    begin_ns=$(now_ns)
-    in_zoo $to /zoo/zoo "$1" move >/tmp/moved 2>&1 &
-    moving=$!
     watching=
-    # In each run, for this takes the machine's only CPU, too.
-    until pid=$(bulk "$4") && [ "$pid" ] || ! kill -0 $moving 2>/dev/null; do usleep 50000; done
+    # Its user has a shell already: only the command's own start counts.
     if [ "$3" != no ]; then
         who=as_nobody
         [ "$3" = user ] || who=
-        on "$4" $who autobuf watch --json --tune "$pid" >/tmp/watched 2>&1 &
+        rm -f /tmp/ready /tmp/whom
+        mkfifo -m 666 /tmp/ready /tmp/whom
+        on "$4" $who sh -c 'echo >/tmp/ready && read -r pid </tmp/whom && exec autobuf watch --json --tune "$pid"' \\
+            >/tmp/watched 2>&1 &
         watching=$!
+        read -r _ </tmp/ready
     fi
+    begin_ns=$(now_ns)
+    in_zoo $to /zoo/zoo "$1" move >/tmp/moved 2>&1 &
+    moving=$!
+    # In each run, for this takes the machine's only CPU, too.
+    until pid=$(bulk "$4") && [ "$pid" ] || ! kill -0 $moving 2>/dev/null; do usleep 50000; done
+    [ ! "$watching" ] || [ ! "$pid" ] || echo "$pid" >/tmp/whom
     wait $moving && echo "took $(($(now_ns) - begin_ns))" || cat /tmp/moved /tmp/served
     for pid in $(ip netns pids a) $(ip netns pids b); do kill "$pid"; done 2>/dev/null
     wait
