@@ -23,6 +23,7 @@
 #define STANDARD_ERROR 2
 #define LINE_BYTES 512U
 #define SOON_MS 100 /* what cannot be written by then is lost */
+#define LOOKED_BACK_NS 1000000000U /* what a look sees was not so long ago; it may be the first since a pause */
 #define NEAR_NS 1000000U /* a shorter round trip never makes a window the limit */
 
 /* Lines that wait for the process to end. More than fit are written before. */
@@ -92,6 +93,7 @@ void run_report_look(int fd, struct place *place, uint64_t now_ns)
     struct autobuf_applied applied = AUTOBUF_APPLIED_INIT;
     struct autobuf_live_state live = AUTOBUF_LIVE_STATE_INIT;
     struct autobuf_plan plan = AUTOBUF_PLAN_INIT;
+    uint64_t past_ns = place->looked_ns ? now_ns - place->looked_ns : 0;
 
     run_report_note(fd, place);
     applied.plan = &plan;
@@ -99,7 +101,7 @@ void run_report_look(int fd, struct place *place, uint64_t now_ns)
     if (autobuf_flow_state(place->flow, &applied) < 0)
         return;
     if (live.limiter < LIMITERS)
-        place->limited_ns[live.limiter] += place->looked_ns ? now_ns - place->looked_ns : 0;
+        place->limited_ns[live.limiter] += past_ns < LOOKED_BACK_NS ? past_ns : LOOKED_BACK_NS;
     place->looked_ns = now_ns;
     if (!applied.changes)
         return;
@@ -300,6 +302,8 @@ static void pass_on(const struct place *from, struct place *to)
         to->paced_bit_per_s = from->paced_bit_per_s;
     if (from->began_ns < to->began_ns)
         to->began_ns = from->began_ns;
+    if (from->looked_ns > to->looked_ns)
+        to->looked_ns = from->looked_ns;
     if (to->last.stage != AUTOBUF_STAGE_CONNECTED)
         to->last = from->last;
     for (unsigned i = 0; i < LIMITERS; i++)

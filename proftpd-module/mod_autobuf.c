@@ -20,7 +20,6 @@
 #define AGAIN_NS 100000000   /* until a signal for a look is asked for once more: sendfile() may not have heard it */
 #define SHORTEST_NS 10000000 /* between two looks by signal */
 #define LONGEST_NS 1000000000 /* if nothing has moved: what was ended early may have been a read of a slow file system */
-#define STILL_LOOKS 2 /* in a row mean that: what the call has moved that a look ends is counted only after that look */
 #define SINK_S 10
 #define TLS_RECORD_BYTES 29 /* besides its payload: TLS 1.2 with an AEAD; 1.3 takes 22 */
 #define BOTH (AUTOBUF_INTENT_SENDS | AUTOBUF_INTENT_RECEIVES)
@@ -37,8 +36,7 @@ static size_t record_begin, record_end;
 static int looked_at_fd = -1; /* the data connection that is looked after */
 static timer_t look_timer;
 static int has_look_timer, look_timer_runs;
-static off_t moved_bytes;    /* at the last look by signal */
-static int still_looks;      /* so many in a row have found that nothing has moved */
+static off_t moved_bytes; /* at the last look by signal */
 static pr_netio_t our_netio;      /* like the one in use, but for two calls */
 static pr_netio_t *used_netio;    /* that one: another module's, or */
 static pr_netio_t *default_netio; /* ProFTPD's, which is not registered */
@@ -338,12 +336,9 @@ static void look(void)
 static void set_look_timer(void)
 {
     uint64_t due_ns = autobuf_ftp_data_deadline_ns(ftp);
-    uint64_t first_ns;
+    uint64_t first_ns = autobuf_now_ns() + (session.xfer.total_bytes != moved_bytes ? SHORTEST_NS : LONGEST_NS);
     struct itimerspec when = {.it_interval = {0, AGAIN_NS}};
 
-    still_looks = session.xfer.total_bytes == moved_bytes ? still_looks + 1 : 0;
-    first_ns = autobuf_now_ns() + (still_looks < STILL_LOOKS ? SHORTEST_NS : LONGEST_NS);
-    moved_bytes = session.xfer.total_bytes;
     stop_look_timer();
     if (due_ns == AUTOBUF_NS_UNSET)
         return;
@@ -363,7 +358,7 @@ static void begin_look_timer(void)
 
     if (!has_look_timer)
         has_look_timer = timer_create(CLOCK_MONOTONIC, &event, &look_timer) == 0;
-    moved_bytes = -1;
+    moved_bytes = -1; /* what a call has moved is counted after the look that ends it, so the first look finds 0 */
     if (has_look_timer)
         set_look_timer();
     else
@@ -380,6 +375,7 @@ static void event_signal_ev(const void *event_data, void *user_data)
         set_look_timer();
     else
         stop_look_timer();
+    moved_bytes = session.xfer.total_bytes;
 }
 
 /* Both directions of the connection are there, and TLS too. Data flow from now on. */

@@ -67,18 +67,20 @@ move()
         who=as_nobody
         [ "$3" = user ] || who=
         rm -f /tmp/ready /tmp/whom
-        mkfifo -m 666 /tmp/ready /tmp/whom
+        touch /tmp/ready
+        chmod 666 /tmp/ready
+        mkfifo -m 666 /tmp/whom
         on "$4" $who sh -c 'echo >/tmp/ready && read -r pid </tmp/whom && exec autobuf watch --json --tune "$pid"' \\
             >/tmp/watched 2>&1 &
         watching=$!
-        read -r _ </tmp/ready
+        until [ -s /tmp/ready ] || ! kill -0 $watching; do usleep 1000; done
     fi
     begin_ns=$(now_ns)
     in_zoo $to /zoo/zoo "$1" move >/tmp/moved 2>&1 &
     moving=$!
     # In each run, for this takes the machine's only CPU, too.
     until pid=$(bulk "$4") && [ "$pid" ] || ! kill -0 $moving 2>/dev/null; do usleep 50000; done
-    [ ! "$watching" ] || [ ! "$pid" ] || echo "$pid" >/tmp/whom
+    [ ! "$watching" ] || [ ! "$pid" ] || echo "$pid" 1<>/tmp/whom # which does not wait for a shell that has failed
     wait $moving && echo "took $(($(now_ns) - begin_ns))" || cat /tmp/moved /tmp/served
     for pid in $(ip netns pids a) $(ip netns pids b); do kill "$pid"; done 2>/dev/null
     wait
