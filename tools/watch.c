@@ -7,6 +7,7 @@
 
 #include <errno.h>
 #include <poll.h>
+#include <sched.h>
 #include <signal.h>
 #include <stdio.h>
 #include <string.h>
@@ -239,10 +240,23 @@ static bool wait_until(const struct watch *w, int signals, uint64_t until_ns)
     return (ppoll(fds, 2, &t, NULL) >= 0 || errno == EINTR) && !fds[0].revents && !fds[1].revents;
 }
 
+/*
+ * A look can wait. Woken for one, this process must not interrupt the one that it watches: that may hold the socket just
+ * then, and what arrives meanwhile waits. A policy that somebody chose stays.
+ */
+static void take_turns(void)
+{
+    const struct sched_param none = {0};
+
+    if (sched_getscheduler(0) == SCHED_OTHER)
+        (void)sched_setscheduler(0, SCHED_BATCH, &none);
+}
+
 static int run(struct watch *w, int signals)
 {
     uint64_t report_ns = 0, scan_ns = 0, next_ns;
 
+    take_turns();
     do {
         uint64_t now_ns = autobuf_now_ns();
         int error = 0;

@@ -207,6 +207,16 @@ class Watch(Asked):
         self.assertEqual(seen["mtu_bytes"], 1500)
         self.stop(watch)
 
+    def test_it_does_not_interrupt_what_it_watches(self) -> None:
+        path, sender, fd, _ = self.begin("rate=50M,delay=10ms")
+        for words, policy in (((), os.SCHED_BATCH), (("chrt", "--idle", "0"), os.SCHED_IDLE)):
+            with self.subTest(words):
+                watch = path.popen("a", [*words, test_probe.tool(), "watch", "--json", f"{sender.pid}:{fd}"])
+                self.line(watch)
+                self.assertEqual(os.sched_getscheduler(watch.pid), policy)
+                self.assertEqual(os.sched_getscheduler(sender.pid), os.SCHED_OTHER)
+                self.stop(watch)
+
     def test_loss(self) -> None:
         path, sender, fd, _ = self.begin("rate=50M,delay=10ms,loss=0.02")
         watch = self.watch(path, f"{sender.pid}:{fd}")
