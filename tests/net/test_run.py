@@ -858,12 +858,12 @@ class OnAPath(BulkTest):
                 "s.connect((sys.argv[1], int(sys.argv[2]))); begin = time.monotonic()\n"
                 "def until(end, size, wait):\n"
                 "    while time.monotonic() < begin + end: s.send(bytes(size)); select.select([], [], [], wait)\n"
-                "until(1.2, 1 << 16, 0); until(5.4, 1000, 0.02); select.select([], [], [], 4); until(9.6, 1 << 16, 0)\n"
+                "until(1.2, 1 << 16, 0); until(5.4, 1000, 0.06); select.select([], [], [], 4); until(9.6, 1 << 16, 0)\n"
                 "s.shutdown(socket.SHUT_WR); s.recv(1)\n")
 
     def test_what_limited_is_told_by_time_not_by_looks(self) -> None:
-        """Where a buffer limits, looks are more frequent: 120 here, of 200. In a pause there is none, and the next sees no more of it."""
-        path = self.started("rate=50M,delay=5ms,queue=1M")
+        """Where a buffer limits, looks are more frequent: 80 here, of 140. In a pause there is none, and the next sees no more of it."""
+        path = self.started("rate=200M,delay=2ms,queue=1M")
         done = path.run("a", [COMMAND, "run", "--report", "--keep-sizes", "--", sys.executable, "-c", self.TRICKLES,
                               path.addr["b"], str(PORT)], env=clean())
         self.assertEqual(done.returncode, 0, done.stderr)
