@@ -155,6 +155,21 @@ class Undo(DaemonTest):
             self.stop(daemon)
         self.assertEqual(self.ask(sender, "pace"), own)
 
+    def test_a_pace_that_its_program_has_changed(self) -> None:
+        """What the program set after it was taken up is newer than what is kept of how it was before."""
+        own = 6_000_000
+        path, sender, _, _ = self.begin("rate=40M,delay=20ms,queue=2M")
+        daemon = self.daemon(path, f"state={self.state}\n[all]\nintent=low-delay\n")
+        self.until(lambda: self.state.read_text().endswith(" yes\n"))
+        self.assertEqual(self.ask(sender, "own"), own)
+        self.until(lambda: self.state.read_text().endswith(f" {own} yes\n"))
+        self.until(lambda: self.ask(sender, "pace") not in (NO_PACE, own))
+        daemon.kill()
+        daemon.wait()
+        done = self.undo(path)
+        self.assertEqual(done.returncode, 0, done.stderr)
+        self.assertEqual(self.ask(sender, "pace"), own)
+
     def test_a_congestion_control(self) -> None:
         path, sender, fd, _ = self.begin(LONG)
         daemon = self.daemon(path, f"state={self.state}\n[all]\nmode=fixed\ncc=bbr\n")

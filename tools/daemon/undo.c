@@ -69,6 +69,20 @@ static bool is_gone(int error)
     return error == -ESRCH || error == -EBADF || error == -ESTALE || error == -ENOTSOCK;
 }
 
+/*
+ * A pace that a daemon left that was killed is replaced by what the program had allowed by then, which may be newer than the rest.
+ * One that is not lower than that is the program's: no flow sets it.
+ */
+static int restore(int copy, const struct noted *noted)
+{
+    struct noted was = *noted;
+    uint64_t now = noted->paced ? act_pace(copy) : 0;
+
+    if (noted->paced)
+        was.settings.pacing_byte_per_s = now > noted->own_byte_per_s ? now : noted->own_byte_per_s;
+    return act_restore(copy, &was);
+}
+
 static void put_back(struct undoing *u, const struct wanted *wanted)
 {
     struct changed *changed = &u->changed[wanted->index];
@@ -89,7 +103,7 @@ static void put_back(struct undoing *u, const struct wanted *wanted)
         return;
     }
     if (!u->dry_run)
-        error = act_restore(loan.copy, state_find(u->state, place.cookie));
+        error = restore(loan.copy, state_find(u->state, place.cookie));
     changed->failed = error < 0;
     say_of(u, &loan, &place, error);
     act_give_back(&loan);
