@@ -63,9 +63,7 @@ static bool bursts_are_open(const struct ab_judge *judge)
 /* The present round-trip time may be a burst's. Until that is known, the least one is used, to know it sooner. */
 static uint64_t round_ns(const struct ab_judge *judge)
 {
-    uint64_t rtt_ns = judge->last.info.rtt_ns;
-
-    return bursts_are_open(judge) ? ab_min(rtt_ns, judge->rtt_min_ns) : rtt_ns;
+    return bursts_are_open(judge) ? ab_min(judge->rtt_ns, judge->rtt_min_ns) : judge->rtt_ns;
 }
 
 /* Whether nothing asks for a look soon. Looks take a processor that is nearly used up from the program itself. */
@@ -382,7 +380,7 @@ static const struct ab_count *round_trip_ago(const struct ab_judge *judge, uint6
 static unsigned counts_for(const struct ab_judge *judge, const struct ab_look *look, uint64_t span_ns)
 {
     uint64_t came = ab_in_time(judge->acked_byte_per_s, judge->rtt_min_ns);
-    uint64_t rounds = span_ns / ab_max(look->info.rtt_ns, 1);
+    uint64_t rounds = span_ns / ab_max(judge->rtt_ns, 1);
 
     if (judge->limiter != AUTOBUF_LIMITER_RCV_BUFFER && /* which is found by what came in all that time */
         !ab_at_least(came, RARE_PERCENT, AB_SND_WINDOW(look->socket.snd_buf_bytes)))
@@ -397,12 +395,25 @@ static bool ran_dry(const struct ab_judge *judge, const struct ab_look *look)
     return now_ns > before_ns && ab_at_least(now_ns - before_ns, DRY_PERCENT, look->now_ns - judge->last.now_ns);
 }
 
+/* A receiver's smoothed one is that of the last data that it sent: of a request, and no more of now than the least one. */
+static uint64_t rtt_ns(const struct ab_judge *judge, const struct ab_look *look)
+{
+    uint64_t rtt_ns = look->info.rtt_ns, least_ns = ab_rcv_rtt_ns(&look->info);
+    uint64_t acked_bytes = look->info.acked_bytes - judge->last.info.acked_bytes;
+    uint64_t received_bytes = look->info.received_bytes - judge->last.info.received_bytes;
+
+    return received_bytes > acked_bytes && least_ns ? ab_min(rtt_ns, least_ns) : rtt_ns;
+}
+
 static void take(struct ab_judge *judge, const struct ab_look *look)
 {
-    const struct ab_count *ago = round_trip_ago(judge, look->now_ns, look->info.rtt_ns);
-    uint64_t span_ns = look->now_ns - ago->now_ns;
+    const struct ab_count *ago;
     struct ab_limiter_look now;
+    uint64_t span_ns;
 
+    judge->rtt_ns = rtt_ns(judge, look);
+    ago = round_trip_ago(judge, look->now_ns, judge->rtt_ns);
+    span_ns = look->now_ns - ago->now_ns;
     judge->acked_byte_per_s = ab_per_second(look->info.acked_bytes, ago->acked_bytes, span_ns);
     judge->received_byte_per_s = ab_per_second(look->info.received_bytes, ago->received_bytes, span_ns);
     judge->rtt_min_ns = look->info.rtt_min_ns ? look->info.rtt_min_ns : look->info.rtt_ns;
@@ -436,6 +447,7 @@ bool ab_judge_look(struct ab_judge *judge, const struct ab_look *look, struct au
     if (first) { /* the first look, or the clock ran backwards and earlier times mean nothing */
         judge->counted = 0;
         judge->hold_ns = 0;
+        judge->rtt_ns = look->info.rtt_ns;
         judge->short_looks = 0;
         judge->rcv_short_looks = 0;
         judge->long_looks = 0;

@@ -22,6 +22,7 @@ struct ab_judge {
     bool sent_all;             /* of a full send buffer, at the newest look */
     uint64_t acked_byte_per_s; /* over the last round trip */
     uint64_t received_byte_per_s;
+    uint64_t rtt_ns;           /* of now */
     uint64_t rtt_min_ns;       /* 0: unknown */
     unsigned counts_for;       /* looks that the last one counts for: more, if it came long after the one before */
     uint64_t hold_ns;          /* no buffer is changed before this time */

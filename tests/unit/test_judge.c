@@ -1165,6 +1165,39 @@ static void a_receive_buffer_limits_for_some_looks(void **state)
 }
 
 /* A program that was paused is not idle: it could have what waits for it. */
+/* Its smoothed round-trip time is that of its request, however long ago, and may be far above the least. */
+static void a_receiver_looks_once_in_a_least_round_trip(void **state)
+{
+    struct ab_look look = buffer_limited(1000 * MS);
+    struct autobuf_plan plan;
+    struct ab_judge judge;
+    const char *why;
+    bool acts = false;
+
+    (void)state;
+    look.info.rtt_ns = 190 * MS;
+    look.info.acked_bytes = 500;
+    look.info.received_bytes = 10000000;
+    look.socket.locks = AUTOBUF_LOCK_RCV;
+    look.socket.rcv_buf_bytes = 200000;
+    ab_judge_begin(&judge, 0, &host_6_18);
+    assert_false(ab_judge_look(&judge, &look, &plan, &why));
+    for (unsigned i = 0; i < 3; i++) {
+        assert_false(acts);
+        look.now_ns = i ? ab_judge_next_ns(&judge) : look.now_ns + 100 * MS;
+        look.info.received_bytes += 95000;
+        acts = ab_judge_look(&judge, &look, &plan, &why);
+        assert_int_equal(judge.limiter, AUTOBUF_LIMITER_RCV_BUFFER);
+        assert_int_equal(judge.received_byte_per_s, 950000); /* over no longer than that */
+    }
+    assert_true(acts);
+    assert_int_equal(look.now_ns, 1300 * MS);
+    look.info.acked_bytes += 20000000; /* now it is the one that sends */
+    look.now_ns = ab_judge_next_ns(&judge);
+    assert_false(ab_judge_look(&judge, &look, &plan, &why));
+    assert_int_equal(ab_judge_next_ns(&judge), look.now_ns + 190 * MS);
+}
+
 static void nothing_moves(void **state)
 {
     (void)state;
@@ -1274,6 +1307,7 @@ int main(void)
         cmocka_unit_test(the_receive_side),
         cmocka_unit_test(a_side_that_is_left_alone),
         cmocka_unit_test(a_receive_buffer_limits_for_some_looks),
+        cmocka_unit_test(a_receiver_looks_once_in_a_least_round_trip),
         cmocka_unit_test(nothing_moves),
         cmocka_unit_test(strange_clocks),
         cmocka_unit_test(counters_that_run_backwards),
