@@ -170,6 +170,19 @@ class Undo(DaemonTest):
         self.assertEqual(done.returncode, 0, done.stderr)
         self.assertEqual(self.ask(sender, "pace"), own)
 
+    def test_a_pace_of_a_rule_is_not_the_program_s(self) -> None:
+        """Also where the flow of a daemon that was killed had set a lower one."""
+        rule = 60_000_000
+        path, sender, _, _ = self.begin("rate=40M,delay=20ms,queue=2M")
+        daemon = self.daemon(path, f"state={self.state}\n[all]\nintent=low-delay\npace={rule}\n")
+        self.until(lambda: self.state.read_text().endswith(" yes\n"))
+        self.until(lambda: self.ask(sender, "pace") < rule // 8)
+        daemon.kill()
+        daemon.wait()
+        done = self.undo(path)
+        self.assertEqual(done.returncode, 0, done.stderr)
+        self.assertEqual(self.ask(sender, "pace"), NO_PACE)
+
     def test_a_congestion_control(self) -> None:
         path, sender, fd, _ = self.begin(LONG)
         daemon = self.daemon(path, f"state={self.state}\n[all]\nmode=fixed\ncc=bbr\n")

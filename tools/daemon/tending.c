@@ -204,6 +204,15 @@ static bool is_idle(const struct tending *tending, struct tended *t, const struc
     return !t->rule->divide_bytes && tending->now_ns - t->moved_ns >= IDLE_NS;
 }
 
+/* What the program allows, also where a rule's pace= was set before the flow, or the share, had one. */
+static uint64_t program_pace(const struct tending *tending, const struct tended *t)
+{
+    const struct noted *kept = state_find(tending->state, t->place.cookie);
+
+    return kept && t->rule->pace_bit_per_s && t->own_byte_per_s == t->rule->pace_bit_per_s / 8 ? kept->settings.pacing_byte_per_s
+                                                                                                : t->own_byte_per_s;
+}
+
 /* A pace is for the time of the flow, or of the share, only: so that it is known if this process is killed. 0: there is none. */
 static void note_pace(struct tending *tending, struct tended *t, uint64_t left_byte_per_s)
 {
@@ -214,7 +223,7 @@ static void note_pace(struct tending *tending, struct tended *t, uint64_t left_b
     t->paces = left_byte_per_s > 0;
     t->left_byte_per_s = left_byte_per_s;
     if (t->paces)
-        state_paced(tending->state, t->place.cookie, t->own_byte_per_s);
+        state_paced(tending->state, t->place.cookie, program_pace(tending, t));
     else if (paced)
         state_not_paced(tending->state, t->place.cookie);
 }
