@@ -46,7 +46,7 @@ struct autobuf_live;
 #define AUTOBUF_LIMITER_UNKNOWN 0U    /* "unknown": too little was seen yet */
 #define AUTOBUF_LIMITER_IDLE 1U       /* "idle": nothing moves */
 #define AUTOBUF_LIMITER_SENDER 2U     /* "sender": the program here has nothing more to send */
-#define AUTOBUF_LIMITER_PATH 3U       /* "path": only congestion control limits it */
+#define AUTOBUF_LIMITER_PATH 3U       /* "path": only congestion control limits it, or a queue stands though bursts are paced */
 #define AUTOBUF_LIMITER_SND_BUFFER 4U /* "send-buffer": of this socket */
 #define AUTOBUF_LIMITER_PEER 5U       /* "peer": its window, or how much it sends */
 #define AUTOBUF_LIMITER_RCV_BUFFER 6U /* "receive-buffer": of this socket */

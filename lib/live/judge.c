@@ -27,7 +27,7 @@
 
 /* The action. */
 #define SHORT_LOOKS 3U         /* looks with the buffer as limit, less others; tests/bench/run transfer-live */
-#define EFFECT_ROUNDS 2U       /* round trips (of a first trial: least ones) until a change shows; tests/bench/run live (1000 x 100) */
+#define EFFECT_ROUNDS 2U       /* round trips (of a first trial, and of a receiver: least ones) until a change shows; tests/bench/run live (1000 x 100) */
 #define WORTH_PERCENT 110U     /* a buffer less than a tenth larger is not worth a call; sweep: 1.73, 1.73, 1.00 */
 /* A forced buffer may be larger than the path needs. The excess stands in a queue, and is taken back. */
 #define TRIM_QUEUE_PERCENT 30U /* tests/bench/run live (1000 x 100, CAP_NET_ADMIN: 1.73 x the RTT without it) */
@@ -395,14 +395,15 @@ static bool ran_dry(const struct ab_judge *judge, const struct ab_look *look)
     return now_ns > before_ns && ab_at_least(now_ns - before_ns, DRY_PERCENT, look->now_ns - judge->last.now_ns);
 }
 
-/* A receiver's smoothed one is that of the last data that it sent: of a request, and no more of now than the least one. */
+/* The smoothed one is of the data that it sent last: of a receiver perhaps its request, so the least one says as much. */
 static uint64_t rtt_ns(const struct ab_judge *judge, const struct ab_look *look)
 {
-    uint64_t rtt_ns = look->info.rtt_ns, least_ns = ab_rcv_rtt_ns(&look->info);
-    uint64_t acked_bytes = look->info.acked_bytes - judge->last.info.acked_bytes;
-    uint64_t received_bytes = look->info.received_bytes - judge->last.info.received_bytes;
+    const struct ab_tcpinfo *info = &look->info, *last = &judge->last.info;
+    uint64_t received_bytes = info->received_bytes - ab_min(info->received_bytes, last->received_bytes);
+    uint64_t acked_bytes = info->acked_bytes - ab_min(info->acked_bytes, last->acked_bytes);
+    uint64_t least_ns = ab_rcv_rtt_ns(info);
 
-    return received_bytes > acked_bytes && least_ns ? ab_min(rtt_ns, least_ns) : rtt_ns;
+    return received_bytes > acked_bytes && least_ns ? ab_min(info->rtt_ns, least_ns) : info->rtt_ns;
 }
 
 static void take(struct ab_judge *judge, const struct ab_look *look)
@@ -424,6 +425,14 @@ static void take(struct ab_judge *judge, const struct ab_look *look)
         judge->short_ns = look->now_ns;
     judge->sent_all = ab_limiter_sent_all(&now);
     judge->counts_for = counts_for(judge, look, look->now_ns - judge->last.now_ns);
+}
+
+uint32_t ab_judge_limiter(const struct ab_judge *judge)
+{
+    bool shows = judge->spread_paid || judge->spread_looks > judge->counts_for; /* else the queue may be an older burst's */
+    bool is_full = shows && ab_limiter_is_spread(&judge->last, judge->spread_byte_per_s) && queue_stands(judge, &judge->last.info);
+
+    return judge->limiter == AUTOBUF_LIMITER_SND_BUFFER && is_full ? AUTOBUF_LIMITER_PATH : judge->limiter;
 }
 
 struct ab_trial ab_judge_trial(const struct ab_judge *judge)

@@ -22,7 +22,7 @@ struct ab_judge {
     bool sent_all;             /* of a full send buffer, at the newest look */
     uint64_t acked_byte_per_s; /* over the last round trip */
     uint64_t received_byte_per_s;
-    uint64_t rtt_ns;           /* of now */
+    uint64_t rtt_ns;           /* smoothed; while it receives, the least */
     uint64_t rtt_min_ns;       /* 0: unknown */
     unsigned counts_for;       /* looks that the last one counts for: more, if it came long after the one before */
     uint64_t hold_ns;          /* no buffer is changed before this time */
@@ -59,6 +59,12 @@ bool ab_judge_due(const struct ab_judge *judge, uint64_t now_ns);
 /* Takes in a look. Returns true if plan is to be applied; *why then says the reason. */
 bool ab_judge_look(struct ab_judge *judge, const struct ab_look *look, struct autobuf_plan *plan,
                    const char **why);
+
+/*
+ * What limits, at the newest look. A full buffer whose data are spread, and stand in a queue all the same, is the path's: a larger
+ * one would only wait.
+ */
+uint32_t ab_judge_limiter(const struct ab_judge *judge);
 
 /* What the judge takes to be set on the connection. */
 struct ab_trial {

@@ -418,7 +418,7 @@ int autobuf_live_state(const struct autobuf_live *live, struct autobuf_live_stat
     info = &judge->last.info;
     now = (struct autobuf_live_state){
         .size = sizeof now,
-        .limiter = judge->limiter,
+        .limiter = ab_judge_limiter(judge),
         .changes = live->changes,
         .retransmits = info->retrans_packets,
         .rtt_ns = ab_ns_or_unset(info->rtt_ns),

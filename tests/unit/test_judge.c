@@ -397,6 +397,37 @@ static void a_trial_that_shows_a_queue(void **state)
     assert_int_equal(plan.snd_request_bytes, 4194304);
 }
 
+/* Before it is spread, and until that shows, it may be bursts. */
+static void a_queue_of_what_is_spread_is_the_path_s(void **state)
+{
+    struct autobuf_plan plan;
+    struct ab_judge judge;
+    struct ab_look look;
+
+    (void)state;
+    look = spread(&judge);
+    assert_int_equal(ab_judge_limiter(&judge), AUTOBUF_LIMITER_SND_BUFFER);
+    assert_false(looks_on(&judge, &look, 1, &plan));
+    assert_int_equal(ab_judge_limiter(&judge), AUTOBUF_LIMITER_SND_BUFFER);
+    assert_false(looks_on(&judge, &look, 1, &plan)); /* its first look */
+    assert_int_equal(judge.spread_looks, 1);
+    assert_int_equal(ab_judge_limiter(&judge), AUTOBUF_LIMITER_SND_BUFFER);
+    assert_false(looks_on(&judge, &look, 1, &plan));
+    assert_int_equal(judge.limiter, AUTOBUF_LIMITER_SND_BUFFER);
+    assert_int_equal(ab_judge_limiter(&judge), AUTOBUF_LIMITER_PATH);
+    look.info.rtt_ns = 101 * MS;
+    assert_false(looks_on(&judge, &look, 1, &plan));
+    assert_int_equal(ab_judge_limiter(&judge), AUTOBUF_LIMITER_SND_BUFFER);
+    assert_true(looks_on(&judge, &look, 1, &plan)); /* which makes the buffer larger */
+    assert_true(judge.spread_paid);
+    look.info.rtt_ns = 125 * MS;
+    assert_false(looks_on(&judge, &look, 1, &plan));
+    assert_int_equal(ab_judge_limiter(&judge), AUTOBUF_LIMITER_PATH);
+    look.info.max_pacing_byte_per_s = UINT64_MAX; /* somebody has taken the pace away */
+    (void)looks_on(&judge, &look, 1, &plan);
+    assert_int_equal(ab_judge_limiter(&judge), AUTOBUF_LIMITER_SND_BUFFER);
+}
+
 /* But no connection is looked at more often for ever. */
 static void what_cannot_be_told_is_not_looked_at_more_often(void **state)
 {
@@ -1164,7 +1195,6 @@ static void a_receive_buffer_limits_for_some_looks(void **state)
     }
 }
 
-/* A program that was paused is not idle: it could have what waits for it. */
 /* Its smoothed round-trip time is that of its request, however long ago, and may be far above the least. */
 static void a_receiver_looks_once_in_a_least_round_trip(void **state)
 {
@@ -1198,6 +1228,7 @@ static void a_receiver_looks_once_in_a_least_round_trip(void **state)
     assert_int_equal(ab_judge_next_ns(&judge), look.now_ns + 190 * MS);
 }
 
+/* A program that was paused is not idle: it could have what waits for it. */
 static void nothing_moves(void **state)
 {
     (void)state;
@@ -1293,6 +1324,7 @@ int main(void)
         cmocka_unit_test(a_congestion_window_that_was_cut),
         cmocka_unit_test(bursts_are_told_by_the_least_round_trip_time),
         cmocka_unit_test(a_trial_that_shows_a_queue),
+        cmocka_unit_test(a_queue_of_what_is_spread_is_the_path_s),
         cmocka_unit_test(long_looks_of_another_clock),
         cmocka_unit_test(what_cannot_be_told_is_not_looked_at_more_often),
         cmocka_unit_test(when_to_look_again),

@@ -34,6 +34,7 @@ static void look(struct course *c, const struct phase *p)
     c->now_ns += LOOK_NS;
     c->state.limiter = p->limiter;
     c->state.pacing_bit_per_s = p->pacing_bit_per_s;
+    c->state.sent_bit_per_s = p->sent_mbit_per_s * 8 * MBIT_PER_S;
     c->state.sent_bytes += p->sent_mbit_per_s * MBIT_PER_S * LOOK_NS / NS_PER_S;
     c->state.received_bytes += p->received_mbit_per_s * MBIT_PER_S * LOOK_NS / NS_PER_S;
     c->seen.sent_bytes = c->state.sent_bytes;
@@ -104,6 +105,8 @@ static const struct row {
     {"the receive buffer limits", {{40, AUTOBUF_LIMITER_RCV_BUFFER, 0, 100, 0}}, 0, 0},
     {"the program here reads slowly", {{40, AUTOBUF_LIMITER_RECEIVER, 0, 100, 0}}, 0, 0},
     {"a pace is set", {{40, PATH, 100, 0, 90000000}}, 0, 0},
+    {"one that spreads, as close as may be", {{40, PATH, 100, 0, 125000000}}, 100, 0},
+    {"one that nearly limits", {{40, PATH, 100, 0, 111000000}}, 0, 0},
     {"nothing moves", {{40, AUTOBUF_LIMITER_IDLE, 0, 0, 0}}, 0, 0},
     {"a burst is not the rate", {{20, PATH, 100, 0, 0}, {1, PATH, 400, 0, 0}, {19, PATH, 100, 0, 0}}, 138, 0},
     {"the highest that held", {{17, PATH, 20, 0, 0}, {16, PATH, 100, 0, 0}, {16, PATH, 50, 0, 0}}, 100, 0},
@@ -232,7 +235,6 @@ static void a_pace_of_others_is_no_rate_of_the_path(void **state)
         struct learn_final final;
 
         c.seen.pace_byte_per_s = paces[i].pace_byte_per_s;
-        c.state.sent_bit_per_s = 100000000;
         for (unsigned n = 0; n < paces[i].looks; n++)
             look(&c, &sending);
         final = paces[i].looks == 1 ? at_once : final_of(&c);

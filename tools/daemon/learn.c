@@ -14,6 +14,7 @@
 #define NEAR_NS 1000000U          /* a path so short needs no window that autotuning does not give */
 #define LIMITED_PERCENT 25U       /* of the time that it was busy, the peer's window or the buffer may have held it back */
 #define NEAR_PACE_PERCENT 80U     /* of a pace: from there on it may be what limits */
+#define NEAR_OURS_PERCENT 90U     /* of the library's, which it keeps at 1.25 times the rate that it sees, or more */
 #define V4_HEADERS 52U            /* with the timestamp option */
 #define V6_HEADERS 72U
 #define PACKET_BYTES 1500U        /* unless the kernel has said */
@@ -35,17 +36,19 @@ static uint64_t per_second(uint64_t bytes, uint64_t ns)
 /* ----------------------------------------------------------------------------------- looks */
 
 /* A program, or an earlier rule, may have bounded it: then the path is not what limits. */
-static bool comes_near(uint64_t bit_per_s, uint64_t pace_byte_per_s)
+static bool comes_near(uint64_t bit_per_s, uint64_t pace_byte_per_s, uint64_t percent)
 {
-    return pace_byte_per_s && pace_byte_per_s != UINT64_MAX && bit_per_s / 8 >= pace_byte_per_s / 100 * NEAR_PACE_PERCENT;
+    return pace_byte_per_s && pace_byte_per_s != UINT64_MAX && bit_per_s / 8 >= pace_byte_per_s / 100 * percent;
 }
 
 static bool counts(const struct autobuf_live_state *state, uint64_t pace_byte_per_s, enum learn_way way)
 {
-    if (way == LEARN_TX)
-        return state->limiter == AUTOBUF_LIMITER_PATH && !state->pacing_bit_per_s &&
-               !comes_near(state->sent_bit_per_s, pace_byte_per_s);
-    return state->limiter == AUTOBUF_LIMITER_PEER;
+    if (way == LEARN_RX)
+        return state->limiter == AUTOBUF_LIMITER_PEER;
+    if (state->limiter != AUTOBUF_LIMITER_PATH)
+        return false;
+    return state->pacing_bit_per_s ? !comes_near(state->sent_bit_per_s, state->pacing_bit_per_s / 8, NEAR_OURS_PERCENT)
+                                   : !comes_near(state->sent_bit_per_s, pace_byte_per_s, NEAR_PACE_PERCENT);
 }
 
 static void close_stretch(struct learn_course *course, uint64_t bytes, uint64_t now_ns, uint64_t rtt_ns)
@@ -151,7 +154,7 @@ static uint64_t rate_of(const struct learn *learn, const struct learn_final *fin
     if (held)
         return course->byte_per_s;
     byte_per_s = course->stretches ? 0 : rate_of_all(final, rtt_ns);
-    return comes_near(8 * byte_per_s, learn->pace_byte_per_s) ? 0 : byte_per_s;
+    return comes_near(8 * byte_per_s, learn->pace_byte_per_s, NEAR_PACE_PERCENT) ? 0 : byte_per_s;
 }
 
 /* In IP bytes, as the store has it. */

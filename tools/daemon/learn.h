@@ -6,7 +6,7 @@
  * What TCP reached is a lower bound of the path's capacity, and only of use if nothing but the path was in its way. So
  * each look must say that, or it does not count:
  *
- *   sending    the look says that the path limits (limiter.h of the library), and no pace is set that it comes near
+ *   sending    the look says that the path limits (judge.h of the library), and no pace is set that it comes near
  *   receiving  neither the buffer here nor the program here is late (then the look says "peer"), and by the end packets
  *              had come out of their order. A receiver does not see why its peer sends no faster; but congestion control
  *              that fills a path loses packets, and the gaps arrive. A peer with no more to send leaves none.

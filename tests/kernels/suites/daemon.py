@@ -30,6 +30,10 @@ SENDER_BYTES = 33_554_432
 LEAST_BY_FORCE = 1.15
 """Alone 228 Mbit/s on 5.10, 280 later, and 341 to 344 with it: of the whole time, from the first byte on."""
 NEVER_PATHS = ((10, 20, 4), (100, 50, 4))
+TAUGHT_PATH = (400, 100, 8)
+TAUGHT_WRITERS = ("poll", "write8k", "sendfile")
+LEAST_TAUGHT = 0.8
+TAUGHT_OFF = 0.02
 
 
 class Program(NamedTuple):
@@ -208,6 +212,39 @@ sed 's/^/# /' /tmp/daemon
     return Case(f"{SHARERS} {who} divide {SHARED_BYTES // 1000} KB", script, check, PROGRAMS)
 
 
+def taught(kind: str) -> Case:
+    """The path limits a writer once its buffer is larger, and the next connection to that host begins with what it needs."""
+    mbit, rtt_ms, seconds = TAUGHT_PATH
+
+    def sends(for_s: float) -> str:
+        return f"""on b as_nobody reader {PORT} all {for_s + 2} >/dev/null &
+listening b {PORT}
+on a as_nobody writer {kind} 10.0.2.1 {PORT} {for_s} cubic >/dev/null
+"""
+
+    script = plain_path(mbit, rtt_ms) + f""": >/tmp/daemon
+rm -f /tmp/store*
+printf 'store=/tmp/store\n[all]\nmode=path\n' >/tmp/rules
+on a autobufd --config /tmp/rules 2>/tmp/daemon &
+until grep -q 'begins with' /tmp/daemon; do usleep 1000; done
+{sends(seconds)}for i in $(seq 500); do [ -s /tmp/store ] && break; usleep 10000; done
+wait $!
+killall reader 2>/dev/null
+{sends(2)}killall autobufd reader 2>/dev/null
+wait
+sed 's/^/# /' /tmp/daemon
+"""
+
+    def check(said: str) -> None:
+        known = re.findall(r"the path store knows it: (\S+) Mbit/s, (\S+) ms; send: set", said)
+        print(f"# {kind}: the next connection knows {known}", flush=True)
+        if len(known) != 1 or not LEAST_TAUGHT * mbit < float(known[0][0]) <= mbit:
+            raise AssertionError(f"{known} of {mbit} Mbit/s: {said[-800:]}")
+        near(float(known[0][1]), rtt_ms, TAUGHT_OFF, "the round-trip time")
+
+    return Case(f"a writer ({kind}) teaches {mbit:g} x {rtt_ms:g}", script, check, PROGRAMS)
+
+
 def yama() -> Case:
     """kernel.yama.ptrace_scope: up to 2 the daemon's privilege is enough; 3 is for good, so that this comes after all that acts on others."""
     mbit, rtt_ms, seconds = QUICK_PATH
@@ -261,6 +298,8 @@ def cases(kernel: Kernel, quick: bool) -> Iterator[Case]:
     yield forced(*FORCED_PATH)
     for kind in WRITERS:
         yield divided(False, kind)
+    for kind in TAUGHT_WRITERS:
+        yield taught(kind)
     if kernel.number >= CLAMPS_LAST:
         yield divided(True)
     for path in NEVER_PATHS:
