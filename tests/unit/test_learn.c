@@ -198,6 +198,35 @@ static void the_kernels_last_word(void **state)
     }
 }
 
+/* With a large buffer all is sent for some of the time, and the kernel says so; but it stands in a queue. */
+static void a_buffer_that_limits_while_a_queue_stands(void **state)
+{
+    static const struct {
+        unsigned path, buffer; /* looks; in a third of the time of these, and all of those, all was sent */
+        uint64_t before_ns;    /* for so long before the first look */
+        bool learned;
+    } courses[] = {{40, 0, 0, true}, {40, 0, 3 * NS_PER_S, false}, {40, 8, 0, true}, {28, 20, 0, false}};
+    const struct autobuf_prefix remote = host("192.0.2.7");
+
+    (void)state;
+    for (size_t i = 0; i < COUNT(courses); i++) {
+        struct autobuf_paths_entry e = AUTOBUF_PATHS_ENTRY_INIT;
+        struct course c = begun();
+        struct learn_final final;
+
+        c.seen.sndbuf_limited_ns = courses[i].before_ns;
+        for (unsigned n = 0; n < courses[i].path + courses[i].buffer; n++) {
+            const struct phase sending = {1, n < courses[i].path ? PATH : AUTOBUF_LIMITER_SND_BUFFER, 100, 0, 0};
+
+            c.seen.sndbuf_limited_ns += n < courses[i].path ? LOOK_NS / 3 : LOOK_NS;
+            look(&c, &sending);
+        }
+        final = final_of(&c);
+        final.sndbuf_limited_ns = c.seen.sndbuf_limited_ns;
+        assert_int_equal(learn_end(&c.learn, &final, &remote, &e), courses[i].learned);
+    }
+}
+
 static void a_receiver_without_gaps_learns_nothing(void **state)
 {
     static const struct phase receiving = {1, PEER, 0, 100, 0};
@@ -351,6 +380,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(which_connections_teach_what),
         cmocka_unit_test(the_kernels_last_word),
+        cmocka_unit_test(a_buffer_that_limits_while_a_queue_stands),
         cmocka_unit_test(a_receiver_without_gaps_learns_nothing),
         cmocka_unit_test(a_pace_of_others_is_no_rate_of_the_path),
         cmocka_unit_test(a_gap_that_is_filled_is_no_burst),

@@ -66,21 +66,27 @@ static void close_stretch(struct learn_course *course, uint64_t bytes, uint64_t 
     *stretch = (struct learn_stretch){.began_ns = now_ns, .began_bytes = bytes};
 }
 
-/* carries: it is this way that the bulk goes now. */
-static void follow(struct learn_course *course, const struct autobuf_live_state *state, uint64_t pace_byte_per_s,
+/* carries: it is this way that the bulk goes now. Returns whether the look counts. */
+static bool follow(struct learn_course *course, const struct autobuf_live_state *state, uint64_t pace_byte_per_s,
                    enum learn_way way, bool carries, uint64_t bytes, uint64_t now_ns, uint64_t since_ns)
 {
     bool counting = carries && counts(state, pace_byte_per_s, way);
 
     if (!course->stretch.began_ns) {
         course->stretch = (struct learn_stretch){.began_ns = now_ns, .began_bytes = bytes};
-        return;
+        return counting;
     }
     course->bulk_ns += carries ? since_ns : 0;
     course->counting_ns += counting ? since_ns : 0;
     course->stretch.looks++;
     course->stretch.counting += counting;
     close_stretch(course, bytes, now_ns, state->rtt_ns);
+    return counting;
+}
+
+static uint64_t limited_ns(const struct learn_final *seen)
+{
+    return seen->rwnd_limited_ns + seen->sndbuf_limited_ns;
 }
 
 /* What came through since the last look. */
@@ -106,12 +112,14 @@ void learn_look(struct learn *learn, const struct autobuf_live_state *state, con
         bool carries = moved[way] && moved[way] >= moved[!way];
 
         learn->through_bytes[way] += moved[way];
-        follow(&learn->courses[way], state, seen->pace_byte_per_s, (enum learn_way)way, carries, learn->through_bytes[way],
-               now_ns, since_ns);
+        if (follow(&learn->courses[way], state, seen->pace_byte_per_s, (enum learn_way)way, carries, learn->through_bytes[way],
+                   now_ns, since_ns) && way == LEARN_TX && learn->looked_ns && limited_ns(seen) > learn->limited_ns)
+            learn->excused_ns += limited_ns(seen) - learn->limited_ns;
         learn->bytes[way] = bytes[way];
         learn->packets[way] = seen->packets[way];
     }
     learn->looked_ns = now_ns;
+    learn->limited_ns = limited_ns(seen);
     learn->pace_byte_per_s = seen->pace_byte_per_s;
     if (state->rtt_min_ns != AUTOBUF_NS_UNSET)
         learn->rtt_min_ns = state->rtt_min_ns;
@@ -121,10 +129,11 @@ void learn_look(struct learn *learn, const struct autobuf_live_state *state, con
 
 /* ------------------------------------------------------------------------------------- end */
 
-static bool was_held_back(const struct learn_final *final)
+static bool was_held_back(const struct learn *learn, const struct learn_final *final)
 {
-    return 100.0 * ((double)final->rwnd_limited_ns + (double)final->sndbuf_limited_ns) >
-           (double)LIMITED_PERCENT * (double)final->busy_ns;
+    double held_ns = (double)final->rwnd_limited_ns + (double)final->sndbuf_limited_ns - (double)learn->excused_ns;
+
+    return 100.0 * held_ns > (double)LIMITED_PERCENT * (double)final->busy_ns;
 }
 
 /*
@@ -149,7 +158,7 @@ static uint64_t rate_of(const struct learn *learn, const struct learn_final *fin
 
     if (way == LEARN_RX)
         return held && final->out_of_order && final->received_bytes >= BULK_BYTES ? course->byte_per_s : 0;
-    if (final->sent_bytes < BULK_BYTES || was_held_back(final))
+    if (final->sent_bytes < BULK_BYTES || was_held_back(learn, final))
         return 0;
     if (held)
         return course->byte_per_s;
