@@ -75,7 +75,7 @@ static const char *limiter_words(const struct connection *c)
     case AUTOBUF_LIMITER_SENDER:
         return "the program, which has nothing more to send";
     case AUTOBUF_LIMITER_PATH:
-        return "the path (congestion control)";
+        return "the path (congestion control, or a queue)";
     case AUTOBUF_LIMITER_SND_BUFFER:
         return tuned ? "the send buffer" : "the send buffer (--tune enlarges it)";
     case AUTOBUF_LIMITER_PEER:

@@ -395,7 +395,7 @@ static bool ran_dry(const struct ab_judge *judge, const struct ab_look *look)
     return now_ns > before_ns && ab_at_least(now_ns - before_ns, DRY_PERCENT, look->now_ns - judge->last.now_ns);
 }
 
-/* The smoothed one is of the data that it sent last: of a receiver perhaps its request, so the least one says as much. */
+/* The smoothed one is of the data that it sent last. Of a receiver that may be its request, so the least one is used. */
 static uint64_t rtt_ns(const struct ab_judge *judge, const struct ab_look *look)
 {
     const struct ab_tcpinfo *info = &look->info, *last = &judge->last.info;

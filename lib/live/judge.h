@@ -61,8 +61,8 @@ bool ab_judge_look(struct ab_judge *judge, const struct ab_look *look, struct au
                    const char **why);
 
 /*
- * What limits, at the newest look. A full buffer whose data are spread, and stand in a queue all the same, is the path's: a larger
- * one would only wait.
+ * What limits, at the newest look. Where the buffer is full, its data are spread, and a queue stands all the same, it is the path:
+ * with a larger buffer the queue would only be longer.
  */
 uint32_t ab_judge_limiter(const struct ab_judge *judge);
 

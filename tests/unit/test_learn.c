@@ -25,6 +25,7 @@ struct course {
     struct learn_final seen;
     bool has_gap;      /* a packet is missing: nothing behind it is acknowledged */
     bool counts_bytes; /* the kernel does not count packets */
+    uint64_t program_byte_per_s; /* the pace that its program has set since the library did; 0: none */
     struct autobuf_live_state state;
     uint64_t now_ns;
 };
@@ -34,6 +35,8 @@ static void look(struct course *c, const struct phase *p)
     c->now_ns += LOOK_NS;
     c->state.limiter = p->limiter;
     c->state.pacing_bit_per_s = p->pacing_bit_per_s;
+    if (p->pacing_bit_per_s)
+        c->seen.pace_byte_per_s = c->program_byte_per_s ? c->program_byte_per_s : p->pacing_bit_per_s / 8;
     c->state.sent_bit_per_s = p->sent_mbit_per_s * 8 * MBIT_PER_S;
     c->state.sent_bytes += p->sent_mbit_per_s * MBIT_PER_S * LOOK_NS / NS_PER_S;
     c->state.received_bytes += p->received_mbit_per_s * MBIT_PER_S * LOOK_NS / NS_PER_S;
@@ -105,7 +108,7 @@ static const struct row {
     {"the receive buffer limits", {{40, AUTOBUF_LIMITER_RCV_BUFFER, 0, 100, 0}}, 0, 0},
     {"the program here reads slowly", {{40, AUTOBUF_LIMITER_RECEIVER, 0, 100, 0}}, 0, 0},
     {"a pace is set", {{40, PATH, 100, 0, 90000000}}, 0, 0},
-    {"one that spreads, as close as may be", {{40, PATH, 100, 0, 125000000}}, 100, 0},
+    {"one that spreads, as close as may be", {{40, PATH, 100, 0, 119000000}}, 100, 0},
     {"one that nearly limits", {{40, PATH, 100, 0, 111000000}}, 0, 0},
     {"nothing moves", {{40, AUTOBUF_LIMITER_IDLE, 0, 0, 0}}, 0, 0},
     {"a burst is not the rate", {{20, PATH, 100, 0, 0}, {1, PATH, 400, 0, 0}, {19, PATH, 100, 0, 0}}, 138, 0},
@@ -202,10 +205,16 @@ static void the_kernels_last_word(void **state)
 static void a_buffer_that_limits_while_a_queue_stands(void **state)
 {
     static const struct {
-        unsigned path, buffer; /* looks; in a third of the time of these, and all of those, all was sent */
-        uint64_t before_ns;    /* for so long before the first look */
+        const char *name;
+        unsigned path, buffer; /* looks; in two thirds of the time of these, and all of those, all was sent */
+        uint64_t before_ns;    /* and for so long before the first look */
+        uint64_t rtt_ns;
         bool learned;
-    } courses[] = {{40, 0, 0, true}, {40, 0, 3 * NS_PER_S, false}, {40, 8, 0, true}, {28, 20, 0, false}};
+    } courses[] = {{"a queue", 40, 0, 0, RTT_NS * 6 / 5, true},
+                   {"none", 40, 0, 0, RTT_NS, false},
+                   {"for long before", 40, 0, 3 * NS_PER_S, RTT_NS * 6 / 5, false},
+                   {"at last the buffer", 40, 8, 0, RTT_NS * 6 / 5, true},
+                   {"at last the buffer, and for long", 28, 20, 0, RTT_NS * 6 / 5, false}};
     const struct autobuf_prefix remote = host("192.0.2.7");
 
     (void)state;
@@ -215,15 +224,38 @@ static void a_buffer_that_limits_while_a_queue_stands(void **state)
         struct learn_final final;
 
         c.seen.sndbuf_limited_ns = courses[i].before_ns;
+        c.state.rtt_ns = courses[i].rtt_ns;
         for (unsigned n = 0; n < courses[i].path + courses[i].buffer; n++) {
             const struct phase sending = {1, n < courses[i].path ? PATH : AUTOBUF_LIMITER_SND_BUFFER, 100, 0, 0};
 
-            c.seen.sndbuf_limited_ns += n < courses[i].path ? LOOK_NS / 3 : LOOK_NS;
+            c.seen.sndbuf_limited_ns += n < courses[i].path ? LOOK_NS / 3 * 2 : LOOK_NS;
             look(&c, &sending);
         }
         final = final_of(&c);
         final.sndbuf_limited_ns = c.seen.sndbuf_limited_ns;
-        assert_int_equal(learn_end(&c.learn, &final, &remote, &e), courses[i].learned);
+        CHECK_EQUAL(courses[i].name, learn_end(&c.learn, &final, &remote, &e), courses[i].learned);
+        final.rwnd_limited_ns = final.busy_ns / 2; /* of the peer's window nothing is excused */
+        CHECK_EQUAL(courses[i].name, learn_end(&c.learn, &final, &remote, &e), false);
+    }
+}
+
+/* A program that sets a pace while the library has one: that limits, not the library's. */
+static void a_pace_of_the_program_s_during_a_trial(void **state)
+{
+    static const struct phase spread = {1, PATH, 100, 0, 500000000};
+    const struct autobuf_prefix remote = host("192.0.2.7");
+    struct autobuf_paths_entry e = AUTOBUF_PATHS_ENTRY_INIT;
+    struct learn_final final;
+
+    (void)state;
+    for (int sets = 0; sets < 2; sets++) {
+        struct course c = begun();
+
+        c.program_byte_per_s = sets ? 12500000 : 0;
+        for (unsigned n = 0; n < 40; n++)
+            look(&c, &spread);
+        final = final_of(&c);
+        assert_int_equal(learn_end(&c.learn, &final, &remote, &e), !sets);
     }
 }
 
@@ -381,6 +413,7 @@ int main(void)
         cmocka_unit_test(which_connections_teach_what),
         cmocka_unit_test(the_kernels_last_word),
         cmocka_unit_test(a_buffer_that_limits_while_a_queue_stands),
+        cmocka_unit_test(a_pace_of_the_program_s_during_a_trial),
         cmocka_unit_test(a_receiver_without_gaps_learns_nothing),
         cmocka_unit_test(a_pace_of_others_is_no_rate_of_the_path),
         cmocka_unit_test(a_gap_that_is_filled_is_no_burst),

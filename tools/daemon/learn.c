@@ -14,7 +14,8 @@
 #define NEAR_NS 1000000U          /* a path so short needs no window that autotuning does not give */
 #define LIMITED_PERCENT 25U       /* of the time that it was busy, the peer's window or the buffer may have held it back */
 #define NEAR_PACE_PERCENT 80U     /* of a pace: from there on it may be what limits */
-#define NEAR_OURS_PERCENT 90U     /* of the library's, which it keeps at 1.25 times the rate that it sees, or more */
+#define NEAR_OURS_PERCENT 90U     /* of the library's, which is 1.19 times the rate that it sees, or more */
+#define QUEUE_PERCENT 5U          /* of the least round-trip time; as in judge.c of the library */
 #define V4_HEADERS 52U            /* with the timestamp option */
 #define V6_HEADERS 72U
 #define PACKET_BYTES 1500U        /* unless the kernel has said */
@@ -43,12 +44,14 @@ static bool comes_near(uint64_t bit_per_s, uint64_t pace_byte_per_s, uint64_t pe
 
 static bool counts(const struct autobuf_live_state *state, uint64_t pace_byte_per_s, enum learn_way way)
 {
+    bool is_ours;
+
     if (way == LEARN_RX)
         return state->limiter == AUTOBUF_LIMITER_PEER;
     if (state->limiter != AUTOBUF_LIMITER_PATH)
         return false;
-    return state->pacing_bit_per_s ? !comes_near(state->sent_bit_per_s, state->pacing_bit_per_s / 8, NEAR_OURS_PERCENT)
-                                   : !comes_near(state->sent_bit_per_s, pace_byte_per_s, NEAR_PACE_PERCENT);
+    is_ours = state->pacing_bit_per_s && pace_byte_per_s == state->pacing_bit_per_s / 8; /* else somebody has set another since */
+    return !comes_near(state->sent_bit_per_s, pace_byte_per_s, is_ours ? NEAR_OURS_PERCENT : NEAR_PACE_PERCENT);
 }
 
 static void close_stretch(struct learn_course *course, uint64_t bytes, uint64_t now_ns, uint64_t rtt_ns)
@@ -84,9 +87,9 @@ static bool follow(struct learn_course *course, const struct autobuf_live_state 
     return counting;
 }
 
-static uint64_t limited_ns(const struct learn_final *seen)
+static bool queue_stands(const struct autobuf_live_state *state)
 {
-    return seen->rwnd_limited_ns + seen->sndbuf_limited_ns;
+    return state->rtt_ns > state->rtt_min_ns && state->rtt_ns - state->rtt_min_ns > state->rtt_min_ns / 100 * QUEUE_PERCENT;
 }
 
 /* What came through since the last look. */
@@ -113,13 +116,13 @@ void learn_look(struct learn *learn, const struct autobuf_live_state *state, con
 
         learn->through_bytes[way] += moved[way];
         if (follow(&learn->courses[way], state, seen->pace_byte_per_s, (enum learn_way)way, carries, learn->through_bytes[way],
-                   now_ns, since_ns) && way == LEARN_TX && learn->looked_ns && limited_ns(seen) > learn->limited_ns)
-            learn->excused_ns += limited_ns(seen) - learn->limited_ns;
+                   now_ns, since_ns) && way == LEARN_TX && queue_stands(state) && seen->sndbuf_limited_ns > learn->sndbuf_limited_ns)
+            learn->excused_ns += seen->sndbuf_limited_ns - learn->sndbuf_limited_ns;
         learn->bytes[way] = bytes[way];
         learn->packets[way] = seen->packets[way];
     }
     learn->looked_ns = now_ns;
-    learn->limited_ns = limited_ns(seen);
+    learn->sndbuf_limited_ns = seen->sndbuf_limited_ns;
     learn->pace_byte_per_s = seen->pace_byte_per_s;
     if (state->rtt_min_ns != AUTOBUF_NS_UNSET)
         learn->rtt_min_ns = state->rtt_min_ns;

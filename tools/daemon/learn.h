@@ -15,8 +15,8 @@
  * highest such rate is learned. A burst into an empty queue is over within a round trip or two, and a look may come right
  * after one; in slow start the eight rounds before the last have brought almost nothing, so they bring the rate down.
  *
- * A connection that the peer's window or the buffer held back for long teaches nothing of sending, whatever its looks say; but
- * the time does not count in which a look says that the path limits: all had been sent, and stood in a queue.
+ * A connection that the peer's window or the buffer held back for long, as the kernel counts it, teaches nothing of sending. But
+ * the buffer did not while a look counts and a queue stands: then all that it holds is sent, and waits there.
  *
  * Packets that came through are counted, not the bytes that were acknowledged or received: behind a lost packet those
  * stand still, and then a whole window is counted in one look. On 50 Mbit/s x 100 ms that read 62.
@@ -64,8 +64,8 @@ struct learn {
     uint64_t through_bytes[LEARN_WAYS]; /* in the packets that came through since the first look */
     uint32_t packet_bytes;
     uint64_t pace_byte_per_s; /* at the newest look, as in learn_final */
-    uint64_t limited_ns;      /* rwnd_limited_ns and sndbuf_limited_ns of the newest look, */
-    uint64_t excused_ns;      /* and of it the time in which the path limited all the same */
+    uint64_t sndbuf_limited_ns; /* at the newest look, as in learn_final, */
+    uint64_t excused_ns;        /* and of it the time in which a queue stood all the same */
     struct learn_course courses[LEARN_WAYS];
 };
 

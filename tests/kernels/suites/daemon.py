@@ -32,6 +32,8 @@ LEAST_BY_FORCE = 1.15
 NEVER_PATHS = ((10, 20, 4), (100, 50, 4))
 TAUGHT_PATH = (400, 100, 8)
 TAUGHT_WRITERS = ("poll", "write8k", "sendfile")
+ROOMY_BYTES = 33_554_432
+"""tcp_rmem since Linux 6.16; before, the peer's window limits there."""
 LEAST_TAUGHT = 0.8
 TAUGHT_OFF = 0.02
 
@@ -223,6 +225,7 @@ on a as_nobody writer {kind} 10.0.2.1 {PORT} {for_s} cubic >/dev/null
 """
 
     script = plain_path(mbit, rtt_ms) + f""": >/tmp/daemon
+on b sysctl -qw net.ipv4.tcp_rmem='4096 131072 {ROOMY_BYTES}'
 rm -f /tmp/store*
 printf 'store=/tmp/store\n[all]\nmode=path\n' >/tmp/rules
 on a autobufd --config /tmp/rules 2>/tmp/daemon &
