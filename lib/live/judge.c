@@ -27,7 +27,7 @@
 
 /* The action. */
 #define SHORT_LOOKS 3U         /* looks with the buffer as limit, less others; tests/bench/run transfer-live */
-#define EFFECT_ROUNDS 2U       /* round trips (of a first trial, and of a receiver: least ones) until a change shows; tests/bench/run live (1000 x 100) */
+#define EFFECT_ROUNDS 2U       /* round trips, as round_ns() has them, until a change shows; tests/bench/run live (1000 x 100) */
 #define WORTH_PERCENT 110U     /* a buffer less than a tenth larger is not worth a call; sweep: 1.73, 1.73, 1.00 */
 /* A forced buffer may be larger than the path needs. The excess stands in a queue, and is taken back. */
 #define TRIM_QUEUE_PERCENT 30U /* tests/bench/run live (1000 x 100, CAP_NET_ADMIN: 1.73 x the RTT without it) */

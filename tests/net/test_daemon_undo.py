@@ -65,6 +65,12 @@ class Undo(DaemonTest):
     def undo(self, path: Path, *args: str, side: str = "a") -> subprocess.CompletedProcess:
         return path.run(side, [built("tools/autobufd"), "--undo", "--config", str(self.file), *args])
 
+    def killed_and_undone(self, path: Path, daemon: subprocess.Popen) -> None:
+        daemon.kill()
+        daemon.wait()
+        done = self.undo(path)
+        self.assertEqual(done.returncode, 0, done.stderr)
+
     def kept(self) -> int:
         """Sockets; beside them the file says which are paced."""
         return sum(line[0].isdigit() for line in self.state.read_text().splitlines())
@@ -164,10 +170,7 @@ class Undo(DaemonTest):
         self.assertEqual(self.ask(sender, "own"), own)
         self.until(lambda: self.state.read_text().endswith(f" {own} yes\n"))
         self.until(lambda: self.ask(sender, "pace") not in (NO_PACE, own))
-        daemon.kill()
-        daemon.wait()
-        done = self.undo(path)
-        self.assertEqual(done.returncode, 0, done.stderr)
+        self.killed_and_undone(path, daemon)
         self.assertEqual(self.ask(sender, "pace"), own)
 
     def test_a_pace_of_a_rule_is_not_the_program_s(self) -> None:
@@ -177,10 +180,7 @@ class Undo(DaemonTest):
         daemon = self.daemon(path, f"state={self.state}\n[all]\nintent=low-delay\npace={rule}\n")
         self.until(lambda: self.state.read_text().endswith(" yes\n"))
         self.until(lambda: self.ask(sender, "pace") < rule // 8)
-        daemon.kill()
-        daemon.wait()
-        done = self.undo(path)
-        self.assertEqual(done.returncode, 0, done.stderr)
+        self.killed_and_undone(path, daemon)
         self.assertEqual(self.ask(sender, "pace"), NO_PACE)
 
     def test_a_congestion_control(self) -> None:

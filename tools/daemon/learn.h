@@ -15,8 +15,8 @@
  * highest such rate is learned. A burst into an empty queue is over within a round trip or two, and a look may come right
  * after one; in slow start the eight rounds before the last have brought almost nothing, so they bring the rate down.
  *
- * A connection that the peer's window or the buffer held back for long, as the kernel counts it, teaches nothing of sending. But
- * the buffer did not while a look counts and a queue stands: then all that it holds is sent, and waits there.
+ * A connection that the peer's window or the buffer held back for long, as the kernel counts it, teaches nothing of sending. What
+ * the kernel counts for the buffer is left out while a look counts and a queue stands: a larger buffer would not be faster then.
  *
  * Packets that came through are counted, not the bytes that were acknowledged or received: behind a lost packet those
  * stand still, and then a whole window is counted in one look. On 50 Mbit/s x 100 ms that read 62.

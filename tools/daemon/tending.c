@@ -168,8 +168,8 @@ static void end(struct tending *tending, size_t at, enum known_state state, cons
     if (loan && t->rule->divide_bytes && !is_dry(tending, t->rule)) /* nobody sees to it any more that shares are right */
         put_share_back(t, loan->copy);
     autobuf_flow_close(t->flow);
+    /* One that could not be put back stays kept. One that is what the program, or a rule, allows need not be. */
     if (t->paces && loan && (act_pace(loan->copy) != t->left_byte_per_s || t->left_byte_per_s == t->own_byte_per_s))
-        /* else it could not be put back */
         state_not_paced(tending->state, t->place.cookie);
     lessons_end(tending->lessons, t->lesson, tending->now_ns);
     if (known)
