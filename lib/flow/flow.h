@@ -62,7 +62,10 @@ void ab_decide_peer_of(struct ab_decision *d, int fd);
  */
 int ab_decide_within(struct ab_decision *d, const struct autobuf_limits *limits);
 
-/* Whether the path was told, recalled or measured. */
+/*
+ * Whether the path was told, recalled or measured. What was recalled, and not set by hand, must say all that the intent needs:
+ * else it is planned for, and measured all the same.
+ */
 bool ab_decide_knows_path(const struct ab_decision *d);
 
 /* Whether the transfer is so short that nothing can be gained, not even by reading this host's limits. */

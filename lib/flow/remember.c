@@ -114,8 +114,9 @@ void ab_decide_recall(struct ab_decision *d, int fd)
     if (error < 0 || entry.method == AUTOBUF_METHOD_NONE || autobuf_paths_path(&entry, &d->path) < 0)
         return;
     (void)autobuf_prefix_print(&entry.remote, prefix);
-    ab_log(&d->log, "the path store knows %s: %.1f Mbit/s, %.3f ms", prefix, (double)entry.tx_rate_bit_per_s / 1e6,
-           entry.rtt_min_ns == AUTOBUF_NS_UNSET ? 0.0 : (double)entry.rtt_min_ns / 1e6);
+    ab_log(&d->log, "the path store knows %s: %.1f Mbit/s%s, %.3f ms", prefix,
+           (double)(entry.tx_rate_bit_per_s ? entry.tx_rate_bit_per_s : entry.rx_rate_bit_per_s) / 1e6,
+           entry.tx_rate_bit_per_s ? "" : " back", entry.rtt_min_ns == AUTOBUF_NS_UNSET ? 0.0 : (double)entry.rtt_min_ns / 1e6);
 }
 
 /* A rule may give what comes from an address another way than the one that this host takes to the peer by itself. */

@@ -276,6 +276,44 @@ static void a_receiver_without_gaps_learns_nothing(void **state)
     assert_false(learn_end(&c.learn, &final, &remote, &e));
 }
 
+/* 100 Mbit/s x 40 ms are 500 KB, of payload. */
+static void a_receiver_that_needed_more_than_autotuning_gives(void **state)
+{
+    static const struct {
+        const char *name;
+        uint64_t rcv_kernel_bytes;
+        uint32_t limiter;
+        unsigned looks;
+        bool learned;
+    } receivers[] = {{"more", 499000, PEER, 40, true},
+                     {"no more", 501000, PEER, 40, false},
+                     {"nobody knows what autotuning gives", 0, PEER, 40, false},
+                     {"its buffer limits", 499000, AUTOBUF_LIMITER_RCV_BUFFER, 40, false},
+                     {"its program is slow", 499000, AUTOBUF_LIMITER_RECEIVER, 40, false},
+                     {"too few round trips", 499000, PEER, 8, false}};
+    const struct autobuf_prefix remote = host("192.0.2.7");
+
+    (void)state;
+    for (size_t i = 0; i < COUNT(receivers); i++) {
+        const struct phase receiving = {1, receivers[i].limiter, 0, 100, 0};
+        struct autobuf_paths_entry e = AUTOBUF_PATHS_ENTRY_INIT;
+        struct course c = begun();
+        struct learn_final final;
+
+        c.learn.rcv_kernel_bytes = receivers[i].rcv_kernel_bytes;
+        for (unsigned n = 0; n < receivers[i].looks; n++)
+            look(&c, &receiving);
+        final = final_of(&c);
+        final.out_of_order = 0;
+        CHECK_EQUAL(receivers[i].name, learn_end(&c.learn, &final, &remote, &e), receivers[i].learned);
+        if (!receivers[i].learned)
+            continue;
+        CHECK(receivers[i].name, is_rate(e.rx_rate_bit_per_s, 100) && e.tx_rate_bit_per_s == 0);
+        CHECK_EQUAL(receivers[i].name, e.flags, AUTOBUF_PATH_RX_AT_LEAST);
+        CHECK_EQUAL(receivers[i].name, e.limiter, AUTOBUF_LIMITER_PEER);
+    }
+}
+
 /* Its program, or an earlier rule, may have set SO_MAX_PACING_RATE. */
 static void a_pace_of_others_is_no_rate_of_the_path(void **state)
 {
@@ -415,6 +453,7 @@ int main(void)
         cmocka_unit_test(a_buffer_that_limits_while_a_queue_stands),
         cmocka_unit_test(a_pace_of_the_program_s_during_a_trial),
         cmocka_unit_test(a_receiver_without_gaps_learns_nothing),
+        cmocka_unit_test(a_receiver_that_needed_more_than_autotuning_gives),
         cmocka_unit_test(a_pace_of_others_is_no_rate_of_the_path),
         cmocka_unit_test(a_gap_that_is_filled_is_no_burst),
         cmocka_unit_test(looks_that_saw_nothing),

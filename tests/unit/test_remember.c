@@ -40,22 +40,34 @@ static const struct row {
     {"from here and by its interface", "127.0.0.1", "127.0.0.0/8", "lo", 60, true},
 };
 
-static void store(const struct row *row)
+static void entry_of(const struct row *row, struct autobuf_paths_entry *e)
 {
-    struct autobuf_paths_entry e = AUTOBUF_PATHS_ENTRY_INIT;
     struct autobuf_path path = AUTOBUF_PATH_INIT;
     uint64_t now_s = (uint64_t)time(NULL);
 
+    *e = (struct autobuf_paths_entry)AUTOBUF_PATHS_ENTRY_INIT;
     assert_int_equal(autobuf_path_given(&path, RATE, 100000000), 0);
-    assert_int_equal(autobuf_paths_learn(&e, &path), 0);
-    assert_int_equal(autobuf_prefix_parse(row->remote, &e.remote), 0);
+    assert_int_equal(autobuf_paths_learn(e, &path), 0);
+    assert_int_equal(autobuf_prefix_parse(row->remote, &e->remote), 0);
     if (row->local)
-        assert_int_equal(autobuf_prefix_parse(row->local, &e.local), 0);
-    strcpy(e.device, row->device);
-    e.expires_s = now_s + (uint64_t)row->expires_in_s;
-    e.learned_s = row->expires_in_s > YEAR_S ? e.expires_s - 60 : now_s;
+        assert_int_equal(autobuf_prefix_parse(row->local, &e->local), 0);
+    strcpy(e->device, row->device);
+    e->expires_s = now_s + (uint64_t)row->expires_in_s;
+    e->learned_s = row->expires_in_s > YEAR_S ? e->expires_s - 60 : now_s;
+}
+
+static void write_store(const struct autobuf_paths_entry *e)
+{
     assert_int_equal(truncate(file, 0), 0);
-    assert_int_equal(autobuf_paths_keep(file, &e, 0, 0), 0);
+    assert_int_equal(autobuf_paths_keep(file, e, 0, 0), 0);
+}
+
+static void store(const struct row *row)
+{
+    struct autobuf_paths_entry e;
+
+    entry_of(row, &e);
+    write_store(&e);
 }
 
 static int begin(void **state)
@@ -159,6 +171,49 @@ static void the_blocking_call_measures_no_known_path(void **state)
     assert_int_equal(path.method, AUTOBUF_METHOD_GIVEN);
     assert_int_equal(applied.measured, 0);
     close(fd);
+}
+
+/* What connections have taught may be one direction alone. It is used, and a program that needs the other one measures. */
+static void a_path_of_which_one_direction_is_known(void **state)
+{
+    static const struct {
+        const char *name;
+        uint32_t method, intent;
+        bool tx, rx, enough;
+    } stores[] = {
+        {"a sender, of sent data", AUTOBUF_METHOD_PASSIVE, AUTOBUF_INTENT_SENDS, true, false, true},
+        {"a sender, of received data", AUTOBUF_METHOD_PASSIVE, AUTOBUF_INTENT_SENDS, false, true, false},
+        {"a receiver, of received data", AUTOBUF_METHOD_PASSIVE, AUTOBUF_INTENT_RECEIVES, false, true, true},
+        {"a receiver, of sent data", AUTOBUF_METHOD_PASSIVE, AUTOBUF_INTENT_RECEIVES, true, false, false},
+        {"whoever may do both, of sent data", AUTOBUF_METHOD_PASSIVE, AUTOBUF_INTENT_THROUGHPUT, true, false, false},
+        {"whoever may do both, of both", AUTOBUF_METHOD_PASSIVE, AUTOBUF_INTENT_THROUGHPUT, true, true, true},
+        {"measured in band one way", AUTOBUF_METHOD_INBAND, AUTOBUF_INTENT_SENDS, false, true, false},
+        {"set by hand", AUTOBUF_METHOD_GIVEN, AUTOBUF_INTENT_SENDS, false, true, true},
+    };
+    struct sockaddr_in to = peer();
+
+    (void)state;
+    for (size_t i = 0; i < COUNT(stores); i++) {
+        struct autobuf_options options = AUTOBUF_OPTIONS_INIT;
+        int fd = socket(AF_INET, SOCK_STREAM, 0);
+        struct autobuf_paths_entry e;
+        struct ab_decision d;
+
+        options.intent = stores[i].intent;
+        entry_of(&rows[0], &e);
+        e.method = stores[i].method;
+        if (!stores[i].tx)
+            e.tx_rate_bit_per_s = e.tx_rate_low_bit_per_s = e.tx_rate_high_bit_per_s = e.tx_bdp_bytes = 0;
+        if (!stores[i].rx)
+            e.rx_rate_bit_per_s = e.rx_rate_low_bit_per_s = e.rx_rate_high_bit_per_s = e.rx_bdp_bytes = 0;
+        write_store(&e);
+        assert_int_equal(ab_decide_begin(&d, fd, (struct sockaddr *)&to, sizeof to, &options), 0);
+        ab_decide_recall(&d, fd);
+        CHECK_EQUAL(stores[i].name, d.path.tx_rate_bit_per_s, stores[i].tx ? RATE : 0);
+        CHECK_EQUAL(stores[i].name, d.path.rx_rate_bit_per_s, stores[i].rx ? RATE : 0);
+        CHECK_EQUAL(stores[i].name, ab_decide_knows_path(&d), stores[i].enough);
+        close(fd);
+    }
 }
 
 static void what_the_program_knows_goes_before_the_store(void **state)
@@ -370,6 +425,7 @@ int main(void)
         cmocka_unit_test(a_flow_that_is_connected),
         cmocka_unit_test(a_flow_that_does_not_ask),
         cmocka_unit_test(the_blocking_call_measures_no_known_path),
+        cmocka_unit_test(a_path_of_which_one_direction_is_known),
         cmocka_unit_test(what_the_program_knows_goes_before_the_store),
         cmocka_unit_test(a_store_that_is_damaged_is_no_error),
         cmocka_unit_test(the_interface_that_is_surely_used),

@@ -34,6 +34,11 @@ static uint64_t per_second(uint64_t bytes, uint64_t ns)
     return rate < (double)RATE_MOST / 8 ? (uint64_t)rate : RATE_MOST / 8;
 }
 
+static uint64_t product(uint64_t bit_per_s, uint64_t ns)
+{
+    return (uint64_t)((double)bit_per_s * (double)ns / (8.0 * (double)NS_PER_S));
+}
+
 /* ----------------------------------------------------------------------------------- looks */
 
 /* A program, or an earlier rule, may have bounded it: then the path is not what limits. */
@@ -152,6 +157,12 @@ static uint64_t rate_of_all(const struct learn_final *final, uint64_t rtt_ns)
     return final->delivery_byte_per_s >= rate ? rate : 0;
 }
 
+/* Whether what was received is more in a round trip than the window that autotuning gives. */
+static bool needs_more(const struct learn *learn, const struct learn_course *course, uint64_t rtt_ns)
+{
+    return learn->rcv_kernel_bytes && product(8 * course->byte_per_s, rtt_ns) > learn->rcv_kernel_bytes;
+}
+
 /* Payload a second; 0: this way nothing is learned. */
 static uint64_t rate_of(const struct learn *learn, const struct learn_final *final, enum learn_way way, uint64_t rtt_ns)
 {
@@ -159,8 +170,10 @@ static uint64_t rate_of(const struct learn *learn, const struct learn_final *fin
     bool held = course->stretches && 100.0 * (double)course->counting_ns >= (double)BULK_PERCENT * (double)course->bulk_ns;
     uint64_t byte_per_s;
 
-    if (way == LEARN_RX)
-        return held && final->out_of_order && final->received_bytes >= BULK_BYTES ? course->byte_per_s : 0;
+    if (way == LEARN_RX) {
+        held = held && final->received_bytes >= BULK_BYTES;
+        return held && (final->out_of_order || needs_more(learn, course, rtt_ns)) ? course->byte_per_s : 0;
+    }
     if (final->sent_bytes < BULK_BYTES || was_held_back(learn, final))
         return 0;
     if (held)
@@ -175,11 +188,6 @@ static uint64_t ip_bit_per_s(uint64_t byte_per_s, uint32_t packet_bytes, uint32_
     double rate = 8.0 * (double)byte_per_s * packet_bytes / (packet_bytes - headers);
 
     return rate < (double)RATE_MOST ? (uint64_t)rate : RATE_MOST;
-}
-
-static uint64_t product(uint64_t bit_per_s, uint64_t ns)
-{
-    return (uint64_t)((double)bit_per_s * (double)ns / (8.0 * (double)NS_PER_S));
 }
 
 bool learn_is_host(const struct autobuf_prefix *remote)
@@ -211,7 +219,7 @@ bool learn_end(const struct learn *learn, const struct learn_final *final, const
     entry->method = AUTOBUF_METHOD_PASSIVE;
     entry->remote = *remote;
     entry->flags = (tx ? AUTOBUF_PATH_TX_AT_LEAST : 0) | (rx ? AUTOBUF_PATH_RX_AT_LEAST : 0);
-    entry->limiter = AUTOBUF_LIMITER_PATH;
+    entry->limiter = tx || final->out_of_order ? AUTOBUF_LIMITER_PATH : AUTOBUF_LIMITER_PEER;
     entry->samples = (uint32_t)most(learn->courses[LEARN_TX].stretches + learn->courses[LEARN_RX].stretches, 1);
     entry->packet_bytes = learn->packet_bytes < PACKET_MOST ? learn->packet_bytes : PACKET_MOST;
     entry->rtt_min_ns = rtt_ns;

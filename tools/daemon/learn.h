@@ -9,7 +9,9 @@
  *   sending    the look says that the path limits (judge.h of the library), and no pace is set that it comes near
  *   receiving  neither the buffer here nor the program here is late (then the look says "peer"), and by the end packets
  *              had come out of their order. A receiver does not see why its peer sends no faster; but congestion control
- *              that fills a path loses packets, and the gaps arrive. A peer with no more to send leaves none.
+ *              that fills a path loses packets, and the gaps arrive. A peer with no more to send leaves none. Without a gap
+ *              a rate counts if its product is more than the window that autotuning gives by itself: whatever bounds it,
+ *              the next connection needs a larger buffer from its beginning. A slower one would only be taken for the path.
  *
  * A rate counts if it held for a stretch of eight round trips and 200 ms of which three quarters of the looks count; the
  * highest such rate is learned. A burst into an empty queue is over within a round trip or two, and a look may come right
@@ -66,10 +68,11 @@ struct learn {
     uint64_t pace_byte_per_s; /* at the newest look, as in learn_final */
     uint64_t sndbuf_limited_ns; /* at the newest look, as in learn_final, */
     uint64_t excused_ns;        /* and of it the time in which a queue stood all the same */
+    uint64_t rcv_kernel_bytes;  /* the receive window that autotuning gives by itself; 0: unknown. Set by the caller */
     struct learn_course courses[LEARN_WAYS];
 };
 
-/* Takes in a look, and what the kernel says at that time. All zero: none was taken in yet. */
+/* Takes in a look, and what the kernel says at that time. All zero but rcv_kernel_bytes: none was taken in yet. */
 void learn_look(struct learn *learn, const struct autobuf_live_state *state, const struct learn_final *seen, uint64_t now_ns);
 
 /*

@@ -500,8 +500,9 @@ static bool recall(struct tending *tending, const struct rule *rule, const struc
     autobuf_paths_close(paths);
     if (error < 0 || autobuf_paths_path(&entry, path) < 0)
         return false;
-    snprintf(text, sizeof text, "the path store knows it: %.1f Mbit/s, %.3f ms", (double)entry.tx_rate_bit_per_s / 1e6,
-             (double)entry.rtt_min_ns / 1e6);
+    snprintf(text, sizeof text, "the path store knows it: %.1f Mbit/s%s, %.3f ms",
+             (double)(entry.tx_rate_bit_per_s ? entry.tx_rate_bit_per_s : entry.rx_rate_bit_per_s) / 1e6,
+             entry.tx_rate_bit_per_s ? "" : " back", (double)entry.rtt_min_ns / 1e6);
     account_part(&tending->account, text);
     return true;
 }
@@ -522,6 +523,7 @@ static enum known_state open_flow(struct tending *tending, const struct seen *se
                                   const struct place *place, const struct noted *was, int copy)
 {
     struct autobuf_applied applied = AUTOBUF_APPLIED_INIT;
+    struct autobuf_plan plan = AUTOBUF_PLAN_INIT;
     struct autobuf_limits limits;
     struct autobuf_options options = options_of(tending, rule, &limits);
     struct tended t = {.rule = rule, .place = *place, .was = *was, .subject = sweep_subject(seen), .moved_ns = tending->now_ns};
@@ -536,6 +538,7 @@ static enum known_state open_flow(struct tending *tending, const struct seen *se
         account_failed(&tending->account, error);
         return KNOWN_LEFT;
     }
+    applied.plan = &plan;
     error = autobuf_flow_state(t.flow, &applied);
     if (applied.changes && !keep(tending, copy, was)) {
         autobuf_flow_close(t.flow);
@@ -552,7 +555,7 @@ static enum known_state open_flow(struct tending *tending, const struct seen *se
     snprintf(t.program, sizeof t.program, "%s", tending->account.process->name);
     snprintf(t.unit, sizeof t.unit, "%s", tending->unit);
     if (teaches(rule))
-        t.lesson = lessons_begin(tending->lessons, place->cookie, &seen->remote, copy);
+        t.lesson = lessons_begin(tending->lessons, place->cookie, &seen->remote, plan.rcv_kernel_bytes, copy);
     tending->counts->taken_up++;
     tending->tended[tending->count++] = t;
     return KNOWN_TENDED;

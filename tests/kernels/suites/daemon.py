@@ -26,6 +26,8 @@ SHARED_OFF = 0.05
 WRITERS = ("poll", "late", "write8k", "sendfile")
 LEAST_JAIN = 0.95
 FORCED_PATH = (400, 100, 8)
+SHORT_RMEM = "on b sysctl -qw net.ipv4.tcp_rmem='4096 131072 6291456'\n"
+"""As before Linux 6.16."""
 SENDER_BYTES = 33_554_432
 LEAST_BY_FORCE = 1.15
 """Alone 228 Mbit/s on 5.10, 280 later, and 341 to 344 with it: of the whole time, from the first byte on."""
@@ -144,8 +146,7 @@ def never_slower(mbit: float, rtt_ms: float, seconds: float, reads: bool) -> Cas
 
 def forced(mbit: float, rtt_ms: float, seconds: float) -> Case:
     """A reader whose window no program can make as large as the path, on a host with the limits of kernels before 6.16."""
-    limits = f"""on b sysctl -qw net.ipv4.tcp_rmem='4096 131072 6291456'
-on a sysctl -qw net.ipv4.tcp_wmem='4096 16384 {SENDER_BYTES}'
+    limits = f"""{SHORT_RMEM}on a sysctl -qw net.ipv4.tcp_wmem='4096 16384 {SENDER_BYTES}'
 for ns in a b; do on $ns sysctl -qw net.ipv4.tcp_congestion_control=cubic; done
 """
     run = f"""listening b {PORT}
@@ -214,21 +215,13 @@ sed 's/^/# /' /tmp/daemon
     return Case(f"{SHARERS} {who} divide {SHARED_BYTES // 1000} KB", script, check, PROGRAMS)
 
 
-def taught(kind: str) -> Case:
-    """The path limits a writer once its buffer is larger, and the next connection to that host begins with what it needs."""
+def teaches(who: str, where: str, limits: str, sends, words: str) -> Case:
+    """What autobufd learns there of one connection, the next one to that host begins with. sends: for so many seconds."""
     mbit, rtt_ms, seconds = TAUGHT_PATH
-
-    def sends(for_s: float) -> str:
-        return f"""on b as_nobody reader {PORT} all {for_s + 2} >/dev/null &
-listening b {PORT}
-on a as_nobody writer {kind} 10.0.2.1 {PORT} {for_s} cubic >/dev/null
-"""
-
     script = plain_path(mbit, rtt_ms) + f""": >/tmp/daemon
-on b sysctl -qw net.ipv4.tcp_rmem='4096 131072 {ROOMY_BYTES}'
-rm -f /tmp/store*
+{limits}rm -f /tmp/store*
 printf 'store=/tmp/store\n[all]\nmode=path\n' >/tmp/rules
-on a autobufd --config /tmp/rules 2>/tmp/daemon &
+on {where} autobufd --config /tmp/rules 2>/tmp/daemon &
 until grep -q 'begins with' /tmp/daemon; do usleep 1000; done
 {sends(seconds)}for i in $(seq 500); do [ -s /tmp/store ] && break; usleep 10000; done
 wait $!
@@ -239,13 +232,37 @@ sed 's/^/# /' /tmp/daemon
 """
 
     def check(said: str) -> None:
-        known = re.findall(r"the path store knows it: (\S+) Mbit/s, (\S+) ms; send: set", said)
-        print(f"# {kind}: the next connection knows {known}", flush=True)
+        known = re.findall(rf"the path store knows it: (\S+) Mbit/s{words}: set", said)
+        print(f"# {who}: the next connection knows {known}", flush=True)
         if len(known) != 1 or not LEAST_TAUGHT * mbit < float(known[0][0]) <= mbit:
             raise AssertionError(f"{known} of {mbit} Mbit/s: {said[-800:]}")
         near(float(known[0][1]), rtt_ms, TAUGHT_OFF, "the round-trip time")
 
-    return Case(f"a writer ({kind}) teaches {mbit:g} x {rtt_ms:g}", script, check, PROGRAMS)
+    return Case(f"{who} teaches {mbit:g} x {rtt_ms:g}", script, check, PROGRAMS)
+
+
+def taught(kind: str) -> Case:
+    """The path limits a writer once its buffer is larger, and the next connection to that host begins with what it needs."""
+    def sends(for_s: float) -> str:
+        return f"""on b as_nobody reader {PORT} all {for_s + 2} >/dev/null &
+listening b {PORT}
+on a as_nobody writer {kind} 10.0.2.1 {PORT} {for_s} cubic >/dev/null
+"""
+
+    return teaches(f"a writer ({kind})", "a", f"on b sysctl -qw net.ipv4.tcp_rmem='4096 131072 {ROOMY_BYTES}'\n", sends,
+                   r", (\S+) ms; send")
+
+
+def taught_reader() -> Case:
+    """No packet is lost, so a reader does not know that the path limits; but it needed more than autotuning gives."""
+    def sends(for_s: float) -> str:
+        return f"""on b as_nobody reader {PORT} all {for_s + 1} >/dev/null &
+listening b {PORT}
+on a as_nobody writer poll 10.0.2.1 {PORT} {for_s} cubic >/dev/null
+"""
+
+    return teaches("a reader", "b", f"{SHORT_RMEM}on a sysctl -qw net.ipv4.tcp_wmem='4096 16384 {SENDER_BYTES}'\n", sends,
+                   r" back, (\S+) ms; .*receive")
 
 
 def yama() -> Case:
@@ -303,6 +320,7 @@ def cases(kernel: Kernel, quick: bool) -> Iterator[Case]:
         yield divided(False, kind)
     for kind in TAUGHT_WRITERS:
         yield taught(kind)
+    yield taught_reader()
     if kernel.number >= CLAMPS_LAST:
         yield divided(True)
     for path in NEVER_PATHS:
