@@ -1,0 +1,154 @@
+/* SPDX-License-Identifier: MIT */
+#include "sharing.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "cost.h"
+#include "divide.h"
+
+#define NS_PER_MS 1000000ULL
+#define NS_PER_S 1000000000ULL
+
+#define DIVIDE_NS (50 * NS_PER_MS) /* between two rounds of dividing, at least */
+#define FAILED_NS NS_PER_S /* before a share that cannot be set is tried again */
+
+static bool has_room_for_shares(struct tending *tending)
+{
+    size_t room = tending->room;
+    uint64_t *demands, *shares;
+    size_t *sharers;
+
+    if (tending->count <= tending->shares_room)
+        return true;
+    demands = realloc(tending->demands, room * sizeof *demands);
+    tending->demands = demands ? demands : tending->demands;
+    shares = realloc(tending->shares, room * sizeof *shares);
+    tending->shares = shares ? shares : tending->shares;
+    sharers = realloc(tending->sharers, room * sizeof *sharers);
+    tending->sharers = sharers ? sharers : tending->sharers;
+    if (!demands || !shares || !sharers)
+        return false;
+    tending->shares_room = room;
+    return true;
+}
+
+/* What it uses now: in flight, or what arrives in a round trip. */
+static void measure_window(struct tended *t, const struct autobuf_live_state *state)
+{
+    uint64_t window_bytes = state->in_flight_bytes;
+
+    if (act_receives(state))
+        window_bytes = state->rtt_ns == AUTOBUF_NS_UNSET
+                           ? 0
+                           : (uint64_t)((double)state->received_bit_per_s / 8 * ((double)state->rtt_ns / (double)NS_PER_S));
+    t->window_bytes = t->window_bytes ? (3 * t->window_bytes + window_bytes) / 4 : window_bytes;
+}
+
+/* Said when it has become twice or half of what was said. */
+static void tell_share(struct tending *tending, struct tended *t, size_t count)
+{
+    uint64_t was = t->told_bytes == UINT64_MAX ? 0 : t->told_bytes;
+    char text[128];
+
+    if (was && t->share_bytes / 2 < was && was / 2 < t->share_bytes)
+        return;
+    t->told_bytes = t->share_bytes;
+    snprintf(text, sizeof text, "window of %.2f MB: its share of divide=%.2f MB among %zu", (double)t->share_bytes / 1e6,
+             (double)t->rule->divide_bytes / 1e6, count);
+    tending->account.text[0] = '\0';
+    account_line(&tending->account, text);
+    account_tell(&tending->account);
+    tended_keep_action(tending, t);
+}
+
+static void set_share(struct tending *tending, struct tended *t, size_t count)
+{
+    struct act act = {.rule = t->rule, .limits = &tending->limits, .dry_run = tended_is_dry(tending, t->rule), .say = account_line,
+                      .user = &tending->account};
+    struct autobuf_live_state state = tended_state(t);
+    struct share share;
+    struct loan loan;
+    int result;
+
+    if (act_borrow(&t->place, &loan) < 0)
+        return; /* its next look ends it */
+    tended_is_about(tending, &loan, &t->place, t->rule);
+    tended_note_own_pace(tending, t, loan.copy);
+    share = (struct share){.bytes = t->share_bytes, .own_byte_per_s = t->own_byte_per_s, .paced = t->paces,
+                           .locked = t->was.settings.locks & AUTOBUF_LOCK_SND};
+    result = act_share(&act, loan.copy, &state, &share);
+    if (result > 0 && !tended_keep(tending, loan.copy, &t->was)) {
+        (void)act_set_pace(loan.copy, t->own_byte_per_s); /* which may be newer than what was put back */
+        t->share_ns = UINT64_MAX;
+    } else if (share.set_byte_per_s) {
+        tended_note_pace(tending, t, share.set_byte_per_s == t->own_byte_per_s ? 0 : share.set_byte_per_s);
+    }
+    if (t->share_ns != UINT64_MAX)
+        t->share_ns = tending->now_ns + (state.rtt_ns == AUTOBUF_NS_UNSET ? 0 : 2 * state.rtt_ns);
+    if (result < 0) {
+        t->share_ns = tending->now_ns + FAILED_NS;
+        if (t->told_bytes != UINT64_MAX) /* once */
+            account_failed(&tending->account, result);
+        t->told_bytes = UINT64_MAX;
+    } else if (t->share_ns != UINT64_MAX) {
+        tell_share(tending, t, count);
+    }
+    act_give_back(&loan);
+    account_say(&tending->account);
+}
+
+/* From this one on, all of its rule. */
+static void divide_rule(struct tending *tending, size_t first)
+{
+    const struct rule *rule = tending->tended[first].rule;
+    size_t count = 0;
+
+    for (size_t i = first; i < tending->count; i++) {
+        struct tended *t = &tending->tended[i];
+        struct autobuf_live_state state;
+        uint64_t most_bytes;
+
+        if (t->rule != rule)
+            continue;
+        state = tended_state(t);
+        measure_window(t, &state);
+        most_bytes = act_receives(&state) || !t->own_byte_per_s ? UINT64_MAX : divide_paced(t->own_byte_per_s, state.rtt_ns);
+        tending->demands[count] = t->share_bytes ? divide_demand(t->window_bytes, state.limiter, t->share_bytes, most_bytes) : UINT64_MAX;
+        tending->sharers[count++] = i;
+    }
+    divide_shares(rule->divide_bytes, tending->demands, tending->shares, count);
+    for (size_t k = 0; k < count; k++) {
+        struct tended *t = &tending->tended[tending->sharers[k]];
+
+        t->share_bytes = tending->shares[k];
+        if (tending->now_ns >= t->share_ns)
+            set_share(tending, t, count);
+    }
+}
+
+static bool is_first_of_rule(const struct tending *tending, size_t at)
+{
+    for (size_t i = 0; i < at; i++)
+        if (tending->tended[i].rule == tending->tended[at].rule)
+            return false;
+    return true;
+}
+
+void sharing_divide(struct tending *tending)
+{
+    uint64_t began_ns = cost_cpu_ns();
+
+    if (has_room_for_shares(tending))
+        for (size_t i = 0; i < tending->count; i++)
+            if (tending->tended[i].rule->divide_bytes && is_first_of_rule(tending, i))
+                divide_rule(tending, i);
+    tending->divide_ns = cost_after(tending->now_ns, began_ns, DIVIDE_NS, &tending->counts->looks_cpu_ns);
+}
+
+void sharing_put_back(struct tended *t, int copy)
+{
+    (void)act_restore_sizes(copy, &t->was);
+    if (t->paces && act_pace(copy) == t->left_byte_per_s)
+        (void)act_set_pace(copy, t->own_byte_per_s);
+}

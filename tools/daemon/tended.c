@@ -1,0 +1,81 @@
+/* SPDX-License-Identifier: MIT */
+#include "tended.h"
+
+#include <stdio.h>
+#include <string.h>
+
+bool tended_is_dry(const struct tending *tending, const struct rule *rule)
+{
+    return tending->dry_run || tending->config->dry_run || rule->dry_run;
+}
+
+void tended_is_about(struct tending *tending, const struct loan *loan, const struct place *place, const struct rule *rule)
+{
+    account_about(&tending->account, loan, place, rule, tended_is_dry(tending, rule));
+    tending->anew = false;
+}
+
+void tended_keep_action(const struct tending *tending, struct tended *t)
+{
+    snprintf(t->action, sizeof t->action, "%.*s", (int)sizeof t->action - 1, tending->account.text);
+    t->action_ns = tending->now_ns;
+}
+
+bool tended_keep(struct tending *tending, int copy, const struct noted *was)
+{
+    int error = tending->account.dry_run ? 0 : state_keep(tending->state, was, tending->anew);
+    char line[256];
+
+    if (error == 0)
+        return true;
+    (void)act_restore(copy, was);
+    snprintf(line, sizeof line, "%s: %s: what a socket was like cannot be kept, so it is put back and left alone",
+             tending->state->file, strerror(-error));
+    if (!tending->unkept)
+        account_later(&tending->account, line);
+    tending->unkept = true;
+    return false;
+}
+
+struct autobuf_live_state tended_state(const struct tended *t)
+{
+    struct autobuf_live_state state = AUTOBUF_LIVE_STATE_INIT;
+    struct autobuf_applied applied = AUTOBUF_APPLIED_INIT;
+
+    applied.live = &state;
+    (void)autobuf_flow_state(t->flow, &applied); /* else nothing was seen yet */
+    return state;
+}
+
+/* What the program allows, also where a rule's pace= was set before the flow, or the share, had one. */
+static uint64_t program_pace(const struct tending *tending, const struct tended *t)
+{
+    const struct noted *kept = state_find(tending->state, t->place.cookie);
+
+    return kept && t->rule->pace_bit_per_s && t->own_byte_per_s == t->rule->pace_bit_per_s / 8 ? kept->settings.pacing_byte_per_s
+                                                                                                : t->own_byte_per_s;
+}
+
+void tended_note_pace(struct tending *tending, struct tended *t, uint64_t left_byte_per_s)
+{
+    bool paced = t->paces;
+
+    if (tended_is_dry(tending, t->rule))
+        return;
+    t->paces = left_byte_per_s > 0;
+    t->left_byte_per_s = left_byte_per_s;
+    if (t->paces)
+        state_paced(tending->state, t->place.cookie, program_pace(tending, t));
+    else if (paced)
+        state_not_paced(tending->state, t->place.cookie);
+}
+
+void tended_note_own_pace(struct tending *tending, struct tended *t, int copy)
+{
+    uint64_t now = act_pace(copy);
+
+    if (!now || (t->paces && now == t->left_byte_per_s))
+        return;
+    t->own_byte_per_s = now;
+    tended_note_pace(tending, t, 0);
+}

@@ -1,0 +1,85 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * What tending.h looks after, from inside: one connection, all of them, and what each part says, keeps and puts back.
+ *
+ *   tended.c   what is said, kept and paced
+ *   taking.c   a connection's beginning
+ *   sharing.c  a rule's divide=
+ *   tending.c  looks, ends, and the whole
+ */
+#ifndef TENDED_H
+#define TENDED_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <autobuf/autobuf.h>
+
+#include "account.h"
+#include "act.h"
+#include "lessons.h"
+#include "tending.h"
+
+/* A socket that is looked after. */
+struct tended {
+    struct autobuf_flow *flow;
+    struct lesson *lesson; /* NULL: it teaches nothing */
+    const struct rule *rule;
+    struct place place;
+    struct noted was; /* before it was changed */
+    struct subject subject; /* program and unit: NULL; they are these: */
+    char program[PROCESS_NAME_BYTES], unit[UNIT_BYTES];
+    char action[REPORT_TEXT_BYTES]; /* the newest; "": none yet */
+    uint64_t action_ns;
+    uint64_t moved_bytes, moved_ns; /* it had moved so much by then, and has moved nothing since */
+    uint64_t share_bytes, told_bytes; /* of its rule's divide=; 0: none yet. told_bytes UINT64_MAX: told that it cannot be set */
+    uint64_t window_bytes;            /* that it uses, smoothed */
+    uint64_t share_ns;                /* not changed again before */
+    bool paces;                       /* its flow does, or its share: own_byte_per_s is known */
+    uint64_t own_byte_per_s;          /* the most that the program allows, */
+    uint64_t left_byte_per_s;         /* and the pace that the last look left */
+};
+
+struct tending {
+    struct state *state;
+    struct table *table;
+    struct report_counts *counts;
+    struct lessons *lessons;
+    const struct config *config;
+    bool dry_run;
+    struct autobuf_limits limits;
+    struct tended *tended;
+    size_t count, room;
+    uint64_t *demands, *shares; /* of those of one rule, which are at these places in tended */
+    size_t *sharers, shares_room;
+    uint64_t now_ns, looks_ns, limits_ns, divide_ns, lessons_ns; /* when each is due */
+    bool divides; /* a rule does */
+    bool refused; /* said that a process may not be touched */
+    bool unkept;  /* said that nothing can be kept */
+    struct account account; /* of what is acted on now */
+    const char *unit;    /* its process's */
+    bool anew;           /* its program has changed it since it was kept */
+};
+
+bool tended_is_dry(const struct tending *tending, const struct rule *rule);
+
+/* From here on what is said is about this socket. */
+void tended_is_about(struct tending *tending, const struct loan *loan, const struct place *place, const struct rule *rule);
+
+/* What was just said is the newest that was done with it. */
+void tended_keep_action(const struct tending *tending, struct tended *t);
+
+/* Something was set on the socket: keeps how it was, or else puts that back, and returns false. */
+bool tended_keep(struct tending *tending, int copy, const struct noted *was);
+
+/* What the newest look saw. */
+struct autobuf_live_state tended_state(const struct tended *t);
+
+/* A pace is for the time of the flow, or of the share, only: so that it is known if this process is killed. 0: there is none. */
+void tended_note_pace(struct tending *tending, struct tended *t, uint64_t left_byte_per_s);
+
+/* A pace that we did not leave is the program's, and none is ours any more. */
+void tended_note_own_pace(struct tending *tending, struct tended *t, int copy);
+
+#endif
