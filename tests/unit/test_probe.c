@@ -285,10 +285,10 @@ static void send_error(int fd)
     assert_true(p.revents & POLLERR);
 }
 
-static void set_loopback(int fd, unsigned long request, struct ifreq device)
+static struct ifreq *loopback(struct ifreq *device)
 {
-    memcpy(device.ifr_name, "lo", sizeof "lo");
-    assert_int_equal(ioctl(fd, request, &device), 0);
+    memcpy(device->ifr_name, "lo", sizeof "lo");
+    return device;
 }
 
 int __wrap_sendmmsg(int fd, struct mmsghdr *messages, unsigned count, int flags)
@@ -303,7 +303,7 @@ int __wrap_sendmmsg(int fd, struct mmsghdr *messages, unsigned count, int flags)
     else if (wire.errors)
         send_error(fd);
     else if (wire.mtu_bytes)
-        set_loopback(fd, SIOCSIFMTU, (struct ifreq){.ifr_mtu = wire.mtu_bytes});
+        assert_int_equal(ioctl(fd, SIOCSIFMTU, loopback(&(struct ifreq){.ifr_mtu = wire.mtu_bytes})), 0);
     sent = __real_sendmmsg(fd, messages, count, flags);
     wire.refused += sent < 0;
     for (int i = 0; i < sent; i++) {
@@ -340,7 +340,7 @@ static void make_network_or_skip(bool ping)
         skip();
     wire.raw = socket(AF_INET, SOCK_RAW | SOCK_CLOEXEC, IPPROTO_ICMP);
     assert_true(wire.raw >= 0);
-    set_loopback(wire.raw, SIOCSIFFLAGS, (struct ifreq){.ifr_flags = IFF_UP});
+    assert_int_equal(ioctl(wire.raw, SIOCSIFFLAGS, loopback(&(struct ifreq){.ifr_flags = IFF_UP})), 0);
     groups = fopen("/proc/sys/net/ipv4/ping_group_range", "w");
     if (!groups) /* the container's are read-only */
         skip();
