@@ -18,7 +18,7 @@ extern "C" {
 #define AUTOBUF_METHOD_GIVEN 2U /* the caller knew it: autobuf_path_given() */
 #define AUTOBUF_METHOD_INBAND 3U /* trains over a TCP connection, one direction at a time */
 #define AUTOBUF_METHOD_IMPORTED 4U /* what TCP reached, as another program measured it: `autobuf paths import` */
-#define AUTOBUF_METHOD_PASSIVE 5U /* what TCP reached on a connection that only the path limited: autobufd(8) */
+#define AUTOBUF_METHOD_PASSIVE 5U /* what TCP reached, as autobufd(8) saw it */
 
 #define AUTOBUF_PATH_TX_AT_LEAST 1U /* tx_rate is a lower bound: the trains were too short or too uneven */
 #define AUTOBUF_PATH_RX_AT_LEAST 2U /* the same for rx_rate */

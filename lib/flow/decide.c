@@ -122,18 +122,8 @@ bool ab_decide_is_short(const struct ab_decision *d)
            (!d->socket.locks || d->by_windows);
 }
 
-/* A store may know one direction only: connections that sent, or received, have taught it. */
-static bool covers(const struct autobuf_path *path, uint32_t intent)
-{
-    uint32_t sides = intent & (AUTOBUF_INTENT_SENDS | AUTOBUF_INTENT_RECEIVES);
-
-    return (sides == AUTOBUF_INTENT_RECEIVES || path->tx_bdp_bytes) && (sides == AUTOBUF_INTENT_SENDS || path->rx_bdp_bytes);
-}
-
 bool ab_decide_knows_path(const struct ab_decision *d)
 {
-    if (!d->by_windows && d->recalled && d->path.method != AUTOBUF_METHOD_GIVEN)
-        return covers(&d->path, d->options.intent);
     return d->by_windows || d->path.method != AUTOBUF_METHOD_NONE || d->path.tx_bdp_bytes || d->path.rx_bdp_bytes;
 }
 

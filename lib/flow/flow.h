@@ -62,10 +62,7 @@ void ab_decide_peer_of(struct ab_decision *d, int fd);
  */
 int ab_decide_within(struct ab_decision *d, const struct autobuf_limits *limits);
 
-/*
- * Whether the path was told, recalled or measured. What was recalled, and not set by hand, must say all that the intent needs:
- * else it is planned for, and measured all the same.
- */
+/* Whether the path was told, recalled or measured. */
 bool ab_decide_knows_path(const struct ab_decision *d);
 
 /* Whether the transfer is so short that nothing can be gained, not even by reading this host's limits. */
@@ -77,7 +74,10 @@ bool ab_decide_is_short(const struct ab_decision *d);
  */
 int ab_decide_worth(const struct ab_decision *d, struct autobuf_probe_options *probe);
 
-/* Takes what the path store knows of the path, once the peer is known, if nobody has told of it. Asks only once. */
+/*
+ * Takes what the path store knows of the path, once the peer is known, if nobody has told of it; not where it knows only the
+ * direction that the intent does not name. Asks only once.
+ */
 void ab_decide_recall(struct ab_decision *d, int fd);
 
 /* A path is about to be measured from this socket: by which way that goes. */

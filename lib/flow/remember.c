@@ -99,6 +99,19 @@ static int look_up_in(const struct ab_decision *d, int fd, const char *file, str
     return error;
 }
 
+/*
+ * A store may know one direction only, which a connection that sent, or received, has taught. Whoever goes the other way alone
+ * measures as if nothing were known. What was set by hand is all that there is to know.
+ */
+static bool serves(const struct autobuf_paths_entry *entry, uint32_t intent)
+{
+    uint32_t sides = intent & (AUTOBUF_INTENT_SENDS | AUTOBUF_INTENT_RECEIVES);
+
+    return entry->method == AUTOBUF_METHOD_GIVEN ||
+           !((sides == AUTOBUF_INTENT_SENDS && !entry->tx_bdp_bytes && entry->rx_bdp_bytes) ||
+             (sides == AUTOBUF_INTENT_RECEIVES && !entry->rx_bdp_bytes && entry->tx_bdp_bytes));
+}
+
 void ab_decide_recall(struct ab_decision *d, int fd)
 {
     struct autobuf_paths_entry entry = AUTOBUF_PATHS_ENTRY_INIT;
@@ -109,9 +122,10 @@ void ab_decide_recall(struct ab_decision *d, int fd)
         return;
     d->recalled = true;
     error = look_up_in(d, fd, NULL, &entry);
-    if (error < 0 && autobuf_paths_own()) /* the host's store does not know what this user could not hand to its daemon */
+    if ((error < 0 || !serves(&entry, d->options.intent)) && autobuf_paths_own()) /* what this user could not hand to the host's daemon */
         error = look_up_in(d, fd, autobuf_paths_own(), &entry);
-    if (error < 0 || entry.method == AUTOBUF_METHOD_NONE || autobuf_paths_path(&entry, &d->path) < 0)
+    if (error < 0 || entry.method == AUTOBUF_METHOD_NONE || !serves(&entry, d->options.intent) ||
+        autobuf_paths_path(&entry, &d->path) < 0)
         return;
     (void)autobuf_prefix_print(&entry.remote, prefix);
     ab_log(&d->log, "the path store knows %s: %.1f Mbit/s%s, %.3f ms", prefix,

@@ -157,8 +157,8 @@ def from_source(target: Target) -> None:
 TCP_INFO = "QEMU gives 4 bytes of TCP_INFO"
 TIMESTAMPS = "QEMU knows no SO_TIMESTAMPNS"
 UNEMULATED = {
-    **dict.fromkeys(("apply", "client", "data", "flow", "inband_socket", "limits", "live", "null", "server", "session",
-                     "tcpinfo", "tune", "wuftpd", "pair"), TCP_INFO),
+    **dict.fromkeys(("apply", "client", "data", "flow", "inband_socket", "limits", "live", "null", "remember", "restore", "server",
+                     "session", "tcpinfo", "transfer", "tune", "wuftpd", "pair"), TCP_INFO),
     **dict.fromkeys(("faults", "flood", "probe"), TIMESTAMPS),
     "forced": "QEMU knows no NETLINK_SOCK_DIAG",
     "qdisc": "QEMU knows no RTM_GETQDISC",

@@ -477,6 +477,21 @@ class Host(unittest.TestCase):
         for at in (6, 7, 8, 9):
             self.assertIn("nothing is known of the path", steps[at][2])
 
+    def test_what_the_host_s_store_knows_of_the_other_direction(self) -> None:
+        """A sender measures the path that a receiver has taught, unless the user's own store knows its direction."""
+        reads_json(self)
+        folder = self.enterContext(tempfile.TemporaryDirectory(prefix="autobuf-tests."))
+        tune = f"unset AUTOBUF_PATHS; XDG_CACHE_HOME={folder}; export XDG_CACHE_HOME; {built('tests/net/tune')}"
+        steps = self.run_it(
+            f"mkdir /var/lib/autobuf {folder}/autobuf && paths set 127.0.0.1 --rate 1G --rtt 100 --store {folder}/own && "
+            f"""paths export --store {folder}/own | sed 's/"given"/"passive"/; s/"tx_\\(rate\\|bdp\\)\\([^:]*\\)":[0-9]*/"tx_\\1\\2":null/g' """
+            f">{folder}/back && paths import {folder}/back --store {HOST_STORE} && paths --store {HOST_STORE}",
+            f"{tune} 127.0.0.1 9", f"{tune} --receives 127.0.0.1 9",
+            f"cp {folder}/own {folder}/autobuf/paths", f"{tune} 127.0.0.1 9")
+        self.assertEqual([status for status, _, _ in steps], [0, 0, 0, 0, 0], steps)
+        self.assertIn("unknown there, 1000.0 Mbit/s back", steps[0][1])
+        self.assertEqual([json.loads(steps[at][1])["measured"] for at in (1, 2, 4)], [1, 0, 0], steps)
+
     def test_neighbours_become_one_network_and_a_file_is_taken_in(self) -> None:
         reads_json(self)
         self.database()

@@ -276,12 +276,32 @@ static void a_receiver_without_gaps_learns_nothing(void **state)
     assert_false(learn_end(&c.learn, &final, &remote, &e));
 }
 
+/* The kernel tells how many packets came, and how long full ones are. */
+static void a_peer_that_sends_small_packets_is_not_taken_for_fast(void **state)
+{
+    static const struct phase receiving = {1, PEER, 0, 100, 0};
+    const struct autobuf_prefix remote = host("192.0.2.7");
+
+    (void)state;
+    for (unsigned small = 0; small < 2; small++) {
+        struct autobuf_paths_entry e = AUTOBUF_PATHS_ENTRY_INIT;
+        struct course c = begun();
+        struct learn_final final;
+
+        for (unsigned n = 0; n < 40; n++)
+            look(&c, &receiving);
+        final = final_of(&c);
+        final.received_bytes = small ? final.received_bytes / 4 * 3 : final.received_bytes / 8 * 7; /* and 1/7 came twice */
+        assert_int_equal(learn_end(&c.learn, &final, &remote, &e), !small);
+    }
+}
+
 /* 100 Mbit/s x 40 ms are 500 KB, of payload. */
 static void a_receiver_that_needed_more_than_autotuning_gives(void **state)
 {
     static const struct {
         const char *name;
-        uint64_t rcv_kernel_bytes;
+        uint64_t autotuning_bytes;
         uint32_t limiter;
         unsigned looks;
         bool learned;
@@ -300,7 +320,7 @@ static void a_receiver_that_needed_more_than_autotuning_gives(void **state)
         struct course c = begun();
         struct learn_final final;
 
-        c.learn.rcv_kernel_bytes = receivers[i].rcv_kernel_bytes;
+        c.learn.autotuning_bytes = receivers[i].autotuning_bytes;
         for (unsigned n = 0; n < receivers[i].looks; n++)
             look(&c, &receiving);
         final = final_of(&c);
@@ -453,6 +473,7 @@ int main(void)
         cmocka_unit_test(a_buffer_that_limits_while_a_queue_stands),
         cmocka_unit_test(a_pace_of_the_program_s_during_a_trial),
         cmocka_unit_test(a_receiver_without_gaps_learns_nothing),
+        cmocka_unit_test(a_peer_that_sends_small_packets_is_not_taken_for_fast),
         cmocka_unit_test(a_receiver_that_needed_more_than_autotuning_gives),
         cmocka_unit_test(a_pace_of_others_is_no_rate_of_the_path),
         cmocka_unit_test(a_gap_that_is_filled_is_no_burst),

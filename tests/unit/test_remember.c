@@ -62,6 +62,17 @@ static void write_store(const struct autobuf_paths_entry *e)
     assert_int_equal(autobuf_paths_keep(file, e, 0, 0), 0);
 }
 
+/* Of the host alone. */
+static void one_way(struct autobuf_paths_entry *e, uint32_t method, bool tx, bool rx)
+{
+    entry_of(&rows[0], e);
+    e->method = method;
+    if (!tx)
+        e->tx_rate_bit_per_s = e->tx_rate_low_bit_per_s = e->tx_rate_high_bit_per_s = e->tx_bdp_bytes = 0;
+    if (!rx)
+        e->rx_rate_bit_per_s = e->rx_rate_low_bit_per_s = e->rx_rate_high_bit_per_s = e->rx_bdp_bytes = 0;
+}
+
 static void store(const struct row *row)
 {
     struct autobuf_paths_entry e;
@@ -173,22 +184,23 @@ static void the_blocking_call_measures_no_known_path(void **state)
     close(fd);
 }
 
-/* What connections have taught may be one direction alone. It is used, and a program that needs the other one measures. */
+/* What connections have taught may be one direction alone: nothing for a program that goes the other way, and measures. */
 static void a_path_of_which_one_direction_is_known(void **state)
 {
     static const struct {
         const char *name;
         uint32_t method, intent;
-        bool tx, rx, enough;
+        bool tx, rx, known;
     } stores[] = {
         {"a sender, of sent data", AUTOBUF_METHOD_PASSIVE, AUTOBUF_INTENT_SENDS, true, false, true},
         {"a sender, of received data", AUTOBUF_METHOD_PASSIVE, AUTOBUF_INTENT_SENDS, false, true, false},
         {"a receiver, of received data", AUTOBUF_METHOD_PASSIVE, AUTOBUF_INTENT_RECEIVES, false, true, true},
         {"a receiver, of sent data", AUTOBUF_METHOD_PASSIVE, AUTOBUF_INTENT_RECEIVES, true, false, false},
-        {"whoever may do both, of sent data", AUTOBUF_METHOD_PASSIVE, AUTOBUF_INTENT_THROUGHPUT, true, false, false},
-        {"whoever may do both, of both", AUTOBUF_METHOD_PASSIVE, AUTOBUF_INTENT_THROUGHPUT, true, true, true},
-        {"measured in band one way", AUTOBUF_METHOD_INBAND, AUTOBUF_INTENT_SENDS, false, true, false},
-        {"set by hand", AUTOBUF_METHOD_GIVEN, AUTOBUF_INTENT_SENDS, false, true, true},
+        {"whoever may do both, of sent data", AUTOBUF_METHOD_PASSIVE, AUTOBUF_INTENT_THROUGHPUT, true, false, true},
+        {"whoever does both, of received data", AUTOBUF_METHOD_PASSIVE, AUTOBUF_INTENT_SENDS | AUTOBUF_INTENT_RECEIVES, false, true, true},
+        {"a sender, of both", AUTOBUF_METHOD_PASSIVE, AUTOBUF_INTENT_SENDS, true, true, true},
+        {"a sender, measured in band one way", AUTOBUF_METHOD_INBAND, AUTOBUF_INTENT_SENDS, false, true, false},
+        {"a sender, set by hand", AUTOBUF_METHOD_GIVEN, AUTOBUF_INTENT_SENDS, false, true, true},
     };
     struct sockaddr_in to = peer();
 
@@ -200,18 +212,13 @@ static void a_path_of_which_one_direction_is_known(void **state)
         struct ab_decision d;
 
         options.intent = stores[i].intent;
-        entry_of(&rows[0], &e);
-        e.method = stores[i].method;
-        if (!stores[i].tx)
-            e.tx_rate_bit_per_s = e.tx_rate_low_bit_per_s = e.tx_rate_high_bit_per_s = e.tx_bdp_bytes = 0;
-        if (!stores[i].rx)
-            e.rx_rate_bit_per_s = e.rx_rate_low_bit_per_s = e.rx_rate_high_bit_per_s = e.rx_bdp_bytes = 0;
+        one_way(&e, stores[i].method, stores[i].tx, stores[i].rx);
         write_store(&e);
         assert_int_equal(ab_decide_begin(&d, fd, (struct sockaddr *)&to, sizeof to, &options), 0);
         ab_decide_recall(&d, fd);
-        CHECK_EQUAL(stores[i].name, d.path.tx_rate_bit_per_s, stores[i].tx ? RATE : 0);
-        CHECK_EQUAL(stores[i].name, d.path.rx_rate_bit_per_s, stores[i].rx ? RATE : 0);
-        CHECK_EQUAL(stores[i].name, ab_decide_knows_path(&d), stores[i].enough);
+        CHECK_EQUAL(stores[i].name, d.path.tx_rate_bit_per_s, stores[i].known && stores[i].tx ? RATE : 0);
+        CHECK_EQUAL(stores[i].name, d.path.rx_rate_bit_per_s, stores[i].known && stores[i].rx ? RATE : 0);
+        CHECK_EQUAL(stores[i].name, ab_decide_knows_path(&d), stores[i].known);
         close(fd);
     }
 }

@@ -15,6 +15,7 @@
 #define LIMITED_PERCENT 25U       /* of the time that it was busy, the peer's window or the buffer may have held it back */
 #define NEAR_PACE_PERCENT 80U     /* of a pace: from there on it may be what limits */
 #define NEAR_OURS_PERCENT 90U     /* of the library's, which is 1.19 times the rate that it sees, or more */
+#define COUNTED_PERCENT 125U      /* of what was received: the packets that came, some of them twice */
 #define QUEUE_PERCENT 5U          /* of the least round-trip time; as in judge.c of the library */
 #define V4_HEADERS 52U            /* with the timestamp option */
 #define V6_HEADERS 72U
@@ -160,7 +161,13 @@ static uint64_t rate_of_all(const struct learn_final *final, uint64_t rtt_ns)
 /* Whether what was received is more in a round trip than the window that autotuning gives. */
 static bool needs_more(const struct learn *learn, const struct learn_course *course, uint64_t rtt_ns)
 {
-    return learn->rcv_kernel_bytes && product(8 * course->byte_per_s, rtt_ns) > learn->rcv_kernel_bytes;
+    return learn->autotuning_bytes && product(8 * course->byte_per_s, rtt_ns) > learn->autotuning_bytes;
+}
+
+/* Packets that came are counted as full ones. A peer may have sent small ones, which would be many times too fast. */
+static bool is_in_full_packets(const struct learn *learn, const struct learn_final *final)
+{
+    return 100.0 * (double)learn->through_bytes[LEARN_RX] <= (double)COUNTED_PERCENT * (double)final->received_bytes;
 }
 
 /* Payload a second; 0: this way nothing is learned. */
@@ -171,7 +178,7 @@ static uint64_t rate_of(const struct learn *learn, const struct learn_final *fin
     uint64_t byte_per_s;
 
     if (way == LEARN_RX) {
-        held = held && final->received_bytes >= BULK_BYTES;
+        held = held && final->received_bytes >= BULK_BYTES && is_in_full_packets(learn, final);
         return held && (final->out_of_order || needs_more(learn, course, rtt_ns)) ? course->byte_per_s : 0;
     }
     if (final->sent_bytes < BULK_BYTES || was_held_back(learn, final))

@@ -68,11 +68,11 @@ struct learn {
     uint64_t pace_byte_per_s; /* at the newest look, as in learn_final */
     uint64_t sndbuf_limited_ns; /* at the newest look, as in learn_final, */
     uint64_t excused_ns;        /* and of it the time in which a queue stood all the same */
-    uint64_t rcv_kernel_bytes;  /* the receive window that autotuning gives by itself; 0: unknown. Set by the caller */
+    uint64_t autotuning_bytes;  /* the receive window that autotuning gives by itself; 0: unknown. Set by the caller */
     struct learn_course courses[LEARN_WAYS];
 };
 
-/* Takes in a look, and what the kernel says at that time. All zero but rcv_kernel_bytes: none was taken in yet. */
+/* Takes in a look, and what the kernel says at that time. All zero but autotuning_bytes: none was taken in yet. */
 void learn_look(struct learn *learn, const struct autobuf_live_state *state, const struct learn_final *seen, uint64_t now_ns);
 
 /*

@@ -58,7 +58,7 @@ static bool is_set(int copy, int option)
     return getsockopt(copy, SOL_SOCKET, option, &value, &length) == 0 && value;
 }
 
-struct lesson *lessons_begin(struct lessons *lessons, uint64_t cookie, const struct endpoint *remote, uint64_t rcv_kernel_bytes,
+struct lesson *lessons_begin(struct lessons *lessons, uint64_t cookie, const struct endpoint *remote, uint64_t autotuning_bytes,
                              int copy)
 {
     struct lesson *lesson, **bucket = bucket_of(lessons, cookie);
@@ -69,7 +69,7 @@ struct lesson *lessons_begin(struct lessons *lessons, uint64_t cookie, const str
     if (!lesson)
         return NULL;
     lesson->cookie = cookie;
-    lesson->learn.rcv_kernel_bytes = rcv_kernel_bytes;
+    lesson->learn.autotuning_bytes = autotuning_bytes;
     lesson->remote.version = remote->version;
     lesson->remote.bits = remote->version == 4 ? 32 : 128;
     memcpy(lesson->remote.address, remote->address, remote->version == 4 ? 4 : 16);

@@ -94,6 +94,12 @@ static bool teaches(const struct rule *rule)
     return !rule->divide_bytes && !rule->pace_bit_per_s && !(rule->intent & AUTOBUF_INTENT_LOW_DELAY);
 }
 
+/* The receive window that autotuning gives at least: half of its limit. 0: there is none. */
+static uint64_t autotuning_bytes(const struct autobuf_limits *limits)
+{
+    return limits->flags & AUTOBUF_LIMITS_RCV_AUTOTUNING ? limits->tcp_rmem_max_bytes / 2 : 0;
+}
+
 static uint32_t sockaddr_of(const struct endpoint *end, struct sockaddr_in6 *address)
 {
     struct sockaddr_in v4 = {.sin_family = AF_INET};
@@ -168,7 +174,6 @@ static enum known_state open_flow(struct tending *tending, const struct seen *se
                                   const struct place *place, const struct noted *was, int copy)
 {
     struct autobuf_applied applied = AUTOBUF_APPLIED_INIT;
-    struct autobuf_plan plan = AUTOBUF_PLAN_INIT;
     struct autobuf_limits limits;
     struct autobuf_options options = options_of(tending, rule, &limits);
     struct tended t = {.rule = rule, .place = *place, .was = *was, .subject = sweep_subject(seen), .moved_ns = tending->now_ns};
@@ -183,7 +188,6 @@ static enum known_state open_flow(struct tending *tending, const struct seen *se
         account_failed(&tending->account, error);
         return KNOWN_LEFT;
     }
-    applied.plan = &plan;
     error = autobuf_flow_state(t.flow, &applied);
     if (applied.changes && !tended_keep(tending, copy, was)) {
         autobuf_flow_close(t.flow);
@@ -200,7 +204,7 @@ static enum known_state open_flow(struct tending *tending, const struct seen *se
     snprintf(t.program, sizeof t.program, "%s", tending->account.process->name);
     snprintf(t.unit, sizeof t.unit, "%s", tending->unit);
     if (teaches(rule))
-        t.lesson = lessons_begin(tending->lessons, place->cookie, &seen->remote, plan.rcv_kernel_bytes, copy);
+        t.lesson = lessons_begin(tending->lessons, place->cookie, &seen->remote, autotuning_bytes(&tending->limits), copy);
     tending->counts->taken_up++;
     tending->tended[tending->count++] = t;
     return KNOWN_TENDED;

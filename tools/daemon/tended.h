@@ -62,6 +62,7 @@ struct tending {
     bool anew;           /* its program has changed it since it was kept */
 };
 
+/* Whether nothing may be set for this rule. */
 bool tended_is_dry(const struct tending *tending, const struct rule *rule);
 
 /* From here on what is said is about this socket. */
