@@ -122,7 +122,8 @@ void ab_decide_recall(struct ab_decision *d, int fd)
         return;
     d->recalled = true;
     error = look_up_in(d, fd, NULL, &entry);
-    if ((error < 0 || !serves(&entry, d->options.intent)) && autobuf_paths_own()) /* what this user could not hand to the host's daemon */
+    /* The host's store does not know what this user could not hand to its daemon. */
+    if ((error < 0 || !serves(&entry, d->options.intent)) && autobuf_paths_own())
         error = look_up_in(d, fd, autobuf_paths_own(), &entry);
     if (error < 0 || entry.method == AUTOBUF_METHOD_NONE || !serves(&entry, d->options.intent) ||
         autobuf_paths_path(&entry, &d->path) < 0)
