@@ -75,8 +75,8 @@ bool ab_decide_is_short(const struct ab_decision *d);
 int ab_decide_worth(const struct ab_decision *d, struct autobuf_probe_options *probe);
 
 /*
- * Takes what the path store knows of the path, once the peer is known, if nobody has told of it; not where it knows only the
- * direction that the intent does not name. Asks only once.
+ * Takes what the path store knows of the path in the direction of the intent, once the peer is known, if nobody has told of it.
+ * Asks only once.
  */
 void ab_decide_recall(struct ab_decision *d, int fd);
 

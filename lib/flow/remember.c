@@ -76,6 +76,7 @@ static int look_up(const struct ab_decision *d, int fd, const struct autobuf_pat
 
     query.remote = (const struct sockaddr *)&d->peer;
     query.remote_len = (uint32_t)d->peer_len;
+    query.intent = d->options.intent;
     query.now_s = (uint64_t)time(NULL);
     if (autobuf_paths_are_local(paths)) {
         find_here(d, fd, &here);
@@ -99,19 +100,6 @@ static int look_up_in(const struct ab_decision *d, int fd, const char *file, str
     return error;
 }
 
-/*
- * A store may know one direction only, which a connection that sent, or received, has taught. Whoever goes the other way alone
- * measures as if nothing were known. What was set by hand is all that there is to know.
- */
-static bool serves(const struct autobuf_paths_entry *entry, uint32_t intent)
-{
-    uint32_t sides = intent & (AUTOBUF_INTENT_SENDS | AUTOBUF_INTENT_RECEIVES);
-
-    return entry->method == AUTOBUF_METHOD_GIVEN ||
-           !((sides == AUTOBUF_INTENT_SENDS && !entry->tx_bdp_bytes && entry->rx_bdp_bytes) ||
-             (sides == AUTOBUF_INTENT_RECEIVES && !entry->rx_bdp_bytes && entry->tx_bdp_bytes));
-}
-
 void ab_decide_recall(struct ab_decision *d, int fd)
 {
     struct autobuf_paths_entry entry = AUTOBUF_PATHS_ENTRY_INIT;
@@ -122,11 +110,9 @@ void ab_decide_recall(struct ab_decision *d, int fd)
         return;
     d->recalled = true;
     error = look_up_in(d, fd, NULL, &entry);
-    /* The host's store does not know what this user could not hand to its daemon. */
-    if ((error < 0 || !serves(&entry, d->options.intent)) && autobuf_paths_own())
+    if (error < 0 && autobuf_paths_own()) /* the host's store does not know what this user could not hand to its daemon */
         error = look_up_in(d, fd, autobuf_paths_own(), &entry);
-    if (error < 0 || entry.method == AUTOBUF_METHOD_NONE || !serves(&entry, d->options.intent) ||
-        autobuf_paths_path(&entry, &d->path) < 0)
+    if (error < 0 || entry.method == AUTOBUF_METHOD_NONE || autobuf_paths_path(&entry, &d->path) < 0)
         return;
     (void)autobuf_prefix_print(&entry.remote, prefix);
     ab_log(&d->log, "the path store knows %s: %.1f Mbit/s%s, %.3f ms", prefix,
@@ -155,6 +141,57 @@ void ab_decide_note_way(struct ab_decision *d, int fd)
     d->aside = d->options.mark || (getsockopt(fd, SOL_SOCKET, SO_MARK, &mark, &len) == 0 && mark) || is_from_elsewhere(d, fd);
 }
 
+static int find_other(const struct ab_decision *d, const char *file, uint32_t intent, uint64_t now_s,
+                      struct autobuf_paths_entry *entry)
+{
+    struct autobuf_paths_query query = AUTOBUF_PATHS_QUERY_INIT;
+    struct autobuf_paths *paths;
+    int error = autobuf_paths_open(&paths, file);
+
+    if (error < 0)
+        return error;
+    query.remote = (const struct sockaddr *)&d->peer;
+    query.remote_len = (uint32_t)d->peer_len;
+    query.intent = intent;
+    query.device = d->device;
+    query.now_s = now_s;
+    error = autobuf_paths_find(paths, &query, entry);
+    autobuf_paths_close(paths);
+    return error;
+}
+
+/*
+ * A store that knew only the other direction of this path still knows it better: an echo tells the slower of the two for both.
+ * It holds no longer than before.
+ */
+static void keep_other_direction(const struct ab_decision *d, struct autobuf_paths_entry *entry)
+{
+    uint32_t sides = d->options.intent & (AUTOBUF_INTENT_SENDS | AUTOBUF_INTENT_RECEIVES);
+    uint32_t other = sides ^ (AUTOBUF_INTENT_SENDS | AUTOBUF_INTENT_RECEIVES);
+    uint32_t flag = other == AUTOBUF_INTENT_SENDS ? AUTOBUF_PATH_TX_AT_LEAST : AUTOBUF_PATH_RX_AT_LEAST;
+    struct autobuf_paths_entry known = AUTOBUF_PATHS_ENTRY_INIT;
+
+    if (!sides || !other || (find_other(d, NULL, other, entry->learned_s, &known) < 0 &&
+                             (!autobuf_paths_own() || find_other(d, autobuf_paths_own(), other, entry->learned_s, &known) < 0)) ||
+        memcmp(&known.remote, &entry->remote, sizeof known.remote) != 0)
+        return;
+    if (other == AUTOBUF_INTENT_SENDS) {
+        entry->tx_rate_bit_per_s = known.tx_rate_bit_per_s;
+        entry->tx_rate_low_bit_per_s = known.tx_rate_low_bit_per_s;
+        entry->tx_rate_high_bit_per_s = known.tx_rate_high_bit_per_s;
+        entry->tx_bdp_bytes = known.tx_bdp_bytes;
+        entry->tx_unsure = known.tx_unsure;
+    } else {
+        entry->rx_rate_bit_per_s = known.rx_rate_bit_per_s;
+        entry->rx_rate_low_bit_per_s = known.rx_rate_low_bit_per_s;
+        entry->rx_rate_high_bit_per_s = known.rx_rate_high_bit_per_s;
+        entry->rx_bdp_bytes = known.rx_bdp_bytes;
+        entry->rx_unsure = known.rx_unsure;
+    }
+    entry->flags = (entry->flags & ~flag) | (known.flags & flag);
+    entry->expires_s = ab_min(entry->expires_s, known.expires_s);
+}
+
 void ab_decide_keep(const struct ab_decision *d)
 {
     struct autobuf_paths_entry entry = AUTOBUF_PATHS_ENTRY_INIT;
@@ -169,6 +206,7 @@ void ab_decide_keep(const struct ab_decision *d)
     memcpy(entry.device, d->device, sizeof entry.device);
     entry.learned_s = now_s;
     entry.expires_s = now_s + (unsure ? UNSURE_HOLDS_S : HOLDS_S);
+    keep_other_direction(d, &entry);
     if (!entry.device[0] && ab_paths_hand(&entry) == 0) /* the daemon takes what holds for the whole host */
         return;
     error = autobuf_paths_keep(NULL, &entry, now_s, AUTOBUF_PATHS_TRY | AUTOBUF_PATHS_NO_SYNC);

@@ -15,6 +15,7 @@ struct ab_snapshot_query {
     struct autobuf_prefix remote; /* of all its bits */
     struct autobuf_prefix local;
     const char *device; /* "": not known */
+    uint32_t intent;    /* AUTOBUF_INTENT_* */
     uint64_t now_s;
 };
 

@@ -226,6 +226,7 @@ int autobuf_paths_find(const struct autobuf_paths *paths, const struct autobuf_p
         return -EINVAL;
     if (wanted.device)
         query.device = wanted.device;
+    query.intent = wanted.intent;
     query.now_s = wanted.now_s;
     error = ab_snapshot_find(&paths->snapshot, &query, &found);
     if (error < 0)

@@ -429,15 +429,15 @@ HOST_STORE = "/var/lib/autobuf/paths"
 
 
 class Host(unittest.TestCase):
-    """The host's store and the database behind it, on a file system of the test's own at /var/lib. No network is needed."""
+    """The host's store and the database behind it, on a file system of the test's own at /var/lib."""
 
-    def run_it(self, *steps: str, size: str = "4m") -> list[tuple[int, str, str]]:
-        """Each step, a line of a shell in which `paths` is the command: its exit status, stdout and stderr."""
+    def run_it(self, *steps: str, size: str = "4m", net: bool = False) -> list[tuple[int, str, str]]:
+        """Each step, a line of a shell in which `paths` is the command: its exit status, stdout and stderr. net: in a network of its own."""
         folder = self.enterContext(tempfile.TemporaryDirectory(prefix="autobuf-tests."))
         script = [f"mount -t tmpfs -o mode=755,size={size} none /var/lib || exit 99",
                   f'paths() {{ {built("tools/autobuf")} paths "$@"; }}']
         script += [f"( {step}\n) >{folder}/{at}.out 2>{folder}/{at}.err; echo $? >{folder}/{at}.status" for at, step in enumerate(steps)]
-        done = subprocess.run(["unshare", "--mount", "sh", "-c", "\n".join(script)], capture_output=True, text=True, timeout=120)
+        done = subprocess.run(["unshare", "--mount", *(("--net",) if net else ()), "sh", "-c", "\n".join(script)], capture_output=True, text=True, timeout=120)
         if done.returncode == 99 or "unshare:" in done.stderr:
             self.skipTest("no file system can be mounted here: " + done.stderr.strip())
         return [(int(pathlib.Path(folder, f"{at}.status").read_text()), pathlib.Path(folder, f"{at}.out").read_text(),
@@ -483,14 +483,18 @@ class Host(unittest.TestCase):
         folder = self.enterContext(tempfile.TemporaryDirectory(prefix="autobuf-tests."))
         tune = f"unset AUTOBUF_PATHS; XDG_CACHE_HOME={folder}; export XDG_CACHE_HOME; {built('tests/net/tune')}"
         steps = self.run_it(
-            f"mkdir /var/lib/autobuf {folder}/autobuf && paths set 127.0.0.1 --rate 1G --rtt 100 --store {folder}/own && "
-            f"""paths export --store {folder}/own | sed 's/"given"/"passive"/; s/"tx_\\(rate\\|bdp\\)\\([^:]*\\)":[0-9]*/"tx_\\1\\2":null/g' """
+            "ip link set lo up; sysctl -qw net.ipv4.tcp_wmem='4096 16384 65536' net.ipv4.tcp_rmem='4096 131072 131072'",
+            f"mkdir /var/lib/autobuf {folder}/autobuf && paths set 127.0.0.1 --rate 1G --rtt 100 --store {folder}/whole && "
+            f"""paths export --store {folder}/whole | sed 's/"given"/"passive"/; s/"tx_\\(rate\\|bdp\\)\\([^:]*\\)":[0-9]*/"tx_\\1\\2":null/g' """
             f">{folder}/back && paths import {folder}/back --store {HOST_STORE} && paths --store {HOST_STORE}",
-            f"{tune} 127.0.0.1 9", f"{tune} --receives 127.0.0.1 9",
-            f"cp {folder}/own {folder}/autobuf/paths", f"{tune} 127.0.0.1 9")
-        self.assertEqual([status for status, _, _ in steps], [0, 0, 0, 0, 0], steps)
-        self.assertIn("unknown there, 1000.0 Mbit/s back", steps[0][1])
-        self.assertEqual([json.loads(steps[at][1])["measured"] for at in (1, 2, 4)], [1, 0, 0], steps)
+            f"{tune} --receives 127.0.0.1 9", f"{tune} 127.0.0.1 9", f"cp {folder}/whole {folder}/autobuf/paths",
+            f"{tune} 127.0.0.1 9", f"paths --store {HOST_STORE}", net=True)
+        self.assertEqual([status for status, _, _ in steps], 7 * [0], steps)
+        self.assertIn("unknown there, 1000.0 Mbit/s back", steps[1][1])
+        receives, sends, knows = (json.loads(steps[at][1]) for at in (2, 3, 5))
+        self.assertEqual([each["measured"] for each in (receives, sends, knows)], [0, 1, 0], steps)
+        self.assertNotIn("unknown", (receives["rcv_reason"], knows["reason"]), steps)
+        self.assertEqual(steps[1][1], 2 * steps[6][1])  # import tells it, and then it is listed
 
     def test_neighbours_become_one_network_and_a_file_is_taken_in(self) -> None:
         reads_json(self)

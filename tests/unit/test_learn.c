@@ -25,6 +25,8 @@ struct course {
     struct learn_final seen;
     bool has_gap;      /* a packet is missing: nothing behind it is acknowledged */
     bool counts_bytes; /* the kernel does not count packets */
+    unsigned packets_times; /* so many packets come in place of one; 0: one */
+    uint64_t more_bytes;    /* that full packets in place of these would have brought */
     uint64_t program_byte_per_s; /* the pace that its program has set since the library did; 0: none */
     struct autobuf_live_state state;
     uint64_t now_ns;
@@ -43,7 +45,9 @@ static void look(struct course *c, const struct phase *p)
     c->seen.sent_bytes = c->state.sent_bytes;
     c->seen.received_bytes = c->state.received_bytes;
     c->seen.packets[LEARN_TX] = (uint32_t)(c->state.sent_bytes / 1448);
-    c->seen.packets[LEARN_RX] = (uint32_t)(c->state.received_bytes / 1448);
+    if (c->packets_times)
+        c->more_bytes += (c->packets_times - 1) * (p->received_mbit_per_s * MBIT_PER_S * LOOK_NS / NS_PER_S);
+    c->seen.packets[LEARN_RX] = (uint32_t)((c->state.received_bytes + c->more_bytes) / 1448);
     if (c->has_gap)
         c->seen.sent_bytes = c->seen.received_bytes = 100000;
     if (c->counts_bytes)
@@ -277,22 +281,29 @@ static void a_receiver_without_gaps_learns_nothing(void **state)
 }
 
 /* The kernel tells how many packets came, and how long full ones are. */
-static void a_peer_that_sends_small_packets_is_not_taken_for_fast(void **state)
+static void small_packets_are_not_taken_for_full_ones(void **state)
 {
+    static const struct {
+        const char *name;
+        unsigned full, small, times; /* looks at full packets; then at those of which so many times as many bring the same */
+        uint64_t mbit_per_s;
+    } peers[] = {{"full ones", 40, 0, 1, 100}, {"small ones", 0, 40, 10, 0}, {"small ones after full ones", 40, 40, 10, 100}};
     static const struct phase receiving = {1, PEER, 0, 100, 0};
     const struct autobuf_prefix remote = host("192.0.2.7");
 
     (void)state;
-    for (unsigned small = 0; small < 2; small++) {
+    for (size_t i = 0; i < COUNT(peers); i++) {
         struct autobuf_paths_entry e = AUTOBUF_PATHS_ENTRY_INIT;
         struct course c = begun();
         struct learn_final final;
 
-        for (unsigned n = 0; n < 40; n++)
+        for (unsigned n = 0; n < peers[i].full + peers[i].small; n++) {
+            c.packets_times = n < peers[i].full ? 1 : peers[i].times;
             look(&c, &receiving);
+        }
         final = final_of(&c);
-        final.received_bytes = small ? final.received_bytes / 4 * 3 : final.received_bytes / 8 * 7; /* and 1/7 came twice */
-        assert_int_equal(learn_end(&c.learn, &final, &remote, &e), !small);
+        CHECK_EQUAL(peers[i].name, learn_end(&c.learn, &final, &remote, &e), peers[i].mbit_per_s > 0);
+        CHECK(peers[i].name, !peers[i].mbit_per_s || is_rate(e.rx_rate_bit_per_s, peers[i].mbit_per_s));
     }
 }
 
@@ -473,7 +484,7 @@ int main(void)
         cmocka_unit_test(a_buffer_that_limits_while_a_queue_stands),
         cmocka_unit_test(a_pace_of_the_program_s_during_a_trial),
         cmocka_unit_test(a_receiver_without_gaps_learns_nothing),
-        cmocka_unit_test(a_peer_that_sends_small_packets_is_not_taken_for_fast),
+        cmocka_unit_test(small_packets_are_not_taken_for_full_ones),
         cmocka_unit_test(a_receiver_that_needed_more_than_autotuning_gives),
         cmocka_unit_test(a_pace_of_others_is_no_rate_of_the_path),
         cmocka_unit_test(a_gap_that_is_filled_is_no_burst),

@@ -223,6 +223,33 @@ static void a_path_of_which_one_direction_is_known(void **state)
     }
 }
 
+/* It does not hide what is known of the network. */
+static void a_host_of_which_one_direction_is_known(void **state)
+{
+    static const uint32_t intents[] = {AUTOBUF_INTENT_SENDS, AUTOBUF_INTENT_RECEIVES, AUTOBUF_INTENT_THROUGHPUT};
+    struct autobuf_paths_entry network, host;
+    struct sockaddr_in to = peer();
+
+    (void)state;
+    entry_of(&rows[1], &network);
+    one_way(&host, AUTOBUF_METHOD_PASSIVE, false, true);
+    host.rx_rate_bit_per_s = 2ULL * RATE;
+    write_store(&network);
+    assert_int_equal(autobuf_paths_keep(file, &host, 0, 0), 0);
+    for (size_t i = 0; i < COUNT(intents); i++) {
+        struct autobuf_options options = AUTOBUF_OPTIONS_INIT;
+        int fd = socket(AF_INET, SOCK_STREAM, 0);
+        struct ab_decision d;
+
+        options.intent = intents[i];
+        assert_int_equal(ab_decide_begin(&d, fd, (struct sockaddr *)&to, sizeof to, &options), 0);
+        ab_decide_recall(&d, fd);
+        assert_int_equal(d.path.tx_rate_bit_per_s, intents[i] == AUTOBUF_INTENT_SENDS ? RATE : 0);
+        assert_int_equal(d.path.rx_rate_bit_per_s, intents[i] == AUTOBUF_INTENT_SENDS ? RATE : 2ULL * RATE);
+        close(fd);
+    }
+}
+
 static void what_the_program_knows_goes_before_the_store(void **state)
 {
     struct autobuf_options options = AUTOBUF_OPTIONS_INIT;
@@ -355,6 +382,49 @@ static void what_is_measured_by_one_interface_holds_for_that(void **state)
     close(free_one);
 }
 
+/* Whoever sends measures, although the store knows what comes back: that stays known, which an echo tells less well. */
+static void what_is_measured_leaves_the_other_direction(void **state)
+{
+    static const struct {
+        const char *name;
+        uint32_t intent;
+        bool tx, rx;             /* known */
+        uint64_t left_tx, left_rx; /* of the rate that is known: twice what is measured */
+    } intents[] = {{"a sender", AUTOBUF_INTENT_SENDS, false, true, RATE, 2ULL * RATE},
+                   {"a receiver", AUTOBUF_INTENT_RECEIVES, true, false, 2ULL * RATE, RATE},
+                   {"whoever may do both", AUTOBUF_INTENT_THROUGHPUT, false, true, RATE, RATE},
+                   {"a sender, and nothing is known", AUTOBUF_INTENT_SENDS, false, false, RATE, RATE}};
+    struct sockaddr_in to = peer();
+
+    (void)state;
+    for (size_t i = 0; i < COUNT(intents); i++) {
+        struct ab_decision d = {.options = AUTOBUF_OPTIONS_INIT, .path = AUTOBUF_PATH_INIT, .peer_len = sizeof to};
+        struct autobuf_paths_entry entry;
+
+        one_way(&entry, AUTOBUF_METHOD_PASSIVE, intents[i].tx, intents[i].rx);
+        entry.tx_rate_bit_per_s *= 2;
+        entry.rx_rate_bit_per_s *= 2;
+        entry.flags = AUTOBUF_PATH_TX_AT_LEAST | AUTOBUF_PATH_RX_AT_LEAST;
+        entry.expires_s = (uint64_t)time(NULL) + 60;
+        if (intents[i].tx || intents[i].rx)
+            write_store(&entry);
+        else
+            assert_int_equal(truncate(file, 0), 0);
+        memcpy(&d.peer, &to, sizeof to);
+        d.options.intent = intents[i].intent;
+        assert_int_equal(autobuf_path_given(&d.path, RATE, 100000000), 0);
+        d.path.method = AUTOBUF_METHOD_ICMP;
+        ab_decide_measured(&d, 0);
+        ab_decide_keep(&d);
+        CHECK_EQUAL(intents[i].name, found(&to, sizeof to, &entry), 0);
+        CHECK_EQUAL(intents[i].name, entry.tx_rate_bit_per_s, intents[i].left_tx);
+        CHECK_EQUAL(intents[i].name, entry.rx_rate_bit_per_s, intents[i].left_rx);
+        CHECK_EQUAL(intents[i].name, entry.flags, (intents[i].left_tx > RATE ? AUTOBUF_PATH_TX_AT_LEAST : 0) |
+                                                      (intents[i].left_rx > RATE ? AUTOBUF_PATH_RX_AT_LEAST : 0));
+        CHECK_EQUAL(intents[i].name, entry.expires_s <= (uint64_t)time(NULL) + 60, entry.flags != 0);
+    }
+}
+
 /* A connection that is bound to another address than the host's own choice may take another way, which is nobody else's. */
 static void what_is_measured_from_an_address(void **state)
 {
@@ -433,10 +503,12 @@ int main(void)
         cmocka_unit_test(a_flow_that_does_not_ask),
         cmocka_unit_test(the_blocking_call_measures_no_known_path),
         cmocka_unit_test(a_path_of_which_one_direction_is_known),
+        cmocka_unit_test(a_host_of_which_one_direction_is_known),
         cmocka_unit_test(what_the_program_knows_goes_before_the_store),
         cmocka_unit_test(a_store_that_is_damaged_is_no_error),
         cmocka_unit_test(the_interface_that_is_surely_used),
         cmocka_unit_test(what_is_measured_by_one_interface_holds_for_that),
+        cmocka_unit_test(what_is_measured_leaves_the_other_direction),
         cmocka_unit_test(what_is_measured_from_an_address),
         cmocka_unit_test(what_is_measured_is_kept_also_if_the_caller_tells),
     };

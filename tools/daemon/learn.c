@@ -15,7 +15,7 @@
 #define LIMITED_PERCENT 25U       /* of the time that it was busy, the peer's window or the buffer may have held it back */
 #define NEAR_PACE_PERCENT 80U     /* of a pace: from there on it may be what limits */
 #define NEAR_OURS_PERCENT 90U     /* of the library's, which is 1.19 times the rate that it sees, or more */
-#define COUNTED_PERCENT 125U      /* of what was received: the packets that came, some of them twice */
+#define COUNTED_PERCENT 150U      /* of what was received in a stretch: packets that came, some twice, and some behind a gap */
 #define QUEUE_PERCENT 5U          /* of the least round-trip time; as in judge.c of the library */
 #define V4_HEADERS 52U            /* with the timestamp option */
 #define V6_HEADERS 72U
@@ -60,36 +60,41 @@ static bool counts(const struct autobuf_live_state *state, uint64_t pace_byte_pe
     return !comes_near(state->sent_bit_per_s, pace_byte_per_s, is_ours ? NEAR_OURS_PERCENT : NEAR_PACE_PERCENT);
 }
 
-static void close_stretch(struct learn_course *course, uint64_t bytes, uint64_t now_ns, uint64_t rtt_ns)
+/* A peer may have sent small packets, which counted as full ones would be many times too fast. */
+static bool are_full(const struct learn_count *began, const struct learn_count *now)
+{
+    return 100.0 * (double)(now->bytes - began->bytes) <= (double)COUNTED_PERCENT * (double)(now->gapless_bytes - began->gapless_bytes);
+}
+
+static void close_stretch(struct learn_course *course, const struct learn_count *now, uint64_t now_ns, uint64_t rtt_ns)
 {
     struct learn_stretch *stretch = &course->stretch;
-    uint64_t took_ns = now_ns - stretch->began_ns, rate;
+    uint64_t took_ns = now_ns - stretch->began_ns, bytes = now->bytes - stretch->began.bytes;
 
     if (took_ns < HELD_NS || took_ns < HELD_ROUNDS * rtt_ns || stretch->looks < HELD_LOOKS)
         return;
-    if (100 * stretch->counting >= COUNTING_PERCENT * stretch->looks && bytes > stretch->began_bytes) {
-        rate = per_second(bytes - stretch->began_bytes, took_ns);
-        course->byte_per_s = most(course->byte_per_s, rate);
+    if (100 * stretch->counting >= COUNTING_PERCENT * stretch->looks && bytes && are_full(&stretch->began, now)) {
+        course->byte_per_s = most(course->byte_per_s, per_second(bytes, took_ns));
         course->stretches++;
     }
-    *stretch = (struct learn_stretch){.began_ns = now_ns, .began_bytes = bytes};
+    *stretch = (struct learn_stretch){.began_ns = now_ns, .began = *now};
 }
 
 /* carries: it is this way that the bulk goes now. Returns whether the look counts. */
 static bool follow(struct learn_course *course, const struct autobuf_live_state *state, uint64_t pace_byte_per_s,
-                   enum learn_way way, bool carries, uint64_t bytes, uint64_t now_ns, uint64_t since_ns)
+                   enum learn_way way, bool carries, const struct learn_count *now, uint64_t now_ns, uint64_t since_ns)
 {
     bool counting = carries && counts(state, pace_byte_per_s, way);
 
     if (!course->stretch.began_ns) {
-        course->stretch = (struct learn_stretch){.began_ns = now_ns, .began_bytes = bytes};
+        course->stretch = (struct learn_stretch){.began_ns = now_ns, .began = *now};
         return counting;
     }
     course->bulk_ns += carries ? since_ns : 0;
     course->counting_ns += counting ? since_ns : 0;
     course->stretch.looks++;
     course->stretch.counting += counting;
-    close_stretch(course, bytes, now_ns, state->rtt_ns);
+    close_stretch(course, now, now_ns, state->rtt_ns);
     return counting;
 }
 
@@ -119,10 +124,11 @@ void learn_look(struct learn *learn, const struct autobuf_live_state *state, con
         moved[way] = moved_since(learn, seen, bytes[way], (enum learn_way)way);
     for (int way = 0; way < LEARN_WAYS; way++) {
         bool carries = moved[way] && moved[way] >= moved[!way];
+        struct learn_count now;
 
-        learn->through_bytes[way] += moved[way];
-        if (follow(&learn->courses[way], state, seen->pace_byte_per_s, (enum learn_way)way, carries, learn->through_bytes[way],
-                   now_ns, since_ns) && way == LEARN_TX && queue_stands(state) && seen->sndbuf_limited_ns > learn->sndbuf_limited_ns)
+        now.bytes = learn->through_bytes[way] += moved[way];
+        now.gapless_bytes = way == LEARN_RX ? bytes[way] : now.bytes;
+        if (follow(&learn->courses[way], state, seen->pace_byte_per_s, (enum learn_way)way, carries, &now, now_ns, since_ns) && way == LEARN_TX && queue_stands(state) && seen->sndbuf_limited_ns > learn->sndbuf_limited_ns)
             learn->excused_ns += seen->sndbuf_limited_ns - learn->sndbuf_limited_ns;
         learn->bytes[way] = bytes[way];
         learn->packets[way] = seen->packets[way];
@@ -164,12 +170,6 @@ static bool needs_more(const struct learn *learn, const struct learn_course *cou
     return learn->autotuning_bytes && product(8 * course->byte_per_s, rtt_ns) > learn->autotuning_bytes;
 }
 
-/* Packets that came are counted as full ones. A peer may have sent small ones, which would be many times too fast. */
-static bool is_in_full_packets(const struct learn *learn, const struct learn_final *final)
-{
-    return 100.0 * (double)learn->through_bytes[LEARN_RX] <= (double)COUNTED_PERCENT * (double)final->received_bytes;
-}
-
 /* Payload a second; 0: this way nothing is learned. */
 static uint64_t rate_of(const struct learn *learn, const struct learn_final *final, enum learn_way way, uint64_t rtt_ns)
 {
@@ -178,7 +178,7 @@ static uint64_t rate_of(const struct learn *learn, const struct learn_final *fin
     uint64_t byte_per_s;
 
     if (way == LEARN_RX) {
-        held = held && final->received_bytes >= BULK_BYTES && is_in_full_packets(learn, final);
+        held = held && final->received_bytes >= BULK_BYTES;
         return held && (final->out_of_order || needs_more(learn, course, rtt_ns)) ? course->byte_per_s : 0;
     }
     if (final->sent_bytes < BULK_BYTES || was_held_back(learn, final))

@@ -46,8 +46,14 @@ struct learn_final {
     uint64_t pace_byte_per_s; /* SO_MAX_PACING_RATE; UINT64_MAX, or 0: none. Not of an end */
 };
 
+struct learn_count {
+    uint64_t bytes;         /* in the packets that came through since the first look, as if each were a full one */
+    uint64_t gapless_bytes; /* of receiving: without a gap; of sending: the same as bytes */
+};
+
 struct learn_stretch {
-    uint64_t began_ns, began_bytes; /* began_ns 0: none has begun */
+    uint64_t began_ns; /* 0: none has begun */
+    struct learn_count began;
     uint32_t looks, counting;
 };
 
@@ -63,12 +69,12 @@ struct learn {
     uint64_t rtt_min_ns; /* 0: unknown */
     uint64_t bytes[LEARN_WAYS]; /* without a gap */
     uint32_t packets[LEARN_WAYS];
-    uint64_t through_bytes[LEARN_WAYS]; /* in the packets that came through since the first look */
+    uint64_t through_bytes[LEARN_WAYS]; /* as learn_count */
     uint32_t packet_bytes;
     uint64_t pace_byte_per_s; /* at the newest look, as in learn_final */
     uint64_t sndbuf_limited_ns; /* at the newest look, as in learn_final, */
     uint64_t excused_ns;        /* and of it the time in which a queue stood all the same */
-    uint64_t autotuning_bytes;  /* the receive window that autotuning gives by itself; 0: unknown. Set by the caller */
+    uint64_t autotuning_bytes;  /* the receive window that autotuning gives by itself; 0: it is off. Set by the caller */
     struct learn_course courses[LEARN_WAYS];
 };
 

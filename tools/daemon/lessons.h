@@ -16,7 +16,7 @@ int lessons_open(struct lessons **lessons, struct keep *keep);
 
 /*
  * A connection is looked after from now on, of which this descriptor is borrowed. autotuning_bytes: the receive window that
- * autotuning gives by itself, 0: unknown. NULL: nothing is kept, there is no memory, or its packets may go another way than
+ * autotuning gives by itself, 0: it is off. NULL: nothing is kept, there is no memory, or its packets may go another way than
  * others' to that host (SO_BINDTODEVICE, SO_MARK).
  */
 struct lesson *lessons_begin(struct lessons *lessons, uint64_t cookie, const struct endpoint *remote, uint64_t autotuning_bytes,

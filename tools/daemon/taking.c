@@ -94,7 +94,7 @@ static bool teaches(const struct rule *rule)
     return !rule->divide_bytes && !rule->pace_bit_per_s && !(rule->intent & AUTOBUF_INTENT_LOW_DELAY);
 }
 
-/* The receive window that autotuning gives at least: half of its limit. 0: there is none. */
+/* The receive window that autotuning gives at least: half of its limit. 0: autotuning is off. */
 static uint64_t autotuning_bytes(const struct autobuf_limits *limits)
 {
     return limits->flags & AUTOBUF_LIMITS_RCV_AUTOTUNING ? limits->tcp_rmem_max_bytes / 2 : 0;
@@ -131,6 +131,7 @@ static bool recall(struct tending *tending, const struct rule *rule, const struc
     query.remote = (struct sockaddr *)&remote;
     query.local_len = sockaddr_of(&seen->local, &local);
     query.local = (struct sockaddr *)&local;
+    query.intent = rule->intent;
     query.now_s = (uint64_t)time(NULL);
     error = autobuf_paths_find(paths, &query, &entry);
     autobuf_paths_close(paths);
