@@ -315,13 +315,15 @@ static void a_receiver_that_needed_more_than_autotuning_gives(void **state)
         uint64_t autotuning_bytes;
         uint32_t limiter;
         unsigned looks;
+        uint64_t rtt_ns; /* smoothed */
         bool learned;
-    } receivers[] = {{"more", 499000, PEER, 40, true},
-                     {"no more", 501000, PEER, 40, false},
-                     {"nobody knows what autotuning gives", 0, PEER, 40, false},
-                     {"its buffer limits", 499000, AUTOBUF_LIMITER_RCV_BUFFER, 40, false},
-                     {"its program is slow", 499000, AUTOBUF_LIMITER_RECEIVER, 40, false},
-                     {"too few round trips", 499000, PEER, 8, false}};
+    } receivers[] = {{"more", 499000, PEER, 40, RTT_NS, true},
+                     {"no more", 501000, PEER, 40, RTT_NS, false},
+                     {"autotuning is off", 0, PEER, 40, RTT_NS, false},
+                     {"its buffer limits", 499000, AUTOBUF_LIMITER_RCV_BUFFER, 40, RTT_NS, false},
+                     {"its program is slow", 499000, AUTOBUF_LIMITER_RECEIVER, 40, RTT_NS, false},
+                     {"too few round trips", 499000, PEER, 8, RTT_NS, false},
+                     {"just enough, after a request that was answered late", 499000, PEER, 9, 2 * RTT_NS, true}};
     const struct autobuf_prefix remote = host("192.0.2.7");
 
     (void)state;
@@ -332,6 +334,7 @@ static void a_receiver_that_needed_more_than_autotuning_gives(void **state)
         struct learn_final final;
 
         c.learn.autotuning_bytes = receivers[i].autotuning_bytes;
+        c.state.rtt_ns = receivers[i].rtt_ns;
         for (unsigned n = 0; n < receivers[i].looks; n++)
             look(&c, &receiving);
         final = final_of(&c);

@@ -63,7 +63,9 @@ static bool counts(const struct autobuf_live_state *state, uint64_t pace_byte_pe
 /* A peer may have sent small packets, which counted as full ones would be many times too fast. */
 static bool are_full(const struct learn_count *began, const struct learn_count *now)
 {
-    return 100.0 * (double)(now->bytes - began->bytes) <= (double)COUNTED_PERCENT * (double)(now->gapless_bytes - began->gapless_bytes);
+    double through = (double)(now->bytes - began->bytes), gapless = (double)(now->gapless_bytes - began->gapless_bytes);
+
+    return 100.0 * through <= (double)COUNTED_PERCENT * gapless;
 }
 
 static void close_stretch(struct learn_course *course, const struct learn_count *now, uint64_t now_ns, uint64_t rtt_ns)
@@ -80,6 +82,12 @@ static void close_stretch(struct learn_course *course, const struct learn_count 
     *stretch = (struct learn_stretch){.began_ns = now_ns, .began = *now};
 }
 
+/* A receiver's smoothed round-trip time is that of its request, and stays, however late the answer to that was. */
+static uint64_t least_rtt_ns(const struct autobuf_live_state *state)
+{
+    return state->rtt_min_ns < state->rtt_ns ? state->rtt_min_ns : state->rtt_ns;
+}
+
 /* carries: it is this way that the bulk goes now. Returns whether the look counts. */
 static bool follow(struct learn_course *course, const struct autobuf_live_state *state, uint64_t pace_byte_per_s,
                    enum learn_way way, bool carries, const struct learn_count *now, uint64_t now_ns, uint64_t since_ns)
@@ -94,7 +102,7 @@ static bool follow(struct learn_course *course, const struct autobuf_live_state 
     course->counting_ns += counting ? since_ns : 0;
     course->stretch.looks++;
     course->stretch.counting += counting;
-    close_stretch(course, now, now_ns, state->rtt_ns);
+    close_stretch(course, now, now_ns, way == LEARN_RX ? least_rtt_ns(state) : state->rtt_ns);
     return counting;
 }
 
@@ -128,7 +136,8 @@ void learn_look(struct learn *learn, const struct autobuf_live_state *state, con
 
         now.bytes = learn->through_bytes[way] += moved[way];
         now.gapless_bytes = way == LEARN_RX ? bytes[way] : now.bytes;
-        if (follow(&learn->courses[way], state, seen->pace_byte_per_s, (enum learn_way)way, carries, &now, now_ns, since_ns) && way == LEARN_TX && queue_stands(state) && seen->sndbuf_limited_ns > learn->sndbuf_limited_ns)
+        if (follow(&learn->courses[way], state, seen->pace_byte_per_s, (enum learn_way)way, carries, &now, now_ns, since_ns) &&
+            way == LEARN_TX && queue_stands(state) && seen->sndbuf_limited_ns > learn->sndbuf_limited_ns)
             learn->excused_ns += seen->sndbuf_limited_ns - learn->sndbuf_limited_ns;
         learn->bytes[way] = bytes[way];
         learn->packets[way] = seen->packets[way];
