@@ -10,6 +10,7 @@
 #include <sys/socket.h>
 
 #include <autobuf/path.h>
+#include <autobuf/plan.h>
 
 #ifdef __cplusplus
 extern "C" {
@@ -161,7 +162,7 @@ AUTOBUF_API void autobuf_paths_query_init(struct autobuf_paths_query *query, uin
 /*
  * Finds the entry with the longest remote prefix that matches and has not expired; of several, one for this interface
  * before one for this local prefix, and the longer prefix first. Returns 0; -ENOENT: there is none, or only damaged
- * ones; -EINVAL: an address, a struct's size, or NULL.
+ * ones; -EINVAL: an address, the intent, a struct's size, or NULL.
  */
 AUTOBUF_API int autobuf_paths_find(const struct autobuf_paths *paths, const struct autobuf_paths_query *query,
                                    struct autobuf_paths_entry *entry);

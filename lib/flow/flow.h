@@ -89,6 +89,12 @@ void ab_decide_note_way(struct ab_decision *d, int fd);
  */
 void ab_decide_keep(const struct ab_decision *d);
 
+/*
+ * An echo tells the slower direction for both. Leaves out of a measurement, whose intent names one direction, the other one if the
+ * host's store knows that it is faster: so the daemon keeps that.
+ */
+void ab_decide_leave_other(const struct ab_decision *d, struct autobuf_paths_entry *entry);
+
 /* Notes how a measurement ended: 0, and path is what was measured, or an error. */
 void ab_decide_measured(struct ab_decision *d, int result);
 

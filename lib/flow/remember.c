@@ -141,60 +141,47 @@ void ab_decide_note_way(struct ab_decision *d, int fd)
     d->aside = d->options.mark || (getsockopt(fd, SOL_SOCKET, SO_MARK, &mark, &len) == 0 && mark) || is_from_elsewhere(d, fd);
 }
 
-static int find_other(const struct ab_decision *d, const char *file, uint32_t intent, uint64_t now_s,
-                      struct autobuf_paths_entry *entry)
+/* What the host's store knows of one direction to the peer. */
+static int look_up_direction(const struct ab_decision *d, uint32_t intent, uint64_t now_s, struct autobuf_paths_entry *entry)
 {
     struct autobuf_paths_query query = AUTOBUF_PATHS_QUERY_INIT;
     struct autobuf_paths *paths;
-    int error = autobuf_paths_open(&paths, file);
+    int error = autobuf_paths_open(&paths, NULL);
 
     if (error < 0)
         return error;
     query.remote = (const struct sockaddr *)&d->peer;
     query.remote_len = (uint32_t)d->peer_len;
     query.intent = intent;
-    query.device = d->device;
     query.now_s = now_s;
     error = autobuf_paths_find(paths, &query, entry);
     autobuf_paths_close(paths);
     return error;
 }
 
-/*
- * A store that knew only the other direction of this path still knows it better: an echo tells the slower of the two for both.
- * It holds no longer than before.
- */
-static void keep_other_direction(const struct ab_decision *d, struct autobuf_paths_entry *entry)
+void ab_decide_leave_other(const struct ab_decision *d, struct autobuf_paths_entry *entry)
 {
     uint32_t sides = d->options.intent & (AUTOBUF_INTENT_SENDS | AUTOBUF_INTENT_RECEIVES);
     uint32_t other = sides ^ (AUTOBUF_INTENT_SENDS | AUTOBUF_INTENT_RECEIVES);
-    uint32_t flag = other == AUTOBUF_INTENT_SENDS ? AUTOBUF_PATH_TX_AT_LEAST : AUTOBUF_PATH_RX_AT_LEAST;
     struct autobuf_paths_entry known = AUTOBUF_PATHS_ENTRY_INIT;
 
-    if (!sides || !other || (find_other(d, NULL, other, entry->learned_s, &known) < 0 &&
-                             (!autobuf_paths_own() || find_other(d, autobuf_paths_own(), other, entry->learned_s, &known) < 0)) ||
-        memcmp(&known.remote, &entry->remote, sizeof known.remote) != 0)
+    if (!sides || !other || look_up_direction(d, other, entry->learned_s, &known) < 0)
         return;
-    if (other == AUTOBUF_INTENT_SENDS) {
-        entry->tx_rate_bit_per_s = known.tx_rate_bit_per_s;
-        entry->tx_rate_low_bit_per_s = known.tx_rate_low_bit_per_s;
-        entry->tx_rate_high_bit_per_s = known.tx_rate_high_bit_per_s;
-        entry->tx_bdp_bytes = known.tx_bdp_bytes;
-        entry->tx_unsure = known.tx_unsure;
-    } else {
-        entry->rx_rate_bit_per_s = known.rx_rate_bit_per_s;
-        entry->rx_rate_low_bit_per_s = known.rx_rate_low_bit_per_s;
-        entry->rx_rate_high_bit_per_s = known.rx_rate_high_bit_per_s;
-        entry->rx_bdp_bytes = known.rx_bdp_bytes;
-        entry->rx_unsure = known.rx_unsure;
+    if (other == AUTOBUF_INTENT_SENDS && known.tx_rate_bit_per_s > entry->tx_rate_bit_per_s) {
+        entry->tx_rate_bit_per_s = entry->tx_rate_low_bit_per_s = entry->tx_rate_high_bit_per_s = entry->tx_bdp_bytes = 0;
+        entry->tx_unsure = 0;
+        entry->flags &= ~AUTOBUF_PATH_TX_AT_LEAST;
     }
-    entry->flags = (entry->flags & ~flag) | (known.flags & flag);
-    entry->expires_s = ab_min(entry->expires_s, known.expires_s);
+    if (other == AUTOBUF_INTENT_RECEIVES && known.rx_rate_bit_per_s > entry->rx_rate_bit_per_s) {
+        entry->rx_rate_bit_per_s = entry->rx_rate_low_bit_per_s = entry->rx_rate_high_bit_per_s = entry->rx_bdp_bytes = 0;
+        entry->rx_unsure = 0;
+        entry->flags &= ~AUTOBUF_PATH_RX_AT_LEAST;
+    }
 }
 
 void ab_decide_keep(const struct ab_decision *d)
 {
-    struct autobuf_paths_entry entry = AUTOBUF_PATHS_ENTRY_INIT;
+    struct autobuf_paths_entry entry = AUTOBUF_PATHS_ENTRY_INIT, handed;
     uint64_t now_s = (uint64_t)time(NULL);
     bool unsure = d->found.flags || d->found.tx_unsure || d->found.rx_unsure;
     int error;
@@ -206,8 +193,9 @@ void ab_decide_keep(const struct ab_decision *d)
     memcpy(entry.device, d->device, sizeof entry.device);
     entry.learned_s = now_s;
     entry.expires_s = now_s + (unsure ? UNSURE_HOLDS_S : HOLDS_S);
-    keep_other_direction(d, &entry);
-    if (!entry.device[0] && ab_paths_hand(&entry) == 0) /* the daemon takes what holds for the whole host */
+    handed = entry;
+    ab_decide_leave_other(d, &handed);
+    if (!entry.device[0] && ab_paths_hand(&handed) == 0) /* the daemon takes what holds for the whole host */
         return;
     error = autobuf_paths_keep(NULL, &entry, now_s, AUTOBUF_PATHS_TRY | AUTOBUF_PATHS_NO_SYNC);
     if (error < 0 && error != -ENOENT)

@@ -212,12 +212,13 @@ void autobuf_paths_query_init(struct autobuf_paths_query *query, uint32_t size)
 int autobuf_paths_find(const struct autobuf_paths *paths, const struct autobuf_paths_query *theirs,
                        struct autobuf_paths_entry *entry)
 {
+    static const uint32_t intents = AUTOBUF_INTENT_LOW_DELAY | AUTOBUF_INTENT_SENDS | AUTOBUF_INTENT_RECEIVES;
     struct autobuf_paths_entry found;
     struct autobuf_paths_query wanted;
     struct ab_snapshot_query query = {.device = ""};
     int error;
 
-    if (!paths || !entry || !ab_struct_in(&wanted, sizeof wanted, theirs))
+    if (!paths || !entry || !ab_struct_in(&wanted, sizeof wanted, theirs) || wanted.intent & ~intents)
         return -EINVAL;
     error = ab_prefix_of(wanted.remote, wanted.remote_len, &query.remote);
     if (error == 0 && wanted.local)

@@ -483,7 +483,8 @@ class Host(unittest.TestCase):
         folder = self.enterContext(tempfile.TemporaryDirectory(prefix="autobuf-tests."))
         tune = f"unset AUTOBUF_PATHS; XDG_CACHE_HOME={folder}; export XDG_CACHE_HOME; {built('tests/net/tune')}"
         steps = self.run_it(
-            "ip link set lo up; sysctl -qw net.ipv4.tcp_wmem='4096 16384 65536' net.ipv4.tcp_rmem='4096 131072 131072'",
+            "ip link set lo up && echo 4096 16384 65536 >/proc/sys/net/ipv4/tcp_wmem && "
+            "echo 4096 131072 131072 >/proc/sys/net/ipv4/tcp_rmem",
             f"mkdir /var/lib/autobuf {folder}/autobuf && paths set 127.0.0.1 --rate 1G --rtt 100 --store {folder}/whole && "
             f"""paths export --store {folder}/whole | sed 's/"given"/"passive"/; s/"tx_\\(rate\\|bdp\\)\\([^:]*\\)":[0-9]*/"tx_\\1\\2":null/g' """
             f">{folder}/back && paths import {folder}/back --store {HOST_STORE} && paths --store {HOST_STORE}",

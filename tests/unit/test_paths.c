@@ -111,6 +111,9 @@ static int find(const struct autobuf_paths *paths, const struct autobuf_paths_en
     query.remote = of->remote.version == 4 ? (struct sockaddr *)&v4 : (struct sockaddr *)&v6;
     query.remote_len = of->remote.version == 4 ? sizeof v4 : sizeof v6;
     query.now_s = NOW;
+    query.intent = 128; /* there is none such */
+    assert_int_equal(autobuf_paths_find(paths, &query, found), -EINVAL);
+    query.intent = 0;
     return autobuf_paths_find(paths, &query, found);
 }
 

@@ -382,46 +382,49 @@ static void what_is_measured_by_one_interface_holds_for_that(void **state)
     close(free_one);
 }
 
-/* Whoever sends measures, although the store knows what comes back: that stays known, which an echo tells less well. */
+/* Whoever sends measures, although the store knows what comes back: that is not replaced by what an echo tells of both. */
 static void what_is_measured_leaves_the_other_direction(void **state)
 {
     static const struct {
         const char *name;
         uint32_t intent;
-        bool tx, rx;             /* known */
-        uint64_t left_tx, left_rx; /* of the rate that is known: twice what is measured */
-    } intents[] = {{"a sender", AUTOBUF_INTENT_SENDS, false, true, RATE, 2ULL * RATE},
-                   {"a receiver", AUTOBUF_INTENT_RECEIVES, true, false, 2ULL * RATE, RATE},
-                   {"whoever may do both", AUTOBUF_INTENT_THROUGHPUT, false, true, RATE, RATE},
-                   {"a sender, and nothing is known", AUTOBUF_INTENT_SENDS, false, false, RATE, RATE}};
+        unsigned row;            /* what is known is of this one, */
+        bool tx, rx;             /* in these directions, */
+        uint64_t rate_bit_per_s; /* and so fast */
+        bool left_tx, left_rx;   /* to be handed in */
+    } intents[] = {{"a sender", AUTOBUF_INTENT_SENDS, 0, false, true, 2ULL * RATE, true, false},
+                   {"a receiver", AUTOBUF_INTENT_RECEIVES, 0, true, false, 2ULL * RATE, false, true},
+                   {"a sender to a known network", AUTOBUF_INTENT_SENDS, 1, false, true, 2ULL * RATE, true, false},
+                   {"a sender, to another host than is known", AUTOBUF_INTENT_SENDS, 2, false, true, 2ULL * RATE, true, true},
+                   {"a sender, and it is faster than is known", AUTOBUF_INTENT_SENDS, 0, false, true, RATE / 2, true, true},
+                   {"a sender, and the same direction is known", AUTOBUF_INTENT_SENDS, 0, true, false, 2ULL * RATE, true, true},
+                   {"whoever may do both", AUTOBUF_INTENT_THROUGHPUT, 0, false, true, 2ULL * RATE, true, true}};
     struct sockaddr_in to = peer();
 
     (void)state;
     for (size_t i = 0; i < COUNT(intents); i++) {
         struct ab_decision d = {.options = AUTOBUF_OPTIONS_INIT, .path = AUTOBUF_PATH_INIT, .peer_len = sizeof to};
-        struct autobuf_paths_entry entry;
+        struct autobuf_paths_entry known, fresh;
 
-        one_way(&entry, AUTOBUF_METHOD_PASSIVE, intents[i].tx, intents[i].rx);
-        entry.tx_rate_bit_per_s *= 2;
-        entry.rx_rate_bit_per_s *= 2;
-        entry.flags = AUTOBUF_PATH_TX_AT_LEAST | AUTOBUF_PATH_RX_AT_LEAST;
-        entry.expires_s = (uint64_t)time(NULL) + 60;
-        if (intents[i].tx || intents[i].rx)
-            write_store(&entry);
-        else
-            assert_int_equal(truncate(file, 0), 0);
+        entry_of(&rows[intents[i].row], &known);
+        known.method = AUTOBUF_METHOD_PASSIVE;
+        known.tx_rate_bit_per_s = intents[i].tx ? intents[i].rate_bit_per_s : 0;
+        known.rx_rate_bit_per_s = intents[i].rx ? intents[i].rate_bit_per_s : 0;
+        known.tx_bdp_bytes = intents[i].tx ? known.tx_bdp_bytes : 0;
+        known.rx_bdp_bytes = intents[i].rx ? known.rx_bdp_bytes : 0;
+        write_store(&known);
         memcpy(&d.peer, &to, sizeof to);
         d.options.intent = intents[i].intent;
-        assert_int_equal(autobuf_path_given(&d.path, RATE, 100000000), 0);
-        d.path.method = AUTOBUF_METHOD_ICMP;
-        ab_decide_measured(&d, 0);
-        ab_decide_keep(&d);
-        CHECK_EQUAL(intents[i].name, found(&to, sizeof to, &entry), 0);
-        CHECK_EQUAL(intents[i].name, entry.tx_rate_bit_per_s, intents[i].left_tx);
-        CHECK_EQUAL(intents[i].name, entry.rx_rate_bit_per_s, intents[i].left_rx);
-        CHECK_EQUAL(intents[i].name, entry.flags, (intents[i].left_tx > RATE ? AUTOBUF_PATH_TX_AT_LEAST : 0) |
-                                                      (intents[i].left_rx > RATE ? AUTOBUF_PATH_RX_AT_LEAST : 0));
-        CHECK_EQUAL(intents[i].name, entry.expires_s <= (uint64_t)time(NULL) + 60, entry.flags != 0);
+        entry_of(&rows[0], &fresh);
+        fresh.flags = AUTOBUF_PATH_TX_AT_LEAST | AUTOBUF_PATH_RX_AT_LEAST;
+        ab_decide_leave_other(&d, &fresh);
+        CHECK_EQUAL(intents[i].name, fresh.tx_rate_bit_per_s, intents[i].left_tx ? RATE : 0);
+        CHECK_EQUAL(intents[i].name, fresh.rx_rate_bit_per_s, intents[i].left_rx ? RATE : 0);
+        CHECK_EQUAL(intents[i].name, fresh.tx_bdp_bytes != 0, intents[i].left_tx);
+        CHECK_EQUAL(intents[i].name, fresh.rx_bdp_bytes != 0, intents[i].left_rx);
+        CHECK_EQUAL(intents[i].name, fresh.flags, (intents[i].left_tx ? AUTOBUF_PATH_TX_AT_LEAST : 0) |
+                                                      (intents[i].left_rx ? AUTOBUF_PATH_RX_AT_LEAST : 0));
+        assert_int_equal(autobuf_paths_check(&fresh), 0);
     }
 }
 

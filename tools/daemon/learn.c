@@ -75,7 +75,8 @@ static void close_stretch(struct learn_course *course, const struct learn_count 
 
     if (took_ns < HELD_NS || took_ns < HELD_ROUNDS * rtt_ns || stretch->looks < HELD_LOOKS)
         return;
-    if (100 * stretch->counting >= COUNTING_PERCENT * stretch->looks && bytes && are_full(&stretch->began, now)) {
+    if (100 * stretch->counting >= COUNTING_PERCENT * stretch->looks && bytes && are_full(&stretch->began, now) &&
+        are_full(&course->first, now)) {
         course->byte_per_s = most(course->byte_per_s, per_second(bytes, took_ns));
         course->stretches++;
     }
@@ -96,6 +97,7 @@ static bool follow(struct learn_course *course, const struct autobuf_live_state 
 
     if (!course->stretch.began_ns) {
         course->stretch = (struct learn_stretch){.began_ns = now_ns, .began = *now};
+        course->first = *now;
         return counting;
     }
     course->bulk_ns += carries ? since_ns : 0;

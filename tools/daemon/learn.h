@@ -59,6 +59,7 @@ struct learn_stretch {
 
 struct learn_course {
     struct learn_stretch stretch;
+    struct learn_count first; /* when the first stretch began */
     uint64_t bulk_ns, counting_ns; /* time in which it carried the bulk; and for which its looks count */
     uint64_t byte_per_s;           /* the highest rate that held; 0: none yet */
     uint32_t stretches;            /* in which one held */
