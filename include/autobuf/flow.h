@@ -145,10 +145,10 @@ AUTOBUF_API void autobuf_flow_close(struct autobuf_flow *flow);
  * The echoes leave from the socket's own source address, device and mark. options and applied may be NULL.
  *
  * A measurement usually takes one round trip, and is kept in the path store; a path that the store knows is not
- * measured. What it knows of one direction only counts for no intent that names the other, unless it was set by hand. If
- * a measurement fails, the call goes on: the plan then says "unknown", and a buffer is at most given back to autotuning.
- * A transfer of up to 1 MB is left alone at once, unless applied->limits is not NULL or the program has set a buffer of
- * the socket.
+ * measured. An entry that knows one direction is not used for an intent that names the other, unless it was set by hand.
+ * If a measurement fails, the call goes on: the plan then says "unknown", and a buffer is at most given back to
+ * autotuning. A transfer of up to 1 MB is left alone at once, unless applied->limits is not NULL or the program has set a
+ * buffer of the socket.
  *
  * For AUTOBUF_INTENT_LOW_DELAY it replaces a rate limit (SO_MAX_PACING_RATE) that was set before; autobuf_flow_*() and
  * autobuf_live_*() stay below it.

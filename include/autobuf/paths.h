@@ -149,8 +149,8 @@ struct autobuf_paths_query {
     const struct sockaddr *remote; /* the peer; its port does not matter */
     const struct sockaddr *local;  /* the address that this host uses; NULL: not known, so that only entries for all match */
     uint32_t local_len;
-    uint32_t intent;               /* AUTOBUF_INTENT_*: if it names one direction, entries do not match that know only the other,
-                                      unless they were set by hand */
+    uint32_t intent;               /* AUTOBUF_INTENT_*: an entry that knows one direction does not match one that names the
+                                      other, unless it was set by hand */
     const char *device;            /* the interface; NULL or "": not known */
     uint64_t now_s;                /* seconds since 1970-01-01 UTC; 0: an entry of any age is taken */
 };

@@ -90,8 +90,8 @@ void ab_decide_note_way(struct ab_decision *d, int fd);
 void ab_decide_keep(const struct ab_decision *d);
 
 /*
- * An echo tells the slower direction for both. Leaves out of a measurement, whose intent names one direction, the other one if the
- * host's store knows that it is faster: so the daemon keeps that.
+ * An echo tells the slower direction for both. If the intent names one direction, and the host's store knows that the other is
+ * faster than that, takes the other one out of *entry: the daemon then keeps what it knows of it.
  */
 void ab_decide_leave_other(const struct ab_decision *d, struct autobuf_paths_entry *entry);
 

@@ -432,12 +432,14 @@ class Host(unittest.TestCase):
     """The host's store and the database behind it, on a file system of the test's own at /var/lib."""
 
     def run_it(self, *steps: str, size: str = "4m", net: bool = False) -> list[tuple[int, str, str]]:
-        """Each step, a line of a shell in which `paths` is the command: its exit status, stdout and stderr. net: in a network of its own."""
+        """Each step, a line of a shell in which `paths` is the command: its exit status, stdout and stderr. net: in a network
+        namespace of its own."""
         folder = self.enterContext(tempfile.TemporaryDirectory(prefix="autobuf-tests."))
         script = [f"mount -t tmpfs -o mode=755,size={size} none /var/lib || exit 99",
                   f'paths() {{ {built("tools/autobuf")} paths "$@"; }}']
         script += [f"( {step}\n) >{folder}/{at}.out 2>{folder}/{at}.err; echo $? >{folder}/{at}.status" for at, step in enumerate(steps)]
-        done = subprocess.run(["unshare", "--mount", *(("--net",) if net else ()), "sh", "-c", "\n".join(script)], capture_output=True, text=True, timeout=120)
+        done = subprocess.run(["unshare", "--mount", *(("--net",) if net else ()), "sh", "-c", "\n".join(script)],
+                              capture_output=True, text=True, timeout=120)
         if done.returncode == 99 or "unshare:" in done.stderr:
             self.skipTest("no file system can be mounted here: " + done.stderr.strip())
         return [(int(pathlib.Path(folder, f"{at}.status").read_text()), pathlib.Path(folder, f"{at}.out").read_text(),

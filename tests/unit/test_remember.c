@@ -223,7 +223,7 @@ static void a_path_of_which_one_direction_is_known(void **state)
     }
 }
 
-/* It does not hide what is known of the network. */
+/* A program that goes the other way gets what is known of the network; one that names no direction what is known of the host. */
 static void a_host_of_which_one_direction_is_known(void **state)
 {
     static const uint32_t intents[] = {AUTOBUF_INTENT_SENDS, AUTOBUF_INTENT_RECEIVES, AUTOBUF_INTENT_THROUGHPUT};

@@ -15,7 +15,7 @@
 #define LIMITED_PERCENT 25U       /* of the time that it was busy, the peer's window or the buffer may have held it back */
 #define NEAR_PACE_PERCENT 80U     /* of a pace: from there on it may be what limits */
 #define NEAR_OURS_PERCENT 90U     /* of the library's, which is 1.19 times the rate that it sees, or more */
-#define COUNTED_PERCENT 150U      /* of what was received in a stretch: packets that came, some twice, and some behind a gap */
+#define COUNTED_PERCENT 150U      /* of what was received, in a stretch and in all: packets that came, some twice, some behind a gap */
 #define QUEUE_PERCENT 5U          /* of the least round-trip time; as in judge.c of the library */
 #define V4_HEADERS 52U            /* with the timestamp option */
 #define V6_HEADERS 72U
