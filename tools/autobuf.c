@@ -203,7 +203,7 @@ static int show_all(const struct arguments *a, struct probing *p, const struct f
     else if (failed < TRANSFERS)
         show_transfers(stdout, results, want.seconds);
     if (failed == TRANSFERS)
-        fprintf(stderr, "autobuf: %s: no transfer: %s\n", a->operand, transfer_why(&results[0]));
+        fprintf(stderr, "autobuf: %s: no transfer: %s\n", a->operand, show_transfer_why(&results[0]));
     return failed == TRANSFERS ? EXIT_NOTHING : EXIT_RESULT;
 }
 

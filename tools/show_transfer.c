@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 #include "show_transfer.h"
 
+#include <errno.h>
 #include <inttypes.h>
 #include <string.h>
 
@@ -49,6 +50,20 @@ void show_transfer_progress(FILE *out, struct transfer_picture *p, const struct 
 
 /* -------------------------------------------------------------------------------------- table */
 
+const char *show_transfer_why(const struct transfer_result *r)
+{
+    if (r->error != AUTOBUF_E_UNSUPPORTED)
+        return r->error == -ECONNRESET ? "the server closed the connection" : autobuf_strerror(r->error);
+    switch (r->code) {
+    case TRANSFER_BUSY:
+        return "the server is busy with other transfers";
+    case TRANSFER_REFUSED:
+        return "the server allows no transfers (autobuf serve --transfer SECONDS does)";
+    default:
+        return "the server does not know transfers: its autobuf is older";
+    }
+}
+
 static const char *limiter_words(uint64_t limiter)
 {
     switch (limiter) {
@@ -81,7 +96,7 @@ static void show_row(FILE *out, const char *name, const struct transfer_result *
     char text[128];
 
     if (r->error < 0) {
-        snprintf(text, sizeof text, "%-19s%s\n", name, transfer_why(r));
+        snprintf(text, sizeof text, "%-19s%s\n", name, show_transfer_why(r));
         print_folded(out, text, INDENT);
         return;
     }
@@ -176,7 +191,7 @@ void show_transfers_json(FILE *out, const struct transfer_result results[TRANSFE
         json_string(out, "limited", r->error < 0 ? NULL : autobuf_limiter_name((uint32_t)seen[TRANSFER_LIMITER]));
         fputs("\"error\":", out);
         if (r->error < 0)
-            json_text(out, transfer_why(r));
+            json_text(out, show_transfer_why(r));
         else
             fputs("null", out);
         fputc('}', out);

@@ -21,6 +21,9 @@ struct transfer_picture {
 /* One line of a terminal, which the next call overwrites: the rates so far; the rate, the window, the round trip now. */
 void show_transfer_progress(FILE *out, struct transfer_picture *p, const struct transfer *t, uint64_t now_ns);
 
+/* Why a transfer has no rate, in words. */
+const char *show_transfer_why(const struct transfer_result *r);
+
 /* The table, and for each direction what tuning has gained, and why. */
 void show_transfers(FILE *out, const struct transfer_result results[TRANSFERS], uint64_t seconds);
 

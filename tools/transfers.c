@@ -13,20 +13,6 @@
 #define CONNECT_NS (5 * NS_PER_S)
 #define SHOW_NS (NS_PER_S / 5)
 
-const char *transfer_why(const struct transfer_result *r)
-{
-    if (r->error != AUTOBUF_E_UNSUPPORTED)
-        return r->error == -ECONNRESET ? "the server closed the connection" : autobuf_strerror(r->error);
-    switch (r->code) {
-    case TRANSFER_BUSY:
-        return "the server is busy with other transfers";
-    case TRANSFER_REFUSED:
-        return "the server allows no transfers (autobuf serve --transfer SECONDS does)";
-    default:
-        return "the server does not know transfers: its autobuf is older";
-    }
-}
-
 /* What a linked program does before connect(). */
 static int open_flow(struct autobuf_flow **flow, int fd, const struct transferring *want, bool receives)
 {

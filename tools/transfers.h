@@ -38,7 +38,4 @@ struct transferring {
 /* Makes them. If the server refuses one, the others are not tried, and have the same error. */
 void transfers_run(struct transferring *want, struct transfer_result results[TRANSFERS]);
 
-/* Why a transfer has no rate, in words. */
-const char *transfer_why(const struct transfer_result *r);
-
 #endif
