@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: MIT */
-/* The clients of autobuf serve, for the files that serve them. */
+/* The clients of autobuf serve: their list, their bounds, their measurements, and the rate that they share. */
 #ifndef SERVE_CLIENT_H
 #define SERVE_CLIENT_H
 
 #include <netinet/in.h>
 #include <stdbool.h>
 #include <stdint.h>
+#include <sys/socket.h>
 
 #include <autobuf/autobuf.h>
 
@@ -52,21 +53,33 @@ struct server {
 };
 
 /*
+ * Takes a connection as a client. Resets it if its address has as many clients as it may have. If there are as many as
+ * there may be, another one leaves for it.
+ */
+void client_take(struct server *s, int fd, const struct sockaddr_storage *peer, socklen_t peer_len);
+
+/* Ends the oldest that has not said HELLO, or else the oldest. There is one. */
+void client_make_room(struct server *s);
+
+/* After events of it. Returns whether it asks for a transfer. Ends no other client. */
+bool client_step(struct server *s, struct client *c, uint32_t events);
+
+/* epoll_ctl(2), for events of poll(2). 0, -errno. */
+int client_watch(struct server *s, struct client *c, int operation, int events);
+
+/*
  * Ends it. Resets the connection if something was left unsent, so that a hostile peer does not keep memory in
  * this kernel.
  */
 void client_end(struct server *s, struct client *c, bool unsaid);
 
-/* epoll_ctl(2), for events of poll(2). 0, -errno. */
-int client_watch(struct server *s, struct client *c, int operation, int events);
+/* Ends those whose time is over. Returns when the next one's is; AUTOBUF_NS_UNSET: there is none. */
+uint64_t clients_end_old(struct server *s, uint64_t now_ns);
 
 /* Counts bytes that were sent against the rate. */
 void spend(struct server *s, uint64_t now_ns, uint64_t bytes);
 
-/* Answers a client whose first line asks for a transfer: begins it, or ends the client. May end another transfer. */
-void transfers_answer(struct server *s, struct client *c);
-
-/* Steps each transfer. Returns when to do it again at the latest. */
-uint64_t transfers_step(struct server *s, uint64_t now_ns);
+/* Was more sent than the rate allows by now? */
+bool is_overspent(const struct server *s, uint64_t now_ns);
 
 #endif

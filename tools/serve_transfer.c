@@ -3,7 +3,7 @@
  * Transfers of autobuf serve. All are stepped in each turn of its loop, with a bounded number of bytes. They are sent
  * what the rate leaves: a part of its credit stays for clients that measure.
  */
-#include "serve_client.h"
+#include "serve_transfer.h"
 
 #include <stdlib.h>
 #include <sys/epoll.h>
