@@ -10,8 +10,8 @@
 /*
  * The experiment that set each constant: "sweep" is `tests/mutate sweep NAME`, which gives the mean errors over
  * simulated paths with half the value, the value, and twice the value. "unit" is a case of
- * tests/unit/test_estimate.c, where those paths show no difference. docs/ESTIMATOR.md says more. tests/mutate shows
- * that a test fails when a constant is halved and when it is doubled.
+ * tests/unit/estimate/test_estimate.c, where those paths show no difference. docs/ESTIMATOR.md says more. tests/mutate
+ * shows that a test fails when a constant is halved and when it is doubled.
  */
 
 /* Windows. */

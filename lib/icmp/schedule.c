@@ -7,7 +7,7 @@
 /*
  * The experiment that set each constant: "sweep" is `tests/mutate sweep NAME`, which gives the mean errors over
  * simulated paths with half the value, the value, and twice the value. "unit" is a case of
- * tests/unit/test_schedule.c, where those paths show no difference, or where cost and time matter. tests/mutate
+ * tests/unit/icmp/test_schedule.c, where those paths show no difference, or where cost and time matter. tests/mutate
  * shows that a test fails when a constant is halved and when it is doubled.
  */
 

@@ -5,7 +5,7 @@
 
 /*
  * The experiment that set each constant: "sweep" is `tests/mutate sweep NAME`, which gives the gain of rate over
- * simulated paths with half the value, the value, and twice the value. "unit" is a case of tests/unit/test_judge.c.
+ * simulated paths with half the value, the value, and twice the value. "unit" is a case of tests/unit/live/test_judge.c.
  * All others are benchmarks of docs/BENCHMARKS.md. docs/ESTIMATOR.md says more. tests/mutate shows that a test
  * fails when a constant is halved and when it is doubled.
  */

@@ -820,7 +820,7 @@ class Words(ToolTest):
         self.assertFalse([line for line in text.splitlines() if BAR.fullmatch(line)])
 
     def test_usage(self) -> None:
-        """What is wrong, as tests/unit/test_arguments.c has it; the exit status is this test's."""
+        """What is wrong, as tests/unit/autobuf/test_arguments.c has it; the exit status is this test's."""
         path = self.path()
         for words in ("", "nonsense", "probe", "explain --rate 1M", "probe --budget 999 a", "probe -I no-such-device a",
                       "run --max 1 true", "paths nonsense", "top --count 0"):

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: MIT
-"""Records packet arrivals on an emulated path, for tests/unit/test_estimate.c. Root, by hand.
+"""Records packet arrivals on an emulated path, for tests/unit/estimate/test_estimate.c. Root, by hand.
 
     AUTOBUF_BUILD=build tests/traces/record.py [NAME...]
 

@@ -17,7 +17,7 @@
 #include <autobuf/autobuf.h>
 #include <autobuf/ftp.h>
 
-#include "../../wuftp-patch/autobuf-wuftpd.h"
+#include "autobuf-wuftpd.h"
 #include "sockets.h"
 
 /* -------------------------------------------------------------------------- wu-ftpd's, by name */

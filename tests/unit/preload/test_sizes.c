@@ -10,7 +10,7 @@
 
 #include <autobuf/autobuf.h>
 
-#include "../../preload/sizes.h"
+#include "preload/sizes.h"
 
 static uint64_t stored_by_the_kernel(int option, int value)
 {

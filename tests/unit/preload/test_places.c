@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 #include "unit.h"
 
-#include "../../preload/places.h"
+#include "preload/places.h"
 
 static unsigned calls;
 static int last;
