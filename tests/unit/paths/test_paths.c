@@ -685,58 +685,6 @@ static void whoever_is_killed_nothing_is_lost_or_damaged(void **state)
     munmap((void *)(uintptr_t)shared, 4096);
 }
 
-/* -------------------------------------------------------------------------------- the texts */
-
-static void prefixes_are_read_and_written(void **state)
-{
-    static const struct {
-        const char *text, *again; /* NULL: it is none */
-    } rows[] = {
-        {"192.0.2.0/24", "192.0.2.0/24"}, {"192.0.2.1", "192.0.2.1"}, {"192.0.2.1/32", "192.0.2.1"},
-        {"0.0.0.0/0", "0.0.0.0/0"}, {"::/0", "::/0"}, {"2001:db8::/32", "2001:db8::/32"}, {"2001:DB8::1/128", "2001:db8::1"},
-        {"::ffff:192.0.2.1", "192.0.2.1"}, {"::ffff:192.0.2.0/120", "192.0.2.0/24"}, {"::ffff:0:0/96", "0.0.0.0/0"},
-        {"::fffe:0:0/96", "::fffe:0:0/96"}, {"::fffe:0:0/95", "::fffe:0:0/95"}, {"::ffff:192.0.2.1/120", NULL},
-        {"192.0.2.1/24", NULL}, {"192.0.2.0/33", NULL}, {"2001:db8::/129", NULL}, {"192.0.2/24", NULL}, {"", NULL},
-        {"/0", NULL}, {"::/", NULL}, {"::/ 0", NULL}, {"::/+0", NULL}, {"::/00", NULL}, {"::/1000", NULL}, {"any", NULL},
-        {"192.0.2.0/24 ", NULL}, {"fe80::1%eth0", NULL},
-        {"1111:2222:3333:4444:5555:6666:7777:8888:9999:aaaa:bbbb:cccc:dddd", NULL},
-    };
-    struct autobuf_prefix prefix = {.version = 0};
-    char text[AUTOBUF_PREFIX_BYTES];
-
-    (void)state;
-    for (size_t i = 0; i < COUNT(rows); i++) {
-        CHECK_EQUAL(rows[i].text, autobuf_prefix_parse(rows[i].text, &prefix), rows[i].again ? 0 : -EINVAL);
-        if (!rows[i].again)
-            continue;
-        CHECK_EQUAL(rows[i].text, autobuf_prefix_print(&prefix, text), 0);
-        assert_string_equal(text, rows[i].again);
-    }
-    prefix = (struct autobuf_prefix){.version = 0};
-    assert_int_equal(autobuf_prefix_print(&prefix, text), 0);
-    assert_string_equal(text, "any");
-    prefix.version = 5;
-    assert_int_equal(autobuf_prefix_print(&prefix, text), -EINVAL);
-}
-
-static void a_path_comes_back_as_it_went_in(void **state)
-{
-    struct autobuf_path path = AUTOBUF_PATH_INIT, again = AUTOBUF_PATH_INIT;
-    struct autobuf_paths_entry e = AUTOBUF_PATHS_ENTRY_INIT;
-    uint8_t *bytes = (uint8_t *)&path;
-
-    (void)state;
-    for (size_t i = sizeof path.size; i < sizeof path; i++)
-        bytes[i] = (uint8_t)i;
-    path.cost_bytes = path.elapsed_ns = path.loss_permille = 0; /* of the measurement, not of the path */
-    path.measured_ns = AUTOBUF_NS_UNSET;
-    assert_int_equal(autobuf_paths_learn(&e, &path), 0);
-    assert_int_equal(autobuf_paths_path(&e, &again), 0);
-    assert_memory_equal(&again, &path, sizeof path);
-    assert_int_equal(autobuf_paths_learn(NULL, &path), -EINVAL);
-    assert_int_equal(autobuf_paths_path(&e, NULL), -EINVAL);
-}
-
 int main(void)
 {
 #define FILES(test) cmocka_unit_test_setup_teardown(test, begin, end)
@@ -762,8 +710,6 @@ int main(void)
         FILES(what_was_set_by_hand_does_not_go),
         FILES(a_damaged_store_is_replaced_and_a_later_one_is_not),
         FILES(whoever_is_killed_nothing_is_lost_or_damaged),
-        cmocka_unit_test(prefixes_are_read_and_written),
-        cmocka_unit_test(a_path_comes_back_as_it_went_in),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
