@@ -1,0 +1,133 @@
+/* SPDX-License-Identifier: MIT */
+/* tools/daemon/account.c: what is kept of an act, told, counted and said. */
+#include "unit.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "daemon/account.h"
+
+static char said[16384];
+static unsigned lines;
+
+static void hear(const char *line)
+{
+    strcat(said, line);
+    strcat(said, "\n");
+    lines++;
+}
+
+static const struct loan loan = {.process = {.pid = 42, .name = "mover"}, .copy = -1};
+static const struct place place = {.pid = 42, .fd = 7};
+static const struct rule rule = {.name = "all"};
+
+static struct account begin(struct report_counts *counts, bool dry_run)
+{
+    struct account account = {.say = hear, .counts = counts};
+
+    said[0] = '\0';
+    lines = 0;
+    account_about(&account, &loan, &place, &rule, dry_run);
+    return account;
+}
+
+/* A dry run says the same, and that it was one, and counts nothing. */
+static void parts_are_one_line(void **state)
+{
+    (void)state;
+    for (int dry_run = 0; dry_run < 2; dry_run++) {
+        struct report_counts counts = {0};
+        struct account account = begin(&counts, dry_run);
+
+        account_part(&account, "send: set");
+        account_part(&account, "pace 80 Mbit/s");
+        account_line(&account, "sets congestion control bbr");
+        account_tell(&account);
+        assert_int_equal(lines, 0); /* a descriptor is still held */
+        account_say(&account);
+        assert_int_equal(lines, 2);
+        assert_non_null(strstr(said, "mover[42]:7 "));
+        assert_non_null(strstr(said, dry_run ? "[all] dry run: send: set; pace 80 Mbit/s\n" : "[all] send: set; pace 80 Mbit/s\n"));
+        assert_non_null(strstr(said, "sets congestion control bbr\n"));
+        assert_int_equal(counts.actions[REPORT_BUFFERS], !dry_run);
+        assert_int_equal(counts.actions[REPORT_PACE], !dry_run);
+        assert_int_equal(counts.actions[REPORT_CONTROL], !dry_run);
+        account_say(&account);
+        assert_int_equal(lines, 2); /* said once */
+    }
+}
+
+static void what_was_kept_of_another_socket_is_lost(void **state)
+{
+    struct report_counts counts = {0};
+    struct account account = begin(&counts, false);
+
+    (void)state;
+    account_part(&account, "send: set");
+    account_about(&account, &loan, &place, &rule, false);
+    account_tell(&account);
+    account_say(&account);
+    assert_int_equal(lines, 0);
+    assert_int_equal(counts.actions[REPORT_BUFFERS], 0);
+}
+
+static void a_failure_is_counted_and_said(void **state)
+{
+    struct report_counts counts = {0};
+    struct account account = begin(&counts, false);
+
+    (void)state;
+    account_failed(&account, -EPERM);
+    account_say(&account);
+    assert_int_equal(counts.failed_actions, 1);
+    assert_non_null(strstr(said, autobuf_strerror(-EPERM)));
+}
+
+/* More than is kept at once: it is said before its time rather than lost. */
+static void no_line_is_lost(void **state)
+{
+    struct report_counts counts = {0};
+    struct account account = begin(&counts, false);
+    char line[64];
+
+    (void)state;
+    for (unsigned i = 0; i < 200; i++) {
+        snprintf(line, sizeof line, "a line that is not so short: number %u", i);
+        account_later(&account, line);
+    }
+    assert_in_range(lines, 1, 199);
+    account_say(&account);
+    assert_int_equal(lines, 200);
+    assert_non_null(strstr(said, "number 0\n"));
+    assert_non_null(strstr(said, "number 199\n"));
+}
+
+/* Of what is too long for the account the beginning is told. */
+static void long_texts_are_cut(void **state)
+{
+    struct report_counts counts = {0};
+    struct account account = begin(&counts, false);
+
+    (void)state;
+    for (unsigned i = 0; i < 100; i++)
+        account_part(&account, "0123456789");
+    assert_int_equal(strlen(account.text), sizeof account.text - 1);
+    account_tell(&account);
+    account_say(&account);
+    assert_int_equal(lines, 1);
+    assert_non_null(strstr(said, "[all] 0123456789; 0123456789; "));
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(parts_are_one_line),
+        cmocka_unit_test(what_was_kept_of_another_socket_is_lost),
+        cmocka_unit_test(a_failure_is_counted_and_said),
+        cmocka_unit_test(no_line_is_lost),
+        cmocka_unit_test(long_texts_are_cut),
+    };
+
+    return cmocka_run_group_tests_name("account", tests, NULL, NULL);
+}
