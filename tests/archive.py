@@ -7,13 +7,28 @@ system's are not touched. apt checks the signature of each suite, and by it each
 from __future__ import annotations
 
 import pathlib
+import re
 import subprocess
+import unittest
 
 KEYS = "/usr/share/keyrings/debian-archive-keyring.gpg"
 
 
-class Missing(Exception):
-    """A package that cannot be had; says why."""
+class Missing(unittest.SkipTest):
+    """What cannot be had of the archive; says why. A case that needs it is skipped."""
+
+
+UNREACHED = re.compile("cannot fetch|cannot read|no source of|names no archive|Could not resolve|Unable to fetch|Failed to fetch|Unable to locate")
+
+
+def ran(*command: str | pathlib.Path, **kw) -> str:
+    """What a command that makes something of the archive's told on standard error. Raises Missing if the archive is why it fails,
+    RuntimeError otherwise."""
+    done = subprocess.run(command, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True, **kw)
+    if done.returncode:
+        end = done.stderr.strip()[-1000:]
+        raise Missing(end) if UNREACHED.search(end) else RuntimeError(f"{' '.join(map(str, command))}: {end}")
+    return done.stderr
 
 
 def uri_of(suite: str) -> str:

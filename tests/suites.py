@@ -1,5 +1,9 @@
 # SPDX-License-Identifier: MIT
-"""Runs every suite that tests/run has built, and counts."""
+"""Runs suites of tests that tests/run has named, and counts.
+
+A suite is a command that prints TAP. What looks at the time has the machine for itself, one suite after the other; all else runs
+beside it, and takes what it leaves of the processors (net/aside.py). The tiers, and what each suite proves: README.md.
+"""
 from __future__ import annotations
 
 import contextlib
@@ -7,37 +11,109 @@ import json
 import os
 import pathlib
 import re
+import signal
 import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor, as_completed
+from typing import NamedTuple
 
 HERE = pathlib.Path(__file__).resolve().parent
 sys.path[:0] = [str(HERE), str(HERE / "kernels"), str(HERE / "net")]
 
+import cache  # noqa: E402
 import packages  # noqa: E402
 from aside import BESIDE, Aside  # noqa: E402
 from cases import WHOLE  # noqa: E402
+from compiled import ALL, BUILDS, cases_of, set_up  # noqa: E402
+from path import machine_lock  # noqa: E402
 
-BUILD = pathlib.Path(os.environ["AUTOBUF_BUILD"])
-
-SANITIZED_TOOL_SUITES = ("test_probe.py",)
-LONGEST = "writers"
-"""Of the suites of tests/kernels: on a kernel that has it, it takes as long as all others."""
-TIMELESS = ("drift", "settings", "source")
-"""Scripts of tests/patch that look neither at the time nor at an emulated path."""
-
-SILENT_S, SILENT_ALL_S = 3 * 3600, 24 * 3600
-"""A script that tells of no case for so long hangs. Nobody has more patience than tests/kernels/run with a machine: 40 minutes,
-and 16 hours with all cases."""
+TOP = HERE.parent
+BUILD = os.environ["AUTOBUF_BUILD"]
+SILENT_S, SILENT_ALL_S = 1800, 24 * 3600
+"""A suite that tells of no case for so long hangs. Nobody has more patience than tests/kernels/run with a machine."""
 GRACE_S = 60
 """For one that is told to end."""
-
 WITH_PARENT = ("setpriv", "--pdeathsig", "TERM")
+WORKERS = os.cpu_count() or 1
+SLOWEST = 10
 
-ALL = "AUTOBUF_TESTS_ALL"
-"""In the environment of tests: take the time to try everything."""
+MADE_OF = ("include", "lib", "tools", "preload", "examples", "meson.build", "meson_options.txt", "tests/net", "tests/*.py")
+"""What every suite tries, or needs. Of others also their own folder, and the rest of the tree where MORE names it."""
+MORE = {"patch": ("openssh-patch", "ncftp-patch", "wuftp-patch", "proftpd-module", "scripts", "tests/packages"),
+        "packages": ("debian", "packaging", "completions", "docs", "python", "proftpd-module", "scripts"),
+        "python": ("python",), "kernels": ("tests/zoo",), "cross": ("tests/unit", "tests/sim", "tests/fuzz", "tests/pair"),
+        "compiled": ("tests", "docs", "completions", "scripts", "debian", "packaging", "CONTRIBUTING.md", "README.md", "openssh-patch",
+                     "ncftp-patch", "wuftp-patch", "proftpd-module")}
+
+
+class Suite(NamedTuple):
+    name: str
+    argv: tuple[str | pathlib.Path, ...]
+    every: bool = True
+    """tests/run has it; otherwise only tests/run --all."""
+    aside: bool = False
+    """It looks neither at the time nor at an emulated path that others would disturb."""
+    build: str = "gcc"
+    folder: str = "compiled"
+
+    def digest(self) -> str:
+        """Of all that it tries, and of this system's kernel."""
+        names = (*MADE_OF, *MORE.get(self.folder, ()), f"tests/{self.folder}")
+        files = [file for name in names for place in TOP.glob(name)
+                 for file in ([place] if place.is_file() else place.rglob("*"))
+                 if file.is_file() and "__pycache__" not in file.parts]
+        return cache.digest([self.name, os.uname().release, *map(str, self.argv)], files)
+
+    @property
+    def record(self) -> pathlib.Path:
+        """Of how it ended when it passed."""
+        return BUILDS["gcc"].folder / "passed" / f"{self.name.replace('/', '-')}.json"
+
+
+FIRST = ("patch/made",)
+"""Builds what other suites of its folder try."""
+ASIDE = ("net/everybody", "net/at_once", "net/site", "patch/drift", "patch/made", "patch/settings", "patch/source", "patch/wuftpd",
+         "patch/regress", "patch/packages")
+LONG = ("net/run_programs", "patch/clients", "patch/drift", "patch/packages", "patch/regress", "packages/rpm", "net/bench")
+"""Only tests/run --all has them."""
+
+
+def scripts(folder: str, aside: bool = False) -> Iterator[Suite]:
+    for script in sorted((HERE / folder).glob("test_*.py")):
+        name = f"{folder}/{script.stem.removeprefix('test_')}"
+        yield Suite(name, (sys.executable, script), name not in LONG, aside or name in ASIDE, folder=folder)
+
+
+def compiled(name: str, *args: str, **kw) -> Suite:
+    return Suite(name, (sys.executable, HERE / "compiled.py", *args), **kw)
+
+
+def suites() -> list[Suite]:
+    """All, in the order in which they begin: what takes longest is the first of those aside."""
+    kernels = (sys.executable, HERE / "kernels" / "run")
+    return [
+        compiled("unit", "gcc"),
+        Suite("patch/made", (sys.executable, HERE / "patch" / "made.py"), aside=True, folder="patch"),
+        Suite("kernels", kernels, aside=True, folder="kernels"),
+        compiled("sanitized", "--set-up", "sanitize", "--suite", "unit", "--suite", "fuzz", aside=True),
+        *scripts("packages", aside=True),
+        compiled("outside", "gcc", "--suite", "outside", aside=True),
+        compiled("pair", "gcc", "--suite", "pair", aside=True),
+        compiled("threads", "gcc", "--suite", "threads", aside=True),
+        compiled("sanitized/sim", "--set-up", "sanitize", "--suite", "sim", every=False, aside=True),
+        compiled("clang", "--set-up", "clang", every=False, aside=True),
+        *scripts("python", aside=True),
+        Suite("cache", (sys.executable, HERE / "test_cache.py"), aside=True, folder="net"),
+        *scripts("net"),
+        Suite("net/probe, sanitized", (sys.executable, HERE / "net" / "test_probe.py"), every=False, build="sanitize", folder="net"),
+        *scripts("patch"),
+        Suite("kernels/faults", (sys.executable, HERE / "kernels" / "test_faults.py"), folder="kernels"),
+        *(Suite(f"kernels/{name}", (*kernels, "--kernel", name), every=False, aside=True, folder="kernels") for name in packages.wanted()),
+        Suite("cross", (sys.executable, HERE / "cross" / "run"), every=False, aside=True, folder="cross"),
+    ]
 
 
 class Count:
@@ -51,55 +127,28 @@ class Count:
         self.failed += others.failed
         self.skipped += others.skipped
 
-
-def count_tap(output: str, label: str, count: Count) -> int:
-    """Counts the cases of a TAP stream; returns how many there were."""
-    cases = re.findall(r"^(not ok|ok) \d+ *-? *(.*)$", output, re.M)
-    for verdict, text in cases:
-        if re.search("# skip", text, re.I):
-            count.skipped.append(f"{label}: {text}")
-        elif verdict == "ok":
-            count.passed += 1
-        else:
-            count.failed.append(f"{label}: {text}")
-    return len(cases)
-
-
-def run_meson(build: pathlib.Path, label: str, count: Count, *args: str) -> None:
-    """The tests that meson knows of, in one build folder."""
-    patience = "10" if ALL in os.environ else "4"  # times 30 s, in which the slowest end here unless the machine is busy
-    processes = str((os.cpu_count() or 1) + 1)  # the longest of them waits most of the time
-    log = build / "meson-logs" / "testlog.json"
-    log.unlink(missing_ok=True)
-    failed_before = len(count.failed)
-    done = subprocess.run(["meson", "test", "-C", str(build), "--no-rebuild", "--print-errorlogs", "-t", patience,
-                           "--num-processes", processes, *args],
-                          env=os.environ | {"CMOCKA_MESSAGE_OUTPUT": "TAP"}, check=False)
-    for line in log.read_text().splitlines() if log.is_file() else ():
-        test = json.loads(line)
-        name, failures = f"{label}: {test['name']}", len(count.failed)
-        if test["result"] == "SKIP":
-            count.skipped.append(f"{name}: {test.get('stdout', '').strip()[-200:]}")
-            continue
-        cases = count_tap(test.get("stdout", ""), name, count)
-        if test["result"] == "OK":
-            count.passed += cases == 0
-        elif len(count.failed) == failures:
-            count.failed.append(f"{name}: {test['result']}")
-    if not log.is_file() or (done.returncode and len(count.failed) == failed_before):
-        count.failed.append(f"{label}: meson test ended with {done.returncode}")
+    def add_tap(self, said: str, label: str) -> int:
+        """The cases of a TAP stream; returns how many there were."""
+        cases = cases_of(said)
+        for verdict, text in cases:
+            if re.search("# skip", text, re.I):
+                self.skipped.append(f"{label}: {text}")
+            elif verdict == "ok":
+                self.passed += 1
+            else:
+                self.failed.append(f"{label}: {text}")
+        return len(cases)
 
 
-class Script:
-    """A file of cases, which prints TAP, while it runs. It ends with this process."""
+class Run:
+    """A suite while it runs. It ends with this process."""
 
-    def __init__(self, script: pathlib.Path, build: pathlib.Path, label: str, *args: str) -> None:
-        self.label = label
+    def __init__(self, suite: Suite) -> None:
+        self.suite = suite
         self.began = time.monotonic()
         self.said = tempfile.TemporaryFile("w+")
-        argv = [*WITH_PARENT, sys.executable, str(script), *args]
-        self.process = subprocess.Popen(argv, stdout=self.said, stderr=subprocess.STDOUT,
-                                        env=os.environ | {"AUTOBUF_BUILD": str(build)})
+        self.process = subprocess.Popen([*WITH_PARENT, *suite.argv], stdin=subprocess.DEVNULL, stdout=self.said, stderr=subprocess.STDOUT,
+                                        env=os.environ | {"AUTOBUF_BUILD": BUILD + BUILDS[suite.build].suffix})
 
     def wait(self) -> int | None:
         """Its exit status; None: it told nothing for too long, and was ended."""
@@ -115,108 +164,141 @@ class Script:
             self.process.wait()
         return None
 
-    def end(self, count: Count) -> None:
-        status, failures, skips = self.wait(), len(count.failed), len(count.skipped)
-        self.said.seek(0)
-        said = self.said.read()
-        print(f"\n--- {self.label}, {time.monotonic() - self.began:.0f} s\n{said}", flush=True)
+    def end(self) -> tuple[Count, float]:
+        """What it came to, and the seconds that it took."""
+        count, label, status = Count(), self.suite.name, self.wait()
+        took_s = time.monotonic() - self.began
+        with self.said:
+            self.said.seek(0)
+            said = self.said.read()
+        print(f"\n--- {label}, {took_s:.0f} s\n{said}", flush=True)
         if status == 77:
-            count.skipped.append(f"{self.label}: {said.strip()[-200:]}")
-            return
-        cases, plans = count_tap(said, self.label, count), [int(number) for number in re.findall(r"^1\.\.(\d+)", said, re.M)]
+            count.skipped.append(f"{label}: {said.strip()[-200:]}")
+            return count, took_s
+        cases, plans = count.add_tap(said, label), [int(number) for number in re.findall(r"^1\.\.(\d+)", said, re.M)]
         if status is None:
-            count.failed.append(f"{self.label}: hung: it told nothing more, and was ended")
-        if len(count.failed) > failures:
+            count.failed.append(f"{label}: hung: it told nothing more, and was ended")
+        if not count.failed:
+            if status:
+                count.failed.append(f"{label}: exit status {status}")
+            elif not plans or (cases != sum(plans) and not count.skipped):  # a class that is skipped tells one case
+                count.failed.append(f"{label}: {cases} cases, planned: {plans}")
+        return count, took_s
+
+
+class Report(NamedTuple):
+    name: str
+    count: Count
+    took_s: float
+
+
+def run(suite: Suite) -> Report:
+    """Runs a suite; of all, one that has passed on the same tree is not run again."""
+    digest = suite.digest()
+    with contextlib.suppress(OSError, ValueError):
+        kept = json.loads(suite.record.read_text()) if ALL in os.environ else {}
+        if kept.get("digest") == digest:
+            count = Count()
+            count.passed, count.skipped = kept["passed"], kept["skipped"]
+            print(f"\n--- {suite.name}: passed on this tree before, {kept['took_s']:.0f} s", flush=True)
+            return Report(suite.name, count, 0.0)
+    count, took_s = Run(suite).end()
+    if ALL in os.environ and not count.failed:
+        suite.record.parent.mkdir(exist_ok=True)
+        suite.record.write_text(json.dumps({"digest": digest, "passed": count.passed, "skipped": count.skipped, "took_s": took_s}))
+    return Report(suite.name, count, took_s)
+
+
+def run_aside(chosen: Sequence[Suite]) -> Iterator[Report]:
+    with ThreadPoolExecutor(max_workers=WORKERS) as pool:
+        for done in as_completed([pool.submit(run, suite) for suite in chosen]):
+            yield done.result()
+
+
+class Lanes:
+    """Suites that have the machine for themselves, in turn, and beside them the others."""
+
+    def __init__(self, chosen: Sequence[Suite]) -> None:
+        self.chosen = chosen
+        self.reports: list[Report] = []
+        self.left = [suite.name for suite in chosen]
+        """Those that have not ended yet."""
+
+    def run(self) -> None:
+        first = [suite for suite in self.chosen if suite.name == "unit"]  # which keeps all processors busy by itself
+        beside = [suite for suite in self.chosen if suite.aside]
+        for suite in first:
+            self.note(run(suite))
+        self.aside = Aside(lambda: run_aside(beside)) if beside else None
+        if self.aside and self.aside.group:
+            os.environ[BESIDE] = "1"
+        for suite in self.chosen:
+            if not suite.aside and suite not in first:
+                if suite.folder == "patch":  # it tries what is built aside
+                    self.wait_for(*FIRST)
+                self.note(run(suite))
+        self.wait_for()
+
+    def note(self, report: Report) -> None:
+        self.reports.append(report)
+        self.left.remove(report.name)
+
+    def wait_for(self, *names: str) -> None:
+        """Until these have ended that run aside; without names, all."""
+        if self.aside is None or (names and not any(name in self.left for name in names)):
             return
-        if status:
-            count.failed.append(f"{self.label}: exit status {status}")
-        elif not plans or (cases != sum(plans) and len(count.skipped) == skips):  # a class that is skipped tells one case
-            count.failed.append(f"{self.label}: {cases} cases, planned: {plans}")
+        for report in self.aside.results():
+            self.note(report)
+            if names and not any(name in self.left for name in names):
+                return
+        self.aside.end()
 
 
-def run_script(script: pathlib.Path, build: pathlib.Path, label: str, count: Count) -> None:
-    Script(script, build, label).end(count)
+def chosen_of(words: Sequence[str]) -> list[Suite]:
+    """The suites that are wanted: by name, by folder, or those of the tier."""
+    known = suites()
+    wrong = [word for word in words if not any(word in (suite.name, suite.folder) for suite in known)]
+    if wrong:
+        print(f"run: no suite {wrong[0]}; there are: {' '.join(suite.name.replace(', ', ',') for suite in known)}", file=sys.stderr)
+        sys.exit(2)
+    if words:
+        return [suite for suite in known if suite.name in words or suite.folder in words]
+    return [suite for suite in known if suite.every or (ALL in os.environ and suite.name != "kernels")]
 
 
-def machines() -> dict[str, list[str]]:
-    """What runs at once of tests/kernels: the quick kernels, each in machines by itself; all of them in turn."""
-    if ALL in os.environ:
-        return {"kernels": []}
-    names = [want.name for want in packages.wanted().values() if want.quick]
-    return ({f"kernels: {name}, {LONGEST}": ["--kernel", name, LONGEST] for name in names} |
-            {f"kernels: {name}": ["--kernel", name, "--without", LONGEST] for name in names})
-
-
-def scripts(folder: str, names: Sequence[str] = ()) -> list[pathlib.Path]:
-    """Those of a folder of tests: these, or all."""
-    return [script for script in sorted((HERE / folder).glob("test_*.py"))
-            if not names or script.stem.removeprefix("test_") in names]
-
-
-def run_kernels() -> Count:
-    """In virtual time: that the others come first makes it longer, and nothing else."""
+def tell(reports: Sequence[Report], left: Sequence[str], took_s: float) -> int:
+    """The report of a run; returns its exit status."""
     count = Count()
-    for kernel in [Script(HERE / "kernels" / "run", BUILD, label, *args) for label, args in machines().items()]:
-        kernel.end(count)
-    return count
-
-
-def run_timeless() -> Count:
-    """What looks neither at the time nor at an emulated path: builds, and tests of what was built."""
-    count = Count()
-    subprocess.run([*WITH_PARENT, sys.executable, str(HERE / "patch" / "made.py")], check=False)
-    for script in scripts("patch", TIMELESS):
-        run_script(script, BUILD, f"patch: {script.stem.removeprefix('test_')}", count)
-    return count
-
-
-def end_aside(aside: Aside, label: str, count: Count) -> None:
-    counted = aside.end()
-    if counted is None:
-        count.failed.append(f"{label}: ended before they were over")
-    else:
-        count.add(counted)
-
-
-def run_on_paths(count: Count) -> None:
-    """One at a time, and packages first. What looks at no time takes what they leave of the processors."""
-    timeless = Aside(run_timeless)
-    if timeless.group:
-        os.environ[BESIDE] = "1"
-    for script in scripts("packages"):  # whose build runs unit tests
-        run_script(script, BUILD, f"packages: {script.stem.removeprefix('test_')}", count)
-    for script in scripts("net"):
-        run_script(script, BUILD, f"net: {script.stem}", count)
-        if script.name in SANITIZED_TOOL_SUITES:
-            run_script(script, pathlib.Path(f"{BUILD}-sanitize"), f"net, sanitized: {script.stem}", count)
-    for script in scripts("python"):
-        run_script(script, BUILD, f"python: {script.stem.removeprefix('test_')}", count)
-    end_aside(timeless, "builds", count)  # the others try what was built
-    kernels = Aside(run_kernels)  # not sooner: they would take as much as the builds, which are waited for here
-    for script in scripts("patch"):
-        if script.stem.removeprefix("test_") not in TIMELESS:
-            run_script(script, BUILD, f"patch: {script.stem.removeprefix('test_')}", count)
-    os.environ.pop(BESIDE, None)
-    end_aside(kernels, "kernels", count)
-    run_script(HERE / "kernels" / "test_faults.py", BUILD, "kernels: faults", count)
-
-
-def main() -> int:
-    count = Count()
-    os.environ[WHOLE] = "1"
-    if sys.argv[1:] == ["--all"]:
-        os.environ[ALL] = "1"
-    run_meson(BUILD, "unit", count)
-    run_meson(pathlib.Path(f"{BUILD}-sanitize"), "sanitized", count, "--no-suite", "source")
-    run_on_paths(count)
-    if ALL in os.environ:
-        run_script(HERE / "cross" / "run", BUILD, "cross", count)
+    for report in reports:
+        count.add(report.count)
+    count.failed += [f"{name}: did not come to its end" for name in left]
     for name in count.skipped:
         print(f"skipped: {name}")
     for name in count.failed:
         print(f"failed: {name}")
+    slowest = sorted(reports, key=lambda report: -report.took_s)[:SLOWEST]
+    print(f"{took_s:.0f} s; slowest: {', '.join(f'{report.name} {report.took_s:.0f} s' for report in slowest)}")
     print(f"{count.passed} passed, {len(count.failed)} failed, {len(count.skipped)} skipped")
     return 1 if count.failed else 0
+
+
+def main() -> int:
+    began = time.monotonic()
+    lanes = Lanes(chosen_of(sys.argv[1:]))
+    os.environ[WHOLE] = "1"
+    signal.signal(signal.SIGTERM, signal.default_int_handler)
+    try:
+        print("--- build", flush=True)
+        if failure := set_up(BUILDS["gcc"]):
+            print(f"{failure}\n0 passed, 1 failed, 0 skipped")
+            return 1
+        print(f"{time.monotonic() - began:.0f} s", flush=True)
+        with machine_lock():
+            lanes.run()
+    except KeyboardInterrupt:
+        print(f"run: interrupted; did not come to their end: {', '.join(lanes.left)}", file=sys.stderr)
+        return 130
+    return tell(lanes.reports, lanes.left, time.monotonic() - began)
 
 
 if __name__ == "__main__":

@@ -58,7 +58,7 @@ def run(quick: bool, out: pathlib.Path) -> None:
     kernels = []
     for want in packages.wanted().values():
         try:
-            kernels.append(packages.fetch(want, path.build_folder() / "kernels"))
+            kernels.append(packages.fetch(want))
         except packages.Missing as error:
             print(f"{want.name}: {error}")
     worth, calm, least, chart = [], [], [], []

@@ -32,7 +32,7 @@ class Bench:
 
     def __init__(self, name: str, kernel: str, out: pathlib.Path) -> None:
         self.name = name
-        self.kernel = packages.fetch(packages.wanted()[kernel], path.build_folder() / "kernels")
+        self.kernel = packages.fetch(packages.wanted()[kernel])
         self.kept = Kept(out / f"{name}.jsonl")
 
     def results(self, way: Way, runs: Sequence) -> list:

@@ -126,7 +126,7 @@ def boot(kernel: Kernel, build: pathlib.Path, text: str, log: pathlib.Path, prog
         job(text, work / "job")
         archive(work / "base", work / "base.cpio")
         archive(work / "job", work / "job.cpio")
-        modules = kernel.folder / f"modules.{zlib.crc32(' '.join(MODULES).encode()):08x}.cpio"
+        modules = work.parent / f"modules-{kernel.version}-{zlib.crc32(' '.join(MODULES).encode()):08x}.cpio"
         if not modules.is_file():
             wanted_modules(kernel, work / "modules")
             archive(work / "modules", work / "modules.cpio")

@@ -1,22 +1,26 @@
 # SPDX-License-Identifier: MIT
-"""Debian's kernels, as packages: which there are (LIST), and their files in a cache folder."""
+"""Debian's kernels, as packages: which there are (LIST), and their files (tests/cache.py)."""
 from __future__ import annotations
 
-import fcntl
 import fnmatch
 import pathlib
 import re
 import shutil
 import subprocess
 import sys
+import tempfile
+import time
 from typing import NamedTuple
 
 HERE = pathlib.Path(__file__).resolve().parent
 sys.path.insert(1, str(HERE.parent))
 
+import cache  # noqa: E402
 from archive import Archive, Missing  # noqa: E402
 
 FLAVOUR = "cloud-amd64"
+FRESH_S = 7 * 86400
+"""For so long nobody asks the archive for a newer one."""
 
 
 class Wanted(NamedTuple):
@@ -84,27 +88,35 @@ def unpack(packages: list[pathlib.Path], folder: pathlib.Path) -> None:
     (folder / "image").rename(folder / "vmlinuz")  # the last act: it is whole
 
 
-def fetch(want: Wanted, cache: pathlib.Path) -> Kernel:
-    """A kernel of LIST, from the cache if it is there; raises Missing. Of two at once the second one waits."""
-    folder = cache / "kernels"
-    folder.mkdir(parents=True, exist_ok=True)
-    with (folder / f"{want.name}.lock").open("w") as lock:
-        fcntl.flock(lock, fcntl.LOCK_EX)
-        return fetch_alone(want, cache, folder)
+def newest(archive: Archive, want: Wanted) -> str:
+    fitting = [v for v in versions(archive) if fnmatch.fnmatch(v.partition("+")[0].partition("-")[0], want.version)]
+    if not fitting:
+        raise Missing(f"no {want.version} in {', '.join(want.suites)}")
+    return fitting[-1]
 
 
-def fetch_alone(want: Wanted, cache: pathlib.Path, folder: pathlib.Path) -> Kernel:
-    stamp = folder / f"{want.name}.version"
-    if not stamp.is_file():
-        archive = Archive(cache, want.suites)
-        fitting = [v for v in versions(archive) if fnmatch.fnmatch(v.partition("+")[0].partition("-")[0], want.version)]
-        if not fitting:
-            raise Missing(f"no {want.version} in {', '.join(want.suites)}")
-        version, place = fitting[-1], folder / fitting[-1]
-        if not (place / "vmlinuz").is_file():
-            shutil.rmtree(place, ignore_errors=True)
-            place.mkdir(parents=True)
-            unpack(download(archive, version), place)
-        stamp.write_text(version)
-    version = stamp.read_text()
-    return Kernel(want.name, version, folder / version)
+def fetch(want: Wanted) -> Kernel:
+    """A kernel of LIST, as it was kept in the last week, or as the archive has it; raises Missing."""
+    stamp = cache.folder() / f"kernel-{want.name}.version"
+    known = stamp.read_text() if stamp.is_file() else ""
+    if known and time.time() - stamp.stat().st_mtime < FRESH_S:
+        return Kernel(want.name, known, kept(want, known))
+    with tempfile.TemporaryDirectory(prefix="autobuf-tests.") as folder:
+        try:
+            archive = Archive(pathlib.Path(folder), want.suites)
+            version = newest(archive, want)
+            kernel = Kernel(want.name, version, kept(want, version, archive))
+        except Missing:  # it may have been removed, or there is no network
+            if not known:
+                raise
+            return Kernel(want.name, known, kept(want, known))
+    stamp.write_text(version)
+    return kernel
+
+
+def kept(want: Wanted, version: str, archive: Archive | None = None) -> pathlib.Path:
+    def make(place: pathlib.Path) -> None:
+        with tempfile.TemporaryDirectory(prefix="autobuf-tests.") as folder:
+            unpack(download(archive or Archive(pathlib.Path(folder), want.suites), version), place)
+
+    return cache.kept(f"kernel-{version}", cache.digest(["1"]), make)

@@ -78,7 +78,7 @@ def no_qemu(_: packages.Kernel) -> None:
 def no_such_kernel(_: packages.Kernel) -> None:
     """One whose suite no archive has."""
     try:
-        packages.fetch(packages.Wanted("none", "0.1", ("nowhere",), False), BUILD / "kernels")
+        packages.fetch(packages.Wanted("none", "0.1", ("nowhere",), False))
     except (packages.Missing, subprocess.CalledProcessError):
         return
     raise AssertionError("there was one")
@@ -141,7 +141,7 @@ def main() -> int:
         print(f"1..0 # SKIP {machine.missing()}")
         return 77
     try:
-        kernel = packages.fetch(packages.wanted()[NAME], BUILD / "kernels")
+        kernel = packages.fetch(packages.wanted()[NAME])
     except (packages.Missing, OSError, subprocess.CalledProcessError) as error:
         print(f"1..0 # SKIP {error}")
         return 77

@@ -16,12 +16,13 @@ import signal
 import subprocess
 import sys
 import tempfile
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Iterator
 
 BESIDE = "AUTOBUF_TESTS_ASIDE"
 """In the environment of tests: there is such work beside them."""
 LEAST_NICE = 19
-ROOTS = (pathlib.Path("/sys/fs/cgroup/cpu"), pathlib.Path("/sys/fs/cgroup"))
+ROOTS = (pathlib.Path("/sys/fs/cgroup/cpu"), pathlib.Path("/sys/fs/cgroup"), pathlib.Path("/srv/cgroup"))
+"""The last one is tests/for_everybody's, for a root in which nobody has mounted any."""
 NAME = "autobuf-tests."
 KEEPER = """
 import contextlib, os, signal, sys, time
@@ -85,25 +86,29 @@ def group() -> IdleGroup | None:
 
 
 class Aside:
-    """work(), in a process of its own; it goes with this one. What it returns must be picklable.
+    """Has work() done, a generator, in a process of its own; it goes with this one. What it yields must be picklable.
 
-    Where nothing can give way, it is done before this returns.
+    Where nothing can give way, it begins when somebody waits for it.
     """
 
-    def __init__(self, work: Callable[[], object]) -> None:
+    def __init__(self, work: Callable[[], Iterable]) -> None:
+        self.work = work
         self.said = tempfile.TemporaryFile("w+")
-        self.result, inside = multiprocessing.Pipe(duplex=False)
         self.group = group()
+        self.process: multiprocessing.Process | None = None
+        if self.group:
+            self.begin()
+
+    def begin(self) -> None:
+        self.reader, inside = multiprocessing.Pipe(duplex=False)
         self.parent = os.getpid()
         sys.stdout.flush()
-        self.process = multiprocessing.get_context("fork").Process(target=self.run, args=(work, inside), daemon=True)
+        self.process = multiprocessing.get_context("fork").Process(target=self.run, args=(inside,), daemon=False)
         self.process.start()
         inside.close()
-        self.result.recv()  # it has begun
-        if not self.group:
-            self.process.join()
+        self.reader.recv()  # it is in its group
 
-    def run(self, work: Callable[[], object], inside) -> None:
+    def run(self, inside) -> None:
         ctypes.CDLL(None).prctl(1, signal.SIGTERM)  # PR_SET_PDEATHSIG
         if os.getppid() != self.parent:  # it has ended already
             os._exit(1)
@@ -113,18 +118,32 @@ class Aside:
         for descriptor in (1, 2):
             os.dup2(self.said.fileno(), descriptor)
         inside.send(None)
-        inside.send(work())
+        for result in self.work():
+            inside.send(result)
 
-    def end(self) -> object:
-        """Has it go on at full speed, waits, and prints what it has said. None: it has failed."""
-        result = None
+    def results(self) -> Iterator[object]:
+        """What it has yielded, and what it will, once each: it is at full speed while it is waited for. It may be left, and gone on with
+        later."""
+        if not self.process:
+            self.begin()
         if self.group:
             self.group.give_way(False)
-        with contextlib.suppress(EOFError):
-            result = self.result.recv()
+        try:
+            while True:
+                yield self.reader.recv()
+        except EOFError:
+            pass
+        finally:
+            if self.group:
+                self.group.give_way(True)
+
+    def end(self) -> bool:
+        """Waits, prints what it has said, and tells whether it came to its end."""
+        for _ in self.results():
+            pass
         self.process.join()
         if self.group:
             self.group.close()
         self.said.seek(0)
         print(self.said.read(), end="", flush=True)
-        return result
+        return self.process.exitcode == 0

@@ -36,6 +36,8 @@ kernel does for such work."""
 TICK_S = 1 / os.sysconf("SC_CLK_TCK")
 """In which the kernel counts the time of processors."""
 TRIES = 3
+ALL = "AUTOBUF_TESTS_ALL"
+"""In the environment of tests: take the time to try everything."""
 WHOLE = "AUTOBUF_TESTS_WHOLE"
 """In the environment of tests: all was built, so that what is missing has failed."""
 
@@ -87,6 +89,22 @@ def crowding(began: tuple[float, float, float]) -> str:
     if waits_s <= WAITED_SHARE * took_s:
         return ""
     return f"processes waited {waits_s:.1f} of {took_s:.1f} s for a processor: this machine is too busy"
+
+
+def thorough(cases: type | Callable) -> type | Callable:
+    """Of a class, or of a single case: it is tried by tests/run --all, and when it is asked for by name. What it finds besides what the
+    others of its file find is rare; tests/README.md tells which of them holds the promise in each run."""
+    cases.thorough = True
+    return cases
+
+
+def is_thorough(case: unittest.TestCase) -> bool:
+    return getattr(getattr(case, case._testMethodName), "thorough", getattr(case, "thorough", False))
+
+
+def some(first, *others) -> tuple:
+    """Values of a parameter that a case goes through: all of them in tests/run --all, otherwise the first."""
+    return (first, *others) if ALL in os.environ else (first,)
 
 
 class PathTest(unittest.TestCase):
@@ -189,7 +207,7 @@ class Tap(unittest.TextTestResult):
     def say(self, test: unittest.TestCase, verdict: str, more: str = "") -> None:
         name = test.id().removeprefix("__main__.")
         took_s = time.monotonic() - self.began if self.began is not None else 0.0
-        print(f"{verdict} {self.testsRun} - {name}{more or (f' # {took_s:.0f} s' if took_s > 5 else '')}", flush=True)
+        print(f"{verdict} {self.testsRun} - {name}{more or (f' # {took_s:.0f} s' if took_s > 1 else '')}", flush=True)
 
     def failed(self, test: unittest.TestCase, err) -> None:
         self.subtests = []  # told by this one
@@ -262,7 +280,7 @@ def run_tests(tools: Sequence[str], files: Sequence[str] = (), on_path: bool = T
     shared make what cases that run beside each other must not make at once; of what fails the cases tell.
 
     0, 1 when a test failed, 77 when nothing could be tried. Arguments select the tests whose names
-    contain one of them.
+    contain one of them; without any, thorough ones are left out.
     """
     missing = [name for name in tools if not shutil.which(name)]
     unbuilt = [name for name in files if not os.path.exists(built(name))]
@@ -284,6 +302,9 @@ def run_tests(tools: Sequence[str], files: Sequence[str] = (), on_path: bool = T
     loader = unittest.TestLoader()
     loader.testNamePatterns = [f"*{word}*" for word in sys.argv[1:]] or None
     cases = list(flat(loader.loadTestsFromModule(sys.modules["__main__"])))
+    if not sys.argv[1:] and ALL not in os.environ:
+        every, cases = len(cases), [case for case in cases if not is_thorough(case)]
+        print(f"# {len(cases)} of {every} cases; the others: tests/run --all")
     print(f"1..{len(cases)}", flush=True)
     result = Tap()
     with own_folder(), machine_lock() if on_path else contextlib.nullcontext():

@@ -13,8 +13,10 @@ import sys
 import tempfile
 import time
 import unittest
+from collections.abc import Iterator
 from unittest import mock
 
+import aside as aside_module
 import cases
 from aside import BESIDE, LEAST_NICE, NAME, ROOTS, Aside, Group, group
 from path import build_folder
@@ -49,20 +51,21 @@ def groups() -> list[str]:
     return [name for root in ROOTS if root.exists() for name in os.listdir(root) if name.startswith(NAME)]
 
 
-def with_child(begun: int) -> bool:
+def with_child(begun: int) -> Iterator[bool]:
     """Whether this process and a child of it come to take part while they run."""
     with subprocess.Popen(["sleep", "60"], start_new_session=True) as child:
         began = is_idle(os.getpid()), is_idle(child.pid)
         os.close(begun)
         over = soon(lambda: not is_idle(os.getpid()) and not is_idle(child.pid))
         child.kill()
-    return began == (True, True) and over
+    yield began == (True, True) and over
 
 
-def ended(aside: Aside) -> tuple[object, str]:
+def ended(aside: Aside) -> tuple[list, bool, str]:
+    """What it has yielded, whether it came to its end, and what it said."""
     out = io.StringIO()
     with contextlib.redirect_stdout(out):
-        return aside.end(), out.getvalue()
+        return [*aside.results()], aside.end(), out.getvalue()
 
 
 class Beside(unittest.TestCase):
@@ -99,9 +102,9 @@ class Beside(unittest.TestCase):
         self.assertFalse(self.folder.exists())
 
     def test_it_gives_way(self) -> None:
-        aside = Aside(state)
-        self.assertTrue(aside.result.poll(PATIENCE_S))  # before anybody waits for it
-        self.assertEqual(ended(aside)[0], (True, LEAST_NICE))
+        aside = Aside(lambda: iter([state()]))
+        self.assertTrue(aside.reader.poll(PATIENCE_S))  # before anybody waits for it
+        self.assertEqual(ended(aside)[0], [(True, LEAST_NICE)])
         self.assertEqual(groups(), self.before)
 
     def test_who_waits_for_it_has_it_take_part(self) -> None:
@@ -110,24 +113,42 @@ class Beside(unittest.TestCase):
         os.close(writer)
         with os.fdopen(reader) as begun:
             self.assertEqual(begun.read(), "")
-        self.assertIs(ended(aside)[0], True)
+        self.assertEqual(ended(aside)[0], [True])
+
+    def test_results_come_one_by_one(self) -> None:
+        reader, writer = os.pipe()
+
+        def work() -> Iterator[int]:
+            yield 1
+            os.read(reader, 1)
+            yield 2
+        aside = Aside(work)
+        self.assertEqual(next(aside.results()), 1)  # while the other is waited for
+        os.write(writer, b"1")
+        self.assertEqual(ended(aside)[:2], ([2], True))
 
     def test_what_it_says_is_told_at_the_end(self) -> None:
-        def work() -> int:
+        def work() -> Iterator[int]:
             print("said", flush=True)
             subprocess.run(["echo", "by a child"], check=True)
-            return 7
-        self.assertEqual(ended(Aside(work)), (7, "said\nby a child\n"))
+            yield 7
+        self.assertEqual(ended(Aside(work)), ([7], True, "said\nby a child\n"))
 
     def test_work_that_fails(self) -> None:
-        result, said = ended(Aside(lambda: 1 // 0))
-        self.assertIsNone(result)
+        results, well, said = ended(Aside(lambda: iter([7]) if 1 // 0 else ()))
+        self.assertEqual((results, well), ([], False))
         self.assertIn("ZeroDivisionError", said)
 
+    def test_where_nothing_gives_way_it_begins_when_it_is_waited_for(self) -> None:
+        with mock.patch.object(aside_module, "group", return_value=None):
+            aside = Aside(lambda: iter([7]))
+        self.assertIsNone(aside.process)
+        self.assertEqual(ended(aside)[:2], ([7], True))
+
     def test_what_it_has_left_goes_too(self) -> None:
-        def leaves() -> int:
-            return subprocess.Popen(["sleep", "1000"], start_new_session=True, stdout=subprocess.DEVNULL).pid
-        pid, _ = ended(Aside(leaves))
+        def leaves() -> Iterator[int]:
+            yield subprocess.Popen(["sleep", "1000"], start_new_session=True, stdout=subprocess.DEVNULL).pid
+        (pid,), _, _ = ended(Aside(leaves))
         self.assertFalse(pathlib.Path(f"/proc/{pid}/exe").exists())
         self.assertEqual(groups(), self.before)
 
@@ -137,7 +158,7 @@ class Beside(unittest.TestCase):
         if parent == 0:
             try:
                 os.close(reader)
-                os.write(writer, f"{Aside(signal.pause).process.pid}\n".encode())
+                os.write(writer, f"{Aside(lambda: iter([signal.pause()])).process.pid}\n".encode())
                 signal.pause()
             finally:
                 os._exit(1)
@@ -178,16 +199,15 @@ class Hanging(unittest.TestCase):
     """A file of cases that comes to no end."""
 
     def test_it_is_ended_and_has_failed(self) -> None:
-        count = suites.Count()
         script = pathlib.Path(self.enterContext(tempfile.TemporaryDirectory()), "script.py")
         script.write_text("import signal\nsignal.signal(signal.SIGTERM, signal.SIG_IGN)\nwhile True: signal.pause()\n")
         with contextlib.redirect_stdout(io.StringIO()), mock.patch.multiple(suites, SILENT_S=1, SILENT_ALL_S=1, GRACE_S=1):
-            suites.run_script(script, suites.BUILD, "script", count)
+            count, _ = suites.Run(suites.Suite("script", (sys.executable, script))).end()
         self.assertEqual((count.passed, len(count.failed)), (0, 1))
         self.assertIn("hung", count.failed[0])
 
     def test_who_goes_on_to_tell_does_not_hang(self) -> None:
-        script = suites.Script.__new__(suites.Script)
+        script = suites.Run.__new__(suites.Run)
         script.said, script.process = self.enterContext(tempfile.TemporaryFile("w+")), mock.Mock()
         cases_left = 3
 

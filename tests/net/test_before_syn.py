@@ -24,7 +24,7 @@ sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
 
 import daemons  # noqa: E402
 from aside import Group  # noqa: E402
-from cases import REFUSED, run_tests  # noqa: E402
+from cases import REFUSED, run_tests, thorough  # noqa: E402
 from daemons import CROWD, PORT, SMALL, TOP, WAIT_S  # noqa: E402
 from path import Path, built, wait_line, wait_listening  # noqa: E402
 from test_bulk import CORE, LONG, OLDER_CORE, RMEM, WMEM  # noqa: E402
@@ -147,6 +147,7 @@ class Scale(BeforeSynTest):
         self.stop(daemon)
         self.assertEqual(self.connect(path, rcvbuf=SMALL), before[0])
 
+    @thorough
     def test_a_route_with_a_window(self) -> None:
         path = self.ends()
         path.route("a", window=20000)
@@ -157,6 +158,7 @@ class Scale(BeforeSynTest):
         self.assertGreater(self.connect(path, rcvbuf=SMALL)["scale"], before["scale"])
         self.stop(daemon)
 
+    @thorough
     def test_no_limit_of_setsockopt_counts(self) -> None:
         """Where a program may set little, the scale is that of autotuning."""
         self.core(OLDER_CORE)
@@ -166,6 +168,7 @@ class Scale(BeforeSynTest):
         self.assertEqual(self.connect(path, rcvbuf=SMALL)["scale"], free)
         self.stop(daemon)
 
+    @thorough
     def test_a_window_that_then_opens(self) -> None:
         """What a receiver has locked before connect() is given back to autotuning in full, or set as a rule says."""
         self.core(CORE)
@@ -189,6 +192,7 @@ class Scale(BeforeSynTest):
                 client.wait()
                 self.stop(daemon)
 
+    @thorough
     def test_rules(self) -> None:
         path = self.ends()
         small, free = self.scales(path)
@@ -214,6 +218,7 @@ class Scale(BeforeSynTest):
                 self.assertEqual(self.connect(path, rcvbuf=SMALL)["scale"], free if holds else small)
         self.stop(daemon)
 
+    @thorough
     def test_units(self) -> None:
         path = self.ends()
         small, free = self.scales(path)
@@ -233,6 +238,7 @@ class Scale(BeforeSynTest):
         daemon.send_signal(signal.SIGHUP)
         wait_line(daemon, lambda line: "reads the rules again" in line, WAIT_S)
 
+    @thorough
     def test_ipv6(self) -> None:
         path = self.ends()
         if not path.has_ipv6:
@@ -280,6 +286,7 @@ class Attached(BeforeSynTest):
                     self.assertLess(time.monotonic(), deadline)
                 self.assertEqual(self.connect(path, rcvbuf=SMALL)["scale"], small)
 
+    @thorough
     def test_what_attaches_nothing(self) -> None:
         path = self.ends()
         small, free = self.scales(path)
@@ -292,6 +299,7 @@ class Attached(BeforeSynTest):
                 self.assertEqual(self.connect(path, rcvbuf=SMALL)["scale"], small)
                 self.stop(daemon)
 
+    @thorough
     def test_what_is_refused(self) -> None:
         """It is said, and all else is done."""
         caps = "-bpf,-perfmon,-sys_admin"
@@ -330,6 +338,7 @@ class Attached(BeforeSynTest):
         self.assertEqual(int(re.search("^CapPrm:\\s*(\\w+)$", status, re.M)[1], 16) & (1 << 38 | 1 << 39), 0)
         self.stop(daemon)
 
+    @thorough
     def test_what_is_told(self) -> None:
         path = self.ends()
         self.stop(self.acts(path, "[all]\n"))

@@ -23,7 +23,7 @@ import time
 sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
 
 from path import Path, global_sysctls, wait_line, wait_listening  # noqa: E402
-from cases import PathTest, run_tests  # noqa: E402
+from cases import PathTest, run_tests, some, thorough  # noqa: E402
 from test_probe import ALL, MS, NONE, PING_GROUPS, copy_for_everybody  # noqa: E402
 
 PORT = 7500
@@ -104,8 +104,8 @@ class Transfers(BulkTest):
         reasons = {"none": "off", f"naive:{NAIVE}": "set", "autobuf": "kernel"}
         for tune, reason in reasons.items():
             for options in ((), ("--reverse",)):
-                for streams in (1, 4):
-                    for host in (path.addr["b"], path.addr6["b"]):
+                for streams in some(4, 1):
+                    for host in some(path.addr["b"], path.addr6["b"]):
                         with self.subTest(tune=tune, options=options, streams=streams, host=host):
                             result = self.send(path, "--bytes", str(size), "--tune", tune,
                                                "--streams", str(streams), *options, host=host)
@@ -160,6 +160,7 @@ class Transfers(BulkTest):
         self.assertEqual((done.returncode, done.stderr), (0, ""))
         self.assertRegex(done.stdout, r"\A1\.0 MB in [\d.]+ s: [\d.]+ Mbit/s, [ -~]+\n\Z")
 
+    @thorough
     def test_congestion_control(self) -> None:
         path = self.path(both=FAST)  # without cubic by route, which would come before the option
         self.serve(path, unprivileged=False)
@@ -347,7 +348,7 @@ class Flows(BulkTest):
 
     def test_measures_where_the_transfer_comes_near_its_limit(self) -> None:
         self.core(CORE)
-        for options in ((), ("--reverse",)):
+        for options in some((), ("--reverse",)):
             with self.subTest(options=options):
                 path = self.hosts(LONG, {**WMEM, **RMEM})
                 self.serve(path)
@@ -375,12 +376,13 @@ class Flows(BulkTest):
         self.core(OLDER_CORE)
         path = self.hosts(LONG, {**WMEM, **OLDER_RMEM})
         self.serve(path)
-        for options in ((), ("--reverse",)):
+        for options in some((), ("--reverse",)):
             result = self.send(path, "--tune", "autobuf", "--seconds", "4", *options)
             self.assertEqual(result["reason"], "capped")
             self.assertGreater(result["snd_buf_bytes"], 425984)  # autotuning went on
         self.assertEqual((self.echoes(path, "a"), self.echoes(path, "b")), (0, 0))
 
+    @thorough
     def test_by_force(self) -> None:
         self.core(OLDER_CORE)
         path = self.hosts(LONG, {**WMEM, **RMEM})
@@ -389,6 +391,7 @@ class Flows(BulkTest):
         self.assertEqual(result["reason"], "set")
         self.between(result["snd_buf_bytes"], 0.8 * 9.8e6, 1.2 * 9.8e6, "buffer")
 
+    @thorough
     def test_streams_share_a_measurement(self) -> None:
         self.core(CORE)
         for options in ((), ("--reverse",)):
@@ -400,6 +403,7 @@ class Flows(BulkTest):
                 # one measurement sends at most 1 MB; four would send more than that in all
                 self.between(self.echoes(path) + self.echoes(path, "b"), 15, 700, "echoes")
 
+    @thorough
     def test_a_peer_that_answers_no_echo(self) -> None:
         """The transfer does not wait, and what limits it is enlarged all the same."""
         self.core(CORE)
@@ -419,6 +423,7 @@ class Flows(BulkTest):
         self.assertEqual(result["reason"], "off")
         self.assertEqual(self.echoes(path), 0)
 
+    @thorough
     def test_log(self) -> None:
         # a program that has no log of its own
         self.core(CORE)
@@ -431,6 +436,7 @@ class Flows(BulkTest):
         self.assertRegex(said, r"(?m)^autobuf\[\d+\]: send: set: ")
         self.assertEqual(os.stat(file).st_mode & 0o777, 0o600)
 
+    @thorough
     def test_not_permitted(self) -> None:
         # a measurement that fails is no failure of the transfer
         self.core(CORE)

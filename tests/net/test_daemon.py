@@ -21,7 +21,8 @@ sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
 
 import test_bulk  # noqa: E402
 import test_live  # noqa: E402
-from cases import run_tests  # noqa: E402
+from at_once import alone, beside  # noqa: E402
+from cases import run_tests, thorough  # noqa: E402
 from daemons import (BINARIES, CROWD, NO_PACE, PORT, PROGRAMS, SMALL, TOP, WAIT_S, DaemonTest,  # noqa: E402
                      Watched, program, setUpModule)
 from path import Path, built, wait_line, wait_listening  # noqa: E402
@@ -37,6 +38,7 @@ while s.recv(1 << 20, socket.MSG_TRUNC):
 """
 
 
+@beside
 class Connections(DaemonTest):
     def test_a_sender_that_locked_its_buffer(self) -> None:
         path, sender, fd, _ = self.begin(LONG, SMALL)
@@ -58,6 +60,7 @@ class Connections(DaemonTest):
         self.assertEqual(locks(), 0)
         self.stop(daemon)
 
+    @thorough
     def test_what_the_kernel_reaches_is_left_to_it(self) -> None:
         path, sender, fd, _ = self.begin("rate=50M,delay=10ms")
         daemon = self.daemon(path, "[all]\n")
@@ -146,6 +149,7 @@ while True:
         self.stop(daemon)
 
 
+@beside
 class Rules(DaemonTest):
     def test_the_first_that_matches_counts(self) -> None:
         path, sender, fd, _ = self.begin(LONG, SMALL)
@@ -181,6 +185,8 @@ class Rules(DaemonTest):
                 self.stop(daemon)
                 self.assertEqual(self.ask(sender, "buffer"), before)
 
+    @thorough
+    @alone
     def test_fixed_sizes(self) -> None:
         self.core(CORE)
         path, sender, fd, _ = self.begin(LONG, SMALL)
@@ -197,6 +203,7 @@ class Rules(DaemonTest):
         self.line(daemon, "sets SO_SNDBUF 1500000")
         self.stop(daemon)
 
+    @alone
     def test_fixed_sizes_beyond_what_anybody_may_set(self) -> None:
         self.core(CORE)
         path, sender, fd, _ = self.begin(LONG)
@@ -234,6 +241,7 @@ class Rules(DaemonTest):
         self.assertEqual(self.line(daemon, "sets congestion control reno")[6], "other")
         self.stop(daemon)
 
+    @alone
     def test_a_known_path(self) -> None:
         self.core(CORE)
         path, sender, fd, _ = self.begin(LONG)
@@ -249,6 +257,8 @@ class Rules(DaemonTest):
                 self.stop(daemon)
                 sender = self.locked(path)
 
+    @thorough
+    @alone
     def test_no_size_beyond_max(self) -> None:
         """The path needs a buffer of 9.8 MB."""
         self.core({"net.core.rmem_max": 16777216, "net.core.wmem_max": 16777216})
@@ -290,6 +300,7 @@ class Divide(Watched):
                 return
             self.assertLess(time.monotonic(), deadline, mean)
 
+    @thorough
     def test_senders(self) -> None:
         path = self.crowd("take")
         senders = [self.locked(path, 0) for _ in range(self.COUNT)]
@@ -326,6 +337,7 @@ class Divide(Watched):
             self.assertEqual({self.ask(sender, "locks") for sender in senders}, {0})
             self.assertEqual({self.ask(sender, "pace") for sender in senders}, {NO_PACE})
 
+    @thorough
     def test_a_pace_of_the_program(self) -> None:
         """It is the program's, whenever it was set, and no daemon takes it away; one that a killed daemon left goes."""
         own, share = 6_000_000, 200_000  # 6 MB/s over LONG are more than the share
@@ -366,6 +378,7 @@ class Divide(Watched):
         self.stop(daemon)
         self.assertEqual((self.ask(sender, "buffer"), self.ask(sender, "locks")), (before, 1))
 
+    @thorough
     def test_receivers(self) -> None:
         path = self.crowd("send")
 
@@ -390,6 +403,7 @@ class Divide(Watched):
         self.stop(daemon)
 
 
+@beside
 class Care(DaemonTest):
     def test_a_dry_run_sets_nothing(self) -> None:
         if not shutil.which("strace"):
@@ -476,6 +490,7 @@ class Care(DaemonTest):
         self.assertEqual(self.ask(sender, "buffer"), before)
         self.stop(daemon)
 
+    @alone
     def test_with_the_capabilities_of_its_service(self) -> None:
         """Those of the unit are enough for processes of other users, buffers beyond net.core.wmem_max included."""
         if os.geteuid() != 0:

@@ -21,7 +21,8 @@ sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
 
 import test_bulk  # noqa: E402
 import test_paths  # noqa: E402
-from cases import run_tests  # noqa: E402
+from at_once import beside  # noqa: E402
+from cases import run_tests, thorough  # noqa: E402
 from daemons import BINARIES, NOBODY, PROGRAMS, SMALL, WAIT_S, Watched, setUpModule  # noqa: E402
 from path import DEVICE, built, wait_line  # noqa: E402
 
@@ -81,6 +82,7 @@ class Learning(Watched):
         self.between(entry["rx"], 5e6, 51e6, "the rate")  # with a queue of 100 KB much is lost
         self.stop(daemon)
 
+    @thorough
     def test_what_teaches_nothing(self) -> None:
         path, sender, fd, _ = self.begin(self.EASY)
         for rules, args in (("[all]\npace=20M\n", ()), ("[all]\nintent=low-delay\n", ()), ("[all]\ndivide=1M\n", ()),
@@ -94,6 +96,7 @@ class Learning(Watched):
                 self.stop(daemon)  # which learns from all that it looked after
                 self.assertEqual(self.entries(), [])
 
+    @thorough
     def test_a_connection_that_may_go_another_way_teaches_nothing(self) -> None:
         for name, options in (("SO_MARK", ("36", "7")), ("SO_BINDTODEVICE", ("25", DEVICE))):
             with self.subTest(name):
@@ -107,6 +110,7 @@ class Learning(Watched):
         self.until(lambda: len(self.flows()["flows"]) == count, "not looked after")
         return self.flows()["flows"]
 
+    @beside
     def test_a_daemon_that_ends_keeps_what_it_knows(self) -> None:
         path, sender, fd, _ = self.begin(self.EASY)
         daemon = self.watched(path, f"store={self.store}\n[all]\n")
@@ -138,6 +142,7 @@ class Learning(Watched):
                 pass
         return files
 
+    @beside
     def test_what_programs_hand_in(self) -> None:
         path, sender, fd, _ = self.begin(self.EASY, SMALL)
         daemon = self.watched(path, f"store={self.store}\nlearned={self.into}\n[all]\n")
@@ -191,6 +196,7 @@ except ConnectionError:  # the daemon has ended
         self.until(lambda: come() > before, "it has ended")
         self.stop(daemon)
 
+    @beside
     def test_its_place_is_taken(self) -> None:
         path = self.path(both="rate=50M,delay=10ms")
         self.into.write_text("mine")
@@ -199,6 +205,7 @@ except ConnectionError:  # the daemon has ended
         self.stop(daemon)
         self.assertEqual(self.into.read_text(), "mine")
 
+    @beside
     def test_a_store_that_cannot_be_written(self) -> None:
         """It is said once, and the care goes on."""
         if os.geteuid() != 0:

@@ -19,12 +19,14 @@ import time
 sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
 
 import test_probe  # noqa: E402
+from at_once import alone, beside  # noqa: E402
 from cases import run_tests  # noqa: E402
 from daemons import BINARIES, PORT, PROGRAMS, SMALL, WAIT_S, Watched, program, setUpModule  # noqa: E402
 from path import built, wait_line  # noqa: E402
 from test_bulk import LONG  # noqa: E402
 
 
+@beside
 class Status(Watched):
     def test_what_is_asked_is_told(self) -> None:
         path, sender, fd, _ = self.begin(LONG, SMALL)
@@ -64,6 +66,7 @@ class Status(Watched):
             self.assertEqual(curl(page, *args, "-o", "/dev/null", "-w", "%{http_code}").stdout, code)
         self.stop(daemon)
 
+    @alone
     def test_clients_that_dawdle_or_crowd(self) -> None:
         path, sender, fd, _ = self.begin(LONG, SMALL)
         daemon = self.watched(path)

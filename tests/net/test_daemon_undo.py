@@ -17,6 +17,7 @@ from collections.abc import Callable
 
 sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
 
+from at_once import beside  # noqa: E402
 from cases import run_tests  # noqa: E402
 from daemons import (BINARIES, BUF_LOCK, NO_PACE, PORT, PROGRAMS, SMALL, WAIT_S, DaemonTest,  # noqa: E402
                      setUpModule)
@@ -54,6 +55,7 @@ while s.recv(1 << 20, socket.MSG_TRUNC):
 """
 
 
+@beside
 class Undo(DaemonTest):
     """What was set can be put back once the daemon has ended, however it ended."""
 

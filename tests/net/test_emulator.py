@@ -28,7 +28,7 @@ from unittest import mock
 sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
 
 import cases  # noqa: E402
-from cases import PathTest, run_tests  # noqa: E402
+from cases import PathTest, run_tests, thorough  # noqa: E402
 from path import (  # noqa: E402
     Path, PathError, default_pathemu, global_sysctls, machine_lock, recover, wait_line,
     wait_listening)
@@ -192,6 +192,7 @@ class Shape(PathTest):
                 self.between(min(times), 2 * delay - 0.005, 2 * delay + LATE_MS, "least RTT")
                 self.between(statistics.median(times), 2 * delay, 2 * delay + LATE_MS, "RTT")
 
+    @thorough
     def test_directions_are_separate(self) -> None:
         # 3% and LATE_MS
         path = self.path(ab="rate=10M,delay=30ms", ba="rate=50M,delay=5ms")
@@ -203,6 +204,7 @@ class Shape(PathTest):
             self.between(min(flow.delays_ms() + lone.delays_ms()), first - 0.005, first + LATE_MS, "delay")
         self.assertEqual(path.truth()["ab"]["packets"], 0)
 
+    @thorough
     def test_ipv6(self) -> None:
         path = self.path(both="rate=20M,delay=5ms")
         self.near(Flow(path, "a", 334, ipv6=True).rate(), 20e6, 0.03, "rate")
@@ -219,6 +221,7 @@ class Shape(PathTest):
         # the last waits for all before it: 12 ms a packet
         self.between(max(flow.delays_ms()), 1195, 1200 + 20 * LATE_MS, "longest wait")
 
+    @thorough
     def test_loss(self) -> None:
         # four standard deviations; the truth itself exactly
         path = self.path(ab="loss=0.02", seed=4711)
@@ -226,6 +229,7 @@ class Shape(PathTest):
         self.assertEqual(len(flow.rows), 5000 - flow.truth["drops_loss"])
         self.between(flow.truth["drops_loss"], 60, 140, "lost of 5000")
 
+    @thorough
     def test_jitter(self) -> None:
         # 20 to 30 ms, uniform, packets far enough apart not to meet: median 25 within 2 + late
         path = self.path(ab="delay=20ms,jitter=10ms", seed=1)
@@ -236,6 +240,7 @@ class Shape(PathTest):
         self.between(max(delays), 28, 1000, "most")
         self.between(statistics.median(delays), 23, 27 + LATE_MS, "median")
 
+    @thorough
     def test_reordering(self) -> None:
         # 10% of 1000 within four standard deviations; each of them 10 ms later, LATE_MS
         path = self.path(ab="delay=5ms,reorder=0.1,reorder_by=10ms", seed=1)
@@ -247,6 +252,7 @@ class Shape(PathTest):
         self.between(len(overtaken), 62, 138, "overtaken")
         self.between(statistics.median(overtaken), 14.995, 15 + LATE_MS, "their delay")
 
+    @thorough
     def test_token_bucket(self) -> None:
         # 60 KB at the peak are 60 * 200 / 190 = 63 KB: 42 packets, 2.5 ms. 10%; then 3%
         path = self.path(ab="rate=10M,burst=60K,peak=200M,delay=5ms")
@@ -261,6 +267,7 @@ class Shape(PathTest):
             path.change("ab", burst="60K", peak="200M")
         self.fail(f"peak rates {rates}, expected 2e8 within 10%")
 
+    @thorough
     def test_cross_traffic(self) -> None:
         # it takes no notice of losses, so TCP gets the other half: 15 to 26 of 50 Mbit/s
         path = self.path(both="rate=50M,delay=5ms", ab="cross=0.5,queue=100K")
@@ -294,6 +301,7 @@ class Truth(PathTest):
         path.reset()
         self.assertEqual(path.truth()["ab"]["packets"], 0)
 
+    @thorough
     def test_change_reaches_what_waits(self) -> None:
         # 400 packets at 10 Mbit/s would last 480 ms; after 100 of them 40 Mbit/s. 5%
         path = self.path(ab="rate=10M,delay=5ms")
@@ -308,6 +316,7 @@ class Truth(PathTest):
         self.near(flow.rate(0, 90), 10e6, 0.05, "rate before")
         self.near(flow.rate(250), 40e6, 0.05, "rate after")
 
+    @thorough
     def test_change_of_delay_and_loss(self) -> None:
         path = self.path(both="delay=5ms")
         path.change("ba", delay="45ms")
@@ -356,6 +365,7 @@ class Truth(PathTest):
 class Ends(PathTest):
     """The hosts at both ends: congestion control by route, sysctls, privilege."""
 
+    @thorough
     def test_congestion_control_by_route(self) -> None:
         # both ends, unprivileged; TCP gets 85% of the rate (headers 4%, slow start the rest)
         other_cc = "reno"
@@ -557,6 +567,7 @@ class Elsewhere(PathTest):
         self.assertEqual(done.returncode, 77, done.stderr)
         self.assertRegex(done.stdout, r"1\.\.0 # SKIP .*/dev/net/tun")
 
+    @thorough
     def test_ordinary_user(self) -> None:
         # build, source and this Python may lie where only root can look
         python = shutil.which("python3", path="/usr/bin:/usr/local/bin")

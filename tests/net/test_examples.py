@@ -20,7 +20,7 @@ import sys
 sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
 
 import test_bulk  # noqa: E402
-from cases import on_time, run_tests  # noqa: E402
+from cases import on_time, run_tests, thorough  # noqa: E402
 from path import Path, wait_line, wait_listening  # noqa: E402
 from test_bulk import CORE, LONG, RMEM, WMEM, BulkTest  # noqa: E402
 from test_probe import copy_for_everybody  # noqa: E402
@@ -99,6 +99,7 @@ class Senders(BulkTest):
         self.between(int(found.group(1)), 2_000_000, 4_194_304, "SO_SNDBUF")  # 1.35 products, or wmem_max
         self.assertEqual(int(found.group(2)), SIZE)
 
+    @thorough
     def test_tune_short(self) -> None:
         path = self.long_hosts()
         before = self.echoes(path)
@@ -118,6 +119,7 @@ class Senders(BulkTest):
         self.assertGreaterEqual(int(found.group(3)), 1)
         self.assertGreater(self.echoes(path), before)
 
+    @thorough
     def test_flowloop_short(self) -> None:
         path = self.long_hosts()
         before = self.echoes(path)
@@ -137,6 +139,7 @@ class Senders(BulkTest):
         self.assertEqual(self.echoes(path), before)  # it sends nothing of its own
 
     @on_time
+    @thorough
     def test_live_with_low_delay(self) -> None:
         self.core(CORE)
         path = self.hosts("rate=50M,delay=25ms,queue=2M", {**WMEM, **RMEM})

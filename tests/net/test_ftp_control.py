@@ -13,7 +13,7 @@ import sys
 
 sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
 
-from cases import PathTest, run_tests  # noqa: E402
+from cases import PathTest, run_tests, some, thorough  # noqa: E402
 from path import Path, built, wait_listening  # noqa: E402
 
 TOOL = "tests/net/ftp_control"
@@ -48,16 +48,18 @@ class Control(PathTest):
         return found
 
     def test_downloads(self):
-        for rate, delay_ms, cc in ((400, 50, "cubic"), (100, 100, "reno"), (1000, 40, "cubic")):
+        for rate, delay_ms, cc in some((400, 50, "cubic"), (100, 100, "reno"), (1000, 40, "cubic")):
             with self.subTest(rate=rate, delay_ms=delay_ms, cc=cc):
                 found = self.rates("get", f"rate={rate}M,delay={delay_ms}ms,queue=4M", cc)
                 self.near(statistics.median(mbit for _, mbit in found), rate, RATE_SHARE, "Mbit/s")
 
+    @thorough
     def test_downloads_from_a_sender_that_paces(self):
         """bbr paces a train before it knows the path: what it shows is right, or is called a lower bound."""
         for least, mbit in self.rates("get", "rate=400M,delay=50ms,queue=4M", "bbr"):
             self.between(mbit, 0 if least else 400 * (1 - RATE_SHARE), 400 * (1 + RATE_SHARE), "Mbit/s")
 
+    @thorough
     def test_uploads_to_a_server_whose_window_may_be_too_small(self):
         for rate, delay_ms, cc in ((400, 50, "cubic"), (100, 100, "reno")):
             with self.subTest(rate=rate, delay_ms=delay_ms, cc=cc):

@@ -22,7 +22,7 @@ import time
 sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
 
 from at_once import beside  # noqa: E402
-from cases import PathTest, run_tests  # noqa: E402
+from cases import PathTest, run_tests, thorough  # noqa: E402
 import schema  # noqa: E402
 from path import Path, built, wait_line, wait_listening  # noqa: E402
 
@@ -121,6 +121,7 @@ class Measuring(InbandTest):
                 for side in ("ab", "ba"):
                     self.assertLessEqual(truth[side]["bytes"], 3 * (most + HANDSHAKE_BYTES))
 
+    @thorough
     def test_congestion_controls(self) -> None:
         for cc in ("reno", "bbr"):
             with self.subTest(cc=cc), Path(both="rate=100M,delay=20ms") as path:
@@ -134,11 +135,13 @@ class Measuring(InbandTest):
                 if cc == "reno":
                     self.right_rates(self.median(path), 100, 100)
 
+    @thorough
     def test_loss(self) -> None:
         with Path(both="rate=50M,delay=10ms,loss=0.02", seed=3) as path:
             self.serve(path)
             self.right_rates(self.median(path), 50, 50)
 
+    @thorough
     def test_packet_sizes(self) -> None:
         for mtu in (576, 9000):
             with self.subTest(mtu=mtu), Path(both="rate=50M,delay=10ms", mtu=mtu) as path:
@@ -373,6 +376,7 @@ class Serving(InbandTest):
         self.assertEqual(done.stdout, "dropped\n")
         self.assertLess(cpu_s(server.pid), CPU_S)
 
+    @thorough
     def test_only_hello_is_a_hello(self) -> None:
         path = self.path(both="rate=100M,delay=5ms")
         self.serve(path)

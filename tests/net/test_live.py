@@ -26,7 +26,7 @@ import schema  # noqa: E402
 import test_bulk  # noqa: E402
 import test_probe  # noqa: E402
 from at_once import alone, beside  # noqa: E402
-from cases import run_tests  # noqa: E402
+from cases import run_tests, some, thorough  # noqa: E402
 from path import Path, wait_line, wait_listening  # noqa: E402
 from test_bulk import CORE, LONG, RMEM, WMEM, BulkTest  # noqa: E402
 
@@ -116,7 +116,7 @@ class Live(BulkTest):
         self.core(CORE)
         path = self.hosts(LONG, {**WMEM, **RMEM})
         self.serve(path)
-        for options in ((), ("--reverse",)):
+        for options in some((), ("--reverse",)):
             with self.subTest(options=options):
                 result = self.send(path, "--seconds", "8", "--tune", "live", *options)
                 self.assertEqual(result["reason"], "set")
@@ -126,7 +126,7 @@ class Live(BulkTest):
         self.core(CORE)
         path = self.hosts("rate=100M,delay=10ms", {**WMEM, **RMEM})
         self.serve(path)
-        for cc in ("cubic", "bbr", "reno"):
+        for cc in some("cubic", "bbr", "reno"):
             with self.subTest(cc=cc):
                 for side in "ab":
                     path.route(side, congctl=cc)
@@ -138,7 +138,7 @@ class Live(BulkTest):
         self.core(CORE)
         path = self.hosts("rate=50M,delay=25ms,queue=2M", {**WMEM, **RMEM})
         self.serve(path)
-        for options in ((), ("--reverse",)):
+        for options in some((), ("--reverse",)):
             with self.subTest(options=options):
                 default = self.send(path, "--seconds", "5", *options)
                 live = self.send(path, "--seconds", "5", "--tune", "live", "--intent", "low-delay",
@@ -217,6 +217,7 @@ class Watch(Asked):
                 self.assertEqual(os.sched_getscheduler(sender.pid), os.SCHED_OTHER)
                 self.stop(watch)
 
+    @thorough
     def test_loss(self) -> None:
         path, sender, fd, _ = self.begin("rate=50M,delay=10ms,loss=0.02")
         watch = self.watch(path, f"{sender.pid}:{fd}")
@@ -326,6 +327,7 @@ class Watch(Asked):
         self.stop(watch)
 
     @alone
+    @thorough
     def test_out_of_another_network_namespace(self) -> None:
         if os.geteuid() != 0:
             self.skipTest("needs CAP_SYS_ADMIN")

@@ -26,7 +26,7 @@ sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
 
 import test_bulk  # noqa: E402
 from path import Path, PathError, built, wait_line, wait_listening  # noqa: E402
-from cases import run_tests  # noqa: E402
+from cases import run_tests, thorough  # noqa: E402
 
 RATE = 50_000_000
 RTT_NS = 40_000_000
@@ -190,6 +190,7 @@ class Forced(test_bulk.BulkTest):
             wait_line(sender, said.append)
         return any(TRIMS in line for line in said)
 
+    @thorough
     def test_what_could_not_be_forced_is_not_trimmed(self) -> None:
         """As soon as it could be: a path was told that takes more than autotuning reaches, 3 MB."""
         self.core(test_bulk.OLDER_CORE)
@@ -199,6 +200,7 @@ class Forced(test_bulk.BulkTest):
                 self.say(sender, word, "500000000", "may")
                 self.assertEqual(self.is_trimmed(sender, sink, 6), word == "may")
 
+    @thorough
     def test_nor_is_what_no_step_could_force(self) -> None:
         """Of the path's 0.6 MB autotuning reaches 0.2, and anybody may set 0.3."""
         self.core(test_bulk.OLDER_CORE)
@@ -245,6 +247,7 @@ class Import(test_bulk.BulkTest):
             self.assertEqual([one["remote"] for one in entries(store)], [path.addr["b" if side == "a" else "a"] + "/32"])
         return json.loads(done.stdout)["paths"], done.stderr
 
+    @thorough
     def test_who_sent_knows_the_time_and_who_received_the_rate(self) -> None:
         path = self.hosts("rate=50M,delay=20ms,queue=1M")
         for args, sender, receiver in ((), "a", "b"), (("--reverse",), "b", "a"):

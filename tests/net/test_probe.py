@@ -30,7 +30,7 @@ from collections.abc import Sequence
 sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
 
 import schema  # noqa: E402
-from cases import PathTest, run_tests  # noqa: E402
+from cases import PathTest, run_tests, thorough  # noqa: E402
 from path import Path, built, wait_line, wait_listening  # noqa: E402
 from test_emulator import ping  # noqa: E402
 
@@ -212,6 +212,7 @@ class Measures(ToolTest):
                     cost = statistics.median(r["cost_bytes"] for r in results)
                     self.assertLessEqual(cost, CHEAP_BYTES)
 
+    @thorough
     def test_faster_and_slower(self) -> None:
         for mbit, delay_ms in ((10, 5), (400, 20)):
             with self.subTest(mbit=mbit):
@@ -239,6 +240,7 @@ class Measures(ToolTest):
                         self.assertLessEqual(truth["bytes"], truth["packets"] * mtu)
                     self.median(results, 50e6, 20)
 
+    @thorough
     def test_small_route_mtu(self) -> None:
         path = self.path(both="rate=50M,delay=10ms")
         path.route("a", mtu=1300)
@@ -258,6 +260,7 @@ class Measures(ToolTest):
         self.assertLessEqual(result["elapsed_ns"], 450 * MS + SLACK_S * 1e9)
         self.assertIsNone(result["tx_rate_bit_per_s"])  # no time for a train
 
+    @thorough
     def test_a_host_that_is_late_misleads_nobody(self) -> None:
         """At its own end of the path packets are held back, passed on late, or not at all for some time: the rate is
         right, or called doubtful. Of three runs one may be wrong."""
@@ -435,6 +438,7 @@ class Failures(ToolTest):
                     done = self.run_tool(path, "probe", host)
                     self.fails(done, 1, 0.5 + SLACK_S, "(?i)route|unreachable")
 
+    @thorough
     def test_mtu_changes_meanwhile(self) -> None:
         # as when another connection of this host learns it
         for ipv6 in (False, True):
@@ -452,6 +456,7 @@ class Failures(ToolTest):
                     self.right_time(result, 100)
                     self.near(result["tx_rate_bit_per_s"], 10e6, 0.5, "rate")
 
+    @thorough
     def test_interface_goes_down(self) -> None:
         for least in (1, 6):
             with self.subTest(packets=least):
@@ -469,6 +474,7 @@ class Failures(ToolTest):
                 else:
                     self.assertTrue(err.strip())
 
+    @thorough
     def test_stopped_until_the_deadline_is_over(self) -> None:
         # in the pings, and in the first train
         for least in (1, 6):
@@ -540,6 +546,7 @@ class Hostile(ToolTest):
             done = self.run_tool(path, "probe", (path.addr6 if ipv6 else path.addr)["b"])
             self.fails(done, 1, 1 + SLACK_S, "answer")
 
+    @thorough
     def test_router_that_says_no(self) -> None:
         # prohibited by an administrator there, which is nothing that setcap here could cure
         for ipv6 in (False, True):
@@ -551,6 +558,7 @@ class Hostile(ToolTest):
                     done = self.run_tool(path, "probe", (path.addr6 if ipv6 else path.addr)["b"])
                     self.fails(done, 1, 0.5 + SLACK_S, r"\A(?!.*(setcap|nothing answered))")
 
+    @thorough
     def test_router_that_contradicts_the_answer(self) -> None:
         # an answer counts more, if it is read first: between two calls both may come
         for ipv6 in (False, True):
@@ -559,6 +567,7 @@ class Hostile(ToolTest):
                 self.respond(path, "unreachable", ipv6=ipv6)
                 self.right_at_last(path, (path.addr6 if ipv6 else path.addr)["b"], codes=(0, 1))
 
+    @thorough
     def test_answer_and_contradiction_at_once(self) -> None:
         # both are there when the tool looks next
         for ipv6 in (False, True):
@@ -578,6 +587,7 @@ class Hostile(ToolTest):
                     self.assertEqual((child.returncode, err), (0, ""))
                     self.parse(out)
 
+    @thorough
     def test_narrower_further_on(self) -> None:
         # told or not: full-size packets do not get through
         for mode in ("narrow:1280", "hole:1280", "hole:600"):
@@ -742,6 +752,7 @@ class Words(ToolTest):
             self.assertEqual(values[:-1], needed.split()[:-1])
             self.between(int(values[-1]), int(needed.split()[-1]), 1.5 * int(needed.split()[-1]), name)
 
+    @thorough
     def test_explain_tells_what_this_host_does(self) -> None:
         """Facts of the kernel, made true first: each is named, with the line that changes it."""
         path = self.path(both="rate=100M,delay=20ms", seed=3)

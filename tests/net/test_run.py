@@ -22,7 +22,8 @@ from collections.abc import Callable
 
 sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
 
-from cases import REFUSED, PathTest, run_tests  # noqa: E402
+from at_once import beside  # noqa: E402
+from cases import PathTest, REFUSED, run_tests, some, thorough  # noqa: E402
 from path import Path, built, wait_listening  # noqa: E402
 from test_bulk import CORE, BulkTest  # noqa: E402
 from test_probe import ALL, PING_GROUPS  # noqa: E402
@@ -78,6 +79,7 @@ def compiled(folder: str, name: str, source: str, *options: str, compiler: str =
     return target
 
 
+@beside
 class Same(unittest.TestCase):
     """Each scene of run_calls.c prints the same under it, and ends in the same way."""
 
@@ -88,12 +90,14 @@ class Same(unittest.TestCase):
             self.assertEqual((ours.returncode, ours.stderr), (without.returncode, without.stderr))
             self.assertEqual((without.returncode, without.stderr), (-signal.SIGPIPE if scene == "sigpipe" else 0, ""))
 
+    @thorough
     def test_scenes(self) -> None:
         self.assertIn(DIFFERS, scenes())
         for scene in scenes():
             if scene != DIFFERS:
                 self.compare(scene)
 
+    @thorough
     def test_functions_that_check_their_buffers(self) -> None:
         for scene in ("other_calls", "transfers", "reads_all", "descriptors"):
             self.compare(scene, calls=CHECKED)
@@ -106,6 +110,7 @@ class Same(unittest.TestCase):
             for moved in ("sent 7000 bytes, received 1000 bytes in ", "sent 1000 bytes, received 7000 bytes in "):
                 self.assertIn(moved, said)
 
+    @thorough
     def test_with_sizes_kept(self) -> None:
         for scene in ("sizes", "descriptors", "transfers", "children", "threads"):
             self.compare(scene, "--keep-sizes")
@@ -118,8 +123,8 @@ class Same(unittest.TestCase):
 
     def test_under_a_filter_of_system_calls(self) -> None:
         """It was there before, and refuses what the object would like to call."""
-        for number, names in ((SYS_POLL, ("transfers", "whole_reads", "whole_writes")), (SYS_IOCTL, ("transfers", "reads_all")),
-                              (SYS_GETSOCKOPT, ("transfers", "reads_all", "whole_writes"))):
+        for number, names in some((SYS_GETSOCKOPT, ("transfers", "reads_all", "whole_writes")),
+                                  (SYS_POLL, ("transfers", "whole_reads", "whole_writes")), (SYS_IOCTL, ("transfers", "reads_all"))):
             for scene in names:
                 self.compare(scene, "--intent", "low-delay", prefix=(sys.executable, "-c", REFUSED, str(number)))
 
@@ -204,6 +209,7 @@ ssize_t send(int fd, const void *data, size_t bytes, int flags)
 """
 
 
+@beside
 class Parts(unittest.TestCase):
     """Calls that are made in parts."""
 
@@ -264,6 +270,7 @@ __attribute__((destructor)) static void end(void)
 """
 
 
+@beside
 class WholeFiles(unittest.TestCase):
     """A sendfile() of all that a file holds is made in parts, however much it asks for."""
 
@@ -368,6 +375,7 @@ int open64(const char *file, int flags, ...)
 """
 
 
+@beside
 class Forks(unittest.TestCase):
     PROGRAM = ("import socket, threading\n"
                "l = socket.create_server(('127.0.0.1', 0)); s = socket.create_connection(l.getsockname())\n"
@@ -389,9 +397,11 @@ class Forks(unittest.TestCase):
         self.assertEqual((done.returncode, done.stdout), (0, "a child has 0\n"), done.stderr)
 
 
+@beside
 class Checked(unittest.TestCase):
     """tests/threads has the thread sanitizer's part."""
 
+    @thorough
     def test_memcheck_has_nothing_to_say(self) -> None:
         if not shutil.which("valgrind"):
             self.skipTest("valgrind is not installed")
@@ -404,6 +414,7 @@ class Checked(unittest.TestCase):
         self.assertEqual(under(*check, "wrong_calls").returncode, 9, "it would say something")
 
 
+@beside
 class Sizes(unittest.TestCase):
     """Which sizes are locked: 1 is the send buffer, 2 the receive buffer."""
 
@@ -488,6 +499,7 @@ class Sizes(unittest.TestCase):
                 self.assertEqual([lock for lock, _ in ours], [2 if " " in steps else 0] * 3)
 
 
+@beside
 class Command(unittest.TestCase):
     @unittest.skipUnless(shutil.which("readelf"), "needs readelf")
     def test_the_object_calls_nothing_to_know_its_thread(self) -> None:
@@ -702,6 +714,7 @@ class Command(unittest.TestCase):
                     os.close(read)
 
 
+@beside
 class Unreachable(unittest.TestCase):
     """Told once, on one line; the program then runs as without."""
 
@@ -769,6 +782,7 @@ class Unreachable(unittest.TestCase):
         self.check(compiled(self.folder, "other", self.SOURCE, "-m32"), "built for another machine")
 
 
+@beside
 class Programs(unittest.TestCase):
     """Some that most hosts have; tests/net/test_run_programs.py has more."""
 
@@ -861,6 +875,7 @@ class OnAPath(BulkTest):
                 "until(1.2, 1 << 16, 0); until(5.4, 1000, 0.06); select.select([], [], [], 4); until(9.6, 1 << 16, 0)\n"
                 "s.shutdown(socket.SHUT_WR); s.recv(1)\n")
 
+    @thorough
     def test_what_limited_is_told_by_time_not_by_looks(self) -> None:
         """Where a buffer limits, looks are more frequent: 80 here, of 140. In a pause there is none, and the next sees no more of it."""
         path = self.started("rate=200M,delay=2ms,queue=1M")
@@ -874,6 +889,7 @@ class OnAPath(BulkTest):
               "s.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, 65536)\n"
               "d.sendall(bytes(4_000_000)); print(s.getsockopt(socket.SOL_SOCKET, 72))\n")
 
+    @thorough
     def test_kept_sizes_that_were_set_through_another_descriptor(self) -> None:
         path = self.started()
         said = [path.run("a", [COMMAND, "run", *options, "--", sys.executable, "-c", self.COPIES, path.addr["b"], str(PORT)],
@@ -916,6 +932,7 @@ class OnAPath(BulkTest):
                "if sys.argv[3] == 'clamped': s.setsockopt(socket.IPPROTO_TCP, socket.TCP_WINDOW_CLAMP, 150000)\n"
                "while s.recv(1 << 16): pass\n")
 
+    @thorough
     def test_the_receive_side_of_a_program_that_clamps_its_window_stays(self) -> None:
         receive = self.receiving()
         for how, says in (("plain", r"set: SO_RCVBUF \d+"), ("clamped", "set: nothing")):
@@ -933,7 +950,7 @@ class OnAPath(BulkTest):
         path = self.path(both="rate=100M,delay=50ms,queue=2M")
         path.sysctl("a", "net.ipv4.tcp_wmem", "4096 16384 524288")
         path.sysctl("a", "net.ipv4.tcp_rmem", "4096 131072 500000")
-        for port, program, sends in ((PORT, self.SINK, 30_000_000), (PORT + 1, self.SOURCE, 0)):
+        for port, program, sends in some((PORT, self.SINK, 30_000_000), (PORT + 1, self.SOURCE, 0)):
             path.popen("b", [sys.executable, "-c", program, str(port)])
             wait_listening(path, "b", port)
             sizes = []
@@ -964,6 +981,7 @@ class OnAPath(BulkTest):
             "    else: f.read(1)\n"
             "    f.close(); c.close()\n")
 
+    @thorough
     def test_a_connection_that_is_over_before_it_is_reported(self) -> None:
         """What was set, and what the kernel alone would have given, were seen while it lived."""
         path = self.path(both="rate=50M,delay=20ms,queue=1M")

@@ -19,7 +19,7 @@ import tempfile
 
 sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
 
-from cases import PathTest, run_tests  # noqa: E402
+from cases import PathTest, run_tests, thorough  # noqa: E402
 from path import Path, built, wait_listening  # noqa: E402
 
 CLIENT = str(pathlib.Path(__file__).resolve().parent / "tls_client.py")
@@ -93,6 +93,7 @@ class Measures(TlsTest):
                 self.serve(path)
                 self.right(path, tx, rx, rtt_ms)
 
+    @thorough
     def test_tls_1_2(self) -> None:
         # each record has 7 bytes more of its own
         path = self.path(ab="rate=100M,delay=10ms", ba="rate=20M,delay=10ms")
@@ -102,6 +103,7 @@ class Measures(TlsTest):
             file.flush()
             self.right(path, 100, 20, 20, env={**os.environ, "OPENSSL_CONF": file.name})
 
+    @thorough
     def test_small_segments(self) -> None:
         path = self.path(both="rate=50M,delay=10ms", mtu=576)
         self.serve(path)

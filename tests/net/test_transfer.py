@@ -19,7 +19,7 @@ import sys
 sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
 
 from at_once import beside  # noqa: E402
-from cases import PathTest, run_tests  # noqa: E402
+from cases import PathTest, run_tests, thorough  # noqa: E402
 import schema  # noqa: E402
 from path import Path, built, wait_line, wait_listening  # noqa: E402
 
@@ -150,6 +150,7 @@ class Transferring(TransferTest):
             self.between(default["rtt_min_ns"], 100e6, 110e6, "round trip")
             self.assertGreater(tuned["in_flight_bytes"], default["in_flight_bytes"])
 
+    @thorough
     def test_nobody_is_busy_while_the_path_is_what_limits(self) -> None:
         """A program that looks again and again fills more of a buffer than one that waits: another default than the kernel's."""
         path = self.path(both="rate=10M,delay=20ms,queue=100k")
@@ -160,6 +161,7 @@ class Transferring(TransferTest):
         self.assertLess(after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime, 2, "of 8 s")
 
     @beside
+    @thorough
     def test_is_never_worse_on_a_short_path(self) -> None:
         path = self.path(both="rate=50M,delay=5ms,queue=200k")
         self.serve(path, "--transfer", "10")
@@ -181,6 +183,7 @@ class Transferring(TransferTest):
             self.assertIn(f"\n{row}", done.stdout)
 
     @beside
+    @thorough
     def test_ipv6(self) -> None:
         path = self.path(both="rate=50M,delay=5ms")
         if not path.has_ipv6:
@@ -225,6 +228,7 @@ class Refusing(TransferTest):
         self.serve(path)
         self.refused(path, 1, "serve --transfer")
 
+    @thorough
     def test_a_server_that_does_not_know_them(self) -> None:
         for answer, words in ((b"AUTOBUF ERROR 500 unknown\r\n", "does not know transfers"),
                               (b"", "closed the connection"), (b"\x1b[2J\xff\n", "")):
@@ -268,6 +272,7 @@ class Withstanding(TransferTest):
             fields = stat.read().rpartition(")")[2].split()
         return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
 
+    @thorough
     def test_first_lines_byte_by_byte(self) -> None:
         path = self.path(both="delay=1ms")
         self.serve(path, "--transfer", "5")
@@ -320,6 +325,7 @@ class Withstanding(TransferTest):
             self.assertEqual((done.returncode, done.stderr), (0, ""))
         self.assertTrue(self.told(path, f"s.sendall({HELLO!r}); out = line(s)").startswith(b"AUTOBUF HELLO"))
 
+    @thorough
     def test_says_what_was_transferred(self) -> None:
         path = self.path(both="rate=20M,delay=1ms")
         server = self.serve(path, "--transfer", "1", stderr=subprocess.STDOUT)

@@ -13,11 +13,13 @@ import unittest
 
 from roots import HERE, TOP, Root, digest, kept, lintian, next_version
 
-from cases import run_tests  # the folder is on the path by now
+from cases import run_tests, thorough# the folder is on the path by now
 from path import build_folder, machine_lock
 
 ALL = "AUTOBUF_TESTS_ALL" in os.environ
 BUILD = TOP / "packaging" / "build"
+OPTIONS = {} if ALL else {"DEB_BUILD_OPTIONS": "nocheck noopt noautodbgsym"}
+"""What packages of this system are made with: their unit tests are those that tests/run has run."""
 CONFFILE = "/etc/proftpd/conf.d/autobuf.conf"
 CONFFILES = {"proftpd-mod-autobuf": CONFFILE, "autobufd": "/etc/autobuf/autobufd.conf"}
 PROGRAMS = ("bulk", "flowloop", "lineserver", "live", "oneshot", "pollloop", "tune")
@@ -47,10 +49,10 @@ def made(root: Root | None = None) -> dict[str, pathlib.Path]:
     def make() -> subprocess.CompletedProcess:
         if root:
             return root.run("/src/packaging/build", "deb", "--here", "/packages")
-        return subprocess.run([BUILD, "deb", "--here", where], capture_output=True, text=True)
+        return subprocess.run([BUILD, "deb", "--here", where], capture_output=True, text=True, env=os.environ | OPTIONS)
 
     try:
-        files = kept(where, digest(*sources()), make)
+        files = kept(where, digest(*sources()) + str(OPTIONS), make)
     except RuntimeError as error:
         if re.search("Could not resolve|Unable to fetch|Failed to fetch", str(error)):
             raise unittest.SkipTest(str(error)) from None
@@ -149,9 +151,8 @@ class Contents(unittest.TestCase):
         headers = "".join(file.read_text() for file in (TOP / "include" / "autobuf").glob("*.h"))
         self.assertEqual(named, set(re.findall(r"^AUTOBUF_API [^;]*?\b(\w+)\(", headers, re.M)))
 
+    @thorough
     def test_the_same_source_makes_the_same_packages(self) -> None:
-        if not ALL:
-            self.skipTest("makes them once more: tests/run --all")
         first = {file.name: file.read_bytes() for file in made().values()}
         with tempfile.TemporaryDirectory() as name:
             subprocess.run([BUILD, "deb", "--here", name], check=True, env=os.environ | {"TZ": "Asia/Tokyo", "LC_ALL": "C"})
@@ -256,6 +257,7 @@ class Here(Installed):
         root.sh("rm -rf /etc/autobuf /var/lib/autobuf")  # this system's own, which purging would take
         self.whole_life(root, *INSTALLED, "autobufd")
 
+    @thorough
     def test_what_is_known_of_paths_goes_with_the_last_that_uses_it(self) -> None:
         root = self.root(over="/")
         root.sh("rm -rf /etc/autobuf /var/lib/autobuf")
@@ -268,6 +270,7 @@ class Here(Installed):
                 root.well("dpkg", "--purge", last)
                 root.sh("! test -e /var/lib/autobuf; ! test -e /run/autobufd")
 
+    @thorough
     def test_systemd_is_told_to_start_only_what_runs(self) -> None:
         root = self.root(over="/")
         root.sh("rm -f /usr/sbin/policy-rc.d; mkdir -p /run/systemd/system")
@@ -288,12 +291,9 @@ class Here(Installed):
         self.assertEqual(told("touch /run/active; dpkg --remove autobuf autobufd"), [("stop", unit) for unit in units])
 
 
+@thorough
 class Bare(Installed):
     """In bare roots of each release, with packages that were made there."""
-
-    def setUp(self) -> None:
-        if not ALL:
-            self.skipTest("makes packages and installs Debian, some minutes each: tests/run --all")
 
     def in_root(self, suite: str) -> None:
         root = self.root(suite=suite)

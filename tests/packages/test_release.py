@@ -14,9 +14,8 @@ import unittest
 
 from roots import TOP
 
-from cases import run_tests  # the folder is on the path by now
+from cases import run_tests# the folder is on the path by now
 
-ALL = "AUTOBUF_TESTS_ALL" in os.environ
 PLACES = {"meson.build": r"(?<=  version: ')0", "include/autobuf/error.h": r"(?<=VERSION_MINOR )1",
           "debian/changelog": r"(?<=libautobuf \()0", "packaging/rpm/libautobuf.spec": r"(?<=Version:        )0",
           "python/autobuf/_library.py": r'(?<=^VERSION = ")0', "CHANGELOG.md": r"(?<=## \[)0",
@@ -80,7 +79,7 @@ class Release(unittest.TestCase):
         self.assertEqual(self.release("--other", out).returncode, 2)
         self.assertFalse(any(out.iterdir()) if out.exists() else False)
 
-    @unittest.skipUnless(ALL, "builds the project and runs its unit tests: tests/run --all")
+    @thorough
     def test_a_draft_builds_and_can_be_used(self) -> None:
         version = re.search(r"version: '(.*)'", (TOP / "meson.build").read_text())[1]
         tarball = f"libautobuf-{version}.tar.xz"
@@ -105,7 +104,7 @@ class Release(unittest.TestCase):
             done = subprocess.run(command, capture_output=True, text=True)
             self.assertEqual(done.returncode, 0, done.stdout + done.stderr)
 
-    @unittest.skipUnless(ALL, "builds the project and runs its unit tests: tests/run --all")
+    @thorough
     def test_a_tarball_that_fails_its_tests_is_no_release(self) -> None:
         test = self.tree / "tests" / "unit" / "meson.build"
         test.write_text(test.read_text() + "\ntest('fails', find_program('false'), suite: 'unit')\n")

@@ -16,7 +16,6 @@ import contextlib
 import ctypes
 import ftplib
 import functools
-import hashlib
 import os
 import pathlib
 import shutil
@@ -25,8 +24,10 @@ import sys
 from collections.abc import Iterable, Iterator
 
 TOP = pathlib.Path(__file__).resolve().parents[2]
-sys.path.insert(0, str(TOP / "tests" / "net"))
+sys.path[:0] = [str(TOP / "tests"), str(TOP / "tests" / "net")]
 
+import cache  # noqa: E402
+from archive import ran  # noqa: E402
 from path import NOBODY, Path, build_folder, wait_listening  # noqa: E402
 from place import ALONE, MemoryFolder, drop  # noqa: E402
 
@@ -46,7 +47,7 @@ def root() -> pathlib.Path:
     where = folder() / "root"
     done = where / "done"
     if not done.exists():
-        subprocess.run([TOP / "scripts" / "debian-unpack", where, *PACKAGES], check=True)
+        ran(TOP / "scripts" / "debian-unpack", where, *PACKAGES)
         done.touch()
     return where
 
@@ -82,24 +83,17 @@ def state_of(stock: bool) -> str:
     if not stock:
         files += [*patches.glob("*.[ch]"), *patches.glob("*.patch"), patches / "series", TOP / "meson.build",
                   *(file for file in (TOP / "lib").rglob("*.*") if file.is_file()), *(TOP / "include").rglob("*.h")]
-    digest = hashlib.sha256()
-    for file in sorted(set(files)):
-        digest.update(file.read_bytes())
-    return digest.hexdigest()
+    return cache.digest([str(stock), cache.compiler(), str(cache.folder())], files)
 
 
 @functools.cache
 def prefix(stock: bool = False) -> pathlib.Path:
     """Where a build of ncFTP is installed; made if there is none of this state."""
-    where = folder() / ("ncftp-stock" if stock else "ncftp")
-    stamp, state = where / "state", state_of(stock)
-    if not (stamp.is_file() and stamp.read_text() == state):
-        shutil.rmtree(where, ignore_errors=True)
-        subprocess.run([TOP / "ncftp-patch" / "build", *(["--stock"] if stock else []), where], check=True,
-                       env=os.environ | {"AUTOBUF_SOURCES": str(build_folder() / "sources")},
-                       stdout=subprocess.DEVNULL)
-        stamp.write_text(state)
-    return where
+    def make(place: pathlib.Path) -> None:
+        ran(TOP / "ncftp-patch" / "build", *(["--stock"] if stock else []), place / "ncftp",
+            env=os.environ | {"AUTOBUF_SOURCES": str(cache.sources())})
+
+    return cache.kept("ncftp-stock" if stock else "ncftp", state_of(stock), make) / "ncftp"
 
 
 class Place(MemoryFolder):

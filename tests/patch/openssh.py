@@ -13,7 +13,6 @@ from __future__ import annotations
 
 import contextlib
 import functools
-import hashlib
 import os
 import pathlib
 import re
@@ -23,8 +22,10 @@ import sys
 from collections.abc import Iterable, Iterator
 
 TOP = pathlib.Path(__file__).resolve().parents[2]
-sys.path.insert(0, str(TOP / "tests" / "net"))
+sys.path[:0] = [str(TOP / "tests"), str(TOP / "tests" / "net")]
 
+import cache  # noqa: E402
+from archive import Missing, ran  # noqa: E402
 from path import NOBODY, Path, build_folder, wait_listening  # noqa: E402
 from place import ALONE, MemoryFolder, drop  # noqa: E402
 
@@ -92,7 +93,7 @@ def apply(folder: pathlib.Path, tree: pathlib.Path) -> tuple[list[str], bool]:
 
 def upstream(version: str, folder: pathlib.Path) -> None:
     """Upstream's source of a release."""
-    facts, archive = RELEASES[version], build_folder() / "sources"
+    facts, archive = RELEASES[version], cache.sources()
     subprocess.run([SOURCE, "openssh", facts["suites"], facts["file"], facts["sha256"], archive], check=True)
     subprocess.run(["tar", "-xf", archive / facts["file"], "-C", folder, "--strip-components=1"], check=True)
 
@@ -105,60 +106,61 @@ PLAIN = "-g -O0"
 
 
 def state_of(version: str, stock: bool) -> str:
-    """Changes with whatever a build is made of."""
+    """Changes with whatever a build is made of: source, series, library, compiler, and where it is kept."""
     folder = series(version)
     files = [PATCHES / "build", PATCHES / "source.sh", folder / "UPSTREAM"]
     if not stock:
         files += [*PATCHES.glob("autobuf*"), *folder.iterdir(), TOP / "meson.build",
                   *(file for file in (TOP / "lib").rglob("*.*") if file.is_file()), *(TOP / "include").rglob("*.h")]
-    digest = hashlib.sha256(b"" if OPTIMIZED else PLAIN.encode())
-    for file in sorted(set(files)):
-        digest.update(file.read_bytes())
-    return digest.hexdigest()
+    return cache.digest([version, str(stock), "" if OPTIMIZED else PLAIN, cache.compiler(), str(cache.folder())], files)
 
 
 @functools.cache
 def site(source: str) -> pathlib.Path:
     """Has configure keep what it finds: stock and patched, it is the same. Only for this process; packages come and go."""
     file = build_folder() / "openssh" / f"{source}.site"
-    cache = file.with_suffix(".cache")
+    found = file.with_suffix(".cache")
     file.parent.mkdir(parents=True, exist_ok=True)
-    cache.unlink(missing_ok=True)
-    file.write_text(f"cache_file='{cache}'\n")
+    found.unlink(missing_ok=True)
+    file.write_text(f"cache_file='{found}'\n")
     return file
 
 
 def environment(source: str, folder: pathlib.Path) -> dict[str, str]:
     """What a build in a folder is told."""
-    env = {"AUTOBUF_SOURCES": str(build_folder() / "sources"), "AUTOBUF_TREE": str(folder / "tree")}
+    env = {"AUTOBUF_SOURCES": str(cache.sources()), "AUTOBUF_TREE": str(folder / "tree")}
     if not OPTIMIZED:
         env |= {"CFLAGS": PLAIN, "CONFIG_SITE": str(site(source))}
     return os.environ | env
 
 
-FAILED: dict[pathlib.Path, str] = {}
-"""The end of what a build told that failed: it takes long to fail, and is tried once by a script."""
-
-
+@functools.cache
 def prefix(version: str, stock: bool = False, upstreams: bool = True) -> pathlib.Path:
     """Where a build of upstream's source, or of the distribution's, is installed; made if there is none of this
-    state. The built source is in tree/, what the build told in said."""
+    state. The built source is in tree/, what the build told in said. Nobody writes there.
+
+    RuntimeError with the end of what it told if it fails, Missing if its source cannot be had.
+    """
     source = version + "-distribution" * (not upstreams)
-    folder = build_folder() / "openssh" / (source + "-stock" * stock + "-optimized" * OPTIMIZED)
-    stamp, state = folder / "state", state_of(version, stock)
-    if not (stamp.is_file() and stamp.read_text() == state and (folder / "tree").is_dir()):
-        if folder in FAILED:
-            raise RuntimeError(f"{folder.name}: {FAILED[folder]}")
-        shutil.rmtree(folder, ignore_errors=True)
+    name = source + "-stock" * stock + "-optimized" * OPTIMIZED
+
+    def make(place: pathlib.Path) -> None:
+        folder = place / name
         options = ["--stock"] * stock + ["--upstream"] * upstreams
-        done = subprocess.run([PATCHES / "build", *options, version, folder], env=environment(source, folder),
-                              stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True)
-        if done.returncode:
-            FAILED[folder] = done.stderr[-1000:]
-            raise RuntimeError(f"{folder.name}: {FAILED[folder]}")
-        folder.joinpath("said").write_text(done.stderr)
-        stamp.write_text(state)
-    return folder
+        said = ran(PATCHES / "build", *options, version, folder, env=environment(source, folder))
+        (folder / "said").write_text(said)
+
+    if name in FAILED:
+        raise FAILED[name]
+    try:
+        return cache.kept(f"openssh-{name}", state_of(version, stock), make) / name
+    except (RuntimeError, Missing) as error:
+        FAILED[name] = error
+        raise
+
+
+FAILED: dict[str, Exception] = {}
+"""It takes long to fail, and is tried once by a script."""
 
 
 def programs(where: pathlib.Path) -> Iterator[tuple[int, str]]:

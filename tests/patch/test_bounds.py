@@ -17,9 +17,9 @@ import sys
 import time
 
 from openssh import Client, programs
-from test_openssh import ALL, MB, NEWEST, OpenSSH
+from test_openssh import MB, NEWEST, OpenSSH
 
-from cases import run_tests  # the folder is on the path by now
+from cases import run_tests, some, thorough# the folder is on the path by now
 from path import wait_line, wait_listening
 
 PEERS = str(pathlib.Path(__file__).parent / "stalling.py")
@@ -167,21 +167,21 @@ class Held(OpenSSH):
     # ---- tests ----
 
     def test_before_authentication_nothing_is_different(self) -> None:
-        for connections in (10, *[100] * ALL):
+        for connections in some(10, 100):
             with self.subTest(connections):
                 stock, ours = (self.strangers(stock, connections) for stock in (True, False))
                 self.between(stock, connections * 256 * 1024, connections * 20 * MB, "bytes, stock")
                 self.between(ours, 0.9 * stock, 1.1 * stock, "bytes")
 
     def test_channels_that_were_never_read_hold_what_stock_holds(self) -> None:
-        for connections, channels in ((1, 10), (3, 10), *[(1, 100), (1, 1000), (50, 10)] * ALL):
+        for connections, channels in some((3, 10), (1, 10), (1, 100), (1, 1000), (50, 10)):
             with self.subTest(connections=connections, channels=channels):
                 stock, ours = (self.stalled(stock, connections, channels) for stock in (True, False))
                 self.between(stock, connections * channels * FIRST, connections * (channels + 3) * 1.5 * FIRST, "stock")
                 self.between(ours, connections * channels * FIRST, stock * 1.05 + connections * SPARE, "bytes")
 
     def test_a_connection_holds_no_more_than_its_bound(self) -> None:
-        for channels in (10, *[100, 1000] * ALL):
+        for channels in some(10, 100, 1000):
             with self.subTest(channels):
                 stock, never = (self.stalled(stock, 1, channels) for stock in (True, False))
                 grown = self.grown(channels)
@@ -202,9 +202,8 @@ class Held(OpenSSH):
         self.clients[0].kill()
         self.until(lambda: self.changes(ssh, start)[-1][0] >= 8 * MB, "its window does not grow", 60)
 
+    @thorough
     def test_fifty_connections(self) -> None:
-        if not ALL:
-            self.skipTest("takes minutes: tests/run --all")
         stock = self.stalled(True, 50, 1)
         self.between(self.grown_connections(50, "256M"), stock + 128 * MB, stock * 1.05 + 256 * MB + 50 * SPARE, "bytes")
 

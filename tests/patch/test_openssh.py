@@ -17,10 +17,9 @@ from openssh import (PATCHES, USER, VERSIONS, Client, apply, pair, patches, pref
                      upstream)
 
 from at_once import alone, beside  # the folder is on the path by now
-from cases import PathTest, run_tests
+from cases import PathTest, run_tests, some, thorough
 from path import build_folder, wait_line, wait_listening
 
-ALL = "AUTOBUF_TESTS_ALL" in os.environ
 NEWEST = os.environ.get("AUTOBUF_OPENSSH", VERSIONS[-1])
 """The release that is tested, where not all of them are."""
 MB = 1 << 20
@@ -212,15 +211,11 @@ class Install(PathTest):
 class Distribution(OpenSSH):
     """The source that build takes by default."""
 
+    @thorough
     def test_what_is_built_says_which_version_it_is_and_transfers(self) -> None:
-        for version in VERSIONS if ALL else VERSIONS[-2:-1]:
+        for version in VERSIONS:
             with self.subTest(version):
-                try:
-                    where = prefix(version, upstreams=False)
-                except RuntimeError as error:
-                    if "cannot fetch" not in str(error) and "no source of" not in str(error):
-                        raise
-                    self.skipTest(f"{version}: {error}")
+                where = prefix(version, upstreams=False)
                 done = subprocess.run([where / "bin" / "ssh", "-V"], capture_output=True, text=True)
                 self.assertRegex(done.stderr, r"^OpenSSH_[\d.]+p\d Debian-\S+, ")
                 self.assertNotIn("not for a host", (where / "said").read_text())
@@ -258,7 +253,7 @@ class Buffers(PathTest):
                   "drained but for a byte": (60, 4, 401, 2 * MB),
                   "back and forth": (160, 4, 401, 9 * MB),
                   "back and forth at a quarter": (120, 4, 401, 80 * MB)}
-        for version in VERSIONS if ALL else VERSIONS[-1:]:
+        for version in some(*VERSIONS[::-1]):
             counts = self.counts(version)
             self.assertEqual(set(counts), set(bounds))
             for name, most in bounds.items():
@@ -288,9 +283,8 @@ class Transfers(OpenSSH):
                 self.assertNotIn("the peer queues little", log)
                 self.between(windows(log).get(0, 0), 2 * MB + 1, 8 * MB, "window")
 
+    @thorough
     def test_versions_with_each_other(self) -> None:
-        if not ALL:
-            self.skipTest("needs all versions, stock and patched: tests/run --all")
         kinds = [(version, stock) for version in VERSIONS for stock in (False, True)]
         for server, server_stock in kinds:
             for client, client_stock in kinds:
@@ -785,5 +779,4 @@ class Memory(OpenSSH):
 if __name__ == "__main__":
     sys.exit(run_tests(("ip", "setpriv", "taskset", "nsenter", "unshare", "valgrind"),
                        ("tests/net/pathemu", "examples/bulk"),
-                       shared=(lambda: prefix(NEWEST), lambda: prefix(NEWEST, stock=True),
-                               lambda: prefix(VERSIONS[-2], upstreams=False))))
+                       shared=(lambda: prefix(NEWEST), lambda: prefix(NEWEST, stock=True))))

@@ -15,7 +15,7 @@ import unittest
 from debs import DEB, PATCHES, packages, shares
 from roots import HERE, TOP, Root, lintian, next_version, release
 
-from cases import PathTest, run_tests  # the folder is on the path by now
+from cases import PathTest, run_tests# the folder is on the path by now
 from path import build_folder, wait_listening
 
 ALL = "AUTOBUF_TESTS_ALL" in os.environ
@@ -340,11 +340,6 @@ class Here(Installed):
 
 class Bare(Installed):
     """In bare roots of each release, with packages that were made there."""
-
-    def setUp(self) -> None:
-        super().setUp()
-        if not ALL:
-            self.skipTest("makes packages and installs Debian, some minutes each: tests/run --all")
 
     def bare(self, suite: str, replace: bool = False) -> Root:
         """A bare root, once the packages for it are made."""

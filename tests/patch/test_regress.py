@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import pathlib
 import re
+import shutil
 import subprocess
 import sys
 import tempfile
@@ -12,9 +13,8 @@ import unittest
 
 from openssh import VERSIONS, number, prefix
 
-from cases import run_tests  # the folder is on the path by now
+from cases import run_tests# the folder is on the path by now
 
-ALL = "AUTOBUF_TESTS_ALL" in os.environ
 TOUCHED = ("connect proxy-connect exit-status transfer stderr-data stderr-after-eof broken-pipe yes-head rekey integrity "
            "scp scp3 scp-uri sftp sftp-cmds sftp-badcmds sftp-batch sftp-chroot sftp-glob sftp-perm sftp-uri reexec "
            "dynamic-forward forwarding multiplex cfgparse sshcfgparse cfgmatch channel-timeout connection-timeout")
@@ -29,8 +29,8 @@ therefore in memory."""
 
 class Suite(unittest.TestCase):
     def make(self, version: str, upstreams: bool, *targets: str) -> str:
-        tree = prefix(version, upstreams=upstreams) / "tree"
         folder = self.enterContext(tempfile.TemporaryDirectory())
+        tree = shutil.copytree(prefix(version, upstreams=upstreams) / "tree", pathlib.Path(folder, "tree"), symlinks=True)
         settings = pathlib.Path("~/.ssh").expanduser()
         if not settings.exists():
             settings.mkdir()
@@ -56,14 +56,7 @@ class Suite(unittest.TestCase):
 
 def add(version: str, whose: str) -> None:
     def test(self: Suite) -> None:
-        if not ALL:
-            self.skipTest("takes many minutes: tests/run --all")
-        try:
-            getattr(self, whose)(version)
-        except RuntimeError as error:
-            if not re.search("cannot fetch|no source of|cannot read", str(error)):
-                raise
-            self.skipTest(f"{version}: {error}")
+        getattr(self, whose)(version)
     setattr(Suite, f"test_{whose}_{version}".replace(".", "_"), test)
 
 

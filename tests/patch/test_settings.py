@@ -12,7 +12,7 @@ import unittest
 
 from openssh import PATCHES, USER, VERSIONS, Client, pair, patches, prefix, series
 
-from cases import PathTest, run_tests  # the folder is on the path by now
+from cases import PathTest, run_tests# the folder is on the path by now
 
 NEWEST = os.environ.get("AUTOBUF_OPENSSH", VERSIONS[-1])
 MB = 1 << 20
@@ -23,7 +23,8 @@ DEFAULTS = (1, 64 * MB, 256 * MB)
 
 def build_program() -> pathlib.Path:
     """settings.c, linked with a built OpenSSH."""
-    tree, program = prefix(NEWEST) / "tree", prefix(NEWEST) / "settings"
+    tree, program = prefix(NEWEST) / "tree", build_folder() / "openssh" / "settings"
+    program.parent.mkdir(exist_ok=True)
     subprocess.run(["cc", "-O2", "-Wall", "-Wextra", "-Werror", "-DHAVE_CONFIG_H", "-D_GNU_SOURCE", "-I.",
                     "-Iopenbsd-compat/include", pathlib.Path(__file__).parent / "settings.c", "-o", program, "libssh.a",
                     "openbsd-compat/libopenbsd-compat.a", "autobuf/lib/libautobuf.a", "-lcrypto", "-lz"],

@@ -12,7 +12,7 @@ from packages import Kernel
 PROGRAMS = ("tests/zoo/reader", "tests/zoo/writer", "tools/autobufd")
 LOCK_BYTES = 65536
 LOCKED_PATHS = ((400, 40, 6), (200, 100, 6))
-QUICK_PATH = (100, 200, 4)
+QUICK_PATH = (50, 200, 4)
 """Mbit/s, ms, seconds."""
 LEAST_OF_UNLOCKED = 0.85
 """Of the whole time: it takes two sweeps and a slow start until the connection is what it would have been."""
