@@ -1,4 +1,8 @@
 /* SPDX-License-Identifier: MIT */
+/*
+ * The judge by what it does: its plans and their reasons, when it wants to look again, and what it says of the connection.
+ * No test reads or writes its state.
+ */
 #include "unit.h"
 
 #include <string.h>
@@ -49,6 +53,12 @@ static bool fourth_look(struct ab_judge *judge, struct ab_look *look, struct aut
         assert_false(ab_judge_look(judge, &before, plan, &why));
     }
     return ab_judge_look(judge, look, plan, &why);
+}
+
+/* How long from the newest look to the next one. */
+static uint64_t next_ms(const struct ab_judge *judge, const struct ab_look *newest)
+{
+    return (ab_judge_next_ns(judge) - newest->now_ns) / MS;
 }
 
 #define UNTOLD (-2)
@@ -107,7 +117,7 @@ static void what_limits(void **state)
             look.info.peer_window_bytes = 0;
         ab_judge_begin(&judge, 0, &host_6_18);
         CHECK_EQUAL(rows[i].name, fourth_look(&judge, &look, &plan), rows[i].acts);
-        CHECK_EQUAL(rows[i].name, judge.limiter, rows[i].limiter);
+        CHECK_EQUAL(rows[i].name, ab_judge_limiter(&judge), rows[i].limiter);
     }
 }
 
@@ -144,11 +154,17 @@ static void a_queue_is_a_veto(void **state)
             ab_plan_nothing(AUTOBUF_REASON_UNKNOWN, 0, &plan);
         CHECK_EQUAL(rows[i].name, plan.snd_request_bytes != 0, !rows[i].veto);
         CHECK_EQUAL(rows[i].name, plan.flags != 0, !rows[i].veto); /* a veto lets a pace through, and nothing else */
-        CHECK_EQUAL(rows[i].name, judge.limiter, AUTOBUF_LIMITER_SND_BUFFER);
+        CHECK_EQUAL(rows[i].name, ab_judge_limiter(&judge), AUTOBUF_LIMITER_SND_BUFFER);
     }
 }
 
-/* Four looks at a buffer that limits, at a long round-trip time. What they ask for is the pace that the judge has then. */
+/* Whether a plan sets a pace, and not takes one away. */
+static bool sets_a_pace(const struct autobuf_plan *plan)
+{
+    return plan->snd_pacing_bit_per_s && plan->snd_pacing_bit_per_s != UINT64_MAX;
+}
+
+/* Four looks at a buffer that limits, at a long round-trip time. They ask for a pace, which is set then. */
 static struct ab_look spread(struct ab_judge *judge)
 {
     struct ab_look look = buffer_limited(1000 * MS);
@@ -159,30 +175,48 @@ static struct ab_look spread(struct ab_judge *judge)
     assert_true(fourth_look(judge, &look, &plan));
     assert_int_equal(plan.snd_request_bytes, 0);
     assert_int_equal(plan.flags, 0);
-    assert_true(plan.snd_pacing_bit_per_s >= 8 * 41943040 && plan.snd_pacing_bit_per_s <= 8 * 46137344); /* 4 MB in 100 ms */
-    assert_int_equal(judge->spread_byte_per_s, plan.snd_pacing_bit_per_s / 8);
-    look.info.max_pacing_byte_per_s = look.info.pacing_byte_per_s = judge->spread_byte_per_s;
+    assert_in_range(plan.snd_pacing_bit_per_s, 8 * 41943040, 8 * 46137344); /* 4 MB in 100 ms */
+    look.info.max_pacing_byte_per_s = look.info.pacing_byte_per_s = plan.snd_pacing_bit_per_s / 8;
     return look;
 }
 
-/* So many looks more, the last of which acts, or none does. What it sets as a pace is set. */
-static bool looks_on(struct ab_judge *judge, struct ab_look *look, unsigned count, struct autobuf_plan *plan)
+/* One look more, 130 ms later, in which so much came through. What it sets as a pace is set. */
+static bool look_once(struct ab_judge *judge, struct ab_look *look, uint64_t kbyte_per_s, struct autobuf_plan *plan)
 {
     const char *why;
 
+    look->now_ns += 130 * MS;
+    look->info.acked_bytes += 130 * kbyte_per_s;
+    if (!ab_judge_look(judge, look, plan, &why))
+        return false;
+    if (plan->snd_pacing_bit_per_s)
+        look->info.max_pacing_byte_per_s = look->info.pacing_byte_per_s =
+            sets_a_pace(plan) ? plan->snd_pacing_bit_per_s / 8 : UINT64_MAX;
+    return true;
+}
+
+/* So many looks more, the last of which acts, or none does. */
+static bool looks_on(struct ab_judge *judge, struct ab_look *look, unsigned count, struct autobuf_plan *plan)
+{
     while (count--) {
-        look->now_ns += 130 * MS;
-        look->info.acked_bytes += 130 * 28000;
-        if (!ab_judge_look(judge, look, plan, &why))
+        if (!look_once(judge, look, 28000, plan))
             continue;
-        if (plan->snd_pacing_bit_per_s == UINT64_MAX)
-            look->info.max_pacing_byte_per_s = look->info.pacing_byte_per_s = UINT64_MAX;
-        else if (plan->snd_pacing_bit_per_s)
-            look->info.max_pacing_byte_per_s = look->info.pacing_byte_per_s = plan->snd_pacing_bit_per_s / 8;
         assert_int_equal(count, 0);
         return true;
     }
     return false;
+}
+
+/* Looks until the judge acts. */
+static unsigned looks_until(struct ab_judge *judge, struct ab_look *look, uint64_t kbyte_per_s, struct autobuf_plan *plan)
+{
+    unsigned count = 1;
+
+    while (!look_once(judge, look, kbyte_per_s, plan)) {
+        count++;
+        assert_true(count < 1000);
+    }
+    return count;
 }
 
 /* bbr paces by what came through before, so data wait after each refill of a buffer that limits. */
@@ -221,7 +255,7 @@ static void a_buffer_that_runs_dry(void **state)
             acted |= ab_judge_look(&judge, &look, &plan, &why);
         }
         CHECK_EQUAL(rows[i].name, acted, rows[i].acts);
-        CHECK_EQUAL(rows[i].name, judge.limiter, rows[i].acts ? AUTOBUF_LIMITER_SND_BUFFER : AUTOBUF_LIMITER_PATH);
+        CHECK_EQUAL(rows[i].name, ab_judge_limiter(&judge), rows[i].acts ? AUTOBUF_LIMITER_SND_BUFFER : AUTOBUF_LIMITER_PATH);
     }
 }
 
@@ -238,17 +272,16 @@ static void bursts_are_spread(void **state)
     look.info.notsent_bytes = 1000000; /* waits for the pace */
     assert_false(looks_on(&judge, &look, 1, &plan)); /* an effect takes two round trips to show */
     assert_true(looks_on(&judge, &look, 1, &plan));
-    assert_int_equal(judge.limiter, AUTOBUF_LIMITER_SND_BUFFER);
+    assert_int_equal(ab_judge_limiter(&judge), AUTOBUF_LIMITER_SND_BUFFER);
     assert_int_equal(plan.snd_request_bytes, 4194304);
-    assert_int_equal(plan.snd_pacing_bit_per_s / 8, judge.spread_byte_per_s);
-    assert_true(judge.spread_byte_per_s >= 83886080 && judge.spread_byte_per_s <= 92274688); /* 8 MB in 100 ms */
+    assert_in_range(plan.snd_pacing_bit_per_s / 8, 83886080, 92274688); /* 8 MB in 100 ms */
 
     look = spread(&judge);
     look.info.rtt_ns = 101 * MS;
     look.info.notsent_bytes = 1000000;
     look.info.pacing_byte_per_s = 30000000; /* of somebody else, who holds the data back */
     assert_false(looks_on(&judge, &look, 5, &plan));
-    assert_int_equal(judge.limiter, AUTOBUF_LIMITER_PATH);
+    assert_int_equal(ab_judge_limiter(&judge), AUTOBUF_LIMITER_PATH);
 
     look = spread(&judge);
     look.info.rtt_min_ns = 50 * MS;
@@ -264,9 +297,7 @@ static void bursts_are_spread(void **state)
     look = buffer_limited(1000 * MS);
     look.info.rtt_ns = 125 * MS;
     ab_judge_begin(&judge, AUTOBUF_INTENT_LOW_DELAY, &host_6_18); /* which has a pace of its own */
-    for (unsigned i = 0; i < 20; i++)
-        looks_on(&judge, &look, 1, &plan);
-    assert_int_equal(judge.spread_byte_per_s, 0);
+    assert_false(looks_on(&judge, &look, 20, &plan));
 }
 
 /* The end of a burst may fill the congestion window: if nothing waits, it holds back nothing. */
@@ -305,8 +336,8 @@ static void a_burst_that_fills_the_congestion_window(void **state)
         look.socket.locks = rows[i].snd_buf < 4194304 ? AUTOBUF_LOCK_SND : 0;
         ab_judge_begin(&judge, 0, &host_6_18);
         CHECK_EQUAL(rows[i].name, fourth_look(&judge, &look, &plan), rows[i].spreads);
-        CHECK_EQUAL(rows[i].name, judge.spread_byte_per_s != 0, rows[i].spreads);
-        CHECK_EQUAL(rows[i].name, judge.limiter, rows[i].limiter);
+        CHECK(rows[i].name, !rows[i].spreads || (sets_a_pace(&plan) && !plan.snd_request_bytes));
+        CHECK_EQUAL(rows[i].name, ab_judge_limiter(&judge), rows[i].limiter);
         look.info.rtt_ns = 101 * MS; /* neither bursts nor a queue: a filled congestion window is what limits */
         ab_judge_begin(&judge, 0, &host_6_18);
         CHECK_EQUAL(rows[i].name, fourth_look(&judge, &look, &plan), rows[i].limiter == AUTOBUF_LIMITER_SND_BUFFER);
@@ -331,14 +362,8 @@ static void a_congestion_window_that_was_cut(void **state)
         look.info.pacing_byte_per_s = 30000000;
         look.info.sndbuf_limited_ns = n * 10 * MS;
         assert_false(ab_judge_look(&judge, &look, &plan, &why));
-        assert_int_equal(judge.long_looks, 0);
+        assert_int_equal(next_ms(&judge, &look), 125); /* after a look at what may be a burst it would be 100 */
     }
-}
-
-/* How long until the next look. */
-static uint64_t next_ms(const struct ab_judge *judge)
-{
-    return (ab_judge_next_ns(judge) - judge->last.now_ns) / MS;
 }
 
 /* A connection whose buffer limits and whose round trips are long, and a judge that has not seen it. */
@@ -361,15 +386,13 @@ static void bursts_are_told_by_the_least_round_trip_time(void **state)
     (void)state;
     look = long_round_trips(&judge, 150);
     assert_false(looks_on(&judge, &look, 1, &plan));
-    assert_int_equal(next_ms(&judge), 150); /* nothing is known yet */
+    assert_int_equal(next_ms(&judge, &look), 150); /* nothing is known yet */
     assert_false(looks_on(&judge, &look, 1, &plan));
-    assert_int_equal(next_ms(&judge), 100); /* one long look */
+    assert_int_equal(next_ms(&judge, &look), 100); /* one long look */
     assert_true(looks_on(&judge, &look, 2, &plan));
-    assert_int_equal(next_ms(&judge), 100); /* a trial has begun */
-    assert_int_equal(judge.hold_ns - judge.last.now_ns, 200 * MS);
+    assert_int_equal(next_ms(&judge, &look), 100); /* a trial has begun */
     assert_false(looks_on(&judge, &look, 2, &plan)); /* a burst of before may still be seen, */
-    assert_int_equal(judge.short_looks, 2);
-    assert_int_equal(next_ms(&judge), 100);
+    assert_int_equal(next_ms(&judge, &look), 100);
     look.info.rtt_ns = 101 * MS;
     assert_true(looks_on(&judge, &look, 1, &plan)); /* and that counts for nothing */
     assert_int_equal(plan.snd_request_bytes, 4194304); /* it has paid, so nothing is open any more */
@@ -377,7 +400,32 @@ static void bursts_are_told_by_the_least_round_trip_time(void **state)
     look.socket.snd_buf_bytes = 8388608;
     look.queued_bytes = 6000000;
     assert_false(looks_on(&judge, &look, 2, &plan));
-    assert_int_equal(next_ms(&judge), 150);
+    assert_int_equal(next_ms(&judge, &look), 150);
+}
+
+/* What a trial shows is awaited for two of the least round trips, too, and not for two of those that a burst makes long. */
+static void a_trial_is_waited_for_as_long_as_it_takes(void **state)
+{
+    static const struct {
+        unsigned after_ms;
+        bool acts;
+    } rows[] = {{199, false}, {200, true}};
+
+    (void)state;
+    for (size_t i = 0; i < COUNT(rows); i++) {
+        struct autobuf_plan plan;
+        struct ab_judge judge;
+        struct ab_look look = long_round_trips(&judge, 150);
+        const char *why;
+
+        assert_false(looks_on(&judge, &look, 3, &plan));
+        assert_true(looks_on(&judge, &look, 1, &plan));
+        look.now_ns += rows[i].after_ms * MS;
+        look.info.acked_bytes += rows[i].after_ms * 28000ULL;
+        look.info.rtt_ns = 101 * MS;
+        assert_int_equal(ab_judge_look(&judge, &look, &plan, &why), rows[i].acts);
+        assert_true(!rows[i].acts || plan.snd_request_bytes == 4194304);
+    }
 }
 
 /* A queue that still stands at a trial's second look counts. */
@@ -390,8 +438,7 @@ static void a_trial_that_shows_a_queue(void **state)
     (void)state;
     look = spread(&judge);
     assert_false(looks_on(&judge, &look, 3, &plan));
-    assert_int_equal(judge.short_looks, 1);
-    look.info.rtt_ns = 101 * MS;
+    look.info.rtt_ns = 101 * MS; /* without that queue one look would be enough */
     assert_false(looks_on(&judge, &look, 1, &plan));
     assert_true(looks_on(&judge, &look, 1, &plan));
     assert_int_equal(plan.snd_request_bytes, 4194304);
@@ -410,16 +457,14 @@ static void a_queue_of_what_is_spread_is_the_path_s(void **state)
     assert_false(looks_on(&judge, &look, 1, &plan));
     assert_int_equal(ab_judge_limiter(&judge), AUTOBUF_LIMITER_SND_BUFFER);
     assert_false(looks_on(&judge, &look, 1, &plan)); /* its first look */
-    assert_int_equal(judge.spread_looks, 1);
     assert_int_equal(ab_judge_limiter(&judge), AUTOBUF_LIMITER_SND_BUFFER);
     assert_false(looks_on(&judge, &look, 1, &plan));
-    assert_int_equal(judge.limiter, AUTOBUF_LIMITER_SND_BUFFER);
     assert_int_equal(ab_judge_limiter(&judge), AUTOBUF_LIMITER_PATH);
     look.info.rtt_ns = 101 * MS;
     assert_false(looks_on(&judge, &look, 1, &plan));
     assert_int_equal(ab_judge_limiter(&judge), AUTOBUF_LIMITER_SND_BUFFER);
     assert_true(looks_on(&judge, &look, 1, &plan)); /* which makes the buffer larger */
-    assert_true(judge.spread_paid);
+    assert_int_equal(plan.snd_request_bytes, 4194304);
     look.info.rtt_ns = 125 * MS;
     assert_false(looks_on(&judge, &look, 1, &plan));
     assert_int_equal(ab_judge_limiter(&judge), AUTOBUF_LIMITER_PATH);
@@ -439,12 +484,12 @@ static void what_cannot_be_told_is_not_looked_at_more_often(void **state)
     look = long_round_trips(&judge, 150);
     look.info.notsent_bytes = 200000; /* no burst */
     assert_false(looks_on(&judge, &look, 20, &plan));
-    assert_int_equal(next_ms(&judge), 150);
+    assert_int_equal(next_ms(&judge, &look), 150);
 
     look = long_round_trips(&judge, 150);
     look.queued_bytes = look.socket.snd_buf_bytes = 10000000; /* of which too little comes through for a trial */
     assert_false(looks_on(&judge, &look, 20, &plan));
-    assert_int_equal(next_ms(&judge), 150);
+    assert_int_equal(next_ms(&judge, &look), 150);
 
     look = spread(&judge); /* after a trial in vain there is time */
     look.info.rtt_ns = 150 * MS;
@@ -452,48 +497,40 @@ static void what_cannot_be_told_is_not_looked_at_more_often(void **state)
         ;
     assert_int_equal(plan.snd_pacing_bit_per_s, UINT64_MAX);
     assert_false(looks_on(&judge, &look, 4, &plan));
-    assert_true(judge.long_looks > 0);
-    assert_int_equal(next_ms(&judge), 150);
+    assert_int_equal(next_ms(&judge, &look), 150);
+    assert_int_equal(looks_until(&judge, &look, 28000, &plan), 4); /* those of before count all the same */
 
     look = long_round_trips(&judge, 150);
     assert_false(looks_on(&judge, &look, 2, &plan));
     look.info.max_pacing_byte_per_s = 100000000; /* the program's: there is no trial */
     assert_false(looks_on(&judge, &look, 1, &plan));
-    assert_int_equal(next_ms(&judge), 150);
+    assert_int_equal(next_ms(&judge, &look), 150);
 
     look = long_round_trips(&judge, 150);
     assert_false(looks_on(&judge, &look, 2, &plan));
     ab_judge_forced(&judge, 2000000); /* what may be taken back is judged by whole round trips */
-    assert_int_equal(next_ms(&judge), 150);
+    assert_int_equal(next_ms(&judge, &look), 150);
 }
 
 /* Looks from before a clock was set back are not counted. */
 static void long_looks_of_another_clock(void **state)
 {
-    struct autobuf_plan plan;
-    struct ab_judge judge;
-    struct ab_look look;
+    static const struct {
+        uint64_t back_ms;
+        unsigned looks; /* until it acts, after two that count */
+    } rows[] = {{0, 1}, {500, 4}, {130, 4}}; /* the last is a clock that stands still */
 
     (void)state;
-    look = long_round_trips(&judge, 125);
-    assert_false(looks_on(&judge, &look, 3, &plan));
-    assert_int_equal(judge.long_looks, 2);
-    look.now_ns -= 500 * MS;
-    assert_false(looks_on(&judge, &look, 3, &plan));
-    assert_true(looks_on(&judge, &look, 1, &plan));
-    assert_in_range(plan.snd_pacing_bit_per_s, 1, UINT64_MAX - 1);
-}
+    for (size_t i = 0; i < COUNT(rows); i++) {
+        struct autobuf_plan plan;
+        struct ab_judge judge;
+        struct ab_look look = long_round_trips(&judge, 125);
 
-/* Looks until the judge acts. */
-static unsigned looks_until(struct ab_judge *judge, struct ab_look *look, struct autobuf_plan *plan)
-{
-    unsigned count = 1;
-
-    while (!looks_on(judge, look, 1, plan)) {
-        count++;
-        assert_true(count < 1000);
+        assert_false(looks_on(&judge, &look, 3, &plan));
+        look.now_ns -= rows[i].back_ms * MS;
+        assert_int_equal(looks_until(&judge, &look, 28000, &plan), rows[i].looks);
+        assert_true(sets_a_pace(&plan));
     }
-    return count;
 }
 
 /* Where it shows a queue, the path is as it was before soon, and is let alone for longer and longer. */
@@ -507,10 +544,10 @@ static void a_trial_in_vain_ends(void **state)
     (void)state;
     look = spread(&judge);
     for (size_t i = 0; i < COUNT(looks); i++) {
-        assert_int_equal(looks_until(&judge, &look, &plan), 6); /* of which one is the effect's */
+        assert_int_equal(looks_until(&judge, &look, 28000, &plan), 6); /* of which one is the effect's */
         assert_int_equal(plan.snd_pacing_bit_per_s, UINT64_MAX);
         assert_int_equal(plan.snd_request_bytes, 0);
-        assert_int_equal(looks_until(&judge, &look, &plan), looks[i] + 1);
+        assert_int_equal(looks_until(&judge, &look, 28000, &plan), looks[i] + 1);
         assert_in_range(plan.snd_pacing_bit_per_s, 1, UINT64_MAX - 1);
     }
 }
@@ -526,15 +563,16 @@ static void what_is_not_done_is_asked_again(void **state)
 
     (void)state;
     look = spread(&judge);
-    ours = judge.spread_byte_per_s;
-    for (unsigned i = 0; i < 3; i++) {
-        do
-            before = ab_judge_trial(&judge);
-        while (!looks_on(&judge, &look, 1, &plan));
+    ours = look.info.max_pacing_byte_per_s;
+    for (unsigned i = 0; i < 4; i++) {
+        unsigned looks = 1;
+
+        for (before = ab_judge_trial(&judge); !looks_on(&judge, &look, 1, &plan); before = ab_judge_trial(&judge))
+            looks++;
+        assert_int_equal(looks, i ? 2 : 6); /* as soon as the effect of the last one could be seen */
         assert_int_equal(plan.snd_pacing_bit_per_s, UINT64_MAX);
         ab_judge_not_done(&judge, &before);
         look.info.max_pacing_byte_per_s = look.info.pacing_byte_per_s = ours;
-        assert_int_equal(judge.spread_byte_per_s, ours);
     }
 
     look = buffer_limited(1000 * MS);
@@ -544,10 +582,64 @@ static void what_is_not_done_is_asked_again(void **state)
     assert_true(fourth_look(&judge, &look, &plan));
     ab_judge_not_done(&judge, &before);
     look.info.max_pacing_byte_per_s = UINT64_MAX;
-    assert_int_equal(judge.spread_byte_per_s, 0);
-    looks_until(&judge, &look, &plan);
-    assert_int_equal(plan.snd_pacing_bit_per_s / 8, judge.spread_byte_per_s); /* a new trial */
-    assert_true(judge.spread_byte_per_s);
+    assert_int_equal(looks_until(&judge, &look, 28000, &plan), 2);
+    assert_in_range(plan.snd_pacing_bit_per_s, 8 * 41943040, 8 * 46137344); /* a new trial */
+}
+
+/* A larger buffer that could not be set ends no trial, and one that could not be forced is not taken back. */
+static void a_larger_buffer_that_is_not_done(void **state)
+{
+    struct autobuf_limits limits = host_6_18;
+    struct autobuf_plan plan;
+    struct ab_trial before;
+    struct ab_judge judge;
+    struct ab_look look;
+
+    (void)state;
+    look = spread(&judge);
+    look.info.rtt_ns = 101 * MS;
+    assert_false(looks_on(&judge, &look, 1, &plan));
+    before = ab_judge_trial(&judge);
+    assert_true(looks_on(&judge, &look, 1, &plan));
+    assert_int_equal(plan.snd_request_bytes, 4194304);
+    ab_judge_not_done(&judge, &before);
+    look.info.max_pacing_byte_per_s = look.info.pacing_byte_per_s = 44040192; /* as before */
+    look.info.rtt_ns = 125 * MS;
+    assert_in_range(looks_until(&judge, &look, 28000, &plan), 1, 6); /* it has not paid */
+    assert_int_equal(plan.snd_pacing_bit_per_s, UINT64_MAX);
+
+    limits.flags |= AUTOBUF_LIMITS_FORCE;
+    look = buffer_limited(1000 * MS);
+    look.socket.locks = AUTOBUF_LOCK_SND;
+    look.socket.snd_buf_bytes = look.queued_bytes = 8388608;
+    ab_judge_begin(&judge, 0, &limits);
+    before = ab_judge_trial(&judge);
+    assert_true(fourth_look(&judge, &look, &plan));
+    assert_true(plan.flags & AUTOBUF_PLAN_SND_FORCE);
+    ab_judge_not_done(&judge, &before);
+    look.info.rtt_ns = 140 * MS;
+    assert_int_equal(looks_until(&judge, &look, 44000, &plan), 4); /* one is the effect's, and three are before a trial */
+    assert_true(sets_a_pace(&plan));
+}
+
+/* A trial after one that has paid is like the first. */
+static void a_second_trial_in_vain_ends(void **state)
+{
+    struct autobuf_plan plan;
+    struct ab_judge judge;
+    struct ab_look look;
+
+    (void)state;
+    look = spread(&judge);
+    look.info.rtt_ns = 101 * MS;
+    assert_int_equal(looks_until(&judge, &look, 28000, &plan), 2);
+    assert_int_equal(plan.snd_request_bytes, 4194304);
+    look.info.rtt_ns = 125 * MS; /* not applied as yet, and somebody takes the pace away */
+    look.info.max_pacing_byte_per_s = look.info.pacing_byte_per_s = UINT64_MAX;
+    assert_int_equal(looks_until(&judge, &look, 28000, &plan), 7);
+    assert_true(sets_a_pace(&plan));
+    assert_int_equal(looks_until(&judge, &look, 28000, &plan), 6);
+    assert_int_equal(plan.snd_pacing_bit_per_s, UINT64_MAX);
 }
 
 /* There is no trial that cannot pay, and none goes on that has paid all it can and costs. */
@@ -567,7 +659,7 @@ static void a_buffer_at_its_end_is_not_spread(void **state)
 
     look = spread(&judge);
     look.info.rtt_ns = 101 * MS;
-    looks_until(&judge, &look, &plan);
+    looks_until(&judge, &look, 28000, &plan);
     assert_int_equal(plan.snd_request_bytes, 4194304);
     look.socket.snd_buf_bytes = 8388608;
     look.queued_bytes = 6000000;
@@ -619,7 +711,7 @@ static void the_spread_never_limits(void **state)
         look.info.acked_bytes += 2 * 130 * 28000;
     }
     assert_true(looks_on(&judge, &look, 1, &plan));
-    assert_true(judge.spread_byte_per_s >= 92000000 && judge.spread_byte_per_s <= 140000000); /* 84 MB/s were seen */
+    assert_in_range(plan.snd_pacing_bit_per_s / 8, 92000000, 140000000); /* 84 MB/s were seen */
     assert_false(looks_on(&judge, &look, 3, &plan));
 
     look = spread(&judge);
@@ -627,7 +719,7 @@ static void the_spread_never_limits(void **state)
     look.info.acked_bytes += 60000000; /* the pace is 44 */
     assert_true(looks_on(&judge, &look, 1, &plan));
     assert_int_equal(plan.snd_request_bytes, 0);
-    assert_true(judge.spread_byte_per_s >= 60000000 && judge.spread_byte_per_s <= 80000000);
+    assert_in_range(plan.snd_pacing_bit_per_s / 8, 60000000, 80000000);
 }
 
 /* Where far less than the buffer comes through in a round trip, it is no burst that makes it long. */
@@ -649,8 +741,7 @@ static void a_path_that_is_full_is_not_spread(void **state)
         ab_judge_begin(&judge, 0, &host_6_18);
         for (unsigned j = 0; j < 20; j++) {
             look.info.acked_bytes += 130 * 1000 * (uint64_t)rows[i].mbyte_per_s - 130 * 28000;
-            looks_on(&judge, &look, 1, &plan);
-            spreads |= judge.spread_byte_per_s != 0;
+            spreads |= looks_on(&judge, &look, 1, &plan) && sets_a_pace(&plan);
         }
         assert_int_equal(spreads, rows[i].spreads);
     }
@@ -676,20 +767,18 @@ static void three_looks_of_a_kind_before_bursts_are_spread(void **state)
 /* Who takes a trial's pace away does not want one: the next comes after twice as many looks. */
 static void a_pace_that_is_taken_away_is_not_set_again_soon(void **state)
 {
+    static const unsigned looks[] = {6, 12, 24, 48, 96, 96, 96};
     struct autobuf_plan plan;
     struct ab_judge judge;
     struct ab_look look;
-    unsigned trials = 0;
 
     (void)state;
     look = spread(&judge);
-    for (unsigned i = 0; i < 300; i++) {
-        trials += look.info.max_pacing_byte_per_s != UINT64_MAX;
+    for (size_t i = 0; i < COUNT(looks); i++) {
         look.info.max_pacing_byte_per_s = look.info.pacing_byte_per_s = UINT64_MAX;
-        looks_on(&judge, &look, 1, &plan);
+        assert_int_equal(looks_until(&judge, &look, 28000, &plan), looks[i] + 1); /* of which one is the effect's */
+        assert_true(sets_a_pace(&plan));
     }
-    assert_in_range(trials, 4, 8);
-    assert_int_equal(judge.spreads_in_vain, 5);
 }
 
 /* Two round trips or more after the last look, if what came through since then says that the buffer was full all the time. */
@@ -771,11 +860,6 @@ static void when_to_look_again(void **state)
     }
 }
 
-static uint64_t until_next_ms(const struct ab_judge *judge)
-{
-    return (ab_judge_next_ns(judge) - judge->last.now_ns) / MS;
-}
-
 /* Where the path is short. Whatever may lead to a change is looked at as often as always. */
 static void a_calm_path_is_looked_at_less(void **state)
 {
@@ -809,10 +893,9 @@ static void a_calm_path_is_looked_at_less(void **state)
             (void)ab_judge_look(&judge, &look, &plan, &why);
             if (at == 10)
                 continue;
-            assert_int_equal(judge.limiter, path ? AUTOBUF_LIMITER_PATH : AUTOBUF_LIMITER_SND_BUFFER);
-            assert_int_equal(until_next_ms(&judge), calm && !judge.short_looks ? rows[i].path_ms : rows[i].buffer_ms);
+            assert_int_equal(ab_judge_limiter(&judge), path ? AUTOBUF_LIMITER_PATH : AUTOBUF_LIMITER_SND_BUFFER);
+            assert_int_equal(next_ms(&judge, &look), calm ? rows[i].path_ms : rows[i].buffer_ms);
         }
-        assert_int_equal(judge.short_looks, 0);
     }
 }
 
@@ -876,13 +959,14 @@ static void rates_are_of_a_round_trip(void **state)
 
         look.info.acked_bytes = 0;
         look.info.rtt_ns = rows[i].rtt_s * AB_NS_PER_S;
+        look.info.rtt_min_ns = AB_NS_PER_S; /* in which as many bytes move as in a second */
         ab_judge_begin(&judge, 0, &host_6_18);
         for (uint64_t second = 1; second <= 40; second++) {
             look.now_ns = second * AB_NS_PER_S;
             look.info.acked_bytes += second % rows[i].period ? 0 : 1000000 * rows[i].period;
             ab_judge_look(&judge, &look, &plan, &why);
             if (second > 16)
-                assert_int_equal(judge.acked_byte_per_s, 1000000);
+                assert_int_equal(ab_judge_round_bytes(&judge), 1000000);
         }
     }
 }
@@ -1041,10 +1125,100 @@ static void slow_start_shows_less_than_the_path(void **state)
     /* 1.35 products of 386 Mbit/s, of 8.5 MB that are in flight */
     assert_in_range(2 * plan.snd_request_bytes, 7450000, 7550000);
     ab_judge_forced(&judge, 4194304); /* larger again: what stood before says nothing */
-    look.now_ns += 166 * MS;
-    look.info.acked_bytes += 305UL * 125 * 166;
-    judge.hold_ns = 0;
-    assert_false(ab_judge_look(&judge, &look, &plan, &why));
+    for (unsigned i = 0; i < 3; i++) { /* the first is too early for an effect */
+        look.now_ns += 166 * MS;
+        look.info.acked_bytes += 305UL * 125 * 166;
+        assert_int_equal(ab_judge_look(&judge, &look, &plan, &why), i == 2);
+    }
+}
+
+/* A buffer that carries next to nothing becomes no smaller than a kernel keeps it. */
+static void what_is_taken_back_has_a_least_size(void **state)
+{
+    struct autobuf_limits limits = host_6_18;
+    struct ab_look look = buffer_limited(1000 * MS);
+    struct autobuf_plan plan;
+    struct ab_judge judge;
+
+    (void)state;
+    limits.flags |= AUTOBUF_LIMITS_FORCE;
+    look.info.rtt_ns = 140 * MS;
+    look.info.unacked_packets = 10;
+    look.info.cwnd_packets = 10;
+    look.socket.locks = AUTOBUF_LOCK_SND;
+    look.socket.snd_buf_bytes = look.queued_bytes = 30000;
+    ab_judge_begin(&judge, 0, &limits);
+    ab_judge_forced(&judge, 3); /* nobody's kernel has had it so small */
+    for (unsigned i = 0; i < 3; i++) {
+        const char *why;
+
+        look.now_ns += 140 * MS;
+        look.info.acked_bytes += 100;
+        assert_int_equal(ab_judge_look(&judge, &look, &plan, &why), i == 2);
+    }
+    assert_int_equal(plan.flags, AUTOBUF_PLAN_SND_FORCE);
+    assert_int_equal(2 * plan.snd_request_bytes, 4096);
+}
+
+/* What was taken back once is as if it had never been: if the buffer is still full in a long round trip, that is tried. */
+static void what_was_taken_back_is_done_with(void **state)
+{
+    struct autobuf_limits limits = host_6_18;
+    struct ab_look look = buffer_limited(1000 * MS);
+    struct autobuf_plan plan;
+    struct ab_judge judge;
+
+    (void)state;
+    limits.flags |= AUTOBUF_LIMITS_FORCE;
+    look.info.rtt_ns = 140 * MS;
+    look.info.unacked_packets = 11100000 / MSS;
+    look.info.cwnd_packets = 20000;
+    look.info.peer_window_bytes = 32000000;
+    look.socket.locks = AUTOBUF_LOCK_SND;
+    look.socket.snd_buf_bytes = look.queued_bytes = 16777216;
+    ab_judge_begin(&judge, 0, &limits);
+    ab_judge_forced(&judge, 8388608);
+    for (unsigned i = 0; i < 3; i++) {
+        const char *why;
+
+        look.now_ns += 140 * MS;
+        look.info.acked_bytes += 140 * 72000;
+        assert_int_equal(ab_judge_look(&judge, &look, &plan, &why), i == 2);
+    }
+    assert_int_equal(plan.flags, AUTOBUF_PLAN_SND_FORCE);
+    look.socket.snd_buf_bytes = look.queued_bytes = 2 * plan.snd_request_bytes;
+    assert_int_equal(looks_until(&judge, &look, 72000, &plan), 5);
+    assert_true(sets_a_pace(&plan));
+}
+
+/* For low delay the pace rises while no queue stands, but not because a program sends little. */
+static void a_pace_rises_if_it_is_the_limit(void **state)
+{
+    (void)state;
+    for (unsigned sends_little = 0; sends_little < 2; sends_little++) {
+        struct ab_look look = buffer_limited(1000 * MS);
+        struct autobuf_plan plan;
+        struct ab_judge judge;
+        const char *why;
+
+        look.info.rtt_ns = 100 * MS;
+        look.info.unacked_packets = sends_little ? 10 : look.info.cwnd_packets;
+        look.queued_bytes = sends_little ? 20000 : look.queued_bytes;
+        ab_judge_begin(&judge, AUTOBUF_INTENT_LOW_DELAY, &host_6_18);
+        ab_judge_paced(&judge, 30000000);
+        for (unsigned i = 0; i < 20; i++) {
+            look.now_ns += 50 * MS;
+            look.info.acked_bytes += 50 * 28000;
+            if (ab_judge_look(&judge, &look, &plan, &why))
+                break;
+            assert_true(i < 19 || sends_little);
+        }
+        assert_int_equal(ab_judge_limiter(&judge), sends_little ? AUTOBUF_LIMITER_SENDER : AUTOBUF_LIMITER_PATH);
+        if (!sends_little)
+            assert_in_range(plan.snd_pacing_bit_per_s, 8 * 30000001, 8 * 34000000);
+        else
+            assert_int_equal(look.now_ns, 2000 * MS); /* it has acted at no look */
+    }
 }
 
 /* A short queue is no reason to send less than the path carries. */
@@ -1169,7 +1343,8 @@ static void a_receive_buffer_limits_for_some_looks(void **state)
         const char *unread; /* at each look */
         bool acts;          /* at the last one */
     } rows[] = {{100, "nnn", true}, {100, "nun", false}, {100, "nnun", false}, {100, "nnunn", true}, {100, "uuunnn", true},
-                {190, "nn", false}, {210, "nn", true}, {1000, "n", false}, {1000, "nn", true}};
+                {190, "nn", false}, {210, "nn", true}, {1000, "n", false}, {1000, "nn", true},
+                {100, "nnbnn", false}, {100, "nnbnnn", true}}; /* b: the clock was set back, which is a beginning */
 
     (void)state;
     for (size_t i = 0; i < COUNT(rows); i++) {
@@ -1186,12 +1361,34 @@ static void a_receive_buffer_limits_for_some_looks(void **state)
         assert_false(ab_judge_look(&judge, &look, &plan, &why));
         for (const char *at = rows[i].unread; *at; at++) {
             look.now_ns += rows[i].every_ms * MS;
+            look.now_ns -= *at == 'b' ? 500 * MS : 0;
             look.info.received_bytes += rows[i].every_ms * 950ULL;
             look.unread_bytes = *at == 'u' ? 100000 : 0;
             CHECK_EQUAL(rows[i].unread, ab_judge_look(&judge, &look, &plan, &why), rows[i].acts && !at[1]);
-            CHECK_EQUAL(rows[i].unread, judge.limiter, *at == 'u' ? AUTOBUF_LIMITER_RECEIVER : AUTOBUF_LIMITER_RCV_BUFFER);
+            CHECK_EQUAL(rows[i].unread, ab_judge_limiter(&judge),
+                        *at == 'u' ? AUTOBUF_LIMITER_RECEIVER : AUTOBUF_LIMITER_RCV_BUFFER);
             CHECK_EQUAL(rows[i].unread, ab_judge_short_side(&judge), rows[i].acts && !at[1] ? AUTOBUF_LOCK_RCV : 0);
         }
+    }
+}
+
+/* It is short from the third look on at which it limits, and only while it does. */
+static void a_send_buffer_limits_for_some_looks(void **state)
+{
+    static const uint32_t sides[] = {0, 0, 0, AUTOBUF_LOCK_SND, AUTOBUF_LOCK_SND, 0};
+    struct autobuf_plan plan;
+    struct ab_judge judge;
+    const char *why;
+
+    (void)state;
+    ab_judge_begin(&judge, 0, &host_6_18);
+    for (unsigned i = 0; i < COUNT(sides); i++) {
+        struct ab_look look = buffer_limited((1000 + i * 100) * MS);
+
+        if (i == 5)
+            look.info.cwnd_packets = look.info.unacked_packets;
+        (void)ab_judge_look(&judge, &look, &plan, &why);
+        assert_int_equal(ab_judge_short_side(&judge), sides[i]);
     }
 }
 
@@ -1217,8 +1414,8 @@ static void a_receiver_looks_once_in_a_least_round_trip(void **state)
         look.now_ns = i ? ab_judge_next_ns(&judge) : look.now_ns + 100 * MS;
         look.info.received_bytes += 95000;
         acts = ab_judge_look(&judge, &look, &plan, &why);
-        assert_int_equal(judge.limiter, AUTOBUF_LIMITER_RCV_BUFFER);
-        assert_int_equal(judge.received_byte_per_s, 950000); /* over no longer than that */
+        assert_int_equal(ab_judge_limiter(&judge), AUTOBUF_LIMITER_RCV_BUFFER);
+        assert_int_equal(ab_judge_round_bytes(&judge), 95000); /* over no longer than that */
     }
     assert_true(acts);
     assert_int_equal(look.now_ns, 1300 * MS);
@@ -1244,7 +1441,7 @@ static void nothing_moves(void **state)
             assert_false(ab_judge_look(&judge, &look, &plan, &why));
             look.now_ns += 100 * MS;
         }
-        assert_int_equal(judge.limiter, unread ? AUTOBUF_LIMITER_RECEIVER : AUTOBUF_LIMITER_IDLE);
+        assert_int_equal(ab_judge_limiter(&judge), unread ? AUTOBUF_LIMITER_RECEIVER : AUTOBUF_LIMITER_IDLE);
     }
 }
 
@@ -1259,10 +1456,11 @@ static void strange_clocks(void **state)
         struct ab_judge judge;
         struct autobuf_plan plan;
         struct ab_look look;
+        uint64_t last_ns = 0;
 
         ab_judge_begin(&judge, intent, &host_6_18);
         for (size_t i = 0; i < COUNT(times) * COUNT(rtts); i++) {
-            bool back = i > 0 && times[i % COUNT(times)] <= judge.last.now_ns;
+            bool back = i > 0 && times[i % COUNT(times)] <= last_ns;
             const char *why = NULL;
             bool acts;
 
@@ -1273,12 +1471,37 @@ static void strange_clocks(void **state)
             acts = ab_judge_look(&judge, &look, &plan, &why);
             assert_int_equal(acts, why != NULL && (plan.snd_request_bytes || plan.snd_pacing_bit_per_s));
             assert_false(acts && (back || i == 0));
-            assert_int_equal(judge.counted, back || i == 0 ? 1 : 2);
+            last_ns = look.now_ns;
             assert_in_range(ab_judge_next_ns(&judge) - look.now_ns, 10 * MS, AB_NS_PER_S);
         }
         look = buffer_limited(500 * MS); /* and then it judges as ever */
         assert_true(fourth_look(&judge, &look, &plan));
         assert_int_equal(plan.snd_request_bytes, 4194304);
+    }
+}
+
+/* Rates begin anew where the clock does, and nothing is waited for that was done before. */
+static void a_clock_that_was_set_back(void **state)
+{
+    struct ab_look look = buffer_limited(1000 * MS);
+    struct autobuf_plan plan;
+    struct ab_judge judge;
+    const char *why;
+
+    (void)state;
+    ab_judge_begin(&judge, 0, &host_6_18);
+    assert_true(fourth_look(&judge, &look, &plan));
+    look.now_ns = 900 * MS;
+    look.info.acked_bytes += 1000000;
+    assert_true(ab_judge_due(&judge, 900 * MS));
+    assert_false(ab_judge_look(&judge, &look, &plan, &why));
+    assert_false(ab_judge_due(&judge, 1000 * MS));
+    assert_true(ab_judge_due(&judge, 1001 * MS));
+    for (unsigned i = 1; i <= 3; i++) { /* no more than a round trip old, so only the look after the jump is */
+        look.now_ns += 100 * MS;
+        look.info.acked_bytes += 2500000;
+        assert_int_equal(ab_judge_look(&judge, &look, &plan, &why), i == 3);
+        assert_int_equal(ab_judge_round_bytes(&judge), 2500000);
     }
 }
 
@@ -1297,9 +1520,8 @@ static void counters_that_run_backwards(void **state)
         look.info.acked_bytes -= 1000;
         look.info.received_bytes = UINT64_MAX - i;
         assert_false(ab_judge_look(&judge, &look, &plan, &why));
-        assert_int_equal(judge.acked_byte_per_s, 0);
-        assert_int_equal(judge.received_byte_per_s, 0);
-        assert_int_equal(judge.limiter, i ? AUTOBUF_LIMITER_IDLE : AUTOBUF_LIMITER_UNKNOWN);
+        assert_int_equal(ab_judge_round_bytes(&judge), 0);
+        assert_int_equal(ab_judge_limiter(&judge), i ? AUTOBUF_LIMITER_IDLE : AUTOBUF_LIMITER_UNKNOWN);
     }
 }
 
@@ -1312,6 +1534,8 @@ int main(void)
         cmocka_unit_test(bursts_are_spread),
         cmocka_unit_test(a_trial_in_vain_ends),
         cmocka_unit_test(what_is_not_done_is_asked_again),
+        cmocka_unit_test(a_larger_buffer_that_is_not_done),
+        cmocka_unit_test(a_second_trial_in_vain_ends),
         cmocka_unit_test(a_buffer_at_its_end_is_not_spread),
         cmocka_unit_test(the_spread_follows_buffer_and_path),
         cmocka_unit_test(the_spread_never_limits),
@@ -1323,6 +1547,7 @@ int main(void)
         cmocka_unit_test(a_burst_that_fills_the_congestion_window),
         cmocka_unit_test(a_congestion_window_that_was_cut),
         cmocka_unit_test(bursts_are_told_by_the_least_round_trip_time),
+        cmocka_unit_test(a_trial_is_waited_for_as_long_as_it_takes),
         cmocka_unit_test(a_trial_that_shows_a_queue),
         cmocka_unit_test(a_queue_of_what_is_spread_is_the_path_s),
         cmocka_unit_test(long_looks_of_another_clock),
@@ -1335,13 +1560,18 @@ int main(void)
         cmocka_unit_test(a_change_is_waited_for),
         cmocka_unit_test(what_was_forced_and_only_queues_is_taken_back),
         cmocka_unit_test(slow_start_shows_less_than_the_path),
+        cmocka_unit_test(what_is_taken_back_has_a_least_size),
+        cmocka_unit_test(what_was_taken_back_is_done_with),
         cmocka_unit_test(low_delay_enlarges_the_send_buffer_too),
+        cmocka_unit_test(a_pace_rises_if_it_is_the_limit),
         cmocka_unit_test(the_receive_side),
         cmocka_unit_test(a_side_that_is_left_alone),
         cmocka_unit_test(a_receive_buffer_limits_for_some_looks),
+        cmocka_unit_test(a_send_buffer_limits_for_some_looks),
         cmocka_unit_test(a_receiver_looks_once_in_a_least_round_trip),
         cmocka_unit_test(nothing_moves),
         cmocka_unit_test(strange_clocks),
+        cmocka_unit_test(a_clock_that_was_set_back),
         cmocka_unit_test(counters_that_run_backwards),
     };
 
