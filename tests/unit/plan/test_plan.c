@@ -379,6 +379,10 @@ static const struct plan_row state_rows[] = {
      .rcv_buf_bytes = 6291456, .snd_window_max = SCALED(10), .rcv_window_max = SCALED(10),
      .snd = {SET, NO_SYSCTL, 4000000, 4000000}, .rcv = {CAPPED, TCP_RMEM, 4000000, 4000000},
      .flags = FORCED | RCV_FORCED, .clamp = SCALED(10)},
+    {.name = "by force, on a path that TCP has seen: as much as the kernel's int holds",
+     .host = &host_6_18, .rate_bit_per_s = 100000 * MBIT, .rtt_ns = 100 * MS, .stage = CONNECTED,
+     .add_flags = AUTOBUF_LIMITS_FORCE, .tcp_rtt_ns = 100 * MS,
+     .snd = {SET, NO_SYSCTL, 0x3fffffff, 0x3fffffff}, .rcv = {LATE, NO_SYSCTL, 0, 0}, .flags = FORCED},
     {.name = "plenty of memory for TCP changes nothing",
      .host = &host_6_18, .rate_bit_per_s = 500 * MBIT, .rtt_ns = 50 * MS,
      .tcp_mem_bytes = 1572000000, .snd = {SET, NO_SYSCTL, 2262500, 4194304},
@@ -893,6 +897,8 @@ static void low_delay_holds_both_sides(void **state)
                     rows[i].rcv_held);
         if (rows[i].stage == CONNECTED && p.rcv_request_bytes)
             CHECK(rows[i].name, 2 * p.rcv_request_bytes >= s.rcv_buf_bytes);
+        else if (rows[i].rcv_held) /* where the kernel replaces the clamp, the buffer is what holds */
+            CHECK(rows[i].name, p.rcv_request_bytes >= product && p.rcv_request_bytes <= product * 11 / 10);
     }
     assert_int_equal(AUTOBUF_REASON_SET, SET); /* the short names of the tables */
     assert_int_equal(AUTOBUF_REASON_LATE, LATE);
@@ -1193,12 +1199,18 @@ static void worth_measuring(void **state)
         {"tcp_wmem 16M: nothing larger can be set", &host_wmem_16, NEW, 0, 0, 0},
         {"ESnet 32: 128 MB can be set", &host_esnet_32, NEW, 0, 0, 1},
         {"ESnet 32, 150 MB: over before that could pay on most paths", &host_esnet_32, NEW, 0, 150000000, 0},
+        /* a window of 22 MB that is enlarged fourfold saves three quarters, which are to be 30 round trips of the old one */
+        {"ESnet 32, 880 MB: 29.5 of them", &host_esnet_32, NEW, 0, 880000000, 0},
+        {"ESnet 32, 910 MB: 30.5", &host_esnet_32, NEW, 0, 910000000, 1},
         {"ESnet 32, 2 GB", &host_esnet_32, NEW, 0, 2000000000, 1},
         {"6.18, length unknown", &host_6_18, NEW, 0, 0, 1},
         {"6.18, connected: the send side alone", &host_6_18, CONNECTED, 0, 0, 1},
         {"6.18, one byte", &host_6_18, NEW, 0, 1, 0},
         {"6.18, 64 KB", &host_6_18, NEW, 0, 65536, 0},
         {"6.18, less than autotuning's window", &host_6_18, NEW, 0, 2000000, 0},
+        /* one of 2.8 MB that is doubled saves a half, of which three pay for the measurement */
+        {"6.18, 16 MB: 2.9 of them", &host_6_18, NEW, 0, 16000000, 0},
+        {"6.18, 18 MB: 3.2", &host_6_18, NEW, 0, 18000000, 1},
         {"6.18, 10 GB", &host_6_18, NEW, 0, 10000000000ULL, 1},
         {"6.18, the longest", &host_6_18, NEW, 0, UINT64_MAX, 1},
     };
