@@ -206,6 +206,35 @@ static void what_waits_for_a_reader_is_less_bounded(void **state)
     }
 }
 
+/* Four times as much may wait as the peer has taken. The bound rises only once that is twice the bound that there is. */
+static void what_waits_is_four_times_what_was_taken(void **state)
+{
+    static const struct {
+        const char *name;
+        unsigned moved_bytes; /* until this step, in all */
+        bool rises;
+    } rows[] = {{"a quarter of the bound", 131072, false}, {"three eighths", 196608, false}, {"seven eighths", 458752, true}};
+    const uint32_t bound = 524288;
+    struct connection c = tcp_connection();
+    struct autobuf_live *live;
+    unsigned moved_bytes = 0;
+
+    (void)state;
+    if (state_of(c.client).snd_buf <= 2097152)
+        skip(); /* a small net.ipv4.tcp_wmem */
+    assert_int_equal(setsockopt(c.client, IPPROTO_TCP, TCP_NOTSENT_LOWAT, &bound, sizeof bound), 0);
+    live = opened(c.client);
+    for (size_t i = 0; i < COUNT(rows); i++) {
+        move_bytes(&c, rows[i].moved_bytes - moved_bytes);
+        moved_bytes = rows[i].moved_bytes;
+        CHECK_EQUAL(rows[i].name, autobuf_live_step(live, (1 + 2 * i) * S), rows[i].rises);
+        CHECK_EQUAL(rows[i].name, notsent_of(c.client) >= 2 * bound, rows[i].rises);
+    }
+    assert_true(notsent_of(c.client) <= 4 * moved_bytes + 4);
+    autobuf_live_close(live);
+    close_connection(&c);
+}
+
 static void a_descriptor_that_was_closed_or_reused(void **state)
 {
     struct connection c = tcp_connection(), other = tcp_connection();
@@ -293,6 +322,7 @@ int main(void)
         cmocka_unit_test(steps_when_it_is_time),
         cmocka_unit_test(a_healthy_connection_is_left_alone),
         cmocka_unit_test(what_waits_for_a_reader_is_less_bounded),
+        cmocka_unit_test(what_waits_is_four_times_what_was_taken),
         cmocka_unit_test(a_descriptor_that_was_closed_or_reused),
         cmocka_unit_test(a_connection_that_is_over),
         cmocka_unit_test(moves_to_a_duplicate_of_its_own_only),
