@@ -6,16 +6,11 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <netinet/in.h>
-#include <sched.h>
-#include <signal.h>
 #include <stdbool.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
-#include <sys/resource.h>
 #include <sys/stat.h>
-#include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -23,47 +18,18 @@
 
 #include "database.h"
 
-#define NOW_S 1700000000U
-#define DAY_S 86400U
-#define MS 1000000U
-#define MBIT 1000000U
+#include "stores.h"
+
 #define OTHER_USER 65534
 
-static char folder[64], store[96], file[128];
+static char file[128]; /* the database */
 
-static int begin(void **state)
+static int begin_with_database(void **state)
 {
-    (void)state;
-    strcpy(folder, "/tmp/test_database.XXXXXX");
-    if (!mkdtemp(folder))
-        return -1;
-    snprintf(store, sizeof store, "%s/paths", folder);
+    int error = begin(state);
+
     snprintf(file, sizeof file, "%s.db", store);
-    return 0;
-}
-
-static int end(void **state)
-{
-    char command[128];
-
-    (void)state;
-    snprintf(command, sizeof command, "rm -rf -- '%s'", folder);
-    return system(command);
-}
-
-/* An entry for a prefix, measured at NOW_S for a day. */
-static struct autobuf_paths_entry entry_of(const char *prefix, unsigned rtt_ms, unsigned rate_mbit)
-{
-    struct autobuf_paths_entry e = AUTOBUF_PATHS_ENTRY_INIT;
-
-    assert_int_equal(autobuf_prefix_parse(prefix, &e.remote), 0);
-    e.method = AUTOBUF_METHOD_ICMP;
-    e.samples = 1;
-    e.rtt_min_ns = rtt_ms * MS;
-    e.tx_rate_bit_per_s = e.rx_rate_bit_per_s = (uint64_t)rate_mbit * MBIT;
-    e.learned_s = NOW_S;
-    e.expires_s = NOW_S + DAY_S;
-    return e;
+    return error;
 }
 
 static struct database *opened(int expected)
@@ -73,29 +39,6 @@ static struct database *opened(int expected)
     assert_int_equal(database_open(&db, store, 0), expected);
     assert_true((db != NULL) == (expected >= 0));
     return db;
-}
-
-/* The store's entries as "PREFIX RTT-IN-MS, ...". */
-static const char *published(void)
-{
-    static char text[4096];
-    struct autobuf_paths *paths;
-    size_t length = 0;
-
-    text[0] = '\0';
-    assert_int_equal(autobuf_paths_open(&paths, store), 0);
-    for (uint64_t at = 0; at < autobuf_paths_count(paths); at++) {
-        struct autobuf_paths_entry e = AUTOBUF_PATHS_ENTRY_INIT;
-        char prefix[AUTOBUF_PREFIX_BYTES];
-
-        assert_int_equal(autobuf_paths_at(paths, at, &e), 0);
-        assert_int_equal(autobuf_prefix_print(&e.remote, prefix), 0);
-        length += (size_t)snprintf(text + length, sizeof text - length, "%s%s %u", at ? ", " : "", prefix,
-                                   (unsigned)(e.rtt_min_ns / MS));
-        assert_true(length < sizeof text);
-    }
-    autobuf_paths_close(paths);
-    return text;
 }
 
 static void publish(struct database *db)
@@ -163,12 +106,12 @@ static void what_is_set_is_published_in_order(void **state)
     set(db, "2001:db8::/32", 6);
     assert_int_not_equal(access(store, F_OK), 0);
     publish(db);
-    assert_string_equal(published(), "192.0.0.0/16 3, 192.0.2.128/25 5, 192.0.2.1 4, 2001:db8::/32 6, 2001:db8::1 1");
+    assert_string_equal(stored(), "192.0.0.0/16 3, 192.0.2.128/25 5, 192.0.2.1 4, 2001:db8::/32 6, 2001:db8::1 1");
     forget(db, "192.0.2.1", 1);
     forget(db, "192.0.2.1", 0);
     forget(db, "192.0.2.2", 0);
     publish(db);
-    assert_string_equal(published(), "192.0.0.0/16 3, 192.0.2.128/25 5, 2001:db8::/32 6, 2001:db8::1 1");
+    assert_string_equal(stored(), "192.0.0.0/16 3, 192.0.2.128/25 5, 2001:db8::/32 6, 2001:db8::1 1");
     database_close(db);
     assert_int_equal(stat(file, &made), 0);
     assert_int_equal(made.st_mode & 07777, 0600);
@@ -258,7 +201,7 @@ static void what_is_observed_is_merged(void **state)
     e.rtt_min_ns = 30 * MS;
     assert_int_equal(database_observe(db, &e), 0);
     publish(db);
-    assert_string_equal(published(), "192.0.2.1 10");
+    assert_string_equal(stored(), "192.0.2.1 10");
     e.method = AUTOBUF_METHOD_GIVEN;
     e.expires_s = UINT64_MAX;
     assert_int_equal(database_set(db, &e), 0);
@@ -266,7 +209,7 @@ static void what_is_observed_is_merged(void **state)
     e.rtt_min_ns = 5 * MS;
     assert_int_equal(database_observe(db, &e), 0);
     publish(db);
-    assert_string_equal(published(), "192.0.2.1 30");
+    assert_string_equal(stored(), "192.0.2.1 30");
     database_close(db);
 }
 
@@ -287,7 +230,7 @@ static void an_import_replaces_what_says_less(void **state)
     assert_int_equal(left.better, 1);
     assert_int_equal(entries[1].rtt_min_ns, 3 * MS);
     publish(db);
-    assert_string_equal(published(), "192.0.2.1 1, 192.0.2.2 4, 192.0.2.3 3");
+    assert_string_equal(stored(), "192.0.2.1 1, 192.0.2.2 4, 192.0.2.3 3");
     count = 1;
     entries[0].tx_rate_bit_per_s = UINT64_MAX;
     assert_int_equal(database_import(db, entries, &count, NOW_S, &left), -EINVAL);
@@ -319,10 +262,10 @@ static void of_one_prefix_no_more_than_fit(void **state)
     assert_int_equal(entries[1].rtt_min_ns, 2 * MS);
     assert_int_equal(entries[2].rtt_min_ns, 4 * MS);
     publish(db);
-    assert_memory_equal(published(), "192.0.2.1 1, 192.0.2.2 9", 24);
-    assert_non_null(strstr(published(), "192.0.2.2 2"));
-    assert_null(strstr(published(), "192.0.2.2 3"));
-    assert_non_null(strstr(published(), "192.0.2.3 4"));
+    assert_memory_equal(stored(), "192.0.2.1 1, 192.0.2.2 9", 24);
+    assert_non_null(strstr(stored(), "192.0.2.2 2"));
+    assert_null(strstr(stored(), "192.0.2.2 3"));
+    assert_non_null(strstr(stored(), "192.0.2.3 4"));
     database_close(db);
 }
 
@@ -333,11 +276,11 @@ static void what_has_expired_goes(void **state)
     (void)state;
     set(db, "192.0.2.1", 1);
     assert_int_equal(database_publish(db, NOW_S + DAY_S - 1), 0);
-    assert_string_equal(published(), "192.0.2.1 1");
+    assert_string_equal(stored(), "192.0.2.1 1");
     assert_int_equal(database_publish(db, NOW_S + DAY_S), 0);
-    assert_string_equal(published(), "");
+    assert_string_equal(stored(), "");
     publish(db);
-    assert_string_equal(published(), "");
+    assert_string_equal(stored(), "");
     database_close(db);
 }
 
@@ -365,7 +308,7 @@ static void a_clock_that_was_ahead_keeps_no_file_out(void **state)
     assert_int_equal(count, 1);
     assert_int_equal(left.better, 0);
     publish(db);
-    assert_string_equal(published(), "192.0.2.1 1");
+    assert_string_equal(stored(), "192.0.2.1 1");
     database_close(db);
 }
 
@@ -380,7 +323,7 @@ static void a_clock_that_was_ahead_keeps_no_store_out(void **state)
     publish(db);
     keep("192.0.2.1", 1);
     publish(db);
-    assert_string_equal(published(), "192.0.2.1 1");
+    assert_string_equal(stored(), "192.0.2.1 1");
     database_close(db);
 }
 
@@ -425,19 +368,19 @@ static void hosts_that_agree_are_one_entry(void **state)
     }
     set(db, "198.51.100.1", 7);
     publish(db);
-    assert_string_equal(published(), "192.0.2.0/24 10, 192.0.2.3 90, 198.51.100.1 7, 2001:db8::/64 20");
+    assert_string_equal(stored(), "192.0.2.0/24 10, 192.0.2.3 90, 198.51.100.1 7, 2001:db8::/64 20");
     forget(db, "192.0.2.1", 1);
     publish(db);
-    assert_string_equal(published(), "192.0.2.2 10, 192.0.2.3 90, 192.0.2.4 10, 192.0.2.5 10, 198.51.100.1 7, 2001:db8::/64 20");
+    assert_string_equal(stored(), "192.0.2.2 10, 192.0.2.3 90, 192.0.2.4 10, 192.0.2.5 10, 198.51.100.1 7, 2001:db8::/64 20");
     forget(db, "192.0.2.0/24", 0); /* it is not in the store now, so no hosts go with it */
     forget(db, "2001:db8::/64", 5);
     forget(db, "2001:db8::/64", 0);
     publish(db);
-    assert_string_equal(published(), "192.0.2.2 10, 192.0.2.3 90, 192.0.2.4 10, 192.0.2.5 10, 198.51.100.1 7");
+    assert_string_equal(stored(), "192.0.2.2 10, 192.0.2.3 90, 192.0.2.4 10, 192.0.2.5 10, 198.51.100.1 7");
     assert_int_equal(database_forget(db, NULL, &forgotten), 0);
     assert_int_equal(forgotten, 5);
     publish(db);
-    assert_string_equal(published(), "");
+    assert_string_equal(stored(), "");
     database_close(db);
 }
 
@@ -464,7 +407,7 @@ static void what_is_said_of_a_network_stays(void **state)
         struct autobuf_paths_entry e = entry_of(rows[i].prefix, 99, 100);
         struct database *db;
 
-        assert_int_equal(end(state) || begin(state), 0);
+        assert_int_equal(end(state) || begin_with_database(state), 0);
         db = opened(0);
         for (unsigned n = 1; n <= 4; n++) {
             char text[AUTOBUF_PREFIX_BYTES];
@@ -476,9 +419,9 @@ static void what_is_said_of_a_network_stays(void **state)
         assert_int_equal(database_set(db, &e), 0);
         publish(db);
         database_close(db);
-        CHECK_EQUAL(rows[i].name, strstr(published(), "192.0.2.0/24 10") != NULL, rows[i].one);
-        CHECK_EQUAL(rows[i].name, strstr(published(), "192.0.2.4 10") != NULL, !rows[i].one);
-        CHECK(rows[i].name, strstr(published(), " 99") != NULL);
+        CHECK_EQUAL(rows[i].name, strstr(stored(), "192.0.2.0/24 10") != NULL, rows[i].one);
+        CHECK_EQUAL(rows[i].name, strstr(stored(), "192.0.2.4 10") != NULL, !rows[i].one);
+        CHECK(rows[i].name, strstr(stored(), " 99") != NULL);
     }
 }
 
@@ -517,7 +460,7 @@ static void a_clock_that_was_ahead_spoils_no_network(void **state)
         set(db, text, 10);
     }
     publish(db);
-    assert_string_equal(published(), "192.0.2.0/24 10, 192.0.2.5 10");
+    assert_string_equal(stored(), "192.0.2.0/24 10, 192.0.2.5 10");
     assert_int_equal(found_ms("192.0.2.1"), 10);
     assert_int_equal(found_ms("192.0.2.5"), 10);
     database_close(db);
@@ -556,18 +499,18 @@ static void what_a_store_has_is_taken_in_once(void **state)
     db = opened(0);
     forget(db, "192.0.2.1", 1);
     publish(db);
-    assert_string_equal(published(), "192.0.2.2 2");
+    assert_string_equal(stored(), "192.0.2.2 2");
     database_close(db);
     db = opened(0);
     publish(db);
-    assert_string_equal(published(), "192.0.2.2 2");
+    assert_string_equal(stored(), "192.0.2.2 2");
     keep("192.0.2.3", 3); /* while the database is open */
     forget(db, "192.0.2.3", 1);
     publish(db);
-    assert_string_equal(published(), "192.0.2.2 2");
+    assert_string_equal(stored(), "192.0.2.2 2");
     keep("192.0.2.4", 4);
     publish(db);
-    assert_string_equal(published(), "192.0.2.2 2, 192.0.2.4 4");
+    assert_string_equal(stored(), "192.0.2.2 2, 192.0.2.4 4");
     database_close(db);
 }
 
@@ -581,10 +524,10 @@ static void what_was_forgotten_does_not_come_back(void **state)
     db = opened(0);
     forget(db, "192.0.2.1", 1);
     database_close(db);
-    assert_string_equal(published(), "192.0.2.1 1");
+    assert_string_equal(stored(), "192.0.2.1 1");
     db = opened(0);
     publish(db);
-    assert_string_equal(published(), "");
+    assert_string_equal(stored(), "");
     database_close(db);
 }
 
@@ -599,7 +542,7 @@ static void what_is_known_better_stays(void **state)
     publish(db);
     keep("192.0.2.1", 2);
     publish(db);
-    assert_string_equal(published(), "192.0.2.1 1");
+    assert_string_equal(stored(), "192.0.2.1 1");
     database_close(db);
 }
 
@@ -639,7 +582,7 @@ static void a_damaged_database_is_set_aside(void **state)
     for (size_t i = 0; i < COUNT(rows); i++) {
         struct database *db;
 
-        assert_int_equal(end(state) || begin(state), 0);
+        assert_int_equal(end(state) || begin_with_database(state), 0);
         db = opened(0);
         set(db, "192.0.2.1", 1);
         publish(db);
@@ -653,7 +596,7 @@ static void a_damaged_database_is_set_aside(void **state)
         set(db, "192.0.2.2", 2);
         publish(db);
         database_close(db);
-        assert_string_equal(published(), "192.0.2.1 1, 192.0.2.2 2");
+        assert_string_equal(stored(), "192.0.2.1 1, 192.0.2.2 2");
         database_close(opened(0));
     }
 }
@@ -682,17 +625,17 @@ static void damage_shows_later(void **state)
         overwrite(file, at, 4096);
     assert_int_equal(database_publish(db, NOW_S), DATABASE_SET_ASIDE);
     assert_true(is_there(".damaged") && is_there(".damaged-wal"));
-    assert_string_equal(strstr(published(), "10.199.0.0"), "10.199.0.0 10");
+    assert_string_equal(strstr(stored(), "10.199.0.0"), "10.199.0.0 10");
     set(other, "192.0.2.1", 1);
     set(db, "192.0.2.2", 2);
     publish(other);
-    assert_non_null(strstr(published(), "192.0.2.2 2"));
-    assert_non_null(strstr(published(), "192.0.2.1 1"));
+    assert_non_null(strstr(stored(), "192.0.2.2 2"));
+    assert_non_null(strstr(stored(), "192.0.2.1 1"));
     database_close(db);
     database_close(other);
     db = opened(0);
     publish(db);
-    assert_non_null(strstr(published(), "192.0.2.2 2"));
+    assert_non_null(strstr(stored(), "192.0.2.2 2"));
     database_close(db);
 }
 
@@ -712,7 +655,7 @@ static void rows_are_checked_as_they_are_read(void **state)
         char text[256];
         struct database *db;
 
-        assert_int_equal(end(state) || begin(state), 0);
+        assert_int_equal(end(state) || begin_with_database(state), 0);
         db = opened(0);
         set(db, "192.0.2.1", 1);
         set(db, "192.0.2.2", 2);
@@ -720,11 +663,11 @@ static void rows_are_checked_as_they_are_read(void **state)
         snprintf(text, sizeof text, "UPDATE path SET %s WHERE address=x'c0000202'", rows[i]);
         sql(text);
         CHECK_EQUAL(rows[i], database_publish(db, NOW_S), 0);
-        if (strcmp(published(), "192.0.2.1 1, 192.0.2.3 3") != 0)
-            fail_msg("%s: %s", rows[i], published());
+        if (strcmp(stored(), "192.0.2.1 1, 192.0.2.3 3") != 0)
+            fail_msg("%s: %s", rows[i], stored());
         set(db, "192.0.2.2", 4);
         publish(db);
-        assert_string_equal(published(), "192.0.2.1 1, 192.0.2.2 4, 192.0.2.3 3");
+        assert_string_equal(stored(), "192.0.2.1 1, 192.0.2.2 4, 192.0.2.3 3");
         database_close(db);
     }
 }
@@ -744,7 +687,7 @@ static void a_newer_one_is_left_alone(void **state)
     assert_int_equal(stat(file, &after), 0);
     assert_int_equal(after.st_mtim.tv_nsec, before.st_mtim.tv_nsec);
     assert_false(is_there(".damaged"));
-    assert_string_equal(published(), "192.0.2.1 1");
+    assert_string_equal(stored(), "192.0.2.1 1");
 }
 
 static void only_an_own_file_is_opened(void **state)
@@ -787,7 +730,7 @@ static void only_an_own_file_is_opened(void **state)
         if (i == 0)
             assert_int_equal(rename(elsewhere, name), 0);
     }
-    assert_string_equal(published(), "192.0.2.1 1");
+    assert_string_equal(stored(), "192.0.2.1 1");
     database_close(opened(0));
 
     assert_int_equal(chmod(folder, 0720), 0);
@@ -818,7 +761,7 @@ static void a_store_of_others_is_not_replaced(void **state)
     assert_int_equal(chmod(store, 0644), 0);
     overwrite(store, 100, 28); /* a damaged one is replaced */
     publish(db);
-    assert_string_equal(published(), "192.0.2.1 1");
+    assert_string_equal(stored(), "192.0.2.1 1");
     database_close(db);
 }
 
@@ -837,7 +780,7 @@ static void nobody_waits_for_ever(void **state)
     sqlite3_close(raw);
     assert_int_equal(database_set(db, &e), 0);
     publish(db);
-    assert_string_equal(published(), "192.0.2.1 1");
+    assert_string_equal(stored(), "192.0.2.1 1");
     database_close(db);
 }
 
@@ -877,14 +820,7 @@ static void as_many_as_a_database_keeps(void **state)
 
 /* -------------------------------------------------------------------- many, and killed ones */
 
-#define WRITERS 8U
-#define READERS 64U
 #define EACH 24U
-
-static bool is_killed(unsigned process)
-{
-    return process % 2 == 0;
-}
 
 static struct autobuf_paths_entry numbered(unsigned n)
 {
@@ -907,40 +843,11 @@ static void observe_all(unsigned writer, volatile unsigned *done)
         int error = database_observe(db, &e);
 
         if (error == 0 && i < EACH)
-            done[writer] = i + 1; /* killed from here on, the next publication has it */
+            *done = i + 1; /* killed from here on, the next publication has it */
         if (error != 0 || database_publish(db, NOW_S) != 0)
             _exit(1);
     }
     database_close(db);
-    _exit(0);
-}
-
-static void assert_ended(pid_t pid, bool killed)
-{
-    int status;
-
-    assert_int_equal(waitpid(pid, &status, 0), pid);
-    assert_true(killed ? WIFSIGNALED(status) && WTERMSIG(status) == SIGKILL : status == 0);
-}
-
-/* Whatever happens, there is a sound store, and it does not lose what it had. */
-static void read_until_stopped(volatile unsigned *stop)
-{
-    uint64_t count = 0;
-
-    (void)setpriority(PRIO_PROCESS, 0, 19); /* the writers, who wait for each other, get their turns before so many */
-    do {
-        struct autobuf_paths_entry entry = AUTOBUF_PATHS_ENTRY_INIT;
-        struct autobuf_paths *paths;
-
-        if (autobuf_paths_open(&paths, store) < 0 || autobuf_paths_count(paths) < count)
-            _exit(1);
-        count = autobuf_paths_count(paths);
-        for (uint64_t at = 0; at < count; at++)
-            if (autobuf_paths_at(paths, at, &entry) < 0)
-                _exit(1);
-        autobuf_paths_close(paths);
-    } while (!*stop);
     _exit(0);
 }
 
@@ -957,67 +864,32 @@ static void assert_sound(void)
     sqlite3_close(raw);
 }
 
-static void assert_is_published(const struct autobuf_paths *paths, const struct autobuf_paths_entry *e)
-{
-    struct autobuf_paths_entry found = AUTOBUF_PATHS_ENTRY_INIT;
-    struct sockaddr_in6 v6 = {.sin6_family = AF_INET6};
-    struct sockaddr_in v4 = {.sin_family = AF_INET};
-    struct autobuf_paths_query query = AUTOBUF_PATHS_QUERY_INIT;
-
-    memcpy(&v4.sin_addr, e->remote.address, 4);
-    memcpy(&v6.sin6_addr, e->remote.address, 16);
-    query.remote = e->remote.version == 4 ? (struct sockaddr *)&v4 : (struct sockaddr *)&v6;
-    query.remote_len = e->remote.version == 4 ? sizeof v4 : sizeof v6;
-    query.now_s = NOW_S;
-    assert_int_equal(autobuf_paths_find(paths, &query, &found), 0);
-    assert_int_equal(found.rtt_min_ns, e->rtt_min_ns);
-}
-
 static void whoever_is_killed_nothing_is_lost_or_damaged(void **state)
 {
-    volatile unsigned *shared = mmap(NULL, 4096, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
-    pid_t writers[WRITERS], readers[READERS];
+    struct autobuf_paths_entry found = AUTOBUF_PATHS_ENTRY_INIT;
     struct autobuf_paths *paths;
+    volatile unsigned *done;
     struct database *db;
 
     (void)state;
-    assert_true(shared != MAP_FAILED);
     db = opened(0);
     publish(db);
     database_close(db);
-    for (unsigned i = 0; i < WRITERS; i++)
-        if ((writers[i] = fork()) == 0)
-            observe_all(i, shared);
-    for (unsigned i = 0; i < READERS; i++)
-        if ((readers[i] = fork()) == 0)
-            read_until_stopped(&shared[WRITERS]);
-    for (unsigned i = 0; i < WRITERS; i++) {
-        while (is_killed(i) && shared[i] < EACH / 2) /* in the middle of its work */
-            sched_yield();
-        if (is_killed(i))
-            kill(writers[i], SIGKILL);
-    }
-    for (unsigned i = 0; i < READERS; i++)
-        if (is_killed(i))
-            kill(readers[i], SIGKILL);
-    for (unsigned i = 0; i < WRITERS; i++)
-        assert_ended(writers[i], is_killed(i));
-    shared[WRITERS] = 1;
-    for (unsigned i = 0; i < READERS; i++)
-        assert_ended(readers[i], is_killed(i));
+    done = half_are_killed(observe_all, EACH / 2);
     assert_sound();
     db = opened(0);
     publish(db);
     database_close(db);
     assert_int_equal(autobuf_paths_open(&paths, store), 0);
     for (unsigned i = 0; i < WRITERS; i++)
-        for (unsigned k = 0; k < shared[i]; k++) {
+        for (unsigned k = 0; k < done[i]; k++) {
             struct autobuf_paths_entry e = numbered(i * EACH + k);
 
-            assert_is_published(paths, &e);
+            assert_int_equal(find_entry(paths, &e, NOW_S, 0, &found), 0);
+            assert_int_equal(found.rtt_min_ns, e.rtt_min_ns);
         }
     autobuf_paths_close(paths);
-    munmap((void *)(uintptr_t)shared, 4096);
+    munmap((void *)(uintptr_t)done, 4096);
 }
 
 /* Many begin at once, of whom one makes the database. */
@@ -1039,44 +911,44 @@ static void many_make_it_at_once(void **state)
     db = opened(0);
     publish(db);
     database_close(db);
-    assert_non_null(strstr(published(), "198.51.100.1 1"));
-    assert_non_null(strstr(published(), "10.0.6.1 7"));
+    assert_non_null(strstr(stored(), "198.51.100.1 1"));
+    assert_non_null(strstr(stored(), "10.0.6.1 7"));
     assert_sound();
 }
 
 int main(void)
 {
-#define FILES(test) cmocka_unit_test_setup_teardown(test, begin, end)
+#define DATABASE(test) cmocka_unit_test_setup_teardown(test, begin_with_database, end)
     const struct CMUnitTest tests[] = {
-        FILES(what_is_set_is_published_in_order),
-        FILES(all_of_an_entry_comes_back),
-        FILES(local_sides_are_in_order),
-        FILES(what_no_store_takes_is_refused),
-        FILES(what_is_observed_is_merged),
-        FILES(an_import_replaces_what_says_less),
-        FILES(of_one_prefix_no_more_than_fit),
-        FILES(what_has_expired_goes),
-        FILES(a_clock_that_was_ahead_keeps_no_file_out),
-        FILES(a_clock_that_was_ahead_keeps_no_store_out),
-        FILES(what_a_clock_ahead_says_goes_first),
-        FILES(hosts_that_agree_are_one_entry),
-        FILES(what_is_said_of_a_network_stays),
-        FILES(a_clock_that_was_ahead_spoils_no_network),
-        FILES(a_very_large_network),
-        FILES(what_a_store_has_is_taken_in_once),
-        FILES(what_was_forgotten_does_not_come_back),
-        FILES(what_is_known_better_stays),
-        FILES(a_damaged_database_is_set_aside),
-        FILES(damage_shows_later),
-        FILES(rows_are_checked_as_they_are_read),
-        FILES(a_newer_one_is_left_alone),
-        FILES(only_an_own_file_is_opened),
-        FILES(a_store_of_others_is_not_replaced),
-        FILES(nobody_waits_for_ever),
-        FILES(what_an_error_is_about),
-        FILES(as_many_as_a_database_keeps),
-        FILES(whoever_is_killed_nothing_is_lost_or_damaged),
-        FILES(many_make_it_at_once),
+        DATABASE(what_is_set_is_published_in_order),
+        DATABASE(all_of_an_entry_comes_back),
+        DATABASE(local_sides_are_in_order),
+        DATABASE(what_no_store_takes_is_refused),
+        DATABASE(what_is_observed_is_merged),
+        DATABASE(an_import_replaces_what_says_less),
+        DATABASE(of_one_prefix_no_more_than_fit),
+        DATABASE(what_has_expired_goes),
+        DATABASE(a_clock_that_was_ahead_keeps_no_file_out),
+        DATABASE(a_clock_that_was_ahead_keeps_no_store_out),
+        DATABASE(what_a_clock_ahead_says_goes_first),
+        DATABASE(hosts_that_agree_are_one_entry),
+        DATABASE(what_is_said_of_a_network_stays),
+        DATABASE(a_clock_that_was_ahead_spoils_no_network),
+        DATABASE(a_very_large_network),
+        DATABASE(what_a_store_has_is_taken_in_once),
+        DATABASE(what_was_forgotten_does_not_come_back),
+        DATABASE(what_is_known_better_stays),
+        DATABASE(a_damaged_database_is_set_aside),
+        DATABASE(damage_shows_later),
+        DATABASE(rows_are_checked_as_they_are_read),
+        DATABASE(a_newer_one_is_left_alone),
+        DATABASE(only_an_own_file_is_opened),
+        DATABASE(a_store_of_others_is_not_replaced),
+        DATABASE(nobody_waits_for_ever),
+        DATABASE(what_an_error_is_about),
+        DATABASE(as_many_as_a_database_keeps),
+        DATABASE(whoever_is_killed_nothing_is_lost_or_damaged),
+        DATABASE(many_make_it_at_once),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

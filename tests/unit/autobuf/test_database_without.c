@@ -4,7 +4,6 @@
 
 #include <errno.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -12,68 +11,12 @@
 #include "database.h"
 #include "paths_store.h"
 
-#define NOW_S 1700000000U
-#define MS 1000000U
-
-static char folder[64], store[96];
-
-static int begin(void **state)
-{
-    (void)state;
-    strcpy(folder, "/tmp/test_database.XXXXXX");
-    if (!mkdtemp(folder))
-        return -1;
-    snprintf(store, sizeof store, "%s/paths", folder);
-    return 0;
-}
-
-static int end(void **state)
-{
-    char command[128];
-
-    (void)state;
-    snprintf(command, sizeof command, "rm -rf -- '%s'", folder);
-    return system(command);
-}
-
-static struct autobuf_paths_entry entry_of(const char *prefix, unsigned rtt_ms)
-{
-    struct autobuf_paths_entry e = AUTOBUF_PATHS_ENTRY_INIT;
-
-    assert_int_equal(autobuf_prefix_parse(prefix, &e.remote), 0);
-    e.method = AUTOBUF_METHOD_ICMP;
-    e.rtt_min_ns = rtt_ms * MS;
-    e.tx_rate_bit_per_s = 100000000;
-    e.learned_s = NOW_S;
-    return e;
-}
-
-/* The store's entries as "PREFIX RTT-IN-MS, ...". */
-static const char *stored(void)
-{
-    static char text[4096];
-    struct autobuf_paths *paths;
-    size_t length = 0;
-
-    text[0] = '\0';
-    assert_int_equal(autobuf_paths_open(&paths, store), 0);
-    for (uint64_t at = 0; at < autobuf_paths_count(paths); at++) {
-        struct autobuf_paths_entry e = AUTOBUF_PATHS_ENTRY_INIT;
-        char prefix[AUTOBUF_PREFIX_BYTES];
-
-        assert_int_equal(autobuf_paths_at(paths, at, &e), 0);
-        assert_int_equal(autobuf_prefix_print(&e.remote, prefix), 0);
-        length += (size_t)snprintf(text + length, sizeof text - length, "%s%s %u", at ? ", " : "", prefix,
-                                   (unsigned)(e.rtt_min_ns / MS));
-    }
-    autobuf_paths_close(paths);
-    return text;
-}
+#include "stores.h"
 
 static void each_call_changes_the_store(void **state)
 {
-    struct autobuf_paths_entry entries[] = {entry_of("192.0.2.1", 1), entry_of("192.0.2.4", 4), entry_of("192.0.2.9", 9)};
-    struct autobuf_paths_entry e = entry_of("192.0.2.4", 20);
+    struct autobuf_paths_entry entries[] = {entry_of("192.0.2.1", 1, 100), entry_of("192.0.2.4", 4, 100), entry_of("192.0.2.9", 9, 100)};
+    struct autobuf_paths_entry e = entry_of("192.0.2.4", 20, 100);
     struct database *db;
     size_t count = COUNT(entries);
     struct paths_left_out left;
@@ -120,7 +63,7 @@ static void name(struct autobuf_paths_entry *e, const char *kind, unsigned n)
 static void of_one_prefix_no_more_than_fit(void **state)
 {
     static struct autobuf_paths_entry entries[72];
-    struct autobuf_paths_entry e = entry_of("192.0.2.4", 20);
+    struct autobuf_paths_entry e = entry_of("192.0.2.4", 20, 100);
     size_t count = COUNT(entries);
     struct paths_left_out left;
 
@@ -130,10 +73,10 @@ static void of_one_prefix_no_more_than_fit(void **state)
         e.expires_s = n == 30 ? NOW_S : UINT64_MAX; /* has just expired: there is room for three */
         assert_int_equal(autobuf_paths_keep(store, &e, NOW_S - 1, 0), 0);
     }
-    entries[0] = entry_of("192.0.2.1", 1);
-    entries[71] = entry_of("192.0.2.9", 9);
+    entries[0] = entry_of("192.0.2.1", 1, 100);
+    entries[71] = entry_of("192.0.2.9", 9, 100);
     for (unsigned n = 1; n < 71; n++) { /* one before all others, one that the store has, the rest behind */
-        entries[n] = entry_of("192.0.2.4", 4);
+        entries[n] = entry_of("192.0.2.4", 4, 100);
         name(&entries[n], n == 1 ? "a" : n == 2 ? "n" : "z", n);
     }
     assert_int_equal(paths_store_import(store, entries, &count, NOW_S, &left), 0);
@@ -146,7 +89,7 @@ static void of_one_prefix_no_more_than_fit(void **state)
     assert_non_null(strstr(stored(), "192.0.2.4 20, 192.0.2.4 4, 192.0.2.4 4, 192.0.2.9 9"));
     count = 70; /* all of one prefix, into a new one */
     for (unsigned n = 0; n < 70; n++) {
-        entries[n] = entry_of("192.0.2.4", 4);
+        entries[n] = entry_of("192.0.2.4", 4, 100);
         name(&entries[n], "z", n);
     }
     assert_int_equal(unlink(store), 0);
@@ -159,7 +102,7 @@ static void of_one_prefix_no_more_than_fit(void **state)
 static void what_is_in_a_store(void **state)
 {
     static const char *const prefixes[] = {"192.0.2.0/25", "192.0.2.0/24", "192.0.2.0/26", "2001:db8::/32"};
-    struct autobuf_paths_entry local = entry_of("192.0.2.0/25", 1), all = entry_of("2001:db8::/32", 2);
+    struct autobuf_paths_entry local = entry_of("192.0.2.0/25", 1, 100), all = entry_of("2001:db8::/32", 2, 100);
     struct autobuf_paths *paths;
 
     (void)state;
@@ -182,7 +125,7 @@ static void what_is_in_a_store(void **state)
 
 static void errors_of_the_store(void **state)
 {
-    struct autobuf_paths_entry e = entry_of("192.0.2.1", 1);
+    struct autobuf_paths_entry e = entry_of("192.0.2.1", 1, 100);
     char about[PATH_MAX];
     struct database *db;
     uint64_t number;
@@ -200,7 +143,6 @@ static void errors_of_the_store(void **state)
 
 int main(void)
 {
-#define FILES(test) cmocka_unit_test_setup_teardown(test, begin, end)
     const struct CMUnitTest tests[] = {
         FILES(each_call_changes_the_store),
         FILES(of_one_prefix_no_more_than_fit),

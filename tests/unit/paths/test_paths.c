@@ -7,14 +7,12 @@
 #include <fcntl.h>
 #include <limits.h>
 #include <netinet/in.h>
-#include <sched.h>
 #include <signal.h>
 #include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
-#include <sys/resource.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -24,10 +22,10 @@
 #include "paths/record.h"
 #include "paths/store.h"
 
+#include "stores.h"
+
 #define NOW 1000000U
 #define OTHER_USER 65534
-
-static char folder[64], file[96];
 
 /* The library's calls, interposed by the linker: the next one of these fails. */
 static enum { NONE, FSYNC, CLOSE, RENAME } failing;
@@ -65,25 +63,6 @@ int __wrap_rename(const char *from, const char *to)
     return failing == RENAME ? fail_if(RENAME, 0) : __real_rename(from, to);
 }
 
-static int begin(void **state)
-{
-    (void)state;
-    strcpy(folder, "/tmp/test_paths.XXXXXX");
-    if (!mkdtemp(folder))
-        return -1;
-    snprintf(file, sizeof file, "%s/paths", folder);
-    return 0;
-}
-
-static int end(void **state)
-{
-    char command[128];
-
-    (void)state;
-    snprintf(command, sizeof command, "rm -rf -- '%s'", folder);
-    return system(command);
-}
-
 /* Number n of many: a /32 or, if it is odd, a /128. rtt_min_ns is n. */
 static struct autobuf_paths_entry numbered(unsigned n)
 {
@@ -102,26 +81,15 @@ static struct autobuf_paths_entry numbered(unsigned n)
 
 static int find(const struct autobuf_paths *paths, const struct autobuf_paths_entry *of, struct autobuf_paths_entry *found)
 {
-    struct sockaddr_in6 v6 = {.sin6_family = AF_INET6, .sin6_port = 99};
-    struct sockaddr_in v4 = {.sin_family = AF_INET, .sin_port = 99};
-    struct autobuf_paths_query query = AUTOBUF_PATHS_QUERY_INIT;
-
-    memcpy(&v4.sin_addr, of->remote.address, 4);
-    memcpy(&v6.sin6_addr, of->remote.address, 16);
-    query.remote = of->remote.version == 4 ? (struct sockaddr *)&v4 : (struct sockaddr *)&v6;
-    query.remote_len = of->remote.version == 4 ? sizeof v4 : sizeof v6;
-    query.now_s = NOW;
-    query.intent = 128; /* there is none such */
-    assert_int_equal(autobuf_paths_find(paths, &query, found), -EINVAL);
-    query.intent = 0;
-    return autobuf_paths_find(paths, &query, found);
+    assert_int_equal(find_entry(paths, of, NOW, 128, found), -EINVAL); /* there is no such intent */
+    return find_entry(paths, of, NOW, 0, found);
 }
 
 static void write_numbered(unsigned count)
 {
     struct autobuf_paths_writer *writer;
 
-    assert_int_equal(autobuf_paths_write(&writer, file, 0), 0);
+    assert_int_equal(autobuf_paths_write(&writer, store, 0), 0);
     for (unsigned odd = 0; odd < 2; odd++)
         for (unsigned n = odd; n < count; n += 2) {
             struct autobuf_paths_entry e = numbered(n);
@@ -135,7 +103,7 @@ static bool is_there(const char *suffix)
 {
     char name[128];
 
-    snprintf(name, sizeof name, "%s%s", file, suffix);
+    snprintf(name, sizeof name, "%s%s", store, suffix);
     return access(name, F_OK) == 0;
 }
 
@@ -151,7 +119,7 @@ static void what_is_written_is_found(void **state)
 
         write_numbered(counts[i]);
         assert_false(is_there(".new"));
-        assert_int_equal(autobuf_paths_open(&paths, file), 0);
+        assert_int_equal(autobuf_paths_open(&paths, store), 0);
         assert_int_equal(autobuf_paths_count(paths), counts[i]);
         assert_int_equal(autobuf_paths_are_local(paths), 0);
         for (unsigned n = 0; n < counts[i]; n++) {
@@ -172,11 +140,11 @@ static void a_reader_keeps_the_store_that_it_opened(void **state)
 
     (void)state;
     write_numbered(2000);
-    assert_int_equal(autobuf_paths_open(&paths, file), 0);
+    assert_int_equal(autobuf_paths_open(&paths, store), 0);
     write_numbered(1);
     assert_int_equal(find(paths, &e, &found), 0);
     autobuf_paths_close(paths);
-    assert_int_equal(autobuf_paths_open(&paths, file), 0);
+    assert_int_equal(autobuf_paths_open(&paths, store), 0);
     assert_int_equal(autobuf_paths_count(paths), 1);
     autobuf_paths_close(paths);
 }
@@ -189,11 +157,11 @@ static void a_writer_that_gives_up_leaves_the_old_one(void **state)
 
     (void)state;
     write_numbered(1);
-    assert_int_equal(autobuf_paths_write(&writer, file, 0), 0);
+    assert_int_equal(autobuf_paths_write(&writer, store, 0), 0);
     assert_int_equal(autobuf_paths_add(writer, &e), 0);
     autobuf_paths_abort(writer);
     assert_false(is_there(".new"));
-    assert_int_equal(autobuf_paths_open(&paths, file), 0);
+    assert_int_equal(autobuf_paths_open(&paths, store), 0);
     assert_int_equal(autobuf_paths_count(paths), 1);
     autobuf_paths_close(paths);
     autobuf_paths_abort(NULL);
@@ -208,7 +176,7 @@ static void entries_come_in_order_and_once(void **state)
     (void)state;
     bad.remote.bits = 31; /* of ...6 it is ...6, but the last bit of 7 is set */
     bad.remote.address[3] = 7;
-    assert_int_equal(autobuf_paths_write(&writer, file, 0), 0);
+    assert_int_equal(autobuf_paths_write(&writer, store, 0), 0);
     assert_int_equal(autobuf_paths_add(writer, &second), 0);
     assert_int_equal(autobuf_paths_add(writer, &second), -EINVAL);
     assert_int_equal(autobuf_paths_add(writer, &first), -EINVAL);
@@ -235,12 +203,12 @@ static void who_wrote_a_store_is_told(void **state)
 
     (void)state;
     for (unsigned kept = 0; kept < 2; kept++) {
-        assert_int_equal(autobuf_paths_write(&writer, file, 0), 0);
+        assert_int_equal(autobuf_paths_write(&writer, store, 0), 0);
         assert_int_equal(autobuf_paths_set_stamp(writer, own), 0);
         assert_int_equal(autobuf_paths_commit(writer), 0);
         if (kept)
-            assert_int_equal(autobuf_paths_keep(file, &e, NOW, 0), 0);
-        assert_int_equal(autobuf_paths_open(&paths, file), 0);
+            assert_int_equal(autobuf_paths_keep(store, &e, NOW, 0), 0);
+        assert_int_equal(autobuf_paths_open(&paths, store), 0);
         assert_int_equal(autobuf_paths_stamp(paths, stamp), 0);
         assert_memory_equal(stamp, kept ? zeros : own, sizeof stamp);
         autobuf_paths_close(paths);
@@ -268,13 +236,13 @@ static void one_writer_at_a_time(void **state)
     struct autobuf_paths_writer *writer, *other;
 
     (void)state;
-    assert_int_equal(autobuf_paths_write(&writer, file, 0), 0);
-    assert_int_equal(autobuf_paths_write(&other, file, AUTOBUF_PATHS_TRY), -EAGAIN);
+    assert_int_equal(autobuf_paths_write(&writer, store, 0), 0);
+    assert_int_equal(autobuf_paths_write(&other, store, AUTOBUF_PATHS_TRY), -EAGAIN);
     assert_null(other);
     autobuf_paths_abort(writer);
-    assert_int_equal(autobuf_paths_write(&other, file, AUTOBUF_PATHS_TRY), 0);
+    assert_int_equal(autobuf_paths_write(&other, store, AUTOBUF_PATHS_TRY), 0);
     autobuf_paths_abort(other);
-    assert_int_equal(autobuf_paths_write(&other, file, 4), -EINVAL);
+    assert_int_equal(autobuf_paths_write(&other, store, 4), -EINVAL);
     assert_int_equal(autobuf_paths_write(&other, "/nowhere/paths", 0), -ENOENT);
 }
 
@@ -301,18 +269,18 @@ static void an_error_at_the_end_leaves_the_old_one(void **state)
         struct autobuf_paths_entry e = numbered(4);
         struct autobuf_paths_writer *writer;
 
-        assert_int_equal(autobuf_paths_write(&writer, file, 0), 0);
+        assert_int_equal(autobuf_paths_write(&writer, store, 0), 0);
         assert_int_equal(autobuf_paths_add(writer, &e), 0);
         failing = call;
         CHECK_EQUAL(names[call], autobuf_paths_commit(writer), -EDQUOT);
         CHECK_EQUAL(names[call], failing, NONE);
-        CHECK_EQUAL(names[call], count_of(file), 3);
+        CHECK_EQUAL(names[call], count_of(store), 3);
         CHECK(names[call], !is_there(".new"));
-        assert_int_equal(autobuf_paths_write(&writer, file, AUTOBUF_PATHS_TRY), 0);
+        assert_int_equal(autobuf_paths_write(&writer, store, AUTOBUF_PATHS_TRY), 0);
         autobuf_paths_abort(writer);
     }
     write_numbered(2);
-    assert_int_equal(count_of(file), 2);
+    assert_int_equal(count_of(store), 2);
 }
 
 /* It has the lock's descriptor, too, and lives on. */
@@ -324,7 +292,7 @@ static void a_child_does_not_hold_the_lock(void **state)
         int ended = 0, error;
         pid_t child;
 
-        assert_int_equal(autobuf_paths_write(&writer, file, 0), 0);
+        assert_int_equal(autobuf_paths_write(&writer, store, 0), 0);
         child = fork();
         assert_int_not_equal(child, -1);
         if (!child)
@@ -334,7 +302,7 @@ static void a_child_does_not_hold_the_lock(void **state)
             ended = autobuf_paths_commit(writer);
         else
             autobuf_paths_abort(writer);
-        error = autobuf_paths_write(&other, file, AUTOBUF_PATHS_TRY);
+        error = autobuf_paths_write(&other, store, AUTOBUF_PATHS_TRY);
         autobuf_paths_abort(other);
         assert_int_equal(kill(child, SIGKILL), 0);
         assert_int_equal(waitpid(child, NULL, 0), child);
@@ -348,7 +316,7 @@ static void a_child_does_not_hold_the_lock(void **state)
 static int opened(void)
 {
     struct autobuf_paths *paths;
-    int error = autobuf_paths_open(&paths, file);
+    int error = autobuf_paths_open(&paths, store);
 
     autobuf_paths_close(paths);
     return error;
@@ -359,16 +327,16 @@ static void only_a_file_that_nobody_else_writes_is_read(void **state)
     (void)state;
     assert_int_equal(opened(), -ENOENT);
     write_numbered(3);
-    assert_int_equal(chmod(file, 0644), 0);
+    assert_int_equal(chmod(store, 0644), 0);
     assert_int_equal(opened(), 0);
-    assert_int_equal(chmod(file, 0664), 0);
+    assert_int_equal(chmod(store, 0664), 0);
     assert_int_equal(opened(), -EPERM);
-    assert_int_equal(chmod(file, 0646), 0);
+    assert_int_equal(chmod(store, 0646), 0);
     assert_int_equal(opened(), -EPERM);
-    assert_int_equal(chmod(file, 0600), 0);
+    assert_int_equal(chmod(store, 0600), 0);
     assert_int_equal(opened(), 0);
     if (geteuid() == 0) {
-        assert_int_equal(chown(file, OTHER_USER, OTHER_USER), 0);
+        assert_int_equal(chown(store, OTHER_USER, OTHER_USER), 0);
         assert_int_equal(opened(), -EPERM);
     }
 }
@@ -376,10 +344,10 @@ static void only_a_file_that_nobody_else_writes_is_read(void **state)
 static void nothing_that_blocks_is_read(void **state)
 {
     (void)state;
-    assert_int_equal(mkfifo(file, 0600), 0);
+    assert_int_equal(mkfifo(store, 0600), 0);
     assert_int_equal(opened(), -EPERM);
-    assert_int_equal(unlink(file), 0);
-    assert_int_equal(mkdir(file, 0700), 0);
+    assert_int_equal(unlink(store), 0);
+    assert_int_equal(mkdir(store, 0700), 0);
     assert_int_equal(opened(), -EPERM);
 }
 
@@ -390,11 +358,11 @@ static void a_damaged_file_is_told(void **state)
     (void)state;
     for (size_t i = 0; i < COUNT(sizes); i++) {
         write_numbered(3);
-        assert_int_equal(truncate(file, sizes[i]), 0);
+        assert_int_equal(truncate(store, sizes[i]), 0);
         assert_int_equal(opened(), AUTOBUF_E_DAMAGED);
     }
     write_numbered(3);
-    assert_int_equal(truncate(file, 1 << 20), 0);
+    assert_int_equal(truncate(store, 1 << 20), 0);
     assert_int_equal(opened(), AUTOBUF_E_DAMAGED);
 }
 
@@ -406,8 +374,8 @@ static void a_small_store_that_is_cut_hurts_no_reader(void **state)
 
     (void)state;
     write_numbered(300);
-    assert_int_equal(autobuf_paths_open(&paths, file), 0);
-    assert_int_equal(truncate(file, 0), 0);
+    assert_int_equal(autobuf_paths_open(&paths, store), 0);
+    assert_int_equal(truncate(store, 0), 0);
     assert_int_equal(find(paths, &e, &found), 0);
     autobuf_paths_close(paths);
 }
@@ -418,17 +386,17 @@ static void another_users_lock_is_not_taken(void **state)
     char lock[128];
 
     (void)state;
-    snprintf(lock, sizeof lock, "%s.lock", file);
+    snprintf(lock, sizeof lock, "%s.lock", store);
     assert_int_equal(symlink("/dev/null", lock), 0);
-    assert_int_equal(autobuf_paths_write(&writer, file, 0), -ELOOP);
+    assert_int_equal(autobuf_paths_write(&writer, store, 0), -ELOOP);
     assert_int_equal(unlink(lock), 0);
     assert_int_equal(mkfifo(lock, 0600), 0);
-    assert_int_equal(autobuf_paths_write(&writer, file, 0), -EPERM);
+    assert_int_equal(autobuf_paths_write(&writer, store, 0), -EPERM);
     assert_int_equal(unlink(lock), 0);
     write_numbered(1);
     assert_int_equal(unlink(lock), 0);
-    assert_int_equal(link(file, lock), 0); /* which root would give away */
-    assert_int_equal(autobuf_paths_write(&writer, file, 0), -EPERM);
+    assert_int_equal(link(store, lock), 0); /* which root would give away */
+    assert_int_equal(autobuf_paths_write(&writer, store, 0), -EPERM);
     assert_int_equal(unlink(lock), 0);
 }
 
@@ -437,7 +405,7 @@ static void what_is_in_its_way_is_replaced(void **state)
     char fresh[128];
 
     (void)state;
-    snprintf(fresh, sizeof fresh, "%s.new", file);
+    snprintf(fresh, sizeof fresh, "%s.new", store);
     assert_int_equal(mkfifo(fresh, 0600), 0);
     write_numbered(3);
     assert_int_equal(access(fresh, F_OK), -1);
@@ -517,7 +485,7 @@ static void the_oldest_goes_when_there_are_too_many(void **state)
     struct autobuf_paths *paths;
 
     (void)state;
-    ab_store_environment(file, NULL, NULL);
+    ab_store_environment(store, NULL, NULL);
     write_numbered(4095);
     e.learned_s = 1;
     assert_int_equal(autobuf_paths_keep(NULL, &e, NOW, 0), 0);
@@ -530,7 +498,7 @@ static void the_oldest_goes_when_there_are_too_many(void **state)
     e = numbered(9000);
     assert_int_equal(find(paths, &e, &found), -ENOENT);
     autobuf_paths_close(paths);
-    assert_int_equal(autobuf_paths_keep(file, &e, NOW, 0), 0); /* any other store may be larger */
+    assert_int_equal(autobuf_paths_keep(store, &e, NOW, 0), 0); /* any other store may be larger */
     assert_int_equal(count_of(NULL), 4097);
 }
 
@@ -541,7 +509,7 @@ static void what_was_set_by_hand_does_not_go(void **state)
     struct autobuf_paths *paths;
 
     (void)state;
-    ab_store_environment(file, NULL, NULL);
+    ab_store_environment(store, NULL, NULL);
     write_numbered(4095);
     e.method = AUTOBUF_METHOD_GIVEN;
     e.learned_s = 1;
@@ -575,31 +543,24 @@ static void a_damaged_store_is_replaced_and_a_later_one_is_not(void **state)
 
     (void)state;
     write_numbered(9);
-    assert_int_equal(truncate(file, 500), 0);
-    assert_int_equal(autobuf_paths_keep(file, &e, NOW, 0), 0);
+    assert_int_equal(truncate(store, 500), 0);
+    assert_int_equal(autobuf_paths_keep(store, &e, NOW, 0), 0);
     assert_int_equal(opened(), 0);
     ab_paths_head_write(&head, header);
     header[8] = 2;
     crc = ab_crc32(header, 124);
     for (unsigned i = 0; i < 4; i++)
         header[124 + i] = (uint8_t)(crc >> 8 * i);
-    fd = open(file, O_WRONLY | O_TRUNC);
+    fd = open(store, O_WRONLY | O_TRUNC);
     assert_int_equal(write(fd, header, sizeof header), sizeof header);
     close(fd);
-    assert_int_equal(autobuf_paths_keep(file, &e, NOW, 0), AUTOBUF_E_NEWER);
+    assert_int_equal(autobuf_paths_keep(store, &e, NOW, 0), AUTOBUF_E_NEWER);
     assert_int_equal(opened(), AUTOBUF_E_NEWER);
 }
 
 /* -------------------------------------------------------------------- many, and killed ones */
 
-#define WRITERS 8U
-#define READERS 64U
 #define EACH 40U
-
-static bool is_killed(unsigned process)
-{
-    return process % 2 == 0;
-}
 
 /* Each writer notes how many of its entries it knows to be in the store. One that is to be killed never ends by itself. */
 static void keep_all(unsigned writer, volatile unsigned *done)
@@ -607,87 +568,36 @@ static void keep_all(unsigned writer, volatile unsigned *done)
     for (unsigned i = 0; i < EACH || is_killed(writer); i++) {
         struct autobuf_paths_entry e = numbered(writer * EACH + i % EACH);
 
-        if (autobuf_paths_keep(file, &e, NOW, AUTOBUF_PATHS_NO_SYNC) < 0)
+        if (autobuf_paths_keep(store, &e, NOW, AUTOBUF_PATHS_NO_SYNC) < 0)
             _exit(1);
         if (i < EACH)
-            done[writer] = i + 1;
+            *done = i + 1;
     }
-    _exit(0);
-}
-
-static void assert_ended(pid_t pid, bool killed)
-{
-    int status;
-
-    assert_int_equal(waitpid(pid, &status, 0), pid);
-    assert_true(killed ? WIFSIGNALED(status) && WTERMSIG(status) == SIGKILL : status == 0);
-}
-
-/* Whatever happens, there is a sound store, and it does not lose what it had. */
-static void read_until_stopped(volatile unsigned *stop)
-{
-    uint64_t count = 0;
-
-    (void)setpriority(PRIO_PROCESS, 0, 19); /* the writers, who wait for each other, get their turns before so many */
-    do {
-        struct autobuf_paths_entry entry = AUTOBUF_PATHS_ENTRY_INIT;
-        struct autobuf_paths *paths;
-
-        if (autobuf_paths_open(&paths, file) < 0 || autobuf_paths_count(paths) < count)
-            _exit(1);
-        count = autobuf_paths_count(paths);
-        for (uint64_t at = 0; at < count; at++)
-            if (autobuf_paths_at(paths, at, &entry) < 0)
-                _exit(1);
-        autobuf_paths_close(paths);
-    } while (!*stop);
     _exit(0);
 }
 
 static void whoever_is_killed_nothing_is_lost_or_damaged(void **state)
 {
-    volatile unsigned *shared = mmap(NULL, 4096, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
     struct autobuf_paths_entry found = AUTOBUF_PATHS_ENTRY_INIT;
-    pid_t writers[WRITERS], readers[READERS];
     struct autobuf_paths *paths;
+    volatile unsigned *done;
 
     (void)state;
-    assert_true(shared != MAP_FAILED);
     write_numbered(0);
+    done = half_are_killed(keep_all, EACH / 2);
+    assert_int_equal(autobuf_paths_open(&paths, store), 0);
     for (unsigned i = 0; i < WRITERS; i++)
-        if ((writers[i] = fork()) == 0)
-            keep_all(i, shared);
-    for (unsigned i = 0; i < READERS; i++)
-        if ((readers[i] = fork()) == 0)
-            read_until_stopped(&shared[WRITERS]);
-    for (unsigned i = 0; i < WRITERS; i++) {
-        while (is_killed(i) && shared[i] < EACH / 2) /* in the middle of its work */
-            sched_yield();
-        if (is_killed(i))
-            kill(writers[i], SIGKILL);
-    }
-    for (unsigned i = 0; i < READERS; i++)
-        if (is_killed(i))
-            kill(readers[i], SIGKILL);
-    for (unsigned i = 0; i < WRITERS; i++)
-        assert_ended(writers[i], is_killed(i));
-    shared[WRITERS] = 1;
-    for (unsigned i = 0; i < READERS; i++)
-        assert_ended(readers[i], is_killed(i));
-    assert_int_equal(autobuf_paths_open(&paths, file), 0);
-    for (unsigned i = 0; i < WRITERS; i++)
-        for (unsigned k = 0; k < shared[i]; k++) {
+        for (unsigned k = 0; k < done[i]; k++) {
             struct autobuf_paths_entry e = numbered(i * EACH + k);
 
             assert_int_equal(find(paths, &e, &found), 0);
         }
     autobuf_paths_close(paths);
-    munmap((void *)(uintptr_t)shared, 4096);
+    munmap((void *)(uintptr_t)done, 4096);
 }
 
 int main(void)
 {
-#define FILES(test) cmocka_unit_test_setup_teardown(test, begin, end)
     const struct CMUnitTest tests[] = {
         FILES(what_is_written_is_found),
         FILES(a_reader_keeps_the_store_that_it_opened),
