@@ -2,7 +2,8 @@
 """Runs suites of tests that tests/run has named, and counts.
 
 A suite is a command that prints TAP. What looks at the time has the machine for itself, one suite after the other; all else runs
-beside it, and takes what it leaves of the processors (net/aside.py). The tiers, and what each suite proves: README.md.
+beside it, and takes what it leaves of the processors (net/aside.py), also those cases of a file that say nothing of time
+(net/at_once.py). The tiers, and what each suite proves: README.md.
 """
 from __future__ import annotations
 
@@ -26,6 +27,7 @@ sys.path[:0] = [str(HERE), str(HERE / "kernels"), str(HERE / "net")]
 import cache  # noqa: E402
 import packages  # noqa: E402
 from aside import BESIDE, Aside  # noqa: E402
+from at_once import LANE  # noqa: E402
 from cases import WHOLE  # noqa: E402
 from compiled import ALL, BUILDS, cases_of, set_up  # noqa: E402
 from path import machine_lock  # noqa: E402
@@ -58,6 +60,8 @@ class Suite(NamedTuple):
     """It looks neither at the time nor at an emulated path that others would disturb."""
     build: str = "gcc"
     folder: str = "compiled"
+    lane: str = ""
+    """Of its cases: LANE."""
 
     def digest(self) -> str:
         """Of all that it tries, and of this system's kernel."""
@@ -65,7 +69,11 @@ class Suite(NamedTuple):
         files = [file for name in names for place in TOP.glob(name)
                  for file in ([place] if place.is_file() else place.rglob("*"))
                  if file.is_file() and "__pycache__" not in file.parts]
-        return cache.digest([self.name, os.uname().release, *map(str, self.argv)], files)
+        return cache.digest([self.name, os.uname().release, self.lane, *map(str, self.argv)], files)
+
+    def is_named(self, word: str) -> bool:
+        """By its folder, or its file."""
+        return word in (self.folder, self.name.partition(",")[0], self.name)
 
     @property
     def record(self) -> pathlib.Path:
@@ -82,9 +90,15 @@ LONG = ("net/run_programs", "patch/clients", "patch/drift", "patch/packages", "p
 
 
 def scripts(folder: str, aside: bool = False) -> Iterator[Suite]:
+    """A file of which some cases may run beside others is two suites."""
     for script in sorted((HERE / folder).glob("test_*.py")):
         name = f"{folder}/{script.stem.removeprefix('test_')}"
-        yield Suite(name, (sys.executable, script), name not in LONG, aside or name in ASIDE, folder=folder)
+        suite = Suite(name, (sys.executable, script), name not in LONG, aside or name in ASIDE, folder=folder)
+        if suite.aside or "@beside" not in script.read_text():
+            yield suite
+        else:
+            yield suite._replace(lane="alone")
+            yield suite._replace(name=f"{name},beside", aside=True, lane="beside")
 
 
 def compiled(name: str, *args: str, **kw) -> Suite:
@@ -108,7 +122,7 @@ def suites() -> list[Suite]:
         *scripts("python", aside=True),
         Suite("cache", (sys.executable, HERE / "test_cache.py"), aside=True, folder="net"),
         *scripts("net"),
-        Suite("net/probe, sanitized", (sys.executable, HERE / "net" / "test_probe.py"), every=False, build="sanitize", folder="net"),
+        Suite("sanitized/probe", (sys.executable, HERE / "net" / "test_probe.py"), every=False, build="sanitize", folder="net"),
         *scripts("patch"),
         Suite("kernels/faults", (sys.executable, HERE / "kernels" / "test_faults.py"), folder="kernels"),
         *(Suite(f"kernels/{name}", (*kernels, "--kernel", name), every=False, aside=True, folder="kernels") for name in packages.wanted()),
@@ -140,6 +154,14 @@ class Count:
         return len(cases)
 
 
+class Report(NamedTuple):
+    name: str
+    count: Count
+    took_s: float
+    again: tuple[str, ...] = ()
+    """Cases that are to be run once more, with the machine for themselves."""
+
+
 class Run:
     """A suite while it runs. It ends with this process."""
 
@@ -148,7 +170,7 @@ class Run:
         self.began = time.monotonic()
         self.said = tempfile.TemporaryFile("w+")
         self.process = subprocess.Popen([*WITH_PARENT, *suite.argv], stdin=subprocess.DEVNULL, stdout=self.said, stderr=subprocess.STDOUT,
-                                        env=os.environ | {"AUTOBUF_BUILD": BUILD + BUILDS[suite.build].suffix})
+                                        env=os.environ | {"AUTOBUF_BUILD": BUILD + BUILDS[suite.build].suffix, LANE: suite.lane})
 
     def wait(self) -> int | None:
         """Its exit status; None: it told nothing for too long, and was ended."""
@@ -164,17 +186,18 @@ class Run:
             self.process.wait()
         return None
 
-    def end(self) -> tuple[Count, float]:
-        """What it came to, and the seconds that it took."""
+    def end(self) -> Report:
+        """What it came to."""
         count, label, status = Count(), self.suite.name, self.wait()
         took_s = time.monotonic() - self.began
         with self.said:
             self.said.seek(0)
             said = self.said.read()
         print(f"\n--- {label}, {took_s:.0f} s\n{said}", flush=True)
+        report = Report(label, count, took_s, tuple(re.findall(r"^# again: (\S+)$", said, re.M)))
         if status == 77:
             count.skipped.append(f"{label}: {said.strip()[-200:]}")
-            return count, took_s
+            return report
         cases, plans = count.add_tap(said, label), [int(number) for number in re.findall(r"^1\.\.(\d+)", said, re.M)]
         if status is None:
             count.failed.append(f"{label}: hung: it told nothing more, and was ended")
@@ -183,13 +206,7 @@ class Run:
                 count.failed.append(f"{label}: exit status {status}")
             elif not plans or (cases != sum(plans) and not count.skipped):  # a class that is skipped tells one case
                 count.failed.append(f"{label}: {cases} cases, planned: {plans}")
-        return count, took_s
-
-
-class Report(NamedTuple):
-    name: str
-    count: Count
-    took_s: float
+        return report
 
 
 def run(suite: Suite) -> Report:
@@ -202,11 +219,12 @@ def run(suite: Suite) -> Report:
             count.passed, count.skipped = kept["passed"], kept["skipped"]
             print(f"\n--- {suite.name}: passed on this tree before, {kept['took_s']:.0f} s", flush=True)
             return Report(suite.name, count, 0.0)
-    count, took_s = Run(suite).end()
-    if ALL in os.environ and not count.failed:
+    report = Run(suite).end()
+    if ALL in os.environ and not report.count.failed and not report.again:
         suite.record.parent.mkdir(exist_ok=True)
-        suite.record.write_text(json.dumps({"digest": digest, "passed": count.passed, "skipped": count.skipped, "took_s": took_s}))
-    return Report(suite.name, count, took_s)
+        suite.record.write_text(json.dumps({"digest": digest, "passed": report.count.passed, "skipped": report.count.skipped,
+                                            "took_s": report.took_s}))
+    return report
 
 
 def run_aside(chosen: Sequence[Suite]) -> Iterator[Report]:
@@ -238,6 +256,11 @@ class Lanes:
                     self.wait_for(*FIRST)
                 self.note(run(suite))
         self.wait_for()
+        os.environ.pop(BESIDE, None)
+        names = {suite.name: suite for suite in self.chosen}
+        for report in [report for report in self.reports if report.again]:
+            suite = names[report.name]
+            self.reports.append(Run(suite._replace(name=f"{report.name},again", argv=(*suite.argv, *report.again), lane="")).end())
 
     def note(self, report: Report) -> None:
         self.reports.append(report)
@@ -257,12 +280,12 @@ class Lanes:
 def chosen_of(words: Sequence[str]) -> list[Suite]:
     """The suites that are wanted: by name, by folder, or those of the tier."""
     known = suites()
-    wrong = [word for word in words if not any(word in (suite.name, suite.folder) for suite in known)]
+    wrong = [word for word in words if not any(suite.is_named(word) for suite in known)]
     if wrong:
-        print(f"run: no suite {wrong[0]}; there are: {' '.join(suite.name.replace(', ', ',') for suite in known)}", file=sys.stderr)
+        print(f"run: no suite {wrong[0]}; there are: {' '.join(suite.name for suite in known if suite.lane != 'beside')}", file=sys.stderr)
         sys.exit(2)
     if words:
-        return [suite for suite in known if suite.name in words or suite.folder in words]
+        return [suite for suite in known if any(suite.is_named(word) for word in words)]
     return [suite for suite in known if suite.every or (ALL in os.environ and suite.name != "kernels")]
 
 

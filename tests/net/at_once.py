@@ -3,7 +3,7 @@
 
 They say nothing of time, ask no more of a path than two others leave, change nothing that is the machine's, and
 look at no processes but their own. One that fails while the machine is too busy to judge by is run again when it
-has the machine for itself, and what comes of that counts.
+has the machine for itself, and what comes of that counts. In the lane beside (suites.py) the machine is always too busy.
 """
 from __future__ import annotations
 
@@ -21,6 +21,9 @@ import path
 
 AT_ONCE = 3
 """A case on the emulated path waits for two thirds of its time, or more."""
+LANE = "AUTOBUF_TESTS_LANE"
+"""In the environment of tests: "beside", only such cases, and those that fail are named, for somebody to run them again; "alone", only
+the others."""
 AGAIN = 99
 """The status of a process whose case is to be run again."""
 
@@ -101,7 +104,7 @@ def run_beside(cases: Iterable[unittest.TestCase], result: unittest.TestResult,
             while waiting and len(processes.running) < AT_ONCE:
                 processes.start(waiting.pop(0))
             case, status, said = processes.end_one()
-            if status == AGAIN:
+            if status == AGAIN or (status and os.environ.get(LANE) == "beside"):
                 again.append(case)
                 said = "".join(line for line in said.splitlines(True) if line.startswith("#"))
             else:

@@ -19,7 +19,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 
 import aside
 import path
-from at_once import Again, may, run_beside
+from at_once import LANE, Again, may, run_beside
 from path import Broken, Path, built, machine_lock, unavailable
 
 
@@ -305,12 +305,20 @@ def run_tests(tools: Sequence[str], files: Sequence[str] = (), on_path: bool = T
     if not sys.argv[1:] and ALL not in os.environ:
         every, cases = len(cases), [case for case in cases if not is_thorough(case)]
         print(f"# {len(cases)} of {every} cases; the others: tests/run --all")
-    print(f"1..{len(cases)}", flush=True)
+    lane = os.environ.get(LANE)
+    if lane:
+        cases = [case for case in cases if may(case) == (lane == "beside")]
     result = Tap()
     with own_folder(), machine_lock() if on_path else contextlib.nullcontext():
-        for make in shared:
-            with contextlib.suppress(Exception):
+        for make in shared if cases else ():
+            with contextlib.suppress(Exception, unittest.SkipTest):
                 make()
         again = run_beside(filter(may, cases), result, Tap)
-        unittest.TestSuite([*again, *itertools.filterfalse(may, cases)]).run(result)
+        if lane == "beside":
+            for case in again:
+                print(f"# again: {case.id().removeprefix('__main__.')}")
+            cases = [case for case in cases if case not in again]
+        else:
+            unittest.TestSuite([*again, *itertools.filterfalse(may, cases)]).run(result)
+    print(f"1..{len(cases)}", flush=True)
     return 0 if result.wasSuccessful() else 1

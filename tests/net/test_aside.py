@@ -202,7 +202,7 @@ class Hanging(unittest.TestCase):
         script = pathlib.Path(self.enterContext(tempfile.TemporaryDirectory()), "script.py")
         script.write_text("import signal\nsignal.signal(signal.SIGTERM, signal.SIG_IGN)\nwhile True: signal.pause()\n")
         with contextlib.redirect_stdout(io.StringIO()), mock.patch.multiple(suites, SILENT_S=1, SILENT_ALL_S=1, GRACE_S=1):
-            count, _ = suites.Run(suites.Suite("script", (sys.executable, script))).end()
+            count = suites.Run(suites.Suite("script", (sys.executable, script))).end().count
         self.assertEqual((count.passed, len(count.failed)), (0, 1))
         self.assertIn("hung", count.failed[0])
 

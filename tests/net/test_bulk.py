@@ -118,6 +118,7 @@ class Transfers(BulkTest):
                             if tune.startswith("naive"):
                                 self.assertEqual(result["snd_buf_bytes"], 2 * NAIVE)
 
+    @thorough
     def test_small_counts(self) -> None:
         path = self.hosts(FAST)
         self.serve(path)
@@ -143,6 +144,7 @@ class Transfers(BulkTest):
                 self.assertEqual((child.returncode, err), (0, ""))
                 self.assertEqual(json.loads(out)["bytes"], 1)
 
+    @thorough
     def test_seconds(self) -> None:
         # no less than was asked for, nor much more
         path = self.hosts(FAST)
@@ -176,6 +178,7 @@ class Transfers(BulkTest):
         self.assertEqual((done.returncode, done.stdout), (1, ""))
         self.assertTrue(done.stderr.strip())
 
+    @thorough
     def test_low_delay(self) -> None:
         # a queue of 300 ms, which the default fills; paced it stays all but empty
         path = self.hosts("rate=100M,delay=25ms,queue=4M")
@@ -249,6 +252,7 @@ class Decisions(BulkTest):
                 self.check_set(path, *options)
                 self.assertGreater(self.echoes(path) - before, 10)
 
+    @thorough
     def test_shallow_queues_change_no_decision(self) -> None:
         """With a queue well below the product rates scatter; what is decided must not."""
         self.core(CORE)
@@ -358,7 +362,7 @@ class Flows(BulkTest):
                 self.assertEqual(self.echoes(path, "a" if options else "b"), 0)
 
     def test_sends_nothing_before(self) -> None:
-        rows = (("the path is small", CORE, "rate=50M,delay=20ms,queue=1M", ["--seconds", "1"]),
+        rows = some(("the path is small", CORE, "rate=50M,delay=20ms,queue=1M", ["--seconds", "1"]),
                 ("the transfer ends too early", CORE, LONG, ["--bytes", "1500000"]),
                 ("it is short", CORE, LONG, ["--bytes", "1000000"]),
                 ("it is short, from there", CORE, LONG, ["--bytes", "1000000", "--reverse"]),

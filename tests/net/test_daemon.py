@@ -151,6 +151,7 @@ while True:
 
 @beside
 class Rules(DaemonTest):
+    @thorough
     def test_the_first_that_matches_counts(self) -> None:
         path, sender, fd, _ = self.begin(LONG, SMALL)
         here, there = path.addr["a"], path.addr["b"]

@@ -18,7 +18,7 @@ from collections.abc import Callable
 sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
 
 from at_once import beside  # noqa: E402
-from cases import run_tests  # noqa: E402
+from cases import run_tests, thorough  # noqa: E402
 from daemons import (BINARIES, BUF_LOCK, NO_PACE, PORT, PROGRAMS, SMALL, WAIT_S, DaemonTest,  # noqa: E402
                      setUpModule)
 from path import Path, built, wait_line  # noqa: E402
@@ -163,6 +163,7 @@ class Undo(DaemonTest):
             self.stop(daemon)
         self.assertEqual(self.ask(sender, "pace"), own)
 
+    @thorough
     def test_a_pace_that_its_program_has_changed(self) -> None:
         """What the program set after it was taken up is newer than what is kept of how it was before."""
         own = 6_000_000
@@ -185,6 +186,7 @@ class Undo(DaemonTest):
         self.killed_and_undone(path, daemon)
         self.assertEqual(self.ask(sender, "pace"), NO_PACE)
 
+    @thorough
     def test_a_congestion_control(self) -> None:
         path, sender, fd, _ = self.begin(LONG)
         daemon = self.daemon(path, f"state={self.state}\n[all]\nmode=fixed\ncc=bbr\n")
@@ -212,6 +214,7 @@ class Undo(DaemonTest):
         self.tell(listener, " ".join(options))
         return [int(word) for word in wait_line(listener, lambda line: True).split()]
 
+    @thorough
     def test_a_listener_that_was_taken_up_again(self) -> None:
         """By the same daemon with other rules, and by a second one."""
         path = self.hosts("rate=50M,delay=10ms", {**WMEM, **RMEM})
@@ -232,6 +235,7 @@ class Undo(DaemonTest):
         self.assertEqual(done.returncode, 0, done.stderr)
         self.assertEqual(self.sizes(listener), before)
 
+    @thorough
     def test_a_listener_whose_program_changed_one_side(self) -> None:
         path = self.hosts("rate=50M,delay=10ms", {**WMEM, **RMEM})
         listener = path.popen("b", [sys.executable, "-c", SIZES], stdin=subprocess.PIPE)
@@ -262,6 +266,7 @@ class Undo(DaemonTest):
             self.until(lambda: path.run("a", ["ss", "-tnH", "state", "close-wait"]).stdout, "no FIN comes")
         return path, self.locked(path), close_half
 
+    @thorough
     def test_a_connection_that_was_half_closed_before(self) -> None:
         """As any other, as long as its program sends."""
         path, sender, close_half = self.sender_to_half()

@@ -209,6 +209,7 @@ class Shape(PathTest):
         path = self.path(both="rate=20M,delay=5ms")
         self.near(Flow(path, "a", 334, ipv6=True).rate(), 20e6, 0.03, "rate")
 
+    @thorough
     def test_queue(self) -> None:
         # 100 packets fit; more only as far as it drained while the sender sent, which truth tells
         path = self.path(ab="rate=1M,queue=150K", ba="rate=1M")
@@ -279,6 +280,7 @@ class Shape(PathTest):
         elapsed = time.monotonic() - start
         self.near(truth["cross_packets"], elapsed * 25e6 / 8 / LEN, 0.05, "cross packets")
 
+    @thorough
     def test_mtu(self) -> None:
         for mtu in (1280, 9000):
             path = self.path(both="delay=1ms", mtu=mtu)
@@ -292,6 +294,7 @@ class Shape(PathTest):
 class Truth(PathTest):
     """What the emulator says about itself, and being changed in mid-run."""
 
+    @thorough
     def test_only_the_tests_own_packets(self) -> None:
         path = self.path(both="delay=1ms")
         ping(path, count=7)

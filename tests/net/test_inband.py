@@ -394,6 +394,7 @@ class Serving(InbandTest):
         self.ask(path, "b", 1)
         self.assertGreater(max(self.receive_buffers(path)), 500_000)
 
+    @thorough
     def test_small_segments_take_no_memory(self) -> None:
         path = self.path(both="rate=100M,delay=5ms")
         server = self.serve(path, *CROWD)

@@ -89,6 +89,7 @@ class Store(test_bulk.BulkTest):
         self.assertEqual(self.low_delay(path), (0, reason))
         self.assertEqual(entries(self.store), [entry])
 
+    @thorough
     def test_nothing_is_kept_if_that_is_off(self) -> None:
         path = self.ready()
         for _ in range(2):
@@ -149,6 +150,7 @@ LIMITS, TRIMS = "the send buffer is what limits", "what was added stands in the 
 
 
 class Forced(test_bulk.BulkTest):
+    @thorough
     def test_a_buffer_that_was_forced_before_connect_is_trimmed(self) -> None:
         """The store knows three times the rate that the path has by now: what is too much stands in its queue."""
         self.core(test_bulk.OLDER_CORE)

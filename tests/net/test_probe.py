@@ -30,6 +30,7 @@ from collections.abc import Sequence
 sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
 
 import schema  # noqa: E402
+from at_once import beside  # noqa: E402
 from cases import PathTest, run_tests, thorough  # noqa: E402
 from path import Path, built, wait_line, wait_listening  # noqa: E402
 from test_emulator import ping  # noqa: E402
@@ -281,6 +282,7 @@ class Measures(ToolTest):
             self.fails(self.run_tool(path, "probe", option, other), 1, SLACK_S, "address")
 
 
+@beside
 class Privilege(ToolTest):
     """Who may measure."""
 
@@ -364,6 +366,7 @@ class Privilege(ToolTest):
         self.assertFalse([call for call in calls[sends:] if call.startswith("capset")])
 
 
+@beside
 class Failures(ToolTest):
     """Paths over which nothing, or not everything, comes."""
 

@@ -128,6 +128,7 @@ class Same(unittest.TestCase):
             for scene in names:
                 self.compare(scene, "--intent", "low-delay", prefix=(sys.executable, "-c", REFUSED, str(number)))
 
+    @thorough
     def test_what_they_print_is_not_nothing(self) -> None:
         self.assertIn("transfer 8", plain(CALLS, "transfers").stdout)
         self.assertIn("read: 40000000 bytes", plain(CALLS, "transfers").stdout)
@@ -896,6 +897,7 @@ class OnAPath(BulkTest):
                          env=clean()).stdout for options in ((), ("--keep-sizes",))]
         self.assertEqual(said, ["0\n", "1\n"])
 
+    @thorough
     def test_low_delay_is_paced(self) -> None:
         path = self.started()
         self.assertRegex(self.send(path, 12_000_000, "--intent", "low-delay"), r"pace [\d.]+ Mbit/s")

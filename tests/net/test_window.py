@@ -19,7 +19,7 @@ import sys
 sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
 
 from path import Path, built, global_sysctls, wait_line, wait_listening  # noqa: E402
-from cases import PathTest, run_tests  # noqa: E402
+from cases import PathTest, run_tests, some, thorough  # noqa: E402
 
 PORT = 7600
 LONG = "rate=400M,delay=50ms,queue=10M"
@@ -62,19 +62,22 @@ class Window(PathTest):
         self.near(sent["window"], expected, 0.1, "planned")
         self.near(sent["in_flight"], sent["window"], SND_SHARE, "in flight")
 
+    @thorough
     def test_send_left_to_the_kernel(self) -> None:
         self.check_send("plan", "before", 30e6, "kernel", 1000000, 0.667e6)
 
     def test_send_set(self) -> None:
         """A given product of 0.75 MB, or 1.8 MB, is let have 1.35 times as much; the path holds more."""
-        for stage, rate, window in (("before", 62e6, 1.01e6), ("after", 62e6, 1.01e6), ("before", 150e6, 2.44e6)):
+        for stage, rate, window in some(("before", 62e6, 1.01e6), ("after", 62e6, 1.01e6), ("before", 150e6, 2.44e6)):
             with self.subTest(stage=stage, rate=rate):
                 self.check_send("plan", stage, rate, "set", 1000000, window)
 
+    @thorough
     def test_send_capped(self) -> None:
         """By net.core.wmem_max: 8 MB stored."""
         self.check_send("plan", "before", 800e6, "capped", 1000000, 5.59e6)
 
+    @thorough
     def test_send_given_back(self) -> None:
         self.check_send("40000", "after", 30e6, "kernel", 1000000, 0.667e6)
 
@@ -87,19 +90,20 @@ class Window(PathTest):
                      "advertised")
         self.between(sent["in_flight"], 0.8 * got["window"], RCV_MOST * got["window"], "in flight")
 
+    @thorough
     def test_receive_left_to_the_kernel(self) -> None:
         for stage in ("before", "after"):
             with self.subTest(stage=stage):
                 self.check_receive("plan", stage, 20e6, "kernel", 1000000, 0.5e6)
 
     def test_receive_set(self) -> None:
-        for stage in ("before", "after"):
+        for stage in some("before", "after"):
             with self.subTest(stage=stage):
                 self.check_receive("plan", stage, 62e6, "set", 1000000, 1.5e6)
 
     def test_receive_forced(self) -> None:
         """Beyond net.core.rmem_max, as far as the window scale goes that this sysctl has made; without privilege to half of it."""
-        for stage in ("after", "flow"):
+        for stage in some("after", "flow"):
             with self.subTest(stage=stage):
                 seconds = 6 if stage == "flow" else 2.5
                 self.check_receive("plan", stage, 350e6, "set", 1000000, 8.39e6, seconds, unprivileged=False)
@@ -107,10 +111,11 @@ class Window(PathTest):
 
     def test_receive_given_back(self) -> None:
         """A small buffer locked, and taken off by the plan: on a listener, once accepted, and while data flow."""
-        for stage in ("before", "after", "flow"):
+        for stage in some("after", "before", "flow"):
             with self.subTest(stage=stage):
                 self.check_receive("40000", stage, 20e6, "kernel", 1000000, 0.5e6, 6 if stage == "flow" else 2.5)
 
+    @thorough
     def test_unlocked(self) -> None:
         """autobuf_unlock() alone opens what was locked, before and after accept(), and while data flow."""
         for stage, seconds in (("before", 2.5), ("after", 2.5), ("flow", 6)):
@@ -124,7 +129,7 @@ class Window(PathTest):
     def test_low_delay_holds_the_receive_window(self) -> None:
         """Just above the product: to the clamp once data have come. Before, the kernel replaces it by what the buffer
         gives, which is hardly more; so it does once accepted, if the first data come after the clamp was set."""
-        for stage, most in (("before", 1.25), ("after", 1.25), ("data", 1.01)):
+        for stage, most in some(("data", 1.01), ("before", 1.25), ("after", 1.25)):
             with self.subTest(stage=stage):
                 sent, got = self.run_ends(16777216, 33554432, self.NONE,
                                           ("low-delay", stage, 60000000, 100))
@@ -139,7 +144,7 @@ class OtherLimits(PathTest):
     def test_unit_tests(self) -> None:
         if os.geteuid() != 0:
             self.skipTest("global sysctls need root")
-        for most in (212992, 67108864):
+        for most in some(212992, 67108864):
             with global_sysctls({"net.core.rmem_max": most, "net.core.wmem_max": most}):
                 for name in ("apply", "limits", "tune"):
                     with self.subTest(limit=most, name=name):

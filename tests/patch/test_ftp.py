@@ -21,7 +21,7 @@ from collections.abc import Iterable
 from ncftp import KINDS, TOP, Client, Control, Place, Server, inside, modules, prefix, root
 
 from at_once import alone, beside  # the folder is on the path by now
-from cases import PathTest, run_tests
+from cases import PathTest, run_tests, thorough
 from path import Path, global_sysctls, wait_line, wait_listening
 from place import ALONE
 
@@ -167,6 +167,7 @@ class Module(FtpTest):
                     c.sendcmd(line)
             self.fetches(c)
 
+    @thorough
     def test_too_many_complaints(self):
         with Control(self.server()) as c:
             c.sendcmd("SITE AUTOBUF")
@@ -207,6 +208,7 @@ class Module(FtpTest):
         with Control(server) as c:
             self.fetches(c)
 
+    @thorough
     def test_pipelined_sink(self):
         """Commands that are there already are commands."""
         with Control(self.server()) as c:
@@ -337,6 +339,7 @@ class Module(FtpTest):
                 c.set_pasv(passive)
                 self.fetches(c)
 
+    @thorough
     def test_epsv(self):
         with Control(self.server()) as c:
             self.wish(c)
@@ -367,6 +370,7 @@ class Module(FtpTest):
                     c.sendcmd("SITE AUTOBUF SET 5000000 5000000")
                     self.fetches(c)
 
+    @thorough
     def test_tls_incomplete_sink(self):
         server = self.server(load=["mod_tls.c"], options=self.tls_options())
         with Secure(server) as c:
@@ -407,6 +411,7 @@ class Module(FtpTest):
         except ftplib.Error as error:
             return str(error)[:3]
 
+    @thorough
     def test_restart_point_is_kept(self):
         with Control(self.server()) as c:
             c.sendcmd("SITE AUTOBUF")
@@ -417,6 +422,7 @@ class Module(FtpTest):
                 self.assertEqual(data.recv(100), file.read_bytes()[49990:])
             c.voidresp()
 
+    @thorough
     def test_an_upload_that_goes_on_is_looked_after_as_one_that_begins(self):
         """Of REST the server knows where an upload goes on, not how long it is."""
         server = self.server(debug=3)
@@ -467,15 +473,19 @@ class Module(FtpTest):
     def test_a_file_that_sendfile_sends_is_looked_at_many_times_a_second(self):
         self.looks(self.signals((40_000_000, 8_000_000, 6_000_000, 4_000_000, 2_000_000)))
 
+    @thorough
     def test_and_over_an_active_connection(self):
         self.looks(self.signals((40_000_000, 4_000_000), passive=False))
 
+    @thorough
     def test_and_where_tls_is_offered(self):
         self.looks(self.signals((40_000_000, 4_000_000), self.tls_options(), load=["mod_tls.c"]))
 
+    @thorough
     def test_no_signals_where_sendfile_is_not_used(self):
         self.assertEqual(self.signals((20_000_000,), ["UseSendfile off"]), (0, 0))
 
+    @thorough
     def test_many_sessions(self):
         server = self.server()
         errors: list[BaseException] = []
@@ -500,6 +510,7 @@ class Module(FtpTest):
             thread.join()
         self.assertEqual(errors, [])
 
+    @thorough
     def test_beside_all_modules(self):
         """Every module that Debian ships and that serves without more of a configuration, or a database."""
         place = self.enterContext(Place())
@@ -523,6 +534,7 @@ class Module(FtpTest):
         return subprocess.run([root() / "usr/sbin/proftpd", "-t", "-c", file], capture_output=True,
                               check=False).returncode == 0
 
+    @thorough
     def test_valgrind(self):
         logs = self.enterContext(Place()).there  # where anybody may write
         log = logs / "valgrind.%p"
@@ -631,6 +643,7 @@ class NcFtp(FtpTest):
             self.assertRegex(log, "Cmd: STOR(.|\n)*send: (set|larger|capped)")
 
     @alone
+    @thorough
     def test_a_server_whose_window_may_be_too_small_is_told(self):
         p = self.link(FAR)
         for side in "ab":
@@ -642,6 +655,7 @@ class NcFtp(FtpTest):
                 self.assertRegex(log, r"the server sets: receive buffer [1-9]\d*, send buffer 0")
 
     @alone
+    @thorough
     def test_a_size_that_nobody_asked_for_is_asked_for_where_it_can_pay(self):
         for both, asked in ((FAR, True), (NEAR, False)):
             p = self.link(both)
@@ -704,6 +718,7 @@ class NcFtp(FtpTest):
             self.ok(client.put(str(here), options=["-A"]))
             self.assertEqual(there.read_bytes(), here.read_bytes() * 2)
 
+    @thorough
     def test_other_programs(self):
         """ncftp itself, and ncftpls."""
         p = self.link(NEAR)
@@ -718,6 +733,7 @@ class NcFtp(FtpTest):
             self.same(self.place.here / "f", there)
             self.assertIn("auto", self.ok(done))
 
+    @thorough
     def test_a_job_that_goes_on_in_the_background(self):
         """ncftpbatch takes over what ncftp knew of a session, but for what only that process had."""
         p = self.link(NEAR)
@@ -733,6 +749,7 @@ class NcFtp(FtpTest):
             wait_line(log, lambda line: "Done with" in line)
             self.same(self.place.here / "f", there)
 
+    @thorough
     def test_an_upload_without_a_timeout(self):
         p = self.link(NEAR)
         with Server(p, "b", "module", self.place) as server:
@@ -752,6 +769,7 @@ while True:
 """
 
     @alone
+    @thorough
     def test_a_path_that_answers_no_large_echoes_is_asked_once(self):
         p = self.link(FAR)
         p.sysctl("b", "net.ipv4.icmp_echo_ignore_all", "1")
@@ -805,10 +823,12 @@ while True:
             asked.append(commands)
         return asked
 
+    @thorough
     def test_strange_hellos(self):
         for commands in self.comes(("unknown", "other", "version", "help", "numbers")):
             self.assertEqual([line for line in commands if line.startswith("SITE AUTOBUF ")], [])
 
+    @thorough
     def test_strange_trains(self):
         self.comes(("refuses", "short", "at-once", "surplus", "larger", "set-lie", "set-no"))
 
@@ -824,15 +844,19 @@ while True:
                 self.assertLess(elapsed, 50)
                 self.assertGreater(done.returncode, 0)
 
+    @thorough
     def test_hopeless_hellos(self):
         self.ends(("gone", "421", "garbage", "long", "empty"))
 
+    @thorough
     def test_hopeless_trains(self):
         self.ends(("endless", "cut", "stops"))
 
+    @thorough
     def test_hopeless_sinks(self):
         self.ends(("sink-cut", "sink-odd"), put=True)
 
+    @thorough
     def test_unsaid(self):
         """A server that does not say it is sent nothing."""
         for way in ("unsaid", "alike"):
@@ -841,6 +865,7 @@ while True:
                 self.assertEqual(done.returncode, 0)
                 self.assertEqual([line for line in commands if "AUTOBUF" in line], [])
 
+    @thorough
     def test_sizes_of_other_servers(self):
         for way, sent in (("bufsize", True), ("bufsize-like", False)):
             with self.subTest(way):
@@ -848,6 +873,7 @@ while True:
                 self.assertEqual(p_done.returncode, 0)
                 self.assertEqual(any(re.fullmatch(r"SITE BUFSIZE [1-9]\d+", line) for line in commands), sent)
 
+    @thorough
     def test_valgrind(self):
         p = self.link("rate=100M,delay=30ms,queue=2M")
         with Server(p, "b", "module", self.place) as server:

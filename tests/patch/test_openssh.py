@@ -292,6 +292,7 @@ class Transfers(OpenSSH):
                     ssh = self.ends(server, client, server_stock, client_stock, link=SHORT)
                     self.get_and_put(ssh, 8 * MB)
 
+    @thorough
     def test_keys_are_exchanged_again_in_mid_transfer(self) -> None:
         for at in ("client", "server"):
             with self.subTest(at):
@@ -331,11 +332,13 @@ class Transfers(OpenSSH):
         return worst
 
     @alone
+    @thorough
     def test_twenty_channels(self) -> None:
         ssh = self.ends(client_options=[f"AutoBufferMax={16 * MB}"])
         self.assertLessEqual(self.copies_over_one(ssh, 20, 6 * MB), 16 * MB)
 
     @alone
+    @thorough
     def test_channels_that_grow_share(self) -> None:
         """Three channels on a path of 15 MB, of which each could use all that they may have together."""
         ssh = self.ends(link="rate=600M,delay=100ms", client_options=[f"AutoBufferMax={4 * MB}"])
@@ -367,6 +370,7 @@ class Transfers(OpenSSH):
             self.well(done)
         self.assertGreater(max(windows(log.read_text()).values(), default=0), 2 * MB)
 
+    @thorough
     def test_through_a_jump_host_windows_grow_by_their_own_round_trips(self) -> None:
         ssh = self.ends(client_options=["LogLevel=DEBUG"])
         config = ssh.place.folder / "config"
@@ -378,6 +382,7 @@ class Transfers(OpenSSH):
         self.assertIn("round-trip times are those of channel data", done.stderr)
         self.assertGreater(max(windows(done.stderr).values(), default=0), 2 * MB)
 
+    @thorough
     def test_a_chroot_does_not_hide_the_limits(self) -> None:
         ssh = self.ends(server_options=["ChrootDirectory /mnt", "ForceCommand internal-sftp"], log="DEBUG")
         write(self.there / "get", 4 * MB)
@@ -397,6 +402,7 @@ class Transfers(OpenSSH):
                 if forced:  # a quarter of AutoBufferMax
                     self.between(int(forced[1]), 5_000_000, 16 * MB, "send buffer")
 
+    @thorough
     def test_root_logs_in(self) -> None:
         ssh = self.ends(user="root", log="DEBUG")
         write(self.there / "get", 8 * MB)
@@ -456,6 +462,7 @@ class Requests(OpenSSH):
         self.assertEqual(size, 8192)
         self.assertGreaterEqual(requests, 64)
 
+    @thorough
     def test_a_file_begins_with_as_many_as_a_window(self) -> None:
         ssh = self.ends()
         write(self.there / "get", 12 * MB)
@@ -464,6 +471,7 @@ class Requests(OpenSSH):
             done = self.sftp(ssh, f"get get {self.here}/got\n", "-vvv", *options)
             self.assertEqual(int(first.search(done.stderr).group(1)), wanted, options)
 
+    @thorough
     def test_a_short_file_is_asked_for_together_with_its_end(self) -> None:
         ssh = self.ends()
         write(self.there / "get", 1000)
@@ -474,6 +482,7 @@ class Requests(OpenSSH):
             self.assertEqual(seen[:3] if options == () else seen[:2], wanted if options == () else wanted[:2], done.stderr)
             self.same(self.there / "get", self.here / "got")
 
+    @thorough
     def test_a_file_that_is_longer_or_shorter_than_it_said(self) -> None:
         """Files of /proc and /sys have sizes of 0 and 4096, whatever is in them."""
         ssh = self.ends(user="root")
@@ -481,12 +490,14 @@ class Requests(OpenSSH):
             self.sftp(ssh, f"get {name} {self.here}/got\n")
             self.assertEqual((self.here / "got").read_text(), pathlib.Path(name).read_text())
 
+    @thorough
     def test_from_one_host_to_another(self) -> None:
         ssh = self.ends()
         write(self.there / "from", 9 * MB)
         self.well(ssh.run("scp", "-3", ssh.remote("from"), ssh.remote("to")))
         self.same(self.there / "from", self.there / "to")
 
+    @thorough
     def test_old_servers_get_more_requests_where_they_help(self) -> None:
         """Without limits@openssh.com a request is 32 KB, and 64 of them are 2 MB; the path holds 3 MB."""
         ssh = self.ends(link=LONG)
@@ -682,6 +693,7 @@ class StrangePeers(OpenSSH):
         self.between(self.settled_kb(lambda: [pid for pid, _ in programs(ssh.where)]), 1024, 8 * 1024, "kB")
 
     @alone
+    @thorough
     def test_nor_a_client(self) -> None:
         ssh = self.ends(client_options=["Ciphers=aes128-ctr"])
         peer = self.peer(ssh, "serve")
@@ -696,6 +708,7 @@ class StrangePeers(OpenSSH):
         done = self.peer(ssh, "never").communicate(timeout=60)[0]
         self.assertEqual(done, f"got {2 * MB}\nalive yes\n")
 
+    @thorough
     def test_a_peer_that_adjusts_by_a_byte(self) -> None:
         ssh = self.ends()
         write(self.there / "numbers", MB)
@@ -714,6 +727,7 @@ class StrangePeers(OpenSSH):
                 self.assertIn("the peer would copy what it queues", log)
                 self.between(windows(log).get(0, 0), 2 * MB + 1, 8 * MB, "window")
 
+    @thorough
     def test_a_peer_that_announces_itself_too_often(self) -> None:
         ssh = self.ends()
         self.assertEqual(self.peer(ssh, "announces").communicate(timeout=60)[0], "alive yes\n")
@@ -747,6 +761,7 @@ class Sandbox(OpenSSH):
 class Memory(OpenSSH):
     link = "rate=40M,delay=5ms,queue=1M"
 
+    @thorough
     def test_valgrind_has_nothing_to_say(self) -> None:
         """Of both ends; of leaks, only of ours."""
         if NEWEST.startswith("9."):

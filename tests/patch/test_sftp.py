@@ -21,7 +21,7 @@ from typing import NamedTuple
 from openssh import VERSIONS, prefix
 
 from at_once import beside  # the folder is on the path by now
-from cases import run_tests
+from cases import run_tests, thorough
 from place import MemoryFolder, left_by_killed
 
 ALL = "AUTOBUF_TESTS_ALL" in os.environ
@@ -212,10 +212,12 @@ class Same(Sftp):
             for one in SCENES:
                 self.same_as_stock(one, version)
 
+    @thorough
     def test_a_server_that_answers_in_another_order(self) -> None:
         for name in ("get", "get -r", "get -r of many", "put", "put -rp", "put -r onto others", "sftp", "sftp put -r"):
             self.same_as_stock(scene(name), ways=["reversed"])
 
+    @thorough
     def test_answers_that_come_one_by_one(self) -> None:
         for name in ("get a large file", "get -r of large files", "get -r of many", "put", "put -r onto others"):
             stock, ours = (self.run_scene(scene(name), stock=stock, ways=["stream"]) for stock in (True, False))
@@ -223,6 +225,7 @@ class Same(Sftp):
             self.assertEqual(ours.changes(), stock.changes())
             self.assertEqual(ours.rounds[-1]["open"], 0)
 
+    @thorough
     def test_a_server_without_limits(self) -> None:
         for name in ("get", "get -r", "put", "put into a folder", "put -r"):
             self.same_as_stock(scene(name), ways=["without=limits@openssh.com"])
@@ -238,14 +241,17 @@ class Same(Sftp):
                 for how in ("deny", "fail"):
                     self.same_as_stock(scene(name), ways=[f"{how}={kind},{part}"])
 
+    @thorough
     def test_a_folder_that_cannot_be_read(self) -> None:
         for kind in ("OPENDIR", "READDIR", "REALPATH"):
             self.same_as_stock(scene("get -r"), ways=[f"deny={kind},there/d"])
 
+    @thorough
     def test_short_answers(self) -> None:
         for name in ("get", "get -r of many"):
             self.same_as_stock(scene(name), ways=["short"])
 
+    @thorough
     def test_files_that_have_grown_since_they_were_listed(self) -> None:
         """So many that their new ends together are more than the client keeps."""
         for size, ways in ((5, ("reversed", "stream", "short")), (300_000, ("reversed", "stream"))):
@@ -291,6 +297,7 @@ class RoundTrips(Sftp):
             ours = self.run_scene(scene(name))
             self.assertEqual(ours.types()[:2], [["INIT"], wanted])
 
+    @thorough
     def test_a_large_file_is_closed_behind_its_data(self) -> None:
         """Not a round trip later, but after its end was known; only where a short answer means the end of a file."""
         for ways, early in (([], True), (["without=lsetstat@openssh.com"], False), (["short=3"], False)):
@@ -314,18 +321,21 @@ class RoundTrips(Sftp):
         self.assertLess(len(get.rounds), 40)
         self.assertLess(len(put.rounds), 300 + 12)
 
+    @thorough
     def test_only_of_openssh_s_own_server_a_folder_is_asked_for_in_parallel(self) -> None:
         for ways, parallel in (([], True), (["without=expand-path@openssh.com"], False)):
             ours = self.run_scene(scene("get -r of many"), ways=ways)
             self.assertEqual(any(types.count("READDIR") > 1 for types in ours.types()), parallel)
             self.assertTrue(any(types.count("OPEN") > 10 for types in ours.types()))
 
+    @thorough
     def test_a_write_is_only_opened_early_on_a_server_that_leaves_folders_alone(self) -> None:
         for missing in ("limits@openssh.com", "lsetstat@openssh.com", "expand-path@openssh.com"):
             _, ours = self.same_as_stock(scene("put"), ways=[f"without={missing}"])
             self.assertNotIn("OPEN", ours.types()[1])
             self.assertIn("STAT", ours.types()[1])
 
+    @thorough
     def test_handles_are_few(self) -> None:
         for ways, most in ((["handles=1000"], 65), (["handles=64"], 17), (["handles=8"], 3), (["handles=1"], 2),
                            (["handles=0"], 17), (["without=limits@openssh.com"], 17)):
@@ -334,6 +344,7 @@ class RoundTrips(Sftp):
             self.assertEqual((ours.code, ours.said), (0, []))
             self.assertLessEqual(max(line["open"] for line in ours.rounds), most, ways)
 
+    @thorough
     def test_no_more_is_asked_for_early_than_2_mb_and_a_byte_of_each_file(self) -> None:
         for size, least in ((64 * 1024, 30), (40_000, 50), (1000, 64)):
             files = {f"d/{name}": size for name in many(100)}
@@ -343,6 +354,7 @@ class RoundTrips(Sftp):
             self.assertGreaterEqual(max(map(len, reads)), 2 * least, size)
             self.assertLessEqual(max(map(sum, reads)), 2 * 1024 * 1024 + 64, size)
 
+    @thorough
     def test_a_server_is_asked_for_no_extension_that_it_has_not_got(self) -> None:
         ours = self.run_scene(scene("get"), ways=["without=limits@openssh.com"])
         self.assertNotIn("EXTENDED", [request[0] for request in ours.asked()])
@@ -375,6 +387,7 @@ class Strange(Sftp):
                 self.assertNotEqual(ours.code, 0, f"{name} {way}")
                 self.assertRegex("\n".join(ours.said), told, f"{name} {way}")
 
+    @thorough
     def test_more_data_than_was_asked_for(self) -> None:
         for name in ("get", "get -r of many"):
             ours = self.run_scene(scene(name), ways=["long"])

@@ -17,7 +17,7 @@ import unittest
 
 from openssh import SOURCE
 
-from cases import run_tests# the folder is on the path by now
+from cases import run_tests, thorough# the folder is on the path by now
 
 KEYRING = pathlib.Path("/usr/share/keyrings/debian-archive-keyring.gpg")
 CODENAME = re.search(r"^VERSION_CODENAME=(\w+)", pathlib.Path("/etc/os-release").read_text(), re.M)
@@ -154,30 +154,36 @@ class Machine(unittest.TestCase):
                 env = self.machine("# The system's.\n\n" + self.stanza(self.archive.uri, more="# A comment\n"), update=update)
                 self.assertEqual(self.newest(env), "1.0-1+deb1")
 
+    @thorough
     def test_one_line_entries(self) -> None:
         text = "".join(f"deb [ arch={MACHINE} signed-by={self.key} ] {self.archive.uri} {suite} main contrib\n"
                        for suite in (self.name, f"{self.name}-security"))
         self.assertEqual(self.newest(self.machine("# x\n\n" + text, "list")), "1.0-1+deb1")
 
+    @thorough
     def test_a_key_within_the_entry(self) -> None:
         key = "".join(f"\n {line or '.'}" for line in self.armor.strip().splitlines())
         self.assertEqual(self.newest(self.machine(self.stanza(self.archive.uri, key=key))), "1.0-1+deb1")
 
+    @thorough
     def test_a_local_mirror_with_an_origin_and_a_key_of_its_own(self) -> None:
         for update in (False, True):
             with self.subTest(update=update):
                 self.assertEqual(self.newest(self.machine(self.stanza(self.mirror.uri), update=update)), "1.0-1+deb1")
 
+    @thorough
     def test_a_list_of_mirrors(self) -> None:
         mirrors = self.root / "mirrors.list"
         mirrors.write_text(f"{self.archive.uri}\n")
         self.assertEqual(self.newest(self.machine(self.stanza(f"mirror+file:{mirrors}"))), "1.0-1+deb1")
 
+    @thorough
     def test_an_archive_of_others_with_the_name_of_the_release(self) -> None:
         """It is no part of the distribution, wherever it is listed."""
         text = self.stanza(self.others.uri, self.name) + "\n" + self.stanza(self.archive.uri)
         self.assertEqual(self.newest(self.machine(text, update=True)), "1.0-1+deb1")
 
+    @thorough
     def test_a_disc_is_not_asked_for(self) -> None:
         text = (f"deb cdrom:[Debian]/ {self.name} main\n" +
                 "".join(f"deb [signed-by={self.key}] {self.archive.uri} {suite} main\n"
@@ -197,6 +203,7 @@ class Machine(unittest.TestCase):
         self.assertNotEqual(done.returncode, 0)
         self.assertIn(f"cannot read {self.name}-security: ", done.stderr)
 
+    @thorough
     def test_nor_may_its_sources_be_missing(self) -> None:
         for broken in (False, True):
             with self.subTest(broken=broken):
@@ -212,16 +219,19 @@ class Machine(unittest.TestCase):
                 self.assertNotEqual(done.returncode, 0, done.stderr)
                 self.assertIn(f"cannot read {self.name}-security: ", done.stderr)
 
+    @thorough
     def test_no_suite_of_security_fixes_is_told(self) -> None:
         done = self.asked(self.machine(self.stanza(self.archive.uri, self.name)))
         self.assertEqual(done.stdout.split()[:1], ["1.0-1"], done.stderr)
         self.assertIn("names no suite of security fixes", done.stderr)
 
+    @thorough
     def test_a_mirror_without_sources(self) -> None:
         done = self.asked(self.machine(self.stanza(self.bare.uri, self.name)))
         self.assertNotEqual(done.returncode, 0)
         self.assertIn("no source of thing in:", done.stderr)
 
+    @thorough
     def test_what_the_system_has_set_up_for_its_own_updates(self) -> None:
         """Hooks are for its own lists; a default release need not be among the suites that are asked for."""
         ran = self.root / "ran"
@@ -231,6 +241,7 @@ class Machine(unittest.TestCase):
         self.assertEqual(self.newest(env), "1.0-1+deb1")
         self.assertFalse(ran.exists())
 
+    @thorough
     def test_a_suite_that_apt_does_not_know(self) -> None:
         """It is looked for where the system's own release is, or its security fixes."""
         with contextlib.ExitStack() as stack:
@@ -246,6 +257,7 @@ class Machine(unittest.TestCase):
             self.assertNotEqual(done.returncode, 0)
             self.assertRegex(done.stderr, "onnect")
 
+    @thorough
     def test_no_archive_at_all(self) -> None:
         done = self.asked(self.machine(""))
         self.assertNotEqual(done.returncode, 0)
