@@ -155,7 +155,9 @@ class Server:
         users.chmod(0o600)
         if self.kind == "module":
             load = [*load, "mod_autobuf.c"]
-        lines = [f"ModulePath {modules()}", *(f"LoadModule {name}" for name in load),
+        # By default ProFTPD looks up the host's own name, which may have no address. It listens on all addresses in both cases.
+        lines = [f"DefaultAddress {self.path.addr[self.side]}",
+                 f"ModulePath {modules()}", *(f"LoadModule {name}" for name in load),
                  'ServerName "test"', "ServerType standalone", f"Port {PORT}", "UseIPv6 on", "User nobody",
                  "Group nogroup", "AuthOrder mod_auth_file.c", f"AuthUserFile {users}", "RequireValidShell off",
                  "UseFtpUsers off", "UseReverseDNS off", "WtmpLog off", "DelayEngine off", "MaxInstances 300",

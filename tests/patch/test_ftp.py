@@ -34,6 +34,8 @@ NEAR = "rate=200M,delay=5ms,queue=1M"
 PAYS = 80_000_000
 """Bytes for which measuring on FAR pays."""
 PACKAGE = "/usr/share/proftpd-mod-autobuf"
+ADDRESS = "DefaultAddress 127.0.0.1"
+"""By default ProFTPD looks up the host's own name, which may have no address."""
 HELLO = "211 AUTOBUF 1 "
 STRANGE = str(pathlib.Path(__file__).with_name("strange_ftp.py"))
 GIVE_UP_S = 20
@@ -114,7 +116,7 @@ class Module(FtpTest):
                            ("AutobufEngine", False), ("AutobufEngine on", True)):
             with self.subTest(line):
                 file = place.folder / "conf"
-                file.write_text(f"ModulePath {modules()}\nLoadModule mod_autobuf.c\nScoreboardFile none\n"
+                file.write_text(f"{ADDRESS}\nModulePath {modules()}\nLoadModule mod_autobuf.c\nScoreboardFile none\n"
                                 f"User nobody\nGroup nogroup\n{line}\n")
                 done = subprocess.run([root() / "usr/sbin/proftpd", "-t", "-c", file], capture_output=True)
                 self.assertEqual(done.returncode == 0, good, done.stderr)
@@ -125,7 +127,7 @@ class Module(FtpTest):
         there, file = place.folder / "there", place.folder / "conf"
         line = (TOP / "debian/conf/autobuf.conf").read_text().replace("#Include", "Include").replace(PACKAGE, str(there))
         self.assertIn(f"\nInclude {there}/", line)
-        file.write_text(f"ModulePath {modules()}\nScoreboardFile none\nUser nobody\nGroup nogroup\n{line}"
+        file.write_text(f"{ADDRESS}\nModulePath {modules()}\nScoreboardFile none\nUser nobody\nGroup nogroup\n{line}"
                         "<IfModule mod_autobuf.c>\nAutobufEngine on\nAutobufMax many\n</IfModule>\n")
         check = [root() / "usr/sbin/proftpd", "-t", "-c", file]
         self.assertEqual(subprocess.run(check, capture_output=True).returncode, 0)
@@ -529,7 +531,7 @@ class Module(FtpTest):
 
     def loads(self, place: Place, names: list[str]) -> bool:
         file = place.folder / "conf"
-        file.write_text(f"ModulePath {modules()}\nScoreboardFile none\nUser nobody\nGroup nogroup\n" +
+        file.write_text(f"{ADDRESS}\nModulePath {modules()}\nScoreboardFile none\nUser nobody\nGroup nogroup\n" +
                         "".join(f"LoadModule {name}.c\n" for name in names))
         return subprocess.run([root() / "usr/sbin/proftpd", "-t", "-c", file], capture_output=True,
                               check=False).returncode == 0
