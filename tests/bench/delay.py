@@ -33,8 +33,8 @@ def transfer(p: tuple, cc: str, reverse: bool, words: list[str]) -> dict[str, An
         for side in ("a", "b"):
             emulated.sysctl(side, "net.ipv4.ping_group_range", "0 65534")
             emulated.route(side, congctl=cc)
-        emulated.popen("b", [bulk, "recv"], unprivileged=True)
-        path.wait_listening(emulated, "b", 7500)
+        server = emulated.popen("b", [bulk, "recv"], unprivileged=True)
+        path.wait_listening(emulated, "b", 7500, server)
         done = emulated.run("a", [bulk, "send", "--json", "--seconds", str(SECONDS), *words,
                                   *(["--reverse"] if reverse else []), emulated.addr["b"]],
                             unprivileged=True, timeout=120)

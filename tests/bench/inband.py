@@ -45,8 +45,8 @@ def measure(there: float, back: float, rtt_ms: float, cc: str, extra: str, seed:
                    seed=seed) as p:
         for side in "ab":
             p.route(side, congctl=cc)
-        p.popen("b", [path.built("tools/autobuf"), "serve"])
-        path.wait_listening(p, "b", PORT)
+        server = p.popen("b", [path.built("tools/autobuf"), "serve"])
+        path.wait_listening(p, "b", PORT, server)
         p.reset()
         done = p.run("a", [path.built("tools/autobuf"), "measure", "--json", p.addr["b"]],
                      timeout=40)

@@ -98,7 +98,7 @@ def transfer(scene: Scene, cc: str, way: tuple[str, tuple[str, ...]]) -> Ran:
         for side in ("a", "b"):
             p.route(side, congctl=cc)
         receiver = p.popen("b", [bulk, "recv"], unprivileged=user)
-        path.wait_listening(p, "b", 7500)
+        path.wait_listening(p, "b", 7500, receiver)
         sender = p.popen("a", [bulk, "send", "--seconds", str(scene.seconds + 2), *way[1],
                                p.addr["b"]], unprivileged=user, stdout=subprocess.DEVNULL,
                          stderr=subprocess.PIPE)

@@ -169,10 +169,10 @@ def measure(scene: Scene, way: Way, what: str) -> dict[str, Any]:
         with openssh.pair(p, *where, force=way.force) as ssh:
             fill(scene, ssh.place.folder / "there")
             if what == FORWARDED:
-                p.popen("b", [path.built("examples/bulk"), "recv", "--bind", "127.0.0.1"])
-                path.wait_listening(p, "b", 7500)
-                ssh.popen("ssh", "-N", "-L", "7501:127.0.0.1:7500", ssh.remote())
-                path.wait_listening(p, "a", 7501)
+                sink = p.popen("b", [path.built("examples/bulk"), "recv", "--bind", "127.0.0.1"])
+                path.wait_listening(p, "b", 7500, sink)
+                forwards = ssh.popen("ssh", "-N", "-L", "7501:127.0.0.1:7500", ssh.remote())
+                path.wait_listening(p, "a", 7501, forwards)
             before = resource.getrusage(resource.RUSAGE_CHILDREN)
             server_before = children_s(ssh.server.pid)
             begin = time.monotonic()
@@ -201,8 +201,8 @@ def bulk(scene: Scene) -> dict[str, Any]:
         LIMITED.of_ends(p)
         for side in "ab":
             p.route(side, congctl=scene.cc)
-        p.popen("b", [path.built("examples/bulk"), "recv"])
-        path.wait_listening(p, "b", 7500)
+        server = p.popen("b", [path.built("examples/bulk"), "recv"])
+        path.wait_listening(p, "b", 7500, server)
         done = p.run("a", [path.built("examples/bulk"), "send", "--tune", "live", "--json", "--bytes",
                            str(scene.mb * MB), p.addr["b"]], timeout=600)
     return {"seconds": json.loads(done.stdout)["elapsed_ns"] / 1e9}

@@ -91,8 +91,8 @@ def transfer(cell: Cell, tune: str) -> dict[str, Any]:
         for side in ("a", "b"):
             p.sysctl(side, "net.ipv4.ping_group_range", "0 65534")
             p.route(side, congctl=cell.cc)
-        p.popen("b", [bulk, "recv"], unprivileged=True)
-        path.wait_listening(p, "b", 7500)
+        server = p.popen("b", [bulk, "recv"], unprivileged=True)
+        path.wait_listening(p, "b", 7500, server)
         done = p.run("a", [bulk, "send", *words, p.addr["b"]], unprivileged=True, timeout=120)
     return json.loads(done.stdout) if done.returncode == 0 else {"error": done.stderr.strip()}
 

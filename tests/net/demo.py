@@ -48,8 +48,8 @@ def transfer(tune: str) -> dict:
     """One transfer over a path of its own, for a kernel remembers what it learnt of the last."""
     with path.Path(both=f"rate={RATE},delay={RTT_MS // 2}ms,queue=10M") as p:
         prepare(p)
-        p.popen("b", [path.built("examples/bulk"), "recv"], unprivileged=True)
-        path.wait_listening(p, "b", 7500)
+        server = p.popen("b", [path.built("examples/bulk"), "recv"], unprivileged=True)
+        path.wait_listening(p, "b", 7500, server)
         done = p.run("a", [path.built("examples/bulk"), "send", "--tune", tune, "--seconds",
                            str(SECONDS), "--json", p.addr["b"]], unprivileged=True)
     if done.returncode:

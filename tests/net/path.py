@@ -3,7 +3,7 @@
     with machine_lock(), Path(both="rate=400M,delay=50ms,queue=10M") as path:
         path.route("a", congctl="cubic")
         server = path.popen("b", ["iperf3", "-s", "-1"])
-        wait_listening(path, "b", 5201)
+        wait_listening(path, "b", 5201, server)
         print(path.run("a", ["iperf3", "-c", path.addr["b"]]).stdout, path.truth())
 
 Side a is 10.77.0.1 and fd77::1, side b 10.77.0.2 and fd77::2; `ab` is the direction from a to b.
@@ -33,13 +33,15 @@ from typing import Any
 
 __all__ = [
     "Path", "PathError", "default_pathemu", "global_sysctls", "machine_lock", "recover",
-    "unavailable", "wait_line", "wait_listening",
+    "told", "unavailable", "wait_line", "wait_listening",
 ]
 
 NOBODY = 65534
 DEVICE = "path0"
 PATIENCE_S = 60.0
 """With an emulator that lives: a machine that is too busy has not run one for 35 s."""
+TOLD_BYTES = 2000
+"""Of what a process has said, in an error."""
 
 
 os.environ.setdefault("AUTOBUF_PATHS", "off")  # what one case has measured must not decide another
@@ -337,19 +339,38 @@ def unavailable(pathemu: str | None = None) -> str | None:
         return str(error)
 
 
-def wait_listening(path: Path, side: str, port: int, timeout: float = 10.0,
-                   protocol: str = "tcp") -> None:
-    """Return once a socket listens on the port (for protocol="udp": is bound to it)."""
+def told(process: subprocess.Popen, log: str | os.PathLike | None = None) -> str:
+    """The end of what a process has said: in its log, or else in those of its pipes that nobody has read."""
+    if log is not None:
+        said = _FilePath(log).read_bytes()
+    else:
+        said = b""
+        for stream in (process.stdout, process.stderr):
+            while stream and select.select([stream.fileno()], [], [], 0)[0] and (data := os.read(stream.fileno(), 65536)):
+                said += data
+    return said[-TOLD_BYTES:].decode(errors="replace").strip()
+
+
+def wait_listening(path: Path, side: str, port: int, server: subprocess.Popen, log: str | os.PathLike | None = None,
+                   timeout: float = 10.0, protocol: str = "tcp") -> None:
+    """Return once a socket listens on the port (for protocol="udp": is bound to it).
+
+    Raises PathError as soon as the server's process has ended, or when the time is up, with what the server has told().
+    """
     files = [f"/proc/net/{protocol}", f"/proc/net/{protocol}6"]
     state = "0A" if protocol == "tcp" else "07"
     deadline = time.monotonic() + timeout
-    while time.monotonic() < deadline:
+    status = None
+    while status is None and time.monotonic() < deadline:
+        status = server.poll()  # before the look: a server may leave the port to a process that it has started
         # Each look takes the few milliseconds of starting a process; that is pause enough.
         for row in path.run(side, ["cat", *files]).stdout.splitlines():
             column = row.split()
             if column[3] == state and column[1].endswith(f":{port:04X}"):
                 return
-    raise PathError(f"nothing listens on port {port} of {side} after {timeout} s")
+    how = f"after {timeout} s" if status is None else f"and its server has ended with {status}"
+    words = told(server, log)
+    raise PathError(f"nothing listens on port {port} of {side} {how}" + (f": {words}" if words else ""))
 
 
 # ---- one run at a time, and global sysctls ----

@@ -100,8 +100,8 @@ class BeforeSynTest(daemons.Watched):
 
     def ends(self) -> Path:
         path = self.hosts(SHORT, {**WMEM, **RMEM})
-        path.popen("b", [sys.executable, "-c", SERVER])
-        wait_listening(path, "b", PORT)
+        server = path.popen("b", [sys.executable, "-c", SERVER])
+        wait_listening(path, "b", PORT, server)
         return path
 
     def connect(self, path: Path, side: str = "a", to: str | None = None, **wish) -> dict:
@@ -173,8 +173,8 @@ class Scale(BeforeSynTest):
         """What a receiver has locked before connect() is given back to autotuning in full, or set as a rule says."""
         self.core(CORE)
         path = self.hosts(LONG, {**WMEM, **RMEM})
-        path.popen("b", [sys.executable, "-c", CROWD, "send"])
-        wait_listening(path, "b", PORT)
+        server = path.popen("b", [sys.executable, "-c", CROWD, "send"])
+        wait_listening(path, "b", PORT, server)
         small, free = self.scales(path)
         wish = {"to": path.addr["b"], "port": PORT, "rcvbuf": SMALL, "stays": True}
         for rules in ("[all]\n", "[all]\nmode=fixed\nrcvbuf=2M\n"):
@@ -258,8 +258,8 @@ class Scale(BeforeSynTest):
 
     def test_other_namespaces_are_left_alone(self) -> None:
         path = self.ends()
-        path.popen("a", [sys.executable, "-c", SERVER])
-        wait_listening(path, "a", PORT)
+        server = path.popen("a", [sys.executable, "-c", SERVER])
+        wait_listening(path, "a", PORT, server)
         small, free = self.scales(path)
         daemon = self.acts(path, "[all]\n")
         self.assertEqual(self.connect(path, side="b", to=path.addr["a"], rcvbuf=SMALL)["scale"], small)

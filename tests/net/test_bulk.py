@@ -73,7 +73,7 @@ class BulkTest(PathTest):
     def serve(self, path: Path, unprivileged: bool = True) -> subprocess.Popen:
         child = path.popen("b", [example("bulk"), "recv"], unprivileged=unprivileged,
                            stderr=subprocess.PIPE)
-        wait_listening(path, "b", PORT)
+        wait_listening(path, "b", PORT, child)
         return child
 
     def send(self, path: Path, *args: str, host: str | None = None, unprivileged: bool = True,
@@ -543,8 +543,8 @@ class OtherExamples(BulkTest):
         pathlib.Path(folder, "index.html").write_text(body)
         for host in (path.addr["b"], path.addr6["b"]):
             server = path.popen("b", [sys.executable, "-m", "http.server", "--bind", host, "--",
-                                      "8080"], cwd=folder, stderr=subprocess.DEVNULL)
-            wait_listening(path, "b", 8080)
+                                      "8080"], cwd=folder, stderr=subprocess.PIPE)
+            wait_listening(path, "b", 8080, server)
             for _ in range(4):  # a busy machine can spoil some
                 done = path.run("a", [example("oneshot"), host, "8080"], unprivileged=True)
                 self.assertEqual(done.returncode, 0, done.stderr)
@@ -564,9 +564,9 @@ class OtherExamples(BulkTest):
         path = self.hosts("rate=100M,delay=10ms")
         path.sysctl("a", PING_GROUPS, NONE)
         pathlib.Path(folder, "index.html").write_text("body")
-        path.popen("b", [sys.executable, "-m", "http.server", "--bind", path.addr["b"], "8080"],
-                   cwd=folder, stderr=subprocess.DEVNULL)
-        wait_listening(path, "b", 8080)
+        server = path.popen("b", [sys.executable, "-m", "http.server", "--bind", path.addr["b"], "8080"],
+                            cwd=folder, stderr=subprocess.PIPE)
+        wait_listening(path, "b", 8080, server)
         done = path.run("a", [example("oneshot"), path.addr["b"], "8080"], unprivileged=True)
         self.assertEqual(done.returncode, 0, done.stderr)
         self.assertTrue(done.stdout.endswith("body"))

@@ -177,7 +177,7 @@ class Rules(DaemonTest):
             with self.subTest(rules):
                 daemon = self.daemon(path, rules)
                 server = path.popen("b", [test_bulk.example("bulk"), "recv"])
-                wait_listening(path, "b", test_bulk.PORT)
+                wait_listening(path, "b", test_bulk.PORT, server)
                 bulk = path.popen("a", [test_bulk.example("bulk"), "send", "--tune", "naive:65536", "--seconds", "10", path.addr["b"]])
                 self.assertEqual(self.line(daemon, "given back")[1], "bulk")  # so it has seen the other one, too
                 for child in (bulk, server):
@@ -285,8 +285,8 @@ class Divide(Watched):
 
     def crowd(self, what: str) -> Path:
         path = self.hosts(LONG, {**WMEM, **RMEM})
-        path.popen("b", [sys.executable, "-c", CROWD, what])
-        wait_listening(path, "b", PORT)
+        server = path.popen("b", [sys.executable, "-c", CROWD, what])
+        wait_listening(path, "b", PORT, server)
         return path
 
     def until_divided(self, windows) -> None:

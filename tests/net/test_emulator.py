@@ -21,6 +21,7 @@ import statistics
 import struct
 import subprocess
 import sys
+import tempfile
 import time
 import unittest
 from unittest import mock
@@ -111,7 +112,7 @@ class Flow:
         me = [sys.executable, os.path.abspath(__file__)]
         receiver = path.popen(other(side), [*me, "--udp-recv", "6" if ipv6 else "4"],
                               stdin=subprocess.PIPE)
-        wait_listening(path, other(side), PORT, protocol="udp")
+        wait_listening(path, other(side), PORT, receiver, protocol="udp")
         path.reset()
         payload = length - (48 if ipv6 else 28)
         sender = path.popen(side, [*me, "--udp-send", host, str(count), str(payload),
@@ -152,7 +153,7 @@ def ping(path: Path, side: str = "a", count: int = 10, *args: str,
 def iperf(path: Path, seconds: float = 2.0, ipv6: bool = False, look=None) -> float:
     """Bit/s of payload that an unprivileged TCP transfer from a to b gets."""
     server = path.popen("b", ["iperf3", "-s", "-1"], unprivileged=True)
-    wait_listening(path, "b", 5201)
+    wait_listening(path, "b", 5201, server)
     host = (path.addr6 if ipv6 else path.addr)["b"]
     client = path.popen("a", ["iperf3", "-c", host, "-t", str(seconds), "-J"], unprivileged=True)
     if look:
@@ -401,6 +402,20 @@ class Ends(PathTest):
         self.assertEqual(path.sysctl("b", name), before)
         with self.assertRaises(PathError):
             path.sysctl("a", "net.ipv4.no_such_thing", 1)
+
+    def test_a_server_that_does_not_listen_is_quoted(self) -> None:
+        """At once, if it has ended."""
+        path = self.path()
+        ends, stays = ["sh", "-c", "echo bad option >&2; exit 3"], ["sh", "-c", "echo so far >&2; echo; exec sleep 1000"]
+        for command, timeout, how in ((ends, 1000, "and its server has ended with 3: bad option"), (stays, 0.1, "after 0.1 s: so far")):
+            for logged in (False, True):
+                with self.subTest(command, logged=logged), tempfile.NamedTemporaryFile() as log:
+                    server = path.popen("b", command, stderr=log if logged else subprocess.PIPE)
+                    if command is stays:
+                        wait_line(server, lambda line: True)
+                    with self.assertRaises(PathError) as caught:
+                        wait_listening(path, "b", PORT, server, log.name if logged else None, timeout)
+                    self.assertEqual(str(caught.exception), f"nothing listens on port {PORT} of b {how}")
 
     def test_unprivileged(self) -> None:
         path = self.path()

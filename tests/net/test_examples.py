@@ -78,7 +78,7 @@ class Senders(BulkTest):
     def transfer(self, path: Path, name: str, data: bytes, *args: str) -> str:
         """What an example prints that sends data to a sink, which has to get it unchanged."""
         sink = path.popen("b", [sys.executable, "-c", SINK, str(PORT)])
-        wait_listening(path, "b", PORT)
+        wait_listening(path, "b", PORT, sink)
         file = pathlib.Path(folder, "data")
         file.write_bytes(data)
         with file.open("rb") as stdin:
@@ -172,7 +172,7 @@ class LineServer(BulkTest):
     def test_measured_in_both_directions(self) -> None:
         path = self.path(ab="rate=20M,delay=10ms", ba="rate=80M,delay=10ms")
         server = path.popen("b", [example("lineserver"), str(PORT)], unprivileged=True, stderr=subprocess.PIPE)
-        wait_listening(path, "b", PORT)
+        wait_listening(path, "b", PORT, server)
         for host, target in ((path.addr["b"], path.addr["b"]), (path.addr6["b"], f"[{path.addr6['b']}]")):
             self.assertEqual(self.talk(path, host, "ECHO one", "other", "ECHO two", "QUIT"),
                              "ECHO one\nWHAT\nECHO two\n")
@@ -186,7 +186,7 @@ class LineServer(BulkTest):
     def test_lines_around_an_exchange(self) -> None:
         path = self.path(both="rate=100M,delay=1ms")
         server = path.popen("b", [example("lineserver"), str(PORT)], unprivileged=True, stderr=subprocess.PIPE)
-        wait_listening(path, "b", PORT)
+        wait_listening(path, "b", PORT, server)
         said = self.talk(path, path.addr["b"], "ECHO before", "AUTOBUF HELLO 1 train=1000 budget=1000",
                          "AUTOBUF RESULT bytes=0 nsec=0 rtt=1000", "ECHO after", "QUIT")
         self.assertRegex(said, r"\AECHO before\nAUTOBUF HELLO 1 .*\nAUTOBUF RESULT .*\nECHO after\n\Z")

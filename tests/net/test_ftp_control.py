@@ -27,7 +27,7 @@ class Control(PathTest):
     def measure(self, p: Path, way: str) -> str:
         """What the client says."""
         server = p.popen("b", [built(TOOL), "serve", str(PORT)])
-        wait_listening(p, "b", PORT)
+        wait_listening(p, "b", PORT, server)
         done = p.run("a", [built(TOOL), "measure", p.addr["b"], str(PORT), way])
         self.assertEqual((done.returncode, server.wait(10)), (0, 0), done.stdout + done.stderr)
         return done.stdout

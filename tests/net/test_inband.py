@@ -63,7 +63,7 @@ class InbandTest(PathTest):
         for side in "ab":
             path.route(side, congctl=cc)
         server = path.popen("b", [built(TOOL), "serve", *args], **kw)
-        wait_listening(path, "b", PORT)
+        wait_listening(path, "b", PORT, server)
         return server
 
     def run_measure(self, path: Path, target: str | None = None,
@@ -221,7 +221,7 @@ class Failing(InbandTest):
     def strange(self, path: Path, how: str) -> tuple[subprocess.CompletedProcess, bytes]:
         """Measures with a server of tests/net/strange_server.py; returns what that one was sent, too."""
         server = path.popen("b", [sys.executable, str(HERE / "strange_server.py"), str(PORT), how])
-        wait_listening(path, "b", PORT)
+        wait_listening(path, "b", PORT, server)
         done = self.run_measure(path, None, "--json", "--timeout", "300")
         self.assertLess(done.wall_s, 2.3 + SLACK_S, how)
         return done, ast.literal_eval(wait_line(server, lambda line: True, 20))
@@ -314,8 +314,8 @@ class Serving(InbandTest):
                    "os.execv(sys.argv[1], [sys.argv[1], 'serve', '--port', '1'])\n")
         for side in "ab":
             path.route(side, congctl="cubic")
-        path.popen("b", [sys.executable, "-c", starter, built(TOOL)])
-        wait_listening(path, "b", PORT)
+        server = path.popen("b", [sys.executable, "-c", starter, built(TOOL)])
+        wait_listening(path, "b", PORT, server)
         self.hold(path, 3, "")
         self.right_rates(self.median(path), 100, 100)
 
@@ -463,8 +463,8 @@ class Serving(InbandTest):
     @beside
     def test_binds_where_it_is_told(self) -> None:
         path = self.path(both="delay=1ms")
-        path.popen("b", [built(TOOL), "serve", "--bind", "127.0.0.1", "--port", "7499"])
-        wait_listening(path, "b", 7499)
+        server = path.popen("b", [built(TOOL), "serve", "--bind", "127.0.0.1", "--port", "7499"])
+        wait_listening(path, "b", 7499, server)
         rows = path.run("b", ["cat", "/proc/net/tcp", "/proc/net/tcp6"]).stdout
         ours = re.findall(r"([0-9A-F]+):1D4B ", rows)  # 7499
         self.assertEqual(ours, ["0100007F"])

@@ -163,7 +163,7 @@ class Asked(BulkTest):
     def begin(self, both: str, buffer: int = 0, options: tuple[str, ...] = ()) -> tuple[Path, subprocess.Popen, int, subprocess.Popen]:
         path = self.hosts(both, {**WMEM, **RMEM})
         sink = path.popen("b", [sys.executable, "-c", SINK])
-        wait_listening(path, "b", PORT)
+        wait_listening(path, "b", PORT, sink)
         sender = path.popen("a", [sys.executable, "-c", SENDER, path.addr["b"], str(buffer), *options],
                             stdin=subprocess.PIPE)
         return path, sender, int(wait_line(sender, lambda line: True)), sink

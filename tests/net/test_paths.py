@@ -155,8 +155,8 @@ class Forced(test_bulk.BulkTest):
         """The store knows three times the rate that the path has by now: what is too much stands in its queue."""
         self.core(test_bulk.OLDER_CORE)
         path = self.hosts("rate=100M,delay=25ms,queue=4M", {"net.ipv4.tcp_wmem": "4096 16384 524288"})
-        path.popen("b", [sys.executable, "-c", SINK])
-        wait_listening(path, "b", test_bulk.PORT)
+        sink = path.popen("b", [sys.executable, "-c", SINK])
+        wait_listening(path, "b", test_bulk.PORT, sink)
         store = pathlib.Path(self.enterContext(tempfile.TemporaryDirectory(prefix="autobuf-tests.")), "paths")
         subprocess.run([built("tools/autobuf"), "paths", "set", path.addr["b"], "--rate", "300M", "--rtt", "50",
                         "--store", str(store)], check=True)
@@ -172,7 +172,7 @@ class Forced(test_bulk.BulkTest):
         path = self.hosts("rate=100M,delay=25ms,queue=4M", {"net.ipv4.tcp_wmem": f"4096 16384 {wmem}"})
         path.route("a", congctl="reno")  # which fills a queue at once
         sink = path.popen("b", [sys.executable, "-c", SINK])
-        wait_listening(path, "b", test_bulk.PORT)
+        wait_listening(path, "b", test_bulk.PORT, sink)
         env = os.environ | {"AUTOBUF_LIBRARY": built("lib/libautobuf.so.0"), "PYTHONPATH": str(PYTHON)}
         sender = path.popen("a", [sys.executable, "-B", "-c", SENDER, path.addr["b"]], stdin=subprocess.PIPE, env=env)
         return path, sender, sink
@@ -232,7 +232,7 @@ class Import(test_bulk.BulkTest):
     def measured(self, path: Path, *args: str) -> dict[str, str]:
         """What the client on side a tells, and the server."""
         server = path.popen("b", ["iperf3", "--server", "--one-off", "--json"], stdout=subprocess.PIPE)
-        wait_listening(path, "b", 5201)
+        wait_listening(path, "b", 5201, server)
         client = path.run("a", ["iperf3", "--client", path.addr["b"], "--json", "--time", "2", *args])
         self.assertEqual(client.returncode, 0, client.stdout)
         return {"a": client.stdout, "b": server.communicate(timeout=30)[0]}

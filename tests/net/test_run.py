@@ -840,8 +840,8 @@ class OnAPath(BulkTest):
     def started(self, both: str = "rate=50M,delay=20ms,queue=1M") -> Path:
         path = self.path(both=both)
         path.sysctl("a", PING_GROUPS, ALL)
-        path.popen("b", [sys.executable, "-c", self.SINK, str(PORT)])
-        wait_listening(path, "b", PORT)
+        server = path.popen("b", [sys.executable, "-c", self.SINK, str(PORT)])
+        wait_listening(path, "b", PORT, server)
         return path
 
     def send(self, path: Path, size: int, *options: str) -> str:
@@ -910,8 +910,8 @@ class OnAPath(BulkTest):
         """What is reported of a program that gets 8 MB; its window is 20 Mbit/s by itself."""
         path = self.path(both="rate=50M,delay=50ms,queue=2M")
         path.sysctl("a", "net.ipv4.tcp_rmem", "4096 131072 500000")
-        path.popen("b", [sys.executable, "-c", self.SOURCE, str(PORT)])
-        wait_listening(path, "b", PORT)
+        server = path.popen("b", [sys.executable, "-c", self.SOURCE, str(PORT)])
+        wait_listening(path, "b", PORT, server)
 
         def receive(program: str, *arguments: str) -> str:
             done = path.run("a", [COMMAND, "run", "--report", "--", sys.executable, "-c", program, path.addr["b"], str(PORT),
@@ -953,8 +953,8 @@ class OnAPath(BulkTest):
         path.sysctl("a", "net.ipv4.tcp_wmem", "4096 16384 524288")
         path.sysctl("a", "net.ipv4.tcp_rmem", "4096 131072 500000")
         for port, program, sends in some((PORT, self.SINK, 30_000_000), (PORT + 1, self.SOURCE, 0)):
-            path.popen("b", [sys.executable, "-c", program, str(port)])
-            wait_listening(path, "b", port)
+            server = path.popen("b", [sys.executable, "-c", program, str(port)])
+            wait_listening(path, "b", port, server)
             sizes = []
             for options in ((), ("--max", "400k")):
                 done = path.run("a", [COMMAND, "run", *options, "--", sys.executable, "-c", self.SIZES, path.addr["b"], str(port),
@@ -988,8 +988,8 @@ class OnAPath(BulkTest):
         """What was set, and what the kernel alone would have given, were seen while it lived."""
         path = self.path(both="rate=50M,delay=20ms,queue=1M")
         for port, size, options in ((PORT, 12_000_000, ("--intent", "low-delay")), (PORT + 1, 20_000, ())):
-            path.popen("b", [sys.executable, "-c", self.ENDS, str(port), str(size)])
-            wait_listening(path, "b", port)
+            server = path.popen("b", [sys.executable, "-c", self.ENDS, str(port), str(size)])
+            wait_listening(path, "b", port, server)
             for how in ("end", "reset"):
                 with self.subTest(how, size=size):
                     done = path.run("a", [COMMAND, "run", "--report", *options, "--", sys.executable, "-c", self.OVER,

@@ -46,8 +46,8 @@ class TlsTest(PathTest):
         for side in "ab":
             path.route(side, congctl="cubic")
         server = path.popen("b", [built(PROGRAM), "serve", "--port", str(PORT)],
-                            stderr=subprocess.DEVNULL)
-        wait_listening(path, "b", PORT)
+                            stderr=subprocess.PIPE)
+        wait_listening(path, "b", PORT, server)
         return server
 
     def measure(self, path: Path, **kw) -> dict:

@@ -90,7 +90,7 @@ class TransferTest(PathTest):
         for side in "ab":
             path.route(side, congctl="cubic")
         server = path.popen("b", [built(TOOL), "serve", *args], **kw)
-        wait_listening(path, "b", PORT)
+        wait_listening(path, "b", PORT, server)
         return server
 
     def measure(self, path: Path, seconds: int, *args: str) -> subprocess.CompletedProcess:
@@ -233,8 +233,8 @@ class Refusing(TransferTest):
         for answer, words in ((b"AUTOBUF ERROR 500 unknown\r\n", "does not know transfers"),
                               (b"", "closed the connection"), (b"\x1b[2J\xff\n", "")):
             with self.subTest(answer=answer), Path(both="rate=100M,delay=5ms") as path:
-                path.popen("b", [sys.executable, "-c", OLD_SERVER.format(port=PORT, answer=answer)])
-                wait_listening(path, "b", PORT)
+                server = path.popen("b", [sys.executable, "-c", OLD_SERVER.format(port=PORT, answer=answer)])
+                wait_listening(path, "b", PORT, server)
                 self.refused(path, 1, words)
 
     def test_busy(self) -> None:

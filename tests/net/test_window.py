@@ -47,7 +47,7 @@ class Window(PathTest):
             path.route(side, congctl="cubic")
         program = built("tests/net/window")
         server = path.popen("b", [program, "recv", str(PORT), *map(str, recv)], unprivileged=unprivileged)
-        wait_listening(path, "b", PORT)
+        wait_listening(path, "b", PORT, server)
         done = path.run("a", [program, "send", path.addr["b"], str(PORT), *map(str, send),
                               str(seconds)], unprivileged=True)
         self.assertEqual(done.returncode, 0, done.stderr)

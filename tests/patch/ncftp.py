@@ -140,11 +140,11 @@ class Server:
         binds = " && ".join(f'{{ [ ! -e /etc/{name} ] || mount --bind "{place.folder}/{name}" /etc/{name}; }}'
                             for name in ("passwd", "ftpusers", "shells"))
         # The namespace's first process stays, and goes with the test, which who changes credentials does not.
-        run = '"$@" && exec sleep infinity' if kind == "inetutils" else '"$@" & wait'
+        run = '"$@" && exec sleep infinity' if kind == "inetutils" else '"$@" & wait $!'
         with self.log.open("w") as log_file:
             self.process = p.popen(side, [*ALONE, "sh", "-c", f'{binds} && {{ {run}; }}', "sh", *wrap, *argv],
                                    stdout=log_file, stderr=log_file)
-        wait_listening(p, side, PORT)
+        wait_listening(p, side, PORT, self.process, self.log)
 
     def proftpd(self, options: list[str], load: list[str], debug: int) -> list[str]:
         place = self.place

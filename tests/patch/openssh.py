@@ -221,7 +221,7 @@ class Server:
             self.process = p.popen(side, [*ALONE, "sh", "-c", script, "sh", *drop(force), *wrap,
                                           str(where / "sbin" / "sshd"), "-D", "-e", "-f", str(config)],
                                    stderr=log_file)
-        wait_listening(p, side, PORT)
+        wait_listening(p, side, PORT, self.process, self.log)
 
     @property
     def pid(self) -> int:

@@ -279,7 +279,7 @@ class StrangeServer:
         script = f'mount --bind "{passwd}" /etc/passwd && cd "{self.home}" && {self.before()} && exec "$@"'
         with self.log.open("w") as log_file:
             self.process = p.popen(side, [*ALONE, "sh", "-c", script, "sh", *map(str, self.argv())], stderr=log_file)
-        wait_listening(p, side, PORT)
+        wait_listening(p, side, PORT, self.process, self.log)
 
     def prepare(self) -> None:
         pass

@@ -76,13 +76,13 @@ class Held(OpenSSH):
     def connect(self, ssh: Client, count: int) -> None:
         """So many connections, each with a forwarded port to a process that reads."""
         self.sink = self.peer(ssh, "b", "sink", 7500)
-        wait_listening(ssh.path, "b", 7500)
+        wait_listening(ssh.path, "b", 7500, self.sink)
         ports = range(7501, 7501 + count)
         self.source = self.peer(ssh, "a", "source", *ports)
         self.clients = [ssh.path.popen("a", [*FILES, *ssh.argv(
             "ssh", "-N", "-L", f"{port}:127.0.0.1:7500", ssh.remote())]) for port in ports]
-        for port in ports:
-            wait_listening(ssh.path, "a", port, 60)
+        for port, client in zip(ports, self.clients):
+            wait_listening(ssh.path, "a", port, client, timeout=60)
 
     def own_bytes(self, ssh: Client) -> int:
         """Of all processes of this sshd: those in its namespace."""

@@ -22,7 +22,7 @@ from ncftp import KINDS, TOP, Client, Control, Place, Server, inside, modules, p
 
 from at_once import alone, beside  # the folder is on the path by now
 from cases import PathTest, run_tests, thorough
-from path import Path, global_sysctls, wait_line, wait_listening
+from path import Path, global_sysctls, wait_line
 from place import ALONE
 
 ALL = "AUTOBUF_TESTS_ALL" in os.environ

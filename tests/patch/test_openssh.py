@@ -359,11 +359,11 @@ class Transfers(OpenSSH):
     def test_a_forwarded_port(self) -> None:
         ssh = self.ends()
         p = ssh.path
-        p.popen("b", [str(build_folder() / "examples" / "bulk"), "recv", "--bind", "127.0.0.1"])
-        wait_listening(p, "b", 7500)
+        server = p.popen("b", [str(build_folder() / "examples" / "bulk"), "recv", "--bind", "127.0.0.1"])
+        wait_listening(p, "b", 7500, server)
         log = self.here / "log"
-        ssh.popen("ssh", "-v", "-E", str(log), "-N", "-L", "7501:127.0.0.1:7500", ssh.remote())
-        wait_listening(p, "a", 7501)
+        client = ssh.popen("ssh", "-v", "-E", str(log), "-N", "-L", "7501:127.0.0.1:7500", ssh.remote())
+        wait_listening(p, "a", 7501, client, log)
         for reverse in ([], ["--reverse"]):
             done = p.run("a", [str(build_folder() / "examples" / "bulk"), "send", "--bytes", str(24 * MB), "--port", "7501",
                                "--tune", "none", *reverse, "127.0.0.1"])

@@ -168,9 +168,9 @@ class Installed(PathTest):
         p = self.path(both=self.link)
         for side in "ab":
             p.route(side, congctl="cubic")
-        log = self.enterContext(tempfile.TemporaryFile("w+"))
+        log = self.enterContext(tempfile.NamedTemporaryFile("w"))
         self.server = p.popen("b", root.argv(*sshd), stderr=log, stdout=log)
-        wait_listening(p, "b", port)
+        wait_listening(p, "b", port, self.server, log.name)
         return p
 
     def copy(self, p, root: Root, *args: str, wrong: str = "", scp: str = "autobuf-scp", port: int = PORT) -> str:

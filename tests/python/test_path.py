@@ -130,9 +130,9 @@ class Measuring(PythonTest):
 
     def test_in_band(self) -> None:
         path = self.path(ab="rate=20M,delay=10ms", ba="rate=80M,delay=10ms")
-        path.popen("b", [binding.built("tools/autobuf"), "serve", "--port", str(INBAND_PORT)],
-                   stderr=subprocess.DEVNULL)
-        wait_listening(path, "b", INBAND_PORT)
+        server = path.popen("b", [binding.built("tools/autobuf"), "serve", "--port", str(INBAND_PORT)],
+                            stderr=subprocess.PIPE)
+        wait_listening(path, "b", INBAND_PORT, server)
         found = json.loads(self.python(path, "-c", INBAND, path.addr["b"], INBAND_PORT))
         self.near(found["tx_rate_bit_per_s"], 20e6, RATE_SHARE, "there")
         self.near(found["rx_rate_bit_per_s"], 80e6, RATE_SHARE, "back")
@@ -142,7 +142,7 @@ class Plain(PythonTest):
     def send(self, path: Path, file: pathlib.Path, **env: str) -> tuple[str, int]:
         """What examples/plain.py prints, and the nanoseconds until the last byte had arrived."""
         sink = path.popen("b", [sys.executable, "-c", SINK, str(PORT)])
-        wait_listening(path, "b", PORT)
+        wait_listening(path, "b", PORT, sink)
         text = self.python(path, EXAMPLES / "plain.py", path.addr["b"], PORT, file, **env)
         size, digest, elapsed_ns = wait_line(sink, lambda line: True, 60).split()
         sink.wait(10)
@@ -183,9 +183,9 @@ class Paramiko(PythonTest):
             subprocess.run(["ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-f", folder / key], check=True)
         public = " ".join((folder / "host_key.pub").read_text().split()[:2])
         (folder / ".ssh/known_hosts").write_text(f"[{path.addr['b']}]:{SSH_PORT} {public}\n")
-        path.popen("b", [PYTHON, str(binding.TOP / "tests/python/sftp_server.py"), str(SSH_PORT),
-                         str(folder / "host_key")], stderr=subprocess.DEVNULL)
-        wait_listening(path, "b", SSH_PORT)
+        server = path.popen("b", [PYTHON, str(binding.TOP / "tests/python/sftp_server.py"), str(SSH_PORT),
+                                  str(folder / "host_key")], stderr=subprocess.PIPE)
+        wait_listening(path, "b", SSH_PORT, server)
 
     def test_a_file_comes_through_a_window_that_grows(self) -> None:
         self.core(CORE)
