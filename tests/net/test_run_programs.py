@@ -47,7 +47,7 @@ seq 3000000 | head -c %(bytes)d >$WORK/file
 chown -R nobody:nogroup $WORK
 cd $WORK
 as_nobody="setpriv --reuid 65534 --regid 65534 --clear-groups --inh-caps=-all" # a function would be a shell around the server
-listening() { until ss -Hltn "sport = :$1" | grep -q .; do kill -0 $server || exit 9; done; }
+listening() { until ss -Hltn "sport = :$1" | grep -q .; do kill -0 $server || { cat served >&2; exit 9; }; done; }
 $as_nobody sh -euc '%(prepare)s'
 %(server_as)s %(under)s sh -euc '%(serve)s' >served 2>&1 &
 server=$!
