@@ -32,8 +32,8 @@ from pathlib import Path as _FilePath
 from typing import Any
 
 __all__ = [
-    "Path", "PathError", "default_pathemu", "global_sysctls", "machine_lock", "recover",
-    "told", "unavailable", "wait_line", "wait_listening",
+    "Path", "PathError", "TooLate", "default_pathemu", "global_sysctls", "machine_lock",
+    "recover", "told", "unavailable", "wait_line", "wait_listening",
 ]
 
 NOBODY = 65534
@@ -49,6 +49,10 @@ os.environ.setdefault("AUTOBUF_PATHS", "off")  # what one case has measured must
 
 class PathError(RuntimeError):
     """The path could not be set up or changed; the text says why."""
+
+
+class TooLate(PathError):
+    """What was waited for has not come in time."""
 
 
 class Broken(Exception):
@@ -112,7 +116,7 @@ def wait_line(proc: subprocess.Popen, predicate: Callable[[str], Any],
     """The first line of proc's standard output for which the predicate holds.
 
     Lines before it are passed over; later calls go on behind it. Do not mix with reading
-    proc.stdout in another way. Raises PathError when the output ends or the time is up.
+    proc.stdout in another way. Raises PathError when the output ends, TooLate when the time is up.
     """
     lines = proc.__dict__.setdefault("_path_lines", _Lines(proc.stdout.fileno()))
     deadline = time.monotonic() + timeout
@@ -120,7 +124,7 @@ def wait_line(proc: subprocess.Popen, predicate: Callable[[str], Any],
         try:
             line = lines.next(deadline)
         except TimeoutError:
-            raise PathError(f"no such line within {timeout} s from {proc.args}") from None
+            raise TooLate(f"no such line within {timeout} s from {proc.args}") from None
         if line is None:
             raise PathError(f"output ended without such a line: {proc.args}")
         if predicate(line):
@@ -355,7 +359,7 @@ def wait_listening(path: Path, side: str, port: int, server: subprocess.Popen, l
                    timeout: float = 10.0, protocol: str = "tcp") -> None:
     """Return once a socket listens on the port (for protocol="udp": is bound to it).
 
-    Raises PathError as soon as the server's process has ended, or when the time is up, with what the server has told().
+    Raises PathError as soon as the server's process has ended, TooLate when the time is up, with what the server has told().
     """
     files = [f"/proc/net/{protocol}", f"/proc/net/{protocol}6"]
     state = "0A" if protocol == "tcp" else "07"
@@ -368,9 +372,9 @@ def wait_listening(path: Path, side: str, port: int, server: subprocess.Popen, l
             column = row.split()
             if column[3] == state and column[1].endswith(f":{port:04X}"):
                 return
-    how = f"after {timeout} s" if status is None else f"and its server has ended with {status}"
-    words = told(server, log)
-    raise PathError(f"nothing listens on port {port} of {side} {how}" + (f": {words}" if words else ""))
+    ended, words = status is not None, told(server, log)
+    how = f"and its server has ended with {status}" if ended else f"after {timeout} s"
+    raise (PathError if ended else TooLate)(f"nothing listens on port {port} of {side} {how}" + (f": {words}" if words else ""))
 
 
 # ---- one run at a time, and global sysctls ----

@@ -31,7 +31,7 @@ sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
 import cases  # noqa: E402
 from cases import PathTest, run_tests, thorough  # noqa: E402
 from path import (  # noqa: E402
-    Path, PathError, default_pathemu, global_sysctls, machine_lock, recover, wait_line,
+    Path, PathError, TooLate, default_pathemu, global_sysctls, machine_lock, recover, wait_line,
     wait_listening)
 
 PORT = 7600
@@ -179,7 +179,7 @@ class Shape(PathTest):
                     if got >= 0.97 * rate:
                         break
                     if flow.offered() > 1.2e6 * rate and flow.truth["stall_max_ns"] < 2e6:
-                        self.fail(f"rate: {got:.6g}, expected {rate} within 3%")
+                        self.untimely(f"rate: {got:.6g}, expected {rate} within 3%")
                 else:
                     self.skipTest(f"too busy a machine for {rate} Mbit/s")
 
@@ -267,7 +267,7 @@ class Shape(PathTest):
                 return
             path.change("ab", burst="0", peak="0")  # a new bucket is a full one
             path.change("ab", burst="60K", peak="200M")
-        self.fail(f"peak rates {rates}, expected 2e8 within 10%")
+        self.untimely(f"peak rates {rates}, expected 2e8 within 10%")
 
     @thorough
     def test_cross_traffic(self) -> None:
@@ -413,7 +413,7 @@ class Ends(PathTest):
                     server = path.popen("b", command, stderr=log if logged else subprocess.PIPE)
                     if command is stays:
                         wait_line(server, lambda line: True)
-                    with self.assertRaises(PathError) as caught:
+                    with self.assertRaises(TooLate if command is stays else PathError) as caught:
                         wait_listening(path, "b", PORT, server, log.name if logged else None, timeout)
                     self.assertEqual(str(caught.exception), f"nothing listens on port {PORT} of b {how}")
 
@@ -604,13 +604,18 @@ class Elsewhere(PathTest):
 
 
 class Judging(unittest.TestCase):
-    """Of tests that failed: those on a path that was late are run again."""
+    """Of tests that failed: those on a path that was late are run again, and at last skipped if that explains their failure."""
 
-    def outcome(self, error: Exception, late: str, fails: int) -> tuple[int, int, int]:
+    EXPLAINED = (cases.Untimely("x"), TooLate("x"), TimeoutError("x"), subprocess.TimeoutExpired("x", 1))
+    OTHERS = (AssertionError("x"), PathError("x"), ValueError("x"))
+
+    def outcome(self, error: Exception, late: str, fails: int, timeless: bool = False) -> tuple[int, int, int]:
         """Of a test that fails so often: how often it was run, its failures, its skips."""
         runs = []
 
         class Failing(PathTest):
+            beside = timeless
+
             def lateness(self) -> str:
                 return late
 
@@ -625,13 +630,37 @@ class Judging(unittest.TestCase):
         return len(runs), len(result.failures) + len(result.errors), len(result.skipped)
 
     def test_what_failed_on_a_late_path_is_run_again(self) -> None:
-        for error in (AssertionError("x"), PathError("x"), subprocess.TimeoutExpired("x", 1), ValueError("x")):
+        for error in (*self.EXPLAINED, *self.OTHERS):
             with self.subTest(error=error):
                 self.assertEqual(self.outcome(error, "", 1), (1, 1, 0))
                 self.assertEqual(self.outcome(error, "late", 0), (1, 0, 0))
                 self.assertEqual(self.outcome(error, "late", 2), (3, 0, 0))
-                self.assertEqual(self.outcome(error, "late", 3), (3, 0, 1))
         self.assertEqual(self.outcome(unittest.SkipTest("not here"), "late", 1), (1, 0, 1))
+
+    def test_only_what_concerns_time_is_skipped(self) -> None:
+        for errors, timeless, failures in ((self.EXPLAINED, False, 0), (self.EXPLAINED, True, 1), (self.OTHERS, False, 1)):
+            for error in errors:
+                with self.subTest(error=error, timeless=timeless):
+                    self.assertEqual(self.outcome(error, "late", 3, timeless), (3, failures, 1 - failures))
+
+    def test_which_assertions_concern_time(self) -> None:
+        case = PathTest()
+        for check in (lambda: case.near(1, 2, 0.1, "x"), lambda: case.between(3, 1, 2, "x"), lambda: case.untimely("x"),
+                      lambda: case.assertLess(2, 1), lambda: case.assertLessEqual(2.0, 1), lambda: case.assertGreater(1, 2),
+                      lambda: case.assertGreaterEqual(1, 2, "x"), lambda: case.assertAlmostEqual(1, 2, delta=0.5)):
+            with self.assertRaises(cases.Untimely):
+                check()
+        for check in (lambda: case.assertLess({1}, {1}), lambda: case.assertEqual(1, 2), lambda: case.assertTrue(False)):
+            with self.assertRaises(AssertionError) as caught:
+                check()
+            self.assertNotIsInstance(caught.exception, cases.UNTIMELY)
+        with subprocess.Popen(["cat"], stdin=subprocess.PIPE, stdout=subprocess.PIPE) as silent:
+            with self.assertRaises(TooLate):
+                wait_line(silent, lambda line: True, 0)
+            silent.stdin.close()
+            with self.assertRaises(PathError) as caught:
+                wait_line(silent, lambda line: True)
+            self.assertNotIsInstance(caught.exception, cases.UNTIMELY)
 
 
 def main() -> int:

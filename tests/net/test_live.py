@@ -243,7 +243,8 @@ class Watch(Asked):
         shown, deadline = b"", time.monotonic() + WAIT_S
         while shown.count(b"limited by") < 3:
             left = deadline - time.monotonic()
-            self.assertTrue(left > 0 and select.select([ours], [], [], left)[0], shown)
+            if left <= 0 or not select.select([ours], [], [], left)[0]:
+                self.untimely(f"{shown}")
             shown += os.read(ours, 65536)
         self.stop(watch, signal.SIGINT)
         screen = shown.split(b"\x1b[H")[-2].replace(b"\x1b[K", b"").replace(b"\x1b[J", b"")

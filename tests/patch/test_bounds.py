@@ -104,7 +104,7 @@ class Held(OpenSSH):
             elif time.monotonic() - since > 2:
                 return now
             subprocess.run(["sleep", "0.02"], check=True)
-        self.fail("memory does not settle")
+        self.untimely("memory does not settle")
 
     # ---- what the peers do ----
 

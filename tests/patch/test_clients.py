@@ -68,7 +68,7 @@ class Clients(Strangers):
         except subprocess.TimeoutExpired as error:
             arrived = self.here / "got" if way == "get" else self.there / "put"
             size = arrived.stat().st_size if arrived.exists() else 0
-            self.fail(f"{way}: {size} bytes in {error.timeout} s; {client.ssh.server.log.read_text()[-1000:]}")
+            self.untimely(f"{way}: {size} bytes in {error.timeout} s; {client.ssh.server.log.read_text()[-1000:]}")
 
     def both_ways(self, client: strangers.Stranger, size: int) -> str:
         """Both ways, compared; the server's log."""

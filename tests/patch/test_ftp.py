@@ -287,7 +287,7 @@ class Module(FtpTest):
             last = now
             if same == 100:
                 return now
-        self.fail("the queue does not settle")
+        self.untimely("the queue does not settle")
 
     def test_a_client_that_never_reads_pins_little(self):
         p = self.link(FAR)

@@ -71,7 +71,7 @@ class OpenSSH(PathTest):
         deadline = time.monotonic() + seconds
         while not condition():
             if time.monotonic() > deadline:
-                self.fail(what)
+                self.untimely(what)
             subprocess.run(["true"], check=True)
 
     def own_kb(self, pid: int) -> int:
@@ -91,7 +91,7 @@ class OpenSSH(PathTest):
             if same == 200:
                 return now
             subprocess.run(["true"], check=True)
-        self.fail("memory does not settle")
+        self.untimely("memory does not settle")
 
     def well(self, done: subprocess.CompletedProcess) -> subprocess.CompletedProcess:
         self.assertEqual(done.returncode, 0, f"{done.args}: {done.stderr}")
@@ -574,7 +574,7 @@ class Held(OpenSSH):
             if same == 600:
                 return
             subprocess.run(["true"], check=True)
-        self.fail("the peer goes on sending")
+        self.untimely("the peer goes on sending")
 
     def test_a_reader_that_stalls_and_goes_on(self) -> None:
         ssh = self.ends()
