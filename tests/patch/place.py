@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import pathlib
+import re
 import shutil
 import signal
 import tempfile
@@ -49,6 +50,17 @@ def left_by_killed(kind: str, fill: Callable[[], object]) -> list[str]:
         left = {name for name in set(os.listdir(MemoryFolder.memory)) - before if name.startswith(f"autobuf-{kind}")}
     at_work = {name for name in left if pathlib.Path("/proc", *name.split("-")[2:3], "exe").exists()}  # beside this one
     return sorted(left - at_work)
+
+
+FRAME = re.compile(r"==\d+== +(?:at|by) 0x[0-9A-F]+: (.*)")
+OURS = re.compile(r"autobuf|\bab_", re.I)
+
+
+def blamed(report: str) -> list[str]:
+    """What valgrind has found, if a frame of it is ours: by its function, source or object. The folders of an object do not count,
+    for any program lies below one of the project's name."""
+    findings = re.split(r"\n(?:==\d+== \n)+", report)
+    return [finding for finding in findings if any(OURS.search(re.sub(r"\(in .*/", "(in ", frame)) for frame in FRAME.findall(finding))]
 
 
 def drop(force: bool) -> list[str]:

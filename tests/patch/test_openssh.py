@@ -19,6 +19,7 @@ from openssh import (PATCHES, USER, VERSIONS, Client, apply, pair, patches, pref
 from at_once import alone, beside  # the folder is on the path by now
 from cases import PathTest, run_tests, some, thorough
 from path import build_folder, wait_line, wait_listening
+from place import blamed
 
 NEWEST = os.environ.get("AUTOBUF_OPENSSH", VERSIONS[-1])
 """The release that is tested, where not all of them are."""
@@ -787,7 +788,7 @@ class Memory(OpenSSH):
         self.assertGreaterEqual(len(said), 6, "processes: scp, ssh, sshd and its parts")
         for text in said:
             for paragraph in re.split(r"==\d+== \n", text):
-                if "are definitely lost" not in paragraph or "autobuf" in paragraph:
+                if "are definitely lost" not in paragraph or blamed(paragraph):
                     self.assertEqual(paragraph.strip(), "")
 
 
