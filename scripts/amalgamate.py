@@ -101,6 +101,14 @@ class Pair:
             self.read.append(file)
         return replace_exactly(SPDX, "", file.read_text(), 1, file)
 
+    def in_top(self, file: pathlib.Path) -> pathlib.Path:
+        """The same file by way of TOP. Its own way there may be another one: the folder may be mounted at a second place."""
+        file = file.resolve()
+        for folder in file.parents:
+            if folder.samefile(self.top):
+                return self.top / file.relative_to(folder)
+        raise Unexpected(f"{file}: not in {self.top}")
+
     def name_of(self, file: pathlib.Path) -> pathlib.Path:
         return file.relative_to(self.top)
 
@@ -218,7 +226,7 @@ def main() -> int:
     pair = Pair(args.top)
     try:
         args.header.write_text(pair.header())
-        args.source.write_text(pair.sources([file.resolve() for file in args.library]))
+        args.source.write_text(pair.sources([pair.in_top(file) for file in args.library]))
     except (Unexpected, OSError) as error:
         print(f"amalgamate.py: {error}", file=sys.stderr)
         return 1

@@ -63,6 +63,17 @@ class Tree(unittest.TestCase):
         self.assertEqual(self.look(0o700, AUTOBUF_BUILD=self.elsewhere),
                          ["/srv/libautobuf", str(self.elsewhere), self.elsewhere.name, self.elsewhere.name])
 
+    def test_the_pair_of_a_tree_that_is_seen_at_two_places(self) -> None:
+        """The build was set up at one, and is run at the other."""
+        script = 'mount --bind "$0" "$1"; "$0/scripts/amalgamate.py" "$0" "$2/bwdelay.c" "$2/bwdelay.h" "$1"/lib/*/*.c'
+        found = []
+        for place in (HERE.parents[1], self.top):
+            done = subprocess.run(["unshare", "--mount", "sh", "-ec", script, HERE.parents[1], place, self.elsewhere],
+                                  capture_output=True, text=True)
+            self.assertEqual((done.returncode, done.stderr), (0, ""))
+            found.append((self.elsewhere / "bwdelay.c").read_bytes())
+        self.assertEqual(found[0], found[1])
+
 
 if __name__ == "__main__":
     sys.exit(run_tests(("setpriv", "unshare", "mount"), on_path=False))
