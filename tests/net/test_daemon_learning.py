@@ -242,15 +242,15 @@ except ConnectionError:  # the daemon has ended
             "unshare", "--mount", "sh", "-c", "mount -t tmpfs none /run && mount -t tmpfs none /var/lib && umask 077 && "
             f"install -d -m 755 -o {NOBODY} /run/autobufd /var/lib/autobuf && exec setpriv --reuid {NOBODY} --regid {NOBODY} "
             '--clear-groups "$@"', "sh"))
-        inside = f"/proc/{daemon.pid}/root"
+        inside, enter = f"/proc/{daemon.pid}/root", ["nsenter", f"--target={daemon.pid}", "--mount", "--root", "--wd"]
         self.store = pathlib.Path(f"{inside}/var/lib/autobuf/paths")
         self.until(pathlib.Path(f"{inside}/run/autobufd/learned.sock").exists, "no socket")
 
         def transfer(user: int) -> int:
             """How many echoes it sent."""
             before = self.echoes(path)
-            done = path.run("a", ["nsenter", f"--mount=/proc/{daemon.pid}/ns/mnt", "setpriv", "--reuid", str(user), "--regid", str(user),
-                                  "--clear-groups", "env", "-u", "AUTOBUF_PATHS", f"HOME={self.folder}", f"XDG_CACHE_HOME={self.folder}",
+            done = path.run("a", [*enter, "setpriv", "--reuid", str(user), "--regid", str(user), "--clear-groups",
+                                  "env", "-u", "AUTOBUF_PATHS", f"HOME={self.folder}", f"XDG_CACHE_HOME={self.folder}",
                                   test_bulk.example("bulk"), "send", "--tune", "autobuf", "--intent", "low-delay", "--seconds", "1",
                                   path.addr["b"]], env=os.environ | {"LD_LIBRARY_PATH": str(self.folder)})
             self.assertEqual(done.returncode, 0, done.stderr)
@@ -262,8 +262,7 @@ except ConnectionError:  # the daemon has ended
         for user in (0, NOBODY, 4242):
             self.assertEqual(transfer(user), 0, user)
         self.assertFalse((self.folder / "autobuf").exists())  # the user's own store
-        listed = subprocess.run(["nsenter", f"--mount=/proc/{daemon.pid}/ns/mnt", built("tools/autobuf"), "paths", "set", "--store",
-                                 "/var/lib/autobuf/paths",
+        listed = subprocess.run([*enter, built("tools/autobuf"), "paths", "set", "--store", "/var/lib/autobuf/paths",
                                  "--rate", "1G", "--rtt", "10", "192.0.2.9"], capture_output=True, text=True)
         self.assertEqual(listed.returncode, 0, listed.stderr)  # root writes into it as well
         self.assertEqual(len(self.entries()), 2)

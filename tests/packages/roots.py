@@ -137,7 +137,7 @@ class Root:
         script = 'mount -t tmpfs -o mode=755 root "$0" && echo ready && exec cat'
         self.keeper = subprocess.Popen(
             ["setpriv", "--pdeathsig", "KILL", "unshare", "--mount", "--pid", "--fork", "--kill-child",
-             "sh", "-c", script, self.memory], stdin=subprocess.PIPE, stdout=subprocess.PIPE)
+             "sh", "-c", script, self.memory], stdin=subprocess.PIPE, stdout=subprocess.PIPE, cwd="/")
         wait_line(self.keeper, lambda line: line == "ready")
         self.pid = int(pathlib.Path(f"/proc/{self.keeper.pid}/task/{self.keeper.pid}/children").read_text())
         try:
@@ -151,10 +151,14 @@ class Root:
         self.keeper.kill()
         self.keeper.communicate()
 
+    def enter(self, *cmd: object) -> list[str]:
+        """A command that sees the memory, and is not in the root. Without --root it would leave a chroot in which this runs: the
+        root folder of a mount namespace is the system's."""
+        return ["nsenter", f"--target={self.pid}", "--mount", "--pid", "--root", "--wd", "--", *map(str, cmd)]
+
     def outside(self, script: str, *args: object) -> None:
         """A script that sees the memory, and is not in the root."""
-        done = subprocess.run(["nsenter", f"--target={self.pid}", "--mount", "--pid", "--", "sh", "-ec", script, "sh",
-                               *map(str, args)], capture_output=True, text=True, cwd="/")
+        done = subprocess.run(self.enter("sh", "-ec", script, "sh", *args), capture_output=True, text=True)
         if done.returncode:
             raise RuntimeError(f"{script}: {done.stdout[-2000:]}{done.stderr[-2000:]}")
 
@@ -218,8 +222,7 @@ class Root:
     def argv(self, *cmd: object, **env: str) -> list[str]:
         """A command in the root, for whatever network namespace it is started in."""
         words = [f"{name}={value}" for name, value in (ENVIRONMENT | env).items()]
-        return ["nsenter", f"--target={self.pid}", "--mount", "--pid", "--", "chroot", str(self.root), "env", "-i",
-                *words, *map(str, cmd)]
+        return self.enter("chroot", self.root, "env", "-i", *words, *cmd)
 
     def run(self, *cmd: object, **env: str) -> subprocess.CompletedProcess:
         return subprocess.run(self.argv(*cmd, **env), capture_output=True, text=True, stdin=subprocess.DEVNULL)
