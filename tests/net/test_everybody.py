@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: MIT
-"""tests/for_everybody: other users get at a tree that lies in a private folder. Prints TAP."""
+"""tests/for_everybody: other users get at a tree that lies in a private folder, and in a chroot it can mount. Prints TAP."""
 from __future__ import annotations
 
 import contextlib
@@ -20,6 +20,34 @@ from cases import run_tests  # noqa: E402
 LOOK = ("sh", "-c", "pwd; echo \"$AUTOBUF_BUILD\"; "
         "setpriv --reuid=65534 --regid=65534 --clear-groups cat \"$AUTOBUF_BUILD/file\" \"$0/file\"")
 
+IN_CHROOT = """
+for name in /*; do
+    if [ -L "$name" ]; then
+        cp -P "$name" "$0$name"
+    elif [ -d "$name" ]; then
+        mkdir "$0$name"
+        mount --rbind "$name" "$0$name"
+    fi
+done
+touch "$0/in-it"
+! chroot "$0" unshare --mount true 2>"$0/said" || echo "it is no such chroot"
+exec chroot "$0" "$@"
+"""
+"""The root folder of this one is no mount."""
+
+
+class Chroot(unittest.TestCase):
+    def test_mounts_are_private_in_it(self) -> None:
+        if os.geteuid():
+            self.skipTest("mounts need root")
+        before = pathlib.Path("/proc/mounts").read_text()
+        with tempfile.TemporaryDirectory() as name:
+            work = "mount -t tmpfs mine /mnt; unshare --mount mount -t tmpfs mine /srv; ls /in-it; grep -o '^mine /[a-z]* ' /proc/mounts"
+            done = subprocess.run(["unshare", "--mount", "sh", "-ec", IN_CHROOT, name, HERE.parent / "own_root.py", "sh", "-c", work],
+                                  capture_output=True, text=True)
+            self.assertEqual((done.stdout, done.stderr), ("/in-it\nmine /mnt \n", ""))
+        self.assertEqual(pathlib.Path("/proc/mounts").read_text(), before)
+
 
 class Tree(unittest.TestCase):
     def setUp(self) -> None:
@@ -28,7 +56,7 @@ class Tree(unittest.TestCase):
         self.folder = pathlib.Path(self.enterContext(tempfile.TemporaryDirectory()))
         self.top = self.folder / "a tree"
         (self.top / "tests").mkdir(parents=True)
-        for name in ("run", "for_everybody"):
+        for name in ("run", "for_everybody", "own_root.py"):
             shutil.copy(HERE.parent / name, self.top / "tests")
         self.elsewhere = pathlib.Path(self.enterContext(tempfile.TemporaryDirectory()))
         self.elsewhere.chmod(0o755)
