@@ -63,6 +63,8 @@ def at_each_end(command: str) -> str:
 POLICE = """tc -n r qdisc add dev ra ingress
 tc -n r filter add dev ra parent ffff: matchall action police rate 50mbit burst 100k conform-exceed drop
 """
+LEAST_HELD = 10
+"""Of fewer intervals nine of ten says nothing."""
 SMALL_BYTES = 64
 """Of the echoes that find the round-trip time, with their IP header."""
 QUICK = [clean(10, 20), clean(100, 100)]
@@ -142,6 +144,8 @@ def cases(_: Kernel, quick: bool) -> Iterator[Case]:
     held: list[bool] = []
 
     def check_all(_: str) -> None:
+        if len(held) < LEAST_HELD:
+            return
         between(sum(held) / max(1, len(held)), 0.9, 1, f"of {len(held)} intervals so many held the truth")
 
     cells = QUICK if quick else CLEAN + IMPAIRED
