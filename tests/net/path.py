@@ -21,6 +21,7 @@ import fcntl
 import json
 import os
 import pathlib
+import re
 import select
 import signal
 import stat
@@ -156,6 +157,8 @@ class Path:
                 self._argv += [option, text]
         if seed is not None:
             self._argv += ["--seed", str(seed)]
+        if has_company:  # which needs the processors, and says nothing of time
+            self._argv.append("--relaxed")
         self._userns = os.geteuid() != 0
         self._cores = split_cores()
         self._emulator: subprocess.Popen | None = None
@@ -355,23 +358,35 @@ def told(process: subprocess.Popen, log: str | os.PathLike | None = None) -> str
     return said[-TOLD_BYTES:].decode(errors="replace").strip()
 
 
+def _sockets(pid: int, namespace: str, names: Sequence[str]) -> str:
+    """Tables of a process's network namespace, once that is this one."""
+    try:
+        if os.stat(f"/proc/{pid}/ns/net").st_ino != os.stat(namespace).st_ino:
+            return ""
+        return "".join(_FilePath(f"/proc/{pid}/{name}").read_text() for name in names if os.path.exists(f"/proc/{pid}/{name}"))
+    except OSError:  # it has ended meanwhile
+        return ""
+
+
 def wait_listening(path: Path, side: str, port: int, server: subprocess.Popen, log: str | os.PathLike | None = None,
                    timeout: float = 10.0, protocol: str = "tcp") -> None:
     """Return once a socket listens on the port (for protocol="udp": is bound to it).
 
     Raises PathError as soon as the server's process has ended, TooLate when the time is up, with what the server has told().
     """
-    files = [f"/proc/net/{protocol}", f"/proc/net/{protocol}6"]
-    state = "0A" if protocol == "tcp" else "07"
+    names = [f"net/{protocol}", f"net/{protocol}6"]
+    bound = re.compile(rf"(?m)^ *\d+: [0-9A-F]+:{port:04X} \S+ {'0A' if protocol == 'tcp' else '07'} ")
     deadline = time.monotonic() + timeout
     status = None
     while status is None and time.monotonic() < deadline:
-        status = server.poll()  # before the look: a server may leave the port to a process that it has started
-        # Each look takes the few milliseconds of starting a process; that is pause enough.
-        for row in path.run(side, ["cat", *files]).stdout.splitlines():
-            column = row.split()
-            if column[3] == state and column[1].endswith(f":{port:04X}"):
-                return
+        status = server.poll()
+        if status is None:
+            said = _sockets(server.pid, path.ns[side], names)
+        else:  # it may have left the port to a process that it has started
+            said = path.run(side, ["cat", *(f"/proc/{name}" for name in names)]).stdout
+        if bound.search(said):
+            return
+        time.sleep(0.002)
     ended, words = status is not None, told(server, log)
     how = f"and its server has ended with {status}" if ended else f"after {timeout} s"
     raise (PathError if ended else TooLate)(f"nothing listens on port {port} of {side} {how}" + (f": {words}" if words else ""))

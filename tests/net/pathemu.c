@@ -63,6 +63,7 @@ struct pathemu {
     int mtu;
     uint64_t seed;
     uint64_t memory_bytes;
+    int relaxed; /* never polls instead of sleeping: packets may be late by what a timer is */
     int signal_fd;
     int timer_fd;
     int stop;
@@ -356,7 +357,7 @@ static void wait_until(struct pathemu *e, uint64_t until_ns)
  */
 static void run(struct pathemu *e)
 {
-    uint64_t busy_ns = 0;
+    uint64_t busy_ns = 0, spin_ns = e->relaxed ? 0 : SPIN_NS;
 
     while (!e->stop) {
         uint64_t now, due_ns, wake_ns;
@@ -375,12 +376,12 @@ static void run(struct pathemu *e)
             wait_until(e, 0);
         if (busy)
             busy_ns = now;
-        if (busy || now < busy_ns + LINGER_NS)
+        if (busy || (!e->relaxed && now < busy_ns + LINGER_NS))
             continue;
         due_ns = next_due_ns(e);
-        if (due_ns != UINT64_MAX && due_ns < now + SPIN_NS)
+        if (due_ns != UINT64_MAX && due_ns < now + spin_ns)
             continue;
-        wake_ns = due_ns == UINT64_MAX ? due_ns : due_ns - SPIN_NS;
+        wake_ns = due_ns == UINT64_MAX ? due_ns : due_ns - spin_ns;
         due_ns = cross_traffic(e, now);
         wait_until(e, wake_ns < due_ns ? wake_ns : due_ns);
     }
@@ -391,7 +392,7 @@ static void run(struct pathemu *e)
 static int usage(const char *problem)
 {
     fprintf(stderr,
-            "pathemu: %s (usage: pathemu [--mtu N] [--seed N] [--memory BYTES] "
+            "pathemu: %s (usage: pathemu [--mtu N] [--seed N] [--memory BYTES] [--relaxed] "
             "[--both|--ab|--ba KEY=VALUE,...]; keys: %s)\n",
             problem, emu_params_usage);
     return 2;
@@ -412,7 +413,7 @@ static int options(struct pathemu *e, int argc, char **argv)
         {"mtu", required_argument, NULL, 'm'},  {"seed", required_argument, NULL, 's'},
         {"both", required_argument, NULL, '2'}, {"ab", required_argument, NULL, 'a'},
         {"ba", required_argument, NULL, 'b'},   {"memory", required_argument, NULL, 'M'},
-        {NULL, 0, NULL, 0},
+        {"relaxed", no_argument, NULL, 'r'},    {NULL, 0, NULL, 0},
     };
     char err[160];
     uint64_t mtu = 1500;
@@ -431,6 +432,8 @@ static int options(struct pathemu *e, int argc, char **argv)
         if ((opt == '2' || opt == 'a' || opt == 'b') &&
             change(e, which, optarg, err, sizeof(err)) < 0)
             return usage(err);
+        if (opt == 'r')
+            e->relaxed = 1;
         if (opt == '?')
             return usage("unknown option, or one without its value");
     }

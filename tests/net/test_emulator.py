@@ -352,18 +352,29 @@ class Truth(PathTest):
                     os.kill(path.pid, end)
             self.assertEqual(path.final["ba"]["delivered_packets"], 3)
 
+    def ticks(self, path: Path) -> int:
+        with open(f"/proc/{path.pid}/stat") as stat:
+            return sum(map(int, stat.read().rpartition(")")[2].split()[11:13]))
+
     def test_idle_uses_no_cpu(self) -> None:
         # in half a second of nothing: at most two ticks of 10 ms
         path = self.path(both="rate=1G,delay=50ms")
         ping(path, count=1)
-
-        def ticks() -> int:
-            with open(f"/proc/{path.pid}/stat") as stat:
-                return sum(map(int, stat.read().rpartition(")")[2].split()[11:13]))
-
-        before = ticks()
+        before = self.ticks(path)
         path.run("a", ["sleep", "0.5"])
-        self.assertLessEqual(ticks() - before, 2)
+        self.assertLessEqual(self.ticks(path) - before, 2)
+
+    def test_with_company_it_sleeps_between_packets(self) -> None:
+        # 100 pings, some milliseconds apart: it would look for a packet all the time otherwise
+        spent = []
+        for company in (False, True):
+            with mock.patch.object(sys.modules["path"], "has_company", company), Path(both="delay=5ms") as path:
+                before = self.ticks(path)
+                status, rtts = ping(path, "a", 100, "-i", "0.001")
+                spent.append(self.ticks(path) - before)
+                self.assertEqual(status, 0)
+                self.between(statistics.median(rtts), 10, 11, "RTT, ms")
+        self.assertLess(spent[1], 0.5 * spent[0])
 
 
 class Ends(PathTest):
