@@ -32,7 +32,7 @@ def ran(*command: str | pathlib.Path, **kw) -> str:
 
 
 def uri_of(suite: str) -> str:
-    """Where this system's apt has the distribution, or its security fixes."""
+    """Where this system's apt has the distribution, or its security fixes; "": it knows no such archive."""
     said = subprocess.run(["apt-get", "indextargets", "--format", "$(RELEASE) $(COMPONENT) $(REPO_URI) $(ORIGIN)",
                            "Created-By: Packages"], capture_output=True, text=True, check=True).stdout
     known = [line.split() for line in said.splitlines()]
@@ -41,7 +41,7 @@ def uri_of(suite: str) -> str:
         if (words[1] == "main" and words[0].endswith("-security") == security
                 and (len(words) < 4 or words[3] == "Debian" or words[3].startswith("$"))):
             return words[2]
-    raise Missing(f"apt's configuration names no archive for {suite}")
+    return ""
 
 
 class Archive:
@@ -54,8 +54,11 @@ class Archive:
             (self.folder / name).mkdir(parents=True, exist_ok=True)
         if not pathlib.Path(KEYS).is_file():
             raise Missing(f"no {KEYS} (package debian-archive-keyring)")
+        places = [(uri, suite) for suite in suites if (uri := uri_of(suite))]
+        if not places:
+            raise Missing(f"apt's configuration names no archive for {', '.join(suites)}")
         self.folder.joinpath("sources.list").write_text("".join(
-            f"deb [arch={architecture} signed-by={KEYS}] {uri_of(suite)} {suite} main\n" for suite in suites))
+            f"deb [arch={architecture} signed-by={KEYS}] {uri} {suite} main\n" for uri, suite in places))
         self.folder.joinpath("status").write_text("")  # what this system has installed does not matter
         self.apt("apt-get", "update")
 
