@@ -12,6 +12,7 @@ import json
 import os
 import pathlib
 import re
+import select
 import signal
 import subprocess
 import sys
@@ -81,11 +82,13 @@ class Suite(NamedTuple):
         return BUILDS["gcc"].folder / "passed" / f"{self.name.replace('/', '-')}.json"
 
 
-FIRST = ("patch/made",)
-"""Builds what other suites of its folder try."""
+BUILT_ASIDE = {"patch": "patch/made", "sanitize": "sanitized"}
+"""Suites that build what others try: those of a folder, or of a build."""
 ASIDE = ("net/everybody", "net/at_once", "net/site", "patch/drift", "patch/made", "patch/settings", "patch/source", "patch/wuftpd",
          "patch/regress", "patch/packages")
-LONG = ("net/run_programs", "patch/clients", "patch/drift", "patch/packages", "patch/regress", "packages/rpm", "net/bench")
+WAITING = ("net/site",)
+"""Of these, which wait most of the time, as those do that are split (LANE)."""
+LONG = ("net/run_programs", "python/path", "patch/clients", "patch/drift", "patch/packages", "patch/regress", "packages/rpm", "net/bench")
 """Only tests/run --all has them."""
 
 
@@ -112,20 +115,20 @@ def suites() -> list[Suite]:
         compiled("unit", "gcc"),
         Suite("patch/made", (sys.executable, HERE / "patch" / "made.py"), aside=True, folder="patch"),
         Suite("kernels", kernels, aside=True, folder="kernels"),
-        compiled("sanitized", "--set-up", "sanitize", "--suite", "unit", "--suite", "fuzz", aside=True),
+        compiled("sanitized", "--set-up", "sanitize", "--no-suite", "source",
+                 *(() if ALL in os.environ else ("--suite", "unit", "--suite", "fuzz", "--no-suite", "slow")), aside=True, lane="beside"),
         *scripts("packages", aside=True),
         compiled("outside", "gcc", "--suite", "outside", aside=True),
-        compiled("pair", "gcc", "--suite", "pair", aside=True),
-        compiled("threads", "gcc", "--suite", "threads", aside=True),
-        compiled("sanitized/sim", "--set-up", "sanitize", "--suite", "sim", every=False, aside=True),
+        compiled("pair", "gcc", "--suite", "pair", every=False, aside=True),
+        compiled("threads", "gcc", "--suite", "threads", every=False, aside=True),
         compiled("clang", "--set-up", "clang", every=False, aside=True),
         *scripts("python", aside=True),
-        Suite("cache", (sys.executable, HERE / "test_cache.py"), aside=True, folder="net"),
+        *(Suite(f"run/{name}", (sys.executable, HERE / f"test_{name}.py"), aside=True, folder="run") for name in ("cache", "suites")),
         *scripts("net"),
         Suite("sanitized/probe", (sys.executable, HERE / "net" / "test_probe.py"), every=False, build="sanitize", folder="net"),
         *scripts("patch"),
         Suite("kernels/faults", (sys.executable, HERE / "kernels" / "test_faults.py"), folder="kernels"),
-        *(Suite(f"kernels/{name}", (*kernels, "--kernel", name), every=False, aside=True, folder="kernels") for name in packages.wanted()),
+        *(Suite(f"kernels/{name}", (*kernels, "--share", "--kernel", name), every=False, aside=True, folder="kernels") for name in packages.wanted()),
         Suite("cross", (sys.executable, HERE / "cross" / "run"), every=False, aside=True, folder="cross"),
     ]
 
@@ -158,6 +161,8 @@ class Report(NamedTuple):
     name: str
     count: Count
     took_s: float
+    cpu_s: float = 0.0
+    """Of the processors' time."""
     again: tuple[str, ...] = ()
     """Cases that are to be run once more, with the machine for themselves."""
 
@@ -168,22 +173,31 @@ class Run:
     def __init__(self, suite: Suite) -> None:
         self.suite = suite
         self.began = time.monotonic()
+        self.cpu_s = 0.0
         self.said = tempfile.TemporaryFile("w+")
         self.process = subprocess.Popen([*WITH_PARENT, *suite.argv], stdin=subprocess.DEVNULL, stdout=self.said, stderr=subprocess.STDOUT,
                                         env=os.environ | {"AUTOBUF_BUILD": BUILD + BUILDS[suite.build].suffix, LANE: suite.lane})
+
+    def ended(self, patience_s: float) -> bool:
+        """Whether it has, within that time; then it is known how much of the processors it took."""
+        with contextlib.closing(os.fdopen(os.pidfd_open(self.process.pid))) as pidfd:
+            if not select.select([pidfd], [], [], patience_s)[0]:
+                return False
+        _, status, used = os.wait4(self.process.pid, 0)
+        self.process.returncode = os.waitstatus_to_exitcode(status)
+        self.cpu_s = used.ru_utime + used.ru_stime
+        return True
 
     def wait(self) -> int | None:
         """Its exit status; None: it told nothing for too long, and was ended."""
         silent_s, told = SILENT_ALL_S if ALL in os.environ else SILENT_S, -1
         while told != (told := os.fstat(self.said.fileno()).st_size):
-            with contextlib.suppress(subprocess.TimeoutExpired):
-                return self.process.wait(silent_s)
+            if self.ended(silent_s):
+                return self.process.returncode
         self.process.terminate()
-        try:
-            self.process.wait(GRACE_S)
-        except subprocess.TimeoutExpired:
+        if not self.ended(GRACE_S):
             self.process.kill()
-            self.process.wait()
+            self.ended(GRACE_S)
         return None
 
     def end(self) -> Report:
@@ -193,8 +207,8 @@ class Run:
         with self.said:
             self.said.seek(0)
             said = self.said.read()
-        print(f"\n--- {label}, {took_s:.0f} s\n{said}", flush=True)
-        report = Report(label, count, took_s, tuple(re.findall(r"^# again: (\S+)$", said, re.M)))
+        print(f"\n--- {label}, {took_s:.0f} s, of processors {self.cpu_s:.0f} s\n{said}", flush=True)
+        report = Report(label, count, took_s, self.cpu_s, tuple(re.findall(r"^# again: (\S+)$", said, re.M)))
         if status == 77:
             count.skipped.append(f"{label}: {said.strip()[-200:]}")
             return report
@@ -228,8 +242,9 @@ def run(suite: Suite) -> Report:
 
 
 def run_aside(chosen: Sequence[Suite]) -> Iterator[Report]:
-    with ThreadPoolExecutor(max_workers=WORKERS) as pool:
-        for done in as_completed([pool.submit(run, suite) for suite in chosen]):
+    """What waits most of the time runs beside what keeps processors busy."""
+    with ThreadPoolExecutor(max_workers=WORKERS) as busy, ThreadPoolExecutor(max_workers=1) as waiting:
+        for done in as_completed([(waiting if suite.folder != "compiled" and (suite.lane or suite.name in WAITING) else busy).submit(run, suite) for suite in chosen]):
             yield done.result()
 
 
@@ -243,19 +258,19 @@ class Lanes:
         """Those that have not ended yet."""
 
     def run(self) -> None:
-        first = [suite for suite in self.chosen if suite.name == "unit"]  # which keeps all processors busy by itself
         beside = [suite for suite in self.chosen if suite.aside]
-        for suite in first:
-            self.note(run(suite))
         self.aside = Aside(lambda: run_aside(beside)) if beside else None
         if self.aside and self.aside.group:
             os.environ[BESIDE] = "1"
         for suite in self.chosen:
-            if not suite.aside and suite not in first:
-                if suite.folder == "patch":  # it tries what is built aside
-                    self.wait_for(*FIRST)
+            if not suite.aside:
+                if needed := {BUILT_ASIDE.get(suite.folder), BUILT_ASIDE.get(suite.build)} & set(self.left):
+                    self.wait_for(needed)
                 self.note(run(suite))
-        self.wait_for()
+        if self.aside:
+            for report in self.aside.results():
+                self.note(report)
+            self.aside.end()
         os.environ.pop(BESIDE, None)
         names = {suite.name: suite for suite in self.chosen}
         for report in [report for report in self.reports if report.again]:
@@ -266,15 +281,12 @@ class Lanes:
         self.reports.append(report)
         self.left.remove(report.name)
 
-    def wait_for(self, *names: str) -> None:
-        """Until these have ended that run aside; without names, all."""
-        if self.aside is None or (names and not any(name in self.left for name in names)):
-            return
+    def wait_for(self, names: set[str]) -> None:
+        """Until these have ended, which run aside."""
         for report in self.aside.results():
             self.note(report)
-            if names and not any(name in self.left for name in names):
+            if not names & set(self.left):
                 return
-        self.aside.end()
 
 
 def chosen_of(words: Sequence[str]) -> list[Suite]:
@@ -285,8 +297,9 @@ def chosen_of(words: Sequence[str]) -> list[Suite]:
         print(f"run: no suite {wrong[0]}; there are: {' '.join(suite.name for suite in known if suite.lane != 'beside')}", file=sys.stderr)
         sys.exit(2)
     if words:
-        return [suite for suite in known if any(suite.is_named(word) for word in words)]
-    return [suite for suite in known if suite.every or (ALL in os.environ and suite.name != "kernels")]
+        return [suite for suite in known if suite.name in words or
+                ((suite.every or ALL in os.environ) and any(suite.is_named(word) for word in words))]
+    return [suite for suite in known if (suite.name != "kernels" if ALL in os.environ else suite.every)]
 
 
 def tell(reports: Sequence[Report], left: Sequence[str], took_s: float) -> int:
@@ -300,7 +313,8 @@ def tell(reports: Sequence[Report], left: Sequence[str], took_s: float) -> int:
     for name in count.failed:
         print(f"failed: {name}")
     slowest = sorted(reports, key=lambda report: -report.took_s)[:SLOWEST]
-    print(f"{took_s:.0f} s; slowest: {', '.join(f'{report.name} {report.took_s:.0f} s' for report in slowest)}")
+    print("the slowest, in seconds (of processors):", ", ".join(f"{report.name} {report.took_s:.0f} ({report.cpu_s:.0f})" for report in slowest))
+    print(f"{took_s:.0f} s in all, {sum(report.cpu_s for report in reports):.0f} s of processors")
     print(f"{count.passed} passed, {len(count.failed)} failed, {len(count.skipped)} skipped")
     return 1 if count.failed else 0
 

@@ -21,8 +21,9 @@ from collections.abc import Callable, Iterable, Iterator
 BESIDE = "AUTOBUF_TESTS_ASIDE"
 """In the environment of tests: there is such work beside them."""
 LEAST_NICE = 19
-ROOTS = (pathlib.Path("/sys/fs/cgroup/cpu"), pathlib.Path("/sys/fs/cgroup"), pathlib.Path("/srv/cgroup"))
-"""The last one is tests/for_everybody's, for a root in which nobody has mounted any."""
+ROOTS = (pathlib.Path("/sys/fs/cgroup/cpu"), pathlib.Path("/sys/fs/cgroup"), pathlib.Path("/srv/cgroup"),
+         pathlib.Path("/srv/cgroup2"))
+"""The last two are tests/for_everybody's, for a root in which nobody has mounted any."""
 NAME = "autobuf-tests."
 KEEPER = """
 import contextlib, os, signal, sys, time

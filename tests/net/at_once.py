@@ -96,15 +96,15 @@ class Processes:
 
 
 def run_beside(cases: Iterable[unittest.TestCase], result: unittest.TestResult,
-               make_result: Callable[[], unittest.TestResult]) -> list[unittest.TestCase]:
-    """Runs cases, and tells of each as if result had; returns those that are to be run again."""
+               make_result: Callable[[], unittest.TestResult], busy: bool = False) -> list[unittest.TestCase]:
+    """Runs cases, and tells of each as if result had; returns those that are to be run again. busy: the machine always is."""
     waiting, again, processes = list(cases), [], Processes(make_result)
     try:
         while waiting or processes.running:
             while waiting and len(processes.running) < AT_ONCE:
                 processes.start(waiting.pop(0))
             case, status, said = processes.end_one()
-            if status == AGAIN or (status and os.environ.get(LANE) == "beside"):
+            if status == AGAIN or (status and busy):
                 again.append(case)
                 said = "".join(line for line in said.splitlines(True) if line.startswith("#"))
             else:

@@ -339,7 +339,7 @@ def run_tests(tools: Sequence[str], files: Sequence[str] = (), on_path: bool = T
     if not sys.argv[1:] and ALL not in os.environ:
         every, cases = len(cases), [case for case in cases if not is_thorough(case)]
         print(f"# {len(cases)} of {every} cases; the others: tests/run --all")
-    lane = os.environ.get(LANE)
+    lane = os.environ.pop(LANE, "")  # of this file, not of what it starts
     if lane:
         cases = [case for case in cases if may(case) == (lane == "beside")]
     result = Tap()
@@ -347,7 +347,7 @@ def run_tests(tools: Sequence[str], files: Sequence[str] = (), on_path: bool = T
         for make in shared if cases else ():
             with contextlib.suppress(Exception, unittest.SkipTest):
                 make()
-        again = run_beside(filter(may, cases), result, Tap)
+        again = run_beside(filter(may, cases), result, Tap, lane == "beside")
         if lane == "beside":
             for case in again:
                 print(f"# again: {case.id().removeprefix('__main__.')}")

@@ -10,7 +10,6 @@ import pathlib
 import signal
 import subprocess
 import sys
-import tempfile
 import time
 import unittest
 from collections.abc import Iterator
@@ -19,11 +18,6 @@ from unittest import mock
 import aside as aside_module
 import cases
 from aside import BESIDE, LEAST_NICE, NAME, ROOTS, Aside, Group, group
-from path import build_folder
-
-sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1]))
-os.environ.setdefault("AUTOBUF_BUILD", str(build_folder()))
-import suites  # noqa: E402
 
 PATIENCE_S = 30
 
@@ -193,35 +187,6 @@ class Crowding(unittest.TestCase):
         began_s, before_s = time.monotonic(), cases.left_s()
         self.assertTrue(soon(lambda: cases.left_s() > before_s))
         self.assertLess(cases.left_s() - before_s, (time.monotonic() - began_s + 1) * (os.cpu_count() or 1))
-
-
-class Hanging(unittest.TestCase):
-    """A file of cases that comes to no end."""
-
-    def test_it_is_ended_and_has_failed(self) -> None:
-        script = pathlib.Path(self.enterContext(tempfile.TemporaryDirectory()), "script.py")
-        script.write_text("import signal\nsignal.signal(signal.SIGTERM, signal.SIG_IGN)\nwhile True: signal.pause()\n")
-        with contextlib.redirect_stdout(io.StringIO()), mock.patch.multiple(suites, SILENT_S=1, SILENT_ALL_S=1, GRACE_S=1):
-            count = suites.Run(suites.Suite("script", (sys.executable, script))).end().count
-        self.assertEqual((count.passed, len(count.failed)), (0, 1))
-        self.assertIn("hung", count.failed[0])
-
-    def test_who_goes_on_to_tell_does_not_hang(self) -> None:
-        script = suites.Run.__new__(suites.Run)
-        script.said, script.process = self.enterContext(tempfile.TemporaryFile("w+")), mock.Mock()
-        cases_left = 3
-
-        def wait(patience_s: float) -> int:
-            nonlocal cases_left
-            if not cases_left:
-                return 0
-            cases_left -= 1
-            print("ok", file=script.said, flush=True)
-            raise subprocess.TimeoutExpired("script", patience_s)
-
-        script.process.wait = wait
-        self.assertEqual((script.wait(), cases_left), (0, 0))
-        script.process.terminate.assert_not_called()
 
 
 if __name__ == "__main__":
