@@ -20,7 +20,6 @@ import sys
 sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
 
 import test_bulk  # noqa: E402
-from at_once import beside  # noqa: E402
 from cases import on_time, run_tests, thorough  # noqa: E402
 from path import Path, wait_line, wait_listening  # noqa: E402
 from test_bulk import CORE, LONG, RMEM, WMEM, BulkTest  # noqa: E402
@@ -161,7 +160,6 @@ class Senders(BulkTest):
                 self.assertEqual(path.run("a", [example(name)]).returncode, 2)
 
 
-@beside
 class LineServer(BulkTest):
     def talk(self, path: Path, host: str, *lines: str) -> str:
         done = path.run("a", [sys.executable, "-c", TALK, host, str(PORT), *lines])

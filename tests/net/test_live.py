@@ -118,7 +118,7 @@ class Live(BulkTest):
         self.serve(path)
         for options in some((), ("--reverse",)):
             with self.subTest(options=options):
-                result = self.send(path, "--seconds", "8", "--tune", "live", *options)
+                result = self.send(path, "--seconds", "6", "--tune", "live", *options)
                 self.assertEqual(result["reason"], "set")
                 self.assertEqual(result["snd_buf_bytes"], 8388608)
 
@@ -140,8 +140,8 @@ class Live(BulkTest):
         self.serve(path)
         for options in some((), ("--reverse",)):
             with self.subTest(options=options):
-                default = self.send(path, "--seconds", "5", *options)
-                live = self.send(path, "--seconds", "5", "--tune", "live", "--intent", "low-delay",
+                default = self.send(path, "--seconds", "4", *options)
+                live = self.send(path, "--seconds", "4", "--tune", "live", "--intent", "low-delay",
                                  *options)
                 self.assertEqual(live["reason"], "set")
                 self.assertLess(live["rtt_mean_ns"], 0.6 * default["rtt_mean_ns"])

@@ -366,7 +366,6 @@ class Privilege(ToolTest):
         self.assertFalse([call for call in calls[sends:] if call.startswith("capset")])
 
 
-@beside
 class Failures(ToolTest):
     """Paths over which nothing, or not everything, comes."""
 

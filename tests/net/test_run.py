@@ -23,7 +23,7 @@ from collections.abc import Callable
 sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
 
 from at_once import beside  # noqa: E402
-from cases import PathTest, REFUSED, run_tests, some, thorough  # noqa: E402
+from cases import REFUSED, run_tests, some, thorough  # noqa: E402
 from path import Path, built, wait_listening  # noqa: E402
 from test_bulk import CORE, BulkTest  # noqa: E402
 from test_probe import ALL, PING_GROUPS  # noqa: E402

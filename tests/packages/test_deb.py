@@ -13,7 +13,7 @@ import unittest
 
 from roots import HERE, TOP, Root, digest, kept, lintian, next_version
 
-from cases import run_tests, thorough# the folder is on the path by now
+from cases import run_tests, thorough  # the folder is on the path by now
 from path import build_folder, machine_lock
 
 ALL = "AUTOBUF_TESTS_ALL" in os.environ
@@ -83,6 +83,7 @@ class Arguments(unittest.TestCase):
 
 
 class Contents(unittest.TestCase):
+    @thorough
     def test_lintian_finds_nothing(self) -> None:
         """But that no bug of Debian asks for the package."""
         made()

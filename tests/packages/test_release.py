@@ -14,7 +14,7 @@ import unittest
 
 from roots import TOP
 
-from cases import run_tests, thorough# the folder is on the path by now
+from cases import run_tests, thorough  # the folder is on the path by now
 
 PLACES = {"meson.build": r"(?<=  version: ')0", "include/autobuf/error.h": r"(?<=VERSION_MINOR )1",
           "debian/changelog": r"(?<=libautobuf \()0", "packaging/rpm/libautobuf.spec": r"(?<=Version:        )0",

@@ -12,7 +12,7 @@ import unittest
 
 from roots import HERE, TOP, Root, digest, kept, release
 
-from cases import run_tests# the folder is on the path by now
+from cases import run_tests  # the folder is on the path by now
 from path import build_folder
 
 BUILD = TOP / "packaging" / "build"

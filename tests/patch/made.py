@@ -27,12 +27,13 @@ OLDEST, MIDDLE, NEWEST = openssh.VERSIONS[0], openssh.VERSIONS[-2], openssh.VERS
 
 BUILDS: tuple[tuple[Callable[[], object], ...], ...] = (
     (lambda: openssh.prefix(NEWEST), lambda: openssh.prefix(NEWEST, stock=True)),
-    (ncftp.modules, ncftp.prefix, lambda: ncftp.prefix(stock=True)),
+    (ncftp.modules, ncftp.prefix),
 )
 """What fetches the same source is one chain."""
 MORE: tuple[tuple[Callable[[], object], ...], ...] = (
     (lambda: openssh.prefix(OLDEST), lambda: openssh.prefix(OLDEST, stock=True), debs.packages),
     (lambda: openssh.prefix(MIDDLE, upstreams=False),),
+    (lambda: ncftp.prefix(stock=True),),
 )
 """For tests/run --all."""
 

@@ -28,6 +28,7 @@ sys.path[:0] = [str(TOP / "tests"), str(TOP / "tests" / "net")]
 
 import cache  # noqa: E402
 from archive import ran  # noqa: E402
+from compiled import PLAIN  # noqa: E402
 from path import NOBODY, Path, build_folder, wait_listening  # noqa: E402
 from place import ALONE, MemoryFolder, drop  # noqa: E402
 
@@ -63,7 +64,7 @@ def modules() -> pathlib.Path:
     env = os.environ | {"PKG_CONFIG_PATH": str(configuration)}
     if not (build / "build.ninja").exists():
         shutil.rmtree(build, ignore_errors=True)
-        subprocess.run(["meson", "setup", "-Dwerror=true", "-Dproftpd=enabled", "-Dtests=false", "-Dtools=false",
+        subprocess.run(["meson", "setup", "-Dwerror=true", "-Doptimization=0", "-Dproftpd=enabled", "-Dtests=false", "-Dtools=false",
                         "-Dexamples=false", "-Ddocs=false", build, TOP], check=True, env=env,
                        stdout=subprocess.DEVNULL)
     subprocess.run(["ninja", "--quiet", "-C", build, "proftpd-module/mod_autobuf.so"], check=True, env=env,
@@ -83,7 +84,7 @@ def state_of(stock: bool) -> str:
     if not stock:
         files += [*patches.glob("*.[ch]"), *patches.glob("*.patch"), patches / "series", TOP / "meson.build",
                   *(file for file in (TOP / "lib").rglob("*.*") if file.is_file()), *(TOP / "include").rglob("*.h")]
-    return cache.digest([str(stock), cache.compiler(), str(cache.folder())], files)
+    return cache.digest([str(stock), PLAIN, cache.compiler(), str(cache.folder())], files)
 
 
 @functools.cache
@@ -91,7 +92,7 @@ def prefix(stock: bool = False) -> pathlib.Path:
     """Where a build of ncFTP is installed; made if there is none of this state."""
     def make(place: pathlib.Path) -> None:
         ran(TOP / "ncftp-patch" / "build", *(["--stock"] if stock else []), place / "ncftp",
-            env=os.environ | {"AUTOBUF_SOURCES": str(cache.sources())})
+            env=os.environ | {"AUTOBUF_SOURCES": str(cache.sources()), "CFLAGS": PLAIN})
 
     return cache.kept("ncftp-stock" if stock else "ncftp", state_of(stock), make) / "ncftp"
 

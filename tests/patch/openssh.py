@@ -16,7 +16,6 @@ import functools
 import os
 import pathlib
 import re
-import shutil
 import subprocess
 import sys
 from collections.abc import Iterable, Iterator
@@ -26,6 +25,7 @@ sys.path[:0] = [str(TOP / "tests"), str(TOP / "tests" / "net")]
 
 import cache  # noqa: E402
 from archive import Missing, ran  # noqa: E402
+from compiled import PLAIN  # noqa: E402
 from path import NOBODY, Path, build_folder, wait_listening  # noqa: E402
 from place import ALONE, MemoryFolder, drop  # noqa: E402
 
@@ -102,7 +102,6 @@ def upstream(version: str, folder: pathlib.Path) -> None:
 
 OPTIMIZED = False
 """Build as users do, in folders apart; without it a build takes 86 s of a processor, not 142, and what a program does is the same."""
-PLAIN = "-g -O0"
 
 
 def state_of(version: str, stock: bool) -> str:
@@ -163,13 +162,15 @@ FAILED: dict[str, Exception] = {}
 """It takes long to fail, and is tried once by a script."""
 
 
-def programs(where: pathlib.Path) -> Iterator[tuple[int, str]]:
-    """Number and name of each process that runs a program of a build, in whatever namespace."""
+def programs(where: pathlib.Path, p: Path) -> Iterator[tuple[int, str]]:
+    """Number and name of each process that runs a program of a build at an end of a path, in whatever namespace of processes."""
+    ends = {os.stat(namespace).st_ino for namespace in p.ns.values()}
     for process in pathlib.Path("/proc").glob("[0-9]*"):
         with contextlib.suppress(OSError):
             # Seen out of another root, only the end of the path is as it is here.
             exe = process.joinpath("exe").readlink()
-            if [folder.name for folder in exe.parents[1:3]] == [where.name, where.parent.name]:
+            if ([folder.name for folder in exe.parents[1:3]] == [where.name, where.parent.name]
+                    and process.joinpath("ns", "net").stat().st_ino in ends):
                 yield int(process.name), exe.name
 
 

@@ -17,9 +17,10 @@ import sys
 import time
 
 from openssh import Client, programs
-from test_openssh import MB, NEWEST, OpenSSH
+from test_openssh import MB, PAUSE_S, OpenSSH
 
-from cases import run_tests, some, thorough# the folder is on the path by now
+from at_once import beside  # the folder is on the path by now
+from cases import run_tests, some, thorough
 from path import wait_line, wait_listening
 
 PEERS = str(pathlib.Path(__file__).parent / "stalling.py")
@@ -37,7 +38,7 @@ FILES = ["sh", "-c", 'ulimit -S -n "$(ulimit -H -n)" && exec "$@"', "sh"]
 CHANGE = re.compile(r"autobuf: channel \d+: window (?:\d+ -> |stays at )(\d+): (.*)")
 
 
-def alone(scene):
+def cleaned(scene):
     """Nothing of a scene is left when it ends: the next one counts its own processes only."""
     @functools.wraps(scene)
     def run(self: Held, *args) -> int:
@@ -48,6 +49,7 @@ def alone(scene):
     return run
 
 
+@beside
 class Held(OpenSSH):
     """A peer that sends as much as it may, to readers that read no more, through forwarded ports."""
 
@@ -88,7 +90,7 @@ class Held(OpenSSH):
         """Of all processes of this sshd: those in its namespace."""
         space = os.readlink(f"/proc/{ssh.server.pid}/ns/pid")
         total = 0
-        for pid, name in programs(ssh.server.where):
+        for pid, name in programs(ssh.server.where, ssh.path):
             with contextlib.suppress(OSError):
                 if name.startswith("sshd") and os.readlink(f"/proc/{pid}/ns/pid") == space:
                     total += self.own_kb(pid) * 1024
@@ -103,19 +105,19 @@ class Held(OpenSSH):
                 last, since = now, time.monotonic()
             elif time.monotonic() - since > 2:
                 return now
-            subprocess.run(["sleep", "0.02"], check=True)
+            time.sleep(PAUSE_S)
         self.untimely("memory does not settle")
 
     # ---- what the peers do ----
 
-    @alone
+    @cleaned
     def strangers(self, stock: bool, connections: int) -> int:
         """None of them is authenticated."""
         ssh = self.server(stock, NEAR)
         self.ask(self.peer(ssh, "a", "strangers", ssh.path.addr["b"]), "open", connections)
         return self.held_bytes(ssh)
 
-    @alone
+    @cleaned
     def stalled(self, stock: bool, connections: int, channels: int) -> int:
         """So many channels of each connection, of which nothing is ever read."""
         ssh = self.server(stock, NEAR)
@@ -140,7 +142,7 @@ class Held(OpenSSH):
         self.ask(self.sink, "hold")
         return next((why for _, why in self.changes(ssh, start) if why in limits), "")
 
-    @alone
+    @cleaned
     def grown(self, channels: int) -> int:
         """Channels of one connection: the first ones are read until all windows are as large as they may be together."""
         ssh = self.server(False, LONG)
@@ -154,7 +156,7 @@ class Held(OpenSSH):
         self.until(lambda: self.own_bytes(ssh) >= channels * FIRST, "not all windows are filled", 900)
         return self.held_bytes(ssh)
 
-    @alone
+    @cleaned
     def grown_connections(self, connections: int, host: str) -> int:
         """With a channel each, whose windows grow one after the other."""
         ssh = self.server(False, LONG, [f"AutoBufferHost {host}"])

@@ -11,7 +11,7 @@ import unittest
 
 from openssh import SOURCE, VERSIONS, apply, series, upstream
 
-from cases import run_tests# the folder is on the path by now
+from cases import run_tests  # the folder is on the path by now
 from path import build_folder
 
 RELEASES = ("bookworm", "trixie")

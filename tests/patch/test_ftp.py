@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import ftplib
+import functools
 import io
 import os
 import pathlib
@@ -22,7 +23,7 @@ from collections.abc import Iterable
 from ncftp import KINDS, TOP, Client, Control, Place, Server, inside, modules, prefix, root
 
 from at_once import alone, beside  # the folder is on the path by now
-from cases import PathTest, run_tests, thorough
+from cases import PathTest, run_tests, some, thorough
 from path import Path, global_sysctls, wait_line
 from place import ALONE, blamed
 
@@ -622,7 +623,7 @@ class NcFtp(FtpTest):
         for kind in KINDS:
             p = self.link(NEAR)
             with Server(p, "b", kind, self.place) as server:
-                for stock in (False, True):
+                for stock in some(False, True):
                     client = Client(p, "a", server, stock=stock)
                     for mode in ("-F", "-E"):
                         for put in (False, True):
@@ -709,6 +710,7 @@ class NcFtp(FtpTest):
             client.env["AUTOBUF"] = "off"
             self.assertFalse([line for line in self.sent_before_data(client, PAYS) if "path from" in line])
 
+    @thorough
     def test_explicit_size(self):
         p = self.link(NEAR)
         with Server(p, "b", "module", self.place) as server:
@@ -848,6 +850,7 @@ while True:
     def test_strange_trains(self):
         self.comes(("refuses", "short", "at-once", "surplus", "larger", "set-lie", "set-no"))
 
+    @thorough
     def test_strange_sinks(self):
         self.comes(("sink-no", "sink-fast", "sink-huge", "sink-slow", "sink-lie", "sink-early"), put=True)
 
@@ -907,4 +910,4 @@ while True:
 
 if __name__ == "__main__":
     sys.exit(run_tests(("unshare", "ss", "valgrind", "openssl", "apt-get"),
-                       shared=(modules, prefix, lambda: prefix(stock=True))))
+                       shared=(modules, *(functools.partial(prefix, stock) for stock in some(False, True)))))

@@ -21,6 +21,9 @@ from cases import PathTest, run_tests, some, thorough
 from path import build_folder, wait_line, wait_listening
 from place import blamed
 
+SETTLED_S, STILL_S = 0.6, 2
+PAUSE_S = 0.01
+"""Between two looks at what tells of no event."""
 NEWEST = os.environ.get("AUTOBUF_OPENSSH", VERSIONS[-1])
 """The release that is tested, where not all of them are."""
 MB = 1 << 20
@@ -68,12 +71,11 @@ class OpenSSH(PathTest):
         self.assertEqual(done.returncode, 0, done.stdout + done.stderr)
 
     def until(self, condition, what: str, seconds: float = 20) -> None:
-        """A look takes the milliseconds of a process; that is pause enough."""
         deadline = time.monotonic() + seconds
         while not condition():
             if time.monotonic() > deadline:
                 self.untimely(what)
-            subprocess.run(["true"], check=True)
+            time.sleep(PAUSE_S)
 
     def own_kb(self, pid: int) -> int:
         """Memory of a process of its own; 0 if there is none."""
@@ -89,9 +91,9 @@ class OpenSSH(PathTest):
             now = max(map(self.own_kb, pids()), default=0)
             same = same + 1 if now == last else 0
             last = now
-            if same == 200:
+            if same == SETTLED_S / PAUSE_S:
                 return now
-            subprocess.run(["true"], check=True)
+            time.sleep(PAUSE_S)
         self.untimely("memory does not settle")
 
     def well(self, done: subprocess.CompletedProcess) -> subprocess.CompletedProcess:
@@ -109,6 +111,7 @@ class OpenSSH(PathTest):
         return got.stderr, put.stderr
 
 
+@beside
 class Series(PathTest):
     def patched(self, version: str) -> pathlib.Path:
         """Upstream's source with the series applied."""
@@ -161,6 +164,7 @@ class Series(PathTest):
             self.assertEqual({name.rstrip(".") for name in names}, {"autobuf@libautobuf.invalid"}, file)
 
 
+@beside
 class Install(PathTest):
     """What is built of upstream's source has none of the corrections that a distribution has added since."""
 
@@ -227,6 +231,7 @@ class Distribution(OpenSSH):
                 self.assertGreater(windows(got).get(0, 0), 2 * MB)
 
 
+@beside
 class Buffers(PathTest):
     def counts(self, version: str) -> dict[str, list[int]]:
         """What the cases of sshbuf.c counted."""
@@ -242,6 +247,7 @@ class Buffers(PathTest):
         rows = [line.rsplit(" ", 4) for line in done.stdout.splitlines()]
         return {name: list(map(int, numbers)) for name, *numbers in rows}
 
+    @thorough
     def test_memory_follows_what_is_held_at_a_bounded_cost(self) -> None:
         """Of each case: changes of memory, bytes moved for each byte, memory in percent of the data, memory left."""
         bounds = {"to the top": (30, 4, 150, 128 * MB),
@@ -275,7 +281,7 @@ class Transfers(OpenSSH):
             self.between(windows(log).get(0, 0), product, 4.5 * product, f"{what}: window")
 
     def test_pairs_of_patched_and_stock(self) -> None:
-        for server_stock, client_stock in ((True, False), (False, True)):
+        for server_stock, client_stock in some((True, False), (False, True)):
             with self.subTest(server="stock" if server_stock else "patched"):
                 ssh = self.ends(server_stock=server_stock, client_stock=client_stock, log="DEBUG",
                                 client_options=["LogLevel=DEBUG"])
@@ -552,6 +558,7 @@ class Reader:
         return self.process.communicate(timeout=20)[0].split()[0]
 
 
+@beside
 class Held(OpenSSH):
     """A local reader that stalls leaves a window's data with us."""
 
@@ -572,9 +579,9 @@ class Held(OpenSSH):
             now = ssh.path.truth()["ba"]["bytes"]
             same = same + 1 if now == last else 0
             last = now
-            if same == 600:
+            if same == STILL_S / PAUSE_S:
                 return
-            subprocess.run(["true"], check=True)
+            time.sleep(PAUSE_S)
         self.untimely("the peer goes on sending")
 
     def test_a_reader_that_stalls_and_goes_on(self) -> None:
@@ -597,6 +604,7 @@ class Held(OpenSSH):
         self.assertEqual(sender.wait(20), 0)
         self.assertEqual(reader.checksum(), hashlib.sha256((self.there / "big").read_bytes()).hexdigest())
 
+    @thorough
     def test_channels_in_turn_hold_no_more_together(self) -> None:
         """One has grown, held its window for a reader that stalled, and is slow now; then the next one grows."""
         most, stock = 16 * MB, 2 * MB
@@ -647,6 +655,7 @@ class Options(OpenSSH):
                                   capture_output=True, text=True)
             self.assertNotEqual(done.returncode, 0, wrong)
 
+    @thorough
     def test_off_is_off(self) -> None:
         ssh = self.ends(server_settings=["AutoBuffer no"], client_options=["AutoBuffer=no", "LogLevel=DEBUG"], log="DEBUG",
                         link=LONG)
@@ -691,7 +700,7 @@ class StrangePeers(OpenSSH):
         ssh = self.ends()
         peer = self.peer(ssh, "huge")
         wait_line(peer, lambda line: line == "stopped")
-        self.between(self.settled_kb(lambda: [pid for pid, _ in programs(ssh.where)]), 1024, 8 * 1024, "kB")
+        self.between(self.settled_kb(lambda: [pid for pid, _ in programs(ssh.where, ssh.path)]), 1024, 8 * 1024, "kB")
 
     @alone
     @thorough
@@ -734,6 +743,7 @@ class StrangePeers(OpenSSH):
         self.assertEqual(self.peer(ssh, "announces").communicate(timeout=60)[0], "alive yes\n")
 
 
+@beside
 class Sandbox(OpenSSH):
     link = SHORT
 
@@ -749,7 +759,7 @@ class Sandbox(OpenSSH):
         wait_line(talker, lambda line: line == "there")
         modes = set()
         for _ in range(2000):
-            for pid, _ in programs(ssh.where):
+            for pid, _ in programs(ssh.where, ssh.path):
                 with contextlib.suppress(OSError):
                     status = pathlib.Path(f"/proc/{pid}/status").read_text()
                     modes.add(re.search(r"^Seccomp:\s*(\d)", status, re.M).group(1))

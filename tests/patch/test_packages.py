@@ -2,7 +2,6 @@
 """openssh-patch/deb: packages of the patched OpenSSH, made, installed, used, upgraded, removed and purged."""
 from __future__ import annotations
 
-import contextlib
 import os
 import pathlib
 import re
@@ -15,7 +14,7 @@ import unittest
 from debs import DEB, PATCHES, packages, shares
 from roots import HERE, TOP, Root, lintian, next_version, release
 
-from cases import PathTest, run_tests# the folder is on the path by now
+from cases import PathTest, run_tests  # the folder is on the path by now
 from path import build_folder, wait_listening
 
 ALL = "AUTOBUF_TESTS_ALL" in os.environ

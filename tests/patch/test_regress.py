@@ -13,7 +13,7 @@ import unittest
 
 from openssh import VERSIONS, number, prefix
 
-from cases import run_tests# the folder is on the path by now
+from cases import run_tests  # the folder is on the path by now
 
 TOUCHED = ("connect proxy-connect exit-status transfer stderr-data stderr-after-eof broken-pipe yes-head rekey integrity "
            "scp scp3 scp-uri sftp sftp-cmds sftp-badcmds sftp-batch sftp-chroot sftp-glob sftp-perm sftp-uri reexec "

@@ -12,7 +12,8 @@ import unittest
 
 from openssh import PATCHES, USER, VERSIONS, Client, pair, patches, prefix, series
 
-from cases import PathTest, run_tests# the folder is on the path by now
+from cases import PathTest, run_tests  # the folder is on the path by now
+from path import build_folder
 
 NEWEST = os.environ.get("AUTOBUF_OPENSSH", VERSIONS[-1])
 MB = 1 << 20

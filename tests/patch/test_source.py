@@ -17,7 +17,7 @@ import unittest
 
 from openssh import SOURCE
 
-from cases import run_tests, thorough# the folder is on the path by now
+from cases import run_tests, thorough  # the folder is on the path by now
 
 KEYRING = pathlib.Path("/usr/share/keyrings/debian-archive-keyring.gpg")
 CODENAME = re.search(r"^VERSION_CODENAME=(\w+)", pathlib.Path("/etc/os-release").read_text(), re.M)

@@ -23,7 +23,7 @@
 #include "paths/store.h"
 #include "sockets.h"
 
-#define MOST_CALLS 10U /* of one kind that fail one by one: later ones come from the same places, and
+#define MOST_CALLS 4U  /* of one kind that fail one by one: later ones come from the same places, and
                           are tried with AUTOBUF_TESTS_ALL */
 #define PATIENCE_NS 2500000000ULL /* the deadline of 2 s, and what a busy machine adds to it */
 #define LOCK_BOTH (AUTOBUF_LOCK_SND | AUTOBUF_LOCK_RCV)
