@@ -84,10 +84,8 @@ class Suite(NamedTuple):
 
 BUILT_ASIDE = {"patch": "patch/made", "sanitize": "sanitized"}
 """Suites that build what others try: those of a folder, or of a build."""
-ASIDE = ("net/everybody", "net/at_once", "net/site", "patch/drift", "patch/made", "patch/settings", "patch/source", "patch/wuftpd",
-         "patch/regress", "patch/packages")
-WAITING = ("net/site",)
-"""Of these, which wait most of the time, as those do that are split (LANE)."""
+ASIDE = ("net/everybody", "net/at_once", "patch/drift", "patch/source", "patch/wuftpd", "patch/regress", "patch/packages")
+"""Files that are aside as a whole."""
 LONG = ("net/run_programs", "python/path", "patch/clients", "patch/drift", "patch/packages", "patch/regress", "packages/rpm", "net/bench")
 """Only tests/run --all has them."""
 
@@ -242,9 +240,9 @@ def run(suite: Suite) -> Report:
 
 
 def run_aside(chosen: Sequence[Suite]) -> Iterator[Report]:
-    """What waits most of the time runs beside what keeps processors busy."""
-    with ThreadPoolExecutor(max_workers=WORKERS) as busy, ThreadPoolExecutor(max_workers=1) as waiting:
-        for done in as_completed([(waiting if suite.folder != "compiled" and (suite.lane or suite.name in WAITING) else busy).submit(run, suite) for suite in chosen]):
+    """Scenes on paths, which wait most of the time, run beside what keeps processors busy."""
+    with ThreadPoolExecutor(max_workers=WORKERS) as busy, ThreadPoolExecutor(max_workers=WORKERS) as waiting:
+        for done in as_completed([(waiting if suite.lane and suite.folder != "compiled" else busy).submit(run, suite) for suite in chosen]):
             yield done.result()
 
 

@@ -12,7 +12,8 @@ import unittest
 
 from openssh import PATCHES, USER, VERSIONS, Client, pair, patches, prefix, series
 
-from cases import PathTest, run_tests  # the folder is on the path by now
+from at_once import beside  # the folder is on the path by now
+from cases import PathTest, run_tests
 from path import build_folder
 
 NEWEST = os.environ.get("AUTOBUF_OPENSSH", VERSIONS[-1])
@@ -267,6 +268,7 @@ class Host(Program):
                 self.assertLess(self.process(10).opened, 0)
 
 
+@beside
 class Stock(PathTest):
     """No page, and no file that is installed, has a line with which stock programs would not start."""
 
@@ -331,6 +333,7 @@ class Stock(PathTest):
                 self.assertNotRegex(patch.read_text(), r"(?m)^\+\+\+ b/(monitor|sandbox|sshd-auth|auth|kex|privsep)", patch)
 
 
+@beside
 class Server(PathTest):
     def ends(self, settings: list[str] | None, link: str = "rate=200M,delay=2ms,queue=1M", **kw) -> Client:
         p = self.path(both=link)
