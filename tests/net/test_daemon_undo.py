@@ -311,6 +311,21 @@ class Undo(DaemonTest):
         self.assertEqual(self.undo(path).returncode, 0)
         self.assertEqual(self.ask(sender, "buffer"), before)
 
+    def test_one_daemon_at_a_time(self) -> None:
+        """Also where nobody has named the file."""
+        if os.geteuid() != 0:
+            self.skipTest("needs root to mount")
+        path = self.path(both="rate=50M,delay=10ms")
+        self.file.write_text("store=off\nlearned=off\nstatus=off\n[all]\nmode=off\n")
+        command = [built("tools/autobufd"), "--config", str(self.file)]
+        first = path.popen("a", ["unshare", "--mount", "sh", "-c", 'mount -t tmpfs none /run && mkdir /run/autobufd && exec "$@"', "sh",
+                                 *command], stderr=subprocess.STDOUT)
+        wait_line(first, lambda line: "autobufd: begins with " in line)
+        second = path.run("a", ["nsenter", f"--mount=/proc/{first.pid}/ns/mnt", *command], timeout=WAIT_S)
+        self.assertEqual((second.returncode, second.stderr),
+                         (1, "autobufd: /run/autobufd/state: an autobufd is running and has it open\n"))
+        self.stop(first)
+
     def test_what_stands_in_its_way(self) -> None:
         path, sender, before = self.locked_sender()
         daemon = self.daemon(path, self.rules)

@@ -337,7 +337,7 @@ static int serve(const struct wishes *want, struct config *config)
 
     if (!want->dry_run && config->state_file[0])
         unkept = state_open(&state, config->state_file);
-    if (unkept < 0 && strcmp(config->state_file, STATE_FILE) != 0)
+    if (unkept == -EWOULDBLOCK || (unkept < 0 && strcmp(config->state_file, STATE_FILE) != 0))
         return say_no_state(config, unkept);
     if (error == 0) {
         before_syn = open_before_syn(want, config);
