@@ -451,6 +451,21 @@ class Care(DaemonTest):
         self.assertNotIn("pidfd_getfd", trace.read_text())
         self.assertEqual([self.ask(sender, word) for word in ("buffer", "locks", "pace", "reno")], before)
 
+    def test_a_sweep_that_finds_no_memory(self) -> None:
+        if not shutil.which("strace"):
+            self.skipTest("needs strace")
+        path, sender, fd, _ = self.begin(LONG, SMALL)
+        daemon = self.daemon(path, "[all]\n", prefix=("strace", "-D", "-f", "-o", "/dev/null", "-e", "trace=recvfrom",
+                                                      "-e", "inject=recvfrom:error=ENOMEM:when=1..9"))
+        self.assertEqual(int(self.line(daemon, "given back")[2]), sender.pid)
+        self.stop(daemon)
+        self.assertEqual(self.everything(daemon).count("sockets cannot be listed: Cannot allocate memory"), 1)
+
+    def test_its_service_is_not_given_up(self) -> None:
+        """systemd starts nothing a sixth time within ten seconds."""
+        unit = (TOP / "packaging" / "systemd" / "autobufd.service.in").read_text()
+        self.assertGreater(5 * int(re.search("^RestartSec=(.*)$", unit, re.M)[1]), 10)
+
     def test_a_descriptor_is_held_only_during_a_look(self) -> None:
         """So a FIN leaves when its program closes: the daemon never waits for anything while it has a duplicate."""
         if not shutil.which("strace"):

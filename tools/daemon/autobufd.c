@@ -219,17 +219,25 @@ static int wait_here(const struct daemon *d)
     return wait_any(fds, count, until_ns);
 }
 
+/* This kernel lists no sockets, or not for this process. All else may pass: memory or descriptors that are short, an answer that was cut. */
+static bool is_final(int error)
+{
+    return error == -EOPNOTSUPP || error == -EPROTONOSUPPORT || error == -EAFNOSUPPORT || error == -EPERM || error == -EACCES;
+}
+
 static int run(struct daemon *d)
 {
+    int said = 0;
+
     for (;;) {
         int error = care_step(d->care, autobuf_now_ns());
         uint32_t number;
 
-        if (error < 0) {
+        if (error < 0 && error != said)
             fprintf(stderr, "autobufd: sockets cannot be listed: %s\n", strerror(-error));
-            if (error != -ETIMEDOUT && error != -EPROTO && error != -ENOBUFS)
-                return FAILED;
-        }
+        if (is_final(error))
+            return FAILED;
+        said = error < 0 ? error : said;
         if (wait_here(d) < 0)
             return FAILED;
         tell_step(&d->tell, autobuf_now_ns());
