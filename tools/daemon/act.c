@@ -21,6 +21,10 @@
 
 #define REQUEST_MOST_BYTES 0x3fffffffU /* the kernel doubles it, in an int */
 
+/* Of the memory at which TCP's pressure begins, one forced buffer holds one part in so many, all together with what TCP holds: */
+#define ONE_SHARE 8U
+#define FORCED_SHARE 2U
+
 int act_borrow(const struct place *place, struct loan *loan)
 {
     uint64_t cookie = 0;
@@ -70,21 +74,62 @@ static void say(const struct act *act, const char *what, uint64_t value)
     act->say(act->user, text);
 }
 
-/* As far as this host allows; beyond what anybody may set it is forced with this flag, if the daemon may. */
-static void bound_request(const struct act *act, uint64_t settable_bytes, uint32_t flag, uint64_t *request_bytes, uint32_t *flags)
+static uint64_t largest(uint64_t a, uint64_t b)
 {
-    if (*request_bytes <= settable_bytes)
-        return;
-    if (act->limits->flags & AUTOBUF_LIMITS_FORCE)
-        *flags |= flag;
-    else
-        *request_bytes = settable_bytes;
+    return a > b ? a : b;
 }
 
-static void bound_requests(const struct act *act, struct autobuf_plan *plan)
+/* One side of a socket. */
+struct side {
+    uint64_t now_bytes;      /* stored */
+    uint64_t kernel_bytes;   /* autotuning goes so far; stored */
+    uint64_t settable_bytes; /* by anybody */
+};
+
+static struct side snd_side(const struct act *act, const struct autobuf_socket *now)
 {
-    bound_request(act, act->limits->snd_settable_bytes, AUTOBUF_PLAN_SND_FORCE, &plan->snd_request_bytes, &plan->flags);
-    bound_request(act, act->limits->rcv_settable_bytes, AUTOBUF_PLAN_RCV_FORCE, &plan->rcv_request_bytes, &plan->flags);
+    return (struct side){now->snd_buf_bytes, act->limits->tcp_wmem_max_bytes, act->limits->snd_settable_bytes};
+}
+
+static struct side rcv_side(const struct act *act, const struct autobuf_socket *now)
+{
+    return (struct side){now->rcv_buf_bytes, act->limits->tcp_rmem_max_bytes, act->limits->rcv_settable_bytes};
+}
+
+/*
+ * The largest request that this host allows, and by force as much as the library's own plans force, beside so much (stored)
+ * that is forced, too. A listener's buffer is not forced: each of its connections would have it, and nobody counts them.
+ */
+static uint64_t most_bytes(const struct act *act, const struct autobuf_socket *now, const struct side *side, uint64_t beside_bytes)
+{
+    const struct autobuf_limits *l = act->limits;
+    uint64_t own = side->now_bytes > largest(side->kernel_bytes, 2 * side->settable_bytes) ? side->now_bytes : 0;
+    uint64_t held = largest(l->tcp_used_bytes, l->forced_bytes - least(l->forced_bytes, own));
+    uint64_t all = l->tcp_mem_bytes / FORCED_SHARE, taken = least(all, held);
+
+    if (!(l->flags & AUTOBUF_LIMITS_FORCE) || now->stage == AUTOBUF_STAGE_LISTENING)
+        return side->settable_bytes;
+    taken += least(all - taken, beside_bytes);
+    return largest(side->settable_bytes, least(least(l->tcp_mem_bytes / ONE_SHARE, all - taken) / 2, REQUEST_MOST_BYTES));
+}
+
+/* What a rule asks for, as far as that; flag: it is forced. */
+static uint32_t bound_request(const struct act *act, const struct autobuf_socket *now, const struct side *side, uint64_t beside_bytes,
+                              uint32_t flag, uint64_t *request_bytes)
+{
+    *request_bytes = least(*request_bytes, most_bytes(act, now, side, beside_bytes));
+    return *request_bytes > side->settable_bytes ? flag : 0;
+}
+
+static void bound_requests(const struct act *act, const struct autobuf_socket *now, struct autobuf_plan *plan)
+{
+    struct side snd = snd_side(act, now), rcv = rcv_side(act, now);
+    uint64_t beside_bytes = 0;
+
+    plan->flags |= bound_request(act, now, &snd, 0, AUTOBUF_PLAN_SND_FORCE, &plan->snd_request_bytes);
+    if (plan->flags & AUTOBUF_PLAN_SND_FORCE)
+        beside_bytes = 2 * plan->snd_request_bytes;
+    plan->flags |= bound_request(act, now, &rcv, beside_bytes, AUTOBUF_PLAN_RCV_FORCE, &plan->rcv_request_bytes);
 }
 
 /* What a rule of mode fixed asks for, as far as this host allows it. */
@@ -96,7 +141,7 @@ static struct autobuf_plan plan_fixed(const struct act *act, const struct autobu
     plan.snd_pacing_bit_per_s = rule->pace_bit_per_s;
     plan.snd_request_bytes = rule->snd_bytes;
     plan.rcv_request_bytes = rule->rcv_bytes;
-    bound_requests(act, &plan);
+    bound_requests(act, now, &plan);
     if (now->stage == AUTOBUF_STAGE_CONNECTED) { /* its window opens only together with its clamp, and never shrinks */
         plan.rcv_clamp_bytes = plan.rcv_request_bytes;
         if (2 * plan.rcv_request_bytes < now->rcv_buf_bytes)
@@ -168,7 +213,8 @@ bool act_receives(const struct autobuf_live_state *state)
 int act_share(const struct act *act, int copy, const struct autobuf_live_state *state, struct share *share)
 {
     bool receives = act_receives(state), sends = !receives && state->sent_bit_per_s;
-    uint64_t most_bytes = act->limits->flags & AUTOBUF_LIMITS_FORCE ? REQUEST_MOST_BYTES : act->limits->snd_settable_bytes;
+    struct autobuf_socket now = {.stage = AUTOBUF_STAGE_CONNECTED, .snd_buf_bytes = state->snd_buf_bytes};
+    struct side snd = snd_side(act, &now);
     struct autobuf_plan plan = AUTOBUF_PLAN_INIT;
     uint64_t pace = 0;
     int result;
@@ -177,11 +223,11 @@ int act_share(const struct act *act, int copy, const struct autobuf_live_state *
     if (receives)
         plan.rcv_clamp_bytes = share->bytes;
     if (sends && share->locked)
-        plan.snd_request_bytes = divide_request(share->bytes, most_bytes, state->snd_buf_bytes);
+        plan.snd_request_bytes = divide_request(share->bytes, most_bytes(act, &now, &snd, 0), state->snd_buf_bytes);
     if ((sends || share->paced) && state->rtt_ns != AUTOBUF_NS_UNSET)
         pace = divide_pace(share->bytes, state->rtt_ns, share->own_byte_per_s, act_pace(copy));
     plan.snd_pacing_bit_per_s = 8 * pace;
-    bound_requests(act, &plan);
+    bound_requests(act, &now, &plan);
     result = act->dry_run ? 0 : autobuf_apply(copy, &plan);
     if (result > 0)
         share->set_byte_per_s = pace;

@@ -75,8 +75,6 @@ static struct autobuf_options options_of(struct tending *tending, const struct r
     struct autobuf_options options = AUTOBUF_OPTIONS_INIT;
 
     *limits = tending->limits;
-    /* Half of it is the library's own bound. */
-    limits->tcp_mem_bytes = limits->tcp_mem_bytes / 100 * 2 * tending->config->budget_percent;
     limits->request_most_bytes = rule->most_bytes;
     options.intent = rule->intent;
     options.flags = AUTOBUF_FLOW_SILENT | (rule->mode == MODE_PATH ? 0 : AUTOBUF_FLOW_NO_STORE) |
@@ -213,6 +211,22 @@ static enum known_state open_flow(struct tending *tending, const struct seen *se
 
 /* ------------------------------------------------------------------------------ taking up */
 
+/* So much more is forced than when this host's limits were read. */
+static void note_forced(struct tending *tending, const struct noted *was, int copy)
+{
+    struct autobuf_limits *l = &tending->limits;
+    struct autobuf_socket now = AUTOBUF_SOCKET_INIT;
+    uint64_t more = 0;
+
+    if (autobuf_socket_state(copy, &now) < 0)
+        return;
+    if (now.snd_buf_bytes > was->settings.snd_buf_bytes && now.snd_buf_bytes > 2 * l->snd_settable_bytes)
+        more += now.snd_buf_bytes;
+    if (now.rcv_buf_bytes > was->settings.rcv_buf_bytes && now.rcv_buf_bytes > 2 * l->rcv_settable_bytes)
+        more += now.rcv_buf_bytes;
+    l->forced_bytes += more < UINT64_MAX - l->forced_bytes ? more : UINT64_MAX - l->forced_bytes;
+}
+
 /* What is done with a socket that is borrowed. */
 static enum known_state take_up(struct tending *tending, const struct seen *seen, struct known *known,
                                 const struct rule *rule, const struct place *place, int copy)
@@ -247,6 +261,8 @@ static enum known_state take_up(struct tending *tending, const struct seen *seen
     if (!seen->remote.version && known->snd_buf_bytes) /* else it may be what an earlier daemon, or other rules, left */
         note_program(tending, known, rule, &was);
     result = act_fixed(&act, copy);
+    if (result > 0 && !act.dry_run)
+        note_forced(tending, &was, copy);
     if (result && !tended_keep(tending, copy, &was)) /* also one that failed can have set a part */
         return KNOWN_LEFT;
     account_tell(&tending->account);

@@ -110,6 +110,8 @@ static int read_limits(struct tending *tending)
     struct autobuf_limits limits = AUTOBUF_LIMITS_INIT;
     int error = autobuf_limits_host(&limits);
 
+    /* Half of it is the library's own bound. */
+    limits.tcp_mem_bytes = limits.tcp_mem_bytes / 100 * 2 * tending->config->budget_percent;
     if (error == 0)
         tending->limits = limits;
     tending->limits_ns = tending->now_ns + LIMITS_NS;

@@ -56,10 +56,64 @@ static void a_descriptor_that_is_another_ones_by_now(void **state)
     close(c.accepted);
 }
 
+static void ignore(void *user, const char *text)
+{
+    (void)user;
+    (void)text;
+}
+
+/* A rule of so many bytes for both sides, on a host of such limits. Returns whether the call changed something. */
+static bool fixed(int fd, uint64_t bytes, const struct autobuf_limits *limits)
+{
+    struct rule rule = {.mode = MODE_FIXED, .snd_bytes = bytes, .rcv_bytes = bytes};
+    struct act act = {.rule = &rule, .limits = limits, .say = ignore};
+
+    return act_fixed(&act, fd) > 0;
+}
+
+#define TCP_MEM_BYTES 800000000U
+
+static struct autobuf_limits limits_or_skip(void)
+{
+    struct autobuf_limits l = AUTOBUF_LIMITS_INIT;
+
+    assert_int_equal(autobuf_limits_host(&l), 0);
+    if (!(l.flags & AUTOBUF_LIMITS_FORCE) || 2 * l.snd_settable_bytes > TCP_MEM_BYTES / 16 || 2 * l.rcv_settable_bytes > TCP_MEM_BYTES / 16)
+        SKIP("not permitted to force a buffer, or nothing is left to force");
+    l.tcp_mem_bytes = TCP_MEM_BYTES;
+    l.tcp_used_bytes = l.forced_bytes = 0;
+    return l;
+}
+
+/* An eighth of the memory for one, half of it for all together, and nothing for what a listener would hand on. */
+static void sizes_of_a_rule_are_forced_within_the_memory(void **state)
+{
+    struct autobuf_limits l = limits_or_skip();
+    struct connection c = tcp_connection();
+
+    (void)state;
+    assert_true(fixed(c.client, 1000000000, &l));
+    assert_int_equal(option_of(c.client, SO_SNDBUF), TCP_MEM_BYTES / 8);
+    assert_in_range(option_of(c.client, SO_RCVBUF), 2 * l.rcv_settable_bytes, TCP_MEM_BYTES / 8);
+    l.forced_bytes = TCP_MEM_BYTES / 2 - TCP_MEM_BYTES / 16;
+    assert_true(fixed(c.accepted, 1000000000, &l));
+    assert_int_equal(option_of(c.accepted, SO_SNDBUF), TCP_MEM_BYTES / 16);
+    assert_in_range(option_of(c.accepted, SO_RCVBUF), 0, 2 * l.rcv_settable_bytes > l.tcp_rmem_max_bytes ? 2 * l.rcv_settable_bytes : l.tcp_rmem_max_bytes);
+    l.tcp_used_bytes = TCP_MEM_BYTES;
+    assert_true(fixed(c.client, 1000000000, &l));
+    assert_int_equal(option_of(c.client, SO_SNDBUF), 2 * l.snd_settable_bytes);
+    l.tcp_used_bytes = l.forced_bytes = 0;
+    assert_true(fixed(c.listener, 1000000000, &l));
+    assert_int_equal(option_of(c.listener, SO_SNDBUF), 2 * l.snd_settable_bytes);
+    assert_int_equal(option_of(c.listener, SO_RCVBUF), 2 * l.rcv_settable_bytes);
+    close_connection(&c);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_descriptor_that_is_another_ones_by_now),
+        cmocka_unit_test(sizes_of_a_rule_are_forced_within_the_memory),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
