@@ -13,10 +13,10 @@
 #include "owners.h"
 #include "sweep.h"
 
-/* A socket that was changed and is still there. */
+/* A socket that was changed. */
 struct changed {
     uint64_t cookie;
-    uint32_t inode;
+    uint32_t inode; /* 0: it is not there any more */
     bool failed;
 };
 
@@ -24,20 +24,30 @@ struct undoing {
     struct state *state;
     bool dry_run;
     undo_say_fn *say;
-    struct changed *changed;
-    size_t count; /* at most state->count */
+    struct changed *changed; /* in the order of their cookies, as in the state */
+    size_t count;
 };
+
+static int by_cookie(const void *a, const void *b)
+{
+    uint64_t x = ((const struct changed *)a)->cookie, y = ((const struct changed *)b)->cookie;
+
+    return (x > y) - (x < y);
+}
+
+static struct changed *find(const struct undoing *u, uint64_t cookie)
+{
+    struct changed key = {.cookie = cookie};
+
+    return bsearch(&key, u->changed, u->count, sizeof key, by_cookie);
+}
 
 static void take(void *user, const struct seen *seen)
 {
-    struct undoing *u = user;
+    struct changed *changed = find(user, seen->cookie);
 
-    if (!seen->inode || u->count >= u->state->count || !state_find(u->state, seen->cookie))
-        return;
-    for (size_t i = 0; i < u->count; i++)
-        if (u->changed[i].cookie == seen->cookie)
-            return;
-    u->changed[u->count++] = (struct changed){.cookie = seen->cookie, .inode = seen->inode};
+    if (changed && seen->inode)
+        changed->inode = seen->inode;
 }
 
 /* The kernel's answer may tell of a socket twice, and may miss one while others come and go: it is asked twice. */
@@ -113,13 +123,15 @@ static int put_back_all(struct undoing *u)
 {
     struct wanted *wanted = calloc(u->count + 1, sizeof *wanted);
     struct owners owners = {0};
+    size_t count = 0;
 
     if (!wanted)
         return -ENOMEM;
     for (size_t i = 0; i < u->count; i++)
-        wanted[i] = (struct wanted){.inode = u->changed[i].inode, .index = i};
-    (void)owners_find(&owners, wanted, u->count, SIZE_MAX);
-    for (size_t i = 0; i < u->count; i++)
+        if (u->changed[i].inode)
+            wanted[count++] = (struct wanted){.inode = u->changed[i].inode, .index = i};
+    (void)owners_find(&owners, wanted, count, SIZE_MAX);
+    for (size_t i = 0; i < count; i++)
         put_back(u, &wanted[i]);
     free(wanted);
     return 0;
@@ -127,12 +139,9 @@ static int put_back_all(struct undoing *u)
 
 static bool has_failed(void *user, uint64_t cookie)
 {
-    const struct undoing *u = user;
+    const struct changed *changed = find(user, cookie);
 
-    for (size_t i = 0; i < u->count; i++)
-        if (u->changed[i].cookie == cookie)
-            return u->changed[i].failed;
-    return false;
+    return changed && changed->failed;
 }
 
 int undo(struct state *state, bool dry_run, undo_say_fn *say)
@@ -143,6 +152,8 @@ int undo(struct state *state, bool dry_run, undo_say_fn *say)
     if (autobuf_is_off())
         return -ECANCELED;
     u.changed = calloc(state->count + 1, sizeof *u.changed);
+    for (; u.changed && u.count < state->count; u.count++)
+        u.changed[u.count].cookie = state->noted[u.count].cookie;
     error = u.changed ? look_around(&u) : -ENOMEM;
     if (error == 0)
         error = put_back_all(&u);
