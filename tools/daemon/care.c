@@ -38,6 +38,7 @@ struct care {
     uint32_t next_inode; /* of those that are wanted, where the next search goes on */
     uint64_t now_ns, sweep_ns, search_ns; /* when each is due */
     uint32_t round;
+    size_t seen_count; /* in this round */
     int sock_diag;
     struct report_counts counts;
 };
@@ -121,6 +122,7 @@ static void take(void *user, const struct seen *seen)
     if (!known || known->round == care->round) /* a dump may tell of a socket twice */
         return;
     known->round = care->round;
+    care->seen_count++;
     if (seen->half_closed) /* what was done with it is not forgotten */
         return;
     if (known->state == KNOWN_NEW) {
@@ -193,10 +195,10 @@ static bool is_known(void *user, uint64_t cookie)
     return table_find(&care->table, cookie);
 }
 
-/* What is kept of sockets that are no more goes. If it fails now, it is tried again later. */
+/* What is kept of sockets that two sweeps have not seen goes. If it fails now, it is tried again later. */
 static void retain(struct care *care)
 {
-    if (state_is_long(care->state))
+    if (care->round > 1 && state_is_long(care->state))
         (void)state_retain(care->state, is_known, care);
 }
 
@@ -206,11 +208,11 @@ static int see(struct care *care)
     int error;
 
     care->round++;
-    care->wanted_count = 0;
+    care->wanted_count = care->seen_count = 0;
     error = care->sock_diag < 0 ? care->sock_diag : sweep(care->sock_diag, take, care);
     if (error == 0) {
         table_forget(&care->table, care->round);
-        care->counts.sockets = care->table.count;
+        care->counts.sockets = care->seen_count;
         care->counts.scales = before_syn_count(care->before_syn);
         retain(care);
     } else { /* what is left of that answer must not be taken for the next one */

@@ -27,14 +27,17 @@ struct known *table_find(const struct table *table, uint64_t cookie)
     return known && known->cookie ? known : NULL;
 }
 
-/* One that is looked after stays, also if a dump has missed it: it would be taken up twice. Its look ends it. */
+/*
+ * A dump may miss a socket while others come and go: what one sweep has not seen the next one may. One that is looked after stays
+ * in any case: it would be taken up twice. Its look ends it.
+ */
 static int stays(const struct known *known, uint32_t round)
 {
-    return known->round == round || known->state == KNOWN_TENDED;
+    return round - known->round <= 1 || known->state == KNOWN_TENDED;
 }
 
 /* Moves all that is to be kept to a table of another size. 0, -1. */
-static int rebuild(struct table *table, size_t room, uint32_t round, int only_this_round)
+static int rebuild(struct table *table, size_t room, uint32_t round, int forget)
 {
     struct table next = {.places = calloc(room, sizeof *next.places), .room = room};
 
@@ -43,7 +46,7 @@ static int rebuild(struct table *table, size_t room, uint32_t round, int only_th
     for (size_t i = 0; i < table->room; i++) {
         const struct known *known = &table->places[i];
 
-        if (!known->cookie || (only_this_round && !stays(known, round)))
+        if (!known->cookie || (forget && !stays(known, round)))
             continue;
         next.places[place_of(&next, known->cookie)] = *known;
         next.count++;

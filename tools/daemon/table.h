@@ -36,7 +36,7 @@ struct known *table_find(const struct table *table, uint64_t cookie);
 /* The same, and takes it in if it is new. NULL: there is no memory, or too many are known. */
 struct known *table_make(struct table *table, uint64_t cookie);
 
-/* Forgets all that the sweep of this number has not seen, but for those that are looked after. */
+/* Forgets all that neither the sweep of this number nor the one before has seen, but for those that are looked after. */
 void table_forget(struct table *table, uint32_t round);
 
 void table_free(struct table *table);
