@@ -28,7 +28,9 @@ TIMES, QUICK_TIMES = 5, 1
 LIMITED = LIMITS["6.18"]
 PATIENCE_S = 20.0
 ENDS, QUICK_ENDS = 200, 30
-SOCKETS = (1000, 16000)
+SOCKETS = {1000: 0.5, 16000: 1.0, 64000: 2.0}  # and the seconds within which a sender is to be mended beside them
+CROWD_MOST = 8000  # connections of one process
+SENDERS, QUICK_SENDERS = 10, 3
 WATCHED_S = 10.0
 INTERVAL_MS = 100
 GIVEN_BACK = 'actions_total{kind="given_back"}'
@@ -40,13 +42,14 @@ SHARED_BYTES = 4_000_000  # of 5 MB that the path holds
 SHARERS = 8
 SHARED_S, SHARED_FROM_S = 20.0, 5.0
 
-# Both print the time at which data moved or ended. argv: address, buffer to lock or 0, seconds.
+# Prints when it begins to send. argv: address, buffer to lock or 0, seconds.
 SENDER = """
 import socket, sys, time
 s = socket.socket()
 if int(sys.argv[2]):
     s.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, int(sys.argv[2]))
 s.connect((sys.argv[1], 7700))
+print(time.monotonic(), flush=True)
 end, data = time.monotonic() + float(sys.argv[3]), bytes(131072)
 while time.monotonic() < end:
     s.sendall(data)
@@ -302,16 +305,48 @@ def cost(pid: int) -> tuple[float, float]:
     return int(fields[0]) / 1e9, resident / 1000
 
 
-def crowd(sockets: int) -> list[str]:
-    """What a daemon costs beside so many idle sockets at interval=100: one sweep, how often it sweeps in truth, and all of it.
+def crowd(p: path.Path, sockets: int) -> None:
+    """So many idle sockets over loopback."""
+    p.run("a", ["ip", "link", "set", "lo", "up"])
+    for first in range(0, sockets // 2, CROWD_MOST):
+        count = min(CROWD_MOST, sockets // 2 - first)
+        many = p.popen("a", [sys.executable, "-c", CROWD, str(count)], stdin=subprocess.PIPE)
+        path.wait_line(many, lambda line: line == "there", 60)
+
+
+def mended(p: path.Path, log: pathlib.Path, sender: subprocess.Popen, since: float) -> float:
+    """Seconds from then on until the log says that its buffer was given back."""
+    deadline = time.monotonic() + PATIENCE_S
+    while not re.search(rf"\[{sender.pid}\]:.*given back", log.read_text()):
+        if time.monotonic() > deadline:
+            raise RuntimeError(f"a sender is not mended within {PATIENCE_S} s: {log.read_text()[-500:]}")
+        time.sleep(0.005)
+    took = time.monotonic() - since
+    sender.kill()
+    sender.wait()
+    return took
+
+
+def sender(p: path.Path) -> tuple[subprocess.Popen, float]:
+    """One that has locked 64 KB, and when it began."""
+    child = p.popen("a", [sys.executable, "-c", SENDER, p.addr["b"], "65536", "600"])
+    return child, float(path.wait_line(child, lambda line: True, 30))
+
+
+def among(sockets: int, senders: int) -> list[str]:
+    """What a daemon costs beside so many idle sockets at interval=100: one sweep, how often it sweeps in truth, and all of it; and
+    how long a locked sender waits that was there before it, and others that come later.
     However short the interval, sweeps take no more than a fortieth of a core (tools/daemon/cost.h): what many sockets cost is that
     it looks less often."""
     with path.Path(both="rate=100M,delay=10ms") as p:
-        for end in "ab":
-            p.run(end, ["ip", "link", "set", "lo", "up"])
-        many = p.popen("a", [sys.executable, "-c", CROWD, str(sockets // 2)], stdin=subprocess.PIPE)
-        path.wait_line(many, lambda line: line == "there", 60)
+        LIMITED.of_ends(p)
+        crowd(p, sockets)
+        taker = p.popen("b", [sys.executable, "-c", TAKES])
+        path.wait_line(taker, lambda line: line == "listens")
+        old, _ = sender(p)
+        began = time.monotonic()
         with daemon(p, "a", f"interval={INTERVAL_MS}\n[all]\n") as running:
+            waited_old, waited = mended(p, running.log, old, began), []
             time.sleep(2)
             asked = running.metrics()
             before, began = cost(running.pid)[0], time.monotonic()
@@ -319,10 +354,14 @@ def crowd(sockets: int) -> list[str]:
             (after, resident), took = cost(running.pid), time.monotonic() - began
             told = running.metrics()
             running.has("sockets", sockets)
-        sweeps = told["sweeps_total"] - asked["sweeps_total"]
+            sweeps = told["sweeps_total"] - asked["sweeps_total"]
+            between_s = took / sweeps
+            for i in range(senders):  # at any moment between two sweeps
+                time.sleep(between_s * (1 + i / senders))
+                waited.append(mended(p, running.log, *sender(p)))
         sweep_s = (told[SWEEPS_CPU] - asked[SWEEPS_CPU]) / sweeps
-        return [f"{sockets:,}", f"{sweep_s * 1000:.1f}", f"{took * 1000 / sweeps:.0f}", f"{100 * (after - before) / took:.2f}%",
-                f"{resident:.1f}"]
+        return [f"{sockets:,}", f"{sweep_s * 1000:.1f}", f"{between_s * 1000:.0f}", f"{100 * (after - before) / took:.2f}%",
+                f"{resident:.1f}", f"{waited_old:.2f}", f"{statistics.median(waited):.2f}", f"{max(waited):.2f}", f"{SOCKETS[sockets]}"]
 
 
 def run(quick: bool, out: pathlib.Path) -> None:
@@ -342,7 +381,8 @@ def run(quick: bool, out: pathlib.Path) -> None:
                               for name, side, blocks in (("nobody", "", False), ("at senders that poll", "a", False),
                                                          ("at senders whose writes block", "a", True),
                                                          ("at the receivers", "b", False))]) + "\n"
-        text += report.table(["sockets", "a sweep, ms of processor", f"a sweep each, ms (interval={INTERVAL_MS})", "of a core", "resident, MB"],
-                             [crowd(sockets) for sockets in SOCKETS])
+        text += report.table(["sockets", "a sweep, ms of processor", f"a sweep each, ms (interval={INTERVAL_MS})", "of a core",
+                              "resident, MB", "an old sender is mended after, s", "a new one", "most", "goal"],
+                             [among(sockets, QUICK_SENDERS if quick else SENDERS) for sockets in SOCKETS])
     (out / "daemon.md").write_text(text)
     print(text)

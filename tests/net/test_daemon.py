@@ -51,6 +51,13 @@ class Connections(DaemonTest):
         self.until(lambda: self.ask(sender, "buffer") >= 4 * before, "its buffer does not grow")
         self.stop(daemon)
 
+    def test_sweeps_that_are_far_apart(self) -> None:
+        """What was there before, and one that had moved little when it was seen first."""
+        path, old, fd, _ = self.begin(LONG, SMALL)
+        daemon = self.daemon(path, "interval=1500\n[everything]\n")
+        self.assertEqual(int(self.line(daemon, "given back to autotuning")[2]), old.pid)
+        self.stop(daemon)
+
     def test_a_listener_that_locked_its_buffer(self) -> None:
         path = self.hosts("rate=50M,delay=10ms", {**WMEM, **RMEM})
         listener, locks = self.listener(path)

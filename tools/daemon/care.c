@@ -16,9 +16,6 @@
 #define NS_PER_MS 1000000ULL
 #define NS_PER_S 1000000000ULL
 
-/* A connection is looked after once it has moved so much in at most a second: slower ones need no larger window. */
-#define BULK_BYTES 65536U
-#define BULK_NS NS_PER_S
 #define SEARCH_MOST 65536U        /* descriptors that one search looks at: 0.3 s, however many a process has */
 #define TAKING_NS (5 * NS_PER_MS) /* for those whose owners a search has found */
 #define LISTENER_NS NS_PER_S      /* between two looks at a listener, whose program may change it all the time */
@@ -37,6 +34,7 @@ struct care {
     size_t wanted_count, wanted_room;
     uint32_t next_inode; /* of those that are wanted, where the next search goes on */
     uint64_t now_ns, sweep_ns, search_ns; /* when each is due */
+    uint64_t owed_ns; /* that the first sweep has still to rest */
     uint32_t round;
     size_t seen_count; /* in this round */
     int sock_diag;
@@ -93,23 +91,10 @@ static void want(struct care *care, const struct seen *seen, struct known *known
 static bool has_new_sizes(const struct care *care, const struct seen *seen, struct known *known)
 {
     if ((seen->snd_buf_bytes == known->snd_buf_bytes && seen->rcv_buf_bytes == known->rcv_buf_bytes) ||
-        (known->snd_buf_bytes && care->now_ns - known->marked_ns < LISTENER_NS))
+        (known->snd_buf_bytes && care->now_ns - known->mark.ns < LISTENER_NS))
         return false;
-    known->marked_ns = care->now_ns;
+    known->mark.ns = care->now_ns;
     return true;
-}
-
-/* Whether it has carried bulk data since the last mark. */
-static bool is_bulk(const struct care *care, const struct seen *seen, struct known *known)
-{
-    uint64_t moved_bytes = seen->moved_bytes - known->mark_bytes, took_ns = care->now_ns - known->marked_ns;
-    bool bulk = moved_bytes >= BULK_BYTES && took_ns <= BULK_NS && seen->moved_bytes >= known->next_bytes;
-
-    if (moved_bytes >= BULK_BYTES || took_ns > BULK_NS) {
-        known->mark_bytes = seen->moved_bytes;
-        known->marked_ns = care->now_ns;
-    }
-    return bulk;
 }
 
 static void take(void *user, const struct seen *seen)
@@ -127,11 +112,12 @@ static void take(void *user, const struct seen *seen)
         return;
     if (known->state == KNOWN_NEW) {
         known->state = KNOWN_WAITS;
-        known->marked_ns = care->now_ns;
-        known->mark_bytes = care->round == 1 ? seen->moved_bytes : 0; /* else it is younger than a sweep */
+        known->mark.ns = care->now_ns;
+        known->mark.bytes = care->round == 1 ? seen->moved_bytes : 0; /* else it is younger than a sweep */
     }
     if (known->state == KNOWN_WAITS && seen->remote.version)
-        wanted = is_bulk(care, seen, known) || is_left_paced(care, seen, known);
+        wanted = (bulk_since(&known->mark, seen->moved_bytes, care->now_ns) && seen->moved_bytes >= known->next_bytes) ||
+                 is_left_paced(care, seen, known);
     else if (known->state == KNOWN_WAITS)
         wanted = has_new_sizes(care, seen, known);
     if (wanted || known->state == KNOWN_WANTED)
@@ -162,7 +148,21 @@ static size_t first_from(const struct care *care, uint32_t inode)
     return at;
 }
 
-/* What is wanted while no search is due, or is left when the time is up, is wanted by the next sweep, too. */
+/* Those whose owners are not found yet, or were found when the time was up, are looked for once more. */
+static void keep_wanted(struct care *care)
+{
+    size_t kept = 0;
+
+    for (size_t i = 0; i < care->wanted_count; i++) {
+        const struct wanted *one = &care->wanted[i];
+        const struct known *known = table_find(&care->table, care->candidates[one->index].cookie);
+
+        if (known && known->state == KNOWN_WANTED)
+            care->wanted[kept++] = (struct wanted){.inode = one->inode, .index = one->index};
+    }
+    care->wanted_count = kept;
+}
+
 static void search(struct care *care)
 {
     uint64_t began_ns = cost_cpu_ns(), taken_ns;
@@ -185,6 +185,7 @@ static void search(struct care *care)
         else if (all)
             give_up(care, &care->candidates[one->index]);
     }
+    keep_wanted(care);
     care->search_ns = cost_after(care->now_ns, began_ns, 0, &care->counts.searches_cpu_ns);
 }
 
@@ -200,6 +201,19 @@ static void retain(struct care *care)
 {
     if (care->round > 1 && state_is_long(care->state))
         (void)state_retain(care->state, is_known, care);
+}
+
+/*
+ * Only the second sweep tells what moves of all that was there before. It comes soon, and then both rest: else what is old would
+ * wait for as long as the first one has to rest.
+ */
+static void rest(struct care *care, uint64_t began_ns)
+{
+    uint64_t soon_ns = care->now_ns + care->config->interval_ms * NS_PER_MS, owed_ns = care->owed_ns;
+
+    care->sweep_ns = cost_after(care->now_ns, began_ns, care->config->interval_ms * NS_PER_MS, &care->counts.sweeps_cpu_ns);
+    care->owed_ns = care->round == 1 ? owed_ns + care->sweep_ns - soon_ns : 0;
+    care->sweep_ns = care->round == 1 ? soon_ns : care->sweep_ns + owed_ns;
 }
 
 static int see(struct care *care)
@@ -220,11 +234,9 @@ static int see(struct care *care)
             close(care->sock_diag);
         care->sock_diag = sweep_open();
     }
-    care->sweep_ns = cost_after(care->now_ns, began_ns, care->config->interval_ms * NS_PER_MS, &care->counts.sweeps_cpu_ns);
+    rest(care, began_ns);
     care->counts.sweeps++;
     care->counts.failed_sweeps += error < 0;
-    if (error == 0)
-        search(care);
     return error;
 }
 
@@ -253,6 +265,7 @@ int care_open(struct care **care, struct state *state, struct keep *keep, struct
 
 void care_forget(struct care *care)
 {
+    care->wanted_count = 0;
     if (care->tending)
         tending_end(care->tending);
     table_free(&care->table);
@@ -286,16 +299,23 @@ int care_rules(struct care *care, const struct config *config, bool dry_run)
 
 int care_step(struct care *care, uint64_t now_ns)
 {
+    int error;
+
     care->now_ns = now_ns;
     tending_step(care->tending, now_ns);
-    return now_ns >= care->sweep_ns ? see(care) : 0;
+    error = now_ns >= care->sweep_ns ? see(care) : 0;
+    if (error == 0)
+        search(care);
+    return error;
 }
 
 uint64_t care_deadline_ns(const struct care *care)
 {
-    uint64_t look_ns = tending_deadline_ns(care->tending);
+    uint64_t next_ns = tending_deadline_ns(care->tending);
 
-    return look_ns < care->sweep_ns ? look_ns : care->sweep_ns;
+    if (care->wanted_count && care->search_ns < next_ns)
+        next_ns = care->search_ns;
+    return next_ns < care->sweep_ns ? next_ns : care->sweep_ns;
 }
 
 const struct report_counts *care_counts(const struct care *care)

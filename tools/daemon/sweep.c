@@ -124,11 +124,11 @@ static ssize_t next_part(int fd, void *buf, size_t bytes)
     do {
         socklen_t len = sizeof from;
 
-        if (poll(&ready, 1, PATIENCE_MS) == 0)
-            return -ETIMEDOUT;
         got = recvfrom(fd, buf, bytes, 0, (struct sockaddr *)&from, &len);
         if (got < 0 && errno != EINTR && errno != EAGAIN)
             return -errno;
+        if (got < 0 && errno == EAGAIN && poll(&ready, 1, PATIENCE_MS) == 0)
+            return -ETIMEDOUT;
     } while (got < 0 || from.nl_pid != 0); /* only the kernel has this number */
     return got;
 }

@@ -6,6 +6,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "bulk.h"
+
 enum known_state {
     KNOWN_NEW,     /* it has just come into the table */
     KNOWN_WAITS,   /* until it carries bulk data, or is a listener whose sizes were changed */
@@ -16,8 +18,7 @@ enum known_state {
 
 struct known {
     uint64_t cookie;     /* 0: a place that is free */
-    uint64_t mark_bytes; /* had moved at marked_ns */
-    uint64_t marked_ns;
+    struct bulk_mark mark;
     uint64_t next_bytes; /* left alone until so much has moved */
     uint32_t snd_buf_bytes, rcv_buf_bytes; /* of a listener, when it was last looked at */
     uint32_t round;      /* the newest sweep that saw it */

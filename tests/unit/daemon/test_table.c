@@ -24,9 +24,9 @@ static void as_an_array(void **state)
 
             assert_non_null(known);
             assert_int_equal(known->cookie, number << 32 | 7);
-            assert_int_equal(known->mark_bytes, held[number] ? number : 0); /* it is the same one, or empty */
+            assert_int_equal(known->mark.bytes, held[number] ? number : 0); /* it is the same one, or empty */
             count += !held[number];
-            known->mark_bytes = number;
+            known->mark.bytes = number;
             known->round = held[number] = (uint8_t)round;
         }
         assert_int_equal(table.count, count);
