@@ -7,6 +7,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/socket.h>
 #include <unistd.h>
 
 #include <autobuf/autobuf.h>
@@ -87,6 +88,22 @@ static bool put_object(const char *object)
            put("LD_PRELOAD", "%s%s%s", object, old && *old ? ":" : "", old ? old : "");
 }
 
+/* It is standard error of what inetd starts: a line would be among its data. */
+static bool is_connection(int fd)
+{
+    int domain;
+    socklen_t length = sizeof domain;
+
+    return getsockopt(fd, SOL_SOCKET, SO_DOMAIN, &domain, &length) == 0 && domain != AF_UNIX;
+}
+
+static void tell_unreachable(const char *program, const char *why)
+{
+    if (!is_connection(STDERR_FILENO))
+        fprintf(stderr, "autobuf run: %s cannot be reached: %s; autobufd(8) reaches it from outside, and so does "
+                        "autobuf watch --tune PID\n", program, why);
+}
+
 /* false: said why. */
 static bool prepare(const struct running *want, const char *program)
 {
@@ -94,8 +111,7 @@ static bool prepare(const struct running *want, const char *program)
     enum reach reach = program_reach(program);
 
     if (reach != REACHED) {
-        fprintf(stderr, "autobuf run: %s cannot be reached: %s; autobufd(8) reaches it from outside, and so does "
-                        "autobuf watch --tune PID\n", program, program_reach_name(reach));
+        tell_unreachable(program, program_reach_name(reach));
         return true;
     }
     if (!find_object(object, sizeof object)) {

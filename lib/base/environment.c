@@ -14,6 +14,7 @@
 
 #include "base.h"
 #include "file.h"
+#include "option.h"
 
 #define STANDARD_ERROR 2
 #define LINE_BYTES 320
@@ -38,12 +39,18 @@ static void note_standard_error(void)
     environment.error_ino = now.st_ino;
 }
 
-/* A program may close its standard error, and what it opens next gets the number: a line would be among its data. */
+/*
+ * A program may close its standard error, and what it opens next gets the number: a line would be among its data. Nor is a
+ * connection a place for lines, which is standard error of what inetd starts.
+ */
 static bool is_standard_error(void)
 {
     struct stat now;
+    int domain;
 
-    return fstat(STANDARD_ERROR, &now) == 0 && now.st_dev == environment.error_dev && now.st_ino == environment.error_ino;
+    if (fstat(STANDARD_ERROR, &now) < 0 || now.st_dev != environment.error_dev || now.st_ino != environment.error_ino)
+        return false;
+    return !S_ISSOCK(now.st_mode) || (ab_get_int(STANDARD_ERROR, SOL_SOCKET, SO_DOMAIN, &domain) == 0 && domain == AF_UNIX);
 }
 
 void ab_environment_read(const char *value)

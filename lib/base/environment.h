@@ -17,7 +17,7 @@ bool ab_environment_logs(void);
 
 /*
  * Writes a line, given without its line feed, to standard error, if that still is what it was when the library was loaded,
- * or appends it to the file that AUTOBUF names.
+ * and no connection, or appends it to the file that AUTOBUF names.
  */
 void ab_environment_line(const char *text);
 

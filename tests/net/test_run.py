@@ -14,6 +14,7 @@ import platform
 import re
 import shutil
 import signal
+import socket
 import subprocess
 import sys
 import tempfile
@@ -738,6 +739,15 @@ class Unreachable(unittest.TestCase):
         script.write_text(f"#!{program}\n")
         script.chmod(0o755)
         self.check(str(script), "static")
+
+    def test_nothing_is_said_into_a_connection(self) -> None:
+        """It is standard error of what inetd starts."""
+        program = compiled(self.folder, "static", self.SOURCE, "-static")
+        with socket.create_server(("127.0.0.1", 0)) as server, socket.create_connection(server.getsockname()) as client:
+            connection, _ = server.accept()
+            with connection:
+                subprocess.run([COMMAND, "run", program], stdout=connection, stderr=connection, env=clean(), timeout=60)
+            self.assertEqual(client.makefile().read(), "ran\n")
 
     def test_one_that_has_privilege(self) -> None:
         if os.geteuid():

@@ -2,6 +2,7 @@
 #include "unit.h"
 
 #include <fcntl.h>
+#include <netinet/in.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -105,6 +106,41 @@ static void log_goes_to_what_standard_error_was(void **state)
     close(own);
     close(one);
     close(other);
+}
+
+/* Whether a line comes out where standard error is this. */
+static bool is_logged_to(int fd, int reader)
+{
+    char text[100];
+    int own = dup(2);
+
+    become_standard_error(fd);
+    ab_environment_read("log");
+    autobuf_log_line("a line");
+    ab_environment_read(NULL);
+    become_standard_error(own);
+    close(own);
+    return recv(reader, text, sizeof text, MSG_DONTWAIT) > 0;
+}
+
+/* It is standard error of what inetd starts. A socket of systemd's journal is no connection. */
+static void no_line_goes_into_a_connection(void **state)
+{
+    struct sockaddr_in here = {.sin_family = AF_INET, .sin_addr = {htonl(INADDR_LOOPBACK)}};
+    int listener = socket(AF_INET, SOCK_STREAM, 0), client = socket(AF_INET, SOCK_STREAM, 0), server, ends[2];
+    socklen_t length = sizeof here;
+
+    (void)state;
+    assert_int_equal(bind(listener, (struct sockaddr *)&here, length), 0);
+    assert_int_equal(listen(listener, 1), 0);
+    assert_int_equal(getsockname(listener, (struct sockaddr *)&here, &length), 0);
+    assert_int_equal(connect(client, (struct sockaddr *)&here, length), 0);
+    server = accept(listener, NULL, NULL);
+    assert_false(is_logged_to(server, client));
+    assert_int_equal(socketpair(AF_UNIX, SOCK_STREAM, 0, ends), 0);
+    assert_true(is_logged_to(ends[0], ends[1]));
+    for (int i = 0; i < 5; i++)
+        close((int[]){listener, client, server, ends[0], ends[1]}[i]);
 }
 
 /* A line where standard error is one end of these. */
@@ -242,6 +278,7 @@ int main(void)
         cmocka_unit_test(a_program_may_print_its_own_log),
         cmocka_unit_test(log_file_where_standard_error_is_closed),
         cmocka_unit_test(log_of_the_environment),
+        cmocka_unit_test(no_line_goes_into_a_connection),
         cmocka_unit_test(log_that_nobody_reads),
         cmocka_unit_test(log_to_a_full_pipe),
         cmocka_unit_test(files_that_may_not_grow),
