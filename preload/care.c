@@ -65,18 +65,10 @@ static bool tells_beside(int fd)
     return has_set(fd, SO_TIMESTAMPING) || has_set(fd, SO_ZEROCOPY);
 }
 
-/* A filter of system calls may refuse it. */
-static bool may_poll(void)
-{
-    struct pollfd none = {.fd = -1};
-
-    return NEXT(poll)(&none, 1, 0) == 0;
-}
-
-bool care_wants_parts(int fd, bool waits)
+bool care_wants_parts(int fd)
 {
     int error = errno;
-    bool wants = blocks_for_ever(fd, SO_SNDTIMEO) && !tells_beside(fd) && (!waits || may_poll());
+    bool wants = blocks_for_ever(fd, SO_SNDTIMEO) && !tells_beside(fd);
 
     errno = error;
     return wants;
@@ -122,7 +114,7 @@ bool care_wants_parts_of_read(int fd)
     char protocol[16] = "";
     socklen_t length = sizeof protocol - 1;
     int error = errno, bytes;
-    bool wants = blocks_for_ever(fd, SO_RCVTIMEO) && !tells_beside(fd) && !has_set(fd, SO_OOBINLINE) && may_poll() &&
+    bool wants = blocks_for_ever(fd, SO_RCVTIMEO) && !tells_beside(fd) && !has_set(fd, SO_OOBINLINE) &&
                  ioctl(fd, FIONREAD, &bytes) == 0 &&
                  (NEXT(getsockopt)(fd, IPPROTO_TCP, TCP_ULP, protocol, &length) < 0 || !protocol[0]);
 

@@ -89,7 +89,7 @@ bool care_asked(int fd, int option, uint32_t *stored);
 void care_ending(int fd);
 
 /* Whether to make a call that sends more than CARE_PART_BYTES in parts. */
-bool care_wants_parts(int fd, bool waits);
+bool care_wants_parts(int fd);
 
 /*
  * Between two parts of a call that began with this use of the descriptor: returns false if the call would return what it has

@@ -288,7 +288,7 @@ RARE static ssize_t send_in_parts(int fd, const char *data, size_t bytes, int fl
 
 RARE static ssize_t write_much(int fd, const void *data, size_t bytes)
 {
-    if (bytes <= CALL_MOST && care_wants_parts(fd, true))
+    if (bytes <= CALL_MOST && care_wants_parts(fd))
         return send_in_parts(fd, data, bytes, 0);
     return sent(fd, NEXT(write)(fd, data, bytes));
 }
@@ -307,7 +307,7 @@ HOOK ssize_t writev(int fd, const struct iovec *parts, int count)
 
 RARE static ssize_t send_much(int fd, const void *data, size_t bytes, int flags)
 {
-    if (!(flags & ~MSG_NOSIGNAL) && bytes <= CALL_MOST && care_wants_parts(fd, true))
+    if (!(flags & ~MSG_NOSIGNAL) && bytes <= CALL_MOST && care_wants_parts(fd))
         return send_in_parts(fd, data, bytes, flags);
     return sent(fd, NEXT(send)(fd, data, bytes, flags));
 }
@@ -344,7 +344,7 @@ HOOK int sendmmsg(int fd, struct mmsghdr *messages, unsigned count, int flags)
 #define SENDFILE(name, offset_type)                                                                                    \
     RARE static ssize_t name##_much(int out, int in, offset_type *offset, size_t bytes)                                \
     {                                                                                                                  \
-        bool in_parts = care_wants_parts(out, false);                                                                  \
+        bool in_parts = care_wants_parts(out);                                                                         \
         struct care_file file;                                                                                         \
         int error = errno;                                                                                             \
         size_t done = 0, most = bytes;                                                                                 \
@@ -510,7 +510,7 @@ __attribute__((constructor)) static void begin(void)
     struct run_settings settings;
 
     run_next_find();
-    if (!run_is_glibc() || has_sanitizer())
+    if (!run_is_glibc() || has_sanitizer() || self_is_filtered())
         return;
     run_settings_read(secure_getenv(RUN_VARIABLE), &settings);
     care_begin(&settings);

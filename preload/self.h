@@ -57,6 +57,12 @@ const struct autobuf_limits *self_limits(void);
 uint64_t self_coarse_ns(void);
 
 /*
+ * Whether system calls of this process are filtered already, or it cannot be told. A filter may kill for any call, also for the
+ * prctl() that would tell; those that read a file have just loaded this object.
+ */
+bool self_is_filtered(void);
+
+/*
  * Begins in this process, and its children once self_forking() is called before each fork(), and after it self_fork_over() in
  * the parent and self_forked() in the child.
  */

@@ -253,6 +253,21 @@ enum reach program_reach(const char *path)
     return reach;
 }
 
+bool program_is_filtered(void)
+{
+    FILE *file = fopen("/proc/self/status", "re"); /* prctl(2) would tell, too, but a filter may kill for it */
+    char *line = NULL;
+    size_t room = 0;
+    int mode = 0;
+
+    while (file && getline(&line, &room, file) >= 0 && sscanf(line, "Seccomp: %d", &mode) != 1)
+        ;
+    free(line);
+    if (file)
+        fclose(file);
+    return mode != 0;
+}
+
 const char *program_reach_name(enum reach reach)
 {
     static const char *const names[] = {
@@ -263,6 +278,7 @@ const char *program_reach_name(enum reach reach)
         [REACH_SANITIZED] = "has a sanitizer",
         [REACH_MACHINE] = "built for another machine",
         [REACH_LIBRARY] = "uses another C library",
+        [REACH_FILTERED] = "its system calls are filtered",
     };
 
     return names[reach];

@@ -14,10 +14,14 @@ enum reach {
     REACH_SANITIZED,     /* its sanitizer is to be loaded first */
     REACH_MACHINE,       /* for another machine than the object, or of another size */
     REACH_LIBRARY,       /* uses another C library */
+    REACH_FILTERED,      /* this process's system calls are filtered: it might be killed for one that the program does not make */
 };
 
 /* The file that execvp() would run; false: there is none. */
 bool program_find(const char *name, char *path, size_t cap);
+
+/* Whether system calls of this process, and so of what it runs, are filtered. */
+bool program_is_filtered(void);
 
 /* Looks into a file; a script is what runs it. What cannot be read is REACHED: exec() then says what is wrong. */
 enum reach program_reach(const char *path);

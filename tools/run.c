@@ -7,7 +7,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/socket.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <autobuf/autobuf.h>
@@ -88,18 +88,21 @@ static bool put_object(const char *object)
            put("LD_PRELOAD", "%s%s%s", object, old && *old ? ":" : "", old ? old : "");
 }
 
-/* It is standard error of what inetd starts: a line would be among its data. */
-static bool is_connection(int fd)
+/*
+ * What inetd starts has a connection as all three: a line would be among its data. That standard error is a socket alone says
+ * nothing: systemd's journal is one. A filter of system calls may kill for calls that would tell more.
+ */
+static bool is_connection(void)
 {
-    int domain;
-    socklen_t length = sizeof domain;
+    struct stat in, error;
 
-    return getsockopt(fd, SOL_SOCKET, SO_DOMAIN, &domain, &length) == 0 && domain != AF_UNIX;
+    return fstat(STDIN_FILENO, &in) == 0 && fstat(STDERR_FILENO, &error) == 0 && S_ISSOCK(error.st_mode) &&
+           in.st_dev == error.st_dev && in.st_ino == error.st_ino;
 }
 
 static void tell_unreachable(const char *program, const char *why)
 {
-    if (!is_connection(STDERR_FILENO))
+    if (!is_connection())
         fprintf(stderr, "autobuf run: %s cannot be reached: %s; autobufd(8) reaches it from outside, and so does "
                         "autobuf watch --tune PID\n", program, why);
 }
@@ -108,7 +111,7 @@ static void tell_unreachable(const char *program, const char *why)
 static bool prepare(const struct running *want, const char *program)
 {
     char object[PATH_MAX];
-    enum reach reach = program_reach(program);
+    enum reach reach = program_is_filtered() ? REACH_FILTERED : program_reach(program);
 
     if (reach != REACHED) {
         tell_unreachable(program, program_reach_name(reach));
