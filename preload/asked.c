@@ -11,6 +11,7 @@
 
 #include "care.h"
 #include "descriptors.h"
+#include "near.h"
 #include "next.h"
 #include "self.h"
 #include "sizes.h"
@@ -49,6 +50,11 @@ static bool keep(int fd, struct place *place, int option, int value, const struc
     uint32_t side = side_of(option);
     uint64_t stored = run_size_stored(limits, side, value);
 
+    if (!self_settings.keep_sizes && near_takes_size(fd, stored)) {
+        if (!(place->own & side))
+            tend_anew(place);
+        place->own |= (uint8_t)side;
+    }
     if (self_settings.keep_sizes || place->own & side || !run_size_is_small(limits, side, stored) ||
         !gives_back(fd, place, side)) {
         place->kept &= (uint8_t)~side;
@@ -168,8 +174,11 @@ void care_connecting(int fd, const struct sockaddr *peer, socklen_t length)
 
 void care_connected(int fd, const struct sockaddr *peer, socklen_t length)
 {
-    struct place *place = self_settings.report ? descriptor_tcp(fd) : NULL;
+    struct place *place = descriptor_tcp(fd);
 
-    if (place && length <= sizeof place->peer)
+    if (!place)
+        return;
+    if (self_settings.report && length <= sizeof place->peer)
         memcpy(&place->peer, peer, length);
+    tend_came(fd, place);
 }

@@ -134,10 +134,12 @@ void care_accepted(int listener, int fd)
     if (!place)
         return;
     from = descriptor_tcp(listener);
-    if (from)
+    if (from) {
         inherit(fd, place, from);
-    else
+        tend_came(fd, place);
+    } else {
         set_kind(fd, place, PLACE_OTHER);
+    }
 }
 
 void care_replaces(int fd, int copy)

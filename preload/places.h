@@ -33,7 +33,7 @@ struct place {
     _Atomic uint8_t listed;  /* in the list of those with a flow */
     uint8_t kept;            /* AUTOBUF_LOCK_* bits: a size that the program set was not applied */
     uint8_t set;             /* AUTOBUF_LOCK_* bits: a size that the program set was applied */
-    uint8_t own;             /* AUTOBUF_LOCK_* bits: left to the program, for it has set that side's window clamp */
+    uint8_t own;             /* AUTOBUF_LOCK_* bits: left to the program: it has set that side's window clamp, or its size is set and its peer near */
     uint8_t changed;         /* AUTOBUF_LOCK_* bits: set by a flow. Only with --report */
     uint32_t generation;     /* of the process that looks after this TCP socket: a forked child has another one; 0: none */
     uint32_t asked_bytes[2]; /* what getsockopt() answers for a kept size, send side first */

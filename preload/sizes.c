@@ -5,6 +5,10 @@
 #define SND_LEAST_BYTES 4608U
 #define RCV_LEAST_BYTES 2304U
 
+/* On a path so short that half of a buffer, a window, allows this rate nothing is to be gained. */
+#define ENOUGH_BIT_PER_S 20000000000ULL
+#define NEAR_NS_MOST 10000000U
+
 static uint64_t least(uint64_t a, uint64_t b)
 {
     return a < b ? a : b;
@@ -35,4 +39,9 @@ bool run_size_is_small(const struct autobuf_limits *limits, uint32_t side, uint6
 uint64_t run_size_alone(const struct autobuf_limits *limits, uint32_t side, uint64_t now_bytes)
 {
     return least(now_bytes, reach(limits, side));
+}
+
+bool run_size_is_enough(uint64_t stored, uint64_t rtt_min_ns)
+{
+    return rtt_min_ns && rtt_min_ns <= NEAR_NS_MOST && 8 * (stored / 2) > ENOUGH_BIT_PER_S / 1000000U * rtt_min_ns / 1000U;
 }

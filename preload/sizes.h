@@ -20,4 +20,7 @@ bool run_size_is_small(const struct autobuf_limits *limits, uint32_t side, uint6
 /* What that side's buffer, which no program has set, would be without this object, which may have made it larger. */
 uint64_t run_size_alone(const struct autobuf_limits *limits, uint32_t side, uint64_t now_bytes);
 
+/* Whether a buffer that the kernel keeps so large limits no transfer over a path this short. AUTOBUF_NS_UNSET: false. */
+bool run_size_is_enough(uint64_t stored, uint64_t rtt_min_ns);
+
 #endif

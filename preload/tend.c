@@ -6,6 +6,7 @@
 
 #include <autobuf/autobuf.h>
 
+#include "near.h"
 #include "report.h"
 #include "self.h"
 
@@ -20,10 +21,7 @@
 #define LOOKS_PART 200U
 #define LOOK_NS_MOST 50000U
 
-/* On a path so short that half of autotuning's window allows this rate nothing is to be gained; it may become longer. */
-#define NEAR_BIT_PER_S 20000000000ULL
-#define NEAR_NS_MOST 10000000U
-#define NEAR_BYTES 16777216U /* until then */
+#define NEAR_BYTES 16777216U /* a path that is too near to gain may have become longer after so many */
 
 #define LISTED_MOST 64U /* connections that are looked after while the program waits */
 
@@ -113,25 +111,6 @@ static bool is_bulk(struct place *place, uint64_t now_ns)
     return soon;
 }
 
-static uint64_t least(uint64_t a, uint64_t b)
-{
-    return a < b ? a : b;
-}
-
-/* Whether a connection is left alone because its peer is so near. Not one that is to have no queue, or that is locked. */
-static bool is_near(int fd)
-{
-    const struct autobuf_limits *limits = self_limits();
-    struct autobuf_socket now = AUTOBUF_SOCKET_INIT;
-    uint64_t window_bytes;
-
-    if (!limits || self_settings.intent == AUTOBUF_INTENT_LOW_DELAY || autobuf_socket_state(fd, &now) < 0 || now.locks ||
-        !now.rtt_min_ns || now.rtt_min_ns > NEAR_NS_MOST)
-        return false;
-    window_bytes = least(limits->tcp_wmem_max_bytes, limits->tcp_rmem_max_bytes) / 2;
-    return 8 * window_bytes > NEAR_BIT_PER_S / 1000000U * now.rtt_min_ns / 1000U;
-}
-
 /* Also those that were set through another descriptor, or by another process. */
 static void note_sizes(int fd, struct place *place)
 {
@@ -172,12 +151,14 @@ static void look(int fd, struct place *place, uint64_t now_ns)
 
     if (self_settings.report && !place->flow)
         run_report_note(fd, place);
-    if (place_moved_bytes(place) < BULK_BYTES) { /* only the report wants to see it that early */
+    if (place->kept && !place->flow)
+        near_settle(fd, place);
+    if (place_moved_bytes(place) < BULK_BYTES) { /* only the report, and sizes, want to see it that early */
         atomic_store(&place->mark_bytes, BULK_BYTES);
         return;
     }
     if (!place->flow && is_bulk(place, now_ns)) {
-        if (is_near(fd))
+        if (near_needs_nothing(fd, place))
             atomic_store(&place->mark_bytes, place_moved_bytes(place) + NEAR_BYTES);
         else
             open_flow(fd, place);
@@ -341,6 +322,21 @@ void tend_ending(int fd, struct place *place)
 }
 
 /* -------------------------------------------------------------------------------------- data */
+
+void tend_came(int fd, struct place *place)
+{
+    struct autobuf_socket now = AUTOBUF_SOCKET_INIT;
+    struct stay stay;
+
+    if (!place->kept || !self_enter(&stay))
+        return;
+    place_lock(place);
+    near_settle(fd, place);
+    if (place->kept && autobuf_socket_state(fd, &now) == 0 && now.rtt_min_ns == AUTOBUF_NS_UNSET)
+        atomic_store(&place->mark_bytes, NEW_BYTES);
+    place_unlock(place);
+    self_leave(&stay);
+}
 
 void tend_reached(int fd, struct place *place)
 {

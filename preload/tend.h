@@ -31,6 +31,9 @@ bool tend_is_all_set(const struct place *place);
 /* A flow that there is ends; another one is opened once more data move. The caller holds the lock. */
 void tend_anew(struct place *place);
 
+/* A connection is there, or on its way: the program's sizes that were not applied are where its peer is near. */
+void tend_came(int fd, struct place *place);
+
 /* A connection has reached its mark; looks after it if that is due. */
 void tend_reached(int fd, struct place *place);
 

@@ -8,6 +8,7 @@ contain one of them. How much faster a program is under it: tests/kernels/run ru
 from __future__ import annotations
 
 import contextlib
+import functools
 import os
 import pathlib
 import platform
@@ -496,6 +497,10 @@ class Checked(unittest.TestCase):
         self.assertEqual(under(*check, "wrong_calls").returncode, 9, "it would say something")
 
 
+WITHHELD = "--intent", "low-delay"
+"""Sizes of connections to this host are withheld, too."""
+
+
 @beside
 class Sizes(unittest.TestCase):
     """Which sizes are locked: 1 is the send buffer, 2 the receive buffer."""
@@ -509,7 +514,7 @@ class Sizes(unittest.TestCase):
         return found
 
     def test_small_ones_are_not_applied(self) -> None:
-        self.assertEqual(self.locks(), [0, 0, 0])
+        self.assertEqual(self.locks(*WITHHELD), [0, 0, 0])
 
     def test_they_are_where_the_program_is_obeyed(self) -> None:
         self.assertEqual(self.locks("--keep-sizes"), [3, 3, 3])
@@ -549,9 +554,9 @@ class Sizes(unittest.TestCase):
                 "if len(sys.argv) == 2:\n"
                 "    l = socket.create_server(('127.0.0.1', 0)); s = socket.socket()\n"
                 "    s.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, 4096); s.connect(l.getsockname()); s.set_inheritable(True)\n"
-                "    os.execvp(sys.argv[1], [sys.argv[1], 'run', '--', sys.executable, '-c', {itself!r}, str(s.fileno()), ''])\n"
+                "    os.execvp(sys.argv[1], [sys.argv[1], 'run', '--intent', 'low-delay', '--', sys.executable, '-c', {itself!r}, str(s.fileno()), ''])\n"
                 "s = socket.socket(fileno=int(sys.argv[1]))\n"
-                "s.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, 400_000)\n"
+                "s.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, 100_000)\n"
                 "print(s.getsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF), s.getsockopt(socket.SOL_SOCKET, 72))\n")
 
     def test_of_a_connection_that_came_with_a_small_one(self) -> None:
@@ -560,7 +565,7 @@ class Sizes(unittest.TestCase):
         itself = self.INHERITS.split("\n", 5)[5]
         done = plain(sys.executable, "-c", "import os, socket, sys\n" + self.INHERITS.split("\n", 1)[1].format(
             itself="import socket, sys\n" + itself), COMMAND)
-        self.assertEqual((done.returncode, done.stdout), (0, "800000 0\n"), done.stderr)
+        self.assertEqual((done.returncode, done.stdout), (0, "200000 0\n"), done.stderr)
 
     CLAMP = ("import socket, sys\n"
              "l = socket.create_server(('127.0.0.1', 0)); s = socket.socket()\n"
@@ -576,9 +581,48 @@ class Sizes(unittest.TestCase):
         self.locks()
         for steps in ("size", "clamp", "clamp size", "size clamp", "size late"):
             with self.subTest(steps):
-                alone, ours = (eval(run(sys.executable, "-c", self.CLAMP, steps).stdout) for run in (plain, under))
+                alone, ours = (eval(run(sys.executable, "-c", self.CLAMP, steps).stdout)
+                               for run in (plain, functools.partial(under, options=WITHHELD)))
                 self.assertEqual([size for _, size in alone], [size for _, size in ours])
                 self.assertEqual([lock for lock, _ in ours], [2 if " " in steps else 0] * 3)
+
+
+@beside
+class Near(unittest.TestCase):
+    """Sizes of connections to this host are as the program sets them, whenever it does."""
+
+    PROGRAM = ("import socket, sys, threading\n"
+               "def sizes(s, bytes):\n"
+               "    s.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, bytes); s.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, bytes)\n"
+               "def state(s):\n"
+               "    locks, *sizes = (s.getsockopt(socket.SOL_SOCKET, o) for o in (72, socket.SO_SNDBUF, socket.SO_RCVBUF))\n"
+               "    return locks, *(sizes if locks else ())\n"
+               "when, family, host = sys.argv[1:]; l = socket.socket(getattr(socket, family)); s = socket.socket(l.family)\n"
+               "if when == 'first': sizes(l, 65536); sizes(s, 65536)\n"
+               "l.bind((host, 0)); l.listen()\n"
+               "if when == 'listening': sizes(l, 65536); sizes(s, 65536)\n"
+               "copy = s.dup()\n"
+               "if when == 'later': s.setblocking(False); s.connect_ex(l.getsockname()); sizes(s, 65536)\n"
+               "else: s.connect(l.getsockname())\n"
+               "c, _ = l.accept(); s.setblocking(True); s.sendall(b'1'); c.recv(1)\n"
+               "if when == 'connected': sizes(s, 65536); sizes(c, 65536)\n"
+               "def read(f):\n"
+               "    while f.recv(1 << 16): pass\n"
+               "reader = threading.Thread(target=read, args=(c,)); reader.start()\n"
+               "for _ in range(100): s.sendall(bytes(100_000)); copy.sendall(bytes(100_000))\n"
+               "print(state(s), state(copy), state(c)); s.shutdown(socket.SHUT_WR); reader.join()\n")
+
+    def test_they_are_applied(self) -> None:
+        for when, family, host in (("first", "AF_INET", "0.0.0.0"), ("listening", "AF_INET", "127.0.0.1"), ("later", "AF_INET6", "::1"),
+                                   ("listening", "AF_INET6", "::"), ("connected", "AF_INET", "0.0.0.0")):
+            with self.subTest(when, family=family, host=host):
+                without, ours = (run(sys.executable, "-c", self.PROGRAM, when, family, host) for run in (plain, under))
+                self.assertIn("(3, 131072, 131072)", without.stdout, without.stderr)
+                self.assertEqual((ours.returncode, ours.stdout, ours.stderr), (0, without.stdout, ""))
+
+    def test_they_are_said(self) -> None:
+        said = under(sys.executable, "-c", self.PROGRAM, "first", "AF_INET", "0.0.0.0", env=clean() | {"AUTOBUF": "log"}).stderr
+        self.assertRegex(said, r"(?m)^autobuf\[\d+\]: fd \d+: SO_SNDBUF SO_RCVBUF of the program set: its peer is near$")
 
 
 @beside
@@ -692,7 +736,7 @@ class Command(unittest.TestCase):
                    "    s.sendall(bytes(n)); s.shutdown(socket.SHUT_WR); s.recv(2000, socket.MSG_WAITALL); s.close()\n"
                    "    os.wait()\n"
                    "socket.create_connection(l.getsockname()).close()\n")
-        done = under(sys.executable, "-c", program, options=("--report",))
+        done = under(sys.executable, "-c", program, options=("--report", *WITHHELD))
         lines = [match.groups() for match in REPORT.finditer(done.stderr)]
         self.assertEqual(len(lines), len(done.stderr.splitlines()), done.stderr)
         moved = [(sent, unit, got, its) for _, _, sent, unit, got, its, *_ in lines]
@@ -700,7 +744,7 @@ class Command(unittest.TestCase):
             ("1", "bytes", "1000", "bytes"), ("3000", "bytes", "1000", "bytes"), ("20.0", "MB", "1000", "bytes"),
             ("1000", "bytes", "1", "bytes"), ("1000", "bytes", "3000", "bytes"), ("1000", "bytes", "20.0", "MB")]), done.stderr)
         self.assertEqual(len({pid for pid, *_ in lines}), 4)
-        self.assertEqual([what for *_, what in lines].count("SO_SNDBUF 65536 of the program left to autotuning"), 3)
+        self.assertEqual(["SO_SNDBUF 65536 of the program left to autotuning" in what for *_, what in lines].count(True), 3)
 
     def test_a_connection_that_its_peer_has_reset(self) -> None:
         program = ("import os, socket, struct\n"
@@ -726,7 +770,7 @@ class Command(unittest.TestCase):
                    "for n, fd in ((1000, s.fileno()), (500, copy.fileno()), (7, 50)):\n"
                    "    os.write(fd, bytes(n)); c.recv(n, socket.MSG_WAITALL)\n"
                    "copy.close(); s.close(); os._exit(0) if os.fork() == 0 else os.wait()\n")
-        done = under(sys.executable, "-c", program, options=("--report",))
+        done = under(sys.executable, "-c", program, options=("--report", *WITHHELD))
         lines = [match.groups() for match in REPORT.finditer(done.stderr)]
         self.assertEqual({(sent, got) for _, _, sent, _, got, *_ in lines}, {("1507", None), (None, "1507")}, done.stderr)
         self.assertEqual((len(lines), len(done.stderr.splitlines())), (2, 2), done.stderr)
@@ -757,7 +801,7 @@ class Command(unittest.TestCase):
                    f"fd = s.detach(); ctypes.CDLL(None).syscall({SYS_CLOSE}, fd)\n"
                    "try: os.close(fd)\n"
                    "except OSError: pass\n")
-        line = under(sys.executable, "-c", program, options=("--report",)).stderr.strip()
+        line = under(sys.executable, "-c", program, options=("--report", *WITHHELD)).stderr.strip()
         self.assertRegex(line, r"sent 1000 bytes.*; set: SO_SNDBUF 65536 of the program left to autotuning; "
                                r"the kernel alone: a window of \d+ bytes$")
 

@@ -62,11 +62,31 @@ static void small_is_what_autotuning_exceeds(void **state)
     assert_false(run_size_is_small(&limits, AUTOBUF_LOCK_RCV, 131072));
 }
 
+/* 20 Gbit/s are 2.5 bytes a nanosecond, and a window is half of the buffer. */
+static void enough_is_relative_to_the_round_trip(void **state)
+{
+    static const struct {
+        const char *name;
+        uint64_t stored, rtt_ns;
+        bool enough;
+    } rows[] = {
+        {"loopback", 131072, 20000, true},          {"a switch", 131072, 30000, false},
+        {"just enough", 500002, 100000, true},      {"just not", 500000, 100000, false},
+        {"unknown", 1U << 30, AUTOBUF_NS_UNSET, false}, {"none", 1U << 30, 0, false},
+        {"far", 1U << 30, 10000001, false},
+    };
+
+    (void)state;
+    for (size_t i = 0; i < COUNT(rows); i++)
+        CHECK_EQUAL(rows[i].name, run_size_is_enough(rows[i].stored, rows[i].rtt_ns), rows[i].enough);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(as_the_kernel_stores_it),
         cmocka_unit_test(small_is_what_autotuning_exceeds),
+        cmocka_unit_test(enough_is_relative_to_the_round_trip),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
