@@ -145,11 +145,19 @@ bool care_more_comes(int fd, uint32_t use)
     return more && care_use(fd) == use;
 }
 
+/* No signal handler runs until all is forgotten that the parent did. Nor is anything, where all care has ended. */
 static void forked(void)
 {
+    sigset_t all, before;
+
+    if (!self_acted_before_fork())
+        return;
+    sigfillset(&all);
+    pthread_sigmask(SIG_SETMASK, &all, &before);
     self_forked();
     run_report_forget();
     tend_forked();
+    pthread_sigmask(SIG_SETMASK, &before, NULL);
 }
 
 void care_begin(const struct run_settings *settings)

@@ -201,9 +201,14 @@ void self_fork_over(void)
     atomic_fetch_sub(&forking, 1);
 }
 
+bool self_acted_before_fork(void)
+{
+    return on_before_fork;
+}
+
 void self_forked(void)
 {
-    self_turn(on_before_fork);
+    self_turn(true);
     self_generation++;
     self_inside = false;
     owner = getpid();

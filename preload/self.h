@@ -71,6 +71,9 @@ void self_forking(void);
 void self_fork_over(void);
 void self_forked(void);
 
+/* In the child: whether the parent was cared for. */
+bool self_acted_before_fork(void);
+
 /* Whether this process is to be cared for from here on. */
 void self_turn(bool on);
 

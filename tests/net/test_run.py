@@ -458,6 +458,65 @@ int open64(const char *file, int flags, ...)
 """
 
 
+SIGNALS_IN_A_FORK = """
+#include <netinet/in.h>
+#include <signal.h>
+#include <stdio.h>
+#include <sys/socket.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+static volatile sig_atomic_t forks, asked, inside, early, later;
+
+/* The object asks who it is while it forgets what its parent did; a signal comes just then. */
+pid_t getpid(void)
+{
+    if (forks) {
+        asked++;
+        inside = 1;
+        raise(SIGUSR1);
+        inside = 0;
+    }
+    return (pid_t)syscall(SYS_getpid);
+}
+
+static void handle(int signal)
+{
+    if (inside)
+        early += signal == SIGUSR1;
+    else
+        later++;
+}
+
+int main(void)
+{
+    struct sockaddr_in here = {.sin_family = AF_INET, .sin_addr = {htonl(INADDR_LOOPBACK)}};
+    int listener = socket(AF_INET, SOCK_STREAM, 0), client = socket(AF_INET, SOCK_STREAM, 0), server;
+    static char data[65536];
+    socklen_t length = sizeof here;
+
+    signal(SIGUSR1, handle);
+    listen(listener, 1);
+    getsockname(listener, (struct sockaddr *)&here, &length);
+    connect(client, (struct sockaddr *)&here, length);
+    server = accept(listener, NULL, NULL);
+    for (int i = 0; i < 100; i++)
+        if (write(client, data, sizeof data) < 0 || recv(server, data, sizeof data, MSG_WAITALL) < 0)
+            return 1;
+    forks = 1;
+    if (fork() == 0) {
+        forks = 0;
+        printf("flows: %d, early: %d, later: %d\\n", asked > 1, early, later);
+        return 0;
+    }
+    forks = 0;
+    wait(NULL);
+    return 0;
+}
+"""
+
+
 @beside
 class Forks(unittest.TestCase):
     PROGRAM = ("import socket, threading\n"
@@ -478,6 +537,13 @@ class Forks(unittest.TestCase):
             done = under(sys.executable, "-c", self.PROGRAM, options=("--intent", "low-delay"),
                          env=clean() | {"LD_PRELOAD": below, "XDG_CACHE_HOME": folder, "AUTOBUF_PATHS": ""})
         self.assertEqual((done.returncode, done.stdout), (0, "a child has 0\n"), done.stderr)
+
+    def test_signals_wait_until_a_child_has_forgotten_the_flows(self) -> None:
+        """Their handlers may write, and would find the flows half forgotten."""
+        with tempfile.TemporaryDirectory() as folder:
+            program = compiled(folder, "forks", SIGNALS_IN_A_FORK, "-rdynamic")
+            done = under(program, options=("--intent", "low-delay"))
+        self.assertEqual((done.returncode, done.stdout, done.stderr), (0, "flows: 1, early: 0, later: 1\n", ""))
 
 
 @beside
