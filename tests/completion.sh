@@ -116,9 +116,9 @@ offers 'mapfile' autobuf run --report mapfil
 offers "$hosts" autobuf run --report cat "$hosts"
 offers '' autobuf run cat --rep
 offers '' autobuf serve --port = 7
-storing='--json --rate --rtt --hours --from --host --store --all --help'
+storing='--json --rate --rtt --hours --from --host --store --all --exported --help'
 offers "$storing" autobuf paths -
-offers '--json --rate --rtt --from --host --all --help' autobuf paths --store "$hosts" --hours 3 set -
+offers '--json --rate --rtt --from --host --all --exported --help' autobuf paths --store "$hosts" --hours 3 set -
 offers "$hosts" autobuf paths --store "$hosts"
 offers 'list show set import export forget' autobuf paths ''
 offers "$hosts" autobuf paths import "$hosts"

@@ -77,6 +77,7 @@ static const struct option_line lines[] = {
     {'o', "host", NULL, "the host's store, /var/lib/autobuf/paths", NULL, BIT(PATHS), NO_VALUE, 0, 0, 0},
     {'S', "store", "FILE", "this store", "the host's or the user's", BIT(PATHS), TEXT, 0, 0, 0},
     {'A', "all", NULL, "forget: all paths", NULL, BIT(PATHS), NO_VALUE, 0, 0, 0},
+    {'x', "exported", NULL, "import: export printed FILE, which is trusted", NULL, BIT(PATHS), NO_VALUE, 0, 0, 0},
     {'n', "streams", "N", "that many connections share the path", "1", BIT(EXPLAIN), COUNTED, FIELD(streams), 1, 1e4},
     {'e', "bytes", "BYTES", "so much will be transferred", "unknown", BIT(EXPLAIN), QUANTITY, FIELD(expected_bytes),
      1, 1e18},
@@ -292,6 +293,8 @@ static bool take_option(struct arguments *a, const struct option_line *line, con
         return true;
     case 'A':
         return a->all = true;
+    case 'x':
+        return a->exported = true;
     case 'q':
         a->socket = text;
         return true;
@@ -465,6 +468,8 @@ static bool check_paths(struct arguments *a, FILE *err)
         return wrong(err, PATHS, "--host and --store exclude each other");
     if (a->all && a->action != PATHS_FORGET)
         return wrong(err, PATHS, "--all is of forget");
+    if (a->exported && a->action != PATHS_IMPORT)
+        return wrong(err, PATHS, "--exported is of import");
     if (a->action != PATHS_SET && (a->rate_bit_per_s || a->rtt_ns))
         return wrong(err, PATHS, "--rate and --rtt are of set");
     if (a->action != PATHS_SET && a->action != PATHS_IMPORT && a->hours)

@@ -27,6 +27,7 @@ struct arguments {
     bool report;
     bool host;
     bool all;
+    bool exported;
     enum paths_action action;
     const char *store; /* a file; NULL: as the library chooses */
     const char *from;

@@ -78,7 +78,7 @@ static int run_under(const struct arguments *a)
 static int run_paths(const struct arguments *a)
 {
     struct paths_request want = {.action = a->action, .operand = a->operand, .store = a->store, .host = a->host, .all = a->all,
-                                 .json = a->json, .from = a->from, .rate_bit_per_s = a->rate_bit_per_s,
+                                 .exported = a->exported, .json = a->json, .from = a->from, .rate_bit_per_s = a->rate_bit_per_s,
                                  .rtt_ns = a->rtt_ns, .hours = a->hours};
 
     return paths_run(&want);

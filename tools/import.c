@@ -445,7 +445,7 @@ static int add_value(const json_t *value, const struct import_host *host, struct
     const json_t *source = at(value, "_source"); /* how a search answers with a document */
 
     if (json_is_array(at(value, "paths")))
-        return add_entries(at(value, "paths"), host, into);
+        return leave_out(into, IMPORT_EXPORTED);
     if (source)
         value = source;
     if (json_is_object(at(value, "test")) && json_is_object(at(value, "result")))
@@ -457,9 +457,11 @@ static int add_value(const json_t *value, const struct import_host *host, struct
 
 static int add_values(const json_t *value, const struct import_host *host, struct imported *into)
 {
-    const json_t *hits = at(value, "hits.hits");
+    const json_t *hits = at(value, "hits.hits"), *entries = at(value, "paths");
     int error = 0;
 
+    if (host->exported)
+        return json_is_array(entries) ? add_entries(entries, host, into) : leave_out(into, IMPORT_NOT_UNDERSTOOD);
     if (json_is_array(hits))
         value = hits;
     if (!json_is_array(value))

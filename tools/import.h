@@ -5,7 +5,7 @@
  *   iperf3        one object of `iperf3 -J`, of the client or of the server
  *   perfSONAR     documents of an archive, alone, in an array or as the archive answers a search ("hits"), and what
  *                 pScheduler hands to an archiver; tests "throughput" and "rtt" count
- *   autobuf       what `autobuf paths export` wrote
+ *   autobuf       what `autobuf paths export` wrote, and nothing else, if the caller says that the text is that
  *
  * A text may hold several such values, one behind the other. What TCP reached is a lower bound of what the path can
  * carry, so rates of the first two are marked so: the highest of a path counts, and its least round-trip time.
@@ -30,6 +30,7 @@ enum import_reason {
     IMPORT_NO_ADDRESS,     /* an end is known by its name alone */
     IMPORT_ELSEWHERE,      /* neither end is this host, or both are */
     IMPORT_OLD,            /* it would have expired */
+    IMPORT_EXPORTED,       /* `autobuf paths export` may have written it, but nobody says so */
     IMPORT_NO_RATE,
     IMPORT_NO_RTT,
     IMPORT_REASONS
@@ -40,6 +41,7 @@ struct import_host {
     size_t count;
     uint64_t now_s;
     uint64_t holds_s; /* how long after it was made a measurement of another program holds */
+    bool exported;    /* whoever imports the text says that `autobuf paths export` wrote it: any prefix, for ever, set by hand */
 };
 
 struct imported {

@@ -264,6 +264,7 @@ static const char *const reasons[IMPORT_REASONS] = {
     [IMPORT_NO_ADDRESS] = "an end has no address there",
     [IMPORT_ELSEWHERE] = "not between this host and another",
     [IMPORT_OLD] = "too old",
+    [IMPORT_EXPORTED] = "if you trust whoever exported it, use --exported",
     [IMPORT_NO_RATE] = "a path without a rate",
     [IMPORT_NO_RTT] = "a path without a round-trip time",
 };
@@ -287,7 +288,7 @@ static int import(const struct paths_request *want, uint64_t now_s)
     struct imported from;
     char why[IMPORT_WHY_BYTES];
     struct paths_left_out left = {0};
-    int error = paths_import_read(want->operand, holds_s, now_s, &from, why);
+    int error = paths_import_read(want->operand, want->exported, holds_s, now_s, &from, why);
 
     if (error < 0) {
         fprintf(stderr, "autobuf: %s: %s\n", want->operand, why[0] ? why : autobuf_strerror(error));

@@ -17,11 +17,12 @@ struct paths_request {
     const char *store;   /* a file; NULL: the host's or the user's own, as the library chooses */
     bool host;           /* the host's, /var/lib/autobuf/paths */
     bool all;            /* PATHS_FORGET: all entries */
+    bool exported;       /* PATHS_IMPORT: the file is what PATHS_EXPORT printed, and is trusted */
     bool json;
     const char *from;    /* PATHS_SET: a local prefix or an interface; PATHS_SHOW: an address or an interface; NULL: any */
     uint64_t rate_bit_per_s;
     uint64_t rtt_ns;
-    uint64_t hours; /* how long it holds; 0: PATHS_SET for ever, PATHS_IMPORT so long as it says itself, or PATHS_IMPORT_HOURS */
+    uint64_t hours; /* how long it holds; 0: PATHS_SET for ever, PATHS_IMPORT PATHS_IMPORT_HOURS */
 };
 
 /* Prints on stdout, and what is wrong on stderr. Returns 0; 1: nothing is known, or it failed; 3: not permitted. */

@@ -81,10 +81,10 @@ static int find_addresses(struct autobuf_prefix **addresses, size_t *count)
     return *addresses ? 0 : -ENOMEM;
 }
 
-int paths_import_read(const char *file, uint64_t holds_s, uint64_t now_s, struct imported *into,
+int paths_import_read(const char *file, bool exported, uint64_t holds_s, uint64_t now_s, struct imported *into,
                       char why[IMPORT_WHY_BYTES])
 {
-    struct import_host host = {.now_s = now_s, .holds_s = holds_s};
+    struct import_host host = {.now_s = now_s, .holds_s = holds_s, .exported = exported};
     struct autobuf_prefix *addresses = NULL;
     char *text = NULL;
     size_t bytes = 0;

@@ -11,6 +11,13 @@
 #define NOW_S 1700000000U
 #define HOLDS_S 604800U
 
+/* What another program has measured is of one host, is no person's word, and has an end. */
+static void check_measured(const struct autobuf_paths_entry *entry)
+{
+    CHECK(entry->method == AUTOBUF_METHOD_IMPORTED && entry->expires_s <= NOW_S + HOLDS_S);
+    CHECK(entry->remote.bits == (entry->remote.version == 4 ? 32 : 128) && !entry->local.version && !entry->device[0]);
+}
+
 static void check_entry(const struct autobuf_paths_entry *entry)
 {
     uint8_t record[AB_PATHS_RECORD_BYTES];
@@ -21,10 +28,10 @@ static void check_entry(const struct autobuf_paths_entry *entry)
     CHECK(entry->learned_s <= NOW_S && entry->expires_s > NOW_S);
 }
 
-int LLVMFuzzerTestOneInput(const uint8_t *data, size_t len)
+static void read_it(const uint8_t *data, size_t len, bool exported)
 {
     struct autobuf_prefix here[2];
-    struct import_host host = {.addresses = here, .count = 2, .now_s = NOW_S, .holds_s = HOLDS_S};
+    struct import_host host = {.addresses = here, .count = 2, .now_s = NOW_S, .holds_s = HOLDS_S, .exported = exported};
     char *text = exact_copy(data, len), why[IMPORT_WHY_BYTES];
     struct imported into;
     int error;
@@ -34,9 +41,17 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t len)
     CHECK(error == 0 || (error == -EINVAL && why[0]));
     for (size_t i = 0; i < into.count && error == 0; i++) {
         check_entry(into.entries + i);
+        if (!exported)
+            check_measured(into.entries + i);
         CHECK(i == 0 || autobuf_paths_compare(into.entries + i - 1, into.entries + i) < 0);
     }
     free(into.entries);
     free(text);
+}
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t len)
+{
+    read_it(data, len, false);
+    read_it(data, len, true);
     return 0;
 }

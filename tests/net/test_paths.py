@@ -339,10 +339,10 @@ class Command(unittest.TestCase):
         file.write_text(self.run_it("export", *store))
         listed = self.run_it("--json", *store)
         self.assertEqual(file.read_text(), listed)
-        self.assertEqual(self.run_it("import", str(file), "--json", *other), listed)
+        self.assertEqual(self.run_it("import", "--exported", str(file), "--json", *other), listed)
         self.assertEqual((self.folder / "other").read_bytes(), self.own.read_bytes())
         shutil.rmtree(self.own.parent)
-        self.run_it("import", str(file))  # which makes the user's own
+        self.run_it("import", "--exported", str(file))  # which makes the user's own
         self.assertEqual((self.folder / "other").read_bytes(), self.own.read_bytes())
 
     def test_what_comes_by_standard_input_is_imported(self) -> None:
@@ -353,7 +353,7 @@ class Command(unittest.TestCase):
         said = json.dumps({"paths": [one | {"remote": f"192.0.2.{last}"} for last in range(256)]})
         self.assertGreater(len(said), 1 << 16)
         other = self.folder / "other"
-        self.run_it("import", "-", "--store", str(other), said=said)
+        self.run_it("import", "--exported", "-", "--store", str(other), said=said)
         self.assertEqual([entry["remote"] for entry in entries(other)], [f"192.0.2.{last}/32" for last in range(256)])
         self.assertIn("autobuf: -: line 2: ", self.run_it("import", "-", said='{\n"a": nonsense}', status=1))
 
@@ -391,7 +391,7 @@ class Command(unittest.TestCase):
         many, other = json.loads(self.run_it("export", "--store", str(self.own)))["paths"]
         file, wanted = self.folder / "many", self.folder / "wanted"
         file.write_text(json.dumps({"paths": [many | {"device": f"eth{n}"} for n in range(67)] + [other]}))
-        done = subprocess.run([built("tools/autobuf"), "paths", "import", str(file), "--json", "--store", str(wanted)],
+        done = subprocess.run([built("tools/autobuf"), "paths", "import", "--exported", str(file), "--json", "--store", str(wanted)],
                               env=self.env, capture_output=True, text=True)
         self.assertEqual((done.returncode, done.stderr),
                          (0, f"autobuf: {file}: 3 left out: the store has 64 others of the same prefix\n"))
@@ -407,6 +407,8 @@ class Command(unittest.TestCase):
         self.assertIn(f"{file}: line 2: ", self.run_it("import", str(file), status=1))
         file.write_text('{"a": 1}')
         self.assertIn("1 left out: not understood", self.run_it("import", str(file), status=1))
+        file.write_text('[{"paths": [{"remote": "0.0.0.0/0", "method": "given"}]}]')
+        self.assertIn("1 left out: if you trust whoever exported it, use --exported", self.run_it("import", str(file), status=1))
         with file.open("w") as out:
             out.truncate((64 << 20) + 1)
         self.assertIn("more than 64 MB", self.run_it("import", str(file), status=1))
@@ -494,7 +496,7 @@ class Host(unittest.TestCase):
             "echo 4096 131072 131072 >/proc/sys/net/ipv4/tcp_rmem",
             f"mkdir /var/lib/autobuf {folder}/autobuf && paths set 127.0.0.1 --rate 1G --rtt 100 --store {folder}/whole && "
             f"""paths export --store {folder}/whole | sed 's/"given"/"passive"/; s/"tx_\\(rate\\|bdp\\)\\([^:]*\\)":[0-9]*/"tx_\\1\\2":null/g' """
-            f">{folder}/back && paths import {folder}/back --store {HOST_STORE} && paths --store {HOST_STORE}",
+            f">{folder}/back && paths import --exported {folder}/back --store {HOST_STORE} && paths --store {HOST_STORE}",
             f"{tune} --receives 127.0.0.1 9", f"{tune} 127.0.0.1 9", f"cp {folder}/whole {folder}/autobuf/paths",
             f"{tune} 127.0.0.1 9", f"paths --store {HOST_STORE}", net=True)
         self.assertEqual([status for status, _, _ in steps], 7 * [0], steps)
@@ -511,10 +513,10 @@ class Host(unittest.TestCase):
         own, file = f"--store {folder}/own", f"{folder}/exported"
         steps = self.run_it(
             f"for n in 1 2 3 4 5 6; do paths set 192.0.2.$n --rate 100M --rtt $((n == 3 ? 90 : 10)) --hours 9 {own}; done; "
-            f"paths export {own} | sed 's/\"given\"/\"icmp\"/g' >{file}; rm {folder}/own; paths import {file} {own} >{folder}/said",
+            f"paths export {own} | sed 's/\"given\"/\"icmp\"/g' >{file}; rm {folder}/own; paths import --exported {file} {own} >{folder}/said",
             f"mkdir /var/lib/autobuf && cp {folder}/own {HOST_STORE}",
             "paths set 198.51.100.1 --rate 1G --rtt 10 --host", "paths --host", "paths forget 192.0.2.0/24 --host",
-            "paths --host", f"paths import {file} --host", "paths --host")
+            "paths --host", f"paths import --exported {file} --host", "paths --host")
         self.assertEqual([(status, err) for status, _, err in steps], 8 * [(0, "")])
 
         def listed(step: int) -> list[str]:

@@ -119,6 +119,10 @@ static void numbers_and_words_arrive(void **state)
     assert_int_equal(o.a.action, PATHS_IMPORT);
     assert_string_equal(o.a.operand, "-");
     assert_int_equal(o.a.hours, 5);
+    assert_false(o.a.exported);
+    parse("paths import --exported f", &o);
+    assert_int_equal(o.parsed, PARSED_COMMAND);
+    assert_true(o.a.exported);
     parse("paths export", &o);
     assert_int_equal(o.a.action, PATHS_EXPORT);
     parse("paths forget --all", &o);
@@ -237,6 +241,7 @@ static void wrong_usage_says_what_is_wrong(void **state)
         {"paths list 192.0.2.1", "192.0.2.1: one operand too many"},
         {"paths show a b", "b: one operand too many"},
         {"paths --all", "--all is of forget"},
+        {"paths export --exported", "--exported is of import"},
         {"paths show a --hours 3", "--hours is of set and import"},
         {"paths list --from eth0", "--from is of set and show"},
         {"paths --store f --host", "--host and --store exclude each other"},
@@ -285,7 +290,7 @@ static void help_names_every_option(void **state)
         {"measure", {"HOST[:PORT]", "(0.001 to 30000, default: 5000)", "-6", "-I", "--json", "--intent", "--as-user",
                      "usage:"}},
         {"paths", {"list, show HOST, set or forget PREFIX, import FILE, export", "--store FILE", "--host", "--from LOCAL", "--hours N",
-                   "(1 to 100k, default: for ever; imported: 168)", "--all", "--json"}},
+                   "(1 to 100k, default: for ever; imported: 168)", "--all", "--exported", "--json"}},
         {"run", {"[--] PROGRAM [ARG]...", "--intent INTENT", "--max BYTES", "(64k to 1G, default: what this host allows)",
                  "--keep-sizes", "--probe", "--log FILE", "--report"}},
         {"top", {"--json", "--socket FILE", "(default: /run/autobufd/status.sock)", "--interval MS", "(100 to 60000, default: 1000)",

@@ -13,15 +13,20 @@
 #define HOLDS_S 604800ULL
 #define NS_PER_MS 1000000ULL
 
-static int read_text(const char *text, struct imported *into)
+static int read_as(const char *text, bool exported, struct imported *into)
 {
     struct autobuf_prefix here[2];
-    struct import_host host = {.addresses = here, .count = 2, .now_s = NOW_S, .holds_s = HOLDS_S};
+    struct import_host host = {.addresses = here, .count = 2, .now_s = NOW_S, .holds_s = HOLDS_S, .exported = exported};
     char why[IMPORT_WHY_BYTES];
 
     assert_int_equal(autobuf_prefix_parse("192.0.2.1", here), 0);
     assert_int_equal(autobuf_prefix_parse("2001:db8::1", here + 1), 0);
     return import_read(text, strlen(text), &host, into, why);
+}
+
+static int read_text(const char *text, struct imported *into)
+{
+    return read_as(text, false, into);
 }
 
 /* ------------------------------------------------------------------------------------- results */
@@ -47,6 +52,16 @@ static int read_text(const char *text, struct imported *into)
     "\"test\":{\"type\":\"" type "\",\"spec\":{\"source\":\"" from "\",\"dest\":\"" to "\"}},"                          \
     "\"result\":{\"succeeded\":true," result "}}"
 #define PING(from, to) ARCHIVED(from, to, "", "rtt", "\"rtt\":{\"min\":0.04}")
+
+/* What `autobuf paths export` prints. */
+#define ENTRY(remote, local, device, times) ENTRY_OF(remote, local, device, "icmp", times, "5")
+#define ENTRY_OF(remote, local, device, method, times, bdp)                                                             \
+    "{\"remote\":\"" remote "\",\"local\":" local ",\"device\":" device ",\"method\":\"" method "\",\"rtt_min_ns\":20000000," \
+    "\"rtt_median_ns\":null,\"tx_rate_bit_per_s\":1000,\"tx_rate_low_bit_per_s\":900,\"tx_rate_high_bit_per_s\":1100,"   \
+    "\"rx_rate_bit_per_s\":null,\"rx_rate_low_bit_per_s\":null,\"rx_rate_high_bit_per_s\":null,\"tx_at_least\":false,"   \
+    "\"rx_at_least\":true,\"tx_unsure\":\"batches\",\"rx_unsure\":null,\"packet_bytes\":1400,\"samples\":12,"             \
+    "\"limiter\":\"path\"," times ",\"tx_bdp_bytes\":" bdp ",\"rx_bdp_bytes\":null}"
+#define EXPORTED "{\"paths\":[" ENTRY_OF("0.0.0.0/0", "null", "null", "given", "\"learned_s\":5,\"expires_s\":null", "5") "]}"
 
 static void a_result_becomes_a_path(void **state)
 {
@@ -148,7 +163,13 @@ static void what_says_nothing_is_left_out_with_the_reason(void **state)
     } rows[] = {
         {"a number", "[7]", IMPORT_NOT_UNDERSTOOD},
         {"another object", "{\"rtt\":1}", IMPORT_NOT_UNDERSTOOD},
-        {"a path that is none", "{\"paths\":[7]}", IMPORT_NOT_UNDERSTOOD},
+        {"what was exported, but nobody says so", EXPORTED, IMPORT_EXPORTED},
+        {"that in an array", "[" EXPORTED "]", IMPORT_EXPORTED},
+        {"that as the answer to a search", "{\"hits\":{\"hits\":[" EXPORTED "]}}", IMPORT_EXPORTED},
+        {"that as a document", "{\"hits\":{\"hits\":[{\"_source\":" EXPORTED "}]}}", IMPORT_NOT_UNDERSTOOD},
+        {"a network", PING("192.0.2.1", "198.51.100.0/24"), IMPORT_NO_ADDRESS},
+        {"all that there is", PING("192.0.2.1", "0.0.0.0/0"), IMPORT_NO_ADDRESS},
+        {"a network that this host is in", PING("192.0.2.0/24", "198.51.100.1"), IMPORT_NO_ADDRESS},
         {"no time", "{\"meta\":{\"source\":{\"ip\":\"192.0.2.1\"},\"destination\":{\"ip\":\"192.0.2.9\"}},\"test\":{\"type\":\"throughput\"},"
                     "\"result\":{" RATE "}}", IMPORT_NOT_UNDERSTOOD},
         {"no rate", ARCHIVED("192.0.2.1", "192.0.2.9", "", "throughput", "\"throughput\":\"1e8\""), IMPORT_NOT_UNDERSTOOD},
@@ -231,14 +252,6 @@ static void depth_has_an_end(void **state)
 
 /* -------------------------------------------------------------------------------------- entries */
 
-#define ENTRY(remote, local, device, times) ENTRY_OF(remote, local, device, times, "5")
-#define ENTRY_OF(remote, local, device, times, bdp)                                                                     \
-    "{\"remote\":\"" remote "\",\"local\":" local ",\"device\":" device ",\"method\":\"icmp\",\"rtt_min_ns\":20000000,"    \
-    "\"rtt_median_ns\":null,\"tx_rate_bit_per_s\":1000,\"tx_rate_low_bit_per_s\":900,\"tx_rate_high_bit_per_s\":1100,"   \
-    "\"rx_rate_bit_per_s\":null,\"rx_rate_low_bit_per_s\":null,\"rx_rate_high_bit_per_s\":null,\"tx_at_least\":false,"   \
-    "\"rx_at_least\":true,\"tx_unsure\":\"batches\",\"rx_unsure\":null,\"packet_bytes\":1400,\"samples\":12,"             \
-    "\"limiter\":\"path\"," times ",\"tx_bdp_bytes\":" bdp ",\"rx_bdp_bytes\":null}"
-
 static void entries_are_as_they_were(void **state)
 {
     const struct autobuf_paths_entry *e;
@@ -246,10 +259,10 @@ static void entries_are_as_they_were(void **state)
     char text[AUTOBUF_PREFIX_BYTES];
 
     (void)state;
-    assert_int_equal(read_text("{\"paths\":["
-                               ENTRY("2001:db8::/32", "null", "\"eth0\"", "\"learned_s\":5,\"expires_s\":null") ","
-                               ENTRY("192.0.2.0/24", "\"198.51.100.0/24\"", "null", "\"learned_s\":1699999999,\"expires_s\":1700000001")
-                               "]}", &into), 0);
+    assert_int_equal(read_as("{\"paths\":["
+                             ENTRY("2001:db8::/32", "null", "\"eth0\"", "\"learned_s\":5,\"expires_s\":null") ","
+                             ENTRY("192.0.2.0/24", "\"198.51.100.0/24\"", "null", "\"learned_s\":1699999999,\"expires_s\":1700000001")
+                             "]}", true, &into), 0);
     assert_int_equal(into.count, 2);
     e = into.entries; /* in the store's order: IPv4 first */
     assert_int_equal(autobuf_prefix_print(&e->remote, text), 0);
@@ -278,7 +291,9 @@ static void entries_are_as_they_were(void **state)
 static void entries_that_the_store_would_refuse_are_left_out(void **state)
 {
     static const char *const texts[] = {
-        "{\"paths\":[" ENTRY_OF("192.0.2.0/24", "null", "null", "\"learned_s\":5,\"expires_s\":null", "1e15") "]}",
+        "[" EXPORTED "]", /* it is one object */
+        "{\"paths\":[7]}",
+        "{\"paths\":[" ENTRY_OF("192.0.2.0/24", "null", "null", "icmp", "\"learned_s\":5,\"expires_s\":null", "1e15") "]}",
         "{\"paths\":[" ENTRY("192.0.2.1/24", "null", "null", "\"learned_s\":5,\"expires_s\":null") "]}",
         "{\"paths\":[" ENTRY("any", "null", "null", "\"learned_s\":5,\"expires_s\":null") "]}",
         "{\"paths\":[" ENTRY("192.0.2.0/24", "\"2001:db8::/32\"", "null", "\"learned_s\":5,\"expires_s\":null") "]}",
@@ -292,7 +307,7 @@ static void entries_that_the_store_would_refuse_are_left_out(void **state)
     for (size_t i = 0; i < sizeof texts / sizeof *texts; i++) {
         struct imported into;
 
-        assert_int_equal(read_text(texts[i], &into), 0);
+        assert_int_equal(read_as(texts[i], true, &into), 0);
         if (into.count || into.left_out[IMPORT_NOT_UNDERSTOOD] != 1)
             fail_msg("%s: %zu paths", texts[i], into.count);
         free(into.entries);
@@ -304,10 +319,10 @@ static void of_the_same_path_the_newest_entry_counts(void **state)
     struct imported into;
 
     (void)state;
-    assert_int_equal(read_text("{\"paths\":["
-                               ENTRY("192.0.2.9", "null", "null", "\"learned_s\":7,\"expires_s\":null") ","
-                               ENTRY("192.0.2.9", "null", "null", "\"learned_s\":9,\"expires_s\":null") ","
-                               ENTRY("192.0.2.9", "null", "null", "\"learned_s\":8,\"expires_s\":null") "]}", &into), 0);
+    assert_int_equal(read_as("{\"paths\":["
+                             ENTRY("192.0.2.9", "null", "null", "\"learned_s\":7,\"expires_s\":null") ","
+                             ENTRY("192.0.2.9", "null", "null", "\"learned_s\":9,\"expires_s\":null") ","
+                             ENTRY("192.0.2.9", "null", "null", "\"learned_s\":8,\"expires_s\":null") "]}", true, &into), 0);
     assert_int_equal(into.count, 1);
     assert_true(into.entries[0].learned_s == 9);
     free(into.entries);
