@@ -241,6 +241,68 @@ class Client {
 }
 END
 """
+# Both ends set a size. Go makes its system calls itself.
+GO = """cat >main.go <<END
+package main
+
+import (
+	"fmt"
+	"hash/crc32"
+	"io"
+	"net"
+	"os"
+)
+
+func check(err error) {
+	if err != nil {
+		fmt.Println(err)
+		os.Exit(1)
+	}
+}
+
+func serve(address string) {
+	data, err := os.ReadFile("file")
+	check(err)
+	listener, err := net.Listen("tcp", address)
+	check(err)
+	for {
+		client, err := listener.Accept()
+		check(err)
+		go func() {
+			check(client.(*net.TCPConn).SetWriteBuffer(65536))
+			_, err := client.Write(data)
+			check(err)
+			client.Close()
+		}()
+	}
+}
+
+func get(address string, sums chan string) {
+	server, err := net.Dial("tcp", address)
+	check(err)
+	check(server.(*net.TCPConn).SetReadBuffer(65536))
+	sum := crc32.NewIEEE()
+	bytes, err := io.Copy(sum, server)
+	check(err)
+	sums <- fmt.Sprintf("%%x %%d", sum.Sum32(), bytes)
+}
+
+func main() {
+	address := os.Getenv("SERVER") + ":" + os.Getenv("PORT")
+	if len(os.Args) > 1 {
+		serve(address)
+	}
+	sums := make(chan string)
+	for i := 0; i < 3; i++ {
+		go get(address, sums)
+	}
+	for i := 0; i < 3; i++ {
+		fmt.Println(<-sums)
+	}
+}
+END
+CGO_ENABLED=%d GO111MODULE=off go build -o zoo main.go"""
+S_CLIENT = "openssl s_client -connect $SERVER:$PORT"
 POSTGRES = "PATH=$(echo /usr/lib/postgresql/*/bin):$PATH;"
 BOOKS = "create table books as select i, repeat(md5(i::text), 10) as text from generate_series(1, 50000) i"
 BOOKS_IN_GIT = ("git init -q books; cp file books; cd books; git config user.email a@b; git config user.name a; "
@@ -278,8 +340,14 @@ SCENES = {
                  f"ssh {SSH_OPTIONS} -p $PORT $SERVER \"cat $WORK/file; exit 5\" | cksum; "
                  f"echo \"get $WORK/file got/file\" | sftp {SSH_OPTIONS} -P $PORT $SERVER >/dev/null; cksum got/file; rm got/file"),
     "redis": Scene("redis-server redis-tools", "exec redis-server --port $PORT --bind $SERVER --save \"\" --dir $WORK",
-                   "redis-cli -h $SERVER -p $PORT -x set book <file; redis-cli -h $SERVER -p $PORT get book | head -c 20000000 | cksum; "
-                   "redis-benchmark -h $SERVER -p $PORT -q -n 2000 >/dev/null; echo benchmark $?"),
+                   "redis-cli -h $SERVER -p $PORT -x set book <file; redis-cli -h $SERVER -p $PORT get book | head -c 20000000 | cksum"),
+    "redis-benchmark": Scene(
+        "redis-server redis-tools", "exec redis-server --port $PORT --bind $SERVER --save \"\" --dir $WORK",
+        "redis-benchmark -h $SERVER -p $PORT -n 2000 -c 20 -P 4 -d 1000 -t set,get,lpush,lrange_100,mset >got/said; "
+        "echo benchmark $?; tr \"\\r\" \"\\n\" <got/said | grep -E \"^====|^  .* (clients|payload)|keep alive\"; "
+        "tr \"\\r\" \"\\n\" <got/said | sed -n \"s/completed in .*/completed/p\"; "
+        "for of in commandstats errorstats; do redis-cli -h $SERVER -p $PORT info $of; done | sed \"s/usec[^,]*,//g\" | sort; "
+        "redis-cli -h $SERVER -p $PORT llen mylist", proof="2000 requests completed"),
     "asyncio": Scene("python3 netcat-openbsd", ASYNCIO, "echo | nc.openbsd -N $SERVER $PORT | cksum; " + ASYNCIO_CLIENT),
     "python3 with threads": Scene("python3 curl wget", THREADS, f"{HTTP}; {URLLIB}"),
     "node": Scene("nodejs curl wget", "exec /zoo/zoo node serve", f"{HTTP}; {NODE_CLIENT}"),
@@ -298,6 +366,24 @@ SCENES = {
         "psql -h $SERVER -p 7701 -Atc \"select * from books order by i\" postgres | cksum; "
         "pg_ctl -D got/data -w stop >/dev/null; echo $?",
         POSTGRES + " initdb -D data -A trust >/dev/null", "886126032 32677788"),
+    "pgbench": Scene(
+        "postgresql postgresql-contrib", POSTGRES + " exec postgres -D data -p $PORT -k $WORK -h $SERVER",
+        POSTGRES + " until pg_isready -h $SERVER -p $PORT; do :; done | tail -1; pgbench=\"pgbench -h $SERVER -p $PORT\"; "
+        "$pgbench -i -I dtgvp -s 20 -q postgres 2>got/said; grep -c \"^done in\" got/said; "
+        "for way in simple extended prepared; do $pgbench -n -M $way -c 4 -j 2 -t 100 postgres | grep -vE \"latency|tps|time\"; done; "
+        "psql -h $SERVER -p $PORT -Atc \"select count(*) from pgbench_accounts union all select count(*) from pgbench_history\" postgres; "
+        "pg_isready -h $SERVER -p 1 || echo $?",
+        POSTGRES + " initdb -D data -A trust >/dev/null", proof="actually processed: 400/400"),
+    "openssl": Scene(
+        "openssl", "exec openssl s_server -accept $SERVER:$PORT -cert cert -key key -WWW",
+        "printf \"GET /file HTTP/1.0\\r\\n\\r\\n\" >got/get; "
+        f"for version in 1_2 1_3; do {S_CLIENT} -tls$version -quiet <got/get | tail -c 20000000 | cksum; "
+        f"{S_CLIENT} -tls$version -brief -CAfile cert </dev/null; done",
+        "openssl req -x509 -newkey rsa:2048 -nodes -keyout key -out cert -subj /CN=zoo -days 2 2>/dev/null"),
+    "go with the C library": Scene("golang-go gcc libc6-dev", "exec ./zoo serve", "./zoo", GO % 1, proof="79c0fb91 20000000", reports=False),
+    "go": Scene(
+        "golang-go", "exec $UNDER ./zoo serve", "$UNDER ./zoo", GO % 0, proof="79c0fb91 20000000", reports=False,
+        told="./zoo cannot be reached: a Go program; autobufd(8) reaches it from outside, and so does autobuf watch --tune PID"),
     "busybox": Scene("busybox", "exec busybox httpd -f -p $SERVER:$PORT -h $WORK",
                      "busybox wget -qO- http://$SERVER:$PORT/file | cksum; "
                      "busybox wget -qO- http://$SERVER:$PORT/file | busybox sha512sum"),  # which is slow enough for looks
