@@ -16,7 +16,7 @@
 #define NS_PER_MS 1000000ULL
 #define NS_PER_S 1000000000ULL
 
-#define SEARCH_MOST 65536U        /* descriptors that one search looks at: 0.3 s, however many a process has */
+#define SEARCH_MOST 16384U        /* descriptors that one search looks at: 30 ms, however many a process has */
 #define TAKING_NS (5 * NS_PER_MS) /* for those whose owners a search has found */
 #define LISTENER_NS NS_PER_S      /* between two looks at a listener, whose program may change it all the time */
 #define UNOWNED_BYTES 16777216U   /* one that nobody owns is left alone until it has moved twice as much, and so much more */
@@ -79,11 +79,13 @@ static void want(struct care *care, const struct seen *seen, struct known *known
         known->state = KNOWN_LEFT;
         return;
     }
+    if (known->state != KNOWN_WANTED)
+        known->wholes = care->owners.wholes;
     known->state = KNOWN_WANTED;
     if (!seen->inode || !want_room(care))
         return;
     care->candidates[care->wanted_count] = *seen;
-    care->wanted[care->wanted_count] = (struct wanted){.inode = seen->inode, .index = care->wanted_count};
+    care->wanted[care->wanted_count] = (struct wanted){.inode = seen->inode, .user = seen->user, .index = care->wanted_count};
     care->wanted_count++;
 }
 
@@ -124,12 +126,12 @@ static void take(void *user, const struct seen *seen)
         want(care, seen, known);
 }
 
-/* No process has it: it is the kernel's own, or its owner cannot be seen from here. */
+/* If no process has it: it is the kernel's own, or its owner cannot be seen from here. */
 static void give_up(struct care *care, const struct seen *seen)
 {
     struct known *known = table_find(&care->table, seen->cookie);
 
-    if (!known)
+    if (!known || care->owners.wholes - known->wholes < OWNERS_NONE)
         return;
     care->counts.refused[REPORT_NO_OWNER]++;
     known->state = KNOWN_WAITS;
@@ -158,7 +160,7 @@ static void keep_wanted(struct care *care)
         const struct known *known = table_find(&care->table, care->candidates[one->index].cookie);
 
         if (known && known->state == KNOWN_WANTED)
-            care->wanted[kept++] = (struct wanted){.inode = one->inode, .index = one->index};
+            care->wanted[kept++] = (struct wanted){.inode = one->inode, .user = one->user, .index = one->index};
     }
     care->wanted_count = kept;
 }
@@ -167,11 +169,10 @@ static void search(struct care *care)
 {
     uint64_t began_ns = cost_cpu_ns(), taken_ns;
     size_t first;
-    bool all;
 
     if (!care->wanted_count || care->now_ns < care->search_ns)
         return;
-    all = owners_find(&care->owners, care->wanted, care->wanted_count, SEARCH_MOST);
+    owners_find(&care->owners, care->wanted, care->wanted_count, SEARCH_MOST);
     first = first_from(care, care->next_inode);
     taken_ns = cost_cpu_ns();
     for (size_t i = 0; i < care->wanted_count; i++) {
@@ -182,7 +183,7 @@ static void search(struct care *care)
             break;
         if (one->pid)
             tending_begin(care->tending, &care->candidates[one->index], one);
-        else if (all)
+        else
             give_up(care, &care->candidates[one->index]);
     }
     keep_wanted(care);
@@ -339,6 +340,7 @@ void care_close(struct care *care)
         return;
     care_forget(care);
     tending_close(care->tending);
+    owners_free(&care->owners);
     free(care->wanted);
     free(care->candidates);
     if (care->sock_diag >= 0)

@@ -9,30 +9,43 @@
 #include <sys/types.h>
 
 #define UNIT_BYTES 64U
-#define OWNERS_RECENT 16U
+#define OWNERS_NONE 2U
 
 /* A socket whose owner is looked for. */
 struct wanted {
     uint32_t inode;
-    pid_t pid; /* 0: not found */
+    uid_t user; /* whose processes are asked first */
+    pid_t pid;  /* 0: not found */
     int fd;
     size_t index; /* the caller's */
 };
 
+/* What is known of a process. */
+struct owners_process {
+    pid_t pid;
+    uid_t user;
+    long at;         /* where in its folder the next search goes on, beyond the first few descriptors; 0: from their end */
+    uint32_t listed, looked, begun; /* the newest searches that saw it, looked at its first descriptors, began with them */
+    uint32_t dug;    /* when it was gone on with: a number that grows */
+    uint32_t whole;  /* it was asked from its first descriptor to its last since all were */
+    uint32_t found;  /* the newest search that found something of it; 0: none did */
+    bool recent;     /* that is not long ago */
+};
+
 struct owners {
-    pid_t recent[OWNERS_RECENT]; /* processes that owned sockets lately: they are asked first */
-    unsigned next;
-    long at;       /* where in /proc the next search goes on, */
-    pid_t at_pid;  /* with this process */
-    long at_fd;    /* from there on; 0: from the beginning */
+    struct owners_process *processes;
+    size_t count, room;
+    uint32_t searches, digs;
+    uint32_t wholes; /* what none of the processes has is not found while this grows by OWNERS_NONE */
 };
 
 /*
  * Looks for the owner of each. *wanted become sorted by inode. Looks at about so many descriptors at most; the next search
- * goes on from there. Returns whether all are found, or have no owner that can be seen: else nothing is known of those
- * that were not found.
+ * goes on from there. Half of them are of the users of the wanted sockets, half of others; each user has as many as any other.
  */
-bool owners_find(struct owners *owners, struct wanted *wanted, size_t count, size_t most);
+void owners_find(struct owners *owners, struct wanted *wanted, size_t count, size_t most);
+
+void owners_free(struct owners *owners);
 
 /* The systemd unit of a process: the last part of its control group, such as "nginx.service"; "": none. */
 void owners_unit(pid_t pid, char unit[UNIT_BYTES]);

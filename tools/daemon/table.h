@@ -22,6 +22,7 @@ struct known {
     uint64_t next_bytes; /* left alone until so much has moved */
     uint32_t snd_buf_bytes, rcv_buf_bytes; /* of a listener, when it was last looked at */
     uint32_t round;      /* the newest sweep that saw it */
+    uint32_t wholes;     /* struct owners' when its owner began to be looked for */
     uint32_t state;      /* enum known_state */
 };
 

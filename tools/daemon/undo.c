@@ -17,6 +17,7 @@
 struct changed {
     uint64_t cookie;
     uint32_t inode; /* 0: it is not there any more */
+    uint32_t user;
     bool failed;
 };
 
@@ -46,8 +47,10 @@ static void take(void *user, const struct seen *seen)
 {
     struct changed *changed = find(user, seen->cookie);
 
-    if (changed && seen->inode)
-        changed->inode = seen->inode;
+    if (!changed || !seen->inode)
+        return;
+    changed->inode = seen->inode;
+    changed->user = seen->user;
 }
 
 /* The kernel's answer may tell of a socket twice, and may miss one while others come and go: it is asked twice. */
@@ -129,10 +132,11 @@ static int put_back_all(struct undoing *u)
         return -ENOMEM;
     for (size_t i = 0; i < u->count; i++)
         if (u->changed[i].inode)
-            wanted[count++] = (struct wanted){.inode = u->changed[i].inode, .index = i};
-    (void)owners_find(&owners, wanted, count, SIZE_MAX);
+            wanted[count++] = (struct wanted){.inode = u->changed[i].inode, .user = u->changed[i].user, .index = i};
+    owners_find(&owners, wanted, count, SIZE_MAX);
     for (size_t i = 0; i < count; i++)
         put_back(u, &wanted[i]);
+    owners_free(&owners);
     free(wanted);
     return 0;
 }
