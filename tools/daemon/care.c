@@ -12,11 +12,13 @@
 #include "sweep.h"
 #include "table.h"
 #include "tending.h"
+#include "traffic.h"
 
 #define NS_PER_MS 1000000ULL
 #define NS_PER_S 1000000000ULL
 
 #define SEARCH_MOST 16384U        /* descriptors that one search looks at: 30 ms, however many a process has */
+#define TRAFFIC_BYTES 131072U     /* of all connections, in and out: with less, none has become bulk since the last sweep */
 #define TAKING_NS (5 * NS_PER_MS) /* for those whose owners a search has found */
 #define LISTENER_NS NS_PER_S      /* between two looks at a listener, whose program may change it all the time */
 #define UNOWNED_BYTES 16777216U   /* one that nobody owns is left alone until it has moved twice as much, and so much more */
@@ -34,7 +36,8 @@ struct care {
     size_t wanted_count, wanted_room;
     uint32_t next_inode; /* of those that are wanted, where the next search goes on */
     uint64_t now_ns, sweep_ns, search_ns; /* when each is due */
-    uint64_t owed_ns; /* that the first sweep has still to rest */
+    uint64_t quiet_ns;                    /* the next sweep, if little moves until then */
+    uint64_t traffic_bytes;               /* at the last one */
     uint32_t round;
     size_t seen_count; /* in this round */
     int sock_diag;
@@ -205,16 +208,29 @@ static void retain(struct care *care)
 }
 
 /*
- * Only the second sweep tells what moves of all that was there before. It comes soon, and then both rest: else what is old would
- * wait for as long as the first one has to rest.
+ * While little moves, sweeps come half as often as they may. What that saves is there when something moves: then the next sweep
+ * comes at once, however many sockets it has to look at.
  */
+static bool is_due(struct care *care)
+{
+    if (care->now_ns < care->sweep_ns)
+        return false;
+    if (care->now_ns >= care->quiet_ns || traffic_bytes() - care->traffic_bytes >= TRAFFIC_BYTES)
+        return true;
+    care->sweep_ns = care->now_ns + care->config->interval_ms * NS_PER_MS;
+    return false;
+}
+
 static void rest(struct care *care, uint64_t began_ns)
 {
-    uint64_t soon_ns = care->now_ns + care->config->interval_ms * NS_PER_MS, owed_ns = care->owed_ns;
+    uint64_t soon_ns = care->now_ns + care->config->interval_ms * NS_PER_MS;
+    uint64_t rested_ns = cost_after(care->now_ns, began_ns, soon_ns - care->now_ns, &care->counts.sweeps_cpu_ns);
+    bool saved = care->now_ns >= care->quiet_ns;
 
-    care->sweep_ns = cost_after(care->now_ns, began_ns, care->config->interval_ms * NS_PER_MS, &care->counts.sweeps_cpu_ns);
-    care->owed_ns = care->round == 1 ? owed_ns + care->sweep_ns - soon_ns : 0;
-    care->sweep_ns = care->round == 1 ? soon_ns : care->sweep_ns + owed_ns;
+    care->quiet_ns = rested_ns == soon_ns ? soon_ns : 2 * rested_ns - care->now_ns;
+    care->sweep_ns = saved ? soon_ns : rested_ns;
+    if (care->round == 1) /* only the next one tells what moves of all that was there before */
+        care->sweep_ns = care->quiet_ns = soon_ns;
 }
 
 static int see(struct care *care)
@@ -223,6 +239,7 @@ static int see(struct care *care)
     int error;
 
     care->round++;
+    care->traffic_bytes = traffic_bytes();
     care->wanted_count = care->seen_count = 0;
     error = care->sock_diag < 0 ? care->sock_diag : sweep(care->sock_diag, take, care);
     if (error == 0) {
@@ -292,7 +309,7 @@ int care_rules(struct care *care, const struct config *config, bool dry_run)
 {
     care->round = 0;
     care->config = config;
-    care->sweep_ns = 0;
+    care->sweep_ns = care->quiet_ns = 0;
     before_syn_rules(care->before_syn, config, dry_run);
     say_limits_of_rules(care);
     return tending_rules(care->tending, config, dry_run, care->now_ns);
@@ -304,7 +321,7 @@ int care_step(struct care *care, uint64_t now_ns)
 
     care->now_ns = now_ns;
     tending_step(care->tending, now_ns);
-    error = now_ns >= care->sweep_ns ? see(care) : 0;
+    error = is_due(care) ? see(care) : 0;
     if (error == 0)
         search(care);
     return error;
