@@ -169,6 +169,24 @@ void care_begin(const struct run_settings *settings)
         self_turn(true);
 }
 
+bool care_replacing(void)
+{
+    struct stay stay;
+
+    if (!self_acts() || !self_is_owner() || !self_enter(&stay))
+        return false;
+    self_turn(false); /* no other thread opens a flow now */
+    tend_pause();
+    self_leave(&stay);
+    return true;
+}
+
+void care_not_replaced(bool begun)
+{
+    if (begun)
+        self_turn(true);
+}
+
 void care_end(void)
 {
     struct stay stay;

@@ -25,6 +25,13 @@ void care_begin(const struct run_settings *settings);
 /* Ends all care in this process for good: a filter of system calls comes, or the process ends. */
 void care_end(void);
 
+/*
+ * Another program is about to take this one's place: what is set for a time, as a pace is, is put back, for nobody would do it later.
+ * Returns false if there is nothing to do; otherwise, if the program stays, care_not_replaced() begins anew.
+ */
+bool care_replacing(void);
+void care_not_replaced(bool begun);
+
 /* A descriptor came: from socket(), from accept(), as a duplicate, over a unix socket. -1 counts for nothing. */
 void care_made(int fd, int domain, int type, int protocol);
 void care_accepted(int listener, int fd);

@@ -467,8 +467,9 @@ HOOK int prctl(int option, ...)
 
 HOOK long syscall(long number, ...)
 {
+    bool begun = false;
     va_list list;
-    long a[6];
+    long a[6], result;
 
     va_start(list, number);
     for (int i = 0; i < 6; i++)
@@ -481,7 +482,11 @@ HOOK long syscall(long number, ...)
         care_closes((int)a[0]);
     if (number == SYS_close_range && closes((unsigned)a[0], (unsigned)a[1], (unsigned)a[2]))
         care_closing((unsigned)a[0], (unsigned)a[1]);
-    return NEXT(syscall)(number, a[0], a[1], a[2], a[3], a[4], a[5]);
+    if (number == SYS_execve || number == SYS_execveat)
+        begun = care_replacing();
+    result = NEXT(syscall)(number, a[0], a[1], a[2], a[3], a[4], a[5]);
+    care_not_replaced(begun);
+    return result;
 }
 
 HOOK void _exit(int status)

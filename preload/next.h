@@ -82,6 +82,12 @@ struct mmsghdr;
     X(int, epoll_pwait2, (int, struct epoll_event *, int, const struct timespec *, const sigset_t *))                  \
     X(int, prctl, (int, ...))                                                                                          \
     X(long, syscall, (long, ...))                                                                                      \
+    X(int, execve, (const char *, char *const *, char *const *))                                                       \
+    X(int, execv, (const char *, char *const *))                                                                       \
+    X(int, execvp, (const char *, char *const *))                                                                      \
+    X(int, execvpe, (const char *, char *const *, char *const *))                                                      \
+    X(int, fexecve, (int, char *const *, char *const *))                                                               \
+    X(int, execveat, (int, const char *, char *const *, char *const *, int))                                           \
     X(void, _exit, (int))                                                                                              \
     X(void, _Exit, (int))                                                                                              \
     RUN_FUNCTIONS_TIME64(X)

@@ -301,6 +301,19 @@ void tend_end(void)
     places_each(end_place);
 }
 
+static void pause_place(int fd, struct place *place)
+{
+    (void)fd;
+    place_lock(place);
+    tend_anew(place);
+    place_unlock(place);
+}
+
+void tend_pause(void)
+{
+    places_each(pause_place);
+}
+
 void tend_forked(void)
 {
     places_each(fork_place);

@@ -19,6 +19,9 @@ void tend_adopt(int fd, struct place *place);
 /* Ends what is done for all connections; the caller is inside. */
 void tend_end(void);
 
+/* Ends all flows; others are opened once more data move. The caller is inside. */
+void tend_pause(void);
+
 /* In a forked child: forgets what the parent does. */
 void tend_forked(void);
 

@@ -373,6 +373,72 @@ class WholeFiles(unittest.TestCase):
                 self.assertEqual(done.stdout.split(), [str(bytes), str(parts), "parts"], done.stderr)
 
 
+EXECS = """
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#define SELF "/proc/self/exe"
+
+/* Becomes itself with one step less, in another way each time. None of them works before. */
+static void replace(int step, char *next)
+{
+    char *argv[] = {"argument 0", next, "argument 2", NULL}, *env[] = {"MORE=yes", NULL, NULL, NULL};
+
+    if (getenv("LD_PRELOAD")) {
+        env[1] = getenv("AUTOBUF_RUN") - strlen("AUTOBUF_RUN=");
+        env[2] = getenv("LD_PRELOAD") - strlen("LD_PRELOAD=");
+    }
+    printf("%d\\n", execl("/nowhere/at/all", argv[0], next, NULL) == -1 ? errno : 0);
+    fflush(stdout);
+    switch (step) {
+    case 9: execl(SELF, argv[0], next, argv[2], NULL); break;
+    case 8: execlp(SELF, argv[0], next, argv[2], NULL); break;
+    case 7: execle(SELF, argv[0], next, argv[2], NULL, env); break;
+    case 6: execve(SELF, argv, env); break;
+    case 5: execv(SELF, argv); break;
+    case 4: execvp(SELF, argv); break;
+    case 3: execvpe(SELF, argv, env); break;
+    case 2: fexecve(open(SELF, O_RDONLY), argv, env); break;
+    case 1: execveat(AT_FDCWD, SELF, argv, env, 0); break;
+    }
+}
+
+int main(int argc, char **argv)
+{
+    int step = atoi(argv[1]), status;
+    char next[2] = {(char)('0' + step - 1), 0};
+    pid_t child = step == 5 ? vfork() : 0;
+
+    if (child) {
+        wait(&status);
+        return status;
+    }
+    printf("%d of %s: %s, %s\\n", step, argv[0], argc > 2 ? argv[2] : "", getenv("MORE") ? getenv("MORE") : "");
+    if (step)
+        replace(step, next);
+    return step;
+}
+"""
+
+
+@beside
+class Replaced(unittest.TestCase):
+    """A process that makes itself another program."""
+
+    def test_in_every_way(self) -> None:
+        with tempfile.TemporaryDirectory() as folder:
+            program = compiled(folder, "execs", EXECS, "-D_GNU_SOURCE")
+            without, ours = plain(program, "9"), under(program, "9", options=("--intent", "low-delay"))
+        self.assertEqual((without.returncode, without.stdout.count("argument 2, ")), (0, 9), without.stdout)
+        self.assertEqual((ours.returncode, ours.stdout, ours.stderr), (0, without.stdout, ""))
+
+
 FORKS_IN_A_LOOK = """
 #include <dlfcn.h>
 #include <fcntl.h>
@@ -1097,6 +1163,22 @@ class OnAPath(BulkTest):
         said = [path.run("a", [COMMAND, "run", *options, "--", sys.executable, "-c", self.COPIES, path.addr["b"], str(PORT)],
                          env=clean()).stdout for options in ((), ("--keep-sizes",))]
         self.assertEqual(said, ["0\n", "1\n"])
+
+    EXECS = ("import contextlib, os, socket, sys\n"
+             "PACE, SENDS = 'print(s.getsockopt(socket.SOL_SOCKET, 47) == -1)', 's.sendall(bytes(12_000_000))'\n"
+             "s = socket.create_connection((sys.argv[1], int(sys.argv[2]))); s.set_inheritable(True)\n"
+             "exec(SENDS); exec(PACE)\n"
+             "with contextlib.suppress(OSError): os.execv('/nowhere', ['/nowhere'])\n"
+             "exec(PACE); exec(SENDS); sys.stdout.flush()\n"
+             "os.execv(sys.executable, [sys.executable, '-c', f'import socket; s = socket.socket(fileno={s.fileno()}); {PACE}'])\n")
+
+    def test_a_pace_ends_with_the_program(self) -> None:
+        """Nobody would adapt it to another path. If the program stays, a flow begins anew."""
+        path = self.started()
+        done = path.run("a", [COMMAND, "run", "--intent", "low-delay", "--", sys.executable, "-c", self.EXECS, path.addr["b"], str(PORT)],
+                        env=clean() | {"AUTOBUF": "log"})
+        self.assertEqual((done.returncode, done.stdout.split()), (0, ["False", "True", "True"]), done.stderr)
+        self.assertEqual(done.stderr.count(": send: kernel: "), 2, done.stderr)
 
     @thorough
     def test_low_delay_is_paced(self) -> None:

@@ -1,0 +1,81 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Another program takes this one's place, and has its connections, but nothing of what is known here. A child of vfork() has the
+ * parent's memory, and posix_spawn() calls none of these: the parent goes on with its connections then.
+ */
+#include <errno.h>
+#include <stdarg.h>
+#include <unistd.h>
+
+#include "hooks.h"
+
+#define EXEC(name, parameters, arguments)                                                                              \
+    HOOK int name parameters                                                                                           \
+    {                                                                                                                  \
+        bool begun = care_replacing();                                                                                 \
+                                                                                                                       \
+        NEXT(name) arguments;                                                                                          \
+        care_not_replaced(begun);                                                                                      \
+        return -1;                                                                                                     \
+    }
+
+EXEC(execve, (const char *path, char *const argv[], char *const envp[]), (path, argv, envp))
+EXEC(execv, (const char *path, char *const argv[]), (path, argv))
+EXEC(execvp, (const char *file, char *const argv[]), (file, argv))
+EXEC(execvpe, (const char *file, char *const argv[], char *const envp[]), (file, argv, envp))
+EXEC(fexecve, (int fd, char *const argv[], char *const envp[]), (fd, argv, envp))
+
+int execveat(int folder, const char *path, char *const argv[], char *const envp[], int flags);
+HOOK int execveat(int folder, const char *path, char *const argv[], char *const envp[], int flags)
+{
+    bool begun;
+
+    if (!NEXT(execveat)) {
+        errno = ENOSYS;
+        return -1;
+    }
+    begun = care_replacing();
+    NEXT(execveat)(folder, path, argv, envp, flags);
+    care_not_replaced(begun);
+    return -1;
+}
+
+/* How many arguments there are, with the NULL at their end, though the C library says that the first is none. */
+static __attribute__((noinline)) size_t count_of(const char *first, va_list list)
+{
+    size_t count = 1;
+
+    for (const char *one = first; one; one = va_arg(list, const char *))
+        count++;
+    return count;
+}
+
+/* Those with a list of arguments make an array of it on the stack, as the C library does: memory of its own would stay after vfork(). */
+#define EXEC_LIST(name, array, environment)                                                                            \
+    HOOK int name(const char *path, const char *first, ...)                                                            \
+    {                                                                                                                  \
+        bool begun = care_replacing();                                                                                 \
+        va_list list;                                                                                                  \
+        size_t count;                                                                                                  \
+        char **argv;                                                                                                   \
+                                                                                                                       \
+        va_start(list, first);                                                                                         \
+        count = count_of(first, list);                                                                                 \
+        va_end(list);                                                                                                  \
+        argv = __builtin_alloca(count * sizeof *argv);                                                                 \
+        argv[0] = (char *)(uintptr_t)first;                                                                            \
+        va_start(list, first);                                                                                         \
+        for (size_t i = 1; i < count; i++)                                                                             \
+            argv[i] = va_arg(list, char *);                                                                            \
+        NEXT(array)(path, argv environment);                                                                           \
+        va_end(list);                                                                                                  \
+        care_not_replaced(begun);                                                                                      \
+        return -1;                                                                                                     \
+    }
+
+#define NONE
+#define AT_THE_END , va_arg(list, char *const *)
+
+EXEC_LIST(execl, execv, NONE)
+EXEC_LIST(execlp, execvp, NONE)
+EXEC_LIST(execle, execve, AT_THE_END)
