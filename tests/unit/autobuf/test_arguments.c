@@ -279,7 +279,7 @@ static void help_names_every_option(void **state)
 {
     static const struct {
         const char *command;
-        const char *says[8];
+        const char *says[9];
     } rows[] = {
         {"probe", {"-4", "-I DEVICE|ADDRESS", "--budget BYTES", "(1k to 1M, default: 1M)", "(0.001 to 2000, default: 2000)",
                    "--intent INTENT", "(default: throughput)", "--as-user"}},
@@ -306,7 +306,7 @@ static void help_names_every_option(void **state)
         parse(line, &o);
         CHECK_EQUAL(line, o.parsed, PARSED_ANSWERED);
         CHECK(line, o.err[0] == '\0');
-        for (size_t k = 0; k < COUNT(rows[i].says); k++)
+        for (size_t k = 0; k < COUNT(rows[i].says) && rows[i].says[k]; k++)
             CHECK(rows[i].says[k], strstr(o.out, rows[i].says[k]) != NULL);
         for (const char *at = o.out; *at; at += strcspn(at, "\n") + 1)
             CHECK(at, strcspn(at, "\n") < 80);
