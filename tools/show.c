@@ -141,10 +141,10 @@ void show_host(FILE *out, const struct autobuf_limits *l, const struct host_fact
 {
     fprintf(out, "this host: Linux %s, congestion control %s\n", h->kernel[0] ? h->kernel : "unknown",
             h->congestion_control[0] ? h->congestion_control : "unknown");
-    fputs("  autotuning reaches  ", out);
+    fputs("  autotuning gives  ", out);
     print_quantity(out, l->tcp_wmem_max_bytes, "B to send (tcp_wmem), ");
     print_quantity(out, l->tcp_rmem_max_bytes, "B to receive (tcp_rmem)\n");
-    fputs("  programs may set    ", out);
+    fputs("  programs may set  ", out);
     print_quantity(out, l->snd_settable_bytes, "B to send (wmem_max), ");
     print_quantity(out, l->rcv_settable_bytes, "B to receive (rmem_max)\n");
     if (!(l->flags & AUTOBUF_LIMITS_RCV_AUTOTUNING))
