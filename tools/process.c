@@ -33,21 +33,21 @@ static void proc_path(pid_t pid, const char *file, char path[64])
 }
 
 /* A name is what the process calls itself: anything. */
-static void read_name(struct process *process)
+void process_name(pid_t pid, char name[PROCESS_NAME_BYTES])
 {
     char path[64];
     FILE *file;
 
-    proc_path(process->pid, "comm", path);
-    process->name[0] = 0;
+    proc_path(pid, "comm", path);
+    name[0] = 0;
     file = fopen(path, "re");
     if (!file)
         return;
-    if (!fgets(process->name, sizeof process->name, file))
-        process->name[0] = 0;
+    if (!fgets(name, PROCESS_NAME_BYTES, file))
+        name[0] = 0;
     fclose(file);
-    process->name[strcspn(process->name, "\n")] = 0;
-    for (char *c = process->name; *c; c++) {
+    name[strcspn(name, "\n")] = 0;
+    for (char *c = name; *c; c++) {
         if (!isprint((unsigned char)*c))
             *c = '?';
     }
@@ -71,25 +71,21 @@ static void do_nothing(int signal)
     (void)signal;
 }
 
-int process_find(pid_t pid, struct process *process)
+int process_find(pid_t pid)
 {
-    struct sigaction interrupt = {.sa_handler = do_nothing}; /* without SA_RESTART */
+    int pidfd = (int)syscall(SYS_pidfd_open, pid, 0);
 
-    sigaction(SIGALRM, &interrupt, NULL);
-    *process = (struct process){.pid = pid};
-    process->pidfd = (int)syscall(SYS_pidfd_open, pid, 0);
-    if (process->pidfd < 0)
-        return errno == EINVAL ? -ESRCH : -errno; /* a thread's number is no process's */
-    read_name(process);
-    return 0;
+    return pidfd < 0 ? (errno == EINVAL ? -ESRCH : -errno) : pidfd; /* a thread's number is no process's */
 }
 
 int process_open(pid_t pid, struct process *process)
 {
-    int error = process_find(pid, process);
+    int error;
 
-    if (error < 0)
-        return error;
+    *process = (struct process){.pid = pid, .pidfd = process_find(pid)};
+    if (process->pidfd < 0)
+        return process->pidfd;
+    process_name(pid, process->name);
     error = enter_network(process);
     if (error < 0)
         close(process->pidfd);
@@ -132,20 +128,22 @@ static bool is_no_socket(pid_t pid, int fd)
     return length >= 0 && (length < 8 || strncmp(target, "socket:[", 8) != 0);
 }
 
-int process_borrow(const struct process *process, int fd)
+int process_borrow(pid_t pid, int pidfd, int fd)
 {
     int copy;
 
-    if (is_no_socket(process->pid, fd))
+    if (is_no_socket(pid, fd))
         return -ENOTSOCK;
-    copy = (int)syscall(SYS_pidfd_getfd, process->pidfd, fd, 0);
+    copy = (int)syscall(SYS_pidfd_getfd, pidfd, fd, 0);
     return copy < 0 ? -errno : copy;
 }
 
 void process_give_back(int copy)
 {
     const struct itimerval soon = {{0, LINGER_US}, {0, LINGER_US}}, never = {{0, 0}, {0, 0}};
+    struct sigaction interrupt = {.sa_handler = do_nothing}; /* without SA_RESTART */
 
+    sigaction(SIGALRM, &interrupt, NULL);
     setitimer(ITIMER_REAL, &soon, NULL);
     close(copy);
     setitimer(ITIMER_REAL, &never, NULL);

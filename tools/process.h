@@ -15,8 +15,11 @@ struct process {
     char name[PROCESS_NAME_BYTES]; /* printable */
 };
 
-/* Finds the process. -ESRCH: there is no such process; -ENOSYS: before Linux 5.6. */
-int process_find(pid_t pid, struct process *process);
+/* What the process calls itself, printable; "": it cannot be told. */
+void process_name(pid_t pid, char name[PROCESS_NAME_BYTES]);
+
+/* A descriptor that is readable when the process has ended. -ESRCH: there is no such process; -ENOSYS: before Linux 5.6. */
+int process_find(pid_t pid);
 
 /*
  * Finds the process, and moves this program into its network namespace, whose limits hold for its sockets. -ESRCH:
@@ -32,15 +35,15 @@ int process_open(pid_t pid, struct process *process);
 int process_sockets(const struct process *process, int *fds, size_t cap);
 
 /*
- * Duplicates a descriptor of the process. Close the duplicate at once: the connection stays open as long as it is
+ * Duplicates a descriptor of the process that pidfd is of. Close the duplicate at once: the connection stays open as long as it is
  * held. -EBADF: the descriptor is not open there (any more); -ENOTSOCK: it is no socket; -EPERM: not permitted; -ESRCH: the
  * process has ended.
  */
-int process_borrow(const struct process *process, int fd);
+int process_borrow(pid_t pid, int pidfd, int fd);
 
 /*
  * Closes the duplicate. If its owner has closed the connection in between, this is the last close, and would wait
- * as long as the owner asked for (SO_LINGER). A timer (SIGALRM, whose handler process_find() sets) ends the wait.
+ * as long as the owner asked for (SO_LINGER). A timer (SIGALRM, whose handler it sets) ends the wait.
  */
 void process_give_back(int copy);
 

@@ -81,7 +81,7 @@ static bool is_watched(const struct watch *w, int fd)
 static int begin(struct watch *w, int fd, uint64_t now_ns)
 {
     struct connection *c = free_place(w);
-    int copy = process_borrow(&w->process, fd), error;
+    int copy = process_borrow(w->process.pid, w->process.pidfd, fd), error;
 
     if (copy < 0)
         return is_over(copy) ? 0 : copy;
@@ -140,7 +140,7 @@ static void drop(struct connection *c)
 /* One step; negative: it cannot go on. */
 static int look(struct connection *c, uint64_t now_ns)
 {
-    int copy = process_borrow(&c->watch->process, c->fd), error = copy;
+    int copy = process_borrow(c->watch->process.pid, c->watch->process.pidfd, c->fd), error = copy;
 
     if (copy >= 0) {
         error = autobuf_live_move(c->live, copy);
@@ -166,7 +166,7 @@ static void leave(struct watch *w)
 {
     for (size_t i = 0; i < CONNECTIONS_MOST; i++) {
         struct connection *c = &w->connections[i];
-        int copy = c->live ? process_borrow(&w->process, c->fd) : -1;
+        int copy = c->live ? process_borrow(w->process.pid, w->process.pidfd, c->fd) : -1;
 
         if (copy >= 0)
             autobuf_live_move(c->live, copy);

@@ -449,9 +449,10 @@ class Care(DaemonTest):
         before = [self.ask(sender, word) for word in ("buffer", "locks", "pace", "reno")]
         trace = self.folder / "trace"
         daemon = self.daemon(path, "[all]\ncc=reno\npace=80M\n", prefix=(
-            "strace", "-D", "-f", "-o", str(trace), "-e", "trace=pidfd_getfd,sendto", "env", "AUTOBUF=off"))
+            "strace", "-D", "-ff", "-o", str(trace), "-e", "trace=pidfd_getfd,sendto", "env", "AUTOBUF=off"))
         self.assertIn("autobufd: does nothing before the SYN of connections: AUTOBUF=off in its environment", self.said)
         self.assertIn("leaves all alone: AUTOBUF=off", self.said[-1])
+        trace = pathlib.Path(f"{trace}.{daemon.pid}")  # its broker has one of its own
         self.until(lambda: trace.read_text().count("sendto(") > 20, "it sweeps no more")  # two for each
         self.stop(daemon)
         self.until(lambda: "+++ exited" in trace.read_text(), "strace does not end")
@@ -480,7 +481,8 @@ class Care(DaemonTest):
         path, sender, fd, sink = self.begin(LONG, SMALL)
         trace = self.folder / "trace"
         daemon = self.daemon(path, f"store={self.folder}/paths\nlearned={self.folder}/learned.sock\n[all]\nmode=path\n", prefix=(
-            "strace", "-D", "-f", "-o", str(trace), "-e", "trace=pidfd_getfd,close,ppoll,poll,select,flock,fsync,fdatasync,nanosleep"))
+            "strace", "-D", "-ff", "-o", str(trace), "-e", "trace=pidfd_getfd,close,ppoll,poll,select,flock,fsync,fdatasync,nanosleep"))
+        trace = pathlib.Path(f"{trace}.{daemon.pid}")  # its broker has one of its own
         self.line(daemon, "given back")
         self.tell(sender, "close")
         wait_line(sink, lambda line: line == "end", WAIT_S)
@@ -490,7 +492,7 @@ class Care(DaemonTest):
             pass
         held: set[str] = set()
         looks = 0
-        for call, first, result in re.findall(r"^\d+ +(\w+)\((?:\{fd=)?([^,)]*).* = (-?\d+)", trace.read_text(), re.M):
+        for call, first, result in re.findall(r"^(\w+)\((?:\{fd=)?([^,)]*).* = (-?\d+)", trace.read_text(), re.M):
             if call == "pidfd_getfd" and int(result) >= 0:
                 held.add(result)
                 looks += 1
@@ -513,6 +515,9 @@ class Care(DaemonTest):
         self.assertEqual(self.ask(sender, "buffer"), before)
         self.stop(daemon)
 
+    def status(self, pid: int | str, key: str) -> str:
+        return re.search(rf"^{key}:\s*(.*)$", pathlib.Path(f"/proc/{pid}/status").read_text(), re.M)[1]
+
     @alone
     def test_with_the_capabilities_of_its_service(self) -> None:
         """Those of the unit are enough for processes of other users, buffers beyond net.core.wmem_max included."""
@@ -529,7 +534,14 @@ class Care(DaemonTest):
             f"--ambient-caps={caps}", "--no-new-privs"))
         self.assertEqual(int(self.line(daemon, "given back")[2]), sender.pid)
         self.until(lambda: self.ask(sender, "buffer") > 4194304, "its buffer does not grow beyond tcp_wmem")
-        self.stop(daemon)
+        self.assertEqual(int(self.status(daemon.pid, "CapPrm"), 16), 0)
+        self.assertEqual(self.status(daemon.pid, "Seccomp"), "2")
+        broker, = pathlib.Path(f"/proc/{daemon.pid}/task/{daemon.pid}/children").read_text().split()
+        self.assertEqual(self.status(broker, "CapPrm"), self.status(broker, "CapBnd"))
+        self.assertEqual(self.status(broker, "Seccomp"), "2")
+        os.kill(int(broker), signal.SIGKILL)
+        self.assertEqual(daemon.wait(WAIT_S), 1)
+        self.assertIn("its broker has ended", self.everything(daemon))
 
     def test_usage(self) -> None:
         path = self.path(both="rate=50M,delay=10ms")

@@ -9,7 +9,7 @@ static void say(struct account *account, const char *text)
     char local[PROCESS_ADDRESS_BYTES], peer[PROCESS_ADDRESS_BYTES], line[768];
 
     process_addresses(account->copy, local, peer);
-    snprintf(line, sizeof line, "%s[%d]:%d %s -> %s: [%s] %s%s", account->process->name, (int)account->place->pid,
+    snprintf(line, sizeof line, "%s[%d]:%d %s -> %s: [%s] %s%s", account->place->program, (int)account->place->pid,
              account->place->fd, local, peer, account->rule->name, account->dry_run ? "dry run: " : "", text);
     account_later(account, line);
 }
@@ -34,13 +34,11 @@ void account_say(struct account *account)
     account->told[0] = '\0';
 }
 
-void account_about(struct account *account, const struct loan *loan, const struct place *place, const struct rule *rule,
-                   bool dry_run)
+void account_about(struct account *account, int copy, const struct place *place, const struct rule *rule, bool dry_run)
 {
-    account->process = &loan->process;
     account->place = place;
     account->rule = rule;
-    account->copy = loan->copy;
+    account->copy = copy;
     account->dry_run = dry_run;
     account->text[0] = '\0';
 }

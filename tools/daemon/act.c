@@ -11,10 +11,6 @@
 
 #include "divide.h"
 
-#ifndef SO_COOKIE
-#define SO_COOKIE 57
-#endif
-
 /* On a path so short that half of autotuning's window allows this rate nothing is to be gained. */
 #define NEAR_BIT_PER_S 20000000000ULL
 #define NEAR_NS_MOST 10000000U
@@ -24,31 +20,6 @@
 /* Of the memory at which TCP's pressure begins, one forced buffer holds one part in so many, all together with what TCP holds: */
 #define ONE_SHARE 8U
 #define FORCED_SHARE 2U
-
-int act_borrow(const struct place *place, struct loan *loan)
-{
-    uint64_t cookie = 0;
-    socklen_t length = sizeof cookie;
-    int error = process_find(place->pid, &loan->process);
-
-    if (error < 0)
-        return error;
-    loan->copy = process_borrow(&loan->process, place->fd);
-    if (loan->copy < 0) {
-        close(loan->process.pidfd);
-        return loan->copy == -ENOTSOCK ? -ESTALE : loan->copy;
-    }
-    if (getsockopt(loan->copy, SOL_SOCKET, SO_COOKIE, &cookie, &length) == 0 && cookie == place->cookie)
-        return 0;
-    act_give_back(loan);
-    return -ESTALE;
-}
-
-void act_give_back(struct loan *loan)
-{
-    process_give_back(loan->copy);
-    close(loan->process.pidfd);
-}
 
 static uint64_t least(uint64_t a, uint64_t b)
 {

@@ -9,31 +9,9 @@
 
 #include <autobuf/autobuf.h>
 
-#include "../process.h"
-#include "owners.h"
+#include "broker.h"
 #include "rules.h"
 #include "state.h"
-
-/* A socket, and where it is open. */
-struct place {
-    uint64_t cookie;
-    pid_t pid;
-    int fd; /* there */
-};
-
-/* Its process, found anew for each act, and a duplicate of the descriptor. */
-struct loan {
-    struct process process;
-    int copy;
-};
-
-/*
- * Borrows the descriptor, and checks that it is that socket. 0; -ESTALE: it is another one by now; errors of
- * process_find() and process_borrow(). Give it back at once.
- */
-int act_borrow(const struct place *place, struct loan *loan);
-
-void act_give_back(struct loan *loan);
 
 /* Says what was set, or would be. */
 typedef void act_say_fn(void *user, const char *text);

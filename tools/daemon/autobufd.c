@@ -15,6 +15,7 @@
 
 #include "../clock.h"
 #include "before_syn.h"
+#include "broker.h"
 #include "care.h"
 #include "config.h"
 #include "handed.h"
@@ -204,19 +205,21 @@ static uint64_t earlier(uint64_t a, uint64_t b)
     return a < b ? a : b;
 }
 
-/* Until a signal comes, something is to be done, or somebody asks for the state or says what was learned. 0, -errno. */
+/* Until a signal comes, something is to be done, or somebody asks for the state or says what was learned. 0; -EPIPE: the broker has ended; -errno. */
 static int wait_here(const struct daemon *d)
 {
-    struct pollfd fds[3 + STATUS_FDS] = {{d->signals, POLLIN, 0}};
+    struct pollfd fds[4 + STATUS_FDS] = {{d->signals, POLLIN, 0}, {broker_fd(), POLLIN, 0}};
     uint64_t now_ns = autobuf_now_ns(), until_ns = earlier(care_deadline_ns(d->care), tell_deadline_ns(&d->tell, now_ns));
-    size_t count = 1;
+    size_t count = 2;
+    int error;
 
     until_ns = earlier(until_ns, earlier(keep_deadline_ns(&d->keep), handed_deadline_ns(d->handed, now_ns)));
     count += tell_poll(&d->tell, fds + count, now_ns);
     until_ns = earlier(until_ns, site_deadline_ns(d->site, now_ns));
     count += handed_poll(d->handed, fds + count, now_ns);
     count += site_poll(d->site, fds + count, now_ns);
-    return wait_any(fds, count, until_ns);
+    error = wait_any(fds, count, until_ns);
+    return fds[1].revents ? -EPIPE : error;
 }
 
 /* This kernel lists no sockets, or not for this process. All else may pass: memory or descriptors that are short, an answer that was cut. */
@@ -238,7 +241,10 @@ static int run(struct daemon *d)
         if (is_final(error))
             return FAILED;
         said = error < 0 ? error : said;
-        if (wait_here(d) < 0)
+        error = wait_here(d);
+        if (error == -EPIPE)
+            say("its broker has ended");
+        if (error < 0)
             return FAILED;
         tell_step(&d->tell, autobuf_now_ns());
         handed_step(d->handed, autobuf_now_ns());
@@ -336,6 +342,17 @@ static struct before_syn *open_before_syn(const struct wishes *want, const struc
     return opened;
 }
 
+/* Only one that is confined and has no broker cannot go on. 0, -EIO. */
+static int open_broker(void)
+{
+    int error = broker_open();
+
+    if (error < 0 && error != -EIO)
+        fprintf(stderr, "autobufd: keeps its capabilities to itself: %s\n",
+                error == -ENOTSUP ? "there is no libseccomp, or no such thing in this kernel" : strerror(-error));
+    return error == -EIO ? error : 0;
+}
+
 static int serve(const struct wishes *want, struct config *config)
 {
     struct daemon d = {.want = want, .config = config, .keep = {.say = say}, .signals = block_signals()};
@@ -353,6 +370,8 @@ static int serve(const struct wishes *want, struct config *config)
     }
     if (error == 0)
         error = care_rules(d.care, config, want->dry_run);
+    if (error == 0)
+        error = open_broker();
     if (error < 0)
         fprintf(stderr, "autobufd: cannot begin: %s\n", strerror(-error));
     else
@@ -363,6 +382,7 @@ static int serve(const struct wishes *want, struct config *config)
     before_syn_close(before_syn);
     keep_close(&d.keep);
     state_close(&state);
+    broker_close();
     if (d.signals >= 0)
         close(d.signals);
     return status;

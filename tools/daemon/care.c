@@ -8,7 +8,7 @@
 #include <unistd.h>
 
 #include "cost.h"
-#include "owners.h"
+#include "broker.h"
 #include "sweep.h"
 #include "table.h"
 #include "tending.h"
@@ -29,7 +29,6 @@ struct care {
     struct before_syn *before_syn;
     const struct config *config;
     struct table table;
-    struct owners owners;
     struct tending *tending;
     struct wanted *wanted; /* of this round, and what each of them looked like */
     struct seen *candidates;
@@ -39,6 +38,7 @@ struct care {
     uint64_t quiet_ns;                    /* the next sweep, if little moves until then */
     uint64_t traffic_bytes;               /* at the last one */
     uint32_t round;
+    uint32_t wholes; /* struct owners', at the newest search */
     size_t seen_count; /* in this round */
     int sock_diag;
     struct report_counts counts;
@@ -83,12 +83,13 @@ static void want(struct care *care, const struct seen *seen, struct known *known
         return;
     }
     if (known->state != KNOWN_WANTED)
-        known->wholes = care->owners.wholes;
+        known->wholes = care->wholes;
     known->state = KNOWN_WANTED;
     if (!seen->inode || !want_room(care))
         return;
     care->candidates[care->wanted_count] = *seen;
-    care->wanted[care->wanted_count] = (struct wanted){.inode = seen->inode, .user = seen->user, .index = care->wanted_count};
+    care->wanted[care->wanted_count] = (struct wanted){.inode = seen->inode, .user = seen->user, .index = care->wanted_count,
+                                                       .place.cookie = seen->cookie};
     care->wanted_count++;
 }
 
@@ -134,7 +135,7 @@ static void give_up(struct care *care, const struct seen *seen)
 {
     struct known *known = table_find(&care->table, seen->cookie);
 
-    if (!known || care->owners.wholes - known->wholes < OWNERS_NONE)
+    if (!known || care->wholes - known->wholes < OWNERS_NONE)
         return;
     care->counts.refused[REPORT_NO_OWNER]++;
     known->state = KNOWN_WAITS;
@@ -175,7 +176,7 @@ static void search(struct care *care)
 
     if (!care->wanted_count || care->now_ns < care->search_ns)
         return;
-    owners_find(&care->owners, care->wanted, care->wanted_count, SEARCH_MOST);
+    care->wholes = broker_find(care->wanted, care->wanted_count, SEARCH_MOST);
     first = first_from(care, care->next_inode);
     taken_ns = cost_cpu_ns();
     for (size_t i = 0; i < care->wanted_count; i++) {
@@ -184,8 +185,8 @@ static void search(struct care *care)
         care->next_inode = one->inode;
         if (cost_cpu_ns() - taken_ns > TAKING_NS)
             break;
-        if (one->pid)
-            tending_begin(care->tending, &care->candidates[one->index], one);
+        if (one->place.pid)
+            tending_begin(care->tending, &care->candidates[one->index], &one->place);
         else
             give_up(care, &care->candidates[one->index]);
     }
@@ -357,7 +358,6 @@ void care_close(struct care *care)
         return;
     care_forget(care);
     tending_close(care->tending);
-    owners_free(&care->owners);
     free(care->wanted);
     free(care->candidates);
     if (care->sock_diag >= 0)

@@ -41,15 +41,44 @@ struct search {
     size_t left; /* descriptors */
 };
 
+/* The unit of a process. */
+static void read_unit(pid_t pid, char unit[UNIT_BYTES])
+{
+    char path[32], text[4096];
+    const char *last;
+    ssize_t length;
+    int fd;
+
+    unit[0] = '\0';
+    snprintf(path, sizeof path, "/proc/%d/cgroup", (int)pid);
+    fd = open(path, O_RDONLY | O_CLOEXEC);
+    length = fd < 0 ? -1 : read(fd, text, sizeof text - 1);
+    if (fd >= 0)
+        close(fd);
+    if (length <= 0)
+        return;
+    text[length] = '\0';
+    last = strncmp(text, "0::/", 4) == 0 ? text : strstr(text, "\n0::/"); /* version 2; before it there may be lines of version 1 */
+    if (!last || !strchr(last + 1, '\n'))
+        return;
+    last += *last == '\n';
+    text[(size_t)(last - text) + strcspn(last, "\n")] = '\0';
+    last = strrchr(last, '/') + 1;
+    if (strlen(last) < UNIT_BYTES)
+        strcpy(unit, last);
+}
+
 static void take(struct search *search, uint32_t inode, pid_t pid, int fd)
 {
     struct wanted key = {.inode = inode}, *one;
 
     one = bsearch(&key, search->wanted, search->count, sizeof *search->wanted, by_inode);
-    if (!one || one->pid)
+    if (!one || one->place.pid)
         return;
-    one->pid = pid;
-    one->fd = fd;
+    one->place.pid = pid;
+    one->place.fd = fd;
+    process_name(pid, one->place.program);
+    read_unit(pid, one->place.unit);
     search->missing--;
 }
 
@@ -175,7 +204,7 @@ static size_t count_user(const struct owners *owners, size_t first)
 static bool is_wanted(const struct search *search, uid_t user)
 {
     for (size_t i = 0; i < search->count; i++)
-        if (!search->wanted[i].pid && search->wanted[i].user == user)
+        if (!search->wanted[i].place.pid && search->wanted[i].user == user)
             return true;
     return false;
 }
@@ -275,30 +304,4 @@ void owners_free(struct owners *owners)
 {
     free(owners->processes);
     *owners = (struct owners){0};
-}
-
-void owners_unit(pid_t pid, char unit[UNIT_BYTES])
-{
-    char path[32], text[4096];
-    const char *last;
-    ssize_t length;
-    int fd;
-
-    unit[0] = '\0';
-    snprintf(path, sizeof path, "/proc/%d/cgroup", (int)pid);
-    fd = open(path, O_RDONLY | O_CLOEXEC);
-    length = fd < 0 ? -1 : read(fd, text, sizeof text - 1);
-    if (fd >= 0)
-        close(fd);
-    if (length <= 0)
-        return;
-    text[length] = '\0';
-    last = strncmp(text, "0::/", 4) == 0 ? text : strstr(text, "\n0::/"); /* version 2; before it there may be lines of version 1 */
-    if (!last || !strchr(last + 1, '\n'))
-        return;
-    last += *last == '\n';
-    text[(size_t)(last - text) + strcspn(last, "\n")] = '\0';
-    last = strrchr(last, '/') + 1;
-    if (strlen(last) < UNIT_BYTES)
-        strcpy(unit, last);
 }

@@ -8,16 +8,26 @@
 #include <stdint.h>
 #include <sys/types.h>
 
+#include "../process.h"
+
 #define UNIT_BYTES 64U
 #define OWNERS_NONE 2U
+
+/* A socket, and where it is open. */
+struct place {
+    uint64_t cookie;
+    pid_t pid; /* 0: not found */
+    int fd;    /* there */
+    char program[PROCESS_NAME_BYTES];
+    char unit[UNIT_BYTES]; /* of systemd: the last part of its control group, such as "nginx.service"; "": none */
+};
 
 /* A socket whose owner is looked for. */
 struct wanted {
     uint32_t inode;
     uid_t user; /* whose processes are asked first */
-    pid_t pid;  /* 0: not found */
-    int fd;
     size_t index; /* the caller's */
+    struct place place;
 };
 
 /* What is known of a process. */
@@ -46,8 +56,5 @@ struct owners {
 void owners_find(struct owners *owners, struct wanted *wanted, size_t count, size_t most);
 
 void owners_free(struct owners *owners);
-
-/* The systemd unit of a process: the last part of its control group, such as "nginx.service"; "": none. */
-void owners_unit(pid_t pid, char unit[UNIT_BYTES]);
 
 #endif

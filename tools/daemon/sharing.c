@@ -68,18 +68,17 @@ static void set_share(struct tending *tending, struct tended *t, size_t count)
                       .user = &tending->account};
     struct autobuf_live_state state = tended_state(t);
     struct share share;
-    struct loan loan;
-    int result;
+    int copy = broker_borrow(&t->place), result;
 
-    if (act_borrow(&t->place, &loan) < 0)
+    if (copy < 0)
         return; /* its next look ends it */
-    tended_is_about(tending, &loan, &t->place, t->rule);
-    tended_note_own_pace(tending, t, loan.copy);
+    tended_is_about(tending, copy, &t->place, t->rule);
+    tended_note_own_pace(tending, t, copy);
     share = (struct share){.bytes = t->share_bytes, .own_byte_per_s = t->own_byte_per_s, .paced = t->paces,
                            .locked = t->was.settings.locks & AUTOBUF_LOCK_SND};
-    result = act_share(&act, loan.copy, &state, &share);
-    if (result > 0 && !tended_keep(tending, loan.copy, &t->was)) {
-        (void)act_set_pace(loan.copy, t->own_byte_per_s); /* which may be newer than what was put back */
+    result = act_share(&act, copy, &state, &share);
+    if (result > 0 && !tended_keep(tending, copy, &t->was)) {
+        (void)act_set_pace(copy, t->own_byte_per_s); /* which may be newer than what was put back */
         t->share_ns = UINT64_MAX;
     } else if (share.set_byte_per_s) {
         tended_note_pace(tending, t, share.set_byte_per_s == t->own_byte_per_s ? 0 : share.set_byte_per_s);
@@ -94,7 +93,7 @@ static void set_share(struct tending *tending, struct tended *t, size_t count)
     } else if (t->share_ns != UINT64_MAX) {
         tell_share(tending, t, count);
     }
-    act_give_back(&loan);
+    process_give_back(copy);
     account_say(&tending->account);
 }
 

@@ -184,9 +184,8 @@ static int give_answer(struct client *c)
     while (c->sent < all) {
         size_t head = c->sent < c->head_bytes ? c->head_bytes - c->sent : 0;
         size_t body = c->sent > c->head_bytes ? c->sent - c->head_bytes : 0;
-        struct iovec parts[] = {{c->head + c->head_bytes - head, head}, {c->body + body, c->body_bytes - body}};
-        struct msghdr message = {.msg_iov = parts, .msg_iovlen = 2};
-        ssize_t sent = sendmsg(c->fd, &message, MSG_NOSIGNAL | MSG_DONTWAIT);
+        const char *part = head ? c->head + c->head_bytes - head : c->body + body;
+        ssize_t sent = send(c->fd, part, head ? head : c->body_bytes - body, MSG_NOSIGNAL | MSG_DONTWAIT);
 
         if (sent < 0)
             return errno == EAGAIN || errno == EINTR ? 0 : -1;

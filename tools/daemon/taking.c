@@ -200,8 +200,6 @@ static enum known_state open_flow(struct tending *tending, const struct seen *se
         autobuf_flow_close(t.flow);
         return KNOWN_WAITS;
     }
-    snprintf(t.program, sizeof t.program, "%s", tending->account.process->name);
-    snprintf(t.unit, sizeof t.unit, "%s", tending->unit);
     if (teaches(rule))
         t.lesson = lessons_begin(tending->lessons, place->cookie, &seen->remote, autotuning_bytes(&tending->limits), copy);
     tending->counts->taken_up++;
@@ -286,15 +284,12 @@ static void say_refused(struct tending *tending, int error, pid_t pid)
     tending->account.say(line);
 }
 
-void tending_begin(struct tending *tending, const struct seen *seen, const struct wanted *wanted)
+void tending_begin(struct tending *tending, const struct seen *seen, const struct place *place)
 {
-    struct place place = {.cookie = seen->cookie, .pid = wanted->pid, .fd = wanted->fd};
     struct known *known = table_find(tending->table, seen->cookie);
     struct subject subject = sweep_subject(seen);
     const struct rule *rule;
-    struct loan loan;
-    char unit[UNIT_BYTES];
-    int error;
+    int copy;
 
     if (!known)
         return;
@@ -302,30 +297,28 @@ void tending_begin(struct tending *tending, const struct seen *seen, const struc
         known->state = KNOWN_LEFT;
         return;
     }
-    error = act_borrow(&place, &loan);
-    if (error == -EPERM || error == -EACCES) {
-        say_refused(tending, error, place.pid);
+    copy = broker_borrow(place);
+    if (copy == -EPERM || copy == -EACCES) {
+        say_refused(tending, copy, place->pid);
         known->state = KNOWN_LEFT;
         tending->counts->refused[REPORT_NOT_PERMITTED]++;
-    } else if (error < 0) {
+    } else if (copy < 0) {
         tending->counts->refused[REPORT_GONE]++;
         known->state = KNOWN_WAITS; /* it was closed, or handed on, in between */
     }
-    if (error < 0)
+    if (copy < 0)
         return;
-    owners_unit(place.pid, unit);
-    subject.program = loan.process.name;
-    subject.unit = unit;
+    subject.program = place->program;
+    subject.unit = place->unit;
     rule = rules_find(tending->config, &subject);
     if (rule && rule->mode != MODE_OFF) {
-        tended_is_about(tending, &loan, &place, rule);
-        tending->unit = unit;
-        known->state = take_up(tending, seen, known, rule, &place, loan.copy);
+        tended_is_about(tending, copy, place, rule);
+        known->state = take_up(tending, seen, known, rule, place, copy);
     } else {
         if (!tending->dry_run && !tending->config->dry_run && !(rule && rule->dry_run))
-            forget_pace(tending, seen->cookie, loan.copy);
+            forget_pace(tending, seen->cookie, copy);
         known->state = KNOWN_LEFT;
     }
-    act_give_back(&loan);
+    process_give_back(copy);
     account_say(&tending->account);
 }

@@ -9,9 +9,9 @@ bool tended_is_dry(const struct tending *tending, const struct rule *rule)
     return tending->dry_run || tending->config->dry_run || rule->dry_run;
 }
 
-void tended_is_about(struct tending *tending, const struct loan *loan, const struct place *place, const struct rule *rule)
+void tended_is_about(struct tending *tending, int copy, const struct place *place, const struct rule *rule)
 {
-    account_about(&tending->account, loan, place, rule, tended_is_dry(tending, rule));
+    account_about(&tending->account, copy, place, rule, tended_is_dry(tending, rule));
     tending->anew = false;
 }
 

@@ -28,8 +28,7 @@ struct tended {
     const struct rule *rule;
     struct place place;
     struct noted was; /* before it was changed */
-    struct subject subject; /* program and unit: NULL; they are these: */
-    char program[PROCESS_NAME_BYTES], unit[UNIT_BYTES];
+    struct subject subject; /* program and unit: NULL; they are those of its place */
     char action[REPORT_TEXT_BYTES]; /* the newest; "": none yet */
     uint64_t action_ns;
     uint64_t moved_bytes, moved_ns; /* it had moved so much by then, and has moved nothing since */
@@ -58,7 +57,6 @@ struct tending {
     bool refused; /* said that a process may not be touched */
     bool unkept;  /* said that nothing can be kept */
     struct account account; /* of what is acted on now */
-    const char *unit;    /* its process's */
     bool anew;           /* its program has changed it since it was kept */
 };
 
@@ -66,7 +64,7 @@ struct tending {
 bool tended_is_dry(const struct tending *tending, const struct rule *rule);
 
 /* From here on what is said is about this socket. */
-void tended_is_about(struct tending *tending, const struct loan *loan, const struct place *place, const struct rule *rule);
+void tended_is_about(struct tending *tending, int copy, const struct place *place, const struct rule *rule);
 
 /* What was just said is the newest that was done with it. */
 void tended_keep_action(const struct tending *tending, struct tended *t);

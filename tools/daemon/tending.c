@@ -19,17 +19,17 @@
 
 /* ---------------------------------------------------------------------------------- looking */
 
-/* The flow puts its pace back if it has the socket, which loan says. */
-static void end(struct tending *tending, size_t at, enum known_state state, const struct loan *loan)
+/* The flow puts its pace back if it has the socket: copy is not negative. */
+static void end(struct tending *tending, size_t at, enum known_state state, int copy)
 {
     struct tended *t = &tending->tended[at];
     struct known *known = table_find(tending->table, t->place.cookie);
 
-    if (loan && t->rule->divide_bytes && !tended_is_dry(tending, t->rule)) /* nobody sees to it any more that shares are right */
-        sharing_put_back(t, loan->copy);
+    if (copy >= 0 && t->rule->divide_bytes && !tended_is_dry(tending, t->rule)) /* nobody sees to it any more that shares are right */
+        sharing_put_back(t, copy);
     autobuf_flow_close(t->flow);
     /* One that could not be put back stays kept. One that is what the program, or a rule, allows need not be. */
-    if (t->paces && loan && (act_pace(loan->copy) != t->left_byte_per_s || t->left_byte_per_s == t->own_byte_per_s))
+    if (t->paces && copy >= 0 && (act_pace(copy) != t->left_byte_per_s || t->left_byte_per_s == t->own_byte_per_s))
         state_not_paced(tending->state, t->place.cookie);
     lessons_end(tending->lessons, t->lesson, tending->now_ns);
     if (known)
@@ -60,36 +60,35 @@ static void look(struct tending *tending, size_t at)
 {
     struct tended *t = &tending->tended[at];
     struct autobuf_live_state state;
-    struct loan loan;
-    int result = act_borrow(&t->place, &loan);
+    int copy = broker_borrow(&t->place), result;
     bool kept;
 
-    if (result == -EMFILE || result == -ENFILE || result == -ENOMEM) /* ours: the next round tries again */
+    if (copy == -EMFILE || copy == -ENFILE || copy == -ENOMEM) /* ours: the next round tries again */
         return;
-    if (result < 0) {
-        end(tending, at, KNOWN_WAITS, NULL);
+    if (copy < 0) {
+        end(tending, at, KNOWN_WAITS, copy);
         return;
     }
-    tended_is_about(tending, &loan, &t->place, t->rule);
-    tended_note_own_pace(tending, t, loan.copy);
-    result = autobuf_flow_move(t->flow, loan.copy);
+    tended_is_about(tending, copy, &t->place, t->rule);
+    tended_note_own_pace(tending, t, copy);
+    result = autobuf_flow_move(t->flow, copy);
     if (result == 0)
         result = autobuf_flow_step(t->flow, tending->now_ns);
     state = tended_state(t);
     if (result >= 0)
-        lessons_look(t->lesson, loan.copy, &state, tending->now_ns);
-    kept = result <= 0 || tended_keep(tending, loan.copy, &t->was);
+        lessons_look(t->lesson, copy, &state, tending->now_ns);
+    kept = result <= 0 || tended_keep(tending, copy, &t->was);
     if (kept && !t->rule->divide_bytes)
-        tended_note_pace(tending, t, state.pacing_bit_per_s ? act_pace(loan.copy) : 0);
+        tended_note_pace(tending, t, state.pacing_bit_per_s ? act_pace(copy) : 0);
     if (!kept) {
-        end(tending, at, KNOWN_LEFT, &loan);
+        end(tending, at, KNOWN_LEFT, copy);
     } else if (result > 0 && tending->account.text[0]) {
         account_tell(&tending->account);
         tended_keep_action(tending, t);
     } else if (has_ended(result) || is_idle(tending, t, &state)) {
-        end(tending, at, KNOWN_WAITS, &loan);
+        end(tending, at, KNOWN_WAITS, copy);
     }
-    act_give_back(&loan);
+    process_give_back(copy);
     account_say(&tending->account);
 }
 
@@ -122,14 +121,13 @@ void tending_end(struct tending *tending)
 {
     while (tending->count) {
         struct tended *t = &tending->tended[tending->count - 1];
-        struct loan loan;
-        bool borrowed = act_borrow(&t->place, &loan) == 0;
+        int copy = broker_borrow(&t->place);
 
-        if (borrowed)
-            (void)autobuf_flow_move(t->flow, loan.copy);
-        end(tending, tending->count - 1, KNOWN_WAITS, borrowed ? &loan : NULL);
-        if (borrowed)
-            act_give_back(&loan);
+        if (copy >= 0)
+            (void)autobuf_flow_move(t->flow, copy);
+        end(tending, tending->count - 1, KNOWN_WAITS, copy);
+        if (copy >= 0)
+            process_give_back(copy);
     }
 }
 
@@ -198,8 +196,8 @@ void tending_flow(const struct tending *tending, size_t at, struct report_flow *
 {
     const struct tended *t = &tending->tended[at];
 
-    *flow = (struct report_flow){.pid = t->place.pid, .fd = t->place.fd, .user = t->subject.user, .program = t->program,
-                                 .unit = t->unit, .rule = t->rule, .dry_run = tended_is_dry(tending, t->rule), .action = t->action,
+    *flow = (struct report_flow){.pid = t->place.pid, .fd = t->place.fd, .user = t->subject.user, .program = t->place.program,
+                                 .unit = t->place.unit, .rule = t->rule, .dry_run = tended_is_dry(tending, t->rule), .action = t->action,
                                  .action_ns = t->action_ns, .live = tended_state(t)};
     report_address(&t->subject.local, flow->local);
     report_address(&t->subject.remote, flow->peer);

@@ -31,7 +31,7 @@ int tending_open(struct tending **tending, struct state *state, struct table *ta
 int tending_rules(struct tending *tending, const struct config *config, bool dry_run, uint64_t now_ns);
 
 /* Looks after a socket whose owner is known, if there is a rule for it. Its state in the table says what came of it. */
-void tending_begin(struct tending *tending, const struct seen *seen, const struct wanted *wanted);
+void tending_begin(struct tending *tending, const struct seen *seen, const struct place *place);
 
 /* Does what is due. */
 void tending_step(struct tending *tending, uint64_t now_ns);

@@ -10,7 +10,7 @@
 
 #include <autobuf/autobuf.h>
 
-#include "owners.h"
+#include "act.h"
 #include "sweep.h"
 
 /* A socket that was changed. */
@@ -65,12 +65,12 @@ static int look_around(struct undoing *u)
     return error;
 }
 
-static void say_of(const struct undoing *u, const struct loan *loan, const struct place *place, int error)
+static void say_of(const struct undoing *u, int copy, const struct place *place, int error)
 {
     char local[PROCESS_ADDRESS_BYTES], peer[PROCESS_ADDRESS_BYTES], line[256];
 
-    process_addresses(loan->copy, local, peer);
-    snprintf(line, sizeof line, "%s[%d]:%d %s -> %s: %s%s%s", loan->process.name, (int)place->pid, place->fd, local, peer,
+    process_addresses(copy, local, peer);
+    snprintf(line, sizeof line, "%s[%d]:%d %s -> %s: %s%s%s", place->program, (int)place->pid, place->fd, local, peer,
              u->dry_run ? "dry run: " : "", error < 0 ? "cannot be put back: " : "put back as it was",
              error < 0 ? autobuf_strerror(error) : "");
     u->say(line);
@@ -99,44 +99,42 @@ static int restore(int copy, const struct noted *noted)
 static void put_back(struct undoing *u, const struct wanted *wanted)
 {
     struct changed *changed = &u->changed[wanted->index];
-    struct place place = {.cookie = changed->cookie, .pid = wanted->pid, .fd = wanted->fd};
-    struct loan loan;
+    const struct place *place = &wanted->place;
     char line[128];
-    int error = wanted->pid ? act_borrow(&place, &loan) : -ENOENT;
+    int copy = place->pid ? broker_borrow(place) : -ENOENT, error = 0;
 
-    if (error < 0) {
-        changed->failed = !is_gone(error);
+    if (copy < 0) {
+        changed->failed = !is_gone(copy);
         if (!changed->failed)
             return;
-        if (wanted->pid)
-            snprintf(line, sizeof line, "process %d may not be touched: %s", (int)wanted->pid, strerror(-error));
+        if (place->pid)
+            snprintf(line, sizeof line, "process %d may not be touched: %s", (int)place->pid, strerror(-copy));
         else
             snprintf(line, sizeof line, "a socket (inode %u) cannot be put back: its process is not found", changed->inode);
         u->say(line);
         return;
     }
     if (!u->dry_run)
-        error = restore(loan.copy, state_find(u->state, place.cookie));
+        error = restore(copy, state_find(u->state, place->cookie));
     changed->failed = error < 0;
-    say_of(u, &loan, &place, error);
-    act_give_back(&loan);
+    say_of(u, copy, place, error);
+    process_give_back(copy);
 }
 
 static int put_back_all(struct undoing *u)
 {
     struct wanted *wanted = calloc(u->count + 1, sizeof *wanted);
-    struct owners owners = {0};
     size_t count = 0;
 
     if (!wanted)
         return -ENOMEM;
     for (size_t i = 0; i < u->count; i++)
         if (u->changed[i].inode)
-            wanted[count++] = (struct wanted){.inode = u->changed[i].inode, .user = u->changed[i].user, .index = i};
-    owners_find(&owners, wanted, count, SIZE_MAX);
+            wanted[count++] = (struct wanted){.inode = u->changed[i].inode, .user = u->changed[i].user, .index = i,
+                                              .place.cookie = u->changed[i].cookie};
+    (void)broker_find(wanted, count, SIZE_MAX);
     for (size_t i = 0; i < count; i++)
         put_back(u, &wanted[i]);
-    owners_free(&owners);
     free(wanted);
     return 0;
 }

@@ -37,7 +37,7 @@ static void a_hostile_linger_holds_nobody(void **state)
     while (send(c.client, data, sizeof data, MSG_DONTWAIT) > 0)
         ;
     assert_int_equal(errno, EAGAIN);
-    copy = process_borrow(&self, c.client);
+    copy = process_borrow(self.pid, self.pidfd, c.client);
     assert_true(copy >= 0);
     close(c.client);
     begin = now_s();
@@ -59,10 +59,10 @@ static void what_is_no_socket_is_not_borrowed(void **state)
     assert_int_equal(process_open(getpid(), &self), 0);
     assert_int_equal(pipe2(ends, O_CLOEXEC), 0);
     assert_int_equal(socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, pair), 0);
-    assert_int_equal(process_borrow(&self, file), -ENOTSOCK);
-    assert_int_equal(process_borrow(&self, ends[0]), -ENOTSOCK);
-    assert_int_equal(process_borrow(&self, 1000), -EBADF);
-    copy = process_borrow(&self, pair[0]);
+    assert_int_equal(process_borrow(self.pid, self.pidfd, file), -ENOTSOCK);
+    assert_int_equal(process_borrow(self.pid, self.pidfd, ends[0]), -ENOTSOCK);
+    assert_int_equal(process_borrow(self.pid, self.pidfd, 1000), -EBADF);
+    copy = process_borrow(self.pid, self.pidfd, pair[0]);
     assert_true(copy >= 0);
     process_give_back(copy);
     for (int i = 0; i < 2; i++) {

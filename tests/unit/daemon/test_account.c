@@ -18,8 +18,7 @@ static void hear(const char *line)
     lines++;
 }
 
-static const struct loan loan = {.process = {.pid = 42, .name = "mover"}, .copy = -1};
-static const struct place place = {.pid = 42, .fd = 7};
+static const struct place place = {.pid = 42, .fd = 7, .program = "mover"};
 static const struct rule rule = {.name = "all"};
 
 static struct account begin(struct report_counts *counts, bool dry_run)
@@ -28,7 +27,7 @@ static struct account begin(struct report_counts *counts, bool dry_run)
 
     said[0] = '\0';
     lines = 0;
-    account_about(&account, &loan, &place, &rule, dry_run);
+    account_about(&account, -1, &place, &rule, dry_run);
     return account;
 }
 
@@ -65,7 +64,7 @@ static void what_was_kept_of_another_socket_is_lost(void **state)
 
     (void)state;
     account_part(&account, "send: set");
-    account_about(&account, &loan, &place, &rule, false);
+    account_about(&account, -1, &place, &rule, false);
     account_tell(&account);
     account_say(&account);
     assert_int_equal(lines, 0);

@@ -23,12 +23,12 @@ static uint64_t cookie_of(int fd)
 
 static int borrowed(const struct place *place)
 {
-    struct loan loan;
-    int error = act_borrow(place, &loan);
+    int copy = broker_borrow(place);
 
-    if (error == 0)
-        act_give_back(&loan);
-    return error;
+    if (copy < 0)
+        return copy;
+    process_give_back(copy);
+    return 0;
 }
 
 /* Between look and act its program closes the socket, and opens something else under the same number. */

@@ -1,0 +1,384 @@
+/* SPDX-License-Identifier: MIT */
+#include "broker.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <netinet/in.h>
+#include <netinet/tcp.h>
+#include <poll.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/ioctl.h>
+#include <sys/prctl.h>
+#include <sys/socket.h>
+#include <sys/syscall.h>
+#include <sys/uio.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <linux/seccomp.h>
+
+#include <autobuf/autobuf.h>
+
+#include "confine.h"
+
+#ifndef SYS_close_range
+#define SYS_close_range 436
+#endif
+#ifndef SO_COOKIE
+#define SO_COOKIE 57
+#endif
+#ifndef SO_NETNS_COOKIE
+#define SO_NETNS_COOKIE 71
+#endif
+#ifndef SECCOMP_IOCTL_NOTIF_SET_FLAGS
+#define SECCOMP_IOCTL_NOTIF_SET_FLAGS SECCOMP_IOW(4, __u64)
+#define SECCOMP_USER_NOTIF_FD_SYNC_WAKE_UP (1UL << 0)
+#endif
+
+#define FORCED_PART 16U /* of the memory at which TCP's pressure begins: a forced size is stored twice, and at most an eighth of it */
+#define CONTROL_BYTES 16U /* TCP_CA_NAME_MAX */
+#define WANTED_MOST 65536U
+#define KEPT_FD 3 /* after standard input, output and error */
+
+/* The daemon's, or the broker's own end. */
+static struct {
+    pid_t pid; /* of the other; 0: there is none */
+    int talk;
+    clockid_t clock;
+    struct owners owners;
+} broker = {.talk = -1};
+
+/* ------------------------------------------------------------------------------ borrowing */
+
+static int number_of(int fd, int option)
+{
+    int value = -1;
+    socklen_t length = sizeof value;
+
+    return getsockopt(fd, SOL_SOCKET, option, &value, &length) < 0 ? -1 : value;
+}
+
+/* 0: unknown. */
+static uint64_t cookie_of(int fd, int option)
+{
+    uint64_t value = 0;
+    socklen_t length = sizeof value;
+
+    return getsockopt(fd, SOL_SOCKET, option, &value, &length) < 0 ? 0 : value;
+}
+
+static bool is_tcp(int fd)
+{
+    int domain = number_of(fd, SO_DOMAIN);
+
+    return (domain == AF_INET || domain == AF_INET6) && number_of(fd, SO_TYPE) == SOCK_STREAM && number_of(fd, SO_PROTOCOL) == IPPROTO_TCP;
+}
+
+/* For broker_borrow(), by whoever may. */
+static int borrow(pid_t pid, int fd, uint64_t cookie)
+{
+    int pidfd = process_find(pid), copy;
+
+    if (pidfd < 0)
+        return pidfd;
+    copy = process_borrow(pid, pidfd, fd);
+    close(pidfd);
+    if (copy < 0)
+        return copy == -ENOTSOCK ? -ESTALE : copy;
+    if (cookie_of(copy, SO_COOKIE) == cookie && is_tcp(copy))
+        return copy;
+    process_give_back(copy);
+    return -ESTALE;
+}
+
+/* ------------------------------------------------------------------------------ the broker */
+
+struct serving {
+    int listener, daemon; /* a descriptor of the process */
+    uint64_t forced_most_bytes;
+    uint64_t network; /* its number */
+    struct seccomp_notif *asked;
+    struct seccomp_notif_resp *answer;
+    struct seccomp_notif_sizes sizes;
+};
+
+/* A socket of another network namespace is none that was seen here. Before Linux 5.14 it cannot be told. */
+static bool is_of_here(const struct serving *s, int copy)
+{
+    return cookie_of(copy, SO_NETNS_COOKIE) == s->network;
+}
+
+/* Puts the socket where the daemon expects it. The number there, or -errno. */
+static int lend(const struct serving *s)
+{
+    const __u64 *args = s->asked->data.args;
+    struct seccomp_notif_addfd loan = {.id = s->asked->id, .flags = SECCOMP_ADDFD_FLAG_SETFD, .newfd = LOAN_FD, .newfd_flags = O_CLOEXEC};
+    int copy = borrow((pid_t)args[0], (int)args[1], (uint64_t)(uint32_t)args[3] << 32 | (uint32_t)args[2]), result = copy;
+
+    if (copy < 0)
+        return copy;
+    loan.srcfd = (__u32)copy;
+    if (!is_of_here(s, copy))
+        result = -ESTALE;
+    else if ((result = ioctl(s->listener, SECCOMP_IOCTL_NOTIF_ADDFD, &loan)) < 0)
+        result = -errno;
+    process_give_back(copy);
+    return result;
+}
+
+/* What the daemon wants an option to be. -EFAULT, -EINVAL. */
+static int read_value(const struct serving *s, void *value, size_t least, size_t most)
+{
+    size_t length = (size_t)s->asked->data.args[4];
+    struct iovec here = {value, length}, there = {(void *)(uintptr_t)s->asked->data.args[3], length};
+
+    if (length < least || length > most)
+        return -EINVAL;
+    return process_vm_readv((pid_t)s->asked->pid, &here, 1, &there, 1, 0) == (ssize_t)length ? 0 : -EFAULT;
+}
+
+/* A size beyond what anybody may set, which the daemon tries on a socket of its own first, or the congestion control. */
+static int set_option(const struct serving *s, int copy)
+{
+    int level = (int)s->asked->data.args[1], option = (int)s->asked->data.args[2], bytes, error;
+    char control[CONTROL_BYTES] = "";
+
+    if (!is_tcp(copy))
+        return -EPERM;
+    if (level == IPPROTO_TCP) {
+        error = read_value(s, control, 1, sizeof control - 1);
+        if (error == 0 && setsockopt(copy, IPPROTO_TCP, TCP_CONGESTION, control, (socklen_t)strlen(control)) < 0)
+            error = -errno;
+        return error;
+    }
+    error = read_value(s, &bytes, sizeof bytes, sizeof bytes);
+    if (error == 0 && (bytes < 0 || (uint64_t)bytes > s->forced_most_bytes))
+        error = -EPERM;
+    if (error == 0 && setsockopt(copy, SOL_SOCKET, option, &bytes, sizeof bytes) < 0)
+        error = -errno;
+    return error;
+}
+
+static int set(const struct serving *s)
+{
+    int copy = process_borrow((pid_t)s->asked->pid, s->daemon, (int)s->asked->data.args[0]), error;
+
+    if (copy < 0)
+        return copy;
+    error = set_option(s, copy);
+    process_give_back(copy);
+    return error;
+}
+
+/* One that was interrupted needs no answer. */
+static void serve_call(const struct serving *s)
+{
+    int result = 0;
+
+    memset(s->asked, 0, s->sizes.seccomp_notif);
+    memset(s->answer, 0, s->sizes.seccomp_notif_resp);
+    if (ioctl(s->listener, SECCOMP_IOCTL_NOTIF_RECV, s->asked) < 0)
+        return;
+    switch (s->asked->data.nr) {
+    case ASKS_FOR_LOAN:
+        result = lend(s);
+        break;
+    case SYS_setsockopt:
+        result = set(s);
+        break;
+    default:
+        result = -EPERM;
+    }
+    s->answer->id = s->asked->id;
+    s->answer->error = result < 0 ? result : 0;
+    s->answer->val = result < 0 ? 0 : result;
+    (void)ioctl(s->listener, SECCOMP_IOCTL_NOTIF_SEND, s->answer);
+}
+
+/* All of it. false: the other end is gone. */
+static bool talk(void *data, size_t bytes, ssize_t (*pass)(int fd, void *data, size_t bytes))
+{
+    for (size_t done = 0; done < bytes;) {
+        ssize_t now = pass(broker.talk, (char *)data + done, bytes - done);
+
+        if (now <= 0 && !(now < 0 && errno == EINTR))
+            return false;
+        done += now > 0 ? (size_t)now : 0;
+    }
+    return true;
+}
+
+static ssize_t pass_out(int fd, void *data, size_t bytes)
+{
+    return send(fd, data, bytes, MSG_NOSIGNAL);
+}
+
+struct question {
+    uint64_t most;
+    uint32_t count; /* of struct wanted that follow, and come back */
+};
+
+/* false: it is the last one. */
+static bool serve_search(void)
+{
+    struct question question;
+    struct wanted *wanted;
+    bool served;
+
+    if (!talk(&question, sizeof question, read) || question.count > WANTED_MOST)
+        return false;
+    wanted = calloc(question.count + 1, sizeof *wanted);
+    served = wanted && talk(wanted, question.count * sizeof *wanted, read);
+    for (size_t i = 0; served && i < question.count; i++)
+        wanted[i].place = (struct place){.cookie = wanted[i].place.cookie};
+    if (served) {
+        owners_find(&broker.owners, wanted, question.count, question.most);
+        served = talk(&broker.owners.wholes, sizeof broker.owners.wholes, pass_out) && talk(wanted, question.count * sizeof *wanted, pass_out);
+    }
+    free(wanted);
+    return served;
+}
+
+static void serve(const struct serving *s)
+{
+    struct pollfd asked[] = {{s->listener, POLLIN, 0}, {broker.talk, POLLIN, 0}};
+
+    do {
+        if (poll(asked, 2, -1) < 0)
+            continue;
+        if (asked[0].revents & POLLIN)
+            serve_call(s);
+        if (asked[1].revents && !serve_search())
+            return;
+    } while (!(asked[0].revents & (POLLHUP | POLLERR)));
+}
+
+/* Takes over the daemon's listener, whose number there it is told. */
+static int begin(struct serving *s)
+{
+    struct autobuf_limits limits = AUTOBUF_LIMITS_INIT;
+    int own = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0), listener, error = autobuf_limits_host(&limits);
+
+    s->network = cookie_of(own, SO_NETNS_COOKIE);
+    close(own);
+    s->forced_most_bytes = limits.tcp_mem_bytes / FORCED_PART;
+    s->daemon = process_find(broker.pid);
+    if (error < 0 || s->daemon < 0 || syscall(SYS_seccomp, SECCOMP_GET_NOTIF_SIZES, 0, &s->sizes) < 0)
+        return -1;
+    s->asked = malloc(s->sizes.seccomp_notif);
+    s->answer = malloc(s->sizes.seccomp_notif_resp);
+    if (!s->asked || !s->answer || !talk(&listener, sizeof listener, read))
+        return -1;
+    s->listener = (int)syscall(SYS_pidfd_getfd, s->daemon, listener, 0);
+    if (s->listener < 0)
+        return -1;
+    (void)ioctl(s->listener, SECCOMP_IOCTL_NOTIF_SET_FLAGS, SECCOMP_USER_NOTIF_FD_SYNC_WAKE_UP); /* since Linux 6.6 */
+    return confine_broker();
+}
+
+/* Signals that end the daemon are blocked here, too: it first puts back what it has set. */
+static void be_broker(pid_t daemon, int end)
+{
+    struct serving serving = {0};
+    uint8_t begun = 1;
+
+    broker.pid = daemon;
+    broker.talk = dup2(end, KEPT_FD);
+    syscall(SYS_close_range, KEPT_FD + 1U, ~0U, 0U); /* a lock, or what acts before the SYN, must not outlive the daemon */
+    prctl(PR_SET_NAME, "autobufd-broker");
+    if (prctl(PR_SET_PDEATHSIG, SIGKILL) < 0 || getppid() != daemon || begin(&serving) < 0 || !talk(&begun, sizeof begun, pass_out))
+        _exit(1);
+    serve(&serving);
+    _exit(0);
+}
+
+/* ------------------------------------------------------------------------------ the daemon */
+
+static int hand_over(void)
+{
+    int listener, error = 0;
+    uint8_t begun;
+
+    prctl(PR_SET_PTRACER, broker.pid); /* for where only parents may look into processes */
+    error = confine(&listener);
+    if (error < 0)
+        return error;
+    if (!talk(&listener, sizeof listener, pass_out) || !talk(&begun, sizeof begun, read))
+        error = -EIO;
+    close(listener); /* or it could answer itself */
+    return error;
+}
+
+int broker_open(void)
+{
+    pid_t daemon = getpid();
+    int ends[2], error;
+
+    if (!confine_is_worth_it())
+        return 0;
+    if (prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) < 0 || socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends) < 0)
+        return -errno;
+    broker.pid = fork();
+    if (broker.pid == 0) {
+        close(ends[0]);
+        be_broker(daemon, ends[1]);
+    }
+    close(ends[1]);
+    broker.talk = ends[0];
+    error = broker.pid < 0 ? -errno : -clock_getcpuclockid(broker.pid, &broker.clock);
+    if (error == 0)
+        error = hand_over();
+    if (error == 0)
+        return 1;
+    broker_close();
+    if (error != -EIO)
+        waitpid(-1, NULL, 0);
+    return error;
+}
+
+int broker_fd(void)
+{
+    return broker.talk;
+}
+
+void broker_close(void)
+{
+    if (broker.talk >= 0)
+        close(broker.talk);
+    broker.talk = -1;
+    broker.pid = 0;
+}
+
+int broker_borrow(const struct place *place)
+{
+    long fd;
+
+    if (!broker.pid)
+        return borrow(place->pid, place->fd, place->cookie);
+    fd = syscall(ASKS_FOR_LOAN, place->pid, place->fd, (uint32_t)place->cookie, (uint32_t)(place->cookie >> 32));
+    return fd < 0 ? -errno : (int)fd;
+}
+
+uint32_t broker_find(struct wanted *wanted, size_t count, size_t most)
+{
+    struct question question = {.most = most, .count = (uint32_t)(count < WANTED_MOST ? count : WANTED_MOST)};
+
+    if (!broker.pid)
+        owners_find(&broker.owners, wanted, count, most);
+    else
+        (void)(talk(&question, sizeof question, pass_out) && talk(wanted, question.count * sizeof *wanted, pass_out) &&
+               talk(&broker.owners.wholes, sizeof broker.owners.wholes, read) && talk(wanted, question.count * sizeof *wanted, read));
+    return broker.owners.wholes;
+}
+
+uint64_t broker_cpu_ns(void)
+{
+    struct timespec t = {0, 0};
+
+    if (broker.pid)
+        clock_gettime(broker.clock, &t);
+    return (uint64_t)t.tv_sec * 1000000000ULL + (uint64_t)t.tv_nsec;
+}

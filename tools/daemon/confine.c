@@ -1,0 +1,233 @@
+/* SPDX-License-Identifier: MIT */
+#include "confine.h"
+
+#include <errno.h>
+#include <netinet/in.h>
+#include <netinet/tcp.h>
+#include <stddef.h>
+#include <stdio.h>
+#include <sys/prctl.h>
+#include <sys/resource.h>
+#include <sys/socket.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include <linux/capability.h>
+
+#include <seccomp.h>
+
+#define COUNT(array) (sizeof(array) / sizeof *(array))
+
+#define BIT(capability) (1ULL << (capability))
+/* To find owners and to borrow from them, and to set sizes beyond what anybody may. */
+#define BROKERS (BIT(CAP_SYS_PTRACE) | BIT(CAP_DAC_READ_SEARCH) | BIT(CAP_NET_ADMIN))
+/* Of root, whose files these are: its service has none of them. */
+#define FILES (BIT(CAP_CHOWN) | BIT(CAP_DAC_OVERRIDE) | BIT(CAP_FOWNER))
+
+#define NO_FD 0xffffffffU /* of mmap(2), in one of two lengths */
+#define NO_FD_WIDE 0xffffffffffffffffULL
+
+#ifndef SO_BUF_LOCK
+#define SO_BUF_LOCK 72
+#endif
+
+/* ------------------------------------------------------------------------------ capabilities */
+
+static int read_capabilities(struct __user_cap_header_struct *header, struct __user_cap_data_struct data[2])
+{
+    *header = (struct __user_cap_header_struct){.version = _LINUX_CAPABILITY_VERSION_3};
+    return syscall(SYS_capget, header, data) < 0 ? -errno : 0;
+}
+
+bool confine_is_worth_it(void)
+{
+    struct __user_cap_header_struct header;
+    struct __user_cap_data_struct data[2];
+
+    return read_capabilities(&header, data) == 0 && ((uint64_t)data[1].permitted << 32 | data[0].permitted) & BROKERS;
+}
+
+/* Gives up all others, of which ambient ones go, too. */
+static int keep_capabilities(uint64_t kept)
+{
+    struct __user_cap_header_struct header;
+    struct __user_cap_data_struct data[2];
+    int error = read_capabilities(&header, data);
+
+    for (unsigned i = 0; i < 2; i++) {
+        data[i].permitted &= (uint32_t)(kept >> 32 * i);
+        data[i].effective = data[i].permitted;
+        data[i].inheritable = 0;
+    }
+    if (error == 0 && syscall(SYS_capset, &header, data) < 0)
+        error = -errno;
+    return error;
+}
+
+/* ------------------------------------------------------------------------------ system calls */
+
+/* Calls without a descriptor of a socket, or that do nothing with one that could matter. */
+static const char *const plain[] = {
+    "access", "brk", "capget", "capset", "chmod", "chown", "clock_gettime", "clock_gettime64", "clock_nanosleep", "close", "exit",
+    "exit_group", "faccessat", "faccessat2", "fchmodat", "fchownat", "fstat", "fstat64", "fstatat64", "futex", "getcpu", "getcwd", "getegid", "geteuid",
+    "getgid", "getpeername", "getpid", "getppid", "getrandom", "getresgid", "getresuid", "getrlimit", "getsockname", "gettid",
+    "gettimeofday", "getuid", "getxattr", "link", "lstat", "lstat64", "madvise", "mkdir", "mkdirat", "mprotect", "mremap", "munmap",
+    "nanosleep", "newfstatat", "open", "openat", "pidfd_open", "poll", "ppoll", "ppoll_time64", "prlimit64", "readlink",
+    "readlinkat", "rename", "renameat", "renameat2", "restart_syscall", "rt_sigaction", "rt_sigpending", "rt_sigprocmask", "rt_sigreturn",
+    "rt_sigtimedwait", "sched_getaffinity", "sched_yield", "setitimer", "setxattr", "sigaltstack", "sigreturn", "signalfd4", "socket", "stat", "stat64",
+    "statx", "sysinfo", "time", "umask", "uname", "unlink", "unlinkat", "wait4", "waitid",
+};
+
+/* Calls with a descriptor as their first argument, which must not be that of the borrowed socket. */
+static const char *const with_fd[] = {
+    "accept", "accept4", "bind", "connect", "dup", "fadvise64", "fallocate", "fchmod", "fchown", "fcntl", "fcntl64", "fdatasync",
+    "flistxattr", "fgetxattr", "flock", "fremovexattr", "fsetxattr", "fsync", "ftruncate", "ftruncate64", "getdents64", "ioctl", "listen", "lseek",
+    "_llseek", "pread64", "pwrite64", "read", "readv", "recv", "recvfrom", "recvmsg", "send", "sendto", "shutdown", "write", "writev",
+};
+
+/* What a broker needs besides, or instead. */
+static const char *const brokers[] = {
+    "brk", "clock_gettime", "clock_gettime64", "close", "exit", "exit_group", "fcntl", "fcntl64", "fstat", "fstat64", "fstatat64", "futex",
+    "getdents64", "getpid", "getrandom", "getsockopt", "ioctl", "lseek", "_llseek", "madvise", "mmap", "mmap2", "mprotect", "mremap", "munmap", "newfstatat", "open", "openat",
+    "pidfd_getfd", "pidfd_open", "poll", "ppoll", "ppoll_time64", "process_vm_readv", "read", "readlink", "readlinkat", "recv",
+    "recvfrom", "restart_syscall", "rt_sigaction", "rt_sigprocmask", "rt_sigreturn", "send", "sendto", "setitimer", "setsockopt", "sigaltstack", "sigreturn", "sysinfo", "write",
+};
+
+struct option {
+    int level, name;
+};
+
+static const struct option readable[] = {
+    {SOL_SOCKET, SO_SNDBUF}, {SOL_SOCKET, SO_RCVBUF}, {SOL_SOCKET, SO_BUF_LOCK}, {SOL_SOCKET, SO_MAX_PACING_RATE}, {SOL_SOCKET, SO_MEMINFO},
+    {SOL_SOCKET, SO_COOKIE}, {SOL_SOCKET, SO_TYPE}, {SOL_SOCKET, SO_DOMAIN}, {SOL_SOCKET, SO_PROTOCOL}, {SOL_SOCKET, SO_ACCEPTCONN},
+    {SOL_SOCKET, SO_MARK}, {SOL_SOCKET, SO_BINDTODEVICE}, {SOL_SOCKET, SO_BINDTOIFINDEX}, {SOL_SOCKET, SO_INCOMING_CPU},
+    {IPPROTO_TCP, TCP_INFO}, {IPPROTO_TCP, TCP_WINDOW_CLAMP}, {IPPROTO_TCP, TCP_NOTSENT_LOWAT}, {IPPROTO_TCP, TCP_CONGESTION},
+    {IPPROTO_TCP, TCP_MAXSEG},
+};
+static const struct option settable[] = {
+    {SOL_SOCKET, SO_SNDBUF}, {SOL_SOCKET, SO_RCVBUF}, {SOL_SOCKET, SO_BUF_LOCK}, {SOL_SOCKET, SO_MAX_PACING_RATE},
+    {IPPROTO_TCP, TCP_WINDOW_CLAMP}, {IPPROTO_TCP, TCP_NOTSENT_LOWAT},
+};
+/* What only an administrator may set, on any socket, and on the borrowed one. */
+static const struct option forced[] = {{SOL_SOCKET, SO_SNDBUFFORCE}, {SOL_SOCKET, SO_RCVBUFFORCE}};
+
+/* The first error stays. A call that this machine does not have is none. */
+static void note(int *error, int result)
+{
+    if (*error == 0 && result != -EDOM && result != -EEXIST)
+        *error = result;
+}
+
+static void allow(scmp_filter_ctx filter, const char *const *names, size_t count, bool not_the_loan, int *error)
+{
+    for (size_t i = 0; i < count; i++) {
+        int call = seccomp_syscall_resolve_name(names[i]);
+
+        if (call == __NR_SCMP_ERROR)
+            continue;
+        /* Not "is another one": the kernel takes half of the register, and the filter compares all of it. */
+        note(error, not_the_loan ? seccomp_rule_add(filter, SCMP_ACT_ALLOW, call, 1, SCMP_A0(SCMP_CMP_LT, LOAN_FD))
+                                 : seccomp_rule_add(filter, SCMP_ACT_ALLOW, call, 0));
+    }
+}
+
+static void allow_options(scmp_filter_ctx filter, int call, const struct option *options, size_t count, int *error)
+{
+    for (size_t i = 0; i < count; i++)
+        note(error, seccomp_rule_add(filter, SCMP_ACT_ALLOW, call, 3, SCMP_A0(SCMP_CMP_EQ, LOAN_FD),
+                                     SCMP_A1(SCMP_CMP_EQ, (scmp_datum_t)options[i].level),
+                                     SCMP_A2(SCMP_CMP_EQ, (scmp_datum_t)options[i].name)));
+}
+
+/* Of other sockets all that anybody may set. */
+static void allow_own_options(scmp_filter_ctx filter, int *error)
+{
+    const scmp_datum_t least = SO_SNDBUFFORCE, most = SO_RCVBUFFORCE; /* the one follows the other */
+    const int call = SCMP_SYS(setsockopt);
+
+    note(error, seccomp_rule_add(filter, SCMP_ACT_ALLOW, SCMP_SYS(getsockopt), 1, SCMP_A0(SCMP_CMP_LT, LOAN_FD)));
+    note(error, seccomp_rule_add(filter, SCMP_ACT_ALLOW, call, 2, SCMP_A0(SCMP_CMP_LT, LOAN_FD), SCMP_A1(SCMP_CMP_NE, SOL_SOCKET)));
+    note(error, seccomp_rule_add(filter, SCMP_ACT_ALLOW, call, 3, SCMP_A0(SCMP_CMP_LT, LOAN_FD), SCMP_A1(SCMP_CMP_EQ, SOL_SOCKET),
+                                 SCMP_A2(SCMP_CMP_LT, least)));
+    note(error, seccomp_rule_add(filter, SCMP_ACT_ALLOW, call, 3, SCMP_A0(SCMP_CMP_LT, LOAN_FD), SCMP_A1(SCMP_CMP_EQ, SOL_SOCKET),
+                                 SCMP_A2(SCMP_CMP_GT, most)));
+}
+
+/* A mapping of the borrowed socket would show what it receives. */
+static void allow_mappings(scmp_filter_ctx filter, int call, int *error)
+{
+    note(error, seccomp_rule_add(filter, SCMP_ACT_ALLOW, call, 1, SCMP_A4(SCMP_CMP_LT, LOAN_FD)));
+    note(error, seccomp_rule_add(filter, SCMP_ACT_ALLOW, call, 1, SCMP_A4(SCMP_CMP_EQ, NO_FD)));
+    note(error, seccomp_rule_add(filter, SCMP_ACT_ALLOW, call, 1, SCMP_A4(SCMP_CMP_EQ, NO_FD_WIDE)));
+}
+
+static void ask(scmp_filter_ctx filter, int *error)
+{
+    note(error, seccomp_rule_add(filter, SCMP_ACT_NOTIFY, SCMP_SYS(pidfd_getfd), 0));
+    for (size_t i = 0; i < COUNT(forced); i++)
+        note(error, seccomp_rule_add(filter, SCMP_ACT_NOTIFY, SCMP_SYS(setsockopt), 2, SCMP_A1(SCMP_CMP_EQ, (scmp_datum_t)forced[i].level),
+                                     SCMP_A2(SCMP_CMP_EQ, (scmp_datum_t)forced[i].name)));
+    note(error, seccomp_rule_add(filter, SCMP_ACT_NOTIFY, SCMP_SYS(setsockopt), 3, SCMP_A0(SCMP_CMP_EQ, LOAN_FD),
+                                 SCMP_A1(SCMP_CMP_EQ, IPPROTO_TCP), SCMP_A2(SCMP_CMP_EQ, TCP_CONGESTION)));
+}
+
+static scmp_filter_ctx make(int *error)
+{
+    scmp_filter_ctx filter = seccomp_init(SCMP_ACT_ERRNO(EPERM));
+
+    *error = filter ? 0 : -ENOMEM;
+    if (filter)
+        (void)seccomp_attr_set(filter, SCMP_FLTATR_CTL_OPTIMIZE, 2); /* by a tree: some calls are made for each look */
+    return filter;
+}
+
+/* No descriptor of this process is above that of a loan, and that one can be. */
+static int bound_descriptors(void)
+{
+    struct rlimit limit;
+
+    if (getrlimit(RLIMIT_NOFILE, &limit) < 0)
+        return -errno;
+    if (limit.rlim_max <= LOAN_FD)
+        return -EMFILE;
+    limit.rlim_cur = LOAN_FD + 1;
+    return setrlimit(RLIMIT_NOFILE, &limit) < 0 ? -errno : 0;
+}
+
+int confine(int *listener)
+{
+    int error = bound_descriptors();
+    scmp_filter_ctx filter = error == 0 ? make(&error) : NULL;
+
+    if (!filter)
+        return error;
+    allow(filter, plain, COUNT(plain), false, &error);
+    allow(filter, with_fd, COUNT(with_fd), true, &error);
+    allow_own_options(filter, &error);
+    allow_options(filter, SCMP_SYS(getsockopt), readable, COUNT(readable), &error);
+    allow_options(filter, SCMP_SYS(setsockopt), settable, COUNT(settable), &error);
+    allow_mappings(filter, SCMP_SYS(mmap), &error);
+    allow_mappings(filter, SCMP_SYS(mmap2), &error);
+    ask(filter, &error);
+    note(&error, seccomp_load(filter));
+    *listener = error == 0 ? seccomp_notify_fd(filter) : -1;
+    seccomp_release(filter);
+    if (error == 0 && keep_capabilities(FILES) < 0)
+        error = -EIO;
+    return error;
+}
+
+int confine_broker(void)
+{
+    int error;
+    scmp_filter_ctx filter = make(&error);
+
+    if (!filter)
+        return error;
+    allow(filter, brokers, COUNT(brokers), false, &error);
+    if (error == 0)
+        error = keep_capabilities(BROKERS);
+    note(&error, seccomp_load(filter));
+    seccomp_release(filter);
+    return error;
+}
