@@ -60,7 +60,8 @@ static int finish(struct database *db, sqlite3_stmt *statement, int bound)
 static const char *const texts[KEPT] = {
     [LOOK_UP] = "SELECT " DATABASE_COLUMNS " FROM path WHERE " OF_PREFIX
                 " AND device=?4 AND local_bits=?5 AND local_address=?6",
-    [COUNT] = "SELECT count(*) FROM path WHERE " OF_PREFIX " AND (device, local_bits, local_address) <> (?4, ?5, ?6)",
+    [COUNT] = "SELECT count(*) FROM path WHERE " OF_PREFIX " AND (device, local_bits, local_address) <> (?4, ?5, ?6)"
+              " AND (expires_s IS NULL OR expires_s>?7 OR method=?8)",
     [PUT] = "INSERT OR REPLACE INTO path(" DATABASE_COLUMNS
             ") VALUES(?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
 };
@@ -104,6 +105,10 @@ static int check_room(struct database *db, const struct autobuf_paths_entry *ent
     if (error < 0)
         return error;
     result = database_row_bind_key(db->kept[COUNT], entry);
+    if (result == SQLITE_OK)
+        result = sqlite3_bind_int64(db->kept[COUNT], 7, (sqlite3_int64)(entry->learned_s & INT64_MAX));
+    if (result == SQLITE_OK)
+        result = sqlite3_bind_int64(db->kept[COUNT], 8, AUTOBUF_METHOD_GIVEN);
     if (result == SQLITE_OK)
         result = sqlite3_step(db->kept[COUNT]);
     error = database_file_error(db->file.sql, result);
@@ -226,12 +231,17 @@ static int remove_oldest(struct database *db, uint64_t now_s)
     return finish(db, statement, result);
 }
 
+/*
+ * A clock that jumps ahead finds rows expired that are not. So those go that had expired when another one was learned, a day or
+ * more ago.
+ */
 static int remove_expired(struct database *db, uint64_t now_s)
 {
     sqlite3_stmt *statement;
-    int error = prepare(db, &statement, "DELETE FROM path WHERE expires_s<=?1");
+    int64_t past_s = (int64_t)(now_s & INT64_MAX) - KNOWN_AHEAD_S;
+    int error = prepare(db, &statement, "DELETE FROM path WHERE expires_s<=(SELECT max(learned_s) FROM path WHERE learned_s<=?1)");
 
-    return error == 0 ? finish(db, statement, sqlite3_bind_int64(statement, 1, (sqlite3_int64)(now_s & INT64_MAX))) : error;
+    return error == 0 ? finish(db, statement, sqlite3_bind_int64(statement, 1, past_s)) : error;
 }
 
 static int clean(struct database *db, uint64_t now_s)
@@ -340,7 +350,7 @@ static int import_one(struct database *db, const struct autobuf_paths_entry *ent
     struct autobuf_paths_entry known = AUTOBUF_PATHS_ENTRY_INIT;
     int error = look_up(db, entry, &known);
 
-    *fate = error == 0 && known.expires_s > now_s && known_stays(&known, entry, now_s) ? BETTER : TAKEN;
+    *fate = error == 0 && known_stays(&known, entry, now_s) ? BETTER : TAKEN;
     if (*fate == TAKEN && (error == 0 || error == -ENOENT))
         error = put(db, entry);
     if (error == -E2BIG)

@@ -7,7 +7,7 @@
  * Each call is one transaction: once it has returned 0, its work survives the death of this process. Several processes
  * may use a database at the same time; each waits at most 5 s for the others' transactions. Calls return 0, or:
  *
- *   DATABASE_SET_ASIDE     done, but the database was damaged. It is STORE.db.damaged now; a new one was begun with
+ *   DATABASE_SET_ASIDE     done, but the database was damaged. It is STORE.db.damaged now, or -2 to -9 of that; a new one was begun with
  *                          what the store had
  *   AUTOBUF_E_NEWER        a later version made the database, or the store. It is left alone
  *   -EPERM, -ELOOP         the database or its folder belongs to another user (and not to root), others may write it, it is

@@ -16,7 +16,8 @@
 #define APPLICATION 0x41425546 /* "ABUF" */
 #define WAIT_MS 5000           /* for other processes' transactions, which take milliseconds */
 #define VALUE_MOST_BYTES 4096  /* the longest row has 300 bytes */
-#define END_BYTES 16           /* of the longest name beside it: ".damaged-wal" */
+#define ASIDE_MOST 9           /* damaged ones that are kept; the last of them is replaced */
+#define END_BYTES 16           /* of the longest name beside it: ".damaged-9-wal" */
 #define TEXT(value) TEXT_OF(value)
 #define TEXT_OF(value) #value
 
@@ -310,15 +311,19 @@ void database_file_close(struct database_file *file)
     file->sql = NULL;
 }
 
+/* The first ones stay: they know what the later ones, which were begun with the published store, do not. */
 static int rename_locked(const struct database_file *file)
 {
-    char from[PATH_MAX], to[PATH_MAX];
+    char from[PATH_MAX], to[PATH_MAX], wal[PATH_MAX], end[END_BYTES] = ".damaged";
+    int n = 1;
 
+    for (name_of(to, file, end); n < ASIDE_MOST && faccessat(AT_FDCWD, to, F_OK, AT_SYMLINK_NOFOLLOW) == 0; name_of(to, file, end))
+        snprintf(end, sizeof end, ".damaged-%d", ++n);
+    strcat(end, "-wal");
+    name_of(wal, file, end);
     name_of(from, file, "-wal"); /* first: alone it would be taken for the new database's */
-    name_of(to, file, ".damaged-wal");
-    if (rename(from, to) < 0 && errno != ENOENT)
+    if (rename(from, wal) < 0 && errno != ENOENT)
         return -errno;
-    name_of(to, file, ".damaged");
     return rename(file->name, to) < 0 ? -errno : 0;
 }
 

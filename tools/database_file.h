@@ -40,8 +40,8 @@ int database_file_open(struct database_file *file);
 bool database_file_is_replaced(const struct database_file *file);
 
 /*
- * Renames what was closed to STORE.db.damaged, unless somebody else has done so, and makes a new one in its place. Then it
- * can be opened.
+ * Renames what was closed to STORE.db.damaged, or if that is there to STORE.db.damaged-2, and so on up to 9, unless somebody
+ * else has done so, and makes a new one in its place. Then it can be opened.
  */
 int database_file_set_aside(struct database_file *file);
 

@@ -10,14 +10,16 @@
 #include "database_row.h"
 #include "neighbours.h"
 
-/* The rows of one version of IP with prefixes of such lengths, in the store's order. */
+/* The rows of one version of IP with prefixes of such lengths, in the store's order; when expired, only those set by hand. */
 #define ROWS                                                                                                 \
     "SELECT " DATABASE_COLUMNS " FROM path WHERE version=?1 AND bits>=?2 AND bits<=?3 "                      \
+    "AND (expires_s IS NULL OR expires_s>?4 OR method=?5) "                                                  \
     "ORDER BY version, bits, address, device='', local_bits DESC, local_address, device"
 
-/* A row of that length and with an address from here to there, but of shorter prefixes than ?5 only one set by hand. */
+/* Such a row of that length and with an address from here to there, but of shorter prefixes than ?5 only one set by hand. */
 #define CLAIM                                                                                                \
-    "SELECT 1 FROM path WHERE version=?1 AND bits=?2 AND address>=?3 AND address<=?4 AND (bits>=?5 OR method=?6) LIMIT 1"
+    "SELECT 1 FROM path WHERE version=?1 AND bits=?2 AND address>=?3 AND address<=?4 AND (bits>=?5 OR method=?6) " \
+    "AND (expires_s IS NULL OR expires_s>?7 OR method=?6) LIMIT 1"
 
 /* One version of IP. */
 struct family {
@@ -56,19 +58,16 @@ static int step(struct rows *rows)
     return database_file_error(rows->sql, result);
 }
 
-static int begin(struct rows *rows, sqlite3 *sql, uint32_t version, uint32_t least_bits, uint32_t most_bits)
+static int begin(struct rows *rows, const struct publication *p, uint32_t version, uint32_t least_bits, uint32_t most_bits)
 {
-    int result = sqlite3_prepare_v2(sql, ROWS, -1, &rows->statement, NULL);
+    const uint64_t values[] = {version, least_bits, most_bits, p->now_s & INT64_MAX, AUTOBUF_METHOD_GIVEN};
+    int result = sqlite3_prepare_v2(p->sql, ROWS, -1, &rows->statement, NULL);
 
-    rows->sql = sql;
+    rows->sql = p->sql;
     rows->done = false;
-    if (result == SQLITE_OK)
-        result = sqlite3_bind_int64(rows->statement, 1, version);
-    if (result == SQLITE_OK)
-        result = sqlite3_bind_int64(rows->statement, 2, least_bits);
-    if (result == SQLITE_OK)
-        result = sqlite3_bind_int64(rows->statement, 3, most_bits);
-    return result == SQLITE_OK ? step(rows) : database_file_error(sql, result);
+    for (int at = 1; at <= 5 && result == SQLITE_OK; at++)
+        result = sqlite3_bind_int64(rows->statement, at, (sqlite3_int64)values[at - 1]);
+    return result == SQLITE_OK ? step(rows) : database_file_error(p->sql, result);
 }
 
 /* What a store does not take is left out: too many with one prefix, or more entries than it holds. */
@@ -82,7 +81,7 @@ static int add(struct autobuf_paths_writer *writer, const struct autobuf_paths_e
 static int copy(struct publication *p, uint32_t version, uint32_t least_bits, uint32_t most_bits)
 {
     struct rows rows;
-    int error = begin(&rows, p->sql, version, least_bits, most_bits);
+    int error = begin(&rows, p, version, least_bits, most_bits);
 
     while (error == 0 && !rows.done) {
         error = add(p->writer, &rows.next);
@@ -122,7 +121,8 @@ static int is_claimed(struct publication *p, const struct family *family, const 
     int claimed = 0;
 
     for (uint32_t bits = 0; bits < family->host_bits && claimed == 0; bits++) {
-        const uint32_t values[] = {family->version, bits, 0, 0, family->network_bits, AUTOBUF_METHOD_GIVEN};
+        const uint64_t values[] = {family->version, bits, 0, 0, family->network_bits, AUTOBUF_METHOD_GIVEN,
+                                   p->now_s & INT64_MAX};
         uint8_t least[16], most[16];
         int result = SQLITE_OK, bytes = (int)family->host_bits / 8;
 
@@ -132,9 +132,9 @@ static int is_claimed(struct publication *p, const struct family *family, const 
         memcpy(most, network->address, sizeof most);
         mask(least, bits < network->bits ? bits : network->bits, 0);
         mask(most, bits < network->bits ? bits : network->bits, bits < network->bits ? 0 : 0xff);
-        for (int at = 1; at <= 6 && result == SQLITE_OK; at++)
+        for (int at = 1; at <= 7 && result == SQLITE_OK; at++)
             result = at == 3 || at == 4 ? sqlite3_bind_blob(p->claim, at, at == 3 ? least : most, bytes, SQLITE_TRANSIENT)
-                                        : sqlite3_bind_int64(p->claim, at, values[at - 1]);
+                                        : sqlite3_bind_int64(p->claim, at, (sqlite3_int64)values[at - 1]);
         if (result == SQLITE_OK)
             result = sqlite3_step(p->claim);
         claimed = result == SQLITE_ROW ? 1 : database_file_error(p->sql, result);
@@ -174,7 +174,7 @@ static int next_network(struct publication *p, const struct family *family, stru
 static int add_networks(struct publication *p, const struct family *family, struct hosts *hosts)
 {
     struct rows rows;
-    int error = begin(&rows, p->sql, family->version, family->network_bits, family->network_bits);
+    int error = begin(&rows, p, family->version, family->network_bits, family->network_bits);
 
     hosts->count = 0;
     while (error == 0 && !hosts->rows.done) {
@@ -217,7 +217,7 @@ static int each_host(struct publication *p, const struct family *family,
                      int (*act)(struct publication *p, const struct family *family, struct hosts *hosts))
 {
     struct hosts *hosts = calloc(1, sizeof *hosts);
-    int error = hosts ? begin(&hosts->rows, p->sql, family->version, family->host_bits, family->host_bits) : -ENOMEM;
+    int error = hosts ? begin(&hosts->rows, p, family->version, family->host_bits, family->host_bits) : -ENOMEM;
 
     if (error == 0)
         error = act(p, family, hosts);

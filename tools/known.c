@@ -26,7 +26,7 @@ bool known_says_more(const struct autobuf_paths_entry *known, const struct autob
 
 bool known_stays(const struct autobuf_paths_entry *known, const struct autobuf_paths_entry *imported, uint64_t now_s)
 {
-    return known->method == AUTOBUF_METHOD_GIVEN || known_says_more(known, imported, now_s);
+    return known->method == AUTOBUF_METHOD_GIVEN || (known->expires_s > now_s && known_says_more(known, imported, now_s));
 }
 
 /* -------------------------------------------------------------------------------------- parts */
@@ -133,13 +133,9 @@ void known_merge(struct autobuf_paths_entry *known, const struct autobuf_paths_e
     struct autobuf_paths_entry fresh = *seen, old = *known;
     enum source sources[3]; /* the round-trip time, tx, rx */
 
-    if (old.expires_s <= fresh.learned_s) {
-        *known = fresh;
-        return;
-    }
     if (old.method == AUTOBUF_METHOD_GIVEN)
         return;
-    if (known_is_ahead(&old, fresh.learned_s)) {
+    if (old.expires_s <= fresh.learned_s || known_is_ahead(&old, fresh.learned_s)) {
         *known = fresh;
         return;
     }

@@ -163,7 +163,7 @@ static int check_named(const struct paths_request *want)
 static int said(int error)
 {
     if (error == DATABASE_SET_ASIDE)
-        fputs("autobuf: " HOST_STORE ".db was damaged: it is " HOST_STORE ".db.damaged now, and a new one was begun "
+        fputs("autobuf: " HOST_STORE ".db was damaged: it is the newest " HOST_STORE ".db.damaged* now, and a new one was begun "
               "with what " HOST_STORE " had\n", stderr);
     return error == DATABASE_SET_ASIDE ? 0 : error;
 }

@@ -179,7 +179,7 @@ AUTOBUF_API void autobuf_paths_close(struct autobuf_paths *paths);
 struct autobuf_paths_writer;
 
 #define AUTOBUF_PATHS_TRY 1U     /* do not wait for another writer */
-#define AUTOBUF_PATHS_NO_SYNC 2U /* do not wait for the disk: a crash of the host may damage the new store */
+#define AUTOBUF_PATHS_NO_SYNC 2U /* do not wait for the disk, unless an entry was set by hand: a crash of the host may damage the new store */
 
 /*
  * Waits until no other writer of that file is open, and opens one. Its folder must exist. What the file holds from then
@@ -219,7 +219,8 @@ AUTOBUF_API int autobuf_paths_check(const struct autobuf_paths_entry *entry);
 AUTOBUF_API int autobuf_paths_compare(const struct autobuf_paths_entry *a, const struct autobuf_paths_entry *b);
 
 /*
- * Adds one entry to a store, or makes one: an entry with the same key is replaced, expired entries go, and a damaged
+ * Adds one entry to a store, or makes one: an entry with the same key is replaced, unless it was set by hand and the new one was
+ * not; those go that had expired when another was learned, a day or more ago; and a damaged
  * store is replaced by this entry. file: NULL for the user's own store, whose folder is made, and of which the oldest
  * entry goes once there are 4,096, but none that was set by hand (AUTOBUF_METHOD_GIVEN). flags: as of write(). Returns 0;
  * an error of write(), open(), add() or commit(); -ENOENT: there is no user's store.

@@ -58,11 +58,35 @@ static uint64_t oldest(const struct autobuf_paths *old, bool own, uint64_t now_s
     return found;
 }
 
-/* The old entries, with the new one in its place among them. */
+/*
+ * The latest time that the clock had when an entry was learned, and that it has left behind by a day; 0: none. A clock that jumps
+ * ahead finds entries expired that are not: those go that have expired by this time, too.
+ */
+static uint64_t surely_past_s(const struct autobuf_paths *old, uint64_t now_s)
+{
+    uint64_t past_s = 0, count = autobuf_paths_count(old);
+
+    for (uint64_t at = 0; at < count; at++) {
+        struct autobuf_paths_entry entry = AUTOBUF_PATHS_ENTRY_INIT;
+
+        if (autobuf_paths_at(old, at, &entry) == 0 && entry.learned_s < now_s && now_s - entry.learned_s >= AB_PATHS_AHEAD_S)
+            past_s = ab_max(past_s, entry.learned_s);
+    }
+    return past_s;
+}
+
+/* One that has perhaps expired, but was learned, makes room for the new one, if both have the same remote prefix. */
+static bool goes(const struct autobuf_paths_entry *entry, const struct autobuf_paths_entry *fresh, uint64_t past_s, uint64_t now_s)
+{
+    return entry->expires_s <= past_s || (entry->expires_s <= now_s && entry->method != AUTOBUF_METHOD_GIVEN &&
+                                          memcmp(&entry->remote, &fresh->remote, sizeof fresh->remote) == 0);
+}
+
+/* The old entries, with the new one in its place among them; it does not replace one that was set by hand, unless it was, too. */
 static int merge(struct autobuf_paths_writer *writer, const struct autobuf_paths *old, uint64_t skip,
                  const struct autobuf_paths_entry *fresh, uint64_t now_s)
 {
-    uint64_t count = autobuf_paths_count(old);
+    uint64_t count = autobuf_paths_count(old), past_s = surely_past_s(old, now_s);
     bool added = false;
     int error = 0;
 
@@ -70,11 +94,13 @@ static int merge(struct autobuf_paths_writer *writer, const struct autobuf_paths
         struct autobuf_paths_entry entry = AUTOBUF_PATHS_ENTRY_INIT;
         int order;
 
-        if (at == skip || autobuf_paths_at(old, at, &entry) < 0 || entry.expires_s <= now_s)
+        if (at == skip || autobuf_paths_at(old, at, &entry) < 0 || goes(&entry, fresh, past_s, now_s))
             continue; /* what is ahead of a clock that is behind stays */
         order = autobuf_paths_compare(fresh, &entry);
         if (!added && order <= 0) {
-            error = autobuf_paths_add(writer, fresh);
+            bool stays = order == 0 && entry.method == AUTOBUF_METHOD_GIVEN && fresh->method != AUTOBUF_METHOD_GIVEN;
+
+            error = autobuf_paths_add(writer, stays ? &entry : fresh);
             added = true;
         }
         if (order && error == 0)

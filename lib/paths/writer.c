@@ -138,6 +138,8 @@ static void note(struct autobuf_paths_writer *w, const struct autobuf_paths_entr
 
     w->head.lengths[bit / 8] |= (uint8_t)(1U << bit % 8);
     w->head.local |= entry->local.version || entry->device[0];
+    if (entry->method == AUTOBUF_METHOD_GIVEN) /* nothing tells it again, should the host crash */
+        w->flags &= ~AUTOBUF_PATHS_NO_SYNC;
     w->head.count++;
     w->gathered++;
 }

@@ -552,7 +552,7 @@ class Host(unittest.TestCase):
         fill = "dd if=/dev/zero of=/var/lib/fill bs=4k status=none"
         for name, step, status, said in (
                 ("damaged", f"dd if=/dev/zero of={db} bs=1k count=8 conv=notrunc status=none", 0,
-                 f"{db} was damaged: it is {db}.damaged now, and a new one was begun with what {HOST_STORE} had"),
+                 f"{db} was damaged: it is the newest {db}.damaged* now, and a new one was begun with what {HOST_STORE} had"),
                 ("newer", query % "pragma user_version=2", 1, f"{db}: a later version"),
                 ("another's", f"chown 65534 {db}", 3, f"{db}: Operation not permitted"),
                 ("writable by others", f"chmod 666 {db}", 3, f"{db}: Operation not permitted"),

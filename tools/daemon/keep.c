@@ -126,7 +126,7 @@ static int said(struct keep *keep, int result)
 
     if (result != DATABASE_SET_ASIDE)
         return result;
-    snprintf(line, sizeof line, "%s.db was damaged: it is %s.db.damaged now, and a new one is begun", keep->file, keep->file);
+    snprintf(line, sizeof line, "%s.db was damaged: it is the newest %s.db.damaged* now, and a new one is begun", keep->file, keep->file);
     keep->say(line);
     return 0;
 }

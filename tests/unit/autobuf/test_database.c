@@ -63,11 +63,12 @@ static void forget(struct database *db, const char *prefix, uint64_t expected)
     assert_int_equal(forgotten, expected);
 }
 
-/* As another program does that knows of no database. */
+/* As another program does that knows of no database. It is taken in by the host's clock. */
 static void keep(const char *prefix, unsigned rtt_ms)
 {
     struct autobuf_paths_entry e = entry_of(prefix, rtt_ms, 100);
 
+    e.expires_s = UINT64_MAX;
     assert_int_equal(autobuf_paths_keep(store, &e, NOW_S, 0), 0);
 }
 
@@ -269,6 +270,16 @@ static void of_one_prefix_no_more_than_fit(void **state)
     database_close(db);
 }
 
+static void observe_at(struct database *db, const char *prefix, unsigned rtt_ms, uint64_t now_s)
+{
+    struct autobuf_paths_entry e = entry_of(prefix, rtt_ms, 100);
+
+    e.learned_s = now_s;
+    e.expires_s = now_s + DAY_S;
+    assert_int_equal(database_observe(db, &e), 0);
+}
+
+/* It is not published, and goes a day after something was learned that is later than its end. */
 static void what_has_expired_goes(void **state)
 {
     struct database *db = opened(0);
@@ -280,7 +291,76 @@ static void what_has_expired_goes(void **state)
     assert_int_equal(database_publish(db, NOW_S + DAY_S), 0);
     assert_string_equal(stored(), "");
     publish(db);
-    assert_string_equal(stored(), "");
+    assert_string_equal(stored(), "192.0.2.1 1");
+    observe_at(db, "198.51.100.1", 2, NOW_S + DAY_S);
+    assert_int_equal(database_publish(db, NOW_S + 2 * DAY_S - 1), 0);
+    publish(db);
+    assert_string_equal(stored(), "192.0.2.1 1, 198.51.100.1 2");
+    assert_int_equal(database_publish(db, NOW_S + 2 * DAY_S), 0);
+    publish(db);
+    assert_string_equal(stored(), "198.51.100.1 2");
+    database_close(db);
+}
+
+/* All that was set by hand is in the store all the while; what was learned is there again when the clock is. */
+static void a_clock_that_is_ahead_deletes_nothing(void **state)
+{
+    struct autobuf_paths_entry given = entry_of("192.0.2.1", 1, 100), imported = entry_of("192.0.2.1", 9, 100);
+    const uint64_t ahead_s = NOW_S + 730 * (uint64_t)DAY_S;
+    struct database *db = opened(0);
+    struct paths_left_out left;
+    size_t count = 1;
+
+    (void)state;
+    given.method = AUTOBUF_METHOD_GIVEN;
+    assert_int_equal(database_set(db, &given), 0);
+    observe_at(db, "192.0.2.2", 2, NOW_S);
+    for (unsigned minutes = 0; minutes < 3; minutes++) {
+        observe_at(db, "192.0.2.1", 7, ahead_s + 60 * minutes);
+        observe_at(db, "198.51.100.1", 7, ahead_s + 60 * minutes);
+        assert_int_equal(database_publish(db, ahead_s + 60 * minutes), 0);
+        assert_string_equal(stored(), "192.0.2.1 1, 198.51.100.1 7");
+    }
+    imported.learned_s = ahead_s;
+    imported.expires_s = ahead_s + DAY_S;
+    assert_int_equal(database_import(db, &imported, &count, ahead_s, &left), 0);
+    assert_true(count == 0 && left.better == 1);
+    publish(db);
+    assert_string_equal(stored(), "192.0.2.1 1, 192.0.2.2 2, 198.51.100.1 7");
+    database_close(db);
+}
+
+/* Of one prefix a store takes so many; those that are not published do not count. */
+static void what_has_expired_makes_room(void **state)
+{
+    struct autobuf_paths_entry e = entry_of("192.0.2.1", 1, 100);
+    struct database *db = opened(0);
+
+    (void)state;
+    for (unsigned i = 0; i < 65; i++) {
+        snprintf(e.device, sizeof e.device, "eth%u", i);
+        if (i == 64)
+            assert_int_equal(database_observe(db, &e), -E2BIG);
+        e.learned_s = NOW_S + (i == 64) * DAY_S;
+        assert_int_equal(database_observe(db, &e), 0);
+    }
+    database_close(db);
+}
+
+/* What is learned of a network of which all has expired is as if nothing had been known. */
+static void what_has_expired_claims_no_network(void **state)
+{
+    static const char *const hosts[] = {"192.0.2.1", "192.0.2.2", "192.0.2.3", "192.0.2.4"};
+    struct database *db = opened(0);
+
+    (void)state;
+    set(db, "192.0.2.0/28", 1);
+    for (unsigned i = 0; i < COUNT(hosts); i++)
+        observe_at(db, hosts[i], 10, NOW_S + DAY_S);
+    assert_int_equal(database_publish(db, NOW_S + DAY_S - 1), 0);
+    assert_string_equal(stored(), "192.0.2.0/28 1, 192.0.2.1 10, 192.0.2.2 10, 192.0.2.3 10, 192.0.2.4 10");
+    assert_int_equal(database_publish(db, NOW_S + DAY_S), 0);
+    assert_string_equal(stored(), "192.0.2.0/24 10");
     database_close(db);
 }
 
@@ -599,6 +679,28 @@ static void a_damaged_database_is_set_aside(void **state)
         assert_string_equal(stored(), "192.0.2.1 1, 192.0.2.2 2");
         database_close(opened(0));
     }
+}
+
+/* What the first ones were told by hand may be in none of the later ones. */
+static void damaged_ones_are_kept(void **state)
+{
+    static const char *const ends[] = {".damaged", ".damaged-2", ".damaged-3", ".damaged-8", ".damaged-9"};
+    struct stat kept;
+
+    (void)state;
+    for (off_t bytes = 1; bytes <= 12; bytes++) {
+        database_close(opened(0));
+        assert_int_equal(truncate(file, bytes), 0);
+        database_close(opened(DATABASE_SET_ASIDE));
+    }
+    for (size_t i = 0; i < COUNT(ends); i++) {
+        char name[sizeof file + 16];
+
+        snprintf(name, sizeof name, "%s%s", file, ends[i]);
+        assert_int_equal(stat(name, &kept), 0);
+        CHECK_EQUAL(ends[i], kept.st_size, i < 3 ? i + 1 : i == 3 ? 8 : 12);
+    }
+    assert_false(is_there(".damaged-10"));
 }
 
 /* Damage that shows only when a page is read. Another process that has it open goes on with the new one. */
@@ -928,6 +1030,9 @@ int main(void)
         DATABASE(an_import_replaces_what_says_less),
         DATABASE(of_one_prefix_no_more_than_fit),
         DATABASE(what_has_expired_goes),
+        DATABASE(a_clock_that_is_ahead_deletes_nothing),
+        DATABASE(what_has_expired_makes_room),
+        DATABASE(what_has_expired_claims_no_network),
         DATABASE(a_clock_that_was_ahead_keeps_no_file_out),
         DATABASE(a_clock_that_was_ahead_keeps_no_store_out),
         DATABASE(what_a_clock_ahead_says_goes_first),
@@ -939,6 +1044,7 @@ int main(void)
         DATABASE(what_was_forgotten_does_not_come_back),
         DATABASE(what_is_known_better_stays),
         DATABASE(a_damaged_database_is_set_aside),
+        DATABASE(damaged_ones_are_kept),
         DATABASE(damage_shows_later),
         DATABASE(rows_are_checked_as_they_are_read),
         DATABASE(a_newer_one_is_left_alone),

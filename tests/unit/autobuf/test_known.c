@@ -49,6 +49,8 @@ static void what_is_seen_is_merged_with_what_is_known(void **state)
     } rows[] = {
         {"what has expired counts no more", {AUTOBUF_METHOD_ICMP, 0, 5, 900, 900, -48, 0},
          {PASSIVE, TX, 10, 50, 0, 0, 24}, {PASSIVE, TX, 10, 50, 0, 0, 24}},
+        {"what was set by hand stays, also if it seems to have expired", {AUTOBUF_METHOD_GIVEN, 0, 20, 100, 100, -9000, -1},
+         {AUTOBUF_METHOD_ICMP, 0, 10, 400, 400, 0, 24}, {AUTOBUF_METHOD_GIVEN, 0, 20, 100, 100, -9000, -1}},
         {"what was set by hand stays", {AUTOBUF_METHOD_GIVEN, 0, 20, 100, 100, -9000, 9000},
          {AUTOBUF_METHOD_ICMP, 0, 10, 400, 400, 0, 24}, {AUTOBUF_METHOD_GIVEN, 0, 20, 100, 100, -9000, 9000}},
         {"a newer measurement counts", {AUTOBUF_METHOD_ICMP, 0, 10, 400, 400, -2, 22},

@@ -467,12 +467,9 @@ static void what_is_kept_is_found(void **state)
     assert_int_equal(find(paths, &e, &found), 0);
     assert_int_equal(found.tx_rate_bit_per_s, 12345);
     autobuf_paths_close(paths);
-    e.expires_s = NOW + 100;
-    assert_int_equal(autobuf_paths_keep(NULL, &e, NOW + 50, 0), 0); /* the others have expired */
-    assert_int_equal(count_of(NULL), 1);
     e.remote.version = 0;
     assert_int_equal(autobuf_paths_keep(NULL, &e, NOW, 0), -EINVAL);
-    assert_int_equal(count_of(NULL), 1);
+    assert_int_equal(count_of(NULL), 20);
     ab_store_environment("off", NULL, NULL);
     e = numbered(1);
     assert_int_equal(autobuf_paths_keep(NULL, &e, NOW, 0), -ENOENT);
@@ -531,6 +528,107 @@ static void what_was_set_by_hand_does_not_go(void **state)
             assert_int_equal(given, 2);
     }
     autobuf_paths_close(paths);
+}
+
+/* Learned at a time, for ten seconds. */
+static void keep_at(unsigned n, uint64_t now_s)
+{
+    struct autobuf_paths_entry e = numbered(n);
+
+    e.learned_s = now_s;
+    e.expires_s = now_s + 10;
+    assert_int_equal(autobuf_paths_keep(store, &e, now_s, 0), 0);
+}
+
+/* Whether there is an entry of this number, and it holds at a time. */
+static bool holds_at(unsigned n, uint64_t now_s)
+{
+    struct autobuf_paths_entry e = numbered(n), found = AUTOBUF_PATHS_ENTRY_INIT;
+    struct autobuf_paths *paths;
+    int error;
+
+    assert_int_equal(autobuf_paths_open(&paths, store), 0);
+    error = find_entry(paths, &e, now_s, 0, &found);
+    autobuf_paths_close(paths);
+    assert_true(error == 0 || error == -ENOENT);
+    return error == 0;
+}
+
+/* One that jumps ahead finds all expired. */
+static void a_clock_that_is_ahead_deletes_nothing(void **state)
+{
+    const uint64_t ahead_s = NOW + 730 * (uint64_t)AB_PATHS_AHEAD_S;
+    struct autobuf_paths_entry given = numbered(1);
+
+    (void)state;
+    given.method = AUTOBUF_METHOD_GIVEN;
+    given.expires_s = NOW + 100;
+    assert_int_equal(autobuf_paths_keep(store, &given, NOW, 0), 0);
+    keep_at(2, NOW);
+    keep_at(3, ahead_s);
+    keep_at(1, ahead_s); /* does not replace what was set by hand, */
+    keep_at(5, ahead_s + 60);
+    keep_at(4, NOW + 1);
+    assert_int_equal(count_of(store), 5);
+    assert_true(holds_at(1, NOW + 1) && holds_at(2, NOW + 1) && !holds_at(1, ahead_s));
+    keep_at(2, NOW + 2); /* but what was learned, */
+    given.expires_s = NOW + 50;
+    assert_int_equal(autobuf_paths_keep(store, &given, NOW, 0), 0); /* as does who sets it again */
+    assert_true(holds_at(2, NOW + 11) && !holds_at(1, NOW + 50));
+}
+
+/* Its end is past for sure once something was learned after it, and that was a day ago. */
+static void what_has_expired_for_sure_goes(void **state)
+{
+    struct autobuf_paths_entry given = numbered(1);
+
+    (void)state;
+    given.method = AUTOBUF_METHOD_GIVEN;
+    given.expires_s = NOW + 100;
+    assert_int_equal(autobuf_paths_keep(store, &given, NOW, 0), 0);
+    keep_at(2, NOW + 99);
+    keep_at(3, NOW + 100);
+    keep_at(4, NOW + 99 + AB_PATHS_AHEAD_S);
+    assert_int_equal(count_of(store), 4);
+    keep_at(5, NOW + 100 + AB_PATHS_AHEAD_S);
+    assert_int_equal(count_of(store), 4); /* 3, of which nothing says yet that its end is past, 2 for the same reason, 4 and 5 */
+    keep_at(1, NOW + 101 + AB_PATHS_AHEAD_S);
+    assert_true(holds_at(1, NOW + 102 + AB_PATHS_AHEAD_S));
+}
+
+/* Of one prefix no more than so many fit. */
+static void what_has_expired_makes_room(void **state)
+{
+    struct autobuf_paths_entry e = numbered(2);
+
+    (void)state;
+    for (unsigned n = 0; n < 3 * AB_PATHS_SAME_REMOTE; n++) {
+        snprintf(e.device, sizeof e.device, "eth%u", n);
+        e.learned_s = NOW + n;
+        e.expires_s = e.learned_s + AB_PATHS_SAME_REMOTE;
+        assert_int_equal(autobuf_paths_keep(store, &e, e.learned_s, 0), 0);
+    }
+    assert_int_equal(count_of(store), AB_PATHS_SAME_REMOTE);
+}
+
+/* A program that does not wait for the disk may lose what it has learned, and nothing else. */
+static void what_was_set_by_hand_is_safe_on_the_disk(void **state)
+{
+    struct autobuf_paths_entry e = numbered(2);
+
+    (void)state;
+    failing = FSYNC;
+    assert_int_equal(autobuf_paths_keep(store, &e, NOW, AUTOBUF_PATHS_NO_SYNC), 0);
+    assert_int_equal(failing, FSYNC); /* it was not called */
+    failing = NONE;
+    e.remote.address[3]++;
+    e.method = AUTOBUF_METHOD_GIVEN;
+    assert_int_equal(autobuf_paths_keep(store, &e, NOW, 0), 0);
+    failing = FSYNC;
+    e = numbered(4);
+    assert_int_equal(autobuf_paths_keep(store, &e, NOW, AUTOBUF_PATHS_NO_SYNC), -EDQUOT);
+    assert_int_equal(failing, NONE);
+    assert_int_equal(count_of(store), 2);
 }
 
 static void a_damaged_store_is_replaced_and_a_later_one_is_not(void **state)
@@ -618,6 +716,10 @@ int main(void)
         FILES(what_is_kept_is_found),
         FILES(the_oldest_goes_when_there_are_too_many),
         FILES(what_was_set_by_hand_does_not_go),
+        FILES(a_clock_that_is_ahead_deletes_nothing),
+        FILES(what_has_expired_for_sure_goes),
+        FILES(what_has_expired_makes_room),
+        FILES(what_was_set_by_hand_is_safe_on_the_disk),
         FILES(a_damaged_store_is_replaced_and_a_later_one_is_not),
         FILES(whoever_is_killed_nothing_is_lost_or_damaged),
     };
