@@ -306,7 +306,7 @@ static bool core_knows_enough(const struct ab_schedule *schedule, uint64_t rtt_n
     if (core_near_enough(schedule, rtt_ns))
         return true;
     ab_estimate_rate(schedule->packets, schedule->count, schedule->scratch, &rate);
-    if (!rate.rate_bit_per_s || rate.sure)
+    if (!rate.rate_bit_per_s || (rate.sure && !rate.unsure))
         return rate.sure;
     least = rate.at_least ? rate.rate_bit_per_s : rate.rate_bit_per_s / BUNCHED;
     most = rate.at_least ? AB_PLAUSIBLE_BIT_PER_S : ab_mul_div(rate.rate_bit_per_s, STRETCHED, 1);
