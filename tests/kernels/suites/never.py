@@ -12,6 +12,8 @@ WAYS = {"none": "--tune none", "autobuf": "--tune autobuf", "live": "--tune live
 LOW_DELAY = {"none": "--tune none", "low delay": "--tune autobuf --intent low-delay"}
 PATHS = ((10, 20), (100, 100), (400, 100), (1000, 50))
 SHORT = "--bytes 1000000"
+LEAST_SHORT = 0.92
+"""Slow start ends early or not by chance: without us 7 of 20 took 7.7% longer than the others (6.16, 100 x 100, cubic)."""
 FIRST = f"--tune none {SHORT}"
 """The first transfer of a machine takes 1% to 3% longer than the same one after it, so this one is not counted."""
 
@@ -51,7 +53,7 @@ def results(said: str, ways: dict[str, str]) -> dict[str, dict]:
 def never_slower(cell: Cell) -> Case:
     def check(said: str) -> None:
         rates = {way: result["rate_bit_per_s"] for way, result in results(said, WAYS).items()}
-        least = 0.97 if cell.much == SHORT else 0.985
+        least = LEAST_SHORT if cell.much == SHORT else 0.985
         for way in WAYS:
             if rates[way] < least * rates["none"]:
                 raise AssertionError(f"{way}: {rates[way] / rates['none']:.3f} of the default's "
