@@ -27,6 +27,7 @@
 struct autobuf_live {
     struct ab_judge judge;
     struct ab_log log;
+    const struct autobuf_limits *counted; /* the caller's; NULL: see live.h */
     pid_t owner;
     int fd;
     uint64_t cookie;
@@ -87,7 +88,7 @@ void autobuf_live_options_init(struct autobuf_live_options *options, uint32_t si
 }
 
 int ab_live_open(struct autobuf_live **out, int fd, const struct autobuf_live_options *theirs,
-                 const struct autobuf_limits *limits)
+                 const struct autobuf_limits *limits, const struct autobuf_limits *counted)
 {
     struct autobuf_live_options options = AUTOBUF_LIVE_OPTIONS_INIT;
     struct autobuf_live *live;
@@ -115,6 +116,7 @@ int ab_live_open(struct autobuf_live **out, int fd, const struct autobuf_live_op
     if (options.most_bytes)
         live->judge.limits.request_most_bytes = options.most_bytes;
     live->log = (struct ab_log){options.log, options.log_user};
+    live->counted = counted;
     live->owner = getpid();
     live->fd = fd;
     live->cookie = cookie;
@@ -137,7 +139,7 @@ int autobuf_live_open(struct autobuf_live **live, int fd, const struct autobuf_l
         return -EINVAL;
     *live = NULL;
     error = ab_limits_read(&limits);
-    return error < 0 ? error : ab_live_open(live, fd, options, &limits);
+    return error < 0 ? error : ab_live_open(live, fd, options, &limits, NULL);
 }
 
 /* A pace that is not as it was left is the program's own from now on. */
@@ -213,7 +215,7 @@ static bool is_too_much(struct autobuf_live *live, const struct ab_look *look,
 
     if (trims || !ab_plan_forces(plan))
         return false;
-    ab_limits_forced(&live->judge.limits);
+    ab_limits_forced(&live->judge.limits, live->counted);
     return ab_plan_forces_too_much(plan, &live->judge.limits, &look->socket);
 }
 
@@ -373,6 +375,8 @@ int autobuf_live_step(struct autobuf_live *live, uint64_t now_ns)
     error = look_at(live->fd, now_ns, &look);
     if (error < 0)
         return error;
+    if (live->counted)
+        live->judge.limits.forced_bytes = live->counted->forced_bytes;
     raised = let_more_wait(live, &look);
     trial = ab_judge_trial(&live->judge);
     if (!ab_judge_look(&live->judge, &look, &plan, &why))

@@ -4,9 +4,12 @@
 
 #include "../base/base.h"
 
-/* autobuf_live_open(), within limits that are known. */
+/*
+ * autobuf_live_open(), within limits that are known. counted: the caller's, of a flow with AUTOBUF_FLOW_COUNTED; NULL:
+ * the library counts forced buffers itself.
+ */
 int ab_live_open(struct autobuf_live **live, int fd, const struct autobuf_live_options *options,
-                 const struct autobuf_limits *limits);
+                 const struct autobuf_limits *limits, const struct autobuf_limits *counted);
 
 /*
  * Applies a plan to the connection, and looks after what it sets: a forced buffer is trimmed if the excess stands

@@ -269,6 +269,43 @@ static void a_large_buffer_stays(void **state)
     close(fd);
 }
 
+/* The caller's sum of forced buffers counts, as it is at that moment, and not the library's. */
+static void forced_buffers_that_the_caller_counts(void **state)
+{
+    struct autobuf_options options = AUTOBUF_OPTIONS_INIT;
+    struct autobuf_limits limits = AUTOBUF_LIMITS_INIT;
+    struct autobuf_path path = path_of(1000000000, 100000000);
+    struct autobuf_flow *flow;
+    struct autobuf_plan plan;
+    int fd = tcp_socket();
+
+    (void)state;
+    options.flags = AUTOBUF_FLOW_SILENT | AUTOBUF_FLOW_NO_STORE | AUTOBUF_FLOW_LOOK_ONLY | AUTOBUF_FLOW_COUNTED;
+    options.intent = AUTOBUF_INTENT_SENDS;
+    options.path = &path;
+    assert_int_equal(autobuf_flow_open(&flow, fd, NULL, 0, &options), -EINVAL); /* counted where? */
+    assert_int_equal(autobuf_limits_host(&limits), 0);
+    limits.flags |= AUTOBUF_LIMITS_FORCE;
+    limits.snd_settable_bytes = SMALL;
+    limits.tcp_wmem_max_bytes = 2 * SMALL;
+    limits.tcp_mem_bytes = UINT64_MAX / 2;
+    limits.forced_bytes = UINT64_MAX;
+    options.limits = &limits;
+    flow = opened(fd, &options);
+    state_of_flow(flow, &plan);
+    assert_false(plan.flags & AUTOBUF_PLAN_SND_FORCE);
+    limits.forced_bytes = 1;
+    assert_int_equal(autobuf_flow_tell(flow, &path), 0);
+    state_of_flow(flow, &plan);
+    assert_true(plan.flags & AUTOBUF_PLAN_SND_FORCE);
+    limits.forced_bytes = limits.tcp_mem_bytes / 2 - 3000000;
+    assert_int_equal(autobuf_flow_tell(flow, &path), 0);
+    state_of_flow(flow, &plan);
+    assert_int_equal(plan.snd_request_bytes, 1500000);
+    autobuf_flow_close(flow);
+    close(fd);
+}
+
 /* By limits that the caller hands in, autotuning would make buffers still smaller than the program has set them. */
 static void limits_that_are_handed_in_count(void **state)
 {
@@ -592,6 +629,7 @@ int main(void)
         cmocka_unit_test(limits_alone_give_back),
         cmocka_unit_test(a_large_buffer_stays),
         cmocka_unit_test(limits_that_are_handed_in_count),
+        cmocka_unit_test(forced_buffers_that_the_caller_counts),
         cmocka_unit_test(a_short_transfer_is_left_alone),
         cmocka_unit_test(from_socket_to_end),
         cmocka_unit_test(a_reused_descriptor_is_not_touched),
