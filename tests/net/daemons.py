@@ -94,13 +94,14 @@ class DaemonTest(test_live.Asked):
         off = [f"{name}=off\n" for name in ("state", "store", "learned") if f"{name}=" not in rules]
         self.file.write_text("".join(off) + rules)
 
-    def daemon(self, path: Path, rules: str, *args: str, prefix: tuple[str, ...] = (), side: str = "a", **kw) -> subprocess.Popen:
+    def daemon(self, path: Path, rules: str, *args: str, prefix: tuple[str, ...] = (), side: str = "a", tool: str = "tools/autobufd",
+               **kw) -> subprocess.Popen:
         """A running daemon; its log is its standard output here."""
         self.write(rules)
-        for name in ("tools/autobufd", "lib/libautobuf.so.0"):  # who it runs as may not be able to see the build
+        for name in (tool, "lib/libautobuf.so.0"):  # who it runs as may not be able to see the build
             if not (self.folder / os.path.basename(name)).exists():  # else another one may be running
                 shutil.copy(built(name), self.folder)
-        child = path.popen(side, [*prefix, str(self.folder / "autobufd"), "--config", str(self.file), *args],
+        child = path.popen(side, [*prefix, str(self.folder / os.path.basename(tool)), "--config", str(self.file), *args],
                            stderr=subprocess.STDOUT, env=os.environ | {"LD_LIBRARY_PATH": str(self.folder)}, **kw)
         self.said: list[str] = []
         wait_line(child, lambda line: self.said.append(line) or "autobufd: begins with " in line)

@@ -23,7 +23,7 @@ import test_bulk  # noqa: E402
 import test_live  # noqa: E402
 from at_once import alone, beside  # noqa: E402
 from cases import run_tests, thorough  # noqa: E402
-from daemons import (BINARIES, CROWD, NO_PACE, PORT, PROGRAMS, SMALL, TOP, WAIT_S, DaemonTest,  # noqa: E402
+from daemons import (BINARIES, CROWD, NOBODY, NO_PACE, PORT, PROGRAMS, SMALL, TOP, WAIT_S, DaemonTest,  # noqa: E402
                      Watched, program, setUpModule)
 from path import Path, built, wait_line, wait_listening  # noqa: E402
 from test_bulk import CORE, LONG, RMEM, WMEM  # noqa: E402
@@ -35,6 +35,29 @@ s = socket.create_connection((sys.argv[1], {PORT}))
 print("connected", flush=True)
 while s.recv(1 << 20, socket.MSG_TRUNC):
     pass
+"""
+
+# Holds so many connections on loopback, both ends of each.
+IDLE = """
+import resource, socket, sys
+count = int(sys.argv[1])
+resource.setrlimit(resource.RLIMIT_NOFILE, (2 * count + 100,) * 2)
+l = socket.create_server(("127.0.0.1", 0))
+held = [(socket.create_connection(l.getsockname()), l.accept()) for _ in range(count)]
+print("holds them", flush=True)
+sys.stdin.read()
+"""
+
+# Senders with a small buffer that they have locked, which take turns.
+SENDERS = f"""
+import itertools, socket, sys
+senders = [socket.socket() for _ in range(int(sys.argv[2]))]
+for s in senders:
+    s.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, {SMALL})
+    s.connect((sys.argv[1], {PORT}))
+print("sends", flush=True)
+for s in itertools.cycle(senders):
+    s.send(bytes(65536))
 """
 
 
@@ -408,6 +431,45 @@ class Divide(Watched):
         daemon = self.daemon(path, f"[all]\ndivide={SMALL}\n", "--dry-run")
         self.assertIn("its share of divide=0.07 MB among 1", self.line(daemon, "dry run: window of 0.07 MB")[7])
         self.assertEqual(self.ask(sender, "locks"), 0)
+        self.stop(daemon)
+
+
+class Shares(Watched):
+    """No user keeps from others what there is only so much of."""
+
+    @beside
+    def test_a_user_with_many_connections(self) -> None:
+        if os.geteuid() != 0:
+            self.skipTest("needs a second user")
+        path = self.hosts(LONG, {**WMEM, **RMEM})
+        server = path.popen("b", [sys.executable, "-c", CROWD, "take"])
+        wait_listening(path, "b", PORT, server)
+        senders = path.popen("a", [sys.executable, "-c", SENDERS, path.addr["b"], "20"], unprivileged=True)
+        wait_line(senders, lambda line: line == "sends")
+        daemon = self.watched(path, tool="tests/net/autobufd_few")  # of 16 that it can manage
+        for _ in range(8):
+            self.assertEqual(int(self.line(daemon, "given back to autotuning")[2]), senders.pid)
+        wait_line(daemon, lambda line: f"user {NOBODY} has 8 of 16 managed connections, and may have no more" in line, WAIT_S)
+        told = self.metrics()
+        self.assertEqual((told["autobufd_tended"], told["autobufd_tended_most"]), (8, 16))
+        self.assertEqual(told['autobufd_full_users{of="connections"}'], 1)
+        other = self.locked(path)
+        self.assertEqual(int(self.line(daemon, "given back to autotuning")[2]), other.pid)
+        self.assertGreaterEqual(self.metrics()['autobufd_refused_total{reason="full"}'], 1)
+        self.stop(daemon)
+        self.assertEqual(self.everything(daemon).count("may have no more"), 0)  # it was said already
+
+    @thorough
+    def test_a_buffer_is_forced_beside_many_connections(self) -> None:
+        """The library itself could not count what they all have."""
+        self.core(test_bulk.OLDER_CORE)
+        path, sender, fd, _ = self.begin(LONG, SMALL)
+        idle = path.popen("a", [sys.executable, "-c", IDLE, "8000"], stdin=subprocess.PIPE)
+        wait_line(idle, lambda line: line == "holds them", WAIT_S)
+        daemon = self.watched(path)
+        self.until(lambda: self.ask(sender, "buffer") > 4194304, "its buffer does not grow beyond tcp_wmem")
+        self.until(lambda: self.metrics()["autobufd_forced_bytes"] > 4194304, "the sweeps do not count it")
+        self.assertGreater(self.metrics()["autobufd_sockets"], 16000)
         self.stop(daemon)
 
 

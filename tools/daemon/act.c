@@ -17,13 +17,30 @@
 
 #define REQUEST_MOST_BYTES 0x3fffffffU /* the kernel doubles it, in an int */
 
-/* Of the memory at which TCP's pressure begins, one forced buffer holds one part in so many, all together with what TCP holds: */
-#define ONE_SHARE 8U
-#define FORCED_SHARE 2U
+#define ONE_SHARE 8U /* of the memory at which TCP's pressure begins one forced buffer holds one part in so many, */
+#define FORCED_SHARE 2U /* and all of them, with what TCP holds */
 
 static uint64_t least(uint64_t a, uint64_t b)
 {
     return a < b ? a : b;
+}
+
+static uint64_t largest(uint64_t a, uint64_t b)
+{
+    return a > b ? a : b;
+}
+
+uint64_t act_forced_most(const struct autobuf_limits *limits)
+{
+    return limits->tcp_mem_bytes / FORCED_SHARE;
+}
+
+uint64_t act_forced_bytes(const struct autobuf_limits *limits, uint64_t snd_buf_bytes, uint64_t rcv_buf_bytes)
+{
+    uint64_t snd_bytes = largest(limits->tcp_wmem_max_bytes, 2 * limits->snd_settable_bytes);
+    uint64_t rcv_bytes = largest(limits->tcp_rmem_max_bytes, 2 * limits->rcv_settable_bytes);
+
+    return (snd_buf_bytes > snd_bytes ? snd_buf_bytes : 0) + (rcv_buf_bytes > rcv_bytes ? rcv_buf_bytes : 0);
 }
 
 bool act_is_near(int copy, const struct autobuf_limits *limits, uint32_t intent)
@@ -43,11 +60,6 @@ static void say(const struct act *act, const char *what, uint64_t value)
 
     snprintf(text, sizeof text, "sets %s %llu", what, (unsigned long long)value);
     act->say(act->user, text);
-}
-
-static uint64_t largest(uint64_t a, uint64_t b)
-{
-    return a > b ? a : b;
 }
 
 /* One side of a socket. */
@@ -76,7 +88,7 @@ static uint64_t most_bytes(const struct act *act, const struct autobuf_socket *n
     const struct autobuf_limits *l = act->limits;
     uint64_t own = side->now_bytes > largest(side->kernel_bytes, 2 * side->settable_bytes) ? side->now_bytes : 0;
     uint64_t held = largest(l->tcp_used_bytes, l->forced_bytes - least(l->forced_bytes, own));
-    uint64_t all = l->tcp_mem_bytes / FORCED_SHARE, taken = least(all, held);
+    uint64_t all = act_forced_most(l), taken = least(all, held);
 
     if (!(l->flags & AUTOBUF_LIMITS_FORCE) || now->stage == AUTOBUF_STAGE_LISTENING)
         return side->settable_bytes;

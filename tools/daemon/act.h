@@ -25,6 +25,12 @@ struct act {
     void *user;
 };
 
+/* What all forced buffers may hold, with what TCP holds anyway. */
+uint64_t act_forced_most(const struct autobuf_limits *limits);
+
+/* What a connection's buffers hold of that: those that are larger than anybody gets them without force. */
+uint64_t act_forced_bytes(const struct autobuf_limits *limits, uint64_t snd_buf_bytes, uint64_t rcv_buf_bytes);
+
 /* Whether autotuning's window already allows any rate on a path so short, so that there is nothing to look for. */
 bool act_is_near(int copy, const struct autobuf_limits *limits, uint32_t intent);
 

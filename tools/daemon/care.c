@@ -110,6 +110,7 @@ static void take(void *user, const struct seen *seen)
     struct known *known = found_only ? table_find(&care->table, seen->cookie) : table_make(&care->table, seen->cookie);
     bool wanted = false;
 
+    tending_sees(care->tending, seen);
     if (!known || known->round == care->round) /* a dump may tell of a socket twice */
         return;
     known->round = care->round;
@@ -242,9 +243,11 @@ static int see(struct care *care)
     care->round++;
     care->traffic_bytes = traffic_bytes();
     care->wanted_count = care->seen_count = 0;
+    tending_sweep_begins(care->tending);
     error = care->sock_diag < 0 ? care->sock_diag : sweep(care->sock_diag, take, care);
     if (error == 0) {
         table_forget(&care->table, care->round);
+        tending_sweep_ends(care->tending);
         care->counts.sockets = care->seen_count;
         care->counts.scales = before_syn_count(care->before_syn);
         retain(care);

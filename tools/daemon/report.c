@@ -126,6 +126,12 @@ void report_metrics(FILE *out, const struct report *r)
     seconds(out, "answers", r->answers_cpu_ns);
     single(out, "sockets", "gauge", "Sockets that the newest sweep saw.", c->sockets);
     single(out, "tended", "gauge", "Connections that are looked after.", r->tended);
+    single(out, "tended_most", "gauge", "Connections that can be looked after at once.", c->tended_most);
+    single(out, "forced_bytes", "gauge", "What all forced buffers hold if they are full.", c->forced_bytes);
+    single(out, "forced_most_bytes", "gauge", "The most that they may hold, with what TCP holds anyway; 0: nothing is forced.", c->forced_most_bytes);
+    metric(out, "full_users", "gauge", "Users who have the share of one user, by what.");
+    labelled(out, "full_users", "of", "connections", c->full_connections);
+    labelled(out, "full_users", "of", "forced_bytes", c->full_forced);
     single(out, "taken_up_total", "counter", "Connections that were taken up to be looked after.", c->taken_up);
     metrics_of_acts(out, c);
     if (c->before_syn)

@@ -31,13 +31,15 @@ enum report_refusal {
     REPORT_GONE,     /* closed, or handed on, before it could be borrowed */
     REPORT_NO_OWNER, /* that can be seen from here */
     REPORT_NEAR,     /* so near that autotuning reaches any rate */
-    REPORT_FULL,     /* as many are looked after as may be */
+    REPORT_FULL,     /* as many of its user's are managed as may be */
     REPORT_REFUSALS,
 };
 
 /* Since the daemon began. */
 struct report_counts {
-    uint64_t sweeps, sockets; /* sockets: of the newest sweep */
+    uint64_t sweeps, sockets; /* from sockets to full_forced: of the newest sweep */
+    uint64_t tended_most, forced_bytes, forced_most_bytes;
+    uint64_t full_connections, full_forced; /* users who have the share of one user */
     uint64_t sweeps_cpu_ns, looks_cpu_ns, searches_cpu_ns;
     uint64_t taken_up;
     uint64_t actions[REPORT_KINDS];

@@ -72,11 +72,13 @@ static void set_share(struct tending *tending, struct tended *t, size_t count)
 
     if (copy < 0)
         return; /* its next look ends it */
-    tended_is_about(tending, copy, &t->place, t->rule);
+    tended_is_about(tending, copy, &t->place, t->rule, t->subject.user);
     tended_note_own_pace(tending, t, copy);
     share = (struct share){.bytes = t->share_bytes, .own_byte_per_s = t->own_byte_per_s, .paced = t->paces,
                            .locked = t->was.settings.locks & AUTOBUF_LOCK_SND};
     result = act_share(&act, copy, &state, &share);
+    if (result > 0)
+        tended_note_forced(tending, copy, t->subject.user, state.snd_buf_bytes, state.rcv_buf_bytes);
     if (result > 0 && !tended_keep(tending, copy, &t->was)) {
         (void)act_set_pace(copy, t->own_byte_per_s); /* which may be newer than what was put back */
         t->share_ns = UINT64_MAX;

@@ -10,8 +10,7 @@
 
 #define NEAR_BYTES 16777216U /* one whose peer is near is left alone until so much more has moved */
 
-#define TENDED_MOST 16384U /* about 50 MB, of the 128 that the unit allows; the others wait until so much more has moved: */
-#define FULL_BYTES 67108864U
+#define FULL_BYTES 67108864U /* one whose user has his share of managed connections is left alone until so much more has moved */
 
 /* ------------------------------------------------------------------ what was there before */
 
@@ -70,16 +69,14 @@ static void forget_pace(struct tending *tending, uint64_t cookie, int copy)
 
 /* ------------------------------------------------------------------------------- the flow */
 
-static struct autobuf_options options_of(struct tending *tending, const struct rule *rule, struct autobuf_limits *limits)
+static struct autobuf_options options_of(struct tending *tending, const struct rule *rule)
 {
     struct autobuf_options options = AUTOBUF_OPTIONS_INIT;
 
-    *limits = tending->limits;
-    limits->request_most_bytes = rule->most_bytes;
     options.intent = rule->intent;
-    options.flags = AUTOBUF_FLOW_SILENT | (rule->mode == MODE_PATH ? 0 : AUTOBUF_FLOW_NO_STORE) |
+    options.flags = AUTOBUF_FLOW_SILENT | AUTOBUF_FLOW_COUNTED | (rule->mode == MODE_PATH ? 0 : AUTOBUF_FLOW_NO_STORE) |
                     (tended_is_dry(tending, rule) || rule->divide_bytes ? AUTOBUF_FLOW_LOOK_ONLY : 0);
-    options.limits = limits;
+    options.limits = &tending->limits;
     options.most_bytes = rule->most_bytes;
     options.log = account_part;
     options.log_user = &tending->account;
@@ -173,8 +170,7 @@ static enum known_state open_flow(struct tending *tending, const struct seen *se
                                   const struct place *place, const struct noted *was, int copy)
 {
     struct autobuf_applied applied = AUTOBUF_APPLIED_INIT;
-    struct autobuf_limits limits;
-    struct autobuf_options options = options_of(tending, rule, &limits);
+    struct autobuf_options options = options_of(tending, rule);
     struct tended t = {.rule = rule, .place = *place, .was = *was, .subject = sweep_subject(seen), .moved_ns = tending->now_ns};
     struct autobuf_path path = AUTOBUF_PATH_INIT;
     int error;
@@ -188,6 +184,8 @@ static enum known_state open_flow(struct tending *tending, const struct seen *se
         return KNOWN_LEFT;
     }
     error = autobuf_flow_state(t.flow, &applied);
+    if (applied.changes)
+        tended_note_forced(tending, copy, seen->user, was->settings.snd_buf_bytes, was->settings.rcv_buf_bytes);
     if (applied.changes && !tended_keep(tending, copy, was)) {
         autobuf_flow_close(t.flow);
         return KNOWN_LEFT;
@@ -202,6 +200,7 @@ static enum known_state open_flow(struct tending *tending, const struct seen *se
     }
     if (teaches(rule))
         t.lesson = lessons_begin(tending->lessons, place->cookie, &seen->remote, autotuning_bytes(&tending->limits), copy);
+    users_find(&tending->users, seen->user)->connections++; /* is_full() has found it */
     tending->counts->taken_up++;
     tending->tended[tending->count++] = t;
     return KNOWN_TENDED;
@@ -209,20 +208,12 @@ static enum known_state open_flow(struct tending *tending, const struct seen *se
 
 /* ------------------------------------------------------------------------------ taking up */
 
-/* So much more is forced than when this host's limits were read. */
-static void note_forced(struct tending *tending, const struct noted *was, int copy)
+/* One user with as many connections as there may be would keep all others out. */
+static bool is_full(struct tending *tending, uint32_t user)
 {
-    struct autobuf_limits *l = &tending->limits;
-    struct autobuf_socket now = AUTOBUF_SOCKET_INIT;
-    uint64_t more = 0;
+    const struct user *one = users_find(&tending->users, user);
 
-    if (autobuf_socket_state(copy, &now) < 0)
-        return;
-    if (now.snd_buf_bytes > was->settings.snd_buf_bytes && now.snd_buf_bytes > 2 * l->snd_settable_bytes)
-        more += now.snd_buf_bytes;
-    if (now.rcv_buf_bytes > was->settings.rcv_buf_bytes && now.rcv_buf_bytes > 2 * l->rcv_settable_bytes)
-        more += now.rcv_buf_bytes;
-    l->forced_bytes += more < UINT64_MAX - l->forced_bytes ? more : UINT64_MAX - l->forced_bytes;
+    return !one || !users_left(TENDED_MOST, tending->count, one->connections);
 }
 
 /* What is done with a socket that is borrowed. */
@@ -244,7 +235,7 @@ static enum known_state take_up(struct tending *tending, const struct seen *seen
         tending->counts->refused[REPORT_NEAR]++;
         return KNOWN_WAITS;
     }
-    if (seen->remote.version && rule->mode != MODE_FIXED && tending->count >= TENDED_MOST) {
+    if (seen->remote.version && rule->mode != MODE_FIXED && is_full(tending, seen->user)) {
         known->next_bytes = seen->moved_bytes + FULL_BYTES;
         tending->counts->refused[REPORT_FULL]++;
         return KNOWN_WAITS;
@@ -260,7 +251,7 @@ static enum known_state take_up(struct tending *tending, const struct seen *seen
         note_program(tending, known, rule, &was);
     result = act_fixed(&act, copy);
     if (result > 0 && !act.dry_run)
-        note_forced(tending, &was, copy);
+        tended_note_forced(tending, copy, seen->user, was.settings.snd_buf_bytes, was.settings.rcv_buf_bytes);
     if (result && !tended_keep(tending, copy, &was)) /* also one that failed can have set a part */
         return KNOWN_LEFT;
     account_tell(&tending->account);
@@ -312,7 +303,7 @@ void tending_begin(struct tending *tending, const struct seen *seen, const struc
     subject.unit = place->unit;
     rule = rules_find(tending->config, &subject);
     if (rule && rule->mode != MODE_OFF) {
-        tended_is_about(tending, copy, place, rule);
+        tended_is_about(tending, copy, place, rule, seen->user);
         known->state = take_up(tending, seen, known, rule, place, copy);
     } else {
         if (!tending->dry_run && !tending->config->dry_run && !(rule && rule->dry_run))

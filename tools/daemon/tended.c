@@ -9,10 +9,31 @@ bool tended_is_dry(const struct tending *tending, const struct rule *rule)
     return tending->dry_run || tending->config->dry_run || rule->dry_run;
 }
 
-void tended_is_about(struct tending *tending, int copy, const struct place *place, const struct rule *rule)
+/* What the user may not have counts as forced. */
+static void share_forced(struct tending *tending, uint32_t user)
+{
+    const struct user *one = users_find(&tending->users, user);
+    uint64_t most_bytes = act_forced_most(&tending->limits);
+
+    tending->limits.forced_bytes = most_bytes - (one ? users_left(most_bytes, tending->users.forced_bytes, one->forced_bytes) : 0);
+}
+
+void tended_is_about(struct tending *tending, int copy, const struct place *place, const struct rule *rule, uint32_t user)
 {
     account_about(&tending->account, copy, place, rule, tended_is_dry(tending, rule));
     tending->anew = false;
+    share_forced(tending, user);
+}
+
+void tended_note_forced(struct tending *tending, int copy, uint32_t user, uint64_t snd_buf_bytes, uint64_t rcv_buf_bytes)
+{
+    uint64_t was_bytes = act_forced_bytes(&tending->limits, snd_buf_bytes, rcv_buf_bytes), is_bytes;
+    struct autobuf_socket now = AUTOBUF_SOCKET_INIT;
+
+    if (autobuf_socket_state(copy, &now) < 0)
+        return;
+    is_bytes = act_forced_bytes(&tending->limits, now.snd_buf_bytes, now.rcv_buf_bytes);
+    users_force(&tending->users, user, is_bytes > was_bytes ? is_bytes - was_bytes : 0);
 }
 
 void tended_keep_action(const struct tending *tending, struct tended *t)

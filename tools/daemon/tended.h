@@ -20,6 +20,11 @@
 #include "act.h"
 #include "lessons.h"
 #include "tending.h"
+#include "users.h"
+
+#ifndef TENDED_MOST /* tests have fewer */
+#define TENDED_MOST 16384U /* about 50 MB, of the 128 that the unit allows */
+#endif
 
 /* A socket that is looked after. */
 struct tended {
@@ -47,7 +52,8 @@ struct tending {
     struct lessons *lessons;
     const struct config *config;
     bool dry_run;
-    struct autobuf_limits limits;
+    struct autobuf_limits limits; /* of this host. forced_bytes: for the user whose socket is acted on, */
+    struct users users;           /* who may not have all that is left */
     struct tended *tended;
     size_t count, room;
     uint64_t *demands, *shares; /* of those of one rule, which are at these places in tended */
@@ -63,8 +69,11 @@ struct tending {
 /* Whether nothing may be set for this rule. */
 bool tended_is_dry(const struct tending *tending, const struct rule *rule);
 
-/* From here on what is said is about this socket. */
-void tended_is_about(struct tending *tending, int copy, const struct place *place, const struct rule *rule);
+/* From here on what is said, and what may be forced, is about this socket of this user. */
+void tended_is_about(struct tending *tending, int copy, const struct place *place, const struct rule *rule, uint32_t user);
+
+/* Counts what was forced on this user's socket since it had these sizes. */
+void tended_note_forced(struct tending *tending, int copy, uint32_t user, uint64_t snd_buf_bytes, uint64_t rcv_buf_bytes);
 
 /* What was just said is the newest that was done with it. */
 void tended_keep_action(const struct tending *tending, struct tended *t);

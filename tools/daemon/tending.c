@@ -2,6 +2,7 @@
 #include "tending.h"
 
 #include <errno.h>
+#include <stdio.h>
 #include <stdlib.h>
 
 #include "cost.h"
@@ -32,6 +33,7 @@ static void end(struct tending *tending, size_t at, enum known_state state, int 
     if (t->paces && copy >= 0 && (act_pace(copy) != t->left_byte_per_s || t->left_byte_per_s == t->own_byte_per_s))
         state_not_paced(tending->state, t->place.cookie);
     lessons_end(tending->lessons, t->lesson, tending->now_ns);
+    users_find(&tending->users, t->subject.user)->connections--; /* whoever has one is kept */
     if (known)
         known->state = state;
     *t = tending->tended[--tending->count];
@@ -59,7 +61,7 @@ static bool is_idle(const struct tending *tending, struct tended *t, const struc
 static void look(struct tending *tending, size_t at)
 {
     struct tended *t = &tending->tended[at];
-    struct autobuf_live_state state;
+    struct autobuf_live_state before = tended_state(t), state;
     int copy = broker_borrow(&t->place), result;
     bool kept;
 
@@ -69,12 +71,14 @@ static void look(struct tending *tending, size_t at)
         end(tending, at, KNOWN_WAITS, copy);
         return;
     }
-    tended_is_about(tending, copy, &t->place, t->rule);
+    tended_is_about(tending, copy, &t->place, t->rule, t->subject.user);
     tended_note_own_pace(tending, t, copy);
     result = autobuf_flow_move(t->flow, copy);
     if (result == 0)
         result = autobuf_flow_step(t->flow, tending->now_ns);
     state = tended_state(t);
+    if (result > 0)
+        tended_note_forced(tending, copy, t->subject.user, before.snd_buf_bytes, before.rcv_buf_bytes);
     if (result >= 0)
         lessons_look(t->lesson, copy, &state, tending->now_ns);
     kept = result <= 0 || tended_keep(tending, copy, &t->was);
@@ -100,6 +104,60 @@ static void look_all(struct tending *tending)
         if (autobuf_flow_deadline_ns(tending->tended[i - 1].flow) <= tending->now_ns)
             look(tending, i - 1);
     tending->looks_ns = cost_after(tending->now_ns, began_ns, LOOKS_NS, &tending->counts->looks_cpu_ns);
+}
+
+/* ---------------------------------------------------------------------------------- shares */
+
+/* Nothing is said of a user a second time while the user has something. */
+static void check_share(struct tending *tending, struct user *one)
+{
+    const struct users *users = &tending->users;
+    const struct autobuf_limits *l = &tending->limits;
+    uint64_t most_bytes = act_forced_most(l);
+    uint64_t bytes = users_left(most_bytes, users->forced_bytes, one->forced_bytes); /* too few for any forced buffer? */
+    bool forced = one->forced_bytes && l->flags & AUTOBUF_LIMITS_FORCE && !act_forced_bytes(l, bytes, bytes);
+    bool connections = one->connections && !users_left(TENDED_MOST, tending->count, one->connections);
+    char line[192];
+
+    tending->counts->full_forced += forced;
+    tending->counts->full_connections += connections;
+    if (connections && !one->told_connections) {
+        snprintf(line, sizeof line, "user %u has %llu of %u managed connections, and may have no more", (unsigned)one->user,
+                 (unsigned long long)one->connections, TENDED_MOST);
+        tending->account.say(line);
+    }
+    if (forced && !one->told_forced) {
+        snprintf(line, sizeof line, "user %u has forced buffers of %.1f MB, of %.1f MB for all, and may have no more", (unsigned)one->user,
+                 (double)one->forced_bytes / 1e6, (double)most_bytes / 1e6);
+        tending->account.say(line);
+    }
+    one->told_connections |= connections;
+    one->told_forced |= forced;
+}
+
+void tending_sweep_begins(struct tending *tending)
+{
+    users_begin(&tending->users);
+}
+
+void tending_sees(struct tending *tending, const struct seen *seen)
+{
+    if (seen->remote.version) /* of what no program has open any more the kernel may not tell whose it was */
+        users_count(&tending->users, seen->inode ? seen->user : USERS_NOBODY,
+                    act_forced_bytes(&tending->limits, seen->snd_buf_bytes, seen->rcv_buf_bytes));
+}
+
+void tending_sweep_ends(struct tending *tending)
+{
+    struct report_counts *counts = tending->counts;
+
+    users_end(&tending->users);
+    counts->tended_most = TENDED_MOST;
+    counts->forced_bytes = tending->users.forced_bytes;
+    counts->forced_most_bytes = tending->limits.flags & AUTOBUF_LIMITS_FORCE ? act_forced_most(&tending->limits) : 0;
+    counts->full_connections = counts->full_forced = 0;
+    for (size_t i = 0; i < tending->users.count; i++)
+        check_share(tending, &tending->users.users[i]);
 }
 
 /* ------------------------------------------------------------------------------- the whole */
@@ -213,5 +271,6 @@ void tending_close(struct tending *tending)
     free(tending->demands);
     free(tending->shares);
     free(tending->sharers);
+    users_free(&tending->users);
     free(tending);
 }

@@ -30,6 +30,14 @@ int tending_open(struct tending **tending, struct state *state, struct table *ta
 /* From now on these rules hold. *config must live until tending_end(). 0; errors of autobuf_limits_host(). */
 int tending_rules(struct tending *tending, const struct config *config, bool dry_run, uint64_t now_ns);
 
+/*
+ * What each user has forced: call begins() before a sweep, sees() for each socket of it, ends() after one that told of all. That says
+ * once of a user, and counts, that the user has the share of one user, of this or of managed connections.
+ */
+void tending_sweep_begins(struct tending *tending);
+void tending_sees(struct tending *tending, const struct seen *seen);
+void tending_sweep_ends(struct tending *tending);
+
 /* Looks after a socket whose owner is known, if there is a rule for it. Its state in the table says what came of it. */
 void tending_begin(struct tending *tending, const struct seen *seen, const struct place *place);
 

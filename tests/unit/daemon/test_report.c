@@ -160,9 +160,13 @@ static void metrics(void **state)
 {
     struct report_counts counts = {
         .sweeps = 1, .sockets = 2, .sweeps_cpu_ns = 3000000001, .looks_cpu_ns = 10, .searches_cpu_ns = 999999999, .taken_up = 9,
-        .actions = {21, 22, 23, 24, 25}, .refused = {31, 32, 33, 34}, .failed_sweeps = 41, .failed_actions = 42, .before_syn = true, .scales = 43};
+        .actions = {21, 22, 23, 24, 25}, .refused = {31, 32, 33, 34}, .tended_most = 44,
+        .forced_bytes = 45, .forced_most_bytes = 46, .full_connections = 47, .full_forced = 48,
+        .failed_sweeps = 41, .failed_actions = 42, .before_syn = true, .scales = 43};
     static const char *const lines[] = {
-        "autobufd_sweeps_total 1", "autobufd_sockets 2", "autobufd_tended 4", "autobufd_taken_up_total 9",
+        "autobufd_sweeps_total 1", "autobufd_sockets 2", "autobufd_tended 4", "autobufd_tended_most 44",
+        "autobufd_forced_bytes 45", "autobufd_forced_most_bytes 46", "autobufd_full_users{of=\"connections\"} 47",
+        "autobufd_full_users{of=\"forced_bytes\"} 48", "autobufd_taken_up_total 9",
         "autobufd_cpu_seconds_total{part=\"sweeps\"} 3.000000001", "autobufd_cpu_seconds_total{part=\"looks\"} 0.000000010",
         "autobufd_cpu_seconds_total{part=\"searches\"} 0.999999999", "autobufd_cpu_seconds_total{part=\"answers\"} 0.000000004",
         "autobufd_actions_total{kind=\"given_back\"} 21", "autobufd_actions_total{kind=\"buffers\"} 22",

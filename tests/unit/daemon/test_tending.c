@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* tools/daemon/tending.c: how long a connection is looked after. */
+/* tools/daemon/tending.c: how long a connection is looked after, and what each user may have. */
 #include "unit.h"
 
 #include <arpa/inet.h>
@@ -9,7 +9,7 @@
 #include <unistd.h>
 
 #include "daemon/config.h"
-#include "daemon/tending.h"
+#include "daemon/tended.h"
 #include "sockets.h"
 
 #define SO_COOKIE_NUMBER 57
@@ -31,13 +31,14 @@ struct scene {
 
 static int changed_when_told = -1; /* a socket whose program sets its receive buffer as soon as something is said */
 static unsigned open_most;         /* so many descriptors were open when something was said */
+static unsigned told_shares;       /* so often somebody was said to have the share of one user */
 
 static void say(const char *line)
 {
     int bytes = 30000;
     unsigned open = open_descriptors();
 
-    (void)line;
+    told_shares += strstr(line, "may have no more") != NULL;
     open_most = open > open_most ? open : open_most;
     if (changed_when_told >= 0)
         assert_int_equal(setsockopt(changed_when_told, SOL_SOCKET, SO_RCVBUF, &bytes, sizeof bytes), 0);
@@ -190,6 +191,118 @@ static void a_listener_that_changes_as_soon_as_we_tell_is_seen_to_have_changed(v
     finish(&s);
 }
 
+/* Takes connections of this user until there is no room for one more. So many were taken. */
+static unsigned fill(struct scene *s, struct connection *c, uint32_t user)
+{
+    for (unsigned i = 0;; i++) {
+        size_t before = tending_count(s->tending);
+
+        assert_true(i < TENDED_MOST);
+        c[i] = tcp_connection();
+        take(s, c[i].client, (struct seen){.moved_bytes = 1000000, .user = user, .remote = endpoint_of(c[i].client, getpeername)});
+        if (tending_count(s->tending) > before)
+            continue;
+        assert_int_equal(s->known->state, KNOWN_WAITS);
+        assert_true(s->known->next_bytes > 1000000);
+        close_connection(&c[i]);
+        return i;
+    }
+}
+
+static void sweep_of_none(struct scene *s)
+{
+    tending_sweep_begins(s->tending);
+    tending_sweep_ends(s->tending);
+}
+
+/* Forces what a rule asks for on a new connection of this user. sk_sndbuf then. */
+static uint64_t forced(struct scene *s, struct connection *c, uint32_t user)
+{
+    *c = tcp_connection();
+    take(s, c->client, (struct seen){.moved_bytes = 1000000, .user = user, .remote = endpoint_of(c->client, getpeername)});
+    return (uint64_t)option_of(c->client, SO_SNDBUF);
+}
+
+/* What a sweep saw counts, not what the library can count itself, and so does what was forced since. */
+static void no_user_has_all_that_may_be_forced(void **state)
+{
+    struct autobuf_limits l = AUTOBUF_LIMITS_INIT;
+    struct connection c[3];
+    struct scene s;
+    struct seen seen = {.remote.version = 4, .inode = 1, .user = 1000};
+    char rules[] = "[all]\nmode=fixed\nsndbuf=1000M\n";
+    uint64_t all_bytes, unforced_bytes;
+
+    (void)state;
+    assert_int_equal(autobuf_limits_host(&l), 0);
+    all_bytes = l.tcp_mem_bytes / 2;
+    unforced_bytes = 2 * l.snd_settable_bytes > l.tcp_wmem_max_bytes ? 2 * l.snd_settable_bytes : l.tcp_wmem_max_bytes;
+    if (!(l.flags & AUTOBUF_LIMITS_FORCE) || all_bytes < 32 * unforced_bytes || l.tcp_used_bytes > all_bytes / 4)
+        SKIP("not permitted to force a buffer, or nothing is left to force");
+    open_scene(&s, rules);
+    told_shares = 0;
+    sweep_of_none(&s);
+    seen.snd_buf_bytes = (uint32_t)(all_bytes / 4);
+    tending_sweep_begins(s.tending);
+    tending_sees(s.tending, &seen);
+    tending_sweep_ends(s.tending);
+    assert_int_equal(s.counts.forced_bytes, all_bytes / 4);
+    assert_int_equal(told_shares, 0);
+    assert_in_range(forced(&s, &c[0], 1000), all_bytes / 4 - 200, all_bytes / 4);
+    assert_in_range(forced(&s, &c[1], 1000), 0, unforced_bytes);
+    assert_in_range(forced(&s, &c[2], 1001), all_bytes / 4 - 200, all_bytes / 4);
+    for (unsigned i = 0; i < 2; i++) {
+        tending_sweep_begins(s.tending);
+        tending_sees(s.tending, &seen);
+        tending_sees(s.tending, &seen);
+        seen.inode = 0; /* whose it was is not known any more */
+        tending_sees(s.tending, &seen);
+        seen.inode = 1;
+        tending_sweep_ends(s.tending);
+        assert_int_equal(s.counts.forced_bytes, all_bytes / 4 * 3);
+        assert_int_equal(s.counts.full_forced, 1);
+        assert_int_equal(told_shares, 1);
+    }
+    for (unsigned i = 0; i < 3; i++)
+        close_connection(&c[i]);
+    finish(&s);
+}
+
+/* With half of all for one, the next one has half of the rest, and so on. */
+static void no_user_has_all_connections(void **state)
+{
+    struct scene s;
+    struct connection c[4][TENDED_MOST];
+    char rules[] = "[all]\nmode=auto\nintent=low-delay\n";
+    unsigned counts[4];
+
+    (void)state;
+    open_scene(&s, rules);
+    told_shares = 0;
+    for (uint32_t user = 0; user < 4; user++) {
+        counts[user] = fill(&s, c[user], 1000 + user);
+        assert_int_equal(counts[user], TENDED_MOST >> (user + 1));
+        assert_int_equal(s.counts.refused[REPORT_FULL], user + 1);
+        sweep_of_none(&s);
+        sweep_of_none(&s);
+        assert_int_equal(told_shares, user + 1);
+        assert_int_equal(s.counts.full_connections, user + 1);
+    }
+    for (unsigned i = 0; i < counts[0]; i++)
+        close_connection(&c[0][i]);
+    let_pass(&s, 10);
+    sweep_of_none(&s);
+    assert_int_equal(s.counts.full_connections, 0);
+    assert_int_equal(fill(&s, c[0], 1000), 4); /* of the 9 that are left */
+    sweep_of_none(&s);
+    assert_int_equal(s.counts.full_connections, 2);
+    assert_int_equal(told_shares, 5); /* of the one that had nothing in between */
+    for (unsigned user = 0; user < 4; user++)
+        for (unsigned i = 0; i < (user ? counts[user] : 4); i++)
+            close_connection(&c[user][i]);
+    finish(&s);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -197,6 +310,8 @@ int main(void)
         cmocka_unit_test(one_that_is_idle_is_let_go),
         cmocka_unit_test(one_that_has_a_share_is_kept),
         cmocka_unit_test(a_listener_that_changes_as_soon_as_we_tell_is_seen_to_have_changed),
+        cmocka_unit_test(no_user_has_all_connections),
+        cmocka_unit_test(no_user_has_all_that_may_be_forced),
     };
 
     return cmocka_run_group_tests_name("tending", tests, NULL, NULL);
