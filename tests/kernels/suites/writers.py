@@ -11,6 +11,10 @@ PROGRAMS = ("tests/zoo/writer",)
 LEAST_GAINS = {"poll": 1.4, "retry": 1.05, "late": 1.2, "write8k": 1.4, "write1m": 1.3, "sendfile": 1.15}
 """On 400 x 100, where anybody may set a larger buffer. A sendfile() stores three times what its buffer should hold, and one that tries
 again fills all of it."""
+LEAST = 0.985
+LEAST_BY_CHANCE = 0.92
+"""With bbr and a queue of half a product, where its random phases decide: alone it has 62.5 or 65.5 Mbit/s (6.12), as often the one as
+the other."""
 SETTABLE = (6, 18)
 """From there on anybody may set a send buffer of 8 MB, where autotuning's ends at 4."""
 
@@ -60,6 +64,6 @@ def cases(kernel: Kernel, quick: bool) -> Iterator[Case]:
     for kind in LEAST_GAINS:
         for who in ("user", "root"):
             for cc in ("cubic", "bbr"):
-                yield looked_after(kind, cc, 400, 100, 2, who, LEAST_GAINS[kind] if gains[who] else 0.985)
-                yield looked_after(kind, cc, 100, 200, 0.5, who, 0.985)
-                yield looked_after(kind, cc, 100, 20, 2, who, 0.985)
+                yield looked_after(kind, cc, 400, 100, 2, who, LEAST_GAINS[kind] if gains[who] else LEAST)
+                yield looked_after(kind, cc, 100, 200, 0.5, who, LEAST_BY_CHANCE if cc == "bbr" else LEAST)
+                yield looked_after(kind, cc, 100, 20, 2, who, LEAST)
