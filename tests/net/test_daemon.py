@@ -21,10 +21,11 @@ sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
 
 import test_bulk  # noqa: E402
 import test_live  # noqa: E402
+from aside import Group  # noqa: E402
 from at_once import alone, beside  # noqa: E402
 from cases import run_tests, thorough  # noqa: E402
 from daemons import (BINARIES, CROWD, NOBODY, NO_PACE, PORT, PROGRAMS, SMALL, TOP, WAIT_S, DaemonTest,  # noqa: E402
-                     Watched, program, setUpModule)
+                     Watched, control_groups, program, setUpModule)
 from path import Path, built, wait_line, wait_listening  # noqa: E402
 from test_bulk import CORE, LONG, RMEM, WMEM  # noqa: E402
 
@@ -58,6 +59,21 @@ for s in senders:
 print("sends", flush=True)
 for s in itertools.cycle(senders):
     s.send(bytes(65536))
+"""
+
+
+# Listens as systemd would, at argv[1], for a program that it becomes.
+LISTENING = f"""
+import os, socket, sys
+s = socket.socket(socket.AF_UNIX)
+s.bind(sys.argv[1])
+os.chmod(sys.argv[1], 0o600)
+os.chown(sys.argv[1], {NOBODY}, {NOBODY})
+s.listen()
+os.dup2(s.fileno(), 3)
+os.set_inheritable(3, True)
+print("listens", flush=True)
+os.execvp(sys.argv[2], sys.argv[2:])
 """
 
 
@@ -580,30 +596,95 @@ class Care(DaemonTest):
     def status(self, pid: int | str, key: str) -> str:
         return re.search(rf"^{key}:\s*(.*)$", pathlib.Path(f"/proc/{pid}/status").read_text(), re.M)[1]
 
+    def unit(self, name: str, key: str) -> list[str]:
+        return re.search(f"^{key}=(.*)$", (TOP / "packaging" / "systemd" / name).read_text(), re.M)[1].split()
+
+    def as_a_service(self, names: list[str]) -> tuple[str, ...]:
+        """What runs a program with these capabilities."""
+        caps = ",".join(["-all"] + [f"+{name.removeprefix('CAP_').lower()}" for name in names])
+        return ("setpriv", "--reuid", str(NOBODY), "--regid", str(NOBODY), "--clear-groups", f"--bounding-set={caps}",
+                f"--inh-caps={caps}", f"--ambient-caps={caps}", "--no-new-privs")
+
+    def brokers(self) -> list[str]:
+        """What the broker's unit has."""
+        names = self.unit("autobufd-broker.service.in", "AmbientCapabilities")
+        self.assertEqual(self.unit("autobufd-broker.service.in", "CapabilityBoundingSet"), names)
+        return names
+
+    def mends(self, daemon: subprocess.Popen, sender: subprocess.Popen) -> None:
+        """Of another user, also beyond net.core.wmem_max. The daemon has no capability, and its filter."""
+        self.assertEqual(int(self.line(daemon, "given back")[2]), sender.pid)
+        self.until(lambda: self.ask(sender, "buffer") > 4194304, "its buffer does not grow beyond tcp_wmem")
+        for kind in ("CapInh", "CapPrm", "CapEff", "CapAmb"):
+            self.assertEqual(int(self.status(daemon.pid, kind), 16), 0, kind)
+        self.assertEqual(self.status(daemon.pid, "Seccomp"), "2")
+
+    def without_broker(self, daemon: subprocess.Popen, broker: int) -> None:
+        self.assertEqual(self.status(broker, "CapPrm"), self.status(broker, "CapBnd"))
+        self.assertEqual(self.status(broker, "Seccomp"), "2")
+        os.kill(broker, signal.SIGKILL)
+        self.assertEqual(daemon.wait(WAIT_S), 1)
+        self.assertIn("its broker has ended", self.everything(daemon))
+
     @alone
-    def test_with_the_capabilities_of_its_service(self) -> None:
-        """Those of the unit are enough for processes of other users, buffers beyond net.core.wmem_max included."""
+    def test_with_capabilities_and_a_broker_of_its_own(self) -> None:
         if os.geteuid() != 0:
             self.skipTest("needs root to give them")
         self.core(test_bulk.OLDER_CORE)
-        unit = (TOP / "packaging" / "systemd" / "autobufd.service.in").read_text()
-        names = re.search("^AmbientCapabilities=(.*)$", unit, re.M)[1].split()
-        self.assertEqual(re.search("^CapabilityBoundingSet=(.*)$", unit, re.M)[1].split(), names)
-        caps = ",".join(["-all"] + [f"+{name.removeprefix('CAP_').lower()}" for name in names])
         path, sender, fd, _ = self.begin(LONG, SMALL)
-        daemon = self.daemon(path, "[all]\n", prefix=(
-            "setpriv", "--reuid", "65534", "--regid", "65534", "--clear-groups", f"--bounding-set={caps}", f"--inh-caps={caps}",
-            f"--ambient-caps={caps}", "--no-new-privs"))
-        self.assertEqual(int(self.line(daemon, "given back")[2]), sender.pid)
-        self.until(lambda: self.ask(sender, "buffer") > 4194304, "its buffer does not grow beyond tcp_wmem")
-        self.assertEqual(int(self.status(daemon.pid, "CapPrm"), 16), 0)
-        self.assertEqual(self.status(daemon.pid, "Seccomp"), "2")
+        daemon = self.daemon(path, "[all]\n", prefix=self.as_a_service(self.brokers()))
+        self.mends(daemon, sender)
         broker, = pathlib.Path(f"/proc/{daemon.pid}/task/{daemon.pid}/children").read_text().split()
-        self.assertEqual(self.status(broker, "CapPrm"), self.status(broker, "CapBnd"))
-        self.assertEqual(self.status(broker, "Seccomp"), "2")
-        os.kill(int(broker), signal.SIGKILL)
-        self.assertEqual(daemon.wait(WAIT_S), 1)
-        self.assertIn("its broker has ended", self.everything(daemon))
+        self.without_broker(daemon, int(broker))
+
+    def as_units(self, path: Path) -> tuple[Callable[[], subprocess.Popen], str, tuple[str, ...]]:
+        """Starts a broker as its socket does, where that is, and what starts a daemon in its unit."""
+        if os.geteuid() != 0 or not control_groups():
+            self.skipTest("needs root to give capabilities, and control groups of version 2")
+        unit = pathlib.Path(control_groups()) / f"autobuf-tests-{os.getpid()}.service"
+        self.addCleanup(Group(unit).close)
+        there = str(self.folder / "broker.sock")
+        shutil.copy(built("tools/autobufd"), self.folder)
+        shutil.copy(built("lib/libautobuf.so.0"), self.folder)
+
+        def broker() -> subprocess.Popen:
+            child = path.popen("a", [sys.executable, "-c", LISTENING, there, *self.as_a_service(self.brokers()),
+                                     str(self.folder / "autobufd"), "--broker-of", unit.name],
+                               stderr=subprocess.STDOUT, env=os.environ | {"LD_LIBRARY_PATH": str(self.folder)})
+            wait_line(child, lambda line: line == "listens")
+            return child
+
+        self.assertEqual(self.unit("autobufd.service.in", "CapabilityBoundingSet"), [])
+        return broker, there, ("sh", "-c", f'echo $$ >{unit}/cgroup.procs && exec "$@"', "sh", *self.as_a_service([]))
+
+    @alone
+    def test_as_its_two_units(self) -> None:
+        self.core(test_bulk.OLDER_CORE)
+        path, sender, fd, _ = self.begin(LONG, SMALL)
+        begin, there, prefix = self.as_units(path)
+        broker = begin()
+        daemon = self.daemon(path, "[all]\n", "--broker", there, prefix=prefix)
+        self.mends(daemon, sender)
+        self.assertEqual(int(self.status(daemon.pid, "CapBnd"), 16), 0)
+        self.assertEqual(pathlib.Path(f"/proc/{daemon.pid}/task/{daemon.pid}/children").read_text(), "")
+        seen = path.run("a", [*self.as_a_service([]), "ls", f"/proc/{daemon.pid}/fd"])
+        self.assertIn("Permission denied", seen.stderr)  # by another process of its user
+        self.stop(daemon)
+        self.assertEqual(broker.wait(WAIT_S), 0)
+        os.unlink(there)
+        broker = begin()
+        daemon = self.daemon(path, "[all]\n", "--broker", there, prefix=prefix)
+        self.without_broker(daemon, broker.pid)
+
+    def test_a_broker_serves_only_its_unit(self) -> None:
+        path = self.path(both="rate=50M,delay=10ms")
+        begin, there, prefix = self.as_units(path)
+        broker = begin()
+        self.write("[all]\n")
+        daemon = path.popen("a", [*self.as_a_service([]), str(self.folder / "autobufd"), "--config", str(self.file), "--broker", there],
+                            stderr=subprocess.STDOUT, env=os.environ | {"LD_LIBRARY_PATH": str(self.folder)})
+        self.assertIn(f"{there}: the broker does not serve it", daemon.communicate(timeout=WAIT_S)[0])
+        self.assertEqual((daemon.returncode, broker.wait(WAIT_S)), (1, 1))
 
     def test_usage(self) -> None:
         path = self.path(both="rate=50M,delay=10ms")

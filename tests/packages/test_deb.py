@@ -100,8 +100,8 @@ class Contents(unittest.TestCase):
             "usr/share/man/man1/autobuf-paths.1.gz", "usr/share/man/man1/autobuf-run.1.gz", "usr/share/man/man1/autobuf-top.1.gz",
             "usr/share/zsh/site-functions/_autobuf", f"usr/lib/{sysconfig.get_config_var('MULTIARCH')}/autobuf/libautobuf-run.so"})
         self.assertEqual({name.removeprefix("usr/").removeprefix("lib/") for name in contents("autobufd")}, {
-            "etc/autobuf/autobufd.conf", "sbin/autobufd", "systemd/system/autobufd.service", "sysusers.d/autobufd.conf", "share/man/man5/autobufd.conf.5.gz",
-            "share/man/man8/autobufd.8.gz"})
+            "etc/autobuf/autobufd.conf", "sbin/autobufd", "systemd/system/autobufd.service", "systemd/system/autobufd-broker.service",
+            "systemd/system/autobufd-broker.socket", "sysusers.d/autobufd.conf", "share/man/man5/autobufd.conf.5.gz", "share/man/man8/autobufd.8.gz"})
         self.assertEqual({pathlib.PurePath(name).name for name in contents("libautobuf0")},
                          {"libautobuf.so.0", f"libautobuf.so.{VERSION}"})
         development = set(contents("libautobuf-dev"))

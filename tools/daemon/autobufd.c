@@ -33,6 +33,8 @@ enum { DONE = 0, FAILED = 1, USAGE = 2 };
 struct wishes {
     const char *file; /* NULL: the usual one, if it is there */
     const char *wad;  /* rules of WAD, to be converted; NULL: none */
+    const char *broker;    /* where it listens; NULL: one of its own */
+    const char *broker_of; /* a unit; NULL: it is none */
     bool check;
     bool dry_run;
     bool undo;
@@ -342,15 +344,18 @@ static struct before_syn *open_before_syn(const struct wishes *want, const struc
     return opened;
 }
 
-/* Only one that is confined and has no broker cannot go on. 0, -EIO. */
-static int open_broker(void)
+/* One that is confined, or that was to have a broker, cannot go on without. 0, -errno. */
+static int open_broker(const char *socket_file)
 {
-    int error = broker_open();
+    int error = socket_file ? broker_join(socket_file) : broker_open();
 
-    if (error < 0 && error != -EIO)
+    if (error < 0 && socket_file)
+        fprintf(stderr, "autobufd: %s: %s\n", socket_file,
+                error == -EIO ? "the broker does not serve it" : strerror(-error));
+    else if (error < 0 && error != -EIO)
         fprintf(stderr, "autobufd: keeps its capabilities to itself: %s\n",
                 error == -ENOTSUP ? "there is no libseccomp, or no such thing in this kernel" : strerror(-error));
-    return error == -EIO ? error : 0;
+    return error == -EIO || socket_file ? error : 0;
 }
 
 static int serve(const struct wishes *want, struct config *config)
@@ -369,9 +374,9 @@ static int serve(const struct wishes *want, struct config *config)
         error = care_open(&d.care, &state, &d.keep, before_syn, say);
     }
     if (error == 0)
-        error = care_rules(d.care, config, want->dry_run);
+        error = open_broker(want->broker);
     if (error == 0)
-        error = open_broker();
+        error = care_rules(d.care, config, want->dry_run);
     if (error < 0)
         fprintf(stderr, "autobufd: cannot begin: %s\n", strerror(-error));
     else
@@ -388,6 +393,16 @@ static int serve(const struct wishes *want, struct config *config)
     return status;
 }
 
+/* The exit status. */
+static int be_broker(const char *unit)
+{
+    int error = broker_serve(unit);
+
+    if (error < 0)
+        fprintf(stderr, "autobufd: cannot be the broker of %s: %s\n", unit, strerror(-error));
+    return error < 0 ? FAILED : DONE;
+}
+
 /* --------------------------------------------------------------------------- command line */
 
 static void help(FILE *out)
@@ -400,6 +415,8 @@ static void help(FILE *out)
           "  --undo         puts sockets back as they were before an autobufd changed them\n"
           "  --import-wad FILE\n"
           "                 prints the rules of a wad.conf as rules of its own\n"
+          "  --broker SOCKET, --broker-of UNIT\n"
+          "                 for its two units of systemd\n"
           "  --help, --version\n"
           "\nautobufd(8) says more.\n",
           out);
@@ -412,6 +429,8 @@ static int parse(int argc, char **argv, struct wishes *want)
                                             {"dry-run", no_argument, NULL, 'n'},      {"help", no_argument, NULL, 'h'},
                                             {"version", no_argument, NULL, 'V'},
                                             {"undo", no_argument, NULL, 'u'},
+                                            {"broker", required_argument, NULL, 'b'},
+                                            {"broker-of", required_argument, NULL, 'B'},
                                             {"import-wad", required_argument, NULL, 'w'},
                                             {NULL, 0, NULL, 0}};
     int letter;
@@ -420,6 +439,12 @@ static int parse(int argc, char **argv, struct wishes *want)
         switch (letter) {
         case 'c':
             want->file = optarg;
+            break;
+        case 'b':
+            want->broker = optarg;
+            break;
+        case 'B':
+            want->broker_of = optarg;
             break;
         case 'k':
             want->check = true;
@@ -458,6 +483,8 @@ int main(int argc, char **argv)
     setvbuf(stderr, NULL, _IOLBF, 0);
     if (status >= 0)
         return status;
+    if (want.broker_of)
+        return be_broker(want.broker_of);
     if (want.wad)
         return convert(want.wad);
     if (read_rules(&want, &config) < 0)

@@ -15,6 +15,7 @@
 #include <sys/socket.h>
 #include <sys/syscall.h>
 #include <sys/uio.h>
+#include <sys/un.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -97,6 +98,7 @@ static int borrow(pid_t pid, int fd, uint64_t cookie)
 /* ------------------------------------------------------------------------------ the broker */
 
 struct serving {
+    const char *unit;     /* of the process, or it is not served; NULL: any, for it is the parent */
     int listener, daemon; /* a descriptor of the process */
     uint64_t forced_most_bytes;
     uint64_t network; /* its number */
@@ -173,15 +175,15 @@ static int set(const struct serving *s)
     return error;
 }
 
-/* One that was interrupted needs no answer. */
-static void serve_call(const struct serving *s)
+/* One that was interrupted needs no answer. false: what is no listener has none. */
+static bool serve_call(const struct serving *s)
 {
     int result = 0;
 
     memset(s->asked, 0, s->sizes.seccomp_notif);
     memset(s->answer, 0, s->sizes.seccomp_notif_resp);
     if (ioctl(s->listener, SECCOMP_IOCTL_NOTIF_RECV, s->asked) < 0)
-        return;
+        return errno == EINTR || errno == ENOENT;
     switch (s->asked->data.nr) {
     case ASKS_FOR_LOAN:
         result = lend(s);
@@ -196,6 +198,7 @@ static void serve_call(const struct serving *s)
     s->answer->error = result < 0 ? result : 0;
     s->answer->val = result < 0 ? 0 : result;
     (void)ioctl(s->listener, SECCOMP_IOCTL_NOTIF_SEND, s->answer);
+    return true;
 }
 
 /* All of it. false: the other end is gone. */
@@ -249,15 +252,25 @@ static void serve(const struct serving *s)
     do {
         if (poll(asked, 2, -1) < 0)
             continue;
-        if (asked[0].revents & POLLIN)
-            serve_call(s);
+        if (asked[0].revents & POLLIN && !serve_call(s))
+            return;
         if (asked[1].revents && !serve_search())
             return;
     } while (!(asked[0].revents & (POLLHUP | POLLERR)));
 }
 
+/* Borrowing from it succeeds afterwards: then it has been that process all the time. */
+static bool is_served(const struct serving *s)
+{
+    char unit[UNIT_BYTES];
+
+    if (s->unit)
+        owners_unit(broker.pid, unit);
+    return !s->unit || strcmp(unit, s->unit) == 0;
+}
+
 /* Takes over the daemon's listener, whose number there it is told. */
-static int begin(struct serving *s)
+static int take_over(struct serving *s)
 {
     struct autobuf_limits limits = AUTOBUF_LIMITS_INIT;
     int own = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0), listener, error = autobuf_limits_host(&limits);
@@ -266,7 +279,8 @@ static int begin(struct serving *s)
     close(own);
     s->forced_most_bytes = limits.tcp_mem_bytes / FORCED_PART;
     s->daemon = process_find(broker.pid);
-    if (error < 0 || s->daemon < 0 || syscall(SYS_seccomp, SECCOMP_GET_NOTIF_SIZES, 0, &s->sizes) < 0)
+    if (error < 0 || s->daemon < 0 || !is_served(s) ||
+        syscall(SYS_seccomp, SECCOMP_GET_NOTIF_SIZES, 0, &s->sizes) < 0)
         return -1;
     s->asked = malloc(s->sizes.seccomp_notif);
     s->answer = malloc(s->sizes.seccomp_notif_resp);
@@ -279,34 +293,45 @@ static int begin(struct serving *s)
     return confine_broker();
 }
 
-/* Signals that end the daemon are blocked here, too: it first puts back what it has set. */
-static void be_broker(pid_t daemon, int end)
+/* Until it or the process has ended. */
+static int be_broker(pid_t daemon, const char *unit, int end)
 {
-    struct serving serving = {0};
-    uint8_t begun = 1;
+    struct serving serving = {.unit = unit};
+    pid_t own = getpid();
 
     broker.pid = daemon;
     broker.talk = dup2(end, KEPT_FD);
     syscall(SYS_close_range, KEPT_FD + 1U, ~0U, 0U); /* a lock, or what acts before the SYN, must not outlive the daemon */
     prctl(PR_SET_NAME, "autobufd-broker");
-    if (prctl(PR_SET_PDEATHSIG, SIGKILL) < 0 || getppid() != daemon || begin(&serving) < 0 || !talk(&begun, sizeof begun, pass_out))
-        _exit(1);
+    if (take_over(&serving) < 0 || !talk(&own, sizeof own, pass_out))
+        return -EIO;
     serve(&serving);
-    _exit(0);
+    return 0;
+}
+
+int broker_serve(const char *unit)
+{
+    int end = accept4(KEPT_FD, NULL, NULL, SOCK_CLOEXEC);
+    struct ucred peer;
+    socklen_t length = sizeof peer;
+
+    if (end < 0 || getsockopt(end, SOL_SOCKET, SO_PEERCRED, &peer, &length) < 0)
+        return -errno;
+    return be_broker(peer.pid, unit, end);
 }
 
 /* ------------------------------------------------------------------------------ the daemon */
 
+/* Who answers is the broker. */
 static int hand_over(void)
 {
-    int listener, error = 0;
-    uint8_t begun;
+    int listener, error = confine(&listener);
 
-    prctl(PR_SET_PTRACER, broker.pid); /* for where only parents may look into processes */
-    error = confine(&listener);
     if (error < 0)
         return error;
-    if (!talk(&listener, sizeof listener, pass_out) || !talk(&begun, sizeof begun, read))
+    if (!talk(&listener, sizeof listener, pass_out) ||
+        !talk(&broker.pid, sizeof broker.pid, read) ||
+        clock_getcpuclockid(broker.pid, &broker.clock) != 0)
         error = -EIO;
     close(listener); /* or it could answer itself */
     return error;
@@ -314,28 +339,53 @@ static int hand_over(void)
 
 int broker_open(void)
 {
-    pid_t daemon = getpid();
+    pid_t daemon = getpid(), child;
     int ends[2], error;
 
     if (!confine_is_worth_it())
         return 0;
     if (prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) < 0 || socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends) < 0)
         return -errno;
-    broker.pid = fork();
-    if (broker.pid == 0) {
+    /* Signals that end the daemon are blocked there, too: it first puts back what it has set. */
+    child = fork();
+    if (child == 0) {
         close(ends[0]);
-        be_broker(daemon, ends[1]);
+        _exit(prctl(PR_SET_PDEATHSIG, SIGKILL) < 0 || getppid() != daemon ||
+              be_broker(daemon, NULL, ends[1]) < 0);
     }
     close(ends[1]);
     broker.talk = ends[0];
-    error = broker.pid < 0 ? -errno : -clock_getcpuclockid(broker.pid, &broker.clock);
-    if (error == 0)
+    error = child < 0 ? -errno : 0;
+    if (error == 0) {
+        prctl(PR_SET_PTRACER, child); /* for where only parents may look into processes */
         error = hand_over();
+    }
     if (error == 0)
         return 1;
     broker_close();
     if (error != -EIO)
         waitpid(-1, NULL, 0);
+    return error;
+}
+
+int broker_join(const char *socket_file)
+{
+    struct sockaddr_un there = {.sun_family = AF_UNIX};
+    int error = 0;
+
+    if (strlen(socket_file) >= sizeof there.sun_path)
+        return -ENAMETOOLONG;
+    strcpy(there.sun_path, socket_file);
+    broker.talk = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    /* Another process of this user could take what is lent out of this one. */
+    if (broker.talk < 0 ||
+        connect(broker.talk, (const struct sockaddr *)&there, sizeof there) < 0 ||
+        prctl(PR_SET_DUMPABLE, 0) < 0 || prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) < 0)
+        error = -errno;
+    if (error == 0)
+        error = hand_over();
+    if (error < 0)
+        broker_close();
     return error;
 }
 

@@ -24,6 +24,21 @@
  */
 int broker_open(void);
 
+/*
+ * The same with a broker that was not started by this process, and which listens at that file:
+ * broker_serve(). Other processes of this user cannot reach into this one any more. 0, or an error
+ * after which nothing that takes a privilege can be done: -EIO: it does not serve this process;
+ * errors of confine() and connect(2).
+ */
+int broker_join(const char *socket_file);
+
+/*
+ * Is the broker of the next process that connects to descriptor 3, a socket that listens, until
+ * that process ends. It must be of the unit of systemd. 0; -EIO: it is not, or asks for nothing;
+ * errors of accept(2).
+ */
+int broker_serve(const char *unit);
+
 /* Is readable when the broker has ended, without which nothing more can be done. -1: there is none. */
 int broker_fd(void);
 

@@ -68,7 +68,8 @@ static int keep_capabilities(uint64_t kept)
 
 /* Calls without a descriptor of a socket, or that do nothing with one that could matter. */
 static const char *const plain[] = {
-    "access", "brk", "capget", "capset", "chmod", "chown", "clock_gettime", "clock_gettime64", "clock_nanosleep", "close", "exit",
+    "access", "brk", "capget", "capset", "chmod", "chown", "clock_getres",
+    "clock_getres_time64", "clock_gettime", "clock_gettime64", "clock_nanosleep", "close", "exit",
     "exit_group", "faccessat", "faccessat2", "fchmodat", "fchownat", "fstat", "fstat64", "fstatat64", "futex", "getcpu", "getcwd", "getegid", "geteuid",
     "getgid", "getpeername", "getpid", "getppid", "getrandom", "getresgid", "getresuid", "getrlimit", "getsockname", "gettid",
     "gettimeofday", "getuid", "getxattr", "link", "lstat", "lstat64", "madvise", "mkdir", "mkdirat", "mprotect", "mremap", "munmap",

@@ -41,8 +41,7 @@ struct search {
     size_t left; /* descriptors */
 };
 
-/* The unit of a process. */
-static void read_unit(pid_t pid, char unit[UNIT_BYTES])
+void owners_unit(pid_t pid, char unit[UNIT_BYTES])
 {
     char path[32], text[4096];
     const char *last;
@@ -78,7 +77,7 @@ static void take(struct search *search, uint32_t inode, pid_t pid, int fd)
     one->place.pid = pid;
     one->place.fd = fd;
     process_name(pid, one->place.program);
-    read_unit(pid, one->place.unit);
+    owners_unit(pid, one->place.unit);
     search->missing--;
 }
 

@@ -55,6 +55,9 @@ struct owners {
  */
 void owners_find(struct owners *owners, struct wanted *wanted, size_t count, size_t most);
 
+/* The unit of a process, as struct place has it. */
+void owners_unit(pid_t pid, char unit[UNIT_BYTES]);
+
 void owners_free(struct owners *owners);
 
 #endif

@@ -14,6 +14,7 @@
 #include <sys/stat.h>
 #include <sys/syscall.h>
 #include <sys/uio.h>
+#include <sys/un.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -23,6 +24,7 @@
 #include "daemon/confine.h"
 #include "sockets.h"
 
+#define BROKER "test_broker.sock"
 #define SO_COOKIE_NUMBER 57
 #define ZEROCOPY_RECEIVE 35 /* TCP_ZEROCOPY_RECEIVE, which hands out data */
 
@@ -49,29 +51,70 @@ static struct place place_of(int fd, pid_t pid)
     return place;
 }
 
-/* Runs a case in a daemon, if there can be one here; *place is of this process's client socket. */
-static void in_a_daemon(void (*try)(const struct place *place), int fd)
+/* The broker of the next process that connects, if that is of the unit. */
+static pid_t start_broker(const char *unit)
 {
-    struct place place = place_of(fd, getpid());
-    int status;
+    int listener = socket(AF_UNIX, SOCK_STREAM, 0);
+    struct sockaddr_un here = {.sun_family = AF_UNIX};
     pid_t child;
 
-    *wrong_line = 0;
+    strcpy(here.sun_path, BROKER);
+    unlink(BROKER);
+    assert_int_equal(bind(listener, (const struct sockaddr *)&here, sizeof here), 0);
+    assert_int_equal(listen(listener, 1), 0);
     child = fork();
     if (child == 0) {
-        int opened = broker_open();
+        MUST(dup2(listener, 3) == 3);
+        _exit(broker_serve(unit) == 0 ? 0 : 1);
+    }
+    close(listener);
+    return child;
+}
 
-        if (opened <= 0)
+static int ended(pid_t child)
+{
+    int status;
+
+    assert_int_equal(waitpid(child, &status, 0), child);
+    return status;
+}
+
+/* Runs a case in a daemon, if there can be one here; *place is of this process's client socket. */
+static void in_one(void (*try)(const struct place *place), int fd, bool joined)
+{
+    struct place place = place_of(fd, getpid());
+    char unit[UNIT_BYTES];
+    pid_t broker = 0, child;
+    int status;
+
+    *wrong_line = 0;
+    owners_unit(getpid(), unit);
+    if (joined)
+        broker = start_broker(unit);
+    child = fork();
+    if (child == 0) {
+        int opened = joined ? broker_join(BROKER) : broker_open();
+
+        if (opened < !joined)
             _exit(opened == 0 || opened == -ENOTSUP || opened == -EBUSY ? 77 : 78);
         try(&place);
         broker_close();
         _exit(0);
     }
-    assert_int_equal(waitpid(child, &status, 0), child);
+    status = ended(child);
     if (WIFEXITED(status) && WEXITSTATUS(status) == 77)
         SKIP("needs root, libseccomp, and a kernel without a listener of its own");
     if (status)
         fail_msg("line %d: status %x", *wrong_line, (unsigned)status);
+    if (joined)
+        assert_int_equal(ended(broker), 0);
+}
+
+/* With a broker of its own, and with one that was there. */
+static void in_a_daemon(void (*try)(const struct place *place), int fd)
+{
+    in_one(try, fd, false);
+    in_one(try, fd, true);
 }
 
 static void pass_data(int fd)
@@ -226,6 +269,37 @@ static void owners_are_found(void **state)
     in_a_daemon(the_owner_is_found, c.client);
 }
 
+/* Nobody but a process of the unit, and not for a descriptor that no filter has made. */
+static void others_are_not_served(void **state)
+{
+    struct sockaddr_un there = {.sun_family = AF_UNIX, .sun_path = BROKER};
+    int fd, pair[2];
+    char unit[UNIT_BYTES];
+    pid_t broker = start_broker("autobufd-of-nobody.service"), pid;
+
+    (void)state;
+    alarm(20);
+    fd = socket(AF_UNIX, SOCK_STREAM, 0);
+    assert_int_equal(connect(fd, (const struct sockaddr *)&there, sizeof there), 0);
+    assert_int_equal(read(fd, &pid, sizeof pid), 0);
+    assert_int_not_equal(ended(broker), 0);
+    close(fd);
+    owners_unit(getpid(), unit);
+    broker = start_broker(unit);
+    fd = socket(AF_UNIX, SOCK_STREAM, 0);
+    assert_int_equal(connect(fd, (const struct sockaddr *)&there, sizeof there), 0);
+    assert_int_equal(socketpair(AF_UNIX, SOCK_STREAM, 0, pair), 0);
+    assert_int_equal(write(pair[1], "x", 1), 1);
+    assert_int_equal(write(fd, &pair[0], sizeof pair[0]), sizeof pair[0]);
+    while (read(fd, &pid, sizeof pid) > 0)
+        continue;
+    alarm(0);
+    (void)ended(broker);
+    close(fd);
+    close(pair[0]);
+    close(pair[1]);
+}
+
 static int open_all(void **state)
 {
     (void)state;
@@ -237,6 +311,7 @@ static int open_all(void **state)
 static int close_all(void **state)
 {
     (void)state;
+    unlink(BROKER);
     close(c.client);
     close(c.accepted);
     close(c.listener);
@@ -250,6 +325,7 @@ int main(void)
         cmocka_unit_test(it_gives_up_the_rest),
         cmocka_unit_test(nothing_else_is_lent),
         cmocka_unit_test(owners_are_found),
+        cmocka_unit_test(others_are_not_served),
     };
 
     return cmocka_run_group_tests_name("broker", tests, open_all, close_all);
