@@ -637,7 +637,7 @@ class Care(DaemonTest):
         broker, = pathlib.Path(f"/proc/{daemon.pid}/task/{daemon.pid}/children").read_text().split()
         self.without_broker(daemon, int(broker))
 
-    def as_units(self, path: Path) -> tuple[Callable[[], subprocess.Popen], str, tuple[str, ...]]:
+    def as_units(self, path: Path) -> tuple[Callable[..., subprocess.Popen], str, tuple[str, ...]]:
         """Starts a broker as its socket does, where that is, and what starts a daemon in its unit."""
         if os.geteuid() != 0 or not control_groups():
             self.skipTest("needs root to give capabilities, and control groups of version 2")
@@ -647,8 +647,8 @@ class Care(DaemonTest):
         shutil.copy(built("tools/autobufd"), self.folder)
         shutil.copy(built("lib/libautobuf.so.0"), self.folder)
 
-        def broker() -> subprocess.Popen:
-            child = path.popen("a", [sys.executable, "-c", LISTENING, there, *self.as_a_service(self.brokers()),
+        def broker(*prefix: str) -> subprocess.Popen:
+            child = path.popen("a", [sys.executable, "-c", LISTENING, there, *prefix, *self.as_a_service(self.brokers()),
                                      str(self.folder / "autobufd"), "--broker-of", unit.name],
                                stderr=subprocess.STDOUT, env=os.environ | {"LD_LIBRARY_PATH": str(self.folder)})
             wait_line(child, lambda line: line == "listens")
@@ -685,6 +685,47 @@ class Care(DaemonTest):
                             stderr=subprocess.STDOUT, env=os.environ | {"LD_LIBRARY_PATH": str(self.folder)})
         self.assertIn(f"{there}: the broker does not serve it", daemon.communicate(timeout=WAIT_S)[0])
         self.assertEqual((daemon.returncode, broker.wait(WAIT_S)), (1, 1))
+
+    def allowed(self, unit: str) -> set[str]:
+        """The system calls for which systemd does not kill."""
+        said = subprocess.run(["systemd-analyze", "--no-pager", "syscall-filter"], capture_output=True, text=True, check=True).stdout
+        groups = {name: re.findall(r"^ +([@\w-]+)$", words, re.M) for name, words in re.findall(r"^(@[\w-]+)\n((?: .*\n?)+)", said, re.M)}
+
+        def calls(words: list[str]) -> set[str]:
+            return {call for word in words for call in (calls(groups[word]) if word in groups else {word})}
+
+        found = calls(["@default"])
+        for words in re.findall("^SystemCallFilter=(.*)$", (TOP / "packaging" / "systemd" / unit).read_text(), re.M):
+            found = found - calls(words[1:].split()) if words.startswith("~") else found | calls(words.split())
+        return found
+
+    def calls(self, trace: str) -> set[str]:
+        """Those of the program that the first one became."""
+        self.until(lambda: "+++ exited" in pathlib.Path(trace).read_text(), "strace does not end")
+        return set(re.findall(r"^(\w+)\(", re.split(r'execve\("\S*/autobufd"', pathlib.Path(trace).read_text())[1], re.M))
+
+    def test_system_calls_of_its_units(self) -> None:
+        if not shutil.which("strace") or not shutil.which("systemd-analyze"):
+            self.skipTest("needs strace and systemd-analyze")
+        path, sender, fd, _ = self.begin(LONG, SMALL)
+        begin, there, prefix = self.as_units(path)
+        own = self.folder / "own"
+        own.mkdir()
+        os.chown(own, NOBODY, NOBODY)
+        traces = str(self.folder / "broker"), str(self.folder / "daemon")
+        broker = begin("strace", "-D", "-ff", "-o", traces[0])
+        daemon = self.daemon(path, f"state={own}/state\nstore={own}/paths\nlearned={own}/learned.sock\nstatus={own}/status.sock\n"
+                             "[all]\nmode=fixed\nsndbuf=5M\ncc=reno\n", "--broker", there,
+                             prefix=(*prefix[:4], "strace", "-D", "-ff", "-o", traces[1], *prefix[4:]))
+        self.line(daemon, "sets SO_SNDBUFFORCE 5000000")
+        daemon.send_signal(signal.SIGHUP)
+        wait_line(daemon, lambda line: "reads the rules again" in line)
+        self.stop(daemon)
+        self.assertEqual(broker.wait(WAIT_S), 0)
+        lends, asks = (self.calls(f"{trace}.{child.pid}") for trace, child in zip(traces, (broker, daemon)))
+        self.assertIn("process_vm_readv", lends)
+        self.assertIn("pidfd_getfd", asks)
+        self.assertEqual((lends - self.allowed("autobufd-broker.service.in"), asks - self.allowed("autobufd.service.in")), (set(), set()))
 
     def test_usage(self) -> None:
         path = self.path(both="rate=50M,delay=10ms")
