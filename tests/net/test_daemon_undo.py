@@ -19,7 +19,7 @@ sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
 
 from at_once import beside  # noqa: E402
 from cases import run_tests, thorough  # noqa: E402
-from daemons import (BINARIES, BUF_LOCK, NO_PACE, PORT, PROGRAMS, SMALL, WAIT_S, DaemonTest,  # noqa: E402
+from daemons import (BINARIES, BUF_LOCK, NO_PACE, NOBODY, PORT, PROGRAMS, SMALL, WAIT_S, DaemonTest,  # noqa: E402
                      setUpModule)
 from path import Path, built, wait_line  # noqa: E402
 from test_bulk import LONG, RMEM, WMEM  # noqa: E402
@@ -353,6 +353,33 @@ class Undo(DaemonTest):
             self.assertEqual((other.returncode, other.stderr), (1, f"autobufd: {self.state}: it is not a state file of this version\n"))
         self.assertEqual(self.state.read_text(), "something else\n")
 
+    def test_a_file_of_another_user(self) -> None:
+        """Nothing of it is set; of the service's user root takes it, but no size that no rule could force."""
+        if os.geteuid() != 0:
+            self.skipTest("needs root to give a file away")
+        path, sender, _ = self.locked_sender()
+        daemon = self.daemon(path, self.rules)
+        self.line(daemon, "given back to autotuning")
+        self.stop(daemon)
+        head, line = self.state.read_text().splitlines()[:2]
+        words = line.split()
+        self.state.write_text("\n".join((head, " ".join((*words[:2], str(2 ** 31 - 1), *words[3:])), "")))
+        os.chown(self.state, NOBODY, NOBODY)
+        for args in ((), ("--undo",)):
+            done = path.run("a", [built("tools/autobufd"), "--config", str(self.file), *args])
+            self.assertEqual((done.returncode, done.stderr),
+                             (1, f"autobufd: {self.state}: it or its folder is another user's, or others may write to it\n"))
+        self.assertEqual(self.ask(sender, "locks"), 0)
+        done = path.run("a", ["unshare", "--mount", "sh", "-c",
+                              f'mount -t tmpfs none /run && install -d -o {NOBODY} /run/autobufd && exec "$@"', "sh",
+                              built("tools/autobufd"), "--undo", "--config", str(self.file)])
+        self.assertEqual(done.returncode, 0, done.stderr)
+        self.assertEqual(self.ask(sender, "locks"), 1)
+        memory = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGESIZE")
+        settable = 2 * int(pathlib.Path("/proc/sys/net/core/wmem_max").read_text())
+        self.assertLessEqual(self.ask(sender, "buffer"), max(memory // 64, settable))
+        self.assertEqual((self.state.stat().st_uid, self.kept()), (NOBODY, 0))
+
     def test_a_disk_that_is_full(self) -> None:
         """What cannot be kept is not changed."""
         if os.geteuid() != 0:
@@ -361,7 +388,7 @@ class Undo(DaemonTest):
         small = self.folder / "small"
         small.mkdir()
         daemon = self.daemon(path, f"state={small}/state\n[none]\nprogram=none\n", prefix=(
-            "unshare", "--mount", "sh", "-c", f'mount -t tmpfs -o size=4k none {small} && exec "$@"', "sh"))
+            "unshare", "--mount", "sh", "-c", f'mount -t tmpfs -o size=4k,mode=755 none {small} && exec "$@"', "sh"))
         inside = pathlib.Path(f"/proc/{daemon.pid}/root{small}/state")
         with inside.open("a") as file:
             file.write("x" * (4095 - inside.stat().st_size) + "\n")

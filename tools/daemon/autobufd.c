@@ -272,7 +272,7 @@ static const char *why_no_state(int error)
     case -EBADMSG:
         return "it is not a state file of this version";
     case -EPERM:
-        return "it is no file that only its owner may write to";
+        return "it or its folder is another user's, or others may write to it";
     default:
         return strerror(-error);
     }

@@ -14,9 +14,10 @@
 #define RULE_NAME_BYTES 50U /* of what stands in the brackets, with its NUL: LINES_NAME_BYTES */
 #define RULE_WORD_BYTES 64U
 #define RULE_PORTS 8U
-#define STATUS_FILE "/run/autobufd/status.sock"
-#define STATE_FILE "/run/autobufd/state"
-#define LEARNED_FILE "/run/autobufd/learned.sock"
+#define RUN_FOLDER "/run/autobufd"
+#define STATUS_FILE RUN_FOLDER "/status.sock"
+#define STATE_FILE RUN_FOLDER "/state"
+#define LEARNED_FILE RUN_FOLDER "/learned.sock"
 #define STORE_FILE "/var/lib/autobuf/paths"
 #define BELIEVED_MOST 8U
 #define SITE_KEY "autobuf"

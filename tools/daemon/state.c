@@ -4,6 +4,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <inttypes.h>
+#include <libgen.h>
 #include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -11,6 +12,8 @@
 #include <sys/file.h>
 #include <sys/stat.h>
 #include <unistd.h>
+
+#include "rules.h"
 
 #define HEAD_BYTES 128U
 #define LINE_BYTES 192U
@@ -187,14 +190,38 @@ static int write_all(int fd, const char *text, size_t length)
     return (size_t)wrote == length ? 0 : -ENOSPC;
 }
 
-/* One that others may write to would let them set options on sockets with our rights. */
+/* For root also the user of the service, who owns its folder; only root can have made that. */
+static bool is_of_ours(uid_t user)
+{
+    struct stat folder;
+
+    return user == geteuid() || (!geteuid() && lstat(RUN_FOLDER, &folder) == 0 && S_ISDIR(folder.st_mode) &&
+                                 !(folder.st_mode & (S_IWGRP | S_IWOTH)) && user == folder.st_uid);
+}
+
+/* In a folder where others may write they could put another file of ours in its place. */
+static int check_folder(const char *file)
+{
+    char name[PATH_MAX];
+    struct stat folder;
+
+    if ((size_t)snprintf(name, sizeof name, "%s", file) >= sizeof name)
+        return -ENAMETOOLONG;
+    if (stat(dirname(name), &folder) < 0)
+        return -errno;
+    return folder.st_mode & (S_IWGRP | S_IWOTH) || (folder.st_uid && !is_of_ours(folder.st_uid)) ? -EPERM : 0;
+}
+
+/* One that others wrote, or may write to, would let them set options on sockets with our rights. */
 static int take_hold(int fd)
 {
     struct stat file;
 
-    if (flock(fd, LOCK_EX | LOCK_NB) < 0 || fstat(fd, &file) < 0)
+    if (fstat(fd, &file) < 0)
         return -errno;
-    return S_ISREG(file.st_mode) && !(file.st_mode & (S_IWGRP | S_IWOTH)) ? 0 : -EPERM;
+    if (!S_ISREG(file.st_mode) || file.st_nlink > 1 || file.st_mode & (S_IWGRP | S_IWOTH) || !is_of_ours(file.st_uid))
+        return -EPERM;
+    return flock(fd, LOCK_EX | LOCK_NB) < 0 ? -errno : 0;
 }
 
 /* How alike the first lines are. 0; -ENODATA: nothing in the file is of use; -EXDEV, -EBADMSG. */
@@ -271,8 +298,11 @@ int state_open(struct state *state, const char *file)
     *state = (struct state){.file = strdup(file), .fd = -1, .lines_most = LINES_SPARE};
     if (!state->file)
         return -ENOMEM;
-    state->fd = open(file, O_RDWR | O_CREAT | O_APPEND | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK, 0600);
-    error = state->fd < 0 ? -errno : take_hold(state->fd);
+    error = check_folder(file);
+    if (error == 0) {
+        state->fd = open(file, O_RDWR | O_CREAT | O_APPEND | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK, 0600);
+        error = state->fd < 0 ? -errno : take_hold(state->fd);
+    }
     if (error == 0 && !is_named(state->fd, file))
         error = -EWOULDBLOCK;
     if (error == 0)
@@ -345,10 +375,12 @@ bool state_is_long(const struct state *state)
 static int write_anew(const struct state *state, const char *name)
 {
     char text[HEAD_BYTES + LINE_BYTES];
-    int fd = open(name, O_RDWR | O_CREAT | O_TRUNC | O_APPEND | O_CLOEXEC | O_NOFOLLOW, 0600);
-    int error = fd < 0 ? -errno : take_hold(fd);
     struct stat old;
+    int fd, error;
 
+    (void)unlink(name); /* what one that was killed has left, or others have put there */
+    fd = open(name, O_RDWR | O_CREAT | O_EXCL | O_APPEND | O_CLOEXEC | O_NOFOLLOW, 0600);
+    error = fd < 0 ? -errno : take_hold(fd);
     if (error == 0 && (fstat(state->fd, &old) < 0 || fchown(fd, old.st_uid, old.st_gid) < 0))
         error = -errno;
     if (error == 0)

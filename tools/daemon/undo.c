@@ -23,6 +23,7 @@ struct changed {
 
 struct undoing {
     struct state *state;
+    struct autobuf_limits limits;
     bool dry_run;
     undo_say_fn *say;
     struct changed *changed; /* in the order of their cookies, as in the state */
@@ -86,13 +87,18 @@ static bool is_gone(int error)
  * A pace that a daemon left that was killed is replaced by what the program had allowed by then, which may be newer than the rest.
  * One that is not lower than that is the program's: no flow sets it.
  */
-static int restore(int copy, const struct noted *noted)
+static int restore(const struct undoing *u, int copy, const struct noted *noted)
 {
+    struct autobuf_settings now = AUTOBUF_SETTINGS_INIT;
     struct noted was = *noted;
-    uint64_t now = noted->paced ? act_pace(copy) : 0;
+    uint64_t pace = noted->paced ? act_pace(copy) : 0;
+    int error = autobuf_settings_read(copy, &now);
 
+    if (error < 0)
+        return error;
     if (noted->paced)
-        was.settings.pacing_byte_per_s = now > noted->own_byte_per_s ? now : noted->own_byte_per_s;
+        was.settings.pacing_byte_per_s = pace > noted->own_byte_per_s ? pace : noted->own_byte_per_s;
+    act_bound(&u->limits, &now, &was.settings);
     return act_restore(copy, &was);
 }
 
@@ -115,7 +121,7 @@ static void put_back(struct undoing *u, const struct wanted *wanted)
         return;
     }
     if (!u->dry_run)
-        error = restore(copy, state_find(u->state, place->cookie));
+        error = restore(u, copy, state_find(u->state, place->cookie));
     changed->failed = error < 0;
     say_of(u, copy, place, error);
     process_give_back(copy);
@@ -148,11 +154,11 @@ static bool has_failed(void *user, uint64_t cookie)
 
 int undo(struct state *state, bool dry_run, undo_say_fn *say)
 {
-    struct undoing u = {.state = state, .dry_run = dry_run, .say = say};
-    int failed = 0, error;
+    struct undoing u = {.state = state, .limits = AUTOBUF_LIMITS_INIT, .dry_run = dry_run, .say = say};
+    int failed = 0, error = autobuf_is_off() ? -ECANCELED : autobuf_limits_host(&u.limits);
 
-    if (autobuf_is_off())
-        return -ECANCELED;
+    if (error < 0)
+        return error;
     u.changed = calloc(state->count + 1, sizeof *u.changed);
     for (; u.changed && u.count < state->count; u.count++)
         u.changed[u.count].cookie = state->noted[u.count].cookie;

@@ -109,11 +109,44 @@ static void sizes_of_a_rule_are_forced_within_the_memory(void **state)
     close_connection(&c);
 }
 
+/* A state file gives a socket no more than it has, than anybody may set, autotuning reaches, or a rule could force. */
+static void what_a_file_says_is_bounded(void **state)
+{
+    static const struct {
+        uint64_t tcp_mem, settable, kernel, now, was, expected;
+    } rows[] = {
+        {800, 10, 40, 5, 30, 30},
+        {800, 10, 40, 5, 1000, 100},
+        {80, 10, 40, 5, 1000, 40},
+        {80, 30, 40, 5, 1000, 60},
+        {0, 10, 15, 5, 1000, 20},
+        {0, 10, 15, 500, 1000, 500},
+    };
+
+    (void)state;
+    for (size_t i = 0; i < COUNT(rows); i++) {
+        struct autobuf_limits l = AUTOBUF_LIMITS_INIT;
+        struct autobuf_settings now = AUTOBUF_SETTINGS_INIT, was = AUTOBUF_SETTINGS_INIT;
+
+        l.tcp_mem_bytes = rows[i].tcp_mem;
+        for (int receive = 0; receive < 2; receive++) { /* the other side has other limits */
+            l.snd_settable_bytes = l.tcp_wmem_max_bytes = l.rcv_settable_bytes = l.tcp_rmem_max_bytes = 1;
+            *(receive ? &l.rcv_settable_bytes : &l.snd_settable_bytes) = rows[i].settable;
+            *(receive ? &l.tcp_rmem_max_bytes : &l.tcp_wmem_max_bytes) = rows[i].kernel;
+            *(receive ? &now.rcv_buf_bytes : &now.snd_buf_bytes) = rows[i].now;
+            was.snd_buf_bytes = was.rcv_buf_bytes = rows[i].was;
+            act_bound(&l, &now, &was);
+            assert_int_equal(receive ? was.rcv_buf_bytes : was.snd_buf_bytes, rows[i].expected);
+        }
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_descriptor_that_is_another_ones_by_now),
         cmocka_unit_test(sizes_of_a_rule_are_forced_within_the_memory),
+        cmocka_unit_test(what_a_file_says_is_bounded),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -14,6 +14,8 @@
 
 #include "daemon/state.h"
 
+#define OTHER_USER 65534
+
 static char folder[] = "/tmp/autobuf-tests.XXXXXX";
 static char name[64];
 
@@ -379,8 +381,17 @@ static void files_that_are_not_ours_alone(void **unused)
     state_close(&state);
     assert_int_equal(chmod(name, 0622), 0);
     assert_int_equal(state_open(&state, name), -EPERM);
-    unlink(name);
+    assert_int_equal(chmod(name, 0600), 0);
     snprintf(other, sizeof other, "%s.real", name);
+    assert_int_equal(link(name, other), 0); /* one of ours from elsewhere, which is cut if it is no state */
+    assert_int_equal(state_open(&state, name), -EPERM);
+    assert_int_equal(unlink(other), 0);
+    assert_int_equal(chmod(folder, 0733), 0);
+    assert_int_equal(state_open(&state, name), -EPERM);
+    assert_int_equal(chmod(folder, 0700), 0);
+    state = opened();
+    state_close(&state);
+    unlink(name);
     assert_int_equal(symlink(other, name), 0);
     assert_int_equal(state_open(&state, name), -ELOOP);
     unlink(name);
@@ -388,6 +399,63 @@ static void files_that_are_not_ours_alone(void **unused)
     assert_int_equal(state_open(&state, name), -EPERM);
     unlink(name);
     assert_int_equal(state_open(&state, "/no/such/folder/state"), -ENOENT);
+}
+
+static void files_of_others(void **unused)
+{
+    struct state state = opened();
+    struct noted noted = sample(1, "");
+    struct stat before, after;
+
+    (void)unused;
+    assert_int_equal(state_keep(&state, &noted, false), 0);
+    state_close(&state);
+    if (geteuid() != 0)
+        SKIP("not permitted to give a file away");
+    assert_int_equal(chown(name, OTHER_USER, OTHER_USER), 0);
+    assert_int_equal(stat(name, &before), 0);
+    assert_int_equal(state_open(&state, name), -EPERM);
+    assert_int_equal(state_keep(&state, &noted, false), 0);
+    assert_int_equal(stat(name, &after), 0);
+    assert_int_equal(after.st_size, before.st_size);
+    assert_int_equal(chown(name, 0, 0), 0);
+    assert_int_equal(chown(folder, OTHER_USER, OTHER_USER), 0);
+    assert_int_equal(state_open(&state, name), -EPERM);
+    assert_int_equal(chown(folder, 0, 0), 0);
+    state = opened();
+    assert_int_equal(state.count, 1);
+    state_close(&state);
+}
+
+/* A link to another file, symbolic or hard. That file stays as it is. */
+static void what_stands_where_the_new_one_is_made(void **unused)
+{
+    char fresh[80], other[80];
+
+    (void)unused;
+    snprintf(fresh, sizeof fresh, "%s.new", name);
+    snprintf(other, sizeof other, "%s.other", name);
+    for (int hard = 0; hard < 2; hard++) {
+        struct state state = opened();
+        struct noted noted = sample(1, "");
+        int fd = open(other, O_WRONLY | O_CREAT | O_EXCL, 0600);
+        struct stat found;
+
+        assert_int_equal(write(fd, "theirs", 6), 6);
+        close(fd);
+        assert_int_equal(hard ? link(other, fresh) : symlink(other, fresh), 0);
+        assert_int_equal(state_keep(&state, &noted, false), 0);
+        assert_int_equal(state_retain(&state, is_any, NULL), 0);
+        assert_int_equal(stat(other, &found), 0);
+        assert_int_equal(found.st_size, 6);
+        assert_int_equal(lstat(fresh, &found), -1);
+        state_close(&state);
+        state = opened();
+        assert_int_equal(state.count, 1);
+        state_close(&state);
+        unlink(name);
+        unlink(other);
+    }
 }
 
 /* As on a disk that is full. */
@@ -451,6 +519,8 @@ int main(void)
         cmocka_unit_test_teardown(spoilt_files_do_no_harm, remove_file),
         cmocka_unit_test_teardown(files_of_elsewhere, remove_file),
         cmocka_unit_test_teardown(files_that_are_not_ours_alone, remove_file),
+        cmocka_unit_test_teardown(files_of_others, remove_file),
+        cmocka_unit_test_teardown(what_stands_where_the_new_one_is_made, remove_file),
         cmocka_unit_test_teardown(what_cannot_be_written_is_not_kept, remove_file),
         cmocka_unit_test(without_a_file_nothing_is_kept),
     };
