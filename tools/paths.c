@@ -42,7 +42,8 @@ static int fail(const struct paths_request *want, int error)
         store = file;
     }
     if (error == -ENOENT && !store)
-        fprintf(stderr, "autobuf: there is no path store yet\n");
+        fprintf(stderr, "autobuf: there is no path store%s\n",
+                autobuf_paths_own() ? " yet" : ": AUTOBUF_PATHS=off, or HOME and XDG_CACHE_HOME are not this user's alone");
     else
         fprintf(stderr, "autobuf: %s: %s\n", store ? store : "the path store", autobuf_strerror(error));
     return error == -EPERM || error == -EACCES ? NOT_PERMITTED : NOTHING;
@@ -92,9 +93,10 @@ static int find(const struct paths_request *want, const struct autobuf_paths *pa
                 struct autobuf_paths_entry *entry)
 {
     int error = autobuf_paths_find(paths, query, entry);
+    const char *name = error < 0 && !store_of(want) ? autobuf_paths_own() : NULL;
     struct autobuf_paths *own = NULL;
 
-    if (error < 0 && !store_of(want) && autobuf_paths_own() && autobuf_paths_open(&own, autobuf_paths_own()) == 0)
+    if (name && autobuf_paths_open(&own, name) == 0)
         error = autobuf_paths_find(own, query, entry);
     autobuf_paths_close(own);
     return error;

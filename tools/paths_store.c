@@ -2,9 +2,7 @@
 #include "paths_store.h"
 
 #include <errno.h>
-#include <limits.h>
 #include <string.h>
-#include <sys/stat.h>
 
 #include "known.h"
 
@@ -135,18 +133,6 @@ static int merge(struct merger *m)
     return error;
 }
 
-/* The folders on the way to a file of the user's. Those that are there stay; open() tells what is wrong. */
-static void make_folders(const char *file)
-{
-    char name[PATH_MAX];
-
-    for (const char *slash = strchr(file + 1, '/'); slash && slash - file < PATH_MAX; slash = strchr(slash + 1, '/')) {
-        memcpy(name, file, (size_t)(slash - file));
-        name[slash - file] = '\0';
-        (void)mkdir(name, 0700);
-    }
-}
-
 int paths_store_import(const char *store, struct autobuf_paths_entry *entries, size_t *count, uint64_t now_s,
                        struct paths_left_out *left)
 {
@@ -161,9 +147,7 @@ int paths_store_import(const char *store, struct autobuf_paths_entry *entries, s
         return 0;
     if (!name)
         return -ENOENT;
-    if (!store)
-        make_folders(name);
-    error = autobuf_paths_write(&writer, name, 0);
+    error = autobuf_paths_write(&writer, store, 0);
     if (error == 0)
         error = autobuf_paths_open(&old, name);
     if (writer && (error == -ENOENT || error == AUTOBUF_E_DAMAGED)) /* nothing of it can be kept */

@@ -104,14 +104,16 @@ void ab_decide_recall(struct ab_decision *d, int fd)
 {
     struct autobuf_paths_entry entry = AUTOBUF_PATHS_ENTRY_INIT;
     char prefix[AUTOBUF_PREFIX_BYTES] = "";
+    const char *own;
     int error;
 
     if (!d->peer_len || d->recalled || d->options.flags & AUTOBUF_FLOW_NO_STORE || ab_decide_knows_path(d))
         return;
     d->recalled = true;
     error = look_up_in(d, fd, NULL, &entry);
-    if (error < 0 && autobuf_paths_own()) /* the host's store does not know what this user could not hand to its daemon */
-        error = look_up_in(d, fd, autobuf_paths_own(), &entry);
+    own = error < 0 ? autobuf_paths_own() : NULL;
+    if (own) /* the host's store does not know what this user could not hand to its daemon */
+        error = look_up_in(d, fd, own, &entry);
     if (error < 0 || entry.method == AUTOBUF_METHOD_NONE || autobuf_paths_path(&entry, &d->path) < 0)
         return;
     (void)autobuf_prefix_print(&entry.remote, prefix);

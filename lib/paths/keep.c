@@ -1,34 +1,12 @@
 /* SPDX-License-Identifier: MIT */
 /* autobuf_paths_keep(): one entry into a store. */
 #include <errno.h>
-#include <limits.h>
 #include <string.h>
-#include <sys/stat.h>
 
 #include "record.h"
 #include "store.h"
 
 #define OWN_MOST 4096U /* entries of the user's own store: 750 KB */
-
-/* Makes the last two folders on the way to the user's own store: ~/.cache/autobuf. */
-static void make_folders(const char *file)
-{
-    char name[PATH_MAX];
-    char *slash, *above;
-
-    memcpy(name, file, strlen(file) + 1);
-    slash = strrchr(name, '/');
-    if (!slash)
-        return;
-    *slash = '\0';
-    above = strrchr(name, '/');
-    if (above && above != name) {
-        *above = '\0';
-        (void)mkdir(name, 0700); /* mostly it is there; open() tells if it is not */
-        *above = '/';
-    }
-    (void)mkdir(name, 0700);
-}
 
 /* An entry is lost with a damaged store, but not with one that a later version wrote. */
 static int open_old(struct autobuf_paths **old, const char *file)
@@ -118,9 +96,7 @@ int autobuf_paths_keep(const char *file, const struct autobuf_paths_entry *entry
 
     if (!name)
         return -ENOENT;
-    if (!file)
-        make_folders(name);
-    error = autobuf_paths_write(&writer, name, flags);
+    error = autobuf_paths_write(&writer, file, flags);
     if (error == 0)
         error = open_old(&old, name);
     if (error == 0)

@@ -28,6 +28,7 @@ struct autobuf_paths {
 /* Set before main(), so it may be read without a lock. "": there is none. */
 static struct {
     bool only_own; /* AUTOBUF_PATHS is set */
+    size_t base_bytes; /* of own: HOME or XDG_CACHE_HOME */
     char own[PATH_MAX];
 } files;
 
@@ -35,17 +36,20 @@ static struct {
 
 void ab_store_environment(const char *paths, const char *cache_home, const char *home)
 {
+    /* A relative one is to be ignored: XDG base directory specification. */
+    const char *base = cache_home && cache_home[0] == '/' ? cache_home : home && home[0] == '/' ? home : NULL;
     int length = 0;
 
     files.only_own = paths && paths[0];
     if (files.only_own)
         length = strcmp(paths, "off") == 0 ? 0 : snprintf(files.own, sizeof files.own, "%s", paths);
-    else if (cache_home && cache_home[0] == '/') /* a relative one is to be ignored: XDG base directory specification */
-        length = snprintf(files.own, sizeof files.own, "%s/autobuf/paths", cache_home);
-    else if (home && home[0] == '/')
-        length = snprintf(files.own, sizeof files.own, "%s/.cache/autobuf/paths", home);
+    else if (base)
+        length = snprintf(files.own, sizeof files.own, "%s/%sautobuf/paths", base, base == cache_home ? "" : ".cache/");
     if (length <= 0 || (size_t)length >= sizeof files.own)
         files.own[0] = '\0';
+    files.base_bytes = base ? strlen(base) : 0;
+    while (files.base_bytes > 1 && base[files.base_bytes - 1] == '/')
+        files.base_bytes--;
 }
 
 __attribute__((constructor(101))) static void find_own_store(void)
@@ -53,9 +57,41 @@ __attribute__((constructor(101))) static void find_own_store(void)
     ab_store_environment(secure_getenv("AUTOBUF_PATHS"), secure_getenv("XDG_CACHE_HOME"), secure_getenv("HOME"));
 }
 
+/* Whether a folder is this user's, and the link that leads there this user's or root's; others: they may write to it. */
+static bool is_own_folder(const char *name, bool others)
+{
+    struct stat found;
+
+    if (lstat(name, &found) < 0)
+        return errno == ENOENT; /* or will be */
+    if (S_ISLNK(found.st_mode) && ((found.st_uid && found.st_uid != geteuid()) || stat(name, &found) < 0))
+        return false;
+    return S_ISDIR(found.st_mode) && found.st_uid == geteuid() && (others || !(found.st_mode & (S_IWGRP | S_IWOTH)));
+}
+
+/*
+ * Whether it is for this user to keep something there. After sudo -E root has another user's HOME: what root made there would
+ * not be that user's any more, and a link in it can lead anywhere. So for root each part of the way must be root's.
+ */
+static bool way_is_ours(void)
+{
+    char name[PATH_MAX];
+
+    for (const char *slash = strchr(files.own + 1, '/'); slash; slash = strchr(slash + 1, '/')) {
+        size_t bytes = (size_t)(slash - files.own);
+        bool above = bytes < files.base_bytes;
+
+        memcpy(name, files.own, bytes);
+        name[bytes] = '\0';
+        if ((!above || !geteuid()) && !is_own_folder(name, above))
+            return false;
+    }
+    return true;
+}
+
 const char *autobuf_paths_own(void)
 {
-    return files.own[0] ? files.own : NULL;
+    return files.own[0] && (files.only_own || way_is_ours()) ? files.own : NULL;
 }
 
 bool ab_store_is_named(void)
@@ -146,6 +182,7 @@ static int open_file(struct autobuf_paths **out, const char *file)
 int autobuf_paths_open(struct autobuf_paths **paths, const char *file)
 {
     int host = -ENOENT, own = -ENOENT;
+    const char *name;
 
     if (!paths)
         return -EINVAL;
@@ -154,8 +191,9 @@ int autobuf_paths_open(struct autobuf_paths **paths, const char *file)
         return open_file(paths, file);
     if (!files.only_own)
         host = open_file(paths, HOST_STORE);
-    if (host < 0 && files.own[0])
-        own = open_file(paths, files.own);
+    name = host < 0 ? autobuf_paths_own() : NULL;
+    if (name)
+        own = open_file(paths, name);
     if (host == 0 || own == 0)
         return 0;
     return host == -ENOENT ? own : host;

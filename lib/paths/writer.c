@@ -99,26 +99,51 @@ static int flush(struct autobuf_paths_writer *w)
     return w->error;
 }
 
+/* Makes the last two folders on the way to the user's own store: ~/.cache/autobuf. */
+static void make_folders(const char *file)
+{
+    char name[PATH_MAX];
+    char *slash, *above;
+
+    memcpy(name, file, strlen(file) + 1);
+    slash = strrchr(name, '/');
+    if (!slash)
+        return;
+    *slash = '\0';
+    above = strrchr(name, '/');
+    if (above && above != name) {
+        *above = '\0';
+        (void)mkdir(name, 0700); /* mostly it is there; open() tells if it is not */
+        *above = '/';
+    }
+    (void)mkdir(name, 0700);
+}
+
 int autobuf_paths_write(struct autobuf_paths_writer **writer, const char *file, uint32_t flags)
 {
+    const char *name = file ? file : autobuf_paths_own();
     struct autobuf_paths_writer *w;
     int error;
 
     if (writer)
         *writer = NULL;
-    if (!writer || !file || flags & ~(AUTOBUF_PATHS_TRY | AUTOBUF_PATHS_NO_SYNC))
+    if (!writer || flags & ~(AUTOBUF_PATHS_TRY | AUTOBUF_PATHS_NO_SYNC))
         return -EINVAL;
+    if (!name)
+        return -ENOENT;
+    if (!file)
+        make_folders(name);
     w = calloc(1, sizeof *w);
     if (!w)
         return -ENOMEM;
     w->flags = flags;
     w->fd = w->lock = -1;
-    if (snprintf(w->file, sizeof w->file, "%s", file) >= (int)sizeof w->file ||
-        snprintf(w->fresh, sizeof w->fresh, "%s.new", file) >= (int)sizeof w->fresh) {
+    if (snprintf(w->file, sizeof w->file, "%s", name) >= (int)sizeof w->file ||
+        snprintf(w->fresh, sizeof w->fresh, "%s.new", name) >= (int)sizeof w->fresh) {
         autobuf_paths_abort(w);
         return -EINVAL;
     }
-    error = w->lock = open_lock(file, flags);
+    error = w->lock = open_lock(name, flags);
     if (error >= 0) { /* one that a killed writer left is not wanted any more */
         (void)unlink(w->fresh);
         w->fd = open(w->fresh, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW, 0644);

@@ -357,6 +357,26 @@ class Command(unittest.TestCase):
         self.assertEqual([entry["remote"] for entry in entries(other)], [f"192.0.2.{last}/32" for last in range(256)])
         self.assertIn("autobuf: -: line 2: ", self.run_it("import", "-", said='{\n"a": nonsense}', status=1))
 
+    def test_a_home_that_is_another_user_s_or_missing(self) -> None:
+        """sudo -E leaves root another user's HOME: nothing is made there, and nothing read."""
+        reads_json(self)
+        self.run_it("set", "192.0.2.1", "--rate", "1G", "--rtt", "10")
+        exported = self.run_it("export")
+        home = self.folder / "home"
+        del self.env["XDG_CACHE_HOME"]
+        self.env["HOME"] = str(home)
+        steps = (("set", "192.0.2.1", "--rate", "1G", "--rtt", "10"), ("import", "--exported", "-"), ("forget", "--all"), ("list",))
+        for step in steps:
+            self.run_it(*step, status=1, said=exported)
+            self.assertFalse(home.exists(), step)
+        if os.geteuid() != 0:
+            self.skipTest("needs root to give a folder away")
+        home.mkdir()
+        os.chown(home, NOBODY, NOBODY)
+        for step in steps:
+            self.assertIn("are not this user's alone", self.run_it(*step, status=1, said=exported))
+            self.assertEqual(list(home.iterdir()), [], step)
+
     def test_what_the_store_knows_better_stays(self) -> None:
         reads_json(self)
         def document(remote: str, kind: str, result: str) -> str:

@@ -447,6 +447,102 @@ static void where_the_own_store_is(void **state)
     free(huge);
 }
 
+enum fault { OURS, THEIRS, OPEN_TO_OTHERS, OUR_LINK, THEIR_LINK, A_FILE, MISSING };
+
+static void break_way(const char *part, enum fault fault)
+{
+    char elsewhere[128];
+
+    snprintf(elsewhere, sizeof elsewhere, "%s/elsewhere", folder);
+    if (fault == THEIRS)
+        assert_int_equal(chown(part, OTHER_USER, OTHER_USER), 0);
+    if (fault == OPEN_TO_OTHERS)
+        assert_int_equal(chmod(part, 0702), 0);
+    if (fault < OUR_LINK)
+        return;
+    assert_int_equal(rename(part, elsewhere), 0);
+    if (fault == A_FILE)
+        assert_int_equal(close(open(part, O_WRONLY | O_CREAT, 0600)), 0);
+    if (fault == OUR_LINK || fault == THEIR_LINK)
+        assert_int_equal(symlink(elsewhere, part), 0);
+    if (fault == THEIR_LINK)
+        assert_int_equal(lchown(part, OTHER_USER, OTHER_USER), 0);
+}
+
+/* As after sudo -E: nothing is read from there, and nothing made. */
+static void a_way_that_is_another_user_s(void **state)
+{
+    static const struct {
+        const char *part; /* below folder */
+        enum fault fault;
+        bool by_home, by_cache; /* what is kept with HOME, or XDG_CACHE_HOME */
+    } rows[] = {
+        {"/u/home/.cache/autobuf", OURS, true, true},
+        {"/u/home/.cache/autobuf", THEIRS, false, false},
+        {"/u/home/.cache/autobuf", OPEN_TO_OTHERS, false, false},
+        {"/u/home/.cache/autobuf", OUR_LINK, true, true},
+        {"/u/home/.cache/autobuf", THEIR_LINK, false, false},
+        {"/u/home/.cache/autobuf", A_FILE, false, false},
+        {"/u/home/.cache/autobuf", MISSING, true, true},
+        {"/u/home/.cache", THEIRS, false, false},
+        {"/u/home/.cache", OPEN_TO_OTHERS, false, false},
+        {"/u/home/.cache", THEIR_LINK, false, false},
+        {"/u/home/.cache", MISSING, true, true},
+        {"/u/home", THEIRS, false, false}, /* for root also above XDG_CACHE_HOME */
+        {"/u/home", OPEN_TO_OTHERS, false, true},
+        {"/u/home", THEIR_LINK, false, false},
+        {"/u", THEIRS, false, false},
+        {"/u", THEIR_LINK, false, false},
+        {"/u", OPEN_TO_OTHERS, true, true},
+    };
+    static const char *const parts[] = {"/u", "/u/home", "/u/home/.cache", "/u/home/.cache/autobuf"};
+    struct autobuf_paths_entry e = numbered(5);
+    char name[128], home[128], cache[128];
+
+    (void)state;
+    if (geteuid() != 0)
+        SKIP("not permitted to give a folder away");
+    for (size_t i = 0; i < 2 * COUNT(rows); i++) {
+        bool by_cache = i % 2, kept = by_cache ? rows[i / 2].by_cache : rows[i / 2].by_home;
+
+        snprintf(home, sizeof home, "%s/u/home", folder);
+        snprintf(cache, sizeof cache, "%s/u/home/.cache", folder);
+        for (size_t at = 0; at < COUNT(parts); at++) {
+            snprintf(name, sizeof name, "%s%s", folder, parts[at]);
+            assert_int_equal(mkdir(name, 0700), 0);
+        }
+        ab_store_environment(NULL, by_cache ? cache : NULL, home);
+        assert_int_equal(autobuf_paths_keep(NULL, &e, NOW, 0), 0);
+        snprintf(name, sizeof name, "%s%s", folder, rows[i / 2].part);
+        break_way(name, rows[i / 2].fault);
+        CHECK_EQUAL(rows[i / 2].part, autobuf_paths_keep(NULL, &e, NOW, 0), kept ? 0 : -ENOENT);
+        CHECK(rows[i / 2].part, !autobuf_paths_own() == !kept);
+        if (kept)
+            assert_int_equal(count_of(NULL), 1);
+        else {
+            struct autobuf_paths *paths;
+
+            CHECK_EQUAL(rows[i / 2].part, autobuf_paths_open(&paths, NULL), -ENOENT);
+        }
+        assert_int_equal(end(NULL), 0);
+        assert_int_equal(begin(NULL), 0);
+    }
+    ab_store_environment("off", NULL, NULL);
+}
+
+/* HOME of a user whose home nobody has made is not made. */
+static void a_home_that_is_missing(void **state)
+{
+    struct autobuf_paths_entry e = numbered(5);
+    char home[128];
+
+    (void)state;
+    snprintf(home, sizeof home, "%s/home", folder);
+    ab_store_environment(NULL, NULL, home);
+    assert_int_equal(autobuf_paths_keep(NULL, &e, NOW, 0), -ENOENT);
+    assert_int_equal(access(home, F_OK), -1);
+}
+
 static void what_is_kept_is_found(void **state)
 {
     struct autobuf_paths_entry e = numbered(5), found = AUTOBUF_PATHS_ENTRY_INIT;
@@ -713,6 +809,8 @@ int main(void)
         FILES(another_users_lock_is_not_taken),
         FILES(what_is_in_its_way_is_replaced),
         cmocka_unit_test(where_the_own_store_is),
+        FILES(a_way_that_is_another_user_s),
+        FILES(a_home_that_is_missing),
         FILES(what_is_kept_is_found),
         FILES(the_oldest_goes_when_there_are_too_many),
         FILES(what_was_set_by_hand_does_not_go),
