@@ -43,7 +43,8 @@ static int fail(const struct paths_request *want, int error)
     }
     if (error == -ENOENT && !store)
         fprintf(stderr, "autobuf: there is no path store%s\n",
-                autobuf_paths_own() ? " yet" : ": AUTOBUF_PATHS=off, or HOME and XDG_CACHE_HOME are not this user's alone");
+                autobuf_paths_own() ? " yet" : ": AUTOBUF_PATHS=off, or HOME and XDG_CACHE_HOME "
+                                               "are not this user's alone");
     else
         fprintf(stderr, "autobuf: %s: %s\n", store ? store : "the path store", autobuf_strerror(error));
     return error == -EPERM || error == -EACCES ? NOT_PERMITTED : NOTHING;

@@ -37,14 +37,16 @@ static struct {
 void ab_store_environment(const char *paths, const char *cache_home, const char *home)
 {
     /* A relative one is to be ignored: XDG base directory specification. */
-    const char *base = cache_home && cache_home[0] == '/' ? cache_home : home && home[0] == '/' ? home : NULL;
+    bool by_cache = cache_home && cache_home[0] == '/';
+    const char *base = by_cache ? cache_home : home && home[0] == '/' ? home : NULL;
     int length = 0;
 
     files.only_own = paths && paths[0];
     if (files.only_own)
         length = strcmp(paths, "off") == 0 ? 0 : snprintf(files.own, sizeof files.own, "%s", paths);
     else if (base)
-        length = snprintf(files.own, sizeof files.own, "%s/%sautobuf/paths", base, base == cache_home ? "" : ".cache/");
+        length = snprintf(files.own, sizeof files.own, "%s/%sautobuf/paths", base,
+                          by_cache ? "" : ".cache/");
     if (length <= 0 || (size_t)length >= sizeof files.own)
         files.own[0] = '\0';
     files.base_bytes = base ? strlen(base) : 0;
@@ -57,21 +59,28 @@ __attribute__((constructor(101))) static void find_own_store(void)
     ab_store_environment(secure_getenv("AUTOBUF_PATHS"), secure_getenv("XDG_CACHE_HOME"), secure_getenv("HOME"));
 }
 
-/* Whether a folder is this user's, and the link that leads there this user's or root's; others: they may write to it. */
+/*
+ * Whether a folder is this user's, and the link that leads there this user's or root's. others: they
+ * may write to it.
+ */
 static bool is_own_folder(const char *name, bool others)
 {
+    uid_t user = geteuid();
     struct stat found;
 
     if (lstat(name, &found) < 0)
         return errno == ENOENT; /* or will be */
-    if (S_ISLNK(found.st_mode) && ((found.st_uid && found.st_uid != geteuid()) || stat(name, &found) < 0))
+    if (S_ISLNK(found.st_mode) &&
+        ((found.st_uid && found.st_uid != user) || stat(name, &found) < 0))
         return false;
-    return S_ISDIR(found.st_mode) && found.st_uid == geteuid() && (others || !(found.st_mode & (S_IWGRP | S_IWOTH)));
+    return S_ISDIR(found.st_mode) && found.st_uid == user &&
+           (others || !(found.st_mode & (S_IWGRP | S_IWOTH)));
 }
 
 /*
- * Whether it is for this user to keep something there. After sudo -E root has another user's HOME: what root made there would
- * not be that user's any more, and a link in it can lead anywhere. So for root each part of the way must be root's.
+ * Whether it is for this user to keep something there. After sudo -E root has another user's HOME:
+ * what root made there would not be that user's any more, and a link in it can lead anywhere. So for
+ * root each part of the way must be root's.
  */
 static bool way_is_ours(void)
 {

@@ -225,15 +225,22 @@ int act_read(const struct act *act, int copy, uint64_t cookie, struct noted *not
     return autobuf_settings_read(copy, &noted->settings);
 }
 
-static uint64_t bounded(const struct autobuf_limits *limits, uint64_t kernel_bytes, uint64_t settable_bytes, uint64_t now, uint64_t was)
+/* What a side may have: at least what it has, and what one forced buffer may. */
+static uint64_t allowed(const struct side *side, uint64_t forced_bytes)
 {
-    return least(was, largest(largest(now, kernel_bytes), largest(2 * settable_bytes, limits->tcp_mem_bytes / ONE_SHARE)));
+    return largest(largest(side->now_bytes, side->kernel_bytes),
+                   largest(2 * side->settable_bytes, forced_bytes));
 }
 
-void act_bound(const struct autobuf_limits *l, const struct autobuf_settings *now, struct autobuf_settings *was)
+void act_bound(const struct autobuf_limits *l, const struct autobuf_settings *now,
+               struct autobuf_settings *was)
 {
-    was->snd_buf_bytes = bounded(l, l->tcp_wmem_max_bytes, l->snd_settable_bytes, now->snd_buf_bytes, was->snd_buf_bytes);
-    was->rcv_buf_bytes = bounded(l, l->tcp_rmem_max_bytes, l->rcv_settable_bytes, now->rcv_buf_bytes, was->rcv_buf_bytes);
+    struct side snd = {now->snd_buf_bytes, l->tcp_wmem_max_bytes, l->snd_settable_bytes};
+    struct side rcv = {now->rcv_buf_bytes, l->tcp_rmem_max_bytes, l->rcv_settable_bytes};
+    uint64_t forced_bytes = l->tcp_mem_bytes / ONE_SHARE;
+
+    was->snd_buf_bytes = least(was->snd_buf_bytes, allowed(&snd, forced_bytes));
+    was->rcv_buf_bytes = least(was->rcv_buf_bytes, allowed(&rcv, forced_bytes));
 }
 
 int act_restore(int copy, const struct noted *noted)

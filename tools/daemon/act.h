@@ -62,8 +62,12 @@ int act_share(const struct act *act, int copy, const struct autobuf_live_state *
 /* What of the socket a rule can change, as it is now. 0; errors of autobuf_settings_read(). */
 int act_read(const struct act *act, int copy, uint64_t cookie, struct noted *noted);
 
-/* Bounds what a file says of a socket: its sizes stay if it has them, or if this host allows them, or forces as much. */
-void act_bound(const struct autobuf_limits *limits, const struct autobuf_settings *now, struct autobuf_settings *was);
+/*
+ * Bounds the sizes that a file says of a socket: by what it has now, what this host lets everybody
+ * set, how far autotuning goes, and what a rule could force.
+ */
+void act_bound(const struct autobuf_limits *limits, const struct autobuf_settings *now,
+               struct autobuf_settings *was);
 
 /* Puts that back. 0; errors of autobuf_settings_restore(); -ENOENT: there is no such congestion control any more. */
 int act_restore(int copy, const struct noted *noted);

@@ -190,13 +190,20 @@ static int write_all(int fd, const char *text, size_t length)
     return (size_t)wrote == length ? 0 : -ENOSPC;
 }
 
+static bool others_write(const struct stat *file)
+{
+    return file->st_mode & (S_IWGRP | S_IWOTH);
+}
+
 /* For root also the user of the service, who owns its folder; only root can have made that. */
 static bool is_of_ours(uid_t user)
 {
     struct stat folder;
 
-    return user == geteuid() || (!geteuid() && lstat(RUN_FOLDER, &folder) == 0 && S_ISDIR(folder.st_mode) &&
-                                 !(folder.st_mode & (S_IWGRP | S_IWOTH)) && user == folder.st_uid);
+    if (user == geteuid())
+        return true;
+    return !geteuid() && lstat(RUN_FOLDER, &folder) == 0 && S_ISDIR(folder.st_mode) &&
+           !others_write(&folder) && user == folder.st_uid;
 }
 
 /* In a folder where others may write they could put another file of ours in its place. */
@@ -209,7 +216,9 @@ static int check_folder(const char *file)
         return -ENAMETOOLONG;
     if (stat(dirname(name), &folder) < 0)
         return -errno;
-    return folder.st_mode & (S_IWGRP | S_IWOTH) || (folder.st_uid && !is_of_ours(folder.st_uid)) ? -EPERM : 0;
+    if (others_write(&folder) || (folder.st_uid && !is_of_ours(folder.st_uid)))
+        return -EPERM;
+    return 0;
 }
 
 /* One that others wrote, or may write to, would let them set options on sockets with our rights. */
@@ -219,7 +228,8 @@ static int take_hold(int fd)
 
     if (fstat(fd, &file) < 0)
         return -errno;
-    if (!S_ISREG(file.st_mode) || file.st_nlink > 1 || file.st_mode & (S_IWGRP | S_IWOTH) || !is_of_ours(file.st_uid))
+    if (!S_ISREG(file.st_mode) || file.st_nlink > 1 || others_write(&file) ||
+        !is_of_ours(file.st_uid))
         return -EPERM;
     return flock(fd, LOCK_EX | LOCK_NB) < 0 ? -errno : 0;
 }
@@ -300,7 +310,8 @@ int state_open(struct state *state, const char *file)
         return -ENOMEM;
     error = check_folder(file);
     if (error == 0) {
-        state->fd = open(file, O_RDWR | O_CREAT | O_APPEND | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK, 0600);
+        state->fd = open(file, O_RDWR | O_CREAT | O_APPEND | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK,
+                         0600);
         error = state->fd < 0 ? -errno : take_hold(state->fd);
     }
     if (error == 0 && !is_named(state->fd, file))

@@ -97,7 +97,8 @@ static int restore(const struct undoing *u, int copy, const struct noted *noted)
     if (error < 0)
         return error;
     if (noted->paced)
-        was.settings.pacing_byte_per_s = pace > noted->own_byte_per_s ? pace : noted->own_byte_per_s;
+        was.settings.pacing_byte_per_s =
+            pace > noted->own_byte_per_s ? pace : noted->own_byte_per_s;
     act_bound(&u->limits, &now, &was.settings);
     return act_restore(copy, &was);
 }
@@ -154,7 +155,8 @@ static bool has_failed(void *user, uint64_t cookie)
 
 int undo(struct state *state, bool dry_run, undo_say_fn *say)
 {
-    struct undoing u = {.state = state, .limits = AUTOBUF_LIMITS_INIT, .dry_run = dry_run, .say = say};
+    struct undoing u = {
+        .state = state, .limits = AUTOBUF_LIMITS_INIT, .dry_run = dry_run, .say = say};
     int failed = 0, error = autobuf_is_off() ? -ECANCELED : autobuf_limits_host(&u.limits);
 
     if (error < 0)

@@ -109,7 +109,7 @@ static void sizes_of_a_rule_are_forced_within_the_memory(void **state)
     close_connection(&c);
 }
 
-/* A state file gives a socket no more than it has, than anybody may set, autotuning reaches, or a rule could force. */
+/* No more than the socket has, anybody may set, autotuning reaches, or a rule could force. */
 static void what_a_file_says_is_bounded(void **state)
 {
     static const struct {
@@ -130,7 +130,8 @@ static void what_a_file_says_is_bounded(void **state)
 
         l.tcp_mem_bytes = rows[i].tcp_mem;
         for (int receive = 0; receive < 2; receive++) { /* the other side has other limits */
-            l.snd_settable_bytes = l.tcp_wmem_max_bytes = l.rcv_settable_bytes = l.tcp_rmem_max_bytes = 1;
+            l.snd_settable_bytes = l.tcp_wmem_max_bytes = 1;
+            l.rcv_settable_bytes = l.tcp_rmem_max_bytes = 1;
             *(receive ? &l.rcv_settable_bytes : &l.snd_settable_bytes) = rows[i].settable;
             *(receive ? &l.tcp_rmem_max_bytes : &l.tcp_wmem_max_bytes) = rows[i].kernel;
             *(receive ? &now.rcv_buf_bytes : &now.snd_buf_bytes) = rows[i].now;

@@ -383,7 +383,7 @@ static void files_that_are_not_ours_alone(void **unused)
     assert_int_equal(state_open(&state, name), -EPERM);
     assert_int_equal(chmod(name, 0600), 0);
     snprintf(other, sizeof other, "%s.real", name);
-    assert_int_equal(link(name, other), 0); /* one of ours from elsewhere, which is cut if it is no state */
+    assert_int_equal(link(name, other), 0); /* another file of ours, which must not be cut */
     assert_int_equal(state_open(&state, name), -EPERM);
     assert_int_equal(unlink(other), 0);
     assert_int_equal(chmod(folder, 0733), 0);

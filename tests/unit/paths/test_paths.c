@@ -495,7 +495,8 @@ static void a_way_that_is_another_user_s(void **state)
         {"/u", THEIR_LINK, false, false},
         {"/u", OPEN_TO_OTHERS, true, true},
     };
-    static const char *const parts[] = {"/u", "/u/home", "/u/home/.cache", "/u/home/.cache/autobuf"};
+    static const char *const parts[] = {
+        "/u", "/u/home", "/u/home/.cache", "/u/home/.cache/autobuf"};
     struct autobuf_paths_entry e = numbered(5);
     char name[128], home[128], cache[128];
 
