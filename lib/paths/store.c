@@ -61,7 +61,7 @@ __attribute__((constructor(101))) static void find_own_store(void)
 
 /*
  * Whether a folder is this user's, and the link that leads there this user's or root's. others: they
- * may write to it.
+ * may write to it; the user's own group, which usually has no other member, may anyway.
  */
 static bool is_own_folder(const char *name, bool others)
 {
@@ -73,6 +73,8 @@ static bool is_own_folder(const char *name, bool others)
     if (S_ISLNK(found.st_mode) &&
         ((found.st_uid && found.st_uid != user) || stat(name, &found) < 0))
         return false;
+    if (found.st_gid == getegid())
+        found.st_mode &= ~(mode_t)S_IWGRP;
     return S_ISDIR(found.st_mode) && found.st_uid == user &&
            (others || !(found.st_mode & (S_IWGRP | S_IWOTH)));
 }

@@ -447,7 +447,7 @@ static void where_the_own_store_is(void **state)
     free(huge);
 }
 
-enum fault { OURS, THEIRS, OPEN_TO_OTHERS, OUR_LINK, THEIR_LINK, A_FILE, MISSING };
+enum fault { OURS, THEIRS, OPEN_TO_OTHERS, OPEN_TO_OUR_GROUP, OPEN_TO_A_GROUP, OUR_LINK, THEIR_LINK, A_FILE, MISSING };
 
 static void break_way(const char *part, enum fault fault)
 {
@@ -458,6 +458,10 @@ static void break_way(const char *part, enum fault fault)
         assert_int_equal(chown(part, OTHER_USER, OTHER_USER), 0);
     if (fault == OPEN_TO_OTHERS)
         assert_int_equal(chmod(part, 0702), 0);
+    if (fault == OPEN_TO_A_GROUP)
+        assert_int_equal(chown(part, geteuid(), OTHER_USER), 0);
+    if (fault == OPEN_TO_OUR_GROUP || fault == OPEN_TO_A_GROUP)
+        assert_int_equal(chmod(part, 0770), 0);
     if (fault < OUR_LINK)
         return;
     assert_int_equal(rename(part, elsewhere), 0);
@@ -480,6 +484,8 @@ static void a_way_that_is_another_user_s(void **state)
         {"/u/home/.cache/autobuf", OURS, true, true},
         {"/u/home/.cache/autobuf", THEIRS, false, false},
         {"/u/home/.cache/autobuf", OPEN_TO_OTHERS, false, false},
+        {"/u/home/.cache/autobuf", OPEN_TO_OUR_GROUP, true, true}, /* a umask of 002 */
+        {"/u/home/.cache/autobuf", OPEN_TO_A_GROUP, false, false},
         {"/u/home/.cache/autobuf", OUR_LINK, true, true},
         {"/u/home/.cache/autobuf", THEIR_LINK, false, false},
         {"/u/home/.cache/autobuf", A_FILE, false, false},
