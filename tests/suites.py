@@ -74,7 +74,11 @@ class Suite(NamedTuple):
 
     def is_named(self, word: str) -> bool:
         """By its folder, or its file."""
-        return word in (self.folder, self.name.partition(",")[0], self.name)
+        return word in (self.folder, self.file, self.name)
+
+    @property
+    def file(self) -> str:
+        return self.name.partition(",")[0]
 
     @property
     def record(self) -> pathlib.Path:
@@ -90,12 +94,19 @@ LONG = ("net/run_programs", "python/path", "patch/clients", "patch/drift", "patc
 """Only tests/run --all has them."""
 
 
+def releases() -> list[str]:
+    """Of OpenSSH that there are patches for."""
+    return sorted(word for file in TOP.glob("openssh-patch/*/UPSTREAM") for word in re.findall(r"^version: (\S+)", file.read_text(), re.M))
+
+
 def scripts(folder: str, aside: bool = False) -> Iterator[Suite]:
-    """A file of which some cases may run beside others is two suites."""
+    """A file of which some cases may run beside others is two suites; one that takes an hour is one for each release."""
     for script in sorted((HERE / folder).glob("test_*.py")):
         name = f"{folder}/{script.stem.removeprefix('test_')}"
         suite = Suite(name, (sys.executable, script), name not in LONG, aside or name in ASIDE, folder=folder)
-        if suite.aside or "@beside" not in script.read_text():
+        if name == "patch/regress":
+            yield from (suite._replace(name=f"{name},{each}", argv=(*suite.argv, each.replace(".", "_"))) for each in releases())
+        elif suite.aside or "@beside" not in script.read_text():
             yield suite
         else:
             yield suite._replace(lane="alone")
@@ -295,7 +306,7 @@ def chosen_of(words: Sequence[str]) -> list[Suite]:
         print(f"run: no suite {wrong[0]}; there are: {' '.join(suite.name for suite in known if suite.lane != 'beside')}", file=sys.stderr)
         sys.exit(2)
     if words:
-        return [suite for suite in known if suite.name in words or
+        return [suite for suite in known if {suite.file, suite.name} & set(words) or
                 ((suite.every or ALL in os.environ) and any(suite.is_named(word) for word in words))]
     return [suite for suite in known if (suite.name != "kernels" if ALL in os.environ else suite.every)]
 
