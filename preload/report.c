@@ -37,7 +37,7 @@ static struct stat standard_error; /* as this process found it */
 
 /* One line, built piece by piece; what does not fit is cut off. */
 struct line {
-    char text[LINE_BYTES]; /* the last one for the end of the line */
+    char *text; /* LINE_BYTES, the last one for the end of the line */
     size_t used;
 };
 
@@ -45,7 +45,7 @@ static void add(struct line *line, const char *format, ...) __attribute__((forma
 
 static void add(struct line *line, const char *format, ...)
 {
-    size_t room = sizeof line->text - 1 - line->used;
+    size_t room = LINE_BYTES - 1 - line->used;
     va_list arguments;
     int length;
 
@@ -182,15 +182,21 @@ static void add_changes(struct line *line, const struct place *place)
 /* What was set, and what the program would have set. */
 static void add_set(struct line *line, const struct place *place)
 {
-    static const char none[] = ", nothing", before[] = "; set: ";
-    struct line what = {.used = 0};
+    static const char before[] = "; set: ", between[] = ", ";
+    size_t begin = line->used + strlen(before);
 
-    add_changes(&what, place);
+    add(line, "%s", before);
+    add_changes(line, place);
     if (place->kept & AUTOBUF_LOCK_SND)
-        add(&what, ", SO_SNDBUF %u of the program left to autotuning", place->asked_bytes[0] / 2);
+        add(line, ", SO_SNDBUF %u of the program left to autotuning", place->asked_bytes[0] / 2);
     if (place->kept & AUTOBUF_LOCK_RCV)
-        add(&what, ", SO_RCVBUF %u of the program left to autotuning", place->asked_bytes[1] / 2);
-    add(line, "%s%s", before, (what.used ? what.text : none) + 2);
+        add(line, ", SO_RCVBUF %u of the program left to autotuning", place->asked_bytes[1] / 2);
+    if (line->used <= begin) {
+        add(line, "nothing");
+        return;
+    }
+    line->used -= strlen(between); /* none before the first */
+    memmove(line->text + begin, line->text + begin + strlen(between), line->used - begin);
 }
 
 /* The buffer of one side without this object. */
@@ -313,7 +319,7 @@ static void pass_on(const struct place *from, struct place *to)
 void run_report_add(int fd, struct place *place, const struct autobuf_limits *limits)
 {
     struct place *other = places_lock_other(place);
-    struct line line = {.used = 0};
+    struct line line;
 
     run_report_note(fd, place);
     if (other) {
@@ -321,6 +327,10 @@ void run_report_add(int fd, struct place *place, const struct autobuf_limits *li
         place_unlock(other);
         return;
     }
+    spin_lock(&locked);
+    if (lines.used + LINE_BYTES > sizeof lines.text)
+        write_lines();
+    line = (struct line){lines.text + lines.used, 0};
     add(&line, "autobuf[%d]: ", (int)getpid());
     add_peer(&line, place);
     add_moved(&line, place, (double)(autobuf_now_ns() - place->began_ns) / 1e9);
@@ -328,10 +338,6 @@ void run_report_add(int fd, struct place *place, const struct autobuf_limits *li
     add_set(&line, place);
     add_without(&line, place, limits);
     line.text[line.used++] = '\n';
-    spin_lock(&locked);
-    if (lines.used + line.used > sizeof lines.text)
-        write_lines();
-    memcpy(lines.text + lines.used, line.text, line.used);
     lines.used += line.used;
     spin_unlock(&locked);
 }

@@ -120,10 +120,18 @@ static void note_sizes(int fd, struct place *place)
         place->set |= (uint8_t)now.locks;
 }
 
-static void open_flow(int fd, struct place *place)
+static __attribute__((noinline)) void tell_error(int fd, int error)
+{
+    char line[96];
+
+    snprintf(line, sizeof line, "fd %d: left alone: %s", fd, autobuf_strerror(error));
+    autobuf_log_line(line);
+}
+
+/* Not inlined: what it has on the stack is not to lie there below what each look calls. The same holds above. */
+static __attribute__((noinline)) void open_flow(int fd, struct place *place)
 {
     struct autobuf_options options;
-    char line[96];
     int error;
 
     if (self_settings.keep_sizes)
@@ -139,8 +147,7 @@ static void open_flow(int fd, struct place *place)
         list(fd, place);
         return;
     }
-    snprintf(line, sizeof line, "fd %d: left alone: %s", fd, autobuf_strerror(error));
-    autobuf_log_line(line);
+    tell_error(fd, error);
     end_flow(place);
 }
 

@@ -46,12 +46,17 @@ void ab_struct_init(void *theirs, uint32_t size, const void *ours, size_t ours_b
     memcpy(theirs, &size, sizeof size);
 }
 
+bool ab_log_is_on(const struct ab_log *log)
+{
+    return log->fn || ab_environment_logs();
+}
+
 void ab_log(const struct ab_log *log, const char *format, ...)
 {
-    char line[256];
+    char line[AB_LOG_BYTES];
     va_list args;
 
-    if (!log->fn && !ab_environment_logs())
+    if (!ab_log_is_on(log))
         return;
     va_start(args, format);
     vsnprintf(line, sizeof line, format, args);

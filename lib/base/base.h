@@ -49,6 +49,11 @@ struct ab_log {
     void *user;
 };
 
+#define AB_LOG_BYTES 256U /* of a line, with its end; what does not fit is cut off */
+
+/* Whether anybody reads it. */
+bool ab_log_is_on(const struct ab_log *log);
+
 void ab_log(const struct ab_log *log, const char *format, ...) __attribute__((format(printf, 2, 3)));
 
 /* a * b / c without overflow in between; UINT64_MAX if the result does not fit. c must be above 0. */

@@ -5,7 +5,6 @@
 #include <fcntl.h>
 #include <limits.h>
 #include <poll.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
@@ -133,15 +132,28 @@ static void write_line(int fd, const char *line, size_t len)
     }
 }
 
+/* Without printf(), which takes much of a little stack: this is called where it is deepest. */
+static char *add_process(char *end)
+{
+    char digits[3 * sizeof(pid_t)], *first = digits + sizeof digits;
+
+    for (pid_t left = getpid(); left; left /= 10)
+        *--first = (char)('0' + left % 10);
+    end = stpcpy(end, "autobuf[");
+    end = mempcpy(end, first, (size_t)(digits + sizeof digits - first));
+    return stpcpy(end, "]: ");
+}
+
 void ab_environment_line(const char *text)
 {
-    char line[LINE_BYTES];
-    int len = snprintf(line, sizeof line, "autobuf[%d]: %s\n", (int)getpid(), text), fd = open_log();
+    char line[LINE_BYTES], *end = add_process(line);
+    int fd = open_log();
 
     if (fd < 0)
         return;
-    len = (int)ab_min((uint64_t)len, sizeof line - 1);
-    write_line(fd, line, (size_t)len);
+    end = mempcpy(end, text, strnlen(text, (size_t)(line + sizeof line - 1 - end)));
+    *end++ = '\n';
+    write_line(fd, line, (size_t)(end - line));
     if (environment.file[0]) /* its descriptor may be that of standard error, which the program has closed */
         close(fd);
 }

@@ -23,6 +23,7 @@
 
 struct autobuf_flow {
     struct ab_decision decision;
+    struct autobuf_plan before;           /* the one that the decision's replaces: here, for it would take much of a stack */
     struct autobuf_probe_options measure; /* how, if anything is to be measured */
     struct autobuf_probe *probe;          /* NULL: nothing is being measured */
     struct autobuf_live *live;            /* NULL: not connected yet */
@@ -65,15 +66,12 @@ static bool looks_only(const struct autobuf_flow *flow)
     return flow->decision.options.flags & AUTOBUF_FLOW_LOOK_ONLY;
 }
 
-static int apply_plan(struct autobuf_flow *flow, const char *why)
+/* In a function of its own, for this copy is not to lie on the stack below ab_live_apply(). */
+static __attribute__((noinline)) int apply_without_live(struct autobuf_flow *flow)
 {
     struct autobuf_plan plan = flow->decision.plan;
     int result;
 
-    if (looks_only(flow))
-        return 0;
-    if (flow->live)
-        return ab_live_apply(flow->live, &plan, why);
     plan.snd_pacing_bit_per_s = 0; /* live restores the pace at its end, so only live may set it */
     result = autobuf_apply(flow->fd, &plan);
     if (result > 0 && plan.flags & AUTOBUF_PLAN_SND_FORCE)
@@ -81,20 +79,29 @@ static int apply_plan(struct autobuf_flow *flow, const char *why)
     return result;
 }
 
+static int apply_plan(struct autobuf_flow *flow, const char *why)
+{
+    if (looks_only(flow))
+        return 0;
+    return flow->live ? ab_live_apply(flow->live, &flow->decision.plan, why) : apply_without_live(flow);
+}
+
 static int plan_and_apply(struct autobuf_flow *flow, const char *why)
 {
-    struct autobuf_plan before = flow->decision.plan, *plan = &flow->decision.plan;
-    int result = ab_decide_plan(&flow->decision, flow->fd);
+    struct autobuf_plan *before = &flow->before, *plan = &flow->decision.plan;
+    int result;
 
+    *before = *plan;
+    result = ab_decide_plan(&flow->decision, flow->fd);
     if (result < 0)
         return result;
     result = apply_plan(flow, why);
     if (ab_decide_again(&flow->decision, flow->fd, result))
         result = apply_plan(flow, why);
-    keep_reasons(plan, &before);
+    keep_reasons(plan, before);
     if (result < 0)
-        *plan = before;
-    else if (result > 0 || !says_the_same(plan, &before))
+        *plan = *before;
+    else if (result > 0 || !says_the_same(plan, before))
         ab_plan_log(plan, &flow->decision.log);
     flow->changes += result > 0;
     return result;
@@ -274,11 +281,10 @@ static int look(struct autobuf_flow *flow, uint64_t now_ns)
  */
 static void tell_limit(struct autobuf_flow *flow)
 {
-    struct autobuf_plan before = flow->decision.plan, *plan = &flow->decision.plan;
-
+    flow->before = flow->decision.plan;
     ab_decide_short(&flow->decision, flow->fd, ab_live_short_side(flow->live));
-    if (!says_the_same(plan, &before))
-        ab_plan_log(plan, &flow->decision.log);
+    if (!says_the_same(&flow->decision.plan, &flow->before))
+        ab_plan_log(&flow->decision.plan, &flow->decision.log);
 }
 
 static int step_live(struct autobuf_flow *flow, uint64_t now_ns)

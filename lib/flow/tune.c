@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* autobuf_tune(): measure, plan and apply, in one call. */
 #include <errno.h>
+#include <stdlib.h>
 
 #include "../icmp/like.h"
 #include "../plan/plan.h"
@@ -62,24 +63,35 @@ static int apply_decision(struct ab_decision *d, int fd)
     return ab_decide_again(d, fd, result) ? autobuf_apply(fd, &d->plan) : result;
 }
 
+static int decide_and_apply(struct ab_decision *d, int fd, struct autobuf_applied *applied)
+{
+    int error = decide(d, fd, !wants_limits(applied));
+
+    if (error == 0)
+        error = apply_decision(d, fd);
+    if (error < 0)
+        return error;
+    ab_plan_log(&d->plan, &d->log);
+    ab_decide_keep(d);
+    if (applied)
+        ab_decide_report(d, applied);
+    return error;
+}
+
 int autobuf_tune(int fd, const struct sockaddr *peer, socklen_t peer_len,
                  const struct autobuf_options *options, struct autobuf_applied *applied)
 {
-    struct ab_decision d;
+    struct ab_decision *d;
     int error;
 
     if (applied && ab_decide_reports(applied) < 0)
         return -EINVAL;
-    error = ab_decide_begin(&d, fd, peer, peer_len, options);
+    d = calloc(1, sizeof *d);
+    if (!d)
+        return -ENOMEM;
+    error = ab_decide_begin(d, fd, peer, peer_len, options);
     if (error == 0)
-        error = decide(&d, fd, !wants_limits(applied));
-    if (error == 0)
-        error = apply_decision(&d, fd);
-    if (error < 0)
-        return error;
-    ab_plan_log(&d.plan, &d.log);
-    ab_decide_keep(&d);
-    if (applied)
-        ab_decide_report(&d, applied);
+        error = decide_and_apply(d, fd, applied);
+    free(d);
     return error;
 }

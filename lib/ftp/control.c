@@ -3,10 +3,13 @@
 #include "ftp.h"
 
 #include <errno.h>
+#include <stdlib.h>
 #include <unistd.h>
 
 #include "../base/clock.h"
 #include "../inband/inband.h"
+
+#define READ_BYTES 16384U /* of a record of TLS, at most */
 
 void ab_ftp_close_inband(struct autobuf_ftp *f)
 {
@@ -38,10 +41,9 @@ static int write_lines(struct autobuf_ftp *f, uint64_t now_ns, const void *data,
     return 0;
 }
 
-static int read_lines(struct autobuf_ftp *f)
+static int read_lines(struct autobuf_ftp *f, char *buf)
 {
-    char buf[16384];
-    size_t wanted = ab_min_size(autobuf_inband_wanted(f->inband), sizeof buf);
+    size_t wanted = ab_min_size(autobuf_inband_wanted(f->inband), READ_BYTES);
     uint64_t stamp_ns = autobuf_now_ns();
     int64_t got;
 
@@ -56,7 +58,7 @@ static int read_lines(struct autobuf_ftp *f)
     return got < 0 ? (int)got : 0;
 }
 
-static int run_records(struct autobuf_ftp *f)
+static int run_through(struct autobuf_ftp *f, char *buf)
 {
     int result;
 
@@ -68,10 +70,19 @@ static int run_records(struct autobuf_ftp *f)
         if (len > 0)
             result = write_lines(f, now_ns, data, len);
         else if (autobuf_inband_finished(f->inband) == 0)
-            result = read_lines(f);
+            result = read_lines(f, buf);
         if (result < 0)
             return result;
     }
+    return result;
+}
+
+static int run_records(struct autobuf_ftp *f)
+{
+    char *buf = calloc(1, READ_BYTES);
+    int result = buf ? run_through(f, buf) : -ENOMEM;
+
+    free(buf);
     return result;
 }
 

@@ -65,6 +65,10 @@ struct autobuf_probe {
     uint16_t lengths[SEND_BATCH];
     uint8_t queue[SEND_BATCH][AB_ECHO_MAX_BYTES];
     uint8_t replies[BATCH][REPLY_BYTES];
+    struct mmsghdr messages[BATCH]; /* what recvmmsg() is handed */
+    struct iovec vectors[BATCH];
+    struct sockaddr_storage from[BATCH];
+    _Alignas(struct cmsghdr) uint8_t control[BATCH][CONTROL_BYTES];
 };
 
 void autobuf_probe_options_init(struct autobuf_probe_options *options, uint32_t size)
@@ -351,21 +355,18 @@ static void take_message(struct autobuf_probe *probe, struct mmsghdr *m)
 
 static void receive_replies(struct autobuf_probe *probe)
 {
-    struct mmsghdr messages[BATCH];
-    struct iovec vectors[BATCH];
-    struct sockaddr_storage from[BATCH];
-    _Alignas(struct cmsghdr) uint8_t control[BATCH][CONTROL_BYTES];
+    struct mmsghdr *messages = probe->messages;
     unsigned errors = 0;
     int got;
 
     for (unsigned batches = 0; batches < BATCHES_MOST; batches++) {
         for (unsigned i = 0; i < BATCH; i++) {
-            vectors[i] = (struct iovec){probe->replies[i], REPLY_BYTES};
-            messages[i].msg_hdr = (struct msghdr){.msg_name = &from[i],
-                                                  .msg_namelen = sizeof from[i],
-                                                  .msg_iov = &vectors[i],
+            probe->vectors[i] = (struct iovec){probe->replies[i], REPLY_BYTES};
+            messages[i].msg_hdr = (struct msghdr){.msg_name = &probe->from[i],
+                                                  .msg_namelen = sizeof probe->from[i],
+                                                  .msg_iov = &probe->vectors[i],
                                                   .msg_iovlen = 1,
-                                                  .msg_control = control[i],
+                                                  .msg_control = probe->control[i],
                                                   .msg_controllen = CONTROL_BYTES};
         }
         got = recvmmsg(probe->fd, messages, BATCH, MSG_DONTWAIT, NULL);

@@ -24,6 +24,7 @@
 #define IPV6_BYTES 40U
 #define TCP_BYTES 20U
 #define TCP_STAMP_BYTES 12U
+#define RECEIVE_BYTES 16384U
 #define READS_MOST 256U /* reads of one step: the caller has other connections to serve */
 #define HOST_KNOWN (AUTOBUF_INBAND_HOST_PACES | AUTOBUF_INBAND_HOST_FREE)
 
@@ -253,23 +254,13 @@ static void learn_pace(struct autobuf_inband *ib)
     ib->facts.pace_bit_per_s = facts.pace_bit_per_s;
 }
 
-/* Returns 1 if something came; 0 if not, or if nothing is wanted; or an error. */
-static int receive_once(struct autobuf_inband *ib)
+/* Returns 1 if something came; 0 if not; or an error. */
+static int receive_into(struct autobuf_inband *ib, char *buf, size_t wanted)
 {
     struct autobuf_inband_facts facts = AUTOBUF_INBAND_FACTS_INIT;
-    char buf[16384];
-    size_t wanted = autobuf_inband_wanted(ib);
     uint64_t stamp_ns;
     int64_t got;
 
-    if (ib->dress->reply_end && autobuf_inband_finished(ib) == 1) {
-        learn_pace(ib);
-        return 0;
-    }
-    if (wanted == 0)
-        return 0;
-    if (wanted > sizeof buf)
-        wanted = sizeof buf;
     if (ib->in.payload_left <= wanted && ab_inband_read_facts(ib, ib->socket.fd, &facts) == 0)
         autobuf_inband_tell(ib, &facts); /* these bytes may begin a train, which needs fresh facts */
     got = ib->in.payload_left ? receive_stamped(ib->socket.fd, buf, wanted, 0, &stamp_ns)
@@ -282,6 +273,25 @@ static int receive_once(struct autobuf_inband *ib)
         return (int)got;
     got = autobuf_inband_input(ib, stamp_ns, buf, (size_t)got);
     return got < 0 ? (int)got : 1;
+}
+
+/* Returns 1 if something came; 0 if not, or if nothing is wanted; or an error. */
+static int receive_once(struct autobuf_inband *ib)
+{
+    size_t wanted = ab_min_size(autobuf_inband_wanted(ib), RECEIVE_BYTES);
+    char *buf;
+    int result;
+
+    if (ib->dress->reply_end && autobuf_inband_finished(ib) == 1) {
+        learn_pace(ib);
+        return 0;
+    }
+    if (wanted == 0)
+        return 0;
+    buf = calloc(1, wanted);
+    result = buf ? receive_into(ib, buf, wanted) : -ENOMEM;
+    free(buf);
+    return result;
 }
 
 int autobuf_inband_step(struct autobuf_inband *ib, uint64_t now_ns)

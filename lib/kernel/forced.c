@@ -73,7 +73,7 @@ static void add_unconnected(struct ab_forced *sum)
     if (getrlimit(RLIMIT_NOFILE, &files) == 0)
         most = ab_min(most, files.rlim_cur);
     for (int fd = 0; fd < (int)most; fd++) {
-        uint8_t state[AB_TCPINFO_BYTES];
+        uint8_t state; /* the first byte of TCP_INFO */
         socklen_t len = sizeof state;
         int snd = 0, rcv = 0;
         uint64_t bytes;
@@ -81,7 +81,7 @@ static void add_unconnected(struct ab_forced *sum)
         (void)ab_get_int(fd, SOL_SOCKET, SO_SNDBUF, &snd);
         (void)ab_get_int(fd, SOL_SOCKET, SO_RCVBUF, &rcv);
         bytes = if_above(snd, sum->snd_above_bytes) + if_above(rcv, sum->rcv_above_bytes);
-        if (bytes && getsockopt(fd, IPPROTO_TCP, TCP_INFO, state, &len) == 0 && state[0] == AB_TCP_CLOSE)
+        if (bytes && getsockopt(fd, IPPROTO_TCP, TCP_INFO, &state, &len) == 0 && state == AB_TCP_CLOSE)
             sum->bytes += bytes;
     }
 }

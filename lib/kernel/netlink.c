@@ -2,6 +2,7 @@
 #include "netlink.h"
 
 #include <errno.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
 #include <unistd.h>
@@ -61,16 +62,18 @@ int ab_netlink_ask(int protocol, const void *request, size_t len, unsigned most_
                    ab_netlink_fn *each, void *user)
 {
     int fd = socket(AF_NETLINK, SOCK_DGRAM | SOCK_CLOEXEC, protocol), result;
-    uint8_t answers[ANSWERS_BYTES];
+    uint8_t *answers; /* too large for the stack of a thread or of a signal handler */
 
     if (fd < 0)
         return -errno;
-    result = send(fd, request, len, MSG_DONTWAIT) < 0 ? -errno : 0;
+    answers = calloc(1, ANSWERS_BYTES);
+    result = !answers ? -ENOMEM : send(fd, request, len, MSG_DONTWAIT) < 0 ? -errno : 0;
     for (unsigned i = 0; result == 0 && i < most_reads; i++) { /* the kernel answers at once */
-        ssize_t got = recv(fd, answers, sizeof answers, MSG_DONTWAIT);
+        ssize_t got = recv(fd, answers, ANSWERS_BYTES, MSG_DONTWAIT);
 
         result = got < 0 ? -errno : ab_netlink_parse(answers, (size_t)got, type, each, user);
     }
+    free(answers);
     close(fd);
     return result == 0 ? -E2BIG : result;
 }

@@ -21,8 +21,8 @@ const uint8_t *ab_netlink_attribute(const uint8_t *attributes, size_t len, uint1
 
 /*
  * Sends a request, header included, to a netlink protocol, and calls the function for each message of a type in the
- * answers. Returns 1: all were read; -E2BIG: there are more than most_reads reads of 8 KB; -EPROTO; or an errno of
- * socket(2), send(2) or recv(2).
+ * answers. Returns 1: all were read; -E2BIG: there are more than most_reads reads of 8 KB; -EPROTO; -ENOMEM; or an errno
+ * of socket(2), send(2) or recv(2).
  */
 int ab_netlink_ask(int protocol, const void *request, size_t len, unsigned most_reads, uint16_t type,
                    ab_netlink_fn *each, void *user);

@@ -21,7 +21,7 @@ size_t ab_proc_read(const char *path, uint64_t *numbers, size_t count);
  */
 bool ab_proc_find(const char *text, size_t len, const char *label, const char *name, uint64_t *number);
 
-/* The same from the first 2 KB of a file of /proc. */
+/* The same from the first 512 bytes of a file of /proc. */
 bool ab_proc_read_named(const char *path, const char *label, const char *name, uint64_t *number);
 
 #endif

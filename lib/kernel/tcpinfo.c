@@ -75,7 +75,7 @@ bool ab_tcpinfo_parse(const uint8_t *bytes, size_t len, struct ab_tcpinfo *info)
     info->sndbuf_limited_ns = from_us(take64(bytes, len, 184));
     info->sent_bytes = take64(bytes, len, 200);
     info->resent_bytes = take64(bytes, len, 208);
-    info->tells_peer_window = len >= 232;
+    info->tells_peer_window = len >= AB_TCPINFO_BYTES;
     info->peer_window_bytes = take32(bytes, len, 228);
     return true;
 }

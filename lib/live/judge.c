@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 #include "judge.h"
 
+#include <string.h>
+
 #include "../plan/plan.h"
 
 /*
@@ -49,7 +51,9 @@
 
 void ab_judge_begin(struct ab_judge *judge, uint32_t intent, const struct autobuf_limits *limits)
 {
-    *judge = (struct ab_judge){.intent = intent, .limits = *limits};
+    memset(judge, 0, sizeof *judge);
+    judge->intent = intent;
+    judge->limits = *limits;
 }
 
 /* Whether it is soon known if bursts make the round-trip time long: in the looks before a trial, and in it. */

@@ -197,6 +197,8 @@ static void log_pace(const struct autobuf_live *live, uint64_t before, const cha
 {
     char from[32] = "none", to[32] = "none";
 
+    if (!ab_log_is_on(&live->log))
+        return;
     if (before)
         snprintf(from, sizeof from, "%.1f", (double)before / 1e6);
     if (live->set_bit_per_s)
@@ -208,15 +210,15 @@ static void log_pace(const struct autobuf_live *live, uint64_t before, const cha
  * TCP and all forced buffers may hold more now than before. Finding out costs a look at each connection of the
  * host, so it is done only before a buffer is forced. Returns true if less may be forced than is planned.
  */
-static bool is_too_much(struct autobuf_live *live, const struct ab_look *look,
+static bool is_too_much(struct autobuf_live *live, const struct autobuf_socket *socket,
                         const struct autobuf_plan *plan)
 {
-    bool trims = plan->flags & AUTOBUF_PLAN_SND_FORCE && 2 * plan->snd_request_bytes <= look->socket.snd_buf_bytes;
+    bool trims = plan->flags & AUTOBUF_PLAN_SND_FORCE && 2 * plan->snd_request_bytes <= socket->snd_buf_bytes;
 
     if (trims || !ab_plan_forces(plan))
         return false;
     ab_limits_forced(&live->judge.limits, live->counted);
-    return ab_plan_forces_too_much(plan, &live->judge.limits, &look->socket);
+    return ab_plan_forces_too_much(plan, &live->judge.limits, socket);
 }
 
 /* A change may have lowered the bound of what waits unsent. If it was not ours before, it was the program's, or none. */
@@ -231,7 +233,7 @@ static void note_notsent(struct autobuf_live *live, uint64_t before_bytes)
     live->notsent_bytes = now_bytes;
 }
 
-static int act(struct autobuf_live *live, const struct ab_look *look, struct autobuf_plan *plan,
+static int act(struct autobuf_live *live, const struct autobuf_socket *socket, struct autobuf_plan *plan,
                const char *why)
 {
     struct autobuf_socket now = AUTOBUF_SOCKET_INIT;
@@ -243,7 +245,7 @@ static int act(struct autobuf_live *live, const struct ab_look *look, struct aut
         heed_pace(live);
     most = ab_min(ab_mul_div(live->pace_byte_per_s, 8, 1), live->path_bit_per_s);
     before = live->set_bit_per_s;
-    if (is_too_much(live, look, plan)) { /* the next look plans by what is left */
+    if (is_too_much(live, socket, plan)) { /* the next look plans by what is left */
         plan->snd_request_bytes = plan->rcv_request_bytes = plan->rcv_clamp_bytes = 0;
         plan->flags = 0;
     }
@@ -266,8 +268,8 @@ static int act(struct autobuf_live *live, const struct ab_look *look, struct aut
     if ((plan->snd_request_bytes || plan->rcv_request_bytes || plan->flags) &&
         autobuf_socket_state(live->fd, &now) == 0) {
         ab_log(&live->log, "buffers %llu, %llu -> %llu, %llu: %s",
-               (unsigned long long)look->socket.snd_buf_bytes,
-               (unsigned long long)look->socket.rcv_buf_bytes, (unsigned long long)now.snd_buf_bytes,
+               (unsigned long long)socket->snd_buf_bytes,
+               (unsigned long long)socket->rcv_buf_bytes, (unsigned long long)now.snd_buf_bytes,
                (unsigned long long)now.rcv_buf_bytes, why);
     }
     return result;
@@ -313,16 +315,18 @@ int ab_live_apply(struct autobuf_live *live, const struct autobuf_plan *theirs, 
 {
     struct autobuf_plan plan = *theirs;
     uint64_t path_bit_per_s = live->path_bit_per_s;
-    struct ab_look look;
+    struct autobuf_socket socket = AUTOBUF_SOCKET_INIT;
     int error = ab_socket_check(live->fd, live->cookie);
 
     if (error == 0)
-        error = look_at(live->fd, 0, &look);
+        error = autobuf_socket_state(live->fd, &socket);
+    if (error == 0 && socket.stage != AUTOBUF_STAGE_CONNECTED)
+        error = -ENOTCONN;
     if (error < 0)
         return error;
     if (plan.snd_pacing_bit_per_s)
         live->path_bit_per_s = plan.snd_pacing_bit_per_s;
-    error = act(live, &look, &plan, why);
+    error = act(live, &socket, &plan, why);
     if (error < 0) {
         live->path_bit_per_s = path_bit_per_s;
         return error;
@@ -330,7 +334,7 @@ int ab_live_apply(struct autobuf_live *live, const struct autobuf_plan *theirs, 
     if (plan.snd_pacing_bit_per_s)
         ab_judge_paced(&live->judge, ab_min(theirs->snd_pacing_bit_per_s / 8, live->pace_byte_per_s));
     if (plan.flags & AUTOBUF_PLAN_SND_FORCE)
-        ab_judge_forced(&live->judge, look.socket.snd_buf_bytes);
+        ab_judge_forced(&live->judge, socket.snd_buf_bytes);
     return error;
 }
 
@@ -354,10 +358,25 @@ uint32_t ab_live_set_sides(const struct autobuf_live *live)
     return live->sides;
 }
 
+/*
+ * Looks. Returns 1 if the plan is to be applied; 0; or an error. *raised: what let_more_wait() returned. Not inlined, for
+ * a look is not to lie on the stack below act().
+ */
+static __attribute__((noinline)) int look_and_judge(struct autobuf_live *live, uint64_t now_ns,
+                                                    struct autobuf_plan *plan, const char **why, int *raised)
+{
+    struct ab_look look;
+    int error = look_at(live->fd, now_ns, &look);
+
+    if (error < 0)
+        return error;
+    *raised = let_more_wait(live, &look);
+    return ab_judge_look(&live->judge, &look, plan, why);
+}
+
 int autobuf_live_step(struct autobuf_live *live, uint64_t now_ns)
 {
     struct autobuf_plan plan;
-    struct ab_look look;
     struct ab_trial trial;
     const char *why = "";
     bool forced;
@@ -372,21 +391,18 @@ int autobuf_live_step(struct autobuf_live *live, uint64_t now_ns)
     error = ab_socket_check(live->fd, live->cookie);
     if (error < 0)
         return error;
-    error = look_at(live->fd, now_ns, &look);
-    if (error < 0)
-        return error;
     if (live->counted)
         live->judge.limits.forced_bytes = live->counted->forced_bytes;
-    raised = let_more_wait(live, &look);
     trial = ab_judge_trial(&live->judge);
-    if (!ab_judge_look(&live->judge, &look, &plan, &why))
-        return raised;
+    error = look_and_judge(live, now_ns, &plan, &why, &raised);
+    if (error <= 0)
+        return error < 0 ? error : raised;
     if (live->flags & AUTOBUF_LIVE_LOOK_ONLY) {
         ab_judge_not_done(&live->judge, &trial);
         return raised;
     }
     forced = ab_plan_forces(&plan);
-    error = act(live, &look, &plan, why);
+    error = act(live, &live->judge.last.socket, &plan, why);
     if (error < 0)
         ab_judge_not_done(&live->judge, &trial);
     if (error == 0 || (error == -EPERM && forced))

@@ -86,18 +86,19 @@ static bool is_own_folder(const char *name, bool others)
  */
 static bool way_is_ours(void)
 {
-    char name[PATH_MAX];
+    size_t bytes = strlen(files.own) + 1;
+    char *name = calloc(1, bytes);
+    bool ours = name;
 
-    for (const char *slash = strchr(files.own + 1, '/'); slash; slash = strchr(slash + 1, '/')) {
-        size_t bytes = (size_t)(slash - files.own);
-        bool above = bytes < files.base_bytes;
+    for (size_t i = 1; ours && i < bytes - 1; i++) {
+        bool above = i < files.base_bytes;
 
-        memcpy(name, files.own, bytes);
-        name[bytes] = '\0';
-        if ((!above || !geteuid()) && !is_own_folder(name, above))
-            return false;
+        name[i - 1] = files.own[i - 1];
+        if (files.own[i] == '/' && (!above || !geteuid()))
+            ours = is_own_folder(name, above);
     }
-    return true;
+    free(name);
+    return ours;
 }
 
 const char *autobuf_paths_own(void)

@@ -47,14 +47,10 @@ static bool lock_is_good(int fd, const char *file)
 }
 
 /* Opens FILE.lock, which is never removed: another writer may wait at it. */
-static int open_lock(const char *file, uint32_t flags)
+static int open_lock(const char *name, const char *file, uint32_t flags)
 {
-    char name[PATH_MAX];
-    int fd;
+    int fd = open(name, O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK | O_NOCTTY, 0600);
 
-    if (snprintf(name, sizeof name, "%s.lock", file) >= (int)sizeof name)
-        return -EINVAL;
-    fd = open(name, O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK | O_NOCTTY, 0600);
     if (fd < 0)
         return -errno;
     if (!lock_is_good(fd, file)) {
@@ -100,23 +96,21 @@ static int flush(struct autobuf_paths_writer *w)
 }
 
 /* Makes the last two folders on the way to the user's own store: ~/.cache/autobuf. */
-static void make_folders(const char *file)
+static void make_folders(char *file)
 {
-    char name[PATH_MAX];
-    char *slash, *above;
+    char *slash = strrchr(file, '/'), *above;
 
-    memcpy(name, file, strlen(file) + 1);
-    slash = strrchr(name, '/');
     if (!slash)
         return;
     *slash = '\0';
-    above = strrchr(name, '/');
-    if (above && above != name) {
+    above = strrchr(file, '/');
+    if (above && above != file) {
         *above = '\0';
-        (void)mkdir(name, 0700); /* mostly it is there; open() tells if it is not */
+        (void)mkdir(file, 0700); /* mostly it is there; open() tells if it is not */
         *above = '/';
     }
-    (void)mkdir(name, 0700);
+    (void)mkdir(file, 0700);
+    *slash = '/';
 }
 
 int autobuf_paths_write(struct autobuf_paths_writer **writer, const char *file, uint32_t flags)
@@ -131,20 +125,22 @@ int autobuf_paths_write(struct autobuf_paths_writer **writer, const char *file, 
         return -EINVAL;
     if (!name)
         return -ENOENT;
-    if (!file)
-        make_folders(name);
     w = calloc(1, sizeof *w);
     if (!w)
         return -ENOMEM;
     w->flags = flags;
     w->fd = w->lock = -1;
+    /* First the lock's name, which is longer than that of the new file. */
     if (snprintf(w->file, sizeof w->file, "%s", name) >= (int)sizeof w->file ||
-        snprintf(w->fresh, sizeof w->fresh, "%s.new", name) >= (int)sizeof w->fresh) {
+        snprintf(w->fresh, sizeof w->fresh, "%s.lock", name) >= (int)sizeof w->fresh) {
         autobuf_paths_abort(w);
         return -EINVAL;
     }
-    error = w->lock = open_lock(name, flags);
+    if (!file)
+        make_folders(w->fresh);
+    error = w->lock = open_lock(w->fresh, name, flags);
     if (error >= 0) { /* one that a killed writer left is not wanted any more */
+        snprintf(w->fresh, sizeof w->fresh, "%s.new", name);
         (void)unlink(w->fresh);
         w->fd = open(w->fresh, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW, 0644);
         error = w->fd < 0 ? -errno : 0;
@@ -199,17 +195,15 @@ int autobuf_paths_set_stamp(struct autobuf_paths_writer *w, const uint8_t *stamp
     return 0;
 }
 
-/* So that the new name is still there after a crash of the host. */
-static int sync_folder(const char *file)
+/* So that the new name is still there after a crash of the host. Cuts the name. */
+static int sync_folder(char *file)
 {
-    char folder[PATH_MAX];
-    const char *slash = strrchr(file, '/');
-    size_t length = slash ? (size_t)(slash - file) + 1 : 0;
+    char *slash = strrchr(file, '/');
     int fd, error = 0;
 
-    memcpy(folder, slash ? file : ".", slash ? length : 1);
-    folder[slash ? length : 1] = '\0';
-    fd = open(folder, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    if (slash)
+        slash[1] = '\0';
+    fd = open(slash ? file : ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
     if (fd < 0)
         return -errno;
     if (fsync(fd) < 0 && errno != EINVAL && errno != EROFS) /* some file systems cannot */

@@ -188,11 +188,33 @@ static void add_line(struct text *t, const struct words *w, const struct line *l
     }
 }
 
+static void explain_send(struct text *t, const struct autobuf_plan *p)
+{
+    struct line snd = {p->snd_reason, p->snd_sysctl, p->snd_wanted_bytes, p->snd_request_bytes,
+                       p->snd_window_bytes, p->snd_kernel_bytes, 0,
+                       (p->flags & AUTOBUF_PLAN_SND_UNLOCK) != 0,
+                       (p->flags & AUTOBUF_PLAN_SND_AT_LEAST) != 0};
+
+    add_line(t, &snd_words, &snd, p->rtt_ns);
+    if (p->snd_pacing_bit_per_s)
+        add(t, "; paced at %.1f Mbit/s of payload, so that no queue builds up",
+            (double)p->snd_pacing_bit_per_s / 1e6);
+}
+
+static void explain_receive(struct text *t, const struct autobuf_plan *p)
+{
+    struct line rcv = {p->rcv_reason, p->rcv_sysctl, p->rcv_wanted_bytes, p->rcv_request_bytes,
+                       p->rcv_window_bytes, p->rcv_kernel_bytes, p->rcv_clamp_bytes,
+                       (p->flags & AUTOBUF_PLAN_RCV_UNLOCK) != 0,
+                       (p->flags & AUTOBUF_PLAN_RCV_AT_LEAST) != 0};
+
+    add_line(t, &rcv_words, &rcv, p->rtt_ns);
+}
+
 int autobuf_plan_explain(const struct autobuf_plan *theirs, char *buf, size_t cap)
 {
     struct autobuf_plan p;
     struct text t = {buf, cap, 0};
-    struct line snd, rcv;
 
     if (!buf && cap)
         return -EINVAL;
@@ -200,36 +222,27 @@ int autobuf_plan_explain(const struct autobuf_plan *theirs, char *buf, size_t ca
         buf[0] = '\0';
     if (!ab_struct_in(&p, sizeof p, theirs))
         return -EINVAL;
-    snd = (struct line){p.snd_reason, p.snd_sysctl, p.snd_wanted_bytes, p.snd_request_bytes,
-                        p.snd_window_bytes, p.snd_kernel_bytes, 0,
-                        (p.flags & AUTOBUF_PLAN_SND_UNLOCK) != 0,
-                        (p.flags & AUTOBUF_PLAN_SND_AT_LEAST) != 0};
-    rcv = (struct line){p.rcv_reason, p.rcv_sysctl, p.rcv_wanted_bytes, p.rcv_request_bytes,
-                        p.rcv_window_bytes, p.rcv_kernel_bytes, p.rcv_clamp_bytes,
-                        (p.flags & AUTOBUF_PLAN_RCV_UNLOCK) != 0,
-                        (p.flags & AUTOBUF_PLAN_RCV_AT_LEAST) != 0};
-    add_line(&t, &snd_words, &snd, p.rtt_ns);
-    if (p.snd_pacing_bit_per_s)
-        add(&t, "; paced at %.1f Mbit/s of payload, so that no queue builds up",
-            (double)p.snd_pacing_bit_per_s / 1e6);
+    explain_send(&t, &p);
     add(&t, "\n");
-    add_line(&t, &rcv_words, &rcv, p.rtt_ns);
+    explain_receive(&t, &p);
     add(&t, "\n");
     return (int)t.len;
 }
 
 void ab_plan_log(const struct autobuf_plan *plan, const struct ab_log *log)
 {
-    const uint32_t sides[] = {AUTOBUF_INTENT_SENDS, AUTOBUF_INTENT_RECEIVES};
     uint32_t wanted = plan->intent & (AUTOBUF_INTENT_SENDS | AUTOBUF_INTENT_RECEIVES);
-    char text[512], *end, *line = text;
+    char text[AB_LOG_BYTES];
 
-    autobuf_plan_explain(plan, text, sizeof text);
-    for (size_t i = 0; i < 2 && (end = strchr(line, '\n')) != NULL; i++) {
-        *end = '\0';
-        if (!wanted || wanted & sides[i])
-            ab_log(log, "%s", line);
-        line = end + 1;
+    if (!ab_log_is_on(log))
+        return;
+    if (wanted != AUTOBUF_INTENT_RECEIVES) {
+        explain_send(&(struct text){text, sizeof text, 0}, plan);
+        ab_log(log, "%s", text);
+    }
+    if (wanted != AUTOBUF_INTENT_SENDS) {
+        explain_receive(&(struct text){text, sizeof text, 0}, plan);
+        ab_log(log, "%s", text);
     }
 }
 

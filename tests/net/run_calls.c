@@ -21,6 +21,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/auxv.h>
 #include <sys/epoll.h>
 #include <sys/ioctl.h>
 #include <sys/mman.h>
@@ -36,6 +37,9 @@
 
 #ifndef SO_BUF_LOCK
 #define SO_BUF_LOCK 72 /* Linux 5.15 */
+#endif
+#ifndef AT_MINSIGSTKSZ
+#define AT_MINSIGSTKSZ 51
 #endif
 
 #define MB 1000000U
@@ -84,15 +88,19 @@ static void say_sizes(const char *what, int fd)
     fflush(stdout);
 }
 
-static int listener_of(struct sockaddr_in *address)
+static int bound(int fd, struct sockaddr_in *address)
 {
     socklen_t length = sizeof *address;
-    int fd = must(socket(AF_INET, SOCK_STREAM, 0), "socket");
 
     *address = (struct sockaddr_in){.sin_family = AF_INET, .sin_addr = {htonl(INADDR_LOOPBACK)}};
     must(bind(fd, (struct sockaddr *)address, length), "bind");
     must(getsockname(fd, (struct sockaddr *)address, &length), "getsockname");
     return fd;
+}
+
+static int listener_of(struct sockaddr_in *address)
+{
+    return bound(must(socket(AF_INET, SOCK_STREAM, 0), "socket"), address);
 }
 
 static int connected(const struct sockaddr_in *address)
@@ -126,7 +134,7 @@ struct reader {
 
 static void *read_all(void *context)
 {
-    static _Thread_local unsigned char data[65536];
+    unsigned char data[65536];
     struct reader *reader = context;
     ssize_t got;
 
@@ -1296,6 +1304,137 @@ static void errnos(void)
     KEEPS(close(out));
 }
 
+/* --------------------------------------------------------------------------------- little stack */
+
+static struct {
+    struct sockaddr_in peer;
+    long results[9];
+    unsigned char *stack;
+    size_t stack_bytes;
+} little;
+
+/* From a socket to its end, with a large call and with small ones. */
+static void *use_little_stack(void *unused)
+{
+    static char data[MB];
+    long *result = little.results;
+    int fd = socket(AF_INET, SOCK_STREAM, 0), bytes = LOCK_BYTES;
+    struct pollfd writable = {fd, POLLOUT, 0};
+
+    *result++ = fd < 0;
+    *result++ = setsockopt(fd, SOL_SOCKET, SO_SNDBUF, &bytes, sizeof bytes);
+    *result++ = connect(fd, (struct sockaddr *)&little.peer, sizeof little.peer);
+    *result++ = send(fd, data, MB, 0);
+    for (int i = 0; i < 300; i++)
+        *result += write(fd, data, 30000);
+    result++;
+    *result++ = poll(&writable, 1, -1);
+    *result++ = option_of(fd, SO_SNDBUF);
+    *result++ = shutdown(fd, SHUT_WR);
+    *result++ = close(fd);
+    return unused;
+}
+
+/* As a thread that has some variables of its own. */
+static void *use_stack_of_thread(void *unused)
+{
+    volatile char own[4096];
+
+    own[0] = 1;
+    use_little_stack(unused);
+    own[sizeof own - 1] = 1;
+    return unused;
+}
+
+static void use_alternate_stack(int number)
+{
+    (void)number;
+    use_little_stack(NULL);
+}
+
+static void *accept_and_read(void *context)
+{
+    struct reader *reader = context;
+
+    reader->fd = must(accept(reader->fd, NULL, NULL), "accept");
+    return read_all(reader);
+}
+
+/* Painted, and above a page that nobody may touch. */
+static void make_little_stack(size_t bytes)
+{
+    size_t page = (size_t)sysconf(_SC_PAGESIZE);
+    unsigned char *start = mmap(NULL, page + bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+
+    must(start == MAP_FAILED ? -1 : mprotect(start, page, PROT_NONE), "mmap");
+    little.stack = memset(start + page, 0xa5, bytes);
+    little.stack_bytes = bytes;
+}
+
+/*
+ * A listener that the C library does not know of, so that what has to be found out once is found out on the little stack.
+ * Its sizes are set, for what --probe measures on loopback must not slow the reader down: --keep-sizes obeys them.
+ */
+static int unseen_listener(void)
+{
+    int fd = must((int)syscall(SYS_socket, AF_INET, SOCK_STREAM, 0), "socket"), bytes = MB;
+
+    must((int)syscall(SYS_setsockopt, fd, SOL_SOCKET, SO_SNDBUF, &bytes, sizeof bytes), "SO_SNDBUF");
+    must((int)syscall(SYS_setsockopt, fd, SOL_SOCKET, SO_RCVBUF, &bytes, sizeof bytes), "SO_RCVBUF");
+    return fd;
+}
+
+static void run_on_little_stack(bool handler, size_t bytes)
+{
+    struct sigaction action = {.sa_handler = use_alternate_stack, .sa_flags = SA_ONSTACK};
+    struct reader reader = {.fd = bound(unseen_listener(), &little.peer)};
+    pthread_attr_t attributes;
+    pthread_t thread;
+    stack_t stack;
+
+    must(listen(reader.fd, 1), "listen");
+    make_little_stack(bytes);
+    must(-pthread_create(&reader.thread, NULL, accept_and_read, &reader), "pthread_create");
+    if (handler) {
+        stack = (stack_t){.ss_sp = little.stack, .ss_size = bytes};
+        must(sigaltstack(&stack, NULL), "sigaltstack");
+        sigaction(SIGUSR1, &action, NULL);
+        raise(SIGUSR1);
+    } else {
+        pthread_attr_init(&attributes);
+        must(-pthread_attr_setstack(&attributes, little.stack, bytes), "pthread_attr_setstack");
+        must(-pthread_create(&thread, &attributes, use_stack_of_thread, NULL), "pthread_create");
+        pthread_join(thread, NULL);
+    }
+    for (size_t i = 0; i < sizeof little.results / sizeof *little.results; i++)
+        printf("call %zu: %ld\n", i, little.results[i]);
+    end_reader(&reader);
+}
+
+static void little_thread(void)
+{
+    run_on_little_stack(false, (size_t)PTHREAD_STACK_MIN);
+}
+
+/* Of 8 KB. Where a processor has large registers, the kernel's own frame may take as much. */
+static void little_handler(void)
+{
+    size_t most = getauxval(AT_MINSIGSTKSZ) + 5120;
+
+    run_on_little_stack(true, most > 8192 ? most : 8192);
+}
+
+/* How deep the same calls go where there is room: what a test compares, so no scene. */
+static void tell_depth(bool handler)
+{
+    size_t untouched = 0;
+
+    run_on_little_stack(handler, 65536);
+    while (little.stack[untouched] == 0xa5)
+        untouched++;
+    printf("depth: %zu\n", little.stack_bytes - untouched);
+}
+
 static const struct {
     const char *name;
     void (*run)(void);
@@ -1309,12 +1448,17 @@ static const struct {
     {"whole_writes", whole_writes}, {"numbers_reused", numbers_reused}, {"impossible_sizes", impossible_sizes}, {"whole_files", whole_files},
     {"sizes_after_failures", sizes_after_failures}, {"closed_elsewhere", closed_elsewhere}, {"told_beside", told_beside},
     {"forks_beside", forks_beside}, {"large_calls_of_a_child", large_calls_of_a_child}, {"other_calls", other_calls},
+    {"little_thread", little_thread}, {"little_handler", little_handler},
 };
 
 int main(int argc, char **argv)
 {
     if (argc == 3 && strcmp(argv[1], "inherited") == 0)
         inherited(atoi(argv[2]));
+    if (argc == 3 && strcmp(argv[1], "depth") == 0) {
+        tell_depth(strcmp(argv[2], "handler") == 0);
+        return 0;
+    }
     for (size_t i = 0; argc == 2 && i < sizeof scenes / sizeof *scenes; i++)
         if (strcmp(argv[1], scenes[i].name) == 0) {
             scenes[i].run();

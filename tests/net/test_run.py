@@ -20,7 +20,7 @@ import subprocess
 import sys
 import tempfile
 import unittest
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 
 sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
 
@@ -125,6 +125,46 @@ class Same(unittest.TestCase):
         self.assertIn("transfer 8", plain(CALLS, "transfers").stdout)
         self.assertIn("read: 40000000 bytes", plain(CALLS, "transfers").stdout)
         self.assertEqual(plain(CALLS, "sigpipe").returncode, -signal.SIGPIPE)
+
+
+@beside
+class LittleStack(unittest.TestCase):
+    """Of a thread with the least that there may be, and of a signal handler with 8 KB."""
+    WAYS = ((), ("--intent", "low-delay"), ("--keep-sizes",), ("--report", "--intent", "low-delay"), 
+            ("--probe", "--intent", "low-delay", "--keep-sizes"))
+    """Options. With a path store that knows the peer, and with none, all is done that takes stack."""
+
+    def ways(self) -> Iterator[tuple[tuple[str, ...], dict[str, str]]]:
+        """With an environment for each."""
+        known, empty = (f"{self.enterContext(tempfile.TemporaryDirectory())}/paths" for _ in range(2))
+        for local in ((), ("--from", "lo")):
+            done = plain(COMMAND, "paths", "--store", known, "--rate", "400M", "--rtt", "100", *local, "set", "127.0.0.0/8")
+            self.assertEqual(done.returncode, 0, done.stderr)
+        for options in self.WAYS:
+            for store in (known, empty):
+                for log in ({}, {"AUTOBUF": "log"}):
+                    pathlib.Path(empty).unlink(missing_ok=True)
+                    yield options, clean() | {"AUTOBUF_PATHS": store} | log
+
+    def test_it_is_enough(self) -> None:
+        for scene in ("little_thread", "little_handler"):
+            without = plain(CALLS, scene)
+            self.assertEqual(without.returncode, 0, without.stderr)
+            for options, environment in self.ways():
+                with self.subTest(scene, options=options, environment=environment):
+                    done = under(CALLS, scene, options=options, env=environment)
+                    self.assertEqual((done.returncode, done.stdout), (0, without.stdout))
+
+    def test_ours_is_at_most_4_kb(self) -> None:
+        def depth(done: subprocess.CompletedProcess) -> int:
+            self.assertEqual(done.returncode, 0, done.stderr)
+            return int(done.stdout.rsplit("depth: ")[1])
+
+        for where in ("thread", "handler"):
+            without = depth(plain(CALLS, "depth", where))
+            for options, environment in self.ways():
+                with self.subTest(where, options=options, environment=environment):
+                    self.assertLessEqual(depth(under(CALLS, "depth", where, options=options, env=environment)) - without, 4096)
 
 
 TALKS = """
