@@ -22,22 +22,22 @@ TOUCHED = ("connect proxy-connect exit-status transfer stderr-data stderr-after-
 STRICT = "9.6p1"
 """From here on a key exchange is strict. With a server before it PuTTY refuses ChaCha20 (0.80; Debian's 0.78-2+deb12u2), whoever
 has patched it: Terrapin, CVE-2023-48795."""
-ALONE = ("unshare", "--net", "--pid", "--fork", "--kill-child", "--mount-proc", "sh", "-c",
-         'ip link set lo up && mount -t tmpfs home ~/.ssh && mount --bind "$1" "$2" && cd "$2" && shift 2 && exec make "$@"', "sh")
-"""Runs make with a copy of a built tree, at the place where it was built and which it names. The suite's servers have fixed ports, and it
-leaves agents behind. Those of 10.1p1 and later have a folder in ~/.ssh, which is therefore in memory."""
+ALONE = ("unshare", "--net", "--pid", "--fork", "--kill-child", "--mount-proc", "sh", "-c", 'ip link set lo up && mount -t tmpfs home ~/.ssh && exec "$@"', "sh")
+"""The suite's servers have fixed ports, and it leaves agents behind. Those of 10.1p1 and later have a folder in ~/.ssh, which is
+therefore in memory."""
+PLACES = ("BUILDDIR", "abs_top_srcdir", "abs_top_builddir")
+"""Of a tree, where it was built, as its Makefile names them. Sockets there would have too long a name."""
 
 
 class Suite(unittest.TestCase):
     def make(self, version: str, upstreams: bool, *targets: str) -> str:
         folder = self.enterContext(tempfile.TemporaryDirectory())
-        built = prefix(version, upstreams=upstreams) / "tree"
-        tree = shutil.copytree(built, pathlib.Path(folder, "tree"), symlinks=True)
+        tree = shutil.copytree(prefix(version, upstreams=upstreams) / "tree", pathlib.Path(folder, "tree"), symlinks=True)
         settings = pathlib.Path("~/.ssh").expanduser()
         if not settings.exists():
             settings.mkdir()
             self.addCleanup(settings.rmdir)
-        done = subprocess.run([*ALONE, tree, built, *targets], capture_output=True, text=True,
+        done = subprocess.run([*ALONE, "make", "-C", tree, *(f"{name}={tree}" for name in PLACES), *targets], capture_output=True, text=True,
                               env=os.environ | {"TEST_SSH_UNSAFE_PERMISSIONS": "1", "TMPDIR": folder},
                               stdin=subprocess.DEVNULL)
         failed = re.findall("^(?:failed|FAIL|make.*Error).*", done.stdout + done.stderr, re.M)
