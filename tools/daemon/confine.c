@@ -119,6 +119,12 @@ static void note(int *error, int result)
         *error = result;
 }
 
+/* For SCMP_A0() and the others leave a field out. */
+static struct scmp_arg_cmp argument(unsigned at, enum scmp_compare how, scmp_datum_t value)
+{
+    return (struct scmp_arg_cmp){.arg = at, .op = how, .datum_a = value};
+}
+
 static void allow(scmp_filter_ctx filter, const char *const *names, size_t count, bool not_the_loan, int *error)
 {
     for (size_t i = 0; i < count; i++) {
@@ -127,7 +133,7 @@ static void allow(scmp_filter_ctx filter, const char *const *names, size_t count
         if (call == __NR_SCMP_ERROR)
             continue;
         /* Not "is another one": the kernel takes half of the register, and the filter compares all of it. */
-        note(error, not_the_loan ? seccomp_rule_add(filter, SCMP_ACT_ALLOW, call, 1, SCMP_A0(SCMP_CMP_LT, LOAN_FD))
+        note(error, not_the_loan ? seccomp_rule_add(filter, SCMP_ACT_ALLOW, call, 1, argument(0, SCMP_CMP_LT, LOAN_FD))
                                  : seccomp_rule_add(filter, SCMP_ACT_ALLOW, call, 0));
     }
 }
@@ -135,9 +141,9 @@ static void allow(scmp_filter_ctx filter, const char *const *names, size_t count
 static void allow_options(scmp_filter_ctx filter, int call, const struct option *options, size_t count, int *error)
 {
     for (size_t i = 0; i < count; i++)
-        note(error, seccomp_rule_add(filter, SCMP_ACT_ALLOW, call, 3, SCMP_A0(SCMP_CMP_EQ, LOAN_FD),
-                                     SCMP_A1(SCMP_CMP_EQ, (scmp_datum_t)options[i].level),
-                                     SCMP_A2(SCMP_CMP_EQ, (scmp_datum_t)options[i].name)));
+        note(error, seccomp_rule_add(filter, SCMP_ACT_ALLOW, call, 3, argument(0, SCMP_CMP_EQ, LOAN_FD),
+                                     argument(1, SCMP_CMP_EQ, (scmp_datum_t)options[i].level),
+                                     argument(2, SCMP_CMP_EQ, (scmp_datum_t)options[i].name)));
 }
 
 /* Of other sockets all that anybody may set. */
@@ -146,30 +152,30 @@ static void allow_own_options(scmp_filter_ctx filter, int *error)
     const scmp_datum_t least = SO_SNDBUFFORCE, most = SO_RCVBUFFORCE; /* the one follows the other */
     const int call = SCMP_SYS(setsockopt);
 
-    note(error, seccomp_rule_add(filter, SCMP_ACT_ALLOW, SCMP_SYS(getsockopt), 1, SCMP_A0(SCMP_CMP_LT, LOAN_FD)));
-    note(error, seccomp_rule_add(filter, SCMP_ACT_ALLOW, call, 2, SCMP_A0(SCMP_CMP_LT, LOAN_FD), SCMP_A1(SCMP_CMP_NE, SOL_SOCKET)));
-    note(error, seccomp_rule_add(filter, SCMP_ACT_ALLOW, call, 3, SCMP_A0(SCMP_CMP_LT, LOAN_FD), SCMP_A1(SCMP_CMP_EQ, SOL_SOCKET),
-                                 SCMP_A2(SCMP_CMP_LT, least)));
-    note(error, seccomp_rule_add(filter, SCMP_ACT_ALLOW, call, 3, SCMP_A0(SCMP_CMP_LT, LOAN_FD), SCMP_A1(SCMP_CMP_EQ, SOL_SOCKET),
-                                 SCMP_A2(SCMP_CMP_GT, most)));
+    note(error, seccomp_rule_add(filter, SCMP_ACT_ALLOW, SCMP_SYS(getsockopt), 1, argument(0, SCMP_CMP_LT, LOAN_FD)));
+    note(error, seccomp_rule_add(filter, SCMP_ACT_ALLOW, call, 2, argument(0, SCMP_CMP_LT, LOAN_FD), argument(1, SCMP_CMP_NE, SOL_SOCKET)));
+    note(error, seccomp_rule_add(filter, SCMP_ACT_ALLOW, call, 3, argument(0, SCMP_CMP_LT, LOAN_FD), argument(1, SCMP_CMP_EQ, SOL_SOCKET),
+                                 argument(2, SCMP_CMP_LT, least)));
+    note(error, seccomp_rule_add(filter, SCMP_ACT_ALLOW, call, 3, argument(0, SCMP_CMP_LT, LOAN_FD), argument(1, SCMP_CMP_EQ, SOL_SOCKET),
+                                 argument(2, SCMP_CMP_GT, most)));
 }
 
 /* A mapping of the borrowed socket would show what it receives. */
 static void allow_mappings(scmp_filter_ctx filter, int call, int *error)
 {
-    note(error, seccomp_rule_add(filter, SCMP_ACT_ALLOW, call, 1, SCMP_A4(SCMP_CMP_LT, LOAN_FD)));
-    note(error, seccomp_rule_add(filter, SCMP_ACT_ALLOW, call, 1, SCMP_A4(SCMP_CMP_EQ, NO_FD)));
-    note(error, seccomp_rule_add(filter, SCMP_ACT_ALLOW, call, 1, SCMP_A4(SCMP_CMP_EQ, NO_FD_WIDE)));
+    note(error, seccomp_rule_add(filter, SCMP_ACT_ALLOW, call, 1, argument(4, SCMP_CMP_LT, LOAN_FD)));
+    note(error, seccomp_rule_add(filter, SCMP_ACT_ALLOW, call, 1, argument(4, SCMP_CMP_EQ, NO_FD)));
+    note(error, seccomp_rule_add(filter, SCMP_ACT_ALLOW, call, 1, argument(4, SCMP_CMP_EQ, NO_FD_WIDE)));
 }
 
 static void ask(scmp_filter_ctx filter, int *error)
 {
     note(error, seccomp_rule_add(filter, SCMP_ACT_NOTIFY, SCMP_SYS(pidfd_getfd), 0));
     for (size_t i = 0; i < COUNT(forced); i++)
-        note(error, seccomp_rule_add(filter, SCMP_ACT_NOTIFY, SCMP_SYS(setsockopt), 2, SCMP_A1(SCMP_CMP_EQ, (scmp_datum_t)forced[i].level),
-                                     SCMP_A2(SCMP_CMP_EQ, (scmp_datum_t)forced[i].name)));
-    note(error, seccomp_rule_add(filter, SCMP_ACT_NOTIFY, SCMP_SYS(setsockopt), 3, SCMP_A0(SCMP_CMP_EQ, LOAN_FD),
-                                 SCMP_A1(SCMP_CMP_EQ, IPPROTO_TCP), SCMP_A2(SCMP_CMP_EQ, TCP_CONGESTION)));
+        note(error, seccomp_rule_add(filter, SCMP_ACT_NOTIFY, SCMP_SYS(setsockopt), 2, argument(1, SCMP_CMP_EQ, (scmp_datum_t)forced[i].level),
+                                     argument(2, SCMP_CMP_EQ, (scmp_datum_t)forced[i].name)));
+    note(error, seccomp_rule_add(filter, SCMP_ACT_NOTIFY, SCMP_SYS(setsockopt), 3, argument(0, SCMP_CMP_EQ, LOAN_FD),
+                                 argument(1, SCMP_CMP_EQ, IPPROTO_TCP), argument(2, SCMP_CMP_EQ, TCP_CONGESTION)));
 }
 
 static scmp_filter_ctx make(int *error)
