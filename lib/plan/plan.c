@@ -13,6 +13,7 @@
 #define LOW_DELAY_CLAMP_PERCENT 115
 #define LOW_DELAY_SND_PERCENT 125
 #define LOW_DELAY_RCV_PERCENT 105
+#define LOW_DELAY_SEGMENTS 4 /* but so many, of which three tell that the first is lost (RFC 5681): on loopback one has 64 KB */
 /*
  * How much of the product a buffer is to hold. In a send buffer what exceeds the product stands in a queue. 135% is
  * enough for congestion control, whose window falls by 30% after a loss (cubic; transfer --quick, cells with
@@ -37,6 +38,7 @@ struct side {
     uint64_t settable_stored; /* by setsockopt() */
     uint64_t share_stored;    /* and that one socket may pin */
     uint64_t window_max;      /* that the window scale can tell */
+    uint64_t held_least;      /* window for low delay */
     bool receives;
     bool locked;
     bool for_good;            /* and nobody can unlock it */
@@ -145,6 +147,7 @@ static struct side snd_side(const struct autobuf_limits *limits, const struct au
         .settable_stored = doubled(limits->snd_settable_bytes),
         .share_stored = share_stored(limits),
         .window_max = window_max(limits, socket, socket->snd_window_max_bytes),
+        .held_least = LOW_DELAY_SEGMENTS * (uint64_t)socket->mss_bytes,
         .locked = socket->locks & AUTOBUF_LOCK_SND,
         .for_good = limits->flags & AUTOBUF_LIMITS_NO_UNLOCK,
         .late = socket->stage == AUTOBUF_STAGE_CONNECTED,
@@ -172,6 +175,7 @@ static struct side rcv_side(const struct autobuf_limits *limits, const struct au
         .settable_stored = doubled(limits->rcv_settable_bytes),
         .share_stored = share_stored(limits),
         .window_max = window_max(limits, socket, socket->rcv_window_max_bytes),
+        .held_least = LOW_DELAY_SEGMENTS * (uint64_t)socket->mss_bytes,
         .receives = true,
         .locked = socket->locks & AUTOBUF_LOCK_RCV,
         .for_good = limits->flags & AUTOBUF_LIMITS_NO_UNLOCK,
@@ -271,8 +275,8 @@ static struct verdict judge(const struct side *side, uint64_t wanted, uint64_t a
  */
 static struct verdict judge_low_delay(const struct side *side, uint64_t wanted)
 {
-    uint64_t target = ab_mul_div(
-        wanted, side->receives ? LOW_DELAY_RCV_PERCENT : LOW_DELAY_SND_PERCENT, 100);
+    uint64_t target = ab_max(
+        ab_mul_div(wanted, side->receives ? LOW_DELAY_RCV_PERCENT : LOW_DELAY_SND_PERCENT, 100), side->held_least);
     uint64_t stored = stored_for(side, target);
     struct verdict v = judge(side, wanted, target);
 
@@ -374,7 +378,7 @@ static void plan_rcv(const struct side *side, uint64_t expected_bytes, bool held
         v.needed >= AB_RCV_STORED(plan->rcv_wanted_bytes)) {
         uint64_t clamp = ab_mul_div(plan->rcv_wanted_bytes, LOW_DELAY_CLAMP_PERCENT, 100);
 
-        plan->rcv_clamp_bytes = ab_min(clamp, side->window_max);
+        plan->rcv_clamp_bytes = ab_min(ab_max(clamp, side->held_least), side->window_max);
         plan->rcv_window_bytes = ab_min(v.window, plan->rcv_clamp_bytes);
     }
     if (v.reason != AUTOBUF_REASON_CAPPED)

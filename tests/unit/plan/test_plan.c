@@ -1063,6 +1063,31 @@ static bool tcp_knows_the_time(const struct autobuf_socket *s)
     return s->rtt_min_ns && s->rtt_min_ns != AUTOBUF_NS_UNSET;
 }
 
+/* On a path that holds less than that, as loopback, four segments still fit in a window, and in what is advertised. */
+static void low_delay_leaves_room_for_segments(void **state)
+{
+    static const uint32_t msses[] = {536, 1448, 8948, 65483};
+
+    (void)state;
+    for (size_t i = 0; i < 2 * COUNT(msses); i++) {
+        struct autobuf_path path = AUTOBUF_PATH_INIT;
+        struct autobuf_socket s = socket_new();
+        struct autobuf_plan p = AUTOBUF_PLAN_INIT;
+        uint64_t least = 4 * (uint64_t)msses[i / 2];
+
+        s.stage = i % 2 ? CONNECTED : NEW;
+        s.mss_bytes = msses[i / 2];
+        s.snd_window_max_bytes = s.rcv_window_max_bytes = SCALED(10);
+        assert_int_equal(autobuf_path_given(&path, 1000 * MBIT, 10000), 0);
+        assert_int_equal(autobuf_plan_make(&path, &host_6_18, &s, AUTOBUF_INTENT_LOW_DELAY, 0, &p), 0);
+        assert_true(p.snd_wanted_bytes < 4000);
+        assert_true(p.snd_window_bytes >= least && p.snd_window_bytes <= least + 4000);
+        assert_true(p.rcv_window_bytes >= least);
+        if (s.stage == CONNECTED || p.rcv_clamp_bytes) /* before, the buffer that there is does not become smaller */
+            assert_true(p.rcv_clamp_bytes >= least && p.rcv_clamp_bytes <= least + 4000);
+    }
+}
+
 /* One side of a plan with what bounds it. */
 struct planned {
     uint64_t wanted, request, window, kernel, settable, share;
@@ -1537,6 +1562,7 @@ int main(void)
         cmocka_unit_test(huge_products_do_not_overflow),
         cmocka_unit_test(windows_do_not_wrap),
         cmocka_unit_test(low_delay_holds_both_sides),
+        cmocka_unit_test(low_delay_leaves_room_for_segments),
         cmocka_unit_test(one_direction_alone),
         cmocka_unit_test(bad_inputs_are_refused),
         cmocka_unit_test(older_program_s_plan),
