@@ -117,10 +117,10 @@ served() { until on $1 ss -Hltn "sport = :$2" | grep -q .; do usleep 1000; done;
 # program NAME SENDER: from a to b; says how long it took
 program()
 {
-    rm -rf $zoo/tmp/work
-    mkdir -p $zoo/tmp/work/got
-    head -c "$bytes" /dev/zero >$zoo/tmp/work/file
-    chown -R nobody:nogroup $zoo/tmp/work
+    rm -rf $zoo/tmp/files
+    mkdir -p $zoo/tmp/files/got
+    head -c "$bytes" /dev/zero >$zoo/tmp/files/file
+    chown -R nobody:nogroup $zoo/tmp/files
     case $2 in
     serve) server=10.0.1.1 at=a to=b ;;
     move) server=10.0.2.1 at=b to=a ;;

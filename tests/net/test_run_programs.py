@@ -44,7 +44,7 @@ CANNOT = re.compile(r"^#(client|server): autobuf run: (.*)$", re.M)
 
 AROUND = """
 ip link set lo up
-export UNDER='%(under)s' PORT=7700 SERVER=127.0.0.1 WORK=/tmp/work HOME=/tmp/work LC_ALL=C.UTF-8
+export UNDER='%(under)s' PORT=7700 SERVER=127.0.0.1 WORK=/tmp/files HOME=/tmp/files LC_ALL=C.UTF-8
 rm -rf $WORK /tmp/decisions
 mkdir -p $WORK/got
 seq 3000000 | head -c %(bytes)d >$WORK/file
@@ -421,7 +421,7 @@ class InRoot(unittest.TestCase):
             cls.root.well("install", "-D", "-m", "755", "/dev/null", target)
             cls.root.write(target, pathlib.Path(built(name)).read_bytes())
         cls.root.write("/usr/sbin/policy-rc.d", "#!/bin/sh\nexit 101\n")  # no server is started by its installation
-        cls.root.sh("chmod +x /usr/sbin/policy-rc.d; sed -i 's,^nobody:.*,nobody:x:65534:65534::/tmp/work:/bin/sh,' /etc/passwd; "
+        cls.root.sh("chmod +x /usr/sbin/policy-rc.d; sed -i 's,^nobody:.*,nobody:x:65534:65534::/tmp/files:/bin/sh,' /etc/passwd; "
                     "mkdir -p /run/sshd /run/vsftpd")
         cls.root.well("apt-get", "-qq", "-y", "--no-install-recommends", "install", "iproute2", "procps",
                       "libjansson4", "libsqlite3-0")  # which autobuf uses where it is built with them

@@ -38,7 +38,7 @@ in_zoo()
     shift
     [ "$ns" != a ] || under=$sender_under
     on "$ns" chroot $zoo /usr/bin/setpriv --reuid 65534 --regid 65534 --clear-groups --inh-caps=-all \\
-        /usr/bin/env -i PATH=/usr/sbin:/usr/bin:/sbin:/bin HOME=/tmp WORK=/tmp/work SERVER="$server" PORT={PORT} \\
+        /usr/bin/env -i PATH=/usr/sbin:/usr/bin:/sbin:/bin HOME=/tmp WORK=/tmp/files SERVER="$server" PORT={PORT} \\
         BYTES="$bytes" MODULES=/zoo/modules $forced $under "$@"
 }}
 
@@ -47,10 +47,10 @@ now_ns() {{ chroot $zoo /usr/bin/date +%s%N; }}
 # move PROGRAM SENDER TUNED SIDE: from a to b; says how long it took
 move()
 {{
-    rm -rf $zoo/tmp/work
-    mkdir -p $zoo/tmp/work/got
-    head -c "$bytes" /dev/zero >$zoo/tmp/work/file
-    chown -R nobody:nogroup $zoo/tmp/work
+    rm -rf $zoo/tmp/files
+    mkdir -p $zoo/tmp/files/got
+    head -c "$bytes" /dev/zero >$zoo/tmp/files/file
+    chown -R nobody:nogroup $zoo/tmp/files
     case $2 in
     serve) server=10.0.1.1 at=a to=b ;;
     move) server=10.0.2.1 at=b to=a ;;
