@@ -69,9 +69,14 @@ static int read_old(const struct merger *m, uint64_t at, struct autobuf_paths_en
 
 static int write_one(struct merger *m, const struct autobuf_paths_entry *entry)
 {
-    m->same = is_of(entry, &m->last) ? m->same + 1 : 1;
-    m->last = entry->remote;
-    return autobuf_paths_add(m->writer, entry);
+    unsigned same = is_of(entry, &m->last) ? m->same + 1 : 1;
+    int error = autobuf_paths_add(m->writer, entry);
+
+    if (error == 0) {
+        m->same = same;
+        m->last = entry->remote;
+    }
+    return error;
 }
 
 /* Whether the store has room for one more with this remote prefix; the old ones from there on come behind it. */
@@ -127,6 +132,8 @@ static int merge(struct merger *m)
         }
         if (error == 0)
             error = write_one(m, &entry);
+        if (error == -EINVAL) /* not in its place, so of a damaged store */
+            error = 0;
     }
     while (m->next < m->count && error == 0)
         error = write_fresh(m, in_store);
@@ -182,6 +189,8 @@ static int copy_without(struct autobuf_paths_writer *writer, const struct autobu
             ++*forgotten;
         else
             error = autobuf_paths_add(writer, &entry);
+        if (error == -EINVAL)
+            error = 0;
     }
     return error;
 }

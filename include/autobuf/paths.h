@@ -126,9 +126,9 @@ AUTOBUF_API int autobuf_paths_entry_decode(const void *message, uint32_t bytes, 
 AUTOBUF_API int autobuf_paths_open(struct autobuf_paths **paths, const char *file);
 
 /*
- * The name of the user's own store, or of the one that AUTOBUF_PATHS names; NULL: there is none, or a
- * folder on the way to it, from HOME or XDG_CACHE_HOME on, is not this user's, or others may write to
- * it. Of root the folders above must be root's, too.
+ * The name of the user's own store, or of the one that AUTOBUF_PATHS names; NULL: there is none,
+ * or a folder on the way to it, from HOME or XDG_CACHE_HOME on, is not this user's, or others may
+ * write to it. Of root the folders above must be root's, too.
  */
 AUTOBUF_API const char *autobuf_paths_own(void);
 
@@ -186,13 +186,13 @@ struct autobuf_paths_writer;
 #define AUTOBUF_PATHS_NO_SYNC 2U /* do not wait for the disk, unless an entry was set by hand: a crash of the host may damage the new store */
 
 /*
- * Waits until no other writer of that file is open, and opens one. Its folder must exist; file: NULL
- * for the user's own store, whose folder is made. What the file holds from then until commit() is the
- * old store, which the caller may read to keep its entries.
+ * Waits until no other writer of that file is open, and opens one. Its folder must exist; file:
+ * NULL for the user's own store, whose folder is made. What the file holds from then until
+ * commit() is the old store, which the caller may read to keep its entries.
  *
- * Returns 0; -EAGAIN: another writer is open, with AUTOBUF_PATHS_TRY; -EINVAL: the flags, a name that
- * is too long, or NULL; -ENOENT: the user has no own store; -EPERM: the lock is not this user's;
- * -ENOMEM; or the error of open(2) or flock(2).
+ * Returns 0; -EAGAIN: another writer is open, with AUTOBUF_PATHS_TRY; -EINVAL: the flags, a name
+ * that is too long, or NULL; -ENOENT: the user has no own store; -EPERM: the lock is not this
+ * user's; -ENOMEM; or the error of open(2) or flock(2).
  */
 AUTOBUF_API int autobuf_paths_write(struct autobuf_paths_writer **writer, const char *file, uint32_t flags);
 

@@ -60,6 +60,14 @@ static bool goes(const struct autobuf_paths_entry *entry, const struct autobuf_p
                                           memcmp(&entry->remote, &fresh->remote, sizeof fresh->remote) == 0);
 }
 
+/* One that is not in its place, or there twice, is of a damaged store, and left out. */
+static int add_old(struct autobuf_paths_writer *writer, const struct autobuf_paths_entry *entry)
+{
+    int error = autobuf_paths_add(writer, entry);
+
+    return error == -EINVAL ? 0 : error;
+}
+
 /* The old entries, with the new one in its place among them; it does not replace one that was set by hand, unless it was, too. */
 static int merge(struct autobuf_paths_writer *writer, const struct autobuf_paths *old, uint64_t skip,
                  const struct autobuf_paths_entry *fresh, uint64_t now_s)
@@ -82,7 +90,7 @@ static int merge(struct autobuf_paths_writer *writer, const struct autobuf_paths
             added = true;
         }
         if (order && error == 0)
-            error = autobuf_paths_add(writer, &entry);
+            error = add_old(writer, &entry);
     }
     return added || error < 0 ? error : autobuf_paths_add(writer, fresh);
 }

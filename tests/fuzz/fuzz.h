@@ -52,15 +52,28 @@ static inline uint64_t take_number(struct input *in)
     return (take(in, 1) << how % 64) + how / 64;
 }
 
-/* A block of exactly len bytes, so that the address sanitizer sees any access beyond it. */
+/*
+ * A block of exactly len bytes, so that the address sanitizer sees any access beyond it. data: NULL
+ * for zeros.
+ */
 static inline void *exact_copy(const void *data, size_t len)
 {
     void *copy = calloc(1, len ? len : 1);
 
     CHECK(copy);
-    if (len)
+    if (data && len)
         memcpy(copy, data, len);
     return copy;
+}
+
+/* Makes a folder for a file, in memory if this host has a place there. template: 40 bytes. */
+static inline void make_folder(char *template)
+{
+    strcpy(template, "/dev/shm/autobuf-fuzz.XXXXXX");
+    if (mkdtemp(template))
+        return;
+    strcpy(template, "/tmp/autobuf-fuzz.XXXXXX");
+    CHECK(mkdtemp(template));
 }
 
 #endif

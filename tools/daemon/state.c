@@ -253,14 +253,19 @@ static int read_lines(struct state *state, FILE *file)
 {
     char line[LINE_BYTES];
     off_t whole = ftello(file);
+    bool begins, ends = true;
 
     while (fgets(line, sizeof line, file)) {
         struct noted noted;
 
-        if (!strchr(line, '\n'))
+        begins = ends;
+        ends = strchr(line, '\n');
+        if (!ends)
             continue;
         whole = ftello(file);
         state->lines++;
+        if (!begins) /* the end of one that is too long */
+            continue;
         if (strncmp(line, PACED, strlen(PACED)) == 0)
             read_pace(state, line + strlen(PACED));
         else if (read_line(line, &noted) && !put(state, &noted))

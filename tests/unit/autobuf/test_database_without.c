@@ -98,6 +98,53 @@ static void of_one_prefix_no_more_than_fit(void **state)
     assert_int_equal(count, 64);
 }
 
+/* The first two entries of a store change places. */
+static void swap_two(void)
+{
+    uint8_t records[2][184], swapped[2][184];
+    FILE *file = fopen(store, "r+");
+
+    assert_non_null(file);
+    assert_int_equal(fseek(file, 128, SEEK_SET), 0);
+    assert_int_equal(fread(records, sizeof records, 1, file), 1);
+    memcpy(swapped[0], records[1], sizeof swapped[0]);
+    memcpy(swapped[1], records[0], sizeof swapped[1]);
+    assert_int_equal(fseek(file, 128, SEEK_SET), 0);
+    assert_int_equal(fwrite(swapped, sizeof swapped, 1, file), 1);
+    assert_int_equal(fclose(file), 0);
+}
+
+static void what_is_out_of_order_is_left_out(void **state)
+{
+    struct autobuf_paths_entry first = entry_of("192.0.2.1", 1, 100);
+    struct autobuf_paths_entry second = entry_of("192.0.2.4", 4, 100);
+    struct autobuf_paths_entry more[] = {entry_of("192.0.2.3", 3, 100),
+                                         entry_of("192.0.2.9", 9, 100)};
+    struct paths_left_out left;
+    uint64_t number;
+
+    (void)state;
+    for (unsigned imported = 0; imported < 2; imported++) {
+        size_t count = COUNT(more);
+
+        assert_int_equal(autobuf_paths_keep(store, &first, NOW_S, 0), 0);
+        assert_int_equal(autobuf_paths_keep(store, &second, NOW_S, 0), 0);
+        swap_two();
+        if (imported) {
+            assert_int_equal(paths_store_import(store, more, &count, NOW_S, &left), 0);
+            assert_int_equal(count, 2);
+            assert_string_equal(stored(), "192.0.2.3 3, 192.0.2.4 4, 192.0.2.9 9");
+        } else {
+            assert_int_equal(paths_store_forget(store, &more[0].remote, &number), 0);
+            assert_int_equal(number, 0);
+            assert_int_equal(paths_store_forget(store, &second.remote, &number), 0);
+            assert_int_equal(number, 1);
+            assert_string_equal(stored(), "192.0.2.1 1");
+        }
+        assert_int_equal(unlink(store), 0);
+    }
+}
+
 /* Entries of the same prefix, for several local sides, and neighbours. */
 static void what_is_in_a_store(void **state)
 {
@@ -146,6 +193,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         FILES(each_call_changes_the_store),
         FILES(of_one_prefix_no_more_than_fit),
+        FILES(what_is_out_of_order_is_left_out),
         FILES(what_is_in_a_store),
         FILES(errors_of_the_store),
     };

@@ -294,6 +294,32 @@ static void lines_that_are_wrong_are_left_out(void **unused)
     }
 }
 
+/* It is read in parts, of which one may look like a line. */
+static void the_end_of_a_long_line_is_no_line(void **unused)
+{
+    static const char good[] = "1 1 5000 2304 1 1 1 cubic\n";
+    struct noted more = sample(77, "cubic");
+    char text[512];
+
+    (void)unused;
+    for (size_t before = 1; before < sizeof text - sizeof good; before++) {
+        struct state state = opened();
+
+        state_close(&state);
+        memset(text, '5', before);
+        memcpy(text + before, good, sizeof good);
+        append(text, strlen(text));
+        state = opened();
+        assert_null(state_find(&state, 1));
+        assert_int_equal(state_keep(&state, &more, false), 0);
+        state_close(&state);
+        state = opened();
+        check_same(state_find(&state, 77), &more);
+        state_close(&state);
+        unlink(name);
+    }
+}
+
 /* The bytes of a good file with one byte changed, or cut off anywhere. */
 static void spoilt_files_do_no_harm(void **unused)
 {
@@ -516,6 +542,7 @@ int main(void)
         cmocka_unit_test_teardown(its_name_is_its_own, remove_file),
         cmocka_unit_test_teardown(one_daemon_has_it, remove_file),
         cmocka_unit_test_teardown(lines_that_are_wrong_are_left_out, remove_file),
+        cmocka_unit_test_teardown(the_end_of_a_long_line_is_no_line, remove_file),
         cmocka_unit_test_teardown(spoilt_files_do_no_harm, remove_file),
         cmocka_unit_test_teardown(files_of_elsewhere, remove_file),
         cmocka_unit_test_teardown(files_that_are_not_ours_alone, remove_file),

@@ -759,6 +759,24 @@ static void a_damaged_store_is_replaced_and_a_later_one_is_not(void **state)
     assert_int_equal(opened(), AUTOBUF_E_NEWER);
 }
 
+/* An entry is before others that belong before it, and there twice. */
+static void what_is_out_of_order_is_left_out(void **state)
+{
+    uint8_t records[4][AB_PATHS_RECORD_BYTES];
+    struct autobuf_paths_entry e = numbered(4);
+    int fd;
+
+    (void)state;
+    write_numbered(8); /* 0, 2, 4 and 6 come first */
+    fd = open(store, O_RDWR);
+    assert_int_equal(pread(fd, records, sizeof records, AB_PATHS_HEADER_BYTES), sizeof records);
+    memcpy(records[0], records[3], sizeof records[0]);
+    assert_int_equal(pwrite(fd, records, sizeof records, AB_PATHS_HEADER_BYTES), sizeof records);
+    close(fd);
+    assert_int_equal(autobuf_paths_keep(store, &e, NOW, 0), 0);
+    assert_int_equal(count_of(store), 6); /* 4, 6 and the odd ones */
+}
+
 /* -------------------------------------------------------------------- many, and killed ones */
 
 #define EACH 40U
@@ -826,6 +844,7 @@ int main(void)
         FILES(what_has_expired_makes_room),
         FILES(what_was_set_by_hand_is_safe_on_the_disk),
         FILES(a_damaged_store_is_replaced_and_a_later_one_is_not),
+        FILES(what_is_out_of_order_is_left_out),
         FILES(whoever_is_killed_nothing_is_lost_or_damaged),
     };
 
