@@ -14,7 +14,7 @@ from collections.abc import Iterator
 
 PAGE = "docs/SECURITY-MODEL.md"
 WORD = r"`[^`]+`"
-NAMED = re.compile(rf"\b(unit|net|patch) ((?:{WORD}, )*{WORD})(?:: ((?:{WORD},\s)*{WORD})| \(({WORD})\))?")
+NAMED = re.compile(rf"\b(unit|net|patch|python) ((?:{WORD}, )*{WORD})(?:: ((?:{WORD},\s)*{WORD})| \(({WORD})\))?")
 """A kind, files of it, and cases, or a class, of the last file."""
 LEAST = 60
 """The page names more files and cases than that; with fewer it was not understood."""
@@ -65,7 +65,8 @@ def self_test(tree: pathlib.Path) -> int:
     for kind, name, wanted in (("unit", "no_such", "no unit test no_such"), ("unit", "plan`: `no_such", "test_plan.c has no no_such"),
                                ("net", "test_no_such", "no net/test_no_such.py"), ("net", "test_run`: `no_such", "has no no_such"),
                                ("net", "test_run`: `scenes", "scenes is of tests/run --all alone"),
-                               ("patch", "regress", "patch/regress is of tests/run --all alone")):
+                               ("patch", "regress", "patch/regress is of tests/run --all alone"),
+                               ("python", "no_such", "no python/test_no_such.py"), ("python", "import`: `no_such", "has no no_such")):
         said = breaches(tree, f"{text}\n{kind} `{name}`\n")
         if len(said) != 1 or not said[0].endswith(wanted):
             print(f"{kind} `{name}`: expected {wanted!r}, found {said}")

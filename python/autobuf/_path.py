@@ -14,12 +14,16 @@ from ._struct import UNSET, Log, Struct, pointer, reserved, text, u32, u64
 
 
 class Method(enum.IntEnum):
+    """Who says it. str() gives the library's word, such as "icmp"."""
     NONE = 0
     ICMP = 1
     GIVEN = 2
     INBAND = 3
     IMPORTED = 4
     PASSIVE = 5
+
+    def __str__(self) -> str:
+        return (library.autobuf_method_name(self) or b"").decode()
 
 
 class PathFlag(enum.IntFlag):

@@ -40,6 +40,11 @@ def text(size: int) -> Any:
     return _field(ctypes.c_char * size, bytes.decode, b"")
 
 
+def inner(kind: Callable[..., Any]) -> Any:
+    """A struct within the struct, as ctypes has it."""
+    return _field(kind, lambda value: value or kind(), None)
+
+
 def pointer(kind: Any = ctypes.c_void_p) -> Any:
     return _field(kind, lambda address: None, kind(), show=False)
 
@@ -101,9 +106,13 @@ def _to_c(how: Any, value: Any) -> Any:
         if not callable(value):
             raise TypeError(f"a log has to be callable, not {value!r}")
         return LOG(lambda user, line: value(line.decode(errors="replace")))
+    if isinstance(value, ctypes.Structure):
+        return value
     if isinstance(value, (Struct, bytes)):
         target = ctypes.c_char_p(value) if isinstance(value, bytes) else ctypes.pointer(value.to_c())
         return ctypes.cast(target, ctypes.c_void_p)
     if issubclass(how["c"], ctypes.Array):
+        if "\0" in str(value):
+            raise ValueError("there is a NUL in it")
         return str(value).encode()
     return unsigned(value, 8 * ctypes.sizeof(how["c"]))

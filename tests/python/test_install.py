@@ -50,6 +50,10 @@ class Installed(unittest.TestCase):
         files = re.findall(r"(?m)^  (autobuf/[\w.]+)$", shown)
         self.assertEqual(sorted(files), sorted(f"autobuf/{file.name}" for file in
                                                (binding.PACKAGE / "autobuf").iterdir() if file.is_file()))
+        self.assertEqual(set(re.findall(r"(?m)^  [./]+/bin/([\w-]+)$", shown)), {"autobuf-paths-import", "autobuf-import-wad"})
+        rules = self.folder / "wad.conf"
+        rules.write_text("[a]\nmode: 2\n")
+        self.assertEqual(self.good(self.folder / "venv/bin/autobuf-import-wad", rules), "[a]\nmode=path\n")
         version = re.search(r"(?m)^Version: (.*)$", shown)
         self.assertEqual(self.good(python, "-c", "import autobuf; print(autobuf.__version__, autobuf.__file__)"),
                          f"{version and version.group(1)} {self.folder}/venv/lib/{self.library(python)}\n")
