@@ -260,18 +260,6 @@ static int set(const struct paths_request *want, uint64_t now_s)
     return error < 0 ? fail(want, error) : DONE;
 }
 
-static const char *const reasons[IMPORT_REASONS] = {
-    [IMPORT_NOT_UNDERSTOOD] = "not understood",
-    [IMPORT_OTHER_TEST] = "of something else than TCP's rate and round-trip times",
-    [IMPORT_FAILED] = "the test had failed",
-    [IMPORT_NO_ADDRESS] = "an end has no address there",
-    [IMPORT_ELSEWHERE] = "not between this host and another",
-    [IMPORT_OLD] = "too old",
-    [IMPORT_EXPORTED] = "if you trust whoever exported it, use --exported",
-    [IMPORT_NO_RATE] = "a path without a rate",
-    [IMPORT_NO_RTT] = "a path without a round-trip time",
-};
-
 static void print_imported(const struct imported *from, bool json, uint64_t now_s)
 {
     if (json)
@@ -287,21 +275,14 @@ static void print_imported(const struct imported *from, bool json, uint64_t now_
 
 static int import(const struct paths_request *want, uint64_t now_s)
 {
-    uint64_t holds_s = (want->hours ? want->hours : PATHS_IMPORT_HOURS) * S_PER_HOUR;
     struct imported from;
-    char why[IMPORT_WHY_BYTES];
     struct paths_left_out left = {0};
-    int error = paths_import_read(want->operand, want->exported, holds_s, now_s, &from, why);
+    int error;
 
-    if (error < 0) {
-        fprintf(stderr, "autobuf: %s: %s\n", want->operand, why[0] ? why : autobuf_strerror(error));
+    if (paths_import_read(want, &from) != DONE) {
         free(from.entries);
         return NOTHING;
     }
-    for (unsigned i = 0; i < IMPORT_REASONS; i++)
-        if (from.left_out[i])
-            fprintf(stderr, "autobuf: %s: %llu left out: %s\n", want->operand, (unsigned long long)from.left_out[i],
-                    reasons[i]);
     error = keep_imported(want, &from, now_s, &left);
     if (error < 0) {
         free(from.entries);

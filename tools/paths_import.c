@@ -2,104 +2,97 @@
 #include "paths_import.h"
 
 #include <errno.h>
-#include <ifaddrs.h>
-#include <netdb.h>
+#include <fcntl.h>
+#include <signal.h>
+#include <spawn.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/socket.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
-/* All of a stream, in memory that the caller frees; at most IMPORT_MOST_BYTES. */
-static int read_all(FILE *file, char **text, size_t *bytes)
+#define READER "autobuf-paths-import"
+
+enum { DONE = 0, FAILED = 1 };
+
+/* What it writes is to be read from *out. */
+static int start_reader(const struct paths_request *want, pid_t *child, FILE **out)
 {
-    size_t room = 0;
+    char hours[40];
+    char *operand = (char *)(uintptr_t)want->operand;
+    char *arguments[] = {READER, want->exported ? "--exported" : hours, "--", operand, NULL};
+    posix_spawn_file_actions_t actions;
+    int ends[2], error;
 
-    *text = NULL;
-    *bytes = 0;
-    do {
-        char *grown;
-
-        room = room ? 2 * room : 65536;
-        grown = realloc(*text, room);
-        if (!grown)
-            return -ENOMEM;
-        *text = grown;
-        errno = 0;
-        *bytes += fread(*text + *bytes, 1, room - *bytes, file);
-        if (ferror(file))
-            return errno ? -errno : -EIO;
-    } while (*bytes == room && room <= IMPORT_MOST_BYTES);
-    return *bytes > IMPORT_MOST_BYTES ? -E2BIG : 0;
-}
-
-static int read_file(const char *name, char **text, size_t *bytes)
-{
-    FILE *file = strcmp(name, "-") == 0 ? stdin : fopen(name, "re");
-    int error;
-
-    *text = NULL;
-    if (!file)
+    snprintf(hours, sizeof hours, "--hours=%llu",
+             (unsigned long long)(want->hours ? want->hours : PATHS_IMPORT_HOURS));
+    if (pipe2(ends, O_CLOEXEC) < 0)
         return -errno;
-    error = read_all(file, text, bytes);
-    if (file != stdin)
-        fclose(file);
-    return error;
+    *out = fdopen(ends[0], "r");
+    posix_spawn_file_actions_init(&actions);
+    posix_spawn_file_actions_adddup2(&actions, ends[1], STDOUT_FILENO);
+    signal(SIGCHLD, SIG_DFL); /* where it is ignored, nobody could tell how the reader ended */
+    error = *out ? posix_spawnp(child, READER, &actions, NULL, arguments, environ) : ENOMEM;
+    posix_spawn_file_actions_destroy(&actions);
+    close(ends[1]);
+    if (error && *out)
+        fclose(*out);
+    return -error;
 }
 
-static int number_of(const struct ifaddrs *list)
+/* To its end, one message for each entry (autobuf_paths_entry_encode()). */
+static int read_messages(FILE *from, struct imported *into)
 {
-    int count = 0;
+    uint8_t message[AUTOBUF_PATHS_MESSAGE_BYTES];
+    size_t room = 0, bytes;
 
-    for (; list; list = list->ifa_next)
-        count++;
-    return count;
-}
+    while ((bytes = fread(message, 1, sizeof message, from)) > 0) {
+        int error;
 
-/* The addresses of this host, in memory that the caller frees. */
-static int find_addresses(struct autobuf_prefix **addresses, size_t *count)
-{
-    struct ifaddrs *list;
+        if (into->count == room) {
+            struct autobuf_paths_entry *grown;
 
-    *addresses = NULL;
-    *count = 0;
-    if (getifaddrs(&list) < 0)
-        return -errno;
-    *addresses = calloc((size_t)number_of(list) + 1, sizeof **addresses);
-    for (struct ifaddrs *at = list; at && *addresses; at = at->ifa_next) {
-        char text[NI_MAXHOST];
-        socklen_t len = at->ifa_addr && at->ifa_addr->sa_family == AF_INET6 ? sizeof(struct sockaddr_in6)
-                                                                            : sizeof(struct sockaddr_in);
-
-        if (!at->ifa_addr || (at->ifa_addr->sa_family != AF_INET && at->ifa_addr->sa_family != AF_INET6) ||
-            getnameinfo(at->ifa_addr, len, text, sizeof text, NULL, 0, NI_NUMERICHOST) != 0)
-            continue;
-        text[strcspn(text, "%")] = '\0'; /* the scope of a link's address */
-        if (autobuf_prefix_parse(text, *addresses + *count) == 0)
-            ++*count;
+            room = room ? 2 * room : 64;
+            grown = reallocarray(into->entries, room, sizeof *grown);
+            if (!grown)
+                return -ENOMEM;
+            into->entries = grown;
+        }
+        into->entries[into->count] = (struct autobuf_paths_entry)AUTOBUF_PATHS_ENTRY_INIT;
+        error = autobuf_paths_entry_decode(message, (uint32_t)bytes, into->entries + into->count++);
+        if (error < 0)
+            return error;
     }
-    freeifaddrs(list);
-    return *addresses ? 0 : -ENOMEM;
+    return ferror(from) ? -EIO : 0;
 }
 
-int paths_import_read(const char *file, bool exported, uint64_t holds_s, uint64_t now_s, struct imported *into,
-                      char why[IMPORT_WHY_BYTES])
+static int by_key(const void *a, const void *b)
 {
-    struct import_host host = {.now_s = now_s, .holds_s = holds_s, .exported = exported};
-    struct autobuf_prefix *addresses = NULL;
-    char *text = NULL;
-    size_t bytes = 0;
-    int error = read_file(file, &text, &bytes);
+    return autobuf_paths_compare(a, b);
+}
+
+int paths_import_read(const struct paths_request *want, struct imported *into)
+{
+    FILE *from = NULL;
+    pid_t child;
+    int status = 0, error = start_reader(want, &child, &from);
 
     *into = (struct imported){.entries = NULL};
-    why[0] = '\0';
-    if (error == 0)
-        error = find_addresses(&addresses, &host.count);
-    host.addresses = addresses;
-    if (error == 0)
-        error = import_read(text, bytes, &host, into, why);
-    if (error == -E2BIG)
-        snprintf(why, IMPORT_WHY_BYTES, "it has more than %u MB", IMPORT_MOST_BYTES >> 20);
-    free(addresses);
-    free(text);
-    return error;
+    if (error < 0) {
+        fprintf(stderr, "autobuf: " READER ": %s: the Python package has it (python3-autobuf)\n",
+                strerror(-error));
+        return FAILED;
+    }
+    error = read_messages(from, into);
+    fclose(from);
+    if (waitpid(child, &status, 0) < 0)
+        error = -errno;
+    if (error < 0 || WIFSIGNALED(status))
+        fprintf(stderr, "autobuf: " READER ": %s\n",
+                error < 0 ? autobuf_strerror(error) : strsignal(WTERMSIG(status)));
+    if (error < 0 || status != 0)
+        return FAILED;
+    if (into->count)
+        qsort(into->entries, into->count, sizeof *into->entries, by_key);
+    return DONE;
 }

@@ -1,15 +1,23 @@
 /* SPDX-License-Identifier: MIT */
-/* `autobuf paths import`: the file. */
+/* `autobuf paths import`: what the Python package's autobuf-paths-import makes of a file. */
 #ifndef PATHS_IMPORT_H
 #define PATHS_IMPORT_H
 
-#include "import.h"
+#include <stddef.h>
+
+#include <autobuf/autobuf.h>
+
+#include "paths.h"
+
+struct imported {
+    struct autobuf_paths_entry *entries; /* in the store's order, each key once */
+    size_t count;
+};
 
 /*
- * Reads a file, "-": stdin, of this host's measurements, or of entries that were exported. Returns 0, or an error, about which why may say more. The
- * caller frees into->entries, also then.
+ * Has want->operand read. Returns 0, or 1 once it was said what is wrong. The caller frees
+ * into->entries, also then.
  */
-int paths_import_read(const char *file, bool exported, uint64_t holds_s, uint64_t now_s, struct imported *into,
-                      char why[IMPORT_WHY_BYTES]);
+int paths_import_read(const struct paths_request *want, struct imported *into);
 
 #endif

@@ -72,6 +72,12 @@ def built(name: str) -> str:
     return str(build_folder() / name)
 
 
+def of_python() -> dict[str, str]:
+    """An environment in which the programs of the Python package are found, and they find the library of the build."""
+    package = pathlib.Path(__file__).resolve().parent.parent.parent / "python"
+    return os.environ | {"PATH": f"{package}:{os.environ['PATH']}", "AUTOBUF_LIBRARY": built("lib/libautobuf.so.0"), "PYTHONDONTWRITEBYTECODE": "1"}
+
+
 def default_pathemu() -> str:
     """The emulator in the build folder."""
     return built("tests/net/pathemu")

@@ -25,7 +25,7 @@ import zlib
 sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
 
 import test_bulk  # noqa: E402
-from path import Path, PathError, built, wait_line, wait_listening  # noqa: E402
+from path import Path, PathError, built, of_python, wait_line, wait_listening  # noqa: E402
 from cases import run_tests, thorough  # noqa: E402
 
 RATE = 50_000_000
@@ -36,6 +36,7 @@ HEADER, RECORD = 128, 184
 PYTHON = pathlib.Path(__file__).resolve().parents[2] / "python"
 
 setUpModule = test_bulk.setUpModule
+os.environ.update(of_python())
 
 
 def entries(store: pathlib.Path) -> list[dict]:
@@ -216,18 +217,8 @@ class Forced(test_bulk.BulkTest):
                 self.assertEqual(self.is_trimmed(sender, sink, 2), word == "may")
 
 
-def reads_json(test: unittest.TestCase) -> None:
-    done = subprocess.run([built("tools/autobuf"), "paths", "import", os.devnull], capture_output=True, text=True)
-    if "without libjansson" in done.stderr:
-        test.skipTest("autobuf was built without libjansson")
-
-
 class Import(test_bulk.BulkTest):
     """What a real iperf3 tells, at either end."""
-
-    def setUp(self) -> None:
-        super().setUp()
-        reads_json(self)
 
     def measured(self, path: Path, *args: str) -> dict[str, str]:
         """What the client on side a tells, and the server."""
@@ -331,7 +322,6 @@ class Command(unittest.TestCase):
         self.assertEqual((entries(self.own), self.run_it(*store)), ([], ""))
 
     def test_what_is_exported_is_imported_as_it_was(self) -> None:
-        reads_json(self)
         self.run_it("set", "192.0.2.0/24", "--rate", "400M", "--rtt", "100")
         self.run_it("set", "192.0.2.9", "--rate", "1G", "--rtt", "10", "--hours", "2", "--from", "10.0.0.0/8")
         self.run_it("set", "2001:db8::/32", "--rate", "10M", "--rtt", "20", "--from", "eth0")
@@ -347,7 +337,6 @@ class Command(unittest.TestCase):
 
     def test_what_comes_by_standard_input_is_imported(self) -> None:
         """More than a pipe holds, too; not a file of that name."""
-        reads_json(self)
         self.run_it("set", "192.0.2.1", "--rate", "1G", "--rtt", "10")
         one, = json.loads(self.run_it("export", "--store", str(self.own)))["paths"]
         said = json.dumps({"paths": [one | {"remote": f"192.0.2.{last}"} for last in range(256)]})
@@ -359,7 +348,6 @@ class Command(unittest.TestCase):
 
     def test_a_home_that_is_another_user_s_or_missing(self) -> None:
         """sudo -E leaves root another user's HOME: nothing is made there, and nothing read."""
-        reads_json(self)
         self.run_it("set", "192.0.2.1", "--rate", "1G", "--rtt", "10")
         exported = self.run_it("export")
         home = self.folder / "home"
@@ -378,7 +366,6 @@ class Command(unittest.TestCase):
             self.assertEqual(list(home.iterdir()), [], step)
 
     def test_what_the_store_knows_better_stays(self) -> None:
-        reads_json(self)
         def document(remote: str, kind: str, result: str) -> str:
             now = time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime())
             return (f'{{"meta":{{"source":{{"ip":"127.0.0.1"}},"destination":{{"ip":"{remote}"}}}},"pscheduler":{{"start_time":"{now}"}},'
@@ -405,7 +392,6 @@ class Command(unittest.TestCase):
         self.assertEqual([one["expires_s"] - one["learned_s"] for one in listed], 4 * [7200])
 
     def test_of_one_prefix_no_more_than_fit(self) -> None:
-        reads_json(self)
         self.run_it("set", "192.0.2.9", "--rate", "1G", "--rtt", "10", "--from", "eth0")
         self.run_it("set", "192.0.2.11", "--rate", "1G", "--rtt", "10")
         many, other = json.loads(self.run_it("export", "--store", str(self.own)))["paths"]
@@ -419,7 +405,6 @@ class Command(unittest.TestCase):
         self.assertEqual(entries(wanted)[-1]["remote"], "192.0.2.11/32")
 
     def test_what_cannot_be_imported(self) -> None:
-        reads_json(self)
         file = self.folder / "file"
         self.assertIn("No such file", self.run_it("import", str(file), status=1))
         self.assertIn("Is a directory", self.run_it("import", str(self.folder), status=1))
@@ -432,6 +417,30 @@ class Command(unittest.TestCase):
         with file.open("w") as out:
             out.truncate((64 << 20) + 1)
         self.assertIn("more than 64 MB", self.run_it("import", str(file), status=1))
+        self.assertFalse(self.own.exists())
+
+    def test_what_the_reader_says_counts_once_it_has_ended_well(self) -> None:
+        """Whatever is found by its name: nothing is changed by what failed, was cut or is damaged."""
+        self.run_it("set", "192.0.2.1", "--rate", "1G", "--rtt", "10")
+        file, reader, before = self.folder / "exported", self.folder / "autobuf-paths-import", self.own.read_bytes()
+        file.write_text(self.run_it("export").replace("192.0.2.1", "192.0.2.9"))
+        read = f'{PYTHON}/autobuf-paths-import "$@"'
+        self.env["PATH"] = f"{self.folder}:{self.env['PATH']}"
+        for script, said in ((f"{read}; echo 'it failed' >&2; exit 3", "it failed\n"), (f"{read}; kill -9 $$", "autobuf-paths-import: Killed\n"),
+                             (f"{read} | head -c 199", "autobuf-paths-import: the path store is damaged"),
+                             (f"{read}; {read}", "Invalid argument\n"), ("echo nonsense", "autobuf-paths-import: the path store is damaged")):
+            reader.write_text(f"#!/bin/sh\n{script}\n")
+            reader.chmod(0o755)
+            self.assertIn(said, self.run_it("import", "--exported", str(file), status=1), script)
+            self.assertEqual(self.own.read_bytes(), before, script)
+        reader.write_text(f"#!/bin/sh\n{read}\n")
+        self.run_it("import", "--exported", str(file))
+        self.assertEqual([entry["remote"] for entry in entries(self.own)], ["192.0.2.1/32", "192.0.2.9/32"])
+
+    def test_without_the_python_package(self) -> None:
+        self.env["PATH"] = str(self.folder)
+        self.assertEqual(self.run_it("import", "file", status=1),
+                         "autobuf: autobuf-paths-import: No such file or directory: the Python package has it (python3-autobuf)\n")
         self.assertFalse(self.own.exists())
 
     def test_what_cannot_be(self) -> None:
@@ -508,7 +517,6 @@ class Host(unittest.TestCase):
 
     def test_what_the_host_s_store_knows_of_the_other_direction(self) -> None:
         """A sender measures the path that a receiver has taught, unless the user's own store knows its direction."""
-        reads_json(self)
         folder = self.enterContext(tempfile.TemporaryDirectory(prefix="autobuf-tests."))
         tune = f"unset AUTOBUF_PATHS; XDG_CACHE_HOME={folder}; export XDG_CACHE_HOME; {built('tests/net/tune')}"
         steps = self.run_it(
@@ -527,7 +535,6 @@ class Host(unittest.TestCase):
         self.assertEqual(steps[1][1], 2 * steps[6][1])  # import tells it, and then it is listed
 
     def test_neighbours_become_one_network_and_a_file_is_taken_in(self) -> None:
-        reads_json(self)
         self.database()
         folder = self.enterContext(tempfile.TemporaryDirectory(prefix="autobuf-tests."))
         own, file = f"--store {folder}/own", f"{folder}/exported"

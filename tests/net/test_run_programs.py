@@ -424,7 +424,7 @@ class InRoot(unittest.TestCase):
         cls.root.sh("chmod +x /usr/sbin/policy-rc.d; sed -i 's,^nobody:.*,nobody:x:65534:65534::/tmp/files:/bin/sh,' /etc/passwd; "
                     "mkdir -p /run/sshd /run/vsftpd")
         cls.root.well("apt-get", "-qq", "-y", "--no-install-recommends", "install", "iproute2", "procps",
-                      "libjansson4", "libsqlite3-0")  # which autobuf uses where it is built with them
+                      "libsqlite3-0")  # which autobuf uses where it is built with them
 
     def inside(self, *words: object, **env: str) -> list[str]:
         """A command in the root and in a network of its own, which dies with this process."""

@@ -26,7 +26,7 @@ class Spec(unittest.TestCase):
                                capture_output=True, text=True, check=True).stdout.splitlines()
         version = re.search(r"version: '(.*)'", (TOP / "meson.build").read_text())[1]
         self.assertEqual({name for name in names if "debug" not in name},
-                         {f"{name} {version}" for name in ("libautobuf", "libautobuf-devel", "autobuf")})
+                         {f"{name} {version}" for name in ("libautobuf", "libautobuf-devel", "autobuf", "python3-autobuf")})
 
 
 class Made(unittest.TestCase):
@@ -35,13 +35,13 @@ class Made(unittest.TestCase):
     def setUp(self) -> None:
         if os.geteuid():
             self.skipTest("roots are root's to make")
-        parts = [file for name in ("completions", "docs", "include", "lib", "preload", "tools") for file in (TOP / name).rglob("*")]
+        parts = [file for name in ("completions", "docs", "include", "lib", "preload", "python", "tools") for file in (TOP / name).rglob("*")]
         state = digest(SPEC, BUILD, TOP / "meson.build", TOP / "meson_options.txt", *(file for file in parts if file.is_file()))
         files = kept(FOLDER, state, lambda: subprocess.run([BUILD, "rpm", FOLDER], capture_output=True, text=True))
         self.made = {re.match(r"(.*)-\d[^-]*-[^-]*$", file.stem)[1]: file for file in files
                      if file.suffix == ".rpm" and not file.stem.endswith(".src") and "debug" not in file.stem}
         self.root = self.enterContext(Root(suite=release(), shares={"/packages": FOLDER}))
-        self.root.sh("apt-get -qq install --no-install-recommends rpm libcap2 libcap2-bin libjansson4 libsqlite3-0 gcc libc6-dev >/dev/null")
+        self.root.sh("apt-get -qq install --no-install-recommends rpm libcap2 libcap2-bin libsqlite3-0 gcc libc6-dev >/dev/null")
 
     def rpm(self, *args: object) -> str:
         """Debian's rpm knows nothing of what dpkg has installed."""
@@ -49,8 +49,9 @@ class Made(unittest.TestCase):
 
     def test_installed_used_upgraded_removed(self) -> None:
         root, files = self.root, [f"/packages/{file.name}" for file in self.made.values()]
-        self.assertEqual(set(self.made), {"libautobuf", "libautobuf-devel", "autobuf"})
-        root.sh("mkdir -p /usr/share/licenses")  # of the package filesystem, where RPM is at home
+        self.assertEqual(set(self.made), {"libautobuf", "libautobuf-devel", "autobuf", "python3-autobuf"})
+        python = f"rpm --query --list --package /packages/{self.made['python3-autobuf'].name} | sed -n 's,/autobuf$,,p'"
+        root.sh(f"mkdir -p /usr/share/licenses $({python})")  # of the packages filesystem and python3, where RPM is at home
         before = [name for name in root.files() if "/rpm" not in name]
         self.rpm("--install", *files)
         self.used()
