@@ -26,7 +26,7 @@ from at_once import alone, beside  # noqa: E402
 from cases import run_tests, thorough  # noqa: E402
 from daemons import (BINARIES, CROWD, NOBODY, NO_PACE, PORT, PROGRAMS, SMALL, TOP, WAIT_S, DaemonTest,  # noqa: E402
                      Watched, control_groups, program, setUpModule)
-from path import Path, built, wait_line, wait_listening  # noqa: E402
+from path import Path, built, of_python, wait_line, wait_listening  # noqa: E402
 from test_bulk import CORE, LONG, RMEM, WMEM  # noqa: E402
 
 # Takes all that such a crowd sends.
@@ -749,7 +749,7 @@ class Care(DaemonTest):
         path = self.path(both="rate=50M,delay=10ms")
         tool, wad = built("tools/autobufd"), self.folder / "wad.conf"
         wad.write_text("[n]\ndst_addr: 131.243.2.93\nmode: 1\nsndbuf: 4000000\nwadai: 6\n")
-        done = path.run("a", [tool, "--import-wad", str(wad)])
+        done = path.run("a", [tool, "--import-wad", str(wad)], env=of_python())
         self.assertEqual((done.returncode, done.stderr), (0, ""))
         self.assertTrue(done.stdout.startswith("[n]\nremote=131.243.2.93\nmode=fixed\nsndbuf=4000000\n"), done.stdout)
         self.file.write_text(done.stdout)
@@ -757,9 +757,12 @@ class Care(DaemonTest):
         self.assertEqual((done.returncode, done.stdout, done.stderr), (0, "", ""))
         wad.write_text("[n]\nnonsense: 3\n")
         for file, said in ((wad, f"{wad}:2: nonsense: WAD has no such setting"), ("/no/such", "/no/such: No such file")):
-            done = path.run("a", [tool, "--import-wad", str(file)])
+            done = path.run("a", [tool, "--import-wad", str(file)], env=of_python())
             self.assertEqual(done.returncode, 1)
             self.assertIn(said, done.stderr)
+        done = path.run("a", ["env", f"PATH={self.folder}", tool, "--import-wad", str(wad)])
+        self.assertEqual((done.returncode, done.stderr), (
+            1, "autobufd: autobuf-import-wad: No such file or directory: the Python package has it (python3-autobuf)\n"))
 
 
 if __name__ == "__main__":

@@ -24,9 +24,9 @@
 #include "state.h"
 #include "tell.h"
 #include "undo.h"
-#include "wad.h"
 
 #define CONFIG_FILE "/etc/autobuf/autobufd.conf"
+#define CONVERTER "autobuf-import-wad"
 
 enum { DONE = 0, FAILED = 1, USAGE = 2 };
 
@@ -76,19 +76,13 @@ static int read_rules(const struct wishes *want, struct config *config)
     return error;
 }
 
-/* Says what is wrong. The exit status. */
+/* The exit status, if the program cannot be run that does it. */
 static int convert(const char *name)
 {
-    FILE *file = fopen(name, "re");
-    int error;
-
-    if (!file) {
-        (void)say_no_file(name, -errno);
-        return FAILED;
-    }
-    error = wad_convert(file, stdout, say_wrong, (void *)(uintptr_t)name);
-    fclose(file);
-    return error < 0 || fflush(stdout) == EOF ? FAILED : DONE;
+    execlp(CONVERTER, CONVERTER, "--", name, (char *)NULL);
+    fprintf(stderr, "autobufd: " CONVERTER ": %s: the Python package has it (python3-autobuf)\n",
+            strerror(errno));
+    return FAILED;
 }
 
 /* All of the daemon. */
