@@ -18,6 +18,13 @@ bool neighbours_network(const struct autobuf_prefix *prefix, struct autobuf_pref
     return true;
 }
 
+bool neighbours_made(const struct autobuf_paths_entry *entry)
+{
+    uint32_t bits = entry->remote.version == 4 ? NEIGHBOURS_BITS_V4 : NEIGHBOURS_BITS_V6;
+
+    return entry->flags & AUTOBUF_PATH_NEIGHBOURS && entry->remote.bits == bits;
+}
+
 /* -------------------------------------------------------------------------- who is comparable */
 
 static bool same_prefix(const struct autobuf_prefix *a, const struct autobuf_prefix *b)
@@ -173,5 +180,6 @@ bool neighbours_agree(const struct autobuf_paths_entry *entries, size_t count, u
     if (left < NEIGHBOURS_LEAST || 4 * left < 3 * count)
         return false;
     summarise(entries, count, agrees, network);
+    network->flags |= AUTOBUF_PATH_NEIGHBOURS;
     return true;
 }

@@ -15,6 +15,9 @@
 #define NEIGHBOURS_BITS_V4 24U
 #define NEIGHBOURS_BITS_V6 64U
 
+/* Whether an entry of a store was made by neighbours_agree(). */
+bool neighbours_made(const struct autobuf_paths_entry *entry);
+
 /* The network that a prefix is in. Returns false: the prefix is shorter than a network. */
 bool neighbours_network(const struct autobuf_prefix *prefix, struct autobuf_prefix *network);
 

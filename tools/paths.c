@@ -2,7 +2,6 @@
 #include "paths.h"
 
 #include <errno.h>
-#include <limits.h>
 #include <net/if.h>
 #include <netdb.h>
 #include <netinet/in.h>
@@ -15,7 +14,6 @@
 
 #include <autobuf/autobuf.h>
 
-#include "database.h"
 #include "paths_import.h"
 #include "paths_print.h"
 #include "paths_store.h"
@@ -35,12 +33,7 @@ static const char *store_of(const struct paths_request *want)
 static int fail(const struct paths_request *want, int error)
 {
     const char *store = store_of(want);
-    char file[PATH_MAX];
 
-    if (want->host && (want->action == PATHS_SET || want->action == PATHS_IMPORT || want->action == PATHS_FORGET)) {
-        database_blame(HOST_STORE, error, file);
-        store = file;
-    }
     if (error == -ENOENT && !store)
         fprintf(stderr, "autobuf: there is no path store%s\n",
                 autobuf_paths_own() ? " yet" : ": AUTOBUF_PATHS=off, or HOME and XDG_CACHE_HOME "
@@ -162,81 +155,36 @@ static int check_named(const struct paths_request *want)
     return error == AUTOBUF_E_DAMAGED ? error : 0;
 }
 
-/* A damaged database is said, and no error. */
-static int said(int error)
+/* Makes the folder of the host's store, and becomes its owner: the daemon can go on with it. */
+static int prepare_host(void)
 {
-    if (error == DATABASE_SET_ASIDE)
-        fputs("autobuf: " HOST_STORE ".db was damaged: it is the newest " HOST_STORE ".db.damaged* now, and a new one was begun "
-              "with what " HOST_STORE " had\n", stderr);
-    return error == DATABASE_SET_ASIDE ? 0 : error;
-}
-
-/* Opens the database behind the host's store, as the daemon's user, if the folder is that user's. */
-static int open_database(struct database **db)
-{
-    int error;
-
-    *db = NULL;
     if (mkdir(HOST_FOLDER, 0755) < 0 && errno != EEXIST)
         return -errno;
-    error = become_owner(HOST_FOLDER);
-    return error < 0 ? error : said(database_open(db, HOST_STORE, 0));
+    return become_owner(HOST_FOLDER);
 }
 
-/* Publishes what was changed, unless that failed, and closes the database. error: of the change. */
-static int close_database(struct database *db, int error, uint64_t now_s)
+static int change_store(const struct paths_request *want, struct paths_change *change,
+                        uint64_t now_s)
 {
-    error = said(error);
+    int error = want->host ? prepare_host() : check_named(want);
+
+    change->networks = want->host;
     if (error == 0)
-        error = said(database_publish(db, now_s));
-    database_close(db);
-    return error;
-}
+        error = paths_store_change(store_of(want), change, now_s, 0);
+    if (error == PATHS_SET_ASIDE) {
+        const char *name = store_of(want) ? store_of(want) : autobuf_paths_own();
 
-static int keep(const struct paths_request *want, const struct autobuf_paths_entry *entry, uint64_t now_s)
-{
-    struct database *db;
-    int error;
-
-    if (!want->host) {
-        error = check_named(want);
-        return error < 0 ? error : autobuf_paths_keep(want->store, entry, now_s, 0);
+        fprintf(stderr,
+                "autobuf: %s was damaged: it is %s.damaged now, and a new one was begun\n", name,
+                name);
     }
-    error = open_database(&db);
-    return error == 0 ? close_database(db, database_set(db, entry), now_s) : error;
-}
-
-static int keep_imported(const struct paths_request *want, struct imported *from, uint64_t now_s, struct paths_left_out *left)
-{
-    struct database *db;
-    int error;
-
-    if (!want->host) {
-        error = check_named(want);
-        return error < 0 ? error : paths_store_import(want->store, from->entries, &from->count, now_s, left);
-    }
-    error = open_database(&db);
-    if (error < 0)
-        return error;
-    return close_database(db, database_import(db, from->entries, &from->count, now_s, left), now_s);
-}
-
-/* prefix: NULL for all entries. */
-static int remove_entries(const struct paths_request *want, const struct autobuf_prefix *prefix, uint64_t now_s,
-                          uint64_t *forgotten)
-{
-    struct database *db;
-    int error;
-
-    if (!want->host)
-        return paths_store_forget(want->store, prefix, forgotten);
-    error = open_database(&db);
-    return error == 0 ? close_database(db, database_forget(db, prefix, forgotten), now_s) : error;
+    return error == PATHS_SET_ASIDE ? 0 : error;
 }
 
 static int set(const struct paths_request *want, uint64_t now_s)
 {
     struct autobuf_paths_entry entry = AUTOBUF_PATHS_ENTRY_INIT;
+    struct paths_change change = {.how = CHANGE_SET, .fresh = &entry, .count = 1};
     struct autobuf_path path = AUTOBUF_PATH_INIT;
     int error = autobuf_prefix_parse(want->operand, &entry.remote);
 
@@ -256,7 +204,9 @@ static int set(const struct paths_request *want, uint64_t now_s)
     entry.learned_s = now_s;
     entry.expires_s = want->hours ? now_s + want->hours * S_PER_HOUR : UINT64_MAX;
     if (error == 0)
-        error = keep(want, &entry, now_s);
+        error = change_store(want, &change, now_s);
+    if (change.full)
+        error = -E2BIG;
     return error < 0 ? fail(want, error) : DONE;
 }
 
@@ -276,23 +226,28 @@ static void print_imported(const struct imported *from, bool json, uint64_t now_
 static int import(const struct paths_request *want, uint64_t now_s)
 {
     struct imported from;
-    struct paths_left_out left = {0};
+    struct paths_change change = {.how = CHANGE_IMPORT};
     int error;
 
     if (paths_import_read(want, &from) != DONE) {
         free(from.entries);
         return NOTHING;
     }
-    error = keep_imported(want, &from, now_s, &left);
+    change.fresh = from.entries;
+    change.count = from.count;
+    error = change_store(want, &change, now_s);
+    from.count = change.count;
     if (error < 0) {
         free(from.entries);
         return fail(want, error);
     }
-    if (left.better)
-        fprintf(stderr, "autobuf: %s: %llu left out: the store knows better\n", want->operand, (unsigned long long)left.better);
-    if (left.full)
-        fprintf(stderr, "autobuf: %s: %llu left out: the store has 64 others of the same prefix\n", want->operand,
-                (unsigned long long)left.full);
+    if (change.better)
+        fprintf(stderr, "autobuf: %s: %llu left out: the store knows better\n", want->operand,
+                (unsigned long long)change.better);
+    if (change.full)
+        fprintf(stderr,
+                "autobuf: %s: %llu left out: the store has 64 others of the same prefix\n",
+                want->operand, (unsigned long long)change.full);
     print_imported(&from, want->json, now_s);
     error = from.count ? DONE : NOTHING;
     free(from.entries);
@@ -302,19 +257,19 @@ static int import(const struct paths_request *want, uint64_t now_s)
 static int forget(const struct paths_request *want, uint64_t now_s)
 {
     struct autobuf_prefix prefix = {.version = 0};
-    uint64_t forgotten = 0;
+    struct paths_change change = {.forget_all = want->all, .forget = want->all ? NULL : &prefix};
     int error;
 
     if (!want->all && autobuf_prefix_parse(want->operand, &prefix) < 0) {
         fprintf(stderr, "autobuf: %s: it is no address and no prefix, or bits behind the prefix are set\n", want->operand);
         return NOTHING;
     }
-    error = remove_entries(want, want->all ? NULL : &prefix, now_s, &forgotten);
-    if (error < 0)
+    error = change_store(want, &change, now_s);
+    if (error < 0 && !(error == -ENOENT && want->host)) /* what is not there is forgotten */
         return fail(want, error);
-    if (!forgotten && !want->all)
+    if (!change.forgotten && !want->all)
         fprintf(stderr, "autobuf: %s: it is not in the store\n", want->operand);
-    return forgotten || want->all ? DONE : NOTHING;
+    return change.forgotten || want->all ? DONE : NOTHING;
 }
 
 int paths_run(const struct paths_request *want)

@@ -2,18 +2,47 @@
 #include "paths_store.h"
 
 #include <errno.h>
+#include <fcntl.h>
+#include <limits.h>
+#include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "known.h"
+#include "neighbours.h"
 
 #define SAME_REMOTE 64U /* entries with one remote prefix that a store takes */
+#define FRESH (1U << 31)
+#define GONE UINT32_MAX
 
-/* ------------------------------------------------------------------------------------ looking */
+struct family {
+    uint32_t version, network_bits, host_bits;
+};
 
-static bool is_of(const struct autobuf_paths_entry *entry, const struct autobuf_prefix *prefix)
+static const struct family families[] = {{4, NEIGHBOURS_BITS_V4, 32}, {6, NEIGHBOURS_BITS_V6, 128}};
+#define FAMILIES (sizeof families / sizeof *families)
+#define LENGTHS 129U
+
+/* The entries of the new store, in its order. */
+struct view {
+    struct paths_change *change;
+    const struct autobuf_paths *old;
+    uint64_t now_s;
+    uint64_t past_s; /* something was learned then, a day or more ago: it is surely past */
+    uint32_t *refs;  /* places in the old store, or with FRESH in change->fresh[]; or GONE */
+    size_t count;    /* of refs[] */
+    size_t first[FAMILIES][LENGTHS]; /* the first one of each prefix length; SIZE_MAX: none */
+    size_t next, taken;              /* of change->fresh[] */
+    bool forget_hosts;
+    struct autobuf_prefix last; /* the last remote prefix */
+    unsigned same;              /* entries with it */
+};
+
+static bool same_prefix(const struct autobuf_prefix *a, const struct autobuf_prefix *b)
 {
-    return entry->remote.version == prefix->version && entry->remote.bits == prefix->bits &&
-           memcmp(entry->remote.address, prefix->address, sizeof prefix->address) == 0;
+    return a->version == b->version && a->bits == b->bits &&
+           memcmp(a->address, b->address, sizeof a->address) == 0;
 }
 
 uint64_t paths_store_lower(const struct autobuf_paths *paths, const struct autobuf_paths_entry *key)
@@ -34,182 +63,406 @@ uint64_t paths_store_lower(const struct autobuf_paths *paths, const struct autob
     return low;
 }
 
-/* The entry for all local sides is the last one with its prefix. */
-bool paths_store_has(const struct autobuf_paths *paths, const struct autobuf_prefix *prefix)
+/* What is not used any more; of what was set by hand, nothing. */
+static bool has_expired(const struct view *v, const struct autobuf_paths_entry *entry)
 {
-    struct autobuf_paths_entry key = AUTOBUF_PATHS_ENTRY_INIT, entry = AUTOBUF_PATHS_ENTRY_INIT;
-    uint64_t at;
-
-    key.remote = *prefix;
-    at = paths_store_lower(paths, &key);
-    return (autobuf_paths_at(paths, at, &entry) == 0 && is_of(&entry, prefix)) ||
-           (at && autobuf_paths_at(paths, at - 1, &entry) == 0 && is_of(&entry, prefix));
+    return entry->expires_s <= v->now_s && entry->method != AUTOBUF_METHOD_GIVEN;
 }
 
-/* ---------------------------------------------------------------------------------- importing */
+/* ------------------------------------------------------------------------------------ merging */
 
-/* A store that is made of an old one and of a file's entries, of which those that are written stay in fresh[]. */
-struct merger {
-    struct autobuf_paths_writer *writer;
-    const struct autobuf_paths *old;
-    uint64_t now_s;
-    struct autobuf_paths_entry *fresh;
-    size_t count, next, kept;
-    struct paths_left_out *left;
-    struct autobuf_prefix last; /* remote prefix that was written */
-    unsigned same;              /* entries with it */
-};
-
-static int read_old(const struct merger *m, uint64_t at, struct autobuf_paths_entry *entry)
+/*
+ * Whether the old store has an entry there that may stay. What has expired makes room for new ones
+ * of its prefix.
+ */
+static bool read_old(const struct view *v, uint64_t at, struct autobuf_paths_entry *entry)
 {
-    int error = autobuf_paths_at(m->old, at, entry);
+    const struct autobuf_paths_entry *fresh = v->change->fresh;
 
-    return error == 0 && entry->expires_s <= m->now_s ? -ENOENT : error;
+    *entry = (struct autobuf_paths_entry)AUTOBUF_PATHS_ENTRY_INIT;
+    if (autobuf_paths_at(v->old, at, entry) < 0)
+        return false;
+    return !has_expired(v, entry) ||
+           !((v->next < v->change->count && same_prefix(&fresh[v->next].remote, &entry->remote)) ||
+             (v->next && same_prefix(&fresh[v->next - 1].remote, &entry->remote)));
 }
 
-static int write_one(struct merger *m, const struct autobuf_paths_entry *entry)
+/*
+ * Whether an entry of the old store is left out; one that was made of hosts will be made anew, or
+ * not.
+ */
+static bool is_left_out(struct view *v, const struct autobuf_paths_entry *entry)
 {
-    unsigned same = is_of(entry, &m->last) ? m->same + 1 : 1;
-    int error = autobuf_paths_add(m->writer, entry);
+    const struct autobuf_prefix *forget = v->change->forget;
+    struct autobuf_prefix network;
+    bool named = forget && same_prefix(&entry->remote, forget);
 
-    if (error == 0) {
-        m->same = same;
-        m->last = entry->remote;
+    if (v->change->networks && neighbours_made(entry)) {
+        v->forget_hosts |= named; /* which come later in the store */
+        return true;
     }
-    return error;
+    if (v->forget_hosts && entry->method != AUTOBUF_METHOD_GIVEN &&
+        entry->remote.bits == (forget->version == 4 ? 32 : 128))
+        named = neighbours_network(&entry->remote, &network) && same_prefix(&network, forget);
+    if (!named && !v->change->forget_all)
+        return false;
+    v->change->forgotten++;
+    return true;
 }
 
-/* Whether the store has room for one more with this remote prefix; the old ones from there on come behind it. */
-static bool has_room(const struct merger *m, const struct autobuf_prefix *remote, uint64_t at)
+static void take(struct view *v, uint32_t ref, const struct autobuf_paths_entry *entry)
 {
-    unsigned same = memcmp(remote, &m->last, sizeof *remote) == 0 ? m->same : 0;
+    size_t *first = &v->first[entry->remote.version != 4][entry->remote.bits];
+
+    if (*first == SIZE_MAX)
+        *first = v->count;
+    v->same = same_prefix(&entry->remote, &v->last) ? v->same + 1 : 1;
+    v->last = entry->remote;
+    if (v->now_s >= KNOWN_AHEAD_S && entry->learned_s <= v->now_s - KNOWN_AHEAD_S &&
+        entry->learned_s > v->past_s)
+        v->past_s = entry->learned_s;
+    v->refs[v->count++] = ref;
+}
+
+static void take_fresh(struct view *v, const struct autobuf_paths_entry *entry)
+{
+    v->change->fresh[v->taken] = *entry;
+    take(v, FRESH | (uint32_t)v->taken++, entry);
+}
+
+/*
+ * Whether the store has room for one more with this remote prefix; the old ones from there on come
+ * behind it.
+ */
+static bool has_room(const struct view *v, const struct autobuf_prefix *remote, uint64_t at)
+{
+    unsigned same = same_prefix(remote, &v->last) ? v->same : 0;
 
     for (uint64_t end = at + SAME_REMOTE; at < end && same < SAME_REMOTE; at++) {
-        struct autobuf_paths_entry entry = AUTOBUF_PATHS_ENTRY_INIT;
+        struct autobuf_paths_entry entry;
 
-        if (read_old(m, at, &entry) < 0)
+        if (!read_old(v, at, &entry))
             continue;
-        if (!is_of(&entry, remote))
+        if (!same_prefix(&entry.remote, remote))
             break;
         same++;
     }
     return same < SAME_REMOTE;
 }
 
-/* The next one of the file, before the old one there. */
-static int write_fresh(struct merger *m, uint64_t at)
+/* The next new one, whose key the old store has. */
+static void combine(struct view *v, uint64_t at, struct autobuf_paths_entry *old)
 {
-    const struct autobuf_paths_entry *entry = &m->fresh[m->next++];
+    const struct autobuf_paths_entry *fresh = &v->change->fresh[v->next++];
 
-    if (!has_room(m, &entry->remote, at)) {
-        m->left->full++;
-        return 0;
+    if (v->change->how == CHANGE_IMPORT && known_stays(old, fresh, v->now_s)) {
+        v->change->better++;
+        take(v, (uint32_t)at, old);
+        return;
     }
-    m->fresh[m->kept++] = *entry;
-    return write_one(m, entry);
+    if (v->change->how == CHANGE_OBSERVE)
+        known_merge(old, fresh);
+    else
+        *old = *fresh;
+    take_fresh(v, old);
 }
 
-/* The entries of both in order. */
-static int merge(struct merger *m)
+/* The next new one, which comes before the old one there. */
+static void insert(struct view *v, uint64_t at)
 {
-    uint64_t in_store = autobuf_paths_count(m->old);
+    struct autobuf_paths_entry fresh = v->change->fresh[v->next++];
+
+    if (has_room(v, &fresh.remote, at))
+        take_fresh(v, &fresh);
+    else
+        v->change->full++;
+}
+
+static int merge(struct view *v)
+{
+    uint64_t in_old = autobuf_paths_count(v->old), at = 0;
+
+    v->refs = calloc(in_old + v->change->count + 1, sizeof *v->refs);
+    if (!v->refs)
+        return -ENOMEM;
+    memset(v->first, 0xff, sizeof v->first);
+    while (at < in_old || v->next < v->change->count) {
+        struct autobuf_paths_entry old;
+        int order = v->next < v->change->count ? 1 : -1;
+
+        if (at < in_old && (!read_old(v, at, &old) || is_left_out(v, &old))) {
+            at++;
+            continue;
+        }
+        if (at < in_old && order > 0)
+            order = autobuf_paths_compare(&old, &v->change->fresh[v->next]);
+        if (order > 0)
+            insert(v, at);
+        else if (order == 0)
+            combine(v, at++, &old);
+        else
+            take(v, (uint32_t)at++, &old);
+    }
+    return 0;
+}
+
+/* -------------------------------------------------------------------------------------- going */
+
+/* Reads an entry of the new store, unless it goes. */
+static bool read_at(const struct view *v, size_t at, struct autobuf_paths_entry *entry)
+{
+    uint32_t ref = v->refs[at];
+
+    *entry = (struct autobuf_paths_entry)AUTOBUF_PATHS_ENTRY_INIT;
+    if (ref == GONE || (!(ref & FRESH) && autobuf_paths_at(v->old, ref, entry) < 0))
+        return false;
+    if (ref & FRESH)
+        *entry = v->change->fresh[ref & ~FRESH];
+    return entry->expires_s > v->past_s;
+}
+
+struct age {
+    uint64_t learned_s; /* 0: when the clock was ahead */
+    size_t at;
+};
+
+static int by_age(const void *a, const void *b)
+{
+    const struct age *x = a, *y = b;
+
+    return (x->learned_s > y->learned_s) - (x->learned_s < y->learned_s);
+}
+
+static int drop_oldest(struct view *v)
+{
+    size_t stay = 0, old = 0;
+    struct age *ages;
+
+    if (v->count <= PATHS_STORE_MOST)
+        return 0;
+    ages = calloc(v->count, sizeof *ages);
+    if (!ages)
+        return -ENOMEM;
+    for (size_t at = 0; at < v->count; at++) {
+        struct autobuf_paths_entry entry;
+
+        if (!read_at(v, at, &entry))
+            continue;
+        stay++;
+        if (entry.method != AUTOBUF_METHOD_GIVEN)
+            ages[old++] = (struct age){known_is_ahead(&entry, v->now_s) ? 0 : entry.learned_s, at};
+    }
+    qsort(ages, old, sizeof *ages, by_age);
+    for (size_t i = 0; i < old && stay > PATHS_STORE_MOST; i++, stay--)
+        v->refs[ages[i].at] = GONE;
+    free(ages);
+    return 0;
+}
+
+/* ---------------------------------------------------------------------------------- neighbours */
+
+/* What is made of the hosts of one network after the other. */
+struct networks {
+    struct view *view;
+    unsigned family;
+    size_t at;              /* the next host */
+    size_t claims[LENGTHS]; /* of each prefix length the first one that is not before the network */
+    bool done;
+    struct autobuf_paths_entry next; /* unless done */
+    struct autobuf_paths_entry hosts[NEIGHBOURS_MOST];
+    bool agrees[NEIGHBOURS_MOST];
+};
+
+static void begin_family(struct networks *n, unsigned family)
+{
+    n->family = family;
+    n->done = family == FAMILIES;
+    if (n->done)
+        return;
+    memcpy(n->claims, n->view->first[family], sizeof n->claims);
+    n->at = n->claims[families[family].host_bits];
+}
+
+/*
+ * Whether an entry of this length says something of all of the network by hand, or something of a
+ * part of it.
+ */
+static bool is_claimed_by(struct networks *n, uint32_t bits, const struct autobuf_prefix *network)
+{
+    struct autobuf_prefix around = *network;
+    struct autobuf_paths_entry entry;
+
+    for (uint32_t bit = bits; bit < network->bits; bit++)
+        around.address[bit / 8] &= (uint8_t)~(0x80U >> bit % 8);
+    for (size_t at = n->claims[bits]; at < n->view->count; at++) {
+        int order;
+
+        if (!read_at(n->view, at, &entry))
+            continue;
+        if (entry.remote.version != network->version || entry.remote.bits != bits)
+            return false;
+        order = memcmp(entry.remote.address, around.address, network->bits / 8);
+        if (order > 0)
+            return false;
+        if (order < 0)
+            n->claims[bits] = at + 1;
+        else if (bits < network->bits ? entry.method == AUTOBUF_METHOD_GIVEN
+                                      : !has_expired(n->view, &entry))
+            return true;
+    }
+    return false;
+}
+
+static bool is_claimed(struct networks *n, const struct autobuf_prefix *network)
+{
+    for (uint32_t bits = 0; bits < families[n->family].host_bits; bits++)
+        if (is_claimed_by(n, bits, network))
+            return true;
+    return false;
+}
+
+/* Gathers the hosts of the next network, of a very large one the first. Returns how many. */
+static size_t next_hosts(struct networks *n)
+{
+    const struct family *family = &families[n->family];
+    struct autobuf_prefix first = {.version = 0}, network;
+    struct autobuf_paths_entry entry;
+    size_t count = 0;
+
+    for (; n->at < n->view->count; n->at++) {
+        if (!read_at(n->view, n->at, &entry))
+            continue;
+        if (entry.remote.version != family->version)
+            break;
+        (void)neighbours_network(&entry.remote, &network);
+        if (count && !same_prefix(&network, &first))
+            break;
+        if (count == NEIGHBOURS_MOST || has_expired(n->view, &entry))
+            continue;
+        first = network;
+        n->hosts[count++] = entry;
+    }
+    return count;
+}
+
+static void next_network(struct networks *n)
+{
+    while (!n->done) {
+        size_t count = next_hosts(n);
+
+        if (!count)
+            begin_family(n, n->family + 1);
+        else if (neighbours_agree(n->hosts, count, n->view->now_s, &n->next, n->agrees) &&
+                 !is_claimed(n, &n->next.remote))
+            return;
+    }
+}
+
+/* ------------------------------------------------------------------------------------ writing */
+
+/*
+ * Leaves out what a store does not take: too many with one prefix, or too many at all, or what a
+ * damaged store had out of order.
+ */
+static int add(struct autobuf_paths_writer *writer, const struct autobuf_paths_entry *entry)
+{
+    int error = autobuf_paths_add(writer, entry);
+
+    return error == -E2BIG || error == -EINVAL ? 0 : error;
+}
+
+/* All entries, and before the hosts what is made of them; an expired one may have its key. */
+static int write_entries(struct view *v, struct networks *n, struct autobuf_paths_writer *writer)
+{
+    struct autobuf_paths_entry entry;
     int error = 0;
 
-    for (uint64_t at = 0; at < in_store && error == 0; at++) {
-        struct autobuf_paths_entry entry = AUTOBUF_PATHS_ENTRY_INIT;
-        int order = -1;
+    for (size_t at = 0; at < v->count && error == 0; at++) {
+        int order = 1;
 
-        if (read_old(m, at, &entry) < 0)
+        if (!read_at(v, at, &entry))
             continue;
-        while (error == 0 && m->next < m->count && (order = autobuf_paths_compare(&entry, &m->fresh[m->next])) > 0)
-            error = write_fresh(m, at);
-        if (error == 0 && m->next < m->count && order == 0) {
-            if (!known_stays(&entry, &m->fresh[m->next], m->now_s))
-                m->fresh[m->kept++] = entry = m->fresh[m->next];
-            else
-                m->left->better++;
-            m->next++;
+        while (!n->done && error == 0 && order &&
+               (order = autobuf_paths_compare(&n->next, &entry)) <= 0) {
+            error = add(writer, &n->next);
+            next_network(n);
         }
-        if (error == 0)
-            error = write_one(m, &entry);
-        if (error == -EINVAL) /* not in its place, so of a damaged store */
-            error = 0;
+        if (order && error == 0)
+            error = add(writer, &entry);
     }
-    while (m->next < m->count && error == 0)
-        error = write_fresh(m, in_store);
     return error;
 }
 
-int paths_store_import(const char *store, struct autobuf_paths_entry *entries, size_t *count, uint64_t now_s,
-                       struct paths_left_out *left)
+static int write_new(struct view *v, struct autobuf_paths_writer *writer)
 {
-    const char *name = store ? store : autobuf_paths_own();
-    struct merger m = {.now_s = now_s, .fresh = entries, .count = *count, .left = left};
-    struct autobuf_paths_writer *writer = NULL;
-    struct autobuf_paths *old = NULL;
+    struct networks *n = calloc(1, sizeof *n);
     int error;
 
-    *left = (struct paths_left_out){0};
-    if (!*count)
-        return 0;
-    if (!name)
-        return -ENOENT;
-    error = autobuf_paths_write(&writer, store, 0);
-    if (error == 0)
-        error = autobuf_paths_open(&old, name);
-    if (writer && (error == -ENOENT || error == AUTOBUF_E_DAMAGED)) /* nothing of it can be kept */
-        error = 0;
-    m.writer = writer;
-    m.old = old;
-    if (error == 0) {
-        error = merge(&m);
-        *count = m.kept;
-    }
-    autobuf_paths_close(old);
-    if (error == 0)
-        return autobuf_paths_commit(writer);
-    autobuf_paths_abort(writer);
+    if (!n)
+        return -ENOMEM;
+    n->view = v;
+    begin_family(n, v->change->networks ? 0 : FAMILIES);
+    next_network(n);
+    error = write_entries(v, n, writer);
+    free(n);
     return error;
 }
 
-/* --------------------------------------------------------------------------------- forgetting */
-
-/* Copies the old store without what is to be forgotten, and counts that. */
-static int copy_without(struct autobuf_paths_writer *writer, const struct autobuf_paths *old,
-                        const struct autobuf_prefix *prefix, uint64_t *forgotten)
+/*
+ * The first one that was damaged stays aside: it may have what was set by hand, and the later ones
+ * not.
+ */
+static void set_aside(const char *name)
 {
-    int error = 0;
+    char to[PATH_MAX];
 
-    for (uint64_t at = 0; at < autobuf_paths_count(old) && error == 0; at++) {
-        struct autobuf_paths_entry entry = AUTOBUF_PATHS_ENTRY_INIT;
-
-        if (autobuf_paths_at(old, at, &entry) < 0)
-            continue;
-        if (!prefix || is_of(&entry, prefix))
-            ++*forgotten;
-        else
-            error = autobuf_paths_add(writer, &entry);
-        if (error == -EINVAL)
-            error = 0;
-    }
-    return error;
+    if (snprintf(to, sizeof to, "%s.damaged", name) < (int)sizeof to &&
+        faccessat(AT_FDCWD, to, F_OK, AT_SYMLINK_NOFOLLOW) < 0)
+        (void)rename(name, to);
 }
 
-int paths_store_forget(const char *store, const struct autobuf_prefix *prefix, uint64_t *forgotten)
+/* NULL: there is none yet, or none of which anything can be kept. */
+static int open_old(struct autobuf_paths **old, const char *name, bool forgets, bool *aside)
 {
+    int error = autobuf_paths_open(old, name);
+
+    *aside = error == AUTOBUF_E_DAMAGED && !forgets;
+    if (*aside)
+        set_aside(name);
+    return *aside || (error == -ENOENT && !forgets) ? 0 : error;
+}
+
+int paths_store_change(const char *store, struct paths_change *change, uint64_t now_s,
+                       uint32_t flags)
+{
+    bool forgets = change->forget || change->forget_all, aside = false;
     const char *name = store ? store : autobuf_paths_own();
+    struct view v = {.change = change, .now_s = now_s};
     struct autobuf_paths_writer *writer = NULL;
     struct autobuf_paths *old = NULL;
-    int error = name ? autobuf_paths_write(&writer, name, 0) : -ENOENT;
+    int error = name ? 0 : -ENOENT;
 
-    *forgotten = 0;
+    for (size_t i = 0; i < change->count && error == 0; i++)
+        error = autobuf_paths_check(&change->fresh[i]);
+    if (error < 0 || (!change->count && !forgets))
+        return error;
+    error = autobuf_paths_write(&writer, forgets ? name : store, flags);
     if (error == 0)
-        error = autobuf_paths_open(&old, name);
+        error = open_old(&old, name, forgets, &aside);
+    v.old = old;
     if (error == 0)
-        error = copy_without(writer, old, prefix, forgotten);
+        error = merge(&v);
+    if (error == 0)
+        error = drop_oldest(&v);
+    if (error == 0)
+        error = write_new(&v, writer);
+    change->count = error == 0 ? v.taken : change->count;
+    free(v.refs);
     autobuf_paths_close(old);
-    if (error == 0 && (*forgotten || !prefix))
-        return autobuf_paths_commit(writer);
-    autobuf_paths_abort(writer);
-    return error;
+    if (error < 0 || (change->forget && !change->forgotten)) {
+        autobuf_paths_abort(writer);
+        return error;
+    }
+    error = autobuf_paths_commit(writer);
+    return error == 0 && aside ? PATHS_SET_ASIDE : error;
 }

@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: MIT */
-/* Changes of a path store that has no database behind it. */
+/*
+ * Changes of a path store: a new one is made of the old one and of what is to change, by one writer
+ * at a time.
+ */
 #ifndef PATHS_STORE_H
 #define PATHS_STORE_H
 
@@ -8,23 +11,55 @@
 
 #include <autobuf/autobuf.h>
 
-/* How many entries of a file were left out, and why. */
-struct paths_left_out {
-    uint64_t better; /* known_stays() of what the store has */
-    uint64_t full;   /* 64 others have the same remote prefix: those that the store has stay, and of the file's the first */
+#define PATHS_SET_ASIDE 1
+
+/*
+ * How many entries remain. Of more, those go that were learned when the clock was ahead, then those
+ * that were learned first, but none set by hand.
+ */
+#ifndef PATHS_STORE_MOST /* a test has a smaller one */
+#define PATHS_STORE_MOST 1048576U
+#endif
+
+/* What becomes of a new entry if the store has one with its key. */
+enum paths_how {
+    CHANGE_OBSERVE, /* both are merged by known_merge() */
+    CHANGE_SET,     /* the new one replaces it */
+    CHANGE_IMPORT,  /* the new one replaces it, unless known_stays() */
 };
 
-/* As database_import(). store: NULL for the user's own, which is made if there is none. */
-int paths_store_import(const char *store, struct autobuf_paths_entry *entries, size_t *count, uint64_t now_s,
-                       struct paths_left_out *left);
+/* What is to become of a store. All zero: nothing. */
+struct paths_change {
+    enum paths_how how;
+    struct autobuf_paths_entry *fresh; /* in the store's order, each key once */
+    size_t count; /* of fresh[]; afterwards its first ones are those that were written, as merged */
+    const struct autobuf_prefix *forget; /* all entries with this remote prefix go */
+    bool forget_all;
+    bool networks; /* make entries of hosts that agree (neighbours.h), and forget them together */
+    /* What came of it. */
+    uint64_t better;    /* of fresh[]: known_stays() of what the store has */
+    uint64_t full;      /* of fresh[]: behind 64 old and new ones of the same remote prefix */
+    uint64_t forgotten; /* without entries that were made of hosts */
+};
 
-/* Removes all entries with this remote prefix, NULL: all. store: NULL for the user's own. */
-int paths_store_forget(const char *store, const struct autobuf_prefix *prefix, uint64_t *forgotten);
+/*
+ * Writes the store anew. What surely has expired goes: a clock that jumps ahead for a while removes
+ * nothing. store: NULL for the user's own, whose folder is made. flags: as of
+ * autobuf_paths_write(). Returns 0, or:
+ *
+ *   PATHS_SET_ASIDE     done, but the store was damaged. It is STORE.damaged now, unless there is
+ *                       one, and a new one was begun
+ *   AUTOBUF_E_DAMAGED   the same, if something is to be forgotten: nothing was changed
+ *   AUTOBUF_E_NEWER     a later version made the store. It is left alone
+ *   -ENOENT             the user has no own store, or there is none in which to forget
+ *   -EINVAL             a new entry is not valid
+ *   -ENOMEM, and errors of autobuf_paths_write(), _open() and _commit(). The store stays as it was
+ */
+int paths_store_change(const char *store, struct paths_change *change, uint64_t now_s,
+                       uint32_t flags);
 
-/* The first entry that is not before this one by its key; UINT64_MAX: a damaged one is in the way. */
-uint64_t paths_store_lower(const struct autobuf_paths *paths, const struct autobuf_paths_entry *key);
-
-/* Whether there is an entry with this remote prefix. */
-bool paths_store_has(const struct autobuf_paths *paths, const struct autobuf_prefix *prefix);
+/* The first entry that is not before this one by its key; UINT64_MAX: a damaged one is there. */
+uint64_t paths_store_lower(const struct autobuf_paths *paths,
+                           const struct autobuf_paths_entry *key);
 
 #endif

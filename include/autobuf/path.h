@@ -22,6 +22,7 @@ extern "C" {
 
 #define AUTOBUF_PATH_TX_AT_LEAST 1U /* tx_rate is a lower bound: the trains were too short or too uneven */
 #define AUTOBUF_PATH_RX_AT_LEAST 2U /* the same for rx_rate */
+#define AUTOBUF_PATH_NEIGHBOURS 4U  /* of a path store: what hosts of the same network have in common */
 
 /* Why a rate may be more than a fifth off. */
 #define AUTOBUF_UNSURE_NOT 0U

@@ -135,14 +135,6 @@ AUTOBUF_API const char *autobuf_paths_own(void);
 /* How many entries there are, damaged or expired ones included. 0 for NULL. */
 AUTOBUF_API uint64_t autobuf_paths_count(const struct autobuf_paths *paths);
 
-#define AUTOBUF_PATHS_STAMP_BYTES 16U
-
-/*
- * Reads into stamp[AUTOBUF_PATHS_STAMP_BYTES] who wrote a store: what its writer gave to autobuf_paths_set_stamp(), or
- * zeros. Returns 0; -EINVAL: NULL.
- */
-AUTOBUF_API int autobuf_paths_stamp(const struct autobuf_paths *paths, uint8_t *stamp);
-
 /* The at-th entry, from 0 on, in the store's order. Returns 0; -ENOENT: there is none; AUTOBUF_E_DAMAGED; -EINVAL. */
 AUTOBUF_API int autobuf_paths_at(const struct autobuf_paths *paths, uint64_t at, struct autobuf_paths_entry *entry);
 
@@ -202,12 +194,6 @@ AUTOBUF_API int autobuf_paths_write(struct autobuf_paths_writer **writer, const 
  * error of write(2), after which commit() returns it too.
  */
 AUTOBUF_API int autobuf_paths_add(struct autobuf_paths_writer *writer, const struct autobuf_paths_entry *entry);
-
-/*
- * Says who writes this store, by stamp[AUTOBUF_PATHS_STAMP_BYTES], which means something to the writer alone: so it
- * knows later whether another one has replaced the store. Returns 0; -EINVAL: NULL.
- */
-AUTOBUF_API int autobuf_paths_set_stamp(struct autobuf_paths_writer *writer, const uint8_t *stamp);
 
 /* Puts the new store in place of the old one, and frees the writer, also on failure: then the old one stays. */
 AUTOBUF_API int autobuf_paths_commit(struct autobuf_paths_writer *writer);

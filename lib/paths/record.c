@@ -89,7 +89,6 @@ void ab_paths_head_write(const struct ab_paths_head *head, uint8_t bytes[AB_PATH
     put32(bytes + 20, head->local ? FLAG_LOCAL : 0);
     put64(bytes + 24, head->count);
     memcpy(bytes + 32, head->lengths, sizeof head->lengths);
-    memcpy(bytes + 64, head->stamp, sizeof head->stamp);
     put32(bytes + HEADER_CRC, ab_crc32(bytes, HEADER_CRC));
 }
 
@@ -106,7 +105,6 @@ int ab_paths_head_read(const uint8_t *bytes, uint64_t size, struct ab_paths_head
         .local = get32(bytes + 20) & FLAG_LOCAL,
     };
     memcpy(head->lengths, bytes + 32, sizeof head->lengths);
-    memcpy(head->stamp, bytes + 64, sizeof head->stamp);
     if (get32(bytes + 12) != AB_PATHS_HEADER_BYTES || head->record_bytes < AB_PATHS_RECORD_BYTES ||
         head->record_bytes > UINT16_MAX || head->count > AB_PATHS_COUNT_MOST ||
         size != AB_PATHS_HEADER_BYTES + head->count * head->record_bytes)

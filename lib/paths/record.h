@@ -3,8 +3,8 @@
  * The path store's file: a header, then records of one size, sorted by their keys. Numbers are little-endian. Pure.
  *
  *   header   0 magic   8 version   12 header's bytes   16 record's bytes   20 flags   24 count   32 lengths of remote
- *            prefixes that occur, one bit each: 8 bytes for IPv4, 24 for IPv6   64 the writer's stamp, 16 bytes
- *            124 CRC-32 of what is before
+ *            prefixes that occur, one bit each: 8 bytes for IPv4, 24 for IPv6   64 zero   124 CRC-32
+ *            of what is before
  *   record   0 key   52 method   56 flags   60 limiter   64 samples   68 packet's bytes   72 tx unsure   76 rx unsure
  *            80 the ten quantities from rtt_min_ns on, 8 bytes each   160 learned   168 expires   176 CRC-32 of what is
  *            before   180 zero
@@ -37,7 +37,6 @@ struct ab_paths_head {
     uint32_t record_bytes; /* of a later version they may be more */
     bool local;            /* some record has a local prefix or a device */
     uint8_t lengths[32];   /* as in the file */
-    uint8_t stamp[AUTOBUF_PATHS_STAMP_BYTES];
 };
 
 void ab_paths_head_write(const struct ab_paths_head *head, uint8_t bytes[AB_PATHS_HEADER_BYTES]);

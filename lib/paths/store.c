@@ -234,14 +234,6 @@ int autobuf_paths_are_local(const struct autobuf_paths *paths)
     return paths && paths->snapshot.head.local;
 }
 
-int autobuf_paths_stamp(const struct autobuf_paths *paths, uint8_t *stamp)
-{
-    if (!paths || !stamp)
-        return -EINVAL;
-    memcpy(stamp, paths->snapshot.head.stamp, AUTOBUF_PATHS_STAMP_BYTES);
-    return 0;
-}
-
 int autobuf_paths_at(const struct autobuf_paths *paths, uint64_t at, struct autobuf_paths_entry *entry)
 {
     struct autobuf_paths_entry found;

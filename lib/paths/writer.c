@@ -187,14 +187,6 @@ int autobuf_paths_add(struct autobuf_paths_writer *w, const struct autobuf_paths
     return 0;
 }
 
-int autobuf_paths_set_stamp(struct autobuf_paths_writer *w, const uint8_t *stamp)
-{
-    if (!w || !stamp)
-        return -EINVAL;
-    memcpy(w->head.stamp, stamp, sizeof w->head.stamp);
-    return 0;
-}
-
 /* So that the new name is still there after a crash of the host. Cuts the name. */
 static int sync_folder(char *file)
 {

@@ -27,9 +27,10 @@ class Method(enum.IntEnum):
 
 
 class PathFlag(enum.IntFlag):
-    """The rate of this direction is a lower bound."""
+    """The rate of this direction is a lower bound; nobody measured the path to this peer, but to hosts of the same network."""
     TX_AT_LEAST = 1
     RX_AT_LEAST = 2
+    NEIGHBOURS = 4
 
 
 class Unsure(enum.IntEnum):

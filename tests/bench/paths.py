@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""The path store: how long a lookup takes, by how many entries there are, and what it costs to publish it from a database.
+"""The path store: how long a lookup takes, by how many entries there are, and what it costs to change one.
 
 Each store is in memory once it was written. The yardstick is socket() and close(), which each connection makes anyway. Of
 several runs the medians.
@@ -30,25 +30,17 @@ def row(file: pathlib.Path, entries: int, runs: int) -> list[str]:
             f"{us('median_ns'):.2f}", f"{us('p99_ns'):.2f}", f"{us('open_ns'):.1f}", f"{us('open_ns') / us('socket_ns'):.1f}"]
 
 
-def told(*cmd: object) -> dict:
-    return json.loads(subprocess.run([path.built("tests/bench/database_cost"), *map(str, cmd)], capture_output=True, text=True,
-                                     check=True).stdout)
-
-
-def published(entries: int, routes: int, runs: int) -> list[str]:
-    """A database of so many hosts: what it takes to publish it, beside the same store written without one."""
+def changed(entries: int, routes: int, runs: int) -> list[str]:
+    """The host's store of so many hosts: what it takes the daemon to add what it has learned, beside a new one of the same hosts."""
     with tempfile.TemporaryDirectory() as folder:
-        file = pathlib.Path(folder, "paths")
-        filled = told("fill", file, entries, routes)
-        said = [told("publish", file, entries, routes) for _ in range(runs)]
-        database = file.with_name("paths.db").stat().st_size
+        said = [json.loads(subprocess.run([path.built("tests/bench/change_cost"), pathlib.Path(folder, "paths"), str(entries), str(routes)],
+                                          capture_output=True, text=True, check=True).stdout) for _ in range(runs)]
 
     def s(name: str) -> float:
         return report.quantile([each[name] for each in said], 0.5) / 1e9
 
-    return [f"{entries:,}", ROUTES[routes], f"{said[0]['entries']:,}", f"{database / 1e6:.1f} MB", f"{filled['import_ns'] / 1e9:.2f} s",
-            f"{filled['observe_ns'] / 1e3:.0f}", f"{s('publish_ns'):.2f} s", f"{s('publish_cpu_ns'):.2f} s", f"{s('alone_cpu_ns'):.2f} s",
-            f"{s('publish_cpu_ns') / s('alone_cpu_ns'):.1f}", f"{max(each['memory_bytes'] for each in said) / 1e6:.1f} MB"]
+    return [f"{entries:,}", ROUTES[routes], f"{said[0]['entries']:,}", f"{s('change_ns'):.2f} s", f"{s('change_cpu_ns'):.2f} s",
+            f"{s('new_cpu_ns'):.2f} s", f"{s('change_cpu_ns') / s('new_cpu_ns'):.1f}"]
 
 
 def run(quick: bool, out: pathlib.Path) -> None:
@@ -57,9 +49,8 @@ def run(quick: bool, out: pathlib.Path) -> None:
         rows = [row(pathlib.Path(folder, "paths"), entries, runs) for entries in ENTRIES]
     text = report.machine() + "\n\n" + report.table(
         ["entries", "file", "written in", "lookup, us", "99% within, us", "open, look up, close, us", "of a socket()"], rows)
-    if pathlib.Path(path.built("tests/bench/database_cost")).exists():
-        text += "\n" + report.table(
-            ["hosts", "those of a network", "published", "database", "imported in", "one observed, us", "published in", "CPU",
-             "CPU, store alone", "ratio", "memory"], [published(entries, routes, runs) for entries in ENTRIES[1:] for routes in ROUTES])
+    if pathlib.Path(path.built("tests/bench/change_cost")).exists():
+        text += "\n" + report.table(["hosts", "those of a network", "entries", "changed in", "CPU", "CPU, a new one", "ratio"],
+                                    [changed(entries, routes, runs) for entries in ENTRIES[1:] for routes in ROUTES])
     (out / "paths.md").write_text(text)
     print(text)

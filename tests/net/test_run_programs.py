@@ -423,8 +423,7 @@ class InRoot(unittest.TestCase):
         cls.root.write("/usr/sbin/policy-rc.d", "#!/bin/sh\nexit 101\n")  # no server is started by its installation
         cls.root.sh("chmod +x /usr/sbin/policy-rc.d; sed -i 's,^nobody:.*,nobody:x:65534:65534::/tmp/files:/bin/sh,' /etc/passwd; "
                     "mkdir -p /run/sshd /run/vsftpd")
-        cls.root.well("apt-get", "-qq", "-y", "--no-install-recommends", "install", "iproute2", "procps",
-                      "libsqlite3-0")  # which autobuf uses where it is built with them
+        cls.root.well("apt-get", "-qq", "-y", "--no-install-recommends", "install", "iproute2", "procps")
 
     def inside(self, *words: object, **env: str) -> list[str]:
         """A command in the root and in a network of its own, which dies with this process."""

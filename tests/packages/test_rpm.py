@@ -41,7 +41,7 @@ class Made(unittest.TestCase):
         self.made = {re.match(r"(.*)-\d[^-]*-[^-]*$", file.stem)[1]: file for file in files
                      if file.suffix == ".rpm" and not file.stem.endswith(".src") and "debug" not in file.stem}
         self.root = self.enterContext(Root(suite=release(), shares={"/packages": FOLDER}))
-        self.root.sh("apt-get -qq install --no-install-recommends rpm libcap2 libcap2-bin libsqlite3-0 gcc libc6-dev >/dev/null")
+        self.root.sh("apt-get -qq install --no-install-recommends rpm libcap2 libcap2-bin gcc libc6-dev >/dev/null")
 
     def rpm(self, *args: object) -> str:
         """Debian's rpm knows nothing of what dpkg has installed."""

@@ -2,7 +2,6 @@
 #include "keep.h"
 
 #include <errno.h>
-#include <limits.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/socket.h>
@@ -18,28 +17,39 @@
 #define NS_PER_S 1000000000ULL
 #define WRITE_NS NS_PER_S /* between two writings, at least */
 
-/* Of those that wait, the one about the same path; keep->count: there is none. */
-static size_t waiting_at(const struct keep *keep, const struct autobuf_paths_entry *entry)
+/* Where an entry belongs among those that wait, and whether one about the same path is there. */
+static size_t waiting_at(const struct keep *keep, const struct autobuf_paths_entry *entry,
+                         bool *waits)
 {
     size_t at = 0;
+    int order = 1;
 
-    while (at < keep->count && autobuf_paths_compare(&keep->waiting[at], entry) != 0)
+    while (at < keep->count && (order = autobuf_paths_compare(&keep->waiting[at], entry)) < 0)
         at++;
+    *waits = at < keep->count && order == 0;
     return at;
+}
+
+static void insert(struct keep *keep, size_t at, const struct autobuf_paths_entry *entry)
+{
+    memmove(keep->waiting + at + 1, keep->waiting + at,
+            (keep->count++ - at) * sizeof *keep->waiting);
+    keep->waiting[at] = *entry;
 }
 
 static void take(struct keep *keep, const struct autobuf_paths_entry *entry, size_t room)
 {
-    size_t at = waiting_at(keep, entry);
+    bool waits;
+    size_t at = waiting_at(keep, entry, &waits);
 
     if (!keep->file[0])
         return;
     if (keep->offer)
         keep->offer(keep->offer_to, entry);
-    if (at < keep->count)
+    if (waits)
         known_merge(&keep->waiting[at], entry);
-    else if (at < room)
-        keep->waiting[keep->count++] = *entry;
+    else if (keep->count < room && autobuf_paths_check(entry) == 0)
+        insert(keep, at, entry);
     else
         keep->counts.lost++;
 }
@@ -97,11 +107,13 @@ static bool store_is_as_new(const struct keep *keep, const struct autobuf_paths_
 
 bool keep_foreign(struct keep *keep, const struct autobuf_paths_entry *entry)
 {
-    size_t at = waiting_at(keep, entry);
+    bool waits;
+    size_t at = waiting_at(keep, entry, &waits);
 
-    if (!keep->file[0] || at == KEEP_MOST || at < keep->count || store_is_as_new(keep, entry))
+    if (!keep->file[0] || keep->count == KEEP_MOST || waits || autobuf_paths_check(entry) < 0 ||
+        store_is_as_new(keep, entry))
         return false;
-    keep->waiting[keep->count++] = *entry;
+    insert(keep, at, entry);
     return true;
 }
 
@@ -109,72 +121,43 @@ bool keep_foreign(struct keep *keep, const struct autobuf_paths_entry *entry)
 
 static void say_failed(struct keep *keep, int error)
 {
-    char line[PATH_MAX + 160], file[PATH_MAX];
+    char line[FILE_BYTES + 160];
 
     keep->counts.failed++;
-    database_blame(keep->file, error, file);
-    snprintf(line, sizeof line, "%s: %s: what is learned is not kept", file, autobuf_strerror(error));
+    snprintf(line, sizeof line, "%s: %s: what is learned is not kept", keep->file,
+             autobuf_strerror(error));
     if (!keep->said)
         keep->say(line);
     keep->said = true;
 }
 
-/* 0 for DATABASE_SET_ASIDE, which is said. */
-static int said(struct keep *keep, int result)
-{
-    char line[2 * FILE_BYTES + 96];
-
-    if (result != DATABASE_SET_ASIDE)
-        return result;
-    snprintf(line, sizeof line, "%s.db was damaged: it is the newest %s.db.damaged* now, and a new one is begun", keep->file, keep->file);
-    keep->say(line);
-    return 0;
-}
-
-/* Adds the first of what waits, which then waits no longer. One that the database does not take is lost. */
-static int write_first(struct keep *keep)
-{
-    int error = said(keep, database_observe(keep->db, &keep->waiting[0]));
-
-    if (error < 0 && error != -EINVAL && error != -E2BIG)
-        return error;
-    if (error < 0)
-        keep->counts.lost++;
-    else
-        keep->unpublished = true;
-    keep->count--;
-    memmove(keep->waiting, keep->waiting + 1, keep->count * sizeof *keep->waiting);
-    return 0;
-}
-
-static int write_waiting(struct keep *keep)
-{
-    int error = keep->db ? 0 : said(keep, database_open(&keep->db, keep->file, DATABASE_TRY));
-
-    while (error == 0 && keep->count)
-        error = write_first(keep);
-    if (error == 0 && keep->unpublished)
-        error = said(keep, database_publish(keep->db, (uint64_t)time(NULL)));
-    if (error == 0)
-        keep->unpublished = false;
-    return error;
-}
-
-/* If another one writes, what waits goes on waiting. Everybody may read the store, whatever this process's umask is. */
+/*
+ * If another one writes, what waits goes on waiting. Everybody may read the store, whatever this
+ * process's umask is.
+ */
 static void write_all(struct keep *keep)
 {
+    struct paths_change change = {
+        .how = CHANGE_OBSERVE, .fresh = keep->waiting, .count = keep->count, .networks = true};
+    char line[2 * FILE_BYTES + 96];
     mode_t mask = umask(S_IWGRP | S_IWOTH);
-    int error = write_waiting(keep);
+    int error = paths_store_change(keep->file, &change, (uint64_t)time(NULL),
+                                   AUTOBUF_PATHS_TRY | AUTOBUF_PATHS_NO_SYNC);
 
     umask(mask);
-    if (error == -EAGAIN || error == -EBUSY)
+    if (error == -EAGAIN)
         return;
-    if (error < 0)
-        say_failed(keep, error);
-    else
-        keep->said = false;
     keep->count = 0;
-    keep->unpublished = false;
+    keep->counts.lost += change.full;
+    if (error < 0) {
+        say_failed(keep, error);
+        return;
+    }
+    keep->said = false;
+    snprintf(line, sizeof line, "%s was damaged: it is %s.damaged now, and a new one is begun",
+             keep->file, keep->file);
+    if (error == PATHS_SET_ASIDE)
+        keep->say(line);
 }
 
 /* ------------------------------------------------------------------------------- the whole */
@@ -185,7 +168,7 @@ void keep_in(struct keep *keep, const char *file)
         return;
     keep_close(keep);
     keep->count = 0;
-    keep->unpublished = keep->said = false;
+    keep->said = false;
     snprintf(keep->file, sizeof keep->file, "%s", file);
 }
 
@@ -204,13 +187,11 @@ void keep_step(struct keep *keep, uint64_t now_ns)
 
 uint64_t keep_deadline_ns(const struct keep *keep)
 {
-    return keep->count || keep->unpublished ? keep->write_ns : UINT64_MAX;
+    return keep->count ? keep->write_ns : UINT64_MAX;
 }
 
 void keep_close(struct keep *keep)
 {
-    if (keep->count || keep->unpublished)
+    if (keep->count)
         write_all(keep);
-    database_close(keep->db);
-    keep->db = NULL;
 }

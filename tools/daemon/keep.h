@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Where what was learned goes: the database of the path store, from which the store is published. Callers hand it over, and
- * it is written a little later, many at once.
+ * Where what was learned goes: the path store. Callers hand it over, and it is written a little later, many at once.
  */
 #ifndef KEEP_H
 #define KEEP_H
@@ -12,7 +11,6 @@
 
 #include <autobuf/autobuf.h>
 
-#include "../database.h"
 #include "report.h"
 #include "rules.h"
 
@@ -31,12 +29,10 @@ struct keep {
     void *offer_to;
     struct report_learning counts;
     char file[FILE_BYTES]; /* "": nothing is kept */
-    struct autobuf_paths_entry waiting[KEEP_MOST];
+    struct autobuf_paths_entry waiting[KEEP_MOST]; /* in the store's order, each key once */
     size_t count;
-    struct database *db; /* NULL: not open */
-    bool unpublished;    /* the database has what the store has not */
-    uint64_t write_ns;   /* not written before */
-    bool said;           /* that it cannot be written */
+    uint64_t write_ns; /* not written before */
+    bool said;         /* that it cannot be written */
 };
 
 /* From now on it goes into this file, "" for none. What waits for another one is written there first. */
@@ -63,7 +59,7 @@ void keep_step(struct keep *keep, uint64_t now_ns);
 /* When to call keep_step() next; UINT64_MAX: nothing waits. */
 uint64_t keep_deadline_ns(const struct keep *keep);
 
-/* Writes what waits, at once, and closes the database. */
+/* Writes what waits, at once. */
 void keep_close(struct keep *keep);
 
 #endif

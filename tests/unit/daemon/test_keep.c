@@ -15,10 +15,11 @@
 
 static char folder[] = "/tmp/test_keep.XXXXXX", file[sizeof folder + 8];
 static unsigned said;
+static const char *expected = "what is learned is not kept";
 
 static void say(const char *line)
 {
-    assert_non_null(strstr(line, "what is learned is not kept"));
+    assert_non_null(strstr(line, expected));
     said++;
 }
 
@@ -31,16 +32,13 @@ static int begin(void **state)
     return 0;
 }
 
-/* The store, and the database behind it. */
 static void forget(void)
 {
-    static const char *const ends[] = {"", ".db", ".db-wal", ".db-shm"};
-    char name[sizeof file + 8];
+    char aside[sizeof file + 16];
 
-    for (size_t i = 0; i < COUNT(ends); i++) {
-        snprintf(name, sizeof name, "%s%s", file, ends[i]);
-        unlink(name);
-    }
+    snprintf(aside, sizeof aside, "%s.damaged", file);
+    unlink(file);
+    unlink(aside);
 }
 
 static int end(void **state)
@@ -273,8 +271,8 @@ static void a_store_that_cannot_be_written_is_said_once(void **state)
     }
 }
 
-/* What a later version wrote stays; what is damaged is replaced. */
-static void stores_of_others(void **state)
+/* What is damaged is set aside, and said. */
+static void a_damaged_store(void **state)
 {
     struct autobuf_paths_entry e = entry(PASSIVE, 100, 0, 9, 1000);
     struct keep keep = {.say = say};
@@ -285,11 +283,42 @@ static void stores_of_others(void **state)
     fputs("no store", f);
     assert_int_equal(fclose(f), 0);
     said = 0;
+    expected = "paths was damaged: it is ";
     keep_in(&keep, file);
     keep_learned(&keep, &e);
     keep_close(&keep);
-    assert_int_equal(said, 0);
+    expected = "what is learned is not kept";
+    assert_int_equal(said, 1);
+    assert_int_equal(keep.counts.failed, 0);
     assert_int_equal(kept().tx_rate_bit_per_s, 100);
+}
+
+/* What waits is in order, whatever came first; what no store takes is lost, and harms nothing. */
+static void many_are_written_at_once(void **state)
+{
+    static const unsigned last[] = {7, 3, 9, 1, 8};
+    struct keep keep = {.say = say};
+    struct autobuf_paths_entry e = entry(PASSIVE, 100, 0, 9, 1000);
+    struct autobuf_paths *paths;
+
+    (void)state;
+    forget();
+    said = 0;
+    keep_in(&keep, file);
+    for (size_t i = 0; i < 2 * COUNT(last); i++) {
+        e.remote.address[2] = (uint8_t)last[i % COUNT(last)];
+        keep_learned(&keep, &e);
+    }
+    e.remote.address[2] = 2;
+    e.tx_rate_bit_per_s = UINT64_MAX;
+    keep_learned(&keep, &e);
+    assert_false(keep_foreign(&keep, &e));
+    assert_int_equal(keep.counts.lost, 1);
+    keep_close(&keep);
+    assert_int_equal(said, 0);
+    assert_int_equal(autobuf_paths_open(&paths, file), 0);
+    assert_int_equal(autobuf_paths_count(paths), COUNT(last));
+    autobuf_paths_close(paths);
 }
 
 /* What another host has learned counts if it did later than this one, and is offered to nobody. */
@@ -394,7 +423,8 @@ int main(void)
         cmocka_unit_test(programs_leave_room_for_others),
         cmocka_unit_test(another_one_writes),
         cmocka_unit_test(a_store_that_cannot_be_written_is_said_once),
-        cmocka_unit_test(stores_of_others),
+        cmocka_unit_test(a_damaged_store),
+        cmocka_unit_test(many_are_written_at_once),
         cmocka_unit_test(what_other_hosts_learned),
         cmocka_unit_test(what_other_hosts_learned_of_a_known_network),
         cmocka_unit_test(what_other_hosts_learned_of_a_host_in_a_network_set_by_hand),

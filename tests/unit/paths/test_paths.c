@@ -192,31 +192,6 @@ static void entries_come_in_order_and_once(void **state)
     assert_int_equal(autobuf_paths_commit(NULL), -EINVAL);
 }
 
-/* The stamp lasts for as long as nobody else writes. */
-static void who_wrote_a_store_is_told(void **state)
-{
-    static const uint8_t zeros[AUTOBUF_PATHS_STAMP_BYTES], own[AUTOBUF_PATHS_STAMP_BYTES] = {1, 2, 3, [15] = 16};
-    uint8_t stamp[AUTOBUF_PATHS_STAMP_BYTES];
-    struct autobuf_paths_entry e = numbered(2);
-    struct autobuf_paths_writer *writer;
-    struct autobuf_paths *paths;
-
-    (void)state;
-    for (unsigned kept = 0; kept < 2; kept++) {
-        assert_int_equal(autobuf_paths_write(&writer, store, 0), 0);
-        assert_int_equal(autobuf_paths_set_stamp(writer, own), 0);
-        assert_int_equal(autobuf_paths_commit(writer), 0);
-        if (kept)
-            assert_int_equal(autobuf_paths_keep(store, &e, NOW, 0), 0);
-        assert_int_equal(autobuf_paths_open(&paths, store), 0);
-        assert_int_equal(autobuf_paths_stamp(paths, stamp), 0);
-        assert_memory_equal(stamp, kept ? zeros : own, sizeof stamp);
-        autobuf_paths_close(paths);
-    }
-    assert_int_equal(autobuf_paths_stamp(NULL, stamp), -EINVAL);
-    assert_int_equal(autobuf_paths_set_stamp(NULL, stamp), -EINVAL);
-}
-
 static void what_a_store_takes_is_told_before(void **state)
 {
     struct autobuf_paths_entry e = numbered(2);
@@ -822,7 +797,6 @@ int main(void)
         FILES(a_reader_keeps_the_store_that_it_opened),
         FILES(a_writer_that_gives_up_leaves_the_old_one),
         FILES(entries_come_in_order_and_once),
-        FILES(who_wrote_a_store_is_told),
         cmocka_unit_test(what_a_store_takes_is_told_before),
         FILES(one_writer_at_a_time),
         FILES(an_error_at_the_end_leaves_the_old_one),
