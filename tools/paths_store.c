@@ -443,7 +443,9 @@ int paths_store_change(const char *store, struct paths_change *change, uint64_t 
     int error = name ? 0 : -ENOENT;
 
     for (size_t i = 0; i < change->count && error == 0; i++)
-        error = autobuf_paths_check(&change->fresh[i]);
+        error = i && autobuf_paths_compare(&change->fresh[i - 1], &change->fresh[i]) >= 0
+                    ? -EINVAL
+                    : autobuf_paths_check(&change->fresh[i]);
     if (error < 0 || (!change->count && !forgets))
         return error;
     error = autobuf_paths_write(&writer, forgets ? name : store, flags);

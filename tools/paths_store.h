@@ -52,7 +52,7 @@ struct paths_change {
  *   AUTOBUF_E_DAMAGED   the same, if something is to be forgotten: nothing was changed
  *   AUTOBUF_E_NEWER     a later version made the store. It is left alone
  *   -ENOENT             the user has no own store, or there is none in which to forget
- *   -EINVAL             a new entry is not valid
+ *   -EINVAL             a new entry is not valid, or not in its place
  *   -ENOMEM, and errors of autobuf_paths_write(), _open() and _commit(). The store stays as it was
  */
 int paths_store_change(const char *store, struct paths_change *change, uint64_t now_s,

@@ -321,7 +321,7 @@ class Undo(DaemonTest):
         first = path.popen("a", ["unshare", "--mount", "sh", "-c", 'mount -t tmpfs none /run && mkdir /run/autobufd && exec "$@"', "sh",
                                  *command], stderr=subprocess.STDOUT)
         wait_line(first, lambda line: "autobufd: begins with " in line)
-        second = path.run("a", ["nsenter", f"--mount=/proc/{first.pid}/ns/mnt", *command], timeout=WAIT_S)
+        second = path.run("a", ["nsenter", f"--mount=/proc/{first.pid}/ns/mnt", f"--root=/proc/{first.pid}/root", *command], timeout=WAIT_S)
         self.assertEqual((second.returncode, second.stderr),
                          (1, "autobufd: /run/autobufd/state: an autobufd is running and has it open\n"))
         self.stop(first)

@@ -530,7 +530,6 @@ class Host(unittest.TestCase):
         self.assertEqual(steps[1][1], 2 * steps[6][1])  # import tells it, and then it is listed
 
     def test_what_neighbours_have_in_common(self) -> None:
-        reads_json(self)
         folder = self.enterContext(tempfile.TemporaryDirectory(prefix="autobuf-tests."))
         own, file = f"--store {folder}/own", f"{folder}/exported"
         steps = self.run_it(

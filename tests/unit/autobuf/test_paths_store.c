@@ -786,11 +786,25 @@ static void what_is_out_of_order_is_left_out(void **state)
     assert_int_equal(count_all(), 1);
 }
 
+static void what_is_given_twice_or_out_of_order_is_refused(void **state)
+{
+    (void)state;
+    for (unsigned last = 8; last <= 9; last++) {
+        struct autobuf_paths_entry both[] = {entry_of("192.0.2.9", 9, 100), entry_of("192.0.2.9", 9, 100)};
+        struct paths_change change = {.how = CHANGE_IMPORT, .fresh = both, .count = 2};
+
+        both[1].remote.address[3] = (uint8_t)last;
+        assert_int_equal(paths_store_change(store, &change, NOW_S, 0), -EINVAL);
+    }
+    assert_int_equal(access(store, F_OK), -1);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         FILES(what_is_set_is_there_in_order),
         FILES(what_is_out_of_order_is_left_out),
+        FILES(what_is_given_twice_or_out_of_order_is_refused),
         FILES(local_sides_are_in_order),
         FILES(what_no_store_takes_is_refused),
         FILES(what_is_observed_is_merged),
