@@ -4,7 +4,7 @@
 
 #include "daemon/table.h"
 
-#define NUMBERS 5000U
+#define NUMBERS 2000U
 
 static void as_an_array(void **state)
 {
