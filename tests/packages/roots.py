@@ -41,6 +41,11 @@ HERE = "here"
 """This system, which may not be as new as a root of its release."""
 
 
+def of_build() -> dict[str, str]:
+    """The environment of a build, whose tests are the usual ones: all of them take ten minutes each time."""
+    return {name: value for name, value in os.environ.items() if name != "AUTOBUF_TESTS_ALL"}
+
+
 def lintian(*args: str | pathlib.Path) -> subprocess.CompletedProcess:
     """What this system's lintian says. It leaves temporary files behind, so it has a folder for them that is removed."""
     with tempfile.TemporaryDirectory(prefix="autobuf-tests.") as where:

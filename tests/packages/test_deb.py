@@ -11,7 +11,7 @@ import sysconfig
 import tempfile
 import unittest
 
-from roots import HERE, TOP, Root, digest, kept, lintian, next_version
+from roots import HERE, TOP, Root, digest, kept, lintian, next_version, of_build
 
 from cases import run_tests, thorough  # the folder is on the path by now
 from path import build_folder, machine_lock
@@ -49,7 +49,7 @@ def made(root: Root | None = None) -> dict[str, pathlib.Path]:
     def make() -> subprocess.CompletedProcess:
         if root:
             return root.run("/src/packaging/build", "deb", "--here", "/packages")
-        return subprocess.run([BUILD, "deb", "--here", where], capture_output=True, text=True, env=os.environ | OPTIONS)
+        return subprocess.run([BUILD, "deb", "--here", where], capture_output=True, text=True, env=of_build() | OPTIONS)
 
     try:
         files = kept(where, digest(*sources()) + str(OPTIONS), make)
@@ -157,7 +157,7 @@ class Contents(unittest.TestCase):
     def test_the_same_source_makes_the_same_packages(self) -> None:
         first = {file.name: file.read_bytes() for file in made().values()}
         with tempfile.TemporaryDirectory() as name:
-            subprocess.run([BUILD, "deb", "--here", name], check=True, env=os.environ | {"TZ": "Asia/Tokyo", "LC_ALL": "C"})
+            subprocess.run([BUILD, "deb", "--here", name], check=True, env=of_build() | {"TZ": "Asia/Tokyo", "LC_ALL": "C"})
             for file, data in first.items():
                 self.assertTrue(pathlib.Path(name, file).read_bytes() == data, file)
 

@@ -12,7 +12,7 @@ import sys
 import tempfile
 import unittest
 
-from roots import TOP
+from roots import TOP, of_build
 
 from cases import run_tests, thorough  # the folder is on the path by now
 
@@ -46,7 +46,7 @@ class Release(unittest.TestCase):
                  "--allow-empty", "-m", why)
 
     def release(self, *args: object) -> subprocess.CompletedProcess:
-        return subprocess.run([self.tree / "scripts" / "release", *args], capture_output=True, text=True)
+        return subprocess.run([self.tree / "scripts" / "release", *args], capture_output=True, text=True, env=of_build())
 
     def test_a_version_that_does_not_agree_is_named(self) -> None:
         done = self.release("--check")

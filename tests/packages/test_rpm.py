@@ -10,7 +10,7 @@ import sys
 import tempfile
 import unittest
 
-from roots import HERE, TOP, Root, digest, kept, release
+from roots import HERE, TOP, Root, digest, kept, of_build, release
 
 from cases import run_tests  # the folder is on the path by now
 from path import build_folder
@@ -37,7 +37,7 @@ class Made(unittest.TestCase):
             self.skipTest("roots are root's to make")
         parts = [file for name in ("completions", "docs", "include", "lib", "preload", "python", "tools") for file in (TOP / name).rglob("*")]
         state = digest(SPEC, BUILD, TOP / "meson.build", TOP / "meson_options.txt", *(file for file in parts if file.is_file()))
-        files = kept(FOLDER, state, lambda: subprocess.run([BUILD, "rpm", FOLDER], capture_output=True, text=True))
+        files = kept(FOLDER, state, lambda: subprocess.run([BUILD, "rpm", FOLDER], capture_output=True, text=True, env=of_build()))
         self.made = {re.match(r"(.*)-\d[^-]*-[^-]*$", file.stem)[1]: file for file in files
                      if file.suffix == ".rpm" and not file.stem.endswith(".src") and "debug" not in file.stem}
         self.root = self.enterContext(Root(suite=release(), shares={"/packages": FOLDER}))
