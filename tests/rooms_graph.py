@@ -1,13 +1,14 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: MIT
-"""Proves the table of rooms: which room of lib/ stands on which, and that no files call each other in a circle.
+"""Proves the table of rooms: which room stands on which, and that no files call each other in a circle.
 
     rooms_graph.py [TREE]        checks a tree; prints each breach and exits 1 if there is any
     rooms_graph.py --self-test   builds trees with one breach each, and checks that each is found
 
-A file may include headers of, and call functions of, its own room and those that its room stands on: the
-private functions and the public ones alike. No file calls one that calls it, directly or through others: this holds
-within lib/, within preload/ and within tools/.
+A file of lib/ may include headers of, and call functions of, its own room and those that its room stands on: the
+private functions and the public ones alike. Files of tools/ and preload/ may call each public function, and include
+headers and call private functions of the rooms that they stand on. No file calls one that calls it, directly or through
+others: this holds within lib/, within preload/ and within tools/.
 """
 from __future__ import annotations
 
@@ -32,6 +33,8 @@ ROOMS = {
     "ftp": ("base", "kernel", "estimate", "plan", "credit", "apply", "icmp", "inband", "live", "paths", "flow"),
 }
 """In an order in which each stands on earlier ones only: so the table itself has no circle."""
+USERS = {"tools": ("base", "kernel", "paths"), "preload": ()}
+"""Folders outside lib/, and rooms of which they may use what is not public."""
 
 COMMENT_OR_LITERAL = re.compile(r'/\*.*?\*/|//[^\n]*|"(?:\\.|[^"\\\n])*"|\'(?:\\.|[^\'\\\n])*\'', re.S)
 INCLUDE = re.compile(r'^#\s*include\s+"([^"]+)"', re.M)
@@ -78,11 +81,11 @@ def definitions(code: dict[pathlib.Path, str]) -> dict[str, set[pathlib.Path]]:
     return found
 
 
-def calls_between(code: dict[pathlib.Path, str]) -> Iterator[tuple[pathlib.Path, str, pathlib.Path]]:
-    """Each function of another file that a file calls: the file, the function, and whose it is."""
+def calls_between(code: dict[pathlib.Path, str], users: dict[pathlib.Path, str] | None = None) -> Iterator[tuple[pathlib.Path, str, pathlib.Path]]:
+    """Each function of another file that a file (of users, if given) calls: the file, the function, and whose it is."""
     defined = definitions(code)
     called = re.compile(r"(?<![\w.>])(" + "|".join(map(re.escape, sorted(defined))) + r")\s*\(") if defined else None
-    for file, text in code.items():
+    for file, text in (code if users is None else users).items():
         for name in sorted(set(called.findall(text))) if called and file.suffix == ".c" else ():
             if file not in defined[name]:
                 yield from ((file, name, other) for other in sorted(defined[name]))
@@ -98,6 +101,21 @@ def circles(code: dict[pathlib.Path, str]) -> list[str]:
 
 def code_below(folder: pathlib.Path) -> dict[pathlib.Path, str]:
     return {file.relative_to(folder): without_text(file.read_text()) for file in sorted(folder.rglob("*.[ch]"))}
+
+
+def breaches_of_users(tree: pathlib.Path, library: dict[pathlib.Path, str]) -> Iterator[str]:
+    public = set(re.findall(r"\b(\w+)\s*\(", " ".join(code_below(tree / "include").values())))
+    for top, rooms in USERS.items():
+        code = code_below(tree / top)
+        for file, text in code.items():
+            for name in INCLUDE.findall(text):
+                parts = pathlib.PurePath(name).parts
+                if "lib" in parts and parts[parts.index("lib") + 1] not in rooms:
+                    yield f"{top}/{file}: includes {name}, but {top} does not stand on it"
+        for file, name, other in calls_between(library, code):
+            if name not in public and other.parts[0] not in rooms:
+                yield f"{top}/{file}: calls {name}() of {other}, which is not public, but {top} does not stand on {other.parts[0]}"
+        yield from circles(code)
 
 
 def breaches(tree: pathlib.Path) -> list[str]:
@@ -117,7 +135,7 @@ def breaches(tree: pathlib.Path) -> list[str]:
     for file, name, other in calls_between(code):
         if other.parts[0] != file.parts[0] and other.parts[0] not in ROOMS[file.parts[0]]:
             found.append(f"lib/{file}: calls {name}() of {other}, but {file.parts[0]} does not stand on {other.parts[0]}")
-    return found + circles(code) + [line for top in ("preload", "tools") for line in circles(code_below(tree / top))]
+    return found + circles(code) + list(breaches_of_users(tree, code))
 
 
 GOOD = {
@@ -128,6 +146,10 @@ GOOD = {
                    'int ab_plan(void)\n{\n    return helper() + (int)sizeof "autobuf_limits()";\n}\n',
     "apply/apply.c": "int autobuf_apply(void)\n{\n    return autobuf_limits() + ab_plan();\n}\n",
     "flow/tune.c": "int autobuf_tune(void)\n{\n    return autobuf_apply();\n}\n",
+    "../include/autobuf/flow.h": "int autobuf_tune(void); /* as ab_plan() */\n",
+    "../tools/daemon/site.c": '#include "../../lib/base/base.h"\n'
+                              'static int start(void)\n{\n    return ab_base() + autobuf_limits() + autobuf_tune();\n}\n',
+    "../preload/next.c": "int next(void)\n{\n    return autobuf_tune();\n}\n",
 }
 
 BAD = {
@@ -142,6 +164,10 @@ BAD = {
                     "ftp/c.c": "static int helper(void)\n{\n    return ab_a();\n}\nint\tab_c(void)\n{\n    return helper();\n}\n"},
 }
 
+BAD["which is not public, but tools does not stand on plan"] = {"../tools/bad.c": "int bad(void)\n{\n    return ab_plan();\n}\n"}
+BAD["which is not public, but preload does not stand on base"] = {"../preload/bad.c": "int bad(void)\n{\n    return ab_base();\n}\n"}
+BAD["includes ../../lib/live/judge.h, but tools"] = {"../tools/daemon/bad.c": '#include "../../lib/live/judge.h"\n'}
+BAD["includes ../lib/base/base.h, but preload"] = {"../preload/bad.h": '#include "../lib/base/base.h"\n'}
 BAD["in a circle: daemon/care.c"] = {
     "../tools/run.c": "int run(void)\n{\n    return 0;\n}\nint main(void)\n{\n    return run();\n}\n",
     "../tools/daemon/care.c": "int care(void)\n{\n    return site_step() + run();\n}\n",
