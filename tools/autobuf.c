@@ -14,6 +14,7 @@
 #include "obstacles.h"
 #include "paths.h"
 #include "probe.h"
+#include "resolve.h"
 #include "run.h"
 #include "serve.h"
 #include "show.h"
@@ -62,7 +63,7 @@ static int run_serve(const struct arguments *a)
     int error = serve_clients(&want);
 
     fprintf(stderr, "autobuf: cannot listen on %s%sport %s: %s\n", want.address ? want.address : "",
-            want.address ? ", " : "", want.port, autobuf_strerror(error));
+            want.address ? ", " : "", want.port, resolve_strerror(error, want.address, AF_UNSPEC));
     return error == -EACCES || error == -EPERM ? EXIT_NOT_PERMITTED : EXIT_NOTHING;
 }
 
@@ -172,7 +173,7 @@ static int fail(const struct arguments *a, int error, bool connected)
     else if (!echoes && error == -ECONNREFUSED)
         advice = ": nothing listens on that port (by default " MEASURE_PORT "); start autobuf serve there";
     fprintf(stderr, "autobuf: %s%s%s%s\n", a->operand ? a->operand : "", a->operand ? ": " : "",
-            autobuf_strerror(error), advice);
+            resolve_strerror(error, a->operand, (int)a->family), advice);
     return error == -EACCES ? EXIT_NOT_PERMITTED : EXIT_NOTHING;
 }
 
@@ -293,7 +294,9 @@ int main(int argc, char **argv)
     default:
         status = run(&a);
     }
-    if (fflush(stdout) != 0 || ferror(stdout)) /* a full disk, perhaps some lines ago */
+    if (fflush(stdout) != 0 || ferror(stdout)) { /* a full disk, perhaps some lines ago */
+        fprintf(stderr, "autobuf: cannot write all of the output: %s\n", strerror(errno));
         return status ? status : EXIT_NOTHING;
+    }
     return status;
 }

@@ -13,6 +13,7 @@
 
 #include "clock.h"
 #include "privilege.h"
+#include "resolve.h"
 
 #define HOST_BYTES 256
 #define TIMEOUT_NS (5 * NS_PER_S)
@@ -147,7 +148,7 @@ static int measure_over(int fd, const struct measuring *m,
 
 int measure_target(struct measuring *m, struct autobuf_path *path)
 {
-    struct addrinfo hints = {.ai_family = m->family, .ai_socktype = SOCK_STREAM}, *list;
+    struct addrinfo *list;
     struct autobuf_inband_options options = AUTOBUF_INBAND_OPTIONS_INIT;
     uint64_t timeout_ns = m->timeout_ns ? m->timeout_ns : TIMEOUT_NS;
     char host[HOST_BYTES];
@@ -157,10 +158,10 @@ int measure_target(struct measuring *m, struct autobuf_path *path)
     if (split_target(m->target, host, &port))
         return -EINVAL;
     result = drop_privileges();
+    if (result == 0)
+        result = resolve(host, port, m->family, 0, &list);
     if (result < 0)
         return result;
-    if (getaddrinfo(host, port, &hints, &list) != 0)
-        return AUTOBUF_E_RESOLVE;
     fd = connect_any(list, m->source, timeout_ns);
     freeaddrinfo(list);
     if (fd < 0)

@@ -29,7 +29,7 @@ struct measuring {
 
 /*
  * Connects to a server and measures over the connection. 0; errors of socket(2), connect(2),
- * autobuf_inband_step() and _result(); AUTOBUF_E_RESOLVE; -EINVAL: target.
+ * autobuf_inband_step() and _result(); resolve()'s; -EINVAL: target.
  */
 int measure_target(struct measuring *m, struct autobuf_path *path);
 

@@ -2,7 +2,6 @@
 #include "probe.h"
 
 #include <errno.h>
-#include <netdb.h>
 #include <poll.h>
 #include <stdio.h>
 #include <string.h>
@@ -11,6 +10,7 @@
 
 #include "clock.h"
 #include "privilege.h"
+#include "resolve.h"
 
 static void show_progress(const struct autobuf_probe *probe)
 {
@@ -69,12 +69,11 @@ static int probe_open_to(const struct probing *p, const struct addrinfo *to, str
 
 static int probe_open(struct probing *p, struct autobuf_probe **probe)
 {
-    struct addrinfo hints = {.ai_family = p->family, .ai_socktype = SOCK_STREAM};
     struct addrinfo *list;
-    int result = AUTOBUF_E_RESOLVE;
+    int result = resolve(p->host, NULL, p->family, 0, &list);
 
-    if (getaddrinfo(p->host, NULL, &hints, &list) != 0)
-        return AUTOBUF_E_RESOLVE;
+    if (result < 0)
+        return result;
     for (const struct addrinfo *a = list; a; a = a->ai_next) {
         result = probe_open_to(p, a, probe);
         p->peer_len = a->ai_addrlen <= sizeof p->peer ? a->ai_addrlen : 0;

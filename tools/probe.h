@@ -28,7 +28,7 @@ struct probing {
 
 /*
  * Resolves host and measures the path to it. 0 with *path filled, also when only the round-trip
- * time was found; errors of autobuf_probe_open(), autobuf_probe_step() and AUTOBUF_E_RESOLVE.
+ * time was found; errors of autobuf_probe_open(), autobuf_probe_step() and resolve()'s.
  */
 int probe_host(struct probing *p, struct autobuf_path *path);
 

@@ -25,6 +25,7 @@
 #include "clock.h"
 #include "privilege.h"
 #include "serve_client.h"
+#include "resolve.h"
 #include "serve_transfer.h"
 
 #define SYSTEMD_FIRST_FD 3
@@ -82,11 +83,11 @@ static int open_listener(const struct addrinfo *a)
 
 static int open_listeners(struct server *s, const struct serving *want)
 {
-    struct addrinfo hints = {.ai_flags = AI_PASSIVE, .ai_socktype = SOCK_STREAM}, *list;
-    int error = AUTOBUF_E_RESOLVE;
+    struct addrinfo *list;
+    int error = resolve(want->address, want->port, AF_UNSPEC, AI_PASSIVE, &list);
 
-    if (getaddrinfo(want->address, want->port, &hints, &list) != 0)
-        return AUTOBUF_E_RESOLVE;
+    if (error < 0)
+        return error;
     for (const struct addrinfo *a = list; a; a = a->ai_next) {
         int fd = open_listener(a);
 

@@ -16,7 +16,7 @@ struct serving {
 /*
  * Answers measurements until a signal ends it: on the sockets that systemd(1) hands over, or on
  * its own. Only returns on failure: errors of socket(2), bind(2), listen(2), epoll_create1(2);
- * AUTOBUF_E_RESOLVE.
+ * resolve()'s.
  */
 int serve_clients(const struct serving *s);
 

@@ -901,6 +901,7 @@ class Words(ToolTest):
         with open("/dev/full", "w") as full:
             done = self.run_tool(path, "explain", stdout=full, stderr=subprocess.PIPE)
         self.assertEqual(done.returncode, 1)
+        self.assertIn("No space left on device", done.stderr)
 
     def on_terminal(self, path: Path, *args: str, out: bool = True, err: bool = True) -> tuple:
         """What a terminal gets, and what the pipe in place of the other stream."""
