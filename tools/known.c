@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 #include "known.h"
 
+#include "../lib/base/base.h"
+
 /* -------------------------------------------------------------------------------------- worth */
 
 static int worth(uint32_t method)
@@ -49,10 +51,11 @@ static struct direction direction_of(struct autobuf_paths_entry *e, bool tx)
                                    &e->rx_bdp_bytes, &e->rx_unsure, AUTOBUF_PATH_RX_AT_LEAST};
 }
 
-/* The lesser is at least four fifths of the other. Rates and times are below 2^50. */
-static bool is_near(uint64_t a, uint64_t b)
+bool known_is_near(uint64_t value, uint64_t other)
 {
-    return 5 * a >= 4 * b && 5 * b >= 4 * a;
+    uint64_t differ = ab_max(value, other) - ab_min(value, other);
+
+    return !differ || (other != AUTOBUF_NS_UNSET && differ <= other / 5);
 }
 
 static enum source rate_source(uint64_t known_bit_per_s, bool known_at_least, uint64_t seen_bit_per_s, bool seen_at_least)
@@ -63,7 +66,7 @@ static enum source rate_source(uint64_t known_bit_per_s, bool known_at_least, ui
         return KEPT;
     if (!known_bit_per_s || !seen_at_least || (known_at_least && seen_bit_per_s >= known_bit_per_s))
         return SEEN;
-    return is_near(seen_bit_per_s, known_bit_per_s) ? CONFIRMED : KEPT;
+    return known_is_near(seen_bit_per_s, known_bit_per_s) ? CONFIRMED : KEPT;
 }
 
 static enum source rtt_source(uint64_t known_ns, uint64_t seen_ns)
@@ -72,7 +75,7 @@ static enum source rtt_source(uint64_t known_ns, uint64_t seen_ns)
         return NOT_KNOWN;
     if (seen_ns <= known_ns)
         return SEEN;
-    return seen_ns != AUTOBUF_NS_UNSET && is_near(known_ns, seen_ns) ? CONFIRMED : KEPT;
+    return seen_ns != AUTOBUF_NS_UNSET && known_is_near(known_ns, seen_ns) ? CONFIRMED : KEPT;
 }
 
 /* The product of a rate that was measured with a longer round-trip time: less by what the rate carries in the difference. */
@@ -98,24 +101,19 @@ static void take_direction(struct autobuf_paths_entry *into, struct autobuf_path
         *to.bdp_bytes = less_time(*of.bdp_bytes, *of.rate_bit_per_s, from->rtt_min_ns, into->rtt_min_ns);
 }
 
-static uint64_t later(uint64_t a_s, uint64_t b_s)
-{
-    return a_s > b_s ? a_s : b_s;
-}
-
 /* ------------------------------------------------------------------------------------ merging */
 
 static uint64_t expiry(const enum source sources[3], uint64_t known_s, uint64_t seen_s)
 {
-    uint64_t expires_s = later(known_s, seen_s);
+    uint64_t expires_s = ab_max(known_s, seen_s);
 
     for (unsigned i = 0; i < 3; i++) {
         uint64_t part_s = sources[i] == SEEN        ? seen_s
-                          : sources[i] == CONFIRMED ? later(known_s, seen_s)
+                          : sources[i] == CONFIRMED ? ab_max(known_s, seen_s)
                           : sources[i] == KEPT      ? known_s
                                                     : UINT64_MAX;
 
-        expires_s = part_s < expires_s ? part_s : expires_s;
+        expires_s = ab_min(part_s, expires_s);
     }
     return expires_s;
 }
@@ -157,6 +155,6 @@ void known_merge(struct autobuf_paths_entry *known, const struct autobuf_paths_e
     known->samples = fresh.samples <= UINT32_MAX - old.samples ? old.samples + fresh.samples : UINT32_MAX;
     if (fresh.packet_bytes)
         known->packet_bytes = fresh.packet_bytes;
-    known->learned_s = later(old.learned_s, fresh.learned_s);
+    known->learned_s = ab_max(old.learned_s, fresh.learned_s);
     known->expires_s = expiry(sources, old.expires_s, fresh.expires_s);
 }

@@ -43,4 +43,7 @@ bool known_stays(const struct autobuf_paths_entry *known, const struct autobuf_p
  */
 void known_merge(struct autobuf_paths_entry *known, const struct autobuf_paths_entry *seen);
 
+/* Whether a value is within a fifth of the other. What is not known is near what is not known either. */
+bool known_is_near(uint64_t value, uint64_t other);
+
 #endif

@@ -11,12 +11,13 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-#include "clock.h"
+#include "../lib/base/base.h"
+#include "../lib/base/wait.h"
 #include "privilege.h"
 #include "resolve.h"
 
 #define HOST_BYTES 256
-#define TIMEOUT_NS (5 * NS_PER_S)
+#define TIMEOUT_NS (5 * AB_NS_PER_S)
 
 bool is_port(const char *text)
 {
@@ -68,7 +69,7 @@ const char *measure_target_wrong(const char *target)
 int connect_until(int fd, const struct sockaddr *peer, socklen_t peer_len, uint64_t until_ns)
 {
     struct pollfd p = {fd, POLLOUT, 0};
-    struct timespec t = time_until(until_ns);
+    struct timespec t = ab_time_until(until_ns);
     int error = 0, ready;
     socklen_t len = sizeof error;
 
@@ -133,7 +134,7 @@ static int measure_over(int fd, const struct measuring *m,
     while ((result = autobuf_inband_step(inband, autobuf_now_ns())) == 0) {
         if (m->progress)
             show_progress(inband);
-        result = wait_for(autobuf_inband_fd(inband), autobuf_inband_events(inband),
+        result = ab_wait(autobuf_inband_fd(inband), autobuf_inband_events(inband),
                           autobuf_inband_deadline_ns(inband));
         if (result < 0)
             break;

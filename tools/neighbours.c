@@ -107,14 +107,6 @@ static const size_t quantities[] = {
     FIELD(rx_rate_high_bit_per_s), FIELD(tx_bdp_bytes), FIELD(rx_bdp_bytes),
 };
 
-/* Within a fifth. What is not known is near what is not known either. Rates and times that are known are below 2^50. */
-static bool is_near(uint64_t value, uint64_t median)
-{
-    uint64_t differ = value > median ? value - median : median - value;
-
-    return value == median || (median != AUTOBUF_NS_UNSET && differ <= median / 5);
-}
-
 /* Leaves those that are near the medians of all that may agree. Returns how many. */
 static size_t keep_near(const struct autobuf_paths_entry *entries, size_t count, bool *agrees)
 {
@@ -125,7 +117,7 @@ static size_t keep_near(const struct autobuf_paths_entry *entries, size_t count,
         medians[f] = values[sorted(entries, count, agrees, compared[f], values) / 2];
     for (size_t i = 0; i < count; i++) {
         for (size_t f = 0; f < sizeof compared / sizeof *compared; f++)
-            agrees[i] = agrees[i] && is_near(field(entries + i, compared[f]), medians[f]);
+            agrees[i] = agrees[i] && known_is_near(field(entries + i, compared[f]), medians[f]);
         left += agrees[i];
     }
     return left;

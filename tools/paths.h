@@ -10,7 +10,6 @@ enum paths_action { PATHS_LIST, PATHS_SHOW, PATHS_SET, PATHS_IMPORT, PATHS_EXPOR
 
 #define PATHS_IMPORT_HOURS 168U /* how long what is imported holds, if nobody says */
 
-
 struct paths_request {
     enum paths_action action;
     const char *operand; /* a host, a prefix or a file; NULL: none */

@@ -8,7 +8,7 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-#include "clock.h"
+#include "../lib/base/wait.h"
 #include "privilege.h"
 #include "resolve.h"
 
@@ -28,7 +28,7 @@ static int probe_run(struct probing *p, struct autobuf_probe *probe, struct auto
     while ((result = autobuf_probe_step(probe, autobuf_now_ns())) == 0) {
         if (p->progress)
             show_progress(probe);
-        result = wait_for(autobuf_probe_fd(probe), autobuf_probe_events(probe),
+        result = ab_wait(autobuf_probe_fd(probe), autobuf_probe_events(probe),
                           autobuf_probe_deadline_ns(probe));
         if (result < 0)
             break;

@@ -8,7 +8,6 @@
 #include <netinet/in.h>
 #include <sched.h>
 #include <signal.h>
-#include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -177,4 +176,9 @@ void process_addresses(int fd, char local[PROCESS_ADDRESS_BYTES], char peer[PROC
     len = sizeof address;
     getpeername(fd, (struct sockaddr *)&address, &len);
     address_text(&address, peer);
+}
+
+bool process_is_over(int error)
+{
+    return error == -EBADF || error == -ENOTSOCK || error == -EOPNOTSUPP || error == -ENOTCONN || error == -ESTALE || error == -ESRCH;
 }

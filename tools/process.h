@@ -3,6 +3,7 @@
 #ifndef PROCESS_H
 #define PROCESS_H
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <sys/types.h>
 
@@ -46,6 +47,9 @@ int process_borrow(pid_t pid, int pidfd, int fd);
  * as long as the owner asked for (SO_LINGER). A timer (SIGALRM, whose handler it sets) ends the wait.
  */
 void process_give_back(int copy);
+
+/* Whether an error of these, or of a step of a flow, says that the connection, or its process, has ended. */
+bool process_is_over(int error);
 
 /* "10.0.0.1:7500 -> 10.0.0.2:40000" of a connected socket. */
 void process_addresses(int fd, char local[PROCESS_ADDRESS_BYTES], char peer[PROCESS_ADDRESS_BYTES]);

@@ -22,7 +22,8 @@
 
 #include <autobuf/autobuf.h>
 
-#include "clock.h"
+#include "../lib/base/base.h"
+#include "../lib/base/wait.h"
 #include "privilege.h"
 #include "serve_client.h"
 #include "resolve.h"
@@ -32,7 +33,7 @@
 #define SPARE_FDS 32
 #define BACKLOG 1024
 #define EVENTS_MOST 64
-#define SHORTAGE_NS (NS_PER_S / 10)
+#define SHORTAGE_NS (AB_NS_PER_S / 10)
 
 /* -------------------------------------------------------------------------------- listening */
 
@@ -206,7 +207,7 @@ static void handle_events(struct server *s, const struct epoll_event *events, in
 static int wait_for_events(const struct server *s, struct epoll_event *events, int most,
                            uint64_t wake_ns)
 {
-    int error = wait_for(s->epoll, POLLIN, wake_ns), count; /* finer than the milliseconds of epoll_wait(2) */
+    int error = ab_wait(s->epoll, POLLIN, wake_ns), count; /* finer than the milliseconds of epoll_wait(2) */
 
     if (error < 0)
         return error;
@@ -230,7 +231,7 @@ static int serve_loop(struct server *s)
         int count;
 
         if (is_overspent(s, now_ns)) {
-            wait_for(-1, 0, s->paid_ns < wake_ns ? s->paid_ns : wake_ns);
+            ab_wait(-1, 0, s->paid_ns < wake_ns ? s->paid_ns : wake_ns);
             most = 1;
             continue;
         }

@@ -15,8 +15,10 @@
 #include <sys/epoll.h>
 #include <unistd.h>
 
-#define SILENT_NS (3 * NS_PER_S) /* without a HELLO */
-#define LIFETIME_NS (12 * NS_PER_S)
+#include "../lib/base/base.h"
+
+#define SILENT_NS (3 * AB_NS_PER_S) /* without a HELLO */
+#define LIFETIME_NS (12 * AB_NS_PER_S)
 #define BUDGET_LEAST_BYTES 60000U
 #define BUDGETS_BYTES (64U * 1000 * 1000) /* of all clients */
 #define LINES_PER_S 10U /* that are logged of clients: nobody may fill a disk by connecting */
@@ -51,7 +53,7 @@ static void client_log(struct server *s, const struct client *c)
 
     if (!c->greeted)
         return;
-    if (now_ns - s->second_ns >= NS_PER_S) {
+    if (now_ns - s->second_ns >= AB_NS_PER_S) {
         if (s->lines > LINES_PER_S)
             fprintf(stderr, "autobuf: %u more clients\n", s->lines - LINES_PER_S);
         s->second_ns = now_ns;
@@ -154,7 +156,7 @@ void spend(struct server *s, uint64_t now_ns, uint64_t bytes)
 {
     uint64_t least_ns = now_ns - CREDIT_NS, from_ns = s->paid_ns > least_ns ? s->paid_ns : least_ns;
 
-    s->paid_ns = from_ns + bytes * 8 * NS_PER_S / s->rate_bit_per_s;
+    s->paid_ns = from_ns + bytes * 8 * AB_NS_PER_S / s->rate_bit_per_s;
 }
 
 /*

@@ -10,12 +10,12 @@
 
 #include <autobuf/autobuf.h>
 
-#include "clock.h"
+#include "../lib/base/base.h"
 #include "transfer.h"
 
 #define LISTENERS_MOST 16
 #define TRANSFERS_MOST 2 /* at once; of one address 1 */
-#define CREDIT_NS (NS_PER_S / 100) /* percent of the rate that may be made up for after a pause */
+#define CREDIT_NS (AB_NS_PER_S / 100) /* percent of the rate that may be made up for after a pause */
 #define NAME_BYTES (INET6_ADDRSTRLEN + 8)
 
 /* In a list, the oldest first. */

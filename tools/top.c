@@ -13,11 +13,12 @@
 #include <sys/un.h>
 #include <unistd.h>
 
-#include "clock.h"
+#include "../lib/base/base.h"
+#include "../lib/base/wait.h"
 #include "privilege.h"
 #include "top_table.h"
 
-#define ANSWER_NS (5 * NS_PER_S)
+#define ANSWER_NS (5 * AB_NS_PER_S)
 #define ANSWER_BYTES 16000000U
 #define ROWS 24U /* of a terminal that does not tell */
 #define COLUMNS 80U
@@ -28,7 +29,7 @@ enum { DONE = 0, NOTHING = 1, NOT_PERMITTED = 3 };
 static int open_socket(const char *file)
 {
     struct sockaddr_un address = {.sun_family = AF_UNIX};
-    struct timeval patience = {.tv_sec = ANSWER_NS / NS_PER_S};
+    struct timeval patience = {.tv_sec = ANSWER_NS / AB_NS_PER_S};
     int fd, error;
 
     if (strlen(file) >= sizeof address.sun_path)
@@ -64,7 +65,7 @@ static int read_answer(int fd, uint64_t until_ns, char **text, size_t *length)
         }
         if (autobuf_now_ns() >= until_ns)
             return -ETIMEDOUT;
-        if (wait_for(fd, POLLIN, until_ns) < 0)
+        if (ab_wait(fd, POLLIN, until_ns) < 0)
             return -errno;
         got = recv(fd, *text + *length, room - *length - 1, MSG_DONTWAIT);
         if (got < 0 && errno != EAGAIN && errno != EINTR)
@@ -158,7 +159,7 @@ int top_run(const struct top_request *want)
 
     for (uint64_t i = 0; error == 0 && (!want->count || i < want->count); i++) {
         while (i && autobuf_now_ns() < next_ns)
-            (void)wait_any(NULL, 0, next_ns);
+            (void)ab_wait_any(NULL, 0, next_ns);
         if (i && !want->json && !isatty(STDOUT_FILENO))
             putchar('\n');
         next_ns = autobuf_now_ns() + want->interval_ns;

@@ -10,13 +10,13 @@
 
 #include <linux/sockios.h>
 
-#include "clock.h"
+#include "../lib/base/base.h"
 
 #define READ_BYTES 65536U
 #define READS_MOST 4U /* of one step: a server has other clients */
-#define SILENT_NS (5 * NS_PER_S)
-#define GRACE_NS (5 * NS_PER_S) /* beyond its seconds: the first round trips, and a queue that drains */
-#define TAIL_NS (2 * NS_PER_S)  /* a sender goes on so long while the receiver's report is on its way */
+#define SILENT_NS (5 * AB_NS_PER_S)
+#define GRACE_NS (5 * AB_NS_PER_S) /* beyond its seconds: the first round trips, and a queue that drains */
+#define TAIL_NS (2 * AB_NS_PER_S)  /* a sender goes on so long while the receiver's report is on its way */
 
 static char payload[TRANSFER_CHUNK_BYTES];
 static char scratch[READ_BYTES];
@@ -178,7 +178,7 @@ static void look(struct transfer *t, uint64_t now_ns)
 
 static uint64_t span_ns(const struct transfer *t)
 {
-    return t->seconds * NS_PER_S;
+    return t->seconds * AB_NS_PER_S;
 }
 
 bool transfer_has_more(const struct transfer *t, uint64_t now_ns)

@@ -6,12 +6,13 @@
 #include <stdio.h>
 #include <unistd.h>
 
-#include "clock.h"
+#include "../lib/base/base.h"
+#include "../lib/base/wait.h"
 #include "measure.h"
 #include "show_transfer.h"
 
-#define CONNECT_NS (5 * NS_PER_S)
-#define SHOW_NS (NS_PER_S / 5)
+#define CONNECT_NS (5 * AB_NS_PER_S)
+#define SHOW_NS (AB_NS_PER_S / 5)
 
 /* What a linked program does before connect(). */
 static int open_flow(struct autobuf_flow **flow, int fd, const struct transferring *want, bool receives)
@@ -42,7 +43,7 @@ static int run(struct transfer *t, const struct transferring *want)
             show_ns = now_ns + SHOW_NS;
         }
         until_ns = transfer_deadline_ns(t);
-        result = wait_for(t->fd, transfer_events(t, true, now_ns), show_ns < until_ns ? show_ns : until_ns);
+        result = ab_wait(t->fd, transfer_events(t, true, now_ns), show_ns < until_ns ? show_ns : until_ns);
         if (result < 0)
             break;
     }

@@ -17,12 +17,13 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
-#include "clock.h"
+#include "../lib/base/base.h"
+#include "../lib/base/wait.h"
 #include "privilege.h"
 #include "show_watch.h"
 
-#define REPORT_NS (NS_PER_S / 2)
-#define SCAN_NS NS_PER_S
+#define REPORT_NS (AB_NS_PER_S / 2)
+#define SCAN_NS AB_NS_PER_S
 #define ROWS 24U /* of a terminal that does not tell */
 #define COLUMNS 80U
 #define FDS_MOST 16384 /* sockets of a process that are looked at; the others are told as left out */
@@ -38,13 +39,6 @@ static void note_change(void *user, const char *text)
     }
     memmove(w->changes[0], w->changes[1], sizeof w->changes - sizeof w->changes[0]);
     snprintf(w->changes[CHANGES_SHOWN - 1], CHANGE_BYTES, "fd %d: %s", c->fd, text);
-}
-
-/* The connection has ended, and the descriptor may belong to another one. */
-static bool is_over(int error)
-{
-    return error == -EBADF || error == -ENOTSOCK || error == -EOPNOTSUPP || error == -ENOTCONN ||
-           error == -ESTALE || error == -ESRCH;
 }
 
 static int open_live(struct connection *c, int copy)
@@ -84,7 +78,7 @@ static int begin(struct watch *w, int fd, uint64_t now_ns)
     int copy = process_borrow(w->process.pid, w->process.pidfd, fd), error;
 
     if (copy < 0)
-        return is_over(copy) ? 0 : copy;
+        return process_is_over(copy) ? 0 : copy;
     if (!c) {
         process_give_back(copy);
         w->left_out++;
@@ -105,7 +99,7 @@ static int begin(struct watch *w, int fd, uint64_t now_ns)
         w->seen = true;
     }
     process_give_back(copy);
-    return is_over(error) ? 0 : error;
+    return process_is_over(error) ? 0 : error;
 }
 
 /* Looks for connections that are not watched yet. */
@@ -149,13 +143,13 @@ static int look(struct connection *c, uint64_t now_ns)
         if (error == 0)
             error = autobuf_live_step(c->live, now_ns);
         process_give_back(copy);
-        if (error < 0 && !is_over(error)) { /* this change was refused; the watching goes on */
+        if (error < 0 && !process_is_over(error)) { /* this change was refused; the watching goes on */
             note_change(c, autobuf_strerror(error));
             error = 0;
         }
     }
     autobuf_live_state(c->live, &c->state);
-    if (!is_over(error))
+    if (!process_is_over(error))
         return error;
     drop(c);
     return 0;
@@ -236,7 +230,7 @@ static int look_all(struct watch *w, uint64_t now_ns, uint64_t *next_ns)
 static bool wait_until(const struct watch *w, int signals, uint64_t until_ns)
 {
     struct pollfd fds[] = {{w->process.pidfd, POLLIN, 0}, {signals, POLLIN, 0}};
-    struct timespec t = time_until(until_ns);
+    struct timespec t = ab_time_until(until_ns);
 
     return (ppoll(fds, 2, &t, NULL) >= 0 || errno == EINTR) && !fds[0].revents && !fds[1].revents;
 }
@@ -277,7 +271,7 @@ static int run(struct watch *w, int signals)
             report(w, now_ns);
             report_ns = now_ns + REPORT_NS;
         }
-        next_ns = report_ns < next_ns ? report_ns : next_ns;
+        next_ns = ab_min(report_ns, next_ns);
     } while (!ferror(stdout) && wait_until(w, signals, next_ns));
     return 0;
 }

@@ -19,9 +19,6 @@ extern "C" {
 #define AUTOBUF_FLOW_SILENT 1U   /* the flow never measures, and so sends nothing of its own */
 #define AUTOBUF_FLOW_NO_STORE 2U /* the flow neither asks the path store nor adds to it */
 #define AUTOBUF_FLOW_LOOK_ONLY 4U /* the flow decides and observes, and sets nothing */
-#define AUTOBUF_FLOW_COUNTED 8U   /* limits stay the caller's as long as the flow is open, and the caller keeps their forced_bytes
-                                     up to date. Without this flag the library counts what is forced, which it can among
-                                     some thousands of connections only */
 
 struct autobuf_options {
     uint32_t size;
@@ -41,8 +38,7 @@ struct autobuf_options {
                                         it. NULL: unknown */
     uint64_t most_bytes;     /* largest buffer to set, as setsockopt() takes it; 0: what the host allows */
     const struct autobuf_limits *limits; /* of this host, which are then not read: for many connections, and where
-                                        /proc cannot be seen. The call copies them, but for AUTOBUF_FLOW_COUNTED.
-                                        NULL: they are read */
+                                        /proc cannot be seen. The call copies them. NULL: they are read */
 };
 
 #define AUTOBUF_OPTIONS_INIT { sizeof(struct autobuf_options), 0, 0, 0, NULL, NULL, 0, 0, 0, 0, NULL, 0, NULL }

@@ -2,19 +2,29 @@
 #include "wait.h"
 
 #include <errno.h>
-#include <poll.h>
-#include <time.h>
 
 #include "base.h"
 #include "clock.h"
 
-int ab_wait(int fd, int events, uint64_t until_ns)
+struct timespec ab_time_until(uint64_t until_ns)
 {
     uint64_t now_ns = autobuf_now_ns(), left_ns = until_ns > now_ns ? until_ns - now_ns : 0;
-    struct timespec t = {(time_t)(left_ns / AB_NS_PER_S), (long)(left_ns % AB_NS_PER_S)};
+
+    return (struct timespec){(time_t)(left_ns / AB_NS_PER_S), (long)(left_ns % AB_NS_PER_S)};
+}
+
+int ab_wait_any(struct pollfd *fds, size_t count, uint64_t until_ns)
+{
+    struct timespec t = ab_time_until(until_ns);
+
+    return ppoll(fds, (nfds_t)count, &t, NULL) < 0 && errno != EINTR ? -errno : 0;
+}
+
+int ab_wait(int fd, int events, uint64_t until_ns)
+{
     struct pollfd p = {fd, (short)events, 0};
 
-    return ppoll(&p, 1, &t, NULL) < 0 && errno != EINTR ? -errno : 0;
+    return ab_wait_any(&p, 1, until_ns);
 }
 
 int ab_run(int fd, ab_step_fn *step, void *handle)

@@ -2,7 +2,16 @@
 #ifndef AB_WAIT_H
 #define AB_WAIT_H
 
+#include <poll.h>
+#include <stddef.h>
 #include <stdint.h>
+#include <time.h>
+
+/* How long it is until then, for ppoll(2). */
+struct timespec ab_time_until(uint64_t until_ns);
+
+/* Waits for one of these, at most until until_ns (AUTOBUF_NS_UNSET: for ever). Returns 0 or a negative errno. */
+int ab_wait_any(struct pollfd *fds, size_t count, uint64_t until_ns);
 
 /*
  * Waits for poll(2) events of fd, at most until until_ns (AUTOBUF_NS_UNSET: for ever). Returns 0 or a negative

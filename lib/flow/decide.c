@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "../base/address.h"
+#include "../kernel/forced.h"
 #include "../kernel/limits.h"
 #include "../plan/plan.h"
 #include "flow.h"
@@ -27,9 +28,7 @@ void autobuf_applied_init(struct autobuf_applied *applied, uint32_t size)
 static bool options_are_good(const struct autobuf_options *o)
 {
     return ab_intent_known(o->intent) && o->streams <= STREAMS_MOST &&
-           !(o->flags & ~(AUTOBUF_FLOW_SILENT | AUTOBUF_FLOW_NO_STORE | AUTOBUF_FLOW_LOOK_ONLY |
-                          AUTOBUF_FLOW_COUNTED)) &&
-           (o->limits || !(o->flags & AUTOBUF_FLOW_COUNTED)) &&
+           !(o->flags & ~(AUTOBUF_FLOW_SILENT | AUTOBUF_FLOW_NO_STORE | AUTOBUF_FLOW_LOOK_ONLY)) &&
            (!o->budget_bytes ||
             (o->budget_bytes >= AB_BUDGET_BYTES_MIN && o->budget_bytes <= AB_BUDGET_BYTES));
 }
@@ -46,9 +45,8 @@ static int take_options(struct ab_decision *d, const struct autobuf_options *the
     if (d->options.limits && !ab_struct_in(&d->limits, sizeof d->limits, d->options.limits))
         return -EINVAL;
     d->limits_known = d->options.limits;
-    d->options.path = NULL; /* the caller's, and copied */
-    if (!(d->options.flags & AUTOBUF_FLOW_COUNTED))
-        d->options.limits = NULL;
+    d->options.path = NULL; /* these are the caller's, and copied */
+    d->options.limits = NULL;
     d->log = (struct ab_log){d->options.log, d->options.log_user};
     return 0;
 }
@@ -219,14 +217,13 @@ int ab_decide_plan(struct ab_decision *d, int fd)
 {
     int error = ab_decide_look(d, fd);
 
-    if (d->options.limits)
-        d->limits.forced_bytes = d->options.limits->forced_bytes;
+    (void)ab_forced_kept(&d->limits.forced_bytes);
     if (error == 0)
         error = plan_path(d);
     if (error < 0 || !ab_plan_forces(&d->plan))
         return error;
     /* What other connections hold now bounds what may be forced. */
-    ab_limits_forced(&d->limits, d->options.limits);
+    ab_limits_forced(&d->limits);
     return plan_path(d);
 }
 

@@ -242,7 +242,7 @@ static int open_live(struct autobuf_flow *flow)
     options.log_user = d->options.log_user;
     options.most_bytes = d->options.most_bytes;
     options.flags = looks_only(flow) ? AUTOBUF_LIVE_LOOK_ONLY : 0;
-    error = ab_live_open(&flow->live, flow->fd, &options, &d->limits, d->options.limits);
+    error = ab_live_open(&flow->live, flow->fd, &options, &d->limits);
     if (error == 0 && flow->forced_from_bytes)
         ab_live_forced(flow->live, flow->forced_from_bytes);
     return error;

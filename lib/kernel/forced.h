@@ -8,6 +8,7 @@
 #ifndef AB_FORCED_H
 #define AB_FORCED_H
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -26,5 +27,14 @@ void ab_forced_add(void *user, const uint8_t *body, size_t len);
  * at most.
  */
 uint64_t ab_forced_bytes(uint64_t snd_above_bytes, uint64_t rcv_above_bytes);
+
+/*
+ * For a process that counts all forced buffers anyway, as from its own list of all sockets: it keeps their sum at *bytes,
+ * and nothing here counts them from then on. NULL: it does so no more.
+ */
+void ab_forced_keep(const uint64_t *bytes);
+
+/* Whether the process keeps that sum; then *bytes becomes what it is now. */
+bool ab_forced_kept(uint64_t *bytes);
 
 #endif

@@ -78,7 +78,7 @@ static uint64_t settable_bytes(int scratch, int option)
     return (uint64_t)value / 2;
 }
 
-void ab_limits_forced(struct autobuf_limits *limits, const struct autobuf_limits *counted)
+void ab_limits_forced(struct autobuf_limits *limits)
 {
     uint64_t pages;
 
@@ -87,9 +87,8 @@ void ab_limits_forced(struct autobuf_limits *limits, const struct autobuf_limits
         return;
     if (ab_proc_read_named("/proc/net/sockstat", "TCP:", "mem", &pages))
         limits->tcp_used_bytes = ab_mul_div(pages, limits->page_bytes, 1);
-    limits->forced_bytes =
-        counted ? counted->forced_bytes
-                : ab_forced_bytes(ab_unforced_snd_stored(limits), ab_unforced_rcv_stored(limits));
+    if (!ab_forced_kept(&limits->forced_bytes))
+        limits->forced_bytes = ab_forced_bytes(ab_unforced_snd_stored(limits), ab_unforced_rcv_stored(limits));
 }
 
 /*
@@ -136,6 +135,6 @@ int autobuf_limits_host(struct autobuf_limits *limits)
     error = ab_limits_read(&found);
     if (error < 0)
         return error;
-    ab_limits_forced(&found, NULL);
+    ab_limits_forced(&found);
     return ab_struct_out(limits, &found, sizeof found) ? 0 : -EINVAL;
 }

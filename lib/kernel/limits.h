@@ -14,10 +14,7 @@ int ab_limits_read(struct autobuf_limits *limits);
  */
 int ab_limits_refresh(struct autobuf_limits *limits);
 
-/*
- * Reads again what TCP and all forced buffers hold, if this process may force one. Who has counted the latter
- * hands it in: counted->forced_bytes. NULL: they are counted now.
- */
-void ab_limits_forced(struct autobuf_limits *limits, const struct autobuf_limits *counted);
+/* Reads again what TCP and all forced buffers hold, if this process may force one. */
+void ab_limits_forced(struct autobuf_limits *limits);
 
 #endif

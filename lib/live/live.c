@@ -12,6 +12,7 @@
 
 #include "../apply/notsent.h"
 #include "../base/option.h"
+#include "../kernel/forced.h"
 #include "../kernel/limits.h"
 #include "../kernel/socket.h"
 #include "../plan/plan.h"
@@ -27,7 +28,6 @@
 struct autobuf_live {
     struct ab_judge judge;
     struct ab_log log;
-    const struct autobuf_limits *counted; /* the caller's; NULL: see live.h */
     pid_t owner;
     int fd;
     uint64_t cookie;
@@ -88,7 +88,7 @@ void autobuf_live_options_init(struct autobuf_live_options *options, uint32_t si
 }
 
 int ab_live_open(struct autobuf_live **out, int fd, const struct autobuf_live_options *theirs,
-                 const struct autobuf_limits *limits, const struct autobuf_limits *counted)
+                 const struct autobuf_limits *limits)
 {
     struct autobuf_live_options options = AUTOBUF_LIVE_OPTIONS_INIT;
     struct autobuf_live *live;
@@ -116,7 +116,6 @@ int ab_live_open(struct autobuf_live **out, int fd, const struct autobuf_live_op
     if (options.most_bytes)
         live->judge.limits.request_most_bytes = options.most_bytes;
     live->log = (struct ab_log){options.log, options.log_user};
-    live->counted = counted;
     live->owner = getpid();
     live->fd = fd;
     live->cookie = cookie;
@@ -139,7 +138,7 @@ int autobuf_live_open(struct autobuf_live **live, int fd, const struct autobuf_l
         return -EINVAL;
     *live = NULL;
     error = ab_limits_read(&limits);
-    return error < 0 ? error : ab_live_open(live, fd, options, &limits, NULL);
+    return error < 0 ? error : ab_live_open(live, fd, options, &limits);
 }
 
 /* A pace that is not as it was left is the program's own from now on. */
@@ -217,7 +216,7 @@ static bool is_too_much(struct autobuf_live *live, const struct autobuf_socket *
 
     if (trims || !ab_plan_forces(plan))
         return false;
-    ab_limits_forced(&live->judge.limits, live->counted);
+    ab_limits_forced(&live->judge.limits);
     return ab_plan_forces_too_much(plan, &live->judge.limits, socket);
 }
 
@@ -391,8 +390,7 @@ int autobuf_live_step(struct autobuf_live *live, uint64_t now_ns)
     error = ab_socket_check(live->fd, live->cookie);
     if (error < 0)
         return error;
-    if (live->counted)
-        live->judge.limits.forced_bytes = live->counted->forced_bytes;
+    (void)ab_forced_kept(&live->judge.limits.forced_bytes);
     trial = ab_judge_trial(&live->judge);
     error = look_and_judge(live, now_ns, &plan, &why, &raised);
     if (error <= 0)

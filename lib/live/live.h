@@ -4,12 +4,9 @@
 
 #include "../base/base.h"
 
-/*
- * autobuf_live_open(), within limits that are known. counted: the caller's, of a flow with AUTOBUF_FLOW_COUNTED; NULL:
- * the library counts forced buffers itself.
- */
+/* autobuf_live_open(), within limits that are known. */
 int ab_live_open(struct autobuf_live **live, int fd, const struct autobuf_live_options *options,
-                 const struct autobuf_limits *limits, const struct autobuf_limits *counted);
+                 const struct autobuf_limits *limits);
 
 /*
  * Applies a plan to the connection, and looks after what it sets: a forced buffer is trimmed if the excess stands

@@ -9,6 +9,7 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
+#include "../../lib/base/base.h"
 #include "divide.h"
 
 /* On a path so short that half of autotuning's window allows this rate nothing is to be gained. */
@@ -20,16 +21,6 @@
 #define ONE_SHARE 8U /* of the memory at which TCP's pressure begins one forced buffer holds one part in so many, */
 #define FORCED_SHARE 2U /* and all of them, with what TCP holds */
 
-static uint64_t least(uint64_t a, uint64_t b)
-{
-    return a < b ? a : b;
-}
-
-static uint64_t largest(uint64_t a, uint64_t b)
-{
-    return a > b ? a : b;
-}
-
 uint64_t act_forced_most(const struct autobuf_limits *limits)
 {
     return limits->tcp_mem_bytes / FORCED_SHARE;
@@ -37,15 +28,15 @@ uint64_t act_forced_most(const struct autobuf_limits *limits)
 
 uint64_t act_forced_bytes(const struct autobuf_limits *limits, uint64_t snd_buf_bytes, uint64_t rcv_buf_bytes)
 {
-    uint64_t snd_bytes = largest(limits->tcp_wmem_max_bytes, 2 * limits->snd_settable_bytes);
-    uint64_t rcv_bytes = largest(limits->tcp_rmem_max_bytes, 2 * limits->rcv_settable_bytes);
+    uint64_t snd_bytes = ab_max(limits->tcp_wmem_max_bytes, 2 * limits->snd_settable_bytes);
+    uint64_t rcv_bytes = ab_max(limits->tcp_rmem_max_bytes, 2 * limits->rcv_settable_bytes);
 
     return (snd_buf_bytes > snd_bytes ? snd_buf_bytes : 0) + (rcv_buf_bytes > rcv_bytes ? rcv_buf_bytes : 0);
 }
 
 bool act_is_near(int copy, const struct autobuf_limits *limits, uint32_t intent)
 {
-    uint64_t window_bytes = least(limits->tcp_wmem_max_bytes, limits->tcp_rmem_max_bytes) / 2;
+    uint64_t window_bytes = ab_min(limits->tcp_wmem_max_bytes, limits->tcp_rmem_max_bytes) / 2;
     struct autobuf_socket now = AUTOBUF_SOCKET_INIT;
 
     if (intent == AUTOBUF_INTENT_LOW_DELAY || autobuf_socket_state(copy, &now) < 0 || now.locks || !now.rtt_min_ns ||
@@ -86,21 +77,21 @@ static struct side rcv_side(const struct act *act, const struct autobuf_socket *
 static uint64_t most_bytes(const struct act *act, const struct autobuf_socket *now, const struct side *side, uint64_t beside_bytes)
 {
     const struct autobuf_limits *l = act->limits;
-    uint64_t own = side->now_bytes > largest(side->kernel_bytes, 2 * side->settable_bytes) ? side->now_bytes : 0;
-    uint64_t held = largest(l->tcp_used_bytes, l->forced_bytes - least(l->forced_bytes, own));
-    uint64_t all = act_forced_most(l), taken = least(all, held);
+    uint64_t own = side->now_bytes > ab_max(side->kernel_bytes, 2 * side->settable_bytes) ? side->now_bytes : 0;
+    uint64_t held = ab_max(l->tcp_used_bytes, l->forced_bytes - ab_min(l->forced_bytes, own));
+    uint64_t all = act_forced_most(l), taken = ab_min(all, held);
 
     if (!(l->flags & AUTOBUF_LIMITS_FORCE) || now->stage == AUTOBUF_STAGE_LISTENING)
         return side->settable_bytes;
-    taken += least(all - taken, beside_bytes);
-    return largest(side->settable_bytes, least(least(l->tcp_mem_bytes / ONE_SHARE, all - taken) / 2, REQUEST_MOST_BYTES));
+    taken += ab_min(all - taken, beside_bytes);
+    return ab_max(side->settable_bytes, ab_min(ab_min(l->tcp_mem_bytes / ONE_SHARE, all - taken) / 2, REQUEST_MOST_BYTES));
 }
 
 /* What a rule asks for, as far as that; flag: it is forced. */
 static uint32_t bound_request(const struct act *act, const struct autobuf_socket *now, const struct side *side, uint64_t beside_bytes,
                               uint32_t flag, uint64_t *request_bytes)
 {
-    *request_bytes = least(*request_bytes, most_bytes(act, now, side, beside_bytes));
+    *request_bytes = ab_min(*request_bytes, most_bytes(act, now, side, beside_bytes));
     return *request_bytes > side->settable_bytes ? flag : 0;
 }
 
@@ -228,8 +219,8 @@ int act_read(const struct act *act, int copy, uint64_t cookie, struct noted *not
 /* What a side may have: at least what it has, and what one forced buffer may. */
 static uint64_t allowed(const struct side *side, uint64_t forced_bytes)
 {
-    return largest(largest(side->now_bytes, side->kernel_bytes),
-                   largest(2 * side->settable_bytes, forced_bytes));
+    return ab_max(ab_max(side->now_bytes, side->kernel_bytes),
+                   ab_max(2 * side->settable_bytes, forced_bytes));
 }
 
 void act_bound(const struct autobuf_limits *l, const struct autobuf_settings *now,
@@ -239,8 +230,8 @@ void act_bound(const struct autobuf_limits *l, const struct autobuf_settings *no
     struct side rcv = {now->rcv_buf_bytes, l->tcp_rmem_max_bytes, l->rcv_settable_bytes};
     uint64_t forced_bytes = l->tcp_mem_bytes / ONE_SHARE;
 
-    was->snd_buf_bytes = least(was->snd_buf_bytes, allowed(&snd, forced_bytes));
-    was->rcv_buf_bytes = least(was->rcv_buf_bytes, allowed(&rcv, forced_bytes));
+    was->snd_buf_bytes = ab_min(was->snd_buf_bytes, allowed(&snd, forced_bytes));
+    was->rcv_buf_bytes = ab_min(was->rcv_buf_bytes, allowed(&rcv, forced_bytes));
 }
 
 int act_restore(int copy, const struct noted *noted)

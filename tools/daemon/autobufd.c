@@ -13,7 +13,8 @@
 
 #include <autobuf/autobuf.h>
 
-#include "../clock.h"
+#include "../../lib/base/base.h"
+#include "../../lib/base/wait.h"
 #include "before_syn.h"
 #include "broker.h"
 #include "care.h"
@@ -196,25 +197,20 @@ static uint32_t next_signal(int signals)
     return read(signals, &info, sizeof info) == (ssize_t)sizeof info ? info.ssi_signo : 0;
 }
 
-static uint64_t earlier(uint64_t a, uint64_t b)
-{
-    return a < b ? a : b;
-}
-
 /* Until a signal comes, something is to be done, or somebody asks for the state or says what was learned. 0; -EPIPE: the broker has ended; -errno. */
 static int wait_here(const struct daemon *d)
 {
     struct pollfd fds[4 + STATUS_FDS] = {{d->signals, POLLIN, 0}, {broker_fd(), POLLIN, 0}};
-    uint64_t now_ns = autobuf_now_ns(), until_ns = earlier(care_deadline_ns(d->care), tell_deadline_ns(&d->tell, now_ns));
+    uint64_t now_ns = autobuf_now_ns(), until_ns = ab_min(care_deadline_ns(d->care), tell_deadline_ns(&d->tell, now_ns));
     size_t count = 2;
     int error;
 
-    until_ns = earlier(until_ns, earlier(keep_deadline_ns(&d->keep), handed_deadline_ns(d->handed, now_ns)));
+    until_ns = ab_min(until_ns, ab_min(keep_deadline_ns(&d->keep), handed_deadline_ns(d->handed, now_ns)));
     count += tell_poll(&d->tell, fds + count, now_ns);
-    until_ns = earlier(until_ns, site_deadline_ns(d->site, now_ns));
+    until_ns = ab_min(until_ns, site_deadline_ns(d->site, now_ns));
     count += handed_poll(d->handed, fds + count, now_ns);
     count += site_poll(d->site, fds + count, now_ns);
-    error = wait_any(fds, count, until_ns);
+    error = ab_wait_any(fds, count, until_ns);
     return fds[1].revents ? -EPIPE : error;
 }
 

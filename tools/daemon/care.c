@@ -7,6 +7,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "../../lib/base/base.h"
 #include "cost.h"
 #include "broker.h"
 #include "sweep.h"
@@ -14,13 +15,10 @@
 #include "tending.h"
 #include "traffic.h"
 
-#define NS_PER_MS 1000000ULL
-#define NS_PER_S 1000000000ULL
-
 #define SEARCH_MOST 16384U        /* descriptors that one search looks at: 30 ms, however many a process has */
 #define TRAFFIC_BYTES 131072U     /* of all connections, in and out: with less, none has become bulk since the last sweep */
-#define TAKING_NS (5 * NS_PER_MS) /* for those whose owners a search has found */
-#define LISTENER_NS NS_PER_S      /* between two looks at a listener, whose program may change it all the time */
+#define TAKING_NS (5 * AB_NS_PER_MS) /* for those whose owners a search has found */
+#define LISTENER_NS AB_NS_PER_S      /* between two looks at a listener, whose program may change it all the time */
 #define UNOWNED_BYTES 16777216U   /* one that nobody owns is left alone until it has moved twice as much, and so much more */
 
 struct care {
@@ -219,13 +217,13 @@ static bool is_due(struct care *care)
         return false;
     if (care->now_ns >= care->quiet_ns || traffic_bytes() - care->traffic_bytes >= TRAFFIC_BYTES)
         return true;
-    care->sweep_ns = care->now_ns + care->config->interval_ms * NS_PER_MS;
+    care->sweep_ns = care->now_ns + care->config->interval_ms * AB_NS_PER_MS;
     return false;
 }
 
 static void rest(struct care *care, uint64_t began_ns)
 {
-    uint64_t soon_ns = care->now_ns + care->config->interval_ms * NS_PER_MS;
+    uint64_t soon_ns = care->now_ns + care->config->interval_ms * AB_NS_PER_MS;
     uint64_t rested_ns = cost_after(care->now_ns, began_ns, soon_ns - care->now_ns, &care->counts.sweeps_cpu_ns);
     bool saved = care->now_ns >= care->quiet_ns;
 

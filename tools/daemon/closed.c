@@ -11,10 +11,10 @@
 #include <linux/sock_diag.h>
 #include <linux/tcp.h>
 
+#include "../../lib/base/base.h"
 #include "../netlink.h"
 
 #define MESSAGE_BYTES 8192
-#define NS_PER_US 1000U
 
 int closed_open(void)
 {
@@ -38,15 +38,15 @@ static struct learn_final final_of(const void *bytes, size_t count)
 
     memcpy(&info, bytes, count < sizeof info ? count : sizeof info);
     return (struct learn_final){
-        .rtt_min_ns = info.tcpi_min_rtt == UINT32_MAX ? 0 : (uint64_t)info.tcpi_min_rtt * NS_PER_US, /* not measured */
+        .rtt_min_ns = info.tcpi_min_rtt == UINT32_MAX ? 0 : (uint64_t)info.tcpi_min_rtt * AB_NS_PER_US, /* not measured */
         .sent_bytes = info.tcpi_bytes_acked,
         .received_bytes = info.tcpi_bytes_received,
         .packets = {[LEARN_TX] = info.tcpi_delivered, [LEARN_RX] = info.tcpi_data_segs_in},
         .mss_bytes = {[LEARN_TX] = info.tcpi_snd_mss, [LEARN_RX] = info.tcpi_rcv_mss},
         .delivery_byte_per_s = info.tcpi_delivery_rate,
-        .busy_ns = info.tcpi_busy_time * NS_PER_US,
-        .rwnd_limited_ns = info.tcpi_rwnd_limited * NS_PER_US,
-        .sndbuf_limited_ns = info.tcpi_sndbuf_limited * NS_PER_US,
+        .busy_ns = info.tcpi_busy_time * AB_NS_PER_US,
+        .rwnd_limited_ns = info.tcpi_rwnd_limited * AB_NS_PER_US,
+        .sndbuf_limited_ns = info.tcpi_sndbuf_limited * AB_NS_PER_US,
         .out_of_order = info.tcpi_rcv_ooopack,
         .app_limited = info.tcpi_delivery_rate_app_limited,
     };

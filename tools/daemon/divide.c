@@ -5,22 +5,12 @@
 
 #include <autobuf/live.h>
 
-#define NS_PER_S 1000000000.0
-
-static uint64_t least(uint64_t a, uint64_t b)
-{
-    return a < b ? a : b;
-}
-
-static uint64_t most(uint64_t a, uint64_t b)
-{
-    return a > b ? a : b;
-}
+#include "../../lib/base/base.h"
 
 /* Each turn gives those who demand less than an equal part of the rest what they demand, until nobody does. */
 void divide_shares(uint64_t total_bytes, const uint64_t *demands, uint64_t *shares, size_t count)
 {
-    uint64_t rest = least(total_bytes, UINT64_MAX - 1); /* so that a demand for all is more than any part */
+    uint64_t rest = ab_min(total_bytes, UINT64_MAX - 1); /* so that a demand for all is more than any part */
     size_t open = count;
     bool any = true;
 
@@ -40,44 +30,44 @@ void divide_shares(uint64_t total_bytes, const uint64_t *demands, uint64_t *shar
         }
     }
     for (size_t i = 0; i < count; i++)
-        shares[i] = most(shares[i] == UINT64_MAX ? rest / open : shares[i], DIVIDE_LEAST_BYTES);
+        shares[i] = ab_max(shares[i] == UINT64_MAX ? rest / open : shares[i], DIVIDE_LEAST_BYTES);
 }
 
 uint64_t divide_demand(uint64_t window_bytes, uint32_t limiter, uint64_t share_bytes, uint64_t most_bytes)
 {
     bool elsewhere = limiter == AUTOBUF_LIMITER_PATH || limiter == AUTOBUF_LIMITER_SENDER || limiter == AUTOBUF_LIMITER_IDLE ||
                      limiter == AUTOBUF_LIMITER_RECEIVER || limiter == AUTOBUF_LIMITER_PEER;
-    uint64_t uses_bytes = elsewhere ? least(window_bytes, most_bytes) : most_bytes;
+    uint64_t uses_bytes = elsewhere ? ab_min(window_bytes, most_bytes) : most_bytes;
 
     if (uses_bytes >= share_bytes / 5 * 4 || uses_bytes > UINT64_MAX / 8)
         return UINT64_MAX;
-    return most(uses_bytes + uses_bytes / 2, DIVIDE_LEAST_BYTES); /* with room to grow */
+    return ab_max(uses_bytes + uses_bytes / 2, DIVIDE_LEAST_BYTES); /* with room to grow */
 }
 
 /* Whether it is off by no more than one part of so many. */
 static bool is_about(uint64_t value, uint64_t wanted, uint64_t part)
 {
-    return most(value, wanted) - least(value, wanted) <= wanted / part;
+    return ab_max(value, wanted) - ab_min(value, wanted) <= wanted / part;
 }
 
 uint64_t divide_paced(uint64_t byte_per_s, uint64_t rtt_ns)
 {
-    double bytes = (double)byte_per_s * ((double)rtt_ns / NS_PER_S);
+    double bytes = (double)byte_per_s * ((double)rtt_ns / AB_NS_PER_S);
 
     return byte_per_s == UINT64_MAX || rtt_ns == UINT64_MAX || bytes >= 1e18 ? UINT64_MAX : (uint64_t)bytes;
 }
 
 uint64_t divide_pace(uint64_t share_bytes, uint64_t rtt_ns, uint64_t most_byte_per_s, uint64_t now_byte_per_s)
 {
-    double pace = (double)share_bytes * (NS_PER_S / (double)most(rtt_ns, 1));
-    uint64_t wanted = least(pace < 1e18 ? (uint64_t)pace : (uint64_t)1e18, most_byte_per_s);
+    double pace = (double)share_bytes * (AB_NS_PER_S / (double)ab_max(rtt_ns, 1));
+    uint64_t wanted = ab_min(pace < 1e18 ? (uint64_t)pace : (uint64_t)1e18, most_byte_per_s);
 
     return is_about(now_byte_per_s, wanted, 50) ? 0 : wanted;
 }
 
 uint64_t divide_request(uint64_t share_bytes, uint64_t most_bytes, uint64_t snd_buf_bytes)
 {
-    uint64_t request = least(least(share_bytes, UINT64_MAX / 3) / 2 * 3, most_bytes);
+    uint64_t request = ab_min(ab_min(share_bytes, UINT64_MAX / 3) / 2 * 3, most_bytes);
 
     return request > snd_buf_bytes / 2 ? request : 0; /* the kernel doubles it */
 }

@@ -13,11 +13,11 @@
 #include <linux/posix_acl.h>
 #include <linux/posix_acl_xattr.h>
 
+#include "../../lib/base/base.h"
 #include "cost.h"
 #include "learn.h"
 #include "socket_file.h"
 
-#define NS_PER_S 1000000000ULL
 #define FILE_MODE 0600
 #define SENDERS (BELIEVED_MOST + 2) /* with root and this process's user */
 
@@ -63,7 +63,7 @@ static struct sender *sender_of(struct handed *handed, uint32_t user)
 
 static bool is_too_many(struct sender *sender, uint64_t now_ns)
 {
-    if (now_ns >= sender->since_ns + NS_PER_S) {
+    if (now_ns >= sender->since_ns + AB_NS_PER_S) {
         sender->since_ns = now_ns;
         sender->taken = 0;
     }

@@ -10,12 +10,12 @@
 
 #include <netinet/in.h>
 
+#include "../../lib/base/base.h"
 #include "../known.h"
 #include "../paths_store.h"
 #include "cost.h"
 
-#define NS_PER_S 1000000000ULL
-#define WRITE_NS NS_PER_S /* between two writings, at least */
+#define WRITE_NS AB_NS_PER_S /* between two writings, at least */
 
 /* Where an entry belongs among those that wait, and whether one about the same path is there. */
 static size_t waiting_at(const struct keep *keep, const struct autobuf_paths_entry *entry,

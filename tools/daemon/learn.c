@@ -3,7 +3,7 @@
 
 #include <string.h>
 
-#define NS_PER_S 1000000000ULL
+#include "../../lib/base/base.h"
 
 #define HELD_ROUNDS 8U
 #define HELD_NS 200000000ULL      /* at least; shorter ones would time the host's own scheduling */
@@ -23,21 +23,16 @@
 #define PACKET_MOST 65535U        /* the store takes no more; over loopback IPv6 has packets of 65,536 */
 #define RATE_MOST 1000000000000000ULL /* bit/s; the store takes no more */
 
-static uint64_t most(uint64_t a, uint64_t b)
-{
-    return a > b ? a : b;
-}
-
 static uint64_t per_second(uint64_t bytes, uint64_t ns)
 {
-    double rate = ns ? (double)bytes * (double)NS_PER_S / (double)ns : 0;
+    double rate = ns ? (double)bytes * (double)AB_NS_PER_S / (double)ns : 0;
 
     return rate < (double)RATE_MOST / 8 ? (uint64_t)rate : RATE_MOST / 8;
 }
 
 static uint64_t product(uint64_t bit_per_s, uint64_t ns)
 {
-    return (uint64_t)((double)bit_per_s * (double)ns / (8.0 * (double)NS_PER_S));
+    return (uint64_t)((double)bit_per_s * (double)ns / (8.0 * (double)AB_NS_PER_S));
 }
 
 /* ----------------------------------------------------------------------------------- looks */
@@ -77,7 +72,7 @@ static void close_stretch(struct learn_course *course, const struct learn_count 
         return;
     if (100 * stretch->counting >= COUNTING_PERCENT * stretch->looks && bytes && are_full(&stretch->began, now) &&
         are_full(&course->first, now)) {
-        course->byte_per_s = most(course->byte_per_s, per_second(bytes, took_ns));
+        course->byte_per_s = ab_max(course->byte_per_s, per_second(bytes, took_ns));
         course->stretches++;
     }
     *stretch = (struct learn_stretch){.began_ns = now_ns, .began = *now};
@@ -238,7 +233,7 @@ bool learn_end(const struct learn *learn, const struct learn_final *final, const
     entry->remote = *remote;
     entry->flags = (tx ? AUTOBUF_PATH_TX_AT_LEAST : 0) | (rx ? AUTOBUF_PATH_RX_AT_LEAST : 0);
     entry->limiter = tx || final->out_of_order ? AUTOBUF_LIMITER_PATH : AUTOBUF_LIMITER_PEER;
-    entry->samples = (uint32_t)most(learn->courses[LEARN_TX].stretches + learn->courses[LEARN_RX].stretches, 1);
+    entry->samples = (uint32_t)ab_max(learn->courses[LEARN_TX].stretches + learn->courses[LEARN_RX].stretches, 1);
     entry->packet_bytes = learn->packet_bytes < PACKET_MOST ? learn->packet_bytes : PACKET_MOST;
     entry->rtt_min_ns = rtt_ns;
     entry->tx_rate_bit_per_s = entry->tx_rate_low_bit_per_s = entry->tx_rate_high_bit_per_s = tx;

@@ -4,14 +4,12 @@
 #include <stdio.h>
 #include <stdlib.h>
 
+#include "../../lib/base/base.h"
 #include "cost.h"
 #include "divide.h"
 
-#define NS_PER_MS 1000000ULL
-#define NS_PER_S 1000000000ULL
-
-#define DIVIDE_NS (50 * NS_PER_MS) /* between two rounds of dividing, at least */
-#define FAILED_NS NS_PER_S /* before a share that cannot be set is tried again */
+#define DIVIDE_NS (50 * AB_NS_PER_MS) /* between two rounds of dividing, at least */
+#define FAILED_NS AB_NS_PER_S /* before a share that cannot be set is tried again */
 
 static bool has_room_for_shares(struct tending *tending)
 {
@@ -41,7 +39,7 @@ static void measure_window(struct tended *t, const struct autobuf_live_state *st
     if (act_receives(state))
         window_bytes = state->rtt_ns == AUTOBUF_NS_UNSET
                            ? 0
-                           : (uint64_t)((double)state->received_bit_per_s / 8 * ((double)state->rtt_ns / (double)NS_PER_S));
+                           : (uint64_t)((double)state->received_bit_per_s / 8 * ((double)state->rtt_ns / (double)AB_NS_PER_S));
     t->window_bytes = t->window_bytes ? (3 * t->window_bytes + window_bytes) / 4 : window_bytes;
 }
 

@@ -74,7 +74,7 @@ static struct autobuf_options options_of(struct tending *tending, const struct r
     struct autobuf_options options = AUTOBUF_OPTIONS_INIT;
 
     options.intent = rule->intent;
-    options.flags = AUTOBUF_FLOW_SILENT | AUTOBUF_FLOW_COUNTED | (rule->mode == MODE_PATH ? 0 : AUTOBUF_FLOW_NO_STORE) |
+    options.flags = AUTOBUF_FLOW_SILENT | (rule->mode == MODE_PATH ? 0 : AUTOBUF_FLOW_NO_STORE) |
                     (tended_is_dry(tending, rule) || rule->divide_bytes ? AUTOBUF_FLOW_LOOK_ONLY : 0);
     options.limits = &tending->limits;
     options.most_bytes = rule->most_bytes;

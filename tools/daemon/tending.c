@@ -5,18 +5,17 @@
 #include <stdio.h>
 #include <stdlib.h>
 
+#include "../../lib/base/base.h"
+#include "../../lib/kernel/forced.h"
 #include "cost.h"
 #include "sharing.h"
 #include "tended.h"
 
-#define NS_PER_MS 1000000ULL
-#define NS_PER_S 1000000000ULL
+#define IDLE_NS (300 * AB_NS_PER_S) /* one that moves nothing for so long is let go until it carries bulk data again */
 
-#define IDLE_NS (300 * NS_PER_S) /* one that moves nothing for so long is let go until it carries bulk data again */
-
-#define LOOKS_NS (10 * NS_PER_MS) /* between two rounds of looks, at least */
-#define LIMITS_NS (10 * NS_PER_S) /* between two readings of this host's limits */
-#define LESSONS_NS (100 * NS_PER_MS) /* between two readings of what the kernel tells of closed connections, at least */
+#define LOOKS_NS (10 * AB_NS_PER_MS) /* between two rounds of looks, at least */
+#define LIMITS_NS (10 * AB_NS_PER_S) /* between two readings of this host's limits */
+#define LESSONS_NS (100 * AB_NS_PER_MS) /* between two readings of what the kernel tells of closed connections, at least */
 
 /* ---------------------------------------------------------------------------------- looking */
 
@@ -37,12 +36,6 @@ static void end(struct tending *tending, size_t at, enum known_state state, int 
     if (known)
         known->state = state;
     *t = tending->tended[--tending->count];
-}
-
-static bool has_ended(int error)
-{
-    return error == -EBADF || error == -ENOTSOCK || error == -ESTALE || error == -ENOTCONN || error == -ESRCH ||
-           error == -EOPNOTSUPP;
 }
 
 /* Not where a total is divided: whoever comes next would get its share, and it would have one of its own again. */
@@ -89,7 +82,7 @@ static void look(struct tending *tending, size_t at)
     } else if (result > 0 && tending->account.text[0]) {
         account_tell(&tending->account);
         tended_keep_action(tending, t);
-    } else if (has_ended(result) || is_idle(tending, t, &state)) {
+    } else if (process_is_over(result) || is_idle(tending, t, &state)) {
         end(tending, at, KNOWN_WAITS, copy);
     }
     process_give_back(copy);
@@ -201,6 +194,7 @@ int tending_open(struct tending **tending, struct state *state, struct table *ta
     made->state = state;
     made->table = table;
     made->counts = counts;
+    ab_forced_keep(&made->limits.forced_bytes);
     return lessons_open(&made->lessons, keep);
 }
 
@@ -266,6 +260,7 @@ void tending_close(struct tending *tending)
     if (!tending)
         return;
     tending_end(tending);
+    ab_forced_keep(NULL);
     lessons_close(tending->lessons);
     free(tending->tended);
     free(tending->demands);

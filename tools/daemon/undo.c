@@ -77,12 +77,6 @@ static void say_of(const struct undoing *u, int copy, const struct place *place,
     u->say(line);
 }
 
-/* One that is closed, or handed on, in between is not there any more. */
-static bool is_gone(int error)
-{
-    return error == -ESRCH || error == -EBADF || error == -ESTALE || error == -ENOTSOCK;
-}
-
 /*
  * A pace that a daemon left that was killed is replaced by what the program had allowed by then, which may be newer than the rest.
  * One that is not lower than that is the program's: no flow sets it.
@@ -111,7 +105,7 @@ static void put_back(struct undoing *u, const struct wanted *wanted)
     int copy = place->pid ? broker_borrow(place) : -ENOENT, error = 0;
 
     if (copy < 0) {
-        changed->failed = !is_gone(copy);
+        changed->failed = !process_is_over(copy);
         if (!changed->failed)
             return;
         if (place->pid)

@@ -9,11 +9,11 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-#include "clock.h"
+#include "base/base.h"
 #include "sockets.h"
 #include "transfer.h"
 
-#define STEP_NS (NS_PER_S / 20)
+#define STEP_NS (AB_NS_PER_S / 20)
 #define STEPS_MOST 1000
 
 struct ends {
@@ -113,7 +113,7 @@ static void a_client_sends(void **state)
     assert_true(e.client.sends && !e.server.sends);
     assert_in_range(transfer_rate(&e.client), 1, UINT64_MAX);
     assert_int_equal(e.client.peers.values[TRANSFER_BYTES], e.server.own.values[TRANSFER_BYTES]);
-    assert_in_range(e.client.peers.values[TRANSFER_NSEC], NS_PER_S, NS_PER_S + STEP_NS);
+    assert_in_range(e.client.peers.values[TRANSFER_NSEC], AB_NS_PER_S, AB_NS_PER_S + STEP_NS);
     assert_int_equal(transfer_rate(&e.client), transfer_rate(&e.server));
     tear_down(&e);
 }
@@ -190,7 +190,7 @@ static void silence_and_a_closed_connection_end_it(void **state)
         open_client(&e, true);
         say(&e, rows[i]);
         assert_int_equal(finish(&e), i == 3 ? 1 : -ETIMEDOUT); /* what came has a rate; only the server's report is missing */
-        assert_in_range(e.now_ns - begin_ns, 5 * NS_PER_S - STEP_NS, 8 * NS_PER_S);
+        assert_in_range(e.now_ns - begin_ns, 5 * AB_NS_PER_S - STEP_NS, 8 * AB_NS_PER_S);
         tear_down(&e);
         set_up(&e);
         open_client(&e, true);
