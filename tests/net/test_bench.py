@@ -284,9 +284,10 @@ class Daemons(PathTest):
             pass
 
     def test_its_own_sweeps_are_counted(self) -> None:
-        with mock.patch.multiple(daemon, WATCHED_S=1.0):
-            sockets, sweep_ms, each_ms, *_ = daemon.crowd(10)
+        with mock.patch.multiple(daemon, WATCHED_S=1.0, SOCKETS={10: 1}):
+            sockets, sweep_ms, each_ms, *_, most_s, _ = daemon.among(10, 1)
         self.assertEqual(sockets, "10")
+        self.assertGreater(float(most_s), 0)
         self.assertGreater(float(sweep_ms), 0)
         self.assertGreaterEqual(int(each_ms), daemon.INTERVAL_MS // 2)
 
