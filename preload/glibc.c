@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 #undef _FORTIFY_SOURCE /* or what is made below would call itself */
-#include "glibc.h"
+#include "next.h"
 
 #include <dlfcn.h>
 #include <stdarg.h>
@@ -11,8 +11,9 @@
 #include <sys/socket.h>
 
 /*
- * Whatever CMSG_NXTHDR(), pthread_atfork(), autobuf_strerror() and calls that check their buffers (_FORTIFY_SOURCE) call, by their
- * own names.
+ * The linker of another C library, as musl's, loads this object for a child that uses it, and ends the child if a function
+ * is missing there. So the object defines itself what CMSG_NXTHDR(), pthread_atfork(), autobuf_strerror() and calls that
+ * check their buffers (_FORTIFY_SOURCE) would take from glibc alone.
  */
 void *__memcpy_chk(void *to, const void *from, size_t count, size_t room);
 int __snprintf_chk(char *to, size_t count, int flag, size_t room, const char *format, ...);
@@ -43,7 +44,8 @@ struct cmsghdr *__cmsg_nxthdr(struct msghdr *message, struct cmsghdr *header)
 {
     size_t left = message->msg_controllen - (size_t)((char *)header - (char *)message->msg_control);
 
-    if (header->cmsg_len < sizeof *header || left < sizeof *header || CMSG_ALIGN(header->cmsg_len) > left - sizeof *header)
+    if (header->cmsg_len < sizeof *header || left < sizeof *header ||
+        CMSG_ALIGN(header->cmsg_len) > left - sizeof *header)
         return NULL;
     return (struct cmsghdr *)(void *)((char *)header + CMSG_ALIGN(header->cmsg_len));
 }

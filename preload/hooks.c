@@ -1,19 +1,23 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * What the program calls in place of the C library's functions. Each calls the next one with the same arguments and
- * returns its result; care.c then knows what came of it.
+ * What the program calls in place of the C library's functions. Each calls the next function of its name with the same
+ * arguments, tells care.c what came of it, and returns its result.
  */
 #include <dlfcn.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
+#include <linux/seccomp.h>
+#include <netinet/in.h>
+#include <netinet/tcp.h>
 #include <stdarg.h>
 #include <stdlib.h>
+#include <sys/prctl.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
-#include "glibc.h"
-#include "hooks.h"
+#include "care.h"
+#include "next.h"
 
 #ifndef CLOSE_RANGE_UNSHARE
 #define CLOSE_RANGE_UNSHARE 2U
@@ -23,7 +27,7 @@
 
 /* ------------------------------------------------------------------------------- descriptors */
 
-HOOK int socket(int domain, int type, int protocol)
+int socket(int domain, int type, int protocol)
 {
     int fd = NEXT(socket)(domain, type, protocol);
 
@@ -31,7 +35,7 @@ HOOK int socket(int domain, int type, int protocol)
     return fd;
 }
 
-HOOK int connect(int fd, __CONST_SOCKADDR_ARG peer, socklen_t length)
+int connect(int fd, __CONST_SOCKADDR_ARG peer, socklen_t length)
 {
     int result;
 
@@ -42,59 +46,46 @@ HOOK int connect(int fd, __CONST_SOCKADDR_ARG peer, socklen_t length)
     return result;
 }
 
-HOOK int accept(int listener, __SOCKADDR_ARG peer, socklen_t *length)
-{
-    int fd = NEXT(accept)(listener, peer, length);
+#define ACCEPT(name, parameters, ...)                                                                                  \
+    int name parameters                                                                                                \
+    {                                                                                                                  \
+        int fd = NEXT(name)(__VA_ARGS__);                                                                              \
+                                                                                                                       \
+        care_accepted(listener, fd);                                                                                   \
+        return fd;                                                                                                     \
+    }
 
-    care_accepted(listener, fd);
-    return fd;
-}
+ACCEPT(accept, (int listener, __SOCKADDR_ARG peer, socklen_t *length), listener, peer, length)
+ACCEPT(accept4, (int listener, __SOCKADDR_ARG peer, socklen_t *length, int flags), listener, peer, length, flags)
 
-HOOK int accept4(int listener, __SOCKADDR_ARG peer, socklen_t *length, int flags)
-{
-    int fd = NEXT(accept4)(listener, peer, length, flags);
-
-    care_accepted(listener, fd);
-    return fd;
-}
-
-HOOK int shutdown(int fd, int how)
+int shutdown(int fd, int how)
 {
     care_ending(fd);
     return NEXT(shutdown)(fd, how);
 }
 
-HOOK int close(int fd)
+int close(int fd)
 {
     care_closes(fd);
     return NEXT(close)(fd);
 }
 
-/* glibc 2.34 and 2.35 brought three of them. Where it has none, a program that looks for it finds this one. */
-static int not_here(void)
-{
-    errno = ENOSYS;
-    return -1;
-}
-
-/* Else it fails, or closes nothing yet. */
+/* Whether these arguments are valid; else the call closes nothing. */
 static bool closes(unsigned first, unsigned last, unsigned flags)
 {
     return first <= last && !(flags & ~CLOSE_RANGE_UNSHARE);
 }
 
-HOOK int close_range(unsigned first, unsigned last, int flags);
-HOOK int close_range(unsigned first, unsigned last, int flags)
+int close_range(unsigned first, unsigned last, int flags)
 {
     if (!NEXT(close_range))
-        return not_here();
+        return run_not_here();
     if (closes(first, last, (unsigned)flags))
         care_closing(first, last);
     return NEXT(close_range)(first, last, flags);
 }
 
-HOOK void closefrom(int first);
-HOOK void closefrom(int first)
+void closefrom(int first)
 {
     unsigned from = first < 0 ? 0 : (unsigned)first;
 
@@ -105,7 +96,7 @@ HOOK void closefrom(int first)
         NEXT(syscall)(SYS_close_range, (long)from, (long)~0U, 0L);
 }
 
-HOOK int dup(int fd)
+int dup(int fd)
 {
     int copy = NEXT(dup)(fd);
 
@@ -113,7 +104,7 @@ HOOK int dup(int fd)
     return copy;
 }
 
-HOOK int dup2(int fd, int copy)
+int dup2(int fd, int copy)
 {
     care_replaces(fd, copy);
     copy = NEXT(dup2)(fd, copy);
@@ -121,7 +112,7 @@ HOOK int dup2(int fd, int copy)
     return copy;
 }
 
-HOOK int dup3(int fd, int copy, int flags)
+int dup3(int fd, int copy, int flags)
 {
     if (!(flags & ~O_CLOEXEC))
         care_replaces(fd, copy);
@@ -130,53 +121,95 @@ HOOK int dup3(int fd, int copy, int flags)
     return copy;
 }
 
-HOOK int fcntl(int fd, int command, ...)
-{
-    va_list arguments;
-    void *argument;
+#define FCNTL(name)                                                                                                    \
+    int name(int fd, int command, ...)                                                                                 \
+    {                                                                                                                  \
+        va_list arguments;                                                                                             \
+        int result;                                                                                                    \
+                                                                                                                       \
+        va_start(arguments, command);                                                                                  \
+        result = NEXT(name)(fd, command, va_arg(arguments, void *));                                                   \
+        va_end(arguments);                                                                                             \
+        if (command == F_DUPFD || command == F_DUPFD_CLOEXEC)                                                          \
+            care_duplicated(fd, result);                                                                               \
+        return result;                                                                                                 \
+    }
 
-    va_start(arguments, command);
-    argument = va_arg(arguments, void *);
-    va_end(arguments);
-    return hook_fcntl(NEXT(fcntl), fd, command, argument);
-}
-
-HOOK int fcntl64(int fd, int command, ...)
-{
-    va_list arguments;
-    void *argument;
-
-    va_start(arguments, command);
-    argument = va_arg(arguments, void *);
-    va_end(arguments);
-    return hook_fcntl(NEXT(fcntl64), fd, command, argument);
-}
+FCNTL(fcntl)
+FCNTL(fcntl64)
 
 /* ----------------------------------------------------------------------------------- options */
 
-HOOK int setsockopt(int fd, int level, int option, const void *value, socklen_t length)
+static bool is_size(int level, int option)
 {
-    return hook_setsockopt(NEXT(setsockopt), fd, level, option, value, length);
+    return level == SOL_SOCKET && (option == SO_SNDBUF || option == SO_RCVBUF);
 }
 
-HOOK int getsockopt(int fd, int level, int option, void *value, socklen_t *length)
+static int set_option(int (*next)(int, int, int, const void *, socklen_t), int fd, int level, int option,
+                      const void *value, socklen_t length)
 {
-    return hook_getsockopt(NEXT(getsockopt), fd, level, option, value, length);
+    int result, other, value_of_other, error;
+
+    if (is_size(level, option) && care_keeps(fd, option, value, length))
+        return 0;
+    result = next(fd, level, option, value, length);
+    if (result == 0 && level == IPPROTO_TCP && option == TCP_WINDOW_CLAMP && care_clamps(fd, &other, &value_of_other)) {
+        error = errno;
+        next(fd, SOL_SOCKET, other, &value_of_other, sizeof value_of_other);
+        next(fd, level, option, value, length); /* from Linux 7.1 on, a size sets the clamp, too */
+        errno = error;
+    }
+    if (result == 0 && level == SOL_SOCKET && (option == SO_SNDBUFFORCE || option == SO_RCVBUFFORCE))
+        care_forced(fd, option);
+    return result;
 }
+
+#define OPTIONS(set, get)                                                                                              \
+    int set(int fd, int level, int option, const void *value, socklen_t length)                                        \
+    {                                                                                                                  \
+        return set_option(NEXT(set), fd, level, option, value, length);                                                \
+    }                                                                                                                  \
+    int get(int fd, int level, int option, void *value, socklen_t *length)                                             \
+    {                                                                                                                  \
+        int result = NEXT(get)(fd, level, option, value, length);                                                      \
+        uint32_t asked;                                                                                                \
+                                                                                                                       \
+        if (result == 0 && is_size(level, option) && care_asked(fd, option, &asked))                                   \
+            __builtin_memcpy(value, &asked, *length < sizeof asked ? *length : sizeof asked);                          \
+        return result;                                                                                                 \
+    }
+
+OPTIONS(setsockopt, getsockopt)
 
 /* -------------------------------------------------------------------------------------- data */
 
-HOOK ssize_t read(int fd, void *data, size_t bytes)
+/* What MSG_PEEK returns comes again, and what MSG_ERRQUEUE returns is no data. */
+static ssize_t received(int fd, ssize_t bytes, int flags)
 {
-    return received(fd, NEXT(read)(fd, data, bytes));
+    if (!(flags & (MSG_PEEK | MSG_ERRQUEUE)))
+        moved(fd, bytes, false);
+    return bytes;
 }
 
-HOOK ssize_t readv(int fd, const struct iovec *parts, int count)
+static ssize_t sent(int fd, ssize_t bytes)
 {
-    return received(fd, NEXT(readv)(fd, parts, count));
+    moved(fd, bytes, true);
+    return bytes;
 }
 
-/* The kernel ends a call there (MAX_RW_COUNT), and refuses one of more than SSIZE_MAX as a whole: it is not made in parts. */
+#define RECEIVES(name, flags, parameters, ...)                                                                         \
+    ssize_t name parameters                                                                                            \
+    {                                                                                                                  \
+        return received(fd, NEXT(name)(__VA_ARGS__), flags);                                                           \
+    }
+
+#define SENDS(name, parameters, ...)                                                                                   \
+    ssize_t name parameters                                                                                            \
+    {                                                                                                                  \
+        return sent(fd, NEXT(name)(__VA_ARGS__));                                                                      \
+    }
+
+/* The kernel moves at most this much in a call (MAX_RW_COUNT), and refuses more than SSIZE_MAX. Neither is made in parts. */
 #define CALL_MOST ((size_t)INT_MAX & ~((size_t)sysconf(_SC_PAGESIZE) - 1))
 
 /* What a call returns of which so much was done before its last part. One that works leaves errno as it was. */
@@ -197,7 +230,7 @@ RARE static ssize_t receive_in_parts(int fd, char *data, size_t bytes, int flags
 
     do {
         size_t want = bytes - done < CARE_PART_BYTES ? bytes - done : CARE_PART_BYTES;
-        ssize_t part = received(fd, NEXT(recv)(fd, data + done, want, flags));
+        ssize_t part = received(fd, NEXT(recv)(fd, data + done, want, flags), 0);
 
         if (part < (ssize_t)want)
             return ended(done, part, error);
@@ -210,59 +243,79 @@ RARE static ssize_t receive_much(int fd, void *data, size_t bytes, int flags)
 {
     if (flags == MSG_WAITALL && bytes <= CALL_MOST && care_wants_parts_of_read(fd))
         return receive_in_parts(fd, data, bytes, flags);
-    return looked_at(fd, NEXT(recv)(fd, data, bytes, flags), flags);
+    return received(fd, NEXT(recv)(fd, data, bytes, flags), flags);
 }
 
-HOOK ssize_t recv(int fd, void *data, size_t bytes, int flags)
+ssize_t recv(int fd, void *data, size_t bytes, int flags)
 {
     if (bytes > CARE_PART_BYTES)
         return receive_much(fd, data, bytes, flags);
-    return looked_at(fd, NEXT(recv)(fd, data, bytes, flags), flags);
+    return received(fd, NEXT(recv)(fd, data, bytes, flags), flags);
 }
 
-HOOK ssize_t recvfrom(int fd, void *data, size_t bytes, int flags, __SOCKADDR_ARG peer, socklen_t *length)
-{
-    return looked_at(fd, NEXT(recvfrom)(fd, data, bytes, flags, peer, length), flags);
-}
-
-HOOK ssize_t recvmsg(int fd, struct msghdr *message, int flags)
-{
-    return hook_recvmsg(NEXT(recvmsg), fd, message, flags);
-}
-
-HOOK int recvmmsg(int fd, struct mmsghdr *messages, unsigned count, int flags, struct timespec *timeout)
-{
-    return hook_received(fd, messages, NEXT(recvmmsg)(fd, messages, count, flags, timeout));
-}
-
-/* What calls of the C library become if they are compiled with -D_FORTIFY_SOURCE. */
-HOOK ssize_t __read_chk(int fd, void *data, size_t bytes, size_t room);
-HOOK ssize_t __read_chk(int fd, void *data, size_t bytes, size_t room)
-{
-    return received(fd, NEXT(__read_chk)(fd, data, bytes, room));
-}
-
-HOOK ssize_t __recv_chk(int fd, void *data, size_t bytes, size_t room, int flags);
-HOOK ssize_t __recv_chk(int fd, void *data, size_t bytes, size_t room, int flags)
+/* A program that is compiled with -D_FORTIFY_SOURCE calls the functions with _chk. */
+ssize_t __recv_chk(int fd, void *data, size_t bytes, size_t room, int flags)
 {
     if (bytes > CARE_PART_BYTES && bytes <= room)
         return receive_much(fd, data, bytes, flags);
-    return looked_at(fd, NEXT(__recv_chk)(fd, data, bytes, room, flags), flags);
+    return received(fd, NEXT(__recv_chk)(fd, data, bytes, room, flags), flags);
 }
 
-HOOK ssize_t __recvfrom_chk(int fd, void *data, size_t bytes, size_t room, int flags, __SOCKADDR_ARG peer,
-                            socklen_t *length);
-HOOK ssize_t __recvfrom_chk(int fd, void *data, size_t bytes, size_t room, int flags, __SOCKADDR_ARG peer,
-                            socklen_t *length)
+RECEIVES(read, 0, (int fd, void *data, size_t bytes), fd, data, bytes)
+RECEIVES(__read_chk, 0, (int fd, void *data, size_t bytes, size_t room), fd, data, bytes, room)
+RECEIVES(readv, 0, (int fd, const struct iovec *parts, int count), fd, parts, count)
+RECEIVES(recvfrom, flags, (int fd, void *data, size_t bytes, int flags, __SOCKADDR_ARG peer, socklen_t *length),
+         fd, data, bytes, flags, peer, length)
+RECEIVES(__recvfrom_chk, flags, (int fd, void *data, size_t bytes, size_t room, int flags, __SOCKADDR_ARG peer,
+                                 socklen_t *length), fd, data, bytes, room, flags, peer, length)
+
+#define RECVMSG(name)                                                                                                  \
+    ssize_t name(int fd, struct msghdr *message, int flags)                                                            \
+    {                                                                                                                  \
+        ssize_t bytes = NEXT(name)(fd, message, flags);                                                                \
+                                                                                                                       \
+        if (bytes >= 0 && message->msg_controllen)                                                                     \
+            care_received(message);                                                                                    \
+        return received(fd, bytes, flags);                                                                             \
+    }
+
+RECVMSG(recvmsg)
+
+/* Counts what a call has moved that returned this count of messages, or failed. */
+static int moved_messages(int fd, const struct mmsghdr *messages, int count, bool are_sent)
 {
-    return looked_at(fd, NEXT(__recvfrom_chk)(fd, data, bytes, room, flags, peer, length), flags);
+    int64_t bytes = 0;
+
+    for (int i = 0; i < count; i++) {
+        if (!are_sent && messages[i].msg_hdr.msg_controllen)
+            care_received(&messages[i].msg_hdr);
+        bytes += messages[i].msg_len;
+    }
+    moved(fd, bytes, are_sent);
+    return count;
 }
+
+#define RECVMMSG(name, time)                                                                                           \
+    int name(int fd, struct mmsghdr *messages, unsigned count, int flags, time *timeout)                               \
+    {                                                                                                                  \
+        return moved_messages(fd, messages, NEXT(name)(fd, messages, count, flags, timeout), false);                   \
+    }
+
+#define SENDMMSG(name)                                                                                                 \
+    int name(int fd, struct mmsghdr *messages, unsigned count, int flags)                                              \
+    {                                                                                                                  \
+        return moved_messages(fd, messages, NEXT(name)(fd, messages, count, flags), true);                             \
+    }
+
+RECVMMSG(recvmmsg, struct timespec)
+SENDMMSG(sendmmsg)
 
 /*
- * A blocking call that takes as long as the transfer leaves no time to look, so it is made in parts. MSG_MORE makes the
- * segments those of one call. It ends as one call does: if a part moves less than it should, with what was moved, and without
- * a signal once there is some. A part waits only where it sends something first: else an error that ends it would be lost. One
- * call keeps its connection though another thread closes the descriptor: so no part goes to the next one that has its number.
+ * A blocking call that takes as long as the transfer leaves no time for samples, so it is made in parts. MSG_MORE makes the
+ * segments those of one call. If a part moves less than it should, the call ends with what was moved, as one call does. Once
+ * something was moved, the end comes without a signal. A part waits only where it sends something first: otherwise the error
+ * that ends it would be lost. If another thread closes the descriptor, one call keeps its connection: so no part may go to
+ * the connection that has the number next.
  */
 RARE static ssize_t send_in_parts(int fd, const char *data, size_t bytes, int flags)
 {
@@ -293,16 +346,11 @@ RARE static ssize_t write_much(int fd, const void *data, size_t bytes)
     return sent(fd, NEXT(write)(fd, data, bytes));
 }
 
-HOOK ssize_t write(int fd, const void *data, size_t bytes)
+ssize_t write(int fd, const void *data, size_t bytes)
 {
     if (bytes > CARE_PART_BYTES)
         return write_much(fd, data, bytes);
     return sent(fd, NEXT(write)(fd, data, bytes));
-}
-
-HOOK ssize_t writev(int fd, const struct iovec *parts, int count)
-{
-    return sent(fd, NEXT(writev)(fd, parts, count));
 }
 
 RARE static ssize_t send_much(int fd, const void *data, size_t bytes, int flags)
@@ -312,34 +360,24 @@ RARE static ssize_t send_much(int fd, const void *data, size_t bytes, int flags)
     return sent(fd, NEXT(send)(fd, data, bytes, flags));
 }
 
-HOOK ssize_t send(int fd, const void *data, size_t bytes, int flags)
+ssize_t send(int fd, const void *data, size_t bytes, int flags)
 {
     if (bytes > CARE_PART_BYTES)
         return send_much(fd, data, bytes, flags);
     return sent(fd, NEXT(send)(fd, data, bytes, flags));
 }
 
-HOOK ssize_t sendto(int fd, const void *data, size_t bytes, int flags, __CONST_SOCKADDR_ARG peer, socklen_t length)
-{
-    return sent(fd, NEXT(sendto)(fd, data, bytes, flags, peer, length));
-}
-
-HOOK ssize_t sendmsg(int fd, const struct msghdr *message, int flags)
-{
-    return sent(fd, NEXT(sendmsg)(fd, message, flags));
-}
-
-HOOK int sendmmsg(int fd, struct mmsghdr *messages, unsigned count, int flags)
-{
-    return hook_sent(fd, messages, NEXT(sendmmsg)(fd, messages, count, flags));
-}
+SENDS(writev, (int fd, const struct iovec *parts, int count), fd, parts, count)
+SENDS(sendto, (int fd, const void *data, size_t bytes, int flags, __CONST_SOCKADDR_ARG peer, socklen_t length),
+      fd, data, bytes, flags, peer, length)
+SENDS(sendmsg, (int fd, const struct msghdr *message, int flags), fd, message, flags)
 
 /*
- * As send_in_parts(). The kernel moves the offset on; it makes parts of its own, and so loses a reset between two of them, and
- * raises a signal for it. One call keeps its file, too.
+ * As send_in_parts(), but the kernel moves the offset on, and one call keeps its file, too. The kernel itself sends a file in
+ * parts: a reset between two of them is lost there, too, and raises a signal.
  *
  * A program may ask for all that a file holds without knowing how much it is (busybox). The kernel moves CALL_MOST of it, and
- * refuses what would end beyond the largest offset (rw_verify_area()). A call for nothing tells whether the offset can be read.
+ * refuses what would end beyond the largest offset (rw_verify_area()). A call for 0 bytes tells whether the offset is readable.
  */
 #define SENDFILE(name, offset_type)                                                                                    \
     RARE static ssize_t name##_much(int out, int in, offset_type *offset, size_t bytes)                                \
@@ -370,8 +408,7 @@ HOOK int sendmmsg(int fd, struct mmsghdr *messages, unsigned count, int flags)
         } while (done < most && care_use(out) == use && care_is_file(in, file));                                       \
         return ended(done, 0, error);                                                                                  \
     }                                                                                                                  \
-    HOOK ssize_t name(int out, int in, offset_type *offset, size_t bytes);                                             \
-    HOOK ssize_t name(int out, int in, offset_type *offset, size_t bytes)                                              \
+    ssize_t name(int out, int in, offset_type *offset, size_t bytes)                                                   \
     {                                                                                                                  \
         if (bytes > CARE_PART_BYTES)                                                                                   \
             return name##_much(out, in, offset, bytes);                                                                \
@@ -381,91 +418,72 @@ HOOK int sendmmsg(int fd, struct mmsghdr *messages, unsigned count, int flags)
 SENDFILE(sendfile, off_t)
 SENDFILE(sendfile64, off64_t)
 
-HOOK ssize_t splice(int in, off64_t *in_offset, int out, off64_t *out_offset, size_t bytes, unsigned flags)
+ssize_t splice(int in, off64_t *in_offset, int out, off64_t *out_offset, size_t bytes, unsigned flags)
 {
-    return received(in, sent(out, NEXT(splice)(in, in_offset, out, out_offset, bytes, flags)));
+    return received(in, sent(out, NEXT(splice)(in, in_offset, out, out_offset, bytes, flags)), 0);
 }
 
 /* ------------------------------------------------------------------------------------- waits */
 
-HOOK int poll(struct pollfd *fds, nfds_t count, int timeout)
-{
-    care_waits();
-    return NEXT(poll)(fds, count, timeout);
-}
+#define WAITS(name, parameters, ...)                                                                                   \
+    int name parameters                                                                                                \
+    {                                                                                                                  \
+        if (!NEXT(name))                                                                                               \
+            return run_not_here();                                                                                     \
+        care_waits();                                                                                                  \
+        return NEXT(name)(__VA_ARGS__);                                                                                \
+    }
 
-HOOK int ppoll(struct pollfd *fds, nfds_t count, const struct timespec *timeout, const sigset_t *signals)
-{
-    care_waits();
-    return NEXT(ppoll)(fds, count, timeout, signals);
-}
-
-HOOK int __poll_chk(struct pollfd *fds, nfds_t count, int timeout, size_t room);
-HOOK int __poll_chk(struct pollfd *fds, nfds_t count, int timeout, size_t room)
-{
-    care_waits();
-    return NEXT(__poll_chk)(fds, count, timeout, room);
-}
-
-HOOK int __ppoll_chk(struct pollfd *fds, nfds_t count, const struct timespec *timeout, const sigset_t *signals,
-                     size_t room);
-HOOK int __ppoll_chk(struct pollfd *fds, nfds_t count, const struct timespec *timeout, const sigset_t *signals,
-                     size_t room)
-{
-    care_waits();
-    return NEXT(__ppoll_chk)(fds, count, timeout, signals, room);
-}
-
-HOOK int select(int count, fd_set *reads, fd_set *writes, fd_set *others, struct timeval *timeout)
-{
-    care_waits();
-    return NEXT(select)(count, reads, writes, others, timeout);
-}
-
-HOOK int pselect(int count, fd_set *reads, fd_set *writes, fd_set *others, const struct timespec *timeout,
-                 const sigset_t *signals)
-{
-    care_waits();
-    return NEXT(pselect)(count, reads, writes, others, timeout, signals);
-}
-
-HOOK int epoll_wait(int fd, struct epoll_event *events, int room, int timeout)
-{
-    care_waits();
-    return NEXT(epoll_wait)(fd, events, room, timeout);
-}
-
-HOOK int epoll_pwait(int fd, struct epoll_event *events, int room, int timeout, const sigset_t *signals)
-{
-    care_waits();
-    return NEXT(epoll_pwait)(fd, events, room, timeout, signals);
-}
-
-HOOK int epoll_pwait2(int fd, struct epoll_event *events, int room, const struct timespec *timeout,
-                      const sigset_t *signals);
-HOOK int epoll_pwait2(int fd, struct epoll_event *events, int room, const struct timespec *timeout,
-                      const sigset_t *signals)
-{
-    if (!NEXT(epoll_pwait2))
-        return not_here();
-    care_waits();
-    return NEXT(epoll_pwait2)(fd, events, room, timeout, signals);
-}
+WAITS(poll, (struct pollfd *fds, nfds_t count, int timeout), fds, count, timeout)
+WAITS(__poll_chk, (struct pollfd *fds, nfds_t count, int timeout, size_t room), fds, count, timeout, room)
+WAITS(ppoll, (struct pollfd *fds, nfds_t count, const struct timespec *timeout, const sigset_t *signals),
+      fds, count, timeout, signals)
+WAITS(__ppoll_chk, (struct pollfd *fds, nfds_t count, const struct timespec *timeout, const sigset_t *signals,
+                    size_t room), fds, count, timeout, signals, room)
+WAITS(select, (int count, fd_set *reads, fd_set *writes, fd_set *others, struct timeval *timeout),
+      count, reads, writes, others, timeout)
+WAITS(pselect, (int count, fd_set *reads, fd_set *writes, fd_set *others, const struct timespec *timeout,
+                const sigset_t *signals), count, reads, writes, others, timeout, signals)
+WAITS(epoll_wait, (int fd, struct epoll_event *events, int room, int timeout), fd, events, room, timeout)
+WAITS(epoll_pwait, (int fd, struct epoll_event *events, int room, int timeout, const sigset_t *signals),
+      fd, events, room, timeout, signals)
+WAITS(epoll_pwait2, (int fd, struct epoll_event *events, int room, const struct timespec *timeout,
+                    const sigset_t *signals), fd, events, room, timeout, signals)
 
 /* ------------------------------------------------------------------------------ this process */
 
-HOOK int prctl(int option, ...)
+/*
+ * Calls that can set a filter of system calls; others only ask what the kernel knows. A filter may kill the process for a
+ * call that the program does not make itself, so this object makes none from then on.
+ */
+static bool filters(unsigned long operation, unsigned long flags, unsigned long filter)
 {
-    va_list arguments;
-    int result;
-
-    va_start(arguments, option);
-    result = hook_prctl(NEXT(prctl), option, arguments);
-    va_end(arguments);
-    return result;
+    return operation == SECCOMP_SET_MODE_STRICT ? !flags && !filter : operation == SECCOMP_SET_MODE_FILTER && filter;
 }
 
-HOOK long syscall(long number, ...)
+static bool filters_by_prctl(unsigned long option, unsigned long mode, unsigned long filter)
+{
+    return option == PR_SET_SECCOMP && (mode == SECCOMP_MODE_STRICT || (mode == SECCOMP_MODE_FILTER && filter));
+}
+
+#define PRCTL(name)                                                                                                    \
+    int name(int option, ...)                                                                                          \
+    {                                                                                                                  \
+        va_list list;                                                                                                  \
+        unsigned long a[4];                                                                                            \
+                                                                                                                       \
+        va_start(list, option);                                                                                        \
+        for (int i = 0; i < 4; i++)                                                                                    \
+            a[i] = va_arg(list, unsigned long);                                                                        \
+        va_end(list);                                                                                                  \
+        if (filters_by_prctl((unsigned long)option, a[0], a[1]))                                                       \
+            care_end();                                                                                                \
+        return NEXT(name)(option, a[0], a[1], a[2], a[3]);                                                             \
+    }
+
+PRCTL(prctl)
+
+long syscall(long number, ...)
 {
     bool begun = false;
     va_list list;
@@ -489,25 +507,43 @@ HOOK long syscall(long number, ...)
     return result;
 }
 
-HOOK void _exit(int status)
-{
-    care_end();
-    NEXT(_exit)(status);
-    __builtin_unreachable();
-}
+#define EXIT(name)                                                                                                     \
+    void name(int status)                                                                                              \
+    {                                                                                                                  \
+        care_end();                                                                                                    \
+        NEXT(name)(status);                                                                                            \
+        __builtin_unreachable();                                                                                       \
+    }
 
-HOOK void _Exit(int status)
-{
-    care_end();
-    NEXT(_Exit)(status);
-    __builtin_unreachable();
-}
+EXIT(_exit)
+EXIT(_Exit)
 
-/* A sanitizer that keeps books of the program's memory would have to be told of what is done here. */
+/* -------------------------------------------------------------------------- times of 64 bits */
+
+/* On a machine of 32 bits, a program that is compiled with _TIME_BITS=64, as Debian 13's for armhf are, calls these. */
+#if __TIMESIZE == 32
+FCNTL(__fcntl_time64)
+OPTIONS(__setsockopt64, __getsockopt64)
+RECVMSG(__recvmsg64)
+RECVMMSG(__recvmmsg64, void)
+SENDS(__sendmsg64, (int fd, const struct msghdr *message, int flags), fd, message, flags)
+SENDMMSG(__sendmmsg64)
+WAITS(__ppoll64, (struct pollfd *fds, nfds_t count, const void *timeout, const sigset_t *signals),
+      fds, count, timeout, signals)
+WAITS(__select64, (int count, fd_set *reads, fd_set *writes, fd_set *others, void *timeout),
+      count, reads, writes, others, timeout)
+WAITS(__pselect64, (int count, fd_set *reads, fd_set *writes, fd_set *others, const void *timeout,
+                    const sigset_t *signals), count, reads, writes, others, timeout, signals)
+WAITS(__epoll_pwait2_time64, (int fd, struct epoll_event *events, int room, const void *timeout,
+                             const sigset_t *signals), fd, events, room, timeout, signals)
+PRCTL(__prctl_time64)
+#endif
+
+/* A sanitizer that tracks the program's memory would have to be told of what is done here. */
 static bool has_sanitizer(void)
 {
-    return dlsym(RTLD_DEFAULT, "__asan_init") || dlsym(RTLD_DEFAULT, "__tsan_init") || dlsym(RTLD_DEFAULT, "__msan_init") ||
-           dlsym(RTLD_DEFAULT, "__hwasan_init");
+    return dlsym(RTLD_DEFAULT, "__asan_init") || dlsym(RTLD_DEFAULT, "__hwasan_init") ||
+           dlsym(RTLD_DEFAULT, "__msan_init") || dlsym(RTLD_DEFAULT, "__tsan_init");
 }
 
 __attribute__((constructor)) static void begin(void)

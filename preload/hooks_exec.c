@@ -1,19 +1,22 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Another program takes this one's place, and has its connections, but nothing of what is known here. A child of vfork() has the
- * parent's memory, and posix_spawn() calls none of these: the parent goes on with its connections then.
+ * Another program takes this one's place. It has its connections, but nothing of what is known here. A child of vfork() shares
+ * the parent's memory, and posix_spawn() calls none of these: the parent goes on with its connections then.
  */
-#include <errno.h>
 #include <stdarg.h>
 #include <unistd.h>
 
-#include "hooks.h"
+#include "care.h"
+#include "next.h"
 
 #define EXEC(name, parameters, arguments)                                                                              \
-    HOOK int name parameters                                                                                           \
+    int name parameters                                                                                                \
     {                                                                                                                  \
-        bool begun = care_replacing();                                                                                 \
+        bool begun;                                                                                                    \
                                                                                                                        \
+        if (!NEXT(name))                                                                                               \
+            return run_not_here();                                                                                     \
+        begun = care_replacing();                                                                                      \
         NEXT(name) arguments;                                                                                          \
         care_not_replaced(begun);                                                                                      \
         return -1;                                                                                                     \
@@ -24,23 +27,10 @@ EXEC(execv, (const char *path, char *const argv[]), (path, argv))
 EXEC(execvp, (const char *file, char *const argv[]), (file, argv))
 EXEC(execvpe, (const char *file, char *const argv[], char *const envp[]), (file, argv, envp))
 EXEC(fexecve, (int fd, char *const argv[], char *const envp[]), (fd, argv, envp))
+EXEC(execveat, (int folder, const char *path, char *const argv[], char *const envp[], int flags),
+     (folder, path, argv, envp, flags))
 
-int execveat(int folder, const char *path, char *const argv[], char *const envp[], int flags);
-HOOK int execveat(int folder, const char *path, char *const argv[], char *const envp[], int flags)
-{
-    bool begun;
-
-    if (!NEXT(execveat)) {
-        errno = ENOSYS;
-        return -1;
-    }
-    begun = care_replacing();
-    NEXT(execveat)(folder, path, argv, envp, flags);
-    care_not_replaced(begun);
-    return -1;
-}
-
-/* How many arguments there are, with the NULL at their end, though the C library says that the first is none. */
+/* How many arguments there are, with the NULL at their end. The first may be NULL, though the C library declares it nonnull. */
 static __attribute__((noinline)) size_t count_of(const char *first, va_list list)
 {
     size_t count = 1;
@@ -50,9 +40,9 @@ static __attribute__((noinline)) size_t count_of(const char *first, va_list list
     return count;
 }
 
-/* Those with a list of arguments make an array of it on the stack, as the C library does: memory of its own would stay after vfork(). */
+/* The list of arguments becomes an array on the stack, as in the C library: allocated memory would stay after vfork(). */
 #define EXEC_LIST(name, array, environment)                                                                            \
-    HOOK int name(const char *path, const char *first, ...)                                                            \
+    __attribute__((visibility("default"))) int name(const char *path, const char *first, ...)                          \
     {                                                                                                                  \
         bool begun = care_replacing();                                                                                 \
         va_list list;                                                                                                  \

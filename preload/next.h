@@ -1,13 +1,15 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The functions that the program would call without us: those of the C library, or of another preloaded object. The list
- * is the whole of what is interposed, but for what ends a process.
+ * The functions that are interposed, all but execl() and its kind: what the program would call without this object, in the
+ * C library or in another preloaded object.
  */
 #ifndef RUN_NEXT_H
 #define RUN_NEXT_H
 
+#include <errno.h>
 #include <poll.h>
 #include <signal.h>
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 #include <sys/epoll.h>
@@ -18,7 +20,7 @@
 
 struct mmsghdr;
 
-/* Their times, behind pointers, are of 64 bits on a machine of 32. */
+/* What a program of 32 bits calls that is compiled with _TIME_BITS=64. */
 #if __TIMESIZE == 32
 #define RUN_FUNCTIONS_TIME64(X)                                                                                        \
     X(int, __fcntl_time64, (int, int, ...))                                                                            \
@@ -92,18 +94,31 @@ struct mmsghdr;
     X(void, _Exit, (int))                                                                                              \
     RUN_FUNCTIONS_TIME64(X)
 
+/* Here, because the C library declares some only in newer releases, or under another name. */
+#define RUN_EXPORT(type, name, parameters) __attribute__((visibility("default"))) type name parameters;
+RUN_FUNCTIONS(RUN_EXPORT)
+
 struct run_next {
 #define RUN_MEMBER(type, name, parameters) type(*name) parameters;
     RUN_FUNCTIONS(RUN_MEMBER)
-#undef RUN_MEMBER
 };
 
 extern struct run_next run_next __attribute__((visibility("hidden")));
 
-/* Finds them all, and returns where they are. */
+/* Whether this process uses glibc. If not, this object does nothing. */
+bool run_is_glibc(void);
+
+/* Finds all functions, and returns where they are. One that the C library does not have is NULL. */
 const struct run_next *run_next_find(void);
 
 /* The function of this name. It may be called before this object's constructor was: other objects have theirs. */
 #define NEXT(name) (__builtin_expect(run_next.name != NULL, 1) ? run_next.name : run_next_find()->name)
+
+/* The result of a function that this C library lacks. A program that looks it up finds this object's. */
+static inline int run_not_here(void)
+{
+    errno = ENOSYS;
+    return -1;
+}
 
 #endif
