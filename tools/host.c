@@ -13,12 +13,19 @@
 
 #include <linux/ethtool.h>
 #include <linux/genetlink.h>
+#include <linux/netlink.h>
 #include <linux/pkt_sched.h>
+#include <linux/rtnetlink.h>
 #include <linux/sockios.h>
 #include <linux/tcp_metrics.h>
 
-#include "netlink.h"
+#include "../lib/base/address.h"
+#include "../lib/kernel/netlink.h"
+#include "../lib/kernel/proc.h"
+#include "../lib/kernel/route.h"
 #include "settings.h"
+
+#define READS_MOST 256U /* of one list */
 
 static int64_t read_number(const char *path)
 {
@@ -33,59 +40,29 @@ static int64_t read_number(const char *path)
     return value;
 }
 
-/* "TCP: inuse 5 orphan 0 tw 0 alloc 7 mem 2": pages. */
+/* In pages. */
 static int64_t read_tcp_used(void)
 {
-    FILE *file = fopen("/proc/net/sockstat", "re");
-    long long pages = UNKNOWN;
-    char line[256];
+    uint64_t pages;
 
-    if (!file)
-        return UNKNOWN;
-    while (pages < 0 && fgets(line, sizeof line, file)) {
-        const char *mem = strncmp(line, "TCP:", 4) == 0 ? strstr(line, " mem ") : NULL;
-
-        if (mem && (sscanf(mem, " mem %lld", &pages) != 1 || pages < 0 || pages > 1LL << 40))
-            break;
-    }
-    fclose(file);
-    return pages < 0 ? UNKNOWN : pages * sysconf(_SC_PAGESIZE);
+    return ab_proc_read_named("/proc/net/sockstat", "TCP:", "mem", &pages) && pages <= 1ULL << 40 ? (int64_t)pages * sysconf(_SC_PAGESIZE)
+                                                                                                 : UNKNOWN;
 }
 
 /* --------------------------------------------------------------------------- route, device */
 
-/* RTA_METRICS holds the numbers that ip-route(8) calls window, cwnd and so on. */
-static void take_route(const struct nlmsghdr *m, void *out)
+static void read_route(const struct sockaddr_storage *peer, struct host_facts *facts)
 {
-    struct host_facts *facts = out;
-    const struct rtattr *metrics;
-    int64_t device = 0;
+    struct ab_route route;
 
-    if (m->nlmsg_type != RTM_NEWROUTE)
+    if (ab_route_to(peer, 0, &route) < 0)
         return;
-    netlink_number(netlink_attribute(m, sizeof(struct rtmsg), RTA_OIF), &device);
-    if (device > 0 && !if_indextoname((unsigned)device, facts->device))
+    if (route.device && !if_indextoname(route.device, facts->device))
         facts->device[0] = '\0';
-    metrics = netlink_attribute(m, sizeof(struct rtmsg), RTA_METRICS);
-    if (!metrics)
-        return;
-    netlink_number(netlink_nested(metrics, RTAX_WINDOW), &facts->route_window_bytes);
-    netlink_number(netlink_nested(metrics, RTAX_CWND), &facts->route_cwnd_packets);
-}
-
-static void read_route(const struct sockaddr *peer, struct host_facts *facts)
-{
-    bool v4 = peer->sa_family == AF_INET;
-    struct request r;
-    struct rtmsg *route = netlink_begin(&r, RTM_GETROUTE, 0, sizeof *route);
-
-    route->rtm_family = (unsigned char)peer->sa_family;
-    route->rtm_dst_len = v4 ? 32 : 128;
-    if (v4)
-        netlink_add(&r, RTA_DST, &((const struct sockaddr_in *)peer)->sin_addr, sizeof(struct in_addr));
-    else
-        netlink_add(&r, RTA_DST, &((const struct sockaddr_in6 *)peer)->sin6_addr, sizeof(struct in6_addr));
-    netlink_ask(NETLINK_ROUTE, &r, take_route, facts);
+    if (route.window_bytes)
+        facts->route_window_bytes = route.window_bytes;
+    if (route.cwnd_packets)
+        facts->route_cwnd_packets = route.cwnd_packets;
 }
 
 /* 1, 0, or UNKNOWN. */
@@ -118,82 +95,101 @@ struct queue {
 };
 
 /* The root discipline's drops are those of all below it. */
-static void take_qdisc(const struct nlmsghdr *m, void *out)
+static void take_qdisc(void *user, const uint8_t *body, size_t len)
 {
-    const struct queue *q = out;
-    const struct tcmsg *tc = NLMSG_DATA(m);
-    const struct rtattr *kind, *stats;
+    const struct queue *q = user;
+    size_t head = ab_netlink_aligned(sizeof(struct tcmsg)), bytes;
+    const uint8_t *kind, *stats;
     struct tc_stats counted;
+    struct tcmsg tc;
 
-    if (m->nlmsg_type != RTM_NEWQDISC || m->nlmsg_len < NLMSG_LENGTH(sizeof *tc) ||
-        tc->tcm_ifindex != (int)q->device || tc->tcm_parent != TC_H_ROOT)
+    if (len < head)
         return;
-    kind = netlink_attribute(m, sizeof *tc, TCA_KIND);
-    stats = netlink_attribute(m, sizeof *tc, TCA_STATS);
+    memcpy(&tc, body, sizeof tc);
+    if (tc.tcm_ifindex != (int)q->device || tc.tcm_parent != TC_H_ROOT)
+        return;
+    kind = ab_netlink_attribute(body + head, len - head, TCA_KIND, 0, &bytes);
     if (kind)
-        snprintf(q->facts->qdisc, sizeof q->facts->qdisc, "%.*s", (int)RTA_PAYLOAD(kind),
-                 (const char *)RTA_DATA(kind));
-    if (stats && RTA_PAYLOAD(stats) >= sizeof counted) {
-        memcpy(&counted, RTA_DATA(stats), sizeof counted);
+        snprintf(q->facts->qdisc, sizeof q->facts->qdisc, "%.*s", (int)bytes, (const char *)kind);
+    stats = ab_netlink_attribute(body + head, len - head, TCA_STATS, sizeof counted, NULL);
+    if (stats) {
+        memcpy(&counted, stats, sizeof counted);
         q->facts->queue_drops = counted.drops;
     }
 }
 
 static void read_queue(struct host_facts *facts)
 {
+    struct {
+        struct nlmsghdr header;
+        struct tcmsg body;
+    } ask = {.header = {.nlmsg_len = sizeof ask, .nlmsg_type = RTM_GETQDISC, .nlmsg_flags = NLM_F_REQUEST | NLM_F_DUMP}};
     struct queue q = {if_nametoindex(facts->device), facts};
     char file[64];
-    struct request r;
-    struct tcmsg *tc = netlink_begin(&r, RTM_GETQDISC, NLM_F_DUMP, sizeof *tc);
 
-    tc->tcm_family = AF_UNSPEC;
     snprintf(file, sizeof file, "/sys/class/net/%s/tx_queue_len", facts->device);
     facts->queue_packets = read_number(file);
     if (q.device)
-        netlink_ask(NETLINK_ROUTE, &r, take_qdisc, &q);
+        (void)ab_netlink_ask(NETLINK_ROUTE, &ask, sizeof ask, READS_MOST, RTM_NEWQDISC, take_qdisc, &q);
 }
 
-static void take_family(const struct nlmsghdr *m, void *out)
+static void take_family(void *user, const uint8_t *body, size_t len)
 {
-    const struct rtattr *id = netlink_attribute(m, sizeof(struct genlmsghdr), CTRL_ATTR_FAMILY_ID);
+    const uint8_t *id = len < GENL_HDRLEN ? NULL
+                                          : ab_netlink_attribute(body + GENL_HDRLEN, len - GENL_HDRLEN, CTRL_ATTR_FAMILY_ID,
+                                                                 sizeof(uint16_t), NULL);
 
-    if (id && RTA_PAYLOAD(id) >= sizeof(uint16_t))
-        memcpy(out, RTA_DATA(id), sizeof(uint16_t));
+    if (id)
+        memcpy(user, id, sizeof(uint16_t));
 }
 
 /* The kernel numbers its values from 1: TCP_METRIC_SSTHRESH is attribute TCP_METRIC_SSTHRESH + 1. */
-static void take_metrics(const struct nlmsghdr *m, void *out)
+static void take_metrics(void *user, const uint8_t *body, size_t len)
 {
-    struct host_facts *facts = out;
-    const struct rtattr *values = netlink_attribute(m, sizeof(struct genlmsghdr), TCP_METRICS_ATTR_VALS);
-    const struct rtattr *ssthresh = values ? netlink_nested(values, TCP_METRIC_SSTHRESH + 1) : NULL;
+    struct host_facts *facts = user;
+    uint32_t ssthresh_packets = 0;
+    const uint8_t *values = NULL;
+    size_t bytes;
 
-    netlink_number(ssthresh, &facts->ssthresh_packets);
+    if (len >= GENL_HDRLEN)
+        values = ab_netlink_attribute(body + GENL_HDRLEN, len - GENL_HDRLEN, TCP_METRICS_ATTR_VALS, 0, &bytes);
+    if (values)
+        ab_netlink_number(values, bytes, TCP_METRIC_SSTHRESH + 1, &ssthresh_packets);
+    if (ssthresh_packets)
+        facts->ssthresh_packets = ssthresh_packets;
 }
 
-static void read_metrics(const struct sockaddr *peer, struct host_facts *facts)
+/* Asks one command of a family of generic netlink, with one attribute. */
+static void ask_generic(uint16_t family, struct genlmsghdr command, uint16_t type, const void *value, size_t bytes,
+                        ab_netlink_fn *take, void *user)
 {
-    static const char name[] = TCP_METRICS_GENL_NAME;
-    uint16_t family = 0;
-    struct request r;
-    struct genlmsghdr *g = netlink_begin(&r, GENL_ID_CTRL, 0, sizeof *g);
+    struct {
+        struct nlmsghdr header;
+        struct genlmsghdr command;
+        struct rtattr attribute;
+        char value[16];
+    } ask = {.header = {.nlmsg_type = family, .nlmsg_flags = NLM_F_REQUEST}, .command = command,
+             .attribute = {.rta_len = (uint16_t)(sizeof ask.attribute + bytes), .rta_type = type}};
 
-    g->cmd = CTRL_CMD_GETFAMILY;
-    g->version = 1;
-    netlink_add(&r, CTRL_ATTR_FAMILY_NAME, name, sizeof name);
-    netlink_ask(NETLINK_GENERIC, &r, take_family, &family);
-    if (!family)
-        return;
-    g = netlink_begin(&r, family, 0, sizeof *g);
-    g->cmd = TCP_METRICS_CMD_GET;
-    g->version = TCP_METRICS_GENL_VERSION;
-    if (peer->sa_family == AF_INET)
-        netlink_add(&r, TCP_METRICS_ATTR_ADDR_IPV4, &((const struct sockaddr_in *)peer)->sin_addr,
-                      sizeof(struct in_addr));
-    else
-        netlink_add(&r, TCP_METRICS_ATTR_ADDR_IPV6,
-                      &((const struct sockaddr_in6 *)peer)->sin6_addr, sizeof(struct in6_addr));
-    netlink_ask(NETLINK_GENERIC, &r, take_metrics, facts);
+    memcpy(ask.value, value, bytes);
+    ask.header.nlmsg_len = (uint32_t)(sizeof ask - sizeof ask.value + ab_netlink_aligned(bytes));
+    /* One answer, which no end of a list follows. Of generic netlink its type is that of the question. */
+    (void)ab_netlink_ask(NETLINK_GENERIC, &ask, ask.header.nlmsg_len, 1, family, take, user);
+}
+
+static void read_metrics(const struct sockaddr_storage *peer, struct host_facts *facts)
+{
+    const struct genlmsghdr find = {.cmd = CTRL_CMD_GETFAMILY, .version = 1};
+    const struct genlmsghdr get = {.cmd = TCP_METRICS_CMD_GET, .version = TCP_METRICS_GENL_VERSION};
+    uint16_t family = 0;
+
+    ask_generic(GENL_ID_CTRL, find, CTRL_ATTR_FAMILY_NAME, TCP_METRICS_GENL_NAME, sizeof TCP_METRICS_GENL_NAME, take_family, &family);
+    if (family && peer->ss_family == AF_INET)
+        ask_generic(family, get, TCP_METRICS_ATTR_ADDR_IPV4, &((const struct sockaddr_in *)peer)->sin_addr, sizeof(struct in_addr),
+                    take_metrics, facts);
+    else if (family)
+        ask_generic(family, get, TCP_METRICS_ATTR_ADDR_IPV6, &((const struct sockaddr_in6 *)peer)->sin6_addr, sizeof(struct in6_addr),
+                    take_metrics, facts);
 }
 
 /* ----------------------------------------------------------------------------------- host */
@@ -244,6 +240,8 @@ static void read_kernel(struct host_facts *facts)
 
 void host_read(const struct sockaddr *peer, socklen_t peer_len, struct host_facts *facts)
 {
+    struct sockaddr_storage address;
+
     *facts = (struct host_facts){
         .sack = read_number("/proc/sys/net/ipv4/tcp_sack"),
         .slow_start_after_idle = read_number("/proc/sys/net/ipv4/tcp_slow_start_after_idle"),
@@ -258,13 +256,13 @@ void host_read(const struct sockaddr *peer, socklen_t peer_len, struct host_fact
         .memory_bytes = UNKNOWN,
     };
     read_kernel(facts);
-    if (!peer || (peer->sa_family != AF_INET && peer->sa_family != AF_INET6))
+    if (!peer || ab_address_copy(peer, peer_len, &address) < 0)
         return;
     getnameinfo(peer, peer_len, facts->peer, sizeof facts->peer, NULL, 0, NI_NUMERICHOST);
-    read_route(peer, facts);
+    read_route(&address, facts);
     if (facts->device[0]) {
         read_queue(facts);
         read_offloads(facts);
     }
-    read_metrics(peer, facts);
+    read_metrics(&address, facts);
 }

@@ -12,14 +12,22 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "tcp_diag.h"
+
 /* The sum of buffers (stored) that are larger than the bound of their side. */
 struct ab_forced {
     uint64_t snd_above_bytes, rcv_above_bytes;
     uint64_t bytes;
 };
 
-/* An ab_netlink_fn() for answers to SOCK_DIAG_BY_FAMILY with INET_DIAG_SKMEMINFO: adds to the struct at user. */
-void ab_forced_add(void *user, const uint8_t *body, size_t len);
+/* What the two buffers of a socket (stored) hold of that. */
+static inline uint64_t ab_forced_of(uint64_t snd_bytes, uint64_t rcv_bytes, uint64_t snd_above_bytes, uint64_t rcv_above_bytes)
+{
+    return (snd_bytes > snd_above_bytes ? snd_bytes : 0) + (rcv_bytes > rcv_above_bytes ? rcv_bytes : 0);
+}
+
+/* An ab_tcp_diag_fn() for lists with INET_DIAG_SKMEMINFO: adds to the struct at user. */
+void ab_forced_add(void *user, const struct ab_tcp_diag *told);
 
 /*
  * Returns the stored bytes of all buffers that are larger than the bound of their side; UINT64_MAX: not known, also if

@@ -13,13 +13,14 @@
 #define ANSWERS_BYTES 8192U /* as much as the kernel puts in one answer to a reader that asks for no more */
 
 /* Netlink's own macros take pointers into the answer, which need not be aligned for them. */
-/* A dump that fails ends, too, and says why. */
-static int ended(const uint8_t *payload)
+/* A dump that fails ends, too, and says why. otherwise: if it says nothing. */
+static int ended(const uint8_t *payload, size_t bytes, int otherwise)
 {
-    int32_t error;
+    int32_t error = 0;
 
-    memcpy(&error, payload, sizeof error);
-    return error < 0 ? error : 1;
+    if (bytes >= sizeof error)
+        memcpy(&error, payload, sizeof error);
+    return error < 0 ? error : otherwise;
 }
 
 int ab_netlink_parse(const void *answers, size_t len, uint16_t type, ab_netlink_fn *each, void *user)
@@ -27,24 +28,22 @@ int ab_netlink_parse(const void *answers, size_t len, uint16_t type, ab_netlink_
     const uint8_t *bytes = answers;
     size_t head = ab_netlink_aligned(sizeof(struct nlmsghdr));
     struct nlmsghdr h;
-    int32_t error;
 
     for (size_t at = 0; at < len; at += ab_netlink_aligned(h.nlmsg_len)) {
         if (at + sizeof h > len)
             return -EPROTO;
         memcpy(&h, bytes + at, sizeof h);
-        if (h.nlmsg_len < sizeof h || h.nlmsg_len > len - at || h.nlmsg_type == NLMSG_ERROR)
+        if (h.nlmsg_len < sizeof h || h.nlmsg_len > len - at)
             return -EPROTO;
-        if (h.nlmsg_type == NLMSG_DONE)
-            return h.nlmsg_len >= head + sizeof error ? ended(bytes + at + head) : 1;
+        if (h.nlmsg_type == NLMSG_ERROR || h.nlmsg_type == NLMSG_DONE)
+            return ended(bytes + at + head, h.nlmsg_len - head, h.nlmsg_type == NLMSG_DONE ? 1 : -EPROTO);
         if (h.nlmsg_type == type && h.nlmsg_len >= head)
             each(user, bytes + at + head, h.nlmsg_len - head);
     }
     return 0;
 }
 
-const uint8_t *ab_netlink_attribute(const uint8_t *attributes, size_t len, uint16_t type,
-                                    size_t least_bytes)
+const uint8_t *ab_netlink_attribute(const uint8_t *attributes, size_t len, uint16_t type, size_t least_bytes, size_t *bytes)
 {
     struct rtattr a;
 
@@ -52,28 +51,61 @@ const uint8_t *ab_netlink_attribute(const uint8_t *attributes, size_t len, uint1
         memcpy(&a, attributes + at, sizeof a);
         if (a.rta_len < sizeof a || at + a.rta_len > len)
             return NULL;
-        if (a.rta_type == type && a.rta_len >= sizeof a + least_bytes)
-            return attributes + at + sizeof a;
+        if ((a.rta_type & NLA_TYPE_MASK) != type || a.rta_len < sizeof a + least_bytes)
+            continue;
+        if (bytes)
+            *bytes = a.rta_len - sizeof a;
+        return attributes + at + sizeof a;
     }
     return NULL;
+}
+
+void ab_netlink_number(const uint8_t *attributes, size_t len, uint16_t type, uint32_t *number)
+{
+    const uint8_t *found = ab_netlink_attribute(attributes, len, type, sizeof *number, NULL);
+
+    if (found)
+        memcpy(number, found, sizeof *number);
+}
+
+ssize_t ab_netlink_receive(int fd, void *answers, size_t room)
+{
+    struct sockaddr_nl from = {.nl_pid = 0};
+    ssize_t got;
+
+    do {
+        socklen_t len = sizeof from;
+
+        got = recvfrom(fd, answers, room, MSG_DONTWAIT, (struct sockaddr *)&from, &len);
+    } while (got < 0 ? errno == EINTR : from.nl_pid != 0); /* only the kernel has this number */
+    return got < 0 ? -errno : got;
+}
+
+int ab_netlink_talk(int fd, const void *request, size_t len, void *answers, size_t room, unsigned most_reads, uint16_t type,
+                    ab_netlink_fn *each, void *user)
+{
+    int result = send(fd, request, len, MSG_DONTWAIT) < 0 ? -errno : 0;
+
+    for (unsigned i = 0; result == 0 && i < most_reads; i++) { /* the kernel answers at once */
+        ssize_t got = ab_netlink_receive(fd, answers, room);
+
+        result = got < 0 ? (int)got : ab_netlink_parse(answers, (size_t)got, type, each, user);
+    }
+    return result == 0 ? -E2BIG : result;
 }
 
 int ab_netlink_ask(int protocol, const void *request, size_t len, unsigned most_reads, uint16_t type,
                    ab_netlink_fn *each, void *user)
 {
-    int fd = socket(AF_NETLINK, SOCK_DGRAM | SOCK_CLOEXEC, protocol), result;
+    int fd = socket(AF_NETLINK, SOCK_DGRAM | SOCK_CLOEXEC, protocol), result = -ENOMEM;
     uint8_t *answers; /* too large for the stack of a thread or of a signal handler */
 
     if (fd < 0)
         return -errno;
     answers = calloc(1, ANSWERS_BYTES);
-    result = !answers ? -ENOMEM : send(fd, request, len, MSG_DONTWAIT) < 0 ? -errno : 0;
-    for (unsigned i = 0; result == 0 && i < most_reads; i++) { /* the kernel answers at once */
-        ssize_t got = recv(fd, answers, ANSWERS_BYTES, MSG_DONTWAIT);
-
-        result = got < 0 ? -errno : ab_netlink_parse(answers, (size_t)got, type, each, user);
-    }
+    if (answers)
+        result = ab_netlink_talk(fd, request, len, answers, ANSWERS_BYTES, most_reads, type, each, user);
     free(answers);
     close(fd);
-    return result == 0 ? -E2BIG : result;
+    return result;
 }

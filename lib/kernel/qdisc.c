@@ -17,8 +17,7 @@ void ab_qdisc_note_fq(void *user, const uint8_t *body, size_t len)
     bool *paces = user;
     size_t head = ab_netlink_aligned(sizeof(struct tcmsg));
     const uint8_t *kind = len < head ? NULL
-                                     : ab_netlink_attribute(body + head, len - head, TCA_KIND,
-                                                            sizeof "fq");
+                                     : ab_netlink_attribute(body + head, len - head, TCA_KIND, sizeof "fq", NULL);
 
     *paces |= kind && memcmp(kind, "fq", sizeof "fq") == 0;
 }

@@ -12,9 +12,9 @@
 
 void ab_route_note(void *user, const uint8_t *body, size_t len)
 {
-    size_t head = ab_netlink_aligned(sizeof(struct rtmsg)), left;
+    size_t head = ab_netlink_aligned(sizeof(struct rtmsg)), left, metrics_bytes;
     struct ab_route *route = user;
-    const uint8_t *found;
+    const uint8_t *found, *metrics;
     struct rtmsg message;
 
     if (len < head)
@@ -24,11 +24,14 @@ void ab_route_note(void *user, const uint8_t *body, size_t len)
         return;
     left = len - head;
     route->family = message.rtm_family;
-    found = ab_netlink_attribute(body + head, left, RTA_OIF, sizeof route->device);
-    if (found)
-        memcpy(&route->device, found, sizeof route->device);
+    ab_netlink_number(body + head, left, RTA_OIF, &route->device);
+    metrics = ab_netlink_attribute(body + head, left, RTA_METRICS, 0, &metrics_bytes);
+    if (metrics) {
+        ab_netlink_number(metrics, metrics_bytes, RTAX_WINDOW, &route->window_bytes);
+        ab_netlink_number(metrics, metrics_bytes, RTAX_CWND, &route->cwnd_packets);
+    }
     route->source_bytes = route->family == AF_INET ? 4 : 16;
-    found = ab_netlink_attribute(body + head, left, RTA_PREFSRC, route->source_bytes);
+    found = ab_netlink_attribute(body + head, left, RTA_PREFSRC, route->source_bytes, NULL);
     if (found)
         memcpy(route->source, found, route->source_bytes);
     else
@@ -64,5 +67,5 @@ int ab_route_to(const struct sockaddr_storage *peer, uint32_t device, struct ab_
     result = ab_netlink_ask(NETLINK_ROUTE, &ask, ask.header.nlmsg_len, 1, RTM_NEWROUTE, ab_route_note, route);
     if (route->family != AF_UNSPEC)
         return 0;
-    return result == -EPROTO || result == -E2BIG ? -ENETUNREACH : result;
+    return result < 0 && result != -E2BIG ? result : -ENETUNREACH;
 }

@@ -12,6 +12,8 @@ struct ab_route {
     uint8_t source[16];   /* network byte order; IPv4 in the first four */
     uint32_t source_bytes; /* 4 or 16; 0: the kernel did not say */
     uint32_t device;      /* index of the interface; 0: not known */
+    uint32_t window_bytes; /* as ip-route(8) names it; 0: not set */
+    uint32_t cwnd_packets;
 };
 
 /* An ab_netlink_fn() for the answer to RTM_GETROUTE (rtnetlink(7)): fills the struct ab_route at user. */
@@ -19,7 +21,7 @@ void ab_route_note(void *user, const uint8_t *body, size_t len);
 
 /*
  * Asks the kernel. Nothing is sent. device: the index of the interface that it has to be; 0: any. Returns 0; -ENETUNREACH:
- * there is no route; or an errno of socket(2), send(2) or recv(2).
+ * there is no route; or an error of ab_netlink_ask().
  */
 int ab_route_to(const struct sockaddr_storage *peer, uint32_t device, struct ab_route *route);
 

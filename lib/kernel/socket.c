@@ -44,7 +44,7 @@ static void note_connection(const struct ab_tcpinfo *info, struct autobuf_socket
     s->rtt_min_ns = ab_ns_or_unset(info->rtt_min_ns);
 }
 
-static int read_tcpinfo(int fd, struct ab_tcpinfo *info)
+int ab_socket_info(int fd, struct ab_tcpinfo *info)
 {
     uint8_t bytes[AB_TCPINFO_BYTES];
     socklen_t len = sizeof bytes;
@@ -93,7 +93,7 @@ int ab_socket_read(int fd, struct autobuf_socket *state, struct ab_tcpinfo *info
 
     error = ab_get_int(fd, SOL_SOCKET, SO_PROTOCOL, &protocol);
     if (error == 0)
-        error = protocol == IPPROTO_TCP ? read_tcpinfo(fd, info) : -EOPNOTSUPP;
+        error = protocol == IPPROTO_TCP ? ab_socket_info(fd, info) : -EOPNOTSUPP;
     if (error == 0)
         error = ab_get_int(fd, SOL_SOCKET, SO_SNDBUF, &snd);
     if (error == 0)

@@ -6,6 +6,9 @@
 #include "../base/base.h"
 #include "tcpinfo.h"
 
+/* TCP_INFO of a TCP socket. Returns 0; -EOPNOTSUPP: it is none. */
+int ab_socket_info(int fd, struct ab_tcpinfo *info);
+
 /* As autobuf_socket_state(), and *info too. */
 int ab_socket_read(int fd, struct autobuf_socket *state, struct ab_tcpinfo *info);
 

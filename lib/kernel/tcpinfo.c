@@ -55,6 +55,7 @@ bool ab_tcpinfo_parse(const uint8_t *bytes, size_t len, struct ab_tcpinfo *info)
     info->rcv_scale = info->scaled ? take_bits(bytes[6], 4, 4) : 0;
     info->app_limited = take_bits(bytes[7], 0, 1);
     info->mss_bytes = take32(bytes, len, 16);
+    info->rcv_mss_bytes = take32(bytes, len, 20);
     info->unacked_packets = take32(bytes, len, 24);
     info->lost_packets = take32(bytes, len, 32);
     info->packet_bytes = take32(bytes, len, 60);
@@ -69,12 +70,15 @@ bool ab_tcpinfo_parse(const uint8_t *bytes, size_t len, struct ab_tcpinfo *info)
     info->received_bytes = take64(bytes, len, 128);
     info->notsent_bytes = take32(bytes, len, 144);
     info->rtt_min_ns = rtt_min_us == UINT32_MAX ? 0 : from_us(rtt_min_us);
+    info->received_packets = take32(bytes, len, 152);
     info->delivery_byte_per_s = take64(bytes, len, 160);
     info->busy_ns = from_us(take64(bytes, len, 168));
     info->rwnd_limited_ns = from_us(take64(bytes, len, 176));
     info->sndbuf_limited_ns = from_us(take64(bytes, len, 184));
+    info->delivered_packets = take32(bytes, len, 192);
     info->sent_bytes = take64(bytes, len, 200);
     info->resent_bytes = take64(bytes, len, 208);
+    info->out_of_order_packets = take32(bytes, len, 224);
     info->tells_peer_window = len >= AB_TCPINFO_BYTES;
     info->peer_window_bytes = take32(bytes, len, 228);
     return true;

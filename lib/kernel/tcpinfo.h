@@ -16,10 +16,14 @@
 enum {
     AB_TCP_ESTABLISHED = 1,
     AB_TCP_SYN_SENT = 2,
+    AB_TCP_FIN_WAIT1 = 4,
+    AB_TCP_FIN_WAIT2 = 5,
     AB_TCP_TIME_WAIT = 6,
     AB_TCP_CLOSE = 7,
     AB_TCP_CLOSE_WAIT = 8,
+    AB_TCP_LAST_ACK = 9,
     AB_TCP_LISTEN = 10,
+    AB_TCP_CLOSING = 11,
 };
 
 struct ab_tcpinfo {
@@ -29,7 +33,8 @@ struct ab_tcpinfo {
     uint8_t snd_scale;         /* the peer's */
     uint8_t rcv_scale;
     bool app_limited;          /* at the newest measurement of the delivery rate */
-    uint32_t mss_bytes;
+    uint32_t mss_bytes;        /* of what is sent */
+    uint32_t rcv_mss_bytes;    /* of what was received */
     uint32_t packet_bytes;     /* the largest IP packet that the path takes; 0: unknown */
     uint32_t unacked_packets;
     uint32_t cwnd_packets;
@@ -39,6 +44,9 @@ struct ab_tcpinfo {
     uint64_t rtt_deviation_ns; /* mean, smoothed */
     uint64_t rtt_min_ns;       /* 0: unknown */
     uint64_t rcv_rtt_ns;       /* the receiver's own estimate; 0: none */
+    uint32_t delivered_packets;    /* of data, since the beginning; 0: none, or before Linux 4.18 */
+    uint32_t received_packets;     /* the same of what came */
+    uint32_t out_of_order_packets; /* of what came */
     uint64_t acked_bytes;      /* since the beginning */
     uint64_t received_bytes;
     uint64_t sent_bytes;       /* since the beginning, what was sent again included; 0: none, or before Linux 4.19 */

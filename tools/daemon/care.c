@@ -8,9 +8,9 @@
 #include <unistd.h>
 
 #include "../../lib/base/base.h"
+#include "../../lib/kernel/tcp_diag.h"
 #include "cost.h"
 #include "broker.h"
-#include "sweep.h"
 #include "table.h"
 #include "tending.h"
 #include "traffic.h"
@@ -74,7 +74,7 @@ static bool is_left_paced(const struct care *care, const struct seen *seen, cons
 /* Looks for its owner, if a rule may act on it, or a pace is to be taken from it. */
 static void want(struct care *care, const struct seen *seen, struct known *known)
 {
-    struct subject subject = sweep_subject(seen);
+    struct subject subject = seen_subject(seen);
 
     if (!rules_may_act(care->config, &subject) && !is_left_paced(care, seen, known)) {
         known->state = KNOWN_LEFT;
@@ -252,7 +252,7 @@ static int see(struct care *care)
     } else { /* what is left of that answer must not be taken for the next one */
         if (care->sock_diag >= 0)
             close(care->sock_diag);
-        care->sock_diag = sweep_open();
+        care->sock_diag = ab_tcp_diag_open();
     }
     rest(care, began_ns);
     care->counts.sweeps++;
@@ -274,7 +274,7 @@ int care_open(struct care **care, struct state *state, struct keep *keep, struct
     c->state = state;
     c->before_syn = before_syn;
     c->counts.before_syn = before_syn;
-    c->sock_diag = sweep_open();
+    c->sock_diag = ab_tcp_diag_open();
     error = c->sock_diag < 0 ? c->sock_diag : tending_open(&c->tending, state, &c->table, &c->counts, keep, say);
     if (error < 0)
         care_close(c);

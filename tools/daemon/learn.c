@@ -108,19 +108,25 @@ static bool queue_stands(const struct autobuf_live_state *state)
     return state->rtt_ns > state->rtt_min_ns && state->rtt_ns - state->rtt_min_ns > state->rtt_min_ns / 100 * QUEUE_PERCENT;
 }
 
+/* That came through. */
+static uint32_t packets_of(const struct ab_tcpinfo *seen, enum learn_way way)
+{
+    return way == LEARN_TX ? seen->delivered_packets : seen->received_packets;
+}
+
 /* What came through since the last look. */
-static uint64_t moved_since(const struct learn *learn, const struct learn_final *seen, uint64_t bytes, enum learn_way way)
+static uint64_t moved_since(const struct learn *learn, const struct ab_tcpinfo *seen, uint64_t bytes, enum learn_way way)
 {
     if (!learn->looked_ns)
         return 0;
-    if (seen->packets[way])
-        return (uint64_t)(seen->packets[way] - learn->packets[way]) * seen->mss_bytes[way]; /* it may have wrapped */
+    if (packets_of(seen, way)) /* it may have wrapped */
+        return (uint64_t)(packets_of(seen, way) - learn->packets[way]) * (way == LEARN_TX ? seen->mss_bytes : seen->rcv_mss_bytes);
     return bytes > learn->bytes[way] ? bytes - learn->bytes[way] : 0;
 }
 
-void learn_look(struct learn *learn, const struct autobuf_live_state *state, const struct learn_final *seen, uint64_t now_ns)
+void learn_look(struct learn *learn, const struct autobuf_live_state *state, const struct ab_tcpinfo *seen, uint64_t now_ns)
 {
-    const uint64_t bytes[LEARN_WAYS] = {seen->sent_bytes, seen->received_bytes};
+    const uint64_t bytes[LEARN_WAYS] = {seen->acked_bytes, seen->received_bytes};
     uint64_t moved[LEARN_WAYS], since_ns = learn->looked_ns ? now_ns - learn->looked_ns : 0;
 
     if (state->rtt_ns == AUTOBUF_NS_UNSET || now_ns <= learn->looked_ns) /* nothing was seen */
@@ -133,15 +139,15 @@ void learn_look(struct learn *learn, const struct autobuf_live_state *state, con
 
         now.bytes = learn->through_bytes[way] += moved[way];
         now.gapless_bytes = way == LEARN_RX ? bytes[way] : now.bytes;
-        if (follow(&learn->courses[way], state, seen->pace_byte_per_s, (enum learn_way)way, carries, &now, now_ns, since_ns) &&
+        if (follow(&learn->courses[way], state, seen->max_pacing_byte_per_s, (enum learn_way)way, carries, &now, now_ns, since_ns) &&
             way == LEARN_TX && queue_stands(state) && seen->sndbuf_limited_ns > learn->sndbuf_limited_ns)
             learn->excused_ns += seen->sndbuf_limited_ns - learn->sndbuf_limited_ns;
         learn->bytes[way] = bytes[way];
-        learn->packets[way] = seen->packets[way];
+        learn->packets[way] = packets_of(seen, (enum learn_way)way);
     }
     learn->looked_ns = now_ns;
     learn->sndbuf_limited_ns = seen->sndbuf_limited_ns;
-    learn->pace_byte_per_s = seen->pace_byte_per_s;
+    learn->pace_byte_per_s = seen->max_pacing_byte_per_s;
     if (state->rtt_min_ns != AUTOBUF_NS_UNSET)
         learn->rtt_min_ns = state->rtt_min_ns;
     if (state->packet_bytes)
@@ -150,7 +156,7 @@ void learn_look(struct learn *learn, const struct autobuf_live_state *state, con
 
 /* ------------------------------------------------------------------------------------- end */
 
-static bool was_held_back(const struct learn *learn, const struct learn_final *final)
+static bool was_held_back(const struct learn *learn, const struct ab_tcpinfo *final)
 {
     double held_ns = (double)final->rwnd_limited_ns + (double)final->sndbuf_limited_ns - (double)learn->excused_ns;
 
@@ -161,9 +167,9 @@ static bool was_held_back(const struct learn *learn, const struct learn_final *f
  * A connection that was closed before a stretch was whole: what it sent in the time that it was busy, slow start included,
  * if it still sent at least as fast when it ended, and then had more to send.
  */
-static uint64_t rate_of_all(const struct learn_final *final, uint64_t rtt_ns)
+static uint64_t rate_of_all(const struct ab_tcpinfo *final, uint64_t rtt_ns)
 {
-    uint64_t rate = per_second(final->sent_bytes, final->busy_ns);
+    uint64_t rate = per_second(final->acked_bytes, final->busy_ns);
 
     if (final->app_limited || final->busy_ns < HELD_NS || final->busy_ns < HELD_ROUNDS * rtt_ns)
         return 0;
@@ -177,7 +183,7 @@ static bool needs_more(const struct learn *learn, const struct learn_course *cou
 }
 
 /* Payload a second; 0: this way nothing is learned. */
-static uint64_t rate_of(const struct learn *learn, const struct learn_final *final, enum learn_way way, uint64_t rtt_ns)
+static uint64_t rate_of(const struct learn *learn, const struct ab_tcpinfo *final, enum learn_way way, uint64_t rtt_ns)
 {
     const struct learn_course *course = &learn->courses[way];
     bool held = course->stretches && 100.0 * (double)course->counting_ns >= (double)BULK_PERCENT * (double)course->bulk_ns;
@@ -185,9 +191,9 @@ static uint64_t rate_of(const struct learn *learn, const struct learn_final *fin
 
     if (way == LEARN_RX) {
         held = held && final->received_bytes >= BULK_BYTES;
-        return held && (final->out_of_order || needs_more(learn, course, rtt_ns)) ? course->byte_per_s : 0;
+        return held && (final->out_of_order_packets || needs_more(learn, course, rtt_ns)) ? course->byte_per_s : 0;
     }
-    if (final->sent_bytes < BULK_BYTES || was_held_back(learn, final))
+    if (final->acked_bytes < BULK_BYTES || was_held_back(learn, final))
         return 0;
     if (held)
         return course->byte_per_s;
@@ -215,7 +221,7 @@ bool learn_is_host(const struct autobuf_prefix *remote)
            memcmp(a, nothing, 16) != 0 && memcmp(a, loopback, 16) != 0 && memcmp(a, mapped, 12) != 0;
 }
 
-bool learn_end(const struct learn *learn, const struct learn_final *final, const struct autobuf_prefix *remote,
+bool learn_end(const struct learn *learn, const struct ab_tcpinfo *final, const struct autobuf_prefix *remote,
                struct autobuf_paths_entry *entry)
 {
     uint64_t rtt_ns = final->rtt_min_ns ? final->rtt_min_ns : learn->rtt_min_ns, tx, rx;
@@ -232,7 +238,7 @@ bool learn_end(const struct learn *learn, const struct learn_final *final, const
     entry->method = AUTOBUF_METHOD_PASSIVE;
     entry->remote = *remote;
     entry->flags = (tx ? AUTOBUF_PATH_TX_AT_LEAST : 0) | (rx ? AUTOBUF_PATH_RX_AT_LEAST : 0);
-    entry->limiter = tx || final->out_of_order ? AUTOBUF_LIMITER_PATH : AUTOBUF_LIMITER_PEER;
+    entry->limiter = tx || final->out_of_order_packets ? AUTOBUF_LIMITER_PATH : AUTOBUF_LIMITER_PEER;
     entry->samples = (uint32_t)ab_max(learn->courses[LEARN_TX].stretches + learn->courses[LEARN_RX].stretches, 1);
     entry->packet_bytes = learn->packet_bytes < PACKET_MOST ? learn->packet_bytes : PACKET_MOST;
     entry->rtt_min_ns = rtt_ns;

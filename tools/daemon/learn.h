@@ -31,20 +31,9 @@
 
 #include <autobuf/autobuf.h>
 
-enum learn_way { LEARN_TX, LEARN_RX, LEARN_WAYS };
+#include "../../lib/kernel/tcpinfo.h"
 
-/* What the kernel says of a connection, and of its end last: tcp_info. What it does not say is 0. */
-struct learn_final {
-    uint64_t rtt_min_ns; /* 0: unknown */
-    uint64_t sent_bytes, received_bytes; /* acknowledged, and received, without a gap */
-    uint32_t packets[LEARN_WAYS]; /* of data, that came through; before Linux 4.18 those sent are unknown */
-    uint32_t mss_bytes[LEARN_WAYS]; /* of them */
-    uint64_t delivery_byte_per_s; /* of the newest round trip */
-    uint64_t busy_ns, rwnd_limited_ns, sndbuf_limited_ns; /* of sending */
-    uint32_t out_of_order; /* packets that came so */
-    bool app_limited;      /* the delivery rate is: the program had no more to send */
-    uint64_t pace_byte_per_s; /* SO_MAX_PACING_RATE; UINT64_MAX, or 0: none. Not of an end */
-};
+enum learn_way { LEARN_TX, LEARN_RX, LEARN_WAYS };
 
 struct learn_count {
     uint64_t bytes;         /* in the packets that came through since the first look, as if each were a full one */
@@ -72,21 +61,21 @@ struct learn {
     uint32_t packets[LEARN_WAYS];
     uint64_t through_bytes[LEARN_WAYS]; /* as learn_count */
     uint32_t packet_bytes;
-    uint64_t pace_byte_per_s; /* at the newest look, as in learn_final */
-    uint64_t sndbuf_limited_ns; /* at the newest look, as in learn_final, */
+    uint64_t pace_byte_per_s; /* SO_MAX_PACING_RATE at the newest look */
+    uint64_t sndbuf_limited_ns; /* at the newest look, */
     uint64_t excused_ns;        /* and of it the time in which a queue stood all the same */
     uint64_t autotuning_bytes;  /* the receive window that autotuning gives by itself; 0: it is off. Set by the caller */
     struct learn_course courses[LEARN_WAYS];
 };
 
 /* Takes in a look, and what the kernel says at that time. All zero but autotuning_bytes: none was taken in yet. */
-void learn_look(struct learn *learn, const struct autobuf_live_state *state, const struct learn_final *seen, uint64_t now_ns);
+void learn_look(struct learn *learn, const struct autobuf_live_state *state, const struct ab_tcpinfo *seen, uint64_t now_ns);
 
 /*
  * What the connection to a host teaches, once it has ended. Fills all of *entry but the times, and returns true; false: it
  * teaches nothing. remote: version 4 or 6, a host alone.
  */
-bool learn_end(const struct learn *learn, const struct learn_final *final, const struct autobuf_prefix *remote,
+bool learn_end(const struct learn *learn, const struct ab_tcpinfo *final, const struct autobuf_prefix *remote,
                struct autobuf_paths_entry *entry);
 
 /* Whether anything may be kept of a host: not of this one itself, of no group of hosts, of none that each link may have. */

@@ -7,21 +7,22 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "act.h"
-#include "closed.h"
+#include "../../lib/kernel/socket.h"
+#include "../../lib/kernel/tcp_diag.h"
 #include "cost.h"
 #include "learn.h"
 
 #define BUCKETS 1024U /* a power of two */
 #define WAIT_NS 3000000000ULL /* for the kernel's last word: a FIN that is lost is sent again within a second or two */
 #define HOLDS_S 86400U        /* as a measurement does */
+#define ENDED_MOST 512U       /* messages of connections that ended that one step reads */
 
 struct lesson {
     struct lesson *next; /* in its bucket */
     uint64_t cookie;
     struct autobuf_prefix remote;
     struct learn learn;
-    struct learn_final final; /* as far as it is known */
+    struct ab_tcpinfo final; /* as far as it is known */
     uint64_t until_ns;        /* 0: it goes on */
     bool closed;              /* the kernel has told its last word */
 };
@@ -41,7 +42,7 @@ int lessons_open(struct lessons **lessons, struct keep *keep)
     if (!made)
         return -ENOMEM;
     made->keep = keep;
-    made->group = closed_open();
+    made->group = ab_tcp_diag_open_ended();
     return 0;
 }
 
@@ -80,9 +81,8 @@ struct lesson *lessons_begin(struct lessons *lessons, uint64_t cookie, const str
 
 void lessons_look(struct lesson *lesson, int copy, const struct autobuf_live_state *state, uint64_t now_ns)
 {
-    if (!lesson || closed_read(copy, &lesson->final) < 0)
+    if (!lesson || ab_socket_info(copy, &lesson->final) < 0)
         return;
-    lesson->final.pace_byte_per_s = act_pace(copy);
     learn_look(&lesson->learn, state, &lesson->final, now_ns);
 }
 
@@ -126,14 +126,18 @@ void lessons_end(struct lessons *lessons, struct lesson *lesson, uint64_t now_ns
     conclude_bucket(lessons, bucket_of(lessons, lesson->cookie), now_ns);
 }
 
-static void take(void *user, uint64_t cookie, const struct learn_final *final)
+/* The kernel's last word of a connection. */
+static void take(void *user, const struct ab_tcp_diag *told)
 {
     struct lessons *lessons = user;
+    struct ab_tcpinfo final;
 
-    for (struct lesson *lesson = *bucket_of(lessons, cookie); lesson; lesson = lesson->next) {
-        if (lesson->cookie != cookie)
+    if (!told->info || !ab_tcpinfo_parse(told->info, told->info_bytes, &final))
+        return;
+    for (struct lesson *lesson = *bucket_of(lessons, told->cookie); lesson; lesson = lesson->next) {
+        if (lesson->cookie != told->cookie)
             continue;
-        lesson->final = *final;
+        lesson->final = final;
         lesson->closed = true;
     }
 }
@@ -143,7 +147,7 @@ void lessons_step(struct lessons *lessons, uint64_t now_ns)
     uint64_t began_ns = cost_cpu_ns();
 
     if (lessons->group >= 0)
-        (void)closed_take(lessons->group, take, lessons);
+        (void)ab_tcp_diag_ended(lessons->group, ENDED_MOST, take, lessons);
     for (size_t i = 0; lessons->ended && i < BUCKETS; i++)
         conclude_bucket(lessons, &lessons->buckets[i], now_ns);
     lessons->keep->counts.cpu_ns += cost_cpu_ns() - began_ns;

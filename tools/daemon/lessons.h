@@ -31,7 +31,7 @@ void lessons_look(struct lesson *lesson, int copy, const struct autobuf_live_sta
  */
 void lessons_end(struct lessons *lessons, struct lesson *lesson, uint64_t now_ns);
 
-/* Takes in what the kernel has told. To be called now and then; no more than CLOSED_MOST connections at once. */
+/* Takes in what the kernel has told. To be called now and then; no more than 512 connections at once. */
 void lessons_step(struct lessons *lessons, uint64_t now_ns);
 
 /* Learns from what has ended. Every lesson must have ended. NULL is allowed. */

@@ -1,10 +1,65 @@
 /* SPDX-License-Identifier: MIT */
 #include "table.h"
 
+#include <arpa/inet.h>
+#include <limits.h>
 #include <stdlib.h>
+#include <string.h>
+
+#include "../../lib/kernel/tcp_diag.h"
+#include "../../lib/kernel/tcpinfo.h"
+
+#define HALF_CLOSED (1U << AB_TCP_FIN_WAIT1 | 1U << AB_TCP_FIN_WAIT2 | 1U << AB_TCP_CLOSE_WAIT | 1U << AB_TCP_LAST_ACK | \
+                     1U << AB_TCP_CLOSING)
+#define SEEN (1U << AB_TCP_ESTABLISHED | 1U << AB_TCP_LISTEN | HALF_CLOSED)
 
 #define LEAST_ROOM 256U
 #define MOST 262144U /* 25 MB, and twice that while it is made anew */
+
+/* ------------------------------------------------------------------------------- sweeping */
+
+/* 4 and 16 bytes of an address; what is mapped into IPv6 becomes IPv4 again. */
+static struct endpoint endpoint_of(unsigned family, const void *address, uint16_t port)
+{
+    static const uint8_t mapped[12] = {[10] = 0xff, [11] = 0xff};
+    bool v4 = family == AF_INET, is_mapped = !v4 && memcmp(address, mapped, sizeof mapped) == 0;
+    struct endpoint end = {.version = v4 || is_mapped ? 4 : 6, .port = ntohs(port)};
+
+    memcpy(end.address, (const char *)address + (is_mapped ? sizeof mapped : 0), end.version == 4 ? 4 : 16);
+    return end;
+}
+
+struct sweep {
+    sweep_fn *take;
+    void *user;
+};
+
+static void see(void *user, const struct ab_tcp_diag *told)
+{
+    const struct inet_diag_msg *socket = &told->socket;
+    const struct sweep *sweep = user;
+    struct seen seen = {.cookie = told->cookie, .inode = socket->idiag_inode, .user = socket->idiag_uid,
+                        .snd_buf_bytes = told->snd_buf_bytes, .rcv_buf_bytes = told->rcv_buf_bytes};
+    struct ab_tcpinfo info;
+
+    seen.local = endpoint_of(socket->idiag_family, socket->id.idiag_src, socket->id.idiag_sport);
+    if (socket->idiag_state != AB_TCP_LISTEN)
+        seen.remote = endpoint_of(socket->idiag_family, socket->id.idiag_dst, socket->id.idiag_dport);
+    /* If only the peer has closed its side, the program may go on to send: as any other, as long as a program has it. */
+    seen.half_closed = 1U << socket->idiag_state & HALF_CLOSED && !(socket->idiag_state == AB_TCP_CLOSE_WAIT && seen.inode);
+    if (told->info && ab_tcpinfo_parse(told->info, told->info_bytes, &info))
+        seen.moved_bytes = info.acked_bytes + info.received_bytes;
+    sweep->take(sweep->user, &seen);
+}
+
+int sweep(int fd, sweep_fn *take, void *user)
+{
+    struct sweep sweep = {take, user};
+
+    return ab_tcp_diag_list(fd, SEEN, 1U << (INET_DIAG_INFO - 1) | 1U << (INET_DIAG_SKMEMINFO - 1), UINT_MAX, see, &sweep);
+}
+
+/* ------------------------------------------------------------------------------ the table */
 
 static size_t home_of(const struct table *table, uint64_t cookie)
 {

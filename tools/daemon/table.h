@@ -1,12 +1,37 @@
 /* SPDX-License-Identifier: MIT */
-/* What the daemon remembers of each socket of the host: a hash table by cookie. */
+/* All TCP sockets of this network namespace, and what the daemon remembers of each: a hash table by cookie. */
 #ifndef TABLE_H
 #define TABLE_H
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
 #include "bulk.h"
+#include "rules.h"
+
+/* One socket that listens or is connected. */
+struct seen {
+    struct endpoint local, remote; /* remote.version 0: it listens */
+    uint64_t cookie;               /* SO_COOKIE */
+    uint64_t moved_bytes;          /* acknowledged and received since it was connected */
+    uint32_t inode;                /* 0: no process has it open any more */
+    uint32_t user;
+    uint32_t snd_buf_bytes;        /* sk_sndbuf; 0: not told */
+    uint32_t rcv_buf_bytes;
+    bool half_closed;              /* at this end, or both are about to be, or no program has it */
+};
+
+/* As far as rules know it from outside its process. */
+static inline struct subject seen_subject(const struct seen *seen)
+{
+    return (struct subject){.local = seen->local, .remote = seen->remote, .user = seen->user};
+}
+
+typedef void sweep_fn(void *user, const struct seen *seen);
+
+/* Hands over each socket. fd: of ab_tcp_diag_open(), whose errors are those of ab_tcp_diag_list(). */
+int sweep(int fd, sweep_fn *take, void *user);
 
 enum known_state {
     KNOWN_NEW,     /* it has just come into the table */

@@ -171,7 +171,7 @@ static enum known_state open_flow(struct tending *tending, const struct seen *se
 {
     struct autobuf_applied applied = AUTOBUF_APPLIED_INIT;
     struct autobuf_options options = options_of(tending, rule);
-    struct tended t = {.rule = rule, .place = *place, .was = *was, .subject = sweep_subject(seen), .moved_ns = tending->now_ns};
+    struct tended t = {.rule = rule, .place = *place, .was = *was, .subject = seen_subject(seen), .moved_ns = tending->now_ns};
     struct autobuf_path path = AUTOBUF_PATH_INIT;
     int error;
 
@@ -278,7 +278,7 @@ static void say_refused(struct tending *tending, int error, pid_t pid)
 void tending_begin(struct tending *tending, const struct seen *seen, const struct place *place)
 {
     struct known *known = table_find(tending->table, seen->cookie);
-    struct subject subject = sweep_subject(seen);
+    struct subject subject = seen_subject(seen);
     const struct rule *rule;
     int copy;
 

@@ -12,7 +12,6 @@
 #include "report.h"
 #include "rules.h"
 #include "state.h"
-#include "sweep.h"
 #include "table.h"
 
 struct tending;

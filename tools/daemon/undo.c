@@ -10,8 +10,9 @@
 
 #include <autobuf/autobuf.h>
 
+#include "../../lib/kernel/tcp_diag.h"
 #include "act.h"
-#include "sweep.h"
+#include "table.h"
 
 /* A socket that was changed. */
 struct changed {
@@ -57,7 +58,7 @@ static void take(void *user, const struct seen *seen)
 /* The kernel's answer may tell of a socket twice, and may miss one while others come and go: it is asked twice. */
 static int look_around(struct undoing *u)
 {
-    int fd = sweep_open(), error = fd < 0 ? fd : sweep(fd, take, u);
+    int fd = ab_tcp_diag_open(), error = fd < 0 ? fd : sweep(fd, take, u);
 
     if (error == 0)
         error = sweep(fd, take, u);

@@ -22,7 +22,7 @@ struct phase {
 
 struct course {
     struct learn learn;
-    struct learn_final seen;
+    struct ab_tcpinfo seen;
     bool has_gap;      /* a packet is missing: nothing behind it is acknowledged */
     bool counts_bytes; /* the kernel does not count packets */
     unsigned packets_times; /* so many packets come in place of one; 0: one */
@@ -38,26 +38,26 @@ static void look(struct course *c, const struct phase *p)
     c->state.limiter = p->limiter;
     c->state.pacing_bit_per_s = p->pacing_bit_per_s;
     if (p->pacing_bit_per_s)
-        c->seen.pace_byte_per_s = c->program_byte_per_s ? c->program_byte_per_s : p->pacing_bit_per_s / 8;
+        c->seen.max_pacing_byte_per_s = c->program_byte_per_s ? c->program_byte_per_s : p->pacing_bit_per_s / 8;
     c->state.sent_bit_per_s = p->sent_mbit_per_s * 8 * MBIT_PER_S;
     c->state.sent_bytes += p->sent_mbit_per_s * MBIT_PER_S * LOOK_NS / NS_PER_S;
     c->state.received_bytes += p->received_mbit_per_s * MBIT_PER_S * LOOK_NS / NS_PER_S;
-    c->seen.sent_bytes = c->state.sent_bytes;
+    c->seen.acked_bytes = c->state.sent_bytes;
     c->seen.received_bytes = c->state.received_bytes;
-    c->seen.packets[LEARN_TX] = (uint32_t)(c->state.sent_bytes / 1448);
+    c->seen.delivered_packets = (uint32_t)(c->state.sent_bytes / 1448);
     if (c->packets_times)
         c->more_bytes += (c->packets_times - 1) * (p->received_mbit_per_s * MBIT_PER_S * LOOK_NS / NS_PER_S);
-    c->seen.packets[LEARN_RX] = (uint32_t)((c->state.received_bytes + c->more_bytes) / 1448);
+    c->seen.received_packets = (uint32_t)((c->state.received_bytes + c->more_bytes) / 1448);
     if (c->has_gap)
-        c->seen.sent_bytes = c->seen.received_bytes = 100000;
+        c->seen.acked_bytes = c->seen.received_bytes = 100000;
     if (c->counts_bytes)
-        c->seen.packets[LEARN_TX] = c->seen.packets[LEARN_RX] = 0;
+        c->seen.delivered_packets = c->seen.received_packets = 0;
     learn_look(&c->learn, &c->state, &c->seen, c->now_ns);
 }
 
 static struct course begun(void)
 {
-    struct course c = {.state = AUTOBUF_LIVE_STATE_INIT, .now_ns = NS_PER_S, .seen = {.mss_bytes = {1448, 1448}}};
+    struct course c = {.state = AUTOBUF_LIVE_STATE_INIT, .now_ns = NS_PER_S, .seen = {.mss_bytes = 1448, .rcv_mss_bytes = 1448}};
 
     c.state.rtt_ns = c.state.rtt_min_ns = RTT_NS;
     c.state.packet_bytes = 1500;
@@ -67,11 +67,11 @@ static struct course begun(void)
 }
 
 /* As the kernel tells it. */
-static struct learn_final final_of(const struct course *c)
+static struct ab_tcpinfo final_of(const struct course *c)
 {
-    return (struct learn_final){.rtt_min_ns = RTT_NS - 1000, .sent_bytes = c->state.sent_bytes,
+    return (struct ab_tcpinfo){.rtt_min_ns = RTT_NS - 1000, .acked_bytes = c->state.sent_bytes,
                                 .received_bytes = c->state.received_bytes, .busy_ns = c->now_ns, .app_limited = true,
-                                .out_of_order = 3};
+                                .out_of_order_packets = 3};
 }
 
 static struct autobuf_prefix host(const char *text)
@@ -129,7 +129,7 @@ static void which_connections_teach_what(void **state)
     (void)state;
     for (size_t i = 0; i < COUNT(rows); i++) {
         struct course c = begun();
-        struct learn_final final;
+        struct ab_tcpinfo final;
         struct autobuf_paths_entry e = AUTOBUF_PATHS_ENTRY_INIT;
         bool learned;
 
@@ -161,14 +161,14 @@ static void which_connections_teach_what(void **state)
 }
 
 #define FINAL(rtt, sent, delivery, busy, rwnd, sndbuf, app)                                                                      \
-    {.rtt_min_ns = (rtt), .sent_bytes = (sent), .delivery_byte_per_s = (delivery), .busy_ns = (busy),                            \
+    {.rtt_min_ns = (rtt), .acked_bytes = (sent), .delivery_byte_per_s = (delivery), .busy_ns = (busy),                            \
      .rwnd_limited_ns = (rwnd), .sndbuf_limited_ns = (sndbuf), .app_limited = (app)}
 
 /* Of a sender that the path limited, what the kernel says last. */
 static const struct {
     const char *name;
     unsigned looks;
-    struct learn_final final;
+    struct ab_tcpinfo final;
     bool learned;
 } ends[] = {
     {"as it was", 40, FINAL(RTT_NS, 9000000, 1, 4 * NS_PER_S, 0, 0, true), true},
@@ -225,7 +225,7 @@ static void a_buffer_that_limits_while_a_queue_stands(void **state)
     for (size_t i = 0; i < COUNT(courses); i++) {
         struct autobuf_paths_entry e = AUTOBUF_PATHS_ENTRY_INIT;
         struct course c = begun();
-        struct learn_final final;
+        struct ab_tcpinfo final;
 
         c.seen.sndbuf_limited_ns = courses[i].before_ns;
         c.state.rtt_ns = courses[i].rtt_ns;
@@ -249,7 +249,7 @@ static void a_pace_of_the_program_s_during_a_trial(void **state)
     static const struct phase spread = {1, PATH, 100, 0, 500000000};
     const struct autobuf_prefix remote = host("192.0.2.7");
     struct autobuf_paths_entry e = AUTOBUF_PATHS_ENTRY_INIT;
-    struct learn_final final;
+    struct ab_tcpinfo final;
 
     (void)state;
     for (int sets = 0; sets < 2; sets++) {
@@ -269,14 +269,14 @@ static void a_receiver_without_gaps_learns_nothing(void **state)
     struct course c = begun();
     struct autobuf_paths_entry e = AUTOBUF_PATHS_ENTRY_INIT;
     struct autobuf_prefix remote = host("192.0.2.7");
-    struct learn_final final;
+    struct ab_tcpinfo final;
 
     (void)state;
     for (unsigned n = 0; n < 40; n++)
         look(&c, &receiving);
     final = final_of(&c);
     assert_true(learn_end(&c.learn, &final, &remote, &e));
-    final.out_of_order = 0;
+    final.out_of_order_packets = 0;
     assert_false(learn_end(&c.learn, &final, &remote, &e));
 }
 
@@ -295,7 +295,7 @@ static void small_packets_are_not_taken_for_full_ones(void **state)
     for (size_t i = 0; i < COUNT(peers); i++) {
         struct autobuf_paths_entry e = AUTOBUF_PATHS_ENTRY_INIT;
         struct course c = begun();
-        struct learn_final final;
+        struct ab_tcpinfo final;
 
         for (unsigned n = 0; n < peers[i].full + peers[i].small; n++) {
             c.packets_times = n < peers[i].full ? 1 : peers[i].times;
@@ -331,14 +331,14 @@ static void a_receiver_that_needed_more_than_autotuning_gives(void **state)
         const struct phase receiving = {1, receivers[i].limiter, 0, 100, 0};
         struct autobuf_paths_entry e = AUTOBUF_PATHS_ENTRY_INIT;
         struct course c = begun();
-        struct learn_final final;
+        struct ab_tcpinfo final;
 
         c.learn.autotuning_bytes = receivers[i].autotuning_bytes;
         c.state.rtt_ns = receivers[i].rtt_ns;
         for (unsigned n = 0; n < receivers[i].looks; n++)
             look(&c, &receiving);
         final = final_of(&c);
-        final.out_of_order = 0;
+        final.out_of_order_packets = 0;
         CHECK_EQUAL(receivers[i].name, learn_end(&c.learn, &final, &remote, &e), receivers[i].learned);
         if (!receivers[i].learned)
             continue;
@@ -362,12 +362,12 @@ static void a_pace_of_others_is_no_rate_of_the_path(void **state)
     (void)state;
     for (size_t i = 0; i < COUNT(paces); i++) {
         static const struct phase sending = {1, PATH, 100, 0, 0};
-        struct learn_final at_once = {.rtt_min_ns = RTT_NS, .sent_bytes = 9000000, .delivery_byte_per_s = 12500000, .busy_ns = NS_PER_S};
+        struct ab_tcpinfo at_once = {.rtt_min_ns = RTT_NS, .acked_bytes = 9000000, .delivery_byte_per_s = 12500000, .busy_ns = NS_PER_S};
         struct course c = begun();
         struct autobuf_paths_entry e = AUTOBUF_PATHS_ENTRY_INIT;
-        struct learn_final final;
+        struct ab_tcpinfo final;
 
-        c.seen.pace_byte_per_s = paces[i].pace_byte_per_s;
+        c.seen.max_pacing_byte_per_s = paces[i].pace_byte_per_s;
         for (unsigned n = 0; n < paces[i].looks; n++)
             look(&c, &sending);
         final = paces[i].looks == 1 ? at_once : final_of(&c);
@@ -385,7 +385,7 @@ static void a_gap_that_is_filled_is_no_burst(void **state)
     for (int counts_bytes = 0; counts_bytes < 2; counts_bytes++) {
         struct course c = begun();
         struct autobuf_paths_entry e = AUTOBUF_PATHS_ENTRY_INIT;
-        struct learn_final final;
+        struct ab_tcpinfo final;
 
         c.counts_bytes = counts_bytes;
         for (unsigned n = 0; n < 26; n++) {
@@ -402,14 +402,14 @@ static void a_gap_that_is_filled_is_no_burst(void **state)
 static void looks_that_saw_nothing(void **state)
 {
     struct autobuf_live_state nothing = AUTOBUF_LIVE_STATE_INIT;
-    struct learn_final seen = {0};
+    struct ab_tcpinfo seen = {0};
     struct learn learn = {0};
 
     (void)state;
     learn_look(&learn, &nothing, &seen, NS_PER_S);
     assert_int_equal(learn.looked_ns, 0);
     nothing.rtt_ns = RTT_NS;
-    seen.sent_bytes = 1000000;
+    seen.acked_bytes = 1000000;
     learn_look(&learn, &nothing, &seen, 2 * NS_PER_S);
     learn_look(&learn, &nothing, &seen, 2 * NS_PER_S);
     learn_look(&learn, &nothing, &seen, NS_PER_S); /* a clock that runs backwards */
@@ -427,10 +427,10 @@ static void numbers_that_nobody_expects(void **state)
     for (unsigned round = 0; round < 2000; round++) {
         struct learn learn = {0};
         struct autobuf_live_state s = AUTOBUF_LIVE_STATE_INIT;
-        struct learn_final f = {0};
+        struct ab_tcpinfo f = {0};
         struct autobuf_paths_entry e = AUTOBUF_PATHS_ENTRY_INIT;
         uint64_t *const fields[] = {&s.rtt_ns, &s.rtt_min_ns, &s.pacing_bit_per_s,
-                                    &f.rtt_min_ns, &f.sent_bytes, &f.received_bytes, &f.delivery_byte_per_s, &f.busy_ns,
+                                    &f.rtt_min_ns, &f.acked_bytes, &f.received_bytes, &f.delivery_byte_per_s, &f.busy_ns,
                                     &f.rwnd_limited_ns, &f.sndbuf_limited_ns};
 
         for (unsigned n = 0; n < 12; n++) {
@@ -438,12 +438,12 @@ static void numbers_that_nobody_expects(void **state)
                 *fields[i] = unit_random(&seed) & 1 ? values[unit_random(&seed) % COUNT(values)] : unit_random(&seed);
             s.limiter = (uint32_t)(unit_random(&seed) % 10);
             s.packet_bytes = (uint32_t)(unit_random(&seed) % 200);
-            f.packets[LEARN_TX] = (uint32_t)unit_random(&seed);
-            f.packets[LEARN_RX] = (uint32_t)(unit_random(&seed) & 1);
-            f.mss_bytes[LEARN_TX] = f.mss_bytes[LEARN_RX] = (uint32_t)(unit_random(&seed) >> 32);
+            f.delivered_packets = (uint32_t)unit_random(&seed);
+            f.received_packets = (uint32_t)(unit_random(&seed) & 1);
+            f.mss_bytes = f.rcv_mss_bytes = (uint32_t)(unit_random(&seed) >> 32);
             learn_look(&learn, &s, &f, unit_random(&seed) >> unit_random(&seed) % 64);
         }
-        f.out_of_order = 1;
+        f.out_of_order_packets = 1;
         if (learn_end(&learn, &f, &remote, &e) && e.rtt_min_ns <= 1000 * NS_PER_S && e.packet_bytes <= UINT16_MAX) {
             uint8_t message[AUTOBUF_PATHS_MESSAGE_BYTES];
 

@@ -48,10 +48,18 @@ static struct message message_of(uint32_t snd_buf, uint32_t rcv_buf)
     return m;
 }
 
+static void add(void *user, const uint8_t *body, size_t len)
+{
+    struct ab_tcp_diag told;
+
+    if (ab_tcp_diag_parse(body, len, &told) == 0)
+        ab_forced_add(user, &told);
+}
+
 static int parse(const void *answers, size_t len, uint64_t *bytes)
 {
     struct ab_forced sum = {SND_ABOVE, RCV_ABOVE, *bytes};
-    int result = ab_netlink_parse(answers, len, SOCK_DIAG_BY_FAMILY, ab_forced_add, &sum);
+    int result = ab_netlink_parse(answers, len, SOCK_DIAG_BY_FAMILY, add, &sum);
 
     *bytes = sum.bytes;
     return result;

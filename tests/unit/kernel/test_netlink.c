@@ -152,6 +152,7 @@ static void test_attributes(void **state)
     } rows[] = {
         {"the first", {9, 8}, {7, 8}, 20, 5, 1},
         {"the second", {9, 8}, {8, 7}, 20, 4, 2},
+        {"whatever its flags", {9, 8}, {8, 7 | NLA_F_NESTED}, 20, 4, 2},
         {"the first of two", {9, 8}, {7, 7}, 20, 4, 1},
         {"the first is too short", {8, 8}, {7, 7}, 20, 5, 0},
         {"the first is too short, the second is not", {6, 8}, {7, 7}, 16, 4, 2},
@@ -172,6 +173,7 @@ static void test_attributes(void **state)
         uint8_t *bytes = malloc(rows[i].len ? rows[i].len : 1), whole[BYTES_MOST];
         size_t at = 0, value_bytes[] = {5, 4};
         const uint8_t *found;
+        size_t found_bytes = 0;
 
         memset(whole, 0x22, sizeof whole);
         for (unsigned k = 0; k < 2; k++) {
@@ -182,13 +184,33 @@ static void test_attributes(void **state)
             at += ab_netlink_aligned(rows[i].told[0] == 6 ? 6 : sizeof a + value_bytes[k]);
         }
         memcpy(bytes, whole, rows[i].len);
-        found = ab_netlink_attribute(bytes, rows[i].len, 7, rows[i].least_bytes);
+        found = ab_netlink_attribute(bytes, rows[i].len, 7, rows[i].least_bytes, &found_bytes);
         if (rows[i].found < 0)
             CHECK(rows[i].name, found == bytes + sizeof(struct rtattr));
         else
             CHECK_EQUAL(rows[i].name, found ? *found : 0, rows[i].found);
+        if (found)
+            CHECK_EQUAL(rows[i].name, found_bytes, rows[i].told[found != bytes + sizeof(struct rtattr)] - sizeof(struct rtattr));
         free(bytes);
     }
+}
+
+static void test_numbers(void **state)
+{
+    const struct {
+        struct rtattr head;
+        uint8_t bytes[4];
+        struct rtattr next;
+        uint8_t value[4];
+    } all = {{sizeof(struct rtattr) + 3, 1}, {1, 1, 1}, {sizeof(struct rtattr) + 4, 2}, {2, 2, 2, 2}};
+    uint32_t number = 5;
+
+    (void)state;
+    ab_netlink_number((const uint8_t *)&all, sizeof all, 1, &number); /* too short */
+    ab_netlink_number((const uint8_t *)&all, sizeof all, 3, &number);
+    assert_int_equal(number, 5);
+    ab_netlink_number((const uint8_t *)&all, sizeof all, 2, &number);
+    assert_int_equal(number, 0x02020202);
 }
 
 /* The kernel itself: the loopback device is in its list; a bound on the answers holds; errors are told. */
@@ -209,14 +231,15 @@ static void test_kernel(void **state)
     assert_int_equal(ab_netlink_ask(4711, &ask, sizeof ask, 64, RTM_NEWADDR, hear, &h), -EPROTONOSUPPORT);
     ask.header.nlmsg_type = RTM_DELLINK; /* of no device: the kernel answers with an error */
     ask.header.nlmsg_flags = NLM_F_REQUEST | NLM_F_ACK;
-    assert_int_equal(ab_netlink_ask(NETLINK_ROUTE, &ask, sizeof ask, 64, RTM_NEWLINK, hear, &h), -EPROTO);
+    assert_int_equal(ab_netlink_ask(NETLINK_ROUTE, &ask, sizeof ask, 64, RTM_NEWLINK, hear, &h), -EINVAL);
 }
 
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_messages),   cmocka_unit_test(test_ends),       cmocka_unit_test(test_cut),
-        cmocka_unit_test(test_unaligned),  cmocka_unit_test(test_attributes), cmocka_unit_test(test_kernel),
+        cmocka_unit_test(test_unaligned),  cmocka_unit_test(test_attributes), cmocka_unit_test(test_numbers),
+        cmocka_unit_test(test_kernel),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
