@@ -53,7 +53,7 @@ static void hear(void *user, const uint8_t *body, size_t len)
 
 int ab_tcp_diag_open(void)
 {
-    int fd = socket(AF_NETLINK, SOCK_RAW | SOCK_CLOEXEC | SOCK_NONBLOCK, NETLINK_SOCK_DIAG);
+    int fd = socket(AF_NETLINK, SOCK_DGRAM | SOCK_CLOEXEC | SOCK_NONBLOCK, NETLINK_SOCK_DIAG);
 
     return fd < 0 ? -errno : fd;
 }
