@@ -10,49 +10,48 @@
 /*
  * The experiment that set each constant: "sweep" is `tests/mutate sweep NAME`, which gives the mean errors over
  * simulated paths with half the value, the value, and twice the value. "unit" is a case of
- * tests/unit/estimate/test_estimate.c, where those paths show no difference. docs/ESTIMATOR.md says more. tests/mutate
- * shows that a test fails when a constant is halved and when it is doubled.
+ * tests/unit/estimate/test_estimate.c, where those paths show no difference. docs/ESTIMATOR.md says more.
  */
 
 /* Windows. */
 #define NARROWEST_NS (75 * AB_NS_PER_US) /* unit: narrow_windows_are_read_between_stalls */
 #define PILED_PERCENT 20U     /* more short gaps show jitter; sweep 20 100: 3.1, 4.6% with jitter of 2 ms */
-#define AGREEMENT_PERCENT 60U /* of readings have to agree; sweep: 7.3, 3.1, 3.7% with jitter of 2 ms */
-#define NEAR_PERMILLE 20U     /* readings so near agree; sweep: 3.1, 3.1, 4.1% with jitter of 2 ms */
+#define AGREEMENT_PERCENT 60U /* of readings must agree; sweep: 7.3, 3.1, 3.7% with jitter of 2 ms */
+#define NEAR_PERMILLE 20U     /* readings this close agree; sweep: 3.1, 3.1, 4.1% with jitter of 2 ms */
 #define LIKELY_PERCENT 30U    /* enough if gaps are many; sweep: 0.8, 0.8, 0.9% in band, cross traffic */
-#define LIKELY_GAPS 100U      /* so many gaps are many; unit: most_windows_have_to_agree */
+#define LIKELY_GAPS 100U      /* fewest that are many; unit: most_windows_have_to_agree */
 #define SPREAD_PERCENTILE 10U /* percent of readings beyond each bound; unit: bounds_leave_out_a_tenth */
 
 /* The cluster of single gaps. */
 #define SURE_SHARE 25U       /* percent of gaps that overrule agreeing windows; sweep: 4.7, 1.1, 1.1% in batches */
 #define LIKELY_SHARE 12U     /* percent that overrules disagreeing ones; sweep: 6, 6, 22% cross traffic of 500 B */
-#define CLUSTER_GAPS 4U      /* a cluster has as many at least; sweep: 6, 6, 16% cross traffic of 500 B */
+#define CLUSTER_GAPS 4U      /* fewest in a cluster; sweep: 6, 6, 16% cross traffic of 500 B */
 #define FASTER_PART 10U      /* a tenth of gaps may be too fast; sweep: p95 45, 35, 35% with jitter of 2 ms */
 #define ABOVE_PART 12U       /* a cluster is faster than windows by a twelfth; sweep: 1.1, 1.1, 2.3% in batches */
-#define MOST_TIMES 3U        /* not 3 times as fast; sweep: 22, 0, 0% cross traffic, p95 34, 35, 52% with jitter */
+#define MAX_TIMES 3U        /* not 3 times as fast; sweep: 22, 0, 0% cross traffic, p95 34, 35, 52% with jitter */
 #define TOLERANCE_PERCENT 6U /* width of a cluster; sweep: p95 34, 35, 53% with jitter of 2 ms */
 #define STAMP_NS AB_NS_PER_US /* error of a stamp; tests/bench/run inband (1000 Mbit/s) */
 #define STAMP_PART 4U        /* but no more than a quarter of a gap; unit: what_makes_a_cluster */
 
 /* Trains that are shorter than a batch. */
-#define SHORT_WINDOWS 2U     /* all trains together are shorter; unit: short_trains_tell_a_bound */
-#define EVEN_GAPS 6U         /* fewest that count; tests/bench/run transfer (one round trip); unit: the same */
-#define EVEN_PERMILLE 100U   /* gaps so near to their mode are even; unit: the same */
-#define EVEN_BIT_PER_S 2400000000U /* 5 us a packet: a host itself may be no faster; unit: the same */
+#define SHORT_WINDOWS 2U     /* all trains together are shorter; unit: short_trains_give_a_lower_bound */
+#define EVEN_GAPS 6U         /* fewest that count; tests/bench/run transfer (one round trip) */
+#define EVEN_PERMILLE 100U   /* gaps this close to their mode are even; unit: as SHORT_WINDOWS */
+#define EVEN_BIT_PER_S 2400000000U /* 5 us a packet: a host may be no faster; unit: as SHORT_WINDOWS */
 
 /* Streams. */
-#define MERGED_PART 10U      /* if a tenth of arrivals are merged, all are batches; unit: a_paced_sender */
-#define BURST_GAPS 4U        /* fewest gaps within bursts that count; unit: the same */
-#define BURST_SHARE 25U      /* their least percent of all gaps; unit: the same */
-#define BURST_PERCENT 150U   /* of the pace and of the train: faster gaps are within bursts; unit: the same */
-#define BURST_PERMILLE 40U   /* farther apart: a host woke up late; tests/bench/run inband (bbr); unit: the same */
+#define MERGED_PART 10U      /* of arrivals: if so many are merged, all are batches; unit: a_paced_sender */
+#define BURST_GAPS 4U        /* fewest gaps within bursts that count; unit: as MERGED_PART */
+#define BURST_SHARE 25U      /* their minimum percent of all gaps; unit: as MERGED_PART */
+#define BURST_PERCENT 150U   /* of pace and train: faster gaps are within bursts; unit: as MERGED_PART */
+#define BURST_PERMILLE 40U   /* farther apart: a host woke up late; tests/bench/run inband (bbr) */
 #define BURST_BIT_PER_S 700000000U /* above it stamps err by a whole gap; tests/bench/run inband (bbr) */
 #define SLOWER_PERCENT 350U  /* of the rate is below the pace; sweep: 0, 0, 4 bounds (bbr's first gain is 2.89) */
-#define SLOWER_PERMILLE 60U  /* gaps so near agree; unit: a_paced_sender */
-#define SPAN_PERMILLE 60U    /* to each side of their mode; tests/bench/run inband (bbr, 200 ms: 40 held 88%) */
-#define SURE_GAPS 10U        /* so many gaps near a paced train's rate make it sure; unit: the same */
-#define PACE_PERCENT 75U     /* 75 to 133% of the pace is the sender's own rate; sweep: 0, 0, 70% paced, unsaid */
-#define TRAIN_PACKETS 6U     /* a shorter train does not count as a whole; unit: one_train_does_not_speak_for_all */
+#define SLOWER_PERMILLE 60U  /* gaps this close agree; unit: as MERGED_PART */
+#define SPAN_PERMILLE 60U    /* to each side of the mode; tests/bench/run inband (bbr, 200 ms: 40 held 88%) */
+#define SURE_GAPS 10U        /* so many gaps near a paced train's rate make it sure; unit: as MERGED_PART */
+#define PACE_PERCENT 75U     /* 75 to 133% of the pace is the sender's rate; sweep: 0, 0, 70% if paced, unsaid */
+#define TRAIN_PACKETS 6U     /* in a whole train; unit: one_fast_train_is_replaced_by_the_median */
 #define OUTLIER_PERCENT 250U /* of the median train; tests/bench/run inband (1000 x 200, p95 33%, then 0.04%) */
 
 /* One way to find the rate. It stands if it has a rate, and if enough of its readings agree. */
@@ -127,7 +126,7 @@ static unsigned percent_near(const uint64_t *sorted, size_t count, uint64_t cent
     return count ? (unsigned)(100 * ab_count_near(sorted, count, center, permille) / count) : 0;
 }
 
-/* Jitter piles packets up, so that narrow windows agree on a wrong rate. A stalled host does not do that. */
+/* Jitter bunches packets, so that narrow windows agree on a wrong rate. A stalled host does not. */
 static bool is_piled(const struct ab_gaps *g)
 {
     return 100 * g->shorter > PILED_PERCENT * g->count;
@@ -175,7 +174,7 @@ static struct candidate from_windows(const struct ab_packet *packets, size_t cou
     }
 }
 
-/* How far the readings of gaps of one rate may be apart. */
+/* How far readings of single gaps may differ at one rate. */
 static uint64_t tolerance(uint64_t rate_bit_per_s)
 {
     uint64_t gap_ns = ab_max(ab_mul_div(AB_IP_PACKET_BYTES, BITS_NS, ab_max(rate_bit_per_s, 1)), 1);
@@ -209,9 +208,8 @@ static struct candidate fastest_cluster(const uint64_t *sorted, size_t count, un
 }
 
 /*
- * Cross traffic stretches windows, so that they read less than the capacity, but not far less. It does not stretch
- * all gaps: those that stay whole are the cluster. A cluster counts only if its rate is above that of the windows,
- * and not far above.
+ * Cross traffic stretches windows, so that they read somewhat less than the capacity. Gaps that it leaves alone are
+ * the cluster. A cluster counts only if its rate is above that of the windows, but less than MAX_TIMES as high.
  */
 static struct candidate from_cluster(const uint64_t *sorted, size_t count,
                                      const struct candidate *windows, uint64_t pooled)
@@ -221,15 +219,12 @@ static struct candidate from_cluster(const uint64_t *sorted, size_t count,
     uint64_t reference = stands(windows) ? windows->rate_bit_per_s : pooled;
 
     if (c.rate_bit_per_s <= reference + reference / ABOVE_PART ||
-        c.rate_bit_per_s >= MOST_TIMES * reference)
+        c.rate_bit_per_s >= MAX_TIMES * reference)
         c.rate_bit_per_s = 0;
     return c;
 }
 
-/*
- * In a short train a batch could hide any part of the time before its first stamp. But no batch makes even gaps, so
- * even gaps are the path's.
- */
+/* A short train may be one batch. But no batch makes even gaps, so even gaps show the path's rate. */
 static struct candidate from_even_gaps(const uint64_t *sorted, size_t count)
 {
     struct candidate c = {.kind = AB_KIND_EVEN, .needed_percent = AGREEMENT_PERCENT, .sure = true};
@@ -271,7 +266,7 @@ void ab_estimate_rate(const struct ab_packet *packets, size_t count, uint64_t *s
     }
     if (g.longest_ns < AB_WINDOW_NS && g.span_ns < SHORT_WINDOWS * AB_WINDOW_NS) {
         table[EVEN] = from_even_gaps(scratch, found);
-        /* A batch may hide so much time before its first stamp. With that time added, the bound holds. */
+        /* A batch may hide up to AB_WINDOW_NS before its first stamp: add it, so that the bound holds. */
         table[PADDED].rate_bit_per_s = ab_mul_div(g.bytes, BITS_NS, g.span_ns + AB_WINDOW_NS);
         table[PADDED].kind = AB_KIND_PADDED;
     }
@@ -285,7 +280,6 @@ static bool is_between(uint64_t value, uint64_t low, uint64_t high)
     return value >= low && value <= high;
 }
 
-/* Whether at least a tenth of the arrivals were several packets. */
 static bool is_merged(const struct ab_packet *packets, size_t count)
 {
     size_t merged = 0;
@@ -295,8 +289,8 @@ static bool is_merged(const struct ab_packet *packets, size_t count)
     return MERGED_PART * merged >= count;
 }
 
-/* The rate of a train from its first packet to its last, pauses included: the path has at least so much. */
-static uint64_t whole_rate(const struct ab_packet *packets, size_t count)
+/* The rate of a train from its first packet to its last, pauses included: a lower bound of the capacity. */
+static uint64_t whole_train_rate(const struct ab_packet *packets, size_t count)
 {
     uint64_t last_ns = 0;
 
@@ -310,11 +304,10 @@ static uint64_t whole_rate(const struct ab_packet *packets, size_t count)
 }
 
 /*
- * Takes the gaps' readings of a paced sender, ascending. The sender told its pace before the train, and it may have
- * changed since: bbr's gain goes from 2.89 down to 0.75 and up to 1.25 (Cardwell et al. 2016). Gaps that are much
- * faster than the pace, and than the train as a whole, are within bursts. They show the path's rate if they agree:
- * a host that wakes up for each burst shortens some of them. If there are no bursts, all gaps show the path's rate
- * if most agree on a rate far below the pace.
+ * Takes the readings of gaps of a paced sender, ascending. The sender reported its pacing rate before the train; it may
+ * have changed since: bbr's gain goes from 2.89 down to 0.75 and up to 1.25 (Cardwell et al. 2016). Gaps much faster
+ * than the pace and than the whole train are within bursts. They show the path's rate if they agree (a host that wakes
+ * up for each burst shortens some). Without bursts, all gaps show it if most agree on a rate far below the pace.
  */
 static void from_paced_gaps(const uint64_t *sorted, size_t count, uint64_t pace, uint64_t whole,
                             struct candidate *bursts, struct candidate *slower)
@@ -342,8 +335,8 @@ static void from_paced_gaps(const uint64_t *sorted, size_t count, uint64_t pace,
     }
 }
 
-/* The mode lies anywhere among the gaps that agree, and so does the path's rate. */
-static void span_gaps(struct ab_rate *rate)
+/* The path's rate may lie anywhere among the gaps that agree, not only at their mode. */
+static void widen_by_mode_error(struct ab_rate *rate)
 {
     rate->low_bit_per_s = ab_min(rate->low_bit_per_s, ab_mul_div(rate->rate_bit_per_s, 1000 - SPAN_PERMILLE, 1000));
     rate->high_bit_per_s = ab_max(rate->high_bit_per_s, ab_mul_div(rate->rate_bit_per_s, 1000 + SPAN_PERMILLE, 1000));
@@ -354,11 +347,11 @@ static void estimate_paced(const struct ab_packet *packets, size_t count, size_t
 {
     enum { BURSTS, SLOWER, CAPPED, COUNT };
     struct candidate table[COUNT] = {0};
-    uint64_t whole = whole_rate(packets + newest, count - newest), high = 0;
+    uint64_t whole = whole_train_rate(packets + newest, count - newest), high = 0;
     size_t found = ab_readings_of_gaps(packets, count, scratch);
 
     ab_sort(scratch, found);
-    if (found && !is_merged(packets, count)) { /* otherwise the gaps lie between batches, and say nothing */
+    if (found && !is_merged(packets, count)) { /* gaps between batches do not show the path */
         from_paced_gaps(scratch, found, pace, whole, &table[BURSTS], &table[SLOWER]);
         high = ab_percentile(scratch, found, 100 - SPREAD_PERCENTILE);
     }
@@ -371,10 +364,10 @@ static void estimate_paced(const struct ab_packet *packets, size_t count, size_t
     }
     choose(table, COUNT, rate);
     if (rate->kind == AB_KIND_BURSTS || rate->kind == AB_KIND_SLOWER)
-        span_gaps(rate);
+        widen_by_mode_error(rate);
 }
 
-/* The median rate of the trains, each taken as a whole; 0: there are fewer than two. */
+/* The median rate of whole trains; 0: there are fewer than two. */
 static uint64_t median_train(const struct ab_packet *packets, size_t count, uint64_t *rates)
 {
     size_t found = 0;
@@ -391,11 +384,9 @@ static uint64_t median_train(const struct ab_packet *packets, size_t count, uint
     return ab_percentile(rates, found, 50);
 }
 
-/*
- * If something holds up a train and then lets it go at once, the train seems faster than the path. Do not use it.
- */
-static void mistrust_outlier(const struct ab_packet *packets, size_t count, uint64_t *scratch,
-                             struct ab_rate *rate)
+/* A train that was delayed and then released at once seems faster than the path: use the median train instead. */
+static void replace_outlier(const struct ab_packet *packets, size_t count, uint64_t *scratch,
+                            struct ab_rate *rate)
 {
     struct candidate median = {.rate_bit_per_s = median_train(packets, count, scratch),
                                .kind = AB_KIND_MEDIAN};
@@ -419,7 +410,7 @@ void ab_estimate_stream(const struct ab_packet *packets, size_t count, size_t ne
         estimate_paced(packets, count, newest, pace_bit_per_s, scratch, rate);
     } else {
         ab_estimate_rate(packets + *unpaced, count - *unpaced, scratch, rate);
-        mistrust_outlier(packets + *unpaced, count - *unpaced, scratch, rate);
+        replace_outlier(packets + *unpaced, count - *unpaced, scratch, rate);
     }
 }
 
@@ -432,7 +423,7 @@ size_t ab_estimate_rtt(const struct ab_packet *packets, size_t count, uint64_t *
     for (size_t i = 0; i < count; i++) {
         const struct ab_packet *p = &packets[i];
 
-        if (!p->train && !p->held && p->received_ns != AUTOBUF_NS_UNSET)
+        if (!p->train && !p->delayed && p->received_ns != AUTOBUF_NS_UNSET)
             scratch[found++] = p->received_ns > p->sent_ns ? p->received_ns - p->sent_ns : 1;
     }
     if (!found)
@@ -451,13 +442,13 @@ uint64_t ab_estimate_bdp(uint64_t rate_bit_per_s, uint64_t rtt_ns, uint32_t full
     return bytes > UINT64_MAX - full_bytes ? UINT64_MAX : bytes + full_bytes - small_bytes;
 }
 
-/* Packets of trains that were not answered, though a later packet was, in thousandths of all up to the last answer. */
+/* Packets of trains that were lost, in thousandths of those up to the last one that was answered. */
 static uint32_t loss_permille(const struct ab_packet *packets, size_t count)
 {
     uint64_t sent = 0, lost = 0;
 
     while (count > 0 && packets[count - 1].received_ns == AUTOBUF_NS_UNSET)
-        count--; /* these may still be on their way */
+        count--; /* these may be in flight */
     for (size_t i = 0; i < count; i++) {
         sent += packets[i].train != 0;
         lost += packets[i].train != 0 && packets[i].received_ns == AUTOBUF_NS_UNSET;

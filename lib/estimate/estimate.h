@@ -43,9 +43,9 @@ struct ab_packet {
     uint64_t sent_ns;
     uint64_t received_ns; /* AUTOBUF_NS_UNSET: no reply (yet) */
     uint32_t bytes;       /* IP bytes */
-    uint32_t train;       /* 0: a small echo, for the round-trip time */
+    uint32_t train;       /* 0: a small echo, for the RTT */
     bool merged;          /* several packets that arrived as one */
-    bool held;            /* a small echo that something else than the path held up */
+    bool delayed;         /* a small echo that address resolution or a radio delayed */
 };
 
 /*
@@ -60,7 +60,7 @@ enum ab_kind {
     AB_KIND_MEDIAN,  /* the median of whole trains, if the readings are far above it: a bound */
     AB_KIND_EVEN,    /* even gaps of trains shorter than a batch: no batch makes even gaps */
     AB_KIND_PADDED,  /* trains shorter than a batch, plus the time that a batch may hide: a bound */
-    AB_KIND_SENT,    /* all gaps, if packets came no slower than this host sent them: a bound */
+    AB_KIND_SENT,    /* all gaps, if packets arrived as fast as this host sent them: a bound */
     AB_KIND_CLUSTER, /* the fastest single gaps that agree: the capacity between other traffic */
     AB_KIND_WINDOWS, /* windows of time */
     AB_KIND_SLOPE,   /* regression of arrival times */
@@ -78,7 +78,7 @@ struct ab_rate {
     uint8_t agreement_percent; /* how many of its readings agree; 0: it needs no agreement */
     bool at_least;             /* a lower bound: the trains were too short, or this host too slow, for the rate */
     bool torn;                 /* jitter or batches tore the trains: neither windows nor gaps agree */
-    bool sure;                 /* most readings agree: more of them would not change it */
+    bool sure;                 /* most readings agree: more would not change the rate */
     uint8_t unsure;            /* AUTOBUF_UNSURE_*: why the rate may be wrong */
 };
 
@@ -92,7 +92,7 @@ const char *ab_kind_why(unsigned kind);
 size_t ab_estimate_readings(const struct ab_packet *packets, size_t count, uint64_t window_ns,
                             uint64_t *rates);
 
-/* Whether most windows of time took as long to send: where batches lengthen a few of those, they are not the path's. */
+/* Whether most windows took as long to send as to arrive. Then the sender made them, also if batches changed a few. */
 bool ab_most_as_sent(const struct ab_packet *packets, size_t count, uint64_t window_ns);
 
 /* Estimates the capacity from all trains. scratch has room for count values. */
@@ -100,29 +100,28 @@ void ab_estimate_rate(const struct ab_packet *packets, size_t count, uint64_t *s
                       struct ab_rate *rate);
 
 /*
- * The same for the trains of a byte stream. Its sender may space packets at about pace_bit_per_s (IP bytes; 0: it
- * does not); if paced is true, it certainly does. Such a sender sends bursts of two or more segments: the path
- * makes the gaps within a burst, the sender makes all others. A rate near the pace is only a lower bound. A pace
- * that TCP computes but does not apply grows from train to train, and the path's rate does not. newest: where the
- * newest train begins. *unpaced: where the trains begin that were not held back; it moves behind the newest train
- * if that one was held back.
+ * The same for the trains of a byte stream. Its sender may pace at about pace_bit_per_s (IP bytes; 0: it does not);
+ * if paced is true, it certainly does. Such a sender sends bursts of two or more segments: the path makes the gaps
+ * within a burst, the sender makes all others. A rate near the pace is only a lower bound. A pacing rate that TCP
+ * computes but does not apply grows from train to train; the path's rate does not. newest: index of the newest train's
+ * first packet. *unpaced: the same of the first train without pacing; it moves behind a newest train that was paced.
  */
 void ab_estimate_stream(const struct ab_packet *packets, size_t count, size_t newest, size_t *unpaced,
                         uint64_t pace_bit_per_s, bool paced, uint64_t *scratch,
                         struct ab_rate *rate);
 
-/* Minimum and median round-trip time of the small echoes that nothing held up; returns how many were answered. */
+/* Minimum and median RTT of the small echoes that were answered and not delayed; returns how many. */
 size_t ab_estimate_rtt(const struct ab_packet *packets, size_t count, uint64_t *scratch,
                        uint64_t *min_ns, uint64_t *median_ns);
 
 /*
- * Fills the measured fields of path: times, rates, products, samples. 0, AUTOBUF_E_NOREPLY or
- * AUTOBUF_E_FEW, as autobuf_probe_result().
+ * Fills the measured fields of path: RTT, rates, BDP, samples. 0, AUTOBUF_E_NOREPLY or AUTOBUF_E_FEW, as
+ * autobuf_probe_result().
  */
 int ab_estimate_path(const struct ab_packet *packets, size_t count, uint64_t *scratch,
                      struct autobuf_path *path);
 
-/* IP bytes of rate x rtt. The rtt is that of small packets; it is corrected to a full-size segment and its ACK. */
+/* IP bytes of rate x RTT. The RTT of small packets is corrected to that of a full-size segment and its ACK. */
 uint64_t ab_estimate_bdp(uint64_t rate_bit_per_s, uint64_t rtt_ns, uint32_t full_bytes,
                          uint32_t small_bytes);
 

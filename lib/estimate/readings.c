@@ -4,8 +4,7 @@
 #define BITS_NS (8 * AB_NS_PER_S)
 
 /* The experiment that set each constant: see estimate.c. */
-#define BEHIND_PART 4U         /* a gap below a quarter of the mean: a batch; unit:
-                                  what_came_right_behind_begins_no_window */
+#define BEHIND_PART 4U         /* a gap below mean / 4: a batch; unit: only_the_first_of_a_batch_begins_a_window */
 #define SPREAD_PERCENT 110U    /* of the time of sending; sweep: 0, 0, 5 bounds of a host that takes 8 us */
 #define SHORT_PART 3U          /* below a third of the mean: short; sweep: 0.9, 0.8, 0.8% in band, cross traffic */
 #define REGRESSION_PACKETS 12U /* fewer have no slope; sweep: 3.5, 3.1, 5.1% with jitter of 2 ms */
@@ -41,16 +40,16 @@ uint64_t ab_bytes_of(const struct ab_packet *packets, size_t begin, size_t end)
     return bytes;
 }
 
-/* These two arrived farther apart than they were sent: the path was the limit, not the sending host. */
+/* Whether these two arrived farther apart than they were sent: the path was slower than the sending host. */
 static bool spread_by_path(const struct ab_packet *a, const struct ab_packet *b)
 {
     return 100 * (b->received_ns - a->received_ns) > SPREAD_PERCENT * (b->sent_ns - a->sent_ns);
 }
 
 /*
- * One reading for each packet from which a window of width_ns fits into its run. In a batch only the first packet
- * begins a window (pathrate does the same): one that came right behind another does not. With singles, packets that
- * arrived as one neither begin nor end a window. rates may be NULL. *tried: windows, also those that say nothing.
+ * One reading for each packet from which a window of width_ns fits into its run. A packet that came right behind
+ * another one begins no window, as in pathrate. With singles, merged packets neither begin nor end a window. rates may
+ * be NULL. *tried: how many windows there were, with those that the sender made.
  */
 static size_t readings_of_windows(const struct ab_packet *packets, size_t count, uint64_t width_ns,
                                   bool singles, uint64_t *rates, size_t *tried)
@@ -109,10 +108,7 @@ size_t ab_estimate_readings(const struct ab_packet *packets, size_t count, uint6
                      : readings_of_runs(packets, count, rates);
 }
 
-/*
- * Packets that a host merged arrive together. The gap before them shows the merging interval, not the path:
- * it does not count.
- */
+/* The gap before packets that a host merged shows the merging interval, not the path: it does not count. */
 size_t ab_readings_of_gaps(const struct ab_packet *packets, size_t count, uint64_t *rates)
 {
     size_t tried;
@@ -151,7 +147,7 @@ struct ab_gaps ab_gaps_of(const struct ab_packet *packets, size_t count)
     return g;
 }
 
-/* Where a train ends for the regression: where a queue overflowed, or at its last packet. */
+/* For the regression a train ends where a queue overflowed, or at its last packet. */
 static size_t usable_end(const struct ab_packet *packets, size_t count, size_t begin)
 {
     unsigned missing = 0;
@@ -164,10 +160,7 @@ static size_t usable_end(const struct ab_packet *packets, size_t count, size_t b
     return end - missing;
 }
 
-/*
- * Jitter and batches delay the first packets of a train until they are bunched: each train counts without its first
- * third.
- */
+/* Jitter and batches bunch the first packets of a train: its first third does not count. */
 uint64_t ab_slope_of(const struct ab_packet *packets, size_t count)
 {
     double sum_xx = 0, sum_xy = 0, rate;
@@ -198,5 +191,5 @@ uint64_t ab_slope_of(const struct ab_packet *packets, size_t count)
     if (sum_xx <= 0 || sum_xy <= 0)
         return 0;
     rate = (double)BITS_NS * sum_xx / sum_xy;
-    return rate < 0x1p63 ? (uint64_t)rate : 0; /* a higher rate is only a rounding error of the times */
+    return rate < 0x1p63 ? (uint64_t)rate : 0;
 }

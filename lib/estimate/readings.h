@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Takes packets, and gives readings of the rate: one for each stretch of a train. Pure. estimate.c makes candidates
- * of them, and chooses.
+ * Readings of the rate from packets, one for each stretch of a train. Pure. estimate.c makes candidates of them, and
+ * chooses.
  */
 #ifndef AB_READINGS_H
 #define AB_READINGS_H
@@ -19,7 +19,7 @@ struct ab_gaps {
 
 struct ab_gaps ab_gaps_of(const struct ab_packet *packets, size_t count);
 
-/* Readings of single gaps, unsorted. Gaps beside packets that arrived as one are left out. */
+/* Readings of single gaps, unsorted, without gaps beside merged packets. */
 size_t ab_readings_of_gaps(const struct ab_packet *packets, size_t count, uint64_t *rates);
 
 /* The end (exclusive) of the run of adjacent replies that begins at i. */

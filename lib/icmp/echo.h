@@ -9,7 +9,7 @@
 
 #define AB_ECHO_HEADER_BYTES 8U
 #define AB_TOKEN_BYTES 16U
-#define AB_ECHO_PARSE_BYTES (AB_ECHO_HEADER_BYTES + AB_TOKEN_BYTES) /* what a parser needs to see */
+#define AB_ECHO_PARSE_BYTES (AB_ECHO_HEADER_BYTES + AB_TOKEN_BYTES) /* header and token */
 #define AB_ECHO_MAX_BYTES 1480U
 
 struct ab_echo {
@@ -31,9 +31,9 @@ void ab_echo_build(const struct ab_echo *echo, uint16_t sequence, uint8_t *buf, 
 bool ab_echo_parse(const struct ab_echo *echo, const uint8_t *buf, size_t len, uint16_t *sequence);
 
 /*
- * The same for an echo request of this run that an ICMP error quotes. An error that quotes too little to show the
- * token does not count, because a host off the path can send one, too. (RFC 792 asks routers for 8 bytes only; RFC
- * 1812, 4.3.2.3, for as many as fit.)
+ * The same for an echo request of this run that an ICMP error quotes. An error without the token does not count,
+ * because a host off the path can forge it. (RFC 792 asks routers to quote 8 bytes; RFC 1812, 4.3.2.3, as many as
+ * fit.)
  */
 bool ab_echo_quotes(const struct ab_echo *echo, const uint8_t *buf, size_t len, uint16_t *sequence);
 

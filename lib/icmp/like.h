@@ -14,12 +14,12 @@ int ab_probe_open_like(struct autobuf_probe **probe, int fd, const struct sockad
                        socklen_t peer_len, const struct autobuf_probe_options *options);
 
 /*
- * Returns the result of a finished probe, and closes it. Other than with autobuf_probe_result() AUTOBUF_E_FEW is
- * success: too few replies came to compute a rate, but the round-trip time is still useful.
+ * Returns the result of a finished probe, and closes it. Unlike autobuf_probe_result() it takes AUTOBUF_E_FEW as
+ * success: too few replies came to compute a rate, but the RTT is useful.
  */
 int ab_probe_conclude(struct autobuf_probe *probe, struct autobuf_path *path);
 
-/* Does all of it, and blocks: autobuf_probe() with these two differences. */
+/* autobuf_probe() with these two differences. Blocks. */
 int ab_probe_like(int fd, const struct sockaddr *peer, socklen_t peer_len,
                   const struct autobuf_probe_options *options, struct autobuf_path *path);
 

@@ -34,7 +34,7 @@ static int raw_socket(int family, int protocol)
     int fd = socket(family, SOCK_RAW | SOCK_NONBLOCK | SOCK_CLOEXEC, protocol), error = errno;
 
     if (raised && !set_net_raw(&c, false) && fd >= 0) {
-        close(fd); /* cannot happen; no socket is better than a privilege that is kept */
+        close(fd); /* never keep the capability */
         fd = -1;
         error = EPERM;
     }

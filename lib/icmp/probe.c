@@ -27,21 +27,20 @@
 #include "schedule.h"
 
 #define SOL_RAW_SOCKET 255 /* SOL_RAW of the kernel's linux/socket.h */
-#define BATCH 32U      /* replies read at once */
-#define SEND_BATCH 8U  /* packets for one call: few, because the time of each is interpolated */
-#define REPLY_BYTES (AB_ECHO_MAX_BYTES + 60U) /* a raw IPv4 socket shows the IP header too; a ping socket does
-                                                 not say how long a truncated message was */
-#define TRUESIZE_BYTES 2304U /* what the kernel counts for a packet of 1500 bytes */
+#define BATCH 32U      /* replies for one recvmmsg() */
+#define SEND_BATCH 8U  /* packets for one sendmmsg(): few, because the time of each is interpolated */
+#define REPLY_BYTES (AB_ECHO_MAX_BYTES + 60U) /* a raw IPv4 socket shows the IP header too */
+#define TRUESIZE_BYTES 2304U /* skb->truesize of a packet of 1500 bytes */
 #define BUFFER_BYTES (256U * TRUESIZE_BYTES)
-#define QUOTED_BYTES 96U    /* how much of a packet that an error quotes, its IP header included */
-#define PATH_MTU_LEAST4_BYTES 552U  /* Linux's net.ipv4.route.min_pmtu */
-#define PATH_MTU_LEAST6_BYTES 1280U /* RFC 8200 */
+#define QUOTED_BYTES 96U    /* of a packet that an ICMP error quotes, IP header included */
+#define MIN_PMTU4_BYTES 552U  /* net.ipv4.route.min_pmtu */
+#define MIN_PMTU6_BYTES 1280U /* RFC 8200 */
 #define CONTROL_BYTES 128U /* a stamp and an extended error */
 #define RETRY_NS AB_NS_PER_MS
 #define RETRIES 200U
-#define REFUSALS 8U /* in a row: there is no route any more */
-#define BATCHES_MOST 64U /* of replies, and */
-#define ERRORS_MOST 256U /* errors that one step reads: a flood of them must not keep it from its deadline */
+#define REFUSALS 8U /* in a row: the route is gone */
+#define BATCHES_MAX 64U /* a step reads so many batches of replies, */
+#define ERRORS_MAX 256U /* and ICMP errors: a flood must not keep it from its deadline */
 
 struct autobuf_probe {
     struct ab_schedule schedule;
@@ -50,10 +49,10 @@ struct autobuf_probe {
     uint64_t cookie; /* of the socket */
     int family;
     bool raw;
-    bool has_header;        /* each message is sent with this IP header before it */
+    bool has_header;        /* IP_HDRINCL: each message is sent with this header */
     struct iphdr header;
     bool blocked;           /* the socket's send buffer is full */
-    int error;              /* of the network, before anything was answered */
+    int error;              /* that the network reported before any reply */
     uint64_t retry_ns;      /* after ENOBUFS */
     unsigned retries;
     unsigned refusals;
@@ -65,7 +64,7 @@ struct autobuf_probe {
     uint16_t lengths[SEND_BATCH];
     uint8_t queue[SEND_BATCH][AB_ECHO_MAX_BYTES];
     uint8_t replies[BATCH][REPLY_BYTES];
-    struct mmsghdr messages[BATCH]; /* what recvmmsg() is handed */
+    struct mmsghdr messages[BATCH]; /* for recvmmsg() */
     struct iovec vectors[BATCH];
     struct sockaddr_storage from[BATCH];
     _Alignas(struct cmsghdr) uint8_t control[BATCH][CONTROL_BYTES];
@@ -107,7 +106,7 @@ static int probe_new(struct autobuf_probe **out, const struct autobuf_probe_opti
     return 0;
 }
 
-/* A child of a fork may have closed the socket, and opened something else in its place. */
+/* A forked child may have closed the socket, and its descriptor may be another file now. */
 static bool has_socket(const struct autobuf_probe *probe)
 {
     return probe->fd >= 0 && (probe->owner == getpid() || ab_socket_check(probe->fd, probe->cookie) == 0);
@@ -153,14 +152,13 @@ static int filter_replies(const struct autobuf_probe *probe)
 }
 
 /*
- * Which reports of a packet that was too large count: only an error that quotes the token, not the path MTU
- * that the kernel keeps. On a raw socket of IPv4 anybody could change that one (raw_err() of Linux's net/ipv4/raw.c
- * compares no identifier), and TCP would use it, too. IP_PMTUDISC_INTERFACE makes the kernel ignore such errors. It
- * also clears the flag "don't fragment", so the IP header is our own.
+ * The probe trusts "fragmentation needed" only if the error quotes its token. With a raw IPv4 socket anybody could
+ * change the path MTU that the kernel keeps (raw_err() in net/ipv4/raw.c compares no identifier), and TCP would use
+ * it, too. IP_PMTUDISC_INTERFACE makes the kernel ignore such errors. It also clears DF, so the header is our own.
  */
 static int forbid_fragments(struct autobuf_probe *probe)
 {
-    int probing4 = IP_PMTUDISC_PROBE, probing6 = IPV6_PMTUDISC_PROBE, deaf = IP_PMTUDISC_INTERFACE;
+    int probing4 = IP_PMTUDISC_PROBE, probing6 = IPV6_PMTUDISC_PROBE, ignore = IP_PMTUDISC_INTERFACE;
     int on = 1, ttl = 0, fd = probe->fd, error;
 
     if (probe->family == AF_INET6)
@@ -170,10 +168,10 @@ static int forbid_fragments(struct autobuf_probe *probe)
     error = ab_get_int(fd, IPPROTO_IP, IP_TTL, &ttl);
     if (error < 0)
         return error;
-    if (setsockopt(fd, IPPROTO_IP, IP_MTU_DISCOVER, &deaf, sizeof deaf) < 0 ||
+    if (setsockopt(fd, IPPROTO_IP, IP_MTU_DISCOVER, &ignore, sizeof ignore) < 0 ||
         setsockopt(fd, IPPROTO_IP, IP_HDRINCL, &on, sizeof on) < 0)
         return -errno;
-    probe->has_header = true; /* the kernel fills in the source, the length, an identifier, a checksum */
+    probe->has_header = true; /* the kernel fills in source, length, identifier and checksum */
     probe->header = (struct iphdr){.version = 4,
                                    .ihl = sizeof probe->header / 4,
                                    .frag_off = htons(IP_DF),
@@ -184,13 +182,12 @@ static int forbid_fragments(struct autobuf_probe *probe)
     return 0;
 }
 
-/* The prober's own socket: stamps, errors, no fragments, room for the longest train. */
 static int prepare_socket(struct autobuf_probe *probe)
 {
     int on = 1, size = BUFFER_BYTES;
     int fd = probe->fd;
 
-    /* As large as is allowed. If the buffer is smaller, each step empties it, and at worst replies are lost. */
+    /* As large as net.core.[rw]mem_max allows. */
     setsockopt(fd, SOL_SOCKET, SO_RCVBUF, &size, sizeof size);
     setsockopt(fd, SOL_SOCKET, SO_SNDBUF, &size, sizeof size);
     if (setsockopt(fd, SOL_SOCKET, SO_TIMESTAMPNS, &on, sizeof on) < 0 || filter_replies(probe) < 0)
@@ -202,17 +199,17 @@ static int prepare_socket(struct autobuf_probe *probe)
 }
 
 /* No train is longer than this socket's receive buffer holds. */
-static uint32_t packets_held(int fd)
+static uint32_t receive_buffer_packets(int fd)
 {
-    int stored = 0;
-    socklen_t len = sizeof stored;
+    int sk_rcvbuf = 0;
+    socklen_t len = sizeof sk_rcvbuf;
 
-    if (getsockopt(fd, SOL_SOCKET, SO_RCVBUF, &stored, &len) < 0 || stored <= 0)
+    if (getsockopt(fd, SOL_SOCKET, SO_RCVBUF, &sk_rcvbuf, &len) < 0 || sk_rcvbuf <= 0)
         return 0;
-    return (uint32_t)stored / TRUESIZE_BYTES;
+    return (uint32_t)sk_rcvbuf / TRUESIZE_BYTES;
 }
 
-static int leave_from(int fd, const struct autobuf_probe_options *options)
+static int set_source(int fd, const struct autobuf_probe_options *options)
 {
     struct sockaddr_storage source;
     int len;
@@ -243,7 +240,7 @@ static uint32_t path_mtu_bytes(const struct autobuf_probe *probe)
     return (uint32_t)mtu;
 }
 
-/* The error that the caller gets. -EACCES would mean that the program may not measure, which is not so here. */
+/* -EACCES is kept for a program that is not permitted to measure. */
 static int network_error(uint32_t error)
 {
     return error == EACCES || error == EPERM ? -EHOSTUNREACH : -(int)error;
@@ -266,13 +263,13 @@ static int probe_connect(struct autobuf_probe *probe, socklen_t peer_len,
     (void)ab_socket_cookie(probe->fd, &probe->cookie);
     error = prepare_socket(probe);
     if (error == 0)
-        error = leave_from(probe->fd, &options);
+        error = set_source(probe->fd, &options);
     if (error < 0)
         return error;
     if (connect(probe->fd, (struct sockaddr *)&probe->peer, peer_len) < 0)
         return network_error((uint32_t)errno); /* a "prohibit" route says EACCES */
     probe->offset_ns = ab_clock_offset_ns();
-    probe->schedule.burst_max = packets_held(probe->fd);
+    probe->schedule.burst_max = receive_buffer_packets(probe->fd);
     ab_schedule_mtu(&probe->schedule, path_mtu_bytes(probe));
     ab_log(&probe->schedule.log, "%s socket, packets of %u bytes", probe->raw ? "raw" : "ping",
            probe->schedule.full_bytes);
@@ -336,7 +333,7 @@ uint64_t autobuf_probe_deadline_ns(const struct autobuf_probe *probe)
 
 /* ------------------------------------------------------------------------------- receiving */
 
-static void take_message(struct autobuf_probe *probe, struct mmsghdr *m)
+static void handle_reply(struct autobuf_probe *probe, struct mmsghdr *m)
 {
     const uint8_t *buf = m->msg_hdr.msg_iov->iov_base;
     size_t len = m->msg_len;
@@ -359,7 +356,7 @@ static void receive_replies(struct autobuf_probe *probe)
     unsigned errors = 0;
     int got;
 
-    for (unsigned batches = 0; batches < BATCHES_MOST; batches++) {
+    for (unsigned batches = 0; batches < BATCHES_MAX; batches++) {
         for (unsigned i = 0; i < BATCH; i++) {
             probe->vectors[i] = (struct iovec){probe->replies[i], REPLY_BYTES};
             messages[i].msg_hdr = (struct msghdr){.msg_name = &probe->from[i],
@@ -371,8 +368,8 @@ static void receive_replies(struct autobuf_probe *probe)
         }
         got = recvmmsg(probe->fd, messages, BATCH, MSG_DONTWAIT, NULL);
         for (int i = 0; i < got; i++)
-            take_message(probe, &messages[i]);
-        /* A pending socket error comes first, and only once. The error queue says what it is. */
+            handle_reply(probe, &messages[i]);
+        /* A pending socket error comes first, once. The error queue explains it. */
         if (got < 0 && (errno == EAGAIN || errno == EWOULDBLOCK || ++errors > BATCH))
             return;
         if (got >= 0 && got < (int)BATCH)
@@ -392,52 +389,54 @@ static void drop_larger(struct autobuf_probe *probe, uint32_t bytes)
     probe->queue_end = at;
 }
 
-/* The trains begin anew with smaller packets. */
-static void take_bytes(struct autobuf_probe *probe, uint32_t packet_bytes)
+/* Trains begin again with smaller packets. */
+static void set_packet_bytes(struct autobuf_probe *probe, uint32_t packet_bytes)
 {
     drop_larger(probe, packet_bytes);
     ab_schedule_mtu(&probe->schedule, packet_bytes);
 }
 
-/* Some packet was too large, and nobody says for which size: take the minimum of IPv6, and then that of IPv4. */
+/* A packet was too large, and the error has no MTU: try the minimum of IPv6, then that of IPv4. */
 static void shrink(struct autobuf_probe *probe)
 {
     drop_larger(probe, 0);
     ab_schedule_mtu(&probe->schedule, probe->schedule.full_bytes > 1280 ? 1280 : 576);
 }
 
-/* A path MTU is not taken to be smaller than the kernel would take it. */
-static void take_mtu(struct autobuf_probe *probe, uint32_t mtu_bytes)
+/* Ignores an MTU below the minimum that the kernel itself accepts. */
+static void set_path_mtu(struct autobuf_probe *probe, uint32_t mtu_bytes)
 {
+    uint32_t min_bytes = probe->family == AF_INET ? MIN_PMTU4_BYTES : MIN_PMTU6_BYTES;
+
     if (mtu_bytes == 0) /* a router from before RFC 1191 */
         shrink(probe);
     else
-        take_bytes(probe, (uint32_t)ab_max(mtu_bytes, probe->family == AF_INET ? PATH_MTU_LEAST4_BYTES : PATH_MTU_LEAST6_BYTES));
+        set_packet_bytes(probe, (uint32_t)ab_max(mtu_bytes, min_bytes));
 }
 
-/* An error about a packet of this run. Anybody can send one for a packet that was never sent. */
-static void take_error(struct autobuf_probe *probe, const struct sock_extended_err *e,
-                       const uint8_t *quoted, size_t len)
+/* Ignores an ICMP error that quotes no packet of this run: anybody can forge one. */
+static void handle_error(struct autobuf_probe *probe, const struct sock_extended_err *e,
+                         const uint8_t *quoted, size_t len)
 {
     size_t header = probe->has_header ? ab_echo_ipv4_header_bytes(quoted, len) : 0;
 
     if (e->ee_origin == SO_EE_ORIGIN_LOCAL) {
         if (e->ee_errno == EMSGSIZE)
-            take_bytes(probe, e->ee_info);
+            set_packet_bytes(probe, e->ee_info);
         return;
     }
     if (!ab_schedule_quoted(&probe->schedule, quoted + header, len - header))
         return;
     if (e->ee_errno == EMSGSIZE)
-        take_mtu(probe, e->ee_info);
+        set_path_mtu(probe, e->ee_info);
     else if ((e->ee_origin == SO_EE_ORIGIN_ICMP && e->ee_type != ICMP_REDIRECT && e->ee_type != ICMP_SOURCE_QUENCH) ||
              e->ee_origin == SO_EE_ORIGIN_ICMP6)
         probe->error = network_error(e->ee_errno);
 }
 
 /*
- * Reads what routers reported: packet too big, or unreachable, which ends the run unless the peer has answered
- * already. Returns how many errors there were, whoever sent them.
+ * Reads the error queue. "Packet too big" makes packets smaller; "unreachable" ends the run unless the peer has
+ * answered already. Returns how many errors there were, foreign ones included.
  */
 static unsigned receive_errors(struct autobuf_probe *probe)
 {
@@ -450,7 +449,7 @@ static unsigned receive_errors(struct autobuf_probe *probe)
                              .msg_iovlen = 1};
     unsigned errors;
 
-    for (errors = 0; errors < ERRORS_MOST; errors++) {
+    for (errors = 0; errors < ERRORS_MAX; errors++) {
         ssize_t got = recvmsg(probe->fd, &message, MSG_ERRQUEUE | MSG_DONTWAIT);
 
         if (got < 0)
@@ -462,7 +461,7 @@ static unsigned receive_errors(struct autobuf_probe *probe)
                 !(c->cmsg_level == IPPROTO_IPV6 && c->cmsg_type == IPV6_RECVERR))
                 continue;
             memcpy(&e, CMSG_DATA(c), sizeof e);
-            take_error(probe, &e, quoted, (size_t)got);
+            handle_error(probe, &e, quoted, (size_t)got);
         }
         message.msg_controllen = sizeof control;
     }
@@ -513,10 +512,7 @@ static int send_queue(struct autobuf_probe *probe)
     return sent;
 }
 
-/*
- * A packet was too large for this host, and the error queue says which size it takes; or the error is an old one
- * about an earlier packet, and what is queued is sent again.
- */
+/* Either the error queue has this host's MTU, or the error is about an earlier packet, and the queue is sent again. */
 static void too_large(struct autobuf_probe *probe)
 {
     uint32_t before = probe->schedule.full_bytes;
@@ -527,7 +523,7 @@ static void too_large(struct autobuf_probe *probe)
         shrink(probe);
 }
 
-/* Says what to do after a failed send: 0: go on, now or later; a negative errno: give up. */
+/* After a failed send. Returns 0: go on, now or later; a negative errno: give up. */
 static int send_failed(struct autobuf_probe *probe, int error, uint64_t now_ns)
 {
     if (++probe->retries > RETRIES)
@@ -538,14 +534,14 @@ static int send_failed(struct autobuf_probe *probe, int error, uint64_t now_ns)
     case -EAGAIN:
         probe->blocked = true;
         return 0;
-    case -ENOBUFS: /* the device's queue is full, and poll() does not say when it has room again */
+    case -ENOBUFS: /* the device's queue is full; poll() does not report when it has room */
     case -ENOMEM:
         probe->retry_ns = now_ns + RETRY_NS;
         return 0;
     case -EMSGSIZE:
         too_large(probe);
         return 0;
-    case -EHOSTUNREACH: /* about an earlier packet, if the error queue has it; otherwise there is no route */
+    case -EHOSTUNREACH: /* about an earlier packet if the error queue has it, else no route */
     case -ENETUNREACH:
     case -ECONNREFUSED:
     case -EHOSTDOWN:
@@ -553,12 +549,12 @@ static int send_failed(struct autobuf_probe *probe, int error, uint64_t now_ns)
         if (receive_errors(probe) > 0 || ++probe->refusals <= REFUSALS)
             return 0;
         return probe->schedule.received ? 0 : network_error((uint32_t)-error);
-    case -EPERM: /* a filter of this host drops it */
+    case -EPERM: /* a packet filter of this host */
         if (!probe->schedule.received)
             return network_error(EPERM);
-        probe->queue_begin++; /* as lost */
+        probe->queue_begin++; /* counts as lost */
         return 0;
-    default: /* an ICMP error of any kind leaves its errno there, whoever sent it */
+    default: /* SO_ERROR of an ICMP error, forged ones included */
         return receive_errors(probe) > 0 ? 0 : error;
     }
 }
@@ -600,7 +596,7 @@ int autobuf_probe_step(struct autobuf_probe *probe, uint64_t now_ns)
         return AUTOBUF_E_FORKED;
     if (probe->fd < 0)
         return -EBADF;
-    now_ns = ab_max(now_ns, autobuf_now_ns()); /* a stale time must send nothing too late */
+    now_ns = ab_max(now_ns, autobuf_now_ns()); /* the caller's time may be stale */
     receive_replies(probe);
     receive_errors(probe);
     if (probe->error && probe->schedule.received == 0)

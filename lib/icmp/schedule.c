@@ -7,52 +7,51 @@
 /*
  * The experiment that set each constant: "sweep" is `tests/mutate sweep NAME`, which gives the mean errors over
  * simulated paths with half the value, the value, and twice the value. "unit" is a case of
- * tests/unit/icmp/test_schedule.c, where those paths show no difference, or where cost and time matter. tests/mutate
- * shows that a test fails when a constant is halved and when it is doubled.
+ * tests/unit/icmp/test_schedule.c, where those paths show no difference, or where cost and time matter.
  */
 
 /* Small echoes. */
 #define PING_COUNT 5U                      /* sweep: p95 30, 35, 29% with jitter; unit: small_echoes_come_first */
 #define PING_SPACING_NS (2 * AB_NS_PER_MS) /* unit: small_echoes_come_first */
-#define PING_AGAIN_NS (200 * AB_NS_PER_MS) /* unit: what_is_not_answered_ends_it */
-#define BUNCH 2U                           /* unit: what_held_up_the_first_echoes_is_not_the_path */
-#define MOST_PINGS_NS ((PING_COUNT - 2) * PING_SPACING_NS) /* all of them, or all but one; unit: the same */
-#define AGAIN_MOST 3U                      /* as BUNCH; 9 of 100 probes of a path that lost 10% of the echoes lost the first */
+#define PING_AGAIN_NS (200 * AB_NS_PER_MS) /* unit: silence_ends_the_run */
+#define BUNCHED_PART 2U                    /* unit: bunched_echoes_are_followed_by_an_extra_one */
+#define MOST_PINGS_NS ((PING_COUNT - 2) * PING_SPACING_NS) /* of all, or all but one; unit: as BUNCHED_PART */
+#define EXTRA_ECHOES_MAX 3U                /* unit: as BUNCHED_PART; a path that loses 10% needs more than one */
 #define SMALL_PAYLOAD_BYTES 44U            /* 64 bytes of IPv4, 84 of IPv6; sweep: half is no reply */
 
 /* Time. */
-#define SILENCE_NS (1 * AB_NS_PER_S)       /* unit: what_is_not_answered_ends_it */
-#define TIMEOUT_NS (2 * AB_NS_PER_S)       /* unit: it_ends_in_time; so is what follows */
-#define END_NS AB_NS_PER_S                 /* the measurement ends after this time and */
-#define END_ROUND_TRIPS 2U
-#define REPLIES_NS (100 * AB_NS_PER_MS)    /* a round trip after the last packet, wait this or half of it more */
-#define PINGS_NS (5 * AB_NS_PER_MS)        /* after the first answer, wait this or a quarter of a round trip */
-#define TRAIN_REPLIES_NS (10 * AB_NS_PER_MS) /* after an answer to a train, the same, plus */
-#define LATE_GAPS 3U                       /* so many times its gap; unit: a_lost_packet_is_waited_for */
+#define SILENCE_NS (1 * AB_NS_PER_S)       /* unit: silence_ends_the_run */
+#define TIMEOUT_NS (2 * AB_NS_PER_S)       /* unit: a_run_ends_before_its_deadline */
+#define END_NS AB_NS_PER_S                 /* it ends after this time; unit: as TIMEOUT_NS */
+#define END_ROUND_TRIPS 2U                 /* and this; unit: as TIMEOUT_NS */
+#define REPLIES_NS (100 * AB_NS_PER_MS)    /* or RTT / 2 more; unit: a_train_beside_the_echoes_is_waited_for */
+#define PINGS_NS (5 * AB_NS_PER_MS)        /* or RTT / 4 after the first answer; unit: small_echoes_come_first */
+#define TRAIN_REPLIES_NS (10 * AB_NS_PER_MS) /* or RTT / 4 after an answer to a train, */
+#define LATE_GAPS 3U                       /* and so many gaps; unit of both: a_lost_packet_is_waited_for */
 
 /* Cost. */
-#define PACKET_BYTES_MIN 128U
-#define TUNNEL_BYTES 1280U                 /* IPv6's minimum; tunnels leave as much */
-#define LEAST_BYTES 576U                   /* every host takes such a packet (RFC 1122) */
+#define PACKET_BYTES_MIN 128U              /* unit: packets_are_no_smaller_than_128_bytes */
+#define IPV6_MIN_BYTES 1280U               /* RFC 8200; tunnels leave as much */
+#define IPV4_MIN_BYTES 576U                /* every host takes such a packet (RFC 1122) */
 #define CHEAP_COST_BYTES 64000U            /* enough up to CHEAP_RATE; sweep: 55, 3.1, 1.0% with jitter of 2 ms */
 #define CHEAP_RATE_BIT_PER_S 200000000U    /* unit: trains_for_a_rate */
-#define CERTAIN_BIT_PER_S 140000000U       /* jitter makes no 100 Mbit/s path seem faster; sweep: 1.4, 3.1, 8.4% */
+#define CERTAIN_BIT_PER_S 140000000U       /* jitter on 100 Mbit/s shows less; sweep: 1.4, 3.1, 8.4% */
 
 /* Trains. */
 #define FIRST_TRAIN 10U           /* sweep: p95 9.1, 0, 0% with a loss of 20%; 0.6, 1.1, 10% in batches */
-#define ROUGH_BIT_PER_S 10000000U /* assumed if the first train gave no rate; unit: a_first_train_of_no_rate */
+#define ROUGH_BIT_PER_S 10000000U /* if the first train gave no rate; unit: a_first_train_without_a_rate */
 #define TRAIN_NS (2500 * AB_NS_PER_US)     /* sweep: 0, 6, 9% cross traffic of 500 B; tests/bench/run accuracy */
 #define SLOW_TRAIN_NS (200 * AB_NS_PER_MS) /* longest train of the second phase; unit: trains_for_a_rate */
 #define LONGEST_TRAIN 256U        /* sweep: 0, 6, 6% cross traffic of 500 B; unit: trains_for_a_rate */
-#define SHORTEST_TRAIN 4U         /* sweep: 7.2, 6.0, 7.2% cross traffic of 500 B; unit: as REACH_PERCENT */
-#define REACH_PERCENT 80U         /* if so much of a train came through, no queue cut it; unit: the same */
-#define LAST_TRAINS 3U            /* in the last phase, and in the second if a queue cuts them; unit: the same */
-#define MANY_TRAINS 8U            /* in the phase after that, if a queue cuts them; unit: torn_trains */
-#define SPACING_PERCENT 150U      /* of a train's duration, from one train to the next; unit: trains_do_not_meet */
+#define SHORTEST_TRAIN 4U         /* sweep: 7.2, 6.0, 7.2% cross traffic of 500 B; unit: a_short_queue_cuts_trains */
+#define REACH_PERCENT 80U         /* if so much of a train came through, no queue cut it; unit: as SHORTEST_TRAIN */
+#define LAST_TRAINS 3U            /* in the last phase, or the second behind a short queue; unit: as SHORTEST_TRAIN */
+#define MANY_TRAINS 8U            /* in the phase after that, behind a short queue; unit: torn_trains */
+#define SPACING_PERCENT 150U      /* of a train's duration; unit: trains_are_spaced_by_their_duration */
 
-/* How wrong a short train may be if its readings disagree; unit: a_doubtful_train_answers_what_it_can. */
-#define STRETCHED 20U /* so many times too slow, */
-#define BUNCHED 4U    /* or so many times too fast */
+/* How wrong a short train may be; unit: a_doubtful_train_ends_the_run_far_outside_the_range. */
+#define TOO_SLOW_TIMES 20U /* so many times too slow, */
+#define TOO_FAST_TIMES 4U  /* or so many times too fast */
 
 static uint32_t ip_header_bytes(const struct ab_schedule *schedule)
 {
@@ -62,10 +61,10 @@ static uint32_t ip_header_bytes(const struct ab_schedule *schedule)
 size_t ab_schedule_capacity(const struct autobuf_probe_options *options)
 {
     uint32_t budget = options->budget_bytes ? options->budget_bytes : AB_BUDGET_BYTES;
-    uint32_t bytes = options->packet_bytes ? options->packet_bytes : LEAST_BYTES;
+    uint32_t bytes = options->packet_bytes ? options->packet_bytes : IPV4_MIN_BYTES;
 
-    budget = (uint32_t)ab_min(budget, AB_BUDGET_BYTES); /* init refuses a larger one */
-    bytes = (uint32_t)ab_max(ab_min(bytes, LEAST_BYTES), PACKET_BYTES_MIN);
+    budget = (uint32_t)ab_min(budget, AB_BUDGET_BYTES); /* ab_schedule_init() refuses a larger one */
+    bytes = (uint32_t)ab_max(ab_min(bytes, IPV4_MIN_BYTES), PACKET_BYTES_MIN);
     return budget / bytes + 2 * PING_COUNT + FIRST_TRAIN;
 }
 
@@ -105,7 +104,7 @@ int ab_schedule_init(struct ab_schedule *schedule, const struct ab_echo *echo,
 }
 
 /* Logs which candidate for the rate was chosen, and why. */
-static void core_log_rate(const struct ab_schedule *schedule)
+static void log_rate(const struct ab_schedule *schedule)
 {
     char agree[32] = "";
     struct ab_rate rate;
@@ -120,16 +119,16 @@ static void core_log_rate(const struct ab_schedule *schedule)
         ab_log(&schedule->log, "no rate: %s", ab_kind_why(rate.kind));
 }
 
-static void core_finish(struct ab_schedule *schedule, uint64_t now_ns)
+static void finish_run(struct ab_schedule *schedule, uint64_t now_ns)
 {
     schedule->phase = AB_DONE;
     schedule->finished_ns = now_ns;
     ab_log(&schedule->log, "%u replies to %zu packets in %u trains, %llu bytes sent", schedule->received,
            schedule->count, schedule->trains, (unsigned long long)schedule->cost_bytes);
-    core_log_rate(schedule);
+    log_rate(schedule);
 }
 
-static uint64_t core_rtt_ns(const struct ab_schedule *schedule)
+static uint64_t min_rtt_ns(const struct ab_schedule *schedule)
 {
     uint64_t min_ns, median_ns;
 
@@ -137,11 +136,8 @@ static uint64_t core_rtt_ns(const struct ab_schedule *schedule)
     return min_ns;
 }
 
-/*
- * How many packets of trains this phase has whose replies are missing, and in *replies how many have come; *reach: the
- * farthest packet of a train that was answered.
- */
-static size_t core_phase_missing(const struct ab_schedule *schedule, size_t *replies, uint32_t *reach)
+/* Of the packets in this phase's trains: returns how many have no reply, *replies have one; *reach: the farthest. */
+static size_t count_missing(const struct ab_schedule *schedule, size_t *replies, uint32_t *reach)
 {
     size_t missing = 0;
     uint32_t position = 0;
@@ -164,11 +160,9 @@ static size_t core_phase_missing(const struct ab_schedule *schedule, size_t *rep
     return missing;
 }
 
-/*
- * Begins a phase of up to wanted trains of size packets each, as far as the budget, the queue and the room allow.
- */
-static bool core_begin(struct ab_schedule *schedule, enum ab_phase phase, uint64_t now_ns, uint64_t size,
-                       uint32_t wanted, uint64_t budget_bytes, uint64_t train_ns)
+/* Begins a phase of at most wanted trains of size packets each, as budget, queue and capacity allow. */
+static bool begin_phase(struct ab_schedule *schedule, enum ab_phase phase, uint64_t now_ns, uint64_t size,
+                        uint32_t wanted, uint64_t budget_bytes, uint64_t train_ns)
 {
     uint64_t left = ab_min(budget_bytes, schedule->budget_bytes);
     uint64_t affordable = left > schedule->cost_bytes ? (left - schedule->cost_bytes) / schedule->full_bytes : 0;
@@ -188,140 +182,135 @@ static bool core_begin(struct ab_schedule *schedule, enum ab_phase phase, uint64
     return true;
 }
 
-static bool core_begin_first(struct ab_schedule *schedule, uint64_t now_ns)
+static bool begin_first(struct ab_schedule *schedule, uint64_t now_ns)
 {
-    return core_begin(schedule, AB_FIRST, now_ns, FIRST_TRAIN, 1, schedule->budget_bytes, 0);
+    return begin_phase(schedule, AB_FIRST, now_ns, FIRST_TRAIN, 1, schedule->budget_bytes, 0);
 }
 
-/* How long a train of so many packets lasts at a rate. */
-static uint64_t core_train_ns(const struct ab_schedule *schedule, uint64_t packets, uint64_t rate)
+static uint64_t train_duration_ns(const struct ab_schedule *schedule, uint64_t packets, uint64_t rate)
 {
     return ab_mul_div(packets * schedule->full_bytes, 8 * AB_NS_PER_S, rate);
 }
 
-static bool core_begin_second(struct ab_schedule *schedule, uint64_t now_ns, uint64_t rate)
+static bool begin_second(struct ab_schedule *schedule, uint64_t now_ns, uint64_t rate)
 {
-    uint64_t slow = SLOW_TRAIN_NS / ab_max(core_train_ns(schedule, 1, rate), 1);
+    uint64_t slow = SLOW_TRAIN_NS / ab_max(train_duration_ns(schedule, 1, rate), 1);
     uint64_t size = ab_min(LONGEST_TRAIN, ab_max(slow, FIRST_TRAIN));
-    uint32_t wanted = schedule->cut ? LAST_TRAINS : 1;
+    uint32_t wanted = schedule->short_queue ? LAST_TRAINS : 1;
 
-    return core_begin(schedule, AB_SECOND, now_ns, size, wanted, CHEAP_COST_BYTES,
-                      core_train_ns(schedule, ab_min(schedule->burst_max, size), rate));
+    return begin_phase(schedule, AB_SECOND, now_ns, size, wanted, CHEAP_COST_BYTES,
+                       train_duration_ns(schedule, ab_min(schedule->burst_max, size), rate));
 }
 
-/*
- * If jitter or batches left no gap of a train intact, only the length of the train shows the rate: send longer
- * ones.
- */
-static bool core_begin_torn(struct ab_schedule *schedule, enum ab_phase phase, uint64_t now_ns,
-                            uint64_t one_ns)
+/* If jitter or batches changed every gap, only the duration of a train shows the rate: send longer ones. */
+static bool begin_long_trains(struct ab_schedule *schedule, enum ab_phase phase, uint64_t now_ns,
+                              uint64_t one_ns)
 {
     uint64_t left = (schedule->budget_bytes - ab_min(schedule->cost_bytes, schedule->budget_bytes)) /
                     schedule->full_bytes;
     uint64_t size = phase == AB_LAST ? left / 2 : left;
 
-    return core_begin(schedule, phase, now_ns, size, phase == AB_LAST ? 1 : MANY_TRAINS,
-                      schedule->budget_bytes, ab_min(size, schedule->burst_max) * one_ns);
+    return begin_phase(schedule, phase, now_ns, size, phase == AB_LAST ? 1 : MANY_TRAINS,
+                       schedule->budget_bytes, ab_min(size, schedule->burst_max) * one_ns);
 }
 
-static bool core_begin_last(struct ab_schedule *schedule, uint64_t now_ns, const struct ab_rate *rate)
+static bool begin_last(struct ab_schedule *schedule, uint64_t now_ns, const struct ab_rate *rate)
 {
     uint64_t size, one_ns;
     struct ab_rate second;
 
-    /* Jitter may change the gaps of the second train, but not the time that the whole train takes. */
+    /* Jitter changes the gaps of the second train, but hardly its duration. */
     ab_estimate_rate(schedule->packets + schedule->phase_begin, schedule->count - schedule->phase_begin,
                      schedule->scratch, &second);
     if (second.pooled_bit_per_s < CERTAIN_BIT_PER_S)
         return false;
-    /* The length of a torn train shows the rate, but a queue may have made trains short. */
+    /* The duration of a torn train shows the rate unless a queue made trains short. */
     if (rate->torn ? schedule->train_size < FIRST_TRAIN
                    : !rate->at_least && rate->rate_bit_per_s < CHEAP_RATE_BIT_PER_S)
         return false;
-    one_ns = ab_max(core_train_ns(schedule, 1, rate->rate_bit_per_s), 1);
+    one_ns = ab_max(train_duration_ns(schedule, 1, rate->rate_bit_per_s), 1);
     if (rate->torn)
-        return core_begin_torn(schedule, AB_LAST, now_ns, one_ns);
+        return begin_long_trains(schedule, AB_LAST, now_ns, one_ns);
     size = ab_min(TRAIN_NS / one_ns + 1, LONGEST_TRAIN);
-    return core_begin(schedule, AB_LAST, now_ns, size, LAST_TRAINS, schedule->budget_bytes,
-                      ab_min(size, schedule->burst_max) * one_ns);
+    return begin_phase(schedule, AB_LAST, now_ns, size, LAST_TRAINS, schedule->budget_bytes,
+                       ab_min(size, schedule->burst_max) * one_ns);
 }
 
-/* Small echoes came back, but nothing of a train: its packets were too large for the path. */
-static bool core_begin_smaller(struct ab_schedule *schedule, uint64_t now_ns)
+/* Small echoes came back, but no packet of a train: they may be too large for the path. */
+static bool begin_with_smaller_packets(struct ab_schedule *schedule, uint64_t now_ns)
 {
-    if (schedule->full_bytes > TUNNEL_BYTES)
-        schedule->full_bytes = TUNNEL_BYTES;
-    else if (schedule->full_bytes > LEAST_BYTES)
-        schedule->full_bytes = LEAST_BYTES;
+    if (schedule->full_bytes > IPV6_MIN_BYTES)
+        schedule->full_bytes = IPV6_MIN_BYTES;
+    else if (schedule->full_bytes > IPV4_MIN_BYTES)
+        schedule->full_bytes = IPV4_MIN_BYTES;
     else
         return false;
     ab_log(&schedule->log, "no reply to full-size packets: trying %u bytes", schedule->full_bytes);
-    return core_begin_first(schedule, now_ns);
+    return begin_first(schedule, now_ns);
 }
 
 /* Begins the next phase of trains. Returns false if there is none. */
-static bool core_begin_next(struct ab_schedule *schedule, uint64_t now_ns)
+static bool begin_next_phase(struct ab_schedule *schedule, uint64_t now_ns)
 {
     struct ab_rate rate;
     uint32_t reach;
     size_t replies;
 
-    core_phase_missing(schedule, &replies, &reach);
+    count_missing(schedule, &replies, &reach);
     if (replies == 0)
-        return core_begin_smaller(schedule, now_ns);
+        return begin_with_smaller_packets(schedule, now_ns);
     if (100 * reach < REACH_PERCENT * schedule->train_size) {
         schedule->burst_max = (uint32_t)ab_max(reach, SHORTEST_TRAIN);
-        schedule->cut = true;
+        schedule->short_queue = true;
     }
     ab_estimate_rate(schedule->packets, schedule->count, schedule->scratch, &rate);
     if (schedule->phase == AB_FIRST)
-        return core_begin_second(schedule, now_ns,
-                                 rate.rate_bit_per_s ? rate.rate_bit_per_s : ROUGH_BIT_PER_S);
+        return begin_second(schedule, now_ns,
+                            rate.rate_bit_per_s ? rate.rate_bit_per_s : ROUGH_BIT_PER_S);
     if (!rate.rate_bit_per_s)
         return false;
     if (schedule->phase == AB_SECOND)
-        return core_begin_last(schedule, now_ns, &rate);
+        return begin_last(schedule, now_ns, &rate);
     if (schedule->phase == AB_LAST && rate.torn)
-        return core_begin_torn(schedule, AB_REST, now_ns,
-                               ab_max(core_train_ns(schedule, 1, rate.rate_bit_per_s), 1));
+        return begin_long_trains(schedule, AB_REST, now_ns,
+                                 ab_max(train_duration_ns(schedule, 1, rate.rate_bit_per_s), 1));
     return false;
 }
 
-/* At this round-trip time the product is too small to be of interest, at any rate up to 10 Gbit/s. */
-static bool core_near_enough(const struct ab_schedule *schedule, uint64_t rtt_ns)
+/* Even at AB_PLAUSIBLE_BIT_PER_S the BDP would be below the range that matters. */
+static bool bdp_is_below_range(const struct ab_schedule *schedule, uint64_t rtt_ns)
 {
     return schedule->bdp_low_bytes &&
            ab_estimate_bdp(AB_PLAUSIBLE_BIT_PER_S, rtt_ns, schedule->full_bytes, schedule->small_bytes) <=
                schedule->bdp_low_bytes;
 }
 
-/* Whether more trains could not change what the caller does with the result. */
-static bool core_knows_enough(const struct ab_schedule *schedule, uint64_t rtt_ns)
+/* Whether the rate is sure, or the BDP is certainly outside the range that matters. */
+static bool result_is_decided(const struct ab_schedule *schedule, uint64_t rtt_ns)
 {
     struct ab_rate rate;
-    uint64_t least, most;
+    uint64_t low_bit_per_s, high_bit_per_s;
 
     if (!schedule->bdp_low_bytes)
         return false;
-    if (core_near_enough(schedule, rtt_ns))
+    if (bdp_is_below_range(schedule, rtt_ns))
         return true;
     ab_estimate_rate(schedule->packets, schedule->count, schedule->scratch, &rate);
     if (!rate.rate_bit_per_s || (rate.sure && !rate.unsure))
         return rate.sure;
-    least = rate.at_least ? rate.rate_bit_per_s : rate.rate_bit_per_s / BUNCHED;
-    most = rate.at_least ? AB_PLAUSIBLE_BIT_PER_S : ab_mul_div(rate.rate_bit_per_s, STRETCHED, 1);
-    return ab_estimate_bdp(most, rtt_ns, schedule->full_bytes, schedule->small_bytes) <=
+    low_bit_per_s = rate.at_least ? rate.rate_bit_per_s : rate.rate_bit_per_s / TOO_FAST_TIMES;
+    high_bit_per_s = rate.at_least ? AB_PLAUSIBLE_BIT_PER_S : ab_mul_div(rate.rate_bit_per_s, TOO_SLOW_TIMES, 1);
+    return ab_estimate_bdp(high_bit_per_s, rtt_ns, schedule->full_bytes, schedule->small_bytes) <=
                schedule->bdp_low_bytes ||
-           ab_estimate_bdp(least, rtt_ns, schedule->full_bytes, schedule->small_bytes) >=
+           ab_estimate_bdp(low_bit_per_s, rtt_ns, schedule->full_bytes, schedule->small_bytes) >=
                schedule->bdp_high_bytes;
 }
 
 /*
- * Whether small echoes that were sent over at least span_ns came back much closer together. Then something held them up
- * that may not hold up what follows, and their times say nothing of the path. An echo that is sent once an answer has
- * come would show the path's time by itself.
+ * Whether small echoes that were sent over at least span_ns came back much closer together. Then address resolution or
+ * a waking radio delayed them. An echo that is sent after the first answer shows the RTT of the path.
  */
-static bool core_held_up(const struct ab_schedule *schedule, uint64_t span_ns)
+static bool echoes_are_bunched(const struct ab_schedule *schedule, uint64_t span_ns)
 {
     const struct ab_packet *first = NULL, *last = NULL, *p;
 
@@ -334,38 +323,38 @@ static bool core_held_up(const struct ab_schedule *schedule, uint64_t span_ns)
     }
     return schedule->pings_left == 0 && first && last->sent_ns < first->received_ns &&
            last->sent_ns - first->sent_ns >= span_ns &&
-           last->received_ns < first->received_ns + (last->sent_ns - first->sent_ns) / BUNCH;
+           last->received_ns < first->received_ns + (last->sent_ns - first->sent_ns) / BUNCHED_PART;
 }
 
-/* What the small echo that asked again says is the path's time, if it is less; the others then only waited. */
-static void core_answered_again(struct ab_schedule *schedule, uint64_t stamp_ns)
+/* If the extra echo's RTT is the smallest, the earlier echoes were delayed, and do not count. */
+static void extra_echo_answered(struct ab_schedule *schedule, uint64_t stamp_ns)
 {
-    const struct ab_packet *again = &schedule->packets[schedule->again];
-    uint64_t rtt_ns = again->received_ns - again->sent_ns;
+    const struct ab_packet *extra = &schedule->packets[schedule->extra];
+    uint64_t rtt_ns = extra->received_ns - extra->sent_ns;
 
-    if (rtt_ns == core_rtt_ns(schedule)) {
-        for (size_t i = 0; i < schedule->again; i++)
-            schedule->packets[i].held |= !schedule->packets[i].train;
-        ab_log(&schedule->log, "the first echoes were held up: round-trip time %.3f ms", (double)rtt_ns / 1e6);
+    if (rtt_ns == min_rtt_ns(schedule)) {
+        for (size_t i = 0; i < schedule->extra; i++)
+            schedule->packets[i].delayed |= !schedule->packets[i].train;
+        ab_log(&schedule->log, "the first echoes were delayed: RTT %.3f ms", (double)rtt_ns / 1e6);
     }
-    if (schedule->waits_again)
+    if (schedule->only_extra_missing)
         schedule->close_ns = stamp_ns;
 }
 
 /* How many packets this phase has still to send. */
-static uint64_t core_left(const struct ab_schedule *schedule)
+static uint64_t packets_left(const struct ab_schedule *schedule)
 {
     if (schedule->phase == AB_PINGS)
         return schedule->pings_left;
     return schedule->train_left + (uint64_t)schedule->trains_left * schedule->train_size;
 }
 
-/* Not in the middle of a train, whose gaps it would change, nor at the cost of one. */
-static bool core_may_ask(const struct ab_schedule *schedule)
+/* Neither within a train, whose gaps it would change, nor with the budget of one. */
+static bool extra_echo_allowed(const struct ab_schedule *schedule)
 {
     bool between = schedule->phase == AB_PINGS || schedule->train_left == 0 ||
                    schedule->train_left == schedule->train_size;
-    uint64_t left = core_left(schedule);
+    uint64_t left = packets_left(schedule);
     uint64_t left_bytes = left * (schedule->phase == AB_PINGS ? schedule->small_bytes : schedule->full_bytes);
 
     return between && schedule->count + left < schedule->capacity &&
@@ -373,60 +362,60 @@ static bool core_may_ask(const struct ab_schedule *schedule)
 }
 
 /*
- * Before the measurement ends: waits for the answer to the small echo that asked again, and sends another one if that
- * or its answer was lost. It takes no longer than those that were held up.
+ * Whether to wait, before the measurement ends, for the answer to the extra echo. If that echo or its answer is lost,
+ * sends another one.
  */
-static bool core_waits_again(struct ab_schedule *schedule, uint64_t now_ns, uint64_t rtt_ns)
+static bool waits_for_extra_echo(struct ab_schedule *schedule, uint64_t now_ns, uint64_t rtt_ns)
 {
-    const struct ab_packet *again = &schedule->packets[schedule->again];
-    uint64_t wait_ns = rtt_ns + PINGS_NS, last_ns = again->sent_ns + wait_ns;
+    const struct ab_packet *extra = &schedule->packets[schedule->extra];
+    uint64_t wait_ns = rtt_ns + PINGS_NS, last_ns = extra->sent_ns + wait_ns;
 
-    if (!schedule->again || again->received_ns != AUTOBUF_NS_UNSET || now_ns >= schedule->end_ns ||
-        core_near_enough(schedule, rtt_ns))
+    if (!schedule->extra || extra->received_ns != AUTOBUF_NS_UNSET || now_ns >= schedule->end_ns ||
+        bdp_is_below_range(schedule, rtt_ns))
         return false;
     if (now_ns >= last_ns) {
-        if (schedule->asked >= AGAIN_MOST || !core_may_ask(schedule))
+        if (schedule->extras_sent >= EXTRA_ECHOES_MAX || !extra_echo_allowed(schedule))
             return false;
-        schedule->ask_again = true;
+        schedule->extra_due = true;
         last_ns = now_ns + wait_ns;
     }
     schedule->close_ns = last_ns;
-    schedule->waits_again = true;
+    schedule->only_extra_missing = true;
     return true;
 }
 
-/* The replies of a phase have come, or will not come. Begins what follows, or ends the measurement. */
-static void core_decide(struct ab_schedule *schedule, uint64_t now_ns)
+/* All replies of a phase have come, or their time is over. Begins the next phase, or ends the measurement. */
+static void end_phase(struct ab_schedule *schedule, uint64_t now_ns)
 {
-    uint64_t rtt_ns = core_rtt_ns(schedule);
+    uint64_t rtt_ns = min_rtt_ns(schedule);
     bool begun = false;
 
-    if (schedule->phase == AB_PINGS && !schedule->again && !schedule->ask_again && schedule->received < PING_COUNT)
-        schedule->ask_again = core_held_up(schedule, PING_SPACING_NS); /* the others are lost: two have to do */
-    /* Send nothing that cannot be answered before the end. */
+    if (schedule->phase == AB_PINGS && !schedule->extra && !schedule->extra_due && schedule->received < PING_COUNT)
+        schedule->extra_due = echoes_are_bunched(schedule, PING_SPACING_NS); /* if others are lost: of two */
+    /* Send no train that cannot be answered before the deadline. */
     if (rtt_ns != AUTOBUF_NS_UNSET && now_ns < schedule->end_ns && rtt_ns < schedule->end_ns - now_ns &&
-        !core_knows_enough(schedule, rtt_ns))
-        begun = schedule->phase == AB_PINGS ? core_begin_first(schedule, now_ns)
-                                        : core_begin_next(schedule, now_ns);
-    if (!begun && !core_waits_again(schedule, now_ns, rtt_ns))
-        core_finish(schedule, now_ns);
+        !result_is_decided(schedule, rtt_ns))
+        begun = schedule->phase == AB_PINGS ? begin_first(schedule, now_ns)
+                                        : begin_next_phase(schedule, now_ns);
+    if (!begun && !waits_for_extra_echo(schedule, now_ns, rtt_ns))
+        finish_run(schedule, now_ns);
 }
 
-static void core_advance(struct ab_schedule *schedule, uint64_t now_ns)
+static void advance(struct ab_schedule *schedule, uint64_t now_ns)
 {
     if (schedule->phase == AB_DONE)
         return;
     if (now_ns >= schedule->end_ns ||
         (!schedule->received && now_ns >= schedule->start_ns + schedule->silence_ns))
-        core_finish(schedule, now_ns); /* even in the middle of a train, if the caller was late */
+        finish_run(schedule, now_ns); /* also within a train, if the caller was late */
     else if (now_ns >= schedule->close_ns)
-        core_decide(schedule, now_ns);
+        end_phase(schedule, now_ns);
 }
 
-/* All of this phase has been sent: wait in proportion to the round-trip time. */
-static void core_sent_all(struct ab_schedule *schedule, uint64_t now_ns)
+/* All packets of this phase were sent: wait in proportion to the RTT. */
+static void phase_sent(struct ab_schedule *schedule, uint64_t now_ns)
 {
-    uint64_t rtt_ns = core_rtt_ns(schedule);
+    uint64_t rtt_ns = min_rtt_ns(schedule);
 
     schedule->next_ns = AUTOBUF_NS_UNSET;
     schedule->close_ns = rtt_ns == AUTOBUF_NS_UNSET
@@ -434,7 +423,7 @@ static void core_sent_all(struct ab_schedule *schedule, uint64_t now_ns)
                          : now_ns + rtt_ns + ab_max(rtt_ns / 2, REPLIES_NS);
 }
 
-static int core_emit(struct ab_schedule *schedule, uint64_t now_ns, uint8_t *buf, size_t cap, uint32_t train)
+static int emit(struct ab_schedule *schedule, uint64_t now_ns, uint8_t *buf, size_t cap, uint32_t train)
 {
     uint32_t bytes = train ? schedule->full_bytes : schedule->small_bytes;
     size_t len = bytes - ip_header_bytes(schedule);
@@ -448,18 +437,18 @@ static int core_emit(struct ab_schedule *schedule, uint64_t now_ns, uint8_t *buf
     return (int)len;
 }
 
-/* Whether the first train is sent without waiting for answers to the small echoes. */
-static bool core_hurries(const struct ab_schedule *schedule)
+/* Whether to send the first train before the small echoes are answered. */
+static bool skips_waiting_for_echoes(const struct ab_schedule *schedule)
 {
-    uint64_t rtt_ns = core_rtt_ns(schedule);
+    uint64_t rtt_ns = min_rtt_ns(schedule);
 
     return schedule->bdp_low_bytes &&
-           (rtt_ns == AUTOBUF_NS_UNSET || !core_near_enough(schedule, rtt_ns));
+           (rtt_ns == AUTOBUF_NS_UNSET || !bdp_is_below_range(schedule, rtt_ns));
 }
 
-static int core_next_ping(struct ab_schedule *schedule, uint64_t now_ns, uint8_t *buf, size_t cap)
+static int next_ping(struct ab_schedule *schedule, uint64_t now_ns, uint8_t *buf, size_t cap)
 {
-    int len = core_emit(schedule, now_ns, buf, cap, 0);
+    int len = emit(schedule, now_ns, buf, cap, 0);
 
     if (len < 0)
         return len;
@@ -467,7 +456,7 @@ static int core_next_ping(struct ab_schedule *schedule, uint64_t now_ns, uint8_t
         schedule->pings_left--;
     if (schedule->pings_left > 0)
         schedule->next_ns = now_ns + PING_SPACING_NS;
-    else if (core_hurries(schedule) && core_begin_first(schedule, now_ns))
+    else if (skips_waiting_for_echoes(schedule) && begin_first(schedule, now_ns))
         return len;
     else if (schedule->received || schedule->cost_bytes + schedule->small_bytes > schedule->budget_bytes)
         schedule->next_ns = AUTOBUF_NS_UNSET;
@@ -476,15 +465,15 @@ static int core_next_ping(struct ab_schedule *schedule, uint64_t now_ns, uint8_t
     return len;
 }
 
-static int core_ask_again(struct ab_schedule *schedule, uint64_t now_ns, uint8_t *buf, size_t cap)
+static int next_extra_echo(struct ab_schedule *schedule, uint64_t now_ns, uint8_t *buf, size_t cap)
 {
-    int len = core_emit(schedule, now_ns, buf, cap, 0);
+    int len = emit(schedule, now_ns, buf, cap, 0);
 
     if (len < 0)
         return len;
-    schedule->again = schedule->count - 1;
-    schedule->asked++;
-    schedule->ask_again = false;
+    schedule->extra = schedule->count - 1;
+    schedule->extras_sent++;
+    schedule->extra_due = false;
     return len;
 }
 
@@ -492,16 +481,16 @@ int ab_schedule_next(struct ab_schedule *schedule, uint64_t now_ns, uint8_t *buf
 {
     int len;
 
-    core_advance(schedule, now_ns);
+    advance(schedule, now_ns);
     if (schedule->phase == AB_DONE)
         return -ETIME;
-    if (schedule->ask_again && now_ns >= schedule->last_ns && core_may_ask(schedule)) /* a clock may run backwards */
-        return core_ask_again(schedule, now_ns, buf, cap);
+    if (schedule->extra_due && now_ns >= schedule->last_ns && extra_echo_allowed(schedule))
+        return next_extra_echo(schedule, now_ns, buf, cap);
     if (now_ns < schedule->next_ns || schedule->count == schedule->capacity)
         return 0;
     if (schedule->phase == AB_PINGS)
-        return core_next_ping(schedule, now_ns, buf, cap);
-    len = core_emit(schedule, now_ns, buf, cap, schedule->trains);
+        return next_ping(schedule, now_ns, buf, cap);
+    len = emit(schedule, now_ns, buf, cap, schedule->trains);
     if (len < 0 || --schedule->train_left > 0)
         return len;
     if (schedule->trains_left > 0) {
@@ -510,7 +499,7 @@ int ab_schedule_next(struct ab_schedule *schedule, uint64_t now_ns, uint8_t *buf
         schedule->train_left = schedule->train_size;
         schedule->next_ns = now_ns + schedule->spacing_ns;
     } else {
-        core_sent_all(schedule, now_ns);
+        phase_sent(schedule, now_ns);
     }
     return len;
 }
@@ -519,24 +508,24 @@ uint64_t ab_schedule_deadline_ns(const struct ab_schedule *schedule)
 {
     if (schedule->phase == AB_DONE)
         return 0;
-    if (schedule->ask_again && core_may_ask(schedule))
-        return ab_min(schedule->end_ns, schedule->last_ns); /* the answer that made it ask */
+    if (schedule->extra_due && extra_echo_allowed(schedule))
+        return ab_min(schedule->end_ns, schedule->last_ns); /* last_ns: the answer that showed the bunching */
     return ab_min(schedule->end_ns, ab_min(schedule->next_ns, schedule->close_ns));
 }
 
 /* A small echo was answered: sets when the measurement ends, and how long to wait for the other answers. */
-static void core_ping_answered(struct ab_schedule *schedule, size_t index, uint64_t stamp_ns)
+static void ping_answered(struct ab_schedule *schedule, size_t index, uint64_t stamp_ns)
 {
-    uint64_t rtt_ns = core_rtt_ns(schedule);
+    uint64_t rtt_ns = min_rtt_ns(schedule);
     size_t outstanding = 0;
 
     schedule->end_ns = ab_min(schedule->end_ns, schedule->start_ns + END_NS + END_ROUND_TRIPS * rtt_ns);
-    if (!schedule->again && !schedule->ask_again)
-        schedule->ask_again = core_held_up(schedule, MOST_PINGS_NS);
-    else if (schedule->again == index && index)
-        core_answered_again(schedule, stamp_ns);
+    if (!schedule->extra && !schedule->extra_due)
+        schedule->extra_due = echoes_are_bunched(schedule, MOST_PINGS_NS);
+    else if (schedule->extra == index && index)
+        extra_echo_answered(schedule, stamp_ns);
     else
-        outstanding = schedule->again != 0;
+        outstanding = schedule->extra != 0;
     if (schedule->phase != AB_PINGS) {
         if (schedule->received == 1 && schedule->next_ns == AUTOBUF_NS_UNSET)
             schedule->close_ns = stamp_ns + ab_max(rtt_ns / 2, REPLIES_NS);
@@ -551,20 +540,20 @@ static void core_ping_answered(struct ab_schedule *schedule, size_t index, uint6
         schedule->close_ns = stamp_ns;
 }
 
-/* A packet of a train was answered: the rest comes within a few gaps, unless it was lost. */
-static void core_train_answered(struct ab_schedule *schedule, uint64_t stamp_ns)
+/* A packet of a train was answered: the others arrive within a few gaps unless they are lost. */
+static void train_answered(struct ab_schedule *schedule, uint64_t stamp_ns)
 {
     uint64_t begin_ns = schedule->packets[schedule->phase_begin].sent_ns;
     uint64_t gap_ns = schedule->last_ns > begin_ns && stamp_ns > schedule->last_ns
                           ? stamp_ns - schedule->last_ns
                           : 0;
-    uint64_t wait_ns = ab_max(core_rtt_ns(schedule) / 4, TRAIN_REPLIES_NS);
+    uint64_t wait_ns = ab_max(min_rtt_ns(schedule) / 4, TRAIN_REPLIES_NS);
     uint32_t reach;
     size_t replies;
 
     if (schedule->next_ns != AUTOBUF_NS_UNSET)
-        return; /* more packets are to be sent, and sending them sets the time */
-    if (core_phase_missing(schedule, &replies, &reach) == 0)
+        return; /* phase_sent() will set close_ns */
+    if (count_missing(schedule, &replies, &reach) == 0)
         schedule->close_ns = stamp_ns;
     else
         schedule->close_ns = ab_max(stamp_ns + wait_ns + LATE_GAPS * gap_ns + schedule->spacing_ns,
@@ -586,9 +575,9 @@ bool ab_schedule_reply(struct ab_schedule *schedule, uint64_t stamp_ns, const ui
     packet->received_ns = ab_min(ab_max(stamp_ns, packet->sent_ns), AUTOBUF_NS_UNSET - 1);
     schedule->received++;
     if (!packet->train)
-        core_ping_answered(schedule, sequence, packet->received_ns);
+        ping_answered(schedule, sequence, packet->received_ns);
     else if (sequence >= schedule->phase_begin && schedule->phase != AB_PINGS)
-        core_train_answered(schedule, packet->received_ns);
+        train_answered(schedule, packet->received_ns);
     schedule->last_ns = packet->received_ns;
     return true;
 }
@@ -621,12 +610,12 @@ void ab_schedule_mtu(struct ab_schedule *schedule, uint32_t packet_bytes)
     schedule->full_bytes = packet_bytes;
     schedule->shrunk |= schedule->count > 0;
     if (schedule->phase != AB_PINGS && schedule->phase != AB_DONE)
-        core_begin_first(schedule, schedule->last_ns);
+        begin_first(schedule, schedule->last_ns);
 }
 
 /*
- * Once packets have become smaller, the rate may be too low, and somebody may have forged the error to cause that.
- * So it becomes a lower bound: no pace is derived from it, and no buffer is made smaller because of it.
+ * Smaller packets may show too low a rate, and the ICMP error may be forged. So the rate becomes a lower bound: no
+ * pacing rate is derived from it, and no buffer is made smaller because of it.
  */
 int ab_schedule_result(const struct ab_schedule *schedule, struct autobuf_path *path)
 {

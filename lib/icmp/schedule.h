@@ -1,23 +1,22 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * The measurement without its socket: which echo to send next, what a reply means, when the measurement is over.
- * Pure: takes bytes and times, gives bytes and times. autobuf_probe_*() is a shell around it.
+ * Pure. autobuf_probe_*() adds the socket.
  *
- *   pings    Five small echoes, 2 ms apart, give the round-trip time. Until one is answered, one more is sent every
- *            200 ms. Without any answer the measurement ends after 1 s, or sooner if the caller asked for that.
- *   again    If the small echoes come back in a bunch, something held them up: address resolution, a radio that had to
- *            wake up. Then one more, whose time is the path's; if it is lost, up to two others at the end.
+ *   pings    Five small echoes, 2 ms apart, give the RTT. Until one is answered, one more is sent every 200 ms.
+ *            Without any answer the measurement ends after 1 s, or sooner if the caller asked for that.
+ *   extra    If the small echoes come back in a bunch, address resolution or a waking radio delayed them. Then one
+ *            more echo shows the RTT; if it is lost, up to two others at the end.
  *   first    One train of 10 packets gives a rough rate, for 15 KB.
- *   second   One train of what is left of 64 KB, 32 packets. On paths up to 200 Mbit/s it lasts 2 ms.
+ *   second   One train of the rest of 64 KB, 32 packets. On paths up to 200 Mbit/s it lasts 2 ms.
  *   last     On faster paths: up to three trains of about 2.5 ms each, pipelined, within 1 MB. If jitter or batches
  *            tear trains apart: one long train instead.
  *   rest     After that long train: a second one, or as many as fit if a short queue cut the first.
  *
- * If only products between two bounds are of interest, the first train is sent right after the small echoes, and
- * the measurement ends as soon as it knows enough: usually after one round trip.
+ * If only BDPs between two bounds matter, the first train is sent right after the small echoes, and the measurement
+ * ends once the BDP is certainly outside them: usually after one round trip.
  *
- * If the end of a train was lost, it met a short queue. The next trains are no longer than what got through, and
- * there are more of them.
+ * If a queue dropped the end of a train, the next trains are only as long as what came through, and there are more.
  */
 #ifndef AB_SCHEDULE_H
 #define AB_SCHEDULE_H
@@ -44,29 +43,29 @@ struct ab_schedule {
     uint32_t train_size;  /* packets of a train of this phase */
     uint32_t train_left;  /* still to be sent of the current one */
     uint32_t trains_left; /* further ones in this phase */
-    uint32_t burst_max;   /* longest train, in packets: what a queue was seen to take, or a buffer holds */
-    bool cut;             /* a short queue was seen */
-    bool ask_again;       /* another small echo is to be sent: something held up the first ones */
-    bool waits_again;     /* nothing else is waited for than its answer */
-    size_t again;         /* its place in packets, the newest one's; 0: it was not sent */
-    uint32_t asked;       /* how often */
-    bool shrunk;          /* an error made packets smaller during the run */
+    uint32_t burst_max;   /* longest train, in packets, that a queue took, or that the receive buffer holds */
+    bool short_queue;     /* a queue dropped the end of a train */
+    bool extra_due;       /* an extra small echo is to be sent, because the first ones came in a bunch */
+    bool only_extra_missing; /* every other reply has come, or its time is over */
+    size_t extra;         /* index in packets of the newest extra echo; 0: none was sent */
+    uint32_t extras_sent;
+    bool shrunk;          /* an ICMP error made packets smaller during the run */
     uint32_t received;
     size_t phase_begin;   /* first packet of this phase */
     uint64_t cost_bytes;
-    uint64_t bdp_low_bytes;  /* products of interest; 0: all are */
+    uint64_t bdp_low_bytes;  /* the range of BDPs that matter; 0: all */
     uint64_t bdp_high_bytes;
-    uint64_t silence_ns;  /* without any answer the measurement ends after this time */
+    uint64_t silence_ns;  /* without any reply the measurement ends after this time */
     uint64_t start_ns;
-    uint64_t end_ns;      /* nothing is sent from here on */
+    uint64_t end_ns;      /* the deadline: nothing is sent later */
     uint64_t next_ns;     /* earliest time of the next packet */
     uint64_t spacing_ns;  /* between trains of this phase */
-    uint64_t close_ns;    /* when waiting for this phase's replies ends */
-    uint64_t last_ns;     /* newest reply's time */
+    uint64_t close_ns;    /* until when to wait for this phase's replies */
+    uint64_t last_ns;     /* when the newest reply came */
     uint64_t finished_ns;
 };
 
-/* How many packets a measurement with these options needs room for. */
+/* How many packets a measurement with these options sends at most. */
 size_t ab_schedule_capacity(const struct autobuf_probe_options *options);
 
 /* Begins at now_ns. packets and scratch have room for capacity each. -EINVAL: options. */
@@ -80,16 +79,16 @@ uint64_t ab_schedule_deadline_ns(const struct ab_schedule *schedule);
 int ab_schedule_result(const struct ab_schedule *schedule, struct autobuf_path *path);
 void ab_schedule_mtu(struct ab_schedule *schedule, uint32_t packet_bytes);
 
-/* As autobuf_probe_reply(). Returns true if the reply belongs to this run, and counts. */
+/* As autobuf_probe_reply(). Returns whether the reply belongs to this run and is new. */
 bool ab_schedule_reply(struct ab_schedule *schedule, uint64_t stamp_ns, const uint8_t *buf, size_t len);
 
-/* Whether an error quotes a packet of this run, as far as len bytes of the ICMP message can show. */
+/* Whether an ICMP error quotes a packet of this run. */
 bool ab_schedule_quoted(const struct ab_schedule *schedule, const uint8_t *quoted, size_t len);
 
-/* Sets when packet index was really sent: the shell knows it more exactly than next() could. */
+/* Sets when packet index was really sent, which ab_schedule_next() cannot know. */
 void ab_schedule_sent(struct ab_schedule *schedule, size_t index, uint64_t sent_ns);
 
-/* Takes back the packets from index on: next() built them, but they could not be sent. */
+/* Takes back the packets from index on, which were built but not sent. */
 void ab_schedule_unsend(struct ab_schedule *schedule, size_t index);
 
 #endif

@@ -6,7 +6,7 @@
 #define GAPS 100
 #define MBIT 1000000ULL
 
-/* So many of 100 gaps read other rates than the rest, which read 100 Mbit/s. */
+/* Of 100 gaps these read other rates, all others 100 Mbit/s. */
 static void gaps_of(uint64_t *gaps, unsigned groups, uint64_t groups_mbit, unsigned batches)
 {
     for (unsigned i = 0; i < GAPS; i++)
@@ -18,7 +18,7 @@ static void gaps_of(uint64_t *gaps, unsigned groups, uint64_t groups_mbit, unsig
 }
 
 /* The rate that was chosen is 100 Mbit/s, and so are both ends of its interval. */
-static void why(void **state)
+static void what_makes_a_rate_unsure(void **state)
 {
     static const struct {
         const char *name;
@@ -39,7 +39,7 @@ static void why(void **state)
         {"a bound", AB_KIND_PADDED, 70, 0, 0, 0, 0, false, AUTOBUF_UNSURE_NOT, 100000, 100000},
         {"pauses", AB_KIND_WINDOWS, 82, 100, 0, 0, 0, false, AUTOBUF_UNSURE_PAUSES, 82000, 100000},
         {"short pauses", AB_KIND_WINDOWS, 85, 100, 0, 0, 0, false, AUTOBUF_UNSURE_NOT, 100000, 100000},
-        {"one long gap in all windows of a short train", AB_KIND_WINDOWS, 122, 100, 0, 0, 0, false, AUTOBUF_UNSURE_JITTER, 80000,
+        {"one long gap in all windows", AB_KIND_WINDOWS, 122, 100, 0, 0, 0, false, AUTOBUF_UNSURE_JITTER, 80000,
          125000},
         {"a very long one", AB_KIND_WINDOWS, 236, 100, 0, 0, 0, false, AUTOBUF_UNSURE_JITTER, 80000, 236000},
         {"a gap that is not so long", AB_KIND_WINDOWS, 119, 100, 0, 0, 0, false, AUTOBUF_UNSURE_NOT, 100000, 100000},
@@ -75,8 +75,7 @@ static void why(void **state)
     }
 }
 
-/* Few gaps, or few that agree. */
-static void little_evidence(void **state)
+static void few_gaps_or_little_agreement(void **state)
 {
     static const struct {
         const char *name;
@@ -121,8 +120,8 @@ static void without_gaps(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(why),
-        cmocka_unit_test(little_evidence),
+        cmocka_unit_test(what_makes_a_rate_unsure),
+        cmocka_unit_test(few_gaps_or_little_agreement),
         cmocka_unit_test(without_gaps),
     };
 

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The rate that the estimator finds in recorded trains (tests/traces) and in trains that are made here. Each made
- * train lies just below or just above what a constant allows. tests/mutate shows that a test fails when a constant
- * is halved and when it is doubled.
+ * The rate that the estimator finds in recorded trains (tests/traces) and in trains that are made here. Each of those
+ * is just below or just above what a constant allows. A test fails when a constant is halved, and one when it is
+ * doubled (tests/mutate).
  */
 #include "unit.h"
 
@@ -27,7 +27,7 @@ static size_t count;
 static uint64_t clock_ns;
 static uint32_t train;
 
-/* The time of a full packet at a rate. */
+/* The serialisation time of a full packet. */
 static uint64_t gap_of(double mbit)
 {
     return (uint64_t)(FULL * 8000 / mbit);
@@ -50,7 +50,6 @@ static void begin_train(void)
     packets[count++] = (struct ab_packet){clock_ns, clock_ns, FULL, ++train, false, false};
 }
 
-/* More packets of the train, each so long after the one before. */
 static void add(size_t more, uint64_t gap_ns)
 {
     while (more-- > 0) {
@@ -62,14 +61,13 @@ static void add(size_t more, uint64_t gap_ns)
     }
 }
 
-/* A train that only one rate makes. */
 static void add_train(size_t gaps, uint64_t gap_ns)
 {
     begin_train();
     add(gaps, gap_ns);
 }
 
-/* Trains, each of another rate: below and above the middle by 10% more each. None agrees with another. */
+/* Trains whose rates differ from the middle by 10%, 20% and so on, so that none agrees with another. */
 static void add_scattered(size_t trains, size_t gaps, uint64_t middle_ns)
 {
     double above = 1.1, below = 1 / 1.1;
@@ -146,7 +144,7 @@ static void recorded_trains(void **state)
     static const struct {
         const char *name;
         unsigned kind;
-        double percent; /* off the truth, at most */
+        double percent; /* largest error */
         bool at_least;
     } rows[] = {
         {"clean-10", AB_KIND_WINDOWS, 0.5, false},
@@ -181,7 +179,7 @@ static void recorded_trains(void **state)
 
 /* ---- windows ---- */
 
-/* So many trains of one rate, and so many of which none agrees with another. */
+/* Trains of one rate, and trains of which none agrees with another. */
 static void add_shares(size_t same, size_t scattered, size_t gaps, uint64_t gap_ns)
 {
     begin();
@@ -222,7 +220,7 @@ static void most_windows_have_to_agree(void **state)
     }
 }
 
-/* Of a train that nothing disturbs the widest windows count: half of it. */
+/* In an undisturbed train the widest windows count: half of the train. */
 static void undisturbed_windows_are_wide(void **state)
 {
     struct ab_rate rate;
@@ -237,7 +235,6 @@ static void undisturbed_windows_are_wide(void **state)
     assert_true(rate.sure && !rate.torn && !rate.at_least);
 }
 
-/* Of windows those agree that are within 2% of their mode. */
 static void windows_that_differ_by_more_do_not_agree(void **state)
 {
     static const struct {
@@ -254,7 +251,6 @@ static void windows_that_differ_by_more_do_not_agree(void **state)
     }
 }
 
-/* A tenth of the readings is below the low bound, a tenth above the high one. */
 static void bounds_leave_out_a_tenth(void **state)
 {
     struct ab_rate rate;
@@ -271,7 +267,7 @@ static void bounds_leave_out_a_tenth(void **state)
     assert_true(is_about(rate.high_bit_per_s, mbit_of(194 * US), 0.3));
 }
 
-/* A host that stalls, each time longer, with so many packets at 1 Gbit/s between two stalls. */
+/* A host that stalls, each time longer, with length packets at 1 Gbit/s between two stalls. */
 static void add_stalls(size_t stalls, size_t length)
 {
     uint64_t stall_ns = 30 * US * length / 2;
@@ -284,7 +280,7 @@ static void add_stalls(size_t stalls, size_t length)
     }
 }
 
-/* Stalls disturb wide windows; those between them tell the rate, but none that is shorter than a batch. */
+/* Stalls stretch wide windows. Windows between stalls show the rate if they are longer than a batch. */
 static void narrow_windows_are_read_between_stalls(void **state)
 {
     struct ab_rate rate;
@@ -301,7 +297,7 @@ static void narrow_windows_are_read_between_stalls(void **state)
 
 /* ---- the cluster of single gaps ---- */
 
-/* One train of periods: fast gaps, slow ones such that the mean is a given one. */
+/* One train of periods: fast gaps, then slow ones that make the mean. */
 static void add_periods(size_t periods, size_t fast, uint64_t fast_ns, size_t slow, uint64_t mean_ns)
 {
     uint64_t slow_ns = (mean_ns * (fast + slow) - fast * fast_ns) / slow;
@@ -341,7 +337,7 @@ static void cross_traffic_leaves_a_cluster_of_gaps(void **state)
     }
 }
 
-/* Trains of one gap rate each: so many of one, the others from half of it downwards. */
+/* Trains with one rate each: same of one rate, the others of half of it and less. */
 static void add_cluster(size_t faster, size_t same, size_t slower, uint64_t gap_ns, unsigned spread_permille)
 {
     begin();
@@ -392,7 +388,7 @@ static void what_makes_a_cluster(void **state)
 
 /* ---- trains shorter than a batch ---- */
 
-/* Of gaps half are as they should be, a quarter is so much longer, a quarter far longer. */
+/* Half of the gaps as given, a quarter longer by percent, a quarter far longer. */
 static uint64_t uneven(uint64_t gap_ns, size_t number, unsigned percent)
 {
     static const unsigned shares[] = {0, 1, 0, 2};
@@ -402,7 +398,7 @@ static uint64_t uneven(uint64_t gap_ns, size_t number, unsigned percent)
     return gap_ns + gap_ns * (shares[number % 4] == 1 ? percent : 40) / 100;
 }
 
-static void short_trains_tell_a_bound(void **state)
+static void short_trains_give_a_lower_bound(void **state)
 {
     static const struct {
         const char *name;
@@ -463,8 +459,8 @@ static void three_gaps_are_needed(void **state)
     assert_true(is_about(rate_of_all().rate_bit_per_s, mbit_of(400 * US), 0.1));
 }
 
-/* Packets that come as fast as they were sent tell of this host. */
-static void a_slow_sender_tells_a_bound(void **state)
+/* Packets that arrive as fast as they were sent show the speed of this host. */
+static void a_slow_sender_gives_a_lower_bound(void **state)
 {
     static const struct {
         uint64_t sent_us, received_us;
@@ -488,8 +484,7 @@ static void a_slow_sender_tells_a_bound(void **state)
 
 /* ---- batches, and the slope ---- */
 
-/* Only the first of a batch begins a window. */
-static void what_came_right_behind_begins_no_window(void **state)
+static void only_the_first_of_a_batch_begins_a_window(void **state)
 {
     static const struct {
         const char *name;
@@ -504,7 +499,7 @@ static void what_came_right_behind_begins_no_window(void **state)
     }
 }
 
-/* Jitter: arrivals anywhere around the line of a rate, in their order. */
+/* Jitter: arrivals around the line of a rate, in order. */
 static void add_torn(size_t more, uint64_t gap_ns, uint64_t *seed)
 {
     for (size_t i = 0; i < more; i++)
@@ -546,7 +541,7 @@ static void the_slope_leaves_out_what_was_bunched(void **state)
     assert_true(is_about(ab_slope_of(packets, count), 100, 0.5));
 }
 
-/* Behind what a full queue dropped, packets come as the sender sends them. One that is lost is no full queue. */
+/* Behind an overflow packets arrive as the sender sends them. One lost packet is no overflow. */
 static void the_slope_ends_where_a_queue_overflowed(void **state)
 {
     (void)state;
@@ -571,20 +566,20 @@ static struct ab_rate rate_of_stream(size_t newest, uint64_t pace, bool paced, s
     struct ab_rate rate;
 
     for (size_t i = 0; i < count; i++)
-        packets[i].sent_ns = 0; /* of a peer nothing is known of its sending */
+        packets[i].sent_ns = 0; /* unknown at a receiver */
     *unpaced = 0;
     ab_estimate_stream(packets, count, newest, unpaced, pace, paced, scratch, &rate);
     return rate;
 }
 
-/* A sender that is paced at a rate lets bursts go: within, gaps are the path's. */
+/* A paced sender sends bursts, within which the path makes the gaps. */
 static void a_paced_sender(void **state)
 {
     static const struct {
         const char *name;
         size_t bursts, fast, slow; /* gaps */
         double path_mbit, pace_mbit;
-        unsigned uneven_percent, merged; /* arrivals that were several packets, of a hundred */
+        unsigned uneven_percent, merged; /* of 100 arrivals */
         unsigned kind;
         bool sure;
     } rows[] = {
@@ -633,15 +628,14 @@ static void a_paced_sender(void **state)
         CHECK_EQUAL(rows[i].name, unpaced, count);
         CHECK(rows[i].name, rate.at_least ? (double)rate.rate_bit_per_s <= rows[i].path_mbit * 1e6
                                           : is_about(rate.rate_bit_per_s, rows[i].path_mbit, 6));
-        /* A mode lies anywhere among the gaps that agree, and the path's rate on either side of it. */
         CHECK(rows[i].name, rate.at_least || 100 * rate.low_bit_per_s <= 95 * rate.rate_bit_per_s);
         CHECK(rows[i].name, rate.at_least || 100 * rate.high_bit_per_s >= 105 * rate.rate_bit_per_s);
         CHECK(rows[i].name, rate.at_least || 100 * rate.high_bit_per_s <= 120 * rate.low_bit_per_s);
     }
 }
 
-/* A pace that nobody keeps is no reason to doubt; a train that comes at it is. */
-static void a_pace_that_is_only_computed(void **state)
+/* Only a train that comes near the computed pace counts as paced. */
+static void a_pace_that_is_computed_but_not_applied(void **state)
 {
     static const struct {
         double train_mbit;
@@ -662,8 +656,8 @@ static void a_pace_that_is_only_computed(void **state)
     }
 }
 
-/* A host that stops lets a train go at once. */
-static void one_train_does_not_speak_for_all(void **state)
+/* A host that stalls releases a train at once. */
+static void one_fast_train_is_replaced_by_the_median(void **state)
 {
     static const struct {
         const char *name;
@@ -693,7 +687,7 @@ static void one_train_does_not_speak_for_all(void **state)
     }
 }
 
-static void it_is_the_median_train_that_counts(void **state)
+static void the_median_train_counts(void **state)
 {
     static const struct {
         size_t trains;
@@ -713,13 +707,12 @@ static void it_is_the_median_train_that_counts(void **state)
     }
 }
 
-/* Every kind says why, in words that end a line of a log. */
-/* What may still be on its way is not lost, and a small echo is no packet of a train. */
+/* Packets at the end may be in flight, so they are not lost. Small echoes are no packets of a train. */
 static void loss_is_counted_up_to_the_last_answer(void **state)
 {
     static const struct {
         const char *name;
-        unsigned every, tail; /* lost: each so-manieth packet, and so many at the end */
+        unsigned every, tail; /* lost: one of every packets, and tail at the end */
         uint32_t permille;
     } rows[] = {
         {"none", 0, 0, 0}, {"one in ten", 10, 0, 100}, {"none but a tail", 0, 12, 0}, {"both", 10, 13, 103},
@@ -768,17 +761,17 @@ int main(void)
         cmocka_unit_test(narrow_windows_are_read_between_stalls),
         cmocka_unit_test(cross_traffic_leaves_a_cluster_of_gaps),
         cmocka_unit_test(what_makes_a_cluster),
-        cmocka_unit_test(short_trains_tell_a_bound),
+        cmocka_unit_test(short_trains_give_a_lower_bound),
         cmocka_unit_test(three_gaps_are_needed),
-        cmocka_unit_test(a_slow_sender_tells_a_bound),
-        cmocka_unit_test(what_came_right_behind_begins_no_window),
+        cmocka_unit_test(a_slow_sender_gives_a_lower_bound),
+        cmocka_unit_test(only_the_first_of_a_batch_begins_a_window),
         cmocka_unit_test(torn_trains_have_a_slope),
         cmocka_unit_test(the_slope_leaves_out_what_was_bunched),
         cmocka_unit_test(the_slope_ends_where_a_queue_overflowed),
         cmocka_unit_test(a_paced_sender),
-        cmocka_unit_test(a_pace_that_is_only_computed),
-        cmocka_unit_test(one_train_does_not_speak_for_all),
-        cmocka_unit_test(it_is_the_median_train_that_counts),
+        cmocka_unit_test(a_pace_that_is_computed_but_not_applied),
+        cmocka_unit_test(one_fast_train_is_replaced_by_the_median),
+        cmocka_unit_test(the_median_train_counts),
         cmocka_unit_test(loss_is_counted_up_to_the_last_answer),
         cmocka_unit_test(every_kind_says_why),
     };

@@ -50,7 +50,7 @@ static void sort_takes_any_order(void **state)
     }
 }
 
-/* Ascending values, and between what the mode must lie. */
+/* Ascending values, and the bounds of their mode. */
 static const struct mode_row {
     const char *name;
     size_t count;
@@ -94,7 +94,7 @@ static void mode_of_known_samples(void **state)
     }
 }
 
-/* A tie has to fall on a value that was read, not between two clusters. */
+/* A tie gives one of the values, none between two clusters. */
 static void mode_of_ties_is_a_cluster(void **state)
 {
     const uint64_t two[] = {10, 10, 10, 90, 90, 90}, four[] = {1, 1, 5, 5};
@@ -106,7 +106,7 @@ static void mode_of_ties_is_a_cluster(void **state)
     assert_true(mode == 1 || mode == 5);
 }
 
-/* More than half of the values close together, the rest anywhere: the mode is among the former. */
+/* If more than half of the values are close together, the mode is among them. */
 static void mode_withstands_outliers(void **state)
 {
     uint64_t seed = 0xabcdef;
@@ -187,7 +187,7 @@ static void counts_near_a_center(void **state)
                     rows[i].near);
 }
 
-/* A part of a small center is a fraction, which must not be cut before it is compared. */
+/* A part of a small center is a fraction, which is not rounded down. */
 static void counts_near_a_small_center(void **state)
 {
     static const uint64_t values[] = {900, 999, 1100};

@@ -116,7 +116,7 @@ static void measures_ipv6(void **state)
     check_loopback(&loopback6, sizeof loopback6);
 }
 
-static void ipv4_in_ipv6_dress_is_ipv4(void **state)
+static void a_mapped_ipv4_address_is_ipv4(void **state)
 {
     struct sockaddr_in6 mapped = {
         .sin6_family = AF_INET6,
@@ -222,7 +222,7 @@ static void a_short_path_struct_is_not_overrun(void **state)
 
 #define BUDGET_BYTES 16000U
 #define SMALL_BYTES 44U
-#define OLD_MOST 8U /* errors about earlier packets in a row, after which the packets are taken to be too large */
+#define OLD_ERRORS_MAX 8U /* after more errors in a row about earlier packets, the packets count as too large */
 
 /* What sendmmsg() of this program does before packets of a train leave, and what has left. */
 static struct wire {
@@ -348,7 +348,7 @@ static void make_network_or_skip(bool ping)
     assert_int_equal(fclose(groups), 0);
 }
 
-/* A send reports an error about an earlier packet, and nothing was sent: the packets of the train have to leave all the same. */
+/* If a send fails with an error about an earlier packet, the packets of the train are sent again. */
 static void no_packet_of_a_train_is_left_out(void **state)
 {
     static const struct {
@@ -357,18 +357,18 @@ static void no_packet_of_a_train_is_left_out(void **state)
         unsigned errors;
         int mtu_bytes;
         size_t bytes;    /* of the last message, */
-        unsigned trains, packets; /* that have begun, and left: the budget is for one train, or 15 packets of 1000 bytes */
+        unsigned trains, packets; /* the budget is for one train, or 15 packets of 1000 bytes */
     } rows[] = {
         {"raw", false, 0, 0, 1480, 1, 10},
         {"raw: an old error", false, 1, 0, 1480, 1, 10},
-        {"raw: some", false, OLD_MOST, 0, 1480, 1, 10},
-        {"raw: too many", false, OLD_MOST + 1, 0, 1260, 2, 10},
+        {"raw: some", false, OLD_ERRORS_MAX, 0, 1480, 1, 10},
+        {"raw: too many", false, OLD_ERRORS_MAX + 1, 0, 1260, 2, 10},
         {"raw: the packets are too large", false, 0, 1000, 980, 3, 15},
         {"raw: and an old error", false, 1, 1000, 980, 3, 15},
         {"ping", true, 0, 0, 1480, 1, 10},
         {"ping: an old error", true, 1, 0, 1480, 1, 10},
-        {"ping: some", true, OLD_MOST, 0, 1480, 1, 10},
-        {"ping: too many", true, OLD_MOST + 1, 0, 1260, 2, 10},
+        {"ping: some", true, OLD_ERRORS_MAX, 0, 1480, 1, 10},
+        {"ping: too many", true, OLD_ERRORS_MAX + 1, 0, 1260, 2, 10},
         {"ping: the packets are too large", true, 0, 1000, 980, 3, 15},
     };
     struct autobuf_probe_options options = AUTOBUF_PROBE_OPTIONS_INIT;
@@ -385,10 +385,10 @@ static void no_packet_of_a_train_is_left_out(void **state)
         assert_int_equal(autobuf_probe_open(&probe, (const void *)&loopback4, sizeof loopback4, &options), 0);
         result = step_to_the_end(probe);
         assert_int_equal(autobuf_probe_progress(probe, &progress), 0);
-        if (result != 1 || wire.packets != rows[i].packets || wire.bytes != rows[i].bytes || progress.trains != rows[i].trains ||
-            wire.errors || wire.refused != rows[i].errors + (rows[i].mtu_bytes ? 1 : 0))
-            fail_msg("%s: %u packets, the last of %zu bytes, in %u trains, %u calls refused", rows[i].name, wire.packets,
-                     wire.bytes, progress.trains, wire.refused);
+        if (result != 1 || wire.packets != rows[i].packets || wire.bytes != rows[i].bytes ||
+            progress.trains != rows[i].trains || wire.errors || wire.refused != rows[i].errors + (rows[i].mtu_bytes ? 1 : 0))
+            fail_msg("%s: %u packets, the last of %zu bytes, in %u trains, %u calls refused", rows[i].name,
+                     wire.packets, wire.bytes, progress.trains, wire.refused);
         wire.on = false;
         autobuf_probe_close(probe);
         close(wire.raw);
@@ -412,7 +412,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(measures_ipv4),
         cmocka_unit_test(measures_ipv6),
-        cmocka_unit_test(ipv4_in_ipv6_dress_is_ipv4),
+        cmocka_unit_test(a_mapped_ipv4_address_is_ipv4),
         cmocka_unit_test(a_forked_child_has_no_handle),
         cmocka_unit_test(a_forked_child_closes_what_is_the_probe_s),
         cmocka_unit_test(bad_arguments),

@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * When the schedule sends which packet, over a simple simulated path: one link, one queue. Each constant of the
- * schedule has a test that fails when it is halved and one that fails when it is doubled, as tests/mutate shows.
- * tests/sim runs whole measurements over a more exact path.
+ * When the schedule sends which packet, over a simple simulated path: one link, one queue. For each constant a test
+ * fails when it is halved, and one when it is doubled (tests/mutate). tests/sim has more exact paths.
  */
 #include "unit.h"
 
@@ -22,15 +21,15 @@
 struct model {
     double mbit;
     uint64_t rtt_ns;
-    uint64_t held_ns;    /* what was sent before starts only then */
-    uint64_t deaf_ns;    /* nothing is answered that was sent before, */
-    uint64_t until_ns;   /* or after */
+    uint64_t held_ns;    /* packets sent before this time start at it */
+    uint64_t deaf_ns;    /* packets sent before this time are not answered, */
+    uint64_t until_ns;   /* nor those sent after this */
     uint64_t jitter_ns;
     uint64_t seed;
     unsigned queue;      /* packets of a train that get through */
-    unsigned lost;       /* a bit for each position in a train, and of the small echoes */
+    unsigned lost;       /* bit n: packet n of each train, and small echo n */
     uint32_t lost_train; /* its number */
-    uint32_t mtu_bytes;  /* what is larger vanishes */
+    uint32_t mtu_bytes;  /* larger packets vanish */
     unsigned gaps_us[9]; /* of the first train's arrivals, if any */
 };
 
@@ -189,28 +188,28 @@ static void small_echoes_come_first(void **state)
     }
 }
 
-/* As address resolution does, or a radio that has to wake up: an echo that is sent afterwards shows the path's time. */
-static void what_held_up_the_first_echoes_is_not_the_path(void **state)
+/* Address resolution or a radio that wakes up delays the first echoes. One that is sent later shows the path's RTT. */
+static void bunched_echoes_are_followed_by_an_extra_one(void **state)
 {
     static const struct {
         const char *name;
         struct model path;
         size_t small;        /* echoes that were sent */
         double median_ms;
-        bool hurries;        /* only products above 3 MB are of interest */
+        bool has_range;        /* only BDPs above 3 MB are of interest */
         double end_ms;       /* at most */
     } rows[] = {
-        {"a little: within the jitter of a path", {.mbit = 100, .rtt_ns = 50 * MS, .held_ns = 3 * MS}, 5, 50, false, 220},
-        {"for the time of three echoes", {.mbit = 100, .rtt_ns = 50 * MS, .held_ns = 5 * MS}, 6, 50, false, 220},
-        {"longer than all", {.mbit = 100, .rtt_ns = 50 * MS, .held_ns = 90 * MS}, 6, 50, false, 310},
+        {"3 ms: within the jitter of a path", {.mbit = 100, .rtt_ns = 50 * MS, .held_ns = 3 * MS}, 5, 50, false, 220},
+        {"5 ms: three echoes wait", {.mbit = 100, .rtt_ns = 50 * MS, .held_ns = 5 * MS}, 6, 50, false, 220},
+        {"90 ms: all wait", {.mbit = 100, .rtt_ns = 50 * MS, .held_ns = 90 * MS}, 6, 50, false, 310},
         {"slow path", {.mbit = 1, .rtt_ns = 100 * MS, .held_ns = 300 * MS}, 7, 100, false, 1100},
         {"the first train, too", {.mbit = 100, .rtt_ns = 50 * MS, .held_ns = 90 * MS}, 6, 50, true, 220},
-        {"a train of a product of interest", {.mbit = 1000, .rtt_ns = 50 * MS, .held_ns = 200 * MS}, 6, 50, true, 500},
-        {"answers to later echoes never come", {.mbit = 100, .rtt_ns = 50 * MS, .held_ns = 90 * MS,
+        {"a train of a BDP in the range", {.mbit = 1000, .rtt_ns = 50 * MS, .held_ns = 200 * MS}, 6, 50, true, 500},
+        {"no answer to later echoes", {.mbit = 100, .rtt_ns = 50 * MS, .held_ns = 90 * MS,
                                                 .until_ns = 20 * MS}, 8, 138, true, 700},
-        {"the echo that asks again is lost", {.mbit = 100, .rtt_ns = 50 * MS, .held_ns = 90 * MS, .lost = 1U << 5}, 7, 50,
+        {"the extra echo is lost", {.mbit = 100, .rtt_ns = 50 * MS, .held_ns = 90 * MS, .lost = 1U << 5}, 7, 50,
          false, 500},
-        {"of the first ones three are lost", {.mbit = 100, .rtt_ns = 50 * MS, .held_ns = 90 * MS, .lost = 7U << 2},
+        {"three of the first are lost", {.mbit = 100, .rtt_ns = 50 * MS, .held_ns = 90 * MS, .lost = 7U << 2},
          6, 50, false, 330},
         {"the same on a shorter path", {.mbit = 100, .rtt_ns = 20 * MS, .held_ns = 20 * MS,
                                                         .lost = 1U << 5}, 7, 20, false, 300},
@@ -221,18 +220,18 @@ static void what_held_up_the_first_echoes_is_not_the_path(void **state)
         struct autobuf_probe_options options = AUTOBUF_PROBE_OPTIONS_INIT;
         struct autobuf_path path;
 
-        options.bdp_low_bytes = options.bdp_high_bytes = rows[i].hurries ? 3000000 : 0;
+        options.bdp_low_bytes = options.bdp_high_bytes = rows[i].has_range ? 3000000 : 0;
         measure(&rows[i].path, &options, false);
         CHECK_EQUAL(rows[i].name, packets_of(0, NULL), rows[i].small);
         assert_int_equal(ab_schedule_result(&run.schedule, &path), 0);
         if (!is_about(path.rtt_median_ns, rows[i].median_ms, 2) || path.rtt_min_ns > path.rtt_median_ns ||
             (double)path.elapsed_ns / 1e6 > rows[i].end_ms)
-            fail_msg("%s: round-trip time %.2f ms after %.0f ms", rows[i].name, (double)path.rtt_median_ns / 1e6,
+            fail_msg("%s: RTT %.2f ms after %.0f ms", rows[i].name, (double)path.rtt_median_ns / 1e6,
                      (double)path.elapsed_ns / 1e6);
     }
 }
 
-static void what_is_not_answered_ends_it(void **state)
+static void silence_ends_the_run(void **state)
 {
     struct model path = {.mbit = 1000, .rtt_ns = 50 * MS, .deaf_ns = 500 * MS};
     struct autobuf_probe_options options = AUTOBUF_PROBE_OPTIONS_INIT;
@@ -251,8 +250,8 @@ static void what_is_not_answered_ends_it(void **state)
     }
 }
 
-/* Nothing is sent that cannot be answered in time. */
-static void it_ends_in_time(void **state)
+/* The schedule sends nothing that cannot be answered before the deadline. */
+static void a_run_ends_before_its_deadline(void **state)
 {
     static const struct {
         const char *name;
@@ -314,8 +313,8 @@ static void trains_for_a_rate(void **state)
     }
 }
 
-/* A train is on its way for its own time, and half of that again is between it and the next. */
-static void trains_do_not_meet(void **state)
+/* The next train begins 1.5 durations after the one before. */
+static void trains_are_spaced_by_their_duration(void **state)
 {
     struct model path = {.mbit = 400, .rtt_ns = 30 * MS};
 
@@ -325,8 +324,8 @@ static void trains_do_not_meet(void **state)
         CHECK_MS("from train to train", begin_of(train) - begin_of(train - 1), 1.5 * 84 * 0.03 + 0.084);
 }
 
-/* Where a first train told no rate, 10 Mbit/s are assumed. */
-static void a_first_train_of_no_rate(void **state)
+/* 10 Mbit/s are assumed. */
+static void a_first_train_without_a_rate(void **state)
 {
     struct model path = {.mbit = 100, .rtt_ns = 30 * MS, .lost = 1U << 31 | 0x3fa}; /* of the first: 0 and 2 */
 
@@ -347,7 +346,7 @@ static void a_short_queue_cuts_trains(void **state)
         {"nine of ten come through", 9, 32, 2},
         {"seven do", 7, 7, 4},
         {"five do", 5, 5, 4},
-        {"two do: but four tell little enough", 2, 4, 4},
+        {"two do, but a train has four at least", 2, 4, 4},
     };
 
     (void)state;
@@ -360,7 +359,7 @@ static void a_short_queue_cuts_trains(void **state)
     }
 }
 
-/* Jitter tears trains apart: one long train, and then what is left, as a queue lets it through. */
+/* After jitter: one long train, then the rest of the budget, in trains that the queue takes. */
 static void torn_trains(void **state)
 {
     static const struct {
@@ -371,7 +370,7 @@ static void torn_trains(void **state)
         size_t last_size, rest_size;
     } rows[] = {
         {"half of the budget, then the rest", 0, 4, 3, 312, 312},
-        {"a queue of 30 cuts the long train: then eight of what it takes", 30, 11, 3, 312, 30},
+        {"a queue of 30 cuts the long train: eight of 30 follow", 30, 11, 3, 312, 30},
         {"a queue of 7: longer trains would be needed", 7, 4, 0, 0, 0},
     };
 
@@ -389,8 +388,7 @@ static void torn_trains(void **state)
     }
 }
 
-/* Jitter on a path of 100 Mbit/s is not answered with a megabyte. */
-static void jitter_alone_costs_nothing(void **state)
+static void jitter_does_not_raise_the_cost(void **state)
 {
     (void)state;
     for (uint64_t seed = 1; seed <= 60; seed++) {
@@ -404,19 +402,19 @@ static void jitter_alone_costs_nothing(void **state)
 
 /* ---- waiting ---- */
 
-static void what_is_too_large_is_waited_for_in_vain(void **state)
+static void unanswered_full_size_packets_become_smaller(void **state)
 {
     static const struct {
         const char *name;
         uint64_t rtt_ms;
         uint32_t mtu_bytes;
         uint32_t bytes;    /* of the packets that come through */
-        uint32_t trains;   /* in vain */
+        uint32_t trains;   /* without an answer */
         double wait_ms;
     } rows[] = {
         {"a tunnel", 50, 1400, 1280, 1, 150},
         {"a longer path", 300, 1400, 1280, 1, 450},
-        {"the least that every host takes", 50, 1000, 576, 2, 150},
+        {"IPv4's minimum", 50, 1000, 576, 2, 150},
     };
 
     (void)state;
@@ -447,8 +445,8 @@ static void a_lost_packet_is_waited_for(void **state)
     }
 }
 
-/* The train that leaves with the small echoes: after their first answer half a round trip, and 100 ms at least. */
-static void a_hurried_train_is_waited_for(void **state)
+/* After the first echo's answer: half a round trip, and 100 ms at least. */
+static void a_train_beside_the_echoes_is_waited_for(void **state)
 {
     static const struct {
         uint64_t rtt_ms;
@@ -467,7 +465,7 @@ static void a_hurried_train_is_waited_for(void **state)
     }
 }
 
-/* One of three trains is lost: the one behind it is waited for. */
+/* One of three trains is lost: the schedule waits for the next one. */
 static void a_lost_train_ends_no_phase(void **state)
 {
     struct model path = {.mbit = 10, .rtt_ns = 30 * MS, .queue = 7, .lost_train = 3};
@@ -478,7 +476,7 @@ static void a_lost_train_ends_no_phase(void **state)
     assert_int_equal(run.schedule.received, 5 + 7 + 7 + 7);
 }
 
-/* On a slow path the second answer of a train comes long after the first: no gap is known, so it is waited for. */
+/* On a slow path the second answer comes long after the first, and until then no gap is known. */
 static void a_first_answer_alone_ends_no_train(void **state)
 {
     static const struct {
@@ -497,34 +495,34 @@ static void a_first_answer_alone_ends_no_train(void **state)
     }
 }
 
-/* ---- what is of interest ---- */
+/* ---- the range of BDPs that matter ---- */
 
 /* A first train whose readings disagree may be 20 times too slow, or 4 times too fast, but not more. */
-static void a_doubtful_train_answers_what_it_can(void **state)
+static void a_doubtful_train_ends_the_run_far_outside_the_range(void **state)
 {
     static const struct {
         const char *name;
-        double low, high; /* of the product that the train tells */
+        double low, high; /* times the BDP that the train shows */
         bool ends;
     } rows[] = {
-        {"it may be 15 times as large", 15, 15, false},
+        {"the path may be 15 times as fast", 15, 15, false},
         {"but not 27 times", 27, 27, true},
-        {"it may be a third", 1.0 / 100, 1.0 / 3, false},
+        {"or a third as fast", 1.0 / 100, 1.0 / 3, false},
         {"but not a sixth", 1.0 / 100, 1.0 / 6, true},
     };
     struct model path = {.mbit = 100, .rtt_ns = 100 * MS, .gaps_us = {60, 500, 150, 900, 70, 1500, 250, 800, 60}};
     struct autobuf_probe_options options = AUTOBUF_PROBE_OPTIONS_INIT;
     struct ab_rate rate;
-    double product;
+    double bdp;
 
     (void)state;
     measure(&path, NULL, false);
     ab_estimate_rate(run.packets + 5, 10, run.scratch, &rate);
     assert_true(rate.rate_bit_per_s && !rate.sure && !rate.at_least);
-    product = (double)rate.rate_bit_per_s * 0.1 / 8;
+    bdp = (double)rate.rate_bit_per_s * 0.1 / 8;
     for (size_t i = 0; i < COUNT(rows); i++) {
-        options.bdp_low_bytes = (uint64_t)(product * rows[i].low);
-        options.bdp_high_bytes = (uint64_t)(product * rows[i].high);
+        options.bdp_low_bytes = (uint64_t)(bdp * rows[i].low);
+        options.bdp_high_bytes = (uint64_t)(bdp * rows[i].high);
         measure(&path, &options, false);
         CHECK_EQUAL(rows[i].name, run.schedule.trains == 1, rows[i].ends);
     }
@@ -549,7 +547,6 @@ static void packets_are_no_smaller_than_128_bytes(void **state)
     }
 }
 
-/* The log of a run says which candidate for the rate won, and why. */
 static void note_line(void *user, const char *line)
 {
     snprintf(user, 300, "%s", line);
@@ -583,21 +580,21 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(small_echoes_come_first),
-        cmocka_unit_test(what_held_up_the_first_echoes_is_not_the_path),
-        cmocka_unit_test(what_is_not_answered_ends_it),
-        cmocka_unit_test(it_ends_in_time),
+        cmocka_unit_test(bunched_echoes_are_followed_by_an_extra_one),
+        cmocka_unit_test(silence_ends_the_run),
+        cmocka_unit_test(a_run_ends_before_its_deadline),
         cmocka_unit_test(trains_for_a_rate),
-        cmocka_unit_test(trains_do_not_meet),
-        cmocka_unit_test(a_first_train_of_no_rate),
+        cmocka_unit_test(trains_are_spaced_by_their_duration),
+        cmocka_unit_test(a_first_train_without_a_rate),
         cmocka_unit_test(a_short_queue_cuts_trains),
         cmocka_unit_test(torn_trains),
-        cmocka_unit_test(jitter_alone_costs_nothing),
-        cmocka_unit_test(what_is_too_large_is_waited_for_in_vain),
+        cmocka_unit_test(jitter_does_not_raise_the_cost),
+        cmocka_unit_test(unanswered_full_size_packets_become_smaller),
         cmocka_unit_test(a_lost_packet_is_waited_for),
-        cmocka_unit_test(a_hurried_train_is_waited_for),
+        cmocka_unit_test(a_train_beside_the_echoes_is_waited_for),
         cmocka_unit_test(a_lost_train_ends_no_phase),
         cmocka_unit_test(a_first_answer_alone_ends_no_train),
-        cmocka_unit_test(a_doubtful_train_answers_what_it_can),
+        cmocka_unit_test(a_doubtful_train_ends_the_run_far_outside_the_range),
         cmocka_unit_test(packets_are_no_smaller_than_128_bytes),
         cmocka_unit_test(the_log_says_why),
     };
