@@ -1,5 +1,4 @@
 /* SPDX-License-Identifier: MIT */
-/* A plan in words. */
 #include <errno.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -54,7 +53,7 @@ static void add_rate(struct text *t, double bit_per_s)
         add(t, " (%.1f Mbit/s)", bit_per_s / 1e6);
 }
 
-/* A window, and the rate it allows at this round-trip time if that is less than the path's. */
+/* A window, and the rate that it allows at this RTT if that is less than the path's. */
 static void add_window(struct text *t, uint64_t window, uint64_t wanted, uint64_t rtt_ns)
 {
     add(t, "a window of ");
@@ -63,11 +62,10 @@ static void add_window(struct text *t, uint64_t window, uint64_t wanted, uint64_
         add_rate(t, (double)window * 8e9 / (double)rtt_ns);
 }
 
-/* The names in which the two sides differ. */
 struct words {
     const char *side;
     const char *option;
-    const char *limit; /* of autotuning */
+    const char *limit; /* sysctl that bounds autotuning */
 };
 
 static const struct words snd_words = {
@@ -77,7 +75,7 @@ static const struct words rcv_words = {
 
 static const struct {
     uint32_t sysctl;
-    const char *text; /* NULL: the side's limit */
+    const char *text; /* NULL: limit of struct words */
 } obstacles[] = {
     {AUTOBUF_SYSCTL_WMEM_MAX, NULL},
     {AUTOBUF_SYSCTL_TCP_RMEM, NULL},
@@ -133,7 +131,6 @@ static void add_obstacles(struct text *t, const struct words *w, const struct li
     }
 }
 
-/* The window scale is fixed, and limits whatever is set or given back. */
 static void add_late(struct text *t, const struct words *w, const struct line *l, uint64_t rtt_ns)
 {
     add(t, "the window scale is fixed; ");
@@ -246,19 +243,18 @@ void ab_plan_log(const struct autobuf_plan *plan, const struct ab_log *log)
     }
 }
 
-/* sysctl(8) takes no more than an int, and no socket's buffer can be larger. */
+/* sysctl(8) takes an int, and so do buffers. */
 static unsigned long long sysctl_bytes(uint64_t bytes)
 {
     return ab_min(bytes, AB_STORED_MAX);
 }
 
-/* What net.core.wmem_max, which the kernel doubles, has to be. */
+/* The kernel doubles net.core.wmem_max. */
 static uint64_t wmem_max_bytes(const struct autobuf_plan *p)
 {
     return p->snd_needed_bytes / 2 + p->snd_needed_bytes % 2;
 }
 
-/* What TCP has to have in all, so that a part of it is enough. */
 static uint64_t tcp_mem_bytes(const struct autobuf_plan *p)
 {
     uint64_t bytes = ab_max(p->snd_sysctl & AUTOBUF_SYSCTL_TCP_MEM ? p->snd_needed_bytes : 0,
@@ -267,12 +263,12 @@ static uint64_t tcp_mem_bytes(const struct autobuf_plan *p)
     return ab_mul_div(bytes, AB_TCP_MEM_SHARE, 1);
 }
 
-/* Whether the sysctl has less than is needed. If not, the caller's bound limits, or a size that nobody can unlock. */
+/* Whether the sysctl is too small. If not, the bottleneck is the caller's bound, or a size that cannot be unlocked. */
 static bool is_short(uint32_t sysctl, const struct autobuf_plan *p, const struct autobuf_limits *l)
 {
     if (sysctl == AUTOBUF_SYSCTL_WMEM_MAX)
         return wmem_max_bytes(p) > l->snd_settable_bytes;
-    if (sysctl == AUTOBUF_SYSCTL_TCP_MEM) /* or others hold it, or nobody knows how much */
+    if (sysctl == AUTOBUF_SYSCTL_TCP_MEM) /* or others use it, or it is unknown */
         return tcp_mem_bytes(p) > l->tcp_mem_bytes;
     return sysctl != AUTOBUF_SYSCTL_TCP_RMEM || p->rcv_needed_bytes > l->tcp_rmem_max_bytes;
 }
@@ -294,7 +290,7 @@ static int sysctl_line(uint32_t sysctl, const struct autobuf_plan *p, const stru
                         sysctl_bytes(p->rcv_needed_bytes));
     case AUTOBUF_SYSCTL_WINDOW_SCALING:
         return snprintf(buf, cap, "net.ipv4.tcp_window_scaling=1");
-    case AUTOBUF_SYSCTL_TCP_MEM: /* in the kernel's own proportion of the three */
+    case AUTOBUF_SYSCTL_TCP_MEM: /* 3 : 4 : 6, as tcp_init_mem() */
         bytes = tcp_mem_bytes(p);
         pages = bytes / page + (bytes % page != 0);
         return snprintf(buf, cap, "net.ipv4.tcp_mem=%llu %llu %llu", pages / 4 * 3, pages,

@@ -2,20 +2,18 @@
 /*
  * What to do for a socket. Pure: no socket, no clock.
  *
- * Linux keeps twice what setsockopt() is handed ("stored"), counts memory and not payload in it, and
- * never again tunes a side that was set. Of a stored buffer, as measured on Linux 6.18,
+ * Linux keeps twice the requested size in sk_sndbuf and sk_rcvbuf ("stored"), counts skb->truesize in it, not payload,
+ * and stops autotuning a side that was set (SOCK_SNDBUF_LOCK, SOCK_RCVBUF_LOCK). As measured on Linux 6.18,
  *
- *   2/3 become send window: a writer that waits in poll() is woken when a third is free
- *       (sk_stream_min_wspace() of the kernel). At least 3/4 if its calls block, for each fills the buffer before it waits,
- *       and of small buffers (1 MB stored) many times more; all of it if it tries again every few milliseconds
- *       (tests/kernels/run --all windows);
- *   1/2 become receive window, from the first segment on; later more, as segments turn out larger
- *       (tcp_win_from_space(), adv_win_scale's default).
+ *   2/3 of sk_sndbuf become send window if the writer waits in poll(), which wakes it when a third is free
+ *       (sk_stream_min_wspace()). At least 3/4 if its calls block: each fills the buffer before it waits; many times
+ *       more of small buffers (1 MB). All of it if it retries every few milliseconds (tests/kernels/run --all windows);
+ *   1/2 of sk_rcvbuf becomes receive window from the first segment on, later more, as segments turn out larger
+ *       (tcp_win_from_space(), default adv_win_scale).
  *
- * So the send side is set only where autotuning's limit is below the product and the settable
- * maximum above that limit; the receive side only under the same condition. The window scale, fixed in
- * the SYN, bounds what either can be afterwards, and the receive side of a connection needs its window
- * clamp raised along with its buffer, or its lock taken off, for the clamp of that moment would stay.
+ * So a side is set only if autotuning's limit is below the BDP, and the settable maximum above that limit. The window
+ * scale, fixed in the SYN, bounds both windows of a connection. Its receive side also needs TCP_WINDOW_CLAMP raised
+ * along with the buffer, or its lock cleared: the clamp of the old size would stay.
  */
 #ifndef AB_PLAN_H
 #define AB_PLAN_H
@@ -29,31 +27,30 @@
 #define AB_RCV_STORED(window) ((window)*2)
 
 /*
- * The round trips as which autobuf_plan_worth() counts a measurement: by ICMP usually one, and two or three if
- * trains disagree. If another kind of measurement takes n times as many, hand the call 1/n of the transfer.
+ * autobuf_plan_worth() counts a measurement as so many round trips: by ICMP it takes usually one, and two or three if
+ * trains disagree. For another method that takes n times as many, pass 1/n of the transfer.
  */
 #define AB_MEASURING_ROUND_TRIPS 3
 
-/* One socket may pin this share of the memory at which TCP's pressure begins, */
-#define AB_TCP_MEM_SHARE 8
-/* and all forced buffers, with what TCP holds anyway, this one. */
-#define AB_FORCED_SHARE 2
+/* Shares of tcp_mem[1] (memory pressure): one socket may pin 1/8, all forced buffers and the memory in use 1/2. */
+#define AB_TCP_MEM_SHARE 8 /* unit: properties_hold_everywhere */
+#define AB_FORCED_SHARE 2  /* unit: properties_hold_everywhere */
 /*
- * A peer that answers echoes late, or in bursts, pretends a product that nobody has seen. Until TCP has seen the
- * path, no larger buffer (stored) is forced: 2/3 of it are a window of 1.7 Gbit/s over 100 ms.
+ * A peer that delays its echo replies pretends a long path. Until TCP has an RTT of its own, no larger sk_sndbuf or
+ * sk_rcvbuf is forced: 2/3 of it are a window of 1.7 Gbit/s over 100 ms.
  */
 #define AB_UNSEEN_STORED 32000000ULL
 
-/* The largest buffer the kernel can store, and the largest sysctl. */
+/* The largest sk_sndbuf or sk_rcvbuf, and the largest sysctl: an int. */
 #define AB_STORED_MAX 0x7ffffffeULL
 
-/* Says whether a forced buffer of this plan would be larger than may be forced on this socket now. */
+/* Whether the plan forces a larger buffer than the memory of TCP now allows for this socket. */
 bool ab_plan_forces_too_much(const struct autobuf_plan *plan, const struct autobuf_limits *limits,
                              const struct autobuf_socket *socket);
 
 /*
- * Does what autobuf_plan_make() does, for windows that are known already (payload bytes; 0: unknown). plan is one
- * that ab_plan_nothing() made, with its intent; AUTOBUF_PLAN_*_AT_LEAST may be set in it.
+ * autobuf_plan_make() for known windows (payload bytes; 0: unknown). plan comes from ab_plan_nothing(), with its
+ * intent; AUTOBUF_PLAN_*_AT_LEAST may be set in it.
  */
 void ab_plan_windows(uint64_t snd_wanted_bytes, uint64_t rcv_wanted_bytes,
                      const struct autobuf_limits *limits, const struct autobuf_socket *socket,
@@ -61,21 +58,20 @@ void ab_plan_windows(uint64_t snd_wanted_bytes, uint64_t rcv_wanted_bytes,
 
 /*
  * Adds to a plan for an unknown path what limits alone decide: a side whose buffer was set smaller than autotuning
- * makes it is given back. For low delay it adds nothing.
+ * reaches is given back to autotuning. For low delay it adds nothing.
  */
 void ab_plan_limits(const struct autobuf_limits *limits, const struct autobuf_socket *socket,
                     struct autobuf_plan *plan);
 
-/* autobuf_plan_explain() to a log, but for a side that the intent leaves out. */
+/* Logs the lines of autobuf_plan_explain(), without a side that the intent leaves out. */
 void ab_plan_log(const struct autobuf_plan *plan, const struct ab_log *log);
 
-/* An intent and what may be added to it. */
 bool ab_intent_known(uint32_t intent);
 
 /* A plan that leaves both sides alone for one reason. */
 void ab_plan_nothing(uint32_t reason, uint32_t intent, struct autobuf_plan *plan);
 
-/* Whether it takes CAP_NET_ADMIN. */
+/* Whether the plan needs CAP_NET_ADMIN. */
 static inline bool ab_plan_forces(const struct autobuf_plan *plan)
 {
     return plan->flags & (AUTOBUF_PLAN_SND_FORCE | AUTOBUF_PLAN_RCV_FORCE);

@@ -32,7 +32,7 @@ static void reasons_have_the_documented_names(void **state)
     assert_string_equal(autobuf_reason_name(UINT32_MAX), "?");
 }
 
-/* Every number of it can be told from every other. */
+/* All numbers differ. */
 static struct autobuf_plan some_plan(uint32_t snd_reason, uint32_t rcv_reason)
 {
     struct autobuf_plan p = AUTOBUF_PLAN_INIT;
@@ -213,7 +213,7 @@ static void foreign_values_do_no_harm(void **state)
     check_two_lines("no round-trip time", text, "capped", "capped");
 }
 
-/* Cut like snprintf(3) at every length: a prefix, a final zero, and not a byte behind it. */
+/* At every length as snprintf(3): a prefix, a final zero, nothing behind it. */
 static void explain_is_cut_at_cap(void **state)
 {
     (void)state;
@@ -274,7 +274,6 @@ static const struct sysctl_row {
      {"net.ipv4.tcp_mem=1500 2000 3000", "net.ipv4.tcp_moderate_rcvbuf=1"}},
 };
 
-/* Of which 2000 pages are an eighth's whole; of any size, where the page's is unknown. */
 #define TCP_MEM_NEEDED (2000 * 4096 / AB_TCP_MEM_SHARE)
 
 static struct autobuf_plan sysctl_plan(const struct sysctl_row *row)
@@ -331,7 +330,7 @@ static void sysctl_lines(void **state)
     }
 }
 
-/* net.ipv4.tcp_mem counts pages: as many as hold the bytes, not one less. */
+/* net.ipv4.tcp_mem counts pages, rounded up. */
 static void tcp_memory_in_pages(void **state)
 {
     static const struct {

@@ -6,7 +6,7 @@
 
 #include "base/base.h"
 
-static void payload_of_a_product(void **state)
+static void payload_of_a_bdp(void **state)
 {
     static const struct {
         const char *name;
@@ -36,7 +36,7 @@ static void payload_of_a_product(void **state)
     }
 }
 
-static void given_path_has_products(void **state)
+static void a_given_path_has_bdps(void **state)
 {
     static const struct {
         const char *name;
@@ -141,8 +141,8 @@ static void each_doubt_has_a_name(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(payload_of_a_product),
-        cmocka_unit_test(given_path_has_products),
+        cmocka_unit_test(payload_of_a_bdp),
+        cmocka_unit_test(a_given_path_has_bdps),
         cmocka_unit_test(given_path_is_refused),
         cmocka_unit_test(given_path_of_an_older_program),
         cmocka_unit_test(each_method_has_a_name),

@@ -53,7 +53,7 @@ struct plan_row {
     uint64_t clamp;
 };
 
-/* What was measured with real kernels: each row is a trial and its outcome. */
+/* Each row is an experiment with a real kernel, and its outcome. */
 static const struct plan_row measured_rows[] = {
     {.name = "500 Mbit/s x 50 ms: receive autotuning reaches it (481)",
      .host = &host_6_18, .rate_bit_per_s = 500 * MBIT, .rtt_ns = 50 * MS,
@@ -362,20 +362,23 @@ static const struct plan_row state_rows[] = {
      .flags = RCV_FORCED, .clamp = SCALED(7)},
     {.name = "no receive buffer is forced before there is a connection: no scale would follow",
      .host = &host_older, .rate_bit_per_s = 400 * MBIT, .rtt_ns = 100 * MS, .add_flags = AUTOBUF_LIMITS_FORCE,
-     .tcp_mem_bytes = 1600000000, .snd = {SET, NO_SYSCTL, 3620000, 7240100}, .rcv = {CAPPED, TCP_RMEM, 0, 0}, .flags = FORCED},
+     .tcp_mem_bytes = 1600000000, .snd = {SET, NO_SYSCTL, 3620000, 7240100}, .rcv = {CAPPED, TCP_RMEM, 0, 0},
+     .flags = FORCED},
     {.name = "nor on a connection whose scale is not known",
      .host = &host_older, .rate_bit_per_s = 400 * MBIT, .rtt_ns = 100 * MS, .stage = CONNECTED,
      .tcp_rtt_ns = 100 * MS, .add_flags = AUTOBUF_LIMITS_FORCE, .tcp_mem_bytes = 1600000000,
      .snd = {SET, NO_SYSCTL, 3620000, 7240100}, .rcv = {LATE, NO_SYSCTL, 0, 0}, .flags = FORCED},
     {.name = "both sides share what is left: the send side comes first",
      .host = &host_older, .rate_bit_per_s = 400 * MBIT, .rtt_ns = 100 * MS, .stage = CONNECTED,
-     .tcp_rtt_ns = 100 * MS, .add_flags = AUTOBUF_LIMITS_FORCE, .tcp_mem_bytes = 1600000000, .tcp_used_bytes = 780000000,
+     .tcp_rtt_ns = 100 * MS, .add_flags = AUTOBUF_LIMITS_FORCE, .tcp_mem_bytes = 1600000000,
+     .tcp_used_bytes = 780000000,
      .rcv_buf_bytes = 6291456, .snd_window_max = SCALED(10), .rcv_window_max = SCALED(10),
      .snd = {SET, NO_SYSCTL, 4887000, 4887600}, .rcv = {SET, NO_SYSCTL, 5112400, 5113000},
      .flags = FORCED | RCV_FORCED, .clamp = SCALED(10)},
     {.name = "the caller's own bound holds for a receive buffer",
      .host = &host_older, .rate_bit_per_s = 400 * MBIT, .rtt_ns = 100 * MS, .stage = CONNECTED,
-     .tcp_rtt_ns = 100 * MS, .add_flags = AUTOBUF_LIMITS_FORCE, .tcp_mem_bytes = 1600000000, .request_most_bytes = 4000000,
+     .tcp_rtt_ns = 100 * MS, .add_flags = AUTOBUF_LIMITS_FORCE, .tcp_mem_bytes = 1600000000,
+     .request_most_bytes = 4000000,
      .rcv_buf_bytes = 6291456, .snd_window_max = SCALED(10), .rcv_window_max = SCALED(10),
      .snd = {SET, NO_SYSCTL, 4000000, 4000000}, .rcv = {CAPPED, TCP_RMEM, 4000000, 4000000},
      .flags = FORCED | RCV_FORCED, .clamp = SCALED(10)},
@@ -472,8 +475,8 @@ static void plans_by_the_state(void **state)
     check_rows(state_rows, COUNT(state_rows));
 }
 
-/* What a plan was made for may be gone when it is carried out: others have forced buffers since. */
-static void a_plan_may_force_too_much_by_now(void **state)
+/* Other sockets may have forced buffers since the plan was made. */
+static void a_plan_may_force_too_much_later(void **state)
 {
     static const struct {
         const char *name;
@@ -549,9 +552,9 @@ static uint64_t named_value(const struct autobuf_plan *p, const struct autobuf_l
     return 0;
 }
 
-/* The value that is named must be enough: with it, the plan is not capped any more. */
-static void check_cure(const char *name, const struct autobuf_path *path,
-                       const struct autobuf_limits *limits, const struct autobuf_socket *s)
+/* With the named value the plan is not capped any more. */
+static void check_named_sysctl(const char *name, const struct autobuf_path *path,
+                               const struct autobuf_limits *limits, const struct autobuf_socket *s)
 {
     struct autobuf_limits cured = *limits;
     struct autobuf_plan p = AUTOBUF_PLAN_INIT, again = AUTOBUF_PLAN_INIT;
@@ -569,7 +572,7 @@ static void check_cure(const char *name, const struct autobuf_path *path,
     CHECK(name, again.snd_reason != CAPPED && again.rcv_reason != CAPPED);
 }
 
-static void the_named_sysctl_cures(void **state)
+static void the_named_sysctl_is_enough(void **state)
 {
     static const struct {
         const char *name;
@@ -590,11 +593,11 @@ static void the_named_sysctl_cures(void **state)
 
         s.locks = rows[i / COUNT(rates)].locks;
         assert_int_equal(autobuf_path_given(&path, rates[i % COUNT(rates)] * MBIT, 150 * MS), 0);
-        check_cure(rows[i / COUNT(rates)].name, &path, rows[i / COUNT(rates)].host, &s);
+        check_named_sysctl(rows[i / COUNT(rates)].name, &path, rows[i / COUNT(rates)].host, &s);
     }
 }
 
-/* What limits is the caller's own bound, or a size that the program has locked and nobody can unlock. */
+/* The bottleneck is the caller's bound, or a locked size that cannot be unlocked. */
 static void no_sysctl_is_to_be_lowered(void **state)
 {
     struct autobuf_path path = AUTOBUF_PATH_INIT;
@@ -631,8 +634,8 @@ static void no_sysctl_is_to_be_lowered(void **state)
     }
 }
 
-/* Each limit that is too small is named: with more memory, the others may be left. */
-static void more_tcp_memory_cures(void **state)
+/* Each limit that is too small is named. With more memory the others may suffice. */
+static void more_tcp_memory_is_enough(void **state)
 {
     static const struct {
         const char *name;
@@ -684,8 +687,8 @@ static void sysctl_fits_the_kernel_s_int(void **state)
     assert_in_range(named_value(&p, &host_6_18, "net.ipv4.tcp_rmem="), 33554433, INT32_MAX);
 }
 
-/* A peer that answers echoes late claims a long path; what TCP has seen of it counts. */
-static void a_round_trip_time_is_not_believed_beyond_tcp_s(void **state)
+/* A peer that delays its echo replies claims a long path. */
+static void the_shorter_rtt_of_tcp_counts(void **state)
 {
     static const struct {
         const char *name;
@@ -757,7 +760,7 @@ static void too_little_known(void **state)
     }
 }
 
-/* Each direction by itself: tx is what the send side holds, rx what the receive side does. */
+/* tx concerns the send side only, rx the receive side. */
 static void directions_do_not_mix(void **state)
 {
     struct autobuf_path path = AUTOBUF_PATH_INIT;
@@ -777,7 +780,7 @@ static void directions_do_not_mix(void **state)
     assert_true(p.snd_reason == KERNEL && p.rcv_reason == UNKNOWN);
 }
 
-static void huge_products_do_not_overflow(void **state)
+static void huge_bdps_do_not_overflow(void **state)
 {
     static const uint64_t products[] = {1ULL << 32, 1ULL << 60, (1ULL << 60) + 1, UINT64_MAX / 4,
                                         UINT64_MAX / 3, UINT64_MAX / 2, UINT64_MAX};
@@ -807,7 +810,7 @@ static void huge_products_do_not_overflow(void **state)
     }
 }
 
-/* Windows of which 3/2 or the double is 2^64 and a little: no small number may come out. */
+/* Windows whose 3/2 or double is just above 2^64: the result must not wrap. */
 static void windows_do_not_wrap(void **state)
 {
     static const uint64_t windows[] = {1ULL << 62, (1ULL << 62) + 1, (1ULL << 63) + 1,
@@ -827,8 +830,8 @@ static void windows_do_not_wrap(void **state)
     }
 }
 
-/* 100 ms: a product of 1.207 MB of payload for each 100 Mbit/s. */
-static void low_delay_holds_both_sides(void **state)
+/* 100 ms: a BDP of 1.207 MB of payload for each 100 Mbit/s. */
+static void low_delay_keeps_both_sides_near_the_bdp(void **state)
 {
     static const struct {
         const char *name;
@@ -905,7 +908,7 @@ static void low_delay_holds_both_sides(void **state)
     assert_int_equal(AUTOBUF_STAGE_CONNECTED, CONNECTED);
 }
 
-/* The side that carries hardly anything is left alone, and nothing is measured for it. */
+/* The side without bulk is left alone, and causes no measurement. */
 static void one_direction_alone(void **state)
 {
     static const struct {
@@ -1004,7 +1007,7 @@ struct inputs {
     uint64_t expected_bytes;
 };
 
-/* A number whose magnitude, and not whose value, is evenly spread. */
+/* A number whose magnitude is uniform. */
 static uint64_t some(uint64_t *seed, unsigned bits)
 {
     uint64_t value = unit_random(seed) >> (64 - bits);
@@ -1063,7 +1066,7 @@ static bool tcp_knows_the_time(const struct autobuf_socket *s)
     return s->rtt_min_ns && s->rtt_min_ns != AUTOBUF_NS_UNSET;
 }
 
-/* On a path that holds less than that, as loopback, four segments still fit in a window, and in what is advertised. */
+/* Also on a path with a smaller BDP, such as loopback, four segments fit into buffer and advertised window. */
 static void low_delay_leaves_room_for_segments(void **state)
 {
     static const uint32_t msses[] = {536, 1448, 8948, 65483};
@@ -1124,11 +1127,12 @@ static void check_properties(const char *side, const struct planned *p)
         CHECK(side, p->window == p->kernel);
 }
 
-/* What is forced, together with what others hold, is within its share of TCP's memory. */
+/* Forced buffers of this and other sockets are within their share of TCP's memory. */
 static void check_force(const struct inputs *in, const struct autobuf_plan *p)
 {
     const struct autobuf_limits *l = &in->limits;
-    uint64_t snd = p->flags & FORCED ? 2 * p->snd_request_bytes : 0, rcv = p->flags & RCV_FORCED ? 2 * p->rcv_request_bytes : 0;
+    uint64_t snd = p->flags & FORCED ? 2 * p->snd_request_bytes : 0;
+    uint64_t rcv = p->flags & RCV_FORCED ? 2 * p->rcv_request_bytes : 0;
     uint64_t stored = snd + rcv, others = l->forced_bytes, own = 0;
     uint64_t most = l->request_most_bytes ? l->request_most_bytes : UINT64_MAX;
 
@@ -1224,7 +1228,7 @@ static void worth_measuring(void **state)
         {"tcp_wmem 16M: nothing larger can be set", &host_wmem_16, NEW, 0, 0, 0},
         {"ESnet 32: 128 MB can be set", &host_esnet_32, NEW, 0, 0, 1},
         {"ESnet 32, 150 MB: over before that could pay on most paths", &host_esnet_32, NEW, 0, 150000000, 0},
-        /* a window of 22 MB that is enlarged fourfold saves three quarters, which are to be 30 round trips of the old one */
+        /* four times a window of 22 MB saves 3/4 of the time, which must be 30 round trips of the old window */
         {"ESnet 32, 880 MB: 29.5 of them", &host_esnet_32, NEW, 0, 880000000, 0},
         {"ESnet 32, 910 MB: 30.5", &host_esnet_32, NEW, 0, 910000000, 1},
         {"ESnet 32, 2 GB", &host_esnet_32, NEW, 0, 2000000000, 1},
@@ -1300,7 +1304,7 @@ static void worth_measuring_when_locked(void **state)
     assert_int_equal(autobuf_plan_worth(&host_older, &s, 0, 0, NULL, NULL), 0);
 }
 
-/* Low delay is about the pacing rate, which no limit of this host makes superfluous. */
+/* Low delay needs the pacing rate, whatever the limits of this host. */
 static void worth_measuring_for_low_delay(void **state)
 {
     struct autobuf_socket s = socket_new();
@@ -1331,7 +1335,7 @@ static void worth_grows_with_the_transfer(void **state)
     assert_int_equal(before, 1);
 }
 
-/* Nothing is known of the path: what was set smaller than autotuning makes it is given back. */
+/* On an unknown path a buffer that is smaller than autotuning's is given back. */
 static void limits_alone_decide(void **state)
 {
     static const struct {
@@ -1381,7 +1385,6 @@ static void limits_alone_decide(void **state)
     }
 }
 
-/* More is set where the product may be larger than what was found. */
 static void a_lower_bound_is_doubled(void **state)
 {
     static const struct {
@@ -1404,7 +1407,7 @@ static void a_lower_bound_is_doubled(void **state)
     }
 }
 
-static void interest_begins_beyond_autotuning(void **state)
+static void the_range_begins_above_autotuning(void **state)
 {
     struct autobuf_limits limits = host_6_18;
     struct autobuf_socket s = socket_new();
@@ -1424,7 +1427,7 @@ static void interest_begins_beyond_autotuning(void **state)
     assert_in_range(high, 4290000, 4300000);
 }
 
-/* The round-trip time of a connection is known: on a short path nothing is sent at all. */
+/* The RTT of a connection is known: on a short path no echo is sent. */
 static void near_peers_are_not_measured(void **state)
 {
     static const struct {
@@ -1447,8 +1450,7 @@ static void near_peers_are_not_measured(void **state)
     }
 }
 
-/* The promise itself: what is not worth measuring, no plausible path changes; what is of no
-   interest below is left alone, and above all is done alike. */
+/* If measuring is not worth it, no plausible path changes the plan. Below the range a plan does nothing. */
 static void not_worth_means_no_change(void **state)
 {
     uint64_t seed = 0xfeed;
@@ -1510,7 +1512,7 @@ static void windows_known_already(void **state)
     assert_true(p.rcv_reason == AUTOBUF_REASON_KERNEL && p.rcv_request_bytes == 0);
 }
 
-/* Of a stored buffer, 2/3, 3/4 or all become window, and never more than the window scale allows. */
+/* 2/3, 3/4 or all of sk_sndbuf becomes window, at most what the window scale allows. */
 static void the_window_depends_on_how_a_program_writes(void **state)
 {
     static const struct {
@@ -1550,18 +1552,18 @@ int main(void)
         cmocka_unit_test(plans_what_was_measured),
         cmocka_unit_test(plans_for_older_and_tuned_hosts),
         cmocka_unit_test(plans_by_the_state),
-        cmocka_unit_test(a_plan_may_force_too_much_by_now),
+        cmocka_unit_test(a_plan_may_force_too_much_later),
         cmocka_unit_test(unscaled_windows_end_at_64k),
-        cmocka_unit_test(the_named_sysctl_cures),
+        cmocka_unit_test(the_named_sysctl_is_enough),
         cmocka_unit_test(no_sysctl_is_to_be_lowered),
-        cmocka_unit_test(more_tcp_memory_cures),
+        cmocka_unit_test(more_tcp_memory_is_enough),
         cmocka_unit_test(sysctl_fits_the_kernel_s_int),
-        cmocka_unit_test(a_round_trip_time_is_not_believed_beyond_tcp_s),
+        cmocka_unit_test(the_shorter_rtt_of_tcp_counts),
         cmocka_unit_test(too_little_known),
         cmocka_unit_test(directions_do_not_mix),
-        cmocka_unit_test(huge_products_do_not_overflow),
+        cmocka_unit_test(huge_bdps_do_not_overflow),
         cmocka_unit_test(windows_do_not_wrap),
-        cmocka_unit_test(low_delay_holds_both_sides),
+        cmocka_unit_test(low_delay_keeps_both_sides_near_the_bdp),
         cmocka_unit_test(low_delay_leaves_room_for_segments),
         cmocka_unit_test(one_direction_alone),
         cmocka_unit_test(bad_inputs_are_refused),
@@ -1574,7 +1576,7 @@ int main(void)
         cmocka_unit_test(worth_grows_with_the_transfer),
         cmocka_unit_test(limits_alone_decide),
         cmocka_unit_test(a_lower_bound_is_doubled),
-        cmocka_unit_test(interest_begins_beyond_autotuning),
+        cmocka_unit_test(the_range_begins_above_autotuning),
         cmocka_unit_test(near_peers_are_not_measured),
         cmocka_unit_test(not_worth_means_no_change),
         cmocka_unit_test(windows_known_already),
