@@ -32,10 +32,10 @@ static int connect_plainly(const char *host, const char *port)
     return fd;
 }
 
-static void say_change(void *user, const char *line)
+static void say_change(void *user, const struct autobuf_event *event)
 {
     (void)user;
-    printf("change: %s\n", line);
+    printf("change: %s\n", event->text);
 }
 
 static void say_limiter(const struct autobuf_live *live, uint32_t *limiter)

@@ -23,9 +23,9 @@ struct autobuf_ncftp {
     uint64_t expected_bytes; /* of the next data connection; 0: unknown */
 };
 
-static void log_line(void *user, const char *text)
+static void log_line(void *user, const struct autobuf_event *event)
 {
-    PrintF((FTPCIPtr)user, "autobuf: %s\n", text);
+    PrintF((FTPCIPtr)user, "autobuf: %s\n", event->text);
 }
 
 static struct autobuf_ncftp *state_of(const FTPCIPtr cip)

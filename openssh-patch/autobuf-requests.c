@@ -65,9 +65,9 @@ struct autobuf_requests {
 static struct autobuf_requests *all;
 
 static void
-log_requests(void *user, const char *text)
+log_requests(void *user, const struct autobuf_event *event)
 {
-	autobuf_ssh_log("outstanding requests: %s", text);
+	autobuf_ssh_log("outstanding requests: %s", event->text);
 }
 
 /* A new connection has this descriptor, so the one that had it before has ended. */

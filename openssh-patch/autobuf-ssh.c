@@ -94,9 +94,9 @@ struct autobuf_channel {
 /* --------------------------------------------------------------------------------- connection */
 
 static void
-log_flow(void *user, const char *text)
+log_flow(void *user, const struct autobuf_event *event)
 {
-	autobuf_ssh_log("transport: %s", text);
+	autobuf_ssh_log("transport: %s", event->text);
 }
 
 static int
@@ -248,14 +248,13 @@ autobuf_ssh_force(struct ssh *ssh, int on, int64_t most_bytes)
 
 /* ------------------------------------------------------------------------------------ channels */
 
-/* "window A -> B: why": the window that comes of it may be another one. */
+/* The window that comes of it may be another one than the event's. */
 static void
-note_why(void *user, const char *text)
+note_why(void *user, const struct autobuf_event *event)
 {
 	struct autobuf_channel *b = user;
-	const char *why = strstr(text, ": ");
 
-	strlcpy(b->why, why != NULL ? why + 2 : text, sizeof b->why);
+	strlcpy(b->why, event->why, sizeof b->why);
 }
 
 static struct autobuf_channel *

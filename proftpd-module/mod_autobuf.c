@@ -42,11 +42,11 @@ static pr_netio_t *used_netio;    /* that one: another module's, or */
 static pr_netio_t *default_netio; /* ProFTPD's, which is not registered */
 static off_t restart_pos; /* of the RETR that is under way */
 
-static void log_line(void *user, const char *text)
+static void log_line(void *user, const struct autobuf_event *event)
 {
     (void)user;
-    pr_trace_msg("autobuf", 5, "%s", text);
-    pr_log_debug(DEBUG3, MOD_AUTOBUF_VERSION ": %s", text);
+    pr_trace_msg("autobuf", 5, "%s", event->text);
+    pr_log_debug(DEBUG3, MOD_AUTOBUF_VERSION ": %s", event->text);
 }
 
 /* ---------------------------------------------------------------------- the control connection */

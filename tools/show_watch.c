@@ -4,6 +4,7 @@
 #include <string.h>
 #include <sys/utsname.h>
 
+#include "../lib/base/event.h"
 #include "print.h"
 
 #define BLOCK_ROWS 7
@@ -59,10 +60,20 @@ void show_start_json(FILE *out, const struct watch *w)
             w->want.intent == AUTOBUF_INTENT_LOW_DELAY ? "low-delay" : "throughput");
 }
 
-void show_event_json(FILE *out, const struct connection *c, const char *event, const char *text)
+void show_change_json(FILE *out, const struct connection *c, const struct autobuf_event *event)
+{
+    char text[1024];
+
+    json_begin(out, c);
+    json_string(out, "change", event->text);
+    ab_event_json(event, text, sizeof text);
+    fprintf(out, "\"event\":%s}\n", text);
+}
+
+void show_end_json(FILE *out, const struct connection *c)
 {
     json_begin(out, c);
-    fprintf(out, "\"%s\":\"%s\"}\n", event, text); /* words of the library's and ours: nothing to escape */
+    fputs("\"end\":\"closed\"}\n", out);
 }
 
 static const char *limiter_words(const struct connection *c)

@@ -9,7 +9,8 @@
 /* A JSON object on a line of its own. */
 void show_start_json(FILE *out, const struct watch *w);
 void show_connection_json(FILE *out, const struct connection *c);
-void show_event_json(FILE *out, const struct connection *c, const char *event, const char *text);
+void show_change_json(FILE *out, const struct connection *c, const struct autobuf_event *event);
+void show_end_json(FILE *out, const struct connection *c);
 
 /* Prints one screen of rows x columns over the one before. */
 void show_screen(FILE *out, const struct watch *w, unsigned rows, unsigned columns);

@@ -28,17 +28,17 @@
 #define COLUMNS 80U
 #define FDS_MOST 16384 /* sockets of a process that are looked at; the others are told as left out */
 
-static void note_change(void *user, const char *text)
+static void note_change(void *user, const struct autobuf_event *event)
 {
     struct connection *c = user;
     struct watch *w = c->watch;
 
     if (w->want.json) {
-        show_event_json(stdout, c, "change", text);
+        show_change_json(stdout, c, event);
         return;
     }
     memmove(w->changes[0], w->changes[1], sizeof w->changes - sizeof w->changes[0]);
-    snprintf(w->changes[CHANGES_SHOWN - 1], CHANGE_BYTES, "fd %d: %s", c->fd, text);
+    snprintf(w->changes[CHANGES_SHOWN - 1], CHANGE_BYTES, "fd %d: %s", c->fd, event->text);
 }
 
 static int open_live(struct connection *c, int copy)
@@ -125,7 +125,7 @@ static int scan(struct watch *w, uint64_t now_ns)
 static void drop(struct connection *c)
 {
     if (c->watch->want.json)
-        show_event_json(stdout, c, "end", "closed");
+        show_end_json(stdout, c);
     autobuf_live_close(c->live); /* at a descriptor that is ours no more: touches nothing */
     c->live = NULL;
     c->watch->count--;
@@ -144,7 +144,7 @@ static int look(struct connection *c, uint64_t now_ns)
             error = autobuf_live_step(c->live, now_ns);
         process_give_back(copy);
         if (error < 0 && !process_is_over(error)) { /* this change was refused; the watching goes on */
-            note_change(c, autobuf_strerror(error));
+            note_change(c, &(struct autobuf_event){.error = error, .text = autobuf_strerror(error)});
             error = 0;
         }
     }

@@ -36,10 +36,10 @@ extern off_t restart_point;
 
 static struct autobuf_ftp *session;
 
-static void log_line(void *user, const char *line)
+static void log_line(void *user, const struct autobuf_event *event)
 {
 	(void)user;
-	syslog(LOG_DEBUG, "autobuf: %s", line);
+	syslog(LOG_DEBUG, "autobuf: %s", event->text);
 }
 
 void autobuf_wu_open(void)

@@ -77,11 +77,11 @@ bool trailer_parse(const char text[TRAILER_BYTES], struct trailer *t)
 
 /* ------------------------------------------------------------------------------------- tune */
 
-static void say(void *user, const char *line)
+static void say(void *user, const struct autobuf_event *event)
 {
     (void)user;
     if (isatty(STDERR_FILENO))
-        fprintf(stderr, "libautobuf: %s\n", line);
+        fprintf(stderr, "libautobuf: %s\n", event->text);
 }
 
 /* What libautobuf exists to replace: a constant, set always. */

@@ -63,10 +63,41 @@ AUTOBUF_API int autobuf_log_own(void);
 AUTOBUF_API void autobuf_log_line(const char *line);
 
 /*
- * The type of a log callback. The library calls it with one line at a time, without a line feed. user is the
- * pointer that the caller has put into the options beside the callback.
+ * What the library has seen, decided or done. Of LEFT, SET and GIVEN_BACK, which are of a plan, before_bytes and
+ * after_bytes are the side's window without the plan and with it.
  */
-typedef void autobuf_log_fn(void *user, const char *line);
+#define AUTOBUF_EVENT_NOTE 0U       /* "note": how a measurement or an exchange goes; only text says it */
+#define AUTOBUF_EVENT_KNOWN 1U      /* "known": the path store knows the path: after_bit_per_s, rtt_ns */
+#define AUTOBUF_EVENT_MEASURED 2U   /* "measured": the path: the same; or error says why it was not */
+#define AUTOBUF_EVENT_LEFT 3U       /* "left": the side is left as it is */
+#define AUTOBUF_EVENT_SET 4U        /* "set": a buffer of the side, or for low delay a pace */
+#define AUTOBUF_EVENT_GIVEN_BACK 5U /* "given-back": the side's buffer, to autotuning */
+#define AUTOBUF_EVENT_RESIZED 6U    /* "resized": the side's buffer, of an open connection, as getsockopt() shows it */
+#define AUTOBUF_EVENT_PACED 7U      /* "paced": an open connection: before_bit_per_s, after_bit_per_s; 0: not at all */
+#define AUTOBUF_EVENT_UNSENT 8U     /* "unsent": how much may wait unsent in the send buffer */
+#define AUTOBUF_EVENT_WINDOW 9U     /* "window": of <autobuf/rightsize.h> */
+
+struct autobuf_event {
+    uint32_t size;
+    uint32_t what;             /* AUTOBUF_EVENT_* */
+    uint32_t side;             /* AUTOBUF_LOCK_SND or AUTOBUF_LOCK_RCV; of a path: whose rate it is; 0: neither */
+    uint32_t reason;           /* AUTOBUF_REASON_* of a plan; else 0 */
+    uint32_t limiter;          /* AUTOBUF_LIMITER_*: the bottleneck of an open connection; else 0 */
+    int32_t error;             /* why something failed; 0: nothing did */
+    uint64_t before_bytes;
+    uint64_t after_bytes;
+    uint64_t before_bit_per_s;
+    uint64_t after_bit_per_s;
+    uint64_t rtt_ns;           /* 0 or AUTOBUF_NS_UNSET: unknown */
+    const char *why;           /* in English; NULL: text says it */
+    const char *text;          /* all of it as one line of English, without a line feed; not for programs to parse */
+};
+
+/*
+ * The type of a log callback. event and its texts are valid during the call. user is the pointer that the caller has
+ * put into the options beside the callback.
+ */
+typedef void autobuf_log_fn(void *user, const struct autobuf_event *event);
 
 #ifdef __cplusplus
 }

@@ -5,8 +5,6 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "environment.h"
-
 bool ab_struct_out(void *theirs, const void *ours, size_t ours_bytes)
 {
     uint32_t size;
@@ -46,25 +44,16 @@ void ab_struct_init(void *theirs, uint32_t size, const void *ours, size_t ours_b
     memcpy(theirs, &size, sizeof size);
 }
 
-bool ab_log_is_on(const struct ab_log *log)
+void ab_add(struct ab_text *t, const char *format, ...)
 {
-    return log->fn || ab_environment_logs();
-}
-
-void ab_log(const struct ab_log *log, const char *format, ...)
-{
-    char line[AB_LOG_BYTES];
+    bool room = t->len < t->cap;
     va_list args;
+    int added;
 
-    if (!ab_log_is_on(log))
-        return;
     va_start(args, format);
-    vsnprintf(line, sizeof line, format, args);
+    added = vsnprintf(room ? t->buf + t->len : NULL, room ? t->cap - t->len : 0, format, args);
     va_end(args);
-    if (log->fn)
-        log->fn(log->user, line);
-    if (ab_environment_logs())
-        ab_environment_line(line);
+    t->len += added > 0 ? (size_t)added : 0;
 }
 
 #ifdef __SIZEOF_INT128__

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* What every room may use: sizes of public structs, the log line, the environment switch. */
+/* What every room may use: sizes of public structs, the log, a text that grows. */
 #ifndef AB_BASE_H
 #define AB_BASE_H
 
@@ -43,7 +43,16 @@ bool ab_struct_in(void *ours, size_t ours_bytes, const void *theirs);
  */
 void ab_struct_init(void *theirs, uint32_t size, const void *ours, size_t ours_bytes);
 
-/* Hands a line to a handle's callback, if it has one. */
+/* A text that is appended to as snprintf() does; what does not fit is counted only. */
+struct ab_text {
+    char *buf;
+    size_t cap;
+    size_t len;
+};
+
+void ab_add(struct ab_text *text, const char *format, ...) __attribute__((format(printf, 2, 3)));
+
+/* A handle's callback, if it has one. */
 struct ab_log {
     autobuf_log_fn *fn;
     void *user;
@@ -54,6 +63,7 @@ struct ab_log {
 /* Whether anybody reads it. */
 bool ab_log_is_on(const struct ab_log *log);
 
+/* Tells how something goes: AUTOBUF_EVENT_NOTE. All else is an event with numbers: event.h. */
 void ab_log(const struct ab_log *log, const char *format, ...) __attribute__((format(printf, 2, 3)));
 
 /* a * b / c without overflow in between; UINT64_MAX if the result does not fit. c must be above 0. */

@@ -3,7 +3,7 @@
 #include <errno.h>
 #include <stdlib.h>
 
-#include "../base/base.h"
+#include "../base/event.h"
 
 #define WINDOW_BYTES 65536U
 #define CAP_BYTES 67108864U
@@ -184,8 +184,8 @@ static void set_window(struct autobuf_rightsize *rs, uint64_t bytes, const char 
     bytes = ab_max(ab_min(bytes, rs->cap_bytes), rs->least_bytes);
     if (bytes == rs->window_bytes)
         return;
-    ab_log(&rs->log, "window %llu -> %llu: %s", (unsigned long long)rs->window_bytes,
-           (unsigned long long)bytes, why);
+    ab_event(&rs->log, (struct autobuf_event){.what = AUTOBUF_EVENT_WINDOW, .before_bytes = rs->window_bytes, .after_bytes = bytes,
+                                              .why = why});
     rs->window_bytes = bytes;
 }
 

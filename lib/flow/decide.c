@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "../base/address.h"
+#include "../base/event.h"
 #include "../kernel/forced.h"
 #include "../kernel/limits.h"
 #include "../plan/plan.h"
@@ -55,8 +56,8 @@ void ab_decide_measured(struct ab_decision *d, int result)
 {
     d->measured = result < 0 ? result : 1;
     d->found = d->path;
-    if (result < 0)
-        ab_log(&d->log, "not measured: %s", autobuf_strerror(result));
+    ab_event(&d->log, (struct autobuf_event){.what = AUTOBUF_EVENT_MEASURED, .side = AUTOBUF_LOCK_SND, .error = result < 0 ? result : 0,
+                                             .after_bit_per_s = d->path.tx_rate_bit_per_s, .rtt_ns = d->path.rtt_min_ns});
 }
 
 static int take_peer(struct ab_decision *d, const struct sockaddr *peer, socklen_t peer_len)

@@ -7,6 +7,7 @@
 #include <time.h>
 
 #include "../base/address.h"
+#include "../base/event.h"
 #include "../kernel/route.h"
 #include "../kernel/socket.h"
 #include "../paths/hand.h"
@@ -105,6 +106,7 @@ void ab_decide_recall(struct ab_decision *d, int fd)
     struct autobuf_paths_entry entry = AUTOBUF_PATHS_ENTRY_INIT;
     char prefix[AUTOBUF_PREFIX_BYTES] = "";
     const char *own;
+    bool sends;
     int error;
 
     if (!d->peer_len || d->recalled || d->options.flags & AUTOBUF_FLOW_NO_STORE || ab_decide_knows_path(d))
@@ -117,9 +119,10 @@ void ab_decide_recall(struct ab_decision *d, int fd)
     if (error < 0 || entry.method == AUTOBUF_METHOD_NONE || autobuf_paths_path(&entry, &d->path) < 0)
         return;
     (void)autobuf_prefix_print(&entry.remote, prefix);
-    ab_log(&d->log, "the path store knows %s: %.1f Mbit/s%s, %.3f ms", prefix,
-           (double)(entry.tx_rate_bit_per_s ? entry.tx_rate_bit_per_s : entry.rx_rate_bit_per_s) / 1e6,
-           entry.tx_rate_bit_per_s ? "" : " back", entry.rtt_min_ns == AUTOBUF_NS_UNSET ? 0.0 : (double)entry.rtt_min_ns / 1e6);
+    sends = entry.tx_rate_bit_per_s;
+    ab_event(&d->log, (struct autobuf_event){.what = AUTOBUF_EVENT_KNOWN, .side = sends ? AUTOBUF_LOCK_SND : AUTOBUF_LOCK_RCV,
+                                             .after_bit_per_s = sends ? entry.tx_rate_bit_per_s : entry.rx_rate_bit_per_s,
+                                             .rtt_ns = entry.rtt_min_ns, .why = prefix});
 }
 
 /* A rule may give what comes from an address another way than the one that this host takes to the peer by itself. */

@@ -2,7 +2,6 @@
 /* autobuf_live_*(): the socket around the judge. */
 #include <errno.h>
 #include <netinet/in.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <sys/socket.h>
 #include <unistd.h>
@@ -11,6 +10,7 @@
 #include <linux/tcp.h>
 
 #include "../apply/notsent.h"
+#include "../base/event.h"
 #include "../base/option.h"
 #include "../kernel/forced.h"
 #include "../kernel/limits.h"
@@ -192,19 +192,6 @@ uint64_t autobuf_live_deadline_ns(const struct autobuf_live *live)
     return live ? ab_judge_next_ns(&live->judge) : AUTOBUF_NS_UNSET;
 }
 
-static void log_pace(const struct autobuf_live *live, uint64_t before, const char *why)
-{
-    char from[32] = "none", to[32] = "none";
-
-    if (!ab_log_is_on(&live->log))
-        return;
-    if (before)
-        snprintf(from, sizeof from, "%.1f", (double)before / 1e6);
-    if (live->set_bit_per_s)
-        snprintf(to, sizeof to, "%.1f Mbit/s", (double)live->set_bit_per_s / 1e6);
-    ab_log(&live->log, "pace %s -> %s: %s", from, to, why);
-}
-
 /*
  * TCP and all forced buffers may hold more now than before. Finding out costs a look at each connection of the
  * host, so it is done only before a buffer is forced. Returns true if less may be forced than is planned.
@@ -230,6 +217,14 @@ static void note_notsent(struct autobuf_live *live, uint64_t before_bytes)
     if (before_bytes && before_bytes != live->notsent_bytes)
         live->notsent_most_bytes = before_bytes;
     live->notsent_bytes = now_bytes;
+}
+
+static void tell_size(const struct autobuf_live *live, uint32_t side, uint64_t before_bytes, uint64_t after_bytes, const char *why)
+{
+    if (live->sides & side)
+        ab_event(&live->log, (struct autobuf_event){.what = AUTOBUF_EVENT_RESIZED, .side = side,
+                                                    .limiter = ab_judge_limiter(&live->judge), .before_bytes = before_bytes,
+                                                    .after_bytes = after_bytes, .why = why});
 }
 
 static int act(struct autobuf_live *live, const struct autobuf_socket *socket, struct autobuf_plan *plan,
@@ -262,14 +257,12 @@ static int act(struct autobuf_live *live, const struct autobuf_socket *socket, s
                   (plan->rcv_request_bytes || plan->flags & AUTOBUF_PLAN_RCV_UNLOCK ? AUTOBUF_LOCK_RCV : 0);
     if (plan->snd_pacing_bit_per_s) {
         live->set_bit_per_s = ends ? 0 : plan->snd_pacing_bit_per_s;
-        log_pace(live, before, why);
+        ab_event(&live->log, (struct autobuf_event){.what = AUTOBUF_EVENT_PACED, .limiter = ab_judge_limiter(&live->judge),
+                                                    .before_bit_per_s = before, .after_bit_per_s = live->set_bit_per_s, .why = why});
     }
-    if ((plan->snd_request_bytes || plan->rcv_request_bytes || plan->flags) &&
-        autobuf_socket_state(live->fd, &now) == 0) {
-        ab_log(&live->log, "buffers %llu, %llu -> %llu, %llu: %s",
-               (unsigned long long)socket->snd_buf_bytes,
-               (unsigned long long)socket->rcv_buf_bytes, (unsigned long long)now.snd_buf_bytes,
-               (unsigned long long)now.rcv_buf_bytes, why);
+    if (live->sides && ab_log_is_on(&live->log) && autobuf_socket_state(live->fd, &now) == 0) {
+        tell_size(live, AUTOBUF_LOCK_SND, socket->snd_buf_bytes, now.snd_buf_bytes, why);
+        tell_size(live, AUTOBUF_LOCK_RCV, socket->rcv_buf_bytes, now.rcv_buf_bytes, why);
     }
     return result;
 }
@@ -305,8 +298,8 @@ static int let_more_wait(struct autobuf_live *live, const struct ab_look *look)
     live->notsent_bytes = notsent_of(live->fd);
     live->sides = 0;
     live->changes++;
-    ab_log(&live->log, "unsent, at most %llu -> %llu: the peer takes what is sent", (unsigned long long)before,
-           (unsigned long long)live->notsent_bytes);
+    ab_event(&live->log, (struct autobuf_event){.what = AUTOBUF_EVENT_UNSENT, .before_bytes = before,
+                                                .after_bytes = live->notsent_bytes, .why = "the peer takes what is sent"});
     return 1;
 }
 
@@ -406,15 +399,6 @@ int autobuf_live_step(struct autobuf_live *live, uint64_t now_ns)
     if (error == 0 || (error == -EPERM && forced))
         return raised;
     return error;
-}
-
-const char *autobuf_limiter_name(uint32_t limiter)
-{
-    static const char *const names[] = {
-        "unknown", "idle", "sender", "path", "send-buffer", "peer", "receive-buffer", "receiver",
-    };
-
-    return limiter < sizeof names / sizeof *names ? names[limiter] : "?";
 }
 
 void autobuf_live_state_init(struct autobuf_live_state *state, uint32_t size)

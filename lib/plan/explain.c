@@ -1,62 +1,33 @@
 /* SPDX-License-Identifier: MIT */
 #include <errno.h>
-#include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
 
+#include "../base/event.h"
 #include "plan.h"
 
-const char *autobuf_reason_name(uint32_t reason)
-{
-    static const char *const names[] = {"unknown", "kernel", "set", "capped",
-                                        "larger",  "late",   "off"};
-
-    return reason < sizeof names / sizeof *names ? names[reason] : "?";
-}
-
-/* Appends as snprintf() does, and goes on counting when the buffer is full. */
-struct text {
-    char *buf;
-    size_t cap;
-    size_t len;
-};
-
-static void add(struct text *t, const char *format, ...) __attribute__((format(printf, 2, 3)));
-
-static void add(struct text *t, const char *format, ...)
-{
-    va_list args;
-    int added;
-
-    va_start(args, format);
-    added = vsnprintf(t->len < t->cap ? t->buf + t->len : NULL, t->len < t->cap ? t->cap - t->len : 0,
-                      format, args);
-    va_end(args);
-    t->len += added > 0 ? (size_t)added : 0;
-}
-
-static void add_bytes(struct text *t, uint64_t bytes)
+static void add_bytes(struct ab_text *t, uint64_t bytes)
 {
     if (bytes >= 1000000)
-        add(t, "%.1f MB", (double)bytes / 1e6);
+        ab_add(t, "%.1f MB", (double)bytes / 1e6);
     else if (bytes >= 1000)
-        add(t, "%.1f kB", (double)bytes / 1e3);
+        ab_add(t, "%.1f kB", (double)bytes / 1e3);
     else
-        add(t, "%u bytes", (unsigned)bytes);
+        ab_add(t, "%u bytes", (unsigned)bytes);
 }
 
-static void add_rate(struct text *t, double bit_per_s)
+static void add_rate(struct ab_text *t, double bit_per_s)
 {
     if (bit_per_s >= 1e10)
-        add(t, " (%.0f Gbit/s)", bit_per_s / 1e9);
+        ab_add(t, " (%.0f Gbit/s)", bit_per_s / 1e9);
     else
-        add(t, " (%.1f Mbit/s)", bit_per_s / 1e6);
+        ab_add(t, " (%.1f Mbit/s)", bit_per_s / 1e6);
 }
 
 /* A window, and the rate that it allows at this RTT if that is less than the path's. */
-static void add_window(struct text *t, uint64_t window, uint64_t wanted, uint64_t rtt_ns)
+static void add_window(struct ab_text *t, uint64_t window, uint64_t wanted, uint64_t rtt_ns)
 {
-    add(t, "a window of ");
+    ab_add(t, "a window of ");
     add_bytes(t, window);
     if (rtt_ns != AUTOBUF_NS_UNSET && rtt_ns && (!wanted || window < wanted))
         add_rate(t, (double)window * 8e9 / (double)rtt_ns);
@@ -93,66 +64,66 @@ struct line {
     bool at_least;
 };
 
-static void add_needs(struct text *t, const struct line *l)
+static void add_needs(struct ab_text *t, const struct line *l)
 {
     if (!l->wanted)
         return;
-    add(t, l->at_least ? "; the path holds at least " : "; the path holds ");
+    ab_add(t, l->at_least ? "; the path holds at least " : "; the path holds ");
     add_bytes(t, l->wanted);
 }
 
-static void add_set(struct text *t, const struct words *w, const struct line *l, uint64_t rtt_ns)
+static void add_set(struct ab_text *t, const struct words *w, const struct line *l, uint64_t rtt_ns)
 {
     if (l->request) {
-        add(t, "%s %llu ", w->option, (unsigned long long)l->request);
+        ab_add(t, "%s %llu ", w->option, (unsigned long long)l->request);
         if (l->clamp)
-            add(t, "with TCP_WINDOW_CLAMP %llu ",
+            ab_add(t, "with TCP_WINDOW_CLAMP %llu ",
                 (unsigned long long)ab_min(l->clamp, AB_STORED_MAX));
-        add(t, "gives ");
+        ab_add(t, "gives ");
         add_window(t, l->window, l->wanted, rtt_ns);
-        add(t, "; without it ");
+        ab_add(t, "; without it ");
         add_window(t, l->kernel, l->wanted, rtt_ns);
     } else {
-        add(t, l->unlock ? "given back to autotuning, " : "stays at ");
+        ab_add(t, l->unlock ? "given back to autotuning, " : "stays at ");
         add_window(t, l->window, l->wanted, rtt_ns);
     }
     add_needs(t, l);
 }
 
-static void add_obstacles(struct text *t, const struct words *w, const struct line *l)
+static void add_obstacles(struct ab_text *t, const struct words *w, const struct line *l)
 {
     const char *between = "; limited by ";
 
     for (size_t i = 0; i < OBSTACLES; i++) {
         if (!(l->sysctl & obstacles[i].sysctl))
             continue;
-        add(t, "%s%s", between, obstacles[i].text ? obstacles[i].text : w->limit);
+        ab_add(t, "%s%s", between, obstacles[i].text ? obstacles[i].text : w->limit);
         between = " and ";
     }
 }
 
-static void add_late(struct text *t, const struct words *w, const struct line *l, uint64_t rtt_ns)
+static void add_late(struct ab_text *t, const struct words *w, const struct line *l, uint64_t rtt_ns)
 {
-    add(t, "the window scale is fixed; ");
+    ab_add(t, "the window scale is fixed; ");
     if (l->request || l->unlock)
         add_set(t, w, l, rtt_ns);
     else {
-        add(t, "stays at ");
+        ab_add(t, "stays at ");
         add_window(t, l->window, l->wanted, rtt_ns);
         add_needs(t, l);
     }
 }
 
-static void add_line(struct text *t, const struct words *w, const struct line *l, uint64_t rtt_ns)
+static void add_line(struct ab_text *t, const struct words *w, const struct line *l, uint64_t rtt_ns)
 {
-    add(t, "%s: %s: ", w->side, autobuf_reason_name(l->reason));
+    ab_add(t, "%s: %s: ", w->side, autobuf_reason_name(l->reason));
     switch (l->reason) {
     case AUTOBUF_REASON_KERNEL:
         if (!l->window) {
-            add(t, "left to autotuning; the transfer is too short to need more");
+            ab_add(t, "left to autotuning; the transfer is too short to need more");
             break;
         }
-        add(t, l->unlock ? "given back to autotuning, which reaches "
+        ab_add(t, l->unlock ? "given back to autotuning, which reaches "
                          : "left to autotuning, which reaches ");
         add_window(t, l->window, l->wanted, rtt_ns);
         add_needs(t, l);
@@ -165,7 +136,7 @@ static void add_line(struct text *t, const struct words *w, const struct line *l
         add_obstacles(t, w, l);
         break;
     case AUTOBUF_REASON_LARGER:
-        add(t, "the buffer that the program has set gives ");
+        ab_add(t, "the buffer that the program has set gives ");
         add_window(t, l->window, l->wanted, rtt_ns);
         add_needs(t, l);
         break;
@@ -173,19 +144,19 @@ static void add_line(struct text *t, const struct words *w, const struct line *l
         add_late(t, w, l, rtt_ns);
         break;
     case AUTOBUF_REASON_OFF:
-        add(t, "nothing is done, because AUTOBUF=off is in the environment");
+        ab_add(t, "nothing is done, because AUTOBUF=off is in the environment");
         break;
     default:
-        add(t, "left to the kernel, because too little is known of the path");
+        ab_add(t, "left to the kernel, because too little is known of the path");
         if (l->window) {
-            add(t, "; autotuning reaches ");
+            ab_add(t, "; autotuning reaches ");
             add_window(t, l->window, l->wanted, rtt_ns);
         }
         break;
     }
 }
 
-static void explain_send(struct text *t, const struct autobuf_plan *p)
+static void explain_send(struct ab_text *t, const struct autobuf_plan *p)
 {
     struct line snd = {p->snd_reason, p->snd_sysctl, p->snd_wanted_bytes, p->snd_request_bytes,
                        p->snd_window_bytes, p->snd_kernel_bytes, 0,
@@ -194,11 +165,11 @@ static void explain_send(struct text *t, const struct autobuf_plan *p)
 
     add_line(t, &snd_words, &snd, p->rtt_ns);
     if (p->snd_pacing_bit_per_s)
-        add(t, "; paced at %.1f Mbit/s of payload, so that no queue builds up",
+        ab_add(t, "; paced at %.1f Mbit/s of payload, so that no queue builds up",
             (double)p->snd_pacing_bit_per_s / 1e6);
 }
 
-static void explain_receive(struct text *t, const struct autobuf_plan *p)
+static void explain_receive(struct ab_text *t, const struct autobuf_plan *p)
 {
     struct line rcv = {p->rcv_reason, p->rcv_sysctl, p->rcv_wanted_bytes, p->rcv_request_bytes,
                        p->rcv_window_bytes, p->rcv_kernel_bytes, p->rcv_clamp_bytes,
@@ -211,7 +182,7 @@ static void explain_receive(struct text *t, const struct autobuf_plan *p)
 int autobuf_plan_explain(const struct autobuf_plan *theirs, char *buf, size_t cap)
 {
     struct autobuf_plan p;
-    struct text t = {buf, cap, 0};
+    struct ab_text t = {buf, cap, 0};
 
     if (!buf && cap)
         return -EINVAL;
@@ -220,26 +191,37 @@ int autobuf_plan_explain(const struct autobuf_plan *theirs, char *buf, size_t ca
     if (!ab_struct_in(&p, sizeof p, theirs))
         return -EINVAL;
     explain_send(&t, &p);
-    add(&t, "\n");
+    ab_add(&t, "\n");
     explain_receive(&t, &p);
-    add(&t, "\n");
+    ab_add(&t, "\n");
     return (int)t.len;
 }
 
-void ab_plan_log(const struct autobuf_plan *plan, const struct ab_log *log)
+static void tell(const struct ab_log *log, struct autobuf_event event, bool sets, bool gives_back)
 {
-    uint32_t wanted = plan->intent & (AUTOBUF_INTENT_SENDS | AUTOBUF_INTENT_RECEIVES);
+    event.what = sets ? AUTOBUF_EVENT_SET : gives_back ? AUTOBUF_EVENT_GIVEN_BACK : AUTOBUF_EVENT_LEFT;
+    ab_event(log, event);
+}
+
+void ab_plan_log(const struct autobuf_plan *p, const struct ab_log *log)
+{
+    uint32_t wanted = p->intent & (AUTOBUF_INTENT_SENDS | AUTOBUF_INTENT_RECEIVES);
     char text[AB_LOG_BYTES];
+    struct autobuf_event snd = {.side = AUTOBUF_LOCK_SND, .reason = p->snd_reason, .before_bytes = p->snd_kernel_bytes,
+                                .after_bytes = p->snd_window_bytes, .after_bit_per_s = p->snd_pacing_bit_per_s,
+                                .rtt_ns = p->rtt_ns, .text = text};
+    struct autobuf_event rcv = {.side = AUTOBUF_LOCK_RCV, .reason = p->rcv_reason, .before_bytes = p->rcv_kernel_bytes,
+                                .after_bytes = p->rcv_window_bytes, .rtt_ns = p->rtt_ns, .text = text};
 
     if (!ab_log_is_on(log))
         return;
     if (wanted != AUTOBUF_INTENT_RECEIVES) {
-        explain_send(&(struct text){text, sizeof text, 0}, plan);
-        ab_log(log, "%s", text);
+        explain_send(&(struct ab_text){text, sizeof text, 0}, p);
+        tell(log, snd, p->snd_request_bytes || p->snd_pacing_bit_per_s, p->flags & AUTOBUF_PLAN_SND_UNLOCK);
     }
     if (wanted != AUTOBUF_INTENT_SENDS) {
-        explain_receive(&(struct text){text, sizeof text, 0}, plan);
-        ab_log(log, "%s", text);
+        explain_receive(&(struct ab_text){text, sizeof text, 0}, p);
+        tell(log, rcv, p->rcv_request_bytes, p->flags & AUTOBUF_PLAN_RCV_UNLOCK);
     }
 }
 

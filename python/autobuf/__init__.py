@@ -7,21 +7,22 @@ first, say more. None in a result means: not known; in an argument: the default.
 """
 from ._errors import (ClampedError, DamagedError, Error, FewError, ForkedError, NewerError, NoReplyError, OffError,
                       ProtocolError, ResolveError, UnsupportedError)
+from ._event import Event, Limiter, Lock, Reason, What
 from ._flow import Applied, Flow, tune
 from ._handle import is_off, log_own, now_ns
 from ._library import VERSION as __version__
-from ._live import Limiter, Live, LiveState
+from ._live import Live, LiveState
 from ._path import (Direction, Method, Path, PathFlag, Probe, Unsure, bwdelay, bwdelay_apply, inband, payload_bytes,
                     probe)
-from ._plan import (Intent, Limits, LimitsFlag, Lock, Plan, PlanFlag, Reason, SocketState, Stage, Sysctl, apply,
+from ._plan import (Intent, Limits, LimitsFlag, Plan, PlanFlag, SocketState, Stage, Sysctl, apply,
                     limits_host, plan_make, plan_worth, socket_state, unlock)
 from ._rightsize import RightSize, RightSizeState
 
 __all__ = [
-    "Applied", "ClampedError", "DamagedError", "Direction", "Error", "FewError", "Flow", "ForkedError", "Intent",
+    "Applied", "ClampedError", "DamagedError", "Direction", "Error", "Event", "FewError", "Flow", "ForkedError", "Intent",
     "Limiter", "Limits", "LimitsFlag", "Live", "LiveState", "Lock", "Method", "NewerError", "NoReplyError", "OffError",
     "Path", "PathFlag", "Plan", "PlanFlag", "Probe", "ProtocolError", "Reason", "ResolveError", "RightSize",
-    "RightSizeState", "SocketState", "Stage", "Sysctl", "UnsupportedError", "Unsure", "__version__", "apply", "bwdelay",
+    "RightSizeState", "SocketState", "Stage", "Sysctl", "UnsupportedError", "Unsure", "What", "__version__", "apply", "bwdelay",
     "bwdelay_apply", "inband", "is_off", "limits_host", "log_own", "now_ns", "payload_bytes", "plan_make", "plan_worth",
     "probe", "socket_state", "tune", "unlock",
 ]

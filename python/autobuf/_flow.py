@@ -8,12 +8,13 @@ from collections.abc import Callable
 from typing import Any
 
 from ._errors import Error, check, error
+from ._event import Log, log_option
 from ._handle import Address, Socket, Stepped, descriptor, like, peer_of
-from ._library import LOG, library
+from ._library import library
 from ._live import LiveState
 from ._path import Path
 from ._plan import Intent, Limits, Plan
-from ._struct import Log, Struct, i32, pointer, reserved, u32, u64
+from ._struct import Struct, i32, pointer, reserved, u32, u64
 
 
 @dataclasses.dataclass(frozen=True)
@@ -22,7 +23,7 @@ class Options(Struct):
     intent: Intent = u32(Intent)
     expected_bytes: int | None = u64(0)
     timeout_ns: int | None = u64(0)
-    log: Log | None = pointer(LOG)
+    log: Log | None = log_option()
     log_user: None = pointer()
     budget_bytes: int | None = u32(int, 0)
     mark: int | None = u32(int, 0)

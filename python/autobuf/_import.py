@@ -26,7 +26,7 @@ from collections.abc import Iterable, Iterator
 from typing import Any
 
 from ._errors import Error
-from ._live import Limiter
+from ._event import Limiter
 from ._path import Method, PathFlag, Unsure
 from ._paths import Entry, Prefix
 

@@ -10,7 +10,7 @@ from typing import Any
 VERSION = "0.1.0"
 LIBRARY = "libautobuf.so.0"
 
-LOG = ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.c_char_p)
+LOG = ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.c_void_p)
 
 
 def unsigned(value: Any, bits: int = 64) -> int:

@@ -4,28 +4,13 @@ from __future__ import annotations
 
 import ctypes
 import dataclasses
-import enum
 
 from ._errors import check
+from ._event import Limiter, Log, log_option
 from ._handle import Socket, Stepped, descriptor
-from ._library import LOG, library
+from ._library import library
 from ._plan import Intent
-from ._struct import UNSET, Log, Struct, pointer, reserved, u32, u64
-
-
-class Limiter(enum.IntEnum):
-    """What limits a connection. str() gives the library's word, such as "send-buffer"."""
-    UNKNOWN = 0
-    IDLE = 1
-    SENDER = 2
-    PATH = 3
-    SND_BUFFER = 4
-    PEER = 5
-    RCV_BUFFER = 6
-    RECEIVER = 7
-
-    def __str__(self) -> str:
-        return str(library.autobuf_limiter_name(self).decode())
+from ._struct import UNSET, Struct, pointer, reserved, u32, u64
 
 
 @dataclasses.dataclass(frozen=True)
@@ -57,7 +42,7 @@ class LiveState(Struct):
 class LiveOptions(Struct):
     name = "autobuf_live_options"
     intent: Intent = u32(Intent)
-    log: Log | None = pointer(LOG)
+    log: Log | None = log_option()
     log_user: None = pointer()
     flags: int = u32()
     reserved: int = reserved()

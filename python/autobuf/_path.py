@@ -8,9 +8,10 @@ import enum
 from typing import Any
 
 from ._errors import Error, FewError, check, error
+from ._event import Log, log_option
 from ._handle import Address, Socket, Stepped, descriptor, like, sockaddr, whole
-from ._library import LOG, library, unsigned
-from ._struct import UNSET, Log, Struct, pointer, reserved, text, u32, u64
+from ._library import library, unsigned
+from ._struct import UNSET, Struct, pointer, reserved, text, u32, u64
 
 
 class Method(enum.IntEnum):
@@ -124,7 +125,7 @@ class ProbeOptions(Struct):
     bdp_high_bytes: int | None = u64(0)
     silence_ns: int | None = u64(0)
     source: bytes | None = pointer()
-    log: Log | None = pointer(LOG)
+    log: Log | None = log_option()
     log_user: None = pointer()
     device: str | None = text(16)
     source_len: int = u32()
@@ -208,7 +209,7 @@ class InbandOptions(Struct):
     name = "autobuf_inband_options"
     budget_bytes: int | None = u32(int, 0)
     timeout_ns: int | None = u64(0)
-    log: Log | None = pointer(LOG)
+    log: Log | None = log_option()
     log_user: None = pointer()
     prefix: str | None = text(32)
     dress: int = u32()

@@ -6,9 +6,9 @@ import ctypes
 import dataclasses
 
 from ._errors import check
+from ._event import Limiter
 from ._handle import whole
 from ._library import library
-from ._live import Limiter
 from ._path import Method, PathFlag, Unsure
 from ._struct import UNSET, Struct, inner, text, u32, u64
 

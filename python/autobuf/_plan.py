@@ -9,6 +9,7 @@ import itertools
 from collections.abc import Callable
 
 from ._errors import check
+from ._event import Lock, Reason
 from ._handle import Socket, descriptor
 from ._library import library, unsigned
 from ._path import Path
@@ -34,27 +35,6 @@ class Stage(enum.IntEnum):
     NEW = 0
     LISTENING = 1
     CONNECTED = 2
-
-
-class Lock(enum.IntFlag):
-    """Sides whose buffers were set, so that autotuning is off. LATE: only in a result; see unlock()."""
-    SND = 1
-    RCV = 2
-    LATE = 4
-
-
-class Reason(enum.IntEnum):
-    """Why a side is planned as it is. str() gives the library's word, such as "kernel"."""
-    UNKNOWN = 0
-    KERNEL = 1
-    SET = 2
-    CAPPED = 3
-    LARGER = 4
-    LATE = 5
-    OFF = 6
-
-    def __str__(self) -> str:
-        return str(library.autobuf_reason_name(self).decode())
 
 
 class PlanFlag(enum.IntFlag):

@@ -6,9 +6,10 @@ import ctypes
 import dataclasses
 
 from ._errors import check
+from ._event import Log, log_option
 from ._handle import Handle, moment
-from ._library import LOG, unsigned
-from ._struct import UNSET, Log, Struct, pointer, reserved, u32, u64
+from ._library import unsigned
+from ._struct import UNSET, Struct, pointer, reserved, u32, u64
 
 
 @dataclasses.dataclass(frozen=True)
@@ -32,7 +33,7 @@ class RightSizeOptions(Struct):
     reserved: int = reserved()
     window_bytes: int | None = u64(0)
     cap_bytes: int | None = u64(0)
-    log: Log | None = pointer(LOG)
+    log: Log | None = log_option()
     log_user: None = pointer()
 
 

@@ -7,21 +7,19 @@ import dataclasses
 from collections.abc import Callable
 from typing import Any, ClassVar, TypeVar
 
-from ._library import LOG, unsigned
+from ._library import unsigned
 
 UNSET = 2 ** 64 - 1
 """AUTOBUF_NS_UNSET: a time that is not known."""
 
-Log = Callable[[str], object]
-"""Is called with one line of text, without a line feed."""
-
 S = TypeVar("S", bound="Struct")
 
 
-def _field(c: Any, kind: Callable[[Any], Any], unknown: Any, default: Any = None, show: bool = True) -> Any:
+def _field(c: Any, kind: Callable[[Any], Any], unknown: Any, default: Any = None, show: bool = True,
+           to_c: Callable[[Any], Any] | None = None) -> Any:
     """unknown: what None stands for. If that is None, there is no unknown, and 0 is the default."""
     return dataclasses.field(default=kind(0) if unknown is None else default, repr=show,
-                             metadata={"c": c, "kind": kind, "unknown": unknown})
+                             metadata={"c": c, "kind": kind, "unknown": unknown, "to_c": to_c})
 
 
 def u32(kind: Callable[[Any], Any] = int, unknown: int | None = None) -> Any:
@@ -45,8 +43,12 @@ def inner(kind: Callable[..., Any]) -> Any:
     return _field(kind, lambda value: value or kind(), None)
 
 
-def pointer(kind: Any = ctypes.c_void_p) -> Any:
-    return _field(kind, lambda address: None, kind(), show=False)
+def pointer(kind: Any = ctypes.c_void_p, to_c: Callable[[Any], Any] | None = None) -> Any:
+    return _field(kind, lambda address: None, kind(), show=False, to_c=to_c)
+
+
+def char_pointer() -> Any:
+    return _field(ctypes.c_char_p, lambda value: value.decode(errors="replace") if value else None, None)
 
 
 def reserved() -> Any:
@@ -102,10 +104,8 @@ def _from_c(how: Any, value: Any) -> Any:
 def _to_c(how: Any, value: Any) -> Any:
     if value is None:
         return how["unknown"]
-    if how["c"] is LOG:
-        if not callable(value):
-            raise TypeError(f"a log has to be callable, not {value!r}")
-        return LOG(lambda user, line: value(line.decode(errors="replace")))
+    if how["to_c"]:
+        return how["to_c"](value)
     if isinstance(value, ctypes.Structure):
         return value
     if isinstance(value, (Struct, bytes)):

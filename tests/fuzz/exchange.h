@@ -171,10 +171,10 @@ static inline void *exchange_cut(void *whole, size_t bytes, uint32_t *size, stru
     return copy;
 }
 
-static inline void exchange_log(void *user, const char *line)
+static inline void exchange_log(void *user, const struct autobuf_event *event)
 {
     (void)user;
-    CHECK(strncmp(line, "in band: ", 9) == 0 && strlen(line) < 256);
+    CHECK(strncmp(event->text, "in band: ", 9) == 0 && strlen(event->text) < 256);
 }
 
 static inline void exchange_options(struct exchange *x, struct autobuf_inband_options *o,

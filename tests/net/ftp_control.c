@@ -17,10 +17,10 @@
 #include <autobuf/autobuf.h>
 #include <autobuf/ftp.h>
 
-static void print_line(void *user, const char *line)
+static void print_line(void *user, const struct autobuf_event *event)
 {
     (void)user;
-    printf("%s\n", line);
+    printf("%s\n", event->text);
     fflush(stdout);
 }
 

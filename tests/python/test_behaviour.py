@@ -229,12 +229,15 @@ class Results(unittest.TestCase):
             self.assertEqual(done.plan.snd_wanted_bytes, autobuf.payload_bytes(5_000_000))
         with socket.socket() as sock:
             sock.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, SMALL)
-            lines: list[str] = []
-            done = autobuf.tune(sock, log=lines.append)
+            events: list[autobuf.Event] = []
+            done = autobuf.tune(sock, log=events.append)
             self.assertEqual(done.changes, 1)
             self.assertEqual(autobuf.socket_state(sock).locks, autobuf.Lock(0))
-            self.assertTrue(lines)
-            self.assertNotIn("\n", "".join(lines))
+            given = [event for event in events if event.what == autobuf.What.GIVEN_BACK]
+            self.assertEqual([(event.side, event.reason) for event in given], [(autobuf.Lock.RCV, autobuf.Reason.KERNEL)])
+            self.assertGreater(given[0].after_bytes, SMALL)
+            self.assertIn("receive: kernel: given back to autotuning", str(given[0]))
+            self.assertNotIn("\n", "".join(map(str, events)))
 
     def test_the_flow_of_a_connection(self) -> None:
         with socket.create_server(("127.0.0.1", 0)) as listener, socket.socket() as sock:
@@ -417,15 +420,15 @@ class Handles(unittest.TestCase):
             atexit.register(begun.clear)
             listener = socket.create_server(("127.0.0.1", 0))
             sock = socket.create_connection(listener.getsockname())
-            lines = []
-            flow = autobuf.Flow(sock, log=lines.append)
+            events = []
+            flow = autobuf.Flow(sock, log=events.append)
             live = autobuf.Live(sock, log=print)
             cycle = [autobuf.RightSize()]
             cycle.append(cycle)
             class Holder:
                 def __init__(self):
                     self.flow = autobuf.Flow(sock, log=self.log)
-                def log(self, line):
+                def log(self, event):
                     pass
             holder, sys.mine = Holder(), Holder()
             def look():
@@ -464,16 +467,19 @@ class Handles(unittest.TestCase):
 
 class Callbacks(unittest.TestCase):
     def test_it_lives_as_long_as_its_handle(self) -> None:
-        lines: list[str] = []
-        window = autobuf.RightSize(log=lambda line: lines.append(line))
+        events: list[autobuf.Event] = []
+        window = autobuf.RightSize(log=lambda event: events.append(event))
         gc.collect()
         grow(window)
-        self.assertGreater(len(lines), 3)
+        self.assertGreater(len(events), 3)
+        for before, after in zip(events, events[1:]):
+            self.assertEqual((before.what, before.after_bytes), (autobuf.What.WINDOW, after.before_bytes))
+            self.assertEqual(str(before), f"window {before.before_bytes} -> {before.after_bytes}: {before.why}")
         window.close()
 
     def test_an_exception_is_told_and_the_call_goes_on(self) -> None:
-        def fail(line: str) -> None:
-            raise ZeroDivisionError(line)
+        def fail(event: autobuf.Event) -> None:
+            raise ZeroDivisionError(event)
 
         with mock.patch.object(sys, "unraisablehook") as hook, autobuf.RightSize(log=fail) as window:
             self.assertGreater(grow(window), 1 << 20)
@@ -484,7 +490,7 @@ class Callbacks(unittest.TestCase):
     def test_it_may_not_use_its_own_handle(self) -> None:
         failures = []
 
-        def misuse(line: str) -> None:
+        def misuse(event: autobuf.Event) -> None:
             for use in (window.state, window.close, lambda: window.consumed(1)):
                 try:
                     use()
@@ -499,7 +505,7 @@ class Callbacks(unittest.TestCase):
     def test_two_threads_cannot_use_a_handle_at_once(self) -> None:
         inside, leave = threading.Event(), threading.Event()
 
-        def wait(line: str) -> None:
+        def wait(event: autobuf.Event) -> None:
             inside.set()
             leave.wait()
 
@@ -516,7 +522,7 @@ class Callbacks(unittest.TestCase):
 
     def test_options_outlive_the_call(self) -> None:
         with connection() as (here, _):
-            flows = [autobuf.Flow(here, path=autobuf.Path.given(10 ** 6 + number, MS), log=lambda line: None)
+            flows = [autobuf.Flow(here, path=autobuf.Path.given(10 ** 6 + number, MS), log=lambda event: None)
                      for number in range(50)]
             gc.collect()
             for number, flow in enumerate(flows):

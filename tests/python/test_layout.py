@@ -25,7 +25,8 @@ C_NAMES = {ctypes.c_uint32: "uint32_t", ctypes.c_int32: "int32_t", ctypes.c_uint
 PREFIXES: dict[str, type[enum.IntEnum] | type[enum.IntFlag]] = {
     "METHOD": autobuf.Method, "PATH": autobuf.PathFlag, "UNSURE": autobuf.Unsure, "LIMITS": autobuf.LimitsFlag,
     "STAGE": autobuf.Stage, "LOCK": autobuf.Lock, "INTENT": autobuf.Intent, "REASON": autobuf.Reason,
-    "PLAN": autobuf.PlanFlag, "SYSCTL": autobuf.Sysctl, "LIMITER": autobuf.Limiter}
+    "PLAN": autobuf.PlanFlag, "SYSCTL": autobuf.Sysctl, "LIMITER": autobuf.Limiter,
+    "EVENT": autobuf.What}
 OTHERS = {"AUTOBUF_UNLOCK_LATE": autobuf.Lock.LATE, "AUTOBUF_INBAND_TX": autobuf.Direction.TX,
           "AUTOBUF_INBAND_RX": autobuf.Direction.RX, "AUTOBUF_SYSCTL_NONE": autobuf.Sysctl(0),
           "AUTOBUF_NS_UNSET": _struct.UNSET, "AUTOBUF_FLOW_SILENT": 1, "AUTOBUF_FLOW_NO_STORE": 2, "AUTOBUF_FLOW_LOOK_ONLY": 4,
@@ -96,7 +97,7 @@ class Structs(unittest.TestCase):
             self.assertEqual(ctypes.sizeof(c), end, kind.name)
 
     def test_every_struct_begins_as_the_library_sets_it_up(self) -> None:
-        for kind in self.kinds:
+        for kind in set(self.kinds) - {autobuf.Event}:  # which nobody sets up
             c = type(kind.empty())()
             ctypes.memset(ctypes.byref(c), 0xa5, ctypes.sizeof(c))
             init = getattr(_library.library, f"{kind.name}_init")

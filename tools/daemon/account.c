@@ -4,6 +4,8 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "../../lib/base/event.h"
+
 static void say(struct account *account, const char *text)
 {
     char local[PROCESS_ADDRESS_BYTES], peer[PROCESS_ADDRESS_BYTES], line[768];
@@ -41,23 +43,43 @@ void account_about(struct account *account, int copy, const struct place *place,
     account->copy = copy;
     account->dry_run = dry_run;
     account->text[0] = '\0';
+    account->kinds = account->failed = 0;
 }
 
-static void add(struct account *account, const char *between, const char *text)
+/* Of events that only say what is known, and of plans that leave a side as it is: none. */
+static unsigned kind_of(const struct autobuf_event *event)
+{
+    static const enum report_kind kinds[] = {
+        [AUTOBUF_EVENT_SET] = REPORT_BUFFERS,         [AUTOBUF_EVENT_RESIZED] = REPORT_BUFFERS,
+        [AUTOBUF_EVENT_GIVEN_BACK] = REPORT_GIVEN_BACK, [AUTOBUF_EVENT_PACED] = REPORT_PACE,
+        [AUTOBUF_EVENT_UNSENT] = REPORT_OTHER,
+    };
+
+    if (event->what == ACT_CONTROL)
+        return event->error ? 0 : 1U << REPORT_CONTROL;
+    return event->what > AUTOBUF_EVENT_LEFT && event->what <= AUTOBUF_EVENT_UNSENT ? 1U << kinds[event->what] : 0;
+}
+
+static void add(struct account *account, const char *between, const struct autobuf_event *event)
 {
     size_t used = strlen(account->text);
+    char text[AB_LOG_BYTES];
 
-    snprintf(account->text + used, sizeof account->text - used, "%s%s", used ? between : "", text);
+    if (!event->text)
+        ab_event_say(event, text, sizeof text);
+    snprintf(account->text + used, sizeof account->text - used, "%s%s", used ? between : "", event->text ? event->text : text);
+    account->kinds |= kind_of(event);
+    account->failed += event->what == ACT_CONTROL && event->error;
 }
 
-void account_part(void *account, const char *text)
+void account_part(void *account, const struct autobuf_event *event)
 {
-    add(account, "; ", text);
+    add(account, "; ", event);
 }
 
-void account_line(void *account, const char *text)
+void account_line(void *account, const struct autobuf_event *event)
 {
-    add(account, "\n", text);
+    add(account, "\n", event);
 }
 
 void account_tell(struct account *account)
@@ -65,13 +87,13 @@ void account_tell(struct account *account)
     char lines[sizeof account->text], *rest = lines, *line;
 
     memcpy(lines, account->text, sizeof lines);
-    while ((line = strsep(&rest, "\n"))) {
-        if (!line[0])
-            continue;
-        if (!account->dry_run)
-            report_count(account->counts, line);
-        say(account, line);
-    }
+    while ((line = strsep(&rest, "\n")))
+        if (line[0])
+            say(account, line);
+    for (unsigned kind = 0; !account->dry_run && kind < REPORT_KINDS; kind++)
+        account->counts->actions[kind] += account->kinds >> kind & 1;
+    account->counts->failed_actions += account->dry_run ? 0 : account->failed;
+    account->kinds = account->failed = 0;
 }
 
 void account_failed(struct account *account, int error)

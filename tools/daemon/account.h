@@ -18,6 +18,7 @@ struct account {
     const struct rule *rule;
     int copy;
     bool dry_run;
+    unsigned kinds, failed; /* of what is kept: a bit for each enum report_kind; how much was refused */
     char text[512];  /* not told yet: lines */
     char told[4096]; /* not said yet: lines */
 };
@@ -26,8 +27,8 @@ struct account {
 void account_about(struct account *account, int copy, const struct place *place, const struct rule *rule, bool dry_run);
 
 /* Keep something of it, as a part of the line or as a line of its own. The first argument is a struct account. */
-void account_part(void *account, const char *text);
-void account_line(void *account, const char *text);
+void account_part(void *account, const struct autobuf_event *event);
+void account_line(void *account, const struct autobuf_event *event);
 
 /*
  * Tells and counts what is kept, which stays: something was set, or in a dry run would be. Whoever reads it may count on

@@ -45,12 +45,12 @@ bool act_is_near(int copy, const struct autobuf_limits *limits, uint32_t intent)
     return 8 * window_bytes > NEAR_BIT_PER_S / 1000000U * now.rtt_min_ns / 1000U;
 }
 
-static void say(const struct act *act, const char *what, uint64_t value)
+static void say(const struct act *act, uint32_t event, const char *what, uint64_t value)
 {
     char text[96];
 
     snprintf(text, sizeof text, "sets %s %llu", what, (unsigned long long)value);
-    act->say(act->user, text);
+    act->say(act->user, &(struct autobuf_event){.what = event, .text = text});
 }
 
 /* One side of a socket. */
@@ -127,11 +127,11 @@ static struct autobuf_plan plan_fixed(const struct act *act, const struct autobu
 static void tell_plan(const struct act *act, const struct autobuf_plan *plan)
 {
     if (plan->snd_request_bytes)
-        say(act, plan->flags & AUTOBUF_PLAN_SND_FORCE ? "SO_SNDBUFFORCE" : "SO_SNDBUF", plan->snd_request_bytes);
+        say(act, AUTOBUF_EVENT_SET, plan->flags & AUTOBUF_PLAN_SND_FORCE ? "SO_SNDBUFFORCE" : "SO_SNDBUF", plan->snd_request_bytes);
     if (plan->rcv_request_bytes)
-        say(act, plan->flags & AUTOBUF_PLAN_RCV_FORCE ? "SO_RCVBUFFORCE" : "SO_RCVBUF", plan->rcv_request_bytes);
+        say(act, AUTOBUF_EVENT_SET, plan->flags & AUTOBUF_PLAN_RCV_FORCE ? "SO_RCVBUFFORCE" : "SO_RCVBUF", plan->rcv_request_bytes);
     if (plan->snd_pacing_bit_per_s)
-        say(act, "a pace of bit/s:", plan->snd_pacing_bit_per_s);
+        say(act, AUTOBUF_EVENT_PACED, "a pace of bit/s:", plan->snd_pacing_bit_per_s);
 }
 
 /* The congestion control. */
@@ -160,7 +160,7 @@ static int set_control(const struct act *act, int copy)
         snprintf(text, sizeof text, "congestion control %s: %s", wanted, strerror(error));
     else
         snprintf(text, sizeof text, "sets congestion control %s, was %s", wanted, now);
-    act->say(act->user, text);
+    act->say(act->user, &(struct autobuf_event){.what = ACT_CONTROL, .error = -error, .text = text});
     return !error;
 }
 

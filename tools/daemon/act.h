@@ -13,15 +13,14 @@
 #include "rules.h"
 #include "state.h"
 
-/* Says what was set, or would be. */
-typedef void act_say_fn(void *user, const char *text);
+#define ACT_CONTROL 256U /* beside AUTOBUF_EVENT_*: the congestion control was set, or could not be */
 
 /* Once, by a rule, for one socket. */
 struct act {
     const struct rule *rule;
     const struct autobuf_limits *limits; /* of this host */
     bool dry_run;
-    act_say_fn *say;
+    autobuf_log_fn *say; /* what was set, or would be */
     void *user;
 };
 

@@ -11,32 +11,6 @@
 #define NS_PER_MS 1000000U
 #define COUNT(array) (sizeof(array) / sizeof *(array))
 
-/* -------------------------------------------------------------------------------- counting */
-
-void report_count(struct report_counts *counts, const char *text)
-{
-    static const struct {
-        const char *words;
-        enum report_kind kind;
-    } rows[] = {
-        {"given back to autotuning", REPORT_GIVEN_BACK}, {"buffers ", REPORT_BUFFERS},  {"sets SO_", REPORT_BUFFERS},
-        {"send: set", REPORT_BUFFERS},                   {"receive: set", REPORT_BUFFERS},
-        {"pace ", REPORT_PACE},                          {"sets congestion control", REPORT_CONTROL},
-    };
-    bool has[REPORT_KINDS] = {false}, any = false;
-
-    if (strncmp(text, "congestion control ", 19) == 0) { /* act.c: it was refused */
-        counts->failed_actions++;
-        return;
-    }
-    for (size_t i = 0; i < COUNT(rows); i++)
-        if (strstr(text, rows[i].words))
-            has[rows[i].kind] = any = true;
-    has[REPORT_OTHER] = !any;
-    for (size_t i = 0; i < REPORT_KINDS; i++)
-        counts->actions[i] += has[i];
-}
-
 void report_address(const struct endpoint *end, char text[REPORT_ADDRESS_BYTES])
 {
     char address[INET6_ADDRSTRLEN] = "?";

@@ -106,9 +106,6 @@ struct report {
     const void *user;
 };
 
-/* Counts what a text of an act says was done, each kind once, or that it failed. */
-void report_count(struct report_counts *counts, const char *text);
-
 /* "192.0.2.1:80", "[2001:db8::1]:80". */
 void report_address(const struct endpoint *end, char text[REPORT_ADDRESS_BYTES]);
 

@@ -55,7 +55,7 @@ static void tell_share(struct tending *tending, struct tended *t, size_t count)
     snprintf(text, sizeof text, "window of %.2f MB: its share of divide=%.2f MB among %zu", (double)t->share_bytes / 1e6,
              (double)t->rule->divide_bytes / 1e6, count);
     tending->account.text[0] = '\0';
-    account_line(&tending->account, text);
+    account_line(&tending->account, &(struct autobuf_event){.what = AUTOBUF_EVENT_UNSENT, .text = text});
     account_tell(&tending->account);
     tended_keep_action(tending, t);
 }

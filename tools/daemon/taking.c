@@ -116,7 +116,7 @@ static bool recall(struct tending *tending, const struct rule *rule, const struc
     const char *file = tending->config->store_file;
     struct sockaddr_in6 remote, local;
     struct autobuf_paths *paths;
-    char text[64];
+    bool sends;
     int error;
 
     if (rule->mode != MODE_PATH || !seen->remote.version || !file[0] || strcmp(file, STORE_FILE) == 0 ||
@@ -132,10 +132,10 @@ static bool recall(struct tending *tending, const struct rule *rule, const struc
     autobuf_paths_close(paths);
     if (error < 0 || autobuf_paths_path(&entry, path) < 0)
         return false;
-    snprintf(text, sizeof text, "the path store knows it: %.1f Mbit/s%s, %.3f ms",
-             (double)(entry.tx_rate_bit_per_s ? entry.tx_rate_bit_per_s : entry.rx_rate_bit_per_s) / 1e6,
-             entry.tx_rate_bit_per_s ? "" : " back", (double)entry.rtt_min_ns / 1e6);
-    account_part(&tending->account, text);
+    sends = entry.tx_rate_bit_per_s;
+    account_part(&tending->account, &(struct autobuf_event){.what = AUTOBUF_EVENT_KNOWN, .rtt_ns = entry.rtt_min_ns,
+                                                            .side = sends ? AUTOBUF_LOCK_SND : AUTOBUF_LOCK_RCV,
+                                                            .after_bit_per_s = sends ? entry.tx_rate_bit_per_s : entry.rx_rate_bit_per_s});
     return true;
 }
 

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 #include "unit.h"
 
-#include <stdio.h>
 #include <string.h>
 
 #include "base/base.h"
@@ -164,39 +163,6 @@ static void min_and_max(void **state)
     assert_true(ab_min_size(1, 2) == 1 && ab_min_size(2, 1) == 1 && ab_min_size(SIZE_MAX, 0) == 0);
 }
 
-struct heard {
-    unsigned lines;
-    char last[1024];
-};
-
-static void hear(void *user, const char *line)
-{
-    struct heard *heard = user;
-
-    heard->lines++;
-    snprintf(heard->last, sizeof heard->last, "%s", line);
-}
-
-static void log_hands_lines_to_the_callback(void **state)
-{
-    struct heard heard = {0, ""};
-    const struct ab_log none = {NULL, &heard}, log = {hear, &heard};
-    char text[600];
-
-    (void)state;
-    ab_log(&none, "%d", 1);
-    assert_int_equal(heard.lines, 0);
-    ab_log(&log, "%s: %d bytes", "plan", 42);
-    assert_int_equal(heard.lines, 1);
-    assert_string_equal(heard.last, "plan: 42 bytes");
-    memset(text, 'x', sizeof text - 1);
-    text[sizeof text - 1] = '\0';
-    ab_log(&log, "%s", text); /* longer than any line: cut, not overrun */
-    assert_int_equal(heard.lines, 2);
-    assert_true(strlen(heard.last) >= 80 && strlen(heard.last) < sizeof text - 1);
-    assert_int_equal(strspn(heard.last, "x"), strlen(heard.last));
-}
-
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -207,7 +173,6 @@ int main(void)
         cmocka_unit_test(mul_div_does_not_overflow),
         cmocka_unit_test(mul_div_leaves_a_rest_below_the_divisor),
         cmocka_unit_test(min_and_max),
-        cmocka_unit_test(log_hands_lines_to_the_callback),
     };
 
     return cmocka_run_group_tests_name("base", tests, NULL, NULL);

@@ -21,6 +21,8 @@ static void hear(const char *line)
 static const struct place place = {.pid = 42, .fd = 7, .program = "mover"};
 static const struct rule rule = {.name = "all"};
 
+static const struct autobuf_event set = {.what = AUTOBUF_EVENT_SET, .text = "send: set"};
+
 static struct account begin(struct report_counts *counts, bool dry_run)
 {
     struct account account = {.say = hear, .counts = counts};
@@ -39,9 +41,9 @@ static void parts_are_one_line(void **state)
         struct report_counts counts = {0};
         struct account account = begin(&counts, dry_run);
 
-        account_part(&account, "send: set");
-        account_part(&account, "pace 80 Mbit/s");
-        account_line(&account, "sets congestion control bbr");
+        account_part(&account, &set);
+        account_part(&account, &(struct autobuf_event){.what = AUTOBUF_EVENT_PACED, .text = "pace 80 Mbit/s"});
+        account_line(&account, &(struct autobuf_event){.what = ACT_CONTROL, .text = "sets congestion control bbr"});
         account_tell(&account);
         assert_int_equal(lines, 0); /* a descriptor is still held */
         account_say(&account);
@@ -63,7 +65,7 @@ static void what_was_kept_of_another_socket_is_lost(void **state)
     struct account account = begin(&counts, false);
 
     (void)state;
-    account_part(&account, "send: set");
+    account_part(&account, &set);
     account_about(&account, -1, &place, &rule, false);
     account_tell(&account);
     account_say(&account);
@@ -81,6 +83,44 @@ static void a_failure_is_counted_and_said(void **state)
     account_say(&account);
     assert_int_equal(counts.failed_actions, 1);
     assert_non_null(strstr(said, autobuf_strerror(-EPERM)));
+}
+
+/* Each kind once, however many events an act has; what only says what is known, or is refused, is none. */
+static void what_is_counted(void **state)
+{
+    static const struct {
+        struct autobuf_event event;
+        int kind; /* -1: none */
+    } rows[] = {
+        {{.what = AUTOBUF_EVENT_NOTE}, -1},
+        {{.what = AUTOBUF_EVENT_KNOWN}, -1},
+        {{.what = AUTOBUF_EVENT_MEASURED}, -1},
+        {{.what = AUTOBUF_EVENT_LEFT}, -1},
+        {{.what = AUTOBUF_EVENT_SET}, REPORT_BUFFERS},
+        {{.what = AUTOBUF_EVENT_GIVEN_BACK}, REPORT_GIVEN_BACK},
+        {{.what = AUTOBUF_EVENT_RESIZED}, REPORT_BUFFERS},
+        {{.what = AUTOBUF_EVENT_PACED}, REPORT_PACE},
+        {{.what = AUTOBUF_EVENT_UNSENT}, REPORT_OTHER},
+        {{.what = AUTOBUF_EVENT_WINDOW}, -1},
+        {{.what = ACT_CONTROL}, REPORT_CONTROL},
+        {{.what = ACT_CONTROL, .error = -EPERM}, -1},
+    };
+
+    (void)state;
+    for (size_t i = 0; i < COUNT(rows); i++) {
+        struct report_counts counts = {0};
+        struct account account = begin(&counts, false);
+        struct autobuf_event event = rows[i].event;
+
+        event.text = "text";
+        account_part(&account, &event);
+        account_part(&account, &event);
+        account_tell(&account);
+        account_tell(&account); /* counted once */
+        for (int kind = 0; kind < REPORT_KINDS; kind++)
+            assert_int_equal(counts.actions[kind], kind == rows[i].kind);
+        assert_int_equal(counts.failed_actions, event.error ? 2 : 0);
+    }
 }
 
 /* More than is kept at once: it is said before its time rather than lost. */
@@ -110,7 +150,7 @@ static void long_texts_are_cut(void **state)
 
     (void)state;
     for (unsigned i = 0; i < 100; i++)
-        account_part(&account, "0123456789");
+        account_part(&account, &(struct autobuf_event){.text = "0123456789"});
     assert_int_equal(strlen(account.text), sizeof account.text - 1);
     account_tell(&account);
     account_say(&account);
@@ -124,6 +164,7 @@ int main(void)
         cmocka_unit_test(parts_are_one_line),
         cmocka_unit_test(what_was_kept_of_another_socket_is_lost),
         cmocka_unit_test(a_failure_is_counted_and_said),
+        cmocka_unit_test(what_is_counted),
         cmocka_unit_test(no_line_is_lost),
         cmocka_unit_test(long_texts_are_cut),
     };

@@ -56,10 +56,10 @@ static void a_descriptor_that_is_another_ones_by_now(void **state)
     close(c.accepted);
 }
 
-static void ignore(void *user, const char *text)
+static void ignore(void *user, const struct autobuf_event *event)
 {
     (void)user;
-    (void)text;
+    (void)event;
 }
 
 /* A rule of so many bytes for both sides, on a host of such limits. Returns whether the call changed something. */

@@ -224,43 +224,6 @@ static void metrics(void **state)
     free(text);
 }
 
-static void what_is_counted(void **state)
-{
-    static const struct {
-        const char *text;
-        enum report_kind kind;
-    } rows[] = {
-        {"send: kernel: given back to autotuning", REPORT_GIVEN_BACK},
-        {"receive: kernel: given back to autotuning", REPORT_GIVEN_BACK},
-        {"buffers 1, 2 -> 3, 2: the send buffer limits", REPORT_BUFFERS},
-        {"sets SO_SNDBUF 1000000", REPORT_BUFFERS},
-        {"sets SO_SNDBUFFORCE 1000000", REPORT_BUFFERS},
-        {"sets SO_RCVBUF 1000000", REPORT_BUFFERS},
-        {"pace none -> 12.0 Mbit/s: a queue stands", REPORT_PACE},
-        {"sets a pace of bit/s: 80000000", REPORT_PACE},
-        {"sets congestion control reno, was cubic", REPORT_CONTROL},
-        {"something else", REPORT_OTHER},
-    };
-    struct report_counts counts = {0};
-
-    (void)state;
-    for (size_t i = 0; i < COUNT(rows); i++) {
-        counts = (struct report_counts){0};
-        report_count(&counts, rows[i].text);
-        for (size_t kind = 0; kind < REPORT_KINDS; kind++)
-            CHECK_EQUAL(rows[i].text, counts.actions[kind], kind == rows[i].kind);
-        CHECK_EQUAL(rows[i].text, counts.failed_actions, 0);
-    }
-    counts = (struct report_counts){0};
-    report_count(&counts, "congestion control bbr: Operation not permitted");
-    assert_int_equal(counts.failed_actions, 1);
-    report_count(&counts, "send: kernel: given back to autotuning; receive: kernel: given back to autotuning; pace none -> 1.0 Mbit/s: x");
-    assert_int_equal(counts.actions[REPORT_GIVEN_BACK], 1);
-    assert_int_equal(counts.actions[REPORT_PACE], 1);
-    assert_int_equal(counts.actions[REPORT_OTHER], 0);
-    assert_int_equal(counts.failed_actions, 1);
-}
-
 static void addresses(void **state)
 {
     struct endpoint v4 = {.address = {192, 0, 2, 1}, .version = 4, .port = 80};
@@ -278,7 +241,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(flows), cmocka_unit_test(without_a_site),   cmocka_unit_test(table),           cmocka_unit_test(many_are_left_out),
-        cmocka_unit_test(metrics), cmocka_unit_test(what_is_counted), cmocka_unit_test(addresses),
+        cmocka_unit_test(metrics), cmocka_unit_test(addresses),
     };
 
     return cmocka_run_group_tests_name("report", tests, NULL, NULL);

@@ -561,9 +561,9 @@ static void the_reason_outlives_the_handshake(void **state)
     close(listener);
 }
 
-static void count_line(void *user, const char *line)
+static void count_line(void *user, const struct autobuf_event *event)
 {
-    (void)line;
+    (void)event;
     ++*(unsigned *)user;
 }
 

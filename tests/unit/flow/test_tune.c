@@ -361,12 +361,12 @@ struct lines {
     bool clean;
 };
 
-static void take_line(void *user, const char *line)
+static void take_line(void *user, const struct autobuf_event *event)
 {
     struct lines *lines = user;
 
     lines->count++;
-    lines->clean = lines->clean && line[0] && !strchr(line, '\n');
+    lines->clean = lines->clean && event->text[0] && !strchr(event->text, '\n');
 }
 
 static void says_what_it_does(void **state)

@@ -547,9 +547,9 @@ static void packets_are_no_smaller_than_128_bytes(void **state)
     }
 }
 
-static void note_line(void *user, const char *line)
+static void note_line(void *user, const struct autobuf_event *event)
 {
-    snprintf(user, 300, "%s", line);
+    snprintf(user, 300, "%s", event->text);
 }
 
 static void the_log_says_why(void **state)

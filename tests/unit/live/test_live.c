@@ -303,17 +303,6 @@ static void dead_in_a_forked_child(void **state)
     close_connection(&c);
 }
 
-static void names(void **state)
-{
-    (void)state;
-    assert_string_equal(autobuf_limiter_name(AUTOBUF_LIMITER_UNKNOWN), "unknown");
-    assert_string_equal(autobuf_limiter_name(AUTOBUF_LIMITER_PATH), "path");
-    assert_string_equal(autobuf_limiter_name(AUTOBUF_LIMITER_SND_BUFFER), "send-buffer");
-    assert_string_equal(autobuf_limiter_name(AUTOBUF_LIMITER_RCV_BUFFER), "receive-buffer");
-    assert_string_equal(autobuf_limiter_name(AUTOBUF_LIMITER_RECEIVER), "receiver");
-    assert_string_equal(autobuf_limiter_name(AUTOBUF_LIMITER_RECEIVER + 1), "?");
-}
-
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -327,7 +316,6 @@ int main(void)
         cmocka_unit_test(a_connection_that_is_over),
         cmocka_unit_test(moves_to_a_duplicate_of_its_own_only),
         cmocka_unit_test(dead_in_a_forked_child),
-        cmocka_unit_test(names),
     };
 
     return cmocka_run_group_tests_name("live", tests, NULL, NULL);
