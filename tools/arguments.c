@@ -438,6 +438,8 @@ static bool check_explained(const struct arguments *a, FILE *err)
         return wrong(err, EXPLAIN, "%s: either HOST is measured, or --rate and --rtt say what the path is", a->operand);
     if (a->sysctl && a->json)
         return wrong(err, EXPLAIN, "--sysctl and --json exclude each other");
+    if (a->sysctl && !a->operand && !a->rate_bit_per_s)
+        return wrong(err, EXPLAIN, "--sysctl needs a path: HOST, or --rate and --rtt");
     return true;
 }
 

@@ -250,6 +250,10 @@ static int run_path(const struct arguments *a)
     error = fresh_socket(&f.socket);
     if (error == 0)
         error = autobuf_limits_host(&f.limits);
+    if (error == 0 && a->sysctl && f.limits.flags & AUTOBUF_LIMITS_ASSUMED) {
+        fputs("autobuf: --sysctl: this host's limits cannot be read (/proc/sys), so no line can be advised\n", stderr);
+        return EXIT_NOTHING;
+    }
     if (error == 0)
         error = find_path(a, &probing, &f.path);
     if (error == 0)

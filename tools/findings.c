@@ -5,7 +5,8 @@
 #include <stdio.h>
 
 #define SIZE_LEAST (1ULL << 16)
-#define SIZE_MOST (1ULL << 30) /* a sysctl is an int */
+#define SIZE_MOST (1ULL << 30) /* a sysctl is an int, and TCP's largest window is as large (RFC 7323) */
+#define TCP_MEM_PART 8         /* the part of tcp_mem that one buffer may hold, as in <autobuf/plan.h> */
 
 static struct autobuf_path share_of(const struct autobuf_path *path, uint64_t streams)
 {
@@ -77,19 +78,26 @@ static bool autotuning_reaches(const struct findings *f, const struct autobuf_li
     return sends ? plan.snd_kernel_bytes >= plan.snd_wanted_bytes : plan.rcv_kernel_bytes >= plan.rcv_wanted_bytes;
 }
 
-/* The least sensible size that is enough; 0: what there is, is. */
+uint64_t findings_size_most(const struct autobuf_limits *limits)
+{
+    uint64_t most = SIZE_MOST;
+
+    while (limits->tcp_mem_bytes && most > limits->tcp_mem_bytes / TCP_MEM_PART)
+        most /= 2;
+    return most;
+}
+
+/* The smallest sensible size that is enough, or the largest that may be advised; 0: there is no larger one, or none is needed. */
 static uint64_t size_enough(const struct findings *f, struct autobuf_limits limits, bool sends)
 {
     uint64_t *size = sends ? &limits.tcp_wmem_max_bytes : &limits.tcp_rmem_max_bytes;
+    uint64_t before = *size, most = findings_size_most(&limits);
 
-    if (autotuning_reaches(f, &limits, sends))
-        return 0;
-    while (*size < SIZE_MOST) {
+    while (*size < most && !autotuning_reaches(f, &limits, sends)) {
         *size = findings_sensible(*size + 1);
-        if (autotuning_reaches(f, &limits, sends))
-            break;
+        *size = *size < most ? *size : most;
     }
-    return *size;
+    return *size > before ? *size : 0;
 }
 
 static void add_on(struct sysctl_line *out, size_t *count, const char *name)

@@ -36,6 +36,9 @@ uint64_t findings_rate(const struct findings *f, bool sends, uint64_t window_byt
 /* The next power of two, or one and a half of one, in bytes. */
 uint64_t findings_sensible(uint64_t bytes);
 
+/* The largest buffer that is advised on a host: what TCP can use, and its memory allows. */
+uint64_t findings_size_most(const struct autobuf_limits *limits);
+
 #define SYSCTLS_MOST 4
 
 struct sysctl_line {

@@ -13,6 +13,7 @@
 #define INITIAL_WINDOW 10.0         /* packets: RFC 6928 */
 #define PACKET_BYTES 1448.0
 #define SIZE_ROUNDED_BYTES 65536 /* smaller numbers are no sizes of buffers that matter */
+#define TCP_WINDOW_BYTES (1ULL << 30) /* the largest (RFC 7323) */
 #define TCP_MEM_SHARE 128 /* of a host's memory, net.ipv4.tcp_[rw]mem are this part at most, by default */
 
 #define OFFLOAD_BIT_PER_S 1e9 /* below it, a processor does without */
@@ -120,7 +121,7 @@ static bool is_among(const struct sysctl_line *lines, size_t count, const char *
 }
 
 /* The value, or the third of three, rounded up to what an administrator would write: a power of two, or 3/2 of one. */
-static void round_line(char *line, size_t cap)
+static void round_line(char *line, size_t cap, uint64_t most)
 {
     char *last = strrchr(line, ' ') ? strrchr(line, ' ') : strrchr(line, '=');
     uint64_t size = last ? strtoull(last + 1, NULL, 10) : 0;
@@ -128,14 +129,36 @@ static void round_line(char *line, size_t cap)
     if (size < SIZE_ROUNDED_BYTES)
         return;
     last[1] = '\0';
-    snprintf(last + 1, cap - strlen(line), "%llu", (unsigned long long)findings_sensible(size));
+    size = findings_sensible(size);
+    snprintf(last + 1, cap - strlen(line), "%llu", (unsigned long long)(size < most ? size : most));
+}
+
+/* Whether "net.ipv4.tcp_mem=LOW PRESSURE HIGH", in pages, leaves half of this host's memory to others. */
+static bool fits_memory(const char *line, const struct findings *f, const struct host_facts *h)
+{
+    const char *high = strrchr(line, ' ');
+
+    return h->memory_bytes == UNKNOWN || !high || strtod(high, NULL) * (double)f->limits.page_bytes <= (double)h->memory_bytes / 2;
+}
+
+/* No limit of this host lets one connection hold so much. */
+static void add_streams(struct list *list, const struct findings *f, const struct path_terms *t)
+{
+    double most = (double)findings_size_most(&f->limits) / 2;
+    struct obstacle *o;
+
+    if (t->product_bytes <= most)
+        return;
+    o = add(list, lost_by(most, t->product_bytes), "one connection: %s allows a window of %.0f MB of %.0f MB",
+            findings_size_most(&f->limits) < TCP_WINDOW_BYTES ? "the memory of this host" : "TCP", most / 1e6, t->product_bytes / 1e6);
+    snprintf(o->line, sizeof o->line, "use %.0f connections at once", t->product_bytes / most + 1);
 }
 
 /*
  * Adds the limits that the plan met and that do not hold back all programs: what limits those that use the library,
  * for this user. If a limit concerns both sides, the side that loses more counts.
  */
-static void add_limits(struct list *list, const struct findings *f)
+static void add_limits(struct list *list, const struct findings *f, const struct host_facts *h)
 {
     const struct autobuf_plan *p = &f->plan;
     double snd = lost_by((double)p->snd_window_bytes, (double)p->snd_wanted_bytes);
@@ -150,14 +173,14 @@ static void add_limits(struct list *list, const struct findings *f)
         int name = (int)strcspn(line, "=");
         struct obstacle *o;
 
-        if (is_among(lines, count, line))
+        if (is_among(lines, count, line) || (begins_with(line, "net.ipv4.tcp_mem=") && !fits_memory(line, f, h)))
             continue;
         o = add(list, lost, "programs with libautobuf: %.*s limits the %s window to %.1f MB of %.1f MB", name, line,
                 side_of(line),
                 (double)(receives ? p->rcv_window_bytes : p->snd_window_bytes) / 1e6,
                 (double)(receives ? p->rcv_wanted_bytes : p->snd_wanted_bytes) / 1e6);
 
-        round_line(line, sizeof line);
+        round_line(line, sizeof line, begins_with(line, "net.ipv4.tcp_mem=") ? UINT64_MAX : findings_size_most(&f->limits));
         snprintf(o->line, sizeof o->line, "sysctl -w \"%s\"", line);
     }
 }
@@ -260,8 +283,8 @@ static unsigned version_of(const char *kernel)
 }
 
 /*
- * Known faults of releases, by the version alone: a distribution may have mended them. Linux's commits dfa2f0483360,
- * mended by 697a6c8cec03; 1d2fbaad7cd8, mended by 026dfef287c0.
+ * Known faults of releases, one range for each stable series. The version alone says "may": a distribution may have mended
+ * them. Linux's commits dfa2f0483360, mended by 697a6c8cec03; 1d2fbaad7cd8, mended by 026dfef287c0.
  */
 static void add_kernel(struct list *list, const struct host_facts *h)
 {
@@ -269,8 +292,9 @@ static void add_kernel(struct list *list, const struct host_facts *h)
         unsigned from, to; /* to: the first that is mended */
         const char *what;
     } faults[] = {
-        {VERSION(6, 6, 0), VERSION(6, 9, 3),
-         "a program that sets SO_RCVBUF begins with a quarter of it, not half"},
+        {VERSION(6, 6, 0), VERSION(6, 6, 33), "a program that sets SO_RCVBUF begins with a quarter of it, not half"},
+        {VERSION(6, 7, 0), VERSION(6, 8, 12), "a program that sets SO_RCVBUF begins with a quarter of it, not half"},
+        {VERSION(6, 9, 0), VERSION(6, 9, 3), "a program that sets SO_RCVBUF begins with a quarter of it, not half"},
         {VERSION(6, 17, 0), VERSION(6, 18, 17), "an autotuned receive buffer may shrink and stay small"},
         {VERSION(6, 19, 0), VERSION(6, 19, 7), "an autotuned receive buffer may shrink and stay small"},
     };
@@ -281,7 +305,7 @@ static void add_kernel(struct list *list, const struct host_facts *h)
 
         if (version < faults[i].from || version >= faults[i].to)
             continue;
-        o = add(list, 0, "Linux %s: %s", h->kernel, faults[i].what);
+        o = add(list, 0, "Linux %s may have a fault: %s", h->kernel, faults[i].what);
         snprintf(o->line, sizeof o->line, "use Linux %u.%u.%u or newer", faults[i].to >> 16,
                  faults[i].to >> 8 & 255, faults[i].to & 255);
     }
@@ -377,8 +401,9 @@ size_t obstacles_find(const struct findings *found, const struct host_facts *hos
     struct list list = {out, 0, 0};
 
     add_untuned(&list, found);
-    add_limits(&list, found);
+    add_limits(&list, found, host);
     list.limits = list.count;
+    add_streams(&list, found, &t);
     add_ssh(&list, &t);
     add_tcp(&list, &t, host, &found->limits);
     add_queue(&list, &t, host);

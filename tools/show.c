@@ -144,6 +144,8 @@ void show_host(FILE *out, const struct autobuf_limits *l, const struct host_fact
     fputs("  autotuning gives  ", out);
     print_quantity(out, l->tcp_wmem_max_bytes, "B to send (tcp_wmem), ");
     print_quantity(out, l->tcp_rmem_max_bytes, "B to receive (tcp_rmem)\n");
+    if (l->flags & AUTOBUF_LIMITS_ASSUMED)
+        fputs("  Both are assumed: /proc/sys cannot be read.\n", out);
     fputs("  programs may set  ", out);
     print_quantity(out, l->snd_settable_bytes, "B to send (wmem_max), ");
     print_quantity(out, l->rcv_settable_bytes, "B to receive (rmem_max)\n");

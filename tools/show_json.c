@@ -56,11 +56,13 @@ static void json_plan(FILE *out, const struct findings *f)
 /* What holds on this host, for the user who runs the command. */
 static void json_host(FILE *out, const struct autobuf_limits *l, const struct host_facts *h)
 {
+    bool assumed = l->flags & AUTOBUF_LIMITS_ASSUMED;
+
     fputs("\"host\":{", out);
     json_string(out, "kernel", h->kernel[0] ? h->kernel : NULL);
     json_string(out, "congestion_control", h->congestion_control[0] ? h->congestion_control : NULL);
-    json_number(out, "tcp_wmem_max_bytes", l->tcp_wmem_max_bytes, false);
-    json_number(out, "tcp_rmem_max_bytes", l->tcp_rmem_max_bytes, false);
+    json_number(out, "tcp_wmem_max_bytes", l->tcp_wmem_max_bytes, assumed);
+    json_number(out, "tcp_rmem_max_bytes", l->tcp_rmem_max_bytes, assumed);
     json_number(out, "wmem_max_bytes", l->snd_settable_bytes, false);
     json_number(out, "rmem_max_bytes", l->rcv_settable_bytes, false);
     json_number(out, "tcp_mem_bytes", l->tcp_mem_bytes, !l->tcp_mem_bytes);

@@ -53,11 +53,15 @@ static void read_proc(struct autobuf_limits *limits)
         limits->tcp_wmem_min_bytes = v[0];
         limits->tcp_wmem_default_bytes = v[1];
         limits->tcp_wmem_max_bytes = v[2];
+    } else {
+        limits->flags |= AUTOBUF_LIMITS_ASSUMED;
     }
     if (ab_proc_read("/proc/sys/net/ipv4/tcp_rmem", v, 3) == 3) {
         limits->tcp_rmem_min_bytes = v[0];
         limits->tcp_rmem_default_bytes = v[1];
         limits->tcp_rmem_max_bytes = v[2];
+    } else {
+        limits->flags |= AUTOBUF_LIMITS_ASSUMED;
     }
     if (ab_proc_read("/proc/sys/net/ipv4/tcp_mem", v, 3) == 3)
         limits->tcp_mem_bytes = ab_mul_div(v[1], limits->page_bytes, 1);

@@ -29,6 +29,7 @@ class LimitsFlag(enum.IntFlag):
     WINDOW_SCALING = 2
     FORCE = 4
     NO_UNLOCK = 8
+    ASSUMED = 16
 
 
 class Stage(enum.IntEnum):

@@ -814,8 +814,12 @@ class Words(ToolTest):
                 self.near(found["tx_rate_bit_per_s"], 100e6, 0.25, "rate")
                 self.assertEqual(found["plan"]["snd_window_bytes"], 4194304 // 3 * 2)
                 self.assertEqual(found["plan"]["snd_reason"], "kernel")
+                self.assertEqual((found["host"]["tcp_wmem_max_bytes"], found["host"]["tcp_rmem_max_bytes"]), (None, None))
         text = self.plain(path.run("a", [*hidden, built("tools/autobuf"), "explain"]))
         self.assertRegex(text, r"(?m)^this host: ")
+        self.assertRegex(text, r"(?m)^  Both are assumed: /proc/sys cannot be read\.$")
+        done = path.run("a", [*hidden, built("tools/autobuf"), "explain", "--sysctl", "--rate", "1G", "--rtt", "100"])
+        self.assertEqual((done.returncode, done.stdout), (1, ""))
 
     def test_off(self) -> None:
         path = self.path(both="delay=1ms")

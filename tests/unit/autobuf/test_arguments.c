@@ -204,6 +204,7 @@ static void wrong_usage_says_what_is_wrong(void **state)
         {"explain --streams 0", "--streams 0: is out of range: it takes 1 to 10k"},
         {"explain --streams 1k", "--streams 1k: is not a whole number"},
         {"explain --sysctl --json", "exclude each other"},
+        {"explain --sysctl", "needs a path"},
         {"explain --b 3", "--b: there is no such option, or more than one begins so"},
         {"watch", "PID is missing"},
         {"watch abc", "abc: it is not the number of a process"},

@@ -101,6 +101,33 @@ static void sysctls_are_enough_and_no_more(void **state)
     assert_true(lines >= 6);
 }
 
+/* Whoever applies the lines is not asked for them again; no line lowers a value, or is more than this host's memory allows. */
+static void advice_that_was_applied_is_enough(void **state)
+{
+    static const uint64_t mbits[] = {400, 10000, 60000, 400000};
+    static const uint64_t memories[] = {0, 100000000, 1600000000, 64000000000};
+    const struct asked asked = {0};
+
+    (void)state;
+    for (size_t i = 0; i < COUNT(mbits) * COUNT(memories); i++) {
+        struct autobuf_limits limits = host_6_18;
+        struct sysctl_line found[SYSCTLS_MOST];
+        struct findings f;
+
+        limits.tcp_mem_bytes = memories[i / COUNT(mbits)];
+        f = findings_of(&limits, mbits[i % COUNT(mbits)], 150, &asked);
+        for (size_t k = findings_sysctls(&f, found); k-- > 0;) {
+            bool sends = strcmp(found[k].name, "net.ipv4.tcp_wmem") == 0;
+            uint64_t *most = sends ? &f.limits.tcp_wmem_max_bytes : &f.limits.tcp_rmem_max_bytes;
+            uint64_t size = strtoull(strrchr(found[k].value, ' ') + 1, NULL, 10);
+
+            CHECK(found[k].value, size > *most && (!limits.tcp_mem_bytes || size <= limits.tcp_mem_bytes / 8));
+            *most = size;
+        }
+        CHECK_EQUAL("again", findings_sysctls(&f, found), 0);
+    }
+}
+
 static void switches_that_are_off(void **state)
 {
     const struct asked asked = {0};
@@ -141,6 +168,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(each_user_has_a_plan),        cmocka_unit_test(connections_share_a_path),
         cmocka_unit_test(no_window_is_faster_than_the_path), cmocka_unit_test(sysctls_are_enough_and_no_more),
+        cmocka_unit_test(advice_that_was_applied_is_enough),
         cmocka_unit_test(switches_that_are_off),       cmocka_unit_test(sensible_sizes),
     };
 

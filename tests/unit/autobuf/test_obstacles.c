@@ -2,6 +2,7 @@
 #include "unit.h"
 
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "hosts.h"
@@ -159,7 +160,11 @@ static void this_host(void **state)
         const char *what, *line; /* NULL: nothing is said */
         double least, most;
     } rows[] = {
-        {"first window of a quarter", "6.6.13", "cubic", "fq", UNKNOWN, UNKNOWN, 1, "", 0, "a quarter", "6.9.3", 0, 0},
+        {"first window of a quarter", "6.6.13", "cubic", "fq", UNKNOWN, UNKNOWN, 1, "", 0, "may have a fault: a program that sets SO_RCVBUF", "6.6.33", 0, 0},
+        {"mended in its series", "6.6.87", "cubic", "fq", UNKNOWN, UNKNOWN, 1, "", 0, "a quarter", NULL, 0, 0},
+        {"and later in it", "6.6.140", "cubic", "fq", UNKNOWN, UNKNOWN, 1, "", 0, "a quarter", NULL, 0, 0},
+        {"a series that ended", "6.7.12", "cubic", "fq", UNKNOWN, UNKNOWN, 1, "", 0, "a quarter", "6.8.12", 0, 0},
+        {"mended in the next", "6.8.12", "cubic", "fq", UNKNOWN, UNKNOWN, 1, "", 0, "a quarter", NULL, 0, 0},
         {"that is mended", "6.9.3", "cubic", "fq", UNKNOWN, UNKNOWN, 1, "", 0, "a quarter", NULL, 0, 0},
         {"ratchets down", "6.17.8+deb13-amd64", "cubic", "fq", UNKNOWN, UNKNOWN, 1, "", 0, "shrink", "6.18.17", 0, 0},
         {"also later", "6.18.16", "cubic", "fq", UNKNOWN, UNKNOWN, 1, "", 0, "shrink", "6.18.17", 0, 0},
@@ -208,6 +213,37 @@ static void this_host(void **state)
     }
 }
 
+/* No size is enough where TCP's window or the host's memory ends: streams are. */
+static void what_one_connection_cannot_hold(void **state)
+{
+    static const struct {
+        uint64_t mbit, memory_bytes;
+        const char *why; /* NULL: one is enough */
+    } rows[] = {{400, 64ULL << 30, NULL}, {400000, 1ULL << 40, "TCP allows"}, {60000, 4ULL << 30, "the memory of this host"}};
+
+    (void)state;
+    for (size_t i = 0; i < COUNT(rows); i++) {
+        struct autobuf_limits limits = host_6_18;
+        struct host_facts host = quiet_host();
+        struct obstacle found[OBSTACLES_MOST];
+        struct findings f;
+        size_t count, at = 0;
+
+        host.memory_bytes = (int64_t)rows[i].memory_bytes;
+        limits.tcp_mem_bytes = rows[i].memory_bytes / 16;
+        f = findings_of(&limits, rows[i].mbit * MBIT, 150 * MS);
+        count = obstacles_find(&f, &host, found);
+        while (at < count && !strstr(found[at].line, "connections at once"))
+            at++;
+        CHECK("streams", (at < count) == (rows[i].why != NULL));
+        if (rows[i].why)
+            CHECK(found[at].what, strstr(found[at].what, rows[i].why) != NULL);
+        for (at = 0; at < count; at++)
+            CHECK(found[at].line, strstr(found[at].line, "net.ipv4.tcp_mem=") == NULL ||
+                                      strtod(strrchr(found[at].line, ' ') + 1, NULL) * 4096 <= (double)rows[i].memory_bytes / 2);
+    }
+}
+
 static void the_dearest_comes_first(void **state)
 {
     static const uint64_t mbits[] = {10, 100, 400, 1000, 10000};
@@ -241,6 +277,7 @@ int main(void)
         cmocka_unit_test(nothing_where_nothing_is_in_the_way),
         cmocka_unit_test(no_sysctl_is_named_twice),
         cmocka_unit_test(this_host),
+        cmocka_unit_test(what_one_connection_cannot_hold),
         cmocka_unit_test(the_dearest_comes_first),
     };
 
