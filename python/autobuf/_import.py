@@ -45,6 +45,7 @@ NOT_UNDERSTOOD = "not understood"
 """Another kind of object, or a value is missing, of another type or out of range."""
 OTHER_TEST = "of something else than TCP's rate and round-trip times"
 FAILED = "the test had failed"
+LIMITED = "the test was told to stay below a rate or a buffer size, so it says nothing of the path"
 NO_ADDRESS = "an end has no address there"
 ELSEWHERE = "not between this host and another"
 OLD = "too old"
@@ -241,6 +242,11 @@ def rtts_of(streams: Any, path: str) -> Iterator[float]:
             yield us / 1e6
 
 
+def is_limited(result: Any, *paths: str) -> bool:
+    """Whether one of these is set: a rate or a size that the test was not to exceed."""
+    return any(at(result, path) for path in paths)
+
+
 def iperf(result: Any) -> Reading:
     """What arrived counts. What the sender counted is no lower bound: at its end a part of that still waits there."""
     protocol, at_s = text_at(result, "start.test_start.protocol"), number_at(result, "start.timestamp.timesecs", 0, NEVER_S)
@@ -250,6 +256,8 @@ def iperf(result: Any) -> Reading:
         raise LeftOut(NOT_UNDERSTOOD)
     if protocol != "TCP":
         raise LeftOut(OTHER_TEST)
+    if is_limited(result, "start.sock_bufsize", "start.target_bitrate", "start.test_start.target_bitrate", "start.test_start.fqrate"):
+        raise LeftOut(LIMITED)
     is_server = at(result, "start.accepted_connection") is not None
     is_reverse = bool(number_at(result, "start.test_start.reverse", 0, 1))
     rate, other = (number_at(result, f"end.{name}.bits_per_second", 1, RATE_MOST) or 0
@@ -295,6 +303,8 @@ def perfsonar(document: Any) -> Reading:
     if kind == "rtt":
         reading.rtt_s = first(seconds_at(document, path) for path in ("result.rtt.min", "result.min"))
         return reading
+    if is_limited(document, "test.spec.bandwidth", "test.spec.window-size"):
+        raise LeftOut(LIMITED)
     rate = first(number_at(document, path, 1, RATE_MOST) for path in (
         "result.summary.summary.receiver-throughput-bits", "result.summary.summary.throughput-bits", "result.throughput"))
     if at(document, "test.spec.reverse") is True:

@@ -14,8 +14,8 @@ import unittest
 
 import binding  # first: it says where the package is
 import autobuf
-from autobuf._import import (ELSEWHERE, EXPORTED, FAILED, NO_ADDRESS, NO_RATE, NO_RTT, NOT_UNDERSTOOD, OLD, OTHER_TEST, Host, own_addresses,
-                             read)
+from autobuf._import import (ELSEWHERE, EXPORTED, FAILED, LIMITED, NO_ADDRESS, NO_RATE, NO_RTT, NOT_UNDERSTOOD, OLD, OTHER_TEST, Host,
+                             own_addresses, read)
 from autobuf._library import library
 from autobuf._paths import Entry, Prefix
 from cases import run_tests
@@ -160,6 +160,10 @@ LEFT_OUT = {
     "a trace": (archived("192.0.2.1", "192.0.2.9", {}, "trace", throughput=1e8), OTHER_TEST),
     "UDP": (archived("192.0.2.1", "192.0.2.9", {"udp": True}, "throughput", throughput=1e8), OTHER_TEST),
     "UDP of iperf3": ('{"start":{"timestamp":{"timesecs":1},"test_start":{"protocol":"UDP"}},"end":{}}', OTHER_TEST),
+    "iperf3 -b": (iperf(CLIENT, "192.0.2.1", "192.0.2.9", {"target_bitrate": 10000000}, 0, 10e6), LIMITED),
+    "iperf3 -w": (iperf(CLIENT, "192.0.2.1", "192.0.2.9", None, 0, 10e6).replace('"tcp_mss_default"', '"sock_bufsize": 65536, "tcp_mss_default"'), LIMITED),
+    "a bandwidth of pScheduler": (archived("192.0.2.1", "192.0.2.9", {"bandwidth": "10M"}, "throughput", throughput=1e7), LIMITED),
+    "a window of pScheduler": (archived("192.0.2.1", "192.0.2.9", {"window-size": 65536}, "throughput", throughput=1e7), LIMITED),
     "iperf3 that found no server": ('{"start":{},"error":"unable to connect"}', FAILED),
     "a run that failed": ('{"test":{"type":"rtt"},"result":{"succeeded":false}}', FAILED),
     "a name": (archived("192.0.2.1", "host.example", {}, "throughput", throughput=1e8), NO_ADDRESS),
