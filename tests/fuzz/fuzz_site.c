@@ -9,7 +9,7 @@
 #include <errno.h>
 
 #include "daemon/learn.h"
-#include "daemon/site_check.h"
+#include "daemon/site.h"
 #include "daemon/site_talk.h"
 #include "paths/record.h"
 

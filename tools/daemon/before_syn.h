@@ -10,7 +10,7 @@
 #include <stdint.h>
 
 #include "before_syn_table.h"
-#include "rules.h"
+#include "config.h"
 
 #define BEFORE_SYN_WHY_BYTES 256U
 

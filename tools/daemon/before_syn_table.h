@@ -107,7 +107,7 @@ static inline __attribute__((always_inline)) int before_syn_matches(const struct
 #ifndef __bpf__
 #include <stdbool.h>
 
-#include "rules.h"
+#include "config.h"
 
 /*
  * Writes the rules into rules[BEFORE_SYN_RULES]; those beyond that are left out. Also their count and the ports that stop.

@@ -14,7 +14,7 @@
 #include "before_syn.h"
 #include "keep.h"
 #include "report.h"
-#include "rules.h"
+#include "config.h"
 #include "state.h"
 
 struct care;

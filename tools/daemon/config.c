@@ -4,12 +4,14 @@
 #include <errno.h>
 #include <limits.h>
 #include <pwd.h>
+#include <stdarg.h>
 #include <stdlib.h>
 #include <string.h>
 #include <strings.h>
 
-#include "lines.h"
+#include <ini.h>
 
+#define LINE_CHARS 190U /* libinih's own line has 200 bytes */
 #define RULES_MOST 100000U
 #define SIZE_BYTES_MOST 0x3fffffffU /* the kernel doubles it */
 #define RATE_BIT_PER_S_MOST 10e12
@@ -19,17 +21,35 @@
 #define VALUE_BYTES 200U /* of a line */
 #define BLANKS " \t\r\n\f\v"
 
+/* libinih tells its handler no numbers of lines, so its reader counts them, and sees the sections itself. */
 struct reading {
-    struct lines lines; /* the first, for its calls hand it over */
+    FILE *file;
+    config_wrong_fn *wrong;
+    void *user; /* of wrong() */
     struct config *config;
     size_t room;     /* of config->rules */
     size_t covering; /* the first rule that matches all, counted from 1; 0: none yet */
     uint32_t given;  /* keys of this section so far, as bits of their places in the table */
+    unsigned line;   /* that is read now */
+    unsigned mistakes;
+    bool stop;  /* no more lines are read: there is no memory */
+    bool waits; /* the line before was not blank, and its setting has not come */
 };
 
-static struct reading *reading_of(struct lines *lines)
+/* Says what is wrong with a line; what is not printable becomes a question mark. */
+__attribute__((format(printf, 3, 4))) static void say_wrong(struct reading *r, unsigned line, const char *format, ...)
 {
-    return (struct reading *)lines;
+    va_list arguments;
+    char text[320];
+
+    va_start(arguments, format);
+    vsnprintf(text, sizeof text, format, arguments);
+    va_end(arguments);
+    for (char *c = text; *c; c++)
+        if ((unsigned char)*c < ' ' || (unsigned char)*c > '~')
+            *c = '?';
+    r->mistakes++;
+    r->wrong(r->user, line, text);
 }
 
 /* ------------------------------------------------------------------------------------ values */
@@ -304,9 +324,8 @@ static const struct key *key_of(const char *name, bool of_rule)
     return NULL;
 }
 
-static void take(struct lines *lines, const char *name, const char *value)
+static void take(struct reading *r, const char *name, const char *value)
 {
-    struct reading *r = reading_of(lines);
     struct config *c = r->config;
     bool in_section = c->count;
     const struct key *key = key_of(name, in_section);
@@ -314,16 +333,16 @@ static void take(struct lines *lines, const char *name, const char *value)
     const char *right;
 
     if (!key && key_of(name, !in_section)) {
-        lines_wrong(lines, in_section ? "%s: belongs before the first section" : "%s: belongs into a section", name);
+        say_wrong(r, r->line, in_section ? "%s: belongs before the first section" : "%s: belongs into a section", name);
     } else if (!key) {
-        lines_wrong(lines, "%s: there is no such setting", name);
+        say_wrong(r, r->line, "%s: there is no such setting", name);
     } else if (r->given & 1U << (key - keys)) {
-        lines_wrong(lines, "%s: is set already", name);
+        say_wrong(r, r->line, "%s: is set already", name);
     } else {
         r->given |= 1U << (key - keys);
         right = key->take((char *)base + key->field, value);
         if (right)
-            lines_wrong(lines, "%s=%s: it takes %s", name, value, right);
+            say_wrong(r, r->line, "%s=%s: it takes %s", name, value, right);
     }
 }
 
@@ -336,31 +355,30 @@ static void end_section(struct reading *r)
     const struct rule *rule = c->count ? &c->rules[c->count - 1] : NULL;
     bool sets;
 
-    if (!rule || r->lines.stop)
+    if (!rule || r->stop)
         return;
     sets = rule->snd_bytes || rule->rcv_bytes || rule->pace_bit_per_s || rule->congestion_control[0];
     if (rule->mode == MODE_FIXED && !sets)
-        lines_wrong_at(&r->lines, rule->line, "[%s]: mode fixed sets nothing without sndbuf, rcvbuf, cc or pace",
+        say_wrong(r, rule->line, "[%s]: mode fixed sets nothing without sndbuf, rcvbuf, cc or pace",
                        rule->name);
     if (rule->mode != MODE_FIXED && (rule->snd_bytes || rule->rcv_bytes))
-        lines_wrong_at(&r->lines, rule->line,
+        say_wrong(r, rule->line,
                        "[%s]: sndbuf and rcvbuf belong to mode fixed; max bounds the other modes", rule->name);
     if (rule->mode == MODE_FIXED && (rule->most_bytes || rule->intent))
-        lines_wrong_at(&r->lines, rule->line, "[%s]: max and intent belong to the modes auto and path", rule->name);
+        say_wrong(r, rule->line, "[%s]: max and intent belong to the modes auto and path", rule->name);
     if (rule->mode == MODE_OFF && (sets || rule->most_bytes || rule->intent))
-        lines_wrong_at(&r->lines, rule->line, "[%s]: mode off sets nothing", rule->name);
+        say_wrong(r, rule->line, "[%s]: mode off sets nothing", rule->name);
     if (rule->divide_bytes && (rule->mode != MODE_AUTO || rule->most_bytes || rule->intent))
-        lines_wrong_at(&r->lines, rule->line, "[%s]: divide belongs to mode auto, without max and intent", rule->name);
+        say_wrong(r, rule->line, "[%s]: divide belongs to mode auto, without max and intent", rule->name);
     if (r->covering)
-        lines_wrong_at(&r->lines, rule->line, "[%s]: is never reached, because [%s] in line %u matches all", rule->name,
+        say_wrong(r, rule->line, "[%s]: is never reached, because [%s] in line %u matches all", rule->name,
                        c->rules[r->covering - 1].name, c->rules[r->covering - 1].line);
     else if (rule_covers_all(rule))
         r->covering = c->count;
 }
 
-static void begin_section(struct lines *lines, const char *name)
+static void begin_section(struct reading *r, const char *name)
 {
-    struct reading *r = reading_of(lines);
     struct config *c = r->config;
     struct rule *rules = c->rules;
 
@@ -370,15 +388,92 @@ static void begin_section(struct lines *lines, const char *name)
         rules = c->count < RULES_MOST ? realloc(c->rules, r->room * sizeof *rules) : NULL;
     }
     if (!rules) {
-        lines->stop = true;
+        r->stop = true;
         return;
     }
     c->rules = rules;
-    c->rules[c->count] = (struct rule){.line = lines->line};
+    c->rules[c->count] = (struct rule){.line = r->line};
     snprintf(c->rules[c->count].name, RULE_NAME_BYTES, "%s", name);
     c->count++;
     r->given = 0;
 }
+
+/* ----------------------------------------------------------------------------------- lines */
+
+/* libinih's handler. 1: go on. */
+static int handle(void *user, const char *section, const char *name, const char *value)
+{
+    struct reading *r = user;
+
+    (void)section; /* whose lines the reader sees, also where two have one name */
+    r->waits = false;
+    if (!r->stop)
+        take(r, name, value);
+    return 1;
+}
+
+static void take_header(struct reading *r, char *header)
+{
+    size_t length = strcspn(header + 1, "]");
+
+    if (!header[1 + length])
+        say_wrong(r, r->line, "a section's name ends with ]");
+    else if (length == 0 || length >= RULE_NAME_BYTES)
+        say_wrong(r, r->line, "a section has a name of 1 to %u characters", RULE_NAME_BYTES - 1);
+    header[1 + (length < RULE_NAME_BYTES ? length : RULE_NAME_BYTES - 1)] = '\0';
+    begin_section(r, header + 1);
+}
+
+/* The next line, without its end; what is beyond room, and whether there is a zero in it. false: there is none. */
+static bool next_line(struct reading *r, char *out, size_t room, bool *too_long, bool *zero)
+{
+    size_t length = 0;
+    int c;
+
+    *too_long = *zero = false;
+    while ((c = getc(r->file)) != EOF && c != '\n') {
+        *zero |= c == 0;
+        *too_long |= length == room;
+        if (length < room)
+            out[length++] = (char)c;
+    }
+    out[length] = '\0';
+    r->line += c != EOF || length || *too_long;
+    return c != EOF || length || *too_long;
+}
+
+/* libinih's reader. It hands on each line without blanks in front, which would continue the line before. */
+static char *read_line(char *out, int room, void *user)
+{
+    struct reading *r = user;
+    size_t most = room - 3 < (int)LINE_CHARS ? (size_t)room - 3 : LINE_CHARS;
+    bool too_long, zero;
+    const char *text;
+
+    if (r->waits)
+        say_wrong(r, r->line, "this is neither [name] nor name=value");
+    r->waits = false;
+    if (r->stop || !next_line(r, out, most, &too_long, &zero))
+        return NULL;
+    text = out + strspn(out, BLANKS);
+    if (r->line == 1 && strncmp(text, "\xef\xbb\xbf", 3) == 0)
+        text += 3;
+    if (too_long || zero) {
+        say_wrong(r, r->line, too_long ? "the line is longer than %u characters" : "there is a zero in the first %u characters",
+                    (unsigned)most);
+        text = "";
+    }
+    memmove(out, text, strlen(text) + 1);
+    if (out[0] == '[') {
+        take_header(r, out);
+        out[0] = '\0';
+    }
+    r->waits = out[0] && out[0] != ';' && out[0] != '#';
+    strcat(out, "\n");
+    return out;
+}
+
+/* ------------------------------------------------------------------------------- the whole */
 
 static struct config empty(void)
 {
@@ -389,16 +484,15 @@ static struct config empty(void)
 
 int config_read(FILE *file, struct config *config, config_wrong_fn *wrong, void *user)
 {
-    struct reading r = {
-        .lines = {.file = file, .section = begin_section, .setting = take, .wrong = wrong, .user = user},
-        .config = config,
-    };
+    struct reading r = {.file = file, .wrong = wrong, .user = user, .config = config};
     int error;
 
     *config = empty();
-    lines_read(&r.lines);
+    ini_parse_stream(read_line, &r, handle, &r);
+    if (ferror(file))
+        say_wrong(&r, r.line, "the file cannot be read to its end");
     end_section(&r);
-    error = r.lines.stop ? -ENOMEM : r.lines.mistakes ? -EINVAL : 0;
+    error = r.stop ? -ENOMEM : r.mistakes ? -EINVAL : 0;
     if (error < 0)
         config_free(config);
     return error;

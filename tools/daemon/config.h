@@ -6,6 +6,41 @@
 #include <stdio.h>
 
 #include "rules.h"
+#include "site_place.h"
+
+#define RUN_FOLDER "/run/autobufd"
+#define STATUS_FILE RUN_FOLDER "/status.sock"
+#define STATE_FILE RUN_FOLDER "/state"
+#define LEARNED_FILE RUN_FOLDER "/learned.sock"
+#define STORE_FILE "/var/lib/autobuf/paths"
+#define BELIEVED_MOST 8U
+#define SITE_KEY "autobuf"
+#define FILE_BYTES 90U /* a socket's address has 108, and it is made beside its place */
+
+/* Users who may say what they have learned, besides root and the daemon's own. */
+struct believed {
+    uint32_t users[BELIEVED_MOST];
+    size_t count;
+};
+
+struct config {
+    struct rule *rules; /* in their order; the first that matches counts */
+    size_t count;
+    struct ports stop_ports; /* neither end of a connection has one of these; count 0: none */
+    char status_file[FILE_BYTES]; /* "": none */
+    char state_file[FILE_BYTES];  /* "": none */
+    char store_file[FILE_BYTES];  /* "": nothing is learned */
+    char learned_file[FILE_BYTES]; /* "": none */
+    struct believed believed;
+    struct site_place site;
+    char site_key[RULE_WORD_BYTES];
+    char site_password_file[FILE_BYTES]; /* "": none */
+    uint32_t interval_ms;
+    uint32_t budget_percent; /* of net.ipv4.tcp_mem, for all that is forced */
+    bool bpf; /* may act before the SYN */
+    bool dry_run;
+    bool without_file; /* there is none: one rule for all */
+};
 
 /* Is told what is wrong in a line, from 1 on. */
 typedef void config_wrong_fn(void *user, unsigned line, const char *text);

@@ -16,7 +16,7 @@
 #include "../../lib/base/base.h"
 #include "cost.h"
 #include "learn.h"
-#include "socket_file.h"
+#include "status.h"
 
 #define FILE_MODE 0600
 #define SENDERS (BELIEVED_MOST + 2) /* with root and this process's user */

@@ -11,7 +11,7 @@
 #include <stdint.h>
 
 #include "keep.h"
-#include "rules.h"
+#include "config.h"
 
 #define HANDED_MOST 64U      /* datagrams that one step reads */
 #define HANDED_PER_S 100U    /* entries of one user that are taken in a second */

@@ -12,7 +12,7 @@
 #include <autobuf/autobuf.h>
 
 #include "report.h"
-#include "rules.h"
+#include "config.h"
 
 #define KEEP_MOST 64U /* entries that wait to be written */
 

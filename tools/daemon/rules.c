@@ -3,6 +3,8 @@
 
 #include <string.h>
 
+#include "config.h"
+
 #define PROGRAM_CHARS 15U /* of a name that the kernel keeps */
 
 static bool in_prefix(const struct autobuf_prefix *prefix, const struct endpoint *end)

@@ -9,19 +9,9 @@
 
 #include <autobuf/autobuf.h>
 
-#include "site_place.h"
-
-#define RULE_NAME_BYTES 50U /* of what stands in the brackets, with its NUL: LINES_NAME_BYTES */
+#define RULE_NAME_BYTES 50U /* of what stands in the brackets, with its NUL */
 #define RULE_WORD_BYTES 64U
 #define RULE_PORTS 8U
-#define RUN_FOLDER "/run/autobufd"
-#define STATUS_FILE RUN_FOLDER "/status.sock"
-#define STATE_FILE RUN_FOLDER "/state"
-#define LEARNED_FILE RUN_FOLDER "/learned.sock"
-#define STORE_FILE "/var/lib/autobuf/paths"
-#define BELIEVED_MOST 8U
-#define SITE_KEY "autobuf"
-#define FILE_BYTES 90U /* a socket's address has 108, and it is made beside its place */
 
 enum mode {
     MODE_AUTO,  /* gives a buffer that was set too small back to autotuning, then looks after the connection */
@@ -58,30 +48,7 @@ struct rule {
     bool dry_run;
 };
 
-/* Users who may say what they have learned, besides root and the daemon's own. */
-struct believed {
-    uint32_t users[BELIEVED_MOST];
-    size_t count;
-};
-
-struct config {
-    struct rule *rules; /* in their order; the first that matches counts */
-    size_t count;
-    struct ports stop_ports; /* neither end of a connection has one of these; count 0: none */
-    char status_file[FILE_BYTES]; /* "": none */
-    char state_file[FILE_BYTES];  /* "": none */
-    char store_file[FILE_BYTES];  /* "": nothing is learned */
-    char learned_file[FILE_BYTES]; /* "": none */
-    struct believed believed;
-    struct site_place site;
-    char site_key[RULE_WORD_BYTES];
-    char site_password_file[FILE_BYTES]; /* "": none */
-    uint32_t interval_ms;
-    uint32_t budget_percent; /* of net.ipv4.tcp_mem, for all that is forced */
-    bool bpf; /* may act before the SYN */
-    bool dry_run;
-    bool without_file; /* there is none: one rule for all */
-};
+struct config;
 
 struct endpoint {
     uint8_t address[16]; /* IPv4 in the first four, also where the kernel says ::ffff:192.0.2.1 */

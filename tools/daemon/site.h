@@ -12,7 +12,7 @@
 #include <stdint.h>
 
 #include "keep.h"
-#include "rules.h"
+#include "config.h"
 
 #define SITE_WAITING 256U /* entries that wait to be sent; of more the oldest go */
 #define SITE_ROUND_NS 5000000000ULL /* from one round to the next, less or more a half of it; and what one may take */
@@ -48,5 +48,22 @@ uint64_t site_deadline_ns(const struct site *site, uint64_t now_ns);
 void site_step(struct site *site, uint64_t now_ns);
 
 void site_close(struct site *site);
+
+/* ---------------------------------------------------------- what hosts tell each other, and believe */
+
+#define SITE_HOLDS_S 604800U /* from when it was learned on: a week */
+#define SITE_AHEAD_S 300U    /* that another host's clock may be ahead */
+#define SITE_RATE_LEAST 10000U
+#define SITE_RATE_MOST 1000000000000U  /* bit/s */
+#define SITE_RTT_LEAST_NS 10000U
+#define SITE_RTT_MOST_NS 10000000000U
+#define SITE_BDP_MOST 1073741824U      /* bytes */
+
+/*
+ * Whether it is such a thing: of one host, from all of this host's addresses, measured or seen, and no setting of an
+ * administrator's; with a round-trip time, rates and products that a path can have and that fit each other; not
+ * expired. Its times are then no later than now, and its end at most SITE_HOLDS_S later than its beginning.
+ */
+bool site_check(struct autobuf_paths_entry *entry, uint64_t now_s);
 
 #endif

@@ -13,7 +13,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "rules.h"
+#include "config.h"
 
 #define HEAD_BYTES 128U
 #define LINE_BYTES 192U

@@ -3,9 +3,8 @@
  * What tending.h looks after, from inside: one connection, all of them, and what each part says, keeps and puts back.
  *
  *   tended.c   what is said, kept and paced
- *   taking.c   a connection's beginning
  *   sharing.c  a rule's divide=
- *   tending.c  looks, ends, and the whole
+ *   tending.c  a connection's beginning, looks, its end, and the whole
  */
 #ifndef TENDED_H
 #define TENDED_H

@@ -10,7 +10,7 @@
 #include "keep.h"
 #include "owners.h"
 #include "report.h"
-#include "rules.h"
+#include "config.h"
 #include "state.h"
 #include "table.h"
 

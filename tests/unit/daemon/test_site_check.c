@@ -4,7 +4,7 @@
 
 #include <string.h>
 
-#include "daemon/site_check.h"
+#include "daemon/site.h"
 
 #define NOW_S 1700000000U
 
