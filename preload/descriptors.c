@@ -8,19 +8,19 @@
 
 #include <autobuf/autobuf.h>
 
-#include "care.h"
+#include "calls.h"
 #include "next.h"
 #include "self.h"
-#include "tend.h"
+#include "manage.h"
 
-/* What was TCP before has a flow, perhaps, or a line to report. */
+/* What was a TCP socket before may have a flow, or a line to report. */
 static void set_kind(int fd, struct place *place, enum place_kind kind)
 {
     if (kind == PLACE_OTHER && atomic_load(&place->kind) != PLACE_TCP) {
         atomic_store(&place->kind, PLACE_OTHER);
         return;
     }
-    tend_renew(fd, place, kind);
+    manage_renew(fd, place, kind);
 }
 
 static int option_of(int fd, int option)
@@ -45,10 +45,10 @@ bool descriptor_is_tcp(int fd)
     return (domain == AF_INET || domain == AF_INET6) && option_of(fd, SO_PROTOCOL) == IPPROTO_TCP;
 }
 
-/* Gives a listening socket's buffers back to autotuning: somebody else opened it, and the connections inherit them. */
+/* Unlocks the buffers of a listener that another process opened: its connections would inherit the locks. */
 static void unlock_listener(int fd, const struct place *place)
 {
-    struct autobuf_options options = tend_options(place);
+    struct autobuf_options options = manage_options(place);
     struct autobuf_flow *flow;
     struct stay stay;
 
@@ -62,7 +62,7 @@ static void unlock_listener(int fd, const struct place *place)
     self_leave(&stay);
 }
 
-/* Looks what a descriptor is that nobody has told of. */
+/* Asks the kernel about a descriptor that came by no call of this process. */
 static enum place_kind find_out(int fd, struct place *place)
 {
     enum place_kind kind = PLACE_UNKNOWN;
@@ -94,17 +94,17 @@ struct place *descriptor_tcp(int fd)
     if (kind != PLACE_TCP)
         return NULL;
     if (place->generation != self_generation && self_is_owner())
-        tend_adopt(fd, place);
+        manage_adopt(fd, place);
     return place;
 }
 
-/* Its place in the table; NULL where there is nothing to note. */
+/* Its place; NULL if there is nothing to note. */
 static struct place *noted_place(int fd)
 {
     return fd >= 0 && self_acts() && self_is_owner() ? place_made(fd) : NULL;
 }
 
-void care_made(int fd, int domain, int type, int protocol)
+void on_socket(int fd, int domain, int type, int protocol)
 {
     bool tcp = (domain == AF_INET || domain == AF_INET6) && (type & 0xf) == SOCK_STREAM &&
                (protocol == 0 || protocol == IPPROTO_TCP);
@@ -117,7 +117,7 @@ void care_made(int fd, int domain, int type, int protocol)
         self_limits();
 }
 
-/* Its sizes are those of the other one, applied or not. */
+/* A duplicate or an accepted connection has the sizes of the other socket, applied or withheld. */
 static void inherit(int fd, struct place *place, const struct place *from)
 {
     set_kind(fd, place, PLACE_TCP);
@@ -127,7 +127,7 @@ static void inherit(int fd, struct place *place, const struct place *from)
     memcpy(place->asked_bytes, from->asked_bytes, sizeof place->asked_bytes);
 }
 
-void care_accepted(int listener, int fd)
+void on_accept(int listener, int fd)
 {
     struct place *place = noted_place(fd), *from;
 
@@ -136,23 +136,23 @@ void care_accepted(int listener, int fd)
     from = descriptor_tcp(listener);
     if (from) {
         inherit(fd, place, from);
-        tend_came(fd, place);
+        manage_connecting(fd, place);
     } else {
         set_kind(fd, place, PLACE_OTHER);
     }
 }
 
-void care_replaces(int fd, int copy)
+void on_dup2(int fd, int copy)
 {
     const struct place *place = place_of(copy);
     int error = errno;
 
     if (fd != copy && place && place_kind(place) != PLACE_OTHER && self_acts() && NEXT(fcntl)(fd, F_GETFD) >= 0)
-        care_closes(copy);
+        on_close(copy);
     errno = error;
 }
 
-void care_duplicated(int fd, int copy)
+void on_dup(int fd, int copy)
 {
     struct place *place = noted_place(copy), *from;
     int error = errno;
@@ -167,7 +167,7 @@ void care_duplicated(int fd, int copy)
     errno = error;
 }
 
-void care_received(const struct msghdr *message)
+void on_rights(const struct msghdr *message)
 {
     for (struct cmsghdr *c = CMSG_FIRSTHDR(message); c; c = CMSG_NXTHDR((struct msghdr *)(uintptr_t)message, c)) {
         size_t count = c->cmsg_len >= CMSG_LEN(0) ? (c->cmsg_len - CMSG_LEN(0)) / sizeof(int) : 0;
@@ -188,7 +188,7 @@ void care_received(const struct msghdr *message)
     }
 }
 
-void care_closing(unsigned first, unsigned last)
+void on_close_range(unsigned first, unsigned last)
 {
     bool mine = false;
 
@@ -198,7 +198,7 @@ void care_closing(unsigned first, unsigned last)
         struct place *place = place_of((int)fd);
 
         if (!place) {
-            fd |= PLACES_A_PAGE - 1; /* nor has any other of this page one */
+            fd |= PLACES_A_PAGE - 1; /* nor has any other descriptor of this page */
             continue;
         }
         if (place_kind(place) == PLACE_OTHER)

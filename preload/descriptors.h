@@ -11,10 +11,10 @@
 #define SO_BUF_LOCK 72 /* Linux 5.15 */
 #endif
 
-/* The place of a TCP socket; NULL: fd is something else, or the process is left alone. */
+/* The place of a TCP socket; NULL: fd is something else, or this object does not act. */
 struct place *descriptor_tcp(int fd);
 
-/* Which of its buffers are locked: AUTOBUF_LOCK_* bits; 0 before Linux 5.15. Changes errno. */
+/* SO_BUF_LOCK, as AUTOBUF_LOCK_* bits; 0 before Linux 5.15. Changes errno. */
 int descriptor_locks(int fd);
 
 /* Asks the kernel whether it is a TCP socket. Changes errno. */

@@ -11,9 +11,9 @@
 #include <sys/socket.h>
 
 /*
- * The linker of another C library, as musl's, loads this object for a child that uses it, and ends the child if a function
- * is missing there. So the object defines itself what CMSG_NXTHDR(), pthread_atfork(), autobuf_strerror() and calls that
- * check their buffers (_FORTIFY_SOURCE) would take from glibc alone.
+ * The linker of another C library, as musl's, loads this object for a child that uses it, and ends the child if a
+ * function is missing there. So the object defines itself what CMSG_NXTHDR(), pthread_atfork(), autobuf_strerror() and
+ * calls that check their buffers (_FORTIFY_SOURCE) would take from glibc alone.
  */
 void *__memcpy_chk(void *to, const void *from, size_t count, size_t room);
 int __snprintf_chk(char *to, size_t count, int flag, size_t room, const char *format, ...);

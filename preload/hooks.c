@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * What the program calls in place of the C library's functions. Each calls the next function of its name with the same
- * arguments, tells care.c what came of it, and returns its result.
+ * arguments, tells calls.c what came of it, and returns its result.
  */
 #include <dlfcn.h>
 #include <errno.h>
@@ -16,7 +16,7 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
-#include "care.h"
+#include "calls.h"
 #include "next.h"
 
 #ifndef CLOSE_RANGE_UNSHARE
@@ -31,7 +31,7 @@ int socket(int domain, int type, int protocol)
 {
     int fd = NEXT(socket)(domain, type, protocol);
 
-    care_made(fd, domain, type, protocol);
+    on_socket(fd, domain, type, protocol);
     return fd;
 }
 
@@ -39,10 +39,10 @@ int connect(int fd, __CONST_SOCKADDR_ARG peer, socklen_t length)
 {
     int result;
 
-    care_connecting(fd, peer.__sockaddr__, length);
+    before_connect(fd, peer.__sockaddr__, length);
     result = NEXT(connect)(fd, peer, length);
     if (result == 0 || errno == EINPROGRESS)
-        care_connected(fd, peer.__sockaddr__, length);
+        after_connect(fd, peer.__sockaddr__, length);
     return result;
 }
 
@@ -51,7 +51,7 @@ int connect(int fd, __CONST_SOCKADDR_ARG peer, socklen_t length)
     {                                                                                                                  \
         int fd = NEXT(name)(__VA_ARGS__);                                                                              \
                                                                                                                        \
-        care_accepted(listener, fd);                                                                                   \
+        on_accept(listener, fd);                                                                                       \
         return fd;                                                                                                     \
     }
 
@@ -60,13 +60,13 @@ ACCEPT(accept4, (int listener, __SOCKADDR_ARG peer, socklen_t *length, int flags
 
 int shutdown(int fd, int how)
 {
-    care_ending(fd);
+    before_shutdown(fd);
     return NEXT(shutdown)(fd, how);
 }
 
 int close(int fd)
 {
-    care_closes(fd);
+    on_close(fd);
     return NEXT(close)(fd);
 }
 
@@ -81,7 +81,7 @@ int close_range(unsigned first, unsigned last, int flags)
     if (!NEXT(close_range))
         return run_not_here();
     if (closes(first, last, (unsigned)flags))
-        care_closing(first, last);
+        on_close_range(first, last);
     return NEXT(close_range)(first, last, flags);
 }
 
@@ -89,7 +89,7 @@ void closefrom(int first)
 {
     unsigned from = first < 0 ? 0 : (unsigned)first;
 
-    care_closing(from, ~0U);
+    on_close_range(from, ~0U);
     if (NEXT(closefrom))
         NEXT(closefrom)(first);
     else
@@ -100,24 +100,24 @@ int dup(int fd)
 {
     int copy = NEXT(dup)(fd);
 
-    care_duplicated(fd, copy);
+    on_dup(fd, copy);
     return copy;
 }
 
 int dup2(int fd, int copy)
 {
-    care_replaces(fd, copy);
+    on_dup2(fd, copy);
     copy = NEXT(dup2)(fd, copy);
-    care_duplicated(fd, copy);
+    on_dup(fd, copy);
     return copy;
 }
 
 int dup3(int fd, int copy, int flags)
 {
     if (!(flags & ~O_CLOEXEC))
-        care_replaces(fd, copy);
+        on_dup2(fd, copy);
     copy = NEXT(dup3)(fd, copy, flags);
-    care_duplicated(fd, copy);
+    on_dup(fd, copy);
     return copy;
 }
 
@@ -131,7 +131,7 @@ int dup3(int fd, int copy, int flags)
         result = NEXT(name)(fd, command, va_arg(arguments, void *));                                                   \
         va_end(arguments);                                                                                             \
         if (command == F_DUPFD || command == F_DUPFD_CLOEXEC)                                                          \
-            care_duplicated(fd, result);                                                                               \
+            on_dup(fd, result);                                                                                        \
         return result;                                                                                                 \
     }
 
@@ -148,19 +148,20 @@ static bool is_size(int level, int option)
 static int set_option(int (*next)(int, int, int, const void *, socklen_t), int fd, int level, int option,
                       const void *value, socklen_t length)
 {
-    int result, other, value_of_other, error;
+    int result, other, other_value, error;
 
-    if (is_size(level, option) && care_keeps(fd, option, value, length))
+    if (is_size(level, option) && withholds_size(fd, option, value, length))
         return 0;
     result = next(fd, level, option, value, length);
-    if (result == 0 && level == IPPROTO_TCP && option == TCP_WINDOW_CLAMP && care_clamps(fd, &other, &value_of_other)) {
+    if (result == 0 && level == IPPROTO_TCP && option == TCP_WINDOW_CLAMP &&
+        on_window_clamp(fd, &other, &other_value)) {
         error = errno;
-        next(fd, SOL_SOCKET, other, &value_of_other, sizeof value_of_other);
+        next(fd, SOL_SOCKET, other, &other_value, sizeof other_value);
         next(fd, level, option, value, length); /* from Linux 7.1 on, a size sets the clamp, too */
         errno = error;
     }
     if (result == 0 && level == SOL_SOCKET && (option == SO_SNDBUFFORCE || option == SO_RCVBUFFORCE))
-        care_forced(fd, option);
+        on_forced_size(fd, option);
     return result;
 }
 
@@ -174,7 +175,7 @@ static int set_option(int (*next)(int, int, int, const void *, socklen_t), int f
         int result = NEXT(get)(fd, level, option, value, length);                                                      \
         uint32_t asked;                                                                                                \
                                                                                                                        \
-        if (result == 0 && is_size(level, option) && care_asked(fd, option, &asked))                                   \
+        if (result == 0 && is_size(level, option) && withheld_size(fd, option, &asked))                                \
             __builtin_memcpy(value, &asked, *length < sizeof asked ? *length : sizeof asked);                          \
         return result;                                                                                                 \
     }
@@ -209,7 +210,7 @@ static ssize_t sent(int fd, ssize_t bytes)
         return sent(fd, NEXT(name)(__VA_ARGS__));                                                                      \
     }
 
-/* The kernel moves at most this much in a call (MAX_RW_COUNT), and refuses more than SSIZE_MAX. Neither is made in parts. */
+/* The kernel moves at most this much in a call (MAX_RW_COUNT), and refuses more than SSIZE_MAX. */
 #define CALL_MOST ((size_t)INT_MAX & ~((size_t)sysconf(_SC_PAGESIZE) - 1))
 
 /* What a call returns of which so much was done before its last part. One that works leaves errno as it was. */
@@ -224,31 +225,31 @@ static ssize_t ended(size_t done, ssize_t part, int error)
 /* As send_in_parts(), for a call that waits until all has come. */
 RARE static ssize_t receive_in_parts(int fd, char *data, size_t bytes, int flags)
 {
-    uint32_t use = care_use(fd);
+    uint32_t use = descriptor_use(fd);
     int error = errno;
     size_t done = 0;
 
     do {
-        size_t want = bytes - done < CARE_PART_BYTES ? bytes - done : CARE_PART_BYTES;
+        size_t want = bytes - done < PART_BYTES ? bytes - done : PART_BYTES;
         ssize_t part = received(fd, NEXT(recv)(fd, data + done, want, flags), 0);
 
         if (part < (ssize_t)want)
             return ended(done, part, error);
         done += (size_t)part;
-    } while (done < bytes && care_more_comes(fd, use));
+    } while (done < bytes && receive_goes_on(fd, use));
     return ended(done, 0, error);
 }
 
 RARE static ssize_t receive_much(int fd, void *data, size_t bytes, int flags)
 {
-    if (flags == MSG_WAITALL && bytes <= CALL_MOST && care_wants_parts_of_read(fd))
+    if (flags == MSG_WAITALL && bytes <= CALL_MOST && receives_in_parts(fd))
         return receive_in_parts(fd, data, bytes, flags);
     return received(fd, NEXT(recv)(fd, data, bytes, flags), flags);
 }
 
 ssize_t recv(int fd, void *data, size_t bytes, int flags)
 {
-    if (bytes > CARE_PART_BYTES)
+    if (bytes > PART_BYTES)
         return receive_much(fd, data, bytes, flags);
     return received(fd, NEXT(recv)(fd, data, bytes, flags), flags);
 }
@@ -256,7 +257,7 @@ ssize_t recv(int fd, void *data, size_t bytes, int flags)
 /* A program that is compiled with -D_FORTIFY_SOURCE calls the functions with _chk. */
 ssize_t __recv_chk(int fd, void *data, size_t bytes, size_t room, int flags)
 {
-    if (bytes > CARE_PART_BYTES && bytes <= room)
+    if (bytes > PART_BYTES && bytes <= room)
         return receive_much(fd, data, bytes, flags);
     return received(fd, NEXT(__recv_chk)(fd, data, bytes, room, flags), flags);
 }
@@ -275,7 +276,7 @@ RECEIVES(__recvfrom_chk, flags, (int fd, void *data, size_t bytes, size_t room, 
         ssize_t bytes = NEXT(name)(fd, message, flags);                                                                \
                                                                                                                        \
         if (bytes >= 0 && message->msg_controllen)                                                                     \
-            care_received(message);                                                                                    \
+            on_rights(message);                                                                                        \
         return received(fd, bytes, flags);                                                                             \
     }
 
@@ -288,7 +289,7 @@ static int moved_messages(int fd, const struct mmsghdr *messages, int count, boo
 
     for (int i = 0; i < count; i++) {
         if (!are_sent && messages[i].msg_hdr.msg_controllen)
-            care_received(&messages[i].msg_hdr);
+            on_rights(&messages[i].msg_hdr);
         bytes += messages[i].msg_len;
     }
     moved(fd, bytes, are_sent);
@@ -311,22 +312,22 @@ RECVMMSG(recvmmsg, struct timespec)
 SENDMMSG(sendmmsg)
 
 /*
- * A blocking call that takes as long as the transfer leaves no time for samples, so it is made in parts. MSG_MORE makes the
- * segments those of one call. If a part moves less than it should, the call ends with what was moved, as one call does. Once
- * something was moved, the end comes without a signal. A part waits only where it sends something first: otherwise the error
- * that ends it would be lost. If another thread closes the descriptor, one call keeps its connection: so no part may go to
- * the connection that has the number next.
+ * A blocking call that takes as long as the transfer leaves no time for samples, so it is made in parts. MSG_MORE makes
+ * the segments those of one call. If a part moves less than it should, the call ends with what was moved, as one call
+ * does. Once something was moved, the end comes without a signal. A part waits only where it sends something first:
+ * otherwise the error that ends it would be lost. If another thread closes the descriptor, one call keeps its
+ * connection: so no part may go to the connection that has the number next.
  */
 RARE static ssize_t send_in_parts(int fd, const char *data, size_t bytes, int flags)
 {
-    uint32_t use = care_use(fd);
+    uint32_t use = descriptor_use(fd);
     int error = errno;
     size_t done = 0;
     bool waits = true;
 
     do {
-        bool last = bytes - done <= CARE_PART_BYTES;
-        size_t want = last ? bytes - done : CARE_PART_BYTES;
+        bool last = bytes - done <= PART_BYTES;
+        size_t want = last ? bytes - done : PART_BYTES;
         int how = flags | (last ? 0 : MSG_MORE) | (done ? MSG_NOSIGNAL : 0) | (waits ? 0 : MSG_DONTWAIT);
         ssize_t part = sent(fd, NEXT(send)(fd, data + done, want, how));
         bool full = part < (ssize_t)want;
@@ -335,34 +336,34 @@ RARE static ssize_t send_in_parts(int fd, const char *data, size_t bytes, int fl
             return ended(done, part, error);
         done += part > 0 ? (size_t)part : 0;
         waits = full;
-    } while (done < bytes && care_goes_on(fd, use, waits));
+    } while (done < bytes && send_goes_on(fd, use, waits));
     return ended(done, 0, error);
 }
 
 RARE static ssize_t write_much(int fd, const void *data, size_t bytes)
 {
-    if (bytes <= CALL_MOST && care_wants_parts(fd))
+    if (bytes <= CALL_MOST && sends_in_parts(fd))
         return send_in_parts(fd, data, bytes, 0);
     return sent(fd, NEXT(write)(fd, data, bytes));
 }
 
 ssize_t write(int fd, const void *data, size_t bytes)
 {
-    if (bytes > CARE_PART_BYTES)
+    if (bytes > PART_BYTES)
         return write_much(fd, data, bytes);
     return sent(fd, NEXT(write)(fd, data, bytes));
 }
 
 RARE static ssize_t send_much(int fd, const void *data, size_t bytes, int flags)
 {
-    if (!(flags & ~MSG_NOSIGNAL) && bytes <= CALL_MOST && care_wants_parts(fd))
+    if (!(flags & ~MSG_NOSIGNAL) && bytes <= CALL_MOST && sends_in_parts(fd))
         return send_in_parts(fd, data, bytes, flags);
     return sent(fd, NEXT(send)(fd, data, bytes, flags));
 }
 
 ssize_t send(int fd, const void *data, size_t bytes, int flags)
 {
-    if (bytes > CARE_PART_BYTES)
+    if (bytes > PART_BYTES)
         return send_much(fd, data, bytes, flags);
     return sent(fd, NEXT(send)(fd, data, bytes, flags));
 }
@@ -373,17 +374,18 @@ SENDS(sendto, (int fd, const void *data, size_t bytes, int flags, __CONST_SOCKAD
 SENDS(sendmsg, (int fd, const struct msghdr *message, int flags), fd, message, flags)
 
 /*
- * As send_in_parts(), but the kernel moves the offset on, and one call keeps its file, too. The kernel itself sends a file in
- * parts: a reset between two of them is lost there, too, and raises a signal.
+ * As send_in_parts(), but the kernel moves the offset on, and one call keeps its file, too. The kernel itself sends a
+ * file in parts: a reset between two of them is lost there, too, and raises a signal.
  *
- * A program may ask for all that a file holds without knowing how much it is (busybox). The kernel moves CALL_MOST of it, and
- * refuses what would end beyond the largest offset (rw_verify_area()). A call for 0 bytes tells whether the offset is readable.
+ * A program may ask for all that a file holds without knowing how much it is (busybox). The kernel moves CALL_MOST of
+ * it, and refuses what would end beyond the largest offset (rw_verify_area()). A call for 0 bytes tells whether the
+ * offset is readable.
  */
 #define SENDFILE(name, offset_type)                                                                                    \
     RARE static ssize_t name##_much(int out, int in, offset_type *offset, size_t bytes)                                \
     {                                                                                                                  \
-        bool in_parts = care_wants_parts(out);                                                                         \
-        struct care_file file;                                                                                         \
+        bool in_parts = sends_in_parts(out);                                                                           \
+        struct file_id file;                                                                                           \
         int error = errno;                                                                                             \
         size_t done = 0, most = bytes;                                                                                 \
         uint32_t use;                                                                                                  \
@@ -396,21 +398,21 @@ SENDS(sendmsg, (int fd, const struct msghdr *message, int flags), fd, message, f
         }                                                                                                              \
         if (!in_parts)                                                                                                 \
             return sent(out, NEXT(name)(out, in, offset, bytes));                                                      \
-        use = care_use(out);                                                                                           \
-        file = care_file_of(in);                                                                                       \
+        use = descriptor_use(out);                                                                                     \
+        file = file_id_of(in);                                                                                         \
         do {                                                                                                           \
-            size_t want = most - done < CARE_PART_BYTES ? most - done : CARE_PART_BYTES;                               \
+            size_t want = most - done < PART_BYTES ? most - done : PART_BYTES;                                         \
             ssize_t part = sent(out, NEXT(name)(out, in, offset, want));                                               \
                                                                                                                        \
             if (part < (ssize_t)want)                                                                                  \
                 return ended(done, part, error);                                                                       \
             done += (size_t)part;                                                                                      \
-        } while (done < most && care_use(out) == use && care_is_file(in, file));                                       \
+        } while (done < most && descriptor_use(out) == use && is_file(in, file));                                      \
         return ended(done, 0, error);                                                                                  \
     }                                                                                                                  \
     ssize_t name(int out, int in, offset_type *offset, size_t bytes)                                                   \
     {                                                                                                                  \
-        if (bytes > CARE_PART_BYTES)                                                                                   \
+        if (bytes > PART_BYTES)                                                                                        \
             return name##_much(out, in, offset, bytes);                                                                \
         return sent(out, NEXT(name)(out, in, offset, bytes));                                                          \
     }
@@ -430,7 +432,7 @@ ssize_t splice(int in, off64_t *in_offset, int out, off64_t *out_offset, size_t 
     {                                                                                                                  \
         if (!NEXT(name))                                                                                               \
             return run_not_here();                                                                                     \
-        care_waits();                                                                                                  \
+        before_wait();                                                                                                 \
         return NEXT(name)(__VA_ARGS__);                                                                                \
     }
 
@@ -453,8 +455,8 @@ WAITS(epoll_pwait2, (int fd, struct epoll_event *events, int room, const struct 
 /* ------------------------------------------------------------------------------ this process */
 
 /*
- * Calls that can set a filter of system calls; others only ask what the kernel knows. A filter may kill the process for a
- * call that the program does not make itself, so this object makes none from then on.
+ * Calls that can set a filter of system calls; others only ask what the kernel knows. A filter may kill the process for
+ * a call that the program does not make itself, so this object makes none from then on.
  */
 static bool filters(unsigned long operation, unsigned long flags, unsigned long filter)
 {
@@ -477,7 +479,7 @@ static bool filters_by_prctl(unsigned long option, unsigned long mode, unsigned 
             a[i] = va_arg(list, unsigned long);                                                                        \
         va_end(list);                                                                                                  \
         if (filters_by_prctl((unsigned long)option, a[0], a[1]))                                                       \
-            care_end();                                                                                                \
+            run_end();                                                                                                 \
         return NEXT(name)(option, a[0], a[1], a[2], a[3]);                                                             \
     }
 
@@ -495,22 +497,22 @@ long syscall(long number, ...)
     va_end(list);
     if ((number == SYS_seccomp && filters((unsigned long)a[0], (unsigned long)a[1], (unsigned long)a[2])) ||
         (number == SYS_prctl && filters_by_prctl((unsigned long)a[0], (unsigned long)a[1], (unsigned long)a[2])))
-        care_end();
+        run_end();
     if (number == SYS_close) /* as libuv does */
-        care_closes((int)a[0]);
+        on_close((int)a[0]);
     if (number == SYS_close_range && closes((unsigned)a[0], (unsigned)a[1], (unsigned)a[2]))
-        care_closing((unsigned)a[0], (unsigned)a[1]);
+        on_close_range((unsigned)a[0], (unsigned)a[1]);
     if (number == SYS_execve || number == SYS_execveat)
-        begun = care_replacing();
+        begun = run_exec();
     result = NEXT(syscall)(number, a[0], a[1], a[2], a[3], a[4], a[5]);
-    care_not_replaced(begun);
+    run_exec_failed(begun);
     return result;
 }
 
 #define EXIT(name)                                                                                                     \
     void name(int status)                                                                                              \
     {                                                                                                                  \
-        care_end();                                                                                                    \
+        run_end();                                                                                                     \
         NEXT(name)(status);                                                                                            \
         __builtin_unreachable();                                                                                       \
     }
@@ -554,10 +556,10 @@ __attribute__((constructor)) static void begin(void)
     if (!run_is_glibc() || has_sanitizer() || self_is_filtered())
         return;
     run_settings_read(secure_getenv(RUN_VARIABLE), &settings);
-    care_begin(&settings);
+    run_begin(&settings);
 }
 
 __attribute__((destructor)) static void end(void)
 {
-    care_end();
+    run_end();
 }

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Another program takes this one's place. It has its connections, but nothing of what is known here. A child of vfork() shares
- * the parent's memory, and posix_spawn() calls none of these: the parent goes on with its connections then.
+ * Another program takes this one's place. It has its connections, but nothing of what is known here. A child of vfork()
+ * shares the parent's memory, and posix_spawn() calls none of these: the parent goes on with its connections then.
  */
 #include <stdarg.h>
 #include <unistd.h>
 
-#include "care.h"
+#include "calls.h"
 #include "next.h"
 
 #define EXEC(name, parameters, arguments)                                                                              \
@@ -16,9 +16,9 @@
                                                                                                                        \
         if (!NEXT(name))                                                                                               \
             return run_not_here();                                                                                     \
-        begun = care_replacing();                                                                                      \
+        begun = run_exec();                                                                                            \
         NEXT(name) arguments;                                                                                          \
-        care_not_replaced(begun);                                                                                      \
+        run_exec_failed(begun);                                                                                        \
         return -1;                                                                                                     \
     }
 
@@ -30,7 +30,7 @@ EXEC(fexecve, (int fd, char *const argv[], char *const envp[]), (fd, argv, envp)
 EXEC(execveat, (int folder, const char *path, char *const argv[], char *const envp[], int flags),
      (folder, path, argv, envp, flags))
 
-/* How many arguments there are, with the NULL at their end. The first may be NULL, though the C library declares it nonnull. */
+/* How many arguments there are, with the NULL at their end. The first may be that, though it is declared nonnull. */
 static __attribute__((noinline)) size_t count_of(const char *first, va_list list)
 {
     size_t count = 1;
@@ -40,11 +40,11 @@ static __attribute__((noinline)) size_t count_of(const char *first, va_list list
     return count;
 }
 
-/* The list of arguments becomes an array on the stack, as in the C library: allocated memory would stay after vfork(). */
+/* The list becomes an array on the stack, as in the C library: allocated memory would stay after vfork(). */
 #define EXEC_LIST(name, array, environment)                                                                            \
     __attribute__((visibility("default"))) int name(const char *path, const char *first, ...)                          \
     {                                                                                                                  \
-        bool begun = care_replacing();                                                                                 \
+        bool begun = run_exec();                                                                                       \
         va_list list;                                                                                                  \
         size_t count;                                                                                                  \
         char **argv;                                                                                                   \
@@ -59,7 +59,7 @@ static __attribute__((noinline)) size_t count_of(const char *first, va_list list
             argv[i] = va_arg(list, char *);                                                                            \
         NEXT(array)(path, argv environment);                                                                           \
         va_end(list);                                                                                                  \
-        care_not_replaced(begun);                                                                                      \
+        run_exec_failed(begun);                                                                                        \
         return -1;                                                                                                     \
     }
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The functions that are interposed, all but execl() and its kind: what the program would call without this object, in the
- * C library or in another preloaded object.
+ * The functions that are interposed, all but execl() and its kind: what the program would call without this object, in
+ * the C library or in another preloaded object.
  */
 #ifndef RUN_NEXT_H
 #define RUN_NEXT_H

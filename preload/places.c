@@ -28,7 +28,7 @@ bool place_trylock(struct place *place)
 
 void place_lock(struct place *place)
 {
-    while (!place_trylock(place)) /* another thread looks at this connection, for microseconds */
+    while (!place_trylock(place)) /* another thread samples this connection, which takes microseconds */
         sched_yield();
 }
 

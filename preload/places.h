@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* What is known of each descriptor of this process: a table by its number, of which only what is used takes memory. */
+/* What is known of each descriptor of this process: a table by number. Only pages that are used take memory. */
 #ifndef RUN_PLACES_H
 #define RUN_PLACES_H
 
@@ -17,45 +17,46 @@
 #define LIMITERS 8U
 
 enum place_kind {
-    PLACE_UNKNOWN, /* it was open before this object was: nobody has looked yet */
+    PLACE_UNKNOWN, /* it was open before this object was, and nobody has asked the kernel yet */
     PLACE_OTHER,   /* closed, or no TCP socket */
     PLACE_TCP,
 };
 
 /*
- * One descriptor. Counters and times are read and written without a lock, because nothing depends on one call more or
- * less; the flow and what is below it belong to the thread that holds the lock. What each call needs comes first, and
- * is in one cache line.
+ * One descriptor. Counters and times are read and written without the lock: nothing depends on one call more or less.
+ * The flow and what is below it belong to the thread that holds the lock. The first cache line holds what each call
+ * needs.
  */
 struct place {
     _Alignas(64) _Atomic uint8_t kind; /* enum place_kind */
     _Atomic uint8_t locked;
-    _Atomic uint8_t listed;  /* in the list of those with a flow */
-    uint8_t kept;            /* AUTOBUF_LOCK_* bits: a size that the program set was not applied */
-    uint8_t set;             /* AUTOBUF_LOCK_* bits: a size that the program set was applied */
-    uint8_t own;             /* AUTOBUF_LOCK_* bits: left to the program: it has set that side's window clamp, or its size is set and its peer near */
-    uint8_t changed;         /* AUTOBUF_LOCK_* bits: set by a flow. Only with --report */
-    uint32_t generation;     /* of the process that looks after this TCP socket: a forked child has another one; 0: none */
-    uint32_t asked_bytes[2]; /* what getsockopt() answers for a kept size, send side first */
-    _Atomic uint32_t renewals; /* how often the descriptor became another one */
+    _Atomic uint8_t listed;  /* position in the list of managed connections, from 1 on; 0: not in it */
+    /* AUTOBUF_LOCK_* bits: */
+    uint8_t kept;            /* a size that the program set was withheld from the kernel */
+    uint8_t set;             /* a size that the program set was applied */
+    uint8_t own;             /* left to the program: it set TCP_WINDOW_CLAMP, or a size while its peer is near */
+    uint8_t changed;         /* set by a flow. Only with --report */
+    uint32_t generation;     /* of the process that manages this TCP socket: a forked child has another one; 0: none */
+    uint32_t asked_bytes[2]; /* what getsockopt() answers for a withheld size, send side first */
+    _Atomic uint32_t renewals; /* how often the descriptor became one of another file */
     _Atomic uint64_t sent_bytes;
     _Atomic uint64_t received_bytes;
-    _Atomic uint64_t mark_bytes; /* look no sooner than when so much has moved */
-    _Atomic uint64_t due_ns;     /* nor before this time */
+    _Atomic uint64_t mark_bytes; /* the next sample is due when this much has moved */
+    _Atomic uint64_t due_ns;     /* and not before this time */
     uint64_t began_ns;           /* connected */
     uint64_t marked_ns;          /* when the mark was set */
     struct autobuf_flow *flow;   /* NULL: none yet */
-    _Atomic uint64_t cookie;     /* of the socket, however many descriptors it has; 0: unknown. Only with --report */
+    _Atomic uint64_t cookie;     /* SO_COOKIE, one for all descriptors of a socket; 0: unknown. Only with --report */
     struct sockaddr_in6 peer;    /* or a sockaddr_in; AF_UNSPEC: unknown. Only with --report */
-    struct autobuf_socket last;  /* the connection as it was seen last while TCP knew it. Only with --report */
-    uint64_t paced_bit_per_s;    /* by the flow, at the last look; 0: not paced. Only with --report */
-    uint64_t looked_ns;          /* by the flow, for the report; 0: not yet */
-    uint64_t limited_ns[LIMITERS]; /* how long each AUTOBUF_LIMITER_* limited it, by what the look at the end saw */
+    struct autobuf_socket last;  /* the last sample while TCP knew the connection. Only with --report */
+    uint64_t paced_bit_per_s;    /* by the flow, at the last sample; 0: not paced. Only with --report */
+    uint64_t looked_ns;          /* last sample of the flow, for the report; 0: none yet */
+    uint64_t limited_ns[LIMITERS]; /* how long each AUTOBUF_LIMITER_* was the bottleneck. Only with --report */
 };
 
 extern _Atomic(struct place *) run_pages[PAGES] __attribute__((visibility("hidden")));
 
-/* The place of a descriptor; NULL: it has none, so nothing is known of it. */
+/* NULL: nothing is known of this descriptor. */
 static inline struct place *place_of(int fd)
 {
     struct place *page;
@@ -66,7 +67,6 @@ static inline struct place *place_of(int fd)
     return page ? &page[(unsigned)fd % PLACES_A_PAGE] : NULL;
 }
 
-/* What kind of descriptor it is, as far as that is known. */
 static inline enum place_kind place_kind(const struct place *place)
 {
     return place ? (enum place_kind)atomic_load_explicit(&place->kind, memory_order_relaxed) : PLACE_UNKNOWN;
@@ -91,17 +91,17 @@ static inline bool place_counts(struct place *place, uint64_t bytes, bool sent)
            atomic_load_explicit(&place->mark_bytes, memory_order_relaxed);
 }
 
-/* The place of a descriptor, which is made if there is none; NULL: the number is too large, or there is no memory. */
+/* As place_of(), but makes the place if there is none. NULL: the number is too large, or there is no memory. */
 struct place *place_made(int fd);
 
 bool place_trylock(struct place *place);
 void place_lock(struct place *place);
 void place_unlock(struct place *place);
 
-/* Another place of this process with the same socket, locked; NULL: none that is free. */
+/* Another place of this process with the same socket. Locks it. NULL: there is none, or all are locked. */
 struct place *places_lock_other(const struct place *one);
 
-/* Calls for each place of a TCP socket, and for each that a thread has locked, which may become one. */
+/* Calls for each place that is a TCP socket's, or locked: such a one may become a TCP socket's. */
 void places_each(void (*call)(int fd, struct place *place));
 
 #endif

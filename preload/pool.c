@@ -27,13 +27,13 @@ struct block {
 };
 
 static struct block *free_blocks[CLASSES];
-static char *_Atomic chunk; /* CHUNK_BYTES of memory, of which so much has been handed out */
+static char *_Atomic chunk; /* CHUNK_BYTES of memory, the first chunk_used of which are in blocks */
 static atomic_size_t chunk_used = CHUNK_BYTES;
 static atomic_flag locked = ATOMIC_FLAG_INIT;
 
 void run_pool_forked(void)
 {
-    spin_unlock(&locked); /* a thread that does not exist here may have held it; lists and chunk are always whole */
+    spin_unlock(&locked); /* a thread of the parent may have held it; lists and chunk are always whole */
 }
 
 static size_t class_bytes(size_t class)
@@ -41,7 +41,7 @@ static size_t class_bytes(size_t class)
     return (size_t)1 << (SMALLEST_BITS + class);
 }
 
-/* A block of memory that was not used before. Only what is handed out is touched, so only that takes memory. */
+/* A block that was not used before. The rest of a chunk is not touched, so it takes no memory. */
 static struct block *fresh(size_t class)
 {
     size_t each = class_bytes(class), whole = each > CHUNK_BYTES ? each : CHUNK_BYTES, used = chunk_used;

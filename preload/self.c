@@ -17,18 +17,19 @@
 #include "pool.h"
 
 #define NS_PER_S 1000000000ULL
-#define FORK_NS_MOST NS_PER_S /* a fork waits no longer for what takes microseconds, unless the kernel is stuck */
+#define FORK_NS_MOST NS_PER_S /* fork() waits no longer: opening takes microseconds, unless the kernel is stuck */
 
 struct run_settings self_settings;
 uint32_t self_generation;
-_Thread_local bool self_inside __attribute__((tls_model("initial-exec"))); /* to ask for it calls nothing: signal handlers do */
+/* initial-exec: reading it calls no function, which a signal handler must not. */
+_Thread_local bool self_inside __attribute__((tls_model("initial-exec")));
 
 static _Atomic bool off;
-static _Atomic bool *on = &off; /* in memory that a child finds empty */
+static _Atomic bool *on = &off; /* in memory that is zero in a child */
 static bool on_before_fork;
 static struct autobuf_limits limits = AUTOBUF_LIMITS_INIT;
 static pid_t owner;
-static _Atomic int opening; /* threads that have descriptors open, or are about to see whether they may */
+static _Atomic int opening; /* threads between self_may_open() and self_opened() */
 static _Atomic int forking;
 static _Atomic int limits_state; /* 0: not read; 1: being read; 2: read; 3: cannot be read */
 
@@ -116,7 +117,7 @@ const struct autobuf_limits *self_limits(void)
 
     if (state == 0) {
         struct stay stay;
-        bool entered = self_enter(&stay); /* if not, this thread is inside already: no handler runs that would wait below */
+        bool entered = self_enter(&stay); /* if not, this thread is inside already */
 
         if (self_may_open()) {
             if (atomic_compare_exchange_strong(&limits_state, &none, 1))
@@ -131,7 +132,7 @@ const struct autobuf_limits *self_limits(void)
     return state == 2 ? &limits : NULL;
 }
 
-/* Before Linux 4.14 a child finds what its parent had. */
+/* Before Linux 4.14, which has no MADV_WIPEONFORK, a child has the parent's value. */
 static _Atomic bool *in_memory_of_this_process(void)
 {
     void *page = mmap(NULL, sizeof *on, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
@@ -174,13 +175,13 @@ bool self_is_filtered(void)
         at = strstr(text, field);
         if (at && at[length])
             break;
-        if (kept > length) { /* it may have begun at the end */
+        if (kept > length) { /* the field may have begun at the end */
             memmove(text, text + kept - length, length);
             kept = length;
         }
     }
     NEXT(close)(fd);
-    return got < 0 || (got > 0 && at[length] != '0'); /* a kernel that knows of no filters says nothing of them */
+    return got < 0 || (got > 0 && at[length] != '0'); /* a kernel without filters has no such field */
 }
 
 void self_forking(void)
@@ -215,6 +216,6 @@ void self_forked(void)
     atomic_store(&opening, 0);
     atomic_store(&forking, 0);
     run_pool_forked();
-    if (atomic_load(&limits_state) == 1) /* a thread that does not exist here was reading them */
+    if (atomic_load(&limits_state) == 1) /* a thread of the parent was reading them */
         atomic_store(&limits_state, 0);
 }

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* This process: what was asked of this object in it, what its host allows, and who acts for it now. */
+/* This process: its settings, the limits of its host, and whether this object may act now. */
 #ifndef RUN_SELF_H
 #define RUN_SELF_H
 
@@ -18,14 +18,14 @@ extern uint32_t self_generation __attribute__((visibility("hidden"))); /* anothe
 extern _Thread_local bool self_inside __attribute__((tls_model("initial-exec")));
 
 /*
- * Whether this thread is to do anything: the process is cared for, and the thread is not in this object already. A child
- * that the C library knows nothing of, as raw clone() makes it, is left alone: nothing here was told that it began.
+ * Whether this thread is to do anything: the process is managed, and the thread is not inside this object already. A
+ * child of raw clone() is left alone: fork handlers do not run for it.
  */
 bool self_acts(void);
 
 /*
- * While this object acts, no signal handler runs, which might jump away or call it anew; the thread cannot be cancelled;
- * and calls that the library makes go on to the C library.
+ * While a thread is inside, no signal handler runs (it might jump away, or call this object again), the thread cannot
+ * be cancelled, and calls that the library makes go to the C library.
  */
 struct stay {
     sigset_t signals;
@@ -37,44 +37,41 @@ struct stay {
 bool self_enter(struct stay *stay);
 void self_leave(const struct stay *stay);
 
-/* Whether the descriptors of this memory are those of this process. A vforked child shares the memory only. */
+/* False in a child of vfork(): it shares the parent's memory, but has descriptors of its own. */
 bool self_is_owner(void);
 
 /*
- * Around what opens descriptors for a moment. A fork waits until that is over, or its child would have them for good.
- * self_may_open() returns false while a thread forks: it is not the time, and there is nothing to end.
+ * Around code that opens descriptors for a moment. fork() waits until that is over: otherwise its child would have them
+ * for good. While a thread forks, self_may_open() returns false, and self_opened() must not be called.
  */
 bool self_may_open(void);
 void self_opened(void);
 
 /*
- * This host's limits; NULL: they cannot be read, or a thread forks just now. The first call reads them: later, after
- * chroot(), they may be gone.
+ * This host's limits; NULL: they cannot be read, or a thread forks just now. The first call reads /proc: after chroot()
+ * it may be gone.
  */
 const struct autobuf_limits *self_limits(void);
 
-/* The monotonic clock, some milliseconds behind: cheap enough for each call of the program. */
+/* CLOCK_MONOTONIC_COARSE: some milliseconds behind, but cheap enough for each call of the program. */
 uint64_t self_coarse_ns(void);
 
 /*
- * Whether system calls of this process are filtered already, or it cannot be told. A filter may kill for any call, also for the
- * prctl() that would tell; those that read a file have just loaded this object.
+ * Whether a filter of system calls is set already, or it cannot be told. Reads /proc: a filter may kill for the prctl()
+ * that would tell, but it has just allowed the dynamic linker to read this object.
  */
 bool self_is_filtered(void);
 
-/*
- * Begins in this process, and its children once self_forking() is called before each fork(), and after it self_fork_over() in
- * the parent and self_forked() in the child.
- */
+/* Begins in this process. The others are called before fork(), after it in the parent, and in the child. */
 void self_begin(const struct run_settings *settings);
 void self_forking(void);
 void self_fork_over(void);
 void self_forked(void);
 
-/* In the child: whether the parent was cared for. */
+/* In the child: whether this object acted in the parent. */
 bool self_acted_before_fork(void);
 
-/* Whether this process is to be cared for from here on. */
+/* Whether this object acts in this process from now on. */
 void self_turn(bool on);
 
 #endif

@@ -16,8 +16,7 @@ struct run_settings {
     bool report;         /* a line a connection on standard error, at exit */
 };
 
-/* Reads words between commas: intent=low-delay, max=BYTES, keep-sizes, probe, report. Words that are not known count
-   for nothing. text may be NULL. */
+/* Reads words between commas: intent=low-delay, max=BYTES, keep-sizes, probe, report. Ignores others, and NULL. */
 void run_settings_read(const char *text, struct run_settings *settings);
 
 #endif

@@ -1,15 +1,15 @@
 /* SPDX-License-Identifier: MIT */
 #include "sizes.h"
 
-/* The kernel keeps no less: SOCK_MIN_SNDBUF and SOCK_MIN_RCVBUF, the same on all machines of 64 bits. */
-#define SND_LEAST_BYTES 4608U
-#define RCV_LEAST_BYTES 2304U
+/* SOCK_MIN_SNDBUF and SOCK_MIN_RCVBUF of the kernel, the same on all machines of 64 bits. */
+#define SOCK_MIN_SNDBUF 4608U
+#define SOCK_MIN_RCVBUF 2304U
 
-/* On a path so short that half of a buffer, a window, allows this rate nothing is to be gained. */
+/* A path is near if its RTT is at most NEAR_NS_MOST, and half of the buffer, a window, allows this rate. */
 #define ENOUGH_BIT_PER_S 20000000000ULL
 #define NEAR_NS_MOST 10000000U
 
-static uint64_t least(uint64_t a, uint64_t b)
+static uint64_t smaller(uint64_t a, uint64_t b)
 {
     return a < b ? a : b;
 }
@@ -17,10 +17,10 @@ static uint64_t least(uint64_t a, uint64_t b)
 uint64_t run_size_stored(const struct autobuf_limits *limits, uint32_t side, int value)
 {
     bool sends = side == AUTOBUF_LOCK_SND;
-    uint64_t stored = 2 * least((uint32_t)value, sends ? limits->snd_settable_bytes : limits->rcv_settable_bytes);
-    uint64_t floor = sends ? SND_LEAST_BYTES : RCV_LEAST_BYTES;
+    uint64_t sk_bytes = 2 * smaller((uint32_t)value, sends ? limits->snd_settable_bytes : limits->rcv_settable_bytes);
+    uint64_t floor = sends ? SOCK_MIN_SNDBUF : SOCK_MIN_RCVBUF;
 
-    return stored > floor ? stored : floor;
+    return sk_bytes > floor ? sk_bytes : floor;
 }
 
 /* How large autotuning makes a buffer. */
@@ -31,17 +31,18 @@ static uint64_t reach(const struct autobuf_limits *limits, uint32_t side)
     return limits->flags & AUTOBUF_LIMITS_RCV_AUTOTUNING ? limits->tcp_rmem_max_bytes : limits->tcp_rmem_default_bytes;
 }
 
-bool run_size_is_small(const struct autobuf_limits *limits, uint32_t side, uint64_t stored)
+bool run_size_is_small(const struct autobuf_limits *limits, uint32_t side, uint64_t sk_bytes)
 {
-    return stored < reach(limits, side);
+    return sk_bytes < reach(limits, side);
 }
 
 uint64_t run_size_alone(const struct autobuf_limits *limits, uint32_t side, uint64_t now_bytes)
 {
-    return least(now_bytes, reach(limits, side));
+    return smaller(now_bytes, reach(limits, side));
 }
 
-bool run_size_is_enough(uint64_t stored, uint64_t rtt_min_ns)
+bool run_size_is_enough(uint64_t sk_bytes, uint64_t rtt_min_ns)
 {
-    return rtt_min_ns && rtt_min_ns <= NEAR_NS_MOST && 8 * (stored / 2) > ENOUGH_BIT_PER_S / 1000000U * rtt_min_ns / 1000U;
+    return rtt_min_ns && rtt_min_ns <= NEAR_NS_MOST &&
+           8 * (sk_bytes / 2) > ENOUGH_BIT_PER_S / 1000000U * rtt_min_ns / 1000U;
 }

@@ -13,7 +13,7 @@
 
 #include <autobuf/autobuf.h>
 
-#include "care.h"
+#include "calls.h"
 
 #define THREADS 4
 #define CONNECTIONS 25
@@ -36,17 +36,17 @@ static int opened(void)
     int fd = must(socket(AF_INET, SOCK_STREAM, 0), "socket"), bytes = 65536;
     uint32_t stored;
 
-    care_made(fd, AF_INET, SOCK_STREAM, 0);
-    if (!care_keeps(fd, SO_SNDBUF, &bytes, sizeof bytes) || !care_asked(fd, SO_SNDBUF, &stored) || stored != 2U * 65536U)
+    on_socket(fd, AF_INET, SOCK_STREAM, 0);
+    if (!withholds_size(fd, SO_SNDBUF, &bytes, sizeof bytes) || !withheld_size(fd, SO_SNDBUF, &stored) || stored != 2U * 65536U)
         must(-1, "the size is not kept");
-    care_connecting(fd, (struct sockaddr *)&address, sizeof address);
+    before_connect(fd, (struct sockaddr *)&address, sizeof address);
     must(connect(fd, (struct sockaddr *)&address, sizeof address), "connect");
     return fd;
 }
 
 static void shut(int fd)
 {
-    care_closing((unsigned)fd, (unsigned)fd);
+    on_close_range((unsigned)fd, (unsigned)fd);
     close(fd);
 }
 
@@ -58,7 +58,7 @@ static void *send_all(void *nothing)
     for (int i = 0; i < CONNECTIONS; i++) {
         int fd = opened(), copy = must(dup(fd), "dup");
 
-        care_duplicated(fd, copy);
+        on_dup(fd, copy);
         for (int k = 0; k < WRITES; k++) {
             int to = k % 2 ? fd : copy;
 
@@ -69,7 +69,7 @@ static void *send_all(void *nothing)
                 moved(to, sent, true);
                 done += (size_t)sent;
             }
-            care_waits();
+            before_wait();
         }
         shut(copy);
         shut(fd);
@@ -86,7 +86,7 @@ static void *read_all(void *descriptor)
 
     while ((got = recv(fd, data, sizeof data, 0)) > 0) {
         moved(fd, got, false);
-        care_waits();
+        before_wait();
     }
     return descriptor;
 }
@@ -96,7 +96,7 @@ static void serve(int listener)
     int fd = must(accept(listener, NULL, NULL), "accept");
     pthread_t second;
 
-    care_accepted(listener, fd);
+    on_accept(listener, fd);
     must(-pthread_create(&second, NULL, read_all, &fd), "pthread_create");
     read_all(&fd);
     pthread_join(second, NULL);
@@ -117,8 +117,8 @@ int main(void)
     int listener = must(socket(AF_INET, SOCK_STREAM, 0), "socket");
     pthread_t threads[2 * THREADS];
 
-    care_begin(&settings);
-    care_made(listener, AF_INET, SOCK_STREAM, IPPROTO_TCP);
+    run_begin(&settings);
+    on_socket(listener, AF_INET, SOCK_STREAM, IPPROTO_TCP);
     address = (struct sockaddr_in){.sin_family = AF_INET, .sin_addr = {htonl(INADDR_LOOPBACK)}};
     must(bind(listener, (struct sockaddr *)&address, length), "bind");
     must(getsockname(listener, (struct sockaddr *)&address, &length), "getsockname");
@@ -127,7 +127,7 @@ int main(void)
         must(-pthread_create(&threads[i], NULL, i % 2 ? send_all : serve_some, &listener), "pthread_create");
     for (int i = 0; i < 2 * THREADS; i++)
         pthread_join(threads[i], NULL);
-    care_end();
+    run_end();
     puts("all were served");
     return 0;
 }

@@ -12,22 +12,22 @@
 
 #include "preload/sizes.h"
 
-static uint64_t stored_by_the_kernel(int option, int value)
+static uint64_t kernel_keeps(int option, int value)
 {
-    int fd = socket(AF_INET, SOCK_STREAM, 0), stored = 0;
-    socklen_t length = sizeof stored;
+    int fd = socket(AF_INET, SOCK_STREAM, 0), sk_bytes = 0;
+    socklen_t length = sizeof sk_bytes;
 
     assert_true(fd >= 0);
     assert_int_equal(setsockopt(fd, SOL_SOCKET, option, &value, sizeof value), 0);
-    assert_int_equal(getsockopt(fd, SOL_SOCKET, option, &stored, &length), 0);
+    assert_int_equal(getsockopt(fd, SOL_SOCKET, option, &sk_bytes, &length), 0);
     close(fd);
-    return (uint64_t)stored;
+    return (uint64_t)sk_bytes;
 }
 
-static void as_the_kernel_stores_it(void **state)
+static void as_the_kernel_keeps_it(void **state)
 {
-    static const int values[] = {INT_MIN, -1, 0, 1, 1151, 1152, 1153, 2303, 2304, 2305, 4607, 4608, 4609, 65536, 212992, 300000,
-                                 4194304, 5000000, INT_MAX};
+    static const int values[] = {INT_MIN, -1,   0,    1,     1151,   1152,   1153,    2303,    2304,   2305,
+                                 4607,    4608, 4609, 65536, 212992, 300000, 4194304, 5000000, INT_MAX};
     struct autobuf_limits limits = AUTOBUF_LIMITS_INIT;
 
     (void)state;
@@ -36,8 +36,8 @@ static void as_the_kernel_stores_it(void **state)
         char row[32];
 
         snprintf(row, sizeof row, "%d", values[i]);
-        CHECK_EQUAL(row, run_size_stored(&limits, AUTOBUF_LOCK_SND, values[i]), stored_by_the_kernel(SO_SNDBUF, values[i]));
-        CHECK_EQUAL(row, run_size_stored(&limits, AUTOBUF_LOCK_RCV, values[i]), stored_by_the_kernel(SO_RCVBUF, values[i]));
+        CHECK_EQUAL(row, run_size_stored(&limits, AUTOBUF_LOCK_SND, values[i]), kernel_keeps(SO_SNDBUF, values[i]));
+        CHECK_EQUAL(row, run_size_stored(&limits, AUTOBUF_LOCK_RCV, values[i]), kernel_keeps(SO_RCVBUF, values[i]));
     }
 }
 
@@ -67,7 +67,7 @@ static void enough_is_relative_to_the_round_trip(void **state)
 {
     static const struct {
         const char *name;
-        uint64_t stored, rtt_ns;
+        uint64_t sk_bytes, rtt_ns;
         bool enough;
     } rows[] = {
         {"loopback", 131072, 20000, true},          {"a switch", 131072, 30000, false},
@@ -78,13 +78,13 @@ static void enough_is_relative_to_the_round_trip(void **state)
 
     (void)state;
     for (size_t i = 0; i < COUNT(rows); i++)
-        CHECK_EQUAL(rows[i].name, run_size_is_enough(rows[i].stored, rows[i].rtt_ns), rows[i].enough);
+        CHECK_EQUAL(rows[i].name, run_size_is_enough(rows[i].sk_bytes, rows[i].rtt_ns), rows[i].enough);
 }
 
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(as_the_kernel_stores_it),
+        cmocka_unit_test(as_the_kernel_keeps_it),
         cmocka_unit_test(small_is_what_autotuning_exceeds),
         cmocka_unit_test(enough_is_relative_to_the_round_trip),
     };

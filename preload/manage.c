@@ -1,34 +1,140 @@
 /* SPDX-License-Identifier: MIT */
-#include "tend.h"
+#include "manage.h"
 
+#include <netinet/in.h>
 #include <stdio.h>
 #include <string.h>
 
 #include <autobuf/autobuf.h>
 
-#include "near.h"
 #include "report.h"
-#include "self.h"
+#include "sizes.h"
 
 #define NS_PER_S 1000000000ULL
 
-/* A connection gets a flow once it has moved so much in at most a second: slower ones need no larger window. */
+/* A connection gets a flow once it has moved this much within a second: a slower one needs no larger window. */
 #define BULK_BYTES 262144U
 #define BULK_NS NS_PER_S
-#define NEW_BYTES 1U /* with --report there is a look at the first ones */
+#define NEW_BYTES 1U /* the mark of a connection that is sampled as soon as data move */
 
-/* Looks take at most one part in so many of the time; a look counts for no more than this. */
-#define LOOKS_PART 200U
-#define LOOK_NS_MOST 50000U
+/* Sampling takes at most one part in this many of the time. A sample counts for no more than this. */
+#define SAMPLES_PART 200U
+#define SAMPLE_NS_MOST 50000U
 
-#define NEAR_BYTES 16777216U /* a path that is too near to gain may have become longer after so many */
+#define NEAR_BYTES 16777216U /* after this much, the RTT of a near path is read again: the route may have changed */
 
-#define LISTED_MOST 64U /* connections that are looked after while the program waits */
+#define LISTED_MOST 64U /* connections that are sampled while the program waits */
 
-_Atomic uint64_t tend_soonest_ns = AUTOBUF_NS_UNSET;
+_Atomic uint64_t manage_next_ns = AUTOBUF_NS_UNSET;
 
-static _Atomic uint64_t rest_until_ns;  /* no look before this time */
+static _Atomic uint64_t rest_until_ns;  /* no sample before this time */
 static _Atomic int listed[LISTED_MOST]; /* descriptor + 1; 0: free */
+
+bool manage_lock(struct place *place, struct stay *stay)
+{
+    if (!self_enter(stay))
+        return false;
+    place_lock(place);
+    return true;
+}
+
+void manage_unlock(struct place *place, const struct stay *stay)
+{
+    place_unlock(place);
+    self_leave(stay);
+}
+
+/* -------------------------------------------------------------------------------- near peers */
+
+/* Whether autotuning reaches the window of a path this short. Not for low delay, nor if another process set a size. */
+static bool needs_no_window(int fd, const struct place *place)
+{
+    const struct autobuf_limits *limits = self_limits();
+    struct autobuf_socket now = AUTOBUF_SOCKET_INIT;
+
+    if (!limits || self_settings.intent == AUTOBUF_INTENT_LOW_DELAY || autobuf_socket_state(fd, &now) < 0 ||
+        now.locks & ~(uint32_t)place->own)
+        return false;
+    return run_size_is_enough(limits->tcp_wmem_max_bytes, now.rtt_min_ns) &&
+           run_size_is_enough(limits->tcp_rmem_max_bytes, now.rtt_min_ns);
+}
+
+static bool is_same(const struct sockaddr_in6 *one, const struct sockaddr_in6 *other)
+{
+    const struct sockaddr_in *a = (const void *)one, *b = (const void *)other;
+
+    if (one->sin6_family != other->sin6_family)
+        return false;
+    return one->sin6_family == AF_INET ? a->sin_addr.s_addr == b->sin_addr.s_addr
+                                       : memcmp(&one->sin6_addr, &other->sin6_addr, sizeof one->sin6_addr) == 0;
+}
+
+static bool is_loopback(const struct sockaddr_in6 *address)
+{
+    const struct sockaddr_in *v4 = (const void *)address;
+    const struct in6_addr *v6 = &address->sin6_addr;
+
+    if (address->sin6_family == AF_INET)
+        return ntohl(v4->sin_addr.s_addr) >> 24 == IN_LOOPBACKNET;
+    return IN6_IS_ADDR_LOOPBACK(v6) || (IN6_IS_ADDR_V4MAPPED(v6) && v6->s6_addr[12] == IN_LOOPBACKNET);
+}
+
+/* Also for a listener on a loopback address. */
+static bool is_on_this_host(int fd)
+{
+    struct sockaddr_in6 here, peer;
+    socklen_t here_length = sizeof here, peer_length = sizeof peer;
+
+    if (getsockname(fd, (struct sockaddr *)&here, &here_length) < 0)
+        return false;
+    return is_loopback(&here) ||
+           (getpeername(fd, (struct sockaddr *)&peer, &peer_length) == 0 && is_same(&here, &peer));
+}
+
+bool manage_is_enough(int fd, uint64_t sk_bytes)
+{
+    struct autobuf_socket now = AUTOBUF_SOCKET_INIT;
+
+    if (self_settings.intent == AUTOBUF_INTENT_LOW_DELAY)
+        return false;
+    return is_on_this_host(fd) ||
+           (autobuf_socket_state(fd, &now) == 0 && run_size_is_enough(sk_bytes, now.rtt_min_ns));
+}
+
+static uint32_t sides_to_apply(int fd, const struct place *place)
+{
+    uint32_t sides = 0;
+
+    if (place->kept & AUTOBUF_LOCK_SND && manage_is_enough(fd, place->asked_bytes[0]))
+        sides |= AUTOBUF_LOCK_SND;
+    if (place->kept & AUTOBUF_LOCK_RCV && manage_is_enough(fd, place->asked_bytes[1]))
+        sides |= AUTOBUF_LOCK_RCV;
+    return sides;
+}
+
+/* Applies withheld sizes if the peer is near. */
+static void apply_near(int fd, struct place *place)
+{
+    struct autobuf_settings settings = AUTOBUF_SETTINGS_INIT;
+    uint32_t sides = sides_to_apply(fd, place);
+    char line[96];
+
+    if (!sides || autobuf_settings_read(fd, &settings) < 0)
+        return;
+    settings.locks |= sides;
+    if (sides & AUTOBUF_LOCK_SND)
+        settings.snd_buf_bytes = place->asked_bytes[0];
+    if (sides & AUTOBUF_LOCK_RCV)
+        settings.rcv_buf_bytes = place->asked_bytes[1];
+    if (autobuf_settings_restore(fd, &settings) < 0)
+        return;
+    place->kept &= (uint8_t)~sides;
+    place->set |= (uint8_t)sides;
+    place->own |= (uint8_t)sides;
+    snprintf(line, sizeof line, "fd %d:%s%s of the program set: its peer is near", fd,
+             sides & AUTOBUF_LOCK_SND ? " SO_SNDBUF" : "", sides & AUTOBUF_LOCK_RCV ? " SO_RCVBUF" : "");
+    autobuf_log_line(line);
+}
 
 /* ------------------------------------------------------------------------------------- flows */
 
@@ -38,7 +144,7 @@ static uint32_t left_of(const struct place *place)
     return self_settings.keep_sizes ? place->own | place->set : place->own;
 }
 
-/* For which sides of its socket a flow acts. 0: for both. */
+/* The sides for which a flow acts, as bits of an intent; 0: both. */
 static uint32_t sides_of(const struct place *place)
 {
     uint32_t left = left_of(place);
@@ -48,12 +154,12 @@ static uint32_t sides_of(const struct place *place)
     return left == AUTOBUF_LOCK_SND ? AUTOBUF_INTENT_RECEIVES : AUTOBUF_INTENT_SENDS;
 }
 
-bool tend_is_all_set(const struct place *place)
+bool manage_leaves_all(const struct place *place)
 {
     return left_of(place) == (AUTOBUF_LOCK_SND | AUTOBUF_LOCK_RCV);
 }
 
-struct autobuf_options tend_options(const struct place *place)
+struct autobuf_options manage_options(const struct place *place)
 {
     struct autobuf_options options = AUTOBUF_OPTIONS_INIT;
 
@@ -64,6 +170,7 @@ struct autobuf_options tend_options(const struct place *place)
     return options;
 }
 
+/* Samples the connection also while the program waits, if there is room. */
 static void list(int fd, struct place *place)
 {
     for (unsigned i = 0; i < LISTED_MOST; i++) {
@@ -84,7 +191,7 @@ static void unlist(struct place *place)
         atomic_store(&listed[at - 1], 0);
 }
 
-/* For good: nothing more is done for this connection. */
+/* This connection is managed no more. */
 static void end_flow(struct place *place)
 {
     unlist(place);
@@ -93,7 +200,7 @@ static void end_flow(struct place *place)
     atomic_store(&place->mark_bytes, UINT64_MAX);
 }
 
-void tend_anew(struct place *place)
+void manage_restart(struct place *place)
 {
     if (place->flow) {
         end_flow(place);
@@ -101,7 +208,7 @@ void tend_anew(struct place *place)
     }
 }
 
-/* Sets the next mark, and returns true if the last one was reached soon enough. */
+/* Sets the next mark. Returns whether the last one was reached within BULK_NS. */
 static bool is_bulk(struct place *place, uint64_t now_ns)
 {
     bool soon = now_ns - place->marked_ns <= BULK_NS;
@@ -111,7 +218,7 @@ static bool is_bulk(struct place *place, uint64_t now_ns)
     return soon;
 }
 
-/* Also those that were set through another descriptor, or by another process. */
+/* Finds sizes that were set through another descriptor, or by another process. */
 static void note_sizes(int fd, struct place *place)
 {
     struct autobuf_socket now = AUTOBUF_SOCKET_INIT;
@@ -128,7 +235,7 @@ static __attribute__((noinline)) void tell_error(int fd, int error)
     autobuf_log_line(line);
 }
 
-/* Not inlined: what it has on the stack is not to lie there below what each look calls. The same holds above. */
+/* Not inlined, as tell_error(): each sample would have their variables on the stack, too. */
 static __attribute__((noinline)) void open_flow(int fd, struct place *place)
 {
     struct autobuf_options options;
@@ -136,8 +243,8 @@ static __attribute__((noinline)) void open_flow(int fd, struct place *place)
 
     if (self_settings.keep_sizes)
         note_sizes(fd, place);
-    options = tend_options(place);
-    if (tend_is_all_set(place) || !options.limits) {
+    options = manage_options(place);
+    if (manage_leaves_all(place) || !options.limits) {
         end_flow(place);
         return;
     }
@@ -151,21 +258,21 @@ static __attribute__((noinline)) void open_flow(int fd, struct place *place)
     end_flow(place);
 }
 
-/* One look at a connection, of which the caller holds the lock. */
-static void look(int fd, struct place *place, uint64_t now_ns)
+/* The caller holds the lock. */
+static void sample(int fd, struct place *place, uint64_t now_ns)
 {
     int error;
 
     if (self_settings.report && !place->flow)
         run_report_note(fd, place);
     if (place->kept && !place->flow)
-        near_settle(fd, place);
-    if (place_moved_bytes(place) < BULK_BYTES) { /* only the report, and sizes, want to see it that early */
+        apply_near(fd, place);
+    if (place_moved_bytes(place) < BULK_BYTES) { /* it came early, for the report or withheld sizes */
         atomic_store(&place->mark_bytes, BULK_BYTES);
         return;
     }
     if (!place->flow && is_bulk(place, now_ns)) {
-        if (near_needs_nothing(fd, place))
+        if (needs_no_window(fd, place))
             atomic_store(&place->mark_bytes, place_moved_bytes(place) + NEAR_BYTES);
         else
             open_flow(fd, place);
@@ -186,13 +293,13 @@ static void rest(uint64_t began_ns, uint64_t ended_ns)
 {
     uint64_t took_ns = ended_ns - began_ns;
 
-    if (took_ns > LOOK_NS_MOST) /* mostly, the thread had to wait for a processor */
-        took_ns = LOOK_NS_MOST;
-    atomic_store_explicit(&rest_until_ns, ended_ns + took_ns * LOOKS_PART, memory_order_relaxed);
+    if (took_ns > SAMPLE_NS_MOST) /* the thread has waited for a processor, most likely */
+        took_ns = SAMPLE_NS_MOST;
+    atomic_store_explicit(&rest_until_ns, ended_ns + took_ns * SAMPLES_PART, memory_order_relaxed);
 }
 
-/* Looks unless another thread does, or forks. */
-static void look_if_free(int fd, struct place *place)
+/* Samples, unless another thread does, or forks. */
+static void sample_if_free(int fd, struct place *place)
 {
     struct stay stay;
 
@@ -202,7 +309,7 @@ static void look_if_free(int fd, struct place *place)
         if (place_trylock(place)) {
             uint64_t began_ns = autobuf_now_ns();
 
-            look(fd, place, began_ns);
+            sample(fd, place, began_ns);
             rest(began_ns, autobuf_now_ns());
             place_unlock(place);
         }
@@ -211,7 +318,7 @@ static void look_if_free(int fd, struct place *place)
     self_leave(&stay);
 }
 
-/* The report has not seen it yet, and may have no second chance. */
+/* A sample that the report or withheld sizes wait for does not wait for others. */
 static bool is_new(const struct place *place)
 {
     return atomic_load_explicit(&place->mark_bytes, memory_order_relaxed) == NEW_BYTES;
@@ -225,7 +332,7 @@ static bool is_due(struct place *place, uint64_t now_ns)
 
 /* ------------------------------------------------------------------------------------ places */
 
-/* As tend_renew(); the caller is inside, and holds the lock. */
+/* The caller is inside, and holds the lock. */
 static void renew(int fd, struct place *place, enum place_kind kind)
 {
     if (self_settings.report && place->generation == self_generation && place_moved_bytes(place))
@@ -250,25 +357,22 @@ static void renew(int fd, struct place *place, enum place_kind kind)
     atomic_store(&place->kind, (uint8_t)kind);
 }
 
-void tend_renew(int fd, struct place *place, enum place_kind kind)
+void manage_renew(int fd, struct place *place, enum place_kind kind)
 {
     struct stay stay;
 
-    if (!self_enter(&stay))
+    if (!manage_lock(place, &stay))
         return;
-    place_lock(place);
     renew(fd, place, kind);
-    place_unlock(place);
-    self_leave(&stay);
+    manage_unlock(place, &stay);
 }
 
-void tend_adopt(int fd, struct place *place)
+void manage_adopt(int fd, struct place *place)
 {
     struct stay stay;
 
-    if (!self_enter(&stay))
+    if (!manage_lock(place, &stay))
         return;
-    place_lock(place);
     if (place->generation != self_generation) { /* else another thread was first */
         uint8_t kept = place->kept, set = place->set, own = place->own;
 
@@ -277,11 +381,10 @@ void tend_adopt(int fd, struct place *place)
         place->set = set;
         place->own = own;
     }
-    place_unlock(place);
-    self_leave(&stay);
+    manage_unlock(place, &stay);
 }
 
-/* Its flow was the parent's. Writes only what differs, for the memory is still shared with the parent. */
+/* The flow is the parent's. Writes only what differs: each write copies a page that the parent shares. */
 static void fork_place(int fd, struct place *place)
 {
     (void)fd;
@@ -291,19 +394,19 @@ static void fork_place(int fd, struct place *place)
         place->flow = NULL;
     if (atomic_load(&place->listed))
         atomic_store(&place->listed, 0);
-    if (atomic_load(&place->locked)) /* by a thread that does not exist here */
+    if (atomic_load(&place->locked)) /* by a thread of the parent */
         atomic_store(&place->locked, 0);
 }
 
 static void end_place(int fd, struct place *place)
 {
-    if (!place_trylock(place)) /* another thread looks at it, and the process ends */
+    if (!place_trylock(place)) /* another thread samples it, and the process ends */
         return;
     renew(fd, place, PLACE_OTHER);
     place_unlock(place);
 }
 
-void tend_end(void)
+void manage_end(void)
 {
     places_each(end_place);
 }
@@ -312,29 +415,29 @@ static void pause_place(int fd, struct place *place)
 {
     (void)fd;
     place_lock(place);
-    tend_anew(place);
+    manage_restart(place);
     place_unlock(place);
 }
 
-void tend_pause(void)
+void manage_pause(void)
 {
     places_each(pause_place);
 }
 
-void tend_forked(void)
+void manage_forked(void)
 {
     places_each(fork_place);
     for (unsigned i = 0; i < LISTED_MOST; i++)
         atomic_store(&listed[i], 0);
 }
 
-void tend_ending(int fd, struct place *place)
+void manage_ending(int fd, struct place *place)
 {
     struct stay stay;
 
     if (!self_settings.report || !self_enter(&stay))
         return;
-    if (place_trylock(place)) { /* or a look notes the same just now */
+    if (place_trylock(place)) { /* otherwise another thread samples it just now, which does the same */
         run_report_note(fd, place);
         place_unlock(place);
     }
@@ -343,41 +446,39 @@ void tend_ending(int fd, struct place *place)
 
 /* -------------------------------------------------------------------------------------- data */
 
-void tend_came(int fd, struct place *place)
+void manage_connecting(int fd, struct place *place)
 {
     struct autobuf_socket now = AUTOBUF_SOCKET_INIT;
     struct stay stay;
 
-    if (!place->kept || !self_enter(&stay))
+    if (!place->kept || !manage_lock(place, &stay))
         return;
-    place_lock(place);
-    near_settle(fd, place);
+    apply_near(fd, place);
     if (place->kept && autobuf_socket_state(fd, &now) == 0 && now.rtt_min_ns == AUTOBUF_NS_UNSET)
         atomic_store(&place->mark_bytes, NEW_BYTES);
-    place_unlock(place);
-    self_leave(&stay);
+    manage_unlock(place, &stay);
 }
 
-void tend_reached(int fd, struct place *place)
+void manage_reached(int fd, struct place *place)
 {
     uint64_t due_ns;
 
     if (!self_acts() || !(is_new(place) || is_due(place, self_coarse_ns())))
         return;
-    look_if_free(fd, place);
+    sample_if_free(fd, place);
     due_ns = atomic_load(&place->due_ns);
-    if (atomic_load(&place->listed) && due_ns < atomic_load(&tend_soonest_ns))
-        atomic_store(&tend_soonest_ns, due_ns);
+    if (atomic_load(&place->listed) && due_ns < atomic_load(&manage_next_ns))
+        atomic_store(&manage_next_ns, due_ns);
 }
 
-void tend_waiting(void)
+void manage_due(void)
 {
     uint64_t now_ns, soonest = AUTOBUF_NS_UNSET;
 
     if (!self_acts())
         return;
     now_ns = self_coarse_ns();
-    if (now_ns < atomic_load(&tend_soonest_ns))
+    if (now_ns < atomic_load(&manage_next_ns))
         return;
     for (unsigned i = 0; i < LISTED_MOST; i++) {
         int fd = atomic_load_explicit(&listed[i], memory_order_relaxed) - 1;
@@ -387,9 +488,9 @@ void tend_waiting(void)
         if (!place)
             continue;
         if (is_due(place, now_ns))
-            look_if_free(fd, place);
+            sample_if_free(fd, place);
         due_ns = atomic_load(&place->due_ns);
         soonest = due_ns < soonest ? due_ns : soonest;
     }
-    atomic_store(&tend_soonest_ns, soonest);
+    atomic_store(&manage_next_ns, soonest);
 }
