@@ -90,7 +90,7 @@ static int greet(struct autobuf_ftp *f)
         f->mute = true;
         return 0;
     }
-    ab_inband_greet_only(f->inband);
+    ab_inband_hello_only(f->inband);
     result = ab_ftp_run(f);
     if (result == 1 && !autobuf_inband_greeted(f->inband)) {
         ab_log(&f->log, "the server does not know SITE AUTOBUF");
@@ -128,7 +128,7 @@ static int tell_server(struct autobuf_ftp *f)
     result = ab_inband_set(f->inband, autobuf_now_ns(), f->snd_wanted_bytes, f->rcv_wanted_bytes);
     if (result == 0)
         result = ab_ftp_run(f);
-    if (result == 1 && ab_inband_took(f->inband, &rcv_bytes, &snd_bytes) == 0)
+    if (result == 1 && ab_inband_set_answer(f->inband, &rcv_bytes, &snd_bytes) == 0)
         ab_log(&f->log, "the server sets: receive buffer %llu, send buffer %llu (0: left to its kernel)",
                (unsigned long long)rcv_bytes, (unsigned long long)snd_bytes);
     return result;

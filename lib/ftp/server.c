@@ -25,8 +25,8 @@ static void hear_wish(void *user, uint64_t *rcv_bytes, uint64_t *snd_bytes)
     struct autobuf_limits limits;
     struct autobuf_plan plan;
 
-    f->rcv_wanted_bytes = ab_min(*rcv_bytes, ab_inband_believable(f->inband, false));
-    f->snd_wanted_bytes = ab_min(*snd_bytes, ab_inband_believable(f->inband, true));
+    f->rcv_wanted_bytes = ab_min(*rcv_bytes, ab_inband_max_bdp(f->inband, false));
+    f->snd_wanted_bytes = ab_min(*snd_bytes, ab_inband_max_bdp(f->inband, true));
     *rcv_bytes = *snd_bytes = 0;
     if (ab_ftp_limits(f, &limits) < 0)
         return;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* The trains that arrive: when each part came, and which rate follows from that. Pure. */
+/* The trains that arrive, and their rate. Pure. */
 #include "exchange.h"
 
 #include <errno.h>
@@ -10,13 +10,13 @@
 #define SAME_STAMP_NS 300U  /* no link that is measured sends a full packet in so short a time */
 #define STALL_GAPS 4U       /* a stall is so many times as long as the longest */
 #define STALL_PERCENT 85U   /* of so many percent of the gaps */
-#define ARRIVAL_LEAST_BYTES 536U /* smaller segments (RFC 9293's default) have to share an entry */
+#define ARRIVAL_MIN_BYTES 536U /* smaller segments (RFC 9293's default) have to share an entry */
 
-static int make_room_for_arrivals(struct autobuf_inband *ib)
+static int allocate_arrivals(struct autobuf_inband *ib)
 {
     struct ab_arrivals *a = &ib->arrivals;
-    uint64_t least_bytes = ab_max(ib->facts.segment_bytes, ARRIVAL_LEAST_BYTES);
-    size_t capacity = (size_t)(2 * ab_inband_budget_bytes(ib) / least_bytes + 64);
+    uint64_t min_bytes = ab_max(ib->facts.segment_bytes, ARRIVAL_MIN_BYTES);
+    size_t capacity = (size_t)(2 * ab_inband_budget_bytes(ib) / min_bytes + 64);
 
     if (a->packets)
         return 0;
@@ -29,11 +29,11 @@ static int make_room_for_arrivals(struct autobuf_inband *ib)
     return 0;
 }
 
-int ab_inband_expect(struct autobuf_inband *ib, const struct ab_line *line, uint64_t offset)
+int ab_inband_expect_train(struct autobuf_inband *ib, const struct ab_line *line, uint64_t offset)
 {
     struct ab_arrivals *a = &ib->arrivals;
     uint64_t segment_bytes = ib->facts.segment_bytes, len = line->numbers[0];
-    int error = make_room_for_arrivals(ib);
+    int error = allocate_arrivals(ib);
 
     if (error < 0)
         return error;
@@ -44,20 +44,18 @@ int ab_inband_expect(struct autobuf_inband *ib, const struct ab_line *line, uint
     a->paced = line->values[AB_KEY_PACED];
     a->offset_bytes = offset;
     a->count_end = (offset + len) / segment_bytes * segment_bytes;
-    a->skips = false;
+    a->discards = false;
     ib->in.payload_left = len;
     return 0;
 }
 
-void ab_inband_skip(struct autobuf_inband *ib, uint64_t len)
+void ab_inband_discard(struct autobuf_inband *ib, uint64_t len)
 {
-    ib->arrivals.skips = true;
+    ib->arrivals.discards = true;
     ib->in.payload_left = len;
 }
 
-/*
- * Whether two parts belong to one packet. Their stamps may differ a little, as each was converted to another clock.
- */
+/* Whether two parts belong to one packet. Conversion to the monotonic clock changes their stamps a little. */
 static bool is_same_stamp(uint64_t a, uint64_t b)
 {
     return (a > b ? a - b : b - a) < SAME_STAMP_NS;
@@ -69,7 +67,7 @@ void ab_inband_arrived(struct autobuf_inband *ib, uint64_t stamp_ns, uint64_t le
     uint64_t before = ab_inband_wire_bytes(ib, a->train_bytes);
     struct ab_packet *p;
 
-    if (a->skips)
+    if (a->discards)
         return;
     a->offset_bytes += len;
     a->train_bytes += len;
@@ -93,8 +91,8 @@ static uint64_t gap_before(const struct ab_packet *p)
 }
 
 /*
- * A gap as long as this is a stall: a window was full, or something was sent again. A packet does not take so long
- * on a link, and a paced sender does not wait so long, as it sends several bursts in a round trip.
+ * The shortest gap that is a stall: a full window, or a retransmission. Neither serialisation nor pacing, with several
+ * bursts in a round trip, makes such a gap.
  */
 static uint64_t shortest_stall_ns(const struct autobuf_inband *ib)
 {
@@ -111,7 +109,7 @@ static uint64_t shortest_stall_ns(const struct autobuf_inband *ib)
                   rtt_ns == AUTOBUF_NS_UNSET ? 0 : rtt_ns / 2);
 }
 
-/* Begins another train after each stall. Sums up bytes and time of the newest train in r, without the stalls. */
+/* Begins another train after each stall. r: bytes and time of the newest train without stalls. */
 static void split_at_stalls(struct autobuf_inband *ib, struct ab_reading *r)
 {
     struct ab_arrivals *a = &ib->arrivals;
@@ -122,7 +120,7 @@ static void split_at_stalls(struct autobuf_inband *ib, struct ab_reading *r)
         uint64_t gap_ns = gap_before(&a->packets[i]);
 
         if (gap_ns < stall_ns) {
-            r->span_ns = ab_min(r->span_ns + gap_ns, AB_INBAND_TIMEOUT_MOST_NS);
+            r->span_ns = ab_min(r->span_ns + gap_ns, AB_INBAND_TIMEOUT_MAX_NS);
             wire_bytes += a->packets[i].bytes;
         } else {
             a->trains++;
@@ -133,21 +131,21 @@ static void split_at_stalls(struct autobuf_inband *ib, struct ab_reading *r)
     r->bytes = ab_min(wire_bytes * ib->facts.segment_bytes / ib->facts.packet_bytes, a->train_bytes);
 }
 
-/* Whether there is no rate, or only a lower bound that is below the rate already known. */
+/* No rate, or a lower bound below the known rate. */
 static bool is_less(const struct ab_rate *rate, const struct ab_reading *known)
 {
     return rate->rate_bit_per_s == 0 ||
            (rate->at_least && rate->rate_bit_per_s < known->rate_bit_per_s);
 }
 
-void ab_inband_read(struct autobuf_inband *ib)
+void ab_inband_estimate(struct autobuf_inband *ib)
 {
     struct ab_arrivals *a = &ib->arrivals;
     struct ab_reading *r = &ib->rx.reading;
     struct ab_rate rate;
 
     split_at_stalls(ib, r);
-    ab_estimate_stream(a->packets, a->count, a->train_begin, &a->free_begin,
+    ab_estimate_stream(a->packets, a->count, a->train_begin, &a->unpaced_begin,
                        ab_inband_wire_bytes(ib, a->pace_bit_per_s), a->paced, a->scratch, &rate);
     r->sure = rate.sure;
     if (!is_less(&rate, r)) {
@@ -164,7 +162,7 @@ void ab_inband_read(struct autobuf_inband *ib)
            ab_kind_why(rate.kind), r->sure ? "" : ", not sure");
 }
 
-void ab_reading_tell(const struct ab_reading *r, struct ab_line *line)
+void ab_reading_write(const struct ab_reading *r, struct ab_line *line)
 {
     line->values[AB_KEY_BYTES] = r->bytes;
     line->values[AB_KEY_NSEC] = r->span_ns;
@@ -176,7 +174,7 @@ void ab_reading_tell(const struct ab_reading *r, struct ab_line *line)
     line->values[AB_KEY_UNSURE] = r->unsure;
 }
 
-bool ab_reading_hear(const struct ab_line *line, struct ab_reading *r)
+bool ab_reading_parse(const struct ab_line *line, struct ab_reading *r)
 {
     const uint64_t *v = line->values;
 
@@ -195,18 +193,18 @@ bool ab_reading_hear(const struct ab_line *line, struct ab_reading *r)
 
 bool ab_reading_possible(const struct ab_reading *r, uint64_t train_bytes, uint64_t elapsed_ns)
 {
-    uint64_t least_bit_per_s = ab_mul_div(train_bytes, 8 * AB_NS_PER_S, ab_max(elapsed_ns, 1));
+    uint64_t min_bit_per_s = ab_mul_div(train_bytes, 8 * AB_NS_PER_S, ab_max(elapsed_ns, 1));
 
     return train_bytes > 0 && r->bytes <= train_bytes && r->span_ns <= elapsed_ns &&
-           r->rate_bit_per_s >= least_bit_per_s / 10 * 9;
+           r->rate_bit_per_s >= min_bit_per_s / 10 * 9;
 }
 
-uint64_t ab_inband_believable(const struct autobuf_inband *ib, bool tx)
+uint64_t ab_inband_max_bdp(const struct autobuf_inband *ib, bool tx)
 {
     const struct ab_reading *r = &ib->rx.reading;
 
     if (tx)
-        return ib->tx.spent_bytes ? ab_inband_product(ib, AB_PLAUSIBLE_BIT_PER_S) : 0;
-    return r->at_least ? ab_inband_product(ib, AB_PLAUSIBLE_BIT_PER_S)
-                       : 2 * ab_inband_product(ib, r->unsure ? r->rate_bit_per_s : r->high_bit_per_s);
+        return ib->tx.spent_bytes ? ab_inband_bdp(ib, AB_PLAUSIBLE_BIT_PER_S) : 0;
+    return r->at_least ? ab_inband_bdp(ib, AB_PLAUSIBLE_BIT_PER_S)
+                       : 2 * ab_inband_bdp(ib, r->unsure ? r->rate_bit_per_s : r->high_bit_per_s);
 }

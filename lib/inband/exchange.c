@@ -1,5 +1,4 @@
 /* SPDX-License-Identifier: MIT */
-/* The exchange: what is sent, what is received, and when. */
 #include "exchange.h"
 
 #include <errno.h>
@@ -12,8 +11,8 @@
 
 /* --------------------------------------------------------------------------------- sending */
 
-/* Room for len bytes more; NULL: there is no memory. */
-static uint8_t *room_to_send(struct autobuf_inband *ib, size_t len)
+/* Room for len more bytes; NULL: no memory. */
+static uint8_t *reserve_output(struct autobuf_inband *ib, size_t len)
 {
     size_t size = (ib->out.end + len + OUT_STEP_BYTES - 1) / OUT_STEP_BYTES * OUT_STEP_BYTES;
     uint8_t *out;
@@ -28,16 +27,15 @@ static uint8_t *room_to_send(struct autobuf_inband *ib, size_t len)
     return ib->out.bytes + ib->out.end;
 }
 
-/* Writes line as text; `to` has room for a line. */
 static size_t build_line(const struct autobuf_inband *ib, const struct ab_line *line,
                          const char *text, uint8_t *to)
 {
-    return ib->speaks->build(line, ib->options.prefix, text, (char *)to, AB_LINE_BYTES);
+    return ib->encoder->build(line, ib->options.prefix, text, (char *)to, AB_LINE_BYTES);
 }
 
-int ab_inband_say(struct autobuf_inband *ib, const struct ab_line *line, const char *text)
+int ab_inband_queue_line(struct autobuf_inband *ib, const struct ab_line *line, const char *text)
 {
-    uint8_t *to = room_to_send(ib, AB_LINE_BYTES);
+    uint8_t *to = reserve_output(ib, AB_LINE_BYTES);
 
     if (!to)
         return -ENOMEM;
@@ -46,8 +44,8 @@ int ab_inband_say(struct autobuf_inband *ib, const struct ab_line *line, const c
 }
 
 /*
- * Random letters and digits. A link that compresses would seem too fast: it can save the two bits of eight that such a
- * letter does not use, and no more.
+ * Random letters and digits: a link that compresses saves no more than the two bits of eight that such a letter leaves
+ * unused, so it hardly seems faster.
  */
 static void fill_with_letters(struct autobuf_inband *ib, uint8_t *to, size_t len)
 {
@@ -81,12 +79,12 @@ static void fill_with_lines(struct autobuf_inband *ib, uint8_t *to, size_t len)
     }
 }
 
-int ab_inband_say_train(struct autobuf_inband *ib, struct ab_line *line, size_t len, size_t behind)
+int ab_inband_queue_train(struct autobuf_inband *ib, struct ab_line *line, size_t len, size_t behind)
 {
     size_t around = ib->out.end - ib->out.begin + behind;
-    uint8_t *to = room_to_send(ib, len + AB_LINE_BYTES);
-    bool is_reply = ib->role == AUTOBUF_INBAND_RESPONDER && ib->dress->reply_end;
-    const char *last = is_reply ? ib->dress->reply_end : "";
+    uint8_t *to = reserve_output(ib, len + AB_LINE_BYTES);
+    bool is_reply = ib->role == AUTOBUF_INBAND_RESPONDER && ib->framing->reply_end;
+    const char *last = is_reply ? ib->framing->reply_end : "";
     size_t line_bytes = 0, last_bytes = strlen(last);
 
     if (!to)
@@ -105,7 +103,7 @@ int ab_inband_say_train(struct autobuf_inband *ib, struct ab_line *line, size_t 
     return 0;
 }
 
-static void give_up(struct autobuf_inband *ib, int error)
+static void fail_exchange(struct autobuf_inband *ib, int error)
 {
     if (ib->error == 0) {
         ib->error = error;
@@ -114,7 +112,6 @@ static void give_up(struct autobuf_inband *ib, int error)
     ib->end_ns = ab_min(ib->end_ns, ib->now_ns);
 }
 
-/* Whether nothing of the exchange is left to be sent or received. */
 static bool is_over(const struct autobuf_inband *ib)
 {
     return ib->error < 0 || (ib->phase == AB_PHASE_OVER && ib->out.begin == ib->out.end &&
@@ -127,7 +124,7 @@ size_t autobuf_inband_output(struct autobuf_inband *ib, uint64_t now_ns, const v
         return 0;
     ib->now_ns = now_ns;
     if (ib->error == 0 && now_ns >= autobuf_inband_deadline_ns(ib))
-        give_up(ib, -ETIMEDOUT);
+        fail_exchange(ib, -ETIMEDOUT);
     if (ib->error < 0 || ib->out.begin == ib->out.end)
         return 0;
     *data = ib->out.bytes + ib->out.begin;
@@ -149,14 +146,14 @@ void autobuf_inband_sent(struct autobuf_inband *ib, uint64_t now_ns, size_t byte
         return;
     ib->out.begin = ib->out.end = 0;
     ib->out.sent_ns = now_ns;
-    if (ib->phase == AB_PHASE_OVER) { /* an application may keep the handle for a long time */
+    if (ib->phase == AB_PHASE_OVER) { /* the application may keep the handle for long */
         free(ib->out.bytes);
         ib->out.bytes = NULL;
         ib->out.size = 0;
     }
 }
 
-void ab_inband_over(struct autobuf_inband *ib)
+void ab_inband_end(struct autobuf_inband *ib)
 {
     ib->phase = AB_PHASE_OVER;
     ib->end_ns = ab_min(ib->end_ns, ib->now_ns);
@@ -164,7 +161,7 @@ void ab_inband_over(struct autobuf_inband *ib)
     ib->arrivals = (struct ab_arrivals){0};
 }
 
-/* Whether what has arrived of a line shows that it is not meant for a responder. */
+/* Whether the line so far lacks the prefix. */
 static bool is_foreign(const struct autobuf_inband *ib)
 {
     size_t prefix_len = strlen(ib->options.prefix);
@@ -173,8 +170,8 @@ static bool is_foreign(const struct autobuf_inband *ib)
            memcmp(ib->in.line, ib->options.prefix, ab_min_size(ib->in.line_bytes, prefix_len)) != 0;
 }
 
-/* Takes bytes up to the end of a line; acts on the line when it is complete. Returns how many bytes it took. */
-static size_t take_line(struct autobuf_inband *ib, const char *data, size_t len)
+/* Takes bytes up to the end of a line, and handles a complete line. Returns how many bytes it took. */
+static size_t receive_line_part(struct autobuf_inband *ib, const char *data, size_t len)
 {
     size_t most = ab_min_size(len, AB_LINE_BYTES - ib->in.line_bytes);
     const char *end = memchr(data, '\n', most);
@@ -185,19 +182,19 @@ static size_t take_line(struct autobuf_inband *ib, const char *data, size_t len)
     memcpy(ib->in.line + ib->in.line_bytes, data, taken);
     ib->in.line_bytes += taken;
     if (is_foreign(ib) || (!end && ib->in.line_bytes == AB_LINE_BYTES)) {
-        give_up(ib, AUTOBUF_E_PROTOCOL);
+        fail_exchange(ib, AUTOBUF_E_PROTOCOL);
         return taken;
     }
     if (!end)
         return taken;
     text_len = ib->in.line_bytes - 1;
     text_len -= text_len > 0 && ib->in.line[text_len - 1] == '\r';
-    if (!ib->hears->parse(ib->options.prefix, ib->in.line, text_len, &line))
+    if (!ib->decoder->parse(ib->options.prefix, ib->in.line, text_len, &line))
         line.verb = AB_NO_VERB;
     error = ib->acts->line(ib, &line, ib->in.line_bytes);
     ib->in.line_bytes = 0;
     if (error < 0)
-        give_up(ib, error);
+        fail_exchange(ib, error);
     return taken;
 }
 
@@ -210,7 +207,7 @@ int64_t ab_inband_plain_part(struct autobuf_inband *ib, const char *data, size_t
     return (int64_t)taken;
 }
 
-static size_t take_train(struct autobuf_inband *ib, uint64_t stamp_ns, const char *data, size_t len)
+static size_t receive_payload(struct autobuf_inband *ib, uint64_t stamp_ns, const char *data, size_t len)
 {
     int64_t taken = ib->acts->part(ib, data, len);
     int error = taken < 0 ? (int)taken : 0;
@@ -220,12 +217,12 @@ static size_t take_train(struct autobuf_inband *ib, uint64_t stamp_ns, const cha
     if (error == 0 && ib->in.payload_left == 0)
         error = ib->acts->payload(ib);
     if (error < 0)
-        give_up(ib, error);
+        fail_exchange(ib, error);
     return taken < 0 ? 0 : (size_t)taken;
 }
 
-/* Whether to read nothing now: the exchange is over, or a responder has to send first, which bounds its memory. */
-static bool is_deaf(const struct autobuf_inband *ib)
+/* The exchange is over, or a responder has to send first, which bounds its memory. */
+static bool reads_nothing(const struct autobuf_inband *ib)
 {
     if (ib->error < 0 || ib->in.payload_left > 0)
         return ib->error < 0;
@@ -244,15 +241,15 @@ int64_t autobuf_inband_input(struct autobuf_inband *ib, uint64_t stamp_ns, const
     if (ib->owner != getpid())
         return AUTOBUF_E_FORKED;
     if (ib->error == 0 && len == 0 && !is_over(ib))
-        give_up(ib, -ECONNRESET);
+        fail_exchange(ib, -ECONNRESET);
     ib->now_ns = ab_max(ib->now_ns, stamp_ns);
     if (is_over(ib)) /* these bytes may begin the next exchange */
         ib->limit_ns = ib->now_ns + ib->options.timeout_ns + AB_INBAND_GRACE_NS;
-    while (taken < len && !is_deaf(ib)) {
+    while (taken < len && !reads_nothing(ib)) {
         if (ib->in.payload_left > 0)
-            taken += take_train(ib, stamp_ns, (const char *)data + taken, len - taken);
+            taken += receive_payload(ib, stamp_ns, (const char *)data + taken, len - taken);
         else
-            taken += take_line(ib, (const char *)data + taken, len - taken);
+            taken += receive_line_part(ib, (const char *)data + taken, len - taken);
         if (is_over(ib))
             break; /* what follows may be the application's */
     }
@@ -263,7 +260,7 @@ size_t autobuf_inband_wanted(const struct autobuf_inband *ib)
 {
     uint64_t segment_bytes;
 
-    if (!ib || is_deaf(ib))
+    if (!ib || reads_nothing(ib))
         return 0;
     segment_bytes = ib->facts.segment_bytes;
     if (ib->in.payload_left == 0)

@@ -1,14 +1,13 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The exchange in band: what both ends share. Takes bytes and times, gives bytes and times; socket.c runs it over a
- * socket.
+ * The exchange in band: what both ends share. Pure; socket.c runs it over a socket.
  *
- *   facts.c      what the connection below is like
+ *   facts.c      segment size, RTT and pacing of the connection
  *   arrivals.c   the trains that arrive, and their rate
  *   exchange.c   what is sent, what is received, and when
- *   initiator.c  asks: decides which trains are sent, how long they are, and when it knows enough
+ *   initiator.c  asks: decides which trains are sent, how long they are, and when to stop
  *   responder.c  answers, within its budgets
- *   handle.c     the handle: its options, its role, its result
+ *   handle.c     options, role and result
  */
 #ifndef AB_EXCHANGE_H
 #define AB_EXCHANGE_H
@@ -18,18 +17,18 @@
 
 #include "../base/base.h"
 #include "../estimate/estimate.h"
-#include "dress.h"
+#include "framing.h"
 #include "inband.h"
 #include "prepare.h"
 
 #define AB_INBAND_VERSION 1U
 #define AB_INBAND_GRACE_NS (2 * AB_NS_PER_S)
-#define AB_INBAND_TIMEOUT_MOST_NS (30 * AB_NS_PER_S) /* for an exchange, and so for a train */
+#define AB_INBAND_TIMEOUT_MAX_NS (30 * AB_NS_PER_S) /* for an exchange */
 
 /* What the receiving end has measured of one direction. */
 struct ab_reading {
     uint64_t bytes;   /* payload of the newest train after its first arrival, without stalls */
-    uint64_t span_ns; /* the time in which it came */
+    uint64_t span_ns; /* in which it arrived */
     uint64_t rate_bit_per_s; /* from all trains, IP bytes; 0: unknown */
     uint64_t low_bit_per_s;
     uint64_t high_bit_per_s;
@@ -46,19 +45,19 @@ struct ab_arrivals {
     size_t capacity;
     uint32_t trains;
     size_t train_begin;     /* first packet of the newest train */
-    size_t free_begin;      /* first packet of the trains that were not held back */
+    size_t unpaced_begin;      /* first packet of the trains without pacing */
     uint64_t train_bytes;   /* payload of the newest train */
     uint64_t pace_bit_per_s; /* the sender's pace, of payload; 0: none */
-    bool paced;              /* the sender certainly keeps that pace */
-    uint64_t offset_bytes;  /* of the train's next byte, in the write that it is part of */
-    uint64_t count_end;     /* offset from which on the bytes fill only part of a segment, and do not count */
-    bool skips;             /* the payload is no train: it is read and forgotten */
+    bool paced;              /* the sender certainly paces */
+    uint64_t offset_bytes;  /* of the train's next byte in the peer's write */
+    uint64_t count_end;     /* offset of the last, shorter segment, which does not count */
+    bool discards;          /* the payload is no train */
 };
 
 /* One direction. */
 struct ab_direction {
-    struct ab_reading reading; /* measured here, or told by the peer */
-    uint64_t train_bytes;      /* payload of the exchange's newest train, asked for or sent; 0: none yet */
+    struct ab_reading reading; /* measured here, or reported by the peer */
+    uint64_t train_bytes;      /* payload of the newest train, asked for or sent; 0: none yet */
     uint64_t spent_bytes;      /* payload of all trains */
     unsigned trains;
 };
@@ -72,11 +71,11 @@ enum ab_inband_phase {
     AB_PHASE_BUSY, /* a responder: from HELLO to RESULT */
 };
 
-/* How a role handles what arrives. Each function returns 0 or more, or an error that ends the handle. */
+/* Each function of a role returns 0 or more, or an error that ends the handle. */
 struct ab_role {
     int (*begin)(struct autobuf_inband *ib);
     int (*line)(struct autobuf_inband *ib, const struct ab_line *line, size_t line_bytes);
-    int64_t (*part)(struct autobuf_inband *ib, const char *data, size_t len); /* how much is a train's */
+    int64_t (*part)(struct autobuf_inband *ib, const char *data, size_t len); /* bytes that belong to a train */
     int (*payload)(struct autobuf_inband *ib); /* the last byte of a train has arrived */
 };
 
@@ -84,48 +83,45 @@ struct ab_role {
 struct ab_inband_socket {
     int fd;           /* -1: a pure handle */
     struct ab_prepared prepared;
-    bool window_open; /* wide enough for a train */
+    bool window_open; /* the receive window holds a train */
 };
 
-/* What is to be sent: the bytes from begin to end. */
+/* bytes[begin..end) are to be sent. */
 struct ab_output {
     uint8_t *bytes;
     size_t begin;
     size_t end;
     size_t size;
-    uint64_t random;  /* state of the generator of the payload's letters */
+    uint64_t random;  /* state of the payload's xorshift64 */
     uint64_t sent_ns; /* when the last byte was sent */
 };
 
-/* What is being received: part of a line, or a train's payload. */
 struct ab_input {
     char line[AB_LINE_BYTES];
     size_t line_bytes;
     uint64_t payload_left;
 };
 
-/* An initiator's own. */
 struct ab_initiator {
-    bool greets_only; /* no train follows HELLO until ab_inband_begin() */
-    bool awaits_go, awaits_sink, awaits_train; /* answers that have to come, in this order */
-    bool tx_done, rx_done; /* it knows enough of the direction, or may not ask for more */
-    uint64_t ask_bytes;         /* length of the train to ask for after the one from here; 0: none */
-    uint64_t peer_max_bytes[2]; /* receive and send buffer that the peer can set; 0: not told */
+    bool hello_only; /* no train follows HELLO until ab_inband_begin() */
+    bool awaits_go, awaits_sink, awaits_train; /* answers, in this order */
+    bool tx_done, rx_done; /* no further train in this direction */
+    uint64_t ask_bytes;         /* train to ask for after sending one; 0: none */
+    uint64_t peer_max_bytes[2]; /* receive and send buffer that the peer can set; 0: unknown */
     uint64_t peer_train_bytes, peer_budget_bytes;
-    uint64_t low_bytes, high_bytes; /* only products between these are of interest; 0: all are */
+    uint64_t low_bytes, high_bytes; /* the range of BDPs that matter; 0: all */
     uint64_t round_begin_ns;
-    uint64_t took[2];
-    bool took_known;
-    size_t reply_matched; /* how many characters of the code of a last line have matched; more: another line */
-    size_t drained_bytes; /* how many bytes of a reply came beyond the announced length */
+    uint64_t set_answer[2];
+    bool has_set_answer;
+    size_t reply_matched; /* characters of the last line's code that matched; more: another line */
+    size_t drained_bytes; /* of a reply, beyond the announced length */
 };
 
-/* A responder's own. */
 struct ab_responder {
     ab_inband_set_fn *set; /* NULL: SET changes nothing */
     void *set_user;
-    uint64_t rcv_most_bytes, snd_most_bytes; /* largest buffers that SET can give; 0: not told */
-    unsigned complaints;
+    uint64_t rcv_max_bytes, snd_max_bytes; /* largest buffers that SET can give; 0: unknown */
+    unsigned errors;
     unsigned lines;
 };
 
@@ -133,8 +129,8 @@ struct autobuf_inband {
     uint32_t role;
     const struct ab_role *acts;
     struct autobuf_inband_options options;
-    const struct ab_dress *dress;
-    const struct ab_wording *speaks, *hears; /* the dress's wording for this role */
+    const struct ab_framing *framing;
+    const struct ab_codec *encoder, *decoder; /* of the framing, for this role */
     struct autobuf_inband_facts facts;
     struct ab_log log;
     pid_t owner;
@@ -143,9 +139,9 @@ struct autobuf_inband {
     struct ab_input in;
 
     int error;    /* below 0: the connection is lost, or not usable any more */
-    int outcome;  /* 0, or why nothing was measured although the connection is in order */
+    int outcome;  /* 0, or why nothing was measured on a connection that works */
     enum ab_inband_phase phase;
-    bool greeted; /* HELLO or its answer has come from the peer */
+    bool greeted; /* the peer has sent HELLO or its answer */
     uint64_t start_ns;
     uint64_t now_ns;   /* newest time that the caller passed */
     uint64_t limit_ns; /* when to give up, unless the exchange is over by then */
@@ -161,62 +157,57 @@ struct autobuf_inband {
     struct ab_responder responder;
 };
 
-/* Appends a line to what is to be sent. Returns 0 or -ENOMEM. */
-int ab_inband_say(struct autobuf_inband *ib, const struct ab_line *line, const char *text);
+/* Queues a line. Returns 0 or -ENOMEM. */
+int ab_inband_queue_line(struct autobuf_inband *ib, const struct ab_line *line, const char *text);
 
 /*
- * Appends a line and its payload. Chooses the payload's length, which is the line's number, so that all that is to
- * be sent, together with `behind` bytes that the caller adds next, is len bytes long: then every segment is full.
- * line NULL: appends len bytes of payload alone.
+ * Queues a line and its payload. The payload's length, which is the line's number, is such that the queue, together
+ * with `behind` bytes that the caller adds next, is len bytes long: every segment is full. line NULL: payload alone.
  */
-int ab_inband_say_train(struct autobuf_inband *ib, struct ab_line *line, size_t len,
-                        size_t behind);
+int ab_inband_queue_train(struct autobuf_inband *ib, struct ab_line *line, size_t len,
+                          size_t behind);
 
-/* IP bytes that a path of this rate holds; 0: the round-trip time is unknown. */
-uint64_t ab_inband_product(const struct autobuf_inband *ib, uint64_t rate_bit_per_s);
+/* BDP in IP bytes at this rate; 0: the RTT is unknown. */
+uint64_t ab_inband_bdp(const struct autobuf_inband *ib, uint64_t rate_bit_per_s);
 
-/* TCP's least round-trip time, or the time of HELLO and its answer if that is less; AUTOBUF_NS_UNSET: unknown. */
+/* TCP's minimum RTT, or the time of HELLO and its answer if that is less; AUTOBUF_NS_UNSET: unknown. */
 uint64_t ab_inband_rtt_ns(const struct autobuf_inband *ib);
 
-/* The usual part() of a role: how many of these bytes belong to a train that ends where its line said. */
+/* part() of a role whose trains have the announced length. */
 int64_t ab_inband_plain_part(struct autobuf_inband *ib, const char *data, size_t len);
 
 /* Notes that len bytes of a train arrived at stamp_ns. */
 void ab_inband_arrived(struct autobuf_inband *ib, uint64_t stamp_ns, uint64_t len);
 
-/* Expects the train that line announces. It begins offset bytes into the write that the line was part of. */
-int ab_inband_expect(struct autobuf_inband *ib, const struct ab_line *line, uint64_t offset);
+/* Expects the train that line announces. It begins offset bytes into the write of the line. */
+int ab_inband_expect_train(struct autobuf_inband *ib, const struct ab_line *line, uint64_t offset);
 
-/* Expects len bytes of payload, to read and forget them. */
-void ab_inband_skip(struct autobuf_inband *ib, uint64_t len);
+/* Expects len bytes of payload, and drops them. */
+void ab_inband_discard(struct autobuf_inband *ib, uint64_t len);
 
-/* Says in the line before a train how this end paces what it sends. */
-void ab_inband_tell_pace(const struct autobuf_inband *ib, struct ab_line *line);
+/* Adds to the line before a train how this end paces. */
+void ab_inband_add_pace(const struct autobuf_inband *ib, struct ab_line *line);
 
-/* Estimates the rate from all arrivals so far, and puts it into rx.reading. */
-void ab_inband_read(struct autobuf_inband *ib);
+/* Estimates rx.reading from all arrivals so far. */
+void ab_inband_estimate(struct autobuf_inband *ib);
 
 /* Ends the exchange, and frees the arrivals. */
-void ab_inband_over(struct autobuf_inband *ib);
+void ab_inband_end(struct autobuf_inband *ib);
 
 /* How much payload the options allow for the trains of each direction. */
 uint64_t ab_inband_budget_bytes(const struct autobuf_inband *ib);
 
-/*
- * Writes a reading into a line for the peer; reads one from the peer's line, and returns false if it is not
- * plausible.
- */
-void ab_reading_tell(const struct ab_reading *reading, struct ab_line *line);
-bool ab_reading_hear(const struct ab_line *line, struct ab_reading *reading);
+/* Writes a reading into a line for the peer; parses the peer's, and returns false if it is not plausible. */
+void ab_reading_write(const struct ab_reading *reading, struct ab_line *line);
+bool ab_reading_parse(const struct ab_line *line, struct ab_reading *reading);
 
 /*
- * Whether a peer's reading of a train that was sent is possible: no more bytes than were sent, no longer than it took until the
- * peer had told it, and not slower than the train must have been. 0 bytes: no train was sent. A rate that is too high cannot be
- * detected here; this host's limits bound what a plan makes of it.
+ * Whether a peer's reading of a train is possible: no more bytes than were sent, no longer than until its report came,
+ * and no slower than that. 0 bytes: no train was sent. A rate that is too high cannot be detected here; this host's
+ * limits bound what a plan makes of it.
  */
 bool ab_reading_possible(const struct ab_reading *reading, uint64_t train_bytes, uint64_t elapsed_ns);
 
-/* How many IP bytes so much payload takes. */
 uint64_t ab_inband_wire_bytes(const struct autobuf_inband *ib, uint64_t payload_bytes);
 
 #endif

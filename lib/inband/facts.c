@@ -1,17 +1,17 @@
 /* SPDX-License-Identifier: MIT */
-/* What the exchange was told of its connection, and what follows from that. Pure. */
+/* What the exchange knows of its connection. Pure. */
 #include "exchange.h"
 
 #include <errno.h>
 
 #define SEGMENT_BYTES (AB_IP_PACKET_BYTES - AB_TCP_HEADER_BYTES)
 #define SEGMENT_MIN_BYTES 64U
-#define SEGMENT_MOST_BYTES 65536U
+#define SEGMENT_MAX_BYTES 65536U
 
 static bool exchange_facts_valid(const struct autobuf_inband_facts *f)
 {
-    return f->segment_bytes >= SEGMENT_MIN_BYTES && f->segment_bytes <= SEGMENT_MOST_BYTES &&
-           f->packet_bytes >= f->segment_bytes && f->packet_bytes <= 2 * SEGMENT_MOST_BYTES;
+    return f->segment_bytes >= SEGMENT_MIN_BYTES && f->segment_bytes <= SEGMENT_MAX_BYTES &&
+           f->packet_bytes >= f->segment_bytes && f->packet_bytes <= 2 * SEGMENT_MAX_BYTES;
 }
 
 void autobuf_inband_facts_init(struct autobuf_inband_facts *facts, uint32_t size)
@@ -27,7 +27,7 @@ int autobuf_inband_tell(struct autobuf_inband *ib, const struct autobuf_inband_f
 
     if (!ib || !ab_struct_in(&facts, sizeof facts, theirs))
         return -EINVAL;
-    facts.rtt_min_ns = ab_ns_or_unset(facts.rtt_min_ns); /* 0 in a struct that is zeroed, or too short for it */
+    facts.rtt_min_ns = ab_ns_or_unset(facts.rtt_min_ns); /* 0: a zeroed struct, or a shorter one */
     if (!facts.segment_bytes)
         facts.segment_bytes = SEGMENT_BYTES;
     if (!facts.packet_bytes)
@@ -55,16 +55,12 @@ uint64_t ab_inband_budget_bytes(const struct autobuf_inband *ib)
                   AUTOBUF_INBAND_BUDGET_BYTES);
 }
 
-/*
- * TCP's own least round-trip time; but HELLO and its answer took a round trip too, so it cannot be longer than
- * that.
- */
 uint64_t ab_inband_rtt_ns(const struct autobuf_inband *ib)
 {
     return ab_min(ib->facts.rtt_min_ns, ib->exchange_ns);
 }
 
-uint64_t ab_inband_product(const struct autobuf_inband *ib, uint64_t rate_bit_per_s)
+uint64_t ab_inband_bdp(const struct autobuf_inband *ib, uint64_t rate_bit_per_s)
 {
     uint64_t rtt_ns = ab_inband_rtt_ns(ib);
     uint32_t small_bytes = ib->facts.packet_bytes - ib->facts.segment_bytes;
@@ -74,7 +70,7 @@ uint64_t ab_inband_product(const struct autobuf_inband *ib, uint64_t rate_bit_pe
                : 0;
 }
 
-void ab_inband_tell_pace(const struct autobuf_inband *ib, struct ab_line *line)
+void ab_inband_add_pace(const struct autobuf_inband *ib, struct ab_line *line)
 {
     line->values[AB_KEY_PACE] = ib->facts.pace_bit_per_s;
     line->values[AB_KEY_PACED] = ib->facts.flags & AUTOBUF_INBAND_PACED;

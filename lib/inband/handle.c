@@ -12,9 +12,9 @@
 #define BUDGET_MIN_BYTES 6000U
 #define TIMEOUT_NS (5 * AB_NS_PER_S)
 
-static const struct ab_dress *dress_of(const struct autobuf_inband_options *o)
+static const struct ab_framing *framing_of(const struct autobuf_inband_options *o)
 {
-    return o->dress == AUTOBUF_INBAND_FTP ? ab_dress_ftp() : ab_dress_text();
+    return o->dress == AUTOBUF_INBAND_FTP ? ab_framing_ftp() : ab_framing_text();
 }
 
 static bool exchange_options_valid(const struct autobuf_inband_options *o)
@@ -31,12 +31,12 @@ void autobuf_inband_options_init(struct autobuf_inband_options *options, uint32_
     ab_struct_init(options, size, &fresh, sizeof fresh);
 }
 
-/* Where the payload's letters begin, not 0: for each handle elsewhere, so that nothing on the path knows a train already. */
+/* Another payload for each handle, so that no cache on the path has it. Not 0. */
 static uint64_t random_seed(uint64_t now_ns)
 {
     uint64_t seed;
 
-    if (getrandom(&seed, sizeof seed, GRND_NONBLOCK) != sizeof seed) /* the host has just started */
+    if (getrandom(&seed, sizeof seed, GRND_NONBLOCK) != sizeof seed) /* just after boot */
         seed = now_ns;
     return seed | 1;
 }
@@ -52,9 +52,9 @@ static struct autobuf_inband *new_handle(uint32_t role, uint64_t now_ns,
     ib->role = role;
     ib->acts = asks ? ab_role_initiator() : ab_role_responder();
     ib->options = *options;
-    ib->dress = dress_of(options);
-    ib->speaks = asks ? &ib->dress->ask : &ib->dress->answer;
-    ib->hears = asks ? &ib->dress->answer : &ib->dress->ask;
+    ib->framing = framing_of(options);
+    ib->encoder = asks ? &ib->framing->ask : &ib->framing->answer;
+    ib->decoder = asks ? &ib->framing->answer : &ib->framing->ask;
     ib->log = (struct ab_log){options->log, options->log_user};
     ib->owner = getpid();
     ib->socket.fd = -1;
@@ -82,9 +82,9 @@ int autobuf_inband_open_pure(struct autobuf_inband **inband, uint32_t role, uint
         options.budget_bytes = AUTOBUF_INBAND_BUDGET_BYTES;
     if (!options.timeout_ns)
         options.timeout_ns = TIMEOUT_NS;
-    options.timeout_ns = ab_min(options.timeout_ns, AB_INBAND_TIMEOUT_MOST_NS);
+    options.timeout_ns = ab_min(options.timeout_ns, AB_INBAND_TIMEOUT_MAX_NS);
     if (!options.prefix[0])
-        memcpy(options.prefix, dress_of(&options)->prefix, strlen(dress_of(&options)->prefix) + 1);
+        memcpy(options.prefix, framing_of(&options)->prefix, strlen(framing_of(&options)->prefix) + 1);
     if (!exchange_options_valid(&options) ||
         (role != AUTOBUF_INBAND_INITIATOR && role != AUTOBUF_INBAND_RESPONDER))
         return -EINVAL;
@@ -112,7 +112,7 @@ static void result_direction(const struct autobuf_inband *ib, const struct ab_re
     *rate = r->rate_bit_per_s;
     *low = r->low_bit_per_s;
     *high = r->high_bit_per_s;
-    *bdp = ab_inband_product(ib, r->rate_bit_per_s);
+    *bdp = ab_inband_bdp(ib, r->rate_bit_per_s);
 }
 
 int autobuf_inband_result(const struct autobuf_inband *ib, struct autobuf_path *theirs)

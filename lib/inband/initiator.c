@@ -3,35 +3,35 @@
 
 #include <errno.h>
 
-#define FIRST_SEGMENTS 10U /* any initial congestion window sends so many at once (RFC 6928) */
-#define LEAST_SEGMENTS 3U
+#define FIRST_SEGMENTS 10U /* initial congestion window (RFC 6928) */
+#define MIN_SEGMENTS 3U
 #define LONG_ENOUGH_NS (1500 * AB_NS_PER_US) /* a train: each is twice the last, so 1.5 to 3 ms */
 #define CHEAP_BIT_PER_S 200000000U
 #define SLOW_BIT_PER_S 120000000U
-/* So many IP bytes of trains, in each direction, are enough for paths up to CHEAP_BIT_PER_S; lines are extra. */
+/* IP bytes of trains, in each direction, that are enough up to CHEAP_BIT_PER_S. */
 #define CHEAP_TRAINS_BYTES 60000U
-#define ROUND_TRIPS_MOST 6U
+#define MAX_ROUND_TRIPS 6U
 #define ROUND_TRIPS_LEFT 2U /* for a round and the RESULT; a SINK that waits takes one more */
 #define EXTRA_NS (500 * AB_NS_PER_MS)
-#define CLEAR_PERCENT 125U /* a product so far outside those of interest is certainly outside */
+#define FAR_PERCENT 125U /* a product so far outside those of interest is certainly outside */
 #define BITS_NS (8 * AB_NS_PER_S)
 #define REPLY_CODE_BYTES 4U /* of a reply's last line: its code and a blank */
-#define DRAINED_MOST_BYTES 65536U /* beyond the announced length of a reply of several lines */
+#define DRAINED_MAX_BYTES 65536U /* beyond the announced length of a reply of several lines */
 
 static int initiator_begin(struct autobuf_inband *ib)
 {
     struct ab_line line = {.verb = AB_HELLO, .count = 1, .numbers = {AB_INBAND_VERSION}};
 
     ib->phase = AB_PHASE_HELLO;
-    ib->out.sent_ns = ib->start_ns; /* in case a peer answers before it is asked */
+    ib->out.sent_ns = ib->start_ns; /* a peer may answer before HELLO is sent */
     ib->limit_ns = ib->start_ns + ib->options.timeout_ns + AB_INBAND_GRACE_NS;
     line.values[AB_KEY_TRAIN] = line.values[AB_KEY_BUDGET] = ab_inband_budget_bytes(ib);
-    return ab_inband_say(ib, &line, NULL);
+    return ab_inband_queue_line(ib, &line, NULL);
 }
 
 /*
- * Whether a few trains are enough for this path: its rate is low. If something bunched an earlier train, the rate
- * may be too high; then that of the newest train as a whole decides.
+ * Whether the path is slow, so that short trains are enough. If an earlier train was bunched, its rate may be too high;
+ * then the rate of the whole newest train counts.
  */
 static bool is_cheap(const struct autobuf_inband *ib, const struct ab_reading *r)
 {
@@ -54,52 +54,51 @@ static uint64_t next_train(const struct autobuf_inband *ib, const struct ab_dire
     if (d->spent_bytes >= budget)
         return 0;
     len = ab_min(ab_min(len, most), budget - d->spent_bytes) / segment_bytes * segment_bytes;
-    return len < LEAST_SEGMENTS * segment_bytes ? 0 : len;
+    return len < MIN_SEGMENTS * segment_bytes ? 0 : len;
 }
 
-/* Whether the trains of a direction are long enough, and agree. */
-static bool is_enough(const struct ab_direction *d)
+static bool trains_suffice(const struct ab_direction *d)
 {
     return d->reading.sure && !d->reading.at_least && d->reading.span_ns >= LONG_ENOUGH_NS;
 }
 
 /*
- * Whether the product is certainly outside those of interest: far outside after one train, which may have come in
+ * Whether the BDP is certainly outside the range that matters: far outside after one train, which may have come in
  * batches, or just outside after two.
  */
-static bool is_decided(const struct autobuf_inband *ib, const struct ab_direction *d)
+static bool bdp_is_outside_range(const struct autobuf_inband *ib, const struct ab_direction *d)
 {
     const struct ab_reading *r = &d->reading;
-    uint64_t percent = d->trains < 2 ? CLEAR_PERCENT : 100;
+    uint64_t percent = d->trains < 2 ? FAR_PERCENT : 100;
 
     if (!r->sure || r->at_least || !ib->initiator.high_bytes)
         return false;
-    return ab_inband_product(ib, r->low_bit_per_s) > ab_mul_div(ib->initiator.high_bytes, percent, 100) ||
-           ab_mul_div(ab_inband_product(ib, r->high_bit_per_s), percent, 100) < ib->initiator.low_bytes;
+    return ab_inband_bdp(ib, r->low_bit_per_s) > ab_mul_div(ib->initiator.high_bytes, percent, 100) ||
+           ab_mul_div(ab_inband_bdp(ib, r->high_bit_per_s), percent, 100) < ib->initiator.low_bytes;
 }
 
 static int begin_result(struct autobuf_inband *ib)
 {
     struct ab_line line = {.verb = AB_RESULT};
 
-    if (ib->dress->reply_end) {
-        ab_inband_over(ib);
+    if (ib->framing->reply_end) {
+        ab_inband_end(ib);
         return 0;
     }
     ib->phase = AB_PHASE_RESULT;
-    ab_reading_tell(&ib->rx.reading, &line);
+    ab_reading_write(&ib->rx.reading, &line);
     if (ib->exchange_ns != AUTOBUF_NS_UNSET)
         line.values[AB_KEY_RTT] = ab_min(ib->exchange_ns, ib->options.timeout_ns);
-    return ab_inband_say(ib, &line, NULL);
+    return ab_inband_queue_line(ib, &line, NULL);
 }
 
 static bool is_late(const struct autobuf_inband *ib)
 {
     uint64_t elapsed_ns = ib->now_ns - ib->start_ns;
-    unsigned left = ib->dress->reply_end ? ROUND_TRIPS_LEFT + 1 : ROUND_TRIPS_LEFT;
+    unsigned left = ib->framing->reply_end ? ROUND_TRIPS_LEFT + 1 : ROUND_TRIPS_LEFT;
 
     return elapsed_ns >= ib->options.timeout_ns ||
-           elapsed_ns > (ROUND_TRIPS_MOST - left) * ib->exchange_ns + EXTRA_NS;
+           elapsed_ns > (MAX_ROUND_TRIPS - left) * ib->exchange_ns + EXTRA_NS;
 }
 
 static uint64_t train_ns(const struct ab_reading *reading, uint64_t bytes)
@@ -107,14 +106,12 @@ static uint64_t train_ns(const struct ab_reading *reading, uint64_t bytes)
     return reading->rate_bit_per_s ? ab_mul_div(bytes, BITS_NS, reading->rate_bit_per_s) : 0;
 }
 
-/*
- * Whether a round with these trains, and what comes after it, ends before the handle gives up: in the middle of a round that
- * costs the connection.
- */
+/* Whether a round with these trains, and what follows, ends before limit_ns: a timeout would cost the connection. */
 static bool ends_in_time(const struct autobuf_inband *ib, uint64_t tx_bytes, uint64_t rx_bytes)
 {
-    unsigned trips = ib->dress->reply_end ? (tx_bytes ? 2U : 0) + (rx_bytes ? 1U : 0) : ROUND_TRIPS_LEFT;
-    uint64_t ends_ns = ib->now_ns + trips * ib->exchange_ns + train_ns(&ib->tx.reading, tx_bytes) + train_ns(&ib->rx.reading, rx_bytes);
+    unsigned trips = ib->framing->reply_end ? (tx_bytes ? 2U : 0) + (rx_bytes ? 1U : 0) : ROUND_TRIPS_LEFT;
+    uint64_t ends_ns = ib->now_ns + trips * ib->exchange_ns + train_ns(&ib->tx.reading, tx_bytes) +
+                       train_ns(&ib->rx.reading, rx_bytes);
 
     return ends_ns + EXTRA_NS < ib->limit_ns;
 }
@@ -125,7 +122,7 @@ static size_t build_ask_for_train(const struct autobuf_inband *ib, struct ab_lin
 
     *line = (struct ab_line){.verb = AB_TRAIN, .count = 1, .numbers = {ib->initiator.ask_bytes}};
     return ib->initiator.ask_bytes
-               ? ib->speaks->build(line, ib->options.prefix, NULL, text, sizeof text)
+               ? ib->encoder->build(line, ib->options.prefix, NULL, text, sizeof text)
                : 0;
 }
 
@@ -138,19 +135,18 @@ static int ask_for_train(struct autobuf_inband *ib)
     ib->initiator.awaits_train = true;
     ib->rx.train_bytes = ib->initiator.ask_bytes;
     ib->initiator.ask_bytes = 0;
-    return ab_inband_say(ib, &line, NULL);
+    return ab_inband_queue_line(ib, &line, NULL);
 }
 
 /*
- * Sends the train from here, and after it the line that asks for the peer's train: one write, one round trip. The
- * peer's train begins when this one has arrived. With both at once many hosts would be too slow, and
- * acknowledgements would come between the packets.
+ * Queues this end's train and the line that asks for the peer's: one write, one round trip. The peer's train begins
+ * when this one has arrived. Both at once would be too fast for many hosts, and mix ACKs with the packets.
  */
 static int send_payload(struct autobuf_inband *ib, struct ab_line *line)
 {
     struct ab_line ask;
     int error =
-        ab_inband_say_train(ib, line, (size_t)ib->tx.train_bytes, build_ask_for_train(ib, &ask));
+        ab_inband_queue_train(ib, line, (size_t)ib->tx.train_bytes, build_ask_for_train(ib, &ask));
 
     return error < 0 ? error : ask_for_train(ib);
 }
@@ -159,13 +155,13 @@ static int send_train(struct autobuf_inband *ib, uint64_t len)
 {
     struct ab_line line = {.verb = AB_SINK, .count = 1, .numbers = {len}};
 
-    ab_inband_tell_pace(ib, &line);
+    ab_inband_add_pace(ib, &line);
     ib->initiator.awaits_sink = true;
-    ib->initiator.awaits_go = ib->dress->reply_end;
+    ib->initiator.awaits_go = ib->framing->reply_end;
     ib->tx.train_bytes = len;
     ib->tx.spent_bytes += len;
     ib->tx.trains++;
-    return ib->initiator.awaits_go ? ab_inband_say(ib, &line, NULL) : send_payload(ib, &line);
+    return ib->initiator.awaits_go ? ab_inband_queue_line(ib, &line, NULL) : send_payload(ib, &line);
 }
 
 static int next_round(struct autobuf_inband *ib)
@@ -174,8 +170,8 @@ static int next_round(struct autobuf_inband *ib)
     uint64_t most = ib->facts.train_bytes ? ib->facts.train_bytes : AUTOBUF_INBAND_BUDGET_BYTES;
     uint64_t tx;
 
-    own->rx_done |= is_enough(&ib->rx) || is_decided(ib, &ib->rx);
-    own->tx_done |= is_enough(&ib->tx) || is_decided(ib, &ib->tx);
+    own->rx_done |= trains_suffice(&ib->rx) || bdp_is_outside_range(ib, &ib->rx);
+    own->tx_done |= trains_suffice(&ib->tx) || bdp_is_outside_range(ib, &ib->tx);
     own->ask_bytes = own->rx_done ? 0 : next_train(ib, &ib->rx, own->peer_train_bytes);
     tx = own->tx_done ? 0 : next_train(ib, &ib->tx, ab_min(most, own->peer_train_bytes));
     if ((!own->ask_bytes && !tx) || is_late(ib) || !ends_in_time(ib, tx, own->ask_bytes))
@@ -190,7 +186,7 @@ static int end_of_round(struct autobuf_inband *ib)
     return ib->initiator.awaits_train || ib->initiator.awaits_sink ? 0 : next_round(ib);
 }
 
-/* If the direction is wanted, begins it anew, but keeps what it has spent; otherwise leaves it as it is. */
+/* Restarts a direction if it is wanted, but keeps the bytes that it has spent. */
 static void want_direction(struct ab_direction *d, bool *done, bool wanted)
 {
     if (wanted)
@@ -205,14 +201,13 @@ static void want_directions(struct autobuf_inband *ib, uint32_t directions)
     want_direction(&ib->rx, &ib->initiator.rx_done, directions != AUTOBUF_INBAND_TX);
 }
 
-void ab_inband_greet_only(struct autobuf_inband *ib)
+void ab_inband_hello_only(struct autobuf_inband *ib)
 {
     if (ib->role == AUTOBUF_INBAND_INITIATOR)
-        ib->initiator.greets_only = true;
+        ib->initiator.hello_only = true;
 }
 
-/* Whether this is an initiator whose peer knows the exchange, and no answer is outstanding. */
-static bool may_ask_more(const struct autobuf_inband *ib)
+static bool can_continue(const struct autobuf_inband *ib)
 {
     return ib->role == AUTOBUF_INBAND_INITIATOR && ib->outcome == 0 && autobuf_inband_finished(ib) == 1;
 }
@@ -220,7 +215,7 @@ static bool may_ask_more(const struct autobuf_inband *ib)
 int ab_inband_begin(struct autobuf_inband *ib, uint64_t now_ns, uint32_t directions, uint64_t low_bytes,
                     uint64_t high_bytes)
 {
-    if (!may_ask_more(ib) || !ib->initiator.greets_only)
+    if (!can_continue(ib) || !ib->initiator.hello_only)
         return -EINVAL;
     ib->initiator.low_bytes = low_bytes;
     ib->initiator.high_bytes = high_bytes;
@@ -240,32 +235,32 @@ int ab_inband_peer(const struct autobuf_inband *ib, uint64_t *rcv_bytes, uint64_
     return 0;
 }
 
-static int hear_hello(struct autobuf_inband *ib, const struct ab_line *line)
+static int handle_hello(struct autobuf_inband *ib, const struct ab_line *line)
 {
     struct ab_initiator *own = &ib->initiator;
 
     if (line->verb != AB_HELLO || line->count < 1 || line->numbers[0] != AB_INBAND_VERSION) {
         ib->outcome = AUTOBUF_E_UNSUPPORTED;
-        ab_inband_over(ib);
+        ab_inband_end(ib);
         return 0;
     }
     ib->greeted = true;
     own->peer_train_bytes = line->values[AB_KEY_TRAIN];
     own->peer_budget_bytes = line->values[AB_KEY_BUDGET];
-    if (ib->dress->reply_end && !own->peer_budget_bytes) /* the peer's reply may leave it out */
+    if (ib->framing->reply_end && !own->peer_budget_bytes) /* the peer's reply may leave it out */
         own->peer_budget_bytes = AUTOBUF_INBAND_BUDGET_BYTES;
     own->peer_max_bytes[0] = line->values[AB_KEY_MAXRCV];
     own->peer_max_bytes[1] = line->values[AB_KEY_MAXSND];
     ib->exchange_ns = ab_max(ib->now_ns - ab_min(ib->out.sent_ns, ib->now_ns), 1);
-    if (own->greets_only) {
-        ab_inband_over(ib);
+    if (own->hello_only) {
+        ab_inband_end(ib);
         return 0;
     }
     want_directions(ib, ib->options.flags);
     return next_round(ib);
 }
 
-static int hear_train(struct autobuf_inband *ib, const struct ab_line *line, size_t line_bytes)
+static int handle_train(struct autobuf_inband *ib, const struct ab_line *line, size_t line_bytes)
 {
     struct ab_line expected = *line;
 
@@ -274,7 +269,7 @@ static int hear_train(struct autobuf_inband *ib, const struct ab_line *line, siz
         ib->initiator.rx_done = true;
         return end_of_round(ib);
     }
-    if (ib->dress->reply_end) /* its last line ends a reply, not the announced length */
+    if (ib->framing->reply_end) /* the reply ends with its last line, not at the announced length */
         expected.numbers[0] = ab_min(expected.numbers[0], ib->rx.train_bytes);
     if (line->verb != AB_TRAIN || line->count != 1 || expected.numbers[0] == 0 ||
         expected.numbers[0] > ib->rx.train_bytes)
@@ -283,10 +278,10 @@ static int hear_train(struct autobuf_inband *ib, const struct ab_line *line, siz
     ib->rx.spent_bytes += ib->rx.train_bytes;
     ib->rx.trains++;
     ib->initiator.reply_matched = ib->initiator.drained_bytes = 0;
-    return ab_inband_expect(ib, &expected, line_bytes);
+    return ab_inband_expect_train(ib, &expected, line_bytes);
 }
 
-/* Counts bytes up to the end of the reply's last line, which begins with its code and a blank. */
+/* Returns the bytes up to the end of the reply's last line, which begins with its code and a blank. */
 static size_t to_end_of_reply(struct autobuf_inband *ib, const char *data, size_t len, bool *ended)
 {
     size_t *matched = &ib->initiator.reply_matched;
@@ -294,7 +289,7 @@ static size_t to_end_of_reply(struct autobuf_inband *ib, const char *data, size_
     *ended = false;
     for (size_t i = 0; i < len; i++) {
         if (*matched < REPLY_CODE_BYTES)
-            *matched = data[i] == ib->dress->reply_end[*matched] ? *matched + 1 : REPLY_CODE_BYTES + 1;
+            *matched = data[i] == ib->framing->reply_end[*matched] ? *matched + 1 : REPLY_CODE_BYTES + 1;
         if (data[i] != '\n')
             continue;
         *ended = *matched == REPLY_CODE_BYTES;
@@ -305,7 +300,7 @@ static size_t to_end_of_reply(struct autobuf_inband *ib, const char *data, size_
     return len;
 }
 
-/* A reply may end sooner or later than announced: it is read to its end, but only up to a limit. */
+/* A reply may end sooner or later than announced: reads it to its end, up to a limit. */
 static int64_t part_of_reply(struct autobuf_inband *ib, const char *data, size_t len)
 {
     uint64_t *left = &ib->in.payload_left;
@@ -317,26 +312,26 @@ static int64_t part_of_reply(struct autobuf_inband *ib, const char *data, size_t
         *left = AB_LINE_BYTES;
         ib->initiator.drained_bytes += AB_LINE_BYTES;
     }
-    return ib->initiator.drained_bytes > DRAINED_MOST_BYTES ? AUTOBUF_E_PROTOCOL : (int64_t)taken;
+    return ib->initiator.drained_bytes > DRAINED_MAX_BYTES ? AUTOBUF_E_PROTOCOL : (int64_t)taken;
 }
 
 static int64_t initiator_part(struct autobuf_inband *ib, const char *data, size_t len)
 {
-    return ib->dress->reply_end ? part_of_reply(ib, data, len) : ab_inband_plain_part(ib, data, len);
+    return ib->framing->reply_end ? part_of_reply(ib, data, len) : ab_inband_plain_part(ib, data, len);
 }
 
 static int initiator_payload(struct autobuf_inband *ib)
 {
     ib->initiator.awaits_train = false;
-    ab_inband_read(ib);
+    ab_inband_estimate(ib);
     return end_of_round(ib);
 }
 
-static void hear_reading(struct autobuf_inband *ib, const struct ab_line *line)
+static void handle_reading(struct autobuf_inband *ib, const struct ab_line *line)
 {
     struct ab_reading reading;
 
-    if (!ab_reading_hear(line, &reading) ||
+    if (!ab_reading_parse(line, &reading) ||
         !ab_reading_possible(&reading, ib->tx.train_bytes, ib->now_ns - ib->initiator.round_begin_ns)) {
         ab_log(&ib->log, "in band: the peer reports a rate that is not possible");
         ib->tx.reading = (struct ab_reading){0};
@@ -345,12 +340,12 @@ static void hear_reading(struct autobuf_inband *ib, const struct ab_line *line)
     ib->tx.reading = reading;
 }
 
-/* Completes the reading of a responder that tells no rate, only how many bytes came in which time. */
+/* For a responder that reports bytes and time, but no rate. */
 static void complete_reading(const struct autobuf_inband *ib, struct ab_line *line)
 {
     uint64_t *v = line->values, rate;
 
-    if (!ib->dress->reply_end || v[AB_KEY_RATE] || !v[AB_KEY_NSEC] ||
+    if (!ib->framing->reply_end || v[AB_KEY_RATE] || !v[AB_KEY_NSEC] ||
         v[AB_KEY_BYTES] > ib->tx.train_bytes)
         return;
     rate = ab_mul_div(ab_inband_wire_bytes(ib, v[AB_KEY_BYTES]), BITS_NS, v[AB_KEY_NSEC]);
@@ -359,8 +354,8 @@ static void complete_reading(const struct autobuf_inband *ib, struct ab_line *li
     v[AB_KEY_ATLEAST] = v[AB_KEY_NSEC] < AB_WINDOW_NS || (ib->facts.flags & AUTOBUF_INBAND_PACED);
 }
 
-/* Sends the payload when the responder says that it waits for it. */
-static int hear_go(struct autobuf_inband *ib, const struct ab_line *line)
+/* The responder is ready for the payload. */
+static int handle_go(struct autobuf_inband *ib, const struct ab_line *line)
 {
     int error;
 
@@ -377,7 +372,7 @@ static int hear_go(struct autobuf_inband *ib, const struct ab_line *line)
     return error < 0 ? error : end_of_round(ib);
 }
 
-static int hear_sink(struct autobuf_inband *ib, const struct ab_line *line)
+static int handle_sink(struct autobuf_inband *ib, const struct ab_line *line)
 {
     struct ab_line complete = *line;
 
@@ -385,7 +380,7 @@ static int hear_sink(struct autobuf_inband *ib, const struct ab_line *line)
         return AUTOBUF_E_PROTOCOL;
     if (line->verb == AB_SINK) {
         complete_reading(ib, &complete);
-        hear_reading(ib, &complete);
+        handle_reading(ib, &complete);
     } else {
         ib->initiator.tx_done = true;
     }
@@ -393,33 +388,33 @@ static int hear_sink(struct autobuf_inband *ib, const struct ab_line *line)
     return end_of_round(ib);
 }
 
-static int hear_round(struct autobuf_inband *ib, const struct ab_line *line, size_t line_bytes)
+static int handle_round(struct autobuf_inband *ib, const struct ab_line *line, size_t line_bytes)
 {
     if (ib->initiator.awaits_go)
-        return hear_go(ib, line);
+        return handle_go(ib, line);
     if (ib->initiator.awaits_sink)
-        return hear_sink(ib, line);
-    return ib->initiator.awaits_train ? hear_train(ib, line, line_bytes) : AUTOBUF_E_PROTOCOL;
+        return handle_sink(ib, line);
+    return ib->initiator.awaits_train ? handle_train(ib, line, line_bytes) : AUTOBUF_E_PROTOCOL;
 }
 
-static int hear_result(struct autobuf_inband *ib, const struct ab_line *line)
+static int handle_result(struct autobuf_inband *ib, const struct ab_line *line)
 {
     if (line->verb != AB_RESULT && line->verb != AB_ERROR)
         return AUTOBUF_E_PROTOCOL;
-    ab_inband_over(ib);
+    ab_inband_end(ib);
     return 0;
 }
 
-static int hear_set(struct autobuf_inband *ib, const struct ab_line *line)
+static int handle_set(struct autobuf_inband *ib, const struct ab_line *line)
 {
-    bool is_reply = line->verb == AB_ERROR || (line->verb == AB_NO_VERB && ib->dress->reply_end);
+    bool is_reply = line->verb == AB_ERROR || (line->verb == AB_NO_VERB && ib->framing->reply_end);
 
     if (!is_reply && (line->verb != AB_SET || line->count != 2))
         return AUTOBUF_E_PROTOCOL;
-    ib->initiator.took_known = line->verb == AB_SET;
-    ib->initiator.took[0] = line->numbers[0];
-    ib->initiator.took[1] = line->numbers[1];
-    ab_inband_over(ib);
+    ib->initiator.has_set_answer = line->verb == AB_SET;
+    ib->initiator.set_answer[0] = line->numbers[0];
+    ib->initiator.set_answer[1] = line->numbers[1];
+    ab_inband_end(ib);
     return 0;
 }
 
@@ -429,13 +424,13 @@ static int initiator_line(struct autobuf_inband *ib, const struct ab_line *line,
         return 0;
     switch (ib->phase) {
     case AB_PHASE_HELLO:
-        return hear_hello(ib, line);
+        return handle_hello(ib, line);
     case AB_PHASE_ROUND:
-        return hear_round(ib, line, line_bytes);
+        return handle_round(ib, line, line_bytes);
     case AB_PHASE_RESULT:
-        return hear_result(ib, line);
+        return handle_result(ib, line);
     default:
-        return hear_set(ib, line);
+        return handle_set(ib, line);
     }
 }
 
@@ -443,21 +438,21 @@ int ab_inband_set(struct autobuf_inband *ib, uint64_t now_ns, uint64_t rcv_bytes
 {
     struct ab_line line = {.verb = AB_SET, .count = 2, .numbers = {rcv_bytes, snd_bytes}};
 
-    if (!may_ask_more(ib))
+    if (!can_continue(ib))
         return -EINVAL;
     ib->phase = AB_PHASE_SET;
     ib->now_ns = now_ns;
     ib->limit_ns = now_ns + ib->options.timeout_ns + AB_INBAND_GRACE_NS;
-    ib->initiator.took_known = false;
-    return ab_inband_say(ib, &line, NULL);
+    ib->initiator.has_set_answer = false;
+    return ab_inband_queue_line(ib, &line, NULL);
 }
 
-int ab_inband_took(const struct autobuf_inband *ib, uint64_t *rcv_bytes, uint64_t *snd_bytes)
+int ab_inband_set_answer(const struct autobuf_inband *ib, uint64_t *rcv_bytes, uint64_t *snd_bytes)
 {
-    if (ib->role != AUTOBUF_INBAND_INITIATOR || !ib->initiator.took_known)
+    if (ib->role != AUTOBUF_INBAND_INITIATOR || !ib->initiator.has_set_answer)
         return -ENODATA;
-    *rcv_bytes = ib->initiator.took[0];
-    *snd_bytes = ib->initiator.took[1];
+    *rcv_bytes = ib->initiator.set_answer[0];
+    *snd_bytes = ib->initiator.set_answer[1];
     return 0;
 }
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-#include "dress.h"
+#include "framing.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -7,8 +7,8 @@
 
 #include "../base/base.h"
 
-#define DIGITS_MOST 19U /* any number of so many digits is below 2^64 */
-#define NUMBER_MOST 9999999999999999999ULL
+#define DIGITS_MAX 19U /* such a number is below 2^64 */
+#define NUMBER_MAX 9999999999999999999ULL
 
 static const char *const verbs[AB_VERBS] = {"",    "HELLO", "TRAIN", "SINK", "RESULT",
                                             "SET", "ERROR", "GO",    "MORE"};
@@ -42,7 +42,7 @@ static bool next_word(struct word *rest, struct word *word)
 static bool parse_digits(const char *text, size_t len, uint64_t *value)
 {
     *value = 0;
-    if (len == 0 || len > DIGITS_MOST)
+    if (len == 0 || len > DIGITS_MAX)
         return false;
     for (size_t i = 0; i < len; i++) {
         if (text[i] < '0' || text[i] > '9')
@@ -77,7 +77,7 @@ static bool parse_pair(const struct word *word, struct ab_line *line)
     return true;
 }
 
-/* Whether a line begins with the prefix and a blank: if so, it is meant for the exchange. */
+/* Whether a line begins with the prefix and a blank. */
 static bool is_ours(const char *prefix, const char *text, size_t len)
 {
     size_t prefix_len = strlen(prefix);
@@ -133,7 +133,7 @@ size_t ab_line_build_pairs(const struct ab_line *line, bool all, char *buf, size
     for (unsigned i = 0; i < AB_KEYS && len < cap; i++)
         if (line->values[i] || (all && (i == AB_KEY_BYTES || i == AB_KEY_NSEC)))
             len += (size_t)snprintf(buf + len, cap - len, " %s=%llu", keys[i],
-                                    (unsigned long long)ab_min(line->values[i], NUMBER_MOST));
+                                    (unsigned long long)ab_min(line->values[i], NUMBER_MAX));
     return ab_min_size(len, cap - 1);
 }
 
@@ -145,7 +145,7 @@ size_t ab_line_build(const struct ab_line *line, const char *prefix, const char 
 
     for (unsigned i = 0; i < line->count; i++)
         len += (size_t)snprintf(built + len, sizeof built - len, " %llu",
-                                (unsigned long long)ab_min(line->numbers[i], NUMBER_MOST));
+                                (unsigned long long)ab_min(line->numbers[i], NUMBER_MAX));
     len += ab_line_build_pairs(line, false, built + len, sizeof built - len);
     len += (size_t)snprintf(built + len, sizeof built - len, "%s%s\r\n", text ? " " : "",
                             text ? text : "");
@@ -167,9 +167,9 @@ bool ab_line_prefix_valid(const char *prefix)
     return true;
 }
 
-const struct ab_dress *ab_dress_text(void)
+const struct ab_framing *ab_framing_text(void)
 {
-    static const struct ab_dress text = {
+    static const struct ab_framing text = {
         .prefix = "AUTOBUF",
         .ask = {ab_line_build, ab_line_parse},
         .answer = {ab_line_build, ab_line_parse},

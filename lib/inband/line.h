@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Builds and parses the lines of the in-band exchange. Pure: takes text, gives numbers.
+ * Builds and parses the lines of the in-band exchange. Pure.
  *
  *     line    = prefix " " verb *(" " number) *(" " key "=" number) CRLF
  *     number  = 1*19 decimal digits
@@ -23,21 +23,21 @@ enum ab_verb {
     AB_HELLO,  /* version; train, budget */
     AB_TRAIN,  /* bytes; pace. So much payload follows the reply */
     AB_SINK,   /* bytes; pace. So much payload follows. The reply is a reading */
-    AB_RESULT, /* a reading of what came from the other side, rtt */
+    AB_RESULT, /* a reading of the other end's trains, rtt */
     AB_SET,    /* receive and send buffer */
     AB_ERROR,  /* a code */
-    AB_GO,     /* bytes: send them now. Only some dresses have it */
-    AB_MORE,   /* part of a longer answer; means nothing by itself */
+    AB_GO,     /* bytes: send them now. FTP only */
+    AB_MORE,   /* part of a longer answer */
     AB_VERBS
 };
 
 enum ab_key {
     AB_KEY_TRAIN,   /* largest train, in bytes, that may be sent to this end */
     AB_KEY_BUDGET,  /* most bytes of all trains, in each direction */
-    AB_KEY_PACE,    /* bit/s of payload; the sender may be held back to this rate */
-    AB_KEY_PACED,   /* 1: it certainly is */
+    AB_KEY_PACE,    /* pacing rate, bit/s of payload, that the sender may apply */
+    AB_KEY_PACED,   /* 1: it certainly does */
     AB_KEY_BYTES,   /* a reading: payload of the newest train after its first arrival */
-    AB_KEY_NSEC,    /* the time in which it came */
+    AB_KEY_NSEC,    /* in which it arrived */
     AB_KEY_RATE,    /* bit/s, from all trains so far; 0: unknown */
     AB_KEY_LOW,
     AB_KEY_HIGH,
@@ -46,7 +46,7 @@ enum ab_key {
     AB_KEY_RTT,     /* ns */
     AB_KEY_MAXRCV,  /* largest buffers that the peer can set */
     AB_KEY_MAXSND,
-    AB_KEY_RCV,     /* buffers that are set */
+    AB_KEY_RCV,     /* buffers that the peer requests */
     AB_KEY_SND,
     AB_KEY_UNSURE,  /* AUTOBUF_UNSURE_*: why the rate may be wrong */
     AB_KEYS

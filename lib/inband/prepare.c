@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Sets the options that a caller's connection needs during a measurement, and restores them. */
+/* Sets the options that a connection needs during a measurement, and restores them. */
 #include <errno.h>
 #include <netinet/in.h>
 #include <sys/socket.h>
@@ -15,7 +15,7 @@
 
 #define WINDOW_BYTES 500000 /* somewhat more than the longest train */
 #define STAMPING (SOF_TIMESTAMPING_RX_SOFTWARE | SOF_TIMESTAMPING_SOFTWARE)
-#define WAS_DELAYED (1 << 30) /* no stamping flag has this bit */
+#define WAS_DELAYED (1 << 30) /* no SOF_TIMESTAMPING_* flag */
 
 static int set_stamping(int fd, int flags)
 {
@@ -23,8 +23,8 @@ static int set_stamping(int fd, int flags)
 }
 
 /*
- * A low-water mark makes the kernel open the window so far, if the buffer is not locked. When the mark is lowered
- * again the window stays open.
+ * SO_RCVLOWAT makes the kernel open the window so far, unless the buffer is locked (tcp_set_rcvlowat()). When the mark
+ * is lowered again the window stays open.
  */
 void ab_open_window(int fd)
 {

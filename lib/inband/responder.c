@@ -3,15 +3,15 @@
 
 #include <errno.h>
 
-#define COMPLAINTS_MOST 8U
-#define SEGMENTS_LEAST 3U
-#define TRAINS_MOST 64U /* trains that one handle reads, because each costs time */
-#define REQUEST_MOST_BYTES (1ULL << 30)
-#define LINES_MOST 512U /* an exchange of 64 trains each way takes 130 lines; no exchange may be endless */
+#define ERRORS_MAX 8U
+#define TRAIN_MIN_SEGMENTS 3U
+#define TRAINS_MAX 64U /* of one handle, as each costs time */
+#define REQUEST_MAX_BYTES (1ULL << 30)
+#define LINES_MAX 512U /* 64 trains each way take 130 lines */
 
 enum { UNKNOWN_COMMAND = 500, BAD_ARGUMENT = 501, BAD_SEQUENCE = 503, OVER_BUDGET = 452 };
 
-/* Payload that the budget leaves. After a change of the segment size the budget may be below what is spent: 0. */
+/* Payload that the budget leaves. A smaller segment may shrink the budget below what is spent: 0. */
 static uint64_t left_of_budget(const struct autobuf_inband *ib, const struct ab_direction *d)
 {
     uint64_t budget_bytes = ab_inband_budget_bytes(ib);
@@ -19,19 +19,19 @@ static uint64_t left_of_budget(const struct autobuf_inband *ib, const struct ab_
     return budget_bytes - ab_min(budget_bytes, d->spent_bytes);
 }
 
-static int complain(struct autobuf_inband *ib, uint64_t code, const char *text)
+static int answer_error(struct autobuf_inband *ib, uint64_t code, const char *text)
 {
     struct ab_line line = {.verb = AB_ERROR, .count = 1, .numbers = {code}};
 
-    if (++ib->responder.complaints > COMPLAINTS_MOST)
+    if (++ib->responder.errors > ERRORS_MAX)
         return AUTOBUF_E_PROTOCOL;
-    return ab_inband_say(ib, &line, text);
+    return ab_inband_queue_line(ib, &line, text);
 }
 
-/* Whether an exchange is running. In a dress without RESULT it runs from the first HELLO on. */
+/* Without RESULT an exchange runs from the first HELLO on. */
 static bool is_measuring(const struct autobuf_inband *ib)
 {
-    return ib->dress->reply_end ? ib->greeted : ib->phase == AB_PHASE_BUSY;
+    return ib->framing->reply_end ? ib->greeted : ib->phase == AB_PHASE_BUSY;
 }
 
 static int answer_hello(struct autobuf_inband *ib, const struct ab_line *asked)
@@ -39,10 +39,10 @@ static int answer_hello(struct autobuf_inband *ib, const struct ab_line *asked)
     struct ab_line line = {.verb = AB_HELLO, .count = 1, .numbers = {AB_INBAND_VERSION}};
 
     if (ib->phase == AB_PHASE_BUSY)
-        return complain(ib, BAD_SEQUENCE, "one HELLO is enough");
+        return answer_error(ib, BAD_SEQUENCE, "one HELLO is enough");
     if (asked->count < 1 || asked->numbers[0] < AB_INBAND_VERSION)
-        return complain(ib, BAD_ARGUMENT, "HELLO takes a version");
-    if (!ib->dress->reply_end)
+        return answer_error(ib, BAD_ARGUMENT, "HELLO takes a version");
+    if (!ib->framing->reply_end)
         ib->phase = AB_PHASE_BUSY;
     ib->greeted = true;
     ib->start_ns = ib->now_ns;
@@ -50,16 +50,16 @@ static int answer_hello(struct autobuf_inband *ib, const struct ab_line *asked)
     ib->rx.reading = ib->tx.reading = (struct ab_reading){0};
     ib->tx.train_bytes = 0;
     line.values[AB_KEY_TRAIN] = line.values[AB_KEY_BUDGET] = ab_inband_budget_bytes(ib);
-    line.values[AB_KEY_MAXRCV] = ib->responder.rcv_most_bytes;
-    line.values[AB_KEY_MAXSND] = ib->responder.snd_most_bytes;
-    return ab_inband_say(ib, &line, NULL);
+    line.values[AB_KEY_MAXRCV] = ib->responder.rcv_max_bytes;
+    line.values[AB_KEY_MAXSND] = ib->responder.snd_max_bytes;
+    return ab_inband_queue_line(ib, &line, NULL);
 }
 
-/* As much of the train that is asked for as can be sent back to back, in whole segments. */
+/* The part of the train that can be sent back to back, in whole segments. */
 static uint64_t clipped_train(const struct autobuf_inband *ib, uint64_t asked)
 {
     uint64_t segment_bytes = ib->facts.segment_bytes;
-    uint64_t most = ab_max(ib->facts.train_bytes, SEGMENTS_LEAST * segment_bytes);
+    uint64_t most = ab_max(ib->facts.train_bytes, TRAIN_MIN_SEGMENTS * segment_bytes);
 
     return ib->facts.train_bytes && asked > most ? most / segment_bytes * segment_bytes : asked;
 }
@@ -71,31 +71,31 @@ static int answer_train(struct autobuf_inband *ib, const struct ab_line *asked)
     uint64_t len;
 
     if (!is_measuring(ib))
-        return complain(ib, BAD_SEQUENCE, ib->dress->no_hello);
+        return answer_error(ib, BAD_SEQUENCE, ib->framing->no_hello);
     if (asked->count != 1 || asked->numbers[0] < ib->facts.segment_bytes ||
         asked->numbers[0] > AUTOBUF_INBAND_BUDGET_BYTES)
-        return complain(ib, BAD_ARGUMENT, "TRAIN takes a number of bytes");
+        return answer_error(ib, BAD_ARGUMENT, "TRAIN takes a number of bytes");
     len = clipped_train(ib, asked->numbers[0]);
     if (len > left)
-        return complain(ib, OVER_BUDGET, "no more trains on this connection");
+        return answer_error(ib, OVER_BUDGET, "no more trains on this connection");
     ib->tx.train_bytes = len;
     ib->tx.spent_bytes += len;
-    ab_inband_tell_pace(ib, &line);
-    return ab_inband_say_train(ib, &line, (size_t)len, 0);
+    ab_inband_add_pace(ib, &line);
+    return ab_inband_queue_train(ib, &line, (size_t)len, 0);
 }
 
-static int complain_of_sink(struct autobuf_inband *ib)
+static int refuse_sink_now(struct autobuf_inband *ib)
 {
-    return is_measuring(ib) ? complain(ib, OVER_BUDGET, "no more trains on this connection")
-                            : complain(ib, BAD_SEQUENCE, ib->dress->no_hello);
+    return is_measuring(ib) ? answer_error(ib, OVER_BUDGET, "no more trains on this connection")
+                            : answer_error(ib, BAD_SEQUENCE, ib->framing->no_hello);
 }
 
-/* If payload does not wait for AB_GO, it comes whatever the answer is: read and forget it before the complaint. */
+/* Without AB_GO the payload comes whatever the answer is: drop it, then answer. */
 static int refuse_sink(struct autobuf_inband *ib, uint64_t len)
 {
-    if (ib->dress->reply_end)
-        return complain_of_sink(ib);
-    ab_inband_skip(ib, len);
+    if (ib->framing->reply_end)
+        return refuse_sink_now(ib);
+    ab_inband_discard(ib, len);
     return 0;
 }
 
@@ -107,36 +107,36 @@ static int answer_sink(struct autobuf_inband *ib, const struct ab_line *asked, s
     int error;
 
     if (!valid)
-        return ib->dress->reply_end ? complain(ib, BAD_ARGUMENT, "SINK takes a number of bytes")
+        return ib->framing->reply_end ? answer_error(ib, BAD_ARGUMENT, "SINK takes a number of bytes")
                                      : AUTOBUF_E_PROTOCOL;
-    if (!is_measuring(ib) || len > left || ib->rx.trains == TRAINS_MOST)
+    if (!is_measuring(ib) || len > left || ib->rx.trains == TRAINS_MAX)
         return refuse_sink(ib, len);
     ib->rx.spent_bytes += len;
     ib->rx.trains++;
-    if (!ib->dress->reply_end)
-        return ab_inband_expect(ib, asked, line_bytes);
-    error = ab_inband_say(
+    if (!ib->framing->reply_end)
+        return ab_inband_expect_train(ib, asked, line_bytes);
+    error = ab_inband_queue_line(
         ib, &(struct ab_line){.verb = AB_GO, .count = 1, .numbers = {len}}, NULL);
-    return error < 0 ? error : ab_inband_expect(ib, asked, 0);
+    return error < 0 ? error : ab_inband_expect_train(ib, asked, 0);
 }
 
 static int responder_payload(struct autobuf_inband *ib)
 {
     struct ab_line line = {.verb = AB_SINK};
 
-    if (ib->arrivals.skips)
-        return complain_of_sink(ib);
-    ab_inband_read(ib);
-    ab_reading_tell(&ib->rx.reading, &line);
-    return ab_inband_say(ib, &line, NULL);
+    if (ib->arrivals.discards)
+        return refuse_sink_now(ib);
+    ab_inband_estimate(ib);
+    ab_reading_write(&ib->rx.reading, &line);
+    return ab_inband_queue_line(ib, &line, NULL);
 }
 
-/* The time of HELLO and its answer, as the peer tells it; not below TCP's own least, which is that of one packet. */
-static void hear_rtt(struct autobuf_inband *ib, uint64_t rtt_ns)
+/* The time of HELLO and its answer as the peer reports it, at least TCP's minimum RTT. */
+static void take_rtt(struct autobuf_inband *ib, uint64_t rtt_ns)
 {
-    uint64_t least_ns = ib->facts.rtt_min_ns == AUTOBUF_NS_UNSET ? 1 : ib->facts.rtt_min_ns;
+    uint64_t min_ns = ib->facts.rtt_min_ns == AUTOBUF_NS_UNSET ? 1 : ib->facts.rtt_min_ns;
 
-    if (rtt_ns >= least_ns && rtt_ns < ib->options.timeout_ns)
+    if (rtt_ns >= min_ns && rtt_ns < ib->options.timeout_ns)
         ib->exchange_ns = rtt_ns;
 }
 
@@ -146,16 +146,16 @@ static int answer_result(struct autobuf_inband *ib, const struct ab_line *told)
     int error;
 
     if (ib->phase != AB_PHASE_BUSY)
-        return complain(ib, BAD_SEQUENCE, ib->dress->no_hello);
-    if (!ab_reading_hear(told, &ib->tx.reading) ||
+        return answer_error(ib, BAD_SEQUENCE, ib->framing->no_hello);
+    if (!ab_reading_parse(told, &ib->tx.reading) ||
         !ab_reading_possible(&ib->tx.reading, ib->tx.train_bytes, ib->now_ns - ib->start_ns))
         ib->tx.reading = (struct ab_reading){0};
-    hear_rtt(ib, told->values[AB_KEY_RTT]);
-    ab_reading_tell(&ib->rx.reading, &line);
+    take_rtt(ib, told->values[AB_KEY_RTT]);
+    ab_reading_write(&ib->rx.reading, &line);
     if (ib->facts.rtt_min_ns != AUTOBUF_NS_UNSET)
         line.values[AB_KEY_RTT] = ib->facts.rtt_min_ns;
-    error = ab_inband_say(ib, &line, NULL);
-    ab_inband_over(ib);
+    error = ab_inband_queue_line(ib, &line, NULL);
+    ab_inband_end(ib);
     return error;
 }
 
@@ -164,32 +164,32 @@ static int answer_set(struct autobuf_inband *ib, const struct ab_line *asked)
     struct ab_line line = {.verb = AB_SET, .count = 2};
 
     if (!ib->greeted)
-        return complain(ib, BAD_SEQUENCE, ib->dress->no_hello);
-    if (asked->count != 2 || asked->numbers[0] > REQUEST_MOST_BYTES ||
-        asked->numbers[1] > REQUEST_MOST_BYTES)
-        return complain(ib, BAD_ARGUMENT, "SET takes two sizes");
+        return answer_error(ib, BAD_SEQUENCE, ib->framing->no_hello);
+    if (asked->count != 2 || asked->numbers[0] > REQUEST_MAX_BYTES ||
+        asked->numbers[1] > REQUEST_MAX_BYTES)
+        return answer_error(ib, BAD_ARGUMENT, "SET takes two sizes");
     if (ib->responder.set) {
         line.numbers[0] = asked->numbers[0];
         line.numbers[1] = asked->numbers[1];
         ib->responder.set(ib->responder.set_user, &line.numbers[0], &line.numbers[1]);
     }
-    return ab_inband_say(ib, &line, NULL);
+    return ab_inband_queue_line(ib, &line, NULL);
 }
 
-void ab_inband_on_set(struct autobuf_inband *ib, ab_inband_set_fn *set, void *user, uint64_t rcv_most_bytes,
-                      uint64_t snd_most_bytes)
+void ab_inband_on_set(struct autobuf_inband *ib, ab_inband_set_fn *set, void *user, uint64_t rcv_max_bytes,
+                      uint64_t snd_max_bytes)
 {
     if (ib->role != AUTOBUF_INBAND_RESPONDER)
         return;
     ib->responder.set = set;
     ib->responder.set_user = user;
-    ib->responder.rcv_most_bytes = rcv_most_bytes;
-    ib->responder.snd_most_bytes = snd_most_bytes;
+    ib->responder.rcv_max_bytes = rcv_max_bytes;
+    ib->responder.snd_max_bytes = snd_max_bytes;
 }
 
 static int responder_line(struct autobuf_inband *ib, const struct ab_line *line, size_t line_bytes)
 {
-    if (++ib->responder.lines > LINES_MOST)
+    if (++ib->responder.lines > LINES_MAX)
         return AUTOBUF_E_PROTOCOL;
     switch (line->verb) {
     case AB_HELLO:
@@ -203,11 +203,10 @@ static int responder_line(struct autobuf_inband *ib, const struct ab_line *line,
     case AB_SET:
         return answer_set(ib, line);
     default:
-        return complain(ib, UNKNOWN_COMMAND, ib->dress->unknown);
+        return answer_error(ib, UNKNOWN_COMMAND, ib->framing->unknown);
     }
 }
 
-/* Nothing to say before it is asked. */
 static int responder_begin(struct autobuf_inband *ib)
 {
     (void)ib;

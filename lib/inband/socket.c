@@ -25,10 +25,10 @@
 #define TCP_BYTES 20U
 #define TCP_STAMP_BYTES 12U
 #define RECEIVE_BYTES 16384U
-#define READS_MOST 256U /* reads of one step: the caller has other connections to serve */
+#define READS_MAX 256U /* of one step, as the caller serves other connections, too */
 #define HOST_KNOWN (AUTOBUF_INBAND_HOST_PACES | AUTOBUF_INBAND_HOST_FREE)
 
-/* Whether the socket's congestion control paces what it sends, or the socket was told to pace. */
+/* Whether congestion control paces (bbr), or SO_MAX_PACING_RATE is set. */
 static bool paces_itself(int fd)
 {
     char name[16] = "";
@@ -40,7 +40,6 @@ static bool paces_itself(int fd)
     return strncmp(name, "bbr", 3) == 0 || pacing_byte_per_s != UINT64_MAX;
 }
 
-/* The size of the IP header to this peer; a peer with a mapped address (::ffff:a.b.c.d) is IPv4. */
 static uint32_t peer_header_bytes(int fd)
 {
     struct sockaddr_in6 peer = {0};
@@ -52,20 +51,18 @@ static uint32_t peer_header_bytes(int fd)
     return IPV6_BYTES;
 }
 
-/* Asks the host whether it paces. The kernel lists every queueing discipline for that, which may take long. */
-static uint32_t ask_host(void)
+/* Whether the host has fq. The kernel lists every queueing discipline for that, which may take long. */
+static uint32_t find_host_pacing(void)
 {
     int paces = ab_qdisc_has_fq();
 
     if (paces < 0)
-        return HOST_KNOWN; /* both flags: asking again would not help */
+        return HOST_KNOWN; /* both flags: unknown, and stays so */
     return paces ? AUTOBUF_INBAND_HOST_PACES : AUTOBUF_INBAND_HOST_FREE;
 }
 
-/*
- * The kernel computes a pacing rate for every connection, but does not always keep it: finds out whether it does.
- */
-static void tell_pace(int fd, bool may_ask, uint64_t pacing_byte_per_s,
+/* The kernel computes a pacing rate for every connection, but applies it only with bbr, SO_MAX_PACING_RATE or fq. */
+static void find_pace(int fd, bool may_query, uint64_t pacing_byte_per_s,
                       struct autobuf_inband_facts *facts)
 {
     bool kept;
@@ -73,17 +70,17 @@ static void tell_pace(int fd, bool may_ask, uint64_t pacing_byte_per_s,
     if (pacing_byte_per_s == 0 || pacing_byte_per_s > AB_PLAUSIBLE_BIT_PER_S / 8)
         return;
     kept = paces_itself(fd);
-    if (!kept && !facts->flags && may_ask)
-        facts->flags = ask_host();
+    if (!kept && !facts->flags && may_query)
+        facts->flags = find_host_pacing();
     if (!kept && facts->flags == AUTOBUF_INBAND_HOST_FREE)
         return;
     facts->pace_bit_per_s = 8 * pacing_byte_per_s;
-    if (kept || facts->flags == AUTOBUF_INBAND_HOST_PACES) /* otherwise it is not known */
+    if (kept || facts->flags == AUTOBUF_INBAND_HOST_PACES) /* else unknown */
         facts->flags |= AUTOBUF_INBAND_PACED;
 }
 
-/* may_ask: the host may be asked. flags: what is already known of it. */
-static int read_facts(int fd, bool may_ask, uint32_t flags, struct autobuf_inband_facts *theirs)
+/* may_query: find_host_pacing() is allowed. flags: HOST_KNOWN, of an earlier call. */
+static int read_facts(int fd, bool may_query, uint32_t flags, struct autobuf_inband_facts *theirs)
 {
     struct autobuf_inband_facts facts = AUTOBUF_INBAND_FACTS_INIT;
     struct autobuf_socket state = AUTOBUF_SOCKET_INIT;
@@ -104,7 +101,7 @@ static int read_facts(int fd, bool may_ask, uint32_t flags, struct autobuf_inban
     facts.train_bytes = window_bytes - ab_min(window_bytes, ab_tcpinfo_flight_bytes(&info));
     facts.train_bytes = ab_max(facts.train_bytes, 1); /* 0 would be "unknown" */
     facts.flags = flags & HOST_KNOWN;
-    tell_pace(fd, may_ask, info.pacing_byte_per_s, &facts);
+    find_pace(fd, may_query, info.pacing_byte_per_s, &facts);
     facts.rtt_min_ns = ab_ns_or_unset(info.rtt_min_ns);
     return ab_struct_out(theirs, &facts, sizeof facts) ? 0 : -EINVAL;
 }
@@ -118,8 +115,8 @@ int autobuf_inband_facts(int fd, struct autobuf_inband_facts *theirs)
     return read_facts(fd, true, before.flags, theirs);
 }
 
-/* The host is not asked on opening, and at a responder not before the peer has said HELLO. */
-static bool may_ask_host(const struct autobuf_inband *ib)
+/* Not on opening, and at a responder not before the peer has sent HELLO. */
+static bool may_query_host(const struct autobuf_inband *ib)
 {
     if (ib->role == AUTOBUF_INBAND_RESPONDER)
         return ib->greeted;
@@ -128,7 +125,7 @@ static bool may_ask_host(const struct autobuf_inband *ib)
 
 int ab_inband_read_facts(const struct autobuf_inband *ib, int fd, struct autobuf_inband_facts *facts)
 {
-    return read_facts(fd, may_ask_host(ib), ib->facts.flags, facts);
+    return read_facts(fd, may_query_host(ib), ib->facts.flags, facts);
 }
 
 static int64_t receive_stamped(int fd, void *buf, size_t len, int flags, uint64_t *stamp_ns)
@@ -156,8 +153,8 @@ int64_t autobuf_inband_receive(int fd, void *buf, size_t len, uint64_t *stamp_ns
 }
 
 /*
- * A responder opens the window only after HELLO, but before it sends the answer. The answer carries the new window
- * to the peer, whose first train needs it.
+ * A responder opens the window after HELLO, before its answer, which advertises the window that the peer's first train
+ * needs.
  */
 static void open_window(struct autobuf_inband *ib)
 {
@@ -210,7 +207,7 @@ int autobuf_inband_events(const struct autobuf_inband *inband)
     return (autobuf_inband_wanted(inband) ? POLLIN : 0) | (sends ? POLLOUT : 0);
 }
 
-/* Sends what waits. Returns 0 if all was sent, or if the socket is full; or -errno. */
+/* Returns 0 if all was sent, or if the socket is full; or -errno. */
 static int send_lines(struct autobuf_inband *ib, uint64_t now_ns)
 {
     const void *data;
@@ -228,7 +225,7 @@ static int send_lines(struct autobuf_inband *ib, uint64_t now_ns)
     return 0;
 }
 
-/* Reads a line up to its end and no further: the bytes that follow may be the application's. */
+/* Reads up to the end of a line: the bytes behind it may be the application's. */
 static int64_t receive_line(struct autobuf_inband *ib, char *buf, size_t len, uint64_t *stamp_ns)
 {
     int64_t got = receive_stamped(ib->socket.fd, buf, len, MSG_PEEK, stamp_ns);
@@ -240,8 +237,8 @@ static int64_t receive_line(struct autobuf_inband *ib, char *buf, size_t len, ui
 }
 
 /*
- * Asks the host in time for a responder whose lines are not read here but handed in by its application: the next
- * line may ask for a train, which has to say the pace.
+ * For a responder whose application reads the lines and passes them in: finds the pacing rate before the next line,
+ * which may ask for a train.
  */
 static void learn_pace(struct autobuf_inband *ib)
 {
@@ -254,7 +251,7 @@ static void learn_pace(struct autobuf_inband *ib)
     ib->facts.pace_bit_per_s = facts.pace_bit_per_s;
 }
 
-/* Returns 1 if something came; 0 if not; or an error. */
+/* Returns 1 if bytes came, 0 if not, or an error. */
 static int receive_into(struct autobuf_inband *ib, char *buf, size_t wanted)
 {
     struct autobuf_inband_facts facts = AUTOBUF_INBAND_FACTS_INIT;
@@ -262,27 +259,26 @@ static int receive_into(struct autobuf_inband *ib, char *buf, size_t wanted)
     int64_t got;
 
     if (ib->in.payload_left <= wanted && ab_inband_read_facts(ib, ib->socket.fd, &facts) == 0)
-        autobuf_inband_tell(ib, &facts); /* these bytes may begin a train, which needs fresh facts */
+        autobuf_inband_tell(ib, &facts); /* a train may begin: refresh the facts */
     got = ib->in.payload_left ? receive_stamped(ib->socket.fd, buf, wanted, 0, &stamp_ns)
                            : receive_line(ib, buf, wanted, &stamp_ns);
     if (got == -EAGAIN || got == -EWOULDBLOCK || got == -EINTR)
         return 0;
     if (got == 0 && autobuf_inband_finished(ib) == 1)
-        return -ENOTCONN; /* the peer closed after the exchange was over */
+        return -ENOTCONN; /* closed after the exchange */
     if (got < 0)
         return (int)got;
     got = autobuf_inband_input(ib, stamp_ns, buf, (size_t)got);
     return got < 0 ? (int)got : 1;
 }
 
-/* Returns 1 if something came; 0 if not, or if nothing is wanted; or an error. */
 static int receive_once(struct autobuf_inband *ib)
 {
     size_t wanted = ab_min_size(autobuf_inband_wanted(ib), RECEIVE_BYTES);
     char *buf;
     int result;
 
-    if (ib->dress->reply_end && autobuf_inband_finished(ib) == 1) {
+    if (ib->framing->reply_end && autobuf_inband_finished(ib) == 1) {
         learn_pace(ib);
         return 0;
     }
@@ -304,7 +300,7 @@ int autobuf_inband_step(struct autobuf_inband *ib, uint64_t now_ns)
         return -EBADF;
     if (ib->owner != getpid())
         return AUTOBUF_E_FORKED;
-    for (unsigned reads = 0; result > 0 && reads < READS_MOST; reads++) {
+    for (unsigned reads = 0; result > 0 && reads < READS_MAX; reads++) {
         open_window(ib);
         result = send_lines(ib, now_ns);
         if (result == 0)

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The exchange in FTP's dress, on a pure handle: a client whose server says anything, or a server whose
+ * The exchange in FTP's framing, on a pure handle: a client whose server says anything, or a server whose
  * client does. The input is the options and then a script: words of the protocol or any bytes arrive, what
  * there is to say is sent, in parts, time passes, a client begins anew or asks for sizes.
  */
@@ -122,7 +122,7 @@ static void step(struct session *s, struct input *in)
         CHECK(autobuf_inband_tell(s->ib, &facts) <= 0);
         break;
     case 6:
-        ab_inband_took(s->ib, &rcv_bytes, &snd_bytes);
+        ab_inband_set_answer(s->ib, &rcv_bytes, &snd_bytes);
         ab_inband_peer(s->ib, &rcv_bytes, &snd_bytes);
         break;
     default:
@@ -137,18 +137,18 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t len)
     struct autobuf_inband_options options = AUTOBUF_INBAND_OPTIONS_INIT;
     struct session s = {.is_client = take(&in, 1) & 1};
     struct autobuf_path path = AUTOBUF_PATH_INIT;
-    bool greets_only;
+    bool hello_only;
 
     options.dress = AUTOBUF_INBAND_FTP;
     options.flags = (uint32_t)take(&in, 1) & 7;
-    greets_only = options.flags & 4;
+    hello_only = options.flags & 4;
     options.flags &= 3;
     CHECK(autobuf_inband_open_pure(&s.ib,
                                    s.is_client ? AUTOBUF_INBAND_INITIATOR : AUTOBUF_INBAND_RESPONDER,
                                    0, &options) == 0);
     ab_inband_on_set(s.ib, hear_wish, &s, 0, 0);
-    if (greets_only)
-        ab_inband_greet_only(s.ib);
+    if (hello_only)
+        ab_inband_hello_only(s.ib);
     for (unsigned i = 0; in.len > 0 && i < STEPS_MOST; i++)
         step(&s, &in);
     autobuf_inband_result(s.ib, &path);

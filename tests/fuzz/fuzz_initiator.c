@@ -17,7 +17,7 @@ struct run {
     uint64_t train_bytes;            /* that an honest peer sends at once */
 };
 
-/* The first line that it hears decides whether it goes on. */
+/* The first line that it decoder decides whether it goes on. */
 static bool is_greeted(const struct run *r)
 {
     const struct ab_line *first = &r->x.ear.first;
@@ -152,7 +152,7 @@ static void run_raw(struct run *r, struct input *in)
 static void run_took(const struct run *r)
 {
     uint64_t took[2] = {0, 0};
-    int error = ab_inband_took(r->x.ib, &took[0], &took[1]);
+    int error = ab_inband_set_answer(r->x.ib, &took[0], &took[1]);
 
     CHECK(error == 0 || (error == -ENODATA && took[0] == 0 && took[1] == 0));
     CHECK(error < 0 || r->x.mouth.line.verb == AB_SET);

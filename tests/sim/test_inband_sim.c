@@ -189,7 +189,8 @@ static void no_path_costs_the_connection(void **state)
 {
     static const struct {
         double mbit, rtt_ms;
-    } paths[] = {{10, 1200}, {10, 1750}, {10, 2000}, {10, 2400}, {10, 3000}, {10, 3400}, {0.06, 100}, {0.06, 600}, {0.08, 1000}};
+    } paths[] = {{10, 1200}, {10, 1750}, {10, 2000}, {10, 2400}, {10, 3000}, {10, 3400},
+                 {0.06, 100}, {0.06, 600}, {0.08, 1000}};
 
     (void)state;
     for (size_t i = 0; i < sizeof paths / sizeof *paths; i++)
@@ -202,20 +203,20 @@ static void no_path_costs_the_connection(void **state)
             options.flags = k / 2;
             r = sim_inband(&path, &options, UINT64_MAX, UINT64_MAX, NULL, NULL);
             if (r.initiator.state != 1 || r.responder.state != 1)
-                fail_msg("%g Mbit/s x %g ms, dress %u, directions %u: states %d and %d after %.1f s", paths[i].mbit, paths[i].rtt_ms,
-                         k % 2, k / 2, r.initiator.state, r.responder.state, (double)r.elapsed_ns / 1e9);
+                fail_msg("%g Mbit/s x %g ms, framing %u, directions %u: states %d, %d after %.1f s", paths[i].mbit,
+                         paths[i].rtt_ms, k % 2, k / 2, r.initiator.state, r.responder.state, (double)r.elapsed_ns / 1e9);
         }
 }
 
 /* A reset after any number of bytes: an error, or all is over; never something in between. */
-static void cut_at_each_byte(uint32_t dress)
+static void cut_at_each_byte(uint32_t framing)
 {
     struct autobuf_inband_options options = AUTOBUF_INBAND_OPTIONS_INIT;
     struct sim_stream_path path = path_of(&rows[0], 100, 100, 10, 1);
     uint64_t there, back;
 
     options.budget_bytes = 6000;
-    options.dress = dress;
+    options.dress = framing;
     sim_inband(&path, &options, UINT64_MAX, UINT64_MAX, &there, &back);
     assert_true(there > 4500 && back > 4500);
     for (uint64_t at = 0; at < there; at++) {
@@ -224,7 +225,7 @@ static void cut_at_each_byte(uint32_t dress)
         assert_int_equal(r.initiator.state, -ECONNRESET);
         /* In FTP each command is an exchange of its own, for a server. */
         assert_true(r.responder.state == -ECONNRESET ||
-                    ((at == 0 || dress == AUTOBUF_INBAND_FTP) && r.responder.state == 1));
+                    ((at == 0 || framing == AUTOBUF_INBAND_FTP) && r.responder.state == 1));
     }
     for (uint64_t at = 0; at < back; at++) {
         struct sim_stream_result r = sim_inband(&path, &options, UINT64_MAX, at, NULL, NULL);

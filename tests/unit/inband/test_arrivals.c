@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* The trains that arrive in band: which rate follows from their times, whatever the times are. */
+/* The trains that arrive in band, and their rates. */
 #include "exchange.h"
 
 #include "inband/exchange.h"
@@ -87,7 +87,7 @@ static uint64_t from_everywhere(unsigned i)
     return i % 2 ? UINT64_MAX - i : i;
 }
 
-/* Regular times tell the rate exactly; what cannot be times of arrivals tells nothing, and no bound either. */
+/* Even gaps show the rate exactly; impossible times give neither a rate nor a bound. */
 static void test_readings(void **state)
 {
     static const struct {
@@ -122,8 +122,8 @@ static void test_a_gap_that_a_quarter_have_is_no_stall(void **state)
     assert_int_equal(reading_of(in_groups).span_ns, 16 * 120000 + 30000);
 }
 
-/* 1 Gbit/s in trains of 10, 20 and 40 segments; the last, of 160, was held up and let go at once. */
-static void test_train_that_was_held_up(void **state)
+/* 1 Gbit/s in trains of 10, 20 and 40 segments; the last one, of 160, was delayed and released at once. */
+static void test_delayed_train(void **state)
 {
     static const struct {
         unsigned bytes;
@@ -172,7 +172,7 @@ static void test_tiny_reads(void **state)
     autobuf_inband_close(ib);
 }
 
-/* Segments that are smaller than any link needs take no more memory than others. */
+/* Tiny segments take no more memory than others. */
 static void test_small_segments(void **state)
 {
     struct autobuf_inband *ib = open_role(AUTOBUF_INBAND_RESPONDER);
@@ -183,13 +183,13 @@ static void test_small_segments(void **state)
     facts.segment_bytes = 100;
     facts.packet_bytes = 100; /* so that the budget is what it was */
     assert_int_equal(autobuf_inband_tell(ib, &facts), 0);
-    assert_int_equal(ab_inband_expect(ib, &line, 0), 0);
+    assert_int_equal(ab_inband_expect_train(ib, &line, 0), 0);
     assert_int_equal(ib->arrivals.capacity, 2 * 480000 / 536 + 64);
     autobuf_inband_close(ib);
 }
 
-/* What the peer says of what it received: plausible as a whole, or no rate at all. */
-static void test_hear(void **state)
+/* A peer's report is plausible as a whole, or gives no rate. */
+static void test_parse_reading(void **state)
 {
     static const struct {
         const char *name;
@@ -221,23 +221,22 @@ static void test_hear(void **state)
         line.values[AB_KEY_HIGH] = rows[i].high;
         line.values[AB_KEY_ATLEAST] = 1;
         line.values[AB_KEY_UNSURE] = AUTOBUF_UNSURE_PAUSES;
-        CHECK_EQUAL(rows[i].name, ab_reading_hear(&line, &r), rows[i].good);
+        CHECK_EQUAL(rows[i].name, ab_reading_parse(&line, &r), rows[i].good);
         CHECK(rows[i].name, r.bytes == 1000 && r.span_ns == 2000 && !r.sure);
         CHECK_EQUAL(rows[i].name, r.rate_bit_per_s, rows[i].good ? rows[i].rate : 0);
         CHECK_EQUAL(rows[i].name, r.high_bit_per_s, rows[i].high_kept);
         CHECK_EQUAL(rows[i].name, r.at_least, rows[i].good);
         CHECK_EQUAL(rows[i].name, r.unsure, rows[i].good ? AUTOBUF_UNSURE_PAUSES : AUTOBUF_UNSURE_NOT);
         line = (struct ab_line){.verb = AB_SINK};
-        ab_reading_tell(&r, &line); /* and what is told is what is heard */
-        CHECK_EQUAL(rows[i].name, ab_reading_hear(&line, &again), rows[i].good);
+        ab_reading_write(&r, &line); /* and what is told is what is heard */
+        CHECK_EQUAL(rows[i].name, ab_reading_parse(&line, &again), rows[i].good);
         CHECK(rows[i].name, again.rate_bit_per_s == r.rate_bit_per_s && again.low_bit_per_s == r.low_bit_per_s &&
                                 again.high_bit_per_s == r.high_bit_per_s && again.at_least == r.at_least &&
                                 again.unsure == r.unsure);
     }
 }
 
-/* What a peer's word is worth: as much as went over the path in that direction allows. */
-static void test_believable(void **state)
+static void test_max_bdp(void **state)
 {
     static const struct {
         const char *name;
@@ -260,24 +259,24 @@ static void test_believable(void **state)
         ib->tx.spent_bytes = rows[i].tx_spent_bytes;
         ib->rx.reading.high_bit_per_s = rows[i].rx_high_bit_per_s;
         ib->rx.reading.at_least = rows[i].rx_at_least;
-        CHECK_EQUAL(rows[i].name, ab_inband_believable(ib, true), rows[i].tx_bytes);
-        CHECK_EQUAL(rows[i].name, ab_inband_believable(ib, false), rows[i].rx_bytes);
+        CHECK_EQUAL(rows[i].name, ab_inband_max_bdp(ib, true), rows[i].tx_bytes);
+        CHECK_EQUAL(rows[i].name, ab_inband_max_bdp(ib, false), rows[i].rx_bytes);
         autobuf_inband_close(ib);
     }
 }
 
-/* Payload that nobody wants leaves no arrival; the train after it counts as any other. */
-static void test_skip(void **state)
+/* Discarded payload leaves no arrival; the next train counts as usual. */
+static void test_discarded_payload(void **state)
 {
     struct autobuf_inband *ib = open_role(AUTOBUF_INBAND_RESPONDER);
     struct ab_line line = {.verb = AB_SINK, .count = 1, .numbers = {3 * SEGMENT}};
 
     (void)state;
-    ab_inband_skip(ib, 5000);
+    ab_inband_discard(ib, 5000);
     assert_int_equal(ib->in.payload_left, 5000);
     ab_inband_arrived(ib, MS, 5000);
     assert_true(ib->arrivals.count == 0 && ib->arrivals.train_bytes == 0);
-    assert_int_equal(ab_inband_expect(ib, &line, 0), 0);
+    assert_int_equal(ab_inband_expect_train(ib, &line, 0), 0);
     assert_int_equal(ib->in.payload_left, 3 * SEGMENT);
     for (unsigned i = 0; i < 3; i++)
         ab_inband_arrived(ib, (1 + i) * MS, SEGMENT);
@@ -286,7 +285,7 @@ static void test_skip(void **state)
     autobuf_inband_close(ib);
 }
 
-/* What comes with the same stamp is one arrival, in however many reads; two packets' bytes in one are merged. */
+/* Bytes with one stamp are one arrival, in however many reads. With the bytes of two packets it is merged. */
 static void test_same_stamp(void **state)
 {
     static const struct {
@@ -305,7 +304,7 @@ static void test_same_stamp(void **state)
         struct autobuf_inband *ib = open_role(AUTOBUF_INBAND_RESPONDER);
         struct ab_line line = {.verb = AB_SINK, .count = 1, .numbers = {10 * SEGMENT}};
 
-        assert_int_equal(ab_inband_expect(ib, &line, 0), 0);
+        assert_int_equal(ab_inband_expect_train(ib, &line, 0), 0);
         ab_inband_arrived(ib, MS, rows[i].merged ? 1448 : 748);
         ab_inband_arrived(ib, MS + rows[i].later_ns, rows[i].bytes);
         CHECK_EQUAL(rows[i].name, ib->arrivals.count, rows[i].count);
@@ -316,29 +315,29 @@ static void test_same_stamp(void **state)
     }
 }
 
-/* A train for which there is no room any more changes none of those that are kept. */
+/* A train beyond the capacity changes no earlier one. */
 static void test_no_room(void **state)
 {
     struct autobuf_inband *ib = open_role(AUTOBUF_INBAND_RESPONDER);
     struct ab_line line = {.verb = AB_SINK, .count = 1, .numbers = {2 * SEGMENT}};
 
     (void)state;
-    assert_int_equal(ab_inband_expect(ib, &line, 0), 0);
+    assert_int_equal(ab_inband_expect_train(ib, &line, 0), 0);
     ib->arrivals.capacity = 2;
     for (unsigned i = 0; i < 2; i++)
         ab_inband_arrived(ib, (1 + i) * MS, SEGMENT);
-    assert_int_equal(ab_inband_expect(ib, &line, 0), 0);
+    assert_int_equal(ab_inband_expect_train(ib, &line, 0), 0);
     for (unsigned i = 0; i < 2; i++)
         ab_inband_arrived(ib, (10 + i) * MS, SEGMENT);
     assert_int_equal(ib->arrivals.count, 2);
     assert_int_equal(ib->arrivals.packets[1].received_ns, 2 * MS);
-    ab_inband_read(ib);
+    ab_inband_estimate(ib);
     assert_int_equal(ib->rx.reading.span_ns, 0);
     autobuf_inband_close(ib);
 }
 
-/* A pace that no line should hold is bounded; facts that change in mid-train do not break it. */
-static void test_hostile_pace(void **state)
+/* An implausible pace is bounded. Facts may change within a train. */
+static void test_implausible_pace(void **state)
 {
     struct autobuf_inband *ib = open_role(AUTOBUF_INBAND_RESPONDER);
     struct autobuf_inband_facts tiny = AUTOBUF_INBAND_FACTS_INIT;
@@ -347,7 +346,7 @@ static void test_hostile_pace(void **state)
     (void)state;
     line.values[AB_KEY_PACE] = UINT64_MAX;
     line.values[AB_KEY_PACED] = UINT64_MAX;
-    assert_int_equal(ab_inband_expect(ib, &line, 0), 0);
+    assert_int_equal(ab_inband_expect_train(ib, &line, 0), 0);
     assert_int_equal(ib->arrivals.pace_bit_per_s, 10000000000);
     tiny.segment_bytes = 64;
     for (unsigned i = 0; i < 20; i++) {
@@ -355,7 +354,7 @@ static void test_hostile_pace(void **state)
             assert_int_equal(autobuf_inband_tell(ib, &tiny), 0);
         ab_inband_arrived(ib, MS + i * 120000, SEGMENT);
     }
-    ab_inband_read(ib);
+    ab_inband_estimate(ib);
     assert_true(ib->rx.reading.bytes <= 20 * SEGMENT);
     assert_true(ib->rx.reading.rate_bit_per_s > 90000000 && ib->rx.reading.rate_bit_per_s <= 200000000);
     autobuf_inband_close(ib);
@@ -366,11 +365,11 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_readings),
         cmocka_unit_test(test_a_gap_that_a_quarter_have_is_no_stall),
-        cmocka_unit_test(test_train_that_was_held_up),
-        cmocka_unit_test(test_tiny_reads), cmocka_unit_test(test_hear),
-        cmocka_unit_test(test_believable), cmocka_unit_test(test_skip),
+        cmocka_unit_test(test_delayed_train),
+        cmocka_unit_test(test_tiny_reads), cmocka_unit_test(test_parse_reading),
+        cmocka_unit_test(test_max_bdp), cmocka_unit_test(test_discarded_payload),
         cmocka_unit_test(test_same_stamp), cmocka_unit_test(test_no_room),
-        cmocka_unit_test(test_hostile_pace), cmocka_unit_test(test_small_segments),
+        cmocka_unit_test(test_implausible_pace), cmocka_unit_test(test_small_segments),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -16,7 +16,7 @@ static struct autobuf_inband *open_role(uint32_t role)
     return ib;
 }
 
-/* Each read ends where a segment ends, the line in front included. */
+/* Each read ends where a segment ends, counted from the line before the train. */
 static void test_reads_end_with_segments(void **state)
 {
     static const char payload[2 * SEGMENT] = " ";
@@ -39,7 +39,7 @@ static void test_reads_end_with_segments(void **state)
     autobuf_inband_close(ib);
 }
 
-/* What is sent in parts is what is sent at once. */
+/* Partial writes send the same bytes as one. */
 static void test_partial_writes(void **state)
 {
     struct autobuf_inband *ib = open_role(AUTOBUF_INBAND_RESPONDER);
@@ -105,10 +105,10 @@ static int compare(const void *a, const void *b)
 }
 
 /*
- * What compresses on the path finds nothing that was sent before, in a train, in one before it, or on another connection, and no
- * letter more often than others: it can save the two bits of eight that a letter does not use, and no more.
+ * A link that compresses finds nothing that was sent before, in this train, another one or another connection, and no
+ * letter more often than others: it saves only the two bits of eight that a letter leaves unused.
  */
-static void test_no_train_repeats_anything(void **state)
+static void test_no_train_repeats_another(void **state)
 {
     static uint64_t windows[3 * TRAIN_BYTES];
     unsigned counts[64] = {0}, most = 0, least = UINT32_MAX;
@@ -169,7 +169,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_reads_end_with_segments),
         cmocka_unit_test(test_partial_writes),
-        cmocka_unit_test(test_no_train_repeats_anything),
+        cmocka_unit_test(test_no_train_repeats_another),
         cmocka_unit_test(test_end_of_the_connection),
         cmocka_unit_test(test_forked),
     };

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* What the exchange in band is told of its connection, and what follows from that. */
+/* What the exchange knows of its connection. */
 #include "exchange.h"
 
 #include <errno.h>
@@ -19,7 +19,7 @@ static struct autobuf_inband *open_with_budget(uint32_t budget_bytes)
     return ib;
 }
 
-/* Taken or refused as a whole: what is refused changes nothing. */
+/* Refused facts change nothing. */
 static void test_tell(void **state)
 {
     static const struct {
@@ -99,8 +99,8 @@ static void test_budget(void **state)
     }
 }
 
-/* TCP's own round-trip time, unless the exchange took less; and the product with it. */
-static void test_products(void **state)
+/* TCP's minimum RTT, or the time of HELLO and its answer if that is less, and the BDP with it. */
+static void test_bdp(void **state)
 {
     static const struct {
         const char *name;
@@ -127,12 +127,12 @@ static void test_products(void **state)
         assert_int_equal(autobuf_inband_tell(ib, &facts), 0);
         ib->exchange_ns = rows[i].exchange_ns;
         CHECK_EQUAL(rows[i].name, ab_inband_rtt_ns(ib), rows[i].rtt_ns);
-        CHECK_EQUAL(rows[i].name, ab_inband_product(ib, rows[i].rate_bit_per_s), rows[i].product_bytes);
+        CHECK_EQUAL(rows[i].name, ab_inband_bdp(ib, rows[i].rate_bit_per_s), rows[i].product_bytes);
         autobuf_inband_close(ib);
     }
 }
 
-/* Only a pace that is surely kept is told as one, whatever else is known of the host. */
+/* "paced" is reported only if the sender certainly paces. */
 static void test_pace(void **state)
 {
     static const struct {
@@ -156,7 +156,7 @@ static void test_pace(void **state)
         struct ab_line line = {.verb = AB_SINK};
 
         assert_int_equal(autobuf_inband_tell(ib, &facts), 0);
-        ab_inband_tell_pace(ib, &line);
+        ab_inband_add_pace(ib, &line);
         CHECK_EQUAL(rows[i].name, line.values[AB_KEY_PACE], rows[i].pace_bit_per_s);
         CHECK_EQUAL(rows[i].name, line.values[AB_KEY_PACED], rows[i].paced);
         autobuf_inband_close(ib);
@@ -167,7 +167,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_tell),  cmocka_unit_test(test_init),     cmocka_unit_test(test_budget),
-        cmocka_unit_test(test_products), cmocka_unit_test(test_pace),
+        cmocka_unit_test(test_bdp), cmocka_unit_test(test_pace),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

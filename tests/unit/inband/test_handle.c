@@ -58,8 +58,7 @@ static void test_options(void **state)
     }
 }
 
-/* What the options come to, where they leave it open or ask for too much. */
-static void test_what_options_mean(void **state)
+static void test_defaults_and_bounds(void **state)
 {
     static const struct {
         const char *name;
@@ -90,7 +89,7 @@ static void test_what_options_mean(void **state)
     }
 }
 
-/* Where a struct or a handle is needed, none is an error like any other; or nothing, from who tells no errors. */
+/* NULL for a struct or a handle is an error, or does nothing in functions without errors. */
 static void test_null(void **state)
 {
     struct autobuf_path path = AUTOBUF_PATH_INIT;
@@ -130,7 +129,6 @@ static void test_null(void **state)
     autobuf_inband_close(NULL);
 }
 
-/* What is known becomes a path; what is not is absent, not 0 of it. */
 static void test_result(void **state)
 {
     const struct ab_reading none = {0}, fast = {.rate_bit_per_s = 100000000, .low_bit_per_s = 90000000,
@@ -185,7 +183,7 @@ static void test_result(void **state)
     }
 }
 
-/* How long it took: up to its end, up to now before that, and no time where the clock went backwards. */
+/* Up to the end of the exchange, or up to now; 0 if the clock ran backwards. */
 static void test_elapsed(void **state)
 {
     static const struct {
@@ -211,7 +209,6 @@ static void test_elapsed(void **state)
     }
 }
 
-/* Each role is what it says from the beginning, without a socket. */
 static void test_beginning(void **state)
 {
     static const struct {
@@ -237,7 +234,7 @@ static void test_beginning(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_options), cmocka_unit_test(test_what_options_mean),
+        cmocka_unit_test(test_options), cmocka_unit_test(test_defaults_and_bounds),
         cmocka_unit_test(test_null),
         cmocka_unit_test(test_result),  cmocka_unit_test(test_elapsed),
         cmocka_unit_test(test_beginning),

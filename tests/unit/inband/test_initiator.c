@@ -18,7 +18,7 @@ static struct autobuf_inband *open_with(const struct autobuf_inband_options *opt
     return ib;
 }
 
-/* After the HELLO, with its first round said: TRAIN and SINK. */
+/* After HELLO and the first TRAIN and SINK. */
 static struct autobuf_inband *in_round_with(const struct autobuf_inband_options *options)
 {
     struct autobuf_inband *ib = open_with(options);
@@ -128,7 +128,7 @@ static void test_paths(void **state)
     }
 }
 
-/* Before the peer has said that it knows the exchange, it gets nothing but the HELLO. */
+/* A peer that has not answered HELLO gets no other line. */
 static void test_a_peer_that_does_not_know_it(void **state)
 {
     static const char *const answers[] = {
@@ -161,7 +161,7 @@ static void test_a_peer_that_does_not_know_it(void **state)
     }
 }
 
-/* Nothing that a peer says in a round, but its due, leaves the connection in step. */
+/* Any answer out of turn ends the exchange. */
 static void test_out_of_turn(void **state)
 {
     static const char *const lines[] = {
@@ -206,8 +206,7 @@ static void test_line_of_a_megabyte(void **state)
     autobuf_inband_close(ib);
 }
 
-/* What a peer says of our trains counts as far as it can be. */
-static void test_lies(void **state)
+static void test_implausible_reports(void **state)
 {
     static const struct {
         const char *line;
@@ -241,7 +240,7 @@ static void test_lies(void **state)
     }
 }
 
-/* A peer that refuses both: over, in step, and nothing known but the time. */
+/* A peer that refuses both directions: the exchange ends in order, and only the RTT is known. */
 static void test_refused(void **state)
 {
     struct autobuf_path path = AUTOBUF_PATH_INIT;
@@ -282,20 +281,21 @@ static void test_small_peer(void **state)
     autobuf_inband_close(ib);
 }
 
-/* Ends a round at that time: the peer took so long for so many bytes, and sends no train itself. What the handle says then. */
-static const char *after_a_round(struct autobuf_inband *ib, uint64_t now_ns, unsigned bytes, unsigned rate_mbit, unsigned span_us)
+/* Ends a round at now_ns: the peer reports bytes in us, and refuses a train. Returns what the handle sends next. */
+static const char *after_a_round(struct autobuf_inband *ib, uint64_t now_ns, unsigned bytes, unsigned rate_mbit,
+                                 unsigned span_us)
 {
     char line[200];
 
-    snprintf(line, sizeof line, "AUTOBUF SINK bytes=%u nsec=%u000 rate=%u000000 low=1 high=%u000000\r\n", bytes, span_us,
-             rate_mbit, rate_mbit);
+    snprintf(line, sizeof line, "AUTOBUF SINK bytes=%u nsec=%u000 rate=%u000000 low=1 high=%u000000\r\n", bytes,
+             span_us, rate_mbit, rate_mbit);
     assert_int_equal(told(ib, now_ns, line), strlen(line));
     if (autobuf_inband_finished(ib) == 0 && ib->initiator.awaits_train)
         told(ib, now_ns, "AUTOBUF ERROR 452 no\r\n");
     return said(ib, now_ns);
 }
 
-/* Two trains of 10 and 20 segments are followed by one of 40, or by no more than 40 in all where the path is slow. */
+/* After trains of 10 and 20 segments: one of 40, or on a slow path what is left of 40 in all. */
 static void test_trains_of_a_slow_path(void **state)
 {
     static const struct {
@@ -321,7 +321,6 @@ static void test_trains_of_a_slow_path(void **state)
     }
 }
 
-/* No longer than what leaves back to back. */
 static void test_train_fits_the_window(void **state)
 {
     struct autobuf_inband_facts facts = AUTOBUF_INBAND_FACTS_INIT;
@@ -335,7 +334,7 @@ static void test_train_fits_the_window(void **state)
     autobuf_inband_close(ib);
 }
 
-/* bbr: the gaps within its bursts are the path's, the others its own. */
+/* bbr: the path makes the gaps within bursts, the sender the others. */
 static uint64_t paced_train(struct autobuf_inband *ib, uint64_t now_ns, size_t len,
                             uint64_t burst_gap_ns, uint64_t pace_gap_ns)
 {
@@ -385,7 +384,7 @@ static void test_paced_trains(void **state)
     assert_int_equal(path.flags & AUTOBUF_PATH_RX_AT_LEAST, AUTOBUF_PATH_RX_AT_LEAST);
 }
 
-/* Late, no further round begins; the exchange is ended in order. */
+/* Late in the exchange no further round begins, and it ends in order. */
 static void test_late(void **state)
 {
     struct autobuf_inband *ib = in_round_with(NULL);
@@ -420,7 +419,7 @@ static void test_stalled(void **state)
     autobuf_inband_close(ib);
 }
 
-/* TCP's own least counts, where it is less than what the exchange took. */
+/* TCP's minimum RTT counts if it is less than the time of HELLO and its answer. */
 static void test_rtt(void **state)
 {
     static const struct {
@@ -450,20 +449,20 @@ static void test_set(void **state)
     (void)state;
     assert_int_equal(ab_inband_set(ib, 0, 1, 1), -EINVAL); /* not yet */
     now_ns = whole_exchange(ib, &p);
-    assert_int_equal(ab_inband_took(ib, &rcv, &snd), -ENODATA);
+    assert_int_equal(ab_inband_set_answer(ib, &rcv, &snd), -ENODATA);
     assert_int_equal(ab_inband_set(ib, now_ns, 4000000, 0), 0);
     assert_int_equal(autobuf_inband_finished(ib), 0);
     assert_string_equal(said(ib, now_ns), "AUTOBUF SET 4000000 0\r\n");
     assert_true(told(ib, now_ns + RTT_NS, "AUTOBUF SET 212992 0\r\n") > 0);
     assert_int_equal(autobuf_inband_finished(ib), 1);
-    assert_int_equal(ab_inband_took(ib, &rcv, &snd), 0);
+    assert_int_equal(ab_inband_set_answer(ib, &rcv, &snd), 0);
     assert_int_equal(rcv, 212992);
     assert_int_equal(snd, 0);
     assert_int_equal(ab_inband_set(ib, now_ns, 1, 1), 0);
     said(ib, now_ns);
     assert_true(told(ib, now_ns + RTT_NS, "AUTOBUF ERROR 501 no\r\n") > 0);
     assert_int_equal(autobuf_inband_finished(ib), 1);
-    assert_int_equal(ab_inband_took(ib, &rcv, &snd), -ENODATA);
+    assert_int_equal(ab_inband_set_answer(ib, &rcv, &snd), -ENODATA);
     autobuf_inband_close(ib);
 }
 
@@ -474,7 +473,7 @@ int main(void)
         cmocka_unit_test(test_a_peer_that_does_not_know_it),
         cmocka_unit_test(test_out_of_turn),
         cmocka_unit_test(test_line_of_a_megabyte),
-        cmocka_unit_test(test_lies),
+        cmocka_unit_test(test_implausible_reports),
         cmocka_unit_test(test_refused),
         cmocka_unit_test(test_small_peer),
         cmocka_unit_test(test_trains_of_a_slow_path),

@@ -73,8 +73,7 @@ static void test_parse(void **state)
     }
 }
 
-/* Only the first len bytes are the line's. */
-static void test_length_is_heard(void **state)
+static void test_length_is_respected(void **state)
 {
     struct ab_line line;
 
@@ -119,7 +118,7 @@ static void test_what_is_zero_is_left_out(void **state)
     assert_memory_equal(text, "SITE " P " TRAIN 7 for people\r\n", len);
 }
 
-/* Longer than a line may be: nothing, and not a part of it. */
+/* A line that is too long is not built at all. */
 static void test_too_long(void **state)
 {
     struct ab_line line = {.verb = AB_ERROR, .count = 1, .numbers = {500}};
@@ -149,7 +148,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_parse),
-        cmocka_unit_test(test_length_is_heard),
+        cmocka_unit_test(test_length_is_respected),
         cmocka_unit_test(test_built_lines_parse),
         cmocka_unit_test(test_what_is_zero_is_left_out),
         cmocka_unit_test(test_too_long),

@@ -71,7 +71,7 @@ static void test_answers(void **state)
     }
 }
 
-/* What can only be a peer out of step, or none that knows the exchange. */
+/* Peers that do not follow the protocol. */
 static const struct broken_row {
     const char *name;
     bool greeted;
@@ -117,7 +117,7 @@ static void test_line_of_a_megabyte(void **state)
     autobuf_inband_close(ib);
 }
 
-static void test_complaints_end(void **state)
+static void test_too_many_errors(void **state)
 {
     struct autobuf_inband *ib = greeted_with(NULL);
     unsigned answered = 0;
@@ -130,7 +130,7 @@ static void test_complaints_end(void **state)
     autobuf_inband_close(ib);
 }
 
-static void test_lines_end(void **state)
+static void test_too_many_lines(void **state)
 {
     struct autobuf_inband *ib = open_with(NULL);
     unsigned answered = 0;
@@ -144,7 +144,7 @@ static void test_lines_end(void **state)
     autobuf_inband_close(ib);
 }
 
-/* Whether HELLO came: not with what looks like its beginning, nor with a wrong one. */
+/* Only a whole and valid HELLO counts. */
 static void test_greeted(void **state)
 {
     static const char *const lines[] = {"A", "UTOBUF HELLO\r\n", "AUTOBUF TRAIN 1448\r\n"};
@@ -163,9 +163,9 @@ static void test_greeted(void **state)
     autobuf_inband_close(ib);
     /* What is an initiator's to ask. */
     ib = greeted_with(NULL);
-    ab_inband_greet_only(ib);
+    ab_inband_hello_only(ib);
     assert_int_equal(ab_inband_peer(ib, &rcv, &snd), -ENODATA);
-    assert_int_equal(ab_inband_took(ib, &rcv, &snd), -ENODATA);
+    assert_int_equal(ab_inband_set_answer(ib, &rcv, &snd), -ENODATA);
     told(ib, MS, "AUTOBUF RESULT\r\n");
     said(ib, MS);
     assert_int_equal(autobuf_inband_finished(ib), 1);
@@ -174,7 +174,7 @@ static void test_greeted(void **state)
     autobuf_inband_close(ib);
 }
 
-/* What is kept of trains is bounded by the budget, however small the segments are. */
+/* The budget bounds the memory, however small the segments are. */
 static void test_memory_of_arrivals(void **state)
 {
     static const struct {
@@ -202,7 +202,7 @@ static void test_memory_of_arrivals(void **state)
     }
 }
 
-/* The whole answer fills its segments, and is lines that no reader of text minds. */
+/* The whole answer fills its segments, and consists of short lines of text. */
 static void test_train(void **state)
 {
     struct autobuf_inband *ib = greeted_with(NULL);
@@ -229,8 +229,7 @@ static void test_train(void **state)
     autobuf_inband_close(ib);
 }
 
-/* What the congestion window lets go at once. */
-static void test_train_is_what_leaves_at_once(void **state)
+static void test_train_fits_the_congestion_window(void **state)
 {
     struct autobuf_inband_facts facts = AUTOBUF_INBAND_FACTS_INIT;
     struct autobuf_inband *ib = greeted_with(NULL);
@@ -294,7 +293,7 @@ static void test_sink(void **state)
     autobuf_inband_close(ib);
 }
 
-/* The payload of a refused SINK is on its way all the same. */
+/* The payload of a refused SINK is in flight already. */
 static void test_refused_sink_is_drained(void **state)
 {
     struct autobuf_inband_options options = AUTOBUF_INBAND_OPTIONS_INIT;
@@ -360,7 +359,6 @@ static void test_both_directions_are_known(void **state)
     autobuf_inband_close(ib);
 }
 
-/* A result that cannot be is none. */
 static void test_implausible_results(void **state)
 {
     static const char *const lines[] = {
@@ -386,7 +384,7 @@ static void test_implausible_results(void **state)
     }
 }
 
-/* What a peer reports of a train: believed if that train was sent in this exchange, and can have arrived so. */
+/* A report counts if the train was sent in this exchange and can have arrived so. */
 static const struct report_row {
     const char *name;
     const char *before[4]; /* lines, after HELLO */
@@ -396,7 +394,7 @@ static const struct report_row {
     {"a train", {"TRAIN 14480"}, "bytes=13000 nsec=2000000 rate=50000000 low=50000000 high=50000000", 50000000},
     {"no train", {NULL}, "bytes=13000 nsec=2000000 rate=50000000 low=50000000 high=50000000", 0},
     {"no train, and no bytes", {NULL}, "rate=50000000 low=50000000 high=50000000", 0},
-    {"a train that was refused", {"TRAIN 480001"}, "bytes=13000 nsec=2000000 rate=50000000 low=50000000 high=50000000", 0},
+    {"a refused train", {"TRAIN 480001"}, "bytes=13000 nsec=2000000 rate=50000000 low=50000000 high=50000000", 0},
     {"a train of another exchange", {"TRAIN 14480", "RESULT", "HELLO 1"},
      "bytes=13000 nsec=2000000 rate=50000000 low=50000000 high=50000000", 0},
     {"more than was sent", {"TRAIN 14480"}, "bytes=14481 nsec=2000000 rate=50000000 low=50000000 high=50000000", 0},
@@ -429,8 +427,8 @@ static void test_reports_of_trains(void **state)
     }
 }
 
-/* No exchange is faster than the fastest packet that TCP has seen on the same connection. */
-static void test_a_round_trip_time_below_tcp_s_is_not_believed(void **state)
+/* No exchange is shorter than the minimum RTT of its connection. */
+static void test_an_rtt_below_tcp_s_is_ignored(void **state)
 {
     static const struct {
         const char *line;
@@ -498,7 +496,7 @@ static void test_prefix(void **state)
     autobuf_inband_close(ib);
 }
 
-/* A peer that stalls in mid-exchange; one that says nothing between exchanges may. */
+/* A stall within an exchange ends it; between exchanges a peer may be silent. */
 static void test_time(void **state)
 {
     struct autobuf_inband *ib = open_with(NULL);
@@ -517,7 +515,7 @@ static void test_time(void **state)
     autobuf_inband_close(ib);
 }
 
-/* Half a line, or half a train that was refused: it is given up too. */
+/* Half a line, or half a refused train, times out too. */
 static void test_time_between_exchanges(void **state)
 {
     static const char *const halves[] = {"AUTOBUF HEL", "AUTOBUF SINK 14480\r\n x"};
@@ -536,7 +534,7 @@ static void test_time_between_exchanges(void **state)
     }
 }
 
-/* Another exchange on the same connection knows nothing of the one before. */
+/* A second exchange on a connection begins without results. */
 static void test_second_exchange(void **state)
 {
     struct autobuf_path path = AUTOBUF_PATH_INIT;
@@ -574,12 +572,12 @@ int main(void)
         cmocka_unit_test(test_answers),
         cmocka_unit_test(test_broken),
         cmocka_unit_test(test_line_of_a_megabyte),
-        cmocka_unit_test(test_complaints_end),
-        cmocka_unit_test(test_lines_end),
+        cmocka_unit_test(test_too_many_errors),
+        cmocka_unit_test(test_too_many_lines),
         cmocka_unit_test(test_greeted),
         cmocka_unit_test(test_memory_of_arrivals),
         cmocka_unit_test(test_train),
-        cmocka_unit_test(test_train_is_what_leaves_at_once),
+        cmocka_unit_test(test_train_fits_the_congestion_window),
         cmocka_unit_test(test_budget_of_trains),
         cmocka_unit_test(test_sink),
         cmocka_unit_test(test_refused_sink_is_drained),
@@ -587,7 +585,7 @@ int main(void)
         cmocka_unit_test(test_both_directions_are_known),
         cmocka_unit_test(test_implausible_results),
         cmocka_unit_test(test_reports_of_trains),
-        cmocka_unit_test(test_a_round_trip_time_below_tcp_s_is_not_believed),
+        cmocka_unit_test(test_an_rtt_below_tcp_s_is_ignored),
         cmocka_unit_test(test_set),
         cmocka_unit_test(test_prefix),
         cmocka_unit_test(test_time),

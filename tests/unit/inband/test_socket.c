@@ -69,7 +69,7 @@ static void test_exchange(void **state)
     close_connection(&c);
 }
 
-/* More lines than one step reads, in one write: each is answered, and poll() alone tells when to step. */
+/* One write has more lines than a step reads: each is answered, with poll() alone. */
 static void test_more_lines_than_a_step_reads(void **state)
 {
     static const char lines[] = "AUTOBUF HELLO 1\r\nAUTOBUF RESULT\r\n";
@@ -102,7 +102,7 @@ static void test_more_lines_than_a_step_reads(void **state)
     close_connection(&c);
 }
 
-/* The caller's socket: blocking or not, its options, and what follows in it. */
+/* Blocking or not, the socket's options and the bytes behind the exchange stay the caller's. */
 static void test_socket_is_the_callers(void **state)
 {
     struct connection c = tcp_connection();
@@ -133,7 +133,7 @@ static void test_socket_is_the_callers(void **state)
     close_connection(&c);
 }
 
-/* A program's low-water mark, which would hide a short line from poll(). */
+/* A program's SO_RCVLOWAT would hide a short line from poll(). */
 static void test_low_water(void **state)
 {
     struct connection c = tcp_connection();
@@ -183,7 +183,7 @@ static void test_another_socket_is_left_alone(void **state)
     close_connection(&c);
 }
 
-/* What stands in the same read as an answer, but behind it, is left in the socket. */
+/* Bytes behind an answer stay in the socket. */
 static void test_nothing_is_read_too_far(void **state)
 {
     static const char lines[] = "500 Unknown command.\r\n220 Another line\r\n";
@@ -299,7 +299,7 @@ static void test_facts(void **state)
     close_connection(&c);
 }
 
-/* bbr and an explicit rate pace; what the others compute is but computed. */
+/* bbr and SO_MAX_PACING_RATE pace; others only compute a pacing rate. */
 static void test_pace(void **state)
 {
     struct connection c = tcp_connection();
@@ -317,7 +317,7 @@ static void test_pace(void **state)
     close_connection(&c);
 }
 
-/* What an earlier call has found of the host counts; what this host says is one of the three. */
+/* An earlier answer of the host counts; a new one is one of three. */
 static void test_pace_of_the_host(void **state)
 {
     const uint32_t known = AUTOBUF_INBAND_HOST_PACES | AUTOBUF_INBAND_HOST_FREE;
@@ -345,7 +345,7 @@ static void test_pace_of_the_host(void **state)
     close_connection(&c);
 }
 
-/* A responder's window opens when HELLO came, and not for a stranger; an initiator's at once. */
+/* A responder's window opens after HELLO, and for no other line; an initiator's at once. */
 static void test_window_opens_with_hello(void **state)
 {
     struct connection c = tcp_connection();
@@ -396,7 +396,7 @@ static void test_stamps(void **state)
     close_connection(&c);
 }
 
-/* AUTOBUF=off: what was asked for explicitly is done, but nothing is enlarged. */
+/* With AUTOBUF=off the measurement runs, but nothing is enlarged. */
 static void test_off(void **state)
 {
     struct connection c = tcp_connection();
@@ -501,7 +501,7 @@ static void reset_at(unsigned at)
     wire_close(&w);
 }
 
-/* A reset after any number of bytes of the lines, and at many a place within the trains. */
+/* A reset after each byte of the lines, and at many places within the trains. */
 static void test_reset_at(void **state)
 {
     struct wire w;

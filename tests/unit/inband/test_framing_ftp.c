@@ -4,7 +4,7 @@
 
 #include <errno.h>
 
-#include "inband/dress.h"
+#include "inband/framing.h"
 #include "inband/exchange.h"
 
 #define SEGMENT 1448U
@@ -61,7 +61,7 @@ static void test_parse_answers(void **state)
         struct ab_line line;
 
         memcpy(copy, row->text, len);
-        CHECK_EQUAL(row->text, ab_dress_ftp()->answer.parse(PREFIX, copy, len, &line), row->good);
+        CHECK_EQUAL(row->text, ab_framing_ftp()->answer.parse(PREFIX, copy, len, &line), row->good);
         free(copy);
         if (!row->good)
             continue;
@@ -71,7 +71,7 @@ static void test_parse_answers(void **state)
     }
 }
 
-/* What one end builds the other reads. */
+/* Each end parses what the other builds. */
 static void test_built_answers_parse(void **state)
 {
     static const enum ab_verb verbs[] = {AB_HELLO, AB_TRAIN, AB_GO, AB_SINK, AB_SET, AB_ERROR};
@@ -83,12 +83,12 @@ static void test_built_answers_parse(void **state)
         size_t len;
 
         built.values[AB_KEY_RATE] = verbs[i] == AB_SINK ? 5 : 0;
-        len = ab_dress_ftp()->answer.build(&built, PREFIX, "why", text, sizeof text);
+        len = ab_framing_ftp()->answer.build(&built, PREFIX, "why", text, sizeof text);
         assert_true(len > 2);
         assert_memory_equal(text + len - 2, "\r\n", 2);
-        assert_true(ab_dress_ftp()->answer.parse(PREFIX, text, len - 2, &parsed));
+        assert_true(ab_framing_ftp()->answer.parse(PREFIX, text, len - 2, &parsed));
         assert_int_equal(parsed.verb, verbs[i]);
-        assert_int_equal(ab_dress_ftp()->answer.build(&built, PREFIX, "why", text, len - 1), 0);
+        assert_int_equal(ab_framing_ftp()->answer.build(&built, PREFIX, "why", text, len - 1), 0);
         assert_int_equal(parsed.values[AB_KEY_RATE], built.values[AB_KEY_RATE]);
         if (verbs[i] == AB_HELLO || verbs[i] == AB_TRAIN || verbs[i] == AB_SET ||
             verbs[i] == AB_ERROR)
@@ -230,11 +230,11 @@ static struct autobuf_inband *greeting_client(void)
 {
     struct autobuf_inband *ib = client(0);
 
-    ab_inband_greet_only(ib);
+    ab_inband_hello_only(ib);
     return ib;
 }
 
-static void test_client_believes_only_the_right_words(void **state)
+static void test_client_accepts_only_the_right_replies(void **state)
 {
     static const char *const replies[] = {
         "500 'SITE AUTOBUF' not understood\r\n",
@@ -281,7 +281,7 @@ static struct autobuf_inband *client_in_a_train(void)
     return ib;
 }
 
-/* Whatever was told of its length, a reply ends with the line that begins with its code and a blank. */
+/* A reply ends with the line that begins with its code and a blank, whatever length was announced. */
 static void test_client_drains_a_reply(void **state)
 {
     static const struct {
@@ -311,7 +311,7 @@ static void test_client_drains_a_reply(void **state)
     }
 }
 
-/* Longer than was told: to its end as well, unless there is none. */
+/* A reply that is longer than announced is read to its end, up to a limit. */
 static void test_client_drains_a_long_reply(void **state)
 {
     struct autobuf_inband *ib = client_in_a_train();
@@ -333,7 +333,7 @@ static void test_client_drains_a_long_reply(void **state)
     autobuf_inband_close(ib);
 }
 
-static void test_client_greets_and_measures_later(void **state)
+static void test_client_measures_after_hello(void **state)
 {
     struct autobuf_path path = AUTOBUF_PATH_INIT;
     struct autobuf_inband *ib = greeting_client();
@@ -364,8 +364,8 @@ static void test_client_greets_and_measures_later(void **state)
     autobuf_inband_close(ib);
 }
 
-/* One train of 100 Mbit/s x 20 ms, 250 KB: it goes on, unless that is far from what is of interest. */
-static void test_client_stops_when_it_is_decided(void **state)
+/* After one train of 100 Mbit/s x 20 ms (250 KB) it goes on unless that is far outside the range. */
+static void test_client_stops_when_the_bdp_is_outside_the_range(void **state)
 {
     static const struct {
         const char *name;
@@ -391,7 +391,6 @@ static void test_client_stops_when_it_is_decided(void **state)
     }
 }
 
-/* Payload only when the server says that it waits for it. */
 static void test_client_waits_for_350(void **state)
 {
     struct autobuf_path path = AUTOBUF_PATH_INIT;
@@ -440,11 +439,11 @@ int main(void)
         cmocka_unit_test(test_server_before_hello),
         cmocka_unit_test(test_server_train),
         cmocka_unit_test(test_server_sink),
-        cmocka_unit_test(test_client_believes_only_the_right_words),
+        cmocka_unit_test(test_client_accepts_only_the_right_replies),
         cmocka_unit_test(test_client_drains_a_reply),
         cmocka_unit_test(test_client_drains_a_long_reply),
-        cmocka_unit_test(test_client_greets_and_measures_later),
-        cmocka_unit_test(test_client_stops_when_it_is_decided),
+        cmocka_unit_test(test_client_measures_after_hello),
+        cmocka_unit_test(test_client_stops_when_the_bdp_is_outside_the_range),
         cmocka_unit_test(test_client_waits_for_350),
         cmocka_unit_test(test_client_is_refused),
     };

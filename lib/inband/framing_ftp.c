@@ -4,16 +4,16 @@
 #include <strings.h>
 
 #include "../base/base.h"
-#include "dress.h"
+#include "framing.h"
 
 #define CODE_BYTES 3U
 #define TRAIN_WORDS "AUTOBUF TRAIN"
 #define HELLO_WORDS "AUTOBUF"
 
-enum { SETS = 200, TELLS = 211, WANTS_MORE = 350, FAILS_FROM = 400, CODES = 600 };
+enum { REPLY_OK = 200, REPLY_STATUS = 211, REPLY_PENDING = 350, REPLY_ERRORS = 400, REPLY_END = 600 };
 
-static size_t ftp_build_ask(const struct ab_line *line, const char *prefix, const char *text,
-                            char *buf, size_t cap)
+static size_t ftp_build_command(const struct ab_line *line, const char *prefix, const char *text,
+                                char *buf, size_t cap)
 {
     size_t len = strlen(prefix);
 
@@ -26,12 +26,12 @@ static size_t ftp_build_ask(const struct ab_line *line, const char *prefix, cons
     return len + 2;
 }
 
-static bool ftp_parse_ask(const char *prefix, const char *text, size_t len, struct ab_line *line)
+static bool ftp_parse_command(const char *prefix, const char *text, size_t len, struct ab_line *line)
 {
     if (len != strlen(prefix) || memcmp(text, prefix, len) != 0) {
         if (ab_line_parse(prefix, text, len, line))
             return true;
-        line->count = 0; /* a known command whose argument is not valid */
+        line->count = 0; /* a known command with a bad argument */
         return line->verb == AB_TRAIN || line->verb == AB_SINK || line->verb == AB_SET;
     }
     *line = (struct ab_line){.verb = AB_HELLO, .count = 1, .numbers = {1}};
@@ -39,26 +39,26 @@ static bool ftp_parse_ask(const char *prefix, const char *text, size_t len, stru
 }
 
 /* Builds what comes before the keys. Returns its length, below cap. */
-static size_t build_head(const struct ab_line *line, const char *text, char *buf, size_t cap)
+static size_t build_reply_head(const struct ab_line *line, const char *text, char *buf, size_t cap)
 {
     unsigned long long first = line->numbers[0];
     int len = 0;
 
     switch (line->verb) {
     case AB_HELLO:
-        len = snprintf(buf, cap, "%d " HELLO_WORDS " %llu", TELLS, first);
+        len = snprintf(buf, cap, "%d " HELLO_WORDS " %llu", REPLY_STATUS, first);
         break;
     case AB_TRAIN:
-        len = snprintf(buf, cap, "%d-" TRAIN_WORDS " %llu", TELLS, first);
+        len = snprintf(buf, cap, "%d-" TRAIN_WORDS " %llu", REPLY_STATUS, first);
         break;
     case AB_GO:
-        len = snprintf(buf, cap, "%d Send %llu bytes", WANTS_MORE, first);
+        len = snprintf(buf, cap, "%d Send %llu bytes", REPLY_PENDING, first);
         break;
     case AB_SINK:
-        len = snprintf(buf, cap, "%d", TELLS);
+        len = snprintf(buf, cap, "%d", REPLY_STATUS);
         break;
     case AB_SET:
-        len = snprintf(buf, cap, "%d AUTOBUF rcv=%llu snd=%llu", SETS, first,
+        len = snprintf(buf, cap, "%d AUTOBUF rcv=%llu snd=%llu", REPLY_OK, first,
                        (unsigned long long)line->numbers[1]);
         break;
     default:
@@ -68,11 +68,11 @@ static size_t build_head(const struct ab_line *line, const char *text, char *buf
     return ab_min_size((size_t)len, cap - 1);
 }
 
-static size_t ftp_build_answer(const struct ab_line *line, const char *prefix, const char *text,
-                               char *buf, size_t cap)
+static size_t ftp_build_reply(const struct ab_line *line, const char *prefix, const char *text,
+                              char *buf, size_t cap)
 {
     char built[AB_LINE_BYTES];
-    size_t len = build_head(line, text, built, sizeof built);
+    size_t len = build_reply_head(line, text, built, sizeof built);
 
     (void)prefix;
     len += ab_line_build_pairs(line, line->verb == AB_SINK, built + len, sizeof built - len);
@@ -88,20 +88,20 @@ static bool begins_with(const char *text, size_t len, const char *words)
     return len >= strlen(words) && memcmp(text, words, strlen(words)) == 0;
 }
 
-/* Parses what follows a code and its blank: the words of HELLO, SINK or SET. */
-static bool parse_told(unsigned code, const char *text, size_t len, struct ab_line *line)
+/* Parses the words of HELLO, SINK or SET after a code and its blank. */
+static bool parse_reply_words(unsigned code, const char *text, size_t len, struct ab_line *line)
 {
     size_t words = strlen(HELLO_WORDS);
 
-    if (code == TELLS && begins_with(text, len, HELLO_WORDS " ")) {
+    if (code == REPLY_STATUS && begins_with(text, len, HELLO_WORDS " ")) {
         line->verb = AB_HELLO;
         return ab_line_parse_words(text + words, len - words, line);
     }
-    if (code == TELLS && begins_with(text, len, "bytes=")) {
+    if (code == REPLY_STATUS && begins_with(text, len, "bytes=")) {
         line->verb = AB_SINK;
         return ab_line_parse_words(text - 1, len + 1, line);
     }
-    if (code == SETS && begins_with(text, len, HELLO_WORDS " rcv=")) {
+    if (code == REPLY_OK && begins_with(text, len, HELLO_WORDS " rcv=")) {
         bool good = ab_line_parse_words(text + words, len - words, line);
 
         line->verb = AB_SET;
@@ -125,10 +125,10 @@ static unsigned parse_code(const char *text, size_t len)
             return 0;
         code = 10 * code + (unsigned)(text[i] - '0');
     }
-    return code < CODES ? code : 0;
+    return code < REPLY_END ? code : 0;
 }
 
-static bool ftp_parse_answer(const char *prefix, const char *text, size_t len, struct ab_line *line)
+static bool ftp_parse_reply(const char *prefix, const char *text, size_t len, struct ab_line *line)
 {
     unsigned code = parse_code(text, len);
     size_t words = strlen(TRAIN_WORDS);
@@ -138,7 +138,7 @@ static bool ftp_parse_answer(const char *prefix, const char *text, size_t len, s
     if (code == 0)
         return true; /* a line within a reply of several lines */
     if (len > CODE_BYTES && text[3] == '-') {
-        if (code != TELLS || !begins_with(text + 4, len - 4, TRAIN_WORDS " "))
+        if (code != REPLY_STATUS || !begins_with(text + 4, len - 4, TRAIN_WORDS " "))
             return true;
         line->verb = AB_TRAIN;
         return ab_line_parse_words(text + 4 + words, len - 4 - words, line);
@@ -146,18 +146,18 @@ static bool ftp_parse_answer(const char *prefix, const char *text, size_t len, s
     line->verb = AB_ERROR;
     line->count = 1;
     line->numbers[0] = code;
-    if (code >= FAILS_FROM)
+    if (code >= REPLY_ERRORS)
         return true;
-    *line = (struct ab_line){.verb = code == WANTS_MORE ? AB_GO : AB_NO_VERB};
-    return code == WANTS_MORE || (len > CODE_BYTES + 1 && parse_told(code, text + 4, len - 4, line));
+    *line = (struct ab_line){.verb = code == REPLY_PENDING ? AB_GO : AB_NO_VERB};
+    return code == REPLY_PENDING || (len > CODE_BYTES + 1 && parse_reply_words(code, text + 4, len - 4, line));
 }
 
-const struct ab_dress *ab_dress_ftp(void)
+const struct ab_framing *ab_framing_ftp(void)
 {
-    static const struct ab_dress ftp = {
+    static const struct ab_framing ftp = {
         .prefix = "SITE AUTOBUF",
-        .ask = {ftp_build_ask, ftp_parse_ask},
-        .answer = {ftp_build_answer, ftp_parse_answer},
+        .ask = {ftp_build_command, ftp_parse_command},
+        .answer = {ftp_build_reply, ftp_parse_reply},
         .reply_end = "211 AUTOBUF\r\n",
         .no_hello = "SITE AUTOBUF comes first",
         .unknown = "not a command of SITE AUTOBUF",
