@@ -179,7 +179,7 @@ uint64_t autobuf_flow_deadline_ns(const struct autobuf_flow *flow)
 
 /* -------------------------------------------------------------------------------- measuring */
 
-static bool is_low_delay(const struct autobuf_flow *flow)
+static bool wants_low_delay(const struct autobuf_flow *flow)
 {
     return flow->decision.options.intent & AUTOBUF_INTENT_LOW_DELAY;
 }
@@ -191,7 +191,7 @@ static bool needs_path(const struct autobuf_flow *flow)
 
     if (!flow->worth || flow->decision.measured)
         return false;
-    return is_low_delay(flow) ||
+    return wants_low_delay(flow) ||
            (flow->live && ab_live_round_bytes(flow->live) >= ab_mul_div(low, NEAR_PERCENT, 100));
 }
 
@@ -270,7 +270,7 @@ static int look(struct autobuf_flow *flow, uint64_t now_ns)
         ab_decide_recall(d, flow->fd);
         error = plan_and_apply(flow, "the connection is there"); /* scale and RTT are known now */
     }
-    if (flow->live || is_low_delay(flow))
+    if (flow->live || wants_low_delay(flow))
         flow->worth = ab_decide_worth(d, &flow->measure);
     return error;
 }
@@ -300,7 +300,7 @@ static int step_live(struct autobuf_flow *flow, uint64_t now_ns)
     flow->changes++;
     if (sides & AUTOBUF_LOCK_RCV)
         plan->rcv_reason = AUTOBUF_REASON_SET;
-    if (sides & AUTOBUF_LOCK_SND || is_low_delay(flow)) /* otherwise a pace is only tried */
+    if (sides & AUTOBUF_LOCK_SND || wants_low_delay(flow)) /* otherwise a pace is only tried */
         plan->snd_reason = AUTOBUF_REASON_SET;
     return result;
 }
