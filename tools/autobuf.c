@@ -121,7 +121,7 @@ static void show(const struct arguments *a, struct probing *p, const struct find
         show_sysctls(stdout, f);
         return;
     }
-    host_read(p->peer_len ? (const struct sockaddr *)&p->peer : NULL, p->peer_len, &host);
+    host_read(p->peer_len ? (const struct sockaddr *)&p->peer : NULL, p->peer_len, &p->source, &host);
     count = obstacles_find(f, &host, obstacles);
     if (a->json) {
         show_json(stdout, f, &host, obstacles, count, transfers);
@@ -136,7 +136,7 @@ static void show(const struct arguments *a, struct probing *p, const struct find
         return;
     }
     show_host(stdout, &f->limits, &host);
-    show_outlook(stdout, f);
+    show_outlook(stdout, f, &host);
     show_obstacles(stdout, obstacles, count);
 }
 

@@ -51,11 +51,12 @@ static int64_t read_tcp_used(void)
 
 /* --------------------------------------------------------------------------- route, device */
 
-static void read_route(const struct sockaddr_storage *peer, struct host_facts *facts)
+static void read_route(const struct sockaddr_storage *peer, const struct source *source, struct host_facts *facts)
 {
+    uint32_t device = source->device[0] ? if_nametoindex(source->device) : 0;
     struct ab_route route;
 
-    if (ab_route_to(peer, 0, &route) < 0)
+    if (ab_route_to(peer, source->len ? &source->address : NULL, device, &route) < 0)
         return;
     if (route.device && !if_indextoname(route.device, facts->device))
         facts->device[0] = '\0';
@@ -238,7 +239,7 @@ static void read_kernel(struct host_facts *facts)
     read_setting("net.ipv4.tcp_rmem", "/proc/sys/net/ipv4/tcp_rmem", &facts->tcp_rmem);
 }
 
-void host_read(const struct sockaddr *peer, socklen_t peer_len, struct host_facts *facts)
+void host_read(const struct sockaddr *peer, socklen_t peer_len, const struct source *source, struct host_facts *facts)
 {
     struct sockaddr_storage address;
 
@@ -259,7 +260,7 @@ void host_read(const struct sockaddr *peer, socklen_t peer_len, struct host_fact
     if (!peer || ab_address_copy(peer, peer_len, &address) < 0)
         return;
     getnameinfo(peer, peer_len, facts->peer, sizeof facts->peer, NULL, 0, NI_NUMERICHOST);
-    read_route(&address, facts);
+    read_route(&address, source, facts);
     if (facts->device[0]) {
         read_queue(facts);
         read_offloads(facts);

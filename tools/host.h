@@ -7,6 +7,8 @@
 #include <stdint.h>
 #include <sys/socket.h>
 
+#include "source.h"
+
 #define UNKNOWN (-1)
 
 /* A file that sets a size that autotuning may reach. */
@@ -38,9 +40,9 @@ struct host_facts {
 };
 
 /*
- * Reads these facts and sends nothing. peer: an IPv4 or IPv6 address, or NULL. A fact that cannot be read stays
- * UNKNOWN or "".
+ * Reads these facts and sends nothing. peer: an IPv4 or IPv6 address, or NULL; its route is that of a socket which is
+ * bound to source. A fact that cannot be read stays UNKNOWN or "".
  */
-void host_read(const struct sockaddr *peer, socklen_t peer_len, struct host_facts *facts);
+void host_read(const struct sockaddr *peer, socklen_t peer_len, const struct source *source, struct host_facts *facts);
 
 #endif

@@ -189,20 +189,22 @@ static void show_who(FILE *out, const struct findings *f, const char *who, uint6
     fputc('\n', out);
 }
 
-void show_outlook(FILE *out, const struct findings *f)
+void show_outlook(FILE *out, const struct findings *f, const struct host_facts *h)
 {
     const struct autobuf_plan *u = &f->user, *r = &f->root;
-    bool gains = differ(u, u->snd_kernel_bytes, u->snd_window_bytes, u->rcv_kernel_bytes, u->rcv_window_bytes);
-    bool root_gains = differ(u, u->snd_window_bytes, r->snd_window_bytes, u->rcv_window_bytes, r->rcv_window_bytes);
+    uint64_t route = h->route_window_bytes > 0 ? (uint64_t)h->route_window_bytes : UINT64_MAX;
+    uint64_t kernel = smaller(route, u->rcv_kernel_bytes), user = smaller(route, u->rcv_window_bytes);
+    uint64_t root = smaller(route, r->rcv_window_bytes);
+    bool gains = differ(u, u->snd_kernel_bytes, u->snd_window_bytes, kernel, user);
+    bool root_gains = differ(u, u->snd_window_bytes, r->snd_window_bytes, user, root);
     char text[1024];
 
     fprintf(out, "%-24s%26s%26s\n", "one connection, at most:", "sends", "receives");
-    show_who(out, f, gains || root_gains ? "programs as they are" : "any program", f->user.snd_kernel_bytes,
-             f->user.rcv_kernel_bytes);
+    show_who(out, f, gains || root_gains ? "programs as they are" : "any program", u->snd_kernel_bytes, kernel);
     if (gains)
-        show_who(out, f, "with libautobuf", f->user.snd_window_bytes, f->user.rcv_window_bytes);
+        show_who(out, f, "with libautobuf", u->snd_window_bytes, user);
     if (root_gains)
-        show_who(out, f, "the same, as root", f->root.snd_window_bytes, f->root.rcv_window_bytes);
+        show_who(out, f, "the same, as root", r->snd_window_bytes, root);
     if (u->snd_kernel_bytes < u->snd_wanted_bytes)
         fputs("   (Sent by programs that poll(); one whose write() blocks has an eighth more.)\n", out);
     autobuf_plan_explain(&f->plan, text, sizeof text);

@@ -30,7 +30,7 @@ void show_plan(FILE *out, const struct findings *f);
 void show_host(FILE *out, const struct autobuf_limits *limits, const struct host_facts *host);
 
 /* Prints what one connection can do: programs as they are, and programs with libautobuf. */
-void show_outlook(FILE *out, const struct findings *f);
+void show_outlook(FILE *out, const struct findings *f, const struct host_facts *host);
 
 /* Prints the bottlenecks with the line that changes each. */
 void show_obstacles(FILE *out, const struct obstacle *obstacles, size_t count);

@@ -61,7 +61,8 @@ static void find_here(const struct ab_decision *d, int fd, struct here *here)
     memset(here, 0, sizeof *here);
     find_device(d, fd, here->device);
     here->local_len = find_local(fd, &here->local);
-    if ((here->local_len && here->device[0]) || ab_route_to(&d->peer, device_index(here->device), &route) < 0)
+    if ((here->local_len && here->device[0]) ||
+        ab_route_to(&d->peer, here->local_len ? &here->local : NULL, device_index(here->device), &route) < 0)
         return;
     if (!here->local_len && route.source_bytes)
         here->local_len = ab_address_make(route.source, route.source_bytes, &here->local);
@@ -131,7 +132,7 @@ static bool is_from_elsewhere(const struct ab_decision *d, int fd)
     struct sockaddr_storage local, usual;
     struct ab_route route;
 
-    if (!find_local(fd, &local) || ab_route_to(&d->peer, device_index(d->device), &route) < 0 || !route.source_bytes)
+    if (!find_local(fd, &local) || ab_route_to(&d->peer, NULL, device_index(d->device), &route) < 0 || !route.source_bytes)
         return false;
     (void)ab_address_make(route.source, route.source_bytes, &usual);
     return !ab_address_same(&local, &usual);

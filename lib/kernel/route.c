@@ -3,6 +3,7 @@
 
 #include <errno.h>
 #include <netinet/in.h>
+#include <stddef.h>
 #include <string.h>
 
 #include <linux/netlink.h>
@@ -38,31 +39,48 @@ void ab_route_note(void *user, const uint8_t *body, size_t len)
         route->source_bytes = 0;
 }
 
-int ab_route_to(const struct sockaddr_storage *peer, uint32_t device, struct ab_route *route)
+struct question {
+    struct nlmsghdr header;
+    struct rtmsg body;
+    uint8_t attributes[64]; /* for two addresses and an index */
+};
+
+static void add(struct question *ask, unsigned short type, const void *value, size_t bytes)
 {
-    struct {
-        struct nlmsghdr header;
-        struct rtmsg body;
-        struct rtattr of_device;
-        uint32_t device;
-        struct rtattr of_address;
-        uint8_t address[16];
-    } ask = {.header = {.nlmsg_type = RTM_GETROUTE, .nlmsg_flags = NLM_F_REQUEST},
-             .body = {.rtm_family = (unsigned char)peer->ss_family},
-             .of_device = {.rta_len = sizeof ask.of_device + sizeof ask.device, .rta_type = RTA_OIF},
-             .device = device, /* 0 is as without it */
-             .of_address = {.rta_type = RTA_DST}};
-    size_t bytes = peer->ss_family == AF_INET ? 4 : 16;
+    struct rtattr head = {.rta_len = (unsigned short)(sizeof head + bytes), .rta_type = type};
+    uint8_t *at = (uint8_t *)ask + ask->header.nlmsg_len;
+
+    memcpy(at, &head, sizeof head);
+    memcpy(at + sizeof head, value, bytes);
+    ask->header.nlmsg_len += (uint32_t)(sizeof head + bytes); /* addresses and indices are aligned by themselves */
+}
+
+/* Returns its length in bytes. */
+static size_t add_address(struct question *ask, unsigned short type, const struct sockaddr_storage *address)
+{
+    size_t bytes = address->ss_family == AF_INET ? 4 : 16;
+
+    add(ask, type,
+        address->ss_family == AF_INET ? (const void *)&((const struct sockaddr_in *)address)->sin_addr
+                                      : (const void *)&((const struct sockaddr_in6 *)address)->sin6_addr,
+        bytes);
+    return bytes;
+}
+
+int ab_route_to(const struct sockaddr_storage *peer, const struct sockaddr_storage *source, uint32_t device,
+                struct ab_route *route)
+{
+    struct question ask = {.header = {.nlmsg_len = offsetof(struct question, attributes), .nlmsg_type = RTM_GETROUTE,
+                                      .nlmsg_flags = NLM_F_REQUEST},
+                           .body = {.rtm_family = (unsigned char)peer->ss_family}};
     int result;
 
     *route = (struct ab_route){.family = AF_UNSPEC};
-    if (peer->ss_family == AF_INET)
-        memcpy(ask.address, &((const struct sockaddr_in *)peer)->sin_addr, bytes);
-    else
-        memcpy(ask.address, &((const struct sockaddr_in6 *)peer)->sin6_addr, bytes);
-    ask.body.rtm_dst_len = (unsigned char)(8 * bytes);
-    ask.of_address.rta_len = (unsigned short)(sizeof ask.of_address + bytes);
-    ask.header.nlmsg_len = (uint32_t)(sizeof ask - sizeof ask.address + bytes);
+    ask.body.rtm_dst_len = (unsigned char)(8 * add_address(&ask, RTA_DST, peer));
+    if (source && source->ss_family == peer->ss_family)
+        ask.body.rtm_src_len = (unsigned char)(8 * add_address(&ask, RTA_SRC, source));
+    if (device)
+        add(&ask, RTA_OIF, &device, sizeof device);
     /* One answer, which no end of a list follows. */
     result = ab_netlink_ask(NETLINK_ROUTE, &ask, ask.header.nlmsg_len, 1, RTM_NEWROUTE, ab_route_note, route);
     if (route->family != AF_UNSPEC)

@@ -20,9 +20,10 @@ struct ab_route {
 void ab_route_note(void *user, const uint8_t *body, size_t len);
 
 /*
- * Asks the kernel. Nothing is sent. device: the index of the interface that it has to be; 0: any. Returns 0; -ENETUNREACH:
- * there is no route; or an error of ab_netlink_ask().
+ * Asks the kernel. Nothing is sent. source: the address that a socket is bound to, or NULL; device: the index of the
+ * interface that it has to be, 0: any. Returns 0; -ENETUNREACH: there is no route; or an error of ab_netlink_ask().
  */
-int ab_route_to(const struct sockaddr_storage *peer, uint32_t device, struct ab_route *route);
+int ab_route_to(const struct sockaddr_storage *peer, const struct sockaddr_storage *source, uint32_t device,
+                struct ab_route *route);
 
 #endif

@@ -781,6 +781,18 @@ class Words(ToolTest):
         path.run("a", ["ip", "tcp_metrics", "flush", addr])
         self.assertNotIn("tcp_metrics", self.plain(self.run_tool(path, "explain", addr)))
 
+    def test_explain_asks_for_the_route_that_is_taken(self) -> None:
+        """-I leaves by a device whose route has a window, though another route is preferred."""
+        path = self.path(both="rate=100M,delay=20ms")
+        addr = path.addr["b"]
+        for words in (("dev", "path0", "window", "50000", "metric", "100"), ("dev", "lo", "metric", "10")):
+            done = path.run("a", ["ip", "route", "add", f"{addr}/32", *words])
+            self.assertEqual(done.returncode, 0, done.stderr)
+        text = self.plain(self.run_tool(path, "explain", "-I", "path0", addr))
+        self.assertIn("limits the receive window", text.replace("\n       ", " "))
+        receives = re.search(r"(?m)^  (?:any program|programs as they are) .* ([\d.]+) Mbit/s$", text)
+        self.assertLess(float(receives[1]), 11)  # 50,000 bytes in 40 ms
+
     def test_explain_counts_what_the_queue_drops(self) -> None:
         path = self.path(both="rate=100M,delay=20ms")
         addr = path.addr["b"]

@@ -25,7 +25,7 @@ static void the_way_to_this_host_is_the_loopback_interface(void **state)
     static const uint8_t v4[4] = {127, 0, 0, 1}, v6[16] = {[15] = 1};
     struct sockaddr_storage four = host(v4, 4), six = host(v6, 16);
     struct ab_route route;
-    int result = ab_route_to(&four, 0, &route);
+    int result = ab_route_to(&four, NULL, 0, &route);
 
     (void)state;
     if (result == -ENETUNREACH)
@@ -35,7 +35,7 @@ static void the_way_to_this_host_is_the_loopback_interface(void **state)
     assert_int_equal(route.device, if_nametoindex("lo"));
     assert_int_equal(route.source_bytes, 4);
     assert_memory_equal(route.source, v4, 4);
-    if (ab_route_to(&six, 0, &route) == 0) {
+    if (ab_route_to(&six, NULL, 0, &route) == 0) {
         assert_int_equal(route.family, AF_INET6);
         assert_int_equal(route.device, if_nametoindex("lo"));
     }
@@ -48,15 +48,15 @@ static void the_way_is_by_the_interface_that_is_asked_for(void **state)
     struct sockaddr_storage four = host(v4, 4), link = host(link_local, 16);
     uint32_t loopback = if_nametoindex("lo");
     struct ab_route route;
-    int result = ab_route_to(&four, loopback, &route);
+    int result = ab_route_to(&four, NULL, loopback, &route);
 
     (void)state;
     if (result == -ENETUNREACH)
         SKIP("the loopback interface is down");
     assert_int_equal(result, 0);
     assert_int_equal(route.device, loopback);
-    assert_int_equal(ab_route_to(&four, INT32_MAX, &route), -ENODEV);
-    if (ab_route_to(&link, loopback, &route) == 0)
+    assert_int_equal(ab_route_to(&four, NULL, INT32_MAX, &route), -ENODEV);
+    if (ab_route_to(&link, NULL, loopback, &route) == 0)
         assert_int_equal(route.device, loopback);
 }
 
