@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The exchange in band: what both ends share. Pure; socket.c runs it over a socket.
+ * The exchange in band: what both ends share. Bytes and times in and out; socket.c runs it over a socket.
  *
  *   facts.c      segment size, RTT and pacing of the connection
  *   arrivals.c   the trains that arrive, and their rate
