@@ -3,6 +3,8 @@
 
 #include <inttypes.h>
 #include <string.h>
+#include <sys/ioctl.h>
+#include <unistd.h>
 
 #define COLUMNS 79
 
@@ -47,6 +49,28 @@ void json_bool(FILE *out, const char *key, bool value)
     fputs(value ? "true," : "false,", out);
 }
 
+void json_state(FILE *out, const struct autobuf_live_state *s)
+{
+    json_string(out, "limited", autobuf_limiter_name(s->limiter));
+    json_number(out, "rtt_ns", s->rtt_ns, s->rtt_ns == AUTOBUF_NS_UNSET);
+    json_number(out, "rtt_min_ns", s->rtt_min_ns, s->rtt_min_ns == AUTOBUF_NS_UNSET);
+    json_number(out, "sent_bytes", s->sent_bytes, false);
+    json_number(out, "received_bytes", s->received_bytes, false);
+    json_number(out, "sent_bit_per_s", s->sent_bit_per_s, false);
+    json_number(out, "received_bit_per_s", s->received_bit_per_s, false);
+    json_number(out, "in_flight_bytes", s->in_flight_bytes, false);
+    json_number(out, "cwnd_bytes", s->cwnd_bytes, false);
+    json_number(out, "peer_window_bytes", s->peer_window_bytes, !s->peer_window_bytes);
+    json_number(out, "notsent_bytes", s->notsent_bytes, false);
+    json_number(out, "snd_buf_bytes", s->snd_buf_bytes, false);
+    json_number(out, "rcv_buf_bytes", s->rcv_buf_bytes, false);
+    json_number(out, "pacing_bit_per_s", s->pacing_bit_per_s, !s->pacing_bit_per_s);
+    json_number(out, "mtu_bytes", s->packet_bytes, !s->packet_bytes);
+    json_number(out, "loss_permille", s->resent_permille, false);
+    json_number(out, "retransmits", s->retransmits, false);
+    json_number(out, "changes", s->changes, false);
+}
+
 void scaled(char *text, size_t cap, double value)
 {
     static const char *const prefixes[] = {"", "k", "M", "G", "T"};
@@ -65,6 +89,37 @@ void print_quantity(FILE *out, uint64_t value, const char *unit)
 
     scaled(text, sizeof text, (double)value);
     fprintf(out, "%s%s", text, unit);
+}
+
+struct screen screen_begin(FILE *out, unsigned rows, unsigned columns)
+{
+    if (columns)
+        fputs("\033[H", out); /* to its first character */
+    return (struct screen){out, rows, columns, 0};
+}
+
+void screen_line(struct screen *s, const char *line)
+{
+    if (!s->columns)
+        fprintf(s->out, "%s\n", line);
+    else if (s->row + 1 < s->rows)
+        fprintf(s->out, "%.*s\033[K\n", (int)s->columns, line); /* clears the rest of the line */
+    s->row++;
+}
+
+void screen_end(const struct screen *s)
+{
+    if (s->columns)
+        fputs("\033[J", s->out); /* clears what is below */
+}
+
+void screen_size(unsigned *rows, unsigned *columns)
+{
+    struct winsize size = {0};
+    bool known = ioctl(STDOUT_FILENO, TIOCGWINSZ, &size) == 0 && size.ws_row && size.ws_col;
+
+    *rows = known ? size.ws_row : 24;
+    *columns = known ? size.ws_col : 80;
 }
 
 void print_folded(FILE *out, const char *text, int indent)

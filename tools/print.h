@@ -7,6 +7,8 @@
 #include <stdint.h>
 #include <stdio.h>
 
+#include <autobuf/autobuf.h>
+
 /* An integer, or null if `absent` is set; a comma follows. */
 void json_number(FILE *out, const char *key, uint64_t value, bool absent);
 
@@ -18,10 +20,27 @@ void json_text(FILE *out, const char *value);
 
 void json_bool(FILE *out, const char *key, bool value);
 
+/* The state of an open connection: members of an object. */
+void json_state(FILE *out, const struct autobuf_live_state *state);
+
 /* With a decimal prefix: "4.8 M". */
 void scaled(char *text, size_t cap, double value);
 
 void print_quantity(FILE *out, uint64_t value, const char *unit);
+
+/* What a terminal shows, drawn over what was there; no terminal has rows and columns of 0: nothing is cut off. */
+struct screen {
+    FILE *out;
+    unsigned rows, columns;
+    unsigned row;
+};
+
+struct screen screen_begin(FILE *out, unsigned rows, unsigned columns);
+void screen_line(struct screen *screen, const char *line);
+void screen_end(const struct screen *screen);
+
+/* Of standard output; 24 x 80 of a terminal that does not tell. */
+void screen_size(unsigned *rows, unsigned *columns);
 
 /* Prints lines, folded between words at 79 columns; what is folded begins after so many spaces. */
 void print_folded(FILE *out, const char *text, int indent);

@@ -9,9 +9,6 @@
 
 #define BLOCK_ROWS 7
 #define LINE_BYTES 256
-#define HOME "\033[H"
-#define CLEAR_LINE "\033[K"
-#define CLEAR_BELOW "\033[J"
 
 static void json_begin(FILE *out, const struct connection *c)
 {
@@ -22,29 +19,15 @@ static void json_begin(FILE *out, const struct connection *c)
 
 void show_connection_json(FILE *out, const struct connection *c)
 {
-    const struct autobuf_live_state *s = &c->state;
+    struct autobuf_live_state state = c->state;
 
+    state.sent_bit_per_s = c->sent_bit_per_s; /* since the report before */
+    state.received_bit_per_s = c->received_bit_per_s;
     json_begin(out, c);
     json_string(out, "local", c->local);
     json_string(out, "peer", c->peer);
-    json_string(out, "limited", autobuf_limiter_name(s->limiter));
-    json_number(out, "rtt_ns", s->rtt_ns, s->rtt_ns == AUTOBUF_NS_UNSET);
-    json_number(out, "rtt_min_ns", s->rtt_min_ns, s->rtt_min_ns == AUTOBUF_NS_UNSET);
-    json_number(out, "sent_bytes", s->sent_bytes, false);
-    json_number(out, "received_bytes", s->received_bytes, false);
-    json_number(out, "sent_bit_per_s", c->sent_bit_per_s, false);
-    json_number(out, "received_bit_per_s", c->received_bit_per_s, false);
-    json_number(out, "in_flight_bytes", s->in_flight_bytes, false);
-    json_number(out, "cwnd_bytes", s->cwnd_bytes, false);
-    json_number(out, "peer_window_bytes", s->peer_window_bytes, !s->peer_window_bytes);
-    json_number(out, "notsent_bytes", s->notsent_bytes, false);
-    json_number(out, "snd_buf_bytes", s->snd_buf_bytes, false);
-    json_number(out, "rcv_buf_bytes", s->rcv_buf_bytes, false);
-    json_number(out, "pacing_bit_per_s", s->pacing_bit_per_s, !s->pacing_bit_per_s);
-    json_number(out, "mtu_bytes", s->packet_bytes, !s->packet_bytes);
-    json_number(out, "loss_permille", s->resent_permille, false);
-    json_number(out, "retransmits", s->retransmits, false);
-    fprintf(out, "\"changes\":%u}\n", s->changes);
+    json_state(out, &state);
+    fputs("}\n", out);
 }
 
 void show_start_json(FILE *out, const struct watch *w)
@@ -100,21 +83,6 @@ static const char *limiter_words(const struct connection *c)
     }
 }
 
-/* Lines are printed into memory, to be cut at the terminal's width. */
-struct screen {
-    FILE *out;
-    unsigned rows, columns;
-    unsigned row;
-};
-
-static void put_line(struct screen *s, const char *line)
-{
-    if (s->row + 1 >= s->rows)
-        return;
-    fprintf(s->out, "%.*s" CLEAR_LINE "\n", (int)s->columns, line);
-    s->row++;
-}
-
 static void quantity_words(char *text, size_t cap, const char *what, uint64_t value, const char *unit)
 {
     char number[32];
@@ -142,11 +110,11 @@ static void show_flow(struct screen *s, const struct connection *c)
     quantity_words(line, sizeof line, "", state->sent_bytes, "B; received ");
     quantity_words(line, sizeof line, "", c->received_bit_per_s, "bit/s, ");
     quantity_words(line, sizeof line, "", state->received_bytes, "B");
-    put_line(s, line);
+    screen_line(s, line);
     snprintf(line, sizeof line, "  round trip   %s (least %s), %u packets sent again",
              ms_words(now, sizeof now, state->rtt_ns), ms_words(least, sizeof least, state->rtt_min_ns),
              state->retransmits);
-    put_line(s, line);
+    screen_line(s, line);
 }
 
 static void show_windows(struct screen *s, const struct connection *c)
@@ -158,25 +126,25 @@ static void show_windows(struct screen *s, const struct connection *c)
     quantity_words(line, sizeof line, "; congestion window ", state->cwnd_bytes, "B");
     if (state->peer_window_bytes)
         quantity_words(line, sizeof line, ", peer's ", state->peer_window_bytes, "B");
-    put_line(s, line);
+    screen_line(s, line);
     line[0] = 0;
     quantity_words(line, sizeof line, "  buffers      send ", state->snd_buf_bytes, "B");
     quantity_words(line, sizeof line, " (not sent yet ", state->notsent_bytes, "B), ");
     quantity_words(line, sizeof line, "receive ", state->rcv_buf_bytes, "B");
     if (state->pacing_bit_per_s)
         quantity_words(line, sizeof line, ", paced at ", state->pacing_bit_per_s, "bit/s");
-    put_line(s, line);
+    screen_line(s, line);
 }
 
 static void show_connection(struct screen *s, const struct connection *c)
 {
     char line[LINE_BYTES];
 
-    put_line(s, "");
+    screen_line(s, "");
     snprintf(line, sizeof line, "fd %d  %s -> %s", c->fd, c->local, c->peer);
-    put_line(s, line);
+    screen_line(s, line);
     snprintf(line, sizeof line, "  limited by   %s", limiter_words(c));
-    put_line(s, line);
+    screen_line(s, line);
     show_flow(s, c);
     show_windows(s, c);
 }
@@ -192,18 +160,17 @@ static unsigned changes_so_far(const struct watch *w)
 
 void show_screen(FILE *out, const struct watch *w, unsigned rows, unsigned columns)
 {
-    struct screen s = {out, rows, columns, 0};
+    struct screen s = screen_begin(out, rows, columns);
     unsigned below = changes_so_far(w);
     char line[LINE_BYTES];
     size_t shown = 0;
 
-    fputs(HOME, out);
     snprintf(line, sizeof line, "%s (%d): %zu TCP connection%s%s", w->process.name,
              (int)w->process.pid, w->count, w->count == 1 ? "" : "s",
              !w->want.tune                                  ? ""
              : w->want.intent == AUTOBUF_INTENT_LOW_DELAY ? ", tuned for low delay"
                                                             : ", tuned for throughput");
-    put_line(&s, line);
+    screen_line(&s, line);
     for (size_t i = 0; i < CONNECTIONS_MOST && s.row + BLOCK_ROWS + below + 2 < rows; i++) {
         if (!w->connections[i].live)
             continue;
@@ -212,11 +179,11 @@ void show_screen(FILE *out, const struct watch *w, unsigned rows, unsigned colum
     }
     if (shown < w->count || w->left_out) {
         snprintf(line, sizeof line, "%zu more", w->count - shown + w->left_out);
-        put_line(&s, line);
+        screen_line(&s, line);
     }
     if (below)
-        put_line(&s, "");
+        screen_line(&s, "");
     for (size_t i = CHANGES_SHOWN - below; i < CHANGES_SHOWN; i++)
-        put_line(&s, w->changes[i]);
-    fputs(CLEAR_BELOW, out);
+        screen_line(&s, w->changes[i]);
+    screen_end(&s);
 }

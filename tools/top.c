@@ -7,7 +7,6 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/auxv.h>
-#include <sys/ioctl.h>
 #include <sys/socket.h>
 #include <sys/time.h>
 #include <sys/un.h>
@@ -15,13 +14,12 @@
 
 #include "../lib/base/base.h"
 #include "../lib/base/wait.h"
+#include "print.h"
 #include "privilege.h"
 #include "top_table.h"
 
 #define ANSWER_NS (5 * AB_NS_PER_S)
 #define ANSWER_BYTES 16000000U
-#define ROWS 24U /* of a terminal that does not tell */
-#define COLUMNS 80U
 
 enum { DONE = 0, NOTHING = 1, NOT_PERMITTED = 3 };
 
@@ -80,11 +78,11 @@ static int read_answer(int fd, uint64_t until_ns, char **text, size_t *length)
     return 0;
 }
 
-/* Asks for a page. 0 and *text, to be freed also after a failure, and where its body is; -errno. */
-static int ask(const char *file, const char *page, char **text, char **body)
+/* 0 and *text, to be freed also after a failure, and where its body is; -errno. */
+static int ask(const char *file, char **text, char **body)
 {
-    char request[64];
-    size_t length = (size_t)snprintf(request, sizeof request, "GET %s HTTP/1.0\r\n\r\n", page), all = 0;
+    static const char request[] = "GET /flows HTTP/1.0\r\n\r\n";
+    size_t length = strlen(request), all = 0;
     uint64_t until_ns = autobuf_now_ns() + ANSWER_NS;
     int fd = open_socket(file), error, number;
 
@@ -119,7 +117,6 @@ static int show_json(char *body)
 
     if (body[0] != '{' || body[length - 1] != '\n' || strchr(body, '\n') != body + length - 1)
         return -EPROTO;
-    top_clean(body, length, false);
     fputs(body, stdout);
     return 0;
 }
@@ -127,26 +124,26 @@ static int show_json(char *body)
 static int show_table(char *body)
 {
     static struct top_table table;
-    struct winsize size = {0};
-    int error;
+    unsigned rows = 0, columns = 0;
+    int error = top_parse(body, &table);
 
-    top_clean(body, strlen(body), true);
-    error = top_parse(body, &table);
     if (error < 0)
         return error;
-    if (isatty(STDOUT_FILENO) && (ioctl(STDOUT_FILENO, TIOCGWINSZ, &size) < 0 || !size.ws_row || !size.ws_col))
-        size = (struct winsize){.ws_row = ROWS, .ws_col = COLUMNS};
-    top_print(stdout, &table, size.ws_row, size.ws_col);
+    if (isatty(STDOUT_FILENO))
+        screen_size(&rows, &columns);
+    top_print(stdout, &table, rows, columns);
     return 0;
 }
 
 static int look(const struct top_request *want)
 {
     char *text, *body;
-    int error = ask(want->socket, want->json ? "/flows" : "/table", &text, &body);
+    int error = ask(want->socket, &text, &body);
 
-    if (error == 0)
+    if (error == 0) {
+        top_clean(body);
         error = want->json ? show_json(body) : show_table(body);
+    }
     free(text);
     return error;
 }

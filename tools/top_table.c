@@ -6,22 +6,18 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "../lib/base/base.h"
 #include "print.h"
 
-#define FIELDS_OF_HEAD 8U
-#define FIELDS_OF_ROW 18U
 #define LINE_BYTES 1024U
-#define HOME "\033[H"
-#define CLEAR_LINE "\033[K"
-#define CLEAR_BELOW "\033[J"
 
 /* --------------------------------------------------------------------------------- reading */
 
-void top_clean(char *text, size_t length, bool keep_tabs)
+void top_clean(char *text)
 {
-    for (size_t i = 0; i < length; i++)
-        if ((text[i] < ' ' || text[i] > '~') && text[i] != '\n' && !(keep_tabs && text[i] == '\t'))
-            text[i] = '?';
+    for (; *text; text++)
+        if ((*text < ' ' || *text > '~') && *text != '\n')
+            *text = '?';
 }
 
 int top_body(char *answer, char **body)
@@ -34,50 +30,139 @@ int top_body(char *answer, char **body)
     return atoi(answer + 9);
 }
 
-/* Cuts a line at its tabs. Returns how many fields there are; of more than the table has, the rest is not looked at. */
-static size_t cut(char *line, const char **fields, size_t cap)
-{
-    size_t count = 0;
+/* A member of an object that is looked for, and where its value goes; what is null stays as it was. */
+struct member {
+    const char *name;
+    enum { TEXT, NUMBER, FLAG, ROWS } kind;
+    size_t offset;
+};
 
-    for (char *field; count < cap && (field = strsep(&line, "\t")) != NULL;)
-        fields[count++] = field;
-    return count;
+#define IN_TABLE(kind, name) {#name, kind, offsetof(struct top_table, name)}
+#define IN_ROW(kind, name) {#name, kind, offsetof(struct top_row, name)}
+
+static const struct member of_table[] = {
+    IN_TABLE(TEXT, version),   IN_TABLE(NUMBER, tended), IN_TABLE(NUMBER, left_out), IN_TABLE(NUMBER, sockets),
+    IN_TABLE(NUMBER, sweeps), {"flows", ROWS, 0},       {0},
+};
+static const struct member of_row[] = {
+    IN_ROW(NUMBER, pid), IN_ROW(NUMBER, fd), IN_ROW(TEXT, program), IN_ROW(TEXT, peer), IN_ROW(TEXT, rule), IN_ROW(TEXT, limited),
+    IN_ROW(TEXT, action), IN_ROW(NUMBER, rtt_ns), IN_ROW(NUMBER, sent_bit_per_s), IN_ROW(NUMBER, received_bit_per_s),
+    IN_ROW(NUMBER, snd_buf_bytes), IN_ROW(NUMBER, rcv_buf_bytes), IN_ROW(NUMBER, action_age_ns), IN_ROW(FLAG, dry_run), {0},
+};
+
+static bool take(char **at, const char *word)
+{
+    if (strncmp(*at, word, strlen(word)) != 0)
+        return false;
+    *at += strlen(word);
+    return true;
 }
 
-/* false: it is none. */
-static bool to_number(const char *text, uint64_t *value)
+/* NULL: it is none. It loses its quotes and escapes where it stands. */
+static char *take_text(char **at)
 {
-    char *end;
+    char *from = *at, *to = *at, *text = *at;
 
-    if (text[0] < '0' || text[0] > '9')
-        return false;
-    *value = strtoull(text, &end, 10);
-    return !*end;
+    if (*from++ != '"')
+        return NULL;
+    for (; *from != '"'; from++) {
+        if (*from == '\\')
+            from++;
+        if (!*from || *from == '\n')
+            return NULL;
+        *to++ = *from;
+    }
+    *to = '\0';
+    *at = from + 1;
+    return text;
 }
 
-static bool parse_head(char *line, struct top_head *head)
+static bool take_number(char **at, uint64_t *value)
 {
-    const char *f[FIELDS_OF_HEAD];
-
-    if (cut(line, f, FIELDS_OF_HEAD) < FIELDS_OF_HEAD || strcmp(f[0], "autobufd") != 0 || strcmp(f[1], "1") != 0)
+    if (**at < '0' || **at > '9')
         return false;
-    head->version = f[2];
-    return to_number(f[3], &head->generation) && to_number(f[4], &head->tended) && to_number(f[5], &head->left_out) &&
-           to_number(f[6], &head->sockets) && to_number(f[7], &head->sweeps);
+    *value = strtoull(*at, at, 10);
+    return true;
 }
 
-static bool parse_row(char *line, struct top_row *row)
+/* A value that nobody looks for: up to what ends it. */
+static bool pass(char **at)
 {
-    const char *f[FIELDS_OF_ROW];
+    size_t depth = 0;
 
-    if (cut(line, f, FIELDS_OF_ROW) < FIELDS_OF_ROW)
+    while (**at && (depth || !strchr(",]}", **at))) {
+        if (**at == '"') {
+            if (!take_text(at))
+                return false;
+            continue;
+        }
+        depth += **at == '[' || **at == '{';
+        depth -= **at == ']' || **at == '}';
+        ++*at;
+    }
+    return **at;
+}
+
+static bool take_rows(char **at, struct top_table *table);
+
+static bool take_value(char **at, const struct member *m, void *into)
+{
+    char *place = (char *)into + m->offset, *text;
+
+    if (!m->name)
+        return pass(at);
+    if (take(at, "null"))
+        return true;
+    switch (m->kind) {
+    case TEXT:
+        text = take_text(at);
+        memcpy(place, &text, sizeof text);
+        return text;
+    case NUMBER:
+        return take_number(at, (uint64_t *)(void *)place);
+    case FLAG:
+        return (*(bool *)place = take(at, "true")) || take(at, "false");
+    default:
+        return take_rows(at, into);
+    }
+}
+
+static bool take_object(char **at, const struct member *members, void *into)
+{
+    if (!take(at, "{"))
         return false;
-    *row = (struct top_row){.program = f[2], .unit = f[3], .local = f[4], .peer = f[5], .mode = f[6], .rule = f[7],
-                            .limited = f[8], .rtt_ns = UINT64_MAX, .action = f[16], .dry_run = strcmp(f[17], "dry") == 0};
-    return to_number(f[0], &row->pid) && to_number(f[1], &row->fd) &&
-           (strcmp(f[9], "-") == 0 || to_number(f[9], &row->rtt_ns)) && to_number(f[10], &row->sent_bit_per_s) &&
-           to_number(f[11], &row->received_bit_per_s) && to_number(f[12], &row->snd_buf_bytes) &&
-           to_number(f[13], &row->rcv_buf_bytes) && to_number(f[14], &row->changes) && to_number(f[15], &row->action_age_ms);
+    do {
+        const struct member *m = members;
+        const char *name = take_text(at);
+
+        if (!name || !take(at, ":"))
+            return false;
+        while (m->name && strcmp(m->name, name) != 0)
+            m++;
+        if (!take_value(at, m, into))
+            return false;
+    } while (take(at, ","));
+    return take(at, "}");
+}
+
+static bool take_rows(char **at, struct top_table *table)
+{
+    table->count = 0;
+    if (!take(at, "["))
+        return false;
+    if (take(at, "]"))
+        return true;
+    do {
+        struct top_row *row = &table->rows[table->count];
+
+        if (table->count == TOP_ROWS_MOST)
+            return false;
+        *row = (struct top_row){.program = "-", .peer = "-", .rule = "-", .limited = "-", .rtt_ns = UINT64_MAX};
+        if (!take_object(at, of_row, row))
+            return false;
+        table->count++;
+    } while (take(at, ","));
+    return take(at, "]");
 }
 
 /* The larger of both directions; equal ones in an order that stays. */
@@ -96,36 +181,15 @@ static int by_rate(const void *a, const void *b)
 
 int top_parse(char *text, struct top_table *table)
 {
-    char *line = strsep(&text, "\n");
-
-    table->count = 0;
-    if (!text || !parse_head(line, &table->head))
-        return -EPROTO;
-    while ((line = strsep(&text, "\n")) != NULL && (text || *line)) {
-        if (!text || table->count == TOP_ROWS_MOST || !parse_row(line, &table->rows[table->count]))
-            return -EPROTO; /* also where the answer was cut off in a line */
-        table->count++;
-    }
+    table->version = NULL;
+    table->tended = table->left_out = table->sockets = table->sweeps = table->count = 0;
+    if (!take_object(&text, of_table, table) || !table->version || strcmp(text, "\n") != 0)
+        return -EPROTO; /* also where the answer was cut off */
     qsort(table->rows, table->count, sizeof *table->rows, by_rate);
     return 0;
 }
 
 /* -------------------------------------------------------------------------------- printing */
-
-struct screen {
-    FILE *out;
-    unsigned rows, columns; /* 0: no terminal */
-    unsigned row;
-};
-
-static void put_line(struct screen *s, const char *line)
-{
-    if (!s->columns)
-        fprintf(s->out, "%s\n", line);
-    else if (s->row + 1 < s->rows)
-        fprintf(s->out, "%.*s" CLEAR_LINE "\n", (int)s->columns, line);
-    s->row++;
-}
 
 /* "386.0 M" */
 static const char *short_number(char text[32], uint64_t value)
@@ -141,35 +205,31 @@ static void put_row(struct screen *s, const struct top_row *r)
     snprintf(owner, sizeof owner, "%.40s[%" PRIu64 "]:%" PRIu64, r->program, r->pid, r->fd);
     if (r->rtt_ns != UINT64_MAX)
         snprintf(rtt, sizeof rtt, "%.1f ms", (double)r->rtt_ns / 1e6);
-    if (strcmp(r->action, "-") != 0)
-        snprintf(age, sizeof age, "%" PRIu64 " s ago: ", r->action_age_ms / 1000);
+    if (r->action)
+        snprintf(age, sizeof age, "%" PRIu64 " s ago: ", (uint64_t)(r->action_age_ns / AB_NS_PER_S));
     snprintf(line, sizeof line, "%-24s %-24s %-14s %9s %9s %9s %8s %8s  [%s] %s%s%s", owner, r->peer, r->limited,
              short_number(sent, r->sent_bit_per_s), short_number(received, r->received_bit_per_s), rtt,
              short_number(snd, r->snd_buf_bytes), short_number(rcv, r->rcv_buf_bytes), r->rule, r->dry_run ? "dry run: " : "", age,
-             r->action);
-    put_line(s, line);
+             r->action ? r->action : "-");
+    screen_line(s, line);
 }
 
 void top_print(FILE *out, const struct top_table *table, unsigned rows, unsigned columns)
 {
-    const struct top_head *head = &table->head;
-    struct screen s = {out, rows, columns, 0};
+    struct screen s = screen_begin(out, rows, columns);
     char line[LINE_BYTES];
 
-    if (columns)
-        fputs(HOME, out);
     snprintf(line, sizeof line, "autobufd %s looks after %" PRIu64 " of %" PRIu64 " sockets, %" PRIu64 " sweeps so far",
-             head->version, head->tended, head->sockets, head->sweeps);
-    put_line(&s, line);
+             table->version, table->tended, table->sockets, table->sweeps);
+    screen_line(&s, line);
     snprintf(line, sizeof line, "%-24s %-24s %-14s %9s %9s %9s %8s %8s  %s", "PROGRAM[PID]:FD", "PEER", "LIMITED BY", "SENT/s",
              "RECV/s", "RTT", "SNDBUF", "RCVBUF", "[RULE] LAST ACTION");
-    put_line(&s, line);
+    screen_line(&s, line);
     for (size_t i = 0; i < table->count; i++)
         put_row(&s, &table->rows[i]);
-    if (head->left_out) {
-        snprintf(line, sizeof line, "%" PRIu64 " more", head->left_out);
-        put_line(&s, line);
+    if (table->left_out) {
+        snprintf(line, sizeof line, "%" PRIu64 " more", table->left_out);
+        screen_line(&s, line);
     }
-    if (columns)
-        fputs(CLEAR_BELOW, out);
+    screen_end(&s);
 }

@@ -10,35 +10,32 @@
 
 #define TOP_ROWS_MOST 4096U
 
-struct top_head {
-    const char *version;
-    uint64_t generation, tended, left_out, sockets, sweeps;
-};
-
-/* One connection. Texts are "-" where nothing is known. */
+/* One connection. */
 struct top_row {
     uint64_t pid, fd;
-    const char *program, *unit, *local, *peer, *mode, *rule, *limited, *action;
-    uint64_t rtt_ns; /* UINT64_MAX: unknown */
-    uint64_t sent_bit_per_s, received_bit_per_s, snd_buf_bytes, rcv_buf_bytes, changes, action_age_ms;
+    const char *program, *peer, *rule, *limited;
+    const char *action; /* NULL: none yet */
+    uint64_t rtt_ns;    /* UINT64_MAX: unknown */
+    uint64_t sent_bit_per_s, received_bit_per_s, snd_buf_bytes, rcv_buf_bytes, action_age_ns;
     bool dry_run;
 };
 
 struct top_table {
-    struct top_head head;
+    const char *version;
+    uint64_t tended, left_out, sockets, sweeps;
     struct top_row rows[TOP_ROWS_MOST];
     size_t count;
 };
 
-/* What is not printable becomes a question mark, lines and, if kept, tabs excepted. */
-void top_clean(char *text, size_t length, bool keep_tabs);
+/* What is not printable becomes a question mark, lines excepted. */
+void top_clean(char *text);
 
 /*
  * Finds the body of an HTTP answer. Returns the number in its first line, and *body; -EPROTO: it is no such answer.
  */
 int top_body(char *answer, char **body);
 
-/* Takes the text apart, which the table then points into; the fastest connection comes first. 0; -EPROTO. */
+/* Takes the JSON of /flows apart, which the table then points into; the fastest connection comes first. 0; -EPROTO. */
 int top_parse(char *text, struct top_table *table);
 
 /* As many lines as there are; rows and columns of the terminal, 0: it is none, and nothing is cut off. */

@@ -12,20 +12,18 @@
 #include <stdio.h>
 #include <string.h>
 #include <sys/auxv.h>
-#include <sys/ioctl.h>
 #include <sys/signalfd.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
 #include "../lib/base/base.h"
 #include "../lib/base/wait.h"
+#include "print.h"
 #include "privilege.h"
 #include "show_watch.h"
 
 #define REPORT_NS (AB_NS_PER_S / 2)
 #define SCAN_NS AB_NS_PER_S
-#define ROWS 24U /* of a terminal that does not tell */
-#define COLUMNS 80U
 #define FDS_MOST 16384 /* sockets of a process that are looked at; the others are told as left out */
 
 static void note_change(void *user, const struct autobuf_event *event)
@@ -180,13 +178,12 @@ static uint64_t per_second(uint64_t now, uint64_t *before, uint64_t span_ns)
 
 static void show(struct watch *w)
 {
-    struct winsize size = {0};
+    unsigned rows, columns;
 
     if (w->want.json)
         return;
-    if (ioctl(STDOUT_FILENO, TIOCGWINSZ, &size) < 0 || !size.ws_row || !size.ws_col)
-        size = (struct winsize){.ws_row = ROWS, .ws_col = COLUMNS};
-    show_screen(stdout, w, size.ws_row, size.ws_col);
+    screen_size(&rows, &columns);
+    show_screen(stdout, w, rows, columns);
 }
 
 static void report(struct watch *w, uint64_t now_ns)

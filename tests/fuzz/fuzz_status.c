@@ -12,7 +12,6 @@
 static const char *const starts[] = {
     [STATUS_METRICS] = "GET /metrics HTTP/1.",
     [STATUS_FLOWS] = "GET /flows HTTP/1.",
-    [STATUS_TABLE] = "GET /table HTTP/1.",
 };
 
 /* Whether a blank line ends it. */

@@ -144,8 +144,6 @@ static size_t shown(const struct report *r)
 
 static void json_flow(FILE *out, const struct report *r, const struct report_flow *f)
 {
-    const struct autobuf_live_state *s = &f->live;
-
     fputc('{', out);
     json_number(out, "pid", (uint64_t)f->pid, false);
     json_number(out, "fd", (uint64_t)f->fd, false);
@@ -158,19 +156,7 @@ static void json_flow(FILE *out, const struct report *r, const struct report_flo
     json_string(out, "rule", f->rule->name);
     json_number(out, "rule_line", f->rule->line, !f->rule->line);
     json_bool(out, "dry_run", f->dry_run);
-    json_string(out, "limited", autobuf_limiter_name(s->limiter));
-    json_number(out, "rtt_ns", s->rtt_ns, s->rtt_ns == AUTOBUF_NS_UNSET);
-    json_number(out, "rtt_min_ns", s->rtt_min_ns, s->rtt_min_ns == AUTOBUF_NS_UNSET);
-    json_number(out, "sent_bytes", s->sent_bytes, false);
-    json_number(out, "received_bytes", s->received_bytes, false);
-    json_number(out, "sent_bit_per_s", s->sent_bit_per_s, false);
-    json_number(out, "received_bit_per_s", s->received_bit_per_s, false);
-    json_number(out, "in_flight_bytes", s->in_flight_bytes, false);
-    json_number(out, "cwnd_bytes", s->cwnd_bytes, false);
-    json_number(out, "snd_buf_bytes", s->snd_buf_bytes, false);
-    json_number(out, "rcv_buf_bytes", s->rcv_buf_bytes, false);
-    json_number(out, "pacing_bit_per_s", s->pacing_bit_per_s, !s->pacing_bit_per_s);
-    json_number(out, "changes", s->changes, false);
+    json_state(out, &f->live);
     json_string(out, "action", f->action[0] ? f->action : NULL);
     fputs("\"action_age_ns\":", out);
     if (f->action[0])
@@ -208,6 +194,7 @@ void report_flows(FILE *out, const struct report *r)
     fputc('{', out);
     json_string(out, "version", autobuf_version());
     json_number(out, "generation", r->generation, false);
+    json_number(out, "sweeps", r->counts->sweeps, false);
     json_number(out, "sockets", r->counts->sockets, false);
     json_number(out, "tended", r->tended, false);
     json_number(out, "left_out", r->tended - shown(r), false);
@@ -226,64 +213,4 @@ void report_flows(FILE *out, const struct report *r)
         json_flow(out, r, &flow);
     }
     fputs("]}\n", out);
-}
-
-/* ----------------------------------------------------------------------------------- table */
-
-static void text_field(FILE *out, const char *text)
-{
-    if (!text[0])
-        fputc('-', out);
-    for (; *text; text++)
-        fputc(*text >= ' ' && *text <= '~' ? *text : '?', out);
-    fputc('\t', out);
-}
-
-static void number_field(FILE *out, uint64_t value)
-{
-    fprintf(out, "%" PRIu64 "\t", value);
-}
-
-static void table_flow(FILE *out, const struct report *r, const struct report_flow *f)
-{
-    const struct autobuf_live_state *s = &f->live;
-
-    number_field(out, (uint64_t)f->pid);
-    number_field(out, (uint64_t)f->fd);
-    text_field(out, f->program);
-    text_field(out, f->unit);
-    text_field(out, f->local);
-    text_field(out, f->peer);
-    text_field(out, mode_name(f->rule->mode));
-    text_field(out, f->rule->name);
-    text_field(out, autobuf_limiter_name(s->limiter));
-    if (s->rtt_ns == AUTOBUF_NS_UNSET)
-        text_field(out, "");
-    else
-        number_field(out, s->rtt_ns);
-    number_field(out, s->sent_bit_per_s);
-    number_field(out, s->received_bit_per_s);
-    number_field(out, s->snd_buf_bytes);
-    number_field(out, s->rcv_buf_bytes);
-    number_field(out, s->changes);
-    number_field(out, f->action[0] ? (r->now_ns - f->action_ns) / NS_PER_MS : 0);
-    text_field(out, f->action);
-    fputs(f->dry_run ? "dry\n" : "-\n", out);
-}
-
-void report_table(FILE *out, const struct report *r)
-{
-    fputs("autobufd\t1\t", out);
-    text_field(out, autobuf_version());
-    number_field(out, r->generation);
-    number_field(out, r->tended);
-    number_field(out, r->tended - shown(r));
-    number_field(out, r->counts->sockets);
-    fprintf(out, "%" PRIu64 "\n", r->counts->sweeps);
-    for (size_t i = 0; i < shown(r); i++) {
-        struct report_flow flow = {.live = AUTOBUF_LIVE_STATE_INIT};
-
-        r->flow(r->user, i, &flow);
-        table_flow(out, r, &flow);
-    }
 }

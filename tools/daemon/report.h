@@ -115,7 +115,4 @@ void report_metrics(FILE *out, const struct report *r);
 /* One JSON object on one line: docs/autobuf.schema.json, flows. */
 void report_flows(FILE *out, const struct report *r);
 
-/* Lines for `autobuf top`, of fields with a tab between them: the daemon's, then one for each connection. */
-void report_table(FILE *out, const struct report *r);
-
 #endif

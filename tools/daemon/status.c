@@ -134,8 +134,7 @@ static bool is_whole(const char *text, size_t length)
 
 static int page_of(const char *target, size_t length, enum status_page *page)
 {
-    static const char *const names[] = {
-        [STATUS_METRICS] = "/metrics", [STATUS_FLOWS] = "/flows", [STATUS_TABLE] = "/table"};
+    static const char *const names[] = {[STATUS_METRICS] = "/metrics", [STATUS_FLOWS] = "/flows"};
 
     for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
         if (length == strlen(names[i]) && memcmp(target, names[i], length) == 0) {
@@ -209,7 +208,7 @@ static bool make_answer(struct status *s, struct client *c, int number, enum sta
     if (number == 200)
         s->print(s->user, page, out);
     else
-        fprintf(out, "%d %s; there are /metrics, /flows and /table\n", number, reason_of(number));
+        fprintf(out, "%d %s; there are /metrics and /flows\n", number, reason_of(number));
     failed = ferror(out);
     if (fclose(out) == EOF || failed)
         return false;

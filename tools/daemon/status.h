@@ -35,7 +35,7 @@ void socket_file_remove(const struct socket_file *file);
 #define STATUS_REQUEST_BYTES 1024U
 #define STATUS_NS 2000000000ULL /* that a client may stay */
 
-enum status_page { STATUS_METRICS, STATUS_FLOWS, STATUS_TABLE };
+enum status_page { STATUS_METRICS, STATUS_FLOWS };
 
 /* Prints a page. */
 typedef void status_page_fn(void *user, enum status_page page, FILE *out);

@@ -94,8 +94,6 @@ static void print_page(void *user, enum status_page page, FILE *out)
 
     if (page == STATUS_FLOWS)
         report_flows(out, &report);
-    else if (page == STATUS_TABLE)
-        report_table(out, &report);
     else
         report_metrics(out, &report);
 }

@@ -43,7 +43,7 @@ static void print_page(void *user, enum status_page page, FILE *out)
     char part[1000];
 
     assert_null(user);
-    memset(part, "mft"[page], sizeof part);
+    memset(part, "mf"[page], sizeof part);
     for (size_t left = page_bytes, now; left; left -= now) {
         now = left < sizeof part ? left : sizeof part;
         fwrite(part, 1, now, out);
@@ -117,8 +117,8 @@ static void requests(void **state)
         {"GET /metrics HTTP/1.0\r\n\r", 0, 0},
         {"GET /metrics HTTP/1.0\r\n\r\n", 200, STATUS_METRICS},
         {"GET /flows HTTP/1.1\r\nHost: x\r\nAccept: */*\r\n\r\n", 200, STATUS_FLOWS},
-        {"GET /table HTTP/1.0\n\n", 200, STATUS_TABLE},
-        {"GET /table HTTP/1.0\r\n\r\nmore", 200, STATUS_TABLE},
+        {"GET /flows HTTP/1.0\n\n", 200, STATUS_FLOWS},
+        {"GET /flows HTTP/1.0\r\n\r\nmore", 200, STATUS_FLOWS},
         {"GET / HTTP/1.0\r\n\r\n", 404, 0},
         {"GET /metrics/ HTTP/1.0\r\n\r\n", 404, 0},
         {"GET /metric HTTP/1.0\r\n\r\n", 404, 0},
@@ -187,10 +187,9 @@ static void answers(void **state)
     } rows[] = {
         {WHOLE, "HTTP/1.0 200 OK\r\nContent-Type: text/plain; version=0.0.4; charset=utf-8\r\nContent-Length: 3\r\n", "\r\n\r\nmmm"},
         {"GET /flows HTTP/1.0\r\n\r\n", "HTTP/1.0 200 OK\r\nContent-Type: application/json\r\nContent-Length: 3\r\n", "\r\n\r\nfff"},
-        {"GET /table HTTP/1.0\r\n\r\n", "HTTP/1.0 200 OK\r\nContent-Type: text/plain; charset=utf-8\r\n", "\r\n\r\nttt"},
-        {"GET /x HTTP/1.0\r\n\r\n", "HTTP/1.0 404 Not Found\r\n", "there are /metrics, /flows and /table\n"},
-        {"PUT /flows HTTP/1.0\r\n\r\n", "HTTP/1.0 405 Method Not Allowed\r\n", "there are /metrics, /flows and /table\n"},
-        {"nonsense\n\n", "HTTP/1.0 400 Bad Request\r\n", "there are /metrics, /flows and /table\n"},
+        {"GET /x HTTP/1.0\r\n\r\n", "HTTP/1.0 404 Not Found\r\n", "there are /metrics and /flows\n"},
+        {"PUT /flows HTTP/1.0\r\n\r\n", "HTTP/1.0 405 Method Not Allowed\r\n", "there are /metrics and /flows\n"},
+        {"nonsense\n\n", "HTTP/1.0 400 Bad Request\r\n", "there are /metrics and /flows\n"},
     };
     struct status *status = opened();
     char text[1024];
