@@ -16,27 +16,26 @@
 #include "notsent.h"
 #include "restore.h"
 
-#define FIRST_STEP 4U /* times a buffer that limits; twice may be what came in a round trip by chance; tests/net/test_window.py */
+#define FIRST_STEP 4U /* times the buffer: twice may arrive in a round trip by chance; tests/net/test_window.py */
 
-/* What a plan can change of a socket, as it was. */
 struct before {
     struct autobuf_socket socket;
     struct autobuf_settings settings;
 };
 
-/* Sets a buffer, and checks that the kernel granted what was asked for. */
+/* Requests a size, and checks that the kernel granted it. */
 static int set_buffer(int fd, int option, int read_option, uint64_t bytes)
 {
-    int stored, error = ab_set_int(fd, SOL_SOCKET, option, bytes);
+    int sk_buf, error = ab_set_int(fd, SOL_SOCKET, option, bytes);
 
     if (error == 0)
-        error = ab_get_int(fd, SOL_SOCKET, read_option, &stored);
+        error = ab_get_int(fd, SOL_SOCKET, read_option, &sk_buf);
     if (error < 0)
         return error;
-    return (uint64_t)stored / 2 < ab_min(bytes, AB_REQUEST_MAX) ? AUTOBUF_E_CLAMPED : 0;
+    return (uint64_t)sk_buf / 2 < ab_min(bytes, AB_REQUEST_MAX) ? AUTOBUF_E_CLAMPED : 0;
 }
 
-/* Clears locks, which gives those sides back to autotuning. */
+/* Gives sides back to autotuning. */
 static int unlock_sides(int fd, uint32_t sides)
 {
     int locks = 0, error = ab_get_int(fd, SOL_SOCKET, SO_BUF_LOCK, &locks);
@@ -44,50 +43,51 @@ static int unlock_sides(int fd, uint32_t sides)
     return error < 0 ? error : ab_set_int(fd, SOL_SOCKET, SO_BUF_LOCK, (uint32_t)locks & ~sides);
 }
 
-/* The window clamp that setting SO_RCVBUF to this size also sets, from Linux 7.1 on; 0: none. */
-static int clamp_of_size(uint64_t stored)
+/* The window clamp that SO_RCVBUF also sets from Linux 7.1 on; 0: none. */
+static int clamp_set_with_size(uint64_t sk_rcvbuf)
 {
     int fd = ab_socket_scratch(), clamp = 0;
 
     if (fd < 0)
         return 0;
-    if (ab_set_int(fd, SOL_SOCKET, SO_RCVBUF, stored / 2) < 0 || ab_get_int(fd, IPPROTO_TCP, TCP_WINDOW_CLAMP, &clamp) < 0)
+    if (ab_set_int(fd, SOL_SOCKET, SO_RCVBUF, sk_rcvbuf / 2) < 0 ||
+        ab_get_int(fd, IPPROTO_TCP, TCP_WINDOW_CLAMP, &clamp) < 0)
         clamp = 0;
     close(fd);
     return clamp;
 }
 
 /*
- * Autotuning enlarges a receive buffer once more is read in a round trip than ever before (the kernel's
- * tcp_rcv_space_adjust()). If data have flowed through a small one for a while, that happens by chance only; so its size is
- * multiplied, as far as anybody may set it, and autotuning goes on from there.
+ * Autotuning enlarges a receive buffer once the program reads more in a round trip than ever before
+ * (tcp_rcv_space_adjust()). Behind a small buffer that happens by chance only; so it is multiplied first, within
+ * net.core.rmem_max, and autotuning goes on from there.
  */
-static int first_step(int fd, const struct autobuf_socket *was)
+static int enlarge_before_unlock(int fd, const struct autobuf_socket *was)
 {
     struct autobuf_limits limits = AUTOBUF_LIMITS_INIT;
     int error = ab_limits_read(&limits);
-    uint64_t stored = ab_min(FIRST_STEP * was->rcv_buf_bytes,
+    uint64_t sk_buf = ab_min(FIRST_STEP * was->rcv_buf_bytes,
                              ab_min(2 * limits.rcv_settable_bytes, limits.tcp_rmem_max_bytes));
 
-    return error < 0 || stored <= was->rcv_buf_bytes ? error : ab_set_int(fd, SOL_SOCKET, SO_RCVBUF, stored / 2);
+    return error < 0 || sk_buf <= was->rcv_buf_bytes ? error : ab_set_int(fd, SOL_SOCKET, SO_RCVBUF, sk_buf / 2);
 }
 
-/* A clamp that the program has set itself, before there is a connection, stays. */
+/* A window clamp that the program set before connecting stays. */
 static int unlock_rcv(int fd, const struct autobuf_socket *was)
 {
     bool connected = was->stage == AUTOBUF_STAGE_CONNECTED;
-    int clamp = 0, error = connected ? first_step(fd, was) : 0;
+    int clamp = 0, error = connected ? enlarge_before_unlock(fd, was) : 0;
 
     if (error == 0)
         error = unlock_sides(fd, AUTOBUF_LOCK_RCV);
     if (error == 0 && !connected)
         error = ab_get_int(fd, IPPROTO_TCP, TCP_WINDOW_CLAMP, &clamp);
-    if (error < 0 || !clamp || clamp != clamp_of_size(was->rcv_buf_bytes))
+    if (error < 0 || !clamp || clamp != clamp_set_with_size(was->rcv_buf_bytes))
         return error;
     return ab_open_clamp(fd);
 }
 
-static int remember(int fd, struct before *was)
+static int read_before(int fd, struct before *was)
 {
     int error;
 
@@ -97,24 +97,22 @@ static int remember(int fd, struct before *was)
     return error < 0 ? error : autobuf_settings_read(fd, &was->settings);
 }
 
-/* Puts back only what the plan changes, as far as it goes. */
-static void put_back(int fd, const struct autobuf_plan *plan, const struct autobuf_settings *was)
+static void restore_changed(int fd, const struct autobuf_plan *plan, const struct autobuf_settings *was)
 {
     uint32_t unlocking = AUTOBUF_PLAN_SND_UNLOCK | AUTOBUF_PLAN_RCV_UNLOCK;
 
     if (plan->snd_pacing_bit_per_s)
-        (void)ab_put_back_pacing(fd, was);
+        (void)ab_restore_pacing(fd, was);
     if (plan->rcv_request_bytes || plan->flags & AUTOBUF_PLAN_RCV_UNLOCK)
-        (void)ab_put_back_rcv(fd, was);
+        (void)ab_restore_rcv(fd, was);
     if (plan->snd_request_bytes)
-        (void)ab_put_back_snd(fd, was);
+        (void)ab_restore_snd(fd, was);
     if (plan->rcv_request_bytes || plan->snd_request_bytes || plan->flags & unlocking)
-        (void)ab_put_back_locks(fd, was);
+        (void)ab_restore_locks(fd, was);
     if (plan->rcv_clamp_bytes || plan->rcv_request_bytes || plan->flags & AUTOBUF_PLAN_RCV_UNLOCK)
-        (void)ab_put_back_clamp(fd, was);
+        (void)ab_restore_clamp(fd, was);
 }
 
-/* The host's, for all sockets that set none. */
 static uint64_t host_notsent(void)
 {
     uint64_t bytes;
@@ -122,8 +120,8 @@ static uint64_t host_notsent(void)
     return ab_proc_read("/proc/sys/net/ipv4/tcp_notsent_lowat", &bytes, 1) == 1 ? bytes : UINT64_MAX;
 }
 
-/* A smaller bound stays, whether the program set it itself, or the host has it for all sockets. */
-static int bound_notsent(int fd, const struct autobuf_plan *plan, const struct before *was)
+/* A smaller TCP_NOTSENT_LOWAT stays, of the program or of net.ipv4.tcp_notsent_lowat. */
+static int limit_notsent(int fd, const struct autobuf_plan *plan, const struct before *was)
 {
     uint64_t now = was->settings.notsent_bytes ? was->settings.notsent_bytes : host_notsent();
     uint64_t held = plan->intent & AUTOBUF_INTENT_LOW_DELAY ? 0 : was->socket.snd_buf_bytes;
@@ -143,7 +141,7 @@ int ab_apply_notsent(int fd, uint64_t ours, uint64_t bytes)
     return error < 0 ? error : 1;
 }
 
-/* Sets a plan's size. Returns 0, AUTOBUF_E_CLAMPED or a negative errno. */
+/* Returns 0, AUTOBUF_E_CLAMPED or a negative errno. */
 static int request_snd(int fd, const struct autobuf_plan *plan)
 {
     int option = plan->flags & AUTOBUF_PLAN_SND_FORCE ? SO_SNDBUFFORCE : SO_SNDBUF;
@@ -167,7 +165,7 @@ static int apply_snd(int fd, const struct autobuf_plan *plan, const struct befor
     if (!plan->snd_request_bytes)
         return 0;
     if (2 * plan->snd_request_bytes > was->socket.snd_buf_bytes)
-        error = bound_notsent(fd, plan, was);
+        error = limit_notsent(fd, plan, was);
     return error < 0 ? error : request_snd(fd, plan);
 }
 
@@ -191,15 +189,15 @@ static int apply_pacing(int fd, uint64_t bit_per_s)
 
 static bool does_nothing(const struct autobuf_plan *plan)
 {
-    return !plan->snd_request_bytes && !plan->rcv_request_bytes && !plan->rcv_clamp_bytes && !plan->snd_pacing_bit_per_s &&
-           !(plan->flags & (AUTOBUF_PLAN_SND_UNLOCK | AUTOBUF_PLAN_RCV_UNLOCK));
+    return !plan->snd_request_bytes && !plan->rcv_request_bytes && !plan->rcv_clamp_bytes &&
+           !plan->snd_pacing_bit_per_s && !(plan->flags & (AUTOBUF_PLAN_SND_UNLOCK | AUTOBUF_PLAN_RCV_UNLOCK));
 }
 
 /*
- * Whether the kernel grants these sizes to this process. Tried on another socket: where it does not, the size that
- * autotuning has made could not be put back. Returns as request_snd().
+ * Requests the sizes on a scratch socket first: if the kernel clamped them on the real one, the size that autotuning
+ * reached could not be restored. Returns as request_snd().
  */
-static int are_granted(const struct autobuf_plan *plan)
+static int kernel_grants(const struct autobuf_plan *plan)
 {
     int scratch, error;
 
@@ -207,7 +205,7 @@ static int are_granted(const struct autobuf_plan *plan)
         return 0;
     scratch = ab_socket_scratch();
     if (scratch < 0)
-        return 0; /* what is not granted is seen later */
+        return 0; /* a failure shows later */
     error = request_snd(scratch, plan);
     if (error == 0)
         error = request_rcv(scratch, plan);
@@ -223,29 +221,28 @@ int autobuf_apply(int fd, const struct autobuf_plan *theirs)
 
     if (!ab_struct_in(&plan, sizeof plan, theirs))
         return -EINVAL;
-    error = remember(fd, &was);
+    error = read_before(fd, &was);
     if (error < 0)
         return error;
     if (autobuf_is_off() || does_nothing(&plan))
         return 0;
     if (was.socket.stage == AUTOBUF_STAGE_CONNECTED && plan.rcv_request_bytes &&
         (!plan.rcv_clamp_bytes || 2 * plan.rcv_request_bytes + 1 < was.socket.rcv_buf_bytes))
-        return -EINVAL; /* the plan was made for another socket: its window would shrink */
-    error = are_granted(&plan);
+        return -EINVAL; /* a plan for another socket: the window would shrink */
+    error = kernel_grants(&plan);
     if (error < 0)
         return error;
     error = apply_rcv(fd, &plan, &was);
     if (error == 0)
         error = apply_snd(fd, &plan, &was);
-    if (error == 0) /* the last, for a connection that was paced once stays paced by TCP, if without a bound */
+    if (error == 0) /* last: a connection that was paced once stays paced */
         error = apply_pacing(fd, plan.snd_pacing_bit_per_s);
     if (error < 0)
-        put_back(fd, &plan, &was.settings);
+        restore_changed(fd, &plan, &was.settings);
     return error < 0 ? error : 1;
 }
 
-/* The window that autotuning would reach if the connection's window scale did not limit it. */
-static bool scale_is_short(const struct autobuf_socket *socket)
+static bool window_scale_is_bottleneck(const struct autobuf_socket *socket)
 {
     struct autobuf_limits limits = AUTOBUF_LIMITS_INIT;
 
@@ -256,7 +253,7 @@ static bool scale_is_short(const struct autobuf_socket *socket)
 int autobuf_unlock(int fd, uint32_t sides)
 {
     struct before was;
-    int error = remember(fd, &was), locks;
+    int error = read_before(fd, &was), locks;
     bool reopens;
 
     if (error < 0)
@@ -275,15 +272,15 @@ int autobuf_unlock(int fd, uint32_t sides)
     if (error == 0 && sides & AUTOBUF_LOCK_RCV)
         error = unlock_rcv(fd, &was.socket);
     reopens = sides & AUTOBUF_LOCK_RCV && was.socket.stage == AUTOBUF_STAGE_CONNECTED;
-    if (error == 0 && reopens) /* its window clamp is still the small buffer's */
+    if (error == 0 && reopens) /* the kernel keeps the small buffer's clamp */
         error = ab_set_int(fd, IPPROTO_TCP, TCP_WINDOW_CLAMP, AB_NO_CLAMP);
     if (error < 0) {
-        (void)ab_put_back_rcv(fd, &was.settings);
-        (void)ab_put_back_locks(fd, &was.settings);
-        (void)ab_put_back_clamp(fd, &was.settings);
+        (void)ab_restore_rcv(fd, &was.settings);
+        (void)ab_restore_locks(fd, &was.settings);
+        (void)ab_restore_clamp(fd, &was.settings);
         return error;
     }
     if (!reopens)
         return (int)sides;
-    return (int)(scale_is_short(&was.socket) ? sides | AUTOBUF_UNLOCK_LATE : sides);
+    return (int)(window_scale_is_bottleneck(&was.socket) ? sides | AUTOBUF_UNLOCK_LATE : sides);
 }

@@ -33,48 +33,50 @@ int ab_open_clamp(int fd)
 {
     int error = ab_set_int(fd, IPPROTO_TCP, TCP_WINDOW_CLAMP, 0);
 
-    /* A listener does not take "none" for an answer. */
+    /* A listener refuses 0. */
     return error == -EINVAL ? ab_set_int(fd, IPPROTO_TCP, TCP_WINDOW_CLAMP, AB_NO_CLAMP) : error;
 }
 
-/* A size that is as it was is not set, which would lock it. The old one may be larger than anybody may set now. */
-static int put_back_size(int fd, int option, int force_option, uint64_t stored)
+/* Sets no size that has not changed, which would lock it. The old size may need SO_*BUFFORCE. */
+static int restore_size(int fd, int option, int force_option, uint64_t sk_buf)
 {
     int now, error = ab_get_int(fd, SOL_SOCKET, option, &now);
 
-    if (error < 0 || (uint64_t)now == stored)
+    if (error < 0 || (uint64_t)now == sk_buf)
         return error;
-    return ab_set_int(fd, SOL_SOCKET, force_option, stored / 2) == 0 ? 0 : ab_set_int(fd, SOL_SOCKET, option, stored / 2);
+    return ab_set_int(fd, SOL_SOCKET, force_option, sk_buf / 2) == 0 ? 0
+                                                                     : ab_set_int(fd, SOL_SOCKET, option, sk_buf / 2);
 }
 
-int ab_put_back_snd(int fd, const struct autobuf_settings *was)
+int ab_restore_snd(int fd, const struct autobuf_settings *was)
 {
     int error = ab_set_int(fd, IPPROTO_TCP, TCP_NOTSENT_LOWAT, was->notsent_bytes);
-    int size_error = put_back_size(fd, SO_SNDBUF, SO_SNDBUFFORCE, was->snd_buf_bytes);
+    int size_error = restore_size(fd, SO_SNDBUF, SO_SNDBUFFORCE, was->snd_buf_bytes);
 
     return size_error < 0 ? size_error : error;
 }
 
-int ab_put_back_rcv(int fd, const struct autobuf_settings *was)
+int ab_restore_rcv(int fd, const struct autobuf_settings *was)
 {
-    return put_back_size(fd, SO_RCVBUF, SO_RCVBUFFORCE, was->rcv_buf_bytes);
+    return restore_size(fd, SO_RCVBUF, SO_RCVBUFFORCE, was->rcv_buf_bytes);
 }
 
-int ab_put_back_locks(int fd, const struct autobuf_settings *was)
+int ab_restore_locks(int fd, const struct autobuf_settings *was)
 {
     return ab_set_int(fd, SOL_SOCKET, SO_BUF_LOCK, was->locks);
 }
 
-int ab_put_back_clamp(int fd, const struct autobuf_settings *was)
+int ab_restore_clamp(int fd, const struct autobuf_settings *was)
 {
     int now, error = ab_get_int(fd, IPPROTO_TCP, TCP_WINDOW_CLAMP, &now);
 
     if (error < 0 || (uint32_t)now == was->rcv_clamp_bytes)
         return error;
-    return was->rcv_clamp_bytes ? ab_set_int(fd, IPPROTO_TCP, TCP_WINDOW_CLAMP, was->rcv_clamp_bytes) : ab_open_clamp(fd);
+    return was->rcv_clamp_bytes ? ab_set_int(fd, IPPROTO_TCP, TCP_WINDOW_CLAMP, was->rcv_clamp_bytes)
+                                : ab_open_clamp(fd);
 }
 
-int ab_put_back_pacing(int fd, const struct autobuf_settings *was)
+int ab_restore_pacing(int fd, const struct autobuf_settings *was)
 {
     return ab_set_pacing(fd, was->pacing_byte_per_s);
 }
@@ -114,23 +116,24 @@ static int restore_sides(int fd, const struct autobuf_settings *was, const struc
     uint32_t either = was->locks | now->locks;
     int error = 0, locks;
 
-    /* Before Linux 5.15 a size that is set stays: a side that autotuning had cannot be given back. */
+    /* Before Linux 5.15 a lock cannot be cleared. */
     if (was->locks != either && ab_get_int(fd, SOL_SOCKET, SO_BUF_LOCK, &locks) < 0)
         return -ENOPROTOOPT;
     if (either & AUTOBUF_LOCK_SND)
-        error = ab_put_back_snd(fd, was);
+        error = ab_restore_snd(fd, was);
     if (error == 0 && was->locks & AUTOBUF_LOCK_RCV)
-        error = ab_put_back_rcv(fd, was);
+        error = ab_restore_rcv(fd, was);
     if (error == 0 && was->locks != now->locks)
-        error = ab_put_back_locks(fd, was);
-    return error == -ENOPROTOOPT && was->locks == either ? 0 : error; /* before Linux 5.15 setting the sizes has locked them */
+        error = ab_restore_locks(fd, was);
+    return error == -ENOPROTOOPT && was->locks == either ? 0 : error; /* the sizes have locked them */
 }
 
-/* What has nothing to do with sizes and locks. */
 static int restore_rest(int fd, const struct autobuf_settings *was, const struct autobuf_settings *now)
 {
-    int error = was->notsent_bytes == now->notsent_bytes ? 0 : ab_set_int(fd, IPPROTO_TCP, TCP_NOTSENT_LOWAT, was->notsent_bytes);
-    int pacing_error = was->pacing_byte_per_s == now->pacing_byte_per_s ? 0 : ab_put_back_pacing(fd, was);
+    int error = was->notsent_bytes == now->notsent_bytes
+                    ? 0
+                    : ab_set_int(fd, IPPROTO_TCP, TCP_NOTSENT_LOWAT, was->notsent_bytes);
+    int pacing_error = was->pacing_byte_per_s == now->pacing_byte_per_s ? 0 : ab_restore_pacing(fd, was);
 
     return error < 0 ? error : pacing_error;
 }
@@ -149,8 +152,9 @@ int autobuf_settings_restore(int fd, const struct autobuf_settings *theirs)
     if (autobuf_is_off())
         return 0;
     error = restore_sides(fd, &was, &now);
-    if (error == 0 && (was.locks & AUTOBUF_LOCK_RCV || !was.rcv_clamp_bytes || now.rcv_clamp_bytes < was.rcv_clamp_bytes))
-        error = ab_put_back_clamp(fd, &was);
+    if (error == 0 &&
+        (was.locks & AUTOBUF_LOCK_RCV || !was.rcv_clamp_bytes || now.rcv_clamp_bytes < was.rcv_clamp_bytes))
+        error = ab_restore_clamp(fd, &was);
     rest = restore_rest(fd, &was, &now);
     return error < 0 ? error : rest;
 }

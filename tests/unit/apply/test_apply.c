@@ -37,7 +37,7 @@ static struct autobuf_plan plan_of(uint64_t snd, uint64_t rcv, uint32_t flags)
     return p;
 }
 
-/* The kernel keeps twice what it is handed, and no longer tunes that side. */
+/* The kernel keeps twice the request, and stops autotuning that side. */
 static void requests_are_set(void **state)
 {
     static const struct {
@@ -79,8 +79,8 @@ static uint32_t notsent_of(int fd)
     return bytes;
 }
 
-/* A larger send buffer is there for what is in flight, not for what waits. */
-static void what_waits_unsent_is_bounded(void **state)
+/* An enlarged send buffer is for data in flight, not for a backlog. */
+static void unsent_data_is_bounded(void **state)
 {
     static const struct {
         const char *name;
@@ -110,8 +110,7 @@ static void what_waits_unsent_is_bounded(void **state)
     }
 }
 
-/* Nor is it less than the buffer held before. */
-static void as_much_waits_as_before(void **state)
+static void as_much_stays_unsent_as_before(void **state)
 {
     struct autobuf_limits limits = AUTOBUF_LIMITS_INIT;
     struct autobuf_plan p;
@@ -137,7 +136,7 @@ static void as_much_waits_as_before(void **state)
     close(fd);
 }
 
-/* net.ipv4.tcp_notsent_lowat, which many lower for short answers, is of a network namespace. */
+/* net.ipv4.tcp_notsent_lowat belongs to a network namespace. */
 static int with_a_bound_for_all(void)
 {
     struct autobuf_plan p = plan_of(SND_REQUEST, 0, 0);
@@ -284,7 +283,6 @@ static void one_side_set_the_other_given_back(void **state)
     close(fd);
 }
 
-/* Together with the window clamp a connection's receive buffer works. */
 static void receive_buffer_of_a_connection_with_its_clamp(void **state)
 {
     struct connection c = tcp_connection();
@@ -320,7 +318,7 @@ static void a_clamp_alone(void **state)
     close_connection(&c);
 }
 
-/* The plan was made for other limits: no less than was asked for, or nothing. */
+/* The plan was made for other limits: all of the request, or nothing. */
 static int ask_for_too_much(const void *arg)
 {
     static const struct {
@@ -357,7 +355,7 @@ static int ask_for_too_much(const void *arg)
     return 0;
 }
 
-static void less_than_asked_for_is_undone(void **state)
+static void a_clamped_request_is_undone(void **state)
 {
     int result;
 
@@ -371,8 +369,8 @@ static void less_than_asked_for_is_undone(void **state)
     assert_int_equal(result, 0);
 }
 
-/* A receive buffer set after the SYN made it 12 Mbit/s of 481: such a plan is another socket's. */
-static void no_receive_buffer_for_a_connection(void **state)
+/* After the SYN such a receive buffer gave 12 of 481 Mbit/s. */
+static void a_receive_buffer_without_a_clamp_is_refused(void **state)
 {
     struct connection c = tcp_connection();
     int fds[] = {c.client, c.accepted};
@@ -469,7 +467,7 @@ static int fail_on_this_socket(const void *arg)
     return result;
 }
 
-/* Larger than this process may set, so that putting it "back" would be seen. */
+/* Larger than this process may set, so that a restore would show. */
 static void failure_leaves_the_other_side_alone(void **state)
 {
     int fd = tcp_socket(), size = 16777216, result;
@@ -501,14 +499,15 @@ static void grow_by_autotuning(const struct connection *c)
     }
 }
 
-/* More than anybody may set, as a plan by limits of yesterday may say; the size there is could not be put back. */
+/* A request above the limits, as after they were lowered. The present size could not be restored. */
 static int fail_on_a_grown_buffer(const void *arg)
 {
     int fd = *(const int *)arg, low = 20000000, one = 1;
     struct socket_state before, after;
     struct autobuf_plan p;
 
-    if (setsockopt(fd, SOL_SOCKET, SO_RCVLOWAT, &low, sizeof low) < 0 || setsockopt(fd, SOL_SOCKET, SO_RCVLOWAT, &one, sizeof one) < 0)
+    if (setsockopt(fd, SOL_SOCKET, SO_RCVLOWAT, &low, sizeof low) < 0 ||
+        setsockopt(fd, SOL_SOCKET, SO_RCVLOWAT, &one, sizeof one) < 0)
         return NOT_EPERM;
     before = state_of(fd);
     p = plan_of(0, (uint64_t)before.rcv_buf, 0);
@@ -519,7 +518,7 @@ static int fail_on_a_grown_buffer(const void *arg)
     return same_state(&before, &after) ? RESTORED : CHANGED;
 }
 
-static void what_is_not_granted_is_not_tried_on_the_socket(void **state)
+static void a_request_that_is_not_granted_leaves_the_socket_alone(void **state)
 {
     struct connection c = tcp_connection();
     struct autobuf_limits l = AUTOBUF_LIMITS_INIT;
@@ -642,7 +641,6 @@ static void plans_of_other_programs(void **state)
 
 /* ------------------------------------------------------------------------------- autobuf_unlock */
 
-/* Reading this host's limits takes one. */
 static void unlocking_without_a_free_descriptor(void **state)
 {
     struct connection c = tcp_connection();
@@ -667,7 +665,7 @@ static void unlocking_without_a_free_descriptor(void **state)
     assert_true(same_state(&before, &after));
 }
 
-static void locks_are_taken_off(void **state)
+static void locks_are_cleared(void **state)
 {
     static const struct {
         const char *name;
@@ -700,7 +698,7 @@ static void locks_are_taken_off(void **state)
 }
 
 /*
- * From Linux 7.1 on a size of the receive buffer brings a window clamp, which would outlive the lock. A clamp that
+ * From Linux 7.1 on SO_RCVBUF sets a window clamp, too, which would outlive the lock. A clamp that
  * the program has set stays on each kernel.
  */
 static void the_clamp_of_a_size_goes_with_its_lock(void **state)
@@ -726,7 +724,7 @@ static void the_clamp_of_a_size_goes_with_its_lock(void **state)
     }
 }
 
-/* Locked once connected, the window scale is still a large one; locked before, it is not. */
+/* A buffer that was locked before the SYN has a small window scale. */
 static void a_connection_is_reopened_as_far_as_its_scale_goes(void **state)
 {
     struct connection c = tcp_connection();
@@ -757,7 +755,7 @@ static void a_connection_is_reopened_as_far_as_its_scale_goes(void **state)
     close_connection(&c);
 }
 
-static void unlocking_what_cannot_be(void **state)
+static void unlocking_without_effect(void **state)
 {
     int pipes[2], fd = tcp_socket();
 
@@ -779,7 +777,7 @@ static void unlocking_what_cannot_be(void **state)
 
 /* -------------------------------------------------------------------------------- bwdelay_apply */
 
-static void product_must_be_above_zero(void **state)
+static void bdp_must_be_above_zero(void **state)
 {
     static const int64_t bytes[] = {0, -1, -EACCES, AUTOBUF_E_NOREPLY, INT64_MIN};
     int fd = tcp_socket();
@@ -793,7 +791,7 @@ static void product_must_be_above_zero(void **state)
     close(fd);
 }
 
-static void small_product_is_left_to_the_kernel(void **state)
+static void a_small_bdp_is_left_to_the_kernel(void **state)
 {
     static const int64_t bytes[] = {1, 1448, 20000};
     struct connection c = tcp_connection();
@@ -813,7 +811,7 @@ static void small_product_is_left_to_the_kernel(void **state)
     close_connection(&c);
 }
 
-/* The most that a buffer of this process may be, stored. */
+/* The largest sk_sndbuf or sk_rcvbuf that this process may have. */
 static uint64_t most_stored(const struct autobuf_limits *l, uint64_t settable_bytes)
 {
     uint64_t most = l->flags & AUTOBUF_LIMITS_FORCE && l->tcp_mem_bytes ? 0x7ffffffe : 2 * settable_bytes;
@@ -822,7 +820,7 @@ static uint64_t most_stored(const struct autobuf_limits *l, uint64_t settable_by
     return share && share < most ? share : most;
 }
 
-/* Whether a connection's receive buffer is set for a product: autotuning's window is smaller, and this process may. */
+/* Whether a connection's receive buffer is set for a BDP: autotuning's window is smaller, and the size is granted. */
 static bool rcv_is_set(const struct autobuf_limits *l, uint64_t product)
 {
     return AB_RCV_WINDOW(l->tcp_rmem_max_bytes) < autobuf_payload_bytes(product, AB_IP_PACKET_BYTES) &&
@@ -831,7 +829,7 @@ static bool rcv_is_set(const struct autobuf_limits *l, uint64_t product)
 
 enum { AS_EXPECTED, NO_LIMITS, WRONG_RESULT, WRONG_SIZE, WRONG_LOCK, WRONG_RCV };
 
-/* A product that autotuning cannot hold; what follows from this host's limits. */
+/* A BDP above autotuning's limit; this host's limits decide. */
 static int apply_a_large_product(const void *arg)
 {
     struct autobuf_limits l = AUTOBUF_LIMITS_INIT;
@@ -861,8 +859,8 @@ static int apply_a_large_product(const void *arg)
     return result;
 }
 
-/* On connections, whose receive side is short on older kernels only. */
-static void large_product_is_set_where_that_helps(void **state)
+/* Of connections, only older kernels have a short receive side. */
+static void a_large_bdp_is_set_if_that_helps(void **state)
 {
     struct connection c = tcp_connection();
     int result;
@@ -881,7 +879,7 @@ static void large_product_is_set_where_that_helps(void **state)
     assert_int_equal(result, AS_EXPECTED);
 }
 
-static void large_product_before_connect(void **state)
+static void a_large_bdp_before_connect(void **state)
 {
     struct autobuf_limits l = AUTOBUF_LIMITS_INIT;
     int fd = tcp_socket(), rcv_buf = option_of(fd, SO_RCVBUF);
@@ -905,7 +903,7 @@ static void large_product_before_connect(void **state)
     close(fd);
 }
 
-static void absurd_product_does_no_harm(void **state)
+static void an_absurd_bdp_does_no_harm(void **state)
 {
     struct autobuf_limits l = AUTOBUF_LIMITS_INIT;
     int fd = tcp_socket();
@@ -922,36 +920,36 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(requests_are_set),
-        cmocka_unit_test(what_waits_unsent_is_bounded),
-        cmocka_unit_test(as_much_waits_as_before),
+        cmocka_unit_test(unsent_data_is_bounded),
+        cmocka_unit_test(as_much_stays_unsent_as_before),
         cmocka_unit_test(a_smaller_bound_of_the_host_stays),
         cmocka_unit_test(send_side_of_a_connection_is_set),
         cmocka_unit_test(leaving_alone_changes_nothing),
         cmocka_unit_test(pacing_is_set),
         cmocka_unit_test(unlocking_gives_a_side_back),
         cmocka_unit_test(one_side_set_the_other_given_back),
-        cmocka_unit_test(no_receive_buffer_for_a_connection),
+        cmocka_unit_test(a_receive_buffer_without_a_clamp_is_refused),
         cmocka_unit_test(receive_buffer_of_a_connection_with_its_clamp),
         cmocka_unit_test(a_clamp_alone),
-        cmocka_unit_test(less_than_asked_for_is_undone),
-        cmocka_unit_test(locks_are_taken_off),
+        cmocka_unit_test(a_clamped_request_is_undone),
+        cmocka_unit_test(locks_are_cleared),
         cmocka_unit_test(the_clamp_of_a_size_goes_with_its_lock),
         cmocka_unit_test(a_connection_is_reopened_as_far_as_its_scale_goes),
-        cmocka_unit_test(unlocking_what_cannot_be),
+        cmocka_unit_test(unlocking_without_effect),
         cmocka_unit_test(failure_restores_the_socket),
         cmocka_unit_test(failure_leaves_the_other_side_alone),
         cmocka_unit_test(failure_leaves_an_autotuned_buffer),
-        cmocka_unit_test(what_is_not_granted_is_not_tried_on_the_socket),
+        cmocka_unit_test(a_request_that_is_not_granted_leaves_the_socket_alone),
         cmocka_unit_test(unlocking_without_a_free_descriptor),
         cmocka_unit_test(forcing_exceeds_the_limit),
         cmocka_unit_test(off_switches_off),
         cmocka_unit_test(other_descriptors_are_refused),
         cmocka_unit_test(plans_of_other_programs),
-        cmocka_unit_test(product_must_be_above_zero),
-        cmocka_unit_test(small_product_is_left_to_the_kernel),
-        cmocka_unit_test(large_product_is_set_where_that_helps),
-        cmocka_unit_test(large_product_before_connect),
-        cmocka_unit_test(absurd_product_does_no_harm),
+        cmocka_unit_test(bdp_must_be_above_zero),
+        cmocka_unit_test(a_small_bdp_is_left_to_the_kernel),
+        cmocka_unit_test(a_large_bdp_is_set_if_that_helps),
+        cmocka_unit_test(a_large_bdp_before_connect),
+        cmocka_unit_test(an_absurd_bdp_does_no_harm),
     };
 
     return cmocka_run_group_tests_name("apply", tests, NULL, NULL);

@@ -44,7 +44,7 @@ static void check_same(const char *name, const struct autobuf_settings *a, const
     CHECK_EQUAL(name, a->notsent_bytes, b->notsent_bytes);
 }
 
-static void what_is_set_is_read(void **state)
+static void settings_are_read(void **state)
 {
     struct connection c = tcp_connection();
     struct autobuf_settings read;
@@ -81,8 +81,7 @@ static void make_larger(int fd)
     assert_int_equal(autobuf_apply(fd, &plan), 1);
 }
 
-/* What a program has locked is as it was, whatever was done to it since. */
-static void locked_sides_are_put_back(void **state)
+static void locked_sides_are_restored(void **state)
 {
     static const struct {
         const char *name;
@@ -112,7 +111,7 @@ static void locked_sides_are_put_back(void **state)
     }
 }
 
-/* What autotuning had it gets back, a receive buffer with the size that it has by then. */
+/* Sides of autotuning are unlocked; a receive buffer keeps its present size. */
 static void autotuned_sides_are_unlocked(void **state)
 {
     struct connection c = tcp_connection();
@@ -134,8 +133,8 @@ static void autotuned_sides_are_unlocked(void **state)
     close_connection(&c);
 }
 
-/* Also where the side that it belongs to has been given back meanwhile. */
-static void the_bound_of_what_waits_unsent_is_put_back(void **state)
+/* Also if the send side was unlocked meanwhile. */
+static void notsent_lowat_is_restored(void **state)
 {
     struct connection c = tcp_connection();
     struct autobuf_settings was = settings_of(c.client);
@@ -151,7 +150,7 @@ static void the_bound_of_what_waits_unsent_is_put_back(void **state)
     close_connection(&c);
 }
 
-static void a_lowered_clamp_is_put_back(void **state)
+static void a_lowered_clamp_is_restored(void **state)
 {
     struct connection c = tcp_connection();
     struct autobuf_settings was = settings_of(c.client);
@@ -164,7 +163,7 @@ static void a_lowered_clamp_is_put_back(void **state)
     close_connection(&c);
 }
 
-static void a_listener_is_put_back(void **state)
+static void a_listener_is_restored(void **state)
 {
     int fd = tcp_listener();
     struct autobuf_settings was, now;
@@ -181,7 +180,7 @@ static void a_listener_is_put_back(void **state)
     close(fd);
 }
 
-static void what_is_as_it_was_stays(void **state)
+static void unchanged_settings_stay(void **state)
 {
     struct connection c = tcp_connection();
     struct autobuf_settings was = settings_of(c.client), now;
@@ -193,7 +192,7 @@ static void what_is_as_it_was_stays(void **state)
     close_connection(&c);
 }
 
-static void what_cannot_be_restored_is_refused(void **state)
+static void bad_settings_are_refused(void **state)
 {
     struct connection c = tcp_connection();
     struct autobuf_settings never = AUTOBUF_SETTINGS_INIT, good = settings_of(c.client), bad = good;
@@ -217,7 +216,7 @@ static void what_cannot_be_restored_is_refused(void **state)
     close_connection(&c);
 }
 
-static void off_puts_nothing_back(void **state)
+static void off_restores_nothing(void **state)
 {
     struct connection c = tcp_connection();
     struct autobuf_settings was = settings_of(c.client), changed, now;
@@ -236,15 +235,15 @@ static void off_puts_nothing_back(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(what_is_set_is_read),
-        cmocka_unit_test(locked_sides_are_put_back),
+        cmocka_unit_test(settings_are_read),
+        cmocka_unit_test(locked_sides_are_restored),
         cmocka_unit_test(autotuned_sides_are_unlocked),
-        cmocka_unit_test(the_bound_of_what_waits_unsent_is_put_back),
-        cmocka_unit_test(a_lowered_clamp_is_put_back),
-        cmocka_unit_test(a_listener_is_put_back),
-        cmocka_unit_test(what_is_as_it_was_stays),
-        cmocka_unit_test(what_cannot_be_restored_is_refused),
-        cmocka_unit_test(off_puts_nothing_back),
+        cmocka_unit_test(notsent_lowat_is_restored),
+        cmocka_unit_test(a_lowered_clamp_is_restored),
+        cmocka_unit_test(a_listener_is_restored),
+        cmocka_unit_test(unchanged_settings_stay),
+        cmocka_unit_test(bad_settings_are_refused),
+        cmocka_unit_test(off_restores_nothing),
     };
 
     return cmocka_run_group_tests_name("restore", tests, NULL, NULL);
