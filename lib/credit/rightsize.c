@@ -5,24 +5,24 @@
 
 #include "../base/event.h"
 
-#define WINDOW_BYTES 65536U
-#define CAP_BYTES 67108864U
-#define RTT_MOST_NS (1000 * AB_NS_PER_S)
-#define BEST_NS (10 * AB_NS_PER_S) /* a best rate is remembered for this time to twice this time */
+#define WINDOW_BYTES 65536U  /* the initial window */
+#define CAP_BYTES 67108864U /* the default of cap_bytes */
+#define RTT_MAX_NS (1000 * AB_NS_PER_S)
+#define BEST_NS (10 * AB_NS_PER_S) /* a best rate counts for one to two times this */
 #define STALL_NS (10 * AB_NS_PER_MS)
 #define TRIAL_ROUNDS 3U      /* an effect shows after two round trips */
-#define GAINED_PERCENT 5U    /* growth that raised the rate by less is taken back */
-#define REST_ROUNDS 30U      /* after growth that brought nothing, wait so long; double it each time, */
-#define REST_ROUNDS_MOST 1000U /* up to this */
+#define GAIN_PERCENT 5U    /* growth that raised the rate by less is undone */
+#define BACKOFF_ROUNDS 30U      /* after a failed trial, wait so many RTT; double it each time, */
+#define BACKOFF_ROUNDS_MAX 1000U /* up to this */
 #define RTT_SAMPLES 8U
 
 struct autobuf_rightsize {
     struct ab_log log;
-    uint64_t least_bytes;
+    uint64_t min_bytes;
     uint64_t cap_bytes;
     uint64_t window_bytes;
 
-    uint64_t told_rtt_ns;        /* 0: never told */
+    uint64_t caller_rtt_ns;      /* 0: the caller gave none */
     uint64_t own_rtt_ns[RTT_SAMPLES];
     unsigned own_count;
     uint64_t rtt_min_ns;         /* 0: unknown */
@@ -43,14 +43,14 @@ struct autobuf_rightsize {
     uint64_t trial_ns;           /* when the window on trial is judged; UNSET: none is on trial */
     uint64_t trial_from_bytes;   /* the window before the trial */
     uint64_t trial_rate;         /* the rate before the trial */
-    uint64_t rest_ns;            /* no growth beyond twice the product before this time */
-    uint32_t rest_rounds;
+    uint64_t backoff_ns;         /* no growth beyond 2 BDP before this time */
+    uint32_t backoff_rounds;
 
     uint64_t granted_bytes;      /* in all; the peer may send so much */
     uint64_t received_bytes;
     uint64_t consumed_bytes;
-    uint64_t sample_bytes;       /* bytes beyond this offset could not be sent before the grant arrived */
-    uint64_t sample_ns;          /* when it was granted; UNSET: no round trip is being timed */
+    uint64_t sample_bytes;       /* bytes beyond this offset were sent after the grant arrived */
+    uint64_t sample_ns;          /* when it was granted; UNSET: no RTT sample runs */
 };
 
 void autobuf_rightsize_options_init(struct autobuf_rightsize_options *options, uint32_t size)
@@ -82,7 +82,7 @@ int autobuf_rightsize_open(struct autobuf_rightsize **out,
     if (!rs)
         return -ENOMEM;
     rs->log = (struct ab_log){options.log, options.log_user};
-    rs->least_bytes = rs->window_bytes = rs->granted_bytes = options.window_bytes;
+    rs->min_bytes = rs->window_bytes = rs->granted_bytes = options.window_bytes;
     rs->cap_bytes = options.cap_bytes;
     rs->period_ns = rs->newest_ns = rs->trial_ns = rs->sample_ns = AUTOBUF_NS_UNSET;
     *out = rs;
@@ -94,17 +94,17 @@ void autobuf_rightsize_close(struct autobuf_rightsize *rs)
     free(rs);
 }
 
-/* ----------------------------------------------------------------------------- round-trip time */
+/* ------------------------------------------------------------------------------------------ RTT */
 
 static uint64_t rtt_of(const struct autobuf_rightsize *rs)
 {
-    uint64_t least = UINT64_MAX;
+    uint64_t min_ns = UINT64_MAX;
 
-    if (rs->told_rtt_ns)
-        return rs->told_rtt_ns;
+    if (rs->caller_rtt_ns)
+        return rs->caller_rtt_ns;
     for (unsigned i = 0; i < RTT_SAMPLES && i < rs->own_count; i++)
-        least = ab_min(least, rs->own_rtt_ns[i]);
-    return rs->own_count ? least : 0;
+        min_ns = ab_min(min_ns, rs->own_rtt_ns[i]);
+    return rs->own_count ? min_ns : 0;
 }
 
 static void lower_rtt_min(struct autobuf_rightsize *rs, uint64_t rtt_ns)
@@ -117,13 +117,13 @@ void autobuf_rightsize_rtt(struct autobuf_rightsize *rs, uint64_t rtt_ns)
 {
     if (!rs || !rtt_ns || rtt_ns == AUTOBUF_NS_UNSET)
         return;
-    if (!rs->told_rtt_ns)
-        rs->rtt_min_ns = 0; /* own samples were only upper bounds: forget them */
-    rs->told_rtt_ns = ab_min(rtt_ns, RTT_MOST_NS);
-    lower_rtt_min(rs, rs->told_rtt_ns);
+    if (!rs->caller_rtt_ns)
+        rs->rtt_min_ns = 0; /* own samples are only upper bounds */
+    rs->caller_rtt_ns = ab_min(rtt_ns, RTT_MAX_NS);
+    lower_rtt_min(rs, rs->caller_rtt_ns);
 }
 
-/* Remembers the newest time. A time that runs backwards is handled as a gap, and returns false. */
+/* Notes the newest time. Handles a time that runs backwards as a gap, and returns false. */
 static bool time_runs(struct autobuf_rightsize *rs, uint64_t now_ns)
 {
     if (rs->newest_ns != AUTOBUF_NS_UNSET && now_ns < rs->newest_ns) {
@@ -141,7 +141,7 @@ void autobuf_rightsize_granted(struct autobuf_rightsize *rs, uint64_t now_ns, ui
     if (!rs)
         return;
     limit = rs->granted_bytes;
-    rs->granted_bytes = limit > UINT64_MAX - bytes ? UINT64_MAX : limit + bytes; /* whatever the time */
+    rs->granted_bytes = limit > UINT64_MAX - bytes ? UINT64_MAX : limit + bytes; /* also if the clock runs backwards */
     if (!time_runs(rs, now_ns) || !bytes)
         return;
     if (rs->sample_ns == AUTOBUF_NS_UNSET) {
@@ -161,9 +161,9 @@ void autobuf_rightsize_received(struct autobuf_rightsize *rs, uint64_t now_ns, u
     if (!time_runs(rs, now_ns) || rs->sample_ns == AUTOBUF_NS_UNSET || rs->received_bytes <= rs->sample_bytes)
         return;
     rs->own_rtt_ns[rs->own_count++ % RTT_SAMPLES] =
-        ab_min(ab_max(now_ns - rs->sample_ns, 1), RTT_MOST_NS);
+        ab_min(ab_max(now_ns - rs->sample_ns, 1), RTT_MAX_NS);
     rs->sample_ns = AUTOBUF_NS_UNSET;
-    if (!rs->told_rtt_ns)
+    if (!rs->caller_rtt_ns)
         lower_rtt_min(rs, rtt_of(rs));
 }
 
@@ -174,18 +174,18 @@ static uint64_t best_of(const struct autobuf_rightsize *rs)
     return ab_max(rs->best[0], rs->best[1]);
 }
 
-static uint64_t product_of(const struct autobuf_rightsize *rs)
+static uint64_t bdp_of(const struct autobuf_rightsize *rs)
 {
     return ab_mul_div(best_of(rs), rs->rtt_min_ns, AB_NS_PER_S);
 }
 
 static void set_window(struct autobuf_rightsize *rs, uint64_t bytes, const char *why)
 {
-    bytes = ab_max(ab_min(bytes, rs->cap_bytes), rs->least_bytes);
+    bytes = ab_max(ab_min(bytes, rs->cap_bytes), rs->min_bytes);
     if (bytes == rs->window_bytes)
         return;
-    ab_event(&rs->log, (struct autobuf_event){.what = AUTOBUF_EVENT_WINDOW, .before_bytes = rs->window_bytes, .after_bytes = bytes,
-                                              .why = why});
+    ab_event(&rs->log, (struct autobuf_event){.what = AUTOBUF_EVENT_WINDOW, .before_bytes = rs->window_bytes,
+                                              .after_bytes = bytes, .why = why});
     rs->window_bytes = bytes;
 }
 
@@ -200,40 +200,39 @@ static void note_rate(struct autobuf_rightsize *rs, uint64_t now_ns, uint64_t ra
     rs->best[0] = ab_max(rs->best[0], rate);
 }
 
-/* Judges a window that was tried beyond twice the product: if the rate did not rise, takes the growth back. */
-static void judge_trial(struct autobuf_rightsize *rs, uint64_t now_ns)
+/* Ends a trial of a window beyond 2 BDP: undoes the growth if the rate did not rise. */
+static void end_trial(struct autobuf_rightsize *rs, uint64_t now_ns)
 {
     if (rs->trial_ns == AUTOBUF_NS_UNSET || now_ns < rs->trial_ns)
         return;
     rs->trial_ns = AUTOBUF_NS_UNSET;
-    if (rs->rate >= rs->trial_rate + rs->trial_rate / 100 * GAINED_PERCENT) {
-        rs->rest_rounds = 0;
+    if (rs->rate >= rs->trial_rate + rs->trial_rate / 100 * GAIN_PERCENT) {
+        rs->backoff_rounds = 0;
         return;
     }
-    set_window(rs, ab_min(rs->window_bytes, ab_max(rs->trial_from_bytes, 2 * product_of(rs))),
+    set_window(rs, ab_min(rs->window_bytes, ab_max(rs->trial_from_bytes, 2 * bdp_of(rs))),
                "the larger one did not raise the rate");
-    rs->rest_rounds = (uint32_t)ab_min(ab_max(2 * (uint64_t)rs->rest_rounds, REST_ROUNDS),
-                                       REST_ROUNDS_MOST);
-    rs->rest_ns = now_ns + rs->rest_rounds * rtt_of(rs);
+    rs->backoff_rounds = (uint32_t)ab_min(ab_max(2 * (uint64_t)rs->backoff_rounds, BACKOFF_ROUNDS),
+                                       BACKOFF_ROUNDS_MAX);
+    rs->backoff_ns = now_ns + rs->backoff_rounds * rtt_of(rs);
 }
 
 /*
- * came: bytes that came in one round trip. Slow start needs a window of twice the product, so that much is given at
- * once. A larger window can only fill a queue, unless the path's round-trip time has become longer than the least
- * one: it is given on trial, and judged by the rate.
+ * arrived_bytes: in one RTT. Slow start needs a window of 2 BDP, which is granted at once. A larger window only fills a
+ * queue unless the path's RTT has grown: it is granted on trial, and the rate decides.
  */
-static void grow(struct autobuf_rightsize *rs, uint64_t now_ns, uint64_t came)
+static void grow(struct autobuf_rightsize *rs, uint64_t now_ns, uint64_t arrived_bytes)
 {
-    uint64_t product = product_of(rs), target = ab_min(2 * came, 4 * product);
-    bool tries = rs->trial_ns == AUTOBUF_NS_UNSET && now_ns >= rs->rest_ns;
+    uint64_t bdp = bdp_of(rs), target = ab_min(2 * arrived_bytes, 4 * bdp);
+    bool tries = rs->trial_ns == AUTOBUF_NS_UNSET && now_ns >= rs->backoff_ns;
 
-    if (rs->window_bytes > 4 * product)
-        set_window(rs, 4 * product, "four times what the path holds is enough");
-    if (target > 2 * product && !tries)
-        target = 2 * product;
+    if (rs->window_bytes > 4 * bdp)
+        set_window(rs, 4 * bdp, "four times what the path holds is enough");
+    if (target > 2 * bdp && !tries)
+        target = 2 * bdp;
     if (ab_min(target, rs->cap_bytes) <= rs->window_bytes)
         return;
-    if (target > 2 * product) {
+    if (target > 2 * bdp) {
         rs->trial_from_bytes = rs->window_bytes;
         rs->trial_rate = rs->rate;
         rs->trial_ns = now_ns + TRIAL_ROUNDS * rtt_of(rs);
@@ -241,8 +240,8 @@ static void grow(struct autobuf_rightsize *rs, uint64_t now_ns, uint64_t came)
     set_window(rs, target, "twice what came in a round trip");
 }
 
-/* If much has arrived and was not consumed, the reader is slow, not the path. */
-static bool reader_is_slow(const struct autobuf_rightsize *rs)
+/* If much has arrived but was not consumed, the reader is the bottleneck. */
+static bool reader_is_bottleneck(const struct autobuf_rightsize *rs)
 {
     return rs->received_bytes > rs->consumed_bytes &&
            rs->received_bytes - rs->consumed_bytes > rs->window_bytes / 2;
@@ -257,8 +256,8 @@ static void close_period(struct autobuf_rightsize *rs, uint64_t now_ns, uint64_t
     rs->high_bytes = bytes / (whole + (span_ns % rtt_ns != 0));
     rs->measured++;
     note_rate(rs, now_ns, ab_mul_div(bytes, AB_NS_PER_S, span_ns));
-    judge_trial(rs, now_ns);
-    if (!reader_is_slow(rs))
+    end_trial(rs, now_ns);
+    if (!reader_is_bottleneck(rs))
         grow(rs, now_ns, ab_mul_div(bytes, rtt_ns, span_ns));
     rs->period_ns = now_ns;
     rs->period_bytes = 0;
@@ -268,7 +267,7 @@ static void skip(struct autobuf_rightsize *rs, uint64_t now_ns)
 {
     rs->period_ns = AUTOBUF_NS_UNSET;
     rs->period_bytes = 0;
-    rs->quiet_ns = now_ns + rtt_of(rs); /* data that piled up during the pause comes at once, and does not count */
+    rs->quiet_ns = now_ns + rtt_of(rs); /* the backlog of the pause arrives at once, and does not count */
 }
 
 uint64_t autobuf_rightsize_consumed(struct autobuf_rightsize *rs, uint64_t now_ns, uint64_t bytes)
@@ -288,7 +287,7 @@ uint64_t autobuf_rightsize_consumed(struct autobuf_rightsize *rs, uint64_t now_n
     if (now_ns < rs->quiet_ns)
         return rs->window_bytes;
     if (rs->period_ns == AUTOBUF_NS_UNSET) {
-        rs->period_ns = now_ns; /* these bytes came before the period: they do not count */
+        rs->period_ns = now_ns; /* these bytes arrived before the period */
         return rs->window_bytes;
     }
     rs->period_bytes = rs->period_bytes > UINT64_MAX - bytes ? UINT64_MAX
@@ -307,7 +306,7 @@ void autobuf_rightsize_gap(struct autobuf_rightsize *rs, uint64_t now_ns)
     rs->sample_ns = AUTOBUF_NS_UNSET;
     rs->trial_ns = AUTOBUF_NS_UNSET;
     rs->best_ns = ab_min(rs->best_ns, now_ns);
-    rs->rest_ns = ab_min(rs->rest_ns, now_ns + REST_ROUNDS_MOST * rtt_of(rs));
+    rs->backoff_ns = ab_min(rs->backoff_ns, now_ns + BACKOFF_ROUNDS_MAX * rtt_of(rs));
     skip(rs, now_ns);
 }
 
