@@ -9,7 +9,7 @@
 #include "../base/clock.h"
 #include "../plan/plan.h"
 
-#define BWDELAY_NS (2 * AB_NS_PER_S) /* callers rely on it: no call waits longer */
+#define BWDELAY_NS (2 * AB_NS_PER_S) /* documented: no call waits longer */
 
 static int64_t payload_of(int error, const struct autobuf_path *path)
 {
@@ -21,7 +21,7 @@ static int64_t payload_of(int error, const struct autobuf_path *path)
     return (int64_t)ab_min(ab_max(bytes, 1), INT64_MAX);
 }
 
-/* The product of the path to an address, measured until until_ns at the latest. */
+/* The BDP of the path to an address, measured until until_ns at the latest. */
 static int64_t measure_until(const struct sockaddr *addr, socklen_t addr_len, uint64_t until_ns)
 {
     struct autobuf_probe_options options = AUTOBUF_PROBE_OPTIONS_INIT;
@@ -41,7 +41,7 @@ int64_t bwdelay_addr(const struct sockaddr *addr, socklen_t addr_len)
     return measure_until(addr, addr_len, autobuf_now_ns() + BWDELAY_NS);
 }
 
-/* Whether to try the next address of the same name: this one cannot be reached from here. */
+/* Whether this address cannot be reached, so that the next one of the name is tried. */
 static bool try_next(int64_t result)
 {
     return result == -ENETUNREACH || result == -EHOSTUNREACH || result == -EADDRNOTAVAIL || result == -EAFNOSUPPORT;

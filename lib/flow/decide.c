@@ -26,7 +26,7 @@ void autobuf_applied_init(struct autobuf_applied *applied, uint32_t size)
     ab_struct_init(applied, size, &fresh, sizeof fresh);
 }
 
-static bool options_are_good(const struct autobuf_options *o)
+static bool options_are_valid(const struct autobuf_options *o)
 {
     return ab_intent_known(o->intent) && o->streams <= STREAMS_MOST &&
            !(o->flags & ~(AUTOBUF_FLOW_SILENT | AUTOBUF_FLOW_NO_STORE | AUTOBUF_FLOW_LOOK_ONLY)) &&
@@ -39,14 +39,14 @@ static int take_options(struct ab_decision *d, const struct autobuf_options *the
     d->options = (struct autobuf_options)AUTOBUF_OPTIONS_INIT;
     if (theirs && !ab_struct_in(&d->options, sizeof d->options, theirs))
         return -EINVAL;
-    if (!options_are_good(&d->options))
+    if (!options_are_valid(&d->options))
         return -EINVAL;
     if (d->options.path && !ab_struct_in(&d->path, sizeof d->path, d->options.path))
         return -EINVAL;
     if (d->options.limits && !ab_struct_in(&d->limits, sizeof d->limits, d->options.limits))
         return -EINVAL;
-    d->limits_known = d->options.limits;
-    d->options.path = NULL; /* these are the caller's, and copied */
+    d->has_limits = d->options.limits;
+    d->options.path = NULL; /* copied */
     d->options.limits = NULL;
     d->log = (struct ab_log){d->options.log, d->options.log_user};
     return 0;
@@ -56,15 +56,17 @@ void ab_decide_measured(struct ab_decision *d, int result)
 {
     d->measured = result < 0 ? result : 1;
     d->found = d->path;
-    ab_event(&d->log, (struct autobuf_event){.what = AUTOBUF_EVENT_MEASURED, .side = AUTOBUF_LOCK_SND, .error = result < 0 ? result : 0,
-                                             .after_bit_per_s = d->path.tx_rate_bit_per_s, .rtt_ns = d->path.rtt_min_ns});
+    ab_event(&d->log, (struct autobuf_event){.what = AUTOBUF_EVENT_MEASURED, .side = AUTOBUF_LOCK_SND,
+                                             .error = result < 0 ? result : 0,
+                                             .after_bit_per_s = d->path.tx_rate_bit_per_s,
+                                             .rtt_ns = d->path.rtt_min_ns});
 }
 
 static int take_peer(struct ab_decision *d, const struct sockaddr *peer, socklen_t peer_len)
 {
     int copied = ab_address_copy(peer, peer_len, &d->peer);
 
-    if (copied == -EAFNOSUPPORT) { /* the path cannot be measured, but that is no error of the call */
+    if (copied == -EAFNOSUPPORT) { /* no path to measure, but no error of the call */
         ab_decide_measured(d, copied);
         return 0;
     }
@@ -111,7 +113,7 @@ int ab_decide_within(struct ab_decision *d, const struct autobuf_limits *limits)
 
     if (limits)
         d->limits = *limits;
-    else if (!d->limits_known)
+    else if (!d->has_limits)
         error = ab_limits_read(&d->limits);
     if (d->options.most_bytes)
         d->limits.request_most_bytes = d->options.most_bytes;
@@ -144,14 +146,14 @@ int ab_decide_worth(const struct ab_decision *d, struct autobuf_probe_options *p
     probe->budget_bytes = d->options.budget_bytes;
     probe->timeout_ns = d->options.timeout_ns;
     probe->mark = d->options.mark;
-    if (!probe->timeout_ns) /* do not wait long for a peer that answers no echo */
+    if (!probe->timeout_ns) /* a peer may filter echoes */
         probe->silence_ns = AB_SILENCE_NS;
     probe->log = d->options.log;
     probe->log_user = d->options.log_user;
     return 1;
 }
 
-/* The share that one of several connections has of a path: at least a packet. */
+/* The share of a path that one of several connections has, plus a packet. */
 static struct autobuf_path share_of(const struct autobuf_path *whole, uint64_t streams)
 {
     struct autobuf_path path = *whole;
@@ -194,20 +196,20 @@ static int plan_path(struct ab_decision *d)
     return error;
 }
 
-/* Where nobody can unlock a side, it stays set, also when its size does not show that any more. */
-static uint32_t set_for_good(const struct ab_decision *d)
+/* Before Linux 5.15 a side that was set stays locked, also if its size does not show it. */
+static uint32_t permanent_locks(const struct ab_decision *d)
 {
     if (!(d->limits.flags & AUTOBUF_LIMITS_NO_UNLOCK))
         return 0;
-    if (d->options.flags & AUTOBUF_FLOW_LOOK_ONLY) /* nothing of the plan was set */
+    if (d->options.flags & AUTOBUF_FLOW_LOOK_ONLY) /* no plan was applied */
         return d->socket.locks;
     return d->socket.locks | (d->plan.snd_request_bytes ? AUTOBUF_LOCK_SND : 0) |
            (d->plan.rcv_request_bytes ? AUTOBUF_LOCK_RCV : 0);
 }
 
-int ab_decide_look(struct ab_decision *d, int fd)
+int ab_decide_read_socket(struct ab_decision *d, int fd)
 {
-    uint32_t locks = set_for_good(d);
+    uint32_t locks = permanent_locks(d);
     int error = autobuf_socket_state(fd, &d->socket);
 
     d->socket.locks |= locks;
@@ -216,21 +218,22 @@ int ab_decide_look(struct ab_decision *d, int fd)
 
 int ab_decide_plan(struct ab_decision *d, int fd)
 {
-    int error = ab_decide_look(d, fd);
+    int error = ab_decide_read_socket(d, fd);
 
     (void)ab_forced_kept(&d->limits.forced_bytes);
     if (error == 0)
         error = plan_path(d);
     if (error < 0 || !ab_plan_forces(&d->plan))
         return error;
-    /* What other connections hold now bounds what may be forced. */
+    /* Buffers of other connections bound what may be forced. */
     ab_limits_forced(&d->limits);
     return plan_path(d);
 }
 
-bool ab_decide_again(struct ab_decision *d, int fd, int result)
+bool ab_decide_without_privilege(struct ab_decision *d, int fd, int result)
 {
-    return result == -EPERM && ab_plan_forces(&d->plan) && ab_limits_refresh(&d->limits) == 0 && ab_decide_plan(d, fd) == 0;
+    return result == -EPERM && ab_plan_forces(&d->plan) && ab_limits_refresh(&d->limits) == 0 &&
+           ab_decide_plan(d, fd) == 0;
 }
 
 static bool is_undecided(uint32_t reason)
@@ -238,7 +241,7 @@ static bool is_undecided(uint32_t reason)
     return reason == AUTOBUF_REASON_UNKNOWN || reason == AUTOBUF_REASON_KERNEL;
 }
 
-/* Plans for a window one byte larger than autotuning's, on one side: the plan says what limits it. */
+/* Plans for one byte more than autotuning's window: the plan names what limits that. */
 static void plan_more(struct ab_decision *d, uint32_t side, struct autobuf_plan *plan)
 {
     ab_plan_nothing(AUTOBUF_REASON_UNKNOWN, AUTOBUF_INTENT_THROUGHPUT, plan);
@@ -248,7 +251,7 @@ static void plan_more(struct ab_decision *d, uint32_t side, struct autobuf_plan 
                     0, plan);
 }
 
-void ab_decide_short(struct ab_decision *d, int fd, uint32_t side)
+void ab_decide_bottleneck(struct ab_decision *d, int fd, uint32_t side)
 {
     struct autobuf_plan *plan = &d->plan, more;
 
@@ -256,7 +259,7 @@ void ab_decide_short(struct ab_decision *d, int fd, uint32_t side)
         plan->snd_reason = AUTOBUF_REASON_KERNEL;
     if (plan->rcv_reason == AUTOBUF_REASON_UNKNOWN && side != AUTOBUF_LOCK_RCV)
         plan->rcv_reason = AUTOBUF_REASON_KERNEL;
-    if (!side || ab_decide_look(d, fd) < 0)
+    if (!side || ab_decide_read_socket(d, fd) < 0)
         return;
     plan_more(d, side, &more);
     if (side == AUTOBUF_LOCK_SND && is_undecided(plan->snd_reason) &&

@@ -12,33 +12,33 @@
 #include "../live/live.h"
 #include "../plan/plan.h"
 
-#define LOOK_NS (20 * AB_NS_PER_MS) /* how often to look whether the socket is connected */
-#define POLL_NS (5 * AB_NS_PER_MS)  /* how often to read replies to echoes: the kernel has stamped their arrival */
+#define CONNECT_POLL_NS (20 * AB_NS_PER_MS) /* how often to check whether the socket is connected */
+#define REPLY_POLL_NS (5 * AB_NS_PER_MS)  /* how often to read echo replies, whose arrival the kernel has stamped */
 /*
- * A connection comes near its limit when it moves, in one round trip, this part of the largest window that it has
- * without a measurement. Slow start fills that window two round trips later; a measurement takes one to four. It
- * begins at a look, on a short path up to 75 ms late.
+ * Measure once a connection moves, in one round trip, this part of the largest window that it has without a
+ * measurement. Slow start fills that window two round trips later; a measurement takes one to four. It begins with a
+ * sample, on a short path up to 75 ms late.
  */
 #define NEAR_PERCENT 25U
 
 struct autobuf_flow {
     struct ab_decision decision;
-    struct autobuf_plan before;           /* the one that the decision's replaces: here, for it would take much of a stack */
-    struct autobuf_probe_options measure; /* how, if anything is to be measured */
-    struct autobuf_probe *probe;          /* NULL: nothing is being measured */
+    struct autobuf_plan before;           /* the plan before decision's; large for a stack */
+    struct autobuf_probe_options measure; /* for the probe */
+    struct autobuf_probe *probe;          /* NULL: no measurement runs */
     struct autobuf_live *live;            /* NULL: not connected yet */
     uint64_t cookie;
-    uint64_t next_ns; /* when to look whether the socket is connected, or for replies */
-    uint64_t forced_from_bytes; /* the send buffer before it was forced without live; 0: it was not */
+    uint64_t next_ns; /* when to check the connection, or for replies */
+    uint64_t forced_from_bytes; /* sk_sndbuf before it was forced without live; 0: it was not */
     pid_t owner;
     int fd;
-    bool inert; /* this flow never does anything */
+    bool inert; /* AUTOBUF=off, or a short transfer */
     bool worth; /* a measurement could gain more than it costs */
     uint32_t changes;
 };
 
-/* Whether it is known now what the path holds, on a side that is spoken of. */
-static bool knows_more(const struct autobuf_plan *plan, const struct autobuf_plan *before)
+/* Whether the BDP of a side of the intent has become known. */
+static bool has_new_bdp(const struct autobuf_plan *plan, const struct autobuf_plan *before)
 {
     uint32_t only = plan->intent & (AUTOBUF_INTENT_SENDS | AUTOBUF_INTENT_RECEIVES);
 
@@ -46,10 +46,11 @@ static bool knows_more(const struct autobuf_plan *plan, const struct autobuf_pla
            (only != AUTOBUF_INTENT_SENDS && plan->rcv_wanted_bytes && !before->rcv_wanted_bytes);
 }
 
-/* What the path holds is told even if it changes nothing. */
-static bool says_the_same(const struct autobuf_plan *plan, const struct autobuf_plan *before)
+/* A new BDP is logged even if it changes nothing. */
+static bool is_same_outcome(const struct autobuf_plan *plan, const struct autobuf_plan *before)
 {
-    return plan->snd_reason == before->snd_reason && plan->rcv_reason == before->rcv_reason && !knows_more(plan, before);
+    return plan->snd_reason == before->snd_reason && plan->rcv_reason == before->rcv_reason &&
+           !has_new_bdp(plan, before);
 }
 
 /* If a buffer is large enough because this flow has set it, the reason stays `set`. */
@@ -61,18 +62,18 @@ static void keep_reasons(struct autobuf_plan *plan, const struct autobuf_plan *b
         plan->rcv_reason = AUTOBUF_REASON_SET;
 }
 
-static bool looks_only(const struct autobuf_flow *flow)
+static bool only_observes(const struct autobuf_flow *flow)
 {
     return flow->decision.options.flags & AUTOBUF_FLOW_LOOK_ONLY;
 }
 
-/* In a function of its own, for this copy is not to lie on the stack below ab_live_apply(). */
+/* Not inlined: keeps the copy off the stack of ab_live_apply(). */
 static __attribute__((noinline)) int apply_without_live(struct autobuf_flow *flow)
 {
     struct autobuf_plan plan = flow->decision.plan;
     int result;
 
-    plan.snd_pacing_bit_per_s = 0; /* live restores the pace at its end, so only live may set it */
+    plan.snd_pacing_bit_per_s = 0; /* only live sets a pacing rate, as it restores it */
     result = autobuf_apply(flow->fd, &plan);
     if (result > 0 && plan.flags & AUTOBUF_PLAN_SND_FORCE)
         flow->forced_from_bytes = ab_max(flow->decision.socket.snd_buf_bytes, plan.snd_kernel_bytes);
@@ -81,7 +82,7 @@ static __attribute__((noinline)) int apply_without_live(struct autobuf_flow *flo
 
 static int apply_plan(struct autobuf_flow *flow, const char *why)
 {
-    if (looks_only(flow))
+    if (only_observes(flow))
         return 0;
     return flow->live ? ab_live_apply(flow->live, &flow->decision.plan, why) : apply_without_live(flow);
 }
@@ -96,12 +97,12 @@ static int plan_and_apply(struct autobuf_flow *flow, const char *why)
     if (result < 0)
         return result;
     result = apply_plan(flow, why);
-    if (ab_decide_again(&flow->decision, flow->fd, result))
+    if (ab_decide_without_privilege(&flow->decision, flow->fd, result))
         result = apply_plan(flow, why);
     keep_reasons(plan, before);
     if (result < 0)
         *plan = *before;
-    else if (result > 0 || !says_the_same(plan, before))
+    else if (result > 0 || !is_same_outcome(plan, before))
         ab_plan_log(plan, &flow->decision.log);
     flow->changes += result > 0;
     return result;
@@ -184,7 +185,7 @@ static bool wants_low_delay(const struct autobuf_flow *flow)
     return flow->decision.options.intent & AUTOBUF_INTENT_LOW_DELAY;
 }
 
-/* For a pace the path is needed from the first data on; for a larger window once the present one is nearly full. */
+/* Pacing needs the path from the first data on, a larger window once the present one is nearly full. */
 static bool needs_path(const struct autobuf_flow *flow)
 {
     uint64_t low = flow->measure.bdp_low_bytes / ab_max(flow->decision.options.streams, 1);
@@ -200,7 +201,7 @@ static void begin_measuring(struct autobuf_flow *flow)
     struct ab_decision *d = &flow->decision;
     int error;
 
-    ab_decide_note_way(d, flow->fd);
+    ab_decide_record_route(d, flow->fd);
     error = ab_probe_open_like(&flow->probe, flow->fd, (struct sockaddr *)&d->peer, d->peer_len,
                                    &flow->measure);
 
@@ -215,7 +216,7 @@ static int step_measuring(struct autobuf_flow *flow, uint64_t now_ns)
 {
     int result = autobuf_probe_step(flow->probe, now_ns);
 
-    flow->next_ns = ab_min(autobuf_probe_deadline_ns(flow->probe), now_ns + POLL_NS);
+    flow->next_ns = ab_min(autobuf_probe_deadline_ns(flow->probe), now_ns + REPLY_POLL_NS);
     if (result == 0)
         return 0;
     if (result > 0) {
@@ -241,34 +242,34 @@ static int open_live(struct autobuf_flow *flow)
     options.log = d->options.log;
     options.log_user = d->options.log_user;
     options.most_bytes = d->options.most_bytes;
-    options.flags = looks_only(flow) ? AUTOBUF_LIVE_LOOK_ONLY : 0;
+    options.flags = only_observes(flow) ? AUTOBUF_LIVE_LOOK_ONLY : 0;
     error = ab_live_open(&flow->live, flow->fd, &options, &d->limits);
     if (error == 0 && flow->forced_from_bytes)
         ab_live_forced(flow->live, flow->forced_from_bytes);
     return error;
 }
 
-/* Looks whether the socket is connected now. Returns what step() returns. */
-static int look(struct autobuf_flow *flow, uint64_t now_ns)
+/* Whether the socket is connected now. Returns what step() returns. */
+static int check_connected(struct autobuf_flow *flow, uint64_t now_ns)
 {
     struct ab_decision *d = &flow->decision;
     bool was_there = d->socket.stage == AUTOBUF_STAGE_CONNECTED && d->socket.snd_window_max_bytes;
     int error = ab_socket_check(flow->fd, flow->cookie);
 
     if (error == 0)
-        error = ab_decide_look(d, flow->fd);
+        error = ab_decide_read_socket(d, flow->fd);
     if (error == 0 && was_there && d->socket.stage == AUTOBUF_STAGE_NEW)
         error = -ENOTCONN;
     if (error < 0)
         return error;
-    flow->next_ns = d->socket.stage == AUTOBUF_STAGE_LISTENING ? AUTOBUF_NS_UNSET : now_ns + LOOK_NS;
+    flow->next_ns = d->socket.stage == AUTOBUF_STAGE_LISTENING ? AUTOBUF_NS_UNSET : now_ns + CONNECT_POLL_NS;
     if (d->socket.stage == AUTOBUF_STAGE_CONNECTED && d->socket.snd_window_max_bytes) {
         error = open_live(flow);
         if (error < 0)
             return error;
         ab_decide_peer_of(d, flow->fd);
         ab_decide_recall(d, flow->fd);
-        error = plan_and_apply(flow, "the connection is there"); /* scale and RTT are known now */
+        error = plan_and_apply(flow, "the connection is there"); /* window scale and RTT are known now */
     }
     if (flow->live || wants_low_delay(flow))
         flow->worth = ab_decide_worth(d, &flow->measure);
@@ -276,14 +277,14 @@ static int look(struct autobuf_flow *flow, uint64_t now_ns)
 }
 
 /*
- * Completes the plan's reasons if nothing is known of the path. Either autotuning has been enough so far, or a
- * buffer limits that live could not enlarge; the plan then names the sysctl that limits it.
+ * Completes the plan's reasons on an unknown path. Either autotuning has been enough so far, or the bottleneck is a
+ * buffer that live could not enlarge; the plan then names the sysctl.
  */
-static void tell_limit(struct autobuf_flow *flow)
+static void report_bottleneck(struct autobuf_flow *flow)
 {
     flow->before = flow->decision.plan;
-    ab_decide_short(&flow->decision, flow->fd, ab_live_short_side(flow->live));
-    if (!says_the_same(&flow->decision.plan, &flow->before))
+    ab_decide_bottleneck(&flow->decision, flow->fd, ab_live_short_side(flow->live));
+    if (!is_same_outcome(&flow->decision.plan, &flow->before))
         ab_plan_log(&flow->decision.plan, &flow->decision.log);
 }
 
@@ -294,21 +295,21 @@ static int step_live(struct autobuf_flow *flow, uint64_t now_ns)
     uint32_t sides = ab_live_set_sides(flow->live);
 
     if (result == 0)
-        tell_limit(flow);
+        report_bottleneck(flow);
     if (result <= 0)
         return result;
     flow->changes++;
     if (sides & AUTOBUF_LOCK_RCV)
         plan->rcv_reason = AUTOBUF_REASON_SET;
-    if (sides & AUTOBUF_LOCK_SND || wants_low_delay(flow)) /* otherwise a pace is only tried */
+    if (sides & AUTOBUF_LOCK_SND || wants_low_delay(flow)) /* else it is a pacing trial */
         plan->snd_reason = AUTOBUF_REASON_SET;
     return result;
 }
 
-/* Steps a socket that waits to be connected, or a connection. Returns what step() returns. */
+/* Returns what step() returns. */
 static int step_connection(struct autobuf_flow *flow, uint64_t now_ns)
 {
-    int begun = flow->live ? 0 : look(flow, now_ns), result;
+    int begun = flow->live ? 0 : check_connected(flow, now_ns), result;
 
     if (begun < 0 || !flow->live)
         return begun;

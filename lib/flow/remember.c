@@ -14,18 +14,18 @@
 #include "../paths/prefix.h"
 #include "flow.h"
 
-/* How long a measurement holds. Capacity and least round-trip time change when somebody changes the network. */
-#define HOLDS_S 86400U
-#define UNSURE_HOLDS_S 3600U
+/* How long a measurement is valid. Capacity and minimum RTT change with the network only. */
+#define VALID_S 86400U
+#define UNSURE_VALID_S 3600U
 
 /* This end of a connection. */
 struct here {
     struct sockaddr_storage local;
-    int local_len; /* 0: not known */
+    int local_len; /* 0: unknown */
     char device[AUTOBUF_INTERFACE_BYTES];
 };
 
-/* The interface that a connection surely uses: it is bound to it, or its peer's address holds there alone. "": not known. */
+/* The interface that a connection certainly uses: SO_BINDTODEVICE, or a link-local peer. "": unknown. */
 static void find_device(const struct ab_decision *d, int fd, char *device)
 {
     const struct sockaddr_in6 *v6 = (const struct sockaddr_in6 *)&d->peer;
@@ -35,7 +35,7 @@ static void find_device(const struct ab_decision *d, int fd, char *device)
         device[0] = '\0';
 }
 
-/* With an empty name the kernel would look for a module. */
+/* For an empty name the kernel would load a module. */
 static uint32_t device_index(const char *device)
 {
     return device[0] ? if_nametoindex(device) : 0;
@@ -53,7 +53,7 @@ static int find_local(int fd, struct sockaddr_storage *local)
     return local_len <= 0 || ab_address_is_any(local) ? 0 : local_len;
 }
 
-/* As the socket is bound or connected, and else as this host's routes say. */
+/* As the socket is bound or connected, or else by the routes. */
 static void find_here(const struct ab_decision *d, int fd, struct here *here)
 {
     struct ab_route route;
@@ -89,7 +89,7 @@ static int look_up(const struct ab_decision *d, int fd, const struct autobuf_pat
     return autobuf_paths_find(paths, &query, entry);
 }
 
-/* file: NULL: the host's store, or where there is none, the user's. */
+/* file: NULL: the host's store, or else the user's. */
 static int look_up_in(const struct ab_decision *d, int fd, const char *file, struct autobuf_paths_entry *entry)
 {
     struct autobuf_paths *paths;
@@ -115,40 +115,44 @@ void ab_decide_recall(struct ab_decision *d, int fd)
     d->recalled = true;
     error = look_up_in(d, fd, NULL, &entry);
     own = error < 0 ? autobuf_paths_own() : NULL;
-    if (own) /* the host's store does not know what this user could not hand to its daemon */
+    if (own) /* the daemon may have rejected reports of this user */
         error = look_up_in(d, fd, own, &entry);
     if (error < 0 || entry.method == AUTOBUF_METHOD_NONE || autobuf_paths_path(&entry, &d->path) < 0)
         return;
     (void)autobuf_prefix_print(&entry.remote, prefix);
     sends = entry.tx_rate_bit_per_s;
-    ab_event(&d->log, (struct autobuf_event){.what = AUTOBUF_EVENT_KNOWN, .side = sends ? AUTOBUF_LOCK_SND : AUTOBUF_LOCK_RCV,
-                                             .after_bit_per_s = sends ? entry.tx_rate_bit_per_s : entry.rx_rate_bit_per_s,
+    ab_event(&d->log, (struct autobuf_event){.what = AUTOBUF_EVENT_KNOWN,
+                                             .side = sends ? AUTOBUF_LOCK_SND : AUTOBUF_LOCK_RCV,
+                                             .after_bit_per_s = sends ? entry.tx_rate_bit_per_s
+                                                                      : entry.rx_rate_bit_per_s,
                                              .rtt_ns = entry.rtt_min_ns, .why = prefix});
 }
 
-/* A rule may give what comes from an address another way than the one that this host takes to the peer by itself. */
-static bool is_from_elsewhere(const struct ab_decision *d, int fd)
+/* A rule may route this source address differently from the one that the host would choose itself. */
+static bool is_source_routed(const struct ab_decision *d, int fd)
 {
     struct sockaddr_storage local, usual;
     struct ab_route route;
 
-    if (!find_local(fd, &local) || ab_route_to(&d->peer, NULL, device_index(d->device), &route) < 0 || !route.source_bytes)
+    if (!find_local(fd, &local) || ab_route_to(&d->peer, NULL, device_index(d->device), &route) < 0 ||
+        !route.source_bytes)
         return false;
     (void)ab_address_make(route.source, route.source_bytes, &usual);
     return !ab_address_same(&local, &usual);
 }
 
-void ab_decide_note_way(struct ab_decision *d, int fd)
+void ab_decide_record_route(struct ab_decision *d, int fd)
 {
     uint32_t mark = 0;
     socklen_t len = sizeof mark;
 
     find_device(d, fd, d->device);
-    d->aside = d->options.mark || (getsockopt(fd, SOL_SOCKET, SO_MARK, &mark, &len) == 0 && mark) || is_from_elsewhere(d, fd);
+    d->policy_routed = d->options.mark || (getsockopt(fd, SOL_SOCKET, SO_MARK, &mark, &len) == 0 && mark) ||
+                       is_source_routed(d, fd);
 }
 
-/* What the host's store knows of one direction to the peer. */
-static int look_up_direction(const struct ab_decision *d, uint32_t intent, uint64_t now_s, struct autobuf_paths_entry *entry)
+static int look_up_direction(const struct ab_decision *d, uint32_t intent, uint64_t now_s,
+                             struct autobuf_paths_entry *entry)
 {
     struct autobuf_paths_query query = AUTOBUF_PATHS_QUERY_INIT;
     struct autobuf_paths *paths;
@@ -165,7 +169,7 @@ static int look_up_direction(const struct ab_decision *d, uint32_t intent, uint6
     return error;
 }
 
-void ab_decide_leave_other(const struct ab_decision *d, struct autobuf_paths_entry *entry)
+void ab_decide_leave_faster_direction(const struct ab_decision *d, struct autobuf_paths_entry *entry)
 {
     uint32_t sides = d->options.intent & (AUTOBUF_INTENT_SENDS | AUTOBUF_INTENT_RECEIVES);
     uint32_t other = sides ^ (AUTOBUF_INTENT_SENDS | AUTOBUF_INTENT_RECEIVES);
@@ -174,12 +178,14 @@ void ab_decide_leave_other(const struct ab_decision *d, struct autobuf_paths_ent
     if (!sides || !other || look_up_direction(d, other, entry->learned_s, &known) < 0)
         return;
     if (other == AUTOBUF_INTENT_SENDS && known.tx_rate_bit_per_s > entry->tx_rate_bit_per_s) {
-        entry->tx_rate_bit_per_s = entry->tx_rate_low_bit_per_s = entry->tx_rate_high_bit_per_s = entry->tx_bdp_bytes = 0;
+        entry->tx_rate_bit_per_s = entry->tx_rate_low_bit_per_s = entry->tx_rate_high_bit_per_s = 0;
+        entry->tx_bdp_bytes = 0;
         entry->tx_unsure = 0;
         entry->flags &= ~AUTOBUF_PATH_TX_AT_LEAST;
     }
     if (other == AUTOBUF_INTENT_RECEIVES && known.rx_rate_bit_per_s > entry->rx_rate_bit_per_s) {
-        entry->rx_rate_bit_per_s = entry->rx_rate_low_bit_per_s = entry->rx_rate_high_bit_per_s = entry->rx_bdp_bytes = 0;
+        entry->rx_rate_bit_per_s = entry->rx_rate_low_bit_per_s = entry->rx_rate_high_bit_per_s = 0;
+        entry->rx_bdp_bytes = 0;
         entry->rx_unsure = 0;
         entry->flags &= ~AUTOBUF_PATH_RX_AT_LEAST;
     }
@@ -187,21 +193,22 @@ void ab_decide_leave_other(const struct ab_decision *d, struct autobuf_paths_ent
 
 void ab_decide_keep(const struct ab_decision *d)
 {
-    struct autobuf_paths_entry entry = AUTOBUF_PATHS_ENTRY_INIT, handed;
+    struct autobuf_paths_entry entry = AUTOBUF_PATHS_ENTRY_INIT, reported;
     uint64_t now_s = (uint64_t)time(NULL);
     bool unsure = d->found.flags || d->found.tx_unsure || d->found.rx_unsure;
     int error;
 
-    if (d->options.flags & AUTOBUF_FLOW_NO_STORE || d->measured != 1 || d->aside || d->found.method != AUTOBUF_METHOD_ICMP ||
-        !d->found.tx_rate_bit_per_s || autobuf_paths_learn(&entry, &d->found) < 0 ||
+    if (d->options.flags & AUTOBUF_FLOW_NO_STORE || d->measured != 1 || d->policy_routed ||
+        d->found.method != AUTOBUF_METHOD_ICMP || !d->found.tx_rate_bit_per_s ||
+        autobuf_paths_learn(&entry, &d->found) < 0 ||
         ab_prefix_of((const struct sockaddr *)&d->peer, d->peer_len, &entry.remote) < 0)
         return;
     memcpy(entry.device, d->device, sizeof entry.device);
     entry.learned_s = now_s;
-    entry.expires_s = now_s + (unsure ? UNSURE_HOLDS_S : HOLDS_S);
-    handed = entry;
-    ab_decide_leave_other(d, &handed);
-    if (!entry.device[0] && ab_paths_hand(&handed) == 0) /* the daemon takes what holds for the whole host */
+    entry.expires_s = now_s + (unsure ? UNSURE_VALID_S : VALID_S);
+    reported = entry;
+    ab_decide_leave_faster_direction(d, &reported);
+    if (!entry.device[0] && ab_paths_hand(&reported) == 0) /* the daemon takes paths of the whole host */
         return;
     error = autobuf_paths_keep(NULL, &entry, now_s, AUTOBUF_PATHS_TRY | AUTOBUF_PATHS_NO_SYNC);
     if (error < 0 && error != -ENOENT)

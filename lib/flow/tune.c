@@ -8,8 +8,8 @@
 #include "flow.h"
 
 /*
- * Measures the path if that can gain more than it costs, and waits for the result. A measurement that fails is no error: also
- * with -EINVAL, which the kernel has for a route that swallows everything.
+ * Measures the path if that can gain more than it costs, and waits for the result. A failure is no error of the call,
+ * also -EINVAL, which the kernel returns for a blackhole route.
  */
 static void measure(struct ab_decision *d, int fd)
 {
@@ -20,7 +20,7 @@ static void measure(struct ab_decision *d, int fd)
             ab_log(&d->log, "not measured: it would change nothing, or cost more time than it could save");
         return;
     }
-    ab_decide_note_way(d, fd);
+    ab_decide_record_route(d, fd);
     ab_decide_measured(d, ab_probe_like(fd, (struct sockaddr *)&d->peer, d->peer_len, &probe, &d->path));
 }
 
@@ -60,7 +60,7 @@ static int apply_decision(struct ab_decision *d, int fd)
     if (d->options.flags & AUTOBUF_FLOW_LOOK_ONLY)
         return 0;
     result = autobuf_apply(fd, &d->plan);
-    return ab_decide_again(d, fd, result) ? autobuf_apply(fd, &d->plan) : result;
+    return ab_decide_without_privilege(d, fd, result) ? autobuf_apply(fd, &d->plan) : result;
 }
 
 static int decide_and_apply(struct ab_decision *d, int fd, struct autobuf_applied *applied)

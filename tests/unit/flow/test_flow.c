@@ -56,7 +56,7 @@ static struct autobuf_path path_of(uint64_t bit_per_s, uint64_t rtt_ns)
 }
 
 /* The descriptor became another socket. */
-static void nothing_is_told_to_another_socket(void **state)
+static void tell_refuses_another_socket(void **state)
 {
     struct autobuf_path path = path_of(1000000000, 100000000);
     int fd = tcp_socket(), other, size = SMALL;
@@ -102,7 +102,6 @@ static void a_pace_that_the_program_sets_stays(void **state)
     close_connection(&c);
 }
 
-/* Limits that were read with a privilege that is gone. */
 static int plan_as_if_privileged(const void *arg)
 {
     struct autobuf_options options = AUTOBUF_OPTIONS_INIT;
@@ -126,7 +125,10 @@ static int plan_as_if_privileged(const void *arg)
     fd = socket(AF_INET, SOCK_STREAM, 0);
     if (autobuf_tune(fd, NULL, 0, &options, NULL) < 0 || option_of(fd, SO_SNDBUF) != after)
         return 4;
-    return (uint64_t)after / 2 >= limits.snd_settable_bytes || 2 * limits.snd_settable_bytes <= limits.tcp_wmem_max_bytes ? 0 : 3;
+    return (uint64_t)after / 2 >= limits.snd_settable_bytes ||
+                   2 * limits.snd_settable_bytes <= limits.tcp_wmem_max_bytes
+               ? 0
+               : 3;
 }
 
 static void a_privilege_that_is_gone(void **state)
@@ -213,7 +215,7 @@ static void off_does_nothing(void **state)
     close_connection(&c);
 }
 
-/* A buffer that was set smaller than autotuning makes it is given back, before anything is known of the path. */
+/* On an unknown path a buffer that is smaller than autotuning's is given back. */
 static void limits_alone_give_back(void **state)
 {
     static const struct {
@@ -270,7 +272,7 @@ static void a_large_buffer_stays(void **state)
     close(fd);
 }
 
-/* The sum that the process keeps counts, as it is at that moment, and not what the library finds. */
+/* The sum that the process keeps counts, not the library's own. */
 static void forced_buffers_that_the_process_counts(void **state)
 {
     struct autobuf_options options = AUTOBUF_OPTIONS_INIT;
@@ -308,8 +310,8 @@ static void forced_buffers_that_the_process_counts(void **state)
     close(fd);
 }
 
-/* By limits that the caller hands in, autotuning would make buffers still smaller than the program has set them. */
-static void limits_that_are_handed_in_count(void **state)
+/* By the caller's limits, autotuning reaches less than the program has set. */
+static void limits_of_the_caller_count(void **state)
 {
     struct autobuf_options options = AUTOBUF_OPTIONS_INIT;
     struct autobuf_limits limits = AUTOBUF_LIMITS_INIT;
@@ -353,7 +355,7 @@ static void a_short_transfer_is_left_alone(void **state)
     close_connection(&c);
 }
 
-/* Calls step() at each deadline until there is something to tell of the connection, ten times at most. */
+/* Calls step() at each deadline until the connection has a state, ten times at most. */
 static void step_until_live(struct autobuf_flow *flow, struct autobuf_live_state *live)
 {
     struct autobuf_applied applied = AUTOBUF_APPLIED_INIT;
@@ -411,7 +413,7 @@ static void a_reused_descriptor_is_not_touched(void **state)
     close(other);
 }
 
-static void a_flow_that_only_looks(void **state)
+static void a_flow_that_only_observes(void **state)
 {
     struct autobuf_options options = AUTOBUF_OPTIONS_INIT;
     struct connection c = tcp_connection();
@@ -458,7 +460,7 @@ static void a_descriptor_that_moves(void **state)
     close_connection(&c);
 }
 
-static void a_listener_waits_for_nothing(void **state)
+static void a_listener_has_no_deadline(void **state)
 {
     int fd = tcp_listener();
     struct autobuf_flow *flow = opened(fd, NULL);
@@ -470,7 +472,7 @@ static void a_listener_waits_for_nothing(void **state)
     close(fd);
 }
 
-/* A path that is known is planned for at once, or as soon as it is told; 1.35 products at most are set. */
+/* A known path is planned for at once, or when it is told; at most 1.35 BDP are set. */
 static void a_known_path_is_planned_for(void **state)
 {
     struct autobuf_limits limits = AUTOBUF_LIMITS_INIT;
@@ -508,8 +510,8 @@ static void a_known_path_is_planned_for(void **state)
     }
 }
 
-/* It is reset before the first look at it: a program that asks in a loop is told. */
-static void a_connection_that_ends_before_it_is_looked_at(void **state)
+/* The connection is reset before the first step, which returns the error. */
+static void a_connection_that_ends_before_the_first_step(void **state)
 {
     struct connection c = tcp_connection();
     struct autobuf_flow *flow = opened(c.client, NULL);
@@ -526,7 +528,7 @@ static void a_connection_that_ends_before_it_is_looked_at(void **state)
     close_connection(&c);
 }
 
-/* What was set before connect() is still said to be set by the connection. */
+/* A buffer that was set before connect() keeps the reason "set". */
 static void the_reason_outlives_the_handshake(void **state)
 {
     struct autobuf_limits limits = AUTOBUF_LIMITS_INIT;
@@ -567,8 +569,8 @@ static void count_line(void *user, const struct autobuf_event *event)
     ++*(unsigned *)user;
 }
 
-/* Also where it changes nothing, because autotuning is enough, or live was quicker. */
-static void what_the_path_holds_is_told(void **state)
+/* Also if it changes nothing, because autotuning is enough, or live was quicker. */
+static void a_new_bdp_is_logged(void **state)
 {
     struct autobuf_options options = AUTOBUF_OPTIONS_INIT;
     struct autobuf_live_state live = AUTOBUF_LIVE_STATE_INIT;
@@ -602,7 +604,7 @@ static void what_the_path_holds_is_told(void **state)
     close_connection(&c);
 }
 
-static void a_child_has_no_part_in_it(void **state)
+static void a_forked_child_is_refused(void **state)
 {
     struct autobuf_flow *flow;
     int fd = tcp_socket(), status;
@@ -623,26 +625,26 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(only_a_tcp_socket),
-        cmocka_unit_test(nothing_is_told_to_another_socket),
+        cmocka_unit_test(tell_refuses_another_socket),
         cmocka_unit_test(a_pace_that_the_program_sets_stays),
         cmocka_unit_test(a_privilege_that_is_gone),
         cmocka_unit_test(options_are_checked),
         cmocka_unit_test(off_does_nothing),
         cmocka_unit_test(limits_alone_give_back),
         cmocka_unit_test(a_large_buffer_stays),
-        cmocka_unit_test(limits_that_are_handed_in_count),
+        cmocka_unit_test(limits_of_the_caller_count),
         cmocka_unit_test(forced_buffers_that_the_process_counts),
         cmocka_unit_test(a_short_transfer_is_left_alone),
         cmocka_unit_test(from_socket_to_end),
         cmocka_unit_test(a_reused_descriptor_is_not_touched),
-        cmocka_unit_test(a_flow_that_only_looks),
+        cmocka_unit_test(a_flow_that_only_observes),
         cmocka_unit_test(a_descriptor_that_moves),
-        cmocka_unit_test(a_listener_waits_for_nothing),
+        cmocka_unit_test(a_listener_has_no_deadline),
         cmocka_unit_test(a_known_path_is_planned_for),
-        cmocka_unit_test(a_connection_that_ends_before_it_is_looked_at),
+        cmocka_unit_test(a_connection_that_ends_before_the_first_step),
         cmocka_unit_test(the_reason_outlives_the_handshake),
-        cmocka_unit_test(what_the_path_holds_is_told),
-        cmocka_unit_test(a_child_has_no_part_in_it),
+        cmocka_unit_test(a_new_bdp_is_logged),
+        cmocka_unit_test(a_forked_child_is_refused),
     };
 
     return cmocka_run_group_tests_name("flow", tests, NULL, NULL);

@@ -184,7 +184,7 @@ static void the_blocking_call_measures_no_known_path(void **state)
     close(fd);
 }
 
-/* What connections have taught may be one direction alone: nothing for a program that goes the other way, and measures. */
+/* The store may know one direction only: a program of the other one measures. */
 static void a_path_of_which_one_direction_is_known(void **state)
 {
     static const struct {
@@ -197,7 +197,8 @@ static void a_path_of_which_one_direction_is_known(void **state)
         {"a receiver, of received data", AUTOBUF_METHOD_PASSIVE, AUTOBUF_INTENT_RECEIVES, false, true, true},
         {"a receiver, of sent data", AUTOBUF_METHOD_PASSIVE, AUTOBUF_INTENT_RECEIVES, true, false, false},
         {"whoever may do both, of sent data", AUTOBUF_METHOD_PASSIVE, AUTOBUF_INTENT_THROUGHPUT, true, false, true},
-        {"whoever does both, of received data", AUTOBUF_METHOD_PASSIVE, AUTOBUF_INTENT_SENDS | AUTOBUF_INTENT_RECEIVES, false, true, true},
+        {"both, of received data", AUTOBUF_METHOD_PASSIVE,
+         AUTOBUF_INTENT_SENDS | AUTOBUF_INTENT_RECEIVES, false, true, true},
         {"a sender, of both", AUTOBUF_METHOD_PASSIVE, AUTOBUF_INTENT_SENDS, true, true, true},
         {"a sender, measured in band one way", AUTOBUF_METHOD_INBAND, AUTOBUF_INTENT_SENDS, false, true, false},
         {"a sender, set by hand", AUTOBUF_METHOD_GIVEN, AUTOBUF_INTENT_SENDS, false, true, true},
@@ -223,7 +224,7 @@ static void a_path_of_which_one_direction_is_known(void **state)
     }
 }
 
-/* A program that goes the other way gets what is known of the network; one that names no direction what is known of the host. */
+/* The other direction comes from the network's entry; without a direction the host's entry counts. */
 static void a_host_of_which_one_direction_is_known(void **state)
 {
     static const uint32_t intents[] = {AUTOBUF_INTENT_SENDS, AUTOBUF_INTENT_RECEIVES, AUTOBUF_INTENT_THROUGHPUT};
@@ -250,7 +251,7 @@ static void a_host_of_which_one_direction_is_known(void **state)
     }
 }
 
-static void what_the_program_knows_goes_before_the_store(void **state)
+static void a_path_of_the_program_precedes_the_store(void **state)
 {
     struct autobuf_options options = AUTOBUF_OPTIONS_INIT;
     struct autobuf_path path = AUTOBUF_PATH_INIT;
@@ -297,13 +298,14 @@ static int socket_of_loopback(void)
 
 static struct sockaddr_in6 ipv6(const char *address, const char *device)
 {
-    struct sockaddr_in6 to = {.sin6_family = AF_INET6, .sin6_port = htons(9), .sin6_scope_id = device ? if_nametoindex(device) : 0};
+    struct sockaddr_in6 to = {.sin6_family = AF_INET6, .sin6_port = htons(9),
+                              .sin6_scope_id = device ? if_nametoindex(device) : 0};
 
     assert_int_equal(inet_pton(AF_INET6, address, &to.sin6_addr), 1);
     return to;
 }
 
-static void the_interface_that_is_surely_used(void **state)
+static void the_interface_that_is_certainly_used(void **state)
 {
     static const struct way_row {
         struct row stored;
@@ -348,8 +350,9 @@ static int found(const void *to, socklen_t to_len, struct autobuf_paths_entry *e
     return error;
 }
 
-/* What is kept of a measurement to this peer from this socket: the error of looking for it, and its interface. */
-static int kept_of(const struct sockaddr *to, socklen_t to_len, int fd, uint32_t mark, struct autobuf_paths_entry *entry)
+/* Keeps a measurement to this peer from this socket. Returns the error of finding it, and its interface. */
+static int kept_of(const struct sockaddr *to, socklen_t to_len, int fd, uint32_t mark,
+                   struct autobuf_paths_entry *entry)
 {
     struct ab_decision d = {.options = AUTOBUF_OPTIONS_INIT, .path = AUTOBUF_PATH_INIT, .peer_len = to_len};
 
@@ -358,13 +361,13 @@ static int kept_of(const struct sockaddr *to, socklen_t to_len, int fd, uint32_t
     assert_int_equal(autobuf_path_given(&d.path, RATE, 100000000), 0);
     d.path.method = AUTOBUF_METHOD_ICMP;
     assert_int_equal(truncate(file, 0), 0);
-    ab_decide_note_way(&d, fd);
+    ab_decide_record_route(&d, fd);
     ab_decide_measured(&d, 0);
     ab_decide_keep(&d);
     return found(to, to_len, entry);
 }
 
-static void what_is_measured_by_one_interface_holds_for_that(void **state)
+static void a_measurement_holds_for_its_interface(void **state)
 {
     struct sockaddr_in6 global = ipv6("2001:db8::1", NULL), local = ipv6("fe80::1", "lo");
     struct autobuf_paths_entry entry = AUTOBUF_PATHS_ENTRY_INIT;
@@ -377,13 +380,13 @@ static void what_is_measured_by_one_interface_holds_for_that(void **state)
     assert_string_equal(entry.device, "lo");
     assert_int_equal(kept_of((struct sockaddr *)&local, sizeof local, free_one, 0, &entry), 0);
     assert_string_equal(entry.device, "lo");
-    assert_true(kept_of((struct sockaddr *)&global, sizeof global, free_one, 7, &entry) < 0); /* a mark may have sent it elsewhere */
+    assert_true(kept_of((struct sockaddr *)&global, sizeof global, free_one, 7, &entry) < 0); /* marked */
     close(bound);
     close(free_one);
 }
 
-/* Whoever sends measures, although the store knows what comes back: that is not replaced by what an echo tells of both. */
-static void what_is_measured_leaves_the_other_direction(void **state)
+/* A sender measures; the store's faster rate of the way back is not replaced by the echo's. */
+static void a_measurement_leaves_a_faster_other_direction(void **state)
 {
     static const struct {
         const char *name;
@@ -395,9 +398,9 @@ static void what_is_measured_leaves_the_other_direction(void **state)
     } intents[] = {{"a sender", AUTOBUF_INTENT_SENDS, 0, false, true, 2ULL * RATE, true, false},
                    {"a receiver", AUTOBUF_INTENT_RECEIVES, 0, true, false, 2ULL * RATE, false, true},
                    {"a sender to a known network", AUTOBUF_INTENT_SENDS, 1, false, true, 2ULL * RATE, true, false},
-                   {"a sender, to another host than is known", AUTOBUF_INTENT_SENDS, 2, false, true, 2ULL * RATE, true, true},
-                   {"a sender, and it is faster than is known", AUTOBUF_INTENT_SENDS, 0, false, true, RATE / 2, true, true},
-                   {"a sender, and the same direction is known", AUTOBUF_INTENT_SENDS, 0, true, false, 2ULL * RATE, true, true},
+                   {"a sender, to an unknown host", AUTOBUF_INTENT_SENDS, 2, false, true, 2ULL * RATE, true, true},
+                   {"a sender, faster than the entry", AUTOBUF_INTENT_SENDS, 0, false, true, RATE / 2, true, true},
+                   {"a sender, same direction known", AUTOBUF_INTENT_SENDS, 0, true, false, 2ULL * RATE, true, true},
                    {"whoever may do both", AUTOBUF_INTENT_THROUGHPUT, 0, false, true, 2ULL * RATE, true, true}};
     struct sockaddr_in to = peer();
 
@@ -417,7 +420,7 @@ static void what_is_measured_leaves_the_other_direction(void **state)
         d.options.intent = intents[i].intent;
         entry_of(&rows[0], &fresh);
         fresh.flags = AUTOBUF_PATH_TX_AT_LEAST | AUTOBUF_PATH_RX_AT_LEAST;
-        ab_decide_leave_other(&d, &fresh);
+        ab_decide_leave_faster_direction(&d, &fresh);
         CHECK_EQUAL(intents[i].name, fresh.tx_rate_bit_per_s, intents[i].left_tx ? RATE : 0);
         CHECK_EQUAL(intents[i].name, fresh.rx_rate_bit_per_s, intents[i].left_rx ? RATE : 0);
         CHECK_EQUAL(intents[i].name, fresh.tx_bdp_bytes != 0, intents[i].left_tx);
@@ -428,13 +431,14 @@ static void what_is_measured_leaves_the_other_direction(void **state)
     }
 }
 
-/* A connection that is bound to another address than the host's own choice may take another way, which is nobody else's. */
-static void what_is_measured_from_an_address(void **state)
+/* A connection from another source address than the host's choice may be routed differently. */
+static void a_measurement_from_another_source_is_not_kept(void **state)
 {
     static const struct {
         const char *name, *from;
         bool kept;
-    } froms[] = {{"not bound", "0.0.0.0", true}, {"bound to the usual address", "127.0.0.1", true}, {"to another", "127.0.0.9", false}};
+    } froms[] = {{"not bound", "0.0.0.0", true},
+                 {"bound to the usual address", "127.0.0.1", true}, {"to another", "127.0.0.9", false}};
     struct sockaddr_in to = {.sin_family = AF_INET, .sin_addr = {htonl(0x7f000102)}};
     struct autobuf_paths_entry entry = AUTOBUF_PATHS_ENTRY_INIT;
 
@@ -450,7 +454,7 @@ static void what_is_measured_from_an_address(void **state)
     }
 }
 
-/* Steps a flow until it has measured, and says which rate. 0: it could not. */
+/* Steps a flow until it has measured. Returns the rate; 0: it failed. */
 static uint64_t measured_rate(struct autobuf_flow *flow)
 {
     struct autobuf_applied applied = AUTOBUF_APPLIED_INIT;
@@ -464,8 +468,8 @@ static uint64_t measured_rate(struct autobuf_flow *flow)
     return applied.measured == 1 ? path.tx_rate_bit_per_s : 0;
 }
 
-/* What the caller tells afterwards is used, but what is kept is what the flow itself has measured. */
-static void what_is_measured_is_kept_also_if_the_caller_tells(void **state)
+/* The path that the caller tells later is used, but not kept. */
+static void a_measurement_is_kept_also_if_the_caller_tells_a_path(void **state)
 {
     static const struct {
         const char *name;
@@ -507,13 +511,13 @@ int main(void)
         cmocka_unit_test(the_blocking_call_measures_no_known_path),
         cmocka_unit_test(a_path_of_which_one_direction_is_known),
         cmocka_unit_test(a_host_of_which_one_direction_is_known),
-        cmocka_unit_test(what_the_program_knows_goes_before_the_store),
+        cmocka_unit_test(a_path_of_the_program_precedes_the_store),
         cmocka_unit_test(a_store_that_is_damaged_is_no_error),
-        cmocka_unit_test(the_interface_that_is_surely_used),
-        cmocka_unit_test(what_is_measured_by_one_interface_holds_for_that),
-        cmocka_unit_test(what_is_measured_leaves_the_other_direction),
-        cmocka_unit_test(what_is_measured_from_an_address),
-        cmocka_unit_test(what_is_measured_is_kept_also_if_the_caller_tells),
+        cmocka_unit_test(the_interface_that_is_certainly_used),
+        cmocka_unit_test(a_measurement_holds_for_its_interface),
+        cmocka_unit_test(a_measurement_leaves_a_faster_other_direction),
+        cmocka_unit_test(a_measurement_from_another_source_is_not_kept),
+        cmocka_unit_test(a_measurement_is_kept_also_if_the_caller_tells_a_path),
     };
 
     return cmocka_run_group_tests(tests, begin, end);

@@ -19,7 +19,7 @@
 
 #include "sockets.h"
 
-/* All that autobuf_tune() tells, in one place. */
+/* All results of autobuf_tune(). */
 struct told {
     struct autobuf_applied applied;
     struct autobuf_path path;
@@ -63,7 +63,7 @@ static void stage_end(struct stage *s)
     close_connection(&s->c);
 }
 
-/* In no case is anything left changed; measured is for the caller to judge. */
+/* Nothing is changed; the caller checks measured. */
 static void tune_leaves_alone(int fd, const struct sockaddr_in *peer,
                               const struct autobuf_options *options, struct told *t)
 {
@@ -96,7 +96,7 @@ static void off_leaves_alone(void **state)
     stage_end(&s);
 }
 
-/* There is nobody to measure the path to: limits only, and they alone give no request. */
+/* Without a peer only limits count, which request nothing. */
 static void without_a_peer_nothing_is_measured(void **state)
 {
     static const uint32_t intents[] = {AUTOBUF_INTENT_THROUGHPUT, AUTOBUF_INTENT_LOW_DELAY};
@@ -225,7 +225,7 @@ static void other_descriptors_are_refused(void **state)
     close(pipes[1]);
 }
 
-/* Low delay with an unknown length, so that no limits of this host make measuring superfluous. */
+/* Low delay with an unknown length always measures, whatever the limits. */
 static struct autobuf_options measuring(void)
 {
     struct autobuf_options options = AUTOBUF_OPTIONS_INIT;
@@ -271,7 +271,7 @@ static void options_out_of_range(void **state)
     stage_end(&s);
 }
 
-/* No address of a path: as any measurement that fails, no failure of the whole. */
+/* A measurement that fails is no error of the call. */
 static void peers_that_cannot_be_measured(void **state)
 {
     struct sockaddr_un local = {.sun_family = AF_UNIX, .sun_path = "/"};
@@ -290,7 +290,7 @@ static void peers_that_cannot_be_measured(void **state)
     stage_end(&s);
 }
 
-/* The kernel has EINVAL for an address of a link without its interface, as for a route that swallows everything. */
+/* The kernel returns EINVAL for a link-local address without interface, as for a blackhole route. */
 static void a_peer_that_the_kernel_finds_invalid(void **state)
 {
     struct sockaddr_in6 peer = {.sin6_family = AF_INET6, .sin6_addr = {{{0xfe, 0x80, [15] = 1}}}};
@@ -336,7 +336,7 @@ static void older_program_s_structs(void **state)
     stage_end(&s);
 }
 
-/* Nothing is set for who could not be told of it. */
+/* Nothing is set if the result could not be reported. */
 static void structs_without_a_size_are_refused(void **state)
 {
     struct autobuf_flow *flow;
@@ -389,8 +389,8 @@ static void says_what_it_does(void **state)
     stage_end(&s);
 }
 
-/* A lock that would be taken away stays. */
-static void looking_only(void **state)
+/* A lock that a plan would clear stays. */
+static void observing_only(void **state)
 {
     struct autobuf_options options = AUTOBUF_OPTIONS_INIT;
     int fd = tcp_socket();
@@ -407,7 +407,7 @@ static void looking_only(void **state)
     close(fd);
 }
 
-/* As the page says: the path's rate replaces what the program has set, if it is known and the program sends. */
+/* A known path's rate replaces the program's pacing rate if the program sends. */
 static void low_delay_replaces_a_rate(void **state)
 {
     static const struct {
@@ -437,7 +437,8 @@ static void low_delay_replaces_a_rate(void **state)
         assert_int_equal(setsockopt(fd, SOL_SOCKET, SO_MAX_PACING_RATE, &rows[i].own, sizeof rows[i].own), 0);
         CHECK(rows[i].name, autobuf_tune(fd, NULL, 0, &options, tell(&t)) >= 0);
         CHECK_EQUAL(rows[i].name, t.plan.snd_pacing_bit_per_s != 0, rows[i].replaced);
-        CHECK_EQUAL(rows[i].name, state_of(fd).pacing_byte_per_s, rows[i].replaced ? t.plan.snd_pacing_bit_per_s / 8 : rows[i].own);
+        CHECK_EQUAL(rows[i].name, state_of(fd).pacing_byte_per_s,
+                    rows[i].replaced ? t.plan.snd_pacing_bit_per_s / 8 : rows[i].own);
         CHECK(rows[i].name, t.plan.snd_pacing_bit_per_s < 100000000);
         close(fd);
     }
@@ -457,7 +458,7 @@ int main(void)
         cmocka_unit_test(older_program_s_structs),
         cmocka_unit_test(structs_without_a_size_are_refused),
         cmocka_unit_test(says_what_it_does),
-        cmocka_unit_test(looking_only),
+        cmocka_unit_test(observing_only),
         cmocka_unit_test(low_delay_replaces_a_rate),
     };
 
