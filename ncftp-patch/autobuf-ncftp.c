@@ -18,7 +18,7 @@ static const char *const size_commands[] = {NULL, "SBUF %lu", "SITE SBUF %lu", "
 
 struct autobuf_ncftp {
     struct autobuf_ftp *session; /* NULL: AUTOBUF=off, or it could not be opened */
-    int is_off;                  /* AUTOBUF=off: NcFTP is as it was */
+    int is_off;                  /* AUTOBUF=off: NcFTP does as upstream's */
     uint32_t direction;
     uint64_t expected_bytes; /* of the next data connection; 0: unknown */
 };
@@ -95,7 +95,7 @@ static uint32_t direction_of(int netMode)
     return netMode == kNetReading ? AUTOBUF_INTENT_RECEIVES : AUTOBUF_INTENT_SENDS;
 }
 
-/* If the server has a command of its own, asks it for the buffer that a host like this one would set. */
+/* Asks a server that has another command for the buffer that a host like this one would set. */
 static void send_sizes(const FTPCIPtr cip, uint32_t direction)
 {
     uint64_t bytes = autobuf_ftp_peer_bytes(cip->autobuf->session, direction);
@@ -106,7 +106,7 @@ static void send_sizes(const FTPCIPtr cip, uint32_t direction)
     (void)FTPCmd(cip, size_commands[cip->sizesCommand], (unsigned long)bytes);
 }
 
-/* Says whether there are replies that nobody has read yet: the next line would then not be the answer. */
+/* Whether replies are unread: the next line would then not be the answer to a new command. */
 static int has_unread(const FTPCIPtr cip)
 {
 #if USE_SIO

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * mod_autobuf: libautobuf in ProFTPD. SITE AUTOBUF for clients that measure, buffers of data connections set
- * before listen(), connect() and the first byte, and each looked after while it carries data.
+ * mod_autobuf: libautobuf in ProFTPD. It answers SITE AUTOBUF of clients that measure, sets buffers of data connections
+ * before listen(), connect() and the first byte, and manages each while it carries data.
  *
  *     AutobufEngine on|off          server config, <VirtualHost>, <Global>; default on
  *     AutobufMax size [B|KB|MB|GB]  the same; default: 16,000,000 bytes
@@ -17,11 +17,11 @@
 
 #define MOD_AUTOBUF_VERSION "mod_autobuf/" AUTOBUF_MODULE_VERSION
 #define FEATURE "SITE AUTOBUF"
-#define AGAIN_NS 100000000   /* until a signal for a look is asked for once more: sendfile() may not have heard it */
-#define SHORTEST_NS 10000000 /* between two looks by signal */
-#define LONGEST_NS 1000000000 /* if nothing has moved: what was ended early may have been a read of a slow file system */
+#define AGAIN_NS 100000000    /* after which the timer's signal is repeated: it may have come before sendfile() began */
+#define SHORTEST_NS 10000000  /* between two samples by signal */
+#define LONGEST_NS 1000000000 /* the same if no data moved: a signal may have ended the read of a slow disk */
 #define SINK_S 10
-#define TLS_RECORD_BYTES 29 /* besides its payload: TLS 1.2 with an AEAD; 1.3 takes 22 */
+#define TLS_RECORD_BYTES 29 /* header and tag: TLS 1.2 with an AEAD; 1.3 takes 22 */
 #define BOTH (AUTOBUF_INTENT_SENDS | AUTOBUF_INTENT_RECEIVES)
 
 extern int (*cmd_auth_chk)(cmd_rec *);
@@ -31,14 +31,14 @@ module autobuf_module;
 static int engine_on;
 static uint64_t most_bytes;
 static struct autobuf_ftp *ftp;
-static char record[16384]; /* of TLS; what is behind its beginning waits for nobody's poll() */
+static char record[16384]; /* of TLS; poll() does not report what is left of it */
 static size_t record_begin, record_end;
-static int looked_at_fd = -1; /* the data connection that is looked after */
-static timer_t look_timer;
-static int has_look_timer, look_timer_runs;
-static off_t moved_bytes; /* at the last look by signal */
-static pr_netio_t our_netio;      /* like the one in use, but for two calls */
-static pr_netio_t *used_netio;    /* that one: another module's, or */
+static int managed_fd = -1; /* the managed data connection */
+static timer_t sample_timer;
+static int has_timer, timer_runs;
+static off_t moved_bytes; /* at the last sample by signal */
+static pr_netio_t our_netio;      /* a copy of used_netio with two functions replaced */
+static pr_netio_t *used_netio;    /* another module's, or default_netio */
 static pr_netio_t *default_netio; /* ProFTPD's, which is not registered */
 static off_t restart_pos; /* of the RETR that is under way */
 
@@ -75,7 +75,7 @@ static int64_t wait_for(int fd, int events, uint64_t deadline_ns)
     }
 }
 
-/* Reads a whole record, because only the socket can be waited for. A timer keeps the deadline. */
+/* Reads a whole record, because only the socket can be polled. A timer of answer_site() keeps the deadline. */
 static int64_t read_tls(char *buf, size_t len, uint64_t *stamp_ns)
 {
     static uint64_t record_ns;
@@ -151,7 +151,7 @@ static int64_t write_control(void *user, const void *buf, size_t len, size_t seg
     return result;
 }
 
-/* Before a login changes root and user, because afterwards this host's limits cannot be read. */
+/* Called before a login changes root and user: afterwards this host's limits cannot be read. */
 static void open_session(void)
 {
     struct autobuf_ftp_options options = AUTOBUF_FTP_OPTIONS_INIT;
@@ -171,7 +171,7 @@ static void open_session(void)
     }
 }
 
-/* A client that does not read would hold this process for as long as it likes: the server waits for it without an end. */
+/* Whether a reply can be sent at once. The server would wait without an end for a client that does not read. */
 static int takes_reply(void)
 {
     struct pollfd now = {PR_NETIO_FD(session.c->outstrm), POLLOUT, 0};
@@ -262,7 +262,7 @@ MODRET before_login(cmd_rec *cmd)
 
 /* ------------------------------------------------------------------------ the data connection */
 
-/* SocketOptions are the administrator's. */
+/* Without the sides that the administrator has set by SocketOptions. */
 static uint32_t ours(uint32_t sides)
 {
     if (main_server->tcp_sndbuf_override)
@@ -272,13 +272,13 @@ static uint32_t ours(uint32_t sides)
     return sides;
 }
 
-static void stop_look_timer(void)
+static void stop_timer(void)
 {
     struct itimerspec never = {{0, 0}, {0, 0}};
 
-    if (look_timer_runs)
-        timer_settime(look_timer, 0, &never, NULL);
-    look_timer_runs = 0;
+    if (timer_runs)
+        timer_settime(sample_timer, 0, &never, NULL);
+    timer_runs = 0;
 }
 
 static int is_ours_in_use(void)
@@ -294,11 +294,11 @@ static void put_netio_back(void)
         pr_unregister_netio(PR_NETIO_STRM_DATA);
 }
 
-static void end_look(void)
+static void end_sampling(void)
 {
-    stop_look_timer();
+    stop_timer();
     put_netio_back();
-    looked_at_fd = -1;
+    managed_fd = -1;
     if (ftp != NULL)
         autobuf_ftp_data_end(ftp);
 }
@@ -310,7 +310,7 @@ static int data_fd(void)
     return session.d->outstrm != NULL ? PR_NETIO_FD(session.d->outstrm) : -1;
 }
 
-/* How much is to come; 0: unknown. Of an upload the server knows only where it goes on. */
+/* What is still to be sent; 0: unknown. The client does not say how long an upload is. */
 static uint64_t left_bytes(void)
 {
     if (session.xfer.direction == PR_NETIO_IO_RD || session.xfer.file_size <= restart_pos)
@@ -318,7 +318,7 @@ static uint64_t left_bytes(void)
     return (uint64_t)(session.xfer.file_size - restart_pos);
 }
 
-static void look(void)
+static void sample(void)
 {
     int fd = data_fd();
     uint32_t sides = ours(session.xfer.direction == PR_NETIO_IO_RD ? AUTOBUF_INTENT_RECEIVES
@@ -326,83 +326,82 @@ static void look(void)
 
     if (ftp == NULL || session.xfer.p == NULL || fd < 0 || sides == 0)
         return;
-    if (fd != looked_at_fd) {
-        looked_at_fd = fd;
+    if (fd != managed_fd) {
+        managed_fd = fd;
         autobuf_ftp_data_connected(ftp, fd, sides, left_bytes());
     }
     autobuf_ftp_data_step(ftp);
 }
 
-static void set_look_timer(void)
+static void set_timer(void)
 {
     uint64_t due_ns = autobuf_ftp_data_deadline_ns(ftp);
     uint64_t first_ns = autobuf_now_ns() + (session.xfer.total_bytes != moved_bytes ? SHORTEST_NS : LONGEST_NS);
     struct itimerspec when = {.it_interval = {0, AGAIN_NS}};
 
-    stop_look_timer();
+    stop_timer();
     if (due_ns == AUTOBUF_NS_UNSET)
         return;
     due_ns = due_ns < first_ns ? first_ns : due_ns;
     when.it_value = (struct timespec){(time_t)(due_ns / 1000000000), (long)(due_ns % 1000000000)};
-    look_timer_runs = timer_settime(look_timer, TIMER_ABSTIME, &when, NULL) == 0;
+    timer_runs = timer_settime(sample_timer, TIMER_ABSTIME, &when, NULL) == 0;
 }
 
 /*
- * sendfile() moves a whole file in one call, which only a signal ends early, and ProFTPD's timers count whole
- * seconds. SIGUSR2 is what it has for events: it handles it between two calls, and calls that have moved nothing
- * go on by themselves.
+ * sendfile() moves a whole file in one call, which only a signal ends early, and ProFTPD's timers count whole seconds.
+ * SIGUSR2 is ProFTPD's signal for events: it handles it between two calls, and repeats a call that has moved nothing.
  */
-static void begin_look_timer(void)
+static void begin_timer(void)
 {
     struct sigevent event = {.sigev_notify = SIGEV_SIGNAL, .sigev_signo = SIGUSR2};
 
-    if (!has_look_timer)
-        has_look_timer = timer_create(CLOCK_MONOTONIC, &event, &look_timer) == 0;
-    moved_bytes = -1; /* what a call has moved is counted after the look that ends it, so the first look finds 0 */
-    if (has_look_timer)
-        set_look_timer();
+    if (!has_timer)
+        has_timer = timer_create(CLOCK_MONOTONIC, &event, &sample_timer) == 0;
+    moved_bytes = -1; /* bytes of a call are counted after the sample that ends it: the first sample finds 0 */
+    if (has_timer)
+        set_timer();
     else
-        pr_log_debug(DEBUG1, MOD_AUTOBUF_VERSION ": what sendfile() sends is not looked at: %s", strerror(errno));
+        pr_log_debug(DEBUG1, MOD_AUTOBUF_VERSION ": transfers by sendfile() are not sampled: %s", strerror(errno));
 }
 
 static void event_signal_ev(const void *event_data, void *user_data)
 {
     (void)event_data, (void)user_data;
-    if (!look_timer_runs)
+    if (!timer_runs)
         return;
-    look();
+    sample();
     if (session.d != NULL && session.xfer.p != NULL)
-        set_look_timer();
+        set_timer();
     else
-        stop_look_timer();
+        stop_timer();
     moved_bytes = session.xfer.total_bytes;
 }
 
-/* Both directions of the connection are there, and TLS too. Data flow from now on. */
+/* Both streams of the connection are open, and TLS too. Data flow from now on. */
 static int postopen_cb(pr_netio_stream_t *stream)
 {
     int result = used_netio->postopen(stream);
 
     if (result < 0 || session.d == NULL || stream != session.d->outstrm)
         return result;
-    look();
-    if (looked_at_fd >= 0 && session.xfer.direction == PR_NETIO_IO_WR && left_bytes() > 0)
-        begin_look_timer();
+    sample();
+    if (managed_fd >= 0 && session.xfer.direction == PR_NETIO_IO_WR && left_bytes() > 0)
+        begin_timer();
     return result;
 }
 
-/* The file is sent. What comes now waits in select(), and ProFTPD would sleep for 0.2 s after a signal there. */
+/* The file is sent. ProFTPD waits in select() next, and would sleep for 0.2 s after a signal there. */
 static int shutdown_cb(pr_netio_stream_t *stream, int how)
 {
-    stop_look_timer();
+    stop_timer();
     return used_netio->shutdown(stream, how);
 }
 
-/* The reply that announces data. Of an active connection the streams are not there yet, so the first look is at postopen(). */
+/* The reply that announces data. Streams of an active connection are not open yet, so postopen() samples first. */
 static void control_write_ev(const void *event_data, void *user_data)
 {
     (void)event_data, (void)user_data;
-    if (ftp == NULL || session.d == NULL || session.xfer.p == NULL || looked_at_fd >= 0 || is_ours_in_use())
+    if (ftp == NULL || session.d == NULL || session.xfer.p == NULL || managed_fd >= 0 || is_ours_in_use())
         return;
     if (default_netio == NULL)
         default_netio = pr_alloc_netio2(session.pool, &autobuf_module, NULL);
@@ -415,20 +414,20 @@ static void control_write_ev(const void *event_data, void *user_data)
     pr_register_netio(&our_netio, PR_NETIO_STRM_DATA);
 }
 
-/* A command in the midst of a transfer, which sendfile() does not wait for. MODE Z changes what is in use. */
+/* A command during a transfer: sendfile() does not wait for it. MODE Z changes the netio in use. */
 static void control_read_ev(const void *event_data, void *user_data)
 {
     (void)event_data, (void)user_data;
-    stop_look_timer();
+    stop_timer();
     put_netio_back();
 }
 
 static void data_moves_ev(const void *event_data, void *user_data)
 {
     (void)event_data, (void)user_data;
-    stop_look_timer();
+    stop_timer();
     if (ftp != NULL && session.d != NULL)
-        look();
+        sample();
 }
 
 static void data_listen_ev(const void *event_data, void *user_data)
@@ -437,7 +436,7 @@ static void data_listen_ev(const void *event_data, void *user_data)
     uint32_t sides = ours(BOTH);
 
     (void)user_data;
-    end_look();
+    end_sampling();
     if (ftp != NULL && sides != 0)
         autobuf_ftp_data_begin(ftp, sc->sockfd, NULL, 0, sides, 0);
 }
@@ -449,13 +448,13 @@ static void data_connect_ev(const void *event_data, void *user_data)
                                                                    : AUTOBUF_INTENT_SENDS);
 
     (void)user_data;
-    end_look();
+    end_sampling();
     if (ftp != NULL && sides != 0)
         autobuf_ftp_data_begin(ftp, sc->sockfd, pr_netaddr_get_sockaddr(&session.data_addr),
                                (socklen_t)pr_netaddr_get_sockaddr_len(&session.data_addr), sides, left_bytes());
 }
 
-/* Where REST has said that it begins: the server forgets that before the data flow. */
+/* Keeps the offset of REST: the server forgets it before data flow. */
 MODRET before_transfer(cmd_rec *cmd)
 {
     (void)cmd;
@@ -466,7 +465,7 @@ MODRET before_transfer(cmd_rec *cmd)
 MODRET after_transfer(cmd_rec *cmd)
 {
     (void)cmd;
-    end_look();
+    end_sampling();
     return PR_DECLINED(cmd);
 }
 
@@ -520,10 +519,10 @@ static int begin_session(void);
 
 static void end_session(void)
 {
-    end_look();
-    if (has_look_timer)
-        timer_delete(look_timer);
-    has_look_timer = 0;
+    end_sampling();
+    if (has_timer)
+        timer_delete(sample_timer);
+    has_timer = 0;
     autobuf_ftp_close(ftp);
     ftp = NULL;
     pr_feat_remove(FEATURE);
@@ -532,7 +531,7 @@ static void end_session(void)
 static void exit_ev(const void *event_data, void *user_data)
 {
     (void)event_data, (void)user_data;
-    if (is_ours_in_use()) /* the other module may be gone already */
+    if (is_ours_in_use()) /* the other module may be unloaded already */
         pr_unregister_netio(PR_NETIO_STRM_DATA);
     end_session();
 }

@@ -22,7 +22,7 @@
 
 #include "autobuf-wuftpd.h"
 
-/* Of wu-ftpd's. */
+/* wu-ftpd's. */
 extern void reply(int code, char *format, ...);
 extern void dologout(int status);
 extern int debug;

@@ -10,9 +10,7 @@
 
 struct sockaddr_in;
 
-/*
- * Call it when a login has succeeded, before the chroot, because limits are in /proc. A second call does nothing.
- */
+/* Call it when a login has succeeded, before the chroot: limits are read from /proc. A second call does nothing. */
 void autobuf_wu_open(void);
 
 /*
@@ -30,10 +28,7 @@ void autobuf_wu_connect(int fd, const struct sockaddr_in *peer, const char *mode
 /* The data connection is accepted or connected. bytes: of the file; -1: unknown. */
 void autobuf_wu_connected(int fd, const char *mode, off_t bytes);
 
-/*
- * Call it in every turn of a loop that moves data. Signals are blocked meanwhile, so no handler runs or jumps out
- * of it.
- */
+/* Call it in each turn of a loop that moves data. It blocks signals, so that no handler jumps out of it. */
 void autobuf_wu_step(void);
 
 /* The data connection is closed. */
