@@ -13,6 +13,10 @@
 #include "self.h"
 #include "manage.h"
 
+#ifndef IPPROTO_MPTCP
+#define IPPROTO_MPTCP 262 /* glibc 2.32 */
+#endif
+
 /* What was a TCP socket before may have a flow, or a line to report. */
 static void set_kind(int fd, struct place *place, enum place_kind kind)
 {
@@ -38,11 +42,15 @@ int descriptor_locks(int fd)
     return locks < 0 ? 0 : locks;
 }
 
+/* An MPTCP socket counts, too: it hands its sizes on to the TCP connections that it accepts from peers without MPTCP. */
+static bool is_tcp(int domain, int protocol)
+{
+    return (domain == AF_INET || domain == AF_INET6) && (protocol == IPPROTO_TCP || protocol == IPPROTO_MPTCP);
+}
+
 bool descriptor_is_tcp(int fd)
 {
-    int domain = option_of(fd, SO_DOMAIN);
-
-    return (domain == AF_INET || domain == AF_INET6) && option_of(fd, SO_PROTOCOL) == IPPROTO_TCP;
+    return is_tcp(option_of(fd, SO_DOMAIN), option_of(fd, SO_PROTOCOL));
 }
 
 /* Unlocks the buffers of a listener that another process opened: its connections would inherit the locks. */
@@ -106,8 +114,7 @@ static struct place *noted_place(int fd)
 
 void on_socket(int fd, int domain, int type, int protocol)
 {
-    bool tcp = (domain == AF_INET || domain == AF_INET6) && (type & 0xf) == SOCK_STREAM &&
-               (protocol == 0 || protocol == IPPROTO_TCP);
+    bool tcp = (type & 0xf) == SOCK_STREAM && is_tcp(domain, protocol ? protocol : IPPROTO_TCP);
     struct place *place = noted_place(fd);
 
     if (!place)

@@ -19,6 +19,7 @@ import socket
 import subprocess
 import sys
 import tempfile
+import time
 import unittest
 from collections.abc import Callable, Iterator
 
@@ -739,6 +740,27 @@ class Sizes(unittest.TestCase):
             itself="import socket, sys\n" + itself), COMMAND)
         self.assertEqual((done.returncode, done.stdout), (0, "200000 0\n"), done.stderr)
 
+    MPTCP = ("import socket\n"
+             "l = socket.socket(socket.AF_INET, socket.SOCK_STREAM, 262)\n"
+             "for option in (socket.SO_SNDBUF, socket.SO_RCVBUF): l.setsockopt(socket.SOL_SOCKET, option, 65536)\n"
+             "l.bind(('127.0.0.1', 0)); l.listen()\n"
+             "s = socket.create_connection(l.getsockname()); c, _ = l.accept()\n"
+             "m = socket.socket(socket.AF_INET, socket.SOCK_STREAM, 262); m.connect(l.getsockname()); d, _ = l.accept()\n"
+             "for x in (s, m): x.sendall(bytes(500_000)); x.shutdown(socket.SHUT_WR)\n"
+             "for x in (c, d):\n"
+             "    while x.recv(1 << 20): pass\n"
+             "print([(x.getsockopt(1, 38), x.getsockopt(1, 72), x.getsockopt(1, socket.SO_SNDBUF)) for x in (c, d)])\n")
+
+    def test_of_a_listener_that_takes_mptcp(self) -> None:
+        """What it accepts from a peer without MPTCP is a TCP connection with the listener's sizes."""
+        if not pathlib.Path("/proc/sys/net/mptcp/enabled").exists():
+            self.skipTest("this kernel has no MPTCP")
+        self.locks()
+        (tcp, locked, size), (mptcp, _, other) = eval(plain(sys.executable, "-c", self.MPTCP).stdout)
+        self.assertEqual((tcp, locked, size, mptcp), (6, 3, 131072, 262))
+        ours = eval(under(sys.executable, "-c", self.MPTCP, options=WITHHELD).stdout)
+        self.assertEqual(ours, [(6, 0, 131072), (262, 0, other)])
+
     CLAMP = ("import socket, sys\n"
              "l = socket.create_server(('127.0.0.1', 0)); s = socket.socket()\n"
              "def clamp(s): s.setsockopt(socket.IPPROTO_TCP, socket.TCP_WINDOW_CLAMP, 30000)\n"
@@ -1163,6 +1185,25 @@ class OnAPath(BulkTest):
         self.assertEqual(self.echoes(path), 0)
         self.send(path, 1000, "--probe", "--intent", "low-delay")
         self.assertGreater(self.echoes(path), 4)
+
+    MPTCP_SINK = SINK.replace("socket.create_server(('', int(sys.argv[1])))",
+                              "socket.socket(socket.AF_INET, socket.SOCK_STREAM, 262)\n"
+                              "l.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 65536); l.bind(('', int(sys.argv[1]))); l.listen()")
+
+    def test_a_receiver_that_listens_for_mptcp(self) -> None:
+        """It has locked 64 KB, which is 10 Mbit/s of 50; the sender knows no MPTCP."""
+        if not pathlib.Path("/proc/sys/net/mptcp/enabled").exists():
+            self.skipTest("this kernel has no MPTCP")
+        rates = []
+        for under_run in ((), (COMMAND, "run", "--")):
+            path = self.path(both="rate=50M,delay=20ms,queue=1M")
+            server = path.popen("b", [*under_run, sys.executable, "-c", self.MPTCP_SINK, str(PORT)], env=clean())
+            wait_listening(path, "b", PORT, server)
+            begin = time.monotonic()
+            done = path.run("a", [sys.executable, "-c", self.SEND.replace("65536", "4194304"), path.addr["b"], str(PORT), "5000000"])
+            self.assertEqual(done.returncode, 0, done.stderr)
+            rates.append(5_000_000 * 8 / (time.monotonic() - begin))
+        self.assertGreater(rates[1], 2 * rates[0], rates)
 
     def test_a_program_that_locks_64_kb(self) -> None:
         """12 Mbit/s at most by itself."""
