@@ -2,6 +2,7 @@
 #include "print.h"
 
 #include <inttypes.h>
+#include <stdarg.h>
 #include <string.h>
 #include <sys/ioctl.h>
 #include <unistd.h>
@@ -71,24 +72,16 @@ void json_state(FILE *out, const struct autobuf_live_state *s)
     json_number(out, "changes", s->changes, false);
 }
 
-void scaled(char *text, size_t cap, double value)
+const char *scaled(char text[SCALED_BYTES], uint64_t value)
 {
     static const char *const prefixes[] = {"", "k", "M", "G", "T"};
+    double rest = (double)value;
     size_t i = 0;
 
-    while (value >= 999.95 && i + 1 < sizeof prefixes / sizeof *prefixes) {
-        value /= 1000;
-        i++;
-    }
-    snprintf(text, cap, i ? "%.1f %s" : "%.0f %s", value, prefixes[i]);
-}
-
-void print_quantity(FILE *out, uint64_t value, const char *unit)
-{
-    char text[32];
-
-    scaled(text, sizeof text, (double)value);
-    fprintf(out, "%s%s", text, unit);
+    for (; rest >= 999.95 && i + 1 < sizeof prefixes / sizeof *prefixes; i++)
+        rest /= 1000;
+    snprintf(text, SCALED_BYTES, i ? "%.1f %s" : "%.0f %s", rest, prefixes[i]);
+    return text;
 }
 
 struct screen screen_begin(FILE *out, unsigned rows, unsigned columns)
@@ -98,8 +91,14 @@ struct screen screen_begin(FILE *out, unsigned rows, unsigned columns)
     return (struct screen){out, rows, columns, 0};
 }
 
-void screen_line(struct screen *s, const char *line)
+void screen_line(struct screen *s, const char *format, ...)
 {
+    char line[1024];
+    va_list arguments;
+
+    va_start(arguments, format);
+    vsnprintf(line, sizeof line, format, arguments);
+    va_end(arguments);
     if (!s->columns)
         fprintf(s->out, "%s\n", line);
     else if (s->row + 1 < s->rows)

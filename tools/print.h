@@ -23,10 +23,10 @@ void json_bool(FILE *out, const char *key, bool value);
 /* The state of an open connection: members of an object. */
 void json_state(FILE *out, const struct autobuf_live_state *state);
 
-/* With a decimal prefix: "4.8 M". */
-void scaled(char *text, size_t cap, double value);
-
-void print_quantity(FILE *out, uint64_t value, const char *unit);
+/* With a decimal prefix: "4.8 M". SCALED() brings the text along, for the block in which it stands. */
+#define SCALED_BYTES 32U
+#define SCALED(value) scaled((char[SCALED_BYTES]){0}, value)
+const char *scaled(char text[SCALED_BYTES], uint64_t value);
 
 /* What a terminal shows, drawn over what was there; no terminal has rows and columns of 0: nothing is cut off. */
 struct screen {
@@ -36,7 +36,7 @@ struct screen {
 };
 
 struct screen screen_begin(FILE *out, unsigned rows, unsigned columns);
-void screen_line(struct screen *screen, const char *line);
+void screen_line(struct screen *screen, const char *format, ...) __attribute__((format(printf, 2, 3)));
 void screen_end(const struct screen *screen);
 
 /* Of standard output; 24 x 80 of a terminal that does not tell. */

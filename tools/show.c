@@ -34,20 +34,14 @@ static void show_direction(FILE *out, const struct direction *d, uint32_t packet
         fputs("unknown\n", out);
         return;
     }
-    if (d->at_least)
-        fputs("at least ", out);
-    print_quantity(out, d->rate, "bit/s");
-    if (d->low != d->high) {
-        fputs(" (", out);
-        print_quantity(out, d->low, "bit/s to ");
-        print_quantity(out, d->high, "bit/s)");
-    }
+    fprintf(out, "%s%sbit/s", d->at_least ? "at least " : "", SCALED(d->rate));
+    if (d->low != d->high)
+        fprintf(out, " (%sbit/s to %sbit/s)", SCALED(d->low), SCALED(d->high));
     if (d->unsure)
         fprintf(out, "\n%*sunsure: %s", LABEL_COLUMNS, "", d->unsure);
     fputc('\n', out);
     show_label(out, "bandwidth-delay product");
-    print_quantity(out, autobuf_payload_bytes(d->bdp, packet_bytes), "B of TCP payload, ");
-    print_quantity(out, d->bdp, "B of IP packets\n");
+    fprintf(out, "%sB of TCP payload, %sB of IP packets\n", SCALED(autobuf_payload_bytes(d->bdp, packet_bytes)), SCALED(d->bdp));
 }
 
 void show_path(FILE *out, const struct autobuf_path *p)
@@ -72,8 +66,7 @@ void show_path(FILE *out, const struct autobuf_path *p)
         show_direction(out, &back, p->packet_bytes);
     if (p->method != AUTOBUF_METHOD_GIVEN) {
         show_label(out, "cost");
-        print_quantity(out, p->cost_bytes, "B");
-        fprintf(out, " sent, %u %s, %.0f ms\n", p->samples, each ? "arrivals" : "replies",
+        fprintf(out, "%sB sent, %u %s, %.0f ms\n", SCALED(p->cost_bytes), p->samples, each ? "arrivals" : "replies",
                 (double)p->elapsed_ns / 1e6);
     }
     if (p->loss_permille) {
@@ -113,11 +106,9 @@ void show_histogram(FILE *out, uint64_t *rates, size_t count, uint64_t chosen)
         return;
     }
     for (uint64_t i = 0; i < BARS; i++) {
-        char text[32];
         int length = (int)(bins[i] * BAR_WIDTH / most);
 
-        scaled(text, sizeof text, (double)(low + i * width));
-        fprintf(out, "%10sbit/s %c %.*s %zu\n", text,
+        fprintf(out, "%10sbit/s %c %.*s %zu\n", SCALED(low + i * width),
                 chosen >= low + i * width && chosen < low + (i + 1) * width ? '>' : '|', length,
                 "##################################################", bins[i]);
     }
@@ -141,14 +132,12 @@ void show_host(FILE *out, const struct autobuf_limits *l, const struct host_fact
 {
     fprintf(out, "this host: Linux %s, congestion control %s\n", h->kernel[0] ? h->kernel : "unknown",
             h->congestion_control[0] ? h->congestion_control : "unknown");
-    fputs("  autotuning gives  ", out);
-    print_quantity(out, l->tcp_wmem_max_bytes, "B to send (tcp_wmem), ");
-    print_quantity(out, l->tcp_rmem_max_bytes, "B to receive (tcp_rmem)\n");
+    fprintf(out, "  autotuning gives  %sB to send (tcp_wmem), %sB to receive (tcp_rmem)\n", SCALED(l->tcp_wmem_max_bytes),
+            SCALED(l->tcp_rmem_max_bytes));
     if (l->flags & AUTOBUF_LIMITS_ASSUMED)
         fputs("  Both are assumed: /proc/sys cannot be read.\n", out);
-    fputs("  programs may set  ", out);
-    print_quantity(out, l->snd_settable_bytes, "B to send (wmem_max), ");
-    print_quantity(out, l->rcv_settable_bytes, "B to receive (rmem_max)\n");
+    fprintf(out, "  programs may set  %sB to send (wmem_max), %sB to receive (rmem_max)\n", SCALED(l->snd_settable_bytes),
+            SCALED(l->rcv_settable_bytes));
     if (!(l->flags & AUTOBUF_LIMITS_RCV_AUTOTUNING))
         fputs("  Receive autotuning is off (tcp_moderate_rcvbuf).\n", out);
 }
@@ -162,16 +151,8 @@ static uint64_t smaller(uint64_t window, uint64_t wanted)
 static void show_window(FILE *out, const struct findings *f, bool sends, uint64_t window, uint64_t wanted)
 {
     uint64_t rate = findings_rate(f, sends, window);
-    char bytes[32], bits[32] = "";
 
-    scaled(bytes, sizeof bytes, (double)smaller(window, wanted));
-    fprintf(out, "%9sB", bytes);
-    if (rate) {
-        scaled(bits, sizeof bits, (double)rate);
-        fprintf(out, " %10sbit/s", bits);
-    } else {
-        fprintf(out, " %15s", "");
-    }
+    fprintf(out, "%9sB %10s%5s", SCALED(smaller(window, wanted)), rate ? SCALED(rate) : "", rate ? "bit/s" : "");
 }
 
 /* Do the windows of two plans, or of one and of autotuning, differ as far as the path can use them? */
@@ -241,9 +222,8 @@ void show_sysctls(FILE *out, const struct findings *f)
         fputs("# This host's limits are enough for this path.\n", out);
         return;
     }
-    fputs("# For ", out);
-    print_quantity(out, f->path.tx_rate_bit_per_s, "bit/s");
-    fprintf(out, " and a round-trip time of %.1f ms: autotuning may go so far.\n", (double)f->path.rtt_min_ns / 1e6);
+    fprintf(out, "# For %sbit/s and a round-trip time of %.1f ms: autotuning may go so far.\n", SCALED(f->path.tx_rate_bit_per_s),
+            (double)f->path.rtt_min_ns / 1e6);
     for (size_t i = 0; i < count; i++)
         fprintf(out, "%s = %s\n", lines[i].name, lines[i].value);
 }

@@ -31,7 +31,7 @@ static void draw(char line[PICTURE_COLUMNS + 1], const uint64_t rates[PICTURE_CO
 void show_transfer_progress(FILE *out, struct transfer_picture *p, const struct transfer *t, uint64_t now_ns)
 {
     uint64_t bytes = t->sends ? t->state.sent_bytes : t->moved_bytes, last_ns = p->shown_ns ? p->shown_ns : p->begin_ns;
-    char line[PICTURE_COLUMNS + 1], rate[32], window[32], rtt[48] = "";
+    char line[PICTURE_COLUMNS + 1], rtt[64] = "";
 
     memmove(p->rates, p->rates + 1, sizeof p->rates - sizeof *p->rates);
     p->rates[PICTURE_COLUMNS - 1] = 0;
@@ -40,12 +40,10 @@ void show_transfer_progress(FILE *out, struct transfer_picture *p, const struct 
     p->bytes = bytes;
     p->shown_ns = now_ns;
     draw(line, p->rates);
-    scaled(rate, sizeof rate, (double)p->rates[PICTURE_COLUMNS - 1]);
-    scaled(window, sizeof window, (double)t->state.in_flight_bytes);
     if (t->sends && t->state.rtt_ns != AUTOBUF_NS_UNSET)
-        snprintf(rtt, sizeof rtt, ", %sB, %.1f ms", window, (double)t->state.rtt_ns / 1e6);
+        snprintf(rtt, sizeof rtt, ", %sB, %.1f ms", SCALED(t->state.in_flight_bytes), (double)t->state.rtt_ns / 1e6);
     fprintf(out, "\r\033[K%-18s %2.0f s |%s| %sbit/s%s", names[(t->sends ? 0 : 2) + t->tuned],
-            (double)(now_ns - p->begin_ns) / 1e9, line, rate, rtt);
+            (double)(now_ns - p->begin_ns) / 1e9, line, SCALED(p->rates[PICTURE_COLUMNS - 1]), rtt);
 }
 
 /* -------------------------------------------------------------------------------------- table */
@@ -66,27 +64,20 @@ const char *show_transfer_why(const struct transfer_result *r)
 
 static const char *limiter_words(uint64_t limiter)
 {
-    switch (limiter) {
-    case AUTOBUF_LIMITER_PATH:
-        return "path";
-    case AUTOBUF_LIMITER_SND_BUFFER:
-        return "send buffer";
-    case AUTOBUF_LIMITER_PEER:
-        return "peer's window";
-    case AUTOBUF_LIMITER_SENDER:
-        return "program";
-    default:
-        return "-";
-    }
+    static const char *const words[] = {[AUTOBUF_LIMITER_PATH] = "path",
+                                        [AUTOBUF_LIMITER_SND_BUFFER] = "send buffer",
+                                        [AUTOBUF_LIMITER_PEER] = "peer's window",
+                                        [AUTOBUF_LIMITER_SENDER] = "program"};
+
+    return limiter < sizeof words / sizeof *words && words[limiter] ? words[limiter] : "-";
 }
 
 static void show_cell(FILE *out, int columns, const char *unit, uint64_t value)
 {
-    char number[32], text[40] = "-";
+    char text[40] = "-";
 
-    scaled(number, sizeof number, (double)value);
     if (value)
-        snprintf(text, sizeof text, "%s%s", number, unit);
+        snprintf(text, sizeof text, "%s%s", SCALED(value), unit);
     fprintf(out, "%*s", columns, text);
 }
 
@@ -107,7 +98,7 @@ static void show_row(FILE *out, const char *name, const struct transfer_result *
              (double)seen[TRANSFER_RTT_MEAN] / 1e6, seen[TRANSFER_RTT_LEAST] < 100000000 ? 1 : 0,
              (double)seen[TRANSFER_RTT_LEAST] / 1e6);
     fprintf(out, "%15s", seen[TRANSFER_RTT_MEAN] ? text : "-");
-    scaled(text, sizeof text, (double)seen[TRANSFER_RESENT]);
+    scaled(text, seen[TRANSFER_RESENT]);
     text[strcspn(text, " ")] = seen[TRANSFER_RESENT] < 1000 ? '\0' : ' '; /* no unit follows */
     fprintf(out, "%8s  %s\n", seen[TRANSFER_RTT_MEAN] ? text : "-", limiter_words(seen[TRANSFER_LIMITER]));
 }

@@ -8,7 +8,6 @@
 #include "print.h"
 
 #define BLOCK_ROWS 7
-#define LINE_BYTES 256
 
 static void json_begin(FILE *out, const struct connection *c)
 {
@@ -59,94 +58,52 @@ void show_end_json(FILE *out, const struct connection *c)
     fputs("\"end\":\"closed\"}\n", out);
 }
 
-static const char *limiter_words(const struct connection *c)
+static const char *const limiter_words[] = {
+    [AUTOBUF_LIMITER_IDLE] = "nothing: it is idle",
+    [AUTOBUF_LIMITER_SENDER] = "the program, which has nothing more to send",
+    [AUTOBUF_LIMITER_PATH] = "the path (congestion control, or a queue)",
+    [AUTOBUF_LIMITER_SND_BUFFER] = "the send buffer",
+    [AUTOBUF_LIMITER_PEER] = "the peer: its window, or what it sends",
+    [AUTOBUF_LIMITER_RCV_BUFFER] = "the receive buffer",
+    [AUTOBUF_LIMITER_RECEIVER] = "the program, which leaves data unread",
+};
+
+static void show_limiter(struct screen *s, const struct connection *c)
 {
-    bool tuned = c->watch->want.tune;
+    uint32_t limiter = c->state.limiter;
+    bool buffer = limiter == AUTOBUF_LIMITER_SND_BUFFER || limiter == AUTOBUF_LIMITER_RCV_BUFFER;
 
-    switch (c->state.limiter) {
-    case AUTOBUF_LIMITER_IDLE:
-        return "nothing: it is idle";
-    case AUTOBUF_LIMITER_SENDER:
-        return "the program, which has nothing more to send";
-    case AUTOBUF_LIMITER_PATH:
-        return "the path (congestion control, or a queue)";
-    case AUTOBUF_LIMITER_SND_BUFFER:
-        return tuned ? "the send buffer" : "the send buffer (--tune enlarges it)";
-    case AUTOBUF_LIMITER_PEER:
-        return "the peer: its window, or what it sends";
-    case AUTOBUF_LIMITER_RCV_BUFFER:
-        return tuned ? "the receive buffer" : "the receive buffer (--tune enlarges it)";
-    case AUTOBUF_LIMITER_RECEIVER:
-        return "the program, which leaves data unread";
-    default:
-        return "not known yet";
-    }
-}
-
-static void quantity_words(char *text, size_t cap, const char *what, uint64_t value, const char *unit)
-{
-    char number[32];
-    size_t used = strlen(text);
-
-    scaled(number, sizeof number, (double)value);
-    snprintf(text + used, cap - used, "%s%s%s", what, number, unit);
+    screen_line(s, "  limited by   %s%s", limiter == AUTOBUF_LIMITER_UNKNOWN ? "not known yet" : limiter_words[limiter],
+                buffer && !c->watch->want.tune ? " (--tune enlarges it)" : "");
 }
 
 /* "20.1 ms", or "unknown". */
-static const char *ms_words(char *text, size_t cap, uint64_t ns)
+static const char *ms_words(char text[32], uint64_t ns)
 {
     if (ns == AUTOBUF_NS_UNSET)
         return "unknown";
-    snprintf(text, cap, "%.1f ms", (double)ns / 1e6);
+    snprintf(text, 32, "%.1f ms", (double)ns / 1e6);
     return text;
-}
-
-static void show_flow(struct screen *s, const struct connection *c)
-{
-    const struct autobuf_live_state *state = &c->state;
-    char line[LINE_BYTES] = "", now[32], least[32];
-
-    quantity_words(line, sizeof line, "  sent         ", c->sent_bit_per_s, "bit/s, ");
-    quantity_words(line, sizeof line, "", state->sent_bytes, "B; received ");
-    quantity_words(line, sizeof line, "", c->received_bit_per_s, "bit/s, ");
-    quantity_words(line, sizeof line, "", state->received_bytes, "B");
-    screen_line(s, line);
-    snprintf(line, sizeof line, "  round trip   %s (least %s), %u packets sent again",
-             ms_words(now, sizeof now, state->rtt_ns), ms_words(least, sizeof least, state->rtt_min_ns),
-             state->retransmits);
-    screen_line(s, line);
-}
-
-static void show_windows(struct screen *s, const struct connection *c)
-{
-    const struct autobuf_live_state *state = &c->state;
-    char line[LINE_BYTES] = "";
-
-    quantity_words(line, sizeof line, "  in flight    ", state->in_flight_bytes, "B");
-    quantity_words(line, sizeof line, "; congestion window ", state->cwnd_bytes, "B");
-    if (state->peer_window_bytes)
-        quantity_words(line, sizeof line, ", peer's ", state->peer_window_bytes, "B");
-    screen_line(s, line);
-    line[0] = 0;
-    quantity_words(line, sizeof line, "  buffers      send ", state->snd_buf_bytes, "B");
-    quantity_words(line, sizeof line, " (not sent yet ", state->notsent_bytes, "B), ");
-    quantity_words(line, sizeof line, "receive ", state->rcv_buf_bytes, "B");
-    if (state->pacing_bit_per_s)
-        quantity_words(line, sizeof line, ", paced at ", state->pacing_bit_per_s, "bit/s");
-    screen_line(s, line);
 }
 
 static void show_connection(struct screen *s, const struct connection *c)
 {
-    char line[LINE_BYTES];
+    const struct autobuf_live_state *state = &c->state;
+    bool peer = state->peer_window_bytes, paced = state->pacing_bit_per_s;
+    char now[32], least[32];
 
-    screen_line(s, "");
-    snprintf(line, sizeof line, "fd %d  %s -> %s", c->fd, c->local, c->peer);
-    screen_line(s, line);
-    snprintf(line, sizeof line, "  limited by   %s", limiter_words(c));
-    screen_line(s, line);
-    show_flow(s, c);
-    show_windows(s, c);
+    screen_line(s, "%s", "");
+    screen_line(s, "fd %d  %s -> %s", c->fd, c->local, c->peer);
+    show_limiter(s, c);
+    screen_line(s, "  sent         %sbit/s, %sB; received %sbit/s, %sB", SCALED(c->sent_bit_per_s), SCALED(state->sent_bytes),
+                SCALED(c->received_bit_per_s), SCALED(state->received_bytes));
+    screen_line(s, "  round trip   %s (least %s), %u packets sent again", ms_words(now, state->rtt_ns),
+                ms_words(least, state->rtt_min_ns), state->retransmits);
+    screen_line(s, "  in flight    %sB; congestion window %sB%s%s%s", SCALED(state->in_flight_bytes), SCALED(state->cwnd_bytes),
+                peer ? ", peer's " : "", peer ? SCALED(state->peer_window_bytes) : "", peer ? "B" : "");
+    screen_line(s, "  buffers      send %sB (not sent yet %sB), receive %sB%s%s%s", SCALED(state->snd_buf_bytes),
+                SCALED(state->notsent_bytes), SCALED(state->rcv_buf_bytes), paced ? ", paced at " : "",
+                paced ? SCALED(state->pacing_bit_per_s) : "", paced ? "bit/s" : "");
 }
 
 static unsigned changes_so_far(const struct watch *w)
@@ -162,28 +119,24 @@ void show_screen(FILE *out, const struct watch *w, unsigned rows, unsigned colum
 {
     struct screen s = screen_begin(out, rows, columns);
     unsigned below = changes_so_far(w);
-    char line[LINE_BYTES];
     size_t shown = 0;
 
-    snprintf(line, sizeof line, "%s (%d): %zu TCP connection%s%s", w->process.name,
-             (int)w->process.pid, w->count, w->count == 1 ? "" : "s",
-             !w->want.tune                                  ? ""
-             : w->want.intent == AUTOBUF_INTENT_LOW_DELAY ? ", tuned for low delay"
-                                                            : ", tuned for throughput");
-    screen_line(&s, line);
+    screen_line(&s, "%s (%d): %zu TCP connection%s%s", w->process.name,
+                (int)w->process.pid, w->count, w->count == 1 ? "" : "s",
+                !w->want.tune                                  ? ""
+                : w->want.intent == AUTOBUF_INTENT_LOW_DELAY ? ", tuned for low delay"
+                                                               : ", tuned for throughput");
     for (size_t i = 0; i < CONNECTIONS_MOST && s.row + BLOCK_ROWS + below + 2 < rows; i++) {
         if (!w->connections[i].live)
             continue;
         show_connection(&s, &w->connections[i]);
         shown++;
     }
-    if (shown < w->count || w->left_out) {
-        snprintf(line, sizeof line, "%zu more", w->count - shown + w->left_out);
-        screen_line(&s, line);
-    }
+    if (shown < w->count || w->left_out)
+        screen_line(&s, "%zu more", w->count - shown + w->left_out);
     if (below)
-        screen_line(&s, "");
+        screen_line(&s, "%s", "");
     for (size_t i = CHANGES_SHOWN - below; i < CHANGES_SHOWN; i++)
-        screen_line(&s, w->changes[i]);
+        screen_line(&s, "%s", w->changes[i]);
     screen_end(&s);
 }

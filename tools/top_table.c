@@ -9,7 +9,6 @@
 #include "../lib/base/base.h"
 #include "print.h"
 
-#define LINE_BYTES 1024U
 
 /* --------------------------------------------------------------------------------- reading */
 
@@ -191,45 +190,31 @@ int top_parse(char *text, struct top_table *table)
 
 /* -------------------------------------------------------------------------------- printing */
 
-/* "386.0 M" */
-static const char *short_number(char text[32], uint64_t value)
-{
-    scaled(text, 32, (double)value);
-    return text;
-}
-
 static void put_row(struct screen *s, const struct top_row *r)
 {
-    char owner[64], line[LINE_BYTES], sent[32], received[32], snd[32], rcv[32], rtt[32] = "-", age[32] = "";
+    char owner[64], rtt[32] = "-", age[32] = "";
 
     snprintf(owner, sizeof owner, "%.40s[%" PRIu64 "]:%" PRIu64, r->program, r->pid, r->fd);
     if (r->rtt_ns != UINT64_MAX)
         snprintf(rtt, sizeof rtt, "%.1f ms", (double)r->rtt_ns / 1e6);
     if (r->action)
         snprintf(age, sizeof age, "%" PRIu64 " s ago: ", (uint64_t)(r->action_age_ns / AB_NS_PER_S));
-    snprintf(line, sizeof line, "%-24s %-24s %-14s %9s %9s %9s %8s %8s  [%s] %s%s%s", owner, r->peer, r->limited,
-             short_number(sent, r->sent_bit_per_s), short_number(received, r->received_bit_per_s), rtt,
-             short_number(snd, r->snd_buf_bytes), short_number(rcv, r->rcv_buf_bytes), r->rule, r->dry_run ? "dry run: " : "", age,
-             r->action ? r->action : "-");
-    screen_line(s, line);
+    screen_line(s, "%-24s %-24s %-14s %9s %9s %9s %8s %8s  [%s] %s%s%s", owner, r->peer, r->limited, SCALED(r->sent_bit_per_s),
+                SCALED(r->received_bit_per_s), rtt, SCALED(r->snd_buf_bytes), SCALED(r->rcv_buf_bytes), r->rule,
+                r->dry_run ? "dry run: " : "", age, r->action ? r->action : "-");
 }
 
 void top_print(FILE *out, const struct top_table *table, unsigned rows, unsigned columns)
 {
     struct screen s = screen_begin(out, rows, columns);
-    char line[LINE_BYTES];
 
-    snprintf(line, sizeof line, "autobufd %s looks after %" PRIu64 " of %" PRIu64 " sockets, %" PRIu64 " sweeps so far",
-             table->version, table->tended, table->sockets, table->sweeps);
-    screen_line(&s, line);
-    snprintf(line, sizeof line, "%-24s %-24s %-14s %9s %9s %9s %8s %8s  %s", "PROGRAM[PID]:FD", "PEER", "LIMITED BY", "SENT/s",
-             "RECV/s", "RTT", "SNDBUF", "RCVBUF", "[RULE] LAST ACTION");
-    screen_line(&s, line);
+    screen_line(&s, "autobufd %s looks after %" PRIu64 " of %" PRIu64 " sockets, %" PRIu64 " sweeps so far", table->version,
+                table->tended, table->sockets, table->sweeps);
+    screen_line(&s, "%-24s %-24s %-14s %9s %9s %9s %8s %8s  %s", "PROGRAM[PID]:FD", "PEER", "LIMITED BY", "SENT/s", "RECV/s", "RTT",
+                "SNDBUF", "RCVBUF", "[RULE] LAST ACTION");
     for (size_t i = 0; i < table->count; i++)
         put_row(&s, &table->rows[i]);
-    if (table->left_out) {
-        snprintf(line, sizeof line, "%" PRIu64 " more", table->left_out);
-        screen_line(&s, line);
-    }
+    if (table->left_out)
+        screen_line(&s, "%" PRIu64 " more", table->left_out);
     screen_end(&s);
 }
