@@ -2,6 +2,7 @@
 #include "known.h"
 
 #include "../lib/base/base.h"
+#include "../lib/paths/record.h"
 
 /* -------------------------------------------------------------------------------------- worth */
 
@@ -14,7 +15,7 @@ static int worth(uint32_t method)
 
 bool known_is_ahead(const struct autobuf_paths_entry *entry, uint64_t now_s)
 {
-    return entry->method != AUTOBUF_METHOD_GIVEN && entry->learned_s > now_s + KNOWN_AHEAD_S;
+    return entry->method != AUTOBUF_METHOD_GIVEN && entry->learned_s > now_s + AB_PATHS_AHEAD_S;
 }
 
 bool known_says_more(const struct autobuf_paths_entry *known, const struct autobuf_paths_entry *fresh, uint64_t now_s)

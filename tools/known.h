@@ -7,8 +7,6 @@
 
 #include <autobuf/autobuf.h>
 
-#define KNOWN_AHEAD_S 86400U /* as in lib/paths/record.h */
-
 /*
  * Whether an entry was learned when the clock was ahead: more than a day later than now. No lookup takes it, so it must
  * not stand in the way of one that is sound. What was set by hand then stays, for whoever has set it to set it again.

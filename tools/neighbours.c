@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "../lib/paths/record.h"
 #include "known.h"
 
 bool neighbours_network(const struct autobuf_prefix *prefix, struct autobuf_prefix *network)
@@ -27,23 +28,18 @@ bool neighbours_made(const struct autobuf_paths_entry *entry)
 
 /* -------------------------------------------------------------------------- who is comparable */
 
-static bool same_prefix(const struct autobuf_prefix *a, const struct autobuf_prefix *b)
-{
-    return a->version == b->version && a->bits == b->bits && memcmp(a->address, b->address, sizeof a->address) == 0;
-}
-
 /* What has to be equal, not only near. */
 static bool is_like(const struct autobuf_paths_entry *a, const struct autobuf_paths_entry *b)
 {
-    return a->method == b->method && a->flags == b->flags && same_prefix(&a->local, &b->local) &&
+    return a->method == b->method && a->flags == b->flags && ab_prefix_same(&a->local, &b->local) &&
            strncmp(a->device, b->device, sizeof a->device) == 0;
 }
 
 /* A host with several entries knows more than one for the network says. */
 static bool is_only_one(const struct autobuf_paths_entry *entries, size_t count, size_t at)
 {
-    return (at == 0 || !same_prefix(&entries[at].remote, &entries[at - 1].remote)) &&
-           (at + 1 == count || !same_prefix(&entries[at].remote, &entries[at + 1].remote));
+    return (at == 0 || !ab_prefix_same(&entries[at].remote, &entries[at - 1].remote)) &&
+           (at + 1 == count || !ab_prefix_same(&entries[at].remote, &entries[at + 1].remote));
 }
 
 /* If most entries are like each other, this is one of them: the majority vote of Boyer and Moore. */

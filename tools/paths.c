@@ -14,6 +14,7 @@
 
 #include <autobuf/autobuf.h>
 
+#include "../lib/paths/store.h"
 #include "paths_import.h"
 #include "paths_print.h"
 #include "paths_store.h"
@@ -36,7 +37,7 @@ static int fail(const struct paths_request *want, int error)
 
     if (error == -ENOENT && !store)
         fprintf(stderr, "autobuf: there is no path store%s\n",
-                autobuf_paths_own() ? " yet" : ": AUTOBUF_PATHS=off, or HOME and XDG_CACHE_HOME "
+                ab_paths_own() ? " yet" : ": AUTOBUF_PATHS=off, or HOME and XDG_CACHE_HOME "
                                                "are not this user's alone");
     else
         fprintf(stderr, "autobuf: %s: %s\n", store ? store : "the path store", autobuf_strerror(error));
@@ -52,10 +53,10 @@ static int list(const struct paths_request *want, const struct autobuf_paths *pa
 
     if (json)
         fputs("{\"paths\":[", stdout);
-    for (uint64_t at = 0; at < autobuf_paths_count(paths); at++) {
+    for (uint64_t at = 0; at < ab_paths_count(paths); at++) {
         struct autobuf_paths_entry entry = AUTOBUF_PATHS_ENTRY_INIT;
 
-        if (autobuf_paths_at(paths, at, &entry) < 0) {
+        if (ab_paths_at(paths, at, &entry) < 0) {
             damaged++;
             continue;
         }
@@ -87,7 +88,7 @@ static int find(const struct paths_request *want, const struct autobuf_paths *pa
                 struct autobuf_paths_entry *entry)
 {
     int error = autobuf_paths_find(paths, query, entry);
-    const char *name = error < 0 && !store_of(want) ? autobuf_paths_own() : NULL;
+    const char *name = error < 0 && !store_of(want) ? ab_paths_own() : NULL;
     struct autobuf_paths *own = NULL;
 
     if (name && autobuf_paths_open(&own, name) == 0)
@@ -172,7 +173,7 @@ static int change_store(const struct paths_request *want, struct paths_change *c
     if (error == 0)
         error = paths_store_change(store_of(want), change, now_s, 0);
     if (error == PATHS_SET_ASIDE) {
-        const char *name = store_of(want) ? store_of(want) : autobuf_paths_own();
+        const char *name = store_of(want) ? store_of(want) : ab_paths_own();
 
         fprintf(stderr,
                 "autobuf: %s was damaged: it is %s.damaged now, and a new one was begun\n", name,

@@ -11,6 +11,8 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "../lib/paths/record.h"
+
 #define READER "autobuf-paths-import"
 
 enum { DONE = 0, FAILED = 1 };
@@ -59,7 +61,7 @@ static int read_messages(FILE *from, struct imported *into)
             into->entries = grown;
         }
         into->entries[into->count] = (struct autobuf_paths_entry)AUTOBUF_PATHS_ENTRY_INIT;
-        error = autobuf_paths_entry_decode(message, (uint32_t)bytes, into->entries + into->count++);
+        error = ab_paths_entry_decode(message, (uint32_t)bytes, into->entries + into->count++);
         if (error < 0)
             return error;
     }
@@ -68,7 +70,7 @@ static int read_messages(FILE *from, struct imported *into)
 
 static int by_key(const void *a, const void *b)
 {
-    return autobuf_paths_compare(a, b);
+    return ab_paths_compare(a, b);
 }
 
 int paths_import_read(const struct paths_request *want, struct imported *into)

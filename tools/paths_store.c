@@ -9,10 +9,11 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "../lib/paths/store.h"
+#include "../lib/paths/writer.h"
 #include "known.h"
 #include "neighbours.h"
 
-#define SAME_REMOTE 64U /* entries with one remote prefix that a store takes */
 #define FRESH (1U << 31)
 #define GONE UINT32_MAX
 
@@ -39,23 +40,17 @@ struct view {
     unsigned same;              /* entries with it */
 };
 
-static bool same_prefix(const struct autobuf_prefix *a, const struct autobuf_prefix *b)
-{
-    return a->version == b->version && a->bits == b->bits &&
-           memcmp(a->address, b->address, sizeof a->address) == 0;
-}
-
 uint64_t paths_store_lower(const struct autobuf_paths *paths, const struct autobuf_paths_entry *key)
 {
-    uint64_t low = 0, high = autobuf_paths_count(paths);
+    uint64_t low = 0, high = ab_paths_count(paths);
 
     while (low < high) {
         struct autobuf_paths_entry entry = AUTOBUF_PATHS_ENTRY_INIT;
         uint64_t middle = low + (high - low) / 2;
 
-        if (autobuf_paths_at(paths, middle, &entry) < 0)
+        if (ab_paths_at(paths, middle, &entry) < 0)
             return UINT64_MAX;
-        if (autobuf_paths_compare(&entry, key) < 0)
+        if (ab_paths_compare(&entry, key) < 0)
             low = middle + 1;
         else
             high = middle;
@@ -80,11 +75,11 @@ static bool read_old(const struct view *v, uint64_t at, struct autobuf_paths_ent
     const struct autobuf_paths_entry *fresh = v->change->fresh;
 
     *entry = (struct autobuf_paths_entry)AUTOBUF_PATHS_ENTRY_INIT;
-    if (autobuf_paths_at(v->old, at, entry) < 0)
+    if (ab_paths_at(v->old, at, entry) < 0)
         return false;
     return !has_expired(v, entry) ||
-           !((v->next < v->change->count && same_prefix(&fresh[v->next].remote, &entry->remote)) ||
-             (v->next && same_prefix(&fresh[v->next - 1].remote, &entry->remote)));
+           !((v->next < v->change->count && ab_prefix_same(&fresh[v->next].remote, &entry->remote)) ||
+             (v->next && ab_prefix_same(&fresh[v->next - 1].remote, &entry->remote)));
 }
 
 /*
@@ -95,7 +90,7 @@ static bool is_left_out(struct view *v, const struct autobuf_paths_entry *entry)
 {
     const struct autobuf_prefix *forget = v->change->forget;
     struct autobuf_prefix network;
-    bool named = forget && same_prefix(&entry->remote, forget);
+    bool named = forget && ab_prefix_same(&entry->remote, forget);
 
     if (v->change->networks && neighbours_made(entry)) {
         v->forget_hosts |= named; /* which come later in the store */
@@ -103,7 +98,7 @@ static bool is_left_out(struct view *v, const struct autobuf_paths_entry *entry)
     }
     if (v->forget_hosts && entry->method != AUTOBUF_METHOD_GIVEN &&
         entry->remote.bits == (forget->version == 4 ? 32 : 128))
-        named = neighbours_network(&entry->remote, &network) && same_prefix(&network, forget);
+        named = neighbours_network(&entry->remote, &network) && ab_prefix_same(&network, forget);
     if (!named && !v->change->forget_all)
         return false;
     v->change->forgotten++;
@@ -116,9 +111,9 @@ static void take(struct view *v, uint32_t ref, const struct autobuf_paths_entry 
 
     if (*first == SIZE_MAX)
         *first = v->count;
-    v->same = same_prefix(&entry->remote, &v->last) ? v->same + 1 : 1;
+    v->same = ab_prefix_same(&entry->remote, &v->last) ? v->same + 1 : 1;
     v->last = entry->remote;
-    if (v->now_s >= KNOWN_AHEAD_S && entry->learned_s <= v->now_s - KNOWN_AHEAD_S &&
+    if (v->now_s >= AB_PATHS_AHEAD_S && entry->learned_s <= v->now_s - AB_PATHS_AHEAD_S &&
         entry->learned_s > v->past_s)
         v->past_s = entry->learned_s;
     v->refs[v->count++] = ref;
@@ -136,18 +131,18 @@ static void take_fresh(struct view *v, const struct autobuf_paths_entry *entry)
  */
 static bool has_room(const struct view *v, const struct autobuf_prefix *remote, uint64_t at)
 {
-    unsigned same = same_prefix(remote, &v->last) ? v->same : 0;
+    unsigned same = ab_prefix_same(remote, &v->last) ? v->same : 0;
 
-    for (uint64_t end = at + SAME_REMOTE; at < end && same < SAME_REMOTE; at++) {
+    for (uint64_t end = at + AB_PATHS_SAME_REMOTE; at < end && same < AB_PATHS_SAME_REMOTE; at++) {
         struct autobuf_paths_entry entry;
 
         if (!read_old(v, at, &entry))
             continue;
-        if (!same_prefix(&entry.remote, remote))
+        if (!ab_prefix_same(&entry.remote, remote))
             break;
         same++;
     }
-    return same < SAME_REMOTE;
+    return same < AB_PATHS_SAME_REMOTE;
 }
 
 /* The next new one, whose key the old store has. */
@@ -180,7 +175,7 @@ static void insert(struct view *v, uint64_t at)
 
 static int merge(struct view *v)
 {
-    uint64_t in_old = autobuf_paths_count(v->old), at = 0;
+    uint64_t in_old = ab_paths_count(v->old), at = 0;
 
     v->refs = calloc(in_old + v->change->count + 1, sizeof *v->refs);
     if (!v->refs)
@@ -195,7 +190,7 @@ static int merge(struct view *v)
             continue;
         }
         if (at < in_old && order > 0)
-            order = autobuf_paths_compare(&old, &v->change->fresh[v->next]);
+            order = ab_paths_compare(&old, &v->change->fresh[v->next]);
         if (order > 0)
             insert(v, at);
         else if (order == 0)
@@ -214,7 +209,7 @@ static bool read_at(const struct view *v, size_t at, struct autobuf_paths_entry 
     uint32_t ref = v->refs[at];
 
     *entry = (struct autobuf_paths_entry)AUTOBUF_PATHS_ENTRY_INIT;
-    if (ref == GONE || (!(ref & FRESH) && autobuf_paths_at(v->old, ref, entry) < 0))
+    if (ref == GONE || (!(ref & FRESH) && ab_paths_at(v->old, ref, entry) < 0))
         return false;
     if (ref & FRESH)
         *entry = v->change->fresh[ref & ~FRESH];
@@ -335,7 +330,7 @@ static size_t next_hosts(struct networks *n)
         if (entry.remote.version != family->version)
             break;
         (void)neighbours_network(&entry.remote, &network);
-        if (count && !same_prefix(&network, &first))
+        if (count && !ab_prefix_same(&network, &first))
             break;
         if (count == NEIGHBOURS_MOST || has_expired(n->view, &entry))
             continue;
@@ -364,15 +359,15 @@ static void next_network(struct networks *n)
  * Leaves out what a store does not take: too many with one prefix, or too many at all, or what a
  * damaged store had out of order.
  */
-static int add(struct autobuf_paths_writer *writer, const struct autobuf_paths_entry *entry)
+static int add(struct ab_paths_writer *writer, const struct autobuf_paths_entry *entry)
 {
-    int error = autobuf_paths_add(writer, entry);
+    int error = ab_paths_add(writer, entry);
 
     return error == -E2BIG || error == -EINVAL ? 0 : error;
 }
 
 /* All entries, and before the hosts what is made of them; an expired one may have its key. */
-static int write_entries(struct view *v, struct networks *n, struct autobuf_paths_writer *writer)
+static int write_entries(struct view *v, struct networks *n, struct ab_paths_writer *writer)
 {
     struct autobuf_paths_entry entry;
     int error = 0;
@@ -383,7 +378,7 @@ static int write_entries(struct view *v, struct networks *n, struct autobuf_path
         if (!read_at(v, at, &entry))
             continue;
         while (!n->done && error == 0 && order &&
-               (order = autobuf_paths_compare(&n->next, &entry)) <= 0) {
+               (order = ab_paths_compare(&n->next, &entry)) <= 0) {
             error = add(writer, &n->next);
             next_network(n);
         }
@@ -393,7 +388,7 @@ static int write_entries(struct view *v, struct networks *n, struct autobuf_path
     return error;
 }
 
-static int write_new(struct view *v, struct autobuf_paths_writer *writer)
+static int write_new(struct view *v, struct ab_paths_writer *writer)
 {
     struct networks *n = calloc(1, sizeof *n);
     int error;
@@ -436,19 +431,19 @@ int paths_store_change(const char *store, struct paths_change *change, uint64_t 
                        uint32_t flags)
 {
     bool forgets = change->forget || change->forget_all, aside = false;
-    const char *name = store ? store : autobuf_paths_own();
+    const char *name = store ? store : ab_paths_own();
     struct view v = {.change = change, .now_s = now_s};
-    struct autobuf_paths_writer *writer = NULL;
+    struct ab_paths_writer *writer = NULL;
     struct autobuf_paths *old = NULL;
     int error = name ? 0 : -ENOENT;
 
     for (size_t i = 0; i < change->count && error == 0; i++)
-        error = i && autobuf_paths_compare(&change->fresh[i - 1], &change->fresh[i]) >= 0
+        error = i && ab_paths_compare(&change->fresh[i - 1], &change->fresh[i]) >= 0
                     ? -EINVAL
-                    : autobuf_paths_check(&change->fresh[i]);
+                    : ab_paths_check(&change->fresh[i]);
     if (error < 0 || (!change->count && !forgets))
         return error;
-    error = autobuf_paths_write(&writer, forgets ? name : store, flags);
+    error = ab_paths_write(&writer, forgets ? name : store, flags);
     if (error == 0)
         error = open_old(&old, name, forgets, &aside);
     v.old = old;
@@ -462,9 +457,9 @@ int paths_store_change(const char *store, struct paths_change *change, uint64_t 
     free(v.refs);
     autobuf_paths_close(old);
     if (error < 0 || (change->forget && !change->forgotten)) {
-        autobuf_paths_abort(writer);
+        ab_paths_abort(writer);
         return error;
     }
-    error = autobuf_paths_commit(writer);
+    error = ab_paths_commit(writer);
     return error == 0 && aside ? PATHS_SET_ASIDE : error;
 }

@@ -45,7 +45,7 @@ struct paths_change {
 /*
  * Writes the store anew. What surely has expired goes: a clock that jumps ahead for a while removes
  * nothing. store: NULL for the user's own, whose folder is made. flags: as of
- * autobuf_paths_write(). Returns 0, or:
+ * ab_paths_write(). Returns 0, or:
  *
  *   PATHS_SET_ASIDE     done, but the store was damaged. It is STORE.damaged now, unless there is
  *                       one, and a new one was begun
@@ -53,7 +53,7 @@ struct paths_change {
  *   AUTOBUF_E_NEWER     a later version made the store. It is left alone
  *   -ENOENT             the user has no own store, or there is none in which to forget
  *   -EINVAL             a new entry is not valid, or not in its place
- *   -ENOMEM, and errors of autobuf_paths_write(), _open() and _commit(). The store stays as it was
+ *   -ENOMEM, and errors of ab_paths_write(), _open() and _commit(). The store stays as it was
  */
 int paths_store_change(const char *store, struct paths_change *change, uint64_t now_s,
                        uint32_t flags);

@@ -106,13 +106,6 @@ AUTOBUF_API int autobuf_paths_learn(struct autobuf_paths_entry *entry, const str
  */
 AUTOBUF_API int autobuf_paths_entry_encode(const struct autobuf_paths_entry *entry, void *message, uint32_t room_bytes);
 
-/*
- * Reads such a message, which may be any bytes. What it says is checked for its form only: who sent it, and whether to
- * believe that, is the caller's to judge. Returns 0; AUTOBUF_E_DAMAGED: it is none; AUTOBUF_E_NEWER: a later version
- * made it; -EINVAL: entry->size, or NULL.
- */
-AUTOBUF_API int autobuf_paths_entry_decode(const void *message, uint32_t bytes, struct autobuf_paths_entry *entry);
-
 /* ---------------------------------------------------------------------------------- reading */
 
 /*
@@ -124,19 +117,6 @@ AUTOBUF_API int autobuf_paths_entry_decode(const void *message, uint32_t bytes, 
  * mmap(2).
  */
 AUTOBUF_API int autobuf_paths_open(struct autobuf_paths **paths, const char *file);
-
-/*
- * The name of the user's own store, or of the one that AUTOBUF_PATHS names; NULL: there is none,
- * or a folder on the way to it, from HOME or XDG_CACHE_HOME on, is not this user's, or others may
- * write to it. Of root the folders above must be root's, too.
- */
-AUTOBUF_API const char *autobuf_paths_own(void);
-
-/* How many entries there are, damaged or expired ones included. 0 for NULL. */
-AUTOBUF_API uint64_t autobuf_paths_count(const struct autobuf_paths *paths);
-
-/* The at-th entry, from 0 on, in the store's order. Returns 0; -ENOENT: there is none; AUTOBUF_E_DAMAGED; -EINVAL. */
-AUTOBUF_API int autobuf_paths_at(const struct autobuf_paths *paths, uint64_t at, struct autobuf_paths_entry *entry);
 
 /* For whom a path is looked for. */
 struct autobuf_paths_query {
@@ -163,59 +143,22 @@ AUTOBUF_API void autobuf_paths_query_init(struct autobuf_paths_query *query, uin
 AUTOBUF_API int autobuf_paths_find(const struct autobuf_paths *paths, const struct autobuf_paths_query *query,
                                    struct autobuf_paths_entry *entry);
 
-/* Whether an entry holds only from one local prefix or through one interface, so that find() wants to know them. */
-AUTOBUF_API int autobuf_paths_are_local(const struct autobuf_paths *paths);
-
 /* NULL is allowed. */
 AUTOBUF_API void autobuf_paths_close(struct autobuf_paths *paths);
 
 /* ---------------------------------------------------------------------------------- writing */
 
-/* Writes a new store in place of an old one. At most one writer of a file is open at a time. */
-struct autobuf_paths_writer;
-
 #define AUTOBUF_PATHS_TRY 1U     /* do not wait for another writer */
 #define AUTOBUF_PATHS_NO_SYNC 2U /* do not wait for the disk, unless an entry was set by hand: a crash of the host may damage the new store */
-
-/*
- * Waits until no other writer of that file is open, and opens one. Its folder must exist; file:
- * NULL for the user's own store, whose folder is made. What the file holds from then until
- * commit() is the old store, which the caller may read to keep its entries.
- *
- * Returns 0; -EAGAIN: another writer is open, with AUTOBUF_PATHS_TRY; -EINVAL: the flags, a name
- * that is too long, or NULL; -ENOENT: the user has no own store; -EPERM: the lock is not this
- * user's; -ENOMEM; or the error of open(2) or flock(2).
- */
-AUTOBUF_API int autobuf_paths_write(struct autobuf_paths_writer **writer, const char *file, uint32_t flags);
-
-/*
- * Adds an entry. Entries come in the order of autobuf_paths_compare(), each key once, and at most 64 with the same
- * remote prefix. Returns 0; -EINVAL: the entry is not valid, or not behind the one before; -E2BIG: too many; or the
- * error of write(2), after which commit() returns it too.
- */
-AUTOBUF_API int autobuf_paths_add(struct autobuf_paths_writer *writer, const struct autobuf_paths_entry *entry);
-
-/* Puts the new store in place of the old one, and frees the writer, also on failure: then the old one stays. */
-AUTOBUF_API int autobuf_paths_commit(struct autobuf_paths_writer *writer);
-
-/* Frees the writer; the old store stays. NULL is allowed. */
-AUTOBUF_API void autobuf_paths_abort(struct autobuf_paths_writer *writer);
-
-/* Whether a store would take an entry. Returns 0; -EINVAL: its prefixes, device, a value or size, or it is NULL. */
-AUTOBUF_API int autobuf_paths_check(const struct autobuf_paths_entry *entry);
-
-/*
- * The order of two entries by their keys (remote, device, local): below 0, 0 or above 0, as memcmp(3). An entry that is
- * not valid comes behind all others.
- */
-AUTOBUF_API int autobuf_paths_compare(const struct autobuf_paths_entry *a, const struct autobuf_paths_entry *b);
 
 /*
  * Adds one entry to a store, or makes one: an entry with the same key is replaced, unless it was set by hand and the new one was
  * not; those go that had expired when another was learned, a day or more ago; and a damaged
  * store is replaced by this entry. file: NULL for the user's own store, whose folder is made, and of which the oldest
- * entry goes once there are 4,096, but none that was set by hand (AUTOBUF_METHOD_GIVEN). flags: as of write(). Returns 0;
- * an error of write(), open(), add() or commit(); -ENOENT: there is no user's store.
+ * entry goes once there are 4,096, but none that was set by hand (AUTOBUF_METHOD_GIVEN). flags: AUTOBUF_PATHS_TRY,
+ * AUTOBUF_PATHS_NO_SYNC. Returns 0; -EAGAIN: another writer is open; -EINVAL: the entry, the flags, or a name that is too long;
+ * -ENOENT: there is no user's store; -EPERM: the lock or the old store is not this user's; AUTOBUF_E_NEWER; -E2BIG: more than 64
+ * entries have the same remote prefix; -ENOMEM; or the error of open(2), flock(2) or write(2).
  */
 AUTOBUF_API int autobuf_paths_keep(const char *file, const struct autobuf_paths_entry *entry, uint64_t now_s,
                                    uint32_t flags);

@@ -12,6 +12,7 @@
 #include "../kernel/socket.h"
 #include "../paths/hand.h"
 #include "../paths/prefix.h"
+#include "../paths/store.h"
 #include "flow.h"
 
 /* How long a measurement is valid. Capacity and minimum RTT change with the network only. */
@@ -80,7 +81,7 @@ static int look_up(const struct ab_decision *d, int fd, const struct autobuf_pat
     query.remote_len = (uint32_t)d->peer_len;
     query.intent = d->options.intent;
     query.now_s = (uint64_t)time(NULL);
-    if (autobuf_paths_are_local(paths)) {
+    if (ab_paths_are_local(paths)) {
         find_here(d, fd, &here);
         query.device = here.device;
         query.local = here.local_len ? (const struct sockaddr *)&here.local : NULL;
@@ -114,7 +115,7 @@ void ab_decide_recall(struct ab_decision *d, int fd)
         return;
     d->recalled = true;
     error = look_up_in(d, fd, NULL, &entry);
-    own = error < 0 ? autobuf_paths_own() : NULL;
+    own = error < 0 ? ab_paths_own() : NULL;
     if (own) /* the daemon may have rejected reports of this user */
         error = look_up_in(d, fd, own, &entry);
     if (error < 0 || entry.method == AUTOBUF_METHOD_NONE || autobuf_paths_path(&entry, &d->path) < 0)

@@ -48,24 +48,3 @@ int autobuf_paths_learn(struct autobuf_paths_entry *theirs, const struct autobuf
         memcpy((char *)&e + f->in_entry, (const char *)&known + f->in_path, f->bytes);
     return ab_struct_out(theirs, &e, sizeof e) ? 0 : -EINVAL;
 }
-
-int autobuf_paths_check(const struct autobuf_paths_entry *theirs)
-{
-    struct autobuf_paths_entry e;
-
-    return ab_struct_in(&e, sizeof e, theirs) ? ab_paths_entry_check(&e) : -EINVAL;
-}
-
-int autobuf_paths_compare(const struct autobuf_paths_entry *a, const struct autobuf_paths_entry *b)
-{
-    uint8_t keys[2][AB_PATHS_KEY_BYTES];
-    const struct autobuf_paths_entry *both[2] = {a, b};
-
-    for (int i = 0; i < 2; i++) {
-        struct autobuf_paths_entry entry;
-
-        if (!ab_struct_in(&entry, sizeof entry, both[i]) || ab_paths_key(&entry, keys[i]) < 0)
-            memset(keys[i], 0xff, sizeof keys[i]);
-    }
-    return memcmp(keys[0], keys[1], AB_PATHS_KEY_BYTES);
-}

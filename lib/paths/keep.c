@@ -3,8 +3,8 @@
 #include <errno.h>
 #include <string.h>
 
-#include "record.h"
 #include "store.h"
+#include "writer.h"
 
 #define OWN_MOST 4096U /* entries of the user's own store: 750 KB */
 
@@ -19,12 +19,12 @@ static int open_old(struct autobuf_paths **old, const char *file)
 /* Which entry goes because there are too many, but none that was set by hand. UINT64_MAX: none. */
 static uint64_t oldest(const struct autobuf_paths *old, bool own, uint64_t now_s)
 {
-    uint64_t learned_s = UINT64_MAX, found = UINT64_MAX, count = autobuf_paths_count(old);
+    uint64_t learned_s = UINT64_MAX, found = UINT64_MAX, count = ab_paths_count(old);
 
     for (uint64_t at = 0; own && count >= OWN_MOST && at < count; at++) {
         struct autobuf_paths_entry entry = AUTOBUF_PATHS_ENTRY_INIT;
 
-        if (autobuf_paths_at(old, at, &entry) < 0 || entry.method == AUTOBUF_METHOD_GIVEN)
+        if (ab_paths_at(old, at, &entry) < 0 || entry.method == AUTOBUF_METHOD_GIVEN)
             continue;
         if (entry.learned_s > now_s + AB_PATHS_AHEAD_S) /* by a clock that was wrong: of no use for long */
             return at;
@@ -42,12 +42,12 @@ static uint64_t oldest(const struct autobuf_paths *old, bool own, uint64_t now_s
  */
 static uint64_t surely_past_s(const struct autobuf_paths *old, uint64_t now_s)
 {
-    uint64_t past_s = 0, count = autobuf_paths_count(old);
+    uint64_t past_s = 0, count = ab_paths_count(old);
 
     for (uint64_t at = 0; at < count; at++) {
         struct autobuf_paths_entry entry = AUTOBUF_PATHS_ENTRY_INIT;
 
-        if (autobuf_paths_at(old, at, &entry) == 0 && entry.learned_s < now_s && now_s - entry.learned_s >= AB_PATHS_AHEAD_S)
+        if (ab_paths_at(old, at, &entry) == 0 && entry.learned_s < now_s && now_s - entry.learned_s >= AB_PATHS_AHEAD_S)
             past_s = ab_max(past_s, entry.learned_s);
     }
     return past_s;
@@ -57,22 +57,22 @@ static uint64_t surely_past_s(const struct autobuf_paths *old, uint64_t now_s)
 static bool goes(const struct autobuf_paths_entry *entry, const struct autobuf_paths_entry *fresh, uint64_t past_s, uint64_t now_s)
 {
     return entry->expires_s <= past_s || (entry->expires_s <= now_s && entry->method != AUTOBUF_METHOD_GIVEN &&
-                                          memcmp(&entry->remote, &fresh->remote, sizeof fresh->remote) == 0);
+                                          ab_prefix_same(&entry->remote, &fresh->remote));
 }
 
 /* One that is not in its place, or there twice, is of a damaged store, and left out. */
-static int add_old(struct autobuf_paths_writer *writer, const struct autobuf_paths_entry *entry)
+static int add_old(struct ab_paths_writer *writer, const struct autobuf_paths_entry *entry)
 {
-    int error = autobuf_paths_add(writer, entry);
+    int error = ab_paths_add(writer, entry);
 
     return error == -EINVAL ? 0 : error;
 }
 
 /* The old entries, with the new one in its place among them; it does not replace one that was set by hand, unless it was, too. */
-static int merge(struct autobuf_paths_writer *writer, const struct autobuf_paths *old, uint64_t skip,
+static int merge(struct ab_paths_writer *writer, const struct autobuf_paths *old, uint64_t skip,
                  const struct autobuf_paths_entry *fresh, uint64_t now_s)
 {
-    uint64_t count = autobuf_paths_count(old), past_s = surely_past_s(old, now_s);
+    uint64_t count = ab_paths_count(old), past_s = surely_past_s(old, now_s);
     bool added = false;
     int error = 0;
 
@@ -80,38 +80,41 @@ static int merge(struct autobuf_paths_writer *writer, const struct autobuf_paths
         struct autobuf_paths_entry entry = AUTOBUF_PATHS_ENTRY_INIT;
         int order;
 
-        if (at == skip || autobuf_paths_at(old, at, &entry) < 0 || goes(&entry, fresh, past_s, now_s))
+        if (at == skip || ab_paths_at(old, at, &entry) < 0 || goes(&entry, fresh, past_s, now_s))
             continue; /* what is ahead of a clock that is behind stays */
-        order = autobuf_paths_compare(fresh, &entry);
+        order = ab_paths_compare(fresh, &entry);
         if (!added && order <= 0) {
             bool stays = order == 0 && entry.method == AUTOBUF_METHOD_GIVEN && fresh->method != AUTOBUF_METHOD_GIVEN;
 
-            error = autobuf_paths_add(writer, stays ? &entry : fresh);
+            error = ab_paths_add(writer, stays ? &entry : fresh);
             added = true;
         }
         if (order && error == 0)
             error = add_old(writer, &entry);
     }
-    return added || error < 0 ? error : autobuf_paths_add(writer, fresh);
+    return added || error < 0 ? error : ab_paths_add(writer, fresh);
 }
 
-int autobuf_paths_keep(const char *file, const struct autobuf_paths_entry *entry, uint64_t now_s, uint32_t flags)
+int autobuf_paths_keep(const char *file, const struct autobuf_paths_entry *theirs, uint64_t now_s, uint32_t flags)
 {
-    struct autobuf_paths_writer *writer = NULL;
+    struct autobuf_paths_entry entry;
+    struct ab_paths_writer *writer = NULL;
     struct autobuf_paths *old = NULL;
-    const char *name = file ? file : autobuf_paths_own();
+    const char *name = file ? file : ab_paths_own();
     int error;
 
+    if (!ab_struct_in(&entry, sizeof entry, theirs))
+        return -EINVAL;
     if (!name)
         return -ENOENT;
-    error = autobuf_paths_write(&writer, file, flags);
+    error = ab_paths_write(&writer, file, flags);
     if (error == 0)
         error = open_old(&old, name);
     if (error == 0)
-        error = merge(writer, old, oldest(old, !file, now_s), entry, now_s);
+        error = merge(writer, old, oldest(old, !file, now_s), &entry, now_s);
     autobuf_paths_close(old);
     if (error == 0)
-        return autobuf_paths_commit(writer);
-    autobuf_paths_abort(writer);
+        return ab_paths_commit(writer);
+    ab_paths_abort(writer);
     return error;
 }

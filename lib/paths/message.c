@@ -27,21 +27,13 @@ int autobuf_paths_entry_encode(const struct autobuf_paths_entry *theirs, void *m
     return (int)AUTOBUF_PATHS_MESSAGE_BYTES;
 }
 
-int autobuf_paths_entry_decode(const void *message, uint32_t bytes, struct autobuf_paths_entry *entry)
+int ab_paths_entry_decode(const void *message, uint32_t bytes, struct autobuf_paths_entry *entry)
 {
-    struct autobuf_paths_entry found;
-    int error;
-
-    if (!message || !entry)
-        return -EINVAL;
     if (bytes < HEAD_BYTES || memcmp(message, head, 8) != 0)
         return AUTOBUF_E_DAMAGED;
     if (memcmp((const uint8_t *)message + 8, head + 8, 4) != 0)
         return AUTOBUF_E_NEWER;
     if (bytes != AUTOBUF_PATHS_MESSAGE_BYTES || memcmp(message, head, sizeof head) != 0)
         return AUTOBUF_E_DAMAGED;
-    error = ab_paths_record_read((const uint8_t *)message + HEAD_BYTES, &found);
-    if (error < 0)
-        return error;
-    return ab_struct_out(entry, &found, sizeof found) ? 0 : -EINVAL;
+    return ab_paths_record_read((const uint8_t *)message + HEAD_BYTES, entry);
 }

@@ -175,6 +175,17 @@ static void key_read(const uint8_t key[AB_PATHS_KEY_BYTES], struct autobuf_paths
     memcpy(entry->device, key + 36, AUTOBUF_INTERFACE_BYTES);
 }
 
+int ab_paths_compare(const struct autobuf_paths_entry *a, const struct autobuf_paths_entry *b)
+{
+    uint8_t x[AB_PATHS_KEY_BYTES], y[AB_PATHS_KEY_BYTES];
+
+    if (ab_paths_key(a, x) < 0)
+        memset(x, 0xff, sizeof x);
+    if (ab_paths_key(b, y) < 0)
+        memset(y, 0xff, sizeof y);
+    return memcmp(x, y, sizeof x);
+}
+
 /* ----------------------------------------------------------------------------------- record */
 
 static bool rtt_is_good(uint64_t ns)
@@ -191,7 +202,7 @@ static bool is_good(const struct autobuf_paths_entry *e)
            e->rx_bdp_bytes <= BDP_MOST_BYTES && e->packet_bytes <= UINT16_MAX;
 }
 
-int ab_paths_entry_check(const struct autobuf_paths_entry *e)
+int ab_paths_check(const struct autobuf_paths_entry *e)
 {
     uint8_t key[AB_PATHS_KEY_BYTES];
 

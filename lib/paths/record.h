@@ -16,6 +16,8 @@
 #ifndef AB_RECORD_H
 #define AB_RECORD_H
 
+#include <string.h>
+
 #include <autobuf/paths.h>
 
 #include "../base/base.h"
@@ -56,12 +58,30 @@ static inline uint32_t ab_paths_length_bit(uint32_t version, uint32_t bits)
 /* The key of an entry, or of what is looked for. Returns 0; -EINVAL: its prefixes or its device are not valid. */
 int ab_paths_key(const struct autobuf_paths_entry *entry, uint8_t key[AB_PATHS_KEY_BYTES]);
 
+/*
+ * The order of two entries by their keys (remote, device, local): below 0, 0 or above 0, as memcmp(3). An entry that is
+ * not valid comes behind all others.
+ */
+int ab_paths_compare(const struct autobuf_paths_entry *a, const struct autobuf_paths_entry *b);
+
 /* Returns 0; -EINVAL: the entry is not valid. */
-int ab_paths_entry_check(const struct autobuf_paths_entry *entry);
+int ab_paths_check(const struct autobuf_paths_entry *entry);
 int ab_paths_record_write(const struct autobuf_paths_entry *entry, uint8_t bytes[AB_PATHS_RECORD_BYTES]);
 
 /* Returns 0; AUTOBUF_E_DAMAGED. */
 int ab_paths_record_read(const uint8_t bytes[AB_PATHS_RECORD_BYTES], struct autobuf_paths_entry *entry);
+
+/*
+ * Reads a message of autobuf_paths_entry_encode(), which may be any bytes. What it says is checked for its form only: who
+ * sent it, and whether to believe that, is the caller's to judge. Returns 0; AUTOBUF_E_DAMAGED: it is none; AUTOBUF_E_NEWER:
+ * a later version made it.
+ */
+int ab_paths_entry_decode(const void *message, uint32_t bytes, struct autobuf_paths_entry *entry);
+
+static inline bool ab_prefix_same(const struct autobuf_prefix *a, const struct autobuf_prefix *b)
+{
+    return a->version == b->version && a->bits == b->bits && memcmp(a->address, b->address, sizeof a->address) == 0;
+}
 
 /* Sets the bits of an address behind its prefix to 0. bits: 0 to 128. */
 void ab_prefix_mask(uint8_t address[16], uint32_t bits);

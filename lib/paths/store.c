@@ -101,7 +101,7 @@ static bool way_is_ours(void)
     return ours;
 }
 
-const char *autobuf_paths_own(void)
+const char *ab_paths_own(void)
 {
     return files.own[0] && (files.only_own || way_is_ours()) ? files.own : NULL;
 }
@@ -203,7 +203,7 @@ int autobuf_paths_open(struct autobuf_paths **paths, const char *file)
         return open_file(paths, file);
     if (!files.only_own)
         host = open_file(paths, HOST_STORE);
-    name = host < 0 ? autobuf_paths_own() : NULL;
+    name = host < 0 ? ab_paths_own() : NULL;
     if (name)
         own = open_file(paths, name);
     if (host == 0 || own == 0)
@@ -224,24 +224,19 @@ void autobuf_paths_close(struct autobuf_paths *paths)
 
 /* ---------------------------------------------------------------------------------- looking */
 
-uint64_t autobuf_paths_count(const struct autobuf_paths *paths)
+uint64_t ab_paths_count(const struct autobuf_paths *paths)
 {
     return paths ? paths->snapshot.head.count : 0;
 }
 
-int autobuf_paths_are_local(const struct autobuf_paths *paths)
+bool ab_paths_are_local(const struct autobuf_paths *paths)
 {
-    return paths && paths->snapshot.head.local;
+    return paths->snapshot.head.local;
 }
 
-int autobuf_paths_at(const struct autobuf_paths *paths, uint64_t at, struct autobuf_paths_entry *entry)
+int ab_paths_at(const struct autobuf_paths *paths, uint64_t at, struct autobuf_paths_entry *entry)
 {
-    struct autobuf_paths_entry found;
-    int error = paths && entry ? ab_snapshot_at(&paths->snapshot, at, &found) : -EINVAL;
-
-    if (error < 0)
-        return error;
-    return ab_struct_out(entry, &found, sizeof found) ? 0 : -EINVAL;
+    return paths ? ab_snapshot_at(&paths->snapshot, at, entry) : -ENOENT;
 }
 
 void autobuf_paths_query_init(struct autobuf_paths_query *query, uint32_t size)

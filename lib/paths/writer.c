@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* A new path store in place of an old one. */
+#include "writer.h"
+
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
@@ -11,12 +12,11 @@
 #include <unistd.h>
 
 #include "../base/file.h"
-#include "record.h"
 #include "store.h"
 
 #define GATHERED 256U /* records that are written at once */
 
-struct autobuf_paths_writer {
+struct ab_paths_writer {
     struct ab_paths_head head;
     int lock; /* descriptor; it is locked for as long as it is open */
     int fd;   /* the new file */
@@ -84,7 +84,7 @@ static int write_all(int fd, const uint8_t *bytes, size_t count, off_t at)
     return 0;
 }
 
-static int flush(struct autobuf_paths_writer *w)
+static int flush(struct ab_paths_writer *w)
 {
     uint64_t before = w->head.count - w->gathered;
 
@@ -113,15 +113,14 @@ static void make_folders(char *file)
     *slash = '/';
 }
 
-int autobuf_paths_write(struct autobuf_paths_writer **writer, const char *file, uint32_t flags)
+int ab_paths_write(struct ab_paths_writer **writer, const char *file, uint32_t flags)
 {
-    const char *name = file ? file : autobuf_paths_own();
-    struct autobuf_paths_writer *w;
+    const char *name = file ? file : ab_paths_own();
+    struct ab_paths_writer *w;
     int error;
 
-    if (writer)
-        *writer = NULL;
-    if (!writer || flags & ~(AUTOBUF_PATHS_TRY | AUTOBUF_PATHS_NO_SYNC))
+    *writer = NULL;
+    if (flags & ~(AUTOBUF_PATHS_TRY | AUTOBUF_PATHS_NO_SYNC))
         return -EINVAL;
     if (!name)
         return -ENOENT;
@@ -133,7 +132,7 @@ int autobuf_paths_write(struct autobuf_paths_writer **writer, const char *file, 
     /* First the lock's name, which is longer than that of the new file. */
     if (snprintf(w->file, sizeof w->file, "%s", name) >= (int)sizeof w->file ||
         snprintf(w->fresh, sizeof w->fresh, "%s.lock", name) >= (int)sizeof w->fresh) {
-        autobuf_paths_abort(w);
+        ab_paths_abort(w);
         return -EINVAL;
     }
     if (!file)
@@ -146,14 +145,14 @@ int autobuf_paths_write(struct autobuf_paths_writer **writer, const char *file, 
         error = w->fd < 0 ? -errno : 0;
     }
     if (error < 0) {
-        autobuf_paths_abort(w);
+        ab_paths_abort(w);
         return error;
     }
     *writer = w;
     return 0;
 }
 
-static void note(struct autobuf_paths_writer *w, const struct autobuf_paths_entry *entry)
+static void note(struct ab_paths_writer *w, const struct autobuf_paths_entry *entry)
 {
     uint32_t bit = ab_paths_length_bit(entry->remote.version, entry->remote.bits);
 
@@ -165,25 +164,22 @@ static void note(struct autobuf_paths_writer *w, const struct autobuf_paths_entr
     w->gathered++;
 }
 
-int autobuf_paths_add(struct autobuf_paths_writer *w, const struct autobuf_paths_entry *theirs)
+int ab_paths_add(struct ab_paths_writer *w, const struct autobuf_paths_entry *entry)
 {
-    struct autobuf_paths_entry entry;
     uint32_t same_remote;
     uint8_t *record;
 
-    if (!w || !ab_struct_in(&entry, sizeof entry, theirs))
-        return -EINVAL;
     if (w->error < 0 || (w->gathered == GATHERED && flush(w) < 0))
         return w->error;
     record = w->records + (size_t)w->gathered * AB_PATHS_RECORD_BYTES;
-    if (ab_paths_record_write(&entry, record) < 0 || (w->head.count && memcmp(record, w->last, sizeof w->last) <= 0))
+    if (ab_paths_record_write(entry, record) < 0 || (w->head.count && memcmp(record, w->last, sizeof w->last) <= 0))
         return -EINVAL;
     same_remote = memcmp(record, w->last, AB_PATHS_REMOTE_BYTES) == 0 ? w->same_remote + 1 : 1;
     if (same_remote > AB_PATHS_SAME_REMOTE || w->head.count == AB_PATHS_COUNT_MOST)
         return -E2BIG;
     w->same_remote = same_remote;
     memcpy(w->last, record, sizeof w->last);
-    note(w, &entry);
+    note(w, entry);
     return 0;
 }
 
@@ -204,7 +200,7 @@ static int sync_folder(char *file)
     return error;
 }
 
-static int finish(struct autobuf_paths_writer *w)
+static int finish(struct ab_paths_writer *w)
 {
     uint8_t header[AB_PATHS_HEADER_BYTES];
     int error = flush(w);
@@ -226,15 +222,15 @@ static int finish(struct autobuf_paths_writer *w)
     return w->flags & AUTOBUF_PATHS_NO_SYNC ? 0 : sync_folder(w->file);
 }
 
-int autobuf_paths_commit(struct autobuf_paths_writer *w)
+int ab_paths_commit(struct ab_paths_writer *w)
 {
-    int error = w ? finish(w) : -EINVAL;
+    int error = finish(w);
 
-    autobuf_paths_abort(w);
+    ab_paths_abort(w);
     return error;
 }
 
-void autobuf_paths_abort(struct autobuf_paths_writer *w)
+void ab_paths_abort(struct ab_paths_writer *w)
 {
     if (!w)
         return;

@@ -13,6 +13,8 @@
 #include <string.h>
 #include <time.h>
 
+#include "paths/store.h"
+#include "paths/writer.h"
 #include "daemon/keep.h"
 #include "paths_store.h"
 
@@ -43,15 +45,15 @@ static uint64_t cpu_ns(void)
 
 static int write_new(const char *store, uint32_t count, uint32_t routes)
 {
-    struct autobuf_paths_writer *writer;
-    int error = autobuf_paths_write(&writer, store, 0);
+    struct ab_paths_writer *writer;
+    int error = ab_paths_write(&writer, store, 0);
 
     for (uint32_t i = 0; i < count && error == 0; i++) {
         struct autobuf_paths_entry entry = host(i, routes);
 
-        error = autobuf_paths_add(writer, &entry);
+        error = ab_paths_add(writer, &entry);
     }
-    return error == 0 ? autobuf_paths_commit(writer) : error;
+    return error == 0 ? ab_paths_commit(writer) : error;
 }
 
 static int observe(const char *store, uint32_t count, uint32_t routes)
@@ -90,7 +92,7 @@ int main(int argc, char **argv)
         error = autobuf_paths_open(&paths, argv[1]);
     if (error == 0)
         printf("{\"entries\":%llu,\"change_ns\":%llu,\"change_cpu_ns\":%llu,\"new_cpu_ns\":%llu}\n",
-               (unsigned long long)autobuf_paths_count(paths), (unsigned long long)began,
+               (unsigned long long)ab_paths_count(paths), (unsigned long long)began,
                (unsigned long long)change_cpu_ns, (unsigned long long)new_cpu_ns);
     else
         fprintf(stderr, "change_cost: %s\n", autobuf_strerror(error));

@@ -13,6 +13,9 @@
 
 #include <autobuf/autobuf.h>
 
+#include "paths/store.h"
+#include "paths/writer.h"
+
 #define LOOKUPS 200000U
 #define OPENINGS 1000U
 
@@ -38,8 +41,8 @@ static int by_size(const void *a, const void *b)
 /* The share that each length has: of /16 there are no more than 65,536. */
 static int write_store(const char *file, uint64_t entries)
 {
-    struct autobuf_paths_writer *writer;
-    int error = autobuf_paths_write(&writer, file, 0);
+    struct ab_paths_writer *writer;
+    int error = ab_paths_write(&writer, file, 0);
     uint64_t left = entries;
 
     for (uint32_t bits = 16; error == 0 && bits <= 32; bits += 8) {
@@ -56,10 +59,10 @@ static int write_store(const char *file, uint64_t entries)
             entry.remote.bits = bits;
             memcpy(entry.remote.address, &address, sizeof address);
             entry.tx_rate_bit_per_s = 1000000000;
-            error = autobuf_paths_add(writer, &entry);
+            error = ab_paths_add(writer, &entry);
         }
     }
-    return error == 0 ? autobuf_paths_commit(writer) : error;
+    return error == 0 ? ab_paths_commit(writer) : error;
 }
 
 /* Returns 1 if something is known of the peer. */
@@ -116,7 +119,7 @@ int main(int argc, char **argv)
     time_openings(argv[1], &store_ns, &socket_ns);
     printf("{\"entries\":%llu,\"write_ns\":%llu,\"found\":%.3f,\"median_ns\":%llu,\"p99_ns\":%llu,\"most_ns\":%llu,"
            "\"open_ns\":%llu,\"socket_ns\":%llu}\n",
-           (unsigned long long)autobuf_paths_count(paths), (unsigned long long)write_ns, (double)found / LOOKUPS,
+           (unsigned long long)ab_paths_count(paths), (unsigned long long)write_ns, (double)found / LOOKUPS,
            (unsigned long long)times_ns[LOOKUPS / 2], (unsigned long long)times_ns[LOOKUPS / 100 * 99],
            (unsigned long long)times_ns[LOOKUPS - 1], (unsigned long long)store_ns, (unsigned long long)socket_ns);
     autobuf_paths_close(paths);

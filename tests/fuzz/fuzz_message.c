@@ -32,10 +32,10 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t len)
 
     if (sealed && in.len == AUTOBUF_PATHS_MESSAGE_BYTES)
         seal(message);
-    if (autobuf_paths_entry_decode(message, (uint32_t)in.len, &entry) == 0) {
+    if (ab_paths_entry_decode(message, (uint32_t)in.len, &entry) == 0) {
         /* What is read says the same once it is written again, and what is taken in is bounded. */
         CHECK(autobuf_paths_entry_encode(&entry, written, sizeof written) == (int)sizeof written);
-        CHECK(autobuf_paths_entry_decode(written, sizeof written, &again) == 0);
+        CHECK(ab_paths_entry_decode(written, sizeof written, &again) == 0);
         CHECK(memcmp(&entry, &again, sizeof entry) == 0);
         if (handed_check(&entry, NOW_S)) {
             CHECK(entry.expires_s > NOW_S && entry.expires_s <= NOW_S + HANDED_HOLDS_S && entry.learned_s <= NOW_S);

@@ -36,7 +36,7 @@ static void check_found(const struct ab_snapshot_query *query, const struct auto
     CHECK(!query->now_s || query->now_s < entry->expires_s); /* 0: whatever the time is */
     CHECK(memcmp(address, entry->remote.address, sizeof address) == 0);
     CHECK(ab_paths_record_write(entry, record) == 0 && ab_paths_record_read(record, &again) == 0);
-    CHECK(autobuf_paths_compare(entry, &again) == 0 && again.rtt_min_ns == entry->rtt_min_ns);
+    CHECK(ab_paths_compare(entry, &again) == 0 && again.rtt_min_ns == entry->rtt_min_ns);
 }
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t len)

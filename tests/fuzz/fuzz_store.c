@@ -11,6 +11,7 @@
 #include <fcntl.h>
 #include <unistd.h>
 
+#include "paths/store.h"
 #include "paths/record.h"
 
 #define NOW_S 1000000U
@@ -107,18 +108,18 @@ static uint64_t check_entries(const struct autobuf_paths *paths, bool ordered)
     struct autobuf_paths_entry last = AUTOBUF_PATHS_ENTRY_INIT, entry = AUTOBUF_PATHS_ENTRY_INIT;
     uint64_t by_hand = 0;
 
-    for (uint64_t at = 0; at < autobuf_paths_count(paths); at++) {
-        int error = autobuf_paths_at(paths, at, &entry);
+    for (uint64_t at = 0; at < ab_paths_count(paths); at++) {
+        int error = ab_paths_at(paths, at, &entry);
 
         CHECK(error == 0 || (!ordered && error == AUTOBUF_E_DAMAGED));
         if (error < 0)
             continue;
-        CHECK(autobuf_paths_check(&entry) == 0);
-        CHECK(!ordered || !at || autobuf_paths_compare(&last, &entry) < 0);
+        CHECK(ab_paths_check(&entry) == 0);
+        CHECK(!ordered || !at || ab_paths_compare(&last, &entry) < 0);
         by_hand += entry.method == AUTOBUF_METHOD_GIVEN && entry.expires_s == UINT64_MAX;
         last = entry;
     }
-    CHECK(autobuf_paths_at(paths, autobuf_paths_count(paths), &entry) == -ENOENT);
+    CHECK(ab_paths_at(paths, ab_paths_count(paths), &entry) == -ENOENT);
     return by_hand;
 }
 
@@ -146,8 +147,8 @@ static bool find(const struct autobuf_paths *paths, const struct autobuf_paths_e
 static bool find_key(const struct autobuf_paths *paths, const struct autobuf_paths_entry *key,
                      struct autobuf_paths_entry *entry)
 {
-    for (uint64_t at = 0; at < autobuf_paths_count(paths); at++)
-        if (autobuf_paths_at(paths, at, entry) == 0 && autobuf_paths_compare(entry, key) == 0)
+    for (uint64_t at = 0; at < ab_paths_count(paths); at++)
+        if (ab_paths_at(paths, at, entry) == 0 && ab_paths_compare(entry, key) == 0)
             return true;
     return false;
 }
@@ -180,10 +181,10 @@ static bool is_ordered(const struct autobuf_paths *paths)
     struct autobuf_paths_entry last = AUTOBUF_PATHS_ENTRY_INIT, entry = AUTOBUF_PATHS_ENTRY_INIT;
     bool any = false;
 
-    for (uint64_t at = 0; at < autobuf_paths_count(paths); at++) {
-        if (autobuf_paths_at(paths, at, &entry) < 0)
+    for (uint64_t at = 0; at < ab_paths_count(paths); at++) {
+        if (ab_paths_at(paths, at, &entry) < 0)
             continue;
-        if (any && autobuf_paths_compare(&last, &entry) >= 0)
+        if (any && ab_paths_compare(&last, &entry) >= 0)
             return false;
         last = entry;
         any = true;

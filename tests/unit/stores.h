@@ -19,6 +19,8 @@
 
 #include <autobuf/autobuf.h>
 
+#include "paths/store.h"
+
 #define NOW_S 1700000000U
 #define DAY_S 86400U
 #define MS 1000000U
@@ -71,11 +73,11 @@ static inline const char *stored(void)
 
     text[0] = '\0';
     assert_int_equal(autobuf_paths_open(&paths, store), 0);
-    for (uint64_t at = 0; at < autobuf_paths_count(paths); at++) {
+    for (uint64_t at = 0; at < ab_paths_count(paths); at++) {
         struct autobuf_paths_entry e = AUTOBUF_PATHS_ENTRY_INIT;
         char prefix[AUTOBUF_PREFIX_BYTES];
 
-        assert_int_equal(autobuf_paths_at(paths, at, &e), 0);
+        assert_int_equal(ab_paths_at(paths, at, &e), 0);
         assert_int_equal(autobuf_prefix_print(&e.remote, prefix), 0);
         length += (size_t)snprintf(text + length, sizeof text - length, "%s%s %u", at ? ", " : "", prefix,
                                    (unsigned)(e.rtt_min_ns / MS));
@@ -130,11 +132,11 @@ static inline void read_until_stopped(const volatile unsigned *stop)
         struct autobuf_paths_entry entry = AUTOBUF_PATHS_ENTRY_INIT;
         struct autobuf_paths *paths;
 
-        if (autobuf_paths_open(&paths, store) < 0 || autobuf_paths_count(paths) < count)
+        if (autobuf_paths_open(&paths, store) < 0 || ab_paths_count(paths) < count)
             _exit(1);
-        count = autobuf_paths_count(paths);
+        count = ab_paths_count(paths);
         for (uint64_t at = 0; at < count; at++)
-            if (autobuf_paths_at(paths, at, &entry) < 0)
+            if (ab_paths_at(paths, at, &entry) < 0)
                 _exit(1);
         autobuf_paths_close(paths);
     } while (!*stop);

@@ -13,6 +13,7 @@
 #include <linux/posix_acl.h>
 #include <linux/posix_acl_xattr.h>
 
+#include "../../lib/paths/record.h"
 #include "../../lib/base/base.h"
 #include "cost.h"
 #include "learn.h"
@@ -106,7 +107,7 @@ static enum report_untaken take(struct handed *handed, const void *bytes, size_t
         return REPORT_NOT_BELIEVED;
     if (is_too_many(sender, now_ns))
         return REPORT_TOO_MANY;
-    if (autobuf_paths_entry_decode(bytes, (uint32_t)count, &entry) < 0)
+    if (ab_paths_entry_decode(bytes, (uint32_t)count, &entry) < 0)
         return REPORT_MALFORMED;
     if (!handed_check(&entry, (uint64_t)time(NULL)))
         return REPORT_NOT_VALID;

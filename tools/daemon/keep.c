@@ -10,6 +10,8 @@
 
 #include <netinet/in.h>
 
+#include "../../lib/paths/record.h"
+#include "../../lib/paths/store.h"
 #include "../../lib/base/base.h"
 #include "../known.h"
 #include "../paths_store.h"
@@ -24,7 +26,7 @@ static size_t waiting_at(const struct keep *keep, const struct autobuf_paths_ent
     size_t at = 0;
     int order = 1;
 
-    while (at < keep->count && (order = autobuf_paths_compare(&keep->waiting[at], entry)) < 0)
+    while (at < keep->count && (order = ab_paths_compare(&keep->waiting[at], entry)) < 0)
         at++;
     *waits = at < keep->count && order == 0;
     return at;
@@ -48,7 +50,7 @@ static void take(struct keep *keep, const struct autobuf_paths_entry *entry, siz
         keep->offer(keep->offer_to, entry);
     if (waits)
         known_merge(&keep->waiting[at], entry);
-    else if (keep->count < room && autobuf_paths_check(entry) == 0)
+    else if (keep->count < room && ab_paths_check(entry) == 0)
         insert(keep, at, entry);
     else
         keep->counts.lost++;
@@ -68,7 +70,7 @@ void keep_handed(struct keep *keep, const struct autobuf_paths_entry *entry)
 static bool find_host(const struct autobuf_paths *paths, const struct autobuf_paths_entry *entry, uint64_t now_s,
                       struct autobuf_paths_entry *known)
 {
-    return autobuf_paths_at(paths, paths_store_lower(paths, entry), known) == 0 && autobuf_paths_compare(known, entry) == 0 &&
+    return ab_paths_at(paths, paths_store_lower(paths, entry), known) == 0 && ab_paths_compare(known, entry) == 0 &&
            known->expires_s > now_s && !known_is_ahead(known, now_s);
 }
 
@@ -110,7 +112,7 @@ bool keep_foreign(struct keep *keep, const struct autobuf_paths_entry *entry)
     bool waits;
     size_t at = waiting_at(keep, entry, &waits);
 
-    if (!keep->file[0] || keep->count == KEEP_MOST || waits || autobuf_paths_check(entry) < 0 ||
+    if (!keep->file[0] || keep->count == KEEP_MOST || waits || ab_paths_check(entry) < 0 ||
         store_is_as_new(keep, entry))
         return false;
     insert(keep, at, entry);

@@ -13,6 +13,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "../../lib/paths/record.h"
 #include "cost.h"
 #include "learn.h"
 #include "site_talk.h"
@@ -57,7 +58,7 @@ bool site_check(struct autobuf_paths_entry *e, uint64_t now_s)
     bool learned = e->method == AUTOBUF_METHOD_ICMP || e->method == AUTOBUF_METHOD_INBAND || e->method == AUTOBUF_METHOD_PASSIVE;
 
     if (!learned || !learn_is_host(&e->remote) || e->local.version || e->device[0] || !is_a_path(e) ||
-        e->learned_s > now_s + SITE_AHEAD_S || autobuf_paths_check(e) < 0)
+        e->learned_s > now_s + SITE_AHEAD_S || ab_paths_check(e) < 0)
         return false;
     if (e->learned_s > now_s)
         e->learned_s = now_s;
@@ -363,7 +364,7 @@ void site_offer(struct site *s, const struct autobuf_paths_entry *entry)
 
     if (!s || !site_check(&checked, (uint64_t)time(NULL)))
         return;
-    for (at = s->under_way; at < s->count && autobuf_paths_compare(&s->waiting[at], &checked) != 0;)
+    for (at = s->under_way; at < s->count && ab_paths_compare(&s->waiting[at], &checked) != 0;)
         at++;
     if (at == SITE_WAITING) {
         at = SITE_WAITING - 1;

@@ -9,6 +9,8 @@
 
 #include <hiredis.h>
 
+#include "../../lib/paths/record.h"
+
 #define STREAM_BYTES 96U
 #define ID_BYTES 42U /* of two numbers of 64 bits, with its NUL */
 #define PIECES_MOST (2 * SITE_ROUND) /* of an answer's array */
@@ -311,7 +313,7 @@ static bool hear_message(struct site_talk *talk, const redisReply *r, site_heard
     field = fields->element;
     if (!is_text(field[0], "h") || is_text(field[1], talk->who) || !is_text(field[2], "e") || field[3]->type != REDIS_REPLY_STRING)
         return true;
-    take(user, autobuf_paths_entry_decode(field[3]->str, (uint32_t)field[3]->len, &entry) == 0 ? &entry : NULL);
+    take(user, ab_paths_entry_decode(field[3]->str, (uint32_t)field[3]->len, &entry) == 0 ? &entry : NULL);
     return true;
 }
 

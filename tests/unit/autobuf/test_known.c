@@ -4,6 +4,7 @@
 
 #include <string.h>
 
+#include "paths/record.h"
 #include "known.h"
 
 #define NOW_S 1700000000U
@@ -186,8 +187,8 @@ static void any_two_make_a_valid_one(void **state)
         }
         known = both[0];
         known_merge(&known, &both[1]);
-        assert_int_equal(autobuf_paths_check(&known), 0);
-        assert_int_equal(autobuf_paths_compare(&known, &both[0]), 0);
+        assert_int_equal(ab_paths_check(&known), 0);
+        assert_int_equal(ab_paths_compare(&known, &both[0]), 0);
         assert_true(known.expires_s <= both[0].expires_s || known.expires_s <= both[1].expires_s);
     }
 }

@@ -5,6 +5,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "paths/record.h"
 #include "neighbours.h"
 
 #define NOW_S 100U
@@ -143,7 +144,7 @@ static void what_is_said_of_the_network(void **state)
     assert_int_equal(autobuf_prefix_print(&network.remote, text), 0);
     assert_string_equal(text, "192.0.2.0/24");
     assert_string_equal(network.device, "eth1");
-    assert_int_equal(autobuf_paths_check(&network), 0);
+    assert_int_equal(ab_paths_check(&network), 0);
     assert_int_equal(network.method, AUTOBUF_METHOD_ICMP);
     assert_int_equal(network.rtt_min_ns, 11 * MS);
     assert_int_equal(network.rtt_median_ns, AUTOBUF_NS_UNSET);
@@ -206,7 +207,7 @@ static void any_values_make_a_valid_entry(void **state)
         if (!neighbours_agree(entries, count, NOW_S, &network, agrees))
             continue;
         agreed++;
-        assert_int_equal(autobuf_paths_check(&network), 0);
+        assert_int_equal(ab_paths_check(&network), 0);
         assert_true(network.tx_rate_bit_per_s == 0 || network.tx_rate_bit_per_s > 999999999999000);
     }
     assert_true(agreed > 100);

@@ -15,6 +15,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "paths/writer.h"
 #include "paths/record.h"
 #include "paths_store.h"
 
@@ -81,7 +82,7 @@ static uint64_t count_all(void)
     uint64_t count;
 
     assert_int_equal(autobuf_paths_open(&paths, store), 0);
-    count = autobuf_paths_count(paths);
+    count = ab_paths_count(paths);
     autobuf_paths_close(paths);
     return count;
 }
@@ -385,7 +386,7 @@ static void a_clock_that_was_ahead_keeps_no_file_out(void **state)
 
 static int by_key(const void *a, const void *b)
 {
-    return autobuf_paths_compare(a, b);
+    return ab_paths_compare(a, b);
 }
 
 /*
@@ -418,11 +419,11 @@ static void what_a_clock_ahead_says_goes_first(void **state)
     observe(ahead_of("192.0.2.1"));
     import_many(PATHS_STORE_MOST, false, false);
     assert_int_equal(autobuf_paths_open(&paths, store), 0);
-    assert_int_equal(autobuf_paths_count(paths), PATHS_STORE_MOST);
+    assert_int_equal(ab_paths_count(paths), PATHS_STORE_MOST);
     for (uint64_t at = 0; at < PATHS_STORE_MOST; at++) {
         struct autobuf_paths_entry e = AUTOBUF_PATHS_ENTRY_INIT;
 
-        assert_int_equal(autobuf_paths_at(paths, at, &e), 0);
+        assert_int_equal(ab_paths_at(paths, at, &e), 0);
         assert_int_equal(e.learned_s, NOW_S);
     }
     autobuf_paths_close(paths);
@@ -442,7 +443,7 @@ static void as_many_as_a_store_keeps(void **state)
     assert_int_equal(count_all(), PATHS_STORE_MOST);
     observe(e);
     assert_int_equal(autobuf_paths_open(&paths, store), 0);
-    assert_int_equal(autobuf_paths_count(paths), PATHS_STORE_MOST);
+    assert_int_equal(ab_paths_count(paths), PATHS_STORE_MOST);
     assert_int_equal(find_entry(paths, &first, NOW_S, 0, &found), 0);
     assert_int_equal(found.method, AUTOBUF_METHOD_GIVEN);
     assert_int_equal(find_entry(paths, &second, NOW_S, 0, &found), -ENOENT);
@@ -697,13 +698,13 @@ static void who_need_not_wait_does_not(void **state)
 {
     struct autobuf_paths_entry e = entry_of("192.0.2.1", 1, 100);
     struct paths_change one = {.how = CHANGE_OBSERVE, .fresh = &e, .count = 1};
-    struct autobuf_paths_writer *other;
+    struct ab_paths_writer *other;
 
     (void)state;
-    assert_int_equal(autobuf_paths_write(&other, store, 0), 0);
+    assert_int_equal(ab_paths_write(&other, store, 0), 0);
     assert_int_equal(paths_store_change(store, &one, NOW_S, AUTOBUF_PATHS_TRY), -EAGAIN);
     assert_int_equal(one.count, 1);
-    autobuf_paths_abort(other);
+    ab_paths_abort(other);
     assert_int_equal(paths_store_change(store, &one, NOW_S, AUTOBUF_PATHS_TRY), 0);
     assert_string_equal(stored(), "192.0.2.1 1");
 }

@@ -9,6 +9,8 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "paths/store.h"
+#include "paths/writer.h"
 #include "daemon/keep.h"
 
 #define BOTH (AUTOBUF_PATH_TX_AT_LEAST | AUTOBUF_PATH_RX_AT_LEAST)
@@ -80,8 +82,8 @@ static struct autobuf_paths_entry kept(void)
     struct autobuf_paths *paths;
 
     assert_int_equal(autobuf_paths_open(&paths, file), 0);
-    assert_int_equal(autobuf_paths_count(paths), 1);
-    assert_int_equal(autobuf_paths_at(paths, 0, &e), 0);
+    assert_int_equal(ab_paths_count(paths), 1);
+    assert_int_equal(ab_paths_at(paths, 0, &e), 0);
     autobuf_paths_close(paths);
     return e;
 }
@@ -231,7 +233,7 @@ static void programs_leave_room_for_others(void **state)
 static void another_one_writes(void **state)
 {
     struct autobuf_paths_entry e = entry(PASSIVE, 100, 0, 9, 1000);
-    struct autobuf_paths_writer *other;
+    struct ab_paths_writer *other;
     struct keep keep = {.say = say};
 
     (void)state;
@@ -239,10 +241,10 @@ static void another_one_writes(void **state)
     said = 0;
     keep_in(&keep, file);
     keep_learned(&keep, &e);
-    assert_int_equal(autobuf_paths_write(&other, file, 0), 0);
+    assert_int_equal(ab_paths_write(&other, file, 0), 0);
     keep_step(&keep, 1000000000);
     assert_int_equal(keep.count, 1);
-    autobuf_paths_abort(other);
+    ab_paths_abort(other);
     keep_step(&keep, keep_deadline_ns(&keep));
     assert_int_equal(keep.count, 0);
     assert_int_equal(kept().tx_rate_bit_per_s, 100);
@@ -317,7 +319,7 @@ static void many_are_written_at_once(void **state)
     keep_close(&keep);
     assert_int_equal(said, 0);
     assert_int_equal(autobuf_paths_open(&paths, file), 0);
-    assert_int_equal(autobuf_paths_count(paths), COUNT(last));
+    assert_int_equal(ab_paths_count(paths), COUNT(last));
     autobuf_paths_close(paths);
 }
 

@@ -14,6 +14,7 @@
 
 #include <autobuf/autobuf.h>
 
+#include "paths/record.h"
 #include "flow/flow.h"
 #include "paths/store.h"
 #include "sockets.h"
@@ -427,7 +428,7 @@ static void a_measurement_leaves_a_faster_other_direction(void **state)
         CHECK_EQUAL(intents[i].name, fresh.rx_bdp_bytes != 0, intents[i].left_rx);
         CHECK_EQUAL(intents[i].name, fresh.flags, (intents[i].left_tx ? AUTOBUF_PATH_TX_AT_LEAST : 0) |
                                                       (intents[i].left_rx ? AUTOBUF_PATH_RX_AT_LEAST : 0));
-        assert_int_equal(autobuf_paths_check(&fresh), 0);
+        assert_int_equal(ab_paths_check(&fresh), 0);
     }
 }
 

@@ -12,6 +12,7 @@
 
 #include <autobuf/autobuf.h>
 
+#include "paths/record.h"
 #include "paths/hand.h"
 #include "paths/store.h"
 
@@ -65,7 +66,7 @@ static void a_daemon_takes_it(void **state)
     (void)state;
     assert_int_equal(ab_paths_hand(&e), 0);
     assert_int_equal(recv(daemon, message, sizeof message, 0), AUTOBUF_PATHS_MESSAGE_BYTES);
-    assert_int_equal(autobuf_paths_entry_decode(message, AUTOBUF_PATHS_MESSAGE_BYTES, &found), 0);
+    assert_int_equal(ab_paths_entry_decode(message, AUTOBUF_PATHS_MESSAGE_BYTES, &found), 0);
     assert_memory_equal(&found, &e, sizeof e);
     for (unsigned i = 0; i < 100000 && result == 0; i++) /* it does not come to read */
         result = ab_paths_hand(&e);

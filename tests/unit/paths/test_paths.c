@@ -19,6 +19,7 @@
 
 #include <autobuf/autobuf.h>
 
+#include "paths/writer.h"
 #include "paths/record.h"
 #include "paths/store.h"
 
@@ -87,16 +88,16 @@ static int find(const struct autobuf_paths *paths, const struct autobuf_paths_en
 
 static void write_numbered(unsigned count)
 {
-    struct autobuf_paths_writer *writer;
+    struct ab_paths_writer *writer;
 
-    assert_int_equal(autobuf_paths_write(&writer, store, 0), 0);
+    assert_int_equal(ab_paths_write(&writer, store, 0), 0);
     for (unsigned odd = 0; odd < 2; odd++)
         for (unsigned n = odd; n < count; n += 2) {
             struct autobuf_paths_entry e = numbered(n);
 
-            assert_int_equal(autobuf_paths_add(writer, &e), 0);
+            assert_int_equal(ab_paths_add(writer, &e), 0);
         }
-    assert_int_equal(autobuf_paths_commit(writer), 0);
+    assert_int_equal(ab_paths_commit(writer), 0);
 }
 
 static bool is_there(const char *suffix)
@@ -120,8 +121,8 @@ static void what_is_written_is_found(void **state)
         write_numbered(counts[i]);
         assert_false(is_there(".new"));
         assert_int_equal(autobuf_paths_open(&paths, store), 0);
-        assert_int_equal(autobuf_paths_count(paths), counts[i]);
-        assert_int_equal(autobuf_paths_are_local(paths), 0);
+        assert_int_equal(ab_paths_count(paths), counts[i]);
+        assert_int_equal(ab_paths_are_local(paths), 0);
         for (unsigned n = 0; n < counts[i]; n++) {
             struct autobuf_paths_entry e = numbered(n);
 
@@ -145,51 +146,49 @@ static void a_reader_keeps_the_store_that_it_opened(void **state)
     assert_int_equal(find(paths, &e, &found), 0);
     autobuf_paths_close(paths);
     assert_int_equal(autobuf_paths_open(&paths, store), 0);
-    assert_int_equal(autobuf_paths_count(paths), 1);
+    assert_int_equal(ab_paths_count(paths), 1);
     autobuf_paths_close(paths);
 }
 
 static void a_writer_that_gives_up_leaves_the_old_one(void **state)
 {
     struct autobuf_paths_entry e = numbered(4);
-    struct autobuf_paths_writer *writer;
+    struct ab_paths_writer *writer;
     struct autobuf_paths *paths;
 
     (void)state;
     write_numbered(1);
-    assert_int_equal(autobuf_paths_write(&writer, store, 0), 0);
-    assert_int_equal(autobuf_paths_add(writer, &e), 0);
-    autobuf_paths_abort(writer);
+    assert_int_equal(ab_paths_write(&writer, store, 0), 0);
+    assert_int_equal(ab_paths_add(writer, &e), 0);
+    ab_paths_abort(writer);
     assert_false(is_there(".new"));
     assert_int_equal(autobuf_paths_open(&paths, store), 0);
-    assert_int_equal(autobuf_paths_count(paths), 1);
+    assert_int_equal(ab_paths_count(paths), 1);
     autobuf_paths_close(paths);
-    autobuf_paths_abort(NULL);
+    ab_paths_abort(NULL);
     autobuf_paths_close(NULL);
 }
 
 static void entries_come_in_order_and_once(void **state)
 {
     struct autobuf_paths_entry first = numbered(2), second = numbered(4), bad = numbered(6), many = numbered(8);
-    struct autobuf_paths_writer *writer;
+    struct ab_paths_writer *writer;
 
     (void)state;
     bad.remote.bits = 31; /* of ...6 it is ...6, but the last bit of 7 is set */
     bad.remote.address[3] = 7;
-    assert_int_equal(autobuf_paths_write(&writer, store, 0), 0);
-    assert_int_equal(autobuf_paths_add(writer, &second), 0);
-    assert_int_equal(autobuf_paths_add(writer, &second), -EINVAL);
-    assert_int_equal(autobuf_paths_add(writer, &first), -EINVAL);
-    assert_int_equal(autobuf_paths_add(writer, &bad), -EINVAL);
-    assert_int_equal(autobuf_paths_add(writer, NULL), -EINVAL);
+    assert_int_equal(ab_paths_write(&writer, store, 0), 0);
+    assert_int_equal(ab_paths_add(writer, &second), 0);
+    assert_int_equal(ab_paths_add(writer, &second), -EINVAL);
+    assert_int_equal(ab_paths_add(writer, &first), -EINVAL);
+    assert_int_equal(ab_paths_add(writer, &bad), -EINVAL);
     for (unsigned i = 0; i < AB_PATHS_SAME_REMOTE; i++) {
         snprintf(many.device, sizeof many.device, "eth%02u", i);
-        assert_int_equal(autobuf_paths_add(writer, &many), 0);
+        assert_int_equal(ab_paths_add(writer, &many), 0);
     }
     snprintf(many.device, sizeof many.device, "eth99");
-    assert_int_equal(autobuf_paths_add(writer, &many), -E2BIG);
-    assert_int_equal(autobuf_paths_commit(writer), 0);
-    assert_int_equal(autobuf_paths_commit(NULL), -EINVAL);
+    assert_int_equal(ab_paths_add(writer, &many), -E2BIG);
+    assert_int_equal(ab_paths_commit(writer), 0);
 }
 
 static void what_a_store_takes_is_told_before(void **state)
@@ -197,28 +196,27 @@ static void what_a_store_takes_is_told_before(void **state)
     struct autobuf_paths_entry e = numbered(2);
 
     (void)state;
-    assert_int_equal(autobuf_paths_check(&e), 0);
+    assert_int_equal(ab_paths_check(&e), 0);
     e.tx_rate_bit_per_s = 1000000000000001;
-    assert_int_equal(autobuf_paths_check(&e), -EINVAL);
+    assert_int_equal(ab_paths_check(&e), -EINVAL);
     e = numbered(2);
     e.remote.bits = 16;
-    assert_int_equal(autobuf_paths_check(&e), -EINVAL);
-    assert_int_equal(autobuf_paths_check(NULL), -EINVAL);
+    assert_int_equal(ab_paths_check(&e), -EINVAL);
 }
 
 static void one_writer_at_a_time(void **state)
 {
-    struct autobuf_paths_writer *writer, *other;
+    struct ab_paths_writer *writer, *other;
 
     (void)state;
-    assert_int_equal(autobuf_paths_write(&writer, store, 0), 0);
-    assert_int_equal(autobuf_paths_write(&other, store, AUTOBUF_PATHS_TRY), -EAGAIN);
+    assert_int_equal(ab_paths_write(&writer, store, 0), 0);
+    assert_int_equal(ab_paths_write(&other, store, AUTOBUF_PATHS_TRY), -EAGAIN);
     assert_null(other);
-    autobuf_paths_abort(writer);
-    assert_int_equal(autobuf_paths_write(&other, store, AUTOBUF_PATHS_TRY), 0);
-    autobuf_paths_abort(other);
-    assert_int_equal(autobuf_paths_write(&other, store, 4), -EINVAL);
-    assert_int_equal(autobuf_paths_write(&other, "/nowhere/paths", 0), -ENOENT);
+    ab_paths_abort(writer);
+    assert_int_equal(ab_paths_write(&other, store, AUTOBUF_PATHS_TRY), 0);
+    ab_paths_abort(other);
+    assert_int_equal(ab_paths_write(&other, store, 4), -EINVAL);
+    assert_int_equal(ab_paths_write(&other, "/nowhere/paths", 0), -ENOENT);
 }
 
 /* How many entries a store has. NULL: the one that is used. */
@@ -228,7 +226,7 @@ static uint64_t count_of(const char *name)
     uint64_t count;
 
     assert_int_equal(autobuf_paths_open(&paths, name), 0);
-    count = autobuf_paths_count(paths);
+    count = ab_paths_count(paths);
     autobuf_paths_close(paths);
     return count;
 }
@@ -242,17 +240,17 @@ static void an_error_at_the_end_leaves_the_old_one(void **state)
     write_numbered(3);
     for (unsigned call = FSYNC; call <= RENAME; call++) {
         struct autobuf_paths_entry e = numbered(4);
-        struct autobuf_paths_writer *writer;
+        struct ab_paths_writer *writer;
 
-        assert_int_equal(autobuf_paths_write(&writer, store, 0), 0);
-        assert_int_equal(autobuf_paths_add(writer, &e), 0);
+        assert_int_equal(ab_paths_write(&writer, store, 0), 0);
+        assert_int_equal(ab_paths_add(writer, &e), 0);
         failing = call;
-        CHECK_EQUAL(names[call], autobuf_paths_commit(writer), -EDQUOT);
+        CHECK_EQUAL(names[call], ab_paths_commit(writer), -EDQUOT);
         CHECK_EQUAL(names[call], failing, NONE);
         CHECK_EQUAL(names[call], count_of(store), 3);
         CHECK(names[call], !is_there(".new"));
-        assert_int_equal(autobuf_paths_write(&writer, store, AUTOBUF_PATHS_TRY), 0);
-        autobuf_paths_abort(writer);
+        assert_int_equal(ab_paths_write(&writer, store, AUTOBUF_PATHS_TRY), 0);
+        ab_paths_abort(writer);
     }
     write_numbered(2);
     assert_int_equal(count_of(store), 2);
@@ -263,22 +261,22 @@ static void a_child_does_not_hold_the_lock(void **state)
 {
     (void)state;
     for (unsigned committed = 0; committed < 2; committed++) {
-        struct autobuf_paths_writer *writer, *other;
+        struct ab_paths_writer *writer, *other;
         int ended = 0, error;
         pid_t child;
 
-        assert_int_equal(autobuf_paths_write(&writer, store, 0), 0);
+        assert_int_equal(ab_paths_write(&writer, store, 0), 0);
         child = fork();
         assert_int_not_equal(child, -1);
         if (!child)
             for (;;)
                 pause();
         if (committed)
-            ended = autobuf_paths_commit(writer);
+            ended = ab_paths_commit(writer);
         else
-            autobuf_paths_abort(writer);
-        error = autobuf_paths_write(&other, store, AUTOBUF_PATHS_TRY);
-        autobuf_paths_abort(other);
+            ab_paths_abort(writer);
+        error = ab_paths_write(&other, store, AUTOBUF_PATHS_TRY);
+        ab_paths_abort(other);
         assert_int_equal(kill(child, SIGKILL), 0);
         assert_int_equal(waitpid(child, NULL, 0), child);
         assert_int_equal(ended, 0);
@@ -357,21 +355,21 @@ static void a_small_store_that_is_cut_hurts_no_reader(void **state)
 
 static void another_users_lock_is_not_taken(void **state)
 {
-    struct autobuf_paths_writer *writer;
+    struct ab_paths_writer *writer;
     char lock[128];
 
     (void)state;
     snprintf(lock, sizeof lock, "%s.lock", store);
     assert_int_equal(symlink("/dev/null", lock), 0);
-    assert_int_equal(autobuf_paths_write(&writer, store, 0), -ELOOP);
+    assert_int_equal(ab_paths_write(&writer, store, 0), -ELOOP);
     assert_int_equal(unlink(lock), 0);
     assert_int_equal(mkfifo(lock, 0600), 0);
-    assert_int_equal(autobuf_paths_write(&writer, store, 0), -EPERM);
+    assert_int_equal(ab_paths_write(&writer, store, 0), -EPERM);
     assert_int_equal(unlink(lock), 0);
     write_numbered(1);
     assert_int_equal(unlink(lock), 0);
     assert_int_equal(link(store, lock), 0); /* which root would give away */
-    assert_int_equal(autobuf_paths_write(&writer, store, 0), -EPERM);
+    assert_int_equal(ab_paths_write(&writer, store, 0), -EPERM);
     assert_int_equal(unlink(lock), 0);
 }
 
@@ -410,7 +408,7 @@ static void where_the_own_store_is(void **state)
         const char *own;
 
         ab_store_environment(rows[i].paths, rows[i].cache, rows[i].home);
-        own = autobuf_paths_own();
+        own = ab_paths_own();
         CHECK("own", !own == !rows[i].expected);
         if (own)
             assert_string_equal(own, rows[i].expected);
@@ -418,7 +416,7 @@ static void where_the_own_store_is(void **state)
     assert_non_null(huge);
     memset(huge, '/', 2 * PATH_MAX - 1);
     ab_store_environment(huge, NULL, NULL);
-    assert_null(autobuf_paths_own());
+    assert_null(ab_paths_own());
     free(huge);
 }
 
@@ -498,7 +496,7 @@ static void a_way_that_is_another_user_s(void **state)
         snprintf(name, sizeof name, "%s%s", folder, rows[i / 2].part);
         break_way(name, rows[i / 2].fault);
         CHECK_EQUAL(rows[i / 2].part, autobuf_paths_keep(NULL, &e, NOW, 0), kept ? 0 : -ENOENT);
-        CHECK(rows[i / 2].part, !autobuf_paths_own() == !kept);
+        CHECK(rows[i / 2].part, !ab_paths_own() == !kept);
         if (kept)
             assert_int_equal(count_of(NULL), 1);
         else {
@@ -600,7 +598,7 @@ static void what_was_set_by_hand_does_not_go(void **state)
     assert_int_equal(count_of(NULL), 4096);
     assert_int_equal(autobuf_paths_open(&paths, NULL), 0);
     for (uint64_t at = 0, given = 0; at < 4096; at++) {
-        assert_int_equal(autobuf_paths_at(paths, at, &found), 0);
+        assert_int_equal(ab_paths_at(paths, at, &found), 0);
         given += found.method == AUTOBUF_METHOD_GIVEN;
         if (at == 4095)
             assert_int_equal(given, 2);

@@ -199,17 +199,40 @@ static void the_order_is_that_of_the_keys(void **state)
     }
     for (size_t i = 0; i < COUNT(rows); i++) {
         for (size_t k = 0; k < COUNT(rows); k++) {
-            int order = autobuf_paths_compare(&entries[i], &entries[k]);
+            int order = ab_paths_compare(&entries[i], &entries[k]);
 
             CHECK_EQUAL(rows[i][0], (order > 0) - (order < 0), (i > k) - (i < k));
         }
-        CHECK(rows[i][0], autobuf_paths_compare(&entries[i], &none) < 0);
+        CHECK(rows[i][0], ab_paths_compare(&entries[i], &none) < 0);
     }
+}
+
+static struct autobuf_paths_entry of_host(uint8_t last)
+{
+    struct autobuf_paths_entry e = AUTOBUF_PATHS_ENTRY_INIT;
+
+    e.remote = (struct autobuf_prefix){.version = 4, .bits = 32, .address = {192, 0, 2, last}};
+    return e;
+}
+
+static void entries_have_an_order(void **state)
+{
+    struct autobuf_paths_entry one = of_host(1), two = of_host(2), none = of_host(1);
+
+    (void)state;
+    none.remote.version = 5;
+    assert_true(ab_paths_compare(&one, &two) < 0);
+    assert_true(ab_paths_compare(&two, &one) > 0);
+    assert_int_equal(ab_paths_compare(&one, &one), 0);
+    assert_true(ab_paths_compare(&two, &none) < 0); /* what is no entry comes last */
+    assert_true(ab_paths_compare(&none, &two) > 0);
+    assert_int_equal(ab_paths_check(&none), -EINVAL);
 }
 
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(entries_have_an_order),
         cmocka_unit_test(the_checksum_is_that_of_the_standard),
         cmocka_unit_test(what_is_written_is_read),
         cmocka_unit_test(the_layout_is_that_of_the_page),

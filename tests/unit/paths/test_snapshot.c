@@ -176,11 +176,11 @@ static void as_a_search_through_all(void **state)
         ab_prefix_mask(remote->address, remote->bits);
     }
     qsort(entries, ENTRIES, sizeof *entries,
-          (int (*)(const void *, const void *))(void (*)(void))autobuf_paths_compare);
+          (int (*)(const void *, const void *))(void (*)(void))ab_paths_compare);
     for (size_t i = 0; i < ENTRIES; i++) {
         uint32_t bit = ab_paths_length_bit(entries[i].remote.version, entries[i].remote.bits);
 
-        if (head.count && autobuf_paths_compare(&entries[i - 1], &entries[i]) == 0)
+        if (head.count && ab_paths_compare(&entries[i - 1], &entries[i]) == 0)
             continue;
         assert_int_equal(ab_paths_record_write(&entries[i],
                                                bytes + AB_PATHS_HEADER_BYTES + head.count * AB_PATHS_RECORD_BYTES), 0);
