@@ -8,12 +8,13 @@
 #define WINDOW_BYTES 65536U  /* the initial window */
 #define CAP_BYTES 67108864U /* the default of cap_bytes */
 #define RTT_MAX_NS (1000 * AB_NS_PER_S)
-#define BEST_NS (10 * AB_NS_PER_S) /* a best rate counts for one to two times this */
+/* "sim" is a case of tests/sim/test_rightsize_sim.c that fails with a far larger or smaller value. */
+#define BEST_NS (10 * AB_NS_PER_S) /* a best rate counts for one to two times this; sim: the_path_changes */
 #define STALL_NS (10 * AB_NS_PER_MS)
-#define TRIAL_ROUNDS 3U      /* an effect shows after two round trips */
-#define GAIN_PERCENT 5U    /* growth that raised the rate by less is undone */
+#define TRIAL_ROUNDS 3U      /* an effect shows after two RTT; sim: its_own_queue_does_not_feed_it */
+#define GAIN_PERCENT 5U    /* growth that raised the rate by less is undone; sim: as TRIAL_ROUNDS */
 #define BACKOFF_ROUNDS 30U      /* after a failed trial, wait so many RTT; double it each time, */
-#define BACKOFF_ROUNDS_MAX 1000U /* up to this */
+#define BACKOFF_ROUNDS_MAX 1000U /* up to this; sim of both: as TRIAL_ROUNDS */
 #define RTT_SAMPLES 8U
 
 struct autobuf_rightsize {

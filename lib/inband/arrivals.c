@@ -7,10 +7,11 @@
 
 #include "../estimate/mode.h"
 
-#define SAME_STAMP_NS 300U  /* no link that is measured sends a full packet in so short a time */
-#define STALL_GAPS 4U       /* a stall is so many times as long as the longest */
-#define STALL_PERCENT 85U   /* of so many percent of the gaps */
-#define ARRIVAL_MIN_BYTES 536U /* smaller segments (RFC 9293's default) have to share an entry */
+/* "unit" is a case of test_arrivals.c that fails with half or twice the value. */
+#define SAME_STAMP_NS 300U  /* no full packet takes so short a time; unit: test_same_stamp */
+#define STALL_GAPS 4U       /* a stall is so many times as long; unit: test_readings */
+#define STALL_PERCENT 85U   /* as the longest of these gaps; unit: test_a_gap_that_a_quarter_have_is_no_stall */
+#define ARRIVAL_MIN_BYTES 536U /* smaller segments share an entry (the default MSS, RFC 9293) */
 
 static int allocate_arrivals(struct autobuf_inband *ib)
 {

@@ -4,16 +4,16 @@
 #include <errno.h>
 
 #define FIRST_SEGMENTS 10U /* initial congestion window (RFC 6928) */
-#define MIN_SEGMENTS 3U
-#define LONG_ENOUGH_NS (1500 * AB_NS_PER_US) /* a train: each is twice the last, so 1.5 to 3 ms */
-#define CHEAP_BIT_PER_S 200000000U
-#define SLOW_BIT_PER_S 120000000U
-/* IP bytes of trains, in each direction, that are enough up to CHEAP_BIT_PER_S. */
-#define CHEAP_TRAINS_BYTES 60000U
-#define MAX_ROUND_TRIPS 6U
-#define ROUND_TRIPS_LEFT 2U /* for a round and the RESULT; a SINK that waits takes one more */
-#define EXTRA_NS (500 * AB_NS_PER_MS)
-#define FAR_PERCENT 125U /* a product so far outside those of interest is certainly outside */
+/* "unit" is a case of test_initiator.c or test_framing_ftp.c that fails with half or twice the value. */
+#define MIN_SEGMENTS 3U              /* of a train; unit: test_small_peer */
+#define LONG_ENOUGH_NS (1500 * AB_NS_PER_US) /* a train: each is twice the last, so 1.5 to 3 ms; unit: test_paths */
+#define CHEAP_BIT_PER_S 200000000U   /* unit: test_trains_of_a_slow_path */
+#define SLOW_BIT_PER_S 120000000U    /* unit: test_trains_of_a_slow_path */
+#define CHEAP_TRAINS_BYTES 60000U    /* IP bytes each way, enough up to CHEAP_BIT_PER_S; unit: as CHEAP_BIT_PER_S */
+#define MAX_ROUND_TRIPS 6U           /* unit: test_late */
+#define ROUND_TRIPS_LEFT 2U          /* for a round and the RESULT; one more with AB_GO; unit: test_late */
+#define EXTRA_NS (500 * AB_NS_PER_MS) /* unit: test_late */
+#define FAR_PERCENT 125U /* of the range; unit: test_client_stops_when_the_bdp_is_outside_the_range */
 #define BITS_NS (8 * AB_NS_PER_S)
 #define REPLY_CODE_BYTES 4U /* of a reply's last line: its code and a blank */
 #define DRAINED_MAX_BYTES 65536U /* beyond the announced length of a reply of several lines */

@@ -3,9 +3,10 @@
 
 #include <errno.h>
 
+/* Bounds of one handle. */
 #define ERRORS_MAX 8U
 #define TRAIN_MIN_SEGMENTS 3U
-#define TRAINS_MAX 64U /* of one handle, as each costs time */
+#define TRAINS_MAX 64U
 #define REQUEST_MAX_BYTES (1ULL << 30)
 #define LINES_MAX 512U /* 64 trains each way take 130 lines */
 

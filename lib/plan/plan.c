@@ -20,15 +20,15 @@
  * lower bound, it is 200%. A receive buffer only admits data, so it is 200% too.
  */
 #define AMPLE_SND_PERCENT 135
-#define AMPLE_PERCENT 200
+#define AMPLE_PERCENT 200 /* unit: a_lower_bound_is_doubled */
 #define UNSCALED_WINDOW_BYTES 65535 /* RFC 7323 */
 /*
  * A window that most paths do not fill: 1.3 Gbit/s over 100 ms. If autotuning makes the receive window so large, do
  * not measure: few senders fill more. If it makes the send window so large, measure only for a transfer of more than
  * PLENTY_ROUND_TRIPS: others lose a round trip (4% of 150 MB over 400 Mbit/s x 100 ms, tcp_wmem 32 MB).
  */
-#define PLENTY_BYTES 16000000
-#define PLENTY_ROUND_TRIPS 30
+#define PLENTY_BYTES 16000000 /* unit: worth_measuring */
+#define PLENTY_ROUND_TRIPS 30 /* unit: worth_measuring */
 
 /* One side of a socket. "buf" is sk_sndbuf or sk_rcvbuf. */
 struct side {
