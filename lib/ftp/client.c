@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* autobuf_ftp_*(): the client, which measures, and tells the server the result. */
+/* autobuf_ftp_*(): the client, which measures, and sends the result to the server. */
 #include "ftp.h"
 
 #include <errno.h>
@@ -11,7 +11,7 @@
 #include "../plan/plan.h"
 #include "worth.h"
 
-#define INBAND_ROUND_TRIPS 8U
+#define INBAND_ROUND_TRIPS 8U /* up to 7 of an exchange, and SET */
 
 static uint64_t control_rtt_ns(const struct autobuf_ftp *f)
 {
@@ -21,15 +21,15 @@ static uint64_t control_rtt_ns(const struct autobuf_ftp *f)
     return state.rtt_min_ns;
 }
 
-static bool could_pay(const struct autobuf_ftp *f, uint32_t direction, uint32_t round_trips,
-                      bool peer_sets, uint64_t peer_most_bytes, uint64_t expected_bytes,
-                      struct autobuf_probe_options *interest)
+static bool is_worth(const struct autobuf_ftp *f, uint32_t direction, uint32_t round_trips,
+                     bool peer_sets, uint64_t peer_max_bytes, uint64_t expected_bytes,
+                     struct autobuf_probe_options *range)
 {
     struct autobuf_limits limits;
     struct ab_worth worth = {
         .limits = &limits,
         .peer_sets = peer_sets,
-        .peer_most_bytes = peer_most_bytes,
+        .peer_max_bytes = peer_max_bytes,
         .rtt_ns = control_rtt_ns(f),
         .direction = direction,
         .round_trips = round_trips,
@@ -37,14 +37,14 @@ static bool could_pay(const struct autobuf_ftp *f, uint32_t direction, uint32_t 
     };
 
     return ab_ftp_limits(f, &limits) == 0 &&
-           ab_worth_measuring(&worth, &interest->bdp_low_bytes, &interest->bdp_high_bytes);
+           ab_worth_measuring(&worth, &range->bdp_low_bytes, &range->bdp_high_bytes);
 }
 
-static bool can_pay(const struct autobuf_ftp *f, uint32_t direction, uint32_t round_trips,
-                    bool peer_sets, uint64_t peer_most_bytes, uint64_t expected_bytes,
-                    struct autobuf_probe_options *interest)
+static bool is_worth_logged(const struct autobuf_ftp *f, uint32_t direction, uint32_t round_trips,
+                            bool peer_sets, uint64_t peer_max_bytes, uint64_t expected_bytes,
+                            struct autobuf_probe_options *range)
 {
-    if (could_pay(f, direction, round_trips, peer_sets, peer_most_bytes, expected_bytes, interest))
+    if (is_worth(f, direction, round_trips, peer_sets, peer_max_bytes, expected_bytes, range))
         return true;
     ab_log(&f->log, direction == AUTOBUF_INTENT_SENDS
                         ? "not measured before the transfer: the server's window could not gain from it"
@@ -78,16 +78,16 @@ static void log_path(const struct autobuf_ftp *f, const struct autobuf_path *pat
 }
 
 /* Says HELLO once. Returns 1 if the server knows the exchange, 0 if it does not, or an error. */
-static int greet(struct autobuf_ftp *f)
+static int say_hello(struct autobuf_ftp *f)
 {
     int result;
 
     if (f->inband)
         return 1;
     result = ab_ftp_open_inband(f);
-    if (result < 0) { /* nothing was said yet */
+    if (result < 0) { /* nothing was sent yet */
         ab_log(&f->log, "not measured in band: %s", autobuf_strerror(result));
-        f->mute = true;
+        f->unsupported = true;
         return 0;
     }
     ab_inband_hello_only(f->inband);
@@ -95,14 +95,14 @@ static int greet(struct autobuf_ftp *f)
     if (result == 1 && !autobuf_inband_greeted(f->inband)) {
         ab_log(&f->log, "the server does not know SITE AUTOBUF");
         ab_ftp_close_inband(f);
-        f->mute = true;
+        f->unsupported = true;
         return 0;
     }
     return result;
 }
 
-/* Whether the autotuning of a receiver like this host would not reach such a window. */
-static bool is_hard_to_receive(const struct autobuf_ftp *f, uint64_t window_bytes)
+/* Whether autotuning of a receiver with this host's limits does not reach such a window. */
+static bool exceeds_autotuning(const struct autobuf_ftp *f, uint64_t window_bytes)
 {
     struct autobuf_limits limits;
     uint64_t kernel_bytes = 0;
@@ -113,15 +113,14 @@ static bool is_hard_to_receive(const struct autobuf_ftp *f, uint64_t window_byte
 }
 
 /*
- * Tells the server which windows it needs for each direction. Says nothing if the server only receives, and its
- * kernel probably makes the window large enough.
+ * Sends the server the windows of each direction, unless it only receives, and its autotuning is probably enough.
  */
 static int tell_server(struct autobuf_ftp *f)
 {
     uint64_t rcv_bytes, snd_bytes;
     int result;
 
-    if (!f->rcv_wanted_bytes && !is_hard_to_receive(f, f->snd_wanted_bytes)) {
+    if (!f->rcv_wanted_bytes && !exceeds_autotuning(f, f->snd_wanted_bytes)) {
         ab_log(&f->log, "the server is not asked to set anything: its kernel's receive window is large enough");
         return 1;
     }
@@ -136,20 +135,20 @@ static int tell_server(struct autobuf_ftp *f)
 
 static int measure_inband(struct autobuf_ftp *f, uint32_t direction, uint64_t expected_bytes)
 {
-    struct autobuf_probe_options interest = AUTOBUF_PROBE_OPTIONS_INIT;
+    struct autobuf_probe_options range = AUTOBUF_PROBE_OPTIONS_INIT;
     struct autobuf_path path = AUTOBUF_PATH_INIT;
     uint64_t rcv_bytes = 0, snd_bytes = 0;
-    int result = greet(f);
+    int result = say_hello(f);
 
     if (result != 1)
         return result;
     ab_inband_peer(f->inband, &rcv_bytes, &snd_bytes);
-    if (!can_pay(f, direction, INBAND_ROUND_TRIPS, true,
-                 direction == AUTOBUF_INTENT_SENDS ? rcv_bytes : snd_bytes, expected_bytes, &interest))
+    if (!is_worth_logged(f, direction, INBAND_ROUND_TRIPS, true,
+                         direction == AUTOBUF_INTENT_SENDS ? rcv_bytes : snd_bytes, expected_bytes, &range))
         return 0;
     result = ab_inband_begin(f->inband, autobuf_now_ns(),
                              direction == AUTOBUF_INTENT_SENDS ? AUTOBUF_INBAND_TX : AUTOBUF_INBAND_RX,
-                             interest.bdp_low_bytes, interest.bdp_high_bytes);
+                             range.bdp_low_bytes, range.bdp_high_bytes);
     if (result == 0)
         result = ab_ftp_run(f);
     if (result != 1)
@@ -171,7 +170,7 @@ static int measure_icmp(struct autobuf_ftp *f, uint32_t direction, bool peer_set
     struct autobuf_path path = AUTOBUF_PATH_INIT;
     int result;
 
-    if (!can_pay(f, direction, AB_MEASURING_ROUND_TRIPS, peer_sets, 0, expected_bytes, &probe))
+    if (!is_worth_logged(f, direction, AB_MEASURING_ROUND_TRIPS, peer_sets, 0, expected_bytes, &probe))
         return 0;
     f->measured |= direction;
     probe.silence_ns = AB_SILENCE_NS;
@@ -187,7 +186,7 @@ static int measure_icmp(struct autobuf_ftp *f, uint32_t direction, bool peer_set
     return 1;
 }
 
-static bool is_question(const struct autobuf_ftp *f, uint32_t ways, uint32_t direction)
+static bool is_valid_request(const struct autobuf_ftp *f, uint32_t ways, uint32_t direction)
 {
     const uint32_t known = AUTOBUF_FTP_BY_INBAND | AUTOBUF_FTP_BY_ICMP | AUTOBUF_FTP_PEER_SETS;
 
@@ -197,35 +196,35 @@ static bool is_question(const struct autobuf_ftp *f, uint32_t ways, uint32_t dir
 
 int autobuf_ftp_worth(const struct autobuf_ftp *f, uint32_t ways, uint32_t direction, uint64_t expected_bytes)
 {
-    struct autobuf_probe_options interest = AUTOBUF_PROBE_OPTIONS_INIT;
+    struct autobuf_probe_options range = AUTOBUF_PROBE_OPTIONS_INIT;
 
-    if (!is_question(f, ways, direction))
+    if (!is_valid_request(f, ways, direction))
         return -EINVAL;
     if (f->measured & direction)
         return 0;
-    if (ways & AUTOBUF_FTP_BY_INBAND && !f->mute)
-        return could_pay(f, direction, INBAND_ROUND_TRIPS, true, 0, expected_bytes, &interest);
-    return ways & AUTOBUF_FTP_BY_ICMP && could_pay(f, direction, AB_MEASURING_ROUND_TRIPS,
-                                                   ways & AUTOBUF_FTP_PEER_SETS, 0, expected_bytes, &interest);
+    if (ways & AUTOBUF_FTP_BY_INBAND && !f->unsupported)
+        return is_worth(f, direction, INBAND_ROUND_TRIPS, true, 0, expected_bytes, &range);
+    return ways & AUTOBUF_FTP_BY_ICMP && is_worth(f, direction, AB_MEASURING_ROUND_TRIPS,
+                                                  ways & AUTOBUF_FTP_PEER_SETS, 0, expected_bytes, &range);
 }
 
 int autobuf_ftp_measure(struct autobuf_ftp *f, uint32_t ways, uint32_t direction,
                         uint64_t expected_bytes)
 {
-    struct autobuf_probe_options interest = AUTOBUF_PROBE_OPTIONS_INIT;
+    struct autobuf_probe_options range = AUTOBUF_PROBE_OPTIONS_INIT;
     int result = 0;
 
-    if (!is_question(f, ways, direction))
+    if (!is_valid_request(f, ways, direction))
         return -EINVAL;
     if (f->owner != getpid())
         return AUTOBUF_E_FORKED;
-    f->by_icmp = ways & AUTOBUF_FTP_BY_ICMP;
+    f->may_probe = ways & AUTOBUF_FTP_BY_ICMP;
     if (f->measured & direction)
         return 0;
-    if (ways & AUTOBUF_FTP_BY_INBAND && !f->mute) {
-        if (f->inband || can_pay(f, direction, INBAND_ROUND_TRIPS, true, 0, expected_bytes, &interest))
+    if (ways & AUTOBUF_FTP_BY_INBAND && !f->unsupported) {
+        if (f->inband || is_worth_logged(f, direction, INBAND_ROUND_TRIPS, true, 0, expected_bytes, &range))
             result = measure_inband(f, direction, expected_bytes);
-        if (!f->mute)
+        if (!f->unsupported)
             return result;
     }
     if (!(ways & AUTOBUF_FTP_BY_ICMP))

@@ -9,7 +9,7 @@
 #include "../base/clock.h"
 #include "../inband/inband.h"
 
-#define READ_BYTES 16384U /* of a record of TLS, at most */
+#define READ_BYTES 16384U /* largest TLS record (RFC 8446) */
 
 void ab_ftp_close_inband(struct autobuf_ftp *f)
 {

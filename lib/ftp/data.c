@@ -15,7 +15,6 @@ static bool is_control_peer(const struct autobuf_ftp *f, const struct sockaddr *
     return ab_address_copy(peer, len, &copy) > 0 && ab_address_same(&copy, &f->peer);
 }
 
-/* Returns 1 if the peer is that of the control connection, 0 if it is another host, or if there is none. */
 static bool is_connected_to_peer(const struct autobuf_ftp *f, int fd)
 {
     struct sockaddr_storage peer;
@@ -25,22 +24,19 @@ static bool is_connected_to_peer(const struct autobuf_ftp *f, int fd)
            is_control_peer(f, (struct sockaddr *)&peer, len);
 }
 
-/* Whether the data connection may measure the path itself, beside its data. */
-static bool is_to_measure(const struct autobuf_ftp *f, uint32_t direction)
+/* Whether the flow of the data connection may measure the path beside its data. */
+static bool may_measure(const struct autobuf_ftp *f, uint32_t direction)
 {
-    return direction == AUTOBUF_INTENT_SENDS && !f->snd_wanted_bytes && f->by_icmp && !f->by_icmp_failed;
+    return direction == AUTOBUF_INTENT_SENDS && !f->snd_wanted_bytes && f->may_probe && !f->probe_failed;
 }
 
-/*
- * Opens a flow with the windows that the path needs in these directions; for an upload on a path that is not known,
- * one that measures. Returns what autobuf_flow_open() returns.
- */
+/* Opens a flow with the known windows; for an upload on an unknown path, one that measures. As autobuf_flow_open(). */
 static int open_flow(struct autobuf_ftp *f, int fd, uint32_t direction, uint64_t expected_bytes)
 {
     struct autobuf_options options = AUTOBUF_OPTIONS_INIT;
     struct ab_windows windows = {f->snd_wanted_bytes, f->rcv_wanted_bytes, f->rtt_ns};
     struct autobuf_limits limits;
-    bool measures = is_to_measure(f, direction);
+    bool measures = may_measure(f, direction);
     int error = ab_ftp_limits(f, &limits);
 
     if (error < 0)
@@ -54,7 +50,6 @@ static int open_flow(struct autobuf_ftp *f, int fd, uint32_t direction, uint64_t
     return ab_flow_open(&f->flow, fd, NULL, 0, &options, &limits, measures ? NULL : &windows);
 }
 
-/* Keeps for the session what the flow has measured. */
 static void learn_from_flow(struct autobuf_ftp *f)
 {
     struct autobuf_path path = AUTOBUF_PATH_INIT;
@@ -65,9 +60,9 @@ static void learn_from_flow(struct autobuf_ftp *f)
         return;
     if (applied.measured > 0)
         ab_ftp_learn(f, AUTOBUF_INTENT_SENDS, &path);
-    /* Nor is a path that tells no rate asked again by the next file. */
+    /* The next file does not try again. */
     if (applied.measured < 0 || (applied.measured > 0 && !f->snd_wanted_bytes))
-        f->by_icmp_failed = true;
+        f->probe_failed = true;
 }
 
 static void close_flow(struct autobuf_ftp *f)
@@ -104,7 +99,7 @@ int autobuf_ftp_data_begin(struct autobuf_ftp *f, int fd, const struct sockaddr 
         return 0;
     }
     if (!peer)
-        direction &= AUTOBUF_INTENT_RECEIVES; /* it is not known yet who will connect */
+        direction &= AUTOBUF_INTENT_RECEIVES; /* the peer is not known yet */
     if (!(direction & AUTOBUF_INTENT_SENDS && f->snd_wanted_bytes) &&
         !(direction & AUTOBUF_INTENT_RECEIVES && f->rcv_wanted_bytes))
         return 0;
@@ -116,9 +111,7 @@ int autobuf_ftp_data_begin(struct autobuf_ftp *f, int fd, const struct sockaddr 
     return result;
 }
 
-/*
- * The connection has the listener's receive buffer, but another peer than the one it was meant for: gives it back.
- */
+/* The connection inherited the listener's receive buffer, but has another peer: gives it back to autotuning. */
 static int unset_listener(struct autobuf_ftp *f, int fd)
 {
     int result;

@@ -6,9 +6,9 @@
  *   session.c  the session
  *   limits.c   what a session may set now
  *   control.c  the exchange over the control connection
- *   client.c   measures, and tells the server the result
+ *   client.c   measures, and sends the result to the server
  *   server.c   answers
- *   data.c     the data connection: before it is connected, when it is, and while it carries data
+ *   data.c     the data connection
  */
 #ifndef AB_FTP_H
 #define AB_FTP_H
@@ -34,11 +34,11 @@ struct autobuf_ftp {
 
     struct autobuf_inband *inband; /* NULL: not open yet, or closed */
     struct ab_prepared prepared;   /* the control connection, if options have read() and write() */
-    bool mute;                     /* the server does not know the exchange */
-    bool by_icmp;                  /* the caller allows echoes, so an upload may be measured beside its data */
-    bool by_icmp_failed;           /* this was tried, and is not tried again */
-    uint32_t measured;             /* directions that were measured, AUTOBUF_INTENT_* */
-    uint64_t rtt_ns;               /* of the path that was measured; AUTOBUF_NS_UNSET: none was */
+    bool unsupported;              /* the server does not know the exchange */
+    bool may_probe;                /* the caller allows echoes, so an upload may be measured beside its data */
+    bool probe_failed;             /* and is not tried again */
+    uint32_t measured;             /* directions, AUTOBUF_INTENT_* */
+    uint64_t rtt_ns;               /* of the measured path; AUTOBUF_NS_UNSET: none */
     uint64_t snd_wanted_bytes;     /* windows that the path needs, payload; 0: unknown */
     uint64_t rcv_wanted_bytes;
 
@@ -46,24 +46,22 @@ struct autobuf_ftp {
     struct autobuf_flow *flow; /* NULL: no data connection */
 };
 
-/* This host's limits for this session now: with the privilege that is left, and with the caller's bound. */
+/* This host's limits for this session, with the present privilege and the caller's bound. */
 int ab_ftp_limits(const struct autobuf_ftp *ftp, struct autobuf_limits *limits);
 
 /* Opens the exchange with the session's role. Returns 0, or an error of autobuf_inband_open(). */
 int ab_ftp_open_inband(struct autobuf_ftp *ftp);
 void ab_ftp_close_inband(struct autobuf_ftp *ftp);
 
-/* Keeps what was measured of the path in a direction, for the data connections to come. */
+/* Keeps a measurement of a direction for later data connections. */
 void ab_ftp_learn(struct autobuf_ftp *ftp, uint32_t direction, const struct autobuf_path *path);
 
-/*
- * Tells the exchange the facts of the connection; each segment holds a record (TLS), whose overhead is subtracted.
- */
+/* Updates the facts of the exchange, less the overhead of a TLS record in each segment. */
 int ab_ftp_tell(struct autobuf_ftp *ftp);
 
 /*
- * Runs the exchange until it is over. Returns 1: the program may use the control connection again. Or returns an
- * error: the exchange is closed.
+ * Runs the exchange to its end. Returns 1: the program may use the control connection again; or an error: the exchange
+ * is closed.
  */
 int ab_ftp_run(struct autobuf_ftp *ftp);
 

@@ -1,5 +1,4 @@
 /* SPDX-License-Identifier: MIT */
-/* What a session may set now. */
 #include "ftp.h"
 
 #include "../kernel/limits.h"

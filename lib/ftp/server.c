@@ -14,11 +14,8 @@
 
 #define COMMAND "SITE AUTOBUF"
 
-/*
- * The client says which windows it wants. They are bounded by what this session measured, and by this host's
- * limits.
- */
-static void hear_wish(void *user, uint64_t *rcv_bytes, uint64_t *snd_bytes)
+/* The windows that a client asks for are bounded by the measurements of this session and by this host's limits. */
+static void set_wanted_windows(void *user, uint64_t *rcv_bytes, uint64_t *snd_bytes)
 {
     struct autobuf_ftp *f = user;
     struct autobuf_socket socket = AUTOBUF_SOCKET_INIT;
@@ -48,7 +45,7 @@ static int open_responder(struct autobuf_ftp *f)
         error = ab_ftp_open_inband(f);
     if (error < 0)
         return error;
-    ab_inband_on_set(f->inband, hear_wish, f, limits.rcv_settable_bytes, limits.snd_settable_bytes);
+    ab_inband_on_set(f->inband, set_wanted_windows, f, limits.rcv_settable_bytes, limits.snd_settable_bytes);
     return 0;
 }
 
@@ -84,7 +81,7 @@ int autobuf_ftp_answer(struct autobuf_ftp *f, const char *line, size_t len)
     if (f->inband)
         ab_ftp_tell(f);
     else if (open_responder(f) < 0)
-        return 0; /* to the client it is a server that does not know the command */
+        return 0; /* the program answers as to an unknown command */
     result = autobuf_inband_input(f->inband, autobuf_now_ns(), command, command_bytes);
     return result < 0 ? (int)result : ab_ftp_run(f);
 }

@@ -9,7 +9,7 @@
 #include "../base/address.h"
 #include "../kernel/limits.h"
 
-#define SERVER_MOST_BYTES 16000000U /* largest buffer a client may ask for: to receive 1.3 Gbit/s over 100 ms */
+#define SERVER_MAX_BYTES 16000000U /* largest buffer for a client: receives 1.3 Gbit/s over 100 ms */
 
 static int read_control(struct autobuf_ftp *f)
 {
@@ -55,7 +55,7 @@ int autobuf_ftp_open(struct autobuf_ftp **ftp, uint32_t role, int control_fd,
     f->role = role;
     f->options = options;
     if (role == AUTOBUF_FTP_SERVER && !options.most_bytes)
-        f->options.most_bytes = SERVER_MOST_BYTES;
+        f->options.most_bytes = SERVER_MAX_BYTES;
     f->log = (struct ab_log){options.log, options.log_user};
     f->owner = getpid();
     f->fd = control_fd;

@@ -3,10 +3,10 @@
 
 #include "../plan/plan.h"
 
-#define RARE_BIT_PER_S 1000000000U /* paths that are faster are rare */
+#define COMMON_MAX_BIT_PER_S 1000000000U /* faster paths are rare */
 
-/* What the host whose buffer would be set does in this transfer. */
-static uint32_t part_of(const struct ab_worth *w)
+/* The intent of the host whose buffer would be set. */
+static uint32_t intent_of_setter(const struct ab_worth *w)
 {
     return w->peer_sets ? w->direction ^ (AUTOBUF_INTENT_SENDS | AUTOBUF_INTENT_RECEIVES) : w->direction;
 }
@@ -19,16 +19,16 @@ static struct autobuf_limits limits_of(const struct ab_worth *w)
     if (!w->peer_sets)
         return limits;
     limits.flags &= ~AUTOBUF_LIMITS_FORCE;
-    if (w->peer_most_bytes && w->direction == AUTOBUF_INTENT_SENDS)
-        limits.rcv_settable_bytes = w->peer_most_bytes;
-    else if (w->peer_most_bytes)
-        limits.snd_settable_bytes = w->peer_most_bytes;
+    if (w->peer_max_bytes && w->direction == AUTOBUF_INTENT_SENDS)
+        limits.rcv_settable_bytes = w->peer_max_bytes;
+    else if (w->peer_max_bytes)
+        limits.snd_settable_bytes = w->peer_max_bytes;
     return limits;
 }
 
 static bool is_common(uint64_t window_bytes, uint64_t rtt_ns)
 {
-    return rtt_ns == AUTOBUF_NS_UNSET || ab_mul_div(window_bytes, 8 * AB_NS_PER_S, rtt_ns) <= RARE_BIT_PER_S;
+    return rtt_ns == AUTOBUF_NS_UNSET || ab_mul_div(window_bytes, 8 * AB_NS_PER_S, rtt_ns) <= COMMON_MAX_BIT_PER_S;
 }
 
 bool ab_worth_measuring(const struct ab_worth *w, uint64_t *bdp_low_bytes, uint64_t *bdp_high_bytes)
@@ -40,7 +40,8 @@ bool ab_worth_measuring(const struct ab_worth *w, uint64_t *bdp_low_bytes, uint6
     if (w->direction == AUTOBUF_INTENT_SENDS && !w->peer_sets)
         return false;
     socket.rtt_min_ns = w->rtt_ns;
-    if (autobuf_plan_worth(&limits, &socket, part_of(w), w->expected_bytes ? ab_max(share, 1) : 0, &low, &high) != 1)
+    if (autobuf_plan_worth(&limits, &socket, intent_of_setter(w), w->expected_bytes ? ab_max(share, 1) : 0, &low,
+                           &high) != 1)
         return false;
     if (bdp_low_bytes)
         *bdp_low_bytes = low;

@@ -4,8 +4,8 @@
 
 #include "sockets.h"
 
-/* Where nothing can be gained, or it is not its part, a client sends nothing at all. */
-static void test_client_keeps_quiet(void **state)
+/* If nothing can be gained, or in another role, a client sends nothing. */
+static void test_client_sends_nothing(void **state)
 {
     struct connection c = tcp_connection();
     struct autobuf_ftp *ftp = session(AUTOBUF_FTP_CLIENT, c.client, NULL);
@@ -32,7 +32,7 @@ static void test_client_keeps_quiet(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_client_keeps_quiet),
+        cmocka_unit_test(test_client_sends_nothing),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

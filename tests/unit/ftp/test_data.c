@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Data connections of an FTP session, on loopback: which buffers the client's wish sets, and for which peers. */
+/* Data connections of an FTP session, on loopback: which buffers SET sets, and for which peers. */
 #include "unit.h"
 
 #include <arpa/inet.h>
@@ -55,7 +55,7 @@ static struct sockaddr_in address(const char *text)
     return addr;
 }
 
-/* Before connect(), when the peer is known: for the control connection's, and no other. */
+/* Before connect() a buffer is set for the peer of the control connection, and for no other. */
 static void test_before_connect(void **state)
 {
     static const struct {
@@ -105,7 +105,7 @@ static void test_most_bytes(void **state)
     close_connection(&control);
 }
 
-/* A passive connection: the send side once the peer is known. */
+/* On a passive connection the send side is set once the peer is known. */
 static void test_accepted(void **state)
 {
     uint64_t request_bytes = request_or_skip();
@@ -131,8 +131,8 @@ static void test_accepted(void **state)
     close_connection(&control);
 }
 
-/* Nothing was told: nothing is set, but the connection is looked after. */
-static void test_without_a_wish(void **state)
+/* Without SET nothing is set, but the connection is managed. */
+static void test_without_set(void **state)
 {
     struct connection control = tcp_connection(), data = tcp_connection();
     struct socket_state before = state_of(data.accepted), after;
@@ -157,7 +157,7 @@ int main(void)
         cmocka_unit_test(test_before_connect),
         cmocka_unit_test(test_most_bytes),
         cmocka_unit_test(test_accepted),
-        cmocka_unit_test(test_without_a_wish),
+        cmocka_unit_test(test_without_set),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -72,8 +72,8 @@ static void test_server(void **state)
     close_connection(&c);
 }
 
-/* What a client says that the path needs is worth what the session measured: over loopback, hardly anything. */
-static void test_a_wish_is_bounded_by_what_was_measured(void **state)
+/* Over loopback the session measures a tiny BDP, which bounds the request of a client. */
+static void test_set_is_bounded_by_the_measurement(void **state)
 {
     static const char *const before[] = {"", "SITE AUTOBUF TRAIN 5000"};
     struct connection c = tcp_connection_of(1000);
@@ -94,8 +94,7 @@ static void test_a_wish_is_bounded_by_what_was_measured(void **state)
     close_connection(&c);
 }
 
-/* The client goes away in the midst of a SINK. */
-static void test_server_is_left(void **state)
+static void test_client_disconnects(void **state)
 {
     struct connection c = tcp_connection();
     struct autobuf_ftp *ftp = session(AUTOBUF_FTP_SERVER, c.accepted, NULL);
@@ -109,7 +108,7 @@ static void test_server_is_left(void **state)
     close_connection(&c);
 }
 
-/* A control connection that is more than its socket: every byte is turned over on its way. */
+/* A control connection that encodes its bytes, as TLS does. */
 struct turned {
     int fd;
     size_t longest;
@@ -173,8 +172,8 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_other_commands_are_not_ours),
         cmocka_unit_test(test_server),
-        cmocka_unit_test(test_a_wish_is_bounded_by_what_was_measured),
-        cmocka_unit_test(test_server_is_left),
+        cmocka_unit_test(test_set_is_bounded_by_the_measurement),
+        cmocka_unit_test(test_client_disconnects),
         cmocka_unit_test(test_server_with_records),
     };
 

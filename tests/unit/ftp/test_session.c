@@ -39,7 +39,7 @@ static void test_open(void **state)
     close_connection(&c);
 }
 
-/* NULL where a struct or a handle is needed; and what the function sets up is what the macro does. */
+/* NULL where a struct or a handle is needed; the function initialises as the macro. */
 static void test_null(void **state)
 {
     const struct autobuf_ftp_options fresh = AUTOBUF_FTP_OPTIONS_INIT;

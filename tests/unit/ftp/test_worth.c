@@ -13,7 +13,7 @@ static const struct row {
     const char *name;
     const struct autobuf_limits *limits;
     bool peer_sets;
-    uint64_t peer_most_bytes, rtt_ns;
+    uint64_t peer_max_bytes, rtt_ns;
     uint32_t direction;
     uint64_t expected_bytes;
     bool pays;
@@ -43,7 +43,7 @@ static void test_worth(void **state)
 {
     (void)state;
     for (size_t i = 0; i < COUNT(rows); i++) {
-        struct ab_worth worth = {rows[i].limits, rows[i].peer_sets, rows[i].peer_most_bytes, rows[i].rtt_ns,
+        struct ab_worth worth = {rows[i].limits, rows[i].peer_sets, rows[i].peer_max_bytes, rows[i].rtt_ns,
                                  rows[i].direction, 8, rows[i].expected_bytes};
         uint64_t low = 0, high = 0;
 
@@ -54,7 +54,6 @@ static void test_worth(void **state)
     }
 }
 
-/* What a measurement takes decides, too. */
 static void test_worth_by_round_trips(void **state)
 {
     struct ab_worth worth = {&host_6_18, true, 0, 100 * MS, RECEIVES, 3, 30 * MB};
