@@ -17,7 +17,7 @@ int ab_address_copy(const struct sockaddr *addr, socklen_t addr_len, struct sock
 /* Makes the socket address of a host from its 4 or 16 bytes. Returns its length in bytes. */
 int ab_address_make(const uint8_t *bytes, size_t count, struct sockaddr_storage *made);
 
-/* Says whether both are the same host. It does not compare ports. */
+/* Whether both are the same host, whatever the ports. */
 bool ab_address_same(const struct sockaddr_storage *a, const struct sockaddr_storage *b);
 
 /* Whether it is 0.0.0.0 or ::. */

@@ -69,7 +69,7 @@ uint64_t ab_mul_div(uint64_t a, uint64_t b, uint64_t c)
 
 #else /* machines of 32 bits */
 
-/* The product of 128 bits in two halves. Returns the upper one. */
+/* a * b in 128 bits. Returns the upper half. */
 static uint64_t multiply(uint64_t a, uint64_t b, uint64_t *low)
 {
     uint64_t a_high = a >> 32, a_low = a & UINT32_MAX, b_high = b >> 32, b_low = b & UINT32_MAX;

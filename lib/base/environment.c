@@ -18,17 +18,17 @@
 #define STANDARD_ERROR 2
 #define LINE_BYTES 320
 
-/* It is set before main(), or by autobuf_log_own() before there are threads, so these may read it without a lock. */
+/* Set before main(), or by autobuf_log_own() before there are threads: read without a lock. */
 static struct {
     bool off;
     bool log;
-    bool own; /* the program prints what would go to standard error */
+    bool own; /* the program prints the lines for standard error */
     char file[PATH_MAX]; /* "": standard error */
-    dev_t error_dev;     /* what standard error was then; both 0: closed */
+    dev_t error_dev;     /* of standard error at loading; both 0: closed */
     ino_t error_ino;
 } environment;
 
-static void note_standard_error(void)
+static void save_standard_error(void)
 {
     struct stat now;
 
@@ -39,17 +39,19 @@ static void note_standard_error(void)
 }
 
 /*
- * A program may close its standard error, and what it opens next gets the number: a line would be among its data. Nor is a
- * connection a place for lines, which is standard error of what inetd starts.
+ * A program may close standard error, and the next file that it opens gets the number: lines would be among its data.
+ * Under inetd standard error is a connection, which gets no line either.
  */
 static bool is_standard_error(void)
 {
     struct stat now;
     int domain;
 
-    if (fstat(STANDARD_ERROR, &now) < 0 || now.st_dev != environment.error_dev || now.st_ino != environment.error_ino)
+    if (fstat(STANDARD_ERROR, &now) < 0 || now.st_dev != environment.error_dev ||
+        now.st_ino != environment.error_ino)
         return false;
-    return !S_ISSOCK(now.st_mode) || (ab_get_int(STANDARD_ERROR, SOL_SOCKET, SO_DOMAIN, &domain) == 0 && domain == AF_UNIX);
+    return !S_ISSOCK(now.st_mode) ||
+           (ab_get_int(STANDARD_ERROR, SOL_SOCKET, SO_DOMAIN, &domain) == 0 && domain == AF_UNIX);
 }
 
 void ab_environment_read(const char *value)
@@ -60,7 +62,7 @@ void ab_environment_read(const char *value)
     environment.file[0] = '\0';
     if (!environment.log)
         return;
-    note_standard_error();
+    save_standard_error();
     if (!value[3])
         return;
     environment.log = strlen(value + 4) < sizeof environment.file && value[4];
@@ -68,7 +70,7 @@ void ab_environment_read(const char *value)
         memcpy(environment.file, value + 4, strlen(value + 4) + 1);
 }
 
-/* Before other constructors, which may ask for it. */
+/* Before other constructors, which may need it. */
 __attribute__((constructor(101))) static void read_environment(void)
 {
     ab_environment_read(secure_getenv("AUTOBUF"));
@@ -100,8 +102,8 @@ bool ab_environment_logs(void)
 }
 
 /*
- * The log file is opened for each line, because a program may close all of its descriptors and open others in their
- * place. The call does not follow a symbolic link, and does not wait if the file is a pipe.
+ * Opens the log file for each line, because a program may close all descriptors and reuse their numbers. Follows no
+ * symbolic link, and does not wait for a reader of a pipe.
  */
 static int open_log(void)
 {
@@ -111,8 +113,8 @@ static int open_log(void)
                 O_WRONLY | O_APPEND | O_CREAT | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK | O_NOCTTY, 0600);
 }
 
-/* Whether it can be written without waiting, and without a signal that would end the program. */
-static bool takes(int fd, size_t len)
+/* Whether write() neither waits nor raises SIGPIPE or SIGXFSZ. */
+static bool can_write(int fd, size_t len)
 {
     struct pollfd now = {.fd = fd, .events = POLLOUT};
     struct stat file;
@@ -122,17 +124,16 @@ static bool takes(int fd, size_t len)
     return poll(&now, 1, 0) > 0 && (now.revents & (POLLOUT | POLLERR | POLLHUP)) == POLLOUT;
 }
 
-/* What cannot be written now is lost: the program goes on. */
 static void write_line(int fd, const char *line, size_t len)
 {
-    if (send(fd, line, len, MSG_NOSIGNAL | MSG_DONTWAIT) >= 0 || errno != ENOTSOCK || !takes(fd, len))
+    if (send(fd, line, len, MSG_NOSIGNAL | MSG_DONTWAIT) >= 0 || errno != ENOTSOCK || !can_write(fd, len))
         return;
     if (write(fd, line, len) < 0) {
-        /* nor does anybody else write it */
+        /* the line is lost */
     }
 }
 
-/* Without printf(), which takes much of a little stack: this is called where it is deepest. */
+/* Without printf(), which takes much stack: small stacks are deepest here. */
 static char *add_process(char *end)
 {
     char digits[3 * sizeof(pid_t)], *first = digits + sizeof digits;
@@ -154,6 +155,6 @@ void ab_environment_line(const char *text)
     end = mempcpy(end, text, strnlen(text, (size_t)(line + sizeof line - 1 - end)));
     *end++ = '\n';
     write_line(fd, line, (size_t)(end - line));
-    if (environment.file[0]) /* its descriptor may be that of standard error, which the program has closed */
+    if (environment.file[0]) /* may be 2, if the program closed standard error */
         close(fd);
 }

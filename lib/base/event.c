@@ -43,9 +43,9 @@ static void say_path(const struct autobuf_event *e, char *text, size_t cap)
 
     if (e->rtt_ns != AUTOBUF_NS_UNSET)
         snprintf(rtt, sizeof rtt, ", %.3f ms", (double)e->rtt_ns / 1e6);
-    snprintf(text, cap, "%s: %.1f Mbit/s%s%s%s%s", e->what == AUTOBUF_EVENT_KNOWN ? "the path store knows it" : "measured",
-             (double)e->after_bit_per_s / 1e6, e->side == AUTOBUF_LOCK_RCV ? " back" : "", rtt, e->why ? ", " : "",
-             e->why ? e->why : "");
+    snprintf(text, cap, "%s: %.1f Mbit/s%s%s%s%s",
+             e->what == AUTOBUF_EVENT_KNOWN ? "the path store knows it" : "measured", (double)e->after_bit_per_s / 1e6,
+             e->side == AUTOBUF_LOCK_RCV ? " back" : "", rtt, e->why ? ", " : "", e->why ? e->why : "");
 }
 
 static void say_pace(const struct autobuf_event *e, char *text, size_t cap)
@@ -83,7 +83,7 @@ void ab_event_say(const struct autobuf_event *e, char *text, size_t cap)
 
 /* ------------------------------------------------------------------------------------- JSON */
 
-/* NULL: null. What is not printable ASCII becomes a question mark. */
+/* NULL: null. Other characters than printable ASCII become question marks. */
 static void add_string(struct ab_text *t, const char *key, const char *value)
 {
     if (!value) {
@@ -92,7 +92,8 @@ static void add_string(struct ab_text *t, const char *key, const char *value)
     }
     ab_add(t, ",\"%s\":\"", key);
     for (; *value; value++)
-        ab_add(t, "%s%c", *value == '"' || *value == '\\' ? "\\" : "", *value >= ' ' && *value <= '~' ? *value : '?');
+        ab_add(t, "%s%c", *value == '"' || *value == '\\' ? "\\" : "",
+               *value >= ' ' && *value <= '~' ? *value : '?');
     ab_add(t, "\"");
 }
 
@@ -107,7 +108,7 @@ static void add_number(struct ab_text *t, const char *key, uint64_t value, bool 
 size_t ab_event_json(const struct autobuf_event *e, char *buf, size_t cap)
 {
     static const char *const sides[] = {NULL, "send", "receive"};
-    bool bytes = e->what >= AUTOBUF_EVENT_LEFT && e->what != AUTOBUF_EVENT_PACED, paced = e->what == AUTOBUF_EVENT_PACED;
+    bool paced = e->what == AUTOBUF_EVENT_PACED, bytes = e->what >= AUTOBUF_EVENT_LEFT && !paced;
     struct ab_text t = {buf, cap, 0};
 
     ab_add(&t, "{\"what\":\"%s\"", name_of(e->what));
@@ -132,7 +133,7 @@ bool ab_log_is_on(const struct ab_log *log)
     return log->fn || ab_environment_logs();
 }
 
-static void hand(const struct ab_log *log, struct autobuf_event *event)
+static void deliver(const struct ab_log *log, struct autobuf_event *event)
 {
     event->size = sizeof *event;
     if (log->fn)
@@ -141,7 +142,7 @@ static void hand(const struct ab_log *log, struct autobuf_event *event)
         ab_environment_line(event->text);
 }
 
-/* Not inlined: the text is not to lie on the stack below what the caller calls next. */
+/* Not inlined: keeps the text off the stack of the caller's next calls. */
 __attribute__((noinline)) void ab_event(const struct ab_log *log, struct autobuf_event event)
 {
     char text[AB_LOG_BYTES];
@@ -152,7 +153,7 @@ __attribute__((noinline)) void ab_event(const struct ab_log *log, struct autobuf
         ab_event_say(&event, text, sizeof text);
         event.text = text;
     }
-    hand(log, &event);
+    deliver(log, &event);
 }
 
 void ab_log(const struct ab_log *log, const char *format, ...)
@@ -167,5 +168,5 @@ void ab_log(const struct ab_log *log, const char *format, ...)
     vsnprintf(text, sizeof text, format, args);
     va_end(args);
     event.text = text;
-    hand(log, &event);
+    deliver(log, &event);
 }

@@ -5,7 +5,7 @@
 
 bool ab_file_may_have(uint64_t bytes)
 {
-    struct rlimit most;
+    struct rlimit max;
 
-    return getrlimit(RLIMIT_FSIZE, &most) < 0 || most.rlim_cur == RLIM_INFINITY || bytes <= most.rlim_cur;
+    return getrlimit(RLIMIT_FSIZE, &max) < 0 || max.rlim_cur == RLIM_INFINITY || bytes <= max.rlim_cur;
 }

@@ -5,7 +5,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-/* Whether a file of this process may become so long: beyond RLIMIT_FSIZE, writing raises SIGXFSZ. */
+/* Whether a file may become so long: beyond RLIMIT_FSIZE write() raises SIGXFSZ. */
 bool ab_file_may_have(uint64_t bytes);
 
 #endif

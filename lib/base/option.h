@@ -1,5 +1,4 @@
 /* SPDX-License-Identifier: MIT */
-/* Socket options, read. */
 #ifndef AB_OPTION_H
 #define AB_OPTION_H
 
@@ -18,7 +17,7 @@ static inline int ab_get_int(int fd, int level, int option, int *value)
     return getsockopt(fd, level, option, value, &len) < 0 ? -errno : 0;
 }
 
-/* SO_MAX_PACING_RATE; UINT64_MAX: no limit. Before Linux 4.20, and on 32-bit kernels, the kernel gives and takes 32 bits. */
+/* SO_MAX_PACING_RATE; UINT64_MAX: no limit. It has 32 bits before Linux 4.20 and on 32-bit kernels. */
 static inline int ab_get_pacing(int fd, uint64_t *byte_per_s)
 {
     union {
@@ -36,7 +35,7 @@ static inline int ab_get_pacing(int fd, uint64_t *byte_per_s)
     return 0;
 }
 
-/* What a pace in bit/s is as that option; UINT64_MAX: no limit. */
+/* A rate in bit/s as that option; UINT64_MAX: no limit. */
 static inline uint64_t ab_pacing_byte_per_s(uint64_t bit_per_s)
 {
     if (bit_per_s == UINT64_MAX)

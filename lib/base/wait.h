@@ -7,24 +7,20 @@
 #include <stdint.h>
 #include <time.h>
 
-/* How long it is until then, for ppoll(2). */
+/* The time until until_ns, for ppoll(2). */
 struct timespec ab_time_until(uint64_t until_ns);
 
-/* Waits for one of these, at most until until_ns (AUTOBUF_NS_UNSET: for ever). Returns 0 or a negative errno. */
+/* Waits for one of fds, at most until until_ns (AUTOBUF_NS_UNSET: for ever). Returns 0 or a negative errno. */
 int ab_wait_any(struct pollfd *fds, size_t count, uint64_t until_ns);
 
-/*
- * Waits for poll(2) events of fd, at most until until_ns (AUTOBUF_NS_UNSET: for ever). Returns 0 or a negative
- * errno.
- */
+/* The same for the events of one fd. */
 int ab_wait(int fd, int events, uint64_t until_ns);
 
-/* Does one step. Returns its result; if that is 0, it also says what to wait for before the next step. */
+/* Does one step. Returns its result; if that is 0, *events and *until_ns are what to wait for. */
 typedef int ab_step_fn(void *handle, uint64_t now_ns, int *events, uint64_t *until_ns);
 
 /*
- * The blocking form: steps, and waits for fd in between, until a result is not 0. Returns that result, or a
- * negative errno of ppoll(2).
+ * Steps, and waits for fd in between, until a result is not 0. Returns that, or a negative errno of ppoll(2).
  */
 int ab_run(int fd, ab_step_fn *step, void *handle);
 

@@ -5,7 +5,7 @@
 
 #include "base/base.h"
 
-/* What this side knows; the other side's may end earlier or later. */
+/* The library's struct; the program's may be shorter or longer. */
 struct known {
     uint32_t size;
     uint32_t a;
@@ -74,7 +74,7 @@ static void struct_in_reads_what_both_know(void **state)
     }
 }
 
-/* A struct of any size becomes ours as far as it goes, and zero beyond; nothing behind it is written. */
+/* A longer struct is zero beyond ours; nothing behind it is written. */
 static void struct_init_writes_the_size_that_it_is_told(void **state)
 {
     const struct known ours = {sizeof ours, 0x11111111, 0x2222222222222222};
@@ -97,7 +97,7 @@ static void struct_init_writes_the_size_that_it_is_told(void **state)
     }
 }
 
-static void no_struct_is_no_struct(void **state)
+static void null_is_refused(void **state)
 {
     struct known ours = {sizeof ours, 1, 2};
 
@@ -134,8 +134,8 @@ static void mul_div_does_not_overflow(void **state)
     }
 }
 
-/* Modulo 2^64 the rest of a division is exact: it has to be below the divisor. */
-static void mul_div_leaves_a_rest_below_the_divisor(void **state)
+/* Modulo 2^64 the remainder is exact: it must be below the divisor. */
+static void mul_div_leaves_a_remainder_below_the_divisor(void **state)
 {
     uint64_t seed = 1;
 
@@ -169,9 +169,9 @@ int main(void)
         cmocka_unit_test(struct_out_writes_what_both_know),
         cmocka_unit_test(struct_in_reads_what_both_know),
         cmocka_unit_test(struct_init_writes_the_size_that_it_is_told),
-        cmocka_unit_test(no_struct_is_no_struct),
+        cmocka_unit_test(null_is_refused),
         cmocka_unit_test(mul_div_does_not_overflow),
-        cmocka_unit_test(mul_div_leaves_a_rest_below_the_divisor),
+        cmocka_unit_test(mul_div_leaves_a_remainder_below_the_divisor),
         cmocka_unit_test(min_and_max),
     };
 

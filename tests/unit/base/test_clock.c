@@ -28,7 +28,7 @@ static void monotonic_is_the_kernel_s_and_does_not_go_back(void **state)
     assert_true(last <= read_ns(CLOCK_MONOTONIC));
 }
 
-/* A realtime stamp minus the offset lies between the monotonic readings around it, nearly. */
+/* A realtime stamp minus the offset is about between the monotonic readings around it. */
 static void offset_turns_realtime_into_monotonic(void **state)
 {
     uint64_t offset = ab_clock_offset_ns(), before = read_ns(CLOCK_MONOTONIC);

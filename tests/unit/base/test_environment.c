@@ -54,7 +54,6 @@ static void a_program_may_print_its_own_log(void **state)
     ab_environment_read(NULL);
 }
 
-/* What is in a file, from its beginning. */
 static const char *text_of(const char *path)
 {
     static char text[1000];
@@ -69,7 +68,6 @@ static const char *text_of(const char *path)
     return text;
 }
 
-/* Makes descriptor 2 this one. */
 static void become_standard_error(int fd)
 {
     assert_int_equal(dup2(fd, 2), 2);
@@ -108,7 +106,7 @@ static void log_goes_to_what_standard_error_was(void **state)
     close(other);
 }
 
-/* Whether a line comes out where standard error is this. */
+/* Whether a line arrives if standard error is fd. */
 static bool is_logged_to(int fd, int reader)
 {
     char text[100];
@@ -123,7 +121,7 @@ static bool is_logged_to(int fd, int reader)
     return recv(reader, text, sizeof text, MSG_DONTWAIT) > 0;
 }
 
-/* It is standard error of what inetd starts. A socket of systemd's journal is no connection. */
+/* As under inetd. The socket of systemd's journal is no connection. */
 static void no_line_goes_into_a_connection(void **state)
 {
     struct sockaddr_in here = {.sin_family = AF_INET, .sin_addr = {htonl(INADDR_LOOPBACK)}};
@@ -143,7 +141,6 @@ static void no_line_goes_into_a_connection(void **state)
         close((int[]){listener, client, server, ends[0], ends[1]}[i]);
 }
 
-/* A line where standard error is one end of these. */
 static void log_to(const int ends[2])
 {
     int own = dup(2);
@@ -158,8 +155,7 @@ static void log_to(const int ends[2])
     close(ends[1]);
 }
 
-/* SIGPIPE would end this test. */
-static void log_that_nobody_reads(void **state)
+static void log_to_a_closed_pipe(void **state)
 {
     int ends[2];
 
@@ -170,7 +166,6 @@ static void log_that_nobody_reads(void **state)
     log_to(ends);
 }
 
-/* Waiting would last for ever. */
 static void log_to_a_full_pipe(void **state)
 {
     int ends[2], reader, flags;
@@ -188,7 +183,6 @@ static void log_to_a_full_pipe(void **state)
     close(reader);
 }
 
-/* SIGXFSZ would end this test. */
 static void files_that_may_not_grow(void **state)
 {
     char name[] = "/tmp/autobuf.XXXXXX", value[64];
@@ -210,7 +204,7 @@ static void files_that_may_not_grow(void **state)
     unlink(name);
 }
 
-/* The file's descriptor is 2 then, as long as a line is written. */
+/* The descriptor of the file is 2 then. */
 static void log_file_where_standard_error_is_closed(void **state)
 {
     char name[] = "/tmp/autobuf.XXXXXX", value[64], wanted[100];
@@ -279,7 +273,7 @@ int main(void)
         cmocka_unit_test(log_file_where_standard_error_is_closed),
         cmocka_unit_test(log_of_the_environment),
         cmocka_unit_test(no_line_goes_into_a_connection),
-        cmocka_unit_test(log_that_nobody_reads),
+        cmocka_unit_test(log_to_a_closed_pipe),
         cmocka_unit_test(log_to_a_full_pipe),
         cmocka_unit_test(files_that_may_not_grow),
         cmocka_unit_test(log_goes_to_what_standard_error_was),

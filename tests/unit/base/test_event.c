@@ -11,33 +11,42 @@ static const struct row {
     struct autobuf_event event;
     const char *text, *json;
 } rows[] = {
-    {{.what = AUTOBUF_EVENT_KNOWN, .side = AUTOBUF_LOCK_SND, .after_bit_per_s = 24000000, .rtt_ns = 40000000, .why = "192.0.2.0/24"},
+    {{.what = AUTOBUF_EVENT_KNOWN, .side = AUTOBUF_LOCK_SND, .after_bit_per_s = 24000000, .rtt_ns = 40000000,
+     .why = "192.0.2.0/24"},
      "the path store knows it: 24.0 Mbit/s, 40.000 ms, 192.0.2.0/24",
-     "{\"what\":\"known\",\"side\":\"send\",\"reason\":null,\"limited\":null,\"before_bytes\":null,\"after_bytes\":null,"
-     "\"before_bit_per_s\":null,\"after_bit_per_s\":24000000,\"rtt_ns\":40000000,\"error\":null,\"why\":\"192.0.2.0/24\"}"},
+     "{\"what\":\"known\",\"side\":\"send\",\"reason\":null,\"limited\":null,\"before_bytes\":null,"
+     "\"after_bytes\":null,"
+     "\"before_bit_per_s\":null,\"after_bit_per_s\":24000000,\"rtt_ns\":40000000,\"error\":null,"
+     "\"why\":\"192.0.2.0/24\"}"},
     {{.what = AUTOBUF_EVENT_KNOWN, .side = AUTOBUF_LOCK_RCV, .after_bit_per_s = 1000000, .rtt_ns = AUTOBUF_NS_UNSET},
      "the path store knows it: 1.0 Mbit/s back",
-     "{\"what\":\"known\",\"side\":\"receive\",\"reason\":null,\"limited\":null,\"before_bytes\":null,\"after_bytes\":null,"
+     "{\"what\":\"known\",\"side\":\"receive\",\"reason\":null,\"limited\":null,\"before_bytes\":null,"
+     "\"after_bytes\":null,"
      "\"before_bit_per_s\":null,\"after_bit_per_s\":1000000,\"rtt_ns\":null,\"error\":null,\"why\":null}"},
     {{.what = AUTOBUF_EVENT_MEASURED, .side = AUTOBUF_LOCK_SND, .after_bit_per_s = 97500000, .rtt_ns = 1000000},
      "measured: 97.5 Mbit/s, 1.000 ms",
-     "{\"what\":\"measured\",\"side\":\"send\",\"reason\":null,\"limited\":null,\"before_bytes\":null,\"after_bytes\":null,"
+     "{\"what\":\"measured\",\"side\":\"send\",\"reason\":null,\"limited\":null,\"before_bytes\":null,"
+     "\"after_bytes\":null,"
      "\"before_bit_per_s\":null,\"after_bit_per_s\":97500000,\"rtt_ns\":1000000,\"error\":null,\"why\":null}"},
     {{.what = AUTOBUF_EVENT_MEASURED, .error = AUTOBUF_E_FEW}, "not measured: too few replies came to compute a rate",
      "{\"what\":\"measured\",\"side\":null,\"reason\":null,\"limited\":null,\"before_bytes\":null,\"after_bytes\":null,"
-     "\"before_bit_per_s\":null,\"after_bit_per_s\":null,\"rtt_ns\":null,\"error\":\"too few replies came to compute a rate\","
+     "\"before_bit_per_s\":null,\"after_bit_per_s\":null,\"rtt_ns\":null,"
+     "\"error\":\"too few replies came to compute a rate\","
      "\"why\":null}"},
     {{.what = AUTOBUF_EVENT_RESIZED, .side = AUTOBUF_LOCK_SND, .limiter = AUTOBUF_LIMITER_SND_BUFFER, .before_bytes = 1,
       .after_bytes = UINT64_MAX, .why = "it limits"},
      "send buffer 1 -> 18446744073709551615: it limits",
      "{\"what\":\"resized\",\"side\":\"send\",\"reason\":null,\"limited\":\"send-buffer\",\"before_bytes\":1,"
-     "\"after_bytes\":18446744073709551615,\"before_bit_per_s\":null,\"after_bit_per_s\":null,\"rtt_ns\":null,\"error\":null,"
+     "\"after_bytes\":18446744073709551615,\"before_bit_per_s\":null,\"after_bit_per_s\":null,\"rtt_ns\":null,"
+     "\"error\":null,"
      "\"why\":\"it limits\"}"},
-    {{.what = AUTOBUF_EVENT_RESIZED, .side = AUTOBUF_LOCK_RCV, .before_bytes = 2, .after_bytes = 4, .why = "x\"\\\n\xff"},
+    {{.what = AUTOBUF_EVENT_RESIZED, .side = AUTOBUF_LOCK_RCV, .before_bytes = 2, .after_bytes = 4,
+     .why = "x\"\\\n\xff"},
      "receive buffer 2 -> 4: x\"\\\n\xff",
      "{\"what\":\"resized\",\"side\":\"receive\",\"reason\":null,\"limited\":null,\"before_bytes\":2,\"after_bytes\":4,"
      "\"before_bit_per_s\":null,\"after_bit_per_s\":null,\"rtt_ns\":null,\"error\":null,\"why\":\"x\\\"\\\\??\"}"},
-    {{.what = AUTOBUF_EVENT_PACED, .after_bit_per_s = 12000000, .why = "a queue stands"}, "pace none -> 12.0 Mbit/s: a queue stands",
+    {{.what = AUTOBUF_EVENT_PACED, .after_bit_per_s = 12000000,
+     .why = "a queue stands"}, "pace none -> 12.0 Mbit/s: a queue stands",
      "{\"what\":\"paced\",\"side\":null,\"reason\":null,\"limited\":null,\"before_bytes\":null,\"after_bytes\":null,"
      "\"before_bit_per_s\":0,\"after_bit_per_s\":12000000,\"rtt_ns\":null,\"error\":null,\"why\":\"a queue stands\"}"},
     {{.what = AUTOBUF_EVENT_PACED, .before_bit_per_s = 12000000, .why = "over"}, "pace 12.0 -> none: over",

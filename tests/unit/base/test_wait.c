@@ -24,7 +24,7 @@ static void test_wait(void **state)
     close(pipes[1]);
 }
 
-/* What is stepped: its results one after the other, and what it waits for between. */
+/* The results of each step, and what to wait for. */
 struct stepped {
     int results[4];
     int events;
@@ -44,7 +44,7 @@ static int step(void *handle, uint64_t now_ns, int *events, uint64_t *until_ns)
     return s->results[s->steps++];
 }
 
-/* Steps until a result is not 0, whatever it is, and neither before fd is ready nor before the time. */
+/* Steps until a result is not 0, never before fd is ready or the time has come. */
 static void test_run(void **state)
 {
     static const struct {
