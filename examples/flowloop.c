@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * An application's own poll() loop that moves data, with a flow beside it: sends standard input over a connection that
- * is never blocked, and lets libautobuf look after it. At the end it says what the flow did.
+ * is never blocked, and lets libautobuf manage it. At the end it says what the flow did.
  * usage: flowloop HOST PORT
  */
 #include <errno.h>

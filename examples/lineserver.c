@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * A server of a line protocol (ECHO, QUIT) whose clients can measure the path over the same connection. A line that
- * begins with AUTOBUF goes to a responder, and so does all that follows until the exchange is over. One client at a time.
- * usage: lineserver PORT      and on another host: autobuf measure HOST:PORT
+ * begins with AUTOBUF goes to a responder, as all that follows until the exchange is over. One client at a time. usage:
+ * lineserver PORT      and on another host: autobuf measure HOST:PORT
  */
 #include <errno.h>
 #include <netinet/in.h>

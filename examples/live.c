@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Looks after a connection that is open already, as a program does that gets its sockets from somebody else: sends
- * standard input, and says whenever what limits the connection changes. With low-delay the sender is paced, so that no
- * queue stands on the path.
+ * Manages a connection that is open already, as a program does that gets its sockets from another one: sends standard
+ * input, and says when the bottleneck changes. With low-delay the sender is paced, so that no standing queue builds.
  * usage: live HOST PORT [low-delay]
  */
 #include <netdb.h>
@@ -85,7 +84,7 @@ int main(int argc, char **argv)
     options.log = say_change;
     result = autobuf_live_open(&live, fd, &options);
     if (result < 0) {
-        fprintf(stderr, "live: not looked after: %s\n", autobuf_strerror(result));
+        fprintf(stderr, "live: not managed: %s\n", autobuf_strerror(result));
         live = NULL;
     }
     result = send_all(fd, live);

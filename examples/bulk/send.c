@@ -25,9 +25,9 @@ struct transfer {
 struct outcome {
     uint64_t bytes;
     uint64_t elapsed_ns;
-    struct trailer sender; /* as the sending end saw it */
+    struct trailer sender; /* of the sending end */
     uint64_t rcv_buf_bytes;
-    double jain_index;     /* of the streams' bytes, 1 / streams to 1: 1 if each moved as many (Jain, Chiu and Hawe 1984) */
+    double jain_index;     /* of the streams' bytes; 1: each moved as many (Jain, Chiu and Hawe 1984) */
 };
 
 static bool parse_number(const char *text, double most, uint64_t *value)
@@ -221,7 +221,7 @@ static int pump(struct transfer *t)
     return 0;
 }
 
-/* Adds a sender's view to the outcome: the least RTT, the mean of the means. */
+/* Adds what a sender knows to the outcome: the minimum RTT, the mean of the mean RTTs. */
 static void add_sender(struct outcome *o, const struct trailer *t, size_t streams)
 {
     if (t->rtt_min_ns && (!o->sender.rtt_min_ns || t->rtt_min_ns < o->sender.rtt_min_ns))
@@ -250,7 +250,7 @@ static int conclude(const struct transfer *t, struct outcome *o)
         o->rcv_buf_bytes = s->sending ? there.rcv_buf_bytes : here.rcv_buf_bytes;
         o->bytes += there.bytes;
         squares += (double)there.bytes * (double)there.bytes;
-        if (s->sending) /* what came is the answer to the last byte: half a round trip later */
+        if (s->sending) /* the trailer answers the last byte: it came half an RTT after that arrived */
             arrived -= here.rtt_min_ns / 2;
         last_ns = arrived > last_ns ? arrived : last_ns;
     }

@@ -43,7 +43,8 @@ bool request_parse(const char *text, struct request *r)
         return false;
     if (reverse < 0 || reverse > 1 || tune < TUNE_NONE || tune > TUNE_LIVE ||
         r->intent > AUTOBUF_INTENT_LOW_DELAY || r->naive_bytes > INT32_MAX ||
-        r->limit_ns > 3600 * NS_PER_S || r->streams < 1 || r->streams > MAX_STREAMS || (reverse && !r->bytes && !r->limit_ns))
+        r->limit_ns > 3600 * NS_PER_S || r->streams < 1 || r->streams > MAX_STREAMS ||
+        (reverse && !r->bytes && !r->limit_ns))
         return false;
     r->reverse = reverse;
     r->tune = (enum tune)tune;
@@ -133,7 +134,7 @@ bool stream_same_peer(const struct stream *a, const struct stream *b)
     return memcmp(&x, &y, x_len) == 0;
 }
 
-/* The path that a leading stream has measured, once. */
+/* The path that a leading stream has measured; returned once. */
 static bool take_path(struct stream *s, struct autobuf_path *path)
 {
     struct autobuf_applied applied = AUTOBUF_APPLIED_INIT;
@@ -162,7 +163,7 @@ void stream_share(struct stream *streams, size_t count)
 
 /* -------------------------------------------------------------------------------------- data */
 
-/* Each end looks after its own side. */
+/* Each end manages its own side. */
 static void begin_live(struct stream *s)
 {
     struct autobuf_live_options options = AUTOBUF_LIVE_OPTIONS_INIT;
@@ -170,11 +171,11 @@ static void begin_live(struct stream *s)
     options.intent = s->request.intent;
     options.log = say;
     if (autobuf_live_open(&s->live, s->fd, &options) < 0)
-        return; /* as without */
+        return; /* the transfer goes on without it */
     s->reason = AUTOBUF_REASON_KERNEL;
 }
 
-static void look_after(struct stream *s, uint64_t now)
+static void manage(struct stream *s, uint64_t now)
 {
     if (s->flow)
         autobuf_flow_step(s->flow, now);
@@ -341,7 +342,7 @@ int stream_step(struct stream *s, short revents, uint64_t now)
     int result = 0;
 
     sample_rtt(s, now);
-    look_after(s, now);
+    manage(s, now);
     if (s->phase == PHASE_DATA) {
         if (s->sending && ((revents & (POLLOUT | POLLERR | POLLHUP)) || now >= s->end_ns))
             result = send_data(s, now);

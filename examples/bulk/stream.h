@@ -34,7 +34,7 @@ struct request {
 
 struct trailer {
     uint64_t bytes;       /* of data, that the server sent or received */
-    uint64_t rtt_min_ns;  /* as the server's TCP saw it */
+    uint64_t rtt_min_ns;  /* of the server's TCP */
     uint64_t rtt_mean_ns;
     uint64_t snd_buf_bytes;
     uint64_t rcv_buf_bytes;
@@ -52,14 +52,14 @@ struct stream {
     uint64_t total_bytes;  /* moved, trailer included */
     uint64_t arrived_ns;   /* when the last byte did */
     uint64_t progress_ns;
-    uint64_t sample_ns;    /* next look at the round-trip time */
+    uint64_t sample_ns;    /* time of the next sample of the RTT */
     uint64_t rtt_sum_ns;
     uint64_t rtt_count;
     uint64_t rtt_min_ns;
     size_t text_len;       /* of the line or the trailer, as far as it is there */
-    uint32_t reason;       /* AUTOBUF_REASON_*: what was done for the sending side */
+    uint32_t reason;       /* AUTOBUF_REASON_* of the sending side */
     struct autobuf_flow *flow; /* with TUNE_AUTOBUF; NULL: none */
-    bool leads;            /* of a transfer's flows the one that may measure */
+    bool leads;            /* may measure for all streams of the transfer */
     struct autobuf_live *live; /* with TUNE_LIVE, once the data flow */
     char text[TRAILER_BYTES];
 };
@@ -73,12 +73,12 @@ void trailer_format(const struct trailer *t, char text[TRAILER_BYTES]);
 bool trailer_parse(const char text[TRAILER_BYTES], struct trailer *t);
 
 /*
- * Sets the congestion control and tunes; peer NULL on a connected socket. leads: it may measure the path, of which
- * stream_share() tells the transfer's other streams. 0 or -errno.
+ * Sets the congestion control and tunes; peer NULL on a connected socket. leads: this stream may measure the path, and
+ * stream_share() tells the others the result. 0 or -errno.
  */
 int stream_tune(struct stream *s, const struct sockaddr *peer, socklen_t peer_len, bool leads);
 
-/* Tells count streams to the same host what one of them has measured, if one has. */
+/* Tells the path that one of count streams has measured, if one has, to the others with the same peer. */
 void stream_share(struct stream *streams, size_t count);
 
 /* Whether both are connected to the same host. */
@@ -98,7 +98,7 @@ short stream_events(const struct stream *s);
  */
 int stream_step(struct stream *s, short revents, uint64_t now);
 
-/* This end's view, for a trailer or a report. */
+/* What this end knows, for a trailer or a report. */
 void stream_measure(const struct stream *s, struct trailer *t);
 
 int run_send(int argc, char **argv);

@@ -8,10 +8,10 @@
 #define RECORD_MOST_BYTES 16384U
 
 /*
- * Tells the exchange what the socket knows, as seen from above TLS. A record fills one segment: each read of a
- * segment then completes one record, and the times of the records are those of the segments. (Smaller records drift
- * against the segments: with 1,400 bytes of plaintext, one in 55 reads completes two records, and because most
- * readings are taken between those, the rate is 1.8% too low. With larger records some reads would complete none.)
+ * Tells the exchange what the socket knows, as seen from above TLS. A record fills one segment, so each read of a
+ * segment completes one record, and records have the times of segments. Records of 1,400 bytes drift against the
+ * segments: one in 55 reads completes two, which makes the rate 1.8% too low. With larger records some reads would
+ * complete none.
  */
 static int tell_facts(struct link *l, struct autobuf_inband *ib)
 {

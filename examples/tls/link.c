@@ -13,7 +13,7 @@
 
 #define SEGMENT_BYTES 1448   /* until the socket is asked */
 #define RECORD_MOST_BYTES 16384
-#define OVERHEAD_BYTES 22    /* TLS 1.3, until a record was made */
+#define OVERHEAD_BYTES 22    /* TLS 1.3's framing, until a record was made */
 
 /* -------------------------------------------------------------------------------- the socket */
 
@@ -36,7 +36,7 @@ static int read_segment(struct link *l)
     return BIO_write(l->in, buf, (int)got) == got ? 1 : -ENOMEM;
 }
 
-/* Takes len bytes, which were sent, out of what is to be sent. */
+/* Drops len bytes that were sent. */
 static void drop_sent(struct link *l, size_t len)
 {
     uint8_t buf[RECORD_MOST_BYTES];

@@ -14,7 +14,7 @@
 #include <openssl/ssl.h>
 
 #define NS_PER_S 1000000000ULL
-#define IDLE_NS (10 * NS_PER_S) /* a peer that is silent for so long is gone */
+#define IDLE_NS (10 * NS_PER_S) /* after which a silent peer is gone */
 
 struct link {
     int fd;
@@ -24,7 +24,7 @@ struct link {
     bool broken;   /* TLS failed, and cannot even say goodbye */
     size_t segment_bytes;  /* of a TCP segment */
     size_t record_bytes;   /* plaintext of a record, at most */
-    size_t overhead_bytes; /* what a record has beside it: header, type, tag */
+    size_t overhead_bytes; /* the framing of a record: header, type, tag */
     uint32_t facts_flags;  /* of the newest autobuf_inband_facts() */
     uint64_t stamp_ns;     /* when the segment arrived that completed the newest plaintext */
     size_t begin, end;     /* plaintext received, not taken yet */
@@ -55,7 +55,7 @@ int link_flush(struct link *link);
  */
 int link_fill(struct link *link);
 
-/* len bytes of the plaintext are dealt with. */
+/* Drops the first len bytes of the plaintext. */
 void link_take(struct link *link, size_t len);
 
 /* Waits until it can go on reading, if that is wanted, or sending. 0, -ETIMEDOUT, -errno. */

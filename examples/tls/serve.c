@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The server: one client after the other. A line of the exchange is handed to its responder,
- * together with all that follows until the exchange is over.
+ * The server: one client after the other. A responder gets a line of the exchange, and all that follows until the
+ * exchange is over.
  */
 #include <errno.h>
 #include <netdb.h>
