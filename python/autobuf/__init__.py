@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""libautobuf: finds the bandwidth-delay product of a path, and sets the buffers of TCP sockets that need it.
+"""libautobuf: finds the bandwidth-delay product (BDP) of a path, and sets the buffers of TCP sockets that need it.
 
 tune() or Flow before connect() is what most programs need; Live for a connection that is open already. probe(),
 inband() and bwdelay() only measure. The names and units are those of the C library, whose manual pages, autobuf(3)

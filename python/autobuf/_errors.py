@@ -15,7 +15,7 @@ class Error(OSError):
 
     code: ClassVar[int] = 0
     path: Path | None = None
-    """What is known nevertheless: with FewError, of a measurement, the round-trip time."""
+    """What is known nevertheless: with FewError, of a measurement, the RTT."""
     usable: bool | None = None
     """Of inband(): whether the connection can be used further. If False, close it."""
 

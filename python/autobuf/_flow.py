@@ -65,7 +65,7 @@ def _applied(fill: Callable[[Any], int], flow: bool) -> Applied:
     path, plan, limits, live = (kind().to_c() for kind in (Path, Plan, Limits, LiveState))
     c = AppliedPointers.empty()
     c.path, c.plan = ctypes.addressof(path), ctypes.addressof(plan)
-    if flow:  # tune() would look at the limits even where a short transfer needs no look
+    if flow:  # tune() would read the limits even where a short transfer does not need them
         c.limits, c.live = ctypes.addressof(limits), ctypes.addressof(live)
     changed = check(fill(ctypes.byref(c)))
     return Applied(c.measured > 0, error(c.measured) if c.measured < 0 else None, Path.from_c(path), Plan.from_c(plan),
@@ -78,7 +78,7 @@ def _arguments(sock: Socket, peer: Address | None = None, silent: bool = False, 
 
 
 class Flow(Stepped):
-    """Looks after one TCP connection for its whole life. No call blocks, and no transfer waits for a measurement:
+    """Manages one TCP connection for its whole life. No call blocks, and no transfer waits for a measurement:
 
         with socket.socket() as sock, autobuf.Flow(sock, address) as flow:
             sock.connect(address)
@@ -118,7 +118,7 @@ class Flow(Stepped):
         return super().step(at_ns)
 
     def tell(self, path: Path) -> bool:
-        """Hands in a path that became known elsewhere. True: it set something. The flow measures no more."""
+        """Reports a path that became known elsewhere. True: it set something. The flow measures no more."""
         return bool(check(self._call("tell", ctypes.byref(path.to_c()))))
 
     def state(self) -> Applied:

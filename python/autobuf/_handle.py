@@ -75,7 +75,7 @@ def now_ns() -> int:
 
 
 def moment(at_ns: int | None) -> int:
-    """A time that was handed in; None: now."""
+    """The time of a call; None: now."""
     return now_ns() if at_ns is None else unsigned(at_ns)
 
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""Looks after an open connection while it carries data."""
+"""Manages an open connection while it carries data."""
 from __future__ import annotations
 
 import ctypes
@@ -15,7 +15,7 @@ from ._struct import UNSET, Struct, pointer, reserved, u32, u64
 
 @dataclasses.dataclass(frozen=True)
 class LiveState(Struct):
-    """What the newest look saw. Rates count payload. pacing_bit_per_s: the pace that was set; 0: none."""
+    """The newest sample. Rates count payload. pacing_bit_per_s: the pacing rate that was set; 0: none."""
 
     name = "autobuf_live_state"
     limiter: Limiter = u32(Limiter)
@@ -50,7 +50,7 @@ class LiveOptions(Struct):
 
 
 class Live(Stepped):
-    """Looks after a connected TCP socket: enlarges the buffer that limits it, and never measures.
+    """Manages a connected TCP socket: enlarges a buffer that is its bottleneck, and never measures.
 
     look_only: sets nothing. most_bytes: the largest buffer to set, as setsockopt() takes it; None: what the host
     allows. Call step() from the loop that moves the data. It returns True if it set something. The socket stays the
@@ -68,7 +68,7 @@ class Live(Stepped):
         super().__init__(descriptor(sock), ctypes.byref(options))
 
     def move(self, sock: Socket) -> None:
-        """Says that the same connection has another descriptor from now on. Error with errno ESTALE: it is another."""
+        """Reports that the same connection has another descriptor from now on. Error with errno ESTALE: it is another."""
         check(self._call("move", descriptor(sock)))
 
     def state(self) -> LiveState:

@@ -97,9 +97,9 @@ def bwdelay(peer: Address) -> int:
 
 
 def bwdelay_apply(sock: Socket, product_bytes: int) -> bool:
-    """Sets what a socket needs for a product, before connect() or listen(). True: it set something."""
+    """Sets what a socket needs for a BDP, before connect() or listen(). True: it set something."""
     if not 0 < product_bytes < 1 << 63:
-        raise ValueError("a product is above 0")
+        raise ValueError("a BDP is above 0")
     return bool(check(library.bwdelay_apply(descriptor(sock), product_bytes)))
 
 
@@ -142,7 +142,7 @@ class Probe(Stepped):
 
     peer: a host or an address, whose port is ignored. packet_bytes: the largest IP packet to send; None: what the
     path takes. budget_bytes: the most IP bytes to send, 1,000 to 1,000,000; None: 1,000,000. mark: SO_MARK.
-    timeout_ns: at most 2 s; None: 2 s. bdp_low_bytes, bdp_high_bytes: only a product between them matters; see
+    timeout_ns: at most 2 s; None: 2 s. bdp_low_bytes, bdp_high_bytes: only a BDP between them matters; see
     plan_worth(). silence_ns: gives up if nothing answers for so long; None: 1 s. source: the address to send from.
     device: to send from.
 
@@ -178,7 +178,7 @@ class Probe(Stepped):
         return super().step(at_ns)
 
     def result(self) -> Path:
-        """What is known so far; NoReplyError: nothing; FewError: only the round-trip time, which its path has."""
+        """What is known so far; NoReplyError: nothing; FewError: only the RTT, which its path has."""
         return _measured(lambda c: self._call("result", c))
 
 

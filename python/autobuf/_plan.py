@@ -101,7 +101,7 @@ class Plan(Struct):
 
     A request, pacing or clamp of 0: leave that alone. wanted: what the path needs; window: what this plan gives;
     kernel: what autotuning gives without it; needed: the size, as getsockopt() shows it, that holds what is wanted;
-    block: the least window of programs whose writes block; retry: that of those that try again every few milliseconds.
+    block: the smallest window of programs whose writes block; retry: that of those that try again every few milliseconds.
     """
 
     name = "autobuf_plan"
@@ -168,7 +168,7 @@ def plan_make(path: Path, limits: Limits, state: SocketState, intent: Intent = I
 
 def plan_worth(limits: Limits, state: SocketState, intent: Intent = Intent.THROUGHPUT,
                expected_bytes: int | None = None) -> tuple[int, int] | None:
-    """Whether measuring the path can pay: the range of products that matters, for Probe; None: it cannot."""
+    """Whether measuring the path can pay: the range of BDPs that matters, for Probe; None: it cannot."""
     low, high = ctypes.c_uint64(), ctypes.c_uint64()
     worth = check(library.autobuf_plan_worth(ctypes.byref(limits.to_c()), ctypes.byref(state.to_c()),
                                              unsigned(intent, 32), unsigned(expected_bytes or 0),

@@ -51,21 +51,21 @@ class RightSize(Handle):
         super().__init__(ctypes.byref(RightSizeOptions(0, window_bytes, cap_bytes, log).to_c()))
 
     def consumed(self, count_bytes: int, at_ns: int | None = None) -> int:
-        """The application consumed so much more. Returns the window to keep open, in bytes: grant this much, less
+        """Reports what the application consumed. Returns the window to keep open, in bytes: grant this much, less
         the credit that is still outstanding.
         """
         return int(self._call("consumed", moment(at_ns), unsigned(count_bytes)))
 
     def rtt(self, rtt_ns: int | None) -> None:
-        """Reports the present round-trip time; None is ignored."""
+        """Reports the current RTT; None is ignored."""
         self._call("rtt", unsigned(rtt_ns or 0))
 
     def granted(self, count_bytes: int, at_ns: int | None = None) -> None:
-        """So much credit was granted. With received() it stands in for a round-trip time that nobody knows."""
+        """Reports credit that was granted. With received() it stands in for an unknown RTT."""
         self._call("granted", moment(at_ns), unsigned(count_bytes))
 
     def received(self, count_bytes: int, at_ns: int | None = None) -> None:
-        """So much arrived, whether consumed or not."""
+        """Reports what arrived, whether consumed or not."""
         self._call("received", moment(at_ns), unsigned(count_bytes))
 
     def gap(self, at_ns: int | None = None) -> None:

@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: MIT
 """Fetches a file by SFTP with paramiko. usage: paramiko_get.py USER HOST PORT REMOTE LOCAL
 
-A flow looks after the socket. paramiko's channel has a window of its own, of 2 MB, which limits a long and fast path
+A flow manages the socket. paramiko's channel has a window of its own, of 2 MB, which limits a long and fast path
 just as a socket's buffer does: RightSize tells how large it has to be.
 """
 from __future__ import annotations

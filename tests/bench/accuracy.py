@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: MIT
-"""Is the result of `autobuf probe` right? Compares its rate and product with those of the emulated path.
+"""Is the result of `autobuf probe` right? Compares its rate and BDP with those of the emulated path.
 
-The true rate is the configured one. The true round-trip time is that of the configured delays plus the
-emulator's own mean lateness in that run. The product is as the library defines it (rate x round-trip time
+The true rate is the configured one. The true RTT is that of the configured delays plus the
+emulator's own mean lateness in that run. The BDP is as the library defines it (rate x RTT
 of a full-size segment and its acknowledgement, in IP bytes). Each run has a new path.
 """
 from __future__ import annotations
@@ -40,7 +40,7 @@ def cells(quick: bool) -> list[tuple[int, int]]:
 
 
 def truth_of(mbit: int, rtt_ms: float, counted: dict) -> tuple[float, float]:
-    """Rate (bit/s) and product (IP bytes) as the emulator made them."""
+    """Rate (bit/s) and BDP (IP bytes) as the emulator made them."""
     late_ns = counted["ab"]["late_mean_ns"] + counted["ba"]["late_mean_ns"]
     seconds = rtt_ms / 1e3 + late_ns / 1e9
     return mbit * 1e6, mbit * 1e6 * seconds / 8 + PACKET + ACK
@@ -56,14 +56,14 @@ def measure(mbit: int, rtt_ms: float, extra: str, seed: int) -> dict:
     if done.returncode:
         return {"error": done.stderr.strip()}
     found = json.loads(done.stdout)
-    rate, product = truth_of(mbit, rtt_ms, counted)
+    rate, bdp = truth_of(mbit, rtt_ms, counted)
     result = {"at_least": found["tx_at_least"], "cost_bytes": found["cost_bytes"],
               "elapsed_ms": found["elapsed_ns"] / 1e6,
               "late_p95_us": max(counted[d]["late_p95_ns"] for d in ("ab", "ba")) / 1e3}
     if found["tx_rate_bit_per_s"] is None:
         return result | {"error": "no rate"}
     return result | {"rate_error": found["tx_rate_bit_per_s"] / rate - 1,
-                     "product_error": found["tx_bdp_bytes"] / product - 1} | report.word(found, "tx", rate)
+                     "product_error": found["tx_bdp_bytes"] / bdp - 1} | report.word(found, "tx", rate)
 
 
 def summary(kind: str, mbit: int, rtt_ms: float, runs: list[dict]) -> dict:

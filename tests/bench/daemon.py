@@ -3,7 +3,7 @@
 
 Transfers run in turn on an emulated path of 400 Mbit/s x 40 ms, cubic, Linux 6.18's limits, with and without the daemon; of
 several runs the medians. Sockets are connections over loopback in a network namespace of their own, two of them each. A
-daemon touches no file of this machine, and is asked at the end of each run whether it has looked after what was measured.
+daemon touches no file of this machine, and is asked at the end of each run whether it has managed what was measured.
 """
 from __future__ import annotations
 
@@ -86,7 +86,7 @@ while True:
             count += got
     print(count * 8 / max(last - began - 1, 1e-3), flush=True)
 """
-# One connection after another, each with so much data that it is looked after; prints when it was closed.
+# One connection after another, each with enough data to be managed; prints when it was closed.
 CLOSER = """
 import socket, sys, time
 for _ in range(int(sys.argv[2])):
@@ -242,7 +242,7 @@ def rates(times: int) -> list[list[str]]:
 
 
 def ends(count: int, with_daemon: bool) -> tuple[list[float], int]:
-    """Milliseconds from a close() to the end at the peer, less half a round trip; and how many connections were looked after."""
+    """Milliseconds from a close() to the end at the peer, less half an RTT; and how many connections were managed."""
     with path.Path(both="rate=100M,delay=10ms,queue=1M") as p, contextlib.ExitStack() as stack:
         for end in "ab":
             p.route(end, congctl="cubic")
@@ -337,7 +337,7 @@ def among(sockets: int, senders: int) -> list[str]:
     """What a daemon costs beside so many idle sockets at interval=100: one sweep, how often it sweeps in truth, and all of it; and
     how long a locked sender waits that was there before it, and others that come later.
     However short the interval, sweeps take no more than a fortieth of a core (tools/daemon/cost.h): what many sockets cost is that
-    it looks less often, and half as often while nothing moves. The senders come further apart than two sweeps."""
+    it sweeps less often, and half as often while nothing moves. The senders come further apart than two sweeps."""
     with path.Path(both="rate=100M,delay=10ms") as p:
         LIMITED.of_ends(p)
         crowd(p, sockets)

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: MIT
-"""The effect of the intent low-delay: rate and mean round-trip time, compared with kernel defaults.
+"""The effect of the intent low-delay: rate and mean RTT, compared with kernel defaults.
 
-The paths have a queue of several products, in both directions. The variants run in turn, and medians count.
-The round-trip time is the mean of TCP_INFO's smoothed one, read about every 10 ms, from the first byte to
+The paths have a queue of several BDPs, in both directions. The variants run in turn, and medians count.
+The RTT is the mean of TCP_INFO's tcpi_rtt, read about every 10 ms, from the first byte to
 the last.
 """
 from __future__ import annotations
@@ -18,7 +18,7 @@ from transfer import LIMITS
 
 SECONDS = 10
 TIMES, QUICK_TIMES = 3, 1
-# rate in Mbit/s, round-trip time in ms, queue in bytes
+# rate in Mbit/s, RTT in ms, queue in bytes
 PATHS = ((100, 50, 4000000), (10, 40, 500000), (400, 20, 5000000), (20, 100, 1000000))
 WAYS = {"default": ["--tune", "none"],
         "throughput": ["--tune", "autobuf"],

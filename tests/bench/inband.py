@@ -20,7 +20,7 @@ RTTS_MS = (1, 10, 50, 200)
 ROUND_TRIPS = 6
 EXTRA_MS = 500
 
-# name, congestion control, emulator parameters, runs, round-trip times
+# name, congestion control, emulator parameters, runs, RTTs
 KINDS = (
     ("clean", "cubic", "", 20, RTTS_MS),
     ("clean", "reno", "", 11, RTTS_MS),

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: MIT
-"""An open connection, tuned while it runs: rate and round-trip time over time.
+"""An open connection, tuned while it runs: rate and RTT over time.
 
 Ten times a second the emulator says what it delivered and how long its queue was. Rates are of payload; the
-round-trip time is that of the path plus the queue's delay. Each run has a path of its own, and the ways of
+RTT is that of the path plus the queue's delay. Each run has a path of its own, and the ways of
 tuning run in turn. A run that failed is counted beside the median, and each row says how late the emulator was.
 """
 from __future__ import annotations
@@ -32,7 +32,7 @@ ATTACHED = ("watch --tune, from 5 s on", ("--tune", "none"))
 
 ATTACH_S = 5.0
 Sample = tuple[float, float, float]
-"""Seconds since the start, Mbit/s of payload, round-trip time in ms: means of a tick."""
+"""Seconds since the start, Mbit/s of payload, RTT in ms: means of a tick."""
 
 
 class Ran(NamedTuple):
@@ -49,7 +49,7 @@ class Scene(NamedTuple):
     seconds: float
     privileged: bool = False
     changes: tuple[tuple[float, float, float], ...] = ()
-    """At a time: from then on this rate, this round-trip time."""
+    """At a time: from then on this rate, this RTT."""
 
 
 class Emulated:
@@ -67,7 +67,7 @@ class Emulated:
             self.p.change("both", rate=f"{self.mbit}M", delay=f"{self.rtt_ms / 2}ms")
 
     def run(self, at_tick) -> list[Sample]:
-        """Counts go on from one look to the next: what came between two looks is in one tick or in the other."""
+        """Counts go on from one sample to the next: what came between two samples is in one tick or in the other."""
         begin = last = time.monotonic()
         seen = self.p.truth()["ab"]
         while last - begin < self.scene.seconds:
@@ -106,7 +106,7 @@ def transfer(scene: Scene, cc: str, way: tuple[str, tuple[str, ...]]) -> Ran:
 
         def attach(now: float) -> None:
             if way is ATTACHED and now >= ATTACH_S and not watching:
-                # as root it may look at anybody's process, but not force: what any user may set
+                # as root it may watch anybody's process, but must not force: only what any user may set
                 watching.append(p.popen("a", ["setpriv", "--bounding-set=-net_admin",
                                               "--inh-caps=-all", "--",
                                               path.built("tools/autobuf"), "watch", "--tune",
@@ -201,7 +201,7 @@ def grows(times: int) -> tuple[list, dict]:
 
 
 def delays(times: int) -> tuple[list, dict]:
-    """Low delay: what the path is from when to when, rate and round-trip time there."""
+    """Low delay: the rate and the RTT of the path, from when to when."""
     spans = {
         "steady": (DEEP, [(2, 10, 100, 50), (0, 10, 100, 50)]),
         "long": (LONG, [(2, 10, 400, 100)]),

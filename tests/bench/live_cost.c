@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * What a step of autobuf_live_*() costs: prints nanoseconds of processor time for each, of one connection, which then stays
- * in the processor's cache, and of many in turn, each of which has left the nearest caches when its turn comes again. Nothing
- * moves in any of them.
+ * What a step of autobuf_live_*() costs: prints nanoseconds of processor time for each, of one connection, which then
+ * stays in the processor's cache, and of many in turn, each of which has left the nearest caches when its turn comes
+ * again. Nothing moves in any of them.
  */
 #include <netinet/in.h>
 #include <stdint.h>

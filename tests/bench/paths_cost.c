@@ -77,7 +77,7 @@ static int look_up(const struct autobuf_paths *paths)
     return autobuf_paths_find(paths, &query, &entry) == 0;
 }
 
-/* As a program does that opens one connection: opens the store, looks, closes it. And, to compare: a socket. */
+/* As a program does that opens one connection: opens the store, looks up, closes it. And, to compare: a socket. */
 static void time_openings(const char *file, uint64_t *store_ns, uint64_t *socket_ns)
 {
     uint64_t began = autobuf_now_ns();

@@ -3,7 +3,7 @@
 
 Each program of tests/zoo sends alone, as an ordinary user under autobuf run, and with a send buffer of 4 MB forced on it, the
 most that anybody may set. Where autotuning is enough, the last is left out. Then a sender and a receiver that set a size
-themselves. The kernel is the newest, queues are of two products; a machine gives the same figures each time, so each is run
+themselves. The kernel is the newest, queues are of two BDPs; a machine gives the same figures each time, so each is run
 once, after a first run that is not counted. Quick: 400 Mbit/s x 100 ms, cubic.
 """
 from __future__ import annotations

@@ -57,7 +57,7 @@ class Scene(NamedTuple):
     mbit: float
     rtt_ms: float
     queue: float
-    """In products."""
+    """In BDPs."""
     mb: int
     what: tuple[str, ...]
     ways: tuple[Way, ...]

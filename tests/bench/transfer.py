@@ -26,7 +26,7 @@ AGREE = 0.01
 QUICK_SECONDS = 5
 SWEEP_BYTES = (212992, 1048576, 4194304, 16777216)
 
-# rate in Mbit/s, round-trip time in ms, queue in products
+# rate in Mbit/s, RTT in ms, queue in BDPs
 PATHS = ((10, 20, 2), (100, 50, 2), (100, 200, 1), (400, 100, 2), (1000, 1, 2), (1000, 100, 1))
 CCS = ("cubic", "bbr", "reno")
 SIZES = {"64KB": 65536, "1MB": 1000000, "10MB": 10000000, "long": 0, "128MiB": 134217728, "150MB": 150000000}

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""Is a transfer that `live` looks after ever slower than one with kernel defaults?
+"""Is a transfer that `live` manages ever slower than one with kernel defaults?
 
 Long transfers on the paths of `transfer`, with its congestion controls and limits, run in the same way.
 """

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""Programs of Debian that nobody patched, while `autobuf watch --tune` looks after them, in virtual time.
+"""Programs of Debian that nobody patched, while `autobuf watch --tune` manages them, in virtual time.
 
 Each program of tests/zoo sends alone, managed as its own user (ProFTPD: by our module), and with a send buffer of each size
 forced on it. The kernel is the newest, the queue of two BDP. A machine gives the same figures each time, so each is run once,

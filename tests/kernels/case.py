@@ -55,15 +55,15 @@ def watched(file: str) -> str:
     return f"""echo "watched $(grep -c '"limited"' {file})"\n"""
 
 
-def has_looked(said: str) -> None:
+def was_watched(said: str) -> None:
     """That what is compared was watched at all."""
     if not re.search(r"^watched [1-9]", said, re.M):
         raise AssertionError(f"autobuf watch has reported nothing: {said.strip()[-300:]}")
 
 
-def qdisc(mbit: float, rtt_ms: float, products: float = 2, more: str = "", jitter: str = "") -> str:
-    """netem's words for one direction: half the round-trip time, and a queue of so many products."""
-    held = mbit * 1e6 / 8 / 1514 * rtt_ms / 1e3 * (0.5 + products)
+def qdisc(mbit: float, rtt_ms: float, bdps: float = 2, more: str = "", jitter: str = "") -> str:
+    """netem's words for one direction: half the RTT, and a queue of this many BDPs."""
+    held = mbit * 1e6 / 8 / 1514 * rtt_ms / 1e3 * (0.5 + bdps)
     return f"netem rate {mbit:g}mbit delay {rtt_ms / 2:g}ms {jitter} limit {max(50, held):.0f} {more}".strip()
 
 

@@ -130,7 +130,8 @@ int main(void)
     if (autobuf_limits_host(&limits) < 0)
         err(1, "limits");
     printf("{\"lock\":%s,\"clamp_at_once\":%s,\"clamp_later\":%s,\"ratchet\":%u,"
-           "\"tcp_wmem_max_bytes\":%llu,\"tcp_rmem_max_bytes\":%llu,\"snd_settable_bytes\":%llu,\"rcv_settable_bytes\":%llu}\n",
+           "\"tcp_wmem_max_bytes\":%llu,\"tcp_rmem_max_bytes\":%llu,"
+           "\"snd_settable_bytes\":%llu,\"rcv_settable_bytes\":%llu}\n",
            option(fd, SOL_SOCKET, SO_BUF_LOCK) >= 0 ? "true" : "false", clamp_moves(false) ? "true" : "false",
            clamp_moves(true) ? "true" : "false", ratchet(), (unsigned long long)limits.tcp_wmem_max_bytes,
            (unsigned long long)limits.tcp_rmem_max_bytes, (unsigned long long)limits.snd_settable_bytes,

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""Work beside tests that look at the time: it takes only what they leave of the processors.
+"""Work beside tests that measure time: it takes only what they leave of the processors.
 
 It is in a control group of its own whose cpu.idle is set, so that it gives way at once to whoever wakes up. (The policy SCHED_IDLE does
 not: where sessions are grouped, kernel.sched_autogroup_enabled, it holds within a session only.) Its nice value has the kernel count

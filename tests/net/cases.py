@@ -26,7 +26,7 @@ from path import Broken, Path, TooLate, built, machine_lock, unavailable
 
 LATE_NS = 300_000
 STALL_NS = 3_000_000
-"""An emulator that released packets so late, or looked so seldom, was kept from its core: a path is then not what a
+"""An emulator that released packets this late, or polled this seldom, was kept from its core: a path is then not what a
 test takes it for. On a quiet machine these are 15 to 130 microseconds, and below 1 ms."""
 WAITED_SHARE = 0.25
 """Of a test's time, in which some process waited for a processor: those that are tested wait, too, wherever the emulator is.
@@ -158,7 +158,7 @@ class PathTest(unittest.TestCase):
         for path in Path.made:
             late_ns, stall_ns = path.lateness_ns()
             if late_ns > LATE_NS or stall_ns > STALL_NS:
-                return (f"the emulator was late by {late_ns / 1e6:.1f} ms, and did not look for {stall_ns / 1e6:.1f} ms: "
+                return (f"the emulator was late by {late_ns / 1e6:.1f} ms, and did not poll for {stall_ns / 1e6:.1f} ms: "
                         "this machine is too busy")
         return ""
 

@@ -297,7 +297,7 @@ class Path:
             self._stall_ns = max(self._stall_ns, truth[way]["stall_max_ns"])
 
     def lateness_ns(self) -> tuple[int, int]:
-        """The worst of all counts: how late 1 packet of 100 was released, and the longest time without looking."""
+        """The worst of all counts: how late 1 packet of 100 was released, and the longest time between two polls."""
         with contextlib.suppress(PathError):  # it has died, which is another matter
             truth = self.truth() if self._emulator is not None else self.final
             if truth:

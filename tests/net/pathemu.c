@@ -35,7 +35,7 @@
 #define LINGER_NS 2000000u
 /* So near to a packet's time even a read, some 2 us, would make it late. */
 #define HOLD_NS 2000u
-/* While there is always something to do: how often to look at stdin and for signals. */
+/* While there is always something to do: how often to check stdin and signals. */
 #define CONTROL_NS 1000000u
 /* Arrivals of cross traffic are caught up with at least so often, each time a few. */
 #define CROSS_NS 5000000u
@@ -52,8 +52,8 @@ struct direction {
     int out_fd;
     uint64_t delivered_packets;
     uint64_t delivered_bytes;
-    uint64_t looked_ns;      /* for packets, last */
-    uint64_t stall_max_ns;   /* longest time without looking: so late may a packet have come in */
+    uint64_t polled_ns;      /* for packets, the last time */
+    uint64_t stall_max_ns;   /* longest time between two polls: a packet may have come in this late */
     uint64_t drops_emulator; /* no memory left, or the kernel refused it: the path is not true */
 };
 
@@ -67,7 +67,7 @@ struct pathemu {
     int signal_fd;
     int timer_fd;
     int stop;
-    uint64_t control_ns; /* when to look at stdin next */
+    uint64_t control_ns; /* when to check stdin next */
     char line[512];
     size_t line_len;
 };
@@ -118,9 +118,9 @@ static int take(struct direction *d, uint64_t now, int mtu)
     uint64_t deliver_ns;
     ssize_t len;
 
-    if (now - d->looked_ns > d->stall_max_ns)
-        d->stall_max_ns = now - d->looked_ns;
-    d->looked_ns = now;
+    if (now - d->polled_ns > d->stall_max_ns)
+        d->stall_max_ns = now - d->polled_ns;
+    d->polled_ns = now;
     if (!p) {
         /* The rest of the packet goes unread, which is how TUN drops it. */
         len = read(d->in_fd, nowhere, sizeof(nowhere));
@@ -316,7 +316,7 @@ static void read_lines(struct pathemu *e)
 /* ---- the loop ---- */
 
 /*
- * Sleep until until_ns or an event; 0 only looks. By a timerfd, because poll() lets its own timeout
+ * Sleep until until_ns or an event; 0 only polls. By a timerfd, because poll() lets its own timeout
  * be late by a thousandth of it.
  */
 static void wait_until(struct pathemu *e, uint64_t until_ns)
@@ -348,7 +348,7 @@ static void wait_until(struct pathemu *e, uint64_t until_ns)
     e->control_ns = now + CONTROL_NS;
     /* Sleeping is not stalling. */
     if (until_ns > 0)
-        e->dir[0].looked_ns = e->dir[1].looked_ns = now;
+        e->dir[0].polled_ns = e->dir[1].polled_ns = now;
 }
 
 /*
@@ -471,22 +471,23 @@ struct slice {
 };
 
 /*
- * Before others of a busy machine: those of its session (sched(7), "The autogroup feature"), and other sessions. Whoever has
- * the shorter slice runs at once when it wakes up, from Linux 6.12 on. Not a real-time policy: the kernel stops one that is
- * busy for 50 ms of each second. It may be refused; the path is then less punctual, as its truth will say.
+ * Runs before other processes of its session (sched(7), "The autogroup feature") and of other sessions. From Linux 6.12
+ * on, the process with the shorter slice runs as soon as it wakes. A real-time policy would not do: the kernel stops
+ * one that is busy for 50 ms of each second. If the kernel refuses, the path is less punctual, and its ground truth
+ * says so.
  */
 static void be_punctual(void)
 {
-    struct slice least = {.size = sizeof least, .policy = SCHED_OTHER, .nice = -20, .runtime_ns = 100000};
+    struct slice smallest = {.size = sizeof smallest, .policy = SCHED_OTHER, .nice = -20, .runtime_ns = 100000};
     int fd = setsid() < 0 ? -1 : open("/proc/self/autogroup", O_WRONLY | O_CLOEXEC);
 
     if (fd >= 0) {
         (void)!write(fd, "-20", 3);
         close(fd);
     }
-    if (syscall(SYS_sched_setattr, 0, &least, 0) < 0) {
-        least.nice = 0;
-        syscall(SYS_sched_setattr, 0, &least, 0);
+    if (syscall(SYS_sched_setattr, 0, &smallest, 0) < 0) {
+        smallest.nice = 0;
+        syscall(SYS_sched_setattr, 0, &smallest, 0);
     }
 }
 
@@ -513,7 +514,7 @@ int main(int argc, char **argv)
 
         d->in_fd = e.side[i].tun_fd;
         d->out_fd = e.side[1 - i].tun_fd;
-        d->looked_ns = now_ns();
+        d->polled_ns = now_ns();
         emu_link_init(&d->link, &d->params, 2 * e.seed + (uint64_t)i, now_ns());
         if (emu_store_init(&d->store, (size_t)e.memory_bytes, (size_t)e.mtu) < 0)
             return fail("memory for packets");

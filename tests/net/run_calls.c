@@ -287,7 +287,8 @@ static void pass(int over, int fd)
 {
     char data = 'x', control[CMSG_SPACE(sizeof fd)] = {0};
     struct iovec part = {&data, 1};
-    struct msghdr message = {.msg_iov = &part, .msg_iovlen = 1, .msg_control = control, .msg_controllen = sizeof control};
+    struct msghdr message = {
+        .msg_iov = &part, .msg_iovlen = 1, .msg_control = control, .msg_controllen = sizeof control};
     struct cmsghdr *c = CMSG_FIRSTHDR(&message);
 
     c->cmsg_level = SOL_SOCKET;
@@ -302,7 +303,8 @@ static int passed(int over)
     int fd;
     char data, control[CMSG_SPACE(sizeof fd)] = {0};
     struct iovec part = {&data, 1};
-    struct msghdr message = {.msg_iov = &part, .msg_iovlen = 1, .msg_control = control, .msg_controllen = sizeof control};
+    struct msghdr message = {
+        .msg_iov = &part, .msg_iovlen = 1, .msg_control = control, .msg_controllen = sizeof control};
 
     must((int)recvmsg(over, &message, MSG_CMSG_CLOEXEC), "recvmsg");
     memcpy(&fd, CMSG_DATA(CMSG_FIRSTHDR(&message)), sizeof fd);
@@ -352,7 +354,7 @@ static void descriptors(void)
     say_sizes("after all were closed", fd);
 }
 
-/* What a program sets beside sizes is as it was after a transfer. A pace may be lower for low delay, and never higher. */
+/* What a program sets beside sizes is as it was after a transfer, but low delay may lower a pacing rate. */
 static void own_options(void)
 {
     unsigned char *data = pattern(MB);
@@ -438,15 +440,17 @@ static void await_bytes(int fd, int bytes)
         must(ioctl(fd, FIONREAD, &now), "FIONREAD");
 }
 
-/* Calls that are made seldom. Lengths are not constant, for where they are checked (_FORTIFY_SOURCE) other functions are called. */
+/* Calls that are made seldom. Lengths are not constant, so that _FORTIFY_SOURCE makes them calls of _chk functions. */
 static void other_calls(void)
 {
     volatile unsigned long one = 1, each = 1000;
     unsigned char *data = pattern(4000);
     char to[2][1000];
     struct iovec whole = {data, 2000}, parts[2] = {{to[0], 1000}, {to[1], 1000}};
-    struct mmsghdr out[2] = {{.msg_hdr = {.msg_iov = &whole, .msg_iovlen = 1}}, {.msg_hdr = {.msg_iov = &whole, .msg_iovlen = 1}}};
-    struct mmsghdr in[2] = {{.msg_hdr = {.msg_iov = &parts[0], .msg_iovlen = 1}}, {.msg_hdr = {.msg_iov = &parts[1], .msg_iovlen = 1}}};
+    struct mmsghdr out[2] = {{.msg_hdr = {.msg_iov = &whole, .msg_iovlen = 1}},
+                             {.msg_hdr = {.msg_iov = &whole, .msg_iovlen = 1}}};
+    struct mmsghdr in[2] = {{.msg_hdr = {.msg_iov = &parts[0], .msg_iovlen = 1}},
+                            {.msg_hdr = {.msg_iov = &parts[1], .msg_iovlen = 1}}};
     struct sockaddr_in from;
     socklen_t length = sizeof from;
     struct epoll_event event = {.events = EPOLLIN};
@@ -603,7 +607,7 @@ static void reads_all(void)
     free(data);
 }
 
-/* Large reads that wait for all they ask for, and end early. The parts in which they may be made are of half a mebibyte. */
+/* Large reads that wait for all they ask for, and end early. Under autobuf run they are made in parts of 512 KB. */
 static void whole_reads(void)
 {
     static const size_t part = 512 * 1024, room = 4 * MB;
@@ -763,7 +767,7 @@ static void await_full(int fd)
     }
 }
 
-/* While a large call waits another thread closes its descriptor, and opens another connection, which gets the number. */
+/* While a large call waits, another thread closes its descriptor and opens a connection, which gets the number. */
 static void numbers_reused(void)
 {
     struct large_send large = {.data = calloc(1, 64 * MB), .bytes = 64 * MB};
@@ -1174,6 +1178,7 @@ static void forbid_everything_else(bool by_prctl)
     static const long allowed[] = {SYS_write, SYS_sendto, SYS_exit, SYS_exit_group, SYS_rt_sigreturn};
     struct sock_filter code[2 + 2 * sizeof allowed / sizeof *allowed] = {
         BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(struct seccomp_data, nr))};
+    struct sock_fprog program = {.filter = code};
     size_t used = 1;
 
     for (size_t i = 0; i < sizeof allowed / sizeof *allowed; i++) {
@@ -1181,11 +1186,12 @@ static void forbid_everything_else(bool by_prctl)
         code[used++] = (struct sock_filter)BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW);
     }
     code[used++] = (struct sock_filter)BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_KILL_PROCESS);
+    program.len = (unsigned short)used;
     must(prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0), "PR_SET_NO_NEW_PRIVS");
     if (by_prctl)
-        must((int)syscall(SYS_prctl, PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &(struct sock_fprog){(unsigned short)used, code}, 0, 0), "prctl");
+        must((int)syscall(SYS_prctl, PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &program, 0, 0), "prctl");
     else
-        must((int)syscall(SYS_seccomp, SECCOMP_SET_MODE_FILTER, 0, &(struct sock_fprog){(unsigned short)used, code}), "seccomp");
+        must((int)syscall(SYS_seccomp, SECCOMP_SET_MODE_FILTER, 0, &program), "seccomp");
 }
 
 static _Noreturn void confined_child(int fd, bool strict, bool by_prctl)
@@ -1215,14 +1221,16 @@ static void confined(void)
 
     make_pair(ends);
     begin_reader(&reader, ends[1]);
-    say("send", send_megabytes(ends[0], 5)); /* it is looked after by now */
+    say("send", send_megabytes(ends[0], 5)); /* it is managed by now */
     for (int i = 0; i < 6; i++) {
         bool strict = i & 1, alone = i & 2, by_prctl = i & 4;
 
-        child = must(alone ? (pid_t)syscall(SYS_clone, SIGCHLD, 0, 0, 0, 0) : fork(), "fork"); /* or the C library knows nothing of it */
+        /* Of clone() the C library knows nothing. */
+        child = must(alone ? (pid_t)syscall(SYS_clone, SIGCHLD, 0, 0, 0, 0) : fork(), "fork");
         if (child == 0)
             confined_child(ends[0], strict, by_prctl);
-        snprintf(name, sizeof name, "%s, %s%s", alone ? "clone" : "fork", strict ? "strict" : "filter", by_prctl ? ", prctl" : "");
+        snprintf(name, sizeof name, "%s, %s%s", alone ? "clone" : "fork", strict ? "strict" : "filter",
+                 by_prctl ? ", prctl" : "");
         await(name, child);
     }
     say("send", send_megabytes(ends[0], 5));
@@ -1372,8 +1380,8 @@ static void make_little_stack(size_t bytes)
 }
 
 /*
- * A listener that the C library does not know of, so that what has to be found out once is found out on the little stack.
- * Its sizes are set, for what --probe measures on loopback must not slow the reader down: --keep-sizes obeys them.
+ * A listener that the preloaded object does not see: what it asks once about a descriptor it asks on the little stack.
+ * Its sizes are set because what --probe measures on loopback must not slow the reader down: --keep-sizes obeys them.
  */
 static int unseen_listener(void)
 {
@@ -1445,8 +1453,9 @@ static const struct {
     {"cancelled", cancelled},   {"children", children},     {"confined", confined},       {"threads", threads},
     {"file_replaced", file_replaced},
     {"errnos", errnos},         {"whole_reads", whole_reads}, {"whole_reads_with_bounds", whole_reads_with_bounds},
-    {"whole_writes", whole_writes}, {"numbers_reused", numbers_reused}, {"impossible_sizes", impossible_sizes}, {"whole_files", whole_files},
-    {"sizes_after_failures", sizes_after_failures}, {"closed_elsewhere", closed_elsewhere}, {"told_beside", told_beside},
+    {"whole_writes", whole_writes}, {"numbers_reused", numbers_reused}, {"impossible_sizes", impossible_sizes},
+    {"whole_files", whole_files}, {"sizes_after_failures", sizes_after_failures},
+    {"closed_elsewhere", closed_elsewhere}, {"told_beside", told_beside},
     {"forks_beside", forks_beside}, {"large_calls_of_a_child", large_calls_of_a_child}, {"other_calls", other_calls},
     {"little_thread", little_thread}, {"little_handler", little_handler},
 };

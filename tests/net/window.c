@@ -1,17 +1,18 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * One connection, of which one end was set up by a plan: what the plan expects, and what the kernel
- * then gives.
+ * One connection, of which one end was set up by a plan: what the plan expects, and what the kernel then gives.
  *
  *   window recv PORT HOW STAGE RATE RTT_MS        serves one connection, reads to its end
  *   window send HOST PORT HOW STAGE RATE RTT_MS SECONDS [poll|block|retry]
  *
- * HOW: none, plan, low-delay, or a number: SO_SNDBUF or SO_RCVBUF of that many bytes is set first, and
- * then the plan carried out; "unlock:N" calls autobuf_unlock() instead. STAGE: before or after
- * (connect or accept), or data (accepted, and the first data have come), or flow (accepted with that size, and 1 MB has come). The path is given, not measured: it may be any. Prints one line of JSON; what
- * was in flight and the peer's window are the largest seen, those of TCP_INFO; a_round_trip is what was
- * acknowledged in the least round-trip time, on the mean of the second half of SECONDS. The last word says how it sends: when poll()
- * says that it can, by calls that block, or again every 5 ms.
+ * HOW: none, plan, low-delay, or a number: SO_SNDBUF or SO_RCVBUF of that many bytes is set first, then the plan
+ * carried out. "unlock:N" calls autobuf_unlock() instead. STAGE: before or after (connect or accept), data (accepted,
+ * and the first data have come), or flow (accepted with that size, and 1 MB has come). RATE and RTT_MS are the path,
+ * which is not measured. The last word says how it sends: when poll() allows it, by calls that block, or again every 5
+ * ms.
+ *
+ * Prints one line of JSON. In flight and the peer's window are the largest of TCP_INFO's samples. a_round_trip is what
+ * was acknowledged in a minimum RTT: the mean of the second half of SECONDS.
  */
 #include <arpa/inet.h>
 #include <err.h>
@@ -144,7 +145,7 @@ struct seen {
     double rtt_s;
 };
 
-static void look(int fd, struct seen *seen)
+static void sample(int fd, struct seen *seen)
 {
     struct tcp_info info = {0};
     socklen_t len = sizeof info;
@@ -206,7 +207,7 @@ static int run_send(char **args, const char *how)
             half_s = now_s();
         }
         send_some(fd, how);
-        look(fd, &seen);
+        sample(fd, &seen);
     }
     printf("{\"window\":%llu,\"reason\":\"%s\",\"in_flight\":%llu,\"peer_window\":%llu,\"a_round_trip\":%.0f}\n",
            (unsigned long long)expected_window(&plan, how), autobuf_reason_name(plan.snd_reason),

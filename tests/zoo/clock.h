@@ -4,7 +4,7 @@
 
 #include <time.h>
 
-/* Seconds on a clock that nobody sets. */
+/* Seconds of the monotonic clock. */
 static inline double now_s(void)
 {
     struct timespec t;

@@ -1,12 +1,11 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * A program that knows nothing of the library, and takes what comes on one connection no faster than a disk, or a browser that
- * was paused, would:
+ * A program without the library that reads from one connection no faster than a disk, or a paused browser, would:
  *
  *   reader PORT BYTES-PER-SECOND|all SECONDS [SO_RCVBUF [HOST]]
  *
- * HOST: it connects there, an IPv4 address, and else accepts. 0 bytes: it accepts the connection, and reads nothing. all: it waits in recv() for what comes. Prints one line of JSON;
- * held_bytes is the most memory of data that waited to be read.
+ * HOST: connects to this IPv4 address; otherwise accepts. 0 bytes: accepts, and reads nothing. all: waits in recv().
+ * Prints one line of JSON; held_bytes is the most memory of data that waited to be read.
  */
 #include <arpa/inet.h>
 #include <err.h>
@@ -28,11 +27,11 @@
 #endif
 #define PIECE_BYTES 65536U
 #define TURNS_PER_S 100U
-#define SAVED_TURNS 3 /* most that it makes up for, if nothing was there: a disk is no faster afterwards */
+#define SAVED_TURNS 3 /* most that it catches up after a time without data: a disk is no faster afterwards */
 
 static char piece[PIECE_BYTES];
 
-/* host: NULL: accepted. */
+/* host NULL: accepts one. */
 static int connection(uint16_t port, int rcvbuf, const char *host)
 {
     struct sockaddr_in address = {.sin_family = AF_INET, .sin_port = htons(port)};
@@ -41,12 +40,13 @@ static int connection(uint16_t port, int rcvbuf, const char *host)
     if (rcvbuf && setsockopt(fd, SOL_SOCKET, SO_RCVBUF, &rcvbuf, sizeof rcvbuf) < 0)
         err(1, "SO_RCVBUF");
     if (host) {
-        if (inet_pton(AF_INET, host, &address.sin_addr) != 1 || connect(fd, (struct sockaddr *)&address, sizeof address) < 0)
+        if (inet_pton(AF_INET, host, &address.sin_addr) != 1 ||
+            connect(fd, (struct sockaddr *)&address, sizeof address) < 0)
             err(1, "%s, port %u", host, port);
         return fd;
     }
-    if (setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &one, sizeof one) < 0 || bind(fd, (struct sockaddr *)&address, sizeof address) < 0 ||
-        listen(fd, 1) < 0)
+    if (setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &one, sizeof one) < 0 ||
+        bind(fd, (struct sockaddr *)&address, sizeof address) < 0 || listen(fd, 1) < 0)
         err(1, "port %u", port);
     fd = accept(fd, NULL, NULL);
     if (fd < 0)

@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * A program that knows nothing of the library, and sends zeroes as one of its kind does:
+ * A program without the library that sends zeroes as one of its kind does:
  *
- *   writer poll|retry|late|write8k|write1m|sendfile HOST PORT SECONDS CONGESTION-CONTROL [SO_SNDBUF before|after|listener]
+ *   writer KIND HOST PORT SECONDS CONGESTION-CONTROL [SO_SNDBUF before|after|listener]
  *
- * poll: waits for POLLOUT and writes 128 KB at most. late: the same, but 30 ms pass until it writes, as where the processor or a
- * disk is busy. retry: tries that again after 5 ms. write8k, write1m: write() blocks. sendfile: so does sendfile(), of 2 MB.
- * SO_SNDBUF: set by the program before it connects, after it, or on a socket that listens on HOST, for the first connection that
- * it accepts; 0: not set. Prints one line of JSON; the rate is that of what was acknowledged.
+ * KIND: poll: waits for POLLOUT, and writes 128 KB at most. late: the same, but writes 30 ms later, as if the processor
+ * or a disk were busy. retry: writes without waiting, again after 5 ms. write8k, write1m: write() blocks. sendfile:
+ * sendfile() blocks, of 2 MB. SO_SNDBUF: the program sets it before it connects, after it, or on a listener on HOST,
+ * and accepts the first connection; 0: not set. Prints one line of JSON; the rate is that of acknowledged bytes.
  */
 #include <arpa/inet.h>
 #include <err.h>
@@ -93,7 +93,8 @@ static const struct {
     const char *name;
     ssize_t (*send)(int fd);
 } kinds[] = {
-    {"poll", by_poll}, {"retry", by_retry}, {"late", by_late_poll}, {"write8k", by_write_8k}, {"write1m", by_write_1m}, {"sendfile", by_sendfile},
+    {"poll", by_poll},         {"retry", by_retry},       {"late", by_late_poll},
+    {"write8k", by_write_8k}, {"write1m", by_write_1m}, {"sendfile", by_sendfile},
 };
 
 static void lock(int fd, int bytes)

@@ -24,7 +24,7 @@ UNREACHED = ("caddy",)
 UNPACKED = ("vsftpd",)
 """Not installed: two servers of FTP exclude each other."""
 MODULE = "proftpd:module"
-"""Looks after itself; the others need somebody who does."""
+"""Manages its own connections; another program must manage those of the others."""
 PLACE = "/zoo"
 """Where the root is in the machine; below it, this folder is /zoo too."""
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""Programs that lock a small buffer, while autobufd looks after all connections of their host, without rules."""
+"""Programs that lock a small buffer, while autobufd manages all connections of their host, without rules."""
 from __future__ import annotations
 
 import re
@@ -251,7 +251,7 @@ sed 's/^/# /' /tmp/daemon
         print(f"# {who}: the next connection knows {known}", flush=True)
         if len(known) != 1 or not LEAST_TAUGHT * mbit < float(known[0][0]) <= mbit:
             raise AssertionError(f"{known} of {mbit} Mbit/s: {said[-800:]}")
-        near(float(known[0][1]), rtt_ms, TAUGHT_OFF, "the round-trip time")
+        near(float(known[0][1]), rtt_ms, TAUGHT_OFF, "the RTT")
 
     return Case(f"{who} teaches {mbit:g} x {rtt_ms:g}", script, check, PROGRAMS)
 

@@ -10,12 +10,12 @@ from packages import Kernel
 SECONDS = 6
 LEAST_LOW_DELAY = 0.95
 PACES_BBR = (6, 1)
-"""Before (seen on 5.10) bbr under a pace from a known path has 0.87 of the rate; docs/BENCHMARKS.md."""
+"""Before (seen on 5.10) bbr, paced by a known path, has 0.87 of the rate; docs/BENCHMARKS.md."""
 
 
-def together(flows: int, cc: str, mbit: float, rtt_ms: float, products: float, root: bool, ways: tuple[str, ...]) -> str:
+def together(flows: int, cc: str, mbit: float, rtt_ms: float, bdps: float, root: bool, ways: tuple[str, ...]) -> str:
     """bulk with so many streams, in each of these ways, each on a path of its own."""
-    both = qdisc(mbit, rtt_ms, products)
+    both = qdisc(mbit, rtt_ms, bdps)
     who = "" if root else "as_nobody "
     return "".join(path(both, both) + f"""
 for ns in a b; do on $ns sysctl -qw net.ipv4.tcp_congestion_control={cc}; done
@@ -28,7 +28,7 @@ wait
 
 
 def told(result: dict) -> str:
-    return (f"{result['rate_bit_per_s'] / 1e6:.1f} Mbit/s, round-trip time {result['rtt_mean_ns'] / 1e6:.1f} ms, "
+    return (f"{result['rate_bit_per_s'] / 1e6:.1f} Mbit/s, RTT {result['rtt_mean_ns'] / 1e6:.1f} ms, "
             f"Jain's index {result['jain_index']:.3f}")
 
 
@@ -45,17 +45,17 @@ def throughput(flows: int, cc: str, mbit: float, rtt_ms: float, root: bool) -> C
                 together(flows, cc, mbit, rtt_ms, 2, root, ("--tune none", "--tune live")), check)
 
 
-def low_delay(flows: int, cc: str, mbit: float, rtt_ms: float, products: float, least: float) -> Case:
+def low_delay(flows: int, cc: str, mbit: float, rtt_ms: float, bdps: float, least: float) -> Case:
     def check(said: str) -> None:
         none, *ours = objects(said)
         for way, result in zip(("live", "autobuf"), ours, strict=True):
             print(f"# none {told(none)}; {way} {told(result)}", flush=True)
             if result["rate_bit_per_s"] < least * none["rate_bit_per_s"] or result["rtt_mean_ns"] > 1.3e6 * rtt_ms:
                 raise AssertionError(f"{way}: {result['rate_bit_per_s'] / none['rate_bit_per_s']:.3f} of the rate at "
-                                     f"{result['rtt_mean_ns'] / 1e6 / rtt_ms:.2f} of the path's round-trip time")
+                                     f"{result['rtt_mean_ns'] / 1e6 / rtt_ms:.2f} of the path's RTT")
 
     return Case(f"{flows} flows, low delay, {mbit:g} x {rtt_ms:g}, {cc}",
-                together(flows, cc, mbit, rtt_ms, products, False,
+                together(flows, cc, mbit, rtt_ms, bdps, False,
                          ("--tune none", "--tune live --intent low-delay", "--tune autobuf --intent low-delay")), check)
 
 

@@ -69,7 +69,7 @@ def low_delay(cell: Cell) -> Case:
         if ours["rate_bit_per_s"] < 0.9 * none["rate_bit_per_s"]:
             raise AssertionError(f"{ours['rate_bit_per_s'] / none['rate_bit_per_s']:.3f} of the default's rate")
         if ours["rtt_mean_ns"] > 1.02 * none["rtt_mean_ns"]:
-            raise AssertionError(f"round-trip time {ours['rtt_mean_ns'] / none['rtt_mean_ns']:.3f} of the default's")
+            raise AssertionError(f"RTT {ours['rtt_mean_ns'] / none['rtt_mean_ns']:.3f} of the default's")
 
     return Case(f"low delay, {cell.name}", cell.script(LOW_DELAY), check)
 

@@ -27,7 +27,7 @@ class Cell(NamedTuple):
     clean: bool = False
     """Nothing is wrong with the path: the interval holds the truth. On all others together it does so in nine of ten."""
     jitters: bool = False
-    """netem holds a packet back behind one that it delays, so nobody knows the least round-trip time."""
+    """netem holds a packet back behind one that it delays, so nobody knows the minimum RTT."""
     peer: str = "10.0.2.1"
     packet_bytes: int = 1500
     inband: bool = True
@@ -66,7 +66,7 @@ tc -n r filter add dev ra parent ffff: matchall action police rate 50mbit burst 
 LEAST_HELD = 10
 """Of fewer intervals nine of ten says nothing."""
 SMALL_BYTES = 64
-"""Of the echoes that find the round-trip time, with their IP header."""
+"""Of the echoes that measure the RTT, with their IP header."""
 QUICK = [clean(10, 20), clean(100, 100)]
 CLEAN = [clean(mbit, rtt_ms) for mbit in (1, 10, 100, 400, 1000) for rtt_ms in (2, 20, 100, 200)]
 IMPAIRED = [
@@ -117,7 +117,7 @@ def probe_of(cell: Cell, held: list[bool]) -> Case:
             return
         check_way(result, "tx", min(cell.mbit, cell.back_mbit), cell, held)
         if not cell.jitters:
-            near(result["rtt_min_ns"], cell.rtt_ns(), 0.05, "round-trip time")
+            near(result["rtt_min_ns"], cell.rtt_ns(), 0.05, "RTT")
 
     return Case(f"echoes, {cell.name}",
                 path(cell.there, cell.back) + cell.more + f"on a as_nobody autobuf probe --json {cell.peer}\n", check)

@@ -1,11 +1,11 @@
 # SPDX-License-Identifier: MIT
-"""Programs that know nothing of the library and receive, while autobuf watch --tune looks after them."""
+"""Programs that know nothing of the library and receive, while autobuf watch --tune manages them."""
 from __future__ import annotations
 
 import re
 from collections.abc import Iterator
 
-from case import PORT, Case, has_looked, objects, path, qdisc, watched
+from case import PORT, Case, objects, path, qdisc, was_watched, watched
 from packages import Kernel
 from suites.writers import SETTABLE
 
@@ -35,12 +35,12 @@ wait
 
 
 def two(rate: int, rcvbuf: int, mbit: float, rtt_ms: float, who: str, name: str, check) -> Case:
-    """check takes what the program said alone, and looked after, and what was changed."""
+    """check takes what the program said alone and managed, and what was changed."""
     def answer(said: str) -> None:
-        has_looked(said)
+        was_watched(said)
         alone, tuned = objects(re.sub(r"^# .*", "", said, flags=re.M))
         changes = re.findall(r"^# (.*)", said, re.M)
-        print(f"# alone {alone}, looked after {tuned}, {changes}", flush=True)
+        print(f"# alone {alone}, managed {tuned}, {changes}", flush=True)
         check(alone, tuned, changes)
 
     return Case(f"{name}, {mbit:g} x {rtt_ms:g}, {who}",

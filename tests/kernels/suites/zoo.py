@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""Programs of Debian that nobody patched, while autobuf watch --tune looks after them, or under autobuf run."""
+"""Programs of Debian that nobody patched, while autobuf watch --tune manages them, or under autobuf run."""
 from __future__ import annotations
 
 import pathlib
@@ -8,7 +8,7 @@ import sys
 from collections.abc import Callable, Iterator
 from typing import NamedTuple
 
-from case import BUILD, PORT, Case, has_looked, path, qdisc
+from case import BUILD, PORT, Case, path, qdisc, was_watched
 from packages import Kernel
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[2] / "zoo"))
@@ -108,17 +108,17 @@ class Run(NamedTuple):
     rtt_ms: float
     bytes: int
     tuned: str = "no"
-    """Who looks after it: "no", its own "user", "root", or what sends is under "autobuf run"."""
+    """Who manages it: "no", its own "user", "root", or what sends is under "autobuf run"."""
     sndbuf: int = 0
     """Forced on the sender; 0: what it does by itself."""
-    products: float = 2
+    bdps: float = 2
     """Of the queue."""
     side: str = "a"
-    """Which is looked after: "a", which sends, or "b"."""
+    """Which is managed: "a", which sends, or "b"."""
 
     @property
     def script(self) -> str:
-        both = qdisc(self.mbit, self.rtt_ms, self.products)
+        both = qdisc(self.mbit, self.rtt_ms, self.bdps)
         under = self.tuned if self.tuned.startswith("autobuf run") else ""
         size = forced = ""
         if self.sndbuf and self.program in UNREACHED:  # as large, from the beginning on
@@ -137,7 +137,7 @@ move {self.program} {zoo(self.program, "sender")} {"no" if under else self.tuned
         if not (took := re.search(r"^took (\d+)$", said, re.M)):
             raise AssertionError(said.strip()[-600:] or "it said nothing")
         if self.tuned in ("user", "root"):
-            has_looked(said)
+            was_watched(said)
         return 8e9 * self.bytes / int(took[1])
 
 
@@ -155,21 +155,21 @@ def script(runs: list[Run]) -> str:
 
 
 def tuned(alone: Run) -> Run:
-    """The same as its own user looks after it, or its module."""
+    """The same, managed by its own user or its module."""
     return alone._replace(program=MODULE) if MODULE.startswith(f"{alone.program}:") else alone._replace(tuned="user")
 
 
 def received(alone: Run) -> Run:
-    """The same as what receives is looked after."""
+    """The same, with the receiver managed."""
     return alone._replace(tuned="user", side="b")
 
 
-def looked_after(alone: Run, least: float, after: Callable[[Run], Run] = tuned) -> Case:
+def managed(alone: Run, least: float, after: Callable[[Run], Run] = tuned) -> Case:
     runs = [alone, after(alone)]
 
     def check(said: str) -> None:
         without, with_us = (run.rate_bit_per_s(each) for run, each in zip(runs, answers(said), strict=True))
-        print(f"# alone {without / 1e6:.1f} Mbit/s, looked after {with_us / 1e6:.1f}: {with_us / without:.3f}", flush=True)
+        print(f"# alone {without / 1e6:.1f} Mbit/s, managed {with_us / 1e6:.1f}: {with_us / without:.3f}", flush=True)
         if with_us < least * without:
             raise AssertionError(f"{with_us / without:.3f} of {without / 1e6:.1f} Mbit/s, not {least:g}")
 
@@ -187,6 +187,6 @@ def cases(kernel: Kernel, quick: bool) -> Iterator[Case]:
         return
     for program, gain in GAINS.items():
         for cc in ("cubic", "bbr"):
-            yield looked_after(Run(program, cc, 400, 100, 400_000_000), gain if kernel.number >= SETTABLE else 0.985)
-            yield looked_after(Run(program, cc, 100, 50, 100_000_000), 0.985)
-        yield looked_after(Run(program, "cubic", 400, 100, 100_000_000), 0.985, received)
+            yield managed(Run(program, cc, 400, 100, 400_000_000), gain if kernel.number >= SETTABLE else 0.985)
+            yield managed(Run(program, cc, 100, 50, 100_000_000), 0.985)
+        yield managed(Run(program, "cubic", 400, 100, 100_000_000), 0.985, received)
