@@ -29,15 +29,9 @@
 
 static int64_t read_number(const char *path)
 {
-    FILE *file = fopen(path, "re");
-    long long value = UNKNOWN;
+    uint64_t value;
 
-    if (!file)
-        return UNKNOWN;
-    if (fscanf(file, "%lld", &value) != 1 || value < 0)
-        value = UNKNOWN;
-    fclose(file);
-    return value;
+    return ab_proc_read(path, &value, 1) == 1 && value <= INT64_MAX ? (int64_t)value : UNKNOWN;
 }
 
 /* In pages. */
@@ -211,14 +205,10 @@ static void read_word(const char *path, char *word, size_t cap)
 /* The third number of net.ipv4.tcp_wmem or tcp_rmem, and the file that has set it. */
 static void read_setting(const char *name, const char *path, struct setting *setting)
 {
-    long long first, second, third = UNKNOWN;
-    FILE *file = fopen(path, "re");
+    uint64_t v[3];
 
-    if (!file)
-        return;
-    if (fscanf(file, "%lld %lld %lld", &first, &second, &third) == 3)
-        settings_find(name, third, setting);
-    fclose(file);
+    if (ab_proc_read(path, v, 3) == 3 && v[2] <= INT64_MAX)
+        settings_find(name, (int64_t)v[2], setting);
 }
 
 static void read_kernel(struct host_facts *facts)

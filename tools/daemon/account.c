@@ -11,8 +11,8 @@ static void say(struct account *account, const char *text)
     char local[PROCESS_ADDRESS_BYTES], peer[PROCESS_ADDRESS_BYTES], line[768];
 
     process_addresses(account->copy, local, peer);
-    snprintf(line, sizeof line, "%s[%d]:%d %s -> %s: [%s] %s%s", account->place->program, (int)account->place->pid,
-             account->place->fd, local, peer, account->rule->name, account->dry_run ? "dry run: " : "", text);
+    snprintf(line, sizeof line, "%s[%d]:%d %s -> %s: [%s] %s%s", account->owner->program, (int)account->owner->pid,
+             account->owner->fd, local, peer, account->rule->name, account->dry_run ? "dry run: " : "", text);
     account_later(account, line);
 }
 
@@ -36,9 +36,9 @@ void account_say(struct account *account)
     account->told[0] = '\0';
 }
 
-void account_about(struct account *account, int copy, const struct place *place, const struct rule *rule, bool dry_run)
+void account_about(struct account *account, int copy, const struct owner *owner, const struct rule *rule, bool dry_run)
 {
-    account->place = place;
+    account->owner = owner;
     account->rule = rule;
     account->copy = copy;
     account->dry_run = dry_run;

@@ -14,7 +14,7 @@ typedef void account_say_fn(const char *line);
 struct account {
     account_say_fn *say;
     struct report_counts *counts;
-    const struct place *place; /* whose socket it is */
+    const struct owner *owner; /* whose socket it is */
     const struct rule *rule;
     int copy;
     bool dry_run;
@@ -24,7 +24,7 @@ struct account {
 };
 
 /* From here on it is about this socket, as long as that is borrowed. What was kept of another one is lost. */
-void account_about(struct account *account, int copy, const struct place *place, const struct rule *rule, bool dry_run);
+void account_about(struct account *account, int copy, const struct owner *owner, const struct rule *rule, bool dry_run);
 
 /* Keep something of it, as a part of the line or as a line of its own. The first argument is a struct account. */
 void account_part(void *account, const struct autobuf_event *event);

@@ -10,6 +10,8 @@
 #include <unistd.h>
 
 #include "../../lib/base/base.h"
+#include "../../lib/base/option.h"
+#include "../../lib/kernel/forced.h"
 #include "divide.h"
 
 /* On a path so short that half of autotuning's window allows this rate nothing is to be gained. */
@@ -28,10 +30,7 @@ uint64_t act_forced_most(const struct autobuf_limits *limits)
 
 uint64_t act_forced_bytes(const struct autobuf_limits *limits, uint64_t snd_buf_bytes, uint64_t rcv_buf_bytes)
 {
-    uint64_t snd_bytes = ab_max(limits->tcp_wmem_max_bytes, 2 * limits->snd_settable_bytes);
-    uint64_t rcv_bytes = ab_max(limits->tcp_rmem_max_bytes, 2 * limits->rcv_settable_bytes);
-
-    return (snd_buf_bytes > snd_bytes ? snd_buf_bytes : 0) + (rcv_buf_bytes > rcv_bytes ? rcv_buf_bytes : 0);
+    return ab_forced_of(snd_buf_bytes, rcv_buf_bytes, ab_unforced_snd_stored(limits), ab_unforced_rcv_stored(limits));
 }
 
 bool act_is_near(int copy, const struct autobuf_limits *limits, uint32_t intent)
@@ -250,11 +249,10 @@ int act_restore(int copy, const struct noted *noted)
 uint64_t act_pace(int copy)
 {
     uint64_t value = 0;
-    socklen_t length = sizeof value;
 
-    if (getsockopt(copy, SOL_SOCKET, SO_MAX_PACING_RATE, &value, &length) < 0)
+    if (ab_get_pacing(copy, &value) < 0)
         return 0;
-    return !value || (length < sizeof value && (uint32_t)value == UINT32_MAX) ? UINT64_MAX : value; /* before Linux 4.20 it has 32 bits */
+    return value ? value : UINT64_MAX;
 }
 
 int act_set_pace(int copy, uint64_t byte_per_s)

@@ -236,7 +236,7 @@ static bool serve_search(void)
     wanted = calloc(question.count + 1, sizeof *wanted);
     served = wanted && talk(wanted, question.count * sizeof *wanted, read);
     for (size_t i = 0; served && i < question.count; i++)
-        wanted[i].place = (struct place){.cookie = wanted[i].place.cookie};
+        wanted[i].owner = (struct owner){.cookie = wanted[i].owner.cookie};
     if (served) {
         owners_find(&broker.owners, wanted, question.count, question.most);
         served = talk(&broker.owners.wholes, sizeof broker.owners.wholes, pass_out) && talk(wanted, question.count * sizeof *wanted, pass_out);
@@ -402,13 +402,13 @@ void broker_close(void)
     broker.pid = 0;
 }
 
-int broker_borrow(const struct place *place)
+int broker_borrow(const struct owner *owner)
 {
     long fd;
 
     if (!broker.pid)
-        return borrow(place->pid, place->fd, place->cookie);
-    fd = syscall(ASKS_FOR_LOAN, place->pid, place->fd, (uint32_t)place->cookie, (uint32_t)(place->cookie >> 32));
+        return borrow(owner->pid, owner->fd, owner->cookie);
+    fd = syscall(ASKS_FOR_LOAN, owner->pid, owner->fd, (uint32_t)owner->cookie, (uint32_t)(owner->cookie >> 32));
     return fd < 0 ? -errno : (int)fd;
 }
 

@@ -49,7 +49,7 @@ void broker_close(void);
  * With a broker at most one is held, as BROKER_LOAN, and no data can be read from it or written to it. -ESTALE: there it is
  * another one by now; -ESRCH: its process has ended; -EPERM: not permitted; errors of pidfd_getfd(2).
  */
-int broker_borrow(const struct place *place);
+int broker_borrow(const struct owner *owner);
 
 /* As owners_find() of the broker's own struct owners. Returns its wholes. */
 uint32_t broker_find(struct wanted *wanted, size_t count, size_t most);

@@ -87,7 +87,7 @@ static void want(struct care *care, const struct seen *seen, struct known *known
         return;
     care->candidates[care->wanted_count] = *seen;
     care->wanted[care->wanted_count] = (struct wanted){.inode = seen->inode, .user = seen->user, .index = care->wanted_count,
-                                                       .place.cookie = seen->cookie};
+                                                       .owner.cookie = seen->cookie};
     care->wanted_count++;
 }
 
@@ -184,8 +184,8 @@ static void search(struct care *care)
         care->next_inode = one->inode;
         if (cost_cpu_ns() - taken_ns > TAKING_NS)
             break;
-        if (one->place.pid)
-            tending_begin(care->tending, &care->candidates[one->index], &one->place);
+        if (one->owner.pid)
+            tending_begin(care->tending, &care->candidates[one->index], &one->owner);
         else
             give_up(care, &care->candidates[one->index]);
     }

@@ -7,6 +7,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "../../lib/base/option.h"
 #include "../../lib/kernel/socket.h"
 #include "../../lib/kernel/tcp_diag.h"
 #include "cost.h"
@@ -53,10 +54,9 @@ static struct lesson **bucket_of(struct lessons *lessons, uint64_t cookie)
 
 static bool is_set(int copy, int option)
 {
-    int value = 0;
-    socklen_t length = sizeof value;
+    int value;
 
-    return getsockopt(copy, SOL_SOCKET, option, &value, &length) == 0 && value;
+    return ab_get_int(copy, SOL_SOCKET, option, &value) == 0 && value;
 }
 
 struct lesson *lessons_begin(struct lessons *lessons, uint64_t cookie, const struct endpoint *remote, uint64_t autotuning_bytes,

@@ -72,12 +72,12 @@ static void take(struct search *search, uint32_t inode, pid_t pid, int fd)
     struct wanted key = {.inode = inode}, *one;
 
     one = bsearch(&key, search->wanted, search->count, sizeof *search->wanted, by_inode);
-    if (!one || one->place.pid)
+    if (!one || one->owner.pid)
         return;
-    one->place.pid = pid;
-    one->place.fd = fd;
-    process_name(pid, one->place.program);
-    owners_unit(pid, one->place.unit);
+    one->owner.pid = pid;
+    one->owner.fd = fd;
+    process_name(pid, one->owner.program);
+    owners_unit(pid, one->owner.unit);
     search->missing--;
 }
 
@@ -203,7 +203,7 @@ static size_t count_user(const struct owners *owners, size_t first)
 static bool is_wanted(const struct search *search, uid_t user)
 {
     for (size_t i = 0; i < search->count; i++)
-        if (!search->wanted[i].place.pid && search->wanted[i].user == user)
+        if (!search->wanted[i].owner.pid && search->wanted[i].user == user)
             return true;
     return false;
 }

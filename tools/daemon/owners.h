@@ -14,7 +14,7 @@
 #define OWNERS_NONE 2U
 
 /* A socket, and where it is open. */
-struct place {
+struct owner {
     uint64_t cookie;
     pid_t pid; /* 0: not found */
     int fd;    /* there */
@@ -27,7 +27,7 @@ struct wanted {
     uint32_t inode;
     uid_t user; /* whose processes are asked first */
     size_t index; /* the caller's */
-    struct place place;
+    struct owner owner;
 };
 
 /* What is known of a process. */
@@ -55,7 +55,7 @@ struct owners {
  */
 void owners_find(struct owners *owners, struct wanted *wanted, size_t count, size_t most);
 
-/* The unit of a process, as struct place has it. */
+/* The unit of a process, as struct owner has it. */
 void owners_unit(pid_t pid, char unit[UNIT_BYTES]);
 
 void owners_free(struct owners *owners);

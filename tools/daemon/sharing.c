@@ -66,11 +66,11 @@ static void set_share(struct tending *tending, struct tended *t, size_t count)
                       .user = &tending->account};
     struct autobuf_live_state state = tended_state(t);
     struct share share;
-    int copy = broker_borrow(&t->place), result;
+    int copy = broker_borrow(&t->owner), result;
 
     if (copy < 0)
         return; /* its next look ends it */
-    tended_is_about(tending, copy, &t->place, t->rule, t->subject.user);
+    tended_is_about(tending, copy, &t->owner, t->rule, t->subject.user);
     tended_note_own_pace(tending, t, copy);
     share = (struct share){.bytes = t->share_bytes, .own_byte_per_s = t->own_byte_per_s, .paced = t->paces,
                            .locked = t->was.settings.locks & AUTOBUF_LOCK_SND};

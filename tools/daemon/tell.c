@@ -9,6 +9,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "../../lib/kernel/proc.h"
 #include "report.h"
 
 #define LINE_NS 5000000000ULL /* between two lines for `systemctl status` */
@@ -56,15 +57,9 @@ int notify_reloading(const struct notify *notify, uint64_t now_ns)
 /* 0: /proc does not say. */
 static uint64_t resident_bytes(void)
 {
-    uint64_t all, resident = 0;
-    FILE *file = fopen("/proc/self/statm", "re");
+    uint64_t pages[2]; /* all, resident */
 
-    if (!file)
-        return 0;
-    if (fscanf(file, "%" SCNu64 " %" SCNu64, &all, &resident) != 2)
-        resident = 0;
-    fclose(file);
-    return resident * (uint64_t)sysconf(_SC_PAGESIZE);
+    return ab_proc_read("/proc/self/statm", pages, 2) == 2 ? pages[1] * (uint64_t)sysconf(_SC_PAGESIZE) : 0;
 }
 
 static void flow_at(const void *user, size_t at, struct report_flow *flow)

@@ -18,9 +18,9 @@ static void share_forced(struct tending *tending, uint32_t user)
     tending->limits.forced_bytes = most_bytes - (one ? users_left(most_bytes, tending->users.forced_bytes, one->forced_bytes) : 0);
 }
 
-void tended_is_about(struct tending *tending, int copy, const struct place *place, const struct rule *rule, uint32_t user)
+void tended_is_about(struct tending *tending, int copy, const struct owner *owner, const struct rule *rule, uint32_t user)
 {
-    account_about(&tending->account, copy, place, rule, tended_is_dry(tending, rule));
+    account_about(&tending->account, copy, owner, rule, tended_is_dry(tending, rule));
     tending->anew = false;
     share_forced(tending, user);
 }
@@ -71,7 +71,7 @@ struct autobuf_live_state tended_state(const struct tended *t)
 /* What the program allows, also where a rule's pace= was set before the flow, or the share, had one. */
 static uint64_t program_pace(const struct tending *tending, const struct tended *t)
 {
-    const struct noted *kept = state_find(tending->state, t->place.cookie);
+    const struct noted *kept = state_find(tending->state, t->owner.cookie);
 
     return kept && t->rule->pace_bit_per_s && t->own_byte_per_s == t->rule->pace_bit_per_s / 8 ? kept->settings.pacing_byte_per_s
                                                                                                 : t->own_byte_per_s;
@@ -86,9 +86,9 @@ void tended_note_pace(struct tending *tending, struct tended *t, uint64_t left_b
     t->paces = left_byte_per_s > 0;
     t->left_byte_per_s = left_byte_per_s;
     if (t->paces)
-        state_paced(tending->state, t->place.cookie, program_pace(tending, t));
+        state_paced(tending->state, t->owner.cookie, program_pace(tending, t));
     else if (paced)
-        state_not_paced(tending->state, t->place.cookie);
+        state_not_paced(tending->state, t->owner.cookie);
 }
 
 void tended_note_own_pace(struct tending *tending, struct tended *t, int copy)

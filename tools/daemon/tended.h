@@ -30,9 +30,9 @@ struct tended {
     struct autobuf_flow *flow;
     struct lesson *lesson; /* NULL: it teaches nothing */
     const struct rule *rule;
-    struct place place;
+    struct owner owner;
     struct noted was; /* before it was changed */
-    struct subject subject; /* program and unit: NULL; they are those of its place */
+    struct subject subject; /* program and unit: NULL; they are those of its owner */
     char action[REPORT_TEXT_BYTES]; /* the newest; "": none yet */
     uint64_t action_ns;
     uint64_t moved_bytes, moved_ns; /* it had moved so much by then, and has moved nothing since */
@@ -69,7 +69,7 @@ struct tending {
 bool tended_is_dry(const struct tending *tending, const struct rule *rule);
 
 /* From here on what is said, and what may be forced, is about this socket of this user. */
-void tended_is_about(struct tending *tending, int copy, const struct place *place, const struct rule *rule, uint32_t user);
+void tended_is_about(struct tending *tending, int copy, const struct owner *owner, const struct rule *rule, uint32_t user);
 
 /* Counts what was forced on this user's socket since it had these sizes. */
 void tended_note_forced(struct tending *tending, int copy, uint32_t user, uint64_t snd_buf_bytes, uint64_t rcv_buf_bytes);

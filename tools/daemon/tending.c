@@ -178,11 +178,11 @@ static bool has_room(struct tending *tending)
 
 /* Opens the flow of a borrowed socket. The state that the socket has from now on. */
 static enum known_state open_flow(struct tending *tending, const struct seen *seen, struct known *known, const struct rule *rule,
-                                  const struct place *place, const struct noted *was, int copy)
+                                  const struct owner *owner, const struct noted *was, int copy)
 {
     struct autobuf_applied applied = AUTOBUF_APPLIED_INIT;
     struct autobuf_options options = options_of(tending, rule);
-    struct tended t = {.rule = rule, .place = *place, .was = *was, .subject = seen_subject(seen), .moved_ns = tending->now_ns};
+    struct tended t = {.rule = rule, .owner = *owner, .was = *was, .subject = seen_subject(seen), .moved_ns = tending->now_ns};
     struct autobuf_path path = AUTOBUF_PATH_INIT;
     int error;
 
@@ -210,7 +210,7 @@ static enum known_state open_flow(struct tending *tending, const struct seen *se
         return KNOWN_WAITS;
     }
     if (teaches(rule))
-        t.lesson = lessons_begin(tending->lessons, place->cookie, &seen->remote, autotuning_bytes(&tending->limits), copy);
+        t.lesson = lessons_begin(tending->lessons, owner->cookie, &seen->remote, autotuning_bytes(&tending->limits), copy);
     users_find(&tending->users, seen->user)->connections++; /* is_full() has found it */
     tending->counts->taken_up++;
     tending->tended[tending->count++] = t;
@@ -229,7 +229,7 @@ static bool is_full(struct tending *tending, uint32_t user)
 
 /* What is done with a socket that is borrowed. */
 static enum known_state take_up(struct tending *tending, const struct seen *seen, struct known *known,
-                                const struct rule *rule, const struct place *place, int copy)
+                                const struct rule *rule, const struct owner *owner, int copy)
 {
     struct autobuf_limits limits = tending->limits;
     struct act act = {.rule = rule, .limits = &limits, .dry_run = tended_is_dry(tending, rule), .say = account_line,
@@ -251,13 +251,13 @@ static enum known_state take_up(struct tending *tending, const struct seen *seen
         tending->counts->refused[REPORT_FULL]++;
         return KNOWN_WAITS;
     }
-    result = act_read(&act, copy, place->cookie, &was);
+    result = act_read(&act, copy, owner->cookie, &was);
     if (result < 0) {
         account_failed(&tending->account, result);
         return KNOWN_LEFT;
     }
     if (seen->remote.version)
-        forget_share(state_find(tending->state, place->cookie), &was.settings);
+        forget_share(state_find(tending->state, owner->cookie), &was.settings);
     if (!seen->remote.version && known->snd_buf_bytes) /* else it may be what an earlier daemon, or other rules, left */
         note_program(tending, known, rule, &was);
     result = act_fixed(&act, copy);
@@ -269,7 +269,7 @@ static enum known_state take_up(struct tending *tending, const struct seen *seen
     if (result < 0)
         account_failed(&tending->account, result);
     tending->account.text[0] = '\0';
-    return rule->mode == MODE_FIXED ? KNOWN_LEFT : open_flow(tending, seen, known, rule, place, &was, copy);
+    return rule->mode == MODE_FIXED ? KNOWN_LEFT : open_flow(tending, seen, known, rule, owner, &was, copy);
 }
 
 static void say_refused(struct tending *tending, int error, pid_t pid)
@@ -286,7 +286,7 @@ static void say_refused(struct tending *tending, int error, pid_t pid)
     tending->account.say(line);
 }
 
-void tending_begin(struct tending *tending, const struct seen *seen, const struct place *place)
+void tending_begin(struct tending *tending, const struct seen *seen, const struct owner *owner)
 {
     struct known *known = table_find(tending->table, seen->cookie);
     struct subject subject = seen_subject(seen);
@@ -299,9 +299,9 @@ void tending_begin(struct tending *tending, const struct seen *seen, const struc
         known->state = KNOWN_LEFT;
         return;
     }
-    copy = broker_borrow(place);
+    copy = broker_borrow(owner);
     if (copy == -EPERM || copy == -EACCES) {
-        say_refused(tending, copy, place->pid);
+        say_refused(tending, copy, owner->pid);
         known->state = KNOWN_LEFT;
         tending->counts->refused[REPORT_NOT_PERMITTED]++;
     } else if (copy < 0) {
@@ -310,12 +310,12 @@ void tending_begin(struct tending *tending, const struct seen *seen, const struc
     }
     if (copy < 0)
         return;
-    subject.program = place->program;
-    subject.unit = place->unit;
+    subject.program = owner->program;
+    subject.unit = owner->unit;
     rule = rules_find(tending->config, &subject);
     if (rule && rule->mode != MODE_OFF) {
-        tended_is_about(tending, copy, place, rule, seen->user);
-        known->state = take_up(tending, seen, known, rule, place, copy);
+        tended_is_about(tending, copy, owner, rule, seen->user);
+        known->state = take_up(tending, seen, known, rule, owner, copy);
     } else {
         if (!tending->dry_run && !tending->config->dry_run && !(rule && rule->dry_run))
             forget_pace(tending, seen->cookie, copy);
@@ -331,14 +331,14 @@ void tending_begin(struct tending *tending, const struct seen *seen, const struc
 static void end(struct tending *tending, size_t at, enum known_state state, int copy)
 {
     struct tended *t = &tending->tended[at];
-    struct known *known = table_find(tending->table, t->place.cookie);
+    struct known *known = table_find(tending->table, t->owner.cookie);
 
     if (copy >= 0 && t->rule->divide_bytes && !tended_is_dry(tending, t->rule)) /* nobody sees to it any more that shares are right */
         sharing_put_back(t, copy);
     autobuf_flow_close(t->flow);
     /* One that could not be put back stays kept. One that is what the program, or a rule, allows need not be. */
     if (t->paces && copy >= 0 && (act_pace(copy) != t->left_byte_per_s || t->left_byte_per_s == t->own_byte_per_s))
-        state_not_paced(tending->state, t->place.cookie);
+        state_not_paced(tending->state, t->owner.cookie);
     lessons_end(tending->lessons, t->lesson, tending->now_ns);
     users_find(&tending->users, t->subject.user)->connections--; /* whoever has one is kept */
     if (known)
@@ -363,7 +363,7 @@ static void look(struct tending *tending, size_t at)
 {
     struct tended *t = &tending->tended[at];
     struct autobuf_live_state before = tended_state(t), state;
-    int copy = broker_borrow(&t->place), result;
+    int copy = broker_borrow(&t->owner), result;
     bool kept;
 
     if (copy == -EMFILE || copy == -ENFILE || copy == -ENOMEM) /* ours: the next round tries again */
@@ -372,7 +372,7 @@ static void look(struct tending *tending, size_t at)
         end(tending, at, KNOWN_WAITS, copy);
         return;
     }
-    tended_is_about(tending, copy, &t->place, t->rule, t->subject.user);
+    tended_is_about(tending, copy, &t->owner, t->rule, t->subject.user);
     tended_note_own_pace(tending, t, copy);
     result = autobuf_flow_move(t->flow, copy);
     if (result == 0)
@@ -480,7 +480,7 @@ void tending_end(struct tending *tending)
 {
     while (tending->count) {
         struct tended *t = &tending->tended[tending->count - 1];
-        int copy = broker_borrow(&t->place);
+        int copy = broker_borrow(&t->owner);
 
         if (copy >= 0)
             (void)autobuf_flow_move(t->flow, copy);
@@ -556,8 +556,8 @@ void tending_flow(const struct tending *tending, size_t at, struct report_flow *
 {
     const struct tended *t = &tending->tended[at];
 
-    *flow = (struct report_flow){.pid = t->place.pid, .fd = t->place.fd, .user = t->subject.user, .program = t->place.program,
-                                 .unit = t->place.unit, .rule = t->rule, .dry_run = tended_is_dry(tending, t->rule), .action = t->action,
+    *flow = (struct report_flow){.pid = t->owner.pid, .fd = t->owner.fd, .user = t->subject.user, .program = t->owner.program,
+                                 .unit = t->owner.unit, .rule = t->rule, .dry_run = tended_is_dry(tending, t->rule), .action = t->action,
                                  .action_ns = t->action_ns, .live = tended_state(t)};
     report_address(&t->subject.local, flow->local);
     report_address(&t->subject.remote, flow->peer);

@@ -38,7 +38,7 @@ void tending_sees(struct tending *tending, const struct seen *seen);
 void tending_sweep_ends(struct tending *tending);
 
 /* Looks after a socket whose owner is known, if there is a rule for it. Its state in the table says what came of it. */
-void tending_begin(struct tending *tending, const struct seen *seen, const struct place *place);
+void tending_begin(struct tending *tending, const struct seen *seen, const struct owner *owner);
 
 /* Does what is due. */
 void tending_step(struct tending *tending, uint64_t now_ns);

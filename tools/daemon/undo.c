@@ -67,12 +67,12 @@ static int look_around(struct undoing *u)
     return error;
 }
 
-static void say_of(const struct undoing *u, int copy, const struct place *place, int error)
+static void say_of(const struct undoing *u, int copy, const struct owner *owner, int error)
 {
     char local[PROCESS_ADDRESS_BYTES], peer[PROCESS_ADDRESS_BYTES], line[256];
 
     process_addresses(copy, local, peer);
-    snprintf(line, sizeof line, "%s[%d]:%d %s -> %s: %s%s%s", place->program, (int)place->pid, place->fd, local, peer,
+    snprintf(line, sizeof line, "%s[%d]:%d %s -> %s: %s%s%s", owner->program, (int)owner->pid, owner->fd, local, peer,
              u->dry_run ? "dry run: " : "", error < 0 ? "cannot be put back: " : "put back as it was",
              error < 0 ? autobuf_strerror(error) : "");
     u->say(line);
@@ -101,25 +101,25 @@ static int restore(const struct undoing *u, int copy, const struct noted *noted)
 static void put_back(struct undoing *u, const struct wanted *wanted)
 {
     struct changed *changed = &u->changed[wanted->index];
-    const struct place *place = &wanted->place;
+    const struct owner *owner = &wanted->owner;
     char line[128];
-    int copy = place->pid ? broker_borrow(place) : -ENOENT, error = 0;
+    int copy = owner->pid ? broker_borrow(owner) : -ENOENT, error = 0;
 
     if (copy < 0) {
         changed->failed = !process_is_over(copy);
         if (!changed->failed)
             return;
-        if (place->pid)
-            snprintf(line, sizeof line, "process %d may not be touched: %s", (int)place->pid, strerror(-copy));
+        if (owner->pid)
+            snprintf(line, sizeof line, "process %d may not be touched: %s", (int)owner->pid, strerror(-copy));
         else
             snprintf(line, sizeof line, "a socket (inode %u) cannot be put back: its process is not found", changed->inode);
         u->say(line);
         return;
     }
     if (!u->dry_run)
-        error = restore(u, copy, state_find(u->state, place->cookie));
+        error = restore(u, copy, state_find(u->state, owner->cookie));
     changed->failed = error < 0;
-    say_of(u, copy, place, error);
+    say_of(u, copy, owner, error);
     process_give_back(copy);
 }
 
@@ -133,7 +133,7 @@ static int put_back_all(struct undoing *u)
     for (size_t i = 0; i < u->count; i++)
         if (u->changed[i].inode)
             wanted[count++] = (struct wanted){.inode = u->changed[i].inode, .user = u->changed[i].user, .index = i,
-                                              .place.cookie = u->changed[i].cookie};
+                                              .owner.cookie = u->changed[i].cookie};
     (void)broker_find(wanted, count, SIZE_MAX);
     for (size_t i = 0; i < count; i++)
         put_back(u, &wanted[i]);

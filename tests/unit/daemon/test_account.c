@@ -18,7 +18,7 @@ static void hear(const char *line)
     lines++;
 }
 
-static const struct place place = {.pid = 42, .fd = 7, .program = "mover"};
+static const struct owner owner = {.pid = 42, .fd = 7, .program = "mover"};
 static const struct rule rule = {.name = "all"};
 
 static const struct autobuf_event set = {.what = AUTOBUF_EVENT_SET, .text = "send: set"};
@@ -29,7 +29,7 @@ static struct account begin(struct report_counts *counts, bool dry_run)
 
     said[0] = '\0';
     lines = 0;
-    account_about(&account, -1, &place, &rule, dry_run);
+    account_about(&account, -1, &owner, &rule, dry_run);
     return account;
 }
 
@@ -66,7 +66,7 @@ static void what_was_kept_of_another_socket_is_lost(void **state)
 
     (void)state;
     account_part(&account, &set);
-    account_about(&account, -1, &place, &rule, false);
+    account_about(&account, -1, &owner, &rule, false);
     account_tell(&account);
     account_say(&account);
     assert_int_equal(lines, 0);

@@ -21,9 +21,9 @@ static uint64_t cookie_of(int fd)
     return cookie;
 }
 
-static int borrowed(const struct place *place)
+static int borrowed(const struct owner *owner)
 {
-    int copy = broker_borrow(place);
+    int copy = broker_borrow(owner);
 
     if (copy < 0)
         return copy;
@@ -35,23 +35,23 @@ static int borrowed(const struct place *place)
 static void a_descriptor_that_is_another_ones_by_now(void **state)
 {
     struct connection c = tcp_connection();
-    struct place place = {.cookie = cookie_of(c.client), .pid = getpid(), .fd = c.client};
+    struct owner owner = {.cookie = cookie_of(c.client), .pid = getpid(), .fd = c.client};
     unsigned before = open_descriptors();
     int file;
 
     (void)state;
-    if (borrowed(&place) == -EPERM || borrowed(&place) == -ENOSYS)
+    if (borrowed(&owner) == -EPERM || borrowed(&owner) == -ENOSYS)
         SKIP("this process may not borrow a descriptor");
-    assert_int_equal(borrowed(&place), 0);
+    assert_int_equal(borrowed(&owner), 0);
     assert_true(dup2(c.accepted, c.client) == c.client); /* another socket */
-    assert_int_equal(borrowed(&place), -ESTALE);
+    assert_int_equal(borrowed(&owner), -ESTALE);
     file = open("/dev/null", O_RDONLY | O_CLOEXEC);
     assert_true(dup2(file, c.client) == c.client); /* no socket */
     close(file);
-    assert_int_equal(borrowed(&place), -ESTALE);
+    assert_int_equal(borrowed(&owner), -ESTALE);
     assert_int_equal(open_descriptors(), before);
     close(c.client);
-    assert_true(borrowed(&place) < 0); /* nothing, or what was opened to find out */
+    assert_true(borrowed(&owner) < 0); /* nothing, or what was opened to find out */
     close(c.listener);
     close(c.accepted);
 }

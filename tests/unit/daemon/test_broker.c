@@ -41,14 +41,14 @@ static int *wrong_line; /* shared with the process of the case */
 
 #define REFUSED(call) MUST((call) == -1 && errno == EPERM)
 
-static struct place place_of(int fd, pid_t pid)
+static struct owner place_of(int fd, pid_t pid)
 {
-    struct place place = {.pid = pid, .fd = fd};
-    socklen_t length = sizeof place.cookie;
+    struct owner owner = {.pid = pid, .fd = fd};
+    socklen_t length = sizeof owner.cookie;
 
-    if (getsockopt(fd, SOL_SOCKET, SO_COOKIE_NUMBER, &place.cookie, &length) < 0)
-        place.cookie = 0;
-    return place;
+    if (getsockopt(fd, SOL_SOCKET, SO_COOKIE_NUMBER, &owner.cookie, &length) < 0)
+        owner.cookie = 0;
+    return owner;
 }
 
 /* The broker of the next process that connects, if that is of the unit. */
@@ -79,10 +79,10 @@ static int ended(pid_t child)
     return status;
 }
 
-/* Runs a case in a daemon, if there can be one here; *place is of this process's client socket. */
-static void in_one(void (*try)(const struct place *place), int fd, bool joined)
+/* Runs a case in a daemon, if there can be one here; *owner is of this process's client socket. */
+static void in_one(void (*try)(const struct owner *owner), int fd, bool joined)
 {
-    struct place place = place_of(fd, getpid());
+    struct owner owner = place_of(fd, getpid());
     char unit[UNIT_BYTES];
     pid_t broker = 0, child;
     int status;
@@ -97,7 +97,7 @@ static void in_one(void (*try)(const struct place *place), int fd, bool joined)
 
         if (opened < !joined)
             _exit(opened == 0 || opened == -ENOTSUP || opened == -EBUSY ? 77 : 78);
-        try(&place);
+        try(&owner);
         broker_close();
         _exit(0);
     }
@@ -111,7 +111,7 @@ static void in_one(void (*try)(const struct place *place), int fd, bool joined)
 }
 
 /* With a broker of its own, and with one that was there. */
-static void in_a_daemon(void (*try)(const struct place *place), int fd)
+static void in_a_daemon(void (*try)(const struct owner *owner), int fd)
 {
     in_one(try, fd, false);
     in_one(try, fd, true);
@@ -133,10 +133,10 @@ static void pass_data(int fd)
     REFUSED(sendmsg(fd, &message, 0));
 }
 
-static void nothing_is_read_or_written(const struct place *place)
+static void nothing_is_read_or_written(const struct owner *owner)
 {
     struct sockaddr none = {.sa_family = AF_UNSPEC};
-    int fd = broker_borrow(place), pair[2];
+    int fd = broker_borrow(owner), pair[2];
     char bytes[64];
     socklen_t length = sizeof bytes;
 
@@ -156,9 +156,9 @@ static void nothing_is_read_or_written(const struct place *place)
     MUST(fcntl(fd, F_GETFD) == -1);
 }
 
-static void options_are_read_and_set(const struct place *place)
+static void options_are_read_and_set(const struct owner *owner)
 {
-    int fd = broker_borrow(place), bytes = 100000, much = 1 << 30, got = 0;
+    int fd = broker_borrow(owner), bytes = 100000, much = 1 << 30, got = 0;
     socklen_t length = sizeof got;
 
     MUST(fd == LOAN_FD);
@@ -179,7 +179,7 @@ static void options_are_read_and_set(const struct place *place)
     MUST(setsockopt(fd, SOL_SOCKET, SO_SNDBUFFORCE, &bytes, sizeof bytes) == 0);
 }
 
-static void it_has_given_up(const struct place *place)
+static void it_has_given_up(const struct owner *owner)
 {
     struct __user_cap_header_struct header = {.version = _LINUX_CAPABILITY_VERSION_3};
     struct __user_cap_data_struct data[2];
@@ -189,17 +189,17 @@ static void it_has_given_up(const struct place *place)
     MUST(!(data[0].permitted & low) && !data[1].permitted && !(data[0].inheritable & low));
     REFUSED(fork());
     REFUSED(execl("/bin/true", "true", NULL));
-    REFUSED(kill(place->pid, SIGCONT));
+    REFUSED(kill(owner->pid, SIGCONT));
 }
 
 /* All with the right cookie, but the first. */
-static void only_that_socket(const struct place *place)
+static void only_that_socket(const struct owner *owner)
 {
-    struct place other = *place;
+    struct owner other = *owner;
 
     other.cookie++;
     MUST(broker_borrow(&other) == -ESTALE);
-    other = *place;
+    other = *owner;
     other.fd = 1000;
     MUST(broker_borrow(&other) == -EBADF);
     other.pid = INT32_MAX;
@@ -207,25 +207,25 @@ static void only_that_socket(const struct place *place)
     MUST(fcntl(LOAN_FD, F_GETFD) == -1);
 }
 
-static void no_other_kind(const struct place *place)
+static void no_other_kind(const struct owner *owner)
 {
-    MUST(place->cookie && broker_borrow(place) == -ESTALE);
+    MUST(owner->cookie && broker_borrow(owner) == -ESTALE);
 }
 
-static void the_owner_is_found(const struct place *place)
+static void the_owner_is_found(const struct owner *owner)
 {
-    struct wanted wanted[2] = {{.inode = UINT32_MAX}, {.place.cookie = place->cookie}};
+    struct wanted wanted[2] = {{.inode = UINT32_MAX}, {.owner.cookie = owner->cookie}};
     struct stat is;
 
-    MUST(fstat(place->fd, &is) == 0); /* it came with the process */
+    MUST(fstat(owner->fd, &is) == 0); /* it came with the process */
     wanted[1].inode = (uint32_t)is.st_ino;
     wanted[1].index = 1;
     (void)broker_find(wanted, 2, SIZE_MAX);
     for (int i = 0; i < 2; i++) {
         bool is_ours = wanted[i].index == 1;
 
-        MUST((wanted[i].place.pid != 0) == is_ours);
-        MUST(!is_ours || (wanted[i].place.cookie == place->cookie && strncmp(wanted[i].place.program, "test_broker", 15) == 0));
+        MUST((wanted[i].owner.pid != 0) == is_ours);
+        MUST(!is_ours || (wanted[i].owner.cookie == owner->cookie && strncmp(wanted[i].owner.program, "test_broker", 15) == 0));
     }
 }
 

@@ -42,8 +42,8 @@ static int close_all(void **state)
 static void check_found(const struct wanted *wanted, size_t count)
 {
     for (size_t i = 0; i < count; i++) {
-        assert_int_equal(wanted[i].place.pid, getpid());
-        assert_int_equal(wanted[i].place.fd, sockets[wanted[i].index]);
+        assert_int_equal(wanted[i].owner.pid, getpid());
+        assert_int_equal(wanted[i].owner.fd, sockets[wanted[i].index]);
     }
 }
 
@@ -68,7 +68,7 @@ static void a_few_at_a_time(void **state)
     unsigned searches = 0;
 
     (void)state;
-    while (!last.place.pid) {
+    while (!last.owner.pid) {
         owners_find(&owners, &last, 1, SOCKETS / 4);
         assert_in_range(++searches, 1, SEARCHES_MOST);
     }
@@ -88,7 +88,7 @@ static void what_nobody_has(void **state)
     assert_int_equal(owners.wholes, OWNERS_NONE); /* it has seen all */
     for (unsigned seen = owners.wholes; owners.wholes == seen; searches++) {
         owners_find(&owners, &none, 1, SOCKETS);
-        assert_int_equal(none.place.pid, 0);
+        assert_int_equal(none.owner.pid, 0);
         assert_in_range(searches, 0, SEARCHES_MOST);
     }
     assert_int_equal(owners.wholes, OWNERS_NONE + 1); /* all of them have, but what came meanwhile they may have missed */
@@ -153,9 +153,9 @@ static unsigned searches_for(uid_t others, int descriptors)
         kept[i] = crowd(others, EACH, &last, &inode);
     kept[CROWDS] = crowd(SOMEBODY, descriptors, &last, &inode);
     wanted = (struct wanted){.inode = (uint32_t)inode, .user = SOMEBODY};
-    while (!wanted.place.pid && owners.searches < 100)
+    while (!wanted.owner.pid && owners.searches < 100)
         owners_find(&owners, &wanted, 1, 4000);
-    assert_int_equal(wanted.place.pid, last);
+    assert_int_equal(wanted.owner.pid, last);
     for (int i = CROWDS; i >= 0; i--) /* each has what keeps those before it */
         close(kept[i]);
     while (wait(NULL) > 0)

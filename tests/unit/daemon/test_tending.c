@@ -77,15 +77,15 @@ static void open_scene(struct scene *s, char *rules)
 
 static void take(struct scene *s, int fd, struct seen seen)
 {
-    struct place place = {.pid = getpid(), .fd = fd};
+    struct owner owner = {.pid = getpid(), .fd = fd};
     socklen_t length = sizeof seen.cookie;
 
     seen.local = endpoint_of(fd, getsockname);
     assert_int_equal(getsockopt(fd, SOL_SOCKET, SO_COOKIE_NUMBER, &seen.cookie, &length), 0);
     s->known = table_make(&s->table, seen.cookie);
     assert_non_null(s->known);
-    place.cookie = seen.cookie;
-    tending_begin(s->tending, &seen, &place);
+    owner.cookie = seen.cookie;
+    tending_begin(s->tending, &seen, &owner);
     if (s->counts.refused[REPORT_NOT_PERMITTED])
         SKIP("this process may not borrow a descriptor");
 }
