@@ -18,7 +18,6 @@
 #include "run.h"
 #include "serve.h"
 #include "show.h"
-#include "show_transfer.h"
 #include "source.h"
 #include "top.h"
 #include "transfers.h"

@@ -5,7 +5,7 @@
 
 #include "obstacles.h"
 #include "print.h"
-#include "show_transfer.h"
+#include "transfers.h"
 
 static void json_rates(FILE *out, const char *side, uint64_t rate, uint64_t low, uint64_t high,
                        bool at_least, uint32_t unsure)

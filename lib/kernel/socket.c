@@ -86,25 +86,32 @@ static uint32_t locks_by_sizes(const struct autobuf_socket *socket)
     return locks;
 }
 
+int ab_socket_sizes(int fd, uint64_t *snd_bytes, uint64_t *rcv_bytes)
+{
+    int snd = 0, rcv = 0, error = ab_get_int(fd, SOL_SOCKET, SO_SNDBUF, &snd);
+
+    if (error == 0)
+        error = ab_get_int(fd, SOL_SOCKET, SO_RCVBUF, &rcv);
+    *snd_bytes = (uint64_t)snd;
+    *rcv_bytes = (uint64_t)rcv;
+    return error;
+}
+
 int ab_socket_read(int fd, struct autobuf_socket *state, struct ab_tcpinfo *info)
 {
     struct autobuf_socket found = AUTOBUF_SOCKET_INIT;
-    int protocol = 0, snd = 0, rcv = 0, locks = 0, error;
+    int protocol = 0, locks = 0, error;
 
     error = ab_get_int(fd, SOL_SOCKET, SO_PROTOCOL, &protocol);
     if (error == 0)
         error = protocol == IPPROTO_TCP ? ab_socket_info(fd, info) : -EOPNOTSUPP;
     if (error == 0)
-        error = ab_get_int(fd, SOL_SOCKET, SO_SNDBUF, &snd);
-    if (error == 0)
-        error = ab_get_int(fd, SOL_SOCKET, SO_RCVBUF, &rcv);
+        error = ab_socket_sizes(fd, &found.snd_buf_bytes, &found.rcv_buf_bytes);
     if (error < 0)
         return error;
     found.stage = stage_of(info->state);
     if (found.stage == AUTOBUF_STAGE_CONNECTED)
         note_connection(info, &found);
-    found.snd_buf_bytes = (uint64_t)snd;
-    found.rcv_buf_bytes = (uint64_t)rcv;
     if (ab_get_int(fd, SOL_SOCKET, SO_BUF_LOCK, &locks) == 0)
         found.locks = (uint32_t)locks & (AUTOBUF_LOCK_SND | AUTOBUF_LOCK_RCV);
     else

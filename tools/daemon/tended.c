@@ -4,6 +4,8 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "../../lib/kernel/socket.h"
+
 bool tended_is_dry(const struct tending *tending, const struct rule *rule)
 {
     return tending->dry_run || tending->config->dry_run || rule->dry_run;
@@ -27,12 +29,11 @@ void tended_is_about(struct tending *tending, int copy, const struct owner *owne
 
 void tended_note_forced(struct tending *tending, int copy, uint32_t user, uint64_t snd_buf_bytes, uint64_t rcv_buf_bytes)
 {
-    uint64_t was_bytes = act_forced_bytes(&tending->limits, snd_buf_bytes, rcv_buf_bytes), is_bytes;
-    struct autobuf_socket now = AUTOBUF_SOCKET_INIT;
+    uint64_t was_bytes = act_forced_bytes(&tending->limits, snd_buf_bytes, rcv_buf_bytes), is_bytes, snd_bytes, rcv_bytes;
 
-    if (autobuf_socket_state(copy, &now) < 0)
+    if (ab_socket_sizes(copy, &snd_bytes, &rcv_bytes) < 0)
         return;
-    is_bytes = act_forced_bytes(&tending->limits, now.snd_buf_bytes, now.rcv_buf_bytes);
+    is_bytes = act_forced_bytes(&tending->limits, snd_bytes, rcv_bytes);
     users_force(&tending->users, user, is_bytes > was_bytes ? is_bytes - was_bytes : 0);
 }
 

@@ -10,6 +10,7 @@
 
 #include "../../lib/base/base.h"
 #include "../../lib/kernel/forced.h"
+#include "../../lib/kernel/socket.h"
 #include "cost.h"
 #include "sharing.h"
 #include "tended.h"
@@ -153,12 +154,12 @@ static bool recall(struct tending *tending, const struct rule *rule, const struc
 /* What we leave a socket with. Before anybody is told of it, for whoever hears it may change it at once. */
 static void remember_sizes(struct known *known, int copy)
 {
-    struct autobuf_socket now = AUTOBUF_SOCKET_INIT;
+    uint64_t snd_bytes, rcv_bytes;
 
-    if (autobuf_socket_state(copy, &now) < 0)
+    if (ab_socket_sizes(copy, &snd_bytes, &rcv_bytes) < 0)
         return;
-    known->snd_buf_bytes = (uint32_t)now.snd_buf_bytes;
-    known->rcv_buf_bytes = (uint32_t)now.rcv_buf_bytes;
+    known->snd_buf_bytes = (uint32_t)snd_bytes;
+    known->rcv_buf_bytes = (uint32_t)rcv_bytes;
 }
 
 static bool has_room(struct tending *tending)
