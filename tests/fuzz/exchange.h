@@ -38,11 +38,11 @@ struct exchange {
     char prefix[AB_PREFIX_BYTES];
     uint32_t budget_bytes;
     uint64_t timeout_ns;
-    bool sets; /* the function is known */
+    bool sets; /* SET has a function */
     struct autobuf_inband_facts facts;
-    uint64_t now_ns, least_ns, most_ns; /* least and most that was told */
+    uint64_t now_ns, first_ns, last_ns; /* earliest and latest now_ns */
     int state;
-    size_t pending;      /* said, and not sent */
+    size_t pending;      /* queued, not sent */
     uint64_t sent_bytes;
     struct follower mouth, ear; /* of this end */
 };
@@ -143,8 +143,8 @@ static inline void exchange_follow(struct exchange *x)
     if (pending > x->pending)
         check_spoken(x, (const char *)ib->out.bytes + ib->out.begin + x->pending, pending - x->pending);
     x->pending = pending;
-    x->least_ns = x->least_ns < x->now_ns ? x->least_ns : x->now_ns;
-    x->most_ns = x->most_ns > x->now_ns ? x->most_ns : x->now_ns;
+    x->first_ns = x->first_ns < x->now_ns ? x->first_ns : x->now_ns;
+    x->last_ns = x->last_ns > x->now_ns ? x->last_ns : x->now_ns;
     CHECK(state == 0 || state == 1 || state == AUTOBUF_E_PROTOCOL || state == -ECONNRESET ||
           state == -ETIMEDOUT);
     CHECK(x->state >= 0 || state == x->state);
@@ -157,7 +157,7 @@ static inline void exchange_follow(struct exchange *x)
     x->state = state;
 }
 
-/* A public struct as an older program hands it over: the first size bytes. The caller frees it. */
+/* A public struct of an older program: its first size bytes. The caller frees it. */
 static inline void *exchange_cut(void *whole, size_t bytes, uint32_t *size, struct input *in)
 {
     size_t cut = (size_t)take(in, 1) % (bytes + 1);
@@ -224,7 +224,7 @@ static inline bool exchange_open(struct exchange *x, uint32_t role, struct input
     x->mouth.announces = role == AUTOBUF_INBAND_INITIATOR ? AB_SINK : AB_TRAIN;
     x->ear.announces = role == AUTOBUF_INBAND_INITIATOR ? AB_NO_VERB : AB_SINK;
     x->state = role == AUTOBUF_INBAND_RESPONDER;
-    x->least_ns = x->most_ns = x->now_ns;
+    x->first_ns = x->last_ns = x->now_ns;
     if (valid)
         exchange_follow(x);
     return valid;
@@ -348,7 +348,7 @@ static inline void exchange_feed(struct exchange *x, struct arrival how, const c
     }
 }
 
-/* So much of what any payload looks like. */
+/* len bytes that look like payload. */
 static inline void exchange_feed_payload(struct exchange *x, struct arrival how, uint64_t len)
 {
     static char payload[TRAIN_MOST];
@@ -409,7 +409,7 @@ static inline void check_rate(uint64_t rate, uint64_t low, uint64_t high, uint64
 /* As TCP saw it, or no longer than all that was going on. */
 static inline bool is_rtt(const struct exchange *x, uint64_t rtt_ns)
 {
-    uint64_t all_ns = x->most_ns - x->least_ns, tcp_ns = x->facts.rtt_min_ns;
+    uint64_t all_ns = x->last_ns - x->first_ns, tcp_ns = x->facts.rtt_min_ns;
 
     return rtt_ns == AUTOBUF_NS_UNSET || rtt_ns == tcp_ns || rtt_ns == 1 ||
            rtt_ns <= (x->role == AUTOBUF_INBAND_INITIATOR ? all_ns : x->timeout_ns);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* The daemon's file. What is taken is sound, what is refused was said, and a rule that is found matches. */
+/* The daemon's file. Accepted rules are valid, refused ones are reported, and a rule that is found matches. */
 #include "fuzz.h"
 
 #include <errno.h>
@@ -22,12 +22,14 @@ static void check_rule(const struct rule *rule)
     CHECK((rule->snd_bytes == 0 && rule->rcv_bytes == 0) || rule->mode == MODE_FIXED);
     CHECK(rule->remote_port.count <= RULE_PORTS && rule->local_port.count <= RULE_PORTS);
     for (size_t i = 0; i < rule->remote_port.count; i++)
-        CHECK(rule->remote_port.ranges[i].first >= 1 && rule->remote_port.ranges[i].first <= rule->remote_port.ranges[i].last);
+        CHECK(rule->remote_port.ranges[i].first >= 1 &&
+              rule->remote_port.ranges[i].first <= rule->remote_port.ranges[i].last);
 }
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t len)
 {
-    struct subject subject = {.remote = {{192, 0, 2, 1}, 4, 443}, .local = {{192, 0, 2, 2}, 4, 50000}, .program = "nginx", .unit = ""};
+    struct subject subject = {.remote = {{192, 0, 2, 1}, 4, 443}, .local = {{192, 0, 2, 2}, 4, 50000},
+                              .program = "nginx", .unit = ""};
     FILE *file = len ? fmemopen((void *)(uintptr_t)data, len, "r") : NULL;
     const struct rule *found;
     struct config config;

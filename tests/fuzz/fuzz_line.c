@@ -82,7 +82,7 @@ static void parse(const char *prefix, const char *text, size_t len)
         return;
     CHECK(line.count <= 2);
     len = build(&line, prefix, NULL, built);
-    CHECK(len > 0); /* whatever is told, there is room to tell it */
+    CHECK(len > 0); /* any reading fits into a line */
     CHECK(ab_line_parse(prefix, built, len - 2, &again));
     check_same(&line, &again);
     if (line.verb != AB_ERROR || line.count != 1)

@@ -62,9 +62,9 @@ static void take_socket(struct input *in, struct ab_look *look)
     look->unread_bytes = take_number(in);
 }
 
-/* The judge was told this intent and these limits, and says of its newest look that this limits. */
-static void check_plan(uint32_t intent, const struct autobuf_limits *limits, uint32_t limiter, const struct ab_look *look,
-                       const struct autobuf_plan *plan)
+/* The judge has this intent and these limits, and names this bottleneck of its newest sample. */
+static void check_plan(uint32_t intent, const struct autobuf_limits *limits, uint32_t limiter,
+                       const struct ab_look *look, const struct autobuf_plan *plan)
 {
     uint64_t rtt_min_ns = look->info.rtt_min_ns ? look->info.rtt_min_ns : look->info.rtt_ns;
     bool sends = limiter == AUTOBUF_LIMITER_SND_BUFFER;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * A datagram that says what somebody has learned. First byte: 1: the record's checksum is made to fit, as somebody would
- * who lies on purpose. The rest is the datagram.
+ * A datagram that reports a path. First byte: 1: the record gets a valid checksum, as from an attacker. The rest is the
+ * datagram.
  */
 #include "fuzz.h"
 

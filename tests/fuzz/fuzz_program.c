@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * A file that `autobuf run` looks into. First byte: 1: it is made one of this machine; 2: a script
+ * A file that `autobuf run` reads. First byte: 1: it is made one of this machine; 2: a script
  * is run by it; 4: one by itself. The rest is the file. What it is said to be, it is; no
  * descriptor stays.
  */

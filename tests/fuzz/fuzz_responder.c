@@ -123,7 +123,7 @@ static void run_train(struct input *in, unsigned how)
     run_hear(&line, in, how);
 }
 
-/* A train, of which the payload may be more or less than it tells. */
+/* A train whose payload may be longer or shorter than announced. */
 static void run_sink(struct input *in, unsigned how)
 {
     struct ab_line line = {.verb = AB_SINK, .count = 1};

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * What a site's server answers in a round. First byte: how many entries were sent before, up to three; then whether there
- * was a password; then how many bytes come at once; then 1: the checksums of entries are made to fit, as somebody would who
- * lies on purpose. The rest is the answer, to a first round and to a second one, which looks back.
+ * The answers of a site's server. First byte: how many entries were sent before, up to three; then whether there was a
+ * password; then how many bytes come at once; then 1: entries get valid checksums, as from an attacker. The rest is the
+ * answer to a first round and to a second one, which looks back.
  */
 #include "fuzz.h"
 
@@ -17,12 +17,12 @@
 #define RECORD 16U /* of a message: where it begins */
 #define CHECKSUM (RECORD + 176U)
 
-/* Of each entry that has room for one. */
 static void seal(uint8_t *answer, size_t len)
 {
     uint8_t *at = answer;
 
-    while ((at = memmem(at, (size_t)(answer + len - at), "AUTOBUFL", 8)) && answer + len - at >= AUTOBUF_PATHS_MESSAGE_BYTES) {
+    while ((at = memmem(at, (size_t)(answer + len - at), "AUTOBUFL", 8)) &&
+           answer + len - at >= AUTOBUF_PATHS_MESSAGE_BYTES) {
         uint32_t crc = ab_crc32(at + RECORD, CHECKSUM - RECORD);
 
         for (unsigned i = 0; i < 4; i++)
@@ -48,14 +48,16 @@ static void take_entry(void *user, const struct autobuf_paths_entry *entry)
         return;
     CHECK(e.learned_s <= NOW_S && e.expires_s > NOW_S && e.expires_s <= NOW_S + SITE_HOLDS_S);
     CHECK(learn_is_host(&e.remote) && e.method != AUTOBUF_METHOD_GIVEN && !e.device[0] && !e.local.version);
-    CHECK(e.tx_rate_bit_per_s <= SITE_RATE_MOST && e.rx_rate_bit_per_s <= SITE_RATE_MOST && e.rtt_min_ns <= SITE_RTT_MOST_NS);
+    CHECK(e.tx_rate_bit_per_s <= SITE_RATE_MOST && e.rx_rate_bit_per_s <= SITE_RATE_MOST);
+    CHECK(e.rtt_min_ns <= SITE_RTT_MOST_NS);
     CHECK(e.tx_bdp_bytes <= SITE_BDP_MOST && e.rx_bdp_bytes <= SITE_BDP_MOST);
 }
 
 static void ask(struct site_talk *talk, size_t count, bool password)
 {
     struct autobuf_paths_entry entries[3];
-    struct site_round round = {.password = password ? "p" : NULL, .entries = entries, .count = count, .read = SITE_ROUND, .look_back = true};
+    struct site_round round = {.password = password ? "p" : NULL, .entries = entries, .count = count,
+                               .read = SITE_ROUND, .look_back = true};
     size_t bytes;
     char *text;
 

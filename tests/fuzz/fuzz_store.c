@@ -123,7 +123,7 @@ static uint64_t check_entries(const struct autobuf_paths *paths, bool ordered)
     return by_hand;
 }
 
-/* What is found for this address is an entry that matches and holds. */
+/* An entry that is found for this address matches and is valid. */
 static bool find(const struct autobuf_paths *paths, const struct autobuf_paths_entry *fresh,
                  struct autobuf_paths_entry *entry)
 {

@@ -57,7 +57,8 @@ int main(int argc, char **argv)
             for (size_t d = 0; d < 5; d++)
                 if (mbits[r] * rtts[d] / 8 * 1000 >= 6000)
                     cell(&impairments[m], mbits[r], rtts[d], seeds, &sum);
-        printf("%-12s all: %u runs: the interval holds the truth in %.1f%%, wider than 1.3: %.1f%%, off by 20%% without a "
+        printf("%-12s all: %u runs: the interval holds the truth in %.1f%%, wider than 1.3: %.1f%%, off by 20%% "
+               "without a "
                "flag: %.1f%%, flagged: %.1f%%\n",
                impairments[m].name, sum.runs, 100.0 * sum.held / sum.runs, 100.0 * sum.wide / sum.runs,
                100.0 * sum.wrong / sum.runs, 100.0 * sum.flagged / sum.runs);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* What is wrong with the simulated paths, and how good the estimates are on them. */
+/* Impairments of the simulated paths, and the errors of the estimates. */
 #ifndef IMPAIRMENTS_H
 #define IMPAIRMENTS_H
 
@@ -12,16 +12,16 @@ struct impairment {
     uint64_t jitter_ns, batch_ns, send_ns;
     double queue_products;
     uint64_t forward_ns, wake_ns, stall_ns;
-    bool clean; /* nothing that could make an estimate doubtful */
+    bool clean; /* no estimate is doubtful */
 };
 
 extern const struct impairment impairments[];
 extern const size_t impairments_count;
 
-/* A path of a rate and a round-trip time, with an impairment; seed is to be set. */
+/* A path with a rate, an RTT and an impairment; the caller sets seed. */
 struct sim_path impaired_path(const struct impairment *impairment, double mbit, double rtt_ms);
 
-/* Over many runs; a run without a result does not count. */
+/* Of many runs; a run without a result does not count. */
 struct tally {
     unsigned runs;
     unsigned held;    /* the interval holds the truth, or is a lower bound below it */

@@ -6,9 +6,9 @@
 
 #define STEP_NS 500000ULL
 #define PACKET_BYTES 1448.0
-#define MOST_STEPS 40000U /* of one way: 20 s */
+#define DELAY_STEPS_MAX 40000U /* of one way: 20 s */
 
-/* What is on its way, by the step in which it arrives. */
+/* Bytes in flight, by the step in which they arrive. */
 struct wire {
     double *arriving;
     uint64_t delay; /* steps */
@@ -29,21 +29,21 @@ struct state {
 static void wire_open(struct wire *w, uint64_t delay_ns)
 {
     w->delay = delay_ns / STEP_NS ? delay_ns / STEP_NS : 1;
-    assert(w->delay < MOST_STEPS);
-    w->arriving = calloc(MOST_STEPS, sizeof *w->arriving);
+    assert(w->delay < DELAY_STEPS_MAX);
+    w->arriving = calloc(DELAY_STEPS_MAX, sizeof *w->arriving);
     assert(w->arriving);
 }
 
 static void wire_put(struct wire *w, uint64_t step, double bytes)
 {
-    w->arriving[(step + w->delay) % MOST_STEPS] += bytes;
+    w->arriving[(step + w->delay) % DELAY_STEPS_MAX] += bytes;
 }
 
 static double wire_take(struct wire *w, uint64_t step)
 {
-    double bytes = w->arriving[step % MOST_STEPS];
+    double bytes = w->arriving[step % DELAY_STEPS_MAX];
 
-    w->arriving[step % MOST_STEPS] = 0;
+    w->arriving[step % DELAY_STEPS_MAX] = 0;
     return bytes;
 }
 
@@ -61,7 +61,7 @@ static double rate_at(const struct sim_credit *sim, uint64_t now_ns)
 static void lose(struct state *s, double bytes)
 {
     s->queued -= bytes;
-    s->sent -= bytes; /* it is sent again, in its turn */
+    s->sent -= bytes; /* retransmitted in its turn */
     if (s->step < s->hold_until)
         return;
     s->ssthresh = s->cwnd = s->cwnd / 2 > 2 * PACKET_BYTES ? s->cwnd / 2 : 2 * PACKET_BYTES;
@@ -102,7 +102,7 @@ static void take_acks(struct state *s, double acked)
         s->cwnd += PACKET_BYTES * acked / s->cwnd;
 }
 
-/* The receiving end: what came, what the reader takes, what credit that gives. */
+/* The receiver: bytes that arrive, bytes that the reader consumes, credit. */
 static void receive(struct state *s, uint64_t now_ns, double rate)
 {
     const struct sim_credit *sim = s->sim;
@@ -130,12 +130,12 @@ static void receive(struct state *s, uint64_t now_ns, double rate)
     }
 }
 
-double sim_credit(const struct sim_credit *sim, sim_credit_fn *look, void *user)
+double sim_credit(const struct sim_credit *sim, sim_credit_fn *sample, void *user)
 {
     struct autobuf_rightsize_options options = AUTOBUF_RIGHTSIZE_OPTIONS_INIT;
     struct autobuf_rightsize_state seen = AUTOBUF_RIGHTSIZE_STATE_INIT;
     struct state s = {.sim = sim, .cwnd = 10 * PACKET_BYTES, .ssthresh = 1e18};
-    double acknowledged = 0, *credits = calloc(MOST_STEPS, sizeof *credits);
+    double acknowledged = 0, *credits = calloc(DELAY_STEPS_MAX, sizeof *credits);
     int error;
 
     options.window_bytes = sim->window_bytes;
@@ -144,27 +144,27 @@ double sim_credit(const struct sim_credit *sim, sim_credit_fn *look, void *user)
     assert(error == 0 && credits);
     s.credit = s.granted = (double)sim->window_bytes;
     if (sim->tell_rtt)
-        autobuf_rightsize_rtt(s.rs, sim->rtt_ns); /* as the handshake showed it */
+        autobuf_rightsize_rtt(s.rs, sim->rtt_ns); /* of the handshake */
     wire_open(&s.there, sim->rtt_ns / 2);
     wire_open(&s.back, sim->rtt_ns - sim->rtt_ns / 2);
     for (; s.step * STEP_NS < sim->end_ns; s.step++) {
         uint64_t now_ns = 1 + s.step * STEP_NS;
         double rate = rate_at(sim, now_ns), back = wire_take(&s.back, s.step);
 
-        if (credits[s.step % MOST_STEPS] > s.credit)
-            s.credit = credits[s.step % MOST_STEPS];
+        if (credits[s.step % DELAY_STEPS_MAX] > s.credit)
+            s.credit = credits[s.step % DELAY_STEPS_MAX];
         take_acks(&s, back);
         send_more(&s, now_ns);
         serve_link(&s, rate);
         receive(&s, now_ns, rate);
         wire_put(&s.back, s.step, s.received - acknowledged);
         acknowledged = s.received;
-        credits[(s.step + s.back.delay) % MOST_STEPS] = s.granted;
+        credits[(s.step + s.back.delay) % DELAY_STEPS_MAX] = s.granted;
         if (sim->gap_every_ns && now_ns / sim->gap_every_ns != (now_ns - STEP_NS) / sim->gap_every_ns)
             autobuf_rightsize_gap(s.rs, now_ns);
         autobuf_rightsize_state(s.rs, &seen);
-        if (look)
-            look(user, now_ns, &seen, s.consumed, s.sent - s.acked, s.queued);
+        if (sample)
+            sample(user, now_ns, &seen, s.consumed, s.sent - s.acked, s.queued);
     }
     autobuf_rightsize_close(s.rs);
     free(s.there.arriving);

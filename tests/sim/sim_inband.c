@@ -19,7 +19,7 @@ struct segment {
     uint8_t *bytes;
 };
 
-/* One end, and what is on its way to it. */
+/* One end, and the segments in flight to it. */
 struct end {
     struct autobuf_inband *inband;
     struct emu_link link;
@@ -54,13 +54,13 @@ static uint64_t leaves_ns(const struct exchange *x, const struct end *from, size
     return x->now_ns + i / from->window * x->rtt_ns + i * x->path->send_ns;
 }
 
-/* Puts it on its way; false: it is lost, and has no time yet. */
+/* Sends a segment; false: it is lost. */
 static bool offer(struct end *to, struct segment *s, uint64_t leave_ns)
 {
     return emu_link_offer(&to->link, leave_ns, (uint32_t)s->len + HEADER, &s->stamp_ns);
 }
 
-/* A write: its segments in order, then those again that were lost. What is behind a hole waits for it. */
+/* Sends the segments of a write, then the lost ones again. Segments behind a hole wait for it. */
 static void carry(struct exchange *x, const struct end *from, struct end *to, const uint8_t *bytes,
                   size_t len)
 {
@@ -122,7 +122,7 @@ static void cut(struct exchange *x)
     }
 }
 
-/* Hands over what an end wants of its next segment. false: nothing is wanted, or the connection is cut. */
+/* Passes an end what it wants of its next segment. false: it wants nothing, or the connection is cut. */
 static bool deliver(struct exchange *x, struct end *e)
 {
     struct segment *s = &e->queue[e->head];
@@ -149,7 +149,7 @@ static bool deliver(struct exchange *x, struct end *e)
     return took >= 0;
 }
 
-/* The end to which the next segment comes; NULL: none is on its way. */
+/* The end that the next segment reaches; NULL: none is in flight. */
 static struct end *next_end(struct exchange *x)
 {
     struct end *next = NULL;

@@ -14,22 +14,22 @@
 struct tcp {
     const struct sim_live *sim;
     double sent, delivered, acked; /* bytes so far: sent, out of the queue, acknowledged */
-    double written;                /* by a writer of bursts */
+    double written;                /* by a bursty writer */
     bool writes;                   /* it does so in this step */
     double cwnd;
     bool growing;                  /* slow start */
     double pace;                   /* 0: none */
-    uint64_t stored;               /* send buffer, for throughput */
+    uint64_t sk_sndbuf;               /* for throughput */
     bool locked;                   /* it was set */
-    uint64_t halved_ns;            /* when the congestion window was, last */
+    uint64_t halved_ns;            /* when the congestion window was halved last */
     double srtt_ms;
-    double deviation_ms;           /* mean, as the kernel tells it: of the last few acknowledgements */
-    double owed; /* bytes that a stall held back */
+    double deviation_ms;           /* rttvar */
+    double owed; /* bytes that a stall delayed */
     uint64_t seed;
     double *acks;                  /* bytes acknowledged in each step, */
-    double *rtts_ms;               /* and the round-trip time that they show: for bursts, which end within one */
+    double *rtts_ms;               /* and their RTT samples: for bursts shorter than an RTT */
     double *sents;                 /* bytes sent by the end of each step */
-    uint64_t head;                 /* the step in which what leaves the queue now was sent */
+    uint64_t head;                 /* the step in which the head of the queue was sent */
 };
 
 static double rate_at(const struct sim_live *sim, uint64_t now_ns)
@@ -38,7 +38,7 @@ static double rate_at(const struct sim_live *sim, uint64_t now_ns)
                                                       : sim->rate_byte_per_s;
 }
 
-/* Bytes that the link can deliver in a step. What it owes is what a stall held back. */
+/* Bytes that the link can deliver in a step, with those that a stall delayed. */
 static double capacity(struct tcp *t, double rate, uint64_t now_ns)
 {
     double bytes = rate * (double)STEP_NS / 1e9 + t->owed;
@@ -63,16 +63,16 @@ static double jitter_ms(struct tcp *t)
 
 static double buffer_of(const struct tcp *t)
 {
-    return t->sim->limits ? (double)AB_SND_WINDOW(t->stored) : t->sim->buffer_bytes;
+    return t->sim->limits ? (double)AB_SND_WINDOW(t->sk_sndbuf) : t->sim->buffer_bytes;
 }
 
 /* Payload that the whole buffer holds. */
 static double whole_of(const struct tcp *t)
 {
-    return (double)t->stored * 0.9;
+    return (double)t->sk_sndbuf * 0.9;
 }
 
-/* A writer of bursts sleeps until a third of the buffer is free, and then fills it. Returns what it leaves to be sent. */
+/* A bursty writer sleeps until a third of the buffer is free, and then fills it. Returns the unsent bytes. */
 static double burst(struct tcp *t)
 {
     t->writes = t->written - t->acked <= whole_of(t) * 2 / 3;
@@ -81,7 +81,7 @@ static double burst(struct tcp *t)
     return t->written - t->sent;
 }
 
-/* The kernel's smoothed round-trip time and mean deviation. A fall counts less in the latter. */
+/* The kernel's srtt and mdev. A fall counts less in mdev. */
 static void smooth(struct tcp *t, double rtt_ms, double acked)
 {
     double acks = acked / MSS, error = rtt_ms - t->srtt_ms, off = error < 0 ? -error / 8 : error;
@@ -92,7 +92,7 @@ static void smooth(struct tcp *t, double rtt_ms, double acked)
     t->deviation_ms += (off - t->deviation_ms) / (1 + 4 / acks);
 }
 
-/* A queue that overflowed halves the congestion window once in a round trip, and ends slow start. */
+/* An overflow halves the congestion window at most once per RTT, and ends slow start. */
 static void lose(struct tcp *t, uint64_t now_ns)
 {
     t->growing = false;
@@ -162,16 +162,16 @@ static struct ab_look look_of(struct tcp *t, uint64_t now_ns)
     if (t->sim->limits) {
         bool full = t->sent - t->acked > 0.98 * buffer_of(t);
 
-        look.socket.snd_buf_bytes = t->stored;
+        look.socket.snd_buf_bytes = t->sk_sndbuf;
         look.socket.locks = t->locked ? AUTOBUF_LOCK_SND : 0;
         look.socket.rtt_min_ns = t->sim->rtt_ns;
-        look.queued_bytes = full ? t->stored / 20 * (14 + now_ns / 7 % 6) : (uint64_t)(t->sent - t->acked);
+        look.queued_bytes = full ? t->sk_sndbuf / 20 * (14 + now_ns / 7 % 6) : (uint64_t)(t->sent - t->acked);
         look.info.notsent_bytes = full ? 0 : 1000000;
         look.info.rtt_deviation_ns = (uint64_t)(t->sim->jitter_ms * 0.25e6);
         look.info.pacing_byte_per_s = t->pace > 0 ? (uint64_t)t->pace : UINT64_MAX;
         look.info.max_pacing_byte_per_s = look.info.pacing_byte_per_s;
         if (t->sim->bursts) {
-            look.queued_bytes = (uint64_t)((t->written - t->acked) / whole_of(t) * (double)t->stored);
+            look.queued_bytes = (uint64_t)((t->written - t->acked) / whole_of(t) * (double)t->sk_sndbuf);
             look.info.notsent_bytes = (uint32_t)(t->written - t->sent);
             look.info.rtt_deviation_ns = (uint64_t)(t->deviation_ms * 1e6);
         }
@@ -190,7 +190,7 @@ static void judge_it(struct tcp *t, struct ab_judge *judge, uint64_t now_ns)
     if (plan.snd_pacing_bit_per_s)
         t->pace = (double)plan.snd_pacing_bit_per_s / 8;
     if (plan.snd_request_bytes) {
-        t->stored = 2 * plan.snd_request_bytes;
+        t->sk_sndbuf = 2 * plan.snd_request_bytes;
         t->locked = true;
     }
 }
@@ -212,7 +212,7 @@ struct sim_span sim_live(const struct sim_live *sim, uint64_t begin_ns, uint64_t
     t.sents = t.rtts_ms + steps;
     if (sim->limits) {
         limits = *sim->limits;
-        t.stored = limits.tcp_wmem_max_bytes;
+        t.sk_sndbuf = limits.tcp_wmem_max_bytes;
     }
     ab_judge_begin(&judge, sim->limits ? AUTOBUF_INTENT_THROUGHPUT : AUTOBUF_INTENT_LOW_DELAY, &limits);
     for (uint64_t now_ns = 0; now_ns < sim->end_ns; now_ns += STEP_NS) {

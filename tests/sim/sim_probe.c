@@ -16,7 +16,7 @@ struct reply {
     uint64_t sent_ns;
     uint64_t stamp_ns;
     size_t len;
-    uint8_t bytes[24]; /* what a parser looks at */
+    uint8_t bytes[24]; /* that a parser reads */
 };
 
 struct sim {
@@ -27,7 +27,7 @@ struct sim {
     size_t head;
     size_t count;
     size_t small_len; /* of the small echoes: the first packet is one */
-    uint64_t rtt_ns;  /* least of those that were answered */
+    uint64_t rtt_ns;  /* minimum RTT so far */
     uint64_t random;
     struct {
         uint64_t begin_ns, end_ns;
@@ -47,7 +47,7 @@ static void insert_reply(struct sim *sim, const struct reply *r)
     sim->count++;
 }
 
-/* 0 to 1, but not 1. */
+/* Uniform in [0, 1). */
 static double chance(struct sim *sim)
 {
     sim->random ^= sim->random << 13;
@@ -68,7 +68,7 @@ static void plan_stalls(struct sim *sim)
     }
 }
 
-/* When this host, which may stand still, can do what is due now. */
+/* When this host, which may stall, can do what is due now. */
 static uint64_t awake(const struct sim *sim, uint64_t due_ns)
 {
     for (size_t i = 0; i < STALLS && sim->stalls[i].begin_ns <= due_ns; i++)
@@ -77,7 +77,7 @@ static uint64_t awake(const struct sim *sim, uint64_t due_ns)
     return due_ns;
 }
 
-/* The request goes there, is answered at once, and comes back, unless a link drops it. */
+/* The peer answers a request at once, unless a link drops it. */
 static void carry(struct sim *sim, uint64_t now_ns, const uint8_t *message, size_t len)
 {
     uint32_t ip_bytes = (uint32_t)len + (sim->path->ipv6 ? 40 : 20);
@@ -97,7 +97,7 @@ static void carry(struct sim *sim, uint64_t now_ns, const uint8_t *message, size
         insert_reply(sim, &r);
 }
 
-/* Sends all there is to send by now; false when the measurement is over. */
+/* Sends all that is due; false when the measurement is over. */
 static bool send_due(struct sim *sim, struct autobuf_probe *probe, uint64_t *now_ns,
                      struct sim_result *result)
 {

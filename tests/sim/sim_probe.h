@@ -19,8 +19,8 @@ struct sim_path {
     struct emu_params back;
     uint64_t seed;
     uint64_t send_ns;     /* time that this host takes to send a packet */
-    uint64_t stall_ns;    /* this host stands still, for up to so long, about ten times a second; 0: never */
-    uint32_t mtu_bytes;   /* larger packets vanish in silence; 0: none do */
+    uint64_t stall_ns;    /* this host stalls for up to so long, about ten times a second; 0: never */
+    uint32_t mtu_bytes;   /* larger packets vanish; 0: none */
     bool duplicate;       /* each reply comes twice */
     bool ipv6;
 };
@@ -30,7 +30,7 @@ struct sim_result {
     struct autobuf_path path;
     size_t readings;      /* as autobuf_probe_rates() counts them */
     uint64_t last_sent_ns;
-    uint64_t rtt_then_ns; /* least round-trip time that was known when that was sent; UINT64_MAX: none */
+    uint64_t rtt_then_ns; /* minimum RTT known when it was sent; UINT64_MAX: none */
     uint64_t end_ns;      /* when it was over, the start being 0 */
 };
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Whole exchanges in virtual time: what rates, cost and time must always be; and exchanges cut off at every byte.
+ * Whole exchanges in virtual time: bounds of rates, cost and time; and exchanges that are cut at every byte.
  */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -83,7 +83,7 @@ struct errors {
     unsigned bounds; /* readings that said "at least" */
 };
 
-/* What one end says of one direction. A bound only has to be one. */
+/* One end's result for one direction. A bound must not be above the truth. */
 static void judge(const char *what, struct errors *e, uint64_t got, bool at_least, double mbit)
 {
     double percent = ((double)got / (mbit * 1e6) - 1) * 100;
@@ -108,7 +108,7 @@ static void judge_end(const char *what, struct errors *e, const struct sim_strea
           initiator ? back : there);
 }
 
-/* What holds of every run: in step, both ends know the same, and no more was sent than may be. */
+/* In each run the ends stay in step, agree, and keep the budget. */
 static void check_run(const char *what, const struct sim_stream_result *r, const struct row *row,
                       double rtt_ms, double fastest)
 {
@@ -129,7 +129,7 @@ static void check_run(const char *what, const struct sim_stream_result *r, const
         fail_msg("%s: %.0f ms", what, (double)r->elapsed_ns / 1e6);
 }
 
-/* Of each direction all readings are bounds or none, but for one in a hundred with loss. */
+/* In each direction all readings are bounds, or none; with loss one in a hundred may differ. */
 static void check_bounds(const char *what, const struct row *row, const struct errors *e, double there,
                          double back, double rtt_ms)
 {
@@ -156,7 +156,7 @@ static void run_cell(const struct row *row, double there, double back, double rt
 
         check_run(what, &r, row, rtt_ms, there > back ? there : back);
         judge_end(what, &e, &r.initiator, there, back, true);
-        if (!row->ftp) /* where a server is not told what the client found */
+        if (!row->ftp) /* a server does not get the client's result */
             judge_end(what, &e, &r.responder, there, back, false);
     }
     check_bounds(what, row, &e, there, back, rtt_ms);
@@ -184,7 +184,7 @@ static void test_row(void **state)
             run_cell(row, rates[i].there, rates[i].back, rtts_ms[k]);
 }
 
-/* However long a path is, the exchange ends in time, and the connection can be used; so it is from 60 kbit/s on. */
+/* On a path of any length, from 60 kbit/s on, the exchange ends in time and leaves a usable connection. */
 static void no_path_costs_the_connection(void **state)
 {
     static const struct {
@@ -204,11 +204,12 @@ static void no_path_costs_the_connection(void **state)
             r = sim_inband(&path, &options, UINT64_MAX, UINT64_MAX, NULL, NULL);
             if (r.initiator.state != 1 || r.responder.state != 1)
                 fail_msg("%g Mbit/s x %g ms, framing %u, directions %u: states %d, %d after %.1f s", paths[i].mbit,
-                         paths[i].rtt_ms, k % 2, k / 2, r.initiator.state, r.responder.state, (double)r.elapsed_ns / 1e9);
+                         paths[i].rtt_ms, k % 2, k / 2, r.initiator.state, r.responder.state,
+                         (double)r.elapsed_ns / 1e9);
         }
 }
 
-/* A reset after any number of bytes: an error, or all is over; never something in between. */
+/* After a reset at any byte the exchange has failed, or is complete. */
 static void cut_at_each_byte(uint32_t framing)
 {
     struct autobuf_inband_options options = AUTOBUF_INBAND_OPTIONS_INIT;

@@ -18,7 +18,7 @@
 
 static const double mbits[] = {10, 100, 400, 1000};
 static const double rtts_ms[] = {20, 50, 100};
-static const double jitters[] = {0, 0.03, 0.12}; /* of the round-trip time */
+static const double jitters[] = {0, 0.03, 0.12}; /* of the RTT */
 
 #define CELLS (4 * 3 * 3)
 
@@ -56,7 +56,7 @@ static void full_rate_at_hardly_any_queue(void **state)
         alone.unpaced = true;
         check_span(name, "the start", sim_live(&sim, 0, 10 * S),
                    sim_live(&alone, 0, 10 * S).rate_byte_per_s, jitters[i / 12] > 0.1 ? 0.9 : 0.95, 2);
-        /* or there would be nothing to gain */
+        /* else there is nothing to gain */
         assert_true(sim_live(&alone, 2 * S, 12 * S).rtt_ratio > 3);
     }
 }
@@ -92,7 +92,7 @@ static void a_wider_path_is_followed_within_a_second(void **state)
     }
 }
 
-/* As a radio link, or a host that runs something else for a while. */
+/* A radio link, or a host that stalls. */
 static void a_path_that_stands_still_at_times_keeps_its_rate(void **state)
 {
     static const unsigned stalls_ms[] = {20, 60, 150, 400};
@@ -116,7 +116,7 @@ static void a_path_that_stands_still_at_times_keeps_its_rate(void **state)
     }
 }
 
-/* As routes change. TCP goes on knowing the least round-trip time that it ever saw. */
+/* The route changes; TCP keeps its minimum RTT. */
 static void a_longer_or_shorter_path_keeps_its_rate(void **state)
 {
     static const unsigned percents[] = {50, 130, 200, 300};
@@ -157,7 +157,7 @@ static const struct row {
     enum {SETS, FORCES, HELD} may; /* set 8 MB; force what it likes; set 416 KB */
     bool bursts;
     double jitter;
-    double least_gain, most_gain; /* of the rate, from 2 s on, against nobody looking after it */
+    double least_gain, most_gain; /* of the rate, from 2 s on, against the unmanaged one */
     double most_rtt;              /* of the path's */
 } rows[] = {
     {"400 x 100: 0.58 of the product", 400, 100, 2, SETS, false, 0, 1.70, 1.75, 1.2},
@@ -191,7 +191,7 @@ static struct sim_live sim_of(const struct row *row, const struct autobuf_limits
                              .bursts = row->bursts, .rare_ns = rare_ns, .end_ns = 12 * S};
 }
 
-/* Looks come no sooner than rare_ns after each other; the buffer is to be as large as it becomes from begin_ns on. */
+/* Samples are at least rare_ns apart; the buffer must have its final size from begin_ns on. */
 static void check_rows(uint64_t rare_ns, uint64_t begin_ns)
 {
     for (size_t i = 0; i < COUNT(rows); i++) {

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Whole measurements in virtual time: what the estimate, the cost and the time must always be. */
+/* Whole measurements in virtual time: bounds of error, cost and time. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -27,16 +27,16 @@ struct row {
     double p95_percent;
     double least_rtt_ms;
     double least_mbit, most_mbit;
-    double wrong_percent;  /* of answers to whether the product is of interest */
+    double wrong_percent;  /* of answers on which side of the range the BDP is */
 };
 
-/* What holds over 40 seeds and over 400: most of it without an error that could be seen. */
+/* These bounds hold over 40 seeds and over 400. */
 static const struct row rows[] = {
     {"clean", 0, 0, 0, 0, 2, 0.01, 0.01, 0, 1, 1000, 0},
     {"short queue", 0, 0, 0, 0, 0.5, 0.01, 0.01, 0, 1, 1000, 0},
     {"loss 2%", 0.02, 0, 0, 0, 2, 0.01, 0.01, 0, 1, 1000, 0},
     {"cross traffic 50%", 0, 0.5, 0, 0, 2, 0.01, 0.01, 0, 1, 1000, 0.3},
-    /* With a queue of two products of 1 ms no train is longer than the jitter itself. */
+    /* With a queue of two BDP of 1 ms no train is longer than the jitter. */
     {"jitter 2 ms", 0, 0, 2 * MS, 0, 2, 4, 15, 10, 1, 10, 1},
     {"jitter 2 ms", 0, 0, 2 * MS, 0, 2, 11, 30, 10, 100, 100, 6},
     {"jitter 2 ms", 0, 0, 2 * MS, 0, 2, 6, 65, 10, 400, 400, 12},
@@ -77,7 +77,6 @@ static int compare(const void *a, const void *b)
     return (x > y) - (x < y);
 }
 
-/* What holds for every single run. */
 static void check_bounds(const struct sim_result *r, const struct row *row, double mbit,
                          double rtt_ms)
 {
@@ -124,7 +123,7 @@ static void rate_is_right_over_the_grid(void **state)
                     check_cell(&rows[k], mbits[m], rtts_ms[d]);
 }
 
-static void product_is_rate_times_rtt_of_a_full_segment(void **state)
+static void bdp_is_rate_times_rtt_of_a_full_segment(void **state)
 {
     struct sim_path path = path_of(&rows[0], 100, 50);
     struct sim_result r = sim_probe(&path, NULL);
@@ -161,7 +160,7 @@ static void no_answer_ends_after_a_second(void **state)
     r = sim_probe(&path, NULL);
     assert_int_equal(r.error, AUTOBUF_E_NOREPLY);
     assert_true(r.end_ns <= 1000 * MS);
-    assert_true(r.path.cost_bytes < 1000); /* no train is sent at a host that does not answer */
+    assert_true(r.path.cost_bytes < 1000); /* no train for a host that does not answer */
 }
 
 static void nothing_is_sent_after_the_deadline(void **state)
@@ -240,8 +239,8 @@ static void budget_is_kept(void **state)
     }
 }
 
-/* As autobuf_tune() asks: is the product beyond low, and if it is, beyond high? */
-static void what_is_of_no_interest_ends_it(void **state)
+/* As autobuf_tune(): the range of BDPs that matter ends the run early. */
+static void a_bdp_outside_the_range_ends_the_run(void **state)
 {
     struct autobuf_probe_options options = AUTOBUF_PROBE_OPTIONS_INIT;
     struct sim_path path = path_of(&rows[0], 100, 10);
@@ -253,13 +252,13 @@ static void what_is_of_no_interest_ends_it(void **state)
     r = sim_probe(&path, &options);
     assert_in_range(r.path.rtt_min_ns, 10 * MS, 11 * MS);
     assert_true(r.path.cost_bytes <= 5 * 84 + 10 * 1500);
-    path = path_of(&rows[0], 100, 1); /* which is over before the last of the small echoes is sent */
+    path = path_of(&rows[0], 100, 1); /* it ends before the last small echo */
     r = sim_probe(&path, &options);
     assert_int_equal(r.error, AUTOBUF_E_FEW);
     assert_true(r.path.cost_bytes <= 5 * 84);
 }
 
-/* One round trip, where a first train gives a clear answer; the truth is on the right side. */
+/* If a first train gives a clear answer, it takes one round trip, and the truth is on that side. */
 static void a_clear_answer_takes_one_round_trip(void **state)
 {
     static const struct {
@@ -270,7 +269,7 @@ static void a_clear_answer_takes_one_round_trip(void **state)
     for (size_t i = 0; i < sizeof cells / sizeof *cells; i++) {
         struct autobuf_probe_options options = AUTOBUF_PROBE_OPTIONS_INIT;
         struct sim_path path = path_of(&rows[0], cells[i].mbit, cells[i].rtt_ms);
-        double product = cells[i].mbit * cells[i].rtt_ms * 125, train_ms = 120 / cells[i].mbit;
+        double bdp = cells[i].mbit * cells[i].rtt_ms * 125, train_ms = 120 / cells[i].mbit;
         struct sim_result r;
 
         options.bdp_low_bytes = options.bdp_high_bytes = 2896000;
@@ -278,45 +277,45 @@ static void a_clear_answer_takes_one_round_trip(void **state)
         assert_true(r.readings > 0);
         assert_true((double)r.end_ns / 1e6 <= cells[i].rtt_ms + train_ms + 10);
         assert_true(r.error == 0 || r.error == AUTOBUF_E_FEW);
-        if (product > 2896000)
+        if (bdp > 2896000)
             assert_true(r.path.tx_bdp_bytes >= 2896000);
         else
             assert_true(r.path.tx_bdp_bytes <= 2896000);
     }
 }
 
-/* Whatever disturbs it, a doubtful first train is no answer: all answers are right, but for some with jitter. */
+/* A doubtful first train is no answer: all answers are right, except some with jitter. */
 static void answers_are_right_over_the_grid(void **state)
 {
-    static const double products[] = {0.2, 0.5, 2, 5}; /* of what is of interest */
+    static const double bdp_shares[] = {0.2, 0.5, 2, 5}; /* of the bound of the range */
 
     (void)state;
     for (size_t k = 0; k < sizeof rows / sizeof *rows; k++)
         for (size_t m = 0; m < sizeof mbits / sizeof *mbits; m++)
-            for (size_t x = 0; x < sizeof products / sizeof *products; x++) {
+            for (size_t x = 0; x < sizeof bdp_shares / sizeof *bdp_shares; x++) {
                 struct sim_path path = path_of(&rows[k], mbits[m], 100);
                 struct autobuf_probe_options options = AUTOBUF_PROBE_OPTIONS_INIT;
-                double product = mbits[m] * 12500;
+                double bdp = mbits[m] * 12500;
                 unsigned wrong = 0;
 
                 if (!is_for(&rows[k], mbits[m], 100))
                     continue;
-                options.bdp_low_bytes = options.bdp_high_bytes = (uint64_t)(product * products[x]);
+                options.bdp_low_bytes = options.bdp_high_bytes = (uint64_t)(bdp * bdp_shares[x]);
                 for (unsigned i = 0; i < seeds; i++) {
                     struct sim_result r;
 
                     path.seed = i + 1;
                     r = sim_probe(&path, &options);
-                    wrong += products[x] < 1 ? r.path.tx_bdp_bytes <= options.bdp_low_bytes
-                                             : r.path.tx_bdp_bytes > options.bdp_high_bytes;
+                    wrong += bdp_shares[x] < 1 ? r.path.tx_bdp_bytes <= options.bdp_low_bytes
+                                               : r.path.tx_bdp_bytes > options.bdp_high_bytes;
                 }
                 if (100 * wrong > rows[k].wrong_percent * seeds)
-                    fail_msg("%s, %.0f Mbit/s, of interest at %.1f products: %u of %u wrong",
-                             rows[k].name, mbits[m], products[x], wrong, seeds);
+                    fail_msg("%s, %.0f Mbit/s, bound at %.1f BDP: %u of %u wrong",
+                             rows[k].name, mbits[m], bdp_shares[x], wrong, seeds);
             }
 }
 
-static void silence_ends_it(void **state)
+static void silence_ends_the_run(void **state)
 {
     struct autobuf_probe_options options = AUTOBUF_PROBE_OPTIONS_INIT;
     struct sim_path path = path_of(&rows[0], 100, 20);
@@ -348,7 +347,7 @@ static void ipv6_counts_its_larger_header(void **state)
     assert_int_equal(r.path.packet_bytes, 1500);
 }
 
-/* This host sends slower than the path carries: a number would be wrong, a bound is not. */
+/* This host sends slower than the path's capacity: the rate is a lower bound. */
 static void slow_sender_says_at_least(void **state)
 {
     struct sim_path path = path_of(&rows[0], 1000, 10);
@@ -361,7 +360,7 @@ static void slow_sender_says_at_least(void **state)
     assert_in_range(r.path.tx_rate_bit_per_s, 300000000, 1000000000);
 }
 
-/* The same where the replies come in batches, which lengthen some windows of time, but not most of them. */
+/* The same with replies in batches, which lengthen some windows, but not most. */
 static void slow_sender_behind_batches(void **state)
 {
     (void)state;
@@ -388,7 +387,7 @@ static void infinite_path_says_at_least(void **state)
     assert_true(r.path.flags & AUTOBUF_PATH_TX_AT_LEAST);
 }
 
-/* It cannot be seen with so few packets, and the documentation says so. */
+/* So few packets cannot show it, as documented. */
 static void large_token_bucket_reads_its_peak(void **state)
 {
     struct sim_path path = path_of(&rows[0], 50, 20);
@@ -404,8 +403,8 @@ static void large_token_bucket_reads_its_peak(void **state)
 }
 
 /*
- * Whatever is wrong with a path: the interval holds the truth nine times in ten, and a value that is far off is a
- * bound, or unsure. Where nothing is wrong, the interval is narrow, and there is no doubt.
+ * On an impaired path the interval holds the truth nine times in ten, and a value that is far off is a bound, or
+ * unsure. On a clean path the interval is narrow, and the value sure.
  */
 static void doubtful_results_say_so(void **state)
 {
@@ -437,7 +436,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(rate_is_right_over_the_grid),
         cmocka_unit_test(doubtful_results_say_so),
-        cmocka_unit_test(product_is_rate_times_rtt_of_a_full_segment),
+        cmocka_unit_test(bdp_is_rate_times_rtt_of_a_full_segment),
         cmocka_unit_test(asymmetric_path_reads_the_smaller_direction),
         cmocka_unit_test(no_answer_ends_after_a_second),
         cmocka_unit_test(nothing_is_sent_after_the_deadline),
@@ -445,10 +444,10 @@ int main(void)
         cmocka_unit_test(large_packets_that_vanish_are_replaced),
         cmocka_unit_test(duplicates_and_reordering_change_nothing),
         cmocka_unit_test(budget_is_kept),
-        cmocka_unit_test(what_is_of_no_interest_ends_it),
+        cmocka_unit_test(a_bdp_outside_the_range_ends_the_run),
         cmocka_unit_test(a_clear_answer_takes_one_round_trip),
         cmocka_unit_test(answers_are_right_over_the_grid),
-        cmocka_unit_test(silence_ends_it),
+        cmocka_unit_test(silence_ends_the_run),
         cmocka_unit_test(ipv6_counts_its_larger_header),
         cmocka_unit_test(slow_sender_says_at_least),
         cmocka_unit_test(slow_sender_behind_batches),

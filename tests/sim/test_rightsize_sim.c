@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Dynamic Right-Sizing over paths in virtual time: what must hold in each step, and which rate results. */
+/* Dynamic Right-Sizing over paths in virtual time: invariants of each step, and the rate. */
 #include <errno.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -25,11 +25,11 @@ struct seen {
 };
 
 /* In each step. */
-static void look(void *user, uint64_t now_ns, const struct autobuf_rightsize_state *s,
-                 double consumed, double flight, double queue)
+static void sample(void *user, uint64_t now_ns, const struct autobuf_rightsize_state *s,
+                   double consumed, double flight, double queue)
 {
     struct seen *seen = user;
-    double product = (double)s->best_byte_per_s * (double)s->rtt_min_ns / 1e9;
+    double bdp = (double)s->best_byte_per_s * (double)s->rtt_min_ns / 1e9;
 
     (void)flight;
     (void)queue;
@@ -39,9 +39,9 @@ static void look(void *user, uint64_t now_ns, const struct autobuf_rightsize_sta
         seen->largest = s->window_bytes;
     assert_true(s->window_bytes >= seen->sim->window_bytes);
     assert_true(s->window_bytes <= seen->sim->cap_bytes);
-    /* four times the best rate and the least time, and never more */
+    /* at most four times the best rate x the minimum RTT */
     if (s->window_bytes > seen->sim->window_bytes)
-        assert_true((double)s->window_bytes <= 4 * product + 4);
+        assert_true((double)s->window_bytes <= 4 * bdp + 4);
     if (s->measured != seen->measured) {
         assert_true(s->sender_low_bytes <= s->sender_high_bytes);
         /* (1): what a sender with a fixed window sends in a round trip is between the bounds */
@@ -74,7 +74,7 @@ static double run(const struct sim_credit *sim, struct seen *seen, uint64_t afte
     double all;
 
     *seen = (struct seen){.sim = sim, .after_ns = after_ns};
-    all = sim_credit(sim, look, seen);
+    all = sim_credit(sim, sample, seen);
     return (all - seen->after_bytes) / ((double)(sim->end_ns - after_ns) / 1e9);
 }
 
@@ -86,25 +86,25 @@ static void any_path_is_filled(void **state)
     (void)state;
     for (size_t i = 0; i < 2 * 25; i++) {
         struct sim_credit sim = path_of(mbits[i % 5], rtts_ms[i / 5 % 5]);
-        double product = sim.rate_byte_per_s * (double)sim.rtt_ns / 1e9, rate;
+        double bdp = sim.rate_byte_per_s * (double)sim.rtt_ns / 1e9, rate;
         struct seen seen;
 
-        sim.tell_rtt = i < 25; /* or it has to find out by itself */
+        sim.tell_rtt = i < 25; /* else from its own samples */
         sim.end_ns = 10 * S + 40 * sim.rtt_ns;
         rate = run(&sim, &seen, sim.end_ns / 2);
         if (rate < 0.97 * sim.rate_byte_per_s)
             fail_msg("%.0f Mbit/s x %.0f ms%s: %.3f of the rate, window %llu of %.0f",
                      mbits[i % 5], rtts_ms[i / 5 % 5], sim.tell_rtt ? "" : ", no time told",
-                     rate / sim.rate_byte_per_s, (unsigned long long)seen.last, product);
+                     rate / sim.rate_byte_per_s, (unsigned long long)seen.last, bdp);
         /* as far as the path needs, and hardly farther */
-        product = sim.tell_rtt || product > 65536 ? product : 65536; /* what its own queue seems */
-        if (seen.last > 65536 && (double)seen.last > 4.1 * product + 20000)
-            fail_msg("%.0f Mbit/s x %.0f ms: window %llu, product %.0f", mbits[i % 5],
-                     rtts_ms[i / 5 % 5], (unsigned long long)seen.last, product);
+        bdp = sim.tell_rtt || bdp > 65536 ? bdp : 65536; /* its own queue counts */
+        if (seen.last > 65536 && (double)seen.last > 4.1 * bdp + 20000)
+            fail_msg("%.0f Mbit/s x %.0f ms: window %llu, bdp %.0f", mbits[i % 5],
+                     rtts_ms[i / 5 % 5], (unsigned long long)seen.last, bdp);
     }
 }
 
-/* A doubling each round trip, as slow start does: it is never the credit that limits for long. */
+/* It doubles each round trip, as slow start: the credit is not the bottleneck for long. */
 static void it_grows_as_fast_as_slow_start(void **state)
 {
     struct sim_credit sim = path_of(400, 100);
@@ -115,21 +115,21 @@ static void it_grows_as_fast_as_slow_start(void **state)
     assert_true(run(&sim, &seen, 20 * 100 * MS) > 0.97 * sim.rate_byte_per_s);
 }
 
-/* The queue that the credit itself builds up makes the round-trip time grow: that must not feed it. */
+/* The queue of the credit itself raises the RTT, which must not make the window grow. */
 static void its_own_queue_does_not_feed_it(void **state)
 {
     (void)state;
     for (size_t i = 0; i < 25; i++) {
         struct sim_credit sim = path_of(mbits[i % 5], rtts_ms[i / 5]);
-        double product = sim.rate_byte_per_s * (double)sim.rtt_ns / 1e9;
+        double bdp = sim.rate_byte_per_s * (double)sim.rtt_ns / 1e9;
         struct seen seen;
 
         sim.end_ns = 20 * S;
         run(&sim, &seen, S);
-        /* more is tried now and then, and taken back */
-        if (seen.sum / seen.steps > 2.4 * product + 66000)
-            fail_msg("%.0f Mbit/s x %.0f ms: window %.0f, product %.0f", mbits[i % 5],
-                     rtts_ms[i / 5], seen.sum / seen.steps, product);
+        /* trials of more are undone */
+        if (seen.sum / seen.steps > 2.4 * bdp + 66000)
+            fail_msg("%.0f Mbit/s x %.0f ms: window %.0f, bdp %.0f", mbits[i % 5],
+                     rtts_ms[i / 5], seen.sum / seen.steps, bdp);
     }
 }
 
@@ -150,7 +150,7 @@ static void bounds_hold_for_a_fixed_window(void **state)
     }
 }
 
-/* Where no time is told, its own estimate is no less than the truth, and not far above it. */
+/* Its own RTT estimate is at least the truth, and not far above it. */
 static void own_round_trip_time(void **state)
 {
     (void)state;
@@ -160,7 +160,7 @@ static void own_round_trip_time(void **state)
         struct autobuf_rightsize_state s = AUTOBUF_RIGHTSIZE_STATE_INIT;
         uint64_t now_ns = 1;
 
-        /* 64 KB of credit, used up at once, and given back at once: one round trip each time */
+        /* 64 KB of credit, used and granted at once: one RTT each time */
         assert_int_equal(autobuf_rightsize_open(&rs, NULL), 0);
         autobuf_rightsize_rtt(rs, 0); /* neither tells anything */
         autobuf_rightsize_rtt(rs, AUTOBUF_NS_UNSET);
@@ -179,7 +179,7 @@ static void own_round_trip_time(void **state)
     }
 }
 
-/* What was granted and what came is counted whatever the clock does, or a later round trip would be taken for a longer one. */
+/* Bytes count also if the clock goes back, or a later RTT sample would be too long. */
 static void no_byte_is_lost_when_the_clock_goes_back(void **state)
 {
     struct autobuf_rightsize_state s = AUTOBUF_RIGHTSIZE_STATE_INIT;
@@ -196,20 +196,20 @@ static void no_byte_is_lost_when_the_clock_goes_back(void **state)
     assert_int_equal(s.rtt_ns, 150 * MS);
     autobuf_rightsize_granted(rs, 3000 * MS, 65536);
     autobuf_rightsize_granted(rs, 3000 * MS, 65536);
-    autobuf_rightsize_received(rs, 3100 * MS, 65535 + 65536); /* grants from before the clock went back, which nothing times */
+    autobuf_rightsize_received(rs, 3100 * MS, 65535 + 65536); /* grants from before: no RTT sample */
     autobuf_rightsize_received(rs, 3120 * MS, 1);
     assert_int_equal(autobuf_rightsize_state(rs, &s), 0);
     assert_int_equal(s.rtt_ns, 120 * MS);
     autobuf_rightsize_close(rs);
 }
 
-static void who_does_not_make_it_grow(void **state)
+static void causes_that_do_not_make_it_grow(void **state)
 {
     static const struct {
         const char *name;
         double reader_mbit;
         uint64_t reader_pause_ms, reader_period_ms, sender_pause_ms, sender_period_ms, gap_ms;
-        double most; /* of the product of what it really moves */
+        double most; /* of the BDP of its real rate */
     } rows[] = {
         {"a slow reader", 5, 0, 0, 0, 0, 0, 4},
         {"a reader that pauses for seconds", 5, 2000, 4000, 0, 0, 0, 4},
@@ -221,7 +221,7 @@ static void who_does_not_make_it_grow(void **state)
     for (size_t i = 0; i < 2 * (sizeof rows / sizeof *rows); i++) {
         size_t row = i / 2;
         struct sim_credit sim = path_of(400, 50);
-        double product = rows[row].reader_mbit * MBIT * 0.05;
+        double bdp = rows[row].reader_mbit * MBIT * 0.05;
         struct seen seen;
 
         sim.tell_rtt = i % 2 == 0;
@@ -233,9 +233,9 @@ static void who_does_not_make_it_grow(void **state)
         sim.sender_period_ns = rows[row].sender_period_ms * MS;
         sim.gap_every_ns = rows[row].gap_ms * MS;
         run(&sim, &seen, S);
-        if ((double)seen.largest > rows[row].most * product + 65536)
-            fail_msg("%s%s: window %llu, product %.0f", rows[row].name,
-                     sim.tell_rtt ? "" : ", no time told", (unsigned long long)seen.largest, product);
+        if ((double)seen.largest > rows[row].most * bdp + 65536)
+            fail_msg("%s%s: window %llu, bdp %.0f", rows[row].name,
+                     sim.tell_rtt ? "" : ", no time told", (unsigned long long)seen.largest, bdp);
     }
 }
 
@@ -261,7 +261,7 @@ static void the_path_changes(void **state)
     sim.end_ns = 60 * S;
     sim.changed_byte_per_s = 400 * MBIT; /* wider: followed at once */
     assert_true(run(&sim, &seen, 15 * S) > 0.97 * sim.changed_byte_per_s);
-    sim.changed_byte_per_s = 10 * MBIT; /* narrower: followed when the better times are forgotten */
+    sim.changed_byte_per_s = 10 * MBIT; /* narrower: followed when the best rate expires */
     assert_true(run(&sim, &seen, 50 * S) > 0.97 * sim.changed_byte_per_s);
     assert_true((double)seen.last < 4.1 * sim.changed_byte_per_s * 0.1 + 20000);
 }
@@ -277,7 +277,7 @@ static void the_cap_is_kept(void **state)
     assert_int_equal(seen.largest, 2000000);
 }
 
-/* Anything at all, in any order: it answers a window between its bounds. */
+/* With arbitrary values in any order the window stays between its bounds. */
 static void arbitrary_values(void **state)
 {
     uint64_t x = 0x9e3779b97f4a7c15ULL;
@@ -343,7 +343,7 @@ int main(void)
         cmocka_unit_test(bounds_hold_for_a_fixed_window),
         cmocka_unit_test(own_round_trip_time),
         cmocka_unit_test(no_byte_is_lost_when_the_clock_goes_back),
-        cmocka_unit_test(who_does_not_make_it_grow),
+        cmocka_unit_test(causes_that_do_not_make_it_grow),
         cmocka_unit_test(gaps_only_delay),
         cmocka_unit_test(the_path_changes),
         cmocka_unit_test(the_cap_is_kept),
