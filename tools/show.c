@@ -41,7 +41,8 @@ static void show_direction(FILE *out, const struct direction *d, uint32_t packet
         fprintf(out, "\n%*sunsure: %s", LABEL_COLUMNS, "", d->unsure);
     fputc('\n', out);
     show_label(out, "bandwidth-delay product");
-    fprintf(out, "%sB of TCP payload, %sB of IP packets\n", SCALED(autobuf_payload_bytes(d->bdp, packet_bytes)), SCALED(d->bdp));
+    fprintf(out, "%sB of TCP payload, %sB of IP packets\n", SCALED(autobuf_payload_bytes(d->bdp, packet_bytes)),
+            SCALED(d->bdp));
 }
 
 void show_path(FILE *out, const struct autobuf_path *p)
@@ -132,12 +133,12 @@ void show_host(FILE *out, const struct autobuf_limits *l, const struct host_fact
 {
     fprintf(out, "this host: Linux %s, congestion control %s\n", h->kernel[0] ? h->kernel : "unknown",
             h->congestion_control[0] ? h->congestion_control : "unknown");
-    fprintf(out, "  autotuning gives  %sB to send (tcp_wmem), %sB to receive (tcp_rmem)\n", SCALED(l->tcp_wmem_max_bytes),
-            SCALED(l->tcp_rmem_max_bytes));
+    fprintf(out, "  autotuning gives  %sB to send (tcp_wmem), %sB to receive (tcp_rmem)\n",
+            SCALED(l->tcp_wmem_max_bytes), SCALED(l->tcp_rmem_max_bytes));
     if (l->flags & AUTOBUF_LIMITS_ASSUMED)
         fputs("  Both are assumed: /proc/sys cannot be read.\n", out);
-    fprintf(out, "  programs may set  %sB to send (wmem_max), %sB to receive (rmem_max)\n", SCALED(l->snd_settable_bytes),
-            SCALED(l->rcv_settable_bytes));
+    fprintf(out, "  programs may set  %sB to send (wmem_max), %sB to receive (rmem_max)\n",
+            SCALED(l->snd_settable_bytes), SCALED(l->rcv_settable_bytes));
     if (!(l->flags & AUTOBUF_LIMITS_RCV_AUTOTUNING))
         fputs("  Receive autotuning is off (tcp_moderate_rcvbuf).\n", out);
 }
@@ -222,8 +223,8 @@ void show_sysctls(FILE *out, const struct findings *f)
         fputs("# This host's limits are enough for this path.\n", out);
         return;
     }
-    fprintf(out, "# For %sbit/s and a round-trip time of %.1f ms: autotuning may go so far.\n", SCALED(f->path.tx_rate_bit_per_s),
-            (double)f->path.rtt_min_ns / 1e6);
+    fprintf(out, "# For %sbit/s and a round-trip time of %.1f ms: autotuning may go so far.\n",
+            SCALED(f->path.tx_rate_bit_per_s), (double)f->path.rtt_min_ns / 1e6);
     for (size_t i = 0; i < count; i++)
         fprintf(out, "%s = %s\n", lines[i].name, lines[i].value);
 }

@@ -95,12 +95,13 @@ static void show_connection(struct screen *s, const struct connection *c)
     screen_line(s, "%s", "");
     screen_line(s, "fd %d  %s -> %s", c->fd, c->local, c->peer);
     show_limiter(s, c);
-    screen_line(s, "  sent         %sbit/s, %sB; received %sbit/s, %sB", SCALED(c->sent_bit_per_s), SCALED(state->sent_bytes),
-                SCALED(c->received_bit_per_s), SCALED(state->received_bytes));
+    screen_line(s, "  sent         %sbit/s, %sB; received %sbit/s, %sB", SCALED(c->sent_bit_per_s),
+                SCALED(state->sent_bytes), SCALED(c->received_bit_per_s), SCALED(state->received_bytes));
     screen_line(s, "  round trip   %s (least %s), %u packets sent again", ms_words(now, state->rtt_ns),
                 ms_words(least, state->rtt_min_ns), state->retransmits);
-    screen_line(s, "  in flight    %sB; congestion window %sB%s%s%s", SCALED(state->in_flight_bytes), SCALED(state->cwnd_bytes),
-                peer ? ", peer's " : "", peer ? SCALED(state->peer_window_bytes) : "", peer ? "B" : "");
+    screen_line(s, "  in flight    %sB; congestion window %sB%s%s%s", SCALED(state->in_flight_bytes),
+                SCALED(state->cwnd_bytes), peer ? ", peer's " : "",
+                peer ? SCALED(state->peer_window_bytes) : "", peer ? "B" : "");
     screen_line(s, "  buffers      send %sB (not sent yet %sB), receive %sB%s%s%s", SCALED(state->snd_buf_bytes),
                 SCALED(state->notsent_bytes), SCALED(state->rcv_buf_bytes), paced ? ", paced at " : "",
                 paced ? SCALED(state->pacing_bit_per_s) : "", paced ? "bit/s" : "");

@@ -44,9 +44,10 @@ static const struct member of_table[] = {
     IN_TABLE(NUMBER, sweeps), {"flows", ROWS, 0},       {0},
 };
 static const struct member of_row[] = {
-    IN_ROW(NUMBER, pid), IN_ROW(NUMBER, fd), IN_ROW(TEXT, program), IN_ROW(TEXT, peer), IN_ROW(TEXT, rule), IN_ROW(TEXT, limited),
-    IN_ROW(TEXT, action), IN_ROW(NUMBER, rtt_ns), IN_ROW(NUMBER, sent_bit_per_s), IN_ROW(NUMBER, received_bit_per_s),
-    IN_ROW(NUMBER, snd_buf_bytes), IN_ROW(NUMBER, rcv_buf_bytes), IN_ROW(NUMBER, action_age_ns), IN_ROW(FLAG, dry_run), {0},
+    IN_ROW(NUMBER, pid), IN_ROW(NUMBER, fd), IN_ROW(TEXT, program), IN_ROW(TEXT, peer), IN_ROW(TEXT, rule),
+    IN_ROW(TEXT, limited), IN_ROW(TEXT, action), IN_ROW(NUMBER, action_age_ns), IN_ROW(FLAG, dry_run),
+    IN_ROW(NUMBER, rtt_ns), IN_ROW(NUMBER, sent_bit_per_s), IN_ROW(NUMBER, received_bit_per_s),
+    IN_ROW(NUMBER, snd_buf_bytes), IN_ROW(NUMBER, rcv_buf_bytes), {0},
 };
 
 static bool take(char **at, const char *word)
@@ -199,19 +200,19 @@ static void put_row(struct screen *s, const struct top_row *r)
         snprintf(rtt, sizeof rtt, "%.1f ms", (double)r->rtt_ns / 1e6);
     if (r->action)
         snprintf(age, sizeof age, "%" PRIu64 " s ago: ", (uint64_t)(r->action_age_ns / AB_NS_PER_S));
-    screen_line(s, "%-24s %-24s %-14s %9s %9s %9s %8s %8s  [%s] %s%s%s", owner, r->peer, r->limited, SCALED(r->sent_bit_per_s),
-                SCALED(r->received_bit_per_s), rtt, SCALED(r->snd_buf_bytes), SCALED(r->rcv_buf_bytes), r->rule,
-                r->dry_run ? "dry run: " : "", age, r->action ? r->action : "-");
+    screen_line(s, "%-24s %-24s %-14s %9s %9s %9s %8s %8s  [%s] %s%s%s", owner, r->peer, r->limited,
+                SCALED(r->sent_bit_per_s), SCALED(r->received_bit_per_s), rtt, SCALED(r->snd_buf_bytes),
+                SCALED(r->rcv_buf_bytes), r->rule, r->dry_run ? "dry run: " : "", age, r->action ? r->action : "-");
 }
 
 void top_print(FILE *out, const struct top_table *table, unsigned rows, unsigned columns)
 {
     struct screen s = screen_begin(out, rows, columns);
 
-    screen_line(&s, "autobufd %s looks after %" PRIu64 " of %" PRIu64 " sockets, %" PRIu64 " sweeps so far", table->version,
-                table->tended, table->sockets, table->sweeps);
-    screen_line(&s, "%-24s %-24s %-14s %9s %9s %9s %8s %8s  %s", "PROGRAM[PID]:FD", "PEER", "LIMITED BY", "SENT/s", "RECV/s", "RTT",
-                "SNDBUF", "RCVBUF", "[RULE] LAST ACTION");
+    screen_line(&s, "autobufd %s looks after %" PRIu64 " of %" PRIu64 " sockets, %" PRIu64 " sweeps so far",
+                table->version, table->tended, table->sockets, table->sweeps);
+    screen_line(&s, "%-24s %-24s %-14s %9s %9s %9s %8s %8s  %s", "PROGRAM[PID]:FD", "PEER", "LIMITED BY",
+                "SENT/s", "RECV/s", "RTT", "SNDBUF", "RCVBUF", "[RULE] LAST ACTION");
     for (size_t i = 0; i < table->count; i++)
         put_row(&s, &table->rows[i]);
     if (table->left_out)

@@ -219,12 +219,18 @@ static void note_notsent(struct autobuf_live *live, uint64_t before_bytes)
     live->notsent_bytes = now_bytes;
 }
 
-static void tell_size(const struct autobuf_live *live, uint32_t side, uint64_t before_bytes, uint64_t after_bytes, const char *why)
+static void tell(const struct autobuf_live *live, struct autobuf_event event)
+{
+    event.limiter = ab_judge_limiter(&live->judge);
+    ab_event(&live->log, event);
+}
+
+static void tell_size(const struct autobuf_live *live, uint32_t side, uint64_t before_bytes, uint64_t after_bytes,
+                      const char *why)
 {
     if (live->sides & side)
-        ab_event(&live->log, (struct autobuf_event){.what = AUTOBUF_EVENT_RESIZED, .side = side,
-                                                    .limiter = ab_judge_limiter(&live->judge), .before_bytes = before_bytes,
-                                                    .after_bytes = after_bytes, .why = why});
+        tell(live, (struct autobuf_event){.what = AUTOBUF_EVENT_RESIZED, .side = side, .before_bytes = before_bytes,
+                                          .after_bytes = after_bytes, .why = why});
 }
 
 static int act(struct autobuf_live *live, const struct autobuf_socket *socket, struct autobuf_plan *plan,
@@ -257,8 +263,8 @@ static int act(struct autobuf_live *live, const struct autobuf_socket *socket, s
                   (plan->rcv_request_bytes || plan->flags & AUTOBUF_PLAN_RCV_UNLOCK ? AUTOBUF_LOCK_RCV : 0);
     if (plan->snd_pacing_bit_per_s) {
         live->set_bit_per_s = ends ? 0 : plan->snd_pacing_bit_per_s;
-        ab_event(&live->log, (struct autobuf_event){.what = AUTOBUF_EVENT_PACED, .limiter = ab_judge_limiter(&live->judge),
-                                                    .before_bit_per_s = before, .after_bit_per_s = live->set_bit_per_s, .why = why});
+        tell(live, (struct autobuf_event){.what = AUTOBUF_EVENT_PACED, .before_bit_per_s = before,
+                                          .after_bit_per_s = live->set_bit_per_s, .why = why});
     }
     if (live->sides && ab_log_is_on(&live->log) && autobuf_socket_state(live->fd, &now) == 0) {
         tell_size(live, AUTOBUF_LOCK_SND, socket->snd_buf_bytes, now.snd_buf_bytes, why);
@@ -298,8 +304,8 @@ static int let_more_wait(struct autobuf_live *live, const struct ab_look *look)
     live->notsent_bytes = notsent_of(live->fd);
     live->sides = 0;
     live->changes++;
-    ab_event(&live->log, (struct autobuf_event){.what = AUTOBUF_EVENT_UNSENT, .before_bytes = before,
-                                                .after_bytes = live->notsent_bytes, .why = "the peer takes what is sent"});
+    tell(live, (struct autobuf_event){.what = AUTOBUF_EVENT_UNSENT, .before_bytes = before,
+                                      .after_bytes = live->notsent_bytes, .why = "the peer takes what is sent"});
     return 1;
 }
 

@@ -5,39 +5,20 @@
 #include <string.h>
 
 #include "../../lib/base/event.h"
+#include "log.h"
 
 static void say(struct account *account, const char *text)
 {
-    char local[PROCESS_ADDRESS_BYTES], peer[PROCESS_ADDRESS_BYTES], line[768];
+    char local[PROCESS_ADDRESS_BYTES], peer[PROCESS_ADDRESS_BYTES];
 
     process_addresses(account->copy, local, peer);
-    snprintf(line, sizeof line, "%s[%d]:%d %s -> %s: [%s] %s%s", account->owner->program, (int)account->owner->pid,
-             account->owner->fd, local, peer, account->rule->name, account->dry_run ? "dry run: " : "", text);
-    account_later(account, line);
-}
-
-void account_later(struct account *account, const char *line)
-{
-    size_t used = strlen(account->told), length = strlen(line);
-
-    if (used + length + 2 > sizeof account->told)
-        account_say(account);
-    used = strlen(account->told);
-    snprintf(account->told + used, sizeof account->told - used, "%s\n", line);
-}
-
-void account_say(struct account *account)
-{
-    char *rest = account->told, *line;
-
-    while ((line = strsep(&rest, "\n")))
-        if (line[0])
-            account->say(line);
-    account->told[0] = '\0';
+    log_line("%s[%d]:%d %s -> %s: [%s] %s%s", account->owner->program, (int)account->owner->pid, account->owner->fd,
+             local, peer, account->rule->name, account->dry_run ? "dry run: " : "", text);
 }
 
 void account_about(struct account *account, int copy, const struct owner *owner, const struct rule *rule, bool dry_run)
 {
+    log_wait();
     account->owner = owner;
     account->rule = rule;
     account->copy = copy;
@@ -67,7 +48,8 @@ static void add(struct account *account, const char *between, const struct autob
 
     if (!event->text)
         ab_event_say(event, text, sizeof text);
-    snprintf(account->text + used, sizeof account->text - used, "%s%s", used ? between : "", event->text ? event->text : text);
+    snprintf(account->text + used, sizeof account->text - used, "%s%s", used ? between : "",
+             event->text ? event->text : text);
     account->kinds |= kind_of(event);
     account->failed += event->what == ACT_CONTROL && event->error;
 }

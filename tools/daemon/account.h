@@ -9,10 +9,7 @@
 #include "report.h"
 #include "rules.h"
 
-typedef void account_say_fn(const char *line);
-
 struct account {
-    account_say_fn *say;
     struct report_counts *counts;
     const struct owner *owner; /* whose socket it is */
     const struct rule *rule;
@@ -20,10 +17,12 @@ struct account {
     bool dry_run;
     unsigned kinds, failed; /* of what is kept: a bit for each enum report_kind; how much was refused */
     char text[512];  /* not told yet: lines */
-    char told[4096]; /* not said yet: lines */
 };
 
-/* From here on it is about this socket, as long as that is borrowed. What was kept of another one is lost. */
+/*
+ * From here on it is about this socket, as long as that is borrowed, and the log waits. What was kept of another one is
+ * lost.
+ */
 void account_about(struct account *account, int copy, const struct owner *owner, const struct rule *rule, bool dry_run);
 
 /* Keep something of it, as a part of the line or as a line of its own. The first argument is a struct account. */
@@ -35,15 +34,6 @@ void account_line(void *account, const struct autobuf_event *event);
  * what state_keep() has written.
  */
 void account_tell(struct account *account);
-
-/* A line that is said with what is told. */
-void account_later(struct account *account, const char *line);
-
-/*
- * Says what was told. Call it when no descriptor of a program is held: it waits for whoever reads the log, and a program's
- * close() would wait with it.
- */
-void account_say(struct account *account);
 
 /* Something could not be done: an errno of the kernel or an AUTOBUF_E_*. */
 void account_failed(struct account *account, int error);

@@ -21,6 +21,7 @@
 #include "config.h"
 #include "handed.h"
 #include "keep.h"
+#include "log.h"
 #include "site.h"
 #include "state.h"
 #include "tell.h"
@@ -41,21 +42,16 @@ struct wishes {
     bool undo;
 };
 
-static void say(const char *line)
-{
-    fprintf(stderr, "autobufd: %s\n", line);
-}
-
 /* ------------------------------------------------------------------------------ the rules */
 
 static void say_wrong(void *user, unsigned line, const char *text)
 {
-    fprintf(stderr, "autobufd: %s:%u: %s\n", (const char *)user, line, text);
+    log_line("%s:%u: %s", (const char *)user, line, text);
 }
 
 static int say_no_file(const char *name, int error)
 {
-    fprintf(stderr, "autobufd: %s: %s\n", name, strerror(-error));
+    log_line("%s: %s", name, strerror(-error));
     return error;
 }
 
@@ -73,7 +69,7 @@ static int read_rules(const struct wishes *want, struct config *config)
     error = config_read(file, config, say_wrong, (void *)(uintptr_t)name);
     fclose(file);
     if (error == -ENOMEM)
-        say("there is no memory for so many rules");
+        log_line("there is no memory for so many rules");
     return error;
 }
 
@@ -81,7 +77,7 @@ static int read_rules(const struct wishes *want, struct config *config)
 static int convert(const char *name)
 {
     execlp(CONVERTER, CONVERTER, "--", name, (char *)NULL);
-    fprintf(stderr, "autobufd: " CONVERTER ": %s: the Python package has it (python3-autobuf)\n",
+    log_line("" CONVERTER ": %s: the Python package has it (python3-autobuf)",
             strerror(errno));
     return FAILED;
 }
@@ -102,7 +98,6 @@ struct daemon {
 static void learn_as_told(struct daemon *d)
 {
     bool learns = d->config->store_file[0] && !d->want->dry_run && !d->config->dry_run;
-    char line[FILE_BYTES + 160];
     int error = 0;
 
     keep_in(&d->keep, learns ? d->config->store_file : "");
@@ -111,11 +106,9 @@ static void learn_as_told(struct daemon *d)
     d->handed = NULL;
     if (learns && d->config->learned_file[0])
         error = handed_open(&d->handed, d->config->learned_file, &d->config->believed, &d->keep);
-    if (error == 0)
-        return;
-    snprintf(line, sizeof line, "%s: %s", d->config->learned_file,
-             error < 0 ? strerror(-error) : "takes no access control list, so only root can say what was learned");
-    say(line);
+    if (error)
+        log_line("%s: %s", d->config->learned_file,
+                 error < 0 ? strerror(-error) : "takes no access control list, so only root can say what was learned");
 }
 
 static const char *why_no_site(int error)
@@ -143,7 +136,7 @@ static void share_as_told(struct daemon *d)
         d->site = NULL;
     }
     if (error < 0)
-        fprintf(stderr, "autobufd: goes on without the site's server: %s\n", why_no_site(error));
+        log_line("goes on without the site's server: %s", why_no_site(error));
 }
 
 /* What is wrong with the new rules was said; then the old ones stay. */
@@ -159,7 +152,7 @@ static void read_again(struct daemon *d)
         error = say_no_file(CONFIG_FILE, -ENOENT);
     }
     if (error < 0) {
-        say("the rules stay as they were");
+        log_line("the rules stay as they were");
         tell_rejected(&d->tell);
         return;
     }
@@ -170,7 +163,7 @@ static void read_again(struct daemon *d)
     learn_as_told(d);
     share_as_told(d);
     tell_rules(&d->tell, d->config);
-    say("reads the rules again");
+    log_line("reads the rules again");
 }
 
 /* ------------------------------------------------------------------------------------- loop */
@@ -229,13 +222,13 @@ static int run(struct daemon *d)
         uint32_t number;
 
         if (error < 0 && error != said)
-            fprintf(stderr, "autobufd: sockets cannot be listed: %s\n", strerror(-error));
+            log_line("sockets cannot be listed: %s", strerror(-error));
         if (is_final(error))
             return FAILED;
         said = error < 0 ? error : said;
         error = wait_here(d);
         if (error == -EPIPE)
-            say("its broker has ended");
+            log_line("its broker has ended");
         if (error < 0)
             return FAILED;
         tell_step(&d->tell, autobuf_now_ns());
@@ -271,7 +264,7 @@ static const char *why_no_state(int error)
 /* The exit status. */
 static int say_no_state(const struct config *config, int error)
 {
-    fprintf(stderr, "autobufd: %s: %s\n", config->state_file, why_no_state(error));
+    log_line("%s: %s", config->state_file, why_no_state(error));
     return FAILED;
 }
 
@@ -281,15 +274,15 @@ static int undo_all(const struct wishes *want, const struct config *config)
     int failed;
 
     if (!config->state_file[0] || access(config->state_file, F_OK) < 0) {
-        say("nothing was kept, so there is nothing to put back");
+        log_line("nothing was kept, so there is nothing to put back");
         return config->state_file[0] && errno == ENOENT ? DONE : FAILED;
     }
     failed = state_open(&state, config->state_file);
     if (failed < 0)
         return say_no_state(config, failed);
-    failed = undo(&state, want->dry_run, say);
+    failed = undo(&state, want->dry_run);
     if (failed < 0)
-        fprintf(stderr, "autobufd: not all is put back: %s\n", failed == -ECANCELED ? "AUTOBUF=off in its environment" : strerror(-failed));
+        log_line("not all is put back: %s", failed == -ECANCELED ? "AUTOBUF=off in its environment" : strerror(-failed));
     state_close(&state);
     return failed ? FAILED : DONE;
 }
@@ -301,15 +294,15 @@ static int begin(struct daemon *d, int unkept)
 {
     int status;
 
-    fprintf(stderr, "autobufd: begins with %zu rule%s%s\n", d->config->count, d->config->count == 1 ? "" : "s",
+    log_line("begins with %zu rule%s%s", d->config->count, d->config->count == 1 ? "" : "s",
             autobuf_is_off() ? ", and leaves all alone: AUTOBUF=off in its environment" : "");
     if (unkept < 0) {
         (void)say_no_state(d->config, unkept);
-        say("what is set from now on cannot be put back by autobufd --undo");
+        log_line("what is set from now on cannot be put back by autobufd --undo");
     }
     learn_as_told(d);
     share_as_told(d);
-    tell_open(&d->tell, d->care, &d->keep.counts, say);
+    tell_open(&d->tell, d->care, &d->keep.counts);
     tell_rules(&d->tell, d->config);
     status = run(d);
     tell_close(&d->tell);
@@ -329,7 +322,7 @@ static struct before_syn *open_before_syn(const struct wishes *want, const struc
     else if (!want->dry_run)
         opened = before_syn_open(why);
     before_syn_give_up();
-    fprintf(stderr, "autobufd: %s before the SYN of connections%s%s\n", opened ? "acts" : "does nothing", opened ? "" : ": ",
+    log_line("%s before the SYN of connections%s%s", opened ? "acts" : "does nothing", opened ? "" : ": ",
             opened ? "" : why);
     return opened;
 }
@@ -340,17 +333,17 @@ static int open_broker(const char *socket_file)
     int error = socket_file ? broker_join(socket_file) : broker_open();
 
     if (error < 0 && socket_file)
-        fprintf(stderr, "autobufd: %s: %s\n", socket_file,
+        log_line("%s: %s", socket_file,
                 error == -EIO ? "the broker does not serve it" : strerror(-error));
     else if (error < 0 && error != -EIO)
-        fprintf(stderr, "autobufd: keeps its capabilities to itself: %s\n",
+        log_line("keeps its capabilities to itself: %s",
                 error == -ENOTSUP ? "there is no libseccomp, or no such thing in this kernel" : strerror(-error));
     return error == -EIO || socket_file ? error : 0;
 }
 
 static int serve(const struct wishes *want, struct config *config)
 {
-    struct daemon d = {.want = want, .config = config, .keep = {.say = say}, .signals = block_signals()};
+    struct daemon d = {.want = want, .config = config, .signals = block_signals()};
     struct state state = {.fd = -1};
     struct before_syn *before_syn = NULL;
     int error = d.signals < 0 ? -errno : 0, unkept = 0, status = FAILED;
@@ -361,14 +354,14 @@ static int serve(const struct wishes *want, struct config *config)
         return say_no_state(config, unkept);
     if (error == 0) {
         before_syn = open_before_syn(want, config);
-        error = care_open(&d.care, &state, &d.keep, before_syn, say);
+        error = care_open(&d.care, &state, &d.keep, before_syn);
     }
     if (error == 0)
         error = open_broker(want->broker);
     if (error == 0)
         error = care_rules(d.care, config, want->dry_run);
     if (error < 0)
-        fprintf(stderr, "autobufd: cannot begin: %s\n", strerror(-error));
+        log_line("cannot begin: %s", strerror(-error));
     else
         status = begin(&d, unkept);
     site_close(d.site);
@@ -389,7 +382,7 @@ static int be_broker(const char *unit)
     int error = broker_serve(unit);
 
     if (error < 0)
-        fprintf(stderr, "autobufd: cannot be the broker of %s: %s\n", unit, strerror(-error));
+        log_line("cannot be the broker of %s: %s", unit, strerror(-error));
     return error < 0 ? FAILED : DONE;
 }
 
@@ -460,7 +453,7 @@ static int parse(int argc, char **argv, struct wishes *want)
     }
     if (optind == argc)
         return -1;
-    fprintf(stderr, "autobufd: %s: it takes options only\n", argv[optind]);
+    log_line("%s: it takes options only", argv[optind]);
     return USAGE;
 }
 

@@ -11,6 +11,7 @@
 #include "../../lib/kernel/tcp_diag.h"
 #include "cost.h"
 #include "broker.h"
+#include "log.h"
 #include "table.h"
 #include "tending.h"
 #include "traffic.h"
@@ -22,7 +23,6 @@
 #define UNOWNED_BYTES 16777216U   /* one that nobody owns is left alone until it has moved twice as much, and so much more */
 
 struct care {
-    care_say_fn *say;
     struct state *state;
     struct before_syn *before_syn;
     const struct config *config;
@@ -262,7 +262,7 @@ static int see(struct care *care)
 
 /* --------------------------------------------------------------------------------- the whole */
 
-int care_open(struct care **care, struct state *state, struct keep *keep, struct before_syn *before_syn, care_say_fn *say)
+int care_open(struct care **care, struct state *state, struct keep *keep, struct before_syn *before_syn)
 {
     struct care *c = calloc(1, sizeof *c);
     int error;
@@ -270,12 +270,11 @@ int care_open(struct care **care, struct state *state, struct keep *keep, struct
     *care = NULL;
     if (!c)
         return -ENOMEM;
-    c->say = say;
     c->state = state;
     c->before_syn = before_syn;
     c->counts.before_syn = before_syn;
     c->sock_diag = ab_tcp_diag_open();
-    error = c->sock_diag < 0 ? c->sock_diag : tending_open(&c->tending, state, &c->table, &c->counts, keep, say);
+    error = c->sock_diag < 0 ? c->sock_diag : tending_open(&c->tending, state, &c->table, &c->counts, keep);
     if (error < 0)
         care_close(c);
     else
@@ -297,13 +296,10 @@ static void say_limits_of_rules(const struct care *care)
 {
     for (size_t i = care->before_syn ? BEFORE_SYN_RULES : 0; i < care->config->count; i++) {
         const struct rule *rule = &care->config->rules[i];
-        char line[RULE_NAME_BYTES + 192];
 
-        if (!rule->rcv_bytes)
-            continue;
-        snprintf(line, sizeof line, "[%s]: rcvbuf holds in full for what a listening socket accepts later; on other "
-                 "connections as far as the window scale of their SYN allows", rule->name);
-        care->say(line);
+        if (rule->rcv_bytes)
+            log_line("[%s]: rcvbuf holds in full for what a listening socket accepts later; on other "
+                     "connections as far as the window scale of their SYN allows", rule->name);
     }
 }
 

@@ -19,14 +19,11 @@
 
 struct care;
 
-/* A line that says what was done, or why something cannot be. */
-typedef void care_say_fn(const char *line);
-
 /*
  * Opens it. Nothing is done yet. What is changed is kept in *state, what connections teach in *keep, and *before_syn (NULL:
  * none) has the same rules; all must live as long. 0; -ENOMEM; errors of ab_tcp_diag_open().
  */
-int care_open(struct care **care, struct state *state, struct keep *keep, struct before_syn *before_syn, care_say_fn *say);
+int care_open(struct care **care, struct state *state, struct keep *keep, struct before_syn *before_syn);
 
 /* Ends the care of every connection, until rules are given again. */
 void care_forget(struct care *care);

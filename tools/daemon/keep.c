@@ -16,6 +16,7 @@
 #include "../known.h"
 #include "../paths_store.h"
 #include "cost.h"
+#include "log.h"
 
 #define WRITE_NS AB_NS_PER_S /* between two writings, at least */
 
@@ -123,13 +124,9 @@ bool keep_foreign(struct keep *keep, const struct autobuf_paths_entry *entry)
 
 static void say_failed(struct keep *keep, int error)
 {
-    char line[FILE_BYTES + 160];
-
     keep->counts.failed++;
-    snprintf(line, sizeof line, "%s: %s: what is learned is not kept", keep->file,
-             autobuf_strerror(error));
     if (!keep->said)
-        keep->say(line);
+        log_line("%s: %s: what is learned is not kept", keep->file, autobuf_strerror(error));
     keep->said = true;
 }
 
@@ -141,7 +138,6 @@ static void write_all(struct keep *keep)
 {
     struct paths_change change = {
         .how = CHANGE_OBSERVE, .fresh = keep->waiting, .count = keep->count, .networks = true};
-    char line[2 * FILE_BYTES + 96];
     mode_t mask = umask(S_IWGRP | S_IWOTH);
     int error = paths_store_change(keep->file, &change, (uint64_t)time(NULL),
                                    AUTOBUF_PATHS_TRY | AUTOBUF_PATHS_NO_SYNC);
@@ -156,10 +152,8 @@ static void write_all(struct keep *keep)
         return;
     }
     keep->said = false;
-    snprintf(line, sizeof line, "%s was damaged: it is %s.damaged now, and a new one is begun",
-             keep->file, keep->file);
     if (error == PATHS_SET_ASIDE)
-        keep->say(line);
+        log_line("%s was damaged: it is %s.damaged now, and a new one is begun", keep->file, keep->file);
 }
 
 /* ------------------------------------------------------------------------------- the whole */

@@ -16,15 +16,11 @@
 
 #define KEEP_MOST 64U /* entries that wait to be written */
 
-/* A line that says why something cannot be. */
-typedef void keep_say_fn(const char *line);
-
 /* Hears of what this host has learned. */
 typedef void keep_offer_fn(void *user, const struct autobuf_paths_entry *entry);
 
 /* All zero but for say: nothing is kept. */
 struct keep {
-    keep_say_fn *say;
     keep_offer_fn *offer; /* NULL: nobody else hears of it */
     void *offer_to;
     struct report_learning counts;

@@ -7,6 +7,7 @@
 #include "../../lib/base/base.h"
 #include "cost.h"
 #include "divide.h"
+#include "log.h"
 
 #define DIVIDE_NS (50 * AB_NS_PER_MS) /* between two rounds of dividing, at least */
 #define FAILED_NS AB_NS_PER_S /* before a share that cannot be set is tried again */
@@ -94,7 +95,7 @@ static void set_share(struct tending *tending, struct tended *t, size_t count)
         tell_share(tending, t, count);
     }
     process_give_back(copy);
-    account_say(&tending->account);
+    log_go_on();
 }
 
 /* From this one on, all of its rule. */

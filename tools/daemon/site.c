@@ -16,6 +16,7 @@
 #include "../../lib/paths/record.h"
 #include "cost.h"
 #include "learn.h"
+#include "log.h"
 #include "site_talk.h"
 
 #define SLACK_BYTES 65536.0 /* packets that a path of hardly any product holds */
@@ -131,12 +132,8 @@ static const char *why_not(const struct site *s, int error)
 /* Said once, until it is back. */
 static void fail(struct site *s, int error, uint64_t now_ns)
 {
-    char line[SITE_REFUSAL_BYTES + 100];
-
-    if (!s->backoff_ns) {
-        snprintf(line, sizeof line, "the site's server: %s: goes on without it", why_not(s, error));
-        s->keep->say(line);
-    }
+    if (!s->backoff_ns)
+        log_line("the site's server: %s: goes on without it", why_not(s, error));
     s->counts->up = false;
     s->counts->failed++;
     disconnect(s);
@@ -242,7 +239,7 @@ static void finish_round(struct site *s, size_t heard, uint64_t now_ns)
     if (cut)
         disconnect(s);
     if (s->backoff_ns && !s->more) {
-        s->keep->say("the site's server: is back");
+        log_line("the site's server: is back");
         s->backoff_ns = 0;
     }
     s->counts->up = true;
@@ -274,7 +271,7 @@ static void take(void *user, const struct autobuf_paths_entry *entry)
     if (entry) {
         checked = *entry;
     } else if (!s->said) {
-        s->keep->say("the site's server: has what is no entry, or too long: that is left out");
+        log_line("the site's server: has what is no entry, or too long: that is left out");
         s->said = true;
     }
     if (!site_check(&checked, (uint64_t)time(NULL)))

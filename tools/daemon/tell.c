@@ -10,6 +10,7 @@
 #include <unistd.h>
 
 #include "../../lib/kernel/proc.h"
+#include "log.h"
 #include "report.h"
 
 #define LINE_NS 5000000000ULL /* between two lines for `systemctl status` */
@@ -109,24 +110,18 @@ static void tell_line(struct tell *tell, const char *state, uint64_t now_ns)
 
 /* ------------------------------------------------------------------------------- the whole */
 
-void tell_open(struct tell *tell, const struct care *care, const struct report_learning *learning, care_say_fn *say)
+void tell_open(struct tell *tell, const struct care *care, const struct report_learning *learning)
 {
-    *tell = (struct tell){.care = care, .learning = learning, .say = say};
+    *tell = (struct tell){.care = care, .learning = learning};
     notify_open(&tell->notify, getenv("NOTIFY_SOCKET"));
 }
 
 static void open_status(struct tell *tell)
 {
-    char line[FILE_BYTES + 128];
-    int error;
+    int error = tell->file[0] ? status_open(&tell->status, tell->file, print_page, tell) : 0;
 
-    if (!tell->file[0])
-        return;
-    error = status_open(&tell->status, tell->file, print_page, tell);
-    if (error == 0)
-        return;
-    snprintf(line, sizeof line, "nobody can ask for its state: %s: %s", tell->file, strerror(-error));
-    tell->say(line);
+    if (error < 0)
+        log_line("nobody can ask for its state: %s: %s", tell->file, strerror(-error));
 }
 
 void tell_rules(struct tell *tell, const struct config *config)

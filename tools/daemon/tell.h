@@ -30,7 +30,6 @@ int notify_reloading(const struct notify *notify, uint64_t now_ns);
 struct tell {
     const struct care *care;
     const struct report_learning *learning;
-    care_say_fn *say;
     const struct config *config;
     struct status *status; /* NULL: none */
     char file[FILE_BYTES];
@@ -41,7 +40,7 @@ struct tell {
 };
 
 /* care and learning must live until tell_close(). */
-void tell_open(struct tell *tell, const struct care *care, const struct report_learning *learning, care_say_fn *say);
+void tell_open(struct tell *tell, const struct care *care, const struct report_learning *learning);
 
 /* New rules hold: opens, moves or closes the socket as they say, and tells systemd that the daemon is ready. */
 void tell_rules(struct tell *tell, const struct config *config);

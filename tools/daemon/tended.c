@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 #include "tended.h"
+#include "log.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -46,15 +47,13 @@ void tended_keep_action(const struct tending *tending, struct tended *t)
 bool tended_keep(struct tending *tending, int copy, const struct noted *was)
 {
     int error = tending->account.dry_run ? 0 : state_keep(tending->state, was, tending->anew);
-    char line[256];
 
     if (error == 0)
         return true;
     (void)act_restore(copy, was);
-    snprintf(line, sizeof line, "%s: %s: what a socket was like cannot be kept, so it is put back and left alone",
-             tending->state->file, strerror(-error));
     if (!tending->unkept)
-        account_later(&tending->account, line);
+        log_line("%s: %s: what a socket was like cannot be kept, so it is put back and left alone",
+                 tending->state->file, strerror(-error));
     tending->unkept = true;
     return false;
 }

@@ -12,6 +12,7 @@
 #include "../../lib/kernel/forced.h"
 #include "../../lib/kernel/socket.h"
 #include "cost.h"
+#include "log.h"
 #include "sharing.h"
 #include "tended.h"
 
@@ -275,16 +276,11 @@ static enum known_state take_up(struct tending *tending, const struct seen *seen
 
 static void say_refused(struct tending *tending, int error, pid_t pid)
 {
-    char line[256];
-
-    if (tending->refused)
-        return;
+    if (!tending->refused)
+        log_line("process %d may not be touched (%s): without CAP_SYS_PTRACE only processes of the daemon's own "
+                 "user can be reached, and with kernel.yama.ptrace_scope=3 none; others are left alone, too",
+                 (int)pid, strerror(-error));
     tending->refused = true;
-    snprintf(line, sizeof line,
-             "process %d may not be touched (%s): without CAP_SYS_PTRACE only processes of the daemon's own user can "
-             "be reached, and with kernel.yama.ptrace_scope=3 none; others are left alone, too",
-             (int)pid, strerror(-error));
-    tending->account.say(line);
 }
 
 void tending_begin(struct tending *tending, const struct seen *seen, const struct owner *owner)
@@ -323,7 +319,7 @@ void tending_begin(struct tending *tending, const struct seen *seen, const struc
         known->state = KNOWN_LEFT;
     }
     process_give_back(copy);
-    account_say(&tending->account);
+    log_go_on();
 }
 
 /* ---------------------------------------------------------------------------------- looking */
@@ -395,7 +391,7 @@ static void look(struct tending *tending, size_t at)
         end(tending, at, KNOWN_WAITS, copy);
     }
     process_give_back(copy);
-    account_say(&tending->account);
+    log_go_on();
 }
 
 static void look_all(struct tending *tending)
@@ -419,20 +415,15 @@ static void check_share(struct tending *tending, struct user *one)
     uint64_t bytes = users_left(most_bytes, users->forced_bytes, one->forced_bytes); /* too few for any forced buffer? */
     bool forced = one->forced_bytes && l->flags & AUTOBUF_LIMITS_FORCE && !act_forced_bytes(l, bytes, bytes);
     bool connections = one->connections && !users_left(TENDED_MOST, tending->count, one->connections);
-    char line[192];
 
     tending->counts->full_forced += forced;
     tending->counts->full_connections += connections;
-    if (connections && !one->told_connections) {
-        snprintf(line, sizeof line, "user %u has %llu of %u managed connections, and may have no more", (unsigned)one->user,
+    if (connections && !one->told_connections)
+        log_line("user %u has %llu of %u managed connections, and may have no more", (unsigned)one->user,
                  (unsigned long long)one->connections, TENDED_MOST);
-        tending->account.say(line);
-    }
-    if (forced && !one->told_forced) {
-        snprintf(line, sizeof line, "user %u has forced buffers of %.1f MB, of %.1f MB for all, and may have no more", (unsigned)one->user,
+    if (forced && !one->told_forced)
+        log_line("user %u has forced buffers of %.1f MB, of %.1f MB for all, and may have no more", (unsigned)one->user,
                  (double)one->forced_bytes / 1e6, (double)most_bytes / 1e6);
-        tending->account.say(line);
-    }
     one->told_connections |= connections;
     one->told_forced |= forced;
 }
@@ -492,14 +483,14 @@ void tending_end(struct tending *tending)
 }
 
 int tending_open(struct tending **tending, struct state *state, struct table *table, struct report_counts *counts,
-                 struct keep *keep, tending_say_fn *say)
+                 struct keep *keep)
 {
     struct tending *made = calloc(1, sizeof *made);
 
     *tending = made;
     if (!made)
         return -ENOMEM;
-    made->account = (struct account){.say = say, .counts = counts};
+    made->account = (struct account){.counts = counts};
     made->state = state;
     made->table = table;
     made->counts = counts;

@@ -16,15 +16,12 @@
 
 struct tending;
 
-/* A line that says what was done, or why something cannot be. */
-typedef void tending_say_fn(const char *line);
-
 /*
  * Nothing is looked after yet. How sockets were is kept in *state, what becomes of each is told in *table, and what is
  * done is counted in *counts; what connections teach goes to *keep; they must live as long. 0; -ENOMEM.
  */
 int tending_open(struct tending **tending, struct state *state, struct table *table, struct report_counts *counts,
-                 struct keep *keep, tending_say_fn *say);
+                 struct keep *keep);
 
 /* From now on these rules hold. *config must live until tending_end(). 0; errors of autobuf_limits_host(). */
 int tending_rules(struct tending *tending, const struct config *config, bool dry_run, uint64_t now_ns);

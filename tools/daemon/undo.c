@@ -12,6 +12,7 @@
 
 #include "../../lib/kernel/tcp_diag.h"
 #include "act.h"
+#include "log.h"
 #include "table.h"
 
 /* A socket that was changed. */
@@ -26,7 +27,6 @@ struct undoing {
     struct state *state;
     struct autobuf_limits limits;
     bool dry_run;
-    undo_say_fn *say;
     struct changed *changed; /* in the order of their cookies, as in the state */
     size_t count;
 };
@@ -69,13 +69,12 @@ static int look_around(struct undoing *u)
 
 static void say_of(const struct undoing *u, int copy, const struct owner *owner, int error)
 {
-    char local[PROCESS_ADDRESS_BYTES], peer[PROCESS_ADDRESS_BYTES], line[256];
+    char local[PROCESS_ADDRESS_BYTES], peer[PROCESS_ADDRESS_BYTES];
 
     process_addresses(copy, local, peer);
-    snprintf(line, sizeof line, "%s[%d]:%d %s -> %s: %s%s%s", owner->program, (int)owner->pid, owner->fd, local, peer,
+    log_line("%s[%d]:%d %s -> %s: %s%s%s", owner->program, (int)owner->pid, owner->fd, local, peer,
              u->dry_run ? "dry run: " : "", error < 0 ? "cannot be put back: " : "put back as it was",
              error < 0 ? autobuf_strerror(error) : "");
-    u->say(line);
 }
 
 /*
@@ -102,7 +101,6 @@ static void put_back(struct undoing *u, const struct wanted *wanted)
 {
     struct changed *changed = &u->changed[wanted->index];
     const struct owner *owner = &wanted->owner;
-    char line[128];
     int copy = owner->pid ? broker_borrow(owner) : -ENOENT, error = 0;
 
     if (copy < 0) {
@@ -110,10 +108,9 @@ static void put_back(struct undoing *u, const struct wanted *wanted)
         if (!changed->failed)
             return;
         if (owner->pid)
-            snprintf(line, sizeof line, "process %d may not be touched: %s", (int)owner->pid, strerror(-copy));
+            log_line("process %d may not be touched: %s", (int)owner->pid, strerror(-copy));
         else
-            snprintf(line, sizeof line, "a socket (inode %u) cannot be put back: its process is not found", changed->inode);
-        u->say(line);
+            log_line("a socket (inode %u) cannot be put back: its process is not found", changed->inode);
         return;
     }
     if (!u->dry_run)
@@ -148,10 +145,10 @@ static bool has_failed(void *user, uint64_t cookie)
     return changed && changed->failed;
 }
 
-int undo(struct state *state, bool dry_run, undo_say_fn *say)
+int undo(struct state *state, bool dry_run)
 {
     struct undoing u = {
-        .state = state, .limits = AUTOBUF_LIMITS_INIT, .dry_run = dry_run, .say = say};
+        .state = state, .limits = AUTOBUF_LIMITS_INIT, .dry_run = dry_run};
     int failed = 0, error = autobuf_is_off() ? -ECANCELED : autobuf_limits_host(&u.limits);
 
     if (error < 0)

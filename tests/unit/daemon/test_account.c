@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "daemon/account.h"
+#include "daemon/log.h"
 
 static char said[16384];
 static unsigned lines;
@@ -25,8 +26,10 @@ static const struct autobuf_event set = {.what = AUTOBUF_EVENT_SET, .text = "sen
 
 static struct account begin(struct report_counts *counts, bool dry_run)
 {
-    struct account account = {.say = hear, .counts = counts};
+    struct account account = {.counts = counts};
 
+    log_to(hear);
+    log_go_on();
     said[0] = '\0';
     lines = 0;
     account_about(&account, -1, &owner, &rule, dry_run);
@@ -46,7 +49,7 @@ static void parts_are_one_line(void **state)
         account_line(&account, &(struct autobuf_event){.what = ACT_CONTROL, .text = "sets congestion control bbr"});
         account_tell(&account);
         assert_int_equal(lines, 0); /* a descriptor is still held */
-        account_say(&account);
+        log_go_on();
         assert_int_equal(lines, 2);
         assert_non_null(strstr(said, "mover[42]:7 "));
         assert_non_null(strstr(said, dry_run ? "[all] dry run: send: set; pace 80 Mbit/s\n" : "[all] send: set; pace 80 Mbit/s\n"));
@@ -54,7 +57,7 @@ static void parts_are_one_line(void **state)
         assert_int_equal(counts.actions[REPORT_BUFFERS], !dry_run);
         assert_int_equal(counts.actions[REPORT_PACE], !dry_run);
         assert_int_equal(counts.actions[REPORT_CONTROL], !dry_run);
-        account_say(&account);
+        log_go_on();
         assert_int_equal(lines, 2); /* said once */
     }
 }
@@ -68,7 +71,7 @@ static void what_was_kept_of_another_socket_is_lost(void **state)
     account_part(&account, &set);
     account_about(&account, -1, &owner, &rule, false);
     account_tell(&account);
-    account_say(&account);
+    log_go_on();
     assert_int_equal(lines, 0);
     assert_int_equal(counts.actions[REPORT_BUFFERS], 0);
 }
@@ -80,7 +83,7 @@ static void a_failure_is_counted_and_said(void **state)
 
     (void)state;
     account_failed(&account, -EPERM);
-    account_say(&account);
+    log_go_on();
     assert_int_equal(counts.failed_actions, 1);
     assert_non_null(strstr(said, autobuf_strerror(-EPERM)));
 }
@@ -123,25 +126,6 @@ static void what_is_counted(void **state)
     }
 }
 
-/* More than is kept at once: it is said before its time rather than lost. */
-static void no_line_is_lost(void **state)
-{
-    struct report_counts counts = {0};
-    struct account account = begin(&counts, false);
-    char line[64];
-
-    (void)state;
-    for (unsigned i = 0; i < 200; i++) {
-        snprintf(line, sizeof line, "a line that is not so short: number %u", i);
-        account_later(&account, line);
-    }
-    assert_in_range(lines, 1, 199);
-    account_say(&account);
-    assert_int_equal(lines, 200);
-    assert_non_null(strstr(said, "number 0\n"));
-    assert_non_null(strstr(said, "number 199\n"));
-}
-
 /* Of what is too long for the account the beginning is told. */
 static void long_texts_are_cut(void **state)
 {
@@ -153,7 +137,7 @@ static void long_texts_are_cut(void **state)
         account_part(&account, &(struct autobuf_event){.text = "0123456789"});
     assert_int_equal(strlen(account.text), sizeof account.text - 1);
     account_tell(&account);
-    account_say(&account);
+    log_go_on();
     assert_int_equal(lines, 1);
     assert_non_null(strstr(said, "[all] 0123456789; 0123456789; "));
 }
@@ -165,7 +149,6 @@ int main(void)
         cmocka_unit_test(what_was_kept_of_another_socket_is_lost),
         cmocka_unit_test(a_failure_is_counted_and_said),
         cmocka_unit_test(what_is_counted),
-        cmocka_unit_test(no_line_is_lost),
         cmocka_unit_test(long_texts_are_cut),
     };
 

@@ -16,6 +16,7 @@
 #include <unistd.h>
 
 #include "daemon/handed.h"
+#include "daemon/log.h"
 #include "sockets.h"
 
 #define NOW_S 1700000000U
@@ -50,7 +51,7 @@ static int open_one(void **state)
 {
     (void)state;
     now_ns = 1000000000;
-    keep = (struct keep){.say = say, .file = "/no/such/file"}; /* nothing is written here */
+    keep = (struct keep){.file = "/no/such/file"}; /* nothing is written here */
     return handed_open(&handed, file, &(struct believed){.count = 0}, &keep);
 }
 
@@ -380,5 +381,6 @@ int main(void)
         OPEN(a_socket_that_nobody_has_is_replaced),
     };
 
+    log_to(say);
     return cmocka_run_group_tests(tests, begin, end);
 }

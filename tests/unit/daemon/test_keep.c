@@ -12,6 +12,7 @@
 #include "paths/store.h"
 #include "paths/writer.h"
 #include "daemon/keep.h"
+#include "daemon/log.h"
 
 #define BOTH (AUTOBUF_PATH_TX_AT_LEAST | AUTOBUF_PATH_RX_AT_LEAST)
 
@@ -118,7 +119,7 @@ static const struct {
 static void check_rows(int together)
 {
     for (size_t i = 0; i < COUNT(rows); i++) {
-        struct keep keep = {.say = say};
+        struct keep keep = {0};
         struct autobuf_paths_entry
             first = entry(rows[i].first.method, rows[i].first.tx, rows[i].first.rx, rows[i].first.rtt_ns, rows[i].first.holds_s),
             second = entry(rows[i].second.method, rows[i].second.tx, rows[i].second.rx, rows[i].second.rtt_ns, rows[i].second.holds_s),
@@ -151,7 +152,7 @@ static void what_is_known_and_what_is_new(void **state)
 static void it_is_written_at_most_once_a_second(void **state)
 {
     struct autobuf_paths_entry e = entry(PASSIVE, 100, 0, 9, 1000);
-    struct keep keep = {.say = say};
+    struct keep keep = {0};
 
     (void)state;
     forget();
@@ -177,7 +178,7 @@ static void it_is_written_at_most_once_a_second(void **state)
 static void everybody_may_read_it(void **state)
 {
     struct autobuf_paths_entry e = entry(PASSIVE, 100, 0, 9, 1000);
-    struct keep keep = {.say = say};
+    struct keep keep = {0};
     mode_t mask = umask(0077);
     struct stat found;
 
@@ -193,7 +194,7 @@ static void everybody_may_read_it(void **state)
 
 static void there_is_room_for_so_many(void **state)
 {
-    struct keep keep = {.say = say};
+    struct keep keep = {0};
 
     (void)state;
     keep_in(&keep, file);
@@ -211,7 +212,7 @@ static void there_is_room_for_so_many(void **state)
 static void programs_leave_room_for_others(void **state)
 {
     struct autobuf_paths_entry own = entry(PASSIVE, 100, 0, 9, 1000);
-    struct keep keep = {.say = say};
+    struct keep keep = {0};
 
     (void)state;
     keep_in(&keep, file);
@@ -234,7 +235,7 @@ static void another_one_writes(void **state)
 {
     struct autobuf_paths_entry e = entry(PASSIVE, 100, 0, 9, 1000);
     struct ab_paths_writer *other;
-    struct keep keep = {.say = say};
+    struct keep keep = {0};
 
     (void)state;
     forget();
@@ -259,7 +260,7 @@ static void a_store_that_cannot_be_written_is_said_once(void **state)
     (void)state;
     for (size_t i = 0; i < COUNT(names); i++) {
         struct autobuf_paths_entry e = entry(PASSIVE, 100, 0, 9, 1000);
-        struct keep keep = {.say = say};
+        struct keep keep = {0};
 
         said = 0;
         keep_in(&keep, names[i]);
@@ -277,7 +278,7 @@ static void a_store_that_cannot_be_written_is_said_once(void **state)
 static void a_damaged_store(void **state)
 {
     struct autobuf_paths_entry e = entry(PASSIVE, 100, 0, 9, 1000);
-    struct keep keep = {.say = say};
+    struct keep keep = {0};
     FILE *f = fopen(file, "w");
 
     (void)state;
@@ -299,7 +300,7 @@ static void a_damaged_store(void **state)
 static void many_are_written_at_once(void **state)
 {
     static const unsigned last[] = {7, 3, 9, 1, 8};
-    struct keep keep = {.say = say};
+    struct keep keep = {0};
     struct autobuf_paths_entry e = entry(PASSIVE, 100, 0, 9, 1000);
     struct autobuf_paths *paths;
 
@@ -340,7 +341,7 @@ static void what_other_hosts_learned(void **state)
     for (size_t i = 0; i < COUNT(rows_of_others); i++) {
         struct autobuf_paths_entry own = entry(rows_of_others[i].method, 100, 100, 9, 1000), other = entry(ICMP, 200, 200, 9, 1000);
         unsigned offered = 0;
-        struct keep keep = {.say = say, .offer = count_offer, .offer_to = &offered};
+        struct keep keep = {.offer = count_offer, .offer_to = &offered};
 
         forget();
         other.learned_s += (uint64_t)rows_of_others[i].later_s;
@@ -359,7 +360,7 @@ static void what_other_hosts_learned(void **state)
 static void what_other_hosts_learned_of_a_known_network(void **state)
 {
     struct autobuf_paths_entry network = entry(GIVEN, 100, 100, 9, 1000), other = entry(ICMP, 200, 200, 9, 1000);
-    struct keep keep = {.say = say};
+    struct keep keep = {0};
 
     (void)state;
     forget();
@@ -377,7 +378,7 @@ static void what_other_hosts_learned_of_a_known_network(void **state)
 static void what_other_hosts_learned_of_a_host_in_a_network_set_by_hand(void **state)
 {
     struct autobuf_paths_entry network = entry(GIVEN, 100, 100, 9, 1000), own = entry(ICMP, 100, 100, 9, 1000), other = own;
-    struct keep keep = {.say = say};
+    struct keep keep = {0};
 
     (void)state;
     forget();
@@ -401,7 +402,7 @@ static void a_clock_that_was_ahead_keeps_nobody_out(void **state)
     (void)state;
     for (size_t i = 0; i < COUNT(prefixes); i++) {
         struct autobuf_paths_entry ahead = entry(ICMP, 100, 100, 9, 1000), other = entry(ICMP, 200, 200, 9, 1000);
-        struct keep keep = {.say = say};
+        struct keep keep = {0};
 
         forget();
         ahead.learned_s += 172800;
@@ -433,5 +434,6 @@ int main(void)
         cmocka_unit_test(a_clock_that_was_ahead_keeps_nobody_out),
     };
 
+    log_to(say);
     return cmocka_run_group_tests(tests, begin, end);
 }

@@ -15,6 +15,7 @@
 
 #include "daemon/site.h"
 #include "daemon/site_talk.h"
+#include "daemon/log.h"
 
 #define NS_PER_S 1000000000ULL
 #define NOTHING "*-1\r\n"
@@ -83,7 +84,7 @@ static int open_alone(void **state)
     lines = 0;
     clock_ahead_s = 0;
     listener = server = -1;
-    keep = (struct keep){.say = say, .file = "/no/such/file"}; /* nothing is written here */
+    keep = (struct keep){.file = "/no/such/file"}; /* nothing is written here */
     config = (struct config){.site_key = "key"};
     snprintf(place, sizeof place, "unix:%s", file);
     assert_true(site_place_parse(place, &config.site));
@@ -675,5 +676,6 @@ int main(void)
         cmocka_unit_test_setup_teardown(the_password_s_file, open_one, close_one),
     };
 
+    log_to(say);
     return cmocka_run_group_tests(tests, begin, end);
 }

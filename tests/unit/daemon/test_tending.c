@@ -10,6 +10,7 @@
 
 #include "daemon/config.h"
 #include "daemon/tended.h"
+#include "daemon/log.h"
 #include "sockets.h"
 
 #define SO_COOKIE_NUMBER 57
@@ -71,7 +72,7 @@ static void open_scene(struct scene *s, char *rules)
     assert_non_null(file);
     assert_int_equal(config_read(file, &s->config, wrong, NULL), 0);
     fclose(file);
-    assert_int_equal(tending_open(&s->tending, &s->state, &s->table, &s->counts, &s->keep, say), 0);
+    assert_int_equal(tending_open(&s->tending, &s->state, &s->table, &s->counts, &s->keep), 0);
     assert_int_equal(tending_rules(s->tending, &s->config, false, s->now_ns), 0);
 }
 
@@ -314,5 +315,6 @@ int main(void)
         cmocka_unit_test(no_user_has_all_that_may_be_forced),
     };
 
+    log_to(say);
     return cmocka_run_group_tests_name("tending", tests, NULL, NULL);
 }
