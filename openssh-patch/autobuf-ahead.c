@@ -29,6 +29,7 @@
 #define SMALL_BYTES (64 * 1024)
 #define MOST_KEPT_BYTES (8 * 1024 * 1024) /* of answers; half of it may rightly come */
 #define MOST_READDIRS 8
+#define MOST_LATE 64 /* replies that are waited for late */
 #define MOST_HANDLE_BYTES 256 /* draft-ietf-secsh-filexfer-02, section 6.2 */
 #define HEAD_BYTES 5 /* type and id, of a request and of its answer */
 #define MOST_HINTS 3
@@ -59,6 +60,7 @@ struct autobuf_ahead {
 	struct autobuf_ahead *next;
 	struct sftp_conn *conn;
 	void (*send)(struct sftp_conn *, struct sshbuf *);
+	void (*receive)(struct sftp_conn *, struct sshbuf *, int);
 	struct ask *asks;	/* in the order in which they were sent */
 	struct file *files;	/* in the order of their turns */
 	const char *from, *to;	/* of the upload, or NULL */
@@ -70,7 +72,7 @@ struct autobuf_ahead {
 	size_t kept_bytes;
 	u_int ids, most_files, readdirs, late, writes, write_id;
 	u_int reads, answers, read_bytes; /* of the download */
-	int fd, own_server, sending, early, folder_ended, failed, repeats;
+	int fd, own_server, sending, folder_ended, failed, repeats;
 };
 
 /* Of all connections. One that ends does not tell us. */
@@ -82,30 +84,60 @@ static u_int hint_count;
 static int last_hint_creates;
 
 static struct sshbuf *
-message(u_char type, const void *string, size_t len)
+new_message(void)
 {
 	struct sshbuf *m = sshbuf_new();
-	int r;
 
 	if (m == NULL)
 		fatal_f("sshbuf_new failed");
-	if ((r = sshbuf_put_u8(m, type)) != 0 ||
-	    (r = sshbuf_put_u32(m, 0)) != 0 ||
-	    (r = sshbuf_put_string(m, string, len)) != 0)
+	return m;
+}
+
+/* What a function of sshbuf returned that puts something into a message. */
+static void
+need(int r)
+{
+	if (r != 0)
 		fatal_fr(r, "compose");
+}
+
+static struct sshbuf *
+message(u_char type, const void *string, size_t len)
+{
+	struct sshbuf *m = new_message();
+
+	need(sshbuf_put_u8(m, type));
+	need(sshbuf_put_u32(m, 0));
+	need(sshbuf_put_string(m, string, len));
+	return m;
+}
+
+static struct sshbuf *
+read_message(const void *handle, size_t len, uint64_t offset, u_int bytes)
+{
+	struct sshbuf *m = message(SSH2_FXP_READ, handle, len);
+
+	need(sshbuf_put_u64(m, offset));
+	need(sshbuf_put_u32(m, bytes));
+	return m;
+}
+
+static struct sshbuf *
+open_message(const char *path, u_int flags, const Attrib *a)
+{
+	struct sshbuf *m = message(SSH2_FXP_OPEN, path, strlen(path));
+
+	need(sshbuf_put_u32(m, flags));
+	need(encode_attrib(m, a));
 	return m;
 }
 
 static struct sshbuf *
 copy(const struct sshbuf *m)
 {
-	struct sshbuf *to = sshbuf_new();
-	int r;
+	struct sshbuf *to = new_message();
 
-	if (to == NULL)
-		fatal_f("sshbuf_new failed");
-	if ((r = sshbuf_putb(to, m)) != 0)
-		fatal_fr(r, "copy");
+	need(sshbuf_putb(to, m));
 	return to;
 }
 
@@ -187,8 +219,9 @@ ask_send(struct autobuf_ahead *q, struct ask *a)
 	sshbuf_free(m);
 }
 
+/* Sends the question, and owns it. */
 static struct ask *
-ask_as(struct autobuf_ahead *q, struct sshbuf *question, struct file *file,
+ask(struct autobuf_ahead *q, struct sshbuf *question, struct file *file,
     int probes)
 {
 	struct ask *a = ask_new(q);
@@ -198,13 +231,6 @@ ask_as(struct autobuf_ahead *q, struct sshbuf *question, struct file *file,
 	a->probes = probes;
 	ask_send(q, a);
 	return a;
-}
-
-/* Sends the question, and owns it. */
-static struct ask *
-ask(struct autobuf_ahead *q, struct sshbuf *question, struct file *file)
-{
-	return ask_as(q, question, file, 0);
 }
 
 static void
@@ -236,7 +262,7 @@ ask_free(struct autobuf_ahead *q, struct ask *a)
 static void
 close_handle(struct autobuf_ahead *q, const void *handle, size_t len)
 {
-	ask(q, message(SSH2_FXP_CLOSE, handle, len), NULL)->dropped = 1;
+	ask(q, message(SSH2_FXP_CLOSE, handle, len), NULL, 0)->dropped = 1;
 }
 
 /* The file has grown since it was listed. What it holds now is asked for once it is wanted. */
@@ -268,6 +294,13 @@ ask_drop(struct autobuf_ahead *q, struct ask *a)
 	ask_free(q, a);
 }
 
+/* Sent early, and not asked for yet. */
+static int
+is_ahead(const struct ask *a)
+{
+	return a->what == NULL && !a->wanted && !a->dropped;
+}
+
 static void
 drop_hints(struct autobuf_ahead *q)
 {
@@ -275,7 +308,7 @@ drop_hints(struct autobuf_ahead *q)
 
 	for (a = q->asks; a != NULL; a = next) {
 		next = a->next;
-		if (a->hint && !a->wanted && !a->dropped)
+		if (a->hint && is_ahead(a))
 			ask_drop(q, a);
 	}
 }
@@ -288,9 +321,8 @@ drop_reads(struct autobuf_ahead *q)
 
 	for (a = q->asks; a != NULL; a = next) {
 		next = a->next;
-		if (a->what == NULL && !a->wanted && !a->dropped &&
-		    (type_of(a->question) == SSH2_FXP_READDIR ||
-		    a == q->end_ask))
+		if (is_ahead(a) && (a == q->end_ask ||
+		    type_of(a->question) == SSH2_FXP_READDIR))
 			ask_drop(q, a);
 	}
 	sshbuf_free(q->end);
@@ -350,10 +382,9 @@ autobuf_ahead_get(const char *path, int recursive)
 static struct sshbuf *
 open_for(const char *path, const char *local, int preserve)
 {
-	struct sshbuf *m;
 	struct stat st;
 	Attrib a;
-	int fd, r;
+	int fd;
 
 	if (stat(local, &st) == -1 || !S_ISREG(st.st_mode) ||
 	    (fd = open(local, O_RDONLY)) == -1)
@@ -364,11 +395,7 @@ open_for(const char *path, const char *local, int preserve)
 	a.perm &= 0777;
 	if (!preserve)
 		a.flags &= ~SSH2_FILEXFER_ATTR_ACMODTIME;
-	m = message(SSH2_FXP_OPEN, path, strlen(path));
-	if ((r = sshbuf_put_u32(m, SSH2_FXF_WRITE | SSH2_FXF_CREAT)) != 0 ||
-	    (r = encode_attrib(m, &a)) != 0)
-		fatal_fr(r, "compose");
-	return m;
+	return open_message(path, SSH2_FXF_WRITE | SSH2_FXF_CREAT, &a);
 }
 
 void
@@ -421,7 +448,8 @@ ahead_forget(int fd)
 
 struct autobuf_ahead *
 autobuf_ahead_open(struct sftp_conn *conn, int fd, u_int version,
-    int own_server, void (*sender)(struct sftp_conn *, struct sshbuf *))
+    int own_server, void (*send)(struct sftp_conn *, struct sshbuf *),
+    void (*receive)(struct sftp_conn *, struct sshbuf *, int))
 {
 	struct autobuf_ahead *q;
 	u_int i;
@@ -434,14 +462,15 @@ autobuf_ahead_open(struct sftp_conn *conn, int fd, u_int version,
 	q = xcalloc(1, sizeof *q);
 	q->conn = conn;
 	q->fd = fd;
-	q->send = sender;
+	q->send = send;
+	q->receive = receive;
 	q->own_server = own_server != 0;
 	q->most_files = FEW_FILES;
 	q->next = aheads;
 	aheads = q;
 	for (i = 0; i < hint_count; i++) {
 		if (i + 1 < hint_count || !last_hint_creates || own_server)
-			ask(q, copy(hints[i]), NULL)->hint = 1;
+			ask(q, copy(hints[i]), NULL, 0)->hint = 1;
 	}
 	forget_hints();
 	return q;
@@ -455,19 +484,6 @@ autobuf_ahead_handles(struct autobuf_ahead *q, uint64_t most)
 }
 
 /* ---- files of a folder ---- */
-
-static struct sshbuf *
-read_request(const struct file *f, uint64_t offset, uint64_t bytes)
-{
-	struct sshbuf *m = message(SSH2_FXP_READ, sshbuf_ptr(f->handle),
-	    sshbuf_len(f->handle));
-	int r;
-
-	if ((r = sshbuf_put_u64(m, offset)) != 0 ||
-	    (r = sshbuf_put_u32(m, (u_int)bytes)) != 0)
-		fatal_fr(r, "compose");
-	return m;
-}
 
 /* An answer has come to one of the file's requests, which lead to others: as sftp_download() makes them. */
 static void
@@ -483,16 +499,15 @@ file_step(struct autobuf_ahead *q, struct file *f, const struct ask *a,
 		    (string = string_of(answer, &len)) == NULL ||
 		    len > MOST_HANDLE_BYTES)
 			return;
-		if ((f->handle = sshbuf_new()) == NULL ||
-		    sshbuf_put(f->handle, string, len) != 0)
-			fatal_f("no memory");
+		f->handle = new_message();
+		need(sshbuf_put(f->handle, string, len));
 		if (!f->small)
 			return;
 		f->came = f->size == 0;
 		if (f->size > 0)
-			ask(q, read_request(f, 0, f->size), f);
+			ask(q, read_message(string, len, 0, (u_int)f->size), f, 0);
 		/* Many files that have grown would be more than is kept */
-		ask_as(q, read_request(f, f->size, f->request_bytes), f, 1);
+		ask(q, read_message(string, len, f->size, f->request_bytes), f, 1);
 		return;
 	case SSH2_FXP_READ:
 		if (type_of(answer) == SSH2_FXP_DATA &&
@@ -503,7 +518,7 @@ file_step(struct autobuf_ahead *q, struct file *f, const struct ask *a,
 		if (f->came && f->ended && !f->closed) {
 			f->closed = 1;
 			ask(q, message(SSH2_FXP_CLOSE, sshbuf_ptr(f->handle),
-			    sshbuf_len(f->handle)), f);
+			    sshbuf_len(f->handle)), f, 0);
 		}
 		return;
 	}
@@ -541,11 +556,9 @@ file_ask(struct autobuf_ahead *q, const char *folder,
     struct SFTP_DIRENT **entry, u_int request_bytes)
 {
 	struct file *f = xcalloc(1, sizeof *f);
-	struct sshbuf *m;
 	size_t len = strlen(folder);
 	char *path;
 	Attrib none;
-	int r;
 
 	f->entry = entry;
 	f->size = (*entry)->a.size;
@@ -553,13 +566,9 @@ file_ask(struct autobuf_ahead *q, const char *folder,
 	f->small = f->size <= MINIMUM(request_bytes, SMALL_BYTES);
 	xasprintf(&path, "%s%s%s", folder,
 	    len > 0 && folder[len - 1] != '/' ? "/" : "", (*entry)->filename);
-	m = message(SSH2_FXP_OPEN, path, strlen(path));
-	free(path);
 	attrib_clear(&none);
-	if ((r = sshbuf_put_u32(m, SSH2_FXF_READ)) != 0 ||
-	    (r = encode_attrib(m, &none)) != 0)
-		fatal_fr(r, "compose");
-	ask(q, m, f);
+	ask(q, open_message(path, SSH2_FXF_READ, &none), f, 0);
+	free(path);
 	return f;
 }
 
@@ -574,7 +583,7 @@ autobuf_ahead_files(struct autobuf_ahead *q, const char *folder,
 	u_int files = 0;
 	int small = 1;
 
-	if (q == NULL)
+	if (q == NULL || S_ISDIR((*entry)->a.perm))
 		return;
 	while (q->files != NULL && q->files->entry != entry)
 		file_drop(q);
@@ -610,18 +619,13 @@ void
 autobuf_ahead_download(struct autobuf_ahead *q, const u_char *handle,
     size_t handle_len, uint64_t size, u_int request_bytes)
 {
-	int r;
-
 	if (q == NULL || !q->own_server)
 		return;
 	sshbuf_free(q->end);
-	q->end = message(SSH2_FXP_READ, handle, handle_len);
+	q->end = read_message(handle, handle_len, size, request_bytes);
 	q->end_bytes = size;
 	q->read_bytes = request_bytes;
 	q->next_bytes = q->reads = q->answers = q->repeats = 0;
-	if ((r = sshbuf_put_u64(q->end, size)) != 0 ||
-	    (r = sshbuf_put_u32(q->end, request_bytes)) != 0)
-		fatal_fr(r, "compose");
 }
 
 /* A request for data is sent. Once as much is outstanding as is left, the end is asked for, too: that is known when the
@@ -642,7 +646,7 @@ end_ask(struct autobuf_ahead *q, const struct sshbuf *msg)
 	left = at < q->end_bytes ? q->end_bytes - at : 0;
 	if (q->end_ask == NULL && left > q->read_bytes &&
 	    left / q->read_bytes <= q->reads)
-		q->end_ask = ask(q, copy(q->end), NULL);
+		q->end_ask = ask(q, copy(q->end), NULL, 0);
 }
 
 /* The file ends where it should, and all of it is asked for, none of it twice so far, and most of it was answered: it
@@ -657,17 +661,10 @@ end_close(struct autobuf_ahead *q, const struct ask *a,
 	if (a == q->end_ask && a->wanted && !q->repeats &&
 	    q->answers >= q->reads && status_is(answer, SSH2_FX_EOF) &&
 	    (handle = string_of(a->question, &len)) != NULL)
-		ask(q, message(SSH2_FXP_CLOSE, handle, len), NULL);
+		ask(q, message(SSH2_FXP_CLOSE, handle, len), NULL, 0);
 }
 
 /* ---- the caller's requests ---- */
-
-static void
-want(struct ask *a, const struct sshbuf *msg)
-{
-	a->wanted = 1;
-	a->as = id_of(msg);
-}
 
 /* The list of a folder comes in parts. The next ones are asked for, twice as many each time, until it ends. Of other
    servers than OpenSSH's it is not known whether they go through a folder for two requests at a time. */
@@ -678,10 +675,10 @@ readdirs(struct autobuf_ahead *q, const struct sshbuf *msg)
 	u_int ahead = 0;
 
 	for (a = q->asks; a != NULL; a = a->next)
-		ahead += a->what == NULL && !a->wanted && !a->dropped &&
+		ahead += is_ahead(a) &&
 		    type_of(a->question) == SSH2_FXP_READDIR;
 	for (; !q->folder_ended && ahead < q->readdirs; ahead++)
-		ask(q, copy(msg), NULL);
+		ask(q, copy(msg), NULL, 0);
 	q->readdirs = MINIMUM(2 * q->readdirs, MOST_READDIRS);
 }
 
@@ -709,7 +706,7 @@ find(const struct autobuf_ahead *q, const struct sshbuf *msg)
 	struct ask *a;
 
 	for (a = q->asks; a != NULL; a = a->next) {
-		if (a->what == NULL && !a->wanted && !a->dropped &&
+		if (is_ahead(a) &&
 		    (a->file == NULL || a->file == q->files) &&
 		    same_but_id(a->question, msg))
 			break;
@@ -732,9 +729,10 @@ autobuf_ahead_asked(struct autobuf_ahead *q, const struct sshbuf *msg)
 	}
 	a = find(q, msg);
 	if (a == NULL && type_of(msg) == SSH2_FXP_READDIR && q->readdirs > 0)
-		a = ask(q, copy(msg), NULL); /* before those that follow it */
+		a = ask(q, copy(msg), NULL, 0); /* before those that follow it */
 	if (a != NULL) {
-		want(a, msg);
+		a->wanted = 1;
+		a->as = id_of(msg);
 		if (a->answer != NULL)
 			end_close(q, a, a->answer);
 	} else if (type_of(msg) != SSH2_FXP_EXTENDED)
@@ -766,19 +764,23 @@ autobuf_ahead_asked(struct autobuf_ahead *q, const struct sshbuf *msg)
 /* ---- replies that are waited for late ---- */
 
 void
-autobuf_late_file(struct autobuf_ahead *q, const char *from, const char *to,
-    int told)
+autobuf_late_file(struct autobuf_ahead *q, const char *from, const char *to)
 {
 	if (q == NULL)
 		return;
-	if (told && q->last_close != NULL) {
-		free(q->last_close->from);
-		q->last_close->from = NULL;
-	}
 	q->last_close = q->last_write = NULL;
 	q->writes = 0;
 	q->from = from;
 	q->to = to;
+}
+
+void
+autobuf_late_told(struct autobuf_ahead *q)
+{
+	if (q == NULL || q->last_close == NULL)
+		return;
+	free(q->last_close->from);
+	q->last_close->from = NULL;
 }
 
 static struct ask *
@@ -797,32 +799,12 @@ late(struct autobuf_ahead *q, u_int id, const char *what, int closes)
 	return a;
 }
 
-int
-autobuf_late_status(struct autobuf_ahead *q, u_int id, const char *what,
-    int closes)
-{
-	struct ask *a;
-
-	if (q == NULL || (closes && q->from == NULL))
-		return 0;
-	a = late(q, id, what, closes);
-	if (closes)
-		q->last_close = a;
-	if (q->kept_back != NULL) {
-		a->question = q->kept_back;
-		a->behind = q->last_write;
-		q->kept_back = NULL;
-	}
-	return 1;
-}
-
 /* A file of a folder that one request holds was sent. Its reply is waited for late, and so is what follows it: with
    whatever reply, stock sends the same. The caller gets one that is good. */
 static int
 late_write(struct autobuf_ahead *q, struct sshbuf *msg)
 {
 	char *what;
-	int r;
 
 	if (q->from == NULL || q->writes != 1 || q->most_files == 0)
 		return 0;
@@ -831,10 +813,9 @@ late_write(struct autobuf_ahead *q, struct sshbuf *msg)
 	free(what);
 	q->writes = 0;
 	sshbuf_reset(msg);
-	if ((r = sshbuf_put_u8(msg, SSH2_FXP_STATUS)) != 0 ||
-	    (r = sshbuf_put_u32(msg, q->write_id)) != 0 ||
-	    (r = sshbuf_put_u32(msg, SSH2_FX_OK)) != 0)
-		fatal_fr(r, "compose");
+	need(sshbuf_put_u8(msg, SSH2_FXP_STATUS));
+	need(sshbuf_put_u32(msg, q->write_id));
+	need(sshbuf_put_u32(msg, SSH2_FX_OK));
 	return 1;
 }
 
@@ -869,71 +850,31 @@ late_came(struct autobuf_ahead *q, struct ask *a, const struct sshbuf *msg)
 	ask_free(q, a);
 }
 
-u_int
-autobuf_late_left(const struct autobuf_ahead *q)
-{
-	return q == NULL ? 0 : q->late;
-}
-
-int
-autobuf_late_failed(struct autobuf_ahead *q)
-{
-	int failed = q != NULL && q->failed;
-
-	if (failed)
-		q->failed = 0;
-	return failed;
-}
-
 /* ---- replies ---- */
 
-int
-autobuf_ahead_known(struct autobuf_ahead *q, struct sshbuf *msg)
+/* Returns 1 if the next reply is here already. It is in msg then. */
+static int
+is_known(struct autobuf_ahead *q, struct sshbuf *msg)
 {
 	struct ask *a;
-	int r;
 
-	if (q == NULL)
-		return 0;
 	for (a = q->asks; a != NULL; a = a->next) {
 		if (a->wanted && a->answer != NULL)
 			break;
 	}
 	if (a == NULL)
-		return q->early = late_write(q, msg);
+		return late_write(q, msg);
 	sshbuf_reset(msg);
-	if ((r = sshbuf_putb(msg, a->answer)) != 0)
-		fatal_fr(r, "copy");
+	need(sshbuf_putb(msg, a->answer));
 	set_id(msg, a->as);
 	ask_free(q, a);
-	q->early = 1;
 	return 1;
 }
 
-int
-autobuf_ahead_took(struct autobuf_ahead *q, struct sshbuf *msg)
+/* An answer to a question of ours. Returns 1 if the caller does not wait for it. Else msg has the caller's id. */
+static int
+ask_answered(struct autobuf_ahead *q, struct ask *a, struct sshbuf *msg)
 {
-	struct ask *a;
-
-	if (q == NULL || sshbuf_len(msg) < HEAD_BYTES)
-		return 0;
-	q->early = 0;
-	for (a = q->asks; a != NULL; a = a->next) {
-		if (a->id == id_of(msg) && a->answer == NULL &&
-		    a->behind == NULL)
-			break;
-	}
-	if (a == NULL) {
-		if (type_of(msg) == SSH2_FXP_DATA && q->reads > 0) {
-			q->reads--;
-			q->answers++;
-		}
-		return 0;
-	}
-	if (a->what != NULL) {
-		late_came(q, a, msg);
-		return 1;
-	}
 	if (a->probes && type_of(msg) == SSH2_FXP_DATA) {
 		probe_failed(q, a);
 		return 1;
@@ -947,7 +888,7 @@ autobuf_ahead_took(struct autobuf_ahead *q, struct sshbuf *msg)
 		end_close(q, a, msg);
 		set_id(msg, a->as);
 		ask_free(q, a);
-		q->early = 1;
+		autobuf_requests_early(1);
 		return 0;
 	}
 	a->answer = copy(msg);
@@ -959,8 +900,86 @@ autobuf_ahead_took(struct autobuf_ahead *q, struct sshbuf *msg)
 	return 1;
 }
 
-int
-autobuf_ahead_early(const struct autobuf_ahead *q)
+/* Waits for a reply. Returns 1 if it is not one that the caller waits for. */
+static int
+is_taken(struct autobuf_ahead *q, struct sshbuf *msg)
 {
-	return q != NULL && q->early;
+	struct ask *a;
+
+	q->receive(q->conn, msg, 0);
+	if (sshbuf_len(msg) < HEAD_BYTES)
+		return 0;
+	for (a = q->asks; a != NULL; a = a->next) {
+		if (a->id == id_of(msg) && a->answer == NULL &&
+		    a->behind == NULL)
+			break;
+	}
+	if (a != NULL && a->what == NULL)
+		return ask_answered(q, a, msg);
+	if (a != NULL)
+		late_came(q, a, msg);
+	else if (type_of(msg) == SSH2_FXP_DATA && q->reads > 0) {
+		q->reads--;
+		q->answers++;
+	}
+	return a != NULL;
+}
+
+int
+autobuf_ahead_reply(struct autobuf_ahead *q, struct sshbuf *msg)
+{
+	int known = q != NULL && is_known(q, msg);
+
+	autobuf_requests_early(known);
+	while (q != NULL && !known && is_taken(q, msg))
+		continue;
+	return q != NULL;
+}
+
+/* Waits for those that are waited for late, but for so many. */
+static void
+late_replies(struct autobuf_ahead *q, u_int left)
+{
+	struct sshbuf *msg = new_message();
+
+	while (q->late > left) {
+		if (!is_taken(q, msg))
+			fatal("Unexpected reply");
+	}
+	sshbuf_free(msg);
+}
+
+int
+autobuf_late_status(struct autobuf_ahead *q, u_int id, const char *what,
+    int closes)
+{
+	struct ask *a;
+
+	if (q == NULL || (closes && q->from == NULL))
+		return 0;
+	a = late(q, id, what, closes);
+	if (closes)
+		q->last_close = a;
+	if (q->kept_back != NULL) {
+		a->question = q->kept_back;
+		a->behind = q->last_write;
+		q->kept_back = NULL;
+	}
+	if (closes)
+		late_replies(q, MOST_LATE);
+	return 1;
+}
+
+int
+autobuf_late_wait(struct autobuf_ahead *q)
+{
+	int failed;
+
+	if (q == NULL)
+		return 0;
+	late_replies(q, 0);
+	autobuf_late_file(q, NULL, NULL);
+	failed = q->failed;
+	q->failed = 0;
+	return failed ? -1 : 0;
 }

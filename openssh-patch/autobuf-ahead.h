@@ -20,9 +20,6 @@ struct sshbuf;
  */
 struct autobuf_ahead;
 
-/* The most replies that are waited for late. */
-#define AUTOBUF_MOST_LATE 64
-
 /* The next connection begins with: scp of a file, or with recursive perhaps a folder, from a remote path. */
 void autobuf_ahead_get(const char *path, int recursive);
 
@@ -37,10 +34,10 @@ void autobuf_ahead_pwd(void);
 
 /*
  * For a connection that reads from descriptor fd, and has just got the version. own_server: the extensions are those
- * of OpenSSH's own server. sender sends a message, and empties it. NULL: switched off, or no memory.
+ * of OpenSSH's own server. send() sends a message, and empties it; receive() waits for one. NULL: switched off.
  */
 struct autobuf_ahead *autobuf_ahead_open(struct sftp_conn *conn, int fd, u_int version, int own_server,
-    void (*sender)(struct sftp_conn *, struct sshbuf *));
+    void (*send)(struct sftp_conn *, struct sshbuf *), void (*receive)(struct sftp_conn *, struct sshbuf *, int));
 
 /* So many handles may be open on the server. 0: it does not tell. */
 void autobuf_ahead_handles(struct autobuf_ahead *q, uint64_t most);
@@ -48,14 +45,8 @@ void autobuf_ahead_handles(struct autobuf_ahead *q, uint64_t most);
 /* Returns 1 if a request that is about to be sent was sent already: its reply will have the id of this one. */
 int autobuf_ahead_asked(struct autobuf_ahead *q, const struct sshbuf *msg);
 
-/* Returns 1 if the next reply is here already. It is in msg then. */
-int autobuf_ahead_known(struct autobuf_ahead *q, struct sshbuf *msg);
-
-/* Returns 1 if a reply that has come is not one that the caller waits for. Else msg has the caller's id. */
-int autobuf_ahead_took(struct autobuf_ahead *q, struct sshbuf *msg);
-
-/* Says whether the reply that the caller got last is one to a request that was sent early. */
-int autobuf_ahead_early(const struct autobuf_ahead *q);
+/* Gets the reply that the caller waits for into msg, with the caller's id. Returns 0 with NULL: the caller gets it. */
+int autobuf_ahead_reply(struct autobuf_ahead *q, struct sshbuf *msg);
 
 /*
  * A file of known size is read now, from its first byte or another. OpenSSH's own server is asked for its end a round
@@ -72,10 +63,13 @@ void autobuf_ahead_files(struct autobuf_ahead *q, const char *folder, struct SFT
 void autobuf_ahead_end(struct autobuf_ahead *q);
 
 /*
- * The file of a folder that is uploaded now; NULL: none. Its replies are waited for late, but that to its opening; if
- * it is too large for one request, only those to what follows the data. told: its failure was reported.
+ * The entry of a folder that is uploaded now. If it is a file, its replies are waited for late, but that to its
+ * opening; if it is too large for one request, only those to what follows the data. autobuf_late_wait() ends this.
  */
-void autobuf_late_file(struct autobuf_ahead *q, const char *from, const char *to, int told);
+void autobuf_late_file(struct autobuf_ahead *q, const char *from, const char *to);
+
+/* The failure of this file was reported. */
+void autobuf_late_told(struct autobuf_ahead *q);
 
 /*
  * A request whose reply is a status was sent. Returns 1 if it is not to be waited for: when it comes, its error is
@@ -83,10 +77,7 @@ void autobuf_late_file(struct autobuf_ahead *q, const char *from, const char *to
  */
 int autobuf_late_status(struct autobuf_ahead *q, u_int id, const char *what, int closes);
 
-/* How many of them are outstanding. */
-u_int autobuf_late_left(const struct autobuf_ahead *q);
-
-/* Returns 1 if a file failed late since this was asked last. */
-int autobuf_late_failed(struct autobuf_ahead *q);
+/* Waits for all of them. Returns -1 if a file failed late since this was asked last. */
+int autobuf_late_wait(struct autobuf_ahead *q);
 
 #endif

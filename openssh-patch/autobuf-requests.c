@@ -57,9 +57,13 @@ autobuf_requests_off(void)
 struct autobuf_requests {
 	struct autobuf_requests *next;
 	struct autobuf_rightsize *rightsize;
+	uint64_t asked_ns;
 	int fd;
 	u_int least;
 };
+
+/* The reply that was got last is one to a request that was sent early. */
+static int early;
 
 /* Of all connections. One that ends does not tell us: releases of OpenSSH free it in different places. */
 static struct autobuf_requests *all;
@@ -110,33 +114,58 @@ autobuf_requests_open(int fd, u_int requests, u_int bytes)
 }
 
 u_int
-autobuf_requests_first(const struct autobuf_requests *q, uint64_t left_bytes,
-    u_int request_bytes)
+autobuf_requests_first(const struct autobuf_requests *q, uint64_t offset,
+    uint64_t size, u_int request_bytes)
 {
-	uint64_t wanted = left_bytes / request_bytes +
-	    (left_bytes % request_bytes != 0) + 1; /* and its end */
-	u_int first = MAXIMUM(FIRST_BYTES / request_bytes, 1);
+	uint64_t wanted, first;
 
-	first = MINIMUM(first, q->least);
+	if (q == NULL || size <= offset)
+		return 1;
+	wanted = (size - offset - 1) / request_bytes + 2; /* and its end */
+	first = MINIMUM(MAXIMUM(FIRST_BYTES / request_bytes, 1), q->least);
 	return (u_int)MINIMUM(wanted, first);
 }
 
-void
-autobuf_requests_rtt(struct autobuf_requests *q, uint64_t sent_ns)
+uint64_t
+autobuf_requests_end(const struct autobuf_requests *q, uint64_t offset,
+    uint64_t size, size_t *bytes)
 {
-	if (q != NULL)
-		autobuf_rightsize_rtt(q->rightsize, autobuf_now_ns() - sent_ns);
+	if (q != NULL && size > offset && size - offset < *bytes)
+		*bytes = size - offset;
+	return offset + *bytes;
 }
 
-u_int
+void
+autobuf_requests_early(int is_early)
+{
+	early = is_early;
+}
+
+void
+autobuf_requests_asked(struct autobuf_requests *q)
+{
+	if (q != NULL)
+		q->asked_ns = autobuf_now_ns();
+}
+
+void
+autobuf_requests_answered(struct autobuf_requests *q)
+{
+	if (q != NULL && !early)
+		autobuf_rightsize_rtt(q->rightsize, autobuf_now_ns() - q->asked_ns);
+}
+
+void
 autobuf_requests_done(struct autobuf_requests *q, uint64_t *sent_ns,
-    size_t bytes, u_int request_bytes)
+    size_t bytes, u_int request_bytes, u_int *requests)
 {
 	uint64_t now = autobuf_now_ns(), window;
 
+	if (q == NULL || early)
+		return;
 	autobuf_rightsize_rtt(q->rightsize, now - *sent_ns);
 	*sent_ns = now;
 	window = autobuf_rightsize_consumed(q->rightsize, now, bytes);
-	return (u_int)MAXIMUM(MINIMUM(window / request_bytes, MOST_REQUESTS),
+	*requests = (u_int)MAXIMUM(MINIMUM(window / request_bytes, MOST_REQUESTS),
 	    q->least);
 }

@@ -13,8 +13,6 @@
 
 #include <autobuf/error.h>
 
-#include "autobuf-ahead.h"
-
 /* An option for ssh, as -o takes it: with "AutoBuffer no" the requests stay as they are without us. */
 void autobuf_requests_option(const char *text);
 
@@ -33,19 +31,30 @@ struct autobuf_requests;
 struct autobuf_requests *autobuf_requests_open(int fd, u_int requests, u_int bytes);
 
 /*
- * Returns how many requests of request_bytes to begin a file with, if left_bytes (not 0) are known to come. This
- * includes the request for the end of the file.
+ * Returns how many requests of request_bytes to begin a file with. If its size is known, and the first is at offset,
+ * this includes the request for its end. Else 1, as with NULL.
  */
-u_int autobuf_requests_first(const struct autobuf_requests *q, uint64_t left_bytes, u_int request_bytes);
+u_int autobuf_requests_first(const struct autobuf_requests *q, uint64_t offset, uint64_t size,
+    u_int request_bytes);
 
-/* Reports that a small request, sent at sent_ns, was answered. NULL is allowed. */
-void autobuf_requests_rtt(struct autobuf_requests *q, uint64_t sent_ns);
+/*
+ * A request for so many bytes at an offset ends with the file, so that it can be answered in full. Returns the offset
+ * of the next one.
+ */
+uint64_t autobuf_requests_end(const struct autobuf_requests *q, uint64_t offset, uint64_t size, size_t *bytes);
+
+/* Says whether the reply that was got last is one to a request that was sent early: its time tells nothing. */
+void autobuf_requests_early(int is_early);
+
+/* A small request is sent; it was answered. NULL is allowed, also below. */
+void autobuf_requests_asked(struct autobuf_requests *q);
+void autobuf_requests_answered(struct autobuf_requests *q);
 
 /*
  * Reports that data of a request that was sent at *sent_ns has come, or was acknowledged; *sent_ns becomes the
- * present, for what is asked again. Returns how many requests of request_bytes may be outstanding from now on.
+ * present, for what is asked again. *requests is how many of request_bytes may be outstanding from now on.
  */
-u_int autobuf_requests_done(struct autobuf_requests *q, uint64_t *sent_ns, size_t bytes,
-    u_int request_bytes);
+void autobuf_requests_done(struct autobuf_requests *q, uint64_t *sent_ns, size_t bytes, u_int request_bytes,
+    u_int *requests);
 
 #endif

@@ -60,7 +60,7 @@
 #define RATE_MOST_BIT_PER_S 10000000000ULL
 
 /*
- * The share of AutoBufferMax that the monitor forces for a login: 16 MB by default, as setsockopt() takes it. The
+ * The share of AutoBufferMax that is forced for a login: 16 MB by default, as setsockopt() takes it. The
  * kernel makes 32 MB of it, of which 2/3 can be data: a window of 1.7 Gbit/s over 100 ms.
  */
 #define FORCED_PART 4
@@ -219,7 +219,7 @@ autobuf_ssh_request(struct ssh *ssh, const char *type)
 }
 
 void
-autobuf_ssh_force(struct ssh *ssh, int on, int64_t most_bytes)
+autobuf_ssh_force(struct ssh *ssh, int64_t most_bytes)
 {
 	struct autobuf_path path = AUTOBUF_PATH_INIT;
 	struct autobuf_limits limits = AUTOBUF_LIMITS_INIT;
@@ -227,7 +227,7 @@ autobuf_ssh_force(struct ssh *ssh, int on, int64_t most_bytes)
 	struct autobuf_plan plan = AUTOBUF_PLAN_INIT;
 	int fd = ssh_packet_get_connection_out(ssh), r;
 
-	if (!on || autobuf_limits_host(&limits) < 0 ||
+	if (autobuf_limits_host(&limits) < 0 ||
 	    autobuf_socket_state(fd, &socket) < 0 || socket.rtt_min_ns == AUTOBUF_NS_UNSET)
 		return;
 	limits.request_most_bytes = MAXIMUM((uint64_t)most_bytes / FORCED_PART, 1);
@@ -241,7 +241,7 @@ autobuf_ssh_force(struct ssh *ssh, int on, int64_t most_bytes)
 	    (plan.flags & AUTOBUF_PLAN_SND_FORCE) == 0)
 		return;
 	r = autobuf_apply(fd, &plan);
-	autobuf_ssh_log("monitor: send buffer %llu: %s",
+	autobuf_ssh_log("transport: send buffer %llu: %s",
 	    (unsigned long long)plan.snd_request_bytes,
 	    r < 0 ? autobuf_strerror(r) : "a path as long as this may hold it");
 }
@@ -424,7 +424,7 @@ autobuf_channel_check(struct ssh *ssh, struct Channel *c)
 	uint64_t now, window, target;
 	const char *why;
 
-	if (a == NULL || c->datagram)
+	if (a == NULL || c->type != SSH_CHANNEL_OPEN || c->datagram)
 		return;
 	now = autobuf_now_ns();
 	look(a, ssh, now);

@@ -13,6 +13,7 @@
 
 struct autobuf_host;
 struct Channel;
+struct passwd;
 struct ssh;
 
 /* Default of AutoBufferMax, and the most that it may be. */
@@ -53,23 +54,20 @@ void autobuf_ssh_announce(struct ssh *ssh);
 int autobuf_ssh_request(struct ssh *ssh, const char *type);
 
 /*
- * Call it once in the privileged monitor: it makes room in the transport's send buffer for what the path might hold
+ * For a server that still has its privilege: makes room in the transport's send buffer for what the path might hold
  * (10 Gbit/s over its round-trip time) if net.core.wmem_max does not; at most a quarter of most_bytes, as
  * setsockopt() takes it.
  */
-void autobuf_ssh_force(struct ssh *ssh, int on, int64_t most_bytes);
+void autobuf_ssh_force(struct ssh *ssh, int64_t most_bytes);
 
 /* ---------------------------------------------------------------------------------------- sshd */
 
 /*
- * sshd calls these, in this order, after authentication. settings(): as root, before the user's process is forked, so
- * that both have them. force(): in the monitor. host(): in the user's process, as root, for the file is root's.
- * open(): in the user's process, as the user; a second call does nothing.
+ * sshd calls it after authentication, in the user's process: as root and before a chroot, for the settings and the
+ * file of the host are root's, and limits are in /proc. The connection is opened with the privilege of pw. NULL: with
+ * that of the process, for a release that leaves root's out. A second call does nothing.
  */
-void autobuf_sshd_settings(void);
-void autobuf_sshd_force(struct ssh *ssh);
-void autobuf_sshd_host(void);
-void autobuf_sshd_open(struct ssh *ssh);
+void autobuf_sshd_open(struct passwd *pw);
 
 /* ------------------------------------------------------------------------------------ channels */
 

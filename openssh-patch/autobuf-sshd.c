@@ -4,6 +4,7 @@
 
 #include <sys/types.h>
 
+#include <pwd.h>
 #include <stdarg.h>
 #include <string.h>
 
@@ -12,61 +13,55 @@
 #include "autobuf-host.h"
 #include "autobuf-log.h"
 #include "autobuf-settings.h"
-#include "autobuf-ssh.h"
 #include "log.h"
 #include "packet.h"
 #include "pathnames.h"
+#include "uidswap.h"
 
 #define SETTINGS_FILE SSHDIR "/autobuf.conf"
 #define HOST_FILE _PATH_SSH_PIDDIR "/autobuf-windows.lock"
 
-static struct autobuf_sshd_config settings;
-static int settings_are_known, host_is_known;
-static struct autobuf_host *host;
+extern struct ssh *the_active_state; /* of sshd, or sshd-session */
 
-void
-autobuf_sshd_settings(void)
+static struct autobuf_host *
+open_host(uint64_t bytes)
 {
-	if (settings_are_known)
-		return;
-	settings_are_known = 1;
-	autobuf_ssh_log_open();
-	if (!autobuf_is_off())
-		autobuf_sshd_read(&settings, SETTINGS_FILE);
-	if (settings.on)
-		autobuf_ssh_log("settings: AutoBufferMax %lld, AutoBufferHost %llu",
-		    (long long)settings.most_bytes,
-		    (unsigned long long)settings.host_bytes);
-}
-
-void
-autobuf_sshd_host(void)
-{
+	struct autobuf_host *host = NULL;
 	int r;
 
-	autobuf_sshd_settings();
-	if (host_is_known)
-		return;
-	host_is_known = 1;
-	if (settings.on &&
-	    (r = autobuf_host_open(&host, HOST_FILE, settings.host_bytes)) < 0)
+	if ((r = autobuf_host_open(&host, HOST_FILE, bytes)) < 0)
 		logit("autobuf: windows do not grow, because %s cannot be used: %s",
 		    HOST_FILE, strerror(-r));
+	return host;
 }
 
 void
-autobuf_sshd_open(struct ssh *ssh)
+autobuf_sshd_open(struct passwd *pw)
 {
-	if (ssh->autobuf != NULL)
+	static int called;
+	struct ssh *ssh = the_active_state;
+	struct autobuf_sshd_config settings;
+	struct autobuf_host *host;
+
+	if (called)
 		return;
-	autobuf_sshd_host();
-	autobuf_ssh_open(ssh, settings.on, settings.most_bytes);
+	called = 1;
+	autobuf_ssh_log_open();
+	if (autobuf_is_off())
+		return;
+	autobuf_sshd_read(&settings, SETTINGS_FILE);
+	if (!settings.on)
+		return;
+	autobuf_ssh_log("settings: AutoBufferMax %lld, AutoBufferHost %llu",
+	    (long long)settings.most_bytes,
+	    (unsigned long long)settings.host_bytes);
+	host = open_host(settings.host_bytes);
+	if (pw != NULL) {
+		autobuf_ssh_force(ssh, settings.most_bytes);
+		temporarily_use_uid(pw);
+	}
+	autobuf_ssh_open(ssh, 1, settings.most_bytes);
+	if (pw != NULL)
+		restore_uid();
 	autobuf_ssh_bound(ssh, host);
-}
-
-void
-autobuf_sshd_force(struct ssh *ssh)
-{
-	autobuf_sshd_settings();
-	autobuf_ssh_force(ssh, settings.on, settings.most_bytes);
 }

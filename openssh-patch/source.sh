@@ -10,9 +10,9 @@ top=$(dirname "$here")
 # A field of UPSTREAM, of one release or ('') of each.
 facts()
 {
-    cat "$here"/*/UPSTREAM | awk -v version="$1" -v field="$2:" '
+    awk -v version="$1" -v field="$2:" '
         $1 == "version:" { wanted = version == "" || $2 == version }
-        wanted && $1 == field { sub(/^[^ ]* /, ""); print }'
+        wanted && $1 == field { sub(/^[^ ]* /, ""); print }' "$here/UPSTREAM"
 }
 
 die()
@@ -21,17 +21,11 @@ die()
     exit 1
 }
 
-# The folder of the series for a release. Its name is the release, or the first and the last of several.
-series_of()
+# The series is for each release from the first to the last of UPSTREAM.
+known()
 {
-    for folder in "$here"/*/; do
-        name=$(basename "$folder")
-        if [ -f "$folder/series" ] && printf '%s\n' "${name%-*}" "$1" "${name#*-}" | sort -C -V; then
-            echo "$name"
-            return
-        fi
-    done
-    die "there is no series for OpenSSH $1, only for: $(cd "$here" && echo */series | sed 's|/series||g')"
+    first=$(facts '' version | head -n 1) last=$(facts '' version | tail -n 1)
+    printf '%s\n' "$first" "$1" "$last" | sort -C -V || die "there is no series for OpenSSH $1, only for $first to $last"
 }
 
 # Everything that is run is told apart from what it says, which only matters if it fails.
@@ -103,7 +97,7 @@ from_folder()
 }
 
 # take archive|upstream|source: puts the source into $tree. Sets what (for people), kind (patched by the
-# distribution, bare: upstream's, or unknown), version, if it is '', and series.
+# distribution, bare: upstream's, or unknown) and version, if it is ''.
 take()
 {
     case $1 in
@@ -115,7 +109,7 @@ take()
     [ -n "$version" ] ||
         version=$(sed -n -e 's/^#define SSH_VERSION.*"OpenSSH_\(.*\)"/\1/p' \
             -e 's/^#define SSH_PORTABLE.*"\(.*\)"/\1/p' "$tree/version.h" | tr -d '\n')
-    series=$(series_of "$version")
+    known "$version"
 }
 
 # ---- what is added to it ----
@@ -129,11 +123,11 @@ library()
     quietly meson install -C "$work/library"
 }
 
-# Applies the series, and adds the files that it calls.
+# Applies the series, but for a patch that $without names, and adds the files that it calls.
 add_series()
 {
     while read -r patch; do
-        quietly patch -d "$tree" -p1 -F0 -i "$here/$series/$patch"
-    done <"$here/$series/series"
+        [ "$patch" = "${without-}" ] || quietly patch -d "$tree" -p1 -F0 -i "$here/$patch"
+    done <"$here/series"
     cp "$here"/autobuf-*.[ch] "$tree/"
 }

@@ -96,7 +96,7 @@ LONG = ("net/run_programs", "python/path", "patch/clients", "patch/drift", "patc
 
 def releases() -> list[str]:
     """Of OpenSSH that there are patches for."""
-    return sorted(word for file in TOP.glob("openssh-patch/*/UPSTREAM") for word in re.findall(r"^version: (\S+)", file.read_text(), re.M))
+    return sorted(re.findall(r"^version: (\S+)", (TOP / "openssh-patch" / "UPSTREAM").read_text(), re.M))
 
 
 def scripts(folder: str, aside: bool = False) -> Iterator[Suite]:

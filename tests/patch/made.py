@@ -32,7 +32,7 @@ BUILDS: tuple[tuple[Callable[[], object], ...], ...] = (
 """What fetches the same source is one chain."""
 MORE: tuple[tuple[Callable[[], object], ...], ...] = (
     (lambda: openssh.prefix(OLDEST), lambda: openssh.prefix(OLDEST, stock=True), debs.packages),
-    (lambda: openssh.prefix(MIDDLE, upstreams=False),),
+    (lambda: openssh.prefix(MIDDLE, upstreams=False), lambda: openssh.prefix(NEWEST, ahead=False)),
     (lambda: ncftp.prefix(stock=True),),
 )
 """For tests/run --all."""

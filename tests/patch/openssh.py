@@ -46,35 +46,21 @@ def number(version: str) -> list[int]:
 
 def releases() -> dict[str, dict[str, str]]:
     """What UPSTREAM says of each release, the oldest first."""
-    found = {}
-    for file in PATCHES.glob("*/UPSTREAM"):
-        for text in file.read_text().split("\n\n"):
-            facts = dict(line.split(": ", 1) for line in text.splitlines())
-            found[facts["version"]] = facts
-    return dict(sorted(found.items(), key=lambda item: number(item[0])))
+    told = [dict(line.split(": ", 1) for line in text.splitlines()) for text in (PATCHES / "UPSTREAM").read_text().split("\n\n")]
+    return {facts["version"]: facts for facts in told}
 
 
 RELEASES = releases()
 VERSIONS = tuple(RELEASES)
 
 
-def series(version: str) -> pathlib.Path | None:
-    """The folder of the series for a release, by its name: a release, or the first and the last of several."""
-    for folder in sorted(PATCHES.glob("*/")):
-        first, _, last = folder.name.partition("-")
-        if number(first) <= number(version) <= number(last or first):
-            return folder
-    return None
+SERIES = [PATCHES / name for name in (PATCHES / "series").read_text().split()]
 
 
-def patches(folder: pathlib.Path) -> list[pathlib.Path]:
-    return [folder / name for name in (folder / "series").read_text().split()]
-
-
-def apply(folder: pathlib.Path, tree: pathlib.Path) -> tuple[list[str], bool]:
-    """Applies a series without fuzz; the hunks that fail, and whether each other one was on its line."""
+def apply(tree: pathlib.Path, patches: Iterable[pathlib.Path] = SERIES) -> tuple[list[str], bool]:
+    """Applies patches without fuzz; the hunks that fail, and whether each other one was on its line."""
     failed, exact = [], True
-    for patch in patches(folder):
+    for patch in patches:
         done = subprocess.run(["patch", "-p1", "-F0", "-f", "--no-backup-if-mismatch", "-i", patch], cwd=tree,
                               capture_output=True, text=True)
         file = ""
@@ -106,10 +92,9 @@ OPTIMIZED = False
 
 def state_of(version: str, stock: bool) -> str:
     """Changes with whatever a build is made of: source, series, library, compiler, and where it is kept."""
-    folder = series(version)
-    files = [PATCHES / "build", PATCHES / "source.sh", folder / "UPSTREAM"]
+    files = [PATCHES / "build", PATCHES / "source.sh", PATCHES / "UPSTREAM"]
     if not stock:
-        files += [*PATCHES.glob("autobuf*"), *folder.iterdir(), TOP / "meson.build",
+        files += [*PATCHES.glob("autobuf*"), *SERIES, PATCHES / "series", TOP / "meson.build",
                   *(file for file in (TOP / "lib").rglob("*.*") if file.is_file()), *(TOP / "include").rglob("*.h")]
     return cache.digest([version, str(stock), "" if OPTIMIZED else PLAIN, cache.compiler(), str(cache.folder())], files)
 
@@ -134,18 +119,18 @@ def environment(source: str, folder: pathlib.Path) -> dict[str, str]:
 
 
 @functools.cache
-def prefix(version: str, stock: bool = False, upstreams: bool = True) -> pathlib.Path:
+def prefix(version: str, stock: bool = False, upstreams: bool = True, ahead: bool = True) -> pathlib.Path:
     """Where a build of upstream's source, or of the distribution's, is installed; made if there is none of this
-    state. The built source is in tree/, what the build told in said. Nobody writes there.
+    state. ahead=False: one that sends no SFTP request before its turn. The built source is in tree/, what the build told in said. Nobody writes there.
 
     RuntimeError with the end of what it told if it fails, Missing if its source cannot be had.
     """
     source = version + "-distribution" * (not upstreams)
-    name = source + "-stock" * stock + "-optimized" * OPTIMIZED
+    name = source + "-stock" * stock + "-without-ahead" * (not ahead) + "-optimized" * OPTIMIZED
 
     def make(place: pathlib.Path) -> None:
         folder = place / name
-        options = ["--stock"] * stock + ["--upstream"] * upstreams
+        options = ["--stock"] * stock + ["--without-ahead"] * (not ahead) + ["--upstream"] * upstreams
         said = ran(PATCHES / "build", *options, version, folder, env=environment(source, folder))
         (folder / "said").write_text(said)
 

@@ -9,7 +9,7 @@ import sys
 import tempfile
 import unittest
 
-from openssh import SOURCE, VERSIONS, apply, series, upstream
+from openssh import SOURCE, VERSIONS, apply, number, upstream
 
 from cases import run_tests  # the folder is on the path by now
 from path import build_folder
@@ -52,11 +52,10 @@ class Drift(unittest.TestCase):
 
     def offered(self, suite: str) -> None:
         version, tree = self.newest(suite)
-        folder = series(re.sub(r"^\d+:|-[^-]*$", "", version))
-        failed, _ = apply(folder or series(VERSIONS[-1]), tree)
-        if folder is None:
-            self.skipTest(f"no series for {version}; of the newest one these fail: {', '.join(failed) or 'none'}")
-        self.assertEqual(failed, [], f"{folder.name} does not apply to {version}")
+        failed, _ = apply(tree)
+        if number(re.sub(r"^\d+:|-[^-]*$", "", version)) > number(VERSIONS[-1]):
+            self.skipTest(f"{version} is not supported yet; of the series these fail: {', '.join(failed) or 'none'}")
+        self.assertEqual(failed, [], f"the series does not apply to {version}")
 
     def test_a_hunk_that_fails_is_named(self) -> None:
         version, tree = VERSIONS[-1], self.folder()
@@ -69,9 +68,9 @@ class Drift(unittest.TestCase):
         changed = text.replace("\tchannel_close_fds(ssh, c);\n\tsshbuf_free(c->input);", "\t/* moved */\n")
         self.assertNotEqual(text, changed)
         file.write_text(changed)
-        failed, _ = apply(series(version), tree)
+        failed, _ = apply(tree)
         self.assertEqual([re.sub(r" at \d+$", "", hunk) for hunk in failed],
-                         ["0004-channels.patch: channels.c: Hunk #2 FAILED"])
+                         ["0004-channels.patch: channels.c: Hunk #1 FAILED"])
 
 
 def add(suite: str) -> None:

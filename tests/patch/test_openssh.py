@@ -12,9 +12,9 @@ import subprocess
 import sys
 import tempfile
 import time
+from collections.abc import Iterator
 
-from openssh import (PATCHES, USER, VERSIONS, Client, apply, pair, patches, prefix, programs, series,
-                     upstream)
+from openssh import PATCHES, SERIES, TOP, USER, VERSIONS, Client, apply, pair, prefix, programs, upstream
 
 from at_once import alone, beside  # the folder is on the path by now
 from cases import PathTest, run_tests, some, thorough
@@ -114,14 +114,25 @@ class OpenSSH(PathTest):
 @beside
 class Series(PathTest):
     def patched(self, version: str) -> pathlib.Path:
-        """Upstream's source with the series applied."""
+        """Upstream's source with the series applied. Each hunk has one place only, for its few lines of context."""
         folder = pathlib.Path(self.enterContext(tempfile.TemporaryDirectory()))
         upstream(version, folder)
-        failed, exact = apply(series(version), folder)
-        self.assertEqual(failed, [])
-        if series(version).name.startswith(version):  # the line numbers are those of the first release
-            self.assertTrue(exact)
+        for patch in SERIES:
+            for file, hunk in self.hunks(patch):
+                text = (folder / file).read_text(errors="surrogateescape")
+                self.assertEqual(f"\n{text}".count("\n" + hunk), 1, f"{patch.name}, {file}: {hunk}")
+            failed, exact = apply(folder, [patch])
+            self.assertEqual(failed, [])
+            self.assertTrue(exact or version != VERSIONS[-1], "the line numbers are those of the newest release")
         return folder
+
+    def hunks(self, patch: pathlib.Path) -> Iterator[tuple[str, str]]:
+        """The file of each hunk, and the lines that have to be there."""
+        for part in re.split(r"^--- .*\n", patch.read_text(), flags=re.M)[1:]:
+            file, *hunks = re.split(r"^@@ .*\n", part, flags=re.M)
+            for hunk in hunks:
+                self.assertNotRegex(hunk, "(?m)^[^ +]", "a line of upstream is removed")
+                yield file.split("b/")[1].strip(), "".join(line[1:] for line in hunk.splitlines(True) if line[0] == " ")
 
     def test_all_apply_without_fuzz(self) -> None:
         for version in VERSIONS:
@@ -129,19 +140,21 @@ class Series(PathTest):
                 self.patched(version)
 
     def test_each_patch_has_a_header(self) -> None:
-        for folder in {series(version) for version in VERSIONS}:
-            for patch in patches(folder):
-                head = patch.read_text().split("\n--- ")[0]
-                for field in ("Description: ", "Author: ", "Forwarded: ", "Last-Update: "):
-                    self.assertIn(field, head, patch)
+        for patch in SERIES:
+            head = patch.read_text().split("\n--- ")[0]
+            for field in ("Description: ", "Author: ", "Forwarded: ", "Last-Update: "):
+                self.assertIn(field, head, patch)
 
     def test_without_the_library_the_programs_are_upstreams(self) -> None:
         """After the preprocessor there is no difference but line numbers."""
-        stock = prefix(NEWEST, stock=True) / "tree"
-        ours = self.patched(NEWEST)
-        touched = {line[6:].split("\t")[0] for patch in patches(series(NEWEST))
-                   for line in patch.read_text().splitlines() if line.startswith("+++ ")}
-        sources = sorted(file for file in touched if file.endswith(".c"))
+        for version in some(*VERSIONS[::-1]):
+            with self.subTest(version):
+                self.is_upstreams(version)
+
+    def is_upstreams(self, version: str) -> None:
+        stock = prefix(version, stock=True) / "tree"
+        ours = self.patched(version)
+        sources = sorted({file for patch in SERIES for file, _ in self.hunks(patch) if file.endswith(".c")})
         self.assertGreater(len(sources), 8)
         subprocess.run(["cp", stock / "config.h", ours], check=True)
         if (stock / COMPAT).is_dir():  # configure makes it, from 10.1p1 on
@@ -158,8 +171,7 @@ class Series(PathTest):
     def test_the_request_has_a_name_that_can_be_nobody_elses(self) -> None:
         """RFC 4251, section 6: behind the @ is a domain of its maker. RFC 2606: .invalid is nobody's."""
         said = {file: re.findall(r"autobuf@[\w.-]+", file.read_text())
-                for file in (PATCHES / "autobuf-ssh.h", PATCHES / "README.md",
-                             *(series(version) / "0004-channels.patch" for version in VERSIONS))}
+                for file in (PATCHES / "autobuf-ssh.h", PATCHES / "0004-channels.patch", TOP / "docs" / "OPENSSH.md")}
         for file, names in said.items():
             self.assertEqual({name.rstrip(".") for name in names}, {"autobuf@libautobuf.invalid"}, file)
 
@@ -397,14 +409,14 @@ class Transfers(OpenSSH):
         self.same(self.there / "get", self.here / "got")
         self.assertIn("autobuf: transport: round-trip time", ssh.server.log.read_text())
 
-    def test_the_monitor_forces_the_send_buffer_where_it_may(self) -> None:
+    def test_sshd_forces_the_send_buffer_where_it_may(self) -> None:
         for force in (True, False):
             with self.subTest(force=force):
                 ssh = self.ends(log="DEBUG", force=force)
                 write(self.there / "get", 30 * MB)
                 self.well(ssh.run("scp", ssh.remote("get"), self.here / "got"))
                 self.same(self.there / "get", self.here / "got")
-                forced = re.search(r"autobuf: monitor: send buffer (\d+)", ssh.server.log.read_text())
+                forced = re.search(r"autobuf: transport: send buffer (\d+)", ssh.server.log.read_text())
                 self.assertEqual(forced is not None, force)
                 if forced:  # a quarter of AutoBufferMax
                     self.between(int(forced[1]), 5_000_000, 16 * MB, "send buffer")

@@ -26,7 +26,7 @@ from place import MemoryFolder, left_by_killed
 
 NEWEST = os.environ.get("AUTOBUF_OPENSSH", VERSIONS[-1])
 TESTED = some(*VERSIONS[::-1])
-"""One of each series."""
+"""In each run the newest."""
 BETWEEN = pathlib.Path(__file__).parent / "sftp_between.py"
 ODD = ("a b", "-dash", "star*", "que?ry", "[set]", "back\\slash", "new\nline", "\xfc\u4e16", "'quote\"", "~tilde",
        "semi;colon")
@@ -142,7 +142,7 @@ SCENES = (
 
 class Sftp(unittest.TestCase):
     def run_scene(self, scene: Scene, version: str = NEWEST, stock: bool = False, ways: Sequence[str] = (),
-                  options: Sequence[str] = (), env: dict[str, str] | None = None) -> Run:
+                  options: Sequence[str] = (), env: dict[str, str] | None = None, ahead: bool = True) -> Run:
         with MemoryFolder("sftp") as place:
             base = place.folder
             here, there, log = base / "here", base / "there", base / "log"
@@ -150,7 +150,7 @@ class Sftp(unittest.TestCase):
                 side.mkdir()
                 fill(side, files)
             scene.more(here, there)
-            where = prefix(version, stock)
+            where = prefix(version, stock, ahead=ahead)
             server = base / "server"
             words = [sys.executable, "-I", "-S", str(BETWEEN), str(where / "libexec" / "sftp-server"), str(log), *ways]
             server.write_text(f"#!/bin/sh\nexec {shlex.join(words)}\n")
@@ -374,6 +374,30 @@ class Off(Sftp):
         stock, ours = (self.run_scene(scene("put -rp"), stock=stock, options=["-Xnrequests=1"])
                        for stock in (True, False))
         self.assertEqual(ours.rounds, stock.rounds)
+
+
+@beside
+class WithoutAhead(Sftp):
+    """build --without-ahead."""
+
+    @thorough
+    def test_no_program_has_what_sends_early(self) -> None:
+        for ahead in (True, False):
+            for name in ("scp", "sftp"):
+                self.assertEqual(b"autobuf_ahead" in (prefix(NEWEST, ahead=ahead) / "bin" / name).read_bytes(), ahead, name)
+
+    @thorough
+    def test_nothing_is_asked_before_its_turn(self) -> None:
+        """Everything is transferred as by stock, with as many requests for the data of a file as the path needs."""
+        for one in SCENES:
+            stock, ours = self.run_scene(one, stock=True), self.run_scene(one, ahead=False)
+            self.assertEqual((ours.code, ours.said, ours.tree), (stock.code, stock.said, stock.tree), one.name)
+            self.assertEqual(ours.changes(), stock.changes(), one.name)
+            self.assertLessEqual(len(ours.rounds), len(stock.rounds), one.name)
+            data = {"READ", "WRITE"}
+            self.assertEqual([types for types in ours.types() if not data & set(types)],
+                             [types for types in stock.types() if not data & set(types)], one.name)
+            self.assertEqual([types for types in ours.types() if len(types) > 1 and set(types) - data], [], one.name)
 
 
 @beside
