@@ -87,13 +87,13 @@ static inline uint64_t ab_ns_or_unset(uint64_t ns)
 }
 
 /* The largest sk_sndbuf without SO_SNDBUFFORCE. */
-static inline uint64_t ab_unforced_snd_stored(const struct autobuf_limits *limits)
+static inline uint64_t ab_unforced_sndbuf(const struct autobuf_limits *limits)
 {
     return ab_max(limits->tcp_wmem_max_bytes, 2 * ab_min(limits->snd_settable_bytes, UINT64_MAX / 2));
 }
 
 /* The largest sk_rcvbuf without SO_RCVBUFFORCE. */
-static inline uint64_t ab_unforced_rcv_stored(const struct autobuf_limits *limits)
+static inline uint64_t ab_unforced_rcvbuf(const struct autobuf_limits *limits)
 {
     return ab_max(limits->tcp_rmem_max_bytes, 2 * ab_min(limits->rcv_settable_bytes, UINT64_MAX / 2));
 }

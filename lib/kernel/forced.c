@@ -12,8 +12,8 @@
 #include "../base/option.h"
 #include "tcpinfo.h"
 
-#define READS_MOST 64U /* each with about 150 connections: a host with more is not worth the time */
-#define FDS_MOST 4096U
+#define READS_MAX 64U /* each with about 150 connections: a host with more is not worth the time */
+#define FDS_MAX 4096U
 /* Connections that carry data or may do so later: all states except LISTEN, TIME_WAIT and CLOSE. */
 #define STATES (0xfffU & ~(1U << AB_TCP_LISTEN | 1U << AB_TCP_TIME_WAIT | 1U << AB_TCP_CLOSE | 1U))
 
@@ -42,7 +42,7 @@ void ab_forced_add(void *user, const struct ab_tcp_diag *told)
 static void add_unconnected(struct ab_forced *sum)
 {
     struct rlimit files;
-    uint64_t most = FDS_MOST;
+    uint64_t most = FDS_MAX;
 
     if (getrlimit(RLIMIT_NOFILE, &files) == 0)
         most = ab_min(most, files.rlim_cur);
@@ -67,7 +67,7 @@ uint64_t ab_forced_bytes(uint64_t snd_above_bytes, uint64_t rcv_above_bytes)
 
     add_unconnected(&sum);
     if (fd >= 0) {
-        error = ab_tcp_diag_list(fd, STATES, 1U << (INET_DIAG_SKMEMINFO - 1), READS_MOST, ab_forced_add, &sum);
+        error = ab_tcp_diag_list(fd, STATES, 1U << (INET_DIAG_SKMEMINFO - 1), READS_MAX, ab_forced_add, &sum);
         close(fd);
     }
     return error < 0 ? UINT64_MAX : sum.bytes;

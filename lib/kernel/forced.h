@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Counts forced buffers (SO_SNDBUFFORCE, SO_RCVBUFFORCE): those larger than autotuning makes them and than anybody may set.
+ * Counts forced buffers (SO_SNDBUFFORCE, SO_RCVBUFFORCE): those above both autotuning's limit and [rw]mem_max.
  * The library bounds what all of them may hold together. The kernel lists the connections of this network namespace
  * over netlink (sock_diag(7)). It does not list sockets that are not connected yet, so those of this process are
  * added.
@@ -14,14 +14,15 @@
 
 #include "tcp_diag.h"
 
-/* The sum of buffers (stored) that are larger than the bound of their side. */
+/* The sum of sk_sndbuf and sk_rcvbuf above the bound of their side. */
 struct ab_forced {
     uint64_t snd_above_bytes, rcv_above_bytes;
     uint64_t bytes;
 };
 
-/* What the two buffers of a socket (stored) hold of that. */
-static inline uint64_t ab_forced_of(uint64_t snd_bytes, uint64_t rcv_bytes, uint64_t snd_above_bytes, uint64_t rcv_above_bytes)
+/* What one socket adds to that. */
+static inline uint64_t ab_forced_of(uint64_t snd_bytes, uint64_t rcv_bytes, uint64_t snd_above_bytes,
+                                    uint64_t rcv_above_bytes)
 {
     return (snd_bytes > snd_above_bytes ? snd_bytes : 0) + (rcv_bytes > rcv_above_bytes ? rcv_bytes : 0);
 }
@@ -30,15 +31,15 @@ static inline uint64_t ab_forced_of(uint64_t snd_bytes, uint64_t rcv_bytes, uint
 void ab_forced_add(void *user, const struct ab_tcp_diag *told);
 
 /*
- * Returns the stored bytes of all buffers that are larger than the bound of their side; UINT64_MAX: not known, also if
- * there are too many connections to look at. Takes about 2 microseconds for each connection, and some milliseconds
+ * Returns the sum of all buffers above the bound of their side; UINT64_MAX: unknown, also if there are too many
+ * connections to list. Takes about 2 microseconds for each connection, and some milliseconds
  * at most.
  */
 uint64_t ab_forced_bytes(uint64_t snd_above_bytes, uint64_t rcv_above_bytes);
 
 /*
- * For a process that counts all forced buffers anyway, as from its own list of all sockets: it keeps their sum at *bytes,
- * and nothing here counts them from then on. NULL: it does so no more.
+ * For a process with a list of all sockets: it keeps the sum at *bytes, and nothing here counts from then on. NULL: no
+ * more.
  */
 void ab_forced_keep(const uint64_t *bytes);
 

@@ -11,8 +11,8 @@
 #include "proc.h"
 #include "socket.h"
 
-#define ABOVE_ANY_LIMIT 0x3fffffff /* the kernel caps, before it doubles */
-#define TCP_MEM_PART 16 /* share of memory at which the kernel's pressure begins (tcp_init_mem()) */
+#define ABOVE_ANY_LIMIT 0x3fffffff /* the kernel clamps it, then doubles */
+#define TCP_MEM_PART 16 /* of memory: where memory pressure begins (tcp_init_mem()) */
 
 /* The defaults of most Linux releases, for a process without /proc. */
 static const struct autobuf_limits defaults = {
@@ -92,7 +92,7 @@ void ab_limits_forced(struct autobuf_limits *limits)
     if (ab_proc_read_named("/proc/net/sockstat", "TCP:", "mem", &pages))
         limits->tcp_used_bytes = ab_mul_div(pages, limits->page_bytes, 1);
     if (!ab_forced_kept(&limits->forced_bytes))
-        limits->forced_bytes = ab_forced_bytes(ab_unforced_snd_stored(limits), ab_unforced_rcv_stored(limits));
+        limits->forced_bytes = ab_forced_bytes(ab_unforced_sndbuf(limits), ab_unforced_rcvbuf(limits));
 }
 
 /*

@@ -5,7 +5,7 @@
 
 #include "../base/base.h"
 
-/* As autobuf_limits_host(), but for what TCP and all forced buffers hold: both are 0. That would take a millisecond. */
+/* autobuf_limits_host() without the memory of TCP and of forced buffers (0), which takes a millisecond. */
 int ab_limits_read(struct autobuf_limits *limits);
 
 /*
@@ -14,7 +14,7 @@ int ab_limits_read(struct autobuf_limits *limits);
  */
 int ab_limits_refresh(struct autobuf_limits *limits);
 
-/* Reads again what TCP and all forced buffers hold, if this process may force one. */
+/* Reads the memory of TCP and of forced buffers again, if this process may force one. */
 void ab_limits_forced(struct autobuf_limits *limits);
 
 #endif

@@ -10,10 +10,10 @@
 #include <linux/netlink.h>
 #include <linux/rtnetlink.h>
 
-#define ANSWERS_BYTES 8192U /* as much as the kernel puts in one answer to a reader that asks for no more */
+#define ANSWERS_BYTES 8192U /* largest answer to such a read */
 
-/* Netlink's own macros take pointers into the answer, which need not be aligned for them. */
-/* A dump that fails ends, too, and says why. otherwise: if it says nothing. */
+/* Without Netlink's macros: pointers into the answer may be unaligned. */
+/* The error at the end of a dump. otherwise: without one. */
 static int ended(const uint8_t *payload, size_t bytes, int otherwise)
 {
     int32_t error = 0;
@@ -43,7 +43,8 @@ int ab_netlink_parse(const void *answers, size_t len, uint16_t type, ab_netlink_
     return 0;
 }
 
-const uint8_t *ab_netlink_attribute(const uint8_t *attributes, size_t len, uint16_t type, size_t least_bytes, size_t *bytes)
+const uint8_t *ab_netlink_attribute(const uint8_t *attributes, size_t len, uint16_t type, size_t min_bytes,
+                                    size_t *bytes)
 {
     struct rtattr a;
 
@@ -51,7 +52,7 @@ const uint8_t *ab_netlink_attribute(const uint8_t *attributes, size_t len, uint1
         memcpy(&a, attributes + at, sizeof a);
         if (a.rta_len < sizeof a || at + a.rta_len > len)
             return NULL;
-        if ((a.rta_type & NLA_TYPE_MASK) != type || a.rta_len < sizeof a + least_bytes)
+        if ((a.rta_type & NLA_TYPE_MASK) != type || a.rta_len < sizeof a + min_bytes)
             continue;
         if (bytes)
             *bytes = a.rta_len - sizeof a;
@@ -81,12 +82,13 @@ ssize_t ab_netlink_receive(int fd, void *answers, size_t room)
     return got < 0 ? -errno : got;
 }
 
-int ab_netlink_talk(int fd, const void *request, size_t len, void *answers, size_t room, unsigned most_reads, uint16_t type,
+int ab_netlink_talk(int fd, const void *request, size_t len, void *answers, size_t room, unsigned max_reads,
+                    uint16_t type,
                     ab_netlink_fn *each, void *user)
 {
     int result = send(fd, request, len, MSG_DONTWAIT) < 0 ? -errno : 0;
 
-    for (unsigned i = 0; result == 0 && i < most_reads; i++) { /* the kernel answers at once */
+    for (unsigned i = 0; result == 0 && i < max_reads; i++) { /* the kernel answers at once */
         ssize_t got = ab_netlink_receive(fd, answers, room);
 
         result = got < 0 ? (int)got : ab_netlink_parse(answers, (size_t)got, type, each, user);
@@ -94,7 +96,7 @@ int ab_netlink_talk(int fd, const void *request, size_t len, void *answers, size
     return result == 0 ? -E2BIG : result;
 }
 
-int ab_netlink_ask(int protocol, const void *request, size_t len, unsigned most_reads, uint16_t type,
+int ab_netlink_ask(int protocol, const void *request, size_t len, unsigned max_reads, uint16_t type,
                    ab_netlink_fn *each, void *user)
 {
     int fd = socket(AF_NETLINK, SOCK_DGRAM | SOCK_CLOEXEC, protocol), result = -ENOMEM;
@@ -104,7 +106,7 @@ int ab_netlink_ask(int protocol, const void *request, size_t len, unsigned most_
         return -errno;
     answers = calloc(1, ANSWERS_BYTES);
     if (answers)
-        result = ab_netlink_talk(fd, request, len, answers, ANSWERS_BYTES, most_reads, type, each, user);
+        result = ab_netlink_talk(fd, request, len, answers, ANSWERS_BYTES, max_reads, type, each, user);
     free(answers);
     close(fd);
     return result;

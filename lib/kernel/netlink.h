@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Asks the kernel for a list over netlink(7), and parses the answers. */
+/* Requests a dump over netlink(7), and parses the answers. */
 #ifndef AB_NETLINK_H
 #define AB_NETLINK_H
 
@@ -7,37 +7,38 @@
 #include <stdint.h>
 #include <sys/types.h>
 
-/* Takes one message of the type that was asked for: the part after its header. */
+/* Gets one message of the requested type without its header. */
 typedef void ab_netlink_fn(void *user, const uint8_t *body, size_t len);
 
 /*
  * Parses len bytes of answers, and calls the function for each message of a type. Returns 1 at the end of the list;
- * 0: more follow; the error that the kernel tells; -EPROTO: the bytes are malformed.
+ * 0: more follow; the kernel's error; -EPROTO: the bytes are malformed.
  */
 int ab_netlink_parse(const void *answers, size_t len, uint16_t type, ab_netlink_fn *each, void *user);
 
 /*
- * The value of an attribute that has at least least_bytes; NULL: there is none. *bytes, if it is not NULL, becomes how many
- * it has.
+ * The value of an attribute of at least min_bytes; NULL: there is none. *bytes, if not NULL: its length.
  */
-const uint8_t *ab_netlink_attribute(const uint8_t *attributes, size_t len, uint16_t type, size_t least_bytes, size_t *bytes);
+const uint8_t *ab_netlink_attribute(const uint8_t *attributes, size_t len, uint16_t type, size_t min_bytes,
+                                    size_t *bytes);
 
 /* Reads an attribute that is a number of 32 bits. Leaves *number alone if there is none. */
 void ab_netlink_number(const uint8_t *attributes, size_t len, uint16_t type, uint32_t *number);
 
-/* Reads one datagram of the kernel's, and none of anybody else. Never waits. Returns its bytes, or an errno of recvfrom(2). */
+/* Reads a datagram of the kernel, of nobody else, without waiting. Returns its bytes, or an errno of recvfrom(2). */
 ssize_t ab_netlink_receive(int fd, void *answers, size_t room);
 
 /*
  * Sends a request, header included, and calls the function for each message of a type in the answers, which go to room
- * bytes of memory. Returns 1: all were read; -E2BIG: there are more than most_reads reads; -EPROTO; the error that the
- * kernel tells; or an errno of send(2) or recvfrom(2). After a failure the descriptor is of no more use.
+ * bytes of memory. Returns 1: all were read; -E2BIG: there are more than max_reads reads; -EPROTO; the kernel's
+ * error; or an errno of send(2) or recvfrom(2). After a failure the descriptor can only be closed.
  */
-int ab_netlink_talk(int fd, const void *request, size_t len, void *answers, size_t room, unsigned most_reads, uint16_t type,
+int ab_netlink_talk(int fd, const void *request, size_t len, void *answers, size_t room, unsigned max_reads,
+                    uint16_t type,
                     ab_netlink_fn *each, void *user);
 
 /* The same to a netlink protocol, in reads of 8 KB. Also -ENOMEM, or an errno of socket(2). */
-int ab_netlink_ask(int protocol, const void *request, size_t len, unsigned most_reads, uint16_t type,
+int ab_netlink_ask(int protocol, const void *request, size_t len, unsigned max_reads, uint16_t type,
                    ab_netlink_fn *each, void *user);
 
 /* The offset of the next message or attribute, after one of so many bytes. */

@@ -97,7 +97,7 @@ size_t ab_proc_read(const char *path, uint64_t *numbers, size_t count)
 
 bool ab_proc_read_named(const char *path, const char *label, const char *name, uint64_t *number)
 {
-    char text[512]; /* what is wanted is near the beginning */
+    char text[512]; /* the number is near the beginning */
     ssize_t got = read_text(path, text, sizeof text);
 
     return got > 0 && ab_proc_find(text, (size_t)got, label, name, number);

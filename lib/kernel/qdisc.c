@@ -10,7 +10,7 @@
 
 #include "netlink.h"
 
-#define READS_MOST 256U
+#define READS_MAX 256U
 
 void ab_qdisc_note_fq(void *user, const uint8_t *body, size_t len)
 {
@@ -32,7 +32,7 @@ int ab_qdisc_has_fq(void)
                         .nlmsg_flags = NLM_F_REQUEST | NLM_F_DUMP},
              .body = {.tcm_family = AF_UNSPEC}};
     bool paces = false;
-    int result = ab_netlink_ask(NETLINK_ROUTE, &ask, sizeof ask, READS_MOST, RTM_NEWQDISC, ab_qdisc_note_fq,
+    int result = ab_netlink_ask(NETLINK_ROUTE, &ask, sizeof ask, READS_MAX, RTM_NEWQDISC, ab_qdisc_note_fq,
                                 &paces);
 
     return result < 0 ? result : paces;

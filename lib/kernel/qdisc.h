@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Finds out whether this host paces all that TCP sends. The queueing discipline fq does, at the rate that each
- * socket computes (sch_fq.c), and no socket option shows it.
+ * Whether this host paces TCP. The queueing discipline fq does, at the rate that each socket computes (sch_fq.c), and
+ * no socket option shows it.
  */
 #ifndef AB_QDISC_H
 #define AB_QDISC_H

@@ -81,7 +81,7 @@ int ab_route_to(const struct sockaddr_storage *peer, const struct sockaddr_stora
         ask.body.rtm_src_len = (unsigned char)(8 * add_address(&ask, RTA_SRC, source));
     if (device)
         add(&ask, RTA_OIF, &device, sizeof device);
-    /* One answer, which no end of a list follows. */
+    /* One answer, without NLMSG_DONE. */
     result = ab_netlink_ask(NETLINK_ROUTE, &ask, ask.header.nlmsg_len, 1, RTM_NEWROUTE, ab_route_note, route);
     if (route->family != AF_UNSPEC)
         return 0;

@@ -33,7 +33,7 @@ static uint32_t stage_of(uint8_t state)
     return state == AB_TCP_LISTEN ? AUTOBUF_STAGE_LISTENING : AUTOBUF_STAGE_CONNECTED;
 }
 
-/* Both ends must agree to scale windows. Until the peer has answered, the scale is not known. */
+/* Both ends must agree on window scaling. Until the SYN-ACK the scale is unknown. */
 static void note_connection(const struct ab_tcpinfo *info, struct autobuf_socket *s)
 {
     s->mss_bytes = info->mss_bytes;
@@ -65,8 +65,8 @@ int ab_socket_scratch(void)
 }
 
 /*
- * Before Linux 5.15 only the sizes tell. Until there is a connection a buffer has the size of a new socket, if nobody
- * has set it. Autotuning then makes it larger, never smaller, so that some set sizes go unseen.
+ * Before Linux 5.15 only sizes show locks. Before the connection a buffer that nobody set has the size of a new socket.
+ * Autotuning then makes it larger, never smaller, so that some set sizes go unseen.
  */
 static uint32_t locks_by_sizes(const struct autobuf_socket *socket)
 {
@@ -133,7 +133,7 @@ int autobuf_socket_state(int fd, struct autobuf_socket *state)
 
 void ab_socket_device(int fd, char *device)
 {
-    socklen_t len = AUTOBUF_INTERFACE_BYTES; /* the kernel wants room for the longest name, whatever there is */
+    socklen_t len = AUTOBUF_INTERFACE_BYTES; /* the kernel wants room for the longest name */
 
     if (getsockopt(fd, SOL_SOCKET, SO_BINDTODEVICE, device, &len) < 0 || !len)
         device[0] = '\0';

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Reads a TCP socket's state, and what the kernel says of its connection. */
+/* Reads a TCP socket's state and TCP_INFO. */
 #ifndef AB_SOCKET_H
 #define AB_SOCKET_H
 
@@ -20,15 +20,15 @@ int ab_socket_read(int fd, struct autobuf_socket *state, struct ab_tcpinfo *info
  */
 void ab_socket_device(int fd, char *device);
 
-/* A TCP socket to try options on, of whatever family there is. Returns it, or a negative errno. */
+/* A TCP socket to try options on, of any family. Returns it, or a negative errno. */
 int ab_socket_scratch(void);
 
 /*
- * The cookie, which no other socket of this host has, whatever its descriptor is. Returns 0, -EBADF or -ENOTSOCK.
+ * SO_COOKIE, which no other socket of this host has. Returns 0, -EBADF or -ENOTSOCK.
  */
 int ab_socket_cookie(int fd, uint64_t *cookie);
 
-/* Whether a descriptor is still of the socket with this cookie. Returns 0; -ESTALE: of another one; -EBADF or -ENOTSOCK. */
+/* Whether fd is still the socket with this cookie. Returns 0; -ESTALE: another one; -EBADF or -ENOTSOCK. */
 int ab_socket_check(int fd, uint64_t cookie);
 
 #endif

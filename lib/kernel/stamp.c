@@ -10,8 +10,8 @@
 #define STAMP_SLACK_NS (2 * (int64_t)AB_NS_PER_MS)
 #define STAMP_AGE_NS (2 * (int64_t)AB_NS_PER_S)
 
-/* A clock that was set leaves its old offset; one that is slewed has the same for a measurement, within the slack. */
-static void renew(uint64_t *offset_ns)
+/* Setting the clock changes the offset; slewing changes it by less than the slack during a measurement. */
+static void refresh_offset(uint64_t *offset_ns)
 {
     uint64_t present_ns = ab_clock_offset_ns();
     int64_t off_ns = (int64_t)(present_ns - *offset_ns);
@@ -34,7 +34,7 @@ uint64_t ab_stamp_ns(struct msghdr *message, int type, uint64_t *offset_ns)
             continue;
         memcpy(&t, CMSG_DATA(c), sizeof t);
         real_ns = (uint64_t)t.tv_sec * AB_NS_PER_S + (uint64_t)t.tv_nsec;
-        renew(offset_ns);
+        refresh_offset(offset_ns);
         age_ns = (int64_t)(now_ns - (real_ns - *offset_ns));
         if (age_ns > -STAMP_SLACK_NS && age_ns < STAMP_AGE_NS)
             return ab_min(now_ns, real_ns - *offset_ns);

@@ -5,7 +5,7 @@
 
 #include "../base/base.h"
 
-#define LEAST_BYTES 104U /* up to tcpi_total_retrans */
+#define MIN_BYTES 104U /* up to tcpi_total_retrans */
 #define OPTION_TIMESTAMPS 1U
 #define OPTION_WSCALE 4U
 
@@ -27,7 +27,7 @@ static uint64_t take64(const uint8_t *bytes, size_t len, size_t at)
     return value;
 }
 
-/* A bit field of a struct: the first one has a byte's lowest bits, or on a big-endian machine the highest. */
+/* Bit fields begin with the lowest bits, on a big-endian machine with the highest. */
 static uint8_t take_bits(uint8_t byte, unsigned first, unsigned count)
 {
 #if __BYTE_ORDER__ == __ORDER_BIG_ENDIAN__
@@ -46,7 +46,7 @@ bool ab_tcpinfo_parse(const uint8_t *bytes, size_t len, struct ab_tcpinfo *info)
     uint32_t rtt_min_us = take32(bytes, len, 148);
 
     *info = (struct ab_tcpinfo){0};
-    if (len < LEAST_BYTES)
+    if (len < MIN_BYTES)
         return false;
     info->state = bytes[0];
     info->stamped = bytes[5] & OPTION_TIMESTAMPS;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Parses what the kernel says of a TCP connection. struct tcp_info grows with each kernel, and the program may be
- * built with another kernel's header. So the fields are read by offset, as far as the kernel filled them.
+ * Parses TCP_INFO. struct tcp_info grows with each kernel, and the program may be built with another kernel's header.
+ * So fields are read by offset, as far as the kernel filled them.
  */
 #ifndef AB_TCPINFO_H
 #define AB_TCPINFO_H
@@ -10,7 +10,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#define AB_TCPINFO_BYTES 232U /* up to the last field that is read: the kernel returns no more than it is asked for */
+#define AB_TCPINFO_BYTES 232U /* up to the last field that is read */
 
 /* As in <netinet/tcp.h>, which cannot be included beside <linux/tcp.h>. */
 enum {
@@ -34,22 +34,22 @@ struct ab_tcpinfo {
     uint8_t rcv_scale;
     bool app_limited;          /* at the newest measurement of the delivery rate */
     uint32_t mss_bytes;        /* of what is sent */
-    uint32_t rcv_mss_bytes;    /* of what was received */
+    uint32_t rcv_mss_bytes;    /* of received segments */
     uint32_t packet_bytes;     /* the largest IP packet that the path takes; 0: unknown */
     uint32_t unacked_packets;
     uint32_t cwnd_packets;
     uint32_t lost_packets;
     uint32_t retrans_packets;  /* since the beginning */
     uint64_t rtt_ns;           /* smoothed; 0: none yet */
-    uint64_t rtt_deviation_ns; /* mean, smoothed */
+    uint64_t rtt_deviation_ns; /* tcpi_rttvar */
     uint64_t rtt_min_ns;       /* 0: unknown */
     uint64_t rcv_rtt_ns;       /* the receiver's own estimate; 0: none */
     uint32_t delivered_packets;    /* of data, since the beginning; 0: none, or before Linux 4.18 */
-    uint32_t received_packets;     /* the same of what came */
-    uint32_t out_of_order_packets; /* of what came */
+    uint32_t received_packets;     /* the same of received segments */
+    uint32_t out_of_order_packets; /* of received segments */
     uint64_t acked_bytes;      /* since the beginning */
     uint64_t received_bytes;
-    uint64_t sent_bytes;       /* since the beginning, what was sent again included; 0: none, or before Linux 4.19 */
+    uint64_t sent_bytes;       /* since the beginning, with retransmissions; 0: none, or before Linux 4.19 */
     uint64_t resent_bytes;
     uint64_t notsent_bytes;
     uint64_t delivery_byte_per_s;
@@ -58,8 +58,8 @@ struct ab_tcpinfo {
     uint64_t busy_ns;
     uint64_t rwnd_limited_ns;
     uint64_t sndbuf_limited_ns;
-    bool tells_peer_window;     /* the kernel does: Linux 5.4 */
-    uint64_t peer_window_bytes; /* 0: it is closed, if the kernel tells it */
+    bool tells_peer_window;     /* since Linux 5.4 */
+    uint64_t peer_window_bytes; /* 0: closed, or unknown */
 };
 
 /* false: len bytes are fewer than every kernel since 2.6 returns. Missing fields are 0. */

@@ -78,7 +78,7 @@ static void add_set(struct ab_text *t, const struct words *w, const struct line 
         ab_add(t, "%s %llu ", w->option, (unsigned long long)l->request);
         if (l->clamp)
             ab_add(t, "with TCP_WINDOW_CLAMP %llu ",
-                (unsigned long long)ab_min(l->clamp, AB_STORED_MAX));
+                (unsigned long long)ab_min(l->clamp, AB_SK_BUF_MAX));
         ab_add(t, "gives ");
         add_window(t, l->window, l->wanted, rtt_ns);
         ab_add(t, "; without it ");
@@ -228,7 +228,7 @@ void ab_plan_log(const struct autobuf_plan *p, const struct ab_log *log)
 /* sysctl(8) takes an int, and so do buffers. */
 static unsigned long long sysctl_bytes(uint64_t bytes)
 {
-    return ab_min(bytes, AB_STORED_MAX);
+    return ab_min(bytes, AB_SK_BUF_MAX);
 }
 
 /* The kernel doubles net.core.wmem_max. */

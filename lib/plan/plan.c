@@ -85,17 +85,17 @@ static uint64_t forced_max(const struct autobuf_socket *socket)
 {
     bool has_rtt = socket->stage == AUTOBUF_STAGE_CONNECTED && socket->rtt_min_ns != AUTOBUF_NS_UNSET;
 
-    return has_rtt ? AB_STORED_MAX : AB_UNSEEN_STORED;
+    return has_rtt ? AB_SK_BUF_MAX : AB_UNSEEN_BUF_MAX;
 }
 
 static uint64_t forced_snd_share(const struct autobuf_limits *limits, const struct autobuf_socket *socket)
 {
-    return forced_share(limits, socket->snd_buf_bytes, ab_unforced_snd_stored(limits));
+    return forced_share(limits, socket->snd_buf_bytes, ab_unforced_sndbuf(limits));
 }
 
 static uint64_t forced_rcv_share(const struct autobuf_limits *limits, const struct autobuf_socket *socket)
 {
-    return forced_share(limits, socket->rcv_buf_bytes, ab_unforced_rcv_stored(limits));
+    return forced_share(limits, socket->rcv_buf_bytes, ab_unforced_rcvbuf(limits));
 }
 
 static bool exceeds_forced_share(uint64_t request_bytes, uint64_t share, const struct autobuf_limits *limits,

@@ -39,10 +39,10 @@
  * A peer that delays its echo replies pretends a long path. Until TCP has an RTT of its own, no larger sk_sndbuf or
  * sk_rcvbuf is forced: 2/3 of it are a window of 1.7 Gbit/s over 100 ms.
  */
-#define AB_UNSEEN_STORED 32000000ULL
+#define AB_UNSEEN_BUF_MAX 32000000ULL
 
 /* The largest sk_sndbuf or sk_rcvbuf, and the largest sysctl: an int. */
-#define AB_STORED_MAX 0x7ffffffeULL
+#define AB_SK_BUF_MAX 0x7ffffffeULL
 
 /* Whether the plan forces a larger buffer than the memory of TCP now allows for this socket. */
 bool ab_plan_forces_too_much(const struct autobuf_plan *plan, const struct autobuf_limits *limits,

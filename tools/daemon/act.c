@@ -30,7 +30,7 @@ uint64_t act_forced_most(const struct autobuf_limits *limits)
 
 uint64_t act_forced_bytes(const struct autobuf_limits *limits, uint64_t snd_buf_bytes, uint64_t rcv_buf_bytes)
 {
-    return ab_forced_of(snd_buf_bytes, rcv_buf_bytes, ab_unforced_snd_stored(limits), ab_unforced_rcv_stored(limits));
+    return ab_forced_of(snd_buf_bytes, rcv_buf_bytes, ab_unforced_sndbuf(limits), ab_unforced_rcvbuf(limits));
 }
 
 bool act_is_near(int copy, const struct autobuf_limits *limits, uint32_t intent)

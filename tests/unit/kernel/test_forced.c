@@ -137,7 +137,7 @@ static void force(int fd, int option, int bytes)
 static void counts_connections_and_new_sockets(void **state)
 {
     struct autobuf_limits l = limits_or_skip();
-    uint64_t snd_above = ab_unforced_snd_stored(&l), rcv_above = ab_unforced_rcv_stored(&l);
+    uint64_t snd_above = ab_unforced_sndbuf(&l), rcv_above = ab_unforced_rcvbuf(&l);
     int snd = (int)(snd_above / 2 + 1000000), rcv = (int)(rcv_above / 2 + 1000000), fresh = tcp_socket();
     uint64_t each = 2 * (uint64_t)snd + 2 * (uint64_t)rcv;
     struct connection c = tcp_connection();
@@ -178,14 +178,14 @@ static void all_together_are_bounded(void **state)
         assert_int_equal(autobuf_plan_make(&path, &l, &s, AUTOBUF_INTENT_SENDS, 0, &plan), 0);
         assert_true(autobuf_apply(fds[i], &plan) >= 0);
         assert_true((uint64_t)option_of(fds[i], SO_SNDBUF) <=
-                    (AB_UNSEEN_STORED > ab_unforced_snd_stored(&l) ? AB_UNSEEN_STORED : ab_unforced_snd_stored(&l)));
-        if ((uint64_t)option_of(fds[i], SO_SNDBUF) > ab_unforced_snd_stored(&l))
+                    (AB_UNSEEN_BUF_MAX > ab_unforced_sndbuf(&l) ? AB_UNSEEN_BUF_MAX : ab_unforced_sndbuf(&l)));
+        if ((uint64_t)option_of(fds[i], SO_SNDBUF) > ab_unforced_sndbuf(&l))
             sum += (uint64_t)option_of(fds[i], SO_SNDBUF);
     }
     for (size_t i = 0; i < SOCKETS; i++)
         close(fds[i]);
     assert_true(sum <= l.tcp_mem_bytes / AB_FORCED_SHARE);
-    if (SOCKETS * AB_UNSEEN_STORED <= l.tcp_mem_bytes / AB_FORCED_SHARE)
+    if (SOCKETS * AB_UNSEEN_BUF_MAX <= l.tcp_mem_bytes / AB_FORCED_SHARE)
         print_message("more memory than these sockets could use\n");
 }
 

@@ -1139,15 +1139,15 @@ static void check_force(const struct inputs *in, const struct autobuf_plan *p)
     assert_true(p->snd_request_bytes <= most && p->rcv_request_bytes <= most);
     if (!stored)
         return;
-    if (snd && in->socket.snd_buf_bytes > ab_unforced_snd_stored(l))
+    if (snd && in->socket.snd_buf_bytes > ab_unforced_sndbuf(l))
         own += in->socket.snd_buf_bytes;
-    if (rcv && in->socket.rcv_buf_bytes > ab_unforced_rcv_stored(l))
+    if (rcv && in->socket.rcv_buf_bytes > ab_unforced_rcvbuf(l))
         own += in->socket.rcv_buf_bytes;
     others -= own < others ? own : others;
     assert_true(stored + others <= l->tcp_mem_bytes / 2);
     assert_true(snd <= l->tcp_mem_bytes / 8 && rcv <= l->tcp_mem_bytes / 8);
     assert_true(stored + l->tcp_used_bytes <= l->tcp_mem_bytes / 2);
-    assert_true((snd <= AB_UNSEEN_STORED && rcv <= AB_UNSEEN_STORED) ||
+    assert_true((snd <= AB_UNSEEN_BUF_MAX && rcv <= AB_UNSEEN_BUF_MAX) ||
                 (in->socket.stage == AUTOBUF_STAGE_CONNECTED && tcp_knows_the_time(&in->socket)));
     assert_true(!rcv || (in->socket.stage == AUTOBUF_STAGE_CONNECTED && in->socket.rcv_window_max_bytes));
 }
