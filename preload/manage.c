@@ -23,6 +23,8 @@
 
 #define NEAR_BYTES 16777216U /* after this much, the RTT of a near path is read again: the route may have changed */
 
+#define OWN_FRAME __attribute__((noinline)) /* so that what is called beside it does not have these variables below it */
+
 #define LISTED_MOST 64U /* connections that are sampled while the program waits */
 
 _Atomic uint64_t manage_next_ns = AUTOBUF_NS_UNSET;
@@ -47,7 +49,7 @@ void manage_unlock(struct place *place, const struct stay *stay)
 /* -------------------------------------------------------------------------------- near peers */
 
 /* Whether autotuning reaches the window of a path this short. Not for low delay, nor if another process set a size. */
-static bool needs_no_window(int fd, const struct place *place)
+static OWN_FRAME bool needs_no_window(int fd, const struct place *place)
 {
     const struct autobuf_limits *limits = self_limits();
     struct autobuf_socket now = AUTOBUF_SOCKET_INIT;
@@ -113,7 +115,7 @@ static uint32_t sides_to_apply(int fd, const struct place *place)
 }
 
 /* Applies withheld sizes if the peer is near. */
-static void apply_near(int fd, struct place *place)
+static OWN_FRAME void apply_near(int fd, struct place *place)
 {
     struct autobuf_settings settings = AUTOBUF_SETTINGS_INIT;
     uint32_t sides = sides_to_apply(fd, place);
@@ -219,7 +221,7 @@ static bool is_bulk(struct place *place, uint64_t now_ns)
 }
 
 /* Finds sizes that were set through another descriptor, or by another process. */
-static void note_sizes(int fd, struct place *place)
+static OWN_FRAME void note_sizes(int fd, struct place *place)
 {
     struct autobuf_socket now = AUTOBUF_SOCKET_INIT;
 
@@ -227,7 +229,7 @@ static void note_sizes(int fd, struct place *place)
         place->set |= (uint8_t)now.locks;
 }
 
-static __attribute__((noinline)) void tell_error(int fd, int error)
+static OWN_FRAME void tell_error(int fd, int error)
 {
     char line[96];
 
@@ -235,15 +237,11 @@ static __attribute__((noinline)) void tell_error(int fd, int error)
     autobuf_log_line(line);
 }
 
-/* Not inlined, as tell_error(): each sample would have their variables on the stack, too. */
-static __attribute__((noinline)) void open_flow(int fd, struct place *place)
+static OWN_FRAME void open_flow(int fd, struct place *place)
 {
-    struct autobuf_options options;
+    struct autobuf_options options = manage_options(place);
     int error;
 
-    if (self_settings.keep_sizes)
-        note_sizes(fd, place);
-    options = manage_options(place);
     if (manage_leaves_all(place) || !options.limits) {
         end_flow(place);
         return;
@@ -272,10 +270,13 @@ static void sample(int fd, struct place *place, uint64_t now_ns)
         return;
     }
     if (!place->flow && is_bulk(place, now_ns)) {
-        if (needs_no_window(fd, place))
+        if (needs_no_window(fd, place)) {
             atomic_store(&place->mark_bytes, place_moved_bytes(place) + NEAR_BYTES);
-        else
+        } else {
+            if (self_settings.keep_sizes)
+                note_sizes(fd, place);
             open_flow(fd, place);
+        }
     }
     if (!place->flow)
         return;
@@ -302,6 +303,7 @@ static void rest(uint64_t began_ns, uint64_t ended_ns)
 static void sample_if_free(int fd, struct place *place)
 {
     struct stay stay;
+    uint64_t due_ns;
 
     if (!self_enter(&stay))
         return;
@@ -316,6 +318,9 @@ static void sample_if_free(int fd, struct place *place)
         self_opened();
     }
     self_leave(&stay);
+    due_ns = atomic_load(&place->due_ns);
+    if (atomic_load(&place->listed) && due_ns < atomic_load(&manage_next_ns))
+        atomic_store(&manage_next_ns, due_ns);
 }
 
 /* A sample that the report or withheld sizes wait for does not wait for others. */
@@ -461,14 +466,8 @@ void manage_connecting(int fd, struct place *place)
 
 void manage_reached(int fd, struct place *place)
 {
-    uint64_t due_ns;
-
-    if (!self_acts() || !(is_new(place) || is_due(place, self_coarse_ns())))
-        return;
-    sample_if_free(fd, place);
-    due_ns = atomic_load(&place->due_ns);
-    if (atomic_load(&place->listed) && due_ns < atomic_load(&manage_next_ns))
-        atomic_store(&manage_next_ns, due_ns);
+    if (self_acts() && (is_new(place) || is_due(place, self_coarse_ns())))
+        sample_if_free(fd, place);
 }
 
 void manage_due(void)
