@@ -69,7 +69,7 @@ void json_state(FILE *out, const struct autobuf_live_state *s)
     json_number(out, "mtu_bytes", s->packet_bytes, !s->packet_bytes);
     json_number(out, "loss_permille", s->resent_permille, false);
     json_number(out, "retransmits", s->retransmits, false);
-    json_number(out, "changes", s->changes, false);
+    fprintf(out, "\"changes\":%u", s->changes);
 }
 
 const char *scaled(char text[SCALED_BYTES], uint64_t value)

@@ -20,7 +20,7 @@ void json_text(FILE *out, const char *value);
 
 void json_bool(FILE *out, const char *key, bool value);
 
-/* The state of an open connection: members of an object. */
+/* The state of an open connection: members of an object; no comma follows. */
 void json_state(FILE *out, const struct autobuf_live_state *state);
 
 /* With a decimal prefix: "4.8 M". SCALED() brings the text along, for the block in which it stands. */

@@ -44,11 +44,33 @@ static void strings_of_json_are_escaped(void **state)
     assert_string_equal(text, "\"key\":\"a\\\"b\\\\c?d??\",\"none\":null,\"yes\":true,");
 }
 
+static void a_state_is_an_object(void **state)
+{
+    struct autobuf_live_state live = AUTOBUF_LIVE_STATE_INIT;
+    char text[1024] = "";
+    FILE *out = fmemopen(text, sizeof text, "w");
+
+    (void)state;
+    live.limiter = AUTOBUF_LIMITER_PATH;
+    live.rtt_min_ns = 39000000;
+    live.changes = 8;
+    fputc('{', out);
+    json_state(out, &live);
+    fputc('}', out);
+    fclose(out);
+    assert_string_equal(text,
+                        "{\"limited\":\"path\",\"rtt_ns\":null,\"rtt_min_ns\":39000000,\"sent_bytes\":0,\"received_bytes\":0,"
+                        "\"sent_bit_per_s\":0,\"received_bit_per_s\":0,\"in_flight_bytes\":0,\"cwnd_bytes\":0,"
+                        "\"peer_window_bytes\":null,\"notsent_bytes\":0,\"snd_buf_bytes\":0,\"rcv_buf_bytes\":0,"
+                        "\"pacing_bit_per_s\":null,\"mtu_bytes\":null,\"loss_permille\":0,\"retransmits\":0,\"changes\":8}");
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(lines_are_folded_between_words),
         cmocka_unit_test(strings_of_json_are_escaped),
+        cmocka_unit_test(a_state_is_an_object),
     };
 
     return cmocka_run_group_tests_name("print", tests, NULL, NULL);
