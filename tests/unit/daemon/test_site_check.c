@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* tools/daemon/site_check.c: what hosts of a site may tell each other. */
+/* tools/daemon/site.c: what hosts of a site may tell each other. */
 #include "unit.h"
 
 #include <string.h>
