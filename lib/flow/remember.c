@@ -10,7 +10,7 @@
 #include "../base/event.h"
 #include "../kernel/route.h"
 #include "../kernel/socket.h"
-#include "../paths/hand.h"
+#include "../paths/daemon.h"
 #include "../paths/prefix.h"
 #include "../paths/store.h"
 #include "flow.h"
@@ -209,7 +209,7 @@ void ab_decide_keep(const struct ab_decision *d)
     entry.expires_s = now_s + (unsure ? UNSURE_VALID_S : VALID_S);
     reported = entry;
     ab_decide_leave_faster_direction(d, &reported);
-    if (!entry.device[0] && ab_paths_hand(&reported) == 0) /* the daemon takes paths of the whole host */
+    if (!entry.device[0] && ab_paths_report(&reported) == 0) /* the daemon takes paths of the whole host */
         return;
     error = autobuf_paths_keep(NULL, &entry, now_s, AUTOBUF_PATHS_TRY | AUTOBUF_PATHS_NO_SYNC);
     if (error < 0 && error != -ENOENT)

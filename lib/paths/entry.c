@@ -12,10 +12,11 @@ void autobuf_paths_entry_init(struct autobuf_paths_entry *entry, uint32_t size)
     ab_struct_init(entry, size, &fresh, sizeof fresh);
 }
 
-#define FIELD(name)                                                                                          \
-    {offsetof(struct autobuf_paths_entry, name), offsetof(struct autobuf_path, name), sizeof((struct autobuf_path *)0)->name}
+#define FIELD(name)                                                                                \
+    {offsetof(struct autobuf_paths_entry, name), offsetof(struct autobuf_path, name),              \
+     sizeof((struct autobuf_path *)0)->name}
 
-/* What both structs say. */
+/* The fields of both structs. */
 static const struct field {
     size_t in_entry, in_path, bytes;
 } fields[] = {

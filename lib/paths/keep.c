@@ -6,9 +6,9 @@
 #include "store.h"
 #include "writer.h"
 
-#define OWN_MOST 4096U /* entries of the user's own store: 750 KB */
+#define OWN_MAX 4096U /* entries of the user's own store: 750 KB */
 
-/* An entry is lost with a damaged store, but not with one that a later version wrote. */
+/* A damaged store is replaced; one of a later version is not. */
 static int open_old(struct autobuf_paths **old, const char *file)
 {
     int error = autobuf_paths_open(old, file);
@@ -16,17 +16,17 @@ static int open_old(struct autobuf_paths **old, const char *file)
     return error == -ENOENT || error == AUTOBUF_E_DAMAGED ? 0 : error;
 }
 
-/* Which entry goes because there are too many, but none that was set by hand. UINT64_MAX: none. */
+/* The entry that is dropped if there are too many, none that was set by hand. UINT64_MAX: none. */
 static uint64_t oldest(const struct autobuf_paths *old, bool own, uint64_t now_s)
 {
     uint64_t learned_s = UINT64_MAX, found = UINT64_MAX, count = ab_paths_count(old);
 
-    for (uint64_t at = 0; own && count >= OWN_MOST && at < count; at++) {
+    for (uint64_t at = 0; own && count >= OWN_MAX && at < count; at++) {
         struct autobuf_paths_entry entry = AUTOBUF_PATHS_ENTRY_INIT;
 
         if (ab_paths_at(old, at, &entry) < 0 || entry.method == AUTOBUF_METHOD_GIVEN)
             continue;
-        if (entry.learned_s > now_s + AB_PATHS_AHEAD_S) /* by a clock that was wrong: of no use for long */
+        if (entry.learned_s > now_s + AB_PATHS_AHEAD_S) /* by a clock that was ahead */
             return at;
         if (entry.learned_s < learned_s) {
             learned_s = entry.learned_s;
@@ -37,10 +37,10 @@ static uint64_t oldest(const struct autobuf_paths *old, bool own, uint64_t now_s
 }
 
 /*
- * The latest time that the clock had when an entry was learned, and that it has left behind by a day; 0: none. A clock that jumps
- * ahead finds entries expired that are not: those go that have expired by this time, too.
+ * The latest time at which an entry was learned at least a day ago; 0: none. If the clock jumps ahead, valid entries
+ * seem expired; so only those are dropped that have expired by this time, too.
  */
-static uint64_t surely_past_s(const struct autobuf_paths *old, uint64_t now_s)
+static uint64_t certainly_past_s(const struct autobuf_paths *old, uint64_t now_s)
 {
     uint64_t past_s = 0, count = ab_paths_count(old);
 
@@ -53,14 +53,15 @@ static uint64_t surely_past_s(const struct autobuf_paths *old, uint64_t now_s)
     return past_s;
 }
 
-/* One that has perhaps expired, but was learned, makes room for the new one, if both have the same remote prefix. */
-static bool goes(const struct autobuf_paths_entry *entry, const struct autobuf_paths_entry *fresh, uint64_t past_s, uint64_t now_s)
+/* A learned entry that may have expired makes room for a new one of the same remote prefix. */
+static bool is_dropped(const struct autobuf_paths_entry *entry, const struct autobuf_paths_entry *fresh,
+                       uint64_t past_s, uint64_t now_s)
 {
     return entry->expires_s <= past_s || (entry->expires_s <= now_s && entry->method != AUTOBUF_METHOD_GIVEN &&
                                           ab_prefix_same(&entry->remote, &fresh->remote));
 }
 
-/* One that is not in its place, or there twice, is of a damaged store, and left out. */
+/* Leaves out an entry of a damaged store, which is out of order or there twice. */
 static int add_old(struct ab_paths_writer *writer, const struct autobuf_paths_entry *entry)
 {
     int error = ab_paths_add(writer, entry);
@@ -68,11 +69,11 @@ static int add_old(struct ab_paths_writer *writer, const struct autobuf_paths_en
     return error == -EINVAL ? 0 : error;
 }
 
-/* The old entries, with the new one in its place among them; it does not replace one that was set by hand, unless it was, too. */
+/* Writes the old entries and the new one, which replaces none that was set by hand unless it was, too. */
 static int merge(struct ab_paths_writer *writer, const struct autobuf_paths *old, uint64_t skip,
                  const struct autobuf_paths_entry *fresh, uint64_t now_s)
 {
-    uint64_t count = ab_paths_count(old), past_s = surely_past_s(old, now_s);
+    uint64_t count = ab_paths_count(old), past_s = certainly_past_s(old, now_s);
     bool added = false;
     int error = 0;
 
@@ -80,8 +81,8 @@ static int merge(struct ab_paths_writer *writer, const struct autobuf_paths *old
         struct autobuf_paths_entry entry = AUTOBUF_PATHS_ENTRY_INIT;
         int order;
 
-        if (at == skip || ab_paths_at(old, at, &entry) < 0 || goes(&entry, fresh, past_s, now_s))
-            continue; /* what is ahead of a clock that is behind stays */
+        if (at == skip || ab_paths_at(old, at, &entry) < 0 || is_dropped(&entry, fresh, past_s, now_s))
+            continue; /* the clock may be behind */
         order = ab_paths_compare(fresh, &entry);
         if (!added && order <= 0) {
             bool stays = order == 0 && entry.method == AUTOBUF_METHOD_GIVEN && fresh->method != AUTOBUF_METHOD_GIVEN;

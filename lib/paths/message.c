@@ -11,7 +11,7 @@
 
 #define HEAD_BYTES 16U
 
-/* The header promises it. C99 knows no _Static_assert. */
+/* As in the header. C99 has no _Static_assert. */
 typedef char head_and_record[HEAD_BYTES + AB_PATHS_RECORD_BYTES == AUTOBUF_PATHS_MESSAGE_BYTES ? 1 : -1];
 
 static const uint8_t head[HEAD_BYTES] = {'A', 'U', 'T', 'O', 'B', 'U', 'F', 'L', 1, 0, 0, 0, AB_PATHS_RECORD_BYTES};

@@ -74,7 +74,7 @@ int autobuf_prefix_parse(const char *text, struct autobuf_prefix *prefix)
     if (memcmp(masked, parsed.address, sizeof masked) != 0)
         return -EINVAL;
     if (parsed.version == 6 && parsed.bits >= MAPPED_BITS && memcmp(parsed.address, mapped, sizeof mapped) == 0) {
-        parsed.version = 4; /* as sockets and lookups have them */
+        parsed.version = 4; /* as of sockets and lookups */
         parsed.bits -= MAPPED_BITS;
         memmove(parsed.address, parsed.address + sizeof mapped, 4);
         memset(parsed.address + 4, 0, sizeof parsed.address - 4);

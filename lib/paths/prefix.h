@@ -7,7 +7,7 @@
 #include <autobuf/paths.h>
 
 /*
- * The prefix that an address is alone. An IPv4 address that is mapped into IPv6 becomes IPv4. Returns 0; the errors of
+ * The prefix of a single address. An IPv4 address that is mapped into IPv6 becomes IPv4. Returns 0; the errors of
  * ab_address_copy().
  */
 int ab_prefix_of(const struct sockaddr *addr, socklen_t addr_len, struct autobuf_prefix *prefix);

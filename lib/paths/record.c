@@ -9,10 +9,10 @@
 #define HEADER_CRC 124U
 #define RECORD_CRC 176U
 
-/* What no path is beyond: then the record is damaged, whatever its checksum says. */
-#define RATE_MOST 1000000000000000ULL /* 1 Pbit/s */
-#define RTT_MOST_NS (1000 * AB_NS_PER_S)
-#define BDP_MOST_BYTES (1ULL << 40)
+/* A record beyond these is damaged, whatever its checksum. */
+#define RATE_MAX 1000000000000000ULL /* 1 Pbit/s */
+#define RTT_MAX_NS (1000 * AB_NS_PER_S)
+#define BDP_MAX_BYTES (1ULL << 40)
 
 static const uint8_t magic[8] = {'A', 'U', 'T', 'O', 'B', 'U', 'F', 'P'};
 
@@ -124,7 +124,7 @@ void ab_prefix_mask(uint8_t address[16], uint32_t bits)
     }
 }
 
-static bool prefix_is_good(const struct autobuf_prefix *prefix)
+static bool prefix_is_valid(const struct autobuf_prefix *prefix)
 {
     struct autobuf_prefix masked = *prefix;
 
@@ -136,8 +136,8 @@ static bool prefix_is_good(const struct autobuf_prefix *prefix)
            memcmp(masked.address, prefix->address, sizeof masked.address) == 0;
 }
 
-/* A name of printable characters, then NULs only. */
-static bool device_is_good(const char device[AUTOBUF_INTERFACE_BYTES])
+/* Printable characters, then NULs only. */
+static bool device_is_valid(const char device[AUTOBUF_INTERFACE_BYTES])
 {
     size_t length = strnlen(device, AUTOBUF_INTERFACE_BYTES);
 
@@ -151,8 +151,8 @@ int ab_paths_key(const struct autobuf_paths_entry *entry, uint8_t key[AB_PATHS_K
 {
     const struct autobuf_prefix *remote = &entry->remote, *local = &entry->local;
 
-    if (!prefix_is_good(remote) || !remote->version || !prefix_is_good(local) ||
-        (local->version && local->version != remote->version) || !device_is_good(entry->device))
+    if (!prefix_is_valid(remote) || !remote->version || !prefix_is_valid(local) ||
+        (local->version && local->version != remote->version) || !device_is_valid(entry->device))
         return -EINVAL;
     key[0] = (uint8_t)remote->version;
     key[1] = (uint8_t)remote->bits;
@@ -188,25 +188,25 @@ int ab_paths_compare(const struct autobuf_paths_entry *a, const struct autobuf_p
 
 /* ----------------------------------------------------------------------------------- record */
 
-static bool rtt_is_good(uint64_t ns)
+static bool rtt_is_valid(uint64_t ns)
 {
-    return ns <= RTT_MOST_NS || ns == AUTOBUF_NS_UNSET;
+    return ns <= RTT_MAX_NS || ns == AUTOBUF_NS_UNSET;
 }
 
-static bool is_good(const struct autobuf_paths_entry *e)
+static bool entry_is_valid(const struct autobuf_paths_entry *e)
 {
-    return rtt_is_good(e->rtt_min_ns) && rtt_is_good(e->rtt_median_ns) && e->tx_rate_bit_per_s <= RATE_MOST &&
-           e->tx_rate_low_bit_per_s <= RATE_MOST && e->tx_rate_high_bit_per_s <= RATE_MOST &&
-           e->rx_rate_bit_per_s <= RATE_MOST && e->rx_rate_low_bit_per_s <= RATE_MOST &&
-           e->rx_rate_high_bit_per_s <= RATE_MOST && e->tx_bdp_bytes <= BDP_MOST_BYTES &&
-           e->rx_bdp_bytes <= BDP_MOST_BYTES && e->packet_bytes <= UINT16_MAX;
+    return rtt_is_valid(e->rtt_min_ns) && rtt_is_valid(e->rtt_median_ns) && e->tx_rate_bit_per_s <= RATE_MAX &&
+           e->tx_rate_low_bit_per_s <= RATE_MAX && e->tx_rate_high_bit_per_s <= RATE_MAX &&
+           e->rx_rate_bit_per_s <= RATE_MAX && e->rx_rate_low_bit_per_s <= RATE_MAX &&
+           e->rx_rate_high_bit_per_s <= RATE_MAX && e->tx_bdp_bytes <= BDP_MAX_BYTES &&
+           e->rx_bdp_bytes <= BDP_MAX_BYTES && e->packet_bytes <= UINT16_MAX;
 }
 
 int ab_paths_check(const struct autobuf_paths_entry *e)
 {
     uint8_t key[AB_PATHS_KEY_BYTES];
 
-    return is_good(e) ? ab_paths_key(e, key) : -EINVAL;
+    return entry_is_valid(e) ? ab_paths_key(e, key) : -EINVAL;
 }
 
 int ab_paths_record_write(const struct autobuf_paths_entry *e, uint8_t bytes[AB_PATHS_RECORD_BYTES])
@@ -217,7 +217,7 @@ int ab_paths_record_write(const struct autobuf_paths_entry *e, uint8_t bytes[AB_
                               e->rx_rate_high_bit_per_s, e->tx_bdp_bytes, e->rx_bdp_bytes, e->learned_s, e->expires_s};
 
     memset(bytes, 0, AB_PATHS_RECORD_BYTES);
-    if (!is_good(e) || ab_paths_key(e, bytes) < 0)
+    if (!entry_is_valid(e) || ab_paths_key(e, bytes) < 0)
         return -EINVAL;
     for (size_t i = 0; i < sizeof small / sizeof *small; i++)
         put32(bytes + AB_PATHS_KEY_BYTES + 4 * i, small[i]);
@@ -229,7 +229,8 @@ int ab_paths_record_write(const struct autobuf_paths_entry *e, uint8_t bytes[AB_
 
 int ab_paths_record_read(const uint8_t bytes[AB_PATHS_RECORD_BYTES], struct autobuf_paths_entry *e)
 {
-    uint32_t *small[] = {&e->method, &e->flags, &e->limiter, &e->samples, &e->packet_bytes, &e->tx_unsure, &e->rx_unsure};
+    uint32_t *small[] = {&e->method, &e->flags, &e->limiter, &e->samples, &e->packet_bytes,
+                         &e->tx_unsure, &e->rx_unsure};
     uint64_t *large[] = {&e->rtt_min_ns, &e->rtt_median_ns, &e->tx_rate_bit_per_s, &e->tx_rate_low_bit_per_s,
                          &e->tx_rate_high_bit_per_s, &e->rx_rate_bit_per_s, &e->rx_rate_low_bit_per_s,
                          &e->rx_rate_high_bit_per_s, &e->tx_bdp_bytes, &e->rx_bdp_bytes, &e->learned_s, &e->expires_s};
@@ -243,7 +244,7 @@ int ab_paths_record_read(const uint8_t bytes[AB_PATHS_RECORD_BYTES], struct auto
         *small[i] = get32(bytes + AB_PATHS_KEY_BYTES + 4 * i);
     for (size_t i = 0; i < sizeof large / sizeof *large; i++)
         *large[i] = get64(bytes + 80 + 8 * i);
-    if (!is_good(e) || ab_paths_key(e, key) < 0 || memcmp(key, bytes, sizeof key) != 0)
+    if (!entry_is_valid(e) || ab_paths_key(e, key) < 0 || memcmp(key, bytes, sizeof key) != 0)
         return AUTOBUF_E_DAMAGED;
     return 0;
 }

@@ -26,17 +26,16 @@
 #define AB_PATHS_RECORD_BYTES 184U
 #define AB_PATHS_KEY_BYTES 52U
 #define AB_PATHS_REMOTE_BYTES 18U  /* of the key: the remote prefix */
-#define AB_PATHS_AHEAD_S 86400U   /* one that was learned later than this from now is of a clock that was wrong */
+#define AB_PATHS_AHEAD_S 86400U   /* learned later than this from now: by a clock that was ahead */
 #define AB_PATHS_SAME_REMOTE 64U   /* most records with one remote prefix */
 #define AB_PATHS_COUNT_MOST 16777216U
 
 #define AB_PATHS_V4_LENGTHS 33U
 #define AB_PATHS_V6_LENGTHS 129U
 
-/* What the header says. */
 struct ab_paths_head {
     uint64_t count;
-    uint32_t record_bytes; /* of a later version they may be more */
+    uint32_t record_bytes; /* more in a later version */
     bool local;            /* some record has a local prefix or a device */
     uint8_t lengths[32];   /* as in the file */
 };
@@ -55,7 +54,7 @@ static inline uint32_t ab_paths_length_bit(uint32_t version, uint32_t bits)
     return (version == 4 ? 0 : 64) + bits;
 }
 
-/* The key of an entry, or of what is looked for. Returns 0; -EINVAL: its prefixes or its device are not valid. */
+/* The key of an entry or a query. Returns 0; -EINVAL: its prefixes or its device are not valid. */
 int ab_paths_key(const struct autobuf_paths_entry *entry, uint8_t key[AB_PATHS_KEY_BYTES]);
 
 /*
@@ -72,9 +71,8 @@ int ab_paths_record_write(const struct autobuf_paths_entry *entry, uint8_t bytes
 int ab_paths_record_read(const uint8_t bytes[AB_PATHS_RECORD_BYTES], struct autobuf_paths_entry *entry);
 
 /*
- * Reads a message of autobuf_paths_entry_encode(), which may be any bytes. What it says is checked for its form only: who
- * sent it, and whether to believe that, is the caller's to judge. Returns 0; AUTOBUF_E_DAMAGED: it is none; AUTOBUF_E_NEWER:
- * a later version made it.
+ * Parses a message of autobuf_paths_entry_encode(), which may be any bytes. Checks its form only; whether to trust the
+ * sender is up to the caller. Returns 0; AUTOBUF_E_DAMAGED; AUTOBUF_E_NEWER: of a later version.
  */
 int ab_paths_entry_decode(const void *message, uint32_t bytes, struct autobuf_paths_entry *entry);
 
@@ -89,7 +87,7 @@ void ab_prefix_mask(uint8_t address[16], uint32_t bits);
 /* CRC-32 of IEEE 802.3, as in zlib and PNG. */
 uint32_t ab_crc32(const uint8_t *bytes, size_t count);
 
-/* Whether it holds at this time. */
+/* Whether it is valid at this time. */
 static inline bool ab_paths_entry_holds(const struct autobuf_paths_entry *entry, uint64_t now_s)
 {
     bool ahead = entry->learned_s > AB_PATHS_AHEAD_S && entry->learned_s - AB_PATHS_AHEAD_S > now_s;

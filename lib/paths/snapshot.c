@@ -54,18 +54,19 @@ static bool local_matches(const struct autobuf_paths_entry *entry, const struct 
 }
 
 /*
- * An entry may know one direction only, which connections that sent, or received, have taught. What was set by hand is all that
- * there is to know.
+ * A learned entry may have one direction only, that of the connections that taught it. One that was set by hand is
+ * complete.
  */
-static bool serves(const struct autobuf_paths_entry *entry, uint32_t intent)
+static bool has_direction(const struct autobuf_paths_entry *entry, uint32_t intent)
 {
     bool tx = entry->tx_bdp_bytes, rx = entry->rx_bdp_bytes;
     uint32_t sides = intent & (AUTOBUF_INTENT_SENDS | AUTOBUF_INTENT_RECEIVES);
 
-    return tx == rx || entry->method == AUTOBUF_METHOD_GIVEN || sides != (tx ? AUTOBUF_INTENT_RECEIVES : AUTOBUF_INTENT_SENDS);
+    return tx == rx || entry->method == AUTOBUF_METHOD_GIVEN ||
+           sides != (tx ? AUTOBUF_INTENT_RECEIVES : AUTOBUF_INTENT_SENDS);
 }
 
-/* Among those with this remote prefix, the first one that is sound, fresh and matches is the best one. */
+/* Of the records with this remote prefix, the first valid one that matches is the best one. */
 static bool find_same_remote(const struct ab_snapshot *snapshot, const uint8_t remote[AB_PATHS_REMOTE_BYTES],
                              const struct ab_snapshot_query *query, struct autobuf_paths_entry *entry)
 {
@@ -76,8 +77,8 @@ static bool find_same_remote(const struct ab_snapshot *snapshot, const uint8_t r
 
         if (memcmp(record, remote, AB_PATHS_REMOTE_BYTES) != 0)
             return false;
-        if (ab_paths_record_read(record, entry) == 0 && ab_paths_entry_holds(entry, query->now_s) && local_matches(entry, query) &&
-            serves(entry, query->intent))
+        if (ab_paths_record_read(record, entry) == 0 && ab_paths_entry_holds(entry, query->now_s) &&
+            local_matches(entry, query) && has_direction(entry, query->intent))
             return true;
     }
     return false;

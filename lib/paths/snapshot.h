@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* A path store as bytes: what is found in it. Pure. */
+/* Lookups in the bytes of a path store. Pure. */
 #ifndef AB_SNAPSHOT_H
 #define AB_SNAPSHOT_H
 
@@ -10,11 +10,11 @@ struct ab_snapshot {
     struct ab_paths_head head;
 };
 
-/* Whom a path is looked for. An address that is not known has version 0. */
+/* An unknown address has version 0. */
 struct ab_snapshot_query {
     struct autobuf_prefix remote; /* of all its bits */
     struct autobuf_prefix local;
-    const char *device; /* "": not known */
+    const char *device; /* "": unknown */
     uint32_t intent;    /* AUTOBUF_INTENT_* */
     uint64_t now_s;
 };
@@ -22,7 +22,7 @@ struct ab_snapshot_query {
 /* Takes in the bytes of a file, which must stay. Returns 0; AUTOBUF_E_DAMAGED; AUTOBUF_E_NEWER. */
 int ab_snapshot_take(const uint8_t *bytes, uint64_t size, struct ab_snapshot *snapshot);
 
-/* As ab_paths_at() and autobuf_paths_find(). Whatever the bytes are, no other byte is read. */
+/* As ab_paths_at() and autobuf_paths_find(). Safe for any bytes. */
 int ab_snapshot_at(const struct ab_snapshot *snapshot, uint64_t at, struct autobuf_paths_entry *entry);
 int ab_snapshot_find(const struct ab_snapshot *snapshot, const struct ab_snapshot_query *query,
                      struct autobuf_paths_entry *entry);

@@ -16,7 +16,7 @@
 
 #define HOST_FOLDER "/var/lib/autobuf"
 #define HOST_STORE HOST_FOLDER "/paths"
-#define COPIED_BYTES 65536U /* a store of up to so many bytes is copied: nothing that happens to the file hurts then */
+#define COPIED_MAX_BYTES 65536U /* a smaller store is copied, so that changes of the file do no harm */
 
 struct autobuf_paths {
     struct ab_snapshot snapshot;
@@ -25,7 +25,7 @@ struct autobuf_paths {
     bool mapped;
 };
 
-/* Set before main(), so it may be read without a lock. "": there is none. */
+/* Set before main(), and read without a lock. "": there is none. */
 static struct {
     bool only_own; /* AUTOBUF_PATHS is set */
     size_t base_bytes; /* of own: HOME or XDG_CACHE_HOME */
@@ -36,7 +36,7 @@ static struct {
 
 void ab_store_environment(const char *paths, const char *cache_home, const char *home)
 {
-    /* A relative one is to be ignored: XDG base directory specification. */
+    /* The XDG base directory specification ignores a relative one. */
     bool by_cache = cache_home && cache_home[0] == '/';
     const char *base = by_cache ? cache_home : home && home[0] == '/' ? home : NULL;
     int length = 0;
@@ -80,11 +80,10 @@ static bool is_own_folder(const char *name, bool others)
 }
 
 /*
- * Whether it is for this user to keep something there. After sudo -E root has another user's HOME:
- * what root made there would not be that user's any more, and a link in it can lead anywhere. So for
- * root each part of the way must be root's.
+ * Whether this user may keep a store there. After sudo -E root has another user's HOME: a file of root there would not
+ * be that user's, and a link can lead anywhere. So for root each folder must be root's.
  */
-static bool way_is_ours(void)
+static bool folders_are_ours(void)
 {
     size_t bytes = strlen(files.own) + 1;
     char *name = calloc(1, bytes);
@@ -103,7 +102,7 @@ static bool way_is_ours(void)
 
 const char *ab_paths_own(void)
 {
-    return files.own[0] && (files.only_own || way_is_ours()) ? files.own : NULL;
+    return files.own[0] && (files.only_own || folders_are_ours()) ? files.own : NULL;
 }
 
 bool ab_store_is_named(void)
@@ -123,7 +122,7 @@ uid_t ab_store_keeper(const char *file)
 
 /* ---------------------------------------------------------------------------------- opening */
 
-/* Only this user, root and the keeper may have written it, and nothing that blocks is read. */
+/* A regular file that only this user, root and the keeper can have written. */
 static int check(const struct stat *file, uid_t keeper)
 {
     bool trusted = !file->st_uid || file->st_uid == geteuid() || file->st_uid == keeper;
@@ -160,7 +159,7 @@ static int load(int fd, struct autobuf_paths *paths, uid_t keeper)
     if (error < 0)
         return error;
     paths->size = (size_t)file.st_size;
-    if (paths->size <= COPIED_BYTES)
+    if (paths->size <= COPIED_MAX_BYTES)
         return copy(fd, paths);
     paths->bytes = mmap(NULL, paths->size, PROT_READ, MAP_SHARED, fd, 0);
     if (paths->bytes == MAP_FAILED) {

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Which files the path store is, and all entries of one. */
+/* The files of path stores, and their entries. */
 #ifndef AB_STORE_H
 #define AB_STORE_H
 
@@ -9,31 +9,31 @@
 
 #include <autobuf/paths.h>
 
-/* Acts as if these environment variables had these values when the library was loaded; NULL: not set. For tests. */
+/* As if the environment had these values when the library was loaded; NULL: unset. For tests. */
 void ab_store_environment(const char *paths, const char *cache_home, const char *home);
 
 /* Whether AUTOBUF_PATHS names a store, or says that there is none. */
 bool ab_store_is_named(void);
 
 /*
- * Who may own a store besides this user: root; of the host's store whoever owns its folder, and could put any file there.
- * That folder is in /var/lib, where only root can have made it. A folder that others may write to says nothing.
+ * Who may own a store besides this user: root; of the host's store the owner of its folder, who could put any file
+ * there. Only root can have made that folder, in /var/lib. If others may write to it, its owner does not count.
  */
 uid_t ab_store_keeper(const char *file);
 
 /*
- * The name of the user's own store, or of the one that AUTOBUF_PATHS names; NULL: there is none, or a folder on the way to it,
- * from HOME or XDG_CACHE_HOME on, is not this user's, or others may write to it. Of root the folders above must be root's, too.
+ * The name of the user's own store, or of the one in AUTOBUF_PATHS; NULL: there is none, or a folder of its path, from
+ * HOME or XDG_CACHE_HOME on, is not this user's, or others may write to it. For root the folders above must be root's.
  */
 const char *ab_paths_own(void);
 
 /* How many entries there are, damaged or expired ones included. 0 for NULL. */
 uint64_t ab_paths_count(const struct autobuf_paths *paths);
 
-/* The at-th entry, from 0 on, in the store's order. Returns 0; -ENOENT: there is none, as in NULL; AUTOBUF_E_DAMAGED. */
+/* Entry number at, from 0 on, in the store's order. Returns 0; -ENOENT: none, as in NULL; AUTOBUF_E_DAMAGED. */
 int ab_paths_at(const struct autobuf_paths *paths, uint64_t at, struct autobuf_paths_entry *entry);
 
-/* Whether an entry holds only from one local prefix or through one interface, so that a lookup wants to know them. */
+/* Whether an entry is for one local prefix or interface only, so that a lookup needs them. */
 bool ab_paths_are_local(const struct autobuf_paths *paths);
 
 #endif

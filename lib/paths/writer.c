@@ -14,7 +14,7 @@
 #include "../base/file.h"
 #include "store.h"
 
-#define GATHERED 256U /* records that are written at once */
+#define BATCH_RECORDS 256U /* for one write */
 
 struct ab_paths_writer {
     struct ab_paths_head head;
@@ -25,16 +25,16 @@ struct ab_paths_writer {
     uint32_t same_remote; /* records with the last one's remote prefix */
     uint32_t gathered;
     uint8_t last[AB_PATHS_KEY_BYTES];
-    uint8_t records[GATHERED * AB_PATHS_RECORD_BYTES];
+    uint8_t records[BATCH_RECORDS * AB_PATHS_RECORD_BYTES];
     char file[PATH_MAX];
     char fresh[PATH_MAX]; /* the new file, until it is renamed */
 };
 
 /*
- * Whether a lock is one that this user may trust. One that root has made in a folder of the host's store that belongs to
- * another user is given to that user, who could not lock it otherwise.
+ * Whether this user may trust a lock file. Root gives one that it made in another user's folder of the host's store to
+ * that user, who could not lock it otherwise.
  */
-static bool lock_is_good(int fd, const char *file)
+static bool lock_is_trusted(int fd, const char *file)
 {
     uid_t keeper = ab_store_keeper(file);
     struct stat lock;
@@ -53,7 +53,7 @@ static int open_lock(const char *name, const char *file, uint32_t flags)
 
     if (fd < 0)
         return -errno;
-    if (!lock_is_good(fd, file)) {
+    if (!lock_is_trusted(fd, file)) {
         close(fd);
         return -EPERM;
     }
@@ -95,7 +95,7 @@ static int flush(struct ab_paths_writer *w)
     return w->error;
 }
 
-/* Makes the last two folders on the way to the user's own store: ~/.cache/autobuf. */
+/* Makes the last two folders of the user's own store: ~/.cache/autobuf. */
 static void make_folders(char *file)
 {
     char *slash = strrchr(file, '/'), *above;
@@ -106,7 +106,7 @@ static void make_folders(char *file)
     above = strrchr(file, '/');
     if (above && above != file) {
         *above = '\0';
-        (void)mkdir(file, 0700); /* mostly it is there; open() tells if it is not */
+        (void)mkdir(file, 0700); /* open() fails if it is missing */
         *above = '/';
     }
     (void)mkdir(file, 0700);
@@ -138,7 +138,7 @@ int ab_paths_write(struct ab_paths_writer **writer, const char *file, uint32_t f
     if (!file)
         make_folders(w->fresh);
     error = w->lock = open_lock(w->fresh, name, flags);
-    if (error >= 0) { /* one that a killed writer left is not wanted any more */
+    if (error >= 0) { /* a killed writer may have left one */
         snprintf(w->fresh, sizeof w->fresh, "%s.new", name);
         (void)unlink(w->fresh);
         w->fd = open(w->fresh, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW, 0644);
@@ -158,7 +158,7 @@ static void note(struct ab_paths_writer *w, const struct autobuf_paths_entry *en
 
     w->head.lengths[bit / 8] |= (uint8_t)(1U << bit % 8);
     w->head.local |= entry->local.version || entry->device[0];
-    if (entry->method == AUTOBUF_METHOD_GIVEN) /* nothing tells it again, should the host crash */
+    if (entry->method == AUTOBUF_METHOD_GIVEN) /* nothing repeats it after a crash of the host */
         w->flags &= ~AUTOBUF_PATHS_NO_SYNC;
     w->head.count++;
     w->gathered++;
@@ -169,7 +169,7 @@ int ab_paths_add(struct ab_paths_writer *w, const struct autobuf_paths_entry *en
     uint32_t same_remote;
     uint8_t *record;
 
-    if (w->error < 0 || (w->gathered == GATHERED && flush(w) < 0))
+    if (w->error < 0 || (w->gathered == BATCH_RECORDS && flush(w) < 0))
         return w->error;
     record = w->records + (size_t)w->gathered * AB_PATHS_RECORD_BYTES;
     if (ab_paths_record_write(entry, record) < 0 || (w->head.count && memcmp(record, w->last, sizeof w->last) <= 0))
@@ -183,7 +183,7 @@ int ab_paths_add(struct ab_paths_writer *w, const struct autobuf_paths_entry *en
     return 0;
 }
 
-/* So that the new name is still there after a crash of the host. Cuts the name. */
+/* Makes the rename survive a crash of the host. Cuts the name. */
 static int sync_folder(char *file)
 {
     char *slash = strrchr(file, '/');
@@ -210,7 +210,7 @@ static int finish(struct ab_paths_writer *w)
         error = write_all(w->fd, header, sizeof header, 0);
     if (error == 0 && !(w->flags & AUTOBUF_PATHS_NO_SYNC) && fsync(w->fd) < 0)
         error = -errno;
-    if (error == 0) { /* a file system of the network may say only now that there is no room */
+    if (error == 0) { /* a network file system may report ENOSPC only now */
         error = close(w->fd) < 0 ? -errno : 0;
         w->fd = -1;
     }
@@ -239,7 +239,7 @@ void ab_paths_abort(struct ab_paths_writer *w)
     if (w->lock >= 0) {
         if (w->fresh[0])
             unlink(w->fresh);
-        (void)flock(w->lock, LOCK_UN); /* a child of a fork in the meantime has the descriptor, too */
+        (void)flock(w->lock, LOCK_UN); /* a forked child may have the descriptor, too */
         close(w->lock);
     }
     free(w);

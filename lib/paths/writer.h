@@ -9,11 +9,11 @@ struct ab_paths_writer;
 
 /*
  * Waits until no other writer of that file is open, and opens one. Its folder must exist; file: NULL for the user's own
- * store, whose folder is made. What the file holds from then until ab_paths_commit() is the old store, which the caller may
- * read to keep its entries. flags: AUTOBUF_PATHS_TRY, AUTOBUF_PATHS_NO_SYNC.
+ * store, whose folder is made. Until ab_paths_commit() the file is the old store, which the caller may read to
+ * keep its entries. flags: AUTOBUF_PATHS_TRY, AUTOBUF_PATHS_NO_SYNC.
  *
  * Returns 0; -EAGAIN: another writer is open, with AUTOBUF_PATHS_TRY; -EINVAL: the flags, or a name that is too long;
- * -ENOENT: the user has no own store; -EPERM: the lock is not this user's; -ENOMEM; or the error of open(2) or flock(2).
+ * -ENOENT: the user has no own store; -EPERM: the lock is not this user's; -ENOMEM; or an error of open(2) or flock(2).
  */
 int ab_paths_write(struct ab_paths_writer **writer, const char *file, uint32_t flags);
 

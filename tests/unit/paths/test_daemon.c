@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* lib/paths/hand.c: to whom what was learned is handed, and who does not take it. */
+/* lib/paths/daemon.c: reports to the daemon, and their failures. */
 #include "unit.h"
 
 #include <errno.h>
@@ -13,10 +13,10 @@
 #include <autobuf/autobuf.h>
 
 #include "paths/record.h"
-#include "paths/hand.h"
+#include "paths/daemon.h"
 #include "paths/store.h"
 
-static char folder[] = "/tmp/test_hand.XXXXXX", file[sizeof folder + 8];
+static char folder[] = "/tmp/test_daemon.XXXXXX", file[sizeof folder + 8];
 
 static int begin(void **state)
 {
@@ -24,7 +24,7 @@ static int begin(void **state)
     if (!mkdtemp(folder))
         return -1;
     snprintf(file, sizeof file, "%s/socket", folder);
-    ab_paths_hand_to(file);
+    ab_paths_report_to(file);
     ab_store_environment(NULL, NULL, "/home/nobody");
     return 0;
 }
@@ -32,7 +32,7 @@ static int begin(void **state)
 static int end(void **state)
 {
     (void)state;
-    ab_paths_hand_to(NULL);
+    ab_paths_report_to(NULL);
     return rmdir(folder);
 }
 
@@ -64,15 +64,15 @@ static void a_daemon_takes_it(void **state)
     int daemon = listen_here(SOCK_DGRAM), result = 0;
 
     (void)state;
-    assert_int_equal(ab_paths_hand(&e), 0);
+    assert_int_equal(ab_paths_report(&e), 0);
     assert_int_equal(recv(daemon, message, sizeof message, 0), AUTOBUF_PATHS_MESSAGE_BYTES);
     assert_int_equal(ab_paths_entry_decode(message, AUTOBUF_PATHS_MESSAGE_BYTES, &found), 0);
     assert_memory_equal(&found, &e, sizeof e);
     for (unsigned i = 0; i < 100000 && result == 0; i++) /* it does not come to read */
-        result = ab_paths_hand(&e);
+        result = ab_paths_report(&e);
     assert_int_equal(result, -EAGAIN);
     e.remote.version = 0;
-    assert_int_equal(ab_paths_hand(&e), -EINVAL);
+    assert_int_equal(ab_paths_report(&e), -EINVAL);
     close(daemon);
     unlink(file);
 }
@@ -83,12 +83,12 @@ static void nobody_takes_it(void **state)
     int other;
 
     (void)state;
-    assert_int_equal(ab_paths_hand(&e), -ENOENT);
+    assert_int_equal(ab_paths_report(&e), -ENOENT);
     close(listen_here(SOCK_DGRAM)); /* its daemon was killed */
-    assert_int_equal(ab_paths_hand(&e), -ECONNREFUSED);
+    assert_int_equal(ab_paths_report(&e), -ECONNREFUSED);
     unlink(file);
     other = listen_here(SOCK_STREAM);
-    assert_true(ab_paths_hand(&e) < 0);
+    assert_true(ab_paths_report(&e) < 0);
     close(other);
     unlink(file);
 }
@@ -102,7 +102,7 @@ static void another_store_is_named(void **state)
     (void)state;
     for (int off = 0; off < 2; off++) {
         ab_store_environment(off ? "off" : "/tmp/none", NULL, NULL);
-        assert_int_equal(ab_paths_hand(&e), -ENOENT);
+        assert_int_equal(ab_paths_report(&e), -ENOENT);
         assert_int_equal(recv(daemon, &byte, 1, 0), -1);
     }
     ab_store_environment(NULL, NULL, NULL);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-#include "hand.h"
+#include "daemon.h"
 
 #include <errno.h>
 #include <string.h>
@@ -13,12 +13,12 @@
 
 static const char *daemon_at = DAEMON;
 
-void ab_paths_hand_to(const char *file)
+void ab_paths_report_to(const char *file)
 {
     daemon_at = file ? file : DAEMON;
 }
 
-int ab_paths_hand(const struct autobuf_paths_entry *entry)
+int ab_paths_report(const struct autobuf_paths_entry *entry)
 {
     struct sockaddr_un to = {.sun_family = AF_UNIX};
     uint8_t message[AUTOBUF_PATHS_MESSAGE_BYTES];
