@@ -143,17 +143,17 @@ static void deliver(const struct ab_log *log, struct autobuf_event *event)
 }
 
 /* Not inlined: keeps the text off the stack of the caller's next calls. */
-__attribute__((noinline)) void ab_event(const struct ab_log *log, struct autobuf_event event)
+__attribute__((noinline)) void ab_event(const struct ab_log *log, struct autobuf_event *event)
 {
     char text[AB_LOG_BYTES];
 
     if (!ab_log_is_on(log))
         return;
-    if (!event.text) {
-        ab_event_say(&event, text, sizeof text);
-        event.text = text;
+    if (!event->text) {
+        ab_event_say(event, text, sizeof text);
+        event->text = text;
     }
-    deliver(log, &event);
+    deliver(log, event);
 }
 
 void ab_log(const struct ab_log *log, const char *format, ...)

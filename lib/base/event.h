@@ -6,7 +6,7 @@
 #include "base.h"
 
 /* Passes an event to the callback and to the log of AUTOBUF. Without a text it gets one in English. */
-void ab_event(const struct ab_log *log, struct autobuf_event event);
+void ab_event(const struct ab_log *log, struct autobuf_event *event);
 
 /* An event in English, except notes and plans, which have a text. */
 void ab_event_say(const struct autobuf_event *event, char *text, size_t cap);

@@ -185,7 +185,7 @@ static void set_window(struct autobuf_rightsize *rs, uint64_t bytes, const char 
     bytes = ab_max(ab_min(bytes, rs->cap_bytes), rs->min_bytes);
     if (bytes == rs->window_bytes)
         return;
-    ab_event(&rs->log, (struct autobuf_event){.what = AUTOBUF_EVENT_WINDOW, .before_bytes = rs->window_bytes,
+    ab_event(&rs->log, &(struct autobuf_event){.what = AUTOBUF_EVENT_WINDOW, .before_bytes = rs->window_bytes,
                                               .after_bytes = bytes, .why = why});
     rs->window_bytes = bytes;
 }

@@ -56,7 +56,7 @@ void ab_decide_measured(struct ab_decision *d, int result)
 {
     d->measured = result < 0 ? result : 1;
     d->found = d->path;
-    ab_event(&d->log, (struct autobuf_event){.what = AUTOBUF_EVENT_MEASURED, .side = AUTOBUF_LOCK_SND,
+    ab_event(&d->log, &(struct autobuf_event){.what = AUTOBUF_EVENT_MEASURED, .side = AUTOBUF_LOCK_SND,
                                              .error = result < 0 ? result : 0,
                                              .after_bit_per_s = d->path.tx_rate_bit_per_s,
                                              .rtt_ns = d->path.rtt_min_ns});

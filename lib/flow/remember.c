@@ -122,7 +122,7 @@ void ab_decide_recall(struct ab_decision *d, int fd)
         return;
     (void)autobuf_prefix_print(&entry.remote, prefix);
     sends = entry.tx_rate_bit_per_s;
-    ab_event(&d->log, (struct autobuf_event){.what = AUTOBUF_EVENT_KNOWN,
+    ab_event(&d->log, &(struct autobuf_event){.what = AUTOBUF_EVENT_KNOWN,
                                              .side = sends ? AUTOBUF_LOCK_SND : AUTOBUF_LOCK_RCV,
                                              .after_bit_per_s = sends ? entry.tx_rate_bit_per_s
                                                                       : entry.rx_rate_bit_per_s,

@@ -219,9 +219,9 @@ static void note_notsent(struct autobuf_live *live, uint64_t before_bytes)
     live->notsent_bytes = now_bytes;
 }
 
-static void tell(const struct autobuf_live *live, struct autobuf_event event)
+static void tell(const struct autobuf_live *live, struct autobuf_event *event)
 {
-    event.limiter = ab_judge_limiter(&live->judge);
+    event->limiter = ab_judge_limiter(&live->judge);
     ab_event(&live->log, event);
 }
 
@@ -229,7 +229,7 @@ static void tell_size(const struct autobuf_live *live, uint32_t side, uint64_t b
                       const char *why)
 {
     if (live->sides & side)
-        tell(live, (struct autobuf_event){.what = AUTOBUF_EVENT_RESIZED, .side = side, .before_bytes = before_bytes,
+        tell(live, &(struct autobuf_event){.what = AUTOBUF_EVENT_RESIZED, .side = side, .before_bytes = before_bytes,
                                           .after_bytes = after_bytes, .why = why});
 }
 
@@ -263,7 +263,7 @@ static int act(struct autobuf_live *live, const struct autobuf_socket *socket, s
                   (plan->rcv_request_bytes || plan->flags & AUTOBUF_PLAN_RCV_UNLOCK ? AUTOBUF_LOCK_RCV : 0);
     if (plan->snd_pacing_bit_per_s) {
         live->set_bit_per_s = ends ? 0 : plan->snd_pacing_bit_per_s;
-        tell(live, (struct autobuf_event){.what = AUTOBUF_EVENT_PACED, .before_bit_per_s = before,
+        tell(live, &(struct autobuf_event){.what = AUTOBUF_EVENT_PACED, .before_bit_per_s = before,
                                           .after_bit_per_s = live->set_bit_per_s, .why = why});
     }
     if (live->sides && ab_log_is_on(&live->log) && autobuf_socket_state(live->fd, &now) == 0) {
@@ -304,7 +304,7 @@ static int let_more_wait(struct autobuf_live *live, const struct ab_look *look)
     live->notsent_bytes = notsent_of(live->fd);
     live->sides = 0;
     live->changes++;
-    tell(live, (struct autobuf_event){.what = AUTOBUF_EVENT_UNSENT, .before_bytes = before,
+    tell(live, &(struct autobuf_event){.what = AUTOBUF_EVENT_UNSENT, .before_bytes = before,
                                       .after_bytes = live->notsent_bytes, .why = "the peer takes what is sent"});
     return 1;
 }

@@ -197,9 +197,9 @@ int autobuf_plan_explain(const struct autobuf_plan *theirs, char *buf, size_t ca
     return (int)t.len;
 }
 
-static void tell_side(const struct ab_log *log, struct autobuf_event event, bool sets, bool gives_back)
+static void tell_side(const struct ab_log *log, struct autobuf_event *event, bool sets, bool gives_back)
 {
-    event.what = sets ? AUTOBUF_EVENT_SET : gives_back ? AUTOBUF_EVENT_GIVEN_BACK : AUTOBUF_EVENT_LEFT;
+    event->what = sets ? AUTOBUF_EVENT_SET : gives_back ? AUTOBUF_EVENT_GIVEN_BACK : AUTOBUF_EVENT_LEFT;
     ab_event(log, event);
 }
 
@@ -217,11 +217,11 @@ void ab_plan_log(const struct autobuf_plan *p, const struct ab_log *log)
         return;
     if (wanted != AUTOBUF_INTENT_RECEIVES) {
         explain_send(&(struct ab_text){text, sizeof text, 0}, p);
-        tell_side(log, snd, p->snd_request_bytes || p->snd_pacing_bit_per_s, p->flags & AUTOBUF_PLAN_SND_UNLOCK);
+        tell_side(log, &snd, p->snd_request_bytes || p->snd_pacing_bit_per_s, p->flags & AUTOBUF_PLAN_SND_UNLOCK);
     }
     if (wanted != AUTOBUF_INTENT_SENDS) {
         explain_receive(&(struct ab_text){text, sizeof text, 0}, p);
-        tell_side(log, rcv, p->rcv_request_bytes, p->flags & AUTOBUF_PLAN_RCV_UNLOCK);
+        tell_side(log, &rcv, p->rcv_request_bytes, p->flags & AUTOBUF_PLAN_RCV_UNLOCK);
     }
 }
 

@@ -165,7 +165,7 @@ class Forced(test_bulk.BulkTest):
         done = path.run("a", ["sh", "-c", sends], timeout=60,
                         env=os.environ | {"AUTOBUF": "log", "AUTOBUF_PATHS": str(store)})
         self.assertEqual(done.returncode, 0, done.stderr)
-        changes = [(int(a), int(b)) for a, b in re.findall(r"buffers (\d+), \d+ -> (\d+),", done.stderr)]
+        changes = [(int(a), int(b)) for a, b in re.findall(r"send buffer (\d+) -> (\d+):", done.stderr)]
         self.assertLess(min((b / a for a, b in changes), default=1), 0.8, done.stderr)
 
     def sends(self, wmem: int) -> tuple[Path, subprocess.Popen, subprocess.Popen]:

@@ -114,15 +114,15 @@ static void a_callback_gets_both(void **state)
     char text[600];
 
     (void)state;
-    ab_event(&none, event);
+    ab_event(&none, &event);
     ab_log(&none, "%d", 1);
     assert_int_equal(heard.events, 0);
-    ab_event(&log, event);
+    ab_event(&log, &event);
     assert_int_equal(heard.last.size, sizeof event);
     assert_int_equal(heard.last.after_bit_per_s, 24000000);
     assert_string_equal(heard.text, rows[0].text);
     event.text = "its own";
-    ab_event(&log, event);
+    ab_event(&log, &event);
     assert_string_equal(heard.text, "its own");
     ab_log(&log, "%s: %d bytes", "plan", 42);
     assert_int_equal(heard.last.what, AUTOBUF_EVENT_NOTE);
