@@ -42,7 +42,7 @@ int descriptor_locks(int fd)
     return locks < 0 ? 0 : locks;
 }
 
-/* An MPTCP socket counts, too: it hands its sizes on to the TCP connections that it accepts from peers without MPTCP. */
+/* An MPTCP socket counts, too: TCP connections that it accepts from peers without MPTCP have its sizes. */
 static bool is_tcp(int domain, int protocol)
 {
     return (domain == AF_INET || domain == AF_INET6) && (protocol == IPPROTO_TCP || protocol == IPPROTO_MPTCP);

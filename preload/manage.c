@@ -23,7 +23,7 @@
 
 #define NEAR_BYTES 16777216U /* after this much, the RTT of a near path is read again: the route may have changed */
 
-#define OWN_FRAME __attribute__((noinline)) /* so that what is called beside it does not have these variables below it */
+#define OWN_FRAME __attribute__((noinline)) /* its variables are not on the stack below what is called beside it */
 
 #define LISTED_MOST 64U /* connections that are sampled while the program waits */
 

@@ -42,7 +42,7 @@ static void save_standard_error(void)
  * A program may close standard error, and the next file that it opens gets the number: lines would be among its data.
  * Under inetd standard error is a connection, which gets no line either.
  */
-static bool is_standard_error(void)
+static __attribute__((noinline)) bool is_standard_error(void)
 {
     struct stat now;
     int domain;
@@ -113,14 +113,25 @@ static int open_log(void)
                 O_WRONLY | O_APPEND | O_CREAT | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK | O_NOCTTY, 0600);
 }
 
+/* Not inlined: keeps a struct stat off the stack of the calls below. */
+static __attribute__((noinline)) bool is_regular(int fd, uint64_t *bytes)
+{
+    struct stat file;
+
+    if (fstat(fd, &file) < 0 || !S_ISREG(file.st_mode))
+        return false;
+    *bytes = (uint64_t)file.st_size;
+    return true;
+}
+
 /* Whether write() neither waits nor raises SIGPIPE or SIGXFSZ. */
 static bool can_write(int fd, size_t len)
 {
     struct pollfd now = {.fd = fd, .events = POLLOUT};
-    struct stat file;
+    uint64_t bytes;
 
-    if (fstat(fd, &file) == 0 && S_ISREG(file.st_mode))
-        return ab_file_may_have((uint64_t)file.st_size + len);
+    if (is_regular(fd, &bytes))
+        return ab_file_may_have(bytes + len);
     return poll(&now, 1, 0) > 0 && (now.revents & (POLLOUT | POLLERR | POLLHUP)) == POLLOUT;
 }
 

@@ -48,15 +48,23 @@ static void say_path(const struct autobuf_event *e, char *text, size_t cap)
              e->side == AUTOBUF_LOCK_RCV ? " back" : "", rtt, e->why ? ", " : "", e->why ? e->why : "");
 }
 
+/* Without %f, of which printf() takes much stack: a live connection is deepest here. */
+static void say_rate(uint64_t bit_per_s, char *text, size_t cap)
+{
+    uint64_t tenths = (bit_per_s + 50000) / 100000;
+
+    snprintf(text, cap, "%" PRIu64 ".%" PRIu64, tenths / 10, tenths % 10);
+}
+
 static void say_pace(const struct autobuf_event *e, char *text, size_t cap)
 {
     char before[32] = "none", after[32] = "none";
 
     if (e->before_bit_per_s)
-        snprintf(before, sizeof before, "%.1f", (double)e->before_bit_per_s / 1e6);
+        say_rate(e->before_bit_per_s, before, sizeof before);
     if (e->after_bit_per_s)
-        snprintf(after, sizeof after, "%.1f Mbit/s", (double)e->after_bit_per_s / 1e6);
-    snprintf(text, cap, "pace %s -> %s: %s", before, after, e->why);
+        say_rate(e->after_bit_per_s, after, sizeof after);
+    snprintf(text, cap, "pace %s -> %s%s: %s", before, after, e->after_bit_per_s ? " Mbit/s" : "", e->why);
 }
 
 static void say_bytes(const struct autobuf_event *e, char *text, size_t cap)
@@ -142,18 +150,24 @@ static void deliver(const struct ab_log *log, struct autobuf_event *event)
         ab_environment_line(event->text);
 }
 
-/* Not inlined: keeps the text off the stack of the caller's next calls. */
-__attribute__((noinline)) void ab_event(const struct ab_log *log, struct autobuf_event *event)
+/* Not inlined: an event that brings its text has no second one below it on the stack. */
+static __attribute__((noinline)) void say_and_deliver(const struct ab_log *log, struct autobuf_event *event)
 {
     char text[AB_LOG_BYTES];
 
+    ab_event_say(event, text, sizeof text);
+    event->text = text;
+    deliver(log, event);
+}
+
+void ab_event(const struct ab_log *log, struct autobuf_event *event)
+{
     if (!ab_log_is_on(log))
         return;
-    if (!event->text) {
-        ab_event_say(event, text, sizeof text);
-        event->text = text;
-    }
-    deliver(log, event);
+    if (event->text)
+        deliver(log, event);
+    else
+        say_and_deliver(log, event);
 }
 
 void ab_log(const struct ab_log *log, const char *format, ...)
