@@ -31,8 +31,8 @@
 
 /*
  * Copy a public struct in or out. It begins with its size, as the program may be older or newer than the library. On
- * the way in, fields that the program does not have are 0; on the way out, fields that the library does not have stay. Both
- * return false if theirs is NULL, or too small for the size field.
+ * the way in, fields that the program does not have are 0; on the way out, fields that the library does not have stay.
+ * Both return false if theirs is NULL, or too small for the size field.
  */
 bool ab_struct_out(void *theirs, const void *ours, size_t ours_bytes);
 bool ab_struct_in(void *ours, size_t ours_bytes, const void *theirs);

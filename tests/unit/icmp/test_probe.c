@@ -386,7 +386,8 @@ static void no_packet_of_a_train_is_left_out(void **state)
         result = step_to_the_end(probe);
         assert_int_equal(autobuf_probe_progress(probe, &progress), 0);
         if (result != 1 || wire.packets != rows[i].packets || wire.bytes != rows[i].bytes ||
-            progress.trains != rows[i].trains || wire.errors || wire.refused != rows[i].errors + (rows[i].mtu_bytes ? 1 : 0))
+            progress.trains != rows[i].trains || wire.errors ||
+            wire.refused != rows[i].errors + (rows[i].mtu_bytes ? 1 : 0))
             fail_msg("%s: %u packets, the last of %zu bytes, in %u trains, %u calls refused", rows[i].name,
                      wire.packets, wire.bytes, progress.trains, wire.refused);
         wire.on = false;

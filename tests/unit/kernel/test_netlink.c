@@ -190,7 +190,8 @@ static void test_attributes(void **state)
         else
             CHECK_EQUAL(rows[i].name, found ? *found : 0, rows[i].found);
         if (found)
-            CHECK_EQUAL(rows[i].name, found_bytes, rows[i].told[found != bytes + sizeof(struct rtattr)] - sizeof(struct rtattr));
+            CHECK_EQUAL(rows[i].name, found_bytes,
+                        rows[i].told[found != bytes + sizeof(struct rtattr)] - sizeof(struct rtattr));
         free(bytes);
     }
 }

@@ -41,7 +41,7 @@ static void the_way_to_this_host_is_the_loopback_interface(void **state)
     }
 }
 
-/* An address of one link has as many routes as there are links, and which of them counts is not the kernel's to choose. */
+/* A link-local address has a route on each link, so the caller has to name the link. */
 static void the_way_is_by_the_interface_that_is_asked_for(void **state)
 {
     static const uint8_t v4[4] = {127, 0, 0, 1}, link_local[16] = {0xfe, 0x80, [15] = 1};

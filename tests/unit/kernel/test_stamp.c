@@ -27,8 +27,8 @@ static uint64_t stamped(int type, int64_t age_ns, int asked, uint64_t *offset_ns
 }
 
 /*
- * The same, and before_ns: when that began. Bounds of some milliseconds tell nothing of a reading during which this process
- * was kept from a processor, so it is made again then.
+ * The same, and when it began. If this process waited for a processor meanwhile, bounds of some milliseconds do not
+ * hold, and it is repeated.
  */
 static uint64_t stamped_at_once(int type, int64_t age_ns, int64_t wrong_by_ns, uint64_t *before_ns, uint64_t *offset_ns)
 {
@@ -62,7 +62,8 @@ static void test_stamps(void **state)
     (void)state;
     for (size_t i = 0; i < COUNT(rows); i++) {
         uint64_t before_ns, offset_ns;
-        uint64_t got_ns = stamped_at_once(rows[i].type, rows[i].age_ms * (int64_t)AB_NS_PER_MS, 0, &before_ns, &offset_ns);
+        uint64_t got_ns = stamped_at_once(rows[i].type, rows[i].age_ms * (int64_t)AB_NS_PER_MS, 0, &before_ns,
+                                          &offset_ns);
         uint64_t want_ns = before_ns - (rows[i].used ? (uint64_t)rows[i].age_ms * AB_NS_PER_MS : 0);
 
         CHECK(rows[i].name, got_ns + AB_NS_PER_MS >= want_ns && got_ns <= autobuf_now_ns());
@@ -74,7 +75,8 @@ static void test_stamps(void **state)
 static void test_offset_is_renewed(void **state)
 {
     uint64_t before_ns, offset_ns;
-    uint64_t got_ns = stamped_at_once(1, 500 * (int64_t)AB_NS_PER_MS, 3600 * (int64_t)AB_NS_PER_S, &before_ns, &offset_ns);
+    uint64_t got_ns = stamped_at_once(1, 500 * (int64_t)AB_NS_PER_MS, 3600 * (int64_t)AB_NS_PER_S, &before_ns,
+                                      &offset_ns);
     uint64_t want_ns = before_ns - 500 * AB_NS_PER_MS;
 
     (void)state;

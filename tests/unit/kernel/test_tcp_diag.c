@@ -46,7 +46,8 @@ static struct connection dual_connection(void)
 {
     struct sockaddr_in6 any = {.sin6_family = AF_INET6}, mapped;
     socklen_t length = sizeof mapped;
-    struct connection c = {socket(AF_INET6, SOCK_STREAM | SOCK_CLOEXEC, 0), socket(AF_INET6, SOCK_STREAM | SOCK_CLOEXEC, 0), -1};
+    struct connection c = {socket(AF_INET6, SOCK_STREAM | SOCK_CLOEXEC, 0),
+                           socket(AF_INET6, SOCK_STREAM | SOCK_CLOEXEC, 0), -1};
 
     if (c.listener < 0 || inet_pton(AF_INET6, "::ffff:127.0.0.1", &any.sin6_addr) != 1 ||
         bind(c.listener, (struct sockaddr *)&any, sizeof any) < 0)

@@ -70,7 +70,8 @@ static void every_field_is_where_the_kernel_puts_it(void **state)
     assert_true(i.delivery_byte_per_s == 19 && i.busy_ns == 20000 && i.rwnd_limited_ns == 21000);
     assert_true(i.sndbuf_limited_ns == 22000 && i.peer_window_bytes == 23);
     assert_true(i.packet_bytes == 24 && i.sent_bytes == 25 && i.resent_bytes == 26);
-    assert_true(i.rcv_mss_bytes == 1400 && i.delivered_packets == 27 && i.received_packets == 28 && i.out_of_order_packets == 29);
+    assert_true(i.rcv_mss_bytes == 1400 && i.delivered_packets == 27 && i.received_packets == 28 &&
+                i.out_of_order_packets == 29);
 }
 
 /* An older kernel's is shorter, a newer one's longer; less than the oldest told is refused. */

@@ -80,7 +80,8 @@ static struct autobuf_paths_entry numbered(unsigned n)
     return e;
 }
 
-static int find(const struct autobuf_paths *paths, const struct autobuf_paths_entry *of, struct autobuf_paths_entry *found)
+static int find(const struct autobuf_paths *paths, const struct autobuf_paths_entry *of,
+                struct autobuf_paths_entry *found)
 {
     assert_int_equal(find_entry(paths, of, NOW, 128, found), -EINVAL); /* there is no such intent */
     return find_entry(paths, of, NOW, 0, found);
@@ -667,7 +668,7 @@ static void what_has_expired_for_sure_goes(void **state)
     keep_at(4, NOW + 99 + AB_PATHS_AHEAD_S);
     assert_int_equal(count_of(store), 4);
     keep_at(5, NOW + 100 + AB_PATHS_AHEAD_S);
-    assert_int_equal(count_of(store), 4); /* 3, of which nothing says yet that its end is past, 2 for the same reason, 4 and 5 */
+    assert_int_equal(count_of(store), 4); /* 2 and 3, perhaps not expired yet, 4 and 5 */
     keep_at(1, NOW + 101 + AB_PATHS_AHEAD_S);
     assert_true(holds_at(1, NOW + 102 + AB_PATHS_AHEAD_S));
 }
@@ -754,7 +755,7 @@ static void what_is_out_of_order_is_left_out(void **state)
 
 #define EACH 40U
 
-/* Each writer notes how many of its entries it knows to be in the store. One that is to be killed never ends by itself. */
+/* Each writer counts its entries that are certainly in the store. One that will be killed never ends by itself. */
 static void keep_all(unsigned writer, volatile unsigned *done)
 {
     for (unsigned i = 0; i < EACH || is_killed(writer); i++) {
