@@ -6,15 +6,6 @@
 #include <stddef.h>
 #include <string.h>
 
-static int copy_unmapped(const struct sockaddr_in6 *from, struct sockaddr_storage *copy)
-{
-    struct sockaddr_in v4 = {.sin_family = AF_INET};
-
-    memcpy(&v4.sin_addr, &from->sin6_addr.s6_addr[12], sizeof v4.sin_addr);
-    memcpy(copy, &v4, sizeof v4);
-    return sizeof v4;
-}
-
 int ab_address_copy(const struct sockaddr *addr, socklen_t addr_len, struct sockaddr_storage *copy)
 {
     struct sockaddr_in6 v6;
@@ -29,9 +20,7 @@ int ab_address_copy(const struct sockaddr *addr, socklen_t addr_len, struct sock
         if (addr_len < sizeof v4)
             return -EINVAL;
         memcpy(&v4, addr, sizeof v4);
-        v4.sin_port = 0;
-        memcpy(copy, &v4, sizeof v4);
-        return sizeof v4;
+        return ab_address_make((const uint8_t *)&v4.sin_addr, sizeof v4.sin_addr, copy);
     }
     if (family != AF_INET6)
         return -EAFNOSUPPORT;
@@ -39,7 +28,7 @@ int ab_address_copy(const struct sockaddr *addr, socklen_t addr_len, struct sock
         return -EINVAL;
     memcpy(&v6, addr, sizeof v6);
     if (IN6_IS_ADDR_V4MAPPED(&v6.sin6_addr))
-        return copy_unmapped(&v6, copy);
+        return ab_address_make(&v6.sin6_addr.s6_addr[12], sizeof v4.sin_addr, copy);
     v6.sin6_port = 0;
     memcpy(copy, &v6, sizeof v6);
     return sizeof v6;
@@ -61,22 +50,28 @@ int ab_address_make(const uint8_t *bytes, size_t count, struct sockaddr_storage 
     return sizeof v6;
 }
 
+const void *ab_address_bytes(const struct sockaddr_storage *address, size_t *count)
+{
+    bool v4 = address->ss_family == AF_INET;
+
+    *count = v4 ? sizeof(struct in_addr) : address->ss_family == AF_INET6 ? sizeof(struct in6_addr) : 0;
+    return v4 ? (const void *)&((const struct sockaddr_in *)address)->sin_addr
+              : (const void *)&((const struct sockaddr_in6 *)address)->sin6_addr;
+}
+
 bool ab_address_same(const struct sockaddr_storage *a, const struct sockaddr_storage *b)
 {
-    if (a->ss_family != b->ss_family)
-        return false;
-    if (a->ss_family == AF_INET)
-        return ((const struct sockaddr_in *)a)->sin_addr.s_addr ==
-               ((const struct sockaddr_in *)b)->sin_addr.s_addr;
-    return a->ss_family == AF_INET6 &&
-           IN6_ARE_ADDR_EQUAL(&((const struct sockaddr_in6 *)a)->sin6_addr,
-                              &((const struct sockaddr_in6 *)b)->sin6_addr);
+    size_t count, others;
+    const void *x = ab_address_bytes(a, &count), *y = ab_address_bytes(b, &others);
+
+    return count && count == others && memcmp(x, y, count) == 0;
 }
 
 bool ab_address_is_any(const struct sockaddr_storage *a)
 {
-    if (a->ss_family == AF_INET)
-        return ((const struct sockaddr_in *)a)->sin_addr.s_addr == htonl(INADDR_ANY);
-    return a->ss_family == AF_INET6 &&
-           IN6_IS_ADDR_UNSPECIFIED(&((const struct sockaddr_in6 *)a)->sin6_addr);
+    static const uint8_t any[sizeof(struct in6_addr)];
+    size_t count;
+    const void *bytes = ab_address_bytes(a, &count);
+
+    return count && memcmp(bytes, any, count) == 0;
 }

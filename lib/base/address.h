@@ -17,6 +17,9 @@ int ab_address_copy(const struct sockaddr *addr, socklen_t addr_len, struct sock
 /* Makes the socket address of a host from its 4 or 16 bytes. Returns its length in bytes. */
 int ab_address_make(const uint8_t *bytes, size_t count, struct sockaddr_storage *made);
 
+/* The address alone, in network byte order: 4 or 16 bytes; 0: of another family. */
+const void *ab_address_bytes(const struct sockaddr_storage *address, size_t *count);
+
 /* Whether both are the same host, whatever the ports. */
 bool ab_address_same(const struct sockaddr_storage *a, const struct sockaddr_storage *b);
 

@@ -9,6 +9,7 @@
 #include <linux/netlink.h>
 #include <linux/rtnetlink.h>
 
+#include "../base/address.h"
 #include "netlink.h"
 
 void ab_route_note(void *user, const uint8_t *body, size_t len)
@@ -58,12 +59,10 @@ static void add(struct question *ask, unsigned short type, const void *value, si
 /* Returns its length in bytes. */
 static size_t add_address(struct question *ask, unsigned short type, const struct sockaddr_storage *address)
 {
-    size_t bytes = address->ss_family == AF_INET ? 4 : 16;
+    size_t bytes;
+    const void *value = ab_address_bytes(address, &bytes);
 
-    add(ask, type,
-        address->ss_family == AF_INET ? (const void *)&((const struct sockaddr_in *)address)->sin_addr
-                                      : (const void *)&((const struct sockaddr_in6 *)address)->sin6_addr,
-        bytes);
+    add(ask, type, value, bytes);
     return bytes;
 }
 

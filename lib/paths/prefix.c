@@ -15,20 +15,17 @@
 int ab_prefix_of(const struct sockaddr *addr, socklen_t addr_len, struct autobuf_prefix *prefix)
 {
     struct sockaddr_storage copy;
+    const void *bytes;
+    size_t count;
     int length = ab_address_copy(addr, addr_len, &copy);
 
     *prefix = (struct autobuf_prefix){.version = 0};
     if (length < 0)
         return length;
-    if (copy.ss_family == AF_INET) {
-        memcpy(prefix->address, &((struct sockaddr_in *)&copy)->sin_addr, 4);
-        prefix->version = 4;
-        prefix->bits = 32;
-    } else {
-        memcpy(prefix->address, &((struct sockaddr_in6 *)&copy)->sin6_addr, 16);
-        prefix->version = 6;
-        prefix->bits = 128;
-    }
+    bytes = ab_address_bytes(&copy, &count);
+    memcpy(prefix->address, bytes, count);
+    prefix->version = copy.ss_family == AF_INET ? 4 : 6;
+    prefix->bits = (uint32_t)(8 * count);
     return 0;
 }
 
