@@ -12,7 +12,6 @@
 
 #define ANSWERS_BYTES 8192U /* largest answer to such a read */
 
-/* Without Netlink's macros: pointers into the answer may be unaligned. */
 /* The error at the end of a dump. otherwise: without one. */
 static int ended(const uint8_t *payload, size_t bytes, int otherwise)
 {
@@ -23,6 +22,7 @@ static int ended(const uint8_t *payload, size_t bytes, int otherwise)
     return error < 0 ? error : otherwise;
 }
 
+/* Without Netlink's macros: pointers into the answer may be unaligned. */
 int ab_netlink_parse(const void *answers, size_t len, uint16_t type, ab_netlink_fn *each, void *user)
 {
     const uint8_t *bytes = answers;
@@ -82,32 +82,29 @@ ssize_t ab_netlink_receive(int fd, void *answers, size_t room)
     return got < 0 ? -errno : got;
 }
 
-int ab_netlink_talk(int fd, const void *request, size_t len, void *answers, size_t room, unsigned max_reads,
-                    uint16_t type,
+int ab_netlink_talk(int fd, const void *request, size_t len, size_t room, unsigned max_reads, uint16_t type,
                     ab_netlink_fn *each, void *user)
 {
-    int result = send(fd, request, len, MSG_DONTWAIT) < 0 ? -errno : 0;
+    void *answers = calloc(1, room); /* too large for the stack of a thread or of a signal handler */
+    int result = !answers ? -ENOMEM : send(fd, request, len, MSG_DONTWAIT) < 0 ? -errno : 0;
 
     for (unsigned i = 0; result == 0 && i < max_reads; i++) { /* the kernel answers at once */
         ssize_t got = ab_netlink_receive(fd, answers, room);
 
         result = got < 0 ? (int)got : ab_netlink_parse(answers, (size_t)got, type, each, user);
     }
+    free(answers);
     return result == 0 ? -E2BIG : result;
 }
 
 int ab_netlink_ask(int protocol, const void *request, size_t len, unsigned max_reads, uint16_t type,
                    ab_netlink_fn *each, void *user)
 {
-    int fd = socket(AF_NETLINK, SOCK_DGRAM | SOCK_CLOEXEC, protocol), result = -ENOMEM;
-    uint8_t *answers; /* too large for the stack of a thread or of a signal handler */
+    int fd = socket(AF_NETLINK, SOCK_DGRAM | SOCK_CLOEXEC, protocol), result;
 
     if (fd < 0)
         return -errno;
-    answers = calloc(1, ANSWERS_BYTES);
-    if (answers)
-        result = ab_netlink_talk(fd, request, len, answers, ANSWERS_BYTES, max_reads, type, each, user);
-    free(answers);
+    result = ab_netlink_talk(fd, request, len, ANSWERS_BYTES, max_reads, type, each, user);
     close(fd);
     return result;
 }
