@@ -22,7 +22,7 @@
 #include "../lib/base/address.h"
 #include "../lib/kernel/netlink.h"
 #include "../lib/kernel/proc.h"
-#include "../lib/kernel/route.h"
+#include "../lib/kernel/rtnetlink.h"
 #include "settings.h"
 
 #define READS_MOST 256U /* of one list */

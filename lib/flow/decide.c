@@ -5,7 +5,6 @@
 
 #include "../base/address.h"
 #include "../base/event.h"
-#include "../kernel/forced.h"
 #include "../kernel/limits.h"
 #include "../plan/plan.h"
 #include "flow.h"

@@ -8,7 +8,7 @@
 
 #include "../base/address.h"
 #include "../base/event.h"
-#include "../kernel/route.h"
+#include "../kernel/rtnetlink.h"
 #include "../kernel/socket.h"
 #include "../paths/daemon.h"
 #include "../paths/prefix.h"

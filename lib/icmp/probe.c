@@ -21,7 +21,6 @@
 #include "../base/option.h"
 #include "../base/wait.h"
 #include "../kernel/socket.h"
-#include "../kernel/stamp.h"
 #include "privilege.h"
 #include "probe.h"
 #include "schedule.h"

@@ -16,8 +16,7 @@
 #include "prepare.h"
 #include "exchange.h"
 #include "../kernel/socket.h"
-#include "../kernel/stamp.h"
-#include "../kernel/qdisc.h"
+#include "../kernel/rtnetlink.h"
 #include "../base/wait.h"
 
 #define IPV4_BYTES 20U

@@ -1,18 +1,27 @@
 /* SPDX-License-Identifier: MIT */
 /* This host's limits. */
+#include "limits.h"
+
 #include <errno.h>
 #include <netinet/in.h>
+#include <sys/resource.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
+#include <linux/tcp.h>
+
+#include "../base/base.h"
 #include "../base/option.h"
-#include "forced.h"
-#include "limits.h"
 #include "proc.h"
 #include "socket.h"
+#include "tcpinfo.h"
 
 #define ABOVE_ANY_LIMIT 0x3fffffff /* the kernel clamps it, then doubles */
 #define TCP_MEM_PART 16 /* of memory: where memory pressure begins (tcp_init_mem()) */
+#define READS_MAX 64U /* each with about 150 connections: a host with more is not worth the time */
+#define FDS_MAX 4096U
+/* Connections that carry data or may do so later: all states except LISTEN, TIME_WAIT and CLOSE. */
+#define STATES (0xfffU & ~(1U << AB_TCP_LISTEN | 1U << AB_TCP_TIME_WAIT | 1U << AB_TCP_CLOSE | 1U))
 
 /* The defaults of most Linux releases, for a process without /proc. */
 static const struct autobuf_limits defaults = {
@@ -71,15 +80,68 @@ static void read_proc(struct autobuf_limits *limits)
     read_flag("/proc/sys/net/ipv4/tcp_window_scaling", AUTOBUF_LIMITS_WINDOW_SCALING, limits);
 }
 
-/* The largest value that an option takes, found on a scratch socket; 0: unknown. */
-static uint64_t settable_bytes(int scratch, int option)
+/* Finds the largest value that an option takes on a scratch socket. */
+static void find_settable(int scratch, int option, uint64_t *bytes)
 {
     int value = ABOVE_ANY_LIMIT;
 
-    if (setsockopt(scratch, SOL_SOCKET, option, &value, sizeof value) < 0 ||
-        ab_get_int(scratch, SOL_SOCKET, option, &value) < 0 || value <= 0)
-        return 0;
-    return (uint64_t)value / 2;
+    if (setsockopt(scratch, SOL_SOCKET, option, &value, sizeof value) == 0 &&
+        ab_get_int(scratch, SOL_SOCKET, option, &value) == 0 && value > 0)
+        *bytes = (uint64_t)value / 2;
+}
+
+static const uint64_t *kept; /* the process's own sum; NULL: it has none */
+
+void ab_forced_keep(const uint64_t *bytes)
+{
+    kept = bytes;
+}
+
+bool ab_forced_kept(uint64_t *bytes)
+{
+    if (kept)
+        *bytes = *kept;
+    return kept;
+}
+
+void ab_forced_add(void *user, const struct ab_tcp_diag *told)
+{
+    struct ab_forced *sum = user;
+
+    sum->bytes += ab_forced_of(told->snd_buf_bytes, told->rcv_buf_bytes, sum->snd_above_bytes, sum->rcv_above_bytes);
+}
+
+/* Sockets of this process that the kernel does not list yet. */
+static void add_unconnected(struct ab_forced *sum)
+{
+    struct rlimit files;
+    uint64_t most = FDS_MAX;
+
+    if (getrlimit(RLIMIT_NOFILE, &files) == 0)
+        most = ab_min(most, files.rlim_cur);
+    for (int fd = 0; fd < (int)most; fd++) {
+        uint8_t state; /* the first byte of TCP_INFO */
+        socklen_t len = sizeof state;
+        uint64_t snd, rcv, bytes;
+
+        (void)ab_socket_sizes(fd, &snd, &rcv); /* 0 and 0: no socket */
+        bytes = ab_forced_of(snd, rcv, sum->snd_above_bytes, sum->rcv_above_bytes);
+        if (bytes && getsockopt(fd, IPPROTO_TCP, TCP_INFO, &state, &len) == 0 && state == AB_TCP_CLOSE)
+            sum->bytes += bytes;
+    }
+}
+
+uint64_t ab_forced_bytes(uint64_t snd_above_bytes, uint64_t rcv_above_bytes)
+{
+    struct ab_forced sum = {snd_above_bytes, rcv_above_bytes, 0};
+    int fd = ab_tcp_diag_open(), error = fd;
+
+    add_unconnected(&sum);
+    if (fd >= 0) {
+        error = ab_tcp_diag_list(fd, STATES, 1U << (INET_DIAG_SKMEMINFO - 1), READS_MAX, ab_forced_add, &sum);
+        close(fd);
+    }
+    return error < 0 ? UINT64_MAX : sum.bytes;
 }
 
 void ab_limits_forced(struct autobuf_limits *limits)
@@ -102,19 +164,14 @@ void ab_limits_forced(struct autobuf_limits *limits)
 int ab_limits_refresh(struct autobuf_limits *limits)
 {
     int fd = ab_socket_scratch(), size = 65536, locks;
-    uint64_t bytes;
 
     if (fd < 0)
         return fd;
     limits->flags &= ~(AUTOBUF_LIMITS_FORCE | AUTOBUF_LIMITS_NO_UNLOCK);
     if (ab_get_int(fd, SOL_SOCKET, SO_BUF_LOCK, &locks) < 0)
         limits->flags |= AUTOBUF_LIMITS_NO_UNLOCK;
-    bytes = settable_bytes(fd, SO_SNDBUF);
-    if (bytes)
-        limits->snd_settable_bytes = bytes;
-    bytes = settable_bytes(fd, SO_RCVBUF);
-    if (bytes)
-        limits->rcv_settable_bytes = bytes;
+    find_settable(fd, SO_SNDBUF, &limits->snd_settable_bytes);
+    find_settable(fd, SO_RCVBUF, &limits->rcv_settable_bytes);
     if (setsockopt(fd, SOL_SOCKET, SO_SNDBUFFORCE, &size, sizeof size) == 0)
         limits->flags |= AUTOBUF_LIMITS_FORCE;
     close(fd);

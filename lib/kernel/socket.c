@@ -1,17 +1,24 @@
 /* SPDX-License-Identifier: MIT */
-/* The state of a TCP socket. */
+/* The state of a TCP socket, and the stamps of what it receives. */
 #include "socket.h"
 
 #include <errno.h>
 #include <netinet/in.h>
+#include <string.h>
 #include <sys/socket.h>
+#include <time.h>
 #include <unistd.h>
 
 #include <linux/tcp.h>
 
 #include <autobuf/paths.h>
 
+#include "../base/base.h"
+#include "../base/clock.h"
 #include "../base/option.h"
+
+#define STAMP_SLACK_NS (2 * (int64_t)AB_NS_PER_MS)
+#define STAMP_AGE_NS (2 * (int64_t)AB_NS_PER_S)
 
 #ifndef SO_COOKIE
 #define SO_COOKIE 57
@@ -64,28 +71,6 @@ int ab_socket_scratch(void)
     return fd < 0 ? -errno : fd;
 }
 
-/*
- * Before Linux 5.15 only sizes show locks. Before the connection a buffer that nobody set has the size of a new socket.
- * Autotuning then makes it larger, never smaller, so that some set sizes go unseen.
- */
-static uint32_t locks_by_sizes(const struct autobuf_socket *socket)
-{
-    int fd = ab_socket_scratch(), snd = 0, rcv = 0;
-    uint32_t locks = 0;
-    bool late = socket->stage == AUTOBUF_STAGE_CONNECTED;
-
-    if (fd < 0)
-        return 0;
-    if (ab_get_int(fd, SOL_SOCKET, SO_SNDBUF, &snd) == 0 && socket->snd_buf_bytes != (uint64_t)snd &&
-        (!late || socket->snd_buf_bytes < (uint64_t)snd))
-        locks |= AUTOBUF_LOCK_SND;
-    if (ab_get_int(fd, SOL_SOCKET, SO_RCVBUF, &rcv) == 0 && socket->rcv_buf_bytes != (uint64_t)rcv &&
-        (!late || socket->rcv_buf_bytes < (uint64_t)rcv))
-        locks |= AUTOBUF_LOCK_RCV;
-    close(fd);
-    return locks;
-}
-
 int ab_socket_sizes(int fd, uint64_t *snd_bytes, uint64_t *rcv_bytes)
 {
     int snd = 0, rcv = 0, error = ab_get_int(fd, SOL_SOCKET, SO_SNDBUF, &snd);
@@ -95,6 +80,29 @@ int ab_socket_sizes(int fd, uint64_t *snd_bytes, uint64_t *rcv_bytes)
     *snd_bytes = (uint64_t)snd;
     *rcv_bytes = (uint64_t)rcv;
     return error;
+}
+
+/*
+ * Before Linux 5.15 only sizes show locks. Before the connection a buffer that nobody set has the size of a new socket.
+ * Autotuning then makes it larger, never smaller, so that some set sizes go unseen.
+ */
+static uint32_t locks_by_sizes(const struct autobuf_socket *socket)
+{
+    bool late = socket->stage == AUTOBUF_STAGE_CONNECTED;
+    int fd = ab_socket_scratch();
+    uint64_t snd, rcv;
+    uint32_t locks = 0;
+
+    if (fd < 0)
+        return 0;
+    if (ab_socket_sizes(fd, &snd, &rcv) == 0) {
+        if (late ? socket->snd_buf_bytes < snd : socket->snd_buf_bytes != snd)
+            locks |= AUTOBUF_LOCK_SND;
+        if (late ? socket->rcv_buf_bytes < rcv : socket->rcv_buf_bytes != rcv)
+            locks |= AUTOBUF_LOCK_RCV;
+    }
+    close(fd);
+    return locks;
 }
 
 int ab_socket_read(int fd, struct autobuf_socket *state, struct ab_tcpinfo *info)
@@ -155,4 +163,36 @@ int ab_socket_check(int fd, uint64_t cookie)
     if (error < 0)
         return error;
     return now == cookie ? 0 : -ESTALE;
+}
+
+/* Setting the clock changes the offset; slewing changes it by less than the slack during a measurement. */
+static void refresh_offset(uint64_t *offset_ns)
+{
+    uint64_t present_ns = ab_clock_offset_ns();
+    int64_t off_ns = (int64_t)(present_ns - *offset_ns);
+
+    if (off_ns > STAMP_SLACK_NS || off_ns < -STAMP_SLACK_NS)
+        *offset_ns = present_ns;
+}
+
+uint64_t ab_stamp_ns(struct msghdr *message, int type, uint64_t *offset_ns)
+{
+    uint64_t now_ns = autobuf_now_ns();
+
+    for (struct cmsghdr *c = CMSG_FIRSTHDR(message); c; c = CMSG_NXTHDR(message, c)) {
+        struct timespec t; /* SCM_TIMESTAMPING has three, of which the first is the software's */
+        uint64_t real_ns;
+        int64_t age_ns;
+
+        if (c->cmsg_level != SOL_SOCKET || c->cmsg_type != type ||
+            c->cmsg_len < CMSG_LEN(sizeof t))
+            continue;
+        memcpy(&t, CMSG_DATA(c), sizeof t);
+        real_ns = (uint64_t)t.tv_sec * AB_NS_PER_S + (uint64_t)t.tv_nsec;
+        refresh_offset(offset_ns);
+        age_ns = (int64_t)(now_ns - (real_ns - *offset_ns));
+        if (age_ns > -STAMP_SLACK_NS && age_ns < STAMP_AGE_NS)
+            return ab_min(now_ns, real_ns - *offset_ns);
+    }
+    return now_ns;
 }

@@ -3,6 +3,9 @@
 #ifndef AB_SOCKET_H
 #define AB_SOCKET_H
 
+#include <stdint.h>
+#include <sys/socket.h>
+
 #include "../base/base.h"
 #include "tcpinfo.h"
 
@@ -30,5 +33,12 @@ int ab_socket_cookie(int fd, uint64_t *cookie);
 
 /* Whether fd is still the socket with this cookie. Returns 0; -ESTALE: another one; -EBADF or -ENOTSOCK. */
 int ab_socket_check(int fd, uint64_t cookie);
+
+/*
+ * Returns the kernel's receive stamp of a message, on the monotonic clock; the present time if there is no stamp,
+ * or if the clock was set since. type: SCM_TIMESTAMPNS or SCM_TIMESTAMPING. *offset_ns is ab_clock_offset_ns();
+ * the call renews it if it no longer holds.
+ */
+uint64_t ab_stamp_ns(struct msghdr *message, int type, uint64_t *offset_ns);
 
 #endif

@@ -12,7 +12,6 @@
 #include "../apply/notsent.h"
 #include "../base/event.h"
 #include "../base/option.h"
-#include "../kernel/forced.h"
 #include "../kernel/limits.h"
 #include "../kernel/socket.h"
 #include "../plan/plan.h"

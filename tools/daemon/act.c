@@ -11,7 +11,7 @@
 
 #include "../../lib/base/base.h"
 #include "../../lib/base/option.h"
-#include "../../lib/kernel/forced.h"
+#include "../../lib/kernel/limits.h"
 #include "divide.h"
 
 /* On a path so short that half of autotuning's window allows this rate nothing is to be gained. */

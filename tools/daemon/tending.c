@@ -9,7 +9,7 @@
 #include <time.h>
 
 #include "../../lib/base/base.h"
-#include "../../lib/kernel/forced.h"
+#include "../../lib/kernel/limits.h"
 #include "../../lib/kernel/socket.h"
 #include "cost.h"
 #include "log.h"

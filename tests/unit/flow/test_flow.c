@@ -15,7 +15,7 @@
 #include <autobuf/autobuf.h>
 
 #include "base/environment.h"
-#include "kernel/forced.h"
+#include "kernel/limits.h"
 
 #include "sockets.h"
 

@@ -1,8 +1,12 @@
 /* SPDX-License-Identifier: MIT */
-/* The route of this host to a peer. */
-#ifndef AB_ROUTE_H
-#define AB_ROUTE_H
+/*
+ * rtnetlink(7): the route of this host to a peer, and whether this host paces TCP. The queueing discipline fq does, at
+ * the rate that each socket computes (sch_fq.c), and no socket option shows it.
+ */
+#ifndef AB_RTNETLINK_H
+#define AB_RTNETLINK_H
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 #include <sys/socket.h>
@@ -16,7 +20,7 @@ struct ab_route {
     uint32_t cwnd_packets;
 };
 
-/* An ab_netlink_fn() for the answer to RTM_GETROUTE (rtnetlink(7)): fills the struct ab_route at user. */
+/* An ab_netlink_fn() for the answer to RTM_GETROUTE: fills the struct ab_route at user. */
 void ab_route_note(void *user, const uint8_t *body, size_t len);
 
 /*
@@ -25,5 +29,11 @@ void ab_route_note(void *user, const uint8_t *body, size_t len);
  */
 int ab_route_to(const struct sockaddr_storage *peer, const struct sockaddr_storage *source, uint32_t device,
                 struct ab_route *route);
+
+/* An ab_netlink_fn() for answers to RTM_GETQDISC: the bool at user becomes true if one names fq. */
+void ab_qdisc_note_fq(void *user, const uint8_t *body, size_t len);
+
+/* Returns 1: a device of this network namespace has fq; 0: none has; or an errno of socket(2), send(2) or recv(2). */
+int ab_qdisc_has_fq(void);
 
 #endif

@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: MIT */
-#include "route.h"
+#include "rtnetlink.h"
 
 #include <errno.h>
-#include <netinet/in.h>
 #include <stddef.h>
 #include <string.h>
 
@@ -11,6 +10,8 @@
 
 #include "../base/address.h"
 #include "netlink.h"
+
+#define READS_MAX 256U
 
 void ab_route_note(void *user, const uint8_t *body, size_t len)
 {
@@ -85,4 +86,30 @@ int ab_route_to(const struct sockaddr_storage *peer, const struct sockaddr_stora
     if (route->family != AF_UNSPEC)
         return 0;
     return result < 0 && result != -E2BIG ? result : -ENETUNREACH;
+}
+
+void ab_qdisc_note_fq(void *user, const uint8_t *body, size_t len)
+{
+    bool *paces = user;
+    size_t head = ab_netlink_aligned(sizeof(struct tcmsg));
+    const uint8_t *kind = len < head ? NULL
+                                     : ab_netlink_attribute(body + head, len - head, TCA_KIND, sizeof "fq", NULL);
+
+    *paces |= kind && memcmp(kind, "fq", sizeof "fq") == 0;
+}
+
+int ab_qdisc_has_fq(void)
+{
+    struct {
+        struct nlmsghdr header;
+        struct tcmsg body;
+    } ask = {.header = {.nlmsg_len = sizeof ask,
+                        .nlmsg_type = RTM_GETQDISC,
+                        .nlmsg_flags = NLM_F_REQUEST | NLM_F_DUMP},
+             .body = {.tcm_family = AF_UNSPEC}};
+    bool paces = false;
+    int result = ab_netlink_ask(NETLINK_ROUTE, &ask, sizeof ask, READS_MAX, RTM_NEWQDISC, ab_qdisc_note_fq,
+                                &paces);
+
+    return result < 0 ? result : paces;
 }
