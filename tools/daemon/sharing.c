@@ -12,26 +12,6 @@
 #define DIVIDE_NS (50 * AB_NS_PER_MS) /* between two rounds of dividing, at least */
 #define FAILED_NS AB_NS_PER_S /* before a share that cannot be set is tried again */
 
-static bool has_room_for_shares(struct tending *tending)
-{
-    size_t room = tending->room;
-    uint64_t *demands, *shares;
-    size_t *sharers;
-
-    if (tending->count <= tending->shares_room)
-        return true;
-    demands = realloc(tending->demands, room * sizeof *demands);
-    tending->demands = demands ? demands : tending->demands;
-    shares = realloc(tending->shares, room * sizeof *shares);
-    tending->shares = shares ? shares : tending->shares;
-    sharers = realloc(tending->sharers, room * sizeof *sharers);
-    tending->sharers = sharers ? sharers : tending->sharers;
-    if (!demands || !shares || !sharers)
-        return false;
-    tending->shares_room = room;
-    return true;
-}
-
 /* What it uses now: in flight, or what arrives in a round trip. */
 static void measure_window(struct tended *t, const struct autobuf_live_state *state)
 {
@@ -98,13 +78,14 @@ static void set_share(struct tending *tending, struct tended *t, size_t count)
     log_go_on();
 }
 
-/* From this one on, all of its rule. */
+/* From this one on, all of its rule. Without memory each keeps its share. */
 static void divide_rule(struct tending *tending, size_t first)
 {
     const struct rule *rule = tending->tended[first].rule;
-    size_t count = 0;
+    uint64_t *demands = calloc(2 * tending->count, sizeof *demands), *shares = demands ? demands + tending->count : NULL;
+    size_t count = 0, at = 0;
 
-    for (size_t i = first; i < tending->count; i++) {
+    for (size_t i = first; demands && i < tending->count; i++) {
         struct tended *t = &tending->tended[i];
         struct autobuf_live_state state;
         uint64_t most_bytes;
@@ -114,17 +95,19 @@ static void divide_rule(struct tending *tending, size_t first)
         state = tended_state(t);
         measure_window(t, &state);
         most_bytes = act_receives(&state) || !t->own_byte_per_s ? UINT64_MAX : divide_paced(t->own_byte_per_s, state.rtt_ns);
-        tending->demands[count] = t->share_bytes ? divide_demand(t->window_bytes, state.limiter, t->share_bytes, most_bytes) : UINT64_MAX;
-        tending->sharers[count++] = i;
+        demands[count++] = t->share_bytes ? divide_demand(t->window_bytes, state.limiter, t->share_bytes, most_bytes) : UINT64_MAX;
     }
-    divide_shares(rule->divide_bytes, tending->demands, tending->shares, count);
-    for (size_t k = 0; k < count; k++) {
-        struct tended *t = &tending->tended[tending->sharers[k]];
+    divide_shares(rule->divide_bytes, demands, shares, count);
+    for (size_t i = first; at < count; i++) {
+        struct tended *t = &tending->tended[i];
 
-        t->share_bytes = tending->shares[k];
+        if (t->rule != rule)
+            continue;
+        t->share_bytes = shares[at++];
         if (tending->now_ns >= t->share_ns)
             set_share(tending, t, count);
     }
+    free(demands);
 }
 
 static bool is_first_of_rule(const struct tending *tending, size_t at)
@@ -139,10 +122,9 @@ void sharing_divide(struct tending *tending)
 {
     uint64_t began_ns = cost_cpu_ns();
 
-    if (has_room_for_shares(tending))
-        for (size_t i = 0; i < tending->count; i++)
-            if (tending->tended[i].rule->divide_bytes && is_first_of_rule(tending, i))
-                divide_rule(tending, i);
+    for (size_t i = 0; i < tending->count; i++)
+        if (tending->tended[i].rule->divide_bytes && is_first_of_rule(tending, i))
+            divide_rule(tending, i);
     tending->divide_ns = cost_after(tending->now_ns, began_ns, DIVIDE_NS, &tending->counts->looks_cpu_ns);
 }
 

@@ -55,8 +55,6 @@ struct tending {
     struct users users;           /* who may not have all that is left */
     struct tended *tended;
     size_t count, room;
-    uint64_t *demands, *shares; /* of those of one rule, which are at these places in tended */
-    size_t *sharers, shares_room;
     uint64_t now_ns, looks_ns, limits_ns, divide_ns, lessons_ns; /* when each is due */
     bool divides; /* a rule does */
     bool refused; /* said that a process may not be touched */

@@ -563,9 +563,6 @@ void tending_close(struct tending *tending)
     ab_forced_keep(NULL);
     lessons_close(tending->lessons);
     free(tending->tended);
-    free(tending->demands);
-    free(tending->shares);
-    free(tending->sharers);
     users_free(&tending->users);
     free(tending);
 }
