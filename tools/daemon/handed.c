@@ -73,30 +73,6 @@ static bool is_too_many(struct sender *sender, uint64_t now_ns)
 
 /* ------------------------------------------------------------------------------- datagrams */
 
-/* false: it has none. Descriptors that came along are closed. */
-static bool read_sender(struct msghdr *message, struct ucred *from)
-{
-    bool found = false;
-
-    for (struct cmsghdr *c = CMSG_FIRSTHDR(message); c; c = CMSG_NXTHDR(message, c)) {
-        size_t bytes = c->cmsg_len - CMSG_LEN(0);
-
-        if (c->cmsg_level != SOL_SOCKET)
-            continue;
-        if (c->cmsg_type == SCM_CREDENTIALS && bytes >= sizeof *from) {
-            memcpy(from, CMSG_DATA(c), sizeof *from);
-            found = true;
-        }
-        for (size_t at = 0; c->cmsg_type == SCM_RIGHTS && at + sizeof(int) <= bytes; at += sizeof(int)) {
-            int fd;
-
-            memcpy(&fd, CMSG_DATA(c) + at, sizeof fd);
-            close(fd);
-        }
-    }
-    return found;
-}
-
 /* Takes the entry, or says why not. */
 static enum report_untaken take(struct handed *handed, const void *bytes, size_t count, const struct ucred *from, uint64_t now_ns)
 {
@@ -119,7 +95,7 @@ static enum report_untaken take(struct handed *handed, const void *bytes, size_t
 /* false: there is none. */
 static bool next_datagram(struct handed *handed, uint64_t now_ns)
 {
-    union { /* room for no descriptor: the kernel then closes those that come along */
+    union { /* room for the sender alone, who comes first: the kernel then closes descriptors that come along */
         struct cmsghdr header;
         char bytes[CMSG_SPACE(sizeof(struct ucred))];
     } control;
@@ -127,13 +103,16 @@ static bool next_datagram(struct handed *handed, uint64_t now_ns)
     struct iovec part = {bytes, sizeof bytes};
     struct msghdr message = {.msg_iov = &part, .msg_iovlen = 1, .msg_control = &control, .msg_controllen = sizeof control};
     ssize_t got = recvmsg(handed->fd, &message, MSG_DONTWAIT | MSG_CMSG_CLOEXEC | MSG_TRUNC);
+    const struct cmsghdr *first = CMSG_FIRSTHDR(&message);
     enum report_untaken why;
     struct ucred from;
     bool known;
 
     if (got < 0)
         return errno == EINTR;
-    known = read_sender(&message, &from);
+    known = first && first->cmsg_level == SOL_SOCKET && first->cmsg_type == SCM_CREDENTIALS && first->cmsg_len >= CMSG_LEN(sizeof from);
+    if (known)
+        memcpy(&from, CMSG_DATA(first), sizeof from);
     why = take(handed, bytes, (size_t)got, known ? &from : NULL, now_ns); /* one that is longer has its true length */
     if (why != REPORT_UNTAKEN)
         handed->keep->counts.untaken[why]++;

@@ -8,11 +8,10 @@
 #include <sys/stat.h>
 #include <time.h>
 
-#include <netinet/in.h>
-
+#include "../../lib/base/address.h"
+#include "../../lib/base/base.h"
 #include "../../lib/paths/record.h"
 #include "../../lib/paths/store.h"
-#include "../../lib/base/base.h"
 #include "../known.h"
 #include "../paths_store.h"
 #include "cost.h"
@@ -79,13 +78,10 @@ static bool find_network(const struct autobuf_paths *paths, const struct autobuf
                          struct autobuf_paths_entry *known)
 {
     struct autobuf_paths_query query = AUTOBUF_PATHS_QUERY_INIT;
-    struct sockaddr_in v4 = {.sin_family = AF_INET};
-    struct sockaddr_in6 v6 = {.sin6_family = AF_INET6};
+    struct sockaddr_storage remote;
 
-    memcpy(&v4.sin_addr, entry->remote.address, sizeof v4.sin_addr);
-    memcpy(&v6.sin6_addr, entry->remote.address, sizeof v6.sin6_addr);
-    query.remote = entry->remote.version == 4 ? (struct sockaddr *)&v4 : (struct sockaddr *)&v6;
-    query.remote_len = entry->remote.version == 4 ? sizeof v4 : sizeof v6;
+    query.remote_len = (socklen_t)ab_address_make(entry->remote.address, entry->remote.version == 4 ? 4 : 16, &remote);
+    query.remote = (struct sockaddr *)&remote;
     query.now_s = now_s;
     return autobuf_paths_find(paths, &query, known) == 0;
 }
@@ -168,17 +164,16 @@ void keep_in(struct keep *keep, const char *file)
     snprintf(keep->file, sizeof keep->file, "%s", file);
 }
 
-/* A disk that takes long rests long. */
+/* Backs off in proportion to the time that a write took. */
 void keep_step(struct keep *keep, uint64_t now_ns)
 {
-    uint64_t began_ns, rest_ns;
+    uint64_t began_ns;
 
     if (keep_deadline_ns(keep) > now_ns)
         return;
     began_ns = autobuf_now_ns();
     write_all(keep);
-    rest_ns = (autobuf_now_ns() - began_ns) * COST_PART;
-    keep->write_ns = now_ns + (rest_ns > WRITE_NS ? rest_ns : WRITE_NS);
+    keep->write_ns = now_ns + ab_max((autobuf_now_ns() - began_ns) * COST_PART, WRITE_NS);
 }
 
 uint64_t keep_deadline_ns(const struct keep *keep)

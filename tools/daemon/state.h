@@ -60,7 +60,7 @@ int state_keep(struct state *state, const struct noted *noted, bool anew);
 /* Whether the file has grown so much that state_retain() is worth its time. */
 bool state_is_long(const struct state *state);
 
-/* Keeps only those that want() wants, and replaces the file. 0; errors of open(2), write(2) and rename(2). */
+/* Keeps only those that want() wants, which is asked once for each, by cookie, and replaces the file. 0; errors of open(2), write(2) and rename(2). */
 int state_retain(struct state *state, bool (*want)(void *user, uint64_t cookie), void *user);
 
 /* The file stays. */

@@ -2,12 +2,12 @@
 #include "tending.h"
 
 #include <errno.h>
-#include <netinet/in.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
 
+#include "../../lib/base/address.h"
 #include "../../lib/base/base.h"
 #include "../../lib/kernel/limits.h"
 #include "../../lib/kernel/socket.h"
@@ -108,26 +108,13 @@ static uint64_t autotuning_bytes(const struct autobuf_limits *limits)
     return limits->flags & AUTOBUF_LIMITS_RCV_AUTOTUNING ? limits->tcp_rmem_max_bytes / 2 : 0;
 }
 
-static uint32_t sockaddr_of(const struct endpoint *end, struct sockaddr_in6 *address)
-{
-    struct sockaddr_in v4 = {.sin_family = AF_INET};
-
-    *address = (struct sockaddr_in6){.sin6_family = AF_INET6};
-    memcpy(&address->sin6_addr, end->address, 16);
-    if (end->version != 4)
-        return sizeof *address;
-    memcpy(&v4.sin_addr, end->address, 4);
-    memcpy(address, &v4, sizeof v4);
-    return sizeof v4;
-}
-
 /* What a store of the daemon's own knows of a connection's path; the library looks into the usual ones. */
 static bool recall(struct tending *tending, const struct rule *rule, const struct seen *seen, struct autobuf_path *path)
 {
     struct autobuf_paths_entry entry = AUTOBUF_PATHS_ENTRY_INIT;
     struct autobuf_paths_query query = AUTOBUF_PATHS_QUERY_INIT;
     const char *file = tending->config->store_file;
-    struct sockaddr_in6 remote, local;
+    struct sockaddr_storage remote, local;
     struct autobuf_paths *paths;
     bool sends;
     int error;
@@ -135,9 +122,9 @@ static bool recall(struct tending *tending, const struct rule *rule, const struc
     if (rule->mode != MODE_PATH || !seen->remote.version || !file[0] || strcmp(file, STORE_FILE) == 0 ||
         autobuf_paths_open(&paths, file) < 0)
         return false;
-    query.remote_len = sockaddr_of(&seen->remote, &remote);
+    query.remote_len = (socklen_t)ab_address_make(seen->remote.address, seen->remote.version == 4 ? 4 : 16, &remote);
     query.remote = (struct sockaddr *)&remote;
-    query.local_len = sockaddr_of(&seen->local, &local);
+    query.local_len = (socklen_t)ab_address_make(seen->local.address, seen->local.version == 4 ? 4 : 16, &local);
     query.local = (struct sockaddr *)&local;
     query.intent = rule->intent;
     query.now_s = (uint64_t)time(NULL);
@@ -229,6 +216,14 @@ static bool is_full(struct tending *tending, uint32_t user)
     return !one || !users_left(TENDED_MOST, tending->count, one->connections);
 }
 
+/* Until it has moved so much. */
+static enum known_state refuse(struct tending *tending, struct known *known, enum report_refusal why, uint64_t next_bytes)
+{
+    known->next_bytes = next_bytes;
+    tending->counts->refused[why]++;
+    return KNOWN_WAITS;
+}
+
 /* What is done with a socket that is borrowed. */
 static enum known_state take_up(struct tending *tending, const struct seen *seen, struct known *known,
                                 const struct rule *rule, const struct owner *owner, int copy)
@@ -244,14 +239,10 @@ static enum known_state take_up(struct tending *tending, const struct seen *seen
     limits.request_most_bytes = rule->most_bytes;
     if (rule->mode != MODE_FIXED && !rule->pace_bit_per_s && !rule->congestion_control[0] && !rule->divide_bytes && seen->remote.version &&
         act_is_near(copy, &limits, rule->intent)) {
-        known->next_bytes = seen->moved_bytes + NEAR_BYTES;
-        tending->counts->refused[REPORT_NEAR]++;
-        return KNOWN_WAITS;
+        return refuse(tending, known, REPORT_NEAR, seen->moved_bytes + NEAR_BYTES);
     }
     if (seen->remote.version && rule->mode != MODE_FIXED && is_full(tending, seen->user)) {
-        known->next_bytes = seen->moved_bytes + FULL_BYTES;
-        tending->counts->refused[REPORT_FULL]++;
-        return KNOWN_WAITS;
+        return refuse(tending, known, REPORT_FULL, seen->moved_bytes + FULL_BYTES);
     }
     result = act_read(&act, copy, owner->cookie, &was);
     if (result < 0) {

@@ -10,53 +10,32 @@
 
 #include <autobuf/autobuf.h>
 
+#include "../../lib/base/base.h"
 #include "../../lib/kernel/tcp_diag.h"
 #include "act.h"
 #include "log.h"
 #include "table.h"
 
-/* A socket that was changed. */
-struct changed {
-    uint64_t cookie;
-    uint32_t inode; /* 0: it is not there any more */
-    uint32_t user;
-    bool failed;
-};
-
 struct undoing {
     struct state *state;
     struct autobuf_limits limits;
     bool dry_run;
-    struct changed *changed; /* in the order of their cookies, as in the state */
-    size_t count;
+    struct wanted *wanted; /* for each socket that was changed: inode 0: it is not there any more */
+    bool *failed;          /* the same, in the order of the state */
 };
-
-static int by_cookie(const void *a, const void *b)
-{
-    uint64_t x = ((const struct changed *)a)->cookie, y = ((const struct changed *)b)->cookie;
-
-    return (x > y) - (x < y);
-}
-
-static struct changed *find(const struct undoing *u, uint64_t cookie)
-{
-    struct changed key = {.cookie = cookie};
-
-    return bsearch(&key, u->changed, u->count, sizeof key, by_cookie);
-}
 
 static void take(void *user, const struct seen *seen)
 {
-    struct changed *changed = find(user, seen->cookie);
+    struct undoing *u = user;
+    const struct noted *noted = seen->inode ? state_find(u->state, seen->cookie) : NULL;
+    size_t at = noted ? (size_t)(noted - u->state->noted) : 0;
 
-    if (!changed || !seen->inode)
-        return;
-    changed->inode = seen->inode;
-    changed->user = seen->user;
+    if (noted)
+        u->wanted[at] = (struct wanted){.inode = seen->inode, .user = seen->user, .index = at, .owner.cookie = seen->cookie};
 }
 
 /* The kernel's answer may tell of a socket twice, and may miss one while others come and go: it is asked twice. */
-static int look_around(struct undoing *u)
+static int list(struct undoing *u)
 {
     int fd = ab_tcp_diag_open(), error = fd < 0 ? fd : sweep(fd, take, u);
 
@@ -85,84 +64,79 @@ static int restore(const struct undoing *u, int copy, const struct noted *noted)
 {
     struct autobuf_settings now = AUTOBUF_SETTINGS_INIT;
     struct noted was = *noted;
-    uint64_t pace = noted->paced ? act_pace(copy) : 0;
     int error = autobuf_settings_read(copy, &now);
 
     if (error < 0)
         return error;
     if (noted->paced)
-        was.settings.pacing_byte_per_s =
-            pace > noted->own_byte_per_s ? pace : noted->own_byte_per_s;
+        was.settings.pacing_byte_per_s = ab_max(act_pace(copy), noted->own_byte_per_s);
     act_bound(&u->limits, &now, &was.settings);
     return act_restore(copy, &was);
 }
 
 static void put_back(struct undoing *u, const struct wanted *wanted)
 {
-    struct changed *changed = &u->changed[wanted->index];
     const struct owner *owner = &wanted->owner;
     int copy = owner->pid ? broker_borrow(owner) : -ENOENT, error = 0;
 
     if (copy < 0) {
-        changed->failed = !process_is_over(copy);
-        if (!changed->failed)
+        if (process_is_over(copy))
             return;
+        u->failed[wanted->index] = true;
         if (owner->pid)
             log_line("process %d may not be touched: %s", (int)owner->pid, strerror(-copy));
         else
-            log_line("a socket (inode %u) cannot be put back: its process is not found", changed->inode);
+            log_line("a socket (inode %u) cannot be put back: its process is not found", wanted->inode);
         return;
     }
     if (!u->dry_run)
         error = restore(u, copy, state_find(u->state, owner->cookie));
-    changed->failed = error < 0;
+    u->failed[wanted->index] = error < 0;
     say_of(u, copy, owner, error);
     process_give_back(copy);
 }
 
-static int put_back_all(struct undoing *u)
+static void put_back_all(struct undoing *u)
 {
-    struct wanted *wanted = calloc(u->count + 1, sizeof *wanted);
     size_t count = 0;
 
-    if (!wanted)
-        return -ENOMEM;
-    for (size_t i = 0; i < u->count; i++)
-        if (u->changed[i].inode)
-            wanted[count++] = (struct wanted){.inode = u->changed[i].inode, .user = u->changed[i].user, .index = i,
-                                              .owner.cookie = u->changed[i].cookie};
-    (void)broker_find(wanted, count, SIZE_MAX);
+    for (size_t i = 0; i < u->state->count; i++)
+        if (u->wanted[i].inode)
+            u->wanted[count++] = u->wanted[i];
+    (void)broker_find(u->wanted, count, SIZE_MAX);
     for (size_t i = 0; i < count; i++)
-        put_back(u, &wanted[i]);
-    free(wanted);
-    return 0;
+        put_back(u, &u->wanted[i]);
 }
 
+/* state_retain() asks in the order of the state. */
 static bool has_failed(void *user, uint64_t cookie)
 {
-    const struct changed *changed = find(user, cookie);
+    const bool **next = user;
 
-    return changed && changed->failed;
+    (void)cookie;
+    return *(*next)++;
 }
 
 int undo(struct state *state, bool dry_run)
 {
-    struct undoing u = {
-        .state = state, .limits = AUTOBUF_LIMITS_INIT, .dry_run = dry_run};
+    size_t count = state->count;
+    struct undoing u = {.state = state, .limits = AUTOBUF_LIMITS_INIT, .dry_run = dry_run};
     int failed = 0, error = autobuf_is_off() ? -ECANCELED : autobuf_limits_host(&u.limits);
+    const bool *next;
 
     if (error < 0)
         return error;
-    u.changed = calloc(state->count + 1, sizeof *u.changed);
-    for (; u.changed && u.count < state->count; u.count++)
-        u.changed[u.count].cookie = state->noted[u.count].cookie;
-    error = u.changed ? look_around(&u) : -ENOMEM;
-    if (error == 0)
-        error = put_back_all(&u);
-    if (error == 0 && !dry_run)
-        error = state_retain(state, has_failed, &u);
-    for (size_t i = 0; i < u.count; i++)
-        failed += u.changed[i].failed;
-    free(u.changed);
+    u.wanted = calloc(count + 1, sizeof *u.wanted);
+    next = u.failed = calloc(count + 1, sizeof *u.failed);
+    error = u.wanted && u.failed ? list(&u) : -ENOMEM;
+    if (error == 0) {
+        put_back_all(&u);
+        for (size_t i = 0; i < count; i++)
+            failed += u.failed[i];
+        if (!dry_run)
+            error = state_retain(state, has_failed, &next);
+    }
+    free(u.wanted);
+    free(u.failed);
     return error < 0 ? error : failed;
 }
