@@ -232,8 +232,8 @@ static int run_path(const struct arguments *a)
     static struct probing probing;
     struct asked asked = {.intent = a->intent, .expected_bytes = a->expected_bytes, .streams = a->streams,
                           .as_user = a->as_user};
-    struct findings f = {.path = AUTOBUF_PATH_INIT, .limits = AUTOBUF_LIMITS_INIT, .socket = AUTOBUF_SOCKET_INIT,
-                         .plan = AUTOBUF_PLAN_INIT};
+    struct findings f = {.path = {.size = sizeof f.path, .rtt_min_ns = AUTOBUF_NS_UNSET, .rtt_median_ns = AUTOBUF_NS_UNSET},
+                         .limits = AUTOBUF_LIMITS_INIT, .socket = AUTOBUF_SOCKET_INIT, .plan = AUTOBUF_PLAN_INIT};
     const char *off = getenv("AUTOBUF");
     int error = a->source ? source_parse(a->source, &probing.source) : 0;
 

@@ -341,7 +341,7 @@ int transfer_open(struct transfer *t, int fd, bool serves, const struct transfer
                            .tuned = ask->values[TRANSFER_TUNED], .seconds = ask->number,
                            .phase = serves ? TRANSFER_MOVES : TRANSFER_ASKS, .flow = flow, .begin_ns = now_ns,
                            .first_ns = AUTOBUF_NS_UNSET, .progress_ns = now_ns, .looked_ns = now_ns,
-                           .state = AUTOBUF_LIVE_STATE_INIT, .own = {.verb = TRANSFER_REPORT},
+                           .state = {.size = sizeof t->state, .rtt_ns = AUTOBUF_NS_UNSET}, .own = {.verb = TRANSFER_REPORT},
                            .peers = {.verb = TRANSFER_REPORT}};
     say(t, ask, false);
     options.flags = AUTOBUF_LIVE_LOOK_ONLY;

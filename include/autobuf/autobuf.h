@@ -6,11 +6,10 @@
  *   - Success is 0 or a positive value. Failure is a negative errno, or one of AUTOBUF_E_* (below -4095).
  *     autobuf_strerror() puts each in words. errno is not a result.
  *   - Quantities carry their unit: _ns, _bytes, _bit_per_s. Times are CLOCK_MONOTONIC nanoseconds, which
- *     autobuf_now_ns() reads. AUTOBUF_NS_UNSET means "no time", or that the time is not known. In options a time of
- *     0 selects the default. A rate or size of 0 is unknown.
- *   - Public structs begin with `size`. Set a struct up with its _INIT macro, or, from a language without macros,
- *     with its init function: autobuf_path_init(&path, sizeof path). Structs grow at the end only. The library
- *     does not write fields for which an older program's struct has no room.
+ *     autobuf_now_ns() reads. AUTOBUF_NS_UNSET means "no time", or that the time is not known. A rate or size of 0 is
+ *     unknown, and so is a time of 0 in what a program hands in; in options 0 selects the default.
+ *   - Public structs begin with `size`. Set a struct up with its _INIT macro, which sets the size and zeroes the rest.
+ *     Structs grow at the end only. The library does not write fields for which an older program's struct has no room.
  *   - A call returns -EINVAL if it needs a struct or a handle and gets NULL. A call that returns no errors does
  *     nothing then, and returns 0, or AUTOBUF_NS_UNSET for a time. The calls that close a handle accept NULL.
  *   - Handles are opaque. One thread at a time may use a handle. A forked child may only close it; other calls that

@@ -30,6 +30,23 @@
 #define AUTOBUF_E_DAMAGED (-4104)     /* the path store's file is damaged, or is none */
 #define AUTOBUF_E_NEWER (-4105)       /* a later version of the library wrote the path store */
 
+/*
+ * What each AUTOBUF_..._INIT macro does: it sets a struct's size, and all else to 0, which is the default, or unknown.
+ * A language without macros zeroes the struct and sets its size.
+ */
+#ifdef __cplusplus
+extern "C++" template <typename type> inline type autobuf_init()
+{
+    type fresh = type();
+
+    fresh.size = sizeof fresh;
+    return fresh;
+}
+#define AUTOBUF_INIT(name) autobuf_init<struct name>()
+#else
+#define AUTOBUF_INIT(name) {.size = sizeof(struct name)}
+#endif
+
 #ifdef __cplusplus
 extern "C" {
 #endif

@@ -41,8 +41,7 @@ struct autobuf_options {
                                         /proc cannot be seen. The call copies them. NULL: they are read */
 };
 
-#define AUTOBUF_OPTIONS_INIT { sizeof(struct autobuf_options), 0, 0, 0, NULL, NULL, 0, 0, 0, 0, NULL, 0, NULL }
-AUTOBUF_API void autobuf_options_init(struct autobuf_options *options, uint32_t size);
+#define AUTOBUF_OPTIONS_INIT AUTOBUF_INIT(autobuf_options)
 
 /* What was found and done. Each pointer may be NULL: then that is not wanted. */
 struct autobuf_applied {
@@ -52,13 +51,12 @@ struct autobuf_applied {
     struct autobuf_path *path;     /* the caller sets the size of each of these structs */
     struct autobuf_limits *limits; /* tcp_used_bytes and forced_bytes only where something is to be forced */
     struct autobuf_plan *plan;     /* the newest plan */
-    struct autobuf_live_state *live; /* only a flow fills it, once it is connected */
+    struct autobuf_live_state *live; /* only a flow fills it; before it is connected nothing is known */
     uint32_t changes;              /* only of a flow: how often it has set something */
     uint32_t reserved;
 };
 
-#define AUTOBUF_APPLIED_INIT { sizeof(struct autobuf_applied), 0, NULL, NULL, NULL, NULL, 0, 0 }
-AUTOBUF_API void autobuf_applied_init(struct autobuf_applied *applied, uint32_t size);
+#define AUTOBUF_APPLIED_INIT AUTOBUF_INIT(autobuf_applied)
 
 /*
  * A flow looks after one TCP connection for its whole life. Open it for a socket, call step() from the loop that
@@ -201,8 +199,7 @@ struct autobuf_settings {
     uint32_t notsent_bytes;     /* TCP_NOTSENT_LOWAT; 0: what net.ipv4.tcp_notsent_lowat says */
 };
 
-#define AUTOBUF_SETTINGS_INIT { sizeof(struct autobuf_settings), 0, 0, 0, 0, 0, 0 }
-AUTOBUF_API void autobuf_settings_init(struct autobuf_settings *settings, uint32_t size);
+#define AUTOBUF_SETTINGS_INIT AUTOBUF_INIT(autobuf_settings)
 
 /* Reads them. Returns 0; -EINVAL: settings->size, or NULL; errors of autobuf_socket_state(). */
 AUTOBUF_API int autobuf_settings_read(int fd, struct autobuf_settings *settings);

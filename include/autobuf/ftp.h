@@ -55,12 +55,7 @@ struct autobuf_ftp_options {
     void *io_user;              /* handed to both */
 };
 
-#define AUTOBUF_FTP_OPTIONS_INIT                                                                   \
-    {                                                                                              \
-        sizeof(struct autobuf_ftp_options), 0, 0, NULL, NULL, NULL, NULL, NULL                     \
-    }
-/* Does what AUTOBUF_FTP_OPTIONS_INIT does. size: sizeof(struct autobuf_ftp_options). */
-AUTOBUF_API void autobuf_ftp_options_init(struct autobuf_ftp_options *options, uint32_t size);
+#define AUTOBUF_FTP_OPTIONS_INIT AUTOBUF_INIT(autobuf_ftp_options)
 
 /*
  * Opens a handle for a session. role: AUTOBUF_FTP_CLIENT or AUTOBUF_FTP_SERVER. control_fd: the connected control

@@ -77,12 +77,7 @@ struct autobuf_inband_options {
     uint32_t flags;             /* of an initiator: AUTOBUF_INBAND_TX, _RX or both; 0: both */
 };
 
-#define AUTOBUF_INBAND_OPTIONS_INIT                                                                \
-    {                                                                                              \
-        sizeof(struct autobuf_inband_options), 0, 0, NULL, NULL, "", 0, 0                          \
-    }
-/* Does what AUTOBUF_INBAND_OPTIONS_INIT does. size: sizeof(struct autobuf_inband_options). */
-AUTOBUF_API void autobuf_inband_options_init(struct autobuf_inband_options *options, uint32_t size);
+#define AUTOBUF_INBAND_OPTIONS_INIT AUTOBUF_INIT(autobuf_inband_options)
 
 #define AUTOBUF_INBAND_PACED 1U      /* the sender certainly keeps to the pace, because of bbr,
                                         SO_MAX_PACING_RATE or the queueing discipline fq */
@@ -105,12 +100,7 @@ struct autobuf_inband_facts {
     uint64_t rtt_min_ns;      /* the least that TCP has seen; AUTOBUF_NS_UNSET: unknown */
 };
 
-#define AUTOBUF_INBAND_FACTS_INIT                                                                  \
-    {                                                                                              \
-        sizeof(struct autobuf_inband_facts), 0, 0, 0, 0, 0, AUTOBUF_NS_UNSET                       \
-    }
-/* Does what AUTOBUF_INBAND_FACTS_INIT does. size: sizeof(struct autobuf_inband_facts). */
-AUTOBUF_API void autobuf_inband_facts_init(struct autobuf_inband_facts *facts, uint32_t size);
+#define AUTOBUF_INBAND_FACTS_INIT AUTOBUF_INIT(autobuf_inband_facts)
 
 /*
  * Opens a pure handle. role: AUTOBUF_INBAND_INITIATOR or _RESPONDER. options may be NULL. Returns 0; -EINVAL: the

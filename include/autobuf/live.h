@@ -68,9 +68,7 @@ struct autobuf_live_options {
                               allows */
 };
 
-#define AUTOBUF_LIVE_OPTIONS_INIT { sizeof(struct autobuf_live_options), 0, NULL, NULL, 0, 0, 0 }
-/* Does what AUTOBUF_LIVE_OPTIONS_INIT does. size: sizeof(struct autobuf_live_options). */
-AUTOBUF_API void autobuf_live_options_init(struct autobuf_live_options *options, uint32_t size);
+#define AUTOBUF_LIVE_OPTIONS_INIT AUTOBUF_INIT(autobuf_live_options)
 
 /*
  * Opens a handle for the connected TCP socket fd. options may be NULL. Returns 0; -EOPNOTSUPP: fd is not a TCP
@@ -122,13 +120,7 @@ struct autobuf_live_state {
     uint32_t resent_permille;    /* of the payload bytes sent so far, those sent again */
 };
 
-#define AUTOBUF_LIVE_STATE_INIT                                                                    \
-    {                                                                                              \
-        sizeof(struct autobuf_live_state), 0, 0, 0, AUTOBUF_NS_UNSET, AUTOBUF_NS_UNSET, 0, 0, 0,   \
-            0, 0, 0, 0, 0, 0, 0, 0, 0, 0                                                           \
-    }
-/* Does what AUTOBUF_LIVE_STATE_INIT does. size: sizeof(struct autobuf_live_state). */
-AUTOBUF_API void autobuf_live_state_init(struct autobuf_live_state *state, uint32_t size);
+#define AUTOBUF_LIVE_STATE_INIT AUTOBUF_INIT(autobuf_live_state)
 
 /* Fills *state. Returns 0; -EINVAL: state->size is too small to hold anything, or a pointer is NULL. */
 AUTOBUF_API int autobuf_live_state(const struct autobuf_live *live,

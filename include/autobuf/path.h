@@ -63,13 +63,7 @@ struct autobuf_path {
     uint32_t rx_unsure;
 };
 
-#define AUTOBUF_PATH_INIT                                                                          \
-    {                                                                                              \
-        sizeof(struct autobuf_path), 0, 0, 0, AUTOBUF_NS_UNSET, AUTOBUF_NS_UNSET, 0, 0, 0, 0, 0,   \
-            0, 0, 0, 0, 0, AUTOBUF_NS_UNSET, 0, 0, 0, 0                                            \
-    }
-/* Does what AUTOBUF_PATH_INIT does. size: sizeof(struct autobuf_path). */
-AUTOBUF_API void autobuf_path_init(struct autobuf_path *path, uint32_t size);
+#define AUTOBUF_PATH_INIT AUTOBUF_INIT(autobuf_path)
 
 /*
  * Fills *path for a path that the caller knows. rate_bit_per_s is the IP-level rate, above 0. rtt_ns is the

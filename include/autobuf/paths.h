@@ -72,8 +72,6 @@ struct autobuf_paths_entry {
         sizeof(struct autobuf_paths_entry), 0, { { 0 }, 0, 0 }, { { 0 }, 0, 0 }, { 0 }, 0, 0, 0, 0, 0, 0,    \
             AUTOBUF_NS_UNSET, AUTOBUF_NS_UNSET, 0, 0, 0, 0, 0, 0, 0, 0, 0, UINT64_MAX                        \
     }
-/* Does what AUTOBUF_PATHS_ENTRY_INIT does. size: sizeof(struct autobuf_paths_entry). */
-AUTOBUF_API void autobuf_paths_entry_init(struct autobuf_paths_entry *entry, uint32_t size);
 
 /*
  * Reads a prefix such as "192.0.2.0/24", "2001:db8::/32" or, for one address, "192.0.2.1". Mapped IPv4 ("::ffff:192.0.2.1")
@@ -131,9 +129,7 @@ struct autobuf_paths_query {
     uint64_t now_s;                /* seconds since 1970-01-01 UTC; 0: an entry of any age is taken */
 };
 
-#define AUTOBUF_PATHS_QUERY_INIT { sizeof(struct autobuf_paths_query), 0, NULL, NULL, 0, 0, NULL, 0 }
-/* Does what AUTOBUF_PATHS_QUERY_INIT does. size: sizeof(struct autobuf_paths_query). */
-AUTOBUF_API void autobuf_paths_query_init(struct autobuf_paths_query *query, uint32_t size);
+#define AUTOBUF_PATHS_QUERY_INIT AUTOBUF_INIT(autobuf_paths_query)
 
 /*
  * Finds the entry with the longest remote prefix that matches and has not expired; of several, one for this interface

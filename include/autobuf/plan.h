@@ -51,12 +51,7 @@ struct autobuf_limits {
                                         setsockopt() takes it; 0: no such bound */
 };
 
-#define AUTOBUF_LIMITS_INIT                                                                        \
-    {                                                                                              \
-        sizeof(struct autobuf_limits), 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0                    \
-    }
-/* Does what AUTOBUF_LIMITS_INIT does. size: sizeof(struct autobuf_limits). */
-AUTOBUF_API void autobuf_limits_init(struct autobuf_limits *limits, uint32_t size);
+#define AUTOBUF_LIMITS_INIT AUTOBUF_INIT(autobuf_limits)
 
 /*
  * Reads the limits from /proc, and checks the settable sizes on a socket that it opens and closes. If /proc is not
@@ -89,12 +84,7 @@ struct autobuf_socket {
     uint64_t rtt_min_ns;     /* the least that TCP has seen; AUTOBUF_NS_UNSET: unknown */
 };
 
-#define AUTOBUF_SOCKET_INIT                                                                        \
-    {                                                                                              \
-        sizeof(struct autobuf_socket), 0, 0, 0, 0, 0, 0, 0, AUTOBUF_NS_UNSET                       \
-    }
-/* Does what AUTOBUF_SOCKET_INIT does. size: sizeof(struct autobuf_socket). */
-AUTOBUF_API void autobuf_socket_init(struct autobuf_socket *socket, uint32_t size);
+#define AUTOBUF_SOCKET_INIT AUTOBUF_INIT(autobuf_socket)
 
 /*
  * Fills *socket with the state of fd. Returns 0; -EBADF, -ENOTSOCK; -EOPNOTSUPP: fd is not a TCP socket; -EINVAL:
@@ -179,13 +169,7 @@ struct autobuf_plan {
     uint64_t snd_retry_bytes;       /* of one that tries again every few milliseconds; 0 in both: unknown */
 };
 
-#define AUTOBUF_PLAN_INIT                                                                          \
-    {                                                                                              \
-        sizeof(struct autobuf_plan), 0, 0, 0, 0, 0, 0, 0, AUTOBUF_NS_UNSET, 0, 0, 0, 0, 0, 0, 0,   \
-            0, 0, 0, 0, 0, 0, 0                                                                    \
-    }
-/* Does what AUTOBUF_PLAN_INIT does. size: sizeof(struct autobuf_plan). */
-AUTOBUF_API void autobuf_plan_init(struct autobuf_plan *plan, uint32_t size);
+#define AUTOBUF_PLAN_INIT AUTOBUF_INIT(autobuf_plan)
 
 /*
  * Decides what to set on a socket, from the path, the limits and the socket's state. It opens no socket, reads no

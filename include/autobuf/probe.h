@@ -68,12 +68,7 @@ struct autobuf_probe_options {
     uint32_t reserved;
 };
 
-#define AUTOBUF_PROBE_OPTIONS_INIT                                                                 \
-    {                                                                                              \
-        sizeof(struct autobuf_probe_options), 0, 0, 0, 0, 0, 0, 0, NULL, NULL, NULL, "", 0, 0      \
-    }
-/* Does what AUTOBUF_PROBE_OPTIONS_INIT does. size: sizeof(struct autobuf_probe_options). */
-AUTOBUF_API void autobuf_probe_options_init(struct autobuf_probe_options *options, uint32_t size);
+#define AUTOBUF_PROBE_OPTIONS_INIT AUTOBUF_INIT(autobuf_probe_options)
 
 /*
  * Opens a measurement of the path to peer, an IPv4 or IPv6 address whose port is ignored. options may be NULL. It
@@ -123,9 +118,7 @@ struct autobuf_probe_progress {
     uint64_t elapsed_ns;       /* from the opening to the newest reply, or to the end */
 };
 
-#define AUTOBUF_PROBE_PROGRESS_INIT { sizeof(struct autobuf_probe_progress), 0, 0, 0, 0, 0 }
-/* Does what AUTOBUF_PROBE_PROGRESS_INIT does. size: sizeof(struct autobuf_probe_progress). */
-AUTOBUF_API void autobuf_probe_progress_init(struct autobuf_probe_progress *progress, uint32_t size);
+#define AUTOBUF_PROBE_PROGRESS_INIT AUTOBUF_INIT(autobuf_probe_progress)
 
 /*
  * Fills *progress: how far the measurement is. 0; -EINVAL: progress->size is too small to hold anything, or NULL.

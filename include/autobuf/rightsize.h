@@ -40,13 +40,7 @@ struct autobuf_rightsize_options {
     void *log_user;
 };
 
-#define AUTOBUF_RIGHTSIZE_OPTIONS_INIT                                                             \
-    {                                                                                              \
-        sizeof(struct autobuf_rightsize_options), 0, 0, 0, NULL, NULL                              \
-    }
-/* Does what AUTOBUF_RIGHTSIZE_OPTIONS_INIT does. size: sizeof(struct autobuf_rightsize_options). */
-AUTOBUF_API void autobuf_rightsize_options_init(struct autobuf_rightsize_options *options,
-                                                uint32_t size);
+#define AUTOBUF_RIGHTSIZE_OPTIONS_INIT AUTOBUF_INIT(autobuf_rightsize_options)
 
 /*
  * Opens a handle for one window. options may be NULL. Returns 0; -ENOMEM; -EINVAL: cap_bytes is below window_bytes,
@@ -98,13 +92,7 @@ struct autobuf_rightsize_state {
     uint64_t sender_high_bytes;  /* and at most this */
 };
 
-#define AUTOBUF_RIGHTSIZE_STATE_INIT                                                               \
-    {                                                                                              \
-        sizeof(struct autobuf_rightsize_state), 0, 0, AUTOBUF_NS_UNSET, AUTOBUF_NS_UNSET, 0, 0, 0, \
-            0                                                                                      \
-    }
-/* Does what AUTOBUF_RIGHTSIZE_STATE_INIT does. size: sizeof(struct autobuf_rightsize_state). */
-AUTOBUF_API void autobuf_rightsize_state_init(struct autobuf_rightsize_state *state, uint32_t size);
+#define AUTOBUF_RIGHTSIZE_STATE_INIT AUTOBUF_INIT(autobuf_rightsize_state)
 
 /* Fills *state. Returns 0; -EINVAL: state->size is too small to hold anything, or a pointer is NULL. */
 AUTOBUF_API int autobuf_rightsize_state(const struct autobuf_rightsize *rightsize,

@@ -81,13 +81,6 @@ int ab_restore_pacing(int fd, const struct autobuf_settings *was)
     return ab_set_pacing(fd, was->pacing_byte_per_s);
 }
 
-void autobuf_settings_init(struct autobuf_settings *settings, uint32_t size)
-{
-    static const struct autobuf_settings unset = AUTOBUF_SETTINGS_INIT;
-
-    ab_struct_init(settings, size, &unset, sizeof unset);
-}
-
 int autobuf_settings_read(int fd, struct autobuf_settings *theirs)
 {
     struct autobuf_settings ours = AUTOBUF_SETTINGS_INIT;

@@ -35,15 +35,6 @@ bool ab_struct_in(void *ours, size_t ours_bytes, const void *theirs)
     return true;
 }
 
-void ab_struct_init(void *theirs, uint32_t size, const void *ours, size_t ours_bytes)
-{
-    if (!theirs || size < sizeof size)
-        return;
-    memset(theirs, 0, size);
-    memcpy(theirs, ours, ab_min_size(size, ours_bytes));
-    memcpy(theirs, &size, sizeof size);
-}
-
 void ab_add(struct ab_text *t, const char *format, ...)
 {
     bool room = t->len < t->cap;

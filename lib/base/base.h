@@ -37,9 +37,6 @@
 bool ab_struct_out(void *theirs, const void *ours, size_t ours_bytes);
 bool ab_struct_in(void *ours, size_t ours_bytes, const void *theirs);
 
-/* Initialises a struct of size bytes from ours, unless it is NULL or too small for the size field. */
-void ab_struct_init(void *theirs, uint32_t size, const void *ours, size_t ours_bytes);
-
 /* A text that grows; len counts also what does not fit. */
 struct ab_text {
     char *buf;

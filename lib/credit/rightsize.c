@@ -54,13 +54,6 @@ struct autobuf_rightsize {
     uint64_t sample_ns;          /* when it was granted; UNSET: no RTT sample runs */
 };
 
-void autobuf_rightsize_options_init(struct autobuf_rightsize_options *options, uint32_t size)
-{
-    static const struct autobuf_rightsize_options fresh = AUTOBUF_RIGHTSIZE_OPTIONS_INIT;
-
-    ab_struct_init(options, size, &fresh, sizeof fresh);
-}
-
 int autobuf_rightsize_open(struct autobuf_rightsize **out,
                            const struct autobuf_rightsize_options *theirs)
 {
@@ -309,13 +302,6 @@ void autobuf_rightsize_gap(struct autobuf_rightsize *rs, uint64_t now_ns)
     rs->best_ns = ab_min(rs->best_ns, now_ns);
     rs->backoff_ns = ab_min(rs->backoff_ns, now_ns + BACKOFF_ROUNDS_MAX * rtt_of(rs));
     skip(rs, now_ns);
-}
-
-void autobuf_rightsize_state_init(struct autobuf_rightsize_state *state, uint32_t size)
-{
-    static const struct autobuf_rightsize_state fresh = AUTOBUF_RIGHTSIZE_STATE_INIT;
-
-    ab_struct_init(state, size, &fresh, sizeof fresh);
 }
 
 int autobuf_rightsize_state(const struct autobuf_rightsize *rs,

@@ -11,20 +11,6 @@
 
 #define STREAMS_MOST 65535U
 
-void autobuf_options_init(struct autobuf_options *options, uint32_t size)
-{
-    struct autobuf_options fresh = AUTOBUF_OPTIONS_INIT;
-
-    ab_struct_init(options, size, &fresh, sizeof fresh);
-}
-
-void autobuf_applied_init(struct autobuf_applied *applied, uint32_t size)
-{
-    struct autobuf_applied fresh = AUTOBUF_APPLIED_INIT;
-
-    ab_struct_init(applied, size, &fresh, sizeof fresh);
-}
-
 static bool options_are_valid(const struct autobuf_options *o)
 {
     return ab_intent_known(o->intent) && o->streams <= STREAMS_MOST &&
@@ -40,7 +26,7 @@ static int take_options(struct ab_decision *d, const struct autobuf_options *the
         return -EINVAL;
     if (!options_are_valid(&d->options))
         return -EINVAL;
-    if (d->options.path && !ab_struct_in(&d->path, sizeof d->path, d->options.path))
+    if (d->options.path && !ab_path_in(&d->path, d->options.path))
         return -EINVAL;
     if (d->options.limits && !ab_struct_in(&d->limits, sizeof d->limits, d->options.limits))
         return -EINVAL;
@@ -87,14 +73,11 @@ void ab_decide_peer_of(struct ab_decision *d, int fd)
 int ab_decide_begin(struct ab_decision *d, int fd, const struct sockaddr *peer, socklen_t peer_len,
                     const struct autobuf_options *options)
 {
+    static const struct autobuf_path unknown = AUTOBUF_PATH_INIT;
     int error;
 
-    *d = (struct ab_decision){
-        .path = AUTOBUF_PATH_INIT,
-        .limits = AUTOBUF_LIMITS_INIT,
-        .socket = AUTOBUF_SOCKET_INIT,
-        .plan = AUTOBUF_PLAN_INIT,
-    };
+    *d = (struct ab_decision){.limits = AUTOBUF_LIMITS_INIT, .socket = AUTOBUF_SOCKET_INIT};
+    ab_path_in(&d->path, &unknown);
     error = take_options(d, options);
     if (error == 0)
         error = autobuf_socket_state(fd, &d->socket);
@@ -102,7 +85,7 @@ int ab_decide_begin(struct ab_decision *d, int fd, const struct sockaddr *peer, 
         error = take_peer(d, peer, peer_len);
     else if (error == 0 && d->socket.stage == AUTOBUF_STAGE_CONNECTED)
         ab_decide_peer_of(d, fd);
-    d->plan.intent = d->options.intent;
+    ab_plan_nothing(AUTOBUF_REASON_UNKNOWN, d->options.intent, &d->plan);
     return error;
 }
 

@@ -357,7 +357,7 @@ int autobuf_flow_tell(struct autobuf_flow *flow, const struct autobuf_path *path
     struct autobuf_path known;
     int error;
 
-    if (!flow || !ab_struct_in(&known, sizeof known, path))
+    if (!flow || !ab_path_in(&known, path))
         return -EINVAL;
     if (flow->owner != getpid())
         return AUTOBUF_E_FORKED;
@@ -375,6 +375,8 @@ int autobuf_flow_tell(struct autobuf_flow *flow, const struct autobuf_path *path
 
 int autobuf_flow_state(const struct autobuf_flow *flow, struct autobuf_applied *applied)
 {
+    static const struct autobuf_live_state nothing = {.size = sizeof nothing, .rtt_ns = AUTOBUF_NS_UNSET,
+                                                      .rtt_min_ns = AUTOBUF_NS_UNSET};
     int error = flow ? ab_decide_report(&flow->decision, applied) : -EINVAL;
     struct autobuf_applied wanted;
 
@@ -385,7 +387,7 @@ int autobuf_flow_state(const struct autobuf_flow *flow, struct autobuf_applied *
     ab_struct_out(applied, &wanted, sizeof wanted);
     if (wanted.live && flow->live)
         return autobuf_live_state(flow->live, wanted.live);
-    return 0;
+    return !wanted.live || ab_struct_out(wanted.live, &nothing, sizeof nothing) ? 0 : -EINVAL;
 }
 
 void autobuf_flow_close(struct autobuf_flow *flow)

@@ -18,7 +18,7 @@ static uint64_t control_rtt_ns(const struct autobuf_ftp *f)
     struct autobuf_socket state = AUTOBUF_SOCKET_INIT;
 
     autobuf_socket_state(f->fd, &state);
-    return state.rtt_min_ns;
+    return ab_ns_or_unset(state.rtt_min_ns);
 }
 
 static bool is_worth(const struct autobuf_ftp *f, uint32_t direction, uint32_t round_trips,

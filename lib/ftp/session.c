@@ -26,13 +26,6 @@ static int read_control(struct autobuf_ftp *f)
     return error < 0 ? error : ab_limits_read(&f->host);
 }
 
-void autobuf_ftp_options_init(struct autobuf_ftp_options *options, uint32_t size)
-{
-    static const struct autobuf_ftp_options fresh = AUTOBUF_FTP_OPTIONS_INIT;
-
-    ab_struct_init(options, size, &fresh, sizeof fresh);
-}
-
 int autobuf_ftp_open(struct autobuf_ftp **ftp, uint32_t role, int control_fd,
                      const struct autobuf_ftp_options *theirs)
 {

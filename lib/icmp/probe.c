@@ -69,13 +69,6 @@ struct autobuf_probe {
     _Alignas(struct cmsghdr) uint8_t control[BATCH][CONTROL_BYTES];
 };
 
-void autobuf_probe_options_init(struct autobuf_probe_options *options, uint32_t size)
-{
-    static const struct autobuf_probe_options fresh = AUTOBUF_PROBE_OPTIONS_INIT;
-
-    ab_struct_init(options, size, &fresh, sizeof fresh);
-}
-
 static int probe_new(struct autobuf_probe **out, const struct autobuf_probe_options *theirs,
                      const struct ab_echo *echo, uint64_t now_ns)
 {
@@ -639,13 +632,6 @@ int autobuf_probe_result(const struct autobuf_probe *probe, struct autobuf_path 
         return -EINVAL;
     result = ab_schedule_result(&probe->schedule, &found);
     return ab_struct_out(path, &found, sizeof found) ? result : -EINVAL;
-}
-
-void autobuf_probe_progress_init(struct autobuf_probe_progress *progress, uint32_t size)
-{
-    static const struct autobuf_probe_progress fresh = AUTOBUF_PROBE_PROGRESS_INIT;
-
-    ab_struct_init(progress, size, &fresh, sizeof fresh);
 }
 
 int autobuf_probe_progress(const struct autobuf_probe *probe,

@@ -14,13 +14,6 @@ static bool exchange_facts_valid(const struct autobuf_inband_facts *f)
            f->packet_bytes >= f->segment_bytes && f->packet_bytes <= 2 * SEGMENT_MAX_BYTES;
 }
 
-void autobuf_inband_facts_init(struct autobuf_inband_facts *facts, uint32_t size)
-{
-    static const struct autobuf_inband_facts fresh = AUTOBUF_INBAND_FACTS_INIT;
-
-    ab_struct_init(facts, size, &fresh, sizeof fresh);
-}
-
 int autobuf_inband_tell(struct autobuf_inband *ib, const struct autobuf_inband_facts *theirs)
 {
     struct autobuf_inband_facts facts = AUTOBUF_INBAND_FACTS_INIT;

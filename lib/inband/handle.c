@@ -24,13 +24,6 @@ static bool exchange_options_valid(const struct autobuf_inband_options *o)
            (o->flags & ~(AUTOBUF_INBAND_TX | AUTOBUF_INBAND_RX)) == 0;
 }
 
-void autobuf_inband_options_init(struct autobuf_inband_options *options, uint32_t size)
-{
-    static const struct autobuf_inband_options fresh = AUTOBUF_INBAND_OPTIONS_INIT;
-
-    ab_struct_init(options, size, &fresh, sizeof fresh);
-}
-
 /* Another payload for each handle, so that no cache on the path has it. Not 0. */
 static uint64_t random_seed(uint64_t now_ns)
 {

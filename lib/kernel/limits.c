@@ -37,13 +37,6 @@ static const struct autobuf_limits defaults = {
     .tcp_rmem_max_bytes = 6291456,
 };
 
-void autobuf_limits_init(struct autobuf_limits *limits, uint32_t size)
-{
-    static const struct autobuf_limits fresh = AUTOBUF_LIMITS_INIT;
-
-    ab_struct_init(limits, size, &fresh, sizeof fresh);
-}
-
 static void read_flag(const char *path, uint32_t flag, struct autobuf_limits *limits)
 {
     uint64_t value;

@@ -26,13 +26,6 @@
 
 #define WINDOW_FIELD_MAX 65535ULL /* of the TCP header; RFC 7323 shifts it */
 
-void autobuf_socket_init(struct autobuf_socket *socket, uint32_t size)
-{
-    static const struct autobuf_socket fresh = AUTOBUF_SOCKET_INIT;
-
-    ab_struct_init(socket, size, &fresh, sizeof fresh);
-}
-
 static uint32_t stage_of(uint8_t state)
 {
     if (state == AB_TCP_CLOSE)
@@ -107,7 +100,7 @@ static uint32_t locks_by_sizes(const struct autobuf_socket *socket)
 
 int ab_socket_read(int fd, struct autobuf_socket *state, struct ab_tcpinfo *info)
 {
-    struct autobuf_socket found = AUTOBUF_SOCKET_INIT;
+    struct autobuf_socket found = {.size = sizeof found, .rtt_min_ns = AUTOBUF_NS_UNSET};
     int protocol = 0, locks = 0, error;
 
     error = ab_get_int(fd, SOL_SOCKET, SO_PROTOCOL, &protocol);

@@ -79,13 +79,6 @@ static uint64_t our_notsent_of(int fd)
     return notsent_of(fd) == AB_NOTSENT_BYTES ? AB_NOTSENT_BYTES : 0;
 }
 
-void autobuf_live_options_init(struct autobuf_live_options *options, uint32_t size)
-{
-    static const struct autobuf_live_options fresh = AUTOBUF_LIVE_OPTIONS_INIT;
-
-    ab_struct_init(options, size, &fresh, sizeof fresh);
-}
-
 int ab_live_open(struct autobuf_live **out, int fd, const struct autobuf_live_options *theirs,
                  const struct autobuf_limits *limits)
 {
@@ -404,13 +397,6 @@ int autobuf_live_step(struct autobuf_live *live, uint64_t now_ns)
     if (error == 0 || (error == -EPERM && forced))
         return raised;
     return error;
-}
-
-void autobuf_live_state_init(struct autobuf_live_state *state, uint32_t size)
-{
-    static const struct autobuf_live_state fresh = AUTOBUF_LIVE_STATE_INIT;
-
-    ab_struct_init(state, size, &fresh, sizeof fresh);
 }
 
 int autobuf_live_state(const struct autobuf_live *live, struct autobuf_live_state *state)

@@ -5,13 +5,6 @@
 
 #include "record.h"
 
-void autobuf_paths_entry_init(struct autobuf_paths_entry *entry, uint32_t size)
-{
-    static const struct autobuf_paths_entry fresh = AUTOBUF_PATHS_ENTRY_INIT;
-
-    ab_struct_init(entry, size, &fresh, sizeof fresh);
-}
-
 #define FIELD(name)                                                                                \
     {offsetof(struct autobuf_paths_entry, name), offsetof(struct autobuf_path, name),              \
      sizeof((struct autobuf_path *)0)->name}
@@ -28,7 +21,7 @@ static const struct field {
 
 int autobuf_paths_path(const struct autobuf_paths_entry *theirs, struct autobuf_path *path)
 {
-    struct autobuf_path known = AUTOBUF_PATH_INIT;
+    struct autobuf_path known = {.size = sizeof known, .measured_ns = AUTOBUF_NS_UNSET};
     struct autobuf_paths_entry e;
 
     if (!ab_struct_in(&e, sizeof e, theirs))

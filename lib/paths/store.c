@@ -238,13 +238,6 @@ int ab_paths_at(const struct autobuf_paths *paths, uint64_t at, struct autobuf_p
     return paths ? ab_snapshot_at(&paths->snapshot, at, entry) : -ENOENT;
 }
 
-void autobuf_paths_query_init(struct autobuf_paths_query *query, uint32_t size)
-{
-    static const struct autobuf_paths_query fresh = AUTOBUF_PATHS_QUERY_INIT;
-
-    ab_struct_init(query, size, &fresh, sizeof fresh);
-}
-
 int autobuf_paths_find(const struct autobuf_paths *paths, const struct autobuf_paths_query *theirs,
                        struct autobuf_paths_entry *entry)
 {

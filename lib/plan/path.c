@@ -1,7 +1,17 @@
 /* SPDX-License-Identifier: MIT */
 #include <errno.h>
 
-#include "../base/base.h"
+#include "plan.h"
+
+bool ab_path_in(struct autobuf_path *ours, const struct autobuf_path *theirs)
+{
+    if (!ab_struct_in(ours, sizeof *ours, theirs))
+        return false;
+    ours->rtt_min_ns = ab_ns_or_unset(ours->rtt_min_ns);
+    ours->rtt_median_ns = ab_ns_or_unset(ours->rtt_median_ns);
+    ours->measured_ns = ab_ns_or_unset(ours->measured_ns);
+    return true;
+}
 
 uint64_t autobuf_payload_bytes(uint64_t ip_bytes, uint32_t packet_bytes)
 {
@@ -10,16 +20,9 @@ uint64_t autobuf_payload_bytes(uint64_t ip_bytes, uint32_t packet_bytes)
     return ab_mul_div(ip_bytes, packet_bytes - AB_TCP_HEADER_BYTES, packet_bytes);
 }
 
-void autobuf_path_init(struct autobuf_path *path, uint32_t size)
-{
-    static const struct autobuf_path fresh = AUTOBUF_PATH_INIT;
-
-    ab_struct_init(path, size, &fresh, sizeof fresh);
-}
-
 int autobuf_path_given(struct autobuf_path *path, uint64_t rate_bit_per_s, uint64_t rtt_ns)
 {
-    struct autobuf_path given = AUTOBUF_PATH_INIT;
+    struct autobuf_path given = {.size = sizeof given, .measured_ns = AUTOBUF_NS_UNSET};
 
     if (!rate_bit_per_s || !rtt_ns || rtt_ns > 1000 * AB_NS_PER_S)
         return -EINVAL;

@@ -83,7 +83,7 @@ static bool may_force(const struct autobuf_limits *limits)
 
 static uint64_t forced_max(const struct autobuf_socket *socket)
 {
-    bool has_rtt = socket->stage == AUTOBUF_STAGE_CONNECTED && socket->rtt_min_ns != AUTOBUF_NS_UNSET;
+    bool has_rtt = socket->stage == AUTOBUF_STAGE_CONNECTED && ab_ns_or_unset(socket->rtt_min_ns) != AUTOBUF_NS_UNSET;
 
     return has_rtt ? AB_SK_BUF_MAX : AB_UNSEEN_BUF_MAX;
 }
@@ -379,9 +379,8 @@ static void plan_rcv(const struct side *side, uint64_t expected_bytes, bool low_
 
 void ab_plan_nothing(uint32_t reason, uint32_t intent, struct autobuf_plan *plan)
 {
-    *plan = (struct autobuf_plan)AUTOBUF_PLAN_INIT;
-    plan->intent = intent;
-    plan->snd_reason = plan->rcv_reason = reason;
+    *plan = (struct autobuf_plan){.size = sizeof *plan, .intent = intent, .snd_reason = reason, .rcv_reason = reason,
+                                  .rtt_ns = AUTOBUF_NS_UNSET};
 }
 
 /* Expected bytes of one side: hardly any if the bulk goes the other way. */
@@ -500,13 +499,6 @@ static void plan_pacing(const struct autobuf_path *path, struct autobuf_plan *pl
         plan->snd_reason = AUTOBUF_REASON_SET;
 }
 
-void autobuf_plan_init(struct autobuf_plan *plan, uint32_t size)
-{
-    static const struct autobuf_plan fresh = AUTOBUF_PLAN_INIT;
-
-    ab_struct_init(plan, size, &fresh, sizeof fresh);
-}
-
 int autobuf_plan_make(const struct autobuf_path *path, const struct autobuf_limits *limits,
                       const struct autobuf_socket *socket, uint32_t intent,
                       uint64_t expected_bytes, struct autobuf_plan *plan)
@@ -517,7 +509,7 @@ int autobuf_plan_make(const struct autobuf_path *path, const struct autobuf_limi
     struct autobuf_plan made;
     uint64_t plausible;
 
-    if (!ab_struct_in(&p, sizeof p, path) || !plan_inputs(limits, socket, intent, &l, &s))
+    if (!ab_path_in(&p, path) || !plan_inputs(limits, socket, intent, &l, &s))
         return -EINVAL;
     ab_plan_nothing(AUTOBUF_REASON_UNKNOWN, intent, &made);
     prefer_shorter_tcp_rtt(&s, &p);

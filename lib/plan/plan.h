@@ -66,6 +66,9 @@ void ab_plan_limits(const struct autobuf_limits *limits, const struct autobuf_so
 /* Logs the lines of autobuf_plan_explain(), without a side that the intent leaves out. */
 void ab_plan_log(const struct autobuf_plan *plan, const struct ab_log *log);
 
+/* Copies a path in as ab_struct_in() does. A time of 0 is unknown. */
+bool ab_path_in(struct autobuf_path *ours, const struct autobuf_path *theirs);
+
 bool ab_intent_known(uint32_t intent);
 
 /* A plan that leaves both sides alone for one reason. */

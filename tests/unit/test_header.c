@@ -40,58 +40,21 @@ static third_call *volatile call3 = bwdelay_apply;
 #include <stddef.h>
 #include <string.h>
 
-/* A struct as its macro sets it up: complete, or -Wextra complains; its size first and right. */
+/* A struct as its macro sets it up: its size first and right, all else 0. */
 #define CHECK_INIT(type, init)                                                                     \
     do {                                                                                           \
-        struct type fresh = init;                                                                  \
-        if (fresh.size != sizeof fresh || offsetof(struct type, size) != 0) {                      \
+        struct type fresh = init, zeroed;                                                          \
+        memset(&zeroed, 0, sizeof zeroed);                                                         \
+        zeroed.size = sizeof zeroed;                                                               \
+        if (memcmp(&fresh, &zeroed, sizeof fresh) != 0 || offsetof(struct type, size) != 0) {      \
             fprintf(stderr, "%s: size\n", #type);                                                  \
             failed++;                                                                              \
         }                                                                                          \
     } while (0)
 
-/* The same from its function, whatever was there before. */
-#define CHECK_INIT_CALL(name, init)                                                                \
-    do {                                                                                           \
-        struct name macro = init, called;                                                          \
-        memset(&called, 0x5a, sizeof called);                                                      \
-        name##_init(&called, sizeof called);                                                       \
-        if (memcmp(&called, &macro, sizeof called) != 0) {                                         \
-            fprintf(stderr, "%s_init: not what the macro says\n", #name);                          \
-            failed++;                                                                              \
-        }                                                                                          \
-        name##_init(NULL, sizeof called);                                                          \
-    } while (0)
-
-static int check_init_calls(void)
-{
-    int failed = 0;
-
-    CHECK_INIT_CALL(autobuf_path, AUTOBUF_PATH_INIT);
-    CHECK_INIT_CALL(autobuf_limits, AUTOBUF_LIMITS_INIT);
-    CHECK_INIT_CALL(autobuf_socket, AUTOBUF_SOCKET_INIT);
-    CHECK_INIT_CALL(autobuf_plan, AUTOBUF_PLAN_INIT);
-    CHECK_INIT_CALL(autobuf_probe_options, AUTOBUF_PROBE_OPTIONS_INIT);
-    CHECK_INIT_CALL(autobuf_probe_progress, AUTOBUF_PROBE_PROGRESS_INIT);
-    CHECK_INIT_CALL(autobuf_inband_options, AUTOBUF_INBAND_OPTIONS_INIT);
-    CHECK_INIT_CALL(autobuf_inband_facts, AUTOBUF_INBAND_FACTS_INIT);
-    CHECK_INIT_CALL(autobuf_live_options, AUTOBUF_LIVE_OPTIONS_INIT);
-    CHECK_INIT_CALL(autobuf_live_state, AUTOBUF_LIVE_STATE_INIT);
-    CHECK_INIT_CALL(autobuf_rightsize_options, AUTOBUF_RIGHTSIZE_OPTIONS_INIT);
-    CHECK_INIT_CALL(autobuf_rightsize_state, AUTOBUF_RIGHTSIZE_STATE_INIT);
-    CHECK_INIT_CALL(autobuf_options, AUTOBUF_OPTIONS_INIT);
-    CHECK_INIT_CALL(autobuf_applied, AUTOBUF_APPLIED_INIT);
-    CHECK_INIT_CALL(autobuf_settings, AUTOBUF_SETTINGS_INIT);
-    CHECK_INIT_CALL(autobuf_paths_entry, AUTOBUF_PATHS_ENTRY_INIT);
-    CHECK_INIT_CALL(autobuf_paths_query, AUTOBUF_PATHS_QUERY_INIT);
-    return failed;
-}
-
 static int check_structs(void)
 {
-    struct autobuf_path path = AUTOBUF_PATH_INIT;
-    struct autobuf_plan plan = AUTOBUF_PLAN_INIT;
-    int failed = check_init_calls();
+    int failed = 0;
 
     CHECK_INIT(autobuf_path, AUTOBUF_PATH_INIT);
     CHECK_INIT(autobuf_probe_options, AUTOBUF_PROBE_OPTIONS_INIT);
@@ -108,17 +71,7 @@ static int check_structs(void)
     CHECK_INIT(autobuf_options, AUTOBUF_OPTIONS_INIT);
     CHECK_INIT(autobuf_applied, AUTOBUF_APPLIED_INIT);
     CHECK_INIT(autobuf_settings, AUTOBUF_SETTINGS_INIT);
-    CHECK_INIT(autobuf_paths_entry, AUTOBUF_PATHS_ENTRY_INIT);
     CHECK_INIT(autobuf_paths_query, AUTOBUF_PATHS_QUERY_INIT);
-    if (path.rtt_min_ns != AUTOBUF_NS_UNSET || path.rtt_median_ns != AUTOBUF_NS_UNSET ||
-        path.measured_ns != AUTOBUF_NS_UNSET || path.elapsed_ns != 0 || path.packet_bytes != 0) {
-        fprintf(stderr, "AUTOBUF_PATH_INIT: unset times\n");
-        failed++;
-    }
-    if (plan.rtt_ns != AUTOBUF_NS_UNSET || plan.snd_wanted_bytes != 0) {
-        fprintf(stderr, "AUTOBUF_PLAN_INIT: unset time\n");
-        failed++;
-    }
     return failed;
 }
 

@@ -411,10 +411,10 @@ static int set_up(void **state)
     (void)state;
     good.c = tcp_connection();
     good.peer = (struct sockaddr_in){.sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
-    autobuf_path_init(&good.path, sizeof good.path);
-    autobuf_limits_init(&good.limits, sizeof good.limits);
-    autobuf_socket_init(&good.socket, sizeof good.socket);
-    autobuf_plan_init(&good.plan, sizeof good.plan);
+    good.path.size = sizeof good.path;
+    good.limits.size = sizeof good.limits;
+    good.socket.size = sizeof good.socket;
+    good.plan.size = sizeof good.plan;
     if (autobuf_path_given(&good.path, 1000000, 1000000) < 0 || autobuf_limits_host(&good.limits) < 0 ||
         autobuf_socket_state(good.c.client, &good.socket) < 0 ||
         autobuf_plan_make(&good.path, &good.limits, &good.socket, 0, 0, &good.plan) < 0 ||

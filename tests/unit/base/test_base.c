@@ -74,29 +74,6 @@ static void struct_in_reads_what_both_know(void **state)
     }
 }
 
-/* A longer struct is zero beyond ours; nothing behind it is written. */
-static void struct_init_writes_the_size_that_it_is_told(void **state)
-{
-    const struct known ours = {sizeof ours, 0x11111111, 0x2222222222222222};
-
-    (void)state;
-    for (size_t i = 0; i < COUNT(size_rows); i++) {
-        const struct size_row *row = &size_rows[i];
-        unsigned char theirs[ROOM_BYTES + 8], expected[ROOM_BYTES + 8];
-        size_t both = row->size < sizeof ours ? row->size : sizeof ours;
-
-        memset(theirs, FILL, sizeof theirs);
-        memcpy(expected, theirs, sizeof expected);
-        if (row->ok) {
-            memset(expected, 0, row->size);
-            memcpy(expected, &ours, both);
-            memcpy(expected, &row->size, sizeof row->size);
-        }
-        ab_struct_init(theirs, row->size, &ours, sizeof ours);
-        CHECK(row->name, memcmp(theirs, expected, sizeof expected) == 0);
-    }
-}
-
 static void null_is_refused(void **state)
 {
     struct known ours = {sizeof ours, 1, 2};
@@ -105,7 +82,6 @@ static void null_is_refused(void **state)
     assert_false(ab_struct_out(NULL, &ours, sizeof ours));
     assert_false(ab_struct_in(&ours, sizeof ours, NULL));
     assert_true(ours.a == 1 && ours.b == 2);
-    ab_struct_init(NULL, sizeof ours, &ours, sizeof ours);
 }
 
 static void mul_div_does_not_overflow(void **state)
@@ -168,7 +144,6 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(struct_out_writes_what_both_know),
         cmocka_unit_test(struct_in_reads_what_both_know),
-        cmocka_unit_test(struct_init_writes_the_size_that_it_is_told),
         cmocka_unit_test(null_is_refused),
         cmocka_unit_test(mul_div_does_not_overflow),
         cmocka_unit_test(mul_div_leaves_a_remainder_below_the_divisor),

@@ -61,19 +61,6 @@ static void test_tell(void **state)
     }
 }
 
-static void test_init(void **state)
-{
-    struct autobuf_inband_facts facts;
-
-    (void)state;
-    memset(&facts, 0x55, sizeof facts);
-    autobuf_inband_facts_init(&facts, sizeof facts);
-    assert_true(facts.rtt_min_ns == UNSET && facts.size == sizeof facts && facts.train_bytes == 0);
-    memset(&facts, 0x55, sizeof facts);
-    autobuf_inband_facts_init(&facts, 16); /* of an older program: nothing behind it is touched */
-    assert_true(facts.size == 16 && facts.segment_bytes == 0 && facts.rtt_min_ns == 0x5555555555555555);
-}
-
 /* Payload that trains may have: the budget less its headers, and never more than the largest budget. */
 static void test_budget(void **state)
 {
@@ -166,7 +153,7 @@ static void test_pace(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_tell),  cmocka_unit_test(test_init),     cmocka_unit_test(test_budget),
+        cmocka_unit_test(test_tell),  cmocka_unit_test(test_budget),
         cmocka_unit_test(test_bdp), cmocka_unit_test(test_pace),
     };
 

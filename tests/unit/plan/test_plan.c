@@ -732,6 +732,7 @@ static void too_little_known(void **state)
         uint32_t snd, rcv;
     } rows[] = {
         {"nothing", &host_6_18, AUTOBUF_NS_UNSET, 0, UNKNOWN, UNKNOWN},
+        {"a zeroed struct", &host_6_18, 0, 0, UNKNOWN, UNKNOWN},
         {"a time, at which no rate matters", &host_6_18, MS, 0, KERNEL, KERNEL},
         {"a time, at which only the send side matters", &host_6_18, 5 * MS, 0, UNKNOWN, KERNEL},
         {"a time, at which the rate matters", &host_6_18, 100 * MS, 0, UNKNOWN, UNKNOWN},
@@ -756,7 +757,7 @@ static void too_little_known(void **state)
         CHECK_EQUAL(rows[i].name, p.rcv_reason, rows[i].rcv);
         CHECK_EQUAL(rows[i].name, p.snd_wanted_bytes + p.rcv_wanted_bytes, 0);
         CHECK_EQUAL(rows[i].name, p.snd_request_bytes + p.rcv_request_bytes + p.flags, 0);
-        CHECK(rows[i].name, p.rtt_ns == rows[i].rtt_ns);
+        CHECK_EQUAL(rows[i].name, p.rtt_ns, rows[i].rtt_ns ? rows[i].rtt_ns : AUTOBUF_NS_UNSET);
     }
 }
 
