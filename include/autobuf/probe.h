@@ -22,14 +22,12 @@ extern "C" {
  * that had to wake up held them up, one more does. Then a train of 10 full-size echoes leaves back to back. The
  * narrowest link spaces its packets, and the spacing of the replies gives the link's capacity. Longer trains
  * follow (32 packets, then up to 256) until one lasts about 2 ms or the budget is used. That costs at most 64 KB
- * on a path of up to 100 Mbit/s (as a rule also up to 200), and never more than 1 MB. There are three forms of one
+ * on a path of up to 100 Mbit/s (as a rule also up to 200), and never more than 1 MB. There are two forms of one
  * core:
  *
  *   blocking  autobuf_probe(): one call.
  *   stepped   autobuf_probe_open(). The application's own loop waits with poll() for the events of fd until
  *             deadline_ns, then calls step(), until step() returns 1.
- *   pure      autobuf_probe_open_pure(): the handle has no socket and reads no clock. next() writes each ICMP message
- *             to send; reply() takes each message that was received, with its time.
  *
  * For k adjacent replies of L IP bytes, received at the times t that the kernel stamped, the capacity is C = 8 k L
  * / (t[i+k] - t[i]). The result is the half-sample mode of these readings, taken over windows of time. Two cases
@@ -83,7 +81,7 @@ struct autobuf_probe_options {
 AUTOBUF_API int autobuf_probe_open(struct autobuf_probe **probe, const struct sockaddr *peer,
                                    socklen_t peer_len, const struct autobuf_probe_options *options);
 
-/* The descriptor to poll. It stays the same for the life of the handle. -1: a pure handle; -EINVAL: NULL. */
+/* The descriptor to poll. It stays the same for the life of the handle. -EINVAL: NULL. */
 AUTOBUF_API int autobuf_probe_fd(const struct autobuf_probe *probe);
 
 /* The events (POLLIN, POLLOUT) to poll it for until the next step(). */
@@ -97,7 +95,7 @@ AUTOBUF_API uint64_t autobuf_probe_deadline_ns(const struct autobuf_probe *probe
  *
  * Returns 0: call again at the deadline, or when fd is ready; 1: the measurement is finished, call
  * autobuf_probe_result(). -EHOSTUNREACH, -ENETUNREACH, -EHOSTDOWN, -ECONNREFUSED: the network reported this before
- * any reply came; AUTOBUF_E_NOREPLY: nothing answered in time; AUTOBUF_E_FORKED; -EBADF: a pure handle; other
+ * any reply came; AUTOBUF_E_NOREPLY: nothing answered in time; AUTOBUF_E_FORKED; other
  * errnos of sendmmsg(2) and recvmmsg(2). After a failure the handle can only be closed.
  */
 AUTOBUF_API int autobuf_probe_step(struct autobuf_probe *probe, uint64_t now_ns);
@@ -144,34 +142,6 @@ AUTOBUF_API void autobuf_probe_close(struct autobuf_probe *probe);
 AUTOBUF_API int autobuf_probe(const struct sockaddr *peer, socklen_t peer_len,
                               const struct autobuf_probe_options *options,
                               struct autobuf_path *path);
-
-/*
- * Opens a pure handle, which has no socket and reads no clock. family: AF_INET or AF_INET6; ident: the ICMP
- * identifier; token: 16 random bytes; now_ns: the start, on the caller's clock. deadline_ns(), result(),
- * progress(), rates() and close() take this handle too. Returns 0, -EAFNOSUPPORT, -EINVAL (an option, or NULL) or
- * -ENOMEM.
- */
-AUTOBUF_API int autobuf_probe_open_pure(struct autobuf_probe **probe, int family, uint16_t ident,
-                                        const uint8_t token[16], uint64_t now_ns,
-                                        const struct autobuf_probe_options *options);
-
-/*
- * Writes the next ICMP message to send at now_ns to buf, and returns its length in bytes, at most 1,480. Call it
- * again until it returns 0: nothing is due before deadline_ns(). -ETIME: the measurement is finished; -ENOSPC: cap
- * is too small. The checksum is filled in for IPv4; for IPv6, where the kernel fills it in, it is zero.
- */
-AUTOBUF_API int autobuf_probe_next(struct autobuf_probe *probe, uint64_t now_ns, void *buf,
-                                   size_t cap);
-
-/*
- * Takes an ICMP message of len bytes, without its IP header, that was received at stamp_ns on the clock of next()'s
- * now_ns. Returns 1: it is a reply of this run; 0: it is something else, and is ignored.
- */
-AUTOBUF_API int autobuf_probe_reply(struct autobuf_probe *probe, uint64_t stamp_ns, const void *buf,
-                                    size_t len);
-
-/* Says that the path takes no larger IP packet than this. Later packets are as small. 0; -EINVAL: below 128. */
-AUTOBUF_API int autobuf_probe_mtu(struct autobuf_probe *probe, uint32_t packet_bytes);
 
 #ifdef __cplusplus
 }

@@ -113,19 +113,18 @@ void autobuf_probe_close(struct autobuf_probe *probe)
     free(probe);
 }
 
-int autobuf_probe_open_pure(struct autobuf_probe **probe, int family, uint16_t ident,
-                            const uint8_t token[16], uint64_t now_ns,
-                            const struct autobuf_probe_options *options)
+int ab_probe_open_pure(struct autobuf_probe **probe, int family, uint16_t ident, const uint8_t token[16], uint64_t now_ns,
+                       const struct autobuf_probe_options *options)
 {
     struct ab_echo echo = {family == AF_INET6, ident, {0}};
 
-    if (!probe || !token)
-        return -EINVAL;
-    *probe = NULL;
-    if (family != AF_INET && family != AF_INET6)
-        return -EAFNOSUPPORT;
     memcpy(echo.token, token, sizeof echo.token);
     return probe_new(probe, options, &echo, now_ns);
+}
+
+struct ab_schedule *ab_probe_schedule(struct autobuf_probe *probe)
+{
+    return &probe->schedule;
 }
 
 /* Replies only: a raw socket would show every ICMP message that comes to this host. */
@@ -586,8 +585,6 @@ int autobuf_probe_step(struct autobuf_probe *probe, uint64_t now_ns)
         return -EINVAL;
     if (probe->owner != getpid())
         return AUTOBUF_E_FORKED;
-    if (probe->fd < 0)
-        return -EBADF;
     now_ns = ab_max(now_ns, autobuf_now_ns()); /* the caller's time may be stale */
     receive_replies(probe);
     receive_errors(probe);
@@ -600,28 +597,6 @@ int autobuf_probe_step(struct autobuf_probe *probe, uint64_t now_ns)
 }
 
 /* ------------------------------------------------------------------------ results and shells */
-
-int autobuf_probe_next(struct autobuf_probe *probe, uint64_t now_ns, void *buf, size_t cap)
-{
-    if (!probe || (!buf && cap))
-        return -EINVAL;
-    return ab_schedule_next(&probe->schedule, now_ns, buf, cap);
-}
-
-int autobuf_probe_reply(struct autobuf_probe *probe, uint64_t stamp_ns, const void *buf, size_t len)
-{
-    if (!probe || (!buf && len))
-        return -EINVAL;
-    return ab_schedule_reply(&probe->schedule, stamp_ns, buf, len);
-}
-
-int autobuf_probe_mtu(struct autobuf_probe *probe, uint32_t packet_bytes)
-{
-    if (!probe || packet_bytes < 128)
-        return -EINVAL;
-    ab_schedule_mtu(&probe->schedule, packet_bytes);
-    return 0;
-}
 
 int autobuf_probe_result(const struct autobuf_probe *probe, struct autobuf_path *path)
 {

@@ -10,7 +10,7 @@
 #include <stdbool.h>
 #include <sys/socket.h>
 
-#include <autobuf/autobuf.h>
+#include "icmp/probe.h"
 
 #define MOST 8192U /* packets: 1,000,000 bytes of 128, and some */
 #define LAST_STEPS 20000U
@@ -53,7 +53,7 @@ static bool run_open(struct run *r, struct input *in)
     allowed =
         r->budget_bytes >= 1000 && r->budget_bytes <= 1000000 &&
         (!options.packet_bytes || (options.packet_bytes >= 128 && options.packet_bytes <= 1500));
-    error = autobuf_probe_open_pure(&r->probe, r->ipv6 ? AF_INET6 : AF_INET, 7, token, r->start_ns,
+    error = ab_probe_open_pure(&r->probe, r->ipv6 ? AF_INET6 : AF_INET, 7, token, r->start_ns,
                                     how & 124 ? &options : NULL);
     CHECK(error == (allowed ? 0 : -EINVAL));
     return allowed;
@@ -64,7 +64,7 @@ static bool run_next(struct run *r, size_t cap)
 {
     uint8_t buf[1480];
     uint64_t age_ns = r->now_ns - r->start_ns;
-    int len = autobuf_probe_next(r->probe, r->now_ns, buf, cap);
+    int len = ab_schedule_next(ab_probe_schedule(r->probe), r->now_ns, buf, cap);
 
     CHECK(!r->finished || len == -ETIME);
     if (len == -ETIME)
@@ -117,7 +117,7 @@ static void run_reply(struct run *r, unsigned kind, uint32_t index, uint64_t sta
         wanted = false;
     }
     copy = exact_copy(message, len);
-    got = autobuf_probe_reply(r->probe, stamp_ns, copy, len);
+    got = ab_schedule_reply(ab_probe_schedule(r->probe), stamp_ns, copy, len);
     free(copy);
     CHECK(got == wanted);
     if (!got)
@@ -149,7 +149,7 @@ static void run_foreign(struct run *r, struct input *in)
     copy = exact_copy(in->data, len);
     if (len >= 24) /* what a fuzzer learns, an off-path host does not */
         copy[8] = (uint8_t)~token[0];
-    CHECK(autobuf_probe_reply(r->probe, r->now_ns, copy, len) == 0);
+    CHECK(ab_schedule_reply(ab_probe_schedule(r->probe), r->now_ns, copy, len) == 0);
     free(copy);
     in->data += len;
     in->len -= len;
@@ -215,7 +215,7 @@ static void run_action(struct run *r, struct input *in)
         break;
     default:
         a = take(in, 2);
-        CHECK(autobuf_probe_mtu(r->probe, (uint32_t)a) == (a < 128 ? -EINVAL : 0));
+        ab_schedule_mtu(ab_probe_schedule(r->probe), (uint32_t)a);
         run_check(r);
         break;
     }

@@ -8,6 +8,8 @@
 #include <string.h>
 #include <sys/socket.h>
 
+#include "icmp/probe.h"
+
 #define PACKETS 16384
 #define BETWEEN_STALLS_NS 1e8
 #define STALLS 128
@@ -104,7 +106,7 @@ static bool send_due(struct sim *sim, struct autobuf_probe *probe, uint64_t *now
     uint8_t message[1480];
     int len;
 
-    while ((len = autobuf_probe_next(probe, *now_ns, message, sizeof message)) > 0) {
+    while ((len = ab_schedule_next(ab_probe_schedule(probe), *now_ns, message, sizeof message)) > 0) {
         result->last_sent_ns = *now_ns;
         result->rtt_then_ns = sim->rtt_ns;
         if (!sim->small_len)
@@ -126,7 +128,7 @@ static void receive_due(struct sim *sim, struct autobuf_probe *probe, uint64_t n
         memcpy(message, r->bytes, sizeof r->bytes);
         if (r->len == sim->small_len && r->stamp_ns - r->sent_ns < sim->rtt_ns)
             sim->rtt_ns = r->stamp_ns - r->sent_ns;
-        autobuf_probe_reply(probe, r->stamp_ns, message, r->len);
+        ab_schedule_reply(ab_probe_schedule(probe), r->stamp_ns, message, r->len);
     }
 }
 
@@ -151,7 +153,7 @@ struct sim_result sim_probe(const struct sim_path *path, const struct autobuf_pr
     struct sim_result result = {.path = AUTOBUF_PATH_INIT};
     struct sim sim = {.path = path, .rtt_ns = UINT64_MAX, .random = path->seed * 0x9e3779b97f4a7c15ULL + 1};
     struct autobuf_probe *probe;
-    int error = autobuf_probe_open_pure(&probe, path->ipv6 ? AF_INET6 : AF_INET, 1, token, 0,
+    int error = ab_probe_open_pure(&probe, path->ipv6 ? AF_INET6 : AF_INET, 1, token, 0,
                                         options);
 
     assert(error == 0);

@@ -13,6 +13,7 @@
 
 #include <autobuf/autobuf.h>
 
+#include "icmp/probe.h"
 #include "sockets.h"
 
 /* What the calls below are given where they are given something. */
@@ -116,19 +117,6 @@ static int64_t probe_open_peer(void)
     return probe ? 1 : result;
 }
 
-static int64_t probe_pure(void)
-{
-    return autobuf_probe_open_pure(NULL, AF_INET, 1, good.token, 1, NULL);
-}
-
-static int64_t probe_pure_token(void)
-{
-    struct autobuf_probe *probe = good.probe;
-    int result = autobuf_probe_open_pure(&probe, AF_INET, 1, NULL, 1, NULL);
-
-    return probe == good.probe || !probe ? result : 1;
-}
-
 static int64_t probe_fd(void)
 {
     return autobuf_probe_fd(NULL);
@@ -184,31 +172,6 @@ static int64_t probe_path(void)
 static int64_t probe_peer(void)
 {
     return autobuf_probe(NULL, sizeof good.peer, NULL, &good.path);
-}
-
-static int64_t probe_next(void)
-{
-    return autobuf_probe_next(NULL, 1, good.text, sizeof good.text);
-}
-
-static int64_t probe_next_buf(void)
-{
-    return autobuf_probe_next(good.probe, 1, NULL, 1480);
-}
-
-static int64_t probe_reply(void)
-{
-    return autobuf_probe_reply(NULL, 1, good.text, sizeof good.text);
-}
-
-static int64_t probe_reply_buf(void)
-{
-    return autobuf_probe_reply(good.probe, 1, NULL, 64);
-}
-
-static int64_t probe_mtu(void)
-{
-    return autobuf_probe_mtu(NULL, 1500);
 }
 
 static int64_t live_open(void)
@@ -356,8 +319,6 @@ static const struct {
     {"plan_sysctl: room for text", sysctl_text, -EINVAL},
     {"probe_open: probe", probe_open, -EINVAL},
     {"probe_open: peer", probe_open_peer, -EINVAL},
-    {"probe_open_pure: probe", probe_pure, -EINVAL},
-    {"probe_open_pure: token", probe_pure_token, -EINVAL},
     {"probe_fd", probe_fd, -EINVAL},
     {"probe_events", probe_events, -EINVAL},
     {"probe_deadline_ns", probe_deadline, (int64_t)AUTOBUF_NS_UNSET},
@@ -369,11 +330,6 @@ static const struct {
     {"probe_rates: probe", probe_rates, 0},
     {"probe: path", probe_path, -EINVAL},
     {"probe: peer", probe_peer, -EINVAL},
-    {"probe_next: probe", probe_next, -EINVAL},
-    {"probe_next: buf", probe_next_buf, -EINVAL},
-    {"probe_reply: probe", probe_reply, -EINVAL},
-    {"probe_reply: buf", probe_reply_buf, -EINVAL},
-    {"probe_mtu", probe_mtu, -EINVAL},
     {"live_open: live", live_open, -EINVAL},
     {"live_move", live_move, -EINVAL},
     {"live_deadline_ns", live_deadline, (int64_t)AUTOBUF_NS_UNSET},
@@ -422,7 +378,7 @@ static int set_up(void **state)
         autobuf_plan_explain(&good.plan, NULL, 0) <= 0 ||
         autobuf_plan_sysctl(&good.plan, &good.limits, 0, NULL, 0) < 0)
         return -1;
-    if (autobuf_probe_open_pure(&good.probe, AF_INET, 1, good.token, 1, NULL) < 0 ||
+    if (ab_probe_open_pure(&good.probe, AF_INET, 1, good.token, 1, NULL) < 0 ||
         autobuf_live_open(&good.live, good.c.client, NULL) < 0 ||
         autobuf_flow_open(&good.flow, good.c.client, NULL, 0, NULL) < 0 ||
         autobuf_rightsize_open(&good.rightsize, NULL) < 0)
