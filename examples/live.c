@@ -37,19 +37,21 @@ static void say_change(void *user, const struct autobuf_event *event)
     printf("change: %s\n", event->text);
 }
 
-static void say_limiter(const struct autobuf_live *live, uint32_t *limiter)
+static void say_limiter(const struct autobuf_flow *flow, uint32_t *limiter)
 {
     struct autobuf_live_state state = AUTOBUF_LIVE_STATE_INIT;
+    struct autobuf_applied applied = AUTOBUF_APPLIED_INIT;
 
-    if (autobuf_live_state(live, &state) < 0 || state.limiter == *limiter)
+    applied.live = &state;
+    if (autobuf_flow_state(flow, &applied) < 0 || state.limiter == *limiter)
         return;
     *limiter = state.limiter;
     printf("limited by: %s; %.1f Mbit/s; round trip %.1f ms\n", autobuf_limiter_name(state.limiter),
            (double)state.sent_bit_per_s / 1e6, state.rtt_ns == AUTOBUF_NS_UNSET ? 0 : (double)state.rtt_ns / 1e6);
 }
 
-/* live is NULL if there is no handle: its calls then do nothing. */
-static int send_all(int fd, struct autobuf_live *live)
+/* flow is NULL if there is no handle: its calls then do nothing. */
+static int send_all(int fd, struct autobuf_flow *flow)
 {
     static char buf[65536];
     uint32_t limiter = AUTOBUF_LIMITER_UNKNOWN;
@@ -60,8 +62,8 @@ static int send_all(int fd, struct autobuf_live *live)
             put = send(fd, buf + done, (size_t)(got - done), MSG_NOSIGNAL);
             if (put < 0)
                 return -1;
-            autobuf_live_step(live, autobuf_now_ns()); /* does nothing before it is due */
-            say_limiter(live, &limiter);
+            autobuf_flow_step(flow, autobuf_now_ns()); /* does nothing before it is due */
+            say_limiter(flow, &limiter);
         }
     }
     return got < 0 ? -1 : 0;
@@ -69,8 +71,8 @@ static int send_all(int fd, struct autobuf_live *live)
 
 int main(int argc, char **argv)
 {
-    struct autobuf_live_options options = AUTOBUF_LIVE_OPTIONS_INIT;
-    struct autobuf_live *live;
+    struct autobuf_options options = AUTOBUF_OPTIONS_INIT;
+    struct autobuf_flow *flow;
     int fd, result;
 
     if (argc != 3 && (argc != 4 || strcmp(argv[3], "low-delay") != 0))
@@ -81,15 +83,16 @@ int main(int argc, char **argv)
         return 1;
     }
     options.intent = AUTOBUF_INTENT_SENDS | (argc == 4 ? AUTOBUF_INTENT_LOW_DELAY : AUTOBUF_INTENT_THROUGHPUT);
+    options.flags = AUTOBUF_FLOW_SILENT | AUTOBUF_FLOW_NO_STORE;
     options.log = say_change;
-    result = autobuf_live_open(&live, fd, &options);
+    result = autobuf_flow_open(&flow, fd, NULL, 0, &options);
     if (result < 0) {
         fprintf(stderr, "live: not managed: %s\n", autobuf_strerror(result));
-        live = NULL;
+        flow = NULL;
     }
-    result = send_all(fd, live);
+    result = send_all(fd, flow);
     if (result < 0)
         perror("live");
-    autobuf_live_close(live);
+    autobuf_flow_close(flow);
     return result < 0;
 }

@@ -128,7 +128,7 @@ void show_screen(FILE *out, const struct watch *w, unsigned rows, unsigned colum
                 : w->want.intent == AUTOBUF_INTENT_LOW_DELAY ? ", tuned for low delay"
                                                                : ", tuned for throughput");
     for (size_t i = 0; i < CONNECTIONS_MOST && s.row + BLOCK_ROWS + below + 2 < rows; i++) {
-        if (!w->connections[i].live)
+        if (!w->connections[i].flow)
             continue;
         show_connection(&s, &w->connections[i]);
         shown++;

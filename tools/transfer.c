@@ -114,7 +114,7 @@ static uint64_t look_ns(const struct transfer *t)
 {
     if (t->phase == TRANSFER_RESTS && t->out_begin == t->out_end)
         return AUTOBUF_NS_UNSET;
-    return t->flow ? autobuf_flow_deadline_ns(t->flow) : autobuf_live_deadline_ns(t->live);
+    return autobuf_flow_deadline_ns(t->flow);
 }
 
 /* Bytes that were sent and not acknowledged. The kernel's count of packets would take short ones for full ones. */
@@ -160,14 +160,9 @@ static void look(struct transfer *t, uint64_t now_ns)
 
     if (now_ns < look_ns(t))
         return;
-    if (t->flow) { /* an error of it is a setting that stays as it was, or shows at the next send or receive */
-        autobuf_flow_step(t->flow, now_ns);
-        applied.live = &t->state;
-        autobuf_flow_state(t->flow, &applied);
-    } else {
-        autobuf_live_step(t->live, now_ns);
-        autobuf_live_state(t->live, &t->state);
-    }
+    autobuf_flow_step(t->flow, now_ns); /* an error of it is a setting that stays as it was, or shows at the next send or receive */
+    applied.live = &t->state;
+    autobuf_flow_state(t->flow, &applied);
     if (t->state.sent_bytes > acked_bytes)
         t->progress_ns = now_ns;
     note(t, now_ns);
@@ -334,7 +329,7 @@ static int take_answer(struct transfer *t)
 int transfer_open(struct transfer *t, int fd, bool serves, const struct transfer_line *ask, struct autobuf_flow *flow,
                   uint64_t now_ns)
 {
-    struct autobuf_live_options options = AUTOBUF_LIVE_OPTIONS_INIT;
+    struct autobuf_options options = AUTOBUF_OPTIONS_INIT;
 
     fill_payload();
     *t = (struct transfer){.fd = fd, .serves = serves, .sends = (ask->values[TRANSFER_RECEIVE] == 1) == serves,
@@ -344,8 +339,8 @@ int transfer_open(struct transfer *t, int fd, bool serves, const struct transfer
                            .state = {.size = sizeof t->state, .rtt_ns = AUTOBUF_NS_UNSET}, .own = {.verb = TRANSFER_REPORT},
                            .peers = {.verb = TRANSFER_REPORT}};
     say(t, ask, false);
-    options.flags = AUTOBUF_LIVE_LOOK_ONLY;
-    return flow ? 0 : autobuf_live_open(&t->live, fd, &options);
+    options.flags = AUTOBUF_FLOW_SILENT | AUTOBUF_FLOW_NO_STORE | AUTOBUF_FLOW_LOOK_ONLY;
+    return flow ? 0 : autobuf_flow_open(&t->flow, fd, NULL, 0, &options);
 }
 
 int transfer_events(const struct transfer *t, bool may_send, uint64_t now_ns)
@@ -395,9 +390,7 @@ int transfer_step(struct transfer *t, uint64_t now_ns, size_t most_bytes)
 void transfer_close(struct transfer *t)
 {
     autobuf_flow_close(t->flow);
-    autobuf_live_close(t->live);
     t->flow = NULL;
-    t->live = NULL;
 }
 
 uint64_t transfer_rate(const struct transfer *t)

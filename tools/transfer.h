@@ -31,8 +31,7 @@ struct transfer {
     bool tuned;
     enum transfer_phase phase;
     uint64_t seconds;
-    struct autobuf_flow *flow; /* tuned */
-    struct autobuf_live *live; /* not tuned: it only looks */
+    struct autobuf_flow *flow; /* if the transfer is not tuned, it only looks */
     char out[TRANSFER_LINE_BYTES + 1];
     size_t out_begin, out_end;
     char in[TRANSFER_LINE_BYTES]; /* a line that has begun; of a stream of payload its newest bytes */
@@ -61,7 +60,7 @@ int transfer_hear(int fd, char *line, size_t *len);
 
 /*
  * Begins on a connected socket that does not block. ask: what the client asks, or the server has granted. flow: as the
- * caller has opened it, if the transfer is tuned; it is closed with the transfer. 0; errors of autobuf_live_open().
+ * caller has opened it, if the transfer is tuned; it is closed with the transfer. 0; errors of autobuf_flow_open().
  */
 int transfer_open(struct transfer *t, int fd, bool serves, const struct transfer_line *ask, struct autobuf_flow *flow,
                   uint64_t now_ns);

@@ -31,6 +31,8 @@ static void note_change(void *user, const struct autobuf_event *event)
     struct connection *c = user;
     struct watch *w = c->watch;
 
+    if (event->what == AUTOBUF_EVENT_LEFT) /* that nothing changes */
+        return;
     if (w->want.json) {
         show_change_json(stdout, c, event);
         return;
@@ -39,22 +41,38 @@ static void note_change(void *user, const struct autobuf_event *event)
     snprintf(w->changes[CHANGES_SHOWN - 1], CHANGE_BYTES, "fd %d: %s", c->fd, event->text);
 }
 
-static int open_live(struct connection *c, int copy)
+static int open_flow(struct connection *c, int copy)
 {
     const struct watching *want = &c->watch->want;
-    struct autobuf_live_options options = AUTOBUF_LIVE_OPTIONS_INIT;
+    struct autobuf_options options = AUTOBUF_OPTIONS_INIT;
+    struct autobuf_socket socket = AUTOBUF_SOCKET_INIT;
+    int error = autobuf_socket_state(copy, &socket);
 
+    if (error == 0 && socket.stage != AUTOBUF_STAGE_CONNECTED)
+        error = -ENOTCONN;
+    if (error < 0)
+        return error;
     options.intent = want->intent;
-    options.flags = want->tune ? 0 : AUTOBUF_LIVE_LOOK_ONLY;
+    options.flags = AUTOBUF_FLOW_SILENT | AUTOBUF_FLOW_NO_STORE;
+    if (!want->tune || autobuf_is_off())
+        options.flags |= AUTOBUF_FLOW_LOOK_ONLY;
     options.log = note_change;
     options.log_user = c;
-    return autobuf_live_open(&c->live, copy, &options);
+    return autobuf_flow_open(&c->flow, copy, NULL, 0, &options);
+}
+
+static void read_state(struct connection *c)
+{
+    struct autobuf_applied applied = AUTOBUF_APPLIED_INIT;
+
+    applied.live = &c->state;
+    (void)autobuf_flow_state(c->flow, &applied);
 }
 
 static struct connection *free_place(struct watch *w)
 {
     for (size_t i = 0; i < CONNECTIONS_MOST; i++) {
-        if (!w->connections[i].live)
+        if (!w->connections[i].flow)
             return &w->connections[i];
     }
     return NULL;
@@ -63,7 +81,7 @@ static struct connection *free_place(struct watch *w)
 static bool is_watched(const struct watch *w, int fd)
 {
     for (size_t i = 0; i < CONNECTIONS_MOST; i++) {
-        if (w->connections[i].live && w->connections[i].fd == fd)
+        if (w->connections[i].flow && w->connections[i].fd == fd)
             return true;
     }
     return false;
@@ -84,11 +102,11 @@ static int begin(struct watch *w, int fd, uint64_t now_ns)
     }
     *c = (struct connection){.watch = w, .fd = fd, .reported_ns = now_ns,
                              .state = AUTOBUF_LIVE_STATE_INIT};
-    error = open_live(c, copy);
+    error = open_flow(c, copy);
     if (error == 0) {
         process_addresses(copy, c->local, c->peer);
-        autobuf_live_step(c->live, now_ns); /* the first look only looks */
-        autobuf_live_state(c->live, &c->state);
+        autobuf_flow_step(c->flow, now_ns); /* the first look only looks */
+        read_state(c);
         c->sent_bytes = c->state.sent_bytes;
         c->received_bytes = c->state.received_bytes;
         w->count++;
@@ -124,8 +142,8 @@ static void drop(struct connection *c)
 {
     if (c->watch->want.json)
         show_end_json(stdout, c);
-    autobuf_live_close(c->live); /* at a descriptor that is ours no more: touches nothing */
-    c->live = NULL;
+    autobuf_flow_close(c->flow); /* at a descriptor that is ours no more: touches nothing */
+    c->flow = NULL;
     c->watch->count--;
 }
 
@@ -135,18 +153,18 @@ static int look(struct connection *c, uint64_t now_ns)
     int copy = process_borrow(c->watch->process.pid, c->watch->process.pidfd, c->fd), error = copy;
 
     if (copy >= 0) {
-        error = autobuf_live_move(c->live, copy);
+        error = autobuf_flow_move(c->flow, copy);
         if (c->peer[0] == '?') /* it was still connecting */
             process_addresses(copy, c->local, c->peer);
         if (error == 0)
-            error = autobuf_live_step(c->live, now_ns);
+            error = autobuf_flow_step(c->flow, now_ns);
         process_give_back(copy);
         if (error < 0 && !process_is_over(error)) { /* this change was refused; the watching goes on */
             note_change(c, &(struct autobuf_event){.error = error, .text = autobuf_strerror(error)});
             error = 0;
         }
     }
-    autobuf_live_state(c->live, &c->state);
+    read_state(c);
     if (!process_is_over(error))
         return error;
     drop(c);
@@ -158,11 +176,11 @@ static void leave(struct watch *w)
 {
     for (size_t i = 0; i < CONNECTIONS_MOST; i++) {
         struct connection *c = &w->connections[i];
-        int copy = c->live ? process_borrow(w->process.pid, w->process.pidfd, c->fd) : -1;
+        int copy = c->flow ? process_borrow(w->process.pid, w->process.pidfd, c->fd) : -1;
 
         if (copy >= 0)
-            autobuf_live_move(c->live, copy);
-        autobuf_live_close(c->live);
+            autobuf_flow_move(c->flow, copy);
+        autobuf_flow_close(c->flow);
         if (copy >= 0)
             process_give_back(copy);
     }
@@ -192,7 +210,7 @@ static void report(struct watch *w, uint64_t now_ns)
         struct connection *c = &w->connections[i];
         uint64_t span_ns = now_ns - c->reported_ns;
 
-        if (!c->live)
+        if (!c->flow)
             continue;
         c->sent_bit_per_s = per_second(c->state.sent_bytes, &c->sent_bytes, span_ns);
         c->received_bit_per_s = per_second(c->state.received_bytes, &c->received_bytes, span_ns);
@@ -211,13 +229,13 @@ static int look_all(struct watch *w, uint64_t now_ns, uint64_t *next_ns)
         struct connection *c = &w->connections[i];
         uint64_t deadline_ns;
 
-        if (c->live && now_ns >= autobuf_live_deadline_ns(c->live)) {
+        if (c->flow && now_ns >= autobuf_flow_deadline_ns(c->flow)) {
             int error = look(c, now_ns);
 
             if (error < 0)
                 return error;
         }
-        deadline_ns = c->live ? autobuf_live_deadline_ns(c->live) : UINT64_MAX;
+        deadline_ns = c->flow ? autobuf_flow_deadline_ns(c->flow) : UINT64_MAX;
         *next_ns = deadline_ns < *next_ns ? deadline_ns : *next_ns;
     }
     return 0;

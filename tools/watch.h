@@ -29,7 +29,7 @@ struct watch;
 struct connection {
     struct watch *watch;
     int fd; /* there */
-    struct autobuf_live *live; /* NULL: a place that is free */
+    struct autobuf_flow *flow; /* NULL: a place that is free */
     char local[PROCESS_ADDRESS_BYTES];
     char peer[PROCESS_ADDRESS_BYTES];
     struct autobuf_live_state state;
@@ -52,7 +52,7 @@ struct watch {
 
 /*
  * Watches until the process, or the one connection, ends, or until a signal asks to end: then 0. Errors
- * of process_open(), process_borrow() and autobuf_live_open(); -ENOTCONN: there never was a connection.
+ * of process_open(), process_borrow() and autobuf_flow_open(); -ENOTCONN: there never was a connection.
  */
 int watch_process(const struct watching *want);
 

@@ -166,21 +166,18 @@ void stream_share(struct stream *streams, size_t count)
 /* Each end manages its own side. */
 static void begin_live(struct stream *s)
 {
-    struct autobuf_live_options options = AUTOBUF_LIVE_OPTIONS_INIT;
+    struct autobuf_options options = AUTOBUF_OPTIONS_INIT;
 
     options.intent = s->request.intent;
+    options.flags = AUTOBUF_FLOW_SILENT | AUTOBUF_FLOW_NO_STORE;
     options.log = say;
-    if (autobuf_live_open(&s->live, s->fd, &options) < 0)
-        return; /* the transfer goes on without it */
-    s->reason = AUTOBUF_REASON_KERNEL;
+    (void)autobuf_flow_open(&s->flow, s->fd, NULL, 0, &options); /* without it the transfer goes on */
 }
 
 static void manage(struct stream *s, uint64_t now)
 {
     if (s->flow)
         autobuf_flow_step(s->flow, now);
-    else if (s->live && now >= autobuf_live_deadline_ns(s->live) && autobuf_live_step(s->live, now) > 0)
-        s->reason = AUTOBUF_REASON_SET;
 }
 
 void stream_begin(struct stream *s, uint64_t begin_ns)
@@ -189,7 +186,7 @@ void stream_begin(struct stream *s, uint64_t begin_ns)
     s->sample_ns = begin_ns;
     s->rtt_min_ns = AUTOBUF_NS_UNSET;
     s->end_ns = s->request.limit_ns ? begin_ns + s->request.limit_ns : UINT64_MAX;
-    if (s->request.tune == TUNE_LIVE && s->phase == PHASE_DATA && !s->live)
+    if (s->request.tune == TUNE_LIVE && s->phase == PHASE_DATA && !s->flow)
         begin_live(s);
 }
 
@@ -197,8 +194,6 @@ void stream_end(struct stream *s)
 {
     autobuf_flow_close(s->flow);
     s->flow = NULL;
-    autobuf_live_close(s->live);
-    s->live = NULL;
     if (s->fd >= 0)
         close(s->fd);
     s->fd = -1;

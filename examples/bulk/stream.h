@@ -58,9 +58,8 @@ struct stream {
     uint64_t rtt_min_ns;
     size_t text_len;       /* of the line or the trailer, as far as it is there */
     uint32_t reason;       /* AUTOBUF_REASON_* of the sending side */
-    struct autobuf_flow *flow; /* with TUNE_AUTOBUF; NULL: none */
+    struct autobuf_flow *flow; /* with TUNE_AUTOBUF, and with TUNE_LIVE once data move; NULL: none */
     bool leads;            /* may measure for all streams of the transfer */
-    struct autobuf_live *live; /* with TUNE_LIVE, once the data flow */
     char text[TRAILER_BYTES];
 };
 

@@ -18,7 +18,7 @@ extern "C" {
 /* Flags of struct autobuf_options. */
 #define AUTOBUF_FLOW_SILENT 1U   /* the flow never measures, and so sends nothing of its own */
 #define AUTOBUF_FLOW_NO_STORE 2U /* the flow neither asks the path store nor adds to it */
-#define AUTOBUF_FLOW_LOOK_ONLY 4U /* the flow decides and observes, and sets nothing */
+#define AUTOBUF_FLOW_LOOK_ONLY 4U /* the flow decides and observes, and sets nothing; with AUTOBUF=off, too */
 
 struct autobuf_options {
     uint32_t size;
@@ -65,7 +65,7 @@ struct autobuf_applied {
  *   1. open() does at once what the limits of this host decide without knowing the path: a buffer that was set
  *      smaller than autotuning would make it is given back to autotuning. If the path is known, from the options or
  *      from the path store, open() plans and sets.
- *   2. Once the socket is connected, step() looks after the connection as autobuf_live_step() does.
+ *   2. Once the socket is connected, step() manages the connection, as <autobuf/live.h> describes.
  *   3. If the connection comes near the largest window that autotuning gives, and this host allows a larger one,
  *      step() measures the path by ICMP while the transfer goes on, and sets what the path needs. With
  *      AUTOBUF_INTENT_LOW_DELAY it measures as soon as the peer is known, because the pace depends on it. With
@@ -91,7 +91,7 @@ struct autobuf_flow;
  * buffers back to autotuning, and later connections inherit that; each accepted connection may have a flow of its
  * own.
  *
- * Returns 0. With AUTOBUF=off too; the flow then does nothing. On failure the socket is as it was: -EINVAL: an
+ * Returns 0. With AUTOBUF=off too; the flow then does nothing, or with AUTOBUF_FLOW_LOOK_ONLY observes. On failure the socket is as it was: -EINVAL: an
  * option is out of range, peer is no address, or NULL; -ENOMEM; -EOPNOTSUPP: not a TCP socket; -EBADF, -ENOTSOCK;
  * errors of autobuf_limits_host() and autobuf_apply().
  */
@@ -112,8 +112,8 @@ AUTOBUF_API uint64_t autobuf_flow_deadline_ns(const struct autobuf_flow *flow);
 AUTOBUF_API int autobuf_flow_step(struct autobuf_flow *flow, uint64_t now_ns);
 
 /*
- * Says that the same socket has another descriptor from now on, as autobuf_live_move() does, for callers that hold it
- * only during a call. Returns 0; -ESTALE: fd is another socket; -EBADF, -ENOTSOCK, -EINVAL (NULL); AUTOBUF_E_FORKED.
+ * Says that the same socket has another descriptor from now on, for callers that hold it only during a call: a duplicate
+ * from another process (pidfd_getfd(2)) keeps the connection open as long as it is held. Returns 0; -ESTALE: fd is another socket; -EBADF, -ENOTSOCK, -EINVAL (NULL); AUTOBUF_E_FORKED.
  */
 AUTOBUF_API int autobuf_flow_move(struct autobuf_flow *flow, int fd);
 
@@ -148,8 +148,8 @@ AUTOBUF_API void autobuf_flow_close(struct autobuf_flow *flow);
  * autotuning. A transfer of up to 1 MB is left alone at once, unless applied->limits is not NULL or the program has set a
  * buffer of the socket.
  *
- * For AUTOBUF_INTENT_LOW_DELAY it replaces a rate limit (SO_MAX_PACING_RATE) that was set before; autobuf_flow_*() and
- * autobuf_live_*() stay below it.
+ * For AUTOBUF_INTENT_LOW_DELAY it replaces a rate limit (SO_MAX_PACING_RATE) that was set before; autobuf_flow_*()
+ * stays below it.
  *
  * Returns 1: it set something; 0: it left the socket alone. On failure the socket is as it was: -EINVAL (an option,
  * the address, a struct's size), and the errors of autobuf_limits_host(), autobuf_socket_state() and autobuf_apply().

@@ -19,7 +19,7 @@ extern "C" {
 /*
  * For FTP clients and servers. The path is measured over the control connection, or by ICMP. What was found is set
  * on the data connections between the same two hosts: on the receive side before listen() or connect(), on the send
- * side once the peer is known. Each data connection is then looked after as autobuf_live_step() does. Any other
+ * side once the peer is known. Each data connection is then managed as <autobuf/live.h> describes. Any other
  * protocol with one connection for control and others for data can use it too.
  *
  * There is one handle for a session. It reads this host's limits when it is opened; open it before the program

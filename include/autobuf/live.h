@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * <autobuf/live.h>: looks after an open connection while it carries data. snd and rcv are the socket's sides;
+ * <autobuf/live.h>: how a flow manages an open connection, and what it sees of it. snd and rcv are the socket's sides;
  * <autobuf/autobuf.h> says how directions are named.
  */
 #ifndef AUTOBUF_LIVE_H
@@ -15,7 +15,7 @@ extern "C" {
 #endif
 
 /*
- * Looks after an open TCP connection. About once a round trip (for a few looks sooner, while bursts of the program
+ * Once its socket is connected, a flow (<autobuf/flow.h>) takes samples of the connection. About once a round trip (for a few looks sooner, while bursts of the program
  * may be what makes that long; more seldom on a short path, while no buffer seems to limit) it finds what limits
  * the connection. If that is a buffer, it enlarges that buffer: to at most twice its size, to at most twice the
  * product that was observed, and within the limits of this host, as autobuf_apply() is. It sends nothing of its
@@ -35,13 +35,12 @@ extern "C" {
  *
  * AUTOBUF_INTENT_LOW_DELAY also moderates the sender's pace: below the rate of delivery while a queue stands (the
  * round-trip time is well above its least), and up again once the queue is gone. The pace never exceeds a pacing
- * rate that the socket had at open(). Sources: Fisk and Feng 2001 (right-sizing), Ubik and Cimbal 2003
+ * rate that the socket had when it was connected. Sources: Fisk and Feng 2001 (right-sizing), Ubik and Cimbal 2003
  * (moderation).
  *
- * Call step() from the loop that moves the data, whenever deadline_ns() has passed. fd stays the caller's. The
- * handle knows the socket by its cookie: it does not touch a descriptor that was closed and reused.
+ * For a connection that is open already, open a flow with AUTOBUF_FLOW_SILENT | AUTOBUF_FLOW_NO_STORE: it manages the
+ * connection, and does nothing else. With AUTOBUF_FLOW_LOOK_ONLY it sets nothing.
  */
-struct autobuf_live;
 
 #define AUTOBUF_LIMITER_UNKNOWN 0U    /* "unknown": too little was seen yet */
 #define AUTOBUF_LIMITER_IDLE 1U       /* "idle": nothing moves */
@@ -54,48 +53,6 @@ struct autobuf_live;
 
 /* The name of an AUTOBUF_LIMITER_* value, as above; "?" for any other value. */
 AUTOBUF_API const char *autobuf_limiter_name(uint32_t limiter);
-
-#define AUTOBUF_LIVE_LOOK_ONLY 1U /* step() observes and sets nothing */
-
-struct autobuf_live_options {
-    uint32_t size;
-    uint32_t intent;       /* AUTOBUF_INTENT_*; default throughput */
-    autobuf_log_fn *log;   /* is told each change: old, new, reason; NULL: none */
-    void *log_user;
-    uint32_t flags;        /* AUTOBUF_LIVE_* */
-    uint32_t reserved;
-    uint64_t most_bytes;   /* largest buffer to set, as setsockopt() takes it; 0: what the host
-                              allows */
-};
-
-#define AUTOBUF_LIVE_OPTIONS_INIT AUTOBUF_INIT(autobuf_live_options)
-
-/*
- * Opens a handle for the connected TCP socket fd. options may be NULL. Returns 0; -EOPNOTSUPP: fd is not a TCP
- * socket; -ENOTCONN: it is not connected; -EBADF, -ENOTSOCK; -EINVAL: a struct size, the intent, the flags, or
- * NULL; -ENOMEM.
- */
-AUTOBUF_API int autobuf_live_open(struct autobuf_live **live, int fd,
-                                  const struct autobuf_live_options *options);
-
-/*
- * Says that the same connection has another descriptor from now on. This is for callers that hold the descriptor
- * only during a step: a duplicate from another process (pidfd_getfd(2)) keeps the connection open as long as it is
- * held. Returns 0; -ESTALE: fd is another socket; -EBADF, -ENOTSOCK, -EINVAL (NULL); AUTOBUF_E_FORKED.
- */
-AUTOBUF_API int autobuf_live_move(struct autobuf_live *live, int fd);
-
-/* The time at which to call step() next. */
-AUTOBUF_API uint64_t autobuf_live_deadline_ns(const struct autobuf_live *live);
-
-/*
- * Before deadline_ns() it returns 0 at once. Otherwise it looks at the connection, and acts if a buffer limits it.
- *
- * Returns 1: it changed something; 0: it did not; -ENOTCONN: the connection has ended; -EBADF, -ENOTSOCK, -ESTALE:
- * the descriptor was closed, or belongs to another socket now. After these four the handle can only be closed.
- * AUTOBUF_E_FORKED; errors of autobuf_apply().
- */
-AUTOBUF_API int autobuf_live_step(struct autobuf_live *live, uint64_t now_ns);
 
 /* What the newest look saw. Rates count payload. */
 struct autobuf_live_state {
@@ -113,7 +70,7 @@ struct autobuf_live_state {
     uint64_t cwnd_bytes;         /* congestion window */
     uint64_t peer_window_bytes;  /* the receive window that the peer offers */
     uint64_t notsent_bytes;      /* in the send buffer, not sent yet */
-    uint64_t pacing_bit_per_s;   /* the pace that this handle set; 0: none */
+    uint64_t pacing_bit_per_s;   /* the pace that the flow set; 0: none */
     uint64_t sent_bytes;         /* acknowledged since the connection began */
     uint64_t received_bytes;     /* since the connection began */
     uint32_t packet_bytes;       /* the largest IP packet that the path takes; 0: unknown */
@@ -121,16 +78,6 @@ struct autobuf_live_state {
 };
 
 #define AUTOBUF_LIVE_STATE_INIT AUTOBUF_INIT(autobuf_live_state)
-
-/* Fills *state. Returns 0; -EINVAL: state->size is too small to hold anything, or a pointer is NULL. */
-AUTOBUF_API int autobuf_live_state(const struct autobuf_live *live,
-                                   struct autobuf_live_state *state);
-
-/*
- * Closes the handle, not the connection. Buffers keep their sizes, also a forced one. The pacing rate is put back
- * to what it was at open(), because a pace that nobody moderates does harm. NULL is allowed.
- */
-AUTOBUF_API void autobuf_live_close(struct autobuf_live *live);
 
 #ifdef __cplusplus
 }

@@ -26,7 +26,7 @@ struct autobuf_flow {
     struct autobuf_plan before;           /* the plan before decision's; large for a stack */
     struct autobuf_probe_options measure; /* for the probe */
     struct autobuf_probe *probe;          /* NULL: no measurement runs */
-    struct autobuf_live *live;            /* NULL: not connected yet */
+    struct ab_live *live;                 /* NULL: not connected yet */
     uint64_t cookie;
     uint64_t next_ns; /* when to check the connection, or for replies */
     uint64_t forced_from_bytes; /* sk_sndbuf before it was forced without live; 0: it was not */
@@ -111,13 +111,14 @@ static int plan_and_apply(struct autobuf_flow *flow, const char *why)
 static int begin(struct autobuf_flow *flow, const struct autobuf_limits *limits)
 {
     struct ab_decision *d = &flow->decision;
+    bool off = autobuf_is_off();
     int error;
 
-    if (autobuf_is_off() || ab_decide_is_short(d)) {
+    if (off)
+        d->measured = AUTOBUF_E_OFF;
+    if ((off && !only_observes(flow)) || ab_decide_is_short(d)) {
         flow->inert = true;
-        if (autobuf_is_off())
-            d->measured = AUTOBUF_E_OFF;
-        ab_plan_nothing(autobuf_is_off() ? AUTOBUF_REASON_OFF : AUTOBUF_REASON_KERNEL, d->options.intent,
+        ab_plan_nothing(off ? AUTOBUF_REASON_OFF : AUTOBUF_REASON_KERNEL, d->options.intent,
                         &d->plan);
         ab_plan_log(&d->plan, &d->log);
         return 0;
@@ -175,7 +176,7 @@ uint64_t autobuf_flow_deadline_ns(const struct autobuf_flow *flow)
     if (!flow || flow->inert)
         return AUTOBUF_NS_UNSET;
     next_ns = flow->live && !flow->probe ? AUTOBUF_NS_UNSET : flow->next_ns;
-    return flow->live ? ab_min(next_ns, autobuf_live_deadline_ns(flow->live)) : next_ns;
+    return flow->live ? ab_min(next_ns, ab_live_deadline_ns(flow->live)) : next_ns;
 }
 
 /* -------------------------------------------------------------------------------- measuring */
@@ -234,16 +235,9 @@ static int step_measuring(struct autobuf_flow *flow, uint64_t now_ns)
 
 static int open_live(struct autobuf_flow *flow)
 {
-    struct autobuf_live_options options = AUTOBUF_LIVE_OPTIONS_INIT;
     struct ab_decision *d = &flow->decision;
-    int error;
+    int error = ab_live_open(&flow->live, flow->fd, &d->options, &d->limits);
 
-    options.intent = d->options.intent;
-    options.log = d->options.log;
-    options.log_user = d->options.log_user;
-    options.most_bytes = d->options.most_bytes;
-    options.flags = only_observes(flow) ? AUTOBUF_LIVE_LOOK_ONLY : 0;
-    error = ab_live_open(&flow->live, flow->fd, &options, &d->limits);
     if (error == 0 && flow->forced_from_bytes)
         ab_live_forced(flow->live, flow->forced_from_bytes);
     return error;
@@ -291,7 +285,7 @@ static void report_bottleneck(struct autobuf_flow *flow)
 static int step_live(struct autobuf_flow *flow, uint64_t now_ns)
 {
     struct autobuf_plan *plan = &flow->decision.plan;
-    int result = autobuf_live_step(flow->live, now_ns);
+    int result = ab_live_step(flow->live, now_ns);
     uint32_t sides = ab_live_set_sides(flow->live);
 
     if (result == 0)
@@ -349,7 +343,9 @@ int autobuf_flow_move(struct autobuf_flow *flow, int fd)
     if (error < 0)
         return error;
     flow->fd = fd;
-    return flow->live ? autobuf_live_move(flow->live, fd) : 0;
+    if (flow->live)
+        ab_live_move(flow->live, fd);
+    return 0;
 }
 
 int autobuf_flow_tell(struct autobuf_flow *flow, const struct autobuf_path *path)
@@ -375,8 +371,7 @@ int autobuf_flow_tell(struct autobuf_flow *flow, const struct autobuf_path *path
 
 int autobuf_flow_state(const struct autobuf_flow *flow, struct autobuf_applied *applied)
 {
-    static const struct autobuf_live_state nothing = {.size = sizeof nothing, .rtt_ns = AUTOBUF_NS_UNSET,
-                                                      .rtt_min_ns = AUTOBUF_NS_UNSET};
+    struct autobuf_live_state live = {.size = sizeof live, .rtt_ns = AUTOBUF_NS_UNSET, .rtt_min_ns = AUTOBUF_NS_UNSET};
     int error = flow ? ab_decide_report(&flow->decision, applied) : -EINVAL;
     struct autobuf_applied wanted;
 
@@ -385,18 +380,22 @@ int autobuf_flow_state(const struct autobuf_flow *flow, struct autobuf_applied *
     ab_struct_in(&wanted, sizeof wanted, applied);
     wanted.changes = flow->changes;
     ab_struct_out(applied, &wanted, sizeof wanted);
-    if (wanted.live && flow->live)
-        return autobuf_live_state(flow->live, wanted.live);
-    return !wanted.live || ab_struct_out(wanted.live, &nothing, sizeof nothing) ? 0 : -EINVAL;
+    if (flow->live)
+        ab_live_state(flow->live, &live);
+    return !wanted.live || ab_struct_out(wanted.live, &live, sizeof live) ? 0 : -EINVAL;
 }
 
 void autobuf_flow_close(struct autobuf_flow *flow)
 {
+    bool ours;
+
     if (!flow)
         return;
+    ours = flow->owner == getpid();
     autobuf_probe_close(flow->probe);
-    autobuf_live_close(flow->live);
-    if (flow->owner == getpid())
+    if (flow->live)
+        ab_live_close(flow->live, ours);
+    if (ours)
         ab_decide_keep(&flow->decision);
     free(flow);
 }

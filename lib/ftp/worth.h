@@ -19,7 +19,7 @@ struct ab_worth {
  * Whether a measurement before the transfer could gain more time than it costs: only if a window is the bottleneck of a
  * long transfer, on a path of a common rate. With SET it is the server's window, as autotuning lets it grow; otherwise
  * this host's receive window. This host's send window can be enlarged at any time, so the flow measures beside the
- * transfer. On faster paths the RTT is short, and autobuf_live_step() is quick. *bdp_low_bytes and *bdp_high_bytes, if
+ * transfer. On faster paths the RTT is short, and autobuf_flow_step() is quick. *bdp_low_bytes and *bdp_high_bytes, if
  * not NULL, are set as in autobuf_plan_worth().
  */
 bool ab_worth_measuring(const struct ab_worth *worth, uint64_t *bdp_low_bytes,

@@ -1,10 +1,9 @@
 /* SPDX-License-Identifier: MIT */
-/* autobuf_live_*(): the socket around the judge. */
+/* The socket around the judge. */
 #include <errno.h>
 #include <netinet/in.h>
 #include <stdlib.h>
 #include <sys/socket.h>
-#include <unistd.h>
 
 #include <linux/sock_diag.h>
 #include <linux/tcp.h>
@@ -24,13 +23,12 @@
 
 #define WAITING_WINDOWS 4U /* tests/kernels/run --all writers (late) */
 
-struct autobuf_live {
+struct ab_live {
     struct ab_judge judge;
     struct ab_log log;
-    pid_t owner;
     int fd;
     uint64_t cookie;
-    uint32_t flags;
+    bool looks_only;
     uint32_t changes;
     uint64_t pace_byte_per_s; /* the most that the program itself allows; UINT64_MAX: no limit */
     uint64_t path_bit_per_s;  /* the most that the path takes, if it is known; UINT64_MAX: unknown */
@@ -79,21 +77,15 @@ static uint64_t our_notsent_of(int fd)
     return notsent_of(fd) == AB_NOTSENT_BYTES ? AB_NOTSENT_BYTES : 0;
 }
 
-int ab_live_open(struct autobuf_live **out, int fd, const struct autobuf_live_options *theirs,
-                 const struct autobuf_limits *limits)
+int ab_live_open(struct ab_live **out, int fd, const struct autobuf_options *options, const struct autobuf_limits *limits)
 {
-    struct autobuf_live_options options = AUTOBUF_LIVE_OPTIONS_INIT;
-    struct autobuf_live *live;
+    bool looks_only = options->flags & AUTOBUF_FLOW_LOOK_ONLY;
+    struct ab_live *live;
     struct ab_look look;
     uint64_t cookie;
-    int error;
+    int error = look_at(fd, 0, &look);
 
     *out = NULL;
-    if (theirs && !ab_struct_in(&options, sizeof options, theirs))
-        return -EINVAL;
-    if (!ab_intent_known(options.intent) || options.flags & ~AUTOBUF_LIVE_LOOK_ONLY)
-        return -EINVAL;
-    error = look_at(fd, 0, &look);
     if (error == 0)
         error = ab_socket_cookie(fd, &cookie);
     if (error < 0)
@@ -101,17 +93,13 @@ int ab_live_open(struct autobuf_live **out, int fd, const struct autobuf_live_op
     live = calloc(1, sizeof *live);
     if (!live)
         return -ENOMEM;
-    ab_judge_begin(&live->judge,
-                   options.flags & AUTOBUF_LIVE_LOOK_ONLY ? AUTOBUF_INTENT_THROUGHPUT
-                                                          : options.intent,
-                   limits);
-    if (options.most_bytes)
-        live->judge.limits.request_most_bytes = options.most_bytes;
-    live->log = (struct ab_log){options.log, options.log_user};
-    live->owner = getpid();
+    ab_judge_begin(&live->judge, looks_only ? AUTOBUF_INTENT_THROUGHPUT : options->intent, limits);
+    if (options->most_bytes)
+        live->judge.limits.request_most_bytes = options->most_bytes;
+    live->log = (struct ab_log){options->log, options->log_user};
     live->fd = fd;
     live->cookie = cookie;
-    live->flags = options.flags;
+    live->looks_only = looks_only;
     if (ab_get_pacing(fd, &live->pace_byte_per_s) < 0 || !live->pace_byte_per_s)
         live->pace_byte_per_s = UINT64_MAX;
     live->path_bit_per_s = UINT64_MAX;
@@ -121,20 +109,8 @@ int ab_live_open(struct autobuf_live **out, int fd, const struct autobuf_live_op
     return 0;
 }
 
-int autobuf_live_open(struct autobuf_live **live, int fd, const struct autobuf_live_options *options)
-{
-    struct autobuf_limits limits = AUTOBUF_LIMITS_INIT;
-    int error;
-
-    if (!live)
-        return -EINVAL;
-    *live = NULL;
-    error = ab_limits_read(&limits);
-    return error < 0 ? error : ab_live_open(live, fd, options, &limits);
-}
-
 /* A pace that is not as it was left is the program's own from now on. */
-static void heed_pace(struct autobuf_live *live)
+static void heed_pace(struct ab_live *live)
 {
     uint64_t left = live->set_bit_per_s ? ab_pacing_byte_per_s(live->set_bit_per_s) : live->pace_byte_per_s, now = 0;
 
@@ -144,7 +120,7 @@ static void heed_pace(struct autobuf_live *live)
     live->set_bit_per_s = 0;
 }
 
-static void put_back_pace(struct autobuf_live *live)
+static void put_back_pace(struct ab_live *live)
 {
     struct autobuf_plan plan;
 
@@ -156,39 +132,28 @@ static void put_back_pace(struct autobuf_live *live)
     autobuf_apply(live->fd, &plan);
 }
 
-void autobuf_live_close(struct autobuf_live *live)
+void ab_live_close(struct ab_live *live, bool ours)
 {
-    if (!live)
-        return;
-    if (live->set_bit_per_s && live->owner == getpid() && ab_socket_check(live->fd, live->cookie) == 0)
+    if (ours && live->set_bit_per_s && ab_socket_check(live->fd, live->cookie) == 0)
         put_back_pace(live);
     free(live);
 }
 
-int autobuf_live_move(struct autobuf_live *live, int fd)
+void ab_live_move(struct ab_live *live, int fd)
 {
-    int error;
-
-    if (!live)
-        return -EINVAL;
-    if (live->owner != getpid())
-        return AUTOBUF_E_FORKED;
-    error = ab_socket_check(fd, live->cookie);
-    if (error == 0)
-        live->fd = fd;
-    return error;
+    live->fd = fd;
 }
 
-uint64_t autobuf_live_deadline_ns(const struct autobuf_live *live)
+uint64_t ab_live_deadline_ns(const struct ab_live *live)
 {
-    return live ? ab_judge_next_ns(&live->judge) : AUTOBUF_NS_UNSET;
+    return ab_judge_next_ns(&live->judge);
 }
 
 /*
  * TCP and all forced buffers may hold more now than before. Finding out costs a look at each connection of the
  * host, so it is done only before a buffer is forced. Returns true if less may be forced than is planned.
  */
-static bool is_too_much(struct autobuf_live *live, const struct autobuf_socket *socket,
+static bool is_too_much(struct ab_live *live, const struct autobuf_socket *socket,
                         const struct autobuf_plan *plan)
 {
     bool trims = plan->flags & AUTOBUF_PLAN_SND_FORCE && 2 * plan->snd_request_bytes <= socket->snd_buf_bytes;
@@ -200,7 +165,7 @@ static bool is_too_much(struct autobuf_live *live, const struct autobuf_socket *
 }
 
 /* A change may have lowered the bound of what waits unsent. If it was not ours before, it was the program's, or none. */
-static void note_notsent(struct autobuf_live *live, uint64_t before_bytes)
+static void note_notsent(struct ab_live *live, uint64_t before_bytes)
 {
     uint64_t now_bytes = notsent_of(live->fd);
 
@@ -211,13 +176,13 @@ static void note_notsent(struct autobuf_live *live, uint64_t before_bytes)
     live->notsent_bytes = now_bytes;
 }
 
-static void tell(const struct autobuf_live *live, struct autobuf_event *event)
+static void tell(const struct ab_live *live, struct autobuf_event *event)
 {
     event->limiter = ab_judge_limiter(&live->judge);
     ab_event(&live->log, event);
 }
 
-static void tell_size(const struct autobuf_live *live, uint32_t side, uint64_t before_bytes, uint64_t after_bytes,
+static void tell_size(const struct ab_live *live, uint32_t side, uint64_t before_bytes, uint64_t after_bytes,
                       const char *why)
 {
     if (live->sides & side)
@@ -225,7 +190,7 @@ static void tell_size(const struct autobuf_live *live, uint32_t side, uint64_t b
                                           .after_bytes = after_bytes, .why = why});
 }
 
-static int act(struct autobuf_live *live, const struct autobuf_socket *socket, struct autobuf_plan *plan,
+static int act(struct ab_live *live, const struct autobuf_socket *socket, struct autobuf_plan *plan,
                const char *why)
 {
     struct autobuf_socket now = AUTOBUF_SOCKET_INIT;
@@ -269,7 +234,7 @@ static int act(struct autobuf_live *live, const struct autobuf_socket *socket, s
  * As much may wait as autotuning would let: it makes the buffer two (bbr: three) times the congestion window, of which one is in
  * flight, and slow start doubles that until the next look. A peer has to have taken some of it, and the window grows only then.
  */
-static uint64_t may_wait_bytes(const struct autobuf_live *live, const struct ab_look *look)
+static uint64_t may_wait_bytes(const struct ab_live *live, const struct ab_look *look)
 {
     uint64_t window = (uint64_t)look->info.cwnd_packets * look->info.mss_bytes;
     uint64_t waits = ab_mul_div(ab_min(window, look->info.acked_bytes), WAITING_WINDOWS, 1);
@@ -281,13 +246,13 @@ static uint64_t may_wait_bytes(const struct autobuf_live *live, const struct ab_
 }
 
 /* Returns 1 if more may wait than before, else 0. */
-static int let_more_wait(struct autobuf_live *live, const struct ab_look *look)
+static int let_more_wait(struct ab_live *live, const struct ab_look *look)
 {
     uint32_t side = live->judge.intent & (AUTOBUF_INTENT_SENDS | AUTOBUF_INTENT_RECEIVES);
     uint64_t bytes = may_wait_bytes(live, look), before = live->notsent_bytes;
 
     if (!before || bytes <= before || side == AUTOBUF_INTENT_RECEIVES || live->judge.intent & AUTOBUF_INTENT_LOW_DELAY ||
-        live->flags & AUTOBUF_LIVE_LOOK_ONLY)
+        live->looks_only)
         return 0;
     if (ab_apply_notsent(live->fd, before, bytes) != 1) { /* the program has set its own, or the host has a lower one */
         live->notsent_bytes = 0;
@@ -301,7 +266,7 @@ static int let_more_wait(struct autobuf_live *live, const struct ab_look *look)
     return 1;
 }
 
-int ab_live_apply(struct autobuf_live *live, const struct autobuf_plan *theirs, const char *why)
+int ab_live_apply(struct ab_live *live, const struct autobuf_plan *theirs, const char *why)
 {
     struct autobuf_plan plan = *theirs;
     uint64_t path_bit_per_s = live->path_bit_per_s;
@@ -328,22 +293,22 @@ int ab_live_apply(struct autobuf_live *live, const struct autobuf_plan *theirs, 
     return error;
 }
 
-void ab_live_forced(struct autobuf_live *live, uint64_t before_bytes)
+void ab_live_forced(struct ab_live *live, uint64_t before_bytes)
 {
     ab_judge_forced(&live->judge, before_bytes);
 }
 
-uint64_t ab_live_round_bytes(const struct autobuf_live *live)
+uint64_t ab_live_round_bytes(const struct ab_live *live)
 {
     return ab_judge_round_bytes(&live->judge);
 }
 
-uint32_t ab_live_short_side(const struct autobuf_live *live)
+uint32_t ab_live_short_side(const struct ab_live *live)
 {
     return ab_judge_short_side(&live->judge);
 }
 
-uint32_t ab_live_set_sides(const struct autobuf_live *live)
+uint32_t ab_live_set_sides(const struct ab_live *live)
 {
     return live->sides;
 }
@@ -352,7 +317,7 @@ uint32_t ab_live_set_sides(const struct autobuf_live *live)
  * Looks. Returns 1 if the plan is to be applied; 0; or an error. *raised: what let_more_wait() returned. Not inlined, for
  * a look is not to lie on the stack below act().
  */
-static __attribute__((noinline)) int look_and_judge(struct autobuf_live *live, uint64_t now_ns,
+static __attribute__((noinline)) int look_and_judge(struct ab_live *live, uint64_t now_ns,
                                                     struct autobuf_plan *plan, const char **why, int *raised)
 {
     struct ab_look look;
@@ -364,7 +329,7 @@ static __attribute__((noinline)) int look_and_judge(struct autobuf_live *live, u
     return ab_judge_look(&live->judge, &look, plan, why);
 }
 
-int autobuf_live_step(struct autobuf_live *live, uint64_t now_ns)
+int ab_live_step(struct ab_live *live, uint64_t now_ns)
 {
     struct autobuf_plan plan;
     struct ab_trial trial;
@@ -372,10 +337,6 @@ int autobuf_live_step(struct autobuf_live *live, uint64_t now_ns)
     bool forced;
     int error, raised;
 
-    if (!live)
-        return -EINVAL;
-    if (live->owner != getpid())
-        return AUTOBUF_E_FORKED;
     if (!ab_judge_due(&live->judge, now_ns))
         return 0;
     error = ab_socket_check(live->fd, live->cookie);
@@ -386,7 +347,7 @@ int autobuf_live_step(struct autobuf_live *live, uint64_t now_ns)
     error = look_and_judge(live, now_ns, &plan, &why, &raised);
     if (error <= 0)
         return error < 0 ? error : raised;
-    if (live->flags & AUTOBUF_LIVE_LOOK_ONLY) {
+    if (live->looks_only) {
         ab_judge_not_done(&live->judge, &trial);
         return raised;
     }
@@ -399,18 +360,13 @@ int autobuf_live_step(struct autobuf_live *live, uint64_t now_ns)
     return error;
 }
 
-int autobuf_live_state(const struct autobuf_live *live, struct autobuf_live_state *state)
+void ab_live_state(const struct ab_live *live, struct autobuf_live_state *state)
 {
-    const struct ab_judge *judge;
-    const struct ab_tcpinfo *info;
-    struct autobuf_live_state now;
+    const struct ab_judge *judge = &live->judge;
+    const struct ab_tcpinfo *info = &judge->last.info;
 
-    if (!live)
-        return -EINVAL;
-    judge = &live->judge;
-    info = &judge->last.info;
-    now = (struct autobuf_live_state){
-        .size = sizeof now,
+    *state = (struct autobuf_live_state){
+        .size = sizeof *state,
         .limiter = ab_judge_limiter(judge),
         .changes = live->changes,
         .retransmits = info->retrans_packets,
@@ -430,5 +386,4 @@ int autobuf_live_state(const struct autobuf_live *live, struct autobuf_live_stat
         .packet_bytes = info->packet_bytes,
         .resent_permille = info->sent_bytes ? (uint32_t)ab_mul_div(info->resent_bytes, 1000, info->sent_bytes) : 0,
     };
-    return ab_struct_out(state, &now, sizeof now) ? 0 : -EINVAL;
 }

@@ -8,10 +8,10 @@ first, say more. None in a result means: not known; in an argument: the default.
 from ._errors import (ClampedError, DamagedError, Error, FewError, ForkedError, NewerError, NoReplyError, OffError,
                       ProtocolError, ResolveError, UnsupportedError)
 from ._event import Event, Limiter, Lock, Reason, What
-from ._flow import Applied, Flow, tune
+from ._flow import Applied, Flow, Live, tune
 from ._handle import is_off, log_own, now_ns
 from ._library import VERSION as __version__
-from ._live import Live, LiveState
+from ._live import LiveState
 from ._path import (Direction, Method, Path, PathFlag, Probe, Unsure, bwdelay, bwdelay_apply, inband, payload_bytes,
                     probe)
 from ._plan import (Intent, Limits, LimitsFlag, Plan, PlanFlag, SocketState, Stage, Sysctl, apply,

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ctypes
 import dataclasses
+import errno
 from collections.abc import Callable
 from typing import Any
 
@@ -13,8 +14,11 @@ from ._handle import Address, Socket, Stepped, descriptor, like, peer_of
 from ._library import library
 from ._live import LiveState
 from ._path import Path
-from ._plan import Intent, Limits, Plan
+from ._plan import Intent, Limits, Plan, Stage, socket_state
 from ._struct import Struct, i32, pointer, reserved, u32, u64
+
+SILENT, NO_STORE, LOOK_ONLY = 1, 2, 4
+"""AUTOBUF_FLOW_*."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -73,8 +77,8 @@ def _applied(fill: Callable[[Any], int], flow: bool) -> Applied:
                    LiveState.from_c(live) if flow else None)
 
 
-def _arguments(sock: Socket, peer: Address | None = None, silent: bool = False, **options: Any) -> list[Any]:
-    return [descriptor(sock), *peer_of(sock, peer), ctypes.byref(Options(flags=int(silent), **options).to_c())]
+def _arguments(sock: Socket, peer: Address | None = None, silent: bool = False, flags: int = 0, **options: Any) -> list[Any]:
+    return [descriptor(sock), *peer_of(sock, peer), ctypes.byref(Options(flags=flags | silent, **options).to_c())]
 
 
 class Flow(Stepped):
@@ -124,6 +128,38 @@ class Flow(Stepped):
     def state(self) -> Applied:
         """What is known and was done so far."""
         return _applied(lambda c: int(self._call("state", c)), flow=True)
+
+
+class Live(Stepped):
+    """Manages a connected TCP socket: enlarges a buffer that is its bottleneck, and never measures.
+
+    look_only: sets nothing. most_bytes: the largest buffer to set, as setsockopt() takes it; None: what the host
+    allows. Call step() from the loop that moves the data. It returns True if it set something. The socket stays the
+    caller's; a descriptor that was closed and used again is not touched.
+
+    Error with errno EOPNOTSUPP: not a TCP socket; ENOTCONN; EBADF; ENOTSOCK. Of step() too, after which it can only
+    be closed.
+    """
+
+    family = "autobuf_flow"
+
+    def __init__(self, sock: Socket, *, intent: Intent = Intent.THROUGHPUT, look_only: bool = False,
+                 most_bytes: int | None = None, log: Log | None = None) -> None:
+        if socket_state(sock).stage != Stage.CONNECTED:
+            raise error(-errno.ENOTCONN)
+        flags = SILENT | NO_STORE | (LOOK_ONLY if look_only else 0)
+        super().__init__(*_arguments(sock, flags=flags, intent=intent, most_bytes=most_bytes, log=log))
+
+    def move(self, sock: Socket) -> None:
+        """Says that the same connection has another descriptor from now on. Error with errno ESTALE: it is another."""
+        check(self._call("move", descriptor(sock)))
+
+    def state(self) -> LiveState:
+        live = LiveState().to_c()
+        c = AppliedPointers.empty()
+        c.live = ctypes.addressof(live)
+        check(self._call("state", ctypes.byref(c)))
+        return LiveState.from_c(live)
 
 
 @like(Flow)

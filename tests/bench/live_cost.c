@@ -26,13 +26,13 @@ static uint64_t cpu_ns(void)
 }
 
 /* Nanoseconds of processor time a step, of the first so many connections in turn; 0: a step failed. */
-static uint64_t step_ns(struct autobuf_live **live, size_t count, uint64_t *now_ns)
+static uint64_t step_ns(struct autobuf_flow **flow, size_t count, uint64_t *now_ns)
 {
     uint64_t begin_ns = cpu_ns();
 
     for (size_t i = 0; i < STEPS; i++) {
         *now_ns += NS_PER_S;
-        if (autobuf_live_step(live[i % count], *now_ns) < 0)
+        if (autobuf_flow_step(flow[i % count], *now_ns) < 0)
             return 0;
     }
     return (cpu_ns() - begin_ns) / STEPS;
@@ -40,7 +40,8 @@ static uint64_t step_ns(struct autobuf_live **live, size_t count, uint64_t *now_
 
 int main(void)
 {
-    static struct autobuf_live *live[CONNECTIONS];
+    static struct autobuf_flow *flow[CONNECTIONS];
+    struct autobuf_options options = {.size = sizeof options, .flags = AUTOBUF_FLOW_SILENT | AUTOBUF_FLOW_NO_STORE};
     struct sockaddr_in address = {.sin_family = AF_INET, .sin_addr = {htonl(INADDR_LOOPBACK)}};
     socklen_t len = sizeof address;
     int listener = socket(AF_INET, SOCK_STREAM, 0);
@@ -52,15 +53,15 @@ int main(void)
     for (size_t i = 0; i < CONNECTIONS; i++) {
         int fd = socket(AF_INET, SOCK_STREAM, 0);
 
-        if (connect(fd, (struct sockaddr *)&address, len) < 0 || autobuf_live_open(&live[i], fd, NULL) < 0)
+        if (connect(fd, (struct sockaddr *)&address, len) < 0 || autobuf_flow_open(&flow[i], fd, NULL, 0, &options) < 0)
             return 1;
     }
-    warm_ns = step_ns(live, 1, &now_ns);
-    cold_ns = step_ns(live, CONNECTIONS, &now_ns);
+    warm_ns = step_ns(flow, 1, &now_ns);
+    cold_ns = step_ns(flow, CONNECTIONS, &now_ns);
     if (!warm_ns || !cold_ns)
         return 1;
     printf("%llu %llu\n", (unsigned long long)warm_ns, (unsigned long long)cold_ns);
     for (size_t i = 0; i < CONNECTIONS; i++)
-        autobuf_live_close(live[i]);
+        autobuf_flow_close(flow[i]);
     return 0; /* descriptors go with the process */
 }

@@ -422,7 +422,7 @@ class Handles(unittest.TestCase):
             sock = socket.create_connection(listener.getsockname())
             events = []
             flow = autobuf.Flow(sock, log=events.append)
-            live = autobuf.Live(sock, log=print)
+            live = autobuf.Live(sock, log=events.append)
             cycle = [autobuf.RightSize()]
             cycle.append(cycle)
             class Holder:

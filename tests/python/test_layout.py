@@ -15,7 +15,7 @@ import unittest
 
 import binding  # first: it says where the package is
 import autobuf
-from autobuf import _errors, _library, _paths, _struct
+from autobuf import _errors, _flow, _library, _paths, _struct
 from cases import run_tests
 
 INCLUDE = binding.TOP / "include"
@@ -29,8 +29,9 @@ PREFIXES: dict[str, type[enum.IntEnum] | type[enum.IntFlag]] = {
     "EVENT": autobuf.What}
 OTHERS = {"AUTOBUF_UNLOCK_LATE": autobuf.Lock.LATE, "AUTOBUF_INBAND_TX": autobuf.Direction.TX,
           "AUTOBUF_INBAND_RX": autobuf.Direction.RX, "AUTOBUF_SYSCTL_NONE": autobuf.Sysctl(0),
-          "AUTOBUF_NS_UNSET": _struct.UNSET, "AUTOBUF_FLOW_SILENT": 1, "AUTOBUF_FLOW_NO_STORE": 2, "AUTOBUF_FLOW_LOOK_ONLY": 4,
-          "AUTOBUF_PATHS_MESSAGE_BYTES": _paths.MESSAGE_BYTES, "AUTOBUF_LIVE_LOOK_ONLY": 1}
+          "AUTOBUF_NS_UNSET": _struct.UNSET, "AUTOBUF_FLOW_SILENT": _flow.SILENT, "AUTOBUF_FLOW_NO_STORE": _flow.NO_STORE,
+          "AUTOBUF_FLOW_LOOK_ONLY": _flow.LOOK_ONLY,
+          "AUTOBUF_PATHS_MESSAGE_BYTES": _paths.MESSAGE_BYTES}
 NOT_BOUND = ("AUTOBUF_API", "AUTOBUF_VERSION_(MAJOR|MINOR|PATCH)", "AUTOBUF_[A-Z]+_H", "AUTOBUF_([A-Z_]+_)?INIT",
              "AUTOBUF_INBAND_(INITIATOR|RESPONDER|BUDGET_BYTES|TEXT|FTP|PACED|HOST_PACES|HOST_FREE)",
              "AUTOBUF_PATHS_(TRY|NO_SYNC|STAMP_BYTES)", "AUTOBUF_(INTERFACE|PREFIX)_BYTES")
@@ -139,7 +140,7 @@ class Functions(unittest.TestCase):
         declared = {name: ("const char *" if star else result.strip(), parameters)
                     for result, star, name, parameters in
                     re.findall(r"AUTOBUF_API\s+([\w ]+?)\s*(\*?)\b(\w+)\(([^;]*?)\);", headers())}
-        self.assertGreater(len(declared), 80)
+        self.assertGreater(len(declared), 70)
         for name, (result, arguments) in _library.PROTOTYPES.items():
             self.assertIn(name, declared)
             wants, parameters = declared[name]

@@ -85,17 +85,19 @@ static bool watch_one(void)
     struct sockaddr_in address = loopback();
     socklen_t len = sizeof address;
     struct autobuf_live_state state = AUTOBUF_LIVE_STATE_INIT;
-    struct autobuf_live *live = NULL;
+    struct autobuf_applied applied = {.size = sizeof applied, .live = &state};
+    struct autobuf_options options = {.size = sizeof options, .flags = AUTOBUF_FLOW_SILENT | AUTOBUF_FLOW_NO_STORE};
+    struct autobuf_flow *flow = NULL;
     int listener = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
     int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
     bool ok = listen(listener, 1) == 0 &&
               getsockname(listener, (struct sockaddr *)&address, &len) == 0 &&
               connect(fd, (struct sockaddr *)&address, len) == 0 &&
-              autobuf_live_open(&live, fd, NULL) == 0;
+              autobuf_flow_open(&flow, fd, NULL, 0, &options) == 0;
 
     for (uint64_t i = 1; ok && i < 10; i++)
-        ok = autobuf_live_step(live, i * 1000000000) == 0 && autobuf_live_state(live, &state) == 0;
-    autobuf_live_close(live);
+        ok = autobuf_flow_step(flow, i * 1000000000) == 0 && autobuf_flow_state(flow, &applied) == 0;
+    autobuf_flow_close(flow);
     close(fd);
     close(listener);
     return ok;

@@ -162,15 +162,16 @@ static int64_t try_tune_by_store(int fd)
 
 static int64_t look_live(int fd, uint32_t intent)
 {
-    struct autobuf_live_options options = AUTOBUF_LIVE_OPTIONS_INIT;
-    struct autobuf_live *live;
+    struct autobuf_options options = AUTOBUF_OPTIONS_INIT;
+    struct autobuf_flow *flow;
     int64_t result;
 
     options.intent = intent;
-    result = autobuf_live_open(&live, fd, &options);
+    options.flags = AUTOBUF_FLOW_SILENT | AUTOBUF_FLOW_NO_STORE;
+    result = autobuf_flow_open(&flow, fd, NULL, 0, &options);
     for (uint64_t now_s = 1; result >= 0 && now_s < 5; now_s++)
-        result = autobuf_live_step(live, now_s * 1000000000);
-    autobuf_live_close(live);
+        result = autobuf_flow_step(flow, now_s * 1000000000);
+    autobuf_flow_close(flow);
     return result;
 }
 

@@ -64,7 +64,6 @@ static int check_structs(void)
     CHECK_INIT(autobuf_plan, AUTOBUF_PLAN_INIT);
     CHECK_INIT(autobuf_inband_options, AUTOBUF_INBAND_OPTIONS_INIT);
     CHECK_INIT(autobuf_inband_facts, AUTOBUF_INBAND_FACTS_INIT);
-    CHECK_INIT(autobuf_live_options, AUTOBUF_LIVE_OPTIONS_INIT);
     CHECK_INIT(autobuf_live_state, AUTOBUF_LIVE_STATE_INIT);
     CHECK_INIT(autobuf_rightsize_options, AUTOBUF_RIGHTSIZE_OPTIONS_INIT);
     CHECK_INIT(autobuf_rightsize_state, AUTOBUF_RIGHTSIZE_STATE_INIT);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * NULL where a struct or a handle is needed, in every call of path.h, plan.h, probe.h, flow.h, live.h and
+ * NULL where a struct or a handle is needed, in every call of path.h, plan.h, probe.h, flow.h and
  * rightsize.h: -EINVAL. A call that returns no errors gives 0, AUTOBUF_NS_UNSET or nothing. None may crash.
  */
 #include "unit.h"
@@ -27,7 +27,6 @@ static struct {
     struct autobuf_socket socket;
     struct autobuf_plan plan;
     struct autobuf_probe *probe;
-    struct autobuf_live *live;
     struct autobuf_flow *flow;
     struct autobuf_rightsize *rightsize;
 } good;
@@ -174,38 +173,6 @@ static int64_t probe_peer(void)
     return autobuf_probe(NULL, sizeof good.peer, NULL, &good.path);
 }
 
-static int64_t live_open(void)
-{
-    return autobuf_live_open(NULL, good.c.client, NULL);
-}
-
-static int64_t live_move(void)
-{
-    return autobuf_live_move(NULL, good.c.client);
-}
-
-static int64_t live_deadline(void)
-{
-    return (int64_t)autobuf_live_deadline_ns(NULL);
-}
-
-static int64_t live_step(void)
-{
-    return autobuf_live_step(NULL, 1);
-}
-
-static int64_t live_state(void)
-{
-    struct autobuf_live_state state = AUTOBUF_LIVE_STATE_INIT;
-
-    return autobuf_live_state(NULL, &state);
-}
-
-static int64_t live_state_out(void)
-{
-    return autobuf_live_state(good.live, NULL);
-}
-
 static int64_t apply(void)
 {
     return autobuf_apply(good.c.client, NULL);
@@ -292,7 +259,6 @@ static int64_t nothing_to_tell(void)
     autobuf_rightsize_received(NULL, 1, 1);
     autobuf_rightsize_gap(NULL, 1);
     autobuf_rightsize_close(NULL);
-    autobuf_live_close(NULL);
     autobuf_flow_close(NULL);
     autobuf_probe_close(NULL);
     return 0;
@@ -330,12 +296,6 @@ static const struct {
     {"probe_rates: probe", probe_rates, 0},
     {"probe: path", probe_path, -EINVAL},
     {"probe: peer", probe_peer, -EINVAL},
-    {"live_open: live", live_open, -EINVAL},
-    {"live_move", live_move, -EINVAL},
-    {"live_deadline_ns", live_deadline, (int64_t)AUTOBUF_NS_UNSET},
-    {"live_step", live_step, -EINVAL},
-    {"live_state: live", live_state, -EINVAL},
-    {"live_state: state", live_state_out, -EINVAL},
     {"apply", apply, -EINVAL},
     {"settings_read", settings_read, -EINVAL},
     {"settings_restore", settings_restore, -EINVAL},
@@ -379,7 +339,6 @@ static int set_up(void **state)
         autobuf_plan_sysctl(&good.plan, &good.limits, 0, NULL, 0) < 0)
         return -1;
     if (ab_probe_open_pure(&good.probe, AF_INET, 1, good.token, 1, NULL) < 0 ||
-        autobuf_live_open(&good.live, good.c.client, NULL) < 0 ||
         autobuf_flow_open(&good.flow, good.c.client, NULL, 0, NULL) < 0 ||
         autobuf_rightsize_open(&good.rightsize, NULL) < 0)
         return -1;
@@ -390,7 +349,6 @@ static int clean_up(void **state)
 {
     (void)state;
     autobuf_probe_close(good.probe);
-    autobuf_live_close(good.live);
     autobuf_flow_close(good.flow);
     autobuf_rightsize_close(good.rightsize);
     close_connection(&good.c);
