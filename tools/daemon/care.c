@@ -68,7 +68,7 @@ static bool is_left_paced(const struct care *care, const struct seen *seen, cons
 {
     const struct noted *kept = seen->moved_bytes >= known->next_bytes ? state_find(care->state, seen->cookie) : NULL;
 
-    return kept && kept->paced;
+    return kept && kept->own_byte_per_s;
 }
 
 /* Looks for its owner, if a rule may act on it, or a pace is to be taken from it. */

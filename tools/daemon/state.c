@@ -53,54 +53,25 @@ static size_t write_line(const struct noted *noted, char line[LINE_BYTES])
 static size_t write_pace(const struct noted *noted, char line[LINE_BYTES])
 {
     return (size_t)snprintf(line, LINE_BYTES, PACED "%" PRIu64 " %" PRIu64 " %s\n", noted->cookie, noted->own_byte_per_s,
-                            noted->paced ? "yes" : "no");
+                            noted->own_byte_per_s ? "yes" : "no");
 }
 
-static bool take_number(char **text, uint64_t most, uint64_t *number)
+/* A line is one that write_line() writes. */
+static bool read_line(const char *text, struct noted *noted)
 {
-    char *end;
+    struct autobuf_settings *s = &noted->settings;
+    char line[LINE_BYTES];
 
-    if (**text < '0' || **text > '9')
+    *noted = (struct noted){.settings = AUTOBUF_SETTINGS_INIT};
+    if (sscanf(text, "%" SCNu64 " %" SCNu32 " %" SCNu64 " %" SCNu64 " %" SCNu64 " %" SCNu32 " %" SCNu32 " %15[a-zA-Z0-9_-]",
+               &noted->cookie, &s->locks, &s->snd_buf_bytes, &s->rcv_buf_bytes, &s->pacing_byte_per_s, &s->rcv_clamp_bytes,
+               &s->notsent_bytes, noted->control) < 8)
         return false;
-    errno = 0;
-    *number = strtoull(*text, &end, 10);
-    if (errno || *number > most || *end != ' ')
-        return false;
-    *text = end + 1;
-    return true;
-}
-
-/* A name that the kernel could have, up to the end of the line. */
-static bool take_control(const char *text, char control[STATE_CONTROL_BYTES])
-{
-    size_t length = strspn(text, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_-");
-
-    if (!length || length >= STATE_CONTROL_BYTES || strcmp(text + length, "\n") != 0)
-        return false;
-    memcpy(control, text, length);
-    control[length] = '\0';
-    if (strcmp(control, "-") == 0)
-        control[0] = '\0';
-    return true;
-}
-
-static bool read_line(char *text, struct noted *noted)
-{
-    uint64_t number[7];
-    static const uint64_t most[7] = {UINT64_MAX, AUTOBUF_LOCK_SND | AUTOBUF_LOCK_RCV, INT_MAX, INT_MAX,
-                                     UINT64_MAX, INT_MAX, UINT32_MAX};
-
-    for (size_t i = 0; i < 7; i++)
-        if (!take_number(&text, most[i], &number[i]))
-            return false;
-    *noted = (struct noted){.cookie = number[0], .settings = AUTOBUF_SETTINGS_INIT};
-    noted->settings.locks = (uint32_t)number[1];
-    noted->settings.snd_buf_bytes = number[2];
-    noted->settings.rcv_buf_bytes = number[3];
-    noted->settings.pacing_byte_per_s = number[4];
-    noted->settings.rcv_clamp_bytes = (uint32_t)number[5];
-    noted->settings.notsent_bytes = (uint32_t)number[6];
-    return number[0] && number[2] && number[3] && take_control(text, noted->control);
+    if (strcmp(noted->control, "-") == 0)
+        noted->control[0] = '\0';
+    write_line(noted, line);
+    return strcmp(text, line) == 0 && noted->cookie && !(s->locks & ~(AUTOBUF_LOCK_SND | AUTOBUF_LOCK_RCV)) && s->snd_buf_bytes &&
+           s->rcv_buf_bytes && s->snd_buf_bytes <= INT_MAX && s->rcv_buf_bytes <= INT_MAX && s->rcv_clamp_bytes <= INT_MAX;
 }
 
 /* ----------------------------------------------------------------------------------- memory */
@@ -152,10 +123,10 @@ static bool has_room(struct state *state)
 static bool put(struct state *state, const struct noted *noted)
 {
     size_t at = place_of(state, noted->cookie);
-    struct noted old = {.paced = false};
+    uint64_t own_byte_per_s = 0;
 
     if (at < state->count && state->noted[at].cookie == noted->cookie) {
-        old = state->noted[at];
+        own_byte_per_s = state->noted[at].own_byte_per_s;
     } else {
         if (!has_room(state))
             return false;
@@ -163,20 +134,21 @@ static bool put(struct state *state, const struct noted *noted)
         state->count++;
     }
     state->noted[at] = *noted;
-    state->noted[at].paced = old.paced;
-    state->noted[at].own_byte_per_s = old.own_byte_per_s;
+    state->noted[at].own_byte_per_s = own_byte_per_s;
     return true;
 }
 
-static void read_pace(struct state *state, char *text)
+static void read_pace(struct state *state, const char *text)
 {
-    uint64_t cookie, own_byte_per_s;
-    struct noted *noted = take_number(&text, UINT64_MAX, &cookie) ? find(state, cookie) : NULL;
+    struct noted told = {0}, *noted;
+    char line[LINE_BYTES];
 
-    if (!noted || !take_number(&text, UINT64_MAX, &own_byte_per_s))
+    if (sscanf(text, PACED "%" SCNu64 " %" SCNu64, &told.cookie, &told.own_byte_per_s) < 2)
         return;
-    noted->paced = strcmp(text, "yes\n") == 0 && own_byte_per_s;
-    noted->own_byte_per_s = own_byte_per_s;
+    write_pace(&told, line);
+    noted = find(state, told.cookie);
+    if (noted && strcmp(text, line) == 0)
+        noted->own_byte_per_s = told.own_byte_per_s;
 }
 
 /* -------------------------------------------------------------------------------- the file */
@@ -267,7 +239,7 @@ static int read_lines(struct state *state, FILE *file)
         if (!begins) /* the end of one that is too long */
             continue;
         if (strncmp(line, PACED, strlen(PACED)) == 0)
-            read_pace(state, line + strlen(PACED));
+            read_pace(state, line);
         else if (read_line(line, &noted) && !put(state, &noted))
             return -ENOMEM;
     }
@@ -328,32 +300,27 @@ int state_open(struct state *state, const char *file)
     return error;
 }
 
-/* Without memory for it, or without a place in the file, it is as after a kill before this call. */
-static void note_pace(struct state *state, uint64_t cookie, bool paced, uint64_t own_byte_per_s)
+/* All of it, or nothing. What stays there in part is dropped by the next reader, unless more comes behind it. */
+static int append(struct state *state, const char *line, size_t length)
 {
-    struct noted *noted = find(state, cookie);
-    char line[LINE_BYTES];
-    off_t end;
+    off_t end = lseek(state->fd, 0, SEEK_END);
+    int error = end < 0 ? -errno : write_all(state->fd, line, length);
 
-    if (!state->file || !noted || (noted->paced == paced && (!paced || noted->own_byte_per_s == own_byte_per_s)))
-        return;
-    noted->paced = paced;
-    noted->own_byte_per_s = own_byte_per_s;
-    end = lseek(state->fd, 0, SEEK_END);
-    if (end >= 0 && write_all(state->fd, line, write_pace(noted, line)) == 0)
-        state->lines++;
-    else if (end >= 0 && ftruncate(state->fd, end) < 0)
-        return; /* the next reader drops what is there in part, unless more comes behind it */
+    state->lines += error == 0;
+    if (error < 0 && end >= 0 && ftruncate(state->fd, end) < 0)
+        return error;
+    return error;
 }
 
 void state_paced(struct state *state, uint64_t cookie, uint64_t own_byte_per_s)
 {
-    note_pace(state, cookie, true, own_byte_per_s);
-}
+    struct noted *noted = find(state, cookie);
+    char line[LINE_BYTES];
 
-void state_not_paced(struct state *state, uint64_t cookie)
-{
-    note_pace(state, cookie, false, 0);
+    if (!state->file || !noted || noted->own_byte_per_s == own_byte_per_s)
+        return;
+    noted->own_byte_per_s = own_byte_per_s;
+    (void)append(state, line, write_pace(noted, line)); /* else it is as after a kill before this call */
 }
 
 int state_keep(struct state *state, const struct noted *noted, bool anew)
@@ -361,7 +328,6 @@ int state_keep(struct state *state, const struct noted *noted, bool anew)
     const struct noted *kept = anew ? NULL : state_find(state, noted->cookie);
     struct noted completed;
     char line[LINE_BYTES];
-    off_t end;
     int error;
 
     if (!state->file || (kept && (kept->control[0] || !noted->control[0])))
@@ -371,14 +337,11 @@ int state_keep(struct state *state, const struct noted *noted, bool anew)
         memcpy(completed.control, noted->control, sizeof completed.control);
         noted = &completed;
     }
-    end = lseek(state->fd, 0, SEEK_END);
-    error = end < 0 ? -errno : write_all(state->fd, line, write_line(noted, line));
-    if (error == 0 && !put(state, noted))
-        error = -ENOMEM;
+    if (!has_room(state))
+        return -ENOMEM;
+    error = append(state, line, write_line(noted, line));
     if (error == 0)
-        state->lines++;
-    else if (end >= 0 && ftruncate(state->fd, end) < 0) /* what is there in part is dropped by the next reader, too */
-        return error;
+        (void)put(state, noted);
     return error;
 }
 
@@ -405,7 +368,7 @@ static int write_anew(const struct state *state, const char *name)
         error = write_all(fd, text, strlen(text));
     for (size_t i = 0; error == 0 && i < state->count; i++) {
         error = write_all(fd, text, write_line(&state->noted[i], text));
-        if (error == 0 && state->noted[i].paced)
+        if (error == 0 && state->noted[i].own_byte_per_s)
             error = write_all(fd, text, write_pace(&state->noted[i], text));
     }
     if (error == 0)

@@ -19,8 +19,7 @@ struct noted {
     uint64_t cookie;
     struct autobuf_settings settings;
     char control[STATE_CONTROL_BYTES]; /* its congestion control; "": that was not changed */
-    bool paced;                 /* a daemon paces it, or did when it was killed or lost sight of it, */
-    uint64_t own_byte_per_s;    /* instead of this, SO_MAX_PACING_RATE */
+    uint64_t own_byte_per_s; /* its program's SO_MAX_PACING_RATE, which a daemon lowers, or did when it was killed; 0: none did */
 };
 
 struct state {
@@ -42,18 +41,15 @@ struct state {
  */
 int state_open(struct state *state, const char *file);
 
-/* Keeps that a socket that is kept is paced from now on, and by how much its program lets it be. */
+/* Keeps that a socket that is kept is paced from now on, and the rate that its program allows; 0: it is not paced any more. */
 void state_paced(struct state *state, uint64_t cookie, uint64_t own_byte_per_s);
-
-/* Keeps that it is not paced any more. */
-void state_not_paced(struct state *state, uint64_t cookie);
 
 /* What the socket was before; NULL: it was not changed. */
 const struct noted *state_find(const struct state *state, uint64_t cookie);
 
 /*
- * Keeps how a socket was. What is kept of it already stays, unless anew is set; a congestion control is added to it. 0; -ENOMEM; errors of write(2), after
- * which nothing is kept.
+ * Keeps how a socket was. What is kept of it already stays, unless anew is set; a congestion control is added to it. 0;
+ * -ENOMEM; errors of write(2), after which nothing is kept.
  */
 int state_keep(struct state *state, const struct noted *noted, bool anew);
 

@@ -85,10 +85,8 @@ void tended_note_pace(struct tending *tending, struct tended *t, uint64_t left_b
         return;
     t->paces = left_byte_per_s > 0;
     t->left_byte_per_s = left_byte_per_s;
-    if (t->paces)
-        state_paced(tending->state, t->owner.cookie, program_pace(tending, t));
-    else if (paced)
-        state_not_paced(tending->state, t->owner.cookie);
+    if (t->paces || paced)
+        state_paced(tending->state, t->owner.cookie, t->paces ? program_pace(tending, t) : 0);
 }
 
 void tended_note_own_pace(struct tending *tending, struct tended *t, int copy)

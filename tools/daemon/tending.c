@@ -76,8 +76,8 @@ static void forget_pace(struct tending *tending, uint64_t cookie, int copy)
 {
     const struct noted *kept = state_find(tending->state, cookie);
 
-    if (kept && kept->paced && (act_pace(copy) >= kept->own_byte_per_s || act_set_pace(copy, kept->own_byte_per_s) > 0))
-        state_not_paced(tending->state, cookie);
+    if (kept && kept->own_byte_per_s && (act_pace(copy) >= kept->own_byte_per_s || act_set_pace(copy, kept->own_byte_per_s) > 0))
+        state_paced(tending->state, cookie, 0);
 }
 
 /* ------------------------------------------------------------------------------- the flow */
@@ -326,7 +326,7 @@ static void end(struct tending *tending, size_t at, enum known_state state, int 
     autobuf_flow_close(t->flow);
     /* One that could not be put back stays kept. One that is what the program, or a rule, allows need not be. */
     if (t->paces && copy >= 0 && (act_pace(copy) != t->left_byte_per_s || t->left_byte_per_s == t->own_byte_per_s))
-        state_not_paced(tending->state, t->owner.cookie);
+        state_paced(tending->state, t->owner.cookie, 0);
     lessons_end(tending->lessons, t->lesson, tending->now_ns);
     users_find(&tending->users, t->subject.user)->connections--; /* whoever has one is kept */
     if (known)

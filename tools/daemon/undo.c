@@ -68,7 +68,7 @@ static int restore(const struct undoing *u, int copy, const struct noted *noted)
 
     if (error < 0)
         return error;
-    if (noted->paced)
+    if (noted->own_byte_per_s)
         was.settings.pacing_byte_per_s = ab_max(act_pace(copy), noted->own_byte_per_s);
     act_bound(&u->limits, &now, &was.settings);
     return act_restore(copy, &was);

@@ -136,9 +136,7 @@ static void check_pace(const struct state *state, uint64_t cookie, uint64_t own_
     const struct noted *noted = state_find(state, cookie);
 
     assert_non_null(noted);
-    assert_int_equal(noted->paced, own_byte_per_s > 0);
-    if (own_byte_per_s)
-        assert_int_equal(noted->own_byte_per_s, own_byte_per_s);
+    assert_int_equal(noted->own_byte_per_s, own_byte_per_s);
 }
 
 /* Which sockets are paced, and what their programs allow, outlives a daemon that is killed. */
@@ -161,8 +159,8 @@ static void what_is_paced_is_known_again(void **unused)
     state_paced(&state, 3, 8000);
     assert_int_equal(state.lines, lines);
     state_paced(&state, 4, 9000);
-    state_not_paced(&state, 4);
-    state_not_paced(&state, 5);
+    state_paced(&state, 4, 0);
+    state_paced(&state, 5, 0);
     for (int again = 0; again < 3; again++) {
         struct noted noted = sample(3, "bbr");
 
@@ -179,7 +177,7 @@ static void what_is_paced_is_known_again(void **unused)
         state_close(&state);
         state = opened();
     }
-    state_not_paced(&state, 2);
+    state_paced(&state, 2, 0);
     state_paced(&state, 4, 100);
     state_close(&state);
     state = opened();
@@ -271,6 +269,10 @@ static void lines_that_are_wrong_are_left_out(void **unused)
         "1 1 5000 2304 1 1 1 \x1b[31m\n",
         "-1 1 5000 2304 1 1 1 cubic\n",
         "1  1 5000 2304 1 1 1 cubic\n",
+        "01 1 5000 2304 1 1 1 cubic\n",
+        "1 1 5000 2304 1 1 1cubic\n",
+        "18446744073709551616 1 5000 2304 1 1 1 cubic\n",
+        "1 4294967297 5000 2304 1 1 1 cubic\n",
         "1 1 5000 2304 1 1 1 cubic\r\n",
         "1 1 5000 2304 1 1 1 cub", /* cut off */
     };
