@@ -8,8 +8,14 @@
 #include <stdlib.h>
 #include <string.h>
 #include <strings.h>
+#include <sys/un.h>
+
+#include <arpa/inet.h>
+#include <netinet/in.h>
 
 #include <ini.h>
+
+#include "../../lib/base/address.h"
 
 #define LINE_CHARS 190U /* libinih's own line has 200 bytes */
 #define RULES_MOST 100000U
@@ -19,6 +25,8 @@
 #define BUDGET_PERCENT 50U
 #define COUNT(array) (sizeof(array) / sizeof *(array))
 #define VALUE_BYTES 200U /* of a line */
+#define SITE_PORT 6379U
+#define SITE_DATABASE_MOST 65535U
 #define BLANKS " \t\r\n\f\v"
 
 /* libinih tells its handler no numbers of lines, so its reader counts them, and sees the sections itself. */
@@ -132,13 +140,6 @@ static const char *take_file(void *field, const char *value)
     return NULL;
 }
 
-static const char *take_site(void *field, const char *value)
-{
-    static const char right[] = "redis://ADDRESS[:PORT][/DATABASE] with a numeric address, or unix:/FILE";
-
-    return site_place_parse(value, field) ? NULL : right;
-}
-
 static const char *take_prefix(void *field, const char *value)
 {
     static const char right[] = "a prefix, such as 192.0.2.0/24 or 2001:db8::/32, with no bits behind it";
@@ -146,17 +147,26 @@ static const char *take_prefix(void *field, const char *value)
     return autobuf_prefix_parse(value, field) < 0 ? right : NULL;
 }
 
-static bool to_port(const char **text, uint16_t *port)
+/* Reads a number up to the first character that is no digit, where *text is then. */
+static bool to_digits(const char **text, unsigned long most, unsigned *number)
 {
     char *end;
-    unsigned long number;
+    unsigned long value = strtoul(*text, &end, 10);
 
     if (**text < '0' || **text > '9')
         return false;
-    number = strtoul(*text, &end, 10);
     *text = end;
+    *number = (unsigned)value;
+    return value <= most;
+}
+
+static bool to_port(const char **text, uint16_t *port)
+{
+    unsigned number = 0;
+    bool found = to_digits(text, UINT16_MAX, &number);
+
     *port = (uint16_t)number;
-    return number >= 1 && number <= UINT16_MAX;
+    return found && number;
 }
 
 static const char *take_ports(void *field, const char *value)
@@ -180,6 +190,58 @@ static const char *take_ports(void *field, const char *value)
         if (*value++ != ',')
             return right;
     }
+}
+
+/* The address of a host, and the length of that. */
+static bool to_host(const char *host, uint16_t port, struct site_place *place)
+{
+    uint8_t bytes[16];
+    size_t count = inet_pton(AF_INET, host, bytes) == 1 ? 4 : inet_pton(AF_INET6, host, bytes) == 1 ? 16 : 0;
+
+    if (!count)
+        return false;
+    place->address_bytes = (socklen_t)ab_address_make(bytes, count, &place->address);
+    ((struct sockaddr_in *)&place->address)->sin_port = htons(port); /* sin6_port is in the same place */
+    return true;
+}
+
+bool site_place_parse(const char *text, struct site_place *place)
+{
+    struct sockaddr_un *file = (struct sockaddr_un *)&place->address;
+    uint16_t port = SITE_PORT;
+    char host[INET6_ADDRSTRLEN];
+    bool bracket;
+    size_t bytes;
+
+    *place = (struct site_place){.database = 0};
+    if (strncmp(text, "unix:/", 6) == 0 && strlen(text + 5) < sizeof file->sun_path) {
+        file->sun_family = AF_UNIX;
+        strcpy(file->sun_path, text + 5);
+        place->address_bytes = sizeof *file;
+        return true;
+    }
+    if (strncmp(text, "redis://", 8) != 0)
+        return false;
+    bracket = text[8] == '[';
+    text += 8 + bracket;
+    bytes = strcspn(text, bracket ? "]" : ":/");
+    if (bytes >= sizeof host || (bracket && text[bytes] != ']') || bracket != !!memchr(text, ':', bytes))
+        return false;
+    memcpy(host, text, bytes);
+    host[bytes] = '\0';
+    text += bytes + bracket;
+    if (*text == ':' && (text++, !to_port(&text, &port)))
+        return false;
+    if (*text == '/' && (text++, !to_digits(&text, SITE_DATABASE_MOST, &place->database)))
+        return false;
+    return !*text && to_host(host, port, place);
+}
+
+static const char *take_site(void *field, const char *value)
+{
+    static const char right[] = "redis://ADDRESS[:PORT][/DATABASE] with a numeric address, or unix:/FILE";
+
+    return site_place_parse(value, field) ? NULL : right;
 }
 
 static const char *take_word(void *field, const char *value)
@@ -253,11 +315,8 @@ static const char *take_users(void *field, const char *value)
 
 static const char *take_mode(void *field, const char *value)
 {
-    static const char *const names[] = {
-        [MODE_AUTO] = "auto", [MODE_PATH] = "path", [MODE_FIXED] = "fixed", [MODE_OFF] = "off"};
-
-    for (size_t i = 0; i < COUNT(names); i++) {
-        if (strcmp(value, names[i]) == 0) {
+    for (size_t i = 0; i < COUNT(rule_modes); i++) {
+        if (strcmp(value, rule_modes[i]) == 0) {
             *(enum mode *)field = (enum mode)i;
             return NULL;
         }

@@ -4,9 +4,9 @@
 #define CONFIG_H
 
 #include <stdio.h>
+#include <sys/socket.h>
 
 #include "rules.h"
-#include "site_place.h"
 
 #define RUN_FOLDER "/run/autobufd"
 #define STATUS_FILE RUN_FOLDER "/status.sock"
@@ -22,6 +22,16 @@ struct believed {
     uint32_t users[BELIEVED_MOST];
     size_t count;
 };
+
+/* Where a site's server is. */
+struct site_place {
+    struct sockaddr_storage address; /* of IPv4, IPv6 or a unix socket */
+    socklen_t address_bytes;         /* 0: there is none */
+    unsigned database;               /* of the server, from 0 on */
+};
+
+/* Reads "redis://192.0.2.1:6379/0", "redis://[2001:db8::1]" or "unix:/run/redis/redis.sock"; host names are rejected. */
+bool site_place_parse(const char *text, struct site_place *place);
 
 struct config {
     struct rule *rules; /* in their order; the first that matches counts */

@@ -5,11 +5,8 @@
 #include <inttypes.h>
 #include <string.h>
 
+#include "../../lib/base/base.h"
 #include "../print.h"
-
-#define NS_PER_S UINT64_C(1000000000)
-#define NS_PER_MS 1000000U
-#define COUNT(array) (sizeof(array) / sizeof *(array))
 
 void report_address(const struct endpoint *end, char text[REPORT_ADDRESS_BYTES])
 {
@@ -39,7 +36,7 @@ static void labelled(FILE *out, const char *name, const char *label, const char 
 
 static void seconds(FILE *out, const char *part, uint64_t ns)
 {
-    fprintf(out, "autobufd_cpu_seconds_total{part=\"%s\"} %" PRIu64 ".%09" PRIu64 "\n", part, ns / NS_PER_S, ns % NS_PER_S);
+    fprintf(out, "autobufd_cpu_seconds_total{part=\"%s\"} %llu.%09llu\n", part, ns / AB_NS_PER_S, ns % AB_NS_PER_S);
 }
 
 static void metrics_of_acts(FILE *out, const struct report_counts *c)
@@ -129,17 +126,9 @@ void report_metrics(FILE *out, const struct report *r)
 
 /* ----------------------------------------------------------------------------------- flows */
 
-static const char *mode_name(enum mode mode)
-{
-    static const char *const names[] = {
-        [MODE_AUTO] = "auto", [MODE_PATH] = "path", [MODE_FIXED] = "fixed", [MODE_OFF] = "off"};
-
-    return (size_t)mode < COUNT(names) ? names[mode] : "?";
-}
-
 static size_t shown(const struct report *r)
 {
-    return r->tended < REPORT_FLOWS_MOST ? r->tended : REPORT_FLOWS_MOST;
+    return ab_min_size(r->tended, REPORT_FLOWS_MOST);
 }
 
 static void json_flow(FILE *out, const struct report *r, const struct report_flow *f)
@@ -152,7 +141,7 @@ static void json_flow(FILE *out, const struct report *r, const struct report_flo
     json_string(out, "unit", f->unit[0] ? f->unit : NULL);
     json_string(out, "local", f->local);
     json_string(out, "peer", f->peer);
-    json_string(out, "mode", mode_name(f->rule->mode));
+    json_string(out, "mode", rule_modes[f->rule->mode]);
     json_string(out, "rule", f->rule->name);
     json_number(out, "rule_line", f->rule->line, !f->rule->line);
     json_bool(out, "dry_run", f->dry_run);

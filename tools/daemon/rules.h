@@ -18,7 +18,11 @@ enum mode {
     MODE_PATH,  /* the same, and sets at once what the path store says */
     MODE_FIXED, /* sets these sizes, and nothing later */
     MODE_OFF,
+    MODES,
 };
+
+/* As a rule names them. */
+extern const char *const rule_modes[MODES];
 
 struct port_range {
     uint16_t first, last;
