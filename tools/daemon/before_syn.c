@@ -8,7 +8,6 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
-#include <sys/socket.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
@@ -20,10 +19,8 @@
 #include <before_syn_object.h> /* of the build */
 
 #include "before_syn_table.h"
+#include "broker.h"
 
-#ifndef SO_NETNS_COOKIE
-#define SO_NETNS_COOKIE 71
-#endif
 #ifndef CAP_BPF
 #define CAP_BPF 39
 #define CAP_PERFMON 38
@@ -167,25 +164,11 @@ static bool begin(struct before_syn *b, uint64_t cookie, char why[BEFORE_SYN_WHY
     return b->link;
 }
 
-/* 0: this kernel has none. */
-static uint64_t namespace_cookie(void)
-{
-    int fd = socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0);
-    uint64_t cookie = 0;
-    socklen_t length = sizeof cookie;
-
-    if (fd < 0 || getsockopt(fd, SOL_SOCKET, SO_NETNS_COOKIE, &cookie, &length) < 0)
-        cookie = 0;
-    if (fd >= 0)
-        close(fd);
-    return cookie;
-}
-
 /* ------------------------------------------------------------------------------- the whole */
 
 struct before_syn *before_syn_open(char why[BEFORE_SYN_WHY_BYTES])
 {
-    uint64_t cookie = namespace_cookie();
+    uint64_t cookie = broker_network();
     struct before_syn *made = NULL;
 
     libbpf_set_print(say_nothing);

@@ -23,13 +23,13 @@
 
 #include <autobuf/autobuf.h>
 
+#include "../../lib/base/base.h"
+#include "../../lib/base/option.h"
+#include "../../lib/kernel/socket.h"
 #include "confine.h"
 
 #ifndef SYS_close_range
 #define SYS_close_range 436
-#endif
-#ifndef SO_COOKIE
-#define SO_COOKIE 57
 #endif
 #ifndef SO_NETNS_COOKIE
 #define SO_NETNS_COOKIE 71
@@ -54,28 +54,32 @@ static struct {
 
 /* ------------------------------------------------------------------------------ borrowing */
 
-static int number_of(int fd, int option)
+static bool is_tcp(int fd)
 {
-    int value = -1;
-    socklen_t length = sizeof value;
+    int domain, type, protocol;
 
-    return getsockopt(fd, SOL_SOCKET, option, &value, &length) < 0 ? -1 : value;
+    return ab_get_int(fd, SOL_SOCKET, SO_DOMAIN, &domain) == 0 && (domain == AF_INET || domain == AF_INET6) &&
+           ab_get_int(fd, SOL_SOCKET, SO_TYPE, &type) == 0 && type == SOCK_STREAM &&
+           ab_get_int(fd, SOL_SOCKET, SO_PROTOCOL, &protocol) == 0 && protocol == IPPROTO_TCP;
 }
 
 /* 0: unknown. */
-static uint64_t cookie_of(int fd, int option)
+static uint64_t network_of(int fd)
 {
-    uint64_t value = 0;
-    socklen_t length = sizeof value;
+    uint64_t cookie = 0;
+    socklen_t length = sizeof cookie;
 
-    return getsockopt(fd, SOL_SOCKET, option, &value, &length) < 0 ? 0 : value;
+    return getsockopt(fd, SOL_SOCKET, SO_NETNS_COOKIE, &cookie, &length) < 0 ? 0 : cookie;
 }
 
-static bool is_tcp(int fd)
+uint64_t broker_network(void)
 {
-    int domain = number_of(fd, SO_DOMAIN);
+    int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    uint64_t cookie = network_of(fd);
 
-    return (domain == AF_INET || domain == AF_INET6) && number_of(fd, SO_TYPE) == SOCK_STREAM && number_of(fd, SO_PROTOCOL) == IPPROTO_TCP;
+    if (fd >= 0)
+        close(fd);
+    return cookie;
 }
 
 /* For broker_borrow(), by whoever may. */
@@ -89,7 +93,7 @@ static int borrow(pid_t pid, int fd, uint64_t cookie)
     close(pidfd);
     if (copy < 0)
         return copy == -ENOTSOCK ? -ESTALE : copy;
-    if (cookie_of(copy, SO_COOKIE) == cookie && is_tcp(copy))
+    if (ab_socket_check(copy, cookie) == 0 && is_tcp(copy))
         return copy;
     process_give_back(copy);
     return -ESTALE;
@@ -107,12 +111,6 @@ struct serving {
     struct seccomp_notif_sizes sizes;
 };
 
-/* A socket of another network namespace is none that was seen here. Before Linux 5.14 it cannot be told. */
-static bool is_of_here(const struct serving *s, int copy)
-{
-    return cookie_of(copy, SO_NETNS_COOKIE) == s->network;
-}
-
 /* Puts the socket where the daemon expects it. The number there, or -errno. */
 static int lend(const struct serving *s)
 {
@@ -123,7 +121,7 @@ static int lend(const struct serving *s)
     if (copy < 0)
         return copy;
     loan.srcfd = (__u32)copy;
-    if (!is_of_here(s, copy))
+    if (network_of(copy) != s->network) /* of a namespace that is not seen here */
         result = -ESTALE;
     else if ((result = ioctl(s->listener, SECCOMP_IOCTL_NOTIF_ADDFD, &loan)) < 0)
         result = -errno;
@@ -273,10 +271,9 @@ static bool is_served(const struct serving *s)
 static int take_over(struct serving *s)
 {
     struct autobuf_limits limits = AUTOBUF_LIMITS_INIT;
-    int own = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0), listener, error = autobuf_limits_host(&limits);
+    int listener, error = autobuf_limits_host(&limits);
 
-    s->network = cookie_of(own, SO_NETNS_COOKIE);
-    close(own);
+    s->network = broker_network();
     s->forced_most_bytes = limits.tcp_mem_bytes / FORCED_PART;
     s->daemon = process_find(broker.pid);
     if (error < 0 || s->daemon < 0 || !is_served(s) ||
@@ -424,11 +421,23 @@ uint32_t broker_find(struct wanted *wanted, size_t count, size_t most)
     return broker.owners.wholes;
 }
 
-uint64_t broker_cpu_ns(void)
+static uint64_t clock_ns(clockid_t clock)
 {
     struct timespec t = {0, 0};
 
-    if (broker.pid)
-        clock_gettime(broker.clock, &t);
-    return (uint64_t)t.tv_sec * 1000000000ULL + (uint64_t)t.tv_nsec;
+    clock_gettime(clock, &t);
+    return (uint64_t)t.tv_sec * AB_NS_PER_S + (uint64_t)t.tv_nsec;
+}
+
+uint64_t cost_cpu_ns(void)
+{
+    return clock_ns(CLOCK_PROCESS_CPUTIME_ID) + (broker.pid ? clock_ns(broker.clock) : 0);
+}
+
+uint64_t cost_after(uint64_t now_ns, uint64_t began_cpu_ns, uint64_t least_ns, uint64_t *sum_ns)
+{
+    uint64_t took_ns = cost_cpu_ns() - began_cpu_ns;
+
+    *sum_ns += took_ns;
+    return now_ns + ab_max(took_ns * COST_PART, least_ns);
 }

@@ -54,7 +54,16 @@ int broker_borrow(const struct owner *owner);
 /* As owners_find() of the broker's own struct owners. Returns its wholes. */
 uint32_t broker_find(struct wanted *wanted, size_t count, size_t most);
 
-/* The processor time of the broker. */
-uint64_t broker_cpu_ns(void);
+/* Of a core, sweeps take one part in so many, samples another, searches through /proc a third, answers a fourth. */
+#define COST_PART 40U
+
+/* The processor time of this process and of its broker. */
+uint64_t cost_cpu_ns(void);
+
+/* When to do again what has taken processor time since then, which is added to its sum: in proportion to that. */
+uint64_t cost_after(uint64_t now_ns, uint64_t began_cpu_ns, uint64_t least_ns, uint64_t *sum_ns);
+
+/* SO_NETNS_COOKIE of this network namespace; 0: before Linux 5.14 it cannot be told. */
+uint64_t broker_network(void);
 
 #endif

@@ -9,7 +9,6 @@
 
 #include "../../lib/base/base.h"
 #include "../../lib/kernel/tcp_diag.h"
-#include "cost.h"
 #include "broker.h"
 #include "log.h"
 #include "table.h"

@@ -15,7 +15,7 @@
 
 #include "../../lib/paths/record.h"
 #include "../../lib/base/base.h"
-#include "cost.h"
+#include "broker.h"
 #include "learn.h"
 #include "status.h"
 

@@ -14,7 +14,7 @@
 #include "../../lib/paths/store.h"
 #include "../known.h"
 #include "../paths_store.h"
-#include "cost.h"
+#include "broker.h"
 #include "log.h"
 
 #define WRITE_NS AB_NS_PER_S /* between two writings, at least */

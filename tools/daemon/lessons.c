@@ -10,7 +10,7 @@
 #include "../../lib/base/option.h"
 #include "../../lib/kernel/socket.h"
 #include "../../lib/kernel/tcp_diag.h"
-#include "cost.h"
+#include "broker.h"
 #include "learn.h"
 
 #define BUCKETS 1024U /* a power of two */

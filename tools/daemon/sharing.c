@@ -5,7 +5,7 @@
 #include <stdlib.h>
 
 #include "../../lib/base/base.h"
-#include "cost.h"
+#include "broker.h"
 #include "divide.h"
 #include "log.h"
 

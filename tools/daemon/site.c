@@ -14,7 +14,7 @@
 #include <unistd.h>
 
 #include "../../lib/paths/record.h"
-#include "cost.h"
+#include "broker.h"
 #include "learn.h"
 #include "log.h"
 #include "site_talk.h"

@@ -12,7 +12,7 @@
 #include <sys/uio.h>
 #include <unistd.h>
 
-#include "cost.h"
+#include "broker.h"
 
 #define BACKLOG 16
 #define FILE_MODE 0660 /* who talks to whom is not for all users */

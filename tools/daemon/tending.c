@@ -11,7 +11,7 @@
 #include "../../lib/base/base.h"
 #include "../../lib/kernel/limits.h"
 #include "../../lib/kernel/socket.h"
-#include "cost.h"
+#include "broker.h"
 #include "log.h"
 #include "sharing.h"
 #include "tended.h"
