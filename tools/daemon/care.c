@@ -13,7 +13,6 @@
 #include "log.h"
 #include "table.h"
 #include "tending.h"
-#include "traffic.h"
 
 #define SEARCH_MOST 16384U        /* descriptors that one search looks at: 30 ms, however many a process has */
 #define TRAFFIC_BYTES 131072U     /* of all connections, in and out: with less, none has become bulk since the last sweep */

@@ -6,12 +6,17 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "../../lib/base/base.h"
+#include "../../lib/kernel/proc.h"
 #include "../../lib/kernel/tcp_diag.h"
 #include "../../lib/kernel/tcpinfo.h"
 
 #define HALF_CLOSED (1U << AB_TCP_FIN_WAIT1 | 1U << AB_TCP_FIN_WAIT2 | 1U << AB_TCP_CLOSE_WAIT | 1U << AB_TCP_LAST_ACK | \
                      1U << AB_TCP_CLOSING)
 #define SEEN (1U << AB_TCP_ESTABLISHED | 1U << AB_TCP_LISTEN | HALF_CLOSED)
+
+#define LINE_BYTES 4096U /* of /proc/net/netstat: the longest, TcpExt, has 3,500 */
+#define BULK_BYTES 65536U
 
 #define LEAST_ROOM 256U
 #define MOST 262144U /* 25 MB, and twice that while it is made anew */
@@ -57,6 +62,74 @@ int sweep(int fd, sweep_fn *take, void *user)
     struct sweep sweep = {take, user};
 
     return ab_tcp_diag_list(fd, SEEN, 1U << (INET_DIAG_INFO - 1) | 1U << (INET_DIAG_SKMEMINFO - 1), UINT_MAX, see, &sweep);
+}
+
+/* --------------------------------------------------------------------------------- moving */
+
+/* The value that stands where the name stands in the line of names. UINT64_MAX: none does. */
+static uint64_t value_of(const char *names, const char *values, const char *name)
+{
+    size_t length = strlen(name);
+
+    while (*(names += strspn(names, " \n")) && *(values += strspn(values, " \n"))) {
+        size_t of_name = strcspn(names, " \n");
+
+        if (of_name == length && strncmp(names, name, length) == 0)
+            return strtoull(values, NULL, 10);
+        names += of_name;
+        values += strcspn(values, " \n");
+    }
+    return UINT64_MAX;
+}
+
+static uint64_t sum(uint64_t in_bytes, uint64_t out_bytes)
+{
+    return in_bytes == UINT64_MAX || out_bytes == UINT64_MAX ? UINT64_MAX : in_bytes + out_bytes;
+}
+
+uint64_t traffic_read_v4(FILE *netstat)
+{
+    char names[LINE_BYTES], values[LINE_BYTES];
+
+    while (fgets(names, sizeof names, netstat) && fgets(values, sizeof values, netstat))
+        if (strncmp(names, "IpExt:", 6) == 0)
+            return sum(value_of(names, values, "InOctets"), value_of(names, values, "OutOctets"));
+    return UINT64_MAX;
+}
+
+uint64_t traffic_read_v6(FILE *snmp6)
+{
+    uint64_t in_bytes = UINT64_MAX, out_bytes = UINT64_MAX;
+    char line[LINE_BYTES];
+
+    while (fgets(line, sizeof line, snmp6)) {
+        (void)ab_proc_find(line, strlen(line), "Ip6InOctets", NULL, &in_bytes);
+        (void)ab_proc_find(line, strlen(line), "Ip6OutOctets", NULL, &out_bytes);
+    }
+    return sum(in_bytes, out_bytes);
+}
+
+uint64_t traffic_bytes(void)
+{
+    FILE *netstat = fopen("/proc/net/netstat", "re"), *snmp6 = fopen("/proc/net/snmp6", "re");
+    uint64_t v4 = netstat ? traffic_read_v4(netstat) : UINT64_MAX, v6 = snmp6 ? traffic_read_v6(snmp6) : 0;
+
+    if (netstat)
+        fclose(netstat);
+    if (snmp6)
+        fclose(snmp6);
+    return sum(v4, v6);
+}
+
+bool bulk_since(struct bulk_mark *mark, uint64_t moved_bytes, uint64_t now_ns)
+{
+    uint64_t bytes = moved_bytes - mark->bytes, took_ns = now_ns - mark->ns;
+    bool is_another = moved_bytes < mark->bytes; /* of the same socket */
+    bool bulk = !is_another && bytes >= BULK_BYTES && took_ns / bytes <= AB_NS_PER_S / BULK_BYTES;
+
+    if (is_another || bytes >= BULK_BYTES || took_ns > AB_NS_PER_S)
+        *mark = (struct bulk_mark){moved_bytes, now_ns};
+    return bulk;
 }
 
 /* ------------------------------------------------------------------------------ the table */

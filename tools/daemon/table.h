@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: MIT */
-/* All TCP sockets of this network namespace, and what the daemon remembers of each: a hash table by cookie. */
+/* All TCP sockets of this network namespace, how much they move, and what the daemon remembers of each: a hash table by cookie. */
 #ifndef TABLE_H
 #define TABLE_H
 
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <stdio.h>
 
-#include "bulk.h"
 #include "rules.h"
 
 /* One socket that listens or is connected. */
@@ -32,6 +32,27 @@ typedef void sweep_fn(void *user, const struct seen *seen);
 
 /* Hands over each socket. fd: of ab_tcp_diag_open(), whose errors are those of ab_tcp_diag_list(). */
 int sweep(int fd, sweep_fn *take, void *user);
+
+/* Octets of IPv4 in /proc/net/netstat, and of IPv6 in /proc/net/snmp6. UINT64_MAX: unknown. */
+uint64_t traffic_read_v4(FILE *netstat);
+uint64_t traffic_read_v6(FILE *snmp6);
+
+/*
+ * Both together, since the namespace was made; without IPv6 those of IPv4. If that is little, no connection can have moved much.
+ * UINT64_MAX: unknown.
+ */
+uint64_t traffic_bytes(void);
+
+/* What a connection had moved, and when. */
+struct bulk_mark {
+    uint64_t bytes, ns;
+};
+
+/*
+ * Whether it has moved 64 KB since the mark, at 64 KB a second or more: slower ones need no larger window. However long ago the
+ * mark is, it is moved on once it is a second old, or 64 KB have moved.
+ */
+bool bulk_since(struct bulk_mark *mark, uint64_t moved_bytes, uint64_t now_ns);
 
 enum known_state {
     KNOWN_NEW,     /* it has just come into the table */
