@@ -12,7 +12,7 @@
 #include <unistd.h>
 
 #include "../lib/base/base.h"
-#include "../lib/base/wait.h"
+#include "../lib/base/clock.h"
 #include "privilege.h"
 #include "resolve.h"
 

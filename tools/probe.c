@@ -8,7 +8,7 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-#include "../lib/base/wait.h"
+#include "../lib/base/clock.h"
 #include "privilege.h"
 #include "resolve.h"
 

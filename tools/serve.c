@@ -23,7 +23,7 @@
 #include <autobuf/autobuf.h>
 
 #include "../lib/base/base.h"
-#include "../lib/base/wait.h"
+#include "../lib/base/clock.h"
 #include "privilege.h"
 #include "resolve.h"
 #include "serve_client.h"

@@ -13,7 +13,7 @@
 #include <unistd.h>
 
 #include "../lib/base/base.h"
-#include "../lib/base/wait.h"
+#include "../lib/base/clock.h"
 #include "print.h"
 #include "privilege.h"
 #include "top_table.h"

@@ -9,7 +9,7 @@
 #include <unistd.h>
 
 #include "../lib/base/base.h"
-#include "../lib/base/wait.h"
+#include "../lib/base/clock.h"
 #include "measure.h"
 #include "print.h"
 

@@ -4,6 +4,7 @@
 #include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/resource.h>
 
 bool ab_struct_out(void *theirs, const void *ours, size_t ours_bytes)
 {
@@ -45,6 +46,13 @@ void ab_add(struct ab_text *t, const char *format, ...)
     added = vsnprintf(room ? t->buf + t->len : NULL, room ? t->cap - t->len : 0, format, args);
     va_end(args);
     t->len += added > 0 ? (size_t)added : 0;
+}
+
+bool ab_file_may_have(uint64_t bytes)
+{
+    struct rlimit max;
+
+    return getrlimit(RLIMIT_FSIZE, &max) < 0 || max.rlim_cur == RLIM_INFINITY || bytes <= max.rlim_cur;
 }
 
 #ifdef __SIZEOF_INT128__

@@ -62,6 +62,9 @@ void ab_log(const struct ab_log *log, const char *format, ...) __attribute__((fo
 /* a * b / c without overflow in between; UINT64_MAX if the result does not fit. c must be above 0. */
 uint64_t ab_mul_div(uint64_t a, uint64_t b, uint64_t c);
 
+/* Whether a file may become so long: beyond RLIMIT_FSIZE write() raises SIGXFSZ. */
+bool ab_file_may_have(uint64_t bytes);
+
 static inline uint64_t ab_min(uint64_t a, uint64_t b)
 {
     return a < b ? a : b;

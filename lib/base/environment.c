@@ -12,7 +12,6 @@
 #include <unistd.h>
 
 #include "base.h"
-#include "file.h"
 #include "option.h"
 
 #define STANDARD_ERROR 2

@@ -19,7 +19,6 @@
 #include "../base/base.h"
 #include "../base/clock.h"
 #include "../base/option.h"
-#include "../base/wait.h"
 #include "../kernel/socket.h"
 #include "privilege.h"
 #include "probe.h"

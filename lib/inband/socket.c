@@ -17,7 +17,6 @@
 #include "exchange.h"
 #include "../kernel/socket.h"
 #include "../kernel/rtnetlink.h"
-#include "../base/wait.h"
 
 #define IPV4_BYTES 20U
 #define IPV6_BYTES 40U

@@ -11,7 +11,6 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "../base/file.h"
 #include "store.h"
 
 #define BATCH_RECORDS 256U /* for one write */

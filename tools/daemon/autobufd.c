@@ -14,7 +14,7 @@
 #include <autobuf/autobuf.h>
 
 #include "../../lib/base/base.h"
-#include "../../lib/base/wait.h"
+#include "../../lib/base/clock.h"
 #include "before_syn.h"
 #include "broker.h"
 #include "care.h"

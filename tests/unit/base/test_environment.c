@@ -12,7 +12,6 @@
 
 #include "base/base.h"
 #include "base/environment.h"
-#include "base/file.h"
 
 static void only_off_switches_off(void **state)
 {
