@@ -10,7 +10,6 @@
 #include <unistd.h>
 
 #include "../lib/paths/store.h"
-#include "../lib/paths/writer.h"
 #include "known.h"
 #include "neighbours.h"
 

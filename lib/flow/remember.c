@@ -10,9 +10,8 @@
 #include "../base/event.h"
 #include "../kernel/rtnetlink.h"
 #include "../kernel/socket.h"
-#include "../paths/daemon.h"
-#include "../paths/prefix.h"
 #include "../paths/store.h"
+#include "../paths/record.h"
 #include "flow.h"
 
 /* How long a measurement is valid. Capacity and minimum RTT change with the network only. */

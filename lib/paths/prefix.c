@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-#include "prefix.h"
+#include "record.h"
 
 #include <arpa/inet.h>
 #include <errno.h>
@@ -8,7 +8,6 @@
 #include <string.h>
 
 #include "../base/address.h"
-#include "record.h"
 
 #define MAPPED_BITS 96 /* ::ffff:0:0/96 (RFC 4291) */
 

@@ -8,6 +8,7 @@
 #define FLAG_LOCAL 1U
 #define HEADER_CRC 124U
 #define RECORD_CRC 176U
+#define MESSAGE_HEAD_BYTES 16U
 
 /* A record beyond these is damaged, whatever its checksum. */
 #define RATE_MAX 1000000000000000ULL /* 1 Pbit/s */
@@ -247,4 +248,74 @@ int ab_paths_record_read(const uint8_t bytes[AB_PATHS_RECORD_BYTES], struct auto
     if (!entry_is_valid(e) || ab_paths_key(e, key) < 0 || memcmp(key, bytes, sizeof key) != 0)
         return AUTOBUF_E_DAMAGED;
     return 0;
+}
+
+/* ----------------------------------------------------------------------------- entry and path */
+
+#define FIELD(name)                                                                                \
+    {offsetof(struct autobuf_paths_entry, name), offsetof(struct autobuf_path, name),              \
+     sizeof((struct autobuf_path *)0)->name}
+
+/* The fields of both structs. */
+static const struct field {
+    size_t in_entry, in_path, bytes;
+} fields[] = {
+    FIELD(method), FIELD(flags), FIELD(samples), FIELD(packet_bytes), FIELD(tx_unsure), FIELD(rx_unsure),
+    FIELD(rtt_min_ns), FIELD(rtt_median_ns), FIELD(tx_rate_bit_per_s), FIELD(tx_rate_low_bit_per_s),
+    FIELD(tx_rate_high_bit_per_s), FIELD(rx_rate_bit_per_s), FIELD(rx_rate_low_bit_per_s),
+    FIELD(rx_rate_high_bit_per_s), FIELD(tx_bdp_bytes), FIELD(rx_bdp_bytes),
+};
+
+int autobuf_paths_path(const struct autobuf_paths_entry *theirs, struct autobuf_path *path)
+{
+    struct autobuf_path known = {.size = sizeof known, .measured_ns = AUTOBUF_NS_UNSET};
+    struct autobuf_paths_entry e;
+
+    if (!ab_struct_in(&e, sizeof e, theirs))
+        return -EINVAL;
+    for (const struct field *f = fields; f < fields + sizeof fields / sizeof *fields; f++)
+        memcpy((char *)&known + f->in_path, (const char *)&e + f->in_entry, f->bytes);
+    return ab_struct_out(path, &known, sizeof known) ? 0 : -EINVAL;
+}
+
+int autobuf_paths_learn(struct autobuf_paths_entry *theirs, const struct autobuf_path *path)
+{
+    struct autobuf_paths_entry e;
+    struct autobuf_path known;
+
+    if (!ab_struct_in(&e, sizeof e, theirs) || !ab_struct_in(&known, sizeof known, path))
+        return -EINVAL;
+    for (const struct field *f = fields; f < fields + sizeof fields / sizeof *fields; f++)
+        memcpy((char *)&e + f->in_entry, (const char *)&known + f->in_path, f->bytes);
+    return ab_struct_out(theirs, &e, sizeof e) ? 0 : -EINVAL;
+}
+
+/* --------------------------------------------------------------------------------- message */
+
+/* As in the header. C99 has no _Static_assert. */
+typedef char head_and_record[MESSAGE_HEAD_BYTES + AB_PATHS_RECORD_BYTES == AUTOBUF_PATHS_MESSAGE_BYTES ? 1 : -1];
+
+static const uint8_t message_head[MESSAGE_HEAD_BYTES] = {'A', 'U', 'T', 'O', 'B', 'U', 'F', 'L', 1, 0, 0, 0,
+                                                         AB_PATHS_RECORD_BYTES};
+
+int autobuf_paths_entry_encode(const struct autobuf_paths_entry *theirs, void *message, uint32_t room_bytes)
+{
+    struct autobuf_paths_entry entry;
+
+    if (!message || room_bytes < AUTOBUF_PATHS_MESSAGE_BYTES || !ab_struct_in(&entry, sizeof entry, theirs) ||
+        ab_paths_record_write(&entry, (uint8_t *)message + MESSAGE_HEAD_BYTES) < 0)
+        return -EINVAL;
+    memcpy(message, message_head, sizeof message_head);
+    return (int)AUTOBUF_PATHS_MESSAGE_BYTES;
+}
+
+int ab_paths_entry_decode(const void *message, uint32_t bytes, struct autobuf_paths_entry *entry)
+{
+    if (bytes < MESSAGE_HEAD_BYTES || memcmp(message, message_head, 8) != 0)
+        return AUTOBUF_E_DAMAGED;
+    if (memcmp((const uint8_t *)message + 8, message_head + 8, 4) != 0)
+        return AUTOBUF_E_NEWER;
+    if (bytes != AUTOBUF_PATHS_MESSAGE_BYTES || memcmp(message, message_head, sizeof message_head) != 0)
+        return AUTOBUF_E_DAMAGED;
+    return ab_paths_record_read((const uint8_t *)message + MESSAGE_HEAD_BYTES, entry);
 }

@@ -10,6 +10,7 @@
  *            before   180 zero
  *   key      0 IP version   1 bits of the remote prefix   2 remote address   18 0: with a device, 1: without
  *            19 255 for no local prefix, else 254 - its bits   20 local address   36 device
+ *   message  0 magic   8 version   12 record's bytes   16 record: an entry on its way between programs
  *
  * So the keys of one remote prefix are together, and those that say more about the local side come first.
  */
@@ -80,6 +81,12 @@ static inline bool ab_prefix_same(const struct autobuf_prefix *a, const struct a
 {
     return a->version == b->version && a->bits == b->bits && memcmp(a->address, b->address, sizeof a->address) == 0;
 }
+
+/*
+ * The prefix of a single address. An IPv4 address that is mapped into IPv6 becomes IPv4. Returns 0; the errors of
+ * ab_address_copy().
+ */
+int ab_prefix_of(const struct sockaddr *addr, socklen_t addr_len, struct autobuf_prefix *prefix);
 
 /* Sets the bits of an address behind its prefix to 0. bits: 0 to 128. */
 void ab_prefix_mask(uint8_t address[16], uint32_t bits);

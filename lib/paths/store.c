@@ -11,7 +11,6 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "prefix.h"
 #include "snapshot.h"
 
 #define HOST_FOLDER "/var/lib/autobuf"

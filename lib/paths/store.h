@@ -1,13 +1,11 @@
 /* SPDX-License-Identifier: MIT */
-/* The files of path stores, and their entries. */
+/* The files of path stores, and their entries; their writer, one at a time; and what is reported to autobufd(8). */
 #ifndef AB_STORE_H
 #define AB_STORE_H
 
-#include <stdbool.h>
-#include <stdint.h>
 #include <sys/types.h>
 
-#include <autobuf/paths.h>
+#include "record.h"
 
 /* As if the environment had these values when the library was loaded; NULL: unset. For tests. */
 void ab_store_environment(const char *paths, const char *cache_home, const char *home);
@@ -35,5 +33,41 @@ int ab_paths_at(const struct autobuf_paths *paths, uint64_t at, struct autobuf_p
 
 /* Whether an entry is for one local prefix or interface only, so that a lookup needs them. */
 bool ab_paths_are_local(const struct autobuf_paths *paths);
+
+/* Writes a new store in place of an old one. */
+struct ab_paths_writer;
+
+/*
+ * Waits until no other writer of that file is open, and opens one. Its folder must exist; file: NULL for the user's own
+ * store, whose folder is made. Until ab_paths_commit() the file is the old store, which the caller may read to
+ * keep its entries. flags: AUTOBUF_PATHS_TRY, AUTOBUF_PATHS_NO_SYNC.
+ *
+ * Returns 0; -EAGAIN: another writer is open, with AUTOBUF_PATHS_TRY; -EINVAL: the flags, or a name that is too long;
+ * -ENOENT: the user has no own store; -EPERM: the lock is not this user's; -ENOMEM; or an error of open(2) or flock(2).
+ */
+int ab_paths_write(struct ab_paths_writer **writer, const char *file, uint32_t flags);
+
+/*
+ * Adds an entry. Entries come in the order of ab_paths_compare(), each key once, and at most 64 with the same remote
+ * prefix. Returns 0; -EINVAL: the entry is not valid, or not behind the one before; -E2BIG: too many; or the error of
+ * write(2), after which commit() returns it too.
+ */
+int ab_paths_add(struct ab_paths_writer *writer, const struct autobuf_paths_entry *entry);
+
+/* Puts the new store in place of the old one, and frees the writer, also on failure: then the old one stays. */
+int ab_paths_commit(struct ab_paths_writer *writer);
+
+/* Frees the writer; the old store stays. NULL is allowed. */
+void ab_paths_abort(struct ab_paths_writer *writer);
+
+/*
+ * Reports an entry to the daemon of this host, unless AUTOBUF_PATHS names another store. Never waits. Returns 0: the
+ * daemon has it; -ENOENT: AUTOBUF_PATHS is set, or there is no daemon; -EINVAL: the entry is not valid; errors of
+ * socket(2) and sendto(2): nobody receives it, or not from this user.
+ */
+int ab_paths_report(const struct autobuf_paths_entry *entry);
+
+/* Uses another socket of the daemon; NULL: the usual one. For tests. */
+void ab_paths_report_to(const char *file);
 
 #endif

@@ -14,7 +14,6 @@
 #include <time.h>
 
 #include "paths/store.h"
-#include "paths/writer.h"
 #include "daemon/keep.h"
 #include "paths_store.h"
 

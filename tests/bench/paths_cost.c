@@ -14,7 +14,6 @@
 #include <autobuf/autobuf.h>
 
 #include "paths/store.h"
-#include "paths/writer.h"
 
 #define LOOKUPS 200000U
 #define OPENINGS 1000U

@@ -123,7 +123,7 @@ class Learning(Watched):
             hand.sendto(self.message(remote) if message is None else message, str(self.into))
 
     def message(self, remote: str) -> bytes:
-        """As lib/paths/message.c describes it."""
+        """As lib/paths/record.h describes it."""
         now = int(time.time())
         key = bytes([4, 32]) + socket.inet_aton(remote) + bytes(12) + bytes([1, 255]) + bytes(32)
         small = struct.pack("<7I", 1, 0, 0, 10, 1500, 0, 0)

@@ -44,7 +44,7 @@ SERVER = shutil.which("redis-server") or shutil.which("redis-check-rdb")
 
 def message(remote: str, version: int = 1, learned_s: int | None = None, holds_s: int = 3600, rate: int = RATE, method: int = 1,
             bits: int = 32, rtt_ns: int = RTT_NS, bdp_bytes: int = RATE // 8 * RTT_NS // 10**9) -> bytes:
-    """As lib/paths/message.c describes it."""
+    """As lib/paths/record.h describes it."""
     learned_s = int(time.time()) if learned_s is None else learned_s
     key = bytes([4, bits]) + socket.inet_aton(remote) + bytes(12) + bytes([1, 255]) + bytes(32)
     small = struct.pack("<7I", method, 0, 0, 10, 1500, 0, 0)

@@ -15,7 +15,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "paths/writer.h"
+#include "paths/store.h"
 #include "paths/record.h"
 #include "paths_store.h"
 

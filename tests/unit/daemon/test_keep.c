@@ -10,7 +10,6 @@
 #include <unistd.h>
 
 #include "paths/store.h"
-#include "paths/writer.h"
 #include "daemon/keep.h"
 #include "daemon/log.h"
 

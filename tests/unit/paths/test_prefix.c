@@ -7,7 +7,7 @@
 
 #include <autobuf/autobuf.h>
 
-#include "paths/prefix.h"
+#include "paths/record.h"
 
 static void prefixes_are_read_and_written(void **state)
 {

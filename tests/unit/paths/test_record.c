@@ -4,6 +4,8 @@
 #include <errno.h>
 #include <string.h>
 
+#include <autobuf/autobuf.h>
+
 #include "paths/record.h"
 
 static struct autobuf_paths_entry sample(void)
@@ -229,6 +231,84 @@ static void entries_have_an_order(void **state)
     assert_int_equal(ab_paths_check(&none), -EINVAL);
 }
 
+static void a_path_comes_back_as_it_went_in(void **state)
+{
+    struct autobuf_path path = AUTOBUF_PATH_INIT, again = AUTOBUF_PATH_INIT;
+    struct autobuf_paths_entry e = AUTOBUF_PATHS_ENTRY_INIT;
+    uint8_t *bytes = (uint8_t *)&path;
+
+    (void)state;
+    for (size_t i = sizeof path.size; i < sizeof path; i++)
+        bytes[i] = (uint8_t)i;
+    path.cost_bytes = path.elapsed_ns = path.loss_permille = 0; /* of the measurement, not of the path */
+    path.measured_ns = AUTOBUF_NS_UNSET;
+    assert_int_equal(autobuf_paths_learn(&e, &path), 0);
+    assert_int_equal(autobuf_paths_path(&e, &again), 0);
+    assert_memory_equal(&again, &path, sizeof path);
+    assert_int_equal(autobuf_paths_learn(NULL, &path), -EINVAL);
+    assert_int_equal(autobuf_paths_path(&e, NULL), -EINVAL);
+}
+
+static struct autobuf_paths_entry in_message(void)
+{
+    struct autobuf_paths_entry e = AUTOBUF_PATHS_ENTRY_INIT;
+
+    assert_int_equal(autobuf_prefix_parse("2001:db8::7", &e.remote), 0);
+    e.method = AUTOBUF_METHOD_PASSIVE;
+    e.flags = AUTOBUF_PATH_TX_AT_LEAST;
+    e.rtt_min_ns = 40000000;
+    e.tx_rate_bit_per_s = 400000000;
+    e.learned_s = 1700000000;
+    e.expires_s = 1700086400;
+    return e;
+}
+
+static void it_comes_back_as_it_went_in(void **state)
+{
+    struct autobuf_paths_entry e = in_message(), found = AUTOBUF_PATHS_ENTRY_INIT;
+    uint8_t message[AUTOBUF_PATHS_MESSAGE_BYTES + 1] = {[AUTOBUF_PATHS_MESSAGE_BYTES] = 0x5a};
+
+    (void)state;
+    assert_int_equal(autobuf_paths_entry_encode(&e, message, AUTOBUF_PATHS_MESSAGE_BYTES), AUTOBUF_PATHS_MESSAGE_BYTES);
+    assert_int_equal(message[AUTOBUF_PATHS_MESSAGE_BYTES], 0x5a);
+    assert_memory_equal(message, "AUTOBUFL\1\0\0\0\270\0\0\0", 16);
+    assert_int_equal(ab_paths_entry_decode(message, AUTOBUF_PATHS_MESSAGE_BYTES, &found), 0);
+    assert_memory_equal(&found, &e, sizeof e);
+}
+
+static void what_cannot_be_a_message(void **state)
+{
+    struct autobuf_paths_entry e = in_message();
+    uint8_t message[AUTOBUF_PATHS_MESSAGE_BYTES];
+
+    (void)state;
+    assert_int_equal(autobuf_paths_entry_encode(&e, message, AUTOBUF_PATHS_MESSAGE_BYTES - 1), -EINVAL);
+    assert_int_equal(autobuf_paths_entry_encode(&e, NULL, AUTOBUF_PATHS_MESSAGE_BYTES), -EINVAL);
+    assert_int_equal(autobuf_paths_entry_encode(NULL, message, AUTOBUF_PATHS_MESSAGE_BYTES), -EINVAL);
+    e.remote.version = 0;
+    assert_int_equal(autobuf_paths_entry_encode(&e, message, AUTOBUF_PATHS_MESSAGE_BYTES), -EINVAL);
+}
+
+/* Each bit of it counts, and so does its length. */
+static void what_is_none(void **state)
+{
+    struct autobuf_paths_entry e = in_message(), found = AUTOBUF_PATHS_ENTRY_INIT;
+    uint8_t message[AUTOBUF_PATHS_MESSAGE_BYTES + 1] = {0};
+
+    (void)state;
+    assert_int_equal(autobuf_paths_entry_encode(&e, message, sizeof message), AUTOBUF_PATHS_MESSAGE_BYTES);
+    for (uint32_t bytes = 0; bytes <= sizeof message; bytes++)
+        assert_int_equal(ab_paths_entry_decode(message, bytes, &found),
+                         bytes == AUTOBUF_PATHS_MESSAGE_BYTES ? 0 : AUTOBUF_E_DAMAGED);
+    for (unsigned bit = 0; bit < 8 * (AUTOBUF_PATHS_MESSAGE_BYTES - 4); bit++) { /* the last four mean nothing yet */
+        int wanted = bit / 8 >= 8 && bit / 8 < 12 ? AUTOBUF_E_NEWER : AUTOBUF_E_DAMAGED;
+
+        message[bit / 8] ^= (uint8_t)(1U << bit % 8);
+        assert_int_equal(ab_paths_entry_decode(message, AUTOBUF_PATHS_MESSAGE_BYTES, &found), wanted);
+        message[bit / 8] ^= (uint8_t)(1U << bit % 8);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -240,6 +320,10 @@ int main(void)
         cmocka_unit_test(what_a_record_says_is_checked),
         cmocka_unit_test(what_a_header_says_is_checked),
         cmocka_unit_test(the_order_is_that_of_the_keys),
+        cmocka_unit_test(a_path_comes_back_as_it_went_in),
+        cmocka_unit_test(it_comes_back_as_it_went_in),
+        cmocka_unit_test(what_cannot_be_a_message),
+        cmocka_unit_test(what_is_none),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
