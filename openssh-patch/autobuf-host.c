@@ -121,8 +121,8 @@ behind(const struct autobuf_host *host, u_int unit)
 
 /*
  * A process begins anywhere and goes on from there, so that its units lie side by side and are one lock for the
- * kernel. So one look tells how many units of another process to pass over. After some of them it begins elsewhere; a
- * small file it looks through whole.
+ * kernel. So one query tells how many units of another process to pass over. After some of them it begins elsewhere; a
+ * small file is tried whole.
  */
 static void
 take(struct autobuf_host *host, u_int wanted, uint64_t now)

@@ -23,7 +23,7 @@ int autobuf_host_open(struct autobuf_host **host, const char *file, uint64_t mos
 
 /*
  * Takes units until it has wanted_bytes, or as many as are free. Returns how many bytes it has. If too few were
- * free, it looks again after a second at the earliest. Never blocks.
+ * free, it tries again after a second at the earliest. Never blocks.
  */
 uint64_t autobuf_host_have(struct autobuf_host *host, uint64_t wanted_bytes, uint64_t now_ns);
 

@@ -59,7 +59,7 @@ struct autobuf_requests {
 	struct autobuf_rightsize *rightsize;
 	uint64_t asked_ns;
 	int fd;
-	u_int least;
+	u_int fewest;
 };
 
 /* The reply that was got last is one to a request that was sent early. */
@@ -100,7 +100,7 @@ autobuf_requests_open(int fd, u_int requests, u_int bytes)
 		return NULL;
 	autobuf_ssh_log_open();
 	q->fd = fd;
-	q->least = requests;
+	q->fewest = requests;
 	options.window_bytes = (uint64_t)requests * bytes;
 	options.cap_bytes = MAXIMUM(options.window_bytes, MOST_BYTES);
 	options.log = log_requests;
@@ -122,7 +122,7 @@ autobuf_requests_first(const struct autobuf_requests *q, uint64_t offset,
 	if (q == NULL || size <= offset)
 		return 1;
 	wanted = (size - offset - 1) / request_bytes + 2; /* and its end */
-	first = MINIMUM(MAXIMUM(FIRST_BYTES / request_bytes, 1), q->least);
+	first = MINIMUM(MAXIMUM(FIRST_BYTES / request_bytes, 1), q->fewest);
 	return (u_int)MINIMUM(wanted, first);
 }
 
@@ -167,5 +167,5 @@ autobuf_requests_done(struct autobuf_requests *q, uint64_t *sent_ns,
 	*sent_ns = now;
 	window = autobuf_rightsize_consumed(q->rightsize, now, bytes);
 	*requests = (u_int)MAXIMUM(MINIMUM(window / request_bytes, MOST_REQUESTS),
-	    q->least);
+	    q->fewest);
 }

@@ -82,7 +82,7 @@ struct autobuf_channel {
 	struct autobuf_rightsize *rightsize;
 	u_int stock_bytes;    /* the window that it began with */
 	u_int window_bytes;   /* of local_window, */
-	u_int consumed_bytes; /* and of local_consumed: what they were when we last looked */
+	u_int consumed_bytes; /* and of local_consumed: what they were at the last check */
 	uint64_t target_bytes; /* the window as it should be */
 	uint64_t held_bytes;   /* its part of the connection's */
 	uint64_t reserved_bytes;
@@ -114,7 +114,7 @@ open_flow(struct autobuf_ssh *a, struct ssh *ssh)
 }
 
 static void
-look(struct autobuf_ssh *a, struct ssh *ssh, uint64_t now)
+sample(struct autobuf_ssh *a, struct ssh *ssh, uint64_t now)
 {
 	struct autobuf_applied applied = AUTOBUF_APPLIED_INIT;
 	struct autobuf_live_state state = AUTOBUF_LIVE_STATE_INIT;
@@ -157,13 +157,13 @@ autobuf_ssh_open(struct ssh *ssh, int on, int64_t most_bytes)
 #endif
 	if (open_flow(a, ssh) < 0) {
 		autobuf_ssh_log("the transport is not a TCP socket: "
-		    "round-trip times are those of channel data");
+		    "RTTs are those of channel data");
 		return;
 	}
 	(void)setsockopt(ssh_packet_get_connection_out(ssh), IPPROTO_TCP,
 	    TCP_NOTSENT_LOWAT, &bytes, sizeof bytes);
-	look(a, ssh, autobuf_now_ns());
-	autobuf_ssh_log("transport: round-trip time %.3f ms, "
+	sample(a, ssh, autobuf_now_ns());
+	autobuf_ssh_log("transport: RTT %.3f ms, "
 	    "windows up to %llu bytes",
 	    a->rtt_ns == AUTOBUF_NS_UNSET ? 0.0 : (double)a->rtt_ns / 1e6,
 	    (unsigned long long)a->most_bytes);
@@ -282,22 +282,22 @@ open_channel(struct Channel *c, uint64_t most_bytes)
 }
 
 /*
- * The window for a peer that has not made itself known: half as much again as the path's product while the window is
- * what limits, and a quarter more once it is not.
+ * The window for a peer that has not made itself known: one and a half of the path's BDP while the window is the
+ * bottleneck, and five quarters once it is not.
  */
 static uint64_t
 stock_cap(const struct autobuf_channel *b)
 {
 	struct autobuf_rightsize_state state = AUTOBUF_RIGHTSIZE_STATE_INIT;
-	uint64_t product, wanted;
+	uint64_t bdp, wanted;
 
 	if (autobuf_rightsize_state(b->rightsize, &state) < 0)
 		return STOCK_LEAST_BYTES;
-	product = (uint64_t)((double)state.best_byte_per_s *
+	bdp = (uint64_t)((double)state.best_byte_per_s *
 	    (double)state.rtt_min_ns / 1e9);
-	if (product < STOCK_LEAST_BYTES / 8 * 7)
+	if (bdp < STOCK_LEAST_BYTES / 8 * 7)
 		return STOCK_LEAST_BYTES;
-	wanted = product + product / (product >= b->target_bytes / 8 * 7 ? 2 : 4);
+	wanted = bdp + bdp / (bdp >= b->target_bytes / 8 * 7 ? 2 : 4);
 	return MINIMUM((wanted + MB - 1) / MB * MB, STOCK_MOST_BYTES);
 }
 
@@ -427,7 +427,7 @@ autobuf_channel_check(struct ssh *ssh, struct Channel *c)
 	if (a == NULL || c->type != SSH_CHANNEL_OPEN || c->datagram)
 		return;
 	now = autobuf_now_ns();
-	look(a, ssh, now);
+	sample(a, ssh, now);
 	if (c->autobuf == NULL &&
 	    (c->autobuf = open_channel(c, a->most_bytes)) == NULL)
 		return;

@@ -32,7 +32,7 @@ int autobuf_ssh_size(const char *text, long long *bytes);
 /* --------------------------------------------------------------------------------- connection */
 
 /*
- * After authentication: looks at the transport's socket from now on (where it is one of TCP), and lets
+ * After authentication: manages the transport's socket from now on (where it is one of TCP), and lets
  * channel windows grow, up to most_bytes for all together. A second call does nothing. Limits are read in
  * /proc, so call it before a chroot, but with the privilege that will be there afterwards.
  */
@@ -55,7 +55,7 @@ int autobuf_ssh_request(struct ssh *ssh, const char *type);
 
 /*
  * For a server that still has its privilege: makes room in the transport's send buffer for what the path might hold
- * (10 Gbit/s over its round-trip time) if net.core.wmem_max does not; at most a quarter of most_bytes, as
+ * (10 Gbit/s times its RTT) if net.core.wmem_max does not; at most a quarter of most_bytes, as
  * setsockopt() takes it.
  */
 void autobuf_ssh_force(struct ssh *ssh, int64_t most_bytes);

@@ -398,7 +398,7 @@ class Transfers(OpenSSH):
         done = self.well(ssh.path.run("a", [str(ssh.where / "bin" / "scp"), "-F", str(config), "-J", ssh.remote(),
                                             f"{USER}@127.0.0.1:get", str(self.here / "got")]))
         self.same(self.there / "get", self.here / "got")
-        self.assertIn("round-trip times are those of channel data", done.stderr)
+        self.assertIn("RTTs are those of channel data", done.stderr)
         self.assertGreater(max(windows(done.stderr).values(), default=0), 2 * MB)
 
     @thorough
@@ -407,7 +407,7 @@ class Transfers(OpenSSH):
         write(self.there / "get", 4 * MB)
         self.well(ssh.run("scp", ssh.remote("/there/get"), self.here / "got"))
         self.same(self.there / "get", self.here / "got")
-        self.assertIn("autobuf: transport: round-trip time", ssh.server.log.read_text())
+        self.assertIn("autobuf: transport: RTT", ssh.server.log.read_text())
 
     def test_sshd_forces_the_send_buffer_where_it_may(self) -> None:
         for force in (True, False):

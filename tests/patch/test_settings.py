@@ -378,7 +378,7 @@ class Server(PathTest):
         for wrap, wanted in (([], 0), (["env", "AUTOBUF=log"], 1)):
             log = self.login(self.ends(None, log="INFO", wrap=wrap))
             self.assertEqual(log.count("autobuf: settings: "), wanted)
-            self.assertEqual(log.count("autobuf: transport: round-trip time "), wanted)
+            self.assertEqual(log.count("autobuf: transport: RTT "), wanted)
             self.assertNotIn("autobuf[", log)
 
     def test_and_clients(self) -> None:
@@ -395,7 +395,7 @@ class Server(PathTest):
                     self.assertEqual(lines, [])
                     continue
                 self.assertEqual([line for line in lines if not re.match("autobuf: " if value else "debug1: autobuf: ", line)], [])
-                self.assertEqual(len([line for line in lines if "transport: round-trip time" in line]), 1)
+                self.assertEqual(len([line for line in lines if "transport: RTT" in line]), 1)
                 changes = re.findall(r"channel 0: window (\d+) -> (\d+): .", done.stderr)
                 self.assertEqual(changes[0][0], str(2 * MB))
                 for (_, after), (before, next_) in zip(changes, changes[1:]):
