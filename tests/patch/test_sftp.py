@@ -258,11 +258,11 @@ class Same(Sftp):
             for version in TESTED:
                 _, ours = self.same_as_stock(scene("get -r of many"), version, [f"grow=/d/,{size}"])
                 self.assertEqual((ours.code, ours.rounds[-1]["open"]), (0, 0))
-            for way in ways:
-                stock, ours = (self.run_scene(scene("get -r of many"), stock=stock, ways=[f"grow=/d/,{size}", way])
-                               for stock in (True, False))
-                self.assertEqual((ours.code, ours.said, ours.tree), (stock.code, stock.said, stock.tree), way)
-                self.assertEqual((ours.code, ours.rounds[-1]["open"]), (0, 0), way)
+                for way in ways:
+                    stock, ours = (self.run_scene(scene("get -r of many"), version, stock, [f"grow=/d/,{size}", way])
+                                   for stock in (True, False))
+                    self.assertEqual((ours.code, ours.said, ours.tree), (stock.code, stock.said, stock.tree), way)
+                    self.assertEqual((ours.code, ours.rounds[-1]["open"]), (0, 0), way)
 
     def test_a_connection_that_ends(self) -> None:
         """Of an upload no more than two files are left unfinished."""
