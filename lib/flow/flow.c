@@ -6,7 +6,7 @@
 #include <stdlib.h>
 #include <unistd.h>
 
-#include "../icmp/like.h"
+#include "../icmp/probe.h"
 #include "../kernel/limits.h"
 #include "../kernel/socket.h"
 #include "../live/live.h"

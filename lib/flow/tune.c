@@ -3,7 +3,7 @@
 #include <errno.h>
 #include <stdlib.h>
 
-#include "../icmp/like.h"
+#include "../icmp/probe.h"
 #include "../plan/plan.h"
 #include "flow.h"
 

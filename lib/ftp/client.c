@@ -7,7 +7,7 @@
 
 #include "../base/clock.h"
 #include "../inband/inband.h"
-#include "../icmp/like.h"
+#include "../icmp/probe.h"
 #include "../plan/plan.h"
 #include "worth.h"
 

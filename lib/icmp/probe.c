@@ -1,5 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* autobuf_probe_*(): the socket around the schedule. */
+#include "probe.h"
+
 #include <errno.h>
 #include <netinet/icmp6.h>
 #include <netinet/in.h>
@@ -21,7 +23,6 @@
 #include "../base/option.h"
 #include "../kernel/socket.h"
 #include "privilege.h"
-#include "probe.h"
 #include "schedule.h"
 
 #define SOL_RAW_SOCKET 255 /* SOL_RAW of the kernel's linux/socket.h */
@@ -192,11 +193,9 @@ static int prepare_socket(struct autobuf_probe *probe)
 static uint32_t receive_buffer_packets(int fd)
 {
     int sk_rcvbuf = 0;
-    socklen_t len = sizeof sk_rcvbuf;
 
-    if (getsockopt(fd, SOL_SOCKET, SO_RCVBUF, &sk_rcvbuf, &len) < 0 || sk_rcvbuf <= 0)
-        return 0;
-    return (uint32_t)sk_rcvbuf / TRUESIZE_BYTES;
+    (void)ab_get_int(fd, SOL_SOCKET, SO_RCVBUF, &sk_rcvbuf);
+    return sk_rcvbuf > 0 ? (uint32_t)sk_rcvbuf / TRUESIZE_BYTES : 0;
 }
 
 static int set_source(int fd, const struct autobuf_probe_options *options)
@@ -220,14 +219,11 @@ static int set_source(int fd, const struct autobuf_probe_options *options)
 
 static uint32_t path_mtu_bytes(const struct autobuf_probe *probe)
 {
+    bool v4 = probe->family == AF_INET;
     int mtu = 0;
-    socklen_t len = sizeof mtu;
-    int level = probe->family == AF_INET ? IPPROTO_IP : IPPROTO_IPV6;
-    int option = probe->family == AF_INET ? IP_MTU : IPV6_MTU;
 
-    if (getsockopt(probe->fd, level, option, &mtu, &len) < 0 || mtu <= 0)
-        return AB_IP_PACKET_BYTES;
-    return (uint32_t)mtu;
+    (void)ab_get_int(probe->fd, v4 ? IPPROTO_IP : IPPROTO_IPV6, v4 ? IP_MTU : IPV6_MTU, &mtu);
+    return mtu > 0 ? (uint32_t)mtu : AB_IP_PACKET_BYTES;
 }
 
 /* -EACCES is kept for a program that is not permitted to measure. */
@@ -654,9 +650,15 @@ static int step_of_probe(void *handle, uint64_t now_ns, int *events, uint64_t *u
     return result;
 }
 
-int ab_probe_finish(struct autobuf_probe *probe)
+/* Steps it until it is finished, takes its result and closes it. */
+static int finish(struct autobuf_probe *probe, struct autobuf_path *path)
 {
-    return ab_run(probe->fd, step_of_probe, probe);
+    int result = ab_run(probe->fd, step_of_probe, probe);
+
+    if (result > 0)
+        result = autobuf_probe_result(probe, path);
+    autobuf_probe_close(probe);
+    return result;
 }
 
 int autobuf_probe(const struct sockaddr *peer, socklen_t peer_len,
@@ -665,11 +667,53 @@ int autobuf_probe(const struct sockaddr *peer, socklen_t peer_len,
     struct autobuf_probe *probe;
     int result = path ? autobuf_probe_open(&probe, peer, peer_len, options) : -EINVAL;
 
-    if (result < 0)
-        return result;
-    result = ab_probe_finish(probe);
-    if (result > 0)
-        result = autobuf_probe_result(probe, path);
+    return result < 0 ? result : finish(probe, path);
+}
+
+static void take_source(int fd, struct autobuf_probe_options *probe, struct sockaddr_storage *source)
+{
+    struct sockaddr_storage local;
+    socklen_t len = sizeof local;
+    socklen_t mark_len = sizeof probe->mark;
+
+    if (getsockname(fd, (struct sockaddr *)&local, &len) == 0 && len <= sizeof local) {
+        int copied = ab_address_copy((struct sockaddr *)&local, len, source);
+
+        if (copied > 0 && !ab_address_is_any(source)) {
+            probe->source = (struct sockaddr *)source;
+            probe->source_len = (uint32_t)copied;
+        }
+    }
+    ab_socket_device(fd, probe->device);
+    if (!probe->mark)
+        (void)getsockopt(fd, SOL_SOCKET, SO_MARK, &probe->mark, &mark_len);
+}
+
+int ab_probe_open_like(struct autobuf_probe **probe, int fd, const struct sockaddr *peer,
+                       socklen_t peer_len, const struct autobuf_probe_options *options)
+{
+    struct autobuf_probe_options like = *options;
+    struct sockaddr_storage source;
+
+    take_source(fd, &like, &source);
+    return autobuf_probe_open(probe, peer, peer_len, &like);
+}
+
+int ab_probe_conclude(struct autobuf_probe *probe, struct autobuf_path *path)
+{
+    int result = autobuf_probe_result(probe, path);
+
     autobuf_probe_close(probe);
-    return result;
+    return result == AUTOBUF_E_FEW ? 0 : result;
+}
+
+int ab_probe_like(int fd, const struct sockaddr *peer, socklen_t peer_len,
+                  const struct autobuf_probe_options *options, struct autobuf_path *path)
+{
+    struct autobuf_probe *probe;
+    int result = ab_probe_open_like(&probe, fd, peer, peer_len, options);
+
+    if (result == 0)
+        result = finish(probe, path);
+    return result == AUTOBUF_E_FEW ? 0 : result;
 }
