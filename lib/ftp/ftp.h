@@ -19,7 +19,7 @@
 #include <autobuf/ftp.h>
 
 #include "../base/base.h"
-#include "../inband/prepare.h"
+#include "../inband/inband.h"
 
 #define AB_FTP_BOTH (AUTOBUF_INTENT_SENDS | AUTOBUF_INTENT_RECEIVES)
 

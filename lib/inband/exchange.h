@@ -17,9 +17,8 @@
 
 #include "../base/base.h"
 #include "../estimate/estimate.h"
-#include "framing.h"
 #include "inband.h"
-#include "prepare.h"
+#include "line.h"
 
 #define AB_INBAND_VERSION 1U
 #define AB_INBAND_GRACE_NS (2 * AB_NS_PER_S)
@@ -73,7 +72,7 @@ enum ab_inband_phase {
 
 /* Each function of a role returns 0 or more, or an error that ends the handle. */
 struct ab_role {
-    int (*begin)(struct autobuf_inband *ib);
+    int (*begin)(struct autobuf_inband *ib); /* NULL: waits for the other end */
     int (*line)(struct autobuf_inband *ib, const struct ab_line *line, size_t line_bytes);
     int64_t (*part)(struct autobuf_inband *ib, const char *data, size_t len); /* bytes that belong to a train */
     int (*payload)(struct autobuf_inband *ib); /* the last byte of a train has arrived */
@@ -209,5 +208,8 @@ bool ab_reading_parse(const struct ab_line *line, struct ab_reading *reading);
 bool ab_reading_possible(const struct ab_reading *reading, uint64_t train_bytes, uint64_t elapsed_ns);
 
 uint64_t ab_inband_wire_bytes(const struct autobuf_inband *ib, uint64_t payload_bytes);
+
+/* The two ends. */
+extern const struct ab_role ab_role_initiator, ab_role_responder;
 
 #endif

@@ -4,7 +4,7 @@
 #include <strings.h>
 
 #include "../base/base.h"
-#include "framing.h"
+#include "line.h"
 
 #define CODE_BYTES 3U
 #define TRAIN_WORDS "AUTOBUF TRAIN"
@@ -152,16 +152,11 @@ static bool ftp_parse_reply(const char *prefix, const char *text, size_t len, st
     return code == REPLY_PENDING || (len > CODE_BYTES + 1 && parse_reply_words(code, text + 4, len - 4, line));
 }
 
-const struct ab_framing *ab_framing_ftp(void)
-{
-    static const struct ab_framing ftp = {
-        .prefix = "SITE AUTOBUF",
-        .ask = {ftp_build_command, ftp_parse_command},
-        .answer = {ftp_build_reply, ftp_parse_reply},
-        .reply_end = "211 AUTOBUF\r\n",
-        .no_hello = "SITE AUTOBUF comes first",
-        .unknown = "not a command of SITE AUTOBUF",
-    };
-
-    return &ftp;
-}
+const struct ab_framing ab_framing_ftp = {
+    .prefix = "SITE AUTOBUF",
+    .ask = {ftp_build_command, ftp_parse_command},
+    .answer = {ftp_build_reply, ftp_parse_reply},
+    .reply_end = "211 AUTOBUF\r\n",
+    .no_hello = "SITE AUTOBUF comes first",
+    .unknown = "not a command of SITE AUTOBUF",
+};

@@ -7,14 +7,13 @@
 #include <unistd.h>
 
 #include "exchange.h"
-#include "role.h"
 
 #define BUDGET_MIN_BYTES 6000U
 #define TIMEOUT_NS (5 * AB_NS_PER_S)
 
 static const struct ab_framing *framing_of(const struct autobuf_inband_options *o)
 {
-    return o->dress == AUTOBUF_INBAND_FTP ? ab_framing_ftp() : ab_framing_text();
+    return o->dress == AUTOBUF_INBAND_FTP ? &ab_framing_ftp : &ab_framing_text;
 }
 
 static bool exchange_options_valid(const struct autobuf_inband_options *o)
@@ -43,7 +42,7 @@ static struct autobuf_inband *new_handle(uint32_t role, uint64_t now_ns,
     if (!ib)
         return NULL;
     ib->role = role;
-    ib->acts = asks ? ab_role_initiator() : ab_role_responder();
+    ib->acts = asks ? &ab_role_initiator : &ab_role_responder;
     ib->options = *options;
     ib->framing = framing_of(options);
     ib->encoder = asks ? &ib->framing->ask : &ib->framing->answer;
@@ -85,7 +84,7 @@ int autobuf_inband_open_pure(struct autobuf_inband **inband, uint32_t role, uint
     if (!ib)
         return -ENOMEM;
     autobuf_inband_tell(ib, &unknown);
-    error = ib->acts->begin(ib);
+    error = ib->acts->begin ? ib->acts->begin(ib) : 0;
     if (error < 0) {
         autobuf_inband_close(ib);
         return error;

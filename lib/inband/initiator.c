@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-#include "role.h"
+#include "exchange.h"
 
 #include <errno.h>
 
@@ -456,9 +456,4 @@ int ab_inband_set_answer(const struct autobuf_inband *ib, uint64_t *rcv_bytes, u
     return 0;
 }
 
-const struct ab_role *ab_role_initiator(void)
-{
-    static const struct ab_role role = {initiator_begin, initiator_line, initiator_part, initiator_payload};
-
-    return &role;
-}
+const struct ab_role ab_role_initiator = {initiator_begin, initiator_line, initiator_part, initiator_payload};

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-#include "framing.h"
+#include "line.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -167,15 +167,10 @@ bool ab_line_prefix_valid(const char *prefix)
     return true;
 }
 
-const struct ab_framing *ab_framing_text(void)
-{
-    static const struct ab_framing text = {
-        .prefix = "AUTOBUF",
-        .ask = {ab_line_build, ab_line_parse},
-        .answer = {ab_line_build, ab_line_parse},
-        .no_hello = "HELLO comes first",
-        .unknown = "not a line of this exchange",
-    };
-
-    return &text;
-}
+const struct ab_framing ab_framing_text = {
+    .prefix = "AUTOBUF",
+    .ask = {ab_line_build, ab_line_parse},
+    .answer = {ab_line_build, ab_line_parse},
+    .no_hello = "HELLO comes first",
+    .unknown = "not a line of this exchange",
+};

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Builds and parses the lines of the in-band exchange. Pure.
+ * Builds and parses the lines of the in-band exchange, and its framing. Pure.
  *
  *     line    = prefix " " verb *(" " number) *(" " key "=" number) CRLF
  *     number  = 1*19 decimal digits
@@ -79,5 +79,41 @@ bool ab_line_parse_words(const char *text, size_t len, struct ab_line *line);
 
 /* A prefix has 1 to AB_PREFIX_BYTES - 1 printable ASCII characters; the first and the last are no blanks. */
 bool ab_line_prefix_valid(const char *prefix);
+
+/* As ab_line_build() and ab_line_parse(). */
+struct ab_codec {
+    size_t (*build)(const struct ab_line *line, const char *prefix, const char *text, char *buf, size_t cap);
+    bool (*parse)(const char *prefix, const char *text, size_t len, struct ab_line *line);
+};
+
+/* Lines of its own, or commands of another protocol. */
+struct ab_framing {
+    const char *prefix; /* used if the options have none */
+    struct ab_codec ask, answer; /* of an initiator, and of a responder */
+    /*
+     * NULL: lines of its own. The exchange ends with RESULT; until then it owns the connection. Otherwise the exchange
+     * is part of another protocol, where each command has one reply, and this is the last line of a reply of several
+     * lines. A train is such a reply. The initiator waits for the reply AB_GO before it sends payload. There is no
+     * RESULT, and between two commands the application reads the connection.
+     */
+    const char *reply_end;
+    const char *no_hello; /* error text for a line before HELLO */
+    const char *unknown;  /* and for an unknown line */
+};
+
+/* Lines of its own, as above. */
+extern const struct ab_framing ab_framing_text;
+
+/*
+ * FTP (RFC 959): "SITE AUTOBUF" and its answers.
+ *
+ *     SITE AUTOBUF             211 AUTOBUF 1 maxrcv=N maxsnd=N train=N budget=N
+ *     SITE AUTOBUF TRAIN n     211-AUTOBUF TRAIN n, then n bytes of payload, which end with the line
+ *                              211 AUTOBUF
+ *     SITE AUTOBUF SINK n      350, then n bytes of payload from the client, then 211 bytes=N nsec=N ...
+ *     SITE AUTOBUF SET rcv snd 200 AUTOBUF rcv=N snd=N
+ *     to anything else         452, 500, 501, 503
+ */
+extern const struct ab_framing ab_framing_ftp;
 
 #endif

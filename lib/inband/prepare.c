@@ -8,10 +8,9 @@
 #include <linux/net_tstamp.h>
 #include <linux/tcp.h>
 
-#include "../base/base.h"
 #include "../base/option.h"
 #include "../kernel/socket.h"
-#include "prepare.h"
+#include "inband.h"
 
 #define WINDOW_BYTES 500000 /* somewhat more than the longest train */
 #define STAMPING (SOF_TIMESTAMPING_RX_SOFTWARE | SOF_TIMESTAMPING_SOFTWARE)

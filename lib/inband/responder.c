@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-#include "role.h"
+#include "exchange.h"
 
 #include <errno.h>
 
@@ -208,15 +208,4 @@ static int responder_line(struct autobuf_inband *ib, const struct ab_line *line,
     }
 }
 
-static int responder_begin(struct autobuf_inband *ib)
-{
-    (void)ib;
-    return 0;
-}
-
-const struct ab_role *ab_role_responder(void)
-{
-    static const struct ab_role role = {responder_begin, responder_line, ab_inband_plain_part, responder_payload};
-
-    return &role;
-}
+const struct ab_role ab_role_responder = {NULL, responder_line, ab_inband_plain_part, responder_payload};

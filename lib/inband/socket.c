@@ -13,10 +13,9 @@
 
 #include "../base/clock.h"
 #include "../base/option.h"
-#include "prepare.h"
-#include "exchange.h"
-#include "../kernel/socket.h"
 #include "../kernel/rtnetlink.h"
+#include "../kernel/socket.h"
+#include "exchange.h"
 
 #define IPV4_BYTES 20U
 #define IPV6_BYTES 40U

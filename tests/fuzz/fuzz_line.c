@@ -8,7 +8,7 @@
 
 #include <stdbool.h>
 
-#include "inband/framing.h"
+#include "inband/line.h"
 
 #define LARGEST_NUMBER 9999999999999999999ULL /* that a line can hold */
 
@@ -138,7 +138,7 @@ static void build_any(const char *prefix, struct input *in)
 /* A reply of an FTP server, and what can be built of it again. */
 static void parse_as_ftp(const char *prefix, const char *text, size_t len)
 {
-    const struct ab_framing *ftp = ab_framing_ftp();
+    const struct ab_framing *ftp = &ab_framing_ftp;
     char *copy = exact_copy(text, len), built[AB_LINE_BYTES];
     struct ab_line line, again;
     bool good = ftp->answer.parse(prefix, copy, len, &line);

@@ -4,7 +4,7 @@
 
 #include <errno.h>
 
-#include "inband/framing.h"
+#include "inband/line.h"
 #include "inband/exchange.h"
 
 #define SEGMENT 1448U
@@ -61,7 +61,7 @@ static void test_parse_answers(void **state)
         struct ab_line line;
 
         memcpy(copy, row->text, len);
-        CHECK_EQUAL(row->text, ab_framing_ftp()->answer.parse(PREFIX, copy, len, &line), row->good);
+        CHECK_EQUAL(row->text, ab_framing_ftp.answer.parse(PREFIX, copy, len, &line), row->good);
         free(copy);
         if (!row->good)
             continue;
@@ -83,12 +83,12 @@ static void test_built_answers_parse(void **state)
         size_t len;
 
         built.values[AB_KEY_RATE] = verbs[i] == AB_SINK ? 5 : 0;
-        len = ab_framing_ftp()->answer.build(&built, PREFIX, "why", text, sizeof text);
+        len = ab_framing_ftp.answer.build(&built, PREFIX, "why", text, sizeof text);
         assert_true(len > 2);
         assert_memory_equal(text + len - 2, "\r\n", 2);
-        assert_true(ab_framing_ftp()->answer.parse(PREFIX, text, len - 2, &parsed));
+        assert_true(ab_framing_ftp.answer.parse(PREFIX, text, len - 2, &parsed));
         assert_int_equal(parsed.verb, verbs[i]);
-        assert_int_equal(ab_framing_ftp()->answer.build(&built, PREFIX, "why", text, len - 1), 0);
+        assert_int_equal(ab_framing_ftp.answer.build(&built, PREFIX, "why", text, len - 1), 0);
         assert_int_equal(parsed.values[AB_KEY_RATE], built.values[AB_KEY_RATE]);
         if (verbs[i] == AB_HELLO || verbs[i] == AB_TRAIN || verbs[i] == AB_SET ||
             verbs[i] == AB_ERROR)
