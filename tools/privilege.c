@@ -7,13 +7,35 @@
 #include <stddef.h>
 #include <sys/prctl.h>
 #include <sys/stat.h>
+#include <sys/syscall.h>
 #include <unistd.h>
 
-#ifdef AB_HAVE_LIBCAP
-#include <sys/capability.h>
-#endif
-
 #define NOBODY_ID 65534
+
+/* capget() or capset() of this process. The C library has neither. */
+static int capabilities(long call, struct __user_cap_data_struct words[_LINUX_CAPABILITY_U32S_3])
+{
+    struct __user_cap_header_struct header = {.version = _LINUX_CAPABILITY_VERSION_3};
+
+    return syscall(call, &header, words) < 0 ? -errno : 0;
+}
+
+uint64_t privilege_held(void)
+{
+    struct __user_cap_data_struct words[_LINUX_CAPABILITY_U32S_3] = {{0}};
+
+    return capabilities(SYS_capget, words) < 0 ? 0 : (uint64_t)words[1].permitted << 32 | words[0].permitted;
+}
+
+int privilege_keep(uint64_t kept)
+{
+    struct __user_cap_data_struct words[_LINUX_CAPABILITY_U32S_3] = {{0}};
+
+    kept &= privilege_held();
+    words[0].permitted = words[0].effective = (uint32_t)kept;
+    words[1].permitted = words[1].effective = (uint32_t)(kept >> 32);
+    return capabilities(SYS_capset, words);
+}
 
 int drop_privileges(void)
 {
@@ -22,16 +44,7 @@ int drop_privileges(void)
 
     if (setresgid(gid, gid, gid) < 0 || setresuid(uid, uid, uid) < 0)
         return -errno;
-#ifdef AB_HAVE_LIBCAP
-    cap_t none = cap_init();
-    int result = none ? cap_set_proc(none) : -1;
-
-    if (none)
-        cap_free(none);
-    if (result < 0)
-        return -EPERM;
-#endif
-    return 0;
+    return privilege_keep(0);
 }
 
 /* A signal for the parent's death holds on: another user's id makes the kernel forget it. */

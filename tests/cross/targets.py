@@ -21,7 +21,7 @@ sys.path.insert(1, str(HERE.parent))
 from archive import Archive, Missing  # noqa: E402
 
 CROSS = pathlib.Path(os.environ.get("AUTOBUF_BUILD", TOP / "build")) / "cross"
-LIBRARIES = ("libcmocka-dev", "libcmocka0", "libcap-dev", "libcap2", "libssl-dev")
+LIBRARIES = ("libcmocka-dev", "libcmocka0", "libssl-dev")
 
 
 class Target(NamedTuple):
@@ -38,8 +38,6 @@ class Target(NamedTuple):
     """What runs a program; () if this machine does."""
     arguments: tuple[str, ...] = ()
     """Of compiler and linker."""
-    options: tuple[str, ...] = ()
-    """Of meson setup."""
     unemulated: dict[str, str] = {}
     """Tests that cannot work here as a whole, with the reason. The pair is only compiled then."""
     pure: dict[str, tuple[str, ...]] = {}
@@ -172,13 +170,10 @@ I386_LIBC = "/usr/i686-linux-gnu/lib"
 
 TARGETS = {target.name: target for target in (
     Target("s390x", "s390x-linux-gnu-gcc", "s390x", "big", from_archive, "usr/lib/s390x-linux-gnu",
-           wrapper=("qemu-s390x-static", "-L", "/usr/s390x-linux-gnu"), options=("-Dlibcap=enabled",),
-           unemulated=UNEMULATED, pure=PURE),
+           wrapper=("qemu-s390x-static", "-L", "/usr/s390x-linux-gnu"), unemulated=UNEMULATED, pure=PURE),
     Target("i386", "i686-linux-gnu-gcc", "x86", "little", from_archive, "usr/lib/i386-linux-gnu",
            # The C library of the compiler: the system need not have one for this architecture.
-           arguments=(f"-Wl,--dynamic-linker={I386_LIBC}/ld-linux.so.2", f"-Wl,-rpath,{I386_LIBC}"),
-           options=("-Dlibcap=enabled",)),
+           arguments=(f"-Wl,--dynamic-linker={I386_LIBC}/ld-linux.so.2", f"-Wl,-rpath,{I386_LIBC}")),
     # CMSG_NXTHDR() and struct msghdr of musl mix signed and unsigned; the other builds have the warning.
-    Target("musl", "musl-gcc", platform.machine(), "little", from_source, "usr/lib",
-           arguments=("-Wno-sign-conversion",), options=("-Dlibcap=disabled",)),
+    Target("musl", "musl-gcc", platform.machine(), "little", from_source, "usr/lib", arguments=("-Wno-sign-conversion",)),
 )}

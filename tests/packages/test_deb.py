@@ -305,7 +305,7 @@ class Bare(Installed):
         paths = " ".join(self.files(*packages))
         # As README.md has it. What they need stays, so that the next comparison is of the packages alone.
         root.sh(f"apt-get -qq install --no-install-recommends {paths} jq gcc libc6-dev pkgconf proftpd-core man-db "
-                "iproute2 libcap-dev >/dev/null")
+                "iproute2 >/dev/null")
         self.first_minutes(root)
         self.module(root)
         self.lintian(root)

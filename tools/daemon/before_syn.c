@@ -8,16 +8,14 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
-#include <sys/syscall.h>
 #include <unistd.h>
-
-#include <linux/capability.h>
 
 #include <bpf/bpf.h>
 #include <bpf/libbpf.h>
 
 #include <before_syn_object.h> /* of the build */
 
+#include "../privilege.h"
 #include "before_syn_table.h"
 #include "broker.h"
 
@@ -35,27 +33,11 @@ struct before_syn {
     struct before_syn_rule *rules;
 };
 
-/* ------------------------------------------------------------------------------- privilege */
-
-/* capget() or capset() of this process. The C library has neither. */
-static bool capabilities(long call, struct __user_cap_data_struct data[2])
-{
-    struct __user_cap_header_struct head = {.version = _LINUX_CAPABILITY_VERSION_3};
-
-    return syscall(call, &head, data) == 0;
-}
-
-static bool has(const struct __user_cap_data_struct data[2], unsigned capability)
-{
-    return data[CAP_TO_INDEX(capability)].effective & CAP_TO_MASK(capability);
-}
-
 static bool is_privileged(void)
 {
-    struct __user_cap_data_struct data[2] = {{0}};
+    uint64_t bpf = PRIVILEGE(CAP_BPF) | PRIVILEGE(CAP_PERFMON) | PRIVILEGE(CAP_NET_ADMIN), held = privilege_held();
 
-    return capabilities(SYS_capget, data) &&
-           (has(data, CAP_SYS_ADMIN) || (has(data, CAP_BPF) && has(data, CAP_PERFMON) && has(data, CAP_NET_ADMIN)));
+    return held & PRIVILEGE(CAP_SYS_ADMIN) || (held & bpf) == bpf;
 }
 
 /* --------------------------------------------------------------------------------- loading */
@@ -194,19 +176,7 @@ struct before_syn *before_syn_open(char why[BEFORE_SYN_WHY_BYTES])
 
 void before_syn_give_up(void)
 {
-    const unsigned capability[] = {CAP_BPF, CAP_PERFMON};
-    struct __user_cap_data_struct data[2] = {{0}};
-
-    if (!capabilities(SYS_capget, data))
-        return;
-    for (size_t i = 0; i < sizeof capability / sizeof *capability; i++) {
-        struct __user_cap_data_struct *half = &data[CAP_TO_INDEX(capability[i])];
-
-        half->effective &= ~CAP_TO_MASK(capability[i]);
-        half->permitted &= ~CAP_TO_MASK(capability[i]);
-        half->inheritable &= ~CAP_TO_MASK(capability[i]);
-    }
-    (void)capabilities(SYS_capset, data);
+    (void)privilege_keep(~(PRIVILEGE(CAP_BPF) | PRIVILEGE(CAP_PERFMON)));
 }
 
 void before_syn_rules(struct before_syn *b, const struct config *config, bool dry_run)

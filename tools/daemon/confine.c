@@ -12,17 +12,16 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
-#include <linux/capability.h>
-
 #include <seccomp.h>
+
+#include "../privilege.h"
 
 #define COUNT(array) (sizeof(array) / sizeof *(array))
 
-#define BIT(capability) (1ULL << (capability))
 /* To find owners and to borrow from them, and to set sizes beyond what anybody may. */
-#define BROKERS (BIT(CAP_SYS_PTRACE) | BIT(CAP_DAC_READ_SEARCH) | BIT(CAP_NET_ADMIN))
+#define BROKERS (PRIVILEGE(CAP_SYS_PTRACE) | PRIVILEGE(CAP_DAC_READ_SEARCH) | PRIVILEGE(CAP_NET_ADMIN))
 /* Of root, whose files these are: its service has none of them. */
-#define FILES (BIT(CAP_CHOWN) | BIT(CAP_DAC_OVERRIDE) | BIT(CAP_FOWNER))
+#define FILES (PRIVILEGE(CAP_CHOWN) | PRIVILEGE(CAP_DAC_OVERRIDE) | PRIVILEGE(CAP_FOWNER))
 
 #define NO_FD 0xffffffffU /* of mmap(2), in one of two lengths */
 #define NO_FD_WIDE 0xffffffffffffffffULL
@@ -31,37 +30,9 @@
 #define SO_BUF_LOCK 72
 #endif
 
-/* ------------------------------------------------------------------------------ capabilities */
-
-static int read_capabilities(struct __user_cap_header_struct *header, struct __user_cap_data_struct data[2])
-{
-    *header = (struct __user_cap_header_struct){.version = _LINUX_CAPABILITY_VERSION_3};
-    return syscall(SYS_capget, header, data) < 0 ? -errno : 0;
-}
-
 bool confine_is_worth_it(void)
 {
-    struct __user_cap_header_struct header;
-    struct __user_cap_data_struct data[2];
-
-    return read_capabilities(&header, data) == 0 && ((uint64_t)data[1].permitted << 32 | data[0].permitted) & BROKERS;
-}
-
-/* Gives up all others, of which ambient ones go, too. */
-static int keep_capabilities(uint64_t kept)
-{
-    struct __user_cap_header_struct header;
-    struct __user_cap_data_struct data[2];
-    int error = read_capabilities(&header, data);
-
-    for (unsigned i = 0; i < 2; i++) {
-        data[i].permitted &= (uint32_t)(kept >> 32 * i);
-        data[i].effective = data[i].permitted;
-        data[i].inheritable = 0;
-    }
-    if (error == 0 && syscall(SYS_capset, &header, data) < 0)
-        error = -errno;
-    return error;
+    return privilege_held() & BROKERS;
 }
 
 /* ------------------------------------------------------------------------------ system calls */
@@ -219,7 +190,7 @@ int confine(int *listener)
     note(&error, seccomp_load(filter));
     *listener = error == 0 ? seccomp_notify_fd(filter) : -1;
     seccomp_release(filter);
-    if (error == 0 && keep_capabilities(FILES) < 0)
+    if (error == 0 && privilege_keep(FILES) < 0)
         error = -EIO;
     return error;
 }
@@ -233,7 +204,7 @@ int confine_broker(void)
         return error;
     allow(filter, brokers, COUNT(brokers), false, &error);
     if (error == 0)
-        error = keep_capabilities(BROKERS);
+        error = privilege_keep(BROKERS);
     note(&error, seccomp_load(filter));
     seccomp_release(filter);
     return error;
