@@ -37,9 +37,7 @@ struct wishes {
     const char *wad;  /* rules of WAD, to be converted; NULL: none */
     const char *broker;    /* where it listens; NULL: one of its own */
     const char *broker_of; /* a unit; NULL: it is none */
-    bool check;
-    bool dry_run;
-    bool undo;
+    int check, dry_run, undo;
 };
 
 /* ------------------------------------------------------------------------------ the rules */
@@ -130,7 +128,7 @@ static void share_as_told(struct daemon *d)
     int error = 0;
 
     if (d->keep.file[0]) {
-        error = site_reopen(&d->site, d->config, &d->keep);
+        error = site_open(&d->site, d->config, &d->keep);
     } else {
         site_close(d->site);
         d->site = NULL;
@@ -145,7 +143,7 @@ static void read_again(struct daemon *d)
     struct config fresh;
     int error;
 
-    tell_reloading(&d->tell, autobuf_now_ns());
+    (void)notify_reloading(&d->tell.notify, autobuf_now_ns());
     error = read_rules(d->want, &fresh);
     if (error == 0 && fresh.without_file && !d->config->without_file) { /* or is not there just now */
         config_free(&fresh);
@@ -194,12 +192,12 @@ static uint32_t next_signal(int signals)
 static int wait_here(const struct daemon *d)
 {
     struct pollfd fds[4 + STATUS_FDS] = {{d->signals, POLLIN, 0}, {broker_fd(), POLLIN, 0}};
-    uint64_t now_ns = autobuf_now_ns(), until_ns = ab_min(care_deadline_ns(d->care), tell_deadline_ns(&d->tell, now_ns));
+    uint64_t now_ns = autobuf_now_ns(), until_ns = ab_min(care_deadline_ns(d->care), status_deadline_ns(d->tell.status, now_ns));
     size_t count = 2;
     int error;
 
     until_ns = ab_min(until_ns, ab_min(keep_deadline_ns(&d->keep), handed_deadline_ns(d->handed, now_ns)));
-    count += tell_poll(&d->tell, fds + count, now_ns);
+    count += status_poll(d->tell.status, fds + count, now_ns);
     until_ns = ab_min(until_ns, site_deadline_ns(d->site, now_ns));
     count += handed_poll(d->handed, fds + count, now_ns);
     count += site_poll(d->site, fds + count, now_ns);
@@ -408,14 +406,16 @@ static void help(FILE *out)
 /* -1: run; else the exit status. */
 static int parse(int argc, char **argv, struct wishes *want)
 {
-    static const struct option options[] = {{"config", required_argument, NULL, 'c'}, {"check", no_argument, NULL, 'k'},
-                                            {"dry-run", no_argument, NULL, 'n'},      {"help", no_argument, NULL, 'h'},
-                                            {"version", no_argument, NULL, 'V'},
-                                            {"undo", no_argument, NULL, 'u'},
-                                            {"broker", required_argument, NULL, 'b'},
-                                            {"broker-of", required_argument, NULL, 'B'},
-                                            {"import-wad", required_argument, NULL, 'w'},
-                                            {NULL, 0, NULL, 0}};
+    const struct option options[] = {{"config", required_argument, NULL, 'c'},
+                                     {"check", no_argument, &want->check, 1},
+                                     {"dry-run", no_argument, &want->dry_run, 1},
+                                     {"undo", no_argument, &want->undo, 1},
+                                     {"broker", required_argument, NULL, 'b'},
+                                     {"broker-of", required_argument, NULL, 'B'},
+                                     {"import-wad", required_argument, NULL, 'w'},
+                                     {"help", no_argument, NULL, 'h'},
+                                     {"version", no_argument, NULL, 'V'},
+                                     {NULL, 0, NULL, 0}};
     int letter;
 
     while ((letter = getopt_long(argc, argv, "", options, NULL)) != -1) {
@@ -429,17 +429,10 @@ static int parse(int argc, char **argv, struct wishes *want)
         case 'B':
             want->broker_of = optarg;
             break;
-        case 'k':
-            want->check = true;
-            break;
         case 'w':
             want->wad = optarg;
             break;
-        case 'u':
-            want->undo = true;
-            break;
-        case 'n':
-            want->dry_run = true;
+        case 0: /* one that sets its wish */
             break;
         case 'h':
             help(stdout);

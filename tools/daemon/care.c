@@ -325,11 +325,9 @@ int care_step(struct care *care, uint64_t now_ns)
 
 uint64_t care_deadline_ns(const struct care *care)
 {
-    uint64_t next_ns = tending_deadline_ns(care->tending);
+    uint64_t next_ns = ab_min(tending_deadline_ns(care->tending), care->sweep_ns);
 
-    if (care->wanted_count && care->search_ns < next_ns)
-        next_ns = care->search_ns;
-    return next_ns < care->sweep_ns ? next_ns : care->sweep_ns;
+    return care->wanted_count ? ab_min(next_ns, care->search_ns) : next_ns;
 }
 
 const struct report_counts *care_counts(const struct care *care)
@@ -337,14 +335,9 @@ const struct report_counts *care_counts(const struct care *care)
     return &care->counts;
 }
 
-size_t care_tended(const struct care *care)
+const struct tending *care_tending(const struct care *care)
 {
-    return tending_count(care->tending);
-}
-
-void care_flow(const struct care *care, size_t at, struct report_flow *flow)
-{
-    tending_flow(care->tending, at, flow);
+    return care->tending;
 }
 
 void care_close(struct care *care)

@@ -13,9 +13,7 @@
 
 #include "before_syn.h"
 #include "keep.h"
-#include "report.h"
-#include "config.h"
-#include "state.h"
+#include "tending.h"
 
 struct care;
 
@@ -40,10 +38,9 @@ int care_step(struct care *care, uint64_t now_ns);
 /* When to call care_step() next. */
 uint64_t care_deadline_ns(const struct care *care);
 
-/* What was done so far; how many connections are looked after now, and each of them, from 0 on. */
+/* What was done so far, and the connections that are managed now. */
 const struct report_counts *care_counts(const struct care *care);
-size_t care_tended(const struct care *care);
-void care_flow(const struct care *care, size_t at, struct report_flow *flow);
+const struct tending *care_tending(const struct care *care);
 
 /* Ends the care, not the connections: what was set for its time only, a pace, is put back. */
 void care_close(struct care *care);

@@ -13,6 +13,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "../../lib/base/base.h"
 #include "../../lib/paths/record.h"
 #include "broker.h"
 #include "learn.h"
@@ -138,9 +139,7 @@ static void fail(struct site *s, int error, uint64_t now_ns)
     s->counts->failed++;
     disconnect(s);
     end_round(s);
-    s->backoff_ns = s->backoff_ns ? 2 * s->backoff_ns : SITE_SOON_NS;
-    if (s->backoff_ns > SITE_BACKOFF_NS)
-        s->backoff_ns = SITE_BACKOFF_NS;
+    s->backoff_ns = s->backoff_ns ? ab_min(2 * s->backoff_ns, SITE_BACKOFF_NS) : SITE_SOON_NS;
     s->due_ns = now_ns + about(s->backoff_ns);
 }
 
@@ -206,8 +205,8 @@ static int begin_round(struct site *s, uint64_t now_ns)
         round.database = s->place.database ? &s->place.database : NULL;
     }
     look_at_clock(s);
-    round.count = s->count < SITE_ROUND ? s->count : SITE_ROUND;
-    round.read = (unsigned)(room < s->most ? room : s->most);
+    round.count = ab_min_size(s->count, SITE_ROUND);
+    round.read = (unsigned)ab_min_size(room, s->most);
     round.look_back = !s->more;
     if (error == 0)
         error = site_talk_ask(s->talk, &round, &s->out, &s->out_bytes);
@@ -225,8 +224,8 @@ static void learn_most(struct site *s, size_t heard, bool cut)
 {
     if (cut)
         s->most = heard ? heard : 1;
-    else if (s->most < SITE_ROUND)
-        s->most = 2 * s->most < SITE_ROUND ? 2 * s->most : SITE_ROUND;
+    else
+        s->most = ab_min_size(2 * s->most, SITE_ROUND);
 }
 
 /* A server is back once the end of the stream is seen: what comes before may end in the same failure each time. */
@@ -349,14 +348,15 @@ uint64_t site_deadline_ns(const struct site *s, uint64_t now_ns)
 {
     if (!s)
         return UINT64_MAX;
-    return now_ns < s->rest_until_ns && s->rest_until_ns < s->due_ns ? s->rest_until_ns : s->due_ns;
+    return now_ns < s->rest_until_ns ? ab_min(s->rest_until_ns, s->due_ns) : s->due_ns;
 }
 
 /* ---------------------------------------------------------------------------------- offering */
 
-void site_offer(struct site *s, const struct autobuf_paths_entry *entry)
+void site_offer(void *site, const struct autobuf_paths_entry *entry)
 {
     struct autobuf_paths_entry checked = *entry;
+    struct site *s = site;
     size_t at;
 
     if (!s || !site_check(&checked, (uint64_t)time(NULL)))
@@ -371,11 +371,6 @@ void site_offer(struct site *s, const struct autobuf_paths_entry *entry)
         s->count++;
     }
     s->waiting[at] = checked;
-}
-
-static void offer(void *site, const struct autobuf_paths_entry *entry)
-{
-    site_offer(site, entry);
 }
 
 /* ----------------------------------------------------------------------------------- opening */
@@ -419,7 +414,7 @@ static int name_itself(char who[SITE_WHO_BYTES])
     return 0;
 }
 
-int site_open(struct site **site, const struct config *config, struct keep *keep)
+static int begin(struct site **site, const struct config *config, struct keep *keep)
 {
     struct site *s = config->site.address_bytes ? calloc(1, sizeof *s) : NULL;
     int error;
@@ -445,7 +440,7 @@ int site_open(struct site **site, const struct config *config, struct keep *keep
         return error;
     }
     s->counts->used = true;
-    keep->offer = offer;
+    keep->offer = site_offer;
     keep->offer_to = s;
     *site = s;
     return 0;
@@ -459,14 +454,14 @@ static bool is_as_told(const struct site *s, const struct config *config)
            strcmp(s->key, config->site_key) == 0 && strcmp(s->file, s->keep->file) == 0;
 }
 
-int site_reopen(struct site **site, const struct config *config, struct keep *keep)
+int site_open(struct site **site, const struct config *config, struct keep *keep)
 {
     struct site *s = *site;
     int error;
 
     if (!s || !is_as_told(s, config)) {
         site_close(s);
-        return site_open(site, config, keep);
+        return begin(site, config, keep);
     }
     error = read_password_of(s, config);
     if (error < 0) {

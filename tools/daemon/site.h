@@ -23,22 +23,17 @@ struct site;
 
 /*
  * Exchanges entries with the server of *config, from now on: what *keep learns goes there, what comes goes into *keep,
- * which must live as long. Nothing is connected yet. *site is NULL if *config has no server. 0; -ENOTSUP: built without
- * hiredis; -EPERM: the password's file belongs to another user, or others may read it; -EINVAL: it has no password;
- * -ENOMEM; errors of open(2), read(2) and getrandom(2).
+ * which must live as long. Nothing is connected yet. *site, which is NULL or open, becomes NULL if *config has no server. If it
+ * is open for the same server, key and store, the password is read anew, what waits goes on waiting, and what was read is not
+ * read again. 0; -ENOTSUP: built without hiredis; -EPERM: the password's file belongs to another user, or others may read it;
+ * -EINVAL: it has no password; -ENOMEM; errors of open(2), read(2) and getrandom(2). After an error *site is NULL.
  */
 int site_open(struct site **site, const struct config *config, struct keep *keep);
 
-/*
- * The same with another configuration, or what has changed in the password's file. If it is the same server, key and store,
- * what waits goes on waiting, and what was read is not read again. After an error *site is NULL, what was there is closed.
- */
-int site_reopen(struct site **site, const struct config *config, struct keep *keep);
+/* Takes what this host has learned, to be sent later, if it is something to be shared. A keep_offer_fn; site may be NULL. */
+void site_offer(void *site, const struct autobuf_paths_entry *entry);
 
-/* Takes what this host has learned, to be sent later, if it is something to be shared. NULL is allowed here and below. */
-void site_offer(struct site *site, const struct autobuf_paths_entry *entry);
-
-/* What to wait for, if anything: at most one. */
+/* What to wait for, if anything: at most one. NULL is allowed here and below. */
 size_t site_poll(const struct site *site, struct pollfd *fds, uint64_t now_ns);
 
 /* When to call site_step() even if nothing comes; UINT64_MAX: never. */

@@ -11,17 +11,6 @@ int site_open(struct site **site, const struct config *config, struct keep *keep
     return config->site.address_bytes ? -ENOTSUP : 0;
 }
 
-int site_reopen(struct site **site, const struct config *config, struct keep *keep)
-{
-    return site_open(site, config, keep);
-}
-
-void site_offer(struct site *site, const struct autobuf_paths_entry *entry)
-{
-    (void)site;
-    (void)entry;
-}
-
 size_t site_poll(const struct site *site, struct pollfd *fds, uint64_t now_ns)
 {
     (void)site;

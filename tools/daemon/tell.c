@@ -63,11 +63,6 @@ static uint64_t resident_bytes(void)
     return ab_proc_read("/proc/self/statm", pages, 2) == 2 ? pages[1] * (uint64_t)sysconf(_SC_PAGESIZE) : 0;
 }
 
-static void flow_at(const void *user, size_t at, struct report_flow *flow)
-{
-    care_flow(user, at, flow);
-}
-
 static void print_page(void *user, enum status_page page, FILE *out)
 {
     const struct tell *tell = user;
@@ -83,9 +78,9 @@ static void print_page(void *user, enum status_page page, FILE *out)
         .memory_bytes = resident_bytes(),
         .generation = tell->generation,
         .rules = tell->config->count,
-        .tended = care_tended(tell->care),
-        .flow = flow_at,
-        .user = tell->care,
+        .tended = tending_count(care_tending(tell->care)),
+        .flow = tending_flow,
+        .user = care_tending(tell->care),
     };
 
     if (page == STATUS_FLOWS)
@@ -101,7 +96,7 @@ static void tell_line(struct tell *tell, const char *state, uint64_t now_ns)
 {
     char lines[160];
 
-    tell->told = care_tended(tell->care);
+    tell->told = tending_count(care_tending(tell->care));
     tell->line_ns = now_ns + LINE_NS;
     snprintf(lines, sizeof lines, "%sSTATUS=Looks after %zu connection%s by %zu rule%s.", state, tell->told,
              tell->told == 1 ? "" : "s", tell->config->count, tell->config->count == 1 ? "" : "s");
@@ -137,11 +132,6 @@ void tell_rules(struct tell *tell, const struct config *config)
     tell_line(tell, "READY=1\n", autobuf_now_ns());
 }
 
-void tell_reloading(struct tell *tell, uint64_t now_ns)
-{
-    (void)notify_reloading(&tell->notify, now_ns);
-}
-
 void tell_rejected(struct tell *tell)
 {
     tell->rejected++;
@@ -149,20 +139,10 @@ void tell_rejected(struct tell *tell)
     (void)notify_say(&tell->notify, "READY=1\nSTATUS=The new rules are wrong, and the old ones stay.");
 }
 
-size_t tell_poll(const struct tell *tell, struct pollfd *fds, uint64_t now_ns)
-{
-    return status_poll(tell->status, fds, now_ns);
-}
-
-uint64_t tell_deadline_ns(const struct tell *tell, uint64_t now_ns)
-{
-    return status_deadline_ns(tell->status, now_ns);
-}
-
 void tell_step(struct tell *tell, uint64_t now_ns)
 {
     status_step(tell->status, now_ns);
-    if (tell->told != care_tended(tell->care) && now_ns >= tell->line_ns)
+    if (tell->told != tending_count(care_tending(tell->care)) && now_ns >= tell->line_ns)
         tell_line(tell, "", now_ns);
 }
 

@@ -3,7 +3,6 @@
 #ifndef TELL_H
 #define TELL_H
 
-#include <poll.h>
 #include <stddef.h>
 #include <stdint.h>
 #include <sys/socket.h>
@@ -45,13 +44,10 @@ void tell_open(struct tell *tell, const struct care *care, const struct report_l
 /* New rules hold: opens, moves or closes the socket as they say, and tells systemd that the daemon is ready. */
 void tell_rules(struct tell *tell, const struct config *config);
 
-/* Rules are read again now; they were wrong, and the old ones stay. */
-void tell_reloading(struct tell *tell, uint64_t now_ns);
+/* New rules were wrong, and the old ones stay. */
 void tell_rejected(struct tell *tell);
 
-/* As in status.h. */
-size_t tell_poll(const struct tell *tell, struct pollfd *fds, uint64_t now_ns);
-uint64_t tell_deadline_ns(const struct tell *tell, uint64_t now_ns);
+/* As status_step(). */
 void tell_step(struct tell *tell, uint64_t now_ns);
 
 void tell_close(struct tell *tell);

@@ -523,11 +523,10 @@ uint64_t tending_deadline_ns(const struct tending *tending)
     for (size_t i = 0; i < tending->count; i++) {
         uint64_t due_ns = autobuf_flow_deadline_ns(tending->tended[i].flow);
 
-        look_ns = due_ns < look_ns ? due_ns : look_ns;
+        look_ns = ab_min(look_ns, due_ns);
     }
-    if (look_ns < tending->looks_ns)
-        look_ns = tending->looks_ns;
-    return tending->divides && tending->count && tending->divide_ns < look_ns ? tending->divide_ns : look_ns;
+    look_ns = ab_max(look_ns, tending->looks_ns);
+    return tending->divides && tending->count ? ab_min(look_ns, tending->divide_ns) : look_ns;
 }
 
 size_t tending_count(const struct tending *tending)
@@ -535,8 +534,9 @@ size_t tending_count(const struct tending *tending)
     return tending->count;
 }
 
-void tending_flow(const struct tending *tending, size_t at, struct report_flow *flow)
+void tending_flow(const void *user, size_t at, struct report_flow *flow)
 {
+    const struct tending *tending = user;
     const struct tended *t = &tending->tended[at];
 
     *flow = (struct report_flow){.pid = t->owner.pid, .fd = t->owner.fd, .user = t->subject.user, .program = t->owner.program,

@@ -43,9 +43,9 @@ void tending_step(struct tending *tending, uint64_t now_ns);
 /* When to call tending_step() next; UINT64_MAX: nothing is looked after. */
 uint64_t tending_deadline_ns(const struct tending *tending);
 
-/* How many connections are looked after, and each of them, from 0 on. */
+/* How many connections are managed, and each of them, from 0 on: a report_flow_fn of a struct tending. */
 size_t tending_count(const struct tending *tending);
-void tending_flow(const struct tending *tending, size_t at, struct report_flow *flow);
+void tending_flow(const void *tending, size_t at, struct report_flow *flow);
 
 /* Ends the care of all, not the connections: what was set for its time only, a pace or a share, is put back. */
 void tending_end(struct tending *tending);

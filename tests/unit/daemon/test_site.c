@@ -88,6 +88,7 @@ static int open_alone(void **state)
     config = (struct config){.site_key = "key"};
     snprintf(place, sizeof place, "unix:%s", file);
     assert_true(site_place_parse(place, &config.site));
+    site = NULL;
     return site_open(&site, &config, &keep);
 }
 
@@ -305,7 +306,7 @@ static void over_tcp(void **state)
     struct sockaddr_in address = {.sin_family = AF_INET, .sin_addr = {htonl(INADDR_LOOPBACK)}};
     socklen_t bytes = sizeof address;
     char place[64];
-    struct site *tcp;
+    struct site *tcp = NULL;
 
     (void)state;
     close(listener);
@@ -574,6 +575,7 @@ static void opened_again(void **state)
     (void)state;
     for (size_t i = 0; i < COUNT(rows); i++) {
         site_close(site);
+        site = NULL;
         strcpy(keep.file, "/no/such/file");
         strcpy(config.site_key, "key");
         assert_int_equal(site_open(&site, &config, &keep), 0);
@@ -589,7 +591,7 @@ static void opened_again(void **state)
         assert_int_equal(take_round(), 1);
         strcpy(keep.file, rows[i].file);
         strcpy(config.site_key, rows[i].key);
-        assert_int_equal(site_reopen(&site, &config, &keep), 0);
+        assert_int_equal(site_open(&site, &config, &keep), 0);
         end_connection();
         assert_true(keep.counts.site.used);
         if (!rows[i].same)
@@ -609,15 +611,15 @@ static void what_cannot_be_opened_again(void **state)
 {
     (void)state;
     strcpy(config.site_password_file, secret);
-    assert_int_equal(site_reopen(&site, &config, &keep), -ENOENT);
+    assert_int_equal(site_open(&site, &config, &keep), -ENOENT);
     assert_null(site);
     assert_false(keep.counts.site.used);
-    assert_int_equal(site_reopen(&site, &config, &keep), -ENOENT);
+    assert_int_equal(site_open(&site, &config, &keep), -ENOENT);
     config.site_password_file[0] = '\0';
-    assert_int_equal(site_reopen(&site, &config, &keep), 0);
+    assert_int_equal(site_open(&site, &config, &keep), 0);
     assert_true(keep.counts.site.used);
     config.site.address_bytes = 0;
-    assert_int_equal(site_reopen(&site, &config, &keep), 0);
+    assert_int_equal(site_open(&site, &config, &keep), 0);
     assert_null(site);
     assert_false(keep.counts.site.used);
 }
@@ -633,7 +635,7 @@ static void the_password_s_file(void **state)
         {"for all", "secret\n", 0604, -EPERM}, {"writable", "secret\n", 0620, -EPERM}, {"empty", "", 0600, -EINVAL},
         {"a line", "\nsecret\n", 0600, -EINVAL}, {"none", NULL, 0, -ENOENT},
     };
-    struct site *one;
+    struct site *one = NULL;
 
     (void)state;
     strcpy(config.site_password_file, secret);
@@ -649,6 +651,7 @@ static void the_password_s_file(void **state)
         CHECK_EQUAL(rows[i].name, site_open(&one, &config, &keep), rows[i].result);
         CHECK_EQUAL(rows[i].name, one != NULL, rows[i].result == 0);
         site_close(one);
+        one = NULL;
         unlink(secret);
     }
     keep.offer_to = site; /* whose place the others took */
