@@ -64,7 +64,7 @@ struct autobuf_live_state tended_state(const struct tended *t)
     struct autobuf_applied applied = AUTOBUF_APPLIED_INIT;
 
     applied.live = &state;
-    (void)autobuf_flow_state(t->flow, &applied); /* else nothing was seen yet */
+    (void)autobuf_flow_state(t->flow, &applied);
     return state;
 }
 

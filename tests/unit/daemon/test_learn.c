@@ -401,7 +401,7 @@ static void a_gap_that_is_filled_is_no_burst(void **state)
 /* Before the first look at a connection its counters are unknown, and what it moved until then took another time. */
 static void looks_that_saw_nothing(void **state)
 {
-    struct autobuf_live_state nothing = AUTOBUF_LIVE_STATE_INIT;
+    struct autobuf_live_state nothing = {.rtt_ns = AUTOBUF_NS_UNSET, .rtt_min_ns = AUTOBUF_NS_UNSET};
     struct ab_tcpinfo seen = {0};
     struct learn learn = {0};
 

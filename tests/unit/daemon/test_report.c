@@ -51,8 +51,8 @@ static void flow_at(const void *user, size_t at, struct report_flow *f)
         hostile(f);
         return;
     }
-    *f = (struct report_flow){.pid = (pid_t)at, .program = "", .unit = "", .rule = &rule, .live = AUTOBUF_LIVE_STATE_INIT,
-                              .action = ""};
+    *f = (struct report_flow){.pid = (pid_t)at, .program = "", .unit = "", .rule = &rule, .action = "",
+                              .live = {.rtt_ns = AUTOBUF_NS_UNSET, .rtt_min_ns = AUTOBUF_NS_UNSET}};
 }
 
 static const struct report_learning learning = {
