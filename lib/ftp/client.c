@@ -6,7 +6,6 @@
 #include <unistd.h>
 
 #include "../base/clock.h"
-#include "../inband/inband.h"
 #include "../icmp/probe.h"
 #include "../plan/plan.h"
 #include "worth.h"
@@ -21,32 +20,32 @@ static uint64_t control_rtt_ns(const struct autobuf_ftp *f)
     return ab_ns_or_unset(state.rtt_min_ns);
 }
 
-static bool is_worth(const struct autobuf_ftp *f, uint32_t direction, uint32_t round_trips,
-                     bool peer_sets, uint64_t peer_max_bytes, uint64_t expected_bytes,
-                     struct autobuf_probe_options *range)
+/* What is measured, over the control connection or by echoes. */
+static struct ab_worth worth_of(bool inband, uint32_t ways, uint32_t direction, uint64_t expected_bytes)
 {
-    struct autobuf_limits limits;
-    struct ab_worth worth = {
-        .limits = &limits,
-        .peer_sets = peer_sets,
-        .peer_max_bytes = peer_max_bytes,
-        .rtt_ns = control_rtt_ns(f),
+    return (struct ab_worth){
+        .peer_sets = inband || ways & AUTOBUF_FTP_PEER_SETS,
         .direction = direction,
-        .round_trips = round_trips,
+        .round_trips = inband ? INBAND_ROUND_TRIPS : AB_MEASURING_ROUND_TRIPS,
         .expected_bytes = expected_bytes,
     };
+}
 
+static bool is_worth(const struct autobuf_ftp *f, struct ab_worth worth, struct autobuf_probe_options *range)
+{
+    struct autobuf_limits limits;
+
+    worth.limits = &limits;
+    worth.rtt_ns = control_rtt_ns(f);
     return ab_ftp_limits(f, &limits) == 0 &&
            ab_worth_measuring(&worth, &range->bdp_low_bytes, &range->bdp_high_bytes);
 }
 
-static bool is_worth_logged(const struct autobuf_ftp *f, uint32_t direction, uint32_t round_trips,
-                            bool peer_sets, uint64_t peer_max_bytes, uint64_t expected_bytes,
-                            struct autobuf_probe_options *range)
+static bool is_worth_logged(const struct autobuf_ftp *f, struct ab_worth worth, struct autobuf_probe_options *range)
 {
-    if (is_worth(f, direction, round_trips, peer_sets, peer_max_bytes, expected_bytes, range))
+    if (is_worth(f, worth, range))
         return true;
-    ab_log(&f->log, direction == AUTOBUF_INTENT_SENDS
+    ab_log(&f->log, worth.direction == AUTOBUF_INTENT_SENDS
                         ? "not measured before the transfer: the server's window could not gain from it"
                         : "not measured: it would cost more time than it could save");
     return false;
@@ -137,14 +136,15 @@ static int measure_inband(struct autobuf_ftp *f, uint32_t direction, uint64_t ex
 {
     struct autobuf_probe_options range = AUTOBUF_PROBE_OPTIONS_INIT;
     struct autobuf_path path = AUTOBUF_PATH_INIT;
+    struct ab_worth worth = worth_of(true, 0, direction, expected_bytes);
     uint64_t rcv_bytes = 0, snd_bytes = 0;
     int result = say_hello(f);
 
     if (result != 1)
         return result;
     ab_inband_peer(f->inband, &rcv_bytes, &snd_bytes);
-    if (!is_worth_logged(f, direction, INBAND_ROUND_TRIPS, true,
-                         direction == AUTOBUF_INTENT_SENDS ? rcv_bytes : snd_bytes, expected_bytes, &range))
+    worth.peer_max_bytes = direction == AUTOBUF_INTENT_SENDS ? rcv_bytes : snd_bytes;
+    if (!is_worth_logged(f, worth, &range))
         return 0;
     result = ab_inband_begin(f->inband, autobuf_now_ns(),
                              direction == AUTOBUF_INTENT_SENDS ? AUTOBUF_INBAND_TX : AUTOBUF_INBAND_RX,
@@ -163,14 +163,13 @@ static int measure_inband(struct autobuf_ftp *f, uint32_t direction, uint64_t ex
     return tell_server(f);
 }
 
-static int measure_icmp(struct autobuf_ftp *f, uint32_t direction, bool peer_sets,
-                        uint64_t expected_bytes)
+static int measure_icmp(struct autobuf_ftp *f, uint32_t ways, uint32_t direction, uint64_t expected_bytes)
 {
     struct autobuf_probe_options probe = AUTOBUF_PROBE_OPTIONS_INIT;
     struct autobuf_path path = AUTOBUF_PATH_INIT;
     int result;
 
-    if (!is_worth_logged(f, direction, AB_MEASURING_ROUND_TRIPS, peer_sets, 0, expected_bytes, &probe))
+    if (!is_worth_logged(f, worth_of(false, ways, direction, expected_bytes), &probe))
         return 0;
     f->measured |= direction;
     probe.silence_ns = AB_SILENCE_NS;
@@ -197,15 +196,15 @@ static bool is_valid_request(const struct autobuf_ftp *f, uint32_t ways, uint32_
 int autobuf_ftp_worth(const struct autobuf_ftp *f, uint32_t ways, uint32_t direction, uint64_t expected_bytes)
 {
     struct autobuf_probe_options range = AUTOBUF_PROBE_OPTIONS_INIT;
+    bool inband;
 
     if (!is_valid_request(f, ways, direction))
         return -EINVAL;
     if (f->measured & direction)
         return 0;
-    if (ways & AUTOBUF_FTP_BY_INBAND && !f->unsupported)
-        return is_worth(f, direction, INBAND_ROUND_TRIPS, true, 0, expected_bytes, &range);
-    return ways & AUTOBUF_FTP_BY_ICMP && is_worth(f, direction, AB_MEASURING_ROUND_TRIPS,
-                                                  ways & AUTOBUF_FTP_PEER_SETS, 0, expected_bytes, &range);
+    inband = ways & AUTOBUF_FTP_BY_INBAND && !f->unsupported;
+    return (inband || ways & AUTOBUF_FTP_BY_ICMP) &&
+           is_worth(f, worth_of(inband, ways, direction, expected_bytes), &range);
 }
 
 int autobuf_ftp_measure(struct autobuf_ftp *f, uint32_t ways, uint32_t direction,
@@ -222,14 +221,14 @@ int autobuf_ftp_measure(struct autobuf_ftp *f, uint32_t ways, uint32_t direction
     if (f->measured & direction)
         return 0;
     if (ways & AUTOBUF_FTP_BY_INBAND && !f->unsupported) {
-        if (f->inband || is_worth_logged(f, direction, INBAND_ROUND_TRIPS, true, 0, expected_bytes, &range))
+        if (f->inband || is_worth_logged(f, worth_of(true, ways, direction, expected_bytes), &range))
             result = measure_inband(f, direction, expected_bytes);
         if (!f->unsupported)
             return result;
     }
     if (!(ways & AUTOBUF_FTP_BY_ICMP))
         return 0;
-    return measure_icmp(f, direction, ways & AUTOBUF_FTP_PEER_SETS, expected_bytes);
+    return measure_icmp(f, ways, direction, expected_bytes);
 }
 
 uint64_t autobuf_ftp_peer_bytes(const struct autobuf_ftp *f, uint32_t direction)

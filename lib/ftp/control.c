@@ -7,7 +7,7 @@
 #include <unistd.h>
 
 #include "../base/clock.h"
-#include "../inband/inband.h"
+#include "../kernel/limits.h"
 
 #define READ_BYTES 16384U /* largest TLS record (RFC 8446) */
 
@@ -125,4 +125,18 @@ int ab_ftp_open_inband(struct autobuf_ftp *f)
     options.log_user = f->options.log_user;
     return f->options.read ? open_records(f, role, &options)
                            : autobuf_inband_open(&f->inband, role, f->fd, &options);
+}
+
+int ab_ftp_limits(const struct autobuf_ftp *f, struct autobuf_limits *limits)
+{
+    int error;
+
+    *limits = f->host;
+    error = ab_limits_refresh(limits);
+    if (error < 0 || !f->options.most_bytes)
+        return error;
+    limits->request_most_bytes = f->options.most_bytes;
+    limits->snd_settable_bytes = ab_min(limits->snd_settable_bytes, f->options.most_bytes);
+    limits->rcv_settable_bytes = ab_min(limits->rcv_settable_bytes, f->options.most_bytes);
+    return 0;
 }

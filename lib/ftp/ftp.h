@@ -4,8 +4,7 @@
  *
  *   worth.c    whether to measure
  *   session.c  the session
- *   limits.c   what a session may set now
- *   control.c  the exchange over the control connection
+ *   control.c  the exchange over the control connection, and what the session may set now
  *   client.c   measures, and sends the result to the server
  *   server.c   answers
  *   data.c     the data connection

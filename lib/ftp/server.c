@@ -8,7 +8,6 @@
 #include <unistd.h>
 
 #include "../base/clock.h"
-#include "../inband/inband.h"
 #include "../inband/line.h"
 #include "../plan/plan.h"
 
