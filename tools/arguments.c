@@ -11,8 +11,6 @@
 
 #include <autobuf/autobuf.h>
 
-#include "measure.h"
-#include "top.h"
 #include "transfer_line.h"
 
 #define BIT(command) (1U << (command))
@@ -23,8 +21,11 @@
 #define OPTION_COLUMNS 22 /* of the help, before what an option is for */
 
 enum value {
-    NO_VALUE,
+    FLAG,
+    FAMILY,
     TEXT,
+    INTENT,
+    PORT,
     COUNTED,  /* a whole number */
     QUANTITY, /* with a suffix: k, M or G */
     MS,       /* milliseconds, kept as nanoseconds */
@@ -39,26 +40,26 @@ struct option_line {
     const char *preset; /* what holds without it; NULL: nothing to say */
     unsigned commands;
     enum value kind;
-    size_t field; /* of struct arguments: a number's */
+    size_t field; /* of struct arguments */
     double least, most;
 };
 
 #define FIELD(name) offsetof(struct arguments, name)
 
 static const struct option_line lines[] = {
-    {'4', NULL, NULL, "use only IPv4 addresses of HOST", NULL, ON_PATHS, NO_VALUE, 0, 0, 0},
-    {'6', NULL, NULL, "use only IPv6 addresses of HOST", NULL, ON_PATHS, NO_VALUE, 0, 0, 0},
-    {'I', NULL, "DEVICE|ADDRESS", "send from there", "the kernel chooses", ON_PATHS, TEXT, 0, 0, 0},
-    {'B', NULL, NULL, "keep the source address that the kernel chose first", NULL, ECHOES, NO_VALUE, 0, 0, 0},
+    {'4', NULL, NULL, "use only IPv4 addresses of HOST", NULL, ON_PATHS, FAMILY, FIELD(family), 0, 0},
+    {'6', NULL, NULL, "use only IPv6 addresses of HOST", NULL, ON_PATHS, FAMILY, FIELD(family), 0, 0},
+    {'I', NULL, "DEVICE|ADDRESS", "send from there", "the kernel chooses", ON_PATHS, TEXT, FIELD(source), 0, 0},
+    {'B', NULL, NULL, "keep the source address that the kernel chose first", NULL, ECHOES, FLAG, FIELD(keep_source), 0, 0},
     {'m', "max", "BYTES", "make no buffer larger than this", "what this host allows", BIT(RUN), QUANTITY, FIELD(most_bytes), 64e3,
      1e9},
-    {'k', "keep-sizes", NULL, "buffers stay as the program sets them", NULL, BIT(RUN), NO_VALUE, 0, 0, 0},
-    {'P', "probe", NULL, "the path may be measured before connect()", NULL, BIT(RUN), NO_VALUE, 0, 0, 0},
-    {'L', "log", "FILE", "add what is decided to this file", NULL, BIT(RUN), TEXT, 0, 0, 0},
-    {'R', "report", NULL, "print a line for each connection, when the process ends", NULL, BIT(RUN), NO_VALUE, 0, 0, 0},
-    {'j', "json", NULL, "print JSON: one object on one line", NULL, ON_PATHS | BIT(WATCH) | BIT(PATHS) | BIT(TOP), NO_VALUE, 0, 0, 0},
-    {'u', "tune", NULL, "act on the connections: their buffers, or their pace", NULL, BIT(WATCH), NO_VALUE, 0, 0, 0},
-    {'i', "intent", "INTENT", "throughput or low-delay", "throughput", ON_PATHS | BIT(WATCH) | BIT(RUN), TEXT, 0, 0, 0},
+    {'k', "keep-sizes", NULL, "buffers stay as the program sets them", NULL, BIT(RUN), FLAG, FIELD(keep_sizes), 0, 0},
+    {'P', "probe", NULL, "the path may be measured before connect()", NULL, BIT(RUN), FLAG, FIELD(probe), 0, 0},
+    {'L', "log", "FILE", "add what is decided to this file", NULL, BIT(RUN), TEXT, FIELD(log), 0, 0},
+    {'R', "report", NULL, "print a line for each connection, when the process ends", NULL, BIT(RUN), FLAG, FIELD(report), 0, 0},
+    {'j', "json", NULL, "print JSON: one object on one line", NULL, ON_PATHS | BIT(WATCH) | BIT(PATHS) | BIT(TOP), FLAG, FIELD(json), 0, 0},
+    {'u', "tune", NULL, "act on the connections: their buffers, or their pace", NULL, BIT(WATCH), FLAG, FIELD(tune), 0, 0},
+    {'i', "intent", "INTENT", "throughput or low-delay", "throughput", ON_PATHS | BIT(WATCH) | BIT(RUN), INTENT, FIELD(intent), 0, 0},
     {'b', "budget", "BYTES", "send no more than this", "1M", ECHOES, QUANTITY, FIELD(budget_bytes), 1e3, 1e6},
     {'t', "timeout", "MS", "measure for no longer than this", "2000", ECHOES, MS, FIELD(timeout_ns), 0.001, 2000},
     {'t', "timeout", "MS", "connect, and then measure, for no longer than this", "5000", BIT(MEASURE), MS,
@@ -72,19 +73,18 @@ static const struct option_line lines[] = {
     {'r', "rate", "BITS", "set: the path's rate in bit/s", NULL, BIT(PATHS), QUANTITY, FIELD(rate_bit_per_s), 1, 1e15},
     {'d', "rtt", "MS", "set: the path's round-trip time", NULL, BIT(PATHS), MS, FIELD(rtt_ns), 0.001, 1e6},
     {'H', "hours", "N", "set, import: it holds for so long", "for ever; imported: 168", BIT(PATHS), COUNTED, FIELD(hours), 1, 1e5},
-    {'f', "from", "LOCAL", "set, show: only from there, or through this interface", "any", BIT(PATHS), TEXT,
-     0, 0, 0},
-    {'o', "host", NULL, "the host's store, /var/lib/autobuf/paths", NULL, BIT(PATHS), NO_VALUE, 0, 0, 0},
-    {'S', "store", "FILE", "this store", "the host's or the user's", BIT(PATHS), TEXT, 0, 0, 0},
-    {'A', "all", NULL, "forget: all paths", NULL, BIT(PATHS), NO_VALUE, 0, 0, 0},
-    {'x', "exported", NULL, "import: export printed FILE, which is trusted", NULL, BIT(PATHS), NO_VALUE, 0, 0, 0},
+    {'f', "from", "LOCAL", "set, show: only from there, or through this interface", "any", BIT(PATHS), TEXT, FIELD(from), 0, 0},
+    {'o', "host", NULL, "the host's store, /var/lib/autobuf/paths", NULL, BIT(PATHS), FLAG, FIELD(host), 0, 0},
+    {'S', "store", "FILE", "this store", "the host's or the user's", BIT(PATHS), TEXT, FIELD(store), 0, 0},
+    {'A', "all", NULL, "forget: all paths", NULL, BIT(PATHS), FLAG, FIELD(all), 0, 0},
+    {'x', "exported", NULL, "import: export printed FILE, which is trusted", NULL, BIT(PATHS), FLAG, FIELD(exported), 0, 0},
     {'n', "streams", "N", "that many connections share the path", "1", BIT(EXPLAIN), COUNTED, FIELD(streams), 1, 1e4},
     {'e', "bytes", "BYTES", "so much will be transferred", "unknown", BIT(EXPLAIN), QUANTITY, FIELD(expected_bytes),
      1, 1e18},
-    {'U', "as-user", NULL, "the plan is an ordinary user's, also for root", NULL, ON_PATHS, NO_VALUE, 0, 0, 0},
-    {'s', "sysctl", NULL, "print only lines for a file in /etc/sysctl.d", NULL, BIT(EXPLAIN), NO_VALUE, 0, 0, 0},
-    {'l', "bind", "ADDR", "listen on this address", "all", BIT(SERVE), TEXT, 0, 0, 0},
-    {'p', "port", "N", "listen on this port", MEASURE_PORT, BIT(SERVE), TEXT, 0, 1, 65535},
+    {'U', "as-user", NULL, "the plan is an ordinary user's, also for root", NULL, ON_PATHS, FLAG, FIELD(as_user), 0, 0},
+    {'s', "sysctl", NULL, "print only lines for a file in /etc/sysctl.d", NULL, BIT(EXPLAIN), FLAG, FIELD(sysctl), 0, 0},
+    {'l', "bind", "ADDR", "listen on this address", "all", BIT(SERVE), TEXT, FIELD(bind), 0, 0},
+    {'p', "port", "N", "listen on this port", MEASURE_PORT, BIT(SERVE), PORT, FIELD(port), 1, 65535},
     {'c', "clients", "N", "serve no more clients at once", "2000", BIT(SERVE), COUNTED, FIELD(clients), 1, 1e6},
     {'a', "per-address", "N", "of these, no more of one address", "32", BIT(SERVE), COUNTED, FIELD(per_address), 1,
      1e6},
@@ -92,10 +92,10 @@ static const struct option_line lines[] = {
      FIELD(transfer_seconds), 1, TRANSFER_SECONDS_MOST},
     {'T', "transfer", "SECONDS", "then transfer this long: default and tuned, each way", "none", BIT(MEASURE), COUNTED,
      FIELD(transfer_seconds), 1, TRANSFER_SECONDS_MOST},
-    {'q', "socket", "FILE", "ask autobufd there", TOP_SOCKET, BIT(TOP), TEXT, 0, 0, 0},
+    {'q', "socket", "FILE", "ask autobufd there", TOP_SOCKET, BIT(TOP), TEXT, FIELD(socket), 0, 0},
     {'v', "interval", "MS", "ask so often", "1000", BIT(TOP), MS, FIELD(interval_ns), 100, 60000},
     {'N', "count", "N", "end after so many answers", "until a signal", BIT(TOP), COUNTED, FIELD(count), 1, 1e9},
-    {HELP, "help", NULL, "print this", NULL, ~0U, NO_VALUE, 0, 0, 0},
+    {HELP, "help", NULL, "print this", NULL, ~0U, FLAG, 0, 0, 0},
 };
 
 static const struct {
@@ -134,7 +134,7 @@ static void range_words(const struct option_line *line, char *text, size_t cap)
 {
     char least[32], most[32];
 
-    if (line->kind == MS || line->kind == TEXT) {
+    if (line->kind == MS || line->kind == PORT) {
         snprintf(least, sizeof least, "%.15g", line->least);
         snprintf(most, sizeof most, "%.15g", line->most);
     } else {
@@ -210,6 +210,14 @@ static bool parse_intent(const char *text, uint32_t *intent)
     return true;
 }
 
+static bool is_port(const char *text)
+{
+    char *end;
+    unsigned long number = strtoul(text, &end, 10);
+
+    return text[0] >= '0' && text[0] <= '9' && !*end && number >= 1 && number <= 65535;
+}
+
 /* A number within the option's range, with its unit's suffix. NULL and *value, or what is wrong. */
 static const char *parse_number(const struct option_line *line, const char *text, double *value)
 {
@@ -231,10 +239,28 @@ static const char *parse_number(const struct option_line *line, const char *text
     return *value >= line->least && *value <= line->most ? NULL : "is out of range";
 }
 
-/* Keeps the number in its field. */
-static bool take_number(struct arguments *a, const struct option_line *line, const char *text, FILE *err)
+static void keep_number(struct arguments *a, const struct option_line *line, double value)
 {
     uint64_t *field = (uint64_t *)(void *)((char *)a + line->field);
+
+    *field = (uint64_t)(line->kind == MS ? value * 1e6 : value);
+}
+
+/* A preset that is a number holds. Others are words about what happens without one. */
+static void take_presets(struct arguments *a)
+{
+    for (size_t i = 0; i < COUNT(lines); i++) {
+        const struct option_line *line = &lines[i];
+        double value;
+
+        if (line->commands & BIT(a->command) && line->kind >= COUNTED && line->preset &&
+            !parse_number(line, line->preset, &value))
+            keep_number(a, line, value);
+    }
+}
+
+static bool take_number(struct arguments *a, const struct option_line *line, const char *text, FILE *err)
+{
     double value = 0;
     const char *why = parse_number(line, text, &value);
     char range[96];
@@ -243,70 +269,32 @@ static bool take_number(struct arguments *a, const struct option_line *line, con
         range_words(line, range, sizeof range);
         return wrong(err, a->command, "--%s %s: %s: it takes %s", line->name, text, why, range);
     }
-    *field = (uint64_t)(line->kind == MS ? value * 1e6 : value);
+    keep_number(a, line, value);
     return true;
 }
 
 static bool take_option(struct arguments *a, const struct option_line *line, const char *text, FILE *err)
 {
-    if (line->kind != NO_VALUE && line->kind != TEXT)
-        return take_number(a, line, text, err);
-    if (line->kind == TEXT && !text[0])
+    void *field = (char *)a + line->field;
+
+    if (line->value && !text[0] && line->kind < COUNTED)
         return line->name ? wrong(err, a->command, "--%s: its value is empty", line->name)
                           : wrong(err, a->command, "-%c: its value is empty", line->letter);
-    switch (line->letter) {
-    case '4':
-        a->family = AF_INET;
+    switch (line->kind) {
+    case FLAG:
+        return *(bool *)field = true;
+    case FAMILY:
+        a->family = line->letter == '4' ? AF_INET : AF_INET6;
         return true;
-    case '6':
-        a->family = AF_INET6;
-        return true;
-    case 'I':
-        a->source = text;
-        return true;
-    case 'B':
-        return a->keep_source = true;
-    case 'j':
-        return a->json = true;
-    case 'u':
-        return a->tune = true;
-    case 'U':
-        return a->as_user = true;
-    case 's':
-        return a->sysctl = true;
-    case 'k':
-        return a->keep_sizes = true;
-    case 'P':
-        return a->probe = true;
-    case 'R':
-        return a->report = true;
-    case 'L':
-        a->log = text;
-        return true;
-    case 'f':
-        a->from = text;
-        return true;
-    case 'o':
-        return a->host = true;
-    case 'S':
-        a->store = text;
-        return true;
-    case 'A':
-        return a->all = true;
-    case 'x':
-        return a->exported = true;
-    case 'q':
-        a->socket = text;
-        return true;
-    case 'l':
-        a->bind = text;
-        return true;
-    case 'p':
-        a->port = text;
-        return is_port(text) || wrong(err, a->command, "--port %s: it is not a port, 1 to 65535", text);
-    default:
+    case TEXT:
+    case PORT:
+        *(const char **)field = text;
+        return line->kind == TEXT || is_port(text) || wrong(err, a->command, "--port %s: it is not a port, 1 to 65535", text);
+    case INTENT:
         return parse_intent(text, &a->intent) ||
                wrong(err, a->command, "--intent %s: it takes throughput or low-delay", text);
+    default:
+        return take_number(a, line, text, err);
     }
 }
 
@@ -487,6 +475,36 @@ static bool check_paths(struct arguments *a, FILE *err)
     return true;
 }
 
+/* HOST, HOST:PORT, [HOST]:PORT, or an IPv6 address with its colons. NULL, or what is wrong. */
+static const char *split_target(struct arguments *a)
+{
+    const char *target = a->operand, *begin = target, *colon = strrchr(target, ':');
+    size_t len = strlen(target);
+
+    if (target[0] == '[') {
+        const char *end = strchr(target, ']');
+
+        if (!end || (end[1] && end[1] != ':'))
+            return "its bracket is not closed, or something else than a port follows";
+        begin = target + 1;
+        len = (size_t)(end - begin);
+        colon = end[1] ? end + 1 : NULL;
+    } else if (colon && strchr(target, ':') != colon) {
+        colon = NULL;
+    } else if (colon) {
+        len = (size_t)(colon - target);
+    }
+    if (colon)
+        a->port = colon + 1;
+    if (!is_port(a->port))
+        return "what follows the colon is not a port, 1 to 65535";
+    if (len == 0 || len >= sizeof a->host_name)
+        return "there is no host's name in it";
+    memcpy(a->host_name, begin, len);
+    a->host_name[len] = '\0';
+    return NULL;
+}
+
 static bool check(struct arguments *a, FILE *err)
 {
     const char *why;
@@ -504,7 +522,7 @@ static bool check(struct arguments *a, FILE *err)
     case EXPLAIN:
         return check_explained(a, err);
     case MEASURE:
-        why = a->operand ? measure_target_wrong(a->operand) : "HOST is missing";
+        why = a->operand ? split_target(a) : "HOST is missing";
         return !why || wrong(err, MEASURE, "%s%s%s", a->operand ? a->operand : "", a->operand ? ": " : "", why);
     default:
         return a->operand || wrong(err, a->command, "HOST is missing");
@@ -524,7 +542,8 @@ enum parsed arguments_parse(int argc, char **argv, struct arguments *a, FILE *ou
     const char *name = argc > 1 ? argv[1] : "";
     bool help = strcmp(name, "--help") == 0;
 
-    *a = (struct arguments){.fd = -1, .family = AF_UNSPEC, .intent = AUTOBUF_INTENT_THROUGHPUT};
+    *a = (struct arguments){.fd = -1, .family = AF_UNSPEC, .intent = AUTOBUF_INTENT_THROUGHPUT, .port = MEASURE_PORT,
+                            .socket = TOP_SOCKET};
     if (strcmp(name, "--version") == 0) {
         fprintf(out, "autobuf %s\n", autobuf_version());
         return PARSED_ANSWERED;
@@ -534,6 +553,7 @@ enum parsed arguments_parse(int argc, char **argv, struct arguments *a, FILE *ou
         return PARSED_ANSWERED;
     }
     a->command = find_command(name);
+    take_presets(a);
     if (a->command == NO_COMMAND) {
         fprintf(err, "autobuf: %s%s\n", name, name[0] ? ": there is no such command" : "which command?");
         help_all(err);

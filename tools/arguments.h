@@ -6,18 +6,20 @@
 #include <stdbool.h>
 #include <stdint.h>
 #include <stdio.h>
-
-#include "paths.h"
-#include "probe.h"
-#include "serve.h"
-#include "watch.h"
+#include <sys/types.h>
 
 enum command { NO_COMMAND, PROBE, EXPLAIN, WATCH, SERVE, MEASURE, PATHS, RUN, TOP };
+
+enum paths_action { PATHS_LIST, PATHS_SHOW, PATHS_SET, PATHS_IMPORT, PATHS_EXPORT, PATHS_FORGET, PATHS_UNKNOWN };
+
+#define MEASURE_PORT "7411" /* of serve, too */
+#define TOP_SOCKET "/run/autobufd/status.sock"
 
 struct arguments {
     enum command command;
     const char *operand; /* HOST, HOST:PORT, PID[:FD] or PROGRAM, as it was given; NULL: none */
     char **operands;     /* all of them, up to NULL */
+    char host_name[256]; /* measure: the operand without its port */
     bool json;
     bool tune;
     bool as_user;
@@ -29,8 +31,8 @@ struct arguments {
     bool all;
     bool exported;
     enum paths_action action;
-    const char *store; /* a file; NULL: as the library chooses */
-    const char *from;
+    const char *store; /* a file; NULL: the host's or the user's own, as the library chooses */
+    const char *from; /* set: a local prefix or an interface; show: an address or an interface; NULL: any */
     const char *log; /* a file; NULL: none */
     uint32_t intent; /* AUTOBUF_INTENT_* */
     uint32_t family; /* AF_INET, AF_INET6; AF_UNSPEC: either */
@@ -39,7 +41,7 @@ struct arguments {
     const char *socket; /* of autobufd */
     const char *bind;
     const char *port;
-    uint64_t budget_bytes; /* of all numbers: 0: not given */
+    uint64_t budget_bytes; /* of all numbers: 0: not given, and without a preset */
     uint64_t timeout_ns;
     uint64_t rate_bit_per_s;
     uint64_t rtt_ns;

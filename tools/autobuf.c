@@ -7,33 +7,19 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-#include "arguments.h"
+#include "commands.h"
 #include "findings.h"
 #include "host.h"
 #include "measure.h"
 #include "obstacles.h"
-#include "paths.h"
-#include "probe.h"
 #include "resolve.h"
-#include "run.h"
-#include "serve.h"
 #include "show.h"
 #include "source.h"
-#include "top.h"
 #include "transfers.h"
-#include "watch.h"
-
-#define SERVE_RATE_BIT_PER_S 1000000000U
-#define SERVE_CLIENTS 2000U
-#define SERVE_PER_ADDRESS 32U
-
-enum { EXIT_RESULT = 0, EXIT_NOTHING = 1, EXIT_USAGE = 2, EXIT_NOT_PERMITTED = 3 };
 
 static int run_watch(const struct arguments *a)
 {
-    struct watching want = {.pid = a->pid, .fd = a->fd, .tune = a->tune, .intent = a->intent,
-                            .json = a->json || !isatty(STDOUT_FILENO)};
-    int error = watch_process(&want);
+    int error = watch_process(a);
 
     if (error == 0)
         return EXIT_RESULT;
@@ -51,45 +37,11 @@ static int run_watch(const struct arguments *a)
 
 static int run_serve(const struct arguments *a)
 {
-    struct serving want = {
-        .address = a->bind,
-        .port = a->port ? a->port : MEASURE_PORT,
-        .rate_bit_per_s = a->rate_bit_per_s ? a->rate_bit_per_s : SERVE_RATE_BIT_PER_S,
-        .clients = a->clients ? (unsigned)a->clients : SERVE_CLIENTS,
-        .per_address = a->per_address ? (unsigned)a->per_address : SERVE_PER_ADDRESS,
-        .transfer_seconds = (unsigned)a->transfer_seconds,
-    };
-    int error = serve_clients(&want);
+    int error = serve_clients(a);
 
-    fprintf(stderr, "autobuf: cannot listen on %s%sport %s: %s\n", want.address ? want.address : "",
-            want.address ? ", " : "", want.port, resolve_strerror(error, want.address, AF_UNSPEC));
+    fprintf(stderr, "autobuf: cannot listen on %s%sport %s: %s\n", a->bind ? a->bind : "", a->bind ? ", " : "", a->port,
+            resolve_strerror(error, a->bind, AF_UNSPEC));
     return error == -EACCES || error == -EPERM ? EXIT_NOT_PERMITTED : EXIT_NOTHING;
-}
-
-/* Returns only if the program could not be run. */
-static int run_under(const struct arguments *a)
-{
-    struct running want = {.arguments = a->operands, .intent = a->intent, .most_bytes = a->most_bytes,
-                           .keep_sizes = a->keep_sizes, .probe = a->probe, .report = a->report, .log = a->log};
-
-    return run_program(&want);
-}
-
-static int run_paths(const struct arguments *a)
-{
-    struct paths_request want = {.action = a->action, .operand = a->operand, .store = a->store, .host = a->host, .all = a->all,
-                                 .exported = a->exported, .json = a->json, .from = a->from, .rate_bit_per_s = a->rate_bit_per_s,
-                                 .rtt_ns = a->rtt_ns, .hours = a->hours};
-
-    return paths_run(&want);
-}
-
-static int run_top(const struct arguments *a)
-{
-    struct top_request want = {.socket = a->socket ? a->socket : TOP_SOCKET, .json = a->json,
-                               .interval_ns = a->interval_ns ? a->interval_ns : TOP_INTERVAL_NS, .count = a->count};
-
-    return top_run(&want);
 }
 
 /* ------------------------------------------------------------------------------------- paths */
@@ -109,7 +61,7 @@ static int fresh_socket(struct autobuf_socket *state)
     return error;
 }
 
-static void show(const struct arguments *a, struct probing *p, const struct findings *f,
+static void show(const struct arguments *a, struct measurement *m, const struct findings *f,
                  const struct transfer_result *transfers)
 {
     struct obstacle obstacles[OBSTACLES_MOST];
@@ -120,7 +72,7 @@ static void show(const struct arguments *a, struct probing *p, const struct find
         show_sysctls(stdout, f);
         return;
     }
-    host_read(p->peer_len ? (const struct sockaddr *)&p->peer : NULL, p->peer_len, &p->source, &host);
+    host_read(m->peer_len ? (const struct sockaddr *)&m->peer : NULL, m->peer_len, &m->source, &host);
     count = obstacles_find(f, &host, obstacles);
     if (a->json) {
         show_json(stdout, f, &host, obstacles, count, transfers);
@@ -129,7 +81,7 @@ static void show(const struct arguments *a, struct probing *p, const struct find
     if (f->path.method != AUTOBUF_METHOD_NONE)
         show_path(stdout, &f->path);
     if (a->command == PROBE && isatty(STDOUT_FILENO))
-        show_histogram(stdout, p->readings, p->reading_count, f->path.tx_rate_bit_per_s);
+        show_histogram(stdout, m->readings, m->reading_count, f->path.tx_rate_bit_per_s);
     if (a->command != EXPLAIN) {
         show_plan(stdout, f);
         return;
@@ -140,7 +92,6 @@ static void show(const struct arguments *a, struct probing *p, const struct find
 }
 
 #define ECHOES_MS 1000 /* without an answer, a probe waits no longer */
-#define MEASURE_MS 5000
 
 /* Says that nothing came back in time: from which part of the way, within which time. */
 static void fail_silent(const struct arguments *a, bool connected)
@@ -149,11 +100,11 @@ static void fail_silent(const struct arguments *a, bool connected)
 
     if (a->command == MEASURE)
         fprintf(stderr, "autobuf: %s: %s within %llu ms%s\n", a->operand, connected ? "connected, but no answer" : "no connection",
-                (unsigned long long)(ms ? ms : MEASURE_MS), connected ? ": is it autobuf serve that listens there?" : "");
+                (unsigned long long)ms, connected ? ": is it autobuf serve that listens there?" : "");
     else
         fprintf(stderr,
                 "autobuf: %s: nothing answered within %llu ms: the host is down or farther away, or ICMP echo is filtered\n",
-                a->operand, (unsigned long long)(ms && ms < ECHOES_MS ? ms : ECHOES_MS));
+                a->operand, (unsigned long long)(ms < ECHOES_MS ? ms : ECHOES_MS));
 }
 
 /* Says why there is no result, and what would mend it. connected: to a server. */
@@ -180,26 +131,26 @@ static int fail(const struct arguments *a, int error, bool connected)
  * What was found, and then, if they are asked for, transfers, which JSON tells in the same object. EXIT_NOTHING: no
  * transfer came to its end.
  */
-static int show_all(const struct arguments *a, struct probing *p, const struct findings *f)
+static int show_all(const struct arguments *a, struct measurement *m, const struct findings *f)
 {
     struct transfer_result results[TRANSFERS] = {0};
-    struct transferring want = {.peer = (const struct sockaddr *)&p->peer, .peer_len = p->peer_len,
-                                .source = &p->source, .path = &f->path, .intent = a->intent, .seconds = a->transfer_seconds,
+    struct transferring want = {.peer = (const struct sockaddr *)&m->peer, .peer_len = m->peer_len,
+                                .source = &m->source, .path = &f->path, .intent = a->intent, .seconds = a->transfer_seconds,
                                 .progress = !a->json && isatty(STDERR_FILENO)};
     unsigned failed = 0;
 
-    if (!a->transfer_seconds || !p->peer_len) {
-        show(a, p, f, NULL);
+    if (!a->transfer_seconds || !m->peer_len) {
+        show(a, m, f, NULL);
         return EXIT_RESULT;
     }
     if (!a->json)
-        show(a, p, f, NULL);
+        show(a, m, f, NULL);
     fflush(stdout); /* transfers take their time */
     transfers_run(&want, results);
     while (failed < TRANSFERS && results[failed].error < 0)
         failed++;
     if (a->json)
-        show(a, p, f, results);
+        show(a, m, f, results);
     else if (failed < TRANSFERS)
         show_transfers(stdout, results, want.seconds);
     if (failed == TRANSFERS)
@@ -208,44 +159,30 @@ static int show_all(const struct arguments *a, struct probing *p, const struct f
 }
 
 /* Finds the path: measured, as it was given, or unknown. */
-static int find_path(const struct arguments *a, struct probing *probing, struct autobuf_path *path)
+static int find_path(const struct arguments *a, struct measurement *m, struct autobuf_path *path)
 {
-    bool progress = !a->json && !a->sysctl && isatty(STDERR_FILENO) && isatty(STDOUT_FILENO);
-    struct measuring measuring = {.target = a->operand, .family = (int)a->family, .timeout_ns = a->timeout_ns,
-                                  .source = &probing->source, .progress = progress};
-
-    probing->progress = progress;
-    if (a->command == MEASURE) {
-        int error = measure_target(&measuring, path);
-
-        probing->peer = measuring.peer;
-        probing->peer_len = measuring.peer_len;
-        return error;
-    }
+    m->progress = !a->json && !a->sysctl && isatty(STDERR_FILENO) && isatty(STDOUT_FILENO);
+    if (a->command == MEASURE)
+        return measure_server(a, m, path);
     if (a->operand)
-        return probe_host(probing, path);
+        return measure_echoes(a, m, path);
     return a->rate_bit_per_s ? autobuf_path_given(path, a->rate_bit_per_s, a->rtt_ns) : 0;
 }
 
 static int run_path(const struct arguments *a)
 {
-    static struct probing probing;
+    static struct measurement m;
     struct asked asked = {.intent = a->intent, .expected_bytes = a->expected_bytes, .streams = a->streams,
                           .as_user = a->as_user};
     struct findings f = {.path = {.size = sizeof f.path, .rtt_min_ns = AUTOBUF_NS_UNSET, .rtt_median_ns = AUTOBUF_NS_UNSET},
                          .limits = AUTOBUF_LIMITS_INIT, .socket = AUTOBUF_SOCKET_INIT, .plan = AUTOBUF_PLAN_INIT};
     const char *off = getenv("AUTOBUF");
-    int error = a->source ? source_parse(a->source, &probing.source) : 0;
+    int error = a->source ? source_parse(a->source, &m.source) : 0;
 
     if (error < 0) {
         fprintf(stderr, "autobuf: -I %s: this host has no such device, and it is no address\n", a->source);
         return EXIT_USAGE;
     }
-    probing.host = a->operand;
-    probing.family = (int)a->family;
-    probing.budget_bytes = (uint32_t)a->budget_bytes;
-    probing.timeout_ns = a->timeout_ns;
-    probing.keep_source = a->keep_source;
     error = fresh_socket(&f.socket);
     if (error == 0)
         error = autobuf_limits_host(&f.limits);
@@ -254,7 +191,7 @@ static int run_path(const struct arguments *a)
         return EXIT_NOTHING;
     }
     if (error == 0)
-        error = find_path(a, &probing, &f.path);
+        error = find_path(a, &m, &f.path);
     if (error == 0)
         error = findings_plan(&f, &asked);
     if (off && strcmp(off, "off") == 0) /* what a program would do here now */
@@ -262,8 +199,8 @@ static int run_path(const struct arguments *a)
                                        .snd_reason = AUTOBUF_REASON_OFF,
                                        .rcv_reason = AUTOBUF_REASON_OFF};
     if (error < 0)
-        return fail(a, error, probing.peer_len != 0);
-    return show_all(a, &probing, &f);
+        return fail(a, error, m.peer_len != 0);
+    return show_all(a, &m, &f);
 }
 
 static int run(const struct arguments *a)
@@ -274,11 +211,11 @@ static int run(const struct arguments *a)
     case SERVE:
         return run_serve(a);
     case PATHS:
-        return run_paths(a);
+        return paths_run(a);
     case RUN:
-        return run_under(a);
+        return run_program(a);
     case TOP:
-        return run_top(a);
+        return top_run(a);
     default:
         return run_path(a);
     }

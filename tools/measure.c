@@ -2,11 +2,9 @@
 #include "measure.h"
 
 #include <errno.h>
-#include <fcntl.h>
 #include <netdb.h>
 #include <poll.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
 #include <unistd.h>
@@ -16,55 +14,97 @@
 #include "privilege.h"
 #include "resolve.h"
 
-#define HOST_BYTES 256
-#define TIMEOUT_NS (5 * AB_NS_PER_S)
+/* ---------------------------------------------------------------------------------- echoes */
 
-bool is_port(const char *text)
+static void show_echoes(const struct autobuf_probe *probe)
 {
-    char *end;
-    unsigned long number = strtoul(text, &end, 10);
+    struct autobuf_probe_progress now = AUTOBUF_PROBE_PROGRESS_INIT;
 
-    return text[0] >= '0' && text[0] <= '9' && !*end && number >= 1 && number <= 65535;
+    if (autobuf_probe_progress(probe, &now) == 0)
+        fprintf(stderr, "\r\033[K%u trains, %u of %u answered, %.0f KB sent", now.trains,
+                now.received_packets, now.sent_packets, (double)now.cost_bytes / 1e3);
 }
 
-/* HOST, HOST:PORT, [HOST]:PORT, or an IPv6 address with its colons. NULL, or what is wrong. */
-static const char *split_target(const char *target, char host[HOST_BYTES], const char **port)
+static int probe_run(struct measurement *m, struct autobuf_probe *probe, struct autobuf_path *path)
 {
-    const char *begin = target, *colon = strrchr(target, ':');
-    size_t len = strlen(target);
+    int result;
 
-    *port = MEASURE_PORT;
-    if (target[0] == '[') {
-        const char *end = strchr(target, ']');
-
-        if (!end || (end[1] && end[1] != ':'))
-            return "its bracket is not closed, or something else than a port follows";
-        begin = target + 1;
-        len = (size_t)(end - begin);
-        colon = end[1] ? end + 1 : NULL;
-    } else if (colon && strchr(target, ':') != colon) {
-        colon = NULL;
-    } else if (colon) {
-        len = (size_t)(colon - target);
+    while ((result = autobuf_probe_step(probe, autobuf_now_ns())) == 0) {
+        if (m->progress)
+            show_echoes(probe);
+        result = ab_wait(autobuf_probe_fd(probe), autobuf_probe_events(probe),
+                          autobuf_probe_deadline_ns(probe));
+        if (result < 0)
+            break;
     }
-    if (colon)
-        *port = colon + 1;
-    if (!is_port(*port))
-        return "what follows the colon is not a port, 1 to 65535";
-    if (len == 0 || len >= HOST_BYTES)
-        return "there is no host's name in it";
-    memcpy(host, begin, len);
-    host[len] = '\0';
-    return NULL;
+    if (m->progress)
+        fputs("\r\033[K", stderr);
+    if (result < 0)
+        return result;
+    result = autobuf_probe_result(probe, path);
+    m->reading_count = autobuf_probe_rates(probe, m->readings, READINGS);
+    if (m->reading_count > READINGS)
+        m->reading_count = READINGS;
+    return result == AUTOBUF_E_FEW ? 0 : result;
 }
 
-const char *measure_target_wrong(const char *target)
+/* Opens it to one address of the host. */
+static int probe_open_to(const struct arguments *want, const struct measurement *m, const struct addrinfo *to,
+                         struct autobuf_probe **probe)
 {
-    char host[HOST_BYTES];
-    const char *port;
+    struct autobuf_probe_options options = AUTOBUF_PROBE_OPTIONS_INIT;
+    struct source source = m->source;
 
-    return split_target(target, host, &port);
+    if (source.len && source.address.ss_family != to->ai_family)
+        return -EADDRNOTAVAIL;
+    if (want->keep_source && !source.len) {
+        int error = source_towards(to->ai_addr, to->ai_addrlen, &source);
+
+        if (error < 0)
+            return error;
+        memcpy(source.device, m->source.device, sizeof source.device);
+    }
+    options.budget_bytes = (uint32_t)want->budget_bytes;
+    options.timeout_ns = want->timeout_ns;
+    options.source = source.len ? (const struct sockaddr *)&source.address : NULL;
+    options.source_len = source.len;
+    memcpy(options.device, source.device, sizeof options.device);
+    return autobuf_probe_open(probe, to->ai_addr, to->ai_addrlen, &options);
 }
+
+static int probe_open(const struct arguments *want, struct measurement *m, struct autobuf_probe **probe)
+{
+    struct addrinfo *list;
+    int result = resolve(want->operand, NULL, (int)want->family, 0, &list);
+
+    if (result < 0)
+        return result;
+    for (const struct addrinfo *a = list; a; a = a->ai_next) {
+        result = probe_open_to(want, m, a, probe);
+        m->peer_len = a->ai_addrlen <= sizeof m->peer ? a->ai_addrlen : 0;
+        memcpy(&m->peer, a->ai_addr, m->peer_len);
+        if (result != -ENETUNREACH && result != -EADDRNOTAVAIL)
+            break;
+    }
+    freeaddrinfo(list);
+    return result;
+}
+
+int measure_echoes(const struct arguments *want, struct measurement *m, struct autobuf_path *path)
+{
+    struct autobuf_probe *probe;
+    int result = probe_open(want, m, &probe);
+
+    if (result < 0)
+        return result;
+    result = drop_privileges(); /* the socket is open */
+    if (result == 0)
+        result = probe_run(m, probe, path);
+    autobuf_probe_close(probe);
+    return result;
+}
+
+/* -------------------------------------------------------------------------------- over TCP */
 
 int connect_until(int fd, const struct sockaddr *peer, socklen_t peer_len, uint64_t until_ns)
 {
@@ -104,7 +144,7 @@ static int connect_any(const struct addrinfo *list, const struct source *source,
             error = -errno;
             continue;
         }
-        error = source ? source_bind(fd, source) : 0;
+        error = source_bind(fd, source);
         if (error == 0)
             error = connect_until(fd, a->ai_addr, a->ai_addrlen, until_ns);
         if (error == 0)
@@ -114,7 +154,7 @@ static int connect_any(const struct addrinfo *list, const struct source *source,
     return error;
 }
 
-static void show_progress(const struct autobuf_inband *inband)
+static void show_arrivals(const struct autobuf_inband *inband)
 {
     struct autobuf_path path = AUTOBUF_PATH_INIT;
 
@@ -123,8 +163,8 @@ static void show_progress(const struct autobuf_inband *inband)
 }
 
 /* autobuf_inband(), but for the progress. */
-static int measure_over(int fd, const struct measuring *m,
-                        const struct autobuf_inband_options *options, struct autobuf_path *path)
+static int measure_over(int fd, const struct measurement *m, const struct autobuf_inband_options *options,
+                        struct autobuf_path *path)
 {
     struct autobuf_inband *inband;
     int result = autobuf_inband_open(&inband, AUTOBUF_INBAND_INITIATOR, fd, options);
@@ -133,7 +173,7 @@ static int measure_over(int fd, const struct measuring *m,
         return result;
     while ((result = autobuf_inband_step(inband, autobuf_now_ns())) == 0) {
         if (m->progress)
-            show_progress(inband);
+            show_arrivals(inband);
         result = ab_wait(autobuf_inband_fd(inband), autobuf_inband_events(inband),
                           autobuf_inband_deadline_ns(inband));
         if (result < 0)
@@ -147,30 +187,24 @@ static int measure_over(int fd, const struct measuring *m,
     return result;
 }
 
-int measure_target(struct measuring *m, struct autobuf_path *path)
+int measure_server(const struct arguments *want, struct measurement *m, struct autobuf_path *path)
 {
     struct addrinfo *list;
     struct autobuf_inband_options options = AUTOBUF_INBAND_OPTIONS_INIT;
-    uint64_t timeout_ns = m->timeout_ns ? m->timeout_ns : TIMEOUT_NS;
-    char host[HOST_BYTES];
-    const char *port;
-    int fd, result;
+    int fd, result = drop_privileges();
 
-    if (split_target(m->target, host, &port))
-        return -EINVAL;
-    result = drop_privileges();
     if (result == 0)
-        result = resolve(host, port, m->family, 0, &list);
+        result = resolve(want->host_name, want->port, (int)want->family, 0, &list);
     if (result < 0)
         return result;
-    fd = connect_any(list, m->source, timeout_ns);
+    fd = connect_any(list, &m->source, want->timeout_ns);
     freeaddrinfo(list);
     if (fd < 0)
         return fd;
     m->peer_len = sizeof m->peer;
     if (getpeername(fd, (struct sockaddr *)&m->peer, &m->peer_len) < 0)
         m->peer_len = 0;
-    options.timeout_ns = timeout_ns;
+    options.timeout_ns = want->timeout_ns;
     result = measure_over(fd, m, &options, path);
     close(fd);
     return result == AUTOBUF_E_FEW ? 0 : result;

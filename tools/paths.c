@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-#include "paths.h"
+#include "commands.h"
 
 #include <errno.h>
 #include <net/if.h>
@@ -24,14 +24,12 @@
 #define HOST_STORE HOST_FOLDER "/paths"
 #define S_PER_HOUR 3600U
 
-enum { DONE = 0, NOTHING = 1, NOT_PERMITTED = 3 };
-
-static const char *store_of(const struct paths_request *want)
+static const char *store_of(const struct arguments *want)
 {
     return want->host ? HOST_STORE : want->store;
 }
 
-static int fail(const struct paths_request *want, int error)
+static int fail(const struct arguments *want, int error)
 {
     const char *store = store_of(want);
 
@@ -41,12 +39,12 @@ static int fail(const struct paths_request *want, int error)
                                                "are not this user's alone");
     else
         fprintf(stderr, "autobuf: %s: %s\n", store ? store : "the path store", autobuf_strerror(error));
-    return error == -EPERM || error == -EACCES ? NOT_PERMITTED : NOTHING;
+    return error == -EPERM || error == -EACCES ? EXIT_NOT_PERMITTED : EXIT_NOTHING;
 }
 
 /* ----------------------------------------------------------------------------------- reading */
 
-static int list(const struct paths_request *want, const struct autobuf_paths *paths, uint64_t now_s)
+static int list(const struct arguments *want, const struct autobuf_paths *paths, uint64_t now_s)
 {
     bool json = want->json || want->action == PATHS_EXPORT, first = true;
     uint64_t damaged = 0;
@@ -71,7 +69,7 @@ static int list(const struct paths_request *want, const struct autobuf_paths *pa
         fputs("]}\n", stdout);
     if (damaged)
         fprintf(stderr, "autobuf: %llu damaged entries are left out\n", (unsigned long long)damaged);
-    return DONE;
+    return EXIT_RESULT;
 }
 
 /* One address of a name; NULL: it has none. wanted: AI_* flags. */
@@ -84,7 +82,7 @@ static struct addrinfo *address_of(const char *name, int wanted, int *error)
 }
 
 /* What the library finds: of what the host's store does not know, also in the user's own, unless one store is named. */
-static int find(const struct paths_request *want, const struct autobuf_paths *paths, const struct autobuf_paths_query *query,
+static int find(const struct arguments *want, const struct autobuf_paths *paths, const struct autobuf_paths_query *query,
                 struct autobuf_paths_entry *entry)
 {
     int error = autobuf_paths_find(paths, query, entry);
@@ -98,7 +96,7 @@ static int find(const struct paths_request *want, const struct autobuf_paths *pa
 }
 
 /* What a program here would find for this peer, as far as the local side is known. */
-static int show(const struct paths_request *want, const struct autobuf_paths *paths, uint64_t now_s)
+static int show(const struct arguments *want, const struct autobuf_paths *paths, uint64_t now_s)
 {
     struct autobuf_paths_entry entry = AUTOBUF_PATHS_ENTRY_INIT;
     struct autobuf_paths_query query = AUTOBUF_PATHS_QUERY_INIT;
@@ -110,7 +108,7 @@ static int show(const struct paths_request *want, const struct autobuf_paths *pa
         fprintf(stderr, "autobuf: %s: %s\n", want->operand, gai_strerror(error));
         if (local)
             freeaddrinfo(local);
-        return NOTHING;
+        return EXIT_NOTHING;
     }
     query.remote = remote->ai_addr;
     query.remote_len = (uint32_t)remote->ai_addrlen;
@@ -124,15 +122,15 @@ static int show(const struct paths_request *want, const struct autobuf_paths *pa
         freeaddrinfo(local);
     if (error < 0) {
         fprintf(stderr, "autobuf: %s: nothing is known of the path\n", want->operand);
-        return NOTHING;
+        return EXIT_NOTHING;
     }
     paths_print(&entry, want->json, now_s);
     if (want->json)
         putchar('\n');
-    return DONE;
+    return EXIT_RESULT;
 }
 
-static int look(const struct paths_request *want, uint64_t now_s)
+static int look(const struct arguments *want, uint64_t now_s)
 {
     struct autobuf_paths *paths;
     int error = autobuf_paths_open(&paths, store_of(want));
@@ -147,7 +145,7 @@ static int look(const struct paths_request *want, uint64_t now_s)
 /* ----------------------------------------------------------------------------------- writing */
 
 /* A file of that name that is no store, or no more, is not written over: nobody may have meant it. */
-static int check_named(const struct paths_request *want)
+static int check_named(const struct arguments *want)
 {
     struct autobuf_paths *old = NULL;
     int error = want->store ? autobuf_paths_open(&old, want->store) : 0;
@@ -164,7 +162,7 @@ static int prepare_host(void)
     return become_owner(HOST_FOLDER);
 }
 
-static int change_store(const struct paths_request *want, struct paths_change *change,
+static int change_store(const struct arguments *want, struct paths_change *change,
                         uint64_t now_s)
 {
     int error = want->host ? prepare_host() : check_named(want);
@@ -182,7 +180,7 @@ static int change_store(const struct paths_request *want, struct paths_change *c
     return error == PATHS_SET_ASIDE ? 0 : error;
 }
 
-static int set(const struct paths_request *want, uint64_t now_s)
+static int set(const struct arguments *want, uint64_t now_s)
 {
     struct autobuf_paths_entry entry = AUTOBUF_PATHS_ENTRY_INIT;
     struct paths_change change = {.how = CHANGE_SET, .fresh = &entry, .count = 1};
@@ -191,11 +189,11 @@ static int set(const struct paths_request *want, uint64_t now_s)
 
     if (error < 0) {
         fprintf(stderr, "autobuf: %s: it is no address and no prefix, or bits behind the prefix are set\n", want->operand);
-        return NOTHING;
+        return EXIT_NOTHING;
     }
     if (want->from && autobuf_prefix_parse(want->from, &entry.local) < 0 && strlen(want->from) >= sizeof entry.device) {
         fprintf(stderr, "autobuf: --from %s: it is no prefix, and too long for an interface\n", want->from);
-        return NOTHING;
+        return EXIT_NOTHING;
     }
     if (want->from && !entry.local.version)
         snprintf(entry.device, sizeof entry.device, "%s", want->from);
@@ -208,7 +206,7 @@ static int set(const struct paths_request *want, uint64_t now_s)
         error = change_store(want, &change, now_s);
     if (change.full)
         error = -E2BIG;
-    return error < 0 ? fail(want, error) : DONE;
+    return error < 0 ? fail(want, error) : EXIT_RESULT;
 }
 
 static void print_imported(const struct imported *from, bool json, uint64_t now_s)
@@ -224,15 +222,15 @@ static void print_imported(const struct imported *from, bool json, uint64_t now_
         fputs("]}\n", stdout);
 }
 
-static int import(const struct paths_request *want, uint64_t now_s)
+static int import(const struct arguments *want, uint64_t now_s)
 {
     struct imported from;
     struct paths_change change = {.how = CHANGE_IMPORT};
     int error;
 
-    if (paths_import_read(want, &from) != DONE) {
+    if (paths_import_read(want, &from) != EXIT_RESULT) {
         free(from.entries);
-        return NOTHING;
+        return EXIT_NOTHING;
     }
     change.fresh = from.entries;
     change.count = from.count;
@@ -250,12 +248,12 @@ static int import(const struct paths_request *want, uint64_t now_s)
                 "autobuf: %s: %llu left out: the store has 64 others of the same prefix\n",
                 want->operand, (unsigned long long)change.full);
     print_imported(&from, want->json, now_s);
-    error = from.count ? DONE : NOTHING;
+    error = from.count ? EXIT_RESULT : EXIT_NOTHING;
     free(from.entries);
     return error;
 }
 
-static int forget(const struct paths_request *want, uint64_t now_s)
+static int forget(const struct arguments *want, uint64_t now_s)
 {
     struct autobuf_prefix prefix = {.version = 0};
     struct paths_change change = {.forget_all = want->all, .forget = want->all ? NULL : &prefix};
@@ -263,17 +261,17 @@ static int forget(const struct paths_request *want, uint64_t now_s)
 
     if (!want->all && autobuf_prefix_parse(want->operand, &prefix) < 0) {
         fprintf(stderr, "autobuf: %s: it is no address and no prefix, or bits behind the prefix are set\n", want->operand);
-        return NOTHING;
+        return EXIT_NOTHING;
     }
     error = change_store(want, &change, now_s);
     if (error < 0 && !(error == -ENOENT && want->host)) /* what is not there is forgotten */
         return fail(want, error);
     if (!change.forgotten && !want->all)
         fprintf(stderr, "autobuf: %s: it is not in the store\n", want->operand);
-    return change.forgotten || want->all ? DONE : NOTHING;
+    return change.forgotten || want->all ? EXIT_RESULT : EXIT_NOTHING;
 }
 
-int paths_run(const struct paths_request *want)
+int paths_run(const struct arguments *want)
 {
     uint64_t now_s = (uint64_t)time(NULL);
     int error = getuid() ? drop_privileges() : 0; /* for files, root needs what it has */

@@ -13,12 +13,13 @@
 
 #include "../lib/paths/record.h"
 
+#define IMPORT_HOURS 168U /* how long what is imported holds, if nobody says */
 #define READER "autobuf-paths-import"
 
 enum { DONE = 0, FAILED = 1 };
 
 /* What it writes is to be read from *out. */
-static int start_reader(const struct paths_request *want, pid_t *child, FILE **out)
+static int start_reader(const struct arguments *want, pid_t *child, FILE **out)
 {
     char hours[40];
     char *operand = (char *)(uintptr_t)want->operand;
@@ -27,7 +28,7 @@ static int start_reader(const struct paths_request *want, pid_t *child, FILE **o
     int ends[2], error;
 
     snprintf(hours, sizeof hours, "--hours=%llu",
-             (unsigned long long)(want->hours ? want->hours : PATHS_IMPORT_HOURS));
+             (unsigned long long)(want->hours ? want->hours : IMPORT_HOURS));
     if (pipe2(ends, O_CLOEXEC) < 0)
         return -errno;
     *out = fdopen(ends[0], "r");
@@ -73,7 +74,7 @@ static int by_key(const void *a, const void *b)
     return ab_paths_compare(a, b);
 }
 
-int paths_import_read(const struct paths_request *want, struct imported *into)
+int paths_import_read(const struct arguments *want, struct imported *into)
 {
     FILE *from = NULL;
     pid_t child;

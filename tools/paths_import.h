@@ -7,7 +7,7 @@
 
 #include <autobuf/autobuf.h>
 
-#include "paths.h"
+#include "arguments.h"
 
 struct imported {
     struct autobuf_paths_entry *entries; /* in the store's order, each key once */
@@ -18,6 +18,6 @@ struct imported {
  * Has want->operand read. Returns 0, or 1 once it was said what is wrong. The caller frees
  * into->entries, also then.
  */
-int paths_import_read(const struct paths_request *want, struct imported *into);
+int paths_import_read(const struct arguments *want, struct imported *into);
 
 #endif

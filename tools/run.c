@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-#include "run.h"
+#include "commands.h"
 
 #include <errno.h>
 #include <limits.h>
@@ -53,7 +53,7 @@ static bool find_object(char *path, size_t cap)
 }
 
 /* What the object is to do, as preload/settings.h says. */
-static bool put_settings(const struct running *want)
+static bool put_settings(const struct arguments *want)
 {
     char most[32] = "";
 
@@ -108,7 +108,7 @@ static void tell_unreachable(const char *program, const char *why)
 }
 
 /* false: said why. */
-static bool prepare(const struct running *want, const char *program)
+static bool prepare(const struct arguments *want, const char *program)
 {
     char object[PATH_MAX];
     enum reach reach = program_is_filtered() ? REACH_FILTERED : program_reach(program);
@@ -131,15 +131,15 @@ static bool prepare(const struct running *want, const char *program)
     return false;
 }
 
-int run_program(const struct running *want)
+int run_program(const struct arguments *want)
 {
     char program[PATH_MAX];
-    const char *name = want->arguments[0];
+    const char *name = want->operands[0];
     int error;
 
     if (program_find(name, program, sizeof program) && !prepare(want, program))
         return EXIT_OWN;
-    execvp(name, want->arguments);
+    execvp(name, want->operands);
     error = errno;
     fprintf(stderr, "autobuf run: %s: %s\n", name, strerror(error));
     return error == ENOENT ? EXIT_NOT_FOUND : EXIT_CANNOT_RUN;

@@ -4,7 +4,7 @@
  * the library's step(), so that a library for loops, with its timers and threads, would only add a
  * dependency.
  */
-#include "serve.h"
+#include "commands.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -210,10 +210,10 @@ static int open_listener(const struct addrinfo *a)
     return fd;
 }
 
-static int open_listeners(struct server *s, const struct serving *want)
+static int open_listeners(struct server *s, const struct arguments *want)
 {
     struct addrinfo *list;
-    int error = resolve(want->address, want->port, AF_UNSPEC, AI_PASSIVE, &list);
+    int error = resolve(want->bind, want->port, AF_UNSPEC, AI_PASSIVE, &list);
 
     if (error < 0)
         return error;
@@ -372,7 +372,7 @@ static int serve_loop(struct server *s)
     }
 }
 
-int serve_clients(const struct serving *want)
+int serve_clients(const struct arguments *want)
 {
     static struct server s;
     int error = 0;
@@ -382,9 +382,9 @@ int serve_clients(const struct serving *want)
         error = open_listeners(&s, want);
     if (error < 0)
         return error;
-    s.clients_most = clients_allowed(want->clients);
-    s.per_address = want->per_address;
-    s.transfer_seconds = want->transfer_seconds;
+    s.clients_most = clients_allowed((unsigned)want->clients);
+    s.per_address = (unsigned)want->per_address;
+    s.transfer_seconds = (unsigned)want->transfer_seconds;
     s.rate_bit_per_s = want->rate_bit_per_s;
     error = become_nobody();
     if (error < 0)

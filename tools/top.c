@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* What answers at the socket may be anything: its answer is bounded in size and time, and printed as plain text. */
-#include "top.h"
+#include "commands.h"
 
 #include <errno.h>
 #include <stdio.h>
@@ -20,8 +20,6 @@
 
 #define ANSWER_NS (5 * AB_NS_PER_S)
 #define ANSWER_BYTES 16000000U
-
-enum { DONE = 0, NOTHING = 1, NOT_PERMITTED = 3 };
 
 /* A descriptor, -errno. */
 static int open_socket(const char *file)
@@ -108,7 +106,7 @@ static int fail(const char *file, int error)
         fprintf(stderr, "autobuf: %s: what answers there is not autobufd\n", file);
     else
         fprintf(stderr, "autobuf: %s: %s\n", file, strerror(-error));
-    return error == -EACCES || error == -EPERM ? NOT_PERMITTED : NOTHING;
+    return error == -EACCES || error == -EPERM ? EXIT_NOT_PERMITTED : EXIT_NOTHING;
 }
 
 static int show_json(char *body)
@@ -135,7 +133,7 @@ static int show_table(char *body)
     return 0;
 }
 
-static int look(const struct top_request *want)
+static int look(const struct arguments *want)
 {
     char *text, *body;
     int error = ask(want->socket, &text, &body);
@@ -148,7 +146,7 @@ static int look(const struct top_request *want)
     return error;
 }
 
-int top_run(const struct top_request *want)
+int top_run(const struct arguments *want)
 {
     uint64_t next_ns = autobuf_now_ns();
     /* Privilege that the file has by setuid or setcap is not given to the user who runs it. */
@@ -162,7 +160,7 @@ int top_run(const struct top_request *want)
         next_ns = autobuf_now_ns() + want->interval_ns;
         error = look(want);
         if (fflush(stdout) == EOF)
-            return NOTHING;
+            return EXIT_NOTHING;
     }
-    return error < 0 ? fail(want->socket, error) : DONE;
+    return error < 0 ? fail(want->socket, error) : EXIT_RESULT;
 }

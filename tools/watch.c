@@ -18,6 +18,7 @@
 
 #include "../lib/base/base.h"
 #include "../lib/base/clock.h"
+#include "commands.h"
 #include "print.h"
 #include "privilege.h"
 #include "show_watch.h"
@@ -43,7 +44,7 @@ static void note_change(void *user, const struct autobuf_event *event)
 
 static int open_flow(struct connection *c, int copy)
 {
-    const struct watching *want = &c->watch->want;
+    const struct arguments *want = &c->watch->want;
     struct autobuf_options options = AUTOBUF_OPTIONS_INIT;
     struct autobuf_socket socket = AUTOBUF_SOCKET_INIT;
     int error = autobuf_socket_state(copy, &socket);
@@ -291,13 +292,14 @@ static int run(struct watch *w, int signals)
     return 0;
 }
 
-int watch_process(const struct watching *want)
+int watch_process(const struct arguments *want)
 {
     static struct watch w;
     sigset_t ends;
     int signals, error;
 
     w.want = *want;
+    w.want.json |= !isatty(STDOUT_FILENO);
     /*
      * Privilege that the file has by setuid or setcap is not given to the user who runs it: that user may do only
      * what its own rights allow.

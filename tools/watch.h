@@ -9,19 +9,12 @@
 
 #include <autobuf/autobuf.h>
 
+#include "arguments.h"
 #include "process.h"
 
 #define CONNECTIONS_MOST 64
 #define CHANGES_SHOWN 5
 #define CHANGE_BYTES 200
-
-struct watching {
-    pid_t pid;
-    int fd;          /* -1: all of the process's TCP connections */
-    bool tune;
-    bool json;       /* lines instead of a screen */
-    uint32_t intent;
-};
 
 struct watch;
 
@@ -41,7 +34,7 @@ struct connection {
 };
 
 struct watch {
-    struct watching want;
+    struct arguments want;
     struct process process;
     struct connection connections[CONNECTIONS_MOST];
     size_t count;    /* of places that are not */
@@ -49,11 +42,5 @@ struct watch {
     bool seen;       /* a connection */
     char changes[CHANGES_SHOWN][CHANGE_BYTES]; /* the newest last */
 };
-
-/*
- * Watches until the process, or the one connection, ends, or until a signal asks to end: then 0. Errors
- * of process_open(), process_borrow() and autobuf_flow_open(); -ENOTCONN: there never was a connection.
- */
-int watch_process(const struct watching *want);
 
 #endif

@@ -5,6 +5,8 @@
 #include <string.h>
 #include <sys/socket.h>
 
+#include <autobuf/autobuf.h>
+
 #include "arguments.h"
 
 #define WORDS 24
@@ -132,7 +134,8 @@ static void numbers_and_words_arrive(void **state)
     parse("top", &o);
     assert_int_equal(o.parsed, PARSED_COMMAND);
     assert_int_equal(o.a.command, TOP);
-    assert_true(!o.a.socket && !o.a.interval_ns && !o.a.count && !o.a.json);
+    assert_true(o.a.interval_ns == 1000000000 && !o.a.count && !o.a.json);
+    assert_string_equal(o.a.socket, TOP_SOCKET);
     parse("top --json --socket f --interval 250 --count 3", &o);
     assert_int_equal(o.parsed, PARSED_COMMAND);
     assert_true(o.a.json && o.a.interval_ns == 250000000 && o.a.count == 3);
@@ -140,6 +143,8 @@ static void numbers_and_words_arrive(void **state)
 
     parse("serve", &o);
     assert_int_equal(o.a.transfer_seconds, 0);
+    assert_true(o.a.rate_bit_per_s == 1000000000 && o.a.clients == 2000 && o.a.per_address == 32 && !o.a.bind);
+    assert_string_equal(o.a.port, "7411");
     parse("serve --transfer 60", &o);
     assert_int_equal(o.a.transfer_seconds, 60);
 
@@ -147,6 +152,14 @@ static void numbers_and_words_arrive(void **state)
     assert_int_equal(o.parsed, PARSED_COMMAND);
     assert_int_equal(o.a.transfer_seconds, 5);
     assert_string_equal(o.a.operand, "[::1]:99");
+    assert_string_equal(o.a.host_name, "::1");
+    assert_string_equal(o.a.port, "99");
+    parse("measure fe80::1", &o);
+    assert_int_equal(o.a.timeout_ns, 5000000000);
+    assert_string_equal(o.a.host_name, "fe80::1");
+    assert_string_equal(o.a.port, "7411");
+    parse("probe h", &o);
+    assert_true(o.a.timeout_ns == 2000000000 && o.a.budget_bytes == 1000000);
     parse("probe --timeout=7 --js h", &o); /* as getopt_long() has it: = and beginnings */
     assert_int_equal(o.parsed, PARSED_COMMAND);
     assert_true(o.a.json && o.a.timeout_ns == 7000000);

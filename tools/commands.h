@@ -1,0 +1,32 @@
+/* SPDX-License-Identifier: MIT */
+/* Commands with a file of their own. Each prints on stdout, and what is wrong on stderr, if nothing else is said. */
+#ifndef COMMANDS_H
+#define COMMANDS_H
+
+#include "arguments.h"
+
+enum { EXIT_RESULT = 0, EXIT_NOTHING = 1, EXIT_USAGE = 2, EXIT_NOT_PERMITTED = 3 };
+
+/* `autobuf paths`: what the path store holds, and what is put into it by hand. Returns an EXIT_*. */
+int paths_run(const struct arguments *want);
+
+/* `autobuf top`: the connections that autobufd manages, live. Returns an EXIT_*. */
+int top_run(const struct arguments *want);
+
+/* `autobuf run`: becomes the program. Returns only if that failed: an exit status, as env(1) has it. */
+int run_program(const struct arguments *want);
+
+/*
+ * `autobuf serve`: answers measurements until a signal ends it: on the sockets that systemd(1) hands over, or on its own.
+ * Only returns on failure, of which it says nothing: errors of socket(2), bind(2), listen(2), epoll_create1(2); resolve()'s.
+ */
+int serve_clients(const struct arguments *want);
+
+/*
+ * `autobuf watch`: watches until the process, or the one connection, ends, or until a signal asks to end: then 0. Errors
+ * of process_open(), process_borrow() and autobuf_flow_open(), -ENOTCONN if there never was a connection: it does not say
+ * them.
+ */
+int watch_process(const struct arguments *want);
+
+#endif
