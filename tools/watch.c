@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Each look duplicates the descriptor, reads the state, acts if it should, and closes the duplicate: otherwise the
+ * Each sample duplicates the descriptor, reads the state, acts if it should, and closes the duplicate: otherwise the
  * connection would stay open after its owner closes it.
  */
-#include "watch.h"
+#include "commands.h"
 
 #include <errno.h>
 #include <poll.h>
@@ -14,18 +14,187 @@
 #include <sys/auxv.h>
 #include <sys/signalfd.h>
 #include <sys/syscall.h>
+#include <sys/utsname.h>
 #include <unistd.h>
 
 #include "../lib/base/base.h"
 #include "../lib/base/clock.h"
-#include "commands.h"
+#include "../lib/base/event.h"
 #include "print.h"
 #include "privilege.h"
-#include "show_watch.h"
+#include "process.h"
 
 #define REPORT_NS (AB_NS_PER_S / 2)
 #define SCAN_NS AB_NS_PER_S
-#define FDS_MOST 16384 /* sockets of a process that are looked at; the others are told as left out */
+#define FDS_MOST 16384 /* sockets of a process that are watched; the others are told as left out */
+#define CONNECTIONS_MOST 64
+#define CHANGES_SHOWN 5
+#define CHANGE_BYTES 200
+#define BLOCK_ROWS 7
+
+struct watch;
+
+/* One connection, as it is shown. */
+struct connection {
+    struct watch *watch;
+    int fd; /* there */
+    struct autobuf_flow *flow; /* NULL: a place that is free */
+    char local[PROCESS_ADDRESS_BYTES];
+    char peer[PROCESS_ADDRESS_BYTES];
+    struct autobuf_live_state state;
+    uint64_t sent_bit_per_s; /* since the report before */
+    uint64_t received_bit_per_s;
+    uint64_t reported_ns;
+    uint64_t sent_bytes;     /* at the report before */
+    uint64_t received_bytes;
+};
+
+struct watch {
+    struct arguments want;
+    struct process process;
+    struct connection connections[CONNECTIONS_MOST];
+    size_t count;    /* of places that are not */
+    size_t left_out; /* connections beyond what is watched */
+    bool seen;       /* a connection */
+    char changes[CHANGES_SHOWN][CHANGE_BYTES]; /* the newest last */
+};
+
+/* --------------------------------------------------------------------------------- showing */
+
+static void json_begin(const struct connection *c)
+{
+    fputc('{', stdout);
+    json_number(stdout, "pid", (uint64_t)c->watch->process.pid, false);
+    json_number(stdout, "fd", (uint64_t)c->fd, false);
+}
+
+static void show_connection_json(const struct connection *c)
+{
+    struct autobuf_live_state state = c->state;
+
+    state.sent_bit_per_s = c->sent_bit_per_s; /* since the report before */
+    state.received_bit_per_s = c->received_bit_per_s;
+    json_begin(c);
+    json_string(stdout, "local", c->local);
+    json_string(stdout, "peer", c->peer);
+    json_state(stdout, &state);
+    fputs("}\n", stdout);
+}
+
+static void show_start_json(const struct watch *w)
+{
+    struct utsname system;
+
+    fputc('{', stdout);
+    json_number(stdout, "pid", (uint64_t)w->process.pid, false);
+    json_string(stdout, "version", autobuf_version());
+    json_string(stdout, "kernel", uname(&system) == 0 ? system.release : NULL);
+    json_bool(stdout, "tune", w->want.tune);
+    fprintf(stdout, "\"intent\":\"%s\"}\n",
+            w->want.intent == AUTOBUF_INTENT_LOW_DELAY ? "low-delay" : "throughput");
+}
+
+static void show_change_json(const struct connection *c, const struct autobuf_event *event)
+{
+    char text[1024];
+
+    json_begin(c);
+    json_string(stdout, "change", event->text);
+    ab_event_json(event, text, sizeof text);
+    fprintf(stdout, "\"event\":%s}\n", text);
+}
+
+static void show_end_json(const struct connection *c)
+{
+    json_begin(c);
+    fputs("\"end\":\"closed\"}\n", stdout);
+}
+
+static const char *const limiter_words[] = {
+    [AUTOBUF_LIMITER_IDLE] = "nothing: it is idle",
+    [AUTOBUF_LIMITER_SENDER] = "the program, which has nothing more to send",
+    [AUTOBUF_LIMITER_PATH] = "the path (congestion control, or a queue)",
+    [AUTOBUF_LIMITER_SND_BUFFER] = "the send buffer",
+    [AUTOBUF_LIMITER_PEER] = "the peer: its window, or what it sends",
+    [AUTOBUF_LIMITER_RCV_BUFFER] = "the receive buffer",
+    [AUTOBUF_LIMITER_RECEIVER] = "the program, which leaves data unread",
+};
+
+static void show_limiter(struct screen *s, const struct connection *c)
+{
+    uint32_t limiter = c->state.limiter;
+    bool buffer = limiter == AUTOBUF_LIMITER_SND_BUFFER || limiter == AUTOBUF_LIMITER_RCV_BUFFER;
+
+    screen_line(s, "  limited by   %s%s", limiter == AUTOBUF_LIMITER_UNKNOWN ? "not known yet" : limiter_words[limiter],
+                buffer && !c->watch->want.tune ? " (--tune enlarges it)" : "");
+}
+
+/* "20.1 ms", or "unknown". */
+static const char *ms_words(char text[32], uint64_t ns)
+{
+    if (ns == AUTOBUF_NS_UNSET)
+        return "unknown";
+    snprintf(text, 32, "%.1f ms", (double)ns / 1e6);
+    return text;
+}
+
+static void show_connection(struct screen *s, const struct connection *c)
+{
+    const struct autobuf_live_state *state = &c->state;
+    bool peer = state->peer_window_bytes, paced = state->pacing_bit_per_s;
+    char now[32], least[32];
+
+    screen_line(s, "%s", "");
+    screen_line(s, "fd %d  %s -> %s", c->fd, c->local, c->peer);
+    show_limiter(s, c);
+    screen_line(s, "  sent         %sbit/s, %sB; received %sbit/s, %sB", SCALED(c->sent_bit_per_s),
+                SCALED(state->sent_bytes), SCALED(c->received_bit_per_s), SCALED(state->received_bytes));
+    screen_line(s, "  round trip   %s (least %s), %u packets sent again", ms_words(now, state->rtt_ns),
+                ms_words(least, state->rtt_min_ns), state->retransmits);
+    screen_line(s, "  in flight    %sB; congestion window %sB%s%s%s", SCALED(state->in_flight_bytes),
+                SCALED(state->cwnd_bytes), peer ? ", peer's " : "",
+                peer ? SCALED(state->peer_window_bytes) : "", peer ? "B" : "");
+    screen_line(s, "  buffers      send %sB (not sent yet %sB), receive %sB%s%s%s", SCALED(state->snd_buf_bytes),
+                SCALED(state->notsent_bytes), SCALED(state->rcv_buf_bytes), paced ? ", paced at " : "",
+                paced ? SCALED(state->pacing_bit_per_s) : "", paced ? "bit/s" : "");
+}
+
+static unsigned changes_so_far(const struct watch *w)
+{
+    unsigned count = 0;
+
+    for (size_t i = 0; i < CHANGES_SHOWN; i++)
+        count += w->changes[i][0] != 0;
+    return count;
+}
+
+static void show_screen(const struct watch *w, unsigned rows, unsigned columns)
+{
+    struct screen s = screen_begin(stdout, rows, columns);
+    unsigned below = changes_so_far(w);
+    size_t shown = 0;
+
+    screen_line(&s, "%s (%d): %zu TCP connection%s%s", w->process.name,
+                (int)w->process.pid, w->count, w->count == 1 ? "" : "s",
+                !w->want.tune                                  ? ""
+                : w->want.intent == AUTOBUF_INTENT_LOW_DELAY ? ", tuned for low delay"
+                                                               : ", tuned for throughput");
+    for (size_t i = 0; i < CONNECTIONS_MOST && s.row + BLOCK_ROWS + below + 2 < rows; i++) {
+        if (!w->connections[i].flow)
+            continue;
+        show_connection(&s, &w->connections[i]);
+        shown++;
+    }
+    if (shown < w->count || w->left_out)
+        screen_line(&s, "%zu more", w->count - shown + w->left_out);
+    if (below)
+        screen_line(&s, "%s", "");
+    for (size_t i = CHANGES_SHOWN - below; i < CHANGES_SHOWN; i++)
+        screen_line(&s, "%s", w->changes[i]);
+    screen_end(&s);
+}
+
+/* -------------------------------------------------------------------------------- watching */
 
 static void note_change(void *user, const struct autobuf_event *event)
 {
@@ -35,7 +204,7 @@ static void note_change(void *user, const struct autobuf_event *event)
     if (event->what == AUTOBUF_EVENT_LEFT) /* that nothing changes */
         return;
     if (w->want.json) {
-        show_change_json(stdout, c, event);
+        show_change_json(c, event);
         return;
     }
     memmove(w->changes[0], w->changes[1], sizeof w->changes - sizeof w->changes[0]);
@@ -106,20 +275,20 @@ static int begin(struct watch *w, int fd, uint64_t now_ns)
     error = open_flow(c, copy);
     if (error == 0) {
         process_addresses(copy, c->local, c->peer);
-        autobuf_flow_step(c->flow, now_ns); /* the first look only looks */
+        autobuf_flow_step(c->flow, now_ns); /* the first sample changes nothing */
         read_state(c);
         c->sent_bytes = c->state.sent_bytes;
         c->received_bytes = c->state.received_bytes;
         w->count++;
         if (w->want.json && !w->seen)
-            show_start_json(stdout, w);
+            show_start_json(w);
         w->seen = true;
     }
     process_give_back(copy);
     return process_is_over(error) ? 0 : error;
 }
 
-/* Looks for connections that are not watched yet. */
+/* Finds connections that are not watched yet. */
 static int scan(struct watch *w, uint64_t now_ns)
 {
     static int fds[FDS_MOST];
@@ -142,14 +311,14 @@ static int scan(struct watch *w, uint64_t now_ns)
 static void drop(struct connection *c)
 {
     if (c->watch->want.json)
-        show_end_json(stdout, c);
+        show_end_json(c);
     autobuf_flow_close(c->flow); /* at a descriptor that is ours no more: touches nothing */
     c->flow = NULL;
     c->watch->count--;
 }
 
 /* One step; negative: it cannot go on. */
-static int look(struct connection *c, uint64_t now_ns)
+static int sample(struct connection *c, uint64_t now_ns)
 {
     int copy = process_borrow(c->watch->process.pid, c->watch->process.pidfd, c->fd), error = copy;
 
@@ -202,7 +371,7 @@ static void show(struct watch *w)
     if (w->want.json)
         return;
     screen_size(&rows, &columns);
-    show_screen(stdout, w, rows, columns);
+    show_screen(w, rows, columns);
 }
 
 static void report(struct watch *w, uint64_t now_ns)
@@ -217,27 +386,26 @@ static void report(struct watch *w, uint64_t now_ns)
         c->received_bit_per_s = per_second(c->state.received_bytes, &c->received_bytes, span_ns);
         c->reported_ns = now_ns;
         if (w->want.json)
-            show_connection_json(stdout, c);
+            show_connection_json(c);
     }
     show(w);
     fflush(stdout);
 }
 
-/* Looks at the connections that are due. *next_ns becomes the latest time for the next look. */
-static int look_all(struct watch *w, uint64_t now_ns, uint64_t *next_ns)
+/* Samples the connections that are due. *next_ns becomes the latest time for the next sample. */
+static int sample_all(struct watch *w, uint64_t now_ns, uint64_t *next_ns)
 {
     for (size_t i = 0; i < CONNECTIONS_MOST; i++) {
         struct connection *c = &w->connections[i];
-        uint64_t deadline_ns;
 
         if (c->flow && now_ns >= autobuf_flow_deadline_ns(c->flow)) {
-            int error = look(c, now_ns);
+            int error = sample(c, now_ns);
 
             if (error < 0)
                 return error;
         }
-        deadline_ns = c->flow ? autobuf_flow_deadline_ns(c->flow) : UINT64_MAX;
-        *next_ns = deadline_ns < *next_ns ? deadline_ns : *next_ns;
+        if (c->flow)
+            *next_ns = ab_min(autobuf_flow_deadline_ns(c->flow), *next_ns);
     }
     return 0;
 }
@@ -252,7 +420,7 @@ static bool wait_until(const struct watch *w, int signals, uint64_t until_ns)
 }
 
 /*
- * A look can wait. Woken for one, this process must not interrupt the one that it watches: that may hold the socket just
+ * A sample can wait. Woken for one, this process must not interrupt the one that it watches: that may hold the socket just
  * then, and what arrives meanwhile waits. A policy that somebody chose stays.
  */
 static void take_turns(void)
@@ -278,7 +446,7 @@ static int run(struct watch *w, int signals)
         }
         next_ns = scan_ns;
         if (error == 0)
-            error = look_all(w, now_ns, &next_ns);
+            error = sample_all(w, now_ns, &next_ns);
         if (error < 0)
             return error == -ESRCH ? 0 : error;
         if (w->want.fd >= 0 && !w->count)
