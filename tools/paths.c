@@ -2,27 +2,33 @@
 #include "commands.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <net/if.h>
 #include <netdb.h>
 #include <netinet/in.h>
+#include <signal.h>
+#include <spawn.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
 
 #include <autobuf/autobuf.h>
 
+#include "../lib/paths/record.h"
 #include "../lib/paths/store.h"
-#include "paths_import.h"
-#include "paths_print.h"
 #include "paths_store.h"
+#include "print.h"
 #include "privilege.h"
 
 #define HOST_FOLDER "/var/lib/autobuf"
 #define HOST_STORE HOST_FOLDER "/paths"
 #define S_PER_HOUR 3600U
+#define IMPORT_HOURS 168U /* how long what is imported holds, if nobody says */
+#define READER "autobuf-paths-import"
 
 static const char *store_of(const struct arguments *want)
 {
@@ -40,6 +46,105 @@ static int fail(const struct arguments *want, int error)
     else
         fprintf(stderr, "autobuf: %s: %s\n", store ? store : "the path store", autobuf_strerror(error));
     return error == -EPERM || error == -EACCES ? EXIT_NOT_PERMITTED : EXIT_NOTHING;
+}
+
+/* ---------------------------------------------------------------------------------- printing */
+
+static void print_time(uint64_t at_s)
+{
+    time_t seconds = (time_t)at_s;
+    struct tm utc;
+    char text[32] = "never";
+
+    if (at_s != UINT64_MAX && gmtime_r(&seconds, &utc))
+        strftime(text, sizeof text, "%Y-%m-%d %H:%MZ", &utc);
+    fputs(text, stdout);
+}
+
+static void print_rate(uint64_t bit_per_s, bool at_least)
+{
+    if (bit_per_s)
+        printf("%s%.1f Mbit/s", at_least ? "at least " : "", (double)bit_per_s / 1e6);
+    else
+        fputs("unknown", stdout);
+}
+
+static void print_rates(const struct autobuf_paths_entry *e)
+{
+    bool tx_at_least = e->flags & AUTOBUF_PATH_TX_AT_LEAST, rx_at_least = e->flags & AUTOBUF_PATH_RX_AT_LEAST;
+
+    print_rate(e->tx_rate_bit_per_s, tx_at_least);
+    if (e->rx_rate_bit_per_s == e->tx_rate_bit_per_s && rx_at_least == tx_at_least)
+        return;
+    fputs(" there, ", stdout);
+    print_rate(e->rx_rate_bit_per_s, rx_at_least);
+    fputs(" back", stdout);
+}
+
+static void print_line(const struct autobuf_paths_entry *e, const char *remote, const char *local, uint64_t now_s)
+{
+    printf("%s", remote);
+    if (e->local.version)
+        printf(" from %s", local);
+    if (e->device[0])
+        printf(" through %s", e->device);
+    fputs(": ", stdout);
+    print_rates(e);
+    if (e->rtt_min_ns != AUTOBUF_NS_UNSET)
+        printf(", %.3f ms", (double)e->rtt_min_ns / 1e6);
+    printf(", %s of ", e->method ? autobuf_method_name(e->method) : "unknown");
+    print_time(e->learned_s);
+    if (e->expires_s <= now_s) {
+        fputs(", expired\n", stdout);
+        return;
+    }
+    fputs(", expires ", stdout);
+    print_time(e->expires_s);
+    putchar('\n');
+}
+
+static void print_json(const struct autobuf_paths_entry *e, const char *remote, const char *local)
+{
+    putchar('{');
+    json_string(stdout, "remote", remote);
+    json_string(stdout, "local", e->local.version ? local : NULL);
+    json_string(stdout, "device", e->device[0] ? e->device : NULL);
+    json_string(stdout, "method", e->method ? autobuf_method_name(e->method) : "unknown");
+    json_number(stdout, "rtt_min_ns", e->rtt_min_ns, e->rtt_min_ns == AUTOBUF_NS_UNSET);
+    json_number(stdout, "rtt_median_ns", e->rtt_median_ns, e->rtt_median_ns == AUTOBUF_NS_UNSET);
+    json_number(stdout, "tx_rate_bit_per_s", e->tx_rate_bit_per_s, !e->tx_rate_bit_per_s);
+    json_number(stdout, "tx_rate_low_bit_per_s", e->tx_rate_low_bit_per_s, !e->tx_rate_low_bit_per_s);
+    json_number(stdout, "tx_rate_high_bit_per_s", e->tx_rate_high_bit_per_s, !e->tx_rate_high_bit_per_s);
+    json_number(stdout, "rx_rate_bit_per_s", e->rx_rate_bit_per_s, !e->rx_rate_bit_per_s);
+    json_number(stdout, "rx_rate_low_bit_per_s", e->rx_rate_low_bit_per_s, !e->rx_rate_low_bit_per_s);
+    json_number(stdout, "rx_rate_high_bit_per_s", e->rx_rate_high_bit_per_s, !e->rx_rate_high_bit_per_s);
+    json_bool(stdout, "tx_at_least", e->flags & AUTOBUF_PATH_TX_AT_LEAST);
+    json_bool(stdout, "rx_at_least", e->flags & AUTOBUF_PATH_RX_AT_LEAST);
+    json_string(stdout, "tx_unsure", autobuf_unsure_name(e->tx_unsure));
+    json_string(stdout, "rx_unsure", autobuf_unsure_name(e->rx_unsure));
+    json_number(stdout, "packet_bytes", e->packet_bytes, !e->packet_bytes);
+    json_number(stdout, "samples", e->samples, false);
+    json_string(stdout, "limiter", autobuf_limiter_name(e->limiter));
+    json_number(stdout, "learned_s", e->learned_s, false);
+    json_number(stdout, "expires_s", e->expires_s, e->expires_s == UINT64_MAX);
+    json_number(stdout, "tx_bdp_bytes", e->tx_bdp_bytes, !e->tx_bdp_bytes);
+    printf("\"rx_bdp_bytes\":");
+    if (e->rx_bdp_bytes)
+        printf("%llu}", (unsigned long long)e->rx_bdp_bytes);
+    else
+        printf("null}");
+}
+
+static void print_entry(const struct autobuf_paths_entry *entry, bool json, uint64_t now_s)
+{
+    char remote[AUTOBUF_PREFIX_BYTES], local[AUTOBUF_PREFIX_BYTES];
+
+    if (autobuf_prefix_print(&entry->remote, remote) < 0 || autobuf_prefix_print(&entry->local, local) < 0)
+        return;
+    if (json)
+        print_json(entry, remote, local);
+    else
+        print_line(entry, remote, local, now_s);
 }
 
 /* ----------------------------------------------------------------------------------- reading */
@@ -62,7 +167,7 @@ static int list(const struct arguments *want, const struct autobuf_paths *paths,
             continue;
         if (json && !first)
             putchar(',');
-        paths_print(&entry, json, now_s);
+        print_entry(&entry, json, now_s);
         first = false;
     }
     if (json)
@@ -124,13 +229,13 @@ static int show(const struct arguments *want, const struct autobuf_paths *paths,
         fprintf(stderr, "autobuf: %s: nothing is known of the path\n", want->operand);
         return EXIT_NOTHING;
     }
-    paths_print(&entry, want->json, now_s);
+    print_entry(&entry, want->json, now_s);
     if (want->json)
         putchar('\n');
     return EXIT_RESULT;
 }
 
-static int look(const struct arguments *want, uint64_t now_s)
+static int read_store(const struct arguments *want, uint64_t now_s)
 {
     struct autobuf_paths *paths;
     int error = autobuf_paths_open(&paths, store_of(want));
@@ -162,8 +267,7 @@ static int prepare_host(void)
     return become_owner(HOST_FOLDER);
 }
 
-static int change_store(const struct arguments *want, struct paths_change *change,
-                        uint64_t now_s)
+static int change_store(const struct arguments *want, struct paths_change *change, uint64_t now_s)
 {
     int error = want->host ? prepare_host() : check_named(want);
 
@@ -173,11 +277,19 @@ static int change_store(const struct arguments *want, struct paths_change *chang
     if (error == PATHS_SET_ASIDE) {
         const char *name = store_of(want) ? store_of(want) : ab_paths_own();
 
-        fprintf(stderr,
-                "autobuf: %s was damaged: it is %s.damaged now, and a new one was begun\n", name,
-                name);
+        fprintf(stderr, "autobuf: %s was damaged: it is %s.damaged now, and a new one was begun\n", name, name);
     }
     return error == PATHS_SET_ASIDE ? 0 : error;
+}
+
+/* Says what is wrong. */
+static bool parse_prefix(const struct arguments *want, struct autobuf_prefix *prefix)
+{
+    bool good = autobuf_prefix_parse(want->operand, prefix) == 0;
+
+    if (!good)
+        fprintf(stderr, "autobuf: %s: it is no address and no prefix, or bits behind the prefix are set\n", want->operand);
+    return good;
 }
 
 static int set(const struct arguments *want, uint64_t now_s)
@@ -185,12 +297,10 @@ static int set(const struct arguments *want, uint64_t now_s)
     struct autobuf_paths_entry entry = AUTOBUF_PATHS_ENTRY_INIT;
     struct paths_change change = {.how = CHANGE_SET, .fresh = &entry, .count = 1};
     struct autobuf_path path = AUTOBUF_PATH_INIT;
-    int error = autobuf_prefix_parse(want->operand, &entry.remote);
+    int error;
 
-    if (error < 0) {
-        fprintf(stderr, "autobuf: %s: it is no address and no prefix, or bits behind the prefix are set\n", want->operand);
+    if (!parse_prefix(want, &entry.remote))
         return EXIT_NOTHING;
-    }
     if (want->from && autobuf_prefix_parse(want->from, &entry.local) < 0 && strlen(want->from) >= sizeof entry.device) {
         fprintf(stderr, "autobuf: --from %s: it is no prefix, and too long for an interface\n", want->from);
         return EXIT_NOTHING;
@@ -209,48 +319,120 @@ static int set(const struct arguments *want, uint64_t now_s)
     return error < 0 ? fail(want, error) : EXIT_RESULT;
 }
 
-static void print_imported(const struct imported *from, bool json, uint64_t now_s)
+/* --------------------------------------------------------------------------------- importing */
+
+/* What it writes is to be read from *out. */
+static int start_reader(const struct arguments *want, pid_t *child, FILE **out)
 {
-    if (json)
-        fputs("{\"paths\":[", stdout);
-    for (size_t i = 0; i < from->count; i++) {
-        if (json && i)
-            putchar(',');
-        paths_print(&from->entries[i], json, now_s);
+    char hours[40];
+    char *operand = (char *)(uintptr_t)want->operand;
+    char *arguments[] = {READER, want->exported ? "--exported" : hours, "--", operand, NULL};
+    posix_spawn_file_actions_t actions;
+    int ends[2], error;
+
+    snprintf(hours, sizeof hours, "--hours=%llu", (unsigned long long)(want->hours ? want->hours : IMPORT_HOURS));
+    if (pipe2(ends, O_CLOEXEC) < 0)
+        return -errno;
+    *out = fdopen(ends[0], "r");
+    posix_spawn_file_actions_init(&actions);
+    posix_spawn_file_actions_adddup2(&actions, ends[1], STDOUT_FILENO);
+    signal(SIGCHLD, SIG_DFL); /* where it is ignored, nobody could tell how the reader ended */
+    error = *out ? posix_spawnp(child, READER, &actions, NULL, arguments, environ) : ENOMEM;
+    posix_spawn_file_actions_destroy(&actions);
+    close(ends[1]);
+    if (error && *out)
+        fclose(*out);
+    return -error;
+}
+
+/* To its end, one message for each entry (autobuf_paths_entry_encode()). */
+static int read_messages(FILE *from, struct paths_change *into)
+{
+    uint8_t message[AUTOBUF_PATHS_MESSAGE_BYTES];
+    size_t room = 0, bytes;
+
+    while ((bytes = fread(message, 1, sizeof message, from)) > 0) {
+        int error;
+
+        if (into->count == room) {
+            struct autobuf_paths_entry *grown;
+
+            room = room ? 2 * room : 64;
+            grown = reallocarray(into->fresh, room, sizeof *grown);
+            if (!grown)
+                return -ENOMEM;
+            into->fresh = grown;
+        }
+        into->fresh[into->count] = (struct autobuf_paths_entry)AUTOBUF_PATHS_ENTRY_INIT;
+        error = ab_paths_entry_decode(message, (uint32_t)bytes, into->fresh + into->count++);
+        if (error < 0)
+            return error;
     }
-    if (json)
+    return ferror(from) ? -EIO : 0;
+}
+
+static int by_key(const void *a, const void *b)
+{
+    return ab_paths_compare(a, b);
+}
+
+/* Has want->operand read by what the Python package brings. The caller frees into->fresh, also after a failure. */
+static int read_imported(const struct arguments *want, struct paths_change *into)
+{
+    FILE *from = NULL;
+    pid_t child;
+    int status = 0, error = start_reader(want, &child, &from);
+
+    if (error < 0) {
+        fprintf(stderr, "autobuf: " READER ": %s: the Python package has it (python3-autobuf)\n", strerror(-error));
+        return EXIT_NOTHING;
+    }
+    error = read_messages(from, into);
+    fclose(from);
+    if (waitpid(child, &status, 0) < 0)
+        error = -errno;
+    if (error < 0 || WIFSIGNALED(status))
+        fprintf(stderr, "autobuf: " READER ": %s\n", error < 0 ? autobuf_strerror(error) : strsignal(WTERMSIG(status)));
+    if (error < 0 || status != 0)
+        return EXIT_NOTHING;
+    if (into->count)
+        qsort(into->fresh, into->count, sizeof *into->fresh, by_key);
+    return EXIT_RESULT;
+}
+
+/* Says what was left out, and prints what was written. */
+static int tell_imported(const struct arguments *want, const struct paths_change *change, uint64_t now_s)
+{
+    if (change->better)
+        fprintf(stderr, "autobuf: %s: %llu left out: the store knows better\n", want->operand,
+                (unsigned long long)change->better);
+    if (change->full)
+        fprintf(stderr, "autobuf: %s: %llu left out: the store has 64 others of the same prefix\n", want->operand,
+                (unsigned long long)change->full);
+    if (want->json)
+        fputs("{\"paths\":[", stdout);
+    for (size_t i = 0; i < change->count; i++) {
+        if (want->json && i)
+            putchar(',');
+        print_entry(&change->fresh[i], want->json, now_s);
+    }
+    if (want->json)
         fputs("]}\n", stdout);
+    return change->count ? EXIT_RESULT : EXIT_NOTHING;
 }
 
 static int import(const struct arguments *want, uint64_t now_s)
 {
-    struct imported from;
     struct paths_change change = {.how = CHANGE_IMPORT};
-    int error;
+    int status = read_imported(want, &change);
 
-    if (paths_import_read(want, &from) != EXIT_RESULT) {
-        free(from.entries);
-        return EXIT_NOTHING;
+    if (status == EXIT_RESULT) {
+        int error = change_store(want, &change, now_s);
+
+        status = error < 0 ? fail(want, error) : tell_imported(want, &change, now_s);
     }
-    change.fresh = from.entries;
-    change.count = from.count;
-    error = change_store(want, &change, now_s);
-    from.count = change.count;
-    if (error < 0) {
-        free(from.entries);
-        return fail(want, error);
-    }
-    if (change.better)
-        fprintf(stderr, "autobuf: %s: %llu left out: the store knows better\n", want->operand,
-                (unsigned long long)change.better);
-    if (change.full)
-        fprintf(stderr,
-                "autobuf: %s: %llu left out: the store has 64 others of the same prefix\n",
-                want->operand, (unsigned long long)change.full);
-    print_imported(&from, want->json, now_s);
-    error = from.count ? EXIT_RESULT : EXIT_NOTHING;
-    free(from.entries);
-    return error;
+    free(change.fresh);
+    return status;
 }
 
 static int forget(const struct arguments *want, uint64_t now_s)
@@ -259,10 +441,8 @@ static int forget(const struct arguments *want, uint64_t now_s)
     struct paths_change change = {.forget_all = want->all, .forget = want->all ? NULL : &prefix};
     int error;
 
-    if (!want->all && autobuf_prefix_parse(want->operand, &prefix) < 0) {
-        fprintf(stderr, "autobuf: %s: it is no address and no prefix, or bits behind the prefix are set\n", want->operand);
+    if (!want->all && !parse_prefix(want, &prefix))
         return EXIT_NOTHING;
-    }
     error = change_store(want, &change, now_s);
     if (error < 0 && !(error == -ENOENT && want->host)) /* what is not there is forgotten */
         return fail(want, error);
@@ -288,6 +468,6 @@ int paths_run(const struct arguments *want)
     case PATHS_IMPORT:
         return import(want, now_s);
     default:
-        return look(want, now_s);
+        return read_store(want, now_s);
     }
 }
