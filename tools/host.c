@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 #include "host.h"
 
+#include <ctype.h>
+#include <glob.h>
 #include <net/if.h>
 #include <netdb.h>
 #include <netinet/in.h>
@@ -23,9 +25,10 @@
 #include "../lib/kernel/netlink.h"
 #include "../lib/kernel/proc.h"
 #include "../lib/kernel/rtnetlink.h"
-#include "settings.h"
 
 #define READS_MOST 256U /* of one list */
+#define LINE_BYTES 512
+#define LINES_MOST 4096 /* of one file */
 
 static int64_t read_number(const char *path)
 {
@@ -187,6 +190,66 @@ static void read_metrics(const struct sockaddr_storage *peer, struct host_facts 
                     take_metrics, facts);
 }
 
+/* -------------------------------------------------------------------------------- sysctl.d */
+
+static const char *const files[] = {"/etc/sysctl.d/*.conf", "/run/sysctl.d/*.conf", "/usr/local/lib/sysctl.d/*.conf",
+                                    "/usr/lib/sysctl.d/*.conf", "/etc/sysctl.conf"};
+
+/* sysctl.d(5) takes dots or slashes between the parts, and a dash before what may fail. */
+static const char *after_name(const char *line, const char *name)
+{
+    while (isspace((unsigned char)*line) || *line == '-')
+        line++;
+    for (; *name; name++, line++)
+        if (*line != *name && !(*name == '.' && *line == '/'))
+            return NULL;
+    while (isspace((unsigned char)*line))
+        line++;
+    return *line == '=' ? line + 1 : NULL;
+}
+
+int64_t host_third_of(const char *line, const char *name)
+{
+    const char *values = after_name(line, name);
+    long long first, second, third;
+
+    if (!values)
+        return -1;
+    values += strspn(values, " \t\"");
+    return sscanf(values, "%lld %lld %lld", &first, &second, &third) == 3 ? (int64_t)third : -1;
+}
+
+static void read_file(const char *path, const char *name, int64_t third_bytes, struct setting *setting)
+{
+    FILE *file = fopen(path, "re");
+    char line[LINE_BYTES];
+
+    if (!file)
+        return;
+    for (unsigned i = 0; i < LINES_MOST && fgets(line, sizeof line, file); i++) {
+        if (host_third_of(line, name) != third_bytes)
+            continue;
+        setting->third_bytes = third_bytes;
+        snprintf(setting->file, sizeof setting->file, "%s", path);
+    }
+    fclose(file);
+}
+
+void host_find_setting(const char *name, int64_t third_bytes, struct setting *setting)
+{
+    setting->file[0] = '\0';
+    setting->third_bytes = UNKNOWN;
+    for (size_t i = 0; i < sizeof files / sizeof *files && !setting->file[0]; i++) {
+        glob_t found = {0};
+
+        if (glob(files[i], 0, NULL, &found) == 0)
+            for (size_t at = 0; at < found.gl_pathc; at++)
+                if (strlen(found.gl_pathv[at]) < sizeof setting->file)
+                    read_file(found.gl_pathv[at], name, third_bytes, setting);
+        globfree(&found);
+    }
+}
+
 /* ----------------------------------------------------------------------------------- host */
 
 static void read_word(const char *path, char *word, size_t cap)
@@ -208,7 +271,7 @@ static void read_setting(const char *name, const char *path, struct setting *set
     uint64_t v[3];
 
     if (ab_proc_read(path, v, 3) == 3 && v[2] <= INT64_MAX)
-        settings_find(name, (int64_t)v[2], setting);
+        host_find_setting(name, (int64_t)v[2], setting);
 }
 
 static void read_kernel(struct host_facts *facts)

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 #include "unit.h"
 
-#include "settings.h"
+#include "host.h"
 
 static void the_third_of_three_values(void **state)
 {
@@ -25,7 +25,7 @@ static void the_third_of_three_values(void **state)
 
     (void)state;
     for (size_t i = 0; i < COUNT(rows); i++)
-        CHECK_EQUAL(rows[i].line, settings_third(rows[i].line, rows[i].name), rows[i].third);
+        CHECK_EQUAL(rows[i].line, host_third_of(rows[i].line, rows[i].name), rows[i].third);
 }
 
 static void a_value_that_no_file_sets(void **state)
@@ -33,7 +33,7 @@ static void a_value_that_no_file_sets(void **state)
     struct setting found = {"something", 1};
 
     (void)state;
-    settings_find("net.ipv4.tcp_rmem", 123456789012345, &found);
+    host_find_setting("net.ipv4.tcp_rmem", 123456789012345, &found);
     assert_string_equal(found.file, "");
     assert_int_equal(found.third_bytes, UNKNOWN);
 }
@@ -45,5 +45,5 @@ int main(void)
         cmocka_unit_test(a_value_that_no_file_sets),
     };
 
-    return cmocka_run_group_tests_name("settings", tests, NULL, NULL);
+    return cmocka_run_group_tests_name("host", tests, NULL, NULL);
 }
