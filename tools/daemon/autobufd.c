@@ -15,6 +15,7 @@
 
 #include "../../lib/base/base.h"
 #include "../../lib/base/clock.h"
+#include "../privilege.h"
 #include "before_syn.h"
 #include "broker.h"
 #include "care.h"
@@ -319,7 +320,7 @@ static struct before_syn *open_before_syn(const struct wishes *want, const struc
         strcpy(why, "bpf=no");
     else if (!want->dry_run)
         opened = before_syn_open(why);
-    before_syn_give_up();
+    (void)privilege_keep(~BEFORE_SYN_PRIVILEGES);
     log_line("%s before the SYN of connections%s%s", opened ? "acts" : "does nothing", opened ? "" : ": ",
             opened ? "" : why);
     return opened;

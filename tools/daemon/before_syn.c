@@ -15,14 +15,8 @@
 
 #include <before_syn_object.h> /* of the build */
 
-#include "../privilege.h"
 #include "before_syn_table.h"
 #include "broker.h"
-
-#ifndef CAP_BPF
-#define CAP_BPF 39
-#define CAP_PERFMON 38
-#endif
 
 #define LOG_BYTES (16U << 20) /* more than the verifier says; libbpf takes no more */
 #define RULES_BYTES (BEFORE_SYN_RULES * sizeof(struct before_syn_rule))
@@ -35,7 +29,7 @@ struct before_syn {
 
 static bool is_privileged(void)
 {
-    uint64_t bpf = PRIVILEGE(CAP_BPF) | PRIVILEGE(CAP_PERFMON) | PRIVILEGE(CAP_NET_ADMIN), held = privilege_held();
+    uint64_t bpf = BEFORE_SYN_PRIVILEGES | PRIVILEGE(CAP_NET_ADMIN), held = privilege_held();
 
     return held & PRIVILEGE(CAP_SYS_ADMIN) || (held & bpf) == bpf;
 }
@@ -172,11 +166,6 @@ struct before_syn *before_syn_open(char why[BEFORE_SYN_WHY_BYTES])
         made = NULL;
     }
     return made;
-}
-
-void before_syn_give_up(void)
-{
-    (void)privilege_keep(~(PRIVILEGE(CAP_BPF) | PRIVILEGE(CAP_PERFMON)));
 }
 
 void before_syn_rules(struct before_syn *b, const struct config *config, bool dry_run)

@@ -9,10 +9,18 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "../privilege.h"
 #include "before_syn_table.h"
 #include "config.h"
 
 #define BEFORE_SYN_WHY_BYTES 256U
+
+#ifndef CAP_BPF
+#define CAP_BPF 39
+#define CAP_PERFMON 38
+#endif
+/* Of which before_syn_open() makes use, and nothing later. */
+#define BEFORE_SYN_PRIVILEGES (PRIVILEGE(CAP_BPF) | PRIVILEGE(CAP_PERFMON))
 
 struct before_syn;
 
@@ -21,9 +29,6 @@ struct before_syn;
  * rules are given. It goes with this process, however that ends. NULL: why says what is missing.
  */
 struct before_syn *before_syn_open(char why[BEFORE_SYN_WHY_BYTES]);
-
-/* Gives up CAP_BPF and CAP_PERFMON, which before_syn_open() takes, and nothing later. */
-void before_syn_give_up(void);
 
 /* From now on these rules hold, the first BEFORE_SYN_RULES of them. With dry_run nothing is done. NULL is allowed. */
 void before_syn_rules(struct before_syn *before_syn, const struct config *config, bool dry_run);

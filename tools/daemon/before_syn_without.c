@@ -10,11 +10,6 @@ struct before_syn *before_syn_open(char why[BEFORE_SYN_WHY_BYTES])
     return NULL;
 }
 
-/* It would not have been given them. */
-void before_syn_give_up(void)
-{
-}
-
 void before_syn_rules(struct before_syn *before_syn, const struct config *config, bool dry_run)
 {
     (void)before_syn;

@@ -182,7 +182,7 @@ void site_talk_read_anew(struct site_talk *talk)
 
 /* ------------------------------------------------------------------------------------ asking */
 
-/* Writes a command of so many words behind what is there. false: there is no memory. */
+/* Writes a command of so many words behind what is there. bytes NULL: words without a zero. false: there is no memory. */
 static bool say(FILE *out, int words, const char **word, const size_t *bytes)
 {
     char *text = NULL;
@@ -193,21 +193,16 @@ static bool say(FILE *out, int words, const char **word, const size_t *bytes)
     return done;
 }
 
-static bool say_words(FILE *out, int words, const char **word)
-{
-    return say(out, words, word, NULL);
-}
-
 static bool say_login(FILE *out, const struct site_round *round)
 {
     char database[16];
 
-    if (round->password && !say_words(out, 2, (const char *[]){"AUTH", round->password}))
+    if (round->password && !say(out, 2, (const char *[]){"AUTH", round->password}, NULL))
         return false;
     if (!round->database)
         return true;
     snprintf(database, sizeof database, "%u", *round->database);
-    return say_words(out, 2, (const char *[]){"SELECT", database});
+    return say(out, 2, (const char *[]){"SELECT", database}, NULL);
 }
 
 static bool say_entry(FILE *out, const struct site_talk *talk, const struct autobuf_paths_entry *entry)
@@ -233,7 +228,7 @@ static bool say_read(FILE *out, const struct site_talk *talk, unsigned count)
 
     id_before(talk, before);
     snprintf(number, sizeof number, "%u", count + talk->looks_back);
-    return say_words(out, 6, (const char *[]){"XREAD", "COUNT", number, "STREAMS", talk->stream, from});
+    return say(out, 6, (const char *[]){"XREAD", "COUNT", number, "STREAMS", talk->stream, from}, NULL);
 }
 
 int site_talk_ask(struct site_talk *talk, const struct site_round *round, char **bytes, size_t *count)
@@ -325,13 +320,16 @@ static const redisReply *messages_of(const redisReply *r)
     return r->element[0]->element[1];
 }
 
-/* Whether the stream is no longer that of which something was read: one that has begun anew has smaller ids. */
-static bool is_another(const struct site_talk *talk, const redisReply *messages)
+/* If the stream is no longer that of which something was read, the next round reads all: one that has begun anew has smaller ids. */
+static bool is_another(struct site_talk *talk, const redisReply *messages)
 {
-    if (talk->replaced || !talk->looks_back)
-        return talk->replaced;
-    return !messages || !messages->elements || !has_id(messages->element[0]) ||
-           strcmp(messages->element[0]->element[0]->str, talk->read_to) != 0;
+    bool is_known = !talk->looks_back || (messages && messages->elements && has_id(messages->element[0]) &&
+                                          strcmp(messages->element[0]->element[0]->str, talk->read_to) == 0);
+
+    if (!talk->replaced && is_known)
+        return false;
+    site_talk_read_anew(talk);
+    return true;
 }
 
 /* Takes those that are new, up to the first that is not whole. Returns how many. */
@@ -353,11 +351,7 @@ static int hear_stream(struct site_talk *talk, const redisReply *r, site_heard_f
     *heard = 0;
     if (!messages && r->type != REDIS_REPLY_NIL)
         return -EPROTO;
-    if (is_another(talk, messages)) {
-        site_talk_read_anew(talk);
-        return 1;
-    }
-    if (!messages)
+    if (is_another(talk, messages) || !messages)
         return 1;
     fresh = messages->elements - talk->looks_back;
     *heard = hear_messages(talk, messages, take, user);
@@ -376,10 +370,8 @@ static int hear_cut(struct site_talk *talk, site_heard_fn *take, void *user, siz
     if (talk->answers < talk->logins + talk->adds || !messages || !messages->elements)
         return -EPROTO;
     talk->cut = true;
-    if (is_another(talk, messages)) {
-        site_talk_read_anew(talk);
+    if (is_another(talk, messages))
         return 1;
-    }
     *heard = hear_messages(talk, messages, take, user);
     if (*heard)
         return 1;

@@ -103,9 +103,8 @@ struct client {
     uint64_t until_ns;
     char request[STATUS_REQUEST_BYTES];
     size_t got;
-    char head[HEAD_BYTES];
-    char *body; /* NULL: the request is not whole yet */
-    size_t head_bytes, body_bytes, sent;
+    char *answer; /* NULL: the request is not whole yet */
+    size_t bytes, sent;
 };
 
 struct status {
@@ -197,14 +196,16 @@ static const char *type_of(int number, enum status_page page)
 /* false: there is no memory. */
 static bool make_answer(struct status *s, struct client *c, int number, enum status_page page)
 {
+    char head[HEAD_BYTES];
     FILE *out;
     bool failed;
 
     if (s->held_bytes > HELD_BYTES_MOST)
         number = 503;
-    out = open_memstream(&c->body, &c->body_bytes);
+    out = open_memstream(&c->answer, &c->bytes);
     if (!out)
         return false;
+    fprintf(out, "%*s", (int)HEAD_BYTES, ""); /* the head, which is known once the rest is, ends there */
     if (number == 200)
         s->print(s->user, page, out);
     else
@@ -212,12 +213,13 @@ static bool make_answer(struct status *s, struct client *c, int number, enum sta
     failed = ferror(out);
     if (fclose(out) == EOF || failed)
         return false;
-    s->held_bytes += c->body_bytes;
-    c->head_bytes = (size_t)snprintf(c->head, sizeof c->head,
-                                     "HTTP/1.0 %d %s\r\nContent-Type: %s\r\nContent-Length: %zu\r\n%s"
-                                     "Cache-Control: no-store\r\nConnection: close\r\n\r\n",
-                                     number, reason_of(number), type_of(number, page), c->body_bytes,
-                                     number == 405 ? "Allow: GET\r\n" : "");
+    s->held_bytes += c->bytes;
+    c->sent = HEAD_BYTES - (size_t)snprintf(head, sizeof head,
+                                            "HTTP/1.0 %d %s\r\nContent-Type: %s\r\nContent-Length: %zu\r\n%s"
+                                            "Cache-Control: no-store\r\nConnection: close\r\n\r\n",
+                                            number, reason_of(number), type_of(number, page), c->bytes - HEAD_BYTES,
+                                            number == 405 ? "Allow: GET\r\n" : "");
+    memcpy(c->answer + c->sent, head, HEAD_BYTES - c->sent);
     return true;
 }
 
@@ -226,9 +228,9 @@ static bool make_answer(struct status *s, struct client *c, int number, enum sta
 static void leave(struct status *s, struct client *c, bool answered)
 {
     close(c->fd);
-    if (c->head_bytes)
-        s->held_bytes -= c->body_bytes;
-    free(c->body);
+    if (c->sent) /* of a whole answer: it begins behind the first byte */
+        s->held_bytes -= c->bytes;
+    free(c->answer);
     *c = (struct client){.fd = -1};
     if (answered)
         s->counts.answered++;
@@ -258,13 +260,8 @@ static int take_request(struct status *s, struct client *c)
 /* 1: all was sent; 0: more is to be sent; -1: nobody takes it. */
 static int give_answer(struct client *c)
 {
-    size_t all = c->head_bytes + c->body_bytes;
-
-    while (c->sent < all) {
-        size_t head = c->sent < c->head_bytes ? c->head_bytes - c->sent : 0;
-        size_t body = c->sent > c->head_bytes ? c->sent - c->head_bytes : 0;
-        const char *part = head ? c->head + c->head_bytes - head : c->body + body;
-        ssize_t sent = send(c->fd, part, head ? head : c->body_bytes - body, MSG_NOSIGNAL | MSG_DONTWAIT);
+    while (c->sent < c->bytes) {
+        ssize_t sent = send(c->fd, c->answer + c->sent, c->bytes - c->sent, MSG_NOSIGNAL | MSG_DONTWAIT);
 
         if (sent < 0)
             return errno == EAGAIN || errno == EINTR ? 0 : -1;
@@ -277,7 +274,7 @@ static int give_answer(struct client *c)
 static bool serve(struct status *s, struct client *c, uint64_t now_ns)
 {
     size_t got = c->got, sent = c->sent;
-    int result = c->body ? 1 : take_request(s, c);
+    int result = c->answer ? 1 : take_request(s, c);
 
     if (result > 0)
         result = give_answer(c);
@@ -340,7 +337,7 @@ size_t status_poll(const struct status *s, struct pollfd *fds, uint64_t now_ns)
         if (c->fd < 0)
             room = true;
         else
-            fds[count++] = (struct pollfd){c->fd, c->body ? POLLOUT : POLLIN, 0};
+            fds[count++] = (struct pollfd){c->fd, c->answer ? POLLOUT : POLLIN, 0};
     }
     if (room)
         fds[count++] = (struct pollfd){s->listener, POLLIN, 0};
