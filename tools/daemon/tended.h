@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * What tending.h looks after, from inside: one connection, all of them, and what each part says, keeps and puts back.
+ * What tending.h manages, from inside: one connection, all of them, and what each part says, keeps and puts back.
  *
- *   tended.c   what is said, kept and paced
+ *   tended.c   what users have; what is said, kept and paced
  *   sharing.c  a rule's divide=
- *   tending.c  a connection's beginning, looks, its end, and the whole
+ *   tending.c  a connection's beginning, samples, its end, and the whole
  */
 #ifndef TENDED_H
 #define TENDED_H
@@ -19,13 +19,52 @@
 #include "act.h"
 #include "lessons.h"
 #include "tending.h"
-#include "users.h"
 
 #ifndef TENDED_MOST /* tests have fewer */
 #define TENDED_MOST 16384U /* about 50 MB, of the 128 that the unit allows */
 #endif
 
-/* A socket that is looked after. */
+/* What each user of this host has of what there is only so much of: managed connections, and forced buffers. */
+#define USERS_NOBODY UINT32_MAX /* (uid_t)-1, which no user has */
+
+struct user {
+    uint32_t user;
+    bool told_connections, told_forced; /* said that this is the user's share */
+    uint64_t connections;  /* managed */
+    uint64_t forced_bytes; /* sk_sndbuf and sk_rcvbuf */
+    uint64_t count_bytes;  /* of the count that goes on */
+};
+
+struct users {
+    struct user *users; /* by number */
+    size_t count, room;
+    uint64_t forced_bytes; /* of all, also of nobody and of those for whom there was no memory */
+    uint64_t count_bytes;
+};
+
+/*
+ * How much more a user may take who holds so much, of a total of which all together hold so much: as much as leaves free at least
+ * what that user then has. One alone gets half, the next one a quarter, and some is left for whoever comes later.
+ */
+uint64_t users_left(uint64_t total, uint64_t held, uint64_t own);
+
+/* The user, who is taken in if need be. It may move when another one comes in. NULL: there is no memory. */
+struct user *users_find(struct users *users, uint32_t user);
+
+/*
+ * Counts what is forced anew: begin, each connection's buffers, end. In between, and after a count that was not ended, the last
+ * one holds. The end forgets users who have nothing any more.
+ */
+void users_begin(struct users *users);
+void users_count(struct users *users, uint32_t user, uint64_t forced_bytes);
+void users_end(struct users *users);
+
+/* So much more was forced after the last count. */
+void users_force(struct users *users, uint32_t user, uint64_t forced_bytes);
+
+void users_free(struct users *users);
+
+/* A managed connection. */
 struct tended {
     struct autobuf_flow *flow;
     struct lesson *lesson; /* NULL: it teaches nothing */
@@ -41,7 +80,7 @@ struct tended {
     uint64_t share_ns;                /* not changed again before */
     bool paces;                       /* its flow does, or its share: own_byte_per_s is known */
     uint64_t own_byte_per_s;          /* the most that the program allows, */
-    uint64_t left_byte_per_s;         /* and the pace that the last look left */
+    uint64_t left_byte_per_s;         /* and the rate that the last sample left */
 };
 
 struct tending {
@@ -78,7 +117,7 @@ void tended_keep_action(const struct tending *tending, struct tended *t);
 /* Something was set on the socket: keeps how it was, or else puts that back, and returns false. */
 bool tended_keep(struct tending *tending, int copy, const struct noted *was);
 
-/* What the newest look saw. */
+/* The newest sample. */
 struct autobuf_live_state tended_state(const struct tended *t);
 
 /* A pace is for the time of the flow, or of the share, only: so that it is known if this process is killed. 0: there is none. */

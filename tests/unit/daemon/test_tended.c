@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
-/* tools/daemon/users.c: nobody takes all. */
+/* tools/daemon/tended.c: nobody takes all. */
 #include "unit.h"
 
-#include "daemon/users.h"
+#include "daemon/tended.h"
 
 #define TOTAL 1000000U
 
@@ -68,5 +68,5 @@ int main(void)
         cmocka_unit_test(a_count_holds_until_the_next_one),
     };
 
-    return cmocka_run_group_tests_name("users", tests, NULL, NULL);
+    return cmocka_run_group_tests_name("tended", tests, NULL, NULL);
 }
