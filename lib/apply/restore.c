@@ -11,9 +11,7 @@
 
 int ab_set_int(int fd, int level, int option, uint64_t value)
 {
-    int n = (int)ab_min(value, AB_REQUEST_MAX);
-
-    return setsockopt(fd, level, option, &n, sizeof n) < 0 ? -errno : 0;
+    return ab_set_option(fd, level, option, (int)ab_min(value, AB_REQUEST_MAX));
 }
 
 int ab_set_pacing(int fd, uint64_t byte_per_s)

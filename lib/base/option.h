@@ -17,6 +17,11 @@ static inline int ab_get_int(int fd, int level, int option, int *value)
     return getsockopt(fd, level, option, value, &len) < 0 ? -errno : 0;
 }
 
+static inline int ab_set_option(int fd, int level, int option, int value)
+{
+    return setsockopt(fd, level, option, &value, sizeof value) < 0 ? -errno : 0;
+}
+
 /* SO_MAX_PACING_RATE; UINT64_MAX: no limit. It has 32 bits before Linux 4.20 and on 32-bit kernels. */
 static inline int ab_get_pacing(int fd, uint64_t *byte_per_s)
 {

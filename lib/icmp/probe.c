@@ -149,19 +149,19 @@ static int filter_replies(const struct autobuf_probe *probe)
  */
 static int forbid_fragments(struct autobuf_probe *probe)
 {
-    int probing4 = IP_PMTUDISC_PROBE, probing6 = IPV6_PMTUDISC_PROBE, ignore = IP_PMTUDISC_INTERFACE;
-    int on = 1, ttl = 0, fd = probe->fd, error;
+    int ttl = 0, fd = probe->fd, error;
 
     if (probe->family == AF_INET6)
-        return setsockopt(fd, IPPROTO_IPV6, IPV6_MTU_DISCOVER, &probing6, sizeof probing6) < 0 ? -errno : 0;
+        return ab_set_option(fd, IPPROTO_IPV6, IPV6_MTU_DISCOVER, IPV6_PMTUDISC_PROBE);
     if (!probe->raw)
-        return setsockopt(fd, IPPROTO_IP, IP_MTU_DISCOVER, &probing4, sizeof probing4) < 0 ? -errno : 0;
+        return ab_set_option(fd, IPPROTO_IP, IP_MTU_DISCOVER, IP_PMTUDISC_PROBE);
     error = ab_get_int(fd, IPPROTO_IP, IP_TTL, &ttl);
+    if (error == 0)
+        error = ab_set_option(fd, IPPROTO_IP, IP_MTU_DISCOVER, IP_PMTUDISC_INTERFACE);
+    if (error == 0)
+        error = ab_set_option(fd, IPPROTO_IP, IP_HDRINCL, 1);
     if (error < 0)
         return error;
-    if (setsockopt(fd, IPPROTO_IP, IP_MTU_DISCOVER, &ignore, sizeof ignore) < 0 ||
-        setsockopt(fd, IPPROTO_IP, IP_HDRINCL, &on, sizeof on) < 0)
-        return -errno;
     probe->has_header = true; /* the kernel fills in source, length, identifier and checksum */
     probe->header = (struct iphdr){.version = 4,
                                    .ihl = sizeof probe->header / 4,
@@ -175,18 +175,18 @@ static int forbid_fragments(struct autobuf_probe *probe)
 
 static int prepare_socket(struct autobuf_probe *probe)
 {
-    int on = 1, size = BUFFER_BYTES;
-    int fd = probe->fd;
+    bool v4 = probe->family == AF_INET;
+    int fd = probe->fd, error;
 
     /* As large as net.core.[rw]mem_max allows. */
-    setsockopt(fd, SOL_SOCKET, SO_RCVBUF, &size, sizeof size);
-    setsockopt(fd, SOL_SOCKET, SO_SNDBUF, &size, sizeof size);
-    if (setsockopt(fd, SOL_SOCKET, SO_TIMESTAMPNS, &on, sizeof on) < 0 || filter_replies(probe) < 0)
-        return -errno;
-    if (probe->family == AF_INET ? setsockopt(fd, IPPROTO_IP, IP_RECVERR, &on, sizeof on) < 0
-                                 : setsockopt(fd, IPPROTO_IPV6, IPV6_RECVERR, &on, sizeof on) < 0)
-        return -errno;
-    return forbid_fragments(probe);
+    ab_set_option(fd, SOL_SOCKET, SO_RCVBUF, BUFFER_BYTES);
+    ab_set_option(fd, SOL_SOCKET, SO_SNDBUF, BUFFER_BYTES);
+    error = ab_set_option(fd, SOL_SOCKET, SO_TIMESTAMPNS, 1);
+    if (error == 0 && filter_replies(probe) < 0)
+        error = -errno;
+    if (error == 0)
+        error = ab_set_option(fd, v4 ? IPPROTO_IP : IPPROTO_IPV6, v4 ? IP_RECVERR : IPV6_RECVERR, 1);
+    return error < 0 ? error : forbid_fragments(probe);
 }
 
 /* No train is longer than this socket's receive buffer holds. */

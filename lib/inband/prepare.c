@@ -16,28 +16,18 @@
 #define STAMPING (SOF_TIMESTAMPING_RX_SOFTWARE | SOF_TIMESTAMPING_SOFTWARE)
 #define WAS_DELAYED (1 << 30) /* no SOF_TIMESTAMPING_* flag */
 
-static int set_stamping(int fd, int flags)
-{
-    return setsockopt(fd, SOL_SOCKET, SO_TIMESTAMPING, &flags, sizeof flags) < 0 ? -errno : 0;
-}
-
 /*
  * SO_RCVLOWAT makes the kernel open the window so far, unless the buffer is locked (tcp_set_rcvlowat()). When the mark
  * is lowered again the window stays open.
  */
 void ab_open_window(int fd)
 {
-    int before, wide = WINDOW_BYTES;
+    int before;
 
     if (autobuf_is_off() || ab_get_int(fd, SOL_SOCKET, SO_RCVLOWAT, &before) < 0)
         return;
-    setsockopt(fd, SOL_SOCKET, SO_RCVLOWAT, &wide, sizeof wide);
-    setsockopt(fd, SOL_SOCKET, SO_RCVLOWAT, &before, sizeof before);
-}
-
-static int set_nodelay(int fd, int on)
-{
-    return setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &on, sizeof on) < 0 ? -errno : 0;
+    ab_set_option(fd, SOL_SOCKET, SO_RCVLOWAT, WINDOW_BYTES);
+    ab_set_option(fd, SOL_SOCKET, SO_RCVLOWAT, before);
 }
 
 static int prepare(int fd)
@@ -47,12 +37,12 @@ static int prepare(int fd)
     if (error == 0)
         error = ab_get_int(fd, IPPROTO_TCP, TCP_NODELAY, &nodelay);
     if (error == 0)
-        error = set_stamping(fd, stamping | STAMPING);
+        error = ab_set_option(fd, SOL_SOCKET, SO_TIMESTAMPING, stamping | STAMPING);
     if (error < 0)
         return error;
-    error = set_nodelay(fd, 1);
+    error = ab_set_option(fd, IPPROTO_TCP, TCP_NODELAY, 1);
     if (error < 0) {
-        set_stamping(fd, stamping);
+        ab_set_option(fd, SOL_SOCKET, SO_TIMESTAMPING, stamping);
         return error;
     }
     return stamping | (nodelay ? 0 : WAS_DELAYED);
@@ -60,15 +50,15 @@ static int prepare(int fd)
 
 int ab_prepare(int fd, struct ab_prepared *before)
 {
-    int one = 1, error = ab_socket_cookie(fd, &before->cookie);
+    int error = ab_socket_cookie(fd, &before->cookie);
 
     if (error == 0)
         error = ab_get_int(fd, SOL_SOCKET, SO_RCVLOWAT, &before->low_water);
     before->options = error < 0 ? error : prepare(fd);
     if (before->options < 0)
         return before->options;
-    if (before->low_water > one)
-        setsockopt(fd, SOL_SOCKET, SO_RCVLOWAT, &one, sizeof one);
+    if (before->low_water > 1)
+        ab_set_option(fd, SOL_SOCKET, SO_RCVLOWAT, 1);
     return 0;
 }
 
@@ -78,7 +68,7 @@ void ab_restore_prepared(int fd, const struct ab_prepared *before)
         return;
     autobuf_inband_restore(fd, before->options);
     if (before->low_water > 1)
-        setsockopt(fd, SOL_SOCKET, SO_RCVLOWAT, &before->low_water, sizeof before->low_water);
+        ab_set_option(fd, SOL_SOCKET, SO_RCVLOWAT, before->low_water);
 }
 
 int autobuf_inband_prepare(int fd)
@@ -94,7 +84,7 @@ void autobuf_inband_restore(int fd, int prepared)
 {
     if (prepared < 0)
         return;
-    set_stamping(fd, prepared & ~WAS_DELAYED);
+    ab_set_option(fd, SOL_SOCKET, SO_TIMESTAMPING, prepared & ~WAS_DELAYED);
     if (prepared & WAS_DELAYED)
-        set_nodelay(fd, 0);
+        ab_set_option(fd, IPPROTO_TCP, TCP_NODELAY, 0);
 }

@@ -76,9 +76,9 @@ static void read_proc(struct autobuf_limits *limits)
 /* Finds the largest value that an option takes on a scratch socket. */
 static void find_settable(int scratch, int option, uint64_t *bytes)
 {
-    int value = ABOVE_ANY_LIMIT;
+    int value;
 
-    if (setsockopt(scratch, SOL_SOCKET, option, &value, sizeof value) == 0 &&
+    if (ab_set_option(scratch, SOL_SOCKET, option, ABOVE_ANY_LIMIT) == 0 &&
         ab_get_int(scratch, SOL_SOCKET, option, &value) == 0 && value > 0)
         *bytes = (uint64_t)value / 2;
 }
@@ -156,7 +156,7 @@ void ab_limits_forced(struct autobuf_limits *limits)
  */
 int ab_limits_refresh(struct autobuf_limits *limits)
 {
-    int fd = ab_socket_scratch(), size = 65536, locks;
+    int fd = ab_socket_scratch(), locks;
 
     if (fd < 0)
         return fd;
@@ -165,7 +165,7 @@ int ab_limits_refresh(struct autobuf_limits *limits)
         limits->flags |= AUTOBUF_LIMITS_NO_UNLOCK;
     find_settable(fd, SO_SNDBUF, &limits->snd_settable_bytes);
     find_settable(fd, SO_RCVBUF, &limits->rcv_settable_bytes);
-    if (setsockopt(fd, SOL_SOCKET, SO_SNDBUFFORCE, &size, sizeof size) == 0)
+    if (ab_set_option(fd, SOL_SOCKET, SO_SNDBUFFORCE, 65536) == 0)
         limits->flags |= AUTOBUF_LIMITS_FORCE;
     close(fd);
     return 0;
