@@ -3,6 +3,11 @@
  * One process, one epoll loop: what there is to do for a client is short, never waits, and is all in
  * the library's step(), so that a library for loops, with its timers and threads, would only add a
  * dependency.
+ *
+ * Clients are hostile, also when they have said HELLO. What bounds them: a number of clients of one address;
+ * a number of all, the oldest silent one leaving for a new one; a lifetime; a budget of bytes for each, which
+ * shrinks as they become more; and a rate for all of them together. Transfers, if they are allowed at all, are few,
+ * and have what the others leave of the rate.
  */
 #include "commands.h"
 
@@ -15,6 +20,7 @@
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 #include <sys/epoll.h>
 #include <sys/resource.h>
 #include <sys/socket.h>
@@ -26,8 +32,17 @@
 #include "../lib/base/clock.h"
 #include "privilege.h"
 #include "resolve.h"
-#include "serve_client.h"
+#include "transfer.h"
 
+#define LISTENERS_MOST 16
+#define TRANSFERS_MOST 2 /* at once; of one address 1 */
+#define CREDIT_NS (AB_NS_PER_S / 100) /* percent of the rate that may be made up for after a pause */
+#define NAME_BYTES (INET6_ADDRSTRLEN + 8)
+#define SILENT_NS (3 * AB_NS_PER_S) /* without a HELLO */
+#define LIFETIME_NS (12 * AB_NS_PER_S)
+#define BUDGET_LEAST_BYTES 60000U
+#define BUDGETS_BYTES (64U * 1000 * 1000) /* of all clients */
+#define LINES_PER_S 10U /* that are logged of clients: nobody may fill a disk by connecting */
 #define HEADROOM_NS (CREDIT_NS / 2) /* of the rate's credit, which transfers leave to others */
 #define WRITES_PER_S 200U    /* that a transfer makes at least, at a low rate: its writes are then short */
 #define PACKET_LEAST_BYTES 1500U
@@ -37,6 +52,294 @@
 #define BACKLOG 1024
 #define EVENTS_MOST 64
 #define SHORTAGE_NS (AB_NS_PER_S / 10)
+
+/* In a list, the oldest first. */
+struct client {
+    struct client *older, *newer;
+    struct autobuf_inband *inband;
+    int fd;
+    uint32_t events;
+    struct in6_addr origin;
+    char name[NAME_BYTES]; /* its address, numeric */
+    char line[TRANSFER_LINE_BYTES]; /* its first line, as far as it may be one that asks for a transfer */
+    size_t line_len;
+    bool measures; /* what it says is the measurement's */
+    bool greeted;
+    struct transfer *transfer; /* NULL: none */
+    uint64_t begin_ns;
+    uint64_t cost_bytes;
+};
+
+struct server {
+    const struct arguments *want;
+    int epoll;
+    int listeners[LISTENERS_MOST];
+    unsigned listener_count;
+    struct client *oldest, *newest;
+    unsigned clients;
+    unsigned clients_most;
+    struct client *transfers[TRANSFERS_MOST]; /* NULL: a place that is free */
+    unsigned turn; /* of these, who writes first */
+    uint64_t paid_ns; /* at the rate of all, what was sent by now takes until then */
+    uint64_t second_ns; /* in which lines are counted: its begin */
+    unsigned lines;     /* in it */
+};
+
+/* ---------------------------------------------------------------------------------- clients */
+
+static void client_unlink(struct server *s, struct client *c)
+{
+    *(c->older ? &c->older->newer : &s->oldest) = c->newer;
+    *(c->newer ? &c->newer->older : &s->newest) = c->older;
+    s->clients--;
+}
+
+static void client_link(struct server *s, struct client *c)
+{
+    c->older = s->newest;
+    *(s->newest ? &s->newest->newer : &s->oldest) = c;
+    s->newest = c;
+    s->clients++;
+}
+
+/* "sent", or what a transfer did. */
+static const char *client_deed(const struct client *c)
+{
+    if (!c->transfer)
+        return "sent";
+    return c->transfer->sends ? "transfer, sent" : "transfer, received";
+}
+
+/* One line for a client that has measured, on standard error. Those beyond LINES_PER_S are counted. */
+static void client_log(struct server *s, const struct client *c)
+{
+    uint64_t now_ns = autobuf_now_ns(), bytes = c->transfer ? c->transfer->moved_bytes : c->cost_bytes;
+
+    if (!c->greeted)
+        return;
+    if (now_ns - s->second_ns >= AB_NS_PER_S) {
+        if (s->lines > LINES_PER_S)
+            fprintf(stderr, "autobuf: %u more clients\n", s->lines - LINES_PER_S);
+        s->second_ns = now_ns;
+        s->lines = 0;
+    }
+    if (++s->lines <= LINES_PER_S)
+        fprintf(stderr, "autobuf: %s: %s %.1f kB in %.2f s\n", c->name, client_deed(c), (double)bytes / 1e3,
+                (double)(now_ns - c->begin_ns) / 1e9);
+}
+
+/* Closes it so that nothing of it is kept in this kernel. */
+static void reset(int fd)
+{
+    struct linger now = {1, 0};
+
+    setsockopt(fd, SOL_SOCKET, SO_LINGER, &now, sizeof now);
+    close(fd);
+}
+
+/*
+ * Ends it. Resets the connection if something was left unsent, so that a hostile peer does not keep memory in
+ * this kernel.
+ */
+static void client_end(struct server *s, struct client *c, bool unsaid)
+{
+    client_log(s, c);
+    client_unlink(s, c);
+    autobuf_inband_close(c->inband);
+    for (unsigned i = 0; c->transfer && i < TRANSFERS_MOST; i++)
+        if (s->transfers[i] == c)
+            s->transfers[i] = NULL;
+    if (c->transfer)
+        transfer_close(c->transfer);
+    if (unsaid)
+        reset(c->fd);
+    else
+        close(c->fd);
+    free(c->transfer);
+    free(c);
+}
+
+/* What counts as one address. For IPv6 it is the network of 64 bits, in which a host may take any address. */
+static struct in6_addr origin_of(const struct sockaddr_storage *peer)
+{
+    const struct sockaddr_in *ipv4 = (const struct sockaddr_in *)peer;
+    struct in6_addr origin = {.s6_addr = {[10] = 0xff, [11] = 0xff}};
+
+    if (peer->ss_family != AF_INET6) {
+        memcpy(origin.s6_addr + 12, &ipv4->sin_addr, sizeof ipv4->sin_addr);
+        return origin;
+    }
+    origin = ((const struct sockaddr_in6 *)peer)->sin6_addr;
+    if (!IN6_IS_ADDR_V4MAPPED(&origin))
+        memset(origin.s6_addr + 8, 0, 8);
+    return origin;
+}
+
+static bool is_crowd(const struct server *s, const struct in6_addr *origin)
+{
+    unsigned count = 0;
+
+    for (const struct client *c = s->newest; c && count < s->want->per_address; c = c->older)
+        count += IN6_ARE_ADDR_EQUAL(&c->origin, origin) ? 1U : 0U;
+    return count >= s->want->per_address;
+}
+
+/* Ends the oldest that has not said HELLO, or else the oldest. There is one. */
+static void client_make_room(struct server *s)
+{
+    struct client *c = s->oldest;
+
+    while (c && c->greeted)
+        c = c->newer;
+    client_end(s, c ? c : s->oldest, true);
+}
+
+static uint64_t client_cost_bytes(const struct client *c)
+{
+    struct autobuf_path path = AUTOBUF_PATH_INIT;
+
+    autobuf_inband_result(c->inband, &path);
+    return path.cost_bytes;
+}
+
+/*
+ * epoll_ctl(2), for events of poll(2). 0, -errno. A half-close shows as the end of input, when input is wanted. EPOLLRDHUP would be reported again and again while
+ * the client takes nothing of its answer.
+ */
+static int client_watch(struct server *s, struct client *c, int operation, int events)
+{
+    struct epoll_event e = {.events = (uint32_t)events, .data.ptr = c}; /* poll's are epoll's */
+
+    if (operation == EPOLL_CTL_MOD && e.events == c->events)
+        return 0;
+    c->events = e.events;
+    return epoll_ctl(s->epoll, operation, c->fd, &e) < 0 ? -errno : 0;
+}
+
+static bool is_overspent(const struct server *s, uint64_t now_ns)
+{
+    return s->paid_ns > now_ns;
+}
+
+/* Counts bytes that were sent against the rate. */
+static void spend(struct server *s, uint64_t now_ns, uint64_t bytes)
+{
+    s->paid_ns = ab_max(s->paid_ns, now_ns - CREDIT_NS) + bytes * 8 * AB_NS_PER_S / s->want->rate_bit_per_s;
+}
+
+/*
+ * Is what the client says the measurement's? Its first bytes show that. If not, *asks becomes true once the line that
+ * asks for a transfer is here; or there is more to come, or the client is gone.
+ */
+static bool client_measures(struct server *s, struct client *c, bool *asks)
+{
+    int heard;
+
+    if (c->measures)
+        return true;
+    heard = transfer_hear(c->fd, c->line, &c->line_len);
+    if (heard == TRANSFER_NOT) {
+        c->measures = true;
+        autobuf_inband_input(c->inband, autobuf_now_ns(), c->line, c->line_len); /* step() tells an error of it */
+        return true;
+    }
+    *asks = heard == 1 || heard == -EPROTO; /* a line that is too long is answered, too */
+    if (heard < 0 && !*asks)
+        client_end(s, c, heard != -ENOTCONN);
+    return false;
+}
+
+/* After events of it. Returns whether it asks for a transfer. Ends no other client. */
+static bool client_step(struct server *s, struct client *c, uint32_t events)
+{
+    uint64_t now_ns = autobuf_now_ns(), cost_bytes;
+    bool asks = false;
+    int state;
+
+    if (c->transfer || is_overspent(s, now_ns))
+        return false; /* transfers have their own turn; another one is told again after the pause */
+    if (!client_measures(s, c, &asks))
+        return asks;
+    state = autobuf_inband_step(c->inband, now_ns);
+    cost_bytes = client_cost_bytes(c);
+    spend(s, now_ns, cost_bytes - c->cost_bytes);
+    c->cost_bytes = cost_bytes;
+    c->greeted = autobuf_inband_greeted(c->inband);
+    if (state < 0 || events & (EPOLLERR | EPOLLHUP) ||
+        client_watch(s, c, EPOLL_CTL_MOD, autobuf_inband_events(c->inband)) < 0)
+        client_end(s, c, state != 1 && state != -ENOTCONN);
+    return false;
+}
+
+static int client_begin(struct server *s, int fd, const struct sockaddr_storage *peer, socklen_t peer_len,
+                        const struct in6_addr *origin)
+{
+    struct autobuf_inband_options options = AUTOBUF_INBAND_OPTIONS_INIT;
+    struct client *c = calloc(1, sizeof *c);
+    uint32_t share = BUDGETS_BYTES / (s->clients + 1);
+    int error;
+
+    if (!c)
+        return -ENOMEM;
+    options.budget_bytes = (uint32_t)ab_min(ab_max(share, BUDGET_LEAST_BYTES), AUTOBUF_INBAND_BUDGET_BYTES);
+    c->fd = fd;
+    c->origin = *origin;
+    if (getnameinfo((const struct sockaddr *)peer, peer_len, c->name, sizeof c->name, NULL, 0, NI_NUMERICHOST) != 0)
+        snprintf(c->name, sizeof c->name, "?");
+    c->begin_ns = autobuf_now_ns();
+    error = autobuf_inband_open(&c->inband, AUTOBUF_INBAND_RESPONDER, fd, &options);
+    if (error == 0)
+        error = client_watch(s, c, EPOLL_CTL_ADD, autobuf_inband_events(c->inband));
+    if (error < 0) {
+        autobuf_inband_close(c->inband);
+        free(c);
+        return error;
+    }
+    client_link(s, c);
+    return 0;
+}
+
+/*
+ * Takes a connection as a client. Resets it if its address has as many clients as it may have. If there are as many as
+ * there may be, another one leaves for it.
+ */
+static void client_take(struct server *s, int fd, const struct sockaddr_storage *peer, socklen_t peer_len)
+{
+    struct in6_addr origin = origin_of(peer);
+
+    if (is_crowd(s, &origin)) { /* before anybody else has to leave for it */
+        reset(fd);
+        return;
+    }
+    if (s->clients >= s->clients_most)
+        client_make_room(s);
+    if (client_begin(s, fd, peer, peer_len, &origin) < 0)
+        close(fd);
+}
+
+/* Ends those whose time is over. Returns when the next one's is; AUTOBUF_NS_UNSET: there is none. */
+static uint64_t clients_end_old(struct server *s, uint64_t now_ns)
+{
+    uint64_t next_ns = AUTOBUF_NS_UNSET;
+
+    for (struct client *c = s->oldest, *newer; c; c = newer) {
+        uint64_t end_ns = c->begin_ns + (c->greeted ? LIFETIME_NS : SILENT_NS);
+
+        newer = c->newer;
+        if (c->transfer)
+            continue; /* it ends by its own deadline */
+        if (end_ns <= now_ns) {
+            client_end(s, c, true);
+            continue;
+        }
+        next_ns = ab_min(end_ns, next_ns);
+        if (!c->greeted)
+            break; /* those behind it are newer */
+    }
+    return next_ns;
+}
+
+/* -------------------------------------------------------------------------------- transfers */
 
 /*
  * A place for a transfer of this origin; NULL: all are taken, or it has one. One that is measured already gives way:
@@ -80,15 +383,14 @@ static uint64_t admit(struct server *s, struct client *c)
 
     if (!transfer_line_parse(c->line, c->line_len, &ask) || ask.verb != TRANSFER_ASK)
         return TRANSFER_WRONG;
-    if (!s->transfer_seconds)
+    if (!s->want->transfer_seconds)
         return TRANSFER_REFUSED;
     place = place_for(s, &c->origin);
     c->transfer = place ? calloc(1, sizeof *c->transfer) : NULL;
     if (!c->transfer)
         return TRANSFER_BUSY;
     *place = c;
-    if (ask.number > s->transfer_seconds)
-        ask.number = s->transfer_seconds;
+    ask.number = ab_min(ask.number, s->want->transfer_seconds);
     autobuf_inband_close(c->inband); /* puts the socket's options back */
     c->inband = NULL;
     if (ask.values[TRANSFER_TUNED])
@@ -105,22 +407,15 @@ static void transfers_answer(struct server *s, struct client *c)
 
     if (answer.number == 0)
         return;
-    if (send(c->fd, text, transfer_line_format(&answer, text), MSG_DONTWAIT | MSG_NOSIGNAL) < 0) {
-        client_end(s, c, true);
-        return;
-    }
-    client_end(s, c, false);
+    client_end(s, c, send(c->fd, text, transfer_line_format(&answer, text), MSG_DONTWAIT | MSG_NOSIGNAL) < 0);
 }
 
 /* How much of a transfer may be sent now. */
 static size_t allowance(const struct server *s, uint64_t now_ns)
 {
-    uint64_t bytes = s->rate_bit_per_s / 8 / WRITES_PER_S;
-
     if (s->paid_ns + HEADROOM_NS > now_ns)
         return 0;
-    bytes = bytes < TRANSFER_CHUNK_BYTES ? bytes : TRANSFER_CHUNK_BYTES;
-    return bytes > PACKET_LEAST_BYTES ? (size_t)bytes : PACKET_LEAST_BYTES;
+    return ab_max(PACKET_LEAST_BYTES, ab_min(s->want->rate_bit_per_s / 8 / WRITES_PER_S, TRANSFER_CHUNK_BYTES));
 }
 
 /* Steps one. Returns whether it goes on. */
@@ -150,15 +445,14 @@ static uint64_t transfers_step(struct server *s, uint64_t now_ns)
 
     for (unsigned i = 0, first = s->turn; i < TRANSFERS_MOST; i++) {
         struct client *c = s->transfers[(first + i) % TRANSFERS_MOST];
-        uint64_t due_ns;
+        uint64_t more_ns; /* the rate allows more then */
 
         if (!c || !step(s, c, now_ns))
             continue;
-        due_ns = transfer_deadline_ns(c->transfer);
-        next_ns = due_ns < next_ns ? due_ns : next_ns;
-        due_ns = s->paid_ns + HEADROOM_NS; /* then the rate allows more */
-        if (due_ns > now_ns && due_ns < next_ns && transfer_has_more(c->transfer, now_ns))
-            next_ns = due_ns;
+        next_ns = ab_min(transfer_deadline_ns(c->transfer), next_ns);
+        more_ns = s->paid_ns + HEADROOM_NS;
+        if (more_ns > now_ns && transfer_has_more(c->transfer, now_ns))
+            next_ns = ab_min(more_ns, next_ns);
     }
     return next_ns;
 }
@@ -247,20 +541,12 @@ static void say_listening(const struct server *s)
 static int watch_listeners(struct server *s)
 {
     for (unsigned i = 0; i < s->listener_count; i++) {
-        struct epoll_event e = {.events = EPOLLIN, .data.ptr = &s->listeners[i]};
+        struct epoll_event e = {.events = EPOLLIN}; /* data.ptr: no client */
 
         if (epoll_ctl(s->epoll, EPOLL_CTL_ADD, s->listeners[i], &e) < 0)
             return -errno;
     }
     return 0;
-}
-
-static int *listener_of(struct server *s, void *pointer)
-{
-    for (unsigned i = 0; i < s->listener_count; i++)
-        if (pointer == &s->listeners[i])
-            return &s->listeners[i];
-    return NULL;
 }
 
 /* This host has no descriptor or no memory left for another client. */
@@ -300,7 +586,7 @@ static unsigned clients_allowed(unsigned most)
     if (getrlimit(RLIMIT_NOFILE, &files) < 0)
         return most;
     if (files.rlim_cur < want) {
-        files.rlim_cur = files.rlim_max < want ? files.rlim_max : want;
+        files.rlim_cur = ab_min(files.rlim_max, want);
         setrlimit(RLIMIT_NOFILE, &files);
         getrlimit(RLIMIT_NOFILE, &files);
     }
@@ -317,23 +603,24 @@ static void handle_events(struct server *s, const struct epoll_event *events, in
 {
     struct client *asking[EVENTS_MOST];
     size_t asked = 0;
+    bool arrived = false;
 
-    for (int i = 0; i < count; i++)
-        if (!listener_of(s, events[i].data.ptr) && client_step(s, events[i].data.ptr, events[i].events))
-            asking[asked++] = events[i].data.ptr;
+    for (int i = 0; i < count; i++) {
+        struct client *c = events[i].data.ptr;
+
+        if (!c)
+            arrived = true;
+        else if (client_step(s, c, events[i].events))
+            asking[asked++] = c;
+    }
     for (size_t i = 0; i < asked; i++)
         transfers_answer(s, asking[i]);
-    for (int i = 0; i < count; i++) {
-        const int *listener = listener_of(s, events[i].data.ptr);
-
-        if (listener)
-            accept_clients(s, *listener);
-    }
+    for (unsigned i = 0; arrived && i < s->listener_count; i++)
+        accept_clients(s, s->listeners[i]);
 }
 
 /* Events, or none by wake_ns. */
-static int wait_for_events(const struct server *s, struct epoll_event *events, int most,
-                           uint64_t wake_ns)
+static int wait_for_events(const struct server *s, struct epoll_event *events, int most, uint64_t wake_ns)
 {
     int error = ab_wait(s->epoll, POLLIN, wake_ns), count; /* finer than the milliseconds of epoll_wait(2) */
 
@@ -359,12 +646,12 @@ static int serve_loop(struct server *s)
         int count;
 
         if (is_overspent(s, now_ns)) {
-            ab_wait(-1, 0, s->paid_ns < wake_ns ? s->paid_ns : wake_ns);
+            ab_wait(-1, 0, ab_min(s->paid_ns, wake_ns));
             most = 1;
             continue;
         }
         due_ns = transfers_step(s, now_ns);
-        count = wait_for_events(s, events, most, due_ns < wake_ns ? due_ns : wake_ns);
+        count = wait_for_events(s, events, most, ab_min(due_ns, wake_ns));
         if (count < 0)
             return count;
         handle_events(s, events, count);
@@ -377,15 +664,13 @@ int serve_clients(const struct arguments *want)
     static struct server s;
     int error = 0;
 
+    s.want = want;
     take_listeners(&s);
     if (!s.listener_count)
         error = open_listeners(&s, want);
     if (error < 0)
         return error;
     s.clients_most = clients_allowed((unsigned)want->clients);
-    s.per_address = (unsigned)want->per_address;
-    s.transfer_seconds = (unsigned)want->transfer_seconds;
-    s.rate_bit_per_s = want->rate_bit_per_s;
     error = become_nobody();
     if (error < 0)
         return error;
