@@ -172,8 +172,6 @@ static int find_path(const struct arguments *a, struct measurement *m, struct au
 static int run_path(const struct arguments *a)
 {
     static struct measurement m;
-    struct asked asked = {.intent = a->intent, .expected_bytes = a->expected_bytes, .streams = a->streams,
-                          .as_user = a->as_user};
     struct findings f = {.path = {.size = sizeof f.path, .rtt_min_ns = AUTOBUF_NS_UNSET, .rtt_median_ns = AUTOBUF_NS_UNSET},
                          .limits = AUTOBUF_LIMITS_INIT, .socket = AUTOBUF_SOCKET_INIT, .plan = AUTOBUF_PLAN_INIT};
     const char *off = getenv("AUTOBUF");
@@ -193,7 +191,7 @@ static int run_path(const struct arguments *a)
     if (error == 0)
         error = find_path(a, &m, &f.path);
     if (error == 0)
-        error = findings_plan(&f, &asked);
+        error = findings_plan(&f, a);
     if (off && strcmp(off, "off") == 0) /* what a program would do here now */
         f.plan = (struct autobuf_plan){.size = sizeof f.plan, .rtt_ns = AUTOBUF_NS_UNSET,
                                        .snd_reason = AUTOBUF_REASON_OFF,

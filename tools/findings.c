@@ -25,25 +25,25 @@ static struct autobuf_path share_of(const struct autobuf_path *path, uint64_t st
     return share;
 }
 
-static int plan_with(const struct findings *f, const struct asked *asked, uint32_t flags, struct autobuf_plan *plan)
+static int plan_with(const struct findings *f, const struct arguments *want, uint32_t flags, struct autobuf_plan *plan)
 {
     struct autobuf_limits limits = f->limits;
 
     limits.flags = flags;
     *plan = (struct autobuf_plan)AUTOBUF_PLAN_INIT;
-    return autobuf_plan_make(&f->share, &limits, &f->socket, asked->intent, asked->expected_bytes, plan);
+    return autobuf_plan_make(&f->share, &limits, &f->socket, want->intent, want->expected_bytes, plan);
 }
 
-int findings_plan(struct findings *f, const struct asked *asked)
+int findings_plan(struct findings *f, const struct arguments *want)
 {
     uint32_t none = f->limits.flags & ~AUTOBUF_LIMITS_FORCE;
     int error;
 
-    f->share = share_of(&f->path, asked->streams);
-    error = plan_with(f, asked, asked->as_user ? none : f->limits.flags, &f->plan);
+    f->share = share_of(&f->path, want->streams);
+    error = plan_with(f, want, want->as_user ? none : f->limits.flags, &f->plan);
     if (error == 0)
-        error = plan_with(f, asked, none, &f->user);
-    return error < 0 ? error : plan_with(f, asked, none | AUTOBUF_LIMITS_FORCE, &f->root);
+        error = plan_with(f, want, none, &f->user);
+    return error < 0 ? error : plan_with(f, want, none | AUTOBUF_LIMITS_FORCE, &f->root);
 }
 
 uint64_t findings_rate(const struct findings *f, bool sends, uint64_t window_bytes)
@@ -100,17 +100,14 @@ static uint64_t size_enough(const struct findings *f, struct autobuf_limits limi
     return *size > before ? *size : 0;
 }
 
-static void add_on(struct sysctl_line *out, size_t *count, const char *name)
+/* The first two of three sizes stay as they are. */
+static struct sysctl_line sizes(const char *name, uint64_t least, uint64_t initial, uint64_t most)
 {
-    snprintf(out[*count].name, sizeof out[*count].name, "%s", name);
-    snprintf(out[(*count)++].value, sizeof out->value, "1");
-}
+    struct sysctl_line line;
 
-static void add_sizes(struct sysctl_line *out, size_t *count, const char *name, uint64_t least, uint64_t initial,
-                      uint64_t most)
-{
-    snprintf(out[*count].name, sizeof out[*count].name, "%s", name);
-    snprintf(out[(*count)++].value, sizeof out->value, "%" PRIu64 " %" PRIu64 " %" PRIu64, least, initial, most);
+    snprintf(line.name, sizeof line.name, "%s", name);
+    snprintf(line.value, sizeof line.value, "%" PRIu64 " %" PRIu64 " %" PRIu64, least, initial, most);
+    return line;
 }
 
 size_t findings_sysctls(const struct findings *f, struct sysctl_line out[SYSCTLS_MOST])
@@ -124,15 +121,15 @@ size_t findings_sysctls(const struct findings *f, struct sysctl_line out[SYSCTLS
         return 0;
     if (!(f->limits.flags & AUTOBUF_LIMITS_WINDOW_SCALING) &&
         !(autotuning_reaches(f, &f->limits, true) && autotuning_reaches(f, &f->limits, false)))
-        add_on(out, &count, "net.ipv4.tcp_window_scaling");
+        out[count++] = (struct sysctl_line){"net.ipv4.tcp_window_scaling", "1"};
     limits.flags |= AUTOBUF_LIMITS_RCV_AUTOTUNING;
     if (!(f->limits.flags & AUTOBUF_LIMITS_RCV_AUTOTUNING) && !autotuning_reaches(f, &f->limits, false))
-        add_on(out, &count, "net.ipv4.tcp_moderate_rcvbuf");
+        out[count++] = (struct sysctl_line){"net.ipv4.tcp_moderate_rcvbuf", "1"};
     size = size_enough(f, limits, true);
     if (size)
-        add_sizes(out, &count, "net.ipv4.tcp_wmem", limits.tcp_wmem_min_bytes, limits.tcp_wmem_default_bytes, size);
+        out[count++] = sizes("net.ipv4.tcp_wmem", limits.tcp_wmem_min_bytes, limits.tcp_wmem_default_bytes, size);
     size = size_enough(f, limits, false);
     if (size)
-        add_sizes(out, &count, "net.ipv4.tcp_rmem", limits.tcp_rmem_min_bytes, limits.tcp_rmem_default_bytes, size);
+        out[count++] = sizes("net.ipv4.tcp_rmem", limits.tcp_rmem_min_bytes, limits.tcp_rmem_default_bytes, size);
     return count;
 }

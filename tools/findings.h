@@ -9,6 +9,8 @@
 
 #include <autobuf/autobuf.h>
 
+#include "arguments.h"
+
 struct findings {
     struct autobuf_path path;
     struct autobuf_path share; /* of one connection, if several use the path */
@@ -19,16 +21,11 @@ struct findings {
     struct autobuf_plan root;     /* for one with CAP_NET_ADMIN */
 };
 
-/* For what the plans are to be. */
-struct asked {
-    uint32_t intent;         /* AUTOBUF_INTENT_* */
-    uint64_t expected_bytes; /* 0: unknown */
-    uint64_t streams;        /* connections that share the path equally; 0: one */
-    bool as_user;            /* the plan is an ordinary user's */
-};
-
-/* Makes the share and the plans, from path, limits and socket. Errors of autobuf_plan_make(). */
-int findings_plan(struct findings *f, const struct asked *asked);
+/*
+ * Makes the share and the plans, from path, limits and socket, for the intent, expected_bytes, streams and as_user that
+ * are wanted. Errors of autobuf_plan_make().
+ */
+int findings_plan(struct findings *f, const struct arguments *want);
 
 /* The payload rate that a window allows, never more than the path has in that direction, in bit/s; 0: unknown. */
 uint64_t findings_rate(const struct findings *f, bool sends, uint64_t window_bytes);

@@ -178,17 +178,17 @@ static bool is_sanitized(const struct image *image)
     return found;
 }
 
-/* The machine that this program is built for, as ELF calls it. */
-static bool own_machine(ElfW(Half) *machine)
+/* The machine that this program is built for, as ELF calls it; EM_NONE: it cannot be told. */
+static ElfW(Half) own_machine(void)
 {
-    ElfW(Ehdr) own;
+    ElfW(Ehdr) own = {.e_machine = EM_NONE};
     int fd = open("/proc/self/exe", O_RDONLY | O_CLOEXEC);
-    bool known = fd >= 0 && read_at(fd, 0, &own, sizeof own);
 
-    if (fd >= 0)
+    if (fd >= 0) {
+        (void)read_at(fd, 0, &own, sizeof own);
         close(fd);
-    *machine = known ? own.e_machine : EM_NONE;
-    return known;
+    }
+    return own.e_machine;
 }
 
 static enum reach reach_of_image(int fd)
@@ -196,11 +196,11 @@ static enum reach reach_of_image(int fd)
     struct image image = {.fd = fd};
     ElfW(Ehdr) header;
     const ElfW(Phdr) *linker;
-    ElfW(Half) machine;
+    ElfW(Half) machine = own_machine();
 
     if (!read_at(fd, 0, &header, sizeof header) || memcmp(header.e_ident, ELFMAG, SELFMAG) != 0)
         return REACHED;
-    if (header.e_ident[EI_CLASS] != OWN_CLASS || (own_machine(&machine) && header.e_machine != machine))
+    if (header.e_ident[EI_CLASS] != OWN_CLASS || (machine != EM_NONE && header.e_machine != machine))
         return REACH_MACHINE;
     image.count = header.e_phnum < HEADERS_MOST ? header.e_phnum : HEADERS_MOST;
     if (header.e_phentsize != sizeof *image.headers ||

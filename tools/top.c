@@ -4,7 +4,6 @@
 
 #include <errno.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 #include <sys/auxv.h>
 #include <sys/socket.h>
@@ -43,57 +42,48 @@ static int open_socket(const char *file)
     return error;
 }
 
-/* Reads to the end, into memory with a NUL behind it. 0, -errno. */
-static int read_answer(int fd, uint64_t until_ns, char **text, size_t *length)
+/* Reads to the end, into ANSWER_BYTES of text, with a NUL behind it. The length, -errno. */
+static ssize_t read_answer(int fd, uint64_t until_ns, char *text)
 {
-    size_t room = 0;
-    ssize_t got;
+    size_t length = 0;
 
-    *text = NULL;
-    *length = 0;
-    for (;;) {
-        if (room - *length < 2) {
-            char *more = realloc(*text, room = room ? 2 * room : 65536);
+    while (length < ANSWER_BYTES) {
+        ssize_t got;
 
-            if (!more)
-                return -ENOMEM;
-            *text = more;
-        }
         if (autobuf_now_ns() >= until_ns)
             return -ETIMEDOUT;
         if (ab_wait(fd, POLLIN, until_ns) < 0)
             return -errno;
-        got = recv(fd, *text + *length, room - *length - 1, MSG_DONTWAIT);
+        got = recv(fd, text + length, ANSWER_BYTES - length, MSG_DONTWAIT);
         if (got < 0 && errno != EAGAIN && errno != EINTR)
             return -errno;
-        if (got == 0)
-            break;
-        *length += got > 0 ? (size_t)got : 0;
-        if (*length > ANSWER_BYTES)
-            return -EFBIG;
+        if (got == 0) {
+            text[length] = '\0';
+            return (ssize_t)length;
+        }
+        length += got > 0 ? (size_t)got : 0;
     }
-    (*text)[*length] = '\0';
-    return 0;
+    return -EFBIG;
 }
 
-/* 0 and *text, to be freed also after a failure, and where its body is; -errno. */
-static int ask(const char *file, char **text, char **body)
+/* 0 and where the body is in the text; -errno. */
+static int ask(const char *file, char *text, char **body)
 {
     static const char request[] = "GET /flows HTTP/1.0\r\n\r\n";
-    size_t length = strlen(request), all = 0;
+    size_t length = strlen(request);
     uint64_t until_ns = autobuf_now_ns() + ANSWER_NS;
-    int fd = open_socket(file), error, number;
+    int fd = open_socket(file), number;
+    ssize_t all;
 
-    *text = NULL;
     if (fd < 0)
         return fd;
-    error = send(fd, request, length, MSG_NOSIGNAL) == (ssize_t)length ? read_answer(fd, until_ns, text, &all) : -EPIPE;
+    all = send(fd, request, length, MSG_NOSIGNAL) == (ssize_t)length ? read_answer(fd, until_ns, text) : -EPIPE;
     close(fd);
-    if (error < 0)
-        return error;
-    if (strlen(*text) != all)
+    if (all < 0)
+        return (int)all;
+    if (strlen(text) != (size_t)all)
         return -EPROTO;
-    number = top_body(*text, body);
+    number = top_body(text, body);
     return number == 200 ? 0 : number == 503 ? -EBUSY : -EPROTO;
 }
 
@@ -133,17 +123,16 @@ static int show_table(char *body)
     return 0;
 }
 
-static int look(const struct arguments *want)
+static int show(const struct arguments *want)
 {
-    char *text, *body;
-    int error = ask(want->socket, &text, &body);
+    static char text[ANSWER_BYTES]; /* of which the kernel gives what is used */
+    char *body;
+    int error = ask(want->socket, text, &body);
 
-    if (error == 0) {
-        top_clean(body);
-        error = want->json ? show_json(body) : show_table(body);
-    }
-    free(text);
-    return error;
+    if (error < 0)
+        return error;
+    top_clean(body);
+    return want->json ? show_json(body) : show_table(body);
 }
 
 int top_run(const struct arguments *want)
@@ -158,7 +147,7 @@ int top_run(const struct arguments *want)
         if (i && !want->json && !isatty(STDOUT_FILENO))
             putchar('\n');
         next_ns = autobuf_now_ns() + want->interval_ns;
-        error = look(want);
+        error = show(want);
         if (fflush(stdout) == EOF)
             return EXIT_NOTHING;
     }

@@ -243,7 +243,7 @@ static int make(int fd, struct transferring *want, struct transfer_result *r)
     struct autobuf_flow *flow = NULL;
     struct transfer t;
     const uint64_t *arrived;
-    int error = want->source ? source_bind(fd, want->source) : 0;
+    int error = source_bind(fd, want->source);
 
     ask.values[TRANSFER_RECEIVE] = r->receives;
     ask.values[TRANSFER_TUNED] = r->tuned;

@@ -12,7 +12,7 @@
 #define MS 1000000ULL
 
 static struct findings findings_of(const struct autobuf_limits *limits, uint64_t mbit, uint64_t rtt_ms,
-                                   const struct asked *asked)
+                                   const struct arguments *asked)
 {
     struct findings f = {.path = AUTOBUF_PATH_INIT, .limits = *limits, .socket = socket_new()};
 
@@ -25,7 +25,7 @@ static struct findings findings_of(const struct autobuf_limits *limits, uint64_t
 static void each_user_has_a_plan(void **state)
 {
     struct autobuf_limits forces = host_6_18;
-    const struct asked as_user = {.as_user = true}, as_it_is = {0};
+    const struct arguments as_user = {.as_user = true}, as_it_is = {0};
     struct findings f;
 
     (void)state;
@@ -41,7 +41,7 @@ static void each_user_has_a_plan(void **state)
 
 static void connections_share_a_path(void **state)
 {
-    const struct asked one = {0}, four = {.streams = 4};
+    const struct arguments one = {0}, four = {.streams = 4};
     struct findings alone, shared;
 
     (void)state;
@@ -56,7 +56,7 @@ static void connections_share_a_path(void **state)
 
 static void no_window_is_faster_than_the_path(void **state)
 {
-    const struct asked asked = {0};
+    const struct arguments asked = {0};
     struct findings f = findings_of(&host_6_18, 400, 100, &asked), none = findings_of(&host_6_18, 0, 0, &asked);
 
     (void)state;
@@ -70,7 +70,7 @@ static void sysctls_are_enough_and_no_more(void **state)
 {
     static const struct autobuf_limits *const hosts[] = {&host_older, &host_6_18, &host_esnet_64};
     static const uint64_t mbits[] = {10, 100, 400, 1000, 2500, 10000};
-    const struct asked asked = {0};
+    const struct arguments asked = {0};
     unsigned lines = 0;
 
     (void)state;
@@ -106,7 +106,7 @@ static void advice_that_was_applied_is_enough(void **state)
 {
     static const uint64_t mbits[] = {400, 10000, 60000, 400000};
     static const uint64_t memories[] = {0, 100000000, 1600000000, 64000000000};
-    const struct asked asked = {0};
+    const struct arguments asked = {0};
 
     (void)state;
     for (size_t i = 0; i < COUNT(mbits) * COUNT(memories); i++) {
@@ -130,7 +130,7 @@ static void advice_that_was_applied_is_enough(void **state)
 
 static void switches_that_are_off(void **state)
 {
-    const struct asked asked = {0};
+    const struct arguments asked = {0};
     struct autobuf_limits limits = host_6_18;
     struct sysctl_line found[SYSCTLS_MOST];
     struct findings f;

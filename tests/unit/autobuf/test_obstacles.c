@@ -35,7 +35,7 @@ static struct findings findings_of(const struct autobuf_limits *limits, uint64_t
                                    uint64_t rtt_ns)
 {
     struct findings f = {.path = AUTOBUF_PATH_INIT, .limits = *limits, .socket = socket_new()};
-    const struct asked asked = {0};
+    const struct arguments asked = {0};
 
     if (rate_bit_per_s)
         assert_int_equal(autobuf_path_given(&f.path, rate_bit_per_s, rtt_ns), 0);
