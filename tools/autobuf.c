@@ -135,8 +135,8 @@ static int show_all(const struct arguments *a, struct measurement *m, const stru
 {
     struct transfer_result results[TRANSFERS] = {0};
     struct transferring want = {.peer = (const struct sockaddr *)&m->peer, .peer_len = m->peer_len,
-                                .source = &m->source, .path = &f->path, .intent = a->intent, .seconds = a->transfer_seconds,
-                                .progress = !a->json && isatty(STDERR_FILENO)};
+                                .source = &m->source, .path = &f->path, .intent = a->intent,
+                                .seconds = a->transfer_seconds, .progress = !a->json && isatty(STDERR_FILENO)};
     unsigned failed = 0;
 
     if (!a->transfer_seconds || !m->peer_len) {

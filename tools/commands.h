@@ -17,15 +17,14 @@ int top_run(const struct arguments *want);
 int run_program(const struct arguments *want);
 
 /*
- * `autobuf serve`: answers measurements until a signal ends it: on the sockets that systemd(1) hands over, or on its own.
- * Only returns on failure, of which it says nothing: errors of socket(2), bind(2), listen(2), epoll_create1(2); resolve()'s.
+ * `autobuf serve`: answers measurements until a signal ends it, on the sockets that systemd(1) hands over, or on its
+ * own. Only returns on failure, and does not say it: errors of socket(2), bind(2), listen(2), epoll_create1(2), resolve().
  */
 int serve_clients(const struct arguments *want);
 
 /*
- * `autobuf watch`: watches until the process, or the one connection, ends, or until a signal asks to end: then 0. Errors
- * of process_open(), process_borrow() and autobuf_flow_open(), -ENOTCONN if there never was a connection: it does not say
- * them.
+ * `autobuf watch`: watches until the process, or the one connection, ends, or until a signal asks to end: then 0. It does
+ * not say its errors: of process_open(), process_borrow() and autobuf_flow_open(); -ENOTCONN: there never was a connection.
  */
 int watch_process(const struct arguments *want);
 

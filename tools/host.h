@@ -45,7 +45,7 @@ struct host_facts {
  */
 void host_read(const struct sockaddr *peer, socklen_t peer_len, const struct source *source, struct host_facts *facts);
 
-/* Takes one line of a file of sysctl.d(5): if it sets a value of three numbers for this name, their last one; else -1. */
+/* Takes one line of sysctl.d(5): if it sets a value of three numbers for this name, their last one; else -1. */
 int64_t host_third_of(const char *line, const char *name);
 
 /* Finds the file that sets the third number of name (net.ipv4.tcp_wmem or tcp_rmem) to what holds now. */

@@ -79,7 +79,7 @@ static enum source rtt_source(uint64_t known_ns, uint64_t seen_ns)
     return seen_ns != AUTOBUF_NS_UNSET && known_is_near(known_ns, seen_ns) ? CONFIRMED : KEPT;
 }
 
-/* The product of a rate that was measured with a longer round-trip time: less by what the rate carries in the difference. */
+/* The BDP of a rate that was measured with a longer RTT: less by what the rate carries in the difference. */
 static uint64_t less_time(uint64_t bdp_bytes, uint64_t rate_bit_per_s, uint64_t longer_ns, uint64_t rtt_ns)
 {
     double less_bytes = (double)rate_bit_per_s / 8e9 * (double)(longer_ns - rtt_ns);

@@ -23,7 +23,7 @@
 struct path_terms {
     double rate_bit_per_s; /* payload, of the direction that is filled */
     double rtt_s;
-    double product_bytes;
+    double bdp_bytes;
 };
 
 struct list {
@@ -57,7 +57,7 @@ static struct path_terms terms_of(const struct autobuf_path *path)
     t.rate_bit_per_s =
         (double)autobuf_payload_bytes(path->tx_rate_bit_per_s, path->packet_bytes);
     t.rtt_s = (double)path->rtt_min_ns / 1e9;
-    t.product_bytes = t.rate_bit_per_s * t.rtt_s / 8;
+    t.bdp_bytes = t.rate_bit_per_s * t.rtt_s / 8;
     return t;
 }
 
@@ -147,11 +147,11 @@ static void add_streams(struct list *list, const struct findings *f, const struc
     double most = (double)findings_size_most(&f->limits) / 2;
     struct obstacle *o;
 
-    if (t->product_bytes <= most)
+    if (t->bdp_bytes <= most)
         return;
-    o = add(list, lost_by(most, t->product_bytes), "one connection: %s allows a window of %.0f MB of %.0f MB",
-            findings_size_most(&f->limits) < TCP_WINDOW_BYTES ? "the memory of this host" : "TCP", most / 1e6, t->product_bytes / 1e6);
-    snprintf(o->line, sizeof o->line, "use %.0f connections at once", t->product_bytes / most + 1);
+    o = add(list, lost_by(most, t->bdp_bytes), "one connection: %s allows a window of %.0f MB of %.0f MB",
+            findings_size_most(&f->limits) < TCP_WINDOW_BYTES ? "the memory of this host" : "TCP", most / 1e6, t->bdp_bytes / 1e6);
+    snprintf(o->line, sizeof o->line, "use %.0f connections at once", t->bdp_bytes / most + 1);
 }
 
 /*
@@ -190,29 +190,29 @@ static void add_ssh(struct list *list, const struct path_terms *t)
     double requests = SFTP_REQUESTS * SFTP_REQUEST_BYTES;
     struct obstacle *o;
 
-    if (t->product_bytes > SSH_CHANNEL_BYTES) {
-        o = add(list, lost_by(SSH_CHANNEL_BYTES, t->product_bytes),
+    if (t->bdp_bytes > SSH_CHANNEL_BYTES) {
+        o = add(list, lost_by(SSH_CHANNEL_BYTES, t->bdp_bytes),
                 "scp, sftp, ssh: OpenSSH's channel window of 2 MB allows %.0f Mbit/s",
                 SSH_CHANNEL_BYTES * 8 / t->rtt_s / 1e6);
         snprintf(o->line, sizeof o->line, "run %.0f transfers at once, or use OpenSSH with larger windows",
-                 t->product_bytes / SSH_CHANNEL_BYTES + 1);
+                 t->bdp_bytes / SSH_CHANNEL_BYTES + 1);
     }
-    if (t->product_bytes > requests) {
-        o = add(list, lost_by(requests, t->product_bytes),
+    if (t->bdp_bytes > requests) {
+        o = add(list, lost_by(requests, t->bdp_bytes),
                 "scp, sftp: 64 requests of 255 KB at once allow %.0f Mbit/s",
                 requests * 8 / t->rtt_s / 1e6);
         snprintf(o->line, sizeof o->line, "sftp -R %.0f, scp -X nrequests=%.0f",
-                 t->product_bytes / SFTP_REQUEST_BYTES + 1,
-                 t->product_bytes / SFTP_REQUEST_BYTES + 1);
+                 t->bdp_bytes / SFTP_REQUEST_BYTES + 1,
+                 t->bdp_bytes / SFTP_REQUEST_BYTES + 1);
     }
 }
 
-/* Slow start's doublings from the initial window to the product. */
-static unsigned doublings(double product_bytes)
+/* Slow start's doublings from the initial window to the BDP. */
+static unsigned doublings(double bdp_bytes)
 {
     unsigned rounds = 0;
 
-    for (double window = INITIAL_WINDOW * PACKET_BYTES; window < product_bytes; window *= 2)
+    for (double window = INITIAL_WINDOW * PACKET_BYTES; window < bdp_bytes; window *= 2)
         rounds++;
     return rounds;
 }
@@ -220,15 +220,15 @@ static unsigned doublings(double product_bytes)
 static void add_tcp(struct list *list, const struct path_terms *t, const struct host_facts *h,
                     const struct autobuf_limits *limits)
 {
-    unsigned rounds = doublings(t->product_bytes);
+    unsigned rounds = doublings(t->bdp_bytes);
     struct obstacle *o;
 
-    if (h->ssthresh_packets > 0 && t->product_bytes > (double)h->ssthresh_packets * PACKET_BYTES) {
+    if (h->ssthresh_packets > 0 && t->bdp_bytes > (double)h->ssthresh_packets * PACKET_BYTES) {
         double window = (double)h->ssthresh_packets * PACKET_BYTES;
 
-        o = add(list, lost_by(window, t->product_bytes),
+        o = add(list, lost_by(window, t->bdp_bytes),
                 "the kernel remembers an earlier loss (tcp_metrics): slow start ends at %.1f of "
-                "%.1f MB", window / 1e6, t->product_bytes / 1e6);
+                "%.1f MB", window / 1e6, t->bdp_bytes / 1e6);
         snprintf(o->line, sizeof o->line,
                  "ip tcp_metrics flush %s; sysctl -w net.ipv4.tcp_no_ssthresh_metrics_save=1",
                  h->peer);
@@ -253,14 +253,14 @@ static void add_tcp(struct list *list, const struct path_terms *t, const struct 
 static void add_queue(struct list *list, const struct path_terms *t, const struct host_facts *h)
 {
     double queue = (double)h->queue_packets * PACKET_BYTES;
-    double packets = t->product_bytes / PACKET_BYTES + 1;
+    double packets = t->bdp_bytes / PACKET_BYTES + 1;
     struct obstacle *o;
 
     if (h->queue_drops <= 0 || !h->device[0])
         return;
     o = add(list, 0, "the queue of %s (%s) has dropped %lld packets%s", h->device,
             h->qdisc[0] ? h->qdisc : "?", (long long)h->queue_drops,
-            h->queue_packets > 0 && queue < t->product_bytes ? ", and is shorter than the path" : "");
+            h->queue_packets > 0 && queue < t->bdp_bytes ? ", and is shorter than the path" : "");
     if (packets < (double)h->queue_packets)
         packets = 2.0 * (double)h->queue_packets;
     if (strcmp(h->qdisc, "fq") == 0 || strcmp(h->qdisc, "fq_codel") == 0)
@@ -339,16 +339,16 @@ static void add_route(struct list *list, const struct path_terms *t, const struc
     double cwnd = (double)h->route_cwnd_packets * PACKET_BYTES;
     struct obstacle *o;
 
-    if (h->route_window_bytes > 0 && t->product_bytes > (double)h->route_window_bytes) {
-        o = add(list, lost_by((double)h->route_window_bytes, t->product_bytes),
+    if (h->route_window_bytes > 0 && t->bdp_bytes > (double)h->route_window_bytes) {
+        o = add(list, lost_by((double)h->route_window_bytes, t->bdp_bytes),
                 "the route to %s limits the receive window to %.1f of %.1f MB (window %lld)", h->peer,
-                (double)h->route_window_bytes / 1e6, t->product_bytes / 1e6, (long long)h->route_window_bytes);
+                (double)h->route_window_bytes / 1e6, t->bdp_bytes / 1e6, (long long)h->route_window_bytes);
         snprintf(o->line, sizeof o->line, "ip route change the route to %s without window", h->peer);
     }
-    if (h->route_cwnd_packets > 0 && t->product_bytes > cwnd) {
-        o = add(list, lost_by(cwnd, t->product_bytes),
+    if (h->route_cwnd_packets > 0 && t->bdp_bytes > cwnd) {
+        o = add(list, lost_by(cwnd, t->bdp_bytes),
                 "the route to %s may limit the congestion window to %.1f of %.1f MB (cwnd %lld)", h->peer, cwnd / 1e6,
-                t->product_bytes / 1e6, (long long)h->route_cwnd_packets);
+                t->bdp_bytes / 1e6, (long long)h->route_cwnd_packets);
         snprintf(o->line, sizeof o->line, "ip route change the route to %s without cwnd", h->peer);
     }
 }

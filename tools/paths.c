@@ -187,8 +187,8 @@ static struct addrinfo *address_of(const char *name, int wanted, int *error)
 }
 
 /* What the library finds: of what the host's store does not know, also in the user's own, unless one store is named. */
-static int find(const struct arguments *want, const struct autobuf_paths *paths, const struct autobuf_paths_query *query,
-                struct autobuf_paths_entry *entry)
+static int find(const struct arguments *want, const struct autobuf_paths *paths,
+                const struct autobuf_paths_query *query, struct autobuf_paths_entry *entry)
 {
     int error = autobuf_paths_find(paths, query, entry);
     const char *name = error < 0 && !store_of(want) ? ab_paths_own() : NULL;
@@ -288,7 +288,8 @@ static bool parse_prefix(const struct arguments *want, struct autobuf_prefix *pr
     bool good = autobuf_prefix_parse(want->operand, prefix) == 0;
 
     if (!good)
-        fprintf(stderr, "autobuf: %s: it is no address and no prefix, or bits behind the prefix are set\n", want->operand);
+        fprintf(stderr, "autobuf: %s: it is no address and no prefix, or bits behind the prefix are set\n",
+                want->operand);
     return good;
 }
 

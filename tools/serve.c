@@ -203,8 +203,8 @@ static uint64_t client_cost_bytes(const struct client *c)
 }
 
 /*
- * epoll_ctl(2), for events of poll(2). 0, -errno. A half-close shows as the end of input, when input is wanted. EPOLLRDHUP would be reported again and again while
- * the client takes nothing of its answer.
+ * epoll_ctl(2), for events of poll(2). 0, -errno. A half-close shows as the end of input, when input is wanted.
+ * EPOLLRDHUP would be reported again and again while the client takes nothing of its answer.
  */
 static int client_watch(struct server *s, struct client *c, int operation, int events)
 {

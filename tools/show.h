@@ -17,7 +17,7 @@ struct transfer_result;
 void show_json(FILE *out, const struct findings *f, const struct host_facts *host, const struct obstacle *obstacles,
                size_t count, const struct transfer_result *transfers);
 
-/* Rate, round-trip time, product and cost in human units. */
+/* Rate, RTT, BDP and cost in human units. */
 void show_path(FILE *out, const struct autobuf_path *path);
 
 /* Prints a histogram of the readings with the chosen rate marked. Sorts the rates. */

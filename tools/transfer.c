@@ -107,10 +107,10 @@ static int send_line(struct transfer *t)
     return 0;
 }
 
-/* -------------------------------------------------------------------------------------- looks */
+/* ------------------------------------------------------------------------------------ samples */
 
-/* When to look next. Not at a connection that comes to its end: then there would always be something due. */
-static uint64_t look_ns(const struct transfer *t)
+/* When to sample next. Not a connection that comes to its end: then there would always be something due. */
+static uint64_t sample_ns(const struct transfer *t)
 {
     if (t->phase == TRANSFER_RESTS && t->out_begin == t->out_end)
         return AUTOBUF_NS_UNSET;
@@ -131,13 +131,11 @@ static uint64_t flight_bytes(int fd)
 static void note(struct transfer *t, uint64_t now_ns)
 {
     const struct autobuf_live_state *s = &t->state;
-    uint64_t *values = t->own.values, window_bytes, past_ns = now_ns - t->looked_ns;
+    uint64_t *values = t->own.values, past_ns = now_ns - t->sampled_ns;
 
     if (!t->sends || t->phase != TRANSFER_MOVES)
         return;
-    window_bytes = flight_bytes(t->fd);
-    if (window_bytes > values[TRANSFER_WINDOW])
-        values[TRANSFER_WINDOW] = window_bytes;
+    values[TRANSFER_WINDOW] = ab_max(flight_bytes(t->fd), values[TRANSFER_WINDOW]);
     values[TRANSFER_RESENT] = s->retransmits;
     if (s->rtt_ns != AUTOBUF_NS_UNSET && past_ns) {
         t->rtt_past_ns += past_ns;
@@ -145,7 +143,7 @@ static void note(struct transfer *t, uint64_t now_ns)
         values[TRANSFER_RTT_MEAN] = (uint64_t)t->rtt_mean_ns;
     }
     if (s->rtt_min_ns != AUTOBUF_NS_UNSET)
-        values[TRANSFER_RTT_LEAST] = s->rtt_min_ns;
+        values[TRANSFER_RTT_MIN] = s->rtt_min_ns;
     if (s->limiter < TRANSFER_LIMITERS && s->limiter > AUTOBUF_LIMITER_IDLE)
         t->limited_ns[s->limiter] += past_ns;
     for (uint64_t i = 0; i < TRANSFER_LIMITERS; i++)
@@ -153,12 +151,12 @@ static void note(struct transfer *t, uint64_t now_ns)
             values[TRANSFER_LIMITER] = i;
 }
 
-static void look(struct transfer *t, uint64_t now_ns)
+static void sample(struct transfer *t, uint64_t now_ns)
 {
     struct autobuf_applied applied = AUTOBUF_APPLIED_INIT;
     uint64_t acked_bytes = t->state.sent_bytes;
 
-    if (now_ns < look_ns(t))
+    if (now_ns < sample_ns(t))
         return;
     autobuf_flow_step(t->flow, now_ns); /* an error of it is a setting that stays as it was, or shows at the next send or receive */
     applied.live = &t->state;
@@ -166,7 +164,7 @@ static void look(struct transfer *t, uint64_t now_ns)
     if (t->state.sent_bytes > acked_bytes)
         t->progress_ns = now_ns;
     note(t, now_ns);
-    t->looked_ns = now_ns;
+    t->sampled_ns = now_ns;
 }
 
 /* ------------------------------------------------------------------------------------ payload */
@@ -184,7 +182,7 @@ bool transfer_has_more(const struct transfer *t, uint64_t now_ns)
 
 static int write_payload(struct transfer *t, uint64_t now_ns, size_t most_bytes)
 {
-    size_t want = most_bytes < sizeof payload ? most_bytes : sizeof payload;
+    size_t want = ab_min_size(most_bytes, sizeof payload);
     ssize_t sent;
 
     if (want == 0 || !transfer_has_more(t, now_ns))
@@ -227,19 +225,11 @@ static int move_out(struct transfer *t, uint64_t now_ns, size_t most_bytes)
 /* Keeps the newest bytes: the last line is a report. */
 static void keep_tail(struct transfer *t, const char *data, size_t len)
 {
-    size_t keep = sizeof t->in;
+    size_t newest = ab_min_size(len, sizeof t->in), keep = ab_min_size(t->in_len, sizeof t->in - newest);
 
-    if (len < keep)
-        keep = t->in_len < keep - len ? t->in_len : keep - len;
-    else
-        keep = 0;
     memmove(t->in, t->in + t->in_len - keep, keep);
-    if (len > sizeof t->in) {
-        data += len - sizeof t->in;
-        len = sizeof t->in;
-    }
-    memcpy(t->in + keep, data, len);
-    t->in_len = keep + len;
+    memcpy(t->in + keep, data + len - newest, newest);
+    t->in_len = keep + newest;
 }
 
 /* What came behind the payload. */
@@ -335,7 +325,7 @@ int transfer_open(struct transfer *t, int fd, bool serves, const struct transfer
     *t = (struct transfer){.fd = fd, .serves = serves, .sends = (ask->values[TRANSFER_RECEIVE] == 1) == serves,
                            .tuned = ask->values[TRANSFER_TUNED], .seconds = ask->number,
                            .phase = serves ? TRANSFER_MOVES : TRANSFER_ASKS, .flow = flow, .begin_ns = now_ns,
-                           .first_ns = AUTOBUF_NS_UNSET, .progress_ns = now_ns, .looked_ns = now_ns,
+                           .first_ns = AUTOBUF_NS_UNSET, .progress_ns = now_ns, .sampled_ns = now_ns,
                            .state = {.size = sizeof t->state, .rtt_ns = AUTOBUF_NS_UNSET}, .own = {.verb = TRANSFER_REPORT},
                            .peers = {.verb = TRANSFER_REPORT}};
     say(t, ask, false);
@@ -353,26 +343,23 @@ int transfer_events(const struct transfer *t, bool may_send, uint64_t now_ns)
 /* When it has lasted too long. */
 static uint64_t end_ns(const struct transfer *t)
 {
-    uint64_t silent_ns = t->progress_ns + SILENT_NS, late_ns = t->begin_ns + span_ns(t) + GRACE_NS;
-
-    return silent_ns < late_ns ? silent_ns : late_ns;
+    return ab_min(t->progress_ns + SILENT_NS, t->begin_ns + span_ns(t) + GRACE_NS);
 }
 
 uint64_t transfer_deadline_ns(const struct transfer *t)
 {
-    uint64_t next_ns = end_ns(t), due_ns = look_ns(t);
+    uint64_t next_ns = ab_min(end_ns(t), sample_ns(t));
 
-    if (t->phase == TRANSFER_MOVES && !t->sends && t->first_ns != AUTOBUF_NS_UNSET &&
-        t->first_ns + span_ns(t) < next_ns)
-        next_ns = t->first_ns + span_ns(t);
-    return due_ns < next_ns ? due_ns : next_ns;
+    if (t->phase == TRANSFER_MOVES && !t->sends && t->first_ns != AUTOBUF_NS_UNSET)
+        next_ns = ab_min(t->first_ns + span_ns(t), next_ns);
+    return next_ns;
 }
 
 int transfer_step(struct transfer *t, uint64_t now_ns, size_t most_bytes)
 {
     int result;
 
-    look(t, now_ns);
+    sample(t, now_ns);
     if (now_ns >= end_ns(t)) /* what a client has measured stands, also if the server's report never came */
         return t->phase == TRANSFER_RESTS && !t->serves ? 1 : -ETIMEDOUT;
     result = send_line(t);

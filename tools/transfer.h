@@ -31,7 +31,7 @@ struct transfer {
     bool tuned;
     enum transfer_phase phase;
     uint64_t seconds;
-    struct autobuf_flow *flow; /* if the transfer is not tuned, it only looks */
+    struct autobuf_flow *flow; /* if the transfer is not tuned, it only samples */
     char out[TRANSFER_LINE_BYTES + 1];
     size_t out_begin, out_end;
     char in[TRANSFER_LINE_BYTES]; /* a line that has begun; of a stream of payload its newest bytes */
@@ -40,8 +40,8 @@ struct transfer {
     uint64_t first_ns;    /* payload arrived first; AUTOBUF_NS_UNSET: none did */
     uint64_t progress_ns; /* when something moved */
     uint64_t moved_bytes; /* payload, in its direction */
-    struct autobuf_live_state state; /* of the newest look */
-    uint64_t looked_ns;
+    struct autobuf_live_state state; /* of the newest sample */
+    uint64_t sampled_ns;
     uint64_t rtt_past_ns; /* the time of which rtt_mean_ns is the mean */
     double rtt_mean_ns;
     uint64_t limited_ns[TRANSFER_LIMITERS];

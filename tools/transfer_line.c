@@ -24,7 +24,7 @@ static const struct {
     [TRANSFER_BYTES] = {"bytes", 1000000000000000ULL},
     [TRANSFER_NSEC] = {"nsec", NS_MOST},
     [TRANSFER_WINDOW] = {"window", 1ULL << 40},
-    [TRANSFER_RTT_LEAST] = {"rttmin", NS_MOST},
+    [TRANSFER_RTT_MIN] = {"rttmin", NS_MOST},
     [TRANSFER_RTT_MEAN] = {"rtt", NS_MOST},
     [TRANSFER_RESENT] = {"resent", 1000000000000ULL},
     [TRANSFER_LIMITER] = {"limiter", AUTOBUF_LIMITER_RECEIVER},

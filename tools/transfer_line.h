@@ -30,9 +30,9 @@ enum transfer_key {
     TRANSFER_TUNED,     /* 1: both ends have a flow; 0: the sockets stay as the kernel made them */
     TRANSFER_BYTES,     /* payload, without its first arrival */
     TRANSFER_NSEC,      /* the time in which it came */
-    TRANSFER_WINDOW,    /* most bytes in flight that a look of the sender saw */
-    TRANSFER_RTT_LEAST, /* ns */
-    TRANSFER_RTT_MEAN,  /* ns, over the time of the looks */
+    TRANSFER_WINDOW,    /* most bytes in flight in a sample of the sender */
+    TRANSFER_RTT_MIN,   /* ns */
+    TRANSFER_RTT_MEAN,  /* ns, over the time of the samples */
     TRANSFER_RESENT,    /* packets */
     TRANSFER_LIMITER,   /* AUTOBUF_LIMITER_*, of most of the time */
     TRANSFER_KEYS

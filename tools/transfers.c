@@ -103,8 +103,8 @@ static void show_row(FILE *out, const char *name, const struct transfer_result *
     show_cell(out, 13, "bit/s", r->rate_bit_per_s);
     show_cell(out, 10, "B", seen[TRANSFER_WINDOW]);
     snprintf(text, sizeof text, "%.*f/%.*f ms", seen[TRANSFER_RTT_MEAN] < 100000000 ? 1 : 0,
-             (double)seen[TRANSFER_RTT_MEAN] / 1e6, seen[TRANSFER_RTT_LEAST] < 100000000 ? 1 : 0,
-             (double)seen[TRANSFER_RTT_LEAST] / 1e6);
+             (double)seen[TRANSFER_RTT_MEAN] / 1e6, seen[TRANSFER_RTT_MIN] < 100000000 ? 1 : 0,
+             (double)seen[TRANSFER_RTT_MIN] / 1e6);
     fprintf(out, "%15s", seen[TRANSFER_RTT_MEAN] ? text : "-");
     scaled(text, seen[TRANSFER_RESENT]);
     text[strcspn(text, " ")] = seen[TRANSFER_RESENT] < 1000 ? '\0' : ' '; /* no unit follows */
@@ -185,7 +185,7 @@ void show_transfers_json(FILE *out, const struct transfer_result results[TRANSFE
         json_number(out, "elapsed_ns", r->elapsed_ns, r->error < 0);
         json_number(out, "in_flight_bytes", seen[TRANSFER_WINDOW], r->error < 0 || !seen[TRANSFER_WINDOW]);
         json_number(out, "rtt_mean_ns", seen[TRANSFER_RTT_MEAN], r->error < 0 || !seen[TRANSFER_RTT_MEAN]);
-        json_number(out, "rtt_min_ns", seen[TRANSFER_RTT_LEAST], r->error < 0 || !seen[TRANSFER_RTT_LEAST]);
+        json_number(out, "rtt_min_ns", seen[TRANSFER_RTT_MIN], r->error < 0 || !seen[TRANSFER_RTT_MIN]);
         json_number(out, "retransmits", seen[TRANSFER_RESENT], r->error < 0 || !seen[TRANSFER_RTT_MEAN]);
         json_string(out, "limited", r->error < 0 ? NULL : autobuf_limiter_name((uint32_t)seen[TRANSFER_LIMITER]));
         fputs("\"error\":", out);

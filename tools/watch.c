@@ -420,8 +420,8 @@ static bool wait_until(const struct watch *w, int signals, uint64_t until_ns)
 }
 
 /*
- * A sample can wait. Woken for one, this process must not interrupt the one that it watches: that may hold the socket just
- * then, and what arrives meanwhile waits. A policy that somebody chose stays.
+ * A sample can wait. Woken for one, this process must not interrupt the one that it watches: that may hold the socket
+ * just then, and what arrives meanwhile waits. A policy that somebody chose stays.
  */
 static void take_turns(void)
 {

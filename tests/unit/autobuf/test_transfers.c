@@ -17,7 +17,7 @@ static void succeed(struct transfer_result results[TRANSFERS])
     for (unsigned i = 0; i < TRANSFERS; i++)
         results[i] = (struct transfer_result){
             .receives = i >= RECEIVING_DEFAULT, .tuned = i % 2, .rate_bit_per_s = 200000000, .bytes = 125000000,
-            .elapsed_ns = 5000000000, .sender = {.values = {[TRANSFER_WINDOW] = 2800000, [TRANSFER_RTT_LEAST] = 100000000,
+            .elapsed_ns = 5000000000, .sender = {.values = {[TRANSFER_WINDOW] = 2800000, [TRANSFER_RTT_MIN] = 100000000,
                                                             [TRANSFER_RTT_MEAN] = 104600000,
                                                             [TRANSFER_LIMITER] = AUTOBUF_LIMITER_PATH}}};
     results[SENDING_DEFAULT].sender.values[TRANSFER_LIMITER] = AUTOBUF_LIMITER_SND_BUFFER;
