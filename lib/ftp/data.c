@@ -79,20 +79,20 @@ static uint32_t changes_of(const struct autobuf_flow *flow)
     return autobuf_flow_state(flow, &applied) == 0 ? applied.changes : 0;
 }
 
-static bool is_direction(uint32_t direction)
+static int check(const struct autobuf_ftp *f, uint32_t direction)
 {
-    return direction != 0 && (direction & ~AB_FTP_BOTH) == 0;
+    if (!f || !direction || direction & ~AB_FTP_BOTH)
+        return -EINVAL;
+    return f->owner == getpid() ? 0 : AUTOBUF_E_FORKED;
 }
 
 int autobuf_ftp_data_begin(struct autobuf_ftp *f, int fd, const struct sockaddr *peer,
                            socklen_t peer_len, uint32_t direction, uint64_t expected_bytes)
 {
-    int result;
+    int result = check(f, direction);
 
-    if (!f || !is_direction(direction))
-        return -EINVAL;
-    if (f->owner != getpid())
-        return AUTOBUF_E_FORKED;
+    if (result < 0)
+        return result;
     autobuf_ftp_data_end(f);
     if (peer && !is_control_peer(f, peer, peer_len)) {
         ab_log(&f->log, "the data connection goes to another host, whose path is not known");
@@ -126,12 +126,10 @@ static int unset_listener(struct autobuf_ftp *f, int fd)
 int autobuf_ftp_data_connected(struct autobuf_ftp *f, int fd, uint32_t direction,
                                uint64_t expected_bytes)
 {
-    int result;
+    int result = check(f, direction);
 
-    if (!f || !is_direction(direction))
-        return -EINVAL;
-    if (f->owner != getpid())
-        return AUTOBUF_E_FORKED;
+    if (result < 0)
+        return result;
     close_flow(f);
     if (is_connected_to_peer(f, fd))
         result = open_flow(f, fd, direction, expected_bytes);

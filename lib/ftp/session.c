@@ -53,7 +53,6 @@ int autobuf_ftp_open(struct autobuf_ftp **ftp, uint32_t role, int control_fd,
     f->owner = getpid();
     f->fd = control_fd;
     f->rtt_ns = AUTOBUF_NS_UNSET;
-    f->host.size = sizeof f->host;
     error = read_control(f);
     if (error < 0) {
         free(f);

@@ -3,7 +3,7 @@
  * This calls capset(2) itself, which changes only the calling thread. libcap's cap_set_proc() would change every
  * thread of a program that links libpsx, with signals.
  */
-#include "privilege.h"
+#include "probe.h"
 
 #include <errno.h>
 #include <netinet/in.h>

@@ -22,7 +22,6 @@
 #include "../base/clock.h"
 #include "../base/option.h"
 #include "../kernel/socket.h"
-#include "privilege.h"
 #include "schedule.h"
 
 #define SOL_RAW_SOCKET 255 /* SOL_RAW of the kernel's linux/socket.h */

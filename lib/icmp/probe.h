@@ -30,4 +30,11 @@ int ab_probe_conclude(struct autobuf_probe *probe, struct autobuf_path *path);
 int ab_probe_like(int fd, const struct sockaddr *peer, socklen_t peer_len,
                   const struct autobuf_probe_options *options, struct autobuf_path *path);
 
+/*
+ * Opens a non-blocking, close-on-exec ICMP socket: a ping socket, or else a raw one (*raw). For a raw one it raises
+ * CAP_NET_RAW for this one call, if it is permitted but not effective. No other place in the library uses a
+ * capability. -EACCES: neither socket is permitted; other errnos of socket(2).
+ */
+int ab_privilege_icmp_socket(int family, bool *raw);
+
 #endif

@@ -55,9 +55,6 @@ static inline uint32_t ab_paths_length_bit(uint32_t version, uint32_t bits)
     return (version == 4 ? 0 : 64) + bits;
 }
 
-/* The key of an entry or a query. Returns 0; -EINVAL: its prefixes or its device are not valid. */
-int ab_paths_key(const struct autobuf_paths_entry *entry, uint8_t key[AB_PATHS_KEY_BYTES]);
-
 /*
  * The order of two entries by their keys (remote, device, local): below 0, 0 or above 0, as memcmp(3). An entry that is
  * not valid comes behind all others.

@@ -11,7 +11,7 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
-#include "icmp/privilege.h"
+#include "icmp/probe.h"
 
 #include "sockets.h"
 
