@@ -1,6 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 #include "known.h"
 
+#include <stdlib.h>
+#include <string.h>
+
 #include "../lib/base/base.h"
 #include "../lib/paths/record.h"
 
@@ -52,7 +55,8 @@ static struct direction direction_of(struct autobuf_paths_entry *e, bool tx)
                                    &e->rx_bdp_bytes, &e->rx_unsure, AUTOBUF_PATH_RX_AT_LEAST};
 }
 
-bool known_is_near(uint64_t value, uint64_t other)
+/* Whether a value is within a fifth of the other. What is not known is near what is not known either. */
+static bool is_near(uint64_t value, uint64_t other)
 {
     uint64_t differ = ab_max(value, other) - ab_min(value, other);
 
@@ -67,7 +71,7 @@ static enum source rate_source(uint64_t known_bit_per_s, bool known_at_least, ui
         return KEPT;
     if (!known_bit_per_s || !seen_at_least || (known_at_least && seen_bit_per_s >= known_bit_per_s))
         return SEEN;
-    return known_is_near(seen_bit_per_s, known_bit_per_s) ? CONFIRMED : KEPT;
+    return is_near(seen_bit_per_s, known_bit_per_s) ? CONFIRMED : KEPT;
 }
 
 static enum source rtt_source(uint64_t known_ns, uint64_t seen_ns)
@@ -76,7 +80,7 @@ static enum source rtt_source(uint64_t known_ns, uint64_t seen_ns)
         return NOT_KNOWN;
     if (seen_ns <= known_ns)
         return SEEN;
-    return seen_ns != AUTOBUF_NS_UNSET && known_is_near(known_ns, seen_ns) ? CONFIRMED : KEPT;
+    return seen_ns != AUTOBUF_NS_UNSET && is_near(known_ns, seen_ns) ? CONFIRMED : KEPT;
 }
 
 /* The BDP of a rate that was measured with a longer RTT: less by what the rate carries in the difference. */
@@ -158,4 +162,171 @@ void known_merge(struct autobuf_paths_entry *known, const struct autobuf_paths_e
         known->packet_bytes = fresh.packet_bytes;
     known->learned_s = ab_max(old.learned_s, fresh.learned_s);
     known->expires_s = expiry(sources, old.expires_s, fresh.expires_s);
+}
+
+/* --------------------------------------------------------------------------------- neighbours */
+
+bool neighbours_network(const struct autobuf_prefix *prefix, struct autobuf_prefix *network)
+{
+    struct autobuf_prefix found = {.version = prefix->version};
+
+    found.bits = prefix->version == 4 ? NEIGHBOURS_BITS_V4 : NEIGHBOURS_BITS_V6;
+    if (prefix->bits < found.bits)
+        return false;
+    memcpy(found.address, prefix->address, found.bits / 8);
+    *network = found;
+    return true;
+}
+
+bool neighbours_made(const struct autobuf_paths_entry *entry)
+{
+    uint32_t bits = entry->remote.version == 4 ? NEIGHBOURS_BITS_V4 : NEIGHBOURS_BITS_V6;
+
+    return entry->flags & AUTOBUF_PATH_NEIGHBOURS && entry->remote.bits == bits;
+}
+
+/* -------------------------------------------------------------------------- who is comparable */
+
+/* What has to be equal, not only near. */
+static bool is_like(const struct autobuf_paths_entry *a, const struct autobuf_paths_entry *b)
+{
+    return a->method == b->method && a->flags == b->flags && ab_prefix_same(&a->local, &b->local) &&
+           strncmp(a->device, b->device, sizeof a->device) == 0;
+}
+
+/* A host with several entries knows more than one for the network says. */
+static bool is_only_one(const struct autobuf_paths_entry *entries, size_t count, size_t at)
+{
+    return (at == 0 || !ab_prefix_same(&entries[at].remote, &entries[at - 1].remote)) &&
+           (at + 1 == count || !ab_prefix_same(&entries[at].remote, &entries[at + 1].remote));
+}
+
+/* If most entries are like each other, this is one of them: the majority vote of Boyer and Moore. */
+static const struct autobuf_paths_entry *likely(const struct autobuf_paths_entry *entries, size_t count)
+{
+    const struct autobuf_paths_entry *leader = entries;
+    size_t votes = 0;
+
+    for (size_t i = 0; i < count; i++) {
+        if (votes == 0)
+            leader = entries + i;
+        votes = is_like(leader, entries + i) ? votes + 1 : votes - 1;
+    }
+    return leader;
+}
+
+/* ------------------------------------------------------------------------------------ medians */
+
+static int by_size(const void *a, const void *b)
+{
+    uint64_t x = *(const uint64_t *)a, y = *(const uint64_t *)b;
+
+    return (x > y) - (x < y);
+}
+
+static uint64_t field(const struct autobuf_paths_entry *entry, size_t offset)
+{
+    uint64_t value;
+
+    memcpy(&value, (const char *)entry + offset, sizeof value);
+    return value;
+}
+
+static void set_field(struct autobuf_paths_entry *entry, size_t offset, uint64_t value)
+{
+    memcpy((char *)entry + offset, &value, sizeof value);
+}
+
+/* The values of one field of those that agree, in order. Returns how many. */
+static size_t sorted(const struct autobuf_paths_entry *entries, size_t count, const bool *agrees, size_t offset,
+                     uint64_t values[NEIGHBOURS_MOST])
+{
+    size_t found = 0;
+
+    for (size_t i = 0; i < count; i++)
+        if (agrees[i])
+            values[found++] = field(entries + i, offset);
+    qsort(values, found, sizeof *values, by_size);
+    return found;
+}
+
+#define FIELD(name) offsetof(struct autobuf_paths_entry, name)
+
+/* What must be near the median. */
+static const size_t compared[] = {FIELD(rtt_min_ns), FIELD(tx_rate_bit_per_s), FIELD(rx_rate_bit_per_s)};
+
+/* Of what the network's entry has the median. */
+static const size_t quantities[] = {
+    FIELD(rtt_min_ns), FIELD(rtt_median_ns), FIELD(tx_rate_bit_per_s), FIELD(tx_rate_low_bit_per_s),
+    FIELD(tx_rate_high_bit_per_s), FIELD(rx_rate_bit_per_s), FIELD(rx_rate_low_bit_per_s),
+    FIELD(rx_rate_high_bit_per_s), FIELD(tx_bdp_bytes), FIELD(rx_bdp_bytes),
+};
+
+/* Leaves those that are near the medians of all that may agree. Returns how many. */
+static size_t keep_near(const struct autobuf_paths_entry *entries, size_t count, bool *agrees)
+{
+    uint64_t values[NEIGHBOURS_MOST], medians[sizeof compared / sizeof *compared];
+    size_t left = 0;
+
+    for (size_t f = 0; f < sizeof compared / sizeof *compared; f++)
+        medians[f] = values[sorted(entries, count, agrees, compared[f], values) / 2];
+    for (size_t i = 0; i < count; i++) {
+        for (size_t f = 0; f < sizeof compared / sizeof *compared; f++)
+            agrees[i] = agrees[i] && is_near(field(entries + i, compared[f]), medians[f]);
+        left += agrees[i];
+    }
+    return left;
+}
+
+/* ------------------------------------------------------------------------------- the network's */
+
+static void summarise(const struct autobuf_paths_entry *entries, size_t count, const bool *agrees,
+                      struct autobuf_paths_entry *network)
+{
+    uint64_t values[NEIGHBOURS_MOST];
+    size_t found = 0;
+
+    for (size_t f = 0; f < sizeof quantities / sizeof *quantities; f++) {
+        found = sorted(entries, count, agrees, quantities[f], values);
+        set_field(network, quantities[f], values[found / 2]);
+    }
+    (void)sorted(entries, count, agrees, FIELD(expires_s), values);
+    network->expires_s = values[found - NEIGHBOURS_LEAST];
+    (void)sorted(entries, count, agrees, FIELD(learned_s), values);
+    network->learned_s = values[found - 1];
+    network->samples = 0;
+    for (size_t i = 0; i < count; i++) {
+        const struct autobuf_paths_entry *e = entries + i;
+
+        if (!agrees[i])
+            continue;
+        network->samples = e->samples <= UINT32_MAX - network->samples ? network->samples + e->samples : UINT32_MAX;
+        if (e->packet_bytes && (!network->packet_bytes || e->packet_bytes < network->packet_bytes))
+            network->packet_bytes = e->packet_bytes;
+        network->tx_unsure = e->tx_unsure > network->tx_unsure ? e->tx_unsure : network->tx_unsure;
+        network->rx_unsure = e->rx_unsure > network->rx_unsure ? e->rx_unsure : network->rx_unsure;
+    }
+}
+
+bool neighbours_agree(const struct autobuf_paths_entry *entries, size_t count, uint64_t now_s,
+                      struct autobuf_paths_entry *network, bool *agrees)
+{
+    size_t left = 0;
+
+    if (count < NEIGHBOURS_LEAST)
+        return false;
+    *network = *likely(entries, count);
+    if (network->method == AUTOBUF_METHOD_GIVEN || !neighbours_network(&network->remote, &network->remote))
+        return false;
+    for (size_t i = 0; i < count; i++) {
+        agrees[i] = is_like(network, entries + i) && is_only_one(entries, count, i) && !known_is_ahead(entries + i, now_s);
+        left += agrees[i];
+    }
+    if (left)
+        left = keep_near(entries, count, agrees);
+    if (left < NEIGHBOURS_LEAST || 4 * left < 3 * count)
+        return false;
+    summarise(entries, count, agrees, network);
+    network->flags |= AUTOBUF_PATH_NEIGHBOURS;
+    return true;
 }

@@ -11,7 +11,6 @@
 
 #include "../lib/paths/store.h"
 #include "known.h"
-#include "neighbours.h"
 
 #define FRESH (1U << 31)
 #define GONE UINT32_MAX

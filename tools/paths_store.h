@@ -35,7 +35,7 @@ struct paths_change {
     size_t count; /* of fresh[]; afterwards its first ones are those that were written, as merged */
     const struct autobuf_prefix *forget; /* all entries with this remote prefix go */
     bool forget_all;
-    bool networks; /* make entries of hosts that agree (neighbours.h), and forget them together */
+    bool networks; /* make entries of hosts that agree (known.h), and forget them together */
     /* What came of it. */
     uint64_t better;    /* of fresh[]: known_stays() of what the store has */
     uint64_t full;      /* of fresh[]: behind 64 old and new ones of the same remote prefix */
