@@ -441,26 +441,19 @@ static bool check_explained(const struct arguments *a, FILE *err)
     return true;
 }
 
-static enum paths_action find_action(const char *name)
-{
-    static const char *const actions[] = {
-        [PATHS_LIST] = "list", [PATHS_SHOW] = "show", [PATHS_SET] = "set", [PATHS_IMPORT] = "import",
-        [PATHS_EXPORT] = "export", [PATHS_FORGET] = "forget"};
-
-    for (size_t i = 0; i < COUNT(actions); i++)
-        if (strcmp(name, actions[i]) == 0)
-            return (enum paths_action)i;
-    return PATHS_UNKNOWN;
-}
-
 /* [ACTION [OPERAND]] */
 static bool check_paths(struct arguments *a, FILE *err)
 {
-    static const char *const operands[PATHS_UNKNOWN] = {
-        [PATHS_SHOW] = "HOST", [PATHS_SET] = "PREFIX", [PATHS_IMPORT] = "FILE", [PATHS_FORGET] = "PREFIX"};
+    static const struct {
+        const char *name, *operand; /* NULL: it takes none */
+    } actions[PATHS_UNKNOWN] = {
+        [PATHS_LIST] = {"list", NULL}, [PATHS_SHOW] = {"show", "HOST"}, [PATHS_SET] = {"set", "PREFIX"},
+        [PATHS_IMPORT] = {"import", "FILE"}, [PATHS_EXPORT] = {"export", NULL}, [PATHS_FORGET] = {"forget", "PREFIX"}};
     const char *action = a->operand ? a->operand : "list";
 
-    a->action = find_action(action);
+    a->action = PATHS_LIST;
+    while (a->action < PATHS_UNKNOWN && strcmp(action, actions[a->action].name) != 0)
+        a->action++;
     a->operand = a->operand ? a->operands[1] : NULL;
     if (a->action == PATHS_UNKNOWN)
         return wrong(err, PATHS, "%s: it is not list, show, set, import, export or forget", action);
@@ -478,9 +471,9 @@ static bool check_paths(struct arguments *a, FILE *err)
         return wrong(err, PATHS, "--from is of set and show");
     if (a->action == PATHS_SET && (!a->rate_bit_per_s || !a->rtt_ns))
         return wrong(err, PATHS, "set needs --rate and --rtt");
-    if (!a->operand && operands[a->action] && !a->all)
-        return wrong(err, PATHS, "%s is missing", operands[a->action]);
-    if (a->operand && (!operands[a->action] || a->all))
+    if (!a->operand && actions[a->action].operand && !a->all)
+        return wrong(err, PATHS, "%s is missing", actions[a->action].operand);
+    if (a->operand && (!actions[a->action].operand || a->all))
         return wrong(err, PATHS, "%s: one operand too many", a->operand);
     return true;
 }

@@ -9,18 +9,12 @@
 
 #define COLUMNS 79
 
-static void json_key(FILE *out, const char *key)
-{
-    fprintf(out, "\"%s\":", key);
-}
-
 void json_number(FILE *out, const char *key, uint64_t value, bool absent)
 {
-    json_key(out, key);
     if (absent)
-        fputs("null,", out);
+        fprintf(out, "\"%s\":null,", key);
     else
-        fprintf(out, "%" PRIu64 ",", value);
+        fprintf(out, "\"%s\":%" PRIu64 ",", key, value);
 }
 
 void json_text(FILE *out, const char *value)
@@ -36,7 +30,7 @@ void json_text(FILE *out, const char *value)
 
 void json_string(FILE *out, const char *key, const char *value)
 {
-    json_key(out, key);
+    fprintf(out, "\"%s\":", key);
     if (value)
         json_text(out, value);
     else
@@ -46,8 +40,7 @@ void json_string(FILE *out, const char *key, const char *value)
 
 void json_bool(FILE *out, const char *key, bool value)
 {
-    json_key(out, key);
-    fputs(value ? "true," : "false,", out);
+    fprintf(out, "\"%s\":%s,", key, value ? "true" : "false");
 }
 
 void json_state(FILE *out, const struct autobuf_live_state *s)
