@@ -269,9 +269,9 @@ class Watch(Asked):
         before = self.ask(sender, "buffer")
         watch = self.watch(path, "--tune", str(sender.pid))
         change = self.line(watch, lambda d: "change" in d)
-        self.assertEqual(list(change), ["pid", "fd", "change"])
+        self.assertEqual(list(change), ["pid", "fd", "change", "event"])
         schema.check(self, change, "change")
-        self.assertIn("the send buffer is what limits", change["change"])
+        self.assertEqual((change["event"]["what"], change["event"]["side"]), ("given-back", "send"))  # first of all
         self.line(watch, lambda d: d.get("snd_buf_bytes", 0) > 4 * before)
         self.stop(watch, signal.SIGINT)
         self.assertGreater(self.ask(sender, "buffer"), 4 * before)
