@@ -79,7 +79,7 @@ static uint32_t changes_of(const struct autobuf_flow *flow)
     return autobuf_flow_state(flow, &applied) == 0 ? applied.changes : 0;
 }
 
-static int check(const struct autobuf_ftp *f, uint32_t direction)
+static int check_direction(const struct autobuf_ftp *f, uint32_t direction)
 {
     if (!f || !direction || direction & ~AB_FTP_BOTH)
         return -EINVAL;
@@ -89,7 +89,7 @@ static int check(const struct autobuf_ftp *f, uint32_t direction)
 int autobuf_ftp_data_begin(struct autobuf_ftp *f, int fd, const struct sockaddr *peer,
                            socklen_t peer_len, uint32_t direction, uint64_t expected_bytes)
 {
-    int result = check(f, direction);
+    int result = check_direction(f, direction);
 
     if (result < 0)
         return result;
@@ -126,7 +126,7 @@ static int unset_listener(struct autobuf_ftp *f, int fd)
 int autobuf_ftp_data_connected(struct autobuf_ftp *f, int fd, uint32_t direction,
                                uint64_t expected_bytes)
 {
-    int result = check(f, direction);
+    int result = check_direction(f, direction);
 
     if (result < 0)
         return result;

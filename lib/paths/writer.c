@@ -202,7 +202,7 @@ static int sync_folder(char *file)
     return error;
 }
 
-static int finish(struct ab_paths_writer *w)
+static int finish_file(struct ab_paths_writer *w)
 {
     uint8_t header[AB_PATHS_HEADER_BYTES];
     int error = flush(w);
@@ -226,7 +226,7 @@ static int finish(struct ab_paths_writer *w)
 
 int ab_paths_commit(struct ab_paths_writer *w)
 {
-    int error = finish(w);
+    int error = finish_file(w);
 
     ab_paths_abort(w);
     return error;
