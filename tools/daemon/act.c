@@ -52,57 +52,38 @@ static void say(const struct act *act, uint32_t event, const char *what, uint64_
     act->say(act->user, &(struct autobuf_event){.what = event, .text = text});
 }
 
-/* One side of a socket. */
-struct side {
-    uint64_t now_bytes;      /* stored */
-    uint64_t kernel_bytes;   /* autotuning goes so far; stored */
-    uint64_t settable_bytes; /* by anybody */
-};
-
-static struct side snd_side(const struct act *act, const struct autobuf_socket *now)
-{
-    return (struct side){now->snd_buf_bytes, act->limits->tcp_wmem_max_bytes, act->limits->snd_settable_bytes};
-}
-
-static struct side rcv_side(const struct act *act, const struct autobuf_socket *now)
-{
-    return (struct side){now->rcv_buf_bytes, act->limits->tcp_rmem_max_bytes, act->limits->rcv_settable_bytes};
-}
-
 /*
- * The largest request that this host allows, and by force as much as the library's own plans force, beside so much (stored)
- * that is forced, too. A listener's buffer is not forced: each of its connections would have it, and nobody counts them.
+ * The largest request for a side of a socket that this host allows, and by force as much as the library's own plans force, beside
+ * so much that is forced, too. A listener's buffer is not forced: each of its connections would have it, and nobody counts them.
  */
-static uint64_t most_bytes(const struct act *act, const struct autobuf_socket *now, const struct side *side, uint64_t beside_bytes)
+static uint64_t most_bytes(const struct act *act, const struct autobuf_socket *now, bool snd, uint64_t beside_bytes)
 {
     const struct autobuf_limits *l = act->limits;
-    uint64_t own = side->now_bytes > ab_max(side->kernel_bytes, 2 * side->settable_bytes) ? side->now_bytes : 0;
+    uint64_t settable_bytes = snd ? l->snd_settable_bytes : l->rcv_settable_bytes;
+    uint64_t now_bytes = snd ? now->snd_buf_bytes : now->rcv_buf_bytes;
+    uint64_t own = now_bytes > (snd ? ab_unforced_sndbuf(l) : ab_unforced_rcvbuf(l)) ? now_bytes : 0;
     uint64_t held = ab_max(l->tcp_used_bytes, l->forced_bytes - ab_min(l->forced_bytes, own));
     uint64_t all = act_forced_most(l), taken = ab_min(all, held);
 
     if (!(l->flags & AUTOBUF_LIMITS_FORCE) || now->stage == AUTOBUF_STAGE_LISTENING)
-        return side->settable_bytes;
+        return settable_bytes;
     taken += ab_min(all - taken, beside_bytes);
-    return ab_max(side->settable_bytes, ab_min(ab_min(l->tcp_mem_bytes / ONE_SHARE, all - taken) / 2, REQUEST_MOST_BYTES));
+    return ab_max(settable_bytes, ab_min(ab_min(l->tcp_mem_bytes / ONE_SHARE, all - taken) / 2, REQUEST_MOST_BYTES));
 }
 
-/* What a rule asks for, as far as that; flag: it is forced. */
-static uint32_t bound_request(const struct act *act, const struct autobuf_socket *now, const struct side *side, uint64_t beside_bytes,
-                              uint32_t flag, uint64_t *request_bytes)
-{
-    *request_bytes = ab_min(*request_bytes, most_bytes(act, now, side, beside_bytes));
-    return *request_bytes > side->settable_bytes ? flag : 0;
-}
-
+/* What a rule asks for, as far as that. */
 static void bound_requests(const struct act *act, const struct autobuf_socket *now, struct autobuf_plan *plan)
 {
-    struct side snd = snd_side(act, now), rcv = rcv_side(act, now);
     uint64_t beside_bytes = 0;
 
-    plan->flags |= bound_request(act, now, &snd, 0, AUTOBUF_PLAN_SND_FORCE, &plan->snd_request_bytes);
-    if (plan->flags & AUTOBUF_PLAN_SND_FORCE)
+    plan->snd_request_bytes = ab_min(plan->snd_request_bytes, most_bytes(act, now, true, 0));
+    if (plan->snd_request_bytes > act->limits->snd_settable_bytes) {
+        plan->flags |= AUTOBUF_PLAN_SND_FORCE;
         beside_bytes = 2 * plan->snd_request_bytes;
-    plan->flags |= bound_request(act, now, &rcv, beside_bytes, AUTOBUF_PLAN_RCV_FORCE, &plan->rcv_request_bytes);
+    }
+    plan->rcv_request_bytes = ab_min(plan->rcv_request_bytes, most_bytes(act, now, false, beside_bytes));
+    if (plan->rcv_request_bytes > act->limits->rcv_settable_bytes)
+        plan->flags |= AUTOBUF_PLAN_RCV_FORCE;
 }
 
 /* What a rule of mode fixed asks for, as far as this host allows it. */
@@ -187,7 +168,6 @@ int act_share(const struct act *act, int copy, const struct autobuf_live_state *
 {
     bool receives = act_receives(state), sends = !receives && state->sent_bit_per_s;
     struct autobuf_socket now = {.stage = AUTOBUF_STAGE_CONNECTED, .snd_buf_bytes = state->snd_buf_bytes};
-    struct side snd = snd_side(act, &now);
     struct autobuf_plan plan = AUTOBUF_PLAN_INIT;
     uint64_t pace = 0;
     int result;
@@ -196,7 +176,7 @@ int act_share(const struct act *act, int copy, const struct autobuf_live_state *
     if (receives)
         plan.rcv_clamp_bytes = share->bytes;
     if (sends && share->locked)
-        plan.snd_request_bytes = divide_request(share->bytes, most_bytes(act, &now, &snd, 0), state->snd_buf_bytes);
+        plan.snd_request_bytes = divide_request(share->bytes, most_bytes(act, &now, true, 0), state->snd_buf_bytes);
     if ((sends || share->paced) && state->rtt_ns != AUTOBUF_NS_UNSET)
         pace = divide_pace(share->bytes, state->rtt_ns, share->own_byte_per_s, act_pace(copy));
     plan.snd_pacing_bit_per_s = 8 * pace;
@@ -215,22 +195,12 @@ int act_read(const struct act *act, int copy, uint64_t cookie, struct noted *not
     return autobuf_settings_read(copy, &noted->settings);
 }
 
-/* What a side may have: at least what it has, and what one forced buffer may. */
-static uint64_t allowed(const struct side *side, uint64_t forced_bytes)
+void act_bound(const struct autobuf_limits *l, const struct autobuf_settings *now, struct autobuf_settings *was)
 {
-    return ab_max(ab_max(side->now_bytes, side->kernel_bytes),
-                   ab_max(2 * side->settable_bytes, forced_bytes));
-}
+    uint64_t forced_bytes = l->tcp_mem_bytes / ONE_SHARE; /* what one forced buffer may have */
 
-void act_bound(const struct autobuf_limits *l, const struct autobuf_settings *now,
-               struct autobuf_settings *was)
-{
-    struct side snd = {now->snd_buf_bytes, l->tcp_wmem_max_bytes, l->snd_settable_bytes};
-    struct side rcv = {now->rcv_buf_bytes, l->tcp_rmem_max_bytes, l->rcv_settable_bytes};
-    uint64_t forced_bytes = l->tcp_mem_bytes / ONE_SHARE;
-
-    was->snd_buf_bytes = ab_min(was->snd_buf_bytes, allowed(&snd, forced_bytes));
-    was->rcv_buf_bytes = ab_min(was->rcv_buf_bytes, allowed(&rcv, forced_bytes));
+    was->snd_buf_bytes = ab_min(was->snd_buf_bytes, ab_max(ab_max(now->snd_buf_bytes, ab_unforced_sndbuf(l)), forced_bytes));
+    was->rcv_buf_bytes = ab_min(was->rcv_buf_bytes, ab_max(ab_max(now->rcv_buf_bytes, ab_unforced_rcvbuf(l)), forced_bytes));
 }
 
 int act_restore(int copy, const struct noted *noted)
