@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The TCP connections of this host, looked after: sweep() sees them all, owners.c finds whose they are, and each one
+ * The TCP connections of this host, managed: sweep() sees them all, owners.c finds whose they are, and each one
  * that carries bulk data becomes a flow.
  */
 #ifndef CARE_H

@@ -7,8 +7,8 @@
 
 #define HELD_ROUNDS 8U
 #define HELD_NS 200000000ULL      /* at least; shorter ones would time the host's own scheduling */
-#define HELD_LOOKS 4U             /* at least: a busy daemon comes by less often */
-#define COUNTING_PERCENT 75U      /* of a stretch's looks */
+#define HELD_SAMPLES 4U           /* at least: a busy daemon comes by less often */
+#define COUNTING_PERCENT 75U      /* of a stretch's samples */
 #define BULK_PERCENT 50U          /* of the time in which it carried the bulk */
 #define BULK_BYTES 1048576U
 #define NEAR_NS 1000000U          /* a path so short needs no window that autotuning does not give */
@@ -35,7 +35,7 @@ static uint64_t product(uint64_t bit_per_s, uint64_t ns)
     return (uint64_t)((double)bit_per_s * (double)ns / (8.0 * (double)AB_NS_PER_S));
 }
 
-/* ----------------------------------------------------------------------------------- looks */
+/* --------------------------------------------------------------------------------- samples */
 
 /* A program, or an earlier rule, may have bounded it: then the path is not what limits. */
 static bool comes_near(uint64_t bit_per_s, uint64_t pace_byte_per_s, uint64_t percent)
@@ -68,9 +68,9 @@ static void close_stretch(struct learn_course *course, const struct learn_count 
     struct learn_stretch *stretch = &course->stretch;
     uint64_t took_ns = now_ns - stretch->began_ns, bytes = now->bytes - stretch->began.bytes;
 
-    if (took_ns < HELD_NS || took_ns < HELD_ROUNDS * rtt_ns || stretch->looks < HELD_LOOKS)
+    if (took_ns < HELD_NS || took_ns < HELD_ROUNDS * rtt_ns || stretch->samples < HELD_SAMPLES)
         return;
-    if (100 * stretch->counting >= COUNTING_PERCENT * stretch->looks && bytes && are_full(&stretch->began, now) &&
+    if (100 * stretch->counting >= COUNTING_PERCENT * stretch->samples && bytes && are_full(&stretch->began, now) &&
         are_full(&course->first, now)) {
         course->byte_per_s = ab_max(course->byte_per_s, per_second(bytes, took_ns));
         course->stretches++;
@@ -84,7 +84,7 @@ static uint64_t least_rtt_ns(const struct autobuf_live_state *state)
     return state->rtt_min_ns < state->rtt_ns ? state->rtt_min_ns : state->rtt_ns;
 }
 
-/* carries: it is this way that the bulk goes now. Returns whether the look counts. */
+/* carries: it is this way that the bulk goes now. Returns whether the sample counts. */
 static bool follow(struct learn_course *course, const struct autobuf_live_state *state, uint64_t pace_byte_per_s,
                    enum learn_way way, bool carries, const struct learn_count *now, uint64_t now_ns, uint64_t since_ns)
 {
@@ -97,7 +97,7 @@ static bool follow(struct learn_course *course, const struct autobuf_live_state 
     }
     course->bulk_ns += carries ? since_ns : 0;
     course->counting_ns += counting ? since_ns : 0;
-    course->stretch.looks++;
+    course->stretch.samples++;
     course->stretch.counting += counting;
     close_stretch(course, now, now_ns, way == LEARN_RX ? least_rtt_ns(state) : state->rtt_ns);
     return counting;
@@ -114,22 +114,22 @@ static uint32_t packets_of(const struct ab_tcpinfo *seen, enum learn_way way)
     return way == LEARN_TX ? seen->delivered_packets : seen->received_packets;
 }
 
-/* What came through since the last look. */
+/* What came through since the last sample. */
 static uint64_t moved_since(const struct learn *learn, const struct ab_tcpinfo *seen, uint64_t bytes, enum learn_way way)
 {
-    if (!learn->looked_ns)
+    if (!learn->sampled_ns)
         return 0;
     if (packets_of(seen, way)) /* it may have wrapped */
         return (uint64_t)(packets_of(seen, way) - learn->packets[way]) * (way == LEARN_TX ? seen->mss_bytes : seen->rcv_mss_bytes);
     return bytes > learn->bytes[way] ? bytes - learn->bytes[way] : 0;
 }
 
-void learn_look(struct learn *learn, const struct autobuf_live_state *state, const struct ab_tcpinfo *seen, uint64_t now_ns)
+void learn_sample(struct learn *learn, const struct autobuf_live_state *state, const struct ab_tcpinfo *seen, uint64_t now_ns)
 {
     const uint64_t bytes[LEARN_WAYS] = {seen->acked_bytes, seen->received_bytes};
-    uint64_t moved[LEARN_WAYS], since_ns = learn->looked_ns ? now_ns - learn->looked_ns : 0;
+    uint64_t moved[LEARN_WAYS], since_ns = learn->sampled_ns ? now_ns - learn->sampled_ns : 0;
 
-    if (state->rtt_ns == AUTOBUF_NS_UNSET || now_ns <= learn->looked_ns) /* nothing was seen */
+    if (state->rtt_ns == AUTOBUF_NS_UNSET || now_ns <= learn->sampled_ns) /* nothing was seen */
         return;
     for (int way = 0; way < LEARN_WAYS; way++)
         moved[way] = moved_since(learn, seen, bytes[way], (enum learn_way)way);
@@ -145,7 +145,7 @@ void learn_look(struct learn *learn, const struct autobuf_live_state *state, con
         learn->bytes[way] = bytes[way];
         learn->packets[way] = packets_of(seen, (enum learn_way)way);
     }
-    learn->looked_ns = now_ns;
+    learn->sampled_ns = now_ns;
     learn->sndbuf_limited_ns = seen->sndbuf_limited_ns;
     learn->pace_byte_per_s = seen->max_pacing_byte_per_s;
     if (state->rtt_min_ns != AUTOBUF_NS_UNSET)

@@ -79,11 +79,11 @@ struct lesson *lessons_begin(struct lessons *lessons, uint64_t cookie, const str
     return lesson;
 }
 
-void lessons_look(struct lesson *lesson, int copy, const struct autobuf_live_state *state, uint64_t now_ns)
+void lessons_sample(struct lesson *lesson, int copy, const struct autobuf_live_state *state, uint64_t now_ns)
 {
     if (!lesson || ab_socket_info(copy, &lesson->final) < 0)
         return;
-    learn_look(&lesson->learn, state, &lesson->final, now_ns);
+    learn_sample(&lesson->learn, state, &lesson->final, now_ns);
 }
 
 /* ------------------------------------------------------------------------------------- end */

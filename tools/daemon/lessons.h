@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* The connections that are looked after, as far as they teach something of their paths: learn.h says what. */
+/* The connections that are managed, as far as they teach something of their paths: learn.h says what. */
 #ifndef LESSONS_H
 #define LESSONS_H
 
@@ -15,7 +15,7 @@ struct lesson; /* of one connection */
 int lessons_open(struct lessons **lessons, struct keep *keep);
 
 /*
- * A connection is looked after from now on, of which this descriptor is borrowed. autotuning_bytes: the receive window that
+ * A connection is managed from now on, of which this descriptor is borrowed. autotuning_bytes: the receive window that
  * autotuning gives by itself, 0: it is off. NULL: nothing is kept, there is no memory, or its packets may go another way than
  * others' to that host (SO_BINDTODEVICE, SO_MARK).
  */
@@ -23,10 +23,10 @@ struct lesson *lessons_begin(struct lessons *lessons, uint64_t cookie, const str
                              int copy);
 
 /* Its descriptor is borrowed, and this was seen. NULL is allowed. */
-void lessons_look(struct lesson *lesson, int copy, const struct autobuf_live_state *state, uint64_t now_ns);
+void lessons_sample(struct lesson *lesson, int copy, const struct autobuf_live_state *state, uint64_t now_ns);
 
 /*
- * It is not looked after any more, and the lesson belongs to *lessons again: what it teaches is learned as soon as the
+ * It is not managed any more, and the lesson belongs to *lessons again: what it teaches is learned as soon as the
  * kernel tells of its end, which is after the last FIN, or if it does not tell in time. NULL is allowed.
  */
 void lessons_end(struct lessons *lessons, struct lesson *lesson, uint64_t now_ns);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* What the daemon says of itself and of the connections that it looks after. It prints what it is given. */
+/* What the daemon says of itself and of the connections that it manages. It prints what it is given. */
 #ifndef REPORT_H
 #define REPORT_H
 
@@ -75,7 +75,7 @@ struct report_learning {
     struct report_site site;
 };
 
-/* One connection that is looked after. Its texts are what others have chosen: any bytes. */
+/* One connection that is managed. Its texts are what others have chosen: any bytes. */
 struct report_flow {
     pid_t pid;
     int fd; /* there */

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Which connections the daemon looks after, and how. Pure: opens nothing, reads no clock. */
+/* Which connections the daemon manages, and how. Pure: opens nothing, reads no clock. */
 #ifndef RULES_H
 #define RULES_H
 
@@ -14,7 +14,7 @@
 #define RULE_PORTS 8U
 
 enum mode {
-    MODE_AUTO,  /* gives a buffer that was set too small back to autotuning, then looks after the connection */
+    MODE_AUTO,  /* gives a buffer that was set too small back to autotuning, then manages the connection */
     MODE_PATH,  /* the same, and sets at once what the path store says */
     MODE_FIXED, /* sets these sizes, and nothing later */
     MODE_OFF,

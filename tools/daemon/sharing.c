@@ -50,7 +50,7 @@ static void set_share(struct tending *tending, struct tended *t, size_t count)
     int copy = broker_borrow(&t->owner), result;
 
     if (copy < 0)
-        return; /* its next look ends it */
+        return; /* its next sample ends it */
     tended_is_about(tending, copy, &t->owner, t->rule, t->subject.user);
     tended_note_own_pace(tending, t, copy);
     share = (struct share){.bytes = t->share_bytes, .own_byte_per_s = t->own_byte_per_s, .paced = t->paces,

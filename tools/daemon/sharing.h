@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Rules with divide=: their totals, shared among the connections that are looked after. */
+/* Rules with divide=: their totals, shared among the connections that are managed. */
 #ifndef SHARING_H
 #define SHARING_H
 

@@ -156,8 +156,8 @@ struct known *table_find(const struct table *table, uint64_t cookie)
 }
 
 /*
- * A dump may miss a socket while others come and go: what one sweep has not seen the next one may. One that is looked after stays
- * in any case: it would be taken up twice. Its look ends it.
+ * A dump may miss a socket while others come and go: what one sweep has not seen the next one may. One that is managed stays
+ * in any case: it would be taken up twice. Its sample ends it.
  */
 static int stays(const struct known *known, uint32_t round)
 {

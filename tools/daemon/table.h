@@ -58,7 +58,7 @@ enum known_state {
     KNOWN_NEW,     /* it has just come into the table */
     KNOWN_WAITS,   /* until it carries bulk data, or is a listener whose sizes were changed */
     KNOWN_WANTED,  /* its owner is looked for */
-    KNOWN_TENDED,  /* it is looked after */
+    KNOWN_TENDED,  /* it is managed */
     KNOWN_LEFT,    /* nothing more is done with it */
 };
 
@@ -84,7 +84,7 @@ struct known *table_find(const struct table *table, uint64_t cookie);
 /* The same, and takes it in if it is new. NULL: there is no memory, or too many are known. */
 struct known *table_make(struct table *table, uint64_t cookie);
 
-/* Forgets all that neither the sweep of this number nor the one before has seen, but for those that are looked after. */
+/* Forgets all that neither the sweep of this number nor the one before has seen, but for those that are managed. */
 void table_forget(struct table *table, uint32_t round);
 
 void table_free(struct table *table);

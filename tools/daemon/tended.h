@@ -94,7 +94,7 @@ struct tending {
     struct users users;           /* who may not have all that is left */
     struct tended *tended;
     size_t count, room;
-    uint64_t now_ns, looks_ns, limits_ns, divide_ns, lessons_ns; /* when each is due */
+    uint64_t now_ns, samples_ns, limits_ns, divide_ns, lessons_ns; /* when each is due */
     bool divides; /* a rule does */
     bool refused; /* said that a process may not be touched */
     bool unkept;  /* said that nothing can be kept */

@@ -21,7 +21,7 @@
 #define FULL_BYTES 67108864U /* one whose user has his share of managed connections is left alone until so much more has moved */
 #define IDLE_NS (300 * AB_NS_PER_S) /* one that moves nothing for so long is let go until it carries bulk data again */
 
-#define LOOKS_NS (10 * AB_NS_PER_MS) /* between two rounds of looks, at least */
+#define SAMPLES_NS (10 * AB_NS_PER_MS) /* between two rounds of samples, at least */
 #define LIMITS_NS (10 * AB_NS_PER_S) /* between two readings of this host's limits */
 #define LESSONS_NS (100 * AB_NS_PER_MS) /* between two readings of what the kernel tells of closed connections, at least */
 
@@ -313,7 +313,7 @@ void tending_begin(struct tending *tending, const struct seen *seen, const struc
     log_go_on();
 }
 
-/* ---------------------------------------------------------------------------------- looking */
+/* --------------------------------------------------------------------------------- sampling */
 
 /* The flow puts its pace back if it has the socket: copy is not negative. */
 static void end(struct tending *tending, size_t at, enum known_state state, int copy)
@@ -347,7 +347,7 @@ static bool is_idle(const struct tending *tending, struct tended *t, const struc
 }
 
 /* A flow that its owner has closed, or handed on to another process: the next sweep will tell. */
-static void look(struct tending *tending, size_t at)
+static void sample(struct tending *tending, size_t at)
 {
     struct tended *t = &tending->tended[at];
     struct autobuf_live_state before = tended_state(t), state;
@@ -369,7 +369,7 @@ static void look(struct tending *tending, size_t at)
     if (result > 0)
         tended_note_forced(tending, copy, t->subject.user, before.snd_buf_bytes, before.rcv_buf_bytes);
     if (result >= 0)
-        lessons_look(t->lesson, copy, &state, tending->now_ns);
+        lessons_sample(t->lesson, copy, &state, tending->now_ns);
     kept = result <= 0 || tended_keep(tending, copy, &t->was);
     if (kept && !t->rule->divide_bytes)
         tended_note_pace(tending, t, state.pacing_bit_per_s ? act_pace(copy) : 0);
@@ -385,14 +385,14 @@ static void look(struct tending *tending, size_t at)
     log_go_on();
 }
 
-static void look_all(struct tending *tending)
+static void sample_all(struct tending *tending)
 {
     uint64_t began_ns = cost_cpu_ns();
 
     for (size_t i = tending->count; i > 0; i--)
         if (autobuf_flow_deadline_ns(tending->tended[i - 1].flow) <= tending->now_ns)
-            look(tending, i - 1);
-    tending->looks_ns = cost_after(tending->now_ns, began_ns, LOOKS_NS, &tending->counts->looks_cpu_ns);
+            sample(tending, i - 1);
+    tending->samples_ns = cost_after(tending->now_ns, began_ns, SAMPLES_NS, &tending->counts->looks_cpu_ns);
 }
 
 /* ---------------------------------------------------------------------------------- shares */
@@ -506,8 +506,8 @@ void tending_step(struct tending *tending, uint64_t now_ns)
     tending->now_ns = now_ns;
     if (now_ns >= tending->limits_ns)
         (void)read_limits(tending); /* else the old ones hold */
-    if (tending->count && now_ns >= tending->looks_ns)
-        look_all(tending);
+    if (tending->count && now_ns >= tending->samples_ns)
+        sample_all(tending);
     if (tending->divides && tending->count && now_ns >= tending->divide_ns)
         sharing_divide(tending);
     if (now_ns >= tending->lessons_ns) { /* whoever sweeps comes by often enough */
@@ -518,15 +518,15 @@ void tending_step(struct tending *tending, uint64_t now_ns)
 
 uint64_t tending_deadline_ns(const struct tending *tending)
 {
-    uint64_t look_ns = UINT64_MAX;
+    uint64_t sample_ns = UINT64_MAX;
 
     for (size_t i = 0; i < tending->count; i++) {
         uint64_t due_ns = autobuf_flow_deadline_ns(tending->tended[i].flow);
 
-        look_ns = ab_min(look_ns, due_ns);
+        sample_ns = ab_min(sample_ns, due_ns);
     }
-    look_ns = ab_max(look_ns, tending->looks_ns);
-    return tending->divides && tending->count ? ab_min(look_ns, tending->divide_ns) : look_ns;
+    sample_ns = ab_max(sample_ns, tending->samples_ns);
+    return tending->divides && tending->count ? ab_min(sample_ns, tending->divide_ns) : sample_ns;
 }
 
 size_t tending_count(const struct tending *tending)

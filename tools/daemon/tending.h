@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* The connections that are looked after: each is a flow, begun by its rule, looked at when that is due, divided, ended. */
+/* The connections that are managed: each is a flow, begun by its rule, sampled when that is due, divided, ended. */
 #ifndef TENDING_H
 #define TENDING_H
 
@@ -17,7 +17,7 @@
 struct tending;
 
 /*
- * Nothing is looked after yet. How sockets were is kept in *state, what becomes of each is told in *table, and what is
+ * Nothing is managed yet. How sockets were is kept in *state, what becomes of each is told in *table, and what is
  * done is counted in *counts; what connections teach goes to *keep; they must live as long. 0; -ENOMEM.
  */
 int tending_open(struct tending **tending, struct state *state, struct table *table, struct report_counts *counts,
@@ -34,13 +34,13 @@ void tending_sweep_begins(struct tending *tending);
 void tending_sees(struct tending *tending, const struct seen *seen);
 void tending_sweep_ends(struct tending *tending);
 
-/* Looks after a socket whose owner is known, if there is a rule for it. Its state in the table says what came of it. */
+/* Manages a socket whose owner is known, if there is a rule for it. Its state in the table says what came of it. */
 void tending_begin(struct tending *tending, const struct seen *seen, const struct owner *owner);
 
 /* Does what is due. */
 void tending_step(struct tending *tending, uint64_t now_ns);
 
-/* When to call tending_step() next; UINT64_MAX: nothing is looked after. */
+/* When to call tending_step() next; UINT64_MAX: nothing is managed. */
 uint64_t tending_deadline_ns(const struct tending *tending);
 
 /* How many connections are managed, and each of them, from 0 on: a report_flow_fn of a struct tending. */

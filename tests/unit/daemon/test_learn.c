@@ -12,9 +12,9 @@
 #define LOOK_NS RTT_NS
 #define MBIT_PER_S 125000ULL /* bytes */
 
-/* So many looks, a round trip apart, of one kind. */
+/* So many samples, a round trip apart, of one kind. */
 struct phase {
-    unsigned looks;
+    unsigned samples;
     uint32_t limiter;
     uint64_t sent_mbit_per_s, received_mbit_per_s;
     uint64_t pacing_bit_per_s;
@@ -32,7 +32,7 @@ struct course {
     uint64_t now_ns;
 };
 
-static void look(struct course *c, const struct phase *p)
+static void sample(struct course *c, const struct phase *p)
 {
     c->now_ns += LOOK_NS;
     c->state.limiter = p->limiter;
@@ -52,7 +52,7 @@ static void look(struct course *c, const struct phase *p)
         c->seen.acked_bytes = c->seen.received_bytes = 100000;
     if (c->counts_bytes)
         c->seen.delivered_packets = c->seen.received_packets = 0;
-    learn_look(&c->learn, &c->state, &c->seen, c->now_ns);
+    learn_sample(&c->learn, &c->state, &c->seen, c->now_ns);
 }
 
 static struct course begun(void)
@@ -134,8 +134,8 @@ static void which_connections_teach_what(void **state)
         bool learned;
 
         for (size_t k = 0; k < COUNT(rows[i].phases); k++)
-            for (unsigned n = 0; n < rows[i].phases[k].looks; n++)
-                look(&c, &rows[i].phases[k]);
+            for (unsigned n = 0; n < rows[i].phases[k].samples; n++)
+                sample(&c, &rows[i].phases[k]);
         final = final_of(&c);
         learned = learn_end(&c.learn, &final, &remote, &e);
         CHECK_EQUAL(rows[i].name, learned, rows[i].tx_mbit_per_s || rows[i].rx_mbit_per_s);
@@ -167,22 +167,22 @@ static void which_connections_teach_what(void **state)
 /* Of a sender that the path limited, what the kernel says last. */
 static const struct {
     const char *name;
-    unsigned looks;
+    unsigned samples;
     struct ab_tcpinfo final;
     bool learned;
 } ends[] = {
     {"as it was", 40, FINAL(RTT_NS, 9000000, 1, 4 * NS_PER_S, 0, 0, true), true},
-    {"the last look counts if it says nothing of the time", 40, FINAL(0, 9000000, 0, 0, 0, 0, false), true},
+    {"the last sample counts if it says nothing of the time", 40, FINAL(0, 9000000, 0, 0, 0, 0, false), true},
     {"the peer's window", 40, FINAL(RTT_NS, 9000000, 1, 4 * NS_PER_S, 2 * NS_PER_S, 0, true), false},
     {"the buffer", 40, FINAL(RTT_NS, 9000000, 1, 4 * NS_PER_S, 0, 2 * NS_PER_S, true), false},
     {"both a little", 40, FINAL(RTT_NS, 9000000, 1, 4 * NS_PER_S, NS_PER_S * 2 / 5, NS_PER_S * 2 / 5, true), true},
     {"few bytes", 40, FINAL(RTT_NS, 1048575, 1, 4 * NS_PER_S, 0, 0, true), false},
     {"a near peer", 40, FINAL(999999, 9000000, 1, 4 * NS_PER_S, 0, 0, true), false},
-    {"closed between two looks, in full flight", 1, FINAL(RTT_NS, 9000000, 12500000, NS_PER_S, 0, 0, false), true},
-    {"closed between two looks, and nothing more to send", 1, FINAL(RTT_NS, 9000000, 12500000, NS_PER_S, 0, 0, true), false},
-    {"closed between two looks, while it was slow", 1, FINAL(RTT_NS, 9000000, 1250000, NS_PER_S, 0, 0, false), false},
+    {"closed between two samples, in full flight", 1, FINAL(RTT_NS, 9000000, 12500000, NS_PER_S, 0, 0, false), true},
+    {"closed between two samples, and nothing more to send", 1, FINAL(RTT_NS, 9000000, 12500000, NS_PER_S, 0, 0, true), false},
+    {"closed between two samples, while it was slow", 1, FINAL(RTT_NS, 9000000, 1250000, NS_PER_S, 0, 0, false), false},
     {"closed at once", 1, FINAL(RTT_NS, 9000000, 12500000, NS_PER_S / 10, 0, 0, false), false},
-    {"closed between two looks, held back by its buffer", 1, FINAL(RTT_NS, 9000000, 12500000, NS_PER_S, 0, NS_PER_S, false), false},
+    {"closed between two samples, held back by its buffer", 1, FINAL(RTT_NS, 9000000, 12500000, NS_PER_S, 0, NS_PER_S, false), false},
 };
 
 static void the_kernels_last_word(void **state)
@@ -195,10 +195,10 @@ static void the_kernels_last_word(void **state)
         struct course c = begun();
         struct autobuf_paths_entry e = AUTOBUF_PATHS_ENTRY_INIT;
 
-        for (unsigned n = 0; n < ends[i].looks; n++)
-            look(&c, &sending);
+        for (unsigned n = 0; n < ends[i].samples; n++)
+            sample(&c, &sending);
         CHECK_EQUAL(ends[i].name, learn_end(&c.learn, &ends[i].final, &remote, &e), ends[i].learned);
-        if (ends[i].learned && ends[i].looks == 1)
+        if (ends[i].learned && ends[i].samples == 1)
             CHECK(ends[i].name, e.tx_rate_bit_per_s > 72000000 && e.tx_rate_bit_per_s < 76000000 && e.samples == 1);
         if (ends[i].learned && !ends[i].final.rtt_min_ns)
             CHECK_EQUAL(ends[i].name, e.rtt_min_ns, RTT_NS);
@@ -210,8 +210,8 @@ static void a_buffer_that_limits_while_a_queue_stands(void **state)
 {
     static const struct {
         const char *name;
-        unsigned path, buffer; /* looks; in two thirds of the time of these, and all of those, all was sent */
-        uint64_t before_ns;    /* and for so long before the first look */
+        unsigned path, buffer; /* samples; in two thirds of the time of these, and all of those, all was sent */
+        uint64_t before_ns;    /* and for so long before the first sample */
         uint64_t rtt_ns;
         bool learned;
     } courses[] = {{"a queue", 40, 0, 0, RTT_NS * 6 / 5, true},
@@ -233,7 +233,7 @@ static void a_buffer_that_limits_while_a_queue_stands(void **state)
             const struct phase sending = {1, n < courses[i].path ? PATH : AUTOBUF_LIMITER_SND_BUFFER, 100, 0, 0};
 
             c.seen.sndbuf_limited_ns += n < courses[i].path ? LOOK_NS / 3 * 2 : LOOK_NS;
-            look(&c, &sending);
+            sample(&c, &sending);
         }
         final = final_of(&c);
         final.sndbuf_limited_ns = c.seen.sndbuf_limited_ns;
@@ -257,7 +257,7 @@ static void a_pace_of_the_program_s_during_a_trial(void **state)
 
         c.program_byte_per_s = sets ? 12500000 : 0;
         for (unsigned n = 0; n < 40; n++)
-            look(&c, &spread);
+            sample(&c, &spread);
         final = final_of(&c);
         assert_int_equal(learn_end(&c.learn, &final, &remote, &e), !sets);
     }
@@ -273,7 +273,7 @@ static void a_receiver_without_gaps_learns_nothing(void **state)
 
     (void)state;
     for (unsigned n = 0; n < 40; n++)
-        look(&c, &receiving);
+        sample(&c, &receiving);
     final = final_of(&c);
     assert_true(learn_end(&c.learn, &final, &remote, &e));
     final.out_of_order_packets = 0;
@@ -285,7 +285,7 @@ static void small_packets_are_not_taken_for_full_ones(void **state)
 {
     static const struct {
         const char *name;
-        unsigned full, small, times; /* looks at full packets; then at those of which so many times as many bring the same */
+        unsigned full, small, times; /* samples at full packets; then at those of which so many times as many bring the same */
         uint64_t mbit_per_s;
     } peers[] = {{"full ones", 40, 0, 1, 100}, {"small ones", 0, 40, 10, 0}, {"small ones after full ones", 40, 40, 10, 100}};
     static const struct phase receiving = {1, PEER, 0, 100, 0};
@@ -299,7 +299,7 @@ static void small_packets_are_not_taken_for_full_ones(void **state)
 
         for (unsigned n = 0; n < peers[i].full + peers[i].small; n++) {
             c.packets_times = n < peers[i].full ? 1 : peers[i].times;
-            look(&c, &receiving);
+            sample(&c, &receiving);
         }
         final = final_of(&c);
         CHECK_EQUAL(peers[i].name, learn_end(&c.learn, &final, &remote, &e), peers[i].mbit_per_s > 0);
@@ -314,7 +314,7 @@ static void a_receiver_that_needed_more_than_autotuning_gives(void **state)
         const char *name;
         uint64_t autotuning_bytes;
         uint32_t limiter;
-        unsigned looks;
+        unsigned samples;
         uint64_t rtt_ns; /* smoothed */
         bool learned;
     } receivers[] = {{"more", 499000, PEER, 40, RTT_NS, true},
@@ -335,8 +335,8 @@ static void a_receiver_that_needed_more_than_autotuning_gives(void **state)
 
         c.learn.autotuning_bytes = receivers[i].autotuning_bytes;
         c.state.rtt_ns = receivers[i].rtt_ns;
-        for (unsigned n = 0; n < receivers[i].looks; n++)
-            look(&c, &receiving);
+        for (unsigned n = 0; n < receivers[i].samples; n++)
+            sample(&c, &receiving);
         final = final_of(&c);
         final.out_of_order_packets = 0;
         CHECK_EQUAL(receivers[i].name, learn_end(&c.learn, &final, &remote, &e), receivers[i].learned);
@@ -353,7 +353,7 @@ static void a_pace_of_others_is_no_rate_of_the_path(void **state)
 {
     static const struct {
         uint64_t pace_byte_per_s;
-        unsigned looks;
+        unsigned samples;
         bool learned;
     } paces[] = {{0, 40, true}, {UINT64_MAX, 40, true}, {12500000, 40, false}, {15000000, 40, false}, {20000000, 40, true},
                  {UINT64_MAX, 1, true}, {9000000, 1, false}, {20000000, 1, true}};
@@ -368,9 +368,9 @@ static void a_pace_of_others_is_no_rate_of_the_path(void **state)
         struct ab_tcpinfo final;
 
         c.seen.max_pacing_byte_per_s = paces[i].pace_byte_per_s;
-        for (unsigned n = 0; n < paces[i].looks; n++)
-            look(&c, &sending);
-        final = paces[i].looks == 1 ? at_once : final_of(&c);
+        for (unsigned n = 0; n < paces[i].samples; n++)
+            sample(&c, &sending);
+        final = paces[i].samples == 1 ? at_once : final_of(&c);
         assert_int_equal(learn_end(&c.learn, &final, &remote, &e), paces[i].learned);
     }
 }
@@ -390,7 +390,7 @@ static void a_gap_that_is_filled_is_no_burst(void **state)
         c.counts_bytes = counts_bytes;
         for (unsigned n = 0; n < 26; n++) {
             c.has_gap = n >= 6 && n < 9;
-            look(&c, &sending);
+            sample(&c, &sending);
         }
         final = final_of(&c);
         assert_true(learn_end(&c.learn, &final, &remote, &e));
@@ -398,22 +398,22 @@ static void a_gap_that_is_filled_is_no_burst(void **state)
     }
 }
 
-/* Before the first look at a connection its counters are unknown, and what it moved until then took another time. */
-static void looks_that_saw_nothing(void **state)
+/* Before the first sample of a connection its counters are unknown, and what it moved until then took another time. */
+static void samples_that_saw_nothing(void **state)
 {
     struct autobuf_live_state nothing = {.rtt_ns = AUTOBUF_NS_UNSET, .rtt_min_ns = AUTOBUF_NS_UNSET};
     struct ab_tcpinfo seen = {0};
     struct learn learn = {0};
 
     (void)state;
-    learn_look(&learn, &nothing, &seen, NS_PER_S);
-    assert_int_equal(learn.looked_ns, 0);
+    learn_sample(&learn, &nothing, &seen, NS_PER_S);
+    assert_int_equal(learn.sampled_ns, 0);
     nothing.rtt_ns = RTT_NS;
     seen.acked_bytes = 1000000;
-    learn_look(&learn, &nothing, &seen, 2 * NS_PER_S);
-    learn_look(&learn, &nothing, &seen, 2 * NS_PER_S);
-    learn_look(&learn, &nothing, &seen, NS_PER_S); /* a clock that runs backwards */
-    assert_int_equal(learn.looked_ns, 2 * NS_PER_S);
+    learn_sample(&learn, &nothing, &seen, 2 * NS_PER_S);
+    learn_sample(&learn, &nothing, &seen, 2 * NS_PER_S);
+    learn_sample(&learn, &nothing, &seen, NS_PER_S); /* a clock that runs backwards */
+    assert_int_equal(learn.sampled_ns, 2 * NS_PER_S);
     assert_int_equal(learn.courses[LEARN_TX].bulk_ns, 0);
 }
 
@@ -441,7 +441,7 @@ static void numbers_that_nobody_expects(void **state)
             f.delivered_packets = (uint32_t)unit_random(&seed);
             f.received_packets = (uint32_t)(unit_random(&seed) & 1);
             f.mss_bytes = f.rcv_mss_bytes = (uint32_t)(unit_random(&seed) >> 32);
-            learn_look(&learn, &s, &f, unit_random(&seed) >> unit_random(&seed) % 64);
+            learn_sample(&learn, &s, &f, unit_random(&seed) >> unit_random(&seed) % 64);
         }
         f.out_of_order_packets = 1;
         if (learn_end(&learn, &f, &remote, &e) && e.rtt_min_ns <= 1000 * NS_PER_S && e.packet_bytes <= UINT16_MAX) {
@@ -491,7 +491,7 @@ int main(void)
         cmocka_unit_test(a_receiver_that_needed_more_than_autotuning_gives),
         cmocka_unit_test(a_pace_of_others_is_no_rate_of_the_path),
         cmocka_unit_test(a_gap_that_is_filled_is_no_burst),
-        cmocka_unit_test(looks_that_saw_nothing),
+        cmocka_unit_test(samples_that_saw_nothing),
         cmocka_unit_test(numbers_that_nobody_expects),
         cmocka_unit_test(which_addresses_are_hosts),
     };
