@@ -187,13 +187,12 @@ int handed_open(struct handed **out, const char *file, const struct believed *be
     error = handed->fd < 0 ? handed->fd : 0;
     if (error == 0 && setsockopt(handed->fd, SOL_SOCKET, SO_PASSCRED, &on, sizeof on) < 0)
         error = -errno;
-    if (error < 0) {
-        if (handed->fd >= 0)
-            handed_close(handed);
-        else
-            free(handed);
+    if (handed->fd < 0)
+        free(handed);
+    else if (error < 0)
+        handed_close(handed);
+    if (error < 0)
         return error;
-    }
     *out = handed;
     return believed->count && permit(file, believed) < 0 ? 1 : 0;
 }

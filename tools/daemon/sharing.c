@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-#include "sharing.h"
+#include "tended.h"
 
 #include <stdio.h>
 #include <stdlib.h>

@@ -126,4 +126,10 @@ void tended_note_pace(struct tending *tending, struct tended *t, uint64_t left_b
 /* A pace that we did not leave is the program's, and none is ours any more. */
 void tended_note_own_pace(struct tending *tending, struct tended *t, int copy);
 
+/* Of rules with divide=: divides the total of each among its connections anew. sharing.c. */
+void sharing_divide(struct tending *tending);
+
+/* Puts back what was set because a total is divided. A rate that is not what was left is the program's. */
+void sharing_put_back(struct tended *t, int copy);
+
 #endif

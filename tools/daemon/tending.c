@@ -13,7 +13,6 @@
 #include "../../lib/kernel/socket.h"
 #include "broker.h"
 #include "log.h"
-#include "sharing.h"
 #include "tended.h"
 
 #define NEAR_BYTES 16777216U /* one whose peer is near is left alone until so much more has moved */
