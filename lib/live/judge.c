@@ -6,23 +6,26 @@
 #include "../plan/plan.h"
 
 /*
- * Each constant names the experiment that set it: `tests/mutate sweep NAME` gives rate and RTT over simulated paths with half
- * the value, the value and twice the value; others are a case of tests/unit/live/test_judge.c. tests/mutate shows that a test
- * fails when one is halved or doubled. docs/ESTIMATOR.md says more.
+ * Each constant names the experiment that set it: `tests/mutate sweep NAME` gives rate and RTT over simulated paths
+ * with half the value, the value and twice the value; others are a case of tests/unit/live/test_judge.c. tests/mutate
+ * shows that a test fails when one is halved or doubled. docs/ESTIMATOR.md says more.
  */
 #define QUEUE_PERCENT 5U      /* of the minimum RTT is a queue; sweep: 1.00, 1.00, 0.76 of the rate at 100 x 216 */
 #define QUEUE_NS AB_NS_PER_MS /* but not up to this; a_queue_is_a_veto */
 #define QUEUE_DEVIATIONS 2U   /* nor up to so many mean deviations; a_queue_is_a_veto */
-#define QUEUE_MOST_PERCENT 50U /* beyond this it is, however the RTT varies; a_queue_is_a_veto */
-#define EXCESS_PERCENT 30U    /* of the minimum RTT, queued by a forced step; sweep: 1.36, 1.36, 1.56 x the RTT at 1000 x 100 */
-#define SCORE 3U              /* samples of a kind, less others; three_looks_of_a_kind_before_bursts_are_spread */
-#define TRIAL_SAMPLES 4U      /* after which a pacing trial has failed; a_trial_in_vain_ends */
-#define DOUBLINGS 5U          /* of the score, after failed trials; a_trial_in_vain_ends */
-#define THROUGH_PERCENT 40U   /* of sk_sndbuf is acknowledged in a minimum RTT: it was full all the time; rare_looks_count_for_more */
-#define EFFECT_ROUNDS 2U      /* round trips until a change shows; a_change_is_waited_for */
+#define EXCESS_PERCENT 30U    /* is one however the RTT varies; a_queue_is_a_veto, what_was_forced_and_only_queues_.. */
+#define PER_ROUND 4U          /* samples in a round trip while a buffer may be the bottleneck; when_to_look_again */
+#define LATE_MOST (2 * PER_ROUND)  /* that one counts for: by then its queue shows; rare_looks_count_for_more */
+#define HIGH_SCORE (PER_ROUND + 1) /* at a high RTT, less others; samples_of_a_kind_before_bursts_are_spread */
+#define SCORE 2U              /* of a full buffer, less others; a_send_buffer_limits_for_some_looks */
+#define EFFECT_ROUNDS 2U      /* round trips until a pace shows; a_trial_is_waited_for_as_long_as_it_takes */
+#define DOUBLINGS 5U          /* of the round trips between failed trials; a_trial_in_vain_ends */
+#define AHEAD_PERCENT 50U     /* of a receive window arrives in a minimum RTT; the_receive_side */
+#define BEFORE_PERCENT 75U    /* of what is in flight was so a round trip ago; sweep: 1.55, 1.08, 1.00 x the RTT at 300 x 100 */
+#define STEP_PERCENT 140U     /* of its size, at most, at once; sweep: 1.00, 1.08, 1.55 x the RTT at 300 x 100 */
 #define WORTH_PERCENT 110U    /* what is not a tenth larger is not worth a call; sweep: 1.73, 1.73, 1.00 at 400 x 100 */
-#define TAKE_BACK_PERCENT 135U /* of the BDP; sweep: 1.43, 1.35, 1.85 x the RTT at 1000 x 100 */
-#define DRY_PERCENT 5U        /* of the time since the last sample; a_buffer_that_runs_dry */
+#define SEEN_PERCENT 125U     /* of the rate that is seen; the_spread_never_limits */
+#define TAKE_BACK_PERCENT 135U /* of the BDP; sweep: 1.29, 1.35, 1.85 x the RTT at 1000 x 100 */
 #define SOONEST_NS (10 * AB_NS_PER_MS) /* when_to_look_again */
 #define CALM_NS (50 * AB_NS_PER_MS)    /* a_calm_path_is_looked_at_less */
 
@@ -46,7 +49,7 @@ static bool bursts_are_open(const struct ab_judge *judge)
     if (judge->failed_trials || judge->set.before_bytes)
         return false;
     return judge->set.state == AB_JUDGE_PACING_TRIAL ||
-           (!judge->set.pace_byte_per_s && judge->high_rtt_score > 0 && judge->high_rtt_score < SCORE);
+           (!judge->set.pace_byte_per_s && judge->high_rtt_score > 0 && judge->high_rtt_score < HIGH_SCORE);
 }
 
 /* The present RTT may be a burst's. Until that is known, the minimum is used, to know it sooner. */
@@ -56,16 +59,19 @@ static uint64_t round_ns(const struct ab_judge *judge)
 }
 
 /*
- * Whether no buffer has been the bottleneck for a while. Samples take a processor that is nearly used up from the program itself:
- * on 1000 Mbit/s x 1 ms with one processor up to a tenth of the rate, if they come every 10 ms.
+ * Whether no buffer has been the bottleneck for a while. Samples take a processor that is nearly used up from the
+ * program itself: on 1000 Mbit/s x 1 ms with one processor up to a tenth of the rate, if they come every 10 ms.
  */
 static bool is_calm(const struct ab_judge *judge)
 {
-    return judge->limiter != AUTOBUF_LIMITER_UNKNOWN && !bursts_are_open(judge) && judge->set.state != AB_JUDGE_PACING_TRIAL &&
-           judge->last.now_ns - judge->limited_ns >= 4 * CALM_NS;
+    return judge->limiter != AUTOBUF_LIMITER_UNKNOWN && !bursts_are_open(judge) &&
+           judge->set.state != AB_JUDGE_PACING_TRIAL && judge->last.now_ns - judge->limited_ns >= 4 * CALM_NS;
 }
 
-/* A program that pauses may do so every 50 or 100 ms. Its samples come at unequal intervals, or each might meet a pause. */
+/*
+ * A program that pauses may do so every 50 or 100 ms. Its samples come at unequal intervals, or each might meet a
+ * pause.
+ */
 static uint64_t calm_ns(const struct ab_judge *judge)
 {
     const uint64_t scatter = 0x9E3779B97F4A7C15U; /* 2^64 by the golden ratio: Knuth's multiplicative hashing */
@@ -82,6 +88,8 @@ uint64_t ab_judge_next_ns(const struct ab_judge *judge)
         return 0;
     if (is_low_delay(judge))
         wait_ns /= 2;
+    else if (judge->is_open || (bursts_are_open(judge) && judge->set.state != AB_JUDGE_PACING_TRIAL))
+        wait_ns /= PER_ROUND;
     else if (is_calm(judge))
         wait_ns = ab_max(wait_ns, calm_ns(judge));
     return judge->last.now_ns + ab_min(ab_max(wait_ns, SOONEST_NS), AB_NS_PER_S);
@@ -94,26 +102,52 @@ bool ab_judge_due(const struct ab_judge *judge, uint64_t now_ns)
 
 /* -------------------------------------------------------------------------------- what a sample shows */
 
-/* How much longer than the minimum the RTT is. */
-static uint64_t queue_ns(const struct ab_judge *judge, const struct ab_look *look)
+/* How much longer than the minimum an RTT is. */
+static uint64_t queue_ns(const struct ab_judge *judge, uint64_t rtt_ns)
 {
-    return look->info.rtt_ns - ab_min(look->info.rtt_ns, judge->rtt_min_ns);
+    return rtt_ns - ab_min(rtt_ns, judge->rtt_min_ns);
 }
 
-/* A queue stands, so the path is full: a larger window would add nothing but loss. */
-static bool queue_stands(const struct ab_judge *judge, const struct ab_look *look)
+/*
+ * Whether an RTT is that of a standing queue, which shows that the path is full. A larger window would add nothing
+ * but loss.
+ */
+static bool is_queue(const struct ab_judge *judge, uint64_t rtt_ns, unsigned percent)
 {
-    uint64_t jitter = ab_mul_div(QUEUE_DEVIATIONS, look->info.rtt_deviation_ns, 1);
-    uint64_t least = ab_max(ab_mul_div(judge->rtt_min_ns, QUEUE_PERCENT, 100), QUEUE_NS);
+    uint64_t jitter = ab_mul_div(QUEUE_DEVIATIONS, judge->last.info.rtt_deviation_ns, 1);
+    uint64_t least = ab_max(ab_mul_div(judge->rtt_min_ns, percent, 100), QUEUE_NS);
 
-    return queue_ns(judge, look) > ab_min(ab_max(least, jitter), ab_mul_div(judge->rtt_min_ns, QUEUE_MOST_PERCENT, 100));
+    return queue_ns(judge, rtt_ns) > ab_min(ab_max(least, jitter), ab_mul_div(judge->rtt_min_ns, EXCESS_PERCENT, 100));
 }
 
-/* Whether the RTT is high, of a buffer that was full: bursts, or a queue. The end of a burst may also fill the congestion window. */
+/* By the RTT of the newest packets, and by the mean of the last round trip. */
+static bool queue_stands(const struct ab_judge *judge)
+{
+    return is_queue(judge, ab_max(judge->last.info.rtt_ns, judge->in_flight_ns), QUEUE_PERCENT);
+}
+
+/*
+ * Whether half of what is in flight comes through in a minimum RTT, or the path is full, or nothing comes through
+ * yet.
+ */
+static bool comes_through(const struct ab_judge *judge)
+{
+    return judge->in_flight_ns < 2 * judge->rtt_min_ns;
+}
+
+/*
+ * Whether the RTT is high, of a buffer that was full: bursts, or a queue. Twice as high as a queue's, or it is a path
+ * that is just full; of seldom samples the mean of a round trip is not known. The end of a burst may also fill the
+ * congestion window.
+ */
 static bool is_high_rtt(const struct ab_judge *judge)
 {
-    return queue_stands(judge, &judge->last) &&
-           (judge->limiter == AUTOBUF_LIMITER_SND_BUFFER || (judge->limiter == AUTOBUF_LIMITER_PATH && judge->sent_all));
+    uint64_t rtt_ns = ab_max(judge->last.info.rtt_ns, judge->in_flight_ns);
+    unsigned percent = judge->late < LATE_MOST ? 2 * QUEUE_PERCENT : QUEUE_PERCENT;
+
+    return is_queue(judge, rtt_ns, percent) && comes_through(judge) &&
+           (judge->limiter == AUTOBUF_LIMITER_SND_BUFFER ||
+            (judge->limiter == AUTOBUF_LIMITER_PATH && judge->sent_all));
 }
 
 /* Whether some window, and not the program, limits what is sent. */
@@ -124,12 +158,6 @@ static bool sends_all_it_may(const struct ab_judge *judge)
             judge->limiter == AUTOBUF_LIMITER_PATH || judge->limiter == AUTOBUF_LIMITER_PEER);
 }
 
-/* Whether the buffer was full in all of the last round trip, and not only at the sample. */
-static bool came_through(const struct ab_judge *judge, uint64_t byte_per_s)
-{
-    return ab_at_least(ab_in_time(byte_per_s, judge->rtt_min_ns), THROUGH_PERCENT, judge->last.socket.snd_buf_bytes);
-}
-
 /* Whether a side is the program's own, because the intent names only the other one. */
 static bool is_left_alone(const struct ab_judge *judge, uint32_t other)
 {
@@ -138,7 +166,10 @@ static bool is_left_alone(const struct ab_judge *judge, uint32_t other)
 
 /* -------------------------------------------------------------------------------- what to set */
 
-/* Plans for a path that holds one byte more than the present window. The plan at most doubles it. false: none is worth it. */
+/*
+ * Plans for a path that holds one byte more than the present window. The plan at most doubles it. false: none is
+ * worth it.
+ */
 static bool larger(const struct ab_judge *judge, const struct ab_look *look, bool sends, struct autobuf_plan *plan)
 {
     uint64_t stored = sends ? look->socket.snd_buf_bytes : look->socket.rcv_buf_bytes;
@@ -148,6 +179,8 @@ static bool larger(const struct ab_judge *judge, const struct ab_look *look, boo
     plan->flags = AUTOBUF_PLAN_SND_AT_LEAST | AUTOBUF_PLAN_RCV_AT_LEAST;
     ab_plan_windows(sends ? more : 0, sends ? 0 : more, &judge->limits, &look->socket, 0, plan);
     plan->rtt_ns = judge->rtt_min_ns;
+    if (judge->late < LATE_MOST && judge->set.state != AB_JUDGE_PACING_TRIAL)
+        plan->snd_request_bytes = ab_min(plan->snd_request_bytes, ab_mul_div(stored, STEP_PERCENT, 200));
     return plan->flags & (AUTOBUF_PLAN_SND_UNLOCK | AUTOBUF_PLAN_RCV_UNLOCK) ||
            ab_at_least(2 * (sends ? plan->snd_request_bytes : plan->rcv_request_bytes), WORTH_PERCENT, stored);
 }
@@ -159,6 +192,34 @@ static bool can_be_larger(const struct ab_judge *judge, const struct ab_look *lo
     return larger(judge, look, true, &plan);
 }
 
+/*
+ * Whether nearly as much was in flight a round trip ago. While a window still grows, its RTT tells of what it was
+ * before.
+ */
+static bool is_steady(const struct ab_judge *judge)
+{
+    return judge->late == LATE_MOST || ab_at_least(judge->flight_before_bytes, BEFORE_PERCENT,
+                                                   ab_tcpinfo_flight_bytes(&judge->last.info));
+}
+
+/*
+ * Whether a buffer is the bottleneck, or may be within a round trip: while no queue stands, a congestion window
+ * doubles, and autotuning enlarges what is full.
+ */
+static bool may_limit_soon(const struct ab_judge *judge, const struct ab_look *look)
+{
+    uint64_t grown_bytes = look->socket.locks & AUTOBUF_LOCK_SND ? 0 : judge->limits.tcp_wmem_max_bytes / 2;
+    bool doubles = judge->limiter == AUTOBUF_LIMITER_PATH && judge->rtt_ns >= PER_ROUND * SOONEST_NS &&
+                   look->socket.snd_buf_bytes >= grown_bytes &&
+                   3 * ab_tcpinfo_flight_bytes(&look->info) >= look->socket.snd_buf_bytes;
+    struct autobuf_plan plan;
+
+    if (judge->arrives_percent >= AHEAD_PERCENT / 2)
+        return larger(judge, look, false, &plan);
+    return (doubles || judge->limiter == AUTOBUF_LIMITER_UNKNOWN || judge->limiter == AUTOBUF_LIMITER_SND_BUFFER) &&
+           (!is_steady(judge) || !is_queue(judge, look->info.rtt_ns, QUEUE_PERCENT)) && can_be_larger(judge, look);
+}
+
 static void plan_nothing(const struct ab_judge *judge, struct autobuf_plan *plan)
 {
     ab_plan_nothing(AUTOBUF_REASON_SET, judge->intent, plan);
@@ -166,13 +227,15 @@ static void plan_nothing(const struct ab_judge *judge, struct autobuf_plan *plan
 }
 
 /*
- * Paces by what a buffer of this size, always full, brings in the minimum RTT, or by the rate that was seen if that is more
- * (sendfile() may store more than the buffer holds), and a tenth above either. Returns false if the pace is so already.
+ * Paces by a tenth more than a buffer of this size, always full, brings in the minimum RTT, or by a quarter more than
+ * the rate that was seen, if that is more: sendfile() may store more than the buffer holds. Returns false if the pace
+ * is so already.
  */
 static bool set_pace(struct ab_judge *judge, uint64_t stored, struct autobuf_plan *plan)
 {
-    uint64_t rate = ab_max(ab_per_second(stored, 0, judge->rtt_min_ns), judge->acked_byte_per_s);
-    uint64_t pace = ab_mul_div(rate, WORTH_PERCENT, 100), before = judge->set.pace_byte_per_s;
+    uint64_t full = ab_mul_div(ab_per_second(stored, 0, judge->rtt_min_ns), WORTH_PERCENT, 100);
+    uint64_t pace = ab_max(full, ab_mul_div(judge->acked_byte_per_s, SEEN_PERCENT, 100));
+    uint64_t before = judge->set.pace_byte_per_s;
 
     if (before && pace <= before + before / 20)
         return false;
@@ -193,23 +256,29 @@ static bool raise_pace(struct ab_judge *judge, const struct ab_look *look, struc
     return is_paced(judge, look) && set_pace(judge, look->socket.snd_buf_bytes, plan);
 }
 
+/* Paced data shows a queue two minimum RTTs after the pace was set, and one later it is not an older burst's. */
+static bool trial_shows(const struct ab_judge *judge, unsigned rounds)
+{
+    return judge->set.state != AB_JUDGE_PACING_TRIAL ||
+           judge->last.now_ns - judge->trial_ns >= rounds * judge->rtt_min_ns;
+}
+
 /*
- * Removes the pace if the trial has failed, or somebody does not want to be paced. Also if the buffer is as large as can be,
- * and limits all the same: what waits for the pace would be in flight without it.
+ * Removes the pace if the trial has failed, or somebody does not want to be paced. Also if the buffer is as large as
+ * can be, and limits all the same: what waits for the pace would be in flight without it.
  */
 static bool remove_pace(struct ab_judge *judge, const struct ab_look *look, struct autobuf_plan *plan)
 {
-    bool ours = is_paced(judge, look), failed;
+    bool limits = judge->limiter == AUTOBUF_LIMITER_SND_BUFFER && !queue_stands(judge);
+    bool ours = is_paced(judge, look), is_trial = judge->set.state == AB_JUDGE_PACING_TRIAL;
+    bool fails = !ours || (is_trial && !limits && trial_shows(judge, 3 * EFFECT_ROUNDS));
 
-    if (!judge->set.pace_byte_per_s)
+    if (!judge->set.pace_byte_per_s || (!fails && (!limits || can_be_larger(judge, look))))
         return false;
-    failed = judge->set.state == AB_JUDGE_PACING_TRIAL && judge->trial_samples >= TRIAL_SAMPLES;
-    if (ours && !failed && (judge->limiter != AUTOBUF_LIMITER_SND_BUFFER || queue_stands(judge, look) || can_be_larger(judge, look)))
-        return false;
-    if (failed || !ours)
+    if (fails)
         judge->failed_trials = (unsigned)ab_min(judge->failed_trials + 1, DOUBLINGS);
     judge->set.pace_byte_per_s = 0;
-    judge->set.state = failed || !ours ? AB_JUDGE_OBSERVE : AB_JUDGE_SETTLED;
+    judge->set.state = fails ? AB_JUDGE_OBSERVE : AB_JUDGE_SETTLED;
     judge->high_rtt_score = 0;
     plan_nothing(judge, plan);
     plan->snd_pacing_bit_per_s = UINT64_MAX;
@@ -223,27 +292,41 @@ static bool may_be_paced(const struct ab_judge *judge, const struct ab_look *loo
 }
 
 /*
- * Two thirds of a buffer that limits are always in flight, so at an RTT of 1.5 times the minimum 40% of it come through in the
- * minimum RTT. What waits for the pace is not in flight, so a trial costs some of the rate: it is short.
+ * In samples: six round trips where what was tried brought nothing, and before a trial twice as many after each other
+ * failure.
+ */
+static unsigned rest(unsigned failed)
+{
+    return 6 * PER_ROUND << (failed - 1);
+}
+
+/*
+ * Two thirds of a buffer that limits are always in flight, so at an RTT of 1.5 times the minimum 40% of it come
+ * through in the minimum RTT. What waits for the pace is not in flight, so a trial costs some of the rate: it is
+ * short.
  */
 static bool begin_trial(struct ab_judge *judge, const struct ab_look *look, struct autobuf_plan *plan)
 {
+    unsigned needed = judge->failed_trials ? rest(judge->failed_trials) : HIGH_SCORE;
+
     plan_nothing(judge, plan);
-    if (judge->high_rtt_score < SCORE << judge->failed_trials || !may_be_paced(judge, look) ||
-        !came_through(judge, judge->acked_byte_per_s) || !set_pace(judge, look->socket.snd_buf_bytes, plan))
+    if (judge->high_rtt_score < needed || !may_be_paced(judge, look) ||
+        !set_pace(judge, look->socket.snd_buf_bytes, plan))
         return false;
     judge->set.state = AB_JUDGE_PACING_TRIAL;
-    judge->trial_samples = 0;
+    judge->trial_ns = look->now_ns;
+    judge->high_rtt_score = 0;
     judge->snd_limited_score = SCORE - 1; /* the buffer was full at those samples, and all of it in flight */
     return true;
 }
 
 static bool enlarge(struct ab_judge *judge, const struct ab_look *look, bool sends, struct autobuf_plan *plan)
 {
-    if ((sends ? judge->snd_limited_score : judge->rcv_limited_score) < SCORE || !larger(judge, look, sends, plan))
+    if (!larger(judge, look, sends, plan))
         return false;
     if (!sends)
         return true;
+    judge->snd_limited_score = SCORE - 1; /* once more what is in flight has to be steady */
     if (is_paced(judge, look))
         set_pace(judge, 2 * plan->snd_request_bytes, plan);
     judge->set.state = AB_JUDGE_ENLARGED;
@@ -253,28 +336,32 @@ static bool enlarge(struct ab_judge *judge, const struct ab_look *look, bool sen
 }
 
 /*
- * A forced step may have made the buffer nearly twice as large as the BDP, and congestion control fills it sooner or later. It is
- * then reduced to 1.35 BDP, but not below its size before that step. The rate of a round trip is the path's only if
- * the queue stood at its beginning too: slow start has not filled it before.
+ * A forced step may have made the buffer nearly twice as large as the BDP, and congestion control fills it sooner or
+ * later. It is then reduced to 1.35 BDP, but not below its size before that step. The rate of a round trip is the
+ * path's only if the queue stood at its beginning too: slow start has not filled it before.
  */
 static bool take_back(struct ab_judge *judge, const struct ab_look *look, struct autobuf_plan *plan)
 {
     uint64_t bdp = ab_in_time(judge->acked_byte_per_s, judge->rtt_min_ns), now = look->socket.snd_buf_bytes, bytes;
     uint64_t target = ab_mul_div(bdp, TAKE_BACK_PERCENT, 100), flight = ab_max(ab_tcpinfo_flight_bytes(&look->info), 1);
-    bool stood = judge->set.excess_stands;
 
-    if (!judge->set.before_bytes)
+    if (!judge->set.before_bytes || !sends_all_it_may(judge) ||
+        !ab_at_least(queue_ns(judge, look->info.rtt_ns), EXCESS_PERCENT, judge->rtt_min_ns)) {
+        judge->excess_since_ns = 0;
         return false;
-    judge->set.excess_stands = sends_all_it_may(judge) && ab_at_least(queue_ns(judge, look), EXCESS_PERCENT, judge->rtt_min_ns);
-    if (!stood || !judge->set.excess_stands)
+    }
+    if (!judge->excess_since_ns)
+        judge->excess_since_ns = look->now_ns;
+    if (look->now_ns - judge->excess_since_ns < judge->rtt_min_ns)
         return false;
     /* This writer may fill the buffer more than one that waits with poll(): scale by what is in flight now. */
     bytes = ab_min(ab_mul_div(now, target, flight), AB_SND_STORED(ab_min(target, now)));
-    bytes = ab_max(ab_max(bytes, judge->set.before_bytes), judge->limits.page_bytes); /* no kernel keeps less than 4096 */
+    bytes = ab_max(ab_max(bytes, judge->set.before_bytes), judge->limits.tcp_wmem_min_bytes);
     if (!ab_at_least(now, WORTH_PERCENT, bytes))
         return false;
     judge->set.before_bytes = 0;
     judge->set.state = AB_JUDGE_SETTLED;
+    judge->snd_limited_score = 0;
     plan_nothing(judge, plan);
     plan->snd_request_bytes = bytes / 2;
     plan->flags = AUTOBUF_PLAN_SND_FORCE;
@@ -304,31 +391,41 @@ static bool moderate(struct ab_judge *judge, const struct ab_look *look, struct 
 
 /* -------------------------------------------------------------------------------- from sample to plan */
 
-/* A sample that says otherwise takes one from a score, and does not set it to 0: a single one may be noise. */
-static void count(unsigned *score, bool holds, unsigned weight)
+/*
+ * A sample that says otherwise takes one from a score, and does not set it to 0: a single one may be noise. One that
+ * comes late, as in the midst of a long call, counts as often as one would have been taken, if the buffer was full
+ * all that time.
+ */
+static void count(const struct ab_judge *judge, unsigned *score, bool holds)
 {
-    *score = holds ? *score + weight : *score - (*score > 0);
+    unsigned late = *score > 0 && comes_through(judge) ? judge->late : 1;
+
+    *score = holds ? *score + late : *score - (*score > 0);
 }
 
 static void count_all(struct ab_judge *judge, const struct ab_look *look)
 {
-    bool queue = queue_stands(judge, look), high_rtt = is_high_rtt(judge);
-    bool old_burst = queue && judge->set.pace_byte_per_s && !judge->trial_samples; /* may be seen at a trial's first sample */
+    bool queue = queue_stands(judge), high_rtt = is_high_rtt(judge);
 
-    if (!old_burst)
-        count(&judge->snd_limited_score, judge->limiter == AUTOBUF_LIMITER_SND_BUFFER && !queue, judge->weight);
-    count(&judge->rcv_limited_score, judge->limiter == AUTOBUF_LIMITER_RCV_BUFFER, judge->weight);
+    judge->is_open = may_limit_soon(judge, look);
+    if (!is_steady(judge))
+        return;
+    if (!queue || trial_shows(judge, EFFECT_ROUNDS + 1))
+        count(judge, &judge->snd_limited_score, !queue && judge->limiter == AUTOBUF_LIMITER_SND_BUFFER);
     if (high_rtt && !may_be_paced(judge, look))
         judge->high_rtt_score = 0;
     else
-        count(&judge->high_rtt_score, high_rtt, judge->weight);
-    judge->trial_samples += judge->weight;
+        count(judge, &judge->high_rtt_score, high_rtt);
 }
 
 /* The action of this sample, if there is any. */
 static bool adjust(struct ab_judge *judge, const struct ab_look *look, struct autobuf_plan *plan,
                    const char **why)
 {
+    unsigned needed = judge->set.state == AB_JUDGE_SETTLED ? rest(1) : SCORE;
+
+    if (look->now_ns < judge->hold_ns)
+        return false;
     if (remove_pace(judge, look, plan)) {
         *why = "the trial is over";
         return true;
@@ -342,19 +439,20 @@ static bool adjust(struct ab_judge *judge, const struct ab_look *look, struct au
         *why = "what was added stands in the queue";
         return true;
     }
-    if (judge->limiter == AUTOBUF_LIMITER_RCV_BUFFER) {
-        *why = "the receive buffer is what limits";
+    if (judge->arrives_percent >= AHEAD_PERCENT) {
+        *why = "the receive buffer has no room ahead";
         /* For low delay the receive buffer is left alone: nothing here could pace what the peer sends. */
         return !is_left_alone(judge, AUTOBUF_INTENT_SENDS) && !is_low_delay(judge) && enlarge(judge, look, false, plan);
     }
-    if (is_left_alone(judge, AUTOBUF_INTENT_RECEIVES))
+    if (is_left_alone(judge, AUTOBUF_INTENT_RECEIVES) || !is_steady(judge))
         return false;
     if (is_high_rtt(judge)) {
         *why = "bursts, or a queue";
         return begin_trial(judge, look, plan);
     }
     *why = "the send buffer is what limits";
-    return judge->limiter == AUTOBUF_LIMITER_SND_BUFFER && enlarge(judge, look, true, plan);
+    return judge->limiter == AUTOBUF_LIMITER_SND_BUFFER && !queue_stands(judge) && judge->snd_limited_score >= needed &&
+           enlarge(judge, look, true, plan);
 }
 
 /* The newest count that is at least a round trip old, or the oldest one kept. */
@@ -370,24 +468,6 @@ static const struct ab_count *round_trip_ago(const struct ab_judge *judge, uint6
     return count;
 }
 
-/*
- * A sample is one of a moment. After two round trips or more, what came through since the last one says as much as a second one.
- * Of a receive buffer it is what came in all that time that counts, anyway.
- */
-static unsigned weight(const struct ab_judge *judge, uint64_t span_ns)
-{
-    bool all_along = judge->limiter == AUTOBUF_LIMITER_RCV_BUFFER || came_through(judge, judge->acked_byte_per_s);
-
-    return all_along && span_ns / 2 >= judge->rtt_ns ? 2 : 1;
-}
-
-static bool ran_dry(const struct ab_judge *judge, const struct ab_look *look)
-{
-    uint64_t now_ns = look->info.sndbuf_limited_ns, before_ns = judge->last.info.sndbuf_limited_ns;
-
-    return now_ns > before_ns && ab_at_least(now_ns - before_ns, DRY_PERCENT, look->now_ns - judge->last.now_ns);
-}
-
 /* The smoothed one is of the data that it sent last. Of a receiver that may be its request, so the minimum is used. */
 static uint64_t rtt_ns(const struct ab_judge *judge, const struct ab_look *look)
 {
@@ -399,28 +479,42 @@ static uint64_t rtt_ns(const struct ab_judge *judge, const struct ab_look *look)
     return received_bytes > acked_bytes && least_ns ? ab_min(info->rtt_ns, least_ns) : info->rtt_ns;
 }
 
+/* What was in flight after that count, in the mean of the samples. */
+static uint64_t mean_flight(const struct ab_judge *judge, const struct ab_count *ago, const struct ab_look *look)
+{
+    uint64_t sum = ab_tcpinfo_flight_bytes(&look->info), samples = 1;
+
+    for (uint64_t i = judge->counted - 1; &judge->counts[i % AB_LOOKS] != ago; i--, samples++)
+        sum += judge->counts[i % AB_LOOKS].flight_bytes;
+    return sum / samples;
+}
+
 /* Compares with the samples before. */
 static void take(struct ab_judge *judge, const struct ab_look *look)
 {
     uint64_t since_ns = look->now_ns - judge->last.now_ns, span_ns;
     const struct ab_count *ago;
     struct ab_limiter_look now;
-    bool dry = ran_dry(judge, look);
 
     judge->rtt_ns = rtt_ns(judge, look);
     ago = round_trip_ago(judge, look->now_ns);
     span_ns = look->now_ns - ago->now_ns;
     judge->acked_byte_per_s = ab_per_second(look->info.acked_bytes, ago->acked_bytes, span_ns);
     judge->received_byte_per_s = ab_per_second(look->info.received_bytes, ago->received_bytes, span_ns);
+    judge->flight_before_bytes = ago->flight_bytes;
+    judge->in_flight_ns = judge->rtt_ns;
+    if (span_ns <= 2 * judge->rtt_ns)
+        judge->in_flight_ns = ab_mul_div(mean_flight(judge, ago, look), AB_NS_PER_S, ab_max(judge->acked_byte_per_s, 1));
     judge->rtt_min_ns = look->info.rtt_min_ns ? look->info.rtt_min_ns : look->info.rtt_ns;
-    judge->last = *look;
-    now = (struct ab_limiter_look){look, &judge->limits, judge->acked_byte_per_s, judge->received_byte_per_s,
-                                   judge->set.pace_byte_per_s, dry};
+    now = (struct ab_limiter_look){look, &judge->last, &judge->limits, judge->acked_byte_per_s,
+                                   judge->received_byte_per_s, judge->set.pace_byte_per_s};
     judge->limiter = ab_limiter(&now);
     judge->sent_all = ab_limiter_sent_all(&now);
     if (judge->limiter == AUTOBUF_LIMITER_SND_BUFFER || judge->limiter == AUTOBUF_LIMITER_RCV_BUFFER)
         judge->limited_ns = look->now_ns;
-    judge->weight = weight(judge, since_ns);
+    judge->late = (unsigned)ab_max(ab_min(since_ns / ab_max(round_ns(judge) / PER_ROUND, 1), LATE_MOST), 1);
+    judge->arrives_percent = ab_limiter_arrives_percent(&now);
+    judge->last = *look;
 }
 
 /* The first sample, or the clock ran backwards and earlier times mean nothing. */
@@ -429,7 +523,9 @@ static void take_first(struct ab_judge *judge, const struct ab_look *look)
     judge->counted = 0;
     judge->hold_ns = 0;
     judge->rtt_ns = look->info.rtt_ns;
-    judge->snd_limited_score = judge->rcv_limited_score = judge->high_rtt_score = 0;
+    judge->snd_limited_score = judge->high_rtt_score = 0;
+    judge->excess_since_ns = 0;
+    judge->is_open = false;
     judge->last = *look;
     judge->looked = true;
     ab_pace_forget(&judge->pace);
@@ -444,14 +540,16 @@ bool ab_judge_look(struct ab_judge *judge, const struct ab_look *look, struct au
         take_first(judge, look);
     else
         take(judge, look);
-    judge->counts[judge->counted++ % AB_LOOKS] = (struct ab_count){look->now_ns, look->info.acked_bytes, look->info.received_bytes};
+    judge->counts[judge->counted++ % AB_LOOKS] =
+        (struct ab_count){look->now_ns, look->info.acked_bytes, look->info.received_bytes, ab_tcpinfo_flight_bytes(&look->info)};
     if (first || !judge->rtt_min_ns)
         return false;
     if (is_low_delay(judge) && moderate(judge, look, plan, why))
         return true;
-    if (look->now_ns < judge->hold_ns || !adjust(judge, look, plan, why))
+    if (!adjust(judge, look, plan, why))
         return false;
-    judge->hold_ns = look->now_ns + EFFECT_ROUNDS * round_ns(judge);
+    if (!plan->snd_request_bytes)
+        judge->hold_ns = look->now_ns + EFFECT_ROUNDS * round_ns(judge);
     return true;
 }
 
@@ -459,9 +557,7 @@ bool ab_judge_look(struct ab_judge *judge, const struct ab_look *look, struct au
 
 uint32_t ab_judge_limiter(const struct ab_judge *judge)
 {
-    /* Before a trial's second sample the queue may be an older burst's. */
-    bool shows = judge->set.state != AB_JUDGE_PACING_TRIAL || judge->trial_samples > judge->weight;
-    bool is_full = shows && is_paced(judge, &judge->last) && queue_stands(judge, &judge->last);
+    bool is_full = trial_shows(judge, EFFECT_ROUNDS + 1) && is_paced(judge, &judge->last) && queue_stands(judge);
 
     return judge->limiter == AUTOBUF_LIMITER_SND_BUFFER && is_full ? AUTOBUF_LIMITER_PATH : judge->limiter;
 }
@@ -480,7 +576,7 @@ void ab_judge_forced(struct ab_judge *judge, uint64_t before_bytes)
 {
     judge->set.state = AB_JUDGE_ENLARGED;
     judge->set.before_bytes = before_bytes;
-    judge->set.excess_stands = false;
+    judge->excess_since_ns = 0;
 }
 
 void ab_judge_paced(struct ab_judge *judge, uint64_t byte_per_s)
@@ -499,7 +595,5 @@ uint32_t ab_judge_short_side(const struct ab_judge *judge)
 {
     if (judge->limiter == AUTOBUF_LIMITER_SND_BUFFER && judge->snd_limited_score >= SCORE)
         return AUTOBUF_LOCK_SND;
-    if (judge->limiter == AUTOBUF_LIMITER_RCV_BUFFER && judge->rcv_limited_score >= SCORE)
-        return AUTOBUF_LOCK_RCV;
-    return 0;
+    return judge->limiter == AUTOBUF_LIMITER_RCV_BUFFER ? AUTOBUF_LOCK_RCV : 0;
 }

@@ -1,14 +1,17 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * What to do about an open connection, by its bottleneck (limiter.h). Pure: takes samples with their times, gives a plan.
+ * What to do about an open connection, by its bottleneck (limiter.h). Pure: takes samples with their times, gives a
+ * plan.
  *
- * A connection is in one of four states. OBSERVE: nothing of ours is set. Each sample, one a round trip, raises or lowers three scores:
- * the send buffer was the bottleneck and no queue stood, it was at a high RTT, the receive buffer was. A buffer whose score is full
- * is enlarged to at most twice its size: ENLARGED. A high RTT is a standing queue, or bursts of a writer that sleeps until
- * a third of its buffer is free; when that score is full, a PACING TRIAL tells which. Paced, bursts are gone, and the buffer is
- * ENLARGED; a queue stays, and a trial that saw nothing else has failed: the pace is removed, and OBSERVE asks for twice the score
- * before the next. In ENLARGED the buffer may grow again. What a forced step added may stand in a queue: it is taken back, and
- * the connection is SETTLED. So it is once it needs no pace any more, because its buffer cannot grow.
+ * A connection is in one of four states. OBSERVE: nothing of ours is set. Samples, four a round trip while a buffer
+ * may be the bottleneck, raise or lower two scores: the send buffer was the bottleneck and no queue stood
+ * (snd_limited_score), or the RTT was high (high_rtt_score). When the first is full, the buffer is enlarged by a
+ * small step: ENLARGED. A high RTT is a standing queue, or bursts of a writer that sleeps until a third of its buffer
+ * is free; when that score is full, a PACING TRIAL tells which. Paced, bursts are gone, and the buffer is ENLARGED; a
+ * queue stays, and a trial that saw nothing else has failed: the pace is removed, and OBSERVE asks for a longer score
+ * before the next. In ENLARGED the buffer may grow again. What a forced step added may stand in a queue: it is taken
+ * back, and the connection is SETTLED, as it is once it needs no pace any more because its buffer cannot grow. A
+ * receive buffer only admits: it is enlarged, in any state, while it still has room ahead of what arrives.
  */
 #ifndef AB_JUDGE_H
 #define AB_JUDGE_H
@@ -26,7 +29,6 @@ struct ab_trial {
     enum ab_judge_state state;
     uint64_t pace_byte_per_s; /* the trial's, which stays once the buffer is enlarged; 0: none */
     uint64_t before_bytes;    /* sk_sndbuf before a forced step that may be too large; 0: none */
-    bool excess_stands;       /* what such a step added stood in a queue at the last sample */
 };
 
 struct ab_judge {
@@ -40,16 +42,21 @@ struct ab_judge {
     uint64_t received_byte_per_s;
     uint64_t rtt_ns;           /* smoothed; while it receives, the minimum */
     uint64_t rtt_min_ns;       /* 0: unknown */
+    uint64_t in_flight_ns;     /* the mean time of data in flight over the last round trip, by Little's law */
+    uint64_t flight_before_bytes; /* in flight a round trip ago */
     struct ab_trial set;
-    unsigned weight;           /* samples that the newest counts for: more, if it came long after the one before */
-    unsigned snd_limited_score, high_rtt_score, rcv_limited_score;
+    unsigned snd_limited_score, high_rtt_score;
+    unsigned late;             /* samples that the newest may count for, as it came so long after the one before */
+    bool is_open;              /* a buffer may be the bottleneck within a round trip */
+    unsigned arrives_percent;  /* of the receive window, in a minimum RTT, if autotuning does not enlarge it; else 0 */
     uint64_t limited_ns;       /* the last sample at which either buffer was the bottleneck; 0: none */
-    unsigned trial_samples;    /* of the running pacing trial */
+    uint64_t trial_ns;         /* when the pacing trial began */
     unsigned failed_trials;
-    uint64_t hold_ns;          /* no buffer is changed before this time */
+    uint64_t hold_ns;          /* until then nothing is changed */
+    uint64_t excess_since_ns;  /* since then what a forced step added stands in a queue; 0: it does not */
     struct ab_pace pace;       /* for low delay */
     struct ab_count {
-        uint64_t now_ns, acked_bytes, received_bytes;
+        uint64_t now_ns, acked_bytes, received_bytes, flight_bytes;
     } counts[AB_LOOKS];
     uint64_t counted;
 };
@@ -57,8 +64,8 @@ struct ab_judge {
 void ab_judge_begin(struct ab_judge *judge, uint32_t intent, const struct autobuf_limits *limits);
 
 /*
- * When the next sample is due: about a round trip later, half of one for low delay; sooner while bursts are to be told from a queue,
- * later where the RTT is short and no buffer seems to be the bottleneck.
+ * When the next sample is due: about a round trip later, half of one for low delay; sooner while bursts are to be
+ * told from a queue, later where the RTT is short and no buffer seems to be the bottleneck.
  */
 uint64_t ab_judge_next_ns(const struct ab_judge *judge);
 
@@ -70,8 +77,8 @@ bool ab_judge_look(struct ab_judge *judge, const struct ab_look *look, struct au
                    const char **why);
 
 /*
- * The bottleneck at the newest sample. Where the buffer is full, its data are paced, and a queue stands all the same, it is the path:
- * with a larger buffer the queue would only be longer.
+ * The bottleneck at the newest sample. Where the buffer is full, its data are paced, and a queue stands all the same,
+ * it is the path: with a larger buffer the queue would only be longer.
  */
 uint32_t ab_judge_limiter(const struct ab_judge *judge);
 

@@ -11,6 +11,7 @@
 #define GROWN_PERCENT 90U      /* of autotuning's limit; sweep: 1.73, 1.73, 1.00 at 400 x 100 */
 #define READY_BYTES 131072U    /* if more waits to be sent, the path or the peer limits; tests/bench/run live */
 #define SENT_PERCENT 90U       /* of what is stored is on its way: all but a rest; unit: a_burst_that_fills_the_congestion_window */
+#define DRY_PERCENT 5U         /* of the time since the last sample; unit: a_buffer_that_runs_dry */
 #define PACED_PERCENT 95U      /* of a pace, and the socket goes at it; unit: the_spread_never_limits */
 #define CWND_PERCENT 95U       /* of the congestion window; tests/bench/run live (400 x 100) */
 #define PEER_PERCENT 90U       /* of the peer's window; tests/bench/run live (400 x 100) */
@@ -46,6 +47,14 @@ bool ab_limiter_is_spread(const struct ab_look *look, uint64_t spread_byte_per_s
     return spread_byte_per_s && look->info.max_pacing_byte_per_s == spread_byte_per_s;
 }
 
+/* Since the last sample, at times all was sent and the buffer had no room. */
+static bool ran_dry(const struct ab_limiter_look *seen)
+{
+    uint64_t now_ns = seen->look->info.sndbuf_limited_ns, before_ns = seen->before->info.sndbuf_limited_ns;
+
+    return now_ns > before_ns && ab_at_least(now_ns - before_ns, DRY_PERCENT, seen->look->now_ns - seen->before->now_ns);
+}
+
 /*
  * What waits for that pace is not held back by the path. Nor is what waits for congestion control's own, if there was
  * nothing to send before: bbr paces by what came through, also if that was a full buffer's.
@@ -55,7 +64,7 @@ static bool has_more_ready(const struct ab_limiter_look *seen)
     const struct ab_tcpinfo *info = &seen->look->info;
     bool waits = ab_limiter_is_spread(seen->look, seen->spread_byte_per_s) &&
                  ab_at_least(info->pacing_byte_per_s, PACED_PERCENT, seen->spread_byte_per_s);
-    bool paced = seen->ran_dry && info->pacing_byte_per_s < info->max_pacing_byte_per_s;
+    bool paced = ran_dry(seen) && info->pacing_byte_per_s < info->max_pacing_byte_per_s;
 
     return !waits && !paced && info->notsent_bytes >= READY_BYTES;
 }
@@ -105,12 +114,19 @@ uint64_t ab_rcv_rtt_ns(const struct ab_tcpinfo *info)
     return info->rtt_min_ns ? info->rtt_min_ns : info->rcv_rtt_ns;
 }
 
+static bool is_open(const struct ab_limiter_look *seen)
+{
+    uint32_t state = seen->look->info.state;
+
+    return state == AB_TCP_ESTABLISHED || state == AB_TCP_CLOSE_WAIT;
+}
+
 static bool is_left_unread(const struct ab_limiter_look *seen)
 {
     return ab_at_least(seen->look->unread_bytes, UNREAD_PERCENT, ab_max(seen->look->socket.rcv_buf_bytes, 1));
 }
 
-static uint32_t limiter_receiving(const struct ab_limiter_look *seen)
+unsigned ab_limiter_arrives_percent(const struct ab_limiter_look *seen)
 {
     const struct autobuf_socket *socket = &seen->look->socket;
     uint64_t most = socket->rcv_window_max_bytes ? socket->rcv_window_max_bytes : UINT64_MAX;
@@ -119,17 +135,21 @@ static uint32_t limiter_receiving(const struct ab_limiter_look *seen)
                  ab_at_least(socket->rcv_buf_bytes, GROWN_PERCENT, seen->limits->tcp_rmem_max_bytes);
     uint64_t arrives = ab_in_time(seen->received_byte_per_s, ab_rcv_rtt_ns(&seen->look->info));
 
+    if (!grown || !is_open(seen) || is_left_unread(seen) || seen->acked_byte_per_s >= seen->received_byte_per_s)
+        return 0;
+    return (unsigned)ab_min(ab_mul_div(arrives, 100, ab_max(window, 1)), 100);
+}
+
+static uint32_t limiter_receiving(const struct ab_limiter_look *seen)
+{
     if (is_left_unread(seen))
         return AUTOBUF_LIMITER_RECEIVER;
-    return grown && ab_at_least(arrives, RCV_FULL_PERCENT, window) ? AUTOBUF_LIMITER_RCV_BUFFER
-                                                                   : AUTOBUF_LIMITER_PEER;
+    return ab_limiter_arrives_percent(seen) >= RCV_FULL_PERCENT ? AUTOBUF_LIMITER_RCV_BUFFER : AUTOBUF_LIMITER_PEER;
 }
 
 uint32_t ab_limiter(const struct ab_limiter_look *seen)
 {
-    uint32_t state = seen->look->info.state;
-
-    if (state != AB_TCP_ESTABLISHED && state != AB_TCP_CLOSE_WAIT)
+    if (!is_open(seen))
         return AUTOBUF_LIMITER_UNKNOWN;
     if (!seen->acked_byte_per_s && !seen->received_byte_per_s)
         return is_left_unread(seen) ? AUTOBUF_LIMITER_RECEIVER : AUTOBUF_LIMITER_IDLE;

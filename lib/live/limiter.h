@@ -27,12 +27,11 @@ struct ab_look {
 
 /* A look, and what is known besides. */
 struct ab_limiter_look {
-    const struct ab_look *look;
+    const struct ab_look *look, *before;
     const struct autobuf_limits *limits;
     uint64_t acked_byte_per_s; /* over the last round trip */
     uint64_t received_byte_per_s;
     uint64_t spread_byte_per_s; /* the pace that spreads what a writer leaves in bursts; 0: none */
-    bool ran_dry;               /* since the last look, at times all was sent and the buffer had no room (tcpi_sndbuf_limited) */
 };
 
 /* AUTOBUF_LIMITER_* */
@@ -43,6 +42,9 @@ bool ab_limiter_sent_all(const struct ab_limiter_look *seen);
 
 /* Whether the pace that spreads a writer's bursts is the socket's, and not one of somebody else. */
 bool ab_limiter_is_spread(const struct ab_look *look, uint64_t spread_byte_per_s);
+
+/* How much of the receive window arrives in a minimum RTT and is read, if autotuning does not enlarge it; else 0. */
+unsigned ab_limiter_arrives_percent(const struct ab_limiter_look *seen);
 
 /* The round-trip time of data that comes in. */
 uint64_t ab_rcv_rtt_ns(const struct ab_tcpinfo *info);

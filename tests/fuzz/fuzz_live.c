@@ -88,7 +88,7 @@ static void check_plan(uint32_t intent, const struct autobuf_limits *limits, uin
         CHECK(!plan->rcv_request_bytes);
         return; /* what was forced is taken back */
     }
-    CHECK(sends || limiter == AUTOBUF_LIMITER_RCV_BUFFER);
+    CHECK(sends || limiter == AUTOBUF_LIMITER_RCV_BUFFER || limiter == AUTOBUF_LIMITER_PEER); /* ahead of what arrives */
     CHECK(sends ? !plan->rcv_request_bytes : !plan->snd_request_bytes); /* that side alone */
     CHECK(!plan->rcv_request_bytes || 2 * plan->rcv_request_bytes + 1 >= look->socket.rcv_buf_bytes);
     CHECK(plan->rcv_request_bytes <= limits->rcv_settable_bytes ||

@@ -138,7 +138,7 @@ static void step(struct tcp *t, uint64_t now_ns)
     t->acks[at + rtt_ns / STEP_NS] += out;
     t->rtts_ms[at + rtt_ns / STEP_NS] = (double)(rtt_ns + (at - t->head) * STEP_NS) / 1e6;
     rtt_ms = (double)rtt_ns / 1e6 + queue / rate * 1e3;
-    smooth(t, t->sim->bursts ? t->rtts_ms[at] : rtt_ms, acked);
+    smooth(t, t->sim->limits ? t->rtts_ms[at] : rtt_ms, acked);
 }
 
 static struct ab_look look_of(struct tcp *t, uint64_t now_ns)

@@ -186,7 +186,7 @@ static struct sim_live sim_of(const struct row *row, const struct autobuf_limits
     double rate = row->mbit * 125000 * PAYLOAD;
 
     return (struct sim_live){.rate_byte_per_s = rate, .rtt_ns = (uint64_t)(row->rtt_ms * 1e6),
-                             .jitter_ms = row->jitter * row->rtt_ms, .seed = (uint64_t)(row - rows) + 1,
+                             .jitter_ms = row->jitter * row->rtt_ms, .seed = 1,
                              .queue_bytes = row->queue_products * rate * row->rtt_ms / 1e3, .limits = limits,
                              .bursts = row->bursts, .rare_ns = rare_ns, .end_ns = 12 * S};
 }
@@ -208,7 +208,8 @@ static void check_rows(uint64_t rare_ns, uint64_t begin_ns)
         without = sim_live(&alone, begin_ns, 12 * S);
         gain = with.rate_byte_per_s / without.rate_byte_per_s;
         if (getenv("AUTOBUF_SIM_SHOW"))
-            fprintf(stderr, "%s: gain %.3f, round-trip time %.2f\n", rows[i].name, gain, with.rtt_ratio);
+            fprintf(stderr, "%s%s: gain %.3f, round-trip time %.2f\n", rows[i].name, rare_ns ? ", rarely" : "", gain,
+                    with.rtt_ratio);
         else if (gain < rows[i].least_gain || gain > rows[i].most_gain || with.rtt_ratio > rows[i].most_rtt)
             fail_msg("%s: a gain of %.3f at %.2f of the round-trip time", rows[i].name, gain, with.rtt_ratio);
     }
@@ -227,6 +228,60 @@ static void it_does_so_with_a_look_a_second(void **state)
     check_rows(S, 6 * S);
 }
 
+/*
+ * Where autotuning's window is 1.0 to 1.3 BDP and the queue holds half a BDP, from the first byte on. A buffer that
+ * became twice as large would overflow the queue: 0.78 of the rate at 230 x 100.
+ */
+static void a_path_that_is_just_full_keeps_its_rate(void **state)
+{
+    static const double paths[][2] = {{100, 180}, {100, 200}, {100, 210}, {100, 216},
+                                      {100, 225}, {210, 100}, {230, 100}, {250, 100}};
+
+    (void)state;
+    for (size_t i = 0; i < COUNT(paths); i++) {
+        struct row row = {"just full", paths[i][0], paths[i][1], 0.5, FORCES, false, 0, 0.985, 0, 0};
+
+        for (unsigned jitter = 0; jitter < 2; jitter++) {
+            struct autobuf_limits limits = host_6_18;
+            struct sim_live sim, alone;
+
+            limits.flags |= AUTOBUF_LIMITS_FORCE;
+            row.jitter = 0.03 * jitter;
+            sim = alone = sim_of(&row, &limits, 0);
+            alone.unpaced = true;
+            for (uint64_t from_s = 0; from_s < 5; from_s += 3) {
+                double gain = sim_live(&sim, from_s * S, 12 * S).rate_byte_per_s /
+                              sim_live(&alone, from_s * S, 12 * S).rate_byte_per_s;
+
+                if (gain < row.least_gain)
+                    fail_msg("%g x %g: %.3f of the rate", paths[i][0], paths[i][1], gain);
+            }
+        }
+    }
+}
+
+/* Beside limits that somebody raised to 64 MB, whose round-trip time is 1.46 times the path's. */
+static void the_first_five_seconds(void **state)
+{
+    const struct row row = {"400 x 100", 400, 100, 2, FORCES, false, 0, 0.97, 0, 1.15};
+    struct autobuf_limits limits = host_6_18, raised = host_6_18;
+    struct sim_live sim, alone;
+    struct sim_span with, without;
+
+    (void)state;
+    limits.flags |= AUTOBUF_LIMITS_FORCE;
+    raised.tcp_wmem_max_bytes = 67108864;
+    sim = sim_of(&row, &limits, 0);
+    alone = sim_of(&row, &raised, 0);
+    alone.unpaced = true;
+    with = sim_live(&sim, 0, 5 * S);
+    without = sim_live(&alone, 0, 5 * S);
+    if (with.rate_byte_per_s < row.least_gain * without.rate_byte_per_s || with.rtt_ratio > row.most_rtt)
+        fail_msg("%.3f of the rate at %.2f of the round-trip time", with.rate_byte_per_s / without.rate_byte_per_s,
+                 with.rtt_ratio);
+    assert_true(without.rtt_ratio > 1.4);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -237,6 +292,8 @@ int main(void)
         cmocka_unit_test(a_longer_or_shorter_path_keeps_its_rate),
         cmocka_unit_test(a_buffer_that_limits_grows_and_no_other),
         cmocka_unit_test(it_does_so_with_a_look_a_second),
+        cmocka_unit_test(a_path_that_is_just_full_keeps_its_rate),
+        cmocka_unit_test(the_first_five_seconds),
     };
 
     return cmocka_run_group_tests_name("live", tests, NULL, NULL);

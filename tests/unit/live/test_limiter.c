@@ -50,7 +50,7 @@ static void the_direction_that_moves_more_counts(void **state)
     (void)state;
     for (size_t i = 0; i < COUNT(rows); i++) {
         struct ab_look look = full_buffer();
-        struct ab_limiter_look seen = {.look = &look, .limits = &host_6_18, .acked_byte_per_s = rows[i].acked,
+        struct ab_limiter_look seen = {.look = &look, .before = &look, .limits = &host_6_18, .acked_byte_per_s = rows[i].acked,
                                        .received_byte_per_s = rows[i].received};
 
         look.info.state = rows[i].state;
@@ -79,7 +79,7 @@ static void a_receive_buffer_limits_if_it_cannot_grow(void **state)
     (void)state;
     for (size_t i = 0; i < COUNT(rows); i++) {
         struct ab_look look = full_buffer();
-        struct ab_limiter_look seen = {.look = &look, .limits = &host_6_18, .received_byte_per_s = rows[i].arrives};
+        struct ab_limiter_look seen = {.look = &look, .before = &look, .limits = &host_6_18, .received_byte_per_s = rows[i].arrives};
 
         look.socket.rcv_buf_bytes = rows[i].buffer;
         look.socket.rcv_window_max_bytes = rows[i].window_most;
@@ -107,7 +107,7 @@ static void data_that_wait_for_our_own_pace(void **state)
     (void)state;
     for (size_t i = 0; i < COUNT(rows); i++) {
         struct ab_look look = full_buffer();
-        struct ab_limiter_look seen = {.look = &look, .limits = &host_6_18, .acked_byte_per_s = 28 * MB,
+        struct ab_limiter_look seen = {.look = &look, .before = &look, .limits = &host_6_18, .acked_byte_per_s = 28 * MB,
                                        .spread_byte_per_s = rows[i].spread};
 
         look.info.notsent_bytes = 200000;
@@ -137,7 +137,7 @@ static void all_of_a_full_buffer_is_on_its_way(void **state)
     (void)state;
     for (size_t i = 0; i < COUNT(rows); i++) {
         struct ab_look look = full_buffer();
-        const struct ab_limiter_look seen = {.look = &look, .limits = &host_6_18, .acked_byte_per_s = 28 * MB};
+        const struct ab_limiter_look seen = {.look = &look, .before = &look, .limits = &host_6_18, .acked_byte_per_s = 28 * MB};
 
         look.queued_bytes = rows[i].queued;
         look.info.notsent_bytes = rows[i].notsent;
