@@ -241,7 +241,7 @@ autobuf_ssh_force(struct ssh *ssh, int64_t most_bytes)
 	    (plan.flags & AUTOBUF_PLAN_SND_FORCE) == 0)
 		return;
 	r = autobuf_apply(fd, &plan);
-	autobuf_ssh_log("transport: send buffer %llu: %s",
+	autobuf_ssh_log("login: send buffer %llu: %s",
 	    (unsigned long long)plan.snd_request_bytes,
 	    r < 0 ? autobuf_strerror(r) : "a path as long as this may hold it");
 }

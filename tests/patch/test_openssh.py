@@ -416,7 +416,7 @@ class Transfers(OpenSSH):
                 write(self.there / "get", 30 * MB)
                 self.well(ssh.run("scp", ssh.remote("get"), self.here / "got"))
                 self.same(self.there / "get", self.here / "got")
-                forced = re.search(r"autobuf: transport: send buffer (\d+)", ssh.server.log.read_text())
+                forced = re.search(r"autobuf: login: send buffer (\d+)", ssh.server.log.read_text())
                 self.assertEqual(forced is not None, force)
                 if forced:  # a quarter of AutoBufferMax
                     self.between(int(forced[1]), 5_000_000, 16 * MB, "send buffer")
