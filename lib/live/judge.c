@@ -173,14 +173,15 @@ static bool is_left_alone(const struct ab_judge *judge, uint32_t other)
 static bool larger(const struct ab_judge *judge, const struct ab_look *look, bool sends, struct autobuf_plan *plan)
 {
     uint64_t stored = sends ? look->socket.snd_buf_bytes : look->socket.rcv_buf_bytes;
-    uint64_t more = (sends ? AB_SND_WINDOW(stored) : AB_RCV_WINDOW(stored)) + 1;
+    uint64_t more = (sends ? AB_SND_WINDOW(stored) : AB_RCV_WINDOW(stored)) + 1, step = ab_mul_div(stored, STEP_PERCENT, 200);
 
     ab_plan_nothing(AUTOBUF_REASON_UNKNOWN, AUTOBUF_INTENT_THROUGHPUT, plan);
     plan->flags = AUTOBUF_PLAN_SND_AT_LEAST | AUTOBUF_PLAN_RCV_AT_LEAST;
     ab_plan_windows(sends ? more : 0, sends ? 0 : more, &judge->limits, &look->socket, 0, plan);
     plan->rtt_ns = judge->rtt_min_ns;
-    if (judge->late < LATE_MOST && judge->set.state != AB_JUDGE_PACING_TRIAL)
-        plan->snd_request_bytes = ab_min(plan->snd_request_bytes, ab_mul_div(stored, STEP_PERCENT, 200));
+    if (judge->late < LATE_MOST && judge->set.state != AB_JUDGE_PACING_TRIAL &&
+        ab_at_least(plan->snd_request_bytes, WORTH_PERCENT, step)) /* or what is left would not be worth one */
+        plan->snd_request_bytes = step;
     return plan->flags & (AUTOBUF_PLAN_SND_UNLOCK | AUTOBUF_PLAN_RCV_UNLOCK) ||
            ab_at_least(2 * (sends ? plan->snd_request_bytes : plan->rcv_request_bytes), WORTH_PERCENT, stored);
 }

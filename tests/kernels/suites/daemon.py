@@ -37,7 +37,7 @@ NEVER_PATHS = ((10, 20, 4), (100, 50, 4))
 SOON = (400, 100, 2, 5)
 """Mbit/s, ms, BDP of queue, seconds from connect() on."""
 LEAST_SOON = 0.96
-"""Of what limits have that somebody raised to 64 MB at both ends: 0.98 to 0.99 on 6.12, where three samples before each step had 0.97."""
+"""Of what limits have that somebody raised to 64 MB at both ends: 0.97 to 0.99 on 6.12."""
 JUST_FULL = (100, 216, 0.5, 6)
 """What autotuning gives is 1.07 BDP, so a buffer twice as large would overflow the queue: 0.89 of the rate."""
 TAUGHT_PATH = (400, 100, 8)

@@ -992,6 +992,7 @@ static void the_send_buffer_grows_by_the_limits(void **state)
         {"at the settable maximum already", &host_6_18, 0, 8388608, true, false, 0, 0},
         {"a twentieth below it: not worth a call", &host_6_18, 0, 8000000, true, false, 0, 0},
         {"a fifth below it", &host_6_18, 0, 7000000, true, true, 4194304, 4194304},
+        {"a little more than four tenths", &host_6_18, 0, 5872024, true, true, 4194304, 4194304},
     };
 
     (void)state;
