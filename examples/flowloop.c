@@ -96,7 +96,7 @@ int main(int argc, char **argv)
         perror("flowloop");
     applied.live = &live;
     if (sent >= 0 && autobuf_flow_state(flow, &applied) == 0)
-        printf("%lld bytes sent; limited by: %s; %s; %u changes\n", sent, autobuf_limiter_name(live.limiter),
+        printf("%lld bytes sent; limited by: %s; %s; %u changes\n", sent, autobuf_bottleneck_name(live.bottleneck),
                applied.measured > 0 ? "measured" : "not measured", applied.changes);
     autobuf_flow_close(flow);
     return sent < 0;

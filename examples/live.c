@@ -37,16 +37,16 @@ static void say_change(void *user, const struct autobuf_event *event)
     printf("change: %s\n", event->text);
 }
 
-static void say_limiter(const struct autobuf_flow *flow, uint32_t *limiter)
+static void say_bottleneck(const struct autobuf_flow *flow, uint32_t *bottleneck)
 {
     struct autobuf_live_state state = AUTOBUF_LIVE_STATE_INIT;
     struct autobuf_applied applied = AUTOBUF_APPLIED_INIT;
 
     applied.live = &state;
-    if (autobuf_flow_state(flow, &applied) < 0 || state.limiter == *limiter)
+    if (autobuf_flow_state(flow, &applied) < 0 || state.bottleneck == *bottleneck)
         return;
-    *limiter = state.limiter;
-    printf("limited by: %s; %.1f Mbit/s; round trip %.1f ms\n", autobuf_limiter_name(state.limiter),
+    *bottleneck = state.bottleneck;
+    printf("limited by: %s; %.1f Mbit/s; round trip %.1f ms\n", autobuf_bottleneck_name(state.bottleneck),
            (double)state.sent_bit_per_s / 1e6, state.rtt_ns == AUTOBUF_NS_UNSET ? 0 : (double)state.rtt_ns / 1e6);
 }
 
@@ -54,7 +54,7 @@ static void say_limiter(const struct autobuf_flow *flow, uint32_t *limiter)
 static int send_all(int fd, struct autobuf_flow *flow)
 {
     static char buf[65536];
-    uint32_t limiter = AUTOBUF_LIMITER_UNKNOWN;
+    uint32_t bottleneck = AUTOBUF_BOTTLENECK_UNKNOWN;
     ssize_t got, put;
 
     while ((got = read(STDIN_FILENO, buf, sizeof buf)) > 0) {
@@ -63,7 +63,7 @@ static int send_all(int fd, struct autobuf_flow *flow)
             if (put < 0)
                 return -1;
             autobuf_flow_step(flow, autobuf_now_ns()); /* does nothing before it is due */
-            say_limiter(flow, &limiter);
+            say_bottleneck(flow, &bottleneck);
         }
     }
     return got < 0 ? -1 : 0;

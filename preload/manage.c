@@ -282,7 +282,7 @@ static void sample(int fd, struct place *place, uint64_t now_ns)
         return;
     error = autobuf_flow_step(place->flow, now_ns);
     if (self_settings.report)
-        run_report_look(fd, place, now_ns);
+        run_report_sample(fd, place, now_ns);
     if (error < 0) {
         end_flow(place);
         return;
@@ -348,7 +348,7 @@ static void renew(int fd, struct place *place, enum place_kind kind)
     atomic_store(&place->cookie, 0);
     place->generation = kind == PLACE_TCP ? self_generation : 0;
     memset(place->limited_ns, 0, sizeof place->limited_ns);
-    place->looked_ns = 0;
+    place->sampled_ns = 0;
     place->last = (struct autobuf_socket)AUTOBUF_SOCKET_INIT;
     place->paced_bit_per_s = 0;
     atomic_store(&place->sent_bytes, 0);

@@ -14,7 +14,7 @@
 #define PLACES_A_PAGE 256U
 #define PAGES 4096U
 #define PLACES_MOST (PLACES_A_PAGE * PAGES) /* descriptors from here on are left alone */
-#define LIMITERS 8U
+#define BOTTLENECKS 8U
 
 enum place_kind {
     PLACE_UNKNOWN, /* it was open before this object was, and nobody has asked the kernel yet */
@@ -50,8 +50,8 @@ struct place {
     struct sockaddr_in6 peer;    /* or a sockaddr_in; AF_UNSPEC: unknown. Only with --report */
     struct autobuf_socket last;  /* the last sample while TCP knew the connection. Only with --report */
     uint64_t paced_bit_per_s;    /* by the flow, at the last sample; 0: not paced. Only with --report */
-    uint64_t looked_ns;          /* last sample of the flow, for the report; 0: none yet */
-    uint64_t limited_ns[LIMITERS]; /* how long each AUTOBUF_LIMITER_* was the bottleneck. Only with --report */
+    uint64_t sampled_ns;          /* last sample of the flow, for the report; 0: none yet */
+    uint64_t limited_ns[BOTTLENECKS]; /* how long each AUTOBUF_BOTTLENECK_* was the bottleneck. Only with --report */
 };
 
 extern _Atomic(struct place *) run_pages[PAGES] __attribute__((visibility("hidden")));

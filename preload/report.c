@@ -23,7 +23,7 @@
 #define STANDARD_ERROR 2
 #define LINE_BYTES 512U
 #define SOON_MS 100 /* what cannot be written by then is lost */
-#define LOOKED_BACK_NS 1000000000U /* what a look sees was not so long ago; it may be the first since a pause */
+#define LOOKBACK_NS 1000000000U /* what a look sees was not so long ago; it may be the first since a pause */
 #define NEAR_NS 1000000U /* a shorter round trip never makes a window the limit */
 
 /* Lines that wait for the process to end. More than fit are written before. */
@@ -88,21 +88,21 @@ void run_report_note(int fd, struct place *place)
         place->peer.sin6_family = AF_UNSPEC; /* nobody saw connect(), or it ended early */
 }
 
-void run_report_look(int fd, struct place *place, uint64_t now_ns)
+void run_report_sample(int fd, struct place *place, uint64_t now_ns)
 {
     struct autobuf_applied applied = AUTOBUF_APPLIED_INIT;
     struct autobuf_live_state live = AUTOBUF_LIVE_STATE_INIT;
     struct autobuf_plan plan = AUTOBUF_PLAN_INIT;
-    uint64_t past_ns = place->looked_ns ? now_ns - place->looked_ns : 0;
+    uint64_t past_ns = place->sampled_ns ? now_ns - place->sampled_ns : 0;
 
     run_report_note(fd, place);
     applied.plan = &plan;
     applied.live = &live;
     if (autobuf_flow_state(place->flow, &applied) < 0)
         return;
-    if (live.limiter < LIMITERS)
-        place->limited_ns[live.limiter] += past_ns < LOOKED_BACK_NS ? past_ns : LOOKED_BACK_NS;
-    place->looked_ns = now_ns;
+    if (live.bottleneck < BOTTLENECKS)
+        place->limited_ns[live.bottleneck] += past_ns < LOOKBACK_NS ? past_ns : LOOKBACK_NS;
+    place->sampled_ns = now_ns;
     if (!applied.changes)
         return;
     place->paced_bit_per_s = live.pacing_bit_per_s;
@@ -150,15 +150,15 @@ static void add_moved(struct line *line, const struct place *place, double secon
 }
 
 /* What limited it for most of the time that was looked at. */
-static void add_limiter(struct line *line, const struct place *place)
+static void add_bottleneck(struct line *line, const struct place *place)
 {
-    unsigned most = AUTOBUF_LIMITER_UNKNOWN;
+    unsigned most = AUTOBUF_BOTTLENECK_UNKNOWN;
 
-    for (unsigned i = AUTOBUF_LIMITER_SENDER; i < LIMITERS; i++)
+    for (unsigned i = AUTOBUF_BOTTLENECK_SENDER; i < BOTTLENECKS; i++)
         if (place->limited_ns[i] > (most ? place->limited_ns[most] : 0))
             most = i;
-    add(line, "; limited by: %s", most == AUTOBUF_LIMITER_UNKNOWN ? "not looked at: too short, too slow or too near"
-                                                                  : autobuf_limiter_name(most));
+    add(line, "; limited by: %s", most == AUTOBUF_BOTTLENECK_UNKNOWN ? "not looked at: too short, too slow or too near"
+                                                                  : autobuf_bottleneck_name(most));
 }
 
 /* As a program would set it: the kernel keeps twice as much. */
@@ -308,11 +308,11 @@ static void pass_on(const struct place *from, struct place *to)
         to->paced_bit_per_s = from->paced_bit_per_s;
     if (from->began_ns < to->began_ns)
         to->began_ns = from->began_ns;
-    if (from->looked_ns > to->looked_ns)
-        to->looked_ns = from->looked_ns;
+    if (from->sampled_ns > to->sampled_ns)
+        to->sampled_ns = from->sampled_ns;
     if (to->last.stage != AUTOBUF_STAGE_CONNECTED)
         to->last = from->last;
-    for (unsigned i = 0; i < LIMITERS; i++)
+    for (unsigned i = 0; i < BOTTLENECKS; i++)
         to->limited_ns[i] += from->limited_ns[i];
 }
 
@@ -334,7 +334,7 @@ void run_report_add(int fd, struct place *place, const struct autobuf_limits *li
     add(&line, "autobuf[%d]: ", (int)getpid());
     add_peer(&line, place);
     add_moved(&line, place, (double)(autobuf_now_ns() - place->began_ns) / 1e9);
-    add_limiter(&line, place);
+    add_bottleneck(&line, place);
     add_set(&line, place);
     add_without(&line, place, limits);
     line.text[line.used++] = '\n';

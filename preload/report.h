@@ -15,7 +15,7 @@ void run_report_who(int fd, struct place *place);
 void run_report_note(int fd, struct place *place);
 
 /* The same at a look: notes also what limits the connection, and what its flow has set. */
-void run_report_look(int fd, struct place *place, uint64_t now_ns);
+void run_report_sample(int fd, struct place *place, uint64_t now_ns);
 
 /*
  * Keeps the line of a connection that is about to be closed; if another descriptor holds the same one, that will have

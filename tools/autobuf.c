@@ -11,7 +11,7 @@
 #include "findings.h"
 #include "host.h"
 #include "measure.h"
-#include "obstacles.h"
+#include "bottlenecks.h"
 #include "resolve.h"
 #include "show.h"
 #include "source.h"
@@ -64,7 +64,7 @@ static int fresh_socket(struct autobuf_socket *state)
 static void show(const struct arguments *a, struct measurement *m, const struct findings *f,
                  const struct transfer_result *transfers)
 {
-    struct obstacle obstacles[OBSTACLES_MOST];
+    struct bottleneck bottlenecks[BOTTLENECKS_MOST];
     struct host_facts host;
     size_t count;
 
@@ -73,9 +73,9 @@ static void show(const struct arguments *a, struct measurement *m, const struct 
         return;
     }
     host_read(m->peer_len ? (const struct sockaddr *)&m->peer : NULL, m->peer_len, &m->source, &host);
-    count = obstacles_find(f, &host, obstacles);
+    count = bottlenecks_find(f, &host, bottlenecks);
     if (a->json) {
-        show_json(stdout, f, &host, obstacles, count, transfers);
+        show_json(stdout, f, &host, bottlenecks, count, transfers);
         return;
     }
     if (f->path.method != AUTOBUF_METHOD_NONE)
@@ -88,7 +88,7 @@ static void show(const struct arguments *a, struct measurement *m, const struct 
     }
     show_host(stdout, &f->limits, &host);
     show_outlook(stdout, f, &host);
-    show_obstacles(stdout, obstacles, count);
+    show_bottlenecks(stdout, bottlenecks, count);
 }
 
 #define ECHOES_MS 1000 /* without an answer, a probe waits no longer */

@@ -156,7 +156,7 @@ void known_merge(struct autobuf_paths_entry *known, const struct autobuf_paths_e
     }
     if (!is_of_known(sources, old.method, fresh.method))
         known->method = fresh.method;
-    known->limiter = fresh.limiter;
+    known->bottleneck = fresh.bottleneck;
     known->samples = fresh.samples <= UINT32_MAX - old.samples ? old.samples + fresh.samples : UINT32_MAX;
     if (fresh.packet_bytes)
         known->packet_bytes = fresh.packet_bytes;

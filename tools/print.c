@@ -45,7 +45,7 @@ void json_bool(FILE *out, const char *key, bool value)
 
 void json_state(FILE *out, const struct autobuf_live_state *s)
 {
-    json_string(out, "limited", autobuf_limiter_name(s->limiter));
+    json_string(out, "limited", autobuf_bottleneck_name(s->bottleneck));
     json_number(out, "rtt_ns", s->rtt_ns, s->rtt_ns == AUTOBUF_NS_UNSET);
     json_number(out, "rtt_min_ns", s->rtt_min_ns, s->rtt_min_ns == AUTOBUF_NS_UNSET);
     json_number(out, "sent_bytes", s->sent_bytes, false);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 #include "show.h"
 
-#include "obstacles.h"
+#include "bottlenecks.h"
 #include "print.h"
 #include "transfers.h"
 
@@ -11,8 +11,8 @@
 
 #define BARS 12
 #define BAR_WIDTH 50
-#define OBSTACLES_SHOWN 6 /* what fits on a screen together with the rest */
-#define OBSTACLE_INDENT 7
+#define BOTTLENECKS_SHOWN 6 /* what fits on a screen together with the rest */
+#define BOTTLENECK_INDENT 7
 #define PLAN_INDENT 3
 #define LABEL_COLUMNS 25
 
@@ -196,23 +196,23 @@ void show_outlook(FILE *out, const struct findings *f, const struct host_facts *
         fputs("   (Linux keeps twice what a program sets; half to two thirds of it is data.)\n", out);
 }
 
-void show_obstacles(FILE *out, const struct obstacle *obstacles, size_t count)
+void show_bottlenecks(FILE *out, const struct bottleneck *bottlenecks, size_t count)
 {
     if (count)
         fputs("bottlenecks, largest loss first (share of the path's rate):\n", out);
-    for (size_t i = 0; i < count && i < OBSTACLES_SHOWN; i++) {
-        char text[sizeof obstacles->what + 16];
+    for (size_t i = 0; i < count && i < BOTTLENECKS_SHOWN; i++) {
+        char text[sizeof bottlenecks->what + 16];
 
-        if (obstacles[i].lost >= 0.005)
-            snprintf(text, sizeof text, "%4.0f%%  %s\n", 100 * obstacles[i].lost, obstacles[i].what);
+        if (bottlenecks[i].lost >= 0.005)
+            snprintf(text, sizeof text, "%4.0f%%  %s\n", 100 * bottlenecks[i].lost, bottlenecks[i].what);
         else
-            snprintf(text, sizeof text, "   -   %s\n", obstacles[i].what);
-        print_folded(out, text, OBSTACLE_INDENT);
-        snprintf(text, sizeof text, "%*s%s\n", OBSTACLE_INDENT, "", obstacles[i].line);
-        print_folded(out, text, OBSTACLE_INDENT);
+            snprintf(text, sizeof text, "   -   %s\n", bottlenecks[i].what);
+        print_folded(out, text, BOTTLENECK_INDENT);
+        snprintf(text, sizeof text, "%*s%s\n", BOTTLENECK_INDENT, "", bottlenecks[i].line);
+        print_folded(out, text, BOTTLENECK_INDENT);
     }
-    if (count > OBSTACLES_SHOWN)
-        fprintf(out, "   -   %zu more, each with a smaller loss\n", count - OBSTACLES_SHOWN);
+    if (count > BOTTLENECKS_SHOWN)
+        fprintf(out, "   -   %zu more, each with a smaller loss\n", count - BOTTLENECKS_SHOWN);
 }
 
 void show_sysctls(FILE *out, const struct findings *f)
@@ -297,21 +297,21 @@ static void json_host(FILE *out, const struct autobuf_limits *l, const struct ho
     fprintf(out, "\"may_unlock\":%s},", l->flags & AUTOBUF_LIMITS_NO_UNLOCK ? "false" : "true");
 }
 
-static void json_obstacles(FILE *out, const struct obstacle *obstacles, size_t count)
+static void json_bottlenecks(FILE *out, const struct bottleneck *bottlenecks, size_t count)
 {
     fputs("\"obstacles\":[", out);
     for (size_t i = 0; i < count; i++) {
         fputs(i ? ",{" : "{", out);
-        json_number(out, "lost_permille", (uint64_t)(1000 * obstacles[i].lost + 0.5), obstacles[i].lost < 0.0005);
-        json_string(out, "what", obstacles[i].what);
+        json_number(out, "lost_permille", (uint64_t)(1000 * bottlenecks[i].lost + 0.5), bottlenecks[i].lost < 0.0005);
+        json_string(out, "what", bottlenecks[i].what);
         fputs("\"change\":", out);
-        json_text(out, obstacles[i].line);
+        json_text(out, bottlenecks[i].line);
         fputc('}', out);
     }
     fputs("],", out);
 }
 
-void show_json(FILE *out, const struct findings *f, const struct host_facts *host, const struct obstacle *obstacles,
+void show_json(FILE *out, const struct findings *f, const struct host_facts *host, const struct bottleneck *bottlenecks,
                size_t count, const struct transfer_result *transfers)
 {
     const struct autobuf_path *p = &f->path;
@@ -333,7 +333,7 @@ void show_json(FILE *out, const struct findings *f, const struct host_facts *hos
     json_number(out, "cost_bytes", p->cost_bytes, false);
     json_number(out, "elapsed_ns", p->elapsed_ns, false);
     json_host(out, &f->limits, host);
-    json_obstacles(out, obstacles, count);
+    json_bottlenecks(out, bottlenecks, count);
     if (transfers)
         show_transfers_json(out, transfers);
     json_plan(out, f);

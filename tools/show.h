@@ -10,11 +10,11 @@
 #include "findings.h"
 #include "host.h"
 
-struct obstacle;
+struct bottleneck;
 struct transfer_result;
 
 /* One object on one line, keys as the manual page has them. transfers: NULL: none was asked for. */
-void show_json(FILE *out, const struct findings *f, const struct host_facts *host, const struct obstacle *obstacles,
+void show_json(FILE *out, const struct findings *f, const struct host_facts *host, const struct bottleneck *bottlenecks,
                size_t count, const struct transfer_result *transfers);
 
 /* Rate, RTT, BDP and cost in human units. */
@@ -33,7 +33,7 @@ void show_host(FILE *out, const struct autobuf_limits *limits, const struct host
 void show_outlook(FILE *out, const struct findings *f, const struct host_facts *host);
 
 /* Prints the bottlenecks with the line that changes each. */
-void show_obstacles(FILE *out, const struct obstacle *obstacles, size_t count);
+void show_bottlenecks(FILE *out, const struct bottleneck *bottlenecks, size_t count);
 
 /* Prints a file for /etc/sysctl.d. */
 void show_sysctls(FILE *out, const struct findings *f);

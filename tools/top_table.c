@@ -40,7 +40,7 @@ struct member {
 #define IN_ROW(kind, name) {#name, kind, offsetof(struct top_row, name)}
 
 static const struct member of_table[] = {
-    IN_TABLE(TEXT, version),   IN_TABLE(NUMBER, tended), IN_TABLE(NUMBER, left_out), IN_TABLE(NUMBER, sockets),
+    IN_TABLE(TEXT, version),   {"tended", NUMBER, offsetof(struct top_table, managed)}, IN_TABLE(NUMBER, left_out), IN_TABLE(NUMBER, sockets),
     IN_TABLE(NUMBER, sweeps), {"flows", ROWS, 0},       {0},
 };
 static const struct member of_row[] = {
@@ -182,7 +182,7 @@ static int by_rate(const void *a, const void *b)
 int top_parse(char *text, struct top_table *table)
 {
     table->version = NULL;
-    table->tended = table->left_out = table->sockets = table->sweeps = table->count = 0;
+    table->managed = table->left_out = table->sockets = table->sweeps = table->count = 0;
     if (!take_object(&text, of_table, table) || !table->version || strcmp(text, "\n") != 0)
         return -EPROTO; /* also where the answer was cut off */
     qsort(table->rows, table->count, sizeof *table->rows, by_rate);
@@ -210,7 +210,7 @@ void top_print(FILE *out, const struct top_table *table, unsigned rows, unsigned
     struct screen s = screen_begin(out, rows, columns);
 
     screen_line(&s, "autobufd %s looks after %" PRIu64 " of %" PRIu64 " sockets, %" PRIu64 " sweeps so far",
-                table->version, table->tended, table->sockets, table->sweeps);
+                table->version, table->managed, table->sockets, table->sweeps);
     screen_line(&s, "%-24s %-24s %-14s %9s %9s %9s %8s %8s  %s", "PROGRAM[PID]:FD", "PEER", "LIMITED BY",
                 "SENT/s", "RECV/s", "RTT", "SNDBUF", "RCVBUF", "[RULE] LAST ACTION");
     for (size_t i = 0; i < table->count; i++)

@@ -22,7 +22,7 @@ struct top_row {
 
 struct top_table {
     const char *version;
-    uint64_t tended, left_out, sockets, sweeps;
+    uint64_t managed, left_out, sockets, sweeps;
     struct top_row rows[TOP_ROWS_MOST];
     size_t count;
 };

@@ -144,11 +144,11 @@ static void note(struct transfer *t, uint64_t now_ns)
     }
     if (s->rtt_min_ns != AUTOBUF_NS_UNSET)
         values[TRANSFER_RTT_MIN] = s->rtt_min_ns;
-    if (s->limiter < TRANSFER_LIMITERS && s->limiter > AUTOBUF_LIMITER_IDLE)
-        t->limited_ns[s->limiter] += past_ns;
-    for (uint64_t i = 0; i < TRANSFER_LIMITERS; i++)
-        if (t->limited_ns[i] > t->limited_ns[values[TRANSFER_LIMITER]])
-            values[TRANSFER_LIMITER] = i;
+    if (s->bottleneck < TRANSFER_BOTTLENECKS && s->bottleneck > AUTOBUF_BOTTLENECK_IDLE)
+        t->limited_ns[s->bottleneck] += past_ns;
+    for (uint64_t i = 0; i < TRANSFER_BOTTLENECKS; i++)
+        if (t->limited_ns[i] > t->limited_ns[values[TRANSFER_BOTTLENECK]])
+            values[TRANSFER_BOTTLENECK] = i;
 }
 
 static void sample(struct transfer *t, uint64_t now_ns)
@@ -329,7 +329,7 @@ int transfer_open(struct transfer *t, int fd, bool serves, const struct transfer
                            .state = {.size = sizeof t->state, .rtt_ns = AUTOBUF_NS_UNSET}, .own = {.verb = TRANSFER_REPORT},
                            .peers = {.verb = TRANSFER_REPORT}};
     say(t, ask, false);
-    options.flags = AUTOBUF_FLOW_SILENT | AUTOBUF_FLOW_NO_STORE | AUTOBUF_FLOW_LOOK_ONLY;
+    options.flags = AUTOBUF_FLOW_SILENT | AUTOBUF_FLOW_NO_STORE | AUTOBUF_FLOW_OBSERVE;
     return flow ? 0 : autobuf_flow_open(&t->flow, fd, NULL, 0, &options);
 }
 

@@ -16,7 +16,7 @@
 #include "transfer_line.h"
 
 #define TRANSFER_CHUNK_BYTES 131072U /* as iperf3 writes; what is written at once matters to the kernel */
-#define TRANSFER_LIMITERS (AUTOBUF_LIMITER_RECEIVER + 1)
+#define TRANSFER_BOTTLENECKS (AUTOBUF_BOTTLENECK_RECEIVER + 1)
 
 enum transfer_phase {
     TRANSFER_ASKS,  /* a client, until the server has answered */
@@ -44,7 +44,7 @@ struct transfer {
     uint64_t sampled_ns;
     uint64_t rtt_past_ns; /* the time of which rtt_mean_ns is the mean */
     double rtt_mean_ns;
-    uint64_t limited_ns[TRANSFER_LIMITERS];
+    uint64_t limited_ns[TRANSFER_BOTTLENECKS];
     struct transfer_line own, peers; /* reports */
     uint64_t code; /* of the server's ERROR */
 };

@@ -70,14 +70,14 @@ const char *show_transfer_why(const struct transfer_result *r)
     }
 }
 
-static const char *limiter_words(uint64_t limiter)
+static const char *bottleneck_words(uint64_t bottleneck)
 {
-    static const char *const words[] = {[AUTOBUF_LIMITER_PATH] = "path",
-                                        [AUTOBUF_LIMITER_SND_BUFFER] = "send buffer",
-                                        [AUTOBUF_LIMITER_PEER] = "peer's window",
-                                        [AUTOBUF_LIMITER_SENDER] = "program"};
+    static const char *const words[] = {[AUTOBUF_BOTTLENECK_PATH] = "path",
+                                        [AUTOBUF_BOTTLENECK_SND_BUFFER] = "send buffer",
+                                        [AUTOBUF_BOTTLENECK_PEER] = "peer's window",
+                                        [AUTOBUF_BOTTLENECK_SENDER] = "program"};
 
-    return limiter < sizeof words / sizeof *words && words[limiter] ? words[limiter] : "-";
+    return bottleneck < sizeof words / sizeof *words && words[bottleneck] ? words[bottleneck] : "-";
 }
 
 static void show_cell(FILE *out, int columns, const char *unit, uint64_t value)
@@ -108,35 +108,35 @@ static void show_row(FILE *out, const char *name, const struct transfer_result *
     fprintf(out, "%15s", seen[TRANSFER_RTT_MEAN] ? text : "-");
     scaled(text, seen[TRANSFER_RESENT]);
     text[strcspn(text, " ")] = seen[TRANSFER_RESENT] < 1000 ? '\0' : ' '; /* no unit follows */
-    fprintf(out, "%8s  %s\n", seen[TRANSFER_RTT_MEAN] ? text : "-", limiter_words(seen[TRANSFER_LIMITER]));
+    fprintf(out, "%8s  %s\n", seen[TRANSFER_RTT_MEAN] ? text : "-", bottleneck_words(seen[TRANSFER_BOTTLENECK]));
 }
 
 /* What limited a direction, as seen from its sender. */
-static const char *limit_words(bool receives, uint64_t limiter)
+static const char *limit_words(bool receives, uint64_t bottleneck)
 {
-    switch (limiter) {
-    case AUTOBUF_LIMITER_PATH:
+    switch (bottleneck) {
+    case AUTOBUF_BOTTLENECK_PATH:
         return "the path";
-    case AUTOBUF_LIMITER_SND_BUFFER:
+    case AUTOBUF_BOTTLENECK_SND_BUFFER:
         return receives ? "the server's send buffer" : "the send buffer of this host";
-    case AUTOBUF_LIMITER_PEER:
+    case AUTOBUF_BOTTLENECK_PEER:
         return receives ? "the receive window of this host" : "the server's receive window";
-    case AUTOBUF_LIMITER_SENDER:
+    case AUTOBUF_BOTTLENECK_SENDER:
         return receives ? "the server, by its rate (--rate) or its processor," : "this host's processor";
     default:
         return "something unknown";
     }
 }
 
-static bool is_window(uint64_t limiter)
+static bool is_window(uint64_t bottleneck)
 {
-    return limiter == AUTOBUF_LIMITER_SND_BUFFER || limiter == AUTOBUF_LIMITER_PEER;
+    return bottleneck == AUTOBUF_BOTTLENECK_SND_BUFFER || bottleneck == AUTOBUF_BOTTLENECK_PEER;
 }
 
 /* "sending: 1.74 times the rate: the send buffer of this host was the limit of the default." Never rounds up. */
 static void show_gain(FILE *out, const struct transfer_result *without, const struct transfer_result *with)
 {
-    uint64_t was = without->sender.values[TRANSFER_LIMITER], is = with->sender.values[TRANSFER_LIMITER];
+    uint64_t was = without->sender.values[TRANSFER_BOTTLENECK], is = with->sender.values[TRANSFER_BOTTLENECK];
     const char *way = without->receives ? "receiving" : "sending";
     double times, shown;
     char text[256];
@@ -187,7 +187,7 @@ void show_transfers_json(FILE *out, const struct transfer_result results[TRANSFE
         json_number(out, "rtt_mean_ns", seen[TRANSFER_RTT_MEAN], r->error < 0 || !seen[TRANSFER_RTT_MEAN]);
         json_number(out, "rtt_min_ns", seen[TRANSFER_RTT_MIN], r->error < 0 || !seen[TRANSFER_RTT_MIN]);
         json_number(out, "retransmits", seen[TRANSFER_RESENT], r->error < 0 || !seen[TRANSFER_RTT_MEAN]);
-        json_string(out, "limited", r->error < 0 ? NULL : autobuf_limiter_name((uint32_t)seen[TRANSFER_LIMITER]));
+        json_string(out, "limited", r->error < 0 ? NULL : autobuf_bottleneck_name((uint32_t)seen[TRANSFER_BOTTLENECK]));
         fputs("\"error\":", out);
         if (r->error < 0)
             json_text(out, show_transfer_why(r));

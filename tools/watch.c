@@ -110,22 +110,22 @@ static void show_end_json(const struct connection *c)
     fputs("\"end\":\"closed\"}\n", stdout);
 }
 
-static const char *const limiter_words[] = {
-    [AUTOBUF_LIMITER_IDLE] = "nothing: it is idle",
-    [AUTOBUF_LIMITER_SENDER] = "the program, which has nothing more to send",
-    [AUTOBUF_LIMITER_PATH] = "the path (congestion control, or a queue)",
-    [AUTOBUF_LIMITER_SND_BUFFER] = "the send buffer",
-    [AUTOBUF_LIMITER_PEER] = "the peer: its window, or what it sends",
-    [AUTOBUF_LIMITER_RCV_BUFFER] = "the receive buffer",
-    [AUTOBUF_LIMITER_RECEIVER] = "the program, which leaves data unread",
+static const char *const bottleneck_words[] = {
+    [AUTOBUF_BOTTLENECK_IDLE] = "nothing: it is idle",
+    [AUTOBUF_BOTTLENECK_SENDER] = "the program, which has nothing more to send",
+    [AUTOBUF_BOTTLENECK_PATH] = "the path (congestion control, or a queue)",
+    [AUTOBUF_BOTTLENECK_SND_BUFFER] = "the send buffer",
+    [AUTOBUF_BOTTLENECK_PEER] = "the peer: its window, or what it sends",
+    [AUTOBUF_BOTTLENECK_RCV_BUFFER] = "the receive buffer",
+    [AUTOBUF_BOTTLENECK_RECEIVER] = "the program, which leaves data unread",
 };
 
 static void show_limiter(struct screen *s, const struct connection *c)
 {
-    uint32_t limiter = c->state.limiter;
-    bool buffer = limiter == AUTOBUF_LIMITER_SND_BUFFER || limiter == AUTOBUF_LIMITER_RCV_BUFFER;
+    uint32_t bottleneck = c->state.bottleneck;
+    bool buffer = bottleneck == AUTOBUF_BOTTLENECK_SND_BUFFER || bottleneck == AUTOBUF_BOTTLENECK_RCV_BUFFER;
 
-    screen_line(s, "  limited by   %s%s", limiter == AUTOBUF_LIMITER_UNKNOWN ? "not known yet" : limiter_words[limiter],
+    screen_line(s, "  limited by   %s%s", bottleneck == AUTOBUF_BOTTLENECK_UNKNOWN ? "not known yet" : bottleneck_words[bottleneck],
                 buffer && !c->watch->want.tune ? " (--tune enlarges it)" : "");
 }
 
@@ -225,7 +225,7 @@ static int open_flow(struct connection *c, int copy)
     options.intent = want->intent;
     options.flags = AUTOBUF_FLOW_SILENT | AUTOBUF_FLOW_NO_STORE;
     if (!want->tune || autobuf_is_off())
-        options.flags |= AUTOBUF_FLOW_LOOK_ONLY;
+        options.flags |= AUTOBUF_FLOW_OBSERVE;
     options.log = note_change;
     options.log_user = c;
     return autobuf_flow_open(&c->flow, copy, NULL, 0, &options);

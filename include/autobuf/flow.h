@@ -18,7 +18,7 @@ extern "C" {
 /* Flags of struct autobuf_options. */
 #define AUTOBUF_FLOW_SILENT 1U   /* the flow never measures, and so sends nothing of its own */
 #define AUTOBUF_FLOW_NO_STORE 2U /* the flow neither asks the path store nor adds to it */
-#define AUTOBUF_FLOW_LOOK_ONLY 4U /* the flow decides and observes, and sets nothing; with AUTOBUF=off, too */
+#define AUTOBUF_FLOW_OBSERVE 4U /* the flow decides and observes, and sets nothing; with AUTOBUF=off, too */
 
 struct autobuf_options {
     uint32_t size;
@@ -91,7 +91,7 @@ struct autobuf_flow;
  * buffers back to autotuning, and later connections inherit that; each accepted connection may have a flow of its
  * own.
  *
- * Returns 0. With AUTOBUF=off too; the flow then does nothing, or with AUTOBUF_FLOW_LOOK_ONLY observes. On failure the socket is as it was: -EINVAL: an
+ * Returns 0. With AUTOBUF=off too; the flow then does nothing, or with AUTOBUF_FLOW_OBSERVE observes. On failure the socket is as it was: -EINVAL: an
  * option is out of range, peer is no address, or NULL; -ENOMEM; -EOPNOTSUPP: not a TCP socket; -EBADF, -ENOTSOCK;
  * errors of autobuf_limits_host() and autobuf_apply().
  */

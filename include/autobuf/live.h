@@ -39,25 +39,25 @@ extern "C" {
  * (moderation).
  *
  * For a connection that is open already, open a flow with AUTOBUF_FLOW_SILENT | AUTOBUF_FLOW_NO_STORE: it manages the
- * connection, and does nothing else. With AUTOBUF_FLOW_LOOK_ONLY it sets nothing.
+ * connection, and does nothing else. With AUTOBUF_FLOW_OBSERVE it sets nothing.
  */
 
-#define AUTOBUF_LIMITER_UNKNOWN 0U    /* "unknown": too little was seen yet */
-#define AUTOBUF_LIMITER_IDLE 1U       /* "idle": nothing moves */
-#define AUTOBUF_LIMITER_SENDER 2U     /* "sender": the program here has nothing more to send */
-#define AUTOBUF_LIMITER_PATH 3U       /* "path": only congestion control limits it, or a queue stands though bursts are paced */
-#define AUTOBUF_LIMITER_SND_BUFFER 4U /* "send-buffer": of this socket */
-#define AUTOBUF_LIMITER_PEER 5U       /* "peer": its window, or how much it sends */
-#define AUTOBUF_LIMITER_RCV_BUFFER 6U /* "receive-buffer": of this socket */
-#define AUTOBUF_LIMITER_RECEIVER 7U   /* "receiver": the program here leaves data unread */
+#define AUTOBUF_BOTTLENECK_UNKNOWN 0U    /* "unknown": too little was seen yet */
+#define AUTOBUF_BOTTLENECK_IDLE 1U       /* "idle": nothing moves */
+#define AUTOBUF_BOTTLENECK_SENDER 2U     /* "sender": the program here has nothing more to send */
+#define AUTOBUF_BOTTLENECK_PATH 3U       /* "path": only congestion control limits it, or a queue stands though bursts are paced */
+#define AUTOBUF_BOTTLENECK_SND_BUFFER 4U /* "send-buffer": of this socket */
+#define AUTOBUF_BOTTLENECK_PEER 5U       /* "peer": its window, or how much it sends */
+#define AUTOBUF_BOTTLENECK_RCV_BUFFER 6U /* "receive-buffer": of this socket */
+#define AUTOBUF_BOTTLENECK_RECEIVER 7U   /* "receiver": the program here leaves data unread */
 
-/* The name of an AUTOBUF_LIMITER_* value, as above; "?" for any other value. */
-AUTOBUF_API const char *autobuf_limiter_name(uint32_t limiter);
+/* The name of an AUTOBUF_BOTTLENECK_* value, as above; "?" for any other value. */
+AUTOBUF_API const char *autobuf_bottleneck_name(uint32_t bottleneck);
 
 /* What the newest look saw. Rates count payload. */
 struct autobuf_live_state {
     uint32_t size;
-    uint32_t limiter;            /* AUTOBUF_LIMITER_* */
+    uint32_t bottleneck;            /* AUTOBUF_BOTTLENECK_* */
     uint32_t changes;            /* how often something was changed so far */
     uint32_t retransmits;        /* packets sent again since the connection began */
     uint64_t rtt_ns;             /* present; AUTOBUF_NS_UNSET: unknown */

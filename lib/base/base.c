@@ -61,9 +61,9 @@ __extension__ typedef unsigned __int128 wide_uint;
 
 uint64_t ab_mul_div(uint64_t a, uint64_t b, uint64_t c)
 {
-    wide_uint product = (wide_uint)a * b / c;
+    wide_uint bdp = (wide_uint)a * b / c;
 
-    return product > UINT64_MAX ? UINT64_MAX : (uint64_t)product;
+    return bdp > UINT64_MAX ? UINT64_MAX : (uint64_t)bdp;
 }
 
 #else /* machines of 32 bits */

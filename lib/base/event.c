@@ -18,13 +18,13 @@ const char *autobuf_reason_name(uint32_t reason)
     return WORD(names, reason);
 }
 
-const char *autobuf_limiter_name(uint32_t limiter)
+const char *autobuf_bottleneck_name(uint32_t bottleneck)
 {
     static const char *const names[] = {
         "unknown", "idle", "sender", "path", "send-buffer", "peer", "receive-buffer", "receiver",
     };
 
-    return WORD(names, limiter);
+    return WORD(names, bottleneck);
 }
 
 static const char *name_of(uint32_t what)
@@ -122,7 +122,7 @@ size_t ab_event_json(const struct autobuf_event *e, char *buf, size_t cap)
     ab_add(&t, "{\"what\":\"%s\"", name_of(e->what));
     add_string(&t, "side", e->side < 3 ? sides[e->side] : NULL);
     add_string(&t, "reason", e->reason ? autobuf_reason_name(e->reason) : NULL);
-    add_string(&t, "limited", e->limiter ? autobuf_limiter_name(e->limiter) : NULL);
+    add_string(&t, "limited", e->bottleneck ? autobuf_bottleneck_name(e->bottleneck) : NULL);
     add_number(&t, "before_bytes", e->before_bytes, bytes);
     add_number(&t, "after_bytes", e->after_bytes, bytes);
     add_number(&t, "before_bit_per_s", e->before_bit_per_s, paced);

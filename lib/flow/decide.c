@@ -14,7 +14,7 @@
 static bool options_are_valid(const struct autobuf_options *o)
 {
     return ab_intent_known(o->intent) && o->streams <= STREAMS_MOST &&
-           !(o->flags & ~(AUTOBUF_FLOW_SILENT | AUTOBUF_FLOW_NO_STORE | AUTOBUF_FLOW_LOOK_ONLY)) &&
+           !(o->flags & ~(AUTOBUF_FLOW_SILENT | AUTOBUF_FLOW_NO_STORE | AUTOBUF_FLOW_OBSERVE)) &&
            (!o->budget_bytes ||
             (o->budget_bytes >= AB_BUDGET_BYTES_MIN && o->budget_bytes <= AB_BUDGET_BYTES));
 }
@@ -183,7 +183,7 @@ static uint32_t permanent_locks(const struct ab_decision *d)
 {
     if (!(d->limits.flags & AUTOBUF_LIMITS_NO_UNLOCK))
         return 0;
-    if (d->options.flags & AUTOBUF_FLOW_LOOK_ONLY) /* no plan was applied */
+    if (d->options.flags & AUTOBUF_FLOW_OBSERVE) /* no plan was applied */
         return d->socket.locks;
     return d->socket.locks | (d->plan.snd_request_bytes ? AUTOBUF_LOCK_SND : 0) |
            (d->plan.rcv_request_bytes ? AUTOBUF_LOCK_RCV : 0);

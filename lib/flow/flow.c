@@ -64,7 +64,7 @@ static void keep_reasons(struct autobuf_plan *plan, const struct autobuf_plan *b
 
 static bool only_observes(const struct autobuf_flow *flow)
 {
-    return flow->decision.options.flags & AUTOBUF_FLOW_LOOK_ONLY;
+    return flow->decision.options.flags & AUTOBUF_FLOW_OBSERVE;
 }
 
 /* Not inlined: keeps the copy off the stack of ab_live_apply(). */

@@ -57,7 +57,7 @@ static int apply_decision(struct ab_decision *d, int fd)
 {
     int result;
 
-    if (d->options.flags & AUTOBUF_FLOW_LOOK_ONLY)
+    if (d->options.flags & AUTOBUF_FLOW_OBSERVE)
         return 0;
     result = autobuf_apply(fd, &d->plan);
     return ab_decide_without_privilege(d, fd, result) ? autobuf_apply(fd, &d->plan) : result;

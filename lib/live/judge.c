@@ -14,20 +14,20 @@
 #define QUEUE_NS AB_NS_PER_MS /* but not up to this; a_queue_is_a_veto */
 #define QUEUE_DEVIATIONS 2U   /* nor up to so many mean deviations; a_queue_is_a_veto */
 #define EXCESS_PERCENT 30U    /* is one however the RTT varies; a_queue_is_a_veto, what_was_forced_and_only_queues_.. */
-#define PER_ROUND 4U          /* samples in a round trip while a buffer may be the bottleneck; when_to_look_again */
-#define LATE_MOST (2 * PER_ROUND)  /* that one counts for: by then its queue shows; rare_looks_count_for_more */
+#define PER_ROUND 4U          /* samples in a round trip while a buffer may be the bottleneck; when_the_next_sample_is_due */
+#define LATE_MOST (2 * PER_ROUND)  /* that one counts for: by then its queue shows; rare_samples_count_for_more */
 #define HIGH_SCORE (PER_ROUND + 1) /* at a high RTT, less others; samples_of_a_kind_before_bursts_are_spread */
 #define SCORE 2U              /* of a full buffer, less others; a_send_buffer_limits_for_some_looks */
 #define EFFECT_ROUNDS 2U      /* round trips until a pace shows; a_trial_is_waited_for_as_long_as_it_takes */
-#define DOUBLINGS 5U          /* of the round trips between failed trials; a_trial_in_vain_ends */
+#define DOUBLINGS 5U          /* of the round trips between failed trials; a_failed_trial_ends */
 #define AHEAD_PERCENT 50U     /* of a receive window arrives in a minimum RTT; the_receive_side */
 #define BEFORE_PERCENT 75U    /* of what is in flight was so a round trip ago; sweep: 1.55, 1.08, 1.00 x the RTT at 300 x 100 */
 #define STEP_PERCENT 140U     /* of its size, at most, at once; sweep: 1.00, 1.08, 1.55 x the RTT at 300 x 100 */
 #define WORTH_PERCENT 110U    /* what is not a tenth larger is not worth a call; sweep: 1.73, 1.73, 1.00 at 400 x 100 */
-#define SEEN_PERCENT 125U     /* of the rate that is seen; the_spread_never_limits */
+#define SEEN_PERCENT 125U     /* of the rate that is seen; the_pace_is_never_the_bottleneck */
 #define TAKE_BACK_PERCENT 135U /* of the BDP; sweep: 1.29, 1.35, 1.85 x the RTT at 1000 x 100 */
-#define SOONEST_NS (10 * AB_NS_PER_MS) /* when_to_look_again */
-#define CALM_NS (50 * AB_NS_PER_MS)    /* a_calm_path_is_looked_at_less */
+#define SOONEST_NS (10 * AB_NS_PER_MS) /* when_the_next_sample_is_due */
+#define CALM_NS (50 * AB_NS_PER_MS)    /* a_calm_path_is_sampled_less */
 
 void ab_judge_begin(struct ab_judge *judge, uint32_t intent, const struct autobuf_limits *limits)
 {
@@ -64,7 +64,7 @@ static uint64_t round_ns(const struct ab_judge *judge)
  */
 static bool is_calm(const struct ab_judge *judge)
 {
-    return judge->limiter != AUTOBUF_LIMITER_UNKNOWN && !bursts_are_open(judge) &&
+    return judge->bottleneck != AUTOBUF_BOTTLENECK_UNKNOWN && !bursts_are_open(judge) &&
            judge->set.state != AB_JUDGE_PACING_TRIAL && judge->last.now_ns - judge->limited_ns >= 4 * CALM_NS;
 }
 
@@ -75,7 +75,7 @@ static bool is_calm(const struct ab_judge *judge)
 static uint64_t calm_ns(const struct ab_judge *judge)
 {
     const uint64_t scatter = 0x9E3779B97F4A7C15U; /* 2^64 by the golden ratio: Knuth's multiplicative hashing */
-    bool pauses = judge->limiter == AUTOBUF_LIMITER_SENDER || judge->limiter == AUTOBUF_LIMITER_IDLE;
+    bool pauses = judge->bottleneck == AUTOBUF_BOTTLENECK_SENDER || judge->bottleneck == AUTOBUF_BOTTLENECK_IDLE;
 
     return pauses ? CALM_NS / 2 + (judge->last.now_ns * scatter >> 32) % CALM_NS : CALM_NS;
 }
@@ -84,7 +84,7 @@ uint64_t ab_judge_next_ns(const struct ab_judge *judge)
 {
     uint64_t wait_ns = round_ns(judge);
 
-    if (!judge->looked)
+    if (!judge->sampled)
         return 0;
     if (is_low_delay(judge))
         wait_ns /= 2;
@@ -146,16 +146,16 @@ static bool is_high_rtt(const struct ab_judge *judge)
     unsigned percent = judge->late < LATE_MOST ? 2 * QUEUE_PERCENT : QUEUE_PERCENT;
 
     return is_queue(judge, rtt_ns, percent) && comes_through(judge) &&
-           (judge->limiter == AUTOBUF_LIMITER_SND_BUFFER ||
-            (judge->limiter == AUTOBUF_LIMITER_PATH && judge->sent_all));
+           (judge->bottleneck == AUTOBUF_BOTTLENECK_SND_BUFFER ||
+            (judge->bottleneck == AUTOBUF_BOTTLENECK_PATH && judge->sent_all));
 }
 
 /* Whether some window, and not the program, limits what is sent. */
 static bool sends_all_it_may(const struct ab_judge *judge)
 {
     return judge->acked_byte_per_s > judge->received_byte_per_s &&
-           (judge->limiter == AUTOBUF_LIMITER_SND_BUFFER ||
-            judge->limiter == AUTOBUF_LIMITER_PATH || judge->limiter == AUTOBUF_LIMITER_PEER);
+           (judge->bottleneck == AUTOBUF_BOTTLENECK_SND_BUFFER ||
+            judge->bottleneck == AUTOBUF_BOTTLENECK_PATH || judge->bottleneck == AUTOBUF_BOTTLENECK_PEER);
 }
 
 /* Whether a side is the program's own, because the intent names only the other one. */
@@ -170,14 +170,14 @@ static bool is_left_alone(const struct ab_judge *judge, uint32_t other)
  * Plans for a path that holds one byte more than the present window. The plan at most doubles it. false: none is
  * worth it.
  */
-static bool larger(const struct ab_judge *judge, const struct ab_look *look, bool sends, struct autobuf_plan *plan)
+static bool larger(const struct ab_judge *judge, const struct ab_sample *sample, bool sends, struct autobuf_plan *plan)
 {
-    uint64_t stored = sends ? look->socket.snd_buf_bytes : look->socket.rcv_buf_bytes;
+    uint64_t stored = sends ? sample->socket.snd_buf_bytes : sample->socket.rcv_buf_bytes;
     uint64_t more = (sends ? AB_SND_WINDOW(stored) : AB_RCV_WINDOW(stored)) + 1, step = ab_mul_div(stored, STEP_PERCENT, 200);
 
     ab_plan_nothing(AUTOBUF_REASON_UNKNOWN, AUTOBUF_INTENT_THROUGHPUT, plan);
     plan->flags = AUTOBUF_PLAN_SND_AT_LEAST | AUTOBUF_PLAN_RCV_AT_LEAST;
-    ab_plan_windows(sends ? more : 0, sends ? 0 : more, &judge->limits, &look->socket, 0, plan);
+    ab_plan_windows(sends ? more : 0, sends ? 0 : more, &judge->limits, &sample->socket, 0, plan);
     plan->rtt_ns = judge->rtt_min_ns;
     if (judge->late < LATE_MOST && judge->set.state != AB_JUDGE_PACING_TRIAL &&
         ab_at_least(plan->snd_request_bytes, WORTH_PERCENT, step)) /* or what is left would not be worth one */
@@ -186,11 +186,11 @@ static bool larger(const struct ab_judge *judge, const struct ab_look *look, boo
            ab_at_least(2 * (sends ? plan->snd_request_bytes : plan->rcv_request_bytes), WORTH_PERCENT, stored);
 }
 
-static bool can_be_larger(const struct ab_judge *judge, const struct ab_look *look)
+static bool can_be_larger(const struct ab_judge *judge, const struct ab_sample *sample)
 {
     struct autobuf_plan plan;
 
-    return larger(judge, look, true, &plan);
+    return larger(judge, sample, true, &plan);
 }
 
 /*
@@ -207,18 +207,18 @@ static bool is_steady(const struct ab_judge *judge)
  * Whether a buffer is the bottleneck, or may be within a round trip: while no queue stands, a congestion window
  * doubles, and autotuning enlarges what is full.
  */
-static bool may_limit_soon(const struct ab_judge *judge, const struct ab_look *look)
+static bool may_limit_soon(const struct ab_judge *judge, const struct ab_sample *sample)
 {
-    uint64_t grown_bytes = look->socket.locks & AUTOBUF_LOCK_SND ? 0 : judge->limits.tcp_wmem_max_bytes / 2;
-    bool doubles = judge->limiter == AUTOBUF_LIMITER_PATH && judge->rtt_ns >= PER_ROUND * SOONEST_NS &&
-                   look->socket.snd_buf_bytes >= grown_bytes &&
-                   3 * ab_tcpinfo_flight_bytes(&look->info) >= look->socket.snd_buf_bytes;
+    uint64_t grown_bytes = sample->socket.locks & AUTOBUF_LOCK_SND ? 0 : judge->limits.tcp_wmem_max_bytes / 2;
+    bool doubles = judge->bottleneck == AUTOBUF_BOTTLENECK_PATH && judge->rtt_ns >= PER_ROUND * SOONEST_NS &&
+                   sample->socket.snd_buf_bytes >= grown_bytes &&
+                   3 * ab_tcpinfo_flight_bytes(&sample->info) >= sample->socket.snd_buf_bytes;
     struct autobuf_plan plan;
 
     if (judge->arrives_percent >= AHEAD_PERCENT / 2)
-        return larger(judge, look, false, &plan);
-    return (doubles || judge->limiter == AUTOBUF_LIMITER_UNKNOWN || judge->limiter == AUTOBUF_LIMITER_SND_BUFFER) &&
-           (!is_steady(judge) || !is_queue(judge, look->info.rtt_ns, QUEUE_PERCENT)) && can_be_larger(judge, look);
+        return larger(judge, sample, false, &plan);
+    return (doubles || judge->bottleneck == AUTOBUF_BOTTLENECK_UNKNOWN || judge->bottleneck == AUTOBUF_BOTTLENECK_SND_BUFFER) &&
+           (!is_steady(judge) || !is_queue(judge, sample->info.rtt_ns, QUEUE_PERCENT)) && can_be_larger(judge, sample);
 }
 
 static void plan_nothing(const struct ab_judge *judge, struct autobuf_plan *plan)
@@ -245,16 +245,16 @@ static bool set_pace(struct ab_judge *judge, uint64_t stored, struct autobuf_pla
     return true;
 }
 
-static bool is_paced(const struct ab_judge *judge, const struct ab_look *look)
+static bool is_paced(const struct ab_judge *judge, const struct ab_sample *sample)
 {
-    return ab_limiter_is_spread(look, judge->set.pace_byte_per_s);
+    return ab_bottleneck_is_paced(sample, judge->set.pace_byte_per_s);
 }
 
 /* The buffer has become larger, the path shorter, or the rate higher than the pace was made for. */
-static bool raise_pace(struct ab_judge *judge, const struct ab_look *look, struct autobuf_plan *plan)
+static bool raise_pace(struct ab_judge *judge, const struct ab_sample *sample, struct autobuf_plan *plan)
 {
     plan_nothing(judge, plan);
-    return is_paced(judge, look) && set_pace(judge, look->socket.snd_buf_bytes, plan);
+    return is_paced(judge, sample) && set_pace(judge, sample->socket.snd_buf_bytes, plan);
 }
 
 /* Paced data shows a queue two minimum RTTs after the pace was set, and one later it is not an older burst's. */
@@ -268,13 +268,13 @@ static bool trial_shows(const struct ab_judge *judge, unsigned rounds)
  * Removes the pace if the trial has failed, or somebody does not want to be paced. Also if the buffer is as large as
  * can be, and limits all the same: what waits for the pace would be in flight without it.
  */
-static bool remove_pace(struct ab_judge *judge, const struct ab_look *look, struct autobuf_plan *plan)
+static bool remove_pace(struct ab_judge *judge, const struct ab_sample *sample, struct autobuf_plan *plan)
 {
-    bool limits = judge->limiter == AUTOBUF_LIMITER_SND_BUFFER && !queue_stands(judge);
-    bool ours = is_paced(judge, look), is_trial = judge->set.state == AB_JUDGE_PACING_TRIAL;
+    bool limits = judge->bottleneck == AUTOBUF_BOTTLENECK_SND_BUFFER && !queue_stands(judge);
+    bool ours = is_paced(judge, sample), is_trial = judge->set.state == AB_JUDGE_PACING_TRIAL;
     bool fails = !ours || (is_trial && !limits && trial_shows(judge, 3 * EFFECT_ROUNDS));
 
-    if (!judge->set.pace_byte_per_s || (!fails && (!limits || can_be_larger(judge, look))))
+    if (!judge->set.pace_byte_per_s || (!fails && (!limits || can_be_larger(judge, sample))))
         return false;
     if (fails)
         judge->failed_trials = (unsigned)ab_min(judge->failed_trials + 1, DOUBLINGS);
@@ -286,10 +286,10 @@ static bool remove_pace(struct ab_judge *judge, const struct ab_look *look, stru
     return ours;
 }
 
-static bool may_be_paced(const struct ab_judge *judge, const struct ab_look *look)
+static bool may_be_paced(const struct ab_judge *judge, const struct ab_sample *sample)
 {
     return !judge->set.pace_byte_per_s && !judge->set.before_bytes && !is_low_delay(judge) &&
-           look->info.max_pacing_byte_per_s == UINT64_MAX && can_be_larger(judge, look);
+           sample->info.max_pacing_byte_per_s == UINT64_MAX && can_be_larger(judge, sample);
 }
 
 /*
@@ -306,33 +306,33 @@ static unsigned rest(unsigned failed)
  * through in the minimum RTT. What waits for the pace is not in flight, so a trial costs some of the rate: it is
  * short.
  */
-static bool begin_trial(struct ab_judge *judge, const struct ab_look *look, struct autobuf_plan *plan)
+static bool begin_trial(struct ab_judge *judge, const struct ab_sample *sample, struct autobuf_plan *plan)
 {
     unsigned needed = judge->failed_trials ? rest(judge->failed_trials) : HIGH_SCORE;
 
     plan_nothing(judge, plan);
-    if (judge->high_rtt_score < needed || !may_be_paced(judge, look) ||
-        !set_pace(judge, look->socket.snd_buf_bytes, plan))
+    if (judge->high_rtt_score < needed || !may_be_paced(judge, sample) ||
+        !set_pace(judge, sample->socket.snd_buf_bytes, plan))
         return false;
     judge->set.state = AB_JUDGE_PACING_TRIAL;
-    judge->trial_ns = look->now_ns;
+    judge->trial_ns = sample->now_ns;
     judge->high_rtt_score = 0;
     judge->snd_limited_score = SCORE - 1; /* the buffer was full at those samples, and all of it in flight */
     return true;
 }
 
-static bool enlarge(struct ab_judge *judge, const struct ab_look *look, bool sends, struct autobuf_plan *plan)
+static bool enlarge(struct ab_judge *judge, const struct ab_sample *sample, bool sends, struct autobuf_plan *plan)
 {
-    if (!larger(judge, look, sends, plan))
+    if (!larger(judge, sample, sends, plan))
         return false;
     if (!sends)
         return true;
     judge->snd_limited_score = SCORE - 1; /* once more what is in flight has to be steady */
-    if (is_paced(judge, look))
+    if (is_paced(judge, sample))
         set_pace(judge, 2 * plan->snd_request_bytes, plan);
     judge->set.state = AB_JUDGE_ENLARGED;
     if (plan->flags & AUTOBUF_PLAN_SND_FORCE)
-        ab_judge_forced(judge, look->socket.snd_buf_bytes);
+        ab_judge_forced(judge, sample->socket.snd_buf_bytes);
     return true;
 }
 
@@ -341,19 +341,19 @@ static bool enlarge(struct ab_judge *judge, const struct ab_look *look, bool sen
  * later. It is then reduced to 1.35 BDP, but not below its size before that step. The rate of a round trip is the
  * path's only if the queue stood at its beginning too: slow start has not filled it before.
  */
-static bool take_back(struct ab_judge *judge, const struct ab_look *look, struct autobuf_plan *plan)
+static bool take_back(struct ab_judge *judge, const struct ab_sample *sample, struct autobuf_plan *plan)
 {
-    uint64_t bdp = ab_in_time(judge->acked_byte_per_s, judge->rtt_min_ns), now = look->socket.snd_buf_bytes, bytes;
-    uint64_t target = ab_mul_div(bdp, TAKE_BACK_PERCENT, 100), flight = ab_max(ab_tcpinfo_flight_bytes(&look->info), 1);
+    uint64_t bdp = ab_in_time(judge->acked_byte_per_s, judge->rtt_min_ns), now = sample->socket.snd_buf_bytes, bytes;
+    uint64_t target = ab_mul_div(bdp, TAKE_BACK_PERCENT, 100), flight = ab_max(ab_tcpinfo_flight_bytes(&sample->info), 1);
 
     if (!judge->set.before_bytes || !sends_all_it_may(judge) ||
-        !ab_at_least(queue_ns(judge, look->info.rtt_ns), EXCESS_PERCENT, judge->rtt_min_ns)) {
+        !ab_at_least(queue_ns(judge, sample->info.rtt_ns), EXCESS_PERCENT, judge->rtt_min_ns)) {
         judge->excess_since_ns = 0;
         return false;
     }
     if (!judge->excess_since_ns)
-        judge->excess_since_ns = look->now_ns;
-    if (look->now_ns - judge->excess_since_ns < judge->rtt_min_ns)
+        judge->excess_since_ns = sample->now_ns;
+    if (sample->now_ns - judge->excess_since_ns < judge->rtt_min_ns)
         return false;
     /* This writer may fill the buffer more than one that waits with poll(): scale by what is in flight now. */
     bytes = ab_min(ab_mul_div(now, target, flight), AB_SND_STORED(ab_min(target, now)));
@@ -370,20 +370,20 @@ static bool take_back(struct ab_judge *judge, const struct ab_look *look, struct
 }
 
 /* The pace, for low delay. */
-static bool moderate(struct ab_judge *judge, const struct ab_look *look, struct autobuf_plan *plan,
+static bool moderate(struct ab_judge *judge, const struct ab_sample *sample, struct autobuf_plan *plan,
                      const char **why)
 {
-    struct ab_pace_look seen = {
-        .now_ns = look->now_ns,
-        .rtt_ns = look->info.rtt_ns,
+    struct ab_pace_sample seen = {
+        .now_ns = sample->now_ns,
+        .rtt_ns = sample->info.rtt_ns,
         .rtt_min_ns = judge->rtt_min_ns,
         .acked_byte_per_s = judge->acked_byte_per_s,
-        .mss_bytes = look->info.mss_bytes,
-        .app_limited = judge->limiter == AUTOBUF_LIMITER_SENDER,
+        .mss_bytes = sample->info.mss_bytes,
+        .app_limited = judge->bottleneck == AUTOBUF_BOTTLENECK_SENDER,
     };
 
     if (judge->acked_byte_per_s <= judge->received_byte_per_s ||
-        !ab_pace_look(&judge->pace, &seen, why))
+        !ab_pace_sample(&judge->pace, &seen, why))
         return false;
     plan_nothing(judge, plan);
     plan->snd_pacing_bit_per_s = ab_mul_div(judge->pace.byte_per_s, 8, 1);
@@ -404,56 +404,56 @@ static void count(const struct ab_judge *judge, unsigned *score, bool holds)
     *score = holds ? *score + late : *score - (*score > 0);
 }
 
-static void count_all(struct ab_judge *judge, const struct ab_look *look)
+static void count_all(struct ab_judge *judge, const struct ab_sample *sample)
 {
     bool queue = queue_stands(judge), high_rtt = is_high_rtt(judge);
 
-    judge->is_open = may_limit_soon(judge, look);
+    judge->is_open = may_limit_soon(judge, sample);
     if (!is_steady(judge))
         return;
     if (!queue || trial_shows(judge, EFFECT_ROUNDS + 1))
-        count(judge, &judge->snd_limited_score, !queue && judge->limiter == AUTOBUF_LIMITER_SND_BUFFER);
-    if (high_rtt && !may_be_paced(judge, look))
+        count(judge, &judge->snd_limited_score, !queue && judge->bottleneck == AUTOBUF_BOTTLENECK_SND_BUFFER);
+    if (high_rtt && !may_be_paced(judge, sample))
         judge->high_rtt_score = 0;
     else
         count(judge, &judge->high_rtt_score, high_rtt);
 }
 
 /* The action of this sample, if there is any. */
-static bool adjust(struct ab_judge *judge, const struct ab_look *look, struct autobuf_plan *plan,
+static bool adjust(struct ab_judge *judge, const struct ab_sample *sample, struct autobuf_plan *plan,
                    const char **why)
 {
     unsigned needed = judge->set.state == AB_JUDGE_SETTLED ? rest(1) : SCORE;
 
-    if (look->now_ns < judge->hold_ns)
+    if (sample->now_ns < judge->hold_ns)
         return false;
-    if (remove_pace(judge, look, plan)) {
+    if (remove_pace(judge, sample, plan)) {
         *why = "the trial is over";
         return true;
     }
-    count_all(judge, look);
-    if (raise_pace(judge, look, plan)) {
+    count_all(judge, sample);
+    if (raise_pace(judge, sample, plan)) {
         *why = "the pace must not limit";
         return true;
     }
-    if (take_back(judge, look, plan)) {
+    if (take_back(judge, sample, plan)) {
         *why = "what was added stands in the queue";
         return true;
     }
     if (judge->arrives_percent >= AHEAD_PERCENT) {
         *why = "the receive buffer has no room ahead";
         /* For low delay the receive buffer is left alone: nothing here could pace what the peer sends. */
-        return !is_left_alone(judge, AUTOBUF_INTENT_SENDS) && !is_low_delay(judge) && enlarge(judge, look, false, plan);
+        return !is_left_alone(judge, AUTOBUF_INTENT_SENDS) && !is_low_delay(judge) && enlarge(judge, sample, false, plan);
     }
     if (is_left_alone(judge, AUTOBUF_INTENT_RECEIVES) || !is_steady(judge))
         return false;
     if (is_high_rtt(judge)) {
         *why = "bursts, or a queue";
-        return begin_trial(judge, look, plan);
+        return begin_trial(judge, sample, plan);
     }
     *why = "the send buffer is what limits";
-    return judge->limiter == AUTOBUF_LIMITER_SND_BUFFER && !queue_stands(judge) && judge->snd_limited_score >= needed &&
-           enlarge(judge, look, true, plan);
+    return judge->bottleneck == AUTOBUF_BOTTLENECK_SND_BUFFER && !queue_stands(judge) && judge->snd_limited_score >= needed &&
+           enlarge(judge, sample, true, plan);
 }
 
 /* The newest count that is at least a round trip old, or the oldest one kept. */
@@ -461,8 +461,8 @@ static const struct ab_count *round_trip_ago(const struct ab_judge *judge, uint6
 {
     const struct ab_count *count = NULL;
 
-    for (uint64_t back = 1; back <= ab_min(judge->counted, AB_LOOKS); back++) {
-        count = &judge->counts[(judge->counted - back) % AB_LOOKS];
+    for (uint64_t back = 1; back <= ab_min(judge->counted, AB_SAMPLES); back++) {
+        count = &judge->counts[(judge->counted - back) % AB_SAMPLES];
         if (now_ns - count->now_ns >= judge->rtt_ns)
             break;
     }
@@ -470,9 +470,9 @@ static const struct ab_count *round_trip_ago(const struct ab_judge *judge, uint6
 }
 
 /* The smoothed one is of the data that it sent last. Of a receiver that may be its request, so the minimum is used. */
-static uint64_t rtt_ns(const struct ab_judge *judge, const struct ab_look *look)
+static uint64_t rtt_ns(const struct ab_judge *judge, const struct ab_sample *sample)
 {
-    const struct ab_tcpinfo *info = &look->info, *last = &judge->last.info;
+    const struct ab_tcpinfo *info = &sample->info, *last = &judge->last.info;
     uint64_t received_bytes = info->received_bytes - ab_min(info->received_bytes, last->received_bytes);
     uint64_t acked_bytes = info->acked_bytes - ab_min(info->acked_bytes, last->acked_bytes);
     uint64_t least_ns = ab_rcv_rtt_ns(info);
@@ -481,86 +481,86 @@ static uint64_t rtt_ns(const struct ab_judge *judge, const struct ab_look *look)
 }
 
 /* What was in flight after that count, in the mean of the samples. */
-static uint64_t mean_flight(const struct ab_judge *judge, const struct ab_count *ago, const struct ab_look *look)
+static uint64_t mean_flight(const struct ab_judge *judge, const struct ab_count *ago, const struct ab_sample *sample)
 {
-    uint64_t sum = ab_tcpinfo_flight_bytes(&look->info), samples = 1;
+    uint64_t sum = ab_tcpinfo_flight_bytes(&sample->info), samples = 1;
 
-    for (uint64_t i = judge->counted - 1; &judge->counts[i % AB_LOOKS] != ago; i--, samples++)
-        sum += judge->counts[i % AB_LOOKS].flight_bytes;
+    for (uint64_t i = judge->counted - 1; &judge->counts[i % AB_SAMPLES] != ago; i--, samples++)
+        sum += judge->counts[i % AB_SAMPLES].flight_bytes;
     return sum / samples;
 }
 
 /* Compares with the samples before. */
-static void take(struct ab_judge *judge, const struct ab_look *look)
+static void take(struct ab_judge *judge, const struct ab_sample *sample)
 {
-    uint64_t since_ns = look->now_ns - judge->last.now_ns, span_ns;
+    uint64_t since_ns = sample->now_ns - judge->last.now_ns, span_ns;
     const struct ab_count *ago;
-    struct ab_limiter_look now;
+    struct ab_bottleneck_sample now;
 
-    judge->rtt_ns = rtt_ns(judge, look);
-    ago = round_trip_ago(judge, look->now_ns);
-    span_ns = look->now_ns - ago->now_ns;
-    judge->acked_byte_per_s = ab_per_second(look->info.acked_bytes, ago->acked_bytes, span_ns);
-    judge->received_byte_per_s = ab_per_second(look->info.received_bytes, ago->received_bytes, span_ns);
+    judge->rtt_ns = rtt_ns(judge, sample);
+    ago = round_trip_ago(judge, sample->now_ns);
+    span_ns = sample->now_ns - ago->now_ns;
+    judge->acked_byte_per_s = ab_per_second(sample->info.acked_bytes, ago->acked_bytes, span_ns);
+    judge->received_byte_per_s = ab_per_second(sample->info.received_bytes, ago->received_bytes, span_ns);
     judge->flight_before_bytes = ago->flight_bytes;
     judge->in_flight_ns = judge->rtt_ns;
     if (span_ns <= 2 * judge->rtt_ns)
-        judge->in_flight_ns = ab_mul_div(mean_flight(judge, ago, look), AB_NS_PER_S, ab_max(judge->acked_byte_per_s, 1));
-    judge->rtt_min_ns = look->info.rtt_min_ns ? look->info.rtt_min_ns : look->info.rtt_ns;
-    now = (struct ab_limiter_look){look, &judge->last, &judge->limits, judge->acked_byte_per_s,
+        judge->in_flight_ns = ab_mul_div(mean_flight(judge, ago, sample), AB_NS_PER_S, ab_max(judge->acked_byte_per_s, 1));
+    judge->rtt_min_ns = sample->info.rtt_min_ns ? sample->info.rtt_min_ns : sample->info.rtt_ns;
+    now = (struct ab_bottleneck_sample){sample, &judge->last, &judge->limits, judge->acked_byte_per_s,
                                    judge->received_byte_per_s, judge->set.pace_byte_per_s};
-    judge->limiter = ab_limiter(&now);
-    judge->sent_all = ab_limiter_sent_all(&now);
-    if (judge->limiter == AUTOBUF_LIMITER_SND_BUFFER || judge->limiter == AUTOBUF_LIMITER_RCV_BUFFER)
-        judge->limited_ns = look->now_ns;
+    judge->bottleneck = ab_bottleneck(&now);
+    judge->sent_all = ab_bottleneck_sent_all(&now);
+    if (judge->bottleneck == AUTOBUF_BOTTLENECK_SND_BUFFER || judge->bottleneck == AUTOBUF_BOTTLENECK_RCV_BUFFER)
+        judge->limited_ns = sample->now_ns;
     judge->late = (unsigned)ab_max(ab_min(since_ns / ab_max(round_ns(judge) / PER_ROUND, 1), LATE_MOST), 1);
     judge->arrives_percent = ab_limiter_arrives_percent(&now);
-    judge->last = *look;
+    judge->last = *sample;
 }
 
 /* The first sample, or the clock ran backwards and earlier times mean nothing. */
-static void take_first(struct ab_judge *judge, const struct ab_look *look)
+static void take_first(struct ab_judge *judge, const struct ab_sample *sample)
 {
     judge->counted = 0;
     judge->hold_ns = 0;
-    judge->rtt_ns = look->info.rtt_ns;
+    judge->rtt_ns = sample->info.rtt_ns;
     judge->snd_limited_score = judge->high_rtt_score = 0;
     judge->excess_since_ns = 0;
     judge->is_open = false;
-    judge->last = *look;
-    judge->looked = true;
+    judge->last = *sample;
+    judge->sampled = true;
     ab_pace_forget(&judge->pace);
 }
 
-bool ab_judge_look(struct ab_judge *judge, const struct ab_look *look, struct autobuf_plan *plan,
+bool ab_judge_sample(struct ab_judge *judge, const struct ab_sample *sample, struct autobuf_plan *plan,
                    const char **why)
 {
-    bool first = !judge->looked || look->now_ns <= judge->last.now_ns;
+    bool first = !judge->sampled || sample->now_ns <= judge->last.now_ns;
 
     if (first)
-        take_first(judge, look);
+        take_first(judge, sample);
     else
-        take(judge, look);
-    judge->counts[judge->counted++ % AB_LOOKS] =
-        (struct ab_count){look->now_ns, look->info.acked_bytes, look->info.received_bytes, ab_tcpinfo_flight_bytes(&look->info)};
+        take(judge, sample);
+    judge->counts[judge->counted++ % AB_SAMPLES] =
+        (struct ab_count){sample->now_ns, sample->info.acked_bytes, sample->info.received_bytes, ab_tcpinfo_flight_bytes(&sample->info)};
     if (first || !judge->rtt_min_ns)
         return false;
-    if (is_low_delay(judge) && moderate(judge, look, plan, why))
+    if (is_low_delay(judge) && moderate(judge, sample, plan, why))
         return true;
-    if (!adjust(judge, look, plan, why))
+    if (!adjust(judge, sample, plan, why))
         return false;
     if (!plan->snd_request_bytes)
-        judge->hold_ns = look->now_ns + EFFECT_ROUNDS * round_ns(judge);
+        judge->hold_ns = sample->now_ns + EFFECT_ROUNDS * round_ns(judge);
     return true;
 }
 
 /* -------------------------------------------------------------------------------- what it says, and is told */
 
-uint32_t ab_judge_limiter(const struct ab_judge *judge)
+uint32_t ab_judge_bottleneck(const struct ab_judge *judge)
 {
     bool is_full = trial_shows(judge, EFFECT_ROUNDS + 1) && is_paced(judge, &judge->last) && queue_stands(judge);
 
-    return judge->limiter == AUTOBUF_LIMITER_SND_BUFFER && is_full ? AUTOBUF_LIMITER_PATH : judge->limiter;
+    return judge->bottleneck == AUTOBUF_BOTTLENECK_SND_BUFFER && is_full ? AUTOBUF_BOTTLENECK_PATH : judge->bottleneck;
 }
 
 struct ab_trial ab_judge_trial(const struct ab_judge *judge)
@@ -594,7 +594,7 @@ uint64_t ab_judge_round_bytes(const struct ab_judge *judge)
 
 uint32_t ab_judge_short_side(const struct ab_judge *judge)
 {
-    if (judge->limiter == AUTOBUF_LIMITER_SND_BUFFER && judge->snd_limited_score >= SCORE)
+    if (judge->bottleneck == AUTOBUF_BOTTLENECK_SND_BUFFER && judge->snd_limited_score >= SCORE)
         return AUTOBUF_LOCK_SND;
-    return judge->limiter == AUTOBUF_LIMITER_RCV_BUFFER ? AUTOBUF_LOCK_RCV : 0;
+    return judge->bottleneck == AUTOBUF_BOTTLENECK_RCV_BUFFER ? AUTOBUF_LOCK_RCV : 0;
 }

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * What to do about an open connection, by its bottleneck (limiter.h). Pure: takes samples with their times, gives a
+ * What to do about an open connection, by its bottleneck (bottleneck.h). Pure: takes samples with their times, gives a
  * plan.
  *
  * A connection is in one of four states. OBSERVE: nothing of ours is set. Samples, four a round trip while a buffer
@@ -17,10 +17,10 @@
 #define AB_JUDGE_H
 
 #include "../base/base.h"
-#include "limiter.h"
+#include "bottleneck.h"
 #include "pace.h"
 
-#define AB_LOOKS 8U /* past samples that are kept: those of a round trip, unless it is eight times the minimum RTT */
+#define AB_SAMPLES 8U /* past samples that are kept: those of a round trip, unless it is eight times the minimum RTT */
 
 enum ab_judge_state { AB_JUDGE_OBSERVE, AB_JUDGE_PACING_TRIAL, AB_JUDGE_ENLARGED, AB_JUDGE_SETTLED };
 
@@ -34,9 +34,9 @@ struct ab_trial {
 struct ab_judge {
     uint32_t intent;
     struct autobuf_limits limits;
-    struct ab_look last;
-    bool looked;               /* last is filled */
-    uint32_t limiter;          /* the bottleneck: AUTOBUF_LIMITER_* */
+    struct ab_sample last;
+    bool sampled;               /* last is filled */
+    uint32_t bottleneck;          /* the bottleneck: AUTOBUF_BOTTLENECK_* */
     bool sent_all;             /* of a full send buffer, at the newest sample */
     uint64_t acked_byte_per_s; /* over the last round trip */
     uint64_t received_byte_per_s;
@@ -57,7 +57,7 @@ struct ab_judge {
     struct ab_pace pace;       /* for low delay */
     struct ab_count {
         uint64_t now_ns, acked_bytes, received_bytes, flight_bytes;
-    } counts[AB_LOOKS];
+    } counts[AB_SAMPLES];
     uint64_t counted;
 };
 
@@ -73,14 +73,14 @@ uint64_t ab_judge_next_ns(const struct ab_judge *judge);
 bool ab_judge_due(const struct ab_judge *judge, uint64_t now_ns);
 
 /* Takes in a sample. Returns true if plan is to be applied; *why then says the reason. */
-bool ab_judge_look(struct ab_judge *judge, const struct ab_look *look, struct autobuf_plan *plan,
+bool ab_judge_sample(struct ab_judge *judge, const struct ab_sample *sample, struct autobuf_plan *plan,
                    const char **why);
 
 /*
  * The bottleneck at the newest sample. Where the buffer is full, its data are paced, and a queue stands all the same,
  * it is the path: with a larger buffer the queue would only be longer.
  */
-uint32_t ab_judge_limiter(const struct ab_judge *judge);
+uint32_t ab_judge_bottleneck(const struct ab_judge *judge);
 
 struct ab_trial ab_judge_trial(const struct ab_judge *judge);
 

@@ -28,7 +28,7 @@ struct ab_live {
     struct ab_log log;
     int fd;
     uint64_t cookie;
-    bool looks_only;
+    bool observes;
     uint32_t changes;
     uint64_t pace_byte_per_s; /* the most that the program itself allows; UINT64_MAX: no limit */
     uint64_t path_bit_per_s;  /* the most that the path takes, if it is known; UINT64_MAX: unknown */
@@ -39,28 +39,28 @@ struct ab_live {
 };
 
 /* Memory of the data in both buffers; 0: the kernel does not say (before Linux 4.12). */
-static void look_at_memory(int fd, struct ab_look *look)
+static void sample_memory(int fd, struct ab_sample *sample)
 {
     uint32_t memory[SK_MEMINFO_VARS] = {0};
     socklen_t len = sizeof memory;
 
     if (getsockopt(fd, SOL_SOCKET, SO_MEMINFO, memory, &len) < 0)
         return;
-    look->queued_bytes = memory[SK_MEMINFO_WMEM_QUEUED];
-    look->unread_bytes = memory[SK_MEMINFO_RMEM_ALLOC];
+    sample->queued_bytes = memory[SK_MEMINFO_WMEM_QUEUED];
+    sample->unread_bytes = memory[SK_MEMINFO_RMEM_ALLOC];
 }
 
-static int look_at(int fd, uint64_t now_ns, struct ab_look *look)
+static int look_at(int fd, uint64_t now_ns, struct ab_sample *sample)
 {
     int error;
 
-    *look = (struct ab_look){.now_ns = now_ns};
-    error = ab_socket_read(fd, &look->socket, &look->info);
+    *sample = (struct ab_sample){.now_ns = now_ns};
+    error = ab_socket_read(fd, &sample->socket, &sample->info);
     if (error < 0)
         return error;
-    if (look->socket.stage != AUTOBUF_STAGE_CONNECTED)
+    if (sample->socket.stage != AUTOBUF_STAGE_CONNECTED)
         return -ENOTCONN;
-    look_at_memory(fd, look);
+    sample_memory(fd, sample);
     return 0;
 }
 
@@ -79,11 +79,11 @@ static uint64_t our_notsent_of(int fd)
 
 int ab_live_open(struct ab_live **out, int fd, const struct autobuf_options *options, const struct autobuf_limits *limits)
 {
-    bool looks_only = options->flags & AUTOBUF_FLOW_LOOK_ONLY;
+    bool observes = options->flags & AUTOBUF_FLOW_OBSERVE;
     struct ab_live *live;
-    struct ab_look look;
+    struct ab_sample sample;
     uint64_t cookie;
-    int error = look_at(fd, 0, &look);
+    int error = look_at(fd, 0, &sample);
 
     *out = NULL;
     if (error == 0)
@@ -93,13 +93,13 @@ int ab_live_open(struct ab_live **out, int fd, const struct autobuf_options *opt
     live = calloc(1, sizeof *live);
     if (!live)
         return -ENOMEM;
-    ab_judge_begin(&live->judge, looks_only ? AUTOBUF_INTENT_THROUGHPUT : options->intent, limits);
+    ab_judge_begin(&live->judge, observes ? AUTOBUF_INTENT_THROUGHPUT : options->intent, limits);
     if (options->most_bytes)
         live->judge.limits.request_most_bytes = options->most_bytes;
     live->log = (struct ab_log){options->log, options->log_user};
     live->fd = fd;
     live->cookie = cookie;
-    live->looks_only = looks_only;
+    live->observes = observes;
     if (ab_get_pacing(fd, &live->pace_byte_per_s) < 0 || !live->pace_byte_per_s)
         live->pace_byte_per_s = UINT64_MAX;
     live->path_bit_per_s = UINT64_MAX;
@@ -110,7 +110,7 @@ int ab_live_open(struct ab_live **out, int fd, const struct autobuf_options *opt
 }
 
 /* A pace that is not as it was left is the program's own from now on. */
-static void heed_pace(struct ab_live *live)
+static void detect_pacing(struct ab_live *live)
 {
     uint64_t left = live->set_bit_per_s ? ab_pacing_byte_per_s(live->set_bit_per_s) : live->pace_byte_per_s, now = 0;
 
@@ -124,7 +124,7 @@ static void put_back_pace(struct ab_live *live)
 {
     struct autobuf_plan plan;
 
-    heed_pace(live);
+    detect_pacing(live);
     if (!live->set_bit_per_s)
         return;
     ab_plan_nothing(AUTOBUF_REASON_SET, live->judge.intent, &plan);
@@ -178,7 +178,7 @@ static void note_notsent(struct ab_live *live, uint64_t before_bytes)
 
 static void tell(const struct ab_live *live, struct autobuf_event *event)
 {
-    event->limiter = ab_judge_limiter(&live->judge);
+    event->bottleneck = ab_judge_bottleneck(&live->judge);
     ab_event(&live->log, event);
 }
 
@@ -199,7 +199,7 @@ static int act(struct ab_live *live, const struct autobuf_socket *socket, struct
     int result;
 
     if (plan->snd_pacing_bit_per_s)
-        heed_pace(live);
+        detect_pacing(live);
     most = ab_min(ab_mul_div(live->pace_byte_per_s, 8, 1), live->path_bit_per_s);
     before = live->set_bit_per_s;
     if (is_too_much(live, socket, plan)) { /* the next look plans by what is left */
@@ -234,11 +234,11 @@ static int act(struct ab_live *live, const struct autobuf_socket *socket, struct
  * As much may wait as autotuning would let: it makes the buffer two (bbr: three) times the congestion window, of which one is in
  * flight, and slow start doubles that until the next look. A peer has to have taken some of it, and the window grows only then.
  */
-static uint64_t may_wait_bytes(const struct ab_live *live, const struct ab_look *look)
+static uint64_t may_wait_bytes(const struct ab_live *live, const struct ab_sample *sample)
 {
-    uint64_t window = (uint64_t)look->info.cwnd_packets * look->info.mss_bytes;
-    uint64_t waits = ab_mul_div(ab_min(window, look->info.acked_bytes), WAITING_WINDOWS, 1);
-    uint64_t most = ab_min(look->socket.snd_buf_bytes, live->judge.limits.tcp_wmem_max_bytes);
+    uint64_t window = (uint64_t)sample->info.cwnd_packets * sample->info.mss_bytes;
+    uint64_t waits = ab_mul_div(ab_min(window, sample->info.acked_bytes), WAITING_WINDOWS, 1);
+    uint64_t most = ab_min(sample->socket.snd_buf_bytes, live->judge.limits.tcp_wmem_max_bytes);
 
     most = ab_min(most, live->notsent_most_bytes);
     /* Twice as much, or all, at once: so it is seldom set. */
@@ -246,13 +246,13 @@ static uint64_t may_wait_bytes(const struct ab_live *live, const struct ab_look 
 }
 
 /* Returns 1 if more may wait than before, else 0. */
-static int let_more_wait(struct ab_live *live, const struct ab_look *look)
+static int let_more_wait(struct ab_live *live, const struct ab_sample *sample)
 {
     uint32_t side = live->judge.intent & (AUTOBUF_INTENT_SENDS | AUTOBUF_INTENT_RECEIVES);
-    uint64_t bytes = may_wait_bytes(live, look), before = live->notsent_bytes;
+    uint64_t bytes = may_wait_bytes(live, sample), before = live->notsent_bytes;
 
     if (!before || bytes <= before || side == AUTOBUF_INTENT_RECEIVES || live->judge.intent & AUTOBUF_INTENT_LOW_DELAY ||
-        live->looks_only)
+        live->observes)
         return 0;
     if (ab_apply_notsent(live->fd, before, bytes) != 1) { /* the program has set its own, or the host has a lower one */
         live->notsent_bytes = 0;
@@ -317,16 +317,16 @@ uint32_t ab_live_set_sides(const struct ab_live *live)
  * Looks. Returns 1 if the plan is to be applied; 0; or an error. *raised: what let_more_wait() returned. Not inlined, for
  * a look is not to lie on the stack below act().
  */
-static __attribute__((noinline)) int look_and_judge(struct ab_live *live, uint64_t now_ns,
+static __attribute__((noinline)) int sample_and_judge(struct ab_live *live, uint64_t now_ns,
                                                     struct autobuf_plan *plan, const char **why, int *raised)
 {
-    struct ab_look look;
-    int error = look_at(live->fd, now_ns, &look);
+    struct ab_sample sample;
+    int error = look_at(live->fd, now_ns, &sample);
 
     if (error < 0)
         return error;
-    *raised = let_more_wait(live, &look);
-    return ab_judge_look(&live->judge, &look, plan, why);
+    *raised = let_more_wait(live, &sample);
+    return ab_judge_sample(&live->judge, &sample, plan, why);
 }
 
 int ab_live_step(struct ab_live *live, uint64_t now_ns)
@@ -344,10 +344,10 @@ int ab_live_step(struct ab_live *live, uint64_t now_ns)
         return error;
     (void)ab_forced_kept(&live->judge.limits.forced_bytes);
     trial = ab_judge_trial(&live->judge);
-    error = look_and_judge(live, now_ns, &plan, &why, &raised);
+    error = sample_and_judge(live, now_ns, &plan, &why, &raised);
     if (error <= 0)
         return error < 0 ? error : raised;
-    if (live->looks_only) {
+    if (live->observes) {
         ab_judge_not_done(&live->judge, &trial);
         return raised;
     }
@@ -367,7 +367,7 @@ void ab_live_state(const struct ab_live *live, struct autobuf_live_state *state)
 
     *state = (struct autobuf_live_state){
         .size = sizeof *state,
-        .limiter = ab_judge_limiter(judge),
+        .bottleneck = ab_judge_bottleneck(judge),
         .changes = live->changes,
         .retransmits = info->retrans_packets,
         .rtt_ns = ab_ns_or_unset(info->rtt_ns),

@@ -5,9 +5,9 @@
 #define STANDING_PERCENT 10U           /* of the minimum RTT is a queue worth emptying; how_long_a_queue_has_to_be */
 #define STANDING_NS (2 * AB_NS_PER_MS) /* but no less than that; how_long_a_queue_has_to_be */
 #define STANDING_PACKETS 4U            /* on a slow path even a few packets take long; how_long_a_queue_has_to_be */
-#define STANDING_LOOKS 2U              /* samples; what_comes_and_goes_is_no_queue */
+#define STANDING_SAMPLES 2U              /* samples; what_comes_and_goes_is_no_queue */
 #define BURST_PERCENT 50U              /* before there is a pace; nothing_is_done_without_a_queue, a_queue_that_shrinks_is_one */
-#define RATE_LOOKS 6U                  /* three round trips; the_path_s_rate_is_the_largest_of_three_round_trips */
+#define RATE_SAMPLES 6U                  /* three round trips; the_path_s_rate_is_the_largest_of_three_round_trips */
 #define FLOOR_NS (10 * AB_NS_PER_S)    /* the_least_is_remembered_for_two_spans */
 #define FLOOR_MOST_PERCENT 125U        /* of TCP's minimum; a_least_that_tcp_never_saw_counts_a_quarter_more_at_most */
 #define VAIN_PERCENT 70U               /* a_longer_path_is_no_queue, a_queue_that_shrinks_is_one */
@@ -27,51 +27,51 @@ static uint64_t percent_of(uint64_t whole, unsigned percent)
 void ab_pace_forget(struct ab_pace *pace)
 {
     pace->floor_ns[0] = pace->floor_ns[1] = 0;
-    pace->looks = 0;
+    pace->samples = 0;
     pace->long_looks = 0;
     pace->cut = false;
 }
 
 /* The least round-trip time of the last seconds. Jitter that is in every reading is no queue. */
-static uint64_t floor_of(const struct ab_pace *pace, const struct ab_pace_look *look)
+static uint64_t floor_of(const struct ab_pace *pace, const struct ab_pace_sample *sample)
 {
     uint64_t floor = pace->floor_ns[1] ? ab_min(pace->floor_ns[0], pace->floor_ns[1])
                                        : pace->floor_ns[0];
 
     if (!pace->rebased)
-        floor = ab_min(floor, percent_of(look->rtt_min_ns, FLOOR_MOST_PERCENT));
+        floor = ab_min(floor, percent_of(sample->rtt_min_ns, FLOOR_MOST_PERCENT));
     return ab_min(floor, UINT64_MAX / 8); /* room for the arithmetic */
 }
 
-static void note_rtt(struct ab_pace *pace, const struct ab_pace_look *look)
+static void note_rtt(struct ab_pace *pace, const struct ab_pace_sample *sample)
 {
-    if (!pace->floor_ns[0] || look->now_ns - pace->floor_begin_ns > FLOOR_NS) {
+    if (!pace->floor_ns[0] || sample->now_ns - pace->floor_begin_ns > FLOOR_NS) {
         pace->floor_ns[1] = pace->floor_ns[0];
-        pace->floor_ns[0] = look->rtt_ns;
-        pace->floor_begin_ns = look->now_ns;
+        pace->floor_ns[0] = sample->rtt_ns;
+        pace->floor_begin_ns = sample->now_ns;
     }
-    pace->floor_ns[0] = ab_min(pace->floor_ns[0], look->rtt_ns);
-    pace->rtts_ns[pace->looks % AB_PACE_LOOKS] = look->rtt_ns;
-    pace->acked_byte_per_s[pace->looks++ % AB_PACE_LOOKS] = look->acked_byte_per_s;
+    pace->floor_ns[0] = ab_min(pace->floor_ns[0], sample->rtt_ns);
+    pace->rtts_ns[pace->samples % AB_PACE_SAMPLES] = sample->rtt_ns;
+    pace->acked_byte_per_s[pace->samples++ % AB_PACE_SAMPLES] = sample->acked_byte_per_s;
 }
 
 /*
  * How much longer than its least the round-trip time has been for some looks; 0: hardly. A shorter rise is jitter,
  * or a burst.
  */
-static uint64_t standing_ns(const struct ab_pace *pace, const struct ab_pace_look *look)
+static uint64_t standing_ns(const struct ab_pace *pace, const struct ab_pace_sample *sample)
 {
     /* The bursts of slow start also make a queue, but a queue that drains by itself. */
     unsigned percent = pace->byte_per_s ? STANDING_PERCENT : BURST_PERCENT;
-    uint64_t packets_ns = ab_mul_div((uint64_t)STANDING_PACKETS * look->mss_bytes, AB_NS_PER_S,
-                                     ab_max(look->acked_byte_per_s, 1));
-    uint64_t floor = floor_of(pace, look), rtt_ns = UINT64_MAX;
+    uint64_t packets_ns = ab_mul_div((uint64_t)STANDING_PACKETS * sample->mss_bytes, AB_NS_PER_S,
+                                     ab_max(sample->acked_byte_per_s, 1));
+    uint64_t floor = floor_of(pace, sample), rtt_ns = UINT64_MAX;
     uint64_t least = ab_max(ab_max(percent_of(floor, percent), STANDING_NS), packets_ns);
 
-    if (pace->looks < STANDING_LOOKS)
+    if (pace->samples < STANDING_SAMPLES)
         return 0;
-    for (unsigned back = 1; back <= STANDING_LOOKS; back++)
-        rtt_ns = ab_min(rtt_ns, pace->rtts_ns[(pace->looks - back) % AB_PACE_LOOKS]);
+    for (unsigned back = 1; back <= STANDING_SAMPLES; back++)
+        rtt_ns = ab_min(rtt_ns, pace->rtts_ns[(pace->samples - back) % AB_PACE_SAMPLES]);
     return rtt_ns > floor + least ? rtt_ns - floor : 0;
 }
 
@@ -79,28 +79,28 @@ static uint64_t standing_ns(const struct ab_pace *pace, const struct ab_pace_loo
  * A queue that this sender causes changes: it grows until a cut has its effect, and then shrinks. A queue that
  * stays the same for several round trips after a cut is a longer path, or somebody else's queue.
  */
-static bool cut_is_in_vain(struct ab_pace *pace, const struct ab_pace_look *look)
+static bool cut_fails(struct ab_pace *pace, const struct ab_pace_sample *sample)
 {
-    uint64_t floor = floor_of(pace, look), least = UINT64_MAX, most = 0;
+    uint64_t floor = floor_of(pace, sample), least = UINT64_MAX, most = 0;
 
     pace->long_looks++;
-    if (look->rtt_ns <= floor + percent_of(floor, STANDING_PERCENT) + STANDING_NS) {
+    if (sample->rtt_ns <= floor + percent_of(floor, STANDING_PERCENT) + STANDING_NS) {
         pace->long_looks = 0;
         pace->cut = false;
     }
-    if (!pace->cut || pace->long_looks < AB_PACE_LOOKS || pace->looks < AB_PACE_LOOKS)
+    if (!pace->cut || pace->long_looks < AB_PACE_SAMPLES || pace->samples < AB_PACE_SAMPLES)
         return false;
-    for (unsigned i = 0; i < AB_PACE_LOOKS; i++) {
+    for (unsigned i = 0; i < AB_PACE_SAMPLES; i++) {
         least = ab_min(least, pace->rtts_ns[i]);
         most = ab_max(most, pace->rtts_ns[i]);
     }
     return least > floor && least - floor >= percent_of(most - floor, VAIN_PERCENT);
 }
 
-static uint64_t as_before(struct ab_pace *pace, const struct ab_pace_look *look)
+static uint64_t as_before(struct ab_pace *pace, const struct ab_pace_sample *sample)
 {
     pace->rebased = true;
-    pace->floor_ns[0] = pace->floor_ns[1] = look->rtt_ns;
+    pace->floor_ns[0] = pace->floor_ns[1] = sample->rtt_ns;
     pace->cut = false;
     pace->long_looks = 0;
     pace->held_ticks = HOLD_TICKS;
@@ -115,17 +115,17 @@ static uint64_t path_rate(const struct ab_pace *pace)
 {
     uint64_t most = 0;
 
-    for (unsigned back = 1; back <= ab_min(pace->looks, RATE_LOOKS); back++)
-        most = ab_max(most, pace->acked_byte_per_s[(pace->looks - back) % AB_PACE_LOOKS]);
+    for (unsigned back = 1; back <= ab_min(pace->samples, RATE_SAMPLES); back++)
+        most = ab_max(most, pace->acked_byte_per_s[(pace->samples - back) % AB_PACE_SAMPLES]);
     return most;
 }
 
 /*
  * The new pace is the path's rate x (1 - queue / 2 minima). The queue is then gone in about two round trips.
  */
-static uint64_t slower(struct ab_pace *pace, const struct ab_pace_look *look, uint64_t standing)
+static uint64_t slower(struct ab_pace *pace, const struct ab_pace_sample *sample, uint64_t standing)
 {
-    uint64_t twice = 2 * floor_of(pace, look), rate = path_rate(pace);
+    uint64_t twice = 2 * floor_of(pace, sample), rate = path_rate(pace);
 
     if (!pace->cut) {
         pace->cut = true;
@@ -139,7 +139,7 @@ static uint64_t slower(struct ab_pace *pace, const struct ab_pace_look *look, ui
     return ab_mul_div(rate, twice - ab_min(standing, twice * 3 / 4), twice);
 }
 
-static uint64_t faster(struct ab_pace *pace, const struct ab_pace_look *look)
+static uint64_t faster(struct ab_pace *pace, const struct ab_pace_sample *sample)
 {
     uint64_t now = pace->byte_per_s, up = UP_PERMILLE;
     uint64_t drain = percent_of(pace->drain_byte_per_s, DRAIN_PERCENT);
@@ -151,31 +151,31 @@ static uint64_t faster(struct ab_pace *pace, const struct ab_pace_look *look)
         up <<= ab_min((pace->clear_ticks - CAREFUL_TICKS) / 2, 10);
     up = now + ab_mul_div(now, ab_min(up, UP_MOST_PERMILLE), 1000);
     /* The rate of delivery must follow the pace. If it does not, a queue grows that does not show yet. */
-    return ab_min(up, ab_max(now, percent_of(look->acked_byte_per_s, AHEAD_PERCENT)));
+    return ab_min(up, ab_max(now, percent_of(sample->acked_byte_per_s, AHEAD_PERCENT)));
 }
 
-bool ab_pace_look(struct ab_pace *pace, const struct ab_pace_look *look, const char **why)
+bool ab_pace_sample(struct ab_pace *pace, const struct ab_pace_sample *sample, const char **why)
 {
     uint64_t standing, before = pace->byte_per_s, next;
     bool in_vain;
 
-    if (!look->rtt_ns || !look->rtt_min_ns)
+    if (!sample->rtt_ns || !sample->rtt_min_ns)
         return false; /* TCP has none yet */
-    note_rtt(pace, look);
-    standing = standing_ns(pace, look);
-    in_vain = cut_is_in_vain(pace, look);
+    note_rtt(pace, sample);
+    standing = standing_ns(pace, sample);
+    in_vain = cut_fails(pace, sample);
     if (pace->held_ticks > 0) {
         pace->held_ticks--;
         return false;
     }
     if (in_vain) {
-        next = as_before(pace, look);
+        next = as_before(pace, sample);
         *why = "the path has become longer: as before";
     } else if (standing) {
-        next = slower(pace, look, standing);
+        next = slower(pace, sample, standing);
         *why = "a queue stands: slower than it drains";
-    } else if (before && !look->app_limited) {
-        next = faster(pace, look);
+    } else if (before && !sample->app_limited) {
+        next = faster(pace, sample);
         *why = "no queue: a little faster";
     } else {
         return false;

@@ -12,9 +12,9 @@
 
 #include "../base/base.h"
 
-#define AB_PACE_LOOKS 8U /* of the past: four round trips of them */
+#define AB_PACE_SAMPLES 8U /* of the past: four round trips of them */
 
-struct ab_pace_look {
+struct ab_pace_sample {
     uint64_t now_ns;
     uint64_t rtt_ns;
     uint64_t rtt_min_ns;       /* as TCP has seen it, ever */
@@ -34,9 +34,9 @@ struct ab_pace {
     bool cut;                  /* since the round-trip time became long, */
     unsigned long_looks;       /* so many looks ago, */
     uint64_t uncut_byte_per_s; /* from this */
-    uint64_t rtts_ns[AB_PACE_LOOKS];
-    uint64_t acked_byte_per_s[AB_PACE_LOOKS];
-    unsigned looks;
+    uint64_t rtts_ns[AB_PACE_SAMPLES];
+    uint64_t acked_byte_per_s[AB_PACE_SAMPLES];
+    unsigned samples;
 };
 
 /* Forgets what was seen, because the clock has jumped. The pace stays. */
@@ -46,6 +46,6 @@ void ab_pace_forget(struct ab_pace *pace);
  * Takes in a look; there are two in a round trip. Returns true if byte_per_s has changed; *why then says the
  * reason.
  */
-bool ab_pace_look(struct ab_pace *pace, const struct ab_pace_look *look, const char **why);
+bool ab_pace_sample(struct ab_pace *pace, const struct ab_pace_sample *sample, const char **why);
 
 #endif

@@ -47,14 +47,14 @@ static const struct words rcv_words = {
 static const struct {
     uint32_t sysctl;
     const char *text; /* NULL: limit of struct words */
-} obstacles[] = {
+} bottlenecks[] = {
     {AUTOBUF_SYSCTL_WMEM_MAX, NULL},
     {AUTOBUF_SYSCTL_TCP_RMEM, NULL},
     {AUTOBUF_SYSCTL_WINDOW_SCALING, "net.ipv4.tcp_window_scaling=0"},
     {AUTOBUF_SYSCTL_TCP_MEM, "the memory that TCP may use (net.ipv4.tcp_mem)"},
     {AUTOBUF_SYSCTL_MODERATE_RCVBUF, "net.ipv4.tcp_moderate_rcvbuf=0"},
 };
-#define OBSTACLES (sizeof obstacles / sizeof *obstacles)
+#define OBSTACLES (sizeof bottlenecks / sizeof *bottlenecks)
 
 struct line {
     uint32_t reason;
@@ -95,9 +95,9 @@ static void add_obstacles(struct ab_text *t, const struct words *w, const struct
     const char *between = "; limited by ";
 
     for (size_t i = 0; i < OBSTACLES; i++) {
-        if (!(l->sysctl & obstacles[i].sysctl))
+        if (!(l->sysctl & bottlenecks[i].sysctl))
             continue;
-        ab_add(t, "%s%s", between, obstacles[i].text ? obstacles[i].text : w->limit);
+        ab_add(t, "%s%s", between, bottlenecks[i].text ? bottlenecks[i].text : w->limit);
         between = " and ";
     }
 }
@@ -291,7 +291,7 @@ int autobuf_plan_sysctl(const struct autobuf_plan *plan, const struct autobuf_li
     if (!ab_struct_in(&p, sizeof p, plan) || !ab_struct_in(&l, sizeof l, limits) || (!buf && cap))
         return -EINVAL;
     for (size_t i = 0; i < OBSTACLES; i++) {
-        uint32_t sysctl = obstacles[i].sysctl;
+        uint32_t sysctl = bottlenecks[i].sysctl;
 
         if ((p.snd_sysctl | p.rcv_sysctl) & sysctl && is_short(sysctl, &p, &l) && index-- == 0)
             return sysctl_line(sysctl, &p, &l, buf, cap);

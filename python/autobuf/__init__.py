@@ -7,7 +7,7 @@ first, say more. None in a result means: not known; in an argument: the default.
 """
 from ._errors import (ClampedError, DamagedError, Error, FewError, ForkedError, NewerError, NoReplyError, OffError,
                       ProtocolError, ResolveError, UnsupportedError)
-from ._event import Event, Limiter, Lock, Reason, What
+from ._event import Event, Bottleneck, Lock, Reason, What
 from ._flow import Applied, Flow, Live, tune
 from ._handle import is_off, log_own, now_ns
 from ._library import VERSION as __version__
@@ -19,8 +19,8 @@ from ._plan import (Intent, Limits, LimitsFlag, Plan, PlanFlag, SocketState, Sta
 from ._rightsize import RightSize, RightSizeState
 
 __all__ = [
-    "Applied", "ClampedError", "DamagedError", "Direction", "Error", "Event", "FewError", "Flow", "ForkedError", "Intent",
-    "Limiter", "Limits", "LimitsFlag", "Live", "LiveState", "Lock", "Method", "NewerError", "NoReplyError", "OffError",
+    "Applied", "Bottleneck", "ClampedError", "DamagedError", "Direction", "Error", "Event", "FewError", "Flow", "ForkedError", "Intent",
+    "Limits", "LimitsFlag", "Live", "LiveState", "Lock", "Method", "NewerError", "NoReplyError", "OffError",
     "Path", "PathFlag", "Plan", "PlanFlag", "Probe", "ProtocolError", "Reason", "ResolveError", "RightSize",
     "RightSizeState", "SocketState", "Stage", "Sysctl", "UnsupportedError", "Unsure", "What", "__version__", "apply", "bwdelay",
     "bwdelay_apply", "inband", "is_off", "limits_host", "log_own", "now_ns", "payload_bytes", "plan_make", "plan_worth",

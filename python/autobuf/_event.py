@@ -25,7 +25,7 @@ class What(enum.IntEnum):
     WINDOW = 9
 
 
-class Limiter(enum.IntEnum):
+class Bottleneck(enum.IntEnum):
     """What limits a connection. str() gives the library's word, such as "send-buffer"."""
     UNKNOWN = 0
     IDLE = 1
@@ -37,7 +37,7 @@ class Limiter(enum.IntEnum):
     RECEIVER = 7
 
     def __str__(self) -> str:
-        return str(library.autobuf_limiter_name(self).decode())
+        return str(library.autobuf_bottleneck_name(self).decode())
 
 
 class Lock(enum.IntFlag):
@@ -69,7 +69,7 @@ class Event(Struct):
     what: What = u32(What)
     side: Lock = u32(Lock)
     reason: Reason = u32(Reason)
-    limiter: Limiter = u32(Limiter)
+    bottleneck: Bottleneck = u32(Bottleneck)
     error: int = i32()
     before_bytes: int = u64()
     after_bytes: int = u64()

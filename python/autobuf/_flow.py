@@ -17,7 +17,7 @@ from ._path import Path
 from ._plan import Intent, Limits, Plan, Stage, socket_state
 from ._struct import Struct, i32, pointer, reserved, u32, u64
 
-SILENT, NO_STORE, LOOK_ONLY = 1, 2, 4
+SILENT, NO_STORE, OBSERVE = 1, 2, 4
 """AUTOBUF_FLOW_*."""
 
 
@@ -147,7 +147,7 @@ class Live(Stepped):
                  most_bytes: int | None = None, log: Log | None = None) -> None:
         if socket_state(sock).stage != Stage.CONNECTED:
             raise error(-errno.ENOTCONN)
-        flags = SILENT | NO_STORE | (LOOK_ONLY if look_only else 0)
+        flags = SILENT | NO_STORE | (OBSERVE if look_only else 0)
         super().__init__(*_arguments(sock, flags=flags, intent=intent, most_bytes=most_bytes, log=log))
 
     def move(self, sock: Socket) -> None:

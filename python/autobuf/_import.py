@@ -26,7 +26,7 @@ from collections.abc import Iterable, Iterator
 from typing import Any
 
 from ._errors import Error
-from ._event import Limiter
+from ._event import Bottleneck
 from ._path import Method, PathFlag, Unsure
 from ._paths import Entry, Prefix
 
@@ -324,7 +324,7 @@ MOST = {
     "samples": 2 ** 32 - 1, "packet_bytes": 65535, "learned_s": NEVER_S, "expires_s": NEVER_S,
     **{f"{way}_rate{which}_bit_per_s": RATE_MOST for way in ("tx", "rx") for which in ("", "_low", "_high")}}
 """Of each number of an entry; null: not known."""
-LIMITERS = {str(limiter): limiter for limiter in Limiter}
+BOTTLENECKS = {str(bottleneck): bottleneck for bottleneck in Bottleneck}
 METHODS = {str(method): method for method in Method if method}
 UNSURE = {str(unsure): unsure for unsure in Unsure}
 
@@ -343,7 +343,7 @@ def exported(value: Any, now_s: int) -> Entry:
             local=Prefix.parse(texts["local"]) if "local" in texts else Prefix(), device=texts.get("device"),
             flags=(PathFlag.TX_AT_LEAST if at(value, "tx_at_least") is True else PathFlag(0)) |
                   (PathFlag.RX_AT_LEAST if at(value, "rx_at_least") is True else PathFlag(0)),
-            limiter=LIMITERS.get(text_at(value, "limiter") or "", Limiter(0)),
+            bottleneck=BOTTLENECKS.get(text_at(value, "limiter") or "", Bottleneck(0)),
             tx_unsure=UNSURE.get(text_at(value, "tx_unsure") or "", Unsure.NOT),
             rx_unsure=UNSURE.get(text_at(value, "rx_unsure") or "", Unsure.NOT),
             **{name: int(number) for name, number in numbers.items()})

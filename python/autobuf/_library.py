@@ -55,7 +55,7 @@ PROTOTYPES: dict[str, tuple[Any, list[Any]]] = {
     "autobuf_plan_explain": (_int, [_pointer, _pointer, _size]),
     "autobuf_plan_sysctl": (_int, [_pointer, _pointer, _u32, _pointer, _size]),
     "autobuf_reason_name": (_string, [_u32]),
-    "autobuf_limiter_name": (_string, [_u32]),
+    "autobuf_bottleneck_name": (_string, [_u32]),
     "autobuf_tune": (_int, [_int, _pointer, _u32, _pointer, _pointer]),
     "autobuf_apply": (_int, [_int, _pointer]),
     "autobuf_unlock": (_int, [_int, _u32]),

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 
-from ._event import Limiter
+from ._event import Bottleneck
 from ._struct import UNSET, Struct, u32, u64
 
 
@@ -13,7 +13,7 @@ class LiveState(Struct):
     """The newest sample. Rates count payload. pacing_bit_per_s: the pacing rate that was set; 0: none."""
 
     name = "autobuf_live_state"
-    limiter: Limiter = u32(Limiter)
+    bottleneck: Bottleneck = u32(Bottleneck)
     changes: int = u32()
     retransmits: int = u32()
     rtt_ns: int | None = u64(UNSET)

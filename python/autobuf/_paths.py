@@ -6,7 +6,7 @@ import ctypes
 import dataclasses
 
 from ._errors import check
-from ._event import Limiter
+from ._event import Bottleneck
 from ._handle import whole
 from ._library import library
 from ._path import Method, PathFlag, Unsure
@@ -38,7 +38,7 @@ class Entry(Struct):
     local: Prefix = inner(Prefix)
     device: str | None = text(16)
     flags: PathFlag = u32(PathFlag)
-    limiter: Limiter = u32(Limiter)
+    bottleneck: Bottleneck = u32(Bottleneck)
     samples: int = u32()
     packet_bytes: int = u32()
     tx_unsure: Unsure = u32(Unsure)

@@ -26,7 +26,7 @@ def send(file: BinaryIO, address: tuple[str, int]) -> autobuf.Applied:
 def main(host: str, port: str, name: str) -> None:
     with open(name, "rb") as file:
         done = send(file, (host, int(port)))
-    print(f"limited by: {done.live.limiter if done.live else None}; {done.changes} changes")
+    print(f"limited by: {done.live.bottleneck if done.live else None}; {done.changes} changes")
     print(done.plan.explain(), end="")
 
 

@@ -52,22 +52,22 @@ static void take_progress(struct input *in, struct ab_tcpinfo *info)
     info->peer_window_bytes = take_number(in);
 }
 
-static void take_socket(struct input *in, struct ab_look *look)
+static void take_socket(struct input *in, struct ab_sample *sample)
 {
-    look->socket.locks = (uint32_t)take(in, 1) & 3;
-    look->socket.snd_buf_bytes = take_number(in) & 0x7fffffff;
-    look->socket.rcv_buf_bytes = take_number(in) & 0x7fffffff;
-    look->socket.rcv_window_max_bytes = 65535ULL << take(in, 1) % 15;
-    look->queued_bytes = take_number(in);
-    look->unread_bytes = take_number(in);
+    sample->socket.locks = (uint32_t)take(in, 1) & 3;
+    sample->socket.snd_buf_bytes = take_number(in) & 0x7fffffff;
+    sample->socket.rcv_buf_bytes = take_number(in) & 0x7fffffff;
+    sample->socket.rcv_window_max_bytes = 65535ULL << take(in, 1) % 15;
+    sample->queued_bytes = take_number(in);
+    sample->unread_bytes = take_number(in);
 }
 
 /* The judge has this intent and these limits, and names this bottleneck of its newest sample. */
-static void check_plan(uint32_t intent, const struct autobuf_limits *limits, uint32_t limiter,
-                       const struct ab_look *look, const struct autobuf_plan *plan)
+static void check_plan(uint32_t intent, const struct autobuf_limits *limits, uint32_t bottleneck,
+                       const struct ab_sample *sample, const struct autobuf_plan *plan)
 {
-    uint64_t rtt_min_ns = look->info.rtt_min_ns ? look->info.rtt_min_ns : look->info.rtt_ns;
-    bool sends = limiter == AUTOBUF_LIMITER_SND_BUFFER;
+    uint64_t rtt_min_ns = sample->info.rtt_min_ns ? sample->info.rtt_min_ns : sample->info.rtt_ns;
+    bool sends = bottleneck == AUTOBUF_BOTTLENECK_SND_BUFFER;
 
     if (intent & AUTOBUF_INTENT_LOW_DELAY) {
         CHECK(!plan->rcv_request_bytes && !(plan->flags & AUTOBUF_PLAN_RCV_UNLOCK));
@@ -77,20 +77,20 @@ static void check_plan(uint32_t intent, const struct autobuf_limits *limits, uin
     }
     if (plan->snd_pacing_bit_per_s) { /* bursts are spread: the whole buffer still comes through in each round trip */
         CHECK(!plan->rcv_request_bytes);
-        CHECK(ab_in_time(plan->snd_pacing_bit_per_s / 8, rtt_min_ns) >= look->socket.snd_buf_bytes);
+        CHECK(ab_in_time(plan->snd_pacing_bit_per_s / 8, rtt_min_ns) >= sample->socket.snd_buf_bytes);
         CHECK(sends || !plan->snd_request_bytes);
         if (!plan->snd_request_bytes)
             return;
     }
-    if (plan->snd_request_bytes && 2 * plan->snd_request_bytes + 1 < look->socket.snd_buf_bytes) {
+    if (plan->snd_request_bytes && 2 * plan->snd_request_bytes + 1 < sample->socket.snd_buf_bytes) {
         CHECK(plan->flags == AUTOBUF_PLAN_SND_FORCE && limits->flags & AUTOBUF_LIMITS_FORCE);
-        CHECK(sends || limiter == AUTOBUF_LIMITER_PATH || limiter == AUTOBUF_LIMITER_PEER);
+        CHECK(sends || bottleneck == AUTOBUF_BOTTLENECK_PATH || bottleneck == AUTOBUF_BOTTLENECK_PEER);
         CHECK(!plan->rcv_request_bytes);
         return; /* what was forced is taken back */
     }
-    CHECK(sends || limiter == AUTOBUF_LIMITER_RCV_BUFFER || limiter == AUTOBUF_LIMITER_PEER); /* ahead of what arrives */
+    CHECK(sends || bottleneck == AUTOBUF_BOTTLENECK_RCV_BUFFER || bottleneck == AUTOBUF_BOTTLENECK_PEER); /* ahead of what arrives */
     CHECK(sends ? !plan->rcv_request_bytes : !plan->snd_request_bytes); /* that side alone */
-    CHECK(!plan->rcv_request_bytes || 2 * plan->rcv_request_bytes + 1 >= look->socket.rcv_buf_bytes);
+    CHECK(!plan->rcv_request_bytes || 2 * plan->rcv_request_bytes + 1 >= sample->socket.rcv_buf_bytes);
     CHECK(plan->rcv_request_bytes <= limits->rcv_settable_bytes ||
           (plan->flags & AUTOBUF_PLAN_RCV_FORCE && limits->flags & AUTOBUF_LIMITS_FORCE));
     CHECK(plan->snd_request_bytes <= limits->snd_settable_bytes ||
@@ -100,13 +100,13 @@ static void check_plan(uint32_t intent, const struct autobuf_limits *limits, uin
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t len)
 {
     struct input in = {data, len};
-    struct ab_look look = {.socket = AUTOBUF_SOCKET_INIT};
+    struct ab_sample sample = {.socket = AUTOBUF_SOCKET_INIT};
     struct autobuf_limits limits = take_limits(&in);
     struct ab_judge judge;
     uint32_t intent;
 
-    look.socket.stage = AUTOBUF_STAGE_CONNECTED;
-    look.now_ns = take_number(&in);
+    sample.socket.stage = AUTOBUF_STAGE_CONNECTED;
+    sample.now_ns = take_number(&in);
     intent = (uint32_t)take(&in, 1) & 1;
     ab_judge_begin(&judge, intent, &limits);
     while (in.len > 0) {
@@ -114,19 +114,19 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t len)
         struct autobuf_plan plan;
         const char *why = NULL;
 
-        look.now_ns = what & 128 ? take_number(&in) : ab_judge_next_ns(&judge) + what % 4;
+        sample.now_ns = what & 128 ? take_number(&in) : ab_judge_next_ns(&judge) + what % 4;
         if (what & 64)
-            look.info = take_raw(&in);
+            sample.info = take_raw(&in);
         else
-            take_progress(&in, &look.info);
+            take_progress(&in, &sample.info);
         if (what & 32)
-            take_socket(&in, &look);
-        if (ab_judge_look(&judge, &look, &plan, &why)) {
+            take_socket(&in, &sample);
+        if (ab_judge_sample(&judge, &sample, &plan, &why)) {
             CHECK(why);
-            check_plan(intent, &limits, ab_judge_limiter(&judge), &look, &plan);
+            check_plan(intent, &limits, ab_judge_bottleneck(&judge), &sample, &plan);
         }
-        CHECK(ab_judge_limiter(&judge) <= AUTOBUF_LIMITER_RECEIVER);
-        CHECK(ab_judge_next_ns(&judge) != look.now_ns);
+        CHECK(ab_judge_bottleneck(&judge) <= AUTOBUF_BOTTLENECK_RECEIVER);
+        CHECK(ab_judge_next_ns(&judge) != sample.now_ns);
     }
     return 0;
 }

@@ -7,7 +7,7 @@
 
 #include <time.h>
 
-#include "daemon/handed.h"
+#include "daemon/reported.h"
 #include "daemon/learn.h"
 #include "paths/record.h"
 
@@ -37,8 +37,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t len)
         CHECK(autobuf_paths_entry_encode(&entry, written, sizeof written) == (int)sizeof written);
         CHECK(ab_paths_entry_decode(written, sizeof written, &again) == 0);
         CHECK(memcmp(&entry, &again, sizeof entry) == 0);
-        if (handed_check(&entry, NOW_S)) {
-            CHECK(entry.expires_s > NOW_S && entry.expires_s <= NOW_S + HANDED_HOLDS_S && entry.learned_s <= NOW_S);
+        if (reported_check(&entry, NOW_S)) {
+            CHECK(entry.expires_s > NOW_S && entry.expires_s <= NOW_S + REPORTED_HOLDS_S && entry.learned_s <= NOW_S);
             CHECK(learn_is_host(&entry.remote) && entry.method != AUTOBUF_METHOD_GIVEN && !entry.device[0]);
         }
     }

@@ -57,7 +57,7 @@ static void ask(struct site_talk *talk, size_t count, bool password)
 {
     struct autobuf_paths_entry entries[3];
     struct site_round round = {.password = password ? "p" : NULL, .entries = entries, .count = count,
-                               .read = SITE_ROUND, .look_back = true};
+                               .read = SITE_ROUND, .lookback = true};
     size_t bytes;
     char *text;
 

@@ -154,8 +154,8 @@ class Learning(Watched):
         with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as hand, (self.folder / "handed").open("w") as file:
             hand.connect(str(self.into))
             socket.send_fds(hand, [b"x"], 3 * [file.fileno()])
-        self.until(lambda: self.metrics()['autobufd_untaken_total{reason="malformed"}'] == 6, "not counted")
-        self.assertEqual(self.metrics()['autobufd_untaken_total{reason="not_valid"}'], 1)
+        self.until(lambda: self.metrics()['autobufd_rejected_total{reason="malformed"}'] == 6, "not counted")
+        self.assertEqual(self.metrics()['autobufd_rejected_total{reason="not_valid"}'], 1)
         self.until(lambda: str(self.folder / "handed") not in self.files_of(daemon), "descriptors stay open")
         self.assertEqual(self.flows()["turned_away"], 7)
         self.stop(daemon)
@@ -187,7 +187,7 @@ except ConnectionError:  # the daemon has ended
 
         def come() -> float:
             told = self.metrics()
-            return told['autobufd_learned_total{from="programs"}'] + told['autobufd_untaken_total{reason="too_many"}']
+            return told['autobufd_learned_total{from="programs"}'] + told['autobufd_rejected_total{reason="too_many"}']
 
         self.until(lambda: come() > 50, "no flood")
         other = self.locked(path)

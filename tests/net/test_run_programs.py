@@ -458,9 +458,9 @@ class Programs(InRoot):
         self.assertNotRegex(why, "autobuf")
         for under in (UNDER, LOOKED_AT):
             with self.subTest(under):
-                limiters = self.check(scene, without, *self.play(scene, under))
+                bottlenecks = self.check(scene, without, *self.play(scene, under))
                 if under == LOOKED_AT:
-                    self.assertEqual(bool(limiters - {NOT_LOOKED_AT}), scene.reports, limiters)
+                    self.assertEqual(bool(bottlenecks - {NOT_LOOKED_AT}), scene.reports, bottlenecks)
 
     def check(self, scene: Scene, without: str, ours: str, told: str) -> set[str]:
         """What limited the connections, as they were reported."""
@@ -470,9 +470,9 @@ class Programs(InRoot):
         self.assertEqual("#server: loaded" in told, not scene.told, told[-2000:])
         served = SERVED.findall(told)
         self.assertEqual(sorted(served), sorted(set(served)), "a connection has one line a process")
-        limiters = set(REPORT.findall(told))
-        self.assertEqual(bool(limiters), scene.reports, told[-2000:])
-        return limiters
+        bottlenecks = set(REPORT.findall(told))
+        self.assertEqual(bool(bottlenecks), scene.reports, told[-2000:])
+        return bottlenecks
 
     def test_it_would_be_seen(self) -> None:
         """Scenes that do something else under autobuf run."""

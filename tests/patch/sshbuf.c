@@ -45,7 +45,7 @@ byte_at(uint64_t at)
 
 /* The data moved if it does not begin where it has to. */
 static void
-look(struct count *c, const u_char *expected, size_t alloc, size_t len)
+sample(struct count *c, const u_char *expected, size_t alloc, size_t len)
 {
 	if (sshbuf_ptr(c->buf) != expected)
 		c->moved += len;
@@ -70,7 +70,7 @@ append(struct count *c, size_t size)
 	for (size_t i = 0; i < size; i++)
 		p[i] = byte_at(c->in + i);
 	c->in += size;
-	look(c, before, alloc, len);
+	sample(c, before, alloc, len);
 }
 
 static void
@@ -86,7 +86,7 @@ consume(struct count *c, size_t size)
 	c->out += size;
 	if (c->fit)
 		need(sshbuf_fit(c->buf, c->fit) == sshbuf_alloc(c->buf), "sshbuf_fit() tells the memory");
-	look(c, len == size ? sshbuf_ptr(c->buf) : before + size, alloc, len - size);
+	sample(c, len == size ? sshbuf_ptr(c->buf) : before + size, alloc, len - size);
 }
 
 static struct count

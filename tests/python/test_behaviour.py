@@ -268,7 +268,7 @@ class Results(unittest.TestCase):
                 state = live.state()
                 self.assertEqual(state.snd_buf_bytes, here.getsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF))
                 self.assertEqual((state.changes, state.pacing_bit_per_s), (0, 0))
-                self.assertIsInstance(state.limiter, autobuf.Limiter)
+                self.assertIsInstance(state.bottleneck, autobuf.Bottleneck)
                 with here.dup() as copy:
                     live.move(copy)
                     live.step(live.deadline_ns)

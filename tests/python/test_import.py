@@ -228,7 +228,7 @@ class Import(unittest.TestCase):
         self.assertEqual((bytes(one.remote), one.device), (bytes(Prefix.parse("2001:db8::/32")), "eth0"))
         self.assertEqual((one.learned_s, one.expires_s), (5, None))
         wanted = {"method": autobuf.Method.ICMP, "remote": Prefix.parse("192.0.2.0/24"), "local": Prefix.parse("198.51.100.0/24"), "device": None,
-                  "flags": autobuf.PathFlag.RX_AT_LEAST, "limiter": autobuf.Limiter.PATH, "tx_unsure": autobuf.Unsure.BATCHES,
+                  "flags": autobuf.PathFlag.RX_AT_LEAST, "bottleneck": autobuf.Bottleneck.PATH, "tx_unsure": autobuf.Unsure.BATCHES,
                   "samples": 12, "packet_bytes": 1400, "rtt_min_ns": 20 * MS, "tx_rate_bit_per_s": 1000, "tx_rate_low_bit_per_s": 900,
                   "tx_rate_high_bit_per_s": 1100, "tx_bdp_bytes": 5, "learned_s": 1699999999, "expires_s": 1700000001}
         self.assertEqual(other.message(), Entry(**wanted).message())

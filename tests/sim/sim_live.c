@@ -141,12 +141,12 @@ static void step(struct tcp *t, uint64_t now_ns)
     smooth(t, t->sim->limits ? t->rtts_ms[at] : rtt_ms, acked);
 }
 
-static struct ab_look look_of(struct tcp *t, uint64_t now_ns)
+static struct ab_sample look_of(struct tcp *t, uint64_t now_ns)
 {
-    struct ab_look look = {.now_ns = now_ns, .socket = AUTOBUF_SOCKET_INIT};
+    struct ab_sample sample = {.now_ns = now_ns, .socket = AUTOBUF_SOCKET_INIT};
     double rtt_ms = t->srtt_ms + jitter_ms(t);
 
-    look.info = (struct ab_tcpinfo){
+    sample.info = (struct ab_tcpinfo){
         .state = AB_TCP_ESTABLISHED,
         .mss_bytes = (uint32_t)MSS,
         .unacked_packets = (uint32_t)((t->sent - t->acked) / MSS),
@@ -157,35 +157,35 @@ static struct ab_look look_of(struct tcp *t, uint64_t now_ns)
         .notsent_bytes = 1000000,
         .peer_window_bytes = 1U << 30,
     };
-    look.socket.stage = AUTOBUF_STAGE_CONNECTED;
-    look.socket.snd_buf_bytes = look.queued_bytes = 4194304;
+    sample.socket.stage = AUTOBUF_STAGE_CONNECTED;
+    sample.socket.snd_buf_bytes = sample.queued_bytes = 4194304;
     if (t->sim->limits) {
         bool full = t->sent - t->acked > 0.98 * buffer_of(t);
 
-        look.socket.snd_buf_bytes = t->sk_sndbuf;
-        look.socket.locks = t->locked ? AUTOBUF_LOCK_SND : 0;
-        look.socket.rtt_min_ns = t->sim->rtt_ns;
-        look.queued_bytes = full ? t->sk_sndbuf / 20 * (14 + now_ns / 7 % 6) : (uint64_t)(t->sent - t->acked);
-        look.info.notsent_bytes = full ? 0 : 1000000;
-        look.info.rtt_deviation_ns = (uint64_t)(t->sim->jitter_ms * 0.25e6);
-        look.info.pacing_byte_per_s = t->pace > 0 ? (uint64_t)t->pace : UINT64_MAX;
-        look.info.max_pacing_byte_per_s = look.info.pacing_byte_per_s;
+        sample.socket.snd_buf_bytes = t->sk_sndbuf;
+        sample.socket.locks = t->locked ? AUTOBUF_LOCK_SND : 0;
+        sample.socket.rtt_min_ns = t->sim->rtt_ns;
+        sample.queued_bytes = full ? t->sk_sndbuf / 20 * (14 + now_ns / 7 % 6) : (uint64_t)(t->sent - t->acked);
+        sample.info.notsent_bytes = full ? 0 : 1000000;
+        sample.info.rtt_deviation_ns = (uint64_t)(t->sim->jitter_ms * 0.25e6);
+        sample.info.pacing_byte_per_s = t->pace > 0 ? (uint64_t)t->pace : UINT64_MAX;
+        sample.info.max_pacing_byte_per_s = sample.info.pacing_byte_per_s;
         if (t->sim->bursts) {
-            look.queued_bytes = (uint64_t)((t->written - t->acked) / whole_of(t) * (double)t->sk_sndbuf);
-            look.info.notsent_bytes = (uint32_t)(t->written - t->sent);
-            look.info.rtt_deviation_ns = (uint64_t)(t->deviation_ms * 1e6);
+            sample.queued_bytes = (uint64_t)((t->written - t->acked) / whole_of(t) * (double)t->sk_sndbuf);
+            sample.info.notsent_bytes = (uint32_t)(t->written - t->sent);
+            sample.info.rtt_deviation_ns = (uint64_t)(t->deviation_ms * 1e6);
         }
     }
-    return look;
+    return sample;
 }
 
 static void judge_it(struct tcp *t, struct ab_judge *judge, uint64_t now_ns)
 {
-    struct ab_look look = look_of(t, now_ns);
+    struct ab_sample sample = look_of(t, now_ns);
     struct autobuf_plan plan;
     const char *why;
 
-    if (!ab_judge_look(judge, &look, &plan, &why))
+    if (!ab_judge_sample(judge, &sample, &plan, &why))
         return;
     if (plan.snd_pacing_bit_per_s)
         t->pace = (double)plan.snd_pacing_bit_per_s / 8;
@@ -203,7 +203,7 @@ struct sim_span sim_live(const struct sim_live *sim, uint64_t begin_ns, uint64_t
     size_t steps = (size_t)((sim->end_ns + sim->rtt_ns + sim->changed_rtt_ns) / STEP_NS) + 1;
     struct sim_span span = {0};
     struct ab_judge judge;
-    double before = 0, looks = 0;
+    double before = 0, samples = 0;
     uint64_t rare_ns = 0;
 
     t.acks = calloc(3 * steps, sizeof *t.acks);
@@ -232,9 +232,9 @@ struct sim_span sim_live(const struct sim_live *sim, uint64_t begin_ns, uint64_t
         span.rtt_ratio += ratio;
         span.worst_ratio = ratio > span.worst_ratio ? ratio : span.worst_ratio;
         span.rate_byte_per_s = (t.acked - before) * 1e9 / (double)(now_ns + STEP_NS - begin_ns);
-        looks++;
+        samples++;
     }
-    span.rtt_ratio /= looks;
+    span.rtt_ratio /= samples;
     free(t.acks);
     return span;
 }

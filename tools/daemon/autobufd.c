@@ -20,7 +20,7 @@
 #include "broker.h"
 #include "care.h"
 #include "config.h"
-#include "handed.h"
+#include "reported.h"
 #include "keep.h"
 #include "log.h"
 #include "site.h"
@@ -87,7 +87,7 @@ struct daemon {
     struct config *config;
     struct care *care;
     struct keep keep;
-    struct handed *handed; /* NULL: nothing is taken */
+    struct reported *reported; /* NULL: nothing is taken */
     struct site *site;     /* NULL: there is none */
     struct tell tell;
     int signals;
@@ -100,11 +100,11 @@ static void learn_as_told(struct daemon *d)
     int error = 0;
 
     keep_in(&d->keep, learns ? d->config->store_file : "");
-    handed_step(d->handed, UINT64_MAX);
-    handed_close(d->handed);
-    d->handed = NULL;
+    reported_step(d->reported, UINT64_MAX);
+    reported_close(d->reported);
+    d->reported = NULL;
     if (learns && d->config->learned_file[0])
-        error = handed_open(&d->handed, d->config->learned_file, &d->config->believed, &d->keep);
+        error = reported_open(&d->reported, d->config->learned_file, &d->config->believed, &d->keep);
     if (error)
         log_line("%s: %s", d->config->learned_file,
                  error < 0 ? strerror(-error) : "takes no access control list, so only root can say what was learned");
@@ -197,10 +197,10 @@ static int wait_here(const struct daemon *d)
     size_t count = 2;
     int error;
 
-    until_ns = ab_min(until_ns, ab_min(keep_deadline_ns(&d->keep), handed_deadline_ns(d->handed, now_ns)));
+    until_ns = ab_min(until_ns, ab_min(keep_deadline_ns(&d->keep), reported_deadline_ns(d->reported, now_ns)));
     count += status_poll(d->tell.status, fds + count, now_ns);
     until_ns = ab_min(until_ns, site_deadline_ns(d->site, now_ns));
-    count += handed_poll(d->handed, fds + count, now_ns);
+    count += reported_poll(d->reported, fds + count, now_ns);
     count += site_poll(d->site, fds + count, now_ns);
     error = ab_wait_any(fds, count, until_ns);
     return fds[1].revents ? -EPIPE : error;
@@ -231,7 +231,7 @@ static int run(struct daemon *d)
         if (error < 0)
             return FAILED;
         tell_step(&d->tell, autobuf_now_ns());
-        handed_step(d->handed, autobuf_now_ns());
+        reported_step(d->reported, autobuf_now_ns());
         site_step(d->site, autobuf_now_ns());
         keep_step(&d->keep, autobuf_now_ns());
         number = next_signal(d->signals);
@@ -364,7 +364,7 @@ static int serve(const struct wishes *want, struct config *config)
     else
         status = begin(&d, unkept);
     site_close(d.site);
-    handed_close(d.handed);
+    reported_close(d.reported);
     care_close(d.care);
     before_syn_close(before_syn);
     keep_close(&d.keep);

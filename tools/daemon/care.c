@@ -12,7 +12,7 @@
 #include "broker.h"
 #include "log.h"
 #include "table.h"
-#include "tending.h"
+#include "manager.h"
 
 #define SEARCH_MOST 16384U        /* descriptors that one search looks at: 30 ms, however many a process has */
 #define TRAFFIC_BYTES 131072U     /* of all connections, in and out: with less, none has become bulk since the last sweep */
@@ -25,7 +25,7 @@ struct care {
     struct before_syn *before_syn;
     const struct config *config;
     struct table table;
-    struct tending *tending;
+    struct manager *manager;
     struct wanted *wanted; /* of this round, and what each of them looked like */
     struct seen *candidates;
     size_t wanted_count, wanted_room;
@@ -106,7 +106,7 @@ static void take(void *user, const struct seen *seen)
     struct known *known = found_only ? table_find(&care->table, seen->cookie) : table_make(&care->table, seen->cookie);
     bool wanted = false;
 
-    tending_sees(care->tending, seen);
+    manager_sees(care->manager, seen);
     if (!known || known->round == care->round) /* a dump may tell of a socket twice */
         return;
     known->round = care->round;
@@ -183,7 +183,7 @@ static void search(struct care *care)
         if (cost_cpu_ns() - taken_ns > TAKING_NS)
             break;
         if (one->owner.pid)
-            tending_begin(care->tending, &care->candidates[one->index], &one->owner);
+            manager_begin(care->manager, &care->candidates[one->index], &one->owner);
         else
             give_up(care, &care->candidates[one->index]);
     }
@@ -239,11 +239,11 @@ static int see(struct care *care)
     care->round++;
     care->traffic_bytes = traffic_bytes();
     care->wanted_count = care->seen_count = 0;
-    tending_sweep_begins(care->tending);
+    manager_sweep_begins(care->manager);
     error = care->sock_diag < 0 ? care->sock_diag : sweep(care->sock_diag, take, care);
     if (error == 0) {
         table_forget(&care->table, care->round);
-        tending_sweep_ends(care->tending);
+        manager_sweep_ends(care->manager);
         care->counts.sockets = care->seen_count;
         care->counts.scales = before_syn_count(care->before_syn);
         retain(care);
@@ -272,7 +272,7 @@ int care_open(struct care **care, struct state *state, struct keep *keep, struct
     c->before_syn = before_syn;
     c->counts.before_syn = before_syn;
     c->sock_diag = ab_tcp_diag_open();
-    error = c->sock_diag < 0 ? c->sock_diag : tending_open(&c->tending, state, &c->table, &c->counts, keep);
+    error = c->sock_diag < 0 ? c->sock_diag : manager_open(&c->manager, state, &c->table, &c->counts, keep);
     if (error < 0)
         care_close(c);
     else
@@ -283,8 +283,8 @@ int care_open(struct care **care, struct state *state, struct keep *keep, struct
 void care_forget(struct care *care)
 {
     care->wanted_count = 0;
-    if (care->tending)
-        tending_end(care->tending);
+    if (care->manager)
+        manager_end(care->manager);
     table_free(&care->table);
     care->config = NULL;
 }
@@ -308,7 +308,7 @@ int care_rules(struct care *care, const struct config *config, bool dry_run)
     care->sweep_ns = care->quiet_ns = 0;
     before_syn_rules(care->before_syn, config, dry_run);
     say_limits_of_rules(care);
-    return tending_rules(care->tending, config, dry_run, care->now_ns);
+    return manager_rules(care->manager, config, dry_run, care->now_ns);
 }
 
 int care_step(struct care *care, uint64_t now_ns)
@@ -316,7 +316,7 @@ int care_step(struct care *care, uint64_t now_ns)
     int error;
 
     care->now_ns = now_ns;
-    tending_step(care->tending, now_ns);
+    manager_step(care->manager, now_ns);
     error = is_due(care) ? see(care) : 0;
     if (error == 0)
         search(care);
@@ -325,7 +325,7 @@ int care_step(struct care *care, uint64_t now_ns)
 
 uint64_t care_deadline_ns(const struct care *care)
 {
-    uint64_t next_ns = ab_min(tending_deadline_ns(care->tending), care->sweep_ns);
+    uint64_t next_ns = ab_min(manager_deadline_ns(care->manager), care->sweep_ns);
 
     return care->wanted_count ? ab_min(next_ns, care->search_ns) : next_ns;
 }
@@ -335,9 +335,9 @@ const struct report_counts *care_counts(const struct care *care)
     return &care->counts;
 }
 
-const struct tending *care_tending(const struct care *care)
+const struct manager *care_manager(const struct care *care)
 {
-    return care->tending;
+    return care->manager;
 }
 
 void care_close(struct care *care)
@@ -345,7 +345,7 @@ void care_close(struct care *care)
     if (!care)
         return;
     care_forget(care);
-    tending_close(care->tending);
+    manager_close(care->manager);
     free(care->wanted);
     free(care->candidates);
     if (care->sock_diag >= 0)

@@ -13,7 +13,7 @@
 
 #include "before_syn.h"
 #include "keep.h"
-#include "tending.h"
+#include "manager.h"
 
 struct care;
 
@@ -40,7 +40,7 @@ uint64_t care_deadline_ns(const struct care *care);
 
 /* What was done so far, and the connections that are managed now. */
 const struct report_counts *care_counts(const struct care *care);
-const struct tending *care_tending(const struct care *care);
+const struct manager *care_manager(const struct care *care);
 
 /* Ends the care, not the connections: what was set for its time only, a pace, is put back. */
 void care_close(struct care *care);

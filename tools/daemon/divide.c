@@ -33,10 +33,10 @@ void divide_shares(uint64_t total_bytes, const uint64_t *demands, uint64_t *shar
         shares[i] = ab_max(shares[i] == UINT64_MAX ? rest / open : shares[i], DIVIDE_LEAST_BYTES);
 }
 
-uint64_t divide_demand(uint64_t window_bytes, uint32_t limiter, uint64_t share_bytes, uint64_t most_bytes)
+uint64_t divide_demand(uint64_t window_bytes, uint32_t bottleneck, uint64_t share_bytes, uint64_t most_bytes)
 {
-    bool elsewhere = limiter == AUTOBUF_LIMITER_PATH || limiter == AUTOBUF_LIMITER_SENDER || limiter == AUTOBUF_LIMITER_IDLE ||
-                     limiter == AUTOBUF_LIMITER_RECEIVER || limiter == AUTOBUF_LIMITER_PEER;
+    bool elsewhere = bottleneck == AUTOBUF_BOTTLENECK_PATH || bottleneck == AUTOBUF_BOTTLENECK_SENDER || bottleneck == AUTOBUF_BOTTLENECK_IDLE ||
+                     bottleneck == AUTOBUF_BOTTLENECK_RECEIVER || bottleneck == AUTOBUF_BOTTLENECK_PEER;
     uint64_t uses_bytes = elsewhere ? ab_min(window_bytes, most_bytes) : most_bytes;
 
     if (uses_bytes >= share_bytes / 5 * 4 || uses_bytes > UINT64_MAX / 8)

@@ -19,7 +19,7 @@ void divide_shares(uint64_t total_bytes, const uint64_t *demands, uint64_t *shar
  * What a connection would use if nothing but the path, and its program's own pace, limited it: most_bytes are in flight by
  * that. UINT64_MAX: all that it gets.
  */
-uint64_t divide_demand(uint64_t window_bytes, uint32_t limiter, uint64_t share_bytes, uint64_t most_bytes);
+uint64_t divide_demand(uint64_t window_bytes, uint32_t bottleneck, uint64_t share_bytes, uint64_t most_bytes);
 
 /* What a pace has in flight. UINT64_MAX: no pace, or no round-trip time. */
 uint64_t divide_paced(uint64_t byte_per_s, uint64_t rtt_ns);

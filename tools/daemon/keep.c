@@ -61,7 +61,7 @@ void keep_learned(struct keep *keep, const struct autobuf_paths_entry *entry)
     take(keep, entry, KEEP_MOST);
 }
 
-void keep_handed(struct keep *keep, const struct autobuf_paths_entry *entry)
+void keep_reported(struct keep *keep, const struct autobuf_paths_entry *entry)
 {
     take(keep, entry, KEEP_MOST / 2);
 }

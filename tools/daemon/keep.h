@@ -41,7 +41,7 @@ void keep_in(struct keep *keep, const char *file);
 void keep_learned(struct keep *keep, const struct autobuf_paths_entry *entry);
 
 /* The same for what a program hands over: half of the room stays for others, however many come. */
-void keep_handed(struct keep *keep, const struct autobuf_paths_entry *entry);
+void keep_reported(struct keep *keep, const struct autobuf_paths_entry *entry);
 
 /*
  * The same for what another host has learned of one host, unless this one has learned of it at that time or later, or of

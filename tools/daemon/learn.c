@@ -30,7 +30,7 @@ static uint64_t per_second(uint64_t bytes, uint64_t ns)
     return rate < (double)RATE_MOST / 8 ? (uint64_t)rate : RATE_MOST / 8;
 }
 
-static uint64_t product(uint64_t bit_per_s, uint64_t ns)
+static uint64_t bdp(uint64_t bit_per_s, uint64_t ns)
 {
     return (uint64_t)((double)bit_per_s * (double)ns / (8.0 * (double)AB_NS_PER_S));
 }
@@ -48,8 +48,8 @@ static bool counts(const struct autobuf_live_state *state, uint64_t pace_byte_pe
     bool is_ours;
 
     if (way == LEARN_RX)
-        return state->limiter == AUTOBUF_LIMITER_PEER;
-    if (state->limiter != AUTOBUF_LIMITER_PATH)
+        return state->bottleneck == AUTOBUF_BOTTLENECK_PEER;
+    if (state->bottleneck != AUTOBUF_BOTTLENECK_PATH)
         return false;
     is_ours = state->pacing_bit_per_s && pace_byte_per_s == state->pacing_bit_per_s / 8; /* else somebody has set another since */
     return !comes_near(state->sent_bit_per_s, pace_byte_per_s, is_ours ? NEAR_OURS_PERCENT : NEAR_PACE_PERCENT);
@@ -179,7 +179,7 @@ static uint64_t rate_of_all(const struct ab_tcpinfo *final, uint64_t rtt_ns)
 /* Whether what was received is more in a round trip than the window that autotuning gives. */
 static bool needs_more(const struct learn *learn, const struct learn_course *course, uint64_t rtt_ns)
 {
-    return learn->autotuning_bytes && product(8 * course->byte_per_s, rtt_ns) > learn->autotuning_bytes;
+    return learn->autotuning_bytes && bdp(8 * course->byte_per_s, rtt_ns) > learn->autotuning_bytes;
 }
 
 /* Payload a second; 0: this way nothing is learned. */
@@ -238,13 +238,13 @@ bool learn_end(const struct learn *learn, const struct ab_tcpinfo *final, const 
     entry->method = AUTOBUF_METHOD_PASSIVE;
     entry->remote = *remote;
     entry->flags = (tx ? AUTOBUF_PATH_TX_AT_LEAST : 0) | (rx ? AUTOBUF_PATH_RX_AT_LEAST : 0);
-    entry->limiter = tx || final->out_of_order_packets ? AUTOBUF_LIMITER_PATH : AUTOBUF_LIMITER_PEER;
+    entry->bottleneck = tx || final->out_of_order_packets ? AUTOBUF_BOTTLENECK_PATH : AUTOBUF_BOTTLENECK_PEER;
     entry->samples = (uint32_t)ab_max(learn->courses[LEARN_TX].stretches + learn->courses[LEARN_RX].stretches, 1);
     entry->packet_bytes = learn->packet_bytes < PACKET_MOST ? learn->packet_bytes : PACKET_MOST;
     entry->rtt_min_ns = rtt_ns;
     entry->tx_rate_bit_per_s = entry->tx_rate_low_bit_per_s = entry->tx_rate_high_bit_per_s = tx;
     entry->rx_rate_bit_per_s = entry->rx_rate_low_bit_per_s = entry->rx_rate_high_bit_per_s = rx;
-    entry->tx_bdp_bytes = product(tx, rtt_ns);
-    entry->rx_bdp_bytes = product(rx, rtt_ns);
+    entry->tx_bdp_bytes = bdp(tx, rtt_ns);
+    entry->rx_bdp_bytes = bdp(rx, rtt_ns);
     return true;
 }

@@ -113,7 +113,7 @@ static long ask_process(struct search *search, struct owners_process *process, l
     }
     closedir(folder);
     if (search->missing < missing)
-        process->found = process->looked;
+        process->found = process->sampled;
     return at;
 }
 
@@ -135,7 +135,7 @@ static int by_user(const void *a, const void *b)
         return x->user > y->user ? 1 : -1;
     if (x->recent != y->recent)
         return x->recent ? -1 : 1;
-    return x->looked != y->looked ? (x->looked > y->looked ? 1 : -1) : by_pid(a, b);
+    return x->sampled != y->sampled ? (x->sampled > y->sampled ? 1 : -1) : by_pid(a, b);
 }
 
 /* Another process, of which nothing is known. NULL: there is no memory. */
@@ -235,7 +235,7 @@ static void ask_user(struct owners *owners, struct search *search, struct owners
         long at;
 
         one = &processes[i];
-        one->looked = owners->searches;
+        one->sampled = owners->searches;
         if (!one->at)
             one->begun = owners->searches;
         at = ask_process(search, one, 0, FIRST_FEW);

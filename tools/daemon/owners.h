@@ -35,7 +35,7 @@ struct owners_process {
     pid_t pid;
     uid_t user;
     long at;         /* where in its folder the next search goes on, beyond the first few descriptors; 0: from their end */
-    uint32_t listed, looked, begun; /* the newest searches that saw it, looked at its first descriptors, began with them */
+    uint32_t listed, sampled, begun; /* the newest searches that saw it, looked at its first descriptors, began with them */
     uint32_t dug;    /* when it was gone on with: a number that grows */
     uint32_t whole;  /* it was asked from its first descriptor to its last since all were */
     uint32_t found;  /* the newest search that found something of it; 0: none did */

@@ -64,9 +64,9 @@ static void metrics_of_learning(FILE *out, const struct report_learning *l)
     metric(out, "learned_total", "counter", "Paths learned of, by who saw them.");
     labelled(out, "learned_total", "from", "connections", l->connections);
     labelled(out, "learned_total", "from", "programs", l->programs);
-    metric(out, "untaken_total", "counter", "Messages of programs that were not taken, by reason.");
+    metric(out, "rejected_total", "counter", "Messages of programs that were not taken, by reason.");
     for (size_t i = 0; i < REPORT_UNTAKEN; i++)
-        labelled(out, "untaken_total", "reason", reasons[i], l->untaken[i]);
+        labelled(out, "rejected_total", "reason", reasons[i], l->rejected[i]);
     single(out, "learned_lost_total", "counter", "What was learned and there was no room for.", l->lost);
 }
 
@@ -90,20 +90,20 @@ void report_metrics(FILE *out, const struct report *r)
     single(out, "sweeps_total", "counter", "Looks at all TCP sockets of the host.", c->sweeps);
     metric(out, "cpu_seconds_total", "counter", "Processor time, by what it was spent on.");
     seconds(out, "sweeps", c->sweeps_cpu_ns);
-    seconds(out, "looks", c->looks_cpu_ns);
+    seconds(out, "looks", c->sampling_cpu_ns);
     seconds(out, "searches", c->searches_cpu_ns);
     seconds(out, "learning", r->learning->cpu_ns);
     seconds(out, "site", r->learning->site.cpu_ns);
     seconds(out, "answers", r->answers_cpu_ns);
     single(out, "sockets", "gauge", "Sockets that the newest sweep saw.", c->sockets);
-    single(out, "tended", "gauge", "Connections that are looked after.", r->tended);
-    single(out, "tended_most", "gauge", "Connections that can be looked after at once.", c->tended_most);
+    single(out, "tended", "gauge", "Managed connections.", r->managed);
+    single(out, "tended_most", "gauge", "Connections that can be managed at once.", c->managed_most);
     single(out, "forced_bytes", "gauge", "What all forced buffers hold if they are full.", c->forced_bytes);
     single(out, "forced_most_bytes", "gauge", "The most that they may hold, with what TCP holds anyway; 0: nothing is forced.", c->forced_most_bytes);
     metric(out, "full_users", "gauge", "Users who have the share of one user, by what.");
     labelled(out, "full_users", "of", "connections", c->full_connections);
     labelled(out, "full_users", "of", "forced_bytes", c->full_forced);
-    single(out, "taken_up_total", "counter", "Connections that were taken up to be looked after.", c->taken_up);
+    single(out, "taken_up_total", "counter", "Connections that were taken up to be managed.", c->taken_up);
     metrics_of_acts(out, c);
     if (c->before_syn)
         single(out, "window_scales_total", "counter", "Connections that begin with a larger window scale.", c->scales);
@@ -128,7 +128,7 @@ void report_metrics(FILE *out, const struct report *r)
 
 static size_t shown(const struct report *r)
 {
-    return ab_min_size(r->tended, REPORT_FLOWS_MOST);
+    return ab_min_size(r->managed, REPORT_FLOWS_MOST);
 }
 
 static void json_flow(FILE *out, const struct report *r, const struct report_flow *f)
@@ -160,7 +160,7 @@ static uint64_t turned_away(const struct report_learning *l)
     uint64_t sum = 0;
 
     for (size_t i = 0; i < REPORT_UNTAKEN; i++)
-        sum += l->untaken[i];
+        sum += l->rejected[i];
     return sum;
 }
 
@@ -186,8 +186,8 @@ void report_flows(FILE *out, const struct report *r)
     json_number(out, "generation", r->generation, false);
     json_number(out, "sweeps", r->counts->sweeps, false);
     json_number(out, "sockets", r->counts->sockets, false);
-    json_number(out, "tended", r->tended, false);
-    json_number(out, "left_out", r->tended - shown(r), false);
+    json_number(out, "tended", r->managed, false);
+    json_number(out, "left_out", r->managed - shown(r), false);
     json_number(out, "learned", r->learning->connections, false);
     json_number(out, "handed_in", r->learning->programs, false);
     json_number(out, "turned_away", turned_away(r->learning), false);

@@ -38,9 +38,9 @@ enum report_refusal {
 /* Since the daemon began. */
 struct report_counts {
     uint64_t sweeps, sockets; /* from sockets to full_forced: of the newest sweep */
-    uint64_t tended_most, forced_bytes, forced_most_bytes;
+    uint64_t managed_most, forced_bytes, forced_most_bytes;
     uint64_t full_connections, full_forced; /* users who have the share of one user */
-    uint64_t sweeps_cpu_ns, looks_cpu_ns, searches_cpu_ns;
+    uint64_t sweeps_cpu_ns, sampling_cpu_ns, searches_cpu_ns;
     uint64_t taken_up;
     uint64_t actions[REPORT_KINDS];
     uint64_t refused[REPORT_REFUSALS];
@@ -49,7 +49,7 @@ struct report_counts {
     uint64_t scales; /* of windows, that became larger so */
 };
 
-enum report_untaken {
+enum report_rejected {
     REPORT_NOT_BELIEVED, /* its sender is none of those who are */
     REPORT_MALFORMED,    /* it is no message, or one of a later version */
     REPORT_NOT_VALID,    /* it says what a program may not say */
@@ -68,7 +68,7 @@ struct report_site {
 /* What was learned since the daemon began. */
 struct report_learning {
     uint64_t connections, programs; /* entries, by whom they came */
-    uint64_t untaken[REPORT_UNTAKEN]; /* datagrams of programs, by reason */
+    uint64_t rejected[REPORT_UNTAKEN]; /* datagrams of programs, by reason */
     uint64_t lost;   /* entries for which there was no room */
     uint64_t failed; /* writings of the store */
     uint64_t cpu_ns;
@@ -101,7 +101,7 @@ struct report {
     uint64_t rejected;          /* new rules that were wrong */
     uint64_t memory_bytes;      /* resident; 0: unknown */
     uint32_t generation;        /* of the rules, from 1 on */
-    size_t rules, tended;
+    size_t rules, managed;
     report_flow_fn *flow;
     const void *user;
 };

@@ -156,7 +156,7 @@ static int connect_to(struct site *s)
 }
 
 /* What came since the last round: nothing, or the end of the connection; then there will be another one. */
-static int look(struct site *s)
+static int sample(struct site *s)
 {
     char byte;
     ssize_t got = s->fd < 0 ? 0 : recv(s->fd, &byte, 1, MSG_DONTWAIT);
@@ -178,7 +178,7 @@ static int64_t booted_s(void)
 }
 
 /* What seemed to be expired, or not yet learned, perhaps is not. */
-static void look_at_clock(struct site *s)
+static void sample_clock(struct site *s)
 {
     int64_t now_s = booted_s();
 
@@ -204,10 +204,10 @@ static int begin_round(struct site *s, uint64_t now_ns)
         round.password = s->password[0] ? s->password : NULL;
         round.database = s->place.database ? &s->place.database : NULL;
     }
-    look_at_clock(s);
+    sample_clock(s);
     round.count = ab_min_size(s->count, SITE_ROUND);
     round.read = (unsigned)ab_min_size(room, s->most);
-    round.look_back = !s->more;
+    round.lookback = !s->more;
     if (error == 0)
         error = site_talk_ask(s->talk, &round, &s->out, &s->out_bytes);
     if (error < 0)
@@ -321,7 +321,7 @@ void site_step(struct site *s, uint64_t now_ns)
     if (!s)
         return;
     if (!s->out) {
-        error = look(s);
+        error = sample(s);
         if (error == 0 && now_ns >= s->due_ns)
             error = begin_round(s, now_ns);
         if (error < 0)

@@ -28,7 +28,7 @@ struct site_talk {
     redisReplyObjectFunctions usual, bounded; /* of the reader; bounded: those that it uses */
     size_t logins, adds, answers; /* of this round: commands of each kind, and answers so far */
     size_t heard_bytes;
-    bool looks_back; /* this round reads that one once more */
+    bool lookback; /* this round reads that one once more */
     bool replaced;   /* an addition of this round is not behind it: the stream is another one */
     bool cut;        /* this round's answer was longer than may be */
 };
@@ -224,10 +224,10 @@ static bool say_entry(FILE *out, const struct site_talk *talk, const struct auto
 static bool say_read(FILE *out, const struct site_talk *talk, unsigned count)
 {
     char number[16], before[ID_BYTES];
-    const char *from = talk->looks_back ? before : talk->read_to;
+    const char *from = talk->lookback ? before : talk->read_to;
 
     id_before(talk, before);
-    snprintf(number, sizeof number, "%u", count + talk->looks_back);
+    snprintf(number, sizeof number, "%u", count + talk->lookback);
     return say(out, 6, (const char *[]){"XREAD", "COUNT", number, "STREAMS", talk->stream, from}, NULL);
 }
 
@@ -241,7 +241,7 @@ int site_talk_ask(struct site_talk *talk, const struct site_round *round, char *
     talk->logins = (round->password ? 1U : 0U) + (round->database ? 1U : 0U);
     talk->adds = round->count;
     talk->answers = talk->heard_bytes = 0;
-    talk->looks_back = round->look_back && talk->was_whole;
+    talk->lookback = round->lookback && talk->was_whole;
     talk->replaced = talk->cut = false;
     done = say_login(out, round);
     for (size_t i = 0; i < round->count && done; i++)
@@ -323,7 +323,7 @@ static const redisReply *messages_of(const redisReply *r)
 /* If the stream is no longer that of which something was read, the next round reads all: one that has begun anew has smaller ids. */
 static bool is_another(struct site_talk *talk, const redisReply *messages)
 {
-    bool is_known = !talk->looks_back || (messages && messages->elements && has_id(messages->element[0]) &&
+    bool is_known = !talk->lookback || (messages && messages->elements && has_id(messages->element[0]) &&
                                           strcmp(messages->element[0]->element[0]->str, talk->read_to) == 0);
 
     if (!talk->replaced && is_known)
@@ -335,7 +335,7 @@ static bool is_another(struct site_talk *talk, const redisReply *messages)
 /* Takes those that are new, up to the first that is not whole. Returns how many. */
 static size_t hear_messages(struct site_talk *talk, const redisReply *messages, site_heard_fn *take, void *user)
 {
-    size_t known = talk->looks_back, at = known;
+    size_t known = talk->lookback, at = known;
 
     while (at < messages->elements && at < known + SITE_ROUND && hear_message(talk, messages->element[at], take, user))
         at++;
@@ -353,7 +353,7 @@ static int hear_stream(struct site_talk *talk, const redisReply *r, site_heard_f
         return -EPROTO;
     if (is_another(talk, messages) || !messages)
         return 1;
-    fresh = messages->elements - talk->looks_back;
+    fresh = messages->elements - talk->lookback;
     *heard = hear_messages(talk, messages, take, user);
     return *heard < fresh && *heard < SITE_ROUND ? -EPROTO : 1;
 }
@@ -375,7 +375,7 @@ static int hear_cut(struct site_talk *talk, site_heard_fn *take, void *user, siz
     *heard = hear_messages(talk, messages, take, user);
     if (*heard)
         return 1;
-    if (talk->looks_back) {
+    if (talk->lookback) {
         talk->was_whole = false;
         return 1;
     }

@@ -306,7 +306,7 @@ static bool take_in(struct status *s, uint64_t now_ns, bool *refused)
     return came;
 }
 
-/* It rests after work only, as handed_step() does: a client that says nothing is none. */
+/* It rests after work only, as reported_step() does: a client that says nothing is none. */
 void status_step(struct status *s, uint64_t now_ns)
 {
     uint64_t began_ns = cost_cpu_ns();

@@ -78,9 +78,9 @@ static void print_page(void *user, enum status_page page, FILE *out)
         .memory_bytes = resident_bytes(),
         .generation = tell->generation,
         .rules = tell->config->count,
-        .tended = tending_count(care_tending(tell->care)),
-        .flow = tending_flow,
-        .user = care_tending(tell->care),
+        .managed = manager_count(care_manager(tell->care)),
+        .flow = manager_flow,
+        .user = care_manager(tell->care),
     };
 
     if (page == STATUS_FLOWS)
@@ -96,7 +96,7 @@ static void tell_line(struct tell *tell, const char *state, uint64_t now_ns)
 {
     char lines[160];
 
-    tell->told = tending_count(care_tending(tell->care));
+    tell->told = manager_count(care_manager(tell->care));
     tell->line_ns = now_ns + LINE_NS;
     snprintf(lines, sizeof lines, "%sSTATUS=Looks after %zu connection%s by %zu rule%s.", state, tell->told,
              tell->told == 1 ? "" : "s", tell->config->count, tell->config->count == 1 ? "" : "s");
@@ -142,7 +142,7 @@ void tell_rejected(struct tell *tell)
 void tell_step(struct tell *tell, uint64_t now_ns)
 {
     status_step(tell->status, now_ns);
-    if (tell->told != tending_count(care_tending(tell->care)) && now_ns >= tell->line_ns)
+    if (tell->told != manager_count(care_manager(tell->care)) && now_ns >= tell->line_ns)
         tell_line(tell, "", now_ns);
 }
 

@@ -821,9 +821,9 @@ static uint64_t most_stored(const struct autobuf_limits *l, uint64_t settable_by
 }
 
 /* Whether a connection's receive buffer is set for a BDP: autotuning's window is smaller, and the size is granted. */
-static bool rcv_is_set(const struct autobuf_limits *l, uint64_t product)
+static bool rcv_is_set(const struct autobuf_limits *l, uint64_t bdp)
 {
-    return AB_RCV_WINDOW(l->tcp_rmem_max_bytes) < autobuf_payload_bytes(product, AB_IP_PACKET_BYTES) &&
+    return AB_RCV_WINDOW(l->tcp_rmem_max_bytes) < autobuf_payload_bytes(bdp, AB_IP_PACKET_BYTES) &&
            most_stored(l, l->rcv_settable_bytes) > l->tcp_rmem_max_bytes;
 }
 
@@ -883,7 +883,7 @@ static void a_large_bdp_before_connect(void **state)
 {
     struct autobuf_limits l = AUTOBUF_LIMITS_INIT;
     int fd = tcp_socket(), rcv_buf = option_of(fd, SO_RCVBUF);
-    int64_t product;
+    int64_t bdp;
     bool rcv_settable;
 
     (void)state;
@@ -892,9 +892,9 @@ static void a_large_bdp_before_connect(void **state)
         close(fd);
         SKIP("autotuning or window scaling is off here");
     }
-    product = (int64_t)(l.tcp_rmem_max_bytes + l.tcp_wmem_max_bytes); /* beyond both */
+    bdp = (int64_t)(l.tcp_rmem_max_bytes + l.tcp_wmem_max_bytes); /* beyond both */
     rcv_settable = 2 * l.rcv_settable_bytes > l.tcp_rmem_max_bytes;
-    assert_int_equal(bwdelay_apply(fd, product),
+    assert_int_equal(bwdelay_apply(fd, bdp),
                      rcv_settable || most_stored(&l, l.snd_settable_bytes) > l.tcp_wmem_max_bytes);
     if (rcv_settable)
         assert_true((uint64_t)option_of(fd, SO_RCVBUF) > l.tcp_rmem_max_bytes);

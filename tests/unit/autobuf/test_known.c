@@ -153,11 +153,11 @@ static void samples_are_summed_and_no_more_than_fit(void **state)
 
     (void)state;
     seen.packet_bytes = 1400;
-    seen.limiter = AUTOBUF_LIMITER_PATH;
+    seen.bottleneck = AUTOBUF_BOTTLENECK_PATH;
     known_merge(&known, &seen);
     assert_int_equal(known.samples, 20);
     assert_int_equal(known.packet_bytes, 1400);
-    assert_int_equal(known.limiter, AUTOBUF_LIMITER_PATH);
+    assert_int_equal(known.bottleneck, AUTOBUF_BOTTLENECK_PATH);
     seen.samples = UINT32_MAX;
     known_merge(&known, &seen);
     assert_int_equal(known.samples, UINT32_MAX);

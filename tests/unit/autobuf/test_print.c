@@ -51,7 +51,7 @@ static void a_state_is_an_object(void **state)
     FILE *out = fmemopen(text, sizeof text, "w");
 
     (void)state;
-    live.limiter = AUTOBUF_LIMITER_PATH;
+    live.bottleneck = AUTOBUF_BOTTLENECK_PATH;
     live.rtt_ns = AUTOBUF_NS_UNSET;
     live.rtt_min_ns = 39000000;
     live.changes = 8;

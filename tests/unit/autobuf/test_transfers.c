@@ -19,8 +19,8 @@ static void succeed(struct transfer_result results[TRANSFERS])
             .receives = i >= RECEIVING_DEFAULT, .tuned = i % 2, .rate_bit_per_s = 200000000, .bytes = 125000000,
             .elapsed_ns = 5000000000, .sender = {.values = {[TRANSFER_WINDOW] = 2800000, [TRANSFER_RTT_MIN] = 100000000,
                                                             [TRANSFER_RTT_MEAN] = 104600000,
-                                                            [TRANSFER_LIMITER] = AUTOBUF_LIMITER_PATH}}};
-    results[SENDING_DEFAULT].sender.values[TRANSFER_LIMITER] = AUTOBUF_LIMITER_SND_BUFFER;
+                                                            [TRANSFER_BOTTLENECK] = AUTOBUF_BOTTLENECK_PATH}}};
+    results[SENDING_DEFAULT].sender.values[TRANSFER_BOTTLENECK] = AUTOBUF_BOTTLENECK_SND_BUFFER;
 }
 
 static void show(const struct transfer_result results[TRANSFERS], char text[TEXT_BYTES])
@@ -37,16 +37,16 @@ static void show(const struct transfer_result results[TRANSFERS], char text[TEXT
 static void a_gain_has_its_reason(void **state)
 {
     static const struct {
-        uint64_t rate, limiter;
+        uint64_t rate, bottleneck;
         const char *says;
     } rows[] = {
-        {348999999, AUTOBUF_LIMITER_SND_BUFFER, "sending: 1.74 times the rate: the send buffer of this host was the limit"},
-        {348999999, AUTOBUF_LIMITER_PEER, "sending: 1.74 times the rate: the server's receive window was the limit"},
-        {348999999, AUTOBUF_LIMITER_PATH, "sending: 1.74 times the rate, but no window was the limit of the default"},
-        {200000001, AUTOBUF_LIMITER_SND_BUFFER, "sending: no gain: the path was the limit\n"},
-        {209000000, AUTOBUF_LIMITER_PATH, "sending: no gain: the path was the limit\n"},
-        {100000000, AUTOBUF_LIMITER_SND_BUFFER, "sending: 0.50 times the rate: slower;"},
-        {1, AUTOBUF_LIMITER_UNKNOWN, "sending: 0.00 times the rate: slower;"},
+        {348999999, AUTOBUF_BOTTLENECK_SND_BUFFER, "sending: 1.74 times the rate: the send buffer of this host was the limit"},
+        {348999999, AUTOBUF_BOTTLENECK_PEER, "sending: 1.74 times the rate: the server's receive window was the limit"},
+        {348999999, AUTOBUF_BOTTLENECK_PATH, "sending: 1.74 times the rate, but no window was the limit of the default"},
+        {200000001, AUTOBUF_BOTTLENECK_SND_BUFFER, "sending: no gain: the path was the limit\n"},
+        {209000000, AUTOBUF_BOTTLENECK_PATH, "sending: no gain: the path was the limit\n"},
+        {100000000, AUTOBUF_BOTTLENECK_SND_BUFFER, "sending: 0.50 times the rate: slower;"},
+        {1, AUTOBUF_BOTTLENECK_UNKNOWN, "sending: 0.00 times the rate: slower;"},
     };
     struct transfer_result results[TRANSFERS];
     char text[TEXT_BYTES];
@@ -55,7 +55,7 @@ static void a_gain_has_its_reason(void **state)
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
         succeed(results);
         results[SENDING_TUNED].rate_bit_per_s = rows[i].rate;
-        results[SENDING_DEFAULT].sender.values[TRANSFER_LIMITER] = rows[i].limiter;
+        results[SENDING_DEFAULT].sender.values[TRANSFER_BOTTLENECK] = rows[i].bottleneck;
         show(results, text);
         for (char *end = text; (end = strstr(end, "\n   ")) != NULL;) { /* unfolded */
             memmove(end, end + 3, strlen(end + 3) + 1);
@@ -96,7 +96,7 @@ static void lines_fit_a_terminal(void **state)
 
     (void)state;
     for (size_t i = 0; i < sizeof numbers / sizeof *numbers; i++)
-        for (uint64_t limiter = 0; limiter < TRANSFER_LIMITERS; limiter++) {
+        for (uint64_t bottleneck = 0; bottleneck < TRANSFER_BOTTLENECKS; bottleneck++) {
             FILE *out = fmemopen(text, sizeof text, "w");
 
             t.state.sent_bytes += numbers[i];
@@ -106,10 +106,10 @@ static void lines_fit_a_terminal(void **state)
             fclose(out);
             assert_in_range(strlen(text), 40, COLUMNS_MOST - 1 + strlen("\r\033[K"));
             succeed(results);
-            for (unsigned k = TRANSFER_WINDOW; k < TRANSFER_LIMITER; k++)
+            for (unsigned k = TRANSFER_WINDOW; k < TRANSFER_BOTTLENECK; k++)
                 results[SENDING_DEFAULT].sender.values[k] = numbers[i] < 99000000000 || k == TRANSFER_WINDOW || k == TRANSFER_RESENT
                                                                  ? numbers[i] : 99000000000;
-            results[SENDING_DEFAULT].sender.values[TRANSFER_LIMITER] = limiter;
+            results[SENDING_DEFAULT].sender.values[TRANSFER_BOTTLENECK] = bottleneck;
             show(results, text);
         }
 }

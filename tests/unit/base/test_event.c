@@ -33,7 +33,7 @@ static const struct row {
      "\"before_bit_per_s\":null,\"after_bit_per_s\":null,\"rtt_ns\":null,"
      "\"error\":\"too few replies came to compute a rate\","
      "\"why\":null}"},
-    {{.what = AUTOBUF_EVENT_RESIZED, .side = AUTOBUF_LOCK_SND, .limiter = AUTOBUF_LIMITER_SND_BUFFER, .before_bytes = 1,
+    {{.what = AUTOBUF_EVENT_RESIZED, .side = AUTOBUF_LOCK_SND, .bottleneck = AUTOBUF_BOTTLENECK_SND_BUFFER, .before_bytes = 1,
       .after_bytes = UINT64_MAX, .why = "it limits"},
      "send buffer 1 -> 18446744073709551615: it limits",
      "{\"what\":\"resized\",\"side\":\"send\",\"reason\":null,\"limited\":\"send-buffer\",\"before_bytes\":1,"
@@ -138,12 +138,12 @@ static void a_callback_gets_both(void **state)
 static void names(void **state)
 {
     (void)state;
-    assert_string_equal(autobuf_limiter_name(AUTOBUF_LIMITER_UNKNOWN), "unknown");
-    assert_string_equal(autobuf_limiter_name(AUTOBUF_LIMITER_PATH), "path");
-    assert_string_equal(autobuf_limiter_name(AUTOBUF_LIMITER_SND_BUFFER), "send-buffer");
-    assert_string_equal(autobuf_limiter_name(AUTOBUF_LIMITER_RCV_BUFFER), "receive-buffer");
-    assert_string_equal(autobuf_limiter_name(AUTOBUF_LIMITER_RECEIVER), "receiver");
-    assert_string_equal(autobuf_limiter_name(AUTOBUF_LIMITER_RECEIVER + 1), "?");
+    assert_string_equal(autobuf_bottleneck_name(AUTOBUF_BOTTLENECK_UNKNOWN), "unknown");
+    assert_string_equal(autobuf_bottleneck_name(AUTOBUF_BOTTLENECK_PATH), "path");
+    assert_string_equal(autobuf_bottleneck_name(AUTOBUF_BOTTLENECK_SND_BUFFER), "send-buffer");
+    assert_string_equal(autobuf_bottleneck_name(AUTOBUF_BOTTLENECK_RCV_BUFFER), "receive-buffer");
+    assert_string_equal(autobuf_bottleneck_name(AUTOBUF_BOTTLENECK_RECEIVER), "receiver");
+    assert_string_equal(autobuf_bottleneck_name(AUTOBUF_BOTTLENECK_RECEIVER + 1), "?");
 }
 
 int main(void)

@@ -41,17 +41,17 @@ static void shares_are_max_min_fair(void **state)
 static void who_is_limited_elsewhere_demands_little_more_than_it_uses(void **state)
 {
     (void)state;
-    assert_int_equal(divide_demand(100000, AUTOBUF_LIMITER_PATH, 1000000, ALL), 150000);
-    assert_int_equal(divide_demand(0, AUTOBUF_LIMITER_IDLE, 1000000, ALL), DIVIDE_LEAST_BYTES);
-    assert_int_equal(divide_demand(100000, AUTOBUF_LIMITER_SND_BUFFER, 1000000, ALL), ALL);
-    assert_int_equal(divide_demand(100000, AUTOBUF_LIMITER_RCV_BUFFER, 1000000, ALL), ALL);
-    assert_int_equal(divide_demand(100000, AUTOBUF_LIMITER_UNKNOWN, 1000000, ALL), ALL);
-    assert_int_equal(divide_demand(900000, AUTOBUF_LIMITER_PATH, 1000000, ALL), ALL); /* its share may be what limits it */
-    assert_int_equal(divide_demand(ALL, AUTOBUF_LIMITER_PATH, ALL, ALL), ALL);
-    assert_int_equal(divide_demand(100000, AUTOBUF_LIMITER_SND_BUFFER, 1000000, 100000), 150000); /* its own pace is */
-    assert_int_equal(divide_demand(900000, AUTOBUF_LIMITER_PATH, 1000000, 900000), ALL);
-    assert_int_equal(divide_demand(100000, AUTOBUF_LIMITER_IDLE, 1000000, 300000), 150000); /* whichever is less */
-    assert_int_equal(divide_demand(0, AUTOBUF_LIMITER_PATH, 1000000, 0), DIVIDE_LEAST_BYTES);
+    assert_int_equal(divide_demand(100000, AUTOBUF_BOTTLENECK_PATH, 1000000, ALL), 150000);
+    assert_int_equal(divide_demand(0, AUTOBUF_BOTTLENECK_IDLE, 1000000, ALL), DIVIDE_LEAST_BYTES);
+    assert_int_equal(divide_demand(100000, AUTOBUF_BOTTLENECK_SND_BUFFER, 1000000, ALL), ALL);
+    assert_int_equal(divide_demand(100000, AUTOBUF_BOTTLENECK_RCV_BUFFER, 1000000, ALL), ALL);
+    assert_int_equal(divide_demand(100000, AUTOBUF_BOTTLENECK_UNKNOWN, 1000000, ALL), ALL);
+    assert_int_equal(divide_demand(900000, AUTOBUF_BOTTLENECK_PATH, 1000000, ALL), ALL); /* its share may be what limits it */
+    assert_int_equal(divide_demand(ALL, AUTOBUF_BOTTLENECK_PATH, ALL, ALL), ALL);
+    assert_int_equal(divide_demand(100000, AUTOBUF_BOTTLENECK_SND_BUFFER, 1000000, 100000), 150000); /* its own pace is */
+    assert_int_equal(divide_demand(900000, AUTOBUF_BOTTLENECK_PATH, 1000000, 900000), ALL);
+    assert_int_equal(divide_demand(100000, AUTOBUF_BOTTLENECK_IDLE, 1000000, 300000), 150000); /* whichever is less */
+    assert_int_equal(divide_demand(0, AUTOBUF_BOTTLENECK_PATH, 1000000, 0), DIVIDE_LEAST_BYTES);
     assert_int_equal(divide_paced(10000000, 100000000), 1000000);
     assert_int_equal(divide_paced(ALL, 100000000), ALL);
     assert_int_equal(divide_paced(10000000, AUTOBUF_NS_UNSET), ALL);

@@ -220,7 +220,7 @@ static void programs_leave_room_for_others(void **state)
         struct autobuf_paths_entry e = entry(PASSIVE, 100, 0, 9, 1000);
 
         e.remote.address[2] = (uint8_t)(i + 1);
-        keep_handed(&keep, &e);
+        keep_reported(&keep, &e);
     }
     assert_int_equal(keep.count, KEEP_MOST / 2);
     assert_int_equal(keep.counts.lost, KEEP_MOST / 2);

@@ -15,7 +15,7 @@
 /* So many samples, a round trip apart, of one kind. */
 struct phase {
     unsigned samples;
-    uint32_t limiter;
+    uint32_t bottleneck;
     uint64_t sent_mbit_per_s, received_mbit_per_s;
     uint64_t pacing_bit_per_s;
 };
@@ -35,7 +35,7 @@ struct course {
 static void sample(struct course *c, const struct phase *p)
 {
     c->now_ns += LOOK_NS;
-    c->state.limiter = p->limiter;
+    c->state.bottleneck = p->bottleneck;
     c->state.pacing_bit_per_s = p->pacing_bit_per_s;
     if (p->pacing_bit_per_s)
         c->seen.max_pacing_byte_per_s = c->program_byte_per_s ? c->program_byte_per_s : p->pacing_bit_per_s / 8;
@@ -90,8 +90,8 @@ static int is_rate(uint64_t bit_per_s, uint64_t mbit_per_s)
     return bit_per_s + 100000 > wanted && bit_per_s < wanted + 100000;
 }
 
-#define PATH AUTOBUF_LIMITER_PATH
-#define PEER AUTOBUF_LIMITER_PEER
+#define PATH AUTOBUF_BOTTLENECK_PATH
+#define PEER AUTOBUF_BOTTLENECK_PEER
 
 static const struct row {
     const char *name;
@@ -105,21 +105,21 @@ static const struct row {
     {"too few round trips", {{8, PATH, 100, 0, 0}}, 0, 0},
     {"just enough", {{9, PATH, 100, 0, 0}}, 100, 0},
     {"too few bytes", {{40, PATH, 1, 0, 0}}, 0, 0},
-    {"the program has no more to send", {{40, AUTOBUF_LIMITER_SENDER, 100, 0, 0}}, 0, 0},
-    {"the buffer limits", {{40, AUTOBUF_LIMITER_SND_BUFFER, 100, 0, 0}}, 0, 0},
-    {"autotuning is on its way", {{40, AUTOBUF_LIMITER_UNKNOWN, 100, 0, 0}}, 0, 0},
+    {"the program has no more to send", {{40, AUTOBUF_BOTTLENECK_SENDER, 100, 0, 0}}, 0, 0},
+    {"the buffer limits", {{40, AUTOBUF_BOTTLENECK_SND_BUFFER, 100, 0, 0}}, 0, 0},
+    {"autotuning is on its way", {{40, AUTOBUF_BOTTLENECK_UNKNOWN, 100, 0, 0}}, 0, 0},
     {"the peer's window limits", {{40, PEER, 100, 0, 0}}, 0, 0},
-    {"the receive buffer limits", {{40, AUTOBUF_LIMITER_RCV_BUFFER, 0, 100, 0}}, 0, 0},
-    {"the program here reads slowly", {{40, AUTOBUF_LIMITER_RECEIVER, 0, 100, 0}}, 0, 0},
+    {"the receive buffer limits", {{40, AUTOBUF_BOTTLENECK_RCV_BUFFER, 0, 100, 0}}, 0, 0},
+    {"the program here reads slowly", {{40, AUTOBUF_BOTTLENECK_RECEIVER, 0, 100, 0}}, 0, 0},
     {"a pace is set", {{40, PATH, 100, 0, 90000000}}, 0, 0},
     {"one that spreads, as close as may be", {{40, PATH, 100, 0, 119000000}}, 100, 0},
     {"one that nearly limits", {{40, PATH, 100, 0, 111000000}}, 0, 0},
-    {"nothing moves", {{40, AUTOBUF_LIMITER_IDLE, 0, 0, 0}}, 0, 0},
+    {"nothing moves", {{40, AUTOBUF_BOTTLENECK_IDLE, 0, 0, 0}}, 0, 0},
     {"a burst is not the rate", {{20, PATH, 100, 0, 0}, {1, PATH, 400, 0, 0}, {19, PATH, 100, 0, 0}}, 138, 0},
     {"the highest that held", {{17, PATH, 20, 0, 0}, {16, PATH, 100, 0, 0}, {16, PATH, 50, 0, 0}}, 100, 0},
-    {"most of the time the path", {{33, PATH, 100, 0, 0}, {16, AUTOBUF_LIMITER_SENDER, 10, 0, 0}}, 100, 0},
-    {"most of the time the program", {{17, PATH, 100, 0, 0}, {40, AUTOBUF_LIMITER_SENDER, 10, 0, 0}}, 0, 0},
-    {"now the path, now the buffer", {{5, PATH, 100, 0, 0}, {4, AUTOBUF_LIMITER_SND_BUFFER, 100, 0, 0}, {4, PATH, 100, 0, 0}}, 0, 0},
+    {"most of the time the path", {{33, PATH, 100, 0, 0}, {16, AUTOBUF_BOTTLENECK_SENDER, 10, 0, 0}}, 100, 0},
+    {"most of the time the program", {{17, PATH, 100, 0, 0}, {40, AUTOBUF_BOTTLENECK_SENDER, 10, 0, 0}}, 0, 0},
+    {"now the path, now the buffer", {{5, PATH, 100, 0, 0}, {4, AUTOBUF_BOTTLENECK_SND_BUFFER, 100, 0, 0}, {4, PATH, 100, 0, 0}}, 0, 0},
 };
 
 static void which_connections_teach_what(void **state)
@@ -154,7 +154,7 @@ static void which_connections_teach_what(void **state)
                                                (rows[i].rx_mbit_per_s ? AUTOBUF_PATH_RX_AT_LEAST : 0));
         CHECK_EQUAL(rows[i].name, e.rtt_min_ns, RTT_NS - 1000);
         CHECK_EQUAL(rows[i].name, e.packet_bytes, 1500);
-        CHECK_EQUAL(rows[i].name, e.limiter, AUTOBUF_LIMITER_PATH);
+        CHECK_EQUAL(rows[i].name, e.bottleneck, AUTOBUF_BOTTLENECK_PATH);
         CHECK(rows[i].name, e.samples > 0);
         CHECK(rows[i].name, memcmp(&e.remote, &remote, sizeof remote) == 0);
     }
@@ -230,7 +230,7 @@ static void a_buffer_that_limits_while_a_queue_stands(void **state)
         c.seen.sndbuf_limited_ns = courses[i].before_ns;
         c.state.rtt_ns = courses[i].rtt_ns;
         for (unsigned n = 0; n < courses[i].path + courses[i].buffer; n++) {
-            const struct phase sending = {1, n < courses[i].path ? PATH : AUTOBUF_LIMITER_SND_BUFFER, 100, 0, 0};
+            const struct phase sending = {1, n < courses[i].path ? PATH : AUTOBUF_BOTTLENECK_SND_BUFFER, 100, 0, 0};
 
             c.seen.sndbuf_limited_ns += n < courses[i].path ? LOOK_NS / 3 * 2 : LOOK_NS;
             sample(&c, &sending);
@@ -313,22 +313,22 @@ static void a_receiver_that_needed_more_than_autotuning_gives(void **state)
     static const struct {
         const char *name;
         uint64_t autotuning_bytes;
-        uint32_t limiter;
+        uint32_t bottleneck;
         unsigned samples;
         uint64_t rtt_ns; /* smoothed */
         bool learned;
     } receivers[] = {{"more", 499000, PEER, 40, RTT_NS, true},
                      {"no more", 501000, PEER, 40, RTT_NS, false},
                      {"autotuning is off", 0, PEER, 40, RTT_NS, false},
-                     {"its buffer limits", 499000, AUTOBUF_LIMITER_RCV_BUFFER, 40, RTT_NS, false},
-                     {"its program is slow", 499000, AUTOBUF_LIMITER_RECEIVER, 40, RTT_NS, false},
+                     {"its buffer limits", 499000, AUTOBUF_BOTTLENECK_RCV_BUFFER, 40, RTT_NS, false},
+                     {"its program is slow", 499000, AUTOBUF_BOTTLENECK_RECEIVER, 40, RTT_NS, false},
                      {"too few round trips", 499000, PEER, 8, RTT_NS, false},
                      {"just enough, after a request that was answered late", 499000, PEER, 9, 2 * RTT_NS, true}};
     const struct autobuf_prefix remote = host("192.0.2.7");
 
     (void)state;
     for (size_t i = 0; i < COUNT(receivers); i++) {
-        const struct phase receiving = {1, receivers[i].limiter, 0, 100, 0};
+        const struct phase receiving = {1, receivers[i].bottleneck, 0, 100, 0};
         struct autobuf_paths_entry e = AUTOBUF_PATHS_ENTRY_INIT;
         struct course c = begun();
         struct ab_tcpinfo final;
@@ -344,7 +344,7 @@ static void a_receiver_that_needed_more_than_autotuning_gives(void **state)
             continue;
         CHECK(receivers[i].name, is_rate(e.rx_rate_bit_per_s, 100) && e.tx_rate_bit_per_s == 0);
         CHECK_EQUAL(receivers[i].name, e.flags, AUTOBUF_PATH_RX_AT_LEAST);
-        CHECK_EQUAL(receivers[i].name, e.limiter, AUTOBUF_LIMITER_PEER);
+        CHECK_EQUAL(receivers[i].name, e.bottleneck, AUTOBUF_BOTTLENECK_PEER);
     }
 }
 
@@ -436,7 +436,7 @@ static void numbers_that_nobody_expects(void **state)
         for (unsigned n = 0; n < 12; n++) {
             for (size_t i = 0; i < COUNT(fields); i++)
                 *fields[i] = unit_random(&seed) & 1 ? values[unit_random(&seed) % COUNT(values)] : unit_random(&seed);
-            s.limiter = (uint32_t)(unit_random(&seed) % 10);
+            s.bottleneck = (uint32_t)(unit_random(&seed) % 10);
             s.packet_bytes = (uint32_t)(unit_random(&seed) % 200);
             f.delivered_packets = (uint32_t)unit_random(&seed);
             f.received_packets = (uint32_t)(unit_random(&seed) & 1);

@@ -22,7 +22,7 @@ static void hostile(struct report_flow *f)
     strcpy(f->peer, "[2001:db8::1]:65535");
     f->rule = &rule;
     f->dry_run = true;
-    f->live.limiter = AUTOBUF_LIMITER_SND_BUFFER;
+    f->live.bottleneck = AUTOBUF_BOTTLENECK_SND_BUFFER;
     f->live.rtt_ns = 40000000;
     f->live.rtt_min_ns = 39000000;
     f->live.sent_bit_per_s = UINT64_MAX;
@@ -56,13 +56,13 @@ static void flow_at(const void *user, size_t at, struct report_flow *f)
 }
 
 static const struct report_learning learning = {
-    .connections = 51, .programs = 52, .untaken = {61, 62, 63, 64}, .lost = 53, .failed = 54, .cpu_ns = 55,
+    .connections = 51, .programs = 52, .rejected = {61, 62, 63, 64}, .lost = 53, .failed = 54, .cpu_ns = 55,
     .site = {.used = true, .up = true, .sent = 71, .taken = 72, .turned_away = 73, .lost = 74, .failed = 75, .cpu_ns = 76}};
 
-static struct report report_of(const struct report_counts *counts, size_t tended)
+static struct report report_of(const struct report_counts *counts, size_t managed)
 {
     return (struct report){.counts = counts, .learning = &learning, .now_ns = 3500000000, .answers_cpu_ns = 4, .answered = 5, .dropped = 6,
-                           .rejected = 7, .memory_bytes = 8192, .generation = 2, .rules = 3, .tended = tended,
+                           .rejected = 7, .memory_bytes = 8192, .generation = 2, .rules = 3, .managed = managed,
                            .flow = flow_at, .user = &rule};
 }
 
@@ -148,8 +148,8 @@ static void many_are_left_out(void **state)
 static void metrics(void **state)
 {
     struct report_counts counts = {
-        .sweeps = 1, .sockets = 2, .sweeps_cpu_ns = 3000000001, .looks_cpu_ns = 10, .searches_cpu_ns = 999999999, .taken_up = 9,
-        .actions = {21, 22, 23, 24, 25}, .refused = {31, 32, 33, 34}, .tended_most = 44,
+        .sweeps = 1, .sockets = 2, .sweeps_cpu_ns = 3000000001, .sampling_cpu_ns = 10, .searches_cpu_ns = 999999999, .taken_up = 9,
+        .actions = {21, 22, 23, 24, 25}, .refused = {31, 32, 33, 34}, .managed_most = 44,
         .forced_bytes = 45, .forced_most_bytes = 46, .full_connections = 47, .full_forced = 48,
         .failed_sweeps = 41, .failed_actions = 42, .before_syn = true, .scales = 43};
     static const char *const lines[] = {
@@ -165,8 +165,8 @@ static void metrics(void **state)
         "autobufd_refused_total{reason=\"near\"} 34", "autobufd_errors_total{what=\"sweep\"} 41",
         "autobufd_errors_total{what=\"action\"} 42", "autobufd_errors_total{what=\"rules\"} 7", "autobufd_errors_total{what=\"store\"} 54",
         "autobufd_learned_total{from=\"connections\"} 51", "autobufd_learned_total{from=\"programs\"} 52",
-        "autobufd_untaken_total{reason=\"not_believed\"} 61", "autobufd_untaken_total{reason=\"malformed\"} 62",
-        "autobufd_untaken_total{reason=\"not_valid\"} 63", "autobufd_untaken_total{reason=\"too_many\"} 64",
+        "autobufd_rejected_total{reason=\"not_believed\"} 61", "autobufd_rejected_total{reason=\"malformed\"} 62",
+        "autobufd_rejected_total{reason=\"not_valid\"} 63", "autobufd_rejected_total{reason=\"too_many\"} 64",
         "autobufd_learned_lost_total 53", "autobufd_cpu_seconds_total{part=\"learning\"} 0.000000055", "autobufd_rules 3",
         "autobufd_config_generation 2", "autobufd_clients_total{end=\"answered\"} 5", "autobufd_clients_total{end=\"dropped\"} 6",
         "autobufd_resident_memory_bytes 8192", "autobufd_window_scales_total 43",

@@ -265,9 +265,9 @@ static int hear_whole(size_t *heard)
     return result;
 }
 
-static void begin_round(bool look_back, const char *said)
+static void begin_round(bool lookback, const char *said)
 {
-    struct site_round round = {.read = SITE_ROUND, .look_back = look_back};
+    struct site_round round = {.read = SITE_ROUND, .lookback = lookback};
     char *text;
     size_t bytes;
 

@@ -147,9 +147,9 @@ static unsigned found_by(uint64_t byte_per_s, uint64_t between_ms)
 {
     struct bulk_mark mark = {0};
 
-    for (unsigned look = 1; look <= 1000; look++)
-        if (bulk_since(&mark, look * between_ms * byte_per_s / 1000, look * between_ms * NS_PER_MS))
-            return look;
+    for (unsigned sample = 1; sample <= 1000; sample++)
+        if (bulk_since(&mark, sample * between_ms * byte_per_s / 1000, sample * between_ms * NS_PER_MS))
+            return sample;
     return 0;
 }
 

@@ -283,7 +283,7 @@ static void forced_buffers_that_the_process_counts(void **state)
     int fd = tcp_socket();
 
     (void)state;
-    options.flags = AUTOBUF_FLOW_SILENT | AUTOBUF_FLOW_NO_STORE | AUTOBUF_FLOW_LOOK_ONLY;
+    options.flags = AUTOBUF_FLOW_SILENT | AUTOBUF_FLOW_NO_STORE | AUTOBUF_FLOW_OBSERVE;
     options.intent = AUTOBUF_INTENT_SENDS;
     options.path = &path;
     assert_int_equal(autobuf_limits_host(&limits), 0);
@@ -431,7 +431,7 @@ static void a_flow_that_only_observes(void **state)
     (void)state;
     set_option(c.client, SO_SNDBUF, SMALL);
     before = state_of(c.client);
-    options.flags = AUTOBUF_FLOW_LOOK_ONLY | AUTOBUF_FLOW_SILENT;
+    options.flags = AUTOBUF_FLOW_OBSERVE | AUTOBUF_FLOW_SILENT;
     flow = opened(c.client, &options);
     state_of_flow(flow, &plan);
     assert_int_equal(plan.snd_reason, AUTOBUF_REASON_KERNEL); /* it would be given back */
@@ -483,12 +483,12 @@ static void a_known_path_is_planned_for(void **state)
     struct autobuf_limits limits = AUTOBUF_LIMITS_INIT;
     struct autobuf_options options = AUTOBUF_OPTIONS_INIT;
     struct autobuf_path path = AUTOBUF_PATH_INIT;
-    uint64_t product;
+    uint64_t bdp;
 
     (void)state;
     assert_int_equal(autobuf_limits_host(&limits), 0);
-    product = limits.tcp_wmem_max_bytes; /* half as much again as autotuning's window */
-    assert_int_equal(autobuf_path_given(&path, 8 * product, 1000000000), 0);
+    bdp = limits.tcp_wmem_max_bytes; /* half as much again as autotuning's window */
+    assert_int_equal(autobuf_path_given(&path, 8 * bdp, 1000000000), 0);
     options.intent = AUTOBUF_INTENT_SENDS;
     for (size_t i = 0; i < 4; i++) {
         struct connection c = tcp_connection();

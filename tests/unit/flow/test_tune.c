@@ -399,7 +399,7 @@ static void observing_only(void **state)
     (void)state;
     set_option(fd, SO_SNDBUF, 8192);
     set_option(fd, SO_RCVBUF, 8192);
-    options.flags = AUTOBUF_FLOW_LOOK_ONLY;
+    options.flags = AUTOBUF_FLOW_OBSERVE;
     before = state_of(fd);
     assert_int_equal(autobuf_tune(fd, NULL, 0, &options, NULL), 0);
     after = state_of(fd);

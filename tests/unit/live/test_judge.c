@@ -17,52 +17,52 @@
 #define MBIT 125000ULL /* bytes a second */
 
 /* A connection that sends as fast as a buffer of 4 MB lets it: 223 Mbit/s at 100 ms. */
-static struct ab_look buffer_limited(uint64_t now_ns)
+static struct ab_sample buffer_limited(uint64_t now_ns)
 {
-    struct ab_look look = {.now_ns = now_ns, .socket = AUTOBUF_SOCKET_INIT};
+    struct ab_sample sample = {.now_ns = now_ns, .socket = AUTOBUF_SOCKET_INIT};
 
-    look.info.state = AB_TCP_ESTABLISHED;
-    look.info.scaled = true;
-    look.info.mss_bytes = MSS;
-    look.info.unacked_packets = 1900;
-    look.info.cwnd_packets = 4000;
-    look.info.rtt_ns = 101 * MS;
-    look.info.rtt_min_ns = 100 * MS;
-    look.info.acked_bytes = 1000 + now_ns / 1000 * 28; /* 28 MB/s */
-    look.info.peer_window_bytes = 16000000;
-    look.info.max_pacing_byte_per_s = look.info.pacing_byte_per_s = UINT64_MAX;
-    look.queued_bytes = 3000000;
-    look.socket.stage = AUTOBUF_STAGE_CONNECTED;
-    look.socket.snd_buf_bytes = 4194304;
-    look.socket.rcv_buf_bytes = 131072;
-    look.socket.snd_window_max_bytes = look.socket.rcv_window_max_bytes = 65535 << 10;
-    return look;
+    sample.info.state = AB_TCP_ESTABLISHED;
+    sample.info.scaled = true;
+    sample.info.mss_bytes = MSS;
+    sample.info.unacked_packets = 1900;
+    sample.info.cwnd_packets = 4000;
+    sample.info.rtt_ns = 101 * MS;
+    sample.info.rtt_min_ns = 100 * MS;
+    sample.info.acked_bytes = 1000 + now_ns / 1000 * 28; /* 28 MB/s */
+    sample.info.peer_window_bytes = 16000000;
+    sample.info.max_pacing_byte_per_s = sample.info.pacing_byte_per_s = UINT64_MAX;
+    sample.queued_bytes = 3000000;
+    sample.socket.stage = AUTOBUF_STAGE_CONNECTED;
+    sample.socket.snd_buf_bytes = 4194304;
+    sample.socket.rcv_buf_bytes = 131072;
+    sample.socket.snd_window_max_bytes = sample.socket.rcv_window_max_bytes = 65535 << 10;
+    return sample;
 }
 
 /* Looks at a connection whose newest one this is, a quarter of a round trip apart: as many as it takes until the judge acts, at most ten. */
-static bool acts_at(struct ab_judge *judge, struct ab_look *look, struct autobuf_plan *plan)
+static bool acts_at(struct ab_judge *judge, struct ab_sample *sample, struct autobuf_plan *plan)
 {
     const struct ab_judge begun = *judge;
     bool acts = false;
 
-    for (uint64_t looks = 2; looks <= 10 && !acts; looks++) {
+    for (uint64_t samples = 2; samples <= 10 && !acts; samples++) {
         const char *why;
 
         *judge = begun;
-        for (uint64_t back = looks - 1; back > 0; back--) {
-            struct ab_look before = *look;
+        for (uint64_t back = samples - 1; back > 0; back--) {
+            struct ab_sample before = *sample;
 
             before.now_ns -= back * 25 * MS;
             before.info.acked_bytes -= before.info.acked_bytes > back * 700000 ? back * 700000 : 0;
-            assert_false(ab_judge_look(judge, &before, plan, &why));
+            assert_false(ab_judge_sample(judge, &before, plan, &why));
         }
-        acts = ab_judge_look(judge, look, plan, &why);
+        acts = ab_judge_sample(judge, sample, plan, &why);
     }
     return acts;
 }
 
 /* How long from the newest look to the next one. */
-static uint64_t next_ms(const struct ab_judge *judge, const struct ab_look *newest)
+static uint64_t next_ms(const struct ab_judge *judge, const struct ab_sample *newest)
 {
     return (ab_judge_next_ns(judge) - newest->now_ns) / MS;
 }
@@ -75,55 +75,55 @@ static void what_limits(void **state)
     static const struct {
         const char *name;
         int64_t unacked, peer, queued, notsent, snd_buf, acked;
-        uint32_t limiter;
+        uint32_t bottleneck;
         bool acts;
     } rows[] = {
-        {"a full send buffer", -1, -1, -1, -1, -1, -1, AUTOBUF_LIMITER_SND_BUFFER, true},
+        {"a full send buffer", -1, -1, -1, -1, -1, -1, AUTOBUF_BOTTLENECK_SND_BUFFER, true},
         {"two thirds full: a writer that waits fills it again", -1, -1, 2750000, -1, -1, -1,
-         AUTOBUF_LIMITER_SND_BUFFER, true},
-        {"half full", -1, -1, 2100000, -1, -1, -1, AUTOBUF_LIMITER_SENDER, false},
-        {"the congestion window", 3900, -1, -1, -1, -1, -1, AUTOBUF_LIMITER_PATH, false},
-        {"a tenth of it is left", 3600, -1, -1, -1, -1, -1, AUTOBUF_LIMITER_SND_BUFFER, true},
-        {"the peer's window", -1, 2900000, -1, -1, -1, -1, AUTOBUF_LIMITER_PEER, false},
-        {"a sixth of it is left", -1, 3300000, -1, -1, -1, -1, AUTOBUF_LIMITER_SND_BUFFER, true},
-        {"the program has no more", 10, -1, 20000, -1, -1, -1, AUTOBUF_LIMITER_SENDER, false},
-        {"plenty is ready to be sent", -1, -1, -1, 200000, -1, -1, AUTOBUF_LIMITER_PATH, false},
-        {"a little is", -1, -1, -1, 100000, -1, -1, AUTOBUF_LIMITER_SND_BUFFER, true},
-        {"autotuning is still at it", -1, -1, -1, -1, 3000000, -1, AUTOBUF_LIMITER_UNKNOWN, false},
+         AUTOBUF_BOTTLENECK_SND_BUFFER, true},
+        {"half full", -1, -1, 2100000, -1, -1, -1, AUTOBUF_BOTTLENECK_SENDER, false},
+        {"the congestion window", 3900, -1, -1, -1, -1, -1, AUTOBUF_BOTTLENECK_PATH, false},
+        {"a tenth of it is left", 3600, -1, -1, -1, -1, -1, AUTOBUF_BOTTLENECK_SND_BUFFER, true},
+        {"the peer's window", -1, 2900000, -1, -1, -1, -1, AUTOBUF_BOTTLENECK_PEER, false},
+        {"a sixth of it is left", -1, 3300000, -1, -1, -1, -1, AUTOBUF_BOTTLENECK_SND_BUFFER, true},
+        {"the program has no more", 10, -1, 20000, -1, -1, -1, AUTOBUF_BOTTLENECK_SENDER, false},
+        {"plenty is ready to be sent", -1, -1, -1, 200000, -1, -1, AUTOBUF_BOTTLENECK_PATH, false},
+        {"a little is", -1, -1, -1, 100000, -1, -1, AUTOBUF_BOTTLENECK_SND_BUFFER, true},
+        {"autotuning is still at it", -1, -1, -1, -1, 3000000, -1, AUTOBUF_BOTTLENECK_UNKNOWN, false},
         {"autotuning is nearly there, and will be", -1, -1, -1, -1, 3900000, -1,
-         AUTOBUF_LIMITER_SND_BUFFER, false},
-        {"nothing moves", -1, -1, -1, -1, -1, 0, AUTOBUF_LIMITER_IDLE, false},
+         AUTOBUF_BOTTLENECK_SND_BUFFER, false},
+        {"nothing moves", -1, -1, -1, -1, -1, 0, AUTOBUF_BOTTLENECK_IDLE, false},
         {"a kernel that does not tell the peer's window", -1, UNTOLD, -1, -1, -1, -1,
-         AUTOBUF_LIMITER_SND_BUFFER, true},
-        {"it is closed, and data wait", 0, 0, -1, 200000, -1, -1, AUTOBUF_LIMITER_PEER, false},
-        {"it is closed, and a full buffer waits", 0, 0, -1, 100000, -1, -1, AUTOBUF_LIMITER_PEER, false},
-        {"it is not told, and data wait", 0, UNTOLD, -1, 200000, -1, -1, AUTOBUF_LIMITER_PATH, false},
+         AUTOBUF_BOTTLENECK_SND_BUFFER, true},
+        {"it is closed, and data wait", 0, 0, -1, 200000, -1, -1, AUTOBUF_BOTTLENECK_PEER, false},
+        {"it is closed, and a full buffer waits", 0, 0, -1, 100000, -1, -1, AUTOBUF_BOTTLENECK_PEER, false},
+        {"it is not told, and data wait", 0, UNTOLD, -1, 200000, -1, -1, AUTOBUF_BOTTLENECK_PATH, false},
     };
 
     (void)state;
     for (size_t i = 0; i < COUNT(rows); i++) {
-        struct ab_look look = buffer_limited(1000 * MS);
+        struct ab_sample sample = buffer_limited(1000 * MS);
         struct autobuf_plan plan;
         struct ab_judge judge;
 
         if (rows[i].unacked >= 0)
-            look.info.unacked_packets = (uint32_t)rows[i].unacked;
+            sample.info.unacked_packets = (uint32_t)rows[i].unacked;
         if (rows[i].peer >= 0)
-            look.info.peer_window_bytes = (uint64_t)rows[i].peer;
+            sample.info.peer_window_bytes = (uint64_t)rows[i].peer;
         if (rows[i].queued >= 0)
-            look.queued_bytes = (uint64_t)rows[i].queued;
+            sample.queued_bytes = (uint64_t)rows[i].queued;
         if (rows[i].notsent >= 0)
-            look.info.notsent_bytes = (uint64_t)rows[i].notsent;
+            sample.info.notsent_bytes = (uint64_t)rows[i].notsent;
         if (rows[i].snd_buf >= 0)
-            look.socket.snd_buf_bytes = (uint64_t)rows[i].snd_buf;
+            sample.socket.snd_buf_bytes = (uint64_t)rows[i].snd_buf;
         if (rows[i].acked >= 0)
-            look.info.acked_bytes = (uint64_t)rows[i].acked;
-        look.info.tells_peer_window = rows[i].peer != UNTOLD;
+            sample.info.acked_bytes = (uint64_t)rows[i].acked;
+        sample.info.tells_peer_window = rows[i].peer != UNTOLD;
         if (rows[i].peer == UNTOLD)
-            look.info.peer_window_bytes = 0;
+            sample.info.peer_window_bytes = 0;
         ab_judge_begin(&judge, 0, &host_6_18);
-        CHECK_EQUAL(rows[i].name, acts_at(&judge, &look, &plan), rows[i].acts);
-        CHECK_EQUAL(rows[i].name, ab_judge_limiter(&judge), rows[i].limiter);
+        CHECK_EQUAL(rows[i].name, acts_at(&judge, &sample, &plan), rows[i].acts);
+        CHECK_EQUAL(rows[i].name, ab_judge_bottleneck(&judge), rows[i].bottleneck);
     }
 }
 
@@ -148,20 +148,20 @@ static void a_queue_is_a_veto(void **state)
 
     (void)state;
     for (size_t i = 0; i < COUNT(rows); i++) {
-        struct ab_look look = buffer_limited(1000 * MS);
+        struct ab_sample sample = buffer_limited(1000 * MS);
         struct autobuf_plan plan;
         struct ab_judge judge;
 
-        look.info.unacked_packets = (uint32_t)(1900 * rows[i].least_us / 100000);
-        look.info.rtt_min_ns = rows[i].least_us * AB_NS_PER_US;
-        look.info.rtt_ns = rows[i].now_us * AB_NS_PER_US;
-        look.info.rtt_deviation_ns = rows[i].deviation_us * AB_NS_PER_US;
+        sample.info.unacked_packets = (uint32_t)(1900 * rows[i].least_us / 100000);
+        sample.info.rtt_min_ns = rows[i].least_us * AB_NS_PER_US;
+        sample.info.rtt_ns = rows[i].now_us * AB_NS_PER_US;
+        sample.info.rtt_deviation_ns = rows[i].deviation_us * AB_NS_PER_US;
         ab_judge_begin(&judge, 0, &host_6_18);
-        if (!acts_at(&judge, &look, &plan))
+        if (!acts_at(&judge, &sample, &plan))
             ab_plan_nothing(AUTOBUF_REASON_UNKNOWN, 0, &plan);
         CHECK_EQUAL(rows[i].name, plan.snd_request_bytes != 0, !rows[i].veto);
         CHECK_EQUAL(rows[i].name, plan.flags != 0, !rows[i].veto); /* a veto lets a pace through, and nothing else */
-        CHECK_EQUAL(rows[i].name, ab_judge_limiter(&judge), AUTOBUF_LIMITER_SND_BUFFER);
+        CHECK_EQUAL(rows[i].name, ab_judge_bottleneck(&judge), AUTOBUF_BOTTLENECK_SND_BUFFER);
     }
 }
 
@@ -172,42 +172,42 @@ static bool sets_a_pace(const struct autobuf_plan *plan)
 }
 
 /* Looks at a buffer that limits, at a long round-trip time. They ask for a pace, which is set then. */
-static struct ab_look spread(struct ab_judge *judge)
+static struct ab_sample spread(struct ab_judge *judge)
 {
-    struct ab_look look = buffer_limited(1000 * MS);
+    struct ab_sample sample = buffer_limited(1000 * MS);
     struct autobuf_plan plan;
 
-    look.info.rtt_ns = 125 * MS;
+    sample.info.rtt_ns = 125 * MS;
     ab_judge_begin(judge, 0, &host_6_18);
-    assert_true(acts_at(judge, &look, &plan));
+    assert_true(acts_at(judge, &sample, &plan));
     assert_int_equal(plan.snd_request_bytes, 0);
     assert_int_equal(plan.flags, 0);
     assert_in_range(plan.snd_pacing_bit_per_s, 8 * 41943040, 8 * 46137344); /* 4 MB in 100 ms */
-    look.info.max_pacing_byte_per_s = look.info.pacing_byte_per_s = plan.snd_pacing_bit_per_s / 8;
-    return look;
+    sample.info.max_pacing_byte_per_s = sample.info.pacing_byte_per_s = plan.snd_pacing_bit_per_s / 8;
+    return sample;
 }
 
 /* One look more, when the judge wants it, until which so much came through. What it sets as a pace is set. */
-static bool look_once(struct ab_judge *judge, struct ab_look *look, uint64_t kbyte_per_s, struct autobuf_plan *plan)
+static bool look_once(struct ab_judge *judge, struct ab_sample *sample, uint64_t kbyte_per_s, struct autobuf_plan *plan)
 {
-    uint64_t after_ms = judge->looked ? next_ms(judge, look) : 100;
+    uint64_t after_ms = judge->sampled ? next_ms(judge, sample) : 100;
     const char *why;
 
-    look->now_ns += after_ms * MS;
-    look->info.acked_bytes += after_ms * kbyte_per_s;
-    if (!ab_judge_look(judge, look, plan, &why))
+    sample->now_ns += after_ms * MS;
+    sample->info.acked_bytes += after_ms * kbyte_per_s;
+    if (!ab_judge_sample(judge, sample, plan, &why))
         return false;
     if (plan->snd_pacing_bit_per_s)
-        look->info.max_pacing_byte_per_s = look->info.pacing_byte_per_s =
+        sample->info.max_pacing_byte_per_s = sample->info.pacing_byte_per_s =
             sets_a_pace(plan) ? plan->snd_pacing_bit_per_s / 8 : UINT64_MAX;
     return true;
 }
 
 /* So many looks more, the last of which acts, or none does. */
-static bool looks_on(struct ab_judge *judge, struct ab_look *look, unsigned count, struct autobuf_plan *plan)
+static bool looks_on(struct ab_judge *judge, struct ab_sample *sample, unsigned count, struct autobuf_plan *plan)
 {
     while (count--) {
-        if (!look_once(judge, look, 28000, plan))
+        if (!look_once(judge, sample, 28000, plan))
             continue;
         assert_int_equal(count, 0);
         return true;
@@ -216,13 +216,13 @@ static bool looks_on(struct ab_judge *judge, struct ab_look *look, unsigned coun
 }
 
 /* Looks until the judge acts; how long it takes. */
-static unsigned acts_after_ms(struct ab_judge *judge, struct ab_look *look, uint64_t kbyte_per_s, struct autobuf_plan *plan)
+static unsigned acts_after_ms(struct ab_judge *judge, struct ab_sample *sample, uint64_t kbyte_per_s, struct autobuf_plan *plan)
 {
-    uint64_t begin_ns = look->now_ns;
+    uint64_t begin_ns = sample->now_ns;
 
-    while (!look_once(judge, look, kbyte_per_s, plan))
-        assert_true(look->now_ns - begin_ns < 60 * AB_NS_PER_S);
-    return (unsigned)((look->now_ns - begin_ns) / MS);
+    while (!look_once(judge, sample, kbyte_per_s, plan))
+        assert_true(sample->now_ns - begin_ns < 60 * AB_NS_PER_S);
+    return (unsigned)((sample->now_ns - begin_ns) / MS);
 }
 
 /* bbr paces by what came through before, so data wait after each refill of a buffer that limits. */
@@ -251,17 +251,17 @@ static void a_buffer_that_runs_dry(void **state)
 
         ab_judge_begin(&judge, 0, &host_6_18);
         for (uint64_t n = 0; n < 4; n++) {
-            struct ab_look look = buffer_limited(1000 * MS + n * 100 * MS);
+            struct ab_sample sample = buffer_limited(1000 * MS + n * 100 * MS);
 
-            look.info.notsent_bytes = 1000000;
-            look.info.pacing_byte_per_s = 30000000;
-            look.info.max_pacing_byte_per_s = rows[i].most_byte_per_s;
-            look.info.cwnd_packets = rows[i].cwnd;
-            look.info.sndbuf_limited_ns = n * rows[i].dry_us * 1000;
-            acted |= ab_judge_look(&judge, &look, &plan, &why);
+            sample.info.notsent_bytes = 1000000;
+            sample.info.pacing_byte_per_s = 30000000;
+            sample.info.max_pacing_byte_per_s = rows[i].most_byte_per_s;
+            sample.info.cwnd_packets = rows[i].cwnd;
+            sample.info.sndbuf_limited_ns = n * rows[i].dry_us * 1000;
+            acted |= ab_judge_sample(&judge, &sample, &plan, &why);
         }
         CHECK_EQUAL(rows[i].name, acted, rows[i].acts);
-        CHECK_EQUAL(rows[i].name, ab_judge_limiter(&judge), rows[i].acts ? AUTOBUF_LIMITER_SND_BUFFER : AUTOBUF_LIMITER_PATH);
+        CHECK_EQUAL(rows[i].name, ab_judge_bottleneck(&judge), rows[i].acts ? AUTOBUF_BOTTLENECK_SND_BUFFER : AUTOBUF_BOTTLENECK_PATH);
     }
 }
 
@@ -270,40 +270,40 @@ static void bursts_are_spread(void **state)
 {
     struct autobuf_plan plan;
     struct ab_judge judge;
-    struct ab_look look;
+    struct ab_sample sample;
 
     (void)state;
-    look = spread(&judge);
-    look.info.rtt_ns = 101 * MS;
-    look.info.notsent_bytes = 1000000; /* waits for the pace */
-    assert_false(looks_on(&judge, &look, 1, &plan)); /* an effect takes two round trips to show */
-    assert_true(looks_on(&judge, &look, 1, &plan));
-    assert_int_equal(ab_judge_limiter(&judge), AUTOBUF_LIMITER_SND_BUFFER);
+    sample = spread(&judge);
+    sample.info.rtt_ns = 101 * MS;
+    sample.info.notsent_bytes = 1000000; /* waits for the pace */
+    assert_false(looks_on(&judge, &sample, 1, &plan)); /* an effect takes two round trips to show */
+    assert_true(looks_on(&judge, &sample, 1, &plan));
+    assert_int_equal(ab_judge_bottleneck(&judge), AUTOBUF_BOTTLENECK_SND_BUFFER);
     assert_int_equal(plan.snd_request_bytes, 4194304);
     assert_in_range(plan.snd_pacing_bit_per_s / 8, 83886080, 92274688); /* 8 MB in 100 ms */
 
-    look = spread(&judge);
-    look.info.rtt_ns = 101 * MS;
-    look.info.notsent_bytes = 1000000;
-    look.info.pacing_byte_per_s = 30000000; /* of somebody else, who holds the data back */
-    assert_false(looks_on(&judge, &look, 5, &plan));
-    assert_int_equal(ab_judge_limiter(&judge), AUTOBUF_LIMITER_PATH);
+    sample = spread(&judge);
+    sample.info.rtt_ns = 101 * MS;
+    sample.info.notsent_bytes = 1000000;
+    sample.info.pacing_byte_per_s = 30000000; /* of somebody else, who holds the data back */
+    assert_false(looks_on(&judge, &sample, 5, &plan));
+    assert_int_equal(ab_judge_bottleneck(&judge), AUTOBUF_BOTTLENECK_PATH);
 
-    look = spread(&judge);
-    look.info.rtt_min_ns = 50 * MS;
-    look.info.max_pacing_byte_per_s = 100000000; /* the program has set another pace since: it stays */
-    assert_false(looks_on(&judge, &look, 20, &plan));
+    sample = spread(&judge);
+    sample.info.rtt_min_ns = 50 * MS;
+    sample.info.max_pacing_byte_per_s = 100000000; /* the program has set another pace since: it stays */
+    assert_false(looks_on(&judge, &sample, 20, &plan));
 
-    look = buffer_limited(1000 * MS);
-    look.info.rtt_ns = 125 * MS;
-    look.info.max_pacing_byte_per_s = 100000000; /* or before */
+    sample = buffer_limited(1000 * MS);
+    sample.info.rtt_ns = 125 * MS;
+    sample.info.max_pacing_byte_per_s = 100000000; /* or before */
     ab_judge_begin(&judge, 0, &host_6_18);
-    assert_false(looks_on(&judge, &look, 20, &plan));
+    assert_false(looks_on(&judge, &sample, 20, &plan));
 
-    look = buffer_limited(1000 * MS);
-    look.info.rtt_ns = 125 * MS;
+    sample = buffer_limited(1000 * MS);
+    sample.info.rtt_ns = 125 * MS;
     ab_judge_begin(&judge, AUTOBUF_INTENT_LOW_DELAY, &host_6_18); /* which has a pace of its own */
-    assert_false(looks_on(&judge, &look, 20, &plan));
+    assert_false(looks_on(&judge, &sample, 20, &plan));
 }
 
 /* The end of a burst may fill the congestion window: if nothing waits, it holds back nothing. */
@@ -313,40 +313,40 @@ static void a_burst_that_fills_the_congestion_window(void **state)
         const char *name;
         uint32_t cwnd, unacked;
         uint64_t notsent, queued, snd_buf, peer_window;
-        uint32_t limiter;
+        uint32_t bottleneck;
         bool spreads;
     } rows[] = {
-        {"it does", 1950, 1900, 0, 3000000, 4194304, 16000000, AUTOBUF_LIMITER_PATH, true},
-        {"it does not", 4000, 1900, 0, 3000000, 4194304, 16000000, AUTOBUF_LIMITER_SND_BUFFER, true},
-        {"a rest waits", 1950, 1900, 100000, 3000000, 4194304, 16000000, AUTOBUF_LIMITER_PATH, true},
-        {"data wait for the congestion window", 1950, 1900, 200000, 3000000, 4194304, 16000000, AUTOBUF_LIMITER_PATH, false},
-        {"the same in a small buffer", 70, 69, 12000, 200000, 212992, 16000000, AUTOBUF_LIMITER_PATH, false},
-        {"which sends all", 70, 69, 10000, 200000, 212992, 16000000, AUTOBUF_LIMITER_PATH, true},
-        {"the buffer is half empty", 1950, 1900, 0, 2100000, 4194304, 16000000, AUTOBUF_LIMITER_PATH, false},
-        {"the peer's window is filled, too", 1950, 1900, 0, 3000000, 4194304, 2900000, AUTOBUF_LIMITER_PEER, false},
+        {"it does", 1950, 1900, 0, 3000000, 4194304, 16000000, AUTOBUF_BOTTLENECK_PATH, true},
+        {"it does not", 4000, 1900, 0, 3000000, 4194304, 16000000, AUTOBUF_BOTTLENECK_SND_BUFFER, true},
+        {"a rest waits", 1950, 1900, 100000, 3000000, 4194304, 16000000, AUTOBUF_BOTTLENECK_PATH, true},
+        {"data wait for the congestion window", 1950, 1900, 200000, 3000000, 4194304, 16000000, AUTOBUF_BOTTLENECK_PATH, false},
+        {"the same in a small buffer", 70, 69, 12000, 200000, 212992, 16000000, AUTOBUF_BOTTLENECK_PATH, false},
+        {"which sends all", 70, 69, 10000, 200000, 212992, 16000000, AUTOBUF_BOTTLENECK_PATH, true},
+        {"the buffer is half empty", 1950, 1900, 0, 2100000, 4194304, 16000000, AUTOBUF_BOTTLENECK_PATH, false},
+        {"the peer's window is filled, too", 1950, 1900, 0, 3000000, 4194304, 2900000, AUTOBUF_BOTTLENECK_PEER, false},
     };
 
     (void)state;
     for (size_t i = 0; i < COUNT(rows); i++) {
-        struct ab_look look = buffer_limited(1000 * MS);
+        struct ab_sample sample = buffer_limited(1000 * MS);
         struct autobuf_plan plan;
         struct ab_judge judge;
 
-        look.info.rtt_ns = 125 * MS;
-        look.info.cwnd_packets = rows[i].cwnd;
-        look.info.unacked_packets = rows[i].unacked;
-        look.info.notsent_bytes = rows[i].notsent;
-        look.info.peer_window_bytes = rows[i].peer_window;
-        look.queued_bytes = rows[i].queued;
-        look.socket.snd_buf_bytes = rows[i].snd_buf;
-        look.socket.locks = rows[i].snd_buf < 4194304 ? AUTOBUF_LOCK_SND : 0;
+        sample.info.rtt_ns = 125 * MS;
+        sample.info.cwnd_packets = rows[i].cwnd;
+        sample.info.unacked_packets = rows[i].unacked;
+        sample.info.notsent_bytes = rows[i].notsent;
+        sample.info.peer_window_bytes = rows[i].peer_window;
+        sample.queued_bytes = rows[i].queued;
+        sample.socket.snd_buf_bytes = rows[i].snd_buf;
+        sample.socket.locks = rows[i].snd_buf < 4194304 ? AUTOBUF_LOCK_SND : 0;
         ab_judge_begin(&judge, 0, &host_6_18);
-        CHECK_EQUAL(rows[i].name, acts_at(&judge, &look, &plan), rows[i].spreads);
+        CHECK_EQUAL(rows[i].name, acts_at(&judge, &sample, &plan), rows[i].spreads);
         CHECK(rows[i].name, !rows[i].spreads || (sets_a_pace(&plan) && !plan.snd_request_bytes));
-        CHECK_EQUAL(rows[i].name, ab_judge_limiter(&judge), rows[i].limiter);
-        look.info.rtt_ns = 101 * MS; /* neither bursts nor a queue: a filled congestion window is what limits */
+        CHECK_EQUAL(rows[i].name, ab_judge_bottleneck(&judge), rows[i].bottleneck);
+        sample.info.rtt_ns = 101 * MS; /* neither bursts nor a queue: a filled congestion window is what limits */
         ab_judge_begin(&judge, 0, &host_6_18);
-        CHECK_EQUAL(rows[i].name, acts_at(&judge, &look, &plan), rows[i].limiter == AUTOBUF_LIMITER_SND_BUFFER);
+        CHECK_EQUAL(rows[i].name, acts_at(&judge, &sample, &plan), rows[i].bottleneck == AUTOBUF_BOTTLENECK_SND_BUFFER);
     }
 }
 
@@ -360,26 +360,26 @@ static void a_congestion_window_that_was_cut(void **state)
     (void)state;
     ab_judge_begin(&judge, 0, &host_6_18);
     for (uint64_t n = 0; n < 8; n++) {
-        struct ab_look look = buffer_limited(1000 * MS + n * 130 * MS);
+        struct ab_sample sample = buffer_limited(1000 * MS + n * 130 * MS);
 
-        look.info.rtt_ns = 125 * MS;
-        look.info.cwnd_packets = 1950;
-        look.info.notsent_bytes = 1000000;
-        look.info.pacing_byte_per_s = 30000000;
-        look.info.sndbuf_limited_ns = n * 10 * MS;
-        assert_false(ab_judge_look(&judge, &look, &plan, &why));
-        assert_int_equal(next_ms(&judge, &look), 125); /* after a look at what may be a burst it would be 100 */
+        sample.info.rtt_ns = 125 * MS;
+        sample.info.cwnd_packets = 1950;
+        sample.info.notsent_bytes = 1000000;
+        sample.info.pacing_byte_per_s = 30000000;
+        sample.info.sndbuf_limited_ns = n * 10 * MS;
+        assert_false(ab_judge_sample(&judge, &sample, &plan, &why));
+        assert_int_equal(next_ms(&judge, &sample), 125); /* after a look at what may be a burst it would be 100 */
     }
 }
 
 /* A connection whose buffer limits and whose round trips are long, and a judge that has not seen it. */
-static struct ab_look long_round_trips(struct ab_judge *judge, uint64_t rtt_ms)
+static struct ab_sample long_round_trips(struct ab_judge *judge, uint64_t rtt_ms)
 {
-    struct ab_look look = buffer_limited(1000 * MS);
+    struct ab_sample sample = buffer_limited(1000 * MS);
 
-    look.info.rtt_ns = rtt_ms * MS;
+    sample.info.rtt_ns = rtt_ms * MS;
     ab_judge_begin(judge, 0, &host_6_18);
-    return look;
+    return sample;
 }
 
 /* The present round-trip time may be a burst's. */
@@ -387,27 +387,27 @@ static void bursts_are_told_by_the_least_round_trip_time(void **state)
 {
     struct autobuf_plan plan;
     struct ab_judge judge;
-    struct ab_look look;
+    struct ab_sample sample;
 
     (void)state;
-    look = long_round_trips(&judge, 150);
-    assert_false(looks_on(&judge, &look, 1, &plan));
-    assert_int_equal(next_ms(&judge, &look), 150); /* nothing is known yet */
-    assert_false(looks_on(&judge, &look, 1, &plan));
-    assert_int_equal(next_ms(&judge, &look), 25); /* one long look */
-    acts_after_ms(&judge, &look, 28000, &plan);
+    sample = long_round_trips(&judge, 150);
+    assert_false(looks_on(&judge, &sample, 1, &plan));
+    assert_int_equal(next_ms(&judge, &sample), 150); /* nothing is known yet */
+    assert_false(looks_on(&judge, &sample, 1, &plan));
+    assert_int_equal(next_ms(&judge, &sample), 25); /* one long look */
+    acts_after_ms(&judge, &sample, 28000, &plan);
     assert_true(sets_a_pace(&plan));
-    assert_int_equal(next_ms(&judge, &look), 100); /* a trial has begun */
-    assert_false(looks_on(&judge, &look, 2, &plan)); /* a burst of before may still be seen, */
-    assert_int_equal(next_ms(&judge, &look), 100);
-    look.info.rtt_ns = 101 * MS;
-    assert_true(looks_on(&judge, &look, 1, &plan)); /* and that counts for nothing */
+    assert_int_equal(next_ms(&judge, &sample), 100); /* a trial has begun */
+    assert_false(looks_on(&judge, &sample, 2, &plan)); /* a burst of before may still be seen, */
+    assert_int_equal(next_ms(&judge, &sample), 100);
+    sample.info.rtt_ns = 101 * MS;
+    assert_true(looks_on(&judge, &sample, 1, &plan)); /* and that counts for nothing */
     assert_int_equal(plan.snd_request_bytes, 4194304); /* it has paid, so nothing is open any more */
-    look.info.rtt_ns = 150 * MS;
-    look.socket.snd_buf_bytes = 8388608;
-    look.queued_bytes = 6000000;
-    assert_false(looks_on(&judge, &look, 2, &plan));
-    assert_int_equal(next_ms(&judge, &look), 150);
+    sample.info.rtt_ns = 150 * MS;
+    sample.socket.snd_buf_bytes = 8388608;
+    sample.queued_bytes = 6000000;
+    assert_false(looks_on(&judge, &sample, 2, &plan));
+    assert_int_equal(next_ms(&judge, &sample), 150);
 }
 
 /* What a trial shows is awaited for two of the least round trips, too, and not for two of those that a burst makes long. */
@@ -422,14 +422,14 @@ static void a_trial_is_waited_for_as_long_as_it_takes(void **state)
     for (size_t i = 0; i < COUNT(rows); i++) {
         struct autobuf_plan plan;
         struct ab_judge judge;
-        struct ab_look look = long_round_trips(&judge, 150);
+        struct ab_sample sample = long_round_trips(&judge, 150);
         const char *why;
 
-        acts_after_ms(&judge, &look, 28000, &plan);
-        look.now_ns += rows[i].after_ms * MS;
-        look.info.acked_bytes += rows[i].after_ms * 28000ULL;
-        look.info.rtt_ns = 101 * MS;
-        assert_int_equal(ab_judge_look(&judge, &look, &plan, &why), rows[i].acts);
+        acts_after_ms(&judge, &sample, 28000, &plan);
+        sample.now_ns += rows[i].after_ms * MS;
+        sample.info.acked_bytes += rows[i].after_ms * 28000ULL;
+        sample.info.rtt_ns = 101 * MS;
+        assert_int_equal(ab_judge_sample(&judge, &sample, &plan, &why), rows[i].acts);
         assert_true(!rows[i].acts || plan.snd_request_bytes == 4194304);
     }
 }
@@ -439,14 +439,14 @@ static void a_trial_that_shows_a_queue(void **state)
 {
     struct autobuf_plan plan;
     struct ab_judge judge;
-    struct ab_look look;
+    struct ab_sample sample;
 
     (void)state;
-    look = spread(&judge);
-    assert_false(looks_on(&judge, &look, 3, &plan));
-    look.info.rtt_ns = 101 * MS; /* without that queue one look would be enough */
-    assert_false(looks_on(&judge, &look, 1, &plan));
-    assert_true(looks_on(&judge, &look, 1, &plan));
+    sample = spread(&judge);
+    assert_false(looks_on(&judge, &sample, 3, &plan));
+    sample.info.rtt_ns = 101 * MS; /* without that queue one look would be enough */
+    assert_false(looks_on(&judge, &sample, 1, &plan));
+    assert_true(looks_on(&judge, &sample, 1, &plan));
     assert_int_equal(plan.snd_request_bytes, 4194304);
 }
 
@@ -455,28 +455,28 @@ static void a_queue_of_what_is_spread_is_the_path_s(void **state)
 {
     struct autobuf_plan plan;
     struct ab_judge judge;
-    struct ab_look look;
+    struct ab_sample sample;
 
     (void)state;
-    look = spread(&judge);
-    assert_int_equal(ab_judge_limiter(&judge), AUTOBUF_LIMITER_SND_BUFFER);
-    assert_false(looks_on(&judge, &look, 1, &plan));
-    assert_int_equal(ab_judge_limiter(&judge), AUTOBUF_LIMITER_SND_BUFFER);
-    assert_false(looks_on(&judge, &look, 1, &plan)); /* its first look */
-    assert_int_equal(ab_judge_limiter(&judge), AUTOBUF_LIMITER_SND_BUFFER);
-    assert_false(looks_on(&judge, &look, 1, &plan));
-    assert_int_equal(ab_judge_limiter(&judge), AUTOBUF_LIMITER_PATH);
-    look.info.rtt_ns = 101 * MS;
-    assert_false(looks_on(&judge, &look, 1, &plan));
-    assert_int_equal(ab_judge_limiter(&judge), AUTOBUF_LIMITER_SND_BUFFER);
-    assert_true(looks_on(&judge, &look, 1, &plan)); /* which makes the buffer larger */
+    sample = spread(&judge);
+    assert_int_equal(ab_judge_bottleneck(&judge), AUTOBUF_BOTTLENECK_SND_BUFFER);
+    assert_false(looks_on(&judge, &sample, 1, &plan));
+    assert_int_equal(ab_judge_bottleneck(&judge), AUTOBUF_BOTTLENECK_SND_BUFFER);
+    assert_false(looks_on(&judge, &sample, 1, &plan)); /* its first look */
+    assert_int_equal(ab_judge_bottleneck(&judge), AUTOBUF_BOTTLENECK_SND_BUFFER);
+    assert_false(looks_on(&judge, &sample, 1, &plan));
+    assert_int_equal(ab_judge_bottleneck(&judge), AUTOBUF_BOTTLENECK_PATH);
+    sample.info.rtt_ns = 101 * MS;
+    assert_false(looks_on(&judge, &sample, 1, &plan));
+    assert_int_equal(ab_judge_bottleneck(&judge), AUTOBUF_BOTTLENECK_SND_BUFFER);
+    assert_true(looks_on(&judge, &sample, 1, &plan)); /* which makes the buffer larger */
     assert_int_equal(plan.snd_request_bytes, 4194304);
-    look.info.rtt_ns = 125 * MS;
-    assert_false(looks_on(&judge, &look, 1, &plan));
-    assert_int_equal(ab_judge_limiter(&judge), AUTOBUF_LIMITER_PATH);
-    look.info.max_pacing_byte_per_s = UINT64_MAX; /* somebody has taken the pace away */
-    (void)looks_on(&judge, &look, 1, &plan);
-    assert_int_equal(ab_judge_limiter(&judge), AUTOBUF_LIMITER_SND_BUFFER);
+    sample.info.rtt_ns = 125 * MS;
+    assert_false(looks_on(&judge, &sample, 1, &plan));
+    assert_int_equal(ab_judge_bottleneck(&judge), AUTOBUF_BOTTLENECK_PATH);
+    sample.info.max_pacing_byte_per_s = UINT64_MAX; /* somebody has taken the pace away */
+    (void)looks_on(&judge, &sample, 1, &plan);
+    assert_int_equal(ab_judge_bottleneck(&judge), AUTOBUF_BOTTLENECK_SND_BUFFER);
 }
 
 /* But no connection is looked at more often for ever. */
@@ -484,38 +484,38 @@ static void what_cannot_be_told_is_not_looked_at_more_often(void **state)
 {
     struct autobuf_plan plan;
     struct ab_judge judge;
-    struct ab_look look;
+    struct ab_sample sample;
 
     (void)state;
-    look = long_round_trips(&judge, 150);
-    look.info.notsent_bytes = 200000; /* no burst */
-    assert_false(looks_on(&judge, &look, 20, &plan));
-    assert_int_equal(next_ms(&judge, &look), 150);
+    sample = long_round_trips(&judge, 150);
+    sample.info.notsent_bytes = 200000; /* no burst */
+    assert_false(looks_on(&judge, &sample, 20, &plan));
+    assert_int_equal(next_ms(&judge, &sample), 150);
 
-    look = long_round_trips(&judge, 150);
-    look.queued_bytes = look.socket.snd_buf_bytes = 10000000; /* of which too little comes through for a trial */
-    assert_false(looks_on(&judge, &look, 20, &plan));
-    assert_int_equal(next_ms(&judge, &look), 150);
+    sample = long_round_trips(&judge, 150);
+    sample.queued_bytes = sample.socket.snd_buf_bytes = 10000000; /* of which too little comes through for a trial */
+    assert_false(looks_on(&judge, &sample, 20, &plan));
+    assert_int_equal(next_ms(&judge, &sample), 150);
 
-    look = spread(&judge); /* after a trial in vain there is time */
-    look.info.rtt_ns = 150 * MS;
-    while (!looks_on(&judge, &look, 1, &plan))
+    sample = spread(&judge); /* after a trial in vain there is time */
+    sample.info.rtt_ns = 150 * MS;
+    while (!looks_on(&judge, &sample, 1, &plan))
         ;
     assert_int_equal(plan.snd_pacing_bit_per_s, UINT64_MAX);
-    assert_false(looks_on(&judge, &look, 4, &plan));
-    assert_int_equal(next_ms(&judge, &look), 150);
-    assert_int_equal(acts_after_ms(&judge, &look, 28000, &plan), 600); /* those of before count all the same */
+    assert_false(looks_on(&judge, &sample, 4, &plan));
+    assert_int_equal(next_ms(&judge, &sample), 150);
+    assert_int_equal(acts_after_ms(&judge, &sample, 28000, &plan), 600); /* those of before count all the same */
 
-    look = long_round_trips(&judge, 150);
-    assert_false(looks_on(&judge, &look, 2, &plan));
-    look.info.max_pacing_byte_per_s = 100000000; /* the program's: there is no trial */
-    assert_false(looks_on(&judge, &look, 1, &plan));
-    assert_int_equal(next_ms(&judge, &look), 150);
+    sample = long_round_trips(&judge, 150);
+    assert_false(looks_on(&judge, &sample, 2, &plan));
+    sample.info.max_pacing_byte_per_s = 100000000; /* the program's: there is no trial */
+    assert_false(looks_on(&judge, &sample, 1, &plan));
+    assert_int_equal(next_ms(&judge, &sample), 150);
 
-    look = long_round_trips(&judge, 150);
-    assert_false(looks_on(&judge, &look, 2, &plan));
+    sample = long_round_trips(&judge, 150);
+    assert_false(looks_on(&judge, &sample, 2, &plan));
     ab_judge_forced(&judge, 2000000); /* what may be taken back is judged by whole round trips */
-    assert_int_equal(next_ms(&judge, &look), 150);
+    assert_int_equal(next_ms(&judge, &sample), 150);
 }
 
 /* Looks from before a clock was set back are not counted. */
@@ -532,31 +532,31 @@ static void long_looks_of_another_clock(void **state)
         struct autobuf_plan plan;
         struct ab_judge judge;
         const char *why;
-        struct ab_look look = long_round_trips(&judge, 125);
+        struct ab_sample sample = long_round_trips(&judge, 125);
 
-        assert_false(looks_on(&judge, &look, 3, &plan));
-        look.now_ns -= rows[i].back_ms * MS;
-        assert_false(rows[i].jumps && ab_judge_look(&judge, &look, &plan, &why));
-        assert_int_equal(acts_after_ms(&judge, &look, 28000, &plan), rows[i].after_ms);
+        assert_false(looks_on(&judge, &sample, 3, &plan));
+        sample.now_ns -= rows[i].back_ms * MS;
+        assert_false(rows[i].jumps && ab_judge_sample(&judge, &sample, &plan, &why));
+        assert_int_equal(acts_after_ms(&judge, &sample, 28000, &plan), rows[i].after_ms);
         assert_true(sets_a_pace(&plan));
     }
 }
 
 /* Where it shows a queue, the path is as it was before soon, and is let alone for longer and longer. */
-static void a_trial_in_vain_ends(void **state)
+static void a_failed_trial_ends(void **state)
 {
     static const unsigned rounds[] = {6, 12, 24, 48, 96, 96, 96}; /* until the next */
     struct autobuf_plan plan;
     struct ab_judge judge;
-    struct ab_look look;
+    struct ab_sample sample;
 
     (void)state;
-    look = spread(&judge);
+    sample = spread(&judge);
     for (size_t i = 0; i < COUNT(rounds); i++) {
-        assert_in_range(acts_after_ms(&judge, &look, 28000, &plan), 600, 700); /* six minimum RTTs */
+        assert_in_range(acts_after_ms(&judge, &sample, 28000, &plan), 600, 700); /* six minimum RTTs */
         assert_int_equal(plan.snd_pacing_bit_per_s, UINT64_MAX);
         assert_int_equal(plan.snd_request_bytes, 0);
-        assert_in_range(acts_after_ms(&judge, &look, 28000, &plan), rounds[i] * 125, (rounds[i] + 3) * 125);
+        assert_in_range(acts_after_ms(&judge, &sample, 28000, &plan), rounds[i] * 125, (rounds[i] + 3) * 125);
         assert_in_range(plan.snd_pacing_bit_per_s, 1, UINT64_MAX - 1);
     }
 }
@@ -567,31 +567,31 @@ static void what_is_not_done_is_asked_again(void **state)
     struct autobuf_plan plan;
     struct ab_trial before;
     struct ab_judge judge;
-    struct ab_look look;
+    struct ab_sample sample;
     uint64_t ours;
 
     (void)state;
-    look = spread(&judge);
-    ours = look.info.max_pacing_byte_per_s;
+    sample = spread(&judge);
+    ours = sample.info.max_pacing_byte_per_s;
     for (unsigned i = 0; i < 4; i++) {
-        uint64_t begin_ns = look.now_ns;
+        uint64_t begin_ns = sample.now_ns;
 
-        for (before = ab_judge_trial(&judge); !looks_on(&judge, &look, 1, &plan); before = ab_judge_trial(&judge))
+        for (before = ab_judge_trial(&judge); !looks_on(&judge, &sample, 1, &plan); before = ab_judge_trial(&judge))
             ;
-        assert_in_range(look.now_ns - begin_ns, (i ? 200 : 600) * MS, (i ? 325 : 700) * MS); /* as soon as an effect could be seen */
+        assert_in_range(sample.now_ns - begin_ns, (i ? 200 : 600) * MS, (i ? 325 : 700) * MS); /* as soon as an effect could be seen */
         assert_int_equal(plan.snd_pacing_bit_per_s, UINT64_MAX);
         ab_judge_not_done(&judge, &before);
-        look.info.max_pacing_byte_per_s = look.info.pacing_byte_per_s = ours;
+        sample.info.max_pacing_byte_per_s = sample.info.pacing_byte_per_s = ours;
     }
 
-    look = buffer_limited(1000 * MS);
-    look.info.rtt_ns = 125 * MS;
+    sample = buffer_limited(1000 * MS);
+    sample.info.rtt_ns = 125 * MS;
     ab_judge_begin(&judge, 0, &host_6_18);
     before = ab_judge_trial(&judge);
-    assert_true(acts_at(&judge, &look, &plan));
+    assert_true(acts_at(&judge, &sample, &plan));
     ab_judge_not_done(&judge, &before);
-    look.info.max_pacing_byte_per_s = UINT64_MAX;
-    assert_in_range(acts_after_ms(&judge, &look, 28000, &plan), 250, 375); /* after the effect's round trips */
+    sample.info.max_pacing_byte_per_s = UINT64_MAX;
+    assert_in_range(acts_after_ms(&judge, &sample, 28000, &plan), 250, 375); /* after the effect's round trips */
     assert_in_range(plan.snd_pacing_bit_per_s, 8 * 41943040, 8 * 46137344); /* a new trial */
 }
 
@@ -602,33 +602,33 @@ static void a_larger_buffer_that_is_not_done(void **state)
     struct autobuf_plan plan;
     struct ab_trial before;
     struct ab_judge judge;
-    struct ab_look look;
+    struct ab_sample sample;
     uint64_t ours;
 
     (void)state;
-    look = spread(&judge);
-    ours = look.info.max_pacing_byte_per_s;
-    look.info.rtt_ns = 101 * MS;
-    while (before = ab_judge_trial(&judge), !looks_on(&judge, &look, 1, &plan))
+    sample = spread(&judge);
+    ours = sample.info.max_pacing_byte_per_s;
+    sample.info.rtt_ns = 101 * MS;
+    while (before = ab_judge_trial(&judge), !looks_on(&judge, &sample, 1, &plan))
         ;
     assert_int_equal(plan.snd_request_bytes, 4194304);
     ab_judge_not_done(&judge, &before);
-    look.info.max_pacing_byte_per_s = look.info.pacing_byte_per_s = ours; /* as before */
-    look.info.rtt_ns = 125 * MS;
-    assert_in_range(acts_after_ms(&judge, &look, 28000, &plan), 1, 700); /* it has not paid */
+    sample.info.max_pacing_byte_per_s = sample.info.pacing_byte_per_s = ours; /* as before */
+    sample.info.rtt_ns = 125 * MS;
+    assert_in_range(acts_after_ms(&judge, &sample, 28000, &plan), 1, 700); /* it has not paid */
     assert_int_equal(plan.snd_pacing_bit_per_s, UINT64_MAX);
 
     limits.flags |= AUTOBUF_LIMITS_FORCE;
-    look = buffer_limited(1000 * MS);
-    look.socket.locks = AUTOBUF_LOCK_SND;
-    look.socket.snd_buf_bytes = look.queued_bytes = 8388608;
+    sample = buffer_limited(1000 * MS);
+    sample.socket.locks = AUTOBUF_LOCK_SND;
+    sample.socket.snd_buf_bytes = sample.queued_bytes = 8388608;
     ab_judge_begin(&judge, 0, &limits);
     before = ab_judge_trial(&judge);
-    assert_true(acts_at(&judge, &look, &plan));
+    assert_true(acts_at(&judge, &sample, &plan));
     assert_true(plan.flags & AUTOBUF_PLAN_SND_FORCE);
     ab_judge_not_done(&judge, &before);
-    look.info.rtt_ns = 140 * MS;
-    assert_in_range(acts_after_ms(&judge, &look, 44000, &plan), 100, 250); /* a round trip before a trial */
+    sample.info.rtt_ns = 140 * MS;
+    assert_in_range(acts_after_ms(&judge, &sample, 44000, &plan), 100, 250); /* a round trip before a trial */
     assert_true(sets_a_pace(&plan));
 }
 
@@ -637,18 +637,18 @@ static void a_second_trial_in_vain_ends(void **state)
 {
     struct autobuf_plan plan;
     struct ab_judge judge;
-    struct ab_look look;
+    struct ab_sample sample;
 
     (void)state;
-    look = spread(&judge);
-    look.info.rtt_ns = 101 * MS;
-    assert_in_range(acts_after_ms(&judge, &look, 28000, &plan), 200, 225);
+    sample = spread(&judge);
+    sample.info.rtt_ns = 101 * MS;
+    assert_in_range(acts_after_ms(&judge, &sample, 28000, &plan), 200, 225);
     assert_int_equal(plan.snd_request_bytes, 4194304);
-    look.info.rtt_ns = 125 * MS; /* not applied as yet, and somebody takes the pace away */
-    look.info.max_pacing_byte_per_s = look.info.pacing_byte_per_s = UINT64_MAX;
-    assert_in_range(acts_after_ms(&judge, &look, 28000, &plan), 6 * 125, 9 * 125);
+    sample.info.rtt_ns = 125 * MS; /* not applied as yet, and somebody takes the pace away */
+    sample.info.max_pacing_byte_per_s = sample.info.pacing_byte_per_s = UINT64_MAX;
+    assert_in_range(acts_after_ms(&judge, &sample, 28000, &plan), 6 * 125, 9 * 125);
     assert_true(sets_a_pace(&plan));
-    assert_in_range(acts_after_ms(&judge, &look, 28000, &plan), 600, 700);
+    assert_in_range(acts_after_ms(&judge, &sample, 28000, &plan), 600, 700);
     assert_int_equal(plan.snd_pacing_bit_per_s, UINT64_MAX);
 }
 
@@ -658,28 +658,28 @@ static void a_buffer_at_its_end_is_not_spread(void **state)
     struct autobuf_limits small = host_6_18;
     struct autobuf_plan plan;
     struct ab_judge judge;
-    struct ab_look look;
+    struct ab_sample sample;
 
     (void)state;
     small.snd_settable_bytes = 212992;
-    look = buffer_limited(1000 * MS);
-    look.info.rtt_ns = 125 * MS;
+    sample = buffer_limited(1000 * MS);
+    sample.info.rtt_ns = 125 * MS;
     ab_judge_begin(&judge, 0, &small);
-    assert_false(looks_on(&judge, &look, 200, &plan));
+    assert_false(looks_on(&judge, &sample, 200, &plan));
 
-    look = spread(&judge);
-    look.info.rtt_ns = 101 * MS;
-    acts_after_ms(&judge, &look, 28000, &plan);
+    sample = spread(&judge);
+    sample.info.rtt_ns = 101 * MS;
+    acts_after_ms(&judge, &sample, 28000, &plan);
     assert_int_equal(plan.snd_request_bytes, 4194304);
-    look.socket.snd_buf_bytes = 8388608;
-    look.queued_bytes = 6000000;
-    look.info.rtt_ns = 125 * MS; /* the path is full: what waits for the pace costs nothing */
-    assert_false(looks_on(&judge, &look, 200, &plan));
-    look.info.rtt_ns = 101 * MS;
-    assert_true(looks_on(&judge, &look, 1, &plan));
+    sample.socket.snd_buf_bytes = 8388608;
+    sample.queued_bytes = 6000000;
+    sample.info.rtt_ns = 125 * MS; /* the path is full: what waits for the pace costs nothing */
+    assert_false(looks_on(&judge, &sample, 200, &plan));
+    sample.info.rtt_ns = 101 * MS;
+    assert_true(looks_on(&judge, &sample, 1, &plan));
     assert_int_equal(plan.snd_pacing_bit_per_s, UINT64_MAX);
-    look.info.rtt_ns = 125 * MS;
-    assert_false(looks_on(&judge, &look, 200, &plan));
+    sample.info.rtt_ns = 125 * MS;
+    assert_false(looks_on(&judge, &sample, 200, &plan));
 }
 
 /* The pace is never less than what the buffer can bring. */
@@ -687,42 +687,42 @@ static void the_spread_follows_buffer_and_path(void **state)
 {
     struct autobuf_plan plan;
     struct ab_judge judge;
-    struct ab_look look;
+    struct ab_sample sample;
 
     (void)state;
-    look = spread(&judge);
-    look.info.rtt_min_ns = 99 * MS; /* hardly less: not worth a call */
-    assert_false(looks_on(&judge, &look, 3, &plan));
-    look.info.rtt_min_ns = 50 * MS;
-    assert_true(looks_on(&judge, &look, 1, &plan));
+    sample = spread(&judge);
+    sample.info.rtt_min_ns = 99 * MS; /* hardly less: not worth a call */
+    assert_false(looks_on(&judge, &sample, 3, &plan));
+    sample.info.rtt_min_ns = 50 * MS;
+    assert_true(looks_on(&judge, &sample, 1, &plan));
     assert_int_equal(plan.snd_request_bytes, 0);
     assert_true(plan.snd_pacing_bit_per_s >= 8 * 83886080ULL);
 
-    look = spread(&judge);
-    look.socket.snd_buf_bytes = 6000000; /* autotuning, or the program */
-    look.queued_bytes = 5000000;
-    assert_true(looks_on(&judge, &look, 2, &plan));
+    sample = spread(&judge);
+    sample.socket.snd_buf_bytes = 6000000; /* autotuning, or the program */
+    sample.queued_bytes = 5000000;
+    assert_true(looks_on(&judge, &sample, 2, &plan));
     assert_true(plan.snd_pacing_bit_per_s >= 8 * 60000000ULL);
 }
 
 /* A sendfile() may store more than the buffer holds: what is sent is then more than the buffer can bring. */
-static void the_spread_never_limits(void **state)
+static void the_pace_is_never_the_bottleneck(void **state)
 {
-    struct ab_look look = buffer_limited(1000 * MS);
+    struct ab_sample sample = buffer_limited(1000 * MS);
     struct autobuf_plan plan;
     struct ab_judge judge;
     const char *why;
 
     (void)state;
-    look.info.rtt_ns = 125 * MS;
+    sample.info.rtt_ns = 125 * MS;
     ab_judge_begin(&judge, 0, &host_6_18);
-    acts_after_ms(&judge, &look, 84000, &plan);
+    acts_after_ms(&judge, &sample, 84000, &plan);
     assert_in_range(plan.snd_pacing_bit_per_s / 8, 92000000, 140000000); /* 84 MB/s were seen */
 
-    look = spread(&judge);
-    look.now_ns += 200 * MS;
-    look.info.acked_bytes += 12000000; /* 60 MB/s, where the pace is 46 */
-    assert_true(ab_judge_look(&judge, &look, &plan, &why));
+    sample = spread(&judge);
+    sample.now_ns += 200 * MS;
+    sample.info.acked_bytes += 12000000; /* 60 MB/s, where the pace is 46 */
+    assert_true(ab_judge_sample(&judge, &sample, &plan, &why));
     assert_int_equal(plan.snd_request_bytes, 0);
     assert_in_range(plan.snd_pacing_bit_per_s / 8, 60000000, 80000000);
 }
@@ -737,34 +737,34 @@ static void a_path_that_is_full_is_not_spread(void **state)
 
     (void)state;
     for (size_t i = 0; i < COUNT(rows); i++) {
-        struct ab_look look = buffer_limited(1000 * MS);
+        struct ab_sample sample = buffer_limited(1000 * MS);
         struct autobuf_plan plan;
         struct ab_judge judge;
         bool spreads = false;
 
-        look.info.rtt_ns = 140 * MS;
+        sample.info.rtt_ns = 140 * MS;
         ab_judge_begin(&judge, 0, &host_6_18);
         for (unsigned j = 0; j < 40; j++)
-            spreads |= look_once(&judge, &look, 1000 * rows[i].mbyte_per_s, &plan) && sets_a_pace(&plan);
+            spreads |= look_once(&judge, &sample, 1000 * rows[i].mbyte_per_s, &plan) && sets_a_pace(&plan);
         assert_int_equal(spreads, rows[i].spreads);
     }
 }
 
 static void samples_of_a_kind_before_bursts_are_spread(void **state)
 {
-    struct ab_look look = buffer_limited(1000 * MS);
+    struct ab_sample sample = buffer_limited(1000 * MS);
     struct autobuf_plan plan;
     struct ab_judge judge;
 
     (void)state;
-    look.info.rtt_ns = 125 * MS;
+    sample.info.rtt_ns = 125 * MS;
     ab_judge_begin(&judge, 0, &host_6_18);
     for (unsigned i = 0; i < 20; i++) {
-        look.queued_bytes = i % 2 ? 3000000 : 100000; /* one in two is the program's own pause */
-        assert_false(looks_on(&judge, &look, 1, &plan));
+        sample.queued_bytes = i % 2 ? 3000000 : 100000; /* one in two is the program's own pause */
+        assert_false(looks_on(&judge, &sample, 1, &plan));
     }
-    look.queued_bytes = 3000000;
-    assert_in_range(acts_after_ms(&judge, &look, 28000, &plan), 75, 125); /* a round trip of them */
+    sample.queued_bytes = 3000000;
+    assert_in_range(acts_after_ms(&judge, &sample, 28000, &plan), 75, 125); /* a round trip of them */
     assert_true(sets_a_pace(&plan));
 }
 
@@ -774,22 +774,22 @@ static void a_pace_that_is_taken_away_is_not_set_again_soon(void **state)
     static const unsigned rounds[] = {6, 12, 24, 48, 96, 96, 96};
     struct autobuf_plan plan;
     struct ab_judge judge;
-    struct ab_look look;
+    struct ab_sample sample;
 
     (void)state;
-    look = spread(&judge);
+    sample = spread(&judge);
     for (size_t i = 0; i < COUNT(rounds); i++) {
-        look.info.max_pacing_byte_per_s = look.info.pacing_byte_per_s = UINT64_MAX;
-        assert_in_range(acts_after_ms(&judge, &look, 28000, &plan), rounds[i] * 125, (rounds[i] + 3) * 125); /* two are the effect's */
+        sample.info.max_pacing_byte_per_s = sample.info.pacing_byte_per_s = UINT64_MAX;
+        assert_in_range(acts_after_ms(&judge, &sample, 28000, &plan), rounds[i] * 125, (rounds[i] + 3) * 125); /* two are the effect's */
         assert_true(sets_a_pace(&plan));
     }
 }
 
 /* After a high RTT, as many as would have been taken since then, if what came through says that the buffer was full all the time. */
-static void rare_looks_count_for_more(void **state)
+static void rare_samples_count_for_more(void **state)
 {
     static const struct {
-        unsigned every_ms, rtt_ms, looks;
+        unsigned every_ms, rtt_ms, samples;
         bool paces;
         uint64_t request_bytes; /* after two round trips a queue would show, so it may be twice the size */
     } rows[] = {
@@ -800,23 +800,23 @@ static void rare_looks_count_for_more(void **state)
 
     (void)state;
     for (size_t i = 0; i < COUNT(rows); i++) {
-        struct ab_look look = buffer_limited(1000 * MS);
+        struct ab_sample sample = buffer_limited(1000 * MS);
         struct autobuf_plan plan;
         struct ab_judge judge;
         const char *why;
-        unsigned looks = 0;
+        unsigned samples = 0;
         bool acts;
 
-        look.info.rtt_ns = rows[i].rtt_ms * MS;
+        sample.info.rtt_ns = rows[i].rtt_ms * MS;
         ab_judge_begin(&judge, 0, &host_6_18);
-        assert_false(ab_judge_look(&judge, &look, &plan, &why));
+        assert_false(ab_judge_sample(&judge, &sample, &plan, &why));
         do {
-            look.now_ns += rows[i].every_ms * MS;
-            look.info.acked_bytes += rows[i].every_ms * 28000ULL;
-            acts = ab_judge_look(&judge, &look, &plan, &why);
-            looks++;
-        } while (!acts && looks < 20);
-        assert_int_equal(looks, rows[i].looks);
+            sample.now_ns += rows[i].every_ms * MS;
+            sample.info.acked_bytes += rows[i].every_ms * 28000ULL;
+            acts = ab_judge_sample(&judge, &sample, &plan, &why);
+            samples++;
+        } while (!acts && samples < 20);
+        assert_int_equal(samples, rows[i].samples);
         assert_int_equal(acts && plan.snd_pacing_bit_per_s > 0, rows[i].paces);
         assert_int_equal(acts ? plan.snd_request_bytes : 0, rows[i].request_bytes);
     }
@@ -827,19 +827,19 @@ static void a_trial_in_vain_ends_in_as_many_round_trips(void **state)
 {
     struct autobuf_plan plan;
     struct ab_judge judge;
-    struct ab_look look;
+    struct ab_sample sample;
     const char *why;
 
     (void)state;
-    look = spread(&judge);
-    look.now_ns += 1000 * MS;
-    look.info.acked_bytes += 28000000;
-    assert_true(ab_judge_look(&judge, &look, &plan, &why));
+    sample = spread(&judge);
+    sample.now_ns += 1000 * MS;
+    sample.info.acked_bytes += 28000000;
+    assert_true(ab_judge_sample(&judge, &sample, &plan, &why));
     assert_int_equal(plan.snd_pacing_bit_per_s, UINT64_MAX);
 }
 
 /* A look a round trip (but see above), two for low delay; no more than a hundred a second, no less than one. */
-static void when_to_look_again(void **state)
+static void when_the_next_sample_is_due(void **state)
 {
     static const struct {
         uint32_t intent;
@@ -851,21 +851,21 @@ static void when_to_look_again(void **state)
 
     (void)state;
     for (size_t i = 0; i < COUNT(rows); i++) {
-        struct ab_look look = buffer_limited(1000 * MS);
+        struct ab_sample sample = buffer_limited(1000 * MS);
         struct autobuf_plan plan;
         struct ab_judge judge;
         const char *why;
 
-        look.info.rtt_ns = rows[i].rtt_ms * MS;
+        sample.info.rtt_ns = rows[i].rtt_ms * MS;
         ab_judge_begin(&judge, rows[i].intent, &host_6_18);
         assert_int_equal(ab_judge_next_ns(&judge), 0);
-        assert_false(ab_judge_look(&judge, &look, &plan, &why));
+        assert_false(ab_judge_sample(&judge, &sample, &plan, &why));
         assert_int_equal(ab_judge_next_ns(&judge), (1000 + rows[i].next_ms) * MS);
     }
 }
 
 /* Where the path is short. Whatever may lead to a change is looked at as often as always. */
-static void a_calm_path_is_looked_at_less(void **state)
+static void a_calm_path_is_sampled_less(void **state)
 {
     static const struct {
         uint32_t intent;
@@ -880,7 +880,7 @@ static void a_calm_path_is_looked_at_less(void **state)
 
     (void)state;
     for (size_t i = 0; i < COUNT(rows); i++) {
-        struct ab_look look;
+        struct ab_sample sample;
         struct autobuf_plan plan;
         struct ab_judge judge;
         const char *why;
@@ -890,15 +890,15 @@ static void a_calm_path_is_looked_at_less(void **state)
             bool path = at != 12; /* the buffer limits at one look, and is expected to again for 200 ms */
             uint64_t wanted_ms = at == 12 ? rows[i].buffer_ms : at == 13 ? rows[i].soon_ms : rows[i].path_ms;
 
-            look = buffer_limited(100 * at * MS);
-            look.info.rtt_ns = look.info.rtt_min_ns = rows[i].rtt_ms * MS;
+            sample = buffer_limited(100 * at * MS);
+            sample.info.rtt_ns = sample.info.rtt_min_ns = rows[i].rtt_ms * MS;
             if (path)
-                look.info.cwnd_packets = look.info.unacked_packets;
-            (void)ab_judge_look(&judge, &look, &plan, &why);
+                sample.info.cwnd_packets = sample.info.unacked_packets;
+            (void)ab_judge_sample(&judge, &sample, &plan, &why);
             if (at == 10)
                 continue;
-            assert_int_equal(ab_judge_limiter(&judge), path ? AUTOBUF_LIMITER_PATH : AUTOBUF_LIMITER_SND_BUFFER);
-            assert_int_equal(next_ms(&judge, &look), wanted_ms);
+            assert_int_equal(ab_judge_bottleneck(&judge), path ? AUTOBUF_BOTTLENECK_PATH : AUTOBUF_BOTTLENECK_SND_BUFFER);
+            assert_int_equal(next_ms(&judge, &sample), wanted_ms);
         }
     }
 }
@@ -910,7 +910,7 @@ static uint64_t until_enlarged_ms(uint64_t period_ms, uint64_t phase_ms)
     uint64_t now_ns = begin_ns;
     struct ab_judge judge;
     struct autobuf_plan plan;
-    struct ab_look look;
+    struct ab_sample sample;
     const char *why;
 
     ab_judge_begin(&judge, AUTOBUF_INTENT_THROUGHPUT, &host_6_18);
@@ -918,12 +918,12 @@ static uint64_t until_enlarged_ms(uint64_t period_ms, uint64_t phase_ms)
         uint64_t at_ms = (now_ns - begin_ns) / MS + phase_ms, in_period_ms = at_ms % period_ms;
         uint64_t sent_ms = at_ms / period_ms * 25 + (in_period_ms < 25 ? in_period_ms : 25);
 
-        look = buffer_limited(now_ns);
-        look.info.rtt_ns = look.info.rtt_min_ns = 5 * MS;
-        look.info.acked_bytes = 1000000 + sent_ms * 750000;
+        sample = buffer_limited(now_ns);
+        sample.info.rtt_ns = sample.info.rtt_min_ns = 5 * MS;
+        sample.info.acked_bytes = 1000000 + sent_ms * 750000;
         if (in_period_ms >= 25)
-            look.info.unacked_packets = 0, look.queued_bytes = 0;
-        if (ab_judge_look(&judge, &look, &plan, &why))
+            sample.info.unacked_packets = 0, sample.queued_bytes = 0;
+        if (ab_judge_sample(&judge, &sample, &plan, &why))
             break;
         now_ns = ab_judge_next_ns(&judge) + MS / 10;
     } while (now_ns - begin_ns < 30000 * MS);
@@ -956,19 +956,19 @@ static void rates_are_of_a_round_trip(void **state)
 
     (void)state;
     for (size_t i = 0; i < COUNT(rows); i++) {
-        struct ab_look look = buffer_limited(0);
+        struct ab_sample sample = buffer_limited(0);
         struct autobuf_plan plan;
         struct ab_judge judge;
         const char *why;
 
-        look.info.acked_bytes = 0;
-        look.info.rtt_ns = rows[i].rtt_s * AB_NS_PER_S;
-        look.info.rtt_min_ns = AB_NS_PER_S; /* in which as many bytes move as in a second */
+        sample.info.acked_bytes = 0;
+        sample.info.rtt_ns = rows[i].rtt_s * AB_NS_PER_S;
+        sample.info.rtt_min_ns = AB_NS_PER_S; /* in which as many bytes move as in a second */
         ab_judge_begin(&judge, 0, &host_6_18);
         for (uint64_t second = 1; second <= 40; second++) {
-            look.now_ns = second * AB_NS_PER_S;
-            look.info.acked_bytes += second % rows[i].period ? 0 : 1000000 * rows[i].period;
-            ab_judge_look(&judge, &look, &plan, &why);
+            sample.now_ns = second * AB_NS_PER_S;
+            sample.info.acked_bytes += second % rows[i].period ? 0 : 1000000 * rows[i].period;
+            ab_judge_sample(&judge, &sample, &plan, &why);
             if (second > 16)
                 assert_int_equal(ab_judge_round_bytes(&judge), 1000000);
         }
@@ -998,16 +998,16 @@ static void the_send_buffer_grows_by_the_limits(void **state)
     (void)state;
     for (size_t i = 0; i < COUNT(rows); i++) {
         struct autobuf_limits limits = *rows[i].host;
-        struct ab_look look = buffer_limited(1000 * MS);
+        struct ab_sample sample = buffer_limited(1000 * MS);
         struct autobuf_plan plan = AUTOBUF_PLAN_INIT;
         struct ab_judge judge;
 
         limits.flags |= rows[i].add_flags;
-        look.socket.snd_buf_bytes = rows[i].snd_buf;
-        look.socket.locks = rows[i].locked ? AUTOBUF_LOCK_SND : 0;
-        look.queued_bytes = rows[i].snd_buf / 10 * 8;
+        sample.socket.snd_buf_bytes = rows[i].snd_buf;
+        sample.socket.locks = rows[i].locked ? AUTOBUF_LOCK_SND : 0;
+        sample.queued_bytes = rows[i].snd_buf / 10 * 8;
         ab_judge_begin(&judge, 0, &limits);
-        CHECK_EQUAL(rows[i].name, acts_at(&judge, &look, &plan), rows[i].acts);
+        CHECK_EQUAL(rows[i].name, acts_at(&judge, &sample, &plan), rows[i].acts);
         if (!rows[i].acts)
             continue;
         CHECK(rows[i].name, plan.snd_request_bytes >= rows[i].least &&
@@ -1023,7 +1023,7 @@ static void the_send_buffer_grows_by_the_limits(void **state)
 static void a_change_is_waited_for(void **state)
 {
     struct autobuf_limits limits = host_older;
-    struct ab_look look = buffer_limited(1000 * MS);
+    struct ab_sample sample = buffer_limited(1000 * MS);
     struct autobuf_plan plan;
     struct ab_judge judge;
     uint64_t begun_ns;
@@ -1033,15 +1033,15 @@ static void a_change_is_waited_for(void **state)
     (void)state;
     limits.flags |= AUTOBUF_LIMITS_FORCE;
     ab_judge_begin(&judge, 0, &limits);
-    assert_true(acts_at(&judge, &look, &plan));
-    look.info.unacked_packets = 2660; /* at once, and acknowledged a round trip later */
-    look.queued_bytes = 4200000;
-    look.socket.snd_buf_bytes = 2 * plan.snd_request_bytes;
-    for (begun_ns = look.now_ns; !acts; look.info.acked_bytes += look.now_ns - begun_ns <= 100 * MS ? 700000 : 963000) {
-        look.now_ns += 25 * MS;
-        acts = ab_judge_look(&judge, &look, &plan, &why);
+    assert_true(acts_at(&judge, &sample, &plan));
+    sample.info.unacked_packets = 2660; /* at once, and acknowledged a round trip later */
+    sample.queued_bytes = 4200000;
+    sample.socket.snd_buf_bytes = 2 * plan.snd_request_bytes;
+    for (begun_ns = sample.now_ns; !acts; sample.info.acked_bytes += sample.now_ns - begun_ns <= 100 * MS ? 700000 : 963000) {
+        sample.now_ns += 25 * MS;
+        acts = ab_judge_sample(&judge, &sample, &plan, &why);
     }
-    assert_in_range(look.now_ns - begun_ns, 200 * MS, 275 * MS);
+    assert_in_range(sample.now_ns - begun_ns, 200 * MS, 275 * MS);
 }
 
 /* A forced step to twice the product is taken back as far as it only lengthened the queue. */
@@ -1067,7 +1067,7 @@ static void what_was_forced_and_only_queues_is_taken_back(void **state)
     (void)state;
     for (size_t i = 0; i < COUNT(rows); i++) {
         struct autobuf_limits limits = host_6_18;
-        struct ab_look look = buffer_limited(1000 * MS);
+        struct ab_sample sample = buffer_limited(1000 * MS);
         struct autobuf_plan plan;
         struct ab_judge judge;
         const char *why;
@@ -1075,25 +1075,25 @@ static void what_was_forced_and_only_queues_is_taken_back(void **state)
         bool acts = false;
 
         limits.flags |= AUTOBUF_LIMITS_FORCE;
-        look.socket.locks = AUTOBUF_LOCK_SND;
-        look.socket.snd_buf_bytes = look.queued_bytes = 8388608;
-        look.info.cwnd_packets = 20000;
-        look.info.peer_window_bytes = 32000000;
+        sample.socket.locks = AUTOBUF_LOCK_SND;
+        sample.socket.snd_buf_bytes = sample.queued_bytes = 8388608;
+        sample.info.cwnd_packets = 20000;
+        sample.info.peer_window_bytes = 32000000;
         ab_judge_begin(&judge, 0, &limits);
-        CHECK(rows[i].name, acts_at(&judge, &look, &plan));
+        CHECK(rows[i].name, acts_at(&judge, &sample, &plan));
         CHECK(rows[i].name, plan.flags & AUTOBUF_PLAN_SND_FORCE);
         CHECK(rows[i].name, plan.snd_request_bytes <= 8388608);
         ab_judge_forced(&judge, 8388608);
-        look.socket.snd_buf_bytes = look.queued_bytes = 16777216;
-        look.info.unacked_packets = (uint32_t)(rows[i].flight_bytes / MSS);
-        look.info.cwnd_packets = rows[i].cwnd;
-        look.info.peer_window_bytes = rows[i].peer_window;
-        acked = look.info.acked_bytes;
+        sample.socket.snd_buf_bytes = sample.queued_bytes = 16777216;
+        sample.info.unacked_packets = (uint32_t)(rows[i].flight_bytes / MSS);
+        sample.info.cwnd_packets = rows[i].cwnd;
+        sample.info.peer_window_bytes = rows[i].peer_window;
+        acked = sample.info.acked_bytes;
         for (unsigned ticks = 0; ticks < 6 && !acts; ticks++) {
-            look.now_ns += rows[i].rtt_ms * MS;
-            look.info.rtt_ns = (ticks < 3 ? 120 : rows[i].rtt_ms) * MS; /* the queue takes its time */
-            look.info.acked_bytes = acked += rows[i].acked * rows[i].rtt_ms / 100;
-            acts = ab_judge_look(&judge, &look, &plan, &why);
+            sample.now_ns += rows[i].rtt_ms * MS;
+            sample.info.rtt_ns = (ticks < 3 ? 120 : rows[i].rtt_ms) * MS; /* the queue takes its time */
+            sample.info.acked_bytes = acked += rows[i].acked * rows[i].rtt_ms / 100;
+            acts = ab_judge_sample(&judge, &sample, &plan, &why);
         }
         CHECK_EQUAL(rows[i].name, acts, rows[i].low_bytes > 0);
         CHECK(rows[i].name, !acts || (2 * plan.snd_request_bytes + 1 >= rows[i].low_bytes &&
@@ -1107,38 +1107,38 @@ static void slow_start_shows_less_than_the_path(void **state)
     static const struct {
         uint64_t rtt_ms, mbit;
         bool acts;
-    } looks[] = {{101, 150, false}, {105, 207, false}, {166, 305, false}, {105, 386, false}, {166, 305, false},
+    } samples[] = {{101, 150, false}, {105, 207, false}, {166, 305, false}, {105, 386, false}, {166, 305, false},
                  {166, 386, true}};
     struct autobuf_limits limits = host_6_18;
-    struct ab_look look = buffer_limited(1000 * MS);
+    struct ab_sample sample = buffer_limited(1000 * MS);
     struct autobuf_plan plan;
     struct ab_judge judge;
     const char *why;
 
     (void)state;
     limits.flags |= AUTOBUF_LIMITS_FORCE;
-    look.socket.locks = AUTOBUF_LOCK_SND;
-    look.socket.snd_buf_bytes = 9800000;
-    look.queued_bytes = 6500000;
-    look.info.unacked_packets = 8500000 / MSS;
-    look.info.cwnd_packets = 8500000 / MSS;
+    sample.socket.locks = AUTOBUF_LOCK_SND;
+    sample.socket.snd_buf_bytes = 9800000;
+    sample.queued_bytes = 6500000;
+    sample.info.unacked_packets = 8500000 / MSS;
+    sample.info.cwnd_packets = 8500000 / MSS;
     ab_judge_begin(&judge, 0, &limits);
-    assert_false(ab_judge_look(&judge, &look, &plan, &why));
-    look.info.rtt_ns = 166 * MS;
+    assert_false(ab_judge_sample(&judge, &sample, &plan, &why));
+    sample.info.rtt_ns = 166 * MS;
     ab_judge_forced(&judge, 4194304);
-    for (size_t i = 0; i < COUNT(looks); i++) {
-        look.now_ns += looks[i].rtt_ms * MS;
-        look.info.rtt_ns = looks[i].rtt_ms * MS;
-        look.info.acked_bytes += looks[i].mbit * 125 * looks[i].rtt_ms;
-        assert_int_equal(ab_judge_look(&judge, &look, &plan, &why), looks[i].acts);
+    for (size_t i = 0; i < COUNT(samples); i++) {
+        sample.now_ns += samples[i].rtt_ms * MS;
+        sample.info.rtt_ns = samples[i].rtt_ms * MS;
+        sample.info.acked_bytes += samples[i].mbit * 125 * samples[i].rtt_ms;
+        assert_int_equal(ab_judge_sample(&judge, &sample, &plan, &why), samples[i].acts);
     }
     /* 1.35 products of 386 Mbit/s, of 8.5 MB that are in flight */
     assert_in_range(2 * plan.snd_request_bytes, 7450000, 7550000);
     ab_judge_forced(&judge, 4194304); /* larger again: what stood before says nothing */
     for (unsigned i = 0; i < 2; i++) {
-        look.now_ns += 166 * MS;
-        look.info.acked_bytes += 305UL * 125 * 166;
-        assert_int_equal(ab_judge_look(&judge, &look, &plan, &why), i == 1);
+        sample.now_ns += 166 * MS;
+        sample.info.acked_bytes += 305UL * 125 * 166;
+        assert_int_equal(ab_judge_sample(&judge, &sample, &plan, &why), i == 1);
     }
 }
 
@@ -1146,56 +1146,56 @@ static void slow_start_shows_less_than_the_path(void **state)
 static void what_is_taken_back_has_a_least_size(void **state)
 {
     struct autobuf_limits limits = host_6_18;
-    struct ab_look look = buffer_limited(1000 * MS);
+    struct ab_sample sample = buffer_limited(1000 * MS);
     struct autobuf_plan plan;
     struct ab_judge judge;
 
     (void)state;
     limits.flags |= AUTOBUF_LIMITS_FORCE;
-    look.info.rtt_ns = 140 * MS;
-    look.info.unacked_packets = 10;
-    look.info.cwnd_packets = 10;
-    look.socket.locks = AUTOBUF_LOCK_SND;
-    look.socket.snd_buf_bytes = look.queued_bytes = 30000;
+    sample.info.rtt_ns = 140 * MS;
+    sample.info.unacked_packets = 10;
+    sample.info.cwnd_packets = 10;
+    sample.socket.locks = AUTOBUF_LOCK_SND;
+    sample.socket.snd_buf_bytes = sample.queued_bytes = 30000;
     ab_judge_begin(&judge, 0, &limits);
     ab_judge_forced(&judge, 3); /* nobody's kernel has had it so small */
     for (unsigned i = 0; i < 3; i++) {
         const char *why;
 
-        look.now_ns += 140 * MS;
-        look.info.acked_bytes += 100;
-        assert_int_equal(ab_judge_look(&judge, &look, &plan, &why), i == 2);
+        sample.now_ns += 140 * MS;
+        sample.info.acked_bytes += 100;
+        assert_int_equal(ab_judge_sample(&judge, &sample, &plan, &why), i == 2);
     }
     assert_int_equal(plan.flags, AUTOBUF_PLAN_SND_FORCE);
     assert_int_equal(2 * plan.snd_request_bytes, 4096);
 }
 
 /* A forced step that stood in the queue, and was taken back. */
-static struct ab_look taken_back(struct ab_judge *judge)
+static struct ab_sample taken_back(struct ab_judge *judge)
 {
     struct autobuf_limits limits = host_6_18;
-    struct ab_look look = buffer_limited(1000 * MS);
+    struct ab_sample sample = buffer_limited(1000 * MS);
     struct autobuf_plan plan;
 
     limits.flags |= AUTOBUF_LIMITS_FORCE;
-    look.info.rtt_ns = 140 * MS;
-    look.info.unacked_packets = 11100000 / MSS;
-    look.info.cwnd_packets = 20000;
-    look.info.peer_window_bytes = 32000000;
-    look.socket.locks = AUTOBUF_LOCK_SND;
-    look.socket.snd_buf_bytes = look.queued_bytes = 16777216;
+    sample.info.rtt_ns = 140 * MS;
+    sample.info.unacked_packets = 11100000 / MSS;
+    sample.info.cwnd_packets = 20000;
+    sample.info.peer_window_bytes = 32000000;
+    sample.socket.locks = AUTOBUF_LOCK_SND;
+    sample.socket.snd_buf_bytes = sample.queued_bytes = 16777216;
     ab_judge_begin(judge, 0, &limits);
     ab_judge_forced(judge, 8388608);
     for (unsigned i = 0; i < 3; i++) {
         const char *why;
 
-        look.now_ns += 140 * MS;
-        look.info.acked_bytes += 140 * 72000;
-        assert_int_equal(ab_judge_look(judge, &look, &plan, &why), i == 2);
+        sample.now_ns += 140 * MS;
+        sample.info.acked_bytes += 140 * 72000;
+        assert_int_equal(ab_judge_sample(judge, &sample, &plan, &why), i == 2);
     }
     assert_int_equal(plan.flags, AUTOBUF_PLAN_SND_FORCE);
-    look.socket.snd_buf_bytes = look.queued_bytes = 2 * plan.snd_request_bytes;
-    return look;
+    sample.socket.snd_buf_bytes = sample.queued_bytes = 2 * plan.snd_request_bytes;
+    return sample;
 }
 
 /* If the buffer is still full in a long round trip, it may be bursts. If it limits without a queue, it is enlarged again after a rest. */
@@ -1203,18 +1203,18 @@ static void what_was_taken_back_is_done_with(void **state)
 {
     struct autobuf_plan plan;
     struct ab_judge judge;
-    struct ab_look look;
+    struct ab_sample sample;
 
     (void)state;
-    look = taken_back(&judge);
-    assert_in_range(acts_after_ms(&judge, &look, 72000, &plan), 100, 300);
+    sample = taken_back(&judge);
+    assert_in_range(acts_after_ms(&judge, &sample, 72000, &plan), 100, 300);
     assert_true(sets_a_pace(&plan));
 
-    look = taken_back(&judge);
-    look.info.rtt_ns = 101 * MS;
-    look.info.unacked_packets = 7200000 / MSS;
-    assert_in_range(acts_after_ms(&judge, &look, 72000, &plan), 600, 900);
-    assert_true(plan.snd_request_bytes > look.socket.snd_buf_bytes / 2);
+    sample = taken_back(&judge);
+    sample.info.rtt_ns = 101 * MS;
+    sample.info.unacked_packets = 7200000 / MSS;
+    assert_in_range(acts_after_ms(&judge, &sample, 72000, &plan), 600, 900);
+    assert_true(plan.snd_request_bytes > sample.socket.snd_buf_bytes / 2);
 }
 
 /* For low delay the pace rises while no queue stands, but not because a program sends little. */
@@ -1222,52 +1222,52 @@ static void a_pace_rises_if_it_is_the_limit(void **state)
 {
     (void)state;
     for (unsigned sends_little = 0; sends_little < 2; sends_little++) {
-        struct ab_look look = buffer_limited(1000 * MS);
+        struct ab_sample sample = buffer_limited(1000 * MS);
         struct autobuf_plan plan;
         struct ab_judge judge;
         const char *why;
 
-        look.info.rtt_ns = 100 * MS;
-        look.info.unacked_packets = sends_little ? 10 : look.info.cwnd_packets;
-        look.queued_bytes = sends_little ? 20000 : look.queued_bytes;
+        sample.info.rtt_ns = 100 * MS;
+        sample.info.unacked_packets = sends_little ? 10 : sample.info.cwnd_packets;
+        sample.queued_bytes = sends_little ? 20000 : sample.queued_bytes;
         ab_judge_begin(&judge, AUTOBUF_INTENT_LOW_DELAY, &host_6_18);
         ab_judge_paced(&judge, 30000000);
         for (unsigned i = 0; i < 20; i++) {
-            look.now_ns += 50 * MS;
-            look.info.acked_bytes += 50 * 28000;
-            if (ab_judge_look(&judge, &look, &plan, &why))
+            sample.now_ns += 50 * MS;
+            sample.info.acked_bytes += 50 * 28000;
+            if (ab_judge_sample(&judge, &sample, &plan, &why))
                 break;
             assert_true(i < 19 || sends_little);
         }
-        assert_int_equal(ab_judge_limiter(&judge), sends_little ? AUTOBUF_LIMITER_SENDER : AUTOBUF_LIMITER_PATH);
+        assert_int_equal(ab_judge_bottleneck(&judge), sends_little ? AUTOBUF_BOTTLENECK_SENDER : AUTOBUF_BOTTLENECK_PATH);
         if (!sends_little)
             assert_in_range(plan.snd_pacing_bit_per_s, 8 * 30000001, 8 * 34000000);
         else
-            assert_int_equal(look.now_ns, 2000 * MS); /* it has acted at no look */
+            assert_int_equal(sample.now_ns, 2000 * MS); /* it has acted at no look */
     }
 }
 
 /* A short queue is no reason to send less than the path carries. */
 static void low_delay_enlarges_the_send_buffer_too(void **state)
 {
-    struct ab_look look = buffer_limited(1000 * MS);
+    struct ab_sample sample = buffer_limited(1000 * MS);
     struct autobuf_plan plan;
     struct ab_judge judge;
 
     (void)state;
     ab_judge_begin(&judge, AUTOBUF_INTENT_LOW_DELAY, &host_6_18);
-    assert_true(acts_at(&judge, &look, &plan));
+    assert_true(acts_at(&judge, &sample, &plan));
     assert_int_equal(plan.snd_request_bytes, 2936012);
     assert_int_equal(plan.snd_pacing_bit_per_s, 0);
-    look.info.rtt_ns = 112 * MS; /* there is a queue already */
+    sample.info.rtt_ns = 112 * MS; /* there is a queue already */
     ab_judge_begin(&judge, AUTOBUF_INTENT_LOW_DELAY, &host_6_18);
-    assert_false(acts_at(&judge, &look, &plan));
-    look.info.acked_bytes = 500; /* what a peer sends cannot be paced from here */
-    look.info.received_bytes = 10000000;
-    look.socket.locks = AUTOBUF_LOCK_RCV;
-    look.socket.rcv_buf_bytes = 20000;
+    assert_false(acts_at(&judge, &sample, &plan));
+    sample.info.acked_bytes = 500; /* what a peer sends cannot be paced from here */
+    sample.info.received_bytes = 10000000;
+    sample.socket.locks = AUTOBUF_LOCK_RCV;
+    sample.socket.rcv_buf_bytes = 20000;
     ab_judge_begin(&judge, AUTOBUF_INTENT_LOW_DELAY, &host_6_18);
-    assert_false(acts_at(&judge, &look, &plan));
+    assert_false(acts_at(&judge, &sample, &plan));
 }
 
 static void the_receive_side(void **state)
@@ -1293,22 +1293,22 @@ static void the_receive_side(void **state)
 
     (void)state;
     for (size_t i = 0; i < COUNT(rows); i++) {
-        struct ab_look look = buffer_limited(1000 * MS);
+        struct ab_sample sample = buffer_limited(1000 * MS);
         struct autobuf_plan plan;
         struct ab_judge judge;
         const char *why;
 
-        look.info.acked_bytes = 500;
-        look.info.received_bytes = 10000000;
-        look.socket.locks = rows[i].locks;
-        look.socket.rcv_buf_bytes = rows[i].rcv_buf;
-        look.socket.rcv_window_max_bytes = rows[i].window_max;
-        look.unread_bytes = rows[i].unread;
+        sample.info.acked_bytes = 500;
+        sample.info.received_bytes = 10000000;
+        sample.socket.locks = rows[i].locks;
+        sample.socket.rcv_buf_bytes = rows[i].rcv_buf;
+        sample.socket.rcv_window_max_bytes = rows[i].window_max;
+        sample.unread_bytes = rows[i].unread;
         ab_judge_begin(&judge, 0, &host_6_18);
-        assert_false(ab_judge_look(&judge, &look, &plan, &why));
-        look.now_ns += 100 * MS;
-        look.info.received_bytes += rows[i].received;
-        CHECK_EQUAL(rows[i].name, ab_judge_look(&judge, &look, &plan, &why), rows[i].acts);
+        assert_false(ab_judge_sample(&judge, &sample, &plan, &why));
+        sample.now_ns += 100 * MS;
+        sample.info.received_bytes += rows[i].received;
+        CHECK_EQUAL(rows[i].name, ab_judge_sample(&judge, &sample, &plan, &why), rows[i].acts);
         if (!rows[i].acts)
             continue;
         CHECK_EQUAL(rows[i].name, (plan.flags & AUTOBUF_PLAN_RCV_UNLOCK) != 0, rows[i].unlocks);
@@ -1333,26 +1333,26 @@ static void a_side_that_is_left_alone(void **state)
 
     (void)state;
     for (size_t i = 0; i < COUNT(rows); i++) {
-        struct ab_look look = buffer_limited(1000 * MS);
+        struct ab_sample sample = buffer_limited(1000 * MS);
         struct autobuf_plan plan;
         struct ab_judge judge;
         const char *why;
 
         ab_judge_begin(&judge, rows[i].intent, &host_6_18);
-        CHECK_EQUAL(rows[i].name, acts_at(&judge, &look, &plan), rows[i].sends);
-        look = buffer_limited(1000 * MS);
-        look.info.rtt_ns = 125 * MS; /* bursts, or a queue */
+        CHECK_EQUAL(rows[i].name, acts_at(&judge, &sample, &plan), rows[i].sends);
+        sample = buffer_limited(1000 * MS);
+        sample.info.rtt_ns = 125 * MS; /* bursts, or a queue */
         ab_judge_begin(&judge, rows[i].intent, &host_6_18);
-        CHECK_EQUAL(rows[i].name, acts_at(&judge, &look, &plan), rows[i].sends);
-        look = buffer_limited(1000 * MS);
-        look.info.acked_bytes = 500;
-        look.socket.locks = AUTOBUF_LOCK_RCV;
-        look.socket.rcv_buf_bytes = 200000;
+        CHECK_EQUAL(rows[i].name, acts_at(&judge, &sample, &plan), rows[i].sends);
+        sample = buffer_limited(1000 * MS);
+        sample.info.acked_bytes = 500;
+        sample.socket.locks = AUTOBUF_LOCK_RCV;
+        sample.socket.rcv_buf_bytes = 200000;
         ab_judge_begin(&judge, rows[i].intent, &host_6_18);
-        assert_false(ab_judge_look(&judge, &look, &plan, &why));
-        look.now_ns += 100 * MS;
-        look.info.received_bytes += 95000;
-        CHECK_EQUAL(rows[i].name, ab_judge_look(&judge, &look, &plan, &why), rows[i].receives);
+        assert_false(ab_judge_sample(&judge, &sample, &plan, &why));
+        sample.now_ns += 100 * MS;
+        sample.info.received_bytes += 95000;
+        CHECK_EQUAL(rows[i].name, ab_judge_sample(&judge, &sample, &plan, &why), rows[i].receives);
     }
 }
 
@@ -1367,25 +1367,25 @@ static void a_receive_buffer_limits_at_one_look(void **state)
 
     (void)state;
     for (size_t i = 0; i < COUNT(rows); i++) {
-        struct ab_look look = buffer_limited(1000 * MS);
+        struct ab_sample sample = buffer_limited(1000 * MS);
         struct autobuf_plan plan;
         struct ab_judge judge;
         const char *why;
 
-        look.info.acked_bytes = 500;
-        look.info.rtt_ns = 100 * MS;
-        look.socket.locks = AUTOBUF_LOCK_RCV;
-        look.socket.rcv_buf_bytes = 200000;
+        sample.info.acked_bytes = 500;
+        sample.info.rtt_ns = 100 * MS;
+        sample.socket.locks = AUTOBUF_LOCK_RCV;
+        sample.socket.rcv_buf_bytes = 200000;
         ab_judge_begin(&judge, 0, &host_6_18);
-        assert_false(ab_judge_look(&judge, &look, &plan, &why));
+        assert_false(ab_judge_sample(&judge, &sample, &plan, &why));
         for (const char *at = rows[i].unread; *at; at++) {
             bool reads = *at == 'n';
 
-            look.now_ns += rows[i].every_ms * MS;
-            look.info.received_bytes += rows[i].every_ms * 950ULL;
-            look.unread_bytes = reads ? 0 : 100000;
-            CHECK_EQUAL(rows[i].unread, ab_judge_look(&judge, &look, &plan, &why), rows[i].acts && !at[1]);
-            CHECK_EQUAL(rows[i].unread, ab_judge_limiter(&judge), reads ? AUTOBUF_LIMITER_RCV_BUFFER : AUTOBUF_LIMITER_RECEIVER);
+            sample.now_ns += rows[i].every_ms * MS;
+            sample.info.received_bytes += rows[i].every_ms * 950ULL;
+            sample.unread_bytes = reads ? 0 : 100000;
+            CHECK_EQUAL(rows[i].unread, ab_judge_sample(&judge, &sample, &plan, &why), rows[i].acts && !at[1]);
+            CHECK_EQUAL(rows[i].unread, ab_judge_bottleneck(&judge), reads ? AUTOBUF_BOTTLENECK_RCV_BUFFER : AUTOBUF_BOTTLENECK_RECEIVER);
             CHECK_EQUAL(rows[i].unread, ab_judge_short_side(&judge), reads ? AUTOBUF_LOCK_RCV : 0);
         }
     }
@@ -1402,11 +1402,11 @@ static void a_send_buffer_limits_for_some_looks(void **state)
     (void)state;
     ab_judge_begin(&judge, 0, &host_older);
     for (unsigned i = 0; i < COUNT(sides); i++) {
-        struct ab_look look = buffer_limited((1000 + i * 100) * MS);
+        struct ab_sample sample = buffer_limited((1000 + i * 100) * MS);
 
         if (i == 4)
-            look.info.cwnd_packets = look.info.unacked_packets;
-        assert_false(ab_judge_look(&judge, &look, &plan, &why));
+            sample.info.cwnd_packets = sample.info.unacked_packets;
+        assert_false(ab_judge_sample(&judge, &sample, &plan, &why));
         assert_int_equal(ab_judge_short_side(&judge), sides[i]);
     }
 }
@@ -1428,12 +1428,12 @@ static void a_window_that_still_grows(void **state)
 
         ab_judge_begin(&judge, 0, &host_6_18);
         for (unsigned j = 0; j < 7; j++) {
-            struct ab_look look = buffer_limited(1000 * MS + j * 25 * MS);
+            struct ab_sample sample = buffer_limited(1000 * MS + j * 25 * MS);
 
-            look.info.rtt_ns = 100 * MS;
-            look.info.unacked_packets = j < 3 ? rows[i].before_packets : 1900;
-            look.queued_bytes = j < 3 ? 2000000 : 3000000;
-            acts |= ab_judge_look(&judge, &look, &plan, &why);
+            sample.info.rtt_ns = 100 * MS;
+            sample.info.unacked_packets = j < 3 ? rows[i].before_packets : 1900;
+            sample.queued_bytes = j < 3 ? 2000000 : 3000000;
+            acts |= ab_judge_sample(&judge, &sample, &plan, &why);
         }
         assert_int_equal(acts, rows[i].acts);
     }
@@ -1448,31 +1448,31 @@ static void a_receiver_looks_once_in_a_least_round_trip(void **state)
 
     (void)state;
     for (size_t i = 0; i < COUNT(rows); i++) {
-        struct ab_look look = buffer_limited(1000 * MS);
+        struct ab_sample sample = buffer_limited(1000 * MS);
         struct autobuf_plan plan;
         struct ab_judge judge;
         const char *why;
 
-        look.info.rtt_ns = 190 * MS;
-        look.info.acked_bytes = 500;
-        look.info.received_bytes = 10000000;
-        look.socket.locks = AUTOBUF_LOCK_RCV;
-        look.socket.rcv_buf_bytes = 1000000;
+        sample.info.rtt_ns = 190 * MS;
+        sample.info.acked_bytes = 500;
+        sample.info.received_bytes = 10000000;
+        sample.socket.locks = AUTOBUF_LOCK_RCV;
+        sample.socket.rcv_buf_bytes = 1000000;
         ab_judge_begin(&judge, 0, &host_6_18);
-        assert_false(ab_judge_look(&judge, &look, &plan, &why));
+        assert_false(ab_judge_sample(&judge, &sample, &plan, &why));
         for (unsigned j = 0; j < 3; j++) {
-            look.now_ns += 100 * MS;
-            look.info.received_bytes += rows[i].received;
-            assert_false(ab_judge_look(&judge, &look, &plan, &why));
+            sample.now_ns += 100 * MS;
+            sample.info.received_bytes += rows[i].received;
+            assert_false(ab_judge_sample(&judge, &sample, &plan, &why));
             assert_int_equal(ab_judge_round_bytes(&judge), rows[i].received); /* over no longer than that */
-            assert_int_equal(next_ms(&judge, &look), rows[i].next_ms);
+            assert_int_equal(next_ms(&judge, &sample), rows[i].next_ms);
         }
-        look.info.acked_bytes += 20000000; /* now it is the one that sends, a little */
-        look.info.unacked_packets = 10;
-        look.queued_bytes = 20000;
-        look.now_ns = ab_judge_next_ns(&judge);
-        assert_false(ab_judge_look(&judge, &look, &plan, &why));
-        assert_int_equal(next_ms(&judge, &look), 190);
+        sample.info.acked_bytes += 20000000; /* now it is the one that sends, a little */
+        sample.info.unacked_packets = 10;
+        sample.queued_bytes = 20000;
+        sample.now_ns = ab_judge_next_ns(&judge);
+        assert_false(ab_judge_sample(&judge, &sample, &plan, &why));
+        assert_int_equal(next_ms(&judge, &sample), 190);
     }
 }
 
@@ -1481,18 +1481,18 @@ static void nothing_moves(void **state)
 {
     (void)state;
     for (unsigned unread = 0; unread < 2; unread++) {
-        struct ab_look look = buffer_limited(1000 * MS);
+        struct ab_sample sample = buffer_limited(1000 * MS);
         struct autobuf_plan plan;
         struct ab_judge judge;
         const char *why;
 
-        look.unread_bytes = unread * 100000;
+        sample.unread_bytes = unread * 100000;
         ab_judge_begin(&judge, 0, &host_6_18);
         for (unsigned i = 0; i < 5; i++) {
-            assert_false(ab_judge_look(&judge, &look, &plan, &why));
-            look.now_ns += 100 * MS;
+            assert_false(ab_judge_sample(&judge, &sample, &plan, &why));
+            sample.now_ns += 100 * MS;
         }
-        assert_int_equal(ab_judge_limiter(&judge), unread ? AUTOBUF_LIMITER_RECEIVER : AUTOBUF_LIMITER_IDLE);
+        assert_int_equal(ab_judge_bottleneck(&judge), unread ? AUTOBUF_BOTTLENECK_RECEIVER : AUTOBUF_BOTTLENECK_IDLE);
     }
 }
 
@@ -1506,7 +1506,7 @@ static void strange_clocks(void **state)
     for (uint32_t intent = 0; intent < 2; intent++) {
         struct ab_judge judge;
         struct autobuf_plan plan;
-        struct ab_look look;
+        struct ab_sample sample;
         uint64_t last_ns = 0;
 
         ab_judge_begin(&judge, intent, &host_6_18);
@@ -1515,18 +1515,18 @@ static void strange_clocks(void **state)
             const char *why = NULL;
             bool acts;
 
-            look = buffer_limited(times[i % COUNT(times)]);
-            look.info.rtt_ns = rtts[i / COUNT(times)];
-            look.info.rtt_min_ns = rtts[(i + 1) % COUNT(rtts)];
+            sample = buffer_limited(times[i % COUNT(times)]);
+            sample.info.rtt_ns = rtts[i / COUNT(times)];
+            sample.info.rtt_min_ns = rtts[(i + 1) % COUNT(rtts)];
             plan = (struct autobuf_plan)AUTOBUF_PLAN_INIT;
-            acts = ab_judge_look(&judge, &look, &plan, &why);
+            acts = ab_judge_sample(&judge, &sample, &plan, &why);
             assert_int_equal(acts, why != NULL && (plan.snd_request_bytes || plan.snd_pacing_bit_per_s));
             assert_false(acts && (back || i == 0));
-            last_ns = look.now_ns;
-            assert_in_range(ab_judge_next_ns(&judge) - look.now_ns, 10 * MS, AB_NS_PER_S);
+            last_ns = sample.now_ns;
+            assert_in_range(ab_judge_next_ns(&judge) - sample.now_ns, 10 * MS, AB_NS_PER_S);
         }
-        look = buffer_limited(500 * MS); /* and then it judges as ever */
-        assert_true(acts_at(&judge, &look, &plan));
+        sample = buffer_limited(500 * MS); /* and then it judges as ever */
+        assert_true(acts_at(&judge, &sample, &plan));
         assert_int_equal(plan.snd_request_bytes, 2936012);
     }
 }
@@ -1534,24 +1534,24 @@ static void strange_clocks(void **state)
 /* Rates begin anew where the clock does, and nothing is waited for that was done before. */
 static void a_clock_that_was_set_back(void **state)
 {
-    struct ab_look look = buffer_limited(1000 * MS);
+    struct ab_sample sample = buffer_limited(1000 * MS);
     struct autobuf_plan plan;
     struct ab_judge judge;
     const char *why;
 
     (void)state;
     ab_judge_begin(&judge, 0, &host_6_18);
-    assert_true(acts_at(&judge, &look, &plan));
-    look.now_ns = 900 * MS;
-    look.info.acked_bytes += 1000000;
+    assert_true(acts_at(&judge, &sample, &plan));
+    sample.now_ns = 900 * MS;
+    sample.info.acked_bytes += 1000000;
     assert_true(ab_judge_due(&judge, 900 * MS));
-    assert_false(ab_judge_look(&judge, &look, &plan, &why));
+    assert_false(ab_judge_sample(&judge, &sample, &plan, &why));
     assert_false(ab_judge_due(&judge, 1000 * MS));
     assert_true(ab_judge_due(&judge, 1001 * MS));
     for (unsigned i = 1; i <= 2; i++) { /* no more than a round trip old, so only the look after the jump is */
-        look.now_ns += 100 * MS;
-        look.info.acked_bytes += 2500000;
-        assert_int_equal(ab_judge_look(&judge, &look, &plan, &why), i == 2);
+        sample.now_ns += 100 * MS;
+        sample.info.acked_bytes += 2500000;
+        assert_int_equal(ab_judge_sample(&judge, &sample, &plan, &why), i == 2);
         assert_int_equal(ab_judge_round_bytes(&judge), 2500000);
     }
 }
@@ -1559,7 +1559,7 @@ static void a_clock_that_was_set_back(void **state)
 /* A counter that runs backwards is another connection's: no rate, and nothing that is done. */
 static void counters_that_run_backwards(void **state)
 {
-    struct ab_look look = buffer_limited(1000 * MS);
+    struct ab_sample sample = buffer_limited(1000 * MS);
     struct autobuf_plan plan;
     struct ab_judge judge;
     const char *why;
@@ -1567,12 +1567,12 @@ static void counters_that_run_backwards(void **state)
     (void)state;
     ab_judge_begin(&judge, 0, &host_6_18);
     for (unsigned i = 0; i < 12; i++) {
-        look.now_ns += 101 * MS;
-        look.info.acked_bytes -= 1000;
-        look.info.received_bytes = UINT64_MAX - i;
-        assert_false(ab_judge_look(&judge, &look, &plan, &why));
+        sample.now_ns += 101 * MS;
+        sample.info.acked_bytes -= 1000;
+        sample.info.received_bytes = UINT64_MAX - i;
+        assert_false(ab_judge_sample(&judge, &sample, &plan, &why));
         assert_int_equal(ab_judge_round_bytes(&judge), 0);
-        assert_int_equal(ab_judge_limiter(&judge), i ? AUTOBUF_LIMITER_IDLE : AUTOBUF_LIMITER_UNKNOWN);
+        assert_int_equal(ab_judge_bottleneck(&judge), i ? AUTOBUF_BOTTLENECK_IDLE : AUTOBUF_BOTTLENECK_UNKNOWN);
     }
 }
 
@@ -1583,17 +1583,17 @@ int main(void)
         cmocka_unit_test(a_queue_is_a_veto),
         cmocka_unit_test(a_buffer_that_runs_dry),
         cmocka_unit_test(bursts_are_spread),
-        cmocka_unit_test(a_trial_in_vain_ends),
+        cmocka_unit_test(a_failed_trial_ends),
         cmocka_unit_test(what_is_not_done_is_asked_again),
         cmocka_unit_test(a_larger_buffer_that_is_not_done),
         cmocka_unit_test(a_second_trial_in_vain_ends),
         cmocka_unit_test(a_buffer_at_its_end_is_not_spread),
         cmocka_unit_test(the_spread_follows_buffer_and_path),
-        cmocka_unit_test(the_spread_never_limits),
+        cmocka_unit_test(the_pace_is_never_the_bottleneck),
         cmocka_unit_test(a_path_that_is_full_is_not_spread),
         cmocka_unit_test(samples_of_a_kind_before_bursts_are_spread),
         cmocka_unit_test(a_pace_that_is_taken_away_is_not_set_again_soon),
-        cmocka_unit_test(rare_looks_count_for_more),
+        cmocka_unit_test(rare_samples_count_for_more),
         cmocka_unit_test(a_trial_in_vain_ends_in_as_many_round_trips),
         cmocka_unit_test(a_burst_that_fills_the_congestion_window),
         cmocka_unit_test(a_congestion_window_that_was_cut),
@@ -1603,8 +1603,8 @@ int main(void)
         cmocka_unit_test(a_queue_of_what_is_spread_is_the_path_s),
         cmocka_unit_test(long_looks_of_another_clock),
         cmocka_unit_test(what_cannot_be_told_is_not_looked_at_more_often),
-        cmocka_unit_test(when_to_look_again),
-        cmocka_unit_test(a_calm_path_is_looked_at_less),
+        cmocka_unit_test(when_the_next_sample_is_due),
+        cmocka_unit_test(a_calm_path_is_sampled_less),
         cmocka_unit_test(pauses_at_equal_intervals_hide_nothing),
         cmocka_unit_test(rates_are_of_a_round_trip),
         cmocka_unit_test(the_send_buffer_grows_by_the_limits),

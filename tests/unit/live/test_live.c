@@ -147,7 +147,7 @@ static void what_waits_for_a_reader_is_less_bounded(void **state)
         {"the program's", 524289, 0, 0, false},
         {"for low delay", 524288, AUTOBUF_INTENT_LOW_DELAY, 0, false},
         {"the sending side is the program's", 524288, AUTOBUF_INTENT_RECEIVES, 0, false},
-        {"who only looks", 524288, 0, AUTOBUF_FLOW_LOOK_ONLY, false},
+        {"who only looks", 524288, 0, AUTOBUF_FLOW_OBSERVE, false},
     };
 
     (void)state;

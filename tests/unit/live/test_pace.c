@@ -8,26 +8,26 @@
 #define MBIT 125000ULL /* bytes a second */
 
 /* 100 Mbit/s over 50 ms, looked at every 25 ms. */
-static struct ab_pace_look look_at(uint64_t tick, uint64_t rtt_ms)
+static struct ab_pace_sample look_at(uint64_t tick, uint64_t rtt_ms)
 {
-    return (struct ab_pace_look){.now_ns = tick * 25 * MS, .rtt_ns = rtt_ms * MS,
+    return (struct ab_pace_sample){.now_ns = tick * 25 * MS, .rtt_ns = rtt_ms * MS,
                                  .rtt_min_ns = 50 * MS, .acked_byte_per_s = 100 * MBIT,
                                  .mss_bytes = 1448};
 }
 
 /* Looks of one round-trip time each; how many of them changed the pace. */
-static unsigned looks(struct ab_pace *pace, uint64_t *tick, unsigned count, uint64_t rtt_ms,
+static unsigned samples(struct ab_pace *pace, uint64_t *tick, unsigned count, uint64_t rtt_ms,
                       uint64_t acked_mbit, bool app_limited)
 {
     unsigned changes = 0;
 
     for (unsigned i = 0; i < count; i++) {
-        struct ab_pace_look look = look_at(++*tick, rtt_ms);
+        struct ab_pace_sample sample = look_at(++*tick, rtt_ms);
         const char *why = NULL;
 
-        look.acked_byte_per_s = acked_mbit * MBIT;
-        look.app_limited = app_limited;
-        if (ab_pace_look(pace, &look, &why)) {
+        sample.acked_byte_per_s = acked_mbit * MBIT;
+        sample.app_limited = app_limited;
+        if (ab_pace_sample(pace, &sample, &why)) {
             assert_non_null(why);
             changes++;
         }
@@ -41,8 +41,8 @@ static void nothing_is_done_without_a_queue(void **state)
     uint64_t tick = 0;
 
     (void)state;
-    assert_int_equal(looks(&pace, &tick, 50, 50, 100, false), 0);
-    assert_int_equal(looks(&pace, &tick, 50, 70, 100, false), 0); /* bursts of slow start */
+    assert_int_equal(samples(&pace, &tick, 50, 50, 100, false), 0);
+    assert_int_equal(samples(&pace, &tick, 50, 70, 100, false), 0); /* bursts of slow start */
     assert_int_equal(pace.byte_per_s, 0);
 }
 
@@ -53,7 +53,7 @@ static void what_comes_and_goes_is_no_queue(void **state)
 
     (void)state;
     for (unsigned i = 0; i < 50; i++)
-        assert_int_equal(looks(&pace, &tick, 1, i % 2 ? 50 : 120, 100, false), 0);
+        assert_int_equal(samples(&pace, &tick, 1, i % 2 ? 50 : 120, 100, false), 0);
 }
 
 static void a_queue_is_emptied_and_the_pace_is_the_path_s(void **state)
@@ -62,14 +62,14 @@ static void a_queue_is_emptied_and_the_pace_is_the_path_s(void **state)
     uint64_t tick = 0;
 
     (void)state;
-    looks(&pace, &tick, 2, 50, 100, false);
-    assert_int_equal(looks(&pace, &tick, 2, 100, 100, false), 1);
+    samples(&pace, &tick, 2, 50, 100, false);
+    assert_int_equal(samples(&pace, &tick, 2, 100, 100, false), 1);
     assert_int_equal(pace.byte_per_s, 50 * MBIT); /* 1 - 50 / (2 x 50) */
-    assert_int_equal(looks(&pace, &tick, 2, 100, 100, false), 0); /* the effect is waited for */
-    assert_int_equal(looks(&pace, &tick, 1, 50, 100, false), 1);
+    assert_int_equal(samples(&pace, &tick, 2, 100, 100, false), 0); /* the effect is waited for */
+    assert_int_equal(samples(&pace, &tick, 1, 50, 100, false), 1);
     assert_int_equal(pace.byte_per_s, 99 * MBIT);
-    assert_int_equal(looks(&pace, &tick, 5, 50, 99, true), 0); /* nothing more to send */
-    assert_int_equal(looks(&pace, &tick, 5, 50, 99, false), 5);
+    assert_int_equal(samples(&pace, &tick, 5, 50, 99, true), 0); /* nothing more to send */
+    assert_int_equal(samples(&pace, &tick, 5, 50, 99, false), 5);
     assert_true(pace.byte_per_s > 99 * MBIT && pace.byte_per_s < 125 * MBIT);
 }
 
@@ -79,13 +79,13 @@ static void a_longer_path_is_no_queue(void **state)
     uint64_t tick = 0;
 
     (void)state;
-    looks(&pace, &tick, 2, 50, 100, false);
-    looks(&pace, &tick, 2, 100, 100, false);
-    looks(&pace, &tick, 20, 50, 100, false);
+    samples(&pace, &tick, 2, 50, 100, false);
+    samples(&pace, &tick, 2, 100, 100, false);
+    samples(&pace, &tick, 20, 50, 100, false);
     assert_true(pace.byte_per_s >= 99 * MBIT);
-    looks(&pace, &tick, 4, 100, 50, false);
+    samples(&pace, &tick, 4, 100, 50, false);
     assert_true(pace.byte_per_s <= 50 * MBIT);
-    looks(&pace, &tick, 10, 100, 25, false); /* however slow we are */
+    samples(&pace, &tick, 10, 100, 25, false); /* however slow we are */
     assert_true(pace.rebased);
     assert_true(pace.byte_per_s >= 99 * MBIT);
 }
@@ -96,21 +96,21 @@ static void after_a_jump_of_the_clock_it_begins_again(void **state)
     uint64_t tick = 0;
 
     (void)state;
-    looks(&pace, &tick, 4, 50, 100, false);
+    samples(&pace, &tick, 4, 50, 100, false);
     ab_pace_forget(&pace);
     tick = 0;
-    assert_int_equal(looks(&pace, &tick, 8, 55, 100, false), 0);
+    assert_int_equal(samples(&pace, &tick, 8, 55, 100, false), 0);
     assert_int_equal(pace.floor_ns[0], 55 * MS);
 }
 
 /* One look with nothing to send, so that only a queue changes the pace; true if it was cut. */
-static bool is_cut(struct ab_pace *pace, struct ab_pace_look look)
+static bool is_cut(struct ab_pace *pace, struct ab_pace_sample sample)
 {
     uint64_t before = pace->byte_per_s;
     const char *why;
 
-    look.app_limited = true;
-    return ab_pace_look(pace, &look, &why) && pace->byte_per_s < before;
+    sample.app_limited = true;
+    return ab_pace_sample(pace, &sample, &why) && pace->byte_per_s < before;
 }
 
 /* Whether a queue that lasts two looks is seen, by a sender that has a pace. */
@@ -120,12 +120,12 @@ static bool is_seen(uint64_t floor_us, uint64_t rtt_us, uint64_t acked_byte_per_
     bool cut = false;
 
     for (uint64_t tick = 1; tick <= 4; tick++) {
-        struct ab_pace_look look = look_at(tick, 0);
+        struct ab_pace_sample sample = look_at(tick, 0);
 
-        look.rtt_min_ns = floor_us * AB_NS_PER_US;
-        look.rtt_ns = tick <= 2 ? look.rtt_min_ns : rtt_us * AB_NS_PER_US;
-        look.acked_byte_per_s = acked_byte_per_s;
-        cut = is_cut(&pace, look);
+        sample.rtt_min_ns = floor_us * AB_NS_PER_US;
+        sample.rtt_ns = tick <= 2 ? sample.rtt_min_ns : rtt_us * AB_NS_PER_US;
+        sample.acked_byte_per_s = acked_byte_per_s;
+        cut = is_cut(&pace, sample);
     }
     return cut;
 }
@@ -180,9 +180,9 @@ static uint64_t cut_to(unsigned looks_ago)
     struct ab_pace pace = {.byte_per_s = 100 * MBIT};
     uint64_t tick = 0;
 
-    looks(&pace, &tick, 1, 50, 100, true);
-    looks(&pace, &tick, looks_ago - 2, 50, 40, true);
-    assert_int_equal(looks(&pace, &tick, 2, 100, 40, true), 1);
+    samples(&pace, &tick, 1, 50, 100, true);
+    samples(&pace, &tick, looks_ago - 2, 50, 40, true);
+    assert_int_equal(samples(&pace, &tick, 2, 100, 40, true), 1);
     return pace.byte_per_s;
 }
 
@@ -199,10 +199,10 @@ static void a_queue_that_shrinks_is_one(void **state)
     uint64_t tick = 0;
 
     (void)state;
-    looks(&pace, &tick, 2, 50, 100, false);
-    assert_int_equal(looks(&pace, &tick, 2, 100, 100, false), 1);
+    samples(&pace, &tick, 2, 50, 100, false);
+    assert_int_equal(samples(&pace, &tick, 2, 100, 100, false), 1);
     for (uint64_t rtt_ms = 100; rtt_ms >= 68; rtt_ms -= 4) /* to 36% of itself */
-        looks(&pace, &tick, 1, rtt_ms, 100, false);
+        samples(&pace, &tick, 1, rtt_ms, 100, false);
     assert_false(pace.rebased);
 }
 
@@ -212,7 +212,7 @@ static uint64_t raised_to(unsigned clear_ticks, uint64_t acked_mbit)
     struct ab_pace pace = {.byte_per_s = 100 * MBIT, .clear_ticks = clear_ticks};
     uint64_t tick = 0;
 
-    looks(&pace, &tick, 1, 50, acked_mbit, false);
+    samples(&pace, &tick, 1, 50, acked_mbit, false);
     return pace.byte_per_s;
 }
 
@@ -238,12 +238,12 @@ static void the_least_pace_is_16_kb_a_second(void **state)
         struct ab_pace pace = {.byte_per_s = pace_at};
 
         for (uint64_t tick = 1; tick <= 4; tick++) {
-            struct ab_pace_look look = look_at(tick, tick <= 2 ? 50 : 30000);
+            struct ab_pace_sample sample = look_at(tick, tick <= 2 ? 50 : 30000);
             const char *why;
 
-            look.acked_byte_per_s = 1000;
-            look.app_limited = true;
-            ab_pace_look(&pace, &look, &why);
+            sample.acked_byte_per_s = 1000;
+            sample.app_limited = true;
+            ab_pace_sample(&pace, &sample, &why);
         }
         assert_int_equal(pace.byte_per_s, 16000);
     }

@@ -17,7 +17,7 @@ static struct autobuf_paths_entry sample(void)
     strcpy(e.device, "eth0");
     e.method = AUTOBUF_METHOD_ICMP;
     e.flags = 1;
-    e.limiter = 3;
+    e.bottleneck = 3;
     e.samples = 77;
     e.packet_bytes = 1500;
     e.tx_unsure = 2;

@@ -708,7 +708,7 @@ static void the_shorter_rtt_of_tcp_counts(void **state)
         struct autobuf_path path = AUTOBUF_PATH_INIT;
         struct autobuf_socket s = socket_new();
         struct autobuf_plan p = AUTOBUF_PLAN_INIT;
-        uint64_t product = 1000 * MBIT / 8000 * (rows[i].believed_ns / MS), off;
+        uint64_t bdp = 1000 * MBIT / 8000 * (rows[i].believed_ns / MS), off;
 
         assert_int_equal(autobuf_path_given(&path, 1000 * MBIT, rows[i].told_ns), 0);
         path.method = rows[i].method;
@@ -716,8 +716,8 @@ static void the_shorter_rtt_of_tcp_counts(void **state)
         s.rtt_min_ns = rows[i].tcp_ns;
         CHECK_EQUAL(rows[i].name, autobuf_plan_make(&path, &host_6_18, &s, 0, 0, &p), 0);
         CHECK_EQUAL(rows[i].name, p.rtt_ns, rows[i].believed_ns);
-        product = autobuf_payload_bytes(product, path.packet_bytes);
-        off = product > p.snd_wanted_bytes ? product - p.snd_wanted_bytes : p.snd_wanted_bytes - product;
+        bdp = autobuf_payload_bytes(bdp, path.packet_bytes);
+        off = bdp > p.snd_wanted_bytes ? bdp - p.snd_wanted_bytes : p.snd_wanted_bytes - bdp;
         CHECK(rows[i].name, off < 2);
         CHECK_EQUAL(rows[i].name, p.rcv_wanted_bytes, p.snd_wanted_bytes);
     }
@@ -783,22 +783,22 @@ static void directions_do_not_mix(void **state)
 
 static void huge_bdps_do_not_overflow(void **state)
 {
-    static const uint64_t products[] = {1ULL << 32, 1ULL << 60, (1ULL << 60) + 1, UINT64_MAX / 4,
+    static const uint64_t bdps[] = {1ULL << 32, 1ULL << 60, (1ULL << 60) + 1, UINT64_MAX / 4,
                                         UINT64_MAX / 3, UINT64_MAX / 2, UINT64_MAX};
 
     (void)state;
-    for (size_t i = 0; i < COUNT(products) * 2; i++) {
+    for (size_t i = 0; i < COUNT(bdps) * 2; i++) {
         struct autobuf_path path = AUTOBUF_PATH_INIT;
         struct autobuf_limits limits = host_6_18;
         struct autobuf_socket s = socket_new();
         struct autobuf_plan p = AUTOBUF_PLAN_INIT;
 
-        if (i >= COUNT(products))
+        if (i >= COUNT(bdps))
             limits.snd_settable_bytes = limits.rcv_settable_bytes = UINT64_MAX;
-        path.tx_bdp_bytes = path.rx_bdp_bytes = products[i % COUNT(products)];
+        path.tx_bdp_bytes = path.rx_bdp_bytes = bdps[i % COUNT(bdps)];
         assert_int_equal(autobuf_plan_make(&path, &limits, &s, 0, 0, &p), 0);
         assert_true(p.snd_wanted_bytes >= 1ULL << 31 && p.rcv_wanted_bytes >= 1ULL << 31);
-        if (i < COUNT(products)) {
+        if (i < COUNT(bdps)) {
             assert_int_equal(p.snd_reason, CAPPED);
             assert_int_equal(p.rcv_reason, CAPPED);
             assert_true(p.snd_request_bytes == 4194304);
@@ -871,7 +871,7 @@ static void low_delay_keeps_both_sides_near_the_bdp(void **state)
         struct autobuf_socket s = socket_new();
         struct autobuf_plan p = AUTOBUF_PLAN_INIT;
         uint64_t payload_rate = rows[i].rate_bit_per_s / 1500 * 1448;
-        uint64_t product = payload_rate / 80;
+        uint64_t bdp = payload_rate / 80;
 
         s.stage = rows[i].stage;
         s.locks = rows[i].locks;
@@ -891,18 +891,18 @@ static void low_delay_keeps_both_sides_near_the_bdp(void **state)
         CHECK_EQUAL(rows[i].name, p.snd_pacing_bit_per_s > payload_rate / 100 * 95, rows[i].paced);
         /* windows just above the product */
         CHECK_EQUAL(rows[i].name,
-                    p.snd_request_bytes && p.snd_window_bytes >= product &&
-                        p.snd_window_bytes <= product * 13 / 10,
+                    p.snd_request_bytes && p.snd_window_bytes >= bdp &&
+                        p.snd_window_bytes <= bdp * 13 / 10,
                     rows[i].snd_held);
         CHECK_EQUAL(rows[i].name,
-                    p.rcv_clamp_bytes >= product && p.rcv_clamp_bytes <= product * 12 / 10 &&
-                        p.rcv_window_bytes >= product &&
+                    p.rcv_clamp_bytes >= bdp && p.rcv_clamp_bytes <= bdp * 12 / 10 &&
+                        p.rcv_window_bytes >= bdp &&
                         p.rcv_window_bytes <= p.rcv_clamp_bytes,
                     rows[i].rcv_held);
         if (rows[i].stage == CONNECTED && p.rcv_request_bytes)
             CHECK(rows[i].name, 2 * p.rcv_request_bytes >= s.rcv_buf_bytes);
         else if (rows[i].rcv_held) /* where the kernel replaces the clamp, the buffer is what holds */
-            CHECK(rows[i].name, p.rcv_request_bytes >= product && p.rcv_request_bytes <= product * 11 / 10);
+            CHECK(rows[i].name, p.rcv_request_bytes >= bdp && p.rcv_request_bytes <= bdp * 11 / 10);
     }
     assert_int_equal(AUTOBUF_REASON_SET, SET); /* the short names of the tables */
     assert_int_equal(AUTOBUF_REASON_LATE, LATE);

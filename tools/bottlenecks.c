@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-#include "obstacles.h"
+#include "bottlenecks.h"
 
 #include <stdarg.h>
 #include <stdbool.h>
@@ -27,17 +27,17 @@ struct path_terms {
 };
 
 struct list {
-    struct obstacle *out;
+    struct bottleneck *out;
     size_t count;
     size_t limits; /* of these: sysctls of buffers */
 };
 
-static struct obstacle *add(struct list *list, double lost, const char *what, ...)
+static struct bottleneck *add(struct list *list, double lost, const char *what, ...)
     __attribute__((format(printf, 3, 4)));
 
-static struct obstacle *add(struct list *list, double lost, const char *what, ...)
+static struct bottleneck *add(struct list *list, double lost, const char *what, ...)
 {
-    struct obstacle *o = &list->out[list->count < OBSTACLES_MOST ? list->count++ : list->count - 1];
+    struct bottleneck *o = &list->out[list->count < BOTTLENECKS_MOST ? list->count++ : list->count - 1];
     va_list args;
 
     o->lost = lost < 0 ? 0 : lost > 1 ? 1 : lost;
@@ -103,7 +103,7 @@ static void add_untuned(struct list *list, const struct findings *f)
         bool receives = strcmp(lines[i].name, "net.ipv4.tcp_wmem") != 0;
         double window = (double)(receives ? p->rcv_kernel_bytes : p->snd_kernel_bytes);
         double wanted = (double)(receives ? p->rcv_wanted_bytes : p->snd_wanted_bytes);
-        struct obstacle *o = add(list, lost_by(window, wanted),
+        struct bottleneck *o = add(list, lost_by(window, wanted),
                                  "%s: %s limits the %s window to %.1f MB of %.1f MB",
                                  limits_ours(f, lines[i].name) ? "all programs" : "programs without libautobuf",
                                  lines[i].name, side_of(lines[i].name), window / 1e6, wanted / 1e6);
@@ -145,7 +145,7 @@ static bool fits_memory(const char *line, const struct findings *f, const struct
 static void add_streams(struct list *list, const struct findings *f, const struct path_terms *t)
 {
     double most = (double)findings_size_most(&f->limits) / 2;
-    struct obstacle *o;
+    struct bottleneck *o;
 
     if (t->bdp_bytes <= most)
         return;
@@ -171,7 +171,7 @@ static void add_limits(struct list *list, const struct findings *f, const struct
         bool both = strcmp(side_of(line), "largest") == 0, receives = strcmp(side_of(line), "receive") == 0;
         double lost = both ? (snd > rcv ? snd : rcv) : receives ? rcv : snd;
         int name = (int)strcspn(line, "=");
-        struct obstacle *o;
+        struct bottleneck *o;
 
         if (is_among(lines, count, line) || (begins_with(line, "net.ipv4.tcp_mem=") && !fits_memory(line, f, h)))
             continue;
@@ -188,7 +188,7 @@ static void add_limits(struct list *list, const struct findings *f, const struct
 static void add_ssh(struct list *list, const struct path_terms *t)
 {
     double requests = SFTP_REQUESTS * SFTP_REQUEST_BYTES;
-    struct obstacle *o;
+    struct bottleneck *o;
 
     if (t->bdp_bytes > SSH_CHANNEL_BYTES) {
         o = add(list, lost_by(SSH_CHANNEL_BYTES, t->bdp_bytes),
@@ -221,7 +221,7 @@ static void add_tcp(struct list *list, const struct path_terms *t, const struct 
                     const struct autobuf_limits *limits)
 {
     unsigned rounds = doublings(t->bdp_bytes);
-    struct obstacle *o;
+    struct bottleneck *o;
 
     if (h->ssthresh_packets > 0 && t->bdp_bytes > (double)h->ssthresh_packets * PACKET_BYTES) {
         double window = (double)h->ssthresh_packets * PACKET_BYTES;
@@ -254,7 +254,7 @@ static void add_queue(struct list *list, const struct path_terms *t, const struc
 {
     double queue = (double)h->queue_packets * PACKET_BYTES;
     double packets = t->bdp_bytes / PACKET_BYTES + 1;
-    struct obstacle *o;
+    struct bottleneck *o;
 
     if (h->queue_drops <= 0 || !h->device[0])
         return;
@@ -301,7 +301,7 @@ static void add_kernel(struct list *list, const struct host_facts *h)
     unsigned version = version_of(h->kernel);
 
     for (size_t i = 0; i < sizeof faults / sizeof *faults; i++) {
-        struct obstacle *o;
+        struct bottleneck *o;
 
         if (version < faults[i].from || version >= faults[i].to)
             continue;
@@ -323,7 +323,7 @@ static void add_lowered(struct list *list, const struct host_facts *h)
 
     for (size_t i = 0; i < 2; i++) {
         double own = rows[i].own_bytes, memory = (double)h->memory_bytes / TCP_MEM_SHARE;
-        struct obstacle *o;
+        struct bottleneck *o;
 
         own = h->memory_bytes > 0 && memory < own ? memory : own;
         if (!rows[i].setting->file[0] || !h->kernel[0] || (double)rows[i].setting->third_bytes > 0.9 * own)
@@ -337,7 +337,7 @@ static void add_lowered(struct list *list, const struct host_facts *h)
 static void add_route(struct list *list, const struct path_terms *t, const struct host_facts *h)
 {
     double cwnd = (double)h->route_cwnd_packets * PACKET_BYTES;
-    struct obstacle *o;
+    struct bottleneck *o;
 
     if (h->route_window_bytes > 0 && t->bdp_bytes > (double)h->route_window_bytes) {
         o = add(list, lost_by((double)h->route_window_bytes, t->bdp_bytes),
@@ -355,7 +355,7 @@ static void add_route(struct list *list, const struct path_terms *t, const struc
 
 static void add_device(struct list *list, const struct path_terms *t, const struct host_facts *h)
 {
-    struct obstacle *o;
+    struct bottleneck *o;
 
     if (t->rate_bit_per_s < OFFLOAD_BIT_PER_S || !h->device[0])
         return;
@@ -371,7 +371,7 @@ static void add_device(struct list *list, const struct path_terms *t, const stru
 
 static void add_host(struct list *list, const struct path_terms *t, const struct host_facts *h)
 {
-    struct obstacle *o;
+    struct bottleneck *o;
 
     add_kernel(list, h);
     add_lowered(list, h);
@@ -389,13 +389,13 @@ static void add_host(struct list *list, const struct path_terms *t, const struct
 
 static int dearer_first(const void *a, const void *b)
 {
-    double x = ((const struct obstacle *)a)->lost, y = ((const struct obstacle *)b)->lost;
+    double x = ((const struct bottleneck *)a)->lost, y = ((const struct bottleneck *)b)->lost;
 
     return (x < y) - (x > y);
 }
 
-size_t obstacles_find(const struct findings *found, const struct host_facts *host,
-                      struct obstacle out[OBSTACLES_MOST])
+size_t bottlenecks_find(const struct findings *found, const struct host_facts *host,
+                      struct bottleneck out[BOTTLENECKS_MOST])
 {
     struct path_terms t = terms_of(&found->share);
     struct list list = {out, 0, 0};

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* tools/daemon/tending.c: how long a connection is looked after, and what each user may have. */
+/* tools/daemon/manager.c: how long a connection is looked after, and what each user may have. */
 #include "unit.h"
 
 #include <arpa/inet.h>
@@ -9,7 +9,7 @@
 #include <unistd.h>
 
 #include "daemon/config.h"
-#include "daemon/tended.h"
+#include "daemon/managed.h"
 #include "daemon/log.h"
 #include "sockets.h"
 
@@ -25,7 +25,7 @@ struct scene {
     struct table table;
     struct report_counts counts;
     struct keep keep;
-    struct tending *tending;
+    struct manager *manager;
     struct known *known;
     uint64_t now_ns;
 };
@@ -72,8 +72,8 @@ static void open_scene(struct scene *s, char *rules)
     assert_non_null(file);
     assert_int_equal(config_read(file, &s->config, wrong, NULL), 0);
     fclose(file);
-    assert_int_equal(tending_open(&s->tending, &s->state, &s->table, &s->counts, &s->keep), 0);
-    assert_int_equal(tending_rules(s->tending, &s->config, false, s->now_ns), 0);
+    assert_int_equal(manager_open(&s->manager, &s->state, &s->table, &s->counts, &s->keep), 0);
+    assert_int_equal(manager_rules(s->manager, &s->config, false, s->now_ns), 0);
 }
 
 static void take(struct scene *s, int fd, struct seen seen)
@@ -86,7 +86,7 @@ static void take(struct scene *s, int fd, struct seen seen)
     s->known = table_make(&s->table, seen.cookie);
     assert_non_null(s->known);
     owner.cookie = seen.cookie;
-    tending_begin(s->tending, &seen, &owner);
+    manager_begin(s->manager, &seen, &owner);
     if (s->counts.refused[REPORT_NOT_PERMITTED])
         SKIP("this process may not borrow a descriptor");
 }
@@ -96,13 +96,13 @@ static void begin(struct scene *s, char *rules)
 {
     open_scene(s, rules);
     take(s, s->c.client, (struct seen){.moved_bytes = 1000000, .remote = endpoint_of(s->c.client, getpeername)});
-    assert_int_equal(tending_count(s->tending), 1);
+    assert_int_equal(manager_count(s->manager), 1);
     s->known->state = KNOWN_TENDED;
 }
 
 static void finish(struct scene *s)
 {
-    tending_close(s->tending);
+    manager_close(s->manager);
     table_free(&s->table);
     config_free(&s->config);
     close_connection(&s->c);
@@ -112,7 +112,7 @@ static void let_pass(struct scene *s, unsigned seconds)
 {
     for (unsigned done = 0; done < seconds; done += LOOK_S) {
         s->now_ns += LOOK_S * NS_PER_S;
-        tending_step(s->tending, s->now_ns);
+        manager_step(s->manager, s->now_ns);
     }
 }
 
@@ -134,7 +134,7 @@ static void one_that_moves_something_now_and_then_is_kept(void **state)
     for (unsigned i = 0; i < 4; i++) {
         move_something(&s);
         let_pass(&s, 250);
-        assert_int_equal(tending_count(s.tending), 1);
+        assert_int_equal(manager_count(s.manager), 1);
     }
     finish(&s);
 }
@@ -148,7 +148,7 @@ static void one_that_is_idle_is_let_go(void **state)
     begin(&s, rules);
     move_something(&s);
     let_pass(&s, 320);
-    assert_int_equal(tending_count(s.tending), 0);
+    assert_int_equal(manager_count(s.manager), 0);
     assert_int_equal(s.known->state, KNOWN_WAITS); /* it may come back */
     finish(&s);
 }
@@ -161,7 +161,7 @@ static void one_that_has_a_share_is_kept(void **state)
     (void)state;
     begin(&s, rules);
     let_pass(&s, 1000);
-    assert_int_equal(tending_count(s.tending), 1);
+    assert_int_equal(manager_count(s.manager), 1);
     finish(&s);
 }
 
@@ -196,12 +196,12 @@ static void a_listener_that_changes_as_soon_as_we_tell_is_seen_to_have_changed(v
 static unsigned fill(struct scene *s, struct connection *c, uint32_t user)
 {
     for (unsigned i = 0;; i++) {
-        size_t before = tending_count(s->tending);
+        size_t before = manager_count(s->manager);
 
-        assert_true(i < TENDED_MOST);
+        assert_true(i < MANAGED_MOST);
         c[i] = tcp_connection();
         take(s, c[i].client, (struct seen){.moved_bytes = 1000000, .user = user, .remote = endpoint_of(c[i].client, getpeername)});
-        if (tending_count(s->tending) > before)
+        if (manager_count(s->manager) > before)
             continue;
         assert_int_equal(s->known->state, KNOWN_WAITS);
         assert_true(s->known->next_bytes > 1000000);
@@ -212,8 +212,8 @@ static unsigned fill(struct scene *s, struct connection *c, uint32_t user)
 
 static void sweep_of_none(struct scene *s)
 {
-    tending_sweep_begins(s->tending);
-    tending_sweep_ends(s->tending);
+    manager_sweep_begins(s->manager);
+    manager_sweep_ends(s->manager);
 }
 
 /* Forces what a rule asks for on a new connection of this user. sk_sndbuf then. */
@@ -244,22 +244,22 @@ static void no_user_has_all_that_may_be_forced(void **state)
     told_shares = 0;
     sweep_of_none(&s);
     seen.snd_buf_bytes = (uint32_t)(all_bytes / 4);
-    tending_sweep_begins(s.tending);
-    tending_sees(s.tending, &seen);
-    tending_sweep_ends(s.tending);
+    manager_sweep_begins(s.manager);
+    manager_sees(s.manager, &seen);
+    manager_sweep_ends(s.manager);
     assert_int_equal(s.counts.forced_bytes, all_bytes / 4);
     assert_int_equal(told_shares, 0);
     assert_in_range(forced(&s, &c[0], 1000), all_bytes / 4 - 200, all_bytes / 4);
     assert_in_range(forced(&s, &c[1], 1000), 0, unforced_bytes);
     assert_in_range(forced(&s, &c[2], 1001), all_bytes / 4 - 200, all_bytes / 4);
     for (unsigned i = 0; i < 2; i++) {
-        tending_sweep_begins(s.tending);
-        tending_sees(s.tending, &seen);
-        tending_sees(s.tending, &seen);
+        manager_sweep_begins(s.manager);
+        manager_sees(s.manager, &seen);
+        manager_sees(s.manager, &seen);
         seen.inode = 0; /* whose it was is not known any more */
-        tending_sees(s.tending, &seen);
+        manager_sees(s.manager, &seen);
         seen.inode = 1;
-        tending_sweep_ends(s.tending);
+        manager_sweep_ends(s.manager);
         assert_int_equal(s.counts.forced_bytes, all_bytes / 4 * 3);
         assert_int_equal(s.counts.full_forced, 1);
         assert_int_equal(told_shares, 1);
@@ -273,7 +273,7 @@ static void no_user_has_all_that_may_be_forced(void **state)
 static void no_user_has_all_connections(void **state)
 {
     struct scene s;
-    struct connection c[4][TENDED_MOST];
+    struct connection c[4][MANAGED_MOST];
     char rules[] = "[all]\nmode=auto\nintent=low-delay\n";
     unsigned counts[4];
 
@@ -282,7 +282,7 @@ static void no_user_has_all_connections(void **state)
     told_shares = 0;
     for (uint32_t user = 0; user < 4; user++) {
         counts[user] = fill(&s, c[user], 1000 + user);
-        assert_int_equal(counts[user], TENDED_MOST >> (user + 1));
+        assert_int_equal(counts[user], MANAGED_MOST >> (user + 1));
         assert_int_equal(s.counts.refused[REPORT_FULL], user + 1);
         sweep_of_none(&s);
         sweep_of_none(&s);
@@ -316,5 +316,5 @@ int main(void)
     };
 
     log_to(say);
-    return cmocka_run_group_tests_name("tending", tests, NULL, NULL);
+    return cmocka_run_group_tests_name("manager", tests, NULL, NULL);
 }

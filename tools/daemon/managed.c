@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-#include "tended.h"
+#include "managed.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -108,58 +108,58 @@ void users_free(struct users *users)
 
 /* ------------------------------------------------------------------------------ connections */
 
-bool tended_is_dry(const struct tending *tending, const struct rule *rule)
+bool managed_is_dry(const struct manager *manager, const struct rule *rule)
 {
-    return tending->dry_run || tending->config->dry_run || rule->dry_run;
+    return manager->dry_run || manager->config->dry_run || rule->dry_run;
 }
 
 /* What the user may not have counts as forced. */
-static void share_forced(struct tending *tending, uint32_t user)
+static void share_forced(struct manager *manager, uint32_t user)
 {
-    const struct user *one = users_find(&tending->users, user);
-    uint64_t most_bytes = act_forced_most(&tending->limits);
+    const struct user *one = users_find(&manager->users, user);
+    uint64_t most_bytes = act_forced_most(&manager->limits);
 
-    tending->limits.forced_bytes = most_bytes - (one ? users_left(most_bytes, tending->users.forced_bytes, one->forced_bytes) : 0);
+    manager->limits.forced_bytes = most_bytes - (one ? users_left(most_bytes, manager->users.forced_bytes, one->forced_bytes) : 0);
 }
 
-void tended_is_about(struct tending *tending, int copy, const struct owner *owner, const struct rule *rule, uint32_t user)
+void managed_is_about(struct manager *manager, int copy, const struct owner *owner, const struct rule *rule, uint32_t user)
 {
-    account_about(&tending->account, copy, owner, rule, tended_is_dry(tending, rule));
-    tending->anew = false;
-    share_forced(tending, user);
+    account_about(&manager->account, copy, owner, rule, managed_is_dry(manager, rule));
+    manager->anew = false;
+    share_forced(manager, user);
 }
 
-void tended_note_forced(struct tending *tending, int copy, uint32_t user, uint64_t snd_buf_bytes, uint64_t rcv_buf_bytes)
+void managed_note_forced(struct manager *manager, int copy, uint32_t user, uint64_t snd_buf_bytes, uint64_t rcv_buf_bytes)
 {
-    uint64_t was_bytes = act_forced_bytes(&tending->limits, snd_buf_bytes, rcv_buf_bytes), is_bytes, snd_bytes, rcv_bytes;
+    uint64_t was_bytes = act_forced_bytes(&manager->limits, snd_buf_bytes, rcv_buf_bytes), is_bytes, snd_bytes, rcv_bytes;
 
     if (ab_socket_sizes(copy, &snd_bytes, &rcv_bytes) < 0)
         return;
-    is_bytes = act_forced_bytes(&tending->limits, snd_bytes, rcv_bytes);
-    users_force(&tending->users, user, is_bytes > was_bytes ? is_bytes - was_bytes : 0);
+    is_bytes = act_forced_bytes(&manager->limits, snd_bytes, rcv_bytes);
+    users_force(&manager->users, user, is_bytes > was_bytes ? is_bytes - was_bytes : 0);
 }
 
-void tended_keep_action(const struct tending *tending, struct tended *t)
+void managed_keep_action(const struct manager *manager, struct managed *t)
 {
-    snprintf(t->action, sizeof t->action, "%.*s", (int)sizeof t->action - 1, tending->account.text);
-    t->action_ns = tending->now_ns;
+    snprintf(t->action, sizeof t->action, "%.*s", (int)sizeof t->action - 1, manager->account.text);
+    t->action_ns = manager->now_ns;
 }
 
-bool tended_keep(struct tending *tending, int copy, const struct noted *was)
+bool managed_keep(struct manager *manager, int copy, const struct noted *was)
 {
-    int error = tending->account.dry_run ? 0 : state_keep(tending->state, was, tending->anew);
+    int error = manager->account.dry_run ? 0 : state_keep(manager->state, was, manager->anew);
 
     if (error == 0)
         return true;
     (void)act_restore(copy, was);
-    if (!tending->unkept)
+    if (!manager->unkept)
         log_line("%s: %s: what a socket was like cannot be kept, so it is put back and left alone",
-                 tending->state->file, strerror(-error));
-    tending->unkept = true;
+                 manager->state->file, strerror(-error));
+    manager->unkept = true;
     return false;
 }
 
-struct autobuf_live_state tended_state(const struct tended *t)
+struct autobuf_live_state managed_state(const struct managed *t)
 {
     struct autobuf_live_state state = AUTOBUF_LIVE_STATE_INIT;
     struct autobuf_applied applied = AUTOBUF_APPLIED_INIT;
@@ -170,32 +170,32 @@ struct autobuf_live_state tended_state(const struct tended *t)
 }
 
 /* What the program allows, also where a rule's pace= was set before the flow, or the share, had one. */
-static uint64_t program_pace(const struct tending *tending, const struct tended *t)
+static uint64_t program_pace(const struct manager *manager, const struct managed *t)
 {
-    const struct noted *kept = state_find(tending->state, t->owner.cookie);
+    const struct noted *kept = state_find(manager->state, t->owner.cookie);
 
     return kept && t->rule->pace_bit_per_s && t->own_byte_per_s == t->rule->pace_bit_per_s / 8 ? kept->settings.pacing_byte_per_s
                                                                                                 : t->own_byte_per_s;
 }
 
-void tended_note_pace(struct tending *tending, struct tended *t, uint64_t left_byte_per_s)
+void managed_note_pace(struct manager *manager, struct managed *t, uint64_t left_byte_per_s)
 {
     bool paced = t->paces;
 
-    if (tended_is_dry(tending, t->rule))
+    if (managed_is_dry(manager, t->rule))
         return;
     t->paces = left_byte_per_s > 0;
     t->left_byte_per_s = left_byte_per_s;
     if (t->paces || paced)
-        state_paced(tending->state, t->owner.cookie, t->paces ? program_pace(tending, t) : 0);
+        state_paced(manager->state, t->owner.cookie, t->paces ? program_pace(manager, t) : 0);
 }
 
-void tended_note_own_pace(struct tending *tending, struct tended *t, int copy)
+void managed_note_own_pace(struct manager *manager, struct managed *t, int copy)
 {
     uint64_t now = act_pace(copy);
 
     if (!now || (t->paces && now == t->left_byte_per_s))
         return;
     t->own_byte_per_s = now;
-    tended_note_pace(tending, t, 0);
+    managed_note_pace(manager, t, 0);
 }

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
-/* tools/daemon/tended.c: nobody takes all. */
+/* tools/daemon/managed.c: nobody takes all. */
 #include "unit.h"
 
-#include "daemon/tended.h"
+#include "daemon/managed.h"
 
 #define TOTAL 1000000U
 
@@ -68,5 +68,5 @@ int main(void)
         cmocka_unit_test(a_count_holds_until_the_next_one),
     };
 
-    return cmocka_run_group_tests_name("tended", tests, NULL, NULL);
+    return cmocka_run_group_tests_name("managed", tests, NULL, NULL);
 }

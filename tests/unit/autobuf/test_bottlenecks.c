@@ -6,7 +6,7 @@
 #include <string.h>
 
 #include "hosts.h"
-#include "obstacles.h"
+#include "bottlenecks.h"
 
 #define MBIT 1000000ULL
 #define MS 1000000ULL
@@ -84,7 +84,7 @@ static void each_cause_and_its_line(void **state)
     for (size_t i = 0; i < COUNT(rows); i++) {
         struct autobuf_limits limits = *rows[i].limits;
         struct host_facts host = quiet_host();
-        struct obstacle found[OBSTACLES_MOST];
+        struct bottleneck found[BOTTLENECKS_MOST];
         struct findings f;
         size_t count, at = 0;
 
@@ -95,7 +95,7 @@ static void each_cause_and_its_line(void **state)
         host.tcp_used_bytes = rows[i].used == UNKNOWN ? 0 : rows[i].used;
         host.queue_drops = rows[i].drops == UNKNOWN ? 0 : rows[i].drops;
         host.ssthresh_packets = rows[i].ssthresh;
-        count = obstacles_find(&f, &host, found);
+        count = bottlenecks_find(&f, &host, found);
         while (at < count && !(strstr(found[at].what, rows[i].what) && strstr(found[at].line, rows[i].line)))
             at++;
         CHECK(rows[i].name, at < count);
@@ -115,15 +115,15 @@ static void nothing_where_nothing_is_in_the_way(void **state)
     for (size_t i = 0; i < COUNT(rows); i++) {
         struct findings f = findings_of(&host_6_18, rows[i].mbit * MBIT, rows[i].rtt_ms * MS);
         struct host_facts host = quiet_host();
-        struct obstacle found[OBSTACLES_MOST];
+        struct bottleneck found[BOTTLENECKS_MOST];
 
-        CHECK_EQUAL(rows[i].name, obstacles_find(&f, &host, found), 0);
+        CHECK_EQUAL(rows[i].name, bottlenecks_find(&f, &host, found), 0);
         memset(&host, 0, sizeof host);
         host.route_window_bytes = host.route_cwnd_packets = host.segmentation_offload = host.receive_offload =
             host.memory_bytes = UNKNOWN;
         host.sack = host.slow_start_after_idle = host.tcp_used_bytes = host.queue_packets =
             host.queue_drops = host.ssthresh_packets = UNKNOWN;
-        CHECK_EQUAL(rows[i].name, obstacles_find(&f, &host, found), 0);
+        CHECK_EQUAL(rows[i].name, bottlenecks_find(&f, &host, found), 0);
     }
 }
 
@@ -137,8 +137,8 @@ static void no_sysctl_is_named_twice(void **state)
     for (size_t i = 0; i < COUNT(mbits) * COUNT(hosts); i++) {
         struct findings f = findings_of(hosts[i % COUNT(hosts)], mbits[i / COUNT(hosts)] * MBIT, 100 * MS);
         struct host_facts host = quiet_host();
-        struct obstacle found[OBSTACLES_MOST];
-        size_t count = obstacles_find(&f, &host, found);
+        struct bottleneck found[BOTTLENECKS_MOST];
+        size_t count = bottlenecks_find(&f, &host, found);
 
         for (size_t a = 0; a < count; a++)
             for (size_t b = 0; b < a; b++)
@@ -191,7 +191,7 @@ static void this_host(void **state)
     for (size_t i = 0; i < COUNT(rows); i++) {
         struct findings f = findings_of(&host_6_18, rows[i].offload ? 400 * MBIT : 10000 * MBIT, 100 * MS);
         struct host_facts host = quiet_host();
-        struct obstacle found[OBSTACLES_MOST];
+        struct bottleneck found[BOTTLENECKS_MOST];
         size_t count, at = 0;
 
         snprintf(host.kernel, sizeof host.kernel, "%s", rows[i].kernel);
@@ -202,7 +202,7 @@ static void this_host(void **state)
         host.segmentation_offload = rows[i].offload;
         snprintf(host.tcp_rmem.file, sizeof host.tcp_rmem.file, "%s", rows[i].file);
         host.tcp_rmem.third_bytes = rows[i].third;
-        count = obstacles_find(&f, &host, found);
+        count = bottlenecks_find(&f, &host, found);
         while (at < count && !strstr(found[at].what, rows[i].what))
             at++;
         CHECK(rows[i].name, (at < count) == (rows[i].line != NULL));
@@ -225,14 +225,14 @@ static void what_one_connection_cannot_hold(void **state)
     for (size_t i = 0; i < COUNT(rows); i++) {
         struct autobuf_limits limits = host_6_18;
         struct host_facts host = quiet_host();
-        struct obstacle found[OBSTACLES_MOST];
+        struct bottleneck found[BOTTLENECKS_MOST];
         struct findings f;
         size_t count, at = 0;
 
         host.memory_bytes = (int64_t)rows[i].memory_bytes;
         limits.tcp_mem_bytes = rows[i].memory_bytes / 16;
         f = findings_of(&limits, rows[i].mbit * MBIT, 150 * MS);
-        count = obstacles_find(&f, &host, found);
+        count = bottlenecks_find(&f, &host, found);
         while (at < count && !strstr(found[at].line, "connections at once"))
             at++;
         CHECK("streams", (at < count) == (rows[i].why != NULL));
@@ -252,15 +252,15 @@ static void the_dearest_comes_first(void **state)
     for (size_t m = 0; m < COUNT(mbits); m++) {
         struct findings f = findings_of(&host_older, mbits[m] * MBIT, 200 * MS);
         struct host_facts host = quiet_host();
-        struct obstacle found[OBSTACLES_MOST];
+        struct bottleneck found[BOTTLENECKS_MOST];
         size_t count;
 
         host.sack = 0;
         host.slow_start_after_idle = 1;
         host.queue_drops = 5;
         host.ssthresh_packets = 10;
-        count = obstacles_find(&f, &host, found);
-        assert_in_range(count, 3, OBSTACLES_MOST);
+        count = bottlenecks_find(&f, &host, found);
+        assert_in_range(count, 3, BOTTLENECKS_MOST);
         for (size_t i = 0; i < count; i++) {
             assert_true(found[i].lost >= 0 && found[i].lost <= 1);
             assert_true(i == 0 || found[i - 1].lost >= found[i].lost);

@@ -10,14 +10,14 @@
  * window arrives in a round trip. But not if data wait in it: the program reads them too slowly, and in a larger one
  * only more would wait.
  */
-#ifndef AB_LIMITER_H
-#define AB_LIMITER_H
+#ifndef AB_BOTTLENECK_H
+#define AB_BOTTLENECK_H
 
 #include "../base/base.h"
 #include "../kernel/tcpinfo.h"
 
 /* One look at a connection. */
-struct ab_look {
+struct ab_sample {
     uint64_t now_ns;
     struct ab_tcpinfo info;
     struct autobuf_socket socket;
@@ -26,25 +26,25 @@ struct ab_look {
 };
 
 /* A look, and what is known besides. */
-struct ab_limiter_look {
-    const struct ab_look *look, *before;
+struct ab_bottleneck_sample {
+    const struct ab_sample *sample, *before;
     const struct autobuf_limits *limits;
     uint64_t acked_byte_per_s; /* over the last round trip */
     uint64_t received_byte_per_s;
-    uint64_t spread_byte_per_s; /* the pace that spreads what a writer leaves in bursts; 0: none */
+    uint64_t pace_byte_per_s; /* the pace that spreads what a writer leaves in bursts; 0: none */
 };
 
-/* AUTOBUF_LIMITER_* */
-uint32_t ab_limiter(const struct ab_limiter_look *seen);
+/* AUTOBUF_BOTTLENECK_* */
+uint32_t ab_bottleneck(const struct ab_bottleneck_sample *seen);
 
 /* Whether the send buffer is full, and as large as autotuning makes it, and next to nothing in it waits to be sent. */
-bool ab_limiter_sent_all(const struct ab_limiter_look *seen);
+bool ab_bottleneck_sent_all(const struct ab_bottleneck_sample *seen);
 
 /* Whether the pace that spreads a writer's bursts is the socket's, and not one of somebody else. */
-bool ab_limiter_is_spread(const struct ab_look *look, uint64_t spread_byte_per_s);
+bool ab_bottleneck_is_paced(const struct ab_sample *sample, uint64_t pace_byte_per_s);
 
 /* How much of the receive window arrives in a minimum RTT and is read, if autotuning does not enlarge it; else 0. */
-unsigned ab_limiter_arrives_percent(const struct ab_limiter_look *seen);
+unsigned ab_limiter_arrives_percent(const struct ab_bottleneck_sample *seen);
 
 /* The round-trip time of data that comes in. */
 uint64_t ab_rcv_rtt_ns(const struct ab_tcpinfo *info);

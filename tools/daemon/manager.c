@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-#include "tending.h"
+#include "manager.h"
 
 #include <errno.h>
 #include <stdio.h>
@@ -13,7 +13,7 @@
 #include "../../lib/kernel/socket.h"
 #include "broker.h"
 #include "log.h"
-#include "tended.h"
+#include "managed.h"
 
 #define NEAR_BYTES 16777216U /* one whose peer is near is left alone until so much more has moved */
 
@@ -30,12 +30,12 @@
  * A listener that has other sizes than we left it with was changed by its program, so from now on that is how it was. Of a
  * side that has the size that we left, what is kept stays, and so it does of a pace and a congestion control that are ours.
  */
-static void note_program(struct tending *tending, const struct known *known, const struct rule *rule, struct noted *was)
+static void note_program(struct manager *manager, const struct known *known, const struct rule *rule, struct noted *was)
 {
-    const struct noted *kept = state_find(tending->state, was->cookie);
+    const struct noted *kept = state_find(manager->state, was->cookie);
     struct autobuf_settings *s = &was->settings;
 
-    tending->anew = true;
+    manager->anew = true;
     if (kept && kept->control[0] && strcmp(was->control, rule->congestion_control) == 0)
         memcpy(was->control, kept->control, sizeof was->control);
     if (kept && rule->pace_bit_per_s && s->pacing_byte_per_s == rule->pace_bit_per_s / 8)
@@ -71,27 +71,27 @@ static void forget_share(const struct noted *kept, struct autobuf_settings *was)
  * The pace that a daemon left that was killed, or that lost sight of the connection, is none of the program's. One that is not
  * lower than what the program allowed is: no flow sets that.
  */
-static void forget_pace(struct tending *tending, uint64_t cookie, int copy)
+static void forget_pace(struct manager *manager, uint64_t cookie, int copy)
 {
-    const struct noted *kept = state_find(tending->state, cookie);
+    const struct noted *kept = state_find(manager->state, cookie);
 
     if (kept && kept->own_byte_per_s && (act_pace(copy) >= kept->own_byte_per_s || act_set_pace(copy, kept->own_byte_per_s) > 0))
-        state_paced(tending->state, cookie, 0);
+        state_paced(manager->state, cookie, 0);
 }
 
 /* ------------------------------------------------------------------------------- the flow */
 
-static struct autobuf_options options_of(struct tending *tending, const struct rule *rule)
+static struct autobuf_options options_of(struct manager *manager, const struct rule *rule)
 {
     struct autobuf_options options = AUTOBUF_OPTIONS_INIT;
 
     options.intent = rule->intent;
     options.flags = AUTOBUF_FLOW_SILENT | (rule->mode == MODE_PATH ? 0 : AUTOBUF_FLOW_NO_STORE) |
-                    (tended_is_dry(tending, rule) || rule->divide_bytes ? AUTOBUF_FLOW_LOOK_ONLY : 0);
-    options.limits = &tending->limits;
+                    (managed_is_dry(manager, rule) || rule->divide_bytes ? AUTOBUF_FLOW_OBSERVE : 0);
+    options.limits = &manager->limits;
     options.most_bytes = rule->most_bytes;
     options.log = account_part;
-    options.log_user = &tending->account;
+    options.log_user = &manager->account;
     return options;
 }
 
@@ -108,11 +108,11 @@ static uint64_t autotuning_bytes(const struct autobuf_limits *limits)
 }
 
 /* What a store of the daemon's own knows of a connection's path; the library looks into the usual ones. */
-static bool recall(struct tending *tending, const struct rule *rule, const struct seen *seen, struct autobuf_path *path)
+static bool recall(struct manager *manager, const struct rule *rule, const struct seen *seen, struct autobuf_path *path)
 {
     struct autobuf_paths_entry entry = AUTOBUF_PATHS_ENTRY_INIT;
     struct autobuf_paths_query query = AUTOBUF_PATHS_QUERY_INIT;
-    const char *file = tending->config->store_file;
+    const char *file = manager->config->store_file;
     struct sockaddr_storage remote, local;
     struct autobuf_paths *paths;
     bool sends;
@@ -132,7 +132,7 @@ static bool recall(struct tending *tending, const struct rule *rule, const struc
     if (error < 0 || autobuf_paths_path(&entry, path) < 0)
         return false;
     sends = entry.tx_rate_bit_per_s;
-    account_part(&tending->account, &(struct autobuf_event){.what = AUTOBUF_EVENT_KNOWN, .rtt_ns = entry.rtt_min_ns,
+    account_part(&manager->account, &(struct autobuf_event){.what = AUTOBUF_EVENT_KNOWN, .rtt_ns = entry.rtt_min_ns,
                                                             .side = sends ? AUTOBUF_LOCK_SND : AUTOBUF_LOCK_RCV,
                                                             .after_bit_per_s = sends ? entry.tx_rate_bit_per_s : entry.rx_rate_bit_per_s});
     return true;
@@ -149,133 +149,133 @@ static void remember_sizes(struct known *known, int copy)
     known->rcv_buf_bytes = (uint32_t)rcv_bytes;
 }
 
-static bool has_room(struct tending *tending)
+static bool has_room(struct manager *manager)
 {
-    size_t room = tending->room ? 2 * tending->room : 64;
-    struct tended *more;
+    size_t room = manager->room ? 2 * manager->room : 64;
+    struct managed *more;
 
-    if (tending->count < tending->room)
+    if (manager->count < manager->room)
         return true;
-    more = realloc(tending->tended, room * sizeof *more);
+    more = realloc(manager->managed, room * sizeof *more);
     if (!more)
         return false;
-    tending->tended = more;
-    tending->room = room;
+    manager->managed = more;
+    manager->room = room;
     return true;
 }
 
 /* Opens the flow of a borrowed socket. The state that the socket has from now on. */
-static enum known_state open_flow(struct tending *tending, const struct seen *seen, struct known *known, const struct rule *rule,
+static enum known_state open_flow(struct manager *manager, const struct seen *seen, struct known *known, const struct rule *rule,
                                   const struct owner *owner, const struct noted *was, int copy)
 {
     struct autobuf_applied applied = AUTOBUF_APPLIED_INIT;
-    struct autobuf_options options = options_of(tending, rule);
-    struct tended t = {.rule = rule, .owner = *owner, .was = *was, .subject = seen_subject(seen), .moved_ns = tending->now_ns};
+    struct autobuf_options options = options_of(manager, rule);
+    struct managed t = {.rule = rule, .owner = *owner, .was = *was, .subject = seen_subject(seen), .moved_ns = manager->now_ns};
     struct autobuf_path path = AUTOBUF_PATH_INIT;
     int error;
 
-    if (recall(tending, rule, seen, &path))
+    if (recall(manager, rule, seen, &path))
         options.path = &path;
-    error = has_room(tending) ? autobuf_flow_open(&t.flow, copy, NULL, 0, &options) : -ENOMEM;
+    error = has_room(manager) ? autobuf_flow_open(&t.flow, copy, NULL, 0, &options) : -ENOMEM;
     remember_sizes(known, copy);
     if (error < 0) {
-        account_failed(&tending->account, error);
+        account_failed(&manager->account, error);
         return KNOWN_LEFT;
     }
     error = autobuf_flow_state(t.flow, &applied);
     if (applied.changes)
-        tended_note_forced(tending, copy, seen->user, was->settings.snd_buf_bytes, was->settings.rcv_buf_bytes);
-    if (applied.changes && !tended_keep(tending, copy, was)) {
+        managed_note_forced(manager, copy, seen->user, was->settings.snd_buf_bytes, was->settings.rcv_buf_bytes);
+    if (applied.changes && !managed_keep(manager, copy, was)) {
         autobuf_flow_close(t.flow);
         return KNOWN_LEFT;
     }
-    if (error == 0 && (applied.changes || tended_is_dry(tending, rule)) && tending->account.text[0]) {
-        account_tell(&tending->account);
-        tended_keep_action(tending, &t);
+    if (error == 0 && (applied.changes || managed_is_dry(manager, rule)) && manager->account.text[0]) {
+        account_tell(&manager->account);
+        managed_keep_action(manager, &t);
     }
     if (seen->remote.version == 0) {
         autobuf_flow_close(t.flow);
         return KNOWN_WAITS;
     }
     if (teaches(rule))
-        t.lesson = lessons_begin(tending->lessons, owner->cookie, &seen->remote, autotuning_bytes(&tending->limits), copy);
-    users_find(&tending->users, seen->user)->connections++; /* is_full() has found it */
-    tending->counts->taken_up++;
-    tending->tended[tending->count++] = t;
+        t.lesson = lessons_begin(manager->lessons, owner->cookie, &seen->remote, autotuning_bytes(&manager->limits), copy);
+    users_find(&manager->users, seen->user)->connections++; /* is_full() has found it */
+    manager->counts->taken_up++;
+    manager->managed[manager->count++] = t;
     return KNOWN_TENDED;
 }
 
 /* ------------------------------------------------------------------------------ taking up */
 
 /* One user with as many connections as there may be would keep all others out. */
-static bool is_full(struct tending *tending, uint32_t user)
+static bool is_full(struct manager *manager, uint32_t user)
 {
-    const struct user *one = users_find(&tending->users, user);
+    const struct user *one = users_find(&manager->users, user);
 
-    return !one || !users_left(TENDED_MOST, tending->count, one->connections);
+    return !one || !users_left(MANAGED_MOST, manager->count, one->connections);
 }
 
 /* Until it has moved so much. */
-static enum known_state refuse(struct tending *tending, struct known *known, enum report_refusal why, uint64_t next_bytes)
+static enum known_state refuse(struct manager *manager, struct known *known, enum report_refusal why, uint64_t next_bytes)
 {
     known->next_bytes = next_bytes;
-    tending->counts->refused[why]++;
+    manager->counts->refused[why]++;
     return KNOWN_WAITS;
 }
 
 /* What is done with a socket that is borrowed. */
-static enum known_state take_up(struct tending *tending, const struct seen *seen, struct known *known,
+static enum known_state take_up(struct manager *manager, const struct seen *seen, struct known *known,
                                 const struct rule *rule, const struct owner *owner, int copy)
 {
-    struct autobuf_limits limits = tending->limits;
-    struct act act = {.rule = rule, .limits = &limits, .dry_run = tended_is_dry(tending, rule), .say = account_line,
-                      .user = &tending->account};
+    struct autobuf_limits limits = manager->limits;
+    struct act act = {.rule = rule, .limits = &limits, .dry_run = managed_is_dry(manager, rule), .say = account_line,
+                      .user = &manager->account};
     struct noted was;
     int result;
 
     if (!act.dry_run)
-        forget_pace(tending, seen->cookie, copy);
+        forget_pace(manager, seen->cookie, copy);
     limits.request_most_bytes = rule->most_bytes;
     if (rule->mode != MODE_FIXED && !rule->pace_bit_per_s && !rule->congestion_control[0] && !rule->divide_bytes && seen->remote.version &&
         act_is_near(copy, &limits, rule->intent)) {
-        return refuse(tending, known, REPORT_NEAR, seen->moved_bytes + NEAR_BYTES);
+        return refuse(manager, known, REPORT_NEAR, seen->moved_bytes + NEAR_BYTES);
     }
-    if (seen->remote.version && rule->mode != MODE_FIXED && is_full(tending, seen->user)) {
-        return refuse(tending, known, REPORT_FULL, seen->moved_bytes + FULL_BYTES);
+    if (seen->remote.version && rule->mode != MODE_FIXED && is_full(manager, seen->user)) {
+        return refuse(manager, known, REPORT_FULL, seen->moved_bytes + FULL_BYTES);
     }
     result = act_read(&act, copy, owner->cookie, &was);
     if (result < 0) {
-        account_failed(&tending->account, result);
+        account_failed(&manager->account, result);
         return KNOWN_LEFT;
     }
     if (seen->remote.version)
-        forget_share(state_find(tending->state, owner->cookie), &was.settings);
+        forget_share(state_find(manager->state, owner->cookie), &was.settings);
     if (!seen->remote.version && known->snd_buf_bytes) /* else it may be what an earlier daemon, or other rules, left */
-        note_program(tending, known, rule, &was);
+        note_program(manager, known, rule, &was);
     result = act_fixed(&act, copy);
     if (result > 0 && !act.dry_run)
-        tended_note_forced(tending, copy, seen->user, was.settings.snd_buf_bytes, was.settings.rcv_buf_bytes);
-    if (result && !tended_keep(tending, copy, &was)) /* also one that failed can have set a part */
+        managed_note_forced(manager, copy, seen->user, was.settings.snd_buf_bytes, was.settings.rcv_buf_bytes);
+    if (result && !managed_keep(manager, copy, &was)) /* also one that failed can have set a part */
         return KNOWN_LEFT;
-    account_tell(&tending->account);
+    account_tell(&manager->account);
     if (result < 0)
-        account_failed(&tending->account, result);
-    tending->account.text[0] = '\0';
-    return rule->mode == MODE_FIXED ? KNOWN_LEFT : open_flow(tending, seen, known, rule, owner, &was, copy);
+        account_failed(&manager->account, result);
+    manager->account.text[0] = '\0';
+    return rule->mode == MODE_FIXED ? KNOWN_LEFT : open_flow(manager, seen, known, rule, owner, &was, copy);
 }
 
-static void say_refused(struct tending *tending, int error, pid_t pid)
+static void say_refused(struct manager *manager, int error, pid_t pid)
 {
-    if (!tending->refused)
+    if (!manager->refused)
         log_line("process %d may not be touched (%s): without CAP_SYS_PTRACE only processes of the daemon's own "
                  "user can be reached, and with kernel.yama.ptrace_scope=3 none; others are left alone, too",
                  (int)pid, strerror(-error));
-    tending->refused = true;
+    manager->refused = true;
 }
 
-void tending_begin(struct tending *tending, const struct seen *seen, const struct owner *owner)
+void manager_begin(struct manager *manager, const struct seen *seen, const struct owner *owner)
 {
-    struct known *known = table_find(tending->table, seen->cookie);
+    struct known *known = table_find(manager->table, seen->cookie);
     struct subject subject = seen_subject(seen);
     const struct rule *rule;
     int copy;
@@ -288,24 +288,24 @@ void tending_begin(struct tending *tending, const struct seen *seen, const struc
     }
     copy = broker_borrow(owner);
     if (copy == -EPERM || copy == -EACCES) {
-        say_refused(tending, copy, owner->pid);
+        say_refused(manager, copy, owner->pid);
         known->state = KNOWN_LEFT;
-        tending->counts->refused[REPORT_NOT_PERMITTED]++;
+        manager->counts->refused[REPORT_NOT_PERMITTED]++;
     } else if (copy < 0) {
-        tending->counts->refused[REPORT_GONE]++;
+        manager->counts->refused[REPORT_GONE]++;
         known->state = KNOWN_WAITS; /* it was closed, or handed on, in between */
     }
     if (copy < 0)
         return;
     subject.program = owner->program;
     subject.unit = owner->unit;
-    rule = rules_find(tending->config, &subject);
+    rule = rules_find(manager->config, &subject);
     if (rule && rule->mode != MODE_OFF) {
-        tended_is_about(tending, copy, owner, rule, seen->user);
-        known->state = take_up(tending, seen, known, rule, owner, copy);
+        managed_is_about(manager, copy, owner, rule, seen->user);
+        known->state = take_up(manager, seen, known, rule, owner, copy);
     } else {
-        if (!tending->dry_run && !tending->config->dry_run && !(rule && rule->dry_run))
-            forget_pace(tending, seen->cookie, copy);
+        if (!manager->dry_run && !manager->config->dry_run && !(rule && rule->dry_run))
+            forget_pace(manager, seen->cookie, copy);
         known->state = KNOWN_LEFT;
     }
     process_give_back(copy);
@@ -315,102 +315,102 @@ void tending_begin(struct tending *tending, const struct seen *seen, const struc
 /* --------------------------------------------------------------------------------- sampling */
 
 /* The flow puts its pace back if it has the socket: copy is not negative. */
-static void end(struct tending *tending, size_t at, enum known_state state, int copy)
+static void end(struct manager *manager, size_t at, enum known_state state, int copy)
 {
-    struct tended *t = &tending->tended[at];
-    struct known *known = table_find(tending->table, t->owner.cookie);
+    struct managed *t = &manager->managed[at];
+    struct known *known = table_find(manager->table, t->owner.cookie);
 
-    if (copy >= 0 && t->rule->divide_bytes && !tended_is_dry(tending, t->rule)) /* nobody sees to it any more that shares are right */
+    if (copy >= 0 && t->rule->divide_bytes && !managed_is_dry(manager, t->rule)) /* nobody sees to it any more that shares are right */
         sharing_put_back(t, copy);
     autobuf_flow_close(t->flow);
     /* One that could not be put back stays kept. One that is what the program, or a rule, allows need not be. */
     if (t->paces && copy >= 0 && (act_pace(copy) != t->left_byte_per_s || t->left_byte_per_s == t->own_byte_per_s))
-        state_paced(tending->state, t->owner.cookie, 0);
-    lessons_end(tending->lessons, t->lesson, tending->now_ns);
-    users_find(&tending->users, t->subject.user)->connections--; /* whoever has one is kept */
+        state_paced(manager->state, t->owner.cookie, 0);
+    lessons_end(manager->lessons, t->lesson, manager->now_ns);
+    users_find(&manager->users, t->subject.user)->connections--; /* whoever has one is kept */
     if (known)
         known->state = state;
-    *t = tending->tended[--tending->count];
+    *t = manager->managed[--manager->count];
 }
 
 /* Not where a total is divided: whoever comes next would get its share, and it would have one of its own again. */
-static bool is_idle(const struct tending *tending, struct tended *t, const struct autobuf_live_state *state)
+static bool is_idle(const struct manager *manager, struct managed *t, const struct autobuf_live_state *state)
 {
     uint64_t moved_bytes = state->sent_bytes + state->received_bytes;
 
     if (moved_bytes != t->moved_bytes) {
         t->moved_bytes = moved_bytes;
-        t->moved_ns = tending->now_ns;
+        t->moved_ns = manager->now_ns;
     }
-    return !t->rule->divide_bytes && tending->now_ns - t->moved_ns >= IDLE_NS;
+    return !t->rule->divide_bytes && manager->now_ns - t->moved_ns >= IDLE_NS;
 }
 
 /* A flow that its owner has closed, or handed on to another process: the next sweep will tell. */
-static void sample(struct tending *tending, size_t at)
+static void sample(struct manager *manager, size_t at)
 {
-    struct tended *t = &tending->tended[at];
-    struct autobuf_live_state before = tended_state(t), state;
+    struct managed *t = &manager->managed[at];
+    struct autobuf_live_state before = managed_state(t), state;
     int copy = broker_borrow(&t->owner), result;
     bool kept;
 
     if (copy == -EMFILE || copy == -ENFILE || copy == -ENOMEM) /* ours: the next round tries again */
         return;
     if (copy < 0) {
-        end(tending, at, KNOWN_WAITS, copy);
+        end(manager, at, KNOWN_WAITS, copy);
         return;
     }
-    tended_is_about(tending, copy, &t->owner, t->rule, t->subject.user);
-    tended_note_own_pace(tending, t, copy);
+    managed_is_about(manager, copy, &t->owner, t->rule, t->subject.user);
+    managed_note_own_pace(manager, t, copy);
     result = autobuf_flow_move(t->flow, copy);
     if (result == 0)
-        result = autobuf_flow_step(t->flow, tending->now_ns);
-    state = tended_state(t);
+        result = autobuf_flow_step(t->flow, manager->now_ns);
+    state = managed_state(t);
     if (result > 0)
-        tended_note_forced(tending, copy, t->subject.user, before.snd_buf_bytes, before.rcv_buf_bytes);
+        managed_note_forced(manager, copy, t->subject.user, before.snd_buf_bytes, before.rcv_buf_bytes);
     if (result >= 0)
-        lessons_sample(t->lesson, copy, &state, tending->now_ns);
-    kept = result <= 0 || tended_keep(tending, copy, &t->was);
+        lessons_sample(t->lesson, copy, &state, manager->now_ns);
+    kept = result <= 0 || managed_keep(manager, copy, &t->was);
     if (kept && !t->rule->divide_bytes)
-        tended_note_pace(tending, t, state.pacing_bit_per_s ? act_pace(copy) : 0);
+        managed_note_pace(manager, t, state.pacing_bit_per_s ? act_pace(copy) : 0);
     if (!kept) {
-        end(tending, at, KNOWN_LEFT, copy);
-    } else if (result > 0 && tending->account.text[0]) {
-        account_tell(&tending->account);
-        tended_keep_action(tending, t);
-    } else if (process_is_over(result) || is_idle(tending, t, &state)) {
-        end(tending, at, KNOWN_WAITS, copy);
+        end(manager, at, KNOWN_LEFT, copy);
+    } else if (result > 0 && manager->account.text[0]) {
+        account_tell(&manager->account);
+        managed_keep_action(manager, t);
+    } else if (process_is_over(result) || is_idle(manager, t, &state)) {
+        end(manager, at, KNOWN_WAITS, copy);
     }
     process_give_back(copy);
     log_go_on();
 }
 
-static void sample_all(struct tending *tending)
+static void sample_all(struct manager *manager)
 {
     uint64_t began_ns = cost_cpu_ns();
 
-    for (size_t i = tending->count; i > 0; i--)
-        if (autobuf_flow_deadline_ns(tending->tended[i - 1].flow) <= tending->now_ns)
-            sample(tending, i - 1);
-    tending->samples_ns = cost_after(tending->now_ns, began_ns, SAMPLES_NS, &tending->counts->looks_cpu_ns);
+    for (size_t i = manager->count; i > 0; i--)
+        if (autobuf_flow_deadline_ns(manager->managed[i - 1].flow) <= manager->now_ns)
+            sample(manager, i - 1);
+    manager->samples_ns = cost_after(manager->now_ns, began_ns, SAMPLES_NS, &manager->counts->sampling_cpu_ns);
 }
 
 /* ---------------------------------------------------------------------------------- shares */
 
 /* Nothing is said of a user a second time while the user has something. */
-static void check_share(struct tending *tending, struct user *one)
+static void check_share(struct manager *manager, struct user *one)
 {
-    const struct users *users = &tending->users;
-    const struct autobuf_limits *l = &tending->limits;
+    const struct users *users = &manager->users;
+    const struct autobuf_limits *l = &manager->limits;
     uint64_t most_bytes = act_forced_most(l);
     uint64_t bytes = users_left(most_bytes, users->forced_bytes, one->forced_bytes); /* too few for any forced buffer? */
     bool forced = one->forced_bytes && l->flags & AUTOBUF_LIMITS_FORCE && !act_forced_bytes(l, bytes, bytes);
-    bool connections = one->connections && !users_left(TENDED_MOST, tending->count, one->connections);
+    bool connections = one->connections && !users_left(MANAGED_MOST, manager->count, one->connections);
 
-    tending->counts->full_forced += forced;
-    tending->counts->full_connections += connections;
+    manager->counts->full_forced += forced;
+    manager->counts->full_connections += connections;
     if (connections && !one->told_connections)
         log_line("user %u has %llu of %u managed connections, and may have no more", (unsigned)one->user,
-                 (unsigned long long)one->connections, TENDED_MOST);
+                 (unsigned long long)one->connections, MANAGED_MOST);
     if (forced && !one->told_forced)
         log_line("user %u has forced buffers of %.1f MB, of %.1f MB for all, and may have no more", (unsigned)one->user,
                  (double)one->forced_bytes / 1e6, (double)most_bytes / 1e6);
@@ -418,66 +418,66 @@ static void check_share(struct tending *tending, struct user *one)
     one->told_forced |= forced;
 }
 
-void tending_sweep_begins(struct tending *tending)
+void manager_sweep_begins(struct manager *manager)
 {
-    users_begin(&tending->users);
+    users_begin(&manager->users);
 }
 
-void tending_sees(struct tending *tending, const struct seen *seen)
+void manager_sees(struct manager *manager, const struct seen *seen)
 {
     if (seen->remote.version) /* of what no program has open any more the kernel may not tell whose it was */
-        users_count(&tending->users, seen->inode ? seen->user : USERS_NOBODY,
-                    act_forced_bytes(&tending->limits, seen->snd_buf_bytes, seen->rcv_buf_bytes));
+        users_count(&manager->users, seen->inode ? seen->user : USERS_NOBODY,
+                    act_forced_bytes(&manager->limits, seen->snd_buf_bytes, seen->rcv_buf_bytes));
 }
 
-void tending_sweep_ends(struct tending *tending)
+void manager_sweep_ends(struct manager *manager)
 {
-    struct report_counts *counts = tending->counts;
+    struct report_counts *counts = manager->counts;
 
-    users_end(&tending->users);
-    counts->tended_most = TENDED_MOST;
-    counts->forced_bytes = tending->users.forced_bytes;
-    counts->forced_most_bytes = tending->limits.flags & AUTOBUF_LIMITS_FORCE ? act_forced_most(&tending->limits) : 0;
+    users_end(&manager->users);
+    counts->managed_most = MANAGED_MOST;
+    counts->forced_bytes = manager->users.forced_bytes;
+    counts->forced_most_bytes = manager->limits.flags & AUTOBUF_LIMITS_FORCE ? act_forced_most(&manager->limits) : 0;
     counts->full_connections = counts->full_forced = 0;
-    for (size_t i = 0; i < tending->users.count; i++)
-        check_share(tending, &tending->users.users[i]);
+    for (size_t i = 0; i < manager->users.count; i++)
+        check_share(manager, &manager->users.users[i]);
 }
 
 /* ------------------------------------------------------------------------------- the whole */
 
-static int read_limits(struct tending *tending)
+static int read_limits(struct manager *manager)
 {
     struct autobuf_limits limits = AUTOBUF_LIMITS_INIT;
     int error = autobuf_limits_host(&limits);
 
     /* Half of it is the library's own bound. */
-    limits.tcp_mem_bytes = limits.tcp_mem_bytes / 100 * 2 * tending->config->budget_percent;
+    limits.tcp_mem_bytes = limits.tcp_mem_bytes / 100 * 2 * manager->config->budget_percent;
     if (error == 0)
-        tending->limits = limits;
-    tending->limits_ns = tending->now_ns + LIMITS_NS;
+        manager->limits = limits;
+    manager->limits_ns = manager->now_ns + LIMITS_NS;
     return error;
 }
 
-void tending_end(struct tending *tending)
+void manager_end(struct manager *manager)
 {
-    while (tending->count) {
-        struct tended *t = &tending->tended[tending->count - 1];
+    while (manager->count) {
+        struct managed *t = &manager->managed[manager->count - 1];
         int copy = broker_borrow(&t->owner);
 
         if (copy >= 0)
             (void)autobuf_flow_move(t->flow, copy);
-        end(tending, tending->count - 1, KNOWN_WAITS, copy);
+        end(manager, manager->count - 1, KNOWN_WAITS, copy);
         if (copy >= 0)
             process_give_back(copy);
     }
 }
 
-int tending_open(struct tending **tending, struct state *state, struct table *table, struct report_counts *counts,
+int manager_open(struct manager **manager, struct state *state, struct table *table, struct report_counts *counts,
                  struct keep *keep)
 {
-    struct tending *made = calloc(1, sizeof *made);
+    struct manager *made = calloc(1, sizeof *made);
 
-    *tending = made;
+    *manager = made;
     if (!made)
         return -ENOMEM;
     made->account = (struct account){.counts = counts};
@@ -488,71 +488,71 @@ int tending_open(struct tending **tending, struct state *state, struct table *ta
     return lessons_open(&made->lessons, keep);
 }
 
-int tending_rules(struct tending *tending, const struct config *config, bool dry_run, uint64_t now_ns)
+int manager_rules(struct manager *manager, const struct config *config, bool dry_run, uint64_t now_ns)
 {
-    tending->now_ns = now_ns;
-    tending->refused = false;
-    tending->config = config;
-    tending->dry_run = dry_run;
-    tending->divides = false;
+    manager->now_ns = now_ns;
+    manager->refused = false;
+    manager->config = config;
+    manager->dry_run = dry_run;
+    manager->divides = false;
     for (size_t i = 0; i < config->count; i++)
-        tending->divides = tending->divides || config->rules[i].divide_bytes;
-    return read_limits(tending);
+        manager->divides = manager->divides || config->rules[i].divide_bytes;
+    return read_limits(manager);
 }
 
-void tending_step(struct tending *tending, uint64_t now_ns)
+void manager_step(struct manager *manager, uint64_t now_ns)
 {
-    tending->now_ns = now_ns;
-    if (now_ns >= tending->limits_ns)
-        (void)read_limits(tending); /* else the old ones hold */
-    if (tending->count && now_ns >= tending->samples_ns)
-        sample_all(tending);
-    if (tending->divides && tending->count && now_ns >= tending->divide_ns)
-        sharing_divide(tending);
-    if (now_ns >= tending->lessons_ns) { /* whoever sweeps comes by often enough */
-        lessons_step(tending->lessons, now_ns);
-        tending->lessons_ns = now_ns + LESSONS_NS;
+    manager->now_ns = now_ns;
+    if (now_ns >= manager->limits_ns)
+        (void)read_limits(manager); /* else the old ones hold */
+    if (manager->count && now_ns >= manager->samples_ns)
+        sample_all(manager);
+    if (manager->divides && manager->count && now_ns >= manager->divide_ns)
+        sharing_divide(manager);
+    if (now_ns >= manager->lessons_ns) { /* whoever sweeps comes by often enough */
+        lessons_step(manager->lessons, now_ns);
+        manager->lessons_ns = now_ns + LESSONS_NS;
     }
 }
 
-uint64_t tending_deadline_ns(const struct tending *tending)
+uint64_t manager_deadline_ns(const struct manager *manager)
 {
     uint64_t sample_ns = UINT64_MAX;
 
-    for (size_t i = 0; i < tending->count; i++) {
-        uint64_t due_ns = autobuf_flow_deadline_ns(tending->tended[i].flow);
+    for (size_t i = 0; i < manager->count; i++) {
+        uint64_t due_ns = autobuf_flow_deadline_ns(manager->managed[i].flow);
 
         sample_ns = ab_min(sample_ns, due_ns);
     }
-    sample_ns = ab_max(sample_ns, tending->samples_ns);
-    return tending->divides && tending->count ? ab_min(sample_ns, tending->divide_ns) : sample_ns;
+    sample_ns = ab_max(sample_ns, manager->samples_ns);
+    return manager->divides && manager->count ? ab_min(sample_ns, manager->divide_ns) : sample_ns;
 }
 
-size_t tending_count(const struct tending *tending)
+size_t manager_count(const struct manager *manager)
 {
-    return tending->count;
+    return manager->count;
 }
 
-void tending_flow(const void *user, size_t at, struct report_flow *flow)
+void manager_flow(const void *user, size_t at, struct report_flow *flow)
 {
-    const struct tending *tending = user;
-    const struct tended *t = &tending->tended[at];
+    const struct manager *manager = user;
+    const struct managed *t = &manager->managed[at];
 
     *flow = (struct report_flow){.pid = t->owner.pid, .fd = t->owner.fd, .user = t->subject.user, .program = t->owner.program,
-                                 .unit = t->owner.unit, .rule = t->rule, .dry_run = tended_is_dry(tending, t->rule), .action = t->action,
-                                 .action_ns = t->action_ns, .live = tended_state(t)};
+                                 .unit = t->owner.unit, .rule = t->rule, .dry_run = managed_is_dry(manager, t->rule), .action = t->action,
+                                 .action_ns = t->action_ns, .live = managed_state(t)};
     report_address(&t->subject.local, flow->local);
     report_address(&t->subject.remote, flow->peer);
 }
 
-void tending_close(struct tending *tending)
+void manager_close(struct manager *manager)
 {
-    if (!tending)
+    if (!manager)
         return;
-    tending_end(tending);
+    manager_end(manager);
     ab_forced_keep(NULL);
-    lessons_close(tending->lessons);
-    free(tending->tended);
-    users_free(&tending->users);
-    free(tending);
+    lessons_close(manager->lessons);
+    free(manager->managed);
+    users_free(&manager->users);
+    free(manager);
 }

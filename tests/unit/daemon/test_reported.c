@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* tools/daemon/handed.c: what programs say that they have learned, true or not. */
+/* tools/daemon/reported.c: what programs say that they have learned, true or not. */
 #include "unit.h"
 
 #include <errno.h>
@@ -15,7 +15,7 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "daemon/handed.h"
+#include "daemon/reported.h"
 #include "daemon/log.h"
 #include "sockets.h"
 
@@ -24,7 +24,7 @@
 
 static char folder[] = "/tmp/test_handed.XXXXXX", file[sizeof folder + 8];
 static struct keep keep;
-static struct handed *handed;
+static struct reported *reported;
 static uint64_t now_ns;
 
 static void say(const char *line)
@@ -52,13 +52,13 @@ static int open_one(void **state)
     (void)state;
     now_ns = 1000000000;
     keep = (struct keep){.file = "/no/such/file"}; /* nothing is written here */
-    return handed_open(&handed, file, &(struct believed){.count = 0}, &keep);
+    return reported_open(&reported, file, &(struct believed){.count = 0}, &keep);
 }
 
 static int close_one(void **state)
 {
     (void)state;
-    handed_close(handed);
+    reported_close(reported);
     return access(file, F_OK) == 0;
 }
 
@@ -116,7 +116,7 @@ static void what_a_program_may_say(void **state)
         e.learned_s = NOW_S + 1000; /* a clock that is ahead */
         e.expires_s = UINT64_MAX;
         rows[i].set(&e);
-        CHECK_EQUAL(rows[i].name, handed_check(&e, NOW_S), rows[i].taken);
+        CHECK_EQUAL(rows[i].name, reported_check(&e, NOW_S), rows[i].taken);
         if (rows[i].taken) {
             CHECK_EQUAL(rows[i].name, e.learned_s, NOW_S);
             CHECK_EQUAL(rows[i].name, e.expires_s, NOW_S + 86400);
@@ -160,10 +160,10 @@ static int send_as(uid_t user, const void *bytes, size_t count, unsigned times)
 static void step(void)
 {
     for (unsigned i = 0; i < 20; i++) {
-        uint64_t next_ns = handed_deadline_ns(handed, now_ns);
+        uint64_t next_ns = reported_deadline_ns(reported, now_ns);
 
-        handed_step(handed, now_ns);
-        next_ns = handed_deadline_ns(handed, now_ns);
+        reported_step(reported, now_ns);
+        next_ns = reported_deadline_ns(reported, now_ns);
         now_ns = next_ns == UINT64_MAX ? now_ns : next_ns;
     }
 }
@@ -179,7 +179,7 @@ static void an_entry_is_taken(void **state)
     assert_int_equal(stat(file, &made), 0);
     assert_int_equal(made.st_mode & 0777, 0600);
     assert_int_equal(autobuf_paths_entry_encode(&e, message, sizeof message), sizeof message);
-    assert_int_equal(handed_poll(handed, fds, now_ns), 1);
+    assert_int_equal(reported_poll(reported, fds, now_ns), 1);
     assert_int_equal(poll(fds, 1, 0), 0);
     assert_int_equal(send_as(geteuid(), message, sizeof message, 1), 0);
     assert_int_equal(poll(fds, 1, 0), 1);
@@ -203,12 +203,12 @@ static void what_is_no_message(void **state)
     message[8] = 2; /* a later version */
     assert_int_equal(send_as(geteuid(), message, AUTOBUF_PATHS_MESSAGE_BYTES, 1), 0);
     step();
-    assert_int_equal(keep.counts.untaken[REPORT_MALFORMED], 5);
+    assert_int_equal(keep.counts.rejected[REPORT_MALFORMED], 5);
     e.method = AUTOBUF_METHOD_GIVEN;
     assert_int_equal(autobuf_paths_entry_encode(&e, message, sizeof message), AUTOBUF_PATHS_MESSAGE_BYTES);
     assert_int_equal(send_as(geteuid(), message, AUTOBUF_PATHS_MESSAGE_BYTES, 1), 0);
     step();
-    assert_int_equal(keep.counts.untaken[REPORT_NOT_VALID], 1);
+    assert_int_equal(keep.counts.rejected[REPORT_NOT_VALID], 1);
     assert_int_equal(keep.count, 0);
 }
 
@@ -238,7 +238,7 @@ static void descriptors_that_come_along_are_closed(void **state)
     before = open_descriptors();
     assert_int_equal(sendmsg(fd, &message, 0), 1);
     step();
-    assert_int_equal(keep.counts.untaken[REPORT_MALFORMED], 1);
+    assert_int_equal(keep.counts.rejected[REPORT_MALFORMED], 1);
     assert_int_equal(open_descriptors(), before);
     close(ends[1]);
     assert_int_equal(read(ends[0], &nothing, 1), 0); /* nobody holds the other end */
@@ -250,9 +250,9 @@ static void descriptors_that_come_along_are_closed(void **state)
 static void nothing_has_come(void **state)
 {
     (void)state;
-    handed_step(handed, now_ns);
-    assert_int_equal(handed_deadline_ns(handed, now_ns), UINT64_MAX);
-    assert_int_equal(handed_poll(handed, &(struct pollfd){0}, now_ns), 1);
+    reported_step(reported, now_ns);
+    assert_int_equal(reported_deadline_ns(reported, now_ns), UINT64_MAX);
+    assert_int_equal(reported_poll(reported, &(struct pollfd){0}, now_ns), 1);
 }
 
 /* Somebody who hands in more than the kernel's queue takes is told so, and each step does a bounded part. */
@@ -265,17 +265,17 @@ static void a_flood(void **state)
     (void)state;
     assert_int_equal(autobuf_paths_entry_encode(&e, message, sizeof message), sizeof message);
     assert_int_equal(send_as(geteuid(), message, sizeof message, 1000000), EAGAIN);
-    handed_step(handed, now_ns);
+    reported_step(reported, now_ns);
     taken = keep.counts.programs;
-    assert_true(taken > 0 && taken <= HANDED_MOST);
-    assert_true(handed_deadline_ns(handed, now_ns) > now_ns);
-    assert_int_equal(handed_poll(handed, &(struct pollfd){0}, now_ns), 0);
-    handed_step(handed, now_ns); /* it rests */
+    assert_true(taken > 0 && taken <= REPORTED_MOST);
+    assert_true(reported_deadline_ns(reported, now_ns) > now_ns);
+    assert_int_equal(reported_poll(reported, &(struct pollfd){0}, now_ns), 0);
+    reported_step(reported, now_ns); /* it rests */
     assert_int_equal(keep.counts.programs, taken);
     step();
     assert_int_equal(send_as(geteuid(), message, sizeof message, 1), 0); /* there is room again */
     step();
-    all = keep.counts.programs + keep.counts.untaken[REPORT_TOO_MANY];
+    all = keep.counts.programs + keep.counts.rejected[REPORT_TOO_MANY];
     assert_true(all > taken);
     assert_int_equal(keep.count, 1);
 }
@@ -287,21 +287,21 @@ static void one_sender_has_so_many_a_second(void **state)
 
     (void)state;
     assert_int_equal(autobuf_paths_entry_encode(&e, message, sizeof message), sizeof message);
-    for (unsigned i = 0; i < HANDED_PER_S + 5; i++) {
+    for (unsigned i = 0; i < REPORTED_PER_S + 5; i++) {
         assert_int_equal(send_as(geteuid(), message, sizeof message, 1), 0);
-        handed_step(handed, now_ns);
+        reported_step(reported, now_ns);
         now_ns += 1; /* within the second, whatever the rest says */
-        while (handed_deadline_ns(handed, now_ns) != UINT64_MAX)
-            now_ns = handed_deadline_ns(handed, now_ns);
+        while (reported_deadline_ns(reported, now_ns) != UINT64_MAX)
+            now_ns = reported_deadline_ns(reported, now_ns);
         if (now_ns >= 2000000000)
             SKIP("this machine is too busy: the rests between steps took a second");
     }
-    assert_int_equal(keep.counts.programs, HANDED_PER_S);
-    assert_int_equal(keep.counts.untaken[REPORT_TOO_MANY], 5);
+    assert_int_equal(keep.counts.programs, REPORTED_PER_S);
+    assert_int_equal(keep.counts.rejected[REPORT_TOO_MANY], 5);
     now_ns = 3000000000;
     assert_int_equal(send_as(geteuid(), message, sizeof message, 1), 0);
-    handed_step(handed, now_ns);
-    assert_int_equal(keep.counts.programs, HANDED_PER_S + 1);
+    reported_step(reported, now_ns);
+    assert_int_equal(keep.counts.programs, REPORTED_PER_S + 1);
 }
 
 /* ------------------------------------------------------------------------------- who may */
@@ -321,9 +321,9 @@ static void strangers_and_those_who_are_believed(void **state)
     assert_int_equal(chmod(file, 0666), 0); /* as if the permission said nothing */
     assert_int_equal(send_as(STRANGER, message, sizeof message, 1), 0);
     step();
-    assert_int_equal(keep.counts.untaken[REPORT_NOT_BELIEVED], 1);
-    handed_close(handed);
-    opened = handed_open(&handed, file, &believed, &keep);
+    assert_int_equal(keep.counts.rejected[REPORT_NOT_BELIEVED], 1);
+    reported_close(reported);
+    opened = reported_open(&reported, file, &believed, &keep);
     if (opened == 1)
         SKIP("this file system takes no access control lists");
     assert_int_equal(opened, 0);
@@ -335,19 +335,19 @@ static void strangers_and_those_who_are_believed(void **state)
 
 static void a_place_that_is_taken(void **state)
 {
-    struct handed *second = NULL;
+    struct reported *second = NULL;
     int fd;
 
     (void)state;
-    assert_int_equal(handed_open(&second, file, &(struct believed){.count = 0}, &keep), -EADDRINUSE);
+    assert_int_equal(reported_open(&second, file, &(struct believed){.count = 0}, &keep), -EADDRINUSE);
     assert_null(second);
     assert_int_equal(send_as(geteuid(), "x", 1, 1), 0); /* the first one is still there */
-    handed_close(handed);
+    reported_close(reported);
     fd = open(file, O_WRONLY | O_CREAT, 0600);
     assert_true(fd >= 0);
     close(fd);
-    assert_int_equal(handed_open(&handed, file, &(struct believed){.count = 0}, &keep), -EEXIST);
-    assert_null(handed);
+    assert_int_equal(reported_open(&reported, file, &(struct believed){.count = 0}, &keep), -EEXIST);
+    assert_null(reported);
     assert_int_equal(unlink(file), 0);
 }
 
@@ -358,10 +358,10 @@ static void a_socket_that_nobody_has_is_replaced(void **state)
     int fd = socket(AF_UNIX, SOCK_DGRAM, 0);
 
     (void)state;
-    handed_close(handed);
+    reported_close(reported);
     assert_int_equal(bind(fd, (struct sockaddr *)&here, sizeof here), 0);
     close(fd);
-    assert_int_equal(handed_open(&handed, file, &(struct believed){.count = 0}, &keep), 0);
+    assert_int_equal(reported_open(&reported, file, &(struct believed){.count = 0}, &keep), 0);
 }
 
 #define OPEN(test) cmocka_unit_test_setup_teardown(test, open_one, close_one)

@@ -1,23 +1,23 @@
 /* SPDX-License-Identifier: MIT */
 /* Finds what limits a transfer on this path, and the line that changes it. Pure. */
-#ifndef OBSTACLES_H
-#define OBSTACLES_H
+#ifndef BOTTLENECKS_H
+#define BOTTLENECKS_H
 
 #include <stddef.h>
 
 #include "findings.h"
 #include "host.h"
 
-#define OBSTACLES_MOST 24
+#define BOTTLENECKS_MOST 24
 
-struct obstacle {
+struct bottleneck {
     double lost;    /* share of the path's rate that is lost, 0 to 1, an estimate; 0: it depends */
     char what[240]; /* without a line feed */
     char line[200]; /* the command that changes it */
 };
 
 /* Writes the bottlenecks, largest loss first, and returns how many there are. */
-size_t obstacles_find(const struct findings *found, const struct host_facts *host,
-                      struct obstacle out[OBSTACLES_MOST]);
+size_t bottlenecks_find(const struct findings *found, const struct host_facts *host,
+                      struct bottleneck out[BOTTLENECKS_MOST]);
 
 #endif

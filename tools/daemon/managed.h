@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * What tending.h manages, from inside: one connection, all of them, and what each part says, keeps and puts back.
+ * What manager.h manages, from inside: one connection, all of them, and what each part says, keeps and puts back.
  *
- *   tended.c   what users have; what is said, kept and paced
+ *   managed.c   what users have; what is said, kept and paced
  *   sharing.c  a rule's divide=
- *   tending.c  a connection's beginning, samples, its end, and the whole
+ *   manager.c  a connection's beginning, samples, its end, and the whole
  */
-#ifndef TENDED_H
-#define TENDED_H
+#ifndef MANAGED_H
+#define MANAGED_H
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -18,10 +18,10 @@
 #include "account.h"
 #include "act.h"
 #include "lessons.h"
-#include "tending.h"
+#include "manager.h"
 
-#ifndef TENDED_MOST /* tests have fewer */
-#define TENDED_MOST 16384U /* about 50 MB, of the 128 that the unit allows */
+#ifndef MANAGED_MOST /* tests have fewer */
+#define MANAGED_MOST 16384U /* about 50 MB, of the 128 that the unit allows */
 #endif
 
 /* What each user of this host has of what there is only so much of: managed connections, and forced buffers. */
@@ -65,7 +65,7 @@ void users_force(struct users *users, uint32_t user, uint64_t forced_bytes);
 void users_free(struct users *users);
 
 /* A managed connection. */
-struct tended {
+struct managed {
     struct autobuf_flow *flow;
     struct lesson *lesson; /* NULL: it teaches nothing */
     const struct rule *rule;
@@ -83,7 +83,7 @@ struct tended {
     uint64_t left_byte_per_s;         /* and the rate that the last sample left */
 };
 
-struct tending {
+struct manager {
     struct state *state;
     struct table *table;
     struct report_counts *counts;
@@ -92,7 +92,7 @@ struct tending {
     bool dry_run;
     struct autobuf_limits limits; /* of this host. forced_bytes: for the user whose socket is acted on, */
     struct users users;           /* who may not have all that is left */
-    struct tended *tended;
+    struct managed *managed;
     size_t count, room;
     uint64_t now_ns, samples_ns, limits_ns, divide_ns, lessons_ns; /* when each is due */
     bool divides; /* a rule does */
@@ -103,33 +103,33 @@ struct tending {
 };
 
 /* Whether nothing may be set for this rule. */
-bool tended_is_dry(const struct tending *tending, const struct rule *rule);
+bool managed_is_dry(const struct manager *manager, const struct rule *rule);
 
 /* From here on what is said, and what may be forced, is about this socket of this user. */
-void tended_is_about(struct tending *tending, int copy, const struct owner *owner, const struct rule *rule, uint32_t user);
+void managed_is_about(struct manager *manager, int copy, const struct owner *owner, const struct rule *rule, uint32_t user);
 
 /* Counts what was forced on this user's socket since it had these sizes. */
-void tended_note_forced(struct tending *tending, int copy, uint32_t user, uint64_t snd_buf_bytes, uint64_t rcv_buf_bytes);
+void managed_note_forced(struct manager *manager, int copy, uint32_t user, uint64_t snd_buf_bytes, uint64_t rcv_buf_bytes);
 
 /* What was just said is the newest that was done with it. */
-void tended_keep_action(const struct tending *tending, struct tended *t);
+void managed_keep_action(const struct manager *manager, struct managed *t);
 
 /* Something was set on the socket: keeps how it was, or else puts that back, and returns false. */
-bool tended_keep(struct tending *tending, int copy, const struct noted *was);
+bool managed_keep(struct manager *manager, int copy, const struct noted *was);
 
 /* The newest sample. */
-struct autobuf_live_state tended_state(const struct tended *t);
+struct autobuf_live_state managed_state(const struct managed *t);
 
 /* A pace is for the time of the flow, or of the share, only: so that it is known if this process is killed. 0: there is none. */
-void tended_note_pace(struct tending *tending, struct tended *t, uint64_t left_byte_per_s);
+void managed_note_pace(struct manager *manager, struct managed *t, uint64_t left_byte_per_s);
 
 /* A pace that we did not leave is the program's, and none is ours any more. */
-void tended_note_own_pace(struct tending *tending, struct tended *t, int copy);
+void managed_note_own_pace(struct manager *manager, struct managed *t, int copy);
 
 /* Of rules with divide=: divides the total of each among its connections anew. sharing.c. */
-void sharing_divide(struct tending *tending);
+void sharing_divide(struct manager *manager);
 
 /* Puts back what was set because a total is divided. A rate that is not what was left is the program's. */
-void sharing_put_back(struct tended *t, int copy);
+void sharing_put_back(struct managed *t, int copy);
 
 #endif

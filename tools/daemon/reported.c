@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-#include "handed.h"
+#include "reported.h"
 
 #include <endian.h>
 #include <errno.h>
@@ -29,7 +29,7 @@ struct sender {
     uint64_t since_ns;
 };
 
-struct handed {
+struct reported {
     int fd;
     struct socket_file file;
     struct keep *keep;
@@ -40,7 +40,7 @@ struct handed {
 
 /* ----------------------------------------------------------------------------------- trust */
 
-bool handed_check(struct autobuf_paths_entry *e, uint64_t now_s)
+bool reported_check(struct autobuf_paths_entry *e, uint64_t now_s)
 {
     bool measured = e->method == AUTOBUF_METHOD_ICMP || e->method == AUTOBUF_METHOD_INBAND || e->method == AUTOBUF_METHOD_PASSIVE;
 
@@ -49,16 +49,16 @@ bool handed_check(struct autobuf_paths_entry *e, uint64_t now_s)
         return false;
     if (e->learned_s > now_s)
         e->learned_s = now_s;
-    if (e->expires_s > now_s + HANDED_HOLDS_S)
-        e->expires_s = now_s + HANDED_HOLDS_S;
+    if (e->expires_s > now_s + REPORTED_HOLDS_S)
+        e->expires_s = now_s + REPORTED_HOLDS_S;
     return true;
 }
 
-static struct sender *sender_of(struct handed *handed, uint32_t user)
+static struct sender *sender_of(struct reported *reported, uint32_t user)
 {
-    for (size_t i = 0; i < handed->count; i++)
-        if (handed->senders[i].user == user)
-            return &handed->senders[i];
+    for (size_t i = 0; i < reported->count; i++)
+        if (reported->senders[i].user == user)
+            return &reported->senders[i];
     return NULL;
 }
 
@@ -68,16 +68,16 @@ static bool is_too_many(struct sender *sender, uint64_t now_ns)
         sender->since_ns = now_ns;
         sender->taken = 0;
     }
-    return sender->taken++ >= HANDED_PER_S;
+    return sender->taken++ >= REPORTED_PER_S;
 }
 
 /* ------------------------------------------------------------------------------- datagrams */
 
 /* Takes the entry, or says why not. */
-static enum report_untaken take(struct handed *handed, const void *bytes, size_t count, const struct ucred *from, uint64_t now_ns)
+static enum report_rejected take(struct reported *reported, const void *bytes, size_t count, const struct ucred *from, uint64_t now_ns)
 {
     struct autobuf_paths_entry entry = AUTOBUF_PATHS_ENTRY_INIT;
-    struct sender *sender = from ? sender_of(handed, from->uid) : NULL;
+    struct sender *sender = from ? sender_of(reported, from->uid) : NULL;
 
     if (!sender)
         return REPORT_NOT_BELIEVED;
@@ -85,15 +85,15 @@ static enum report_untaken take(struct handed *handed, const void *bytes, size_t
         return REPORT_TOO_MANY;
     if (ab_paths_entry_decode(bytes, (uint32_t)count, &entry) < 0)
         return REPORT_MALFORMED;
-    if (!handed_check(&entry, (uint64_t)time(NULL)))
+    if (!reported_check(&entry, (uint64_t)time(NULL)))
         return REPORT_NOT_VALID;
-    handed->keep->counts.programs++;
-    keep_handed(handed->keep, &entry);
+    reported->keep->counts.programs++;
+    keep_reported(reported->keep, &entry);
     return REPORT_UNTAKEN;
 }
 
 /* false: there is none. */
-static bool next_datagram(struct handed *handed, uint64_t now_ns)
+static bool next_datagram(struct reported *reported, uint64_t now_ns)
 {
     union { /* room for the sender alone, who comes first: the kernel then closes descriptors that come along */
         struct cmsghdr header;
@@ -102,9 +102,9 @@ static bool next_datagram(struct handed *handed, uint64_t now_ns)
     char bytes[AUTOBUF_PATHS_MESSAGE_BYTES];
     struct iovec part = {bytes, sizeof bytes};
     struct msghdr message = {.msg_iov = &part, .msg_iovlen = 1, .msg_control = &control, .msg_controllen = sizeof control};
-    ssize_t got = recvmsg(handed->fd, &message, MSG_DONTWAIT | MSG_CMSG_CLOEXEC | MSG_TRUNC);
+    ssize_t got = recvmsg(reported->fd, &message, MSG_DONTWAIT | MSG_CMSG_CLOEXEC | MSG_TRUNC);
     const struct cmsghdr *first = CMSG_FIRSTHDR(&message);
-    enum report_untaken why;
+    enum report_rejected why;
     struct ucred from;
     bool known;
 
@@ -113,39 +113,39 @@ static bool next_datagram(struct handed *handed, uint64_t now_ns)
     known = first && first->cmsg_level == SOL_SOCKET && first->cmsg_type == SCM_CREDENTIALS && first->cmsg_len >= CMSG_LEN(sizeof from);
     if (known)
         memcpy(&from, CMSG_DATA(first), sizeof from);
-    why = take(handed, bytes, (size_t)got, known ? &from : NULL, now_ns); /* one that is longer has its true length */
+    why = take(reported, bytes, (size_t)got, known ? &from : NULL, now_ns); /* one that is longer has its true length */
     if (why != REPORT_UNTAKEN)
-        handed->keep->counts.untaken[why]++;
+        reported->keep->counts.rejected[why]++;
     return true;
 }
 
 /* It rests after what it has taken only: a rest after nothing would wake the daemon for the next one, and so on. */
-void handed_step(struct handed *handed, uint64_t now_ns)
+void reported_step(struct reported *reported, uint64_t now_ns)
 {
     uint64_t began_ns = cost_cpu_ns();
     unsigned taken = 0;
 
-    if (!handed || now_ns < handed->rest_until_ns)
+    if (!reported || now_ns < reported->rest_until_ns)
         return;
-    while (taken < HANDED_MOST && next_datagram(handed, now_ns))
+    while (taken < REPORTED_MOST && next_datagram(reported, now_ns))
         taken++;
     if (taken)
-        handed->rest_until_ns = cost_after(now_ns, began_ns, 0, &handed->keep->counts.cpu_ns);
+        reported->rest_until_ns = cost_after(now_ns, began_ns, 0, &reported->keep->counts.cpu_ns);
 }
 
 /* -------------------------------------------------------------------------------- the loop */
 
-size_t handed_poll(const struct handed *handed, struct pollfd *fds, uint64_t now_ns)
+size_t reported_poll(const struct reported *reported, struct pollfd *fds, uint64_t now_ns)
 {
-    if (!handed || now_ns < handed->rest_until_ns)
+    if (!reported || now_ns < reported->rest_until_ns)
         return 0;
-    fds[0] = (struct pollfd){handed->fd, POLLIN, 0};
+    fds[0] = (struct pollfd){reported->fd, POLLIN, 0};
     return 1;
 }
 
-uint64_t handed_deadline_ns(const struct handed *handed, uint64_t now_ns)
+uint64_t reported_deadline_ns(const struct reported *reported, uint64_t now_ns)
 {
-    return handed && now_ns < handed->rest_until_ns ? handed->rest_until_ns : UINT64_MAX;
+    return reported && now_ns < reported->rest_until_ns ? reported->rest_until_ns : UINT64_MAX;
 }
 
 /* ------------------------------------------------------------------------------- the whole */
@@ -170,38 +170,38 @@ static int permit(const char *file, const struct believed *believed)
     return setxattr(file, "system.posix_acl_access", &list, (size_t)((char *)next - (char *)&list), 0) < 0 ? -errno : 0;
 }
 
-int handed_open(struct handed **out, const char *file, const struct believed *believed, struct keep *keep)
+int reported_open(struct reported **out, const char *file, const struct believed *believed, struct keep *keep)
 {
-    struct handed *handed = calloc(1, sizeof *handed);
+    struct reported *reported = calloc(1, sizeof *reported);
     int on = 1, error;
 
     *out = NULL;
-    if (!handed)
+    if (!reported)
         return -ENOMEM;
-    handed->keep = keep;
-    handed->senders[handed->count++].user = 0;
-    handed->senders[handed->count++].user = geteuid();
+    reported->keep = keep;
+    reported->senders[reported->count++].user = 0;
+    reported->senders[reported->count++].user = geteuid();
     for (size_t i = 0; i < believed->count; i++)
-        handed->senders[handed->count++].user = believed->users[i];
-    handed->fd = socket_file_open(&handed->file, file, SOCK_DGRAM, FILE_MODE);
-    error = handed->fd < 0 ? handed->fd : 0;
-    if (error == 0 && setsockopt(handed->fd, SOL_SOCKET, SO_PASSCRED, &on, sizeof on) < 0)
+        reported->senders[reported->count++].user = believed->users[i];
+    reported->fd = socket_file_open(&reported->file, file, SOCK_DGRAM, FILE_MODE);
+    error = reported->fd < 0 ? reported->fd : 0;
+    if (error == 0 && setsockopt(reported->fd, SOL_SOCKET, SO_PASSCRED, &on, sizeof on) < 0)
         error = -errno;
-    if (handed->fd < 0)
-        free(handed);
+    if (reported->fd < 0)
+        free(reported);
     else if (error < 0)
-        handed_close(handed);
+        reported_close(reported);
     if (error < 0)
         return error;
-    *out = handed;
+    *out = reported;
     return believed->count && permit(file, believed) < 0 ? 1 : 0;
 }
 
-void handed_close(struct handed *handed)
+void reported_close(struct reported *reported)
 {
-    if (!handed)
+    if (!reported)
         return;
-    socket_file_remove(&handed->file);
-    close(handed->fd);
-    free(handed);
+    socket_file_remove(&reported->file);
+    close(reported->fd);
+    free(reported);
 }
