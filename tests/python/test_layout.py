@@ -25,12 +25,12 @@ C_NAMES = {ctypes.c_uint32: "uint32_t", ctypes.c_int32: "int32_t", ctypes.c_uint
 PREFIXES: dict[str, type[enum.IntEnum] | type[enum.IntFlag]] = {
     "METHOD": autobuf.Method, "PATH": autobuf.PathFlag, "UNSURE": autobuf.Unsure, "LIMITS": autobuf.LimitsFlag,
     "STAGE": autobuf.Stage, "LOCK": autobuf.Lock, "INTENT": autobuf.Intent, "REASON": autobuf.Reason,
-    "PLAN": autobuf.PlanFlag, "SYSCTL": autobuf.Sysctl, "LIMITER": autobuf.Bottleneck,
+    "PLAN": autobuf.PlanFlag, "SYSCTL": autobuf.Sysctl, "BOTTLENECK": autobuf.Bottleneck,
     "EVENT": autobuf.What}
 OTHERS = {"AUTOBUF_UNLOCK_LATE": autobuf.Lock.LATE, "AUTOBUF_INBAND_TX": autobuf.Direction.TX,
           "AUTOBUF_INBAND_RX": autobuf.Direction.RX, "AUTOBUF_SYSCTL_NONE": autobuf.Sysctl(0),
           "AUTOBUF_NS_UNSET": _struct.UNSET, "AUTOBUF_FLOW_SILENT": _flow.SILENT, "AUTOBUF_FLOW_NO_STORE": _flow.NO_STORE,
-          "AUTOBUF_FLOW_LOOK_ONLY": _flow.OBSERVE,
+          "AUTOBUF_FLOW_OBSERVE": _flow.OBSERVE,
           "AUTOBUF_PATHS_MESSAGE_BYTES": _paths.MESSAGE_BYTES}
 NOT_BOUND = ("AUTOBUF_API", "AUTOBUF_VERSION_(MAJOR|MINOR|PATCH)", "AUTOBUF_[A-Z]+_H", "AUTOBUF_([A-Z_]+_)?INIT",
              "AUTOBUF_INBAND_(INITIATOR|RESPONDER|BUDGET_BYTES|TEXT|FTP|PACED|HOST_PACES|HOST_FREE)",
@@ -128,7 +128,7 @@ class Constants(unittest.TestCase):
             words = [str(value) for value in kind]
             self.assertEqual(len(set(words)), len(words))
             self.assertNotIn("?", words)
-        self.assertEqual(f"{autobuf.Limiter.SND_BUFFER} {autobuf.Reason.KERNEL}", "send-buffer kernel")
+        self.assertEqual(f"{autobuf.Bottleneck.SND_BUFFER} {autobuf.Reason.KERNEL}", "send-buffer kernel")
 
     def test_the_version_is_that_of_the_project(self) -> None:
         found = re.search(r"(?m)^  version: '([\d.]+)'", (binding.TOP / "meson.build").read_text())
