@@ -16,7 +16,7 @@
 #include "../base/base.h"
 #include "../kernel/tcpinfo.h"
 
-/* One look at a connection. */
+/* One sample of a connection. */
 struct ab_sample {
     uint64_t now_ns;
     struct ab_tcpinfo info;
@@ -25,7 +25,7 @@ struct ab_sample {
     uint64_t unread_bytes; /* memory of the data that came and were not read */
 };
 
-/* A look, and what is known besides. */
+/* A sample, and what is known besides. */
 struct ab_bottleneck_sample {
     const struct ab_sample *sample, *before;
     const struct autobuf_limits *limits;

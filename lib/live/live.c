@@ -50,7 +50,7 @@ static void sample_memory(int fd, struct ab_sample *sample)
     sample->unread_bytes = memory[SK_MEMINFO_RMEM_ALLOC];
 }
 
-static int look_at(int fd, uint64_t now_ns, struct ab_sample *sample)
+static int take_sample(int fd, uint64_t now_ns, struct ab_sample *sample)
 {
     int error;
 
@@ -83,7 +83,7 @@ int ab_live_open(struct ab_live **out, int fd, const struct autobuf_options *opt
     struct ab_live *live;
     struct ab_sample sample;
     uint64_t cookie;
-    int error = look_at(fd, 0, &sample);
+    int error = take_sample(fd, 0, &sample);
 
     *out = NULL;
     if (error == 0)
@@ -150,7 +150,7 @@ uint64_t ab_live_deadline_ns(const struct ab_live *live)
 }
 
 /*
- * TCP and all forced buffers may hold more now than before. Finding out costs a look at each connection of the
+ * TCP and all forced buffers may hold more now than before. Finding out lists each connection of the
  * host, so it is done only before a buffer is forced. Returns true if less may be forced than is planned.
  */
 static bool is_too_much(struct ab_live *live, const struct autobuf_socket *socket,
@@ -202,7 +202,7 @@ static int act(struct ab_live *live, const struct autobuf_socket *socket, struct
         detect_pacing(live);
     most = ab_min(ab_mul_div(live->pace_byte_per_s, 8, 1), live->path_bit_per_s);
     before = live->set_bit_per_s;
-    if (is_too_much(live, socket, plan)) { /* the next look plans by what is left */
+    if (is_too_much(live, socket, plan)) { /* the next sample plans by what is left */
         plan->snd_request_bytes = plan->rcv_request_bytes = plan->rcv_clamp_bytes = 0;
         plan->flags = 0;
     }
@@ -232,7 +232,7 @@ static int act(struct ab_live *live, const struct autobuf_socket *socket, struct
 
 /*
  * As much may wait as autotuning would let: it makes the buffer two (bbr: three) times the congestion window, of which one is in
- * flight, and slow start doubles that until the next look. A peer has to have taken some of it, and the window grows only then.
+ * flight, and slow start doubles that until the next sample. A peer has to have taken some of it, and the window grows only then.
  */
 static uint64_t may_wait_bytes(const struct ab_live *live, const struct ab_sample *sample)
 {
@@ -314,14 +314,14 @@ uint32_t ab_live_set_sides(const struct ab_live *live)
 }
 
 /*
- * Looks. Returns 1 if the plan is to be applied; 0; or an error. *raised: what let_more_wait() returned. Not inlined, for
- * a look is not to lie on the stack below act().
+ * Samples. Returns 1 if the plan is to be applied; 0; or an error. *raised: what let_more_wait() returned. Not inlined, for
+ * a sample is not to lie on the stack below act().
  */
 static __attribute__((noinline)) int sample_and_judge(struct ab_live *live, uint64_t now_ns,
                                                     struct autobuf_plan *plan, const char **why, int *raised)
 {
     struct ab_sample sample;
-    int error = look_at(live->fd, now_ns, &sample);
+    int error = take_sample(live->fd, now_ns, &sample);
 
     if (error < 0)
         return error;

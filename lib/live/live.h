@@ -26,7 +26,7 @@ int ab_live_step(struct ab_live *live, uint64_t now_ns);
 void ab_live_state(const struct ab_live *live, struct autobuf_live_state *state);
 
 /*
- * Applies a plan to the connection, and looks after what it sets: a forced buffer is trimmed if the excess stands
+ * Applies a plan to the connection, and manages what it sets: a forced buffer is trimmed if the excess stands
  * in a queue; the plan's pace becomes the most that is set. Returns what autobuf_apply() returns, -ESTALE, or 0 if
  * so much may not be forced now.
  */

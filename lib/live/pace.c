@@ -28,11 +28,11 @@ void ab_pace_forget(struct ab_pace *pace)
 {
     pace->floor_ns[0] = pace->floor_ns[1] = 0;
     pace->samples = 0;
-    pace->long_looks = 0;
+    pace->high_rtt_samples = 0;
     pace->cut = false;
 }
 
-/* The least round-trip time of the last seconds. Jitter that is in every reading is no queue. */
+/* The minimum RTT of the last seconds. Jitter that is in every sample is no queue. */
 static uint64_t floor_of(const struct ab_pace *pace, const struct ab_pace_sample *sample)
 {
     uint64_t floor = pace->floor_ns[1] ? ab_min(pace->floor_ns[0], pace->floor_ns[1])
@@ -56,7 +56,7 @@ static void note_rtt(struct ab_pace *pace, const struct ab_pace_sample *sample)
 }
 
 /*
- * How much longer than its least the round-trip time has been for some looks; 0: hardly. A shorter rise is jitter,
+ * How far the RTT has been above its minimum for some samples; 0: hardly. A shorter rise is jitter,
  * or a burst.
  */
 static uint64_t standing_ns(const struct ab_pace *pace, const struct ab_pace_sample *sample)
@@ -83,12 +83,12 @@ static bool cut_fails(struct ab_pace *pace, const struct ab_pace_sample *sample)
 {
     uint64_t floor = floor_of(pace, sample), least = UINT64_MAX, most = 0;
 
-    pace->long_looks++;
+    pace->high_rtt_samples++;
     if (sample->rtt_ns <= floor + percent_of(floor, STANDING_PERCENT) + STANDING_NS) {
-        pace->long_looks = 0;
+        pace->high_rtt_samples = 0;
         pace->cut = false;
     }
-    if (!pace->cut || pace->long_looks < AB_PACE_SAMPLES || pace->samples < AB_PACE_SAMPLES)
+    if (!pace->cut || pace->high_rtt_samples < AB_PACE_SAMPLES || pace->samples < AB_PACE_SAMPLES)
         return false;
     for (unsigned i = 0; i < AB_PACE_SAMPLES; i++) {
         least = ab_min(least, pace->rtts_ns[i]);
@@ -102,13 +102,13 @@ static uint64_t as_before(struct ab_pace *pace, const struct ab_pace_sample *sam
     pace->rebased = true;
     pace->floor_ns[0] = pace->floor_ns[1] = sample->rtt_ns;
     pace->cut = false;
-    pace->long_looks = 0;
+    pace->high_rtt_samples = 0;
     pace->held_ticks = HOLD_TICKS;
     return ab_max(pace->uncut_byte_per_s, pace->byte_per_s);
 }
 
 /*
- * The largest rate of delivery of the last looks. A path that stood still for a while has shown a smaller one, and
+ * The largest delivery rate of the last samples. A path that stood still for a while has shown a smaller one, and
  * so has a pace that was below the path's rate.
  */
 static uint64_t path_rate(const struct ab_pace *pace)
@@ -129,7 +129,7 @@ static uint64_t slower(struct ab_pace *pace, const struct ab_pace_sample *sample
 
     if (!pace->cut) {
         pace->cut = true;
-        pace->long_looks = 0;
+        pace->high_rtt_samples = 0;
         pace->uncut_byte_per_s = pace->byte_per_s;
     }
     /* In slow start the rate of delivery is not yet that of the path, so the pace may rise quickly. */

@@ -3,7 +3,7 @@
  * The pace of a sender that is to keep the path's queue short. Pure: round-trip times and rates in, a pace
  * out.
  *
- * What stands in the queue lengthens the round-trip time beyond its least. While it stands, the largest rate of
+ * What stands in the queue raises the RTT above its minimum. While it stands, the largest rate of
  * delivery of the last round trips is the path's; the pace goes below it until the queue is gone, then to just below
  * that rate, and from there slowly up; faster and faster, once it is beyond it and still no queue stands.
  */
@@ -28,11 +28,11 @@ struct ab_pace {
     uint64_t drain_byte_per_s; /* the rate at which a queue was seen to drain: the path's */
     unsigned held_ticks;
     unsigned clear_ticks;      /* without a queue, since the last one */
-    uint64_t floor_ns[2];      /* least round-trip time of the running and of the last span of time */
+    uint64_t floor_ns[2];      /* minimum RTT of the running and of the last span of time */
     uint64_t floor_begin_ns;
-    bool rebased;              /* the path has become longer than TCP's least round-trip time says */
-    bool cut;                  /* since the round-trip time became long, */
-    unsigned long_looks;       /* so many looks ago, */
+    bool rebased;              /* the path has become longer than TCP's minimum RTT says */
+    bool cut;                  /* since the RTT became high, */
+    unsigned high_rtt_samples; /* so many samples ago, */
     uint64_t uncut_byte_per_s; /* from this */
     uint64_t rtts_ns[AB_PACE_SAMPLES];
     uint64_t acked_byte_per_s[AB_PACE_SAMPLES];
@@ -43,7 +43,7 @@ struct ab_pace {
 void ab_pace_forget(struct ab_pace *pace);
 
 /*
- * Takes in a look; there are two in a round trip. Returns true if byte_per_s has changed; *why then says the
+ * Takes in a sample; there are two in a round trip. Returns true if byte_per_s has changed; *why then says the
  * reason.
  */
 bool ab_pace_sample(struct ab_pace *pace, const struct ab_pace_sample *sample, const char **why);
