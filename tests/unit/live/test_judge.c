@@ -935,7 +935,7 @@ static void pauses_at_equal_intervals_hide_nothing(void **state)
 {
     static const struct {
         uint64_t period_ms, mean_ms;
-    } rows[] = {{50, 300}, {100, 450}, {200, 800}};
+    } rows[] = {{50, 150}, {100, 300}, {200, 600}};
 
     (void)state;
     for (size_t i = 0; i < COUNT(rows); i++) {
