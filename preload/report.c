@@ -23,7 +23,7 @@
 #define STANDARD_ERROR 2
 #define LINE_BYTES 512U
 #define SOON_MS 100 /* what cannot be written by then is lost */
-#define LOOKBACK_NS 1000000000U /* what a look sees was not so long ago; it may be the first since a pause */
+#define LOOKBACK_NS 1000000000U    /* what a look sees was not so long ago; it may be the first since a pause */
 #define NEAR_NS 1000000U /* a shorter round trip never makes a window the limit */
 
 /* Lines that wait for the process to end. More than fit are written before. */

@@ -34,7 +34,7 @@ enum transfer_key {
     TRANSFER_RTT_MIN,   /* ns */
     TRANSFER_RTT_MEAN,  /* ns, over the time of the samples */
     TRANSFER_RESENT,    /* packets */
-    TRANSFER_BOTTLENECK,   /* AUTOBUF_BOTTLENECK_*, of most of the time */
+    TRANSFER_BOTTLENECK, /* AUTOBUF_BOTTLENECK_*, of most of the time */
     TRANSFER_KEYS
 };
 

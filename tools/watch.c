@@ -120,7 +120,7 @@ static const char *const bottleneck_words[] = {
     [AUTOBUF_BOTTLENECK_RECEIVER] = "the program, which leaves data unread",
 };
 
-static void show_limiter(struct screen *s, const struct connection *c)
+static void show_bottleneck(struct screen *s, const struct connection *c)
 {
     uint32_t bottleneck = c->state.bottleneck;
     bool buffer = bottleneck == AUTOBUF_BOTTLENECK_SND_BUFFER || bottleneck == AUTOBUF_BOTTLENECK_RCV_BUFFER;
@@ -146,7 +146,7 @@ static void show_connection(struct screen *s, const struct connection *c)
 
     screen_line(s, "%s", "");
     screen_line(s, "fd %d  %s -> %s", c->fd, c->local, c->peer);
-    show_limiter(s, c);
+    show_bottleneck(s, c);
     screen_line(s, "  sent         %sbit/s, %sB; received %sbit/s, %sB", SCALED(c->sent_bit_per_s),
                 SCALED(state->sent_bytes), SCALED(c->received_bit_per_s), SCALED(state->received_bytes));
     screen_line(s, "  round trip   %s (least %s), %u packets sent again", ms_words(now, state->rtt_ns),

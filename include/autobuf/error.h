@@ -99,7 +99,7 @@ struct autobuf_event {
     uint32_t what;             /* AUTOBUF_EVENT_* */
     uint32_t side;             /* AUTOBUF_LOCK_SND or AUTOBUF_LOCK_RCV; of a path: whose rate it is; 0: neither */
     uint32_t reason;           /* AUTOBUF_REASON_* of a plan; else 0 */
-    uint32_t bottleneck;          /* AUTOBUF_BOTTLENECK_*: the bottleneck of an open connection; else 0 */
+    uint32_t bottleneck;       /* AUTOBUF_BOTTLENECK_*: the bottleneck of an open connection; else 0 */
     int32_t error;             /* why something failed; 0: nothing did */
     uint64_t before_bytes;
     uint64_t after_bytes;

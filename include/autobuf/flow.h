@@ -18,7 +18,7 @@ extern "C" {
 /* Flags of struct autobuf_options. */
 #define AUTOBUF_FLOW_SILENT 1U   /* the flow never measures, and so sends nothing of its own */
 #define AUTOBUF_FLOW_NO_STORE 2U /* the flow neither asks the path store nor adds to it */
-#define AUTOBUF_FLOW_OBSERVE 4U /* the flow decides and observes, and sets nothing; with AUTOBUF=off, too */
+#define AUTOBUF_FLOW_OBSERVE 4U  /* the flow decides and observes, and sets nothing; with AUTOBUF=off, too */
 
 struct autobuf_options {
     uint32_t size;

@@ -57,7 +57,7 @@ AUTOBUF_API const char *autobuf_bottleneck_name(uint32_t bottleneck);
 /* What the newest look saw. Rates count payload. */
 struct autobuf_live_state {
     uint32_t size;
-    uint32_t bottleneck;            /* AUTOBUF_BOTTLENECK_* */
+    uint32_t bottleneck;         /* AUTOBUF_BOTTLENECK_* */
     uint32_t changes;            /* how often something was changed so far */
     uint32_t retransmits;        /* packets sent again since the connection began */
     uint64_t rtt_ns;             /* present; AUTOBUF_NS_UNSET: unknown */

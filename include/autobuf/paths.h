@@ -48,7 +48,7 @@ struct autobuf_paths_entry {
     struct autobuf_prefix local;     /* and only from these addresses of this host; version 0: from all */
     char device[AUTOBUF_INTERFACE_BYTES]; /* and only through this interface; "": through all */
     uint32_t flags;                  /* AUTOBUF_PATH_* */
-    uint32_t bottleneck;                /* AUTOBUF_BOTTLENECK_*: what limited the connection that it was learned from */
+    uint32_t bottleneck;             /* AUTOBUF_BOTTLENECK_*: what limited the connection that it was learned from */
     uint32_t samples;
     uint32_t packet_bytes;
     uint32_t tx_unsure;

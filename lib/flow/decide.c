@@ -183,7 +183,7 @@ static uint32_t permanent_locks(const struct ab_decision *d)
 {
     if (!(d->limits.flags & AUTOBUF_LIMITS_NO_UNLOCK))
         return 0;
-    if (d->options.flags & AUTOBUF_FLOW_OBSERVE) /* no plan was applied */
+    if (d->options.flags & AUTOBUF_FLOW_OBSERVE)   /* no plan was applied */
         return d->socket.locks;
     return d->socket.locks | (d->plan.snd_request_bytes ? AUTOBUF_LOCK_SND : 0) |
            (d->plan.rcv_request_bytes ? AUTOBUF_LOCK_RCV : 0);

@@ -126,7 +126,7 @@ static bool is_left_unread(const struct ab_bottleneck_sample *seen)
     return ab_at_least(seen->sample->unread_bytes, UNREAD_PERCENT, ab_max(seen->sample->socket.rcv_buf_bytes, 1));
 }
 
-unsigned ab_limiter_arrives_percent(const struct ab_bottleneck_sample *seen)
+unsigned ab_bottleneck_arrives_percent(const struct ab_bottleneck_sample *seen)
 {
     const struct autobuf_socket *socket = &seen->sample->socket;
     uint64_t most = socket->rcv_window_max_bytes ? socket->rcv_window_max_bytes : UINT64_MAX;
@@ -144,7 +144,7 @@ static uint32_t bottleneck_receiving(const struct ab_bottleneck_sample *seen)
 {
     if (is_left_unread(seen))
         return AUTOBUF_BOTTLENECK_RECEIVER;
-    return ab_limiter_arrives_percent(seen) >= RCV_FULL_PERCENT ? AUTOBUF_BOTTLENECK_RCV_BUFFER : AUTOBUF_BOTTLENECK_PEER;
+    return ab_bottleneck_arrives_percent(seen) >= RCV_FULL_PERCENT ? AUTOBUF_BOTTLENECK_RCV_BUFFER : AUTOBUF_BOTTLENECK_PEER;
 }
 
 uint32_t ab_bottleneck(const struct ab_bottleneck_sample *seen)

@@ -31,7 +31,7 @@ struct ab_bottleneck_sample {
     const struct autobuf_limits *limits;
     uint64_t acked_byte_per_s; /* over the last round trip */
     uint64_t received_byte_per_s;
-    uint64_t pace_byte_per_s; /* the pace that spreads what a writer leaves in bursts; 0: none */
+    uint64_t pace_byte_per_s;   /* the pace that spreads what a writer leaves in bursts; 0: none */
 };
 
 /* AUTOBUF_BOTTLENECK_* */
@@ -44,7 +44,7 @@ bool ab_bottleneck_sent_all(const struct ab_bottleneck_sample *seen);
 bool ab_bottleneck_is_paced(const struct ab_sample *sample, uint64_t pace_byte_per_s);
 
 /* How much of the receive window arrives in a minimum RTT and is read, if autotuning does not enlarge it; else 0. */
-unsigned ab_limiter_arrives_percent(const struct ab_bottleneck_sample *seen);
+unsigned ab_bottleneck_arrives_percent(const struct ab_bottleneck_sample *seen);
 
 /* The round-trip time of data that comes in. */
 uint64_t ab_rcv_rtt_ns(const struct ab_tcpinfo *info);

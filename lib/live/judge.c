@@ -514,7 +514,7 @@ static void take(struct ab_judge *judge, const struct ab_sample *sample)
     if (judge->bottleneck == AUTOBUF_BOTTLENECK_SND_BUFFER || judge->bottleneck == AUTOBUF_BOTTLENECK_RCV_BUFFER)
         judge->limited_ns = sample->now_ns;
     judge->late = (unsigned)ab_max(ab_min(since_ns / ab_max(round_ns(judge) / PER_ROUND, 1), LATE_MOST), 1);
-    judge->arrives_percent = ab_limiter_arrives_percent(&now);
+    judge->arrives_percent = ab_bottleneck_arrives_percent(&now);
     judge->last = *sample;
 }
 

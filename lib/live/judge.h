@@ -35,8 +35,8 @@ struct ab_judge {
     uint32_t intent;
     struct autobuf_limits limits;
     struct ab_sample last;
-    bool sampled;               /* last is filled */
-    uint32_t bottleneck;          /* the bottleneck: AUTOBUF_BOTTLENECK_* */
+    bool sampled;              /* last is filled */
+    uint32_t bottleneck;       /* the bottleneck: AUTOBUF_BOTTLENECK_* */
     bool sent_all;             /* of a full send buffer, at the newest sample */
     uint64_t acked_byte_per_s; /* over the last round trip */
     uint64_t received_byte_per_s;

@@ -12,6 +12,14 @@ from ._library import LOG, library
 from ._struct import UNSET, Struct, char_pointer, i32, pointer, u32, u64
 
 
+class Word(enum.IntEnum):
+    """What the library has a word for, which str() gives."""
+
+    def __str__(self) -> str:
+        name = getattr(library, f"autobuf_{type(self).__name__.lower()}_name")
+        return (name(self) or b"").decode()
+
+
 class What(enum.IntEnum):
     NOTE = 0
     KNOWN = 1
@@ -25,7 +33,7 @@ class What(enum.IntEnum):
     WINDOW = 9
 
 
-class Bottleneck(enum.IntEnum):
+class Bottleneck(Word):
     """What limits a connection. str() gives the library's word, such as "send-buffer"."""
     UNKNOWN = 0
     IDLE = 1
@@ -36,9 +44,6 @@ class Bottleneck(enum.IntEnum):
     RCV_BUFFER = 6
     RECEIVER = 7
 
-    def __str__(self) -> str:
-        return str(library.autobuf_bottleneck_name(self).decode())
-
 
 class Lock(enum.IntFlag):
     """Sides whose buffers were set, so that autotuning is off. LATE: only in a result; see unlock()."""
@@ -47,7 +52,7 @@ class Lock(enum.IntFlag):
     LATE = 4
 
 
-class Reason(enum.IntEnum):
+class Reason(Word):
     """Why a side is planned as it is. str() gives the library's word, such as "kernel"."""
     UNKNOWN = 0
     KERNEL = 1
@@ -56,9 +61,6 @@ class Reason(enum.IntEnum):
     LARGER = 4
     LATE = 5
     OFF = 6
-
-    def __str__(self) -> str:
-        return str(library.autobuf_reason_name(self).decode())
 
 
 @dataclasses.dataclass(frozen=True)

@@ -8,13 +8,13 @@ import enum
 from typing import Any
 
 from ._errors import Error, FewError, check, error
-from ._event import Log, log_option
+from ._event import Log, Word, log_option
 from ._handle import Address, Socket, Stepped, descriptor, like, sockaddr, whole
 from ._library import library, unsigned
 from ._struct import UNSET, Struct, pointer, reserved, text, u32, u64
 
 
-class Method(enum.IntEnum):
+class Method(Word):
     """Who says it. str() gives the library's word, such as "icmp"."""
     NONE = 0
     ICMP = 1
@@ -22,9 +22,6 @@ class Method(enum.IntEnum):
     INBAND = 3
     IMPORTED = 4
     PASSIVE = 5
-
-    def __str__(self) -> str:
-        return (library.autobuf_method_name(self) or b"").decode()
 
 
 class PathFlag(enum.IntFlag):
@@ -34,15 +31,12 @@ class PathFlag(enum.IntFlag):
     NEIGHBOURS = 4
 
 
-class Unsure(enum.IntEnum):
+class Unsure(Word):
     """Why a rate may be more than a fifth off: "jitter", "batches" or "pauses"."""
     NOT = 0
     JITTER = 1
     BATCHES = 2
     PAUSES = 3
-
-    def __str__(self) -> str:
-        return (library.autobuf_unsure_name(self) or b"").decode()
 
 
 @dataclasses.dataclass(frozen=True)

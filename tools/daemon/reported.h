@@ -13,8 +13,8 @@
 #include "keep.h"
 #include "config.h"
 
-#define REPORTED_MOST 64U      /* datagrams that one step reads */
-#define REPORTED_PER_S 100U    /* entries of one user that are taken in a second */
+#define REPORTED_MOST 64U    /* datagrams that one step reads */
+#define REPORTED_PER_S 100U  /* entries of one user that are taken in a second */
 #define REPORTED_HOLDS_S 86400U
 
 struct reported;

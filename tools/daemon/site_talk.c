@@ -28,7 +28,7 @@ struct site_talk {
     redisReplyObjectFunctions usual, bounded; /* of the reader; bounded: those that it uses */
     size_t logins, adds, answers; /* of this round: commands of each kind, and answers so far */
     size_t heard_bytes;
-    bool lookback; /* this round reads that one once more */
+    bool lookback;   /* this round reads that one once more */
     bool replaced;   /* an addition of this round is not behind it: the stream is another one */
     bool cut;        /* this round's answer was longer than may be */
 };

@@ -33,7 +33,7 @@ struct site_round {
     const struct autobuf_paths_entry *entries;
     size_t count;          /* of them, at most SITE_ROUND */
     unsigned read;         /* how many to read, 1 to SITE_ROUND */
-    bool lookback;        /* and the one before them once more: if it is gone, the next round reads from the beginning */
+    bool lookback;         /* and the one before them once more: if it is gone, the next round reads from the beginning */
 };
 
 /* Takes what another host says: any entry; NULL: something that is none, or too long. */

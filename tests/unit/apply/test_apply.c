@@ -892,7 +892,7 @@ static void a_large_bdp_before_connect(void **state)
         close(fd);
         SKIP("autotuning or window scaling is off here");
     }
-    bdp = (int64_t)(l.tcp_rmem_max_bytes + l.tcp_wmem_max_bytes); /* beyond both */
+    bdp = (int64_t)(l.tcp_rmem_max_bytes + l.tcp_wmem_max_bytes);     /* beyond both */
     rcv_settable = 2 * l.rcv_settable_bytes > l.tcp_rmem_max_bytes;
     assert_int_equal(bwdelay_apply(fd, bdp),
                      rcv_settable || most_stored(&l, l.snd_settable_bytes) > l.tcp_wmem_max_bytes);

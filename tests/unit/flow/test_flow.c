@@ -487,7 +487,7 @@ static void a_known_path_is_planned_for(void **state)
 
     (void)state;
     assert_int_equal(autobuf_limits_host(&limits), 0);
-    bdp = limits.tcp_wmem_max_bytes; /* half as much again as autotuning's window */
+    bdp = limits.tcp_wmem_max_bytes;     /* half as much again as autotuning's window */
     assert_int_equal(autobuf_path_given(&path, 8 * bdp, 1000000000), 0);
     options.intent = AUTOBUF_INTENT_SENDS;
     for (size_t i = 0; i < 4; i++) {
