@@ -13,7 +13,6 @@
 #define INITIAL_WINDOW 10.0         /* packets: RFC 6928 */
 #define PACKET_BYTES 1448.0
 #define SIZE_ROUNDED_BYTES 65536 /* smaller numbers are no sizes of buffers that matter */
-#define TCP_WINDOW_BYTES (1ULL << 30) /* the largest (RFC 7323) */
 #define TCP_MEM_SHARE 128 /* of a host's memory, net.ipv4.tcp_[rw]mem are this part at most, by default */
 
 #define OFFLOAD_BIT_PER_S 1e9 /* below it, a processor does without */

@@ -5,7 +5,6 @@
 #include <stdio.h>
 
 #define SIZE_LEAST (1ULL << 16)
-#define SIZE_MOST (1ULL << 30) /* a sysctl is an int, and TCP's largest window is as large (RFC 7323) */
 #define TCP_MEM_PART 8         /* the part of tcp_mem that one buffer may hold, as in <autobuf/plan.h> */
 
 static struct autobuf_path share_of(const struct autobuf_path *path, uint64_t streams)
@@ -63,7 +62,7 @@ uint64_t findings_sensible(uint64_t bytes)
 {
     uint64_t power = SIZE_LEAST;
 
-    while (power < bytes && power < SIZE_MOST)
+    while (power < bytes && power < TCP_WINDOW_BYTES)
         power *= 2;
     return bytes > SIZE_LEAST && bytes <= power / 4 * 3 ? power / 4 * 3 : power;
 }
@@ -80,7 +79,7 @@ static bool autotuning_reaches(const struct findings *f, const struct autobuf_li
 
 uint64_t findings_size_most(const struct autobuf_limits *limits)
 {
-    uint64_t most = SIZE_MOST;
+    uint64_t most = TCP_WINDOW_BYTES;
 
     while (limits->tcp_mem_bytes && most > limits->tcp_mem_bytes / TCP_MEM_PART)
         most /= 2;

@@ -33,6 +33,8 @@ uint64_t findings_rate(const struct findings *f, bool sends, uint64_t window_byt
 /* The next power of two, or one and a half of one, in bytes. */
 uint64_t findings_sensible(uint64_t bytes);
 
+#define TCP_WINDOW_BYTES (1ULL << 30) /* the largest (RFC 7323); a sysctl is an int, too */
+
 /* The largest buffer that is advised on a host: what TCP can use, and its memory allows. */
 uint64_t findings_size_most(const struct autobuf_limits *limits);
 

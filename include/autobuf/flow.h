@@ -32,7 +32,7 @@ struct autobuf_options {
     uint32_t budget_bytes;   /* most to send for measuring, 1,000 to 1,000,000; 0: 1,000,000 */
     uint32_t mark;           /* SO_MARK of the echoes; 0: the socket's own */
     uint32_t streams;        /* connections that share the transfer and the path, 1 to 65,535; 0: 1.
-                                Each is to hold its part of the product */
+                                Each is to hold its part of the BDP */
     uint32_t flags;          /* AUTOBUF_FLOW_* */
     const struct autobuf_path *path; /* the path to the peer, which is then not measured. The call copies
                                         it. NULL: unknown */
@@ -59,7 +59,7 @@ struct autobuf_applied {
 #define AUTOBUF_APPLIED_INIT AUTOBUF_INIT(autobuf_applied)
 
 /*
- * A flow looks after one TCP connection for its whole life. Open it for a socket, call step() from the loop that
+ * A flow manages one TCP connection for its whole life. Open it for a socket, call step() from the loop that
  * moves the data, close it. No call blocks, and no transfer waits for a measurement.
  *
  *   1. open() does at once what the limits of this host decide without knowing the path: a buffer that was set

@@ -15,28 +15,25 @@ extern "C" {
 #endif
 
 /*
- * Once its socket is connected, a flow (<autobuf/flow.h>) takes samples of the connection. About once a round trip (for a few looks sooner, while bursts of the program
- * may be what makes that long; more seldom on a short path, while no buffer seems to limit) it finds what limits
- * the connection. If that is a buffer, it enlarges that buffer: to at most twice its size, to at most twice the
- * product that was observed, and within the limits of this host, as autobuf_apply() is. It sends nothing of its
- * own. It does not make a receive buffer smaller.
+ * Once its socket is connected, a flow (<autobuf/flow.h>) takes samples of the connection: about four in a round trip
+ * while a buffer may be the bottleneck, one otherwise, and fewer on a short path where no buffer is. If a buffer is the
+ * bottleneck, the flow enlarges it: to at most twice its size at once, and within the limits of this host, as
+ * autobuf_apply() is. It sends nothing of its own. It does not make a receive buffer smaller.
  *
- * It makes a send buffer smaller in one case only. A step may have forced it (AUTOBUF_PLAN_SND_FORCE) to nearly
- * twice what the path holds; the excess then stands in the path's queue, and the round-trip time is at least 30%
- * above its least while the connection sends all that it may. A later step() then reduces the buffer to what holds
- * 1.35 products, but not below its size before the forced step. This happens at most once for each forced step.
+ * It makes a send buffer smaller in one case only. A step may have forced it (AUTOBUF_PLAN_SND_FORCE) to more than the
+ * path holds; the excess then stands in the path's queue, and the RTT is at least 30% above its minimum while the
+ * connection sends all that it may. A later step() then reduces the buffer to what holds 1.35 BDP, but not below its size
+ * before the forced step. This happens at most once for each forced step.
  *
- * A program that sleeps until a third of its send buffer is free sends in bursts, and a burst makes the round-trip time
- * as long as a full path does. To tell one from the other, step() paces what is sent for some round trips
- * (SO_MAX_PACING_RATE), if a larger buffer may be set: bursts then go, and a queue stays. That pace is above what the
- * buffer can bring and above the rate that was seen, and rises with both. It is taken back if nothing comes of it, or
- * if it is what limits. A pace that the program has set is left alone. Source: Aggarwal, Savage and Anderson 2000
- * (pacing).
+ * A program that sleeps until a third of its send buffer is free sends in bursts, and a burst raises the RTT as a full path
+ * does. To tell one from the other, step() paces what is sent for some round trips (SO_MAX_PACING_RATE), if a larger
+ * buffer may be set: bursts then go, and a queue stays. That pace is above what the buffer can bring and above the rate
+ * that was seen, and rises with both. It is removed if the buffer is not enlarged, or if the pace is the bottleneck. A
+ * pace that the program has set is left alone. Source: Aggarwal, Savage and Anderson 2000 (pacing).
  *
- * AUTOBUF_INTENT_LOW_DELAY also moderates the sender's pace: below the rate of delivery while a queue stands (the
- * round-trip time is well above its least), and up again once the queue is gone. The pace never exceeds a pacing
- * rate that the socket had when it was connected. Sources: Fisk and Feng 2001 (right-sizing), Ubik and Cimbal 2003
- * (moderation).
+ * AUTOBUF_INTENT_LOW_DELAY also moderates the sender's pace: below the delivery rate while a queue stands (the RTT is well
+ * above its minimum), and up again once the queue is gone. The pace never exceeds a pacing rate that the socket had
+ * when it was connected. Sources: Fisk and Feng 2001 (right-sizing), Ubik and Cimbal 2003 (moderation).
  *
  * For a connection that is open already, open a flow with AUTOBUF_FLOW_SILENT | AUTOBUF_FLOW_NO_STORE: it manages the
  * connection, and does nothing else. With AUTOBUF_FLOW_OBSERVE it sets nothing.
@@ -54,15 +51,15 @@ extern "C" {
 /* The name of an AUTOBUF_BOTTLENECK_* value, as above; "?" for any other value. */
 AUTOBUF_API const char *autobuf_bottleneck_name(uint32_t bottleneck);
 
-/* What the newest look saw. Rates count payload. */
+/* What the newest sample showed. Rates count payload. */
 struct autobuf_live_state {
     uint32_t size;
     uint32_t bottleneck;         /* AUTOBUF_BOTTLENECK_* */
     uint32_t changes;            /* how often something was changed so far */
     uint32_t retransmits;        /* packets sent again since the connection began */
     uint64_t rtt_ns;             /* present; AUTOBUF_NS_UNSET: unknown */
-    uint64_t rtt_min_ns;         /* least so far; AUTOBUF_NS_UNSET: unknown */
-    uint64_t sent_bit_per_s;     /* acknowledged in about the last round trip, or since the look before */
+    uint64_t rtt_min_ns;         /* minimum so far; AUTOBUF_NS_UNSET: unknown */
+    uint64_t sent_bit_per_s;     /* acknowledged in about the last round trip, or since the sample before */
     uint64_t received_bit_per_s; /* the same for what arrived */
     uint64_t snd_buf_bytes;      /* as getsockopt() shows it */
     uint64_t rcv_buf_bytes;      /* as getsockopt() shows it */
