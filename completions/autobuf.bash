@@ -54,7 +54,7 @@ _autobuf_options()
 
     case $command in
     explain)
-        options+=(--streams --bytes --sysctl)
+        options+=(--streams --bytes --sysctl --check)
         [[ $host ]] || options+=(--rate --rtt)
         ;;
     watch) options=(--json --tune --intent) ;;

@@ -63,7 +63,7 @@ trap 'rm -f "$hosts"' EXIT
 printf '192.0.2.1 mirror.test\n192.0.2.2 mail.test\n192.0.2.3 other.test\n' >"$hosts"
 HOSTFILE=$hosts # bash's own completion of host names reads it instead of /etc/hosts
 all='-4 -6 -I -B --json --intent --budget --timeout --as-user --help'
-explaining="$all --streams --bytes --sysctl"
+explaining="$all --streams --bytes --sysctl --check"
 
 offers 'probe explain watch serve measure paths run top --version --help' autobuf ''
 offers 'probe paths' autobuf p

@@ -92,6 +92,8 @@ static const struct option_line lines[] = {
     {'U', "as-user", NULL, "the plan is an ordinary user's, also for root", NULL, ON_PATHS, FLAG, FIELD(as_user), 0, 0},
     {'s', "sysctl", NULL, "print only lines for a file in /etc/sysctl.d", NULL, BIT(EXPLAIN), FLAG, FIELD(sysctl), 0,
      0},
+    {'C', "check", NULL, "say which lines that --sysctl wrote to FILE are in force",
+     "that in /etc/sysctl.d", BIT(EXPLAIN), FLAG, FIELD(check), 0, 0},
     {'l', "bind", "ADDR", "listen on this address", "all", BIT(SERVE), TEXT, FIELD(bind), 0, 0},
     {'p', "port", "N", "listen on this port", MEASURE_PORT, BIT(SERVE), PORT, FIELD(port), 1, 65535},
     {'c', "clients", "N", "serve no more clients at once", "2000", BIT(SERVE), COUNTED, FIELD(clients), 1, 1e6},
@@ -112,7 +114,7 @@ static const struct {
 } commands[] = {
     [NO_COMMAND] = {"", "", ""},
     [PROBE] = {"probe", " HOST", "Measures the path to HOST with ICMP echoes; says what a socket needs."},
-    [EXPLAIN] = {"explain", " [HOST | --rate BITS --rtt MS]",
+    [EXPLAIN] = {"explain", " [HOST | --rate BITS --rtt MS | FILE]",
                  "Says how fast transfers on such a path are, and what limits them."},
     [WATCH] = {"watch", " PID[:FD]", "Shows what limits the TCP connections of a process, or the one at FD."},
     [SERVE] = {"serve", "", "Answers autobuf measure of other hosts, until a signal ends it."},
@@ -428,6 +430,8 @@ static bool check_process(struct arguments *a, FILE *err)
 
 static bool check_explained(const struct arguments *a, FILE *err)
 {
+    if (a->check && (a->sysctl || a->rate_bit_per_s || a->rtt_ns))
+        return wrong(err, EXPLAIN, "--check takes no path, and not --sysctl");
     if (a->rate_bit_per_s && !a->rtt_ns)
         return wrong(err, EXPLAIN, "--rate needs --rtt, the path's round-trip time, as well");
     if (a->rtt_ns && !a->rate_bit_per_s)

@@ -24,6 +24,7 @@ struct arguments {
     bool tune;
     bool as_user;
     bool sysctl;
+    bool check;
     bool keep_sizes;
     bool probe;
     bool report;

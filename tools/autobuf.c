@@ -7,6 +7,7 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
+#include "check.h"
 #include "commands.h"
 #include "findings.h"
 #include "host.h"
@@ -175,7 +176,11 @@ static int run_path(const struct arguments *a)
     struct findings f = {.path = {.size = sizeof f.path, .rtt_min_ns = AUTOBUF_NS_UNSET, .rtt_median_ns = AUTOBUF_NS_UNSET},
                          .limits = AUTOBUF_LIMITS_INIT, .socket = AUTOBUF_SOCKET_INIT, .plan = AUTOBUF_PLAN_INIT};
     const char *off = getenv("AUTOBUF");
-    int error = a->source ? source_parse(a->source, &m.source) : 0;
+    int error;
+
+    if (a->check)
+        return check_file("", a->operand, a->json, stdout, stderr);
+    error = a->source ? source_parse(a->source, &m.source) : 0;
 
     if (error < 0) {
         fprintf(stderr, "autobuf: -I %s: this host has no such device, and it is no address\n", a->source);

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 #include "host.h"
 
-#include <ctype.h>
-#include <glob.h>
+#include "sysctls.h"
+
 #include <net/if.h>
 #include <netdb.h>
 #include <netinet/in.h>
@@ -27,8 +27,6 @@
 #include "../lib/kernel/rtnetlink.h"
 
 #define READS_MOST 256U /* of one list */
-#define LINE_BYTES 512
-#define LINES_MOST 4096 /* of one file */
 
 static int64_t read_number(const char *path)
 {
@@ -190,66 +188,6 @@ static void read_metrics(const struct sockaddr_storage *peer, struct host_facts 
                     take_metrics, facts);
 }
 
-/* -------------------------------------------------------------------------------- sysctl.d */
-
-static const char *const files[] = {"/etc/sysctl.d/*.conf", "/run/sysctl.d/*.conf", "/usr/local/lib/sysctl.d/*.conf",
-                                    "/usr/lib/sysctl.d/*.conf", "/etc/sysctl.conf"};
-
-/* sysctl.d(5) takes dots or slashes between the parts, and a dash before what may fail. */
-static const char *after_name(const char *line, const char *name)
-{
-    while (isspace((unsigned char)*line) || *line == '-')
-        line++;
-    for (; *name; name++, line++)
-        if (*line != *name && !(*name == '.' && *line == '/'))
-            return NULL;
-    while (isspace((unsigned char)*line))
-        line++;
-    return *line == '=' ? line + 1 : NULL;
-}
-
-int64_t host_third_of(const char *line, const char *name)
-{
-    const char *values = after_name(line, name);
-    long long first, second, third;
-
-    if (!values)
-        return -1;
-    values += strspn(values, " \t\"");
-    return sscanf(values, "%lld %lld %lld", &first, &second, &third) == 3 ? (int64_t)third : -1;
-}
-
-static void read_file(const char *path, const char *name, int64_t third_bytes, struct setting *setting)
-{
-    FILE *file = fopen(path, "re");
-    char line[LINE_BYTES];
-
-    if (!file)
-        return;
-    for (unsigned i = 0; i < LINES_MOST && fgets(line, sizeof line, file); i++) {
-        if (host_third_of(line, name) != third_bytes)
-            continue;
-        setting->third_bytes = third_bytes;
-        snprintf(setting->file, sizeof setting->file, "%s", path);
-    }
-    fclose(file);
-}
-
-void host_find_setting(const char *name, int64_t third_bytes, struct setting *setting)
-{
-    setting->file[0] = '\0';
-    setting->third_bytes = UNKNOWN;
-    for (size_t i = 0; i < sizeof files / sizeof *files && !setting->file[0]; i++) {
-        glob_t found = {0};
-
-        if (glob(files[i], 0, NULL, &found) == 0)
-            for (size_t at = 0; at < found.gl_pathc; at++)
-                if (strlen(found.gl_pathv[at]) < sizeof setting->file)
-                    read_file(found.gl_pathv[at], name, third_bytes, setting);
-        globfree(&found);
-    }
-}
-
 /* ----------------------------------------------------------------------------------- host */
 
 static void read_word(const char *path, char *word, size_t cap)
@@ -265,13 +203,24 @@ static void read_word(const char *path, char *word, size_t cap)
     fclose(file);
 }
 
-/* The third number of net.ipv4.tcp_wmem or tcp_rmem, and the file that has set it. */
-static void read_setting(const char *name, const char *path, struct setting *setting)
+static int64_t third_of(const char *value)
 {
     uint64_t v[3];
 
-    if (ab_proc_read(path, v, 3) == 3 && v[2] <= INT64_MAX)
-        host_find_setting(name, (int64_t)v[2], setting);
+    return ab_proc_parse(value, strlen(value), v, 3) == 3 && v[2] <= INT64_MAX ? (int64_t)v[2] : UNKNOWN;
+}
+
+/* The third number of net.ipv4.tcp_wmem or tcp_rmem, and the file that has set it. */
+static void read_setting(const char *name, struct setting *setting)
+{
+    struct sysctl_setting found;
+    char now[SYSCTL_VALUE_BYTES];
+
+    *setting = (struct setting){.third_bytes = sysctls_now("", name, now) ? third_of(now) : UNKNOWN};
+    if (setting->third_bytes != UNKNOWN &&
+        ((sysctls_last("", name, &found) && third_of(found.value) == setting->third_bytes) ||
+         (sysctls_tuned("", name, &found) && third_of(found.value) == setting->third_bytes)))
+        snprintf(setting->file, sizeof setting->file, "%s", found.file);
 }
 
 static void read_kernel(struct host_facts *facts)
@@ -288,8 +237,8 @@ static void read_kernel(struct host_facts *facts)
     /* Only the first namespace shows net.ipv4.tcp_mem; all show net.ipv4.tcp_wmem. */
     facts->inner_namespace = access("/proc/sys/net/ipv4/tcp_wmem", F_OK) == 0 &&
                              access("/proc/sys/net/ipv4/tcp_mem", F_OK) != 0;
-    read_setting("net.ipv4.tcp_wmem", "/proc/sys/net/ipv4/tcp_wmem", &facts->tcp_wmem);
-    read_setting("net.ipv4.tcp_rmem", "/proc/sys/net/ipv4/tcp_rmem", &facts->tcp_rmem);
+    read_setting("net.ipv4.tcp_wmem", &facts->tcp_wmem);
+    read_setting("net.ipv4.tcp_rmem", &facts->tcp_rmem);
 }
 
 void host_read(const struct sockaddr *peer, socklen_t peer_len, const struct source *source, struct host_facts *facts)

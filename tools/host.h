@@ -13,7 +13,7 @@
 
 /* A file that sets a size that autotuning may reach. */
 struct setting {
-    char file[96];       /* "": none is known */
+    char file[128];      /* "": none is known */
     int64_t third_bytes; /* the last of its three values */
 };
 
@@ -44,11 +44,5 @@ struct host_facts {
  * bound to source. A fact that cannot be read stays UNKNOWN or "".
  */
 void host_read(const struct sockaddr *peer, socklen_t peer_len, const struct source *source, struct host_facts *facts);
-
-/* Takes one line of sysctl.d(5): if it sets a value of three numbers for this name, their last one; else -1. */
-int64_t host_third_of(const char *line, const char *name);
-
-/* Finds the file that sets the third number of name (net.ipv4.tcp_wmem or tcp_rmem) to what holds now. */
-void host_find_setting(const char *name, int64_t third_bytes, struct setting *setting);
 
 #endif

@@ -218,6 +218,8 @@ static void wrong_usage_says_what_is_wrong(void **state)
         {"explain --streams 1k", "--streams 1k: is not a whole number"},
         {"explain --sysctl --json", "exclude each other"},
         {"explain --sysctl", "needs a path"},
+        {"explain --check --sysctl", "--check takes no path"},
+        {"explain --check --rate 1M --rtt 1", "--check takes no path"},
         {"explain --b 3", "--b: there is no such option, or more than one begins so"},
         {"watch", "PID is missing"},
         {"watch abc", "abc: it is not the number of a process"},
@@ -297,7 +299,7 @@ static void help_names_every_option(void **state)
     } rows[] = {
         {"probe", {"-4", "-I DEVICE|ADDRESS", "--budget BYTES", "(1k to 1M, default: 1M)", "(0.001 to 2000, default: 2000)",
                    "--intent INTENT", "(default: throughput)", "--as-user"}},
-        {"explain", {"--rate BITS", "--rtt MS", "--streams N", "--bytes BYTES", "--sysctl", "--as-user", "-B", "--json"}},
+        {"explain", {"--rate BITS", "--rtt MS", "--streams N", "--bytes BYTES", "--sysctl", "--as-user", "-B", "--check"}},
         {"watch", {"--tune", "--json", "--intent INTENT", "--help", "PID[:FD]", "usage:", "autobuf watch", "(1)"}},
         {"serve", {"--bind ADDR", "--port N", "(1 to 65535, default: 7411)", "--clients N", "(1 to 1M, default: 2000)",
                    "--per-address N", "(1 to 1M, default: 32)", "default: 1G"}},
