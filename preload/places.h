@@ -14,7 +14,7 @@
 #define PLACES_A_PAGE 256U
 #define PAGES 4096U
 #define PLACES_MOST (PLACES_A_PAGE * PAGES) /* descriptors from here on are left alone */
-#define BOTTLENECKS 8U
+#define BOTTLENECKS (AUTOBUF_BOTTLENECK_STALLED + 1)
 
 enum place_kind {
     PLACE_UNKNOWN, /* it was open before this object was, and nobody has asked the kernel yet */

@@ -16,7 +16,7 @@
 #include "transfer_line.h"
 
 #define TRANSFER_CHUNK_BYTES 131072U /* as iperf3 writes; what is written at once matters to the kernel */
-#define TRANSFER_BOTTLENECKS (AUTOBUF_BOTTLENECK_RECEIVER + 1)
+#define TRANSFER_BOTTLENECKS (AUTOBUF_BOTTLENECK_STALLED + 1)
 
 enum transfer_phase {
     TRANSFER_ASKS,  /* a client, until the server has answered */

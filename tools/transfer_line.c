@@ -27,7 +27,7 @@ static const struct {
     [TRANSFER_RTT_MIN] = {"rttmin", NS_MOST},
     [TRANSFER_RTT_MEAN] = {"rtt", NS_MOST},
     [TRANSFER_RESENT] = {"resent", 1000000000000ULL},
-    [TRANSFER_BOTTLENECK] = {"limiter", AUTOBUF_BOTTLENECK_RECEIVER},
+    [TRANSFER_BOTTLENECK] = {"limiter", AUTOBUF_BOTTLENECK_STALLED},
 };
 
 static const char *text_of(uint64_t code)

@@ -75,7 +75,8 @@ static const char *bottleneck_words(uint64_t bottleneck)
     static const char *const words[] = {[AUTOBUF_BOTTLENECK_PATH] = "path",
                                         [AUTOBUF_BOTTLENECK_SND_BUFFER] = "send buffer",
                                         [AUTOBUF_BOTTLENECK_PEER] = "peer's window",
-                                        [AUTOBUF_BOTTLENECK_SENDER] = "program"};
+                                        [AUTOBUF_BOTTLENECK_SENDER] = "program",
+                                        [AUTOBUF_BOTTLENECK_STALLED] = "stalled"};
 
     return bottleneck < sizeof words / sizeof *words && words[bottleneck] ? words[bottleneck] : "-";
 }

@@ -118,6 +118,7 @@ static const char *const bottleneck_words[] = {
     [AUTOBUF_BOTTLENECK_PEER] = "the peer: its window, or what it sends",
     [AUTOBUF_BOTTLENECK_RCV_BUFFER] = "the receive buffer",
     [AUTOBUF_BOTTLENECK_RECEIVER] = "the program, which leaves data unread",
+    [AUTOBUF_BOTTLENECK_STALLED] = "stalled: retransmitting, nothing is acknowledged",
 };
 
 static void show_bottleneck(struct screen *s, const struct connection *c)

@@ -40,13 +40,14 @@ extern "C" {
  */
 
 #define AUTOBUF_BOTTLENECK_UNKNOWN 0U    /* "unknown": too little was seen yet */
-#define AUTOBUF_BOTTLENECK_IDLE 1U       /* "idle": nothing moves */
+#define AUTOBUF_BOTTLENECK_IDLE 1U       /* "idle": nothing moves, and nothing waits to be acknowledged */
 #define AUTOBUF_BOTTLENECK_SENDER 2U     /* "sender": the program here has nothing more to send */
 #define AUTOBUF_BOTTLENECK_PATH 3U       /* "path": only congestion control limits it, or a queue stands though bursts are paced */
 #define AUTOBUF_BOTTLENECK_SND_BUFFER 4U /* "send-buffer": of this socket */
 #define AUTOBUF_BOTTLENECK_PEER 5U       /* "peer": its window, or how much it sends */
 #define AUTOBUF_BOTTLENECK_RCV_BUFFER 6U /* "receive-buffer": of this socket */
 #define AUTOBUF_BOTTLENECK_RECEIVER 7U   /* "receiver": the program here leaves data unread */
+#define AUTOBUF_BOTTLENECK_STALLED 8U    /* "stalled": what is sent is lost, and sent again, and nothing is acknowledged */
 
 /* The name of an AUTOBUF_BOTTLENECK_* value, as above; "?" for any other value. */
 AUTOBUF_API const char *autobuf_bottleneck_name(uint32_t bottleneck);

@@ -21,7 +21,7 @@ const char *autobuf_reason_name(uint32_t reason)
 const char *autobuf_bottleneck_name(uint32_t bottleneck)
 {
     static const char *const names[] = {
-        "unknown", "idle", "sender", "path", "send-buffer", "peer", "receive-buffer", "receiver",
+        "unknown", "idle", "sender", "path", "send-buffer", "peer", "receive-buffer", "receiver", "stalled",
     };
 
     return WORD(names, bottleneck);

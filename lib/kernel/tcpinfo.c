@@ -49,6 +49,7 @@ bool ab_tcpinfo_parse(const uint8_t *bytes, size_t len, struct ab_tcpinfo *info)
     if (len < MIN_BYTES)
         return false;
     info->state = bytes[0];
+    info->retransmits = bytes[2];
     info->stamped = bytes[5] & OPTION_TIMESTAMPS;
     info->scaled = bytes[5] & OPTION_WSCALE;
     info->snd_scale = info->scaled ? take_bits(bytes[6], 0, 4) : 0;

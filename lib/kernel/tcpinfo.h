@@ -28,6 +28,7 @@ enum {
 
 struct ab_tcpinfo {
     uint8_t state;             /* AB_TCP_* */
+    uint8_t retransmits;       /* of the oldest segment, by its timer, without an answer */
     bool stamped;              /* segments carry the timestamp option */
     bool scaled;               /* both ends agreed to scale windows */
     uint8_t snd_scale;         /* the peer's */

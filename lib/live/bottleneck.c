@@ -147,11 +147,27 @@ static uint32_t bottleneck_receiving(const struct ab_bottleneck_sample *seen)
     return ab_bottleneck_arrives_percent(seen) >= RCV_FULL_PERCENT ? AUTOBUF_BOTTLENECK_RCV_BUFFER : AUTOBUF_BOTTLENECK_PEER;
 }
 
+/* Nothing moved. Data may be in flight all the same, for less than an RTT, or lost. No buffer is judged by that. */
+static uint32_t bottleneck_at_rest(const struct ab_bottleneck_sample *seen)
+{
+    const struct ab_tcpinfo *info = &seen->sample->info;
+
+    if (info->unacked_packets && info->retransmits)
+        return AUTOBUF_BOTTLENECK_STALLED;
+    if (is_left_unread(seen))
+        return AUTOBUF_BOTTLENECK_RECEIVER;
+    if (fills_peer_window(seen))
+        return AUTOBUF_BOTTLENECK_PEER;
+    if (fills_cwnd(seen) || info->notsent_bytes >= READY_BYTES || fills_buffer(seen))
+        return AUTOBUF_BOTTLENECK_PATH;
+    return info->unacked_packets || info->notsent_bytes ? AUTOBUF_BOTTLENECK_SENDER : AUTOBUF_BOTTLENECK_IDLE;
+}
+
 uint32_t ab_bottleneck(const struct ab_bottleneck_sample *seen)
 {
     if (!is_open(seen))
         return AUTOBUF_BOTTLENECK_UNKNOWN;
     if (!seen->acked_byte_per_s && !seen->received_byte_per_s)
-        return is_left_unread(seen) ? AUTOBUF_BOTTLENECK_RECEIVER : AUTOBUF_BOTTLENECK_IDLE;
+        return bottleneck_at_rest(seen);
     return seen->acked_byte_per_s >= seen->received_byte_per_s ? bottleneck_sending(seen) : bottleneck_receiving(seen);
 }

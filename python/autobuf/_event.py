@@ -43,6 +43,7 @@ class Bottleneck(Word):
     PEER = 5
     RCV_BUFFER = 6
     RECEIVER = 7
+    STALLED = 8
 
 
 class Lock(enum.IntFlag):

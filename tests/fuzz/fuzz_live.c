@@ -125,7 +125,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t len)
             CHECK(why);
             check_plan(intent, &limits, ab_judge_bottleneck(&judge), &sample, &plan);
         }
-        CHECK(ab_judge_bottleneck(&judge) <= AUTOBUF_BOTTLENECK_RECEIVER);
+        CHECK(ab_judge_bottleneck(&judge) <= AUTOBUF_BOTTLENECK_STALLED);
         CHECK(ab_judge_next_ns(&judge) != sample.now_ns);
     }
     return 0;

@@ -35,8 +35,8 @@ void divide_shares(uint64_t total_bytes, const uint64_t *demands, uint64_t *shar
 
 uint64_t divide_demand(uint64_t window_bytes, uint32_t bottleneck, uint64_t share_bytes, uint64_t most_bytes)
 {
-    bool elsewhere = bottleneck == AUTOBUF_BOTTLENECK_PATH || bottleneck == AUTOBUF_BOTTLENECK_SENDER || bottleneck == AUTOBUF_BOTTLENECK_IDLE ||
-                     bottleneck == AUTOBUF_BOTTLENECK_RECEIVER || bottleneck == AUTOBUF_BOTTLENECK_PEER;
+    bool elsewhere = bottleneck != AUTOBUF_BOTTLENECK_UNKNOWN && bottleneck != AUTOBUF_BOTTLENECK_SND_BUFFER &&
+                     bottleneck != AUTOBUF_BOTTLENECK_RCV_BUFFER;
     uint64_t uses_bytes = elsewhere ? ab_min(window_bytes, most_bytes) : most_bytes;
 
     if (uses_bytes >= share_bytes / 5 * 4 || uses_bytes > UINT64_MAX / 8)

@@ -72,7 +72,7 @@ static void what_is_not(void **state)
         "AUTOBUF TRANSFER 1 5 receive=2\r\n", "AUTOBUF TRANSFER 1 5 receive=1 receive=1\r\n",
         "AUTOBUF TRANSFER 1 5 receive=1\r\n\n", "AUTOBUF TRANSFER 1 5\nAUTOBUF TRANSFER 1 5\n",
         "AUTOBUF TRANSFER 1 5 Receive=1\r\n", "AUTOBUF TRANSFER 1 5 averyveryverylongkey=1\r\n",
-        "AUTOBUF REPORT\r\n", "AUTOBUF REPORT 1 nsec=99000000001\r\n", "AUTOBUF REPORT 1 limiter=8\r\n",
+        "AUTOBUF REPORT\r\n", "AUTOBUF REPORT 1 nsec=99000000001\r\n", "AUTOBUF REPORT 1 limiter=9\r\n",
         "AUTOBUF REPORT 1 window=9999999999999999999\r\n", "AUTOBUF ERROR\r\n", "AUTOBUF ERROR x\r\n",
         "AUTOBUF ERROR 1000 no\r\n", "AUTOBUF ERROR 500no\r\n",
     };

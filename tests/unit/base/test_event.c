@@ -143,7 +143,8 @@ static void names(void **state)
     assert_string_equal(autobuf_bottleneck_name(AUTOBUF_BOTTLENECK_SND_BUFFER), "send-buffer");
     assert_string_equal(autobuf_bottleneck_name(AUTOBUF_BOTTLENECK_RCV_BUFFER), "receive-buffer");
     assert_string_equal(autobuf_bottleneck_name(AUTOBUF_BOTTLENECK_RECEIVER), "receiver");
-    assert_string_equal(autobuf_bottleneck_name(AUTOBUF_BOTTLENECK_RECEIVER + 1), "?");
+    assert_string_equal(autobuf_bottleneck_name(AUTOBUF_BOTTLENECK_STALLED), "stalled");
+    assert_string_equal(autobuf_bottleneck_name(AUTOBUF_BOTTLENECK_STALLED + 1), "?");
 }
 
 int main(void)

@@ -40,7 +40,7 @@ static void the_direction_that_moves_more_counts(void **state)
         {"receives", AB_TCP_ESTABLISHED, 0, 28 * MB, 0, AUTOBUF_BOTTLENECK_PEER},
         {"both, alike", AB_TCP_ESTABLISHED, 28 * MB, 28 * MB, 0, AUTOBUF_BOTTLENECK_SND_BUFFER},
         {"both, more comes", AB_TCP_ESTABLISHED, 28 * MB, 28 * MB + 1, 0, AUTOBUF_BOTTLENECK_PEER},
-        {"nothing moves", AB_TCP_ESTABLISHED, 0, 0, 0, AUTOBUF_BOTTLENECK_IDLE},
+        {"nothing moves, of all that is in flight", AB_TCP_ESTABLISHED, 0, 0, 0, AUTOBUF_BOTTLENECK_PATH},
         {"nothing moves, and data wait", AB_TCP_ESTABLISHED, 0, 0, 40000, AUTOBUF_BOTTLENECK_RECEIVER},
         {"the peer has closed its side", AB_TCP_CLOSE_WAIT, 28 * MB, 0, 0, AUTOBUF_BOTTLENECK_SND_BUFFER},
         {"not connected yet", AB_TCP_SYN_SENT, 28 * MB, 0, 0, AUTOBUF_BOTTLENECK_UNKNOWN},
@@ -56,6 +56,50 @@ static void the_direction_that_moves_more_counts(void **state)
         sample.info.state = rows[i].state;
         sample.unread_bytes = rows[i].unread;
         CHECK_EQUAL(rows[i].name, ab_bottleneck(&seen), rows[i].bottleneck);
+    }
+}
+
+/* Nothing was acknowledged, and nothing came. */
+static void outstanding_data_are_not_idle(void **state)
+{
+    static const struct {
+        const char *name;
+        uint32_t unacked, cwnd;
+        uint8_t retransmits;
+        uint64_t notsent, queued, unread, peer_window;
+        uint32_t bottleneck;
+    } rows[] = {
+        {"idle", 0, 10, 0, 0, 0, 0, 65535, AUTOBUF_BOTTLENECK_IDLE},
+        {"idle, the peer's window is closed", 0, 10, 0, 0, 0, 0, 0, AUTOBUF_BOTTLENECK_IDLE},
+        {"a request is in flight", 1, 10, 0, 0, 2304, 0, 65535, AUTOBUF_BOTTLENECK_SENDER},
+        {"and a rest waits", 1, 10, 0, 100, 2304, 0, 65535, AUTOBUF_BOTTLENECK_SENDER},
+        {"it is sent again", 1, 10, 1, 0, 2304, 0, 65535, AUTOBUF_BOTTLENECK_STALLED},
+        {"a large packet is lost, and more waits", 11, 1, 3, 30000, 46080, 0, 65535, AUTOBUF_BOTTLENECK_STALLED},
+        {"the same of a full buffer", 1900, 1, 5, 200000, 3000000, 0, 16000000, AUTOBUF_BOTTLENECK_STALLED},
+        {"the same, and the program reads nothing", 11, 1, 3, 30000, 46080, 40000, 65535, AUTOBUF_BOTTLENECK_STALLED},
+        {"an old timer, nothing in flight", 0, 10, 3, 0, 0, 0, 65535, AUTOBUF_BOTTLENECK_IDLE},
+        {"a first window is in flight", 10, 10, 0, 0, 23040, 0, 65535, AUTOBUF_BOTTLENECK_PATH},
+        {"less, and more is ready", 9, 10, 0, 200000, 223040, 0, 65535, AUTOBUF_BOTTLENECK_PATH},
+        {"less, but all that the buffer holds", 1900, 4000, 0, 0, 3000000, 0, 16000000, AUTOBUF_BOTTLENECK_PATH},
+        {"the peer's window is full", 45, 100, 0, 30000, 92160, 0, 65535, AUTOBUF_BOTTLENECK_PEER},
+        {"the peer's window is closed, and data wait", 0, 10, 0, 100, 2304, 0, 0, AUTOBUF_BOTTLENECK_PEER},
+    };
+
+    (void)state;
+    for (size_t i = 0; i < COUNT(rows); i++) {
+        struct ab_sample sample = full_buffer();
+        struct ab_bottleneck_sample seen = {.sample = &sample, .before = &sample, .limits = &host_6_18};
+
+        sample.info.unacked_packets = rows[i].unacked;
+        sample.info.cwnd_packets = rows[i].cwnd;
+        sample.info.retransmits = rows[i].retransmits;
+        sample.info.notsent_bytes = rows[i].notsent;
+        sample.info.peer_window_bytes = rows[i].peer_window;
+        sample.queued_bytes = rows[i].queued;
+        sample.unread_bytes = rows[i].unread;
+        CHECK_EQUAL(rows[i].name, ab_bottleneck(&seen), rows[i].bottleneck);
+        seen.acked_byte_per_s = 1448;
+        assert_int_not_equal(ab_bottleneck(&seen), AUTOBUF_BOTTLENECK_STALLED);
     }
 }
 
@@ -165,6 +209,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(the_direction_that_moves_more_counts),
+        cmocka_unit_test(outstanding_data_are_not_idle),
         cmocka_unit_test(a_receive_buffer_limits_if_it_cannot_grow),
         cmocka_unit_test(data_that_wait_for_our_own_pace),
         cmocka_unit_test(all_of_a_full_buffer_is_on_its_way),

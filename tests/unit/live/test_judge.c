@@ -92,7 +92,8 @@ static void what_limits(void **state)
         {"autotuning is still at it", -1, -1, -1, -1, 3000000, -1, AUTOBUF_BOTTLENECK_UNKNOWN, false},
         {"autotuning is nearly there, and will be", -1, -1, -1, -1, 3900000, -1,
          AUTOBUF_BOTTLENECK_SND_BUFFER, false},
-        {"nothing moves", -1, -1, -1, -1, -1, 0, AUTOBUF_BOTTLENECK_IDLE, false},
+        {"nothing moves, of what is in flight", -1, -1, -1, -1, -1, 0, AUTOBUF_BOTTLENECK_PATH, false},
+        {"nothing is in flight", 0, -1, 0, 0, -1, 0, AUTOBUF_BOTTLENECK_IDLE, false},
         {"a kernel that does not tell the peer's window", -1, UNTOLD, -1, -1, -1, -1,
          AUTOBUF_BOTTLENECK_SND_BUFFER, true},
         {"it is closed, and data wait", 0, 0, -1, 200000, -1, -1, AUTOBUF_BOTTLENECK_PEER, false},
@@ -1487,12 +1488,40 @@ static void nothing_moves(void **state)
         const char *why;
 
         sample.unread_bytes = unread * 100000;
+        sample.info.unacked_packets = 0;
+        sample.queued_bytes = sample.info.notsent_bytes = 0;
         ab_judge_begin(&judge, 0, &host_6_18);
         for (unsigned i = 0; i < 5; i++) {
             assert_false(ab_judge_sample(&judge, &sample, &plan, &why));
             sample.now_ns += 100 * MS;
         }
         assert_int_equal(ab_judge_bottleneck(&judge), unread ? AUTOBUF_BOTTLENECK_RECEIVER : AUTOBUF_BOTTLENECK_IDLE);
+    }
+}
+
+/* Data are lost again and again: that is said, and no window is enlarged, paced or made smaller for it. */
+static void a_stalled_sender_is_left_alone(void **state)
+{
+    (void)state;
+    for (unsigned low_delay = 0; low_delay < 2; low_delay++) {
+        struct ab_sample sample = buffer_limited(1000 * MS);
+        struct autobuf_plan plan;
+        struct ab_judge judge;
+        const char *why;
+
+        ab_judge_begin(&judge, low_delay ? AUTOBUF_INTENT_LOW_DELAY : 0, &host_6_18);
+        for (unsigned i = 0; i < 40; i++) {
+            assert_false(ab_judge_sample(&judge, &sample, &plan, &why));
+            assert_int_equal(ab_judge_bottleneck(&judge), i ? AUTOBUF_BOTTLENECK_STALLED : AUTOBUF_BOTTLENECK_UNKNOWN);
+            sample.now_ns += 100 * MS;
+            sample.info.retransmits = (uint8_t)(1 + i / 10);
+            sample.info.cwnd_packets = 1;
+        }
+        sample.info.retransmits = 0;
+        sample.info.cwnd_packets = 4000;
+        sample.info.acked_bytes += 2800000;
+        (void)ab_judge_sample(&judge, &sample, &plan, &why);
+        assert_int_equal(ab_judge_bottleneck(&judge), AUTOBUF_BOTTLENECK_SND_BUFFER);
     }
 }
 
@@ -1572,7 +1601,7 @@ static void counters_that_run_backwards(void **state)
         sample.info.received_bytes = UINT64_MAX - i;
         assert_false(ab_judge_sample(&judge, &sample, &plan, &why));
         assert_int_equal(ab_judge_round_bytes(&judge), 0);
-        assert_int_equal(ab_judge_bottleneck(&judge), i ? AUTOBUF_BOTTLENECK_IDLE : AUTOBUF_BOTTLENECK_UNKNOWN);
+        assert_int_equal(ab_judge_bottleneck(&judge), i ? AUTOBUF_BOTTLENECK_PATH : AUTOBUF_BOTTLENECK_UNKNOWN);
     }
 }
 
@@ -1622,6 +1651,7 @@ int main(void)
         cmocka_unit_test(a_window_that_still_grows),
         cmocka_unit_test(a_receiver_looks_once_in_a_least_round_trip),
         cmocka_unit_test(nothing_moves),
+        cmocka_unit_test(a_stalled_sender_is_left_alone),
         cmocka_unit_test(strange_clocks),
         cmocka_unit_test(a_clock_that_was_set_back),
         cmocka_unit_test(counters_that_run_backwards),
