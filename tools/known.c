@@ -44,15 +44,15 @@ enum source { NOT_KNOWN, SEEN, CONFIRMED, KEPT };
 struct direction {
     uint64_t *rate_bit_per_s, *low_bit_per_s, *high_bit_per_s, *bdp_bytes;
     uint32_t *unsure;
-    uint32_t at_least; /* its flag */
+    uint32_t at_least, echoed; /* its flags */
 };
 
 static struct direction direction_of(struct autobuf_paths_entry *e, bool tx)
 {
     return tx ? (struct direction){&e->tx_rate_bit_per_s, &e->tx_rate_low_bit_per_s, &e->tx_rate_high_bit_per_s,
-                                   &e->tx_bdp_bytes, &e->tx_unsure, AUTOBUF_PATH_TX_AT_LEAST}
+                                   &e->tx_bdp_bytes, &e->tx_unsure, AUTOBUF_PATH_TX_AT_LEAST, AUTOBUF_PATH_TX_ECHOED}
               : (struct direction){&e->rx_rate_bit_per_s, &e->rx_rate_low_bit_per_s, &e->rx_rate_high_bit_per_s,
-                                   &e->rx_bdp_bytes, &e->rx_unsure, AUTOBUF_PATH_RX_AT_LEAST};
+                                   &e->rx_bdp_bytes, &e->rx_unsure, AUTOBUF_PATH_RX_AT_LEAST, AUTOBUF_PATH_RX_ECHOED};
 }
 
 /* Whether a value is within a fifth of the other. What is not known is near what is not known either. */
@@ -63,15 +63,22 @@ static bool is_near(uint64_t value, uint64_t other)
     return !differ || (other != AUTOBUF_NS_UNSET && differ <= other / 5);
 }
 
-static enum source rate_source(uint64_t known_bit_per_s, bool known_at_least, uint64_t seen_bit_per_s, bool seen_at_least)
+static enum source rate_source(const struct direction *known, uint32_t known_flags, const struct direction *seen,
+                               uint32_t seen_flags)
 {
-    if (!known_bit_per_s && !seen_bit_per_s)
+    uint64_t was = *known->rate_bit_per_s, is = *seen->rate_bit_per_s;
+    bool echoed = seen_flags & seen->echoed;
+
+    if (!was && !is)
         return NOT_KNOWN;
-    if (!seen_bit_per_s)
+    if (!is)
         return KEPT;
-    if (!known_bit_per_s || !seen_at_least || (known_at_least && seen_bit_per_s >= known_bit_per_s))
+    if (!was || !(seen_flags & seen->at_least) || (known_flags & known->at_least && is >= was) ||
+        (echoed && known_flags & known->echoed))
         return SEEN;
-    return is_near(seen_bit_per_s, known_bit_per_s) ? CONFIRMED : KEPT;
+    if (is_near(is, was))
+        return CONFIRMED;
+    return echoed && is > was ? SEEN : KEPT;
 }
 
 static enum source rtt_source(uint64_t known_ns, uint64_t seen_ns)
@@ -100,7 +107,7 @@ static void take_direction(struct autobuf_paths_entry *into, struct autobuf_path
     *to.low_bit_per_s = *of.low_bit_per_s;
     *to.high_bit_per_s = *of.high_bit_per_s;
     *to.unsure = *of.unsure;
-    into->flags = (into->flags & ~to.at_least) | (from->flags & to.at_least);
+    into->flags = (into->flags & ~(to.at_least | to.echoed)) | (from->flags & (to.at_least | to.echoed));
     *to.bdp_bytes = *of.bdp_bytes;
     if (from->rtt_min_ns != AUTOBUF_NS_UNSET && from->rtt_min_ns > into->rtt_min_ns)
         *to.bdp_bytes = less_time(*of.bdp_bytes, *of.rate_bit_per_s, from->rtt_min_ns, into->rtt_min_ns);
@@ -150,8 +157,7 @@ void known_merge(struct autobuf_paths_entry *known, const struct autobuf_paths_e
     for (unsigned i = 1; i < 3; i++) {
         struct direction was = direction_of(&old, i == 1), is = direction_of(&fresh, i == 1);
 
-        sources[i] = rate_source(*was.rate_bit_per_s, old.flags & was.at_least, *is.rate_bit_per_s,
-                                 fresh.flags & is.at_least);
+        sources[i] = rate_source(&was, old.flags, &is, fresh.flags);
         take_direction(known, sources[i] == SEEN ? &fresh : &old, i == 1);
     }
     if (!is_of_known(sources, old.method, fresh.method))

@@ -35,7 +35,8 @@ bool known_stays(const struct autobuf_paths_entry *known, const struct autobuf_p
  *   3 The minimum RTT counts: all that disturbs a measurement makes it longer.
  *   4 A rate that was measured replaces an older one: paths change.
  *   5 A rate that is at least so much (AUTOBUF_PATH_*_AT_LEAST) does not replace one that was measured: a connection
- *     may be slow for many reasons. Of two such the higher one counts, for both were reached.
+ *     may be slow for many reasons. Of two such the higher one counts, for both were reached. An echo's
+ *     (AUTOBUF_PATH_*_ECHOED) also replaces an older echo's, and what it is clearly faster than.
  *   6 Each part (RTT, tx, rx) that comes from before holds as long as before, or, if what was seen of it
  *     is within a fifth, for longer. The whole expires with the first of its parts. So a path that became slower or
  *     longer is believed again when the old figures expire, and one that is as it was stays known.

@@ -120,6 +120,8 @@ static void print_json(const struct autobuf_paths_entry *e, const char *remote, 
     json_number(stdout, "rx_rate_high_bit_per_s", e->rx_rate_high_bit_per_s, !e->rx_rate_high_bit_per_s);
     json_bool(stdout, "tx_at_least", e->flags & AUTOBUF_PATH_TX_AT_LEAST);
     json_bool(stdout, "rx_at_least", e->flags & AUTOBUF_PATH_RX_AT_LEAST);
+    json_bool(stdout, "tx_echoed", e->flags & AUTOBUF_PATH_TX_ECHOED);
+    json_bool(stdout, "rx_echoed", e->flags & AUTOBUF_PATH_RX_ECHOED);
     json_string(stdout, "tx_unsure", autobuf_unsure_name(e->tx_unsure));
     json_string(stdout, "rx_unsure", autobuf_unsure_name(e->rx_unsure));
     json_number(stdout, "packet_bytes", e->packet_bytes, !e->packet_bytes);

@@ -18,7 +18,7 @@
 
 struct direction {
     const char *label;
-    bool at_least;
+    bool at_least, echoed;
     uint64_t rate, low, high, bdp;
     const char *unsure;
 };
@@ -35,9 +35,11 @@ static void show_direction(FILE *out, const struct direction *d, uint32_t packet
         fputs("unknown\n", out);
         return;
     }
-    fprintf(out, "%s%sbit/s", d->at_least ? "at least " : "", SCALED(d->rate));
+    fprintf(out, "%s%sbit/s", d->at_least && !d->echoed ? "at least " : "", SCALED(d->rate));
     if (d->low != d->high)
         fprintf(out, " (%sbit/s to %sbit/s)", SCALED(d->low), SCALED(d->high));
+    if (d->echoed)
+        fprintf(out, "\n%*sthe slower direction's (autobuf measure: of each)", LABEL_COLUMNS, "");
     if (d->unsure)
         fprintf(out, "\n%*sunsure: %s", LABEL_COLUMNS, "", d->unsure);
     fputc('\n', out);
@@ -50,10 +52,10 @@ void show_path(FILE *out, const struct autobuf_path *p)
 {
     bool each = p->method == AUTOBUF_METHOD_INBAND;
     struct direction there = {each ? "capacity there" : "capacity", p->flags & AUTOBUF_PATH_TX_AT_LEAST,
-                              p->tx_rate_bit_per_s, p->tx_rate_low_bit_per_s,
+                              p->flags & AUTOBUF_PATH_TX_ECHOED, p->tx_rate_bit_per_s, p->tx_rate_low_bit_per_s,
                               p->tx_rate_high_bit_per_s, p->tx_bdp_bytes, autobuf_unsure_name(p->tx_unsure)};
-    struct direction back = {"capacity back", p->flags & AUTOBUF_PATH_RX_AT_LEAST, p->rx_rate_bit_per_s,
-                             p->rx_rate_low_bit_per_s, p->rx_rate_high_bit_per_s, p->rx_bdp_bytes,
+    struct direction back = {"capacity back", p->flags & AUTOBUF_PATH_RX_AT_LEAST,
+                             p->flags & AUTOBUF_PATH_RX_ECHOED, p->rx_rate_bit_per_s, p->rx_rate_low_bit_per_s, p->rx_rate_high_bit_per_s, p->rx_bdp_bytes,
                              autobuf_unsure_name(p->rx_unsure)};
 
     if (p->rtt_min_ns != AUTOBUF_NS_UNSET) {
@@ -233,7 +235,7 @@ void show_sysctls(FILE *out, const struct findings *f)
 /* ------------------------------------------------------------------------------------- JSON */
 
 static void json_rates(FILE *out, const char *side, uint64_t rate, uint64_t low, uint64_t high,
-                       bool at_least, uint32_t unsure)
+                       uint32_t at_least, uint32_t echoed, uint32_t unsure)
 {
     char key[40];
 
@@ -244,6 +246,7 @@ static void json_rates(FILE *out, const char *side, uint64_t rate, uint64_t low,
     snprintf(key, sizeof key, "%s_rate_high_bit_per_s", side);
     json_number(out, key, high, !rate);
     fprintf(out, "\"%s_at_least\":%s,", side, !rate ? "null" : at_least ? "true" : "false");
+    fprintf(out, "\"%s_echoed\":%s,", side, !rate ? "null" : echoed ? "true" : "false");
     snprintf(key, sizeof key, "%s_unsure", side);
     json_string(out, key, rate ? autobuf_unsure_name(unsure) : NULL);
 }
@@ -322,9 +325,9 @@ void show_json(FILE *out, const struct findings *f, const struct host_facts *hos
     json_number(out, "rtt_min_ns", p->rtt_min_ns, p->rtt_min_ns == AUTOBUF_NS_UNSET);
     json_number(out, "rtt_median_ns", p->rtt_median_ns, p->rtt_median_ns == AUTOBUF_NS_UNSET);
     json_rates(out, "tx", p->tx_rate_bit_per_s, p->tx_rate_low_bit_per_s, p->tx_rate_high_bit_per_s,
-               p->flags & AUTOBUF_PATH_TX_AT_LEAST, p->tx_unsure);
+               p->flags & AUTOBUF_PATH_TX_AT_LEAST, p->flags & AUTOBUF_PATH_TX_ECHOED, p->tx_unsure);
     json_rates(out, "rx", p->rx_rate_bit_per_s, p->rx_rate_low_bit_per_s, p->rx_rate_high_bit_per_s,
-               p->flags & AUTOBUF_PATH_RX_AT_LEAST, p->rx_unsure);
+               p->flags & AUTOBUF_PATH_RX_AT_LEAST, p->flags & AUTOBUF_PATH_RX_ECHOED, p->rx_unsure);
     json_number(out, "tx_bdp_bytes", p->tx_bdp_bytes, !p->tx_bdp_bytes);
     json_number(out, "rx_bdp_bytes", p->rx_bdp_bytes, !p->rx_bdp_bytes);
     json_number(out, "samples", p->samples, false);

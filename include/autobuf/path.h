@@ -20,9 +20,15 @@ extern "C" {
 #define AUTOBUF_METHOD_IMPORTED 4U /* what TCP reached, as another program measured it: `autobuf paths import` */
 #define AUTOBUF_METHOD_PASSIVE 5U /* what TCP reached, as autobufd(8) saw it */
 
-#define AUTOBUF_PATH_TX_AT_LEAST 1U /* tx_rate is a lower bound: the trains were too short or too uneven */
+#define AUTOBUF_PATH_TX_AT_LEAST 1U /* tx_rate is a lower bound */
 #define AUTOBUF_PATH_RX_AT_LEAST 2U /* the same for rx_rate */
 #define AUTOBUF_PATH_NEIGHBOURS 4U  /* of a path store: what hosts of the same network have in common */
+/*
+ * tx_rate is a lower bound (TX_AT_LEAST is set, too) only because echoes measured it: it is the slower direction's rate,
+ * and nobody knows which one that is.
+ */
+#define AUTOBUF_PATH_TX_ECHOED 8U
+#define AUTOBUF_PATH_RX_ECHOED 16U /* the same for rx_rate */
 
 /* Why a rate may be more than a fifth off. */
 #define AUTOBUF_UNSURE_NOT 0U
@@ -33,7 +39,7 @@ extern "C" {
 /*
  * What is known of a path. tx is from here to the peer, rx from the peer to here. A rate is the capacity of the
  * narrowest link, not the part that cross traffic leaves free. It counts IP bytes, headers included. An echo sees
- * only the slower direction; ICMP therefore reports that rate for both.
+ * only the slower direction; ICMP therefore reports that rate for both, as a lower bound.
  *
  * The bandwidth-delay product is the rate times the round-trip time of one full-size segment and its
  * acknowledgement, in IP bytes: rate x rtt_min + one full packet - one small packet.

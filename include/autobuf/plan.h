@@ -127,6 +127,7 @@ AUTOBUF_API int autobuf_socket_state(int fd, struct autobuf_socket *socket);
 #define AUTOBUF_PLAN_RCV_UNLOCK 4U /* the same for the receive side */
 #define AUTOBUF_PLAN_SND_AT_LEAST 8U /* snd_wanted_bytes is a lower bound */
 #define AUTOBUF_PLAN_RCV_AT_LEAST 16U /* rcv_wanted_bytes is a lower bound */
+#define AUTOBUF_PLAN_SND_ECHOED 64U /* AUTOBUF_PATH_TX_ECHOED: a lower bound, and on most paths the product itself */
 
 /* What limits a window. These are bits: more than one sysctl may limit it. */
 #define AUTOBUF_SYSCTL_NONE 0U
@@ -181,8 +182,8 @@ struct autobuf_plan {
  * accepts later; on a connected socket it can grow only as far as the window scale allows.
  *
  * With AUTOBUF_INTENT_LOW_DELAY the plan paces the sender at 99% of the path's payload rate, if that is known and
- * not only a lower bound, and limits both windows to just above the product. An echo sees only the slower
- * direction, so both directions are then held to its rate.
+ * not only a lower bound, and limits both windows to just above the product, each if it is more than a lower bound.
+ * An echo gives lower bounds only, so nothing is paced or limited after it: a flow, which sees the queue, still paces.
  *
  * Returns 0; -EINVAL: a struct size, the intent, or NULL.
  */

@@ -479,10 +479,9 @@ int ab_estimate_path(const struct ab_packet *packets, size_t count, uint64_t *sc
     path->tx_rate_bit_per_s = path->rx_rate_bit_per_s = rate.rate_bit_per_s;
     path->tx_rate_low_bit_per_s = path->rx_rate_low_bit_per_s = rate.low_bit_per_s;
     path->tx_rate_high_bit_per_s = path->rx_rate_high_bit_per_s = rate.high_bit_per_s;
-    if (rate.at_least)
-        path->flags |= AUTOBUF_PATH_TX_AT_LEAST | AUTOBUF_PATH_RX_AT_LEAST;
     if (!rate.rate_bit_per_s)
         return AUTOBUF_E_FEW;
+    path->flags |= AB_PATH_AT_LEAST | (rate.at_least ? 0 : AB_PATH_ECHOED);
     path->packet_bytes = full_bytes;
     path->tx_bdp_bytes = path->rx_bdp_bytes =
         ab_estimate_bdp(rate.rate_bit_per_s, path->rtt_min_ns, full_bytes, small_bytes);

@@ -181,13 +181,13 @@ void ab_decide_leave_faster_direction(const struct ab_decision *d, struct autobu
         entry->tx_rate_bit_per_s = entry->tx_rate_low_bit_per_s = entry->tx_rate_high_bit_per_s = 0;
         entry->tx_bdp_bytes = 0;
         entry->tx_unsure = 0;
-        entry->flags &= ~AUTOBUF_PATH_TX_AT_LEAST;
+        entry->flags &= ~(AUTOBUF_PATH_TX_AT_LEAST | AUTOBUF_PATH_TX_ECHOED);
     }
     if (other == AUTOBUF_INTENT_RECEIVES && known.rx_rate_bit_per_s > entry->rx_rate_bit_per_s) {
         entry->rx_rate_bit_per_s = entry->rx_rate_low_bit_per_s = entry->rx_rate_high_bit_per_s = 0;
         entry->rx_bdp_bytes = 0;
         entry->rx_unsure = 0;
-        entry->flags &= ~AUTOBUF_PATH_RX_AT_LEAST;
+        entry->flags &= ~(AUTOBUF_PATH_RX_AT_LEAST | AUTOBUF_PATH_RX_ECHOED);
     }
 }
 
@@ -195,7 +195,7 @@ void ab_decide_keep(const struct ab_decision *d)
 {
     struct autobuf_paths_entry entry = AUTOBUF_PATHS_ENTRY_INIT, reported;
     uint64_t now_s = (uint64_t)time(NULL);
-    bool unsure = d->found.flags || d->found.tx_unsure || d->found.rx_unsure;
+    bool unsure = !(d->found.flags & AB_PATH_ECHOED) || d->found.tx_unsure || d->found.rx_unsure;
     int error;
 
     if (d->options.flags & AUTOBUF_FLOW_NO_STORE || d->measured != 1 || d->policy_routed ||

@@ -614,8 +614,8 @@ void ab_schedule_mtu(struct ab_schedule *schedule, uint32_t packet_bytes)
 }
 
 /*
- * Smaller packets may show too low a rate, and the ICMP error may be forged. So the rate becomes a lower bound: no
- * pacing rate is derived from it, and no buffer is made smaller because of it.
+ * Smaller packets may show too low a rate, and the ICMP error may be forged. So the rate is a lower bound not only because
+ * an echo sees the slower direction.
  */
 int ab_schedule_result(const struct ab_schedule *schedule, struct autobuf_path *path)
 {
@@ -628,7 +628,7 @@ int ab_schedule_result(const struct ab_schedule *schedule, struct autobuf_path *
     path->elapsed_ns =
         (schedule->phase == AB_DONE ? schedule->finished_ns : schedule->last_ns) - schedule->start_ns;
     result = ab_estimate_path(schedule->packets, schedule->count, schedule->scratch, path);
-    if (schedule->shrunk && path->tx_rate_bit_per_s)
-        path->flags |= AUTOBUF_PATH_TX_AT_LEAST | AUTOBUF_PATH_RX_AT_LEAST;
+    if (schedule->shrunk)
+        path->flags &= ~AB_PATH_ECHOED;
     return result;
 }

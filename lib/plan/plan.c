@@ -17,7 +17,8 @@
 /*
  * Percent of the BDP. What a send buffer holds beyond the BDP stands in a queue. 135% is enough for congestion
  * control: cubic's window falls by 30% after a loss (tests/bench/run transfer, cells with `root`). If the BDP is only a
- * lower bound, it is 200%. A receive buffer only admits data, so it is 200% too.
+ * lower bound, it is 200%; but not if that is an echo's, which is the BDP itself on most paths. A receive buffer only
+ * admits data, so it is 200% too.
  */
 #define AMPLE_SND_PERCENT 135
 #define AMPLE_PERCENT 200 /* unit: a_lower_bound_is_doubled */
@@ -42,7 +43,7 @@ struct side {
     bool locked;
     bool cannot_unlock; /* the kernel has no SO_BUF_LOCK */
     bool late;          /* the window scale is fixed */
-    bool at_least;      /* the BDP is only a lower bound */
+    bool at_least;      /* the BDP is only a lower bound, and no echo's */
 };
 
 struct verdict {
@@ -146,7 +147,7 @@ static struct side snd_side(const struct autobuf_limits *limits, const struct au
         .locked = socket->locks & AUTOBUF_LOCK_SND,
         .cannot_unlock = limits->flags & AUTOBUF_LIMITS_NO_UNLOCK,
         .late = socket->stage == AUTOBUF_STAGE_CONNECTED,
-        .at_least = flags & AUTOBUF_PLAN_SND_AT_LEAST,
+        .at_least = (flags & (AUTOBUF_PLAN_SND_AT_LEAST | AUTOBUF_PLAN_SND_ECHOED)) == AUTOBUF_PLAN_SND_AT_LEAST,
     };
 
     if (may_force(limits) && socket->stage != AUTOBUF_STAGE_LISTENING)
@@ -421,10 +422,13 @@ void ab_plan_windows(uint64_t snd_wanted_bytes, uint64_t rcv_wanted_bytes,
              low_delay && !(plan->flags & AUTOBUF_PLAN_RCV_AT_LEAST), limits, plan);
 }
 
-/* On an unknown path, too, a side goes back to autotuning if that reaches a larger window. */
-static bool is_unlocked(const struct side *side, uint32_t reason)
+/*
+ * If too little is known of a path to say that a program's own size is large enough, a side goes back to autotuning if
+ * that reaches a larger window.
+ */
+static bool is_unlocked(const struct side *side, uint32_t reason, bool at_least)
 {
-    return reason == AUTOBUF_REASON_UNKNOWN && can_unlock(side) &&
+    return (reason == AUTOBUF_REASON_UNKNOWN || (reason == AUTOBUF_REASON_LARGER && at_least)) && can_unlock(side) &&
            window_of(side, side->kernel_buf) > window_of(side, side->now_buf);
 }
 
@@ -436,12 +440,12 @@ void ab_plan_limits(const struct autobuf_limits *limits, const struct autobuf_so
 
     if (plan->intent & AUTOBUF_INTENT_LOW_DELAY)
         return;
-    if (sides != AUTOBUF_INTENT_RECEIVES && is_unlocked(&snd, plan->snd_reason)) {
+    if (sides != AUTOBUF_INTENT_RECEIVES && is_unlocked(&snd, plan->snd_reason, plan->flags & AUTOBUF_PLAN_SND_AT_LEAST)) {
         plan->flags |= AUTOBUF_PLAN_SND_UNLOCK;
         plan->snd_reason = AUTOBUF_REASON_KERNEL;
         expect_snd(&snd, snd.kernel_buf, plan);
     }
-    if (sides != AUTOBUF_INTENT_SENDS && is_unlocked(&rcv, plan->rcv_reason)) {
+    if (sides != AUTOBUF_INTENT_SENDS && is_unlocked(&rcv, plan->rcv_reason, plan->flags & AUTOBUF_PLAN_RCV_AT_LEAST)) {
         plan->flags |= AUTOBUF_PLAN_RCV_UNLOCK;
         plan->rcv_reason = AUTOBUF_REASON_KERNEL;
         plan->rcv_window_bytes = window_of(&rcv, rcv.kernel_buf);
@@ -520,6 +524,8 @@ int autobuf_plan_make(const struct autobuf_path *path, const struct autobuf_limi
         made.flags |= AUTOBUF_PLAN_SND_AT_LEAST;
     if (p.flags & AUTOBUF_PATH_RX_AT_LEAST)
         made.flags |= AUTOBUF_PLAN_RCV_AT_LEAST;
+    if (p.flags & AUTOBUF_PATH_TX_ECHOED)
+        made.flags |= AUTOBUF_PLAN_SND_ECHOED;
     ab_plan_windows(autobuf_payload_bytes(p.tx_bdp_bytes, p.packet_bytes),
                     autobuf_payload_bytes(p.rx_bdp_bytes, p.packet_bytes), &l, &s, expected_bytes,
                     &made);

@@ -57,8 +57,8 @@ void ab_plan_windows(uint64_t snd_wanted_bytes, uint64_t rcv_wanted_bytes,
                      uint64_t expected_bytes, struct autobuf_plan *plan);
 
 /*
- * Adds to a plan for an unknown path what limits alone decide: a side whose buffer was set smaller than autotuning
- * reaches is given back to autotuning. For low delay it adds nothing.
+ * Adds what limits alone decide to a plan for a path that is unknown, or only known by a lower bound: a side whose
+ * buffer was set smaller than autotuning reaches is given back to autotuning. For low delay it adds nothing.
  */
 void ab_plan_limits(const struct autobuf_limits *limits, const struct autobuf_socket *socket,
                     struct autobuf_plan *plan);

@@ -325,6 +325,7 @@ MOST = {
     **{f"{way}_rate{which}_bit_per_s": RATE_MOST for way in ("tx", "rx") for which in ("", "_low", "_high")}}
 """Of each number of an entry; null: not known."""
 BOTTLENECKS = {str(bottleneck): bottleneck for bottleneck in Bottleneck}
+DIRECTIONS = PathFlag.TX_AT_LEAST, PathFlag.RX_AT_LEAST, PathFlag.TX_ECHOED, PathFlag.RX_ECHOED
 METHODS = {str(method): method for method in Method if method}
 UNSURE = {str(unsure): unsure for unsure in Unsure}
 
@@ -341,8 +342,7 @@ def exported(value: Any, now_s: int) -> Entry:
         entry = Entry(
             method=METHODS[text_at(value, "method") or ""], remote=Prefix.parse(texts["remote"]),
             local=Prefix.parse(texts["local"]) if "local" in texts else Prefix(), device=texts.get("device"),
-            flags=(PathFlag.TX_AT_LEAST if at(value, "tx_at_least") is True else PathFlag(0)) |
-                  (PathFlag.RX_AT_LEAST if at(value, "rx_at_least") is True else PathFlag(0)),
+            flags=PathFlag(sum(flag for flag in DIRECTIONS if at(value, str(flag.name).lower()) is True)),
             bottleneck=BOTTLENECKS.get(text_at(value, "limiter") or "", Bottleneck(0)),
             tx_unsure=UNSURE.get(text_at(value, "tx_unsure") or "", Unsure.NOT),
             rx_unsure=UNSURE.get(text_at(value, "rx_unsure") or "", Unsure.NOT),

@@ -25,10 +25,13 @@ class Method(Word):
 
 
 class PathFlag(enum.IntFlag):
-    """The rate of this direction is a lower bound; nobody measured the path to this peer, but to hosts of the same network."""
+    """The rate of this direction is a lower bound; nobody measured the path to this peer, but to hosts of the same network;
+    it is a lower bound because an echo sees only the slower direction."""
     TX_AT_LEAST = 1
     RX_AT_LEAST = 2
     NEIGHBOURS = 4
+    TX_ECHOED = 8
+    RX_ECHOED = 16
 
 
 class Unsure(Word):

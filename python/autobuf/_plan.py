@@ -45,6 +45,7 @@ class PlanFlag(enum.IntFlag):
     SND_AT_LEAST = 8
     RCV_AT_LEAST = 16
     RCV_FORCE = 32
+    SND_ECHOED = 64
 
 
 class Sysctl(enum.IntFlag):

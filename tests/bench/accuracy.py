@@ -57,7 +57,7 @@ def measure(mbit: int, rtt_ms: float, extra: str, seed: int) -> dict:
         return {"error": done.stderr.strip()}
     found = json.loads(done.stdout)
     rate, bdp = truth_of(mbit, rtt_ms, counted)
-    result = {"at_least": found["tx_at_least"], "cost_bytes": found["cost_bytes"],
+    result = {"at_least": found["tx_at_least"] and not found["tx_echoed"], "cost_bytes": found["cost_bytes"],
               "elapsed_ms": found["elapsed_ns"] / 1e6,
               "late_p95_us": max(counted[d]["late_p95_ns"] for d in ("ab", "ba")) / 1e3}
     if found["tx_rate_bit_per_s"] is None:

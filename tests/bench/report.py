@@ -47,8 +47,9 @@ def word(found: dict, way: str, rate: float) -> dict[str, bool]:
     holds it (or is a lower bound below it), is wider than 1.3 from end to end, the value is off by more than a fifth
     without a flag, and whether there was a flag: "at least", or "unsure"."""
     value, low, high = (found[f"{way}_rate_{what}bit_per_s"] for what in ("", "low_", "high_"))
-    flagged = bool(found[f"{way}_at_least"] or found[f"{way}_unsure"])
-    return {"held": 0.99 * low <= rate and (found[f"{way}_at_least"] or 1.01 * high >= rate), "wide": high > 1.3 * low,
+    bound = found[f"{way}_at_least"] and not found[f"{way}_echoed"]
+    flagged = bool(bound or found[f"{way}_unsure"])
+    return {"held": 0.99 * low <= rate and (bound or 1.01 * high >= rate), "wide": high > 1.3 * low,
             "wrong": not flagged and abs(value / rate - 1) > 0.2, "flagged": flagged}
 
 

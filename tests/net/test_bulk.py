@@ -184,8 +184,7 @@ class Transfers(BulkTest):
         path = self.hosts("rate=100M,delay=25ms,queue=4M")
         self.serve(path)
         for _ in range(3):
-            result = self.send(path, "--tune", "autobuf", "--intent", "low-delay",
-                               "--seconds", "2.5")
+            result = self.send(path, "--tune", "live", "--intent", "low-delay", "--seconds", "2.5")
             self.assertEqual(result["reason"], "set")
             if result["rtt_mean_ns"] < 80 * MS and result["rate_bit_per_s"] > 60e6:
                 return

@@ -41,7 +41,7 @@ MOST_BYTES = 500_000
 HANDSHAKE_BYTES = 1_500  # of the connection, and of lines
 HELLO = b"AUTOBUF HELLO 1 train=463360 budget=463360\r\n"
 RESULTS = [f"{side}_{what}" for side in ("tx", "rx") for what in (
-    "rate_bit_per_s", "rate_low_bit_per_s", "rate_high_bit_per_s", "at_least", "unsure")]
+    "rate_bit_per_s", "rate_low_bit_per_s", "rate_high_bit_per_s", "at_least", "echoed", "unsure")]
 KEYS = ["version", "method", "rtt_min_ns", "rtt_median_ns", *RESULTS, "tx_bdp_bytes", "rx_bdp_bytes",
         "samples", "loss_permille", "mtu_bytes", "cost_bytes", "elapsed_ns", "host", "obstacles", "plan"]
 

@@ -124,7 +124,8 @@ def entry(remote: str, local: str | None = None, device: str | None = None, lear
     """As `autobuf paths export` prints it."""
     return {"remote": remote, "local": local, "device": device, "method": "icmp", "rtt_min_ns": 20000000, "rtt_median_ns": None,
             "tx_rate_bit_per_s": 1000, "tx_rate_low_bit_per_s": 900, "tx_rate_high_bit_per_s": 1100, "rx_rate_bit_per_s": None,
-            "rx_rate_low_bit_per_s": None, "rx_rate_high_bit_per_s": None, "tx_at_least": False, "rx_at_least": True, "tx_unsure": "batches",
+            "rx_rate_low_bit_per_s": None, "rx_rate_high_bit_per_s": None, "tx_at_least": False, "rx_at_least": True,
+            "tx_echoed": False, "rx_echoed": True, "tx_unsure": "batches",
             "rx_unsure": None, "packet_bytes": 1400, "samples": 12, "limiter": "path", "learned_s": learned_s, "expires_s": expires_s,
             "tx_bdp_bytes": 5, "rx_bdp_bytes": None, **more}
 
@@ -228,7 +229,8 @@ class Import(unittest.TestCase):
         self.assertEqual((bytes(one.remote), one.device), (bytes(Prefix.parse("2001:db8::/32")), "eth0"))
         self.assertEqual((one.learned_s, one.expires_s), (5, None))
         wanted = {"method": autobuf.Method.ICMP, "remote": Prefix.parse("192.0.2.0/24"), "local": Prefix.parse("198.51.100.0/24"), "device": None,
-                  "flags": autobuf.PathFlag.RX_AT_LEAST, "bottleneck": autobuf.Bottleneck.PATH, "tx_unsure": autobuf.Unsure.BATCHES,
+                  "flags": autobuf.PathFlag.RX_AT_LEAST | autobuf.PathFlag.RX_ECHOED, "bottleneck": autobuf.Bottleneck.PATH,
+                  "tx_unsure": autobuf.Unsure.BATCHES,
                   "samples": 12, "packet_bytes": 1400, "rtt_min_ns": 20 * MS, "tx_rate_bit_per_s": 1000, "tx_rate_low_bit_per_s": 900,
                   "tx_rate_high_bit_per_s": 1100, "tx_bdp_bytes": 5, "learned_s": 1699999999, "expires_s": 1700000001}
         self.assertEqual(other.message(), Entry(**wanted).message())

@@ -30,7 +30,7 @@ static void cell(const struct impairment *m, double mbit, double rtt_ms, unsigne
         r = sim_probe(&sim, NULL);
         rates[i] = (double)r.path.tx_rate_bit_per_s / (mbit * 1e6) - 1;
         none += r.error != 0;
-        bounds += r.path.flags != 0;
+        bounds += !(r.path.flags & AUTOBUF_PATH_TX_ECHOED);
         tally_add(sum, &r, mbit * 1e6);
         most_cost = fmax(most_cost, (double)r.path.cost_bytes);
         most_ms = fmax(most_ms, (double)r.end_ns / 1e6);

@@ -53,12 +53,12 @@ void tally_add(struct tally *tally, const struct sim_result *r, double truth)
 {
     double low = (double)r->path.tx_rate_low_bit_per_s, high = (double)r->path.tx_rate_high_bit_per_s;
     double error = (double)r->path.tx_rate_bit_per_s / truth - 1;
-    bool flagged = r->path.flags || r->path.tx_unsure;
+    bool bound = !(r->path.flags & AUTOBUF_PATH_TX_ECHOED), flagged = bound || r->path.tx_unsure;
 
     if (r->error)
         return;
     tally->runs++;
-    tally->held += 0.99 * low <= truth && (1.01 * high >= truth || r->path.flags);
+    tally->held += 0.99 * low <= truth && (1.01 * high >= truth || bound);
     tally->wide += high > 1.3 * low;
     tally->wrong += !flagged && fabs(error) > 0.2;
     tally->flagged += flagged;

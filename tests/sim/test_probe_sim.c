@@ -347,6 +347,26 @@ static void ipv6_counts_its_larger_header(void **state)
     assert_int_equal(r.path.packet_bytes, 1500);
 }
 
+/* Echoes see only the slower direction, whichever that is: the same is said of both, and of both as a lower bound. */
+static void either_direction_may_be_the_slower_one(void **state)
+{
+    static const uint64_t ways[][2] = {{20, 500}, {500, 20}, {20, 20}};
+
+    (void)state;
+    for (size_t i = 0; i < COUNT(ways); i++) {
+        struct sim_path path = path_of(&rows[0], 20, 150);
+        struct sim_result r;
+
+        path.there.rate_bit_per_s = ways[i][0] * 1000000;
+        path.back.rate_bit_per_s = ways[i][1] * 1000000;
+        r = sim_probe(&path, NULL);
+        assert_in_range(r.path.tx_rate_bit_per_s, 19800000, 20200000);
+        assert_int_equal(r.path.rx_rate_bit_per_s, r.path.tx_rate_bit_per_s);
+        assert_int_equal(r.path.flags, AUTOBUF_PATH_TX_AT_LEAST | AUTOBUF_PATH_RX_AT_LEAST | AUTOBUF_PATH_TX_ECHOED |
+                                           AUTOBUF_PATH_RX_ECHOED);
+    }
+}
+
 /* This host sends slower than the path's capacity: the rate is a lower bound. */
 static void slow_sender_says_at_least(void **state)
 {
@@ -356,7 +376,7 @@ static void slow_sender_says_at_least(void **state)
     (void)state;
     path.send_ns = 30000; /* 400 Mbit/s */
     r = sim_probe(&path, NULL);
-    assert_true(r.path.flags & AUTOBUF_PATH_TX_AT_LEAST);
+    assert_int_equal(r.path.flags, AUTOBUF_PATH_TX_AT_LEAST | AUTOBUF_PATH_RX_AT_LEAST);
     assert_in_range(r.path.tx_rate_bit_per_s, 300000000, 1000000000);
 }
 
@@ -371,7 +391,7 @@ static void slow_sender_behind_batches(void **state)
         path.back.batch_ns = 60000;
         path.send_ns = send_ns;
         r = sim_probe(&path, NULL);
-        if (!(r.path.flags & AUTOBUF_PATH_TX_AT_LEAST) && !r.path.tx_unsure)
+        if (r.path.flags & AUTOBUF_PATH_TX_ECHOED && !r.path.tx_unsure)
             assert_in_range(r.path.tx_rate_bit_per_s, 720000000, 880000000);
     }
 }
@@ -384,7 +404,7 @@ static void infinite_path_says_at_least(void **state)
     (void)state;
     path.there.rate_bit_per_s = path.back.rate_bit_per_s = 0;
     r = sim_probe(&path, NULL);
-    assert_true(r.path.flags & AUTOBUF_PATH_TX_AT_LEAST);
+    assert_int_equal(r.path.flags, AUTOBUF_PATH_TX_AT_LEAST | AUTOBUF_PATH_RX_AT_LEAST);
 }
 
 /* So few packets cannot show it, as documented. */
@@ -449,6 +469,7 @@ int main(void)
         cmocka_unit_test(answers_are_right_over_the_grid),
         cmocka_unit_test(silence_ends_the_run),
         cmocka_unit_test(ipv6_counts_its_larger_header),
+        cmocka_unit_test(either_direction_may_be_the_slower_one),
         cmocka_unit_test(slow_sender_says_at_least),
         cmocka_unit_test(slow_sender_behind_batches),
         cmocka_unit_test(infinite_path_says_at_least),

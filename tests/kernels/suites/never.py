@@ -9,7 +9,7 @@ from case import PORT, Case, objects, plain_path
 from packages import Kernel
 
 WAYS = {"none": "--tune none", "autobuf": "--tune autobuf", "live": "--tune live"}
-LOW_DELAY = {"none": "--tune none", "low delay": "--tune autobuf --intent low-delay"}
+LOW_DELAY = {"none": "--tune none", "low delay": "--tune live --intent low-delay"}
 PATHS = ((10, 20), (100, 100), (400, 100), (1000, 50))
 SHORT = "--bytes 1000000"
 LEAST_SHORT = 0.92

@@ -15,6 +15,7 @@
 #define UNSET AUTOBUF_NS_UNSET
 #define TX AUTOBUF_PATH_TX_AT_LEAST
 #define RX AUTOBUF_PATH_RX_AT_LEAST
+#define ECHOES (TX | RX | AUTOBUF_PATH_TX_ECHOED | AUTOBUF_PATH_RX_ECHOED)
 #define PASSIVE 5U /* what this version does not know is no better than what other programs reached */
 
 /* What a row of the table says of an entry: times in ms, rates in Mbit/s, ages and ends in hours from now. */
@@ -85,6 +86,20 @@ static void what_is_seen_is_merged_with_what_is_known(void **state)
          {PASSIVE, RX, 10, 0, 64, 0, 24}, {PASSIVE, TX | RX, 10, 90, 64, 0, 22}},
         {"a measured one beside a bound", {AUTOBUF_METHOD_ICMP, RX, 10, 400, 90, -2, 22},
          {PASSIVE, TX | RX, 10, 64, 100, 0, 24}, {AUTOBUF_METHOD_ICMP, RX, 10, 400, 100, 0, 22}},
+        {"an echo leaves a faster direction as it was measured", {AUTOBUF_METHOD_INBAND, 0, 10, 20, 500, -2, 22},
+         {AUTOBUF_METHOD_ICMP, ECHOES, 10, 20, 20, 0, 24}, {AUTOBUF_METHOD_INBAND, 0, 10, 20, 500, 0, 22}},
+        {"and as it was reached", {PASSIVE, RX, 10, 0, 160, -2, 22},
+         {AUTOBUF_METHOD_ICMP, ECHOES, 10, 20, 20, 0, 24},
+         {AUTOBUF_METHOD_ICMP, TX | RX | AUTOBUF_PATH_TX_ECHOED, 10, 20, 160, 0, 22}},
+        {"what is reached replaces an echo's that is slower", {AUTOBUF_METHOD_ICMP, ECHOES, 10, 20, 20, -2, 22},
+         {PASSIVE, RX, 10, 0, 160, 0, 24}, {AUTOBUF_METHOD_ICMP, TX | RX | AUTOBUF_PATH_TX_ECHOED, 10, 20, 160, 0, 22}},
+        {"a newer echo counts", {AUTOBUF_METHOD_ICMP, ECHOES, 10, 400, 400, -2, 22},
+         {AUTOBUF_METHOD_ICMP, ECHOES, 10, 100, 100, 0, 24}, {AUTOBUF_METHOD_ICMP, ECHOES, 10, 100, 100, 0, 24}},
+        {"an echo that is faster than what was measured", {AUTOBUF_METHOD_INBAND, 0, 10, 100, 110, -2, 22},
+         {AUTOBUF_METHOD_ICMP, ECHOES, 10, 130, 130, 0, 24},
+         {AUTOBUF_METHOD_ICMP, TX | AUTOBUF_PATH_TX_ECHOED, 10, 130, 110, 0, 24}},
+        {"what was measured replaces an echo's", {AUTOBUF_METHOD_ICMP, ECHOES, 10, 20, 20, -2, 22},
+         {AUTOBUF_METHOD_INBAND, 0, 10, 20, 500, 0, 24}, {AUTOBUF_METHOD_INBAND, 0, 10, 20, 500, 0, 24}},
         {"a shorter end", {AUTOBUF_METHOD_ICMP, 0, 10, 400, 400, -2, 100},
          {AUTOBUF_METHOD_ICMP, 0, 11, 400, 400, 0, 1}, {AUTOBUF_METHOD_ICMP, 0, 10, 400, 400, 0, 1}},
         {"two that know nothing", {AUTOBUF_METHOD_ICMP, 0, 0, 0, 0, -2, 22},

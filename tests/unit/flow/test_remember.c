@@ -420,14 +420,14 @@ static void a_measurement_leaves_a_faster_other_direction(void **state)
         memcpy(&d.peer, &to, sizeof to);
         d.options.intent = intents[i].intent;
         entry_of(&rows[0], &fresh);
-        fresh.flags = AUTOBUF_PATH_TX_AT_LEAST | AUTOBUF_PATH_RX_AT_LEAST;
+        fresh.flags = AB_PATH_AT_LEAST | AB_PATH_ECHOED;
         ab_decide_leave_faster_direction(&d, &fresh);
         CHECK_EQUAL(intents[i].name, fresh.tx_rate_bit_per_s, intents[i].left_tx ? RATE : 0);
         CHECK_EQUAL(intents[i].name, fresh.rx_rate_bit_per_s, intents[i].left_rx ? RATE : 0);
         CHECK_EQUAL(intents[i].name, fresh.tx_bdp_bytes != 0, intents[i].left_tx);
         CHECK_EQUAL(intents[i].name, fresh.rx_bdp_bytes != 0, intents[i].left_rx);
-        CHECK_EQUAL(intents[i].name, fresh.flags, (intents[i].left_tx ? AUTOBUF_PATH_TX_AT_LEAST : 0) |
-                                                      (intents[i].left_rx ? AUTOBUF_PATH_RX_AT_LEAST : 0));
+        CHECK_EQUAL(intents[i].name, fresh.flags, (intents[i].left_tx ? AUTOBUF_PATH_TX_AT_LEAST | AUTOBUF_PATH_TX_ECHOED : 0) |
+                                                      (intents[i].left_rx ? AUTOBUF_PATH_RX_AT_LEAST | AUTOBUF_PATH_RX_ECHOED : 0));
         assert_int_equal(ab_paths_check(&fresh), 0);
     }
 }

@@ -420,6 +420,7 @@ static void low_delay_replaces_a_rate(void **state)
         {"a lower one", 0, 0, 1000000, true},
         {"a higher one", AUTOBUF_INTENT_SENDS, 0, 100000000, true},
         {"the path's is a lower bound", 0, AUTOBUF_PATH_TX_AT_LEAST, 1000000, false},
+        {"an echo's", 0, AUTOBUF_PATH_TX_AT_LEAST | AUTOBUF_PATH_TX_ECHOED, 1000000, false},
         {"it receives", AUTOBUF_INTENT_RECEIVES, 0, 1000000, false},
     };
 

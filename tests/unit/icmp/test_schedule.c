@@ -428,6 +428,21 @@ static void unanswered_full_size_packets_become_smaller(void **state)
     }
 }
 
+/* Smaller packets may show too low a rate, in both directions. */
+static void packets_that_shrank_give_a_bound(void **state)
+{
+    struct model way = {.mbit = 50, .rtt_ns = 50 * MS};
+    struct autobuf_path path;
+
+    (void)state;
+    measure(&way, NULL, false);
+    assert_int_equal(ab_schedule_result(&run.schedule, &path), 0);
+    assert_int_equal(path.flags, AB_PATH_AT_LEAST | AB_PATH_ECHOED);
+    ab_schedule_mtu(&run.schedule, 600);
+    assert_int_equal(ab_schedule_result(&run.schedule, &path), 0);
+    assert_int_equal(path.flags, AB_PATH_AT_LEAST);
+}
+
 /* After the newest answer: 10 ms or a quarter of a round trip, and three gaps. */
 static void a_lost_packet_is_waited_for(void **state)
 {
@@ -590,6 +605,7 @@ int main(void)
         cmocka_unit_test(torn_trains),
         cmocka_unit_test(jitter_does_not_raise_the_cost),
         cmocka_unit_test(unanswered_full_size_packets_become_smaller),
+        cmocka_unit_test(packets_that_shrank_give_a_bound),
         cmocka_unit_test(a_lost_packet_is_waited_for),
         cmocka_unit_test(a_train_beside_the_echoes_is_waited_for),
         cmocka_unit_test(a_lost_train_ends_no_phase),

@@ -831,6 +831,9 @@ static void windows_do_not_wrap(void **state)
     }
 }
 
+#define ECHOES                                                                                                \
+    (AUTOBUF_PATH_TX_AT_LEAST | AUTOBUF_PATH_RX_AT_LEAST | AUTOBUF_PATH_TX_ECHOED | AUTOBUF_PATH_RX_ECHOED)
+
 /* 100 ms: a BDP of 1.207 MB of payload for each 100 Mbit/s. */
 static void low_delay_keeps_both_sides_near_the_bdp(void **state)
 {
@@ -861,6 +864,10 @@ static void low_delay_keeps_both_sides_near_the_bdp(void **state)
          4000000, 4000000, 0, SET, LARGER, true, false, false},
         {"the other direction a lower bound", &host_6_18, 100 * MBIT, AUTOBUF_PATH_RX_AT_LEAST,
          NEW, 0, 0, 0, 0, SET, KERNEL, true, true, false},
+        {"an echo's rate may be that of the other direction", &host_6_18, 100 * MBIT, ECHOES, NEW, 0, 0, 0, 0,
+         KERNEL, KERNEL, false, false, false},
+        {"and of a listener's", &host_6_18, 100 * MBIT, ECHOES, LISTENING, 0, 0, 0, 0,
+         KERNEL, KERNEL, false, false, false},
         {"a lower bound would slow it down", &host_6_18, 100 * MBIT, AUTOBUF_PATH_TX_AT_LEAST, NEW,
          0, 0, 0, 0, KERNEL, SET, false, false, true},
     };
@@ -1386,12 +1393,47 @@ static void limits_alone_decide(void **state)
     }
 }
 
+/* A program's own size is large enough for what an echo saw, but perhaps not for the direction that nobody measured. */
+static void a_lower_bound_leaves_no_size_that_autotuning_exceeds(void **state)
+{
+    static const struct {
+        const char *name;
+        uint32_t path_flags, intent;
+        uint64_t rcv_buf;
+        uint32_t reason, flags;
+    } rows[] = {
+        {"a known path", 0, 0, 1000000, LARGER, 0},
+        {"an echo's", ECHOES, 0, 1000000, KERNEL, RCV_UNLOCK},
+        {"a bound", AUTOBUF_PATH_RX_AT_LEAST, 0, 1000000, KERNEL, RCV_UNLOCK},
+        {"a size beyond autotuning", ECHOES, 0, 40000000, LARGER, 0},
+        {"low delay", ECHOES, AUTOBUF_INTENT_LOW_DELAY, 1000000, LARGER, 0},
+        {"it only sends", ECHOES, AUTOBUF_INTENT_SENDS, 1000000, LARGER, 0},
+    };
+
+    (void)state;
+    for (size_t i = 0; i < COUNT(rows); i++) {
+        struct autobuf_path path = AUTOBUF_PATH_INIT;
+        struct autobuf_socket s = socket_new();
+        struct autobuf_plan p = AUTOBUF_PLAN_INIT;
+
+        assert_int_equal(autobuf_path_given(&path, 20 * MBIT, 150 * MS), 0);
+        path.flags = rows[i].path_flags;
+        s.locks = LOCK_RCV;
+        s.rcv_buf_bytes = rows[i].rcv_buf;
+        CHECK_EQUAL(rows[i].name, autobuf_plan_make(&path, &host_6_18, &s, rows[i].intent, 0, &p), 0);
+        ab_plan_limits(&host_6_18, &s, &p);
+        CHECK_EQUAL(rows[i].name, p.rcv_reason, rows[i].reason);
+        CHECK_EQUAL(rows[i].name, p.flags & RCV_UNLOCK, rows[i].flags);
+    }
+}
+
 static void a_lower_bound_is_doubled(void **state)
 {
     static const struct {
         uint32_t flags;
         unsigned percent;
-    } rows[] = {{0, 135}, {AUTOBUF_PATH_TX_AT_LEAST, 200}, {AUTOBUF_PATH_RX_AT_LEAST, 135}};
+    } rows[] = {{0, 135}, {AUTOBUF_PATH_TX_AT_LEAST, 200}, {AUTOBUF_PATH_RX_AT_LEAST, 135},
+                {ECHOES, 135}}; /* as on a path with as much each way */
     struct autobuf_limits limits = host_6_18;
     struct autobuf_socket s = socket_new();
     struct autobuf_path path = AUTOBUF_PATH_INIT;
@@ -1576,6 +1618,7 @@ int main(void)
         cmocka_unit_test(worth_measuring_for_low_delay),
         cmocka_unit_test(worth_grows_with_the_transfer),
         cmocka_unit_test(limits_alone_decide),
+        cmocka_unit_test(a_lower_bound_leaves_no_size_that_autotuning_exceeds),
         cmocka_unit_test(a_lower_bound_is_doubled),
         cmocka_unit_test(the_range_begins_above_autotuning),
         cmocka_unit_test(near_peers_are_not_measured),
