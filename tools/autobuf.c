@@ -69,10 +69,6 @@ static void show(const struct arguments *a, struct measurement *m, const struct 
     struct host_facts host;
     size_t count;
 
-    if (a->sysctl) {
-        show_sysctls(stdout, f);
-        return;
-    }
     host_read(m->peer_len ? (const struct sockaddr *)&m->peer : NULL, m->peer_len, &m->source, &host);
     count = bottlenecks_find(f, &host, bottlenecks);
     if (a->json) {
@@ -170,11 +166,31 @@ static int find_path(const struct arguments *a, struct measurement *m, struct au
     return a->rate_bit_per_s ? autobuf_path_given(path, a->rate_bit_per_s, a->rtt_ns) : 0;
 }
 
+static const struct autobuf_path no_path = {.size = sizeof no_path, .rtt_min_ns = AUTOBUF_NS_UNSET,
+                                            .rtt_median_ns = AUTOBUF_NS_UNSET};
+
+/* For `explain`, what is known without a path. */
+static void show_without_path(const struct arguments *a, struct measurement *m, struct findings *f)
+{
+    f->path = no_path;
+    if (a->command == EXPLAIN && !a->sysctl && m->peer_len && findings_plan(f, a) == 0)
+        show(a, m, f, NULL);
+}
+
+static int print_sysctls(const struct arguments *a, const struct findings *f)
+{
+    if (findings_known(f)) {
+        show_sysctls(stdout, f);
+        return EXIT_RESULT;
+    }
+    fprintf(stderr, "autobuf: %s: its rate is not known, so no line can be advised\n", a->operand);
+    return EXIT_NOTHING;
+}
+
 static int run_path(const struct arguments *a)
 {
     static struct measurement m;
-    struct findings f = {.path = {.size = sizeof f.path, .rtt_min_ns = AUTOBUF_NS_UNSET, .rtt_median_ns = AUTOBUF_NS_UNSET},
-                         .limits = AUTOBUF_LIMITS_INIT, .socket = AUTOBUF_SOCKET_INIT, .plan = AUTOBUF_PLAN_INIT};
+    struct findings f = {.path = no_path, .limits = AUTOBUF_LIMITS_INIT, .socket = AUTOBUF_SOCKET_INIT, .plan = AUTOBUF_PLAN_INIT};
     const char *off = getenv("AUTOBUF");
     int error;
 
@@ -201,9 +217,11 @@ static int run_path(const struct arguments *a)
         f.plan = (struct autobuf_plan){.size = sizeof f.plan, .rtt_ns = AUTOBUF_NS_UNSET,
                                        .snd_reason = AUTOBUF_REASON_OFF,
                                        .rcv_reason = AUTOBUF_REASON_OFF};
-    if (error < 0)
+    if (error < 0) {
+        show_without_path(a, &m, &f);
         return fail(a, error, m.peer_len != 0);
-    return show_all(a, &m, &f);
+    }
+    return a->sysctl ? print_sysctls(a, &f) : show_all(a, &m, &f);
 }
 
 static int run(const struct arguments *a)

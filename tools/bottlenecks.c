@@ -119,7 +119,7 @@ static bool is_among(const struct sysctl_line *lines, size_t count, const char *
     return false;
 }
 
-/* The value, or the third of three, rounded up to what an administrator would write: a power of two, or 3/2 of one. */
+/* The value, or the third of three, rounded up to what an administrator would write: a power of two, or 3/2 of one, up to most. */
 static void round_line(char *line, size_t cap, uint64_t most)
 {
     char *last = strrchr(line, ' ') ? strrchr(line, ' ') : strrchr(line, '=');
@@ -128,16 +128,21 @@ static void round_line(char *line, size_t cap, uint64_t most)
     if (size < SIZE_ROUNDED_BYTES)
         return;
     last[1] = '\0';
+    most = size > most ? size : most; /* what is set may be larger */
     size = findings_sensible(size);
     snprintf(last + 1, cap - strlen(line), "%llu", (unsigned long long)(size < most ? size : most));
 }
 
-/* Whether "net.ipv4.tcp_mem=LOW PRESSURE HIGH", in pages, leaves half of this host's memory to others. */
+/*
+ * Whether "net.ipv4.tcp_mem=LOW PRESSURE HIGH", in pages, leaves half of this host's memory to others, and can be set here:
+ * a container does not have it.
+ */
 static bool fits_memory(const char *line, const struct findings *f, const struct host_facts *h)
 {
     const char *high = strrchr(line, ' ');
 
-    return h->memory_bytes == UNKNOWN || !high || strtod(high, NULL) * (double)f->limits.page_bytes <= (double)h->memory_bytes / 2;
+    return h->memory_bytes != UNKNOWN && h->tcp_mem_bytes != UNKNOWN && high &&
+           strtod(high, NULL) * (double)f->limits.page_bytes <= (double)h->memory_bytes / 2;
 }
 
 /* No limit of this host lets one connection hold so much. */
@@ -216,8 +221,7 @@ static unsigned doublings(double bdp_bytes)
     return rounds;
 }
 
-static void add_tcp(struct list *list, const struct path_terms *t, const struct host_facts *h,
-                    const struct autobuf_limits *limits)
+static void add_tcp(struct list *list, const struct path_terms *t, const struct host_facts *h)
 {
     unsigned rounds = doublings(t->bdp_bytes);
     struct bottleneck *o;
@@ -232,9 +236,9 @@ static void add_tcp(struct list *list, const struct path_terms *t, const struct 
                  "ip tcp_metrics flush %s; sysctl -w net.ipv4.tcp_no_ssthresh_metrics_save=1",
                  h->peer);
     }
-    if (limits->tcp_mem_bytes && h->tcp_used_bytes > (int64_t)limits->tcp_mem_bytes) {
+    if (h->tcp_mem_bytes != UNKNOWN && h->tcp_used_bytes > h->tcp_mem_bytes) {
         o = add(list, 0.5, "TCP is under memory pressure: %.0f MB of %.0f (net.ipv4.tcp_mem) in use",
-                (double)h->tcp_used_bytes / 1e6, (double)limits->tcp_mem_bytes / 1e6);
+                (double)h->tcp_used_bytes / 1e6, (double)h->tcp_mem_bytes / 1e6);
         snprintf(o->line, sizeof o->line, "use fewer or smaller buffers, or raise net.ipv4.tcp_mem");
     }
     if (h->sack == 0) {
@@ -404,7 +408,7 @@ size_t bottlenecks_find(const struct findings *found, const struct host_facts *h
     list.limits = list.count;
     add_streams(&list, found, &t);
     add_ssh(&list, &t);
-    add_tcp(&list, &t, host, &found->limits);
+    add_tcp(&list, &t, host);
     add_queue(&list, &t, host);
     add_host(&list, &t, host);
     qsort(out, list.count, sizeof *out, dearer_first);

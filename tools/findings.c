@@ -109,6 +109,22 @@ static struct sysctl_line sizes(const char *name, uint64_t least, uint64_t initi
     return line;
 }
 
+bool findings_known(const struct findings *f)
+{
+    return f->share.tx_bdp_bytes || f->share.rx_bdp_bytes;
+}
+
+bool findings_fillable(const struct findings *f)
+{
+    struct autobuf_limits limits = f->limits;
+    uint64_t most = findings_size_most(&limits);
+
+    limits.flags |= AUTOBUF_LIMITS_WINDOW_SCALING | AUTOBUF_LIMITS_RCV_AUTOTUNING;
+    limits.tcp_wmem_max_bytes = most > limits.tcp_wmem_max_bytes ? most : limits.tcp_wmem_max_bytes;
+    limits.tcp_rmem_max_bytes = most > limits.tcp_rmem_max_bytes ? most : limits.tcp_rmem_max_bytes;
+    return autotuning_reaches(f, &limits, true) && autotuning_reaches(f, &limits, false);
+}
+
 size_t findings_sysctls(const struct findings *f, struct sysctl_line out[SYSCTLS_MOST])
 {
     struct autobuf_limits limits = f->limits;
@@ -116,7 +132,7 @@ size_t findings_sysctls(const struct findings *f, struct sysctl_line out[SYSCTLS
     size_t count = 0;
 
     limits.flags |= AUTOBUF_LIMITS_WINDOW_SCALING;
-    if (f->share.tx_bdp_bytes == 0 && f->share.rx_bdp_bytes == 0)
+    if (!findings_known(f) || f->limits.flags & AUTOBUF_LIMITS_ASSUMED)
         return 0;
     if (!(f->limits.flags & AUTOBUF_LIMITS_WINDOW_SCALING) &&
         !(autotuning_reaches(f, &f->limits, true) && autotuning_reaches(f, &f->limits, false)))

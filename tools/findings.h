@@ -38,6 +38,12 @@ uint64_t findings_sensible(uint64_t bytes);
 /* The largest buffer that is advised on a host: what TCP can use, and its memory allows. */
 uint64_t findings_size_most(const struct autobuf_limits *limits);
 
+/* Whether anything is known of what the path holds. */
+bool findings_known(const struct findings *f);
+
+/* Whether autotuning can fill the path with sizes that may be advised here. */
+bool findings_fillable(const struct findings *f);
+
 #define SYSCTLS_MOST 4
 
 struct sysctl_line {
@@ -47,7 +53,8 @@ struct sysctl_line {
 
 /*
  * Finds the settings with which autotuning alone fills the path, for all programs of the host: sizes are powers of
- * two, or halfway between two. Returns how many there are; 0: the host needs none, or no path is known.
+ * two, or halfway between two. None lowers a value. Returns how many there are; 0: the host needs none, or can have no
+ * larger ones, or the path or its present limits are unknown.
  */
 size_t findings_sysctls(const struct findings *f, struct sysctl_line out[SYSCTLS_MOST]);
 

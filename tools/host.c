@@ -227,6 +227,7 @@ static void read_kernel(struct host_facts *facts)
 {
     struct utsname system;
     long pages = sysconf(_SC_PHYS_PAGES);
+    uint64_t tcp_mem[3];
 
     if (uname(&system) == 0)
         snprintf(facts->kernel, sizeof facts->kernel, "%.*s", (int)sizeof facts->kernel - 1, system.release);
@@ -234,9 +235,10 @@ static void read_kernel(struct host_facts *facts)
         facts->memory_bytes = (int64_t)pages * sysconf(_SC_PAGESIZE);
     read_word("/proc/sys/net/ipv4/tcp_congestion_control", facts->congestion_control,
               sizeof facts->congestion_control);
+    if (ab_proc_read("/proc/sys/net/ipv4/tcp_mem", tcp_mem, 3) == 3)
+        facts->tcp_mem_bytes = (int64_t)(tcp_mem[1] * (uint64_t)sysconf(_SC_PAGESIZE));
     /* Only the first namespace shows net.ipv4.tcp_mem; all show net.ipv4.tcp_wmem. */
-    facts->inner_namespace = access("/proc/sys/net/ipv4/tcp_wmem", F_OK) == 0 &&
-                             access("/proc/sys/net/ipv4/tcp_mem", F_OK) != 0;
+    facts->inner_namespace = access("/proc/sys/net/ipv4/tcp_wmem", F_OK) == 0 && facts->tcp_mem_bytes == UNKNOWN;
     read_setting("net.ipv4.tcp_wmem", &facts->tcp_wmem);
     read_setting("net.ipv4.tcp_rmem", &facts->tcp_rmem);
 }
@@ -257,6 +259,7 @@ void host_read(const struct sockaddr *peer, socklen_t peer_len, const struct sou
         .segmentation_offload = UNKNOWN,
         .receive_offload = UNKNOWN,
         .memory_bytes = UNKNOWN,
+        .tcp_mem_bytes = UNKNOWN,
     };
     read_kernel(facts);
     if (!peer || ab_address_copy(peer, peer_len, &address) < 0)

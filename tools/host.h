@@ -29,6 +29,7 @@ struct host_facts {
     int64_t segmentation_offload;  /* of the device: 0 if neither TSO nor GSO is on */
     int64_t receive_offload;       /* 0 if GRO is not on */
     int64_t memory_bytes;          /* of this host */
+    int64_t tcp_mem_bytes;         /* net.ipv4.tcp_mem, second value; UNKNOWN also in a container */
     bool inner_namespace;          /* not the host's first network namespace: a container's */
     char kernel[48];               /* "6.18.44-amd64" */
     char congestion_control[16];   /* "": unknown */

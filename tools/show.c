@@ -136,10 +136,11 @@ void show_host(FILE *out, const struct autobuf_limits *l, const struct host_fact
 {
     fprintf(out, "this host: Linux %s, congestion control %s\n", h->kernel[0] ? h->kernel : "unknown",
             h->congestion_control[0] ? h->congestion_control : "unknown");
-    fprintf(out, "  autotuning gives  %sB to send (tcp_wmem), %sB to receive (tcp_rmem)\n",
-            SCALED(l->tcp_wmem_max_bytes), SCALED(l->tcp_rmem_max_bytes));
     if (l->flags & AUTOBUF_LIMITS_ASSUMED)
-        fputs("  Both are assumed: /proc/sys cannot be read.\n", out);
+        fputs("  autotuning gives  unknown: /proc/sys cannot be read\n", out);
+    fprintf(out, "  %s %sB to send (tcp_wmem), %sB to receive (tcp_rmem)\n",
+            l->flags & AUTOBUF_LIMITS_ASSUMED ? "assumed below    " : "autotuning gives ", SCALED(l->tcp_wmem_max_bytes),
+            SCALED(l->tcp_rmem_max_bytes));
     fprintf(out, "  programs may set  %sB to send (wmem_max), %sB to receive (rmem_max)\n",
             SCALED(l->snd_settable_bytes), SCALED(l->rcv_settable_bytes));
     if (!(l->flags & AUTOBUF_LIMITS_RCV_AUTOTUNING))
@@ -184,7 +185,8 @@ void show_outlook(FILE *out, const struct findings *f, const struct host_facts *
     bool root_gains = differ(u, u->snd_window_bytes, r->snd_window_bytes, user, root);
     char text[1024];
 
-    fprintf(out, "%-24s%26s%26s\n", "one connection, at most:", "sends", "receives");
+    fprintf(out, "%-24s%26s%26s\n",
+            f->limits.flags & AUTOBUF_LIMITS_ASSUMED ? "one connection, assumed:" : "one connection, at most:", "sends", "receives");
     show_who(out, f, gains || root_gains ? "programs as they are" : "any program", u->snd_kernel_bytes, kernel);
     if (gains)
         show_who(out, f, "with libautobuf", u->snd_window_bytes, user);
@@ -221,13 +223,14 @@ void show_sysctls(FILE *out, const struct findings *f)
 {
     struct sysctl_line lines[SYSCTLS_MOST];
     size_t count = findings_sysctls(f, lines);
+    const struct autobuf_path *p = &f->path;
+    bool fillable = findings_fillable(f), back = !p->tx_rate_bit_per_s;
 
-    if (!count) {
-        fputs("# This host's limits are enough for this path.\n", out);
-        return;
-    }
-    fprintf(out, "# For %sbit/s and a round-trip time of %.1f ms: autotuning may go so far.\n",
-            SCALED(f->path.tx_rate_bit_per_s), (double)f->path.rtt_min_ns / 1e6);
+    fprintf(out, "# For %s%sbit/s and a round-trip time of %.1f ms%s\n",
+            p->flags & (back ? AUTOBUF_PATH_RX_AT_LEAST : AUTOBUF_PATH_TX_AT_LEAST) ? "at least " : "",
+            SCALED(back ? p->rx_rate_bit_per_s : p->tx_rate_bit_per_s), (double)p->rtt_min_ns / 1e6,
+            count && fillable ? ": autotuning may go so far." : count ? ", as far as this host's memory and TCP allow."
+            : fillable ? " this host's limits are enough." : " this host's memory, or TCP, allows no more.");
     for (size_t i = 0; i < count; i++)
         fprintf(out, "%s = %s\n", lines[i].name, lines[i].value);
 }
@@ -285,6 +288,7 @@ static void json_plan(FILE *out, const struct findings *f)
 static void json_host(FILE *out, const struct autobuf_limits *l, const struct host_facts *h)
 {
     bool assumed = l->flags & AUTOBUF_LIMITS_ASSUMED;
+    const char *off = assumed ? "null" : "false", *on = assumed ? "null" : "true";
 
     fputs("\"host\":{", out);
     json_string(out, "kernel", h->kernel[0] ? h->kernel : NULL);
@@ -293,9 +297,9 @@ static void json_host(FILE *out, const struct autobuf_limits *l, const struct ho
     json_number(out, "tcp_rmem_max_bytes", l->tcp_rmem_max_bytes, assumed);
     json_number(out, "wmem_max_bytes", l->snd_settable_bytes, false);
     json_number(out, "rmem_max_bytes", l->rcv_settable_bytes, false);
-    json_number(out, "tcp_mem_bytes", l->tcp_mem_bytes, !l->tcp_mem_bytes);
-    json_bool(out, "window_scaling", l->flags & AUTOBUF_LIMITS_WINDOW_SCALING);
-    json_bool(out, "rcv_autotuning", l->flags & AUTOBUF_LIMITS_RCV_AUTOTUNING);
+    json_number(out, "tcp_mem_bytes", (uint64_t)h->tcp_mem_bytes, h->tcp_mem_bytes == UNKNOWN);
+    fprintf(out, "\"window_scaling\":%s,", l->flags & AUTOBUF_LIMITS_WINDOW_SCALING ? on : off);
+    fprintf(out, "\"rcv_autotuning\":%s,", l->flags & AUTOBUF_LIMITS_RCV_AUTOTUNING ? on : off);
     json_bool(out, "may_force", l->flags & AUTOBUF_LIMITS_FORCE);
     fprintf(out, "\"may_unlock\":%s},", l->flags & AUTOBUF_LIMITS_NO_UNLOCK ? "false" : "true");
 }

@@ -221,7 +221,7 @@ AUTOBUF_API int autobuf_plan_explain(const struct autobuf_plan *plan, char *buf,
 
 /*
  * Writes a line that an administrator would have to set, as sysctl(8) takes it: "net.core.wmem_max=16777216". index
- * counts such lines from 0; a sysctl that has enough is not named. limits supplies what is set now, and those values of
+ * counts such lines from 0; a sysctl that has enough, or is only assumed, is not named. limits supplies what is set now, and those values of
  * a triple that do not change. Returns the length of the line, as snprintf(3) does; 0: there is no line of this index;
  * -EINVAL: a struct size, or NULL.
  */

@@ -292,6 +292,10 @@ class Privilege(ToolTest):
         for host in (path.addr["b"], path.addr6["b"]):
             done = self.run_tool(path, "probe", "--json", host, unprivileged=True)
             self.fails(done, 3, SLACK_S, r"(?s)ping_group_range.*setcap")
+        done = self.run_tool(path, "explain", path.addr["b"], unprivileged=True)
+        self.assertEqual(done.returncode, 3)
+        self.assertIn("ping_group_range", done.stderr)
+        self.assertRegex(done.stdout, r"(?s)this host: Linux \d.*programs may set.*any program")
         self.assertEqual(path.truth()["ab"]["packets"], 0)
 
     @staticmethod
@@ -830,7 +834,7 @@ class Words(ToolTest):
                 self.assertEqual((found["host"]["tcp_wmem_max_bytes"], found["host"]["tcp_rmem_max_bytes"]), (None, None))
         text = self.plain(path.run("a", [*hidden, built("tools/autobuf"), "explain"]))
         self.assertRegex(text, r"(?m)^this host: ")
-        self.assertRegex(text, r"(?m)^  Both are assumed: /proc/sys cannot be read\.$")
+        self.assertRegex(text, r"(?m)^  autotuning gives  unknown: /proc/sys cannot be read$")
         done = path.run("a", [*hidden, built("tools/autobuf"), "explain", "--sysctl", "--rate", "1G", "--rtt", "100"])
         self.assertEqual((done.returncode, done.stdout), (1, ""))
 

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 #include "unit.h"
 
+#include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -18,6 +19,7 @@ static struct host_facts quiet_host(void)
                                .segmentation_offload = 1,
                                .receive_offload = 1,
                                .memory_bytes = 64LL << 30,
+                               .tcp_mem_bytes = 4LL << 30,
                                .kernel = "6.18.44-test",
                                .congestion_control = "cubic",
                                .sack = 1,
@@ -93,6 +95,8 @@ static void each_cause_and_its_line(void **state)
         host.sack = rows[i].sack == UNKNOWN ? host.sack : rows[i].sack;
         host.slow_start_after_idle = rows[i].idle == UNKNOWN ? 0 : rows[i].idle;
         host.tcp_used_bytes = rows[i].used == UNKNOWN ? 0 : rows[i].used;
+        if (rows[i].tcp_mem_bytes)
+            host.tcp_mem_bytes = (int64_t)rows[i].tcp_mem_bytes;
         host.queue_drops = rows[i].drops == UNKNOWN ? 0 : rows[i].drops;
         host.ssthresh_packets = rows[i].ssthresh;
         count = bottlenecks_find(&f, &host, found);
@@ -120,7 +124,7 @@ static void nothing_where_nothing_is_in_the_way(void **state)
         CHECK_EQUAL(rows[i].name, bottlenecks_find(&f, &host, found), 0);
         memset(&host, 0, sizeof host);
         host.route_window_bytes = host.route_cwnd_packets = host.segmentation_offload = host.receive_offload =
-            host.memory_bytes = UNKNOWN;
+            host.memory_bytes = host.tcp_mem_bytes = UNKNOWN;
         host.sack = host.slow_start_after_idle = host.tcp_used_bytes = host.queue_packets =
             host.queue_drops = host.ssthresh_packets = UNKNOWN;
         CHECK_EQUAL(rows[i].name, bottlenecks_find(&f, &host, found), 0);
@@ -244,6 +248,67 @@ static void what_one_connection_cannot_hold(void **state)
     }
 }
 
+static bool is_named(const struct bottleneck *found, size_t count, const char *words)
+{
+    for (size_t i = 0; i < count; i++)
+        if (strstr(found[i].what, words) || strstr(found[i].line, words))
+            return true;
+    return false;
+}
+
+/* What is only assumed of this host is neither told as read nor changed: in a container, and without /proc. */
+static void what_is_not_known_of_this_host(void **state)
+{
+    struct autobuf_limits limits = host_older;
+    struct host_facts host = quiet_host();
+    struct bottleneck found[BOTTLENECKS_MOST];
+    struct findings f;
+    size_t count;
+
+    (void)state;
+    limits.tcp_mem_bytes = 100000000; /* as guessed from the memory that is available */
+    f = findings_of(&limits, 10000 * MBIT, 100 * MS);
+    host.tcp_used_bytes = 200000000;
+    host.tcp_mem_bytes = 100000000;
+    count = bottlenecks_find(&f, &host, found);
+    assert_true(is_named(found, count, "memory pressure"));
+    assert_true(is_named(found, count, "\"net.ipv4.tcp_rmem="));
+    host.tcp_mem_bytes = UNKNOWN;
+    host.inner_namespace = true;
+    count = bottlenecks_find(&f, &host, found);
+    assert_false(is_named(found, count, "memory pressure"));
+    assert_false(is_named(found, count, "net.ipv4.tcp_mem="));
+    assert_true(is_named(found, count, "\"net.ipv4.tcp_rmem="));
+    limits.flags |= AUTOBUF_LIMITS_ASSUMED;
+    f = findings_of(&limits, 10000 * MBIT, 100 * MS);
+    count = bottlenecks_find(&f, &host, found);
+    assert_false(is_named(found, count, "net.ipv4.tcp_rmem"));
+    assert_false(is_named(found, count, "net.ipv4.tcp_wmem"));
+}
+
+/* A line raises what it names, also where more is set than would be advised. */
+static void no_line_lowers(void **state)
+{
+    static const uint64_t memories[] = {100000000, 1600000000, 1ULL << 40};
+
+    (void)state;
+    for (size_t i = 0; i < COUNT(memories); i++) {
+        struct autobuf_limits limits = host_esnet_64;
+        struct host_facts host = quiet_host();
+        struct bottleneck found[BOTTLENECKS_MOST];
+        struct findings f;
+        size_t count;
+
+        limits.tcp_mem_bytes = memories[i];
+        limits.tcp_wmem_max_bytes = 4194304;
+        f = findings_of(&limits, 100000 * MBIT, 100 * MS);
+        count = bottlenecks_find(&f, &host, found);
+        for (size_t k = 0; k < count; k++)
+            if (strstr(found[k].line, "net.core.wmem_max="))
+                CHECK(found[k].line, strtoull(strchr(found[k].line, '=') + 1, NULL, 10) > limits.snd_settable_bytes);
+    }
+}
+
 static void the_dearest_comes_first(void **state)
 {
     static const uint64_t mbits[] = {10, 100, 400, 1000, 10000};
@@ -278,6 +343,7 @@ int main(void)
         cmocka_unit_test(no_sysctl_is_named_twice),
         cmocka_unit_test(this_host),
         cmocka_unit_test(what_one_connection_cannot_hold),
+        cmocka_unit_test(what_is_not_known_of_this_host), cmocka_unit_test(no_line_lowers),
         cmocka_unit_test(the_dearest_comes_first),
     };
 

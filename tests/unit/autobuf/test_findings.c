@@ -146,6 +146,25 @@ static void switches_that_are_off(void **state)
     assert_int_equal(findings_sysctls(&f, found), 0);
 }
 
+/* What is set is not known: any line might lower it. */
+static void assumed_limits_change_nothing(void **state)
+{
+    const struct arguments asked = {0};
+    struct autobuf_limits limits = host_older;
+    struct sysctl_line found[SYSCTLS_MOST];
+    struct findings f;
+
+    (void)state;
+    f = findings_of(&limits, 10000, 100, &asked);
+    assert_int_equal(findings_sysctls(&f, found), 2);
+    assert_true(findings_known(&f) && findings_fillable(&f));
+    limits.flags |= AUTOBUF_LIMITS_ASSUMED;
+    f = findings_of(&limits, 10000, 100, &asked);
+    assert_int_equal(findings_sysctls(&f, found), 0);
+    f = findings_of(&host_older, 0, 0, &asked);
+    assert_false(findings_known(&f));
+}
+
 static void sensible_sizes(void **state)
 {
     static const struct {
@@ -169,7 +188,7 @@ int main(void)
         cmocka_unit_test(each_user_has_a_plan),        cmocka_unit_test(connections_share_a_path),
         cmocka_unit_test(no_window_is_faster_than_the_path), cmocka_unit_test(sysctls_are_enough_and_no_more),
         cmocka_unit_test(advice_that_was_applied_is_enough),
-        cmocka_unit_test(switches_that_are_off),       cmocka_unit_test(sensible_sizes),
+        cmocka_unit_test(assumed_limits_change_nothing), cmocka_unit_test(switches_that_are_off),       cmocka_unit_test(sensible_sizes),
     };
 
     return cmocka_run_group_tests_name("findings", tests, NULL, NULL);

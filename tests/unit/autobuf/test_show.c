@@ -1,0 +1,97 @@
+/* SPDX-License-Identifier: MIT */
+#include "unit.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "hosts.h"
+#include "show.h"
+
+#define MBIT 1000000ULL
+#define MS 1000000ULL
+
+static struct findings findings_of(const struct autobuf_limits *limits, uint64_t mbit, uint64_t rtt_ms)
+{
+    struct findings f = {.path = AUTOBUF_PATH_INIT, .limits = *limits, .socket = socket_new()};
+    const struct arguments asked = {0};
+
+    assert_int_equal(autobuf_path_given(&f.path, mbit * MBIT, rtt_ms * MS), 0);
+    assert_int_equal(findings_plan(&f, &asked), 0);
+    return f;
+}
+
+/* A host has enough, or needs lines that are enough, or can have no more: each is told as what it is. */
+static void a_file_of_sysctls(void **state)
+{
+    static const struct {
+        uint64_t mbit, rtt_ms, tcp_mem_bytes;
+        uint32_t flags;
+        unsigned lines;
+        const char *says;
+    } rows[] = {
+        {100, 10, 1ULL << 40, 0, 0, "# For 100.0 Mbit/s and a round-trip time of 10.0 ms this host's limits are enough.\n"},
+        {100, 10, 1ULL << 40, AUTOBUF_PATH_TX_AT_LEAST, 0, "# For at least 100.0 Mbit/s and"},
+        {400, 100, 1ULL << 40, 0, 1, ": autotuning may go so far.\nnet.ipv4.tcp_wmem = 4096 16384 8388608\n"},
+        {10000, 100, 800000000, 0, 2, "10.0 Gbit/s and a round-trip time of 100.0 ms, as far as this host's memory and TCP allow.\n"},
+        {10000, 100, 8000000, 0, 0, "this host's memory, or TCP, allows no more.\n"},
+    };
+
+    (void)state;
+    for (size_t i = 0; i < COUNT(rows); i++) {
+        struct autobuf_limits limits = host_6_18;
+        struct findings f;
+        char *text;
+        size_t bytes;
+        unsigned lines = 0;
+        FILE *out = open_memstream(&text, &bytes);
+
+        limits.tcp_mem_bytes = rows[i].tcp_mem_bytes;
+        f = findings_of(&limits, rows[i].mbit, rows[i].rtt_ms);
+        f.path.flags |= rows[i].flags;
+        show_sysctls(out, &f);
+        fclose(out);
+        CHECK(text, strstr(text, rows[i].says) != NULL);
+        CHECK(text, (strstr(text, "enough") != NULL) == (i < 2));
+        for (const char *at = text; (at = strstr(at, " = ")); at++)
+            lines++;
+        CHECK_EQUAL(text, lines, rows[i].lines);
+        free(text);
+    }
+}
+
+static void limits_that_cannot_be_read(void **state)
+{
+    (void)state;
+    for (int assumed = 0; assumed < 2; assumed++) {
+        struct autobuf_limits limits = host_older;
+        struct host_facts host = {.tcp_mem_bytes = assumed ? UNKNOWN : 1 << 30};
+        struct findings f;
+        char *text;
+        size_t bytes;
+        FILE *out = open_memstream(&text, &bytes);
+
+        limits.flags |= assumed ? AUTOBUF_LIMITS_ASSUMED : 0;
+        f = findings_of(&limits, 400, 100);
+        show_host(out, &limits, &host);
+        show_outlook(out, &f, &host);
+        show_json(out, &f, &host, NULL, 0, NULL);
+        fclose(out);
+        CHECK(text, (strstr(text, "autotuning gives  unknown: /proc/sys cannot be read\n") != NULL) == assumed);
+        CHECK(text, (strstr(text, "assumed below     4.2 MB to send") != NULL) == assumed);
+        CHECK(text, (strstr(text, "one connection, at most:") != NULL) != assumed);
+        CHECK(text, (strstr(text, "\"tcp_rmem_max_bytes\":null,") != NULL) == assumed);
+        CHECK(text, (strstr(text, "\"tcp_mem_bytes\":null,\"window_scaling\":null,\"rcv_autotuning\":null,") != NULL) == assumed);
+        CHECK(text, (strstr(text, "net.ipv4.tcp_rmem=") != NULL) != assumed);
+        free(text);
+    }
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(a_file_of_sysctls), cmocka_unit_test(limits_that_cannot_be_read),
+    };
+
+    return cmocka_run_group_tests_name("show", tests, NULL, NULL);
+}
