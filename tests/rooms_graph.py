@@ -176,7 +176,7 @@ BAD["in a circle: daemon/care.c"] = {
     "../tools/run.c": "int run(void)\n{\n    return 0;\n}\nint main(void)\n{\n    return run();\n}\n",
     "../tools/daemon/care.c": "int care(void)\n{\n    return site_step() + run();\n}\n",
     "../tools/daemon/site.c": "int site_step(void)\n{\n    return care();\n}\nint main(void)\n{\n    return site_step();\n}\n",
-    "../tools/daemon/site_without.c": "int site_step(void)\n{\n    return 0;\n}\n",
+    "../tools/daemon/confine_without.c": "int site_step(void)\n{\n    return 0;\n}\n",
 }
 BAD["in a circle: hooks.c"] = {
     "../preload/next.h": "#define LIST(X) \\\n    X(ssize_t, read, (int, void *, size_t)) \\\n    X(int, socket, (int))\n",

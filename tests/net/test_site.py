@@ -247,23 +247,23 @@ class Shared(SiteTest):
             s.sendall(b"*%d\r\n" % len(words) + b"".join(b"$%d\r\n%s\r\n" % (len(word), word) for word in words))
             self.assertEqual(s.recv(1), b"$")
 
-    def test_what_is_too_long_is_left_out(self) -> None:
-        """Nothing behind it is missed, and the server is not asked over and over again."""
+    def test_what_is_long(self) -> None:
+        """What is behind an entry is passed over, and nothing behind that is missed."""
         self.server()
         self.add(*["h", "0", "e", message("192.0.2.1")] * 40)
         self.add("h", "0", "e", message("192.0.2.2"), "more", "x" * 100_000)
-        self.add("h", "0", "e", "y" * 1_000_000)
+        self.add("h", "0", "e", "y" * 300_000)
         for at in range(1, 41):  # of a later version
             self.add("h", "0", "e", message(f"198.51.{at}.1"), "more", "z" * 5000)
         self.add("h", "0", "e", message("192.0.2.3"))
         b = self.host("b")
         self.assertIn("left out", b.line("the site's server"))
         self.until(lambda: "192.0.2.3/32" in b.entries(), "what is behind was not heard")
-        self.assertEqual(set(b.entries()), {"192.0.2.3/32", *(f"198.51.{at}.1/32" for at in range(1, 41))})
+        self.assertEqual(set(b.entries()), {*(f"192.0.2.{at}/32" for at in range(1, 4)), *(f"198.51.{at}.1/32" for at in range(1, 41))})
         a = self.host("a")
         a.learn(message("192.0.2.4"))
         self.until(lambda: "192.0.2.4/32" in b.entries(), "b hears no more")
-        self.assertEqual(b.site()["turned_away"], 3)
+        self.assertEqual(b.site()["turned_away"], 1)
         self.assertLess(b.metrics()["resident_memory_bytes"], 32e6)
         b.end()
         self.assertNotIn("left out", b.child.stdout.read())

@@ -113,8 +113,6 @@ static void learn_as_told(struct daemon *d)
 static const char *why_no_site(int error)
 {
     switch (error) {
-    case -ENOTSUP:
-        return "this autobufd is built without hiredis";
     case -EPERM:
         return "its password is in no file that only its owner may read";
     case -EINVAL:

@@ -81,7 +81,6 @@ struct site {
     char *out;               /* what this round says; NULL: no round */
     size_t out_bytes, sent;
     size_t asked;            /* messages that this round reads at most */
-    size_t most;             /* messages of which an answer has not been too long */
     bool more;               /* the last round did not come to the end of the stream */
     bool said;               /* that something was left out */
     int64_t booted_s;        /* when this host began, by its clock when the stream was first read */
@@ -206,7 +205,7 @@ static int begin_round(struct site *s, uint64_t now_ns)
     }
     sample_clock(s);
     round.count = ab_min_size(s->count, SITE_ROUND);
-    round.read = (unsigned)ab_min_size(room, s->most);
+    round.read = (unsigned)ab_min_size(room, SITE_ROUND);
     round.lookback = !s->more;
     if (error == 0)
         error = site_talk_ask(s->talk, &round, &s->out, &s->out_bytes);
@@ -219,24 +218,10 @@ static int begin_round(struct site *s, uint64_t now_ns)
     return 0;
 }
 
-/* Of as many messages as came whole an answer is short enough, and by and by of more again. */
-static void learn_most(struct site *s, size_t heard, bool cut)
-{
-    if (cut)
-        s->most = heard ? heard : 1;
-    else
-        s->most = ab_min_size(2 * s->most, SITE_ROUND);
-}
-
 /* A server is back once the end of the stream is seen: what comes before may end in the same failure each time. */
 static void finish_round(struct site *s, size_t heard, uint64_t now_ns)
 {
-    bool cut = site_talk_was_cut(s->talk);
-
-    s->more = cut || heard == s->asked;
-    learn_most(s, heard, cut);
-    if (cut)
-        disconnect(s);
+    s->more = heard == s->asked;
     if (s->backoff_ns && !s->more) {
         log_line("the site's server: is back");
         s->backoff_ns = 0;
@@ -270,7 +255,7 @@ static void take(void *user, const struct autobuf_paths_entry *entry)
     if (entry) {
         checked = *entry;
     } else if (!s->said) {
-        log_line("the site's server: has what is no entry, or too long: that is left out");
+        log_line("the site's server: has what is no entry: that is left out");
         s->said = true;
     }
     if (!site_check(&checked, (uint64_t)time(NULL)))
@@ -428,7 +413,6 @@ static int begin(struct site **site, const struct config *config, struct keep *k
     s->place = config->site;
     strcpy(s->key, config->site_key);
     strcpy(s->file, keep->file);
-    s->most = SITE_ROUND;
     s->booted_s = booted_s();
     error = read_password_of(s, config);
     if (error == 0)

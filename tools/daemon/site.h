@@ -25,7 +25,7 @@ struct site;
  * Exchanges entries with the server of *config, from now on: what *keep learns goes there, what comes goes into *keep,
  * which must live as long. Nothing is connected yet. *site, which is NULL or open, becomes NULL if *config has no server. If it
  * is open for the same server, key and store, the password is read anew, what waits goes on waiting, and what was read is not
- * read again. 0; -ENOTSUP: built without hiredis; -EPERM: the password's file belongs to another user, or others may read it;
+ * read again. 0; -EPERM: the password's file belongs to another user, or others may read it;
  * -EINVAL: it has no password; -ENOMEM; errors of open(2), read(2) and getrandom(2). After an error *site is NULL.
  */
 int site_open(struct site **site, const struct config *config, struct keep *keep);

@@ -7,136 +7,85 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include <hiredis.h>
-
+#include "../../lib/base/base.h"
 #include "../../lib/paths/record.h"
 
 #define STREAM_BYTES 96U
 #define ID_BYTES 42U /* of two numbers of 64 bits, with its NUL */
-#define PIECES_MOST (2 * SITE_ROUND) /* of an answer's array */
-#define FIELDS_DEPTH 4U /* arrays around those of a message's fields: the message, all of them, the stream, all of these */
-#define DEPTH_MOST 6U /* arrays around any; how many more hiredis would read depends on its version */
 #define BEGINNING "0"
+#define VALUE_BYTES 1024U /* of one that is of use, with its head */
+#define COUNT_MOST 65536  /* elements of an array */
+#define PIECES_MOST 64U   /* values of a message that is read once more */
+#define HEAD_VALUES 4U    /* of the answer to XREAD, before the first message */
+#define UNKNOWN SIZE_MAX
 
 struct site_talk {
     const char *who;
     char stream[STREAM_BYTES];
     char read_to[ID_BYTES]; /* what was read last */
-    bool was_whole; /* that; and so it can be read once more */
+    bool was_whole;         /* that, and it was no longer than usual: it can be read once more */
+    bool lookback;          /* this round reads it once more, and has not yet */
+    bool replaced;          /* the stream is another one */
+    bool is_entry, is_long; /* this message, as far as it has come */
     char refusal[SITE_REFUSAL_BYTES];
-    redisReader *reader;
-    redisReplyObjectFunctions usual, bounded; /* of the reader; bounded: those that it uses */
-    size_t logins, adds, answers; /* of this round: commands of each kind, and answers so far */
-    size_t heard_bytes;
-    bool lookback;   /* this round reads that one once more */
-    bool replaced;   /* an addition of this round is not behind it: the stream is another one */
-    bool cut;        /* this round's answer was longer than may be */
+    size_t logins, adds;    /* commands of this round, before XREAD */
+    size_t values;          /* of the answers so far, and from the first message on of this message */
+    size_t left, taken;     /* messages that are still to come (UNKNOWN: how many, too), and new ones so far */
+    size_t open;            /* values of this message that are still to come */
+    size_t skip;            /* bytes of a string that is of no use */
+    size_t bytes, parsed;   /* of: */
+    char heard[VALUE_BYTES + 1];
 };
 
-/* ----------------------------------------------------------------------------------- hiredis */
+/* ------------------------------------------------------------------------------------ values */
 
-#if HIREDIS_MAJOR > 0
-typedef size_t pieces_type;
-#else
-typedef int pieces_type;
-#endif
+/* One value of Redis's protocol, version 2; of an array its head: the elements follow. */
+struct value {
+    char type; /* NUL: a string that is of no use */
+    const char *text;
+    long count; /* bytes of text, elements of an array; -1: null */
+};
 
-static redisReply *parent_of(const redisReadTask *task)
+/* 1; 0: it has not come whole; -EPROTO: it is none. */
+static int take_value(struct site_talk *talk, struct value *v)
 {
-    return task->parent ? task->parent->obj : NULL;
+    const char *at = talk->heard + talk->parsed, *end = memchr(at, '\n', talk->bytes - talk->parsed);
+    char *stop;
+
+    if (talk->parsed < talk->bytes && !memchr("+-:$*", *at, 5))
+        return -EPROTO;
+    if (!end)
+        return 0;
+    *v = (struct value){*at, at + 1, end - at - 2};
+    if (v->count < 0 || end[-1] != '\r')
+        return -EPROTO;
+    if (*at == '$' || *at == '*') {
+        v->count = strtol(v->text, &stop, 10);
+        if (v->text[0] == '\r' || stop != end - 1 || v->count < -1 || (*at == '*' && v->count > COUNT_MOST))
+            return -EPROTO;
+    }
+    if (*at == '$' && v->count >= 0) {
+        size_t whole = (size_t)(end + 1 - at) + (size_t)v->count + 2;
+
+        v->text = end + 1;
+        if (whole > VALUE_BYTES) {
+            v->type = '\0';
+            talk->skip = (size_t)v->count + 2;
+        } else if (whole > talk->bytes - talk->parsed) {
+            return 0;
+        } else if (memcmp(v->text + v->count, "\r\n", 2) != 0) {
+            return -EPROTO;
+        } else {
+            end = at + whole - 1;
+        }
+    }
+    talk->parsed = (size_t)(end + 1 - talk->heard);
+    return 1;
 }
 
-/* Of something that is left out, its parts are, too. */
-static bool is_left_out(const redisReadTask *task)
+static bool is_text(const struct value *v, const char *text)
 {
-    const redisReply *parent = parent_of(task);
-
-    return parent && parent->type == REDIS_REPLY_NIL;
-}
-
-static unsigned depth_of(const redisReadTask *task)
-{
-    unsigned depth = 0;
-
-    while ((task = task->parent))
-        depth++;
-    return depth;
-}
-
-/* A server may claim that an array is as long as all memory. A message of so many fields is left out, others are refused. */
-static void *make_array(const redisReadTask *task, pieces_type pieces)
-{
-    const struct site_talk *talk = task->privdata;
-    unsigned depth = depth_of(task);
-
-    if (depth > DEPTH_MOST)
-        return NULL;
-    if (is_left_out(task))
-        return parent_of(task);
-    if ((size_t)pieces <= PIECES_MOST)
-        return talk->usual.createArray(task, pieces);
-    return depth == FIELDS_DEPTH && task->idx == 1 ? talk->usual.createNil(task) : NULL;
-}
-
-static void *make_string(const redisReadTask *task, char *text, size_t bytes)
-{
-    const struct site_talk *talk = task->privdata;
-
-    return is_left_out(task) ? parent_of(task) : talk->usual.createString(task, text, bytes);
-}
-
-static void *make_integer(const redisReadTask *task, long long value)
-{
-    const struct site_talk *talk = task->privdata;
-
-    return is_left_out(task) ? parent_of(task) : talk->usual.createInteger(task, value);
-}
-
-static void *make_nil(const redisReadTask *task)
-{
-    const struct site_talk *talk = task->privdata;
-
-    return is_left_out(task) ? parent_of(task) : talk->usual.createNil(task);
-}
-
-#if HIREDIS_MAJOR > 0
-/* These are of a version of the protocol for which nobody has asked. */
-static void *refuse_double(const redisReadTask *task, double value, char *text, size_t bytes)
-{
-    (void)task;
-    (void)value;
-    (void)text;
-    (void)bytes;
-    return NULL;
-}
-
-static void *refuse_bool(const redisReadTask *task, int value)
-{
-    (void)task;
-    (void)value;
-    return NULL;
-}
-#endif
-
-static int begin_reading(struct site_talk *talk)
-{
-    if (talk->reader)
-        redisReaderFree(talk->reader);
-    talk->reader = redisReaderCreate();
-    if (!talk->reader)
-        return -ENOMEM;
-    talk->usual = talk->bounded = *talk->reader->fn;
-    talk->bounded.createArray = make_array;
-    talk->bounded.createString = make_string;
-    talk->bounded.createInteger = make_integer;
-    talk->bounded.createNil = make_nil;
-#if HIREDIS_MAJOR > 0
-    talk->bounded.createDouble = refuse_double;
-    talk->bounded.createBool = refuse_bool;
-#endif
-    talk->reader->fn = &talk->bounded;
-    talk->reader->privdata = talk;
-    return 0;
+    return v->type == '$' && v->count == (long)strlen(text) && memcmp(v->text, text, strlen(text)) == 0;
 }
 
 /* --------------------------------------------------------------------------------------- ids */
@@ -163,6 +112,12 @@ static bool is_behind(const struct site_talk *talk, const char *text)
     return id.ms > last.ms || (id.ms == last.ms && id.number > last.number);
 }
 
+/* Two numbers with a dash between them. */
+static bool is_id(const struct value *v)
+{
+    return v->type == '$' && v->count >= 0 && v->count < (long)ID_BYTES && strspn(v->text, "0123456789-") >= (size_t)v->count;
+}
+
 /* The greatest one before that of the message that was read last. */
 static void id_before(const struct site_talk *talk, char text[ID_BYTES])
 {
@@ -182,72 +137,68 @@ void site_talk_read_anew(struct site_talk *talk)
 
 /* ------------------------------------------------------------------------------------ asking */
 
-/* Writes a command of so many words behind what is there. bytes NULL: words without a zero. false: there is no memory. */
-static bool say(FILE *out, int words, const char **word, const size_t *bytes)
+/* Writes a command of so many words; the last one may hold zeros. */
+static void say(FILE *out, size_t count, const char *const *words, size_t last_bytes)
 {
-    char *text = NULL;
-    int length = (int)redisFormatCommandArgv(&text, words, word, bytes);
-    bool done = length > 0 && fwrite(text, 1, (size_t)length, out) == (size_t)length;
+    fprintf(out, "*%zu\r\n", count);
+    for (size_t i = 0; i < count; i++) {
+        size_t bytes = i + 1 < count ? strlen(words[i]) : last_bytes;
 
-    redisFreeCommand(text);
-    return done;
+        fprintf(out, "$%zu\r\n", bytes);
+        fwrite(words[i], 1, bytes, out);
+        fputs("\r\n", out);
+    }
 }
 
-static bool say_login(FILE *out, const struct site_round *round)
+static void say_two(FILE *out, const char *command, const char *operand)
 {
-    char database[16];
-
-    if (round->password && !say(out, 2, (const char *[]){"AUTH", round->password}, NULL))
-        return false;
-    if (!round->database)
-        return true;
-    snprintf(database, sizeof database, "%u", *round->database);
-    return say(out, 2, (const char *[]){"SELECT", database}, NULL);
+    say(out, 2, (const char *[]){command, operand}, strlen(operand));
 }
 
-static bool say_entry(FILE *out, const struct site_talk *talk, const struct autobuf_paths_entry *entry)
+static void say_entry(FILE *out, const struct site_talk *talk, const struct autobuf_paths_entry *entry)
 {
     char message[AUTOBUF_PATHS_MESSAGE_BYTES];
-    int bytes = autobuf_paths_entry_encode(entry, message, sizeof message);
     const char *words[] = {"XADD", talk->stream, "MAXLEN", "~", SITE_KEPT, "*", "h", talk->who, "e", message};
-    size_t lengths[sizeof words / sizeof *words];
-    const size_t count = sizeof words / sizeof *words;
 
-    if (bytes < 0)
-        return false;
-    for (size_t i = 0; i + 1 < count; i++)
-        lengths[i] = strlen(words[i]);
-    lengths[count - 1] = (size_t)bytes;
-    return say(out, (int)count, words, lengths);
+    (void)autobuf_paths_entry_encode(entry, message, sizeof message); /* what site_check() lets through can be */
+    say(out, sizeof words / sizeof *words, words, sizeof message);
 }
 
-static bool say_read(FILE *out, const struct site_talk *talk, unsigned count)
+static void say_read(FILE *out, const struct site_talk *talk, unsigned count)
 {
     char number[16], before[ID_BYTES];
     const char *from = talk->lookback ? before : talk->read_to;
 
     id_before(talk, before);
     snprintf(number, sizeof number, "%u", count + talk->lookback);
-    return say(out, 6, (const char *[]){"XREAD", "COUNT", number, "STREAMS", talk->stream, from}, NULL);
+    say(out, 6, (const char *[]){"XREAD", "COUNT", number, "STREAMS", talk->stream, from}, strlen(from));
 }
 
 int site_talk_ask(struct site_talk *talk, const struct site_round *round, char **bytes, size_t *count)
 {
-    FILE *out = begin_reading(talk) < 0 ? NULL : open_memstream(bytes, count);
-    bool done;
+    FILE *out = open_memstream(bytes, count);
+    char database[16];
+    bool failed;
 
     if (!out)
         return -ENOMEM;
     talk->logins = (round->password ? 1U : 0U) + (round->database ? 1U : 0U);
     talk->adds = round->count;
-    talk->answers = talk->heard_bytes = 0;
+    talk->values = talk->open = talk->taken = talk->bytes = talk->parsed = talk->skip = 0;
+    talk->left = UNKNOWN;
     talk->lookback = round->lookback && talk->was_whole;
-    talk->replaced = talk->cut = false;
-    done = say_login(out, round);
-    for (size_t i = 0; i < round->count && done; i++)
-        done = say_entry(out, talk, &round->entries[i]);
-    done = done && say_read(out, talk, round->read);
-    if (fclose(out) == 0 && done)
+    talk->replaced = false;
+    if (round->password)
+        say_two(out, "AUTH", round->password);
+    if (round->database) {
+        snprintf(database, sizeof database, "%u", *round->database);
+        say_two(out, "SELECT", database);
+    }
+    for (size_t i = 0; i < round->count; i++)
+        say_entry(out, talk, &round->entries[i]);
+    say_read(out, talk, round->read);
+    failed = ferror(out);
+    if (fclose(out) == 0 && !failed)
         return 0;
     free(*bytes);
     *bytes = NULL;
@@ -256,203 +207,172 @@ int site_talk_ask(struct site_talk *talk, const struct site_round *round, char *
 
 /* ----------------------------------------------------------------------------------- hearing */
 
-static bool is_text(const redisReply *r, const char *text)
+/* The stream is no longer that of which something was read. The next round reads all: one that has begun anew has smaller ids. */
+static void note_another(struct site_talk *talk)
 {
-    return r->type == REDIS_REPLY_STRING && (size_t)r->len == strlen(text) && memcmp(r->str, text, strlen(text)) == 0;
+    talk->replaced = true;
+    site_talk_read_anew(talk);
 }
 
-/* NULL here and below: it has not come yet. */
-static bool is_array(const redisReply *r, size_t least)
+/* A message begins: the one that was known, one of a stream that is another, or a new one. */
+static void hear_id(struct site_talk *talk, const struct value *id)
 {
-    return r && r->type == REDIS_REPLY_ARRAY && r->elements >= least;
+    bool is_known = talk->lookback;
+
+    if (is_known && !is_text(id, talk->read_to))
+        note_another(talk);
+    talk->lookback = false;
+    talk->is_entry = !is_known && !talk->replaced;
+    if (!talk->is_entry)
+        return;
+    memcpy(talk->read_to, id->text, (size_t)id->count);
+    talk->read_to[id->count] = '\0';
+    talk->was_whole = talk->is_long = false;
+    talk->taken++;
 }
 
-/* Two numbers with a dash between them. */
-static bool is_id(const redisReply *r)
-{
-    return r && r->type == REDIS_REPLY_STRING && (size_t)r->len < ID_BYTES && (size_t)r->len == strspn(r->str, "0123456789-");
-}
-
-/* The fields of a message, or of too many what stands for them. */
-static bool are_whole(const redisReply *r)
-{
-    return r && (r->type == REDIS_REPLY_NIL || (is_array(r, 0) && (!r->elements || r->element[r->elements - 1])));
-}
-
-static bool has_id(const redisReply *message)
-{
-    return is_array(message, 2) && is_id(message->element[0]);
-}
-
-static void read_to(struct site_talk *talk, const redisReply *message, bool whole)
-{
-    memcpy(talk->read_to, message->element[0]->str, (size_t)message->element[0]->len + 1);
-    talk->was_whole = whole;
-}
-
-/* One message of the stream. Of a later version it may have more fields. false: it is none. */
-static bool hear_message(struct site_talk *talk, const redisReply *r, site_heard_fn *take, void *user)
+static void hear_entry(const struct value *v, site_heard_fn *take, void *user)
 {
     struct autobuf_paths_entry entry = AUTOBUF_PATHS_ENTRY_INIT;
-    const redisReply *fields;
-    redisReply **field;
+    bool good = v->type == '$' && v->count >= 0 && ab_paths_entry_decode(v->text, (uint32_t)v->count, &entry) == 0;
 
-    if (!has_id(r) || !are_whole(r->element[1]))
-        return false;
-    fields = r->element[1];
-    read_to(talk, r, fields->type != REDIS_REPLY_NIL);
-    if (fields->type == REDIS_REPLY_NIL)
-        take(user, NULL);
-    if (fields->type == REDIS_REPLY_NIL || fields->elements < 4)
-        return true;
-    field = fields->element;
-    if (!is_text(field[0], "h") || is_text(field[1], talk->who) || !is_text(field[2], "e") || field[3]->type != REDIS_REPLY_STRING)
-        return true;
-    take(user, ab_paths_entry_decode(field[3]->str, (uint32_t)field[3]->len, &entry) == 0 ? &entry : NULL);
-    return true;
+    take(user, good ? &entry : NULL);
 }
 
-/* Of an answer to XREAD about one stream, after its name. NULL: it is none, or they have not come yet. */
-static const redisReply *messages_of(const redisReply *r)
+/* The next value of a message: that itself, its id, its fields, and each of them, of which a later version may have more. */
+static int hear_piece(struct site_talk *talk, size_t at, const struct value *v, site_heard_fn *take, void *user)
 {
-    if (!is_array(r, 1) || !is_array(r->element[0], 2) || !is_array(r->element[0]->element[1], 0))
-        return NULL;
-    return r->element[0]->element[1];
-}
+    bool is_array = v->type == '*' && v->count >= 0;
 
-/* If the stream is no longer that of which something was read, the next round reads all: one that has begun anew has smaller ids. */
-static bool is_another(struct site_talk *talk, const redisReply *messages)
-{
-    bool is_known = !talk->lookback || (messages && messages->elements && has_id(messages->element[0]) &&
-                                          strcmp(messages->element[0]->element[0]->str, talk->read_to) == 0);
-
-    if (!talk->replaced && is_known)
-        return false;
-    site_talk_read_anew(talk);
-    return true;
-}
-
-/* Takes those that are new, up to the first that is not whole. Returns how many. */
-static size_t hear_messages(struct site_talk *talk, const redisReply *messages, site_heard_fn *take, void *user)
-{
-    size_t known = talk->lookback, at = known;
-
-    while (at < messages->elements && at < known + SITE_ROUND && hear_message(talk, messages->element[at], take, user))
-        at++;
-    return at - known;
-}
-
-/* The answer to XREAD: nothing, or of one stream its name and its messages. */
-static int hear_stream(struct site_talk *talk, const redisReply *r, site_heard_fn *take, void *user, size_t *heard)
-{
-    const redisReply *messages = messages_of(r);
-    size_t fresh;
-
-    *heard = 0;
-    if (!messages && r->type != REDIS_REPLY_NIL)
-        return -EPROTO;
-    if (is_another(talk, messages) || !messages)
-        return 1;
-    fresh = messages->elements - talk->lookback;
-    *heard = hear_messages(talk, messages, take, user);
-    return *heard < fresh && *heard < SITE_ROUND ? -EPROTO : 1;
-}
-
-/*
- * An answer that is longer than may be. What has come whole counts; then fewer fit. If nothing has, it is the first message
- * that is too long, and is left out; but first it is read without the one that was known.
- */
-static int hear_cut(struct site_talk *talk, site_heard_fn *take, void *user, size_t *heard)
-{
-    const redisReply *messages = messages_of(talk->reader->reply), *first;
-
-    *heard = 0;
-    if (talk->answers < talk->logins + talk->adds || !messages || !messages->elements)
-        return -EPROTO;
-    talk->cut = true;
-    if (is_another(talk, messages))
-        return 1;
-    *heard = hear_messages(talk, messages, take, user);
-    if (*heard)
-        return 1;
-    if (talk->lookback) {
-        talk->was_whole = false;
-        return 1;
+    talk->is_long |= !v->type || at >= PIECES_MOST;
+    talk->open += is_array ? (size_t)v->count : 0;
+    switch (at) {
+    case 0:
+        if (!is_array || v->count < 2)
+            return -EPROTO;
+        talk->open++;
+        break;
+    case 1:
+        if (!is_id(v))
+            return -EPROTO;
+        hear_id(talk, v);
+        break;
+    case 2:
+        talk->is_entry &= is_array && v->count >= 4;
+        break;
+    case 3:
+        talk->is_entry &= is_text(v, "h");
+        break;
+    case 4:
+        talk->is_entry &= v->type == '$' && !is_text(v, talk->who);
+        break;
+    case 5:
+        talk->is_entry &= is_text(v, "e");
+        break;
+    case 6:
+        if (talk->is_entry)
+            hear_entry(v, take, user);
+        break;
     }
-    first = messages->element[0];
-    if (!has_id(first) || !is_behind(talk, first->element[0]->str))
-        return -EPROTO;
-    read_to(talk, first, false);
-    take(user, NULL);
-    *heard = 1;
+    if (--talk->open)
+        return 1;
+    talk->values = talk->logins + talk->adds + HEAD_VALUES;
+    talk->was_whole = !talk->replaced && !talk->is_long;
+    talk->left--;
     return 1;
 }
 
-static int hear_refusal(struct site_talk *talk, const redisReply *r)
+/* The answer to XREAD: null, or of one stream its name and its messages. */
+static int hear_head(struct site_talk *talk, size_t at, const struct value *v)
+{
+    static const struct {
+        char type;
+        long least, most;
+    } shape[HEAD_VALUES] = {{'*', 1, 1}, {'*', 2, 2}, {'$', 0, VALUE_BYTES}, {'*', 0, SITE_ROUND + 1}};
+    bool is_null = at == 0 && v->type == '*' && v->count < 0;
+
+    if (!is_null && (v->type != shape[at].type || v->count < shape[at].least || v->count > shape[at].most))
+        return -EPROTO;
+    if (!is_null && at + 1 < HEAD_VALUES)
+        return 1;
+    talk->left = is_null ? 0 : (size_t)v->count;
+    if (talk->replaced || (talk->lookback && !talk->left))
+        note_another(talk);
+    return 1;
+}
+
+static int hear_refusal(struct site_talk *talk, const struct value *v)
 {
     size_t at = 0;
 
-    for (; at + 1 < sizeof talk->refusal && at < (size_t)r->len; at++)
-        talk->refusal[at] = r->str[at] >= ' ' && r->str[at] <= '~' ? r->str[at] : '?';
+    for (; at + 1 < sizeof talk->refusal && at < (size_t)v->count; at++)
+        talk->refusal[at] = v->text[at] >= ' ' && v->text[at] <= '~' ? v->text[at] : '?';
     talk->refusal[at] = '\0';
     return -EKEYREJECTED;
 }
 
-static int hear_answer(struct site_talk *talk, const redisReply *r, site_heard_fn *take, void *user, size_t *heard)
+static int hear_value(struct site_talk *talk, const struct value *v, site_heard_fn *take, void *user)
 {
-    size_t at = talk->answers++;
+    size_t at = talk->values++, commands = talk->logins + talk->adds;
 
-    if (r->type == REDIS_REPLY_ERROR)
-        return hear_refusal(talk, r);
+    if (v->type == '-' && at <= commands)
+        return hear_refusal(talk, v);
     if (at < talk->logins)
-        return r->type == REDIS_REPLY_STATUS ? 0 : -EPROTO;
-    if (at < talk->logins + talk->adds) {
-        talk->replaced = talk->replaced || (is_id(r) && !is_behind(talk, r->str));
-        return r->type == REDIS_REPLY_STRING ? 0 : -EPROTO;
-    }
-    return hear_stream(talk, r, take, user, heard);
+        return v->type == '+' ? 1 : -EPROTO;
+    if (at >= commands + HEAD_VALUES)
+        return hear_piece(talk, at - commands - HEAD_VALUES, v, take, user);
+    if (at >= commands)
+        return hear_head(talk, at - commands, v);
+    talk->replaced |= is_id(v) && !is_behind(talk, v->text);
+    return v->type == '$' && v->count >= 0 ? 1 : -EPROTO;
 }
 
-/* Answers as long as there are whole ones. Behind the last one nothing may come. */
-static int hear_all(struct site_talk *talk, site_heard_fn *take, void *user, size_t *heard)
+/* What has come, as far as it is whole. Behind the last answer nothing may come. */
+static int hear_all(struct site_talk *talk, site_heard_fn *take, void *user)
 {
-    int result = 0;
+    int result = 1;
 
-    while (result == 0) {
-        void *reply = NULL;
+    while (result > 0) {
+        size_t skipped = ab_min_size(talk->skip, talk->bytes - talk->parsed);
+        struct value v;
 
-        if (redisReaderGetReply(talk->reader, &reply) != REDIS_OK)
-            return -EPROTO;
-        if (!reply)
-            return 0;
-        result = hear_answer(talk, reply, take, user, heard);
-        freeReplyObject(reply);
+        talk->parsed += skipped;
+        talk->skip -= skipped;
+        if (!talk->left && !talk->skip)
+            return talk->parsed < talk->bytes ? -EPROTO : 1;
+        result = talk->skip ? 0 : take_value(talk, &v);
+        if (result > 0)
+            result = hear_value(talk, &v, take, user);
     }
-    return result == 1 && talk->reader->pos < talk->reader->len ? -EPROTO : result;
+    return result;
 }
 
 int site_talk_hear(struct site_talk *talk, const char *bytes, size_t count, site_heard_fn *take, void *user, size_t *heard)
 {
-    int result;
+    int result = 0;
 
-    talk->heard_bytes += count;
-    if (talk->heard_bytes > SITE_HEARD_MOST)
-        result = hear_cut(talk, take, user, heard);
-    else if (redisReaderFeed(talk->reader, bytes, count) != REDIS_OK)
-        result = -ENOMEM;
-    else
-        result = hear_all(talk, take, user, heard);
+    while (result == 0 && count) {
+        size_t more;
+
+        talk->bytes -= talk->parsed;
+        memmove(talk->heard, talk->heard + talk->parsed, talk->bytes);
+        talk->parsed = 0;
+        more = ab_min_size(count, VALUE_BYTES - talk->bytes);
+        memcpy(talk->heard + talk->bytes, bytes, more);
+        talk->bytes += more;
+        bytes += more;
+        count -= more;
+        result = more ? hear_all(talk, take, user) : -EPROTO;
+    }
+    if (result > 0 && count)
+        result = -EPROTO;
+    *heard = talk->taken;
     if (result < 0)
         site_talk_read_anew(talk);
     return result;
 }
 
 /* ------------------------------------------------------------------------------------- whole */
-
-bool site_talk_was_cut(const struct site_talk *talk)
-{
-    return talk->cut;
-}
 
 const char *site_talk_refusal(const struct site_talk *talk)
 {
@@ -474,9 +394,5 @@ int site_talk_open(struct site_talk **out, const char *key, const char *who)
 
 void site_talk_close(struct site_talk *talk)
 {
-    if (!talk)
-        return;
-    if (talk->reader)
-        redisReaderFree(talk->reader);
     free(talk);
 }

@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * What is said to a site's server, and what it answers, as bytes; the server's may be any. Its protocol is Redis's,
- * which hiredis writes and reads. hiredis's own connections are not used: they end the process if a server says what it
- * was not asked.
+ * What is said to a site's server, and what it answers, as bytes; the server's may be any. Its protocol is Redis's
+ * RESP2. What it answers is parsed as it comes, in little memory.
  *
  * The server keeps a stream for each site, KEY:paths:1, of about the newest SITE_KEPT messages. Each is one entry
  * (field e: autobuf_paths_entry_encode()) and who says so (field h: a number that a daemon draws when it begins). A
@@ -20,7 +19,6 @@
 
 #define SITE_KEPT "10000"
 #define SITE_ROUND 32U            /* entries that one round sends, and reads */
-#define SITE_HEARD_MOST 65536U    /* bytes that a server may answer in a round */
 #define SITE_REFUSAL_BYTES 100U
 #define SITE_WHO_BYTES 17U
 
@@ -36,7 +34,7 @@ struct site_round {
     bool lookback;         /* and the one before them once more: if it is gone, the next round reads from the beginning */
 };
 
-/* Takes what another host says: any entry; NULL: something that is none, or too long. */
+/* Takes what another host says: any entry; NULL: something that is none. */
 typedef void site_heard_fn(void *user, const struct autobuf_paths_entry *entry);
 
 /* key: of the site. who: of this daemon, 16 hex digits. Both must live as long. 0; -ENOMEM. */
@@ -47,17 +45,10 @@ int site_talk_ask(struct site_talk *talk, const struct site_round *round, char *
 
 /*
  * Takes in what the server has sent. Returns 1: the round is over, and brought *heard messages; 0: more is to come;
- * -EKEYREJECTED: it refuses, see site_talk_refusal(); -EPROTO: no answer to what it was asked, or longer than asked for;
- * -ENOMEM. After an error the next round reads from the beginning. A message of too many fields is left out, and one that is
- * longer than SITE_HEARD_MOST by itself.
+ * -EKEYREJECTED: it refuses, see site_talk_refusal(); -EPROTO: no answer to what it was asked.
+ * After an error the next round reads from the beginning. Of a longer message than an entry's the rest is passed over.
  */
 int site_talk_hear(struct site_talk *talk, const char *bytes, size_t count, site_heard_fn *take, void *user, size_t *heard);
-
-/*
- * Whether the round that is over ended in the midst of an answer longer than SITE_HEARD_MOST. Its rest is of no use: close the
- * connection, and next time read no more than *heard messages, but at least one.
- */
-bool site_talk_was_cut(const struct site_talk *talk);
 
 /* The next round reads from the beginning. Not within a round. */
 void site_talk_read_anew(struct site_talk *talk);
