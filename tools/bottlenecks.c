@@ -7,6 +7,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "../lib/base/base.h"
+
 #define SSH_CHANNEL_BYTES 2097152.0 /* OpenSSH: CHAN_SES_WINDOW_DEFAULT, 64 packets of 32 KB */
 #define SFTP_REQUESTS 64.0          /* and as many requests, of 32 KB without limits@openssh.com, */
 #define SFTP_REQUEST_BYTES 261120.0 /* and of 255 KB with it */
@@ -15,14 +17,15 @@
 #define SIZE_ROUNDED_BYTES 65536 /* smaller numbers are no sizes of buffers that matter */
 #define TCP_MEM_SHARE 128 /* of a host's memory, net.ipv4.tcp_[rw]mem are this part at most, by default */
 
+#define PLENTY_BYTES 16000000U /* as in lib/plan/plan.c: few senders fill a larger window */
 #define OFFLOAD_BIT_PER_S 1e9 /* below it, a processor does without */
 #define VERSION(major, minor, patch) ((unsigned)(major) << 16 | (unsigned)(minor) << 8 | (unsigned)(patch))
 
 /* What is known of the path, in the terms of one transfer; 0: unknown. */
 struct path_terms {
-    double rate_bit_per_s; /* payload, of the direction that is filled */
+    double rate_bit_per_s; /* payload, of the faster direction */
     double rtt_s;
-    double bdp_bytes;
+    double bdp_bytes;      /* or the whole transfer, if that is less */
 };
 
 struct list {
@@ -47,16 +50,18 @@ static struct bottleneck *add(struct list *list, double lost, const char *what, 
     return o;
 }
 
-static struct path_terms terms_of(const struct autobuf_path *path)
+static struct path_terms terms_of(const struct findings *f)
 {
+    uint64_t tx = findings_rate(f, true, UINT64_MAX), rx = findings_rate(f, false, UINT64_MAX);
     struct path_terms t = {0};
 
-    if (path->rtt_min_ns == AUTOBUF_NS_UNSET || !path->tx_rate_bit_per_s)
+    if (!tx && !rx)
         return t;
-    t.rate_bit_per_s =
-        (double)autobuf_payload_bytes(path->tx_rate_bit_per_s, path->packet_bytes);
-    t.rtt_s = (double)path->rtt_min_ns / 1e9;
+    t.rate_bit_per_s = (double)(tx > rx ? tx : rx);
+    t.rtt_s = (double)f->share.rtt_min_ns / 1e9;
     t.bdp_bytes = t.rate_bit_per_s * t.rtt_s / 8;
+    if (f->expected_bytes && (double)f->expected_bytes < t.bdp_bytes)
+        t.bdp_bytes = (double)f->expected_bytes;
     return t;
 }
 
@@ -101,7 +106,7 @@ static void add_untuned(struct list *list, const struct findings *f)
     for (size_t i = 0; i < count; i++) {
         bool receives = strcmp(lines[i].name, "net.ipv4.tcp_wmem") != 0;
         double window = (double)(receives ? p->rcv_kernel_bytes : p->snd_kernel_bytes);
-        double wanted = (double)(receives ? p->rcv_wanted_bytes : p->snd_wanted_bytes);
+        double wanted = (double)findings_wanted(f, !receives);
         struct bottleneck *o = add(list, lost_by(window, wanted),
                                  "%s: %s limits the %s window to %.1f MB of %.1f MB",
                                  limits_ours(f, lines[i].name) ? "all programs" : "programs without libautobuf",
@@ -145,6 +150,31 @@ static bool fits_memory(const char *line, const struct findings *f, const struct
            strtod(high, NULL) * (double)f->limits.page_bytes <= (double)h->memory_bytes / 2;
 }
 
+/* What autotuning would limit if the path had more in a direction of which only a lower bound is known. */
+static void add_unmeasured(struct list *list, const struct findings *f, const struct host_facts *h)
+{
+    const struct {
+        const char *what;
+        uint64_t window;
+        bool sends;
+    } sides[] = {{"net.ipv4.tcp_rmem limits receiving", f->user.rcv_kernel_bytes, false},
+                 {"net.ipv4.tcp_wmem limits sending", f->user.snd_kernel_bytes, true}};
+    char text[sizeof list->out->what] = "";
+
+    for (size_t i = 0; i < 2; i++) {
+        uint64_t rate = findings_window_rate(f, sides[i].window);
+        size_t length = strlen(text);
+
+        if (findings_or_more(f, sides[i].sends, sides[i].window) && rate < AB_PLAUSIBLE_BIT_PER_S &&
+            sides[i].window < PLENTY_BYTES && (!f->expected_bytes || sides[i].window < f->expected_bytes))
+            snprintf(text + length, sizeof text - length, "%s%s to %.1f Mbit/s", length ? ", " : "", sides[i].what,
+                     (double)rate / 1e6);
+    }
+    if (text[0] && !(f->limits.flags & AUTOBUF_LIMITS_ASSUMED))
+        snprintf(add(list, 0, "if the path has more in one direction than echoes show: %.180s", text)->line,
+                 sizeof list->out->line, "autobuf measure %s", h->peer[0] ? h->peer : "HOST");
+}
+
 /* No limit of this host lets one connection hold so much. */
 static void add_streams(struct list *list, const struct findings *f, const struct path_terms *t)
 {
@@ -165,8 +195,8 @@ static void add_streams(struct list *list, const struct findings *f, const struc
 static void add_limits(struct list *list, const struct findings *f, const struct host_facts *h)
 {
     const struct autobuf_plan *p = &f->plan;
-    double snd = lost_by((double)p->snd_window_bytes, (double)p->snd_wanted_bytes);
-    double rcv = lost_by((double)p->rcv_window_bytes, (double)p->rcv_wanted_bytes);
+    double snd = lost_by((double)p->snd_window_bytes, (double)findings_wanted(f, true));
+    double rcv = lost_by((double)p->rcv_window_bytes, (double)findings_wanted(f, false));
     struct sysctl_line lines[SYSCTLS_MOST];
     size_t count = findings_sysctls(f, lines);
     char line[128];
@@ -182,7 +212,7 @@ static void add_limits(struct list *list, const struct findings *f, const struct
         o = add(list, lost, "programs with libautobuf: %.*s limits the %s window to %.1f MB of %.1f MB", name, line,
                 side_of(line),
                 (double)(receives ? p->rcv_window_bytes : p->snd_window_bytes) / 1e6,
-                (double)(receives ? p->rcv_wanted_bytes : p->snd_wanted_bytes) / 1e6);
+                (double)findings_wanted(f, !receives) / 1e6);
 
         round_line(line, sizeof line, begins_with(line, "net.ipv4.tcp_mem=") ? UINT64_MAX : findings_size_most(&f->limits));
         snprintf(o->line, sizeof o->line, "sysctl -w \"%s\"", line);
@@ -400,12 +430,13 @@ static int dearer_first(const void *a, const void *b)
 size_t bottlenecks_find(const struct findings *found, const struct host_facts *host,
                       struct bottleneck out[BOTTLENECKS_MOST])
 {
-    struct path_terms t = terms_of(&found->share);
+    struct path_terms t = terms_of(found);
     struct list list = {out, 0, 0};
 
     add_untuned(&list, found);
     add_limits(&list, found, host);
     list.limits = list.count;
+    add_unmeasured(&list, found, host);
     add_streams(&list, found, &t);
     add_ssh(&list, &t);
     add_tcp(&list, &t, host);

@@ -4,6 +4,8 @@
 #include <inttypes.h>
 #include <stdio.h>
 
+#include "../lib/base/base.h"
+
 #define SIZE_LEAST (1ULL << 16)
 #define TCP_MEM_PART 8         /* the part of tcp_mem that one buffer may hold, as in <autobuf/plan.h> */
 
@@ -39,21 +41,44 @@ int findings_plan(struct findings *f, const struct arguments *want)
     int error;
 
     f->share = share_of(&f->path, want->streams);
+    f->expected_bytes = want->expected_bytes;
     error = plan_with(f, want, want->as_user ? none : f->limits.flags, &f->plan);
     if (error == 0)
         error = plan_with(f, want, none, &f->user);
     return error < 0 ? error : plan_with(f, want, none | AUTOBUF_LIMITS_FORCE, &f->root);
 }
 
+uint64_t findings_wanted(const struct findings *f, bool sends)
+{
+    uint64_t path = sends ? f->user.snd_wanted_bytes : f->user.rcv_wanted_bytes;
+
+    return f->expected_bytes && f->expected_bytes < path ? f->expected_bytes : path;
+}
+
+uint64_t findings_window_rate(const struct findings *f, uint64_t window_bytes)
+{
+    uint64_t rtt_ns = f->share.rtt_min_ns;
+
+    return rtt_ns && rtt_ns != AUTOBUF_NS_UNSET ? ab_mul_div(window_bytes, 8 * AB_NS_PER_S, rtt_ns) : 0;
+}
+
+static uint64_t path_rate(const struct findings *f, bool sends)
+{
+    return autobuf_payload_bytes(sends ? f->share.tx_rate_bit_per_s : f->share.rx_rate_bit_per_s, f->share.packet_bytes);
+}
+
 uint64_t findings_rate(const struct findings *f, bool sends, uint64_t window_bytes)
 {
-    uint64_t path = sends ? f->share.tx_rate_bit_per_s : f->share.rx_rate_bit_per_s;
-    uint64_t most = autobuf_payload_bytes(path, f->share.packet_bytes), rate;
+    uint64_t path = path_rate(f, sends), rate = path ? findings_window_rate(f, window_bytes) : 0;
 
-    if (f->share.rtt_min_ns == AUTOBUF_NS_UNSET || !f->share.rtt_min_ns || !most)
-        return 0;
-    rate = (uint64_t)((double)window_bytes * 8e9 / (double)f->share.rtt_min_ns);
-    return rate < most ? rate : most;
+    return rate < path ? rate : path;
+}
+
+bool findings_or_more(const struct findings *f, bool sends, uint64_t window_bytes)
+{
+    uint32_t at_least = sends ? AUTOBUF_PATH_TX_AT_LEAST : AUTOBUF_PATH_RX_AT_LEAST;
+
+    return f->share.flags & at_least && findings_window_rate(f, window_bytes) > path_rate(f, sends);
 }
 
 /* ----------------------------------------------------------------------------------- sysctls */
@@ -67,14 +92,14 @@ uint64_t findings_sensible(uint64_t bytes)
     return bytes > SIZE_LEAST && bytes <= power / 4 * 3 ? power / 4 * 3 : power;
 }
 
-/* What autotuning reaches with these limits, of what the path needs. */
+/* Whether autotuning reaches with these limits what the transfer needs. */
 static bool autotuning_reaches(const struct findings *f, const struct autobuf_limits *limits, bool sends)
 {
     struct autobuf_plan plan = AUTOBUF_PLAN_INIT;
 
     if (autobuf_plan_make(&f->share, limits, &f->socket, AUTOBUF_INTENT_THROUGHPUT, 0, &plan) < 0)
         return true;
-    return sends ? plan.snd_kernel_bytes >= plan.snd_wanted_bytes : plan.rcv_kernel_bytes >= plan.rcv_wanted_bytes;
+    return (sends ? plan.snd_kernel_bytes : plan.rcv_kernel_bytes) >= findings_wanted(f, sends);
 }
 
 uint64_t findings_size_most(const struct autobuf_limits *limits)

@@ -19,6 +19,7 @@ struct findings {
     struct autobuf_plan plan;     /* for the user who runs the command, or whom it was told */
     struct autobuf_plan user;     /* for an ordinary user */
     struct autobuf_plan root;     /* for one with CAP_NET_ADMIN */
+    uint64_t expected_bytes;      /* of the transfer; 0: unknown */
 };
 
 /*
@@ -27,8 +28,17 @@ struct findings {
  */
 int findings_plan(struct findings *f, const struct arguments *want);
 
-/* The payload rate that a window allows, never more than the path has in that direction, in bit/s; 0: unknown. */
+/* The payload rate that a window allows at the minimum RTT, in bit/s; 0: unknown. */
+uint64_t findings_window_rate(const struct findings *f, uint64_t window_bytes);
+
+/* The same, but never more than what is known of the path in that direction. */
 uint64_t findings_rate(const struct findings *f, bool sends, uint64_t window_bytes);
+
+/* Whether the path may have more in that direction than is known of it, and the window would allow it. */
+bool findings_or_more(const struct findings *f, bool sends, uint64_t window_bytes);
+
+/* The window that the transfer needs in one direction: the path's, or the whole transfer. 0: unknown. */
+uint64_t findings_wanted(const struct findings *f, bool sends);
 
 /* The next power of two, or one and a half of one, in bytes. */
 uint64_t findings_sensible(uint64_t bytes);

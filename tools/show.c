@@ -152,27 +152,35 @@ static uint64_t smaller(uint64_t window, uint64_t wanted)
     return wanted && wanted < window ? wanted : window;
 }
 
-/* "2.8 MB   223.7 Mbit/s", in two columns. */
-static void show_window(FILE *out, const struct findings *f, bool sends, uint64_t window, uint64_t wanted)
+/* "2.8 MB   223.7 Mbit/s", in two columns. Returns whether the rate may be more. */
+static bool show_window(FILE *out, const struct findings *f, bool sends, uint64_t window)
 {
+    bool or_more = findings_or_more(f, sends, window);
     uint64_t rate = findings_rate(f, sends, window);
 
-    fprintf(out, "%9sB %10s%5s", SCALED(smaller(window, wanted)), rate ? SCALED(rate) : "", rate ? "bit/s" : "");
+    fprintf(out, "%9sB %10s%5s%s", SCALED(smaller(window, findings_wanted(f, sends))), rate ? SCALED(rate) : "",
+            rate ? "bit/s" : "", or_more ? "+" : sends ? " " : "");
+    return or_more;
 }
 
 /* Do the windows of two plans, or of one and of autotuning, differ as far as the path can use them? */
-static bool differ(const struct autobuf_plan *p, uint64_t snd_a, uint64_t snd_b, uint64_t rcv_a, uint64_t rcv_b)
+static bool differ(const struct findings *f, uint64_t snd_a, uint64_t snd_b, uint64_t rcv_a, uint64_t rcv_b)
 {
-    return smaller(snd_a, p->snd_wanted_bytes) != smaller(snd_b, p->snd_wanted_bytes) ||
-           smaller(rcv_a, p->rcv_wanted_bytes) != smaller(rcv_b, p->rcv_wanted_bytes);
+    uint64_t snd = findings_wanted(f, true), rcv = findings_wanted(f, false);
+
+    return smaller(snd_a, snd) != smaller(snd_b, snd) || smaller(rcv_a, rcv) != smaller(rcv_b, rcv);
 }
 
-static void show_who(FILE *out, const struct findings *f, const char *who, uint64_t snd, uint64_t rcv)
+/* Returns whether one of the rates may be more. */
+static bool show_who(FILE *out, const struct findings *f, const char *who, uint64_t snd, uint64_t rcv)
 {
+    bool more;
+
     fprintf(out, "  %-22s", who);
-    show_window(out, f, true, snd, f->user.snd_wanted_bytes);
-    show_window(out, f, false, rcv, f->user.rcv_wanted_bytes);
+    more = show_window(out, f, true, snd);
+    more |= show_window(out, f, false, rcv);
     fputc('\n', out);
+    return more;
 }
 
 void show_outlook(FILE *out, const struct findings *f, const struct host_facts *h)
@@ -181,18 +189,21 @@ void show_outlook(FILE *out, const struct findings *f, const struct host_facts *
     uint64_t route = h->route_window_bytes > 0 ? (uint64_t)h->route_window_bytes : UINT64_MAX;
     uint64_t kernel = smaller(route, u->rcv_kernel_bytes), user = smaller(route, u->rcv_window_bytes);
     uint64_t root = smaller(route, r->rcv_window_bytes);
-    bool gains = differ(u, u->snd_kernel_bytes, u->snd_window_bytes, kernel, user);
-    bool root_gains = differ(u, u->snd_window_bytes, r->snd_window_bytes, user, root);
+    bool gains = differ(f, u->snd_kernel_bytes, u->snd_window_bytes, kernel, user);
+    bool root_gains = differ(f, u->snd_window_bytes, r->snd_window_bytes, user, root);
     char text[1024];
+    bool more;
 
-    fprintf(out, "%-24s%26s%26s\n",
+    fprintf(out, "%-24s%26s%27s\n",
             f->limits.flags & AUTOBUF_LIMITS_ASSUMED ? "one connection, assumed:" : "one connection, at most:", "sends", "receives");
-    show_who(out, f, gains || root_gains ? "programs as they are" : "any program", u->snd_kernel_bytes, kernel);
+    more = show_who(out, f, gains || root_gains ? "programs as they are" : "any program", u->snd_kernel_bytes, kernel);
     if (gains)
-        show_who(out, f, "with libautobuf", u->snd_window_bytes, user);
+        more |= show_who(out, f, "with libautobuf", u->snd_window_bytes, user);
     if (root_gains)
-        show_who(out, f, "the same, as root", r->snd_window_bytes, root);
-    if (u->snd_kernel_bytes < u->snd_wanted_bytes)
+        more |= show_who(out, f, "the same, as root", r->snd_window_bytes, root);
+    if (more)
+        fputs("   (+: or more. What is known of this direction of the path is a lower bound.)\n", out);
+    if (u->snd_kernel_bytes < findings_wanted(f, true))
         fputs("   (Sent by programs that poll(); one whose write() blocks has an eighth more.)\n", out);
     autobuf_plan_explain(&f->plan, text, sizeof text);
     print_folded(out, text, PLAN_INDENT);

@@ -127,6 +127,8 @@ static void add_line(struct ab_text *t, const struct words *w, const struct line
                          : "left to autotuning, which reaches ");
         add_window(t, l->window, l->wanted, rtt_ns);
         add_needs(t, l);
+        if (l->window < l->wanted)
+            ab_add(t, ", but the transfer is too short to need more");
         break;
     case AUTOBUF_REASON_SET:
         add_set(t, w, l, rtt_ns);

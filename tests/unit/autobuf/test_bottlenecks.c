@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/base.h"
 #include "hosts.h"
 #include "bottlenecks.h"
 
@@ -217,6 +218,62 @@ static void this_host(void **state)
     }
 }
 
+/* Of 20 / 500 Mbit/s echoes show the 20: a buffer may be the bottleneck of the other direction. */
+static void what_may_limit_a_direction_that_was_not_measured(void **state)
+{
+    static const struct {
+        const char *name;
+        uint32_t flags;
+        uint64_t rtt_ms, rmem, expected;
+        const char *what; /* NULL: nothing is said */
+    } rows[] = {
+        {"both directions measured", 0, 150, 6291456, 0, NULL},
+        {"echoes", AB_PATH_AT_LEAST | AB_PATH_ECHOED, 150, 6291456, 0,
+         "net.ipv4.tcp_rmem limits receiving to 167.8 Mbit/s, net.ipv4.tcp_wmem limits sending to 149.1 Mbit/s"},
+        {"echoes, a receive window that few senders fill", AB_PATH_AT_LEAST | AB_PATH_ECHOED, 150, 33554432, 0,
+         "show: net.ipv4.tcp_wmem limits sending"},
+        {"a receive buffer that is too small for the slower one", AUTOBUF_PATH_RX_AT_LEAST, 150, 600000, 0, NULL},
+        {"a path so short that each window is enough", AB_PATH_AT_LEAST | AB_PATH_ECHOED, 1, 6291456, 0, NULL},
+        {"a transfer that each window holds", AB_PATH_AT_LEAST | AB_PATH_ECHOED, 150, 6291456, 2000000, NULL},
+    };
+
+    (void)state;
+    for (size_t i = 0; i < COUNT(rows); i++) {
+        const struct arguments asked = {.expected_bytes = rows[i].expected};
+        struct autobuf_limits limits = host_6_18;
+        struct host_facts host = quiet_host();
+        struct bottleneck found[BOTTLENECKS_MOST];
+        struct findings f;
+        size_t count, at = 0;
+
+        limits.tcp_rmem_max_bytes = rows[i].rmem;
+        f = findings_of(&limits, 20 * MBIT, rows[i].rtt_ms * MS);
+        f.path.flags = rows[i].flags;
+        assert_int_equal(findings_plan(&f, &asked), 0);
+        count = bottlenecks_find(&f, &host, found);
+        while (at < count && strcmp(found[at].line, "autobuf measure 192.0.2.7") != 0)
+            at++;
+        CHECK(rows[i].name, (at < count) == (rows[i].what != NULL));
+        if (rows[i].what)
+            CHECK(found[at].what, strstr(found[at].what, rows[i].what) != NULL);
+        CHECK(rows[i].name, at == count || found[at].lost < 0.001);
+    }
+}
+
+/* 1 MB over 10 Gbit/s and 300 ms: no window is its bottleneck, neither TCP's nor OpenSSH's. */
+static void a_short_transfer_has_no_window_for_a_bottleneck(void **state)
+{
+    const struct arguments asked = {.expected_bytes = 1000000};
+    struct findings f = findings_of(&host_6_18, 10000 * MBIT, 300 * MS);
+    struct host_facts host = quiet_host();
+    struct bottleneck found[BOTTLENECKS_MOST];
+
+    (void)state;
+    assert_true(bottlenecks_find(&f, &host, found) > 3);
+    assert_int_equal(findings_plan(&f, &asked), 0);
+    assert_int_equal(bottlenecks_find(&f, &host, found), 0);
+}
+
 /* No size is enough where TCP's window or the host's memory ends: streams are. */
 static void what_one_connection_cannot_hold(void **state)
 {
@@ -342,6 +399,8 @@ int main(void)
         cmocka_unit_test(nothing_where_nothing_is_in_the_way),
         cmocka_unit_test(no_sysctl_is_named_twice),
         cmocka_unit_test(this_host),
+        cmocka_unit_test(what_may_limit_a_direction_that_was_not_measured),
+        cmocka_unit_test(a_short_transfer_has_no_window_for_a_bottleneck),
         cmocka_unit_test(what_one_connection_cannot_hold),
         cmocka_unit_test(what_is_not_known_of_this_host), cmocka_unit_test(no_line_lowers),
         cmocka_unit_test(the_dearest_comes_first),

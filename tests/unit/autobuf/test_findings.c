@@ -65,6 +65,50 @@ static void no_window_is_faster_than_the_path(void **state)
     assert_int_equal(findings_rate(&none, true, 2796202), 0);
 }
 
+/* What was not measured may be more: nothing that is said of it is "at most". */
+static void a_lower_bound_is_no_most(void **state)
+{
+    static const struct {
+        const char *name;
+        uint32_t flags;
+        uint64_t window;
+        bool sends, more;
+        uint64_t mbit;
+    } rows[] = {
+        {"a known path", 0, 2796202, false, false, 19},
+        {"a lower bound", AUTOBUF_PATH_RX_AT_LEAST, 2796202, false, true, 19},
+        {"the other direction's", AUTOBUF_PATH_RX_AT_LEAST, 2796202, true, false, 19},
+        {"a window that is the bottleneck", AUTOBUF_PATH_RX_AT_LEAST, 200000, false, false, 10},
+    };
+    const struct arguments asked = {0};
+
+    (void)state;
+    for (size_t i = 0; i < COUNT(rows); i++) {
+        struct findings f = findings_of(&host_6_18, 20, 150, &asked);
+
+        f.path.flags = rows[i].flags;
+        assert_int_equal(findings_plan(&f, &asked), 0);
+        CHECK_EQUAL(rows[i].name, findings_rate(&f, rows[i].sends, rows[i].window) / MBIT, rows[i].mbit);
+        CHECK_EQUAL(rows[i].name, findings_or_more(&f, rows[i].sends, rows[i].window), rows[i].more);
+    }
+}
+
+/* A transfer of 1 MB never needs a window that holds more. */
+static void a_short_transfer_needs_no_more_than_itself(void **state)
+{
+    const struct arguments asked = {.expected_bytes = 1000000}, longer = {.expected_bytes = 100000000};
+    struct findings f = findings_of(&host_6_18, 10000, 300, &asked);
+    struct sysctl_line found[SYSCTLS_MOST];
+
+    (void)state;
+    assert_int_equal(findings_wanted(&f, true), 1000000);
+    assert_int_equal(findings_wanted(&f, false), 1000000);
+    assert_int_equal(findings_sysctls(&f, found), 0);
+    f = findings_of(&host_6_18, 10000, 300, &longer);
+    assert_int_equal(findings_sysctls(&f, found), 2);
+    assert_non_null(strstr(found[0].value, " 201326592"));
+}
+
 /* With the lines set, autotuning alone fills the path; with any smaller sensible size it does not. */
 static void sysctls_are_enough_and_no_more(void **state)
 {
@@ -186,7 +230,8 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(each_user_has_a_plan),        cmocka_unit_test(connections_share_a_path),
-        cmocka_unit_test(no_window_is_faster_than_the_path), cmocka_unit_test(sysctls_are_enough_and_no_more),
+        cmocka_unit_test(no_window_is_faster_than_the_path), cmocka_unit_test(a_lower_bound_is_no_most),
+        cmocka_unit_test(a_short_transfer_needs_no_more_than_itself), cmocka_unit_test(sysctls_are_enough_and_no_more),
         cmocka_unit_test(advice_that_was_applied_is_enough),
         cmocka_unit_test(assumed_limits_change_nothing), cmocka_unit_test(switches_that_are_off),       cmocka_unit_test(sensible_sizes),
     };

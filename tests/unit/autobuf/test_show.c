@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/base.h"
 #include "hosts.h"
 #include "show.h"
 
@@ -87,10 +88,39 @@ static void limits_that_cannot_be_read(void **state)
     }
 }
 
+/* 20 Mbit/s by echoes, of 500 in the other direction: 19.3 is no most. By measuring each way it is. */
+static void what_echoes_did_not_see_may_be_more(void **state)
+{
+    (void)state;
+    for (int echoed = 0; echoed < 2; echoed++) {
+        struct host_facts host = {.tcp_mem_bytes = 1 << 30, .memory_bytes = UNKNOWN};
+        struct findings f = findings_of(&host_6_18, 20, 150);
+        char *text;
+        size_t bytes;
+        FILE *out = open_memstream(&text, &bytes);
+
+        f.path.method = echoed ? AUTOBUF_METHOD_ICMP : AUTOBUF_METHOD_INBAND;
+        f.path.flags = echoed ? AB_PATH_AT_LEAST | AB_PATH_ECHOED : 0;
+        assert_int_equal(findings_plan(&f, &(struct arguments){0}), 0);
+        show_path(out, &f.path);
+        show_outlook(out, &f, &host);
+        show_json(out, &f, &host, NULL, 0, NULL);
+        fclose(out);
+        CHECK(text, (strstr(text, "the slower direction's (autobuf measure: of each)\n") != NULL) == echoed);
+        CHECK(text, (strstr(text, "  362.0 kB     19.3 Mbit/s+  362.0 kB     19.3 Mbit/s+\n   (+: or more.") != NULL) == echoed);
+        CHECK(text, (strstr(text, "  362.0 kB     19.3 Mbit/s   362.0 kB     19.3 Mbit/s\nsend: ") != NULL) != echoed);
+        CHECK(text, (strstr(text, "the path\n   holds at least 362.0 kB") != NULL) == echoed);
+        CHECK(text, (strstr(text, "\"tx_at_least\":true,\"tx_echoed\":true,") != NULL) == echoed);
+        CHECK(text, (strstr(text, "\"rx_at_least\":false,\"rx_echoed\":false,") != NULL) != echoed);
+        free(text);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_file_of_sysctls), cmocka_unit_test(limits_that_cannot_be_read),
+        cmocka_unit_test(what_echoes_did_not_see_may_be_more),
     };
 
     return cmocka_run_group_tests_name("show", tests, NULL, NULL);

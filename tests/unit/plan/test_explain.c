@@ -163,6 +163,8 @@ static void lines_say_what_matters(void **state)
          "16.8 MB"},
         {"kernel: the product", AUTOBUF_REASON_KERNEL, AUTOBUF_REASON_KERNEL, 0, 0, 0, 0, "9.1 MB",
          "9.2 MB"},
+        {"kernel: a transfer that is shorter than what the path holds", AUTOBUF_REASON_KERNEL, AUTOBUF_REASON_KERNEL, 0, 0, 0, 0,
+         "holds 9.1 MB, but the transfer is too short to need more", "holds 9.2 MB"},
         {"kernel: given back", AUTOBUF_REASON_KERNEL, AUTOBUF_REASON_KERNEL,
          AUTOBUF_PLAN_SND_UNLOCK | AUTOBUF_PLAN_RCV_UNLOCK, 0, 0, 0, "given back", "given back"},
         {"larger: its window", AUTOBUF_REASON_LARGER, AUTOBUF_REASON_LARGER, 0, 0, 0, 0, "5.5 MB",
