@@ -47,6 +47,7 @@ static struct bottleneck *add(struct list *list, double lost, const char *what, 
     vsnprintf(o->what, sizeof o->what, what, args);
     va_end(args);
     o->line[0] = '\0';
+    memset(o->ways, 0, sizeof o->ways); /* HELP_UNSAID */
     return o;
 }
 
@@ -105,14 +106,15 @@ static void add_untuned(struct list *list, const struct findings *f)
 
     for (size_t i = 0; i < count; i++) {
         bool receives = strcmp(lines[i].name, "net.ipv4.tcp_wmem") != 0;
-        double window = (double)(receives ? p->rcv_kernel_bytes : p->snd_kernel_bytes);
-        double wanted = (double)findings_wanted(f, !receives);
+        uint64_t kernel_bytes = receives ? p->rcv_kernel_bytes : p->snd_kernel_bytes;
+        double window = (double)kernel_bytes, wanted = (double)findings_wanted(f, !receives);
         struct bottleneck *o = add(list, lost_by(window, wanted),
                                  "%s: %s limits the %s window to %.1f MB of %.1f MB",
                                  limits_ours(f, lines[i].name) ? "all programs" : "programs without libautobuf",
                                  lines[i].name, side_of(lines[i].name), window / 1e6, wanted / 1e6);
 
         snprintf(o->line, sizeof o->line, "sysctl -w \"%.31s=%.63s\"", lines[i].name, lines[i].value);
+        ways_find(f, !receives, kernel_bytes, o->ways);
     }
 }
 
@@ -204,18 +206,17 @@ static void add_limits(struct list *list, const struct findings *f, const struct
     for (unsigned i = 0; autobuf_plan_sysctl(p, &f->limits, i, line, sizeof line) > 0; i++) {
         bool both = strcmp(side_of(line), "largest") == 0, receives = strcmp(side_of(line), "receive") == 0;
         double lost = both ? (snd > rcv ? snd : rcv) : receives ? rcv : snd;
+        uint64_t window = receives ? p->rcv_window_bytes : p->snd_window_bytes;
         int name = (int)strcspn(line, "=");
         struct bottleneck *o;
 
         if (is_among(lines, count, line) || (begins_with(line, "net.ipv4.tcp_mem=") && !fits_memory(line, f, h)))
             continue;
         o = add(list, lost, "programs with libautobuf: %.*s limits the %s window to %.1f MB of %.1f MB", name, line,
-                side_of(line),
-                (double)(receives ? p->rcv_window_bytes : p->snd_window_bytes) / 1e6,
-                (double)findings_wanted(f, !receives) / 1e6);
-
+                side_of(line), (double)window / 1e6, (double)findings_wanted(f, !receives) / 1e6);
         round_line(line, sizeof line, begins_with(line, "net.ipv4.tcp_mem=") ? UINT64_MAX : findings_size_most(&f->limits));
         snprintf(o->line, sizeof o->line, "sysctl -w \"%s\"", line);
+        ways_find(f, !receives, window, o->ways);
     }
 }
 
@@ -226,9 +227,9 @@ static void add_ssh(struct list *list, const struct path_terms *t)
 
     if (t->bdp_bytes > SSH_CHANNEL_BYTES) {
         o = add(list, lost_by(SSH_CHANNEL_BYTES, t->bdp_bytes),
-                "scp, sftp, ssh: OpenSSH's channel window of 2 MB allows %.0f Mbit/s",
+                "ssh, scp, sftp, rsync over ssh: OpenSSH's channel window of 2 MB allows %.0f Mbit/s",
                 SSH_CHANNEL_BYTES * 8 / t->rtt_s / 1e6);
-        snprintf(o->line, sizeof o->line, "run %.0f transfers at once, or use OpenSSH with larger windows",
+        snprintf(o->line, sizeof o->line, "OpenSSH with larger windows at both ends (rsync -e autobuf-ssh), or %.0f transfers at once",
                  t->bdp_bytes / SSH_CHANNEL_BYTES + 1);
     }
     if (t->bdp_bytes > requests) {

@@ -7,6 +7,7 @@
 
 #include "findings.h"
 #include "host.h"
+#include "ways.h"
 
 #define BOTTLENECKS_MOST 24
 
@@ -14,6 +15,7 @@ struct bottleneck {
     double lost;    /* share of the path's rate that is lost, 0 to 1, an estimate; 0: it depends */
     char what[240]; /* without a line feed */
     char line[200]; /* the command that changes it */
+    enum help ways[WAYS]; /* of a window: what else enlarges it */
 };
 
 /* Writes the bottlenecks, largest loss first, and returns how many there are. */

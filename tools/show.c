@@ -225,6 +225,9 @@ void show_bottlenecks(FILE *out, const struct bottleneck *bottlenecks, size_t co
         print_folded(out, text, BOTTLENECK_INDENT);
         snprintf(text, sizeof text, "%*s%s\n", BOTTLENECK_INDENT, "", bottlenecks[i].line);
         print_folded(out, text, BOTTLENECK_INDENT);
+        ways_text(bottlenecks[i].ways, text, sizeof text);
+        if (text[0])
+            fprintf(out, "%*s%s\n", BOTTLENECK_INDENT, "", text);
     }
     if (count > BOTTLENECKS_SHOWN)
         fprintf(out, "   -   %zu more, each with a smaller loss\n", count - BOTTLENECKS_SHOWN);
@@ -324,6 +327,8 @@ static void json_bottlenecks(FILE *out, const struct bottleneck *bottlenecks, si
         json_string(out, "what", bottlenecks[i].what);
         fputs("\"change\":", out);
         json_text(out, bottlenecks[i].line);
+        fputs(",\"ways\":", out);
+        ways_json(out, bottlenecks[i].ways);
         fputc('}', out);
     }
     fputs("],", out);

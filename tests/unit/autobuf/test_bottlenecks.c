@@ -68,7 +68,7 @@ static void each_cause_and_its_line(void **state)
         {"receive buffer of all programs", &host_older, 400, 100, 0, UNKNOWN, UNKNOWN, UNKNOWN, UNKNOWN, UNKNOWN,
          "all programs: net.ipv4.tcp_rmem", "sysctl -w \"net.ipv4.tcp_rmem=4096 131072 12582912\"", 0.33, 0.36},
         {"OpenSSH's channel", &host_6_18, 400, 100, 0, UNKNOWN, UNKNOWN, UNKNOWN, UNKNOWN, UNKNOWN,
-         "channel window", "at once", 0.55, 0.58},
+         "rsync over ssh: OpenSSH's channel window", "rsync -e autobuf-ssh), or 3 transfers at once", 0.55, 0.58},
         {"SFTP's requests", &host_esnet_64, 2000, 100, 0, UNKNOWN, UNKNOWN, UNKNOWN, UNKNOWN,
          UNKNOWN, "64 requests", "sftp -R ", 0.29, 0.32},
         {"a cached threshold", &host_6_18, 100, 50, 0, UNKNOWN, UNKNOWN, UNKNOWN, UNKNOWN, 74,
