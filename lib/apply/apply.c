@@ -97,20 +97,13 @@ static int read_before(int fd, struct before *was)
     return error < 0 ? error : autobuf_settings_read(fd, &was->settings);
 }
 
-static void restore_changed(int fd, const struct autobuf_plan *plan, const struct autobuf_settings *was)
+/* The sides that a plan changes. */
+static uint32_t sides_of(const struct autobuf_plan *plan)
 {
-    uint32_t unlocking = AUTOBUF_PLAN_SND_UNLOCK | AUTOBUF_PLAN_RCV_UNLOCK;
+    bool snd = plan->snd_request_bytes || plan->flags & AUTOBUF_PLAN_SND_UNLOCK;
+    bool rcv = plan->rcv_request_bytes || plan->rcv_clamp_bytes || plan->flags & AUTOBUF_PLAN_RCV_UNLOCK;
 
-    if (plan->snd_pacing_bit_per_s)
-        (void)ab_restore_pacing(fd, was);
-    if (plan->rcv_request_bytes || plan->flags & AUTOBUF_PLAN_RCV_UNLOCK)
-        (void)ab_restore_rcv(fd, was);
-    if (plan->snd_request_bytes)
-        (void)ab_restore_snd(fd, was);
-    if (plan->rcv_request_bytes || plan->snd_request_bytes || plan->flags & unlocking)
-        (void)ab_restore_locks(fd, was);
-    if (plan->rcv_clamp_bytes || plan->rcv_request_bytes || plan->flags & AUTOBUF_PLAN_RCV_UNLOCK)
-        (void)ab_restore_clamp(fd, was);
+    return (snd ? AUTOBUF_LOCK_SND : 0) | (rcv ? AUTOBUF_LOCK_RCV : 0);
 }
 
 static uint64_t host_notsent(void)
@@ -187,12 +180,6 @@ static int apply_pacing(int fd, uint64_t bit_per_s)
     return bit_per_s ? ab_set_pacing(fd, ab_pacing_byte_per_s(bit_per_s)) : 0;
 }
 
-static bool does_nothing(const struct autobuf_plan *plan)
-{
-    return !plan->snd_request_bytes && !plan->rcv_request_bytes && !plan->rcv_clamp_bytes &&
-           !plan->snd_pacing_bit_per_s && !(plan->flags & (AUTOBUF_PLAN_SND_UNLOCK | AUTOBUF_PLAN_RCV_UNLOCK));
-}
-
 /*
  * Requests the sizes on a scratch socket first: if the kernel clamped them on the real one, the size that autotuning
  * reached could not be restored. Returns as request_snd().
@@ -224,7 +211,7 @@ int autobuf_apply(int fd, const struct autobuf_plan *theirs)
     error = read_before(fd, &was);
     if (error < 0)
         return error;
-    if (autobuf_is_off() || does_nothing(&plan))
+    if (autobuf_is_off() || (!sides_of(&plan) && !plan.snd_pacing_bit_per_s))
         return 0;
     if (was.socket.stage == AUTOBUF_STAGE_CONNECTED && plan.rcv_request_bytes &&
         (!plan.rcv_clamp_bytes || 2 * plan.rcv_request_bytes + 1 < was.socket.rcv_buf_bytes))
@@ -238,7 +225,7 @@ int autobuf_apply(int fd, const struct autobuf_plan *theirs)
     if (error == 0) /* last: a connection that was paced once stays paced */
         error = apply_pacing(fd, plan.snd_pacing_bit_per_s);
     if (error < 0)
-        restore_changed(fd, &plan, &was.settings);
+        (void)ab_restore(fd, &was.settings, sides_of(&plan));
     return error < 0 ? error : 1;
 }
 
@@ -275,9 +262,7 @@ int autobuf_unlock(int fd, uint32_t sides)
     if (error == 0 && reopens) /* the kernel keeps the small buffer's clamp */
         error = ab_set_int(fd, IPPROTO_TCP, TCP_WINDOW_CLAMP, AB_NO_CLAMP);
     if (error < 0) {
-        (void)ab_restore_rcv(fd, &was.settings);
-        (void)ab_restore_locks(fd, &was.settings);
-        (void)ab_restore_clamp(fd, &was.settings);
+        (void)ab_restore(fd, &was.settings, sides);
         return error;
     }
     if (!reopens)

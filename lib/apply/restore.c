@@ -46,37 +46,9 @@ static int restore_size(int fd, int option, int force_option, uint64_t sk_buf)
                                                                      : ab_set_int(fd, SOL_SOCKET, option, sk_buf / 2);
 }
 
-int ab_restore_snd(int fd, const struct autobuf_settings *was)
+static int restore_clamp(int fd, uint32_t clamp_bytes)
 {
-    int error = ab_set_int(fd, IPPROTO_TCP, TCP_NOTSENT_LOWAT, was->notsent_bytes);
-    int size_error = restore_size(fd, SO_SNDBUF, SO_SNDBUFFORCE, was->snd_buf_bytes);
-
-    return size_error < 0 ? size_error : error;
-}
-
-int ab_restore_rcv(int fd, const struct autobuf_settings *was)
-{
-    return restore_size(fd, SO_RCVBUF, SO_RCVBUFFORCE, was->rcv_buf_bytes);
-}
-
-int ab_restore_locks(int fd, const struct autobuf_settings *was)
-{
-    return ab_set_int(fd, SOL_SOCKET, SO_BUF_LOCK, was->locks);
-}
-
-int ab_restore_clamp(int fd, const struct autobuf_settings *was)
-{
-    int now, error = ab_get_int(fd, IPPROTO_TCP, TCP_WINDOW_CLAMP, &now);
-
-    if (error < 0 || (uint32_t)now == was->rcv_clamp_bytes)
-        return error;
-    return was->rcv_clamp_bytes ? ab_set_int(fd, IPPROTO_TCP, TCP_WINDOW_CLAMP, was->rcv_clamp_bytes)
-                                : ab_open_clamp(fd);
-}
-
-int ab_restore_pacing(int fd, const struct autobuf_settings *was)
-{
-    return ab_set_pacing(fd, was->pacing_byte_per_s);
+    return clamp_bytes ? ab_set_int(fd, IPPROTO_TCP, TCP_WINDOW_CLAMP, clamp_bytes) : ab_open_clamp(fd);
 }
 
 int autobuf_settings_read(int fd, struct autobuf_settings *theirs)
@@ -101,51 +73,59 @@ int autobuf_settings_read(int fd, struct autobuf_settings *theirs)
     return ab_struct_out(theirs, &ours, sizeof ours) ? 0 : -EINVAL;
 }
 
-/* A side that autotuning has now, and had then, is as it was. A window that autotuning opened is not made smaller. */
-static int restore_sides(int fd, const struct autobuf_settings *was, const struct autobuf_settings *now)
+static void keep_first(int *first, int error)
 {
-    uint32_t either = was->locks | now->locks;
-    int error = 0, locks;
-
-    /* Before Linux 5.15 a lock cannot be cleared. */
-    if (was->locks != either && ab_get_int(fd, SOL_SOCKET, SO_BUF_LOCK, &locks) < 0)
-        return -ENOPROTOOPT;
-    if (either & AUTOBUF_LOCK_SND)
-        error = ab_restore_snd(fd, was);
-    if (error == 0 && was->locks & AUTOBUF_LOCK_RCV)
-        error = ab_restore_rcv(fd, was);
-    if (error == 0 && was->locks != now->locks)
-        error = ab_restore_locks(fd, was);
-    return error == -ENOPROTOOPT && was->locks == either ? 0 : error; /* the sizes have locked them */
+    if (*first == 0)
+        *first = error;
 }
 
-static int restore_rest(int fd, const struct autobuf_settings *was, const struct autobuf_settings *now)
+/* Of the buffers these sides, and whatever else is not as it was. Returns the first error. */
+static int restore(int fd, const struct autobuf_settings *was, const struct autobuf_settings *now, uint32_t sides)
 {
-    int error = was->notsent_bytes == now->notsent_bytes
-                    ? 0
-                    : ab_set_int(fd, IPPROTO_TCP, TCP_NOTSENT_LOWAT, was->notsent_bytes);
-    int pacing_error = was->pacing_byte_per_s == now->pacing_byte_per_s ? 0 : ab_restore_pacing(fd, was);
+    int error = 0, locks_error = 0;
 
-    return error < 0 ? error : pacing_error;
+    if (sides & AUTOBUF_LOCK_SND)
+        keep_first(&error, restore_size(fd, SO_SNDBUF, SO_SNDBUFFORCE, was->snd_buf_bytes));
+    if (sides & AUTOBUF_LOCK_RCV)
+        keep_first(&error, restore_size(fd, SO_RCVBUF, SO_RCVBUFFORCE, was->rcv_buf_bytes));
+    if (was->locks != now->locks)
+        locks_error = ab_set_int(fd, SOL_SOCKET, SO_BUF_LOCK, was->locks);
+    if (locks_error != -ENOPROTOOPT || now->locks & ~was->locks) /* else the sizes have locked them */
+        keep_first(&error, locks_error);
+    /* A window that autotuning opened is not made smaller. */
+    if (was->rcv_clamp_bytes != now->rcv_clamp_bytes &&
+        (sides & AUTOBUF_LOCK_RCV || !was->rcv_clamp_bytes || now->rcv_clamp_bytes < was->rcv_clamp_bytes))
+        keep_first(&error, restore_clamp(fd, was->rcv_clamp_bytes));
+    if (was->notsent_bytes != now->notsent_bytes)
+        keep_first(&error, ab_set_int(fd, IPPROTO_TCP, TCP_NOTSENT_LOWAT, was->notsent_bytes));
+    if (was->pacing_byte_per_s != now->pacing_byte_per_s)
+        keep_first(&error, ab_set_pacing(fd, was->pacing_byte_per_s));
+    return error;
+}
+
+int ab_restore(int fd, const struct autobuf_settings *was, uint32_t sides)
+{
+    struct autobuf_settings now = AUTOBUF_SETTINGS_INIT;
+    int error = autobuf_settings_read(fd, &now);
+
+    return error < 0 ? error : restore(fd, was, &now, sides);
 }
 
 int autobuf_settings_restore(int fd, const struct autobuf_settings *theirs)
 {
     struct autobuf_settings was, now = AUTOBUF_SETTINGS_INIT;
-    int error, rest;
+    uint32_t sides;
+    int error, locks;
 
     if (!ab_struct_in(&was, sizeof was, theirs) || was.locks & ~(AUTOBUF_LOCK_SND | AUTOBUF_LOCK_RCV) ||
         !was.snd_buf_bytes || !was.rcv_buf_bytes)
         return -EINVAL;
     error = autobuf_settings_read(fd, &now);
-    if (error < 0)
+    if (error < 0 || autobuf_is_off())
         return error;
-    if (autobuf_is_off())
-        return 0;
-    error = restore_sides(fd, &was, &now);
-    if (error == 0 &&
-        (was.locks & AUTOBUF_LOCK_RCV || !was.rcv_clamp_bytes || now.rcv_clamp_bytes < was.rcv_clamp_bytes))
-        error = ab_restore_clamp(fd, &was);
-    rest = restore_rest(fd, &was, &now);
-    return error < 0 ? error : rest;
+    /* A side that autotuning has now, and had then, is as it was. Before Linux 5.15 a lock cannot be cleared. */
+    sides = was.locks | (now.locks & AUTOBUF_LOCK_SND);
+    if (now.locks & ~was.locks && ab_get_int(fd, SOL_SOCKET, SO_BUF_LOCK, &locks) < 0)
+        sides = 0;
+    return restore(fd, &was, &now, sides);
 }

@@ -17,11 +17,7 @@ int ab_set_pacing(int fd, uint64_t byte_per_s);
 /* Removes the window clamp. Returns 0, or a negative errno. */
 int ab_open_clamp(int fd);
 
-/* Restore sizes before locks, because setting a size locks it. Return 0, or a negative errno. */
-int ab_restore_snd(int fd, const struct autobuf_settings *was);
-int ab_restore_rcv(int fd, const struct autobuf_settings *was);
-int ab_restore_locks(int fd, const struct autobuf_settings *was);
-int ab_restore_clamp(int fd, const struct autobuf_settings *was);
-int ab_restore_pacing(int fd, const struct autobuf_settings *was);
+/* Restores whatever is not as it was, but of the buffers only these sides. Returns 0, or the first error. */
+int ab_restore(int fd, const struct autobuf_settings *was, uint32_t sides);
 
 #endif
