@@ -46,10 +46,10 @@ static const struct {
 static bool holds(const struct sysctl_setting *wanted, const char *value)
 {
     uint64_t a[NUMBERS], b[NUMBERS];
-    size_t count = ab_proc_parse(wanted->value, strlen(wanted->value), a, NUMBERS);
+    size_t count = ab_proc_parse(wanted->value, a, NUMBERS);
     bool size = strncmp(wanted->name, "net.", 4) == 0 && strstr(wanted->name, "mem");
 
-    if (!count || ab_proc_parse(value, strlen(value), b, NUMBERS) != count)
+    if (!count || ab_proc_parse(value, b, NUMBERS) != count)
         return strcmp(wanted->value, value) == 0;
     while (count-- > 0)
         if (size ? b[count] < a[count] : b[count] != a[count])

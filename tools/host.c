@@ -207,7 +207,7 @@ static int64_t third_of(const char *value)
 {
     uint64_t v[3];
 
-    return ab_proc_parse(value, strlen(value), v, 3) == 3 && v[2] <= INT64_MAX ? (int64_t)v[2] : UNKNOWN;
+    return ab_proc_parse(value, v, 3) == 3 && v[2] <= INT64_MAX ? (int64_t)v[2] : UNKNOWN;
 }
 
 /* The third number of net.ipv4.tcp_wmem or tcp_rmem, and the file that has set it. */

@@ -40,21 +40,6 @@ bool known_stays(const struct autobuf_paths_entry *known, const struct autobuf_p
 /* Where one part of the merged entry comes from. */
 enum source { NOT_KNOWN, SEEN, CONFIRMED, KEPT };
 
-/* One direction of an entry. */
-struct direction {
-    uint64_t *rate_bit_per_s, *low_bit_per_s, *high_bit_per_s, *bdp_bytes;
-    uint32_t *unsure;
-    uint32_t at_least, echoed; /* its flags */
-};
-
-static struct direction direction_of(struct autobuf_paths_entry *e, bool tx)
-{
-    return tx ? (struct direction){&e->tx_rate_bit_per_s, &e->tx_rate_low_bit_per_s, &e->tx_rate_high_bit_per_s,
-                                   &e->tx_bdp_bytes, &e->tx_unsure, AUTOBUF_PATH_TX_AT_LEAST, AUTOBUF_PATH_TX_ECHOED}
-              : (struct direction){&e->rx_rate_bit_per_s, &e->rx_rate_low_bit_per_s, &e->rx_rate_high_bit_per_s,
-                                   &e->rx_bdp_bytes, &e->rx_unsure, AUTOBUF_PATH_RX_AT_LEAST, AUTOBUF_PATH_RX_ECHOED};
-}
-
 /* Whether a value is within a fifth of the other. What is not known is near what is not known either. */
 static bool is_near(uint64_t value, uint64_t other)
 {
@@ -63,8 +48,8 @@ static bool is_near(uint64_t value, uint64_t other)
     return !differ || (other != AUTOBUF_NS_UNSET && differ <= other / 5);
 }
 
-static enum source rate_source(const struct direction *known, uint32_t known_flags, const struct direction *seen,
-                               uint32_t seen_flags)
+static enum source rate_source(const struct ab_paths_direction *known, uint32_t known_flags,
+                               const struct ab_paths_direction *seen, uint32_t seen_flags)
 {
     uint64_t was = *known->rate_bit_per_s, is = *seen->rate_bit_per_s;
     bool echoed = seen_flags & seen->echoed;
@@ -101,7 +86,7 @@ static uint64_t less_time(uint64_t bdp_bytes, uint64_t rate_bit_per_s, uint64_t 
 /* Takes one direction over from an entry, of which the round-trip time may be longer than that of *into. */
 static void take_direction(struct autobuf_paths_entry *into, struct autobuf_paths_entry *from, bool tx)
 {
-    struct direction to = direction_of(into, tx), of = direction_of(from, tx);
+    struct ab_paths_direction to = ab_paths_direction(into, tx), of = ab_paths_direction(from, tx);
 
     *to.rate_bit_per_s = *of.rate_bit_per_s;
     *to.low_bit_per_s = *of.low_bit_per_s;
@@ -155,7 +140,7 @@ void known_merge(struct autobuf_paths_entry *known, const struct autobuf_paths_e
     if (fresh.rtt_median_ns != AUTOBUF_NS_UNSET)
         known->rtt_median_ns = fresh.rtt_median_ns;
     for (unsigned i = 1; i < 3; i++) {
-        struct direction was = direction_of(&old, i == 1), is = direction_of(&fresh, i == 1);
+        struct ab_paths_direction was = ab_paths_direction(&old, i == 1), is = ab_paths_direction(&fresh, i == 1);
 
         sources[i] = rate_source(&was, old.flags, &is, fresh.flags);
         take_direction(known, sources[i] == SEEN ? &fresh : &old, i == 1);

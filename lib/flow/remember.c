@@ -70,7 +70,7 @@ static void find_here(const struct ab_decision *d, int fd, struct here *here)
         here->device[0] = '\0';
 }
 
-static int look_up(const struct ab_decision *d, int fd, const struct autobuf_paths *paths,
+static int look_up(const struct ab_decision *d, int fd, uint32_t intent, const struct autobuf_paths *paths,
                    struct autobuf_paths_entry *entry)
 {
     struct autobuf_paths_query query = AUTOBUF_PATHS_QUERY_INIT;
@@ -78,7 +78,7 @@ static int look_up(const struct ab_decision *d, int fd, const struct autobuf_pat
 
     query.remote = (const struct sockaddr *)&d->peer;
     query.remote_len = (uint32_t)d->peer_len;
-    query.intent = d->options.intent;
+    query.intent = intent;
     query.now_s = (uint64_t)time(NULL);
     if (ab_paths_are_local(paths)) {
         find_here(d, fd, &here);
@@ -89,15 +89,16 @@ static int look_up(const struct ab_decision *d, int fd, const struct autobuf_pat
     return autobuf_paths_find(paths, &query, entry);
 }
 
-/* file: NULL: the host's store, or else the user's. */
-static int look_up_in(const struct ab_decision *d, int fd, const char *file, struct autobuf_paths_entry *entry)
+/* file: NULL: the host's store, or else the user's. fd: -1: there is no socket any more. */
+static int look_up_in(const struct ab_decision *d, int fd, uint32_t intent, const char *file,
+                      struct autobuf_paths_entry *entry)
 {
     struct autobuf_paths *paths;
     int error = autobuf_paths_open(&paths, file);
 
     if (error < 0)
         return error;
-    error = look_up(d, fd, paths, entry);
+    error = look_up(d, fd, intent, paths, entry);
     autobuf_paths_close(paths);
     return error;
 }
@@ -113,10 +114,10 @@ void ab_decide_recall(struct ab_decision *d, int fd)
     if (!d->peer_len || d->recalled || d->options.flags & AUTOBUF_FLOW_NO_STORE || ab_decide_knows_path(d))
         return;
     d->recalled = true;
-    error = look_up_in(d, fd, NULL, &entry);
+    error = look_up_in(d, fd, d->options.intent, NULL, &entry);
     own = error < 0 ? ab_paths_own() : NULL;
     if (own) /* the daemon may have rejected reports of this user */
-        error = look_up_in(d, fd, own, &entry);
+        error = look_up_in(d, fd, d->options.intent, own, &entry);
     if (error < 0 || entry.method == AUTOBUF_METHOD_NONE || autobuf_paths_path(&entry, &d->path) < 0)
         return;
     (void)autobuf_prefix_print(&entry.remote, prefix);
@@ -151,44 +152,20 @@ void ab_decide_record_route(struct ab_decision *d, int fd)
                        is_source_routed(d, fd);
 }
 
-static int look_up_direction(const struct ab_decision *d, uint32_t intent, uint64_t now_s,
-                             struct autobuf_paths_entry *entry)
-{
-    struct autobuf_paths_query query = AUTOBUF_PATHS_QUERY_INIT;
-    struct autobuf_paths *paths;
-    int error = autobuf_paths_open(&paths, NULL);
-
-    if (error < 0)
-        return error;
-    query.remote = (const struct sockaddr *)&d->peer;
-    query.remote_len = (uint32_t)d->peer_len;
-    query.intent = intent;
-    query.now_s = now_s;
-    error = autobuf_paths_find(paths, &query, entry);
-    autobuf_paths_close(paths);
-    return error;
-}
-
 void ab_decide_leave_faster_direction(const struct ab_decision *d, struct autobuf_paths_entry *entry)
 {
     uint32_t sides = d->options.intent & (AUTOBUF_INTENT_SENDS | AUTOBUF_INTENT_RECEIVES);
     uint32_t other = sides ^ (AUTOBUF_INTENT_SENDS | AUTOBUF_INTENT_RECEIVES);
     struct autobuf_paths_entry known = AUTOBUF_PATHS_ENTRY_INIT;
+    struct ab_paths_direction ours = ab_paths_direction(entry, other == AUTOBUF_INTENT_SENDS);
+    struct ab_paths_direction theirs = ab_paths_direction(&known, other == AUTOBUF_INTENT_SENDS);
 
-    if (!sides || !other || look_up_direction(d, other, entry->learned_s, &known) < 0)
+    if (!sides || !other || look_up_in(d, -1, other, NULL, &known) < 0 ||
+        *theirs.rate_bit_per_s <= *ours.rate_bit_per_s)
         return;
-    if (other == AUTOBUF_INTENT_SENDS && known.tx_rate_bit_per_s > entry->tx_rate_bit_per_s) {
-        entry->tx_rate_bit_per_s = entry->tx_rate_low_bit_per_s = entry->tx_rate_high_bit_per_s = 0;
-        entry->tx_bdp_bytes = 0;
-        entry->tx_unsure = 0;
-        entry->flags &= ~(AUTOBUF_PATH_TX_AT_LEAST | AUTOBUF_PATH_TX_ECHOED);
-    }
-    if (other == AUTOBUF_INTENT_RECEIVES && known.rx_rate_bit_per_s > entry->rx_rate_bit_per_s) {
-        entry->rx_rate_bit_per_s = entry->rx_rate_low_bit_per_s = entry->rx_rate_high_bit_per_s = 0;
-        entry->rx_bdp_bytes = 0;
-        entry->rx_unsure = 0;
-        entry->flags &= ~(AUTOBUF_PATH_RX_AT_LEAST | AUTOBUF_PATH_RX_ECHOED);
-    }
+    *ours.rate_bit_per_s = *ours.low_bit_per_s = *ours.high_bit_per_s = *ours.bdp_bytes = 0;
+    *ours.unsure = 0;
+    entry->flags &= ~(ours.at_least | ours.echoed);
 }
 
 void ab_decide_keep(const struct ab_decision *d)

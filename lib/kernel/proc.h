@@ -7,21 +7,21 @@
 #include <stdint.h>
 
 /*
- * Parses up to count non-negative decimal numbers, separated by white space, from len bytes of text. It stops at a
- * number that does not fit into 64 bits, and at any other byte. Returns how many numbers it read.
+ * Parses up to count non-negative decimal numbers, separated by white space. It stops at a number that does not fit
+ * into 64 bits, and at any other byte. Returns how many numbers it read.
  */
-size_t ab_proc_parse(const char *text, size_t len, uint64_t *numbers, size_t count);
+size_t ab_proc_parse(const char *text, uint64_t *numbers, size_t count);
 
 /* The same from a file of /proc; 0 if it cannot be read. */
 size_t ab_proc_read(const char *path, uint64_t *numbers, size_t count);
 
 /*
- * Finds a number in len bytes of text. In the line that begins with label ("MemAvailable:") it takes the first
- * number, or, if name is not NULL, the number after that word ("TCP:", "mem"). false: there is no such number.
+ * Finds a number. In the line that begins with label ("MemAvailable:") it takes the first number, or, if name is not
+ * NULL, the number after that word ("TCP:", "mem"). false: there is no such number.
  */
-bool ab_proc_find(const char *text, size_t len, const char *label, const char *name, uint64_t *number);
+bool ab_proc_find(const char *text, const char *label, const char *name, uint64_t *number);
 
-/* The same from the first 512 bytes of a file of /proc. */
+/* The same from the first 511 bytes of a file of /proc. */
 bool ab_proc_read_named(const char *path, const char *label, const char *name, uint64_t *number);
 
 #endif

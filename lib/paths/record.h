@@ -74,6 +74,24 @@ int ab_paths_record_read(const uint8_t bytes[AB_PATHS_RECORD_BYTES], struct auto
  */
 int ab_paths_entry_decode(const void *message, uint32_t bytes, struct autobuf_paths_entry *entry);
 
+/* One direction of an entry. */
+struct ab_paths_direction {
+    uint64_t *rate_bit_per_s, *low_bit_per_s, *high_bit_per_s, *bdp_bytes;
+    uint32_t *unsure;
+    uint32_t at_least, echoed; /* its flags */
+};
+
+static inline struct ab_paths_direction ab_paths_direction(struct autobuf_paths_entry *e, bool tx)
+{
+    if (tx)
+        return (struct ab_paths_direction){
+            &e->tx_rate_bit_per_s, &e->tx_rate_low_bit_per_s, &e->tx_rate_high_bit_per_s, &e->tx_bdp_bytes,
+            &e->tx_unsure, AUTOBUF_PATH_TX_AT_LEAST, AUTOBUF_PATH_TX_ECHOED};
+    return (struct ab_paths_direction){
+        &e->rx_rate_bit_per_s, &e->rx_rate_low_bit_per_s, &e->rx_rate_high_bit_per_s, &e->rx_bdp_bytes,
+        &e->rx_unsure, AUTOBUF_PATH_RX_AT_LEAST, AUTOBUF_PATH_RX_ECHOED};
+}
+
 static inline bool ab_prefix_same(const struct autobuf_prefix *a, const struct autobuf_prefix *b)
 {
     return a->version == b->version && a->bits == b->bits && memcmp(a->address, b->address, sizeof a->address) == 0;

@@ -103,8 +103,8 @@ uint64_t traffic_read_v6(FILE *snmp6)
     char line[LINE_BYTES];
 
     while (fgets(line, sizeof line, snmp6)) {
-        (void)ab_proc_find(line, strlen(line), "Ip6InOctets", NULL, &in_bytes);
-        (void)ab_proc_find(line, strlen(line), "Ip6OutOctets", NULL, &out_bytes);
+        (void)ab_proc_find(line, "Ip6InOctets", NULL, &in_bytes);
+        (void)ab_proc_find(line, "Ip6OutOctets", NULL, &out_bytes);
     }
     return sum(in_bytes, out_bytes);
 }
