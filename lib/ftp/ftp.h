@@ -32,7 +32,6 @@ struct autobuf_ftp {
     struct autobuf_limits host; /* as open() saw it */
 
     struct autobuf_inband *inband; /* NULL: not open yet, or closed */
-    struct ab_prepared prepared;   /* the control connection, if options have read() and write() */
     bool unsupported;              /* the server does not know the exchange */
     bool may_probe;                /* the caller allows echoes, so an upload may be measured beside its data */
     bool probe_failed;             /* and is not tried again */
@@ -54,9 +53,6 @@ void ab_ftp_close_inband(struct autobuf_ftp *ftp);
 
 /* Keeps a measurement of a direction for later data connections. */
 void ab_ftp_learn(struct autobuf_ftp *ftp, uint32_t direction, const struct autobuf_path *path);
-
-/* Updates the facts of the exchange, less the overhead of a TLS record in each segment. */
-int ab_ftp_tell(struct autobuf_ftp *ftp);
 
 /*
  * Runs the exchange to its end. Returns 1: the program may use the control connection again; or an error: the exchange

@@ -78,7 +78,7 @@ int autobuf_ftp_answer(struct autobuf_ftp *f, const char *line, size_t len)
     if (command_bytes == 0)
         return 0;
     if (f->inband)
-        ab_ftp_tell(f);
+        (void)ab_inband_refresh(f->inband);
     else if (open_responder(f) < 0)
         return 0; /* the program answers as to an unknown command */
     result = autobuf_inband_input(f->inband, autobuf_now_ns(), command, command_bytes);

@@ -78,9 +78,17 @@ struct ab_role {
     int (*payload)(struct autobuf_inband *ib); /* the last byte of a train has arrived */
 };
 
+/* What ab_prepare() found. */
+struct ab_prepared {
+    uint64_t cookie;
+    int options; /* for autobuf_inband_restore(); below 0: nothing was changed */
+    int low_water;
+};
+
 /* The socket of the exchange. */
 struct ab_inband_socket {
     int fd;           /* -1: a pure handle */
+    struct ab_inband_io io;
     struct ab_prepared prepared;
     bool window_open; /* the receive window holds a train */
 };
@@ -208,6 +216,18 @@ bool ab_reading_parse(const struct ab_line *line, struct ab_reading *reading);
 bool ab_reading_possible(const struct ab_reading *reading, uint64_t train_bytes, uint64_t elapsed_ns);
 
 uint64_t ab_inband_wire_bytes(const struct autobuf_inband *ib, uint64_t payload_bytes);
+
+/*
+ * The two parts of autobuf_inband_prepare(); otherwise only lib/apply/ sets an option on a caller's socket. ab_prepare()
+ * sets SO_TIMESTAMPING, TCP_NODELAY and a SO_RCVLOWAT of one byte. Returns 0, or -errno with the socket as it was.
+ */
+int ab_prepare(int fd, struct ab_prepared *before);
+
+/* Restores them, unless the descriptor is another socket now. */
+void ab_restore_prepared(int fd, const struct ab_prepared *before);
+
+/* Opens the receive window far enough for a train, unless AUTOBUF=off. */
+void ab_open_window(int fd);
 
 /* The two ends. */
 extern const struct ab_role ab_role_initiator, ab_role_responder;

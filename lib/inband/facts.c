@@ -31,11 +31,6 @@ int autobuf_inband_tell(struct autobuf_inband *ib, const struct autobuf_inband_f
     return 0;
 }
 
-uint32_t ab_inband_segment_bytes(const struct autobuf_inband *ib)
-{
-    return ib->facts.segment_bytes;
-}
-
 uint64_t ab_inband_wire_bytes(const struct autobuf_inband *ib, uint64_t payload_bytes)
 {
     return payload_bytes * ib->facts.packet_bytes / ib->facts.segment_bytes;

@@ -60,33 +60,27 @@ void ab_inband_on_set(struct autobuf_inband *ib, ab_inband_set_fn *set, void *us
 uint64_t ab_inband_max_bdp(const struct autobuf_inband *ib, bool tx);
 
 /*
- * autobuf_inband_facts() for this handle, over fd. It lists the queueing disciplines of the host at most once, and only
+ * How the bytes of a handle are moved if TLS wraps its connection: by autobuf_ftp_read_fn() and autobuf_ftp_write_fn(),
+ * in records that take so many bytes of each segment. read NULL: over the socket.
+ */
+struct ab_inband_io {
+    int64_t (*read)(void *user, void *buf, size_t len, uint64_t deadline_ns, uint64_t *stamp_ns);
+    int64_t (*write)(void *user, const void *buf, size_t len, size_t segment_bytes, uint64_t deadline_ns);
+    void *user;
+    uint32_t record_bytes;
+};
+
+/* As autobuf_inband_open(). With read() and write() only ab_inband_run() runs the handle. */
+int ab_inband_open_io(struct autobuf_inband **ib, uint32_t role, int fd, const struct autobuf_inband_options *options,
+                      const struct ab_inband_io *io);
+
+/*
+ * Reads the facts of the handle's socket again. It lists the queueing disciplines of the host at most once, and only
  * after HELLO.
  */
-int ab_inband_read_facts(const struct autobuf_inband *ib, int fd, struct autobuf_inband_facts *facts);
+int ab_inband_refresh(struct autobuf_inband *ib);
 
 /* Steps a handle with a socket to its end. Returns 1, or an error of autobuf_inband_step() or ppoll(2). */
 int ab_inband_run(struct autobuf_inband *ib);
-
-uint32_t ab_inband_segment_bytes(const struct autobuf_inband *ib);
-
-/*
- * The two parts of autobuf_inband_prepare(). Any room may call them; otherwise only lib/apply/ sets an option on a
- * caller's socket.
- */
-struct ab_prepared {
-    uint64_t cookie;
-    int options; /* for autobuf_inband_restore(); below 0: nothing was changed */
-    int low_water;
-};
-
-/* Sets SO_TIMESTAMPING, TCP_NODELAY and a SO_RCVLOWAT of one byte. Returns 0, or -errno with the socket as it was. */
-int ab_prepare(int fd, struct ab_prepared *before);
-
-/* Restores them, unless the descriptor is another socket now. */
-void ab_restore_prepared(int fd, const struct ab_prepared *before);
-
-/* Opens the receive window far enough for a train, unless AUTOBUF=off. */
-void ab_open_window(int fd);
 
 #endif

@@ -10,7 +10,7 @@
 
 #include "../base/option.h"
 #include "../kernel/socket.h"
-#include "inband.h"
+#include "exchange.h"
 
 #define WINDOW_BYTES 500000 /* somewhat more than the longest train */
 #define STAMPING (SOF_TIMESTAMPING_RX_SOFTWARE | SOF_TIMESTAMPING_SOFTWARE)

@@ -21,7 +21,7 @@
 #define IPV6_BYTES 40U
 #define TCP_BYTES 20U
 #define TCP_STAMP_BYTES 12U
-#define RECEIVE_BYTES 16384U
+#define RECEIVE_BYTES 16384U /* largest TLS record (RFC 8446) */
 #define READS_MAX 256U /* of one step, as the caller serves other connections, too */
 #define HOST_KNOWN (AUTOBUF_INBAND_HOST_PACES | AUTOBUF_INBAND_HOST_FREE)
 
@@ -120,9 +120,21 @@ static bool may_query_host(const struct autobuf_inband *ib)
     return ib->phase != AB_PHASE_HELLO || ib->out.begin == ib->out.end;
 }
 
-int ab_inband_read_facts(const struct autobuf_inband *ib, int fd, struct autobuf_inband_facts *facts)
+static int refresh_facts(struct autobuf_inband *ib, int fd)
 {
-    return read_facts(fd, may_query_host(ib), ib->facts.flags, facts);
+    struct autobuf_inband_facts facts = AUTOBUF_INBAND_FACTS_INIT;
+    int error = read_facts(fd, may_query_host(ib), ib->facts.flags, &facts);
+
+    if (error < 0)
+        return error;
+    if (facts.segment_bytes > ib->socket.io.record_bytes)
+        facts.segment_bytes -= ib->socket.io.record_bytes;
+    return autobuf_inband_tell(ib, &facts);
+}
+
+int ab_inband_refresh(struct autobuf_inband *ib)
+{
+    return refresh_facts(ib, ib->socket.fd);
 }
 
 static int64_t receive_stamped(int fd, void *buf, size_t len, int flags, uint64_t *stamp_ns)
@@ -161,10 +173,9 @@ static void open_window(struct autobuf_inband *ib)
     ib->socket.window_open = true;
 }
 
-int autobuf_inband_open(struct autobuf_inband **inband, uint32_t role, int fd,
-                        const struct autobuf_inband_options *options)
+int ab_inband_open_io(struct autobuf_inband **inband, uint32_t role, int fd,
+                      const struct autobuf_inband_options *options, const struct ab_inband_io *io)
 {
-    struct autobuf_inband_facts facts = AUTOBUF_INBAND_FACTS_INIT;
     struct autobuf_inband *ib;
     int error;
 
@@ -174,9 +185,8 @@ int autobuf_inband_open(struct autobuf_inband **inband, uint32_t role, int fd,
     error = autobuf_inband_open_pure(&ib, role, autobuf_now_ns(), options);
     if (error < 0)
         return error;
-    error = ab_inband_read_facts(ib, fd, &facts);
-    if (error == 0)
-        error = autobuf_inband_tell(ib, &facts);
+    ib->socket.io = *io;
+    error = refresh_facts(ib, fd);
     if (error == 0)
         error = ab_prepare(fd, &ib->socket.prepared);
     if (error < 0) {
@@ -187,6 +197,12 @@ int autobuf_inband_open(struct autobuf_inband **inband, uint32_t role, int fd,
     open_window(ib);
     *inband = ib;
     return 0;
+}
+
+int autobuf_inband_open(struct autobuf_inband **inband, uint32_t role, int fd,
+                        const struct autobuf_inband_options *options)
+{
+    return ab_inband_open_io(inband, role, fd, options, &(struct ab_inband_io){.read = NULL});
 }
 
 int autobuf_inband_fd(const struct autobuf_inband *inband)
@@ -204,20 +220,39 @@ int autobuf_inband_events(const struct autobuf_inband *inband)
     return (autobuf_inband_wanted(inband) ? POLLIN : 0) | (sends ? POLLOUT : 0);
 }
 
-/* Returns 0 if all was sent, or if the socket is full; or -errno. */
+static bool is_busy(int64_t error)
+{
+    return error == -EAGAIN || error == -EWOULDBLOCK || error == -EINTR;
+}
+
+/* Returns how many bytes were sent, 0 if the socket is full, or an error. */
+static int64_t send_some(const struct autobuf_inband *ib, const void *data, size_t len)
+{
+    const struct ab_inband_io *io = &ib->socket.io;
+    int64_t sent;
+
+    if (io->write) {
+        sent = io->write(io->user, data, len, ib->facts.segment_bytes, autobuf_inband_deadline_ns(ib));
+        return sent ? sent : -ECONNRESET;
+    }
+    sent = send(ib->socket.fd, data, len, MSG_DONTWAIT | MSG_NOSIGNAL);
+    if (sent >= 0)
+        return sent;
+    return is_busy(-errno) ? 0 : -errno;
+}
+
+/* Returns 0 if all was sent, or if the socket is full; or an error. */
 static int send_lines(struct autobuf_inband *ib, uint64_t now_ns)
 {
     const void *data;
     size_t len;
 
     while ((len = autobuf_inband_output(ib, now_ns, &data)) > 0) {
-        ssize_t sent = send(ib->socket.fd, data, len, MSG_DONTWAIT | MSG_NOSIGNAL);
+        int64_t sent = send_some(ib, data, len);
 
-        if (sent < 0 && errno != EAGAIN && errno != EWOULDBLOCK && errno != EINTR)
-            return -errno;
-        if (sent < 0)
-            return 0;
-        autobuf_inband_sent(ib, now_ns, (size_t)sent);
+        if (sent <= 0)
+            return (int)sent;
+        autobuf_inband_sent(ib, now_ns, ab_min_size((size_t)sent, len));
     }
     return 0;
 }
@@ -233,38 +268,33 @@ static int64_t receive_line(struct autobuf_inband *ib, char *buf, size_t len, ui
     return receive_stamped(ib->socket.fd, buf, end ? (size_t)(end - buf) + 1 : (size_t)got, 0, stamp_ns);
 }
 
-/*
- * For a responder whose application reads the lines and passes them in: finds the pacing rate before the next line,
- * which may ask for a train.
- */
-static void learn_pace(struct autobuf_inband *ib)
+static int64_t receive_some(struct autobuf_inband *ib, char *buf, size_t wanted, uint64_t *stamp_ns)
 {
-    struct autobuf_inband_facts facts = AUTOBUF_INBAND_FACTS_INIT;
+    const struct ab_inband_io *io = &ib->socket.io;
+    int64_t got;
 
-    if (ib->facts.flags & (HOST_KNOWN | AUTOBUF_INBAND_PACED) ||
-        ab_inband_read_facts(ib, ib->socket.fd, &facts) < 0)
-        return;
-    ib->facts.flags = facts.flags;
-    ib->facts.pace_bit_per_s = facts.pace_bit_per_s;
+    if (!io->read)
+        return ib->in.payload_left ? receive_stamped(ib->socket.fd, buf, wanted, 0, stamp_ns)
+                                   : receive_line(ib, buf, wanted, stamp_ns);
+    *stamp_ns = autobuf_now_ns();
+    got = io->read(io->user, buf, wanted, autobuf_inband_deadline_ns(ib), stamp_ns);
+    return got > (int64_t)wanted ? -EINVAL : got;
 }
 
 /* Returns 1 if bytes came, 0 if not, or an error. */
 static int receive_into(struct autobuf_inband *ib, char *buf, size_t wanted)
 {
-    struct autobuf_inband_facts facts = AUTOBUF_INBAND_FACTS_INIT;
     uint64_t stamp_ns;
-    int64_t got;
+    int64_t got = receive_some(ib, buf, wanted, &stamp_ns);
 
-    if (ib->in.payload_left <= wanted && ab_inband_read_facts(ib, ib->socket.fd, &facts) == 0)
-        autobuf_inband_tell(ib, &facts); /* a train may begin: refresh the facts */
-    got = ib->in.payload_left ? receive_stamped(ib->socket.fd, buf, wanted, 0, &stamp_ns)
-                           : receive_line(ib, buf, wanted, &stamp_ns);
-    if (got == -EAGAIN || got == -EWOULDBLOCK || got == -EINTR)
+    if (is_busy(got))
         return 0;
     if (got == 0 && autobuf_inband_finished(ib) == 1)
         return -ENOTCONN; /* closed after the exchange */
     if (got < 0)
         return (int)got;
+    if (ib->in.payload_left <= wanted)
+        (void)ab_inband_refresh(ib); /* a train may begin */
     got = autobuf_inband_input(ib, stamp_ns, buf, (size_t)got);
     return got < 0 ? (int)got : 1;
 }
@@ -276,7 +306,9 @@ static int receive_once(struct autobuf_inband *ib)
     int result;
 
     if (ib->framing->reply_end && autobuf_inband_finished(ib) == 1) {
-        learn_pace(ib);
+        /* The application reads the next line and passes it in. It may ask for a train. */
+        if (!(ib->facts.flags & (HOST_KNOWN | AUTOBUF_INBAND_PACED)))
+            (void)ab_inband_refresh(ib);
         return 0;
     }
     if (wanted == 0)
@@ -289,6 +321,7 @@ static int receive_once(struct autobuf_inband *ib)
 
 int autobuf_inband_step(struct autobuf_inband *ib, uint64_t now_ns)
 {
+    unsigned most = ib && ib->socket.io.read ? 1 : READS_MAX; /* the caller's read() waits */
     int result = 1;
 
     if (!ib)
@@ -297,7 +330,7 @@ int autobuf_inband_step(struct autobuf_inband *ib, uint64_t now_ns)
         return -EBADF;
     if (ib->owner != getpid())
         return AUTOBUF_E_FORKED;
-    for (unsigned reads = 0; result > 0 && reads < READS_MAX; reads++) {
+    for (unsigned reads = 0; result > 0 && reads < most; reads++) {
         open_window(ib);
         result = send_lines(ib, now_ns);
         if (result == 0)
@@ -319,7 +352,14 @@ static int step_of_inband(void *handle, uint64_t now_ns, int *events, uint64_t *
 
 int ab_inband_run(struct autobuf_inband *ib)
 {
-    return ab_run(ib->socket.fd, step_of_inband, ib);
+    int result;
+
+    if (!ib->socket.io.read)
+        return ab_run(ib->socket.fd, step_of_inband, ib);
+    do
+        result = autobuf_inband_step(ib, autobuf_now_ns());
+    while (result == 0);
+    return result;
 }
 
 int autobuf_inband(int fd, const struct autobuf_inband_options *options, struct autobuf_path *path,

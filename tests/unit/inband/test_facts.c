@@ -53,7 +53,7 @@ static void test_tell(void **state)
 
         assert_int_equal(autobuf_inband_tell(ib, &before), 0);
         CHECK_EQUAL(rows[i].name, autobuf_inband_tell(ib, &rows[i].facts), rows[i].result);
-        CHECK_EQUAL(rows[i].name, ab_inband_segment_bytes(ib), kept ? 700 : rows[i].segment_bytes);
+        CHECK_EQUAL(rows[i].name, ib->facts.segment_bytes, kept ? 700 : rows[i].segment_bytes);
         CHECK_EQUAL(rows[i].name, ab_inband_wire_bytes(ib, 700000),
                     kept ? 800000 : 700000ULL * rows[i].packet_bytes / rows[i].segment_bytes);
         CHECK_EQUAL(rows[i].name, autobuf_inband_tell(ib, NULL), -EINVAL);
