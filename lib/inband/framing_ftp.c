@@ -1,5 +1,4 @@
 /* SPDX-License-Identifier: MIT */
-#include <stdio.h>
 #include <string.h>
 #include <strings.h>
 
@@ -15,15 +14,12 @@ enum { REPLY_OK = 200, REPLY_STATUS = 211, REPLY_PENDING = 350, REPLY_ERRORS = 4
 static size_t ftp_build_command(const struct ab_line *line, const char *prefix, const char *text,
                                 char *buf, size_t cap)
 {
-    size_t len = strlen(prefix);
+    struct ab_text built = {buf, cap, 0};
 
     if (line->verb != AB_HELLO)
         return ab_line_build(line, prefix, text, buf, cap);
-    if (len + 2 > cap)
-        return 0;
-    memcpy(buf, prefix, len);
-    memcpy(buf + len, "\r\n", 2);
-    return len + 2;
+    ab_add(&built, "%s", prefix);
+    return ab_line_end(&built);
 }
 
 static bool ftp_parse_command(const char *prefix, const char *text, size_t len, struct ab_line *line)
@@ -38,49 +34,42 @@ static bool ftp_parse_command(const char *prefix, const char *text, size_t len, 
     return true;
 }
 
-/* Builds what comes before the keys. Returns its length, below cap. */
-static size_t build_reply_head(const struct ab_line *line, const char *text, char *buf, size_t cap)
+/* What comes before the keys. */
+static void add_reply_head(const struct ab_line *line, const char *text, struct ab_text *to)
 {
-    unsigned long long first = line->numbers[0];
-    int len = 0;
+    unsigned long long first = line->numbers[0], second = line->numbers[1];
 
     switch (line->verb) {
     case AB_HELLO:
-        len = snprintf(buf, cap, "%d " HELLO_WORDS " %llu", REPLY_STATUS, first);
+        ab_add(to, "%d " HELLO_WORDS " %llu", REPLY_STATUS, first);
         break;
     case AB_TRAIN:
-        len = snprintf(buf, cap, "%d-" TRAIN_WORDS " %llu", REPLY_STATUS, first);
+        ab_add(to, "%d-" TRAIN_WORDS " %llu", REPLY_STATUS, first);
         break;
     case AB_GO:
-        len = snprintf(buf, cap, "%d Send %llu bytes", REPLY_PENDING, first);
+        ab_add(to, "%d Send %llu bytes", REPLY_PENDING, first);
         break;
     case AB_SINK:
-        len = snprintf(buf, cap, "%d", REPLY_STATUS);
+        ab_add(to, "%d", REPLY_STATUS);
         break;
     case AB_SET:
-        len = snprintf(buf, cap, "%d AUTOBUF rcv=%llu snd=%llu", REPLY_OK, first,
-                       (unsigned long long)line->numbers[1]);
+        ab_add(to, "%d AUTOBUF rcv=%llu snd=%llu", REPLY_OK, first, second);
         break;
     default:
-        len = snprintf(buf, cap, "%llu %s", first, text ? text : "AUTOBUF");
+        ab_add(to, "%llu %s", first, text ? text : "AUTOBUF");
         break;
     }
-    return ab_min_size((size_t)len, cap - 1);
 }
 
 static size_t ftp_build_reply(const struct ab_line *line, const char *prefix, const char *text,
                               char *buf, size_t cap)
 {
-    char built[AB_LINE_BYTES];
-    size_t len = build_reply_head(line, text, built, sizeof built);
+    struct ab_text built = {buf, cap, 0};
 
     (void)prefix;
-    len += ab_line_build_pairs(line, line->verb == AB_SINK, built + len, sizeof built - len);
-    if (len + 2 > cap || len + 2 >= sizeof built)
-        return 0;
-    memcpy(buf, built, len);
-    memcpy(buf + len, "\r\n", 2);
-    return len + 2;
+    add_reply_head(line, text, &built);
+    ab_line_add_pairs(line, line->verb == AB_SINK, &built);
+    return ab_line_end(&built);
 }
 
 static bool begins_with(const char *text, size_t len, const char *words)

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 #include "line.h"
 
-#include <stdio.h>
 #include <string.h>
 #include <strings.h>
 
@@ -126,33 +125,31 @@ bool ab_line_parse(const char *prefix, const char *text, size_t len, struct ab_l
     return line->verb == AB_NO_VERB || ab_line_parse_words(rest.text, rest.len, line);
 }
 
-size_t ab_line_build_pairs(const struct ab_line *line, bool all, char *buf, size_t cap)
+void ab_line_add_pairs(const struct ab_line *line, bool all, struct ab_text *to)
 {
-    size_t len = 0;
-
-    for (unsigned i = 0; i < AB_KEYS && len < cap; i++)
+    for (unsigned i = 0; i < AB_KEYS; i++)
         if (line->values[i] || (all && (i == AB_KEY_BYTES || i == AB_KEY_NSEC)))
-            len += (size_t)snprintf(buf + len, cap - len, " %s=%llu", keys[i],
-                                    (unsigned long long)ab_min(line->values[i], NUMBER_MAX));
-    return ab_min_size(len, cap - 1);
+            ab_add(to, " %s=%llu", keys[i], (unsigned long long)ab_min(line->values[i], NUMBER_MAX));
+}
+
+size_t ab_line_end(struct ab_text *line)
+{
+    ab_add(line, "\r\n");
+    return line->len < ab_min_size(line->cap, AB_LINE_BYTES) ? line->len : 0;
 }
 
 size_t ab_line_build(const struct ab_line *line, const char *prefix, const char *text, char *buf,
                      size_t cap)
 {
-    char built[AB_LINE_BYTES];
-    size_t len = (size_t)snprintf(built, sizeof built, "%s %s", prefix, verbs[line->verb]);
+    struct ab_text built = {buf, cap, 0};
 
+    ab_add(&built, "%s %s", prefix, verbs[line->verb]);
     for (unsigned i = 0; i < line->count; i++)
-        len += (size_t)snprintf(built + len, sizeof built - len, " %llu",
-                                (unsigned long long)ab_min(line->numbers[i], NUMBER_MAX));
-    len += ab_line_build_pairs(line, false, built + len, sizeof built - len);
-    len += (size_t)snprintf(built + len, sizeof built - len, "%s%s\r\n", text ? " " : "",
-                            text ? text : "");
-    if (len > cap || len >= sizeof built)
-        return 0;
-    memcpy(buf, built, len);
-    return len;
+        ab_add(&built, " %llu", (unsigned long long)ab_min(line->numbers[i], NUMBER_MAX));
+    ab_line_add_pairs(line, false, &built);
+    if (text)
+        ab_add(&built, " %s", text);
+    return ab_line_end(&built);
 }
 
 bool ab_line_prefix_valid(const char *prefix)

@@ -52,6 +52,8 @@ enum ab_key {
     AB_KEYS
 };
 
+struct ab_text;
+
 struct ab_line {
     enum ab_verb verb;
     unsigned count; /* of numbers; no line of this version has more than two */
@@ -61,8 +63,8 @@ struct ab_line {
 
 /*
  * Writes the line with its end. Leaves out values of 0, and replaces a number of more than 19 digits by the largest
- * of 19 digits. Returns the length, below AB_LINE_BYTES; 0: cap is too small. text, if not NULL, follows the
- * numbers.
+ * of 19 digits. Returns the length, below cap and AB_LINE_BYTES; 0: it would be longer. text, if not NULL, follows
+ * the numbers.
  */
 size_t ab_line_build(const struct ab_line *line, const char *prefix, const char *text, char *buf,
                      size_t cap);
@@ -70,11 +72,13 @@ size_t ab_line_build(const struct ab_line *line, const char *prefix, const char 
 /* Whether len bytes, without the line's end, are such a line. An unknown verb gives AB_NO_VERB. */
 bool ab_line_parse(const char *prefix, const char *text, size_t len, struct ab_line *line);
 
-/*
- * The part after the verb: each number and each pair has a blank before it. all: a reading's bytes and time are
- * written even if they are 0. The length is below cap.
- */
-size_t ab_line_build_pairs(const struct ab_line *line, bool all, char *buf, size_t cap);
+/* Adds each pair with a blank before it. all: a reading's bytes and time are written even if they are 0. */
+void ab_line_add_pairs(const struct ab_line *line, bool all, struct ab_text *to);
+
+/* Adds the line's end. Returns as ab_line_build(). */
+size_t ab_line_end(struct ab_text *line);
+
+/* The part after the verb: each number and each pair has a blank before it. */
 bool ab_line_parse_words(const char *text, size_t len, struct ab_line *line);
 
 /* A prefix has 1 to AB_PREFIX_BYTES - 1 printable ASCII characters; the first and the last are no blanks. */

@@ -45,7 +45,7 @@ static bool is_ours(const char *prefix, const char *text, size_t len)
     return len > bytes && memcmp(text, prefix, bytes) == 0 && text[bytes] == ' ';
 }
 
-/* Into just as much room as it takes, and one byte less. Returns its length. */
+/* Into just as much room as it takes with a NUL, and one byte less. Returns its length. */
 static size_t build(const struct ab_line *line, const char *prefix, const char *text, char *built)
 {
     size_t len = ab_line_build(line, prefix, text, built, AB_LINE_BYTES);
@@ -56,9 +56,9 @@ static size_t build(const struct ab_line *line, const char *prefix, const char *
     free(exact);
     if (len == 0)
         return 0;
-    exact = exact_copy(built, len);
-    CHECK(ab_line_build(line, prefix, text, exact, len - 1) == 0);
-    CHECK(ab_line_build(line, prefix, text, exact, len) == len);
+    exact = exact_copy(built, len + 1);
+    CHECK(ab_line_build(line, prefix, text, exact, len) == 0);
+    CHECK(ab_line_build(line, prefix, text, exact, len + 1) == len);
     CHECK(memcmp(exact, built, len) == 0);
     free(exact);
     CHECK(len > 2 && built[len - 2] == '\r' && built[len - 1] == '\n');
