@@ -44,7 +44,7 @@ static bool unlock(int fd, const struct place *place, uint32_t side)
 {
     bool given;
 
-    if (place->flow || !(descriptor_locks(fd) & (int)side))
+    if (place->flow || !(descriptor_locks(fd) & side))
         return true;
     if (!self_may_open())
         return false;
@@ -130,7 +130,7 @@ bool on_window_clamp(int fd, int *option, int *value)
         locks = place->kept & AUTOBUF_LOCK_RCV;
         if (place_moved_bytes(place)) {
             *option = SO_BUF_LOCK;
-            *value = (int)((uint32_t)descriptor_locks(fd) | AUTOBUF_LOCK_RCV);
+            *value = (int)(descriptor_locks(fd) | AUTOBUF_LOCK_RCV);
         } else {
             *option = SO_RCVBUF;
             *value = (int)(place->asked_bytes[1] / 2);
@@ -233,18 +233,10 @@ static bool blocks_without_timeout(int fd, int option)
            !timeout.tv_sec && !timeout.tv_usec;
 }
 
-static bool has_set(int fd, int option)
-{
-    int value = 0;
-    socklen_t length = sizeof value;
-
-    return NEXT(getsockopt)(fd, SOL_SOCKET, option, &value, &length) == 0 && value;
-}
-
 /* The error queue may hold more than errors: poll() reports it as POLLERR, and a call does not end for it. */
 static bool uses_error_queue(int fd)
 {
-    return has_set(fd, SO_TIMESTAMPING) || has_set(fd, SO_ZEROCOPY);
+    return run_option(fd, SO_TIMESTAMPING) > 0 || run_option(fd, SO_ZEROCOPY) > 0;
 }
 
 bool sends_in_parts(int fd)
@@ -296,8 +288,8 @@ bool receives_in_parts(int fd)
     char protocol[16] = "";
     socklen_t length = sizeof protocol - 1;
     int error = errno, bytes;
-    bool wants = blocks_without_timeout(fd, SO_RCVTIMEO) && !uses_error_queue(fd) && !has_set(fd, SO_OOBINLINE) &&
-                 ioctl(fd, FIONREAD, &bytes) == 0 &&
+    bool wants = blocks_without_timeout(fd, SO_RCVTIMEO) && !uses_error_queue(fd) &&
+                 run_option(fd, SO_OOBINLINE) <= 0 && ioctl(fd, FIONREAD, &bytes) == 0 &&
                  (NEXT(getsockopt)(fd, IPPROTO_TCP, TCP_ULP, protocol, &length) < 0 || !protocol[0]);
 
     errno = error;

@@ -27,19 +27,11 @@ static void set_kind(int fd, struct place *place, enum place_kind kind)
     manage_renew(fd, place, kind);
 }
 
-static int option_of(int fd, int option)
+uint32_t descriptor_locks(int fd)
 {
-    int value = 0;
-    socklen_t length = sizeof value;
+    int locks = run_option(fd, SO_BUF_LOCK);
 
-    return NEXT(getsockopt)(fd, SOL_SOCKET, option, &value, &length) < 0 ? -errno : value;
-}
-
-int descriptor_locks(int fd)
-{
-    int locks = option_of(fd, SO_BUF_LOCK);
-
-    return locks < 0 ? 0 : locks;
+    return locks < 0 ? 0 : (uint32_t)locks;
 }
 
 /* An MPTCP socket counts, too: TCP connections that it accepts from peers without MPTCP have its sizes. */
@@ -50,21 +42,19 @@ static bool is_tcp(int domain, int protocol)
 
 bool descriptor_is_tcp(int fd)
 {
-    return is_tcp(option_of(fd, SO_DOMAIN), option_of(fd, SO_PROTOCOL));
+    return is_tcp(run_option(fd, SO_DOMAIN), run_option(fd, SO_PROTOCOL));
 }
 
 /* Unlocks the buffers of a listener that another process opened: its connections would inherit the locks. */
 static void unlock_listener(int fd, const struct place *place)
 {
     struct autobuf_options options = manage_options(place);
-    struct autobuf_flow *flow;
     struct stay stay;
 
     if (self_settings.keep_sizes || !options.limits || !self_enter(&stay))
         return;
     if (self_may_open()) {
-        if (autobuf_flow_open(&flow, fd, NULL, 0, &options) == 0)
-            autobuf_flow_close(flow);
+        (void)autobuf_tune(fd, NULL, 0, &options, NULL);
         self_opened();
     }
     self_leave(&stay);
@@ -76,10 +66,10 @@ static enum place_kind find_out(int fd, struct place *place)
     enum place_kind kind = PLACE_UNKNOWN;
     int error = errno;
 
-    if (self_is_owner() && option_of(fd, SO_TYPE) != -EBADF) {
+    if (self_is_owner() && run_option(fd, SO_TYPE) != -EBADF) {
         kind = descriptor_is_tcp(fd) ? PLACE_TCP : PLACE_OTHER;
         set_kind(fd, place, kind);
-        if (kind == PLACE_TCP && option_of(fd, SO_ACCEPTCONN) == 1)
+        if (kind == PLACE_TCP && run_option(fd, SO_ACCEPTCONN) == 1)
             unlock_listener(fd, place);
     }
     errno = error;

@@ -15,7 +15,7 @@
 struct place *descriptor_tcp(int fd);
 
 /* SO_BUF_LOCK, as AUTOBUF_LOCK_* bits; 0 before Linux 5.15. Changes errno. */
-int descriptor_locks(int fd);
+uint32_t descriptor_locks(int fd);
 
 /* Asks the kernel whether it is a TCP socket. Changes errno. */
 bool descriptor_is_tcp(int fd);

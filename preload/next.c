@@ -18,3 +18,11 @@ const struct run_next *run_next_find(void)
 #undef RUN_FIND
     return &run_next;
 }
+
+int run_option(int fd, int option)
+{
+    int value = 0;
+    socklen_t length = sizeof value;
+
+    return NEXT(getsockopt)(fd, SOL_SOCKET, option, &value, &length) < 0 ? -errno : value;
+}

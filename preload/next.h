@@ -114,6 +114,9 @@ const struct run_next *run_next_find(void);
 /* The function of this name. It may be called before this object's constructor was: other objects have theirs. */
 #define NEXT(name) (__builtin_expect(run_next.name != NULL, 1) ? run_next.name : run_next_find()->name)
 
+/* An option of SOL_SOCKET that is an int, or a negative errno. Changes errno. */
+int run_option(int fd, int option);
+
 /* The result of a function that this C library lacks. A program that looks it up finds this object's. */
 static inline int run_not_here(void)
 {

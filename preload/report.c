@@ -238,13 +238,10 @@ static void add_without(struct line *line, const struct place *place, const stru
 static bool is_standard_error(void)
 {
     struct stat now;
-    int domain = 0;
-    socklen_t length = sizeof domain;
 
     if (fstat(STANDARD_ERROR, &now) < 0 || now.st_dev != standard_error.st_dev || now.st_ino != standard_error.st_ino)
         return false;
-    return !S_ISSOCK(now.st_mode) ||
-           (NEXT(getsockopt)(STANDARD_ERROR, SOL_SOCKET, SO_DOMAIN, &domain, &length) == 0 && domain == AF_UNIX);
+    return !S_ISSOCK(now.st_mode) || run_option(STANDARD_ERROR, SO_DOMAIN) == AF_UNIX;
 }
 
 /* Whether a pipe, or whatever else it is, takes a piece soon; it must not hold the program up. */

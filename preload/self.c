@@ -93,20 +93,15 @@ static int read_limits(void)
 {
     struct autobuf_options options = AUTOBUF_OPTIONS_INIT;
     struct autobuf_applied applied = AUTOBUF_APPLIED_INIT;
-    struct autobuf_flow *flow;
     int fd = NEXT(socket)(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0), error;
 
     if (fd < 0)
         fd = NEXT(socket)(AF_INET6, SOCK_STREAM | SOCK_CLOEXEC, 0);
     if (fd < 0)
         return -errno;
-    options.flags = AUTOBUF_FLOW_SILENT;
+    options.flags = AUTOBUF_FLOW_OBSERVE;
     applied.limits = &limits;
-    error = autobuf_flow_open(&flow, fd, NULL, 0, &options);
-    if (error == 0) {
-        error = autobuf_flow_state(flow, &applied);
-        autobuf_flow_close(flow);
-    }
+    error = autobuf_tune(fd, NULL, 0, &options, &applied);
     NEXT(close)(fd);
     return error;
 }

@@ -38,24 +38,6 @@ struct view {
     unsigned same;              /* entries with it */
 };
 
-uint64_t paths_store_lower(const struct autobuf_paths *paths, const struct autobuf_paths_entry *key)
-{
-    uint64_t low = 0, high = ab_paths_count(paths);
-
-    while (low < high) {
-        struct autobuf_paths_entry entry = AUTOBUF_PATHS_ENTRY_INIT;
-        uint64_t middle = low + (high - low) / 2;
-
-        if (ab_paths_at(paths, middle, &entry) < 0)
-            return UINT64_MAX;
-        if (ab_paths_compare(&entry, key) < 0)
-            low = middle + 1;
-        else
-            high = middle;
-    }
-    return low;
-}
-
 /* What is not used any more; of what was set by hand, nothing. */
 static bool has_expired(const struct view *v, const struct autobuf_paths_entry *entry)
 {

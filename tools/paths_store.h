@@ -58,8 +58,4 @@ struct paths_change {
 int paths_store_change(const char *store, struct paths_change *change, uint64_t now_s,
                        uint32_t flags);
 
-/* The first entry that is not before this one by its key; UINT64_MAX: a damaged one is there. */
-uint64_t paths_store_lower(const struct autobuf_paths *paths,
-                           const struct autobuf_paths_entry *key);
-
 #endif

@@ -28,36 +28,29 @@ static const char *text_of_errno(int error)
 #endif
 }
 
+/* Errors of this library, from AUTOBUF_E_NOREPLY on. */
+static const char *const own[] = {
+    [AUTOBUF_E_NOREPLY - AUTOBUF_E_NOREPLY] = "nothing answered in time: the host is down, or ICMP echo is filtered",
+    [AUTOBUF_E_NOREPLY - AUTOBUF_E_FEW] = "too few replies came to compute a rate",
+    [AUTOBUF_E_NOREPLY - AUTOBUF_E_RESOLVE] = "the name has no address",
+    [AUTOBUF_E_NOREPLY - AUTOBUF_E_FORKED] = "the parent process opened this handle",
+    [AUTOBUF_E_NOREPLY - AUTOBUF_E_OFF] = "switched off by AUTOBUF=off in the environment",
+    [AUTOBUF_E_NOREPLY - AUTOBUF_E_CLAMPED] = "the kernel granted a smaller buffer than was asked for",
+    [AUTOBUF_E_NOREPLY - AUTOBUF_E_UNSUPPORTED] = "the peer does not know the in-band exchange",
+    [AUTOBUF_E_NOREPLY - AUTOBUF_E_PROTOCOL] = "the peer broke the rules of the in-band exchange",
+    [AUTOBUF_E_NOREPLY - AUTOBUF_E_DAMAGED] = "the path store is damaged, or the file is none",
+    [AUTOBUF_E_NOREPLY - AUTOBUF_E_NEWER] = "a later version of libautobuf wrote the path store",
+};
+
 const char *autobuf_strerror(int error)
 {
+    unsigned at = (unsigned)AUTOBUF_E_NOREPLY - (unsigned)error;
     const char *text;
 
-    switch (error) {
-    case AUTOBUF_E_NOREPLY:
-        return "nothing answered in time: the host is down, or ICMP echo is filtered";
-    case AUTOBUF_E_FEW:
-        return "too few replies came to compute a rate";
-    case AUTOBUF_E_RESOLVE:
-        return "the name has no address";
-    case AUTOBUF_E_FORKED:
-        return "the parent process opened this handle";
-    case AUTOBUF_E_OFF:
-        return "switched off by AUTOBUF=off in the environment";
-    case AUTOBUF_E_CLAMPED:
-        return "the kernel granted a smaller buffer than was asked for";
-    case AUTOBUF_E_UNSUPPORTED:
-        return "the peer does not know the in-band exchange";
-    case AUTOBUF_E_PROTOCOL:
-        return "the peer broke the rules of the in-band exchange";
-    case AUTOBUF_E_DAMAGED:
-        return "the path store is damaged, or the file is none";
-    case AUTOBUF_E_NEWER:
-        return "a later version of libautobuf wrote the path store";
-    default:
-        break;
-    }
     if (error >= 0)
         return "success";
-    text = error > -4096 ? text_of_errno(-error) : NULL;
+    if (at < sizeof own / sizeof *own)
+        return own[at];
+    text = error > AUTOBUF_E_NOREPLY ? text_of_errno(-error) : NULL;
     return text ? text : "unknown error";
 }

@@ -148,8 +148,7 @@ static bool device_is_valid(const char device[AUTOBUF_INTERFACE_BYTES])
     return length < AUTOBUF_INTERFACE_BYTES;
 }
 
-/* Returns 0; -EINVAL: its prefixes or its device are not valid. */
-static int entry_key(const struct autobuf_paths_entry *entry, uint8_t key[AB_PATHS_KEY_BYTES])
+int ab_paths_key(const struct autobuf_paths_entry *entry, uint8_t key[AB_PATHS_KEY_BYTES])
 {
     const struct autobuf_prefix *remote = &entry->remote, *local = &entry->local;
 
@@ -181,9 +180,9 @@ int ab_paths_compare(const struct autobuf_paths_entry *a, const struct autobuf_p
 {
     uint8_t x[AB_PATHS_KEY_BYTES], y[AB_PATHS_KEY_BYTES];
 
-    if (entry_key(a, x) < 0)
+    if (ab_paths_key(a, x) < 0)
         memset(x, 0xff, sizeof x);
-    if (entry_key(b, y) < 0)
+    if (ab_paths_key(b, y) < 0)
         memset(y, 0xff, sizeof y);
     return memcmp(x, y, sizeof x);
 }
@@ -208,7 +207,7 @@ int ab_paths_check(const struct autobuf_paths_entry *e)
 {
     uint8_t key[AB_PATHS_KEY_BYTES];
 
-    return entry_is_valid(e) ? entry_key(e, key) : -EINVAL;
+    return entry_is_valid(e) ? ab_paths_key(e, key) : -EINVAL;
 }
 
 int ab_paths_record_write(const struct autobuf_paths_entry *e, uint8_t bytes[AB_PATHS_RECORD_BYTES])
@@ -219,7 +218,7 @@ int ab_paths_record_write(const struct autobuf_paths_entry *e, uint8_t bytes[AB_
                               e->rx_rate_high_bit_per_s, e->tx_bdp_bytes, e->rx_bdp_bytes, e->learned_s, e->expires_s};
 
     memset(bytes, 0, AB_PATHS_RECORD_BYTES);
-    if (!entry_is_valid(e) || entry_key(e, bytes) < 0)
+    if (!entry_is_valid(e) || ab_paths_key(e, bytes) < 0)
         return -EINVAL;
     for (size_t i = 0; i < sizeof small / sizeof *small; i++)
         put32(bytes + AB_PATHS_KEY_BYTES + 4 * i, small[i]);
@@ -246,7 +245,7 @@ int ab_paths_record_read(const uint8_t bytes[AB_PATHS_RECORD_BYTES], struct auto
         *small[i] = get32(bytes + AB_PATHS_KEY_BYTES + 4 * i);
     for (size_t i = 0; i < sizeof large / sizeof *large; i++)
         *large[i] = get64(bytes + 80 + 8 * i);
-    if (!entry_is_valid(e) || entry_key(e, key) < 0 || memcmp(key, bytes, sizeof key) != 0)
+    if (!entry_is_valid(e) || ab_paths_key(e, key) < 0 || memcmp(key, bytes, sizeof key) != 0)
         return AUTOBUF_E_DAMAGED;
     return 0;
 }

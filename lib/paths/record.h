@@ -61,7 +61,8 @@ static inline uint32_t ab_paths_length_bit(uint32_t version, uint32_t bits)
  */
 int ab_paths_compare(const struct autobuf_paths_entry *a, const struct autobuf_paths_entry *b);
 
-/* Returns 0; -EINVAL: the entry is not valid. */
+/* Return 0; -EINVAL: the entry is not valid. */
+int ab_paths_key(const struct autobuf_paths_entry *entry, uint8_t key[AB_PATHS_KEY_BYTES]);
 int ab_paths_check(const struct autobuf_paths_entry *entry);
 int ab_paths_record_write(const struct autobuf_paths_entry *entry, uint8_t bytes[AB_PATHS_RECORD_BYTES]);
 

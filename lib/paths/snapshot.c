@@ -22,20 +22,32 @@ int ab_snapshot_at(const struct ab_snapshot *snapshot, uint64_t at, struct autob
     return at < snapshot->head.count ? ab_paths_record_read(record_at(snapshot, at), entry) : -ENOENT;
 }
 
-/* The first record whose remote prefix is not before this one. */
-static uint64_t lower_bound(const struct ab_snapshot *snapshot, const uint8_t remote[AB_PATHS_REMOTE_BYTES])
+/* The first record whose key is not before this one in its first bytes. */
+static uint64_t lower_bound(const struct ab_snapshot *snapshot, const uint8_t *key, size_t bytes)
 {
     uint64_t low = 0, high = snapshot->head.count;
 
     while (low < high) {
         uint64_t middle = low + (high - low) / 2;
 
-        if (memcmp(record_at(snapshot, middle), remote, AB_PATHS_REMOTE_BYTES) < 0)
+        if (memcmp(record_at(snapshot, middle), key, bytes) < 0)
             low = middle + 1;
         else
             high = middle;
     }
     return low;
+}
+
+int ab_snapshot_get(const struct ab_snapshot *snapshot, const struct autobuf_paths_entry *key,
+                    struct autobuf_paths_entry *entry)
+{
+    uint8_t wanted[AB_PATHS_KEY_BYTES];
+    int error = ab_paths_key(key, wanted);
+    uint64_t at = error < 0 ? 0 : lower_bound(snapshot, wanted, sizeof wanted);
+
+    if (error < 0 || at == snapshot->head.count || memcmp(record_at(snapshot, at), wanted, sizeof wanted) != 0)
+        return error < 0 ? error : -ENOENT;
+    return ab_paths_record_read(record_at(snapshot, at), entry);
 }
 
 static bool local_matches(const struct autobuf_paths_entry *entry, const struct ab_snapshot_query *query)
@@ -70,7 +82,7 @@ static bool has_direction(const struct autobuf_paths_entry *entry, uint32_t inte
 static bool find_same_remote(const struct ab_snapshot *snapshot, const uint8_t remote[AB_PATHS_REMOTE_BYTES],
                              const struct ab_snapshot_query *query, struct autobuf_paths_entry *entry)
 {
-    uint64_t first = lower_bound(snapshot, remote);
+    uint64_t first = lower_bound(snapshot, remote, AB_PATHS_REMOTE_BYTES);
 
     for (uint64_t at = first; at < snapshot->head.count && at - first < AB_PATHS_SAME_REMOTE; at++) {
         const uint8_t *record = record_at(snapshot, at);

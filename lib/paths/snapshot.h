@@ -22,8 +22,10 @@ struct ab_snapshot_query {
 /* Takes in the bytes of a file, which must stay. Returns 0; AUTOBUF_E_DAMAGED; AUTOBUF_E_NEWER. */
 int ab_snapshot_take(const uint8_t *bytes, uint64_t size, struct ab_snapshot *snapshot);
 
-/* As ab_paths_at() and autobuf_paths_find(). Safe for any bytes. */
+/* As ab_paths_at(), ab_paths_get() and autobuf_paths_find(). Safe for any bytes. */
 int ab_snapshot_at(const struct ab_snapshot *snapshot, uint64_t at, struct autobuf_paths_entry *entry);
+int ab_snapshot_get(const struct ab_snapshot *snapshot, const struct autobuf_paths_entry *key,
+                    struct autobuf_paths_entry *entry);
 int ab_snapshot_find(const struct ab_snapshot *snapshot, const struct ab_snapshot_query *query,
                      struct autobuf_paths_entry *entry);
 

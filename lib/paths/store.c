@@ -237,6 +237,12 @@ int ab_paths_at(const struct autobuf_paths *paths, uint64_t at, struct autobuf_p
     return paths ? ab_snapshot_at(&paths->snapshot, at, entry) : -ENOENT;
 }
 
+int ab_paths_get(const struct autobuf_paths *paths, const struct autobuf_paths_entry *key,
+                 struct autobuf_paths_entry *entry)
+{
+    return paths ? ab_snapshot_get(&paths->snapshot, key, entry) : -ENOENT;
+}
+
 int autobuf_paths_find(const struct autobuf_paths *paths, const struct autobuf_paths_query *theirs,
                        struct autobuf_paths_entry *entry)
 {

@@ -31,6 +31,10 @@ uint64_t ab_paths_count(const struct autobuf_paths *paths);
 /* Entry number at, from 0 on, in the store's order. Returns 0; -ENOENT: none, as in NULL; AUTOBUF_E_DAMAGED. */
 int ab_paths_at(const struct autobuf_paths *paths, uint64_t at, struct autobuf_paths_entry *entry);
 
+/* The entry that has the same key as another one. Returns as ab_paths_at(); -EINVAL: the other one is not valid. */
+int ab_paths_get(const struct autobuf_paths *paths, const struct autobuf_paths_entry *key,
+                 struct autobuf_paths_entry *entry);
+
 /* Whether an entry is for one local prefix or interface only, so that a lookup needs them. */
 bool ab_paths_are_local(const struct autobuf_paths *paths);
 

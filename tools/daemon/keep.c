@@ -70,8 +70,7 @@ void keep_reported(struct keep *keep, const struct autobuf_paths_entry *entry)
 static bool find_host(const struct autobuf_paths *paths, const struct autobuf_paths_entry *entry, uint64_t now_s,
                       struct autobuf_paths_entry *known)
 {
-    return ab_paths_at(paths, paths_store_lower(paths, entry), known) == 0 && ab_paths_compare(known, entry) == 0 &&
-           known->expires_s > now_s && !known_is_ahead(known, now_s);
+    return ab_paths_get(paths, entry, known) == 0 && known->expires_s > now_s && !known_is_ahead(known, now_s);
 }
 
 static bool find_network(const struct autobuf_paths *paths, const struct autobuf_paths_entry *entry, uint64_t now_s,

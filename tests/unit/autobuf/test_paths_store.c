@@ -245,12 +245,13 @@ static void of_one_prefix_no_more_than_fit(void **state)
     assert_int_equal(count, 64);
 }
 
-/* The first one that is not before a key, of several with the same prefix and of others. */
+/* The entry of a key, among several with the same prefix and others. */
 static void where_a_key_is(void **state)
 {
     struct autobuf_paths_entry local = entry_of("192.0.2.0/25", 1, 100);
     struct autobuf_paths_entry all = entry_of("2001:db8::/32", 2, 100),
                                behind = entry_of("2001:db8::1", 3, 100);
+    struct autobuf_paths_entry found = AUTOBUF_PATHS_ENTRY_INIT;
     struct autobuf_paths *paths;
 
     (void)state;
@@ -260,9 +261,16 @@ static void where_a_key_is(void **state)
     observe(local);
     observe(all);
     assert_int_equal(autobuf_paths_open(&paths, store), 0);
-    assert_int_equal(paths_store_lower(paths, &local), 1);
-    assert_int_equal(paths_store_lower(paths, &all), 2);
-    assert_int_equal(paths_store_lower(paths, &behind), 3);
+    assert_int_equal(ab_paths_get(paths, &local, &found), 0);
+    assert_string_equal(found.device, "eth1");
+    assert_int_equal(ab_paths_get(paths, &all, &found), 0);
+    assert_int_equal(ab_paths_compare(&found, &all), 0);
+    assert_int_equal(ab_paths_get(paths, &behind, &found), -ENOENT);
+    strcpy(local.device, "eth2");
+    assert_int_equal(ab_paths_get(paths, &local, &found), -ENOENT);
+    strcpy(local.device, "no/name");
+    assert_int_equal(ab_paths_get(paths, &local, &found), -EINVAL);
+    assert_int_equal(ab_paths_get(NULL, &all, &found), -ENOENT);
     autobuf_paths_close(paths);
 }
 
