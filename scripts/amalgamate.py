@@ -1,13 +1,14 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: MIT
-"""Writes the library as a pair of files, bwdelay.c and bwdelay.h, to drop into any program.
+"""Writes the library as a pair of files to drop into any program.
 
     amalgamate.py [--depfile FILE] TOP SOURCE HEADER LIBRARY-SOURCE...
 
-bwdelay.h is the public headers in one; bwdelay.c is the LIBRARY-SOURCEs with their private headers,
-each once. TOP is the folder of the project. What would be private to a file there stays private:
-its macros end with it, and what only the library's own files share becomes static. Text that is not
-as this script expects it is an error, never a pair that is subtly different.
+The header's name says which pair: autobuf.h has the whole library, bwdelay.h the calls of some topics. HEADER is the
+public headers of these topics in one. SOURCE is what their functions reach of the LIBRARY-SOURCEs and their headers, and
+nothing else: for bwdelay.c NAME_without.c, where there is one, takes the place of NAME.c. TOP is the folder of the project.
+What would be private to a file there stays private: its macros end with it, and what only the library's own files share
+becomes static. Text that is not as this script expects it is an error, never a pair that is subtly different.
 """
 
 from __future__ import annotations
@@ -16,11 +17,18 @@ import argparse
 import pathlib
 import re
 import sys
+from collections.abc import Iterator
 
-TOPICS = ("error", "bwdelay", "path", "paths", "probe", "inband", "plan", "flow", "live", "rightsize", "ftp")
-"""Public headers, in an order in which each includes earlier ones only; autobuf.h includes all but the last."""
-ROOMS = ("base", "kernel", "estimate", "plan", "credit", "apply", "icmp", "inband", "live", "paths", "flow", "ftp")
-"""In the order in which they stand on each other; a source in no room comes last."""
+TOPICS = {
+    "autobuf": ("error", "bwdelay", "path", "paths", "probe", "inband", "plan", "live", "tune", "flow", "rightsize", "ftp"),
+    "bwdelay": ("error", "bwdelay", "path", "plan", "tune"),
+}
+"""The public headers of each pair, in an order in which each includes earlier ones only."""
+WHAT = {
+    "autobuf": "the whole library in two files",
+    "bwdelay": "bwdelay(), bwdelay_apply() and autobuf_tune() in two files, without a path store",
+}
+WITHOUT = "_without"
 
 API = """\
 /* Not exported where the program that this is part of hides its symbols by default. */
@@ -31,10 +39,10 @@ API = """\
 
 USAGE = """\
 /*
- * libautobuf {version}, the whole library in two files: bwdelay.c and bwdelay.h.
- * Generated; do not edit. Needs Linux and GNU libc 2.32 or later; C99 and later will do:
+ * libautobuf {version}: {what}, {name}.c and {name}.h.
+ * Generated; do not edit. Needs Linux and GNU libc 2.32 or later, or musl; C99 and later will do:
  *
- *     cc -c bwdelay.c
+ *     cc -c {name}.c
  *
 {license}
  */
@@ -45,25 +53,25 @@ PRELUDE = """\
 #define _GNU_SOURCE
 #endif
 
-#include "bwdelay.h"
+#include "{name}.h"
 
 {includes}
 
-/* What several files of the library share, and nobody else. */
-#define AB_PRIVATE static __attribute__((unused))
 /* _Alignas(type) of C11. */
 #define AB_ALIGNED_AS(type) __attribute__((aligned(__alignof__(type))))
 """
+SHARED_WITH_OTHERS = "__attribute__((weak))\n"
+"""Before each public function of bwdelay.c: a program may have the whole library besides."""
 
 INCLUDE = re.compile(r'#\s*include\s*([<"])([^>"]+)[>"]')
-DEFINE = re.compile(r"#\s*define\s+(\w+)")
-UNLESS_DEFINED = re.compile(r"#\s*ifndef\s+(\w+)")
-SHARED = re.compile(r"^(?!static\b|typedef\b|extern\b|return\b)"
-                    r"(?=(?:[A-Za-z_]\w*[ *]+)+ab_\w+\()", re.M)
 SPDX = re.compile(r"\A/\* SPDX-License-Identifier: MIT \*/\n")
 GUARD = re.compile(r"^#ifndef (\w+_H)\n#define \1\n(.*)^#endif\s*\Z", re.M | re.S)
 EXTERN_C = re.compile(r'^#ifdef __cplusplus\n(?:extern "C" \{|\})\n#endif\n', re.M)
 API_BLOCK = re.compile(r"^#if [^\n]*\n#define AUTOBUF_API .*?^#endif\n", re.M | re.S)
+PUBLIC = re.compile(r"^AUTOBUF_API [^;]*?\b(\w+)\(", re.M)
+COMMENT_OR_LITERAL = re.compile(r'/\*.*?\*/|"(?:\\.|[^"\\\n])*"|\'(?:\\.|[^\'\\\n])*\'', re.S)
+ATTRIBUTE = re.compile(r"__attribute__\s*\(\((?:[^()]|\((?:[^()]|\([^()]*\))*\))*\)\)")
+WORD = re.compile(r"[A-Za-z_]\w*")
 
 
 class Unexpected(Exception):
@@ -89,12 +97,140 @@ def tidy(text: str) -> str:
     return re.sub(r"\n{3,}", "\n\n", text).strip("\n") + "\n"
 
 
+def title(name: pathlib.Path) -> str:
+    text = f" {name} */"
+    return "/* " + "=" * (97 - len(text)) + text + "\n\n"
+
+
+def code_of(text: str) -> str:
+    """Without comments, literals and attributes."""
+    return ATTRIBUTE.sub(" ", COMMENT_OR_LITERAL.sub(" ", text))
+
+
+# ------------------------------------------------------------------- pieces of a file
+
+def is_whole(text: str) -> bool:
+    """Whether a piece that begins with this text ends with it."""
+    if text.startswith("#if"):
+        return len(re.findall(r"^#\s*if", text, re.M)) == len(re.findall(r"^#\s*endif", text, re.M))
+    code = COMMENT_OR_LITERAL.sub(" ", text)
+    if "/*" in code:
+        return False
+    if text.startswith("#"):
+        return not text.endswith("\\\n")
+    return not code.strip() or (code.count("{") == code.count("}") and bool(re.search(r";\s*\Z|^\}\s*\Z", code, re.M)))
+
+
+def split(text: str, name: object) -> Iterator[str]:
+    """Declarations, definitions, directives, comments and blank lines, each whole."""
+    piece = ""
+    for line in text.splitlines(keepends=True):
+        piece += line
+        if is_whole(piece):
+            yield piece
+            piece = ""
+    if piece:
+        raise Unexpected(f"{name}: this does not end: {piece}")
+
+
+def names_in(text: str) -> set[str]:
+    """What a declaration or a definition gives names to."""
+    if text.startswith("#define"):
+        return {text.split()[1].partition("(")[0]}
+    if text.startswith("#if"):
+        inner = "".join(line for line in text.splitlines(keepends=True) if not re.match(r"#\s*(if|el|endif)", line))
+        return set().union(*map(names_in, split(inner, "a condition"))) if inner else set()
+    code = code_of(text)
+    if not code.strip() or text.startswith("#"):
+        return set()
+    head = re.split(r"[{;=]", code, maxsplit=1)[0]
+    if re.match(r"\s*enum\b", head):
+        return set(WORD.findall(head)[1:]) | set(re.findall(r"[{,]\s*(\w+)", code))
+    if re.match(r"\s*(static\s+)?(struct|union)(\s+\w+)?\s*\Z", head):
+        return {WORD.findall(head)[-1], *re.findall(r"\}\s*(\w+)", code)}
+    if "(" in head:
+        return {WORD.findall(head.partition("(")[0])[-1]}
+    return {WORD.findall(one)[-1] for one in re.sub(r"\[[^]]*\]", "", head).split(",")}
+
+
+class Piece:
+    def __init__(self, text: str, names: set[str]) -> None:
+        self.text, self.names = text, names
+        self.words = set(WORD.findall(code_of(text)))
+        self.above = ""  # a comment that is to come with it
+        self.wanted = False
+
+    def is_comment(self) -> bool:
+        return self.text.startswith("/*") and not self.words
+
+    def is_blank(self) -> bool:
+        return not self.text.strip()
+
+    def is_function(self) -> bool:
+        return bool(self.names) and bool(re.match(r"[^#{;=]*\w\([^;{]*[{;]", code_of(self.text)))
+
+    def is_definition(self) -> bool:
+        return "{" in self.text and (self.is_function() or self.text.startswith("#if"))
+
+    def is_prototype(self) -> bool:
+        return self.is_function() and "{" not in self.text and not self.text.startswith("typedef")
+
+    def is_shared(self) -> bool:
+        """Known to other files."""
+        return not re.match(r"#(?!if)|(__attribute__\S* |__extension__ )?(static|typedef|enum)\b|struct [^()]*[{;]", self.text)
+
+
+class File:
+    """A private header, or a source: its pieces, and what it includes of the project and of the system."""
+
+    def __init__(self, name: pathlib.Path, text: str, headers: list[File], system: set[str]) -> None:
+        self.name, self.headers, self.system = name, headers, system
+        self.is_source = name.suffix == ".c"
+        self.pieces = [Piece(piece, names_in(piece)) for piece in split(text, name)]
+        self.needs: set[File] = set()
+        """Sources that define what this one uses."""
+
+    def is_wanted(self) -> bool:
+        return any(piece.wanted for piece in self.pieces)
+
+    def want_comments(self) -> None:
+        """Those that stand right above what is wanted, and those above a blank line, of a section with what is wanted."""
+        for number, piece in enumerate(self.pieces):
+            if not piece.is_comment():
+                continue
+            rest = self.pieces[number + 1:]
+            heads = bool(rest) and rest[0].is_blank()
+            for position, other in enumerate(rest):
+                if heads and other.is_comment() and rest[position + 1].is_blank():
+                    break
+                if not heads and (other.is_blank() or other.is_comment()):
+                    break
+                if other.wanted:
+                    piece.wanted = True
+                    break
+
+    def text(self) -> str:
+        undone = "".join(f"#undef {name}\n" for name in self.macros()) if self.is_source else ""
+        return title(self.name) + self.body() + "\n" + (undone + "\n" if undone else "")
+
+    def body(self) -> str:
+        return tidy("".join(piece.above + piece.text for piece in self.pieces if piece.wanted or piece.is_blank()))
+
+    def macros(self) -> list[str]:
+        """What it defines, but for what it only supplies where the system does not."""
+        return [name for piece in self.pieces if piece.wanted and piece.text.startswith("#define") for name in piece.names]
+
+
+# ------------------------------------------------------------------------------ a pair
+
 class Pair:
-    def __init__(self, top: pathlib.Path) -> None:
-        self.top = top.resolve()
+    def __init__(self, top: pathlib.Path, name: str) -> None:
+        if name not in TOPICS:
+            raise Unexpected(f"{name}: no pair of this name")
+        self.top, self.name, self.topics = top.resolve(), name, TOPICS[name]
         self.read: list[pathlib.Path] = []
-        self.system: set[str] = set()
-        self.inlined: set[pathlib.Path] = set()
+        self.taken: dict[pathlib.Path, File] = {}
+        self.public: list[str] = []
 
     def text_of(self, file: pathlib.Path) -> str:
         if file not in self.read:
@@ -112,10 +248,6 @@ class Pair:
     def name_of(self, file: pathlib.Path) -> pathlib.Path:
         return file.relative_to(self.top)
 
-    def title(self, file: pathlib.Path) -> str:
-        name = f" {self.name_of(file)} */"
-        return "/* " + "=" * (97 - len(name)) + name + "\n\n"
-
     def usage(self) -> str:
         header = self.text_of(self.top / "include/autobuf/error.h")
         version = ".".join(re.search(rf"AUTOBUF_VERSION_{part} (\d+)", header).group(1)
@@ -123,15 +255,16 @@ class Pair:
         license_file = self.top / "LICENSE"
         self.read.append(license_file)
         lines = license_file.read_text().strip().splitlines()
-        return USAGE.format(version=version,
+        return USAGE.format(version=version, what=WHAT[self.name], name=self.name,
                             license="\n".join(f" * {line}".rstrip() for line in lines))
 
     def header(self) -> str:
         """The public headers, one behind the other, each in its guard, in one extern "C"."""
         parts, system = [], set()
-        for name in TOPICS:
+        for name in self.topics:
             file = self.top / f"include/autobuf/{name}.h"
             text = replace_exactly(EXTERN_C, "", without_guard(self.text_of(file), file), 2, file)
+            self.public += PUBLIC.findall(text)
             if name == "error":
                 text = replace_exactly(API_BLOCK, API, text, 1, file)
             lines = []
@@ -142,77 +275,139 @@ class Pair:
                 elif not include:
                     lines.append(line)
             guard = f"AUTOBUF_{name.upper()}_H"  # the installed header's: whichever comes second is passed over
-            parts.append(self.title(file) + f"#ifndef {guard}\n#define {guard}\n\n" + tidy("\n".join(lines)) + "\n#endif\n")
+            parts.append(title(self.name_of(file)) + f"#ifndef {guard}\n#define {guard}\n\n" + tidy("\n".join(lines)) + "\n#endif\n")
+        whole = "#ifndef AUTOBUF_AUTOBUF_H\n#define AUTOBUF_AUTOBUF_H\n#endif" if self.name == "autobuf" else ""
         return tidy("\n".join([
             "/* SPDX-License-Identifier: MIT */", self.usage(),
             "\n".join(f"#include <{name}>" for name in sorted(system)),
             '\n#ifdef __cplusplus\nextern "C" {\n#endif\n', *parts,
-            "#ifdef __cplusplus\n}\n#endif\n",
-            "#ifndef AUTOBUF_AUTOBUF_H\n#define AUTOBUF_AUTOBUF_H\n#endif"]))
+            "#ifdef __cplusplus\n}\n#endif\n", whole]))
 
-    def body(self, file: pathlib.Path, text: str) -> tuple[str, str]:
-        """The private headers that a file needs first, and the rest of it without includes."""
-        before, lines, depth = [], [], 0
-        for line in text.splitlines():
-            if re.match(r"#\s*if", line):
-                depth += 1
-            elif re.match(r"#\s*endif", line):
-                depth -= 1
+    def included(self, user: pathlib.Path, quote: str, name: str) -> pathlib.Path | None:
+        """A header whose text is to come first, or None."""
+        if quote == '"':
+            file = (user.parent / name).resolve()
+            return file if file.exists() else (self.top / "lib" / name).resolve()
+        topic = re.fullmatch(r"autobuf/(\w+)\.h", name)
+        return self.top / "include" / name if topic and topic[1] not in self.topics else None
+
+    def take(self, file: pathlib.Path) -> File:
+        if file in self.taken:
+            return self.taken[file]
+        text = self.text_of(file)
+        if file.suffix == ".h":
+            text = EXTERN_C.sub("", without_guard(text, file))
+        lines, headers, system, depth = [], [], set(), 0
+        for line in text.splitlines(keepends=True):
+            depth += bool(re.match(r"#\s*if", line)) - bool(re.match(r"#\s*endif", line))
             include = INCLUDE.match(line)
-            if not include:
+            needed = self.included(file, *include.groups()) if include else None
+            if needed and depth:
+                raise Unexpected(f"{file}: a header of the project under a condition: {line}")
+            if needed:
+                headers.append(self.take(needed))
+            elif include and not depth and not include[2].startswith("autobuf/"):
+                system.add(include[2])
+            elif not include or depth:
                 lines.append(line)
-            elif include.group(1) == '"':
-                if depth:
-                    raise Unexpected(f"{file}: a private header under a condition: {line}")
-                before.append(self.private_header(file, include.group(2)))
-            elif include.group(2).startswith("autobuf/"):
-                pass  # bwdelay.h is there
-            elif depth:
-                lines.append(line)
-            else:
-                self.system.add(include.group(2))
-        text = SHARED.sub("AB_PRIVATE\n", "\n".join(lines))
-        return "".join(before), text.replace("_Alignas(", "AB_ALIGNED_AS(")
+        made = File(self.name_of(file), "".join(lines).replace("_Alignas(", "AB_ALIGNED_AS("), headers, system)
+        self.taken[file] = made
+        return made
 
-    def private_header(self, user: pathlib.Path, name: str) -> str:
-        file = (user.parent / name).resolve()
-        if not file.exists():  # from the folder of the library, as autobuf.c does
-            file = (self.top / "lib" / name).resolve()
-        if file in self.inlined:
-            return ""
-        self.inlined.add(file)
-        before, text = self.body(file, without_guard(self.text_of(file), file))
-        return before + self.title(file) + tidy(text) + "\n"
+    def want(self) -> None:
+        """What the public functions reach, and what is called at loading for a file of which anything is reached."""
+        shared: dict[str, list[tuple[File, Piece]]] = {}
+        own: dict[File, dict[str, list[tuple[File, Piece]]]] = {}
+        for file in self.taken.values():
+            own[file] = {}
+            for piece in file.pieces:
+                for name in piece.names:
+                    where = own[file] if file.is_source and not piece.is_shared() else shared
+                    where.setdefault(name, []).append((file, piece))
+        for name in self.public:
+            if not any(piece.is_definition() for _, piece in shared.get(name, ())):
+                raise Unexpected(f"{name}(): declared, and nowhere defined")
+        todo = [found for name in self.public for found in shared[name]]
+        while todo:
+            file, piece = todo.pop()
+            if piece.wanted:
+                continue
+            piece.wanted = True
+            todo += [(file, other) for other in file.pieces if "__attribute__((constructor" in other.text]
+            for word in piece.words:
+                found = own[file].get(word) or shared.get(word, [])
+                todo += found
+                if file.is_source:
+                    file.needs |= {other for other, _ in found if other.is_source and other != file}
 
-    def source(self, file: pathlib.Path) -> str:
-        before, text = self.body(file, self.text_of(file))
-        text = before + self.title(file) + tidy(text) + "\n"
-        names = own_macros(text[len(before):])
-        return text + "".join(f"#undef {name}\n" for name in names) + ("\n" if names else "")
+    def in_order(self) -> list[File]:
+        """What is wanted, each behind all that it uses: no two sources use each other."""
+        ordered: list[File] = []
+        seen: set[File] = set()
 
-    def sources(self, files: list[pathlib.Path]) -> str:
-        def room(file: pathlib.Path) -> tuple[int, str]:
-            name = self.name_of(file).parts[1]
-            return ROOMS.index(name) if name in ROOMS else len(ROOMS), str(file)
+        def visit(file: File) -> None:
+            if file in seen:
+                return
+            seen.add(file)
+            for other in (*sorted(file.needs, key=lambda other: other.name), *file.headers):
+                visit(other)
+            if file.is_wanted():
+                ordered.append(file)
 
-        body = "".join(self.source(file) for file in sorted(files, key=room))
+        for file in self.taken.values():
+            if file.is_source and file.is_wanted():
+                visit(file)
+        return ordered
+
+    @staticmethod
+    def drop_prototypes(files: list[File]) -> None:
+        """Of functions that are defined before they are used. What a prototype's comment says, the definition does then."""
+        ordered = [piece for file in files for piece in file.pieces if piece.wanted]
+        first_use = {word: at for at, piece in reversed([*enumerate(ordered)]) for word in piece.words - piece.names}
+        place = {name: at for at, piece in enumerate(ordered) if piece.is_definition() for name in piece.names}
+        for file in files:
+            for above, piece in zip([None, *file.pieces], file.pieces):
+                name = next(iter(piece.names), "")
+                if not piece.wanted or not piece.is_prototype() or place[name] > first_use.get(name, len(ordered)):
+                    continue
+                piece.wanted = False
+                if above and above.is_comment():
+                    ordered[place[name]].above = above.text
+                    above.text = ""
+
+    def final(self, text: str) -> str:
+        """A function is static if the header does not declare it."""
+        if text.startswith("#if"):
+            parts = re.split(r"^(#\s*(?:if|el|endif)[^\n]*\n?)", text, flags=re.M)
+            return "".join(part if part.startswith("#") else "".join(map(self.final, split(part, "a condition"))) for part in parts)
+        piece = Piece(text, names_in(text))
+        text = re.sub(r"^AUTOBUF_API ", "", text)
+        if not piece.is_shared() or not piece.names:
+            return text
+        if not piece.is_function():
+            return "static " + text.removeprefix("extern ")
+        if piece.names & set(self.public):
+            return text if self.name == "autobuf" else SHARED_WITH_OTHERS + text
+        head, brace, body = text.partition("\n{")
+        return "static " + re.sub(r"\n(?=.)", "\n" + len("static ") * " ", head) + brace + body
+
+    def source(self, sources: list[pathlib.Path]) -> str:
+        stand_ins = {file for file in sources if file.stem.endswith(WITHOUT)}
+        replaced = stand_ins if self.name == "autobuf" else {file.with_name(file.name.replace(WITHOUT, "")) for file in stand_ins}
+        for file in sorted(set(sources) - replaced):
+            self.take(file)
+        self.want()
+        files = self.in_order()
+        self.drop_prototypes(files)
+        for file in files:
+            file.want_comments()
+            for piece in file.pieces:
+                piece.text = self.final(piece.text)
         # linux/errqueue.h wants <time.h> before it
-        system = sorted(self.system, key=lambda name: (name.startswith("linux/"), name))
+        system = sorted(set().union(*(file.system for file in files)), key=lambda name: (name.startswith("linux/"), name))
         includes = "\n".join(f"#include <{name}>" for name in system)
-        return tidy("\n".join(["/* SPDX-License-Identifier: MIT */", self.usage(),
-                               PRELUDE.format(includes=includes), body]))
-
-
-def own_macros(text: str) -> list[str]:
-    """What a file defines, but for what it only supplies where the system does not."""
-    names, unless = [], None
-    for line in text.splitlines():
-        define = DEFINE.match(line)
-        if define and define.group(1) != unless and define.group(1) not in names:
-            names.append(define.group(1))
-        guard = UNLESS_DEFINED.match(line)
-        unless = guard.group(1) if guard else None
-    return names
+        return tidy("\n".join(["/* SPDX-License-Identifier: MIT */", self.usage(), PRELUDE.format(name=self.name, includes=includes),
+                               *(file.text() for file in files if file.is_wanted())]))
 
 
 def main() -> int:
@@ -223,10 +418,10 @@ def main() -> int:
     parser.add_argument("header", type=pathlib.Path)
     parser.add_argument("library", type=pathlib.Path, nargs="+")
     args = parser.parse_args()
-    pair = Pair(args.top)
     try:
+        pair = Pair(args.top, args.header.stem)
         args.header.write_text(pair.header())
-        args.source.write_text(pair.sources([pair.in_top(file) for file in args.library]))
+        args.source.write_text(pair.source([pair.in_top(file) for file in args.library]))
     except (Unexpected, OSError) as error:
         print(f"amalgamate.py: {error}", file=sys.stderr)
         return 1

@@ -37,5 +37,6 @@
 #include <autobuf/plan.h>
 #include <autobuf/probe.h>
 #include <autobuf/rightsize.h>
+#include <autobuf/tune.h>
 
 #endif

@@ -124,7 +124,7 @@ int ab_socket_read(int fd, struct autobuf_socket *state, struct ab_tcpinfo *info
 int autobuf_socket_state(int fd, struct autobuf_socket *state)
 {
     struct autobuf_socket found;
-    struct ab_tcpinfo info;
+    struct ab_tcpinfo info = {.state = 0};
     int error = state ? ab_socket_read(fd, &found, &info) : -EINVAL;
 
     if (error < 0)

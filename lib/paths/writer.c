@@ -141,7 +141,7 @@ int ab_paths_write(struct ab_paths_writer **writer, const char *file, uint32_t f
         make_folders(w->fresh);
     error = w->lock = open_lock(w->fresh, name, flags);
     if (error >= 0) { /* a killed writer may have left one */
-        snprintf(w->fresh, sizeof w->fresh, "%s.new", name);
+        memcpy(strrchr(w->fresh, '.'), ".new", sizeof ".new");
         (void)unlink(w->fresh);
         w->fd = open(w->fresh, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW, 0644);
         error = w->fd < 0 ? -errno : 0;

@@ -23,7 +23,7 @@ import unittest
 sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
 
 from path import Path, build_folder  # noqa: E402
-from cases import PathTest, run_tests  # noqa: E402
+from cases import PathTest, run_tests, thorough  # noqa: E402
 
 SOURCE = pathlib.Path(__file__).resolve().parent.parent / "pair" / "pair.c"
 PRODUCT_SHARE = 0.25
@@ -83,6 +83,16 @@ class Pair(PathTest):
         path.sysctl("a", PING_GROUPS, "0 65534")
         self.near(self.measure(path, path.addr["b"], unprivileged=True), self.product(50, 40),
                   PRODUCT_SHARE, "product")
+
+    @thorough
+    def test_nothing_is_kept(self) -> None:
+        """autobuf_tune() of bwdelay.c measures each time, and leaves no path store behind."""
+        path = self.path(both="rate=50M,delay=20ms")
+        with tempfile.TemporaryDirectory(prefix="autobuf-tests.") as home:
+            for _ in range(2):
+                done = path.run("a", ["env", f"HOME={home}", f"AUTOBUF_PATHS={home}/paths", program, path.addr["b"], "tune"], timeout=20)
+                self.assertEqual((done.returncode, done.stdout.split()[:1]), (0, ["1"]), done.stdout + done.stderr)
+            self.assertEqual(os.listdir(home), [])
 
     def test_next_address(self) -> None:
         """Of a host with two, of which a router says that the first cannot be reached."""

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * NULL where a struct or a handle is needed, in every call of path.h, plan.h, probe.h, flow.h and
+ * NULL where a struct or a handle is needed, in every call of path.h, plan.h, probe.h, tune.h, flow.h and
  * rightsize.h: -EINVAL. A call that returns no errors gives 0, AUTOBUF_NS_UNSET or nothing. None may crash.
  */
 #include "unit.h"
