@@ -80,7 +80,7 @@ static void show(const struct arguments *a, struct measurement *m, const struct 
     if (a->command == PROBE && isatty(STDOUT_FILENO))
         show_histogram(stdout, m->readings, m->reading_count, f->path.tx_rate_bit_per_s);
     if (a->command != EXPLAIN) {
-        show_plan(stdout, f);
+        show_plan(stdout, f, &host);
         return;
     }
     show_host(stdout, &f->limits, &host);

@@ -140,14 +140,13 @@ static void round_line(char *line, size_t cap, uint64_t most)
     snprintf(last + 1, cap - strlen(line), "%llu", (unsigned long long)(size < most ? size : most));
 }
 
-/*
- * Whether "net.ipv4.tcp_mem=LOW PRESSURE HIGH", in pages, leaves half of this host's memory to others, and can be set here:
- * a container does not have it.
- */
-static bool fits_memory(const char *line, const struct findings *f, const struct host_facts *h)
+/* "net.ipv4.tcp_mem=LOW PRESSURE HIGH", in pages. */
+bool bottlenecks_settable(const char *line, const struct findings *f, const struct host_facts *h)
 {
     const char *high = strrchr(line, ' ');
 
+    if (!begins_with(line, "net.ipv4.tcp_mem="))
+        return true;
     return h->memory_bytes != UNKNOWN && h->tcp_mem_bytes != UNKNOWN && high &&
            strtod(high, NULL) * (double)f->limits.page_bytes <= (double)h->memory_bytes / 2;
 }
@@ -210,7 +209,7 @@ static void add_limits(struct list *list, const struct findings *f, const struct
         int name = (int)strcspn(line, "=");
         struct bottleneck *o;
 
-        if (is_among(lines, count, line) || (begins_with(line, "net.ipv4.tcp_mem=") && !fits_memory(line, f, h)))
+        if (is_among(lines, count, line) || !bottlenecks_settable(line, f, h))
             continue;
         o = add(list, lost, "programs with libautobuf: %.*s limits the %s window to %.1f MB of %.1f MB", name, line,
                 side_of(line), (double)window / 1e6, (double)findings_wanted(f, !receives) / 1e6);

@@ -3,6 +3,7 @@
 #ifndef BOTTLENECKS_H
 #define BOTTLENECKS_H
 
+#include <stdbool.h>
 #include <stddef.h>
 
 #include "findings.h"
@@ -17,6 +18,12 @@ struct bottleneck {
     char line[200]; /* the command that changes it */
     enum help ways[WAYS]; /* of a window: what else enlarges it */
 };
+
+/*
+ * Whether a line of autobuf_plan_sysctl() can be set here: net.ipv4.tcp_mem must leave half of this host's memory to others,
+ * and a container does not have it.
+ */
+bool bottlenecks_settable(const char *line, const struct findings *found, const struct host_facts *host);
 
 /* Writes the bottlenecks, largest loss first, and returns how many there are. */
 size_t bottlenecks_find(const struct findings *found, const struct host_facts *host,

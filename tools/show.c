@@ -119,15 +119,18 @@ void show_histogram(FILE *out, uint64_t *rates, size_t count, uint64_t chosen)
 }
 
 /* The plan in words, and the lines that change what limits it. */
-void show_plan(FILE *out, const struct findings *f)
+void show_plan(FILE *out, const struct findings *f, const struct host_facts *host)
 {
     char text[1024], line[128];
+    const char *label = "to change, as root:";
 
     autobuf_plan_explain(&f->plan, text, sizeof text);
     print_folded(out, text, PLAN_INDENT);
     for (unsigned i = 0; autobuf_plan_sysctl(&f->plan, &f->limits, i, line, sizeof line) > 0; i++)
-        fprintf(out, "%s   sysctl -w \"%s\"\n", i ? "                      " : "to change, as root:",
-                line);
+        if (bottlenecks_settable(line, f, host)) {
+            fprintf(out, "%-19s   sysctl -w \"%s\"\n", label, line);
+            label = "";
+        }
 }
 
 /* ---------------------------------------------------------------------------------- explain */
@@ -268,9 +271,10 @@ static void json_rates(FILE *out, const char *side, uint64_t rate, uint64_t low,
     json_string(out, key, rate ? autobuf_unsure_name(unsure) : NULL);
 }
 
-static void json_plan(FILE *out, const struct findings *f)
+static void json_plan(FILE *out, const struct findings *f, const struct host_facts *host)
 {
     const struct autobuf_plan *p = &f->plan;
+    const char *between = "";
     char line[128];
 
     fputs("\"plan\":{", out);
@@ -294,7 +298,10 @@ static void json_plan(FILE *out, const struct findings *f)
     json_string(out, "rcv_reason", autobuf_reason_name(p->rcv_reason));
     fputs("\"sysctl\":[", out);
     for (unsigned i = 0; autobuf_plan_sysctl(p, &f->limits, i, line, sizeof line) > 0; i++)
-        fprintf(out, "%s\"%s\"", i ? "," : "", line);
+        if (bottlenecks_settable(line, f, host)) {
+            fprintf(out, "%s\"%s\"", between, line);
+            between = ",";
+        }
     fputs("]}", out);
 }
 
@@ -359,6 +366,6 @@ void show_json(FILE *out, const struct findings *f, const struct host_facts *hos
     json_bottlenecks(out, bottlenecks, count);
     if (transfers)
         show_transfers_json(out, transfers);
-    json_plan(out, f);
+    json_plan(out, f, host);
     fputs("}\n", out);
 }

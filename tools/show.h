@@ -24,7 +24,7 @@ void show_path(FILE *out, const struct autobuf_path *path);
 void show_histogram(FILE *out, uint64_t *rates, size_t count, uint64_t chosen);
 
 /* Prints the two lines of the plan, and the lines that an administrator must change. */
-void show_plan(FILE *out, const struct findings *f);
+void show_plan(FILE *out, const struct findings *f, const struct host_facts *host);
 
 /* Prints this host's kernel and limits. */
 void show_host(FILE *out, const struct autobuf_limits *limits, const struct host_facts *host);

@@ -897,9 +897,13 @@ class Words(ToolTest):
         self.assertNotIn("tcp_rmem", told)
         file = pathlib.Path(copy_for_everybody()) / "90-autobuf.conf"
         file.write_text(told)
+        self.assertEqual(self.run_tool(path, "explain", "--check", str(file)).returncode, 1)
         done = path.run("a", ["sysctl", "-p", str(file)])
         self.assertEqual(done.returncode, 0, done.stderr)
         self.assertIn("enough", self.plain(self.run_tool(path, *words, "--sysctl")))
+        checked = json.loads(self.run_tool(path, "explain", "--check", "--json", str(file)).stdout)
+        schema.check(self, checked, "checked")
+        self.assertEqual([line["now"] for line in checked["lines"]], ["4096 16384 8388608"])
         self.assertNotIn("programs without", self.plain(self.run_tool(path, *words)))
 
     def test_explain_as_user(self) -> None:

@@ -61,6 +61,36 @@ static void a_file_of_sysctls(void **state)
     }
 }
 
+/* net.ipv4.tcp_mem is named only where the host has that memory, and the sysctl. */
+static void memory_that_is_not_there(void **state)
+{
+    static const struct {
+        int64_t memory_bytes, tcp_mem_bytes;
+        bool named;
+    } rows[] = {{64LL << 30, 100000000, true}, {1LL << 30, 100000000, false}, {UNKNOWN, 100000000, false}, {64LL << 30, UNKNOWN, false}};
+
+    (void)state;
+    for (size_t i = 0; i < COUNT(rows); i++) {
+        struct autobuf_limits limits = host_rmem_16;
+        struct host_facts host = {.memory_bytes = rows[i].memory_bytes, .tcp_mem_bytes = rows[i].tcp_mem_bytes};
+        struct findings f;
+        char *text;
+        size_t bytes;
+        FILE *out = open_memstream(&text, &bytes);
+
+        limits.tcp_mem_bytes = 100000000;
+        f = findings_of(&limits, 10000, 100);
+        show_plan(out, &f, &host);
+        show_json(out, &f, &host, NULL, 0, NULL);
+        fclose(out);
+        CHECK(text, (strstr(text, "   sysctl -w \"net.ipv4.tcp_mem=") != NULL) == rows[i].named);
+        CHECK(text, (strstr(text, "\"net.ipv4.tcp_mem=") != NULL) == rows[i].named);
+        CHECK(text, strstr(text, "to change, as root:   sysctl -w \"net.core.wmem_max=") != NULL);
+        CHECK(text, strstr(text, "[\"net.core.wmem_max=") != NULL);
+        free(text);
+    }
+}
+
 static void limits_that_cannot_be_read(void **state)
 {
     (void)state;
@@ -119,7 +149,7 @@ static void what_echoes_did_not_see_may_be_more(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(a_file_of_sysctls), cmocka_unit_test(limits_that_cannot_be_read),
+        cmocka_unit_test(a_file_of_sysctls), cmocka_unit_test(limits_that_cannot_be_read), cmocka_unit_test(memory_that_is_not_there),
         cmocka_unit_test(what_echoes_did_not_see_may_be_more),
     };
 
