@@ -20,6 +20,7 @@
 
 #include "../lib/paths/record.h"
 #include "../lib/paths/store.h"
+#include "array.h"
 #include "paths_store.h"
 #include "print.h"
 #include "privilege.h"
@@ -357,15 +358,8 @@ static int read_messages(FILE *from, struct paths_change *into)
     while ((bytes = fread(message, 1, sizeof message, from)) > 0) {
         int error;
 
-        if (into->count == room) {
-            struct autobuf_paths_entry *grown;
-
-            room = room ? 2 * room : 64;
-            grown = reallocarray(into->fresh, room, sizeof *grown);
-            if (!grown)
-                return -ENOMEM;
-            into->fresh = grown;
-        }
+        if (!array_grow(&into->fresh, into->count, &room, sizeof *into->fresh))
+            return -ENOMEM;
         into->fresh[into->count] = (struct autobuf_paths_entry)AUTOBUF_PATHS_ENTRY_INIT;
         error = ab_paths_entry_decode(message, (uint32_t)bytes, into->fresh + into->count++);
         if (error < 0)

@@ -74,8 +74,8 @@ class Undo(DaemonTest):
         self.assertEqual(done.returncode, 0, done.stderr)
 
     def kept(self) -> int:
-        """Sockets; beside them the file says which are paced."""
-        return sum(line[0].isdigit() for line in self.state.read_text().splitlines())
+        """Sockets: the file has a line for each, and another one each time that it is paced, or not any more."""
+        return len({line.split()[0] for line in self.state.read_text().splitlines()[1:]})
 
     def locked_sender(self) -> tuple[Path, subprocess.Popen, int]:
         path, sender, fd, _ = self.begin(LONG, SMALL)

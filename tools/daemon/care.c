@@ -9,6 +9,7 @@
 
 #include "../../lib/base/base.h"
 #include "../../lib/kernel/tcp_diag.h"
+#include "../array.h"
 #include "broker.h"
 #include "log.h"
 #include "table.h"
@@ -28,7 +29,7 @@ struct care {
     struct manager *manager;
     struct wanted *wanted; /* of this round, and what each of them looked like */
     struct seen *candidates;
-    size_t wanted_count, wanted_room;
+    size_t wanted_count, wanted_room, candidate_room;
     uint32_t next_inode; /* of those that are wanted, where the next search goes on */
     uint64_t now_ns, sweep_ns, search_ns; /* when each is due */
     uint64_t quiet_ns;                    /* the next sweep, if little moves until then */
@@ -41,25 +42,6 @@ struct care {
 };
 
 /* ------------------------------------------------------------------------------- sweeping */
-
-static bool want_room(struct care *care)
-{
-    size_t room = care->wanted_room ? 2 * care->wanted_room : 64;
-    struct wanted *wanted;
-    struct seen *candidates;
-
-    if (care->wanted_count < care->wanted_room)
-        return true;
-    wanted = realloc(care->wanted, room * sizeof *wanted);
-    if (wanted)
-        care->wanted = wanted;
-    candidates = wanted ? realloc(care->candidates, room * sizeof *candidates) : NULL;
-    if (!candidates)
-        return false;
-    care->candidates = candidates;
-    care->wanted_room = room;
-    return true;
-}
 
 /* By a daemon that was killed, or lost sight of it. What it left may be too slow to be ever bulk. */
 static bool is_left_paced(const struct care *care, const struct seen *seen, const struct known *known)
@@ -81,7 +63,8 @@ static void want(struct care *care, const struct seen *seen, struct known *known
     if (known->state != KNOWN_WANTED)
         known->wholes = care->wholes;
     known->state = KNOWN_WANTED;
-    if (!seen->inode || !want_room(care))
+    if (!seen->inode || !array_grow(&care->candidates, care->wanted_count, &care->candidate_room, sizeof *care->candidates) ||
+        !array_grow(&care->wanted, care->wanted_count, &care->wanted_room, sizeof *care->wanted))
         return;
     care->candidates[care->wanted_count] = *seen;
     care->wanted[care->wanted_count] = (struct wanted){.inode = seen->inode, .user = seen->user, .index = care->wanted_count,

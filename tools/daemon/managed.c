@@ -2,11 +2,11 @@
 #include "managed.h"
 
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 
 #include "../../lib/base/base.h"
 #include "../../lib/kernel/socket.h"
+#include "../array.h"
 #include "log.h"
 
 /* ------------------------------------------------------------------------------------ users */
@@ -18,38 +18,15 @@ uint64_t users_left(uint64_t total, uint64_t held, uint64_t own)
     return rest > own ? (rest - own) / 2 : 0;
 }
 
-/* Where the user is, or belongs. */
-static size_t place_of(const struct users *users, uint32_t user)
-{
-    size_t low = 0, high = users->count;
-
-    while (low < high) {
-        size_t middle = low + (high - low) / 2;
-
-        if (users->users[middle].user < user)
-            low = middle + 1;
-        else
-            high = middle;
-    }
-    return low;
-}
-
 struct user *users_find(struct users *users, uint32_t user)
 {
-    size_t at = place_of(users, user), room = users->room ? 2 * users->room : 16;
-    struct user *more;
+    size_t at = array_place(users->users, users->count, sizeof *users->users, user);
 
     if (at < users->count && users->users[at].user == user)
         return &users->users[at];
-    if (users->count == users->room) {
-        more = realloc(users->users, room * sizeof *more);
-        if (!more)
-            return NULL;
-        users->users = more;
-        users->room = room;
-    }
-    memmove(&users->users[at + 1], &users->users[at], (users->count - at) * sizeof *users->users);
-    users->count++;
+    if (!array_grow(&users->users, users->count, &users->room, sizeof *users->users))
+        return NULL;
+    memmove(&users->users[at + 1], &users->users[at], (users->count++ - at) * sizeof *users->users);
     users->users[at] = (struct user){.user = user};
     return &users->users[at];
 }

@@ -28,7 +28,7 @@
 #define USERS_NOBODY UINT32_MAX /* (uid_t)-1, which no user has */
 
 struct user {
-    uint32_t user;
+    uint64_t user;
     bool told_connections, told_forced; /* said that this is the user's share */
     uint64_t connections;  /* managed */
     uint64_t forced_bytes; /* sk_sndbuf and sk_rcvbuf */

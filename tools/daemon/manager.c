@@ -11,6 +11,7 @@
 #include "../../lib/base/base.h"
 #include "../../lib/kernel/limits.h"
 #include "../../lib/kernel/socket.h"
+#include "../array.h"
 #include "broker.h"
 #include "log.h"
 #include "managed.h"
@@ -149,21 +150,6 @@ static void remember_sizes(struct known *known, int copy)
     known->rcv_buf_bytes = (uint32_t)rcv_bytes;
 }
 
-static bool has_room(struct manager *manager)
-{
-    size_t room = manager->room ? 2 * manager->room : 64;
-    struct managed *more;
-
-    if (manager->count < manager->room)
-        return true;
-    more = realloc(manager->managed, room * sizeof *more);
-    if (!more)
-        return false;
-    manager->managed = more;
-    manager->room = room;
-    return true;
-}
-
 /* Opens the flow of a borrowed socket. The state that the socket has from now on. */
 static enum known_state open_flow(struct manager *manager, const struct seen *seen, struct known *known, const struct rule *rule,
                                   const struct owner *owner, const struct noted *was, int copy)
@@ -176,7 +162,9 @@ static enum known_state open_flow(struct manager *manager, const struct seen *se
 
     if (recall(manager, rule, seen, &path))
         options.path = &path;
-    error = has_room(manager) ? autobuf_flow_open(&t.flow, copy, NULL, 0, &options) : -ENOMEM;
+    error = -ENOMEM;
+    if (array_grow(&manager->managed, manager->count, &manager->room, sizeof *manager->managed))
+        error = autobuf_flow_open(&t.flow, copy, NULL, 0, &options);
     remember_sizes(known, copy);
     if (error < 0) {
         account_failed(&manager->account, error);

@@ -9,6 +9,8 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "../array.h"
+
 #define FIRST_FEW 64U
 #define RECENT 16U /* searches ago */
 /* How much of the way to give up it is that a process was asked from its first descriptor to its last. */
@@ -141,16 +143,8 @@ static int by_user(const void *a, const void *b)
 /* Another process, of which nothing is known. NULL: there is no memory. */
 static struct owners_process *add(struct owners *owners, pid_t pid)
 {
-    size_t room = owners->room ? 2 * owners->room : 256;
-    struct owners_process *more;
-
-    if (owners->count == owners->room) {
-        more = realloc(owners->processes, room * sizeof *more);
-        if (!more)
-            return NULL;
-        owners->processes = more;
-        owners->room = room;
-    }
+    if (!array_grow(&owners->processes, owners->count, &owners->room, sizeof *owners->processes))
+        return NULL;
     owners->processes[owners->count] = (struct owners_process){.pid = pid};
     return &owners->processes[owners->count++];
 }

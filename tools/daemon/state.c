@@ -13,13 +13,13 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "../array.h"
 #include "config.h"
 
 #define HEAD_BYTES 128U
 #define LINE_BYTES 192U
 #define LINES_SPARE 64U /* of no use, and allowed to be there */
 #define COUNT_MOST 1000000U
-#define PACED "paced " /* begins a line of a socket that stands above it */
 
 /* ------------------------------------------------------------------------------------ lines */
 
@@ -36,7 +36,7 @@ static int head_of_now(char head[HEAD_BYTES])
     if (!read || stat("/proc/self/ns/net", &net) < 0)
         return -errno;
     boot[strcspn(boot, "\n")] = '\0';
-    snprintf(head, HEAD_BYTES, "autobufd state 1 %s %" PRIuMAX "\n", boot, (uintmax_t)net.st_ino);
+    snprintf(head, HEAD_BYTES, "autobufd state 2 %s %" PRIuMAX "\n", boot, (uintmax_t)net.st_ino);
     return 0;
 }
 
@@ -45,15 +45,9 @@ static size_t write_line(const struct noted *noted, char line[LINE_BYTES])
     const struct autobuf_settings *s = &noted->settings;
 
     return (size_t)snprintf(line, LINE_BYTES,
-                            "%" PRIu64 " %" PRIu32 " %" PRIu64 " %" PRIu64 " %" PRIu64 " %" PRIu32 " %" PRIu32 " %s\n",
-                            noted->cookie, s->locks, s->snd_buf_bytes, s->rcv_buf_bytes, s->pacing_byte_per_s,
-                            s->rcv_clamp_bytes, s->notsent_bytes, noted->control[0] ? noted->control : "-");
-}
-
-static size_t write_pace(const struct noted *noted, char line[LINE_BYTES])
-{
-    return (size_t)snprintf(line, LINE_BYTES, PACED "%" PRIu64 " %" PRIu64 " %s\n", noted->cookie, noted->own_byte_per_s,
-                            noted->own_byte_per_s ? "yes" : "no");
+                            "%" PRIu64 " %" PRIu32 " %" PRIu64 " %" PRIu64 " %" PRIu64 " %" PRIu32 " %" PRIu32 " %" PRIu64 " %s\n",
+                            noted->cookie, s->locks, s->snd_buf_bytes, s->rcv_buf_bytes, s->pacing_byte_per_s, s->rcv_clamp_bytes,
+                            s->notsent_bytes, noted->own_byte_per_s, noted->control[0] ? noted->control : "-");
 }
 
 /* A line is one that write_line() writes. */
@@ -63,9 +57,9 @@ static bool read_line(const char *text, struct noted *noted)
     char line[LINE_BYTES];
 
     *noted = (struct noted){.settings = AUTOBUF_SETTINGS_INIT};
-    if (sscanf(text, "%" SCNu64 " %" SCNu32 " %" SCNu64 " %" SCNu64 " %" SCNu64 " %" SCNu32 " %" SCNu32 " %15[a-zA-Z0-9_-]",
+    if (sscanf(text, "%" SCNu64 " %" SCNu32 " %" SCNu64 " %" SCNu64 " %" SCNu64 " %" SCNu32 " %" SCNu32 " %" SCNu64 " %15[a-zA-Z0-9_-]",
                &noted->cookie, &s->locks, &s->snd_buf_bytes, &s->rcv_buf_bytes, &s->pacing_byte_per_s, &s->rcv_clamp_bytes,
-               &s->notsent_bytes, noted->control) < 8)
+               &s->notsent_bytes, &noted->own_byte_per_s, noted->control) < 9)
         return false;
     if (strcmp(noted->control, "-") == 0)
         noted->control[0] = '\0';
@@ -76,25 +70,14 @@ static bool read_line(const char *text, struct noted *noted)
 
 /* ----------------------------------------------------------------------------------- memory */
 
-/* Where it is, or would be. */
-static size_t place_of(const struct state *state, uint64_t cookie)
+static bool has_room(struct state *state)
 {
-    size_t low = 0, high = state->count;
-
-    while (low < high) {
-        size_t middle = low + (high - low) / 2;
-
-        if (state->noted[middle].cookie < cookie)
-            low = middle + 1;
-        else
-            high = middle;
-    }
-    return low;
+    return state->count < COUNT_MOST && array_grow(&state->noted, state->count, &state->room, sizeof *state->noted);
 }
 
 static struct noted *find(const struct state *state, uint64_t cookie)
 {
-    size_t at = place_of(state, cookie);
+    size_t at = array_place(state->noted, state->count, sizeof *state->noted, cookie);
 
     return at < state->count && state->noted[at].cookie == cookie ? &state->noted[at] : NULL;
 }
@@ -104,51 +87,18 @@ const struct noted *state_find(const struct state *state, uint64_t cookie)
     return find(state, cookie);
 }
 
-static bool has_room(struct state *state)
-{
-    size_t room = state->room ? 2 * state->room : 64;
-    struct noted *more;
-
-    if (state->count < state->room)
-        return true;
-    more = state->count < COUNT_MOST ? realloc(state->noted, room * sizeof *more) : NULL;
-    if (!more)
-        return false;
-    state->noted = more;
-    state->room = room;
-    return true;
-}
-
-/* The newest of a socket counts. Whether it is paced is told apart. */
+/* The newest of a socket counts. */
 static bool put(struct state *state, const struct noted *noted)
 {
-    size_t at = place_of(state, noted->cookie);
-    uint64_t own_byte_per_s = 0;
+    size_t at = array_place(state->noted, state->count, sizeof *state->noted, noted->cookie);
 
-    if (at < state->count && state->noted[at].cookie == noted->cookie) {
-        own_byte_per_s = state->noted[at].own_byte_per_s;
-    } else {
+    if (!find(state, noted->cookie)) {
         if (!has_room(state))
             return false;
-        memmove(&state->noted[at + 1], &state->noted[at], (state->count - at) * sizeof *state->noted);
-        state->count++;
+        memmove(&state->noted[at + 1], &state->noted[at], (state->count++ - at) * sizeof *state->noted);
     }
     state->noted[at] = *noted;
-    state->noted[at].own_byte_per_s = own_byte_per_s;
     return true;
-}
-
-static void read_pace(struct state *state, const char *text)
-{
-    struct noted told = {0}, *noted;
-    char line[LINE_BYTES];
-
-    if (sscanf(text, PACED "%" SCNu64 " %" SCNu64, &told.cookie, &told.own_byte_per_s) < 2)
-        return;
-    write_pace(&told, line);
-    noted = find(state, told.cookie);
-    if (noted && strcmp(text, line) == 0)
-        noted->own_byte_per_s = told.own_byte_per_s;
 }
 
 /* -------------------------------------------------------------------------------- the file */
@@ -236,11 +186,7 @@ static int read_lines(struct state *state, FILE *file)
             continue;
         whole = ftello(file);
         state->lines++;
-        if (!begins) /* the end of one that is too long */
-            continue;
-        if (strncmp(line, PACED, strlen(PACED)) == 0)
-            read_pace(state, line);
-        else if (read_line(line, &noted) && !put(state, &noted))
+        if (begins && read_line(line, &noted) && !put(state, &noted)) /* else it is the end of one that is too long */
             return -ENOMEM;
     }
     return ftruncate(state->fd, whole) < 0 ? -errno : 0;
@@ -300,11 +246,12 @@ int state_open(struct state *state, const char *file)
     return error;
 }
 
-/* All of it, or nothing. What stays there in part is dropped by the next reader, unless more comes behind it. */
-static int append(struct state *state, const char *line, size_t length)
+/* All of a line, or nothing. What stays there in part is dropped by the next reader, unless more comes behind it. */
+static int append(struct state *state, const struct noted *noted)
 {
     off_t end = lseek(state->fd, 0, SEEK_END);
-    int error = end < 0 ? -errno : write_all(state->fd, line, length);
+    char line[LINE_BYTES];
+    int error = end < 0 ? -errno : write_all(state->fd, line, write_line(noted, line));
 
     state->lines += error == 0;
     if (error < 0 && end >= 0 && ftruncate(state->fd, end) < 0)
@@ -315,33 +262,30 @@ static int append(struct state *state, const char *line, size_t length)
 void state_paced(struct state *state, uint64_t cookie, uint64_t own_byte_per_s)
 {
     struct noted *noted = find(state, cookie);
-    char line[LINE_BYTES];
 
     if (!state->file || !noted || noted->own_byte_per_s == own_byte_per_s)
         return;
     noted->own_byte_per_s = own_byte_per_s;
-    (void)append(state, line, write_pace(noted, line)); /* else it is as after a kill before this call */
+    (void)append(state, noted); /* else it is as after a kill before this call */
 }
 
 int state_keep(struct state *state, const struct noted *noted, bool anew)
 {
-    const struct noted *kept = anew ? NULL : state_find(state, noted->cookie);
-    struct noted completed;
-    char line[LINE_BYTES];
+    const struct noted *kept = find(state, noted->cookie);
+    struct noted fresh = kept && !anew ? *kept : *noted;
     int error;
 
-    if (!state->file || (kept && (kept->control[0] || !noted->control[0])))
+    if (!state->file || (kept && !anew && (kept->control[0] || !noted->control[0])))
         return 0;
-    if (kept) { /* by rules that did not change its congestion control */
-        completed = *kept;
-        memcpy(completed.control, noted->control, sizeof completed.control);
-        noted = &completed;
+    if (kept) { /* by rules that did not change its congestion control, perhaps; and its pace is told apart */
+        memcpy(fresh.control, noted->control, sizeof fresh.control);
+        fresh.own_byte_per_s = kept->own_byte_per_s;
     }
     if (!has_room(state))
         return -ENOMEM;
-    error = append(state, line, write_line(noted, line));
+    error = append(state, &fresh);
     if (error == 0)
-        (void)put(state, noted);
+        (void)put(state, &fresh);
     return error;
 }
 
@@ -366,11 +310,8 @@ static int write_anew(const struct state *state, const char *name)
         error = head_of_now(text);
     if (error == 0)
         error = write_all(fd, text, strlen(text));
-    for (size_t i = 0; error == 0 && i < state->count; i++) {
+    for (size_t i = 0; error == 0 && i < state->count; i++)
         error = write_all(fd, text, write_line(&state->noted[i], text));
-        if (error == 0 && state->noted[i].own_byte_per_s)
-            error = write_all(fd, text, write_pace(&state->noted[i], text));
-    }
     if (error == 0)
         return fd;
     if (fd >= 0)

@@ -257,24 +257,26 @@ static void lines_that_are_wrong_are_left_out(void **unused)
         "",
         "1",
         "1 1 5000 2304 1 1 1\n",
-        "1 1 5000 2304 1 1 1 cubic more\n",
-        "0 1 5000 2304 1 1 1 cubic\n",
-        "1 4 5000 2304 1 1 1 cubic\n",
-        "1 1 0 2304 1 1 1 cubic\n",
-        "1 1 5000 0 1 1 1 cubic\n",
-        "1 1 2147483648 2304 1 1 1 cubic\n",
-        "1 1 5000 2304 18446744073709551616 1 1 cubic\n",
-        "1 1 5000 2304 1 1 4294967296 cubic\n",
-        "1 1 5000 2304 1 1 1 a-name-of-16-abc\n",
-        "1 1 5000 2304 1 1 1 \x1b[31m\n",
-        "-1 1 5000 2304 1 1 1 cubic\n",
-        "1  1 5000 2304 1 1 1 cubic\n",
-        "01 1 5000 2304 1 1 1 cubic\n",
-        "1 1 5000 2304 1 1 1cubic\n",
-        "18446744073709551616 1 5000 2304 1 1 1 cubic\n",
-        "1 4294967297 5000 2304 1 1 1 cubic\n",
-        "1 1 5000 2304 1 1 1 cubic\r\n",
-        "1 1 5000 2304 1 1 1 cub", /* cut off */
+        "1 1 5000 2304 1 1 1 0 cubic more\n",
+        "0 1 5000 2304 1 1 1 0 cubic\n",
+        "1 4 5000 2304 1 1 1 0 cubic\n",
+        "1 1 0 2304 1 1 1 0 cubic\n",
+        "1 1 5000 0 1 1 1 0 cubic\n",
+        "1 1 2147483648 2304 1 1 1 0 cubic\n",
+        "1 1 5000 2304 18446744073709551616 1 1 0 cubic\n",
+        "1 1 5000 2304 1 1 4294967296 0 cubic\n",
+        "1 1 5000 2304 1 1 1 0 a-name-of-16-abc\n",
+        "1 1 5000 2304 1 1 1 0 \x1b[31m\n",
+        "-1 1 5000 2304 1 1 1 0 cubic\n",
+        "1  1 5000 2304 1 1 1 0 cubic\n",
+        "01 1 5000 2304 1 1 1 0 cubic\n",
+        "1 1 5000 2304 1 1 1 0cubic\n",
+        "18446744073709551616 1 5000 2304 1 1 1 0 cubic\n",
+        "1 4294967297 5000 2304 1 1 1 0 cubic\n",
+        "1 1 5000 2304 1 1 1 0 cubic\r\n",
+        "1 1 5000 2304 1 1 1 18446744073709551616 cubic\n",
+        "1 1 5000 2304 1 1 1 -1 cubic\n",
+        "1 1 5000 2304 1 1 1 0 cub", /* cut off */
     };
 
     (void)unused;
@@ -299,7 +301,7 @@ static void lines_that_are_wrong_are_left_out(void **unused)
 /* It is read in parts, of which one may look like a line. */
 static void the_end_of_a_long_line_is_no_line(void **unused)
 {
-    static const char good[] = "1 1 5000 2304 1 1 1 cubic\n";
+    static const char good[] = "1 1 5000 2304 1 1 1 0 cubic\n";
     struct noted more = sample(77, "cubic");
     char text[512];
 
@@ -350,7 +352,7 @@ static void spoilt_files_do_no_harm(void **unused)
         error = state_open(&state, name);
         assert_true(error == 0 || error == -EBADMSG || error == -EXDEV);
         if (error == 0) {
-            assert_true(state.count <= 1);
+            assert_true(state.count <= 2); /* of which one may be another socket */
             state_close(&state);
         }
     }
@@ -380,7 +382,7 @@ static void files_of_elsewhere(void **unused)
         int result;
     } rows[] = {
         {0, "another", -EBADMSG},
-        {2, "2", -EBADMSG},
+        {2, "1", -EBADMSG},
         {3, "11111111-2222-3333-4444-555555555555", 0}, /* an earlier boot: nothing of it is there any more */
         {4, "1", -EXDEV},
     };
