@@ -114,7 +114,7 @@ class Wrong:
 
 
 def settings(text: bytes, wrong: Wrong) -> Iterator[tuple[int, str, str | None]]:
-    """The number of a line, from 1 on, and a section's name and None, or a setting and its value, as libinih reads them."""
+    """The number of a line, from 1 on, and a section's name and None, or a setting and its value, as autobufd reads them."""
     for line, raw in enumerate(text.removeprefix(b"\xef\xbb\xbf").split(b"\n"), 1):
         words = raw.decode("latin-1").strip(BLANKS)
         if len(raw) > LINE_BYTES:

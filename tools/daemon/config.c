@@ -13,25 +13,21 @@
 #include <arpa/inet.h>
 #include <netinet/in.h>
 
-#include <ini.h>
-
 #include "../../lib/base/address.h"
+#include "../array.h"
 
-#define LINE_CHARS 190U /* libinih's own line has 200 bytes */
+#define LINE_CHARS 190U
 #define RULES_MOST 100000U
 #define SIZE_BYTES_MOST 0x3fffffffU /* the kernel doubles it */
 #define RATE_BIT_PER_S_MOST 10e12
 #define INTERVAL_MS 100U
 #define BUDGET_PERCENT 50U
 #define COUNT(array) (sizeof(array) / sizeof *(array))
-#define VALUE_BYTES 200U /* of a line */
 #define SITE_PORT 6379U
 #define SITE_DATABASE_MOST 65535U
 #define BLANKS " \t\r\n\f\v"
 
-/* libinih tells its handler no numbers of lines, so its reader counts them, and sees the sections itself. */
 struct reading {
-    FILE *file;
     config_wrong_fn *wrong;
     void *user; /* of wrong() */
     struct config *config;
@@ -41,8 +37,20 @@ struct reading {
     unsigned line;   /* that is read now */
     unsigned mistakes;
     bool stop;  /* no more lines are read: there is no memory */
-    bool waits; /* the line before was not blank, and its setting has not come */
 };
+
+/* Without the blanks around it. */
+static char *trim(char *text)
+{
+    size_t length;
+
+    text += strspn(text, BLANKS);
+    length = strlen(text);
+    while (length && strchr(BLANKS, text[length - 1]))
+        length--;
+    text[length] = '\0';
+    return text;
+}
 
 /* Says what is wrong with a line; what is not printable becomes a question mark. */
 __attribute__((format(printf, 3, 4))) static void say_wrong(struct reading *r, unsigned line, const char *format, ...)
@@ -62,89 +70,82 @@ __attribute__((format(printf, 3, 4))) static void say_wrong(struct reading *r, u
 
 /* ------------------------------------------------------------------------------------ values */
 
-/* Each takes a value in, or returns what would be right. */
-typedef const char *take_fn(void *field, const char *value);
+/* A kind of value: takes it in, if it is right. */
+struct kind {
+    bool (*take)(const struct kind *kind, void *field, char *value);
+    double least, most; /* of numbers; most: of a name, with its NUL, too */
+    const char *right;
+};
 
-static bool to_number(const char *text, const char *suffixes, double most, double *value)
+/* Whole, or with a suffix. */
+static bool to_number(const struct kind *kind, const char *text, const char *prefixes, double *value)
 {
-    static const char prefixes[] = "kMG";
     const char *prefix;
     char *end;
 
     if (text[0] < '0' || text[0] > '9' || strpbrk(text, "xX"))
         return false;
     *value = strtod(text, &end);
-    prefix = *end && strchr(suffixes, *end) ? strchr(prefixes, *end) : NULL;
+    prefix = *end ? strchr(prefixes, *end) : NULL;
     for (const char *p = prefixes; prefix && p <= prefix; p++)
         *value *= 1000;
-    return !end[prefix ? 1 : 0] && *value >= 1 && *value <= most;
+    return !end[prefix ? 1 : 0] && *value >= kind->least && *value <= kind->most;
 }
 
-static const char *take_size(void *field, const char *value)
+static bool take_quantity(const struct kind *kind, void *field, char *value)
 {
     double number;
+    bool right = to_number(kind, value, "kMG", &number);
 
-    if (!to_number(value, "kMG", SIZE_BYTES_MOST, &number))
-        return "bytes, 1 to 1073741823; suffixes k, M and G";
-    *(uint64_t *)field = (uint64_t)number;
-    return NULL;
+    if (right)
+        *(uint64_t *)field = (uint64_t)number;
+    return right;
 }
 
-static const char *take_rate(void *field, const char *value)
+static bool take_number(const struct kind *kind, void *field, char *value)
 {
     double number;
+    bool right = to_number(kind, value, "", &number);
 
-    if (!to_number(value, "kMG", RATE_BIT_PER_S_MOST, &number))
-        return "bit/s; suffixes k, M and G";
-    *(uint64_t *)field = (uint64_t)number;
-    return NULL;
+    if (right)
+        *(uint32_t *)field = (uint32_t)number;
+    return right;
 }
 
-static const char *take_interval(void *field, const char *value)
+static bool take_bool(const struct kind *kind, void *field, char *value)
 {
-    double number;
-
-    if (!to_number(value, "", 10000, &number) || number < 10)
-        return "milliseconds, 10 to 10000";
-    *(uint32_t *)field = (uint32_t)number;
-    return NULL;
+    (void)kind;
+    *(bool *)field = strcasecmp(value, "yes") == 0;
+    return *(bool *)field || strcasecmp(value, "no") == 0;
 }
 
-static const char *take_percent(void *field, const char *value)
+static bool take_name(const struct kind *kind, void *field, char *value)
 {
-    double number;
+    bool right = value[0] && strlen(value) < (size_t)kind->most;
 
-    if (!to_number(value, "", BUDGET_PERCENT, &number))
-        return "a percentage of net.ipv4.tcp_mem, 1 to 50";
-    *(uint32_t *)field = (uint32_t)number;
-    return NULL;
+    if (right)
+        strcpy(field, value);
+    return right;
 }
 
-static const char *take_bool(void *field, const char *value)
+static bool take_file(const struct kind *kind, void *field, char *value)
 {
-    bool yes = strcasecmp(value, "yes") == 0;
-
-    if (!yes && strcasecmp(value, "no") != 0)
-        return "yes or no";
-    *(bool *)field = yes;
-    return NULL;
+    *(char *)field = '\0';
+    return strcmp(value, "off") == 0 || (value[0] == '/' && take_name(kind, field, value));
 }
 
-static const char *take_file(void *field, const char *value)
+/* Of the characters that need no quotes anywhere. */
+static bool take_key(const struct kind *kind, void *field, char *value)
 {
-    if (strcmp(value, "off") == 0)
-        value = "";
-    else if (value[0] != '/' || strlen(value) >= FILE_BYTES)
-        return "off, or a file by its full name, of at most 89 characters";
-    memcpy(field, value, strlen(value) + 1);
-    return NULL;
+    size_t length = strspn(value, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789._:-");
+
+    return !value[length] && take_name(kind, field, value);
 }
 
-static const char *take_prefix(void *field, const char *value)
+static bool take_prefix(const struct kind *kind, void *field, char *value)
 {
-    static const char right[] = "a prefix, such as 192.0.2.0/24 or 2001:db8::/32, with no bits behind it";
-
-    return autobuf_prefix_parse(value, field) < 0 ? right : NULL;
+    (void)kind;
+    return autobuf_prefix_parse(value, field) == 0;
 }
 
 /* Reads a number up to the first character that is no digit, where *text is then. */
@@ -169,27 +170,24 @@ static bool to_port(const char **text, uint16_t *port)
     return found && number;
 }
 
-static const char *take_ports(void *field, const char *value)
+static bool take_range(struct ports *ports, const char *text)
 {
-    static const char right[] = "up to eight ports or ranges, such as 80,5000-5100";
-    struct ports *ports = field;
+    struct port_range *range = &ports->ranges[ports->count];
 
-    for (;;) {
-        struct port_range *range = &ports->ranges[ports->count];
+    if (ports->count == RULE_PORTS || !to_port(&text, &range->first))
+        return false;
+    range->last = range->first;
+    ports->count++;
+    return (*text != '-' || (text++, to_port(&text, &range->last))) && !*text && range->last >= range->first;
+}
 
-        value += strspn(value, BLANKS);
-        if (ports->count == RULE_PORTS || !to_port(&value, &range->first))
-            return right;
-        range->last = range->first;
-        if (*value == '-' && (value++, !to_port(&value, &range->last) || range->last < range->first))
-            return right;
-        ports->count++;
-        value += strspn(value, BLANKS);
-        if (!*value)
-            return NULL;
-        if (*value++ != ',')
-            return right;
-    }
+static bool take_ports(const struct kind *kind, void *field, char *value)
+{
+    (void)kind;
+    for (char *one; (one = strsep(&value, ",")) != NULL;)
+        if (!take_range(field, trim(one)))
+            return false;
+    return true;
 }
 
 /* The address of a host, and the length of that. */
@@ -237,37 +235,10 @@ bool site_place_parse(const char *text, struct site_place *place)
     return !*text && to_host(host, port, place);
 }
 
-static const char *take_site(void *field, const char *value)
+static bool take_site(const struct kind *kind, void *field, char *value)
 {
-    static const char right[] = "redis://ADDRESS[:PORT][/DATABASE] with a numeric address, or unix:/FILE";
-
-    return site_place_parse(value, field) ? NULL : right;
-}
-
-static const char *take_word(void *field, const char *value)
-{
-    if (!value[0] || strlen(value) >= RULE_WORD_BYTES)
-        return "a name of at most 63 characters";
-    memcpy(field, value, strlen(value) + 1);
-    return NULL;
-}
-
-/* Of the characters that need no quotes anywhere. */
-static const char *take_key(void *field, const char *value)
-{
-    size_t length = strspn(value, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789._:-");
-
-    if (value[length])
-        return "a name of at most 63 letters, digits, and . _ : -";
-    return take_word(field, value);
-}
-
-static const char *take_control(void *field, const char *value)
-{
-    if (!value[0] || strlen(value) >= sizeof((struct rule *)NULL)->congestion_control)
-        return "a congestion control, such as cubic or bbr";
-    memcpy(field, value, strlen(value) + 1);
-    return NULL;
+    (void)kind;
+    return site_place_parse(value, field);
 }
 
 static bool to_user(const char *text, uint32_t *user)
@@ -282,95 +253,103 @@ static bool to_user(const char *text, uint32_t *user)
     return true;
 }
 
-static const char *take_user(void *field, const char *value)
+static bool take_user(const struct kind *kind, void *field, char *value)
 {
     struct rule *rule = field;
 
-    if (!to_user(value, &rule->user))
-        return "a user of this host, by name or number";
-    rule->by_user = true;
-    return NULL;
+    (void)kind;
+    return rule->by_user = to_user(value, &rule->user);
 }
 
-static const char *take_users(void *field, const char *value)
+static bool take_users(const struct kind *kind, void *field, char *value)
 {
-    static const char right[] = "up to eight users of this host, by name or number, with a comma between them";
     struct believed *believed = field;
-    char names[VALUE_BYTES], *rest = names;
 
-    if ((size_t)snprintf(names, sizeof names, "%s", value) >= sizeof names)
-        return right;
-    for (char *name; (name = strsep(&rest, ",")) != NULL; believed->count++) {
-        size_t length;
-
-        name += strspn(name, BLANKS);
-        length = strlen(name);
-        while (length && strchr(BLANKS, name[length - 1]))
-            name[--length] = '\0';
-        if (believed->count == BELIEVED_MOST || !to_user(name, &believed->users[believed->count]))
-            return right;
-    }
-    return NULL;
+    (void)kind;
+    for (char *one; (one = strsep(&value, ",")) != NULL; believed->count++)
+        if (believed->count == BELIEVED_MOST || !to_user(trim(one), &believed->users[believed->count]))
+            return false;
+    return true;
 }
 
-static const char *take_mode(void *field, const char *value)
+static bool take_mode(const struct kind *kind, void *field, char *value)
 {
-    for (size_t i = 0; i < COUNT(rule_modes); i++) {
-        if (strcmp(value, rule_modes[i]) == 0) {
-            *(enum mode *)field = (enum mode)i;
-            return NULL;
-        }
-    }
-    return "auto, path, fixed or off";
+    size_t mode = 0;
+
+    (void)kind;
+    while (mode < MODES && strcmp(value, rule_modes[mode]) != 0)
+        mode++;
+    *(enum mode *)field = (enum mode)mode;
+    return mode < MODES;
 }
 
-static const char *take_intent(void *field, const char *value)
+static bool take_intent(const struct kind *kind, void *field, char *value)
 {
     bool low_delay = strcmp(value, "low-delay") == 0;
 
-    if (!low_delay && strcmp(value, "throughput") != 0)
-        return "throughput or low-delay";
+    (void)kind;
     *(uint32_t *)field = low_delay ? AUTOBUF_INTENT_LOW_DELAY : AUTOBUF_INTENT_THROUGHPUT;
-    return NULL;
+    return low_delay || strcmp(value, "throughput") == 0;
 }
 
 /* -------------------------------------------------------------------------------------- keys */
 
+static const struct {
+    struct kind size, rate, interval, percent, yes_no, file, prefix, ports, site, word, key_word, control, user, users, mode, intent;
+} kinds = {
+    .size = {take_quantity, 1, SIZE_BYTES_MOST, "bytes, 1 to 1073741823; suffixes k, M and G"},
+    .rate = {take_quantity, 1, RATE_BIT_PER_S_MOST, "bit/s; suffixes k, M and G"},
+    .interval = {take_number, 10, 10000, "milliseconds, 10 to 10000"},
+    .percent = {take_number, 1, BUDGET_PERCENT, "a percentage of net.ipv4.tcp_mem, 1 to 50"},
+    .yes_no = {take_bool, 0, 0, "yes or no"},
+    .file = {take_file, 0, FILE_BYTES, "off, or a file by its full name, of at most 89 characters"},
+    .prefix = {take_prefix, 0, 0, "a prefix, such as 192.0.2.0/24 or 2001:db8::/32, with no bits behind it"},
+    .ports = {take_ports, 0, 0, "up to eight ports or ranges, such as 80,5000-5100"},
+    .site = {take_site, 0, 0, "redis://ADDRESS[:PORT][/DATABASE] with a numeric address, or unix:/FILE"},
+    .word = {take_name, 0, RULE_WORD_BYTES, "a name of at most 63 characters"},
+    .key_word = {take_key, 0, RULE_WORD_BYTES, "a name of at most 63 letters, digits, and . _ : -"},
+    .control = {take_name, 0, sizeof((struct rule *)NULL)->congestion_control, "a congestion control, such as cubic or bbr"},
+    .user = {take_user, 0, 0, "a user of this host, by name or number"},
+    .users = {take_users, 0, 0, "up to eight users of this host, by name or number, with a comma between them"},
+    .mode = {take_mode, 0, 0, "auto, path, fixed or off"},
+    .intent = {take_intent, 0, 0, "throughput or low-delay"},
+};
+
 static const struct key {
     const char *name;
-    take_fn *take;
+    const struct kind *kind;
     bool of_rule; /* else of the whole file: before the first section */
     size_t field;
 } keys[] = {
-    {"interval", take_interval, false, offsetof(struct config, interval_ms)},
-    {"budget", take_percent, false, offsetof(struct config, budget_percent)},
-    {"bpf", take_bool, false, offsetof(struct config, bpf)},
-    {"dry_run", take_bool, false, offsetof(struct config, dry_run)},
-    {"stop_ports", take_ports, false, offsetof(struct config, stop_ports)},
-    {"status", take_file, false, offsetof(struct config, status_file)},
-    {"state", take_file, false, offsetof(struct config, state_file)},
-    {"store", take_file, false, offsetof(struct config, store_file)},
-    {"learned", take_file, false, offsetof(struct config, learned_file)},
-    {"believe", take_users, false, offsetof(struct config, believed)},
-    {"site", take_site, false, offsetof(struct config, site)},
-    {"site_key", take_key, false, offsetof(struct config, site_key)},
-    {"site_password_file", take_file, false, offsetof(struct config, site_password_file)},
-    {"remote", take_prefix, true, offsetof(struct rule, remote)},
-    {"remote_port", take_ports, true, offsetof(struct rule, remote_port)},
-    {"local", take_prefix, true, offsetof(struct rule, local)},
-    {"local_port", take_ports, true, offsetof(struct rule, local_port)},
-    {"unit", take_word, true, offsetof(struct rule, unit)},
-    {"user", take_user, true, 0},
-    {"program", take_word, true, offsetof(struct rule, program)},
-    {"mode", take_mode, true, offsetof(struct rule, mode)},
-    {"sndbuf", take_size, true, offsetof(struct rule, snd_bytes)},
-    {"rcvbuf", take_size, true, offsetof(struct rule, rcv_bytes)},
-    {"max", take_size, true, offsetof(struct rule, most_bytes)},
-    {"divide", take_size, true, offsetof(struct rule, divide_bytes)},
-    {"cc", take_control, true, offsetof(struct rule, congestion_control)},
-    {"pace", take_rate, true, offsetof(struct rule, pace_bit_per_s)},
-    {"intent", take_intent, true, offsetof(struct rule, intent)},
-    {"dry_run", take_bool, true, offsetof(struct rule, dry_run)},
+    {"interval", &kinds.interval, false, offsetof(struct config, interval_ms)},
+    {"budget", &kinds.percent, false, offsetof(struct config, budget_percent)},
+    {"bpf", &kinds.yes_no, false, offsetof(struct config, bpf)},
+    {"dry_run", &kinds.yes_no, false, offsetof(struct config, dry_run)},
+    {"stop_ports", &kinds.ports, false, offsetof(struct config, stop_ports)},
+    {"status", &kinds.file, false, offsetof(struct config, status_file)},
+    {"state", &kinds.file, false, offsetof(struct config, state_file)},
+    {"store", &kinds.file, false, offsetof(struct config, store_file)},
+    {"learned", &kinds.file, false, offsetof(struct config, learned_file)},
+    {"believe", &kinds.users, false, offsetof(struct config, believed)},
+    {"site", &kinds.site, false, offsetof(struct config, site)},
+    {"site_key", &kinds.key_word, false, offsetof(struct config, site_key)},
+    {"site_password_file", &kinds.file, false, offsetof(struct config, site_password_file)},
+    {"remote", &kinds.prefix, true, offsetof(struct rule, remote)},
+    {"remote_port", &kinds.ports, true, offsetof(struct rule, remote_port)},
+    {"local", &kinds.prefix, true, offsetof(struct rule, local)},
+    {"local_port", &kinds.ports, true, offsetof(struct rule, local_port)},
+    {"unit", &kinds.word, true, offsetof(struct rule, unit)},
+    {"user", &kinds.user, true, 0},
+    {"program", &kinds.word, true, offsetof(struct rule, program)},
+    {"mode", &kinds.mode, true, offsetof(struct rule, mode)},
+    {"sndbuf", &kinds.size, true, offsetof(struct rule, snd_bytes)},
+    {"rcvbuf", &kinds.size, true, offsetof(struct rule, rcv_bytes)},
+    {"max", &kinds.size, true, offsetof(struct rule, most_bytes)},
+    {"divide", &kinds.size, true, offsetof(struct rule, divide_bytes)},
+    {"cc", &kinds.control, true, offsetof(struct rule, congestion_control)},
+    {"pace", &kinds.rate, true, offsetof(struct rule, pace_bit_per_s)},
+    {"intent", &kinds.intent, true, offsetof(struct rule, intent)},
+    {"dry_run", &kinds.yes_no, true, offsetof(struct rule, dry_run)},
 };
 
 _Static_assert(COUNT(keys) <= 32, "struct reading counts them in 32 bits");
@@ -389,7 +368,7 @@ static void take(struct reading *r, const char *name, const char *value)
     bool in_section = c->count;
     const struct key *key = key_of(name, in_section);
     void *base = in_section ? (void *)&c->rules[c->count - 1] : (void *)c;
-    const char *right;
+    char copy[LINE_CHARS + 1];
 
     if (!key && key_of(name, !in_section)) {
         say_wrong(r, r->line, in_section ? "%s: belongs before the first section" : "%s: belongs into a section", name);
@@ -399,9 +378,9 @@ static void take(struct reading *r, const char *name, const char *value)
         say_wrong(r, r->line, "%s: is set already", name);
     } else {
         r->given |= 1U << (key - keys);
-        right = key->take((char *)base + key->field, value);
-        if (right)
-            say_wrong(r, r->line, "%s=%s: it takes %s", name, value, right);
+        strcpy(copy, value);
+        if (!key->kind->take(key->kind, (char *)base + key->field, copy))
+            say_wrong(r, r->line, "%s=%s: it takes %s", name, value, key->kind->right);
     }
 }
 
@@ -439,18 +418,11 @@ static void end_section(struct reading *r)
 static void begin_section(struct reading *r, const char *name)
 {
     struct config *c = r->config;
-    struct rule *rules = c->rules;
 
     end_section(r);
-    if (c->count == r->room) {
-        r->room = r->room ? 2 * r->room : 16;
-        rules = c->count < RULES_MOST ? realloc(c->rules, r->room * sizeof *rules) : NULL;
-    }
-    if (!rules) {
-        r->stop = true;
+    r->stop = c->count == RULES_MOST || !array_grow(&c->rules, c->count, &r->room, sizeof *c->rules);
+    if (r->stop)
         return;
-    }
-    c->rules = rules;
     c->rules[c->count] = (struct rule){.line = r->line};
     snprintf(c->rules[c->count].name, RULE_NAME_BYTES, "%s", name);
     c->count++;
@@ -458,18 +430,6 @@ static void begin_section(struct reading *r, const char *name)
 }
 
 /* ----------------------------------------------------------------------------------- lines */
-
-/* libinih's handler. 1: go on. */
-static int handle(void *user, const char *section, const char *name, const char *value)
-{
-    struct reading *r = user;
-
-    (void)section; /* whose lines the reader sees, also where two have one name */
-    r->waits = false;
-    if (!r->stop)
-        take(r, name, value);
-    return 1;
-}
 
 static void take_header(struct reading *r, char *header)
 {
@@ -483,53 +443,43 @@ static void take_header(struct reading *r, char *header)
     begin_section(r, header + 1);
 }
 
-/* The next line, without its end; what is beyond room, and whether there is a zero in it. false: there is none. */
-static bool next_line(struct reading *r, char *out, size_t room, bool *too_long, bool *zero)
+/* NAME=VALUE or NAME:VALUE, and behind a blank and a semicolon a comment. */
+static void take_setting(struct reading *r, char *text)
 {
-    size_t length = 0;
-    int c;
+    char *comment = text, *end;
 
-    *too_long = *zero = false;
-    while ((c = getc(r->file)) != EOF && c != '\n') {
-        *zero |= c == 0;
-        *too_long |= length == room;
-        if (length < room)
-            out[length++] = (char)c;
+    do
+        comment = strchr(comment + 1, ';');
+    while (comment && !strchr(BLANKS, comment[-1]));
+    if (comment)
+        *comment = '\0';
+    end = strpbrk(text, "=:");
+    if (!end) {
+        say_wrong(r, r->line, "this is neither [name] nor name=value");
+        return;
     }
-    out[length] = '\0';
-    r->line += c != EOF || length || *too_long;
-    return c != EOF || length || *too_long;
+    *end = '\0';
+    take(r, trim(text), trim(end + 1));
 }
 
-/* libinih's reader. It hands on each line without blanks in front, which would continue the line before. */
-static char *read_line(char *out, int room, void *user)
+/* Without its end. */
+static void take_line(struct reading *r, char *line, size_t length)
 {
-    struct reading *r = user;
-    size_t most = room - 3 < (int)LINE_CHARS ? (size_t)room - 3 : LINE_CHARS;
-    bool too_long, zero;
-    const char *text;
+    bool too_long = length > LINE_CHARS;
 
-    if (r->waits)
-        say_wrong(r, r->line, "this is neither [name] nor name=value");
-    r->waits = false;
-    if (r->stop || !next_line(r, out, most, &too_long, &zero))
-        return NULL;
-    text = out + strspn(out, BLANKS);
-    if (r->line == 1 && strncmp(text, "\xef\xbb\xbf", 3) == 0)
-        text += 3;
-    if (too_long || zero) {
+    r->line++;
+    if (too_long || strlen(line) < length) {
         say_wrong(r, r->line, too_long ? "the line is longer than %u characters" : "there is a zero in the first %u characters",
-                    (unsigned)most);
-        text = "";
+                  LINE_CHARS);
+        return;
     }
-    memmove(out, text, strlen(text) + 1);
-    if (out[0] == '[') {
-        take_header(r, out);
-        out[0] = '\0';
-    }
-    r->waits = out[0] && out[0] != ';' && out[0] != '#';
-    strcat(out, "\n");
-    return out;
+    if (r->line == 1 && strncmp(line, "\xef\xbb\xbf", 3) == 0)
+        line += 3;
+    line = trim(line);
+    if (line[0] == '[')
+        take_header(r, line);
+    else if (line[0] && line[0] != ';' && line[0] != '#')
+        take_setting(r, line);
 }
 
 /* ------------------------------------------------------------------------------- the whole */
@@ -543,12 +493,20 @@ static struct config empty(void)
 
 int config_read(FILE *file, struct config *config, config_wrong_fn *wrong, void *user)
 {
-    struct reading r = {.file = file, .wrong = wrong, .user = user, .config = config};
+    struct reading r = {.wrong = wrong, .user = user, .config = config};
+    char *line = NULL;
+    size_t room = 0;
+    ssize_t length;
     int error;
 
     *config = empty();
-    ini_parse_stream(read_line, &r, handle, &r);
-    if (ferror(file))
+    while (!r.stop && (length = getline(&line, &room, file)) >= 0) {
+        length -= length && line[length - 1] == '\n';
+        line[length] = '\0';
+        take_line(&r, line, (size_t)length);
+    }
+    free(line);
+    if (!r.stop && !feof(file))
         say_wrong(&r, r.line, "the file cannot be read to its end");
     end_section(&r);
     error = r.stop ? -ENOMEM : r.mistakes ? -EINVAL : 0;
