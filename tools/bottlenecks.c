@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include "../lib/base/base.h"
+#include "print.h"
 
 #define SSH_CHANNEL_BYTES 2097152.0 /* OpenSSH: CHAN_SES_WINDOW_DEFAULT, 64 packets of 32 KB */
 #define SFTP_REQUESTS 64.0          /* and as many requests, of 32 KB without limits@openssh.com, */
@@ -19,6 +20,7 @@
 
 #define PLENTY_BYTES 16000000U /* as in lib/plan/plan.c: few senders fill a larger window */
 #define OFFLOAD_BIT_PER_S 1e9 /* below it, a processor does without */
+#define BYTES(value) SCALED((uint64_t)(value))
 #define VERSION(major, minor, patch) ((unsigned)(major) << 16 | (unsigned)(minor) << 8 | (unsigned)(patch))
 
 /* What is known of the path, in the terms of one transfer; 0: unknown. */
@@ -109,9 +111,9 @@ static void add_untuned(struct list *list, const struct findings *f)
         uint64_t kernel_bytes = receives ? p->rcv_kernel_bytes : p->snd_kernel_bytes;
         double window = (double)kernel_bytes, wanted = (double)findings_wanted(f, !receives);
         struct bottleneck *o = add(list, lost_by(window, wanted),
-                                 "%s: %s limits the %s window to %.1f MB of %.1f MB",
+                                 "%s: %s limits the %s window to %sB of %sB",
                                  limits_ours(f, lines[i].name) ? "all programs" : "programs without libautobuf",
-                                 lines[i].name, side_of(lines[i].name), window / 1e6, wanted / 1e6);
+                                 lines[i].name, side_of(lines[i].name), BYTES(window), BYTES(wanted));
 
         snprintf(o->line, sizeof o->line, "sysctl -w \"%.31s=%.63s\"", lines[i].name, lines[i].value);
         ways_find(f, !receives, kernel_bytes, o->ways);
@@ -184,8 +186,8 @@ static void add_streams(struct list *list, const struct findings *f, const struc
 
     if (t->bdp_bytes <= most)
         return;
-    o = add(list, lost_by(most, t->bdp_bytes), "one connection: %s allows a window of %.0f MB of %.0f MB",
-            findings_size_most(&f->limits) < TCP_WINDOW_BYTES ? "the memory of this host" : "TCP", most / 1e6, t->bdp_bytes / 1e6);
+    o = add(list, lost_by(most, t->bdp_bytes), "one connection: %s allows a window of %sB of %sB",
+            findings_size_most(&f->limits) < TCP_WINDOW_BYTES ? "the memory of this host" : "TCP", BYTES(most), BYTES(t->bdp_bytes));
     snprintf(o->line, sizeof o->line, "use %.0f connections at once", t->bdp_bytes / most + 1);
 }
 
@@ -211,8 +213,8 @@ static void add_limits(struct list *list, const struct findings *f, const struct
 
         if (is_among(lines, count, line) || !bottlenecks_settable(line, f, h))
             continue;
-        o = add(list, lost, "programs with libautobuf: %.*s limits the %s window to %.1f MB of %.1f MB", name, line,
-                side_of(line), (double)window / 1e6, (double)findings_wanted(f, !receives) / 1e6);
+        o = add(list, lost, "programs with libautobuf: %.*s limits the %s window to %sB of %sB", name, line, side_of(line),
+                SCALED(window), SCALED(findings_wanted(f, !receives)));
         round_line(line, sizeof line, begins_with(line, "net.ipv4.tcp_mem=") ? UINT64_MAX : findings_size_most(&f->limits));
         snprintf(o->line, sizeof o->line, "sysctl -w \"%s\"", line);
         ways_find(f, !receives, window, o->ways);
@@ -226,15 +228,15 @@ static void add_ssh(struct list *list, const struct path_terms *t)
 
     if (t->bdp_bytes > SSH_CHANNEL_BYTES) {
         o = add(list, lost_by(SSH_CHANNEL_BYTES, t->bdp_bytes),
-                "ssh, scp, sftp, rsync over ssh: OpenSSH's channel window of 2 MB allows %.0f Mbit/s",
-                SSH_CHANNEL_BYTES * 8 / t->rtt_s / 1e6);
+                "ssh, scp, sftp, rsync over ssh: OpenSSH's channel window of 2 MB allows %sbit/s",
+                SCALED((uint64_t)(SSH_CHANNEL_BYTES * 8 / t->rtt_s)));
         snprintf(o->line, sizeof o->line, "OpenSSH with larger windows at both ends (rsync -e autobuf-ssh), or %.0f transfers at once",
                  t->bdp_bytes / SSH_CHANNEL_BYTES + 1);
     }
     if (t->bdp_bytes > requests) {
         o = add(list, lost_by(requests, t->bdp_bytes),
-                "scp, sftp: 64 requests of 255 KB at once allow %.0f Mbit/s",
-                requests * 8 / t->rtt_s / 1e6);
+                "scp, sftp: 64 requests of 255 KB at once allow %sbit/s",
+                SCALED((uint64_t)(requests * 8 / t->rtt_s)));
         snprintf(o->line, sizeof o->line, "sftp -R %.0f, scp -X nrequests=%.0f",
                  t->bdp_bytes / SFTP_REQUEST_BYTES + 1,
                  t->bdp_bytes / SFTP_REQUEST_BYTES + 1);
@@ -260,15 +262,15 @@ static void add_tcp(struct list *list, const struct path_terms *t, const struct 
         double window = (double)h->ssthresh_packets * PACKET_BYTES;
 
         o = add(list, lost_by(window, t->bdp_bytes),
-                "the kernel remembers an earlier loss (tcp_metrics): slow start ends at %.1f of "
-                "%.1f MB", window / 1e6, t->bdp_bytes / 1e6);
+                "the kernel remembers an earlier loss (tcp_metrics): slow start ends at %sB of %sB",
+                BYTES(window), BYTES(t->bdp_bytes));
         snprintf(o->line, sizeof o->line,
                  "ip tcp_metrics flush %s; sysctl -w net.ipv4.tcp_no_ssthresh_metrics_save=1",
                  h->peer);
     }
     if (h->tcp_mem_bytes != UNKNOWN && h->tcp_used_bytes > h->tcp_mem_bytes) {
-        o = add(list, 0.5, "TCP is under memory pressure: %.0f MB of %.0f (net.ipv4.tcp_mem) in use",
-                (double)h->tcp_used_bytes / 1e6, (double)h->tcp_mem_bytes / 1e6);
+        o = add(list, 0.5, "TCP is under memory pressure: %sB of %sB (net.ipv4.tcp_mem) in use",
+                BYTES(h->tcp_used_bytes), BYTES(h->tcp_mem_bytes));
         snprintf(o->line, sizeof o->line, "use fewer or smaller buffers, or raise net.ipv4.tcp_mem");
     }
     if (h->sack == 0) {
@@ -361,8 +363,8 @@ static void add_lowered(struct list *list, const struct host_facts *h)
         own = h->memory_bytes > 0 && memory < own ? memory : own;
         if (!rows[i].setting->file[0] || !h->kernel[0] || (double)rows[i].setting->third_bytes > 0.9 * own)
             continue;
-        o = add(list, 0, "%s lowers %s to %.1f MB; Linux %s would allow %.1f MB", rows[i].setting->file, rows[i].name,
-                (double)rows[i].setting->third_bytes / 1e6, h->kernel, own / 1e6);
+        o = add(list, 0, "%s lowers %s to %sB; Linux %s would allow %sB", rows[i].setting->file, rows[i].name,
+                BYTES(rows[i].setting->third_bytes), h->kernel, BYTES(own));
         snprintf(o->line, sizeof o->line, "take the line out of %s", rows[i].setting->file);
     }
 }
@@ -374,14 +376,14 @@ static void add_route(struct list *list, const struct path_terms *t, const struc
 
     if (h->route_window_bytes > 0 && t->bdp_bytes > (double)h->route_window_bytes) {
         o = add(list, lost_by((double)h->route_window_bytes, t->bdp_bytes),
-                "the route to %s limits the receive window to %.1f of %.1f MB (window %lld)", h->peer,
-                (double)h->route_window_bytes / 1e6, t->bdp_bytes / 1e6, (long long)h->route_window_bytes);
+                "the route to %s limits the receive window to %sB of %sB (window %lld)", h->peer,
+                BYTES(h->route_window_bytes), BYTES(t->bdp_bytes), (long long)h->route_window_bytes);
         snprintf(o->line, sizeof o->line, "ip route change the route to %s without window", h->peer);
     }
     if (h->route_cwnd_packets > 0 && t->bdp_bytes > cwnd) {
         o = add(list, lost_by(cwnd, t->bdp_bytes),
-                "the route to %s may limit the congestion window to %.1f of %.1f MB (cwnd %lld)", h->peer, cwnd / 1e6,
-                t->bdp_bytes / 1e6, (long long)h->route_cwnd_packets);
+                "the route to %s may limit the congestion window to %sB of %sB (cwnd %lld)", h->peer, BYTES(cwnd),
+                BYTES(t->bdp_bytes), (long long)h->route_cwnd_packets);
         snprintf(o->line, sizeof o->line, "ip route change the route to %s without cwnd", h->peer);
     }
 }

@@ -11,6 +11,7 @@
 
 #include "../lib/base/base.h"
 #include "../lib/base/clock.h"
+#include "print.h"
 #include "privilege.h"
 #include "resolve.h"
 
@@ -21,8 +22,8 @@ static void show_echoes(const struct autobuf_probe *probe)
     struct autobuf_probe_progress now = AUTOBUF_PROBE_PROGRESS_INIT;
 
     if (autobuf_probe_progress(probe, &now) == 0)
-        fprintf(stderr, "\r\033[K%u trains, %u of %u answered, %.0f KB sent", now.trains,
-                now.received_packets, now.sent_packets, (double)now.cost_bytes / 1e3);
+        fprintf(stderr, "\r\033[K%u trains, %u of %u answered, %sB sent", now.trains,
+                now.received_packets, now.sent_packets, SCALED(now.cost_bytes));
 }
 
 static int probe_run(struct measurement *m, struct autobuf_probe *probe, struct autobuf_path *path)
@@ -159,7 +160,7 @@ static void show_arrivals(const struct autobuf_inband *inband)
     struct autobuf_path path = AUTOBUF_PATH_INIT;
 
     autobuf_inband_result(inband, &path);
-    fprintf(stderr, "\r\033[K%.0f KB sent, %u arrivals", (double)path.cost_bytes / 1e3, path.samples);
+    fprintf(stderr, "\r\033[K%sB sent, %u arrivals", SCALED(path.cost_bytes), path.samples);
 }
 
 /* autobuf_inband(), but for the progress. */

@@ -24,6 +24,7 @@
 #include "paths_store.h"
 #include "print.h"
 #include "privilege.h"
+#include "resolve.h"
 
 #define HOST_FOLDER "/var/lib/autobuf"
 #define HOST_STORE HOST_FOLDER "/paths"
@@ -38,14 +39,17 @@ static const char *store_of(const struct arguments *want)
 
 static int fail(const struct arguments *want, int error)
 {
-    const char *store = store_of(want);
+    const char *named = store_of(want), *store = named ? named : ab_paths_own();
+    bool writes = want->action == PATHS_SET || want->action == PATHS_IMPORT;
 
-    if (error == -ENOENT && !store)
-        fprintf(stderr, "autobuf: there is no path store%s\n",
-                ab_paths_own() ? " yet" : ": AUTOBUF_PATHS=off, or HOME and XDG_CACHE_HOME "
-                                               "are not this user's alone");
+    if (!store)
+        fputs("autobuf: there is no place for a path store: HOME and XDG_CACHE_HOME are unset or not this user's alone, "
+              "or AUTOBUF_PATHS=off; --store FILE names one\n", stderr);
+    else if (error == -ENOENT && !named && !writes)
+        fputs("autobuf: there is no path store yet\n", stderr);
     else
-        fprintf(stderr, "autobuf: %s: %s\n", store ? store : "the path store", autobuf_strerror(error));
+        fprintf(stderr, "autobuf: %s: %s%s\n", store, autobuf_strerror(error),
+                writes && !named ? "; --store FILE names another" : "");
     return error == -EPERM || error == -EACCES ? EXIT_NOT_PERMITTED : EXIT_NOTHING;
 }
 
@@ -65,7 +69,7 @@ static void print_time(uint64_t at_s)
 static void print_rate(uint64_t bit_per_s, bool at_least)
 {
     if (bit_per_s)
-        printf("%s%.1f Mbit/s", at_least ? "at least " : "", (double)bit_per_s / 1e6);
+        printf("%s%sbit/s", at_least ? "at least " : "", SCALED(bit_per_s));
     else
         fputs("unknown", stdout);
 }
@@ -93,7 +97,7 @@ static void print_line(const struct autobuf_paths_entry *e, const char *remote, 
     print_rates(e);
     if (e->rtt_min_ns != AUTOBUF_NS_UNSET)
         printf(", %.3f ms", (double)e->rtt_min_ns / 1e6);
-    printf(", %s of ", e->method ? autobuf_method_name(e->method) : "unknown");
+    printf(", %s on ", e->method == AUTOBUF_METHOD_GIVEN ? "given by hand" : e->method ? autobuf_method_name(e->method) : "unknown");
     print_time(e->learned_s);
     if (e->expires_s <= now_s) {
         fputs(", expired\n", stdout);
@@ -180,15 +184,6 @@ static int list(const struct arguments *want, const struct autobuf_paths *paths,
     return EXIT_RESULT;
 }
 
-/* One address of a name; NULL: it has none. wanted: AI_* flags. */
-static struct addrinfo *address_of(const char *name, int wanted, int *error)
-{
-    struct addrinfo hints = {.ai_socktype = SOCK_STREAM, .ai_flags = wanted}, *found = NULL;
-
-    *error = getaddrinfo(name, NULL, &hints, &found);
-    return *error ? NULL : found;
-}
-
 /* What the library finds: of what the host's store does not know, also in the user's own, unless one store is named. */
 static int find(const struct arguments *want, const struct autobuf_paths *paths,
                 const struct autobuf_paths_query *query, struct autobuf_paths_entry *entry)
@@ -208,16 +203,15 @@ static int show(const struct arguments *want, const struct autobuf_paths *paths,
 {
     struct autobuf_paths_entry entry = AUTOBUF_PATHS_ENTRY_INIT;
     struct autobuf_paths_query query = AUTOBUF_PATHS_QUERY_INIT;
-    int error, none;
-    struct addrinfo *remote = address_of(want->operand, 0, &error);
-    struct addrinfo *local = want->from ? address_of(want->from, AI_NUMERICHOST, &none) : NULL;
+    struct addrinfo *remote, *local = NULL;
+    int error = resolve(want->operand, NULL, AF_UNSPEC, 0, &remote);
 
-    if (!remote) {
-        fprintf(stderr, "autobuf: %s: %s\n", want->operand, gai_strerror(error));
-        if (local)
-            freeaddrinfo(local);
+    if (error < 0) {
+        fprintf(stderr, "autobuf: %s: %s\n", want->operand, resolve_strerror(error, want->operand, AF_UNSPEC));
         return EXIT_NOTHING;
     }
+    if (want->from && resolve(want->from, NULL, AF_UNSPEC, AI_NUMERICHOST, &local) < 0)
+        local = NULL;
     query.remote = remote->ai_addr;
     query.remote_len = (uint32_t)remote->ai_addrlen;
     query.local = local ? local->ai_addr : NULL;

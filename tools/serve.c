@@ -30,6 +30,7 @@
 
 #include "../lib/base/base.h"
 #include "../lib/base/clock.h"
+#include "print.h"
 #include "privilege.h"
 #include "resolve.h"
 #include "transfer.h"
@@ -124,7 +125,7 @@ static void client_log(struct server *s, const struct client *c)
         s->lines = 0;
     }
     if (++s->lines <= LINES_PER_S)
-        fprintf(stderr, "autobuf: %s: %s %.1f kB in %.2f s\n", c->name, client_deed(c), (double)bytes / 1e3,
+        fprintf(stderr, "autobuf: %s: %s %sB in %.2f s\n", c->name, client_deed(c), SCALED(bytes),
                 (double)(now_ns - c->begin_ns) / 1e9);
 }
 

@@ -445,7 +445,7 @@ class Divide(Watched):
     def test_a_dry_run(self) -> None:
         path, sender, fd, _ = self.begin(LONG)
         daemon = self.daemon(path, f"[all]\ndivide={SMALL}\n", "--dry-run")
-        self.assertIn("its share of divide=0.07 MB among 1", self.line(daemon, "dry run: window of 0.07 MB")[7])
+        self.assertIn("its share of divide=65.5 kB among 1", self.line(daemon, "dry run: window of 65.5 kB")[7])
         self.assertEqual(self.ask(sender, "locks"), 0)
         self.stop(daemon)
 

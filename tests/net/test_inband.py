@@ -289,7 +289,7 @@ class Serving(InbandTest):
         path.popen("a", [sys.executable, "-c", f"import socket; socket.create_connection(('{path.addr['b']}', {PORT}))"]).wait()
         self.measure(path)  # the one before has said nothing: there is no line for it
         wait_line(server, lambda line: " sent " in line and self.assertRegex(
-            line, rf"^autobuf: {path.addr['a']}: sent [\d.]+ kB in [\d.]+ s$") is None, 10)
+            line, rf"^autobuf: {path.addr['a']}: sent [\d.]+ [kM]B in [\d.]+ s$") is None, 10)
 
     @beside
     def test_privileges_are_gone(self) -> None:

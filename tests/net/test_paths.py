@@ -309,8 +309,8 @@ class Command(unittest.TestCase):
                           ("2001:db8::/32", None, "eth0", 10_000_000, 20_000_000)])
         self.assertEqual([one["expires_s"] and one["expires_s"] - one["learned_s"] for one in listed], [None, 7200, None])
         self.assertEqual([one["tx_bdp_bytes"] for one in listed], [5_000_000, 1_250_000, 25_000])
-        self.assertIn("192.0.2.0/24: 400.0 Mbit/s, 100.000 ms", self.run_it("show", "192.0.2.9", *store))
-        self.assertIn("192.0.2.9 from 10.0.0.0/8: 1000.0 Mbit/s", self.run_it("show", "192.0.2.9", "--from", "10.1.1.1", *store))
+        self.assertIn("192.0.2.0/24: 400.0 Mbit/s, 100.000 ms, given by hand on ", self.run_it("show", "192.0.2.9", *store))
+        self.assertIn("192.0.2.9 from 10.0.0.0/8: 1.0 Gbit/s", self.run_it("show", "192.0.2.9", "--from", "10.1.1.1", *store))
         self.assertIn("nothing is known", self.run_it("show", "2001:db8::1", *store, status=1))
         self.assertIn("through eth0: 10.0 Mbit/s", self.run_it("show", "2001:db8::1", "--from", "eth0", *store))
         self.run_it("set", "192.0.2.0/24", "--rate", "200M", "--rtt", "100")
@@ -380,7 +380,7 @@ class Command(unittest.TestCase):
         done = subprocess.run([built("tools/autobuf"), "paths", "import", str(file)], env=self.env, capture_output=True, text=True)
         self.assertEqual((done.returncode, done.stderr), (0, f"autobuf: {file}: 1 left out: the store knows better\n"))
         self.assertEqual(len(done.stdout.splitlines()), 3)
-        self.assertIn("192.0.2.1: at least 1035.9 Mbit/s there, unknown back, 50.000 ms, imported of ", done.stdout)
+        self.assertIn("192.0.2.1: at least 1.0 Gbit/s there, unknown back, 50.000 ms, imported on ", done.stdout)
         self.assertEqual([(entry["remote"], entry["method"], entry["tx"]) for entry in entries(self.own)],
                          [("192.0.2.1/32", 4, 1035911602), ("192.0.2.5/32", 2, 400_000_000), ("192.0.2.7/32", 4, 1035911602),
                           ("192.0.2.9/32", 2, 400_000_000), ("192.0.2.11/32", 4, 1035911602)])
@@ -491,7 +491,7 @@ class Host(unittest.TestCase):
         self.assertEqual([one["remote"] for one in json.loads(steps[2][1])["paths"]], ["192.0.2.0/24", "2001:db8::1"])
         self.assertIn("400.0 Mbit/s", steps[3][1])
         self.assertIn("not in the store", steps[5][2])
-        self.assertIn("through eth0: 1000.0 Mbit/s", steps[6][1])
+        self.assertIn("through eth0: 1.0 Gbit/s", steps[6][1])
         self.assertEqual(steps[8][1], "")
         for line in steps[9][1].split():
             self.assertIn(line.split(":")[0], ("600",) if line != f"644:{HOST_STORE}" else ("644",), line)
@@ -523,7 +523,7 @@ class Host(unittest.TestCase):
             f"{tune} --receives 127.0.0.1 9", f"{tune} 127.0.0.1 9", f"cp {folder}/whole {folder}/autobuf/paths",
             f"{tune} 127.0.0.1 9", f"paths --store {HOST_STORE}", net=True)
         self.assertEqual([status for status, _, _ in steps], 7 * [0], steps)
-        self.assertIn("unknown there, 1000.0 Mbit/s back", steps[1][1])
+        self.assertIn("unknown there, 1.0 Gbit/s back", steps[1][1])
         receives, sends, knows = (json.loads(steps[at][1]) for at in (2, 3, 5))
         self.assertEqual([each["measured"] for each in (receives, sends, knows)], [0, 1, 0], steps)
         self.assertNotIn("unknown", (receives["rcv_reason"], knows["reason"]), steps)

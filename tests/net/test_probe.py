@@ -950,7 +950,7 @@ class Words(ToolTest):
         path = self.path(both="rate=100M,delay=50ms")
         text, _ = self.on_terminal(path, "probe", path.addr["b"])
         progress, _, rest = text.rpartition("\r\x1b[K")
-        self.assertRegex(progress, r"\d+ trains, \d+ of \d+ answered, \d+ KB sent")
+        self.assertRegex(progress, r"\d+ trains, \d+ of \d+ answered, [\d.]+ k?B sent")
         rest = rest.replace("\r\n", "\n")
         self.assertRegex(rest, r"\A[ -~\n]+\n\Z")
         marks = [found.group(1) for found in map(BAR.fullmatch, rest.splitlines()) if found]

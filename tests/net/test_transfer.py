@@ -332,7 +332,7 @@ class Withstanding(TransferTest):
         self.transfers(path, 1)
         for deed in ("received", "received", "sent", "sent"):
             self.assertRegex(wait_line(server, lambda line: "transfer" in line, 20),
-                             rf"^autobuf: {path.addr['a']}: transfer, {deed} [\d.]+ kB in [\d.]+ s$")
+                             rf"^autobuf: {path.addr['a']}: transfer, {deed} [\d.]+ [kM]B in [\d.]+ s$")
 
 
 if __name__ == "__main__":

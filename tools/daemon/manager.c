@@ -12,6 +12,7 @@
 #include "../../lib/kernel/limits.h"
 #include "../../lib/kernel/socket.h"
 #include "../array.h"
+#include "../print.h"
 #include "broker.h"
 #include "log.h"
 #include "managed.h"
@@ -400,8 +401,8 @@ static void check_share(struct manager *manager, struct user *one)
         log_line("user %u has %llu of %u managed connections, and may have no more", (unsigned)one->user,
                  (unsigned long long)one->connections, MANAGED_MOST);
     if (forced && !one->told_forced)
-        log_line("user %u has forced buffers of %.1f MB, of %.1f MB for all, and may have no more", (unsigned)one->user,
-                 (double)one->forced_bytes / 1e6, (double)most_bytes / 1e6);
+        log_line("user %u has forced buffers of %sB, of %sB for all, and may have no more", (unsigned)one->user,
+                 SCALED(one->forced_bytes), SCALED(most_bytes));
     one->told_connections |= connections;
     one->told_forced |= forced;
 }

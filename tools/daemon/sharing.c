@@ -5,6 +5,7 @@
 #include <stdlib.h>
 
 #include "../../lib/base/base.h"
+#include "../print.h"
 #include "broker.h"
 #include "divide.h"
 #include "log.h"
@@ -33,8 +34,8 @@ static void tell_share(struct manager *manager, struct managed *t, size_t count)
     if (was && t->share_bytes / 2 < was && was / 2 < t->share_bytes)
         return;
     t->told_bytes = t->share_bytes;
-    snprintf(text, sizeof text, "window of %.2f MB: its share of divide=%.2f MB among %zu", (double)t->share_bytes / 1e6,
-             (double)t->rule->divide_bytes / 1e6, count);
+    snprintf(text, sizeof text, "window of %sB: its share of divide=%sB among %zu", SCALED(t->share_bytes),
+             SCALED(t->rule->divide_bytes), count);
     manager->account.text[0] = '\0';
     account_line(&manager->account, &(struct autobuf_event){.what = AUTOBUF_EVENT_UNSENT, .text = text});
     account_tell(&manager->account);
