@@ -7,6 +7,8 @@
 #include "../../lib/base/event.h"
 #include "log.h"
 
+#define CUT "..."
+
 static void say(struct account *account, const char *text)
 {
     char local[PROCESS_ADDRESS_BYTES], peer[PROCESS_ADDRESS_BYTES];
@@ -41,15 +43,28 @@ static unsigned kind_of(const struct autobuf_event *event)
     return event->what > AUTOBUF_EVENT_LEFT && event->what <= AUTOBUF_EVENT_UNSENT ? 1U << kinds[event->what] : 0;
 }
 
+/* Adds to it as much as there is room for, and cuts the rest off behind a word. */
+static void append(char text[REPORT_TEXT_BYTES], const char *between, const char *more)
+{
+    size_t used = strlen(text);
+    char *end = text + REPORT_TEXT_BYTES - sizeof CUT, *word;
+
+    if (used + 1 >= sizeof CUT && strcmp(text + used + 1 - sizeof CUT, CUT) == 0)
+        return;
+    if (snprintf(text + used, REPORT_TEXT_BYTES - used, "%s%s", used ? between : "", more) < (int)(REPORT_TEXT_BYTES - used))
+        return;
+    *end = '\0';
+    word = strrchr(text, ' ');
+    strcpy(word ? word : end, CUT);
+}
+
 static void add(struct account *account, const char *between, const struct autobuf_event *event)
 {
-    size_t used = strlen(account->text);
     char text[AB_LOG_BYTES];
 
     if (!event->text)
         ab_event_say(event, text, sizeof text);
-    snprintf(account->text + used, sizeof account->text - used, "%s%s", used ? between : "",
-             event->text ? event->text : text);
+    append(account->text, between, event->text ? event->text : text);
     account->kinds |= kind_of(event);
     account->failed += event->what == ACT_CONTROL && event->error;
 }

@@ -16,7 +16,7 @@ struct account {
     int copy;
     bool dry_run;
     unsigned kinds, failed; /* of what is kept: a bit for each enum report_kind; how much was refused */
-    char text[512];  /* not told yet: lines */
+    char text[REPORT_TEXT_BYTES]; /* not told yet: lines; what was cut ends in "..." */
 };
 
 /*

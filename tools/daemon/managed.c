@@ -118,7 +118,7 @@ void managed_note_forced(struct manager *manager, int copy, uint32_t user, uint6
 
 void managed_keep_action(const struct manager *manager, struct managed *t)
 {
-    snprintf(t->action, sizeof t->action, "%.*s", (int)sizeof t->action - 1, manager->account.text);
+    memcpy(t->action, manager->account.text, sizeof t->action);
     t->action_ns = manager->now_ns;
 }
 

@@ -12,10 +12,10 @@
 
 #include "rules.h"
 
-#define REPORT_FLOWS_MOST 2000U /* in one answer: about 2 MB */
+#define REPORT_FLOWS_MOST 2000U /* in one answer: about 2.5 MB */
 #define REPORT_ADDRESS_BYTES 64U
 #define REPORT_NAME_BYTES 16U
-#define REPORT_TEXT_BYTES 160U
+#define REPORT_TEXT_BYTES 512U
 
 enum report_kind {
     REPORT_GIVEN_BACK, /* a buffer, to autotuning */

@@ -126,20 +126,28 @@ static void what_is_counted(void **state)
     }
 }
 
-/* Of what is too long for the account the beginning is told. */
+/* Of what is too long for the account the beginning is told, up to the end of a word, wherever the room ends. */
 static void long_texts_are_cut(void **state)
 {
-    struct report_counts counts = {0};
-    struct account account = begin(&counts, false);
+    static const char first[] = "xxxxxxxxxxxx";
 
     (void)state;
-    for (unsigned i = 0; i < 100; i++)
-        account_part(&account, &(struct autobuf_event){.text = "0123456789"});
-    assert_int_equal(strlen(account.text), sizeof account.text - 1);
-    account_tell(&account);
-    log_go_on();
-    assert_int_equal(lines, 1);
-    assert_non_null(strstr(said, "[all] 0123456789; 0123456789; "));
+    for (size_t begun = 1; begun < sizeof first; begun++) {
+        struct report_counts counts = {0};
+        struct account account = begin(&counts, false);
+
+        account_part(&account, &(struct autobuf_event){.text = first + sizeof first - 1 - begun});
+        account_part(&account, &(struct autobuf_event){.what = AUTOBUF_EVENT_SET, .text = "begins"});
+        for (unsigned i = 0; i < 100; i++)
+            account_part(&account, &(struct autobuf_event){.text = "0123456789"});
+        assert_in_range(strlen(account.text), sizeof account.text - 16, sizeof account.text - 1);
+        account_tell(&account);
+        log_go_on();
+        assert_int_equal(lines, 1);
+        assert_non_null(strstr(said, "; begins; 0123456789; "));
+        assert_string_equal(said + strlen(said) - 16, " 0123456789;...\n");
+        assert_int_equal(counts.actions[REPORT_BUFFERS], 1);
+    }
 }
 
 int main(void)

@@ -2,6 +2,8 @@
 /* tools/daemon/managed.c: nobody takes all. */
 #include "unit.h"
 
+#include <string.h>
+
 #include "daemon/managed.h"
 
 #define TOTAL 1000000U
@@ -61,10 +63,24 @@ static void a_count_holds_until_the_next_one(void **state)
     users_free(&users);
 }
 
+/* Whoever asks is told all that was done, as the log is. */
+static void an_action_is_kept_whole(void **state)
+{
+    static struct manager manager = {.now_ns = 7};
+    static struct managed managed;
+
+    (void)state;
+    memset(manager.account.text, 'x', sizeof manager.account.text - 1);
+    managed_keep_action(&manager, &managed);
+    assert_string_equal(managed.action, manager.account.text);
+    assert_int_equal(managed.action_ns, 7);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(nobody_takes_all),
+        cmocka_unit_test(an_action_is_kept_whole),
         cmocka_unit_test(a_count_holds_until_the_next_one),
     };
 
