@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import pathlib
 import signal
+import subprocess
 import sys
 import tempfile
 
@@ -15,10 +16,11 @@ BUILD = "AUTOBUF_BUILD"
 
 
 def made(kind: str, suite: str, folder: str) -> int:
+    print(f"build: makes a bare root of {suite or release()}", file=sys.stderr, flush=True)
     with Root(suite=suite or release(), shares={"/packages": pathlib.Path(folder)}) as root:
-        done = root.run("/src/packaging/build", kind, "--here", "/packages")
-    sys.stderr.write(done.stderr)
-    return done.returncode
+        # What is said for whoever is in the root is not for whoever made it.
+        return subprocess.run(root.argv("/src/packaging/build", kind, "--here", "/packages"),
+                              stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL).returncode
 
 
 def main() -> int:
