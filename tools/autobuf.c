@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* autobuf(1). */
 #include <errno.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -13,6 +14,7 @@
 #include "host.h"
 #include "measure.h"
 #include "bottlenecks.h"
+#include "print.h"
 #include "resolve.h"
 #include "show.h"
 #include "source.h"
@@ -108,6 +110,7 @@ static void fail_silent(const struct arguments *a, bool connected)
 static int fail(const struct arguments *a, int error, bool connected)
 {
     bool echoes = a->command != MEASURE;
+    const char *host = echoes ? a->operand : a->host_name;
     const char *advice = "";
 
     if (error == AUTOBUF_E_NOREPLY || (!echoes && error == -ETIMEDOUT)) {
@@ -120,7 +123,7 @@ static int fail(const struct arguments *a, int error, bool connected)
     else if (!echoes && error == -ECONNREFUSED)
         advice = ": nothing listens on that port (by default " MEASURE_PORT "); start autobuf serve there";
     fprintf(stderr, "autobuf: %s%s%s%s\n", a->operand ? a->operand : "", a->operand ? ": " : "",
-            resolve_strerror(error, a->operand, (int)a->family), advice);
+            resolve_strerror(error, host, (int)a->family), advice);
     return error == -EACCES ? EXIT_NOT_PERMITTED : EXIT_NOTHING;
 }
 
@@ -242,11 +245,27 @@ static int run(const struct arguments *a)
     }
 }
 
+static void end(int number)
+{
+    _exit(128 + number);
+}
+
+/* A signal that nobody handles does not end the first process of a container: it ends as another one would. */
+static void end_by_signals(void)
+{
+    static const int numbers[] = {SIGHUP, SIGINT, SIGTERM};
+
+    for (size_t i = 0; getpid() == 1 && i < sizeof numbers / sizeof *numbers; i++)
+        if (signal(numbers[i], end) == SIG_IGN)
+            (void)signal(numbers[i], SIG_IGN);
+}
+
 int main(int argc, char **argv)
 {
     struct arguments a;
     int status = EXIT_RESULT;
 
+    end_by_signals();
     switch (arguments_parse(argc, argv, &a, stdout, stderr)) {
     case PARSED_WRONG:
         return EXIT_USAGE;
@@ -255,9 +274,5 @@ int main(int argc, char **argv)
     default:
         status = run(&a);
     }
-    if (fflush(stdout) != 0 || ferror(stdout)) { /* a full disk, perhaps some lines ago */
-        fprintf(stderr, "autobuf: cannot write all of the output: %s\n", strerror(errno));
-        return status ? status : EXIT_NOTHING;
-    }
-    return status;
+    return output_end("autobuf", status);
 }

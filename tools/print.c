@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 #include "print.h"
 
+#include <errno.h>
 #include <inttypes.h>
 #include <stdarg.h>
 #include <string.h>
@@ -75,6 +76,16 @@ const char *scaled(char text[SCALED_BYTES], uint64_t value)
         rest /= 1000;
     snprintf(text, SCALED_BYTES, i ? "%.1f %s" : "%.0f %s", rest, prefixes[i]);
     return text;
+}
+
+int output_end(const char *program, int status)
+{
+    errno = 0;
+    if (fflush(stdout) == 0 && !ferror(stdout))
+        return status;
+    /* It may have failed some lines ago. */
+    fprintf(stderr, "%s: cannot write all of the output%s%s\n", program, errno ? ": " : "", errno ? strerror(errno) : "");
+    return status ? status : 1;
 }
 
 struct screen screen_begin(FILE *out, unsigned rows, unsigned columns)

@@ -28,6 +28,9 @@ void json_state(FILE *out, const struct autobuf_live_state *state);
 #define SCALED(value) scaled((char[SCALED_BYTES]){0}, value)
 const char *scaled(char text[SCALED_BYTES], uint64_t value);
 
+/* The exit status: this one, unless standard output did not take everything. Then it says so. */
+int output_end(const char *program, int status);
+
 /* What a terminal shows, drawn over what was there; no terminal has rows and columns of 0: nothing is cut off. */
 struct screen {
     FILE *out;

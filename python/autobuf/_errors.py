@@ -2,6 +2,7 @@
 """Negative results become exceptions."""
 from __future__ import annotations
 
+import sys
 from typing import TYPE_CHECKING, ClassVar
 
 from ._library import library
@@ -83,3 +84,14 @@ def check(result: int) -> int:
     if result < 0:
         raise error(result)
     return result
+
+
+def written(program: str, data: bytes) -> int:
+    """Writes all of it to standard output. The exit status; what went wrong is said."""
+    try:
+        with open(1, "wb", closefd=False) as out:
+            out.write(data)
+    except OSError as error:
+        print(f"{program}: cannot write all of the output: {error.strerror}", file=sys.stderr)
+        return 1
+    return 0

@@ -25,7 +25,7 @@ import time
 from collections.abc import Iterable, Iterator
 from typing import Any
 
-from ._errors import Error
+from ._errors import Error, written
 from ._event import Bottleneck
 from ._path import Method, PathFlag, Unsure
 from ._paths import Entry, Prefix
@@ -456,6 +456,4 @@ def main() -> int:
         return 1
     for reason, count in left_out.items():
         print(f"autobuf: {want.FILE}: {count} left out: {reason}", file=sys.stderr)
-    sys.stdout.buffer.write(b"".join(entry.message() for entry in entries))
-    sys.stdout.buffer.flush()
-    return 0
+    return written("autobuf", b"".join(entry.message() for entry in entries))

@@ -8,6 +8,8 @@ import socket
 import sys
 from collections.abc import Iterator
 
+from ._errors import written
+
 LINE_BYTES, NAME_BYTES, WORD_CHARACTERS = 190, 49, 63
 """As autobufd takes them."""
 SIZE_MOST = 0x3fffffff
@@ -168,6 +170,4 @@ def main() -> int:
         return 1
     for line, said in wrong:
         print(f"autobufd: {name}:{line}: {said}", file=sys.stderr)
-    if not wrong:
-        sys.stdout.buffer.write(rules.encode("latin-1"))
-    return 1 if wrong else 0
+    return 1 if wrong else written("autobufd", rules.encode("latin-1"))

@@ -15,6 +15,7 @@
 
 #include "../../lib/base/base.h"
 #include "../../lib/base/clock.h"
+#include "../print.h"
 #include "../privilege.h"
 #include "before_syn.h"
 #include "broker.h"
@@ -70,6 +71,13 @@ static int read_rules(const struct wishes *want, struct config *config)
     if (error == -ENOMEM)
         log_line("there is no memory for so many rules");
     return error;
+}
+
+/* Before the unit was ever started there is no folder for its socket. A dry run is for then. */
+static void do_without_socket(const struct wishes *want, struct config *config)
+{
+    if (want->dry_run && strcmp(config->status_file, STATUS_FILE) == 0 && access(RUN_FOLDER, W_OK) < 0)
+        config->status_file[0] = '\0';
 }
 
 /* The exit status, if the program cannot be run that does it. */
@@ -159,6 +167,7 @@ static void read_again(struct daemon *d)
     (void)care_rules(d->care, d->config, d->want->dry_run); /* without new limits the old ones hold */
     learn_as_told(d);
     share_as_told(d);
+    do_without_socket(d->want, d->config);
     tell_rules(&d->tell, d->config);
     log_line("reads the rules again");
 }
@@ -299,6 +308,7 @@ static int begin(struct daemon *d, int unkept)
     }
     learn_as_told(d);
     share_as_told(d);
+    do_without_socket(d->want, d->config);
     tell_open(&d->tell, d->care, &d->keep.counts);
     tell_rules(&d->tell, d->config);
     status = run(d);
@@ -338,6 +348,16 @@ static int open_broker(const char *socket_file)
     return error == -EIO || socket_file ? error : 0;
 }
 
+/* To whoever runs it without the privileges of its unit. */
+static void say_unseen(void)
+{
+    uint64_t held = privilege_held();
+
+    if (!(held & PRIVILEGE(CAP_SYS_PTRACE)) || !(held & PRIVILEGE(CAP_NET_ADMIN)))
+        log_line("without CAP_SYS_PTRACE it sees no program of another user, and without CAP_NET_ADMIN it sets no buffer "
+                 "above net.core.[rw]mem_max: root has both");
+}
+
 static int serve(const struct wishes *want, struct config *config)
 {
     struct daemon d = {.want = want, .config = config, .signals = block_signals()};
@@ -350,6 +370,8 @@ static int serve(const struct wishes *want, struct config *config)
     if (unkept == -EWOULDBLOCK || (unkept < 0 && strcmp(config->state_file, STATE_FILE) != 0))
         return say_no_state(config, unkept);
     if (error == 0) {
+        if (!want->broker)
+            say_unseen();
         before_syn = open_before_syn(want, config);
         error = care_open(&d.care, &state, &d.keep, before_syn);
     }
@@ -453,11 +475,12 @@ int main(int argc, char **argv)
 {
     struct wishes want = {0};
     struct config config;
-    int status = parse(argc, argv, &want);
+    int status;
 
     setvbuf(stderr, NULL, _IOLBF, 0);
+    status = parse(argc, argv, &want);
     if (status >= 0)
-        return status;
+        return output_end("autobufd", status);
     if (want.broker_of)
         return be_broker(want.broker_of);
     if (want.wad)
@@ -469,5 +492,5 @@ int main(int argc, char **argv)
     else
         status = want.undo ? undo_all(&want, &config) : serve(&want, &config);
     config_free(&config);
-    return status;
+    return want.dry_run && ferror(stderr) ? FAILED : status; /* nobody read what it would do */
 }
