@@ -170,8 +170,8 @@ static void add_unmeasured(struct list *list, const struct findings *f, const st
 
         if (findings_or_more(f, sides[i].sends, sides[i].window) && rate < AB_PLAUSIBLE_BIT_PER_S &&
             sides[i].window < PLENTY_BYTES && (!f->expected_bytes || sides[i].window < f->expected_bytes))
-            snprintf(text + length, sizeof text - length, "%s%s to %.1f Mbit/s", length ? ", " : "", sides[i].what,
-                     (double)rate / 1e6);
+            snprintf(text + length, sizeof text - length, "%s%s to %sbit/s", length ? ", " : "", sides[i].what,
+                     SCALED(rate));
     }
     if (text[0] && !(f->limits.flags & AUTOBUF_LIMITS_ASSUMED))
         snprintf(add(list, 0, "if the path has more in one direction than echoes show: %.180s", text)->line,
