@@ -17,6 +17,8 @@
 #include <sys/time.h>
 #include <unistd.h>
 
+#include "../lib/base/address.h"
+
 #ifndef SYS_pidfd_open
 #define SYS_pidfd_open 434 /* the same on every architecture, as all numbers since 424 are */
 #endif
@@ -148,21 +150,23 @@ void process_give_back(int copy)
     setitimer(ITIMER_REAL, &never, NULL);
 }
 
-static void address_text(const struct sockaddr_storage *address, char text[PROCESS_ADDRESS_BYTES])
+void process_address(unsigned version, const void *address, unsigned port, char text[PROCESS_ADDRESS_BYTES])
 {
-    const struct sockaddr_in *v4 = (const struct sockaddr_in *)address;
-    const struct sockaddr_in6 *v6 = (const struct sockaddr_in6 *)address;
     char host[INET6_ADDRSTRLEN] = "?";
 
-    if (address->ss_family == AF_INET) {
-        inet_ntop(AF_INET, &v4->sin_addr, host, sizeof host);
-        snprintf(text, PROCESS_ADDRESS_BYTES, "%s:%u", host, ntohs(v4->sin_port));
-    } else if (address->ss_family == AF_INET6) {
-        inet_ntop(AF_INET6, &v6->sin6_addr, host, sizeof host);
-        snprintf(text, PROCESS_ADDRESS_BYTES, "[%s]:%u", host, ntohs(v6->sin6_port));
-    } else {
-        snprintf(text, PROCESS_ADDRESS_BYTES, "?");
-    }
+    inet_ntop(version == 4 ? AF_INET : AF_INET6, address, host, sizeof host);
+    snprintf(text, PROCESS_ADDRESS_BYTES, version == 4 ? "%s:%u" : "[%s]:%u", host, port);
+}
+
+/* "?" where there is no address. */
+static void address_text(const struct sockaddr_storage *address, char text[PROCESS_ADDRESS_BYTES])
+{
+    size_t count;
+    const void *bytes = ab_address_bytes(address, &count);
+
+    strcpy(text, "?");
+    if (count) /* the port is at the same place in both families */
+        process_address(count == 4 ? 4 : 6, bytes, ntohs(((const struct sockaddr_in *)address)->sin_port), text);
 }
 
 void process_addresses(int fd, char local[PROCESS_ADDRESS_BYTES], char peer[PROCESS_ADDRESS_BYTES])

@@ -51,6 +51,9 @@ void process_give_back(int copy);
 /* Whether an error of these, or of a step of a flow, says that the connection, or its process, has ended. */
 bool process_is_over(int error);
 
+/* "192.0.2.1:80", "[2001:db8::1]:80": of version 4 or 6. */
+void process_address(unsigned version, const void *address, unsigned port, char text[PROCESS_ADDRESS_BYTES]);
+
 /* "10.0.0.1:7500 -> 10.0.0.2:40000" of a connected socket. */
 void process_addresses(int fd, char local[PROCESS_ADDRESS_BYTES], char peer[PROCESS_ADDRESS_BYTES]);
 

@@ -22,12 +22,14 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/epoll.h>
+#include <sys/queue.h>
 #include <sys/resource.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
 #include <autobuf/autobuf.h>
 
+#include "../lib/base/address.h"
 #include "../lib/base/base.h"
 #include "../lib/base/clock.h"
 #include "print.h"
@@ -54,9 +56,8 @@
 #define EVENTS_MOST 64
 #define SHORTAGE_NS (AB_NS_PER_S / 10)
 
-/* In a list, the oldest first. */
 struct client {
-    struct client *older, *newer;
+    TAILQ_ENTRY(client) place;
     struct autobuf_inband *inband;
     int fd;
     uint32_t events;
@@ -76,8 +77,8 @@ struct server {
     int epoll;
     int listeners[LISTENERS_MOST];
     unsigned listener_count;
-    struct client *oldest, *newest;
-    unsigned clients;
+    TAILQ_HEAD(list, client) list; /* the oldest first */
+    unsigned clients;              /* in it */
     unsigned clients_most;
     struct client *transfers[TRANSFERS_MOST]; /* NULL: a place that is free */
     unsigned turn; /* of these, who writes first */
@@ -87,21 +88,6 @@ struct server {
 };
 
 /* ---------------------------------------------------------------------------------- clients */
-
-static void client_unlink(struct server *s, struct client *c)
-{
-    *(c->older ? &c->older->newer : &s->oldest) = c->newer;
-    *(c->newer ? &c->newer->older : &s->newest) = c->older;
-    s->clients--;
-}
-
-static void client_link(struct server *s, struct client *c)
-{
-    c->older = s->newest;
-    *(s->newest ? &s->newest->newer : &s->oldest) = c;
-    s->newest = c;
-    s->clients++;
-}
 
 /* "sent", or what a transfer did. */
 static const char *client_deed(const struct client *c)
@@ -145,7 +131,8 @@ static void reset(int fd)
 static void client_end(struct server *s, struct client *c, bool unsaid)
 {
     client_log(s, c);
-    client_unlink(s, c);
+    TAILQ_REMOVE(&s->list, c, place);
+    s->clients--;
     autobuf_inband_close(c->inband);
     for (unsigned i = 0; c->transfer && i < TRANSFERS_MOST; i++)
         if (s->transfers[i] == c)
@@ -163,24 +150,26 @@ static void client_end(struct server *s, struct client *c, bool unsaid)
 /* What counts as one address. For IPv6 it is the network of 64 bits, in which a host may take any address. */
 static struct in6_addr origin_of(const struct sockaddr_storage *peer)
 {
-    const struct sockaddr_in *ipv4 = (const struct sockaddr_in *)peer;
     struct in6_addr origin = {.s6_addr = {[10] = 0xff, [11] = 0xff}};
+    struct sockaddr_storage host; /* of IPv4 also where it is mapped into IPv6 */
+    size_t count;
+    const void *bytes;
 
-    if (peer->ss_family != AF_INET6) {
-        memcpy(origin.s6_addr + 12, &ipv4->sin_addr, sizeof ipv4->sin_addr);
-        return origin;
-    }
-    origin = ((const struct sockaddr_in6 *)peer)->sin6_addr;
-    if (!IN6_IS_ADDR_V4MAPPED(&origin))
-        memset(origin.s6_addr + 8, 0, 8);
+    (void)ab_address_copy((const struct sockaddr *)peer, sizeof *peer, &host);
+    bytes = ab_address_bytes(&host, &count);
+    if (count == 4)
+        memcpy(origin.s6_addr + 12, bytes, 4);
+    else
+        memcpy(origin.s6_addr, bytes, 8);
     return origin;
 }
 
 static bool is_crowd(const struct server *s, const struct in6_addr *origin)
 {
+    const struct client *c;
     unsigned count = 0;
 
-    for (const struct client *c = s->newest; c && count < s->want->per_address; c = c->older)
+    TAILQ_FOREACH (c, &s->list, place)
         count += IN6_ARE_ADDR_EQUAL(&c->origin, origin) ? 1U : 0U;
     return count >= s->want->per_address;
 }
@@ -188,11 +177,12 @@ static bool is_crowd(const struct server *s, const struct in6_addr *origin)
 /* Ends the oldest that has not said HELLO, or else the oldest. There is one. */
 static void client_make_room(struct server *s)
 {
-    struct client *c = s->oldest;
+    struct client *c;
 
-    while (c && c->greeted)
-        c = c->newer;
-    client_end(s, c ? c : s->oldest, true);
+    TAILQ_FOREACH (c, &s->list, place)
+        if (!c->greeted)
+            break;
+    client_end(s, c ? c : TAILQ_FIRST(&s->list), true);
 }
 
 static uint64_t client_cost_bytes(const struct client *c)
@@ -296,7 +286,8 @@ static int client_begin(struct server *s, int fd, const struct sockaddr_storage 
         free(c);
         return error;
     }
-    client_link(s, c);
+    TAILQ_INSERT_TAIL(&s->list, c, place);
+    s->clients++;
     return 0;
 }
 
@@ -323,10 +314,10 @@ static uint64_t clients_end_old(struct server *s, uint64_t now_ns)
 {
     uint64_t next_ns = AUTOBUF_NS_UNSET;
 
-    for (struct client *c = s->oldest, *newer; c; c = newer) {
+    for (struct client *c = TAILQ_FIRST(&s->list), *newer; c; c = newer) {
         uint64_t end_ns = c->begin_ns + (c->greeted ? LIFETIME_NS : SILENT_NS);
 
-        newer = c->newer;
+        newer = TAILQ_NEXT(c, place);
         if (c->transfer)
             continue; /* it ends by its own deadline */
         if (end_ns <= now_ns) {
@@ -563,7 +554,7 @@ static void accept_clients(struct server *s, int listener)
         socklen_t len = sizeof peer;
         int fd = accept4(listener, (struct sockaddr *)&peer, &len, SOCK_CLOEXEC | SOCK_NONBLOCK);
 
-        if (fd < 0 && is_short_of_means(errno) && s->oldest) {
+        if (fd < 0 && is_short_of_means(errno) && s->clients) {
             client_make_room(s);
             continue;
         }
@@ -666,6 +657,7 @@ int serve_clients(const struct arguments *want)
     int error = 0;
 
     s.want = want;
+    TAILQ_INIT(&s.list);
     take_listeners(&s);
     if (!s.listener_count)
         error = open_listeners(&s, want);

@@ -8,6 +8,8 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "../lib/base/address.h"
+
 #define DISCARD_PORT 9 /* nothing is sent there: connect(2) wants a port */
 
 /* At the same place in both families. */
@@ -16,23 +18,23 @@ static void set_port(struct sockaddr_storage *address, uint16_t port)
     ((struct sockaddr_in *)address)->sin_port = htons(port);
 }
 
+socklen_t source_address(const char *text, struct sockaddr_storage *address)
+{
+    uint8_t bytes[16];
+    size_t count = inet_pton(AF_INET, text, bytes) == 1 ? 4 : inet_pton(AF_INET6, text, bytes) == 1 ? 16 : 0;
+
+    return count ? (socklen_t)ab_address_make(bytes, count, address) : 0;
+}
+
 int source_parse(const char *text, struct source *source)
 {
-    struct sockaddr_in *v4 = (struct sockaddr_in *)&source->address;
-    struct sockaddr_in6 *v6 = (struct sockaddr_in6 *)&source->address;
-
     memset(source, 0, sizeof *source);
-    if (inet_pton(AF_INET, text, &v4->sin_addr) == 1) {
-        v4->sin_family = AF_INET;
-        source->len = sizeof *v4;
-    } else if (inet_pton(AF_INET6, text, &v6->sin6_addr) == 1) {
-        v6->sin6_family = AF_INET6;
-        source->len = sizeof *v6;
-    } else if (strlen(text) < sizeof source->device && if_nametoindex(text) != 0) {
-        snprintf(source->device, sizeof source->device, "%s", text);
-    } else {
+    source->len = source_address(text, &source->address);
+    if (source->len)
+        return 0;
+    if (strlen(text) >= sizeof source->device || if_nametoindex(text) == 0)
         return -ENODEV;
-    }
+    strcpy(source->device, text);
     return 0;
 }
 

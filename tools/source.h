@@ -12,6 +12,9 @@ struct source {
     char device[IF_NAMESIZE];        /* "": any device */
 };
 
+/* Parses an IPv4 or IPv6 address. Returns its length; 0: it is none. */
+socklen_t source_address(const char *text, struct sockaddr_storage *address);
+
 /* An IPv4 or IPv6 address, or the name of a device of this host. -ENODEV: neither. */
 int source_parse(const char *text, struct source *source);
 

@@ -4,6 +4,7 @@
 #include <autobuf/live.h>
 #include <inttypes.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #define VERSION 1
@@ -63,45 +64,26 @@ size_t transfer_line_format(const struct transfer_line *line, char text[TRANSFER
     return (size_t)(at - text);
 }
 
-/* What is left of a line. */
-struct rest {
-    const char *at, *end;
-};
-
-static bool take_number(struct rest *r, uint64_t *value)
+/* Digits alone; NULL: there are none. */
+static bool take_number(const char *text, uint64_t most, uint64_t *value)
 {
-    const char *begin = r->at;
+    size_t digits = text ? strspn(text, "0123456789") : 0;
 
-    for (*value = 0; r->at < r->end && *r->at >= '0' && *r->at <= '9'; r->at++) {
-        if (r->at - begin == DIGITS_MOST)
-            return false;
-        *value = 10 * *value + (uint64_t)(*r->at - '0');
-    }
-    return r->at > begin;
-}
-
-static bool take_char(struct rest *r, char c)
-{
-    if (r->at == r->end || *r->at != c)
-        return false;
-    r->at++;
-    return true;
+    *value = digits && digits <= DIGITS_MOST ? strtoull(text, NULL, 10) : UINT64_MAX;
+    return digits && !text[digits] && *value <= most;
 }
 
 /* key=number, into its place. *seen: the keys before it. */
-static bool take_pair(struct rest *r, struct transfer_line *line, unsigned *seen)
+static bool take_pair(char *pair, struct transfer_line *line, unsigned *seen)
 {
-    const char *key = r->at;
+    size_t length = strspn(pair, "abcdefghijklmnopqrstuvwxyz");
     uint64_t value;
-    size_t len;
 
-    while (r->at < r->end && *r->at >= 'a' && *r->at <= 'z')
-        r->at++;
-    len = (size_t)(r->at - key);
-    if (len == 0 || len > KEY_BYTES || !take_char(r, '=') || !take_number(r, &value))
+    if (length == 0 || length > KEY_BYTES || pair[length] != '=' || !take_number(pair + length + 1, UINT64_MAX - 1, &value))
         return false;
+    pair[length] = '\0';
     for (unsigned i = 0; i < TRANSFER_KEYS; i++) {
-        if (strlen(keys[i].name) != len || memcmp(keys[i].name, key, len) != 0)
+        if (strcmp(keys[i].name, pair) != 0)
             continue;
         if (*seen & 1U << i || value > keys[i].most)
             return false;
@@ -113,31 +95,31 @@ static bool take_pair(struct rest *r, struct transfer_line *line, unsigned *seen
 
 bool transfer_line_parse(const char *text, size_t len, struct transfer_line *line)
 {
-    struct rest r = {text, text + len};
+    char copy[TRANSFER_LINE_BYTES], *rest = copy, *word;
     unsigned seen = 0, verb = 0;
     uint64_t version;
 
     *line = (struct transfer_line){0};
-    if (len == 0 || len > TRANSFER_LINE_BYTES || *--r.end != '\n')
+    if (len == 0 || len > sizeof copy || text[--len] != '\n' || memchr(text, '\0', len))
         return false;
-    if (r.end > r.at && r.end[-1] == '\r')
-        r.end--;
-    len = (size_t)(r.end - r.at);
-    while (verb < COUNT(verbs) && (len < strlen(verbs[verb]) || memcmp(text, verbs[verb], strlen(verbs[verb])) != 0))
+    len -= len && text[len - 1] == '\r';
+    memcpy(copy, text, len);
+    copy[len] = '\0';
+    while (verb < COUNT(verbs) && strncmp(copy, verbs[verb], strlen(verbs[verb])) != 0)
         verb++;
     if (verb == COUNT(verbs))
         return false;
     line->verb = (enum transfer_verb)verb;
-    r.at += strlen(verbs[verb]);
+    rest += strlen(verbs[verb]);
+    word = strsep(&rest, " ");
     if (verb == TRANSFER_ERROR)
-        return take_number(&r, &line->number) && line->number <= 999 && (r.at == r.end || *r.at == ' ');
-    if (!take_number(&r, &version) || version < VERSION)
+        return take_number(word, 999, &line->number);
+    if (!take_number(word, UINT64_MAX - 1, &version) || version < VERSION)
         return false;
-    if (verb == TRANSFER_ASK && (!take_char(&r, ' ') || !take_number(&r, &line->number) || line->number < 1 ||
-                                 line->number > TRANSFER_SECONDS_MOST))
+    if (verb == TRANSFER_ASK && (!take_number(strsep(&rest, " "), TRANSFER_SECONDS_MOST, &line->number) || !line->number))
         return false;
-    while (r.at < r.end)
-        if (!take_char(&r, ' ') || !take_pair(&r, line, &seen))
+    while ((word = strsep(&rest, " ")))
+        if (!take_pair(word, line, &seen))
             return false;
     return true;
 }

@@ -10,10 +10,8 @@
 #ifndef BROKER_H
 #define BROKER_H
 
-#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
-#include <time.h>
 
 #include "owners.h"
 

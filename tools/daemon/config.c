@@ -2,7 +2,6 @@
 #include "config.h"
 
 #include <errno.h>
-#include <limits.h>
 #include <pwd.h>
 #include <stdarg.h>
 #include <stdlib.h>
@@ -13,8 +12,8 @@
 #include <arpa/inet.h>
 #include <netinet/in.h>
 
-#include "../../lib/base/address.h"
 #include "../array.h"
+#include "../source.h"
 
 #define LINE_CHARS 190U
 #define RULES_MOST 100000U
@@ -190,19 +189,6 @@ static bool take_ports(const struct kind *kind, void *field, char *value)
     return true;
 }
 
-/* The address of a host, and the length of that. */
-static bool to_host(const char *host, uint16_t port, struct site_place *place)
-{
-    uint8_t bytes[16];
-    size_t count = inet_pton(AF_INET, host, bytes) == 1 ? 4 : inet_pton(AF_INET6, host, bytes) == 1 ? 16 : 0;
-
-    if (!count)
-        return false;
-    place->address_bytes = (socklen_t)ab_address_make(bytes, count, &place->address);
-    ((struct sockaddr_in *)&place->address)->sin_port = htons(port); /* sin6_port is in the same place */
-    return true;
-}
-
 bool site_place_parse(const char *text, struct site_place *place)
 {
     struct sockaddr_un *file = (struct sockaddr_un *)&place->address;
@@ -232,7 +218,9 @@ bool site_place_parse(const char *text, struct site_place *place)
         return false;
     if (*text == '/' && (text++, !to_digits(&text, SITE_DATABASE_MOST, &place->database)))
         return false;
-    return !*text && to_host(host, port, place);
+    place->address_bytes = source_address(host, &place->address);
+    ((struct sockaddr_in *)&place->address)->sin_port = htons(port); /* sin6_port is in the same place */
+    return !*text && place->address_bytes;
 }
 
 static bool take_site(const struct kind *kind, void *field, char *value)

@@ -6,7 +6,6 @@
 #include <netinet/tcp.h>
 #include <stddef.h>
 #include <stdio.h>
-#include <sys/prctl.h>
 #include <sys/resource.h>
 #include <sys/socket.h>
 #include <sys/syscall.h>

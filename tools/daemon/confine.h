@@ -4,7 +4,6 @@
 #define CONFINE_H
 
 #include <stdbool.h>
-#include <stdint.h>
 
 /* The descriptor under which a process that is confined has the one socket that it may borrow. No other may be as high. */
 #define LOAN_FD 1023

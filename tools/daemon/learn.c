@@ -221,6 +221,13 @@ bool learn_is_host(const struct autobuf_prefix *remote)
            memcmp(a, nothing, 16) != 0 && memcmp(a, loopback, 16) != 0 && memcmp(a, mapped, 12) != 0;
 }
 
+bool learn_is_of_host(const struct autobuf_paths_entry *e)
+{
+    bool seen = e->method == AUTOBUF_METHOD_ICMP || e->method == AUTOBUF_METHOD_INBAND || e->method == AUTOBUF_METHOD_PASSIVE;
+
+    return seen && learn_is_host(&e->remote) && !e->local.version && !e->device[0];
+}
+
 bool learn_end(const struct learn *learn, const struct ab_tcpinfo *final, const struct autobuf_prefix *remote,
                struct autobuf_paths_entry *entry)
 {

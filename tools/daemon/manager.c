@@ -2,7 +2,6 @@
 #include "manager.h"
 
 #include <errno.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
@@ -526,12 +525,13 @@ void manager_flow(const void *user, size_t at, struct report_flow *flow)
 {
     const struct manager *manager = user;
     const struct managed *t = &manager->managed[at];
+    const struct endpoint *local = &t->subject.local, *remote = &t->subject.remote;
 
     *flow = (struct report_flow){.pid = t->owner.pid, .fd = t->owner.fd, .user = t->subject.user, .program = t->owner.program,
                                  .unit = t->owner.unit, .rule = t->rule, .dry_run = managed_is_dry(manager, t->rule), .action = t->action,
                                  .action_ns = t->action_ns, .live = managed_state(t)};
-    report_address(&t->subject.local, flow->local);
-    report_address(&t->subject.remote, flow->peer);
+    process_address(local->version, local->address, local->port, flow->local);
+    process_address(remote->version, remote->address, remote->port, flow->peer);
 }
 
 void manager_close(struct manager *manager)

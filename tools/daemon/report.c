@@ -1,20 +1,10 @@
 /* SPDX-License-Identifier: MIT */
 #include "report.h"
 
-#include <arpa/inet.h>
 #include <inttypes.h>
-#include <string.h>
 
 #include "../../lib/base/base.h"
 #include "../print.h"
-
-void report_address(const struct endpoint *end, char text[REPORT_ADDRESS_BYTES])
-{
-    char address[INET6_ADDRSTRLEN] = "?";
-
-    inet_ntop(end->version == 4 ? AF_INET : AF_INET6, end->address, address, sizeof address);
-    snprintf(text, REPORT_ADDRESS_BYTES, end->version == 4 ? "%s:%u" : "[%s]:%u", address, end->port);
-}
 
 /* --------------------------------------------------------------------------------- metrics */
 

@@ -10,11 +10,10 @@
 
 #include <autobuf/autobuf.h>
 
+#include "../process.h"
 #include "rules.h"
 
 #define REPORT_FLOWS_MOST 2000U /* in one answer: about 2.5 MB */
-#define REPORT_ADDRESS_BYTES 64U
-#define REPORT_NAME_BYTES 16U
 #define REPORT_TEXT_BYTES 512U
 
 enum report_kind {
@@ -81,7 +80,7 @@ struct report_flow {
     int fd; /* there */
     uint32_t user;
     const char *program, *unit; /* unit "": none */
-    char local[REPORT_ADDRESS_BYTES], peer[REPORT_ADDRESS_BYTES];
+    char local[PROCESS_ADDRESS_BYTES], peer[PROCESS_ADDRESS_BYTES];
     const struct rule *rule;
     bool dry_run;
     struct autobuf_live_state live;
@@ -105,9 +104,6 @@ struct report {
     report_flow_fn *flow;
     const void *user;
 };
-
-/* "192.0.2.1:80", "[2001:db8::1]:80". */
-void report_address(const struct endpoint *end, char text[REPORT_ADDRESS_BYTES]);
 
 /* In Prometheus' text format 0.0.4. */
 void report_metrics(FILE *out, const struct report *r);

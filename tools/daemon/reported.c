@@ -42,10 +42,8 @@ struct reported {
 
 bool reported_check(struct autobuf_paths_entry *e, uint64_t now_s)
 {
-    bool measured = e->method == AUTOBUF_METHOD_ICMP || e->method == AUTOBUF_METHOD_INBAND || e->method == AUTOBUF_METHOD_PASSIVE;
-
-    if (!measured || !learn_is_host(&e->remote) || e->local.version || e->device[0] || e->expires_s <= now_s ||
-        e->rtt_min_ns == AUTOBUF_NS_UNSET || (!e->tx_rate_bit_per_s && !e->rx_rate_bit_per_s))
+    if (!learn_is_of_host(e) || e->expires_s <= now_s || e->rtt_min_ns == AUTOBUF_NS_UNSET ||
+        (!e->tx_rate_bit_per_s && !e->rx_rate_bit_per_s))
         return false;
     if (e->learned_s > now_s)
         e->learned_s = now_s;

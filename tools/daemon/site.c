@@ -57,10 +57,7 @@ static bool is_a_path(const struct autobuf_paths_entry *e)
 
 bool site_check(struct autobuf_paths_entry *e, uint64_t now_s)
 {
-    bool learned = e->method == AUTOBUF_METHOD_ICMP || e->method == AUTOBUF_METHOD_INBAND || e->method == AUTOBUF_METHOD_PASSIVE;
-
-    if (!learned || !learn_is_host(&e->remote) || e->local.version || e->device[0] || !is_a_path(e) ||
-        e->learned_s > now_s + SITE_AHEAD_S || ab_paths_check(e) < 0)
+    if (!learn_is_of_host(e) || !is_a_path(e) || e->learned_s > now_s + SITE_AHEAD_S || ab_paths_check(e) < 0)
         return false;
     if (e->learned_s > now_s)
         e->learned_s = now_s;

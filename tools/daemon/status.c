@@ -9,7 +9,6 @@
 #include <string.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
-#include <sys/uio.h>
 #include <unistd.h>
 
 #include "broker.h"
@@ -120,50 +119,36 @@ struct status {
 
 /* -------------------------------------------------------------------------------- requests */
 
-/* Does text of this length begin with the word? */
-static bool begins(const char *text, size_t length, const char *word)
-{
-    return length >= strlen(word) && memcmp(text, word, strlen(word)) == 0;
-}
-
 static bool is_whole(const char *text, size_t length)
 {
     return memmem(text, length, "\r\n\r\n", 4) || memmem(text, length, "\n\n", 2);
 }
 
-static int page_of(const char *target, size_t length, enum status_page *page)
+int status_parse(const char *text, size_t length, enum status_page *page)
 {
-    static const char *const names[] = {[STATUS_METRICS] = "/metrics", [STATUS_FLOWS] = "/flows"};
+    static const char *const pages[] = {[STATUS_METRICS] = "/metrics", [STATUS_FLOWS] = "/flows"};
+    char line[STATUS_REQUEST_BYTES], *rest = line;
+    const char *method, *target;
 
-    for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
-        if (length == strlen(names[i]) && memcmp(target, names[i], length) == 0) {
+    if (!is_whole(text, length))
+        return length < STATUS_REQUEST_BYTES ? 0 : 400;
+    length = (size_t)((const char *)memchr(text, '\n', length) - text); /* the first line alone counts */
+    memcpy(line, text, length);
+    line[length] = '\0';
+    method = strsep(&rest, " ");
+    target = strsep(&rest, " ");
+    if (!method[0] || method[strspn(method, "ABCDEFGHIJKLMNOPQRSTUVWXYZ")] || !target || target[0] != '/' || !rest ||
+        strncmp(rest, "HTTP/1.", 7) != 0)
+        return 400;
+    if (strcmp(method, "GET") != 0)
+        return 405;
+    for (size_t i = 0; i < sizeof pages / sizeof *pages; i++) {
+        if (strcmp(target, pages[i]) == 0) {
             *page = (enum status_page)i;
             return 200;
         }
     }
     return 404;
-}
-
-int status_parse(const char *text, size_t length, enum status_page *page)
-{
-    const char *target, *end;
-    size_t method;
-
-    if (!is_whole(text, length))
-        return length < STATUS_REQUEST_BYTES ? 0 : 400;
-    length = (size_t)((const char *)memchr(text, '\n', length) - text); /* the first line alone counts */
-    for (method = 0; method < length && text[method] >= 'A' && text[method] <= 'Z';)
-        method++;
-    if (!method || method == length || text[method] != ' ')
-        return 400;
-    target = text + method + 1;
-    length -= method + 1;
-    end = memchr(target, ' ', length);
-    if (!end || target[0] != '/' || !begins(end + 1, length - (size_t)(end + 1 - target), "HTTP/1."))
-        return 400;
-    if (method != 3 || memcmp(text, "GET", 3) != 0)
-        return 405;
-    return page_of(target, (size_t)(end - target), page);
 }
 
 /* --------------------------------------------------------------------------------- answers */

@@ -215,14 +215,13 @@ static void metrics(void **state)
 
 static void addresses(void **state)
 {
-    struct endpoint v4 = {.address = {192, 0, 2, 1}, .version = 4, .port = 80};
-    struct endpoint v6 = {.address = {0x20, 1, 0xd, 0xb8, [15] = 1}, .version = 6, .port = 65535};
-    char text[REPORT_ADDRESS_BYTES];
+    static const uint8_t v4[4] = {192, 0, 2, 1}, v6[16] = {0x20, 1, 0xd, 0xb8, [15] = 1};
+    char text[PROCESS_ADDRESS_BYTES];
 
     (void)state;
-    report_address(&v4, text);
+    process_address(4, v4, 80, text);
     assert_string_equal(text, "192.0.2.1:80");
-    report_address(&v6, text);
+    process_address(6, v6, 65535, text);
     assert_string_equal(text, "[2001:db8::1]:65535");
 }
 
