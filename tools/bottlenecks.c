@@ -284,6 +284,54 @@ static void add_tcp(struct list *list, const struct path_terms *t, const struct 
     }
 }
 
+static double root(double square)
+{
+    double found = 0;
+
+    for (double step = 1024; step > 0.001; step /= 2)
+        if ((found + step) * (found + step) <= square)
+            found += step;
+    return found;
+}
+
+/* The rate in bit/s, if so many of the packets that were sent are lost on the way of the data. */
+static double rate_with_loss(const char *cc, double lost, double sent, const struct autobuf_path *path)
+{
+    double ppm = 1e6 * lost / sent;
+
+    ppm = ppm < 1 ? 1 : ppm > 1e6 ? 1e6 : ppm;
+    return (double)autobuf_loss_rate(cc, (uint32_t)ppm, path->rtt_min_ns, path->packet_bytes);
+}
+
+/*
+ * The data's way lost half of the echoes if both ways are alike, and all of them at most. A count of n stands for any
+ * between (sqrt(n) - 0.82)^2 and (sqrt(n + 1) + 0.82)^2 (90% of a Poisson distribution). What limits echoes alone
+ * cannot be told apart from loss.
+ */
+static void add_loss(struct list *list, const struct autobuf_path *path, const struct path_terms *t,
+                     const struct host_facts *h)
+{
+    bool bbr = strcmp(h->congestion_control, "bbr") == 0;
+    const char *cc = !bbr && autobuf_loss_rate(h->congestion_control, 1, 1, 0) ? h->congestion_control : "cubic";
+    double part = path->loss_permille / 1e3, sent = path->samples / (1.001 - part), lost = sent * part;
+    double few = root(lost) - 0.82, many = root(lost + 1) + 0.82, least, most;
+    struct bottleneck *o;
+
+    if (!path->loss_permille || !t->rate_bit_per_s)
+        return;
+    least = rate_with_loss(cc, many * many, sent, path);
+    most = rate_with_loss(cc, few > 0 ? few * few / 2 : 0, sent, path);
+    most = most < t->rate_bit_per_s ? most : t->rate_bit_per_s;
+    if (least >= most)
+        return;
+    o = add(list, bbr ? 0 : lost_by(most, t->rate_bit_per_s),
+            "loss%s may limit one connection with %s to between %.2f and %.2f Mbit/s: %.1f%% of the echoes were "
+            "lost, there or back, or something limits echoes alone",
+            bbr ? " hardly slows bbr, but" : "", cc, least / 1e6, most / 1e6, 100 * part);
+    snprintf(o->line, sizeof o->line, "to see: autobuf measure --transfer 10 %s; on the host that sends, "
+             "sysctl -w \"net.ipv4.tcp_congestion_control=bbr\"", h->peer[0] ? h->peer : "HOST");
+}
+
 /* If a window is larger than the device's queue, one burst of it overflows the queue. */
 static void add_queue(struct list *list, const struct path_terms *t, const struct host_facts *h)
 {
@@ -442,6 +490,7 @@ size_t bottlenecks_find(const struct findings *found, const struct host_facts *h
     add_streams(&list, found, &t);
     add_ssh(&list, &t);
     add_tcp(&list, &t, host);
+    add_loss(&list, &found->path, &t, host);
     add_queue(&list, &t, host);
     add_host(&list, &t, host);
     qsort(out, list.count, sizeof *out, dearer_first);

@@ -58,6 +58,8 @@ static void read_route(const struct sockaddr_storage *peer, const struct source 
         facts->route_window_bytes = route.window_bytes;
     if (route.cwnd_packets)
         facts->route_cwnd_packets = route.cwnd_packets;
+    if (route.congestion_control[0])
+        memcpy(facts->congestion_control, route.congestion_control, sizeof facts->congestion_control);
 }
 
 /* 1, 0, or UNKNOWN. */

@@ -32,7 +32,7 @@ struct host_facts {
     int64_t tcp_mem_bytes;         /* net.ipv4.tcp_mem, second value; UNKNOWN also in a container */
     bool inner_namespace;          /* not the host's first network namespace: a container's */
     char kernel[48];               /* "6.18.44-amd64" */
-    char congestion_control[16];   /* "": unknown */
+    char congestion_control[16];   /* of the route to the peer, or else of the host; "": unknown */
     char device[16];               /* "": unknown, or no peer */
     char qdisc[16];
     char peer[64];                 /* numeric */

@@ -91,6 +91,16 @@ AUTOBUF_API const char *autobuf_unsure_name(uint32_t unsure);
  */
 AUTOBUF_API uint64_t autobuf_payload_bytes(uint64_t ip_bytes, uint32_t packet_bytes);
 
+/*
+ * The payload rate in bit/s to which random loss limits one TCP connection that sends. loss_ppm: of its data packets, in
+ * millionths; rtt_ns: the mean round-trip time. congestion_control: "reno" (Mathis, Semke, Mahdavi, Ott 1997: a window
+ * of sqrt(3 / 2p) packets), "cubic" (the larger of that and the window of RFC 9438, section 5), or "bbr", which random
+ * loss hardly slows up to 15% (Cardwell et al. 2016, figure 8). Returns UINT64_MAX: no limit; 0: unknown, as for any
+ * other congestion control, NULL, or a round-trip time of 0 or AUTOBUF_NS_UNSET.
+ */
+AUTOBUF_API uint64_t autobuf_loss_rate(const char *congestion_control, uint32_t loss_ppm, uint64_t rtt_ns,
+                                       uint32_t packet_bytes);
+
 #ifdef __cplusplus
 }
 #endif

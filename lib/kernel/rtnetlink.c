@@ -15,9 +15,9 @@
 
 void ab_route_note(void *user, const uint8_t *body, size_t len)
 {
-    size_t head = ab_netlink_aligned(sizeof(struct rtmsg)), left, metrics_bytes;
+    size_t head = ab_netlink_aligned(sizeof(struct rtmsg)), left, metrics_bytes, name_bytes;
     struct ab_route *route = user;
-    const uint8_t *found, *metrics;
+    const uint8_t *found, *metrics, *name;
     struct rtmsg message;
 
     if (len < head)
@@ -32,6 +32,9 @@ void ab_route_note(void *user, const uint8_t *body, size_t len)
     if (metrics) {
         ab_netlink_number(metrics, metrics_bytes, RTAX_WINDOW, &route->window_bytes);
         ab_netlink_number(metrics, metrics_bytes, RTAX_CWND, &route->cwnd_packets);
+        name = ab_netlink_attribute(metrics, metrics_bytes, RTAX_CC_ALGO, 1, &name_bytes);
+        if (name && name_bytes < sizeof route->congestion_control)
+            memcpy(route->congestion_control, name, name_bytes);
     }
     route->source_bytes = route->family == AF_INET ? 4 : 16;
     found = ab_netlink_attribute(body + head, left, RTA_PREFSRC, route->source_bytes, NULL);

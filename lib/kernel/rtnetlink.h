@@ -18,6 +18,7 @@ struct ab_route {
     uint32_t device;      /* index of the interface; 0: unknown */
     uint32_t window_bytes; /* "window" of ip-route(8); 0: not set */
     uint32_t cwnd_packets;
+    char congestion_control[16]; /* "congctl"; "": not set */
 };
 
 /* An ab_netlink_fn() for the answer to RTM_GETROUTE: fills the struct ab_route at user. */

@@ -1,7 +1,10 @@
 /* SPDX-License-Identifier: MIT */
 #include <errno.h>
+#include <string.h>
 
 #include "plan.h"
+
+#define BBR_LOSS_PPM 150000
 
 bool ab_path_in(struct autobuf_path *ours, const struct autobuf_path *theirs)
 {
@@ -18,6 +21,43 @@ uint64_t autobuf_payload_bytes(uint64_t ip_bytes, uint32_t packet_bytes)
     if (packet_bytes <= AB_TCP_HEADER_BYTES)
         packet_bytes = AB_IP_PACKET_BYTES;
     return ab_mul_div(ip_bytes, packet_bytes - AB_TCP_HEADER_BYTES, packet_bytes);
+}
+
+/* Newton's method, from above: the C library's is in one of its own, which not every program is linked with. */
+static double root(double square)
+{
+    double found = square > 1 ? square : 1;
+
+    while (found * found > square * 1.000001)
+        found = (found + square / found) / 2;
+    return found;
+}
+
+/* RFC 9438 with C = 0.4 and beta = 0.7: the fourth root of C (3 + beta) / 4 (1 - beta) x (RTT / p)^3. */
+static double cubic_packets(double loss, double rtt_s)
+{
+    double time = rtt_s / loss;
+
+    return root(root(0.4 * 3.7 / 1.2 * time * time * time));
+}
+
+uint64_t autobuf_loss_rate(const char *congestion_control, uint32_t loss_ppm, uint64_t rtt_ns, uint32_t packet_bytes)
+{
+    double loss = loss_ppm / 1e6, rtt_s = (double)rtt_ns / 1e9, packets, cubic, rate;
+
+    if (!congestion_control || !rtt_ns || rtt_ns == AUTOBUF_NS_UNSET || loss_ppm > 1000000)
+        return 0;
+    if (strcmp(congestion_control, "bbr") == 0)
+        return loss_ppm <= BBR_LOSS_PPM ? UINT64_MAX : 0;
+    if (strcmp(congestion_control, "cubic") != 0 && strcmp(congestion_control, "reno") != 0)
+        return 0;
+    if (!loss_ppm)
+        return UINT64_MAX;
+    packets = root(1.5 / loss);
+    cubic = congestion_control[0] == 'c' ? cubic_packets(loss, rtt_s) : 0;
+    packets = cubic > packets ? cubic : packets;
+    rate = packets * 8 * (double)autobuf_payload_bytes(packet_bytes ? packet_bytes : AB_IP_PACKET_BYTES, packet_bytes) / rtt_s;
+    return rate < 1e18 ? (uint64_t)rate : UINT64_MAX;
 }
 
 int autobuf_path_given(struct autobuf_path *path, uint64_t rate_bit_per_s, uint64_t rtt_ns)

@@ -274,6 +274,47 @@ static void a_short_transfer_has_no_window_for_a_bottleneck(void **state)
     assert_int_equal(bottlenecks_find(&f, &host, found), 0);
 }
 
+/* 200 Mbit/s x 60 ms: TCP has 2.4 to 3 Mbit/s with a loss of 1% each way, of which 28 echoes showed two, or 1000 twenty. */
+static void loss_limits_by_the_congestion_control(void **state)
+{
+    static const struct {
+        const char *name, *cc;
+        uint32_t permille, samples;
+        const char *what; /* NULL: nothing is said */
+        double lost;      /* at least */
+    } rows[] = {
+        {"none", "cubic", 0, 1000, NULL, 0},
+        {"two of 28", "cubic", 71, 26, "one connection with cubic to between 0.49 and 3.0", 0.98},
+        {"the same, reno", "reno", 71, 26, "one connection with reno to between 0.49 and 3.0", 0.98},
+        {"twenty of 1000", "cubic", 20, 980, "with cubic to between 1.38 and 2.90 Mbit/s: 2.0% of the echoes", 0.98},
+        {"one of 1000, by chance", "cubic", 1, 999, "with cubic to between 3.3", 0},
+        {"bbr", "bbr", 20, 980, "loss hardly slows bbr, but may limit one connection with cubic to between 1.38", 0},
+        {"another", "westwood", 20, 980, "with cubic to between 1.38", 0.98},
+    };
+
+    (void)state;
+    for (size_t i = 0; i < COUNT(rows); i++) {
+        struct findings f = findings_of(&host_6_18, 200 * MBIT, 60 * MS);
+        struct host_facts host = quiet_host();
+        struct bottleneck found[BOTTLENECKS_MOST];
+        size_t count, at = 0;
+
+        f.path.loss_permille = rows[i].permille;
+        f.path.samples = rows[i].samples;
+        snprintf(host.congestion_control, sizeof host.congestion_control, "%s", rows[i].cc);
+        count = bottlenecks_find(&f, &host, found);
+        while (at < count && strncmp(found[at].what, "loss", 4) != 0)
+            at++;
+        CHECK(rows[i].name, (at < count) == (rows[i].what != NULL));
+        if (!rows[i].what)
+            continue;
+        CHECK(found[at].what, strstr(found[at].what, rows[i].what) != NULL);
+        CHECK(found[at].what, strstr(found[at].what, " or something limits echoes alone") != NULL);
+        CHECK(found[at].line, strstr(found[at].line, "autobuf measure --transfer 10 192.0.2.7") != NULL);
+        CHECK(rows[i].name, found[at].lost >= rows[i].lost && (rows[i].lost > 0 || found[at].lost < 0.6));
+    }
+}
+
 /* No size is enough where TCP's window or the host's memory ends: streams are. */
 static void what_one_connection_cannot_hold(void **state)
 {
@@ -401,6 +442,7 @@ int main(void)
         cmocka_unit_test(this_host),
         cmocka_unit_test(what_may_limit_a_direction_that_was_not_measured),
         cmocka_unit_test(a_short_transfer_has_no_window_for_a_bottleneck),
+        cmocka_unit_test(loss_limits_by_the_congestion_control),
         cmocka_unit_test(what_one_connection_cannot_hold),
         cmocka_unit_test(what_is_not_known_of_this_host), cmocka_unit_test(no_line_lowers),
         cmocka_unit_test(the_dearest_comes_first),

@@ -104,6 +104,32 @@ static void only_whole_answers_count(void **state)
     assert_int_equal(route.family, AF_UNSPEC);
 }
 
+/* As `ip route change ... congctl reno window 9000` makes it. */
+static void a_route_has_metrics(void **state)
+{
+    struct {
+        struct rtmsg message;
+        struct rtattr metrics, name;
+        char text[16];
+        struct rtattr window;
+        uint32_t bytes;
+    } answer = {.message.rtm_family = AF_INET, .metrics = {.rta_len = sizeof answer - sizeof answer.message, .rta_type = RTA_METRICS},
+                .name = {.rta_len = sizeof answer.name + 5, .rta_type = RTAX_CC_ALGO}, .text = "reno",
+                .window = {.rta_len = 8, .rta_type = RTAX_WINDOW}, .bytes = 9000};
+    struct ab_route route = {.family = AF_UNSPEC};
+
+    (void)state;
+    memcpy(answer.text + 8, &answer.window, 8); /* aligned by four, behind "reno" and its zero */
+    answer.metrics.rta_len = (unsigned short)(sizeof answer.metrics + sizeof answer.name + 8 + 8);
+    ab_route_note(&route, (const uint8_t *)&answer, sizeof answer.message + answer.metrics.rta_len);
+    assert_string_equal(route.congestion_control, "reno");
+    assert_int_equal(route.window_bytes, 9000);
+    route = (struct ab_route){.family = AF_UNSPEC};
+    answer.name.rta_len = sizeof answer.name + 16; /* a name that is too long, for this struct */
+    ab_route_note(&route, (const uint8_t *)&answer, sizeof answer.message + answer.metrics.rta_len);
+    assert_string_equal(route.congestion_control, "");
+}
+
 static int parse(const void *answers, size_t len, bool *paces)
 {
     return ab_netlink_parse(answers, len, RTM_NEWQDISC, ab_qdisc_note_fq, paces);
@@ -215,6 +241,7 @@ int main(void)
         cmocka_unit_test(the_way_to_this_host_is_the_loopback_interface),
         cmocka_unit_test(the_way_is_by_the_interface_that_is_asked_for),
         cmocka_unit_test(only_whole_answers_count),
+        cmocka_unit_test(a_route_has_metrics),
         cmocka_unit_test(test_kinds),
         cmocka_unit_test(test_ends),
         cmocka_unit_test(test_broken),
