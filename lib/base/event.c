@@ -74,7 +74,10 @@ static void say_bytes(const struct autobuf_event *e, char *text, size_t cap)
                        : e->side == AUTOBUF_LOCK_SND     ? "send buffer"
                                                          : "receive buffer";
 
-    snprintf(text, cap, "%s %" PRIu64 " -> %" PRIu64 ": %s", what, e->before_bytes, e->after_bytes, e->why);
+    if (e->what == AUTOBUF_EVENT_GIVEN_BACK)
+        snprintf(text, cap, "%s of %" PRIu64 " given back to autotuning: %s", what, e->before_bytes, e->why);
+    else
+        snprintf(text, cap, "%s %" PRIu64 " -> %" PRIu64 ": %s", what, e->before_bytes, e->after_bytes, e->why);
 }
 
 void ab_event_say(const struct autobuf_event *e, char *text, size_t cap)

@@ -182,12 +182,12 @@ static void tell(const struct ab_live *live, struct autobuf_event *event)
     ab_event(&live->log, event);
 }
 
-static void tell_size(const struct ab_live *live, uint32_t side, uint64_t before_bytes, uint64_t after_bytes,
-                      const char *why)
+static void tell_size(const struct ab_live *live, uint32_t side, uint64_t request_bytes, uint64_t before_bytes,
+                      uint64_t after_bytes, const char *why)
 {
     if (live->sides & side)
-        tell(live, &(struct autobuf_event){.what = AUTOBUF_EVENT_RESIZED, .side = side, .before_bytes = before_bytes,
-                                          .after_bytes = after_bytes, .why = why});
+        tell(live, &(struct autobuf_event){.what = request_bytes ? AUTOBUF_EVENT_RESIZED : AUTOBUF_EVENT_GIVEN_BACK,
+                                          .side = side, .before_bytes = before_bytes, .after_bytes = after_bytes, .why = why});
 }
 
 static int act(struct ab_live *live, const struct autobuf_socket *socket, struct autobuf_plan *plan,
@@ -224,8 +224,8 @@ static int act(struct ab_live *live, const struct autobuf_socket *socket, struct
                                           .after_bit_per_s = live->set_bit_per_s, .why = why});
     }
     if (live->sides && ab_log_is_on(&live->log) && autobuf_socket_state(live->fd, &now) == 0) {
-        tell_size(live, AUTOBUF_LOCK_SND, socket->snd_buf_bytes, now.snd_buf_bytes, why);
-        tell_size(live, AUTOBUF_LOCK_RCV, socket->rcv_buf_bytes, now.rcv_buf_bytes, why);
+        tell_size(live, AUTOBUF_LOCK_SND, plan->snd_request_bytes, socket->snd_buf_bytes, now.snd_buf_bytes, why);
+        tell_size(live, AUTOBUF_LOCK_RCV, plan->rcv_request_bytes, socket->rcv_buf_bytes, now.rcv_buf_bytes, why);
     }
     return result;
 }

@@ -45,6 +45,10 @@ static const struct row {
      "receive buffer 2 -> 4: x\"\\\n\xff",
      "{\"what\":\"resized\",\"side\":\"receive\",\"reason\":null,\"limited\":null,\"before_bytes\":2,\"after_bytes\":4,"
      "\"before_bit_per_s\":null,\"after_bit_per_s\":null,\"rtt_ns\":null,\"error\":null,\"why\":\"x\\\"\\\\??\"}"},
+    {{.what = AUTOBUF_EVENT_GIVEN_BACK, .side = AUTOBUF_LOCK_SND, .before_bytes = 65536, .after_bytes = 65536, .why = "it limits"},
+     "send buffer of 65536 given back to autotuning: it limits",
+     "{\"what\":\"given-back\",\"side\":\"send\",\"reason\":null,\"limited\":null,\"before_bytes\":65536,\"after_bytes\":65536,"
+     "\"before_bit_per_s\":null,\"after_bit_per_s\":null,\"rtt_ns\":null,\"error\":null,\"why\":\"it limits\"}"},
     {{.what = AUTOBUF_EVENT_PACED, .after_bit_per_s = 12000000,
      .why = "a queue stands"}, "pace none -> 12.0 Mbit/s: a queue stands",
      "{\"what\":\"paced\",\"side\":null,\"reason\":null,\"limited\":null,\"before_bytes\":null,\"after_bytes\":null,"

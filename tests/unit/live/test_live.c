@@ -244,6 +244,48 @@ static void a_connection_that_is_over(void **state)
     close_connection(&c);
 }
 
+static void keep_size_event(void *user, const struct autobuf_event *event)
+{
+    struct autobuf_event *kept = user;
+
+    if (event->side == AUTOBUF_LOCK_SND)
+        *kept = *event;
+}
+
+/* The size is the same before and after, until autotuning changes it: so the event says what was done. */
+static void what_is_given_back_is_not_resized(void **state)
+{
+    static const struct {
+        uint64_t request_bytes;
+        uint32_t flags, what;
+    } rows[] = {{0, AUTOBUF_PLAN_SND_UNLOCK, AUTOBUF_EVENT_GIVEN_BACK}, {65536, 0, AUTOBUF_EVENT_RESIZED}};
+    const int own = 32768;
+
+    (void)state;
+    if (!locks_are_known())
+        skip();
+    for (size_t i = 0; i < COUNT(rows); i++) {
+        struct autobuf_options options = AUTOBUF_OPTIONS_INIT;
+        struct autobuf_plan plan = AUTOBUF_PLAN_INIT;
+        struct autobuf_event told = {.what = AUTOBUF_EVENT_NOTE};
+        struct connection c = tcp_connection();
+        struct ab_live *live;
+
+        assert_int_equal(setsockopt(c.client, SOL_SOCKET, SO_SNDBUF, &own, sizeof own), 0);
+        options.log = keep_size_event;
+        options.log_user = &told;
+        assert_int_equal(try_open(&live, c.client, &options), 0);
+        plan.snd_request_bytes = rows[i].request_bytes;
+        plan.flags = rows[i].flags;
+        assert_int_equal(ab_live_apply(live, &plan, "a test"), 1);
+        assert_int_equal(told.what, rows[i].what);
+        assert_int_equal(told.before_bytes, 2 * own);
+        assert_int_equal(told.after_bytes, rows[i].request_bytes ? 2 * rows[i].request_bytes : 2 * (uint64_t)own);
+        ab_live_close(live, true);
+        close_connection(&c);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -254,6 +296,7 @@ int main(void)
         cmocka_unit_test(what_waits_is_four_times_what_was_taken),
         cmocka_unit_test(a_descriptor_that_was_closed_or_reused),
         cmocka_unit_test(a_connection_that_is_over),
+        cmocka_unit_test(what_is_given_back_is_not_resized),
     };
 
     return cmocka_run_group_tests_name("live", tests, NULL, NULL);
