@@ -240,28 +240,19 @@ static void read_state(struct connection *c)
     (void)autobuf_flow_state(c->flow, &applied);
 }
 
-static struct connection *free_place(struct watch *w)
+/* The place of a descriptor; -1: one that is free. NULL: there is none. */
+static struct connection *place_of(struct watch *w, int fd)
 {
-    for (size_t i = 0; i < CONNECTIONS_MOST; i++) {
-        if (!w->connections[i].flow)
+    for (size_t i = 0; i < CONNECTIONS_MOST; i++)
+        if (fd < 0 ? !w->connections[i].flow : w->connections[i].flow && w->connections[i].fd == fd)
             return &w->connections[i];
-    }
     return NULL;
-}
-
-static bool is_watched(const struct watch *w, int fd)
-{
-    for (size_t i = 0; i < CONNECTIONS_MOST; i++) {
-        if (w->connections[i].flow && w->connections[i].fd == fd)
-            return true;
-    }
-    return false;
 }
 
 /* Takes a connection in; 0, also where it is none. */
 static int begin(struct watch *w, int fd, uint64_t now_ns)
 {
-    struct connection *c = free_place(w);
+    struct connection *c = place_of(w, -1);
     int copy = process_borrow(w->process.pid, w->process.pidfd, fd), error;
 
     if (copy < 0)
@@ -303,7 +294,7 @@ static int scan(struct watch *w, uint64_t now_ns)
         return count;
     w->left_out += count > FDS_MOST ? (size_t)(count - FDS_MOST) : 0;
     for (int i = 0; error == 0 && i < count && i < FDS_MOST; i++) {
-        if (!is_watched(w, fds[i]))
+        if (!place_of(w, fds[i]))
             error = begin(w, fds[i], now_ns);
     }
     return error;

@@ -199,15 +199,13 @@ static uint32_t next_signal(int signals)
 static int wait_here(const struct daemon *d)
 {
     struct pollfd fds[4 + STATUS_FDS] = {{d->signals, POLLIN, 0}, {broker_fd(), POLLIN, 0}};
-    uint64_t now_ns = autobuf_now_ns(), until_ns = ab_min(care_deadline_ns(d->care), status_deadline_ns(d->tell.status, now_ns));
+    uint64_t now_ns = autobuf_now_ns(), until_ns = ab_min(care_deadline_ns(d->care), keep_deadline_ns(&d->keep));
     size_t count = 2;
     int error;
 
-    until_ns = ab_min(until_ns, ab_min(keep_deadline_ns(&d->keep), reported_deadline_ns(d->reported, now_ns)));
-    count += status_poll(d->tell.status, fds + count, now_ns);
-    until_ns = ab_min(until_ns, site_deadline_ns(d->site, now_ns));
-    count += reported_poll(d->reported, fds + count, now_ns);
-    count += site_poll(d->site, fds + count, now_ns);
+    count += status_poll(d->tell.status, fds + count, now_ns, &until_ns);
+    count += reported_poll(d->reported, fds + count, now_ns, &until_ns);
+    count += site_poll(d->site, fds + count, now_ns, &until_ns);
     error = ab_wait_any(fds, count, until_ns);
     return fds[1].revents ? -EPIPE : error;
 }
@@ -436,21 +434,16 @@ static int parse(int argc, char **argv, struct wishes *want)
                                      {"help", no_argument, NULL, 'h'},
                                      {"version", no_argument, NULL, 'V'},
                                      {NULL, 0, NULL, 0}};
+    const char **const texts[] = {['c'] = &want->file, ['b'] = &want->broker, ['B'] = &want->broker_of, ['w'] = &want->wad};
     int letter;
 
     while ((letter = getopt_long(argc, argv, "", options, NULL)) != -1) {
         switch (letter) {
         case 'c':
-            want->file = optarg;
-            break;
         case 'b':
-            want->broker = optarg;
-            break;
         case 'B':
-            want->broker_of = optarg;
-            break;
         case 'w':
-            want->wad = optarg;
+            *texts[letter] = optarg;
             break;
         case 0: /* one that sets its wish */
             break;

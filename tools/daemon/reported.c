@@ -133,17 +133,16 @@ void reported_step(struct reported *reported, uint64_t now_ns)
 
 /* -------------------------------------------------------------------------------- the loop */
 
-size_t reported_poll(const struct reported *reported, struct pollfd *fds, uint64_t now_ns)
+size_t reported_poll(const struct reported *reported, struct pollfd *fds, uint64_t now_ns, uint64_t *until_ns)
 {
-    if (!reported || now_ns < reported->rest_until_ns)
+    if (!reported)
         return 0;
+    if (now_ns < reported->rest_until_ns) {
+        *until_ns = ab_min(*until_ns, reported->rest_until_ns);
+        return 0;
+    }
     fds[0] = (struct pollfd){reported->fd, POLLIN, 0};
     return 1;
-}
-
-uint64_t reported_deadline_ns(const struct reported *reported, uint64_t now_ns)
-{
-    return reported && now_ns < reported->rest_until_ns ? reported->rest_until_ns : UINT64_MAX;
 }
 
 /* ------------------------------------------------------------------------------- the whole */

@@ -32,11 +32,8 @@ int reported_open(struct reported **reported, const char *file, const struct bel
  */
 bool reported_check(struct autobuf_paths_entry *entry, uint64_t now_s);
 
-/* What to wait for, if anything: at most one. NULL is allowed here and below. */
-size_t reported_poll(const struct reported *reported, struct pollfd *fds, uint64_t now_ns);
-
-/* When to call reported_step() even if nothing comes; UINT64_MAX: never. */
-uint64_t reported_deadline_ns(const struct reported *reported, uint64_t now_ns);
+/* As status_poll(): at most one. NULL is allowed here and below. */
+size_t reported_poll(const struct reported *reported, struct pollfd *fds, uint64_t now_ns, uint64_t *until_ns);
 
 /* Takes what has come, within its part of the processor's time. */
 void reported_step(struct reported *reported, uint64_t now_ns);

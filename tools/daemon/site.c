@@ -316,21 +316,16 @@ void site_step(struct site *s, uint64_t now_ns)
 
 /* ---------------------------------------------------------------------------------- the loop */
 
-size_t site_poll(const struct site *s, struct pollfd *fds, uint64_t now_ns)
+size_t site_poll(const struct site *s, struct pollfd *fds, uint64_t now_ns, uint64_t *until_ns)
 {
-    bool sends = s && s->out && s->sent < s->out_bytes;
+    bool sends = s && s->out && s->sent < s->out_bytes, rests = s && now_ns < s->rest_until_ns;
 
-    if (!s || s->fd < 0 || (now_ns < s->rest_until_ns && !sends))
+    if (s)
+        *until_ns = ab_min(*until_ns, rests ? ab_min(s->rest_until_ns, s->due_ns) : s->due_ns);
+    if (!s || s->fd < 0 || (rests && !sends))
         return 0;
     fds[0] = (struct pollfd){s->fd, (short)(sends ? POLLIN | POLLOUT : POLLIN), 0};
     return 1;
-}
-
-uint64_t site_deadline_ns(const struct site *s, uint64_t now_ns)
-{
-    if (!s)
-        return UINT64_MAX;
-    return now_ns < s->rest_until_ns ? ab_min(s->rest_until_ns, s->due_ns) : s->due_ns;
 }
 
 /* ---------------------------------------------------------------------------------- offering */

@@ -33,11 +33,8 @@ int site_open(struct site **site, const struct config *config, struct keep *keep
 /* Takes what this host has learned, to be sent later, if it is something to be shared. A keep_offer_fn; site may be NULL. */
 void site_offer(void *site, const struct autobuf_paths_entry *entry);
 
-/* What to wait for, if anything: at most one. NULL is allowed here and below. */
-size_t site_poll(const struct site *site, struct pollfd *fds, uint64_t now_ns);
-
-/* When to call site_step() even if nothing comes; UINT64_MAX: never. */
-uint64_t site_deadline_ns(const struct site *site, uint64_t now_ns);
+/* As status_poll(): at most one. NULL is allowed here and below. */
+size_t site_poll(const struct site *site, struct pollfd *fds, uint64_t now_ns, uint64_t *until_ns);
 
 /* Does what is due and what can be done at once. */
 void site_step(struct site *site, uint64_t now_ns);

@@ -11,6 +11,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "../../lib/base/base.h"
 #include "broker.h"
 
 #define BACKLOG 16
@@ -309,36 +310,30 @@ void status_step(struct status *s, uint64_t now_ns)
 
 /* -------------------------------------------------------------------------------- the loop */
 
-size_t status_poll(const struct status *s, struct pollfd *fds, uint64_t now_ns)
+size_t status_poll(const struct status *s, struct pollfd *fds, uint64_t now_ns, uint64_t *until_ns)
 {
     size_t count = 0;
     bool room = false;
 
-    if (!s || now_ns < s->rest_until_ns)
+    if (!s)
         return 0;
+    if (now_ns < s->rest_until_ns) {
+        *until_ns = ab_min(*until_ns, s->rest_until_ns);
+        return 0;
+    }
     for (size_t i = 0; i < STATUS_CLIENTS; i++) {
         const struct client *c = &s->clients[i];
 
-        if (c->fd < 0)
+        if (c->fd < 0) {
             room = true;
-        else
-            fds[count++] = (struct pollfd){c->fd, c->answer ? POLLOUT : POLLIN, 0};
+            continue;
+        }
+        fds[count++] = (struct pollfd){c->fd, c->answer ? POLLOUT : POLLIN, 0};
+        *until_ns = ab_min(*until_ns, c->until_ns);
     }
     if (room)
         fds[count++] = (struct pollfd){s->listener, POLLIN, 0};
     return count;
-}
-
-uint64_t status_deadline_ns(const struct status *s, uint64_t now_ns)
-{
-    uint64_t next_ns = UINT64_MAX;
-
-    if (s && now_ns < s->rest_until_ns)
-        return s->rest_until_ns;
-    for (size_t i = 0; s && i < STATUS_CLIENTS; i++)
-        if (s->clients[i].fd >= 0 && s->clients[i].until_ns < next_ns)
-            next_ns = s->clients[i].until_ns;
-    return next_ns;
 }
 
 struct status_counts status_counts(const struct status *s)

@@ -56,11 +56,8 @@ int status_parse(const char *text, size_t length, enum status_page *page);
  */
 int status_open(struct status **status, const char *file, status_page_fn *print, void *user);
 
-/* What to wait for. Returns how many, at most STATUS_FDS. status may be NULL, here and below. */
-size_t status_poll(const struct status *status, struct pollfd *fds, uint64_t now_ns);
-
-/* When to ask status_poll() and status_step() again at the latest; UINT64_MAX: once a descriptor is ready. */
-uint64_t status_deadline_ns(const struct status *status, uint64_t now_ns);
+/* What to wait for, and until when at the latest, if that is sooner. Returns how many, at most STATUS_FDS. status may be NULL, here and below. */
+size_t status_poll(const struct status *status, struct pollfd *fds, uint64_t now_ns, uint64_t *until_ns);
 
 /* Takes clients in, reads, answers, drops those whose time is over. Call it when one of the descriptors is ready. */
 void status_step(struct status *status, uint64_t now_ns);

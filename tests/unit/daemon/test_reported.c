@@ -22,6 +22,15 @@
 #define NOW_S 1700000000U
 #define STRANGER 54321
 
+static uint64_t reported_deadline_ns(const struct reported *of, uint64_t now_ns)
+{
+    struct pollfd polled[1];
+    uint64_t until_ns = UINT64_MAX;
+
+    (void)reported_poll(of, polled, now_ns, &until_ns);
+    return until_ns;
+}
+
 static char folder[] = "/tmp/test_handed.XXXXXX", file[sizeof folder + 8];
 static struct keep keep;
 static struct reported *reported;
@@ -179,7 +188,7 @@ static void an_entry_is_taken(void **state)
     assert_int_equal(stat(file, &made), 0);
     assert_int_equal(made.st_mode & 0777, 0600);
     assert_int_equal(autobuf_paths_entry_encode(&e, message, sizeof message), sizeof message);
-    assert_int_equal(reported_poll(reported, fds, now_ns), 1);
+    assert_int_equal(reported_poll(reported, fds, now_ns, &(uint64_t){UINT64_MAX}), 1);
     assert_int_equal(poll(fds, 1, 0), 0);
     assert_int_equal(send_as(geteuid(), message, sizeof message, 1), 0);
     assert_int_equal(poll(fds, 1, 0), 1);
@@ -252,7 +261,7 @@ static void nothing_has_come(void **state)
     (void)state;
     reported_step(reported, now_ns);
     assert_int_equal(reported_deadline_ns(reported, now_ns), UINT64_MAX);
-    assert_int_equal(reported_poll(reported, &(struct pollfd){0}, now_ns), 1);
+    assert_int_equal(reported_poll(reported, &(struct pollfd){0}, now_ns, &(uint64_t){UINT64_MAX}), 1);
 }
 
 /* Somebody who hands in more than the kernel's queue takes is told so, and each step does a bounded part. */
@@ -269,7 +278,7 @@ static void a_flood(void **state)
     taken = keep.counts.programs;
     assert_true(taken > 0 && taken <= REPORTED_MOST);
     assert_true(reported_deadline_ns(reported, now_ns) > now_ns);
-    assert_int_equal(reported_poll(reported, &(struct pollfd){0}, now_ns), 0);
+    assert_int_equal(reported_poll(reported, &(struct pollfd){0}, now_ns, &(uint64_t){UINT64_MAX}), 0);
     reported_step(reported, now_ns); /* it rests */
     assert_int_equal(keep.counts.programs, taken);
     step();

@@ -21,6 +21,15 @@
 #define NOTHING "*-1\r\n"
 #define ADDED "$3\r\n1-0\r\n"
 
+static uint64_t site_deadline_ns(const struct site *of, uint64_t now_ns)
+{
+    struct pollfd polled[1];
+    uint64_t until_ns = UINT64_MAX;
+
+    (void)site_poll(of, polled, now_ns, &until_ns);
+    return until_ns;
+}
+
 static char folder[] = "/tmp/test_site.XXXXXX", file[sizeof folder + 16], secret[sizeof folder + 16];
 static struct keep keep;
 static struct config config;
@@ -235,16 +244,16 @@ static void a_server_that_says_nothing(void **state)
     struct pollfd fd;
 
     (void)state;
-    assert_int_equal(site_poll(site, &fd, 0), 0); /* not connected yet */
+    assert_int_equal(site_poll(site, &fd, 0, &(uint64_t){UINT64_MAX}), 0); /* not connected yet */
     site_step(site, 7);
-    assert_int_equal(site_poll(site, &fd, 0), 1);
+    assert_int_equal(site_poll(site, &fd, 0, &(uint64_t){UINT64_MAX}), 1);
     assert_int_equal(site_deadline_ns(site, 0), 7 + SITE_ROUND_NS);
     site_step(site, 6 + SITE_ROUND_NS);
     assert_int_equal(lines, 0);
     site_step(site, 7 + SITE_ROUND_NS);
     assert_int_equal(lines, 1);
     assert_non_null(strstr(said, strerror(ETIMEDOUT)));
-    assert_int_equal(site_poll(site, &fd, 0), 0);
+    assert_int_equal(site_poll(site, &fd, 0, &(uint64_t){UINT64_MAX}), 0);
     assert_false(keep.counts.site.up);
 }
 
@@ -259,10 +268,10 @@ static void a_server_that_answers_byte_by_byte(void **state)
     site_step(site, now_ns);
     take_round();
     for (const char *byte = NOTHING; byte[1]; byte++) {
-        assert_int_equal(site_poll(site, &fd, now_ns), 1);
+        assert_int_equal(site_poll(site, &fd, now_ns, &(uint64_t){UINT64_MAX}), 1);
         assert_int_equal(send(server, byte, 1, MSG_NOSIGNAL), 1);
         site_step(site, now_ns);
-        assert_int_equal(site_poll(site, &fd, now_ns), 0);
+        assert_int_equal(site_poll(site, &fd, now_ns, &(uint64_t){UINT64_MAX}), 0);
         assert_int_equal(site_deadline_ns(site, now_ns), now_ns + 50 * ms);
         now_ns += 50 * ms;
     }
@@ -295,7 +304,7 @@ static void wait_for_answer(void)
 {
     struct pollfd fd;
 
-    assert_int_equal(site_poll(site, &fd, 0), 1);
+    assert_int_equal(site_poll(site, &fd, 0, &(uint64_t){UINT64_MAX}), 1);
     fd.events = POLLIN;
     assert_int_equal(poll(&fd, 1, 10000), 1);
 }
@@ -437,11 +446,11 @@ static void nothing_is_read_without_room(void **state)
     (void)state;
     keep.count = KEEP_MOST;
     site_step(site, 5);
-    assert_int_equal(site_poll(site, &fd, 0), 0);
+    assert_int_equal(site_poll(site, &fd, 0, &(uint64_t){UINT64_MAX}), 0);
     assert_int_equal(site_deadline_ns(site, 0), 5 + SITE_SOON_NS);
     keep.count = 0;
     step_when_due();
-    assert_int_equal(site_poll(site, &fd, 0), 1);
+    assert_int_equal(site_poll(site, &fd, 0, &(uint64_t){UINT64_MAX}), 1);
     assert_int_equal(fd.events & POLLIN, POLLIN);
 }
 

@@ -19,6 +19,15 @@
 #define S 1000000000ULL
 #define WHOLE "GET /metrics HTTP/1.1\r\nHost: x\r\n\r\n"
 
+static uint64_t status_deadline_ns(const struct status *of, uint64_t now_ns)
+{
+    struct pollfd polled[STATUS_FDS];
+    uint64_t until_ns = UINT64_MAX;
+
+    (void)status_poll(of, polled, now_ns, &until_ns);
+    return until_ns;
+}
+
 static char folder[] = "/tmp/autobuf-tests.XXXXXX", file[64];
 static size_t page_bytes; /* of what the page prints */
 static uint64_t now_ns = 5 * S;
@@ -83,7 +92,7 @@ static void step(struct status *status, uint64_t later_ns)
     struct pollfd fds[STATUS_FDS];
 
     now_ns += later_ns;
-    if (status_poll(status, fds, now_ns) == 0)
+    if (status_poll(status, fds, now_ns, &(uint64_t){UINT64_MAX}) == 0)
         now_ns = status_deadline_ns(status, now_ns);
     status_step(status, now_ns);
 }
@@ -239,7 +248,7 @@ static void those_that_dawdle(void **state)
     assert_true(taken(many, text, sizeof text, &ended) > 0);
     assert_memory_equal(text, "HTTP/1.0 400", 12);
     step(status, 0);
-    assert_int_equal(status_poll(status, fds, now_ns + 60 * S), 3); /* both, and the listener */
+    assert_int_equal(status_poll(status, fds, now_ns + 60 * S, &(uint64_t){UINT64_MAX}), 3); /* both, and the listener */
     assert_int_equal(status_deadline_ns(status, now_ns + 60 * S), began_ns + STATUS_NS);
     step(status, STATUS_NS);
     assert_int_equal(status_counts(status).dropped, 3);
@@ -271,7 +280,7 @@ static void more_than_its_places(void **state)
     for (size_t i = 0; i < COUNT(clients); i++)
         clients[i] = client();
     step(status, 0);
-    assert_int_equal(status_poll(status, fds, now_ns + 60 * S), STATUS_CLIENTS); /* the listener waits */
+    assert_int_equal(status_poll(status, fds, now_ns + 60 * S, &(uint64_t){UINT64_MAX}), STATUS_CLIENTS); /* the listener waits */
     for (unsigned i = 0; i < 10; i++)
         step(status, STATUS_NS);
     for (size_t i = 0; i < COUNT(clients); i++) {
@@ -324,7 +333,7 @@ static void its_cost_is_bounded(void **state)
     before = status_counts(status);
     assert_true(before.cpu_ns > 0);
     assert_int_equal(status_deadline_ns(status, now_ns), now_ns + 40 * before.cpu_ns);
-    assert_int_equal(status_poll(status, fds, now_ns), 0);
+    assert_int_equal(status_poll(status, fds, now_ns, &(uint64_t){UINT64_MAX}), 0);
     ask(fd, WHOLE);
     status_step(status, now_ns + 40 * before.cpu_ns - 1);
     assert_int_equal(status_counts(status).answered, 0);
@@ -346,7 +355,7 @@ static void one_that_says_nothing(void **state)
     step(status, 0);
     step(status, 0);
     assert_int_equal(status_deadline_ns(status, now_ns), came_ns + STATUS_NS);
-    assert_int_equal(status_poll(status, fds, now_ns), 2);
+    assert_int_equal(status_poll(status, fds, now_ns, &(uint64_t){UINT64_MAX}), 2);
     close(fd);
     status_close(status);
 }
@@ -366,7 +375,7 @@ static void no_descriptor_is_left(void **state)
     assert_int_equal(setrlimit(RLIMIT_NOFILE, &least), 0);
     step(status, 0);
     assert_int_equal(setrlimit(RLIMIT_NOFILE, &limit), 0);
-    assert_int_equal(status_poll(status, fds, now_ns), 0);
+    assert_int_equal(status_poll(status, fds, now_ns, &(uint64_t){UINT64_MAX}), 0);
     assert_in_range(status_deadline_ns(status, now_ns), now_ns + 100000000, now_ns + 1000000000);
     close(fd);
     status_close(status);
@@ -381,7 +390,7 @@ static void nobody_asks(void **state)
     (void)state;
     status_step(status, now_ns);
     assert_int_equal(status_deadline_ns(status, now_ns), UINT64_MAX);
-    assert_int_equal(status_poll(status, fds, now_ns), 1);
+    assert_int_equal(status_poll(status, fds, now_ns, &(uint64_t){UINT64_MAX}), 1);
     status_close(status);
 }
 
@@ -442,7 +451,7 @@ static void what_stands_there(void **state)
     assert_int_equal(status_open(&status, "/no/such/folder/s", print_page, NULL), -ENOENT);
     memset(long_name + 1, 'x', sizeof long_name - 2);
     assert_int_equal(status_open(&status, long_name, print_page, NULL), -ENAMETOOLONG);
-    assert_int_equal(status_poll(NULL, NULL, 0), 0);
+    assert_int_equal(status_poll(NULL, NULL, 0, &(uint64_t){UINT64_MAX}), 0);
     assert_int_equal(status_deadline_ns(NULL, 0), UINT64_MAX);
     status_step(NULL, 0);
     status_close(NULL);
