@@ -14,7 +14,7 @@
 #endif
 
 #define AUTOBUF_VERSION_MAJOR 0
-#define AUTOBUF_VERSION_MINOR 1
+#define AUTOBUF_VERSION_MINOR 9
 #define AUTOBUF_VERSION_PATCH 0
 
 /* Errors that errno has no name for. All are below -4095. */
@@ -54,7 +54,7 @@ extern "C" {
 /* A static English text for any value that a call of this library returns. It is not NULL for any number. */
 AUTOBUF_API const char *autobuf_strerror(int error);
 
-/* The version of the library that is linked, such as "0.1.0". AUTOBUF_VERSION_* are that of this header. */
+/* The version of the library that is linked, such as "1.2.3". AUTOBUF_VERSION_* are that of this header. */
 AUTOBUF_API const char *autobuf_version(void);
 
 /* No time, or a time that is not known. */

@@ -7,7 +7,7 @@ import operator
 import os
 from typing import Any
 
-VERSION = "0.1.0"
+VERSION = "0.9.0"
 LIBRARY = "libautobuf.so.0"
 
 LOG = ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.c_void_p)

@@ -12,18 +12,24 @@ import sys
 import tempfile
 import unittest
 
-from roots import TOP, of_build
+from roots import TOP, Root, of_build
 
 from cases import run_tests, thorough  # the folder is on the path by now
 
-PLACES = {"meson.build": r"(?<=  version: ')0", "include/autobuf/error.h": r"(?<=VERSION_MINOR )1",
-          "debian/changelog": r"(?<=libautobuf \()0", "packaging/rpm/libautobuf.spec": r"(?<=Version:        )0",
-          "python/autobuf/_library.py": r'(?<=^VERSION = ")0', "CHANGELOG.md": r"(?<=## \[)0",
-          "docs/man/autobuf_live.3": r'(?<="libautobuf )0'}
+PLACES = {"meson.build": r"(?<=  version: ')\d+", "include/autobuf/error.h": r"(?<=VERSION_MINOR )\d+",
+          "debian/changelog": r"(?<=libautobuf \()\d+", "packaging/rpm/libautobuf.spec": r"(?<=Version:        )\d+",
+          "python/autobuf/_library.py": r'(?<=^VERSION = ")\d+', "CHANGELOG.md": r"(?<=## \[)\d+",
+          "docs/man/autobuf_live.3": r'(?<="libautobuf )\d+'}
 """Where a version is said, and what of it is to be changed."""
+VERSION = re.search(r"^  version: '(.*)',", (TOP / "meson.build").read_text(), re.M)[1]
+TARBALL = f"libautobuf-{VERSION}.tar.xz"
+SUITES = ("bookworm", "trixie")
+FILES = {TARBALL, "libautobuf.wrap", "notes.md", "bwdelay.c", "bwdelay.h", "autobuf.c", "autobuf.h", "SHA256SUMS"}
 
 
-class Release(unittest.TestCase):
+class Tree(unittest.TestCase):
+    """A clone of the project, with what is not committed yet."""
+
     def setUp(self) -> None:
         if not (TOP / ".git").exists():
             self.skipTest("not a clone")
@@ -48,6 +54,8 @@ class Release(unittest.TestCase):
     def release(self, *args: object) -> subprocess.CompletedProcess:
         return subprocess.run([self.tree / "scripts" / "release", *args], capture_output=True, text=True, env=of_build())
 
+
+class Release(Tree):
     def test_a_version_that_does_not_agree_is_named(self) -> None:
         done = self.release("--check")
         self.assertEqual(done.returncode, 0, done.stderr)
@@ -55,13 +63,13 @@ class Release(unittest.TestCase):
             with self.subTest(name):
                 file = self.tree / name
                 text = file.read_text()
-                changed = re.sub(what, "7", text, count=1, flags=re.M)
+                changed = re.sub(what, "77", text, count=1, flags=re.M)
                 self.assertNotEqual(changed, text)
                 file.write_text(changed)
                 done = self.release("--check")
                 self.assertEqual(done.returncode, 1)
                 self.assertIn("says", done.stderr)
-                self.assertIn("7.1.0" if "MINOR" not in what else "0.7.0", done.stderr)
+                self.assertRegex(done.stderr, r"\b77\.\d+\.\d+" if "MINOR" not in what else r"\b\d+\.77\.\d+")
                 file.write_text(text)
 
     def test_what_is_not_ready_is_refused(self) -> None:
@@ -79,26 +87,42 @@ class Release(unittest.TestCase):
         self.assertEqual(self.release("--other", out).returncode, 2)
         self.assertFalse(any(out.iterdir()) if out.exists() else False)
 
+    def test_one_place_wins(self) -> None:
+        file = self.tree / "meson.build"
+        file.write_text(file.read_text().replace(f"version: '{VERSION}'", "version: '7.8.9'"))
+        before = {name: (self.tree / name).read_text() for name in PLACES}
+        done = self.release("--set")
+        self.assertEqual((done.returncode, done.stderr), (0, ""))
+        written = {name for name, text in before.items() if (self.tree / name).read_text() != text}
+        self.assertEqual(written, set(PLACES) - {"meson.build", "debian/changelog", "CHANGELOG.md"})
+        self.assertIn("#define AUTOBUF_VERSION_MINOR 8\n", (self.tree / "include/autobuf/error.h").read_text())
+        self.assertIn(f"debian/changelog says {VERSION}, meson.build 7.8.9", self.release("--check").stderr)
+
     @thorough
     def test_a_draft_builds_and_can_be_used(self) -> None:
-        version = re.search(r"version: '(.*)'", (TOP / "meson.build").read_text())[1]
-        tarball = f"libautobuf-{version}.tar.xz"
-        sums = []
+        out = self.folder / "out"
+        made = []
         for _ in range(2):
-            out = self.folder / "out"
             done = self.release("--draft", out)
             self.assertEqual(done.returncode, 0, done.stderr)
             self.assertIn("gpg --armor --detach-sign", done.stdout)
-            sums.append(hashlib.sha256((out / tarball).read_bytes()).hexdigest())
-        self.assertEqual(sums[0], sums[1])
-        self.assertEqual((out / f"{tarball}.sha256").read_text(), f"{sums[0]}  {tarball}\n")
+            made.append({file.name: file.read_bytes() for file in out.iterdir()})
+        self.assertEqual(set(made[0]), FILES)
+        self.assertEqual(made[0], made[1])
+        done = subprocess.run(["sha256sum", "--check", "--strict", "SHA256SUMS"], cwd=out, capture_output=True, text=True)
+        self.assertEqual((done.returncode, len(done.stdout.splitlines())), (0, len(FILES) - 1), done.stderr)
+        notes = made[0]["notes.md"].decode()
+        self.assertTrue(notes.startswith(f"## [{VERSION}] - "), notes[:80])
+        self.assertEqual(notes.count("\n## ["), 0)
+        for pair in ("bwdelay", "autobuf"):
+            subprocess.run(["cc", "-std=c99", "-Wall", "-Wextra", "-pedantic", "-Werror", "-fsyntax-only", out / f"{pair}.c"], check=True)
 
         user = self.folder / "user"
         shutil.copytree(TOP / "tests" / "outside" / "subproject", user)
         shutil.copy(TOP / "tests" / "outside" / "outside.c", user)
         (user / "subprojects" / "packagefiles").mkdir(parents=True)
         shutil.copy(out / "libautobuf.wrap", user / "subprojects")
-        shutil.copy(out / tarball, user / "subprojects" / "packagefiles")
+        shutil.copy(out / TARBALL, user / "subprojects" / "packagefiles")
         for command in (["meson", "setup", "--wrap-mode=forcefallback", user / "build", user],
                         ["ninja", "-C", user / "build"], [user / "build" / "outside"]):
             done = subprocess.run(command, capture_output=True, text=True)
@@ -112,6 +136,34 @@ class Release(unittest.TestCase):
         out = self.folder / "out"
         self.assertIn("tests failed", self.release("--draft", out).stderr)
         self.assertEqual(list(out.iterdir()), [])
+
+
+class Installed(Tree):
+    """All of its files, from bare roots of each release of Debian that it has packages for."""
+
+    @thorough
+    def test_installed_from(self) -> None:
+        if os.geteuid():
+            self.skipTest("roots are root's to make")
+        out = self.folder / "out"
+        done = self.release("--draft", out, *SUITES)
+        self.assertEqual(done.returncode, 0, done.stdout + done.stderr)
+        for suite in SUITES:
+            with self.subTest(suite), Root(suite=suite, shares={"/release": out}) as root:
+                root.sh(f"cd /release && sha256sum --check --strict --quiet SHA256SUMS && cd {suite} && "
+                        "apt-get -qq install --no-install-recommends ./autobuf_*.deb ./autobufd_*.deb ./libautobuf0_*.deb gcc libc6-dev >/dev/null")
+                self.assertEqual(root.well("autobuf", "--version"), f"autobuf {VERSION}\n")
+                self.assertIn("tcp_wmem", root.well("autobuf", "explain", "--as-user", "--rate", "400M", "--rtt", "100"))
+                root.well("autobufd", "--check")
+                root.sh("cp /src/tests/pair/pair.c /release/*.[ch] /tmp && cd /tmp && cc pair.c bwdelay.c -o pair && ./pair || [ $? = 77 ]")
+                self.made_again(root)
+
+    def made_again(self, root: Root) -> None:
+        """The pairs, from the tarball, with what README.md names for building."""
+        needs = re.search(r"apt install (gcc .*)", (TOP / "README.md").read_text())[1]
+        root.sh(f"apt-get -qq install --no-install-recommends {needs} >/dev/null; cd /tmp; tar -xf /release/{TARBALL}; "
+                "cd libautobuf-*; meson setup build >/dev/null; ninja -C build amalgamation >/dev/null; "
+                "for file in bwdelay.c bwdelay.h autobuf.c autobuf.h; do cmp build/$file /release/$file; done")
 
 
 if __name__ == "__main__":
