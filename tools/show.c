@@ -243,11 +243,11 @@ void show_sysctls(FILE *out, const struct findings *f)
     const struct autobuf_path *p = &f->path;
     bool fillable = findings_fillable(f), back = !p->tx_rate_bit_per_s;
 
-    fprintf(out, "# For %s%sbit/s and a round-trip time of %.1f ms%s\n",
+    fprintf(out, "# For %s%sbit/s and a round-trip time of %.1f ms:\n# %s\n",
             p->flags & (back ? AUTOBUF_PATH_RX_AT_LEAST : AUTOBUF_PATH_TX_AT_LEAST) ? "at least " : "",
             SCALED(back ? p->rx_rate_bit_per_s : p->tx_rate_bit_per_s), (double)p->rtt_min_ns / 1e6,
-            count && fillable ? ": autotuning may go so far." : count ? ", as far as this host's memory and TCP allow."
-            : fillable ? " this host's limits are enough." : " this host's memory, or TCP, allows no more.");
+            count && fillable ? "autotuning may go so far." : count ? "as far as this host's memory and TCP allow."
+            : fillable ? "this host's limits are enough." : "this host's memory, or TCP, allows no more.");
     for (size_t i = 0; i < count; i++)
         fprintf(out, "%s = %s\n", lines[i].name, lines[i].value);
 }

@@ -31,10 +31,10 @@ static void a_file_of_sysctls(void **state)
         unsigned lines;
         const char *says;
     } rows[] = {
-        {100, 10, 1ULL << 40, 0, 0, "# For 100.0 Mbit/s and a round-trip time of 10.0 ms this host's limits are enough.\n"},
+        {100, 10, 1ULL << 40, 0, 0, "# For 100.0 Mbit/s and a round-trip time of 10.0 ms:\n# this host's limits are enough.\n"},
         {100, 10, 1ULL << 40, AUTOBUF_PATH_TX_AT_LEAST, 0, "# For at least 100.0 Mbit/s and"},
-        {400, 100, 1ULL << 40, 0, 1, ": autotuning may go so far.\nnet.ipv4.tcp_wmem = 4096 16384 8388608\n"},
-        {10000, 100, 800000000, 0, 2, "10.0 Gbit/s and a round-trip time of 100.0 ms, as far as this host's memory and TCP allow.\n"},
+        {400, 100, 1ULL << 40, 0, 1, "# autotuning may go so far.\nnet.ipv4.tcp_wmem = 4096 16384 8388608\n"},
+        {10000, 100, 800000000, 0, 2, "10.0 Gbit/s and a round-trip time of 100.0 ms:\n# as far as this host's memory and TCP allow.\n"},
         {10000, 100, 8000000, 0, 0, "this host's memory, or TCP, allows no more.\n"},
     };
 
