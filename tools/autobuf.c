@@ -82,7 +82,8 @@ static void show(const struct arguments *a, struct measurement *m, const struct 
     if (a->command == PROBE && isatty(STDOUT_FILENO))
         show_histogram(stdout, m->readings, m->reading_count, f->path.tx_rate_bit_per_s);
     if (a->command != EXPLAIN) {
-        show_plan(stdout, f, &host);
+        if (!findings_unsure(f))
+            show_plan(stdout, f, &host);
         return;
     }
     show_host(stdout, &f->limits, &host);
@@ -125,6 +126,19 @@ static int fail(const struct arguments *a, int error, bool connected)
     fprintf(stderr, "autobuf: %s%s%s%s\n", a->operand ? a->operand : "", a->operand ? ": " : "",
             resolve_strerror(error, host, (int)a->family), advice);
     return error == -EACCES ? EXIT_NOT_PERMITTED : EXIT_NOTHING;
+}
+
+/* Says why the rate could not be told, and what may help. Returns the status. */
+static int fail_unsure(const struct arguments *a, const char *unsure)
+{
+    const char *why = strcmp(unsure, "batches") == 0  ? "other traffic, or a host that batches packets"
+                      : strcmp(unsure, "pauses") == 0 ? "this host was late"
+                                                      : "this host was late, or the path has jitter";
+
+    fflush(stdout);
+    fprintf(stderr, "autobuf: %s: could not tell the rate (%s: %s); try %sagain\n", a->operand, unsure, why,
+            a->command == MEASURE ? "" : "autobuf measure, or ");
+    return EXIT_NOTHING;
 }
 
 /*
@@ -194,8 +208,8 @@ static int run_path(const struct arguments *a)
 {
     static struct measurement m;
     struct findings f = {.path = no_path, .limits = AUTOBUF_LIMITS_INIT, .socket = AUTOBUF_SOCKET_INIT, .plan = AUTOBUF_PLAN_INIT};
-    const char *off = getenv("AUTOBUF");
-    int error;
+    const char *off = getenv("AUTOBUF"), *unsure;
+    int error, status;
 
     if (a->check)
         return check_file("", a->operand, a->json, stdout, stderr);
@@ -224,7 +238,11 @@ static int run_path(const struct arguments *a)
         show_without_path(a, &m, &f);
         return fail(a, error, m.peer_len != 0);
     }
-    return a->sysctl ? print_sysctls(a, &f) : show_all(a, &m, &f);
+    unsure = findings_unsure(&f);
+    if (a->sysctl && !unsure)
+        return print_sysctls(a, &f);
+    status = a->sysctl ? EXIT_NOTHING : show_all(a, &m, &f);
+    return unsure ? fail_unsure(a, unsure) : status;
 }
 
 static int run(const struct arguments *a)

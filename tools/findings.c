@@ -13,6 +13,10 @@ static struct autobuf_path share_of(const struct autobuf_path *path, uint64_t st
 {
     struct autobuf_path share = *path;
 
+    if (share.tx_unsure)
+        share.tx_rate_bit_per_s = share.tx_bdp_bytes = 0;
+    if (share.rx_unsure)
+        share.rx_rate_bit_per_s = share.rx_bdp_bytes = 0;
     if (streams < 2)
         return share;
     share.tx_rate_bit_per_s /= streams;
@@ -46,6 +50,13 @@ int findings_plan(struct findings *f, const struct arguments *want)
     if (error == 0)
         error = plan_with(f, want, none, &f->user);
     return error < 0 ? error : plan_with(f, want, none | AUTOBUF_LIMITS_FORCE, &f->root);
+}
+
+const char *findings_unsure(const struct findings *f)
+{
+    uint32_t unsure = f->path.tx_unsure ? f->path.tx_unsure : f->path.rx_unsure;
+
+    return f->share.tx_rate_bit_per_s || f->share.rx_rate_bit_per_s ? NULL : autobuf_unsure_name(unsure);
 }
 
 uint64_t findings_wanted(const struct findings *f, bool sends)

@@ -13,7 +13,7 @@
 
 struct findings {
     struct autobuf_path path;
-    struct autobuf_path share; /* of one connection, if several use the path */
+    struct autobuf_path share; /* of one connection, if several use the path; a rate that is unsure is unknown here */
     struct autobuf_limits limits;
     struct autobuf_socket socket; /* a new one */
     struct autobuf_plan plan;     /* for the user who runs the command, or whom it was told */
@@ -27,6 +27,9 @@ struct findings {
  * are wanted. Errors of autobuf_plan_make().
  */
 int findings_plan(struct findings *f, const struct arguments *want);
+
+/* Why the path's rate could not be told, as autobuf_unsure_name() says it: then there is no plan. NULL: it could. */
+const char *findings_unsure(const struct findings *f);
 
 /* The payload rate that a window allows at the minimum RTT, in bit/s; 0: unknown. */
 uint64_t findings_window_rate(const struct findings *f, uint64_t window_bytes);

@@ -35,13 +35,15 @@ static void show_direction(FILE *out, const struct direction *d, uint32_t packet
         fputs("unknown\n", out);
         return;
     }
+    if (d->unsure) {
+        fprintf(out, "unsure: %s: %sbit/s to %sbit/s\n", d->unsure, SCALED(d->low), SCALED(d->high));
+        return;
+    }
     fprintf(out, "%s%sbit/s", d->at_least && !d->echoed ? "at least " : "", SCALED(d->rate));
     if (d->low != d->high)
         fprintf(out, " (%sbit/s to %sbit/s)", SCALED(d->low), SCALED(d->high));
     if (d->echoed)
         fprintf(out, "\n%*sthe slower direction's (autobuf measure: of each)", LABEL_COLUMNS, "");
-    if (d->unsure)
-        fprintf(out, "\n%*sunsure: %s", LABEL_COLUMNS, "", d->unsure);
     fputc('\n', out);
     show_label(out, "bandwidth-delay product");
     fprintf(out, "%sB of TCP payload, %sB of IP packets\n", SCALED(autobuf_payload_bytes(d->bdp, packet_bytes)),
@@ -355,6 +357,7 @@ void show_json(FILE *out, const struct findings *f, const struct host_facts *hos
                p->flags & AUTOBUF_PATH_TX_AT_LEAST, p->flags & AUTOBUF_PATH_TX_ECHOED, p->tx_unsure);
     json_rates(out, "rx", p->rx_rate_bit_per_s, p->rx_rate_low_bit_per_s, p->rx_rate_high_bit_per_s,
                p->flags & AUTOBUF_PATH_RX_AT_LEAST, p->flags & AUTOBUF_PATH_RX_ECHOED, p->rx_unsure);
+    json_string(out, "unsure", findings_unsure(f));
     json_number(out, "tx_bdp_bytes", p->tx_bdp_bytes, !p->tx_bdp_bytes);
     json_number(out, "rx_bdp_bytes", p->rx_bdp_bytes, !p->rx_bdp_bytes);
     json_number(out, "samples", p->samples, false);
@@ -366,6 +369,9 @@ void show_json(FILE *out, const struct findings *f, const struct host_facts *hos
     json_bottlenecks(out, bottlenecks, count);
     if (transfers)
         show_transfers_json(out, transfers);
-    json_plan(out, f, host);
+    if (findings_unsure(f))
+        fputs("\"plan\":null", out);
+    else
+        json_plan(out, f, host);
     fputs("}\n", out);
 }

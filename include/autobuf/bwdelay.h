@@ -36,7 +36,7 @@ extern "C" {
  *   -EACCES             neither ping sockets (net.ipv4.ping_group_range) nor raw sockets
  *                       (CAP_NET_RAW: setcap cap_net_raw+p PROGRAM) are permitted
  *   AUTOBUF_E_NOREPLY   nothing answered: the host is down, or ICMP is filtered
- *   AUTOBUF_E_FEW       too few replies came to compute a rate
+ *   AUTOBUF_E_FEW       too few replies came, or agree, to compute a rate: try again
  *   AUTOBUF_E_OFF       AUTOBUF=off is in the environment
  *   another negative errno of socket(2), connect(2) or send(2), such as -ENETUNREACH
  * autobuf_strerror() puts each in words.

@@ -19,7 +19,7 @@
 
 /* Errors that errno has no name for. All are below -4095. */
 #define AUTOBUF_E_NOREPLY (-4096) /* nothing answered before the deadline */
-#define AUTOBUF_E_FEW (-4097)     /* too few replies came to compute a rate */
+#define AUTOBUF_E_FEW (-4097)     /* too few replies came, or agree, to compute a rate */
 #define AUTOBUF_E_RESOLVE (-4098) /* the name has no address */
 #define AUTOBUF_E_FORKED (-4099)  /* the handle belongs to the parent process */
 #define AUTOBUF_E_OFF (-4100)     /* AUTOBUF=off is in the environment */

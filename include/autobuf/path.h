@@ -30,7 +30,7 @@ extern "C" {
 #define AUTOBUF_PATH_TX_ECHOED 8U
 #define AUTOBUF_PATH_RX_ECHOED 16U /* the same for rx_rate */
 
-/* Why a rate may be more than a fifth off. */
+/* Why a rate may be more than a fifth off. No plan is made from such a rate. */
 #define AUTOBUF_UNSURE_NOT 0U
 #define AUTOBUF_UNSURE_JITTER 1U  /* neither gaps nor longer stretches of the trains agree */
 #define AUTOBUF_UNSURE_BATCHES 2U /* packets came in small groups: other traffic between them, or a host that batches */
@@ -58,7 +58,7 @@ struct autobuf_path {
     uint64_t rx_rate_bit_per_s;
     uint64_t rx_rate_low_bit_per_s;
     uint64_t rx_rate_high_bit_per_s;
-    uint64_t tx_bdp_bytes;           /* 0: unknown */
+    uint64_t tx_bdp_bytes;           /* 0: unknown, or the rate is unsure */
     uint64_t rx_bdp_bytes;
     uint64_t cost_bytes;             /* what this end sent to measure, IP headers included */
     uint64_t elapsed_ns;             /* how long the measurement took */

@@ -31,7 +31,7 @@ static const char *text_of_errno(int error)
 /* Errors of this library, from AUTOBUF_E_NOREPLY on. */
 static const char *const own[] = {
     [AUTOBUF_E_NOREPLY - AUTOBUF_E_NOREPLY] = "nothing answered in time: the host is down, or ICMP echo is filtered",
-    [AUTOBUF_E_NOREPLY - AUTOBUF_E_FEW] = "too few replies came to compute a rate",
+    [AUTOBUF_E_NOREPLY - AUTOBUF_E_FEW] = "too few replies came, or agree, to compute a rate",
     [AUTOBUF_E_NOREPLY - AUTOBUF_E_RESOLVE] = "the name has no address",
     [AUTOBUF_E_NOREPLY - AUTOBUF_E_FORKED] = "the parent process opened this handle",
     [AUTOBUF_E_NOREPLY - AUTOBUF_E_OFF] = "switched off by AUTOBUF=off in the environment",

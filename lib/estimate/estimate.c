@@ -483,7 +483,8 @@ int ab_estimate_path(const struct ab_packet *packets, size_t count, uint64_t *sc
         return AUTOBUF_E_FEW;
     path->flags |= AB_PATH_AT_LEAST | (rate.at_least ? 0 : AB_PATH_ECHOED);
     path->packet_bytes = full_bytes;
-    path->tx_bdp_bytes = path->rx_bdp_bytes =
-        ab_estimate_bdp(rate.rate_bit_per_s, path->rtt_min_ns, full_bytes, small_bytes);
+    if (!rate.unsure)
+        path->tx_bdp_bytes = path->rx_bdp_bytes =
+            ab_estimate_bdp(rate.rate_bit_per_s, path->rtt_min_ns, full_bytes, small_bytes);
     return 0;
 }

@@ -17,6 +17,8 @@ static int64_t payload_of(int error, const struct autobuf_path *path)
 
     if (error < 0)
         return error;
+    if (path->tx_unsure)
+        return AUTOBUF_E_FEW;
     bytes = autobuf_payload_bytes(path->tx_bdp_bytes, path->packet_bytes);
     return (int64_t)ab_min(ab_max(bytes, 1), INT64_MAX);
 }

@@ -44,7 +44,8 @@ void ab_decide_measured(struct ab_decision *d, int result)
     ab_event(&d->log, &(struct autobuf_event){.what = AUTOBUF_EVENT_MEASURED, .side = AUTOBUF_LOCK_SND,
                                              .error = result < 0 ? result : 0,
                                              .after_bit_per_s = d->path.tx_rate_bit_per_s,
-                                             .rtt_ns = d->path.rtt_min_ns});
+                                             .rtt_ns = d->path.rtt_min_ns,
+                                             .why = d->path.tx_unsure ? "unsure: nothing is planned from it" : NULL});
 }
 
 static int take_peer(struct ab_decision *d, const struct sockaddr *peer, socklen_t peer_len)

@@ -14,9 +14,9 @@
 #include "../paths/record.h"
 #include "flow.h"
 
-/* How long a measurement is valid. Capacity and minimum RTT change with the network only. */
+/* How long a measurement, and a lower bound, is valid. Capacity and minimum RTT change with the network only. */
 #define VALID_S 86400U
-#define UNSURE_VALID_S 3600U
+#define BOUND_VALID_S 3600U
 
 /* This end of a connection. */
 struct here {
@@ -164,7 +164,6 @@ void ab_decide_leave_faster_direction(const struct ab_decision *d, struct autobu
         *theirs.rate_bit_per_s <= *ours.rate_bit_per_s)
         return;
     *ours.rate_bit_per_s = *ours.low_bit_per_s = *ours.high_bit_per_s = *ours.bdp_bytes = 0;
-    *ours.unsure = 0;
     entry->flags &= ~(ours.at_least | ours.echoed);
 }
 
@@ -172,17 +171,16 @@ void ab_decide_keep(const struct ab_decision *d)
 {
     struct autobuf_paths_entry entry = AUTOBUF_PATHS_ENTRY_INIT, reported;
     uint64_t now_s = (uint64_t)time(NULL);
-    bool unsure = !(d->found.flags & AB_PATH_ECHOED) || d->found.tx_unsure || d->found.rx_unsure;
     int error;
 
     if (d->options.flags & AUTOBUF_FLOW_NO_STORE || d->measured != 1 || d->policy_routed ||
-        d->found.method != AUTOBUF_METHOD_ICMP || !d->found.tx_rate_bit_per_s ||
+        d->found.method != AUTOBUF_METHOD_ICMP || !d->found.tx_rate_bit_per_s || d->found.tx_unsure ||
         autobuf_paths_learn(&entry, &d->found) < 0 ||
         ab_prefix_of((const struct sockaddr *)&d->peer, d->peer_len, &entry.remote) < 0)
         return;
     memcpy(entry.device, d->device, sizeof entry.device);
     entry.learned_s = now_s;
-    entry.expires_s = now_s + (unsure ? UNSURE_VALID_S : VALID_S);
+    entry.expires_s = now_s + (d->found.flags & AB_PATH_ECHOED ? VALID_S : BOUND_VALID_S);
     reported = entry;
     ab_decide_leave_faster_direction(d, &reported);
     if (!entry.device[0] && ab_paths_report(&reported) == 0) /* the daemon takes paths of the whole host */

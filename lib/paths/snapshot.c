@@ -67,13 +67,15 @@ static bool local_matches(const struct autobuf_paths_entry *entry, const struct 
 
 /*
  * A learned entry may have one direction only, that of the connections that taught it. One that was set by hand is
- * complete.
+ * complete. A direction of which the rate is unsure plans nothing: it counts as unknown, so that it is measured.
  */
 static bool has_direction(const struct autobuf_paths_entry *entry, uint32_t intent)
 {
-    bool tx = entry->tx_bdp_bytes, rx = entry->rx_bdp_bytes;
+    bool tx = entry->tx_bdp_bytes && !entry->tx_unsure, rx = entry->rx_bdp_bytes && !entry->rx_unsure;
     uint32_t sides = intent & (AUTOBUF_INTENT_SENDS | AUTOBUF_INTENT_RECEIVES);
 
+    if (!tx && !rx && (entry->tx_unsure || entry->rx_unsure))
+        return false;
     return tx == rx || entry->method == AUTOBUF_METHOD_GIVEN ||
            sides != (tx ? AUTOBUF_INTENT_RECEIVES : AUTOBUF_INTENT_SENDS);
 }

@@ -503,6 +503,19 @@ static void plan_pacing(const struct autobuf_path *path, struct autobuf_plan *pl
         plan->snd_reason = AUTOBUF_REASON_SET;
 }
 
+/* A rate that may be far off plans nothing. */
+static void forget_unsure(struct autobuf_path *path)
+{
+    if (path->tx_unsure) {
+        path->tx_rate_bit_per_s = path->tx_bdp_bytes = 0;
+        path->flags &= ~(AUTOBUF_PATH_TX_AT_LEAST | AUTOBUF_PATH_TX_ECHOED);
+    }
+    if (path->rx_unsure) {
+        path->rx_rate_bit_per_s = path->rx_bdp_bytes = 0;
+        path->flags &= ~(AUTOBUF_PATH_RX_AT_LEAST | AUTOBUF_PATH_RX_ECHOED);
+    }
+}
+
 int autobuf_plan_make(const struct autobuf_path *path, const struct autobuf_limits *limits,
                       const struct autobuf_socket *socket, uint32_t intent,
                       uint64_t expected_bytes, struct autobuf_plan *plan)
@@ -516,6 +529,7 @@ int autobuf_plan_make(const struct autobuf_path *path, const struct autobuf_limi
     if (!ab_path_in(&p, path) || !plan_inputs(limits, socket, intent, &l, &s))
         return -EINVAL;
     ab_plan_nothing(AUTOBUF_REASON_UNKNOWN, intent, &made);
+    forget_unsure(&p);
     prefer_shorter_tcp_rtt(&s, &p);
     made.rtt_ns = p.rtt_min_ns;
     if (made.rtt_ns == AUTOBUF_NS_UNSET)

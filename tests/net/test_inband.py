@@ -42,7 +42,7 @@ HANDSHAKE_BYTES = 1_500  # of the connection, and of lines
 HELLO = b"AUTOBUF HELLO 1 train=463360 budget=463360\r\n"
 RESULTS = [f"{side}_{what}" for side in ("tx", "rx") for what in (
     "rate_bit_per_s", "rate_low_bit_per_s", "rate_high_bit_per_s", "at_least", "echoed", "unsure")]
-KEYS = ["version", "method", "rtt_min_ns", "rtt_median_ns", *RESULTS, "tx_bdp_bytes", "rx_bdp_bytes",
+KEYS = ["version", "method", "rtt_min_ns", "rtt_median_ns", *RESULTS, "unsure", "tx_bdp_bytes", "rx_bdp_bytes",
         "samples", "loss_permille", "mtu_bytes", "cost_bytes", "elapsed_ns", "host", "obstacles", "plan"]
 
 
@@ -68,9 +68,12 @@ class InbandTest(PathTest):
 
     def run_measure(self, path: Path, target: str | None = None,
                     *args: str) -> subprocess.CompletedProcess:
-        start = time.monotonic()
-        done = path.run("a", [built(TOOL), "measure", *args, target or path.addr["b"]], timeout=60)
-        done.wall_s = time.monotonic() - start
+        for _ in range(3):  # "try again": a busy machine disturbs a measurement
+            start = time.monotonic()
+            done = path.run("a", [built(TOOL), "measure", *args, target or path.addr["b"]], timeout=60)
+            done.wall_s = time.monotonic() - start
+            if "could not tell the rate" not in done.stderr:
+                break
         return done
 
     def measure(self, path: Path, target: str | None = None) -> dict:
@@ -84,7 +87,7 @@ class InbandTest(PathTest):
         self.assertEqual(result["method"], "inband")
         for side in ("tx", "rx"):
             rate = result[f"{side}_rate_bit_per_s"]
-            self.assertEqual(rate is None, result[f"{side}_bdp_bytes"] is None)
+            self.assertEqual(rate is None or bool(result[f"{side}_unsure"]), result[f"{side}_bdp_bytes"] is None)
             if rate is not None:
                 self.assertLessEqual(result[f"{side}_rate_low_bit_per_s"], rate)
                 self.assertLessEqual(rate, result[f"{side}_rate_high_bit_per_s"])

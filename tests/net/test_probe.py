@@ -48,9 +48,10 @@ ALL, NONE = "0 65534", "1 0"
 
 RATES = [f"{side}_{what}" for side in ("tx", "rx") for what in (
     "rate_bit_per_s", "rate_low_bit_per_s", "rate_high_bit_per_s", "at_least", "echoed", "unsure")]
-KEYS = ["version", "method", "rtt_min_ns", "rtt_median_ns", *RATES, "tx_bdp_bytes", "rx_bdp_bytes",
+KEYS = ["version", "method", "rtt_min_ns", "rtt_median_ns", *RATES, "unsure", "tx_bdp_bytes", "rx_bdp_bytes",
         "samples", "loss_permille", "mtu_bytes", "cost_bytes", "elapsed_ns", "host", "obstacles", "plan"]
 REASONS = {"set", "kernel", "capped", "unknown", "larger", "late", "off"}
+UNSURE = "could not tell the rate"
 DOUBTS = {None, "jitter", "batches", "pauses"}
 NEVER_NULL = {"samples", "cost_bytes", "elapsed_ns", "snd_request_bytes", "rcv_request_bytes"}
 BAR = re.compile(r" *[\d.]+ [kMGT]?bit/s ([>|]) #* \d+")
@@ -84,16 +85,23 @@ class ToolTest(PathTest):
 
     def run_tool(self, path: Path, *args: str, unprivileged: bool = False,
                  **kw) -> subprocess.CompletedProcess:
-        start = time.monotonic()
-        done = path.run("a", [tool(), *args], unprivileged=unprivileged, timeout=20, **kw)
-        done.wall_s = time.monotonic() - start
+        for _ in range(3):  # "try again": a busy machine disturbs a measurement
+            start = time.monotonic()
+            done = path.run("a", [tool(), *args], unprivileged=unprivileged, timeout=20, **kw)
+            done.wall_s = time.monotonic() - start
+            if UNSURE not in done.stderr:
+                break
         return done
 
     def probe(self, path: Path, host: str, *args: str, unprivileged: bool = False) -> dict:
-        """A measurement that succeeds."""
+        """A measurement that has an answer, though perhaps an unsure one."""
         done = self.run_tool(path, "probe", "--json", *args, host, unprivileged=unprivileged)
-        self.assertEqual((done.returncode, done.stderr), (0, ""))
-        return self.parse(done.stdout)
+        result = self.parse(done.stdout)
+        if result["unsure"]:
+            self.assertIsNone(result["plan"])
+            self.assertRegex(done.stderr, rf"{UNSURE} .*; try autobuf measure, or again\n$")
+        self.assertEqual((done.returncode, bool(done.stderr)), (int(bool(result["unsure"])), bool(result["unsure"])))
+        return result
 
     def parse(self, text: str) -> dict:
         """The one line of JSON, as DESIGN.md has it, and what holds of every one."""
@@ -101,23 +109,23 @@ class ToolTest(PathTest):
         result = json.loads(text)
         self.assertEqual(list(result), KEYS)
         schema.check(self, result, "path")
-        numbers = {**{key: result[key] for key in KEYS[2:-3]}, **result["plan"]}
-        for key in ("sysctl", "snd_reason", "rcv_reason", "tx_unsure", "rx_unsure"):
-            del numbers[key]
+        numbers = {**{key: result[key] for key in KEYS[2:-3]}, **(result["plan"] or {})}
+        for key in ("sysctl", "snd_reason", "rcv_reason", "tx_unsure", "rx_unsure", "unsure"):
+            numbers.pop(key, None)
         for key in ("tx_unsure", "rx_unsure"):
             self.assertIn(result[key], DOUBTS)
         for key, value in numbers.items():
             if value is not None or key in NEVER_NULL:
                 self.assertIs(type(value), bool if key.endswith(("at_least", "echoed", "lock", "force")) else int, key)
                 self.assertGreaterEqual(value, 0, key)
-        for key in ("snd_reason", "rcv_reason"):
+        for key in ("snd_reason", "rcv_reason") if result["plan"] else ():
             self.assertIn(result["plan"][key], REASONS)
-        for line in result["plan"]["sysctl"]:
+        for line in result["plan"]["sysctl"] if result["plan"] else ():
             self.assertRegex(line, r"^net\.[a-z0-9_.]+=\d+( \d+ \d+)?$")
         for key in RATES[:4] + ["tx_bdp_bytes"]:
             if result["method"] == "icmp":  # an echo sees both directions as one
                 self.assertEqual(result[key], result["r" + key[1:]], key)
-            self.assertEqual(result[key] is None, result["tx_rate_bit_per_s"] is None, key)
+            self.assertEqual(result[key] is None, result["tx_rate_bit_per_s"] is None or key == "tx_bdp_bytes" and bool(result["tx_unsure"]), key)
         if result["tx_rate_bit_per_s"] is not None:
             self.assertLessEqual(result["tx_rate_low_bit_per_s"], result["tx_rate_bit_per_s"])
             self.assertLessEqual(result["tx_rate_bit_per_s"], result["tx_rate_high_bit_per_s"])
@@ -781,8 +789,7 @@ class Words(ToolTest):
         self.assertRegex(text, r"(?s)round trips.*net\.ipv4\.tcp_slow_start_after_idle=0")
         shares = [int(share) for share in re.findall(r"(?m)^ *(\d+)%", text)]
         self.assertEqual(shares, sorted(shares, reverse=True))
-        # A noisy machine adds one line to what is the same everywhere: why the rate is unsure.
-        self.assertLessEqual(len([line for line in text.splitlines() if "unsure: " not in line]), 24, text)
+        self.assertLessEqual(len(text.splitlines()), 24, text)
         path.run("a", ["ip", "tcp_metrics", "flush", addr])
         self.assertNotIn("tcp_metrics", self.plain(self.run_tool(path, "explain", addr)))
 

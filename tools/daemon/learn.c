@@ -225,7 +225,7 @@ bool learn_is_of_host(const struct autobuf_paths_entry *e)
 {
     bool seen = e->method == AUTOBUF_METHOD_ICMP || e->method == AUTOBUF_METHOD_INBAND || e->method == AUTOBUF_METHOD_PASSIVE;
 
-    return seen && learn_is_host(&e->remote) && !e->local.version && !e->device[0];
+    return seen && learn_is_host(&e->remote) && !e->local.version && !e->device[0] && !e->tx_unsure && !e->rx_unsure;
 }
 
 bool learn_end(const struct learn *learn, const struct ab_tcpinfo *final, const struct autobuf_prefix *remote,

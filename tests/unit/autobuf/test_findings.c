@@ -226,6 +226,28 @@ static void sensible_sizes(void **state)
     }
 }
 
+/* Neither plan nor advice; if one direction is sure, there is a plan for it. */
+static void a_rate_that_is_unsure_plans_nothing(void **state)
+{
+    const struct arguments asked = {0};
+    struct sysctl_line lines[SYSCTLS_MOST];
+    struct findings f = findings_of(&host_older, 400, 100, &asked);
+
+    (void)state;
+    assert_null(findings_unsure(&f));
+    assert_true(findings_sysctls(&f, lines) > 0);
+    f.path.rx_unsure = AUTOBUF_UNSURE_PAUSES;
+    assert_int_equal(findings_plan(&f, &asked), 0);
+    assert_null(findings_unsure(&f));
+    assert_true(f.plan.snd_wanted_bytes && !f.plan.rcv_wanted_bytes);
+    f.path.tx_unsure = AUTOBUF_UNSURE_JITTER;
+    assert_int_equal(findings_plan(&f, &asked), 0);
+    assert_string_equal(findings_unsure(&f), "jitter");
+    assert_true(!f.plan.snd_wanted_bytes && !f.plan.rcv_wanted_bytes && !f.root.snd_request_bytes);
+    assert_int_equal(findings_rate(&f, true, 1 << 30), 0);
+    assert_int_equal(findings_sysctls(&f, lines), 0);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -233,6 +255,7 @@ int main(void)
         cmocka_unit_test(no_window_is_faster_than_the_path), cmocka_unit_test(a_lower_bound_is_no_most),
         cmocka_unit_test(a_short_transfer_needs_no_more_than_itself), cmocka_unit_test(sysctls_are_enough_and_no_more),
         cmocka_unit_test(advice_that_was_applied_is_enough),
+        cmocka_unit_test(a_rate_that_is_unsure_plans_nothing),
         cmocka_unit_test(assumed_limits_change_nothing), cmocka_unit_test(switches_that_are_off),       cmocka_unit_test(sensible_sizes),
     };
 

@@ -28,10 +28,10 @@ static const struct row {
      "{\"what\":\"measured\",\"side\":\"send\",\"reason\":null,\"limited\":null,\"before_bytes\":null,"
      "\"after_bytes\":null,"
      "\"before_bit_per_s\":null,\"after_bit_per_s\":97500000,\"rtt_ns\":1000000,\"error\":null,\"why\":null}"},
-    {{.what = AUTOBUF_EVENT_MEASURED, .error = AUTOBUF_E_FEW}, "not measured: too few replies came to compute a rate",
+    {{.what = AUTOBUF_EVENT_MEASURED, .error = AUTOBUF_E_FEW}, "not measured: too few replies came, or agree, to compute a rate",
      "{\"what\":\"measured\",\"side\":null,\"reason\":null,\"limited\":null,\"before_bytes\":null,\"after_bytes\":null,"
      "\"before_bit_per_s\":null,\"after_bit_per_s\":null,\"rtt_ns\":null,"
-     "\"error\":\"too few replies came to compute a rate\","
+     "\"error\":\"too few replies came, or agree, to compute a rate\","
      "\"why\":null}"},
     {{.what = AUTOBUF_EVENT_RESIZED, .side = AUTOBUF_LOCK_SND, .bottleneck = AUTOBUF_BOTTLENECK_SND_BUFFER, .before_bytes = 1,
       .after_bytes = UINT64_MAX, .why = "it limits"},

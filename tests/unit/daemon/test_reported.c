@@ -101,6 +101,7 @@ static void set_expired(struct autobuf_paths_entry *e) { e->expires_s = NOW_S; }
 static void set_no_rtt(struct autobuf_paths_entry *e) { e->rtt_min_ns = AUTOBUF_NS_UNSET; }
 static void set_no_rate(struct autobuf_paths_entry *e) { e->tx_rate_bit_per_s = e->rx_rate_bit_per_s = 0; }
 static void set_one_rate(struct autobuf_paths_entry *e) { e->tx_rate_bit_per_s = 0; }
+static void set_unsure(struct autobuf_paths_entry *e) { e->tx_unsure = AUTOBUF_UNSURE_JITTER; }
 static void set_nothing(struct autobuf_paths_entry *e) { (void)e; }
 
 static void what_a_program_may_say(void **state)
@@ -115,7 +116,7 @@ static void what_a_program_may_say(void **state)
         {"a later method", set_later, false},  {"a network", set_network, false},    {"everything", set_everything, false},
         {"loopback", set_loopback, false},     {"a group", set_group, false},        {"local", set_local, false},
         {"device", set_device, false},         {"expired", set_expired, false},      {"no rtt", set_no_rtt, false},
-        {"no rate", set_no_rate, false},
+        {"no rate", set_no_rate, false},       {"unsure", set_unsure, false},
     };
 
     (void)state;

@@ -225,6 +225,33 @@ static void a_path_of_which_one_direction_is_known(void **state)
     }
 }
 
+/* What is unsure plans nothing, and must not keep a program from measuring. */
+static void a_rate_that_is_unsure_is_not_known(void **state)
+{
+    static const uint32_t intents[] = {AUTOBUF_INTENT_SENDS, AUTOBUF_INTENT_RECEIVES, AUTOBUF_INTENT_THROUGHPUT};
+    struct sockaddr_in to = peer();
+
+    (void)state;
+    for (unsigned sides = 1; sides <= 3; sides++) {
+        for (size_t i = 0; i < COUNT(intents); i++) {
+            struct autobuf_options options = AUTOBUF_OPTIONS_INIT;
+            int fd = socket(AF_INET, SOCK_STREAM, 0);
+            struct autobuf_paths_entry e;
+            struct ab_decision d;
+
+            options.intent = intents[i];
+            one_way(&e, AUTOBUF_METHOD_INBAND, true, true);
+            e.tx_unsure = sides & 1 ? AUTOBUF_UNSURE_JITTER : 0;
+            e.rx_unsure = sides & 2 ? AUTOBUF_UNSURE_PAUSES : 0;
+            write_store(&e);
+            assert_int_equal(ab_decide_begin(&d, fd, (struct sockaddr *)&to, sizeof to, &options), 0);
+            ab_decide_recall(&d, fd);
+            assert_int_equal(ab_decide_knows_path(&d), sides != 3 && (!intents[i] || intents[i] == AUTOBUF_INTENT_SENDS * (3 - sides)));
+            close(fd);
+        }
+    }
+}
+
 /* The other direction comes from the network's entry; without a direction the host's entry counts. */
 static void a_host_of_which_one_direction_is_known(void **state)
 {
@@ -352,7 +379,7 @@ static int found(const void *to, socklen_t to_len, struct autobuf_paths_entry *e
 }
 
 /* Keeps a measurement to this peer from this socket. Returns the error of finding it, and its interface. */
-static int kept_of(const struct sockaddr *to, socklen_t to_len, int fd, uint32_t mark,
+static int kept_of(const struct sockaddr *to, socklen_t to_len, int fd, uint32_t mark, uint32_t unsure,
                    struct autobuf_paths_entry *entry)
 {
     struct ab_decision d = {.options = AUTOBUF_OPTIONS_INIT, .path = AUTOBUF_PATH_INIT, .peer_len = to_len};
@@ -361,6 +388,7 @@ static int kept_of(const struct sockaddr *to, socklen_t to_len, int fd, uint32_t
     d.options.mark = mark;
     assert_int_equal(autobuf_path_given(&d.path, RATE, 100000000), 0);
     d.path.method = AUTOBUF_METHOD_ICMP;
+    d.path.tx_unsure = d.path.rx_unsure = unsure;
     assert_int_equal(truncate(file, 0), 0);
     ab_decide_record_route(&d, fd);
     ab_decide_measured(&d, 0);
@@ -375,13 +403,14 @@ static void a_measurement_holds_for_its_interface(void **state)
     int bound = socket_of_loopback(), free_one = socket(AF_INET6, SOCK_STREAM, 0);
 
     (void)state;
-    assert_int_equal(kept_of((struct sockaddr *)&global, sizeof global, free_one, 0, &entry), 0);
+    assert_int_equal(kept_of((struct sockaddr *)&global, sizeof global, free_one, 0, 0, &entry), 0);
     assert_string_equal(entry.device, "");
-    assert_int_equal(kept_of((struct sockaddr *)&global, sizeof global, bound, 0, &entry), 0);
+    assert_int_equal(kept_of((struct sockaddr *)&global, sizeof global, bound, 0, 0, &entry), 0);
     assert_string_equal(entry.device, "lo");
-    assert_int_equal(kept_of((struct sockaddr *)&local, sizeof local, free_one, 0, &entry), 0);
+    assert_int_equal(kept_of((struct sockaddr *)&local, sizeof local, free_one, 0, 0, &entry), 0);
     assert_string_equal(entry.device, "lo");
-    assert_true(kept_of((struct sockaddr *)&global, sizeof global, free_one, 7, &entry) < 0); /* marked */
+    assert_true(kept_of((struct sockaddr *)&global, sizeof global, free_one, 7, 0, &entry) < 0); /* marked */
+    assert_true(kept_of((struct sockaddr *)&global, sizeof global, free_one, 0, AUTOBUF_UNSURE_JITTER, &entry) < 0);
     close(bound);
     close(free_one);
 }
@@ -450,7 +479,7 @@ static void a_measurement_from_another_source_is_not_kept(void **state)
 
         assert_int_equal(inet_pton(AF_INET, froms[i].from, &from.sin_addr), 1);
         assert_int_equal(bind(fd, (struct sockaddr *)&from, sizeof from), 0);
-        CHECK_EQUAL(froms[i].name, kept_of((struct sockaddr *)&to, sizeof to, fd, 0, &entry) == 0, froms[i].kept);
+        CHECK_EQUAL(froms[i].name, kept_of((struct sockaddr *)&to, sizeof to, fd, 0, 0, &entry) == 0, froms[i].kept);
         close(fd);
     }
 }
@@ -511,6 +540,7 @@ int main(void)
         cmocka_unit_test(a_flow_that_does_not_ask),
         cmocka_unit_test(the_blocking_call_measures_no_known_path),
         cmocka_unit_test(a_path_of_which_one_direction_is_known),
+        cmocka_unit_test(a_rate_that_is_unsure_is_not_known),
         cmocka_unit_test(a_host_of_which_one_direction_is_known),
         cmocka_unit_test(a_path_of_the_program_precedes_the_store),
         cmocka_unit_test(a_store_that_is_damaged_is_no_error),

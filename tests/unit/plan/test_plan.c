@@ -781,6 +781,35 @@ static void directions_do_not_mix(void **state)
     assert_true(p.snd_reason == KERNEL && p.rcv_reason == UNKNOWN);
 }
 
+/* Neither a buffer nor a pace, whatever it says; the other direction is planned. */
+static void an_unsure_rate_plans_nothing(void **state)
+{
+    static const uint32_t intents[] = {AUTOBUF_INTENT_THROUGHPUT, AUTOBUF_INTENT_LOW_DELAY};
+    struct autobuf_socket s = socket_new();
+    struct autobuf_plan p = AUTOBUF_PLAN_INIT;
+
+    (void)state;
+    for (size_t i = 0; i < COUNT(intents); i++) {
+        for (uint32_t unsure = AUTOBUF_UNSURE_JITTER; unsure <= AUTOBUF_UNSURE_PAUSES; unsure++) {
+            struct autobuf_path path = AUTOBUF_PATH_INIT;
+
+            assert_int_equal(autobuf_path_given(&path, 500 * MBIT, 100 * MS), 0);
+            path.tx_unsure = unsure;
+            path.flags = AUTOBUF_PATH_TX_AT_LEAST | AUTOBUF_PATH_TX_ECHOED;
+            assert_int_equal(autobuf_plan_make(&path, &host_6_18, &s, intents[i], 0, &p), 0);
+            assert_int_equal(p.snd_reason, UNKNOWN);
+            assert_true(!p.snd_request_bytes && !p.snd_pacing_bit_per_s && !p.snd_sysctl && !p.flags);
+            assert_true(p.rcv_wanted_bytes > 6000000 && p.rcv_reason != UNKNOWN);
+            path.tx_unsure = path.flags = 0;
+            path.rx_unsure = unsure;
+            assert_int_equal(autobuf_plan_make(&path, &host_6_18, &s, intents[i], 0, &p), 0);
+            assert_int_equal(p.rcv_reason, UNKNOWN);
+            assert_true(!p.rcv_request_bytes && !p.rcv_clamp_bytes && !p.rcv_sysctl);
+            assert_true(p.snd_wanted_bytes > 6000000 && p.snd_reason != UNKNOWN);
+        }
+    }
+}
+
 static void huge_bdps_do_not_overflow(void **state)
 {
     static const uint64_t bdps[] = {1ULL << 32, 1ULL << 60, (1ULL << 60) + 1, UINT64_MAX / 4,
@@ -1604,6 +1633,7 @@ int main(void)
         cmocka_unit_test(the_shorter_rtt_of_tcp_counts),
         cmocka_unit_test(too_little_known),
         cmocka_unit_test(directions_do_not_mix),
+        cmocka_unit_test(an_unsure_rate_plans_nothing),
         cmocka_unit_test(huge_bdps_do_not_overflow),
         cmocka_unit_test(windows_do_not_wrap),
         cmocka_unit_test(low_delay_keeps_both_sides_near_the_bdp),
