@@ -39,6 +39,12 @@
 #define EVEN_PERMILLE 100U   /* gaps this close to their mode are even; unit: as SHORT_WINDOWS */
 #define EVEN_BIT_PER_S 2400000000U /* 5 us a packet: a host may be no faster; unit: as SHORT_WINDOWS */
 
+/* Trains of which each is estimated by itself. */
+#define TRAINS_MOST 8U       /* the newest; that bounds the time */
+#define TRAIN_LEAST 20U
+#define TRAIN_LEAST_NS (3 * AB_WINDOW_NS / 2)
+#define TRAINS_PERMILLE 50U
+
 /* Streams. */
 #define MERGED_PART 10U      /* of arrivals: if so many are merged, all are batches; unit: a_paced_sender */
 #define BURST_GAPS 4U        /* fewest gaps within bursts that count; unit: as MERGED_PART */
@@ -124,6 +130,11 @@ static unsigned percent_near(const uint64_t *sorted, size_t count, uint64_t cent
                              unsigned permille)
 {
     return count ? (unsigned)(100 * ab_count_near(sorted, count, center, permille) / count) : 0;
+}
+
+static bool is_near(uint64_t a, uint64_t b)
+{
+    return 1000 * (a > b ? a - b : b - a) <= TRAINS_PERMILLE * b;
 }
 
 /* Jitter bunches packets, so that narrow windows agree on a wrong rate. A stalled host does not. */
@@ -238,8 +249,7 @@ static struct candidate from_even_gaps(const uint64_t *sorted, size_t count)
     return c;
 }
 
-void ab_estimate_rate(const struct ab_packet *packets, size_t count, uint64_t *scratch,
-                      struct ab_rate *rate)
+static void estimate_packets(const struct ab_packet *packets, size_t count, uint64_t *scratch, struct ab_rate *rate)
 {
     enum { EVEN, PADDED, SENT, CLUSTER, WINDOWS, SLOPE, POOLED, COUNT };
     struct ab_gaps g = ab_gaps_of(packets, count);
@@ -273,6 +283,72 @@ void ab_estimate_rate(const struct ab_packet *packets, size_t count, uint64_t *s
     choose(table, COUNT, rate);
     evidence = (struct ab_evidence){scratch, found, table[SLOPE].rate_bit_per_s, is_piled(&g)};
     ab_doubt(rate, &evidence);
+}
+
+static size_t train_end(const struct ab_packet *packets, size_t count, size_t begin)
+{
+    size_t end = begin + 1;
+
+    while (end < count && packets[end].train == packets[begin].train)
+        end++;
+    return end;
+}
+
+/* The newest trains of which each by itself is sure. Returns how many. */
+static size_t sure_trains(const struct ab_packet *packets, size_t count, uint64_t *scratch,
+                          struct ab_rate trains[TRAINS_MOST])
+{
+    size_t found = 0;
+
+    for (size_t begin = 0, end; begin < count; begin = end) {
+        struct ab_rate *rate = &trains[found % TRAINS_MOST];
+
+        end = train_end(packets, count, begin);
+        if (!packets[begin].train || end - begin < TRAIN_LEAST)
+            continue;
+        estimate_packets(packets + begin, end - begin, scratch, rate);
+        found += rate->kind == AB_KIND_WINDOWS && rate->sure && !rate->unsure &&
+                 ab_gaps_of(packets + begin, end - begin).longest_ns >= TRAIN_LEAST_NS;
+    }
+    return ab_min_size(found, TRAINS_MOST);
+}
+
+/*
+ * A host that was late disturbs some trains, and all of them together seem unsure. If those that are sure by themselves
+ * agree, they count.
+ */
+static void prefer_trains_that_agree(const struct ab_packet *packets, size_t count, uint64_t *scratch,
+                                     struct ab_rate *rate)
+{
+    struct ab_rate trains[TRAINS_MOST], *best = NULL;
+    size_t found = sure_trains(packets, count, scratch, trains), most = 1;
+
+    for (size_t i = 0; i < found; i++) {
+        size_t agree = 0;
+
+        for (size_t j = 0; j < found; j++)
+            agree += is_near(trains[j].rate_bit_per_s, trains[i].rate_bit_per_s);
+        if (agree > most && 2 * agree > found) {
+            most = agree;
+            best = &trains[i];
+        }
+    }
+    if (!best)
+        return;
+    *rate = *best;
+    for (size_t j = 0; j < found; j++) {
+        if (!is_near(trains[j].rate_bit_per_s, rate->rate_bit_per_s))
+            continue;
+        rate->low_bit_per_s = ab_min(rate->low_bit_per_s, trains[j].low_bit_per_s);
+        rate->high_bit_per_s = ab_max(rate->high_bit_per_s, trains[j].high_bit_per_s);
+    }
+}
+
+void ab_estimate_rate(const struct ab_packet *packets, size_t count, uint64_t *scratch, struct ab_rate *rate)
+{
+    estimate_packets(packets, count, scratch, rate);
+    if (rate->unsure)
+        prefer_trains_that_agree(packets, count, scratch, rate);
 }
 
 static bool is_between(uint64_t value, uint64_t low, uint64_t high)

@@ -46,12 +46,14 @@
 #define SHORTEST_TRAIN 4U         /* sweep: 7.2, 6.0, 7.2% cross traffic of 500 B; unit: a_short_queue_cuts_trains */
 #define REACH_PERCENT 80U         /* if so much of a train came through, no queue cut it; unit: as SHORTEST_TRAIN */
 #define LAST_TRAINS 3U            /* in the last phase, or the second behind a short queue; unit: as SHORTEST_TRAIN */
-#define MANY_TRAINS 8U            /* in the phase after that, behind a short queue; unit: torn_trains */
+#define AGAIN_TRAIN 42U           /* shortest train of a further attempt; build/tests/sim/explore: busy */
+#define AGAIN_TRAINS 2U           /* of each attempt; the same */
+#define AGAIN_MOST 3U             /* attempts; the same */
+#define AGAIN_NS (4 * AB_NS_PER_MS) /* from train to train, at least: other programs run so long; the same */
 #define SPACING_PERCENT 150U      /* of a train's duration; unit: trains_are_spaced_by_their_duration */
 
-/* How wrong a short train may be; unit: a_doubtful_train_ends_the_run_far_outside_the_range. */
-#define TOO_SLOW_TIMES 20U /* so many times too slow, */
-#define TOO_FAST_TIMES 4U  /* or so many times too fast */
+/* So many times too slow a short train may be; unit: a_doubtful_train_ends_the_run_far_below_the_range. */
+#define TOO_SLOW_TIMES 20U
 
 static uint32_t ip_header_bytes(const struct ab_schedule *schedule)
 {
@@ -202,18 +204,6 @@ static bool begin_second(struct ab_schedule *schedule, uint64_t now_ns, uint64_t
                        train_duration_ns(schedule, ab_min(schedule->burst_max, size), rate));
 }
 
-/* If jitter or batches changed every gap, only the duration of a train shows the rate: send longer ones. */
-static bool begin_long_trains(struct ab_schedule *schedule, enum ab_phase phase, uint64_t now_ns,
-                              uint64_t one_ns)
-{
-    uint64_t left = (schedule->budget_bytes - ab_min(schedule->cost_bytes, schedule->budget_bytes)) /
-                    schedule->full_bytes;
-    uint64_t size = phase == AB_LAST ? left / 2 : left;
-
-    return begin_phase(schedule, phase, now_ns, size, phase == AB_LAST ? 1 : MANY_TRAINS,
-                       schedule->budget_bytes, ab_min(size, schedule->burst_max) * one_ns);
-}
-
 static bool begin_last(struct ab_schedule *schedule, uint64_t now_ns, const struct ab_rate *rate)
 {
     uint64_t size, one_ns;
@@ -224,16 +214,26 @@ static bool begin_last(struct ab_schedule *schedule, uint64_t now_ns, const stru
                      schedule->scratch, &second);
     if (second.pooled_bit_per_s < CERTAIN_BIT_PER_S)
         return false;
-    /* The duration of a torn train shows the rate unless a queue made trains short. */
-    if (rate->torn ? schedule->train_size < FIRST_TRAIN
-                   : !rate->at_least && rate->rate_bit_per_s < CHEAP_RATE_BIT_PER_S)
+    if (!rate->at_least && rate->rate_bit_per_s < CHEAP_RATE_BIT_PER_S)
         return false;
     one_ns = ab_max(train_duration_ns(schedule, 1, rate->rate_bit_per_s), 1);
-    if (rate->torn)
-        return begin_long_trains(schedule, AB_LAST, now_ns, one_ns);
     size = ab_min(TRAIN_NS / one_ns + 1, LONGEST_TRAIN);
     return begin_phase(schedule, AB_LAST, now_ns, size, LAST_TRAINS, schedule->budget_bytes,
                        ab_min(size, schedule->burst_max) * one_ns);
+}
+
+/*
+ * Other trains may miss what made these unsure: a host that was late for some milliseconds. They are as long as the
+ * second one at least, for the rate may be far too low.
+ */
+static bool begin_again(struct ab_schedule *schedule, uint64_t now_ns, uint64_t rate)
+{
+    uint64_t one_ns = ab_max(train_duration_ns(schedule, 1, rate), 1);
+    uint64_t size = ab_max(ab_min(AGAIN_TRAIN, SLOW_TRAIN_NS / one_ns), FIRST_TRAIN);
+
+    return schedule->agains++ < AGAIN_MOST && schedule->burst_max >= FIRST_TRAIN &&
+           begin_phase(schedule, AB_AGAIN, now_ns, size, AGAIN_TRAINS, schedule->budget_bytes,
+                       ab_max(ab_min(schedule->burst_max, size) * one_ns, AGAIN_NS));
 }
 
 /* Small echoes came back, but no packet of a train: they may be too large for the path. */
@@ -258,7 +258,7 @@ static bool begin_next_phase(struct ab_schedule *schedule, uint64_t now_ns)
 
     count_missing(schedule, &replies, &reach);
     if (replies == 0)
-        return begin_with_smaller_packets(schedule, now_ns);
+        return schedule->phase != AB_AGAIN && begin_with_smaller_packets(schedule, now_ns);
     if (100 * reach < REACH_PERCENT * schedule->train_size) {
         schedule->burst_max = (uint32_t)ab_max(reach, SHORTEST_TRAIN);
         schedule->short_queue = true;
@@ -269,12 +269,9 @@ static bool begin_next_phase(struct ab_schedule *schedule, uint64_t now_ns)
                             rate.rate_bit_per_s ? rate.rate_bit_per_s : ROUGH_BIT_PER_S);
     if (!rate.rate_bit_per_s)
         return false;
-    if (schedule->phase == AB_SECOND)
-        return begin_last(schedule, now_ns, &rate);
-    if (schedule->phase == AB_LAST && rate.torn)
-        return begin_long_trains(schedule, AB_REST, now_ns,
-                                 ab_max(train_duration_ns(schedule, 1, rate.rate_bit_per_s), 1));
-    return false;
+    if (schedule->phase == AB_SECOND && begin_last(schedule, now_ns, &rate))
+        return true;
+    return rate.unsure && begin_again(schedule, now_ns, rate.rate_bit_per_s);
 }
 
 /* Even at AB_PLAUSIBLE_BIT_PER_S the BDP would be below the range that matters. */
@@ -285,11 +282,14 @@ static bool bdp_is_below_range(const struct ab_schedule *schedule, uint64_t rtt_
                schedule->bdp_low_bytes;
 }
 
-/* Whether the rate is sure, or the BDP is certainly outside the range that matters. */
+/*
+ * Whether the rate is sure, or the BDP is certainly outside the range that matters. Below it nothing is to be done; above
+ * it there would be a plan, which takes a rate that is sure, or a lower bound.
+ */
 static bool result_is_decided(const struct ab_schedule *schedule, uint64_t rtt_ns)
 {
     struct ab_rate rate;
-    uint64_t low_bit_per_s, high_bit_per_s;
+    uint64_t high_bit_per_s;
 
     if (!schedule->bdp_low_bytes)
         return false;
@@ -298,12 +298,11 @@ static bool result_is_decided(const struct ab_schedule *schedule, uint64_t rtt_n
     ab_estimate_rate(schedule->packets, schedule->count, schedule->scratch, &rate);
     if (!rate.rate_bit_per_s || (rate.sure && !rate.unsure))
         return rate.sure;
-    low_bit_per_s = rate.at_least ? rate.rate_bit_per_s : rate.rate_bit_per_s / TOO_FAST_TIMES;
     high_bit_per_s = rate.at_least ? AB_PLAUSIBLE_BIT_PER_S : ab_mul_div(rate.rate_bit_per_s, TOO_SLOW_TIMES, 1);
     return ab_estimate_bdp(high_bit_per_s, rtt_ns, schedule->full_bytes, schedule->small_bytes) <=
                schedule->bdp_low_bytes ||
-           ab_estimate_bdp(low_bit_per_s, rtt_ns, schedule->full_bytes, schedule->small_bytes) >=
-               schedule->bdp_high_bytes;
+           (rate.at_least && ab_estimate_bdp(rate.rate_bit_per_s, rtt_ns, schedule->full_bytes, schedule->small_bytes) >=
+                                 schedule->bdp_high_bytes);
 }
 
 /*

@@ -9,9 +9,8 @@
  *            more echo shows the RTT; if it is lost, up to two others at the end.
  *   first    One train of 10 packets gives a rough rate, for 15 KB.
  *   second   One train of the rest of 64 KB, 32 packets. On paths up to 200 Mbit/s it lasts 2 ms.
- *   last     On faster paths: up to three trains of about 2.5 ms each, pipelined, within 1 MB. If jitter or batches
- *            tear trains apart: one long train instead.
- *   rest     After that long train: a second one, or as many as fit if a short queue cut the first.
+ *   last     On faster paths: up to three trains of about 2.5 ms each, pipelined, within 1 MB.
+ *   again    While the rate is unsure: two more trains, a little later, up to three times within budget and time.
  *
  * If only BDPs between two bounds matter, the first train is sent right after the small echoes, and the measurement
  * ends once the BDP is certainly outside them: usually after one round trip.
@@ -25,7 +24,7 @@
 #include "../estimate/estimate.h"
 #include "echo.h"
 
-enum ab_phase { AB_PINGS, AB_FIRST, AB_SECOND, AB_LAST, AB_REST, AB_DONE };
+enum ab_phase { AB_PINGS, AB_FIRST, AB_SECOND, AB_LAST, AB_AGAIN, AB_DONE };
 
 struct ab_schedule {
     struct ab_echo echo;
@@ -49,6 +48,7 @@ struct ab_schedule {
     bool only_extra_missing; /* every other reply has come, or its time is over */
     size_t extra;         /* index in packets of the newest extra echo; 0: none was sent */
     uint32_t extras_sent;
+    uint32_t agains;      /* attempts after the first, because the rate was unsure */
     bool shrunk;          /* an ICMP error made packets smaller during the run */
     uint32_t received;
     size_t phase_begin;   /* first packet of this phase */

@@ -6,26 +6,27 @@
 #define SEND_NS 1500
 
 const struct impairment impairments[] = {
-    {"clean", 0, 0, 0, 0, 0, 0, 2, 0, 0, 0, true},
-    {"send 8us", 0, 0, 0, 0, 0, 8000, 2, 0, 0, 0, true},
-    {"queue 0.5", 0, 0, 0, 0, 0, 0, 0.5, 0, 0, 0, true},
-    {"loss 2%", .02, 0, 0, 0, 0, 0, 2, 0, 0, 0, true},
-    {"loss 20%", .2, 0, 0, 0, 0, 0, 2, 0, 0, 0, false},
-    {"cross 50%", 0, .5, 1500, 0, 0, 0, 2, 0, 0, 0, false},
-    {"cross 500B", 0, .5, 500, 0, 0, 0, 2, 0, 0, 0, false},
-    {"jitter 100us", 0, 0, 0, 100000, 0, 0, 2, 0, 0, 0, false},
-    {"jitter 500us", 0, 0, 0, 500000, 0, 0, 2, 0, 0, 0, false},
-    {"jitter 2ms", 0, 0, 0, 2000000, 0, 0, 2, 0, 0, 0, false},
-    {"batch 25us", 0, 0, 0, 0, 25000, 0, 2, 0, 0, 0, false},
-    {"batch 60us", 0, 0, 0, 0, 60000, 0, 2, 0, 0, 0, false},
-    {"batch 125us", 0, 0, 0, 0, 125000, 0, 2, 0, 0, 0, false},
-    {"batch 250us", 0, 0, 0, 0, 250000, 0, 2, 0, 0, 0, false},
-    {"forward 5us", 0, 0, 0, 0, 0, 0, 2, 5000, 20000, 0, false},
-    {"forward 10us", 0, 0, 0, 0, 0, 0, 2, 10000, 50000, 0, false},
-    {"wakes 200us", 0, 0, 0, 0, 0, 0, 2, 8000, 200000, 0, false},
-    {"stalls 1ms", 0, 0, 0, 0, 0, 0, 2, 0, 0, 1000000, false},
-    {"stalls 5ms", 0, 0, 0, 0, 0, 0, 2, 0, 0, 5000000, false},
-    {"stalls 20ms", 0, 0, 0, 0, 0, 0, 2, 0, 0, 20000000, false},
+    {"clean", 0, 0, 0, 0, 0, 0, 2, 0, 0, 0, true, 0},
+    {"send 8us", 0, 0, 0, 0, 0, 8000, 2, 0, 0, 0, true, 0},
+    {"queue 0.5", 0, 0, 0, 0, 0, 0, 0.5, 0, 0, 0, true, 0},
+    {"loss 2%", .02, 0, 0, 0, 0, 0, 2, 0, 0, 0, true, 0},
+    {"loss 20%", .2, 0, 0, 0, 0, 0, 2, 0, 0, 0, false, 0},
+    {"cross 50%", 0, .5, 1500, 0, 0, 0, 2, 0, 0, 0, false, 0},
+    {"cross 500B", 0, .5, 500, 0, 0, 0, 2, 0, 0, 0, false, 0},
+    {"jitter 100us", 0, 0, 0, 100000, 0, 0, 2, 0, 0, 0, false, 0},
+    {"jitter 500us", 0, 0, 0, 500000, 0, 0, 2, 0, 0, 0, false, 0},
+    {"jitter 2ms", 0, 0, 0, 2000000, 0, 0, 2, 0, 0, 0, false, 0},
+    {"batch 25us", 0, 0, 0, 0, 25000, 0, 2, 0, 0, 0, false, 0},
+    {"batch 60us", 0, 0, 0, 0, 60000, 0, 2, 0, 0, 0, false, 0},
+    {"batch 125us", 0, 0, 0, 0, 125000, 0, 2, 0, 0, 0, false, 0},
+    {"batch 250us", 0, 0, 0, 0, 250000, 0, 2, 0, 0, 0, false, 0},
+    {"forward 5us", 0, 0, 0, 0, 0, 0, 2, 5000, 20000, 0, false, 0},
+    {"forward 10us", 0, 0, 0, 0, 0, 0, 2, 10000, 50000, 0, false, 0},
+    {"wakes 200us", 0, 0, 0, 0, 0, 0, 2, 8000, 200000, 0, false, 0},
+    {"stalls 1ms", 0, 0, 0, 0, 0, 0, 2, 0, 0, 1000000, false, 0},
+    {"stalls 5ms", 0, 0, 0, 0, 0, 0, 2, 0, 0, 5000000, false, 0},
+    {"busy", 0, 0, 0, 0, 0, 0, 2, 0, 0, 4000000, false, 4000000},
+    {"stalls 20ms", 0, 0, 0, 0, 0, 0, 2, 0, 0, 20000000, false, 0},
 };
 
 const size_t impairments_count = sizeof impairments / sizeof *impairments;
@@ -40,6 +41,7 @@ struct sim_path impaired_path(const struct impairment *m, double mbit, double rt
                   .jitter_ns = m->jitter_ns},
         .send_ns = m->send_ns ? m->send_ns : SEND_NS,
         .stall_ns = m->stall_ns,
+        .between_ns = m->between_ns,
     };
 
     path.back = path.there;

@@ -13,6 +13,7 @@ struct impairment {
     double queue_products;
     uint64_t forward_ns, wake_ns, stall_ns;
     bool clean; /* no estimate is doubtful */
+    uint64_t between_ns; /* between stalls; 0: 100 ms */
 };
 
 extern const struct impairment impairments[];

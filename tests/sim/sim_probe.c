@@ -12,7 +12,7 @@
 
 #define PACKETS 16384
 #define BETWEEN_STALLS_NS 1e8
-#define STALLS 128
+#define STALLS 1024
 
 struct reply {
     uint64_t sent_ns;
@@ -60,10 +60,11 @@ static double chance(struct sim *sim)
 
 static void plan_stalls(struct sim *sim)
 {
+    double between_ns = sim->path->between_ns ? (double)sim->path->between_ns : BETWEEN_STALLS_NS;
     uint64_t now_ns = 0;
 
     for (size_t i = 0; i < STALLS && sim->path->stall_ns; i++) {
-        now_ns += (uint64_t)(-log(1 - chance(sim)) * BETWEEN_STALLS_NS);
+        now_ns += (uint64_t)(-log(1 - chance(sim)) * between_ns);
         sim->stalls[i].begin_ns = now_ns;
         now_ns += (uint64_t)(chance(sim) * (double)sim->path->stall_ns);
         sim->stalls[i].end_ns = now_ns;

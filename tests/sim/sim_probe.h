@@ -20,6 +20,7 @@ struct sim_path {
     uint64_t seed;
     uint64_t send_ns;     /* time that this host takes to send a packet */
     uint64_t stall_ns;    /* this host stalls for up to so long, about ten times a second; 0: never */
+    uint64_t between_ns;  /* mean time between stalls; 0: 100 ms */
     uint32_t mtu_bytes;   /* larger packets vanish; 0: none */
     bool duplicate;       /* each reply comes twice */
     bool ipv6;

@@ -39,7 +39,7 @@ static const struct row rows[] = {
     /* With a queue of two BDP of 1 ms no train is longer than the jitter. */
     {"jitter 2 ms", 0, 0, 2 * MS, 0, 2, 4, 15, 10, 1, 10, 1},
     {"jitter 2 ms", 0, 0, 2 * MS, 0, 2, 11, 30, 10, 100, 100, 6},
-    {"jitter 2 ms", 0, 0, 2 * MS, 0, 2, 6, 65, 10, 400, 400, 12},
+    {"jitter 2 ms", 0, 0, 2 * MS, 0, 2, 12, 65, 10, 400, 400, 12},
     {"jitter 2 ms", 0, 0, 2 * MS, 0, 2, 9, 92, 10, 1000, 1000, 25},
     {"batches of 60 us", 0, 0, 0, 60000, 2, 0.01, 0.01, 0, 1, 1000, 0},
     {"batches of 125 us", 0, 0, 0, 125000, 2, 4.1, 4.1, 0, 1, 1000, 0},
@@ -83,8 +83,8 @@ static void check_bounds(const struct sim_result *r, const struct row *row, doub
     uint64_t longest = (uint64_t)(1e9 + 2 * (rtt_ms * 1e6 + 2 * (double)row->jitter_ns + 24e6));
 
     assert_true(r->path.cost_bytes <= 1000000);
-    if (mbit <= 100 && !row->jitter_ns)
-        assert_true(r->path.cost_bytes <= 64000);
+    if (mbit <= 100) /* what is unsure is measured again, three times at most */
+        assert_true(r->path.cost_bytes <= (row->jitter_ns || row->cross > 0 || row->batch_ns ? 442000 : 64000));
     assert_true(r->end_ns <= longest && r->end_ns <= 2000 * MS);
     assert_true(r->path.tx_rate_low_bit_per_s <= r->path.tx_rate_bit_per_s);
     assert_true(r->path.tx_rate_high_bit_per_s >= r->path.tx_rate_bit_per_s);
@@ -284,7 +284,7 @@ static void a_clear_answer_takes_one_round_trip(void **state)
     }
 }
 
-/* A doubtful first train is no answer: all answers are right, except some with jitter. */
+/* A doubtful first train is no answer: all answers are right, except some with jitter, and none that is unsure has a BDP. */
 static void answers_are_right_over_the_grid(void **state)
 {
     static const double bdp_shares[] = {0.2, 0.5, 2, 5}; /* of the bound of the range */
@@ -306,7 +306,9 @@ static void answers_are_right_over_the_grid(void **state)
 
                     path.seed = i + 1;
                     r = sim_probe(&path, &options);
-                    wrong += bdp_shares[x] < 1 ? r.path.tx_bdp_bytes <= options.bdp_low_bytes
+                    if (r.path.tx_unsure)
+                        assert_int_equal(r.path.tx_bdp_bytes, 0);
+                    wrong += bdp_shares[x] < 1 ? !r.path.tx_unsure && r.path.tx_bdp_bytes <= options.bdp_low_bytes
                                                : r.path.tx_bdp_bytes > options.bdp_high_bytes;
                 }
                 if (100 * wrong > rows[k].wrong_percent * seeds)

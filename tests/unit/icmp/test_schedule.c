@@ -359,44 +359,33 @@ static void a_short_queue_cuts_trains(void **state)
     }
 }
 
-/* After jitter: one long train, then the rest of the budget, in trains that the queue takes. */
-static void torn_trains(void **state)
+/* What is unsure is measured again: three times two trains, at most, that are no shorter than the second one. */
+static void an_unsure_rate_is_measured_again(void **state)
 {
     static const struct {
         const char *name;
-        unsigned queue;
-        uint32_t trains;
-        uint32_t last;             /* number of the long train; 0: there is none */
-        size_t last_size, rest_size;
+        double mbit;
+        unsigned jitter_us;
+        uint32_t first, trains; /* of those that are sent again; all, at most */
+        size_t size;
     } rows[] = {
-        {"half of the budget, then the rest", 0, 4, 3, 312, 312},
-        {"a queue of 30 cuts the long train: eight of 30 follow", 30, 11, 3, 312, 30},
-        {"a queue of 7: longer trains would be needed", 7, 4, 0, 0, 0},
+        {"no jitter", 100, 0, 0, 2, 0},
+        {"jitter of 4 ms", 100, 4000, 3, 8, 42},
+        {"a fast path, after its three trains", 800, 400, 6, 12, 42},
     };
 
     (void)state;
     for (size_t i = 0; i < COUNT(rows); i++) {
-        struct model path = {.mbit = 600, .rtt_ns = 30 * MS, .queue = rows[i].queue, .jitter_ns = 600 * US,
-                             .seed = 1};
+        struct model path = {.mbit = rows[i].mbit, .rtt_ns = 30 * MS, .jitter_ns = rows[i].jitter_us * US, .seed = 1};
 
         measure(&path, NULL, false);
-        CHECK_EQUAL(rows[i].name, run.schedule.trains, rows[i].trains);
-        if (!rows[i].last)
+        CHECK_EQUAL(rows[i].name, run.schedule.trains > 2, rows[i].first != 0);
+        CHECK(rows[i].name, run.schedule.trains <= rows[i].trains);
+        CHECK(rows[i].name, run.schedule.cost_bytes <= (rows[i].mbit > 200 ? 1000000 : rows[i].first ? 442000 : 64000));
+        if (!rows[i].first)
             continue;
-        CHECK_EQUAL(rows[i].name, packets_of(rows[i].last, NULL), rows[i].last_size);
-        CHECK_EQUAL(rows[i].name, packets_of(rows[i].last + 1, NULL), rows[i].rest_size);
-    }
-}
-
-static void jitter_does_not_raise_the_cost(void **state)
-{
-    (void)state;
-    for (uint64_t seed = 1; seed <= 60; seed++) {
-        struct model path = {.mbit = 100, .rtt_ns = 30 * MS, .jitter_ns = 1 * MS, .seed = seed};
-
-        measure(&path, NULL, false);
-        assert_true(run.schedule.cost_bytes <= 64000);
-        assert_int_equal(run.schedule.trains, 2);
+        CHECK_EQUAL(rows[i].name, packets_of(rows[i].first, NULL), rows[i].size);
+        CHECK(rows[i].name, begin_of(rows[i].first + 1) - begin_of(rows[i].first) >= 6 * MS);
     }
 }
 
@@ -512,8 +501,8 @@ static void a_first_answer_alone_ends_no_train(void **state)
 
 /* ---- the range of BDPs that matter ---- */
 
-/* A first train whose readings disagree may be 20 times too slow, or 4 times too fast, but not more. */
-static void a_doubtful_train_ends_the_run_far_outside_the_range(void **state)
+/* A first train whose readings disagree may be 20 times too slow, but not more. Above the range it decides nothing. */
+static void a_doubtful_train_ends_the_run_far_below_the_range(void **state)
 {
     static const struct {
         const char *name;
@@ -522,8 +511,7 @@ static void a_doubtful_train_ends_the_run_far_outside_the_range(void **state)
     } rows[] = {
         {"the path may be 15 times as fast", 15, 15, false},
         {"but not 27 times", 27, 27, true},
-        {"or a third as fast", 1.0 / 100, 1.0 / 3, false},
-        {"but not a sixth", 1.0 / 100, 1.0 / 6, true},
+        {"it may be far above", 1.0 / 100, 1.0 / 20, false},
     };
     struct model path = {.mbit = 100, .rtt_ns = 100 * MS, .gaps_us = {60, 500, 150, 900, 70, 1500, 250, 800, 60}};
     struct autobuf_probe_options options = AUTOBUF_PROBE_OPTIONS_INIT;
@@ -602,15 +590,14 @@ int main(void)
         cmocka_unit_test(trains_are_spaced_by_their_duration),
         cmocka_unit_test(a_first_train_without_a_rate),
         cmocka_unit_test(a_short_queue_cuts_trains),
-        cmocka_unit_test(torn_trains),
-        cmocka_unit_test(jitter_does_not_raise_the_cost),
+        cmocka_unit_test(an_unsure_rate_is_measured_again),
         cmocka_unit_test(unanswered_full_size_packets_become_smaller),
         cmocka_unit_test(packets_that_shrank_give_a_bound),
         cmocka_unit_test(a_lost_packet_is_waited_for),
         cmocka_unit_test(a_train_beside_the_echoes_is_waited_for),
         cmocka_unit_test(a_lost_train_ends_no_phase),
         cmocka_unit_test(a_first_answer_alone_ends_no_train),
-        cmocka_unit_test(a_doubtful_train_ends_the_run_far_outside_the_range),
+        cmocka_unit_test(a_doubtful_train_ends_the_run_far_below_the_range),
         cmocka_unit_test(packets_are_no_smaller_than_128_bytes),
         cmocka_unit_test(the_log_says_why),
     };
