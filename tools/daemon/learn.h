@@ -81,7 +81,10 @@ bool learn_end(const struct learn *learn, const struct ab_tcpinfo *final, const 
 /* Whether anything may be kept of a host: not of this one itself, of no group of hosts, of none that each link may have. */
 bool learn_is_host(const struct autobuf_prefix *remote);
 
-/* Whether an entry is of one host, from all of this host's addresses, measured or seen, and no setting of an administrator's. */
+/*
+ * Whether an entry is of one host, from all of this host's addresses, measured or seen and sure, and no setting of an
+ * administrator's.
+ */
 bool learn_is_of_host(const struct autobuf_paths_entry *entry);
 
 #endif
