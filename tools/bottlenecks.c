@@ -325,9 +325,9 @@ static void add_loss(struct list *list, const struct autobuf_path *path, const s
     if (least >= most)
         return;
     o = add(list, bbr ? 0 : lost_by(most, t->rate_bit_per_s),
-            "loss%s may limit one connection with %s to between %.2f and %.2f Mbit/s: %.1f%% of the echoes were "
+            "loss%s may limit one connection with %s to between %sbit/s and %sbit/s: %.1f%% of the echoes were "
             "lost, there or back, or something limits echoes alone",
-            bbr ? " hardly slows bbr, but" : "", cc, least / 1e6, most / 1e6, 100 * part);
+            bbr ? " hardly slows bbr, but" : "", cc, SCALED((uint64_t)least), SCALED((uint64_t)most), 100 * part);
     snprintf(o->line, sizeof o->line, "to see: autobuf measure --transfer 10 %s; on the host that sends, "
              "sysctl -w \"net.ipv4.tcp_congestion_control=bbr\"", h->peer[0] ? h->peer : "HOST");
 }

@@ -747,6 +747,32 @@ class Words(ToolTest):
         plan = result["plan"]  # nobody knows which direction was measured
         self.assertEqual((plan["snd_pacing_bit_per_s"], plan["rcv_clamp_bytes"]), (None, None))
 
+    @thorough
+    def test_explain_says_what_echoes_cannot_see(self) -> None:
+        """More down than up: a receive buffer of 6 MB holds 500 Mbit/s back to 168, of which echoes show 20."""
+        path = self.path(ab="rate=20M,delay=75ms,queue=1M", ba="rate=500M,delay=75ms,queue=10M")
+        path.sysctl("a", "net.ipv4.tcp_rmem", "4096 131072 6291456")
+        result = self.parse(self.plain(self.run_tool(path, "explain", "--json", path.addr["b"])))
+        self.assertEqual([result[f"{side}_{what}"] for side in ("tx", "rx") for what in ("at_least", "echoed")], 4 * [True])
+        said = [one for one in result["obstacles"] if "tcp_rmem limits receiving to 16" in one["what"]]
+        self.assertEqual([one["change"] for one in said], [f"autobuf measure {path.addr['b']}"], result["obstacles"])
+        text = self.plain(self.run_tool(path, "explain", path.addr["b"]))
+        self.assertRegex(text, r"(?m)^  any program .* 19\.\d Mbit/s\+ .* 19\.\d Mbit/s\+$")
+
+    @thorough
+    def test_explain_names_loss(self) -> None:
+        """1% each way: cubic has 2.4 to 3 Mbit/s of 200. Echoes that show it at all show it within a factor of two."""
+        path = self.path(both="rate=200M,delay=30ms,queue=3M,loss=0.01")
+        path.route("a", congctl="cubic")
+        for _ in range(3):
+            result = self.parse(self.plain(self.run_tool(path, "explain", "--json", path.addr["b"])))
+            self.assertEqual(result["host"]["congestion_control"], "cubic")
+            said = [one["what"] for one in result["obstacles"] if one["what"].startswith("loss may limit one connection with cubic")]
+            self.assertEqual(len(said), result["loss_permille"] > 0, result["obstacles"])
+            if said:
+                return
+        self.untimely("no echo was lost")
+
     def test_explain_names_the_sysctl(self) -> None:
         path = self.path(both="delay=1ms")
         path.sysctl("a", "net.ipv4.tcp_rmem", "4096 131072 6291456")

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import contextlib
 import functools
+import json
 import os
 import pathlib
 import platform
@@ -33,7 +34,7 @@ from test_probe import ALL, PING_GROUPS  # noqa: E402
 
 HERE = pathlib.Path(__file__).resolve().parent
 OBJECT = built("preload/libautobuf-run.so")
-COMMAND = built("tools/autobuf")
+COMMAND, BULK = built("tools/autobuf"), built("examples/bulk")
 CALLS = built("tests/net/run_calls")
 CHECKED = built("tests/net/run_calls_checked")
 DIFFERS = "locks"
@@ -1264,6 +1265,22 @@ class OnAPath(BulkTest):
     def test_low_delay_is_paced(self) -> None:
         path = self.started()
         self.assertRegex(self.send(path, 12_000_000, "--intent", "low-delay"), r"pace [\d.]+ Mbit/s")
+
+    @thorough
+    def test_low_delay_holds_nothing_to_the_other_direction(self) -> None:
+        """More down than up: an echo sees the 20 Mbit/s, and what is received has 200."""
+        path = self.path(ab="rate=20M,delay=40ms,queue=1M", ba="rate=200M,delay=40ms,queue=4M")
+        path.sysctl("a", PING_GROUPS, ALL)
+        server = path.popen("b", [BULK, "recv"])
+        wait_listening(path, "b", 7500, server)
+        rates = []
+        for options in ((), ("--probe", "--intent", "low-delay")):
+            done = path.run("a", [COMMAND, "run", *options, "--", BULK, "send", "--json", "--tune", "none", "--seconds", "4",
+                                  "--reverse", path.addr["b"]], env=clean(), timeout=30)
+            self.assertEqual(done.returncode, 0, done.stderr)
+            rates.append(json.loads(done.stdout)["rate_bit_per_s"])
+        if rates[1] < 0.7 * rates[0]:
+            self.untimely(f"{rates}")
 
     SOURCE = ("import socket, sys\n"
               "l = socket.create_server(('', int(sys.argv[1])))\n"

@@ -284,12 +284,12 @@ static void loss_limits_by_the_congestion_control(void **state)
         double lost;      /* at least */
     } rows[] = {
         {"none", "cubic", 0, 1000, NULL, 0},
-        {"two of 28", "cubic", 71, 26, "one connection with cubic to between 0.49 and 3.0", 0.98},
-        {"the same, reno", "reno", 71, 26, "one connection with reno to between 0.49 and 3.0", 0.98},
-        {"twenty of 1000", "cubic", 20, 980, "with cubic to between 1.38 and 2.90 Mbit/s: 2.0% of the echoes", 0.98},
-        {"one of 1000, by chance", "cubic", 1, 999, "with cubic to between 3.3", 0},
-        {"bbr", "bbr", 20, 980, "loss hardly slows bbr, but may limit one connection with cubic to between 1.38", 0},
-        {"another", "westwood", 20, 980, "with cubic to between 1.38", 0.98},
+        {"two of 28", "cubic", 71, 26, "one connection with cubic to between 491.0 kbit/s and 3.0 Mbit/s", 0.98},
+        {"the same, reno", "reno", 71, 26, "one connection with reno to between 491.0 kbit/s and 3.0 Mbit/s", 0.98},
+        {"twenty of 1000", "cubic", 20, 980, "with cubic to between 1.4 Mbit/s and 2.9 Mbit/s: 2.0% of the echoes", 0.98},
+        {"one of 1000, by chance", "cubic", 1, 999, "with cubic to between 3.3 Mbit/s and ", 0},
+        {"bbr", "bbr", 20, 980, "loss hardly slows bbr, but may limit one connection with cubic to between 1.4 Mbit/s", 0},
+        {"another", "westwood", 20, 980, "with cubic to between 1.4 Mbit/s", 0.98},
     };
 
     (void)state;
