@@ -11,6 +11,7 @@
 
 #include <autobuf/autobuf.h>
 
+#include "print.h"
 #include "transfer_line.h"
 
 #define BIT(command) (1U << (command))
@@ -232,19 +233,14 @@ static bool is_port(const char *text)
 /* A number within the option's range, with its unit's suffix. NULL and *value, or what is wrong. */
 static const char *parse_number(const struct option_line *line, const char *text, double *value)
 {
-    static const char prefixes[] = "kMG";
-    char *end;
-    const char *prefix;
+    const char *end;
 
     if (line->kind == COUNTED && strspn(text, "0123456789") != strlen(text))
         return "is not a whole number";
-    *value = strtod(text, &end);
+    end = unscaled(text, line->kind == QUANTITY ? "kMG" : "", value);
     if (end == text)
         return "is not a number";
-    prefix = line->kind == QUANTITY && *end ? strchr(prefixes, *end) : NULL;
-    for (const char *p = prefixes; prefix && p <= prefix; p++)
-        *value *= 1000;
-    if (end[prefix ? 1 : 0])
+    if (*end)
         return line->kind == QUANTITY ? "ends with something else than the suffixes k, M and G (powers of 1000)"
                                       : "is not a number alone";
     return *value >= line->least && *value <= line->most ? NULL : "is out of range";

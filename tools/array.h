@@ -44,4 +44,12 @@ static inline size_t array_place(const void *elements, size_t count, size_t byte
     return low;
 }
 
+/* For qsort(3), of uint64_t. */
+static inline int array_by_value(const void *a, const void *b)
+{
+    uint64_t x = *(const uint64_t *)a, y = *(const uint64_t *)b;
+
+    return (x > y) - (x < y);
+}
+
 #endif

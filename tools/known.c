@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: MIT */
 #include "known.h"
 
-#include <stdlib.h>
 #include <string.h>
 
 #include "../lib/base/base.h"
 #include "../lib/paths/record.h"
+#include "array.h"
 
 /* -------------------------------------------------------------------------------------- worth */
 
@@ -208,13 +208,6 @@ static const struct autobuf_paths_entry *likely(const struct autobuf_paths_entry
 
 /* ------------------------------------------------------------------------------------ medians */
 
-static int by_size(const void *a, const void *b)
-{
-    uint64_t x = *(const uint64_t *)a, y = *(const uint64_t *)b;
-
-    return (x > y) - (x < y);
-}
-
 static uint64_t field(const struct autobuf_paths_entry *entry, size_t offset)
 {
     uint64_t value;
@@ -237,7 +230,7 @@ static size_t sorted(const struct autobuf_paths_entry *entries, size_t count, co
     for (size_t i = 0; i < count; i++)
         if (agrees[i])
             values[found++] = field(entries + i, offset);
-    qsort(values, found, sizeof *values, by_size);
+    qsort(values, found, sizeof *values, array_by_value);
     return found;
 }
 

@@ -4,6 +4,7 @@
 #include <errno.h>
 #include <inttypes.h>
 #include <stdarg.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/ioctl.h>
 #include <unistd.h>
@@ -86,6 +87,18 @@ int output_end(const char *program, int status)
     /* It may have failed some lines ago. */
     fprintf(stderr, "%s: cannot write all of the output%s%s\n", program, errno ? ": " : "", errno ? strerror(errno) : "");
     return status ? status : 1;
+}
+
+const char *unscaled(const char *text, const char *prefixes, double *value)
+{
+    char *end;
+
+    *value = strtod(text, &end);
+    for (const char *p = end > text && *end ? strchr(prefixes, *end) : NULL; p && p >= prefixes; p--) {
+        *value *= 1000;
+        end += p == prefixes;
+    }
+    return end;
 }
 
 struct screen screen_begin(FILE *out, unsigned rows, unsigned columns)

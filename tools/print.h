@@ -31,6 +31,9 @@ const char *scaled(char text[SCALED_BYTES], uint64_t value);
 /* The exit status: this one, unless standard output did not take everything. Then it says so. */
 int output_end(const char *program, int status);
 
+/* A number with one of these prefixes, of "kMG", or none. Returns where it ends: at text if it is none. */
+const char *unscaled(const char *text, const char *prefixes, double *value);
+
 /* What a terminal shows, drawn over what was there; no terminal has rows and columns of 0: nothing is cut off. */
 struct screen {
     FILE *out;

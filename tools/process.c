@@ -93,10 +93,21 @@ int process_open(pid_t pid, struct process *process)
     return error;
 }
 
+uint32_t process_socket(int folder, const char *name)
+{
+    char target[32];
+    ssize_t length = readlinkat(folder, name, target, sizeof target - 1);
+
+    if (length < 9 || strncmp(target, "socket:[", 8) != 0)
+        return 0;
+    target[length] = '\0';
+    return (uint32_t)strtoul(target + 8, NULL, 10);
+}
+
 int process_sockets(const struct process *process, int *fds, size_t cap)
 {
     const struct dirent *entry;
-    char path[64], target[16];
+    char path[64];
     size_t count = 0;
     DIR *folder;
 
@@ -105,9 +116,7 @@ int process_sockets(const struct process *process, int *fds, size_t cap)
     if (!folder)
         return errno == ENOENT ? -ESRCH : -errno;
     while ((entry = readdir(folder)) != NULL) {
-        ssize_t len = readlinkat(dirfd(folder), entry->d_name, target, sizeof target);
-
-        if (len < 8 || strncmp(target, "socket:[", 8) != 0)
+        if (!process_socket(dirfd(folder), entry->d_name))
             continue;
         if (count < cap)
             fds[count] = atoi(entry->d_name);

@@ -5,6 +5,7 @@
 
 #include <stdbool.h>
 #include <stddef.h>
+#include <stdint.h>
 #include <sys/types.h>
 
 #define PROCESS_NAME_BYTES 16
@@ -28,6 +29,9 @@ int process_find(pid_t pid);
  * CAP_SYS_ADMIN.
  */
 int process_open(pid_t pid, struct process *process);
+
+/* The inode of the socket that a descriptor in a folder /proc/PID/fd is; 0: it is none. */
+uint32_t process_socket(int folder, const char *name);
 
 /*
  * Finds the descriptors of the process that are sockets: writes at most cap of them, and returns how many there

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 #include "show.h"
 
+#include "array.h"
 #include "bottlenecks.h"
 #include "print.h"
 #include "transfers.h"
@@ -81,13 +82,6 @@ void show_path(FILE *out, const struct autobuf_path *p)
     }
 }
 
-static int compare_rates(const void *a, const void *b)
-{
-    uint64_t x = *(const uint64_t *)a, y = *(const uint64_t *)b;
-
-    return (x > y) - (x < y);
-}
-
 void show_histogram(FILE *out, uint64_t *rates, size_t count, uint64_t chosen)
 {
     size_t bins[BARS] = {0}, most = 1;
@@ -95,7 +89,7 @@ void show_histogram(FILE *out, uint64_t *rates, size_t count, uint64_t chosen)
 
     if (count < 3 || !chosen)
         return;
-    qsort(rates, count, sizeof *rates, compare_rates);
+    qsort(rates, count, sizeof *rates, array_by_value);
     low = rates[count / 20]; /* the outermost twentieths would only stretch the scale */
     high = rates[count - 1 - count / 20];
     low = low < chosen ? low : chosen;

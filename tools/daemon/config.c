@@ -13,6 +13,7 @@
 #include <netinet/in.h>
 
 #include "../array.h"
+#include "../print.h"
 #include "../source.h"
 
 #define LINE_CHARS 190U
@@ -79,16 +80,8 @@ struct kind {
 /* Whole, or with a suffix. */
 static bool to_number(const struct kind *kind, const char *text, const char *prefixes, double *value)
 {
-    const char *prefix;
-    char *end;
-
-    if (text[0] < '0' || text[0] > '9' || strpbrk(text, "xX"))
-        return false;
-    *value = strtod(text, &end);
-    prefix = *end ? strchr(prefixes, *end) : NULL;
-    for (const char *p = prefixes; prefix && p <= prefix; p++)
-        *value *= 1000;
-    return !end[prefix ? 1 : 0] && *value >= kind->least && *value <= kind->most;
+    return text[0] >= '0' && text[0] <= '9' && !strpbrk(text, "xX") && !*unscaled(text, prefixes, value) &&
+           *value >= kind->least && *value <= kind->most;
 }
 
 static bool take_quantity(const struct kind *kind, void *field, char *value)

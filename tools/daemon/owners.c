@@ -24,18 +24,6 @@ static int by_inode(const void *a, const void *b)
     return (x > y) - (x < y);
 }
 
-/* The number of "socket:[123]"; 0: it is none. */
-static uint32_t inode_of(int folder, const char *name)
-{
-    char target[32];
-    ssize_t length = readlinkat(folder, name, target, sizeof target - 1);
-
-    if (length < 9 || strncmp(target, "socket:[", 8) != 0)
-        return 0;
-    target[length] = '\0';
-    return (uint32_t)strtoul(target + 8, NULL, 10);
-}
-
 /* What is looked for, and how much more may be looked at. */
 struct search {
     struct wanted *wanted;
@@ -103,7 +91,7 @@ static long ask_process(struct search *search, struct owners_process *process, l
         seekdir(folder, from);
     most = most < search->left ? most : search->left;
     while (search->missing && (entry = readdir(folder)) != NULL) {
-        uint32_t inode = entry->d_name[0] == '.' ? 0 : inode_of(dirfd(folder), entry->d_name);
+        uint32_t inode = entry->d_name[0] == '.' ? 0 : process_socket(dirfd(folder), entry->d_name);
 
         if (inode)
             take(search, inode, process->pid, atoi(entry->d_name));
