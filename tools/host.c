@@ -191,19 +191,6 @@ static void read_metrics(const struct sockaddr_storage *peer, struct host_facts 
 
 /* ----------------------------------------------------------------------------------- host */
 
-static void read_word(const char *path, char *word, size_t cap)
-{
-    FILE *file = fopen(path, "re");
-
-    word[0] = '\0';
-    if (!file)
-        return;
-    if (!fgets(word, (int)cap, file))
-        word[0] = '\0';
-    word[strcspn(word, " \n")] = '\0';
-    fclose(file);
-}
-
 static int64_t third_of(const char *value)
 {
     uint64_t v[3];
@@ -234,8 +221,8 @@ static void read_kernel(struct host_facts *facts)
         snprintf(facts->kernel, sizeof facts->kernel, "%.*s", (int)sizeof facts->kernel - 1, system.release);
     if (pages > 0)
         facts->memory_bytes = (int64_t)pages * sysconf(_SC_PAGESIZE);
-    read_word("/proc/sys/net/ipv4/tcp_congestion_control", facts->congestion_control,
-              sizeof facts->congestion_control);
+    ab_proc_text("/proc/sys/net/ipv4/tcp_congestion_control", facts->congestion_control, sizeof facts->congestion_control);
+    facts->congestion_control[strcspn(facts->congestion_control, " \n")] = '\0';
     if (ab_proc_read("/proc/sys/net/ipv4/tcp_mem", tcp_mem, 3) == 3)
         facts->tcp_mem_bytes = (int64_t)(tcp_mem[1] * (uint64_t)sysconf(_SC_PAGESIZE));
     /* Only the first namespace shows net.ipv4.tcp_mem; all show net.ipv4.tcp_wmem. */

@@ -18,6 +18,7 @@
 #include <unistd.h>
 
 #include "../lib/base/address.h"
+#include "../lib/kernel/proc.h"
 
 #ifndef SYS_pidfd_open
 #define SYS_pidfd_open 434 /* the same on every architecture, as all numbers since 424 are */
@@ -37,16 +38,9 @@ static void proc_path(pid_t pid, const char *file, char path[64])
 void process_name(pid_t pid, char name[PROCESS_NAME_BYTES])
 {
     char path[64];
-    FILE *file;
 
     proc_path(pid, "comm", path);
-    name[0] = 0;
-    file = fopen(path, "re");
-    if (!file)
-        return;
-    if (!fgets(name, PROCESS_NAME_BYTES, file))
-        name[0] = 0;
-    fclose(file);
+    ab_proc_text(path, name, PROCESS_NAME_BYTES);
     name[strcspn(name, "\n")] = 0;
     for (char *c = name; *c; c++) {
         if (!isprint((unsigned char)*c))

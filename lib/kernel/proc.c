@@ -58,8 +58,7 @@ bool ab_proc_find(const char *text, const char *label, const char *name, uint64_
     return is_digit(*at) && ab_proc_parse(at, number, 1) == 1;
 }
 
-/* An empty text if the file cannot be read. */
-static void read_text(const char *path, char *text, size_t cap)
+void ab_proc_text(const char *path, char *text, size_t cap)
 {
     int fd = open(path, O_RDONLY | O_CLOEXEC);
     ssize_t got = fd < 0 ? 0 : read(fd, text, cap - 1);
@@ -73,7 +72,7 @@ size_t ab_proc_read(const char *path, uint64_t *numbers, size_t count)
 {
     char text[128];
 
-    read_text(path, text, sizeof text);
+    ab_proc_text(path, text, sizeof text);
     return ab_proc_parse(text, numbers, count);
 }
 
@@ -81,6 +80,6 @@ bool ab_proc_read_named(const char *path, const char *label, const char *name, u
 {
     char text[512]; /* the number is near the beginning */
 
-    read_text(path, text, sizeof text);
+    ab_proc_text(path, text, sizeof text);
     return ab_proc_find(text, label, name, number);
 }

@@ -6,6 +6,9 @@
 #include <stddef.h>
 #include <stdint.h>
 
+/* The text of a file of /proc, as far as there is room for it; "" if it cannot be read. */
+void ab_proc_text(const char *path, char *text, size_t cap);
+
 /*
  * Parses up to count non-negative decimal numbers, separated by white space. It stops at a number that does not fit
  * into 64 bits, and at any other byte. Returns how many numbers it read.

@@ -2,13 +2,12 @@
 #include "owners.h"
 
 #include <dirent.h>
-#include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
-#include <unistd.h>
 
+#include "../../lib/kernel/proc.h"
 #include "../array.h"
 
 #define FIRST_FEW 64U
@@ -35,18 +34,10 @@ void owners_unit(pid_t pid, char unit[UNIT_BYTES])
 {
     char path[32], text[4096];
     const char *last;
-    ssize_t length;
-    int fd;
 
     unit[0] = '\0';
     snprintf(path, sizeof path, "/proc/%d/cgroup", (int)pid);
-    fd = open(path, O_RDONLY | O_CLOEXEC);
-    length = fd < 0 ? -1 : read(fd, text, sizeof text - 1);
-    if (fd >= 0)
-        close(fd);
-    if (length <= 0)
-        return;
-    text[length] = '\0';
+    ab_proc_text(path, text, sizeof text);
     last = strncmp(text, "0::/", 4) == 0 ? text : strstr(text, "\n0::/"); /* version 2; before it there may be lines of version 1 */
     if (!last || !strchr(last + 1, '\n'))
         return;

@@ -13,6 +13,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "../../lib/kernel/proc.h"
 #include "../array.h"
 #include "config.h"
 
@@ -27,13 +28,10 @@
 static int head_of_now(char head[HEAD_BYTES])
 {
     struct stat net;
-    char boot[40] = "";
-    FILE *file = fopen("/proc/sys/kernel/random/boot_id", "re");
-    bool read = file && fgets(boot, sizeof boot, file);
+    char boot[40];
 
-    if (file)
-        fclose(file);
-    if (!read || stat("/proc/self/ns/net", &net) < 0)
+    ab_proc_text("/proc/sys/kernel/random/boot_id", boot, sizeof boot);
+    if (!boot[0] || stat("/proc/self/ns/net", &net) < 0)
         return -errno;
     boot[strcspn(boot, "\n")] = '\0';
     snprintf(head, HEAD_BYTES, "autobufd state 2 %s %" PRIuMAX "\n", boot, (uintmax_t)net.st_ino);

@@ -156,18 +156,15 @@ int status_parse(const char *text, size_t length, enum status_page *page)
 
 static const char *reason_of(int number)
 {
-    switch (number) {
-    case 200:
-        return "OK";
-    case 404:
-        return "Not Found";
-    case 405:
-        return "Method Not Allowed";
-    case 503:
-        return "Service Unavailable";
-    default:
-        return "Bad Request";
-    }
+    static const struct {
+        int number;
+        const char *reason;
+    } reasons[] = {{200, "OK"}, {404, "Not Found"}, {405, "Method Not Allowed"}, {503, "Service Unavailable"}};
+
+    for (size_t i = 0; i < sizeof reasons / sizeof *reasons; i++)
+        if (reasons[i].number == number)
+            return reasons[i].reason;
+    return "Bad Request";
 }
 
 static const char *type_of(int number, enum status_page page)
