@@ -7,3 +7,8 @@ s|/etc/pam\.d/sshd|/etc/pam.d/autobuf-sshd|
 # What openssh-client and openssh-server set.
 /^Note that the Debian$/,/_config\.$/c\
 The file that the package installs says what it sets.
+# autobuf-port.c.
+/^Specifies the port number to connect on the remote host\.$/{
+n
+s/.*/The default is 2222 and, where nothing answers there within a second, 22./
+}

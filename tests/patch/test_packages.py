@@ -15,7 +15,7 @@ from debs import DEB, PATCHES, packages, shares
 from roots import HERE, TOP, Root, lintian, next_version, release
 
 from cases import PathTest, run_tests  # the folder is on the path by now
-from path import build_folder, wait_listening
+from path import build_folder, wait_line, wait_listening
 
 ALL = "AUTOBUF_TESTS_ALL" in os.environ
 SUITES = ("bookworm", "trixie")
@@ -24,6 +24,25 @@ LONG = "rate=300M,delay=40ms,queue=6M"
 """3 MB: more than a stock window."""
 PORT = 2222
 USER = "transfer"
+
+# Listens where no further SYN is answered: its queue is full.
+FULL = """
+import socket, sys
+l = socket.socket()
+l.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+l.bind(("", int(sys.argv[1])))
+l.listen(0)
+waiting = []
+while True:
+    waiting.append(socket.socket())
+    waiting[-1].settimeout(0.3)
+    try:
+        waiting[-1].connect(("127.0.0.1", int(sys.argv[1])))
+    except TimeoutError:
+        break
+print("full", flush=True)
+sys.stdin.read()
+"""
 
 CLIENT = {"usr/bin/autobuf-ssh", "usr/bin/autobuf-scp", "usr/bin/autobuf-sftp", "etc/autobuf-ssh/ssh_config",
           "usr/lib/autobuf-ssh/ssh-pkcs11-helper", "usr/lib/autobuf-ssh/ssh-sk-helper",
@@ -239,6 +258,7 @@ class Installed(PathTest):
         self.transfer(p, root)
         if ALL:
             self.faster(p, root)
+        self.ports(p, root)
         root.sh("cp /etc/pam.d/autobuf-sshd /tmp/pam; touch /tmp/file; "
                 "echo account required pam_deny.so >>/etc/pam.d/autobuf-sshd")
         self.copy(p, root, "/tmp/file", f"{USER}@{p.addr['b']}:file", wrong="onnection closed")
@@ -255,6 +275,42 @@ class Installed(PathTest):
         root.sh("dpkg --purge autobuf-ssh autobuf-sshd")
         self.assertEqual(root.files(), before)
         self.assertEqual(self.accounts(root), accounts)
+
+    def ports(self, p, root: Root) -> None:
+        """The client's own choice, and where it does not choose; a port where nothing answers is a queue that is full."""
+        def port(*args: object, refused: bool = False) -> str:
+            done = p.run("a", root.argv("autobuf-ssh", "-v", "-o", "StrictHostKeyChecking=no", "-o", "BatchMode=yes", "-o",
+                                        "UserKnownHostsFile=/dev/null", *args, "echo ${SSH_CONNECTION##* }"))
+            self.assertEqual(done.returncode, 255 if refused else 0, done.stderr)
+            self.said = done.stderr
+            return done.stdout.strip()
+
+        host = f"{USER}@{p.addr['b']}"
+        self.assertEqual(port(host), "2222")
+        port("-p", 22, host, refused=True)
+        usual = p.popen("b", root.argv("/usr/sbin/autobuf-sshd", "-D", "-p", "22", "-o", "PidFile=none"))
+        wait_listening(p, "b", 22, usual)
+        for words in (("-p", 22, host), ("-o", "Port=22", host), (f"ssh://{host}:22",)):
+            self.assertEqual(port(*words), "22", words)
+            self.assertNotIn(f"port {PORT}", self.said)
+        self.assertEqual(port(host), "2222")
+        for words, number in (((), PORT), (("-o", "ProxyCommand=none"), PORT), (("-o", "ProxyCommand=x"), 22), (("-J", "other"), 22)):
+            self.assertIn(f"\nport {number}\n", root.well("autobuf-ssh", "-G", *words, "somewhere"), words)
+        root.sh("kill $(cat /run/autobuf-sshd.pid)")
+        self.server.wait(20)
+        self.assertEqual(port(host), "22")
+        self.assertIn("autobuf: nobody answers at port 2222: port 22", self.said)
+        full = p.popen("b", [sys.executable, "-c", FULL, str(PORT)])
+        wait_line(full, lambda line: line == "full")
+        began = time.monotonic()
+        self.assertEqual(port(host), "22")
+        self.assertLess(time.monotonic() - began, 1 + 10)
+        full.kill()
+        full.wait()
+        self.server = p.popen("b", root.argv("/usr/sbin/autobuf-sshd", "-D", "-e"))
+        wait_listening(p, "b", PORT, self.server)
+        usual.terminate()
+        usual.wait(20)
 
     def known_settings(self, root: Root) -> None:
         """The client obeys the system's settings, and has the system's known hosts."""
