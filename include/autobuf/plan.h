@@ -20,7 +20,7 @@ extern "C" {
 #define AUTOBUF_LIMITS_FORCE 4U          /* this process may use SO_SNDBUFFORCE and SO_RCVBUFFORCE */
 #define AUTOBUF_LIMITS_NO_UNLOCK 8U      /* a buffer once set cannot be given back to autotuning: there is no
                                             SO_BUF_LOCK before Linux 5.15 */
-#define AUTOBUF_LIMITS_ASSUMED 16U       /* tcp_wmem or tcp_rmem cannot be read: the kernel's defaults stand in */
+#define AUTOBUF_LIMITS_ASSUMED 16U       /* tcp_wmem or tcp_rmem cannot be read: both are the kernel's defaults */
 
 /*
  * The limits of this host, in the network namespace of the calling thread. "stored" is the size that the kernel

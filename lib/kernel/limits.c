@@ -47,21 +47,17 @@ static void read_flag(const char *path, uint32_t flag, struct autobuf_limits *li
 
 static void read_proc(struct autobuf_limits *limits)
 {
-    uint64_t v[3];
+    uint64_t v[6];
 
     ab_proc_read("/proc/sys/net/core/wmem_max", &limits->snd_settable_bytes, 1);
     ab_proc_read("/proc/sys/net/core/rmem_max", &limits->rcv_settable_bytes, 1);
-    if (ab_proc_read("/proc/sys/net/ipv4/tcp_wmem", v, 3) == 3) {
+    if (ab_proc_read("/proc/sys/net/ipv4/tcp_wmem", v, 3) == 3 && ab_proc_read("/proc/sys/net/ipv4/tcp_rmem", v + 3, 3) == 3) {
         limits->tcp_wmem_min_bytes = v[0];
         limits->tcp_wmem_default_bytes = v[1];
         limits->tcp_wmem_max_bytes = v[2];
-    } else {
-        limits->flags |= AUTOBUF_LIMITS_ASSUMED;
-    }
-    if (ab_proc_read("/proc/sys/net/ipv4/tcp_rmem", v, 3) == 3) {
-        limits->tcp_rmem_min_bytes = v[0];
-        limits->tcp_rmem_default_bytes = v[1];
-        limits->tcp_rmem_max_bytes = v[2];
+        limits->tcp_rmem_min_bytes = v[3];
+        limits->tcp_rmem_default_bytes = v[4];
+        limits->tcp_rmem_max_bytes = v[5];
     } else {
         limits->flags |= AUTOBUF_LIMITS_ASSUMED;
     }
