@@ -16,6 +16,7 @@
 
 #include <linux/errqueue.h> /* wants <time.h> before it */
 #include <linux/icmp.h>
+#include <linux/net_tstamp.h>
 
 #include "../base/address.h"
 #include "../base/base.h"
@@ -56,6 +57,7 @@ struct autobuf_probe {
     unsigned refusals;
     uint64_t offset_ns;     /* CLOCK_REALTIME - CLOCK_MONOTONIC */
     struct sockaddr_storage peer;
+    size_t stamped_from;    /* index of the packet that the kernel's stamps of sending count from */
     size_t queue_first;     /* index of the first message in the queue */
     unsigned queue_begin;   /* queue[begin..end) is built, but not sent */
     unsigned queue_end;
@@ -172,6 +174,21 @@ static int forbid_fragments(struct autobuf_probe *probe)
     return 0;
 }
 
+/*
+ * Makes the kernel stamp each packet that leaves, and count from this one: a failed send may have been counted. The
+ * clock of this process cannot tell where in sendmmsg(), or after it, another process ran. Without stamps the time is
+ * interpolated.
+ */
+static void begin_stamps(struct autobuf_probe *probe, size_t index)
+{
+    int stamps = SOF_TIMESTAMPING_TX_SCHED | SOF_TIMESTAMPING_SOFTWARE | SOF_TIMESTAMPING_OPT_ID |
+                 SOF_TIMESTAMPING_OPT_TSONLY;
+
+    (void)ab_set_option(probe->fd, SOL_SOCKET, SO_TIMESTAMPING, 0);
+    (void)ab_set_option(probe->fd, SOL_SOCKET, SO_TIMESTAMPING, stamps);
+    probe->stamped_from = index;
+}
+
 static int prepare_socket(struct autobuf_probe *probe)
 {
     bool v4 = probe->family == AF_INET;
@@ -180,6 +197,7 @@ static int prepare_socket(struct autobuf_probe *probe)
     /* As large as net.core.[rw]mem_max allows. */
     ab_set_option(fd, SOL_SOCKET, SO_RCVBUF, BUFFER_BYTES);
     ab_set_option(fd, SOL_SOCKET, SO_SNDBUF, BUFFER_BYTES);
+    begin_stamps(probe, 0);
     error = ab_set_option(fd, SOL_SOCKET, SO_TIMESTAMPNS, 1);
     if (error == 0 && filter_replies(probe) < 0)
         error = -errno;
@@ -420,8 +438,8 @@ static void handle_error(struct autobuf_probe *probe, const struct sock_extended
 }
 
 /*
- * Reads the error queue. "Packet too big" makes packets smaller; "unreachable" ends the run unless the peer has
- * answered already. Returns how many errors there were, foreign ones included.
+ * Reads the error queue, and from it when packets were sent. "Packet too big" makes packets smaller; "unreachable" ends
+ * the run unless the peer has answered already. Returns how many errors there were, foreign ones included.
  */
 static unsigned receive_errors(struct autobuf_probe *probe)
 {
@@ -432,9 +450,9 @@ static unsigned receive_errors(struct autobuf_probe *probe)
                              .msg_controllen = sizeof control,
                              .msg_iov = &vector,
                              .msg_iovlen = 1};
-    unsigned errors;
+    unsigned errors = 0;
 
-    for (errors = 0; errors < ERRORS_MAX; errors++) {
+    for (unsigned i = 0; i < ERRORS_MAX; i++) {
         ssize_t got = recvmsg(probe->fd, &message, MSG_ERRQUEUE | MSG_DONTWAIT);
 
         if (got < 0)
@@ -446,6 +464,12 @@ static unsigned receive_errors(struct autobuf_probe *probe)
                 !(c->cmsg_level == IPPROTO_IPV6 && c->cmsg_type == IPV6_RECVERR))
                 continue;
             memcpy(&e, CMSG_DATA(c), sizeof e);
+            if (e.ee_origin == SO_EE_ORIGIN_TIMESTAMPING) {
+                ab_schedule_sent(&probe->schedule, probe->stamped_from + e.ee_data,
+                                 ab_stamp_ns(&message, SCM_TIMESTAMPING, &probe->offset_ns));
+                continue;
+            }
+            errors++;
             handle_error(probe, &e, quoted, (size_t)got);
         }
         message.msg_controllen = sizeof control;
@@ -478,7 +502,7 @@ static int send_queue(struct autobuf_probe *probe)
     unsigned skip = probe->has_header ? 0 : 1;
     unsigned begin = probe->queue_begin, count = probe->queue_end - begin;
     uint64_t before_ns, after_ns;
-    int sent;
+    int sent, error;
 
     for (unsigned i = 0; i < count; i++) {
         vectors[i][0] = (struct iovec){&probe->header, sizeof probe->header};
@@ -487,8 +511,11 @@ static int send_queue(struct autobuf_probe *probe)
     }
     before_ns = autobuf_now_ns();
     sent = sendmmsg(probe->fd, messages, count, MSG_DONTWAIT | MSG_NOSIGNAL);
+    error = -errno;
+    if (sent < (int)count)
+        begin_stamps(probe, probe->queue_first + begin + (sent > 0 ? (unsigned)sent : 0));
     if (sent < 0)
-        return -errno;
+        return error;
     after_ns = autobuf_now_ns();
     for (int i = 0; i < sent; i++)
         ab_schedule_sent(&probe->schedule, probe->queue_first + begin + (unsigned)i,
@@ -563,6 +590,7 @@ static int send_packets(struct autobuf_probe *probe, uint64_t now_ns)
             result = send_failed(probe, result, now_ns);
         } else {
             probe->retries = probe->refusals = 0;
+            receive_errors(probe); /* stamps take room from replies */
             now_ns = ab_max(now_ns, autobuf_now_ns());
         }
         if (result < 0)

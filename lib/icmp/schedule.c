@@ -590,7 +590,7 @@ bool ab_schedule_quoted(const struct ab_schedule *schedule, const uint8_t *quote
 
 void ab_schedule_sent(struct ab_schedule *schedule, size_t index, uint64_t sent_ns)
 {
-    if (index < schedule->count && schedule->packets[index].received_ns == AUTOBUF_NS_UNSET)
+    if (index < schedule->count && schedule->packets[index].received_ns >= sent_ns)
         schedule->packets[index].sent_ns = sent_ns;
 }
 
