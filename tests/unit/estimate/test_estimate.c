@@ -531,6 +531,51 @@ static void torn_trains_have_a_slope(void **state)
     }
 }
 
+/* A host that was late tore most trains apart. The others count if two agree, and more than disagree. */
+static void trains_that_agree_overrule_torn_ones(void **state)
+{
+    static const struct {
+        const char *name;
+        size_t gaps;
+        uint64_t first_ns, second_ns; /* the gaps of a train, and of another; 0: there is none */
+        unsigned times;               /* so many of each */
+        bool sure;
+    } rows[] = {
+        {"two trains agree", 41, 30000, 30000, 1, true},
+        {"one alone", 41, 30000, 0, 1, false},
+        {"4% between them", 41, 30000, 31200, 1, true},
+        {"6%", 41, 30000, 31900, 1, false},
+        {"twenty packets", 19, 30000, 30000, 1, true},
+        {"one less", 18, 30000, 30000, 1, false},
+        {"460 us", 46, 10000, 10000, 1, true},
+        {"440 us", 44, 10000, 10000, 1, false},
+        {"two and two", 41, 30000, 40000, 2, false},
+    };
+
+    (void)state;
+    for (size_t i = 0; i < COUNT(rows); i++) {
+        uint64_t seed = 11;
+        struct ab_rate rate;
+
+        begin();
+        for (unsigned k = 0; k < 4; k++) {
+            begin_train();
+            add_torn(40, 1000 * US, &seed);
+        }
+        for (unsigned k = 0; k < rows[i].times; k++) {
+            add_train(rows[i].gaps, rows[i].first_ns);
+            if (rows[i].second_ns)
+                add_train(rows[i].gaps, rows[i].second_ns);
+        }
+        rate = rate_of_all();
+        CHECK_EQUAL(rows[i].name, !rate.unsure, rows[i].sure);
+        if (rows[i].sure) {
+            EXPECT(rows[i].name, rate, AB_KIND_WINDOWS, mbit_of(rows[i].first_ns));
+            CHECK(rows[i].name, rate.sure && !rate.at_least && rate.low_bit_per_s <= gap_of(1) * MBIT / rows[i].second_ns);
+        }
+    }
+}
+
 static void the_slope_leaves_out_what_was_bunched(void **state)
 {
     (void)state;
@@ -766,6 +811,7 @@ int main(void)
         cmocka_unit_test(a_slow_sender_gives_a_lower_bound),
         cmocka_unit_test(only_the_first_of_a_batch_begins_a_window),
         cmocka_unit_test(torn_trains_have_a_slope),
+        cmocka_unit_test(trains_that_agree_overrule_torn_ones),
         cmocka_unit_test(the_slope_leaves_out_what_was_bunched),
         cmocka_unit_test(the_slope_ends_where_a_queue_overflowed),
         cmocka_unit_test(a_paced_sender),
