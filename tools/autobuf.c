@@ -14,6 +14,7 @@
 #include "host.h"
 #include "measure.h"
 #include "bottlenecks.h"
+#include "privilege.h"
 #include "print.h"
 #include "resolve.h"
 #include "show.h"
@@ -211,8 +212,10 @@ static int run_path(const struct arguments *a)
     const char *off = getenv("AUTOBUF"), *unsure;
     int error, status;
 
-    if (a->check)
-        return check_file("", a->operand, a->json, stdout, stderr);
+    if (a->check) {
+        error = drop_privileges();
+        return error < 0 ? fail(a, error, false) : check_file("", a->operand, a->json, stdout, stderr);
+    }
     error = a->source ? source_parse(a->source, &m.source) : 0;
 
     if (error < 0) {
