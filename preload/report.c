@@ -227,6 +227,8 @@ static void add_without(struct line *line, const struct place *place, const stru
     if (!window)
         return;
     add(line, "; the kernel alone: a window of %llu bytes", (unsigned long long)window);
+    if (place->last.flags & AUTOBUF_SOCKET_UNSCALED)
+        add(line, " (window scaling was not negotiated: a middlebox?)");
     if (socket.rtt_min_ns >= NEAR_NS && socket.rtt_min_ns != AUTOBUF_NS_UNSET)
         add(line, ", at most %.1f Mbit/s", 8e3 * (double)window / (double)socket.rtt_min_ns);
 }

@@ -80,6 +80,8 @@ static void show(const struct arguments *a, struct measurement *m, const struct 
     }
     if (f->path.method != AUTOBUF_METHOD_NONE)
         show_path(stdout, &f->path);
+    if (f->socket.flags & AUTOBUF_SOCKET_UNSCALED)
+        print_folded(stdout, UNSCALED_WORDS "\n", 3);
     if (a->command == PROBE && isatty(STDOUT_FILENO))
         show_histogram(stdout, m->readings, m->reading_count, f->path.tx_rate_bit_per_s);
     if (a->command != EXPLAIN) {
@@ -95,11 +97,15 @@ static void show(const struct arguments *a, struct measurement *m, const struct 
 #define ECHOES_MS 1000 /* without an answer, a probe waits no longer */
 
 /* Says that nothing came back in time: from which part of the way, within which time. */
-static void fail_silent(const struct arguments *a, bool connected)
+static void fail_silent(const struct arguments *a, const struct measurement *m)
 {
     uint64_t ms = a->timeout_ns / 1000000;
+    bool connected = m->peer_len != 0;
 
-    if (a->command == MEASURE)
+    if (m->greeted)
+        fprintf(stderr, "autobuf: %s: autobuf serve answers short lines, but full packets do not arrive: a PMTU black hole? Try "
+                        "sysctl -w net.ipv4.tcp_mtu_probing=1, or a smaller MSS (ip route ... advmss), at both ends\n", a->operand);
+    else if (a->command == MEASURE)
         fprintf(stderr, "autobuf: %s: %s within %llu ms%s\n", a->operand, connected ? "connected, but no answer" : "no connection",
                 (unsigned long long)ms, connected ? ": is it autobuf serve that listens there?" : "");
     else
@@ -108,15 +114,15 @@ static void fail_silent(const struct arguments *a, bool connected)
                 a->operand, (unsigned long long)(ms < ECHOES_MS ? ms : ECHOES_MS));
 }
 
-/* Says why there is no result, and what would mend it. connected: to a server. */
-static int fail(const struct arguments *a, int error, bool connected)
+/* Says why there is no result, and what would mend it. */
+static int fail(const struct arguments *a, int error, const struct measurement *m)
 {
     bool echoes = a->command != MEASURE;
     const char *host = echoes ? a->operand : a->host_name;
     const char *advice = "";
 
     if (error == AUTOBUF_E_NOREPLY || (!echoes && error == -ETIMEDOUT)) {
-        fail_silent(a, connected);
+        fail_silent(a, m);
         return EXIT_NOTHING;
     }
     if (echoes && error == -EACCES)
@@ -231,6 +237,13 @@ static int run_path(const struct arguments *a)
     }
     if (error == 0)
         error = find_path(a, &m, &f.path);
+    if (m.socket.flags & AUTOBUF_SOCKET_UNSCALED) /* nor will the next one be */
+        f.socket = m.socket;
+    if (error == AUTOBUF_E_RELAYED && a->transfer_seconds) { /* what a transfer reaches can be measured all the same */
+        fprintf(stderr, "autobuf: %s: %s\n", a->operand, autobuf_strerror(error));
+        f.path = (struct autobuf_path){.size = sizeof f.path, .rtt_min_ns = AUTOBUF_NS_UNSET, .rtt_median_ns = AUTOBUF_NS_UNSET};
+        error = 0;
+    }
     if (error == 0)
         error = findings_plan(&f, a);
     if (off && strcmp(off, "off") == 0) /* what a program would do here now */
@@ -239,7 +252,7 @@ static int run_path(const struct arguments *a)
                                        .rcv_reason = AUTOBUF_REASON_OFF};
     if (error < 0) {
         show_without_path(a, &m, &f);
-        return fail(a, error, m.peer_len != 0);
+        return fail(a, error, &m);
     }
     unsure = findings_unsure(&f);
     if (a->sysctl && !unsure)

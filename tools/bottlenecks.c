@@ -178,6 +178,17 @@ static void add_unmeasured(struct list *list, const struct findings *f, const st
                  sizeof list->out->line, "autobuf measure %s", h->peer[0] ? h->peer : "HOST");
 }
 
+/* The option of TCP was lost on the way. */
+static void add_unscaled(struct list *list, const struct findings *f, const struct path_terms *t)
+{
+    struct bottleneck *o;
+
+    if (!(f->socket.flags & AUTOBUF_SOCKET_UNSCALED))
+        return;
+    o = add(list, lost_by((double)f->socket.snd_window_max_bytes, t->bdp_bytes), UNSCALED_WORDS);
+    snprintf(o->line, sizeof o->line, "let firewalls pass TCP's window scale option; net.ipv4.tcp_window_scaling=1 at both ends");
+}
+
 /* No limit of this host lets one connection hold so much. */
 static void add_streams(struct list *list, const struct findings *f, const struct path_terms *t)
 {
@@ -219,6 +230,19 @@ static void add_limits(struct list *list, const struct findings *f, const struct
         snprintf(o->line, sizeof o->line, "sysctl -w \"%s\"", line);
         ways_find(f, !receives, window, o->ways);
     }
+}
+
+/* TCP sends full packets first. If only large echoes are filtered, it is not concerned; that cannot be told from here. */
+static void add_black_hole(struct list *list, const struct autobuf_path *path, const struct host_facts *h)
+{
+    struct bottleneck *o;
+
+    if (!(path->flags & AUTOBUF_PATH_BLACK_HOLE))
+        return;
+    o = add(list, 1, "packets above %u bytes are lost, and no ICMP error says so (a PMTU black hole): TCP stalls, unless the path "
+                     "drops only echoes%s", path->packet_bytes, h->mtu_probing > 0 ? ", or net.ipv4.tcp_mtu_probing gets it going" : "");
+    snprintf(o->line, sizeof o->line, "%sip route change the route to %s with advmss %u, here and there",
+             h->mtu_probing > 0 ? "" : "sysctl -w \"net.ipv4.tcp_mtu_probing=1\", or ", h->peer, path->packet_bytes - 40);
 }
 
 static void add_ssh(struct list *list, const struct path_terms *t)
@@ -487,6 +511,8 @@ size_t bottlenecks_find(const struct findings *found, const struct host_facts *h
     add_limits(&list, found, host);
     list.limits = list.count;
     add_unmeasured(&list, found, host);
+    add_black_hole(&list, &found->path, host);
+    add_unscaled(&list, found, &t);
     add_streams(&list, found, &t);
     add_ssh(&list, &t);
     add_tcp(&list, &t, host);

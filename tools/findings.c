@@ -168,7 +168,7 @@ size_t findings_sysctls(const struct findings *f, struct sysctl_line out[SYSCTLS
     size_t count = 0;
 
     limits.flags |= AUTOBUF_LIMITS_WINDOW_SCALING;
-    if (!findings_known(f) || f->limits.flags & AUTOBUF_LIMITS_ASSUMED)
+    if (!findings_known(f) || f->limits.flags & AUTOBUF_LIMITS_ASSUMED || f->socket.flags & AUTOBUF_SOCKET_UNSCALED)
         return 0;
     if (!(f->limits.flags & AUTOBUF_LIMITS_WINDOW_SCALING) &&
         !(autotuning_reaches(f, &f->limits, true) && autotuning_reaches(f, &f->limits, false)))

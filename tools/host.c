@@ -236,6 +236,7 @@ void host_read(const struct sockaddr *peer, socklen_t peer_len, const struct sou
     struct sockaddr_storage address;
 
     *facts = (struct host_facts){
+        .mtu_probing = read_number("/proc/sys/net/ipv4/tcp_mtu_probing"),
         .sack = read_number("/proc/sys/net/ipv4/tcp_sack"),
         .slow_start_after_idle = read_number("/proc/sys/net/ipv4/tcp_slow_start_after_idle"),
         .tcp_used_bytes = read_tcp_used(),

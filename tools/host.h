@@ -18,6 +18,7 @@ struct setting {
 };
 
 struct host_facts {
+    int64_t mtu_probing;           /* net.ipv4.tcp_mtu_probing; UNKNOWN, as all below, where it cannot be read */
     int64_t sack;                  /* net.ipv4.tcp_sack; UNKNOWN where it cannot be read */
     int64_t slow_start_after_idle; /* net.ipv4.tcp_slow_start_after_idle */
     int64_t tcp_used_bytes;        /* memory of all TCP sockets now */

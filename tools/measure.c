@@ -164,7 +164,7 @@ static void show_arrivals(const struct autobuf_inband *inband)
 }
 
 /* autobuf_inband(), but for the progress. */
-static int measure_over(int fd, const struct measurement *m, const struct autobuf_inband_options *options,
+static int measure_over(int fd, struct measurement *m, const struct autobuf_inband_options *options,
                         struct autobuf_path *path)
 {
     struct autobuf_inband *inband;
@@ -184,6 +184,7 @@ static int measure_over(int fd, const struct measurement *m, const struct autobu
         fputs("\r\033[K", stderr);
     if (result == 1)
         result = autobuf_inband_result(inband, path);
+    m->greeted = autobuf_inband_greeted(inband);
     autobuf_inband_close(inband);
     return result;
 }
@@ -206,6 +207,8 @@ int measure_server(const struct arguments *want, struct measurement *m, struct a
     if (getpeername(fd, (struct sockaddr *)&m->peer, &m->peer_len) < 0)
         m->peer_len = 0;
     options.timeout_ns = want->timeout_ns;
+    m->socket = (struct autobuf_socket)AUTOBUF_SOCKET_INIT;
+    (void)autobuf_socket_state(fd, &m->socket);
     result = measure_over(fd, m, &options, path);
     close(fd);
     return result == AUTOBUF_E_FEW ? 0 : result;

@@ -18,6 +18,8 @@ struct measurement {
     bool progress;        /* a line on stderr while it goes on */
     struct sockaddr_storage peer; /* that was measured */
     socklen_t peer_len;           /* 0: none was */
+    struct autobuf_socket socket; /* of the connection to a server; size 0: there was none */
+    bool greeted;                 /* it answered HELLO */
     uint64_t readings[READINGS];  /* of echoes */
     size_t reading_count;
 };

@@ -25,6 +25,9 @@ void json_state(FILE *out, const struct autobuf_live_state *state);
 
 /* With a decimal prefix: "4.8 M". SCALED() brings the text along, for the block in which it stands. */
 #define SCALED_BYTES 32U
+/* Of a connection with AUTOBUF_SOCKET_UNSCALED. */
+#define UNSCALED_WORDS "window scaling was not negotiated (a middlebox?): at most 65,535 bytes in flight"
+
 #define SCALED(value) scaled((char[SCALED_BYTES]){0}, value)
 const char *scaled(char text[SCALED_BYTES], uint64_t value);
 

@@ -76,6 +76,10 @@ void show_path(FILE *out, const struct autobuf_path *p)
         fprintf(out, "%sB sent, %u %s, %.0f ms\n", SCALED(p->cost_bytes), p->samples, each ? "arrivals" : "replies",
                 (double)p->elapsed_ns / 1e6);
     }
+    if (p->flags & AUTOBUF_PATH_BLACK_HOLE) {
+        show_label(out, "largest packet");
+        fprintf(out, "%u bytes came back; larger ones were lost, and no ICMP error said so\n", p->packet_bytes);
+    }
     if (p->loss_permille) {
         show_label(out, "loss");
         fprintf(out, "%.1f%% of the trains' packets\n", p->loss_permille / 10.0);
@@ -357,6 +361,10 @@ void show_json(FILE *out, const struct findings *f, const struct host_facts *hos
     json_number(out, "samples", p->samples, false);
     json_number(out, "loss_permille", p->loss_permille, p->method != AUTOBUF_METHOD_ICMP);
     json_number(out, "mtu_bytes", p->packet_bytes, !p->packet_bytes);
+    fprintf(out, "\"pmtu_black_hole\":%s,", p->method != AUTOBUF_METHOD_ICMP ? "null"
+                                            : p->flags & AUTOBUF_PATH_BLACK_HOLE ? "true" : "false");
+    fprintf(out, "\"window_scaling\":%s,", p->method != AUTOBUF_METHOD_INBAND ? "null"
+                                           : f->socket.flags & AUTOBUF_SOCKET_UNSCALED ? "false" : "true");
     json_number(out, "cost_bytes", p->cost_bytes, false);
     json_number(out, "elapsed_ns", p->elapsed_ns, false);
     json_host(out, &f->limits, host);

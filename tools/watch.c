@@ -30,7 +30,7 @@
 #define CONNECTIONS_MOST 64
 #define CHANGES_SHOWN 5
 #define CHANGE_BYTES 200
-#define BLOCK_ROWS 7
+#define BLOCK_ROWS 8
 
 struct watch;
 
@@ -41,6 +41,7 @@ struct connection {
     struct autobuf_flow *flow; /* NULL: a place that is free */
     char local[PROCESS_ADDRESS_BYTES];
     char peer[PROCESS_ADDRESS_BYTES];
+    bool unscaled;
     struct autobuf_live_state state;
     uint64_t sent_bit_per_s; /* since the report before */
     uint64_t received_bit_per_s;
@@ -77,6 +78,7 @@ static void show_connection_json(const struct connection *c)
     json_begin(c);
     json_string(stdout, "local", c->local);
     json_string(stdout, "peer", c->peer);
+    json_bool(stdout, "window_scaling", !c->unscaled);
     json_state(stdout, &state);
     fputs("}\n", stdout);
 }
@@ -155,6 +157,8 @@ static void show_connection(struct screen *s, const struct connection *c)
     screen_line(s, "  in flight    %sB; congestion window %sB%s%s%s", SCALED(state->in_flight_bytes),
                 SCALED(state->cwnd_bytes), peer ? ", peer's " : "",
                 peer ? SCALED(state->peer_window_bytes) : "", peer ? "B" : "");
+    if (c->unscaled)
+        screen_line(s, "  " UNSCALED_WORDS);
     screen_line(s, "  buffers      send %sB (not sent yet %sB), receive %sB%s%s%s", SCALED(state->snd_buf_bytes),
                 SCALED(state->notsent_bytes), SCALED(state->rcv_buf_bytes), paced ? ", paced at " : "",
                 paced ? SCALED(state->pacing_bit_per_s) : "", paced ? "bit/s" : "");
@@ -232,6 +236,15 @@ static int open_flow(struct connection *c, int copy)
     return autobuf_flow_open(&c->flow, copy, NULL, 0, &options);
 }
 
+/* What is known once it is connected. */
+static void describe(struct connection *c, int copy)
+{
+    struct autobuf_socket socket = AUTOBUF_SOCKET_INIT;
+
+    process_addresses(copy, c->local, c->peer);
+    c->unscaled = autobuf_socket_state(copy, &socket) == 0 && socket.flags & AUTOBUF_SOCKET_UNSCALED;
+}
+
 static void read_state(struct connection *c)
 {
     struct autobuf_applied applied = AUTOBUF_APPLIED_INIT;
@@ -266,7 +279,7 @@ static int begin(struct watch *w, int fd, uint64_t now_ns)
                              .state = AUTOBUF_LIVE_STATE_INIT};
     error = open_flow(c, copy);
     if (error == 0) {
-        process_addresses(copy, c->local, c->peer);
+        describe(c, copy);
         autobuf_flow_step(c->flow, now_ns); /* the first sample changes nothing */
         read_state(c);
         c->sent_bytes = c->state.sent_bytes;
@@ -317,7 +330,7 @@ static int sample(struct connection *c, uint64_t now_ns)
     if (copy >= 0) {
         error = autobuf_flow_move(c->flow, copy);
         if (c->peer[0] == '?') /* it was still connecting */
-            process_addresses(copy, c->local, c->peer);
+            describe(c, copy);
         if (error == 0)
             error = autobuf_flow_step(c->flow, now_ns);
         process_give_back(copy);

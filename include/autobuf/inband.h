@@ -98,6 +98,9 @@ struct autobuf_inband_facts {
                                  and the peer's window bound them */
     uint64_t pace_bit_per_s;  /* payload rate at which the sender is, or may be, held back */
     uint64_t rtt_min_ns;      /* the least that TCP has seen; AUTOBUF_NS_UNSET: unknown */
+    uint64_t rtt_high_ns;     /* TCP's smoothed RTT and four mean deviations (RFC 6298); 0: unknown.
+                                 Where the peer's answers take more than twice that and 10 ms,
+                                 a proxy answers for TCP */
 };
 
 #define AUTOBUF_INBAND_FACTS_INIT AUTOBUF_INIT(autobuf_inband_facts)
@@ -168,7 +171,7 @@ AUTOBUF_API int autobuf_inband_greeted(const struct autobuf_inband *inband);
  * acknowledgements not) are those of this end.
  *
  * Returns 0; AUTOBUF_E_UNSUPPORTED: the peer does not know the exchange; AUTOBUF_E_NOREPLY: nothing was measured;
- * AUTOBUF_E_FEW: only the round-trip time is known; -EINVAL: path->size, or NULL.
+ * AUTOBUF_E_FEW: only the round-trip time is known; AUTOBUF_E_RELAYED: the same, and the connection ends at a proxy; -EINVAL: path->size, or NULL.
  */
 AUTOBUF_API int autobuf_inband_result(const struct autobuf_inband *inband,
                                       struct autobuf_path *path);

@@ -82,7 +82,15 @@ struct autobuf_socket {
                                       in the SYN (RFC 7323); 0: not fixed yet, or unknown */
     uint64_t rcv_window_max_bytes; /* the same for this end's window scale */
     uint64_t rtt_min_ns;     /* the least that TCP has seen; AUTOBUF_NS_UNSET: unknown */
+    uint32_t flags;          /* AUTOBUF_SOCKET_* */
+    uint32_t reserved;
 };
+
+/*
+ * The connection came about without window scaling: at most 65,535 bytes are in flight in each direction. A firewall has
+ * removed the option, or net.ipv4.tcp_window_scaling is 0 at one end.
+ */
+#define AUTOBUF_SOCKET_UNSCALED 1U
 
 #define AUTOBUF_SOCKET_INIT AUTOBUF_INIT(autobuf_socket)
 

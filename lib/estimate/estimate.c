@@ -518,16 +518,21 @@ uint64_t ab_estimate_bdp(uint64_t rate_bit_per_s, uint64_t rtt_ns, uint32_t full
     return bytes > UINT64_MAX - full_bytes ? UINT64_MAX : bytes + full_bytes - small_bytes;
 }
 
-/* Packets of trains that were lost, in thousandths of those up to the last one that was answered. */
-static uint32_t loss_permille(const struct ab_packet *packets, size_t count)
+/*
+ * Packets of trains that were lost, in thousandths of those up to the last one that was answered. Larger ones, of which the
+ * path takes none, are no loss.
+ */
+static uint32_t loss_permille(const struct ab_packet *packets, size_t count, uint32_t full_bytes)
 {
     uint64_t sent = 0, lost = 0;
 
     while (count > 0 && packets[count - 1].received_ns == AUTOBUF_NS_UNSET)
         count--; /* these may be in flight */
     for (size_t i = 0; i < count; i++) {
-        sent += packets[i].train != 0;
-        lost += packets[i].train != 0 && packets[i].received_ns == AUTOBUF_NS_UNSET;
+        bool counts = packets[i].train && packets[i].bytes <= full_bytes;
+
+        sent += counts;
+        lost += counts && packets[i].received_ns == AUTOBUF_NS_UNSET;
     }
     return sent ? (uint32_t)(1000 * lost / sent) : 0;
 }
@@ -546,7 +551,7 @@ int ab_estimate_path(const struct ab_packet *packets, size_t count, uint64_t *sc
         else
             small_bytes = packets[i].bytes;
     }
-    path->loss_permille = loss_permille(packets, count);
+    path->loss_permille = loss_permille(packets, count, full_bytes);
     ab_estimate_rtt(packets, count, scratch, &path->rtt_min_ns, &path->rtt_median_ns);
     if (path->rtt_min_ns == AUTOBUF_NS_UNSET)
         return AUTOBUF_E_NOREPLY;

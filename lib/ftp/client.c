@@ -153,8 +153,9 @@ static int measure_inband(struct autobuf_ftp *f, uint32_t direction, uint64_t ex
         result = ab_ftp_run(f);
     if (result != 1)
         return result;
-    if (autobuf_inband_result(f->inband, &path) < 0) {
-        ab_log(&f->log, "nothing could be measured");
+    result = autobuf_inband_result(f->inband, &path);
+    if (result < 0) {
+        ab_log(&f->log, "nothing could be measured: %s", autobuf_strerror(result));
         f->measured |= direction;
         return 0;
     }

@@ -246,6 +246,7 @@ static bool begin_with_smaller_packets(struct ab_schedule *schedule, uint64_t no
     else
         return false;
     ab_log(&schedule->log, "no reply to full-size packets: trying %u bytes", schedule->full_bytes);
+    schedule->black_hole = true;
     return begin_first(schedule, now_ns);
 }
 
@@ -629,5 +630,7 @@ int ab_schedule_result(const struct ab_schedule *schedule, struct autobuf_path *
     result = ab_estimate_path(schedule->packets, schedule->count, schedule->scratch, path);
     if (schedule->shrunk)
         path->flags &= ~AB_PATH_ECHOED;
+    if (schedule->black_hole && path->tx_rate_bit_per_s)
+        path->flags |= AUTOBUF_PATH_BLACK_HOLE;
     return result;
 }

@@ -49,6 +49,7 @@ struct ab_schedule {
     size_t extra;         /* index in packets of the newest extra echo; 0: none was sent */
     uint32_t extras_sent;
     uint32_t agains;      /* attempts after the first, because the rate was unsure */
+    bool black_hole;      /* full packets were lost without such an error */
     bool shrunk;          /* an ICMP error made packets smaller during the run */
     uint32_t received;
     size_t phase_begin;   /* first packet of this phase */

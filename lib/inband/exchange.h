@@ -154,6 +154,7 @@ struct autobuf_inband {
     uint64_t limit_ns; /* when to give up, unless the exchange is over by then */
     uint64_t end_ns;   /* when the exchange was over; AUTOBUF_NS_UNSET: it is not */
     uint64_t exchange_ns; /* from HELLO to its answer, at the initiator; AUTOBUF_NS_UNSET */
+    uint64_t shortest_ns; /* of that one and the other lines that are answered by a line; AUTOBUF_NS_UNSET */
     uint64_t cost_bytes;
 
     struct ab_direction tx, rx;
@@ -177,7 +178,16 @@ int ab_inband_queue_train(struct autobuf_inband *ib, struct ab_line *line, size_
 /* BDP in IP bytes at this rate; 0: the RTT is unknown. */
 uint64_t ab_inband_bdp(const struct autobuf_inband *ib, uint64_t rate_bit_per_s);
 
-/* TCP's minimum RTT, or the time of HELLO and its answer if that is less; AUTOBUF_NS_UNSET: unknown. */
+/*
+ * Whether TCP's RTT is not that to the peer: a proxy acknowledges at once, and the peer behind it answers later. One late
+ * answer may be a busy peer's, so the shortest counts.
+ */
+bool ab_inband_is_relayed(const struct autobuf_inband *ib);
+
+/*
+ * TCP's minimum RTT, or the time of HELLO and its answer if that is less; through a proxy the shortest time of a line and
+ * its answer; AUTOBUF_NS_UNSET: unknown.
+ */
 uint64_t ab_inband_rtt_ns(const struct autobuf_inband *ib);
 
 /* part() of a role whose trains have the announced length. */

@@ -5,6 +5,7 @@
 #include <errno.h>
 
 #define SEGMENT_BYTES (AB_IP_PACKET_BYTES - AB_TCP_HEADER_BYTES)
+#define RELAY_NS (10 * AB_NS_PER_MS) /* a host that is busy answers so much later; unit: test_relay */
 #define SEGMENT_MIN_BYTES 64U
 #define SEGMENT_MAX_BYTES 65536U
 
@@ -43,9 +44,17 @@ uint64_t ab_inband_budget_bytes(const struct autobuf_inband *ib)
                   AUTOBUF_INBAND_BUDGET_BYTES);
 }
 
+bool ab_inband_is_relayed(const struct autobuf_inband *ib)
+{
+    uint64_t high_ns = ib->facts.rtt_high_ns;
+
+    return high_ns && ib->shortest_ns != AUTOBUF_NS_UNSET && ib->shortest_ns > RELAY_NS &&
+           (ib->shortest_ns - RELAY_NS) / 2 > high_ns;
+}
+
 uint64_t ab_inband_rtt_ns(const struct autobuf_inband *ib)
 {
-    return ab_min(ib->facts.rtt_min_ns, ib->exchange_ns);
+    return ab_inband_is_relayed(ib) ? ib->shortest_ns : ab_min(ib->facts.rtt_min_ns, ib->exchange_ns);
 }
 
 uint64_t ab_inband_bdp(const struct autobuf_inband *ib, uint64_t rate_bit_per_s)

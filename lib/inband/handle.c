@@ -51,7 +51,7 @@ static struct autobuf_inband *new_handle(uint32_t role, uint64_t now_ns,
     ib->owner = getpid();
     ib->socket.fd = -1;
     ib->start_ns = ib->now_ns = now_ns;
-    ib->end_ns = ib->exchange_ns = AUTOBUF_NS_UNSET;
+    ib->end_ns = ib->exchange_ns = ib->shortest_ns = AUTOBUF_NS_UNSET;
     ib->out.random = random_seed(now_ns);
     ib->phase = AB_PHASE_OVER;
     return ib;
@@ -120,10 +120,12 @@ int autobuf_inband_result(const struct autobuf_inband *ib, struct autobuf_path *
     path.rtt_min_ns = ab_inband_rtt_ns(ib);
     path.rtt_median_ns =
         ib->exchange_ns != AUTOBUF_NS_UNSET ? ib->exchange_ns : path.rtt_min_ns;
-    result_direction(ib, &ib->tx.reading, &path.tx_rate_bit_per_s, &path.tx_rate_low_bit_per_s,
-                     &path.tx_rate_high_bit_per_s, &path.tx_bdp_bytes);
-    result_direction(ib, &ib->rx.reading, &path.rx_rate_bit_per_s, &path.rx_rate_low_bit_per_s,
-                     &path.rx_rate_high_bit_per_s, &path.rx_bdp_bytes);
+    if (!ab_inband_is_relayed(ib)) { /* or the trains showed how fast the proxy takes them */
+        result_direction(ib, &ib->tx.reading, &path.tx_rate_bit_per_s, &path.tx_rate_low_bit_per_s,
+                         &path.tx_rate_high_bit_per_s, &path.tx_bdp_bytes);
+        result_direction(ib, &ib->rx.reading, &path.rx_rate_bit_per_s, &path.rx_rate_low_bit_per_s,
+                         &path.rx_rate_high_bit_per_s, &path.rx_bdp_bytes);
+    }
     if (ib->tx.reading.at_least)
         path.flags |= AUTOBUF_PATH_TX_AT_LEAST;
     if (ib->rx.reading.at_least)
@@ -140,6 +142,8 @@ int autobuf_inband_result(const struct autobuf_inband *ib, struct autobuf_path *
         return ib->outcome;
     if (path.rtt_min_ns == AUTOBUF_NS_UNSET)
         return AUTOBUF_E_NOREPLY;
+    if (ab_inband_is_relayed(ib))
+        return AUTOBUF_E_RELAYED;
     if (path.tx_rate_bit_per_s || path.rx_rate_bit_per_s)
         return 0;
     return ib->exchange_ns == AUTOBUF_NS_UNSET ? AUTOBUF_E_NOREPLY : AUTOBUF_E_FEW;

@@ -235,6 +235,15 @@ int ab_inband_peer(const struct autobuf_inband *ib, uint64_t *rcv_bytes, uint64_
     return 0;
 }
 
+/* A line that was sent alone has been answered by a line. */
+static uint64_t note_answer(struct autobuf_inband *ib)
+{
+    uint64_t took_ns = ab_max(ib->now_ns - ab_min(ib->out.sent_ns, ib->now_ns), 1);
+
+    ib->shortest_ns = ab_min(ib->shortest_ns, took_ns);
+    return took_ns;
+}
+
 static int handle_hello(struct autobuf_inband *ib, const struct ab_line *line)
 {
     struct ab_initiator *own = &ib->initiator;
@@ -251,7 +260,7 @@ static int handle_hello(struct autobuf_inband *ib, const struct ab_line *line)
         own->peer_budget_bytes = AUTOBUF_INBAND_BUDGET_BYTES;
     own->peer_max_bytes[0] = line->values[AB_KEY_MAXRCV];
     own->peer_max_bytes[1] = line->values[AB_KEY_MAXSND];
-    ib->exchange_ns = ab_max(ib->now_ns - ab_min(ib->out.sent_ns, ib->now_ns), 1);
+    ib->exchange_ns = note_answer(ib);
     if (own->hello_only) {
         ab_inband_end(ib);
         return 0;
@@ -362,6 +371,7 @@ static int handle_go(struct autobuf_inband *ib, const struct ab_line *line)
     if (line->verb != AB_GO && line->verb != AB_ERROR)
         return AUTOBUF_E_PROTOCOL;
     ib->initiator.awaits_go = false;
+    note_answer(ib);
     if (line->verb == AB_GO) {
         ib->initiator.round_begin_ns = ib->now_ns;
         return send_payload(ib, NULL);
@@ -401,6 +411,7 @@ static int handle_result(struct autobuf_inband *ib, const struct ab_line *line)
 {
     if (line->verb != AB_RESULT && line->verb != AB_ERROR)
         return AUTOBUF_E_PROTOCOL;
+    note_answer(ib);
     ab_inband_end(ib);
     return 0;
 }

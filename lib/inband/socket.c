@@ -100,6 +100,7 @@ static int read_facts(int fd, bool may_query, uint32_t flags, struct autobuf_inb
     facts.flags = flags & HOST_KNOWN;
     find_pace(fd, may_query, info.pacing_byte_per_s, &facts);
     facts.rtt_min_ns = ab_ns_or_unset(info.rtt_min_ns);
+    facts.rtt_high_ns = info.rtt_ns + 4 * info.rtt_deviation_ns;
     return ab_struct_out(theirs, &facts, sizeof facts) ? 0 : -EINVAL;
 }
 

@@ -41,6 +41,7 @@ static void note_connection(const struct ab_tcpinfo *info, struct autobuf_socket
         return;
     s->snd_window_max_bytes = WINDOW_FIELD_MAX << info->snd_scale;
     s->rcv_window_max_bytes = WINDOW_FIELD_MAX << info->rcv_scale;
+    s->flags = info->scaled ? 0 : AUTOBUF_SOCKET_UNSCALED;
     s->rtt_min_ns = ab_ns_or_unset(info->rtt_min_ns);
 }
 

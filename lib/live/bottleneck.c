@@ -151,16 +151,16 @@ static uint32_t bottleneck_receiving(const struct ab_bottleneck_sample *seen)
 static uint32_t bottleneck_at_rest(const struct ab_bottleneck_sample *seen)
 {
     const struct ab_tcpinfo *info = &seen->sample->info;
+    uint32_t limit;
 
     if (info->unacked_packets && info->retransmits)
         return AUTOBUF_BOTTLENECK_STALLED;
     if (is_left_unread(seen))
         return AUTOBUF_BOTTLENECK_RECEIVER;
-    if (fills_peer_window(seen))
-        return AUTOBUF_BOTTLENECK_PEER;
-    if (fills_cwnd(seen) || info->notsent_bytes >= READY_BYTES || fills_buffer(seen))
-        return AUTOBUF_BOTTLENECK_PATH;
-    return info->unacked_packets || info->notsent_bytes ? AUTOBUF_BOTTLENECK_SENDER : AUTOBUF_BOTTLENECK_IDLE;
+    if (!info->unacked_packets && !info->notsent_bytes)
+        return AUTOBUF_BOTTLENECK_IDLE;
+    limit = bottleneck_sending(seen);
+    return limit == AUTOBUF_BOTTLENECK_PEER || limit == AUTOBUF_BOTTLENECK_SENDER ? limit : AUTOBUF_BOTTLENECK_PATH;
 }
 
 uint32_t ab_bottleneck(const struct ab_bottleneck_sample *seen)

@@ -71,6 +71,11 @@ class NewerError(Error):
     code = 4105
 
 
+class RelayedError(Error):
+    """The TCP connection ends at a proxy, so it says nothing of the path to the peer."""
+    code = 4106
+
+
 _KINDS = {kind.code: kind for kind in Error.__subclasses__()}
 
 

@@ -26,12 +26,14 @@ class Method(Word):
 
 class PathFlag(enum.IntFlag):
     """The rate of this direction is a lower bound; nobody measured the path to this peer, but to hosts of the same network;
-    it is a lower bound because an echo sees only the slower direction."""
+    it is a lower bound because an echo sees only the slower direction; full packets were lost without
+    an ICMP error, and smaller ones answered."""
     TX_AT_LEAST = 1
     RX_AT_LEAST = 2
     NEIGHBOURS = 4
     TX_ECHOED = 8
     RX_ECHOED = 16
+    BLACK_HOLE = 32
 
 
 class Unsure(Word):
@@ -221,7 +223,7 @@ def inband(sock: Socket, *, directions: Direction | None = None, budget_bytes: i
     send in each direction, 6,000 to 480,000; None: 480,000. timeout_ns: begins no round later; at most 30 s; None:
     5 s. prefix: what lines begin with; None: AUTOBUF. Blocks; other threads go on.
 
-    UnsupportedError, NoReplyError, FewError, ProtocolError, Error. Its `usable` is False if the connection has to be
+    UnsupportedError, NoReplyError, FewError, RelayedError, ProtocolError, Error. Its `usable` is False if the connection has to be
     closed. If there is no error, the connection is as usable as before.
     """
     options = InbandOptions(budget_bytes, timeout_ns, log, None, prefix, 0, directions).to_c()

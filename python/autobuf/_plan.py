@@ -38,6 +38,11 @@ class Stage(enum.IntEnum):
     CONNECTED = 2
 
 
+class SocketFlag(enum.IntFlag):
+    """Window scaling was not negotiated."""
+    UNSCALED = 1
+
+
 class PlanFlag(enum.IntFlag):
     SND_FORCE = 1
     SND_UNLOCK = 2
@@ -94,6 +99,8 @@ class SocketState(Struct):
     snd_window_max_bytes: int | None = u64(0)
     rcv_window_max_bytes: int | None = u64(0)
     rtt_min_ns: int | None = u64(UNSET)
+    flags: SocketFlag = u32(SocketFlag)
+    reserved: int = u32()
 
 
 @dataclasses.dataclass(frozen=True)

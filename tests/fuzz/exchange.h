@@ -421,10 +421,10 @@ static inline int exchange_result(const struct exchange *x)
     int result = autobuf_inband_result(x->ib, &p);
 
     CHECK(result == 0 || result == AUTOBUF_E_UNSUPPORTED || result == AUTOBUF_E_NOREPLY ||
-          result == AUTOBUF_E_FEW);
+          result == AUTOBUF_E_FEW || result == AUTOBUF_E_RELAYED);
     CHECK(result != 0 || p.tx_rate_bit_per_s || p.rx_rate_bit_per_s);
     CHECK(result != 0 || p.rtt_min_ns != AUTOBUF_NS_UNSET);
-    CHECK(result != AUTOBUF_E_FEW || !(p.tx_rate_bit_per_s || p.rx_rate_bit_per_s));
+    CHECK((result != AUTOBUF_E_FEW && result != AUTOBUF_E_RELAYED) || !(p.tx_rate_bit_per_s || p.rx_rate_bit_per_s));
     CHECK(p.method == AUTOBUF_METHOD_INBAND && p.cost_bytes >= x->sent_bytes);
     CHECK(is_rtt(x, p.rtt_min_ns) && is_rtt(x, p.rtt_median_ns));
     CHECK(p.rtt_min_ns <= p.rtt_median_ns && p.packet_bytes == x->facts.packet_bytes);

@@ -24,7 +24,7 @@ sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
 from at_once import beside  # noqa: E402
 from cases import PathTest, run_tests, thorough  # noqa: E402
 import schema  # noqa: E402
-from path import Path, built, wait_line, wait_listening  # noqa: E402
+from path import DEVICE, Path, built, wait_line, wait_listening  # noqa: E402
 
 HERE = pathlib.Path(__file__).resolve().parent
 TOOL = "tools/autobuf"
@@ -43,7 +43,23 @@ HELLO = b"AUTOBUF HELLO 1 train=463360 budget=463360\r\n"
 RESULTS = [f"{side}_{what}" for side in ("tx", "rx") for what in (
     "rate_bit_per_s", "rate_low_bit_per_s", "rate_high_bit_per_s", "at_least", "echoed", "unsure")]
 KEYS = ["version", "method", "rtt_min_ns", "rtt_median_ns", *RESULTS, "unsure", "tx_bdp_bytes", "rx_bdp_bytes",
-        "samples", "loss_permille", "mtu_bytes", "cost_bytes", "elapsed_ns", "host", "obstacles", "plan"]
+        "samples", "loss_permille", "mtu_bytes", "pmtu_black_hole", "window_scaling", "cost_bytes", "elapsed_ns",
+        "host", "obstacles", "plan"]
+
+# Passes all on, as `ssh -L`, `kubectl port-forward` or socat do.
+FORWARDER = """
+import socket, sys, threading
+def copy(source, to):
+    while data := source.recv(1 << 20):
+        to.sendall(data)
+    to.shutdown(socket.SHUT_WR)
+listener = socket.create_server((sys.argv[1], int(sys.argv[3])))
+while True:
+    near, _ = listener.accept()
+    far = socket.create_connection((sys.argv[2], int(sys.argv[3])))
+    for pair in ((near, far), (far, near)):
+        threading.Thread(target=copy, args=pair, daemon=True).start()
+"""
 
 
 def status_of(pid: int) -> dict[str, str]:
@@ -176,6 +192,50 @@ class Measuring(InbandTest):
         self.assertRegex(done.stdout, r"\A[ -~\n]+\n\Z")
         for label in ("round-trip time ", "capacity there ", "capacity back ", "cost "):
             self.assertIn(f"\n{label}", "\n" + done.stdout)
+
+
+@beside
+class Middleboxes(InbandTest):
+    """What is between here and the server, and is no path."""
+
+    def test_a_forwarder(self) -> None:
+        path = self.path(both="rate=100M,delay=50ms")
+        self.serve(path, "--transfer", "1")
+        forwarder = path.popen("a", [sys.executable, "-c", FORWARDER, path.addr["a"], path.addr["b"], str(PORT)])
+        wait_listening(path, "a", PORT, forwarder)
+        done = self.run_measure(path, path.addr["a"], "--json")
+        self.assertEqual((done.returncode, done.stdout), (1, ""))
+        self.assertRegex(done.stderr, r"\Aautobuf: [^\n]*a proxy or port forwarding ends the connection: the path to the peer is not measured\n\Z")
+        done = self.run_measure(path, path.addr["a"], "--json", "--transfer", "1")
+        self.assertIn("a proxy or port forwarding", done.stderr)
+        self.assertEqual(done.returncode, 0, done.stderr)
+        self.assertIsNone(json.loads(done.stdout)["tx_rate_bit_per_s"])
+
+    @thorough
+    def test_a_pmtu_black_hole(self) -> None:
+        path = self.path(both="rate=100M,delay=10ms", mtu=1400)
+        self.serve(path)
+        for side in "ab":
+            path.run(side, ["ip", "link", "set", DEVICE, "mtu", "1500"], check=True)
+        done = self.run_measure(path, None, "--timeout", "300")
+        self.assertEqual((done.returncode, done.stdout), (1, ""))
+        self.assertRegex(done.stderr, r"answers short lines, but full packets do not arrive.*tcp_mtu_probing=1")
+        found = json.loads(path.run("a", [built(TOOL), "explain", "--json", path.addr["b"]]).stdout)
+        schema.check(self, found, "path")
+        self.assertEqual((found["pmtu_black_hole"], found["mtu_bytes"], found["loss_permille"]), (True, 1280, 0))
+        self.assertIn("tcp_mtu_probing=1", found["obstacles"][0]["change"])
+        self.assertRegex(path.run("a", [built(TOOL), "probe", path.addr["b"]]).stdout, r"(?m)^largest packet +1280 bytes came back")
+
+    def test_no_window_scaling(self) -> None:
+        path = self.path(both="rate=100M,delay=20ms")
+        path.sysctl("b", "net.ipv4.tcp_window_scaling", 0)  # as if a firewall had removed the option
+        self.serve(path)
+        found = self.measure(path)
+        self.assertIs(found["window_scaling"], False)
+        self.assertEqual((found["plan"]["snd_reason"], found["plan"]["snd_request_bytes"]), ("late", 0))
+        self.assertLessEqual(found["plan"]["snd_window_bytes"], 65535)
+        self.assertLessEqual(found["plan"]["rcv_window_bytes"], 65535)
+        self.assertIn("65,535 bytes in flight", self.run_measure(path).stdout.replace("\n   ", " "))
 
 
 @beside

@@ -33,7 +33,7 @@ from test_bulk import CORE, LONG, RMEM, WMEM, BulkTest  # noqa: E402
 PORT = 7600
 WAIT_S = 20.0
 NO_PACE = 2 ** 64 - 1
-KEYS = ["pid", "fd", "local", "peer", "limited", "rtt_ns", "rtt_min_ns", "sent_bytes",
+KEYS = ["pid", "fd", "local", "peer", "window_scaling", "limited", "rtt_ns", "rtt_min_ns", "sent_bytes",
         "received_bytes", "sent_bit_per_s", "received_bit_per_s", "in_flight_bytes", "cwnd_bytes",
         "peer_window_bytes", "notsent_bytes", "snd_buf_bytes", "rcv_buf_bytes", "pacing_bit_per_s",
         "mtu_bytes", "loss_permille", "retransmits", "changes"]
@@ -197,7 +197,7 @@ class Watch(Asked):
         self.assertEqual(list(seen), KEYS)
         schema.check(self, seen, "report")
         for key in KEYS:
-            if key not in ("local", "peer", "limited") + NULLABLE:
+            if key not in ("local", "peer", "window_scaling", "limited") + NULLABLE:
                 self.assertIs(type(seen[key]), int, key)
         self.assertEqual((seen["pid"], seen["fd"]), (sender.pid, fd))
         self.assertEqual(seen["peer"], f"{path.addr['b']}:{PORT}")
@@ -225,6 +225,33 @@ class Watch(Asked):
         schema.check(self, seen, "report")
         self.between(seen["loss_permille"], 1, 200, "of 20 that are lost")
         self.assertGreater(seen["retransmits"], 0)
+        self.stop(watch)
+
+    @thorough
+    def test_a_connection_that_stalls(self) -> None:
+        path, sender, fd, _ = self.begin("rate=50M,delay=10ms")
+        watch = self.watch(path, "--tune", f"{sender.pid}:{fd}")
+        self.line(watch, lambda d: d.get("sent_bytes", 0) > 1e5)
+        path.change("both", loss=1)
+        seen = self.line(watch, lambda d: d.get("limited") == "stalled")
+        schema.check(self, seen, "report")
+        self.assertGreater(seen["in_flight_bytes"] + seen["notsent_bytes"], 0)
+        path.change("both", loss=0)
+        self.line(watch, lambda d: d.get("limited") not in ("stalled", "idle", "change", None))
+        self.stop(watch)
+
+    @thorough
+    def test_no_window_scaling(self) -> None:
+        path, sender, fd, _ = self.begin("rate=50M,delay=10ms")
+        watch = self.watch(path, f"{sender.pid}:{fd}")
+        self.assertIs(self.line(watch)["window_scaling"], True)
+        self.stop(watch)
+        path.sysctl("b", "net.ipv4.tcp_window_scaling", 0)
+        for word in ("close", "connect"):
+            self.tell(sender, word)
+        watch = self.watch(path, str(sender.pid))
+        seen = self.line(watch, lambda d: "limited" in d)
+        self.assertIs(seen["window_scaling"], False)
         self.stop(watch)
 
     def test_a_disk_that_is_full(self) -> None:

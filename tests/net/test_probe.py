@@ -49,7 +49,8 @@ ALL, NONE = "0 65534", "1 0"
 RATES = [f"{side}_{what}" for side in ("tx", "rx") for what in (
     "rate_bit_per_s", "rate_low_bit_per_s", "rate_high_bit_per_s", "at_least", "echoed", "unsure")]
 KEYS = ["version", "method", "rtt_min_ns", "rtt_median_ns", *RATES, "unsure", "tx_bdp_bytes", "rx_bdp_bytes",
-        "samples", "loss_permille", "mtu_bytes", "cost_bytes", "elapsed_ns", "host", "obstacles", "plan"]
+        "samples", "loss_permille", "mtu_bytes", "pmtu_black_hole", "window_scaling", "cost_bytes", "elapsed_ns",
+        "host", "obstacles", "plan"]
 REASONS = {"set", "kernel", "capped", "unknown", "larger", "late", "off"}
 UNSURE = "could not tell the rate"
 DOUBTS = {None, "jitter", "batches", "pauses"}

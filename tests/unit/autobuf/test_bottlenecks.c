@@ -109,6 +109,52 @@ static void each_cause_and_its_line(void **state)
     }
 }
 
+/* What the measurement has shown of the path: the first of all, with what helps. */
+static void what_the_path_does_to_tcp(void **state)
+{
+    static const struct {
+        const char *name;
+        bool hole;
+        int64_t mtu_probing;
+        const char *what, *line;
+        double lost;
+    } rows[] = {
+        {"a black hole", true, 0, "packets above 1280 bytes are lost",
+         "sysctl -w \"net.ipv4.tcp_mtu_probing=1\", or ip route change the route to 192.0.2.7 with advmss 1240", 1},
+        {"a black hole, and a host that probes", true, 1, "or net.ipv4.tcp_mtu_probing gets it going", "ip route change", 1},
+        {"a black hole, and a host that does not tell", true, UNKNOWN, "(a PMTU black hole)", "tcp_mtu_probing=1", 1},
+        {"no window scaling", false, 0, "window scaling was not negotiated (a middlebox?): at most 65,535 bytes in flight",
+         "window scale option", 0.98},
+    };
+
+    (void)state;
+    for (size_t i = 0; i < COUNT(rows); i++) {
+        struct findings f = findings_of(&host_6_18, 400 * MBIT, 100 * MS);
+        struct host_facts host = quiet_host();
+        struct bottleneck found[BOTTLENECKS_MOST];
+        const struct arguments asked = {0};
+        size_t count;
+
+        host.mtu_probing = rows[i].mtu_probing;
+        if (rows[i].hole) {
+            f.path.flags = AUTOBUF_PATH_BLACK_HOLE;
+            f.path.packet_bytes = 1280;
+        } else {
+            f.socket.stage = AUTOBUF_STAGE_CONNECTED;
+            f.socket.flags = AUTOBUF_SOCKET_UNSCALED;
+            f.socket.snd_window_max_bytes = f.socket.rcv_window_max_bytes = 65535;
+        }
+        assert_int_equal(findings_plan(&f, &asked), 0);
+        count = bottlenecks_find(&f, &host, found);
+        CHECK(rows[i].name, count > 0 && strstr(found[0].what, rows[i].what) && strstr(found[0].line, rows[i].line));
+        CHECK(rows[i].name, found[0].lost >= rows[i].lost);
+        for (size_t k = 0; !rows[i].hole && k < count; k++) /* no size helps */
+            CHECK(found[k].what, !strstr(found[k].line, "mem"));
+        CHECK(rows[i].name, rows[i].hole || (f.plan.snd_reason == AUTOBUF_REASON_LATE && f.plan.snd_window_bytes == 65535 &&
+                                             !f.plan.snd_request_bytes && f.plan.rcv_reason == AUTOBUF_REASON_LATE));
+    }
+}
+
 static void nothing_where_nothing_is_in_the_way(void **state)
 {
     static const struct {
@@ -126,7 +172,7 @@ static void nothing_where_nothing_is_in_the_way(void **state)
         memset(&host, 0, sizeof host);
         host.route_window_bytes = host.route_cwnd_packets = host.segmentation_offload = host.receive_offload =
             host.memory_bytes = host.tcp_mem_bytes = UNKNOWN;
-        host.sack = host.slow_start_after_idle = host.tcp_used_bytes = host.queue_packets =
+        host.mtu_probing = host.sack = host.slow_start_after_idle = host.tcp_used_bytes = host.queue_packets =
             host.queue_drops = host.ssthresh_packets = UNKNOWN;
         CHECK_EQUAL(rows[i].name, bottlenecks_find(&f, &host, found), 0);
     }
@@ -437,6 +483,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(each_cause_and_its_line),
+        cmocka_unit_test(what_the_path_does_to_tcp),
         cmocka_unit_test(nothing_where_nothing_is_in_the_way),
         cmocka_unit_test(no_sysctl_is_named_twice),
         cmocka_unit_test(this_host),

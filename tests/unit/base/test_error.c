@@ -12,7 +12,7 @@ static void own_errors_have_texts_of_their_own(void **state)
 {
     static const int own[] = {AUTOBUF_E_NOREPLY, AUTOBUF_E_FEW, AUTOBUF_E_RESOLVE,
                               AUTOBUF_E_FORKED, AUTOBUF_E_OFF, AUTOBUF_E_CLAMPED, AUTOBUF_E_UNSUPPORTED,
-                              AUTOBUF_E_PROTOCOL, AUTOBUF_E_DAMAGED, AUTOBUF_E_NEWER};
+                              AUTOBUF_E_PROTOCOL, AUTOBUF_E_DAMAGED, AUTOBUF_E_NEWER, AUTOBUF_E_RELAYED};
     const char *unknown = autobuf_strerror(-5000);
 
     (void)state;
@@ -74,7 +74,7 @@ static void every_errno_has_a_text(void **state)
 
 static void any_value_has_a_text(void **state)
 {
-    static const int values[] = {-5000, -4095, INT_MIN, INT_MIN + 1, AUTOBUF_E_NEWER - 1};
+    static const int values[] = {-5000, -4095, INT_MIN, INT_MIN + 1, AUTOBUF_E_RELAYED - 1};
 
     (void)state;
     for (size_t i = 0; i < COUNT(values); i++)

@@ -410,10 +410,15 @@ static void unanswered_full_size_packets_become_smaller(void **state)
     for (size_t i = 0; i < COUNT(rows); i++) {
         struct model path = {.mbit = 50, .rtt_ns = rows[i].rtt_ms * MS, .mtu_bytes = rows[i].mtu_bytes};
         uint32_t last = rows[i].trains + 1;
+        struct autobuf_path found;
 
         measure(&path, NULL, false);
         CHECK_MS(rows[i].name, begin_of(last) - begin_of(last - 1), rows[i].wait_ms);
         CHECK_EQUAL(rows[i].name, run.packets[run.schedule.count - 1].bytes, rows[i].bytes);
+        CHECK_EQUAL(rows[i].name, ab_schedule_result(&run.schedule, &found), 0);
+        CHECK(rows[i].name, found.flags & AUTOBUF_PATH_BLACK_HOLE);
+        CHECK_EQUAL(rows[i].name, found.packet_bytes, rows[i].bytes);
+        CHECK_EQUAL(rows[i].name, found.loss_permille, 0);
     }
 }
 

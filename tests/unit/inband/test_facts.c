@@ -119,6 +119,40 @@ static void test_bdp(void **state)
     }
 }
 
+/* A proxy is told by the shortest answer against what TCP sees, never by TCP's minimum: a queue is none. */
+static void test_relay(void **state)
+{
+    static const struct {
+        const char *name;
+        uint64_t high_ns, shortest_ns;
+        bool relayed;
+    } rows[] = {
+        {"a forwarder on this host", 27 * 1000, 201 * MS, true},
+        {"one to a near peer", 27 * 1000, 11 * MS, true},
+        {"a busy peer", 27 * 1000, 9 * MS, false},
+        {"no proxy", 105 * MS, 101 * MS, false},
+        {"a peer that takes its time", 105 * MS, 219 * MS, false},
+        {"a proxy half way to a farther peer", 105 * MS, 221 * MS, true},
+        {"a queue, which TCP has seen too", 240 * MS, 220 * MS, false},
+        {"TCP's time is unknown", 0, 201 * MS, false},
+        {"no answer yet", 27 * 1000, UNSET, false},
+        {"more than there is", UNSET - 1, UNSET - 1, false},
+    };
+
+    (void)state;
+    for (size_t i = 0; i < COUNT(rows); i++) {
+        struct autobuf_inband *ib = open_with_budget(0);
+        struct autobuf_inband_facts facts = FACTS(.rtt_high_ns = rows[i].high_ns);
+
+        assert_int_equal(autobuf_inband_tell(ib, &facts), 0);
+        ib->shortest_ns = rows[i].shortest_ns;
+        CHECK_EQUAL(rows[i].name, ab_inband_is_relayed(ib), rows[i].relayed);
+        if (rows[i].relayed)
+            CHECK_EQUAL(rows[i].name, ab_inband_rtt_ns(ib), rows[i].shortest_ns);
+        autobuf_inband_close(ib);
+    }
+}
+
 /* "paced" is reported only if the sender certainly paces. */
 static void test_pace(void **state)
 {
@@ -154,7 +188,8 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_tell),  cmocka_unit_test(test_budget),
-        cmocka_unit_test(test_bdp), cmocka_unit_test(test_pace),
+        cmocka_unit_test(test_bdp),
+        cmocka_unit_test(test_relay), cmocka_unit_test(test_pace),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

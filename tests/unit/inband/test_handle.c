@@ -129,6 +129,11 @@ static void test_null(void **state)
     autobuf_inband_close(NULL);
 }
 
+static uint64_t rate_seen(int result, uint64_t rate_bit_per_s)
+{
+    return result == AUTOBUF_E_RELAYED ? 0 : rate_bit_per_s;
+}
+
 static void test_result(void **state)
 {
     const struct ab_reading none = {0}, fast = {.rate_bit_per_s = 100000000, .low_bit_per_s = 90000000,
@@ -152,6 +157,7 @@ static void test_result(void **state)
         {"both", fast, bound, UNSET, 40 * MS, 0, 0, 40 * MS, 40 * MS, 501448, 251448, AUTOBUF_PATH_RX_AT_LEAST},
         {"both, the other way", bound, fast, UNSET, 40 * MS, 0, 0, 40 * MS, 40 * MS, 251448, 501448,
          AUTOBUF_PATH_TX_AT_LEAST},
+        {"through a proxy", fast, fast, 9000, 201 * MS, 0, AUTOBUF_E_RELAYED, 200 * MS, 201 * MS, 0, 0, 0},
         {"rates without a time", fast, fast, UNSET, UNSET, 0, AUTOBUF_E_NOREPLY, UNSET, UNSET, 0, 0, 0},
     };
 
@@ -164,13 +170,17 @@ static void test_result(void **state)
         ib->rx.reading = rows[i].rx;
         ib->facts.rtt_min_ns = rows[i].tcp_ns;
         ib->exchange_ns = rows[i].exchange_ns;
+        if (rows[i].result == AUTOBUF_E_RELAYED) {
+            ib->facts.rtt_high_ns = 27000;
+            ib->shortest_ns = 200 * MS;
+        }
         ib->outcome = rows[i].outcome;
         CHECK_EQUAL(rows[i].name, autobuf_inband_result(ib, &path), rows[i].result);
         CHECK_EQUAL(rows[i].name, path.rtt_min_ns, rows[i].rtt_min_ns);
         CHECK_EQUAL(rows[i].name, path.rtt_median_ns, rows[i].rtt_median_ns);
-        CHECK_EQUAL(rows[i].name, path.tx_rate_bit_per_s, rows[i].tx.rate_bit_per_s);
-        CHECK_EQUAL(rows[i].name, path.rx_rate_low_bit_per_s, rows[i].rx.low_bit_per_s);
-        CHECK_EQUAL(rows[i].name, path.tx_rate_high_bit_per_s, rows[i].tx.high_bit_per_s);
+        CHECK_EQUAL(rows[i].name, path.tx_rate_bit_per_s, rate_seen(rows[i].result, rows[i].tx.rate_bit_per_s));
+        CHECK_EQUAL(rows[i].name, path.rx_rate_low_bit_per_s, rate_seen(rows[i].result, rows[i].rx.low_bit_per_s));
+        CHECK_EQUAL(rows[i].name, path.tx_rate_high_bit_per_s, rate_seen(rows[i].result, rows[i].tx.high_bit_per_s));
         CHECK_EQUAL(rows[i].name, path.tx_bdp_bytes, rows[i].tx_bdp_bytes);
         CHECK_EQUAL(rows[i].name, path.rx_bdp_bytes, rows[i].rx_bdp_bytes);
         CHECK_EQUAL(rows[i].name, path.flags, rows[i].flags);

@@ -36,6 +36,7 @@ struct peer {
     unsigned rounds;
     uint64_t asked_bytes, sunk_bytes; /* of all trains */
     uint64_t longest_bytes;
+    uint64_t hello_ns, result_ns; /* so much later than after an RTT it answers them */
 };
 
 /* Answers one round. Returns the time when its last byte arrived. */
@@ -73,14 +74,14 @@ static uint64_t answer(struct autobuf_inband *ib, struct peer *p, const char *te
 
 static uint64_t whole_exchange(struct autobuf_inband *ib, struct peer *p)
 {
-    uint64_t now_ns = RTT_NS;
+    uint64_t now_ns = RTT_NS + p->hello_ns;
 
     assert_true(told(ib, now_ns, "AUTOBUF HELLO 1 train=480000 budget=480000\r\n") > 0);
     for (;;) {
         const char *text = said(ib, now_ns);
 
         if (strstr(text, "AUTOBUF RESULT")) {
-            now_ns += RTT_NS;
+            now_ns += RTT_NS + p->result_ns;
             assert_true(told(ib, now_ns, "AUTOBUF RESULT\r\n") > 0);
             return now_ns;
         }
@@ -110,7 +111,7 @@ static void test_paths(void **state)
     (void)state;
     for (size_t i = 0; i < COUNT(path_rows); i++) {
         const struct path_row *row = &path_rows[i];
-        struct peer p = {1500 * 8000000000 / row->rx_bit_per_s, row->tx_bit_per_s, 0, 0, 0, 0};
+        struct peer p = {1500 * 8000000000 / row->rx_bit_per_s, row->tx_bit_per_s, 0, 0, 0, 0, 0, 0};
         struct autobuf_path path = AUTOBUF_PATH_INIT;
         struct autobuf_inband *ib = open_with(NULL);
 
@@ -124,6 +125,38 @@ static void test_paths(void **state)
         CHECK_EQUAL(row->name, path.tx_rate_bit_per_s, row->tx_bit_per_s);
         CHECK_EQUAL(row->name, path.rtt_min_ns, RTT_NS);
         CHECK_EQUAL(row->name, path.flags & AUTOBUF_PATH_TX_AT_LEAST, 0);
+        autobuf_inband_close(ib);
+    }
+}
+
+/* Of a proxy both answers come much later than TCP's RTT; of a busy peer, one. */
+static void test_relayed(void **state)
+{
+    static const struct {
+        const char *name;
+        uint64_t high_ns, hello_ns, result_ns;
+        int result;
+    } rows[] = {
+        {"no proxy", RTT_NS + 2 * MS, 0, 0, 0},
+        {"a peer that is busy at first", RTT_NS + 2 * MS, 180 * MS, 0, 0},
+        {"or at the end", RTT_NS + 2 * MS, 0, 180 * MS, 0},
+        {"a proxy near here", 27 * 1000, 0, 0, AUTOBUF_E_RELAYED},
+        {"one far from the peer", RTT_NS + 2 * MS, 180 * MS, 180 * MS, AUTOBUF_E_RELAYED},
+    };
+
+    (void)state;
+    for (size_t i = 0; i < COUNT(rows); i++) {
+        struct peer p = {120000, 100000000, 0, 0, 0, 0, rows[i].hello_ns, rows[i].result_ns};
+        struct autobuf_inband_facts facts = AUTOBUF_INBAND_FACTS_INIT;
+        struct autobuf_path path = AUTOBUF_PATH_INIT;
+        struct autobuf_inband *ib = open_with(NULL);
+
+        facts.rtt_high_ns = rows[i].high_ns;
+        assert_int_equal(autobuf_inband_tell(ib, &facts), 0);
+        whole_exchange(ib, &p);
+        CHECK_EQUAL(rows[i].name, autobuf_inband_result(ib, &path), rows[i].result);
+        CHECK_EQUAL(rows[i].name, path.tx_rate_bit_per_s > 0, rows[i].result == 0);
+        CHECK_EQUAL(rows[i].name, path.rx_bdp_bytes > 0, rows[i].result == 0);
         autobuf_inband_close(ib);
     }
 }
@@ -442,7 +475,7 @@ static void test_rtt(void **state)
 
 static void test_set(void **state)
 {
-    struct peer p = {120000, 100000000, 0, 0, 0, 0};
+    struct peer p = {120000, 100000000, 0, 0, 0, 0, 0, 0};
     struct autobuf_inband *ib = open_with(NULL);
     uint64_t rcv, snd, now_ns;
 
@@ -470,6 +503,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_paths),
+        cmocka_unit_test(test_relayed),
         cmocka_unit_test(test_a_peer_that_does_not_know_it),
         cmocka_unit_test(test_out_of_turn),
         cmocka_unit_test(test_line_of_a_megabyte),

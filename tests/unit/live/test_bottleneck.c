@@ -80,7 +80,7 @@ static void outstanding_data_are_not_idle(void **state)
         {"an old timer, nothing in flight", 0, 10, 3, 0, 0, 0, 65535, AUTOBUF_BOTTLENECK_IDLE},
         {"a first window is in flight", 10, 10, 0, 0, 23040, 0, 65535, AUTOBUF_BOTTLENECK_PATH},
         {"less, and more is ready", 9, 10, 0, 200000, 223040, 0, 65535, AUTOBUF_BOTTLENECK_PATH},
-        {"less, but all that the buffer holds", 1900, 4000, 0, 0, 3000000, 0, 16000000, AUTOBUF_BOTTLENECK_PATH},
+        {"less, all that the buffer holds", 1900, 4000, 0, 0, 3000000, 0, 16000000, AUTOBUF_BOTTLENECK_PATH},
         {"the peer's window is full", 45, 100, 0, 30000, 92160, 0, 65535, AUTOBUF_BOTTLENECK_PEER},
         {"the peer's window is closed, and data wait", 0, 10, 0, 100, 2304, 0, 0, AUTOBUF_BOTTLENECK_PEER},
     };
