@@ -12,6 +12,8 @@
 #include <strings.h>
 #include <unistd.h>
 
+#include "openbsd-compat/sys-queue.h"
+
 #include "autobuf-requests.h"
 #include "log.h"
 #include "misc.h"
@@ -36,7 +38,7 @@
 
 /* A file that is read before its turn. */
 struct file {
-	struct file *next;
+	TAILQ_ENTRY(file) next;
 	struct SFTP_DIRENT **entry;
 	uint64_t size;
 	u_int request_bytes;
@@ -46,7 +48,7 @@ struct file {
 
 /* A request and its answer, with our id; or, with what, a status that is waited for late. */
 struct ask {
-	struct ask *next;
+	TAILQ_ENTRY(ask) next;
 	struct sshbuf *question, *answer;
 	struct file *file;
 	struct ask *behind;	/* its question is kept back until this one is answered */
@@ -61,8 +63,8 @@ struct autobuf_ahead {
 	struct sftp_conn *conn;
 	void (*send)(struct sftp_conn *, struct sshbuf *);
 	void (*receive)(struct sftp_conn *, struct sshbuf *, int);
-	struct ask *asks;	/* in the order in which they were sent */
-	struct file *files;	/* in the order of their turns */
+	TAILQ_HEAD(, ask) asks;	/* in the order in which they were sent */
+	TAILQ_HEAD(file_list, file) files;	/* in the order of their turns */
 	const char *from, *to;	/* of the upload, or NULL */
 	struct ask *last_write, *last_close;	/* of it, waited for late; or NULL */
 	struct sshbuf *kept_back;	/* of it, until its reply is waited for late */
@@ -194,11 +196,10 @@ status_is(const struct sshbuf *m, u_int status)
 static struct ask *
 ask_new(struct autobuf_ahead *q)
 {
-	struct ask **link = &q->asks;
+	struct ask *a = xcalloc(1, sizeof *a);
 
-	while (*link != NULL)
-		link = &(*link)->next;
-	return *link = xcalloc(1, sizeof **link);
+	TAILQ_INSERT_TAIL(&q->asks, a, next);
+	return a;
 }
 
 static void
@@ -236,11 +237,7 @@ ask(struct autobuf_ahead *q, struct sshbuf *question, struct file *file,
 static void
 ask_free(struct autobuf_ahead *q, struct ask *a)
 {
-	struct ask **link = &q->asks;
-
-	while (*link != a)
-		link = &(*link)->next;
-	*link = a->next;
+	TAILQ_REMOVE(&q->asks, a, next);
 	if (q->last_close == a)
 		q->last_close = NULL;
 	if (q->last_write == a)
@@ -301,30 +298,23 @@ is_ahead(const struct ask *a)
 	return a->what == NULL && !a->wanted && !a->dropped;
 }
 
+/* What the connection began with; or, when the caller closes a folder or a file, the reads of it. */
 static void
-drop_hints(struct autobuf_ahead *q)
+drop(struct autobuf_ahead *q, int hints)
 {
 	struct ask *a, *next;
 
-	for (a = q->asks; a != NULL; a = next) {
-		next = a->next;
-		if (a->hint && is_ahead(a))
+	TAILQ_FOREACH_SAFE(a, &q->asks, next, next) {
+		if (is_ahead(a) && (hints ? a->hint : a == q->end_ask ||
+		    type_of(a->question) == SSH2_FXP_READDIR))
 			ask_drop(q, a);
 	}
 }
 
-/* The caller closes a folder, or a file. */
 static void
 drop_reads(struct autobuf_ahead *q)
 {
-	struct ask *a, *next;
-
-	for (a = q->asks; a != NULL; a = next) {
-		next = a->next;
-		if (is_ahead(a) && (a == q->end_ask ||
-		    type_of(a->question) == SSH2_FXP_READDIR))
-			ask_drop(q, a);
-	}
+	drop(q, 0);
 	sshbuf_free(q->end);
 	q->end = NULL;
 	q->end_ask = NULL;
@@ -434,12 +424,12 @@ ahead_forget(int fd)
 	if (q == NULL)
 		return;
 	*link = q->next;
-	while (q->asks != NULL)
-		ask_free(q, q->asks);
+	while (!TAILQ_EMPTY(&q->asks))
+		ask_free(q, TAILQ_FIRST(&q->asks));
 	sshbuf_free(q->end);
 	sshbuf_free(q->kept_back);
-	while ((f = q->files) != NULL) {
-		q->files = f->next;
+	while ((f = TAILQ_FIRST(&q->files)) != NULL) {
+		TAILQ_REMOVE(&q->files, f, next);
 		sshbuf_free(f->handle);
 		free(f);
 	}
@@ -460,6 +450,8 @@ autobuf_ahead_open(struct sftp_conn *conn, int fd, u_int version,
 		return NULL;
 	}
 	q = xcalloc(1, sizeof *q);
+	TAILQ_INIT(&q->asks);
+	TAILQ_INIT(&q->files);
 	q->conn = conn;
 	q->fd = fd;
 	q->send = send;
@@ -528,12 +520,11 @@ file_step(struct autobuf_ahead *q, struct file *f, const struct ask *a,
 static void
 file_drop(struct autobuf_ahead *q)
 {
-	struct file *f = q->files;
+	struct file *f = TAILQ_FIRST(&q->files);
 	struct ask *a, *next;
 
-	q->files = f->next;
-	for (a = q->asks; a != NULL; a = next) {
-		next = a->next;
+	TAILQ_REMOVE(&q->files, f, next);
+	TAILQ_FOREACH_SAFE(a, &q->asks, next, next) {
 		if (a->file != f)
 			continue;
 		a->file = NULL;
@@ -551,7 +542,7 @@ file_drop(struct autobuf_ahead *q)
 	free(f);
 }
 
-static struct file *
+static void
 file_ask(struct autobuf_ahead *q, const char *folder,
     struct SFTP_DIRENT **entry, u_int request_bytes)
 {
@@ -564,12 +555,12 @@ file_ask(struct autobuf_ahead *q, const char *folder,
 	f->size = (*entry)->a.size;
 	f->request_bytes = request_bytes;
 	f->small = f->size <= MINIMUM(request_bytes, SMALL_BYTES);
+	TAILQ_INSERT_TAIL(&q->files, f, next);
 	xasprintf(&path, "%s%s%s", folder,
 	    len > 0 && folder[len - 1] != '/' ? "/" : "", (*entry)->filename);
 	attrib_clear(&none);
 	ask(q, open_message(path, SSH2_FXF_READ, &none), f, 0);
 	free(path);
-	return f;
 }
 
 void
@@ -578,38 +569,36 @@ autobuf_ahead_files(struct autobuf_ahead *q, const char *folder,
 {
 	const u_int wanted = SSH2_FILEXFER_ATTR_SIZE |
 	    SSH2_FILEXFER_ATTR_PERMISSIONS;
-	struct file **link;
-	uint64_t bytes = 0;
-	u_int files = 0;
-	int small = 1;
+	struct file *f;
+	uint64_t bytes;
+	u_int files;
 
 	if (q == NULL || S_ISDIR((*entry)->a.perm))
 		return;
-	while (q->files != NULL && q->files->entry != entry)
+	while ((f = TAILQ_FIRST(&q->files)) != NULL && f->entry != entry)
 		file_drop(q);
-	for (link = &q->files; *link != NULL; link = &(*link)->next) {
-		entry = (*link)->entry + 1;
-		small = (*link)->small;
-		bytes += small ? (*link)->size : 0;
-		files++;
-	}
-	/* Behind a large file, or another folder, they would be old when it is their turn */
-	for (; small && files < q->most_files && *entry != NULL; files++) {
-		if (((*entry)->a.flags & wanted) != wanted ||
+	for (;;) {
+		bytes = files = 0;
+		TAILQ_FOREACH(f, &q->files, next) {
+			entry = f->entry + 1;
+			bytes += f->small ? f->size : 0;
+			files++;
+		}
+		f = TAILQ_LAST(&q->files, file_list);
+		/* Behind a large file, or another folder, they would be old when it is their turn */
+		if ((f != NULL && !f->small) || files >= q->most_files ||
+		    *entry == NULL || ((*entry)->a.flags & wanted) != wanted ||
 		    !S_ISREG((*entry)->a.perm) ||
 		    bytes + MINIMUM((*entry)->a.size, SMALL_BYTES) > EARLY_BYTES)
 			return;
-		*link = file_ask(q, folder, entry++, request_bytes);
-		small = (*link)->small;
-		bytes += small ? (*link)->size : 0;
-		link = &(*link)->next;
+		file_ask(q, folder, entry, request_bytes);
 	}
 }
 
 void
 autobuf_ahead_end(struct autobuf_ahead *q)
 {
-	while (q != NULL && q->files != NULL)
+	while (q != NULL && !TAILQ_EMPTY(&q->files))
 		file_drop(q);
 }
 
@@ -674,7 +663,7 @@ readdirs(struct autobuf_ahead *q, const struct sshbuf *msg)
 	const struct ask *a;
 	u_int ahead = 0;
 
-	for (a = q->asks; a != NULL; a = a->next)
+	TAILQ_FOREACH(a, &q->asks, next)
 		ahead += is_ahead(a) &&
 		    type_of(a->question) == SSH2_FXP_READDIR;
 	for (; !q->folder_ended && ahead < q->readdirs; ahead++)
@@ -687,7 +676,7 @@ readdirs(struct autobuf_ahead *q, const struct sshbuf *msg)
 static void
 note_close(struct autobuf_ahead *q, const struct sshbuf *msg)
 {
-	struct file *f = q->files;
+	struct file *f = TAILQ_FIRST(&q->files);
 	const u_char *handle;
 	size_t len;
 
@@ -705,9 +694,9 @@ find(const struct autobuf_ahead *q, const struct sshbuf *msg)
 {
 	struct ask *a;
 
-	for (a = q->asks; a != NULL; a = a->next) {
-		if (is_ahead(a) &&
-		    (a->file == NULL || a->file == q->files) &&
+	TAILQ_FOREACH(a, &q->asks, next) {
+		if (is_ahead(a) && (a->file == NULL ||
+		    a->file == TAILQ_FIRST(&q->files)) &&
 		    same_but_id(a->question, msg))
 			break;
 	}
@@ -736,7 +725,7 @@ autobuf_ahead_asked(struct autobuf_ahead *q, const struct sshbuf *msg)
 		if (a->answer != NULL)
 			end_close(q, a, a->answer);
 	} else if (type_of(msg) != SSH2_FXP_EXTENDED)
-		drop_hints(q);
+		drop(q, 1);
 	switch (type_of(msg)) {
 	case SSH2_FXP_OPENDIR:
 		q->readdirs = q->own_server;
@@ -837,7 +826,7 @@ late_came(struct autobuf_ahead *q, struct ask *a, const struct sshbuf *msg)
 			    a->to);
 		q->failed |= a->closes;
 	}
-	for (b = a->next; b != NULL; b = b->next) {
+	TAILQ_FOREACH(b, &q->asks, next) {
 		if (b->behind != a)
 			continue;
 		b->behind = NULL;
@@ -858,7 +847,7 @@ is_known(struct autobuf_ahead *q, struct sshbuf *msg)
 {
 	struct ask *a;
 
-	for (a = q->asks; a != NULL; a = a->next) {
+	TAILQ_FOREACH(a, &q->asks, next) {
 		if (a->wanted && a->answer != NULL)
 			break;
 	}
@@ -909,7 +898,7 @@ is_taken(struct autobuf_ahead *q, struct sshbuf *msg)
 	q->receive(q->conn, msg, 0);
 	if (sshbuf_len(msg) < HEAD_BYTES)
 		return 0;
-	for (a = q->asks; a != NULL; a = a->next) {
+	TAILQ_FOREACH(a, &q->asks, next) {
 		if (a->id == id_of(msg) && a->answer == NULL &&
 		    a->behind == NULL)
 			break;
