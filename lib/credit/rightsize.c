@@ -6,16 +6,14 @@
 #include "../base/event.h"
 
 #define WINDOW_BYTES 65536U  /* the initial window */
-#define CAP_BYTES 67108864U /* the default of cap_bytes */
-#define RTT_MAX_NS (1000 * AB_NS_PER_S)
 /* "sim" is a case of tests/sim/test_rightsize_sim.c that fails with a far larger or smaller value. */
+#define CAP_BYTES 67108864U /* the default of cap_bytes; sim: the_cap_is_kept */
 #define BEST_NS (10 * AB_NS_PER_S) /* a best rate counts for one to two times this; sim: the_path_changes */
-#define STALL_NS (10 * AB_NS_PER_MS)
+#define STALL_NS (10 * AB_NS_PER_MS) /* a tick of CONFIG_HZ=100, which may wake a reader; sim: what_is_a_pause */
 #define TRIAL_ROUNDS 3U      /* an effect shows after two RTT; sim: its_own_queue_does_not_feed_it */
 #define GAIN_PERCENT 5U    /* growth that raised the rate by less is undone; sim: as TRIAL_ROUNDS */
 #define BACKOFF_ROUNDS 30U      /* after a failed trial, wait so many RTT; double it each time, */
 #define BACKOFF_ROUNDS_MAX 1000U /* up to this; sim of both: as TRIAL_ROUNDS */
-#define RTT_SAMPLES 8U
 
 struct autobuf_rightsize {
     struct ab_log log;
@@ -24,8 +22,7 @@ struct autobuf_rightsize {
     uint64_t window_bytes;
 
     uint64_t caller_rtt_ns;      /* 0: the caller gave none */
-    uint64_t own_rtt_ns[RTT_SAMPLES];
-    unsigned own_count;
+    uint64_t own_rtt_ns;         /* newest sample; 0: none */
     uint64_t rtt_min_ns;         /* 0: unknown */
 
     uint64_t period_ns;          /* when the running measurement began; UNSET: none runs */
@@ -88,17 +85,16 @@ void autobuf_rightsize_close(struct autobuf_rightsize *rs)
     free(rs);
 }
 
+static uint64_t add(uint64_t a, uint64_t b)
+{
+    return a > UINT64_MAX - b ? UINT64_MAX : a + b;
+}
+
 /* ------------------------------------------------------------------------------------------ RTT */
 
 static uint64_t rtt_of(const struct autobuf_rightsize *rs)
 {
-    uint64_t min_ns = UINT64_MAX;
-
-    if (rs->caller_rtt_ns)
-        return rs->caller_rtt_ns;
-    for (unsigned i = 0; i < RTT_SAMPLES && i < rs->own_count; i++)
-        min_ns = ab_min(min_ns, rs->own_rtt_ns[i]);
-    return rs->own_count ? min_ns : 0;
+    return rs->caller_rtt_ns ? rs->caller_rtt_ns : rs->own_rtt_ns;
 }
 
 static void lower_rtt_min(struct autobuf_rightsize *rs, uint64_t rtt_ns)
@@ -113,8 +109,8 @@ void autobuf_rightsize_rtt(struct autobuf_rightsize *rs, uint64_t rtt_ns)
         return;
     if (!rs->caller_rtt_ns)
         rs->rtt_min_ns = 0; /* own samples are only upper bounds */
-    rs->caller_rtt_ns = ab_min(rtt_ns, RTT_MAX_NS);
-    lower_rtt_min(rs, rs->caller_rtt_ns);
+    rs->caller_rtt_ns = rtt_ns;
+    lower_rtt_min(rs, rtt_ns);
 }
 
 /* Notes the newest time. Handles a time that runs backwards as a gap, and returns false. */
@@ -135,7 +131,7 @@ void autobuf_rightsize_granted(struct autobuf_rightsize *rs, uint64_t now_ns, ui
     if (!rs)
         return;
     limit = rs->granted_bytes;
-    rs->granted_bytes = limit > UINT64_MAX - bytes ? UINT64_MAX : limit + bytes; /* also if the clock runs backwards */
+    rs->granted_bytes = add(limit, bytes); /* also if the clock runs backwards */
     if (!time_runs(rs, now_ns) || !bytes)
         return;
     if (rs->sample_ns == AUTOBUF_NS_UNSET) {
@@ -146,19 +142,15 @@ void autobuf_rightsize_granted(struct autobuf_rightsize *rs, uint64_t now_ns, ui
 
 void autobuf_rightsize_received(struct autobuf_rightsize *rs, uint64_t now_ns, uint64_t bytes)
 {
-    uint64_t before;
-
     if (!rs)
         return;
-    before = rs->received_bytes;
-    rs->received_bytes = before > UINT64_MAX - bytes ? UINT64_MAX : before + bytes;
+    rs->received_bytes = add(rs->received_bytes, bytes);
     if (!time_runs(rs, now_ns) || rs->sample_ns == AUTOBUF_NS_UNSET || rs->received_bytes <= rs->sample_bytes)
         return;
-    rs->own_rtt_ns[rs->own_count++ % RTT_SAMPLES] =
-        ab_min(ab_max(now_ns - rs->sample_ns, 1), RTT_MAX_NS);
+    rs->own_rtt_ns = ab_max(now_ns - rs->sample_ns, 1);
     rs->sample_ns = AUTOBUF_NS_UNSET;
     if (!rs->caller_rtt_ns)
-        lower_rtt_min(rs, rtt_of(rs));
+        lower_rtt_min(rs, rs->own_rtt_ns);
 }
 
 /* -------------------------------------------------------------------------------- the window */
@@ -271,8 +263,7 @@ uint64_t autobuf_rightsize_consumed(struct autobuf_rightsize *rs, uint64_t now_n
     if (!rs)
         return 0;
     rtt_ns = rtt_of(rs);
-    rs->consumed_bytes = rs->consumed_bytes > UINT64_MAX - bytes ? UINT64_MAX
-                                                                 : rs->consumed_bytes + bytes;
+    rs->consumed_bytes = add(rs->consumed_bytes, bytes);
     if (!time_runs(rs, now_ns) || !bytes || !rtt_ns)
         return rs->window_bytes;
     if (rs->consumed_ns && now_ns - rs->consumed_ns > rtt_ns + rtt_ns / 2 + STALL_NS)
@@ -284,8 +275,7 @@ uint64_t autobuf_rightsize_consumed(struct autobuf_rightsize *rs, uint64_t now_n
         rs->period_ns = now_ns; /* these bytes arrived before the period */
         return rs->window_bytes;
     }
-    rs->period_bytes = rs->period_bytes > UINT64_MAX - bytes ? UINT64_MAX
-                                                             : rs->period_bytes + bytes;
+    rs->period_bytes = add(rs->period_bytes, bytes);
     if (now_ns - rs->period_ns >= rtt_ns)
         close_period(rs, now_ns, rtt_ns);
     return rs->window_bytes;

@@ -22,6 +22,11 @@
 
 #define AB_INBAND_VERSION 1U
 #define AB_INBAND_GRACE_NS (2 * AB_NS_PER_S)
+/*
+ * Of a train, at least: two gaps. Unit: test_small_peer of test_initiator.c,
+ * test_train_fits_the_congestion_window of test_responder.c.
+ */
+#define AB_INBAND_TRAIN_SEGMENTS 3U
 #define AB_INBAND_TIMEOUT_MAX_NS (30 * AB_NS_PER_S) /* for an exchange */
 
 /* What the receiving end has measured of one direction. */

@@ -5,7 +5,6 @@
 
 #define FIRST_SEGMENTS 10U /* initial congestion window (RFC 6928) */
 /* "unit" is a case of test_initiator.c or test_framing_ftp.c that fails with half or twice the value. */
-#define MIN_SEGMENTS 3U              /* of a train; unit: test_small_peer */
 #define LONG_ENOUGH_NS (1500 * AB_NS_PER_US) /* a train: each is twice the last, so 1.5 to 3 ms; unit: test_paths */
 #define CHEAP_BIT_PER_S 200000000U   /* unit: test_trains_of_a_slow_path */
 #define SLOW_BIT_PER_S 120000000U    /* unit: test_trains_of_a_slow_path */
@@ -54,7 +53,7 @@ static uint64_t next_train(const struct autobuf_inband *ib, const struct ab_dire
     if (d->spent_bytes >= budget)
         return 0;
     len = ab_min(ab_min(len, most), budget - d->spent_bytes) / segment_bytes * segment_bytes;
-    return len < MIN_SEGMENTS * segment_bytes ? 0 : len;
+    return len < AB_INBAND_TRAIN_SEGMENTS * segment_bytes ? 0 : len;
 }
 
 static bool trains_suffice(const struct ab_direction *d)

@@ -5,7 +5,6 @@
 
 /* Bounds of one handle. */
 #define ERRORS_MAX 8U
-#define TRAIN_MIN_SEGMENTS 3U
 #define TRAINS_MAX 64U
 #define REQUEST_MAX_BYTES (1ULL << 30)
 #define LINES_MAX 512U /* 64 trains each way take 130 lines */
@@ -60,7 +59,7 @@ static int answer_hello(struct autobuf_inband *ib, const struct ab_line *asked)
 static uint64_t clipped_train(const struct autobuf_inband *ib, uint64_t asked)
 {
     uint64_t segment_bytes = ib->facts.segment_bytes;
-    uint64_t most = ab_max(ib->facts.train_bytes, TRAIN_MIN_SEGMENTS * segment_bytes);
+    uint64_t most = ab_max(ib->facts.train_bytes, AB_INBAND_TRAIN_SEGMENTS * segment_bytes);
 
     return ib->facts.train_bytes && asked > most ? most / segment_bytes * segment_bytes : asked;
 }

@@ -24,6 +24,11 @@ struct seen {
     uint64_t after_ns;
 };
 
+static uint64_t cap_of(const struct sim_credit *sim)
+{
+    return sim->cap_bytes ? sim->cap_bytes : 67108864;
+}
+
 /* In each step. */
 static void sample(void *user, uint64_t now_ns, const struct autobuf_rightsize_state *s,
                    double consumed, double flight, double queue)
@@ -38,7 +43,7 @@ static void sample(void *user, uint64_t now_ns, const struct autobuf_rightsize_s
     if (s->window_bytes > seen->largest)
         seen->largest = s->window_bytes;
     assert_true(s->window_bytes >= seen->sim->window_bytes);
-    assert_true(s->window_bytes <= seen->sim->cap_bytes);
+    assert_true(s->window_bytes <= cap_of(seen->sim));
     /* at most four times the best rate x the minimum RTT */
     if (s->window_bytes > seen->sim->window_bytes)
         assert_true((double)s->window_bytes <= 4 * bdp + 4);
@@ -203,6 +208,37 @@ static void no_byte_is_lost_when_the_clock_goes_back(void **state)
     autobuf_rightsize_close(rs);
 }
 
+/* What comes after a pause is no measurement. A reader that a tick of the kernel wakes does not pause. */
+static void what_is_a_pause(void **state)
+{
+    static const struct {
+        const char *name;
+        uint64_t rtt_ms, gap_ms;
+        uint32_t measured;
+    } rows[] = {
+        {"a tick of 10 ms, and a shorter round trip", 1, 10, 9},
+        {"twice that", 1, 20, 0},
+        {"a round trip", 100, 100, 9},
+        {"one and a half, and a tick", 100, 160, 9},
+        {"two", 100, 200, 0},
+    };
+
+    (void)state;
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+        struct autobuf_rightsize_state s = AUTOBUF_RIGHTSIZE_STATE_INIT;
+        struct autobuf_rightsize *rs;
+
+        assert_int_equal(autobuf_rightsize_open(&rs, NULL), 0);
+        autobuf_rightsize_rtt(rs, rows[i].rtt_ms * MS);
+        for (uint64_t call = 1; call <= 10; call++)
+            autobuf_rightsize_consumed(rs, call * rows[i].gap_ms * MS, 1000);
+        assert_int_equal(autobuf_rightsize_state(rs, &s), 0);
+        if (s.measured != rows[i].measured)
+            fail_msg("%s: measured %u times", rows[i].name, s.measured);
+        autobuf_rightsize_close(rs);
+    }
+}
+
 static void causes_that_do_not_make_it_grow(void **state)
 {
     static const struct {
@@ -275,6 +311,10 @@ static void the_cap_is_kept(void **state)
     sim.cap_bytes = 2000000;
     run(&sim, &seen, S);
     assert_int_equal(seen.largest, 2000000);
+    sim = path_of(10000, 100); /* 125 MB */
+    sim.cap_bytes = 0;
+    run(&sim, &seen, S);
+    assert_int_equal(seen.largest, cap_of(&sim));
 }
 
 /* With arbitrary values in any order the window stays between its bounds. */
@@ -343,6 +383,7 @@ int main(void)
         cmocka_unit_test(bounds_hold_for_a_fixed_window),
         cmocka_unit_test(own_round_trip_time),
         cmocka_unit_test(no_byte_is_lost_when_the_clock_goes_back),
+        cmocka_unit_test(what_is_a_pause),
         cmocka_unit_test(causes_that_do_not_make_it_grow),
         cmocka_unit_test(gaps_only_delay),
         cmocka_unit_test(the_path_changes),

@@ -243,6 +243,10 @@ static void test_train_fits_the_congestion_window(void **state)
     assert_int_equal(strlen(said(ib, MS)), 10 * SEGMENT);
     assert_true(told(ib, MS, "AUTOBUF TRAIN 28960\r\n") > 0);
     assert_int_equal(number_in(said(ib, MS), "pace="), 12345);
+    facts.train_bytes = 1; /* a full window: a train needs two gaps */
+    assert_int_equal(autobuf_inband_tell(ib, &facts), 0);
+    assert_true(told(ib, MS, "AUTOBUF TRAIN 28960\r\n") > 0);
+    assert_int_equal(strlen(said(ib, MS)), 3 * SEGMENT);
     autobuf_inband_close(ib);
 }
 
